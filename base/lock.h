@@ -1,0 +1,55 @@
+/*
+ * Locks with a rank. A thread takes locks in rising rank only, so they cannot
+ * deadlock (invariant I-13); debug builds check it and report the two ranks.
+ */
+#ifndef BASE_LOCK_H
+#define BASE_LOCK_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#if defined(__clang__)
+#define LOCK_ATTRIBUTE(x) __attribute__((x))
+#else
+#define LOCK_ATTRIBUTE(x)
+#endif
+/* Checked by clang -Wthread-safety. */
+#define CAPABILITY LOCK_ATTRIBUTE(capability("mutex"))
+#define HOLDS(...) LOCK_ATTRIBUTE(requires_capability(__VA_ARGS__))
+#define ENTERS(...) LOCK_ATTRIBUTE(acquire_capability(__VA_ARGS__))
+#define LEAVES(...) LOCK_ATTRIBUTE(release_capability(__VA_ARGS__))
+#define UNCHECKED LOCK_ATTRIBUTE(no_thread_safety_analysis)
+/* For the reader: which lock a field is under. */
+#define GUARDED_BY(lock)
+
+/* In the order they may be taken. */
+enum lock_rank {
+	LOCK_RANK_INIT,    /* loading the driver, reading the environment */
+	LOCK_RANK_OPTIONS, /* changing options */
+	LOCK_RANK_ARENAS,  /* the list of arenas */
+	LOCK_RANK_ARENA,   /* one arena and all it holds */
+	LOCK_RANK_STREAMS, /* the table of streams */
+	LOCK_RANK_EVENTS,  /* a pool of driver events */
+	LOCK_RANK_OBSERVE, /* the list of observers */
+	LOCK_RANK_LOOKUP,  /* growing the address table */
+	LOCK_RANK_META,    /* metadata */
+	LOCK_RANK_LOG,
+};
+
+struct CAPABILITY lock {
+	pthread_mutex_t mutex;
+	enum lock_rank rank; /* constant */
+};
+
+#define LOCK_INITIALIZER(rank) { PTHREAD_MUTEX_INITIALIZER, rank }
+
+void lock_init(struct lock *lock, enum lock_rank rank);
+void lock_destroy(struct lock *lock);
+void lock_enter(struct lock *lock) ENTERS(*lock);
+void lock_leave(struct lock *lock) LEAVES(*lock);
+
+/* True if the calling thread holds no lock at all. Always true in release
+ * builds. */
+bool lock_none_held(void);
+
+#endif

@@ -1,0 +1,14 @@
+/*
+ * Messages for a person, on stderr, a line each with the prefix "weir: ".
+ * WEIR_LOG=error|warn|info|debug sets what is shown; warn is the default.
+ */
+#ifndef BASE_LOG_H
+#define BASE_LOG_H
+
+enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
+
+/* One write(2) a message; needs no memory. Keeps errno. */
+void log_write(enum log_level level, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,37 @@
+/*
+ * Host memory for weir's own data: a jemalloc arena of its own, so that the
+ * program's malloc is neither used nor disturbed. Builds for sanitizers and
+ * valgrind (WEIR_NO_JEMALLOC) use malloc so that every byte is seen.
+ */
+#ifndef BASE_META_H
+#define BASE_META_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* NULL when there is no memory; the caller tells its own failure. */
+void *meta_alloc(size_t size);
+/* The same, filled with zeros. */
+void *meta_zalloc(size_t size);
+/* `size` is what was asked for. NULL does nothing. */
+void meta_free(void *ptr, size_t size);
+
+/* Bytes in use. */
+size_t meta_bytes(void);
+
+/*
+ * For tests: let the nth allocation from now fail (1 is the next), and
+ * `count` of them from there. 0 lets none fail. Allocations of all threads
+ * are counted together.
+ */
+void meta_fail(unsigned long nth, unsigned long count);
+
+/*
+ * Pages from the system, zeroed, committed as they are touched. For tables
+ * that are indexed by address. NULL on failure; meta_unmap() takes the same
+ * size. Counted by meta_fail(), not by meta_bytes().
+ */
+void *meta_map(size_t size);
+void meta_unmap(void *ptr, size_t size);
+
+#endif

@@ -1,0 +1,34 @@
+/*
+ * What differs between systems: page size, forks, threads, formatting.
+ */
+#ifndef BASE_OS_H
+#define BASE_OS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Bytes of a page of host memory: 4 KiB, or 64 KiB on some aarch64. */
+size_t os_page_size(void);
+
+/* True in a child of the process that first called os_watch_fork(). One
+ * relaxed load. */
+bool os_forked(void);
+/* Start watching; calls after the first do nothing. */
+void os_watch_fork(void);
+
+/* A number that no other living thread has, small and never 0; cached. */
+uint32_t os_thread_id(void);
+/*
+ * Call `hook` with the id of each thread that ends, on that thread, if it has
+ * called os_thread_id(). One hook for the process; set once.
+ */
+void os_on_thread_exit(void (*hook)(uint32_t thread_id));
+
+/* Monotonic time. */
+uint64_t os_time_ns(void);
+
+/* "512 bytes", "20.00 MiB": powers of 1024, two decimals. Cuts to size. */
+const char *os_format_bytes(uint64_t bytes, char *text, size_t size);
+
+#endif

@@ -1,0 +1,36 @@
+/*
+ * The status of the last failed call of each thread, and its one line of text.
+ *
+ * Every failure is told where it is found: `return status_set(WEIR_EINVAL,
+ * "weir_free(%p): not allocated by weir", ptr);` A later failure on the same
+ * thread replaces it. The text lives in a thread-local buffer, so telling a
+ * failure needs no memory.
+ */
+#ifndef BASE_STATUS_H
+#define BASE_STATUS_H
+
+#include <stdarg.h>
+
+#include <weir/weir.h>
+
+/* Long enough for the out-of-memory report; longer texts are cut. */
+enum { STATUS_TEXT_SIZE = 2048 };
+
+/* Remember `status` (not WEIR_OK) and its text; returns `status`. */
+enum weir_status status_set(enum weir_status status, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Put "prefix: " before the text of the last failure; returns its status. */
+enum weir_status status_prefix(const char *format, ...)
+    __attribute__((format(printf, 1, 2)));
+
+/* Set the last failure back to what status_save() found, so that a try that
+ * failed and was made good leaves no trace. */
+struct status_mark {
+	enum weir_status status;
+	char text[STATUS_TEXT_SIZE];
+};
+void status_save(struct status_mark *mark);
+void status_restore(const struct status_mark *mark);
+
+#endif

@@ -1,0 +1,44 @@
+/*
+ * A balanced binary search tree through the structures it holds, ordered by a
+ * function of its owner. Equal keys are the owner's to avoid. No allocation;
+ * insert, remove and search are O(log n).
+ */
+#ifndef BASE_TREE_H
+#define BASE_TREE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct tree_node {
+	struct tree_node *parent;
+	struct tree_node *child[2]; /* lower, higher */
+	int balance;                /* height(higher) - height(lower) */
+};
+
+/* < 0, 0, > 0 as a comes before, at or after b. */
+typedef int (*tree_compare)(const struct tree_node *a,
+                            const struct tree_node *b);
+
+struct tree {
+	struct tree_node *root;
+	tree_compare compare;
+	size_t count;
+};
+
+void tree_init(struct tree *tree, tree_compare compare);
+void tree_insert(struct tree *tree, struct tree_node *node);
+void tree_remove(struct tree *tree, struct tree_node *node);
+
+/* The first node that is not before `key` (which need not be in the tree), or
+ * NULL. */
+struct tree_node *tree_lower_bound(const struct tree *tree,
+                                   const struct tree_node *key);
+struct tree_node *tree_first(const struct tree *tree);
+struct tree_node *tree_last(const struct tree *tree);
+struct tree_node *tree_next(const struct tree_node *node);
+struct tree_node *tree_prev(const struct tree_node *node);
+
+/* True if order, links, balances and count are as they must be. */
+bool tree_consistent(const struct tree *tree);
+
+#endif

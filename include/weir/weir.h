@@ -1,0 +1,474 @@
+/**
+ * weir: a caching GPU memory allocator with stream-ordered reuse.
+ *
+ * Freed memory stays in the pool of its stream and serves that stream again
+ * at once, with no call to the driver and no wait. This header is the manual
+ * of the allocator; <weir/stream.h> is that of streams and events and
+ * <weir/trace.h> that of observers.
+ *
+ * Rules that hold for every call
+ *
+ * - Sizes and limits are in bytes, times in the unit their name says.
+ * - A call that can fail returns `enum weir_status` and writes its results
+ *   (the last parameters) on success only; a malloc-like call returns NULL.
+ *   A failed call changes nothing but the counters of failures.
+ * - weir_last_status() and weir_last_error() tell of the last call that
+ *   failed on the calling thread. Success does not clear them.
+ * - Every call is thread-safe unless it says otherwise. No lock of weir is
+ *   held while a callback of the user runs.
+ * - Nothing touches the GPU before the first call that needs it: loading the
+ *   library does not initialise CUDA.
+ * - After fork() the child has no GPU (a rule of CUDA): every call that would
+ *   need one gives WEIR_EFORK, and freeing the parent's memory does nothing.
+ */
+#ifndef WEIR_WEIR_H
+#define WEIR_WEIR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define WEIR_API __attribute__((visibility("default")))
+
+#define WEIR_VERSION_MAJOR 0
+#define WEIR_VERSION_MINOR 1
+#define WEIR_VERSION_PATCH 0
+
+/** A CUDA stream: the same handle as CUstream and cudaStream_t. */
+typedef struct CUstream_st *weir_stream;
+
+/** The legacy default stream; NULL names it too. */
+#define WEIR_STREAM_LEGACY ((weir_stream)0x1)
+/** The default stream of the calling thread. */
+#define WEIR_STREAM_PER_THREAD ((weir_stream)0x2)
+/**
+ * No stream. Memory allocated for it may be used on any stream at once; once
+ * freed it is handed out again only when all work that had been submitted to
+ * the device before the free is done. This is what cudaMalloc and cudaFree
+ * promise, without their wait.
+ */
+#define WEIR_STREAM_ANY ((weir_stream)~(uintptr_t)0)
+
+/** The device that is current for the calling thread; see weir_get_device().*/
+#define WEIR_DEVICE_CURRENT (-1)
+/** Every device weir has allocated on. */
+#define WEIR_DEVICE_ALL (-2)
+
+/** A request above this, 1 EiB, is refused before anything is tried. */
+#define WEIR_SIZE_MAX ((size_t)1 << 60)
+/** Every address and every size class is a multiple of this, in bytes. */
+#define WEIR_GRANULE ((size_t)512)
+
+/* X(name, text): the statuses, their names and their texts are one list. */
+#define WEIR_STATUSES(X)                                                       \
+	X(WEIR_OK, "success")                                                  \
+	X(WEIR_EINVAL, "invalid argument")                                     \
+	X(WEIR_ENOMEM, "out of memory")                                        \
+	X(WEIR_EHOSTMEM, "out of host memory")                                 \
+	X(WEIR_ENOTREADY, "work is not done yet")                              \
+	X(WEIR_ENOTSUP, "not supported here")                                  \
+	X(WEIR_ECONTEXT, "wrong CUDA context")                                 \
+	X(WEIR_ECAPTURE, "not permitted while a stream is captured")           \
+	X(WEIR_ENODEVICE, "no such device")                                    \
+	X(WEIR_ENODRIVER, "the CUDA driver library cannot be loaded")          \
+	X(WEIR_EOLDDRIVER, "the CUDA driver is too old")                       \
+	X(WEIR_ENOENTRY, "the CUDA driver lacks an entry point")               \
+	X(WEIR_EDRIVER, "the CUDA driver reports an error")                    \
+	X(WEIR_EFORK, "CUDA cannot be used in a forked child")                 \
+	X(WEIR_EEXIT, "the CUDA driver is shutting down")
+
+/** What a call came to. WEIR_OK is 0; all others are failures. */
+enum weir_status {
+#define WEIR_STATUS_ENUM(name, text) name,
+	WEIR_STATUSES(WEIR_STATUS_ENUM)
+#undef WEIR_STATUS_ENUM
+};
+
+/** The name of a status, "WEIR_ENOMEM"; "WEIR_?" for an unknown one. */
+WEIR_API const char *weir_status_name(enum weir_status status);
+
+/** A status in words, "out of memory". */
+WEIR_API const char *weir_status_text(enum weir_status status);
+
+/** The status of the last call that failed on this thread, or WEIR_OK. */
+WEIR_API enum weir_status weir_last_status(void);
+
+/**
+ * One line on the last failure on this thread: what failed, with which
+ * arguments, and the driver's own code, as in
+ * `cuMemCreate(20971520 bytes, device 0): out of memory (2)`. Empty if
+ * nothing has failed. Valid until the next failure on the same thread.
+ */
+WEIR_API const char *weir_last_error(void);
+
+/**
+ * The status that stands for a CUDA driver result code: 0 is WEIR_OK, 2 is
+ * WEIR_ENOMEM. On failure weir_last_error() has the driver's text and the
+ * code. Use it to give errors of CUDA calls of your own the same form.
+ */
+WEIR_API enum weir_status weir_check_driver(int code);
+
+/** The version of the library at hand, "0.1.0". */
+WEIR_API const char *weir_version(void);
+
+/**
+ * Load the driver, initialise CUDA and read the options of the environment.
+ * Every other call does this when needed; call it to learn of a failure
+ * early. May be called any number of times.
+ *
+ * @return WEIR_OK; WEIR_ENODRIVER, WEIR_EOLDDRIVER, WEIR_ENOENTRY or
+ *         WEIR_ENODEVICE when there is no usable driver or device;
+ *         WEIR_EINVAL when WEIR_CONF or PYTORCH_CUDA_ALLOC_CONF holds an
+ *         unknown key or a bad value (weir_last_error() names it);
+ *         WEIR_EFORK in a forked child.
+ */
+WEIR_API enum weir_status weir_init(void);
+
+/* ---- Memory ---------------------------------------------------------- */
+
+/**
+ * Allocate device memory for work queued on `stream` after this call.
+ *
+ * The block belongs to `stream`: once freed it serves `stream` again, and not
+ * before every stream named by weir_record_stream() has passed the free.
+ *
+ * @param size    bytes, > 0; rounded up to a size class (a multiple of 512 B)
+ * @param stream  where the memory is first used; NULL is the default stream
+ *                of the current device, WEIR_STREAM_ANY any stream
+ * @return the address, 512-byte aligned; or NULL, and weir_last_status() is
+ *         WEIR_EINVAL   size is 0 or above WEIR_SIZE_MAX; stream was destroyed
+ *         WEIR_ENOMEM   every reclaim step was tried; weir_last_error() is a
+ *                       report: request, limit, largest free blocks, pending
+ *                       bytes, other processes, advice
+ *         or any failure of weir_init(); WEIR_ECONTEXT, WEIR_EDRIVER
+ *
+ * Waits for a stream only as the last reclaim step.
+ */
+WEIR_API void *weir_malloc(size_t size, weir_stream stream);
+
+/**
+ * As weir_malloc(), on a named device. The caller's current context does not
+ * matter and is left as it was.
+ */
+WEIR_API void *weir_malloc_on(int device, size_t size, weir_stream stream);
+
+/**
+ * Free a block. Its stream may have it again at once; if other streams were
+ * recorded for it, it is *pending* until each has done the work it had queued
+ * at this moment.
+ *
+ * @param ptr  what weir_malloc() returned; NULL does nothing
+ * @return WEIR_OK; WEIR_EINVAL if ptr was not allocated by weir, was freed
+ *         before, or points into a block (weir_last_error() says which).
+ *
+ * Never waits, never fails for want of memory.
+ */
+WEIR_API enum weir_status weir_free(void *ptr);
+
+/**
+ * Free a block from another stream than it was allocated for: all use of it
+ * comes before this point in the order of `stream`, and the block belongs to
+ * `stream` from now on. What cudaFreeAsync() does.
+ *
+ * @return as weir_free(); WEIR_EINVAL also if the stream was destroyed or is
+ *         of another device than the block
+ */
+WEIR_API enum weir_status weir_free_async(void *ptr, weir_stream stream);
+
+/**
+ * Say that the block is used on `stream` too, so that after its free it is
+ * not reused before the work queued there at the free is done.
+ *
+ * @param ptr  any address within a live block, so that views work
+ * @return WEIR_OK, also for the block's own stream (which needs no record);
+ *         WEIR_EINVAL if no live block holds ptr or the stream was destroyed;
+ *         WEIR_EHOSTMEM
+ */
+WEIR_API enum weir_status weir_record_stream(const void *ptr,
+                                             weir_stream stream);
+
+/** What weir knows of a live block. */
+struct weir_block_info {
+	size_t struct_size;     /**< set by the caller: sizeof the struct */
+	void *address;          /**< first byte */
+	size_t size;            /**< bytes of the block */
+	size_t requested_bytes; /**< bytes asked for */
+	int device;
+	weir_stream stream;  /**< the stream it belongs to */
+	void *segment;       /**< first byte of the mapped range it lies in */
+	size_t segment_size; /**< bytes of that range */
+	bool expandable;     /**< in an expandable segment */
+};
+
+/**
+ * Look up a live block by any address within it.
+ *
+ * @return WEIR_OK; WEIR_EINVAL if no live block holds ptr
+ */
+WEIR_API enum weir_status weir_block_info(const void *ptr,
+                                          struct weir_block_info *out);
+
+/**
+ * Give unused memory back to the driver, largest and least recently used
+ * first, until at most `keep_bytes` of unused memory stay cached. Waits for
+ * the streams whose freed memory it gives back, and for pending blocks.
+ *
+ * @param device       a device, WEIR_DEVICE_CURRENT or WEIR_DEVICE_ALL
+ * @param keep_bytes   0 gives back all that can be
+ * @param freed_bytes  bytes given back; may be NULL
+ * @return WEIR_OK; WEIR_ENODEVICE; WEIR_EDRIVER (what had been given back
+ *         before the failure stays so)
+ */
+WEIR_API enum weir_status weir_trim(int device, size_t keep_bytes,
+                                    size_t *freed_bytes);
+
+/**
+ * Free and total memory of a device, as a program should see it: free is what
+ * the driver has free plus what weir holds unused, within the limit set.
+ */
+WEIR_API enum weir_status weir_memory_info(int device, size_t *free_bytes,
+                                           size_t *total_bytes);
+
+/** The largest request that the free blocks of one stream's pools can serve
+ * without new memory. */
+WEIR_API enum weir_status weir_largest_free(int device, weir_stream stream,
+                                            size_t *bytes);
+
+/**
+ * Bound the bytes weir holds on a device. Memory that is held already stays;
+ * a limit below it makes new requests reclaim first.
+ *
+ * @param bytes  the limit; SIZE_MAX removes it
+ */
+WEIR_API enum weir_status weir_limit_set(int device, size_t bytes);
+/** The limit in force in bytes; SIZE_MAX where there is none. */
+WEIR_API enum weir_status weir_limit_get(int device, size_t *bytes);
+
+/**
+ * The limit as a fraction of the device's memory. 1 removes it.
+ *
+ * @return WEIR_EINVAL outside [0, 1] or not a number
+ */
+WEIR_API enum weir_status weir_fraction_set(int device, double fraction);
+/** The limit in force over the device's memory; 1 where there is none. */
+WEIR_API enum weir_status weir_fraction_get(int device, double *fraction);
+
+/* ---- Statistics ------------------------------------------------------ */
+
+/** A quantity through time. current = allocated - freed; peak >= current. */
+struct weir_stat {
+	uint64_t current;
+	uint64_t peak;      /**< highest current since the last peak reset */
+	uint64_t allocated; /**< sum of increases since the last reset */
+	uint64_t freed;     /**< sum of decreases since the last reset */
+};
+
+/** A quantity for all memory, and for its small (<= 1 MiB) and large pools. */
+struct weir_stat3 {
+	struct weir_stat all;
+	struct weir_stat small_pool;
+	struct weir_stat large_pool;
+};
+
+/**
+ * X(name): what is counted, each a struct weir_stat3. Names and meaning are
+ * those PyTorch gave them.
+ *
+ * allocation, allocated_bytes   blocks in the hands of callers
+ * active, active_bytes          the same and pending ones
+ * requested_bytes               bytes asked for, of active blocks
+ * segment                       allocations of the driver (cuMemAlloc)
+ * reserved_bytes                physical bytes held from the driver
+ * inactive_split(_bytes)        free parts of driver segments partly in use
+ */
+#define WEIR_STAT3S(X)                                                         \
+	X(allocation)                                                          \
+	X(segment)                                                             \
+	X(active)                                                              \
+	X(inactive_split)                                                      \
+	X(allocated_bytes)                                                     \
+	X(reserved_bytes)                                                      \
+	X(active_bytes)                                                        \
+	X(inactive_split_bytes)                                                \
+	X(requested_bytes)
+
+/**
+ * X(name): plain counters since the last reset.
+ *
+ * num_alloc_retries     last-resort attempts after waiting for streams
+ * num_ooms              requests that failed for want of memory
+ * num_sync_all_streams  times pending blocks were waited for
+ * num_device_alloc      calls that took memory from the driver
+ * num_device_free       calls that gave memory back
+ * num_gc                passes of the collector of old cached memory
+ * num_host_waits        times the host waited for the device
+ * num_gpu_waits         waits put into a stream to reuse memory
+ */
+#define WEIR_COUNTERS(X)                                                       \
+	X(num_alloc_retries)                                                   \
+	X(num_ooms)                                                            \
+	X(num_sync_all_streams)                                                \
+	X(num_device_alloc)                                                    \
+	X(num_device_free)                                                     \
+	X(num_gc)                                                              \
+	X(num_host_waits)                                                      \
+	X(num_gpu_waits)
+
+/** The statistics of a device, or of one stream of it. */
+struct weir_stats {
+	size_t struct_size; /**< set by the caller: sizeof the struct */
+#define WEIR_STATS_FIELD(name) struct weir_stat3 name;
+	WEIR_STAT3S(WEIR_STATS_FIELD)
+#undef WEIR_STATS_FIELD
+	struct weir_stat oversize_allocations; /**< of max_split_size or more */
+	struct weir_stat oversize_segments;
+#define WEIR_STATS_FIELD(name) uint64_t name;
+	WEIR_COUNTERS(WEIR_STATS_FIELD)
+#undef WEIR_STATS_FIELD
+	uint64_t max_split_size; /**< the option in force, bytes */
+	uint64_t pending_bytes;  /**< freed, waiting for other streams */
+	uint64_t metadata_bytes; /**< host memory weir uses for itself */
+};
+
+/**
+ * Read the statistics of a device. A device weir has not been used on reads
+ * as all zeros.
+ */
+WEIR_API enum weir_status weir_stats(int device, struct weir_stats *out);
+
+/**
+ * Read the part of one stream: blocks and segments that belong to it. Memory
+ * that moves between streams counts as freed by one and allocated by the
+ * other. num_ooms and num_alloc_retries are those of requests for the stream.
+ */
+WEIR_API enum weir_status weir_stats_stream(int device, weir_stream stream,
+                                            struct weir_stats *out);
+
+/** Make every peak equal to its current value. */
+WEIR_API enum weir_status weir_stats_reset_peak(int device);
+
+/** Zero the allocated and freed sums and the counters. */
+WEIR_API enum weir_status weir_stats_reset_accumulated(int device);
+
+/**
+ * One statistic by its flat name, as tools print it: `allocated_bytes.all.peak`
+ * or `num_ooms`.
+ *
+ * @param i      0, 1, ...; names are in a fixed order
+ * @param name   its name, static
+ * @param value  its value in `stats`
+ * @return false when there is no i-th
+ */
+WEIR_API bool weir_stats_item(const struct weir_stats *stats, size_t i,
+                              const char **name, uint64_t *value);
+
+/**
+ * Walk all memory and compare it with the invariants of docs/invariants.md.
+ * Changes nothing; trusts no counter.
+ *
+ * @param text  where the faults are told, a line each; may be NULL
+ * @param size  bytes at text; the text is cut there and always terminated
+ * @return the number of faults; 0 is health
+ */
+WEIR_API size_t weir_check(char *text, size_t size);
+
+/* ---- Options --------------------------------------------------------- */
+
+/** Where the value of an option came from. */
+enum weir_option_source {
+	WEIR_OPTION_DEFAULT,
+	WEIR_OPTION_ENVIRONMENT,
+	WEIR_OPTION_CALL,
+};
+
+/** One option. Strings belong to weir; `value` lives until the next change. */
+struct weir_option {
+	const char *key;
+	const char *type;     /**< "bool", "bytes", "MiB", "fraction", ... */
+	const char *fallback; /**< the default as text */
+	const char *range;    /**< what is accepted, in words */
+	const char *help;     /**< one sentence */
+	char value[64];       /**< in force, as text */
+	enum weir_option_source source;
+};
+
+/**
+ * Set options from a text "key:value,key:value". All of it is checked before
+ * any of it takes effect.
+ *
+ * @return WEIR_OK; WEIR_EINVAL, and weir_last_error() names the key and what
+ *         would have been accepted; then nothing has changed
+ */
+WEIR_API enum weir_status weir_options_set(const char *conf);
+
+/**
+ * The i-th option, in the manual's order. Reads the environment if that has
+ * not happened, but does not touch the driver.
+ *
+ * @return WEIR_OK; WEIR_EINVAL when there is no i-th, or the environment is
+ *         wrong
+ */
+WEIR_API enum weir_status weir_option_at(size_t i, struct weir_option *out);
+
+/* ---- Devices --------------------------------------------------------- */
+
+/** The number of devices. */
+WEIR_API enum weir_status weir_device_count(int *count);
+
+/**
+ * The device calls with WEIR_DEVICE_CURRENT or without a device mean on this
+ * thread: that of the current CUDA context; with no context, the one last set
+ * by weir_set_device(); else 0.
+ */
+WEIR_API enum weir_status weir_get_device(int *device);
+
+/** Make the primary context of a device current on this thread. */
+WEIR_API enum weir_status weir_set_device(int device);
+
+/** What a device is. */
+struct weir_device_info {
+	size_t struct_size; /**< set by the caller: sizeof the struct */
+	char name[256];
+	int capability_major;
+	int capability_minor;
+	size_t total_bytes;
+	char uuid[48];
+	char pci_bus_id[32];
+	int driver_version; /**< 13000 is 13.0 */
+	bool simulated;     /**< simcuda, not a GPU */
+};
+
+/** Describe a device; WEIR_DEVICE_CURRENT is the current one. */
+WEIR_API enum weir_status weir_device_info(int device,
+                                           struct weir_device_info *out);
+
+/** What the device's own management library (NVML) measures. */
+struct weir_telemetry {
+	size_t struct_size;      /**< set by the caller: sizeof the struct */
+	int temperature_celsius; /**< of the chip */
+	unsigned power_milliwatts;
+	unsigned sm_clock_mhz;
+	unsigned memory_clock_mhz;
+	unsigned utilization_percent;
+	size_t memory_used_bytes; /**< by all processes */
+	size_t processes;         /**< that hold memory there */
+};
+
+/**
+ * Measure a device.
+ *
+ * @return WEIR_OK; WEIR_ENOTSUP where NVML cannot be loaded or does not know
+ *         the device; a value the device does not measure reads as 0
+ */
+WEIR_API enum weir_status weir_telemetry(int device,
+                                         struct weir_telemetry *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
