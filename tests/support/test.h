@@ -1,0 +1,182 @@
+/*
+ * test.h - write a test and it runs
+ *
+ * A test file is a list of TEST(name) { ... } bodies; the name is a sentence
+ * with underscores. Writing one registers it, tests/support/test.c holds
+ * main(), and the Makefile makes one program of every tests/.../X_test.c:
+ *
+ *	TEST(a_freed_block_serves_its_stream_again)
+ *	{
+ *		...
+ *		EXPECT_EQ(again, first);
+ *	}
+ *
+ * Each test runs in a process of its own (the Check library in fork mode), so
+ * a crash, a hang, a leak or a global left behind is that test's alone. The
+ * first expectation that does not hold ends the test; EXPECT_* may be used in
+ * any function, any thread and any child process of the test, and a failure
+ * in a child process fails the test whatever its parent does.
+ *
+ * Arguments of a test program: none runs all tests; NAMES (with underscores or
+ * blanks, shell patterns allowed) run those; --list prints the names. Output
+ * is TAP on stdout; what a test prints to stdout goes to stderr. Exit status:
+ * 0 none failed, 1 some did, 2 usage.
+ *
+ * Environment: WEIR_TEST_TIMEOUT_SCALE multiplies every timeout (valgrind);
+ * CK_FORK=no runs everything in one process, without timeouts (debugger).
+ */
+#ifndef WEIR_TESTS_SUPPORT_TEST_H
+#define WEIR_TESTS_SUPPORT_TEST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+	TEST_DEFAULT_SECONDS = 60
+};
+
+/* One test; written by TEST(), linked into a list by test_register(). */
+struct test {
+	const char *name;
+	const char *file;
+	int line;
+	int seconds; /* killed and failed after so long, times the scale */
+	void (*body)(void);
+	struct test *next;
+};
+
+/* Add a test to the end of the list. TEST() calls it before main(). */
+void test_register(struct test *test);
+
+/* Define and register a test that may take TEST_DEFAULT_SECONDS. */
+#define TEST(sentence) TEST_TIMEOUT(sentence, TEST_DEFAULT_SECONDS)
+
+/* Define and register a test that may take `limit` seconds. */
+#define TEST_TIMEOUT(sentence, limit)                                          \
+	static void sentence##_body(void);                                     \
+	static struct test sentence##_test = { .name = #sentence,              \
+		.file = __FILE__,                                              \
+		.line = __LINE__,                                              \
+		.seconds = (limit),                                            \
+		.body = sentence##_body };                                     \
+	__attribute__((constructor)) static void sentence##_register(void)     \
+	{                                                                      \
+		test_register(&sentence##_test);                               \
+	}                                                                      \
+	static void sentence##_body(void)
+
+/* End the test here as skipped: reported `# SKIP reason`, never as passed. */
+#define SKIP(reason) test_skip(__FILE__, __LINE__, (reason))
+
+/* End the test here as failed, with a printf-like text. */
+#define FAIL(...) test_fail(__FILE__, __LINE__, __VA_ARGS__)
+
+/* The condition holds. */
+#define EXPECT(cond)                                                           \
+	do {                                                                   \
+		test_mark(__FILE__, __LINE__);                                 \
+		if (!(cond))                                                   \
+			test_fail(__FILE__, __LINE__, "EXPECT(%s)", #cond);    \
+	} while (0)
+
+/*
+ * Integers or pointers of any width and sign, compared by value (-1 is not
+ * SIZE_MAX) and evaluated once; both values are printed.
+ */
+#define EXPECT_EQ(a, b) TEST_COMPARE(TEST_OP_EQ, a, b)
+#define EXPECT_NE(a, b) TEST_COMPARE(TEST_OP_NE, a, b)
+#define EXPECT_LT(a, b) TEST_COMPARE(TEST_OP_LT, a, b)
+#define EXPECT_LE(a, b) TEST_COMPARE(TEST_OP_LE, a, b)
+#define EXPECT_GT(a, b) TEST_COMPARE(TEST_OP_GT, a, b)
+#define EXPECT_GE(a, b) TEST_COMPARE(TEST_OP_GE, a, b)
+
+/* Texts are equal; two NULLs are, NULL and a text are not. */
+#define EXPECT_STR_EQ(a, b)                                                    \
+	test_expect_str_eq(__FILE__, __LINE__, #a, #b, (a), (b))
+
+/* `haystack` contains `needle`. */
+#define EXPECT_STR_HAS(haystack, needle)                                       \
+	test_expect_str_has(                                                   \
+	    __FILE__, __LINE__, #haystack, (haystack), (needle))
+
+/* The first `n` bytes are equal; the first difference is printed. */
+#define EXPECT_MEM_EQ(a, b, n)                                                 \
+	test_expect_mem_eq(__FILE__, __LINE__, (a), (b), (n))
+
+#define EXPECT_NULL(pointer) EXPECT_EQ(pointer, (void *)0)
+#define EXPECT_NOT_NULL(pointer) EXPECT_NE(pointer, (void *)0)
+
+/* What follows serves the macros. */
+
+enum test_op {
+	TEST_OP_EQ,
+	TEST_OP_NE,
+	TEST_OP_LT,
+	TEST_OP_LE,
+	TEST_OP_GT,
+	TEST_OP_GE
+};
+
+enum test_kind {
+	TEST_SIGNED,
+	TEST_UNSIGNED,
+	TEST_POINTER
+};
+
+/* A number that remembers how to compare and print itself. */
+struct test_value {
+	enum test_kind kind;
+	uint64_t bits;
+};
+
+static inline struct test_value
+test_signed(long long value)
+{
+	return (struct test_value){ TEST_SIGNED, (uint64_t)value };
+}
+
+static inline struct test_value
+test_unsigned(unsigned long long value)
+{
+	return (struct test_value){ TEST_UNSIGNED, value };
+}
+
+static inline struct test_value
+test_pointer(const volatile void *value)
+{
+	return (struct test_value){ TEST_POINTER, (uintptr_t)value };
+}
+
+/* `+ 0` promotes narrow types and bit-fields; it is not evaluated. */
+#define TEST_VALUE(x)                                                          \
+	_Generic((x) + 0,                                                      \
+	    int: test_signed,                                                  \
+	    long: test_signed,                                                 \
+	    long long: test_signed,                                            \
+	    unsigned: test_unsigned,                                           \
+	    unsigned long: test_unsigned,                                      \
+	    unsigned long long: test_unsigned,                                 \
+	    default: test_pointer)(x)
+
+#define TEST_COMPARE(op, a, b)                                                 \
+	test_expect_compare(                                                   \
+	    __FILE__, __LINE__, op, #a, #b, TEST_VALUE(a), TEST_VALUE(b))
+
+/* Remember the last place that a test reached; a crash report names it. */
+void test_mark(const char *file, int line);
+
+_Noreturn void test_fail(const char *file, int line, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+_Noreturn void test_skip(const char *file, int line, const char *reason);
+
+void test_expect_compare(const char *file, int line, enum test_op op,
+    const char *a_text, const char *b_text, struct test_value a,
+    struct test_value b);
+void test_expect_str_eq(const char *file, int line, const char *a_text,
+    const char *b_text, const char *a, const char *b);
+void test_expect_str_has(const char *file, int line, const char *text,
+    const char *haystack, const char *needle);
+void test_expect_mem_eq(
+    const char *file, int line, const void *a, const void *b, uint64_t n);
+
+#endif
