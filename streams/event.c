@@ -1,0 +1,91 @@
+/*
+ * Creating an event costs several times a record, so events are kept: a stack
+ * for each context, of bounded depth.
+ */
+#include "streams/event.h"
+
+#include "base/lock.h"
+#include "base/meta.h"
+#include "base/status.h"
+
+enum { EVENTS_KEPT = 4096 };
+
+struct event_stack {
+	CUcontext context;
+	struct event_stack *next;
+	size_t count;
+	CUevent events[EVENTS_KEPT];
+};
+
+static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_EVENTS);
+static struct event_stack *stacks GUARDED_BY(lock);
+
+static struct event_stack *
+find(CUcontext context) HOLDS(lock)
+{
+	for (struct event_stack *s = stacks; s != NULL; s = s->next)
+		if (s->context == context)
+			return s;
+	return NULL;
+}
+
+/* The stack of a context, made at the first event given back to it. */
+static struct event_stack *
+find_or_make(CUcontext context) HOLDS(lock)
+{
+	struct event_stack *stack = find(context);
+	if (stack != NULL)
+		return stack;
+	stack = meta_alloc(sizeof(*stack));
+	if (stack == NULL)
+		return NULL;
+	stack->context = context;
+	stack->count = 0;
+	stack->next = stacks;
+	stacks = stack;
+	return stack;
+}
+
+enum weir_status
+event_take(CUcontext context, CUevent *out)
+{
+	CUevent event = NULL;
+	lock_enter(&lock);
+	struct event_stack *stack = find(context);
+	if (stack != NULL && stack->count > 0)
+		event = stack->events[--stack->count];
+	lock_leave(&lock);
+	if (event == NULL) {
+		CUresult code = driver_peek()->cuEventCreate(
+		    &event, CU_EVENT_DISABLE_TIMING);
+		if (code != CUDA_SUCCESS)
+			return driver_status(
+			    code, "cuEventCreate(flags %d)",
+			    CU_EVENT_DISABLE_TIMING);
+	}
+	*out = event;
+	return WEIR_OK;
+}
+
+void
+event_give(CUcontext context, CUevent event)
+{
+	lock_enter(&lock);
+	struct event_stack *stack = find_or_make(context);
+	bool kept = stack != NULL && stack->count < EVENTS_KEPT;
+	if (kept)
+		stack->events[stack->count++] = event;
+	lock_leave(&lock);
+	if (!kept)
+		driver_peek()->cuEventDestroy(event);
+}
+
+void
+event_forget(CUcontext context)
+{
+	lock_enter(&lock);
+	struct event_stack *stack = find(context);
+	if (stack != NULL)
+		stack->count = 0;
+	lock_leave(&lock);
+}

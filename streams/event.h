@@ -1,0 +1,18 @@
+/*
+ * Driver events for weir's own use, without timing, recycled by context.
+ */
+#ifndef STREAMS_EVENT_H
+#define STREAMS_EVENT_H
+
+#include "driver/driver.h"
+
+/* An event of the context. Between driver_enter() and driver_leave(). */
+enum weir_status event_take(CUcontext context, CUevent *out);
+
+/* Give it back. Work that waits for it is not disturbed. */
+void event_give(CUcontext context, CUevent event);
+
+/* Drop the events of a context that is gone; none is destroyed. */
+void event_forget(CUcontext context);
+
+#endif

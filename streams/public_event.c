@@ -1,0 +1,217 @@
+/*
+ * <weir/stream.h>: events. The driver's event is made at the first record,
+ * because an event belongs to a context and a stream tells which.
+ */
+#include <stdio.h>
+
+#include "base/meta.h"
+#include "base/status.h"
+#include "streams/stream.h"
+
+struct weir_event {
+	CUevent handle; /* NULL before the first record */
+	CUcontext context;
+	int device;
+	unsigned flags; /* of enum weir_event_flags */
+};
+
+static const unsigned all_flags =
+    WEIR_EVENT_TIMING | WEIR_EVENT_BLOCKING | WEIR_EVENT_INTERPROCESS;
+
+static unsigned
+driver_flags(unsigned flags)
+{
+	return (flags & WEIR_EVENT_TIMING ? 0 : CU_EVENT_DISABLE_TIMING) |
+	       (flags & WEIR_EVENT_BLOCKING ? CU_EVENT_BLOCKING_SYNC : 0) |
+	       (flags & WEIR_EVENT_INTERPROCESS ? CU_EVENT_INTERPROCESS : 0);
+}
+
+enum weir_status
+weir_event_create(unsigned flags, struct weir_event **out)
+{
+	if (out == NULL)
+		return status_set(WEIR_EINVAL,
+		                  "weir_event_create: out is NULL");
+	if (flags & ~all_flags)
+		return status_set(WEIR_EINVAL,
+		                  "weir_event_create: unknown flags %#x",
+		                  flags & ~all_flags);
+	if (flags & WEIR_EVENT_TIMING && flags & WEIR_EVENT_INTERPROCESS)
+		return status_set(WEIR_EINVAL,
+		                  "weir_event_create: an event shared between "
+		                  "processes has no timing");
+	struct weir_event *event = meta_zalloc(sizeof(*event));
+	if (event == NULL)
+		return status_set(WEIR_EHOSTMEM,
+		                  "weir_event_create: no host memory");
+	event->flags = flags;
+	*out = event;
+	return WEIR_OK;
+}
+
+enum weir_status
+weir_event_destroy(struct weir_event *event)
+{
+	CUresult code = CUDA_SUCCESS;
+
+	if (event == NULL)
+		return WEIR_OK;
+	if (event->handle != NULL && driver_peek() != NULL)
+		code = driver_peek()->cuEventDestroy(event->handle);
+	meta_free(event, sizeof(*event));
+	if (code != CUDA_SUCCESS && !driver_gone(code))
+		return driver_status(code, "cuEventDestroy()");
+	return WEIR_OK;
+}
+
+static enum weir_status
+check_event(const struct weir_event *event, const char *call)
+{
+	if (event == NULL)
+		return status_set(WEIR_EINVAL, "%s: event is NULL", call);
+	return WEIR_OK;
+}
+
+/* Make the driver's event, or see that it is of the stream's context. */
+static enum weir_status
+bind(struct weir_event *event, const struct stream *stream)
+{
+	if (event->handle == NULL) {
+		unsigned flags = driver_flags(event->flags);
+		CUresult code =
+		    driver_peek()->cuEventCreate(&event->handle, flags);
+		if (code != CUDA_SUCCESS)
+			return driver_status(code, "cuEventCreate(flags %#x)",
+			                     flags);
+		event->context = stream->context;
+		event->device = stream->device;
+	}
+	if (event->context != stream->context)
+		return status_set(WEIR_EINVAL,
+		                  "weir_event_record: the event is of device "
+		                  "%d and another context than stream %p of "
+		                  "device %d",
+		                  event->device, (void *)stream->handle,
+		                  stream->device);
+	return WEIR_OK;
+}
+
+enum weir_status
+weir_event_record(struct weir_event *event, weir_stream handle)
+{
+	struct driver_guard guard;
+	struct stream *stream;
+	enum weir_status status = check_event(event, "weir_event_record");
+	if (status != WEIR_OK)
+		return status;
+	status = stream_find(WEIR_DEVICE_CURRENT, handle, &stream);
+	if (status != WEIR_OK)
+		return status;
+	status = driver_enter(stream->context, &guard);
+	if (status != WEIR_OK)
+		goto put;
+	status = bind(event, stream);
+	if (status != WEIR_OK)
+		goto leave;
+	/* Not stream_record(): in a capture the user's event is part of it. */
+	if (stream->handle == WEIR_STREAM_ANY)
+		status = stream_record(stream, event->handle);
+	else
+		status = driver_status(
+		    driver_peek()->cuEventRecord(event->handle,
+		                                 stream->handle),
+		    "cuEventRecord(stream %p)", (void *)handle);
+leave:
+	driver_leave(&guard);
+put:
+	stream_put(stream);
+	return status;
+}
+
+enum weir_status
+weir_event_query(struct weir_event *event)
+{
+	enum weir_status status = check_event(event, "weir_event_query");
+	if (status != WEIR_OK || event->handle == NULL)
+		return status;
+	return driver_status(driver_peek()->cuEventQuery(event->handle),
+	                     "cuEventQuery()");
+}
+
+enum weir_status
+weir_event_synchronize(struct weir_event *event)
+{
+	enum weir_status status = check_event(event, "weir_event_synchronize");
+	if (status != WEIR_OK || event->handle == NULL)
+		return status;
+	return driver_status(driver_peek()->cuEventSynchronize(event->handle),
+	                     "cuEventSynchronize()");
+}
+
+enum weir_status
+weir_stream_wait_event(weir_stream handle, struct weir_event *event)
+{
+	struct driver_guard guard;
+	struct stream *stream;
+	enum weir_status status = check_event(event, "weir_stream_wait_event");
+	if (status != WEIR_OK)
+		return status;
+	if (handle == WEIR_STREAM_ANY)
+		return status_set(WEIR_EINVAL, "weir_stream_wait_event: "
+		                               "WEIR_STREAM_ANY cannot wait");
+	status = stream_find(WEIR_DEVICE_CURRENT, handle, &stream);
+	if (status != WEIR_OK)
+		return status;
+	if (event->handle == NULL)
+		goto put;
+	status = driver_enter(stream->context, &guard);
+	if (status != WEIR_OK)
+		goto put;
+	status = driver_status(driver_peek()->cuStreamWaitEvent(
+	                           stream->handle, event->handle, 0),
+	                       "cuStreamWaitEvent(stream %p)", (void *)handle);
+	driver_leave(&guard);
+put:
+	stream_put(stream);
+	return status;
+}
+
+enum weir_status
+weir_event_elapsed_ms(struct weir_event *start, struct weir_event *end,
+                      float *milliseconds)
+{
+	float value;
+
+	if (start == NULL || end == NULL || milliseconds == NULL)
+		return status_set(WEIR_EINVAL,
+		                  "weir_event_elapsed_ms: %s is NULL",
+		                  start == NULL ? "start"
+		                  : end == NULL ? "end"
+		                                : "milliseconds");
+	if (!(start->flags & end->flags & WEIR_EVENT_TIMING))
+		return status_set(WEIR_EINVAL, "weir_event_elapsed_ms: both "
+		                               "events need WEIR_EVENT_TIMING");
+	if (start->handle == NULL || end->handle == NULL)
+		return status_set(WEIR_EINVAL,
+		                  "weir_event_elapsed_ms: %s was not recorded",
+		                  start->handle == NULL ? "start" : "end");
+	CUresult code = driver_peek()->cuEventElapsedTime(
+	    &value, start->handle, end->handle);
+	if (code != CUDA_SUCCESS)
+		return driver_status(code, "cuEventElapsedTime()");
+	*milliseconds = value;
+	return WEIR_OK;
+}
+
+void *
+weir_event_handle(struct weir_event *event)
+{
+	return event != NULL ? (void *)event->handle : NULL;
+}
+
+int
+weir_event_format(struct weir_event *event, char *text, size_t size)
+{
+	return snprintf(text, size, "<weir.event %#tx>",
+	                (ptrdiff_t)weir_event_handle(event));
+}

@@ -1,0 +1,284 @@
+/*
+ * <weir/stream.h>: streams. Those that end a stream are with the allocator,
+ * which has to take the stream's memory first.
+ */
+#include <stdio.h>
+
+#include "base/lock.h"
+#include "base/status.h"
+#include "streams/stream.h"
+
+enum { DEVICES_MAX = 128, PRIORITIES = 2 };
+
+/* The pool of one device and priority: made as it is asked for. */
+struct stream_pool {
+	weir_stream streams[WEIR_STREAM_POOL_SIZE];
+	unsigned next; /* round robin */
+};
+
+static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_INIT);
+static struct stream_pool pools[DEVICES_MAX][PRIORITIES] GUARDED_BY(lock);
+
+static _Thread_local weir_stream current[DEVICES_MAX];
+
+static enum weir_status
+create(int device, int priority, enum stream_origin origin, weir_stream *out)
+{
+	const struct driver *driver;
+	struct driver_guard guard;
+	struct stream *stream;
+	CUcontext context;
+	CUstream handle;
+	enum weir_status status = driver_get(&driver);
+	if (status != WEIR_OK)
+		return status;
+	status = device_resolve(device, &device);
+	if (status != WEIR_OK)
+		return status;
+	status = driver_context(device, &context);
+	if (status != WEIR_OK)
+		return status;
+	status = driver_enter(context, &guard);
+	if (status != WEIR_OK)
+		return status;
+	status = driver_status(
+	    driver->cuStreamCreateWithPriority(
+	        &handle, CU_STREAM_NON_BLOCKING, priority),
+	    "cuStreamCreateWithPriority(priority %d, device %d)", priority,
+	    device);
+	if (status != WEIR_OK)
+		goto leave;
+	status = stream_adopt(handle, origin, &stream);
+	if (status != WEIR_OK)
+		goto destroy;
+	stream_put(stream);
+	driver_leave(&guard);
+	*out = handle;
+	return WEIR_OK;
+
+destroy:
+	driver->cuStreamDestroy(handle);
+leave:
+	driver_leave(&guard);
+	return status;
+}
+
+enum weir_status
+weir_stream_create(int device, int priority, weir_stream *out)
+{
+	if (out == NULL)
+		return status_set(WEIR_EINVAL,
+		                  "weir_stream_create: out is NULL");
+	return create(device, priority, STREAM_CREATED, out);
+}
+
+enum weir_status
+weir_stream_from_pool(int device, int priority, weir_stream *out)
+{
+	const struct driver *driver;
+	enum weir_status status = driver_get(&driver);
+	if (status != WEIR_OK)
+		return status;
+	if (out == NULL)
+		return status_set(WEIR_EINVAL,
+		                  "weir_stream_from_pool: out is NULL");
+	status = device_resolve(device, &device);
+	if (status != WEIR_OK)
+		return status;
+	if (device >= DEVICES_MAX)
+		return status_set(WEIR_ENOTSUP,
+		                  "weir_stream_from_pool: device %d: pools "
+		                  "are kept for the first %d",
+		                  device, DEVICES_MAX);
+
+	lock_enter(&lock);
+	struct stream_pool *pool = &pools[device][priority < 0];
+	weir_stream *slot = &pool->streams[pool->next % WEIR_STREAM_POOL_SIZE];
+	if (*slot == NULL)
+		status = create(device, priority < 0 ? priority : 0,
+		                STREAM_POOLED, slot);
+	if (status == WEIR_OK) {
+		*out = *slot;
+		pool->next++;
+	}
+	lock_leave(&lock);
+	return status;
+}
+
+enum weir_status
+weir_stream_current(int device, weir_stream *out)
+{
+	const struct driver *driver;
+	enum weir_status status = driver_get(&driver);
+	if (status != WEIR_OK)
+		return status;
+	status = device_resolve(device, &device);
+	if (status != WEIR_OK)
+		return status;
+	if (out == NULL)
+		return status_set(WEIR_EINVAL,
+		                  "weir_stream_current: out is NULL");
+	*out = device < DEVICES_MAX ? current[device] : NULL;
+	return WEIR_OK;
+}
+
+enum weir_status
+weir_stream_set_current(weir_stream handle)
+{
+	struct stream *stream;
+
+	if (handle == WEIR_STREAM_ANY)
+		return status_set(WEIR_EINVAL, "weir_stream_set_current: "
+		                               "WEIR_STREAM_ANY is no stream");
+	enum weir_status status =
+	    stream_find(WEIR_DEVICE_CURRENT, handle, &stream);
+	if (status != WEIR_OK)
+		return status;
+	if (stream->device < DEVICES_MAX)
+		current[stream->device] = handle;
+	stream_put(stream);
+	return WEIR_OK;
+}
+
+enum weir_status
+weir_stream_query(weir_stream handle)
+{
+	struct driver_guard guard;
+	struct stream *stream;
+	enum weir_status status =
+	    stream_find(WEIR_DEVICE_CURRENT, handle, &stream);
+	if (status != WEIR_OK)
+		return status;
+	status = driver_enter(stream->context, &guard);
+	if (status == WEIR_OK) {
+		CUresult code = driver_peek()->cuStreamQuery(stream->handle);
+		driver_leave(&guard);
+		status = driver_status(code, "cuStreamQuery(stream %p)",
+		                       (void *)handle);
+	}
+	stream_put(stream);
+	return status;
+}
+
+enum weir_status
+weir_stream_synchronize(weir_stream handle)
+{
+	struct driver_guard guard;
+	struct stream *stream;
+	enum weir_status status =
+	    stream_find(WEIR_DEVICE_CURRENT, handle, &stream);
+	if (status != WEIR_OK)
+		return status;
+	status = driver_enter(stream->context, &guard);
+	if (status == WEIR_OK) {
+		CUresult code =
+		    stream->handle == WEIR_STREAM_ANY
+		        ? driver_peek()->cuCtxSynchronize()
+		        : driver_peek()->cuStreamSynchronize(stream->handle);
+		driver_leave(&guard);
+		status = driver_status(code, "cuStreamSynchronize(stream %p)",
+		                       (void *)handle);
+	}
+	stream_put(stream);
+	return status;
+}
+
+enum weir_status
+weir_stream_wait_stream(weir_stream handle, weir_stream other)
+{
+	struct weir_event *event;
+	enum weir_status status = weir_event_create(0, &event);
+	if (status != WEIR_OK)
+		return status;
+	status = weir_event_record(event, other);
+	if (status == WEIR_OK)
+		status = weir_stream_wait_event(handle, event);
+	weir_event_destroy(event);
+	return status;
+}
+
+enum weir_status
+weir_stream_device(weir_stream handle, int *device)
+{
+	struct stream *stream;
+
+	if (device == NULL)
+		return status_set(WEIR_EINVAL,
+		                  "weir_stream_device: device is NULL");
+	enum weir_status status =
+	    stream_find(WEIR_DEVICE_CURRENT, handle, &stream);
+	if (status != WEIR_OK)
+		return status;
+	*device = stream->device;
+	stream_put(stream);
+	return WEIR_OK;
+}
+
+enum weir_status
+weir_stream_priority(weir_stream handle, int *priority)
+{
+	struct driver_guard guard;
+	struct stream *stream;
+	int value = 0;
+
+	if (priority == NULL)
+		return status_set(WEIR_EINVAL,
+		                  "weir_stream_priority: priority is NULL");
+	enum weir_status status =
+	    stream_find(WEIR_DEVICE_CURRENT, handle, &stream);
+	if (status != WEIR_OK)
+		return status;
+	if (handle != WEIR_STREAM_ANY) {
+		status = driver_enter(stream->context, &guard);
+		if (status == WEIR_OK) {
+			CUresult code = driver_peek()->cuStreamGetPriority(
+			    stream->handle, &value);
+			driver_leave(&guard);
+			status = driver_status(
+			    code, "cuStreamGetPriority(stream %p)",
+			    (void *)handle);
+		}
+	}
+	stream_put(stream);
+	if (status == WEIR_OK)
+		*priority = value;
+	return status;
+}
+
+int
+weir_stream_format(weir_stream handle, char *text, size_t size)
+{
+	int device;
+
+	if (handle == WEIR_STREAM_ANY)
+		return snprintf(text, size, "<weir.stream any>");
+	if (weir_stream_device(handle, &device) != WEIR_OK)
+		return snprintf(text, size,
+		                "<weir.stream handle=%#tx invalid>",
+		                (ptrdiff_t)handle);
+	return snprintf(text, size, "<weir.stream device=%d handle=%#tx>",
+	                device, (ptrdiff_t)handle);
+}
+
+enum weir_status
+weir_device_synchronize(int device)
+{
+	const struct driver *driver;
+	struct driver_guard guard;
+	CUcontext context;
+	enum weir_status status = driver_get(&driver);
+	if (status != WEIR_OK)
+		return status;
+	status = device_resolve(device, &device);
+	if (status != WEIR_OK)
+		return status;
+	status = driver_context(device, &context);
+	if (status != WEIR_OK)
+		return status;
+	status = driver_enter(context, &guard);
+	if (status != WEIR_OK)
+		return status;
+	CUresult code = driver->cuCtxSynchronize();
+	driver_leave(&guard);
+	return driver_status(code, "cuCtxSynchronize(device %d)", device);
+}

@@ -1,0 +1,523 @@
+/*
+ * The table of streams: a fixed array of buckets under one lock, since a
+ * process has tens of streams, not millions.
+ *
+ * A default stream is keyed by its context (and thread), any other by its
+ * handle, which the driver makes unique in the process. An ended stream leaves
+ * the table, except one destroyed through weir: that stays as a marker, so
+ * that a later use of the handle is told from a new stream that was given the
+ * same handle. The driver's own stream id tells them apart.
+ */
+#include "streams/stream.h"
+
+#include <stdio.h>
+
+#include "base/lock.h"
+#include "base/meta.h"
+#include "base/os.h"
+#include "base/status.h"
+#include "streams/capture.h"
+#include "streams/event.h"
+
+enum { BUCKETS = 256 };
+
+static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_STREAMS);
+static struct stream *buckets[BUCKETS] GUARDED_BY(lock);
+
+/* What a stream is found by. */
+struct key {
+	CUcontext context; /* NULL for a stream with a handle of its own */
+	CUstream handle;
+	uint32_t thread;
+};
+
+bool
+stream_is_default(weir_stream handle)
+{
+	return handle == NULL || handle == WEIR_STREAM_LEGACY ||
+	       handle == WEIR_STREAM_PER_THREAD;
+}
+
+static bool
+is_shared_handle(weir_stream handle)
+{
+	return stream_is_default(handle) || handle == WEIR_STREAM_ANY;
+}
+
+static struct stream **
+bucket_of(const struct key *key)
+{
+	uint64_t hash = (uint64_t)(uintptr_t)key->handle * 0x9e3779b97f4a7c15u;
+
+	hash ^= (uint64_t)(uintptr_t)key->context * 0xc2b2ae3d27d4eb4fu;
+	hash += key->thread * 0x165667b1u;
+	return &buckets[(hash >> 32) % BUCKETS];
+}
+
+static bool
+matches(const struct stream *stream, const struct key *key)
+{
+	return stream->handle == key->handle &&
+	       stream->thread == key->thread &&
+	       (key->context == NULL || stream->context == key->context);
+}
+
+static struct key
+key_of(const struct stream *stream)
+{
+	bool shared = is_shared_handle(stream->handle);
+
+	return (struct key){ .context = shared ? stream->context : NULL,
+		             .handle = stream->handle,
+		             .thread = stream->thread };
+}
+
+static struct stream **
+find_in_table(const struct key *key) HOLDS(lock)
+{
+	struct stream **at = bucket_of(key);
+
+	while (*at != NULL && !matches(*at, key))
+		at = &(*at)->next;
+	return at;
+}
+
+struct stream *
+stream_ref(struct stream *stream)
+{
+	atomic_fetch_add_explicit(&stream->refs, 1, memory_order_relaxed);
+	return stream;
+}
+
+void
+stream_put(struct stream *stream)
+{
+	if (atomic_fetch_sub_explicit(&stream->refs, 1,
+	                              memory_order_acq_rel) == 1)
+		meta_free(stream, sizeof(*stream));
+}
+
+/* The context a default stream of `device` belongs to: the current one if it
+ * is of that device, else the primary one. */
+static enum weir_status
+default_context(int device, CUcontext *out)
+{
+	const struct driver *driver = driver_peek();
+	CUcontext current = NULL;
+	CUdevice its_device;
+
+	if (driver->cuCtxGetCurrent(&current) == CUDA_SUCCESS &&
+	    current != NULL &&
+	    driver->cuCtxGetDevice(&its_device) == CUDA_SUCCESS &&
+	    (device == WEIR_DEVICE_CURRENT || its_device == device)) {
+		*out = current;
+		return WEIR_OK;
+	}
+	enum weir_status status = device_resolve(device, &device);
+	if (status != WEIR_OK)
+		return status;
+	return driver_context(device, out);
+}
+
+static enum weir_status
+key_make(int device, weir_stream handle, struct key *key)
+{
+	*key = (struct key){ .handle = handle };
+	if (!is_shared_handle(handle))
+		return WEIR_OK;
+	if (handle == NULL)
+		key->handle = WEIR_STREAM_LEGACY;
+	if (handle == WEIR_STREAM_PER_THREAD)
+		key->thread = os_thread_id();
+	if (handle != WEIR_STREAM_ANY)
+		return default_context(device, &key->context);
+	enum weir_status status = device_resolve(device, &device);
+	if (status != WEIR_OK)
+		return status;
+	return driver_context(device, &key->context);
+}
+
+/* The device of a context. */
+static enum weir_status
+context_device(CUcontext context, int *out)
+{
+	struct driver_guard guard;
+	CUdevice device;
+	enum weir_status status = driver_enter(context, &guard);
+	if (status != WEIR_OK)
+		return status;
+	CUresult code = driver_peek()->cuCtxGetDevice(&device);
+	driver_leave(&guard);
+	if (code != CUDA_SUCCESS)
+		return driver_status(code, "cuCtxGetDevice(context %p)",
+		                     (void *)context);
+	*out = device;
+	return WEIR_OK;
+}
+
+/* The driver's id of a stream, or 0. */
+static unsigned long long
+driver_id(CUstream handle)
+{
+	unsigned long long id = 0;
+
+	if (driver_peek()->cuStreamGetId == NULL ||
+	    driver_peek()->cuStreamGetId(handle, &id) != CUDA_SUCCESS)
+		return 0;
+	return id;
+}
+
+/* Ask the driver about a stream weir has not met. */
+static enum weir_status
+describe(const struct key *key, struct stream *stream)
+{
+	stream->context = key->context;
+	if (key->context == NULL) {
+		CUresult code = driver_peek()->cuStreamGetCtx(
+		    key->handle, &stream->context);
+		if (code != CUDA_SUCCESS)
+			return status_set(
+			    WEIR_EINVAL,
+			    "stream %p: not a stream of this process: "
+			    "%s (%d)",
+			    (void *)key->handle, driver_text(code), code);
+		stream->id = driver_id(key->handle);
+	}
+	return context_device(stream->context, &stream->device);
+}
+
+static enum weir_status
+stream_new(const struct key *key, enum stream_origin origin,
+           struct stream **out)
+{
+	struct stream *stream = meta_zalloc(sizeof(*stream));
+	if (stream == NULL)
+		return status_set(WEIR_EHOSTMEM,
+		                  "stream %p: no host memory to follow it",
+		                  (void *)key->handle);
+	enum weir_status status = describe(key, stream);
+	if (status != WEIR_OK) {
+		meta_free(stream, sizeof(*stream));
+		return status;
+	}
+	stream->handle = key->handle;
+	stream->thread = key->thread;
+	stream->origin = origin;
+	atomic_init(&stream->refs, 2); /* the table's and the caller's */
+	*out = stream;
+	return WEIR_OK;
+}
+
+/* Put it in the table, in place of an ended one with the same key. Another
+ * thread may have been faster: then *stream becomes that one. */
+static void
+publish(const struct key *key, struct stream **stream)
+{
+	struct stream *old = NULL;
+
+	lock_enter(&lock);
+	struct stream **at = find_in_table(key);
+	if (*at != NULL && !atomic_load(&(*at)->ended)) {
+		old = *stream;
+		*stream = stream_ref(*at);
+		lock_leave(&lock);
+		meta_free(old, sizeof(*old));
+		return;
+	}
+	old = *at;
+	(*stream)->next = old != NULL ? old->next : NULL;
+	*at = *stream;
+	lock_leave(&lock);
+	if (old != NULL)
+		stream_put(old);
+}
+
+/*
+ * A handle whose stream was destroyed through weir: is it in use again?
+ * The driver tells by the id; where it has none, the handle stays an error.
+ */
+static bool
+reborn(const struct stream *ended)
+{
+	unsigned long long id = driver_id(ended->handle);
+
+	return id != 0 && id != ended->id;
+}
+
+enum weir_status
+stream_lookup(int device, weir_stream handle, struct stream **out)
+{
+	const struct driver *driver;
+	struct key key;
+	enum weir_status status = driver_get(&driver);
+	if (status != WEIR_OK)
+		return status;
+	status = key_make(device, handle, &key);
+	if (status != WEIR_OK)
+		return status;
+
+	lock_enter(&lock);
+	struct stream *stream = *find_in_table(&key);
+	if (stream != NULL)
+		stream_ref(stream);
+	lock_leave(&lock);
+	if (stream != NULL && atomic_load(&stream->ended)) {
+		bool again = reborn(stream);
+		stream_put(stream);
+		if (!again)
+			return status_set(WEIR_EINVAL,
+			                  "stream %p: it was destroyed",
+			                  (void *)handle);
+		stream = NULL;
+	}
+	*out = stream;
+	return WEIR_OK;
+}
+
+/* Explicit handles carry their device; a caller that named another is told. */
+static enum weir_status
+check_device(struct stream *stream, int device)
+{
+	if (device == WEIR_DEVICE_CURRENT || device == stream->device)
+		return WEIR_OK;
+	return status_set(WEIR_EINVAL, "stream %p: is of device %d, not %d",
+	                  (void *)stream->handle, stream->device, device);
+}
+
+static enum weir_status
+find_or_make(int device, weir_stream handle, enum stream_origin origin,
+             struct stream **out)
+{
+	struct stream *stream;
+	struct key key;
+	enum weir_status status = stream_lookup(device, handle, &stream);
+	if (status != WEIR_OK)
+		return status;
+	if (stream == NULL) {
+		status = key_make(device, handle, &key);
+		if (status != WEIR_OK)
+			return status;
+		status = stream_new(&key, origin, &stream);
+		if (status != WEIR_OK)
+			return status;
+		publish(&key, &stream);
+	}
+	status = check_device(stream, device);
+	if (status != WEIR_OK) {
+		stream_put(stream);
+		return status;
+	}
+	*out = stream;
+	return WEIR_OK;
+}
+
+enum weir_status
+stream_find(int device, weir_stream handle, struct stream **out)
+{
+	return find_or_make(device, handle, STREAM_FOREIGN, out);
+}
+
+enum weir_status
+stream_adopt(weir_stream handle, enum stream_origin origin,
+             struct stream **out)
+{
+	struct key key = { .handle = handle };
+	struct stream *stream;
+	enum weir_status status = stream_new(&key, origin, &stream);
+	if (status != WEIR_OK)
+		return status;
+	publish(&key, &stream);
+	*out = stream;
+	return WEIR_OK;
+}
+
+bool
+stream_end(struct stream *stream, bool destroyed)
+{
+	struct key key = key_of(stream);
+	bool removed = false;
+
+	lock_enter(&lock);
+	if (atomic_exchange(&stream->ended, true)) {
+		lock_leave(&lock);
+		return false;
+	}
+	struct stream **at = find_in_table(&key);
+	if (*at == stream && !destroyed) {
+		*at = stream->next;
+		removed = true;
+	}
+	lock_leave(&lock);
+	if (removed)
+		stream_put(stream);
+	return true;
+}
+
+size_t
+stream_end_thread(uint32_t thread, struct stream **out, size_t max)
+{
+	size_t n = 0;
+
+	lock_enter(&lock);
+	for (size_t i = 0; i < BUCKETS; i++) {
+		struct stream **at = &buckets[i];
+		while (*at != NULL && n < max) {
+			struct stream *stream = *at;
+			if (stream->thread != thread) {
+				at = &stream->next;
+				continue;
+			}
+			atomic_store(&stream->ended, true);
+			*at = stream->next; /* the table's reference moves */
+			out[n++] = stream;
+		}
+	}
+	lock_leave(&lock);
+	return n;
+}
+
+void
+stream_forget(CUcontext context)
+{
+	struct stream *gone = NULL;
+
+	lock_enter(&lock);
+	for (size_t i = 0; i < BUCKETS; i++) {
+		struct stream **at = &buckets[i];
+		while (*at != NULL) {
+			struct stream *stream = *at;
+			if (stream->context != context) {
+				at = &stream->next;
+				continue;
+			}
+			atomic_store(&stream->ended, true);
+			*at = stream->next;
+			stream->next = gone;
+			gone = stream;
+		}
+	}
+	lock_leave(&lock);
+	while (gone != NULL) {
+		struct stream *next = gone->next;
+		stream_put(gone);
+		gone = next;
+	}
+}
+
+/* ---- Marks ------------------------------------------------------------ */
+
+static bool
+handle_capturing(CUstream handle)
+{
+	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+
+	return driver_peek()->cuStreamIsCapturing(handle, &status) !=
+	           CUDA_SUCCESS ||
+	       status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+/* Is any stream that weir knows of in this context being captured? */
+static bool
+context_capturing(CUcontext context)
+{
+	bool capturing = capture_any();
+
+	lock_enter(&lock);
+	for (size_t i = 0; i < BUCKETS && !capturing; i++) {
+		for (struct stream *s = buckets[i]; s != NULL; s = s->next) {
+			if (s->context == context &&
+			    !atomic_load(&s->ended) &&
+			    !is_shared_handle(s->handle) &&
+			    handle_capturing(s->handle)) {
+				capturing = true;
+				break;
+			}
+		}
+	}
+	lock_leave(&lock);
+	return capturing;
+}
+
+/*
+ * Note [The handle to record on]
+ *
+ * A per-thread default stream can be named on its own thread only. It is a
+ * blocking stream, so the legacy default stream of its context comes after all
+ * it has queued: from elsewhere a record there covers it. The same serves for
+ * a stream that has ended.
+ */
+static CUstream
+record_handle(const struct stream *stream)
+{
+	if (stream->thread != 0 && stream->thread != os_thread_id())
+		return WEIR_STREAM_LEGACY;
+	return stream->handle;
+}
+
+bool
+stream_capturing(struct stream *stream)
+{
+	if (stream->handle == WEIR_STREAM_ANY)
+		return context_capturing(stream->context);
+	if (is_shared_handle(stream->handle) &&
+	    record_handle(stream) == WEIR_STREAM_LEGACY)
+		return context_capturing(stream->context);
+	return handle_capturing(record_handle(stream));
+}
+
+static enum weir_status
+record_context(const struct stream *stream, CUevent event)
+{
+	const struct driver *driver = driver_peek();
+	CUresult code;
+
+	if (driver->cuCtxRecordEvent != NULL) {
+		code = driver->cuCtxRecordEvent(stream->context, event);
+		return driver_status(code, "cuCtxRecordEvent(device %d)",
+		                     stream->device);
+	}
+	code = driver->cuCtxSynchronize();
+	if (code != CUDA_SUCCESS)
+		return driver_status(code, "cuCtxSynchronize(device %d)",
+		                     stream->device);
+	code = driver->cuEventRecord(event, WEIR_STREAM_LEGACY);
+	return driver_status(code, "cuEventRecord(legacy stream, device %d)",
+	                     stream->device);
+}
+
+enum weir_status
+stream_record(struct stream *stream, CUevent event)
+{
+	if (stream_capturing(stream))
+		return status_set(WEIR_ECAPTURE,
+		                  "stream %p: it is being captured",
+		                  (void *)stream->handle);
+	if (stream->handle == WEIR_STREAM_ANY)
+		return record_context(stream, event);
+	CUstream handle = record_handle(stream);
+	CUresult code = driver_peek()->cuEventRecord(event, handle);
+	return driver_status(code, "cuEventRecord(stream %p)", (void *)handle);
+}
+
+enum weir_status
+stream_wait_host(struct stream *stream)
+{
+	struct driver_guard guard;
+	CUevent event;
+	enum weir_status status = driver_enter(stream->context, &guard);
+	if (status != WEIR_OK)
+		return status;
+	status = event_take(stream->context, &event);
+	if (status != WEIR_OK)
+		goto leave;
+	status = stream_record(stream, event);
+	if (status == WEIR_OK) {
+		CUresult code = driver_peek()->cuEventSynchronize(event);
+		status = driver_status(code, "cuEventSynchronize(stream %p)",
+		                       (void *)stream->handle);
+	}
+	event_give(stream->context, event);
+leave:
+	driver_leave(&guard);
+	return status;
+}

@@ -1,0 +1,104 @@
+/*
+ * What weir knows of CUDA streams.
+ *
+ * A stream is found by its handle. Three handles are not streams of their
+ * own: NULL and CU_STREAM_LEGACY are the legacy default stream of a context,
+ * CU_STREAM_PER_THREAD is a stream for each thread and context, and
+ * WEIR_STREAM_ANY is no stream at all: "recording" on it covers all work
+ * submitted to the context.
+ *
+ * A stream ends when it is destroyed through weir, retired by its owner, or
+ * (a per-thread one) when its thread ends. The driver may give the same handle
+ * to a new stream; that is a new struct stream.
+ */
+#ifndef STREAMS_STREAM_H
+#define STREAMS_STREAM_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <weir/stream.h>
+
+#include "driver/driver.h"
+
+/* Who made it, and so who may end it. */
+enum stream_origin { STREAM_FOREIGN, STREAM_CREATED, STREAM_POOLED };
+
+struct stream {
+	/* Constant. */
+	CUcontext context;
+	CUstream handle; /* never NULL */
+	uint32_t thread; /* owner of a per-thread default stream; else 0 */
+	int device;
+	enum stream_origin origin;
+	unsigned long long id; /* the driver's; 0 where it gives none */
+
+	atomic_uint refs;  /* the table's, and one for each holder */
+	atomic_bool ended; /* set once */
+	struct stream *next; /* in its bucket, under the table's lock */
+
+	/* The allocator's pools for it, under the lock of its arena. */
+	void *pools;
+};
+
+/*
+ * Find or make the stream of a handle.
+ *
+ * @param device  the device meant, or WEIR_DEVICE_CURRENT; matters for the
+ *                handles that are not streams of their own
+ * @param out     a reference, to be given back with stream_put()
+ * @return WEIR_EINVAL if the stream was destroyed through weir, or is not of
+ *         the device; WEIR_EHOSTMEM; WEIR_ECONTEXT; WEIR_EDRIVER
+ */
+enum weir_status stream_find(int device, weir_stream handle,
+                             struct stream **out);
+
+/* As stream_find(), but *out is NULL when weir has not met the stream. */
+enum weir_status stream_lookup(int device, weir_stream handle,
+                               struct stream **out);
+
+/* Follow a stream that weir has just created; *out is a reference. */
+enum weir_status stream_adopt(weir_stream handle, enum stream_origin origin,
+                              struct stream **out);
+
+struct stream *stream_ref(struct stream *stream);
+void stream_put(struct stream *stream);
+
+/* Mark it ended; false if it was. Its handle is then free for a new stream,
+ * unless `destroyed`: then a use of the handle is an error. */
+bool stream_end(struct stream *stream, bool destroyed);
+
+/* The streams of a thread that has ended, one reference each; returns how
+ * many were written, at most `max`. They are ended. */
+size_t stream_end_thread(uint32_t thread, struct stream **out, size_t max);
+
+/* Forget every stream of a context that is gone. */
+void stream_forget(CUcontext context);
+
+/* True for handles the driver lends to everybody: legacy and per-thread. */
+bool stream_is_default(weir_stream handle);
+
+/*
+ * Record `event` so that it covers all work queued on the stream so far. Call
+ * it between driver_enter() and driver_leave() for the stream's context. Where
+ * the driver has no cuCtxRecordEvent (before 12.5), WEIR_STREAM_ANY waits for
+ * the context instead, as cudaFree does.
+ *
+ * @return WEIR_ECAPTURE, and no capture is disturbed, if the stream (for
+ *         WEIR_STREAM_ANY: any stream weir knows of in the context) is being
+ *         captured; WEIR_EDRIVER
+ */
+enum weir_status stream_record(struct stream *stream, CUevent event);
+
+/* True if work on the stream would become part of a graph, or if that cannot
+ * be told. Between driver_enter() and driver_leave(). */
+bool stream_capturing(struct stream *stream);
+
+/* Wait until all work queued on the stream so far is done. Holds no lock. */
+enum weir_status stream_wait_host(struct stream *stream);
+
+/* The device meant by WEIR_DEVICE_CURRENT or by a number; checked. */
+enum weir_status device_resolve(int device, int *out);
+
+#endif

@@ -1,0 +1,275 @@
+/*
+ * Marks are met in the order of their stream, so a poll asks the oldest of
+ * each stream first and goes on only while the answer is yes; it looks past a
+ * few unmet ones so that an event that is late for another reason holds back
+ * its own block only.
+ */
+#include "streams/use.h"
+
+#include "base/meta.h"
+#include "base/status.h"
+#include "streams/event.h"
+
+void
+waiting_init(struct waiting *waiting)
+{
+	list_init(&waiting->queues);
+	list_init(&waiting->pending);
+	waiting->count = 0;
+}
+
+static struct use_queue *
+queue_find(struct waiting *waiting, const struct stream *stream)
+{
+	for (struct list *l = waiting->queues.next; l != &waiting->queues;
+	     l = l->next) {
+		struct use_queue *queue =
+		    CONTAINER_OF(l, struct use_queue, link);
+		if (queue->stream == stream)
+			return queue;
+	}
+	return NULL;
+}
+
+static struct use_queue *
+queue_get(struct waiting *waiting, struct stream *stream)
+{
+	struct use_queue *queue = queue_find(waiting, stream);
+	if (queue != NULL)
+		return queue;
+	queue = meta_alloc(sizeof(*queue));
+	if (queue == NULL)
+		return NULL;
+	queue->stream = stream_ref(stream);
+	queue->refs = 0;
+	list_init(&queue->uses);
+	list_push_front(&waiting->queues, &queue->link);
+	return queue;
+}
+
+static void
+queue_put(struct use_queue *queue)
+{
+	if (--queue->refs > 0)
+		return;
+	list_remove(&queue->link);
+	stream_put(queue->stream);
+	meta_free(queue, sizeof(*queue));
+}
+
+enum weir_status
+use_add(struct waiting *waiting, struct pending *pending,
+        struct stream *stream)
+{
+	for (struct use *u = pending->uses; u != NULL; u = u->next)
+		if (u->queue->stream == stream)
+			return WEIR_OK;
+
+	struct use *use = meta_alloc(sizeof(*use));
+	if (use == NULL)
+		goto no_memory;
+	use->queue = queue_get(waiting, stream);
+	if (use->queue == NULL)
+		goto drop_use;
+	use->queue->refs++;
+	list_init(&use->link);
+	use->owner = pending;
+	use->event = NULL;
+	use->waiters = 0;
+	use->next = pending->uses;
+	pending->uses = use;
+	return WEIR_OK;
+
+drop_use:
+	meta_free(use, sizeof(*use));
+no_memory:
+	return status_set(WEIR_EHOSTMEM,
+	                  "recording a stream: no host memory for its use");
+}
+
+static void
+use_free(struct use *use)
+{
+	list_remove(&use->link);
+	if (use->event != NULL)
+		event_give(use->queue->stream->context, use->event);
+	queue_put(use->queue);
+	meta_free(use, sizeof(*use));
+}
+
+void
+use_clear(struct waiting *waiting, struct pending *pending)
+{
+	while (pending->uses != NULL) {
+		struct use *use = pending->uses;
+		pending->uses = use->next;
+		use_free(use);
+	}
+	if (pending->unmet > 0) {
+		pending->unmet = 0;
+		list_remove(&pending->link);
+		waiting->count--;
+	}
+}
+
+/* Record the mark of a use, if that can be done now. */
+static bool
+mark(struct use *use)
+{
+	struct stream *stream = use->queue->stream;
+	struct driver_guard guard;
+	CUevent event;
+
+	if (use->event != NULL)
+		return true;
+	if (driver_enter(stream->context, &guard) != WEIR_OK)
+		return false;
+	if (event_take(stream->context, &event) == WEIR_OK) {
+		if (stream_record(stream, event) == WEIR_OK)
+			use->event = event;
+		else
+			event_give(stream->context, event);
+	}
+	driver_leave(&guard);
+	return use->event != NULL;
+}
+
+void
+waiting_add(struct waiting *waiting, struct pending *pending)
+{
+	status_mute();
+	pending->unmet = 0;
+	for (struct use *u = pending->uses; u != NULL; u = u->next) {
+		pending->unmet++;
+		list_push_back(&u->queue->uses, &u->link);
+		mark(u);
+	}
+	list_push_back(&waiting->pending, &pending->link);
+	waiting->count++;
+	status_unmute();
+}
+
+/* Has the mark been met? An event the driver no longer knows counts as met
+ * only when the driver itself is going away. */
+static bool
+met(struct use *use)
+{
+	struct stream *stream = use->queue->stream;
+	struct driver_guard guard;
+
+	if (use->waiters > 0 || !mark(use))
+		return false;
+	if (driver_enter(stream->context, &guard) != WEIR_OK)
+		return false;
+	CUresult code = driver_peek()->cuEventQuery(use->event);
+	driver_leave(&guard);
+	return code == CUDA_SUCCESS;
+}
+
+/* Drop a met use from its block; true if it was the last unmet one. */
+static bool
+settle(struct use *use)
+{
+	struct pending *pending = use->owner;
+	struct use **at = &pending->uses;
+
+	while (*at != use)
+		at = &(*at)->next;
+	*at = use->next;
+	use_free(use);
+	return --pending->unmet == 0;
+}
+
+static size_t
+poll_queue(struct waiting *waiting, struct use_queue *queue, unsigned skips,
+           struct list *done)
+{
+	size_t moved = 0;
+	struct list *next;
+
+	queue->refs++; /* settling the last use must not free it under us */
+	for (struct list *l = queue->uses.next; l != &queue->uses; l = next) {
+		struct use *use = CONTAINER_OF(l, struct use, link);
+		struct pending *pending = use->owner;
+
+		next = l->next;
+		if (!met(use)) {
+			if (skips-- == 0)
+				break;
+			continue;
+		}
+		if (settle(use)) {
+			list_remove(&pending->link);
+			list_push_back(done, &pending->link);
+			waiting->count--;
+			moved++;
+		}
+	}
+	queue_put(queue);
+	return moved;
+}
+
+size_t
+waiting_poll(struct waiting *waiting, unsigned skips, struct list *done)
+{
+	struct list *next;
+	size_t moved = 0;
+
+	if (waiting->count == 0)
+		return 0;
+	status_mute();
+	for (struct list *l = waiting->queues.next; l != &waiting->queues;
+	     l = next) {
+		next = l->next;
+		moved += poll_queue(waiting,
+		                    CONTAINER_OF(l, struct use_queue, link),
+		                    skips, done);
+	}
+	status_unmute();
+	return moved;
+}
+
+struct use *
+use_hold(struct pending *pending)
+{
+	for (struct use *u = pending->uses; u != NULL; u = u->next) {
+		if (mark(u)) {
+			u->waiters++;
+			return u;
+		}
+	}
+	return NULL;
+}
+
+enum weir_status
+use_wait(const struct use *use)
+{
+	struct driver_guard guard;
+	enum weir_status status =
+	    driver_enter(use->queue->stream->context, &guard);
+	if (status != WEIR_OK)
+		return status;
+	CUresult code = driver_peek()->cuEventSynchronize(use->event);
+	driver_leave(&guard);
+	return driver_status(code, "cuEventSynchronize(stream %p)",
+	                     (void *)use->queue->stream->handle);
+}
+
+void
+use_release(struct use *use)
+{
+	use->waiters--;
+}
+
+void
+waiting_forget(struct waiting *waiting)
+{
+	for (struct list *l = waiting->queues.next; l != &waiting->queues;
+	     l = l->next) {
+		struct use_queue *queue =
+		    CONTAINER_OF(l, struct use_queue, link);
+		for (struct list *m = queue->uses.next; m != &queue->uses;
+		     m = m->next)
+			CONTAINER_OF(m, struct use, link)->event = NULL;
+	}
+}

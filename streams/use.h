@@ -1,0 +1,88 @@
+/*
+ * What used a block, and when it may be used again.
+ *
+ * While a block is live, weir_record_stream() hangs a *use* on it for each
+ * other stream. When it is freed each use is *marked*: an event is recorded
+ * on its stream, and the block is pending until every mark is met, in any
+ * order. A late stream holds back only the blocks it used.
+ *
+ * A mark that cannot be recorded now (its stream is being captured, or the
+ * driver refuses) stays unrecorded and is tried again at each poll, so freeing
+ * neither fails nor waits. All that freeing needs is allocated when the use is.
+ *
+ * Everything here is under the lock of the arena that owns `struct waiting`.
+ */
+#ifndef STREAMS_USE_H
+#define STREAMS_USE_H
+
+#include "base/list.h"
+#include "streams/stream.h"
+
+/* One stream's uses that wait, in the order they were freed. */
+struct use_queue {
+	struct stream *stream; /* a reference */
+	struct list uses;
+	struct list link; /* in waiting.queues */
+	unsigned refs;    /* uses that name it, waiting or not */
+};
+
+/* One stream that used one block. */
+struct use {
+	struct use *next; /* of the same block */
+	struct use_queue *queue;
+	struct list link; /* in queue->uses while unmet */
+	struct pending *owner;
+	CUevent event;    /* NULL until recorded */
+	unsigned waiters; /* hosts that wait for `event` with no lock held */
+};
+
+/* A block's side of it. */
+struct pending {
+	struct use *uses;
+	unsigned unmet;
+	struct list link; /* in waiting.pending, oldest first */
+};
+
+/* An arena's side of it. */
+struct waiting {
+	struct list queues;
+	struct list pending;
+	size_t count; /* of pending */
+};
+
+void waiting_init(struct waiting *waiting);
+
+/* Hang a use by `stream` on a live block; nothing if it is there already.
+ * WEIR_EHOSTMEM. */
+enum weir_status use_add(struct waiting *waiting, struct pending *pending,
+                         struct stream *stream);
+
+/* Take all uses off; the marks of a pending block are dropped. */
+void use_clear(struct waiting *waiting, struct pending *pending);
+
+/* The block is freed: mark its uses (it has some) and let it wait. */
+void waiting_add(struct waiting *waiting, struct pending *pending);
+
+/*
+ * Ask for marks that have been met.
+ *
+ * @param skips  how many unmet marks of one stream to look past
+ * @param done   pending blocks with no unmet mark left are moved here; their
+ *               uses are gone
+ * @return the number moved
+ */
+size_t waiting_poll(struct waiting *waiting, unsigned skips,
+                    struct list *done);
+
+/*
+ * A recorded mark of this block to wait for with no lock held, or NULL if
+ * none can be recorded now. use_release() ends the hold; poll then.
+ */
+struct use *use_hold(struct pending *pending);
+enum weir_status use_wait(const struct use *use);
+void use_release(struct use *use);
+
+/* Forget all: the context is gone. Nothing is asked of the driver. */
+void waiting_forget(struct waiting *waiting);
+
+#endif
