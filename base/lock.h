@@ -24,6 +24,7 @@
 
 /* In the order they may be taken. */
 enum lock_rank {
+	LOCK_RANK_SHARED,  /* the streams lent to everybody */
 	LOCK_RANK_INIT,    /* loading the driver, reading the environment */
 	LOCK_RANK_OPTIONS, /* changing options */
 	LOCK_RANK_ARENAS,  /* the list of arenas */

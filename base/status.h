@@ -24,13 +24,11 @@ enum weir_status status_set(enum weir_status status, const char *format, ...)
 enum weir_status status_prefix(const char *format, ...)
     __attribute__((format(printf, 1, 2)));
 
-/* Set the last failure back to what status_save() found, so that a try that
- * failed and was made good leaves no trace. */
-struct status_mark {
-	enum weir_status status;
-	char text[STATUS_TEXT_SIZE];
-};
-void status_save(struct status_mark *mark);
-void status_restore(const struct status_mark *mark);
+/*
+ * Between mute and unmute (they nest, for the calling thread) failures are not
+ * remembered: for tries whose failure is made good and must leave no trace.
+ */
+void status_mute(void);
+void status_unmute(void);
 
 #endif

@@ -16,7 +16,7 @@ struct stream_pool {
 	unsigned next; /* round robin */
 };
 
-static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_INIT);
+static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_SHARED);
 static struct stream_pool pools[DEVICES_MAX][PRIORITIES] GUARDED_BY(lock);
 
 static _Thread_local weir_stream current[DEVICES_MAX];
