@@ -22,20 +22,32 @@
 /* For the reader: which lock a field is under. */
 #define GUARDED_BY(lock)
 
-/* In the order they may be taken. */
+/* X(rank): in the order they may be taken. */
+#define LOCK_RANKS(X)                                                          \
+	X(LOCK_RANK_SHARED)  /* the streams lent to everybody */               \
+	X(LOCK_RANK_INIT)    /* loading the driver, reading the environment */ \
+	X(LOCK_RANK_OPTIONS) /* changing options */                            \
+	X(LOCK_RANK_ARENAS)  /* the list of arenas */                          \
+	X(LOCK_RANK_ARENA)   /* one arena and all it holds */                  \
+	X(LOCK_RANK_STREAMS) /* the table of streams */                        \
+	X(LOCK_RANK_EVENTS)  /* a pool of driver events */                     \
+	X(LOCK_RANK_OBSERVE) /* the list of observers */                       \
+	X(LOCK_RANK_LOOKUP)  /* growing the address table */                   \
+	X(LOCK_RANK_META)    /* metadata */                                    \
+	X(LOCK_RANK_LOG)
+
 enum lock_rank {
-	LOCK_RANK_SHARED,  /* the streams lent to everybody */
-	LOCK_RANK_INIT,    /* loading the driver, reading the environment */
-	LOCK_RANK_OPTIONS, /* changing options */
-	LOCK_RANK_ARENAS,  /* the list of arenas */
-	LOCK_RANK_ARENA,   /* one arena and all it holds */
-	LOCK_RANK_STREAMS, /* the table of streams */
-	LOCK_RANK_EVENTS,  /* a pool of driver events */
-	LOCK_RANK_OBSERVE, /* the list of observers */
-	LOCK_RANK_LOOKUP,  /* growing the address table */
-	LOCK_RANK_META,    /* metadata */
-	LOCK_RANK_LOG,
+#define LOCK_RANK_ENUM(rank) rank,
+	LOCK_RANKS(LOCK_RANK_ENUM)
+#undef LOCK_RANK_ENUM
 };
+
+/* 1 in builds that check ranks. */
+#if defined(WEIR_DEBUG)
+#define LOCK_CHECKED 1
+#else
+#define LOCK_CHECKED 0
+#endif
 
 struct CAPABILITY lock {
 	pthread_mutex_t mutex;

@@ -1,0 +1,180 @@
+/*
+ * weir's own host memory. With jemalloc all of it lies in one arena that
+ * nothing else uses. Thread caches are off: metadata is allocated in slabs by
+ * those who need many small pieces, and without caches a thread's end, a fork
+ * and an unloaded program leave nothing behind.
+ */
+#include "base/meta.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/mman.h>
+
+#include "base/lock.h"
+
+#if !defined(WEIR_NO_JEMALLOC)
+/* Keeps the names je_..., whatever prefix jemalloc was built with. */
+#define JEMALLOC_NO_DEMANGLE
+#include <jemalloc/jemalloc.h>
+#else
+#include <stdlib.h>
+#endif
+
+static atomic_size_t used_bytes;
+
+/* Failures for tests: of the allocations since meta_fail(), those from
+ * `first` on, `count` of them. first == 0 lets none fail. */
+static struct {
+	atomic_ulong first;
+	atomic_ulong count;
+	atomic_ulong seen;
+} fail;
+
+static bool
+must_fail(void)
+{
+	unsigned long first =
+	    atomic_load_explicit(&fail.first, memory_order_relaxed);
+	unsigned long n;
+
+	if (first == 0)
+		return false;
+	n = atomic_fetch_add(&fail.seen, 1) + 1;
+	return n >= first && n - first < atomic_load(&fail.count);
+}
+
+void
+meta_fail(unsigned long nth, unsigned long count)
+{
+	atomic_store(&fail.first, 0);
+	atomic_store(&fail.seen, 0);
+	atomic_store(&fail.count, count);
+	atomic_store(&fail.first, nth);
+}
+
+#if !defined(WEIR_NO_JEMALLOC)
+
+/*
+ * Read by jemalloc when it starts. Every call here names its arena and wants
+ * no cache, so one automatic arena and no thread cache are enough.
+ */
+const char *je_malloc_conf = "narenas:1,tcache:false";
+
+static struct lock arena_lock = LOCK_INITIALIZER(LOCK_RANK_META);
+/* The flags of every call, 0 before the arena is made. */
+static atomic_int arena_flags;
+
+static int
+make_arena(void)
+{
+	unsigned arena;
+	size_t size = sizeof(arena);
+	int flags;
+
+	lock_enter(&arena_lock);
+	flags = atomic_load(&arena_flags);
+	if (flags == 0 &&
+	    je_mallctl("arenas.create", &arena, &size, NULL, 0) == 0) {
+		flags = MALLOCX_ARENA(arena) | MALLOCX_TCACHE_NONE;
+		atomic_store_explicit(
+		    &arena_flags, flags, memory_order_release);
+	}
+	lock_leave(&arena_lock);
+	return flags;
+}
+
+static void *
+take(size_t size, bool zero)
+{
+	int flags = atomic_load_explicit(&arena_flags, memory_order_acquire);
+
+	if (flags == 0)
+		flags = make_arena();
+	if (flags == 0)
+		return NULL;
+	return je_mallocx(size, zero ? flags | MALLOCX_ZERO : flags);
+}
+
+static void
+give(void *ptr, size_t size)
+{
+	je_sdallocx(ptr, size,
+	    atomic_load_explicit(&arena_flags, memory_order_relaxed));
+}
+
+#else
+
+static void *
+take(size_t size, bool zero)
+{
+	return zero ? calloc(1, size) : malloc(size);
+}
+
+static void
+give(void *ptr, size_t size)
+{
+	(void)size;
+	free(ptr);
+}
+
+#endif
+
+static void *
+alloc(size_t size, bool zero)
+{
+	void *ptr;
+
+	if (must_fail())
+		return NULL;
+	ptr = take(size == 0 ? 1 : size, zero);
+	if (ptr != NULL)
+		atomic_fetch_add_explicit(
+		    &used_bytes, size, memory_order_relaxed);
+	return ptr;
+}
+
+void *
+meta_alloc(size_t size)
+{
+	return alloc(size, false);
+}
+
+void *
+meta_zalloc(size_t size)
+{
+	return alloc(size, true);
+}
+
+void
+meta_free(void *ptr, size_t size)
+{
+	if (ptr == NULL)
+		return;
+	give(ptr, size == 0 ? 1 : size);
+	atomic_fetch_sub_explicit(&used_bytes, size, memory_order_relaxed);
+}
+
+size_t
+meta_bytes(void)
+{
+	return atomic_load_explicit(&used_bytes, memory_order_relaxed);
+}
+
+void *
+meta_map(size_t size)
+{
+	void *ptr;
+
+	if (must_fail())
+		return NULL;
+	ptr = mmap(NULL, size, PROT_READ | PROT_WRITE,
+	    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	return ptr == MAP_FAILED ? NULL : ptr;
+}
+
+void
+meta_unmap(void *ptr, size_t size)
+{
+	if (ptr != NULL)
+		munmap(ptr, size);
+}

@@ -1,0 +1,196 @@
+/*
+ * The system underneath.
+ *
+ * Thread ids are bits of one map, large enough for every thread Linux can
+ * have (PID_MAX_LIMIT), of which only the pages in use are ever touched: an
+ * id needs no memory and no lock, so it can be asked for anywhere, in a
+ * forked child too. The lowest free bit is taken, so ids stay small.
+ */
+#include "base/os.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+enum {
+	THREADS_MAX = 4 << 20,
+	WORD_BITS = 64,
+	WORDS = THREADS_MAX / WORD_BITS
+};
+
+/* Bit i of all words is thread id i + 1. */
+static _Atomic uint64_t ids[WORDS];
+/* 0 until the thread asks for it. */
+static _Thread_local uint32_t own_id;
+
+static void (*_Atomic exit_hook)(uint32_t thread_id);
+
+/* A thread that has an id has a value for this key, so that its end is seen. */
+static pthread_key_t exit_key;
+static atomic_bool exit_key_usable;
+static pthread_once_t exit_key_once = PTHREAD_ONCE_INIT;
+
+static atomic_bool forked;
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+
+size_t
+os_page_size(void)
+{
+	static atomic_size_t cached;
+	size_t size = atomic_load_explicit(&cached, memory_order_relaxed);
+
+	if (size == 0) {
+		size = (size_t)sysconf(_SC_PAGESIZE);
+		atomic_store_explicit(&cached, size, memory_order_relaxed);
+	}
+	return size;
+}
+
+static void
+note_fork(void)
+{
+	atomic_store_explicit(&forked, true, memory_order_relaxed);
+}
+
+static void
+watch_fork(void)
+{
+	if (pthread_atfork(NULL, NULL, note_fork) != 0)
+		log_write(LOG_WARN, "forks cannot be watched: out of memory");
+}
+
+void
+os_watch_fork(void)
+{
+	pthread_once(&fork_once, watch_fork);
+}
+
+bool
+os_forked(void)
+{
+	return atomic_load_explicit(&forked, memory_order_relaxed);
+}
+
+static uint32_t
+take_id(void)
+{
+	for (uint32_t i = 0; i < WORDS; i++) {
+		uint64_t word = atomic_load(&ids[i]);
+
+		while (word != UINT64_MAX) {
+			uint64_t bit = ~word & (word + 1);
+
+			if (atomic_compare_exchange_weak(
+				&ids[i], &word, word | bit))
+				return i * WORD_BITS +
+				    (uint32_t)__builtin_ctzll(bit) + 1;
+		}
+	}
+	return THREADS_MAX; /* cannot be: Linux has no more threads */
+}
+
+static void
+release_id(uint32_t id)
+{
+	atomic_fetch_and(&ids[(id - 1) / WORD_BITS],
+	    ~((uint64_t)1 << (id - 1) % WORD_BITS));
+}
+
+/*
+ * The end of a thread. Destructors of other libraries may run later and call
+ * weir again; the thread then has a new id and comes here once more, as often
+ * as PTHREAD_DESTRUCTOR_ITERATIONS allows.
+ */
+static void
+thread_exit(void *value)
+{
+	void (*hook)(uint32_t thread_id) = atomic_load(&exit_hook);
+	uint32_t id = own_id;
+
+	(void)value;
+	if (!atomic_load(&exit_key_usable) || id == 0)
+		return;
+	if (hook != NULL)
+		hook(id);
+	own_id = 0;
+	release_id(id);
+}
+
+static void
+make_exit_key(void)
+{
+	if (pthread_key_create(&exit_key, thread_exit) == 0)
+		atomic_store(&exit_key_usable, true);
+	else
+		log_write(LOG_WARN, "the end of threads cannot be seen: out "
+		                    "of thread-specific keys");
+}
+
+/*
+ * At exit or dlclose(). Threads that end from now on are not told: what the
+ * hook would work on may be gone.
+ */
+__attribute__((destructor)) static void
+drop_exit_key(void)
+{
+	if (atomic_exchange(&exit_key_usable, false))
+		pthread_key_delete(exit_key);
+}
+
+/* Not inlined into os_thread_id(): this happens once a thread. */
+__attribute__((noinline)) static uint32_t
+new_thread_id(void)
+{
+	pthread_once(&exit_key_once, make_exit_key);
+	own_id = take_id();
+	/* Any value that is not NULL has the destructor called. Where it
+	 * cannot be set the id is never used again. */
+	if (atomic_load(&exit_key_usable))
+		pthread_setspecific(exit_key, &own_id);
+	return own_id;
+}
+
+uint32_t
+os_thread_id(void)
+{
+	return own_id != 0 ? own_id : new_thread_id();
+}
+
+void
+os_on_thread_exit(void (*hook)(uint32_t thread_id))
+{
+	atomic_store(&exit_hook, hook);
+}
+
+uint64_t
+os_time_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+const char *
+os_format_bytes(uint64_t bytes, char *text, size_t size)
+{
+	static const char units[] = "KMGTPE";
+	double value = (double)bytes / 1024;
+	int unit = 0;
+
+	if (bytes < 1024) {
+		snprintf(text, size, "%u byte%s", (unsigned)bytes,
+		    bytes == 1 ? "" : "s");
+		return text;
+	}
+	/* What would be rounded to 1024.00 is 1.00 of the next unit. */
+	for (; value >= 1023.995 && units[unit + 1] != '\0'; unit++)
+		value /= 1024;
+	snprintf(text, size, "%.2f %ciB", value, units[unit]);
+	return text;
+}

@@ -1,0 +1,271 @@
+/*
+ * An AVL tree with parent links. Every node knows by how much its higher side
+ * is deeper than its lower one: -1, 0 or 1 between calls, and 2 or -2 only
+ * until rebalance() has turned the node down.
+ *
+ * A side is an index into child[]: 0 is lower, 1 is higher.
+ */
+#include "base/tree.h"
+
+enum { LOWER, HIGHER };
+
+/* The balance of a node that is deeper on `side` by one. */
+static int
+lean(int side)
+{
+	return side == HIGHER ? 1 : -1;
+}
+
+static int
+side_of(const struct tree_node *node)
+{
+	return node->parent->child[HIGHER] == node ? HIGHER : LOWER;
+}
+
+/* Put `with`, which may be NULL, where `node` hangs from its parent. */
+static void
+replace(struct tree *tree, struct tree_node *node, struct tree_node *with)
+{
+	if (node->parent == NULL)
+		tree->root = with;
+	else
+		node->parent->child[side_of(node)] = with;
+	if (with != NULL)
+		with->parent = node->parent;
+}
+
+static void
+link_child(struct tree_node *parent, int side, struct tree_node *child)
+{
+	parent->child[side] = child;
+	if (child != NULL)
+		child->parent = parent;
+}
+
+/* The child of `top` on `side` takes its place. */
+static void
+rotate(struct tree *tree, struct tree_node *top, int side)
+{
+	struct tree_node *child = top->child[side];
+
+	replace(tree, top, child);
+	link_child(top, side, child->child[!side]);
+	link_child(child, !side, top);
+}
+
+/* Restore a node whose balance is 2 or -2; returns what took its place. */
+static struct tree_node *
+rebalance(struct tree *tree, struct tree_node *top)
+{
+	int side = top->balance > 0 ? HIGHER : LOWER;
+	struct tree_node *child = top->child[side];
+	struct tree_node *middle = child->child[!side];
+
+	if (child->balance != lean(!side)) {
+		rotate(tree, top, side);
+		/* After a removal the child may have been even. */
+		top->balance = child->balance == 0 ? lean(side) : 0;
+		child->balance = child->balance == 0 ? lean(!side) : 0;
+		return child;
+	}
+	rotate(tree, child, !side);
+	rotate(tree, top, side);
+	top->balance = middle->balance == lean(side) ? lean(!side) : 0;
+	child->balance = middle->balance == lean(!side) ? lean(side) : 0;
+	middle->balance = 0;
+	return middle;
+}
+
+void
+tree_init(struct tree *tree, tree_compare compare)
+{
+	tree->root = NULL;
+	tree->compare = compare;
+	tree->count = 0;
+}
+
+void
+tree_insert(struct tree *tree, struct tree_node *node)
+{
+	struct tree_node **at = &tree->root;
+	struct tree_node *parent = NULL;
+
+	while (*at != NULL) {
+		parent = *at;
+		at = &parent->child[tree->compare(node, parent) > 0];
+	}
+	*node = (struct tree_node){ .parent = parent };
+	*at = node;
+	tree->count++;
+
+	/* The subtree at `node` has grown; stop where its parent has not. */
+	for (; parent != NULL; node = parent, parent = node->parent) {
+		parent->balance += lean(side_of(node));
+		if (parent->balance == 0)
+			return;
+		if (parent->balance == 2 || parent->balance == -2) {
+			rebalance(tree, parent);
+			return;
+		}
+	}
+}
+
+/* The subtree of `parent` on `side` has lost a level. */
+static void
+shrunk(struct tree *tree, struct tree_node *parent, int side)
+{
+	while (parent != NULL) {
+		struct tree_node *top = parent;
+
+		top->balance -= lean(side);
+		if (top->balance == 1 || top->balance == -1)
+			return;
+		if (top->balance != 0) {
+			top = rebalance(tree, top);
+			if (top->balance != 0)
+				return;
+		}
+		parent = top->parent;
+		if (parent != NULL)
+			side = side_of(top);
+	}
+}
+
+void
+tree_remove(struct tree *tree, struct tree_node *node)
+{
+	struct tree_node *parent = node->parent;
+	int side = parent == NULL ? LOWER : side_of(node);
+	struct tree_node *heir;
+
+	tree->count--;
+	if (node->child[LOWER] == NULL || node->child[HIGHER] == NULL) {
+		heir = node->child[node->child[LOWER] == NULL];
+		replace(tree, node, heir);
+		shrunk(tree, parent, side);
+		return;
+	}
+
+	/* The next higher node takes its place and its balance. */
+	heir = tree_next(node);
+	parent = heir->parent;
+	side = side_of(heir);
+	replace(tree, heir, heir->child[HIGHER]);
+	if (parent == node)
+		parent = heir;
+	replace(tree, node, heir);
+	link_child(heir, LOWER, node->child[LOWER]);
+	link_child(heir, HIGHER, node->child[HIGHER]);
+	heir->balance = node->balance;
+	shrunk(tree, parent, side);
+}
+
+struct tree_node *
+tree_lower_bound(const struct tree *tree, const struct tree_node *key)
+{
+	struct tree_node *node = tree->root;
+	struct tree_node *found = NULL;
+
+	while (node != NULL) {
+		if (tree->compare(node, key) < 0) {
+			node = node->child[HIGHER];
+		} else {
+			found = node;
+			node = node->child[LOWER];
+		}
+	}
+	return found;
+}
+
+/* The last node on `side` of the subtree at `node`. */
+static struct tree_node *
+extreme(struct tree_node *node, int side)
+{
+	while (node != NULL && node->child[side] != NULL)
+		node = node->child[side];
+	return node;
+}
+
+struct tree_node *
+tree_first(const struct tree *tree)
+{
+	return extreme(tree->root, LOWER);
+}
+
+struct tree_node *
+tree_last(const struct tree *tree)
+{
+	return extreme(tree->root, HIGHER);
+}
+
+/* The neighbour of `node` on `side` in order. */
+static struct tree_node *
+neighbour(const struct tree_node *node, int side)
+{
+	if (node->child[side] != NULL)
+		return extreme(node->child[side], !side);
+	while (node->parent != NULL && side_of(node) == side)
+		node = node->parent;
+	return node->parent;
+}
+
+struct tree_node *
+tree_next(const struct tree_node *node)
+{
+	return neighbour(node, HIGHER);
+}
+
+struct tree_node *
+tree_prev(const struct tree_node *node)
+{
+	return neighbour(node, LOWER);
+}
+
+/*
+ * The height of the subtree at `node`, or -1 if a fault is in it. Adds its
+ * nodes to `count`. A child must point back to its parent before it is
+ * entered, so the walk ends even where links form a ring.
+ */
+static int
+measure(const struct tree_node *node, size_t *count)
+{
+	int height[2] = { 0, 0 };
+
+	for (int side = LOWER; side <= HIGHER; side++) {
+		const struct tree_node *child = node->child[side];
+
+		if (child == NULL)
+			continue;
+		if (child->parent != node)
+			return -1;
+		height[side] = measure(child, count);
+		if (height[side] < 0)
+			return -1;
+	}
+	if (node->balance != height[HIGHER] - height[LOWER] ||
+	    node->balance < -1 || node->balance > 1)
+		return -1;
+	++*count;
+	return 1 + (height[HIGHER] > height[LOWER] ? height[HIGHER]
+	                                           : height[LOWER]);
+}
+
+bool
+tree_consistent(const struct tree *tree)
+{
+	const struct tree_node *node;
+	const struct tree_node *next;
+	size_t count = 0;
+
+	if (tree->root == NULL)
+		return tree->count == 0;
+	if (tree->root->parent != NULL || measure(tree->root, &count) < 0 ||
+	    count != tree->count)
+		return false;
+	for (node = tree_first(tree); node != NULL; node = next) {
+		next = tree_next(node);
+		if (next != NULL && tree->compare(node, next) >= 0)
+			return false;
+	}
+	return true;
+}
