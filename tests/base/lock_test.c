@@ -1,0 +1,173 @@
+/*
+ * Locks exclude, and debug builds trap on a falling rank. The breaches run in
+ * a child process: a debug build must die by a signal and tell both ranks, a
+ * release build must end as if nothing were wrong.
+ */
+#include "base/lock.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/support/test.h"
+
+static struct lock low = LOCK_INITIALIZER(LOCK_RANK_ARENAS);
+static struct lock high = LOCK_INITIALIZER(LOCK_RANK_EVENTS);
+static struct lock also_high = LOCK_INITIALIZER(LOCK_RANK_EVENTS);
+
+enum { THREADS = 4, ROUNDS = 20000 };
+
+static struct lock counter_lock;
+static unsigned long counter;
+
+static void *
+count_up(void *unused)
+{
+	for (int i = 0; i < ROUNDS; i++) {
+		lock_enter(&counter_lock);
+		counter++;
+		lock_leave(&counter_lock);
+	}
+	return unused;
+}
+
+TEST(one_thread_at_a_time_is_inside)
+{
+	pthread_t threads[THREADS];
+
+	lock_init(&counter_lock, LOCK_RANK_META);
+	for (int i = 0; i < THREADS; i++)
+		pthread_create(&threads[i], NULL, count_up, NULL);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	EXPECT_EQ(counter, THREADS * ROUNDS);
+	lock_destroy(&counter_lock);
+}
+
+TEST(rising_ranks_are_fine_and_may_be_left_in_any_order)
+{
+	for (int i = 0; i < 3; i++) {
+		EXPECT(lock_none_held());
+		lock_enter(&low);
+		lock_enter(&high);
+		EXPECT_EQ(lock_none_held(), !LOCK_CHECKED);
+		lock_leave(&low);
+		EXPECT_EQ(lock_none_held(), !LOCK_CHECKED);
+		lock_leave(&high);
+		EXPECT(lock_none_held());
+	}
+	/* Leaving out of order has not confused what is held. */
+	lock_enter(&low);
+	lock_enter(&high);
+	lock_leave(&low);
+	lock_leave(&high);
+	lock_enter(&low);
+	lock_leave(&low);
+}
+
+static void *
+none_held_here(void *none)
+{
+	*(bool *)none = lock_none_held();
+	return NULL;
+}
+
+TEST(held_locks_are_those_of_the_own_thread)
+{
+	pthread_t thread;
+	bool none = false;
+
+	lock_enter(&low);
+	pthread_create(&thread, NULL, none_held_here, &none);
+	pthread_join(thread, NULL);
+	lock_leave(&low);
+	EXPECT(none);
+}
+
+/* Run `breach` in a child with stderr in `text`; returns its wait status. */
+static int
+run_breach(void (*breach)(void), char *text, size_t size)
+{
+	int ends[2];
+	int status;
+	ssize_t n;
+	pid_t child;
+
+	EXPECT_EQ(pipe(ends), 0);
+	child = fork();
+	if (child == 0) {
+		dup2(ends[1], STDERR_FILENO);
+		breach();
+		_exit(0);
+	}
+	close(ends[1]);
+	n = read(ends[0], text, size - 1);
+	text[n > 0 ? n : 0] = '\0';
+	close(ends[0]);
+	EXPECT_EQ(waitpid(child, &status, 0), child);
+	return status;
+}
+
+static void
+expect_trap(int status, const char *text, const char *told)
+{
+	if (!LOCK_CHECKED) {
+		EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+		EXPECT_STR_EQ(text, "");
+		return;
+	}
+	EXPECT(WIFSIGNALED(status) || WEXITSTATUS(status) != 0);
+	EXPECT_STR_HAS(text, told);
+}
+
+UNCHECKED static void
+enter_falling(void)
+{
+	lock_enter(&high);
+	lock_enter(&low);
+}
+
+TEST(a_falling_rank_traps_in_debug_builds)
+{
+	char text[512];
+	int status = run_breach(enter_falling, text, sizeof(text));
+
+	expect_trap(status, text, "LOCK_RANK_ARENAS");
+	expect_trap(status, text, "LOCK_RANK_EVENTS");
+}
+
+UNCHECKED static void
+enter_equal(void)
+{
+	lock_enter(&high);
+	lock_enter(&also_high);
+}
+
+TEST(an_equal_rank_traps_in_debug_builds)
+{
+	char text[512];
+	int status = run_breach(enter_equal, text, sizeof(text));
+
+	expect_trap(status, text, "LOCK_RANK_EVENTS");
+}
+
+UNCHECKED static void
+enter_falling_after_disorder(void)
+{
+	lock_enter(&low);
+	lock_enter(&high);
+	lock_leave(&low);
+	lock_enter(&low);
+}
+
+TEST(a_lock_left_out_of_order_still_bounds_the_next)
+{
+	char text[512];
+	int status =
+	    run_breach(enter_falling_after_disorder, text, sizeof(text));
+
+	expect_trap(status, text, "LOCK_RANK_EVENTS");
+}

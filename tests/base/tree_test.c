@@ -1,0 +1,231 @@
+/*
+ * The tree against a sorted array: after every insert and remove the tree is
+ * consistent and answers as the array does. Small trees are tried in every
+ * order, large ones in random orders of fixed seeds.
+ */
+#include "base/tree.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/list.h"
+#include "tests/support/test.h"
+
+struct item {
+	long key;
+	bool in;
+	struct tree_node node;
+};
+
+static long
+key_of(const struct tree_node *node)
+{
+	return CONTAINER_OF(node, const struct item, node)->key;
+}
+
+static int
+compare(const struct tree_node *a, const struct tree_node *b)
+{
+	return (key_of(a) > key_of(b)) - (key_of(a) < key_of(b));
+}
+
+static uint64_t
+random_next(uint64_t *state)
+{
+	*state = *state * 6364136223846793005u + 1442695040888963407u;
+	return *state >> 33;
+}
+
+/*
+ * The model: items[i].key == 2 * i, in the tree if items[i].in. Compare the
+ * whole order both ways, and the bounds of every key and of those between.
+ */
+static void
+expect_equal(const struct tree *tree, struct item *items, int n)
+{
+	struct tree_node *node = tree_first(tree);
+	struct tree_node *prev = NULL;
+	struct tree_node *bound = NULL;
+	size_t count = 0;
+
+	EXPECT(tree_consistent(tree));
+	for (int i = 0; i < n; i++) {
+		if (!items[i].in)
+			continue;
+		EXPECT_EQ(node, &items[i].node);
+		EXPECT_EQ(tree_prev(node), prev);
+		prev = node;
+		node = tree_next(node);
+		count++;
+	}
+	EXPECT_NULL(node);
+	EXPECT_EQ(tree_last(tree), prev);
+	EXPECT_EQ(tree->count, count);
+	for (int i = n - 1; i >= 0; i--) {
+		struct item above = { .key = items[i].key + 1 };
+
+		EXPECT_EQ(tree_lower_bound(tree, &above.node), bound);
+		if (items[i].in)
+			bound = &items[i].node;
+		EXPECT_EQ(tree_lower_bound(tree, &items[i].node), bound);
+	}
+}
+
+static struct item *
+new_items(struct tree *tree, int n)
+{
+	struct item *items = calloc((size_t)n, sizeof(*items));
+
+	for (int i = 0; i < n; i++)
+		items[i].key = 2 * i;
+	tree_init(tree, compare);
+	return items;
+}
+
+static void
+flip(struct tree *tree, struct item *item)
+{
+	if (item->in)
+		tree_remove(tree, &item->node);
+	else
+		tree_insert(tree, &item->node);
+	item->in = !item->in;
+}
+
+TEST(an_empty_tree_has_nothing)
+{
+	struct tree tree;
+	struct item item = { .key = 1 };
+
+	tree_init(&tree, compare);
+	EXPECT_NULL(tree_first(&tree));
+	EXPECT_NULL(tree_last(&tree));
+	EXPECT_NULL(tree_lower_bound(&tree, &item.node));
+	EXPECT(tree_consistent(&tree));
+}
+
+/* Put order[0..n) into `order`, the `which`-th of their n! permutations. */
+static void
+permute(int *order, int n, int which)
+{
+	for (int i = 0; i < n; i++)
+		order[i] = i;
+	for (int i = n; i > 1; which /= i, i--) {
+		int other = which % i;
+		int kept = order[i - 1];
+
+		order[i - 1] = order[other];
+		order[other] = kept;
+	}
+}
+
+TEST(small_trees_are_right_in_every_order_of_insert_and_remove)
+{
+	enum { N = 5, ORDERS = 120 };
+	struct tree tree;
+	struct item *items = new_items(&tree, N);
+	int order[N];
+
+	for (int in = 0; in < ORDERS; in++) {
+		for (int out = 0; out < ORDERS; out++) {
+			permute(order, N, in);
+			for (int i = 0; i < N; i++)
+				flip(&tree, &items[order[i]]);
+			expect_equal(&tree, items, N);
+			permute(order, N, out);
+			for (int i = 0; i < N; i++) {
+				flip(&tree, &items[order[i]]);
+				expect_equal(&tree, items, N);
+			}
+		}
+	}
+	free(items);
+}
+
+static void
+try_random(uint64_t seed, int n, int steps)
+{
+	struct tree tree;
+	struct item *items = new_items(&tree, n);
+
+	for (int i = 0; i < steps; i++) {
+		flip(&tree, &items[random_next(&seed) % (uint64_t)n]);
+		expect_equal(&tree, items, n);
+	}
+	for (int i = 0; i < n; i++) {
+		if (!items[i].in)
+			continue;
+		flip(&tree, &items[i]);
+		EXPECT(tree_consistent(&tree));
+	}
+	EXPECT_NULL(tree.root);
+	free(items);
+}
+
+TEST(random_inserts_and_removes_agree_with_a_sorted_array)
+{
+	for (uint64_t seed = 1; seed <= 8; seed++) {
+		try_random(seed, 12, 600);
+		try_random(seed, 100, 600);
+	}
+	try_random(99, 600, 2500);
+}
+
+TEST(rising_keys_do_not_make_the_tree_deep)
+{
+	enum { N = 4096 };
+	struct tree tree;
+	struct item *items = new_items(&tree, N);
+	int depth = 0;
+
+	for (int i = 0; i < N; i++)
+		flip(&tree, &items[i]);
+	EXPECT(tree_consistent(&tree));
+	for (struct tree_node *at = tree.root; at != NULL; at = at->child[1])
+		depth++;
+	EXPECT_LE(depth, 13);
+	free(items);
+}
+
+/* Each fault that tree_consistent() is there to find. */
+TEST(a_damaged_tree_is_not_consistent)
+{
+	enum { N = 20 };
+	struct tree tree;
+	struct item *items = new_items(&tree, N);
+	struct tree_node *kept;
+
+	for (int i = 0; i < N; i++)
+		flip(&tree, &items[i]);
+	EXPECT(tree_consistent(&tree));
+
+	items[3].key = 100;
+	EXPECT(!tree_consistent(&tree));
+	items[3].key = 6;
+
+	tree.count++;
+	EXPECT(!tree_consistent(&tree));
+	tree.count--;
+
+	tree.root->balance ^= 1;
+	EXPECT(!tree_consistent(&tree));
+	tree.root->balance ^= 1;
+
+	kept = tree.root->child[0]->parent;
+	tree.root->child[0]->parent = NULL;
+	EXPECT(!tree_consistent(&tree));
+	tree.root->child[0]->parent = kept;
+
+	kept = tree_last(&tree);
+	kept->child[1] = tree.root;
+	EXPECT(!tree_consistent(&tree));
+	kept->child[1] = NULL;
+
+	kept = tree.root;
+	tree.root = NULL;
+	EXPECT(!tree_consistent(&tree));
+	tree.root = kept;
+	EXPECT(tree_consistent(&tree));
+	free(items);
+}
