@@ -103,8 +103,13 @@ void test_register(struct test *test);
 #define EXPECT_MEM_EQ(a, b, n)                                                 \
 	test_expect_mem_eq(__FILE__, __LINE__, (a), (b), (n))
 
-#define EXPECT_NULL(pointer) EXPECT_EQ(pointer, (void *)0)
-#define EXPECT_NOT_NULL(pointer) EXPECT_NE(pointer, (void *)0)
+/* Not by EXPECT_EQ: clang refuses arithmetic on a literal NULL. */
+#define EXPECT_NULL(pointer)                                                   \
+	test_expect_compare(__FILE__, __LINE__, TEST_OP_EQ, #pointer, "NULL",  \
+	    test_pointer(pointer), test_pointer((void *)0))
+#define EXPECT_NOT_NULL(pointer)                                               \
+	test_expect_compare(__FILE__, __LINE__, TEST_OP_NE, #pointer, "NULL",  \
+	    test_pointer(pointer), test_pointer((void *)0))
 
 /* What follows serves the macros. */
 
