@@ -16,6 +16,7 @@
 #include <check.h>
 #include <fnmatch.h>
 #include <getopt.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -100,6 +101,24 @@ test_skip(const char *file, int line, const char *reason)
 	snprintf(verdict->text, TEXT_MAX, "%s", reason);
 	verdict->skipped = 1;
 	leave("skipped");
+}
+
+const char *
+test_build_dir(void)
+{
+	static char path[PATH_MAX];
+	char *tests;
+	ssize_t length;
+
+	length = readlink("/proc/self/exe", path, sizeof(path) - 1);
+	path[length > 0 ? length : 0] = '\0';
+	tests = strstr(path, "/tests/");
+	for (char *next = tests; next != NULL; next = strstr(tests + 1, "/tests/"))
+		tests = next;
+	if (tests == NULL)
+		test_fail(__FILE__, __LINE__, "%s is in no tests/", path);
+	*tests = '\0';
+	return path;
 }
 
 static bool

@@ -83,12 +83,12 @@ void test_register(struct test *test);
  * Integers or pointers of any width and sign, compared by value (-1 is not
  * SIZE_MAX) and evaluated once; both values are printed.
  */
-#define EXPECT_EQ(a, b) TEST_COMPARE(TEST_OP_EQ, a, b)
-#define EXPECT_NE(a, b) TEST_COMPARE(TEST_OP_NE, a, b)
-#define EXPECT_LT(a, b) TEST_COMPARE(TEST_OP_LT, a, b)
-#define EXPECT_LE(a, b) TEST_COMPARE(TEST_OP_LE, a, b)
-#define EXPECT_GT(a, b) TEST_COMPARE(TEST_OP_GT, a, b)
-#define EXPECT_GE(a, b) TEST_COMPARE(TEST_OP_GE, a, b)
+#define EXPECT_EQ(a, b) TEST_COMPARE(TEST_OP_EQ, a, #a, b, #b)
+#define EXPECT_NE(a, b) TEST_COMPARE(TEST_OP_NE, a, #a, b, #b)
+#define EXPECT_LT(a, b) TEST_COMPARE(TEST_OP_LT, a, #a, b, #b)
+#define EXPECT_LE(a, b) TEST_COMPARE(TEST_OP_LE, a, #a, b, #b)
+#define EXPECT_GT(a, b) TEST_COMPARE(TEST_OP_GT, a, #a, b, #b)
+#define EXPECT_GE(a, b) TEST_COMPARE(TEST_OP_GE, a, #a, b, #b)
 
 /* Texts are equal; two NULLs are, NULL and a text are not. */
 #define EXPECT_STR_EQ(a, b)                                                    \
@@ -110,6 +110,10 @@ void test_register(struct test *test);
 #define EXPECT_NOT_NULL(pointer)                                               \
 	test_expect_compare(__FILE__, __LINE__, TEST_OP_NE, #pointer, "NULL",  \
 	    test_pointer(pointer), test_pointer((void *)0))
+
+/* The build folder this program lies in, as /.../build/release, whatever the
+ * current folder is: programs are in its bin/, libraries in its lib/. */
+const char *test_build_dir(void);
 
 /* What follows serves the macros. */
 
@@ -152,9 +156,9 @@ test_pointer(const volatile void *value)
 	return (struct test_value){ TEST_POINTER, (uintptr_t)value };
 }
 
-/* `+ 0` promotes narrow types and bit-fields; it is not evaluated. */
+/* The conditional promotes narrow types and bit-fields; it is not evaluated. */
 #define TEST_VALUE(x)                                                          \
-	_Generic((x) + 0,                                                      \
+	_Generic(1 ? (x) : (x),                                                \
 	    int: test_signed,                                                  \
 	    long: test_signed,                                                 \
 	    long long: test_signed,                                            \
@@ -163,9 +167,10 @@ test_pointer(const volatile void *value)
 	    unsigned long long: test_unsigned,                                 \
 	    default: test_pointer)(x)
 
-#define TEST_COMPARE(op, a, b)                                                 \
-	test_expect_compare(                                                   \
-	    __FILE__, __LINE__, op, #a, #b, TEST_VALUE(a), TEST_VALUE(b))
+/* The texts are made by the caller: further down, macros are expanded. */
+#define TEST_COMPARE(op, a, a_text, b, b_text)                                 \
+	test_expect_compare(__FILE__, __LINE__, op, a_text, b_text,            \
+	    TEST_VALUE(a), TEST_VALUE(b))
 
 /* Remember the last place that a test reached; a crash report names it. */
 void test_mark(const char *file, int line);
