@@ -1,20 +1,28 @@
-# weir: one Makefile for the whole tree. GNU make 4.3 or newer.
+# weir: one Makefile for the whole tree, for GNU make 4.3 or newer.
 #
-#   make help                     the targets
-#   make CONFIG=debug             release (default) or debug
-#   make SAN=address,undefined    with sanitizers; also SAN=thread
-#   make CC=clang                 another compiler
+#	make help			the targets
+#	make CONFIG=debug		release (the default) or debug
+#	make SAN=address,undefined	with sanitizers; also SAN=thread
+#	make CC=clang			another compiler
+#	make JEMALLOC_PREFIX=DIR	a jemalloc that is there already
+#	make DEPS=0			do not look for missing packages
 #
-# Each combination has a folder of its own, build/NAME; `make show-build`
-# prints it. Sources are found by wildcard: a new .c file in a known folder
-# needs no line here.
+# Each combination has a folder of its own, build/NAME; `make show-build` tells
+# which. Sources are found by folder: a new .c file needs no line here, but
+# programs of tests/ are one for each X_test.c, and what is in tools/weir is
+# one program.
 
 MAKEFLAGS += --no-builtin-rules
 .SUFFIXES:
 .DELETE_ON_ERROR:
+.SECONDARY:
 SHELL := /bin/bash
+.DEFAULT_GOAL := build
+comma := ,
+empty :=
+space := $(empty) $(empty)
 
-# ---------------------------------------------------------------- choices
+# ------------------------------------------------------------------ choices
 
 VERSION := 0.1.0
 SOVERSION := 0
@@ -22,36 +30,37 @@ SOVERSION := 0
 ifeq ($(origin CC),default)
 CC := gcc
 endif
-AR ?= ar
-CXX := $(if $(findstring clang,$(CC)),clang++,g++)
-
+ifeq ($(origin AR),default)
+AR := ar
+endif
 SAN ?=
-CONFIG ?= $(if $(SAN),debug,release)
-# 0 builds without jemalloc, so that valgrind and the sanitizers see every
-# byte of metadata.
+COVER ?=
+CONFIG ?= $(if $(SAN)$(COVER),debug,release)
+# Without jemalloc, metadata comes from malloc: so that valgrind and the
+# sanitizers see every byte of it.
 JEMALLOC ?= $(if $(SAN),0,1)
-# A jemalloc that is there already; by default one is built in build/.
 JEMALLOC_PREFIX ?=
-# 0 leaves out the check for missing packages.
 DEPS ?= 1
 
-PREFIX ?= /usr/local
-LIBDIR ?= $(PREFIX)/lib
 DESTDIR ?=
+PREFIX ?= /usr/local
+BINDIR ?= $(PREFIX)/bin
+INCLUDEDIR ?= $(PREFIX)/include
+LIBDIR ?= $(PREFIX)/lib
+MANDIR ?= $(PREFIX)/share/man
+DOCDIR ?= $(PREFIX)/share/doc/weir
 
-comma := ,
-ifeq ($(SAN),)
-san_name :=
-else ifeq ($(SAN),address$(comma)undefined)
-san_name := -asan
-else ifeq ($(SAN),thread)
-san_name := -tsan
-else
-san_name := -$(subst $(comma),-,$(SAN))
-endif
-cc_name := $(if $(filter gcc cc,$(CC)),,-$(notdir $(firstword $(CC))))
-je_name := $(if $(SAN),,$(if $(filter 0,$(JEMALLOC)),-nojemalloc))
-B := build/$(CONFIG)$(cc_name)$(san_name)$(je_name)
+# How long `make fuzz` spends on each program.
+FUZZ_SECONDS ?= 60
+
+san_name := $(subst address-undefined,asan,$(subst $(comma),-,$(SAN)))
+san_name := $(subst fuzzer-no-link,fuzz,$(subst thread,tsan,$(san_name)))
+B := build/$(subst $(space),-,$(strip $(CONFIG) \
+	$(filter-out gcc cc,$(notdir $(firstword $(CC)))) $(san_name) \
+	$(if $(SAN),,$(if $(filter 0,$(JEMALLOC)),nojemalloc)) \
+	$(if $(COVER),cover)))
+
+# -------------------------------------------------------------------- flags
 
 ifeq ($(CONFIG),release)
 opt := -O2 -g
@@ -61,176 +70,376 @@ else
 $(error CONFIG is release or debug, not '$(CONFIG)')
 endif
 
-WARN := -Wall -Wextra -Werror
 CFLAGS ?=
 CPPFLAGS ?=
 LDFLAGS ?=
-san_flags := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer \
-	-fno-sanitize-recover=all)
-all_cflags = -std=c11 -D_GNU_SOURCE $(WARN) -fvisibility=hidden -fPIC $(opt) \
-	-pthread $(san_flags) -I. -Iinclude $(je_cppflags) $(CPPFLAGS) $(CFLAGS)
-all_ldflags = -pthread $(san_flags) -Wl,--exclude-libs,ALL $(LDFLAGS)
-# A sanitizer's runtime is in the program, not in the libraries.
-so_ldflags = -shared $(all_ldflags) $(if $(SAN),,-Wl,-z,defs)
-libs := -ldl -lm
+san_flags := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all \
+	-fno-omit-frame-pointer) $(if $(COVER),--coverage)
+cppflags = -D_GNU_SOURCE -I. -Iinclude $(je_cppflags) $(CPPFLAGS)
+cflags = -std=c11 -Wall -Wextra -Werror -fvisibility=hidden -fPIC -pthread \
+	$(opt) $(san_flags) $(cppflags) $(CFLAGS)
+# Nothing of a static library shows outside of what it was linked into.
+ldflags = -pthread $(san_flags) -Wl,--exclude-libs,ALL $(LDFLAGS)
+# In a sanitized build the runtime is in the program, not in the libraries.
+so_ldflags = -shared $(ldflags) $(if $(SAN),,-Wl,-z,defs)
+version_script = $(addprefix -Wl$(comma)--version-script=,$(1))
 
-# ---------------------------------------------------------------- jemalloc
+# Of these libraries the first that the linker knows, as -l:NAME.
+first_archive = $(addprefix -l:,$(firstword $(foreach a,$(1),\
+	$(if $(findstring /,$(shell $(CC) -print-file-name=$(a))),$(a)))))
+libs := -ldl -lm
+tool_libs := -l:libjansson.a -l:liblzma.a $(libs)
+test_libs = $(call first_archive,libcheck_pic.a libcheck.a) \
+	$(call first_archive,libsubunit.a) -lrt $(tool_libs)
 
 ifeq ($(JEMALLOC),0)
 je_cppflags := -DWEIR_NO_JEMALLOC=1
 je_lib :=
-je_dir :=
 else ifneq ($(JEMALLOC_PREFIX),)
-je_dir := $(JEMALLOC_PREFIX)
-je_cppflags = -I$(je_dir)/include
-je_lib = $(firstword $(wildcard $(je_dir)/lib/libjemalloc_pic.a \
-	$(je_dir)/lib/libjemalloc.a) $(je_dir)/lib/libjemalloc_pic.a)
+je_lib := $(firstword $(wildcard $(JEMALLOC_PREFIX)/lib/libjemalloc_pic.a \
+	$(JEMALLOC_PREFIX)/lib/libjemalloc.a))
+je_cppflags := -isystem $(JEMALLOC_PREFIX)/include
+je_ready := $(B)/jemalloc-checked
 else
 je_dir := build/jemalloc-5.3
-je_cppflags = -I$(je_dir)/include
 je_lib := $(je_dir)/lib/libjemalloc_pic.a
+je_cppflags := -isystem $(je_dir)/include
+je_ready := $(je_lib)
 endif
 
-# ---------------------------------------------------------------- sources
+# The stamp of a level of scripts/deps; its rule installs what is missing.
+deps = $(if $(filter 0,$(DEPS)),,build/deps-$(1))
 
-lib_src := $(wildcard $(addsuffix /*.c,\
-	base driver trace streams allocator graphs tensor))
+# The CUDA toolkit, where there is one: its headers check ours, and its
+# compiler builds the examples as a user would.
+CUDA_HOME ?= $(firstword $(patsubst %/bin/nvcc,%,$(shell command -v nvcc)) \
+	$(patsubst %/bin/nvcc,%,$(wildcard /usr/local/cuda/bin/nvcc)))
+NVCC ?= $(CUDA_HOME)/bin/nvcc
+NVCC_FLAGS ?= -O2 -gencode arch=compute_75,code=compute_75 \
+	-gencode arch=compute_90,code=sm_90
+
+# ------------------------------------------------------------------ sources
+
+lib_dirs := base driver trace streams allocator graphs tensor
+lib_src := $(wildcard $(addsuffix /*.c,$(lib_dirs)))
 sim_src := $(wildcard driver/sim/*.c)
 cudart_src := $(wildcard driver/sim/cudart/*.c)
 nvml_src := $(wildcard driver/sim/nvml/*.c)
-tool_src := $(wildcard tools/weir/*.c)
 preload_src := $(wildcard tools/preload/*.c)
+tool_src := $(wildcard tools/weir/*.c)
 bench_src := $(wildcard tools/bench/*.c)
 support_src := $(filter-out %_test.c,$(wildcard tests/support/*.c))
-test_src := $(sort $(wildcard tests/*/*_test.c tests/*/*/*_test.c))
+test_src := $(sort $(wildcard tests/*/*_test.c tests/*/*/*_test.c \
+	tests/*/*/*/*_test.c))
+fuzz_src := $(wildcard tests/fuzz/*_fuzz.c)
 example_src := $(wildcard examples/*.cu)
+all_src := $(lib_src) $(sim_src) $(cudart_src) $(nvml_src) $(preload_src) \
+	$(tool_src) $(bench_src) $(support_src) $(test_src)
+
+public_headers := $(wildcard include/weir/*.h)
+man_pages := $(wildcard docs/*.1 docs/*.3)
 
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 lib_obj := $(call obj,$(lib_src))
-all_src := $(lib_src) $(sim_src) $(cudart_src) $(nvml_src) $(tool_src) \
-	$(preload_src) $(bench_src) $(support_src) $(test_src)
+sim_obj := $(call obj,$(sim_src))
+# A tool's parts without its main(), for its tests.
+tool_part := $(filter-out %/main.o,$(call obj,$(tool_src)))
 
-libweir := $(if $(lib_src),$(B)/lib/libweir.so $(B)/lib/libweir.a)
+libweir_so := $(if $(lib_src),$(B)/lib/libweir.so)
+libweir_a := $(if $(lib_src),$(B)/lib/libweir.a)
 sim := $(if $(sim_src),$(B)/lib/sim/libcuda.so.1) \
 	$(if $(cudart_src),$(B)/lib/sim/libcudart.so.13) \
 	$(if $(nvml_src),$(B)/lib/sim/libnvidia-ml.so.1)
 preload := $(if $(preload_src),$(B)/lib/libweir_preload.so)
 tool := $(if $(tool_src),$(B)/bin/weir)
+benches := $(patsubst tools/bench/%.c,$(B)/bin/bench/%,$(bench_src))
 tests := $(patsubst %.c,$(B)/%,$(test_src))
+fuzzers := $(patsubst %.c,$(B)/%,$(fuzz_src))
+examples := $(patsubst %.cu,$(B)/%,$(example_src))
+cuda_examples := $(addsuffix -cuda,$(examples)) \
+	$(addsuffix -cuda-shared,$(examples))
 
-# ---------------------------------------------------------------- targets
-
-.PHONY: build
-build: $(libweir) $(sim) $(preload) $(tool) ## libraries, simulated driver and the weir command
-
-.PHONY: tests
-tests: build $(tests)
+# ------------------------------------------------------------------ targets
 
 .PHONY: help
-help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' \
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' \
 	    $(firstword $(MAKEFILE_LIST))
+	@sed -n 's/^#\tmake/  make/p' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: build
+build: libs $(tool) ## build the libraries, the simulated driver and the weir command
+
+.PHONY: libs
+libs: $(libweir_so) $(libweir_a) $(sim) $(preload)
+
+# Where a GPU and the toolkit are, the demo is built by the toolkit's compiler.
+.PHONY: run
+gpu_examples := $(if $(wildcard /dev/nvidiactl /dev/nvidia0),$(if \
+	$(CUDA_HOME),$(cuda_examples)))
+run: build examples $(gpu_examples) ## install what is missing, build, and run the demo and the traces under weir
+	scripts/run $(B)
+
+.PHONY: examples examples-cuda
+examples: $(examples)
+examples-cuda: $(cuda_examples)
+
+# All that the tests may start: make what they need, run nothing.
+.PHONY: tests
+tests: build examples $(tests)
+
+.PHONY: test
+test: tests ## install what is missing, build, and run the tests on the simulated device
+	scripts/test-run --sim -j2 $(B)
+
+.PHONY: test-hostile
+test-hostile: ## the tests with reclaim at every malloc, driver faults and late completions
+	$(MAKE) CONFIG=debug tests
+	scripts/test-run --sim --hostile -j2 \
+	    $$($(MAKE) -s --no-print-directory CONFIG=debug show-build)
+
+# One test program at a time: they share one device.
+.PHONY: test-gpu
+test-gpu: tests ## the same test programs on this machine's GPU
+	scripts/test-run --gpu $(B)
+
+.PHONY: test-san
+test-san: $(call deps,san) ## the tests under ASan+UBSan, TSan and valgrind, in the time CI has
+	scripts/test-san
+
+.PHONY: cover
+cover: $(call deps,cover) ## line coverage of the tests, as text
+	$(MAKE) COVER=1 JEMALLOC=0 tests
+	scripts/cover $$($(MAKE) -s --no-print-directory COVER=1 JEMALLOC=0 \
+	    show-build)
+
+.PHONY: bench
+bench: build $(benches) ## run the benchmarks of tools/bench
+	scripts/bench $(B) $(benches)
+
+.PHONY: fuzz
+fuzz: $(call deps,fuzz) ## fuzz for FUZZ_SECONDS each program of tests/fuzz
+	$(MAKE) CC=clang SAN=address,undefined,fuzzer-no-link libs fuzzers
+	scripts/fuzz $(FUZZ_SECONDS) $$($(MAKE) -s --no-print-directory \
+	    CC=clang SAN=address,undefined,fuzzer-no-link show-build)
+
+.PHONY: fuzzers
+fuzzers: $(fuzzers)
 
 .PHONY: show-build
 show-build:
 	@echo $(B)
 
-.PHONY: test
-test: tests ## run the tests on the simulated device
-	WEIR_LIBCUDA=$(CURDIR)/$(B)/lib/sim/libcuda.so.1 \
-	    prove -j2 -e '' $(tests)
-
 .PHONY: clean
 clean: ## remove what was built, but keep jemalloc
-	rm -rf $(filter-out $(wildcard build/jemalloc-*),$(wildcard build/*))
+	rm -rf $(filter-out $(wildcard build/jemalloc-*),$(wildcard build/* \
+	    build/.[!.]*))
 
 .PHONY: distclean
 distclean: ## remove build/ altogether
 	rm -rf build
 
-# ---------------------------------------------------------------- rules
+# ------------------------------------------------------------- dependencies
 
-$(B)/obj/%.o: %.c $(B)/flags | $(je_lib)
+build/deps-%: scripts/deps
 	@mkdir -p $(@D)
-	$(CC) $(all_cflags) -MMD -MP -c -o $@ $<
+	scripts/deps $*
+	@touch $@
 
-# Holds the flags; changes, and so rebuilds all, when they do.
+ifneq ($(je_dir),)
+# Never out of date: another version would be another folder.
+$(je_lib): | $(call deps,build)
+	scripts/jemalloc $(je_dir)
+endif
+$(B)/jemalloc-checked: $(je_lib) | $(call deps,build)
+	@mkdir -p $(@D)
+	scripts/jemalloc --check $(JEMALLOC_PREFIX)
+	@touch $@
+
+# -------------------------------------------------------------------- rules
+
+$(B)/obj/%.o: %.c $(B)/flags | $(call deps,build) $(je_ready)
+	@mkdir -p $(@D)
+	$(CC) $(cflags) -MMD -MP -c -o $@ $<
+
+# Our declarations are compared with the toolkit's, where there is one.
+$(B)/obj/tests/driver/%.o: cppflags += $(addprefix -isystem ,\
+	$(wildcard $(CUDA_HOME)/include))
+
+# Holds the flags; it changes, and so rebuilds all, when they do.
 $(B)/flags: FORCE
 	@mkdir -p $(@D)
-	@echo '$(CC) $(all_cflags) $(all_ldflags)' | cmp -s - $@ || \
-	    echo '$(CC) $(all_cflags) $(all_ldflags)' > $@
+	@echo '$(CC) $(cflags) $(ldflags) $(je_lib)' | cmp -s - $@ || \
+	    echo '$(CC) $(cflags) $(ldflags) $(je_lib)' >$@
 .PHONY: FORCE
 FORCE:
 
-ifneq ($(je_lib),)
-ifeq ($(JEMALLOC_PREFIX),)
-$(je_lib): scripts/jemalloc
-	scripts/jemalloc $(je_dir)
-endif
-endif
-
-weir_map := $(wildcard scripts/libweir.map)
+weir_map := scripts/libweir.map
 $(B)/lib/libweir.so.$(SOVERSION): $(lib_obj) $(je_lib) $(weir_map)
 	@mkdir -p $(@D)
-	$(CC) $(so_ldflags) -Wl,-soname,$(@F) \
-	    $(addprefix -Wl$(comma)--version-script=,$(weir_map)) \
+	$(CC) $(so_ldflags) -Wl,-soname,$(@F) $(call version_script,$(weir_map)) \
 	    -o $@ $(lib_obj) $(je_lib) $(libs)
 
 $(B)/lib/libweir.so: $(B)/lib/libweir.so.$(SOVERSION)
 	ln -sf $(<F) $@
 
-# Self-contained: jemalloc's members are in it, under their own prefix.
+# Complete in itself: jemalloc is in it, under its own prefix.
 $(B)/lib/libweir.a: $(lib_obj) $(je_lib)
 	@mkdir -p $(@D)
 	@rm -f $@
-	printf '%s\n' 'CREATE $@' $(addprefix 'ADDLIB ,$(addsuffix ',$(je_lib))) \
-	    $(foreach o,$(lib_obj),'ADDMOD $o') SAVE END | $(AR) -M
+	@echo "AR $@"
+	@printf '%s\n' 'CREATE $@' $(addprefix 'ADDLIB ,$(addsuffix ',$(je_lib))) \
+	    $(lib_obj:%='ADDMOD %') SAVE END | $(AR) -M
 
 preload_map := $(wildcard tools/preload/preload.map)
-$(B)/lib/libweir_preload.so: $(call obj,$(preload_src)) $(lib_obj) $(je_lib) \
-		$(preload_map)
+preload_obj := $(call obj,$(preload_src))
+$(B)/lib/libweir_preload.so: $(preload_obj) $(lib_obj) $(je_lib) $(preload_map)
 	@mkdir -p $(@D)
 	$(CC) $(so_ldflags) -Wl,-soname,$(@F) \
-	    $(addprefix -Wl$(comma)--version-script=,$(preload_map)) \
-	    -o $@ $(filter %.o,$^) $(je_lib) $(libs)
+	    $(call version_script,$(preload_map)) \
+	    -o $@ $(preload_obj) $(lib_obj) $(je_lib) $(libs)
 
-# The simulated libraries link nothing but libc.
-sim_map := $(wildcard driver/sim/simcuda.map)
-$(B)/lib/sim/libcuda.so.1: $(call obj,$(sim_src)) $(sim_map)
+# The simulated libraries link nothing but libc, and each has its export list
+# beside its sources if it has one.
+$(B)/lib/sim/libcuda.so.1: $(sim_obj)
+$(B)/lib/sim/libcudart.so.13: $(call obj,$(cudart_src))
+$(B)/lib/sim/libnvidia-ml.so.1: $(call obj,$(nvml_src))
+$(B)/lib/sim/libcuda.so.1: map := $(wildcard driver/sim/*.map)
+$(B)/lib/sim/libcudart.so.13: map := $(wildcard driver/sim/cudart/*.map)
+$(B)/lib/sim/libnvidia-ml.so.1: map := $(wildcard driver/sim/nvml/*.map)
+$(sim): $(wildcard driver/sim/*.map driver/sim/*/*.map)
 	@mkdir -p $(@D)
-	$(CC) $(so_ldflags) -Wl,-soname,$(@F) \
-	    $(addprefix -Wl$(comma)--version-script=,$(sim_map)) \
+	$(CC) $(so_ldflags) -Wl,-soname,$(@F) $(call version_script,$(map)) \
 	    -o $@ $(filter %.o,$^) -lpthread -ldl
 
-$(B)/lib/sim/libcudart.so.13: $(call obj,$(cudart_src))
+# Third-party libraries are linked statically: programs run where they are not
+# installed.
+$(B)/bin/weir: $(call obj,$(tool_src)) $(libweir_a)
 	@mkdir -p $(@D)
-	$(CC) $(so_ldflags) -Wl,-soname,$(@F) -o $@ $^ -lpthread -ldl
+	$(CC) $(ldflags) -o $@ $^ $(tool_libs)
 
-$(B)/lib/sim/libnvidia-ml.so.1: $(call obj,$(nvml_src))
+$(benches): $(B)/bin/bench/%: $(B)/obj/tools/bench/%.o $(libweir_a)
 	@mkdir -p $(@D)
-	$(CC) $(so_ldflags) -Wl,-soname,$(@F) -o $@ $^ -lpthread -ldl
-
-# Third-party libraries are linked statically: the program runs where they
-# are not installed.
-$(B)/bin/weir: $(call obj,$(tool_src)) $(B)/lib/libweir.a
-	@mkdir -p $(@D)
-	$(CC) $(all_ldflags) -o $@ $^ -l:libjansson.a -l:liblzma.a $(libs)
+	$(CC) $(ldflags) -o $@ $^ $(libs)
 
 # A test program sees the internals: it links the archive, not the library.
-# Tests of a tool see the tool's sources but its main(), tests of the simulated
-# driver that driver's.
-tool_part := $(filter-out %/main.o,$(call obj,$(tool_src)))
-$(B)/tests/tools/weir/%: extra = $(tool_part)
-$(B)/tests/driver/sim/%: extra = $(call obj,$(sim_src))
+# Tests of the command also see its parts, and tests of the simulated driver
+# that driver's; all others meet the simulated driver as a library only.
 $(filter $(B)/tests/tools/weir/%,$(tests)): $(tool_part)
-$(filter $(B)/tests/driver/sim/%,$(tests)): $(call obj,$(sim_src))
-
-test_libs := -l:libjansson.a -l:liblzma.a -l:libcheck_pic.a -l:libsubunit.a \
-	-lrt $(libs)
-$(tests): $(B)/%: $(B)/obj/%.o $(call obj,$(support_src)) \
-		$(filter %.a,$(libweir))
+$(filter $(B)/tests/driver/sim/%,$(tests)): $(sim_obj)
+$(tests): $(B)/%: $(B)/obj/%.o $(call obj,$(support_src)) $(libweir_a)
 	@mkdir -p $(@D)
-	$(CC) $(all_ldflags) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(test_libs)
+	$(CC) $(ldflags) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(test_libs)
 
-.SECONDARY:
+$(fuzzers): $(B)/%: $(B)/obj/%.o $(tool_part) $(libweir_a)
+	@mkdir -p $(@D)
+	$(CC) $(ldflags) -fsanitize=fuzzer -o $@ $^ $(tool_libs)
+
+# The examples are CUDA programs. Without a toolkit they are compiled as C
+# against the simulated runtime and find it, or a real one, through the library
+# path.
+EXAMPLE_CC ?= $(CC) -x c -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror
+$(examples): $(B)/%: %.cu $(B)/lib/sim/libcudart.so.13 \
+		$(wildcard driver/sim/cudart/*.h) | $(call deps,build)
+	@mkdir -p $(@D)
+	$(EXAMPLE_CC) $(opt) $(san_flags) -pthread -Idriver/sim/cudart -o $@ $< \
+	    -x none $(B)/lib/sim/libcudart.so.13 $(libs)
+
+$(B)/%-cuda: %.cu
+	@mkdir -p $(@D)
+	$(NVCC) $(NVCC_FLAGS) -cudart static -o $@ $<
+$(B)/%-cuda-shared: %.cu
+	@mkdir -p $(@D)
+	$(NVCC) $(NVCC_FLAGS) -cudart shared -o $@ $<
+
+# ------------------------------------------------------------------ install
+
+.PHONY: install
+install: build ## install to DESTDIR and PREFIX (/usr/local)
+	install -d $(addprefix $(DESTDIR),$(BINDIR) $(INCLUDEDIR)/weir \
+	    $(LIBDIR)/pkgconfig $(LIBDIR)/weir/sim $(DOCDIR))
+	install -m 755 $(B)/bin/weir $(DESTDIR)$(BINDIR)/
+	install -m 644 $(public_headers) $(DESTDIR)$(INCLUDEDIR)/weir/
+	install -m 755 $(B)/lib/libweir.so.$(SOVERSION) \
+	    $(B)/lib/libweir_preload.so $(DESTDIR)$(LIBDIR)/
+	install -m 644 $(B)/lib/libweir.a $(DESTDIR)$(LIBDIR)/
+	ln -sf libweir.so.$(SOVERSION) $(DESTDIR)$(LIBDIR)/libweir.so
+	install -m 755 $(sim) $(DESTDIR)$(LIBDIR)/weir/sim/
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
+	    -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@VERSION@|$(VERSION)|' \
+	    weir.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/weir.pc
+	install -m 644 LICENSE $(wildcard README.md CHANGELOG.md) \
+	    $(DESTDIR)$(DOCDIR)/
+	$(if $(je_dir),install -m 644 $(je_dir)/COPYING \
+	    $(DESTDIR)$(DOCDIR)/COPYING.jemalloc)
+	$(foreach p,$(man_pages),install -D -m 644 $(p) \
+	    $(DESTDIR)$(MANDIR)/man$(subst .,,$(suffix $(p)))/$(notdir $(p));)
+
+# --------------------------------------------------------------------- lint
+
+# A check of one file leaves a stamp, so that a second run looks only at what
+# has changed. Headers count as changed for all.
+L := build/lint
+lint_src := $(sort $(all_src) $(fuzz_src))
+lint_hdr := $(sort $(public_headers) $(wildcard $(addsuffix /*.h,\
+	$(sort $(patsubst %/,%,$(dir $(lint_src)))))))
+lint_flags = -std=c11 $(cppflags) -Wall -Wextra
+clang_stamps := $(lint_src:%=$(L)/%.safety) $(lint_src:%=$(L)/%.tidy)
+header_stamps := $(lint_hdr:%=$(L)/%.alone)
+
+lints := lint-shell lint-layers lint-functions lint-headers lint-safety \
+	lint-cppcheck lint-tidy lint-symbols lint-format
+.PHONY: lint $(lints)
+lint: $(lints) ## check the sources in every way; each check alone is lint-NAME
+	@echo "lint: nothing found"
+
+.PHONY: format
+format_files = $(lint_src) $(lint_hdr) $(example_src)
+lint-format: $(call deps,lint)
+	clang-format --dry-run -Werror $(format_files)
+format: $(call deps,lint) ## lay out all sources by .clang-format
+	clang-format -i $(format_files)
+
+lint-shell: $(call deps,lint)
+	scripts/lint-shell
+
+# Who includes whom, and whose symbols whose objects need.
+lint-layers: $(lib_obj)
+	scripts/lint-layers includes $(lint_src) $(lint_hdr) $(example_src)
+	scripts/lint-layers symbols $(B)/obj $(lib_obj)
+
+lint-functions:
+	scripts/lint-functions $(lint_src) $(lint_hdr)
+
+lint-headers: $(header_stamps)
+$(L)/%.h.alone: %.h $(lint_hdr) scripts/lint-header | $(call deps,build) \
+		$(je_ready)
+	@mkdir -p $(@D)
+	scripts/lint-header $< $(lint_flags)
+	@touch $@
+
+lint-safety: $(lint_src:%=$(L)/%.safety)
+$(L)/%.c.safety: %.c $(lint_hdr) | $(call deps,lint) $(je_ready)
+	@mkdir -p $(@D)
+	clang -fsyntax-only $(lint_flags) -Werror -Wthread-safety $<
+	@touch $@
+
+lint-tidy: $(lint_src:%=$(L)/%.tidy)
+$(L)/%.c.tidy: %.c $(lint_hdr) .clang-tidy | $(call deps,lint) $(je_ready)
+	@mkdir -p $(@D)
+	clang-tidy --quiet $< -- $(lint_flags) 2>&1 | \
+	    { ! grep -v -E 'warnings? generated|^Suppressed|^Use -h'; }
+	@touch $@
+
+lint-cppcheck: $(call deps,lint)
+	@mkdir -p $(L)/cppcheck
+	cppcheck --quiet --error-exitcode=1 --std=c11 --inline-suppr -j2 \
+	    --cppcheck-build-dir=$(L)/cppcheck \
+	    --enable=warning,performance,portability \
+	    --suppressions-list=scripts/cppcheck.txt -I. -Iinclude \
+	    -D_GNU_SOURCE -D__x86_64__ -D__GNUC__=12 $(lint_src)
+
+lint-symbols: libs
+	scripts/lint-symbols $(B)/lib $(public_headers)
+
 -include $(patsubst %.c,$(B)/obj/%.d,$(all_src))

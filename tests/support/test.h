@@ -103,7 +103,7 @@ void test_register(struct test *test);
 #define EXPECT_MEM_EQ(a, b, n)                                                 \
 	test_expect_mem_eq(__FILE__, __LINE__, (a), (b), (n))
 
-/* Not by EXPECT_EQ: clang refuses arithmetic on a literal NULL. */
+/* The texts name NULL as NULL. */
 #define EXPECT_NULL(pointer)                                                   \
 	test_expect_compare(__FILE__, __LINE__, TEST_OP_EQ, #pointer, "NULL",  \
 	    test_pointer(pointer), test_pointer((void *)0))
