@@ -194,3 +194,9 @@ os_format_bytes(uint64_t bytes, char *text, size_t size)
 	snprintf(text, size, "%.2f %ciB", value, units[unit]);
 	return text;
 }
+
+unsigned
+os_process_id(void)
+{
+	return (unsigned)getpid();
+}

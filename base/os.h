@@ -25,6 +25,9 @@ uint32_t os_thread_id(void);
  */
 void os_on_thread_exit(void (*hook)(uint32_t thread_id));
 
+/* The id of this process. */
+unsigned os_process_id(void);
+
 /* Monotonic time. */
 uint64_t os_time_ns(void);
 

@@ -18,6 +18,7 @@ static _Thread_local struct {
 	char text[STATUS_TEXT_SIZE];
 	enum weir_status latest; /* of the last one, also while muted */
 	unsigned muted;          /* depth of status_mute() */
+	char muted_text[STATUS_TEXT_SIZE]; /* of the last muted one */
 } last;
 
 static const char *const names[] = {
@@ -72,20 +73,26 @@ weir_version(void)
 	    WEIR_VERSION_MINOR) "." TEXT_OF(WEIR_VERSION_PATCH);
 }
 
+/* Where the text of a failure goes now. */
+static char *
+buffer(void)
+{
+	return last.muted != 0 ? last.muted_text : last.text;
+}
+
 enum weir_status
 status_set(enum weir_status status, const char *format, ...)
 {
 	char text[STATUS_TEXT_SIZE];
 	va_list args;
 
-	last.latest = status;
-	if (last.muted != 0)
-		return status;
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	memcpy(last.text, text, strlen(text) + 1);
-	last.status = status;
+	memcpy(buffer(), text, strlen(text) + 1);
+	last.latest = status;
+	if (last.muted == 0)
+		last.status = status;
 	return status;
 }
 
@@ -93,23 +100,30 @@ enum weir_status
 status_prefix(const char *format, ...)
 {
 	char prefix[STATUS_TEXT_SIZE];
+	char *text = buffer();
 	size_t length;
 	size_t kept;
 	va_list args;
 
-	if (last.muted != 0 || last.status == WEIR_OK)
-		return last.latest;
+	if (last.latest == WEIR_OK)
+		return WEIR_OK;
 	va_start(args, format);
 	vsnprintf(prefix, sizeof(prefix) - 2, format, args);
 	va_end(args);
 	strcat(prefix, ": ");
 
 	length = strlen(prefix);
-	kept = strnlen(last.text, sizeof(last.text) - 1 - length);
-	memmove(last.text + length, last.text, kept);
-	memcpy(last.text, prefix, length);
-	last.text[length + kept] = '\0';
-	return last.status;
+	kept = strnlen(text, STATUS_TEXT_SIZE - 1 - length);
+	memmove(text + length, text, kept);
+	memcpy(text, prefix, length);
+	text[length + kept] = '\0';
+	return last.latest;
+}
+
+const char *
+status_latest_text(void)
+{
+	return buffer();
 }
 
 void
@@ -122,4 +136,11 @@ void
 status_unmute(void)
 {
 	last.muted--;
+}
+
+enum weir_status
+status_unmute_and_tell(void)
+{
+	last.muted--;
+	return status_set(last.latest, "%s", last.muted_text);
 }

@@ -31,4 +31,11 @@ enum weir_status status_prefix(const char *format, ...)
 void status_mute(void);
 void status_unmute(void);
 
+/* The text of the last failure, muted or not. */
+const char *status_latest_text(void);
+
+/* End muting, and remember the last muted failure after all: it could not be
+ * made good. Returns its status. Call it after a failure only. */
+enum weir_status status_unmute_and_tell(void);
+
 #endif

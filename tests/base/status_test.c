@@ -140,6 +140,31 @@ TEST(muted_failures_leave_no_trace)
 	EXPECT_STR_EQ(weir_last_error(), "heard again");
 }
 
+TEST(a_muted_failure_can_be_told_after_all)
+{
+	status_set(WEIR_EINVAL, "old");
+	status_mute();
+	status_set(WEIR_ENOMEM, "try %d", 1);
+	status_prefix("weir_malloc()");
+	EXPECT_STR_EQ(status_latest_text(), "weir_malloc(): try 1");
+	EXPECT_STR_EQ(weir_last_error(), "old");
+	EXPECT_EQ(status_unmute_and_tell(), WEIR_ENOMEM);
+	EXPECT_EQ(weir_last_status(), WEIR_ENOMEM);
+	EXPECT_STR_EQ(weir_last_error(), "weir_malloc(): try 1");
+}
+
+TEST(muting_nests)
+{
+	status_set(WEIR_EINVAL, "old");
+	status_mute();
+	status_mute();
+	status_set(WEIR_ENOMEM, "inner");
+	EXPECT_EQ(status_unmute_and_tell(), WEIR_ENOMEM);
+	EXPECT_STR_EQ(weir_last_error(), "old");
+	EXPECT_EQ(status_unmute_and_tell(), WEIR_ENOMEM);
+	EXPECT_STR_EQ(weir_last_error(), "inner");
+}
+
 static void *
 fail_in_thread(void *mark)
 {
