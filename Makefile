@@ -131,10 +131,11 @@ bench_src := $(wildcard tools/bench/*.c)
 support_src := $(filter-out %_test.c,$(wildcard tests/support/*.c))
 test_src := $(sort $(wildcard tests/*/*_test.c tests/*/*/*_test.c \
 	tests/*/*/*/*_test.c))
+fake_src := $(wildcard tests/*/fake/*.c)
 fuzz_src := $(wildcard tests/fuzz/*_fuzz.c)
 example_src := $(wildcard examples/*.cu)
 all_src := $(lib_src) $(sim_src) $(cudart_src) $(nvml_src) $(preload_src) \
-	$(tool_src) $(bench_src) $(support_src) $(test_src)
+	$(tool_src) $(bench_src) $(support_src) $(fake_src) $(test_src)
 
 public_headers := $(wildcard include/weir/*.h)
 man_pages := $(wildcard docs/*.1 docs/*.3)
@@ -154,6 +155,7 @@ preload := $(if $(preload_src),$(B)/lib/libweir_preload.so)
 tool := $(if $(tool_src),$(B)/bin/weir)
 benches := $(patsubst tools/bench/%.c,$(B)/bin/bench/%,$(bench_src))
 tests := $(patsubst %.c,$(B)/%,$(test_src))
+fakes := $(patsubst %.c,$(B)/%.so,$(fake_src))
 fuzzers := $(patsubst %.c,$(B)/%,$(fuzz_src))
 examples := $(patsubst %.cu,$(B)/%,$(example_src))
 cuda_examples := $(addsuffix -cuda,$(examples)) \
@@ -186,7 +188,7 @@ examples-cuda: $(cuda_examples)
 
 # All that the tests may start: make what they need, run nothing.
 .PHONY: tests
-tests: build examples $(tests)
+tests: build examples $(tests) $(fakes)
 
 .PHONY: test
 test: tests ## install what is missing, build, and run the tests on the simulated device
@@ -274,11 +276,12 @@ $(B)/flags: FORCE
 .PHONY: FORCE
 FORCE:
 
+# dlclose() must not unmap it: threads that used it end in its code.
 weir_map := scripts/libweir.map
 $(B)/lib/libweir.so.$(SOVERSION): $(lib_obj) $(je_lib) $(weir_map)
 	@mkdir -p $(@D)
 	$(CC) $(so_ldflags) -Wl,-soname,$(@F) $(call version_script,$(weir_map)) \
-	    -o $@ $(lib_obj) $(je_lib) $(libs)
+	    -Wl,-z,nodelete -o $@ $(lib_obj) $(je_lib) $(libs)
 
 $(B)/lib/libweir.so: $(B)/lib/libweir.so.$(SOVERSION)
 	ln -sf $(<F) $@
@@ -330,6 +333,11 @@ $(filter $(B)/tests/driver/sim/%,$(tests)): $(sim_obj)
 $(tests): $(B)/%: $(B)/obj/%.o $(call obj,$(support_src)) $(libweir_a)
 	@mkdir -p $(@D)
 	$(CC) $(ldflags) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(test_libs)
+
+# Libraries that tests load in place of real ones.
+$(fakes): $(B)/%.so: $(B)/obj/%.o
+	@mkdir -p $(@D)
+	$(CC) $(so_ldflags) -o $@ $< -lpthread -ldl
 
 $(fuzzers): $(B)/%: $(B)/obj/%.o $(tool_part) $(libweir_a)
 	@mkdir -p $(@D)
