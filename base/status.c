@@ -100,12 +100,13 @@ enum weir_status
 status_prefix(const char *format, ...)
 {
 	char prefix[STATUS_TEXT_SIZE];
+	enum weir_status status = last.muted != 0 ? last.latest : last.status;
 	char *text = buffer();
 	size_t length;
 	size_t kept;
 	va_list args;
 
-	if (last.latest == WEIR_OK)
+	if (status == WEIR_OK)
 		return WEIR_OK;
 	va_start(args, format);
 	vsnprintf(prefix, sizeof(prefix) - 2, format, args);
@@ -117,7 +118,7 @@ status_prefix(const char *format, ...)
 	memmove(text + length, text, kept);
 	memcpy(text, prefix, length);
 	text[length + kept] = '\0';
-	return last.latest;
+	return status;
 }
 
 const char *
