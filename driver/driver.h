@@ -73,17 +73,17 @@ bool driver_gone(CUresult code);
  */
 enum weir_status driver_context(int device, CUcontext *out);
 
-/* Run with a context current; leave puts the caller's own back. A NULL
- * context in the guard means nothing had to be changed. */
+/* What driver_enter() has changed, for driver_leave(). */
 struct driver_guard {
-	bool pushed;
+	bool pushed;              /* a context, over the caller's own */
 	CUstreamCaptureMode mode; /* the caller's, to be put back */
 };
 
 /*
  * Make `context` current if it is not, and let the thread make calls that a
  * capture elsewhere would forbid (capture mode relaxed), so that allocating
- * never breaks a capture. driver_leave() restores both.
+ * never breaks a capture. driver_leave() restores both and cannot fail; guards
+ * may nest.
  */
 enum weir_status driver_enter(CUcontext context, struct driver_guard *guard);
 void driver_leave(const struct driver_guard *guard);

@@ -1,0 +1,122 @@
+/*
+ * Contexts: the primary one of each device, and running with one current.
+ */
+#include <stdatomic.h>
+#include <stddef.h>
+
+#include "base/meta.h"
+#include "base/os.h"
+#include "base/status.h"
+#include "driver/private.h"
+
+/* One a device; NULL until it is retained. Set before the driver is
+ * published, constant afterwards; never freed. */
+static _Atomic(CUcontext) *contexts;
+
+enum weir_status
+driver_context_prepare(int count)
+{
+	contexts = meta_zalloc(sizeof(*contexts) * (size_t)count);
+	if (contexts == NULL)
+		return status_set(WEIR_EHOSTMEM,
+		    "no host memory for the contexts of %d devices", count);
+	return WEIR_OK;
+}
+
+/* Creating a context is a call that a capture of another thread may forbid. */
+static enum weir_status
+retain(const struct driver *driver, int device, CUcontext *out)
+{
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+	CUdevice handle;
+	CUresult code = driver->cuDeviceGet(&handle, device);
+
+	if (code != CUDA_SUCCESS)
+		return driver_status(code, "cuDeviceGet(%d)", device);
+	code = driver->cuThreadExchangeStreamCaptureMode(&mode);
+	if (code != CUDA_SUCCESS)
+		return driver_status(code,
+		    "cuThreadExchangeStreamCaptureMode(relaxed)");
+	code = driver->cuDevicePrimaryCtxRetain(out, handle);
+	driver->cuThreadExchangeStreamCaptureMode(&mode);
+	return driver_status(code, "cuDevicePrimaryCtxRetain(device %d)",
+	    device);
+}
+
+/*
+ * Takes no lock, so it may be called under any. Threads that come here
+ * together each retain the context, which gives them the same one; that it is
+ * retained more than once does no harm, since it is never released.
+ */
+enum weir_status
+driver_context(int device, CUcontext *out)
+{
+	const struct driver *driver;
+	CUcontext context = NULL;
+	enum weir_status status = driver_get(&driver);
+
+	if (status != WEIR_OK)
+		return status;
+	if (device < 0 || device >= driver->device_count)
+		return status_set(WEIR_ENODEVICE,
+		    "device %d: there are %d, numbered from 0", device,
+		    driver->device_count);
+	context =
+	    atomic_load_explicit(&contexts[device], memory_order_acquire);
+	if (context == NULL) {
+		status = retain(driver, device, &context);
+		if (status != WEIR_OK)
+			return status;
+		atomic_store_explicit(
+		    &contexts[device], context, memory_order_release);
+	}
+	*out = context;
+	return WEIR_OK;
+}
+
+enum weir_status
+driver_enter(CUcontext context, struct driver_guard *guard)
+{
+	struct driver_guard entered = { .mode = CU_STREAM_CAPTURE_MODE_RELAXED };
+	const struct driver *driver;
+	CUcontext current = NULL;
+	CUresult code;
+	enum weir_status status = driver_get(&driver);
+
+	if (status != WEIR_OK)
+		return status;
+	code = driver->cuCtxGetCurrent(&current);
+	if (code != CUDA_SUCCESS)
+		return driver_status(code, "cuCtxGetCurrent()");
+	if (current != context) {
+		code = driver->cuCtxPushCurrent(context);
+		if (code != CUDA_SUCCESS)
+			return driver_status(code, "cuCtxPushCurrent(%p)",
+			    (void *)context);
+		entered.pushed = true;
+	}
+	code = driver->cuThreadExchangeStreamCaptureMode(&entered.mode);
+	if (code != CUDA_SUCCESS) {
+		if (entered.pushed)
+			driver->cuCtxPopCurrent(&current);
+		return driver_status(code,
+		    "cuThreadExchangeStreamCaptureMode(relaxed)");
+	}
+	*guard = entered;
+	return WEIR_OK;
+}
+
+/* The results do not matter: either both calls work, as they did on the way
+ * in, or the driver is gone and there is nothing to put back. */
+void
+driver_leave(const struct driver_guard *guard)
+{
+	const struct driver *driver = driver_peek();
+	CUstreamCaptureMode mode = guard->mode;
+	CUcontext context;
+
+	if (mode != CU_STREAM_CAPTURE_MODE_RELAXED)
+		driver->cuThreadExchangeStreamCaptureMode(&mode);
+	if (guard->pushed)
+		driver->cuCtxPopCurrent(&context);
+}

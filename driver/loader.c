@@ -1,0 +1,306 @@
+/*
+ * Finding the driver.
+ *
+ * A source answers by symbol: the finder of a preload, or dlsym() on the
+ * library. An entry is asked of cuGetProcAddress first, with the version
+ * whose signature driver/abi.h declares, because one name has had several
+ * signatures; drivers without cuGetProcAddress (before 11.3) or with gaps are
+ * asked for the symbol that carries that signature.
+ *
+ * What is cheap to find out is found out first: the library, its version and
+ * its entries before cuInit(), which takes a second on a large machine. The
+ * result is kept, also a failure: a program that has no driver now has none
+ * later. Only a shortage of host memory may be tried again.
+ */
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/lock.h"
+#include "base/os.h"
+#include "base/status.h"
+#include "driver/private.h"
+
+static const char default_library[] = "libcuda.so.1";
+
+/* One entry point, and where in struct driver it goes. */
+struct entry {
+	const char *name;
+	int version; /* of the signature that driver/abi.h declares */
+	bool required;
+	size_t offset;
+};
+
+static const struct entry entries[] = {
+#define DRIVER_ENTRY(name, version, required, params)                          \
+	{ #name, version, required, offsetof(struct driver, name) },
+	DRIVER_ENTRIES(DRIVER_ENTRY)
+#undef DRIVER_ENTRY
+};
+
+enum { ENTRIES = sizeof(entries) / sizeof(entries[0]) };
+
+typedef CUresult(CUDAAPI *get_address_v1)(const char *symbol, void **address,
+    int version, uint64_t flags);
+typedef CUresult(CUDAAPI *get_address_v2)(const char *symbol, void **address,
+    int version, uint64_t flags, int *symbol_status);
+
+/*
+ * The exported symbol of an entry where it is not its name: the one whose
+ * signature driver/abi.h declares. Those without a suffix are older.
+ */
+static const struct {
+	const char *name;
+	const char *symbol;
+} symbols[] = {
+	{ "cuCtxPopCurrent", "cuCtxPopCurrent_v2" },
+	{ "cuCtxPushCurrent", "cuCtxPushCurrent_v2" },
+	{ "cuDeviceGetUuid", "cuDeviceGetUuid_v2" },
+	{ "cuDeviceTotalMem", "cuDeviceTotalMem_v2" },
+	{ "cuMemAlloc", "cuMemAlloc_v2" },
+	{ "cuMemFree", "cuMemFree_v2" },
+	{ "cuMemGetInfo", "cuMemGetInfo_v2" },
+};
+
+static const char *
+symbol_of(const char *name)
+{
+	for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
+		if (strcmp(symbols[i].name, name) == 0)
+			return symbols[i].symbol;
+	}
+	return name;
+}
+
+/* Where entries come from. */
+struct source {
+	const char *name;           /* for messages */
+	void *(*find)(const char *); /* NULL: dlsym() on `library` */
+	void *library;
+	get_address_v2 address_v2; /* NULL where there is none */
+	get_address_v1 address_v1; /* asked for only without v2 */
+};
+
+static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_INIT);
+static struct driver table;            /* constant once published */
+static enum weir_status failure;       /* under the lock; WEIR_OK: none yet */
+static char failure_text[STATUS_TEXT_SIZE]; /* under the lock */
+static const struct driver *_Atomic published;
+static void *(*_Atomic finder)(const char *symbol);
+
+/* Set while this thread is in load(): a constructor of the driver or a hook
+ * that comes back to us must not wait for itself. */
+static _Thread_local bool loading;
+
+void
+driver_set_finder(void *(*find)(const char *symbol))
+{
+	atomic_store(&finder, find);
+}
+
+static void *
+find_symbol(const struct source *source, const char *symbol)
+{
+	if (source->find != NULL)
+		return source->find(symbol);
+	return dlsym(source->library, symbol);
+}
+
+/* ISO C has no cast between the two; POSIX has them alike. */
+static void
+copy_function(void *to, void *function)
+{
+	memcpy(to, &function, sizeof(function));
+}
+
+static enum weir_status
+open_source(struct source *source)
+{
+	/* Not for setuid programs: it names code to be run. */
+	const char *path = secure_getenv("WEIR_LIBCUDA");
+	bool named = path != NULL && *path != '\0';
+
+	*source = (struct source){ .name = "the driver found by the preload",
+		.find = atomic_load(&finder) };
+	if (source->find == NULL) {
+		source->name = named ? path : default_library;
+		source->library = dlopen(source->name, RTLD_NOW | RTLD_LOCAL);
+		if (source->library == NULL)
+			return status_set(WEIR_ENODRIVER,
+			    "no CUDA driver%s: %s",
+			    named ? " (WEIR_LIBCUDA names it)" : "",
+			    dlerror());
+	}
+	copy_function(&source->address_v2,
+	    find_symbol(source, "cuGetProcAddress_v2"));
+	if (source->address_v2 == NULL)
+		copy_function(&source->address_v1,
+		    find_symbol(source, "cuGetProcAddress"));
+	return WEIR_OK;
+}
+
+/* The address of an entry, or NULL. */
+static void *
+find_entry(const struct source *source, const char *name, int version)
+{
+	CUresult code = CUDA_ERROR_NOT_FOUND;
+	void *address = NULL;
+	int found;
+
+	if (source->address_v2 != NULL)
+		code = source->address_v2(name, &address, version, 0, &found);
+	else if (source->address_v1 != NULL)
+		code = source->address_v1(name, &address, version, 0);
+	if (code == CUDA_SUCCESS && address != NULL)
+		return address;
+	return find_symbol(source, symbol_of(name));
+}
+
+static enum weir_status
+check_version(const struct source *source, struct driver *driver)
+{
+	CUresult(CUDAAPI * get_version)(int *version);
+	CUresult code;
+
+	copy_function(&get_version,
+	    find_entry(source, "cuDriverGetVersion", 2020));
+	if (get_version == NULL)
+		return status_set(WEIR_ENOENTRY,
+		    "%s: no entry cuDriverGetVersion; is it a CUDA driver?",
+		    source->name);
+	code = get_version(&driver->version);
+	if (code != CUDA_SUCCESS)
+		return driver_status(code, "cuDriverGetVersion()");
+	if (driver->version < DRIVER_VERSION_MIN)
+		return status_set(WEIR_EOLDDRIVER,
+		    "%s is of CUDA %d.%d; %d.%d or newer is needed",
+		    source->name, driver->version / 1000,
+		    driver->version % 1000 / 10, DRIVER_VERSION_MIN / 1000,
+		    DRIVER_VERSION_MIN % 1000 / 10);
+	return WEIR_OK;
+}
+
+static enum weir_status
+find_entries(const struct source *source, struct driver *driver)
+{
+	for (size_t i = 0; i < ENTRIES; i++) {
+		const struct entry *entry = &entries[i];
+		void *address =
+		    find_entry(source, entry->name, entry->version);
+
+		if (address == NULL && entry->required)
+			return status_set(WEIR_ENOENTRY,
+			    "%s (CUDA %d.%d): no entry %s", source->name,
+			    driver->version / 1000,
+			    driver->version % 1000 / 10, entry->name);
+		copy_function((char *)driver + entry->offset, address);
+	}
+	return WEIR_OK;
+}
+
+static enum weir_status
+start(struct driver *driver)
+{
+	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+	CUresult code = driver->cuInit(0);
+
+	/* The driver says so in a child of a process that has used it. */
+	if (code == CUDA_ERROR_NOT_INITIALIZED)
+		return status_set(WEIR_EFORK,
+		    "cuInit(0): %s (%d): the process has used CUDA before it "
+		    "was forked",
+		    driver_text(code), (int)code);
+	if (code != CUDA_SUCCESS)
+		return driver_status(code, "cuInit(0)");
+	code = driver->cuDeviceGetCount(&driver->device_count);
+	if (code != CUDA_SUCCESS)
+		return driver_status(code, "cuDeviceGetCount()");
+	if (driver->device_count <= 0)
+		return status_set(WEIR_ENODEVICE,
+		    "the CUDA driver has no device%s%s",
+		    visible == NULL ? "" : "; CUDA_VISIBLE_DEVICES is ",
+		    visible == NULL ? "" : visible);
+	return driver_context_prepare(driver->device_count);
+}
+
+static enum weir_status
+load(struct driver *driver)
+{
+	struct source source;
+	enum weir_status status = open_source(&source);
+
+	if (status != WEIR_OK)
+		return status;
+	*driver = (struct driver){ .library = source.library };
+	status = check_version(&source, driver);
+	if (status != WEIR_OK)
+		return status;
+	status = find_entries(&source, driver);
+	if (status != WEIR_OK)
+		return status;
+	driver->simulated = find_symbol(&source, "simcuda_version") != NULL;
+	driver_text_from(driver);
+	return start(driver);
+}
+
+/* Load, or tell the failure of the time before. */
+static enum weir_status
+load_once(void)
+{
+	enum weir_status status;
+
+	lock_enter(&lock);
+	if (atomic_load(&published) != NULL) {
+		lock_leave(&lock);
+		return WEIR_OK;
+	}
+	if (failure != WEIR_OK) {
+		status = status_set(failure, "%s", failure_text);
+		lock_leave(&lock);
+		return status;
+	}
+	loading = true;
+	status = load(&table);
+	loading = false;
+	if (status == WEIR_OK) {
+		atomic_store_explicit(
+		    &published, &table, memory_order_release);
+	} else if (status != WEIR_EHOSTMEM) {
+		failure = status;
+		strcpy(failure_text, status_latest_text());
+	}
+	lock_leave(&lock);
+	return status;
+}
+
+enum weir_status
+driver_get(const struct driver **out)
+{
+	enum weir_status status;
+
+	if (os_forked())
+		return status_set(WEIR_EFORK,
+		    "CUDA cannot be used in a forked child: exec() a new "
+		    "program instead, or fork() before weir is used");
+	if (driver_peek() == NULL) {
+		if (loading)
+			return status_set(WEIR_EDRIVER,
+			    "weir was called from within the loading of the "
+			    "CUDA driver");
+		os_watch_fork();
+		status = load_once();
+		if (status != WEIR_OK)
+			return status;
+	}
+	*out = driver_peek();
+	return WEIR_OK;
+}
+
+const struct driver *
+driver_peek(void)
+{
+	return atomic_load_explicit(&published, memory_order_acquire);
+}

@@ -1,0 +1,16 @@
+/*
+ * What the files of driver/ share and nobody else needs.
+ */
+#ifndef DRIVER_PRIVATE_H
+#define DRIVER_PRIVATE_H
+
+#include "driver/driver.h"
+
+/* Take texts from `driver` from now on. The loader calls it once all entries
+ * are found, so that a failing cuInit() is told in the driver's words. */
+void driver_text_from(const struct driver *driver);
+
+/* Make room for the contexts of `count` devices. WEIR_EHOSTMEM. */
+enum weir_status driver_context_prepare(int count);
+
+#endif
