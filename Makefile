@@ -6,6 +6,7 @@
 #	make CC=clang			another compiler
 #	make JEMALLOC_PREFIX=DIR	a jemalloc that is there already
 #	make DEPS=0			do not look for missing packages
+#	make V=1			print whole command lines
 #
 # Each combination has a folder of its own, build/NAME; `make show-build` tells
 # which. Sources are found by folder: a new .c file needs no line here, but
@@ -117,6 +118,10 @@ CUDA_HOME ?= $(firstword $(patsubst %/bin/nvcc,%,$(shell command -v nvcc)) \
 NVCC ?= $(CUDA_HOME)/bin/nvcc
 NVCC_FLAGS ?= -O2 -gencode arch=compute_75,code=compute_75 \
 	-gencode arch=compute_90,code=sm_90
+
+# A line for each file made, or with V=1 the whole command.
+Q := $(if $(V),,@)
+say = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2))
 
 # ------------------------------------------------------------------ sources
 
@@ -262,7 +267,8 @@ $(B)/jemalloc-checked: $(je_lib) | $(call deps,build)
 
 $(B)/obj/%.o: %.c $(B)/flags | $(call deps,build) $(je_ready)
 	@mkdir -p $(@D)
-	$(CC) $(cflags) -MMD -MP -c -o $@ $<
+	$(call say,CC,$<)
+	$(Q)$(CC) $(cflags) -MMD -MP -c -o $@ $<
 
 # Our declarations are compared with the toolkit's, where there is one.
 $(B)/obj/tests/driver/%.o: cppflags += $(addprefix -isystem ,\
@@ -280,7 +286,8 @@ FORCE:
 weir_map := scripts/libweir.map
 $(B)/lib/libweir.so.$(SOVERSION): $(lib_obj) $(je_lib) $(weir_map)
 	@mkdir -p $(@D)
-	$(CC) $(so_ldflags) -Wl,-soname,$(@F) $(call version_script,$(weir_map)) \
+	$(call say,LD,$@)
+	$(Q)$(CC) $(so_ldflags) -Wl,-soname,$(@F) $(call version_script,$(weir_map)) \
 	    -Wl,-z,nodelete -o $@ $(lib_obj) $(je_lib) $(libs)
 
 $(B)/lib/libweir.so: $(B)/lib/libweir.so.$(SOVERSION)
@@ -290,15 +297,16 @@ $(B)/lib/libweir.so: $(B)/lib/libweir.so.$(SOVERSION)
 $(B)/lib/libweir.a: $(lib_obj) $(je_lib)
 	@mkdir -p $(@D)
 	@rm -f $@
-	@echo "AR $@"
-	@printf '%s\n' 'CREATE $@' $(addprefix 'ADDLIB ,$(addsuffix ',$(je_lib))) \
+	$(call say,AR,$@)
+	$(Q)printf '%s\n' 'CREATE $@' $(addprefix 'ADDLIB ,$(addsuffix ',$(je_lib))) \
 	    $(lib_obj:%='ADDMOD %') SAVE END | $(AR) -M
 
 preload_map := $(wildcard tools/preload/preload.map)
 preload_obj := $(call obj,$(preload_src))
 $(B)/lib/libweir_preload.so: $(preload_obj) $(lib_obj) $(je_lib) $(preload_map)
 	@mkdir -p $(@D)
-	$(CC) $(so_ldflags) -Wl,-soname,$(@F) \
+	$(call say,LD,$@)
+	$(Q)$(CC) $(so_ldflags) -Wl,-soname,$(@F) \
 	    $(call version_script,$(preload_map)) \
 	    -o $@ $(preload_obj) $(lib_obj) $(je_lib) $(libs)
 
@@ -312,18 +320,21 @@ $(B)/lib/sim/libcudart.so.13: map := $(wildcard driver/sim/cudart/*.map)
 $(B)/lib/sim/libnvidia-ml.so.1: map := $(wildcard driver/sim/nvml/*.map)
 $(sim): $(wildcard driver/sim/*.map driver/sim/*/*.map)
 	@mkdir -p $(@D)
-	$(CC) $(so_ldflags) -Wl,-soname,$(@F) $(call version_script,$(map)) \
+	$(call say,LD,$@)
+	$(Q)$(CC) $(so_ldflags) -Wl,-soname,$(@F) $(call version_script,$(map)) \
 	    -o $@ $(filter %.o,$^) -lpthread -ldl
 
 # Third-party libraries are linked statically: programs run where they are not
 # installed.
 $(B)/bin/weir: $(call obj,$(tool_src)) $(libweir_a)
 	@mkdir -p $(@D)
-	$(CC) $(ldflags) -o $@ $^ $(tool_libs)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ldflags) -o $@ $^ $(tool_libs)
 
 $(benches): $(B)/bin/bench/%: $(B)/obj/tools/bench/%.o $(libweir_a)
 	@mkdir -p $(@D)
-	$(CC) $(ldflags) -o $@ $^ $(libs)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ldflags) -o $@ $^ $(libs)
 
 # A test program sees the internals: it links the archive, not the library.
 # Tests of the command also see its parts, and tests of the simulated driver
@@ -332,16 +343,19 @@ $(filter $(B)/tests/tools/weir/%,$(tests)): $(tool_part)
 $(filter $(B)/tests/driver/sim/%,$(tests)): $(sim_obj)
 $(tests): $(B)/%: $(B)/obj/%.o $(call obj,$(support_src)) $(libweir_a)
 	@mkdir -p $(@D)
-	$(CC) $(ldflags) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(test_libs)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ldflags) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(test_libs)
 
 # Libraries that tests load in place of real ones.
 $(fakes): $(B)/%.so: $(B)/obj/%.o
 	@mkdir -p $(@D)
-	$(CC) $(so_ldflags) -o $@ $< -lpthread -ldl
+	$(call say,LD,$@)
+	$(Q)$(CC) $(so_ldflags) -o $@ $< -lpthread -ldl
 
 $(fuzzers): $(B)/%: $(B)/obj/%.o $(tool_part) $(libweir_a)
 	@mkdir -p $(@D)
-	$(CC) $(ldflags) -fsanitize=fuzzer -o $@ $^ $(tool_libs)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ldflags) -fsanitize=fuzzer -o $@ $^ $(tool_libs)
 
 # The examples are CUDA programs. Without a toolkit they are compiled as C
 # against the simulated runtime and find it, or a real one, through the library
@@ -350,15 +364,18 @@ EXAMPLE_CC ?= $(CC) -x c -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror
 $(examples): $(B)/%: %.cu $(B)/lib/sim/libcudart.so.13 \
 		$(wildcard driver/sim/cudart/*.h) | $(call deps,build)
 	@mkdir -p $(@D)
-	$(EXAMPLE_CC) $(opt) $(san_flags) -pthread -Idriver/sim/cudart -o $@ $< \
+	$(call say,LD,$@)
+	$(Q)$(EXAMPLE_CC) $(opt) $(san_flags) -pthread -Idriver/sim/cudart -o $@ $< \
 	    -x none $(B)/lib/sim/libcudart.so.13 $(libs)
 
 $(B)/%-cuda: %.cu
 	@mkdir -p $(@D)
-	$(NVCC) $(NVCC_FLAGS) -cudart static -o $@ $<
+	$(call say,NVCC,$@)
+	$(Q)$(NVCC) $(NVCC_FLAGS) -cudart static -o $@ $<
 $(B)/%-cuda-shared: %.cu
 	@mkdir -p $(@D)
-	$(NVCC) $(NVCC_FLAGS) -cudart shared -o $@ $<
+	$(call say,NVCC,$@)
+	$(Q)$(NVCC) $(NVCC_FLAGS) -cudart shared -o $@ $<
 
 # ------------------------------------------------------------------ install
 
@@ -404,7 +421,7 @@ lint: $(lints) ## check the sources in every way; each check alone is lint-NAME
 .PHONY: format
 format_files = $(lint_src) $(lint_hdr) $(example_src)
 lint-format: $(call deps,lint)
-	clang-format --dry-run -Werror $(format_files)
+	$(Q)clang-format --dry-run -Werror $(format_files)
 format: $(call deps,lint) ## lay out all sources by .clang-format
 	clang-format -i $(format_files)
 
@@ -413,41 +430,43 @@ lint-shell: $(call deps,lint)
 
 # Who includes whom, and whose symbols whose objects need.
 lint-layers: $(lib_obj)
-	scripts/lint-layers includes $(lint_src) $(lint_hdr) $(example_src)
-	scripts/lint-layers symbols $(B)/obj $(lib_obj)
+	$(Q)scripts/lint-layers includes $(lint_src) $(lint_hdr) $(example_src)
+	$(Q)scripts/lint-layers symbols $(B)/obj $(lib_obj)
 
 lint-functions:
-	scripts/lint-functions $(lint_src) $(lint_hdr)
+	$(Q)scripts/lint-functions $(lint_src) $(lint_hdr)
 
 lint-headers: $(header_stamps)
 $(L)/%.h.alone: %.h $(lint_hdr) scripts/lint-header | $(call deps,build) \
 		$(je_ready)
 	@mkdir -p $(@D)
-	scripts/lint-header $< $(lint_flags)
+	$(Q)scripts/lint-header $< $(lint_flags)
 	@touch $@
 
 lint-safety: $(lint_src:%=$(L)/%.safety)
 $(L)/%.c.safety: %.c $(lint_hdr) | $(call deps,lint) $(je_ready)
 	@mkdir -p $(@D)
-	clang -fsyntax-only $(lint_flags) -Werror -Wthread-safety $<
+	$(call say,SAFE,$<)
+	$(Q)clang -fsyntax-only $(lint_flags) -Werror -Wthread-safety $<
 	@touch $@
 
 lint-tidy: $(lint_src:%=$(L)/%.tidy)
 $(L)/%.c.tidy: %.c $(lint_hdr) .clang-tidy | $(call deps,lint) $(je_ready)
 	@mkdir -p $(@D)
-	clang-tidy --quiet $< -- $(lint_flags) 2>&1 | \
+	$(call say,TIDY,$<)
+	$(Q)clang-tidy --quiet $< -- $(lint_flags) 2>&1 | \
 	    { ! grep -v -E 'warnings? generated|^Suppressed|^Use -h'; }
 	@touch $@
 
 lint-cppcheck: $(call deps,lint)
 	@mkdir -p $(L)/cppcheck
-	cppcheck --quiet --error-exitcode=1 --std=c11 --inline-suppr -j2 \
+	$(Q)cppcheck --quiet --error-exitcode=1 --std=c11 --inline-suppr -j2 \
 	    --cppcheck-build-dir=$(L)/cppcheck \
 	    --enable=warning,performance,portability \
 	    --suppressions-list=scripts/cppcheck.txt -I. -Iinclude \
 	    -D_GNU_SOURCE -D__x86_64__ -D__GNUC__=12 $(lint_src)
 
 lint-symbols: libs
-	scripts/lint-symbols $(B)/lib $(public_headers)
+	$(Q)scripts/lint-symbols $(B)/lib $(public_headers)
 
 -include $(patsubst %.c,$(B)/obj/%.d,$(all_src))

@@ -25,13 +25,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum {
-	TEXT_MAX = 2048
-};
+enum { TEXT_MAX = 2048 };
 
 /* What a test tells the runner, from whatever process it is in. */
 struct verdict {
-	int failed;  /* set with an atomic exchange: the first failure counts */
+	int failed; /* set with an atomic exchange: the first failure counts */
 	int skipped;
 	int finished;
 	int line; /* of the failure or the skip */
@@ -103,6 +101,24 @@ test_skip(const char *file, int line, const char *reason)
 	leave("skipped");
 }
 
+/* A factor from the environment; 1 if it is not set or not above 0. */
+static double
+factor(const char *variable)
+{
+	const char *text = getenv(variable);
+	double value = text == NULL ? 1.0 : strtod(text, NULL);
+
+	return value > 0.0 ? value : 1.0;
+}
+
+uint64_t
+test_effort(uint64_t n)
+{
+	double scaled = (double)n * factor("WEIR_TEST_EFFORT");
+
+	return scaled < 1.0 ? 1 : (uint64_t)scaled;
+}
+
 const char *
 test_build_dir(void)
 {
@@ -113,7 +129,8 @@ test_build_dir(void)
 	length = readlink("/proc/self/exe", path, sizeof(path) - 1);
 	path[length > 0 ? length : 0] = '\0';
 	tests = strstr(path, "/tests/");
-	for (char *next = tests; next != NULL; next = strstr(tests + 1, "/tests/"))
+	for (char *next = tests; next != NULL;
+	     next = strstr(tests + 1, "/tests/"))
 		tests = next;
 	if (tests == NULL)
 		test_fail(__FILE__, __LINE__, "%s is in no tests/", path);
@@ -175,8 +192,7 @@ print_value(struct test_value v, char *text, size_t size)
 
 void
 test_expect_compare(const char *file, int line, enum test_op op,
-    const char *a_text, const char *b_text, struct test_value a,
-    struct test_value b)
+    struct test_value a, struct test_value b)
 {
 	static const char *const signs[] = { "==", "!=", "<", "<=", ">", ">=" };
 	char left[64];
@@ -186,7 +202,7 @@ test_expect_compare(const char *file, int line, enum test_op op,
 	if (holds(op, compare(a, b)))
 		return;
 	test_fail(file, line, "expected %s %s %s: left is %s, right is %s",
-	    a_text, signs[op], b_text, print_value(a, left, sizeof(left)),
+	    a.text, signs[op], b.text, print_value(a, left, sizeof(left)),
 	    print_value(b, right, sizeof(right)));
 }
 
@@ -199,9 +215,9 @@ test_expect_str_eq(const char *file, int line, const char *a_text,
 		return;
 	if (a != NULL && b != NULL && strcmp(a, b) == 0)
 		return;
-	test_fail(file, line, "expected %s == %s: left is \"%s\", right is "
-	    "\"%s\"", a_text, b_text, a == NULL ? "(null)" : a,
-	    b == NULL ? "(null)" : b);
+	test_fail(file, line,
+	    "expected %s == %s: left is \"%s\", right is \"%s\"", a_text,
+	    b_text, a == NULL ? "(null)" : a, b == NULL ? "(null)" : b);
 }
 
 void
@@ -297,15 +313,6 @@ report_failure(int number, const struct test *test, const char *check_says)
 	}
 }
 
-static double
-timeout_scale(void)
-{
-	const char *text = getenv("WEIR_TEST_TIMEOUT_SCALE");
-	double scale = text == NULL ? 1.0 : strtod(text, NULL);
-
-	return scale > 0.0 ? scale : 1.0;
-}
-
 /* Run one test and print its TAP line. True unless it failed. */
 static bool
 run(int number, struct test *test)
@@ -318,7 +325,8 @@ run(int number, struct test *test)
 
 	memset(verdict, 0, sizeof(*verdict));
 	running = test;
-	tcase_set_timeout(tcase, test->seconds * timeout_scale());
+	tcase_set_timeout(
+	    tcase, test->seconds * factor("WEIR_TEST_TIMEOUT_SCALE"));
 	tcase_add_loop_test(tcase, run_body, 0, 1);
 	suite_add_tcase(suite, tcase);
 	runner = srunner_create(suite);
@@ -328,9 +336,11 @@ run(int number, struct test *test)
 
 	passed = tr_rtype(results[0]) == CK_PASS && verdict->finished;
 	if (verdict->failed || (!passed && !verdict->skipped)) {
-		report_failure(number, test, tr_rtype(results[0]) == CK_PASS ?
-		    "the test left its process before its end" :
-		    tr_msg(results[0]));
+		const char *why = "the test left its process before its end";
+
+		if (tr_rtype(results[0]) != CK_PASS)
+			why = tr_msg(results[0]);
+		report_failure(number, test, why);
 		passed = false;
 	} else if (verdict->skipped) {
 		report_skip(number, test);
@@ -414,8 +424,10 @@ list(void)
 static int
 usage(FILE *out, const char *program)
 {
-	fprintf(out, "usage: %s [--list | NAME...]\n"
-		     "Runs all tests, or those named; prints TAP.\n", program);
+	fprintf(out,
+	    "usage: %s [--list | NAME...]\n"
+	    "Runs all tests, or those named; prints TAP.\n",
+	    program);
 	return out == stdout ? 0 : 2;
 }
 

@@ -23,6 +23,7 @@
  * 0 none failed, 1 some did, 2 usage.
  *
  * Environment: WEIR_TEST_TIMEOUT_SCALE multiplies every timeout (valgrind);
+ * WEIR_TEST_EFFORT multiplies the steps of long tests, see test_effort();
  * CK_FORK=no runs everything in one process, without timeouts (debugger).
  */
 #ifndef WEIR_TESTS_SUPPORT_TEST_H
@@ -31,9 +32,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum {
-	TEST_DEFAULT_SECONDS = 60
-};
+enum { TEST_DEFAULT_SECONDS = 60 };
 
 /* One test; written by TEST(), linked into a list by test_register(). */
 struct test {
@@ -96,8 +95,7 @@ void test_register(struct test *test);
 
 /* `haystack` contains `needle`. */
 #define EXPECT_STR_HAS(haystack, needle)                                       \
-	test_expect_str_has(                                                   \
-	    __FILE__, __LINE__, #haystack, (haystack), (needle))
+	test_expect_str_has(__FILE__, __LINE__, #haystack, (haystack), (needle))
 
 /* The first `n` bytes are equal; the first difference is printed. */
 #define EXPECT_MEM_EQ(a, b, n)                                                 \
@@ -105,11 +103,19 @@ void test_register(struct test *test);
 
 /* The texts name NULL as NULL. */
 #define EXPECT_NULL(pointer)                                                   \
-	test_expect_compare(__FILE__, __LINE__, TEST_OP_EQ, #pointer, "NULL",  \
-	    test_pointer(pointer), test_pointer((void *)0))
+	test_expect_compare(__FILE__, __LINE__, TEST_OP_EQ,                    \
+	    test_pointer((pointer), #pointer),                                 \
+	    test_pointer((void *)0, "NULL"))
 #define EXPECT_NOT_NULL(pointer)                                               \
-	test_expect_compare(__FILE__, __LINE__, TEST_OP_NE, #pointer, "NULL",  \
-	    test_pointer(pointer), test_pointer((void *)0))
+	test_expect_compare(__FILE__, __LINE__, TEST_OP_NE,                    \
+	    test_pointer((pointer), #pointer),                                 \
+	    test_pointer((void *)0, "NULL"))
+
+/*
+ * How often to repeat a long test: `n` times the environment's
+ * WEIR_TEST_EFFORT (1 without; 0.01 under valgrind, say), at least once.
+ */
+uint64_t test_effort(uint64_t n);
 
 /* The build folder this program lies in, as /.../build/release, whatever the
  * current folder is: programs are in its bin/, libraries in its lib/. */
@@ -126,38 +132,36 @@ enum test_op {
 	TEST_OP_GE
 };
 
-enum test_kind {
-	TEST_SIGNED,
-	TEST_UNSIGNED,
-	TEST_POINTER
-};
+enum test_kind { TEST_SIGNED, TEST_UNSIGNED, TEST_POINTER };
 
 /* A number that remembers how to compare and print itself. */
 struct test_value {
 	enum test_kind kind;
 	uint64_t bits;
+	const char *text; /* the expression it came from */
 };
 
 static inline struct test_value
-test_signed(long long value)
+test_signed(long long value, const char *text)
 {
-	return (struct test_value){ TEST_SIGNED, (uint64_t)value };
+	return (struct test_value){ TEST_SIGNED, (uint64_t)value, text };
 }
 
 static inline struct test_value
-test_unsigned(unsigned long long value)
+test_unsigned(unsigned long long value, const char *text)
 {
-	return (struct test_value){ TEST_UNSIGNED, value };
+	return (struct test_value){ TEST_UNSIGNED, value, text };
 }
 
 static inline struct test_value
-test_pointer(const volatile void *value)
+test_pointer(const volatile void *value, const char *text)
 {
-	return (struct test_value){ TEST_POINTER, (uintptr_t)value };
+	return (struct test_value){ TEST_POINTER, (uintptr_t)value, text };
 }
 
 /* The conditional promotes narrow types and bit-fields; it is not evaluated. */
-#define TEST_VALUE(x)                                                          \
+/* clang-format off */
+#define TEST_VALUE(x, text)                                                    \
 	_Generic(1 ? (x) : (x),                                                \
 	    int: test_signed,                                                  \
 	    long: test_signed,                                                 \
@@ -165,12 +169,13 @@ test_pointer(const volatile void *value)
 	    unsigned: test_unsigned,                                           \
 	    unsigned long: test_unsigned,                                      \
 	    unsigned long long: test_unsigned,                                 \
-	    default: test_pointer)(x)
+	    default: test_pointer)((x), (text))
+/* clang-format on */
 
 /* The texts are made by the caller: further down, macros are expanded. */
 #define TEST_COMPARE(op, a, a_text, b, b_text)                                 \
-	test_expect_compare(__FILE__, __LINE__, op, a_text, b_text,            \
-	    TEST_VALUE(a), TEST_VALUE(b))
+	test_expect_compare(__FILE__, __LINE__, op, TEST_VALUE(a, a_text),     \
+	    TEST_VALUE(b, b_text))
 
 /* Remember the last place that a test reached; a crash report names it. */
 void test_mark(const char *file, int line);
@@ -180,8 +185,7 @@ _Noreturn void test_fail(const char *file, int line, const char *format, ...)
 _Noreturn void test_skip(const char *file, int line, const char *reason);
 
 void test_expect_compare(const char *file, int line, enum test_op op,
-    const char *a_text, const char *b_text, struct test_value a,
-    struct test_value b);
+    struct test_value a, struct test_value b);
 void test_expect_str_eq(const char *file, int line, const char *a_text,
     const char *b_text, const char *a, const char *b);
 void test_expect_str_has(const char *file, int line, const char *text,

@@ -12,9 +12,7 @@
 
 #include "tests/support/test.h"
 
-enum {
-	OUTPUT_MAX = 64 * 1024
-};
+enum { OUTPUT_MAX = 64 * 1024 };
 
 static void
 pass(void)
@@ -222,8 +220,8 @@ TEST(what_a_test_prints_is_not_taken_for_a_report)
 TEST(one_bad_test_does_not_keep_the_others_from_running)
 {
 	int status;
-	const char *output = run_victims(
-	    "it_crashes it_skips 'it fails*' it_passes", &status);
+	const char *output =
+	    run_victims("it_crashes it_skips 'it fails*' it_passes", &status);
 
 	EXPECT_STR_HAS(output, "1..6\n");
 	EXPECT_STR_HAS(output, "ok 1 - it passes\n");
@@ -293,9 +291,20 @@ TEST(the_build_folder_is_the_one_above_tests)
 {
 	char path[PATH_MAX];
 
-	snprintf(path, sizeof(path), "%s/tests/support/test_test",
-	    test_build_dir());
+	snprintf(
+	    path, sizeof(path), "%s/tests/support/test_test", test_build_dir());
 	EXPECT_EQ(access(path, X_OK), 0);
+}
+
+TEST(effort_scales_the_steps_of_a_long_test)
+{
+	unsetenv("WEIR_TEST_EFFORT");
+	EXPECT_EQ(test_effort(1000), 1000);
+	setenv("WEIR_TEST_EFFORT", "0.01", 1);
+	EXPECT_EQ(test_effort(1000), 10);
+	EXPECT_EQ(test_effort(10), 1);
+	setenv("WEIR_TEST_EFFORT", "much", 1);
+	EXPECT_EQ(test_effort(1000), 1000);
 }
 
 TEST(an_argument_is_evaluated_once)
