@@ -59,10 +59,20 @@ static const struct {
 	{ "cuCtxPopCurrent", "cuCtxPopCurrent_v2" },
 	{ "cuCtxPushCurrent", "cuCtxPushCurrent_v2" },
 	{ "cuDeviceGetUuid", "cuDeviceGetUuid_v2" },
+	{ "cuDevicePrimaryCtxRelease", "cuDevicePrimaryCtxRelease_v2" },
 	{ "cuDeviceTotalMem", "cuDeviceTotalMem_v2" },
+	{ "cuEventDestroy", "cuEventDestroy_v2" },
 	{ "cuMemAlloc", "cuMemAlloc_v2" },
 	{ "cuMemFree", "cuMemFree_v2" },
 	{ "cuMemGetInfo", "cuMemGetInfo_v2" },
+	{ "cuMemHostRegister", "cuMemHostRegister_v2" },
+	{ "cuMemcpyDtoDAsync", "cuMemcpyDtoDAsync_v2" },
+	{ "cuMemcpyDtoH", "cuMemcpyDtoH_v2" },
+	{ "cuMemcpyDtoHAsync", "cuMemcpyDtoHAsync_v2" },
+	{ "cuMemcpyHtoD", "cuMemcpyHtoD_v2" },
+	{ "cuMemcpyHtoDAsync", "cuMemcpyHtoDAsync_v2" },
+	{ "cuStreamBeginCapture", "cuStreamBeginCapture_v2" },
+	{ "cuStreamDestroy", "cuStreamDestroy_v2" },
 };
 
 static const char *

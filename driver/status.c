@@ -14,55 +14,67 @@
 #include "base/status.h"
 #include "driver/private.h"
 
-/*
- * The texts serve until a driver is there to give its own. Codes are written
- * as numbers because only some have a name in driver/abi.h.
- */
+/* The texts serve where there is no driver to give its own. */
 static const struct {
-	int code;
+	CUresult code;
 	enum weir_status status;
 	const char *text;
 } codes[] = {
-	{ 0, WEIR_OK, "no error" },
-	{ 1, WEIR_EDRIVER, "invalid argument" },
-	{ 2, WEIR_ENOMEM, "out of memory" },
-	{ 3, WEIR_EEXIT, "initialization error" },
-	{ 4, WEIR_EEXIT, "driver shutting down" },
-	{ 34, WEIR_ENODRIVER, "stub library in place of the driver" },
-	{ 46, WEIR_EDRIVER, "device busy or unavailable" },
-	{ 100, WEIR_ENODEVICE, "no CUDA device found" },
-	{ 101, WEIR_ENODEVICE, "invalid device" },
-	{ 201, WEIR_ECONTEXT, "invalid context" },
-	{ 205, WEIR_EDRIVER, "mapping failed" },
-	{ 206, WEIR_EDRIVER, "unmapping failed" },
-	{ 304, WEIR_EDRIVER, "call to the operating system failed" },
-	{ 400, WEIR_EDRIVER, "invalid handle" },
-	{ 401, WEIR_EDRIVER, "illegal state" },
-	{ 500, WEIR_EDRIVER, "not found" },
-	{ 600, WEIR_ENOTREADY, "not ready" },
-	{ 700, WEIR_EDRIVER, "illegal memory access" },
-	{ 702, WEIR_EDRIVER, "launch timed out" },
-	{ 704, WEIR_EDRIVER, "peer access already enabled" },
-	{ 705, WEIR_EDRIVER, "peer access not enabled" },
-	{ 709, WEIR_ECONTEXT, "context is destroyed" },
-	{ 712, WEIR_EDRIVER, "host memory already registered" },
-	{ 713, WEIR_EDRIVER, "host memory not registered" },
-	{ 719, WEIR_EDRIVER, "launch failed" },
-	{ 800, WEIR_EDRIVER, "not permitted" },
-	{ 801, WEIR_ENOTSUP, "not supported" },
-	{ 802, WEIR_EDRIVER, "system not ready" },
-	{ 803, WEIR_EDRIVER, "driver library and kernel module differ" },
-	{ 804, WEIR_EDRIVER, "compatibility mode not supported here" },
-	{ 900, WEIR_ECAPTURE, "not permitted during capture" },
-	{ 901, WEIR_ECAPTURE, "capture invalidated" },
-	{ 902, WEIR_ECAPTURE, "merge of captures" },
-	{ 903, WEIR_ECAPTURE, "capture not begun on this stream" },
-	{ 904, WEIR_ECAPTURE, "capture has unjoined work" },
-	{ 905, WEIR_ECAPTURE, "capture crosses streams" },
-	{ 906, WEIR_ECAPTURE, "capture depends on the legacy stream" },
-	{ 907, WEIR_ECAPTURE, "event is of a capture" },
-	{ 908, WEIR_ECAPTURE, "capture of another thread" },
-	{ 999, WEIR_EDRIVER, "unknown error" },
+	{ CUDA_SUCCESS, WEIR_OK, "no error" },
+	{ CUDA_ERROR_INVALID_VALUE, WEIR_EDRIVER, "invalid argument" },
+	{ CUDA_ERROR_OUT_OF_MEMORY, WEIR_ENOMEM, "out of memory" },
+	{ CUDA_ERROR_NOT_INITIALIZED, WEIR_EEXIT, "initialization error" },
+	{ CUDA_ERROR_DEINITIALIZED, WEIR_EEXIT, "driver shutting down" },
+	{ CUDA_ERROR_STUB_LIBRARY, WEIR_ENODRIVER,
+	    "stub library in place of the driver" },
+	{ CUDA_ERROR_DEVICE_UNAVAILABLE, WEIR_EDRIVER,
+	    "device busy or unavailable" },
+	{ CUDA_ERROR_NO_DEVICE, WEIR_ENODEVICE, "no CUDA device found" },
+	{ CUDA_ERROR_INVALID_DEVICE, WEIR_ENODEVICE, "invalid device" },
+	{ CUDA_ERROR_INVALID_CONTEXT, WEIR_ECONTEXT, "invalid context" },
+	{ CUDA_ERROR_MAP_FAILED, WEIR_EDRIVER, "mapping failed" },
+	{ CUDA_ERROR_UNMAP_FAILED, WEIR_EDRIVER, "unmapping failed" },
+	{ CUDA_ERROR_OPERATING_SYSTEM, WEIR_EDRIVER,
+	    "call to the operating system failed" },
+	{ CUDA_ERROR_INVALID_HANDLE, WEIR_EDRIVER, "invalid handle" },
+	{ CUDA_ERROR_ILLEGAL_STATE, WEIR_EDRIVER, "illegal state" },
+	{ CUDA_ERROR_NOT_FOUND, WEIR_EDRIVER, "not found" },
+	{ CUDA_ERROR_NOT_READY, WEIR_ENOTREADY, "not ready" },
+	{ CUDA_ERROR_ILLEGAL_ADDRESS, WEIR_EDRIVER, "illegal memory access" },
+	{ CUDA_ERROR_LAUNCH_TIMEOUT, WEIR_EDRIVER, "launch timed out" },
+	{ CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, WEIR_EDRIVER,
+	    "peer access already enabled" },
+	{ CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, WEIR_EDRIVER,
+	    "peer access not enabled" },
+	{ CUDA_ERROR_CONTEXT_IS_DESTROYED, WEIR_ECONTEXT,
+	    "context is destroyed" },
+	{ CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, WEIR_EDRIVER,
+	    "host memory already registered" },
+	{ CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, WEIR_EDRIVER,
+	    "host memory not registered" },
+	{ CUDA_ERROR_LAUNCH_FAILED, WEIR_EDRIVER, "launch failed" },
+	{ CUDA_ERROR_NOT_PERMITTED, WEIR_EDRIVER, "not permitted" },
+	{ CUDA_ERROR_NOT_SUPPORTED, WEIR_ENOTSUP, "not supported" },
+	{ CUDA_ERROR_SYSTEM_NOT_READY, WEIR_EDRIVER, "system not ready" },
+	{ CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, WEIR_EDRIVER,
+	    "driver library and kernel module differ" },
+	{ CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, WEIR_ECAPTURE,
+	    "not permitted during capture" },
+	{ CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, WEIR_ECAPTURE,
+	    "capture invalidated" },
+	{ CUDA_ERROR_STREAM_CAPTURE_MERGE, WEIR_ECAPTURE, "merge of captures" },
+	{ CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, WEIR_ECAPTURE,
+	    "capture not begun on this stream" },
+	{ CUDA_ERROR_STREAM_CAPTURE_UNJOINED, WEIR_ECAPTURE,
+	    "capture has unjoined work" },
+	{ CUDA_ERROR_STREAM_CAPTURE_ISOLATION, WEIR_ECAPTURE,
+	    "capture crosses streams" },
+	{ CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, WEIR_ECAPTURE,
+	    "capture depends on the legacy stream" },
+	{ CUDA_ERROR_CAPTURED_EVENT, WEIR_ECAPTURE, "event is of a capture" },
+	{ CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, WEIR_ECAPTURE,
+	    "capture of another thread" },
+	{ CUDA_ERROR_UNKNOWN, WEIR_EDRIVER, "unknown error" },
 };
 
 enum { CODES = sizeof(codes) / sizeof(codes[0]) };
@@ -81,7 +93,7 @@ driver_map(CUresult code)
 	if (driver_gone(code))
 		return os_forked() ? WEIR_EFORK : WEIR_EEXIT;
 	for (int i = 0; i < CODES; i++) {
-		if (codes[i].code == (int)code)
+		if (codes[i].code == code)
 			return codes[i].status;
 	}
 	return WEIR_EDRIVER;
@@ -93,14 +105,14 @@ driver_text(CUresult code)
 	const struct driver *driver = atomic_load(&speaker);
 	const char *text = NULL;
 
-	/* In a forked child the driver is not called for anything. */
+	/* In a forked child, or once the driver is gone, it is not called. */
 	if (driver != NULL && driver->cuGetErrorString != NULL &&
-	    !os_forked() &&
+	    !os_forked() && !driver_gone(code) &&
 	    driver->cuGetErrorString(code, &text) == CUDA_SUCCESS &&
 	    text != NULL)
 		return text;
 	for (int i = 0; i < CODES; i++) {
-		if (codes[i].code == (int)code)
+		if (codes[i].code == code)
 			return codes[i].text;
 	}
 	return "unknown error";
