@@ -1,0 +1,267 @@
+/*
+ * Arenas: one a device, made when it is first used and never destroyed, and
+ * the pools of each stream in them.
+ */
+#include "allocator/arena.h"
+
+#include "allocator/allocator.h"
+#include "allocator/lookup.h"
+#include "base/meta.h"
+#include "base/os.h"
+#include "base/status.h"
+#include "streams/event.h"
+
+enum { DEVICES_MAX = 128 };
+
+static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_ARENAS);
+static _Atomic(struct arena *) arenas[DEVICES_MAX]; /* written under lock */
+
+/* ---- Pools of a stream ------------------------------------------------- */
+
+static void
+pool_init(struct pool *pool, struct pools *owner, enum pool_kind kind)
+{
+	pool->owner = owner;
+	pool->kind = kind;
+	tree_init(&pool->free, compare_size_address);
+	tree_init(&pool->unmapped, compare_address);
+}
+
+enum weir_status
+pools_get(struct arena *arena, struct stream *stream, struct pools **out)
+{
+	if (stream->pools == NULL) {
+		struct pools *pools = meta_zalloc(sizeof(*pools));
+		if (pools == NULL)
+			return status_set(WEIR_EHOSTMEM,
+			                  "no host memory for the pools of "
+			                  "stream %p",
+			                  (void *)stream->handle);
+		pools->arena = arena;
+		pools->stream = stream_ref(stream);
+		pool_init(&pools->pool[POOL_SMALL], pools, POOL_SMALL);
+		pool_init(&pools->pool[POOL_LARGE], pools, POOL_LARGE);
+		list_push_back(&arena->pools, &pools->link);
+		stream->pools = pools;
+	}
+	*out = stream->pools;
+	return WEIR_OK;
+}
+
+void
+pools_drop_if_done(struct arena *arena, struct pools *pools)
+{
+	(void)arena;
+	if (!pools->passed || pools->blocks > 0 || pools->pins > 0)
+		return;
+	list_remove(&pools->link);
+	pools->stream->pools = NULL;
+	stream_put(pools->stream);
+	meta_free(pools, sizeof(*pools));
+}
+
+/* ---- Arenas ------------------------------------------------------------ */
+
+static enum weir_status
+ask_granularity(struct arena *arena)
+{
+	CUmemAllocationProp prop = {
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE,
+		              .id = arena->device },
+	};
+	CUresult code = driver_peek()->cuMemGetAllocationGranularity(
+	    &arena->granularity, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+
+	return driver_status(code,
+	                     "cuMemGetAllocationGranularity(device %d)",
+	                     arena->device);
+}
+
+static enum weir_status
+ask_device(struct arena *arena)
+{
+	const struct driver *driver = driver_peek();
+	int supported = 0;
+	CUresult code =
+	    driver->cuDeviceTotalMem(&arena->total_bytes, arena->device);
+	if (code != CUDA_SUCCESS)
+		return driver_status(code, "cuDeviceTotalMem(device %d)",
+		                     arena->device);
+	code = driver->cuDeviceGetAttribute(
+	    &supported,
+	    CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+	    arena->device);
+	arena->can_map = code == CUDA_SUCCESS && supported;
+	if (!arena->can_map) {
+		arena->granularity = SEGMENT_STEP;
+		return WEIR_OK;
+	}
+	return ask_granularity(arena);
+}
+
+/* The limit that the options ask for. */
+static size_t
+initial_limit(const struct arena *arena, const struct options *options)
+{
+	size_t limit = options->memory_limit;
+
+	if (options->memory_fraction < 1) {
+		size_t bytes = (size_t)(options->memory_fraction *
+		                        (double)arena->total_bytes);
+		limit = bytes < limit ? bytes : limit;
+	}
+	return limit;
+}
+
+static enum weir_status
+arena_new(int device, struct arena **out) HOLDS(lock)
+{
+	const struct options *options;
+	enum weir_status status = options_get(&options);
+	if (status != WEIR_OK)
+		return status;
+	struct arena *arena = meta_zalloc(sizeof(*arena));
+	if (arena == NULL)
+		return status_set(WEIR_EHOSTMEM,
+		                  "no host memory for device %d", device);
+	arena->device = device;
+	lock_init(&arena->lock, LOCK_RANK_ARENA);
+	list_init(&arena->pools);
+	list_init(&arena->segments);
+	waiting_init(&arena->waiting);
+	status = driver_context(device, &arena->context);
+	if (status != WEIR_OK)
+		goto drop_arena;
+	status = ask_device(arena);
+	if (status != WEIR_OK)
+		goto drop_arena;
+	arena->limit = initial_limit(arena, options);
+	status = stream_find(device, WEIR_STREAM_ANY, &arena->any);
+	if (status != WEIR_OK)
+		goto drop_arena;
+	lock_enter(&arena->lock);
+	status = pools_get(arena, arena->any, &arena->any_pools);
+	lock_leave(&arena->lock);
+	if (status != WEIR_OK)
+		goto drop_stream;
+	arena->any_pools->passed_seq = UINT64_MAX;
+	stream_end_watch_threads();
+	*out = arena;
+	return WEIR_OK;
+
+drop_stream:
+	stream_put(arena->any);
+drop_arena:
+	lock_destroy(&arena->lock);
+	meta_free(arena, sizeof(*arena));
+	return status;
+}
+
+struct arena *
+arena_peek(int device)
+{
+	if (device < 0 || device >= DEVICES_MAX)
+		return NULL;
+	return atomic_load_explicit(&arenas[device], memory_order_acquire);
+}
+
+enum weir_status
+arena_get(int device, struct arena **out)
+{
+	enum weir_status status = WEIR_OK;
+	struct arena *arena = arena_peek(device);
+
+	if (arena != NULL) {
+		*out = arena;
+		return WEIR_OK;
+	}
+	if (device < 0 || device >= DEVICES_MAX)
+		return status_set(WEIR_ENOTSUP,
+		                  "device %d: weir serves the first %d",
+		                  device, DEVICES_MAX);
+	lock_enter(&lock);
+	arena = arena_peek(device);
+	if (arena == NULL) {
+		status = arena_new(device, &arena);
+		if (status == WEIR_OK)
+			atomic_store_explicit(&arenas[device], arena,
+			                      memory_order_release);
+	}
+	lock_leave(&lock);
+	if (status == WEIR_OK)
+		*out = arena;
+	return status;
+}
+
+/* ---- A context that is gone -------------------------------------------- */
+
+static void
+forget_segment(struct segment *segment)
+{
+	struct block *next;
+
+	for (struct block *b = segment->first; b != NULL; b = next) {
+		next = b->next;
+		if (b->state != BLOCK_UNMAPPED)
+			lookup_set(b->addr, NULL);
+		if (b->pending.uses != NULL)
+			use_clear(&segment->arena->waiting, &b->pending);
+		block_delete(b);
+	}
+	list_remove(&segment->link);
+	/* Handles are metadata of memory that is gone with its context. */
+	struct tree_node *node;
+	while ((node = tree_first(&segment->handles)) != NULL) {
+		tree_remove(&segment->handles, node);
+		meta_free(CONTAINER_OF(node, struct handle, node),
+		          sizeof(struct handle));
+	}
+	meta_free(segment, sizeof(*segment));
+}
+
+void
+allocator_forget_device(int device)
+{
+	struct arena *arena = arena_peek(device);
+	if (arena == NULL)
+		return;
+
+	/* The arena itself stays, out of reach: a thread may be in it, and
+	 * its blocks are for ever. */
+	lock_enter(&lock);
+	atomic_store(&arenas[device], NULL);
+	lock_leave(&lock);
+	lock_enter(&arena->lock);
+	arena->forgotten = true;
+	waiting_forget(&arena->waiting);
+	while (!list_empty(&arena->segments))
+		forget_segment(CONTAINER_OF(arena->segments.next,
+		                            struct segment, link));
+	arena->stats = (struct weir_stats){ 0 };
+	lock_leave(&arena->lock);
+	event_forget(arena->context);
+	stream_forget(arena->context);
+}
+
+/* ---- Over all arenas --------------------------------------------------- */
+
+size_t
+weir_check(char *text, size_t size)
+{
+	struct check check = { .text = text, .size = text ? size : 0 };
+
+	if (check.size > 0)
+		text[0] = '\0';
+	if (os_forked())
+		return 0;
+	for (int device = 0; device < DEVICES_MAX; device++) {
+		struct arena *arena = arena_peek(device);
+		if (arena == NULL)
+			continue;
+		lock_enter(&arena->lock);
+		arena_check(arena, &check);
+		lock_leave(&arena->lock);
+	}
+	return check.faults;
+}

@@ -1,0 +1,303 @@
+/*
+ * The structures of the allocator, on one page.
+ *
+ *   arena    all memory of one device
+ *   segment  one range of addresses from the driver, tiled by blocks: either
+ *            expandable (reserved, and mapped bit by bit by handles) or one
+ *            allocation of the driver
+ *   block    a cut of a segment; in one state, and of one pool, at a time
+ *   pool     the free blocks of one stream and kind (small or large)
+ *   pools    the two pools of one stream, with its statistics
+ *
+ * A block is
+ *
+ *   UNMAPPED -- grow --> FREE -- malloc --> ACTIVE -- free --> FREE
+ *      ^                  |                   |                 ^
+ *      '----- release ----'                   '---> PENDING ----'
+ *                                        (used on other streams)
+ *
+ * An UNMAPPED block is in pool->unmapped of its pool, a FREE one in
+ * pool->free, an ACTIVE one with its caller, a PENDING one in arena->waiting.
+ * Blocks may pass from one stream's pools to another's; neighbours of two
+ * pools are never merged. The pools of WEIR_STREAM_ANY are everyone's: what is
+ * in them is complete on every stream.
+ *
+ * Every field that is not marked constant is under arena->lock, and every
+ * function below is called with it held unless its comment says otherwise.
+ */
+#ifndef ALLOCATOR_ARENA_H
+#define ALLOCATOR_ARENA_H
+
+#include <stdatomic.h>
+
+#include "allocator/options.h"
+#include "allocator/sizes.h"
+#include "base/list.h"
+#include "base/lock.h"
+#include "base/tree.h"
+#include "streams/use.h"
+
+enum block_state { BLOCK_UNMAPPED, BLOCK_FREE, BLOCK_ACTIVE, BLOCK_PENDING };
+
+struct block {
+	struct arena *arena; /* constant, for ever: see block_new() */
+
+	CUdeviceptr addr;
+	size_t size;
+	size_t requested; /* bytes asked for; ACTIVE and PENDING */
+	bool oversize;    /* counted as such; ACTIVE */
+	enum block_state state;
+	struct segment *segment;
+	struct pool *pool;
+	struct block *prev; /* neighbours by address in the segment */
+	struct block *next;
+	struct tree_node node;  /* in pool->free or pool->unmapped */
+	struct pending pending; /* uses, and the wait for them */
+	uint64_t freed_seq;     /* FREE: arena->seq at the latest free in it */
+};
+
+/* One physical allocation, mapped whole. */
+struct handle {
+	struct tree_node node; /* in segment->handles */
+	CUdeviceptr addr;
+	size_t size;
+	CUmemGenericAllocationHandle id;
+	struct handle *next; /* while in no segment */
+};
+
+struct segment {
+	/* Constant. */
+	struct arena *arena;
+	CUdeviceptr addr;
+	size_t size;
+	enum pool_kind kind;
+	bool expandable;
+	bool oversize; /* counted as such: options may change */
+
+	struct list link; /* in arena->segments */
+	struct block *first;
+	size_t mapped_bytes;
+	struct tree handles; /* by address; expandable only */
+};
+
+struct pool {
+	struct pools *owner; /* constant */
+	enum pool_kind kind; /* constant */
+	struct tree free;     /* by size, then address: best fit */
+	struct tree unmapped; /* by address */
+};
+
+struct pools {
+	struct arena *arena;   /* constant */
+	struct stream *stream; /* constant; a reference */
+
+	struct list link; /* in arena->pools */
+	struct pool pool[POOL_KINDS];
+	size_t blocks; /* that belong to it, in any state */
+	unsigned pins; /* threads that use it with the lock left in between */
+
+	/* All work queued before free number passed_seq is done. */
+	uint64_t passed_seq;
+	uint64_t tried; /* the last arena->tries in which it was waited for */
+	/* Recorded when the stream ended; NULL where that could not be, or it
+	 * has passed. */
+	CUevent end_event;
+	bool ended;  /* the stream is gone: see Note [A stream ends] */
+	bool passed; /* ended, and all its work is done */
+
+	struct weir_stats stats;
+};
+
+struct arena {
+	/* Constant. */
+	int device;
+	CUcontext context;   /* the primary one */
+	size_t granularity;  /* bytes of the smallest mapping */
+	size_t total_bytes;  /* of the device */
+	struct stream *any;  /* WEIR_STREAM_ANY here; a reference */
+	bool can_map;        /* the device has virtual memory management */
+
+	struct lock lock;
+	struct pools *any_pools;
+	struct list pools;    /* of every stream, any_pools too */
+	struct list segments;
+	struct waiting waiting;
+	struct block *spare;  /* blocks in no segment, through ->next */
+	uint64_t seq;         /* frees so far */
+	uint64_t tries;       /* requests that came to waiting, so far */
+	unsigned ending;      /* pools that have ended but not passed */
+	size_t limit;         /* bytes; SIZE_MAX: none */
+	bool forgotten;       /* its context is gone */
+	struct weir_stats stats;
+};
+
+/* ---- arena.c ----------------------------------------------------------- */
+
+/* The arena of a device, made at its first use. Holds no lock. */
+enum weir_status arena_get(int device, struct arena **out);
+
+/* The arena of a device, or NULL if it has none yet. One load. */
+struct arena *arena_peek(int device);
+
+/* The pools of a stream, made at its first use. */
+enum weir_status pools_get(struct arena *arena, struct stream *stream,
+                           struct pools **out);
+
+/* Drop pools that have ended, passed and hold no block. */
+void pools_drop_if_done(struct arena *arena, struct pools *pools)
+   ;
+
+/* ---- block.c ----------------------------------------------------------- */
+
+/* A block for a start at `addr`, all zero but its arena and addr; later calls
+ * on it cannot fail. WEIR_EHOSTMEM. Memory of blocks is reused for blocks
+ * only. */
+enum weir_status block_new(struct arena *arena, CUdeviceptr addr,
+                           struct block **out);
+void block_delete(struct block *block);
+
+/*
+ * Cut `size` bytes off the front of a block that is in no tree: it keeps the
+ * front, `rest` (from block_new() for its address) becomes the part behind,
+ * equal in state, pool and segment. Neither is put in a tree.
+ */
+void block_split(struct block *block, size_t size, struct block *rest);
+
+/*
+ * Put a block that is in no tree into its pool as FREE or UNMAPPED, merged
+ * with neighbours of the same state and pool, which must be in their trees.
+ * Returns the merged block.
+ */
+struct block *block_put(struct block *block, enum block_state state);
+
+/* Take a FREE or UNMAPPED block out of its pool's tree. */
+void block_take(struct block *block);
+
+/* Change the pool of a block that is in no tree; statistics by stream move. */
+void block_move(struct block *block, struct pool *pool);
+
+/* The pool a block's memory goes to when it is free. */
+struct pool *block_home(struct block *block);
+
+int compare_size_address(const struct tree_node *a, const struct tree_node *b);
+int compare_address(const struct tree_node *a, const struct tree_node *b);
+
+static inline struct block *
+block_of_node(struct tree_node *node)
+{
+	return CONTAINER_OF(node, struct block, node);
+}
+
+static inline struct block *
+block_of_pending(struct list *link)
+{
+	return CONTAINER_OF(link, struct block, pending.link);
+}
+
+/* ---- pool.c ------------------------------------------------------------ */
+
+/*
+ * Take the best block of a pool for a size class, cut to size, as ACTIVE.
+ * *out is NULL if none fits. WEIR_EHOSTMEM if the cut needs a block and there
+ * is no host memory for it.
+ */
+enum weir_status pool_take(struct pool *pool, const struct options *options,
+                           size_t rounded, struct block **out);
+
+/* Bytes of the largest block in a pool; 0 if it is empty. */
+size_t pool_largest(const struct pool *pool);
+
+/* ---- segment.c --------------------------------------------------------- */
+
+/*
+ * Get new memory into a pool so that a block of `rounded` bytes fits.
+ *
+ * @param need  on WEIR_ENOMEM: bytes that are missing under the limit or in
+ *              the device
+ * @return WEIR_ENOMEM; WEIR_EHOSTMEM; WEIR_EDRIVER. Nothing has changed then.
+ */
+enum weir_status segment_grow(struct pool *pool, const struct options *options,
+                              size_t rounded, size_t *need);
+
+/*
+ * Give memory of a FREE block back to the driver: at least `want` bytes if it
+ * has as many to give. The caller has seen to it that all work on the block is
+ * done. The block may be gone or cut afterwards.
+ *
+ * @return bytes given back; 0 also if the driver refuses
+ */
+size_t segment_release(struct block *block, size_t want);
+
+/* Bytes of whole handles (or of a whole driver segment) in a FREE block. */
+size_t segment_releasable(const struct block *block);
+
+/* ---- reclaim.c --------------------------------------------------------- */
+
+/* Free the pending blocks whose uses have ended and take over from streams
+ * that have; true if any memory became free. `skips` as for waiting_poll(). */
+bool reclaim_poll(struct arena *arena, unsigned skips);
+
+/* A block for a size class, by every means there is: Note [Reclaim ladder].
+ * WEIR_ENOMEM, WEIR_EHOSTMEM, WEIR_EDRIVER. May leave and retake the lock. */
+enum weir_status reclaim_take(struct pools *pools,
+                              const struct options *options, size_t rounded,
+                              struct block **out);
+
+/* weir_trim() of one arena. Takes the lock. */
+enum weir_status reclaim_trim(struct arena *arena, size_t keep, size_t *freed);
+
+/* The stream of these pools is about to go: Note [A stream ends]. */
+void reclaim_end(struct pools *pools);
+/* The same without a call to the driver: a later poll records the end. */
+void reclaim_end_later(struct pools *pools);
+
+/* A block becomes free: into the pool it belongs in by now. */
+void reclaim_put(struct block *block);
+
+/* ---- stream_end.c ------------------------------------------------------ */
+
+/* Have the per-thread default streams of ending threads ended. */
+void stream_end_watch_threads(void);
+
+/* ---- stats.c ----------------------------------------------------------- */
+
+/* The statistics of struct weir_stats that are a struct weir_stat3. */
+enum stat3 {
+#define STAT3_ENUM(name) STAT3_##name,
+	WEIR_STAT3S(STAT3_ENUM)
+#undef STAT3_ENUM
+	STAT3S
+};
+
+/* Change a statistic of a pool's stream and of its arena. */
+void stats_change(struct pool *pool, enum stat3 which, int64_t delta);
+/* The same for the stream only: memory has moved between streams. */
+void stats_change_stream(struct pool *pool, enum stat3 which, int64_t delta);
+void stats_add(struct weir_stat *stat, uint64_t n);
+void stats_sub(struct weir_stat *stat, uint64_t n);
+
+/* A block's share of inactive_split: it is free, but part of its segment of
+ * the driver is in use. */
+bool stats_is_inactive_split(const struct block *block);
+
+/* ---- check.c ----------------------------------------------------------- */
+
+/* Where weir_check() tells its faults. */
+struct check {
+	char *text;
+	size_t size;
+	size_t used;
+	size_t faults;
+};
+
+void arena_check(struct arena *arena, struct check *check)
+   ;
+
+/* ---- oom.c ------------------------------------------------------------- */
+
+/* Set the report of a request that found no memory as the last error, then
+ * call the observers. Holds no lock. Returns WEIR_ENOMEM. */
+enum weir_status oom_report(struct arena *arena, struct stream *stream,
+                            size_t requested, size_t rounded);
+
+#endif

@@ -1,0 +1,210 @@
+/*
+ * Blocks: making, cutting, merging, and being in the right tree.
+ *
+ * Invariants I-1, I-4 and I-5 of docs/invariants.md are kept here: blocks tile
+ * their segment, links are symmetric, and no two neighbours that could be one
+ * are two.
+ */
+#include "allocator/arena.h"
+#include "allocator/lookup.h"
+#include "base/meta.h"
+#include "base/status.h"
+
+enum { BLOCKS_A_SLAB = 64 };
+
+int
+compare_address(const struct tree_node *a, const struct tree_node *b)
+{
+	CUdeviceptr x = CONTAINER_OF(a, struct block, node)->addr;
+	CUdeviceptr y = CONTAINER_OF(b, struct block, node)->addr;
+
+	return (x > y) - (x < y);
+}
+
+int
+compare_size_address(const struct tree_node *a, const struct tree_node *b)
+{
+	size_t x = CONTAINER_OF(a, struct block, node)->size;
+	size_t y = CONTAINER_OF(b, struct block, node)->size;
+
+	if (x != y)
+		return x < y ? -1 : 1;
+	return compare_address(a, b);
+}
+
+/*
+ * Blocks come in slabs that are never given back, and a block never changes
+ * its arena: an address looked up without a lock may name a block that has
+ * just become another, and its arena must still be there to be locked.
+ */
+static enum weir_status
+make_slab(struct arena *arena)
+{
+	struct block *slab = meta_zalloc(BLOCKS_A_SLAB * sizeof(*slab));
+	if (slab == NULL)
+		return status_set(WEIR_EHOSTMEM,
+		                  "no host memory for blocks");
+	for (size_t i = 0; i < BLOCKS_A_SLAB; i++) {
+		slab[i].arena = arena;
+		slab[i].next = arena->spare;
+		arena->spare = &slab[i];
+	}
+	return WEIR_OK;
+}
+
+enum weir_status
+block_new(struct arena *arena, CUdeviceptr addr, struct block **out)
+{
+	enum weir_status status = lookup_prepare(addr);
+	if (status != WEIR_OK)
+		return status;
+	if (arena->spare == NULL) {
+		status = make_slab(arena);
+		if (status != WEIR_OK)
+			return status;
+	}
+	struct block *block = arena->spare;
+	arena->spare = block->next;
+	block->addr = addr;
+	block->size = 0;
+	block->requested = 0;
+	block->state = BLOCK_UNMAPPED;
+	block->segment = NULL;
+	block->pool = NULL;
+	block->prev = NULL;
+	block->next = NULL;
+	block->pending = (struct pending){ 0 };
+	list_init(&block->pending.link);
+	block->freed_seq = 0;
+	*out = block;
+	return WEIR_OK;
+}
+
+void
+block_delete(struct block *block)
+{
+	struct arena *arena = block->arena;
+
+	block->state = BLOCK_UNMAPPED;
+	block->segment = NULL;
+	block->next = arena->spare;
+	arena->spare = block;
+}
+
+void
+block_split(struct block *block, size_t size, struct block *rest)
+{
+	rest->size = block->size - size;
+	rest->state = block->state;
+	rest->segment = block->segment;
+	rest->pool = block->pool;
+	rest->freed_seq = block->freed_seq;
+	rest->prev = block;
+	rest->next = block->next;
+	if (rest->next != NULL)
+		rest->next->prev = rest;
+	block->next = rest;
+	block->size = size;
+	block->pool->owner->blocks++;
+	if (rest->state != BLOCK_UNMAPPED)
+		lookup_set(rest->addr, rest);
+}
+
+static struct tree *
+tree_of(struct block *block)
+{
+	return block->state == BLOCK_FREE ? &block->pool->free
+	                                  : &block->pool->unmapped;
+}
+
+static void
+count_inactive_split(const struct block *block, int sign)
+{
+	if (!stats_is_inactive_split(block))
+		return;
+	stats_change(block->pool, STAT3_inactive_split, sign);
+	stats_change(block->pool, STAT3_inactive_split_bytes,
+	             sign * (int64_t)block->size);
+}
+
+void
+block_take(struct block *block)
+{
+	count_inactive_split(block, -1);
+	tree_remove(tree_of(block), &block->node);
+}
+
+/* May the two be one? Both are to be FREE or UNMAPPED. */
+static bool
+mergeable(const struct block *a, const struct block *b)
+{
+	return a != NULL && b != NULL && a->state == b->state &&
+	       a->pool == b->pool;
+}
+
+/* Join a block with its next neighbour, which is gone then; both are in no
+ * tree. */
+static void
+absorb_next(struct block *block)
+{
+	struct block *gone = block->next;
+
+	if (gone->state != BLOCK_UNMAPPED)
+		lookup_set(gone->addr, NULL);
+	block->size += gone->size;
+	block->next = gone->next;
+	if (block->next != NULL)
+		block->next->prev = block;
+	if (gone->freed_seq > block->freed_seq)
+		block->freed_seq = gone->freed_seq;
+	block->pool->owner->blocks--;
+	block_delete(gone);
+}
+
+struct block *
+block_put(struct block *block, enum block_state state)
+{
+	if (block->state == BLOCK_UNMAPPED && state != BLOCK_UNMAPPED)
+		lookup_set(block->addr, block);
+	if (block->state != BLOCK_UNMAPPED && state == BLOCK_UNMAPPED)
+		lookup_set(block->addr, NULL);
+	block->state = state;
+	block->requested = 0;
+	if (mergeable(block, block->next)) {
+		block_take(block->next);
+		absorb_next(block);
+	}
+	if (mergeable(block->prev, block)) {
+		block = block->prev;
+		block_take(block);
+		absorb_next(block);
+	}
+	tree_insert(tree_of(block), &block->node);
+	count_inactive_split(block, 1);
+	return block;
+}
+
+void
+block_move(struct block *block, struct pool *pool)
+{
+	if (block->pool == pool)
+		return;
+	if (block->state != BLOCK_UNMAPPED) {
+		int64_t size = (int64_t)block->size;
+		stats_change_stream(block->pool, STAT3_reserved_bytes, -size);
+		stats_change_stream(pool, STAT3_reserved_bytes, size);
+	}
+	block->pool->owner->blocks--;
+	pool->owner->blocks++;
+	block->pool = pool;
+}
+
+struct pool *
+block_home(struct block *block)
+{
+	struct pools *owner = block->pool->owner;
+
+	if (owner->passed)
+		return &block->arena->any_pools->pool[block->pool->kind];
+	return block->pool;
+}

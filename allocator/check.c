@@ -1,0 +1,321 @@
+/*
+ * weir_check(): all memory of an arena against docs/invariants.md. It counts
+ * everything anew and compares; it changes nothing. Faults are told, all of
+ * them, with the invariant's number.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "allocator/arena.h"
+#include "allocator/lookup.h"
+#include "allocator/segment.h"
+
+static void
+fault(struct check *check, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void
+fault(struct check *check, const char *format, ...)
+{
+	va_list args;
+
+	check->faults++;
+	if (check->used + 1 >= check->size)
+		return;
+	size_t room = check->size - check->used;
+	va_start(args, format);
+	int n = vsnprintf(check->text + check->used, room, format, args);
+	va_end(args);
+	check->used += (size_t)n < room ? (size_t)n : room - 1;
+	if (check->used + 1 < check->size) {
+		check->text[check->used++] = '\n';
+		check->text[check->used] = '\0';
+	}
+}
+
+/* A rule that must hold. */
+#define CHECK(check, rule, condition, addr)                                    \
+	do {                                                                   \
+		if (!(condition))                                              \
+			fault(check, "%s at %#llx: %s", rule,                  \
+			      (unsigned long long)(addr), #condition);         \
+	} while (0)
+
+/* What is counted while walking. */
+struct totals {
+	size_t reserved;
+	size_t active;
+	size_t allocated;
+	size_t requested;
+	size_t inactive_split;
+	uint64_t actives;
+	uint64_t allocations;
+	uint64_t segments;
+	uint64_t inactive_splits;
+	size_t pending;
+};
+
+static bool
+in_tree(const struct tree *tree, struct block *block)
+{
+	return tree_lower_bound(tree, &block->node) == &block->node;
+}
+
+static void
+check_place(struct check *check, struct block *b)
+{
+	bool is_free = in_tree(&b->pool->free, b);
+	bool is_unmapped = in_tree(&b->pool->unmapped, b);
+	bool is_pending = b->pending.unmet > 0;
+
+	CHECK(check, "I-6", is_free == (b->state == BLOCK_FREE), b->addr);
+	CHECK(check, "I-6", is_unmapped == (b->state == BLOCK_UNMAPPED),
+	      b->addr);
+	CHECK(check, "I-7", is_pending == (b->state == BLOCK_PENDING),
+	      b->addr);
+	CHECK(check, "I-6", b->pool->kind == b->segment->kind, b->addr);
+	CHECK(check, "I-6", b->pool->owner->arena == b->arena, b->addr);
+	CHECK(check, "I-6",
+	      (b->state != BLOCK_FREE && b->state != BLOCK_UNMAPPED) ||
+	          !b->pool->owner->passed,
+	      b->addr);
+}
+
+static void
+check_uses(struct check *check, struct block *b)
+{
+	unsigned unmet = 0;
+
+	CHECK(check, "I-7",
+	      b->pending.uses == NULL || b->state == BLOCK_ACTIVE ||
+	          b->state == BLOCK_PENDING,
+	      b->addr);
+	for (struct use *u = b->pending.uses; u != NULL; u = u->next) {
+		CHECK(check, "I-7", u->owner == &b->pending, b->addr);
+		CHECK(check, "I-7",
+		      list_empty(&u->link) == (b->state == BLOCK_ACTIVE),
+		      b->addr);
+		unmet += b->state == BLOCK_PENDING;
+	}
+	CHECK(check, "I-7", unmet == b->pending.unmet, b->addr);
+}
+
+static void
+check_neighbours(struct check *check, const struct block *b)
+{
+	const struct block *next = b->next;
+
+	if (next == NULL)
+		return;
+	CHECK(check, "I-4", next->prev == b, b->addr);
+	CHECK(check, "I-5",
+	      b->pool != next->pool || b->state != next->state ||
+	          (b->state != BLOCK_FREE && b->state != BLOCK_UNMAPPED),
+	      b->addr);
+}
+
+static void
+check_block(struct check *check, struct block *b)
+{
+	bool mapped = b->state != BLOCK_UNMAPPED;
+
+	CHECK(check, "I-1", b->size > 0, b->addr);
+	CHECK(check, "I-1", b->size % WEIR_GRANULE == 0, b->addr);
+	CHECK(check, "I-8", lookup_exact(b->addr) == (mapped ? b : NULL),
+	      b->addr);
+	CHECK(check, "I-10", mapped || b->segment->expandable, b->addr);
+	CHECK(check, "I-11", b->state == BLOCK_FREE || !mapped ||
+	                         (b->requested > 0 && b->requested <= b->size),
+	      b->addr);
+	check_place(check, b);
+	check_uses(check, b);
+	check_neighbours(check, b);
+}
+
+static void
+count_block(struct totals *t, const struct block *b)
+{
+	switch (b->state) {
+	case BLOCK_UNMAPPED:
+		return;
+	case BLOCK_FREE:
+		t->inactive_splits += stats_is_inactive_split(b);
+		t->inactive_split += stats_is_inactive_split(b) ? b->size : 0;
+		break;
+	case BLOCK_ACTIVE:
+		t->allocations++;
+		t->allocated += b->size;
+		/* fall through */
+	case BLOCK_PENDING:
+		t->pending += b->state == BLOCK_PENDING;
+		t->actives++;
+		t->active += b->size;
+		t->requested += b->requested;
+		break;
+	}
+	t->reserved += b->size;
+}
+
+/* Is [addr, addr + size) tiled by handles, or free of them? */
+static void
+check_mapping(struct check *check, const struct segment *s, CUdeviceptr addr,
+              size_t size, bool mapped)
+{
+	CUdeviceptr at = addr;
+
+	while (at < addr + size) {
+		struct handle *h = handle_floor(s, at);
+		bool covers = h != NULL && at < h->addr + h->size;
+		if (covers != mapped) {
+			fault(check, "I-10 at %#llx: %s", (unsigned long long)at,
+			      mapped ? "no handle is mapped here"
+			             : "a handle is mapped here");
+			return;
+		}
+		if (!covers)
+			break;
+		at = h->addr + h->size;
+	}
+	/* An unmapped range has no handle anywhere in it. */
+	struct handle *last = handle_floor(s, addr + size - 1);
+	if (!mapped && last != NULL && last->addr + last->size > addr)
+		fault(check, "I-10 at %#llx: a handle is mapped here",
+		      (unsigned long long)last->addr);
+}
+
+/* Handles and blocks agree about which runs are mapped. */
+static void
+check_handles(struct check *check, const struct segment *s)
+{
+	const struct block *b = s->first;
+	size_t sum = 0;
+
+	CHECK(check, "I-10", tree_consistent(&s->handles), s->addr);
+	for (struct tree_node *n = tree_first(&s->handles); n != NULL;
+	     n = tree_next(n)) {
+		struct handle *h = CONTAINER_OF(n, struct handle, node);
+		CHECK(check, "I-10", h->addr % s->arena->granularity == 0,
+		      h->addr);
+		CHECK(check, "I-10", h->size % s->arena->granularity == 0,
+		      h->addr);
+		sum += h->size;
+	}
+	CHECK(check, "I-10", sum == s->mapped_bytes, s->addr);
+	while (b != NULL) {
+		CUdeviceptr start = b->addr;
+		bool mapped = b->state != BLOCK_UNMAPPED;
+		while (b != NULL && (b->state != BLOCK_UNMAPPED) == mapped)
+			b = b->next;
+		CUdeviceptr end = b != NULL ? b->addr : s->addr + s->size;
+		check_mapping(check, s, start, end - start, mapped);
+	}
+}
+
+static void
+check_segment(struct check *check, struct segment *s, struct totals *totals)
+{
+	CUdeviceptr end = s->addr;
+	size_t mapped = 0;
+
+	CHECK(check, "I-4", s->first->prev == NULL, s->addr);
+	for (struct block *b = s->first; b != NULL; b = b->next) {
+		CHECK(check, "I-1", b->addr == end, b->addr);
+		CHECK(check, "I-1", b->segment == s, b->addr);
+		end = b->addr + b->size;
+		mapped += b->state != BLOCK_UNMAPPED ? b->size : 0;
+		check_block(check, b);
+		count_block(totals, b);
+	}
+	CHECK(check, "I-1", end == s->addr + s->size, s->addr);
+	CHECK(check, "I-2", mapped == s->mapped_bytes, s->addr);
+	totals->segments += !s->expandable;
+	if (s->expandable)
+		check_handles(check, s);
+}
+
+static void
+check_stat(struct check *check, const char *name,
+           const struct weir_stat3 *stat, uint64_t counted)
+{
+	if (stat->all.current != counted)
+		fault(check, "I-3: %s is %llu, counted %llu", name,
+		      (unsigned long long)stat->all.current,
+		      (unsigned long long)counted);
+	if (stat->all.current !=
+	    stat->small_pool.current + stat->large_pool.current)
+		fault(check, "I-3: %s is not small plus large", name);
+	if (stat->all.peak < stat->all.current)
+		fault(check, "I-3: %s has a peak below its current value",
+		      name);
+}
+
+static void
+check_totals(struct check *check, const struct weir_stats *stats,
+             const struct totals *t)
+{
+	check_stat(check, "reserved_bytes", &stats->reserved_bytes,
+	           t->reserved);
+	check_stat(check, "active_bytes", &stats->active_bytes, t->active);
+	check_stat(check, "allocated_bytes", &stats->allocated_bytes,
+	           t->allocated);
+	check_stat(check, "requested_bytes", &stats->requested_bytes,
+	           t->requested);
+	check_stat(check, "inactive_split_bytes", &stats->inactive_split_bytes,
+	           t->inactive_split);
+	check_stat(check, "active", &stats->active, t->actives);
+	check_stat(check, "allocation", &stats->allocation, t->allocations);
+	check_stat(check, "segment", &stats->segment, t->segments);
+	check_stat(check, "inactive_split", &stats->inactive_split,
+	           t->inactive_splits);
+}
+
+/* What of an arena belongs to one stream. */
+static void
+check_pools(struct check *check, struct arena *arena, struct pools *pools)
+   
+{
+	struct totals t = { 0 };
+	size_t in_pools = 0;
+	size_t blocks = 0;
+
+	for (struct list *l = arena->segments.next; l != &arena->segments;
+	     l = l->next) {
+		struct segment *s = CONTAINER_OF(l, struct segment, link);
+		for (struct block *b = s->first; b != NULL; b = b->next) {
+			if (b->pool->owner != pools)
+				continue;
+			blocks++;
+			in_pools += b->state == BLOCK_FREE ||
+			            b->state == BLOCK_UNMAPPED;
+			count_block(&t, b);
+		}
+	}
+	t.segments = pools->stats.segment.all.current;
+	check_totals(check, &pools->stats, &t);
+	CHECK(check, "I-6", blocks == pools->blocks, 0);
+	for (int kind = 0; kind < POOL_KINDS; kind++) {
+		struct pool *pool = &pools->pool[kind];
+		CHECK(check, "I-6", tree_consistent(&pool->free), 0);
+		CHECK(check, "I-6", tree_consistent(&pool->unmapped), 0);
+		in_pools -= pool->free.count + pool->unmapped.count;
+	}
+	CHECK(check, "I-6", in_pools == 0, 0);
+	CHECK(check, "I-6", pools->stream->pools == pools, 0);
+}
+
+void
+arena_check(struct arena *arena, struct check *check)
+{
+	struct totals totals = { 0 };
+
+	for (struct list *l = arena->segments.next; l != &arena->segments;
+	     l = l->next)
+		check_segment(check, CONTAINER_OF(l, struct segment, link),
+		              &totals);
+	check_totals(check, &arena->stats, &totals);
+	CHECK(check, "I-7", totals.pending == arena->waiting.count, 0);
+	for (struct list *l = arena->pools.next; l != &arena->pools;
+	     l = l->next)
+		check_pools(check, arena, CONTAINER_OF(l, struct pools, link));
+}

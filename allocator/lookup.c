@@ -1,0 +1,223 @@
+/*
+ * The three levels, from the granule up: 12 bits of leaf, 13 of table, 23 of
+ * root, which makes 57 bits of address. The root is mapped as it is touched.
+ */
+#include "allocator/lookup.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "base/lock.h"
+#include "base/meta.h"
+#include "base/status.h"
+
+enum {
+	GRANULE_BITS = 9,
+	LEAF_BITS = 12,  /* 2 MiB */
+	TABLE_BITS = 13, /* 16 GiB */
+	ROOT_BITS = 23,  /* 2^57 */
+	LEAF_SHIFT = GRANULE_BITS + LEAF_BITS,
+	TABLE_SHIFT = LEAF_SHIFT + TABLE_BITS,
+	LEAF_ENTRIES = 1 << LEAF_BITS,
+	TABLE_ENTRIES = 1 << TABLE_BITS,
+	ROOT_ENTRIES = 1 << ROOT_BITS,
+	WORD = 64,
+	TABLES_BACK = 1024, /* how far lookup_floor() looks: 16 TiB */
+};
+
+struct leaf {
+	_Atomic(uint64_t) used[LEAF_ENTRIES / WORD];
+	_Atomic(struct block *) blocks[LEAF_ENTRIES];
+};
+
+struct table {
+	_Atomic(uint64_t) used[TABLE_ENTRIES / WORD]; /* leaves with a start */
+	_Atomic(struct leaf *) leaves[TABLE_ENTRIES];
+};
+
+static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_LOOKUP);
+static _Atomic(_Atomic(struct table *) *) root;
+
+static struct table *
+table_at(uint64_t index)
+{
+	_Atomic(struct table *) *r =
+	    atomic_load_explicit(&root, memory_order_acquire);
+
+	if (r == NULL || index >= ROOT_ENTRIES)
+		return NULL;
+	return atomic_load_explicit(&r[index], memory_order_acquire);
+}
+
+static struct leaf *
+leaf_of(struct table *table, CUdeviceptr addr)
+{
+	size_t i = (addr >> LEAF_SHIFT) % TABLE_ENTRIES;
+
+	return atomic_load_explicit(&table->leaves[i], memory_order_acquire);
+}
+
+static size_t
+entry_of(CUdeviceptr addr)
+{
+	return (addr >> GRANULE_BITS) % LEAF_ENTRIES;
+}
+
+/* Make the leaf of an address. */
+static enum weir_status
+make_leaf(CUdeviceptr addr) HOLDS(lock)
+{
+	_Atomic(struct table *) *r = atomic_load(&root);
+	if (r == NULL) {
+		r = meta_map(ROOT_ENTRIES * sizeof(*r));
+		if (r == NULL)
+			return WEIR_EHOSTMEM;
+		atomic_store_explicit(&root, r, memory_order_release);
+	}
+	struct table *table = atomic_load(&r[addr >> TABLE_SHIFT]);
+	if (table == NULL) {
+		table = meta_map(sizeof(*table));
+		if (table == NULL)
+			return WEIR_EHOSTMEM;
+		atomic_store_explicit(&r[addr >> TABLE_SHIFT], table,
+		                      memory_order_release);
+	}
+	if (leaf_of(table, addr) != NULL)
+		return WEIR_OK;
+	struct leaf *leaf = meta_map(sizeof(*leaf));
+	if (leaf == NULL)
+		return WEIR_EHOSTMEM;
+	atomic_store_explicit(
+	    &table->leaves[(addr >> LEAF_SHIFT) % TABLE_ENTRIES], leaf,
+	    memory_order_release);
+	return WEIR_OK;
+}
+
+enum weir_status
+lookup_prepare(CUdeviceptr addr)
+{
+	if (addr >> TABLE_SHIFT >= ROOT_ENTRIES)
+		return status_set(WEIR_ENOTSUP,
+		                  "device address %#llx: above 57 bits",
+		                  (unsigned long long)addr);
+	struct table *table = table_at(addr >> TABLE_SHIFT);
+	if (table != NULL && leaf_of(table, addr) != NULL)
+		return WEIR_OK;
+	lock_enter(&lock);
+	enum weir_status status = make_leaf(addr);
+	lock_leave(&lock);
+	if (status != WEIR_OK)
+		return status_set(status,
+		                  "no host memory for the table of addresses");
+	return WEIR_OK;
+}
+
+static void
+bit_set(_Atomic(uint64_t) *words, size_t i)
+{
+	atomic_fetch_or_explicit(&words[i / WORD], (uint64_t)1 << i % WORD,
+	                         memory_order_release);
+}
+
+static void
+bit_clear(_Atomic(uint64_t) *words, size_t i)
+{
+	atomic_fetch_and_explicit(&words[i / WORD],
+	                          ~((uint64_t)1 << i % WORD),
+	                          memory_order_release);
+}
+
+/* The highest set bit at or below i, or -1. */
+static long
+bit_floor(_Atomic(uint64_t) *words, long i)
+{
+	if (i < 0)
+		return -1;
+	long w = i / WORD;
+	uint64_t mask = ~(uint64_t)0 >> (WORD - 1 - i % WORD);
+	for (;; mask = ~(uint64_t)0) {
+		uint64_t word = mask & atomic_load_explicit(
+		                           &words[w], memory_order_acquire);
+		if (word != 0)
+			return w * WORD + 63 - __builtin_clzll(word);
+		if (w-- == 0)
+			return -1;
+	}
+}
+
+void
+lookup_set(CUdeviceptr addr, struct block *block)
+{
+	struct table *table = table_at(addr >> TABLE_SHIFT);
+	struct leaf *leaf = table != NULL ? leaf_of(table, addr) : NULL;
+	size_t page = (addr >> LEAF_SHIFT) % TABLE_ENTRIES;
+	size_t entry = entry_of(addr);
+
+	if (leaf == NULL)
+		return; /* only a NULL for an address never prepared */
+	atomic_store_explicit(&leaf->blocks[entry], block,
+	                      memory_order_release);
+	if (block != NULL) {
+		bit_set(leaf->used, entry);
+		bit_set(table->used, page);
+		return;
+	}
+	/* The table's bit stays: it says "look", not "there is one". */
+	bit_clear(leaf->used, entry);
+}
+
+struct block *
+lookup_exact(CUdeviceptr addr)
+{
+	if (addr % WEIR_GRANULE != 0)
+		return NULL;
+	struct table *table = table_at(addr >> TABLE_SHIFT);
+	struct leaf *leaf = table != NULL ? leaf_of(table, addr) : NULL;
+	if (leaf == NULL)
+		return NULL;
+	return atomic_load_explicit(&leaf->blocks[entry_of(addr)],
+	                            memory_order_acquire);
+}
+
+/* The block with the highest start in a table at or below a granule of it. */
+static struct block *
+floor_in_table(struct table *table, long page, long entry)
+{
+	while ((page = bit_floor(table->used, page)) >= 0) {
+		struct leaf *leaf = atomic_load_explicit(
+		    &table->leaves[page], memory_order_acquire);
+		for (long e = entry; (e = bit_floor(leaf->used, e)) >= 0;
+		     e--) {
+			struct block *block = atomic_load_explicit(
+			    &leaf->blocks[e], memory_order_acquire);
+			if (block != NULL)
+				return block;
+		}
+		page--;
+		entry = LEAF_ENTRIES - 1;
+	}
+	return NULL;
+}
+
+struct block *
+lookup_floor(CUdeviceptr addr)
+{
+	uint64_t index = addr >> TABLE_SHIFT;
+	long page = (long)((addr >> LEAF_SHIFT) % TABLE_ENTRIES);
+	long entry = (long)entry_of(addr);
+
+	for (int back = 0; back < TABLES_BACK; back++) {
+		struct table *table = table_at(index);
+		if (table != NULL) {
+			struct block *block =
+			    floor_in_table(table, page, entry);
+			if (block != NULL)
+				return block;
+		}
+		if (index-- == 0)
+			break;
+		page = TABLE_ENTRIES - 1;
+		entry = LEAF_ENTRIES - 1;
+	}
+	return NULL;
+}

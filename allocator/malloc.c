@@ -1,0 +1,642 @@
+/*
+ * <weir/weir.h>: allocating, freeing, recording, asking and trimming. The one
+ * path: everything that hands out memory ends in weir_malloc_on(), everything
+ * that takes it back in release().
+ */
+#include <stdio.h>
+
+#include "allocator/allocator.h"
+#include "allocator/arena.h"
+#include "allocator/lookup.h"
+#include "base/os.h"
+#include "base/status.h"
+
+/* ---- Allocating -------------------------------------------------------- */
+
+static enum weir_status
+check_size(size_t size)
+{
+	if (size == 0)
+		return status_set(WEIR_EINVAL,
+		                  "weir_malloc: the size is 0 bytes");
+	if (size > WEIR_SIZE_MAX)
+		return status_set(WEIR_EINVAL,
+		                  "weir_malloc(%zu bytes): more than 1EB "
+		                  "memory",
+		                  size);
+	return WEIR_OK;
+}
+
+/* Count a block that has just been handed out. */
+static void
+count_malloc(const struct options *options, struct block *block)
+{
+	struct pool *pool = block->pool;
+	int64_t size = (int64_t)block->size;
+
+	stats_change(pool, STAT3_allocation, 1);
+	stats_change(pool, STAT3_allocated_bytes, size);
+	stats_change(pool, STAT3_active, 1);
+	stats_change(pool, STAT3_active_bytes, size);
+	stats_change(pool, STAT3_requested_bytes, (int64_t)block->requested);
+	block->oversize = block->size >= options->max_split_size;
+	if (block->oversize) {
+		stats_add(&block->arena->stats.oversize_allocations, 1);
+		stats_add(&pool->owner->stats.oversize_allocations, 1);
+	}
+}
+
+/*
+ * A block for the stream. A block of no stream is used on every stream: it
+ * carries a use of WEIR_STREAM_ANY from the start, so that freeing it needs no
+ * memory and follows the rule for all used blocks.
+ */
+static enum weir_status
+take(struct arena *arena, struct stream *stream,
+     const struct options *options, size_t size, struct block **out)
+   
+{
+	struct pools *pools;
+	struct block *block = NULL;
+	size_t rounded = size_class(options, size);
+	enum weir_status status = pools_get(arena, stream, &pools);
+	if (status != WEIR_OK)
+		return status;
+	pools->pins++;
+	status = reclaim_take(pools, options, rounded, &block);
+	pools->pins--;
+	if (status != WEIR_OK)
+		return status;
+	if (stream->handle == WEIR_STREAM_ANY) {
+		status = use_add(&arena->waiting, &block->pending, stream);
+		if (status != WEIR_OK) {
+			block_put(block, BLOCK_FREE);
+			return status;
+		}
+	}
+	block->requested = size;
+	count_malloc(options, block);
+	*out = block;
+	return WEIR_OK;
+}
+
+static enum weir_status
+allocate(int device, size_t size, weir_stream handle, void **out)
+{
+	const struct options *options;
+	struct stream *stream;
+	struct arena *arena;
+	struct block *block = NULL;
+	enum weir_status status = check_size(size);
+	if (status != WEIR_OK)
+		return status;
+	status = options_get(&options);
+	if (status != WEIR_OK)
+		return status;
+	status = stream_find(device, handle, &stream);
+	if (status != WEIR_OK)
+		return status;
+	status = arena_get(stream->device, &arena);
+	if (status == WEIR_OK) {
+		lock_enter(&arena->lock);
+		if (arena->waiting.count > 0 || arena->ending > 0)
+			reclaim_poll(arena, 0);
+		status = take(arena, stream, options, size, &block);
+		if (status == WEIR_OK)
+			*out = (void *)(uintptr_t)block->addr;
+		lock_leave(&arena->lock);
+		if (status == WEIR_ENOMEM)
+			oom_report(arena, stream, size,
+			           size_class(options, size));
+	}
+	stream_put(stream);
+	return status;
+}
+
+void *
+weir_malloc_on(int device, size_t size, weir_stream stream)
+{
+	void *ptr = NULL;
+
+	return allocate(device, size, stream, &ptr) == WEIR_OK ? ptr : NULL;
+}
+
+void *
+weir_malloc(size_t size, weir_stream stream)
+{
+	return weir_malloc_on(WEIR_DEVICE_CURRENT, size, stream);
+}
+
+/* ---- Finding ----------------------------------------------------------- */
+
+static CUdeviceptr
+address(const void *ptr)
+{
+	return (CUdeviceptr)(uintptr_t)ptr;
+}
+
+/* Is this the live block that holds the address? Under its arena's lock. */
+static bool
+holds(const struct block *block, CUdeviceptr addr)
+{
+	return block->segment != NULL && block->state == BLOCK_ACTIVE &&
+	       addr >= block->addr && addr - block->addr < block->size;
+}
+
+/*
+ * The live block that holds an address, with its arena's lock taken; or NULL,
+ * with none. The first look takes no lock, so it is repeated under the lock,
+ * where what it finds cannot change.
+ */
+static struct block *
+find_locked(const void *ptr)
+{
+	struct block *block = lookup_floor(address(ptr));
+
+	while (block != NULL) {
+		struct arena *arena = block->arena;
+		lock_enter(&arena->lock);
+		struct block *again = lookup_floor(address(ptr));
+		if (again == block && holds(block, address(ptr)))
+			return block;
+		lock_leave(&arena->lock);
+		if (again == block)
+			return NULL;
+		block = again;
+	}
+	return NULL;
+}
+
+/* As find_locked(), for the exact address only. */
+static struct block *
+find_exact_locked(const void *ptr)
+{
+	struct block *block = lookup_exact(address(ptr));
+
+	if (block == NULL)
+		return NULL;
+	struct arena *arena = block->arena;
+	lock_enter(&arena->lock);
+	if (lookup_exact(address(ptr)) == block &&
+	    block->segment != NULL && block->state == BLOCK_ACTIVE)
+		return block;
+	lock_leave(&arena->lock);
+	return NULL;
+}
+
+bool
+allocator_owns(CUdeviceptr addr)
+{
+	struct block *block = lookup_floor(addr);
+
+	if (block == NULL)
+		return false;
+	lock_enter(&block->arena->lock);
+	bool ours =
+	    block->segment != NULL && addr - block->addr < block->size;
+	lock_leave(&block->arena->lock);
+	return ours;
+}
+
+/* Say why an address cannot be freed. */
+static enum weir_status
+refuse(const char *call, const void *ptr)
+{
+	struct block *block = find_locked(ptr);
+
+	if (block != NULL) {
+		CUdeviceptr base = block->addr;
+		size_t size = block->size;
+		lock_leave(&block->arena->lock);
+		if (base == address(ptr)) /* it was allocated just now */
+			return status_set(WEIR_EINVAL,
+			                  "%s(%p): freed before", call, ptr);
+		return status_set(WEIR_EINVAL,
+		                  "%s(%p): not the start of a block: it is "
+		                  "%llu bytes into the block of %zu bytes "
+		                  "at %#llx",
+		                  call, ptr,
+		                  (unsigned long long)(address(ptr) - base),
+		                  size, (unsigned long long)base);
+	}
+	if (allocator_owns(address(ptr)))
+		return status_set(WEIR_EINVAL,
+		                  "%s(%p): freed before: it lies in memory "
+		                  "that is cached",
+		                  call, ptr);
+	return status_set(WEIR_EINVAL, "%s(%p): not allocated by weir", call,
+	                  ptr);
+}
+
+/* ---- Freeing ----------------------------------------------------------- */
+
+static void
+count_free(struct block *block)
+{
+	struct pool *pool = block->pool;
+
+	stats_change(pool, STAT3_allocation, -1);
+	stats_change(pool, STAT3_allocated_bytes, -(int64_t)block->size);
+	if (block->oversize) {
+		stats_sub(&block->arena->stats.oversize_allocations, 1);
+		stats_sub(&pool->owner->stats.oversize_allocations, 1);
+	}
+}
+
+/* The end of every free: pending if it was used elsewhere, else free. */
+static void
+release(struct block *block)
+{
+	struct pool *pool = block->pool;
+
+	count_free(block);
+	if (block->pending.uses != NULL) {
+		block->state = BLOCK_PENDING;
+		waiting_add(&block->arena->waiting, &block->pending);
+		return;
+	}
+	stats_change(pool, STAT3_active, -1);
+	stats_change(pool, STAT3_active_bytes, -(int64_t)block->size);
+	stats_change(pool, STAT3_requested_bytes, -(int64_t)block->requested);
+	reclaim_put(block);
+}
+
+enum weir_status
+weir_free(void *ptr)
+{
+	if (ptr == NULL || os_forked())
+		return WEIR_OK;
+	struct block *block = find_exact_locked(ptr);
+	if (block == NULL)
+		return refuse("weir_free", ptr);
+	struct arena *arena = block->arena;
+	release(block);
+	lock_leave(&arena->lock);
+	return WEIR_OK;
+}
+
+/* Everything counted for a live block goes over to another stream. */
+static void
+count_move(struct block *block, struct pool *to)
+{
+	static const enum stat3 counts[] = { STAT3_allocation, STAT3_active };
+	static const enum stat3 sizes[] = { STAT3_allocated_bytes,
+		                            STAT3_active_bytes };
+	struct pool *from = block->pool;
+	int64_t size = (int64_t)block->size;
+	int64_t requested = (int64_t)block->requested;
+
+	for (int i = 0; i < 2; i++) {
+		stats_change_stream(from, counts[i], -1);
+		stats_change_stream(to, counts[i], 1);
+		stats_change_stream(from, sizes[i], -size);
+		stats_change_stream(to, sizes[i], size);
+	}
+	stats_change_stream(from, STAT3_requested_bytes, -requested);
+	stats_change_stream(to, STAT3_requested_bytes, requested);
+	if (block->oversize) {
+		stats_sub(&from->owner->stats.oversize_allocations, 1);
+		stats_add(&to->owner->stats.oversize_allocations, 1);
+	}
+}
+
+/* The block, all of whose use comes before this point of the stream, becomes
+ * the stream's. */
+static enum weir_status
+hand_over(struct block *block, struct stream *stream)
+{
+	struct arena *arena = block->arena;
+	struct pools *from = block->pool->owner;
+	struct pools *to;
+	enum weir_status status = pools_get(arena, stream, &to);
+	if (status != WEIR_OK)
+		return status;
+	struct pool *pool = &to->pool[block->pool->kind];
+	if (pool != block->pool) {
+		count_move(block, pool);
+		block_move(block, pool);
+	}
+	/* WEIR_STREAM_ANY orders nothing: the block keeps its uses, and all
+	 * streams of the context are one more. */
+	if (to == arena->any_pools)
+		return use_add(&arena->waiting, &block->pending, stream);
+	use_clear(&arena->waiting, &block->pending);
+	pools_drop_if_done(arena, from);
+	return WEIR_OK;
+}
+
+enum weir_status
+weir_free_async(void *ptr, weir_stream handle)
+{
+	struct stream *stream;
+
+	if (ptr == NULL || os_forked())
+		return WEIR_OK;
+	struct block *block = lookup_exact(address(ptr));
+	if (block == NULL)
+		return refuse("weir_free_async", ptr);
+	/* A default stream is that of the block's device. */
+	int device = stream_is_default(handle) || handle == WEIR_STREAM_ANY
+	                 ? block->arena->device
+	                 : WEIR_DEVICE_CURRENT;
+	enum weir_status status = stream_find(device, handle, &stream);
+	if (status != WEIR_OK)
+		return status;
+	block = find_exact_locked(ptr);
+	if (block == NULL) {
+		status = refuse("weir_free_async", ptr);
+		goto put;
+	}
+	struct arena *arena = block->arena;
+	if (stream->device != arena->device)
+		status = status_set(WEIR_EINVAL,
+		                    "weir_free_async(%p): the block is of "
+		                    "device %d, stream %p of device %d",
+		                    ptr, arena->device, (void *)handle,
+		                    stream->device);
+	else
+		status = hand_over(block, stream);
+	if (status == WEIR_OK)
+		release(block);
+	lock_leave(&arena->lock);
+put:
+	stream_put(stream);
+	return status;
+}
+
+/* ---- Recording --------------------------------------------------------- */
+
+enum weir_status
+weir_record_stream(const void *ptr, weir_stream handle)
+{
+	struct stream *stream;
+
+	if (os_forked())
+		return status_set(WEIR_EFORK, "weir_record_stream: %s",
+		                  weir_status_text(WEIR_EFORK));
+	enum weir_status status =
+	    stream_find(WEIR_DEVICE_CURRENT, handle, &stream);
+	if (status != WEIR_OK)
+		return status;
+	struct block *block = ptr != NULL ? find_locked(ptr) : NULL;
+	if (block == NULL) {
+		status = status_set(WEIR_EINVAL,
+		                    "weir_record_stream(%p): no live block "
+		                    "of weir holds this address",
+		                    ptr);
+		goto put;
+	}
+	struct arena *arena = block->arena;
+	if (block->pool->owner->stream != stream)
+		status = use_add(&arena->waiting, &block->pending, stream);
+	lock_leave(&arena->lock);
+put:
+	stream_put(stream);
+	return status;
+}
+
+/* ---- Asking ------------------------------------------------------------ */
+
+/* The run of mapped blocks around a block. */
+static void
+describe_run(const struct block *block, struct weir_block_info *info)
+{
+	const struct block *first = block;
+	const struct block *last = block;
+
+	while (first->prev != NULL && first->prev->state != BLOCK_UNMAPPED)
+		first = first->prev;
+	while (last->next != NULL && last->next->state != BLOCK_UNMAPPED)
+		last = last->next;
+	info->segment = (void *)(uintptr_t)first->addr;
+	info->segment_size = last->addr + last->size - first->addr;
+}
+
+enum weir_status
+weir_block_info(const void *ptr, struct weir_block_info *out)
+{
+	if (out == NULL || out->struct_size < sizeof(*out))
+		return status_set(WEIR_EINVAL,
+		                  "weir_block_info: out is NULL or its "
+		                  "struct_size is not set");
+	struct block *block =
+	    ptr != NULL && !os_forked() ? find_locked(ptr) : NULL;
+	if (block == NULL)
+		return status_set(WEIR_EINVAL,
+		                  "weir_block_info(%p): no live block of weir "
+		                  "holds this address",
+		                  ptr);
+	struct arena *arena = block->arena;
+	out->address = (void *)(uintptr_t)block->addr;
+	out->size = block->size;
+	out->requested_bytes = block->requested;
+	out->device = arena->device;
+	out->stream = block->pool->owner->stream->handle;
+	out->expandable = block->segment->expandable;
+	describe_run(block, out);
+	lock_leave(&arena->lock);
+	return WEIR_OK;
+}
+
+enum weir_status
+weir_largest_free(int device, weir_stream handle, size_t *bytes)
+{
+	struct stream *stream;
+	size_t largest = 0;
+
+	if (bytes == NULL)
+		return status_set(WEIR_EINVAL,
+		                  "weir_largest_free: bytes is NULL");
+	enum weir_status status = stream_find(device, handle, &stream);
+	if (status != WEIR_OK)
+		return status;
+	struct arena *arena = arena_peek(stream->device);
+	if (arena != NULL) {
+		lock_enter(&arena->lock);
+		for (int k = 0; k < POOL_KINDS && stream->pools; k++) {
+			struct pools *pools = stream->pools;
+			size_t n = pool_largest(&pools->pool[k]);
+			largest = n > largest ? n : largest;
+		}
+		lock_leave(&arena->lock);
+	}
+	stream_put(stream);
+	*bytes = largest;
+	return WEIR_OK;
+}
+
+static enum weir_status
+driver_memory(int device, size_t *free_bytes, size_t *total_bytes)
+{
+	struct driver_guard guard;
+	CUcontext context;
+	enum weir_status status = driver_context(device, &context);
+	if (status != WEIR_OK)
+		return status;
+	status = driver_enter(context, &guard);
+	if (status != WEIR_OK)
+		return status;
+	CUresult code = driver_peek()->cuMemGetInfo(free_bytes, total_bytes);
+	driver_leave(&guard);
+	return driver_status(code, "cuMemGetInfo(device %d)", device);
+}
+
+enum weir_status
+weir_memory_info(int device, size_t *free_bytes, size_t *total_bytes)
+{
+	size_t available;
+	size_t total;
+
+	enum weir_status status = device_resolve(device, &device);
+	if (status != WEIR_OK)
+		return status;
+	status = driver_memory(device, &available, &total);
+	if (status != WEIR_OK)
+		return status;
+	struct arena *arena = arena_peek(device);
+	if (arena != NULL) {
+		lock_enter(&arena->lock);
+		size_t active = arena->stats.active_bytes.all.current;
+		available +=
+		    arena->stats.reserved_bytes.all.current - active;
+		size_t room = arena->limit > active ? arena->limit - active : 0;
+		available = available < room ? available : room;
+		total = total < arena->limit ? total : arena->limit;
+		lock_leave(&arena->lock);
+	}
+	if (free_bytes != NULL)
+		*free_bytes = available;
+	if (total_bytes != NULL)
+		*total_bytes = total;
+	return WEIR_OK;
+}
+
+/* ---- Trimming and limits ----------------------------------------------- */
+
+static enum weir_status
+trim_one(int device, size_t keep, size_t *sum)
+{
+	struct arena *arena = arena_peek(device);
+	size_t freed = 0;
+
+	if (arena == NULL)
+		return WEIR_OK;
+	enum weir_status status = reclaim_trim(arena, keep, &freed);
+	*sum += freed;
+	return status;
+}
+
+enum weir_status
+weir_trim(int device, size_t keep_bytes, size_t *freed_bytes)
+{
+	const struct driver *driver;
+	size_t sum = 0;
+	enum weir_status status = driver_get(&driver);
+	if (status != WEIR_OK)
+		return status;
+	if (device == WEIR_DEVICE_ALL) {
+		for (int i = 0; i < driver->device_count; i++) {
+			enum weir_status one = trim_one(i, keep_bytes, &sum);
+			status = status == WEIR_OK ? one : status;
+		}
+	} else {
+		status = device_resolve(device, &device);
+		if (status == WEIR_OK)
+			status = trim_one(device, keep_bytes, &sum);
+	}
+	if (status == WEIR_OK && freed_bytes != NULL)
+		*freed_bytes = sum;
+	return status;
+}
+
+/* The arena of a device that a limit is for; made if need be, so that a limit
+ * can be set before the first allocation. */
+static enum weir_status
+limit_arena(int device, struct arena **out)
+{
+	enum weir_status status = device_resolve(device, &device);
+	if (status != WEIR_OK)
+		return status;
+	return arena_get(device, out);
+}
+
+enum weir_status
+weir_limit_set(int device, size_t bytes)
+{
+	struct arena *arena;
+	enum weir_status status = limit_arena(device, &arena);
+	if (status != WEIR_OK)
+		return status;
+	lock_enter(&arena->lock);
+	arena->limit = bytes;
+	lock_leave(&arena->lock);
+	return WEIR_OK;
+}
+
+enum weir_status
+weir_limit_get(int device, size_t *bytes)
+{
+	struct arena *arena;
+
+	if (bytes == NULL)
+		return status_set(WEIR_EINVAL,
+		                  "weir_limit_get: bytes is NULL");
+	enum weir_status status = limit_arena(device, &arena);
+	if (status != WEIR_OK)
+		return status;
+	lock_enter(&arena->lock);
+	*bytes = arena->limit;
+	lock_leave(&arena->lock);
+	return WEIR_OK;
+}
+
+enum weir_status
+weir_fraction_set(int device, double fraction)
+{
+	struct arena *arena;
+
+	if (!(fraction >= 0 && fraction <= 1))
+		return status_set(WEIR_EINVAL,
+		                  "invalid fraction:%g. Please set within "
+		                  "[0, 1].",
+		                  fraction);
+	enum weir_status status = limit_arena(device, &arena);
+	if (status != WEIR_OK)
+		return status;
+	if (fraction == 1)
+		return weir_limit_set(arena->device, SIZE_MAX);
+	return weir_limit_set(
+	    arena->device, (size_t)(fraction * (double)arena->total_bytes));
+}
+
+enum weir_status
+weir_fraction_get(int device, double *fraction)
+{
+	struct arena *arena;
+	size_t limit;
+
+	if (fraction == NULL)
+		return status_set(WEIR_EINVAL,
+		                  "weir_fraction_get: fraction is NULL");
+	enum weir_status status = limit_arena(device, &arena);
+	if (status != WEIR_OK)
+		return status;
+	status = weir_limit_get(arena->device, &limit);
+	if (status != WEIR_OK)
+		return status;
+	*fraction = limit == SIZE_MAX
+	                ? 1.0
+	                : (double)limit / (double)arena->total_bytes;
+	return WEIR_OK;
+}
+
+enum weir_status
+weir_init(void)
+{
+	const struct options *options;
+	const struct driver *driver;
+	enum weir_status status = options_get(&options);
+	if (status != WEIR_OK)
+		return status;
+	return driver_get(&driver);
+}

@@ -1,0 +1,707 @@
+/*
+ * The option table, and the values.
+ *
+ * A text is parsed into a copy of the values in force; only when all of it is
+ * right is the copy published. Readers take no lock: they load a pointer to
+ * values that never change. What is replaced is kept, since a reader may still
+ * look at it; options change a handful of times in a process.
+ */
+#include "allocator/options.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "allocator/sizes.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "base/meta.h"
+#include "base/status.h"
+
+#define MIB ((size_t)1 << 20)
+
+/* A value in the text: [at, at + length), not terminated. */
+struct word {
+	const char *at;
+	size_t length;
+};
+
+/* One row of the table. */
+struct entry {
+	const char *key;
+	const char *type;
+	const char *fallback;
+	const char *range;
+	const char *help;
+	/* Set it from a word; false if the word is not in range. */
+	bool (*parse)(struct options *options, struct word word);
+	void (*print)(const struct options *options, char *text, size_t size);
+};
+
+/* ---- Words ------------------------------------------------------------- */
+
+static bool
+word_is(struct word word, const char *text)
+{
+	return strlen(text) == word.length &&
+	       strncmp(word.at, text, word.length) == 0;
+}
+
+/* The word as a terminated string; false if it is too long for a value. */
+static bool
+word_copy(struct word word, char *text, size_t size)
+{
+	if (word.length == 0 || word.length >= size)
+		return false;
+	memcpy(text, word.at, word.length);
+	text[word.length] = '\0';
+	return true;
+}
+
+static bool
+parse_bool(struct word word, bool *out)
+{
+	static const char *const yes[] = { "True", "true", "1", "on", "yes" };
+	static const char *const no[] = { "False", "false", "0", "off", "no" };
+
+	for (size_t i = 0; i < sizeof(yes) / sizeof(yes[0]); i++) {
+		if (word_is(word, yes[i]) || word_is(word, no[i])) {
+			*out = word_is(word, yes[i]);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* A whole number in decimal, nothing else. */
+static bool
+parse_count(struct word word, uint64_t *out)
+{
+	char text[32];
+	char *end;
+
+	if (!word_copy(word, text, sizeof(text)) ||
+	    strspn(text, "0123456789") != word.length)
+		return false;
+	errno = 0;
+	*out = strtoull(text, &end, 10);
+	return errno == 0;
+}
+
+static bool
+parse_number(struct word word, double *out)
+{
+	char text[64];
+	char *end;
+
+	if (!word_copy(word, text, sizeof(text)))
+		return false;
+	*out = strtod(text, &end);
+	return *end == '\0' && isfinite(*out);
+}
+
+/* Mebibytes into bytes, at least `least` bytes; huge means unlimited. */
+static bool
+parse_mib(struct word word, size_t least, size_t *out)
+{
+	uint64_t n;
+
+	if (!parse_count(word, &n))
+		return false;
+	size_t bytes = n > SIZE_MAX / MIB ? OPTION_UNLIMITED : n * MIB;
+	if (bytes < least)
+		return false;
+	*out = bytes;
+	return true;
+}
+
+static void
+print_mib(size_t bytes, char *text, size_t size)
+{
+	if (bytes == OPTION_UNLIMITED)
+		snprintf(text, size, "unlimited");
+	else
+		snprintf(text, size, "%zu", bytes / MIB);
+}
+
+/* ---- The options ------------------------------------------------------- */
+
+static bool
+set_expandable(struct options *o, struct word word)
+{
+	return parse_bool(word, &o->expandable_segments);
+}
+
+static void
+print_expandable(const struct options *o, char *text, size_t size)
+{
+	snprintf(text, size, "%s", o->expandable_segments ? "True" : "False");
+}
+
+static bool
+set_large_segment(struct options *o, struct word word)
+{
+	return parse_mib(word, 11 * MIB, &o->large_segment_size) &&
+	       o->large_segment_size < (size_t)1 << 40;
+}
+
+static void
+print_large_segment(const struct options *o, char *text, size_t size)
+{
+	print_mib(o->large_segment_size, text, size);
+}
+
+static bool
+set_max_split(struct options *o, struct word word)
+{
+	if (word_is(word, "unlimited")) {
+		o->max_split_size = OPTION_UNLIMITED;
+		return true;
+	}
+	return parse_mib(word, o->large_segment_size, &o->max_split_size);
+}
+
+static void
+print_max_split(const struct options *o, char *text, size_t size)
+{
+	print_mib(o->max_split_size, text, size);
+}
+
+static bool
+set_non_split(struct options *o, struct word word)
+{
+	return parse_mib(word, o->large_segment_size,
+	                 &o->max_non_split_rounding);
+}
+
+static void
+print_non_split(const struct options *o, char *text, size_t size)
+{
+	print_mib(o->max_non_split_rounding, text, size);
+}
+
+static bool
+set_gc(struct options *o, struct word word)
+{
+	double value;
+
+	if (!parse_number(word, &value) || value < 0 || value >= 1)
+		return false;
+	o->garbage_collection_threshold = value;
+	return true;
+}
+
+static void
+print_gc(const struct options *o, char *text, size_t size)
+{
+	snprintf(text, size, "%g", o->garbage_collection_threshold);
+}
+
+static bool
+set_fraction(struct options *o, struct word word)
+{
+	double value;
+
+	if (!parse_number(word, &value) || value < 0 || value > 1)
+		return false;
+	o->memory_fraction = value;
+	return true;
+}
+
+static void
+print_fraction(const struct options *o, char *text, size_t size)
+{
+	snprintf(text, size, "%g", o->memory_fraction);
+}
+
+static bool
+set_limit(struct options *o, struct word word)
+{
+	if (word_is(word, "unlimited")) {
+		o->memory_limit = OPTION_UNLIMITED;
+		return true;
+	}
+	return parse_mib(word, 0, &o->memory_limit);
+}
+
+static void
+print_limit(const struct options *o, char *text, size_t size)
+{
+	print_mib(o->memory_limit, text, size);
+}
+
+static bool
+set_growth(struct options *o, struct word word)
+{
+	return parse_mib(word, 0, &o->growth_max);
+}
+
+static void
+print_growth(const struct options *o, char *text, size_t size)
+{
+	print_mib(o->growth_max, text, size);
+}
+
+/* ---- Divisions of powers of two ---------------------------------------- */
+
+static bool
+is_power_of_two(uint64_t n)
+{
+	return n != 0 && (n & (n - 1)) == 0;
+}
+
+/* The class of a key in MiB. */
+static bool
+roundup_class(struct word word, size_t *out)
+{
+	uint64_t mib;
+
+	if (!parse_count(word, &mib) || !is_power_of_two(mib))
+		return false;
+	size_t log = (size_t)__builtin_ctzll(mib);
+	*out = log < ROUNDUP_CLASSES ? log : ROUNDUP_CLASSES - 1;
+	return true;
+}
+
+static bool
+roundup_value(struct word word, uint32_t *out)
+{
+	uint64_t n;
+
+	if (!parse_count(word, &n) || n > 1u << 20 ||
+	    (n != 0 && !is_power_of_two(n)))
+		return false;
+	*out = (uint32_t)n;
+	return true;
+}
+
+/* Take [at, end) up to `stop`, or all of it. */
+static struct word
+next_word(const char **at, const char *end, char stop)
+{
+	struct word word = { .at = *at };
+
+	while (*at < end && **at != stop)
+		(*at)++;
+	word.length = (size_t)(*at - word.at);
+	if (*at < end)
+		(*at)++;
+	return word;
+}
+
+/*
+ * [256:1,512:2,>:4]: each key is the lower bound of a class in MiB. What is
+ * below the first key has its value, what lies between two keys the lower
+ * one's, and > is for all above the last.
+ */
+static bool
+set_roundup_list(struct options *o, struct word word)
+{
+	const char *at = word.at + 1;
+	const char *end = word.at + word.length - 1;
+	uint32_t table[ROUNDUP_CLASSES];
+	size_t from = 0; /* classes below it are settled */
+
+	if (at == end)
+		return false;
+	while (at < end) {
+		struct word key = next_word(&at, end, ':');
+		struct word text = next_word(&at, end, ',');
+		size_t class = from;
+		uint32_t value;
+		if (!roundup_value(text, &value))
+			return false;
+		if (word_is(key, ">")) {
+			if (from == 0 || at < end)
+				return false;
+		} else if (!roundup_class(key, &class) ||
+		           (from > 0 && class < from)) {
+			return false;
+		}
+		for (size_t i = from; from > 0 && i < class; i++)
+			table[i] = table[from - 1];
+		for (size_t i = from == 0 ? 0 : class; i < ROUNDUP_CLASSES;
+		     i++)
+			table[i] = value;
+		from = class + 1;
+		if (from > ROUNDUP_CLASSES)
+			from = ROUNDUP_CLASSES;
+	}
+	memcpy(o->roundup, table, sizeof(table));
+	return true;
+}
+
+static bool
+set_roundup(struct options *o, struct word word)
+{
+	uint32_t value;
+
+	if (word.length >= 2 && word.at[0] == '[' &&
+	    word.at[word.length - 1] == ']')
+		return set_roundup_list(o, word);
+	if (!roundup_value(word, &value))
+		return false;
+	for (size_t i = 0; i < ROUNDUP_CLASSES; i++)
+		o->roundup[i] = value;
+	return true;
+}
+
+static void
+print_roundup(const struct options *o, char *text, size_t size)
+{
+	size_t used = 0;
+	bool same = true;
+
+	for (size_t i = 1; i < ROUNDUP_CLASSES; i++)
+		same = same && o->roundup[i] == o->roundup[0];
+	if (same) {
+		snprintf(text, size, "%u", o->roundup[0]);
+		return;
+	}
+	/* Keys at which the value changes. */
+	for (size_t i = 0; i < ROUNDUP_CLASSES && used < size; i++) {
+		if (i > 0 && o->roundup[i] == o->roundup[i - 1])
+			continue;
+		used += (size_t)snprintf(text + used, size - used, "%s%zu:%u",
+		                         i == 0 ? "[" : ",", (size_t)1 << i,
+		                         o->roundup[i]);
+	}
+	if (used < size)
+		snprintf(text + used, size - used, "]");
+}
+
+/* ---- The table --------------------------------------------------------- */
+
+static const struct entry entries[] = {
+	{ "expandable_segments", "bool", "True", "True or False",
+	  "Grow each stream's pool in one reserved range of addresses, mapped "
+	  "as it is needed.",
+	  set_expandable, print_expandable },
+	{ "large_segment_size_mb", "MiB", "20", "11 or more",
+	  "Driver segments for requests from 1 to 10 MiB, where segments are "
+	  "not expandable. Give it before the options it bounds.",
+	  set_large_segment, print_large_segment },
+	{ "max_split_size_mb", "MiB", "unlimited",
+	  "large_segment_size_mb or more, or unlimited",
+	  "Blocks of driver segments from this size on are not cut.",
+	  set_max_split, print_max_split },
+	{ "max_non_split_rounding_mb", "MiB", "20",
+	  "large_segment_size_mb or more",
+	  "How much larger than the request a block that is not cut may be.",
+	  set_non_split, print_non_split },
+	{ "garbage_collection_threshold", "fraction", "0",
+	  "0 (off) or more, below 1",
+	  "Above this share of the limit, or of the device, memory unused for "
+	  "longer than the average goes back to the driver before more is "
+	  "taken.",
+	  set_gc, print_gc },
+	{ "roundup_power2_divisions", "divisions", "0",
+	  "0, a power of two, or a list [MiB:divisions,...,>:divisions]",
+	  "Round requests up to one of so many steps between powers of two.",
+	  set_roundup, print_roundup },
+	{ "per_process_memory_fraction", "fraction", "1", "0 to 1",
+	  "The limit of a device as a fraction of its memory; taken at its "
+	  "first use.",
+	  set_fraction, print_fraction },
+	{ "memory_limit_mb", "MiB", "unlimited", "0 or more, or unlimited",
+	  "The limit of each device; taken at its first use.", set_limit,
+	  print_limit },
+	{ "growth_mb", "MiB", "32", "0 or more",
+	  "How much an expandable segment is mapped ahead at most.", set_growth,
+	  print_growth },
+};
+
+enum { ENTRIES = sizeof(entries) / sizeof(entries[0]) };
+
+/* Options of PyTorch's that are about what weir does not have, or does
+ * always; in its variable they are no mistake. */
+static const char *const foreign_keys[] = {
+	"backend",
+	"release_lock_on_cudamalloc",
+	"release_lock_on_hipmalloc",
+	"pinned_use_cuda_host_register",
+	"pinned_use_hip_host_register",
+	"pinned_num_register_threads",
+	"pinned_use_background_threads",
+	"pinned_reserve_segment_size_mb",
+	"pinned_free_catch_all",
+	"pinned_max_round_threshold_mb",
+	"pinned_max_cached_size_mb",
+	"graph_capture_record_stream_reuse",
+	"throw_on_cudamalloc_oom",
+	"expandable_segments_reserve",
+	"expandable_segments_reserve_by_class",
+};
+
+/* ---- Parsing a text ---------------------------------------------------- */
+
+/* The word at *at that ends at `stop` or the text's end, spaces around it
+ * dropped; brackets hide what is in them. */
+static struct word
+take_word(const char **at, const char *stops)
+{
+	struct word word;
+	int depth = 0;
+
+	while (**at == ' ' || **at == '\t')
+		(*at)++;
+	word.at = *at;
+	while (**at != '\0' && (depth > 0 || strchr(stops, **at) == NULL)) {
+		depth += (**at == '[') - (**at == ']');
+		(*at)++;
+	}
+	word.length = (size_t)(*at - word.at);
+	while (word.length > 0 && (word.at[word.length - 1] == ' ' ||
+	                           word.at[word.length - 1] == '\t'))
+		word.length--;
+	return word;
+}
+
+static const struct entry *
+find_entry(struct word key)
+{
+	for (size_t i = 0; i < ENTRIES; i++)
+		if (word_is(key, entries[i].key))
+			return &entries[i];
+	return NULL;
+}
+
+static bool
+is_foreign(struct word key)
+{
+	size_t n = sizeof(foreign_keys) / sizeof(foreign_keys[0]);
+
+	for (size_t i = 0; i < n; i++)
+		if (word_is(key, foreign_keys[i]))
+			return true;
+	return false;
+}
+
+/* Where a text came from, for its errors. */
+struct origin {
+	const char *name; /* "WEIR_CONF", "weir_options_set" */
+	enum weir_option_source source;
+	bool pytorch; /* foreign keys are understood */
+};
+
+static enum weir_status
+apply(struct options *options, const struct origin *origin, struct word key,
+      struct word value)
+{
+	const struct entry *entry = find_entry(key);
+
+	if (entry == NULL && origin->pytorch && is_foreign(key)) {
+		log_write(LOG_INFO, "%s: %.*s means nothing to weir",
+		          origin->name, (int)key.length, key.at);
+		return WEIR_OK;
+	}
+	if (entry == NULL)
+		return status_set(WEIR_EINVAL, "%s: unknown option '%.*s'",
+		                  origin->name, (int)key.length, key.at);
+	if (!entry->parse(options, value))
+		return status_set(WEIR_EINVAL,
+		                  "%s: option %s: '%.*s' is not %s",
+		                  origin->name, entry->key, (int)value.length,
+		                  value.at, entry->range);
+	options->sources[entry - entries] = origin->source;
+	return WEIR_OK;
+}
+
+static enum weir_status
+parse(struct options *options, const struct origin *origin, const char *at)
+{
+	while (*at != '\0') {
+		struct word key = take_word(&at, ":,");
+		struct word value = { .at = "", .length = 0 };
+		if (*at == ':') {
+			at++;
+			value = take_word(&at, ",");
+		}
+		if (*at == ',')
+			at++;
+		if (key.length == 0 && value.length == 0)
+			continue; /* an empty item, as after a last comma */
+		enum weir_status status = apply(options, origin, key, value);
+		if (status != WEIR_OK)
+			return status;
+	}
+	return WEIR_OK;
+}
+
+/* ---- Values in force --------------------------------------------------- */
+
+static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_OPTIONS);
+static _Atomic(const struct options *) current; /* written under lock */
+
+static struct options *
+options_copy(const struct options *from)
+{
+	struct options *copy = meta_zalloc(sizeof(*copy));
+	enum weir_option_source *sources =
+	    meta_zalloc(ENTRIES * sizeof(*sources));
+
+	if (copy == NULL || sources == NULL) {
+		meta_free(copy, sizeof(*copy));
+		meta_free(sources, ENTRIES * sizeof(*sources));
+		return NULL;
+	}
+	if (from != NULL) {
+		*copy = *from;
+		memcpy(sources, from->sources, ENTRIES * sizeof(*sources));
+	}
+	copy->sources = sources;
+	return copy;
+}
+
+static void
+options_delete(struct options *options)
+{
+	meta_free(options->sources, ENTRIES * sizeof(*options->sources));
+	meta_free(options, sizeof(*options));
+}
+
+static enum weir_status
+no_memory(void)
+{
+	return status_set(WEIR_EHOSTMEM, "no host memory for options");
+}
+
+static enum weir_status
+parse_defaults(struct options *options)
+{
+	const struct origin origin = { .name = "defaults" };
+
+	for (size_t i = 0; i < ENTRIES; i++) {
+		struct word key = { entries[i].key, strlen(entries[i].key) };
+		struct word value = { entries[i].fallback,
+			              strlen(entries[i].fallback) };
+		enum weir_status status =
+		    apply(options, &origin, key, value);
+		if (status != WEIR_OK)
+			return status;
+	}
+	return WEIR_OK;
+}
+
+/* WEIR_CONF speaks last, so that it can correct what PyTorch's variables say;
+ * of those the first that is set counts, as in PyTorch. */
+static enum weir_status
+parse_environment(struct options *options)
+{
+	static const char *const theirs[] = { "PYTORCH_CUDA_ALLOC_CONF",
+		                              "PYTORCH_ALLOC_CONF" };
+	const char *ours = getenv("WEIR_CONF");
+
+	for (size_t i = 0; i < 2; i++) {
+		const char *text = getenv(theirs[i]);
+		if (text == NULL)
+			continue;
+		struct origin origin = { theirs[i], WEIR_OPTION_ENVIRONMENT,
+			                 true };
+		enum weir_status status = parse(options, &origin, text);
+		if (status != WEIR_OK)
+			return status;
+		break;
+	}
+	if (ours == NULL)
+		return WEIR_OK;
+	struct origin origin = { "WEIR_CONF", WEIR_OPTION_ENVIRONMENT, false };
+	return parse(options, &origin, ours);
+}
+
+static enum weir_status
+load(const struct options **out) HOLDS(lock)
+{
+	struct options *options = options_copy(NULL);
+	if (options == NULL)
+		return no_memory();
+	enum weir_status status = parse_defaults(options);
+	if (status == WEIR_OK)
+		status = parse_environment(options);
+	if (status != WEIR_OK) {
+		options_delete(options);
+		return status;
+	}
+	atomic_store_explicit(&current, options, memory_order_release);
+	*out = options;
+	return WEIR_OK;
+}
+
+enum weir_status
+options_get(const struct options **out)
+{
+	enum weir_status status = WEIR_OK;
+	const struct options *options =
+	    atomic_load_explicit(&current, memory_order_acquire);
+
+	if (options == NULL) {
+		lock_enter(&lock);
+		options = atomic_load(&current);
+		if (options == NULL)
+			status = load(&options);
+		lock_leave(&lock);
+	}
+	if (status == WEIR_OK)
+		*out = options;
+	return status;
+}
+
+enum weir_status
+weir_options_set(const char *conf)
+{
+	const struct origin origin = { "weir_options_set", WEIR_OPTION_CALL,
+		                       false };
+	const struct options *before;
+
+	if (conf == NULL)
+		return status_set(WEIR_EINVAL,
+		                  "weir_options_set: conf is NULL");
+	enum weir_status status = options_get(&before);
+	if (status != WEIR_OK)
+		return status;
+	lock_enter(&lock);
+	before = atomic_load(&current);
+	struct options *options = options_copy(before);
+	if (options == NULL) {
+		lock_leave(&lock);
+		return no_memory();
+	}
+	status = parse(options, &origin, conf);
+	if (status == WEIR_OK) {
+		options->previous = (struct options *)before;
+		atomic_store_explicit(&current, options,
+		                      memory_order_release);
+	}
+	lock_leave(&lock);
+	if (status != WEIR_OK)
+		options_delete(options);
+	return status;
+}
+
+enum weir_status
+weir_option_at(size_t i, struct weir_option *out)
+{
+	const struct options *options;
+
+	if (out == NULL || i >= ENTRIES)
+		return status_set(WEIR_EINVAL,
+		                  "weir_option_at: %s",
+		                  out == NULL ? "out is NULL"
+		                              : "there is no such option");
+	enum weir_status status = options_get(&options);
+	if (status != WEIR_OK)
+		return status;
+	*out = (struct weir_option){
+		.key = entries[i].key,
+		.type = entries[i].type,
+		.fallback = entries[i].fallback,
+		.range = entries[i].range,
+		.help = entries[i].help,
+		.source = options->sources[i],
+	};
+	entries[i].print(options, out->value, sizeof(out->value));
+	return WEIR_OK;
+}

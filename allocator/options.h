@@ -1,0 +1,39 @@
+/*
+ * The options, in one table that drives the environment, the calls, `weir
+ * options` and the manual.
+ */
+#ifndef ALLOCATOR_OPTIONS_H
+#define ALLOCATOR_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <weir/weir.h>
+
+enum { ROUNDUP_CLASSES = 16 };
+
+/* The values in force. Immutable once published; a change publishes another. */
+struct options {
+	bool expandable_segments;
+	size_t max_split_size;             /* bytes; SIZE_MAX: no bound */
+	size_t max_non_split_rounding;     /* bytes */
+	size_t large_segment_size;         /* bytes */
+	double garbage_collection_threshold; /* 0: off */
+	double memory_fraction;            /* of each device; 1: no limit */
+	size_t memory_limit;               /* bytes a device; SIZE_MAX: none */
+	uint32_t roundup[ROUNDUP_CLASSES]; /* divisions; 0: none */
+	size_t growth_max;                 /* bytes mapped ahead at most */
+
+	enum weir_option_source *sources; /* one an option */
+	struct options *previous;         /* kept: readers may still look */
+};
+
+/* The values in force; reads the environment at the first call. WEIR_EINVAL,
+ * each time, if that holds a mistake; WEIR_EHOSTMEM. */
+enum weir_status options_get(const struct options **out);
+
+/* The "16,777,216 TiB is unlimited" of a size option. */
+#define OPTION_UNLIMITED SIZE_MAX
+
+#endif

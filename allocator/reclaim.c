@@ -1,0 +1,516 @@
+/*
+ * Getting memory that is not simply there.
+ *
+ * Note [Reclaim ladder]
+ *
+ * A request that its own pool cannot serve tries, in this order, and searches
+ * again after every step that changed something:
+ *
+ *   1. memory of no stream, which is complete everywhere
+ *   2. pending blocks whose uses have ended meanwhile
+ *   3. new memory from the driver, within the limit; before it, what the
+ *      collector finds old (garbage_collection_threshold)
+ *   4. memory that other pools hold free and no work uses any more goes back
+ *      to the driver, the longest unused first, as much as is missing
+ *   5. waiting for pending blocks, the oldest first, one at a time
+ *   6. waiting for one stream at a time whose free memory is then as in 4
+ *
+ * Only 5 and 6 wait, with no lock held, and for no more than is needed. When
+ * all of it is exhausted the request fails.
+ *
+ * Note [What has passed]
+ *
+ * Freeing counts: arena->seq is the number of the latest free. A free block
+ * remembers the latest free in it. Once all work queued on a stream before
+ * free n is done, pools->passed_seq is n, and blocks freed until then may be
+ * unmapped. Memory of no stream has always passed.
+ *
+ * Note [A stream ends]
+ *
+ * At its end an event is recorded behind all the stream's work. When that has
+ * passed its free memory and addresses go to the pools of no stream, and so
+ * does each of its live blocks when it is freed.
+ */
+#include "allocator/arena.h"
+
+#include "base/meta.h"
+#include "base/status.h"
+#include "streams/event.h"
+
+/* How many late marks of a stream a search for memory looks past. */
+enum { SKIPS = 64 };
+
+/* ---- Becoming free ----------------------------------------------------- */
+
+void
+reclaim_put(struct block *block)
+{
+	struct arena *arena = block->arena;
+	struct pools *owner = block->pool->owner;
+
+	block_move(block, block_home(block));
+	block->freed_seq = ++arena->seq;
+	block_put(block, BLOCK_FREE);
+	pools_drop_if_done(arena, owner);
+}
+
+static void
+count_inactive(struct block *block)
+{
+	struct pool *pool = block->pool;
+
+	stats_change(pool, STAT3_active, -1);
+	stats_change(pool, STAT3_active_bytes, -(int64_t)block->size);
+	stats_change(pool, STAT3_requested_bytes, -(int64_t)block->requested);
+}
+
+/* All blocks of a tree go to the pools of no stream. */
+static void
+give_to_any(struct tree *tree, struct pool *any, enum block_state state)
+{
+	struct tree_node *node;
+
+	while ((node = tree_first(tree)) != NULL) {
+		struct block *block = block_of_node(node);
+		block_take(block);
+		block_move(block, any);
+		block_put(block, state);
+	}
+}
+
+/* All work of a stream that has ended is done. */
+static void
+pass(struct pools *pools)
+{
+	struct arena *arena = pools->arena;
+
+	pools->passed = true;
+	arena->ending--;
+	if (pools->end_event != NULL)
+		event_give(pools->stream->context, pools->end_event);
+	pools->end_event = NULL;
+	for (int kind = 0; kind < POOL_KINDS; kind++) {
+		struct pool *pool = &pools->pool[kind];
+		struct pool *any = &arena->any_pools->pool[kind];
+		give_to_any(&pool->free, any, BLOCK_FREE);
+		give_to_any(&pool->unmapped, any, BLOCK_UNMAPPED);
+	}
+	pools_drop_if_done(arena, pools);
+}
+
+/* Record the end of a stream; on the context where the stream is gone. */
+static void
+mark_end(struct pools *pools, struct stream *stream)
+{
+	struct driver_guard guard;
+	CUevent event;
+
+	status_mute();
+	if (driver_enter(stream->context, &guard) == WEIR_OK) {
+		if (event_take(stream->context, &event) == WEIR_OK) {
+			if (stream_record(stream, event) == WEIR_OK)
+				pools->end_event = event;
+			else
+				event_give(stream->context, event);
+		}
+		driver_leave(&guard);
+	}
+	status_unmute();
+}
+
+void
+reclaim_end_later(struct pools *pools)
+{
+	if (pools->ended)
+		return;
+	pools->ended = true;
+	pools->arena->ending++;
+}
+
+void
+reclaim_end(struct pools *pools)
+{
+	if (pools->ended)
+		return;
+	reclaim_end_later(pools);
+	mark_end(pools, pools->stream);
+}
+
+static bool
+end_has_passed(struct pools *pools)
+{
+	struct driver_guard guard;
+	CUresult code;
+
+	if (pools->end_event == NULL)
+		mark_end(pools, pools->arena->any);
+	if (pools->end_event == NULL ||
+	    driver_enter(pools->stream->context, &guard) != WEIR_OK)
+		return false;
+	code = driver_peek()->cuEventQuery(pools->end_event);
+	driver_leave(&guard);
+	return code == CUDA_SUCCESS;
+}
+
+static bool
+poll_ended(struct arena *arena)
+{
+	bool any = false;
+	struct list *next;
+
+	if (arena->ending == 0)
+		return false;
+	for (struct list *l = arena->pools.next; l != &arena->pools;
+	     l = next) {
+		struct pools *pools = CONTAINER_OF(l, struct pools, link);
+		next = l->next;
+		if (pools->ended && !pools->passed && end_has_passed(pools)) {
+			pass(pools);
+			any = true;
+		}
+	}
+	return any;
+}
+
+bool
+reclaim_poll(struct arena *arena, unsigned skips)
+{
+	struct list done;
+	bool any = poll_ended(arena);
+
+	list_init(&done);
+	waiting_poll(&arena->waiting, skips, &done);
+	while (!list_empty(&done)) {
+		struct block *block = block_of_pending(done.next);
+		list_remove(&block->pending.link);
+		count_inactive(block);
+		reclaim_put(block);
+		any = true;
+	}
+	return any;
+}
+
+/* ---- What can go back to the driver ------------------------------------ */
+
+/* Is the stream idle right now? False if it cannot be asked. */
+static bool
+stream_idle(struct pools *pools)
+{
+	struct stream *stream = pools->stream;
+	struct driver_guard guard;
+	bool idle = false;
+
+	if (pools->ended || stream->handle == WEIR_STREAM_ANY ||
+	    stream->thread != 0)
+		return false;
+	if (driver_enter(stream->context, &guard) != WEIR_OK)
+		return false;
+	if (!stream_capturing(stream))
+		idle = driver_peek()->cuStreamQuery(stream->handle) ==
+		       CUDA_SUCCESS;
+	driver_leave(&guard);
+	return idle;
+}
+
+/* Bring passed_seq up to date where that takes no wait. */
+static void
+refresh_passed(struct arena *arena)
+{
+	status_mute();
+	for (struct list *l = arena->pools.next; l != &arena->pools;
+	     l = l->next) {
+		struct pools *pools = CONTAINER_OF(l, struct pools, link);
+		if (pools->passed_seq < arena->seq && stream_idle(pools))
+			pools->passed_seq = arena->seq;
+	}
+	status_unmute();
+}
+
+/* What is looked for among free blocks. */
+struct search {
+	uint64_t latest; /* freed no later than this */
+	bool passed;     /* and all its work is done */
+	/* Found. */
+	struct block *oldest;
+	size_t bytes; /* that could be given back, of all */
+	size_t count;
+	uint64_t seqs; /* sum of freed_seq */
+};
+
+static void
+search_pool(struct pool *pool, struct search *search)
+{
+	uint64_t passed_seq = pool->owner->passed_seq;
+
+	for (struct tree_node *n = tree_first(&pool->free); n != NULL;
+	     n = tree_next(n)) {
+		struct block *block = block_of_node(n);
+		if (block->freed_seq > search->latest ||
+		    (block->freed_seq <= passed_seq) != search->passed)
+			continue;
+		size_t bytes = segment_releasable(block);
+		if (bytes == 0)
+			continue;
+		search->bytes += bytes;
+		search->count++;
+		search->seqs += block->freed_seq;
+		if (search->oldest == NULL ||
+		    block->freed_seq < search->oldest->freed_seq)
+			search->oldest = block;
+	}
+}
+
+static void
+search_pools(struct pools *pools, struct search *search)
+{
+	for (int kind = 0; kind < POOL_KINDS; kind++)
+		search_pool(&pools->pool[kind], search);
+}
+
+/*
+ * Give back at least `want` bytes, of what was freed no later than `latest`
+ * and has passed, the longest unused first. Returns the bytes given back.
+ */
+static size_t
+shed(struct arena *arena, size_t want, uint64_t latest)
+{
+	size_t freed = 0;
+
+	while (freed < want) {
+		struct search search = { .latest = latest, .passed = true };
+		for (struct list *l = arena->pools.next; l != &arena->pools;
+		     l = l->next)
+			search_pools(CONTAINER_OF(l, struct pools, link),
+			             &search);
+		if (search.oldest == NULL)
+			break;
+		size_t bytes = segment_release(search.oldest, want - freed);
+		if (bytes == 0) /* refused: not again in this search */
+			search.oldest->freed_seq = ++arena->seq;
+		freed += bytes;
+	}
+	return freed;
+}
+
+/* Give back what has been unused for longer than the average, until what is
+ * held is within the threshold. */
+static void
+collect(struct arena *arena, const struct options *options)
+{
+	size_t limit = arena->limit < arena->total_bytes ? arena->limit
+	                                                 : arena->total_bytes;
+	double threshold = options->garbage_collection_threshold;
+	size_t bound = (size_t)(threshold * (double)limit);
+	size_t held = arena->stats.reserved_bytes.all.current;
+	struct search search = { .latest = arena->seq, .passed = true };
+
+	if (threshold <= 0 || held <= bound)
+		return;
+	refresh_passed(arena);
+	for (struct list *l = arena->pools.next; l != &arena->pools;
+	     l = l->next)
+		search_pools(CONTAINER_OF(l, struct pools, link), &search);
+	if (search.count == 0)
+		return;
+	arena->stats.num_gc++;
+	shed(arena, held - bound, search.seqs / search.count);
+}
+
+/* ---- Waiting ----------------------------------------------------------- */
+
+/* Wait for the oldest pending block that can be waited for. */
+static bool
+wait_pending(struct arena *arena)
+{
+	struct use *use = NULL;
+
+	for (struct list *l = arena->waiting.pending.next;
+	     l != &arena->waiting.pending && use == NULL; l = l->next)
+		use = use_hold(&block_of_pending(l)->pending);
+	if (use == NULL)
+		return false;
+	arena->stats.num_host_waits++;
+	lock_leave(&arena->lock);
+	enum weir_status status = use_wait(use);
+	lock_enter(&arena->lock);
+	use_release(use);
+	reclaim_poll(arena, SKIPS);
+	return status == WEIR_OK;
+}
+
+/* The pools with most memory that waiting for their stream would let go. */
+static struct pools *
+most_unpassed(struct arena *arena)
+{
+	struct pools *most = NULL;
+	size_t most_bytes = 0;
+
+	for (struct list *l = arena->pools.next; l != &arena->pools;
+	     l = l->next) {
+		struct pools *pools = CONTAINER_OF(l, struct pools, link);
+		struct search search = { .latest = arena->seq };
+		if (pools->tried == arena->tries)
+			continue;
+		search_pools(pools, &search);
+		if (search.bytes > most_bytes) {
+			most = pools;
+			most_bytes = search.bytes;
+		}
+	}
+	return most;
+}
+
+static bool
+wait_stream(struct arena *arena)
+{
+	struct pools *pools = most_unpassed(arena);
+	if (pools == NULL)
+		return false;
+	/* A stream that is gone cannot be named: wait for the context. */
+	struct stream *stream = pools->ended ? arena->any : pools->stream;
+	uint64_t seq = arena->seq;
+
+	pools->tried = arena->tries;
+	pools->pins++;
+	arena->stats.num_host_waits++;
+	lock_leave(&arena->lock);
+	enum weir_status status = stream_wait_host(stream);
+	lock_enter(&arena->lock);
+	pools->pins--;
+	if (status == WEIR_OK && pools->passed_seq < seq)
+		pools->passed_seq = seq;
+	poll_ended(arena);
+	pools_drop_if_done(arena, pools);
+	return true;
+}
+
+/* ---- The ladder -------------------------------------------------------- */
+
+static enum weir_status
+search_free(struct pools *pools, const struct options *options,
+            size_t rounded, struct block **out)
+{
+	enum pool_kind kind = size_kind(rounded);
+	struct pools *any = pools->arena->any_pools;
+	enum weir_status status =
+	    pool_take(&pools->pool[kind], options, rounded, out);
+	if (status != WEIR_OK || *out != NULL || pools == any)
+		return status;
+	status = pool_take(&any->pool[kind], options, rounded, out);
+	if (status == WEIR_OK && *out != NULL)
+		block_move(*out, &pools->pool[kind]);
+	return status;
+}
+
+/* A shortage is not told yet: the ladder may still make it good. */
+static enum weir_status
+grow_and_search(struct pools *pools, const struct options *options,
+                size_t rounded, size_t *need, struct block **out)
+{
+	struct pool *pool = &pools->pool[size_kind(rounded)];
+
+	status_mute();
+	enum weir_status status = segment_grow(pool, options, rounded, need);
+	if (status != WEIR_OK && status != WEIR_ENOMEM)
+		return status_unmute_and_tell();
+	status_unmute();
+	if (status != WEIR_OK)
+		return status;
+	return search_free(pools, options, rounded, out);
+}
+
+/* Steps 4 to 6. */
+static enum weir_status
+take_hard(struct pools *pools, const struct options *options, size_t rounded,
+          size_t need, struct block **out)
+{
+	struct arena *arena = pools->arena;
+	enum weir_status status = WEIR_ENOMEM;
+	bool waited = false;
+
+	arena->tries++;
+	refresh_passed(arena);
+	while (status == WEIR_ENOMEM) {
+		if (shed(arena, need, arena->seq) > 0) {
+			status = grow_and_search(pools, options, rounded,
+			                         &need, out);
+			if (*out != NULL)
+				return WEIR_OK;
+			continue;
+		}
+		if (!waited)
+			arena->stats.num_alloc_retries++,
+			    pools->stats.num_alloc_retries++;
+		waited = true;
+		if (wait_pending(arena)) {
+			status = search_free(pools, options, rounded, out);
+			if (status != WEIR_OK || *out != NULL)
+				return status;
+			status = WEIR_ENOMEM;
+		} else if (!wait_stream(arena)) {
+			break;
+		}
+	}
+	return status;
+}
+
+enum weir_status
+reclaim_take(struct pools *pools, const struct options *options,
+             size_t rounded, struct block **out)
+{
+	struct arena *arena = pools->arena;
+	size_t need = rounded;
+	enum weir_status status = search_free(pools, options, rounded, out);
+	if (status != WEIR_OK || *out != NULL)
+		return status;
+	if (reclaim_poll(arena, SKIPS)) {
+		status = search_free(pools, options, rounded, out);
+		if (status != WEIR_OK || *out != NULL)
+			return status;
+	}
+	collect(arena, options);
+	status = grow_and_search(pools, options, rounded, &need, out);
+	if (status != WEIR_ENOMEM)
+		return status;
+	if (rounded > arena->total_bytes || rounded > arena->limit)
+		return status;
+	return take_hard(pools, options, rounded, need, out);
+}
+
+/* ---- Trim -------------------------------------------------------------- */
+
+static size_t
+unused_bytes(const struct arena *arena)
+{
+	return arena->stats.reserved_bytes.all.current -
+	       arena->stats.active_bytes.all.current;
+}
+
+enum weir_status
+reclaim_trim(struct arena *arena, size_t keep, size_t *freed)
+{
+	size_t sum = 0;
+
+	lock_enter(&arena->lock);
+	uint64_t latest = arena->seq;
+	size_t pending = arena->waiting.count;
+	arena->tries++;
+	if (pending > 0)
+		arena->stats.num_sync_all_streams++;
+	reclaim_poll(arena, SKIPS);
+	for (size_t n = 0; n < pending && arena->waiting.count > 0; n++)
+		if (!wait_pending(arena))
+			break;
+	if (latest < arena->seq)
+		latest = arena->seq;
+	refresh_passed(arena);
+	while (unused_bytes(arena) > keep) {
+		size_t bytes = shed(arena, unused_bytes(arena) - keep, latest);
+		sum += bytes;
+		if (bytes == 0 && !wait_stream(arena))
+			break;
+	}
+	lock_leave(&arena->lock);
+	*freed = sum;
+	return WEIR_OK;
+}

@@ -1,0 +1,54 @@
+/*
+ * What a request is rounded to, and what is asked of the driver for it.
+ *
+ * Everything is a multiple of WEIR_GRANULE. A size class of at most 1 MiB is
+ * small. Driver segments are 2 MiB for small blocks, `large_segment_size` (20
+ * MiB) for those below 10 MiB, and the size itself in steps of 2 MiB above.
+ */
+#ifndef ALLOCATOR_SIZES_H
+#define ALLOCATOR_SIZES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "allocator/options.h"
+
+enum pool_kind { POOL_SMALL, POOL_LARGE, POOL_KINDS };
+
+enum {
+	SMALL_MAX = 1 << 20,      /* the largest small size class */
+	SMALL_SEGMENT = 2 << 20,  /* what small blocks are cut from */
+	LARGE_EXACT = 10 << 20,   /* from here segments are made to measure */
+	SEGMENT_STEP = 2 << 20,
+};
+
+/* n up to a multiple of `step`, a power of two. */
+static inline size_t
+round_up(size_t n, size_t step)
+{
+	return (n + step - 1) & ~(step - 1);
+}
+
+static inline size_t
+round_down(size_t n, size_t step)
+{
+	return n & ~(step - 1);
+}
+
+/* The size class of a request of 1 <= n <= WEIR_SIZE_MAX bytes. */
+size_t size_class(const struct options *options, size_t n);
+
+enum pool_kind size_kind(size_t rounded);
+
+/* Bytes of the driver segment made for a size class. */
+size_t size_segment(const struct options *options, size_t rounded);
+
+/* Is a block of `block` bytes to be cut when `rounded` are wanted? */
+bool size_splits(const struct options *options, enum pool_kind kind,
+                 bool expandable, size_t block, size_t rounded);
+
+/* May a driver-segment block of `block` bytes serve `rounded` at all? Keeps
+ * oversize blocks (max_split_size) for oversize requests. */
+bool size_serves(const struct options *options, size_t block, size_t rounded);
+
+#endif

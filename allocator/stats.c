@@ -1,0 +1,280 @@
+/*
+ * Statistics: a device's, and each stream's part. Kept under the arena's lock
+ * as things happen; a peak is exact.
+ */
+#include <stddef.h>
+#include <string.h>
+
+#include "allocator/arena.h"
+#include "base/meta.h"
+#include "base/status.h"
+
+/* Where each struct weir_stat3 lies. */
+static const size_t stat3_offsets[STAT3S] = {
+#define STAT3_OFFSET(name) offsetof(struct weir_stats, name),
+	WEIR_STAT3S(STAT3_OFFSET)
+#undef STAT3_OFFSET
+};
+
+static struct weir_stat3 *
+stat3_at(struct weir_stats *stats, enum stat3 which)
+{
+	return (struct weir_stat3 *)(void *)((char *)stats +
+	                                     stat3_offsets[which]);
+}
+
+void
+stats_add(struct weir_stat *stat, uint64_t n)
+{
+	stat->current += n;
+	stat->allocated += n;
+	if (stat->current > stat->peak)
+		stat->peak = stat->current;
+}
+
+void
+stats_sub(struct weir_stat *stat, uint64_t n)
+{
+	stat->current -= n;
+	stat->freed += n;
+}
+
+static void
+change(struct weir_stat *stat, int64_t delta)
+{
+	if (delta >= 0)
+		stats_add(stat, (uint64_t)delta);
+	else
+		stats_sub(stat, (uint64_t)-delta);
+}
+
+static void
+change3(struct weir_stat3 *stat, enum pool_kind kind, int64_t delta)
+{
+	change(&stat->all, delta);
+	change(kind == POOL_SMALL ? &stat->small_pool : &stat->large_pool,
+	       delta);
+}
+
+void
+stats_change_stream(struct pool *pool, enum stat3 which, int64_t delta)
+{
+	change3(stat3_at(&pool->owner->stats, which), pool->kind, delta);
+}
+
+void
+stats_change(struct pool *pool, enum stat3 which, int64_t delta)
+{
+	change3(stat3_at(&pool->owner->arena->stats, which), pool->kind,
+	        delta);
+	stats_change_stream(pool, which, delta);
+}
+
+bool
+stats_is_inactive_split(const struct block *block)
+{
+	return block->state == BLOCK_FREE && !block->segment->expandable &&
+	       (block->prev != NULL || block->next != NULL);
+}
+
+/* ---- Reading ----------------------------------------------------------- */
+
+static size_t
+pending_bytes(struct arena *arena, const struct stream *stream)
+   
+{
+	size_t sum = 0;
+
+	for (struct list *l = arena->waiting.pending.next;
+	     l != &arena->waiting.pending; l = l->next) {
+		struct block *block = block_of_pending(l);
+		if (stream == NULL || block->pool->owner->stream == stream)
+			sum += block->size;
+	}
+	return sum;
+}
+
+static enum weir_status
+check_out(const struct weir_stats *out, const char *call)
+{
+	if (out == NULL || out->struct_size < sizeof(*out))
+		return status_set(WEIR_EINVAL,
+		                  "%s: out is NULL or its struct_size is not "
+		                  "set",
+		                  call);
+	return WEIR_OK;
+}
+
+enum weir_status
+weir_stats(int device, struct weir_stats *out)
+{
+	const struct options *options;
+	struct weir_stats copy = { 0 };
+	enum weir_status status = check_out(out, "weir_stats");
+	if (status != WEIR_OK)
+		return status;
+	status = options_get(&options);
+	if (status != WEIR_OK)
+		return status;
+	status = device_resolve(device, &device);
+	if (status != WEIR_OK)
+		return status;
+	struct arena *arena = arena_peek(device);
+	if (arena != NULL) {
+		lock_enter(&arena->lock);
+		copy = arena->stats;
+		copy.pending_bytes = pending_bytes(arena, NULL);
+		lock_leave(&arena->lock);
+	}
+	copy.struct_size = out->struct_size;
+	copy.max_split_size = options->max_split_size;
+	copy.metadata_bytes = meta_bytes();
+	*out = copy;
+	return WEIR_OK;
+}
+
+enum weir_status
+weir_stats_stream(int device, weir_stream handle, struct weir_stats *out)
+{
+	const struct options *options;
+	struct weir_stats copy = { 0 };
+	struct stream *stream;
+	enum weir_status status = check_out(out, "weir_stats_stream");
+	if (status != WEIR_OK)
+		return status;
+	status = options_get(&options);
+	if (status != WEIR_OK)
+		return status;
+	status = stream_lookup(device, handle, &stream);
+	if (status != WEIR_OK)
+		return status;
+	struct arena *arena =
+	    stream != NULL ? arena_peek(stream->device) : NULL;
+	if (arena != NULL) {
+		lock_enter(&arena->lock);
+		if (stream->pools != NULL)
+			copy = ((struct pools *)stream->pools)->stats;
+		copy.pending_bytes = pending_bytes(arena, stream);
+		lock_leave(&arena->lock);
+	}
+	if (stream != NULL)
+		stream_put(stream);
+	copy.struct_size = out->struct_size;
+	copy.max_split_size = options->max_split_size;
+	*out = copy;
+	return WEIR_OK;
+}
+
+/* ---- Resets ------------------------------------------------------------ */
+
+static void
+reset_peak(struct weir_stat *stat)
+{
+	stat->peak = stat->current;
+}
+
+static void
+reset_sums(struct weir_stat *stat)
+{
+	stat->allocated = 0;
+	stat->freed = 0;
+}
+
+static void
+each_stat(struct weir_stats *stats, void (*apply)(struct weir_stat *))
+{
+	for (int i = 0; i < STAT3S; i++) {
+		struct weir_stat3 *stat = stat3_at(stats, (enum stat3)i);
+		apply(&stat->all);
+		apply(&stat->small_pool);
+		apply(&stat->large_pool);
+	}
+	apply(&stats->oversize_allocations);
+	apply(&stats->oversize_segments);
+}
+
+static void
+zero_counters(struct weir_stats *stats)
+{
+#define COUNTER_ZERO(name) stats->name = 0;
+	WEIR_COUNTERS(COUNTER_ZERO)
+#undef COUNTER_ZERO
+}
+
+static void
+reset_all(struct weir_stats *stats, void (*apply)(struct weir_stat *))
+{
+	each_stat(stats, apply);
+	if (apply == reset_sums)
+		zero_counters(stats);
+}
+
+static enum weir_status
+reset(int device, void (*apply)(struct weir_stat *))
+{
+	enum weir_status status = device_resolve(device, &device);
+	if (status != WEIR_OK)
+		return status;
+	struct arena *arena = arena_peek(device);
+	if (arena == NULL)
+		return WEIR_OK;
+	lock_enter(&arena->lock);
+	reset_all(&arena->stats, apply);
+	for (struct list *l = arena->pools.next; l != &arena->pools;
+	     l = l->next)
+		reset_all(&CONTAINER_OF(l, struct pools, link)->stats, apply);
+	lock_leave(&arena->lock);
+	return WEIR_OK;
+}
+
+enum weir_status
+weir_stats_reset_peak(int device)
+{
+	return reset(device, reset_peak);
+}
+
+enum weir_status
+weir_stats_reset_accumulated(int device)
+{
+	return reset(device, reset_sums);
+}
+
+/* ---- Names ------------------------------------------------------------- */
+
+struct item {
+	const char *name;
+	size_t offset;
+};
+
+#define ITEM_STAT(name, field)                                                 \
+	{ name ".current", offsetof(struct weir_stats, field.current) },       \
+	    { name ".peak", offsetof(struct weir_stats, field.peak) },         \
+	    { name ".allocated",                                               \
+	      offsetof(struct weir_stats, field.allocated) },                  \
+	    { name ".freed", offsetof(struct weir_stats, field.freed) },
+#define ITEM_STAT3(name)                                                       \
+	ITEM_STAT(#name ".all", name.all)                                      \
+	ITEM_STAT(#name ".small_pool", name.small_pool)                        \
+	ITEM_STAT(#name ".large_pool", name.large_pool)
+#define ITEM_COUNTER(name) { #name, offsetof(struct weir_stats, name) },
+
+static const struct item items[] = {
+	WEIR_STAT3S(ITEM_STAT3)
+	ITEM_STAT("oversize_allocations", oversize_allocations)
+	ITEM_STAT("oversize_segments", oversize_segments)
+	WEIR_COUNTERS(ITEM_COUNTER)
+	ITEM_COUNTER(max_split_size)
+	ITEM_COUNTER(pending_bytes)
+	ITEM_COUNTER(metadata_bytes)
+};
+
+bool
+weir_stats_item(const struct weir_stats *stats, size_t i, const char **name,
+                uint64_t *value)
+{
+	if (i >= sizeof(items) / sizeof(items[0]))
+		return false;
+	*name = items[i].name;
+	memcpy(value, (const char *)stats + items[i].offset, sizeof(*value));
+	return true;
+}
