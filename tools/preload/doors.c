@@ -1,0 +1,217 @@
+/*
+ * The doors: which question about the driver is answered with a hook.
+ *
+ * The real resolver is always asked first. What it does not have stays
+ * missing, and what it has is replaced only if it is the driver's own and of a
+ * form this library knows.
+ */
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "tools/preload/preload.h"
+
+const struct hook hooks[HOOK_COUNT] = {
+#define HOOK_ROW(name, base, version, streams, params)                         \
+	{ #name, base, version, streams, (void *)name },
+	HOOKS(HOOK_ROW)
+#undef HOOK_ROW
+};
+
+const struct hook *
+hook_exported(const char *name)
+{
+	for (size_t i = 0; i < HOOK_COUNT; i++)
+		if (strcmp(hooks[i].name, name) == 0)
+			return &hooks[i];
+	return NULL;
+}
+
+const struct hook *
+hook_queried(const char *base, int version, bool per_thread)
+{
+	enum hook_streams other = per_thread ? HOOK_LEGACY : HOOK_PER_THREAD;
+	const struct hook *best = NULL;
+
+	for (size_t i = 0; i < HOOK_COUNT; i++) {
+		const struct hook *hook = &hooks[i];
+
+		if (hook->version <= version && hook->streams != other &&
+		    (best == NULL || hook->version > best->version) &&
+		    strcmp(hook->base, base) == 0)
+			best = hook;
+	}
+	return best;
+}
+
+static enum hook_id
+id_of(const struct hook *hook)
+{
+	return (enum hook_id)(hook - hooks);
+}
+
+/* ---- dlsym ---------------------------------------------------------------- */
+
+static PLAIN struct door_answer
+pass(void *jump)
+{
+	return (struct door_answer){ .jump = jump, .value = NULL };
+}
+
+static struct door_answer
+answer(void *value)
+{
+	return (struct door_answer){ .jump = NULL, .value = value };
+}
+
+/*
+ * The hook that a query by name and handle is about, if it is for us to
+ * answer. RTLD_DEFAULT and RTLD_NEXT find our exported hooks by themselves,
+ * where they stand in the program's order, so they are left alone; but not
+ * where the driver has no such entry, which must look as it would without us.
+ */
+static const struct hook *
+hook_asked(void *handle, const char *name)
+{
+	const struct hook *hook = hook_exported(name);
+
+	if (hook == NULL || !gate_enabled())
+		return NULL;
+	if ((handle == RTLD_DEFAULT || handle == RTLD_NEXT) &&
+	    real_of(id_of(hook)) != NULL)
+		return NULL;
+	return hook;
+}
+
+/* What is told for a query that is ours; `found` is the real answer. */
+static struct door_answer
+answer_for(const struct hook *hook, void *found)
+{
+	/* Another library's function of this name is not ours to replace. */
+	if (found != NULL && found == real_of(id_of(hook)))
+		found = hook->function;
+	return answer(found);
+}
+
+static __attribute__((noinline)) struct door_answer
+ask(void *handle, const char *name)
+{
+	const struct hook *hook = hook_asked(handle, name);
+
+	if (hook == NULL)
+		return pass((void *)real_dlsym());
+	/* A search from here on for both: what comes after us. */
+	if (handle == RTLD_DEFAULT)
+		handle = RTLD_NEXT;
+	return answer_for(hook, real_dlsym()(handle, name));
+}
+
+static __attribute__((noinline)) struct door_answer
+ask_version(void *handle, const char *name, const char *version)
+{
+	const struct hook *hook = hook_asked(handle, name);
+
+	if (hook == NULL)
+		return pass((void *)real_dlvsym());
+	if (handle == RTLD_DEFAULT)
+		handle = RTLD_NEXT;
+	return answer_for(hook, real_dlvsym()(handle, name, version));
+}
+
+static PLAIN bool
+names_cuda(const char *name)
+{
+	return name != NULL && name[0] == 'c' && name[1] == 'u';
+}
+
+PLAIN struct door_answer
+door_dlsym(void *handle, const char *name)
+{
+	if (!names_cuda(name))
+		return pass((void *)real_dlsym());
+	return ask(handle, name);
+}
+
+PLAIN struct door_answer
+door_dlvsym(void *handle, const char *name, const char *version)
+{
+	if (!names_cuda(name))
+		return pass((void *)real_dlvsym());
+	return ask_version(handle, name, version);
+}
+
+/* ---- cuGetProcAddress ------------------------------------------------------ */
+
+/* The real answer to a query, by whichever form the driver has. */
+static CUresult
+query(const char *symbol, void **function, int version, uint64_t flags)
+{
+	if (real_of(HOOK_cuGetProcAddress_v2) != NULL)
+		return REAL(cuGetProcAddress_v2)(
+		    symbol, function, version, flags, NULL);
+	return REAL(cuGetProcAddress)(symbol, function, version, flags);
+}
+
+/* A version above those we know asks for a form we know if the driver gives
+ * the same address for the newest version we know. */
+static bool
+form_known(const char *symbol, int version, uint64_t flags, void *found)
+{
+	static atomic_bool told;
+	void *known = NULL;
+
+	if (version <= HOOK_KNOWN_VERSION)
+		return true;
+	if (query(symbol, &known, HOOK_KNOWN_VERSION, flags) == CUDA_SUCCESS &&
+	    known == found)
+		return true;
+	if (!atomic_exchange(&told, true))
+		log_write(LOG_WARN,
+		    "%s of CUDA %d.%d is newer than this weir: left to the "
+		    "driver",
+		    symbol, version / 1000, version % 1000 / 10);
+	return false;
+}
+
+static void *
+replace(const char *symbol, int version, uint64_t flags, void *found)
+{
+	enum { PER_THREAD_DEFAULT_STREAM = 2 };
+	bool per_thread = (flags & PER_THREAD_DEFAULT_STREAM) != 0;
+	const struct hook *hook;
+
+	if (symbol == NULL || found == NULL || !gate_enabled())
+		return found;
+	hook = hook_queried(symbol, version, per_thread);
+	if (hook == NULL || !form_known(symbol, version, flags, found))
+		return found;
+	return hook->function;
+}
+
+CUresult
+cuGetProcAddress(const char *symbol, void **function, int version,
+    uint64_t flags)
+{
+	CUresult code;
+
+	report_call(HOOK_cuGetProcAddress);
+	code = REAL(cuGetProcAddress)(symbol, function, version, flags);
+	if (code == CUDA_SUCCESS && function != NULL)
+		*function = replace(symbol, version, flags, *function);
+	return code;
+}
+
+CUresult
+cuGetProcAddress_v2(const char *symbol, void **function, int version,
+    uint64_t flags, int *status)
+{
+	CUresult code;
+
+	report_call(HOOK_cuGetProcAddress_v2);
+	code = REAL(cuGetProcAddress_v2)(
+	    symbol, function, version, flags, status);
+	if (code == CUDA_SUCCESS && function != NULL)
+		*function = replace(symbol, version, flags, *function);
+	return code;
+}

@@ -1,0 +1,296 @@
+/*
+ * The gate: whether weir may serve a call.
+ *
+ * weir stays out of the way (and the driver serves the call) under a memory
+ * checker, which must see each allocation; in a forked child; in a context
+ * that is not its device's primary one; in calls that weir itself has caused;
+ * and, after one message, where weir cannot start.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/os.h"
+#include "driver/driver.h"
+#include "streams/capture.h"
+#include "tools/preload/preload.h"
+
+/* A preload is there from the start, so its few bytes of thread storage are
+ * too, and using them calls nothing. */
+#define THREAD _Thread_local __attribute__((tls_model("initial-exec")))
+
+/* > 0 while this thread is in a call of weir. */
+static THREAD int in_weir;
+
+/* ---- Enabled at all ---------------------------------------------------- */
+
+/* compute-sanitizer tells its injected library where to connect by variables
+ * of this name. */
+static bool
+under_checker(void)
+{
+	static const char prefix[] = "NV_SANITIZER_INJECTION";
+
+	for (char **e = environ; e != NULL && *e != NULL; e++)
+		if (strncmp(*e, prefix, sizeof(prefix) - 1) == 0)
+			return true;
+	return false;
+}
+
+static bool enabled;
+static bool ipc;
+
+/* Unset and empty mean `otherwise`, "0" no, anything else yes. */
+static bool
+variable_set(const char *name, bool otherwise)
+{
+	const char *value = getenv(name);
+
+	if (value == NULL || *value == '\0')
+		return otherwise;
+	return strcmp(value, "0") != 0;
+}
+
+/* WEIR_DISABLE=0 asks for weir even under a checker. */
+static void
+read_environment(void)
+{
+	enabled = !variable_set("WEIR_DISABLE", under_checker());
+	ipc = variable_set("WEIR_PRELOAD_IPC", false);
+}
+
+static pthread_once_t environment_read = PTHREAD_ONCE_INIT;
+
+bool
+gate_enabled(void)
+{
+	pthread_once(&environment_read, read_environment);
+	return enabled;
+}
+
+bool
+gate_ipc(void)
+{
+	pthread_once(&environment_read, read_environment);
+	return ipc;
+}
+
+/* ---- Started ----------------------------------------------------------- */
+
+enum state { NOT_STARTED, STARTED, FAILED };
+
+static _Atomic(enum state) state;
+
+static enum state
+start(void)
+{
+	static atomic_bool told;
+	enum weir_status status;
+
+	driver_set_finder(real_for_weir);
+	os_watch_fork();
+	gate_enter_weir();
+	status = weir_init();
+	gate_leave_weir();
+	if (status == WEIR_OK) {
+		atomic_store(&state, STARTED);
+		return STARTED;
+	}
+	if (!atomic_exchange(&told, true))
+		log_write(LOG_ERROR,
+		    "%s; the program runs without weir", weir_last_error());
+	atomic_store(&state, FAILED);
+	return FAILED;
+}
+
+bool
+gate_started(void)
+{
+	return in_weir == 0 && !os_forked() && atomic_load(&state) == STARTED;
+}
+
+/* Start if that has not been tried. The driver has been initialised by the
+ * program, or there would be no current context. */
+static bool
+started_now(void)
+{
+	enum state now = atomic_load(&state);
+
+	if (now == NOT_STARTED)
+		now = start();
+	return now == STARTED;
+}
+
+void
+gate_enter_weir(void)
+{
+	in_weir++;
+}
+
+void
+gate_leave_weir(void)
+{
+	in_weir--;
+}
+
+/* ---- Contexts ---------------------------------------------------------- */
+
+/* Counts the times contexts may have ended: a handle may then name another. */
+static atomic_uint contexts_ended;
+
+/* What this thread last found out about a context. */
+static THREAD struct {
+	CUcontext context;
+	unsigned ended;
+	int device; /* -1 if it is not the primary context of one */
+} known;
+
+void
+gate_contexts_changed(void)
+{
+	atomic_fetch_add(&contexts_ended, 1);
+}
+
+/* The device of the context that is current; true if it is its primary one.
+ * An inactive primary context is not woken. */
+static bool
+current_is_primary(const struct real *real, CUcontext context, int *device)
+{
+	CUdevice found;
+	CUcontext primary;
+	unsigned flags;
+	int active = 0;
+
+	if (real->cuCtxGetDevice(&found) != CUDA_SUCCESS ||
+	    real->cuDevicePrimaryCtxGetState(found, &flags, &active) !=
+	        CUDA_SUCCESS ||
+	    !active ||
+	    real->cuDevicePrimaryCtxRetain(&primary, found) != CUDA_SUCCESS)
+		return false;
+	real->cuDevicePrimaryCtxRelease_v2(found);
+	*device = found;
+	return primary == context;
+}
+
+/* The device a context is the primary one of, or -1. */
+static int
+find_device(const struct real *real, CUcontext context, CUcontext current)
+{
+	CUcontext popped;
+	int device = -1;
+
+	if (context != current &&
+	    real->cuCtxPushCurrent_v2(context) != CUDA_SUCCESS)
+		return -1;
+	if (!current_is_primary(real, context, &device))
+		device = -1;
+	if (context != current)
+		real->cuCtxPopCurrent_v2(&popped);
+	return device;
+}
+
+static bool
+serves(const struct real *real, CUcontext context, CUcontext current,
+    int *device)
+{
+	unsigned ended = atomic_load(&contexts_ended);
+
+	if (context == NULL)
+		return false;
+	if (known.context != context || known.ended != ended) {
+		known.device = find_device(real, context, current);
+		known.context = context;
+		known.ended = ended;
+	}
+	if (known.device < 0 || !started_now())
+		return false;
+	*device = known.device;
+	return true;
+}
+
+/* The driver, if this call may be weir's; and the current context. */
+static const struct real *
+admit(CUcontext *current)
+{
+	const struct real *real;
+
+	if (in_weir != 0 || !gate_enabled() || os_forked() ||
+	    atomic_load(&state) == FAILED)
+		return NULL;
+	real = real_driver();
+	if (real == NULL || real->cuCtxGetCurrent(current) != CUDA_SUCCESS)
+		return NULL;
+	return real;
+}
+
+bool
+gate_context(int *device)
+{
+	CUcontext current;
+	const struct real *real = admit(&current);
+
+	return real != NULL && serves(real, current, current, device);
+}
+
+bool
+gate_stream(CUstream handle, bool per_thread, int *device,
+    weir_stream *stream)
+{
+	weir_stream explicit = (weir_stream)handle;
+	CUcontext current;
+	CUcontext context;
+	const struct real *real = admit(&current);
+
+	if (real == NULL)
+		return false;
+	if (handle == NULL)
+		explicit = per_thread ? WEIR_STREAM_PER_THREAD
+				      : WEIR_STREAM_LEGACY;
+	context = current;
+	if (explicit != WEIR_STREAM_PER_THREAD &&
+	    explicit != WEIR_STREAM_LEGACY &&
+	    real->cuStreamGetCtx((CUstream)explicit, &context) != CUDA_SUCCESS)
+		return false;
+	if (!serves(real, context, current, device))
+		return false;
+	*stream = explicit;
+	return true;
+}
+
+bool
+gate_capturing(weir_stream stream)
+{
+	int capturing = 0;
+
+	return capture_any() &&
+	    (real_driver()->cuStreamIsCapturing(
+	         (CUstream)stream, &capturing) != CUDA_SUCCESS ||
+	        capturing != 0);
+}
+
+/* ---- Results ------------------------------------------------------------ */
+
+CUresult
+gate_result(enum weir_status status)
+{
+	switch (status) {
+	case WEIR_OK:
+		return CUDA_SUCCESS;
+	case WEIR_EINVAL:
+		return CUDA_ERROR_INVALID_VALUE;
+	case WEIR_ENOMEM:
+	case WEIR_EHOSTMEM:
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	case WEIR_ECONTEXT:
+		return CUDA_ERROR_INVALID_CONTEXT;
+	case WEIR_EFORK:
+		return CUDA_ERROR_NOT_INITIALIZED;
+	case WEIR_EEXIT:
+		return CUDA_ERROR_DEINITIALIZED;
+	default:
+		return CUDA_ERROR_UNKNOWN;
+	}
+}

@@ -1,0 +1,140 @@
+/*
+ * The entries of the driver that the preload stands in for: one table.
+ *
+ * The exported name is also the hook's own; the linker, dlsym() and
+ * cuGetProcAddress() lead to the same function. cuGetProcAddress() is asked
+ * for the base name and a version, and answers with the newest form that is
+ * not above it. An entry stands for all versions from its own up to the next
+ * of the same base name, as far as the forms are known (HOOK_KNOWN_VERSION).
+ */
+#ifndef TOOLS_PRELOAD_HOOKS_H
+#define TOOLS_PRELOAD_HOOKS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "driver/abi.h"
+
+/* The CUDA version whose forms this table was made from. Above it a form is
+ * taken for unchanged only if the driver gives the same address for both. */
+enum { HOOK_KNOWN_VERSION = 13000 };
+
+/* Which meaning of stream 0 an entry has, for those that have two forms. */
+enum hook_streams { HOOK_BOTH, HOOK_LEGACY, HOOK_PER_THREAD };
+
+/*
+ * X(exported name, base name, version, streams, parameters). Handles that weir
+ * has no type for are void *, enumerations int; the calling convention is the
+ * same.
+ */
+#define HOOKS(X)                                                               \
+	X(cuGetProcAddress, "cuGetProcAddress", 11030, HOOK_BOTH,              \
+	    (const char *symbol, void **function, int version,                 \
+		uint64_t flags))                                               \
+	X(cuGetProcAddress_v2, "cuGetProcAddress", 12000, HOOK_BOTH,           \
+	    (const char *symbol, void **function, int version,                 \
+		uint64_t flags, int *status))                                  \
+	X(cuMemAlloc_v2, "cuMemAlloc", 3020, HOOK_BOTH,                        \
+	    (CUdeviceptr *out, size_t bytes))                                  \
+	X(cuMemAllocPitch_v2, "cuMemAllocPitch", 3020, HOOK_BOTH,              \
+	    (CUdeviceptr *out, size_t *pitch, size_t width, size_t height,     \
+		unsigned element))                                             \
+	X(cuMemFree_v2, "cuMemFree", 3020, HOOK_BOTH, (CUdeviceptr ptr))       \
+	X(cuMemAllocAsync, "cuMemAllocAsync", 11020, HOOK_LEGACY,              \
+	    (CUdeviceptr *out, size_t bytes, CUstream stream))                 \
+	X(cuMemAllocAsync_ptsz, "cuMemAllocAsync", 11020, HOOK_PER_THREAD,     \
+	    (CUdeviceptr *out, size_t bytes, CUstream stream))                 \
+	X(cuMemAllocFromPoolAsync, "cuMemAllocFromPoolAsync", 11020,           \
+	    HOOK_LEGACY,                                                       \
+	    (CUdeviceptr *out, size_t bytes, void *pool, CUstream stream))     \
+	X(cuMemAllocFromPoolAsync_ptsz, "cuMemAllocFromPoolAsync", 11020,      \
+	    HOOK_PER_THREAD,                                                   \
+	    (CUdeviceptr *out, size_t bytes, void *pool, CUstream stream))     \
+	X(cuMemFreeAsync, "cuMemFreeAsync", 11020, HOOK_LEGACY,                \
+	    (CUdeviceptr ptr, CUstream stream))                                \
+	X(cuMemFreeAsync_ptsz, "cuMemFreeAsync", 11020, HOOK_PER_THREAD,       \
+	    (CUdeviceptr ptr, CUstream stream))                                \
+	X(cuMemCreate, "cuMemCreate", 10020, HOOK_BOTH,                        \
+	    (CUmemGenericAllocationHandle *handle, size_t bytes,               \
+		const CUmemAllocationProp *wanted, unsigned long long flags))                                     \
+	X(cuMemGetInfo_v2, "cuMemGetInfo", 3020, HOOK_BOTH,                    \
+	    (size_t *free_bytes, size_t *total_bytes))                         \
+	X(cuMemGetAddressRange_v2, "cuMemGetAddressRange", 3020, HOOK_BOTH,    \
+	    (CUdeviceptr *base, size_t *size, CUdeviceptr ptr))                \
+	X(cuPointerGetAttribute, "cuPointerGetAttribute", 4000, HOOK_BOTH,     \
+	    (void *data, int attribute, CUdeviceptr ptr))                      \
+	X(cuPointerGetAttributes, "cuPointerGetAttributes", 7000, HOOK_BOTH,   \
+	    (unsigned count, int *attributes, void **data, CUdeviceptr ptr))   \
+	X(cuIpcGetMemHandle, "cuIpcGetMemHandle", 4010, HOOK_BOTH,             \
+	    (void *handle, CUdeviceptr ptr))                                   \
+	X(cuStreamDestroy, "cuStreamDestroy", 2000, HOOK_BOTH,                 \
+	    (CUstream stream))                                                 \
+	X(cuStreamDestroy_v2, "cuStreamDestroy", 4000, HOOK_BOTH,              \
+	    (CUstream stream))                                                 \
+	X(cuStreamBeginCapture, "cuStreamBeginCapture", 10000, HOOK_LEGACY,    \
+	    (CUstream stream))                                                 \
+	X(cuStreamBeginCapture_ptsz, "cuStreamBeginCapture", 10000,            \
+	    HOOK_PER_THREAD, (CUstream stream))                                \
+	X(cuStreamBeginCapture_v2, "cuStreamBeginCapture", 10010,              \
+	    HOOK_LEGACY, (CUstream stream, int mode))                          \
+	X(cuStreamBeginCapture_v2_ptsz, "cuStreamBeginCapture", 10010,         \
+	    HOOK_PER_THREAD, (CUstream stream, int mode))                      \
+	X(cuStreamBeginCaptureToGraph, "cuStreamBeginCaptureToGraph", 12030,   \
+	    HOOK_LEGACY,                                                       \
+	    (CUstream stream, void *graph, const void *dependencies,           \
+		const void *edges, size_t count, int mode))                    \
+	X(cuStreamBeginCaptureToGraph_ptsz, "cuStreamBeginCaptureToGraph",     \
+	    12030, HOOK_PER_THREAD,                                            \
+	    (CUstream stream, void *graph, const void *dependencies,           \
+		const void *edges, size_t count, int mode))                    \
+	X(cuStreamEndCapture, "cuStreamEndCapture", 10000, HOOK_LEGACY,        \
+	    (CUstream stream, void **graph))                                   \
+	X(cuStreamEndCapture_ptsz, "cuStreamEndCapture", 10000,                \
+	    HOOK_PER_THREAD, (CUstream stream, void **graph))                  \
+	X(cuCtxDestroy, "cuCtxDestroy", 2000, HOOK_BOTH, (CUcontext context))  \
+	X(cuCtxDestroy_v2, "cuCtxDestroy", 4000, HOOK_BOTH,                    \
+	    (CUcontext context))                                               \
+	X(cuDevicePrimaryCtxReset, "cuDevicePrimaryCtxReset", 7000,            \
+	    HOOK_BOTH, (CUdevice device))                                      \
+	X(cuDevicePrimaryCtxReset_v2, "cuDevicePrimaryCtxReset", 11000,        \
+	    HOOK_BOTH, (CUdevice device))                                      \
+	X(cuDevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease", 7000,        \
+	    HOOK_BOTH, (CUdevice device))                                      \
+	X(cuDevicePrimaryCtxRelease_v2, "cuDevicePrimaryCtxRelease", 11000,    \
+	    HOOK_BOTH, (CUdevice device))
+
+enum hook_id {
+#define HOOK_ID(name, base, version, streams, params) HOOK_##name,
+	HOOKS(HOOK_ID)
+#undef HOOK_ID
+	HOOK_COUNT
+};
+
+/* The hooks, and the types of what is behind them. */
+#define HOOK_DECLARE(name, base, version, streams, params)                     \
+	typedef CUresult name##_function params;                               \
+	WEIR_API CUresult name params;
+HOOKS(HOOK_DECLARE)
+#undef HOOK_DECLARE
+
+/* One entry of the table. */
+struct hook {
+	const char *name; /* as the driver exports it */
+	const char *base; /* as cuGetProcAddress() knows it */
+	int version;
+	enum hook_streams streams;
+	void *function;
+};
+
+/* In the order of enum hook_id. */
+extern const struct hook hooks[HOOK_COUNT];
+
+/* The hook of an exported name; NULL if there is none. */
+const struct hook *hook_exported(const char *name);
+
+/* The hook for what cuGetProcAddress() gives for a base name at a version;
+ * NULL if there is none. */
+const struct hook *hook_queried(const char *base, int version,
+    bool per_thread);
+
+#endif

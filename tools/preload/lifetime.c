@@ -1,0 +1,369 @@
+/*
+ * Streams, captures and contexts that begin and end.
+ *
+ * weir keeps memory by stream and frees it by events; both must be told before
+ * the driver forgets what they stand on. Captures are counted because an event
+ * over a whole context would break every capture in it. To count right, the
+ * streams in which a capture began are remembered: a capture ends with its
+ * end call (which may fail and end it all the same), with its stream, or with
+ * its context.
+ */
+#include <stdatomic.h>
+
+#include <weir/stream.h>
+
+#include "allocator/allocator.h"
+#include "base/os.h"
+#include "streams/capture.h"
+#include "tools/preload/preload.h"
+
+/* ---- Captures ------------------------------------------------------------ */
+
+/* A stream in which a capture began. A handle is aligned, so that of a
+ * thread's default stream can be told apart. No lock: these calls must work
+ * in a forked child as they would without us. */
+struct origin {
+	_Atomic uintptr_t key; /* 0: unused */
+	_Atomic(CUcontext) context;
+};
+
+enum { ORIGINS = 1024 };
+static struct origin origins[ORIGINS];
+
+static uintptr_t
+key_of(CUstream stream, bool per_thread)
+{
+	bool own = (weir_stream)stream == WEIR_STREAM_PER_THREAD ||
+	    (stream == NULL && per_thread);
+
+	if (own)
+		return ((uintptr_t)os_thread_id() << 3) | 2;
+	return stream == NULL ? 1 : (uintptr_t)stream;
+}
+
+static CUcontext
+context_of(CUstream stream)
+{
+	const struct real *real = real_driver();
+	CUcontext context = NULL;
+
+	if (real != NULL && (uintptr_t)stream > 2 &&
+	    real->cuStreamGetCtx(stream, &context) == CUDA_SUCCESS)
+		return context;
+	if (real != NULL && real->cuCtxGetCurrent(&context) != CUDA_SUCCESS)
+		return NULL;
+	return context;
+}
+
+/* Before the driver begins the capture: no event may slip in between. NULL
+ * if there is no room; then the capture is not told of. */
+static struct origin *
+capture_begin(CUstream stream, bool per_thread)
+{
+	uintptr_t key = key_of(stream, per_thread);
+
+	for (int i = 0; i < ORIGINS; i++) {
+		uintptr_t none = 0;
+
+		if (!atomic_compare_exchange_strong(
+		        &origins[i].key, &none, key))
+			continue;
+		CUcontext context = context_of(stream);
+		atomic_store(&origins[i].context, context);
+		capture_began(context);
+		return &origins[i];
+	}
+	return NULL;
+}
+
+static void
+capture_end(struct origin *origin)
+{
+	CUcontext context = atomic_load(&origin->context);
+
+	if (atomic_exchange(&origin->key, 0) != 0)
+		capture_ended(context);
+}
+
+static CUresult
+capture_begun(struct origin *origin, CUresult code)
+{
+	if (code != CUDA_SUCCESS && origin != NULL)
+		capture_end(origin);
+	return code;
+}
+
+static void
+capture_end_key(uintptr_t key)
+{
+	for (int i = 0; i < ORIGINS; i++)
+		if (atomic_load(&origins[i].key) == key)
+			capture_end(&origins[i]);
+}
+
+static void
+capture_end_context(CUcontext context)
+{
+	for (int i = 0; i < ORIGINS; i++)
+		if (atomic_load(&origins[i].key) != 0 &&
+		    atomic_load(&origins[i].context) == context)
+			capture_end(&origins[i]);
+}
+
+CUresult
+cuStreamBeginCapture(CUstream stream)
+{
+	struct origin *origin = capture_begin(stream, false);
+
+	report_call(HOOK_cuStreamBeginCapture);
+	return capture_begun(origin, REAL(cuStreamBeginCapture)(stream));
+}
+
+CUresult
+cuStreamBeginCapture_ptsz(CUstream stream)
+{
+	struct origin *origin = capture_begin(stream, true);
+
+	report_call(HOOK_cuStreamBeginCapture_ptsz);
+	return capture_begun(origin, REAL(cuStreamBeginCapture_ptsz)(stream));
+}
+
+CUresult
+cuStreamBeginCapture_v2(CUstream stream, int mode)
+{
+	struct origin *origin = capture_begin(stream, false);
+
+	report_call(HOOK_cuStreamBeginCapture_v2);
+	return capture_begun(
+	    origin, REAL(cuStreamBeginCapture_v2)(stream, mode));
+}
+
+CUresult
+cuStreamBeginCapture_v2_ptsz(CUstream stream, int mode)
+{
+	struct origin *origin = capture_begin(stream, true);
+
+	report_call(HOOK_cuStreamBeginCapture_v2_ptsz);
+	return capture_begun(
+	    origin, REAL(cuStreamBeginCapture_v2_ptsz)(stream, mode));
+}
+
+CUresult
+cuStreamBeginCaptureToGraph(CUstream stream, void *graph,
+    const void *dependencies, const void *edges, size_t count, int mode)
+{
+	struct origin *origin = capture_begin(stream, false);
+
+	report_call(HOOK_cuStreamBeginCaptureToGraph);
+	return capture_begun(origin,
+	    REAL(cuStreamBeginCaptureToGraph)(
+	        stream, graph, dependencies, edges, count, mode));
+}
+
+CUresult
+cuStreamBeginCaptureToGraph_ptsz(CUstream stream, void *graph,
+    const void *dependencies, const void *edges, size_t count, int mode)
+{
+	struct origin *origin = capture_begin(stream, true);
+
+	report_call(HOOK_cuStreamBeginCaptureToGraph_ptsz);
+	return capture_begun(origin,
+	    REAL(cuStreamBeginCaptureToGraph_ptsz)(
+	        stream, graph, dependencies, edges, count, mode));
+}
+
+/* After an end call: over, unless the stream is still in a capture. */
+static void
+capture_ends(CUstream stream, bool per_thread)
+{
+	const struct real *real = real_driver();
+	CUstream explicit = stream;
+	int capturing = 0;
+
+	if (stream == NULL && per_thread)
+		explicit = (CUstream)WEIR_STREAM_PER_THREAD;
+	if (real != NULL &&
+	    real->cuStreamIsCapturing(explicit, &capturing) == CUDA_SUCCESS &&
+	    capturing != 0)
+		return;
+	capture_end_key(key_of(stream, per_thread));
+}
+
+CUresult
+cuStreamEndCapture(CUstream stream, void **graph)
+{
+	CUresult code;
+
+	report_call(HOOK_cuStreamEndCapture);
+	code = REAL(cuStreamEndCapture)(stream, graph);
+	capture_ends(stream, false);
+	return code;
+}
+
+CUresult
+cuStreamEndCapture_ptsz(CUstream stream, void **graph)
+{
+	CUresult code;
+
+	report_call(HOOK_cuStreamEndCapture_ptsz);
+	code = REAL(cuStreamEndCapture_ptsz)(stream, graph);
+	capture_ends(stream, true);
+	return code;
+}
+
+/* ---- Streams ----------------------------------------------------------- */
+
+static void
+retire(CUstream handle)
+{
+	weir_stream stream;
+	int device;
+
+	if (!gate_started() || !gate_stream(handle, false, &device, &stream))
+		return;
+	gate_enter_weir();
+	weir_stream_retire(stream);
+	gate_leave_weir();
+}
+
+static CUresult
+destroyed(CUstream stream, CUresult code)
+{
+	if (code == CUDA_SUCCESS)
+		capture_end_key(key_of(stream, false));
+	return code;
+}
+
+CUresult
+cuStreamDestroy(CUstream stream)
+{
+	report_call(HOOK_cuStreamDestroy);
+	retire(stream);
+	return destroyed(stream, REAL(cuStreamDestroy)(stream));
+}
+
+CUresult
+cuStreamDestroy_v2(CUstream stream)
+{
+	report_call(HOOK_cuStreamDestroy_v2);
+	retire(stream);
+	return destroyed(stream, REAL(cuStreamDestroy_v2)(stream));
+}
+
+/* ---- Contexts ------------------------------------------------------------ */
+
+static CUresult
+context_destroyed(CUcontext context, CUresult code)
+{
+	if (code == CUDA_SUCCESS) {
+		capture_end_context(context);
+		gate_contexts_changed();
+	}
+	return code;
+}
+
+CUresult
+cuCtxDestroy(CUcontext context)
+{
+	report_call(HOOK_cuCtxDestroy);
+	return context_destroyed(context, REAL(cuCtxDestroy)(context));
+}
+
+CUresult
+cuCtxDestroy_v2(CUcontext context)
+{
+	report_call(HOOK_cuCtxDestroy_v2);
+	return context_destroyed(context, REAL(cuCtxDestroy_v2)(context));
+}
+
+/* The primary context of a device if it is active, else NULL. */
+static CUcontext
+primary_of(CUdevice device)
+{
+	const struct real *real = real_driver();
+	CUcontext context;
+	unsigned flags;
+	int active = 0;
+
+	if (real == NULL ||
+	    real->cuDevicePrimaryCtxGetState(device, &flags, &active) !=
+	        CUDA_SUCCESS ||
+	    !active ||
+	    real->cuDevicePrimaryCtxRetain(&context, device) != CUDA_SUCCESS)
+		return NULL;
+	real->cuDevicePrimaryCtxRelease_v2(device);
+	return context;
+}
+
+/* A primary context has ended, and all that was in it: weir's memory too. */
+static void
+primary_ended(CUdevice device, CUcontext context)
+{
+	capture_end_context(context);
+	gate_contexts_changed();
+	if (!gate_started())
+		return;
+	gate_enter_weir();
+	report_device_ends(device);
+	allocator_forget_device(device);
+	gate_leave_weir();
+}
+
+static CUresult
+primary_reset(CUdevice device, CUcontext before, CUresult code)
+{
+	if (code == CUDA_SUCCESS && before != NULL)
+		primary_ended(device, before);
+	return code;
+}
+
+CUresult
+cuDevicePrimaryCtxReset(CUdevice device)
+{
+	CUcontext before = primary_of(device);
+
+	report_call(HOOK_cuDevicePrimaryCtxReset);
+	return primary_reset(
+	    device, before, REAL(cuDevicePrimaryCtxReset)(device));
+}
+
+CUresult
+cuDevicePrimaryCtxReset_v2(CUdevice device)
+{
+	CUcontext before = primary_of(device);
+
+	report_call(HOOK_cuDevicePrimaryCtxReset_v2);
+	return primary_reset(
+	    device, before, REAL(cuDevicePrimaryCtxReset_v2)(device));
+}
+
+/* The last release ends the context; weir has no share in it that would keep
+ * it (see real_for_weir()). */
+static CUresult
+primary_released(CUdevice device, CUcontext before, CUresult code)
+{
+	if (code == CUDA_SUCCESS && before != NULL &&
+	    primary_of(device) == NULL)
+		primary_ended(device, before);
+	return code;
+}
+
+CUresult
+cuDevicePrimaryCtxRelease(CUdevice device)
+{
+	CUcontext before = primary_of(device);
+
+	report_call(HOOK_cuDevicePrimaryCtxRelease);
+	return primary_released(
+	    device, before, REAL(cuDevicePrimaryCtxRelease)(device));
+}
+
+CUresult
+cuDevicePrimaryCtxRelease_v2(CUdevice device)
+{
+	CUcontext before = primary_of(device);
+
+	report_call(HOOK_cuDevicePrimaryCtxRelease_v2);
+	return primary_released(
+	    device, before, REAL(cuDevicePrimaryCtxRelease_v2)(device));
+}
