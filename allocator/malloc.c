@@ -149,7 +149,7 @@ holds(const struct block *block, CUdeviceptr addr)
  * where what it finds cannot change.
  */
 static struct block *
-find_locked(const void *ptr)
+find_locked(const void *ptr) UNCHECKED
 {
 	struct block *block = lookup_floor(address(ptr));
 
@@ -169,7 +169,7 @@ find_locked(const void *ptr)
 
 /* As find_locked(), for the exact address only. */
 static struct block *
-find_exact_locked(const void *ptr)
+find_exact_locked(const void *ptr) UNCHECKED
 {
 	struct block *block = lookup_exact(address(ptr));
 
@@ -200,7 +200,7 @@ allocator_owns(CUdeviceptr addr)
 
 /* Say why an address cannot be freed. */
 static enum weir_status
-refuse(const char *call, const void *ptr)
+refuse(const char *call, const void *ptr) UNCHECKED
 {
 	struct block *block = find_locked(ptr);
 
@@ -262,7 +262,7 @@ release(struct block *block)
 }
 
 enum weir_status
-weir_free(void *ptr)
+weir_free(void *ptr) UNCHECKED
 {
 	if (ptr == NULL || os_forked())
 		return WEIR_OK;
@@ -326,7 +326,7 @@ hand_over(struct block *block, struct stream *stream)
 }
 
 enum weir_status
-weir_free_async(void *ptr, weir_stream handle)
+weir_free_async(void *ptr, weir_stream handle) UNCHECKED
 {
 	struct stream *stream;
 
@@ -367,7 +367,7 @@ put:
 /* ---- Recording --------------------------------------------------------- */
 
 enum weir_status
-weir_record_stream(const void *ptr, weir_stream handle)
+weir_record_stream(const void *ptr, weir_stream handle) UNCHECKED
 {
 	struct stream *stream;
 
@@ -413,7 +413,7 @@ describe_run(const struct block *block, struct weir_block_info *info)
 }
 
 enum weir_status
-weir_block_info(const void *ptr, struct weir_block_info *out)
+weir_block_info(const void *ptr, struct weir_block_info *out) UNCHECKED
 {
 	if (out == NULL || out->struct_size < sizeof(*out))
 		return status_set(WEIR_EINVAL,

@@ -320,7 +320,7 @@ collect(struct arena *arena, const struct options *options)
 
 /* Wait for the oldest pending block that can be waited for. */
 static bool
-wait_pending(struct arena *arena)
+wait_pending(struct arena *arena) UNCHECKED
 {
 	struct use *use = NULL;
 
@@ -361,7 +361,7 @@ most_unpassed(struct arena *arena)
 }
 
 static bool
-wait_stream(struct arena *arena)
+wait_stream(struct arena *arena) UNCHECKED
 {
 	struct pools *pools = most_unpassed(arena);
 	if (pools == NULL)
