@@ -1,109 +1,328 @@
 /*
- * The part of the CUDA driver's ABI that weir speaks: types, constants and
- * entry points, by NVIDIA's names and with NVIDIA's values, declared here so
- * that no toolkit is needed. Where one is installed, tests/driver/abi_test.c
- * compares all of it with <cuda.h>.
+ * The CUDA driver's binary interface, as far as weir uses it.
  *
- * DRIVER_ENTRIES lists the entry points the library calls, and is also the
- * loader's table: X(name, version, required, parameters). The name is the one
- * cuGetProcAddress knows, the version the first whose signature is the one
- * given here.
+ * These are our own declarations of NVIDIA's types, constants and calls, so
+ * that weir builds with no toolkit installed. The names are NVIDIA's, so that
+ * facts can be looked up in its manual; <cuda.h> must not be included in the
+ * same translation unit. Where the toolkit is present, tests/driver/abi_test.c
+ * compares every size, offset, constant and signature below with the real one.
+ *
+ * DRIVER_ENTRIES is the one list of the calls the library makes: it becomes
+ * the members of a table of function pointers and the loader's queries.
  */
-#ifndef DRIVER_ABI_H
-#define DRIVER_ABI_H
+#ifndef WEIR_DRIVER_ABI_H
+#define WEIR_DRIVER_ABI_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#define CUDAAPI
+/*
+ * Results: name, value, and the text the driver gives for it. Texts serve the
+ * simulated driver, and error messages made before a driver is loaded.
+ */
+#define DRIVER_RESULTS(X)                                                      \
+	X(CUDA_SUCCESS, 0, "no error")                                         \
+	X(CUDA_ERROR_INVALID_VALUE, 1, "invalid argument")                     \
+	X(CUDA_ERROR_OUT_OF_MEMORY, 2, "out of memory")                        \
+	X(CUDA_ERROR_NOT_INITIALIZED, 3, "initialization error")               \
+	X(CUDA_ERROR_DEINITIALIZED, 4, "driver shutting down")                 \
+	X(CUDA_ERROR_STUB_LIBRARY, 34, "CUDA driver is a stub library")        \
+	X(CUDA_ERROR_DEVICE_UNAVAILABLE, 46,                                   \
+	    "CUDA-capable device(s) is/are busy or unavailable")               \
+	X(CUDA_ERROR_NO_DEVICE, 100, "no CUDA-capable device is detected")     \
+	X(CUDA_ERROR_INVALID_DEVICE, 101, "invalid device ordinal")            \
+	X(CUDA_ERROR_INVALID_IMAGE, 200, "device kernel image is invalid")     \
+	X(CUDA_ERROR_INVALID_CONTEXT, 201, "invalid device context")           \
+	X(CUDA_ERROR_MAP_FAILED, 205, "mapping of buffer object failed")       \
+	X(CUDA_ERROR_UNMAP_FAILED, 206, "unmapping of buffer object failed")   \
+	X(CUDA_ERROR_ALREADY_MAPPED, 208, "resource already mapped")           \
+	X(CUDA_ERROR_NO_BINARY_FOR_GPU, 209,                                   \
+	    "no kernel image is available for execution on the device")        \
+	X(CUDA_ERROR_NOT_MAPPED, 211, "resource not mapped")                   \
+	X(CUDA_ERROR_ECC_UNCORRECTABLE, 214,                                   \
+	    "uncorrectable ECC error encountered")                             \
+	X(CUDA_ERROR_UNSUPPORTED_LIMIT, 215,                                   \
+	    "limit is not supported on this architecture")                     \
+	X(CUDA_ERROR_CONTEXT_ALREADY_IN_USE, 216,                              \
+	    "exclusive-thread device already in use by a different thread")    \
+	X(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, 217,                             \
+	    "peer access is not supported between these two devices")          \
+	X(CUDA_ERROR_INVALID_PTX, 218, "a PTX JIT compilation failed")         \
+	X(CUDA_ERROR_INVALID_SOURCE, 300, "device kernel image is invalid")    \
+	X(CUDA_ERROR_FILE_NOT_FOUND, 301, "file not found")                    \
+	X(CUDA_ERROR_OPERATING_SYSTEM, 304,                                    \
+	    "OS call failed or operation not supported on this OS")            \
+	X(CUDA_ERROR_INVALID_HANDLE, 400, "invalid resource handle")           \
+	X(CUDA_ERROR_ILLEGAL_STATE, 401,                                       \
+	    "the operation cannot be performed in the present state")          \
+	X(CUDA_ERROR_NOT_FOUND, 500, "named symbol not found")                 \
+	X(CUDA_ERROR_NOT_READY, 600, "device not ready")                       \
+	X(CUDA_ERROR_ILLEGAL_ADDRESS, 700,                                     \
+	    "an illegal memory access was encountered")                        \
+	X(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, 701,                             \
+	    "too many resources requested for launch")                         \
+	X(CUDA_ERROR_LAUNCH_TIMEOUT, 702,                                      \
+	    "the launch timed out and was terminated")                         \
+	X(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, 704,                         \
+	    "peer access is already enabled")                                  \
+	X(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, 705,                             \
+	    "peer access has not been enabled")                                \
+	X(CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE, 708,                              \
+	    "cannot set while device is active in this process")               \
+	X(CUDA_ERROR_CONTEXT_IS_DESTROYED, 709, "context is destroyed")        \
+	X(CUDA_ERROR_ASSERT, 710, "device-side assert triggered")              \
+	X(CUDA_ERROR_TOO_MANY_PEERS, 711,                                      \
+	    "peer mapping resources exhausted")                                \
+	X(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, 712,                      \
+	    "part or all of the requested memory range is already mapped")     \
+	X(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, 713,                          \
+	    "pointer does not correspond to a registered memory region")       \
+	X(CUDA_ERROR_ILLEGAL_INSTRUCTION, 715,                                 \
+	    "an illegal instruction was encountered")                          \
+	X(CUDA_ERROR_MISALIGNED_ADDRESS, 716, "misaligned address")            \
+	X(CUDA_ERROR_LAUNCH_FAILED, 719, "unspecified launch failure")         \
+	X(CUDA_ERROR_NOT_PERMITTED, 800, "operation not permitted")            \
+	X(CUDA_ERROR_NOT_SUPPORTED, 801, "operation not supported")            \
+	X(CUDA_ERROR_SYSTEM_NOT_READY, 802, "system not yet initialized")      \
+	X(CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, 803,                              \
+	    "system has unsupported display driver / cuda driver combination") \
+	X(CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE, 804,                      \
+	    "forward compatibility was attempted on non supported HW")         \
+	X(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, 900,                          \
+	    "operation not permitted when stream is capturing")                \
+	X(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, 901,                          \
+	    "operation failed due to a previous error during capture")         \
+	X(CUDA_ERROR_STREAM_CAPTURE_MERGE, 902,                                \
+	    "operation would result in a merge of separate capture sequences") \
+	X(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, 903,                            \
+	    "capture was not ended in the same stream as it began")            \
+	X(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, 904,                             \
+	    "capturing stream has unjoined work")                              \
+	X(CUDA_ERROR_STREAM_CAPTURE_ISOLATION, 905,                            \
+	    "dependency created on uncaptured work in another stream")         \
+	X(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, 906,                             \
+	    "operation would make the legacy stream depend on a capturing "    \
+	    "blocking stream")                                                 \
+	X(CUDA_ERROR_CAPTURED_EVENT, 907,                                      \
+	    "operation not permitted on an event last recorded in a "          \
+	    "capturing stream")                                                \
+	X(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, 908,                         \
+	    "attempt to terminate a thread-local capture sequence from "       \
+	    "another thread")                                                  \
+	X(CUDA_ERROR_TIMEOUT, 909, "wait operation timed out")                 \
+	X(CUDA_ERROR_INVALID_RESOURCE_TYPE, 914,                               \
+	    "invalid resource type or operation")                              \
+	X(CUDA_ERROR_UNKNOWN, 999, "unknown error")
 
+typedef enum {
+#define DRIVER_RESULT_MEMBER(name, value, text) name = (value),
+	DRIVER_RESULTS(DRIVER_RESULT_MEMBER)
+#undef DRIVER_RESULT_MEMBER
+} CUresult;
+
+/* Handles. A CUdevice is an ordinal; an address is the same on host and
+ * device wherever unified addressing holds, which weir requires. */
 typedef int CUdevice;
 typedef unsigned long long CUdeviceptr;
 typedef unsigned long long CUmemGenericAllocationHandle;
-typedef unsigned long long cuuint64_t;
-typedef unsigned int cuuint32_t;
+typedef uint32_t cuuint32_t;
+typedef uint64_t cuuint64_t;
 typedef struct CUctx_st *CUcontext;
-typedef struct CUstream_st *CUstream;
-typedef struct CUevent_st *CUevent;
 typedef struct CUmod_st *CUmodule;
 typedef struct CUfunc_st *CUfunction;
+typedef struct CUstream_st *CUstream;
+typedef struct CUevent_st *CUevent;
 typedef struct CUgraph_st *CUgraph;
 typedef struct CUgraphNode_st *CUgraphNode;
 typedef struct CUgraphExec_st *CUgraphExec;
 typedef struct CUmemPoolHandle_st *CUmemoryPool;
 
-typedef struct CUuuid_st {
-	char bytes[16];
-} CUuuid;
+typedef void (*CUhostFn)(void *user_data);
+typedef void (*CUstreamCallback)(
+    CUstream stream, CUresult status, void *user_data);
 
+/* The default streams by name; NULL is the one the entry point implies. */
 #define CU_STREAM_LEGACY ((CUstream)0x1)
 #define CU_STREAM_PER_THREAD ((CUstream)0x2)
 
-typedef enum cudaError_enum {
-	CUDA_SUCCESS = 0,
-	CUDA_ERROR_INVALID_VALUE = 1,
-	CUDA_ERROR_OUT_OF_MEMORY = 2,
-	CUDA_ERROR_NOT_INITIALIZED = 3,
-	CUDA_ERROR_DEINITIALIZED = 4,
-	CUDA_ERROR_STUB_LIBRARY = 34,
-	CUDA_ERROR_DEVICE_UNAVAILABLE = 46,
-	CUDA_ERROR_NO_DEVICE = 100,
-	CUDA_ERROR_INVALID_DEVICE = 101,
-	CUDA_ERROR_INVALID_IMAGE = 200,
-	CUDA_ERROR_INVALID_CONTEXT = 201,
-	CUDA_ERROR_MAP_FAILED = 205,
-	CUDA_ERROR_UNMAP_FAILED = 206,
-	CUDA_ERROR_ALREADY_MAPPED = 208,
-	CUDA_ERROR_NOT_MAPPED = 211,
-	CUDA_ERROR_UNSUPPORTED_LIMIT = 215,
-	CUDA_ERROR_PEER_ACCESS_UNSUPPORTED = 217,
-	CUDA_ERROR_INVALID_PTX = 218,
-	CUDA_ERROR_INVALID_SOURCE = 300,
-	CUDA_ERROR_FILE_NOT_FOUND = 301,
-	CUDA_ERROR_OPERATING_SYSTEM = 304,
-	CUDA_ERROR_INVALID_HANDLE = 400,
-	CUDA_ERROR_ILLEGAL_STATE = 401,
-	CUDA_ERROR_NOT_FOUND = 500,
-	CUDA_ERROR_NOT_READY = 600,
-	CUDA_ERROR_ILLEGAL_ADDRESS = 700,
-	CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES = 701,
-	CUDA_ERROR_LAUNCH_TIMEOUT = 702,
-	CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED = 704,
-	CUDA_ERROR_PEER_ACCESS_NOT_ENABLED = 705,
-	CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE = 708,
-	CUDA_ERROR_CONTEXT_IS_DESTROYED = 709,
-	CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED = 712,
-	CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED = 713,
-	CUDA_ERROR_LAUNCH_FAILED = 719,
-	CUDA_ERROR_NOT_PERMITTED = 800,
-	CUDA_ERROR_NOT_SUPPORTED = 801,
-	CUDA_ERROR_SYSTEM_NOT_READY = 802,
-	CUDA_ERROR_SYSTEM_DRIVER_MISMATCH = 803,
-	CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
-	CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901,
-	CUDA_ERROR_STREAM_CAPTURE_MERGE = 902,
-	CUDA_ERROR_STREAM_CAPTURE_UNMATCHED = 903,
-	CUDA_ERROR_STREAM_CAPTURE_UNJOINED = 904,
-	CUDA_ERROR_STREAM_CAPTURE_ISOLATION = 905,
-	CUDA_ERROR_STREAM_CAPTURE_IMPLICIT = 906,
-	CUDA_ERROR_CAPTURED_EVENT = 907,
-	CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD = 908,
-	CUDA_ERROR_UNKNOWN = 999,
-} CUresult;
+enum {
+	CU_IPC_HANDLE_SIZE = 64,
+	CU_DEVICE_CPU = -1,
+	CU_DEVICE_INVALID = -2
+};
 
-typedef enum CUdevice_attribute_enum {
-	CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
-	CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING = 41,
-	CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT = 51,
-	CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
-	CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
-	CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 102,
-	CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED = 103,
-	CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED = 110,
-	CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED = 115,
-} CUdevice_attribute;
+enum {
+	CU_MEMHOSTALLOC_PORTABLE = 0x01,
+	CU_MEMHOSTALLOC_DEVICEMAP = 0x02,
+	CU_MEMHOSTALLOC_WRITECOMBINED = 0x04
+};
 
-typedef enum CUpointer_attribute_enum {
+enum {
+	CU_MEMHOSTREGISTER_PORTABLE = 0x01,
+	CU_MEMHOSTREGISTER_DEVICEMAP = 0x02,
+	CU_MEMHOSTREGISTER_IOMEMORY = 0x04,
+	CU_MEMHOSTREGISTER_READ_ONLY = 0x08
+};
+
+typedef enum {
+	CU_CTX_SCHED_AUTO = 0x00,
+	CU_CTX_SCHED_SPIN = 0x01,
+	CU_CTX_SCHED_YIELD = 0x02,
+	CU_CTX_SCHED_BLOCKING_SYNC = 0x04,
+	CU_CTX_SCHED_MASK = 0x07,
+	CU_CTX_MAP_HOST = 0x08,
+	CU_CTX_LMEM_RESIZE_TO_MAX = 0x10,
+	CU_CTX_FLAGS_MASK = 0xff
+} CUctx_flags;
+
+typedef enum {
+	CU_STREAM_DEFAULT = 0x0,
+	CU_STREAM_NON_BLOCKING = 0x1
+} CUstream_flags;
+
+typedef enum {
+	CU_EVENT_DEFAULT = 0x0,
+	CU_EVENT_BLOCKING_SYNC = 0x1,
+	CU_EVENT_DISABLE_TIMING = 0x2,
+	CU_EVENT_INTERPROCESS = 0x4
+} CUevent_flags;
+
+typedef enum {
+	CU_EVENT_RECORD_DEFAULT = 0x0,
+	CU_EVENT_RECORD_EXTERNAL = 0x1
+} CUevent_record_flags;
+
+typedef enum {
+	CU_EVENT_WAIT_DEFAULT = 0x0,
+	CU_EVENT_WAIT_EXTERNAL = 0x1
+} CUevent_wait_flags;
+
+typedef enum {
+	CU_STREAM_CAPTURE_STATUS_NONE = 0,
+	CU_STREAM_CAPTURE_STATUS_ACTIVE = 1,
+	CU_STREAM_CAPTURE_STATUS_INVALIDATED = 2
+} CUstreamCaptureStatus;
+
+typedef enum {
+	CU_STREAM_CAPTURE_MODE_GLOBAL = 0,
+	CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1,
+	CU_STREAM_CAPTURE_MODE_RELAXED = 2
+} CUstreamCaptureMode;
+
+typedef enum {
+	CU_STREAM_ADD_CAPTURE_DEPENDENCIES = 0x0,
+	CU_STREAM_SET_CAPTURE_DEPENDENCIES = 0x1
+} CUstreamUpdateCaptureDependencies_flags;
+
+typedef enum {
+	CU_STREAM_WAIT_VALUE_GEQ = 0x0,
+	CU_STREAM_WAIT_VALUE_EQ = 0x1,
+	CU_STREAM_WAIT_VALUE_AND = 0x2,
+	CU_STREAM_WAIT_VALUE_NOR = 0x3,
+	CU_STREAM_WAIT_VALUE_FLUSH = 1 << 30
+} CUstreamWaitValue_flags;
+
+typedef enum {
+	CU_STREAM_WRITE_VALUE_DEFAULT = 0x0,
+	CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER = 0x1
+} CUstreamWriteValue_flags;
+
+typedef enum {
+	CU_GRAPH_NODE_TYPE_KERNEL = 0,
+	CU_GRAPH_NODE_TYPE_MEMCPY = 1,
+	CU_GRAPH_NODE_TYPE_MEMSET = 2,
+	CU_GRAPH_NODE_TYPE_HOST = 3,
+	CU_GRAPH_NODE_TYPE_GRAPH = 4,
+	CU_GRAPH_NODE_TYPE_EMPTY = 5,
+	CU_GRAPH_NODE_TYPE_WAIT_EVENT = 6,
+	CU_GRAPH_NODE_TYPE_EVENT_RECORD = 7,
+	CU_GRAPH_NODE_TYPE_MEM_ALLOC = 10,
+	CU_GRAPH_NODE_TYPE_MEM_FREE = 11,
+	CU_GRAPH_NODE_TYPE_BATCH_MEM_OP = 12
+} CUgraphNodeType;
+
+typedef enum {
+	CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH = 1,
+	CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD = 2,
+	CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH = 4,
+	CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY = 8
+} CUgraphInstantiate_flags;
+
+typedef enum {
+	CU_GET_PROC_ADDRESS_DEFAULT = 0,
+	CU_GET_PROC_ADDRESS_LEGACY_STREAM = 1 << 0,
+	CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM = 1 << 1
+} CUdriverProcAddress_flags;
+
+typedef enum {
+	CU_GET_PROC_ADDRESS_SUCCESS = 0,
+	CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND = 1,
+	CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT = 2
+} CUdriverProcAddressQueryResult;
+
+typedef enum {
+	CU_MEMORYTYPE_HOST = 0x01,
+	CU_MEMORYTYPE_DEVICE = 0x02,
+	CU_MEMORYTYPE_ARRAY = 0x03,
+	CU_MEMORYTYPE_UNIFIED = 0x04
+} CUmemorytype;
+
+typedef enum {
+	CU_MEM_ATTACH_GLOBAL = 0x1,
+	CU_MEM_ATTACH_HOST = 0x2,
+	CU_MEM_ATTACH_SINGLE = 0x4
+} CUmemAttach_flags;
+
+typedef enum { CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS = 0x1 } CUipcMem_flags;
+
+typedef enum {
+	CU_MEM_ALLOCATION_TYPE_INVALID = 0x0,
+	CU_MEM_ALLOCATION_TYPE_PINNED = 0x1,
+	CU_MEM_ALLOCATION_TYPE_MAX = 0x7fffffff
+} CUmemAllocationType;
+
+typedef enum {
+	CU_MEM_HANDLE_TYPE_NONE = 0x0,
+	CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR = 0x1,
+	CU_MEM_HANDLE_TYPE_WIN32 = 0x2,
+	CU_MEM_HANDLE_TYPE_WIN32_KMT = 0x4,
+	CU_MEM_HANDLE_TYPE_FABRIC = 0x8,
+	CU_MEM_HANDLE_TYPE_MAX = 0x7fffffff
+} CUmemAllocationHandleType;
+
+typedef enum {
+	CU_MEM_ACCESS_FLAGS_PROT_NONE = 0x0,
+	CU_MEM_ACCESS_FLAGS_PROT_READ = 0x1,
+	CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 0x3,
+	CU_MEM_ACCESS_FLAGS_PROT_MAX = 0x7fffffff
+} CUmemAccess_flags;
+
+typedef enum {
+	CU_MEM_LOCATION_TYPE_INVALID = 0x0,
+	CU_MEM_LOCATION_TYPE_DEVICE = 0x1,
+	CU_MEM_LOCATION_TYPE_HOST = 0x2,
+	CU_MEM_LOCATION_TYPE_HOST_NUMA = 0x3,
+	CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT = 0x4,
+	CU_MEM_LOCATION_TYPE_MAX = 0x7fffffff
+} CUmemLocationType;
+
+typedef enum {
+	CU_MEM_ALLOC_GRANULARITY_MINIMUM = 0x0,
+	CU_MEM_ALLOC_GRANULARITY_RECOMMENDED = 0x1
+} CUmemAllocationGranularity_flags;
+
+typedef enum {
+	CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES = 1,
+	CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC = 2,
+	CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES = 3,
+	CU_MEMPOOL_ATTR_RELEASE_THRESHOLD = 4,
+	CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT = 5,
+	CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH = 6,
+	CU_MEMPOOL_ATTR_USED_MEM_CURRENT = 7,
+	CU_MEMPOOL_ATTR_USED_MEM_HIGH = 8
+} CUmemPool_attribute;
+
+typedef enum {
 	CU_POINTER_ATTRIBUTE_CONTEXT = 1,
 	CU_POINTER_ATTRIBUTE_MEMORY_TYPE = 2,
 	CU_POINTER_ATTRIBUTE_DEVICE_POINTER = 3,
@@ -116,101 +335,113 @@ typedef enum CUpointer_attribute_enum {
 	CU_POINTER_ATTRIBUTE_RANGE_START_ADDR = 11,
 	CU_POINTER_ATTRIBUTE_RANGE_SIZE = 12,
 	CU_POINTER_ATTRIBUTE_MAPPED = 13,
+	CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES = 14,
+	CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE = 15,
+	CU_POINTER_ATTRIBUTE_ACCESS_FLAGS = 16,
 	CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE = 17,
 	CU_POINTER_ATTRIBUTE_MAPPING_SIZE = 18,
 	CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR = 19,
+	CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID = 20
 } CUpointer_attribute;
 
-typedef enum CUmemorytype_enum {
-	CU_MEMORYTYPE_HOST = 1,
-	CU_MEMORYTYPE_DEVICE = 2,
-	CU_MEMORYTYPE_ARRAY = 3,
-	CU_MEMORYTYPE_UNIFIED = 4,
-} CUmemorytype;
+/* Those that weir or the simulated driver answers; NVIDIA has more. */
+#define DRIVER_DEVICE_ATTRIBUTES(X)                                            \
+	X(MAX_THREADS_PER_BLOCK, 1)                                            \
+	X(MAX_BLOCK_DIM_X, 2)                                                  \
+	X(MAX_BLOCK_DIM_Y, 3)                                                  \
+	X(MAX_BLOCK_DIM_Z, 4)                                                  \
+	X(MAX_GRID_DIM_X, 5)                                                   \
+	X(MAX_GRID_DIM_Y, 6)                                                   \
+	X(MAX_GRID_DIM_Z, 7)                                                   \
+	X(MAX_SHARED_MEMORY_PER_BLOCK, 8)                                      \
+	X(TOTAL_CONSTANT_MEMORY, 9)                                            \
+	X(WARP_SIZE, 10)                                                       \
+	X(MAX_PITCH, 11)                                                       \
+	X(MAX_REGISTERS_PER_BLOCK, 12)                                         \
+	X(CLOCK_RATE, 13)                                                      \
+	X(TEXTURE_ALIGNMENT, 14)                                               \
+	X(GPU_OVERLAP, 15)                                                     \
+	X(MULTIPROCESSOR_COUNT, 16)                                            \
+	X(KERNEL_EXEC_TIMEOUT, 17)                                             \
+	X(INTEGRATED, 18)                                                      \
+	X(CAN_MAP_HOST_MEMORY, 19)                                             \
+	X(COMPUTE_MODE, 20)                                                    \
+	X(SURFACE_ALIGNMENT, 30)                                               \
+	X(CONCURRENT_KERNELS, 31)                                              \
+	X(ECC_ENABLED, 32)                                                     \
+	X(PCI_BUS_ID, 33)                                                      \
+	X(PCI_DEVICE_ID, 34)                                                   \
+	X(TCC_DRIVER, 35)                                                      \
+	X(MEMORY_CLOCK_RATE, 36)                                               \
+	X(GLOBAL_MEMORY_BUS_WIDTH, 37)                                         \
+	X(L2_CACHE_SIZE, 38)                                                   \
+	X(MAX_THREADS_PER_MULTIPROCESSOR, 39)                                  \
+	X(ASYNC_ENGINE_COUNT, 40)                                              \
+	X(UNIFIED_ADDRESSING, 41)                                              \
+	X(PCI_DOMAIN_ID, 50)                                                   \
+	X(TEXTURE_PITCH_ALIGNMENT, 51)                                         \
+	X(COMPUTE_CAPABILITY_MAJOR, 75)                                        \
+	X(COMPUTE_CAPABILITY_MINOR, 76)                                        \
+	X(STREAM_PRIORITIES_SUPPORTED, 78)                                     \
+	X(MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, 81)                            \
+	X(MAX_REGISTERS_PER_MULTIPROCESSOR, 82)                                \
+	X(MANAGED_MEMORY, 83)                                                  \
+	X(MULTI_GPU_BOARD, 84)                                                 \
+	X(HOST_NATIVE_ATOMIC_SUPPORTED, 86)                                    \
+	X(PAGEABLE_MEMORY_ACCESS, 88)                                          \
+	X(CONCURRENT_MANAGED_ACCESS, 89)                                       \
+	X(COMPUTE_PREEMPTION_SUPPORTED, 90)                                    \
+	X(CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 91)                         \
+	X(COOPERATIVE_LAUNCH, 95)                                              \
+	X(MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 97)                               \
+	X(CAN_FLUSH_REMOTE_WRITES, 98)                                         \
+	X(HOST_REGISTER_SUPPORTED, 99)                                         \
+	X(VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 102)                            \
+	X(HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 103)                    \
+	X(HANDLE_TYPE_WIN32_HANDLE_SUPPORTED, 104)                             \
+	X(HANDLE_TYPE_WIN32_KMT_HANDLE_SUPPORTED, 105)                         \
+	X(MAX_BLOCKS_PER_MULTIPROCESSOR, 106)                                  \
+	X(GENERIC_COMPRESSION_SUPPORTED, 107)                                  \
+	X(GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, 110)                        \
+	X(RESERVED_SHARED_MEMORY_PER_BLOCK, 111)                               \
+	X(READ_ONLY_HOST_REGISTER_SUPPORTED, 113)                              \
+	X(MEMORY_POOLS_SUPPORTED, 115)                                         \
+	X(GPU_DIRECT_RDMA_SUPPORTED, 116)                                      \
+	X(MEMPOOL_SUPPORTED_HANDLE_TYPES, 119)                                 \
+	X(CAN_USE_64_BIT_STREAM_MEM_OPS, 122)                                  \
+	X(CAN_USE_STREAM_WAIT_VALUE_NOR, 123)                                  \
+	X(DMA_BUF_SUPPORTED, 124)                                              \
+	X(IPC_EVENT_SUPPORTED, 125)                                            \
+	X(UNIFIED_FUNCTION_POINTERS, 129)                                      \
+	X(HANDLE_TYPE_FABRIC_SUPPORTED, 128)                                   \
+	X(MULTICAST_SUPPORTED, 132)                                            \
+	X(HOST_NUMA_ID, 134)
 
-typedef enum CUstream_flags_enum {
-	CU_STREAM_DEFAULT = 0,
-	CU_STREAM_NON_BLOCKING = 1,
-} CUstream_flags;
+typedef enum {
+#define DRIVER_ATTRIBUTE_MEMBER(name, value)                                   \
+	CU_DEVICE_ATTRIBUTE_##name = (value),
+	DRIVER_DEVICE_ATTRIBUTES(DRIVER_ATTRIBUTE_MEMBER)
+#undef DRIVER_ATTRIBUTE_MEMBER
+} CUdevice_attribute;
 
-typedef enum CUevent_flags_enum {
-	CU_EVENT_DEFAULT = 0,
-	CU_EVENT_BLOCKING_SYNC = 1,
-	CU_EVENT_DISABLE_TIMING = 2,
-	CU_EVENT_INTERPROCESS = 4,
-} CUevent_flags;
+typedef struct {
+	char bytes[16];
+} CUuuid;
 
-typedef enum CUstreamCaptureStatus_enum {
-	CU_STREAM_CAPTURE_STATUS_NONE = 0,
-	CU_STREAM_CAPTURE_STATUS_ACTIVE = 1,
-	CU_STREAM_CAPTURE_STATUS_INVALIDATED = 2,
-} CUstreamCaptureStatus;
+typedef struct {
+	char reserved[CU_IPC_HANDLE_SIZE];
+} CUipcMemHandle;
 
-typedef enum CUstreamCaptureMode_enum {
-	CU_STREAM_CAPTURE_MODE_GLOBAL = 0,
-	CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1,
-	CU_STREAM_CAPTURE_MODE_RELAXED = 2,
-} CUstreamCaptureMode;
+typedef struct {
+	char reserved[CU_IPC_HANDLE_SIZE];
+} CUipcEventHandle;
 
-typedef enum CUdriverProcAddress_flags_enum {
-	CU_GET_PROC_ADDRESS_DEFAULT = 0,
-	CU_GET_PROC_ADDRESS_LEGACY_STREAM = 1,
-	CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM = 2,
-} CUdriverProcAddress_flags;
-
-typedef enum CUdriverProcAddressQueryResult_enum {
-	CU_GET_PROC_ADDRESS_SUCCESS = 0,
-	CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND = 1,
-	CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT = 2,
-} CUdriverProcAddressQueryResult;
-
-enum {
-	CU_MEMHOSTALLOC_PORTABLE = 1,
-	CU_MEMHOSTALLOC_DEVICEMAP = 2,
-	CU_MEMHOSTALLOC_WRITECOMBINED = 4,
-	CU_MEMHOSTREGISTER_PORTABLE = 1,
-	CU_MEMHOSTREGISTER_DEVICEMAP = 2,
-};
-
-typedef enum CUmemAllocationType_enum {
-	CU_MEM_ALLOCATION_TYPE_INVALID = 0,
-	CU_MEM_ALLOCATION_TYPE_PINNED = 1,
-	CU_MEM_ALLOCATION_TYPE_MAX = 0x7fffffff,
-} CUmemAllocationType;
-
-typedef enum CUmemAllocationHandleType_enum {
-	CU_MEM_HANDLE_TYPE_NONE = 0,
-	CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR = 1,
-	CU_MEM_HANDLE_TYPE_FABRIC = 8,
-	CU_MEM_HANDLE_TYPE_MAX = 0x7fffffff,
-} CUmemAllocationHandleType;
-
-typedef enum CUmemLocationType_enum {
-	CU_MEM_LOCATION_TYPE_INVALID = 0,
-	CU_MEM_LOCATION_TYPE_DEVICE = 1,
-	CU_MEM_LOCATION_TYPE_HOST = 2,
-	CU_MEM_LOCATION_TYPE_HOST_NUMA = 3,
-	CU_MEM_LOCATION_TYPE_MAX = 0x7fffffff,
-} CUmemLocationType;
-
-typedef enum CUmemAccess_flags_enum {
-	CU_MEM_ACCESS_FLAGS_PROT_NONE = 0,
-	CU_MEM_ACCESS_FLAGS_PROT_READ = 1,
-	CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3,
-	CU_MEM_ACCESS_FLAGS_PROT_MAX = 0x7fffffff,
-} CUmemAccess_flags;
-
-typedef enum CUmemAllocationGranularity_flags_enum {
-	CU_MEM_ALLOC_GRANULARITY_MINIMUM = 0,
-	CU_MEM_ALLOC_GRANULARITY_RECOMMENDED = 1,
-} CUmemAllocationGranularity_flags;
-
-typedef struct CUmemLocation_st {
+typedef struct {
 	CUmemLocationType type;
-	int id;
+	int id; /* a device's ordinal, or a NUMA node, as `type` says */
 } CUmemLocation;
 
-typedef struct CUmemAllocationProp_st {
+typedef struct {
 	CUmemAllocationType type;
 	CUmemAllocationHandleType requestedHandleTypes;
 	CUmemLocation location;
@@ -223,137 +454,209 @@ typedef struct CUmemAllocationProp_st {
 	} allocFlags;
 } CUmemAllocationProp;
 
-typedef struct CUmemAccessDesc_st {
+typedef struct {
 	CUmemLocation location;
 	CUmemAccess_flags flags;
 } CUmemAccessDesc;
 
-typedef void(CUDAAPI *CUhostFn)(void *userData);
+typedef struct {
+	CUmemAllocationType allocType;
+	CUmemAllocationHandleType handleTypes;
+	CUmemLocation location;
+	void *win32SecurityAttributes;
+	size_t maxSize; /* bytes; 0 is the driver's own bound */
+	unsigned short usage;
+	unsigned char reserved[54];
+} CUmemPoolProps;
 
-/* clang-format off */
+typedef struct {
+	unsigned char reserved[64];
+} CUmemPoolPtrExportData;
+
+typedef struct {
+	unsigned char from_port;
+	unsigned char to_port;
+	unsigned char type;
+	unsigned char reserved[5];
+} CUgraphEdgeData;
+
+/* The resolver itself: the one symbol the loader takes by dlsym. The four
+ * argument form is "cuGetProcAddress" at 11030, the five argument form at
+ * 12000, exported as cuGetProcAddress_v2. */
+typedef CUresult (*driver_resolver_11030)(
+    const char *symbol, void **function, int version, cuuint64_t flags);
+typedef CUresult (*driver_resolver_12000)(const char *symbol, void **function,
+    int version, cuuint64_t flags, CUdriverProcAddressQueryResult *status);
+
+/*
+ * X(name, version, required, parameters)
+ *
+ * name      what cuGetProcAddress is asked for; every call returns CUresult
+ * version   the lowest one that has this signature: 1000*major + 10*minor
+ * required  1: weir does not run without it; 0: the pointer may be NULL
+ *
+ * clang-format off
+ */
 #define DRIVER_ENTRIES(X)                                                      \
-	X(cuInit, 2000, 1, (unsigned flags))                                   \
+	X(cuInit, 2000, 1, (unsigned int flags))                               \
 	X(cuDriverGetVersion, 2020, 1, (int *version))                         \
-	X(cuGetErrorName, 6000, 1, (CUresult error, const char **text))        \
+	X(cuGetErrorName, 6000, 1, (CUresult error, const char **name))        \
 	X(cuGetErrorString, 6000, 1, (CUresult error, const char **text))      \
+	DRIVER_DEVICE_ENTRIES(X)                                               \
+	DRIVER_CONTEXT_ENTRIES(X)                                              \
+	DRIVER_STREAM_ENTRIES(X)                                               \
+	DRIVER_CAPTURE_ENTRIES(X)                                              \
+	DRIVER_EVENT_ENTRIES(X)                                                \
+	DRIVER_MEMORY_ENTRIES(X)                                               \
+	DRIVER_VMM_ENTRIES(X)                                                  \
+	DRIVER_HOST_ENTRIES(X)                                                 \
+	DRIVER_COPY_ENTRIES(X)                                                 \
+	DRIVER_KERNEL_ENTRIES(X)
+
+#define DRIVER_DEVICE_ENTRIES(X)                                               \
 	X(cuDeviceGet, 2000, 1, (CUdevice *device, int ordinal))               \
 	X(cuDeviceGetCount, 2000, 1, (int *count))                             \
 	X(cuDeviceGetName, 2000, 1, (char *name, int size, CUdevice device))   \
 	X(cuDeviceTotalMem, 3020, 1, (size_t *bytes, CUdevice device))         \
 	X(cuDeviceGetAttribute, 2000, 1,                                       \
-	  (int *value, CUdevice_attribute attribute, CUdevice device))         \
-	X(cuDeviceGetUuid, 11040, 1, (CUuuid *uuid, CUdevice device))          \
-	X(cuDeviceGetPCIBusId, 4010, 1, (char *id, int size, CUdevice device)) \
+	    (int *value, CUdevice_attribute attribute, CUdevice device))       \
+	X(cuDeviceGetUuid, 9020, 1, (CUuuid *uuid, CUdevice device))           \
 	X(cuDeviceCanAccessPeer, 4000, 1,                                      \
-	  (int *can, CUdevice device, CUdevice peer))                          \
+	    (int *can_access, CUdevice device, CUdevice peer))                 \
+	X(cuDeviceGetPCIBusId, 4010, 1,                                        \
+	    (char *bus_id, int size, CUdevice device))                         \
 	X(cuDevicePrimaryCtxRetain, 7000, 1,                                   \
-	  (CUcontext *context, CUdevice device))                               \
+	    (CUcontext *context, CUdevice device))                             \
 	X(cuDevicePrimaryCtxRelease, 11000, 1, (CUdevice device))              \
 	X(cuDevicePrimaryCtxGetState, 7000, 1,                                 \
-	  (CUdevice device, unsigned *flags, int *active))                     \
+	    (CUdevice device, unsigned int *flags, int *active))
+
+#define DRIVER_CONTEXT_ENTRIES(X)                                              \
 	X(cuCtxGetCurrent, 4000, 1, (CUcontext *context))                      \
 	X(cuCtxSetCurrent, 4000, 1, (CUcontext context))                       \
 	X(cuCtxPushCurrent, 4000, 1, (CUcontext context))                      \
 	X(cuCtxPopCurrent, 4000, 1, (CUcontext *context))                      \
 	X(cuCtxGetDevice, 2000, 1, (CUdevice *device))                         \
 	X(cuCtxSynchronize, 2000, 1, (void))                                   \
+	X(cuCtxGetId, 12000, 0, (CUcontext context, unsigned long long *id))   \
 	X(cuCtxGetStreamPriorityRange, 5050, 1, (int *least, int *greatest))   \
-	X(cuCtxRecordEvent, 12050, 0, (CUcontext context, CUevent event))      \
+	X(cuCtxRecordEvent, 12050, 0, (CUcontext context, CUevent event))
+
+#define DRIVER_STREAM_ENTRIES(X)                                               \
 	X(cuStreamCreateWithPriority, 5050, 1,                                 \
-	  (CUstream *stream, unsigned flags, int priority))                    \
+	    (CUstream *stream, unsigned int flags, int priority))              \
 	X(cuStreamDestroy, 4000, 1, (CUstream stream))                         \
 	X(cuStreamQuery, 2000, 1, (CUstream stream))                           \
 	X(cuStreamSynchronize, 2000, 1, (CUstream stream))                     \
 	X(cuStreamWaitEvent, 3020, 1,                                          \
-	  (CUstream stream, CUevent event, unsigned flags))                    \
+	    (CUstream stream, CUevent event, unsigned int flags))              \
 	X(cuStreamGetCtx, 9020, 1, (CUstream stream, CUcontext *context))      \
-	X(cuStreamGetId, 12000, 0,                                             \
-	  (CUstream stream, unsigned long long *id))                           \
+	X(cuStreamGetId, 12000, 0, (CUstream stream, unsigned long long *id))  \
 	X(cuStreamGetPriority, 5050, 1, (CUstream stream, int *priority))      \
-	X(cuStreamGetFlags, 5050, 1, (CUstream stream, unsigned *flags))       \
+	X(cuStreamGetFlags, 5050, 1, (CUstream stream, unsigned int *flags))
+
+#define DRIVER_CAPTURE_ENTRIES(X)                                              \
 	X(cuStreamIsCapturing, 10000, 1,                                       \
-	  (CUstream stream, CUstreamCaptureStatus *status))                    \
+	    (CUstream stream, CUstreamCaptureStatus *status))                  \
+	X(cuStreamGetCaptureInfo, 11030, 1,                                    \
+	    (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,   \
+	    CUgraph *graph, const CUgraphNode **dependencies,                  \
+	    size_t *n_dependencies))                                           \
 	X(cuThreadExchangeStreamCaptureMode, 10010, 1,                         \
-	  (CUstreamCaptureMode *mode))                                         \
+	    (CUstreamCaptureMode *mode))                                       \
 	X(cuStreamBeginCapture, 10010, 1,                                      \
-	  (CUstream stream, CUstreamCaptureMode mode))                         \
+	    (CUstream stream, CUstreamCaptureMode mode))                       \
 	X(cuStreamEndCapture, 10000, 1, (CUstream stream, CUgraph *graph))     \
 	X(cuGraphInstantiateWithFlags, 11040, 1,                               \
-	  (CUgraphExec *exec, CUgraph graph, unsigned long long flags))        \
+	    (CUgraphExec *exec, CUgraph graph, unsigned long long flags))      \
 	X(cuGraphLaunch, 10000, 1, (CUgraphExec exec, CUstream stream))        \
 	X(cuGraphDestroy, 10000, 1, (CUgraph graph))                           \
 	X(cuGraphExecDestroy, 10000, 1, (CUgraphExec exec))                    \
 	X(cuGraphGetNodes, 10000, 1,                                           \
-	  (CUgraph graph, CUgraphNode *nodes, size_t *count))                  \
-	X(cuEventCreate, 2000, 1, (CUevent *event, unsigned flags))            \
+	    (CUgraph graph, CUgraphNode *nodes, size_t *n_nodes))
+
+#define DRIVER_EVENT_ENTRIES(X)                                                \
+	X(cuEventCreate, 2000, 1, (CUevent *event, unsigned int flags))        \
 	X(cuEventDestroy, 4000, 1, (CUevent event))                            \
 	X(cuEventRecord, 2000, 1, (CUevent event, CUstream stream))            \
 	X(cuEventQuery, 2000, 1, (CUevent event))                              \
 	X(cuEventSynchronize, 2000, 1, (CUevent event))                        \
 	X(cuEventElapsedTime, 2000, 1,                                         \
-	  (float *milliseconds, CUevent start, CUevent end))                   \
-	X(cuMemAlloc, 3020, 1, (CUdeviceptr *ptr, size_t size))                \
-	X(cuMemFree, 3020, 1, (CUdeviceptr ptr))                               \
+	    (float *milliseconds, CUevent start, CUevent end))
+
+#define DRIVER_MEMORY_ENTRIES(X)                                               \
+	X(cuMemAlloc, 3020, 1, (CUdeviceptr *address, size_t size))            \
+	X(cuMemFree, 3020, 1, (CUdeviceptr address))                           \
 	X(cuMemGetInfo, 3020, 1, (size_t *free_bytes, size_t *total_bytes))    \
+	X(cuPointerGetAttribute, 4000, 1,                                      \
+	    (void *data, CUpointer_attribute attribute, CUdeviceptr address))
+
+#define DRIVER_VMM_ENTRIES(X)                                                  \
 	X(cuMemAddressReserve, 10020, 1,                                       \
-	  (CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr,  \
-	   unsigned long long flags))                                          \
-	X(cuMemAddressFree, 10020, 1, (CUdeviceptr ptr, size_t size))          \
+	    (CUdeviceptr *address, size_t size, size_t alignment,              \
+	    CUdeviceptr hint, unsigned long long flags))                       \
+	X(cuMemAddressFree, 10020, 1, (CUdeviceptr address, size_t size))      \
 	X(cuMemCreate, 10020, 1,                                               \
-	  (CUmemGenericAllocationHandle *handle, size_t size,                  \
-	   const CUmemAllocationProp *prop, unsigned long long flags))         \
+	    (CUmemGenericAllocationHandle *handle, size_t size,                \
+	    const CUmemAllocationProp *prop, unsigned long long flags))        \
 	X(cuMemRelease, 10020, 1, (CUmemGenericAllocationHandle handle))       \
 	X(cuMemMap, 10020, 1,                                                  \
-	  (CUdeviceptr ptr, size_t size, size_t offset,                        \
-	   CUmemGenericAllocationHandle handle, unsigned long long flags))     \
-	X(cuMemUnmap, 10020, 1, (CUdeviceptr ptr, size_t size))                \
+	    (CUdeviceptr address, size_t size, size_t offset,                  \
+	    CUmemGenericAllocationHandle handle, unsigned long long flags))    \
+	X(cuMemUnmap, 10020, 1, (CUdeviceptr address, size_t size))            \
 	X(cuMemSetAccess, 10020, 1,                                            \
-	  (CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc,          \
-	   size_t count))                                                      \
+	    (CUdeviceptr address, size_t size, const CUmemAccessDesc *access,  \
+	    size_t n_access))                                                  \
 	X(cuMemGetAccess, 10020, 1,                                            \
-	  (unsigned long long *flags, const CUmemLocation *location,           \
-	   CUdeviceptr ptr))                                                   \
+	    (unsigned long long *flags, const CUmemLocation *location,         \
+	    CUdeviceptr address))                                              \
 	X(cuMemGetAllocationGranularity, 10020, 1,                             \
-	  (size_t *granularity, const CUmemAllocationProp *prop,               \
-	   CUmemAllocationGranularity_flags option))                           \
+	    (size_t *granularity, const CUmemAllocationProp *prop,             \
+	    CUmemAllocationGranularity_flags option))                          \
 	X(cuMemExportToShareableHandle, 10020, 1,                              \
-	  (void *out, CUmemGenericAllocationHandle handle,                     \
-	   CUmemAllocationHandleType type, unsigned long long flags))          \
+	    (void *shareable, CUmemGenericAllocationHandle handle,             \
+	    CUmemAllocationHandleType type, unsigned long long flags))         \
 	X(cuMemImportFromShareableHandle, 10020, 1,                            \
-	  (CUmemGenericAllocationHandle *handle, void *in,                     \
-	   CUmemAllocationHandleType type))                                    \
-	X(cuMemHostAlloc, 2020, 1, (void **ptr, size_t size, unsigned flags))  \
-	X(cuMemFreeHost, 2000, 1, (void *ptr))                                 \
-	X(cuMemHostRegister, 6050, 1, (void *ptr, size_t size, unsigned flags))\
-	X(cuMemHostUnregister, 4000, 1, (void *ptr))                           \
-	X(cuPointerGetAttribute, 4000, 1,                                      \
-	  (void *data, CUpointer_attribute attribute, CUdeviceptr ptr))        \
+	    (CUmemGenericAllocationHandle *handle, void *shareable,            \
+	    CUmemAllocationHandleType type))
+
+#define DRIVER_HOST_ENTRIES(X)                                                 \
+	X(cuMemHostAlloc, 2020, 1,                                             \
+	    (void **address, size_t size, unsigned int flags))                 \
+	X(cuMemFreeHost, 2000, 1, (void *address))                             \
+	X(cuMemHostRegister, 6050, 1,                                          \
+	    (void *address, size_t size, unsigned int flags))                  \
+	X(cuMemHostUnregister, 4000, 1, (void *address))
+
+#define DRIVER_COPY_ENTRIES(X)                                                 \
 	X(cuMemcpyAsync, 4000, 1,                                              \
-	  (CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream))    \
-	X(cuMemcpyHtoD, 3020, 1,                                               \
-	  (CUdeviceptr dst, const void *src, size_t size))                     \
-	X(cuMemcpyDtoH, 3020, 1, (void *dst, CUdeviceptr src, size_t size))    \
+	    (CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream))  \
 	X(cuMemcpyHtoDAsync, 3020, 1,                                          \
-	  (CUdeviceptr dst, const void *src, size_t size, CUstream stream))    \
+	    (CUdeviceptr to, const void *from, size_t size, CUstream stream))  \
 	X(cuMemcpyDtoHAsync, 3020, 1,                                          \
-	  (void *dst, CUdeviceptr src, size_t size, CUstream stream))          \
+	    (void *to, CUdeviceptr from, size_t size, CUstream stream))        \
 	X(cuMemcpyDtoDAsync, 3020, 1,                                          \
-	  (CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream))    \
+	    (CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream))  \
+	X(cuMemcpyHtoD, 3020, 1,                                               \
+	    (CUdeviceptr to, const void *from, size_t size))                   \
+	X(cuMemcpyDtoH, 3020, 1, (void *to, CUdeviceptr from, size_t size))    \
 	X(cuMemsetD8Async, 3020, 1,                                            \
-	  (CUdeviceptr dst, unsigned char value, size_t n, CUstream stream))   \
+	    (CUdeviceptr to, unsigned char value, size_t n, CUstream stream))  \
 	X(cuMemsetD32Async, 3020, 1,                                           \
-	  (CUdeviceptr dst, unsigned value, size_t n, CUstream stream))        \
+	    (CUdeviceptr to, unsigned int value, size_t n, CUstream stream))
+
+#define DRIVER_KERNEL_ENTRIES(X)                                               \
 	X(cuModuleLoadData, 2000, 1, (CUmodule *module, const void *image))    \
 	X(cuModuleUnload, 2000, 1, (CUmodule module))                          \
 	X(cuModuleGetFunction, 2000, 1,                                        \
-	  (CUfunction *function, CUmodule module, const char *name))           \
+	    (CUfunction *function, CUmodule module, const char *name))         \
 	X(cuLaunchKernel, 4000, 1,                                             \
-	  (CUfunction function, unsigned grid_x, unsigned grid_y,              \
-	   unsigned grid_z, unsigned block_x, unsigned block_y,                \
-	   unsigned block_z, unsigned shared_bytes, CUstream stream,           \
-	   void **params, void **extra))                                       \
+	    (CUfunction function, unsigned int grid_x, unsigned int grid_y,    \
+	    unsigned int grid_z, unsigned int block_x, unsigned int block_y,   \
+	    unsigned int block_z, unsigned int shared_bytes, CUstream stream,  \
+	    void **parameters, void **extra))                                  \
 	X(cuLaunchHostFunc, 10000, 1,                                          \
-	  (CUstream stream, CUhostFn fn, void *user_data))
+	    (CUstream stream, CUhostFn function, void *user_data))
 /* clang-format on */
 
 #endif
