@@ -450,11 +450,13 @@ $(L)/%.c.safety: %.c $(lint_hdr) | $(call deps,lint) $(je_ready)
 	$(Q)clang -fsyntax-only $(lint_flags) -Werror -Wthread-safety $<
 	@touch $@
 
+# The analyser is told what it cannot see, but not where that is defined.
 lint-tidy: $(lint_src:%=$(L)/%.tidy)
-$(L)/%.c.tidy: %.c $(lint_hdr) .clang-tidy | $(call deps,lint) $(je_ready)
+tidy_hint = $(if $(filter %/status.c,$(1)),,-include scripts/analyzer.h)
+$(L)/%.c.tidy: %.c $(lint_hdr) .clang-tidy scripts/analyzer.h | $(call deps,lint) $(je_ready)
 	@mkdir -p $(@D)
 	$(call say,TIDY,$<)
-	$(Q)clang-tidy --quiet $< -- $(lint_flags) 2>&1 | \
+	$(Q)clang-tidy --quiet $< -- $(lint_flags) $(call tidy_hint,$<) 2>&1 | \
 	    { ! grep -v -E 'warnings? generated|^Suppressed|^Use -h'; }
 	@touch $@
 
@@ -464,7 +466,7 @@ lint-cppcheck: $(call deps,lint)
 	    --cppcheck-build-dir=$(L)/cppcheck \
 	    --enable=warning,performance,portability \
 	    --suppressions-list=scripts/cppcheck.txt -I. -Iinclude \
-	    -D_GNU_SOURCE -D__x86_64__ -D__GNUC__=12 $(lint_src)
+	    -D_GNU_SOURCE -D__x86_64__ -D__GNUC__=12 '-DElfW(x)=Elf64_##x' $(lint_src)
 
 lint-symbols: libs
 	$(Q)scripts/lint-symbols $(B)/lib $(public_headers)

@@ -60,6 +60,15 @@ test_mark(const char *file, int line)
 	__atomic_store_n(&verdict->mark_line, line, __ATOMIC_RELAXED);
 }
 
+/* Tests run in processes of their own unless CK_FORK says no. */
+static bool
+forks(void)
+{
+	const char *mode = getenv("CK_FORK");
+
+	return mode == NULL || strcmp(mode, "no") != 0;
+}
+
 /*
  * Leave the test. Check ends the child process or, with CK_FORK=no, jumps back
  * into the runner, which only the thread that set the jump may do.
@@ -67,8 +76,7 @@ test_mark(const char *file, int line)
 static _Noreturn void
 leave(const char *text)
 {
-	if (getenv("CK_FORK") != NULL && strcmp(getenv("CK_FORK"), "no") == 0 &&
-	    !pthread_equal(pthread_self(), runner_thread)) {
+	if (!forks() && !pthread_equal(pthread_self(), runner_thread)) {
 		fprintf(stderr, "# %s\n", text);
 		abort();
 	}
@@ -252,7 +260,7 @@ test_expect_mem_eq(
 START_TEST(run_body)
 {
 	(void)_i;
-	if (getenv("CK_FORK") == NULL || strcmp(getenv("CK_FORK"), "no") != 0)
+	if (forks())
 		dup2(STDERR_FILENO, STDOUT_FILENO);
 	running->body();
 	__atomic_store_n(&verdict->finished, 1, __ATOMIC_RELAXED);
