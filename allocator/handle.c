@@ -119,7 +119,7 @@ handles_map(struct segment *segment, CUdeviceptr addr, size_t size)
 
 	for (size_t at = 0; at < size && status == WEIR_OK;) {
 		size_t part = size - at < HANDLE_MAX ? size - at : HANDLE_MAX;
-		struct handle *handle;
+		struct handle *handle = NULL;
 		status = map_one(segment, addr + at, part, &handle);
 		if (status == WEIR_OK) {
 			handle->next = fresh;

@@ -23,7 +23,7 @@ struct driver {
 /* One pointer an entry, named as the entry: driver->cuMemCreate(...). An
  * optional entry the driver lacks is NULL. */
 #define DRIVER_FIELD(name, version, required, params)                          \
-	CUresult(CUDAAPI *name) params;
+	CUresult (*name) params;
 	DRIVER_ENTRIES(DRIVER_FIELD)
 #undef DRIVER_FIELD
 	int version;      /* 13000 is 13.0 */

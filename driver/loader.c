@@ -43,9 +43,9 @@ static const struct entry entries[] = {
 
 enum { ENTRIES = sizeof(entries) / sizeof(entries[0]) };
 
-typedef CUresult(CUDAAPI *get_address_v1)(const char *symbol, void **address,
+typedef CUresult(*get_address_v1)(const char *symbol, void **address,
     int version, uint64_t flags);
-typedef CUresult(CUDAAPI *get_address_v2)(const char *symbol, void **address,
+typedef CUresult(*get_address_v2)(const char *symbol, void **address,
     int version, uint64_t flags, int *symbol_status);
 
 /*
@@ -172,7 +172,7 @@ find_entry(const struct source *source, const char *name, int version)
 static enum weir_status
 check_version(const struct source *source, struct driver *driver)
 {
-	CUresult(CUDAAPI * get_version)(int *version);
+	CUresult(* get_version)(int *version);
 	CUresult code;
 
 	copy_function(&get_version,
