@@ -10,8 +10,8 @@
  * DRIVER_ENTRIES is the one list of the calls the library makes: it becomes
  * the members of a table of function pointers and the loader's queries.
  */
-#ifndef WEIR_DRIVER_ABI_H
-#define WEIR_DRIVER_ABI_H
+#ifndef DRIVER_ABI_H
+#define DRIVER_ABI_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -520,7 +520,7 @@ typedef CUresult (*driver_resolver_12000)(const char *symbol, void **function,
 	X(cuDeviceTotalMem, 3020, 1, (size_t *bytes, CUdevice device))         \
 	X(cuDeviceGetAttribute, 2000, 1,                                       \
 	    (int *value, CUdevice_attribute attribute, CUdevice device))       \
-	X(cuDeviceGetUuid, 9020, 1, (CUuuid *uuid, CUdevice device))           \
+	X(cuDeviceGetUuid, 11040, 1, (CUuuid *uuid, CUdevice device))           \
 	X(cuDeviceCanAccessPeer, 4000, 1,                                      \
 	    (int *can_access, CUdevice device, CUdevice peer))                 \
 	X(cuDeviceGetPCIBusId, 4010, 1,                                        \
