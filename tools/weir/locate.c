@@ -1,0 +1,148 @@
+/*
+ * Where the parts of weir are, and which driver is to be used.
+ *
+ * The command finds its libraries from its own place, so that a build tree and
+ * an installation work the same and may be moved.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <weir/weir.h>
+
+#include "tools/weir/tool.h"
+
+/* Library folders, from the folder of the command. */
+static const char *const library_folders[] = { "../lib", "../lib/weir",
+	"../lib64", "../lib64/weir", "../lib/x86_64-linux-gnu",
+	"../lib/x86_64-linux-gnu/weir", "../lib/aarch64-linux-gnu",
+	"../lib/aarch64-linux-gnu/weir" };
+
+/* The folder that holds this command. */
+static bool
+own_folder(char path[TOOL_PATH])
+{
+	ssize_t length = readlink("/proc/self/exe", path, TOOL_PATH - 1);
+	char *slash;
+
+	if (length < 0)
+		return false;
+	path[length] = '\0';
+	slash = strrchr(path, '/');
+	if (slash == NULL)
+		return false;
+	*slash = '\0';
+	return true;
+}
+
+bool
+locate(const char *part, char path[TOOL_PATH])
+{
+	enum { FOLDERS = sizeof(library_folders) / sizeof(*library_folders) };
+	char folder[TOOL_PATH];
+
+	if (!own_folder(folder)) {
+		complain("cannot read /proc/self/exe: %s", strerror(errno));
+		return false;
+	}
+	for (size_t i = 0; i < FOLDERS; i++) {
+		char try[2 * TOOL_PATH];
+		char *real;
+
+		snprintf(try, sizeof(try), "%s/%s/%s", folder,
+		    library_folders[i], part);
+		real = realpath(try, NULL);
+		if (real == NULL)
+			continue;
+		if (strlen(real) < TOOL_PATH) {
+			strcpy(path, real);
+			free(real);
+			return true;
+		}
+		free(real);
+	}
+	complain("%s is not in the library folder that belongs to %s", part,
+	    folder);
+	return false;
+}
+
+/* In a child: exit status 0 if device 0 is a GPU. */
+static _Noreturn void
+probe(void)
+{
+	struct weir_device_info info = { .struct_size = sizeof(info) };
+	int null = open("/dev/null", O_RDWR);
+
+	if (null >= 0) {
+		dup2(null, STDOUT_FILENO);
+		dup2(null, STDERR_FILENO);
+	}
+	/* A wrong WEIR_CONF is no sign of a missing GPU. */
+	unsetenv("WEIR_CONF");
+	unsetenv("PYTORCH_CUDA_ALLOC_CONF");
+	unsetenv("PYTORCH_ALLOC_CONF");
+	_exit(weir_device_info(0, &info) == WEIR_OK && !info.simulated ? 0 : 1);
+}
+
+bool
+gpu_present(void)
+{
+	pid_t child;
+	int status;
+
+	fflush(NULL);
+	child = fork();
+	if (child < 0)
+		return false;
+	if (child == 0)
+		probe();
+	while (waitpid(child, &status, 0) < 0)
+		if (errno != EINTR)
+			return false;
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+/* Put `folder` before the folders where libraries are looked for. */
+static bool
+prepend_library_path(const char *folder)
+{
+	const char *old = getenv("LD_LIBRARY_PATH");
+	char *path;
+	bool done;
+
+	if (old == NULL || *old == '\0')
+		return setenv("LD_LIBRARY_PATH", folder, 1) == 0;
+	if (asprintf(&path, "%s:%s", folder, old) < 0)
+		return false;
+	done = setenv("LD_LIBRARY_PATH", path, 1) == 0;
+	free(path);
+	return done;
+}
+
+bool
+use_simulated_if(bool forced)
+{
+	const char *chosen = getenv("WEIR_LIBCUDA");
+	char library[TOOL_PATH];
+
+	if (!forced && gpu_present())
+		return true;
+	if (!locate("sim/libcuda.so.1", library))
+		return false;
+	if ((forced || chosen == NULL || *chosen == '\0') &&
+	    setenv("WEIR_LIBCUDA", library, 1) != 0)
+		goto failed;
+	*strrchr(library, '/') = '\0';
+	if (!prepend_library_path(library))
+		goto failed;
+	return true;
+
+failed:
+	complain("cannot set the environment: %s", strerror(errno));
+	return false;
+}

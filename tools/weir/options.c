@@ -1,0 +1,116 @@
+/*
+ * weir options: every option with its value and where that came from.
+ */
+#include <argp.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <weir/weir.h>
+
+#include "tools/weir/tool.h"
+
+struct choices {
+	bool json;
+};
+
+static const struct argp_option flags[] = {
+	{ "json", 'j', NULL, 0, "print an array of objects, one an option", 0 },
+	{ 0 },
+};
+
+static error_t
+take_flag(int key, char *value, struct argp_state *state)
+{
+	struct choices *choices = state->input;
+
+	(void)value;
+	switch (key) {
+	case 'j':
+		choices->json = true;
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp parser = { flags, take_flag, NULL,
+	"Print every option of weir: its value, where the value came from, its "
+	"default and what is accepted.\v"
+	"Options are set by WEIR_CONF=\"key:value,key:value\", by 'weir run' "
+	"and 'weir replay' with --conf, or by weir_options_set().",
+	NULL, NULL, NULL };
+
+static const char *
+source_name(enum weir_option_source source)
+{
+	switch (source) {
+	case WEIR_OPTION_DEFAULT:
+		return "default";
+	case WEIR_OPTION_ENVIRONMENT:
+		return "environment";
+	case WEIR_OPTION_CALL:
+		return "call";
+	}
+	return "?";
+}
+
+static bool
+print_json(void)
+{
+	json_t *all = json_array();
+	struct weir_option option;
+	bool printed;
+
+	for (size_t i = 0; weir_option_at(i, &option) == WEIR_OK; i++)
+		json_array_append_new(all,
+		    json_pack("{ss ss ss ss ss ss ss}", "key", option.key,
+			"value", option.value, "source",
+			source_name(option.source), "type", option.type,
+			"default", option.fallback, "range", option.range,
+			"help", option.help));
+	printed = json_dumpf(all, stdout, JSON_INDENT(2)) == 0;
+	putchar('\n');
+	json_decref(all);
+	return printed;
+}
+
+/* Two lines an option: the sentences are too long for a column. */
+static void
+print_text(void)
+{
+	struct weir_option option;
+	int width = 0;
+
+	for (size_t i = 0; weir_option_at(i, &option) == WEIR_OK; i++)
+		if ((int)strlen(option.key) > width)
+			width = (int)strlen(option.key);
+	for (size_t i = 0; weir_option_at(i, &option) == WEIR_OK; i++) {
+		printf("%-*s  %s (%s", width, option.key, option.value,
+		    source_name(option.source));
+		if (option.source != WEIR_OPTION_DEFAULT)
+			printf("; default %s", option.fallback);
+		printf("); accepted: %s\n    %s\n", option.range, option.help);
+	}
+}
+
+int
+cmd_options(int argc, char **argv)
+{
+	struct choices choices = { 0 };
+	struct weir_option option;
+
+	argp_parse(&parser, argc, argv, 0, NULL, &choices);
+	if (weir_option_at(0, &option) != WEIR_OK) {
+		complain("%s", weir_last_error());
+		return TOOL_NO;
+	}
+	if (!choices.json) {
+		print_text();
+		return TOOL_DONE;
+	}
+	if (print_json())
+		return TOOL_DONE;
+	complain("cannot print the options: out of memory");
+	return TOOL_NO;
+}

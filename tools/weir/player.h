@@ -1,0 +1,48 @@
+/*
+ * Playing a trace through weir.
+ */
+#ifndef TOOLS_WEIR_PLAYER_H
+#define TOOLS_WEIR_PLAYER_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tools/weir/trace_file.h"
+
+struct play_choices {
+	uint64_t limit_bytes; /* of the device; UINT64_MAX for none */
+	double speed;         /* > 0; 2 plays twice as fast as recorded */
+	bool check;           /* weir_check() now and then, and at the end */
+};
+
+/* What came of it. Peaks are in bytes. */
+struct figures {
+	uint64_t events; /* rows of the trace */
+	uint64_t allocs; /* of which allocations */
+	uint64_t peak_live_bytes; /* asked for and not yet freed */
+	uint64_t peak_active_bytes; /* blocks of callers and pending ones */
+	uint64_t peak_pending_bytes;
+	uint64_t peak_held_bytes; /* physical, as weir counts */
+	uint64_t peak_held_driver_bytes; /* the same, as the driver counts */
+	uint64_t ooms;
+	uint64_t device_allocs; /* calls that took memory from the driver */
+	uint64_t device_frees;
+	uint64_t host_waits;
+	uint64_t gpu_waits;
+	uint64_t faults; /* of weir_check() */
+	double seconds;  /* of host time */
+	bool simulated;
+	char device[256];
+	json_t *driver_calls; /* by entry point; null where not counted */
+};
+
+/*
+ * Play a trace on device 0, which weir must not have used before in this
+ * process. False, and a complaint, if it could not be played to its end; a
+ * request that fails for want of memory is counted, and the rest goes on.
+ */
+bool play(const struct trace *trace, const struct play_choices *choices,
+    struct figures *out);
+
+#endif

@@ -1,0 +1,158 @@
+/*
+ * weir run: start a program with its GPU memory under weir.
+ *
+ * The program is not changed: the dynamic linker loads libweir_preload.so
+ * before its libraries, and the options reach it through the environment.
+ * They are checked here first, because a program cannot be told at its first
+ * allocation.
+ */
+#include <argp.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <weir/weir.h>
+
+#include "tools/weir/tool.h"
+
+/* What shells return for a program that is not there, or cannot be run. */
+enum { EXIT_NOT_RUNNABLE = 126, EXIT_NOT_FOUND = 127 };
+
+struct choices {
+	const char *report;
+	const char *conf;
+	bool simulated;
+	char **program; /* its argv; NULL if none was named */
+};
+
+static const struct argp_option flags[] = {
+	{ "report", 'r', "FILE", 0, "write a report to FILE at the end", 0 },
+	{ "conf", 'c', "CONF", 0,
+	    "options, \"key:value,key:value\"; replaces WEIR_CONF", 0 },
+	{ "sim", 's', NULL, 0,
+	    "use the simulated device and CUDA libraries, as is done where "
+	    "there is no GPU",
+	    0 },
+	{ 0 },
+};
+
+static error_t
+take_flag(int key, char *value, struct argp_state *state)
+{
+	struct choices *choices = state->input;
+
+	switch (key) {
+	case 'r':
+		choices->report = value;
+		return 0;
+	case 'c':
+		choices->conf = value;
+		return 0;
+	case 's':
+		choices->simulated = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		/* The rest belongs to the program. */
+		choices->program = &state->argv[state->next - 1];
+		state->next = state->argc;
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		argp_error(state, "no PROGRAM");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp parser = { flags, take_flag,
+	"[--] PROGRAM [ARGUMENT...]",
+	"Run PROGRAM with its GPU memory under weir.\v"
+	"The exit status is the program's; 127 if there is no such program, 126 "
+	"if it cannot be run, 2 for a wrong option.",
+	NULL, NULL, NULL };
+
+static bool
+set_variable(const char *name, const char *value)
+{
+	if (setenv(name, value, 1) == 0)
+		return true;
+	complain("cannot set %s: %s", name, strerror(errno));
+	return false;
+}
+
+/* The program may change its folder before it writes the report. */
+static bool
+set_report(const char *file)
+{
+	char folder[TOOL_PATH];
+	char *path;
+	bool done;
+
+	if (file[0] == '/' || file[0] == '\0')
+		return set_variable("WEIR_REPORT", file);
+	if (getcwd(folder, sizeof(folder)) == NULL ||
+	    asprintf(&path, "%s/%s", folder, file) < 0) {
+		complain("cannot tell where %s is: %s", file, strerror(errno));
+		return false;
+	}
+	done = set_variable("WEIR_REPORT", path);
+	free(path);
+	return done;
+}
+
+/* Put the library before what is preloaded already. */
+static bool
+set_preload(void)
+{
+	const char *old = getenv("LD_PRELOAD");
+	char library[TOOL_PATH];
+	char *all;
+	bool done;
+
+	if (!locate("libweir_preload.so", library))
+		return false;
+	if (old == NULL || *old == '\0')
+		return set_variable("LD_PRELOAD", library);
+	if (asprintf(&all, "%s:%s", library, old) < 0) {
+		complain("out of memory");
+		return false;
+	}
+	done = set_variable("LD_PRELOAD", all);
+	free(all);
+	return done;
+}
+
+/* Check the options as the program will find them. */
+static bool
+conf_accepted(void)
+{
+	struct weir_option option;
+
+	if (weir_option_at(0, &option) == WEIR_OK)
+		return true;
+	complain("%s", weir_last_error());
+	return false;
+}
+
+int
+cmd_run(int argc, char **argv)
+{
+	struct choices choices = { 0 };
+	int error;
+
+	argp_parse(&parser, argc, argv, ARGP_IN_ORDER, NULL, &choices);
+	if (choices.conf != NULL && !set_variable("WEIR_CONF", choices.conf))
+		return TOOL_NO;
+	if (!conf_accepted())
+		return TOOL_USAGE;
+	if (choices.report != NULL && !set_report(choices.report))
+		return TOOL_NO;
+	if (!use_simulated_if(choices.simulated) || !set_preload())
+		return TOOL_NO;
+	execvp(choices.program[0], choices.program);
+	error = errno;
+	complain("%s: %s", choices.program[0], strerror(error));
+	return error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_RUNNABLE;
+}

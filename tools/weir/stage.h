@@ -1,0 +1,58 @@
+/*
+ * The stage a trace is played on: device 0, its clock, and work that keeps a
+ * stream busy until a given time.
+ *
+ * On a GPU the clock is the host's, and waiting takes time; on the simulated
+ * device it is the simulation's virtual time, which is moved. Otherwise the
+ * two are played alike. Times are nanoseconds since stage_start().
+ *
+ * To be busy until a time, a stream is made to wait for a *timer*: a stream
+ * of the stage's own that runs one sleeping kernel. A kernel on the stream
+ * itself would end late whenever the stream waits for something else first,
+ * and each delay would add to the next.
+ */
+#ifndef TOOLS_WEIR_STAGE_H
+#define TOOLS_WEIR_STAGE_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <weir/weir.h>
+
+struct stage;
+
+/*
+ * Open device 0, make its context current on this thread, and load the
+ * sleeping kernel. NULL, and a complaint, on failure.
+ */
+struct stage *stage_open(void);
+void stage_close(struct stage *stage);
+
+/* True on the simulated device. */
+bool stage_simulated(const struct stage *stage);
+
+/* Time, and the counts below, begin now. */
+bool stage_start(struct stage *stage);
+uint64_t stage_now_ns(struct stage *stage);
+/* Return at `time_ns`, or at once if that has passed. */
+void stage_wait_until(struct stage *stage, uint64_t time_ns);
+
+/* Keep `stream` busy until `time_ns`, and longer only by work it had. */
+bool stage_occupy(struct stage *stage, weir_stream stream, uint64_t time_ns);
+
+/* A stream of the stage that is busy until `time_ns`, or not much longer. */
+bool stage_busy_stream(
+    struct stage *stage, uint64_t time_ns, weir_stream *out);
+
+/* Bytes of the device that were free at stage_start() and are not now, as the
+ * driver counts them. */
+bool stage_driver_held(struct stage *stage, uint64_t *bytes);
+
+/*
+ * Driver calls since stage_start() by entry point, without the stage's own: an
+ * object, or null on a GPU, where they are not counted.
+ */
+json_t *stage_driver_calls(struct stage *stage);
+
+#endif

@@ -1,0 +1,189 @@
+/*
+ * Complaints, sizes in words, and tables for people.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/weir/tool.h"
+
+void
+complain(const char *format, ...)
+{
+	va_list args;
+
+	fflush(stdout);
+	fputs("weir: ", stderr);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fputc('\n', stderr);
+}
+
+bool
+bytes_parse(const char *text, uint64_t *out)
+{
+	static const char units[] = "KMGT";
+	uint64_t value = 0;
+	unsigned shift = 0;
+	const char *unit;
+
+	if (*text < '0' || *text > '9')
+		return false;
+	for (; *text >= '0' && *text <= '9'; text++)
+		if (__builtin_mul_overflow(value, 10, &value) ||
+		    __builtin_add_overflow(value, (uint64_t)(*text - '0'),
+			&value))
+			return false;
+	unit = *text == '\0' ? NULL : strchr(units, *text & ~0x20);
+	if (unit != NULL) {
+		shift = 10 * (unsigned)(unit - units + 1);
+		text++;
+		if (*text == 'i')
+			text++;
+	}
+	if (strcmp(text, "B") == 0)
+		text++;
+	if (*text != '\0' || value > UINT64_MAX >> shift)
+		return false;
+	*out = value << shift;
+	return true;
+}
+
+const char *
+bytes_format(uint64_t bytes, char *text, size_t size)
+{
+	static const char *const units[] = { "KiB", "MiB", "GiB", "TiB",
+		"PiB", "EiB" };
+	double value = (double)bytes / 1024;
+	size_t unit = 0;
+
+	if (bytes < 1024) {
+		snprintf(text, size, "%u bytes", (unsigned)bytes);
+		return text;
+	}
+	while (value >= 1024 && unit + 1 < sizeof(units) / sizeof(units[0])) {
+		value /= 1024;
+		unit++;
+	}
+	snprintf(text, size, "%.2f %s", value, units[unit]);
+	return text;
+}
+
+struct table {
+	const char *align;
+	size_t columns;
+	char **cells;
+	size_t count;
+	size_t room;
+	bool incomplete; /* a cell was lost for want of memory */
+};
+
+struct table *
+table_new(const char *align)
+{
+	struct table *table = calloc(1, sizeof(*table));
+
+	if (table == NULL)
+		return NULL;
+	table->align = align;
+	table->columns = strlen(align);
+	return table;
+}
+
+void
+table_add(struct table *table, const char *format, ...)
+{
+	char *cell;
+	va_list args;
+	int length;
+
+	if (table == NULL)
+		return;
+	if (table->count == table->room) {
+		size_t room = table->room == 0 ? 64 : 2 * table->room;
+		char **cells = realloc(table->cells, room * sizeof(*cells));
+
+		if (cells == NULL) {
+			table->incomplete = true;
+			return;
+		}
+		table->cells = cells;
+		table->room = room;
+	}
+	va_start(args, format);
+	length = vasprintf(&cell, format, args);
+	va_end(args);
+	if (length < 0) {
+		table->incomplete = true;
+		return;
+	}
+	table->cells[table->count++] = cell;
+}
+
+static void
+print_row(const struct table *table, size_t first, const int *widths)
+{
+	for (size_t c = 0; c < table->columns; c++) {
+		const char *cell = table->cells[first + c];
+		bool last = c + 1 == table->columns;
+
+		if (table->align[c] == 'r')
+			printf("%*s", widths[c], cell);
+		else
+			printf("%-*s", last ? 0 : widths[c], cell);
+		fputs(last ? "\n" : "  ", stdout);
+	}
+}
+
+/* Bold only where it is seen: on a terminal, and not if NO_COLOR is set. */
+static bool
+stdout_is_coloured(void)
+{
+	const char *plain = getenv("NO_COLOR");
+
+	return isatty(STDOUT_FILENO) && (plain == NULL || *plain == '\0');
+}
+
+bool
+table_print(const struct table *table, bool heading)
+{
+	int *widths;
+
+	if (table == NULL || table->incomplete)
+		return false;
+	widths = calloc(table->columns, sizeof(*widths));
+	if (widths == NULL)
+		return false;
+	for (size_t i = 0; i < table->count; i++) {
+		int width = (int)strlen(table->cells[i]);
+
+		if (width > widths[i % table->columns])
+			widths[i % table->columns] = width;
+	}
+	for (size_t i = 0; i + table->columns <= table->count;
+	     i += table->columns) {
+		bool bold = heading && i == 0 && stdout_is_coloured();
+
+		if (bold)
+			fputs("\033[1m", stdout);
+		print_row(table, i, widths);
+		if (bold)
+			fputs("\033[0m", stdout);
+	}
+	free(widths);
+	return true;
+}
+
+void
+table_free(struct table *table)
+{
+	if (table == NULL)
+		return;
+	for (size_t i = 0; i < table->count; i++)
+		free(table->cells[i]);
+	free(table->cells);
+	free(table);
+}

@@ -1,0 +1,81 @@
+/*
+ * What the subcommands of weir share: their table, complaints, sizes, tables
+ * of text, and where the parts of weir are installed.
+ *
+ * A subcommand is one file and one function, given its own arguments with
+ * argv[0] "weir NAME". It prints to stdout, complains on stderr and returns
+ * one of enum tool_exit.
+ */
+#ifndef TOOLS_WEIR_TOOL_H
+#define TOOLS_WEIR_TOOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum tool_exit {
+	TOOL_DONE = 0,
+	TOOL_NO = 1,    /* the answer is no, or it could not be done */
+	TOOL_USAGE = 2, /* the command line is wrong */
+};
+
+int cmd_info(int argc, char **argv);
+int cmd_options(int argc, char **argv);
+int cmd_replay(int argc, char **argv);
+int cmd_run(int argc, char **argv);
+
+/* One line on stderr: "weir: " and the text. */
+void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- Sizes ----------------------------------------------------------- */
+
+/* Parse "4096", "64K", "20M", "8G", "1T" (powers of 1024; "MiB" and "MB" mean
+ * M too). False for anything else, and for what 64 bits do not hold. */
+bool bytes_parse(const char *text, uint64_t *out);
+
+/* "512 bytes", "20.00 MiB". Cuts to `size`; returns `text`. */
+const char *bytes_format(uint64_t bytes, char *text, size_t size);
+
+/* ---- Text for people ------------------------------------------------- */
+
+/* Rows of cells, printed in columns as wide as their widest cell. */
+struct table;
+
+/* `right` has one character a column: 'r' aligns it right, 'l' left. NULL
+ * without memory; the calls below then do nothing and table_print() fails. */
+struct table *table_new(const char *right);
+/* Add a cell to the end; a row is full after as many as there are columns. */
+void table_add(struct table *table, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Print to stdout, the first row as a heading if `heading`. False if a cell
+ * was lost for want of memory. */
+bool table_print(const struct table *table, bool heading);
+void table_free(struct table *table);
+
+/* ---- Where things are ------------------------------------------------ */
+
+/* Long enough for any path below. */
+enum { TOOL_PATH = 4096 };
+
+/*
+ * Find a part of weir, "libweir_preload.so" or "sim/libcuda.so.1", in the
+ * library folder that belongs to this command: beside its own folder in a
+ * build, or where it was installed. False, and a complaint, if it is nowhere.
+ */
+bool locate(const char *part, char path[TOOL_PATH]);
+
+/*
+ * True if a GPU can be used. Asked in a child process, so that CUDA is not
+ * initialised in this one and it may still fork.
+ */
+bool gpu_present(void);
+
+/*
+ * Make weir, and the programs this process starts, use the simulated device
+ * if that is asked for (`forced`) or no GPU is present. A driver that
+ * WEIR_LIBCUDA names is kept unless `forced`. False, and a complaint, if the
+ * simulated libraries are needed and not installed.
+ */
+bool use_simulated_if(bool forced);
+
+#endif

@@ -1,0 +1,449 @@
+/*
+ * Reading a trace, in two passes over the rows.
+ *
+ * The first turns lines into rows. The second (link_rows) gives each row its
+ * block through a hash table by address, and settles until when each block was
+ * used. An address has at most one live block and at most one whose `c` is
+ * still to come: when an address is handed out again, what was there before
+ * has evidently been completed.
+ */
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <weir/weir.h>
+
+#include "tools/weir/file_text.h"
+#include "tools/weir/trace_file.h"
+
+#define HEADER "action,addr,size,stream,time_us"
+
+/* What the second pass knows of one address. */
+struct place {
+	uint64_t addr;
+	uint32_t live;      /* block, or TRACE_NO_BLOCK */
+	uint32_t completes; /* freed block whose `c` is to come, or none */
+	uint32_t free_row;  /* where that was freed */
+	uint32_t line;      /* of the live block's `a`; 0: unused place */
+};
+
+struct reader {
+	const char *path;
+	const char *text; /* what is not read yet */
+	const char *end;
+	size_t line; /* from 1, of the line read last */
+	struct trace *trace;
+	size_t row_room;
+	uint64_t *addrs;  /* by row */
+	uint32_t *lines;  /* by row */
+	size_t block_room;
+	struct place *places; /* open addressing; a power of two */
+	size_t place_count;
+	struct trace_error *error;
+};
+
+static bool fail(struct reader *reader, size_t line, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static bool
+fail(struct reader *reader, size_t line, const char *format, ...)
+{
+	char *text = reader->error->text;
+	size_t size = sizeof(reader->error->text);
+	va_list args;
+	int used;
+
+	/* A long path must not push out what is wrong. */
+	used = snprintf(text, size, "%.300s:%zu: ", reader->path, line);
+	va_start(args, format);
+	vsnprintf(text + used, size - (size_t)used, format, args);
+	va_end(args);
+	return false;
+}
+
+/* ---- Lines ----------------------------------------------------------- */
+
+/* The next line, without its end. False after the last. */
+static bool
+next_line(struct reader *reader, const char **line, size_t *length)
+{
+	size_t left = (size_t)(reader->end - reader->text);
+	const char *newline;
+
+	if (left == 0)
+		return false;
+	newline = memchr(reader->text, '\n', left);
+	*line = reader->text;
+	*length = newline == NULL ? left : (size_t)(newline - reader->text);
+	reader->text += newline == NULL ? left : *length + 1;
+	if (*length > 0 && (*line)[*length - 1] == '\r')
+		--*length;
+	reader->line++;
+	return true;
+}
+
+/* Read a number and the comma or line end behind it. */
+static bool
+take_number(const char **at, const char *end, unsigned base, uint64_t *out)
+{
+	const char *start = *at;
+	uint64_t value = 0;
+
+	for (; *at < end && **at != ','; ++*at) {
+		unsigned digit;
+		char c = **at;
+
+		if (c >= '0' && c <= '9')
+			digit = (unsigned)(c - '0');
+		else if (c >= 'a' && c <= 'f')
+			digit = (unsigned)(c - 'a') + 10;
+		else
+			return false;
+		if (digit >= base || __builtin_mul_overflow(value, base, &value) ||
+		    __builtin_add_overflow(value, digit, &value))
+			return false;
+	}
+	if (*at == start)
+		return false;
+	if (*at < end)
+		++*at;
+	*out = value;
+	return true;
+}
+
+/* The comment of the first line: JSON about the recording. Anything else is a
+ * comment like any other. */
+static bool
+take_comment(struct reader *reader, const char *text, size_t length)
+{
+	json_t *about = json_loadb(text, length, 0, NULL);
+	const char *name = json_string_value(json_object_get(about, "name"));
+	json_int_t held =
+	    json_integer_value(json_object_get(about, "peak_reserved"));
+
+	if (name != NULL && *name != '\0') {
+		free(reader->trace->name);
+		reader->trace->name = strdup(name);
+	}
+	if (held > 0)
+		reader->trace->recorded_held_bytes = (uint64_t)held;
+	json_decref(about);
+	if (reader->trace->name == NULL)
+		return fail(reader, reader->line, "out of memory");
+	return true;
+}
+
+/* ---- First pass: rows ------------------------------------------------ */
+
+static bool
+grow_rows(struct reader *reader)
+{
+	struct trace *trace = reader->trace;
+	size_t room = reader->row_room == 0 ? 4096 : 2 * reader->row_room;
+	void *moved;
+
+	if (trace->row_count < reader->row_room)
+		return true;
+	moved = realloc(trace->rows, room * sizeof(*trace->rows));
+	if (moved == NULL)
+		return false;
+	trace->rows = moved;
+	moved = realloc(reader->addrs, room * sizeof(*reader->addrs));
+	if (moved == NULL)
+		return false;
+	reader->addrs = moved;
+	moved = realloc(reader->lines, room * sizeof(*reader->lines));
+	if (moved == NULL)
+		return false;
+	reader->lines = moved;
+	reader->row_room = room;
+	return true;
+}
+
+/* "a,7fde8e800000,12582912,0,2" */
+static bool
+take_row(struct reader *reader, const char *line, size_t length)
+{
+	struct trace *trace = reader->trace;
+	const char *end = line + length;
+	const char *at = line + 2;
+	struct trace_row row = { .block = TRACE_NO_BLOCK };
+	uint64_t addr;
+	uint64_t stream;
+
+	if (length < 2 || line[1] != ',')
+		return fail(reader, reader->line, "not a row of " HEADER);
+	if (strchr("arfcSsmu", line[0]) == NULL || line[0] == '\0')
+		return fail(
+		    reader, reader->line, "unknown action '%c'", line[0]);
+	row.action = line[0];
+	if (!take_number(&at, end, 16, &addr))
+		return fail(reader, reader->line, "bad address");
+	if (!take_number(&at, end, 10, &row.size))
+		return fail(reader, reader->line, "bad size");
+	if (!take_number(&at, end, 10, &stream))
+		return fail(reader, reader->line, "bad stream");
+	if (!take_number(&at, end, 10, &row.time_us) || at != end ||
+	    end[-1] == ',')
+		return fail(reader, reader->line, "bad time");
+	if (row.size > WEIR_SIZE_MAX)
+		return fail(reader, reader->line,
+		    "a size of %" PRIu64 " bytes; more than 1 EiB", row.size);
+	if (row.action == 'a' && row.size == 0)
+		return fail(reader, reader->line, "an allocation of 0 bytes");
+	if (stream >= TRACE_STREAMS_MAX)
+		return fail(reader, reader->line,
+		    "stream %" PRIu64 "; at most %d are expected", stream,
+		    TRACE_STREAMS_MAX - 1);
+	if (row.time_us > UINT64_MAX / 1000)
+		return fail(reader, reader->line, "bad time");
+	if (!grow_rows(reader))
+		return fail(reader, reader->line, "out of memory");
+	row.stream = (uint16_t)stream;
+	/* Threads that recorded at once may be written out of order. */
+	if (row.time_us < trace->end_us)
+		row.time_us = trace->end_us;
+	trace->end_us = row.time_us;
+	reader->addrs[trace->row_count] = addr;
+	reader->lines[trace->row_count] = (uint32_t)reader->line;
+	trace->rows[trace->row_count++] = row;
+	return true;
+}
+
+static bool
+read_rows(struct reader *reader)
+{
+	bool header = false;
+	const char *line;
+	size_t length;
+
+	while (next_line(reader, &line, &length)) {
+		bool good = true;
+
+		if (length == 0)
+			continue;
+		if (line[0] == '#') {
+			if (reader->line == 1)
+				good = take_comment(
+				    reader, line + 1, length - 1);
+		} else if (header) {
+			good = take_row(reader, line, length);
+		} else if (length == strlen(HEADER) &&
+		    memcmp(line, HEADER, length) == 0) {
+			header = true;
+		} else {
+			good = fail(reader, reader->line,
+			    "not a trace: the line '" HEADER "' is expected");
+		}
+		if (!good)
+			return false;
+	}
+	if (!header)
+		return fail(reader, reader->line,
+		    "not a trace: no line '" HEADER "'");
+	return true;
+}
+
+/* ---- Second pass: blocks --------------------------------------------- */
+
+static struct place *
+place_of(struct reader *reader, uint64_t addr)
+{
+	size_t mask = reader->place_count - 1;
+	size_t i = (size_t)((addr >> 9) * UINT64_C(0x9e3779b97f4a7c15) >> 20);
+
+	for (;; i++) {
+		struct place *place = &reader->places[i & mask];
+
+		if (place->line == 0 || place->addr == addr)
+			return place;
+	}
+}
+
+static bool
+make_tables(struct reader *reader)
+{
+	struct trace *trace = reader->trace;
+	size_t blocks = 0;
+
+	for (size_t i = 0; i < trace->row_count; i++) {
+		const struct trace_row *row = &trace->rows[i];
+
+		blocks += row->action == 'a';
+		trace->has_records |= row->action == 'r';
+		if (strchr("arf", row->action) != NULL &&
+		    row->stream >= trace->stream_count)
+			trace->stream_count = row->stream + 1u;
+	}
+	reader->place_count = 64;
+	while (reader->place_count < 2 * blocks)
+		reader->place_count *= 2;
+	reader->places = calloc(reader->place_count, sizeof(struct place));
+	trace->blocks = calloc(blocks + 1, sizeof(struct trace_block));
+	return reader->places != NULL && trace->blocks != NULL &&
+	    trace->row_count < UINT32_MAX;
+}
+
+static bool
+link_alloc(struct reader *reader, size_t i, struct place *place)
+{
+	struct trace *trace = reader->trace;
+	struct trace_row *row = &trace->rows[i];
+
+	if (place->line != 0 && place->live != TRACE_NO_BLOCK)
+		return fail(reader, reader->lines[i],
+		    "address %" PRIx64 " is in use since line %" PRIu32,
+		    reader->addrs[i], place->line);
+	if (place->line != 0 && place->completes != TRACE_NO_BLOCK &&
+	    trace->blocks[place->completes].recorded)
+		trace->blocks[place->completes].used_until_us = row->time_us;
+	row->block = (uint32_t)trace->block_count++;
+	*place = (struct place){
+		.addr = reader->addrs[i],
+		.live = row->block,
+		.completes = TRACE_NO_BLOCK,
+		.line = reader->lines[i],
+	};
+	return true;
+}
+
+static bool
+link_free(struct reader *reader, size_t i, struct place *place)
+{
+	struct trace *trace = reader->trace;
+	struct trace_row *row = &trace->rows[i];
+
+	row->block = place->live;
+	place->completes = place->live;
+	place->free_row = (uint32_t)i;
+	place->live = TRACE_NO_BLOCK;
+	/* Until a `c` says better. */
+	if (trace->blocks[row->block].recorded)
+		trace->blocks[row->block].used_until_us = trace->end_us;
+	return true;
+}
+
+static bool
+link_completion(struct reader *reader, size_t i, struct place *place)
+{
+	struct trace *trace = reader->trace;
+	struct trace_row *row = &trace->rows[i];
+	struct trace_block *block = &trace->blocks[place->completes];
+	const struct trace_row *freed = &trace->rows[place->free_row];
+
+	row->block = place->completes;
+	place->completes = TRACE_NO_BLOCK;
+	if (block->recorded) {
+		block->used_until_us = row->time_us;
+	} else if (!trace->has_records && i > place->free_row + 1 &&
+	    row->time_us > freed->time_us) {
+		block->used_until_us = row->time_us;
+		block->unnamed_use = true;
+	}
+	return true;
+}
+
+static bool
+link_row(struct reader *reader, size_t i)
+{
+	struct trace *trace = reader->trace;
+	struct trace_row *row = &trace->rows[i];
+	struct place *place;
+	bool live;
+
+	if (strchr("arfc", row->action) == NULL)
+		return true;
+	place = place_of(reader, reader->addrs[i]);
+	live = place->line != 0 && place->live != TRACE_NO_BLOCK;
+	if (row->action == 'a')
+		return link_alloc(reader, i, place);
+	if (row->action == 'c') {
+		if (place->line != 0 && place->completes != TRACE_NO_BLOCK)
+			return link_completion(reader, i, place);
+		return fail(reader, reader->lines[i],
+		    "'c' of address %" PRIx64 ", which was not freed",
+		    reader->addrs[i]);
+	}
+	if (!live)
+		return fail(reader, reader->lines[i],
+		    "'%c' of address %" PRIx64 ", which is not allocated",
+		    row->action, reader->addrs[i]);
+	if (row->action == 'f')
+		return link_free(reader, i, place);
+	row->block = place->live;
+	trace->blocks[row->block].recorded = true;
+	/* A block that is never freed is used to the end. */
+	trace->blocks[row->block].used_until_us = trace->end_us;
+	return true;
+}
+
+static bool
+link_rows(struct reader *reader)
+{
+	if (!make_tables(reader))
+		return fail(reader, reader->line, "out of memory");
+	for (size_t i = 0; i < reader->trace->row_count; i++)
+		if (!link_row(reader, i))
+			return false;
+	return true;
+}
+
+/* "dir/moe.csv.xz" is "moe", until the file says another name. */
+static char *
+name_of_path(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	const char *base = slash == NULL ? path : slash + 1;
+	const char *dot = strstr(base, ".csv");
+
+	if (dot == NULL || dot == base)
+		return strdup(base);
+	return strndup(base, (size_t)(dot - base));
+}
+
+bool
+trace_read(const char *path, struct trace *out, struct trace_error *error)
+{
+	struct trace trace = { .name = name_of_path(path) };
+	struct reader reader = { .path = path,
+		.trace = &trace,
+		.error = error };
+	char why[128];
+	char *text = NULL;
+	size_t length = 0;
+	bool good;
+
+	good = file_text_read(path, &text, &length, why, sizeof(why));
+	if (!good) {
+		snprintf(error->text, sizeof(error->text), "%.300s: %s", path,
+		    why);
+	} else {
+		reader.text = text;
+		reader.end = text + length;
+		good = trace.name != NULL && read_rows(&reader) &&
+		    link_rows(&reader);
+		if (trace.name == NULL)
+			fail(&reader, 1, "out of memory");
+	}
+	free(reader.places);
+	free(reader.lines);
+	free(reader.addrs);
+	free(text);
+	if (good)
+		*out = trace;
+	else
+		trace_drop(&trace);
+	return good;
+}
+
+void
+trace_drop(struct trace *trace)
+{
+	free(trace->name);
+	free(trace->rows);
+	free(trace->blocks);
+	*trace = (struct trace){ 0 };
+}
