@@ -8,7 +8,7 @@
 #include "base/status.h"
 #include "streams/stream.h"
 
-enum { DEVICES_MAX = 128, PRIORITIES = 2 };
+enum { DEVICES_MAX = 128, PRIORITIES = 2, KEPT_MAX = 4096 };
 
 /* The pool of one device and priority: made as it is asked for. */
 struct stream_pool {
@@ -21,46 +21,88 @@ static struct stream_pool pools[DEVICES_MAX][PRIORITIES] GUARDED_BY(lock);
 
 static _Thread_local weir_stream current[DEVICES_MAX];
 
+/* Streams that were destroyed through weir and can be taken up again. */
+static struct lock kept_lock = LOCK_INITIALIZER(LOCK_RANK_EVENTS);
+static struct kept {
+	weir_stream handle;
+	int device;
+	int priority;
+} kept[KEPT_MAX] GUARDED_BY(kept_lock);
+static size_t kept_count GUARDED_BY(kept_lock);
+
+void
+stream_keep(const struct stream *stream)
+{
+	lock_enter(&kept_lock);
+	/* Beyond the bound it is neither used nor destroyed. */
+	if (kept_count < KEPT_MAX)
+		kept[kept_count++] = (struct kept){
+			stream->handle, stream->device, stream->priority
+		};
+	lock_leave(&kept_lock);
+}
+
+static bool
+take_kept(int device, int priority, weir_stream *out)
+{
+	bool found = false;
+
+	lock_enter(&kept_lock);
+	for (size_t i = 0; i < kept_count && !found; i++) {
+		if (kept[i].device != device || kept[i].priority != priority)
+			continue;
+		*out = kept[i].handle;
+		kept[i] = kept[--kept_count];
+		found = true;
+	}
+	lock_leave(&kept_lock);
+	return found;
+}
+
+/* A stream of the driver, new or kept. */
+static enum weir_status
+make(int device, int priority, weir_stream *out)
+{
+	struct driver_guard guard;
+	CUcontext context;
+	enum weir_status status = driver_context(device, &context);
+	if (status != WEIR_OK || take_kept(device, priority, out))
+		return status;
+	status = driver_enter(context, &guard);
+	if (status != WEIR_OK)
+		return status;
+	CUresult code = driver_peek()->cuStreamCreateWithPriority(
+	    out, CU_STREAM_NON_BLOCKING, priority);
+	driver_leave(&guard);
+	return driver_status(
+	    code, "cuStreamCreateWithPriority(priority %d, device %d)",
+	    priority, device);
+}
+
 static enum weir_status
 create(int device, int priority, enum stream_origin origin, weir_stream *out)
 {
 	const struct driver *driver;
-	struct driver_guard guard;
-	struct stream *stream;
-	CUcontext context;
-	CUstream handle;
+	weir_stream handle;
 	enum weir_status status = driver_get(&driver);
 	if (status != WEIR_OK)
 		return status;
 	status = device_resolve(device, &device);
 	if (status != WEIR_OK)
 		return status;
-	status = driver_context(device, &context);
+	status = make(device, priority, &handle);
 	if (status != WEIR_OK)
 		return status;
-	status = driver_enter(context, &guard);
-	if (status != WEIR_OK)
+	status = stream_adopt(handle, origin, priority);
+	if (status != WEIR_OK) {
+		const struct stream unused = { .handle = handle,
+			                       .device = device,
+			                       .priority = priority };
+		stream_keep(&unused);
 		return status;
-	status = driver_status(
-	    driver->cuStreamCreateWithPriority(
-	        &handle, CU_STREAM_NON_BLOCKING, priority),
-	    "cuStreamCreateWithPriority(priority %d, device %d)", priority,
-	    device);
-	if (status != WEIR_OK)
-		goto leave;
-	status = stream_adopt(handle, origin, &stream);
-	if (status != WEIR_OK)
-		goto destroy;
-	stream_put(stream);
-	driver_leave(&guard);
+	}
 	*out = handle;
 	return WEIR_OK;
-
-destroy:
-	driver->cuStreamDestroy(handle);
-leave:
-	driver_leave(&guard);
-	return status;
 }
 
 enum weir_status

@@ -5,8 +5,15 @@
  * A default stream is keyed by its context (and thread), any other by its
  * handle, which the driver makes unique in the process. An ended stream leaves
  * the table, except one destroyed through weir: that stays as a marker, so
- * that a later use of the handle is told from a new stream that was given the
- * same handle. The driver's own stream id tells them apart.
+ * that a later use of the handle is an error and not a crash in the driver,
+ * which must not be asked about a handle it no longer knows.
+ *
+ * Note [Destroyed streams]
+ *
+ * For the marker to be right the driver must not give the handle to a stream
+ * of somebody else. So weir_stream_destroy() keeps the driver's stream for the
+ * next weir_stream_create() of the same device and priority, whose work comes
+ * after what the old one had queued.
  */
 #include "streams/stream.h"
 
@@ -155,18 +162,6 @@ context_device(CUcontext context, int *out)
 	return WEIR_OK;
 }
 
-/* The driver's id of a stream, or 0. */
-static unsigned long long
-driver_id(CUstream handle)
-{
-	unsigned long long id = 0;
-
-	if (driver_peek()->cuStreamGetId == NULL ||
-	    driver_peek()->cuStreamGetId(handle, &id) != CUDA_SUCCESS)
-		return 0;
-	return id;
-}
-
 /* Ask the driver about a stream weir has not met. */
 static enum weir_status
 describe(const struct key *key, struct stream *stream)
@@ -181,7 +176,6 @@ describe(const struct key *key, struct stream *stream)
 			    "stream %p: not a stream of this process: "
 			    "%s (%d)",
 			    (void *)key->handle, driver_text(code), code);
-		stream->id = driver_id(key->handle);
 	}
 	return context_device(stream->context, &stream->device);
 }
@@ -232,18 +226,6 @@ publish(const struct key *key, struct stream **stream)
 		stream_put(old);
 }
 
-/*
- * A handle whose stream was destroyed through weir: is it in use again?
- * The driver tells by the id; where it has none, the handle stays an error.
- */
-static bool
-reborn(const struct stream *ended)
-{
-	unsigned long long id = driver_id(ended->handle);
-
-	return id != 0 && id != ended->id;
-}
-
 enum weir_status
 stream_lookup(int device, weir_stream handle, struct stream **out)
 {
@@ -262,13 +244,9 @@ stream_lookup(int device, weir_stream handle, struct stream **out)
 		stream_ref(stream);
 	lock_leave(&lock);
 	if (stream != NULL && atomic_load(&stream->ended)) {
-		bool again = reborn(stream);
 		stream_put(stream);
-		if (!again)
-			return status_set(WEIR_EINVAL,
-			                  "stream %p: it was destroyed",
-			                  (void *)handle);
-		stream = NULL;
+		return status_set(WEIR_EINVAL, "stream %p: it was destroyed",
+		                  (void *)handle);
 	}
 	*out = stream;
 	return WEIR_OK;
@@ -318,16 +296,16 @@ stream_find(int device, weir_stream handle, struct stream **out)
 }
 
 enum weir_status
-stream_adopt(weir_stream handle, enum stream_origin origin,
-             struct stream **out)
+stream_adopt(weir_stream handle, enum stream_origin origin, int priority)
 {
 	struct key key = { .handle = handle };
 	struct stream *stream;
 	enum weir_status status = stream_new(&key, origin, &stream);
 	if (status != WEIR_OK)
 		return status;
+	stream->priority = priority;
 	publish(&key, &stream);
-	*out = stream;
+	stream_put(stream);
 	return WEIR_OK;
 }
 

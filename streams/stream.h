@@ -32,7 +32,7 @@ struct stream {
 	uint32_t thread; /* owner of a per-thread default stream; else 0 */
 	int device;
 	enum stream_origin origin;
-	unsigned long long id; /* the driver's; 0 where it gives none */
+	int priority; /* as asked of weir; CREATED and POOLED */
 
 	atomic_uint refs;  /* the table's, and one for each holder */
 	atomic_bool ended; /* set once */
@@ -58,9 +58,12 @@ enum weir_status stream_find(int device, weir_stream handle,
 enum weir_status stream_lookup(int device, weir_stream handle,
                                struct stream **out);
 
-/* Follow a stream that weir has just created; *out is a reference. */
+/* Follow a stream that weir has just made or taken up again. */
 enum weir_status stream_adopt(weir_stream handle, enum stream_origin origin,
-                              struct stream **out);
+                              int priority);
+
+/* Keep the driver's stream of a destroyed one: Note [Destroyed streams]. */
+void stream_keep(const struct stream *stream);
 
 struct stream *stream_ref(struct stream *stream);
 void stream_put(struct stream *stream);

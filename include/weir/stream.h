@@ -37,7 +37,9 @@ WEIR_API enum weir_status weir_stream_from_pool(int device, int priority,
 
 /**
  * Destroy a stream made by weir_stream_create(). Work queued on it goes on;
- * its cached memory serves any stream once that work is done.
+ * its cached memory serves any stream once that work is done. The driver's
+ * stream is kept for a later weir_stream_create(), so that a use of the old
+ * handle is an error and never another program part's stream.
  *
  * @return WEIR_EINVAL for a stream that weir did not create, a pool stream, a
  *         default stream, or one destroyed before
