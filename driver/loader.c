@@ -43,11 +43,6 @@ static const struct entry entries[] = {
 
 enum { ENTRIES = sizeof(entries) / sizeof(entries[0]) };
 
-typedef CUresult(*get_address_v1)(const char *symbol, void **address,
-    int version, uint64_t flags);
-typedef CUresult(*get_address_v2)(const char *symbol, void **address,
-    int version, uint64_t flags, int *symbol_status);
-
 /*
  * The exported symbol of an entry where it is not its name: the one whose
  * signature driver/abi.h declares. Those without a suffix are older.
@@ -73,6 +68,7 @@ static const struct {
 	{ "cuMemcpyHtoDAsync", "cuMemcpyHtoDAsync_v2" },
 	{ "cuStreamBeginCapture", "cuStreamBeginCapture_v2" },
 	{ "cuStreamDestroy", "cuStreamDestroy_v2" },
+	{ "cuStreamGetCaptureInfo", "cuStreamGetCaptureInfo_v2" },
 };
 
 static const char *
@@ -90,8 +86,9 @@ struct source {
 	const char *name;           /* for messages */
 	void *(*find)(const char *); /* NULL: dlsym() on `library` */
 	void *library;
-	get_address_v2 address_v2; /* NULL where there is none */
-	get_address_v1 address_v1; /* asked for only without v2 */
+	/* cuGetProcAddress: the newer form, else the older, else neither. */
+	driver_resolver_12000 resolve;
+	driver_resolver_11030 resolve_old;
 };
 
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_INIT);
@@ -144,10 +141,10 @@ open_source(struct source *source)
 			    named ? " (WEIR_LIBCUDA names it)" : "",
 			    dlerror());
 	}
-	copy_function(&source->address_v2,
-	    find_symbol(source, "cuGetProcAddress_v2"));
-	if (source->address_v2 == NULL)
-		copy_function(&source->address_v1,
+	copy_function(
+	    &source->resolve, find_symbol(source, "cuGetProcAddress_v2"));
+	if (source->resolve == NULL)
+		copy_function(&source->resolve_old,
 		    find_symbol(source, "cuGetProcAddress"));
 	return WEIR_OK;
 }
@@ -156,14 +153,16 @@ open_source(struct source *source)
 static void *
 find_entry(const struct source *source, const char *name, int version)
 {
+	/* Streams are what their handles say: NULL is the legacy one. */
+	const cuuint64_t flags = CU_GET_PROC_ADDRESS_DEFAULT;
+	CUdriverProcAddressQueryResult found;
 	CUresult code = CUDA_ERROR_NOT_FOUND;
 	void *address = NULL;
-	int found;
 
-	if (source->address_v2 != NULL)
-		code = source->address_v2(name, &address, version, 0, &found);
-	else if (source->address_v1 != NULL)
-		code = source->address_v1(name, &address, version, 0);
+	if (source->resolve != NULL)
+		code = source->resolve(name, &address, version, flags, &found);
+	else if (source->resolve_old != NULL)
+		code = source->resolve_old(name, &address, version, flags);
 	if (code == CUDA_SUCCESS && address != NULL)
 		return address;
 	return find_symbol(source, symbol_of(name));
@@ -172,7 +171,7 @@ find_entry(const struct source *source, const char *name, int version)
 static enum weir_status
 check_version(const struct source *source, struct driver *driver)
 {
-	CUresult(* get_version)(int *version);
+	CUresult (*get_version)(int *version);
 	CUresult code;
 
 	copy_function(&get_version,

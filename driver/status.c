@@ -1,7 +1,7 @@
 /*
  * The driver's result codes: what status each maps to, and its text.
  *
- * The table is the one place where codes are mapped. A code that is not in it
+ * driver_map() is the one place where codes are mapped. What it does not name
  * is WEIR_EDRIVER; so is CUDA_ERROR_INVALID_VALUE, because the arguments of a
  * failed driver call are ours and not the caller's.
  */
@@ -14,71 +14,6 @@
 #include "base/status.h"
 #include "driver/private.h"
 
-/* The texts serve where there is no driver to give its own. */
-static const struct {
-	CUresult code;
-	enum weir_status status;
-	const char *text;
-} codes[] = {
-	{ CUDA_SUCCESS, WEIR_OK, "no error" },
-	{ CUDA_ERROR_INVALID_VALUE, WEIR_EDRIVER, "invalid argument" },
-	{ CUDA_ERROR_OUT_OF_MEMORY, WEIR_ENOMEM, "out of memory" },
-	{ CUDA_ERROR_NOT_INITIALIZED, WEIR_EEXIT, "initialization error" },
-	{ CUDA_ERROR_DEINITIALIZED, WEIR_EEXIT, "driver shutting down" },
-	{ CUDA_ERROR_STUB_LIBRARY, WEIR_ENODRIVER,
-	    "stub library in place of the driver" },
-	{ CUDA_ERROR_DEVICE_UNAVAILABLE, WEIR_EDRIVER,
-	    "device busy or unavailable" },
-	{ CUDA_ERROR_NO_DEVICE, WEIR_ENODEVICE, "no CUDA device found" },
-	{ CUDA_ERROR_INVALID_DEVICE, WEIR_ENODEVICE, "invalid device" },
-	{ CUDA_ERROR_INVALID_CONTEXT, WEIR_ECONTEXT, "invalid context" },
-	{ CUDA_ERROR_MAP_FAILED, WEIR_EDRIVER, "mapping failed" },
-	{ CUDA_ERROR_UNMAP_FAILED, WEIR_EDRIVER, "unmapping failed" },
-	{ CUDA_ERROR_OPERATING_SYSTEM, WEIR_EDRIVER,
-	    "call to the operating system failed" },
-	{ CUDA_ERROR_INVALID_HANDLE, WEIR_EDRIVER, "invalid handle" },
-	{ CUDA_ERROR_ILLEGAL_STATE, WEIR_EDRIVER, "illegal state" },
-	{ CUDA_ERROR_NOT_FOUND, WEIR_EDRIVER, "not found" },
-	{ CUDA_ERROR_NOT_READY, WEIR_ENOTREADY, "not ready" },
-	{ CUDA_ERROR_ILLEGAL_ADDRESS, WEIR_EDRIVER, "illegal memory access" },
-	{ CUDA_ERROR_LAUNCH_TIMEOUT, WEIR_EDRIVER, "launch timed out" },
-	{ CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, WEIR_EDRIVER,
-	    "peer access already enabled" },
-	{ CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, WEIR_EDRIVER,
-	    "peer access not enabled" },
-	{ CUDA_ERROR_CONTEXT_IS_DESTROYED, WEIR_ECONTEXT,
-	    "context is destroyed" },
-	{ CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, WEIR_EDRIVER,
-	    "host memory already registered" },
-	{ CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, WEIR_EDRIVER,
-	    "host memory not registered" },
-	{ CUDA_ERROR_LAUNCH_FAILED, WEIR_EDRIVER, "launch failed" },
-	{ CUDA_ERROR_NOT_PERMITTED, WEIR_EDRIVER, "not permitted" },
-	{ CUDA_ERROR_NOT_SUPPORTED, WEIR_ENOTSUP, "not supported" },
-	{ CUDA_ERROR_SYSTEM_NOT_READY, WEIR_EDRIVER, "system not ready" },
-	{ CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, WEIR_EDRIVER,
-	    "driver library and kernel module differ" },
-	{ CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, WEIR_ECAPTURE,
-	    "not permitted during capture" },
-	{ CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, WEIR_ECAPTURE,
-	    "capture invalidated" },
-	{ CUDA_ERROR_STREAM_CAPTURE_MERGE, WEIR_ECAPTURE, "merge of captures" },
-	{ CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, WEIR_ECAPTURE,
-	    "capture not begun on this stream" },
-	{ CUDA_ERROR_STREAM_CAPTURE_UNJOINED, WEIR_ECAPTURE,
-	    "capture has unjoined work" },
-	{ CUDA_ERROR_STREAM_CAPTURE_ISOLATION, WEIR_ECAPTURE,
-	    "capture crosses streams" },
-	{ CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, WEIR_ECAPTURE,
-	    "capture depends on the legacy stream" },
-	{ CUDA_ERROR_CAPTURED_EVENT, WEIR_ECAPTURE, "event is of a capture" },
-	{ CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, WEIR_ECAPTURE,
-	    "capture of another thread" },
-	{ CUDA_ERROR_UNKNOWN, WEIR_EDRIVER, "unknown error" },
-};
-
-enum { CODES = sizeof(codes) / sizeof(codes[0]) };
-
 static const struct driver *_Atomic speaker;
 
 void
@@ -90,13 +25,59 @@ driver_text_from(const struct driver *driver)
 enum weir_status
 driver_map(CUresult code)
 {
-	if (driver_gone(code))
+	switch ((int)code) {
+	case CUDA_SUCCESS:
+		return WEIR_OK;
+	case CUDA_ERROR_OUT_OF_MEMORY:
+		return WEIR_ENOMEM;
+	case CUDA_ERROR_NOT_INITIALIZED:
+	case CUDA_ERROR_DEINITIALIZED:
 		return os_forked() ? WEIR_EFORK : WEIR_EEXIT;
-	for (int i = 0; i < CODES; i++) {
-		if (codes[i].code == code)
-			return codes[i].status;
+	case CUDA_ERROR_STUB_LIBRARY:
+		return WEIR_ENODRIVER;
+	case CUDA_ERROR_NO_DEVICE:
+	case CUDA_ERROR_INVALID_DEVICE:
+		return WEIR_ENODEVICE;
+	case CUDA_ERROR_INVALID_CONTEXT:
+	case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+		return WEIR_ECONTEXT;
+	case CUDA_ERROR_NOT_READY:
+		return WEIR_ENOTREADY;
+	case CUDA_ERROR_NOT_SUPPORTED:
+		return WEIR_ENOTSUP;
+	case CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED:
+	case CUDA_ERROR_STREAM_CAPTURE_INVALIDATED:
+	case CUDA_ERROR_STREAM_CAPTURE_MERGE:
+	case CUDA_ERROR_STREAM_CAPTURE_UNMATCHED:
+	case CUDA_ERROR_STREAM_CAPTURE_UNJOINED:
+	case CUDA_ERROR_STREAM_CAPTURE_ISOLATION:
+	case CUDA_ERROR_STREAM_CAPTURE_IMPLICIT:
+	case CUDA_ERROR_CAPTURED_EVENT:
+	case CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD:
+		return WEIR_ECAPTURE;
+	default:
+		return WEIR_EDRIVER;
 	}
-	return WEIR_EDRIVER;
+}
+
+/* Where there is no driver to tell it. */
+static const char *
+own_text(CUresult code)
+{
+	static const struct {
+		CUresult code;
+		const char *text;
+	} texts[] = {
+#define RESULT_TEXT(name, value, text) { name, text },
+		DRIVER_RESULTS(RESULT_TEXT)
+#undef RESULT_TEXT
+	};
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		if (texts[i].code == code)
+			return texts[i].text;
+	}
+	return "unknown error";
 }
 
 const char *
@@ -106,16 +87,11 @@ driver_text(CUresult code)
 	const char *text = NULL;
 
 	/* In a forked child, or once the driver is gone, it is not called. */
-	if (driver != NULL && driver->cuGetErrorString != NULL &&
-	    !os_forked() && !driver_gone(code) &&
+	if (driver != NULL && !os_forked() && !driver_gone(code) &&
 	    driver->cuGetErrorString(code, &text) == CUDA_SUCCESS &&
 	    text != NULL)
 		return text;
-	for (int i = 0; i < CODES; i++) {
-		if (codes[i].code == code)
-			return codes[i].text;
-	}
-	return "unknown error";
+	return own_text(code);
 }
 
 bool
