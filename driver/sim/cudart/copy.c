@@ -1,0 +1,181 @@
+/*
+ * Copying and filling.
+ */
+#include <string.h>
+
+#include "driver/sim/cudart/cudart.h"
+
+static CUdeviceptr
+address(const void *ptr)
+{
+	return (CUdeviceptr)(uintptr_t)ptr;
+}
+
+static CUresult
+copy(void *dst, const void *src, size_t size, enum cudaMemcpyKind kind,
+    CUstream stream)
+{
+	switch (kind) {
+	case cudaMemcpyHostToDevice:
+		return driver.cuMemcpyHtoDAsync(
+		    address(dst), src, size, stream);
+	case cudaMemcpyDeviceToHost:
+		return driver.cuMemcpyDtoHAsync(
+		    dst, address(src), size, stream);
+	case cudaMemcpyDeviceToDevice:
+		return driver.cuMemcpyDtoDAsync(
+		    address(dst), address(src), size, stream);
+	default:
+		return driver.cuMemcpyAsync(
+		    address(dst), address(src), size, stream);
+	}
+}
+
+/* Copy, and wait unless only the device is concerned. */
+static cudaError_t
+copy_and_wait(void *dst, const void *src, size_t size,
+    enum cudaMemcpyKind kind, CUstream stream)
+{
+	CUresult code;
+	cudaError_t error = runtime_enter();
+
+	if (error != cudaSuccess || size == 0)
+		return error;
+	if ((unsigned)kind > cudaMemcpyDefault)
+		return runtime_error(cudaErrorInvalidMemcpyDirection);
+	code = copy(dst, src, size, kind, stream);
+	if (code == CUDA_SUCCESS && kind != cudaMemcpyDeviceToDevice)
+		code = driver.cuStreamSynchronize(stream);
+	return runtime_check(code);
+}
+
+cudaError_t
+cudaMemcpy(void *dst, const void *src, size_t size, enum cudaMemcpyKind kind)
+{
+	return copy_and_wait(dst, src, size, kind, CU_STREAM_LEGACY);
+}
+
+cudaError_t
+cudaMemcpy_ptds(void *dst, const void *src, size_t size,
+    enum cudaMemcpyKind kind)
+{
+	return copy_and_wait(dst, src, size, kind, CU_STREAM_PER_THREAD);
+}
+
+cudaError_t
+cudaMemcpyAsync(void *dst, const void *src, size_t size,
+    enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+	cudaError_t error = runtime_enter();
+
+	if (error != cudaSuccess || size == 0)
+		return error;
+	if ((unsigned)kind > cudaMemcpyDefault)
+		return runtime_error(cudaErrorInvalidMemcpyDirection);
+	return runtime_check(copy(dst, src, size, kind, stream));
+}
+
+cudaError_t
+cudaMemcpyAsync_ptsz(void *dst, const void *src, size_t size,
+    enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+	return cudaMemcpyAsync(dst, src, size, kind, per_thread(stream));
+}
+
+/* Row by row: the simulated device has no faster way. */
+cudaError_t
+cudaMemcpy2DAsync(void *dst, size_t dst_pitch, const void *src,
+    size_t src_pitch, size_t width, size_t height, enum cudaMemcpyKind kind,
+    cudaStream_t stream)
+{
+	cudaError_t error = cudaSuccess;
+
+	if (width > dst_pitch || width > src_pitch)
+		return runtime_error(cudaErrorInvalidPitchValue);
+	for (size_t i = 0; i < height && error == cudaSuccess; i++)
+		error = cudaMemcpyAsync((char *)dst + i * dst_pitch,
+		    (const char *)src + i * src_pitch, width, kind, stream);
+	return error;
+}
+
+cudaError_t
+cudaMemcpy2D(void *dst, size_t dst_pitch, const void *src, size_t src_pitch,
+    size_t width, size_t height, enum cudaMemcpyKind kind)
+{
+	cudaError_t error = cudaMemcpy2DAsync(dst, dst_pitch, src, src_pitch,
+	    width, height, kind, cudaStreamLegacy);
+
+	if (error != cudaSuccess || kind == cudaMemcpyDeviceToDevice)
+		return error;
+	return cudaStreamSynchronize(cudaStreamLegacy);
+}
+
+/* Addresses name their device: peers need no other call. */
+cudaError_t
+cudaMemcpyPeerAsync(void *dst, int dst_device, const void *src,
+    int src_device, size_t size, cudaStream_t stream)
+{
+	(void)dst_device;
+	(void)src_device;
+	return cudaMemcpyAsync(dst, src, size, cudaMemcpyDefault, stream);
+}
+
+cudaError_t
+cudaMemcpyPeer(void *dst, int dst_device, const void *src, int src_device,
+    size_t size)
+{
+	(void)dst_device;
+	(void)src_device;
+	return cudaMemcpy(dst, src, size, cudaMemcpyDefault);
+}
+
+cudaError_t
+cudaMemsetAsync(void *ptr, int value, size_t size, cudaStream_t stream)
+{
+	cudaError_t error = runtime_enter();
+
+	if (error != cudaSuccess || size == 0)
+		return error;
+	return runtime_check(driver.cuMemsetD8Async(
+	    address(ptr), (unsigned char)value, size, stream));
+}
+
+cudaError_t
+cudaMemsetAsync_ptsz(void *ptr, int value, size_t size, cudaStream_t stream)
+{
+	return cudaMemsetAsync(ptr, value, size, per_thread(stream));
+}
+
+/* The host does not wait for a fill of device memory. */
+cudaError_t
+cudaMemset(void *ptr, int value, size_t size)
+{
+	return cudaMemsetAsync(ptr, value, size, cudaStreamLegacy);
+}
+
+cudaError_t
+cudaMemset_ptds(void *ptr, int value, size_t size)
+{
+	return cudaMemsetAsync(ptr, value, size, cudaStreamPerThread);
+}
+
+cudaError_t
+cudaMemset2DAsync(void *ptr, size_t pitch, int value, size_t width,
+    size_t height, cudaStream_t stream)
+{
+	cudaError_t error = cudaSuccess;
+
+	if (width > pitch)
+		return runtime_error(cudaErrorInvalidPitchValue);
+	for (size_t i = 0; i < height && error == cudaSuccess; i++)
+		error = cudaMemsetAsync(
+		    (char *)ptr + i * pitch, value, width, stream);
+	return error;
+}
+
+cudaError_t
+cudaMemset2D(void *ptr, size_t pitch, int value, size_t width, size_t height)
+{
+	return cudaMemset2DAsync(
+	    ptr, pitch, value, width, height, cudaStreamLegacy);
+}

@@ -1,0 +1,100 @@
+/*
+ * The simulated libcudart.so.13 inside.
+ *
+ * A thin layer: each call makes sure that this thread has a context, calls the
+ * driver, and remembers the error. It finds the driver as the real one does,
+ * by dlopen("libcuda.so.1"), one dlsym("cuGetProcAddress_v2"), and queries of
+ * that for everything else, so that whoever stands between the runtime and a
+ * real driver stands here too.
+ */
+#ifndef DRIVER_SIM_CUDART_CUDART_H
+#define DRIVER_SIM_CUDART_CUDART_H
+
+#include <stdbool.h>
+
+#include "driver/abi.h"
+#include "driver/sim/cudart/include/cuda_runtime.h"
+
+/* Entries beyond those of DRIVER_ENTRIES: X(name, base, version, flags,
+ * parameters). */
+/* clang-format off */
+#define RUNTIME_ENTRIES(X)                                                     \
+	X(cuDevicePrimaryCtxReset, "cuDevicePrimaryCtxReset", 11000, 0,        \
+	  (CUdevice device))                                                   \
+	X(cuCtxEnablePeerAccess, "cuCtxEnablePeerAccess", 4000, 0,             \
+	  (CUcontext peer, unsigned flags))                                    \
+	X(cuCtxDisablePeerAccess, "cuCtxDisablePeerAccess", 4000, 0,           \
+	  (CUcontext peer))                                                    \
+	X(cuMemAllocPitch, "cuMemAllocPitch", 3020, 0,                         \
+	  (CUdeviceptr *ptr, size_t *pitch, size_t width, size_t height,       \
+	   unsigned element))                                                  \
+	X(cuMemAllocAsync, "cuMemAllocAsync", 11020, 0,                        \
+	  (CUdeviceptr *ptr, size_t size, CUstream stream))                    \
+	X(cuMemAllocAsync_ptsz, "cuMemAllocAsync", 11020,                      \
+	  CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM,                       \
+	  (CUdeviceptr *ptr, size_t size, CUstream stream))                    \
+	X(cuMemFreeAsync, "cuMemFreeAsync", 11020, 0,                          \
+	  (CUdeviceptr ptr, CUstream stream))                                  \
+	X(cuMemFreeAsync_ptsz, "cuMemFreeAsync", 11020,                        \
+	  CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM,                       \
+	  (CUdeviceptr ptr, CUstream stream))                                  \
+	X(cuMemHostGetDevicePointer, "cuMemHostGetDevicePointer", 3020, 0,     \
+	  (CUdeviceptr *device_ptr, void *ptr, unsigned flags))                \
+	X(cuPointerGetAttributes, "cuPointerGetAttributes", 7000, 0,           \
+	  (unsigned count, CUpointer_attribute *attributes, void **data,       \
+	   CUdeviceptr ptr))
+/* clang-format on */
+
+struct runtime_driver {
+#define RUNTIME_FIELD(name, version, required, params) CUresult(*name) params;
+	DRIVER_ENTRIES(RUNTIME_FIELD)
+#undef RUNTIME_FIELD
+#define RUNTIME_FIELD(name, base, version, flags, params)                      \
+	CUresult(*name) params;
+	RUNTIME_ENTRIES(RUNTIME_FIELD)
+#undef RUNTIME_FIELD
+};
+
+/* Devices the runtime can keep apart. */
+enum { RUNTIME_DEVICES = 64 };
+
+/* The driver, complete after runtime_load() or runtime_enter() succeeded. */
+extern struct runtime_driver driver;
+
+/* ---- context.c --------------------------------------------------------- */
+
+/* Find the driver and initialise it, once. Remembers a failure. */
+cudaError_t runtime_load(void);
+
+/* The same, and a context is current on this thread: its own, or the primary
+ * one of the device chosen for it. */
+cudaError_t runtime_enter(void);
+
+/* The primary context of a device, kept from the first call on. */
+cudaError_t runtime_context(int device, CUcontext *out);
+
+/* How often the device has been reset: what was made in it before is gone. */
+unsigned runtime_resets(int device);
+
+/* The device of the current context, or the one chosen. After
+ * runtime_load(). */
+cudaError_t runtime_device(int *device);
+
+/* ---- error.c ----------------------------------------------------------- */
+
+/* Remember an error and return it. Success is not remembered. */
+cudaError_t runtime_error(cudaError_t error);
+
+/* The runtime's error for the driver's code, remembered. */
+cudaError_t runtime_check(CUresult code);
+
+/* ---- Streams ------------------------------------------------------------ */
+
+/* Stream 0 as the _ptsz calls mean it. */
+static inline cudaStream_t
+per_thread(cudaStream_t stream)
+{
+	return stream == NULL ? cudaStreamPerThread : stream;
+}
+
+#endif

@@ -1,0 +1,416 @@
+/*
+ * The CUDA runtime, as much of it as ordinary programs use, over the simulated
+ * driver.
+ *
+ * Names, values and layouts are those of CUDA 13, so that a source compiles
+ * against this header or the toolkit's alike; the declarations are weir's own.
+ * Kernels are launched through cudaLaunchKernel(); a program registers them
+ * with __cudaRegisterFunction(), which nvcc otherwise does for it. With
+ * CUDA_API_PER_THREAD_DEFAULT_STREAM defined, stream 0 is the default stream
+ * of the calling thread.
+ */
+#ifndef CUDA_RUNTIME_H
+#define CUDA_RUNTIME_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define CUDART_VERSION 13000
+#define CUDARTAPI __attribute__((visibility("default")))
+
+/* X(name, value, text) */
+#define CUDA_RUNTIME_ERRORS(X)                                                 \
+	X(cudaSuccess, 0, "no error")                                          \
+	X(cudaErrorInvalidValue, 1, "invalid argument")                        \
+	X(cudaErrorMemoryAllocation, 2, "out of memory")                       \
+	X(cudaErrorInitializationError, 3, "initialization error")             \
+	X(cudaErrorCudartUnloading, 4, "driver shutting down")                 \
+	X(cudaErrorInvalidConfiguration, 9, "invalid configuration argument")  \
+	X(cudaErrorInvalidPitchValue, 12, "invalid pitch argument")            \
+	X(cudaErrorInvalidMemcpyDirection, 21,                                 \
+	    "invalid copy direction for memcpy")                               \
+	X(cudaErrorInsufficientDriver, 35,                                     \
+	    "CUDA driver version is insufficient for CUDA runtime version")    \
+	X(cudaErrorInvalidDeviceFunction, 98, "invalid device function")       \
+	X(cudaErrorNoDevice, 100, "no CUDA-capable device is detected")        \
+	X(cudaErrorInvalidDevice, 101, "invalid device ordinal")               \
+	X(cudaErrorInvalidKernelImage, 200, "device kernel image is invalid")  \
+	X(cudaErrorDeviceUninitialized, 201, "invalid device context")         \
+	X(cudaErrorMapBufferObjectFailed, 205,                                 \
+	    "mapping of buffer object failed")                                 \
+	X(cudaErrorUnmapBufferObjectFailed, 206,                               \
+	    "unmapping of buffer object failed")                               \
+	X(cudaErrorPeerAccessUnsupported, 217,                                 \
+	    "peer access is not supported between these two devices")          \
+	X(cudaErrorInvalidPtx, 218, "a PTX JIT compilation failed")            \
+	X(cudaErrorOperatingSystem, 304,                                       \
+	    "OS call failed or operation not supported on this OS")            \
+	X(cudaErrorInvalidResourceHandle, 400, "invalid resource handle")      \
+	X(cudaErrorIllegalState, 401,                                          \
+	    "the operation cannot be performed in the present state")          \
+	X(cudaErrorSymbolNotFound, 500, "named symbol not found")              \
+	X(cudaErrorNotReady, 600, "device not ready")                          \
+	X(cudaErrorIllegalAddress, 700,                                        \
+	    "an illegal memory access was encountered")                        \
+	X(cudaErrorLaunchOutOfResources, 701,                                  \
+	    "too many resources requested for launch")                         \
+	X(cudaErrorLaunchTimeout, 702,                                         \
+	    "the launch timed out and was terminated")                         \
+	X(cudaErrorPeerAccessAlreadyEnabled, 704,                              \
+	    "peer access is already enabled")                                  \
+	X(cudaErrorPeerAccessNotEnabled, 705,                                  \
+	    "peer access has not been enabled")                                \
+	X(cudaErrorContextIsDestroyed, 709, "context is destroyed")            \
+	X(cudaErrorHostMemoryAlreadyRegistered, 712,                           \
+	    "part or all of the requested memory range is already mapped")     \
+	X(cudaErrorHostMemoryNotRegistered, 713,                               \
+	    "pointer does not correspond to a registered memory region")       \
+	X(cudaErrorLaunchFailure, 719, "unspecified launch failure")           \
+	X(cudaErrorNotPermitted, 800, "operation not permitted")               \
+	X(cudaErrorNotSupported, 801, "operation not supported")               \
+	X(cudaErrorStreamCaptureUnsupported, 900,                              \
+	    "operation not permitted when stream is capturing")                \
+	X(cudaErrorStreamCaptureInvalidated, 901,                              \
+	    "operation failed due to a previous error during capture")         \
+	X(cudaErrorStreamCaptureMerge, 902,                                    \
+	    "operation would result in a merge of separate capture sequences") \
+	X(cudaErrorStreamCaptureUnmatched, 903,                                \
+	    "capture was not ended in the same stream as it began")            \
+	X(cudaErrorStreamCaptureUnjoined, 904,                                 \
+	    "capturing stream has unjoined work")                              \
+	X(cudaErrorStreamCaptureIsolation, 905,                                \
+	    "dependency created on uncaptured work in another stream")         \
+	X(cudaErrorStreamCaptureImplicit, 906,                                 \
+	    "operation would make the legacy stream depend on a capturing "    \
+	    "blocking stream")                                                 \
+	X(cudaErrorCapturedEvent, 907,                                         \
+	    "operation not permitted on an event last recorded in a "          \
+	    "capturing stream")                                                \
+	X(cudaErrorStreamCaptureWrongThread, 908,                              \
+	    "attempt to terminate a thread-local capture sequence from "       \
+	    "another thread")                                                  \
+	X(cudaErrorUnknown, 999, "unknown error")
+
+enum cudaError {
+#define CUDA_RUNTIME_ERROR(name, value, text) name = value,
+	CUDA_RUNTIME_ERRORS(CUDA_RUNTIME_ERROR)
+#undef CUDA_RUNTIME_ERROR
+};
+typedef enum cudaError cudaError_t;
+
+typedef struct CUstream_st *cudaStream_t;
+typedef struct CUevent_st *cudaEvent_t;
+typedef struct CUgraph_st *cudaGraph_t;
+typedef struct CUgraphNode_st *cudaGraphNode_t;
+typedef struct CUgraphExec_st *cudaGraphExec_t;
+typedef struct CUmemPoolHandle_st *cudaMemPool_t;
+typedef void (*cudaHostFn_t)(void *user);
+
+#define cudaStreamLegacy ((cudaStream_t)0x1)
+#define cudaStreamPerThread ((cudaStream_t)0x2)
+
+enum {
+	cudaStreamDefault = 0,
+	cudaStreamNonBlocking = 1,
+	cudaEventDefault = 0,
+	cudaEventBlockingSync = 1,
+	cudaEventDisableTiming = 2,
+	cudaEventInterprocess = 4,
+	cudaHostAllocDefault = 0,
+	cudaHostAllocPortable = 1,
+	cudaHostAllocMapped = 2,
+	cudaHostAllocWriteCombined = 4,
+	cudaHostRegisterDefault = 0,
+	cudaHostRegisterPortable = 1,
+	cudaHostRegisterMapped = 2,
+};
+
+enum cudaMemcpyKind {
+	cudaMemcpyHostToHost = 0,
+	cudaMemcpyHostToDevice = 1,
+	cudaMemcpyDeviceToHost = 2,
+	cudaMemcpyDeviceToDevice = 3,
+	cudaMemcpyDefault = 4,
+};
+
+enum cudaMemoryType {
+	cudaMemoryTypeUnregistered = 0,
+	cudaMemoryTypeHost = 1,
+	cudaMemoryTypeDevice = 2,
+	cudaMemoryTypeManaged = 3,
+};
+
+enum cudaStreamCaptureStatus {
+	cudaStreamCaptureStatusNone = 0,
+	cudaStreamCaptureStatusActive = 1,
+	cudaStreamCaptureStatusInvalidated = 2,
+};
+
+enum cudaStreamCaptureMode {
+	cudaStreamCaptureModeGlobal = 0,
+	cudaStreamCaptureModeThreadLocal = 1,
+	cudaStreamCaptureModeRelaxed = 2,
+};
+
+enum cudaDeviceAttr {
+	cudaDevAttrWarpSize = 10,
+	cudaDevAttrMultiProcessorCount = 16,
+	cudaDevAttrUnifiedAddressing = 41,
+	cudaDevAttrTexturePitchAlignment = 51,
+	cudaDevAttrComputeCapabilityMajor = 75,
+	cudaDevAttrComputeCapabilityMinor = 76,
+	cudaDevAttrMemoryPoolsSupported = 115,
+};
+
+struct cudaPointerAttributes {
+	enum cudaMemoryType type;
+	int device;
+	void *devicePointer;
+	void *hostPointer;
+	long reserved[8];
+};
+
+typedef struct {
+	char bytes[16];
+} cudaUUID_t;
+
+/* The first part is as the toolkit has it, and so is the whole size. */
+struct cudaDeviceProp {
+	char name[256];
+	cudaUUID_t uuid;
+	char luid[8];
+	unsigned luidDeviceNodeMask;
+	size_t totalGlobalMem;
+	size_t sharedMemPerBlock;
+	int regsPerBlock;
+	int warpSize;
+	size_t memPitch;
+	int maxThreadsPerBlock;
+	int maxThreadsDim[3];
+	int maxGridSize[3];
+	size_t totalConstMem;
+	int major;
+	int minor;
+	size_t textureAlignment;
+	size_t texturePitchAlignment;
+	int multiProcessorCount;
+	int integrated;
+	int canMapHostMemory;
+	char reserved[1008 - 396];
+};
+
+typedef struct dim3 {
+	unsigned x, y, z;
+#ifdef __cplusplus
+	dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1)
+	    : x(x_), y(y_), z(z_)
+	{
+	}
+#endif
+} dim3;
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Errors ---- */
+
+CUDARTAPI cudaError_t cudaGetLastError(void);
+CUDARTAPI cudaError_t cudaPeekAtLastError(void);
+CUDARTAPI const char *cudaGetErrorName(cudaError_t error);
+CUDARTAPI const char *cudaGetErrorString(cudaError_t error);
+
+/* ---- Devices ---- */
+
+CUDARTAPI cudaError_t cudaDriverGetVersion(int *version);
+CUDARTAPI cudaError_t cudaRuntimeGetVersion(int *version);
+CUDARTAPI cudaError_t cudaGetDeviceCount(int *count);
+CUDARTAPI cudaError_t cudaGetDevice(int *device);
+CUDARTAPI cudaError_t cudaSetDevice(int device);
+CUDARTAPI cudaError_t cudaInitDevice(
+    int device, unsigned device_flags, unsigned flags);
+CUDARTAPI cudaError_t cudaGetDeviceProperties(
+    struct cudaDeviceProp *prop, int device);
+CUDARTAPI cudaError_t cudaDeviceGetAttribute(
+    int *value, enum cudaDeviceAttr attribute, int device);
+CUDARTAPI cudaError_t cudaDeviceGetPCIBusId(char *id, int size, int device);
+CUDARTAPI cudaError_t cudaDeviceGetStreamPriorityRange(
+    int *least, int *greatest);
+CUDARTAPI cudaError_t cudaDeviceSynchronize(void);
+CUDARTAPI cudaError_t cudaDeviceReset(void);
+CUDARTAPI cudaError_t cudaDeviceCanAccessPeer(
+    int *can, int device, int peer);
+CUDARTAPI cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags);
+CUDARTAPI cudaError_t cudaDeviceDisablePeerAccess(int peer);
+
+/* ---- Memory ---- */
+
+CUDARTAPI cudaError_t cudaMalloc(void **ptr, size_t size);
+CUDARTAPI cudaError_t cudaFree(void *ptr);
+CUDARTAPI cudaError_t cudaMallocPitch(
+    void **ptr, size_t *pitch, size_t width, size_t height);
+CUDARTAPI cudaError_t cudaMallocAsync(
+    void **ptr, size_t size, cudaStream_t stream);
+CUDARTAPI cudaError_t cudaFreeAsync(void *ptr, cudaStream_t stream);
+CUDARTAPI cudaError_t cudaMallocHost(void **ptr, size_t size);
+CUDARTAPI cudaError_t cudaHostAlloc(void **ptr, size_t size, unsigned flags);
+CUDARTAPI cudaError_t cudaFreeHost(void *ptr);
+CUDARTAPI cudaError_t cudaHostRegister(
+    void *ptr, size_t size, unsigned flags);
+CUDARTAPI cudaError_t cudaHostUnregister(void *ptr);
+CUDARTAPI cudaError_t cudaHostGetDevicePointer(
+    void **device_ptr, void *ptr, unsigned flags);
+CUDARTAPI cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes);
+CUDARTAPI cudaError_t cudaPointerGetAttributes(
+    struct cudaPointerAttributes *attributes, const void *ptr);
+
+CUDARTAPI cudaError_t cudaMemcpy(
+    void *dst, const void *src, size_t size, enum cudaMemcpyKind kind);
+CUDARTAPI cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t size,
+    enum cudaMemcpyKind kind, cudaStream_t stream);
+CUDARTAPI cudaError_t cudaMemcpy2D(void *dst, size_t dst_pitch,
+    const void *src, size_t src_pitch, size_t width, size_t height,
+    enum cudaMemcpyKind kind);
+CUDARTAPI cudaError_t cudaMemcpy2DAsync(void *dst, size_t dst_pitch,
+    const void *src, size_t src_pitch, size_t width, size_t height,
+    enum cudaMemcpyKind kind, cudaStream_t stream);
+CUDARTAPI cudaError_t cudaMemcpyPeer(void *dst, int dst_device,
+    const void *src, int src_device, size_t size);
+CUDARTAPI cudaError_t cudaMemcpyPeerAsync(void *dst, int dst_device,
+    const void *src, int src_device, size_t size, cudaStream_t stream);
+CUDARTAPI cudaError_t cudaMemset(void *ptr, int value, size_t size);
+CUDARTAPI cudaError_t cudaMemsetAsync(
+    void *ptr, int value, size_t size, cudaStream_t stream);
+CUDARTAPI cudaError_t cudaMemset2D(
+    void *ptr, size_t pitch, int value, size_t width, size_t height);
+CUDARTAPI cudaError_t cudaMemset2DAsync(void *ptr, size_t pitch, int value,
+    size_t width, size_t height, cudaStream_t stream);
+
+/* ---- Streams and events ---- */
+
+CUDARTAPI cudaError_t cudaStreamCreate(cudaStream_t *stream);
+CUDARTAPI cudaError_t cudaStreamCreateWithFlags(
+    cudaStream_t *stream, unsigned flags);
+CUDARTAPI cudaError_t cudaStreamCreateWithPriority(
+    cudaStream_t *stream, unsigned flags, int priority);
+CUDARTAPI cudaError_t cudaStreamDestroy(cudaStream_t stream);
+CUDARTAPI cudaError_t cudaStreamQuery(cudaStream_t stream);
+CUDARTAPI cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+CUDARTAPI cudaError_t cudaStreamWaitEvent(
+    cudaStream_t stream, cudaEvent_t event, unsigned flags);
+CUDARTAPI cudaError_t cudaStreamGetFlags(
+    cudaStream_t stream, unsigned *flags);
+CUDARTAPI cudaError_t cudaStreamGetPriority(
+    cudaStream_t stream, int *priority);
+CUDARTAPI cudaError_t cudaLaunchHostFunc(
+    cudaStream_t stream, cudaHostFn_t function, void *user);
+
+CUDARTAPI cudaError_t cudaEventCreate(cudaEvent_t *event);
+CUDARTAPI cudaError_t cudaEventCreateWithFlags(
+    cudaEvent_t *event, unsigned flags);
+CUDARTAPI cudaError_t cudaEventDestroy(cudaEvent_t event);
+CUDARTAPI cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
+CUDARTAPI cudaError_t cudaEventQuery(cudaEvent_t event);
+CUDARTAPI cudaError_t cudaEventSynchronize(cudaEvent_t event);
+CUDARTAPI cudaError_t cudaEventElapsedTime(
+    float *milliseconds, cudaEvent_t start, cudaEvent_t end);
+
+/* ---- Captures and graphs ---- */
+
+CUDARTAPI cudaError_t cudaThreadExchangeStreamCaptureMode(
+    enum cudaStreamCaptureMode *mode);
+CUDARTAPI cudaError_t cudaStreamBeginCapture(
+    cudaStream_t stream, enum cudaStreamCaptureMode mode);
+CUDARTAPI cudaError_t cudaStreamEndCapture(
+    cudaStream_t stream, cudaGraph_t *graph);
+CUDARTAPI cudaError_t cudaStreamIsCapturing(
+    cudaStream_t stream, enum cudaStreamCaptureStatus *status);
+CUDARTAPI cudaError_t cudaGraphInstantiate(
+    cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long flags);
+CUDARTAPI cudaError_t cudaGraphGetNodes(
+    cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count);
+CUDARTAPI cudaError_t cudaGraphLaunch(
+    cudaGraphExec_t exec, cudaStream_t stream);
+CUDARTAPI cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
+CUDARTAPI cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+
+/* ---- Kernels ---- */
+
+CUDARTAPI cudaError_t cudaLaunchKernel(const void *function, dim3 grid,
+    dim3 block, void **args, size_t shared_bytes, cudaStream_t stream);
+
+/*
+ * What a program does at its start for each image of device code and each
+ * kernel in it. An image is `data` of this structure: for the simulated
+ * device a text of PTX, whose kernels are known by their names.
+ */
+struct cudaFatBinary {
+	int magic;
+	int version;
+	const void *data;
+	void *file;
+};
+#define CUDA_FAT_BINARY_MAGIC 0x466243b1
+
+CUDARTAPI void **__cudaRegisterFatBinary(void *binary);
+CUDARTAPI void __cudaRegisterFatBinaryEnd(void **handle);
+CUDARTAPI void __cudaUnregisterFatBinary(void **handle);
+CUDARTAPI void __cudaRegisterFunction(void **handle, const char *host_function,
+    char *device_function, const char *device_name, int thread_limit,
+    void *tid, void *bid, void *block, void *grid, int *warp_size);
+
+/* ---- The per-thread default stream ---- */
+
+#ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
+#define cudaEventRecord cudaEventRecord_ptsz
+#define cudaFreeAsync cudaFreeAsync_ptsz
+#define cudaGraphLaunch cudaGraphLaunch_ptsz
+#define cudaLaunchHostFunc cudaLaunchHostFunc_ptsz
+#define cudaLaunchKernel cudaLaunchKernel_ptsz
+#define cudaMallocAsync cudaMallocAsync_ptsz
+#define cudaMemcpy cudaMemcpy_ptds
+#define cudaMemcpyAsync cudaMemcpyAsync_ptsz
+#define cudaMemset cudaMemset_ptds
+#define cudaMemsetAsync cudaMemsetAsync_ptsz
+#define cudaStreamBeginCapture cudaStreamBeginCapture_ptsz
+#define cudaStreamEndCapture cudaStreamEndCapture_ptsz
+#define cudaStreamIsCapturing cudaStreamIsCapturing_ptsz
+#define cudaStreamQuery cudaStreamQuery_ptsz
+#define cudaStreamSynchronize cudaStreamSynchronize_ptsz
+#define cudaStreamWaitEvent cudaStreamWaitEvent_ptsz
+#endif
+
+CUDARTAPI cudaError_t cudaEventRecord_ptsz(
+    cudaEvent_t event, cudaStream_t stream);
+CUDARTAPI cudaError_t cudaFreeAsync_ptsz(void *ptr, cudaStream_t stream);
+CUDARTAPI cudaError_t cudaGraphLaunch_ptsz(
+    cudaGraphExec_t exec, cudaStream_t stream);
+CUDARTAPI cudaError_t cudaLaunchHostFunc_ptsz(
+    cudaStream_t stream, cudaHostFn_t function, void *user);
+CUDARTAPI cudaError_t cudaLaunchKernel_ptsz(const void *function, dim3 grid,
+    dim3 block, void **args, size_t shared_bytes, cudaStream_t stream);
+CUDARTAPI cudaError_t cudaMallocAsync_ptsz(
+    void **ptr, size_t size, cudaStream_t stream);
+CUDARTAPI cudaError_t cudaMemcpy_ptds(
+    void *dst, const void *src, size_t size, enum cudaMemcpyKind kind);
+CUDARTAPI cudaError_t cudaMemcpyAsync_ptsz(void *dst, const void *src,
+    size_t size, enum cudaMemcpyKind kind, cudaStream_t stream);
+CUDARTAPI cudaError_t cudaMemset_ptds(void *ptr, int value, size_t size);
+CUDARTAPI cudaError_t cudaMemsetAsync_ptsz(
+    void *ptr, int value, size_t size, cudaStream_t stream);
+CUDARTAPI cudaError_t cudaStreamBeginCapture_ptsz(
+    cudaStream_t stream, enum cudaStreamCaptureMode mode);
+CUDARTAPI cudaError_t cudaStreamEndCapture_ptsz(
+    cudaStream_t stream, cudaGraph_t *graph);
+CUDARTAPI cudaError_t cudaStreamIsCapturing_ptsz(
+    cudaStream_t stream, enum cudaStreamCaptureStatus *status);
+CUDARTAPI cudaError_t cudaStreamQuery_ptsz(cudaStream_t stream);
+CUDARTAPI cudaError_t cudaStreamSynchronize_ptsz(cudaStream_t stream);
+CUDARTAPI cudaError_t cudaStreamWaitEvent_ptsz(
+    cudaStream_t stream, cudaEvent_t event, unsigned flags);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,236 @@
+/*
+ * Memory: allocating and asking. copy.c moves what is in it.
+ */
+#include "driver/sim/cudart/cudart.h"
+
+/* cudaMallocPitch() rounds rows for elements of this size. */
+enum { PITCH_ELEMENT = 4 };
+
+static CUdeviceptr
+address(const void *ptr)
+{
+	return (CUdeviceptr)(uintptr_t)ptr;
+}
+
+/* What an allocation of the driver comes to. */
+static cudaError_t
+give(CUresult code, CUdeviceptr found, void **out)
+{
+	if (code == CUDA_SUCCESS)
+		*out = (void *)(uintptr_t)found;
+	return runtime_check(code);
+}
+
+cudaError_t
+cudaMalloc(void **ptr, size_t size)
+{
+	CUdeviceptr found = 0;
+	cudaError_t error = runtime_enter();
+
+	if (error != cudaSuccess)
+		return error;
+	if (ptr == NULL)
+		return runtime_error(cudaErrorInvalidValue);
+	if (size == 0)
+		return give(CUDA_SUCCESS, 0, ptr);
+	return give(driver.cuMemAlloc(&found, size), found, ptr);
+}
+
+cudaError_t
+cudaFree(void *ptr)
+{
+	cudaError_t error = runtime_enter();
+
+	if (error != cudaSuccess || ptr == NULL)
+		return error;
+	return runtime_check(driver.cuMemFree(address(ptr)));
+}
+
+cudaError_t
+cudaMallocPitch(void **ptr, size_t *pitch, size_t width, size_t height)
+{
+	CUdeviceptr found = 0;
+	cudaError_t error = runtime_enter();
+
+	if (error != cudaSuccess)
+		return error;
+	if (ptr == NULL || pitch == NULL)
+		return runtime_error(cudaErrorInvalidValue);
+	if (width == 0 || height == 0) {
+		*pitch = 0;
+		return give(CUDA_SUCCESS, 0, ptr);
+	}
+	return give(driver.cuMemAllocPitch(
+	                &found, pitch, width, height, PITCH_ELEMENT),
+	    found, ptr);
+}
+
+cudaError_t
+cudaMallocAsync(void **ptr, size_t size, cudaStream_t stream)
+{
+	CUdeviceptr found = 0;
+	cudaError_t error = runtime_enter();
+
+	if (error != cudaSuccess)
+		return error;
+	if (ptr == NULL)
+		return runtime_error(cudaErrorInvalidValue);
+	if (size == 0)
+		return give(CUDA_SUCCESS, 0, ptr);
+	return give(
+	    driver.cuMemAllocAsync(&found, size, stream), found, ptr);
+}
+
+cudaError_t
+cudaMallocAsync_ptsz(void **ptr, size_t size, cudaStream_t stream)
+{
+	CUdeviceptr found = 0;
+	cudaError_t error = runtime_enter();
+
+	if (error != cudaSuccess)
+		return error;
+	if (ptr == NULL)
+		return runtime_error(cudaErrorInvalidValue);
+	if (size == 0)
+		return give(CUDA_SUCCESS, 0, ptr);
+	return give(
+	    driver.cuMemAllocAsync_ptsz(&found, size, stream), found, ptr);
+}
+
+cudaError_t
+cudaFreeAsync(void *ptr, cudaStream_t stream)
+{
+	cudaError_t error = runtime_enter();
+
+	if (error != cudaSuccess || ptr == NULL)
+		return error;
+	return runtime_check(driver.cuMemFreeAsync(address(ptr), stream));
+}
+
+cudaError_t
+cudaFreeAsync_ptsz(void *ptr, cudaStream_t stream)
+{
+	cudaError_t error = runtime_enter();
+
+	if (error != cudaSuccess || ptr == NULL)
+		return error;
+	return runtime_check(
+	    driver.cuMemFreeAsync_ptsz(address(ptr), stream));
+}
+
+/* ---- Host memory --------------------------------------------------------- */
+
+cudaError_t
+cudaHostAlloc(void **ptr, size_t size, unsigned flags)
+{
+	cudaError_t error = runtime_enter();
+
+	if (error != cudaSuccess)
+		return error;
+	if (ptr == NULL)
+		return runtime_error(cudaErrorInvalidValue);
+	if (size == 0)
+		return give(CUDA_SUCCESS, 0, ptr);
+	return runtime_check(driver.cuMemHostAlloc(ptr, size, flags));
+}
+
+cudaError_t
+cudaMallocHost(void **ptr, size_t size)
+{
+	return cudaHostAlloc(ptr, size, cudaHostAllocDefault);
+}
+
+cudaError_t
+cudaFreeHost(void *ptr)
+{
+	cudaError_t error = runtime_enter();
+
+	if (error != cudaSuccess || ptr == NULL)
+		return error;
+	return runtime_check(driver.cuMemFreeHost(ptr));
+}
+
+cudaError_t
+cudaHostRegister(void *ptr, size_t size, unsigned flags)
+{
+	cudaError_t error = runtime_enter();
+
+	if (error != cudaSuccess)
+		return error;
+	return runtime_check(driver.cuMemHostRegister(ptr, size, flags));
+}
+
+cudaError_t
+cudaHostUnregister(void *ptr)
+{
+	cudaError_t error = runtime_enter();
+
+	if (error != cudaSuccess)
+		return error;
+	return runtime_check(driver.cuMemHostUnregister(ptr));
+}
+
+cudaError_t
+cudaHostGetDevicePointer(void **device_ptr, void *ptr, unsigned flags)
+{
+	CUdeviceptr found = 0;
+	cudaError_t error = runtime_enter();
+
+	if (error != cudaSuccess)
+		return error;
+	if (device_ptr == NULL)
+		return runtime_error(cudaErrorInvalidValue);
+	return give(driver.cuMemHostGetDevicePointer(&found, ptr, flags),
+	    found, device_ptr);
+}
+
+/* ---- Asking -------------------------------------------------------------- */
+
+cudaError_t
+cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
+{
+	cudaError_t error = runtime_enter();
+
+	if (error != cudaSuccess)
+		return error;
+	return runtime_check(driver.cuMemGetInfo(free_bytes, total_bytes));
+}
+
+/* A pointer the driver does not know is plain host memory, and no error. */
+cudaError_t
+cudaPointerGetAttributes(struct cudaPointerAttributes *attributes,
+    const void *ptr)
+{
+	CUpointer_attribute which[] = { CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+		CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+		CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
+		CU_POINTER_ATTRIBUTE_HOST_POINTER };
+	struct cudaPointerAttributes found = { .device = -2 };
+	unsigned type = 0;
+	int device = -2;
+	CUdeviceptr device_pointer = 0;
+	void *host_pointer = NULL;
+	void *data[] = { &type, &device, &device_pointer, &host_pointer };
+	cudaError_t error = runtime_enter();
+
+	if (error != cudaSuccess)
+		return error;
+	if (attributes == NULL)
+		return runtime_error(cudaErrorInvalidValue);
+	error = runtime_check(
+	    driver.cuPointerGetAttributes(4, which, data, address(ptr)));
+	if (error != cudaSuccess)
+		return error;
+	if (type == 0) {
+		found.hostPointer = (void *)(uintptr_t)ptr;
+	} else {
+		found.type = type == CU_MEMORYTYPE_HOST
+		    ? cudaMemoryTypeHost
+		    : cudaMemoryTypeDevice;
+		found.device = device;
+		found.devicePointer = (void *)(uintptr_t)device_pointer;
+		found.hostPointer = host_pointer;
+	}
+	*attributes = found;
+	return cudaSuccess;
+}
