@@ -15,7 +15,7 @@ struct list {
 
 /* The structure that holds `link` as its `member`. */
 #define CONTAINER_OF(link, type, member)                                       \
-	((type *)(void *)((char *)(link) - offsetof(type, member)))
+	((type *)(void *)((char *)(link)-offsetof(type, member)))
 
 static inline void
 list_init(struct list *list)

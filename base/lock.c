@@ -31,8 +31,8 @@ rank_name(enum lock_rank rank)
 #undef RANK_NAME
 	};
 
-	return (size_t)rank < sizeof(names) / sizeof(names[0]) ? names[rank]
-	                                                       : "?";
+	return (size_t)rank < sizeof(names) / sizeof(names[0]) ? names[rank] :
+								 "?";
 }
 
 static void

@@ -54,7 +54,10 @@ struct CAPABILITY lock {
 	enum lock_rank rank; /* constant */
 };
 
-#define LOCK_INITIALIZER(rank) { PTHREAD_MUTEX_INITIALIZER, rank }
+#define LOCK_INITIALIZER(rank)                                                 \
+	{                                                                      \
+		PTHREAD_MUTEX_INITIALIZER, rank                                \
+	}
 
 void lock_init(struct lock *lock, enum lock_rank rank);
 void lock_destroy(struct lock *lock);

@@ -48,8 +48,7 @@ write_always(const char *format, ...)
 static enum log_level
 read_level(void)
 {
-	static const char *const names[] = { "error", "warn", "info",
-		"debug" };
+	static const char *const names[] = { "error", "warn", "info", "debug" };
 	const char *text = getenv("WEIR_LOG");
 
 	if (text == NULL || *text == '\0')
@@ -59,7 +58,7 @@ read_level(void)
 			return (enum log_level)i;
 	}
 	write_always("WEIR_LOG=%s: not error, warn, info or debug; "
-	             "warn it is",
+		     "warn it is",
 	    text);
 	return LOG_WARN;
 }

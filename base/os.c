@@ -17,11 +17,7 @@
 
 #include "base/log.h"
 
-enum {
-	THREADS_MAX = 4 << 20,
-	WORD_BITS = 64,
-	WORDS = THREADS_MAX / WORD_BITS
-};
+enum { THREADS_MAX = 4 << 20, WORD_BITS = 64, WORDS = THREADS_MAX / WORD_BITS };
 
 /* Bit i of all words is thread id i + 1. */
 static _Atomic uint64_t ids[WORDS];
@@ -97,8 +93,8 @@ take_id(void)
 static void
 release_id(uint32_t id)
 {
-	atomic_fetch_and(&ids[(id - 1) / WORD_BITS],
-	    ~((uint64_t)1 << (id - 1) % WORD_BITS));
+	atomic_fetch_and(
+	    &ids[(id - 1) / WORD_BITS], ~((uint64_t)1 << (id - 1) % WORD_BITS));
 }
 
 /*
@@ -127,8 +123,9 @@ make_exit_key(void)
 	if (pthread_key_create(&exit_key, thread_exit) == 0)
 		atomic_store(&exit_key_usable, true);
 	else
-		log_write(LOG_WARN, "the end of threads cannot be seen: out "
-		                    "of thread-specific keys");
+		log_write(LOG_WARN,
+		    "the end of threads cannot be seen: out "
+		    "of thread-specific keys");
 }
 
 /*

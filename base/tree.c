@@ -246,8 +246,8 @@ measure(const struct tree_node *node, size_t *count)
 	    node->balance < -1 || node->balance > 1)
 		return -1;
 	++*count;
-	return 1 + (height[HIGHER] > height[LOWER] ? height[HIGHER]
-	                                           : height[LOWER]);
+	return 1 +
+	    (height[HIGHER] > height[LOWER] ? height[HIGHER] : height[LOWER]);
 }
 
 bool

@@ -16,8 +16,8 @@ struct tree_node {
 };
 
 /* < 0, 0, > 0 as a comes before, at or after b. */
-typedef int (*tree_compare)(const struct tree_node *a,
-                            const struct tree_node *b);
+typedef int (*tree_compare)(
+    const struct tree_node *a, const struct tree_node *b);
 
 struct tree {
 	struct tree_node *root;
@@ -31,8 +31,8 @@ void tree_remove(struct tree *tree, struct tree_node *node);
 
 /* The first node that is not before `key` (which need not be in the tree), or
  * NULL. */
-struct tree_node *tree_lower_bound(const struct tree *tree,
-                                   const struct tree_node *key);
+struct tree_node *tree_lower_bound(
+    const struct tree *tree, const struct tree_node *key);
 struct tree_node *tree_first(const struct tree *tree);
 struct tree_node *tree_last(const struct tree *tree);
 struct tree_node *tree_next(const struct tree_node *node);

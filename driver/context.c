@@ -35,12 +35,12 @@ retain(const struct driver *driver, int device, CUcontext *out)
 		return driver_status(code, "cuDeviceGet(%d)", device);
 	code = driver->cuThreadExchangeStreamCaptureMode(&mode);
 	if (code != CUDA_SUCCESS)
-		return driver_status(code,
-		    "cuThreadExchangeStreamCaptureMode(relaxed)");
+		return driver_status(
+		    code, "cuThreadExchangeStreamCaptureMode(relaxed)");
 	code = driver->cuDevicePrimaryCtxRetain(out, handle);
 	driver->cuThreadExchangeStreamCaptureMode(&mode);
-	return driver_status(code, "cuDevicePrimaryCtxRetain(device %d)",
-	    device);
+	return driver_status(
+	    code, "cuDevicePrimaryCtxRetain(device %d)", device);
 }
 
 /*
@@ -61,8 +61,7 @@ driver_context(int device, CUcontext *out)
 		return status_set(WEIR_ENODEVICE,
 		    "device %d: there are %d, numbered from 0", device,
 		    driver->device_count);
-	context =
-	    atomic_load_explicit(&contexts[device], memory_order_acquire);
+	context = atomic_load_explicit(&contexts[device], memory_order_acquire);
 	if (context == NULL) {
 		status = retain(driver, device, &context);
 		if (status != WEIR_OK)
@@ -77,7 +76,7 @@ driver_context(int device, CUcontext *out)
 enum weir_status
 driver_enter(CUcontext context, struct driver_guard *guard)
 {
-	struct driver_guard entered = { .mode = CU_STREAM_CAPTURE_MODE_RELAXED };
+	struct driver_guard entered = { false, CU_STREAM_CAPTURE_MODE_RELAXED };
 	const struct driver *driver;
 	CUcontext current = NULL;
 	CUresult code;
@@ -91,16 +90,16 @@ driver_enter(CUcontext context, struct driver_guard *guard)
 	if (current != context) {
 		code = driver->cuCtxPushCurrent(context);
 		if (code != CUDA_SUCCESS)
-			return driver_status(code, "cuCtxPushCurrent(%p)",
-			    (void *)context);
+			return driver_status(
+			    code, "cuCtxPushCurrent(%p)", (void *)context);
 		entered.pushed = true;
 	}
 	code = driver->cuThreadExchangeStreamCaptureMode(&entered.mode);
 	if (code != CUDA_SUCCESS) {
 		if (entered.pushed)
 			driver->cuCtxPopCurrent(&current);
-		return driver_status(code,
-		    "cuThreadExchangeStreamCaptureMode(relaxed)");
+		return driver_status(
+		    code, "cuThreadExchangeStreamCaptureMode(relaxed)");
 	}
 	*guard = entered;
 	return WEIR_OK;

@@ -22,8 +22,7 @@ enum { DRIVER_VERSION_MIN = 11040 };
 struct driver {
 /* One pointer an entry, named as the entry: driver->cuMemCreate(...). An
  * optional entry the driver lacks is NULL. */
-#define DRIVER_FIELD(name, version, required, params)                          \
-	CUresult (*name) params;
+#define DRIVER_FIELD(name, version, required, params) CUresult(*name) params;
 	DRIVER_ENTRIES(DRIVER_FIELD)
 #undef DRIVER_FIELD
 	int version;      /* 13000 is 13.0 */
@@ -89,8 +88,8 @@ enum weir_status driver_enter(CUcontext context, struct driver_guard *guard);
 void driver_leave(const struct driver_guard *guard);
 
 /* NVML, found at run time like the driver. */
-enum weir_status nvml_telemetry(const char *pci_bus_id,
-                                struct weir_telemetry *out);
+enum weir_status nvml_telemetry(
+    const char *pci_bus_id, struct weir_telemetry *out);
 
 /* One process that holds memory on a device. */
 struct nvml_process {
@@ -100,7 +99,7 @@ struct nvml_process {
 
 /* Up to `max` processes with compute contexts on the device; returns how many
  * were written, 0 where NVML cannot be asked. Never fails, never waits. */
-size_t nvml_processes(const char *pci_bus_id, struct nvml_process *out,
-                      size_t max);
+size_t nvml_processes(
+    const char *pci_bus_id, struct nvml_process *out, size_t max);
 
 #endif

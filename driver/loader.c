@@ -83,7 +83,7 @@ symbol_of(const char *name)
 
 /* Where entries come from. */
 struct source {
-	const char *name;           /* for messages */
+	const char *name;            /* for messages */
 	void *(*find)(const char *); /* NULL: dlsym() on `library` */
 	void *library;
 	/* cuGetProcAddress: the newer form, else the older, else neither. */
@@ -92,8 +92,8 @@ struct source {
 };
 
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_INIT);
-static struct driver table;            /* constant once published */
-static enum weir_status failure;       /* under the lock; WEIR_OK: none yet */
+static struct driver table;      /* constant once published */
+static enum weir_status failure; /* under the lock; WEIR_OK: none yet */
 static char failure_text[STATUS_TEXT_SIZE]; /* under the lock */
 static const struct driver *_Atomic published;
 static void *(*_Atomic finder)(const char *symbol);
@@ -138,8 +138,7 @@ open_source(struct source *source)
 		if (source->library == NULL)
 			return status_set(WEIR_ENODRIVER,
 			    "no CUDA driver%s: %s",
-			    named ? " (WEIR_LIBCUDA names it)" : "",
-			    dlerror());
+			    named ? " (WEIR_LIBCUDA names it)" : "", dlerror());
 	}
 	copy_function(
 	    &source->resolve, find_symbol(source, "cuGetProcAddress_v2"));
@@ -174,8 +173,8 @@ check_version(const struct source *source, struct driver *driver)
 	CUresult (*get_version)(int *version);
 	CUresult code;
 
-	copy_function(&get_version,
-	    find_entry(source, "cuDriverGetVersion", 2020));
+	copy_function(
+	    &get_version, find_entry(source, "cuDriverGetVersion", 2020));
 	if (get_version == NULL)
 		return status_set(WEIR_ENOENTRY,
 		    "%s: no entry cuDriverGetVersion; is it a CUDA driver?",
@@ -197,14 +196,13 @@ find_entries(const struct source *source, struct driver *driver)
 {
 	for (size_t i = 0; i < ENTRIES; i++) {
 		const struct entry *entry = &entries[i];
-		void *address =
-		    find_entry(source, entry->name, entry->version);
+		void *address = find_entry(source, entry->name, entry->version);
 
 		if (address == NULL && entry->required)
 			return status_set(WEIR_ENOENTRY,
 			    "%s (CUDA %d.%d): no entry %s", source->name,
-			    driver->version / 1000,
-			    driver->version % 1000 / 10, entry->name);
+			    driver->version / 1000, driver->version % 1000 / 10,
+			    entry->name);
 		copy_function((char *)driver + entry->offset, address);
 	}
 	return WEIR_OK;
@@ -275,8 +273,7 @@ load_once(void)
 	status = load(&table);
 	loading = false;
 	if (status == WEIR_OK) {
-		atomic_store_explicit(
-		    &published, &table, memory_order_release);
+		atomic_store_explicit(&published, &table, memory_order_release);
 	} else if (status != WEIR_EHOSTMEM) {
 		failure = status;
 		strcpy(failure_text, status_latest_text());

@@ -63,6 +63,7 @@ struct process {
  * X(name, required, symbol, params). `processes_v2` is what drivers before
  * 510 call it; its structures are the same.
  */
+/* clang-format off */
 #define NVML_ENTRIES(X)                                                        \
 	X(init, true, "nvmlInit_v2", (void))                                   \
 	X(find, true, "nvmlDeviceGetHandleByPciBusId_v2",                      \
@@ -83,6 +84,7 @@ struct process {
 	    (nvml_device device, unsigned *n, struct process *out))            \
 	X(processes_v2, false, "nvmlDeviceGetComputeRunningProcesses_v2",      \
 	    (nvml_device device, unsigned *n, struct process *out))
+/* clang-format on */
 
 static struct {
 #define NVML_FIELD(name, required, symbol, params) int(*name) params;
@@ -107,6 +109,7 @@ text_of(int code)
 static void
 find_entries(void *library)
 {
+	/* clang-format off */
 	static const struct {
 		void *field;
 		bool required;
@@ -118,6 +121,7 @@ find_entries(void *library)
 #undef NVML_ENTRY
 		{ &nvml.error_text, false, "nvmlErrorString" },
 	};
+	/* clang-format on */
 
 	for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
 		void *address = dlsym(library, entries[i].symbol);
@@ -226,8 +230,7 @@ read_memory_used(nvml_device device)
 	struct memory memory = { .version = MEMORY_VERSION };
 	struct memory_v1 memory_v1 = { 0 };
 
-	if (nvml.memory != NULL &&
-	    nvml.memory(device, &memory) == NVML_SUCCESS)
+	if (nvml.memory != NULL && nvml.memory(device, &memory) == NVML_SUCCESS)
 		return (size_t)memory.used;
 	if (nvml.memory_v1 != NULL &&
 	    nvml.memory_v1(device, &memory_v1) == NVML_SUCCESS)
@@ -278,8 +281,8 @@ nvml_telemetry(const char *pci_bus_id, struct weir_telemetry *out)
 }
 
 static size_t
-copy_processes(const struct process *list, unsigned n,
-    struct nvml_process *out, size_t max)
+copy_processes(const struct process *list, unsigned n, struct nvml_process *out,
+    size_t max)
 {
 	size_t i;
 
@@ -293,8 +296,8 @@ copy_processes(const struct process *list, unsigned n,
 
 /* For more processes than fit on the stack: `room` of them and a few more. */
 static size_t
-many_processes(nvml_device device, unsigned room, struct nvml_process *out,
-    size_t max)
+many_processes(
+    nvml_device device, unsigned room, struct nvml_process *out, size_t max)
 {
 	/* Some may start between the two questions. */
 	unsigned n = room + 16;

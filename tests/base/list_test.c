@@ -15,8 +15,8 @@ expect_items(struct list *head, int n, const int *values)
 	struct list *at = head->next;
 
 	for (int i = 0; i < n; i++, at = at->next) {
-		EXPECT_EQ(CONTAINER_OF(at, struct item, link)->value,
-		    values[i]);
+		EXPECT_EQ(
+		    CONTAINER_OF(at, struct item, link)->value, values[i]);
 		EXPECT_EQ(at->next->prev, at);
 		EXPECT_EQ(at->prev->next, at);
 	}

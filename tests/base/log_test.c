@@ -75,14 +75,13 @@ TEST(the_level_can_be_error)
 
 TEST(the_level_can_be_info)
 {
-	EXPECT_STR_EQ(
-	    all_levels_at("info"), "weir: e1\nweir: w2\nweir: i3\n");
+	EXPECT_STR_EQ(all_levels_at("info"), "weir: e1\nweir: w2\nweir: i3\n");
 }
 
 TEST(the_level_can_be_debug)
 {
-	EXPECT_STR_EQ(all_levels_at("debug"),
-	    "weir: e1\nweir: w2\nweir: i3\nweir: d4\n");
+	EXPECT_STR_EQ(
+	    all_levels_at("debug"), "weir: e1\nweir: w2\nweir: i3\nweir: d4\n");
 }
 
 TEST(a_wrong_level_is_named_once_and_warn_is_taken)

@@ -24,14 +24,14 @@ TEST(every_status_has_its_name_and_its_text)
 	EXPECT_STR_EQ(weir_status_name(WEIR_ENOMEM), "WEIR_ENOMEM");
 	EXPECT_STR_EQ(weir_status_text(WEIR_ENOMEM), "out of memory");
 	EXPECT_STR_EQ(weir_status_name(WEIR_EEXIT), "WEIR_EEXIT");
-	EXPECT_STR_EQ(weir_status_text(WEIR_EEXIT),
-	    "the CUDA driver is shutting down");
+	EXPECT_STR_EQ(
+	    weir_status_text(WEIR_EEXIT), "the CUDA driver is shutting down");
 }
 
 TEST(an_unknown_status_is_named_as_such)
 {
 	enum weir_status above = (enum weir_status)(WEIR_EEXIT + 1);
-	enum weir_status below = (enum weir_status)-1;
+	enum weir_status below = (enum weir_status) - 1;
 
 	EXPECT_STR_EQ(weir_status_name(above), "WEIR_?");
 	EXPECT_STR_EQ(weir_status_name(below), "WEIR_?");
@@ -69,8 +69,8 @@ TEST(a_text_too_long_is_cut)
 {
 	char text[STATUS_TEXT_SIZE + 100];
 
-	status_set(WEIR_EINVAL, "%s",
-	    long_text(text, STATUS_TEXT_SIZE + 99, 'x'));
+	status_set(
+	    WEIR_EINVAL, "%s", long_text(text, STATUS_TEXT_SIZE + 99, 'x'));
 	EXPECT_EQ(strlen(weir_last_error()), STATUS_TEXT_SIZE - 1);
 	EXPECT_MEM_EQ(weir_last_error(), text, STATUS_TEXT_SIZE - 1);
 }
@@ -98,8 +98,8 @@ TEST(a_prefix_pushes_the_end_of_the_text_out)
 {
 	char text[STATUS_TEXT_SIZE];
 
-	status_set(WEIR_EINVAL, "%s",
-	    long_text(text, STATUS_TEXT_SIZE - 1, 'x'));
+	status_set(
+	    WEIR_EINVAL, "%s", long_text(text, STATUS_TEXT_SIZE - 1, 'x'));
 	status_prefix("here");
 	EXPECT_EQ(strlen(weir_last_error()), STATUS_TEXT_SIZE - 1);
 	EXPECT_MEM_EQ(weir_last_error(), "here: xxx", 9);

@@ -32,8 +32,8 @@ current(const struct driver *driver)
 static CUstreamCaptureMode
 set_mode(const struct driver *driver, CUstreamCaptureMode mode)
 {
-	EXPECT_EQ(driver->cuThreadExchangeStreamCaptureMode(&mode),
-	    CUDA_SUCCESS);
+	EXPECT_EQ(
+	    driver->cuThreadExchangeStreamCaptureMode(&mode), CUDA_SUCCESS);
 	return mode;
 }
 
@@ -84,8 +84,8 @@ TEST(a_device_that_is_not_there_has_no_context)
 	CUcontext context = NULL;
 
 	EXPECT_EQ(driver_context(2, &context), WEIR_ENODEVICE);
-	EXPECT_STR_EQ(weir_last_error(),
-	    "device 2: there are 2, numbered from 0");
+	EXPECT_STR_EQ(
+	    weir_last_error(), "device 2: there are 2, numbered from 0");
 	EXPECT_EQ(driver_context(-1, &context), WEIR_ENODEVICE);
 	EXPECT_NULL(context);
 	EXPECT_EQ(fake->retains, 0);

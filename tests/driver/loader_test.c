@@ -543,8 +543,8 @@ TEST(every_entry_is_the_same_by_resolver_and_by_symbol)
 	child = fork();
 	if (child == 0)
 		load_by_symbol(ends[1]);
-	EXPECT_EQ(read(ends[0], &by_symbol, sizeof(by_symbol)),
-	    sizeof(by_symbol));
+	EXPECT_EQ(
+	    read(ends[0], &by_symbol, sizeof(by_symbol)), sizeof(by_symbol));
 	EXPECT_EQ(waitpid(child, &status, 0), child);
 	EXPECT_EQ(status, 0);
 
@@ -575,9 +575,9 @@ static void *
 open_weir(void)
 {
 	char path[4096];
-	void *weir = dlopen(
-	    fake_path("../../lib/libweir.so", path, sizeof(path)),
-	    RTLD_NOW | RTLD_LOCAL);
+	void *weir =
+	    dlopen(fake_path("../../lib/libweir.so", path, sizeof(path)),
+		RTLD_NOW | RTLD_LOCAL);
 
 	if (weir == NULL)
 		FAIL("%s", dlerror());

@@ -21,8 +21,8 @@ use_fake(void)
 	void *library;
 	struct fake_nvml *fake;
 
-	setenv("WEIR_LIBNVML", fake_path("fake/nvml.so", path, sizeof(path)),
-	    1);
+	setenv(
+	    "WEIR_LIBNVML", fake_path("fake/nvml.so", path, sizeof(path)), 1);
 	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (library == NULL)
 		FAIL("%s", dlerror());
@@ -176,8 +176,8 @@ TEST(many_processes_are_listed_though_some_join_meanwhile)
 
 	fake->processes = FAKE_PROCESSES;
 	fake->joining = 5;
-	EXPECT_EQ(nvml_processes(id, list, FAKE_PROCESSES + 16),
-	    FAKE_PROCESSES + 5);
+	EXPECT_EQ(
+	    nvml_processes(id, list, FAKE_PROCESSES + 16), FAKE_PROCESSES + 5);
 	EXPECT_EQ(list[FAKE_PROCESSES].pid, 100 + FAKE_PROCESSES);
 	EXPECT_EQ(meta_bytes(), before);
 }

@@ -33,8 +33,8 @@ TEST(codes_map_to_the_status_of_their_kind)
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		EXPECT_EQ(driver_map(cases[i].code), cases[i].status);
-		EXPECT_EQ(weir_check_driver((int)cases[i].code),
-		    cases[i].status);
+		EXPECT_EQ(
+		    weir_check_driver((int)cases[i].code), cases[i].status);
 	}
 }
 
@@ -57,7 +57,7 @@ TEST(success_is_not_remembered)
 TEST(a_failure_has_the_call_the_text_and_the_code)
 {
 	EXPECT_EQ(driver_status(CUDA_ERROR_OUT_OF_MEMORY,
-	              "cuMemCreate(%d bytes, device %d)", 20971520, 0),
+		      "cuMemCreate(%d bytes, device %d)", 20971520, 0),
 	    WEIR_ENOMEM);
 	EXPECT_STR_EQ(weir_last_error(),
 	    "cuMemCreate(20971520 bytes, device 0): out of memory (2)");
@@ -114,6 +114,6 @@ TEST(a_driver_that_is_gone_is_not_asked)
 	EXPECT(!driver_gone(CUDA_SUCCESS));
 	EXPECT(!driver_gone(CUDA_ERROR_CONTEXT_IS_DESTROYED));
 	EXPECT_EQ(weir_check_driver(4), WEIR_EEXIT);
-	EXPECT_STR_EQ(weir_last_error(),
-	    "CUDA driver: driver shutting down (4)");
+	EXPECT_STR_EQ(
+	    weir_last_error(), "CUDA driver: driver shutting down (4)");
 }

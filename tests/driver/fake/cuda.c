@@ -55,11 +55,11 @@ fake_cuDriverGetVersion(int *version)
 static CUresult
 fake_cuGetErrorString(CUresult code, const char **text)
 {
-	static const char *const known = "a fake text";
+	bool known =
+	    code == CUDA_ERROR_OUT_OF_MEMORY || code == CUDA_ERROR_UNKNOWN;
 
-	*text = code == CUDA_ERROR_OUT_OF_MEMORY ||
-		code == CUDA_ERROR_UNKNOWN ? known : NULL;
-	return *text != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	*text = known ? "a fake text" : NULL;
+	return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 static CUresult
@@ -142,6 +142,8 @@ struct entry {
 	void (*function)(void);
 };
 
+/* The first that has the name counts. */
+/* clang-format off */
 static const struct entry known[] = {
 #define KNOWN(name) { #name, (void (*)(void))fake_##name }
 	KNOWN(cuInit),
@@ -158,6 +160,7 @@ static const struct entry known[] = {
 	{ #name, (void (*)(void))not_here },
 	DRIVER_ENTRIES(OTHER)
 };
+/* clang-format on */
 
 void *
 fake_entry(const char *name)
@@ -181,7 +184,7 @@ cuGetProcAddress_v2(const char *name, void **address, int version,
 {
 	(void)flags;
 	*address = version > 0 ? fake_entry(name) : NULL;
-	*found = *address == NULL ? CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND
-	                          : CU_GET_PROC_ADDRESS_SUCCESS;
+	*found = *address == NULL ? CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND :
+				    CU_GET_PROC_ADDRESS_SUCCESS;
 	return *address == NULL ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS;
 }

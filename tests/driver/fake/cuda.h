@@ -45,8 +45,8 @@ fake_path(const char *name, char *path, size_t size)
 	EXPECT_LT((size_t)n, size);
 	path[n] = '\0';
 	n = strrchr(path, '/') - path + 1;
-	EXPECT_LT(snprintf(path + n, size - (size_t)n, "%s", name),
-	    size - (size_t)n);
+	EXPECT_LT(
+	    snprintf(path + n, size - (size_t)n, "%s", name), size - (size_t)n);
 	return path;
 }
 
@@ -58,8 +58,8 @@ fake_cuda_use(void)
 	void *library;
 	struct fake_cuda *fake;
 
-	setenv("WEIR_LIBCUDA", fake_path("fake/cuda.so", path, sizeof(path)),
-	    1);
+	setenv(
+	    "WEIR_LIBCUDA", fake_path("fake/cuda.so", path, sizeof(path)), 1);
 	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (library == NULL)
 		FAIL("%s", dlerror());

@@ -34,8 +34,8 @@ VISIBLE int nvmlDeviceGetClockInfo(void *device, int type, unsigned *out);
 VISIBLE int nvmlDeviceGetUtilizationRates(void *device, unsigned out[2]);
 VISIBLE int nvmlDeviceGetMemoryInfo(void *device, struct memory_v1 *out);
 VISIBLE int nvmlDeviceGetMemoryInfo_v2(void *device, struct memory *out);
-VISIBLE int nvmlDeviceGetComputeRunningProcesses_v2(void *device,
-    unsigned *count, struct process *out);
+VISIBLE int nvmlDeviceGetComputeRunningProcesses_v2(
+    void *device, unsigned *count, struct process *out);
 
 struct fake_nvml fake_nvml = {
 	.pci_bus_id = "0000:3B:00.0",
