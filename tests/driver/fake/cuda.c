@@ -27,6 +27,12 @@ static _Thread_local struct {
 	CUstreamCaptureMode mode;
 } thread;
 
+static void
+count(int *counter)
+{
+	__atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
+}
+
 static CUresult
 result(const char *name)
 {
@@ -39,7 +45,7 @@ static CUresult
 fake_cuInit(unsigned flags)
 {
 	(void)flags;
-	fake_cuda.inits++;
+	count(&fake_cuda.inits);
 	if (fake_cuda.on_init != NULL)
 		fake_cuda.on_init();
 	return result("cuInit");
@@ -79,7 +85,7 @@ fake_cuDeviceGet(CUdevice *device, int ordinal)
 static CUresult
 fake_cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
-	__atomic_fetch_add(&fake_cuda.retains, 1, __ATOMIC_RELAXED);
+	count(&fake_cuda.retains);
 	*context = (CUcontext)(void *)&contexts[device];
 	/* A capture of another thread would forbid it otherwise. */
 	if (thread.mode != CU_STREAM_CAPTURE_MODE_RELAXED)
@@ -99,7 +105,7 @@ fake_cuCtxPushCurrent(CUcontext context)
 {
 	CUresult code = result("cuCtxPushCurrent");
 
-	fake_cuda.pushes++;
+	count(&fake_cuda.pushes);
 	if (code == CUDA_SUCCESS)
 		thread.stack[thread.n++] = context;
 	return code;
@@ -110,7 +116,7 @@ fake_cuCtxPopCurrent(CUcontext *context)
 {
 	CUresult code = result("cuCtxPopCurrent");
 
-	fake_cuda.pops++;
+	count(&fake_cuda.pops);
 	if (code == CUDA_SUCCESS)
 		*context = thread.stack[--thread.n];
 	return code;
@@ -122,7 +128,7 @@ fake_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 	CUresult code = result("cuThreadExchangeStreamCaptureMode");
 	CUstreamCaptureMode before = thread.mode;
 
-	fake_cuda.exchanges++;
+	count(&fake_cuda.exchanges);
 	if (code == CUDA_SUCCESS) {
 		thread.mode = *mode;
 		*mode = before;

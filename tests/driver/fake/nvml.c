@@ -133,7 +133,8 @@ nvmlDeviceGetComputeRunningProcesses_v2(
 
 	(void)device;
 	*count = fake_nvml.processes;
-	fake_nvml.processes += fake_nvml.joining;
+	if (fake_nvml.joining > 0)
+		fake_nvml.processes += fake_nvml.joining;
 	if (code != 0)
 		return code;
 	if (room < *count)
