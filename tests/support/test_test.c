@@ -117,8 +117,9 @@ run_victims(const char *arguments, int *status)
 
 	EXPECT_GT(readlink("/proc/self/exe", program, sizeof(program) - 1), 0);
 	snprintf(command, sizeof(command),
-	    "WEIR_TEST_VICTIMS=1 CK_FORK=%s '%s' %s 2>/dev/null", fork_mode,
-	    program, arguments);
+	    "WEIR_TEST_VICTIMS=1 WEIR_TEST_TIMEOUT_SCALE=1 CK_FORK=%s "
+	    "'%s' %s 2>/dev/null",
+	    fork_mode, program, arguments);
 	pipe = popen(command, "r");
 	EXPECT_NOT_NULL(pipe);
 	length = fread(output, 1, sizeof(output) - 1, pipe);
