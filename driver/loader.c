@@ -130,8 +130,8 @@ open_source(struct source *source)
 	const char *path = secure_getenv("WEIR_LIBCUDA");
 	bool named = path != NULL && *path != '\0';
 
-	*source = (struct source){ .name = "the driver found by the preload",
-		.find = atomic_load(&finder) };
+	*source = (struct source){ .name = "the driver found by the preload" };
+	source->find = atomic_load(&finder);
 	if (source->find == NULL) {
 		source->name = named ? path : default_library;
 		source->library = dlopen(source->name, RTLD_NOW | RTLD_LOCAL);
