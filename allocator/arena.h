@@ -219,17 +219,23 @@ size_t pool_largest(const struct pool *pool);
 enum weir_status segment_grow(struct pool *pool, const struct options *options,
                               size_t rounded, size_t *need);
 
+/* Neighbouring FREE blocks of any pools, from `first` to `last`. */
+struct span {
+	struct block *first;
+	struct block *last;
+};
+
 /*
- * Give memory of a FREE block back to the driver: at least `want` bytes if it
- * has as many to give. The caller has seen to it that all work on the block is
- * done. The block may be gone or cut afterwards.
+ * Give memory of a span back to the driver: at least `want` bytes if it has as
+ * many to give. The caller has seen to it that all work on it is done. Its
+ * blocks may be gone, joined or cut afterwards.
  *
  * @return bytes given back; 0 also if the driver refuses
  */
-size_t segment_release(struct block *block, size_t want);
+size_t segment_release(const struct span *span, size_t want);
 
-/* Bytes of whole handles (or of a whole driver segment) in a FREE block. */
-size_t segment_releasable(const struct block *block);
+/* Bytes of whole handles (or of a whole driver segment) in a span. */
+size_t segment_releasable(const struct span *span);
 
 /* ---- reclaim.c --------------------------------------------------------- */
 
@@ -271,6 +277,9 @@ enum stat3 {
 
 /* Change a statistic of a pool's stream and of its arena. */
 void stats_change(struct pool *pool, enum stat3 which, int64_t delta);
+/* The same for the arena only. */
+void stats_change_arena(struct arena *arena, enum pool_kind kind,
+                        enum stat3 which, int64_t delta);
 /* The same for the stream only: memory has moved between streams. */
 void stats_change_stream(struct pool *pool, enum stat3 which, int64_t delta);
 void stats_add(struct weir_stat *stat, uint64_t n);

@@ -226,45 +226,85 @@ refresh_passed(struct arena *arena)
 	status_unmute();
 }
 
-/* What is looked for among free blocks. */
+/*
+ * A search over spans: runs of neighbouring free blocks, whatever their pools,
+ * since a handle may lie under blocks of several streams.
+ */
 struct search {
 	uint64_t latest; /* freed no later than this */
-	bool passed;     /* and all its work is done */
+	/* Spans whose work is done, if NULL; else spans that are held back by
+	 * the work of this stream, alone or with others. */
+	const struct pools *waiting;
 	/* Found. */
-	struct block *oldest;
+	struct span oldest;
+	uint64_t oldest_seq;
 	size_t bytes; /* that could be given back, of all */
 	size_t count;
-	uint64_t seqs; /* sum of freed_seq */
+	uint64_t seqs; /* sum over spans of the latest free in each */
 };
 
-static void
-search_pool(struct pool *pool, struct search *search)
+static bool
+has_passed(const struct block *block)
 {
-	uint64_t passed_seq = pool->owner->passed_seq;
+	return block->freed_seq <= block->pool->owner->passed_seq;
+}
 
-	for (struct tree_node *n = tree_first(&pool->free); n != NULL;
-	     n = tree_next(n)) {
-		struct block *block = block_of_node(n);
-		if (block->freed_seq > search->latest ||
-		    (block->freed_seq <= passed_seq) != search->passed)
-			continue;
-		size_t bytes = segment_releasable(block);
-		if (bytes == 0)
-			continue;
-		search->bytes += bytes;
-		search->count++;
-		search->seqs += block->freed_seq;
-		if (search->oldest == NULL ||
-		    block->freed_seq < search->oldest->freed_seq)
-			search->oldest = block;
+static bool
+eligible(const struct block *block, const struct search *search)
+{
+	return block != NULL && block->state == BLOCK_FREE &&
+	       block->freed_seq <= search->latest &&
+	       (search->waiting != NULL || has_passed(block));
+}
+
+static void
+consider(struct search *search, const struct span *span, uint64_t seq)
+{
+	size_t bytes = segment_releasable(span);
+
+	if (bytes == 0)
+		return;
+	search->bytes += bytes;
+	search->count++;
+	search->seqs += seq;
+	if (search->oldest.first == NULL || seq < search->oldest_seq) {
+		search->oldest = *span;
+		search->oldest_seq = seq;
 	}
 }
 
 static void
-search_pools(struct pools *pools, struct search *search)
+search_segment(const struct segment *segment, struct search *search)
 {
-	for (int kind = 0; kind < POOL_KINDS; kind++)
-		search_pool(&pools->pool[kind], search);
+	struct block *next;
+
+	for (struct block *b = segment->first; b != NULL; b = next) {
+		struct span span = { b, b };
+		uint64_t seq = 0;
+		bool held = search->waiting == NULL;
+
+		next = b->next;
+		if (!eligible(b, search))
+			continue;
+		for (next = b; eligible(next, search); next = next->next) {
+			span.last = next;
+			if (next->freed_seq > seq)
+				seq = next->freed_seq;
+			if (next->pool->owner == search->waiting &&
+			    !has_passed(next))
+				held = true;
+		}
+		if (held)
+			consider(search, &span, seq);
+	}
+}
+
+static void
+search_arena(const struct arena *arena, struct search *search)
+{
+	for (struct list *l = arena->segments.next; l != &arena->segments;
+	     l = l->next)
+		search_segment(CONTAINER_OF(l, struct segment, link), search);
 }
 
 /*
@@ -277,16 +317,13 @@ shed(struct arena *arena, size_t want, uint64_t latest)
 	size_t freed = 0;
 
 	while (freed < want) {
-		struct search search = { .latest = latest, .passed = true };
-		for (struct list *l = arena->pools.next; l != &arena->pools;
-		     l = l->next)
-			search_pools(CONTAINER_OF(l, struct pools, link),
-			             &search);
-		if (search.oldest == NULL)
+		struct search search = { .latest = latest };
+		search_arena(arena, &search);
+		if (search.oldest.first == NULL)
 			break;
-		size_t bytes = segment_release(search.oldest, want - freed);
+		size_t bytes = segment_release(&search.oldest, want - freed);
 		if (bytes == 0) /* refused: not again in this search */
-			search.oldest->freed_seq = ++arena->seq;
+			search.oldest.first->freed_seq = ++arena->seq;
 		freed += bytes;
 	}
 	return freed;
@@ -302,14 +339,12 @@ collect(struct arena *arena, const struct options *options)
 	double threshold = options->garbage_collection_threshold;
 	size_t bound = (size_t)(threshold * (double)limit);
 	size_t held = arena->stats.reserved_bytes.all.current;
-	struct search search = { .latest = arena->seq, .passed = true };
+	struct search search = { .latest = arena->seq };
 
 	if (threshold <= 0 || held <= bound)
 		return;
 	refresh_passed(arena);
-	for (struct list *l = arena->pools.next; l != &arena->pools;
-	     l = l->next)
-		search_pools(CONTAINER_OF(l, struct pools, link), &search);
+	search_arena(arena, &search);
 	if (search.count == 0)
 		return;
 	arena->stats.num_gc++;
@@ -348,10 +383,11 @@ most_unpassed(struct arena *arena)
 	for (struct list *l = arena->pools.next; l != &arena->pools;
 	     l = l->next) {
 		struct pools *pools = CONTAINER_OF(l, struct pools, link);
-		struct search search = { .latest = arena->seq };
+		struct search search = { .latest = arena->seq,
+			                 .waiting = pools };
 		if (pools->tried == arena->tries)
 			continue;
-		search_pools(pools, &search);
+		search_arena(arena, &search);
 		if (search.bytes > most_bytes) {
 			most = pools;
 			most_bytes = search.bytes;

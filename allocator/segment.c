@@ -423,6 +423,22 @@ grow_expandable(struct pool *pool, const struct options *options,
 
 /* ---- Allocations of the driver ----------------------------------------- */
 
+/* A segment of the driver is counted for the device only: its blocks may come
+ * to belong to several streams. */
+static void
+count_driver_segment(const struct segment *segment, int sign)
+{
+	struct weir_stats *stats = &segment->arena->stats;
+
+	stats_change_arena(segment->arena, segment->kind, STAT3_segment, sign);
+	if (!segment->oversize)
+		return;
+	if (sign > 0)
+		stats_add(&stats->oversize_segments, 1);
+	else
+		stats_sub(&stats->oversize_segments, 1);
+}
+
 static enum weir_status
 grow_driver(struct pool *pool, const struct options *options, size_t rounded,
             size_t *need)
@@ -448,14 +464,10 @@ grow_driver(struct pool *pool, const struct options *options, size_t rounded,
 		return status;
 	}
 	segment->mapped_bytes = size;
-	stats_change(pool, STAT3_segment, 1);
+	segment->oversize = size >= options->max_split_size;
 	stats_change(pool, STAT3_reserved_bytes, (int64_t)size);
-	if (size >= options->max_split_size) {
-		stats_add(&arena->stats.oversize_segments, 1);
-		stats_add(&pool->owner->stats.oversize_segments, 1);
-		segment->oversize = true;
-	}
 	arena->stats.num_device_alloc++;
+	count_driver_segment(segment, 1);
 	block_put(segment->first, BLOCK_FREE);
 	return WEIR_OK;
 }
@@ -478,37 +490,68 @@ segment_grow(struct pool *pool, const struct options *options, size_t rounded,
 
 /* ---- Giving back ------------------------------------------------------- */
 
-size_t
-segment_releasable(const struct block *block)
+static CUdeviceptr
+span_end(const struct span *span)
 {
-	CUdeviceptr start;
-
-	if (block->segment->expandable)
-		return handles_within(block->segment, block->addr, block->size,
-		                      &start);
-	return block->size == block->segment->size ? block->size : 0;
+	return span->last->addr + span->last->size;
 }
 
 static size_t
-release_driver(struct block *block)
+span_size(const struct span *span)
 {
-	struct segment *segment = block->segment;
-	struct pool *pool = block->pool;
+	return span_end(span) - span->first->addr;
+}
+
+size_t
+segment_releasable(const struct span *span)
+{
+	const struct segment *segment = span->first->segment;
+	CUdeviceptr start;
+
+	if (segment->expandable)
+		return handles_within(segment, span->first->addr,
+		                      span_size(span), &start);
+	return span_size(span) == segment->size ? segment->size : 0;
+}
+
+/* Join the free blocks of a span into one of the first one's pool, which is
+ * in no tree. */
+static struct block *
+join(const struct span *span)
+{
+	struct pool *pool = span->first->pool;
+	CUdeviceptr end = span_end(span);
+	struct block *block = span->first;
+
+	while (block->addr + block->size < end) {
+		struct block *next = block->next;
+		if (next->pool != pool) {
+			block_take(next);
+			block_move(next, pool);
+			block = block_put(next, BLOCK_FREE);
+		} else {
+			block = next;
+		}
+	}
+	block_take(block);
+	return block;
+}
+
+static size_t
+release_driver(const struct span *span)
+{
+	struct segment *segment = span->first->segment;
 	struct arena *arena = segment->arena;
 	size_t size = segment->size;
 
-	if (block->size != size ||
+	if (span_size(span) != size ||
 	    driver_peek()->cuMemFree(segment->addr) != CUDA_SUCCESS)
 		return 0;
-	block_take(block);
+	struct block *block = join(span);
 	lookup_set(block->addr, NULL);
-	stats_change(pool, STAT3_segment, -1);
-	stats_change(pool, STAT3_reserved_bytes, -(int64_t)size);
-	if (segment->oversize) {
-		stats_sub(&arena->stats.oversize_segments, 1);
-		stats_sub(&pool->owner->stats.oversize_segments, 1);
-	}
+	stats_change(block->pool, STAT3_reserved_bytes, -(int64_t)size);
 	arena->stats.num_device_free++;
+	count_driver_segment(segment, -1);
 	segment_delete(segment);
 	return size;
 }
@@ -520,15 +563,17 @@ struct cut {
 };
 
 static bool
-prepare_cut(struct block *block, CUdeviceptr start, size_t size,
+prepare_cut(const struct span *span, CUdeviceptr start, size_t size,
             struct cut *cut)
 {
+	struct arena *arena = span->first->arena;
+
 	*cut = (struct cut){ 0 };
-	if (start > block->addr &&
-	    block_new(block->arena, start, &cut->middle) != WEIR_OK)
+	if (start > span->first->addr &&
+	    block_new(arena, start, &cut->middle) != WEIR_OK)
 		return false;
-	if (start + size < block->addr + block->size &&
-	    block_new(block->arena, start + size, &cut->after) != WEIR_OK) {
+	if (start + size < span_end(span) &&
+	    block_new(arena, start + size, &cut->after) != WEIR_OK) {
 		if (cut->middle != NULL)
 			block_delete(cut->middle);
 		return false;
@@ -546,13 +591,13 @@ drop_cut(struct cut *cut)
 }
 
 static size_t
-release_expandable(struct block *block, size_t want)
+release_expandable(const struct span *span, size_t want)
 {
-	struct segment *segment = block->segment;
+	struct segment *segment = span->first->segment;
 	struct cut cut;
 	CUdeviceptr start;
-	size_t size =
-	    handles_within(segment, block->addr, block->size, &start);
+	size_t size = handles_within(segment, span->first->addr,
+	                             span_size(span), &start);
 
 	if (size == 0)
 		return 0;
@@ -562,13 +607,13 @@ release_expandable(struct block *block, size_t want)
 		start = handle_floor(segment, end - want)->addr;
 		size = end - start;
 	}
-	if (!prepare_cut(block, start, size, &cut))
+	if (!prepare_cut(span, start, size, &cut))
 		return 0;
 	if (!handles_unmap(segment, start, size)) {
 		drop_cut(&cut);
 		return 0;
 	}
-	block_take(block);
+	struct block *block = join(span);
 	struct block *middle = block;
 	if (cut.middle != NULL) {
 		block_split(block, start - block->addr, cut.middle);
@@ -587,20 +632,18 @@ release_expandable(struct block *block, size_t want)
 }
 
 size_t
-segment_release(struct block *block, size_t want)
+segment_release(const struct span *span, size_t want)
 {
 	struct driver_guard guard;
-	size_t released;
+	size_t released = 0;
 
 	status_mute();
-	if (driver_enter(block->arena->context, &guard) != WEIR_OK) {
-		status_unmute();
-		return 0;
+	if (driver_enter(span->first->arena->context, &guard) == WEIR_OK) {
+		released = span->first->segment->expandable
+		               ? release_expandable(span, want)
+		               : release_driver(span);
+		driver_leave(&guard);
 	}
-	released = block->segment->expandable
-	               ? release_expandable(block, want)
-	               : release_driver(block);
-	driver_leave(&guard);
 	status_unmute();
 	return released;
 }

@@ -63,10 +63,16 @@ stats_change_stream(struct pool *pool, enum stat3 which, int64_t delta)
 }
 
 void
+stats_change_arena(struct arena *arena, enum pool_kind kind, enum stat3 which,
+                   int64_t delta)
+{
+	change3(stat3_at(&arena->stats, which), kind, delta);
+}
+
+void
 stats_change(struct pool *pool, enum stat3 which, int64_t delta)
 {
-	change3(stat3_at(&pool->owner->arena->stats, which), pool->kind,
-	        delta);
+	stats_change_arena(pool->owner->arena, pool->kind, which, delta);
 	stats_change_stream(pool, which, delta);
 }
 

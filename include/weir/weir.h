@@ -341,7 +341,8 @@ struct weir_stats {
 WEIR_API enum weir_status weir_stats(int device, struct weir_stats *out);
 
 /**
- * Read the part of one stream: blocks and segments that belong to it. Memory
+ * Read the part of one stream: blocks that belong to it. Segments are counted
+ * for the device, since the blocks of one may belong to several streams. Memory
  * that moves between streams counts as freed by one and allocated by the
  * other. num_ooms and num_alloc_retries are those of requests for the stream.
  */

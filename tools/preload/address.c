@@ -9,9 +9,9 @@
 #include "tools/preload/preload.h"
 
 enum owner {
-	OTHERS,   /* not memory of weir */
-	LIVE,     /* in an allocation */
-	UNUSED,   /* of weir, but in no allocation: nothing to the program */
+	OTHERS, /* not memory of weir */
+	LIVE,   /* in an allocation */
+	UNUSED, /* of weir, but in no allocation: nothing to the program */
 };
 
 /* Whose memory an address is, and if LIVE the allocation as the program made
@@ -95,8 +95,8 @@ cuPointerGetAttribute(void *data, int attribute, CUdeviceptr ptr)
 /* This form answers success for an address that is nothing, with nothing in
  * the attributes; so it is asked about address 0 for those. */
 CUresult
-cuPointerGetAttributes(unsigned count, int *attributes, void **data,
-    CUdeviceptr ptr)
+cuPointerGetAttributes(
+    unsigned count, int *attributes, void **data, CUdeviceptr ptr)
 {
 	CUdeviceptr base;
 	enum owner owner;

@@ -24,7 +24,7 @@ struct counted {
 		".type count_" #name ", @function\n"                           \
 		"count_" #name ":\n"                                           \
 		".cfi_startproc\n"                                             \
-		"	endbr64\n"                                             \
+		"	endbr64\n"                                                   \
 		"	lock incq counted_" #name "+8(%rip)\n"                 \
 		"	jmpq *counted_" #name "(%rip)\n"                       \
 		".cfi_endproc\n"                                               \
@@ -40,16 +40,16 @@ struct counted {
 		".type count_" #name ", %function\n"                           \
 		"count_" #name ":\n"                                           \
 		".cfi_startproc\n"                                             \
-		"	hint #34\n"                                            \
+		"	hint #34\n"                                                  \
 		"	adrp x16, counted_" #name "\n"                         \
 		"	add x16, x16, :lo12:counted_" #name "\n"               \
-		"	add x17, x16, #8\n"                                    \
-		"1:	ldxr x9, [x17]\n"                                      \
-		"	add x9, x9, #1\n"                                      \
-		"	stxr w10, x9, [x17]\n"                                 \
-		"	cbnz w10, 1b\n"                                        \
-		"	ldr x16, [x16]\n"                                      \
-		"	br x16\n"                                              \
+		"	add x17, x16, #8\n"                                          \
+		"1:	ldxr x9, [x17]\n"                                          \
+		"	add x9, x9, #1\n"                                            \
+		"	stxr w10, x9, [x17]\n"                                       \
+		"	cbnz w10, 1b\n"                                              \
+		"	ldr x16, [x16]\n"                                            \
+		"	br x16\n"                                                    \
 		".cfi_endproc\n"                                               \
 		".size count_" #name ", . - count_" #name "\n");
 
@@ -59,8 +59,8 @@ struct counted {
 
 /* Hidden rather than static: the instructions name them. */
 #define COUNTED(name, version, required, params)                               \
-	__attribute__((used, visibility("hidden")))                            \
-	struct counted counted_##name;                                         \
+	__attribute__((                                                        \
+	    used, visibility("hidden"))) struct counted counted_##name;        \
 	__attribute__((visibility("hidden"))) void count_##name(void);         \
 	COUNT_CODE(name)
 DRIVER_ENTRIES(COUNTED)
@@ -88,7 +88,7 @@ row_of(const char *name)
 
 		if (strncmp(rows[i].name, name, length) == 0 &&
 		    (name[length] == '\0' ||
-		        strncmp(name + length, "_v", 2) == 0))
+			strncmp(name + length, "_v", 2) == 0))
 			return &rows[i];
 	}
 	return NULL;

@@ -51,7 +51,8 @@ id_of(const struct hook *hook)
 	return (enum hook_id)(hook - hooks);
 }
 
-/* ---- dlsym ---------------------------------------------------------------- */
+/* ---- dlsym ----------------------------------------------------------------
+ */
 
 static PLAIN struct door_answer
 pass(void *jump)
@@ -141,7 +142,8 @@ door_dlvsym(void *handle, const char *name, const char *version)
 	return ask_version(handle, name, version);
 }
 
-/* ---- cuGetProcAddress ------------------------------------------------------ */
+/* ---- cuGetProcAddress ------------------------------------------------------
+ */
 
 /* The real answer to a query, by whichever form the driver has. */
 static CUresult
@@ -190,8 +192,8 @@ replace(const char *symbol, int version, uint64_t flags, void *found)
 }
 
 CUresult
-cuGetProcAddress(const char *symbol, void **function, int version,
-    uint64_t flags)
+cuGetProcAddress(
+    const char *symbol, void **function, int version, uint64_t flags)
 {
 	CUresult code;
 
@@ -209,8 +211,8 @@ cuGetProcAddress_v2(const char *symbol, void **function, int version,
 	CUresult code;
 
 	report_call(HOOK_cuGetProcAddress_v2);
-	code = REAL(cuGetProcAddress_v2)(
-	    symbol, function, version, flags, status);
+	code =
+	    REAL(cuGetProcAddress_v2)(symbol, function, version, flags, status);
 	if (code == CUDA_SUCCESS && function != NULL)
 		*function = replace(symbol, version, flags, *function);
 	return code;

@@ -100,8 +100,8 @@ start(void)
 		return STARTED;
 	}
 	if (!atomic_exchange(&told, true))
-		log_write(LOG_ERROR,
-		    "%s; the program runs without weir", weir_last_error());
+		log_write(LOG_ERROR, "%s; the program runs without weir",
+		    weir_last_error());
 	atomic_store(&state, FAILED);
 	return FAILED;
 }
@@ -166,7 +166,7 @@ current_is_primary(const struct real *real, CUcontext context, int *device)
 
 	if (real->cuCtxGetDevice(&found) != CUDA_SUCCESS ||
 	    real->cuDevicePrimaryCtxGetState(found, &flags, &active) !=
-	        CUDA_SUCCESS ||
+		CUDA_SUCCESS ||
 	    !active ||
 	    real->cuDevicePrimaryCtxRetain(&primary, found) != CUDA_SUCCESS)
 		return false;
@@ -193,8 +193,8 @@ find_device(const struct real *real, CUcontext context, CUcontext current)
 }
 
 static bool
-serves(const struct real *real, CUcontext context, CUcontext current,
-    int *device)
+serves(
+    const struct real *real, CUcontext context, CUcontext current, int *device)
 {
 	unsigned ended = atomic_load(&contexts_ended);
 
@@ -236,8 +236,7 @@ gate_context(int *device)
 }
 
 bool
-gate_stream(CUstream handle, bool per_thread, int *device,
-    weir_stream *stream)
+gate_stream(CUstream handle, bool per_thread, int *device, weir_stream *stream)
 {
 	weir_stream explicit = (weir_stream)handle;
 	CUcontext current;
@@ -247,12 +246,12 @@ gate_stream(CUstream handle, bool per_thread, int *device,
 	if (real == NULL)
 		return false;
 	if (handle == NULL)
-		explicit = per_thread ? WEIR_STREAM_PER_THREAD
-				      : WEIR_STREAM_LEGACY;
+		explicit =
+		    per_thread ? WEIR_STREAM_PER_THREAD : WEIR_STREAM_LEGACY;
 	context = current;
 	if (explicit != WEIR_STREAM_PER_THREAD &&
 	    explicit != WEIR_STREAM_LEGACY &&
-	    real->cuStreamGetCtx((CUstream)explicit, &context) != CUDA_SUCCESS)
+	    real->cuStreamGetCtx((CUstream) explicit, &context) != CUDA_SUCCESS)
 		return false;
 	if (!serves(real, context, current, device))
 		return false;
@@ -266,9 +265,9 @@ gate_capturing(weir_stream stream)
 	int capturing = 0;
 
 	return capture_any() &&
-	    (real_driver()->cuStreamIsCapturing(
-	         (CUstream)stream, &capturing) != CUDA_SUCCESS ||
-	        capturing != 0);
+	    (real_driver()->cuStreamIsCapturing((CUstream)stream, &capturing) !=
+		    CUDA_SUCCESS ||
+		capturing != 0);
 }
 
 /* ---- Results ------------------------------------------------------------ */

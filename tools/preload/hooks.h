@@ -32,35 +32,35 @@ enum hook_streams { HOOK_BOTH, HOOK_LEGACY, HOOK_PER_THREAD };
 	    (const char *symbol, void **function, int version,                 \
 		uint64_t flags))                                               \
 	X(cuGetProcAddress_v2, "cuGetProcAddress", 12000, HOOK_BOTH,           \
-	    (const char *symbol, void **function, int version,                 \
-		uint64_t flags, int *status))                                  \
+	    (const char *symbol, void **function, int version, uint64_t flags, \
+		int *status))                                                  \
 	X(cuMemAlloc_v2, "cuMemAlloc", 3020, HOOK_BOTH,                        \
-	    (CUdeviceptr *out, size_t bytes))                                  \
+	    (CUdeviceptr * out, size_t bytes))                                 \
 	X(cuMemAllocPitch_v2, "cuMemAllocPitch", 3020, HOOK_BOTH,              \
-	    (CUdeviceptr *out, size_t *pitch, size_t width, size_t height,     \
+	    (CUdeviceptr * out, size_t * pitch, size_t width, size_t height,   \
 		unsigned element))                                             \
 	X(cuMemFree_v2, "cuMemFree", 3020, HOOK_BOTH, (CUdeviceptr ptr))       \
 	X(cuMemAllocAsync, "cuMemAllocAsync", 11020, HOOK_LEGACY,              \
-	    (CUdeviceptr *out, size_t bytes, CUstream stream))                 \
+	    (CUdeviceptr * out, size_t bytes, CUstream stream))                \
 	X(cuMemAllocAsync_ptsz, "cuMemAllocAsync", 11020, HOOK_PER_THREAD,     \
-	    (CUdeviceptr *out, size_t bytes, CUstream stream))                 \
+	    (CUdeviceptr * out, size_t bytes, CUstream stream))                \
 	X(cuMemAllocFromPoolAsync, "cuMemAllocFromPoolAsync", 11020,           \
 	    HOOK_LEGACY,                                                       \
-	    (CUdeviceptr *out, size_t bytes, void *pool, CUstream stream))     \
+	    (CUdeviceptr * out, size_t bytes, void *pool, CUstream stream))    \
 	X(cuMemAllocFromPoolAsync_ptsz, "cuMemAllocFromPoolAsync", 11020,      \
 	    HOOK_PER_THREAD,                                                   \
-	    (CUdeviceptr *out, size_t bytes, void *pool, CUstream stream))     \
+	    (CUdeviceptr * out, size_t bytes, void *pool, CUstream stream))    \
 	X(cuMemFreeAsync, "cuMemFreeAsync", 11020, HOOK_LEGACY,                \
 	    (CUdeviceptr ptr, CUstream stream))                                \
 	X(cuMemFreeAsync_ptsz, "cuMemFreeAsync", 11020, HOOK_PER_THREAD,       \
 	    (CUdeviceptr ptr, CUstream stream))                                \
 	X(cuMemCreate, "cuMemCreate", 10020, HOOK_BOTH,                        \
-	    (CUmemGenericAllocationHandle *handle, size_t bytes,               \
-		const CUmemAllocationProp *wanted, unsigned long long flags))                                     \
+	    (CUmemGenericAllocationHandle * handle, size_t bytes,              \
+		const CUmemAllocationProp *wanted, unsigned long long flags))  \
 	X(cuMemGetInfo_v2, "cuMemGetInfo", 3020, HOOK_BOTH,                    \
-	    (size_t *free_bytes, size_t *total_bytes))                         \
+	    (size_t * free_bytes, size_t * total_bytes))                       \
 	X(cuMemGetAddressRange_v2, "cuMemGetAddressRange", 3020, HOOK_BOTH,    \
-	    (CUdeviceptr *base, size_t *size, CUdeviceptr ptr))                \
+	    (CUdeviceptr * base, size_t * size, CUdeviceptr ptr))              \
 	X(cuPointerGetAttribute, "cuPointerGetAttribute", 4000, HOOK_BOTH,     \
 	    (void *data, int attribute, CUdeviceptr ptr))                      \
 	X(cuPointerGetAttributes, "cuPointerGetAttributes", 7000, HOOK_BOTH,   \
@@ -75,8 +75,8 @@ enum hook_streams { HOOK_BOTH, HOOK_LEGACY, HOOK_PER_THREAD };
 	    (CUstream stream))                                                 \
 	X(cuStreamBeginCapture_ptsz, "cuStreamBeginCapture", 10000,            \
 	    HOOK_PER_THREAD, (CUstream stream))                                \
-	X(cuStreamBeginCapture_v2, "cuStreamBeginCapture", 10010,              \
-	    HOOK_LEGACY, (CUstream stream, int mode))                          \
+	X(cuStreamBeginCapture_v2, "cuStreamBeginCapture", 10010, HOOK_LEGACY, \
+	    (CUstream stream, int mode))                                       \
 	X(cuStreamBeginCapture_v2_ptsz, "cuStreamBeginCapture", 10010,         \
 	    HOOK_PER_THREAD, (CUstream stream, int mode))                      \
 	X(cuStreamBeginCaptureToGraph, "cuStreamBeginCaptureToGraph", 12030,   \
@@ -94,8 +94,8 @@ enum hook_streams { HOOK_BOTH, HOOK_LEGACY, HOOK_PER_THREAD };
 	X(cuCtxDestroy, "cuCtxDestroy", 2000, HOOK_BOTH, (CUcontext context))  \
 	X(cuCtxDestroy_v2, "cuCtxDestroy", 4000, HOOK_BOTH,                    \
 	    (CUcontext context))                                               \
-	X(cuDevicePrimaryCtxReset, "cuDevicePrimaryCtxReset", 7000,            \
-	    HOOK_BOTH, (CUdevice device))                                      \
+	X(cuDevicePrimaryCtxReset, "cuDevicePrimaryCtxReset", 7000, HOOK_BOTH, \
+	    (CUdevice device))                                                 \
 	X(cuDevicePrimaryCtxReset_v2, "cuDevicePrimaryCtxReset", 11000,        \
 	    HOOK_BOTH, (CUdevice device))                                      \
 	X(cuDevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease", 7000,        \
@@ -107,7 +107,7 @@ enum hook_id {
 #define HOOK_ID(name, base, version, streams, params) HOOK_##name,
 	HOOKS(HOOK_ID)
 #undef HOOK_ID
-	HOOK_COUNT
+	    HOOK_COUNT
 };
 
 /* The hooks, and the types of what is behind them. */
@@ -134,7 +134,6 @@ const struct hook *hook_exported(const char *name);
 
 /* The hook for what cuGetProcAddress() gives for a base name at a version;
  * NULL if there is none. */
-const struct hook *hook_queried(const char *base, int version,
-    bool per_thread);
+const struct hook *hook_queried(const char *base, int version, bool per_thread);
 
 #endif

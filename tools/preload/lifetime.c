@@ -66,7 +66,7 @@ capture_begin(CUstream stream, bool per_thread)
 		uintptr_t none = 0;
 
 		if (!atomic_compare_exchange_strong(
-		        &origins[i].key, &none, key))
+			&origins[i].key, &none, key))
 			continue;
 		CUcontext context = context_of(stream);
 		atomic_store(&origins[i].context, context);
@@ -157,7 +157,7 @@ cuStreamBeginCaptureToGraph(CUstream stream, void *graph,
 	report_call(HOOK_cuStreamBeginCaptureToGraph);
 	return capture_begun(origin,
 	    REAL(cuStreamBeginCaptureToGraph)(
-	        stream, graph, dependencies, edges, count, mode));
+		stream, graph, dependencies, edges, count, mode));
 }
 
 CUresult
@@ -169,7 +169,7 @@ cuStreamBeginCaptureToGraph_ptsz(CUstream stream, void *graph,
 	report_call(HOOK_cuStreamBeginCaptureToGraph_ptsz);
 	return capture_begun(origin,
 	    REAL(cuStreamBeginCaptureToGraph_ptsz)(
-	        stream, graph, dependencies, edges, count, mode));
+		stream, graph, dependencies, edges, count, mode));
 }
 
 /* After an end call: over, unless the stream is still in a capture. */
@@ -287,7 +287,7 @@ primary_of(CUdevice device)
 
 	if (real == NULL ||
 	    real->cuDevicePrimaryCtxGetState(device, &flags, &active) !=
-	        CUDA_SUCCESS ||
+		CUDA_SUCCESS ||
 	    !active ||
 	    real->cuDevicePrimaryCtxRetain(&context, device) != CUDA_SUCCESS)
 		return NULL;

@@ -57,8 +57,8 @@ cuMemAlloc_v2(CUdeviceptr *out, size_t bytes)
 
 /* An allocation in a captured stream is a node of the graph. */
 static bool
-allocate_async(CUdeviceptr *out, size_t bytes, CUstream handle,
-    bool per_thread, CUresult *code)
+allocate_async(CUdeviceptr *out, size_t bytes, CUstream handle, bool per_thread,
+    CUresult *code)
 {
 	weir_stream stream;
 	int device;
@@ -124,8 +124,8 @@ made_room_here(CUresult code)
 }
 
 CUresult
-cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width,
-    size_t height, unsigned element)
+cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_t height,
+    unsigned element)
 {
 	CUresult code;
 
@@ -138,8 +138,8 @@ cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width,
 }
 
 CUresult
-cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, void *pool,
-    CUstream stream)
+cuMemAllocFromPoolAsync(
+    CUdeviceptr *out, size_t bytes, void *pool, CUstream stream)
 {
 	CUresult code;
 
@@ -151,8 +151,8 @@ cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, void *pool,
 }
 
 CUresult
-cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *out, size_t bytes, void *pool,
-    CUstream stream)
+cuMemAllocFromPoolAsync_ptsz(
+    CUdeviceptr *out, size_t bytes, void *pool, CUstream stream)
 {
 	CUresult code;
 
@@ -249,8 +249,7 @@ block_at(CUdeviceptr ptr, struct weir_block_info *info)
 /* True if weir has answered. In a captured stream only memory of the graph
  * may be freed, and ours is not. */
 static bool
-release_async(CUdeviceptr ptr, CUstream handle, bool per_thread,
-    CUresult *code)
+release_async(CUdeviceptr ptr, CUstream handle, bool per_thread, CUresult *code)
 {
 	struct weir_block_info info;
 	enum weir_status status;

@@ -45,8 +45,7 @@
 /* The next dlsym and dlvsym after ours. To call them makes this library the
  * caller. They do not fail: a process without them does not run. */
 void *(*real_dlsym(void))(void *handle, const char *name);
-void *(*real_dlvsym(void))(void *handle, const char *name,
-    const char *version);
+void *(*real_dlvsym(void))(void *handle, const char *name, const char *version);
 
 /* The program's own driver library has been loaded by it. Never loads it. */
 bool real_loaded(void);
@@ -78,7 +77,7 @@ void *real_call(enum hook_id id);
 	X(cuStreamSynchronize, (CUstream))
 
 struct real {
-#define REAL_FIELD(name, params) CUresult (*name) params;
+#define REAL_FIELD(name, params) CUresult(*name) params;
 	REAL_ENTRIES(REAL_FIELD)
 #undef REAL_FIELD
 };
@@ -100,8 +99,8 @@ struct door_answer {
 };
 
 struct door_answer door_dlsym(void *handle, const char *name);
-struct door_answer door_dlvsym(void *handle, const char *name,
-    const char *version);
+struct door_answer door_dlvsym(
+    void *handle, const char *name, const char *version);
 
 /* ---- gate.c: may weir serve this call? ---------------------------------- */
 
@@ -130,8 +129,8 @@ bool gate_context(int *device);
  * of 0 names the default stream of the thread if `per_thread`, else the
  * legacy one.
  */
-bool gate_stream(CUstream handle, bool per_thread, int *device,
-    weir_stream *stream);
+bool gate_stream(
+    CUstream handle, bool per_thread, int *device, weir_stream *stream);
 
 /* True if work or an allocation on the stream would go into a graph, or if
  * that cannot be told. */

@@ -25,9 +25,9 @@ extern ElfW(Dyn) _DYNAMIC[] __attribute__((visibility("hidden")));
 /* The tables of one object that a search needs. */
 struct tables {
 	const char *strings;
-	const ElfW(Sym) *symbols;
-	const ElfW(Versym) *versions; /* may be NULL */
-	const uint32_t *hash;         /* DT_GNU_HASH */
+	const ElfW(Sym) * symbols;
+	const ElfW(Versym) * versions; /* may be NULL */
+	const uint32_t *hash;          /* DT_GNU_HASH */
 };
 
 /* The loader writes addresses into a dynamic section; where it does not, they
@@ -93,8 +93,8 @@ search_object(const struct link_map *object, const char *name)
 		return NULL;
 	uint32_t n_buckets = t.hash[0];
 	uint32_t first = t.hash[1];
-	const uint32_t *buckets = t.hash + 4 +
-	    t.hash[2] * (sizeof(ElfW(Addr)) / sizeof(uint32_t));
+	const uint32_t *buckets =
+	    t.hash + 4 + t.hash[2] * (sizeof(ElfW(Addr)) / sizeof(uint32_t));
 	const uint32_t *chain = buckets + n_buckets;
 
 	uint32_t i = n_buckets == 0 ? 0 : buckets[h % n_buckets];
@@ -286,11 +286,10 @@ for_weir(const char *symbol, void *found)
 }
 
 static CUresult
-query_for_weir(const char *symbol, void **function, int version,
-    uint64_t flags)
+query_for_weir(const char *symbol, void **function, int version, uint64_t flags)
 {
-	CUresult code = REAL(cuGetProcAddress)(
-	    symbol, function, version, flags);
+	CUresult code =
+	    REAL(cuGetProcAddress)(symbol, function, version, flags);
 
 	if (code == CUDA_SUCCESS)
 		*function = for_weir(symbol, *function);
@@ -301,8 +300,8 @@ static CUresult
 query_for_weir_v2(const char *symbol, void **function, int version,
     uint64_t flags, int *status)
 {
-	CUresult code = REAL(cuGetProcAddress_v2)(
-	    symbol, function, version, flags, status);
+	CUresult code =
+	    REAL(cuGetProcAddress_v2)(symbol, function, version, flags, status);
 
 	if (code == CUDA_SUCCESS)
 		*function = for_weir(symbol, *function);

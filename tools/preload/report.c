@@ -53,8 +53,8 @@ read_destination(void)
 	mark = strstr(value, "%p");
 	if (mark == NULL)
 		destination = strdup(value);
-	else if (asprintf(&destination, "%.*s%ld%s", (int)(mark - value),
-	             value, (long)getpid(), mark + 2) < 0)
+	else if (asprintf(&destination, "%.*s%ld%s", (int)(mark - value), value,
+		     (long)getpid(), mark + 2) < 0)
 		destination = NULL;
 }
 
@@ -78,8 +78,7 @@ void
 report_served(enum hook_id id)
 {
 	if (report_wanted())
-		atomic_fetch_add_explicit(
-		    &served[id], 1, memory_order_relaxed);
+		atomic_fetch_add_explicit(&served[id], 1, memory_order_relaxed);
 }
 
 void
@@ -115,7 +114,8 @@ report_freed(size_t bytes)
 		atomic_fetch_sub(&live_bytes, bytes);
 }
 
-/* ---- What weir has to tell ------------------------------------------------ */
+/* ---- What weir has to tell ------------------------------------------------
+ */
 
 static struct past
 add(struct past a, struct past b)
@@ -253,8 +253,8 @@ write_driver_calls(FILE *file)
 	for (size_t i = 0; i < count_entries(); i++) {
 		if (count_of(i) == 0)
 			continue;
-		fprintf(file, "%s\n    \"%s\": %" PRIu64, comma,
-		    count_name(i), count_of(i));
+		fprintf(file, "%s\n    \"%s\": %" PRIu64, comma, count_name(i),
+		    count_of(i));
 		comma = ",";
 	}
 	fprintf(file, "\n  }\n");
@@ -269,8 +269,8 @@ write_json(FILE *file)
 	write_string(file, program_invocation_name);
 	fprintf(file, ",\n  \"pid\": %ld,\n  \"weir\": \"%s\",\n",
 	    (long)getpid(), weir_version());
-	fprintf(file, "  \"serving\": %s,\n",
-	    gate_started() ? "true" : "false");
+	fprintf(
+	    file, "  \"serving\": %s,\n", gate_started() ? "true" : "false");
 	write_number(file, "allocations_served", allocations_served());
 	write_number(file, "frees_served", frees_served());
 	write_number(file, "peak_live_bytes", atomic_load(&peak_live_bytes));
@@ -325,15 +325,15 @@ write_file(const char *path)
 	bool failed;
 
 	if (file == NULL) {
-		log_write(LOG_ERROR, "WEIR_REPORT: %s: %s", path,
-		    strerror(errno));
+		log_write(
+		    LOG_ERROR, "WEIR_REPORT: %s: %s", path, strerror(errno));
 		return;
 	}
 	write_json(file);
 	failed = ferror(file) != 0;
 	if (fclose(file) != 0 || failed)
-		log_write(LOG_ERROR, "WEIR_REPORT: %s: cannot be written",
-		    path);
+		log_write(
+		    LOG_ERROR, "WEIR_REPORT: %s: cannot be written", path);
 }
 
 /* Reads what is in memory and calls no driver: it may be gone. */

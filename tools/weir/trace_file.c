@@ -7,6 +7,7 @@
  * still to come: when an address is handed out again, what was there before
  * has evidently been completed.
  */
+#include <ctype.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdarg.h>
@@ -176,9 +177,9 @@ take_row(struct reader *reader, const char *line, size_t length)
 
 	if (length < 2 || line[1] != ',')
 		return fail(reader, reader->line, "not a row of " HEADER);
-	if (strchr("arfcSsmu", line[0]) == NULL || line[0] == '\0')
-		return fail(
-		    reader, reader->line, "unknown action '%c'", line[0]);
+	if (memchr("arfcSsmu", line[0], 8) == NULL)
+		return fail(reader, reader->line, "unknown action '%c'",
+		    isgraph((unsigned char)line[0]) ? line[0] : '?');
 	row.action = line[0];
 	if (!take_number(&at, end, 16, &addr))
 		return fail(reader, reader->line, "bad address");

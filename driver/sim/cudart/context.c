@@ -155,7 +155,7 @@ runtime_enter(void)
 	/* What was current before a reset has to be woken again. */
 	if (current == NULL ||
 	    (current == made.context &&
-	        made.resets != runtime_resets(made.device)))
+		made.resets != runtime_resets(made.device)))
 		return make_current(chosen);
 	return cudaSuccess;
 }
@@ -196,8 +196,7 @@ cudaInitDevice(int device, unsigned device_flags, unsigned flags)
 
 	(void)device_flags;
 	(void)flags;
-	return error != cudaSuccess ? error
-				    : runtime_context(device, &context);
+	return error != cudaSuccess ? error : runtime_context(device, &context);
 }
 
 cudaError_t

@@ -33,8 +33,8 @@ copy(void *dst, const void *src, size_t size, enum cudaMemcpyKind kind,
 
 /* Copy, and wait unless only the device is concerned. */
 static cudaError_t
-copy_and_wait(void *dst, const void *src, size_t size,
-    enum cudaMemcpyKind kind, CUstream stream)
+copy_and_wait(void *dst, const void *src, size_t size, enum cudaMemcpyKind kind,
+    CUstream stream)
 {
 	CUresult code;
 	cudaError_t error = runtime_enter();
@@ -56,8 +56,8 @@ cudaMemcpy(void *dst, const void *src, size_t size, enum cudaMemcpyKind kind)
 }
 
 cudaError_t
-cudaMemcpy_ptds(void *dst, const void *src, size_t size,
-    enum cudaMemcpyKind kind)
+cudaMemcpy_ptds(
+    void *dst, const void *src, size_t size, enum cudaMemcpyKind kind)
 {
 	return copy_and_wait(dst, src, size, kind, CU_STREAM_PER_THREAD);
 }
@@ -112,8 +112,8 @@ cudaMemcpy2D(void *dst, size_t dst_pitch, const void *src, size_t src_pitch,
 
 /* Addresses name their device: peers need no other call. */
 cudaError_t
-cudaMemcpyPeerAsync(void *dst, int dst_device, const void *src,
-    int src_device, size_t size, cudaStream_t stream)
+cudaMemcpyPeerAsync(void *dst, int dst_device, const void *src, int src_device,
+    size_t size, cudaStream_t stream)
 {
 	(void)dst_device;
 	(void)src_device;
@@ -121,8 +121,8 @@ cudaMemcpyPeerAsync(void *dst, int dst_device, const void *src,
 }
 
 cudaError_t
-cudaMemcpyPeer(void *dst, int dst_device, const void *src, int src_device,
-    size_t size)
+cudaMemcpyPeer(
+    void *dst, int dst_device, const void *src, int src_device, size_t size)
 {
 	(void)dst_device;
 	(void)src_device;

@@ -86,12 +86,12 @@ cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
 	if (code != CUDA_SUCCESS)
 		return runtime_check(code);
 	memcpy(&found.uuid, &uuid, sizeof(uuid));
-	found.major = attribute(
-	    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
-	found.minor = attribute(
-	    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
-	found.multiProcessorCount = attribute(
-	    CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
+	found.major =
+	    attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
+	found.minor =
+	    attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
+	found.multiProcessorCount =
+	    attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
 	found.texturePitchAlignment = (size_t)attribute(
 	    CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT, device);
 	*prop = found;

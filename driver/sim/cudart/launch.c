@@ -47,8 +47,8 @@ __cudaRegisterFatBinaryEnd(void **handle)
 
 void
 __cudaRegisterFunction(void **handle, const char *host_function,
-    char *device_function, const char *device_name, int thread_limit,
-    void *tid, void *bid, void *block, void *grid, int *warp_size)
+    char *device_function, const char *device_name, int thread_limit, void *tid,
+    void *bid, void *block, void *grid, int *warp_size)
 {
 	struct kernel *kernel = calloc(1, sizeof(*kernel));
 	char *name = strdup(device_name);
@@ -156,14 +156,14 @@ cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **args,
 	    block.y == 0 || block.z == 0 ||
 	    (uint64_t)block.x * block.y * block.z > 1024)
 		return runtime_error(cudaErrorInvalidConfiguration);
-	return runtime_check(driver.cuLaunchKernel(found, grid.x, grid.y,
-	    grid.z, block.x, block.y, block.z, (unsigned)shared_bytes, stream,
-	    args, NULL));
+	return runtime_check(
+	    driver.cuLaunchKernel(found, grid.x, grid.y, grid.z, block.x,
+		block.y, block.z, (unsigned)shared_bytes, stream, args, NULL));
 }
 
 cudaError_t
-cudaLaunchKernel_ptsz(const void *function, dim3 grid, dim3 block,
-    void **args, size_t shared_bytes, cudaStream_t stream)
+cudaLaunchKernel_ptsz(const void *function, dim3 grid, dim3 block, void **args,
+    size_t shared_bytes, cudaStream_t stream)
 {
 	return cudaLaunchKernel(
 	    function, grid, block, args, shared_bytes, per_thread(stream));

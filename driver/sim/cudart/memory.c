@@ -60,8 +60,8 @@ cudaMallocPitch(void **ptr, size_t *pitch, size_t width, size_t height)
 		*pitch = 0;
 		return give(CUDA_SUCCESS, 0, ptr);
 	}
-	return give(driver.cuMemAllocPitch(
-	                &found, pitch, width, height, PITCH_ELEMENT),
+	return give(
+	    driver.cuMemAllocPitch(&found, pitch, width, height, PITCH_ELEMENT),
 	    found, ptr);
 }
 
@@ -77,8 +77,7 @@ cudaMallocAsync(void **ptr, size_t size, cudaStream_t stream)
 		return runtime_error(cudaErrorInvalidValue);
 	if (size == 0)
 		return give(CUDA_SUCCESS, 0, ptr);
-	return give(
-	    driver.cuMemAllocAsync(&found, size, stream), found, ptr);
+	return give(driver.cuMemAllocAsync(&found, size, stream), found, ptr);
 }
 
 cudaError_t
@@ -114,8 +113,7 @@ cudaFreeAsync_ptsz(void *ptr, cudaStream_t stream)
 
 	if (error != cudaSuccess || ptr == NULL)
 		return error;
-	return runtime_check(
-	    driver.cuMemFreeAsync_ptsz(address(ptr), stream));
+	return runtime_check(driver.cuMemFreeAsync_ptsz(address(ptr), stream));
 }
 
 /* ---- Host memory --------------------------------------------------------- */
@@ -180,8 +178,8 @@ cudaHostGetDevicePointer(void **device_ptr, void *ptr, unsigned flags)
 		return error;
 	if (device_ptr == NULL)
 		return runtime_error(cudaErrorInvalidValue);
-	return give(driver.cuMemHostGetDevicePointer(&found, ptr, flags),
-	    found, device_ptr);
+	return give(driver.cuMemHostGetDevicePointer(&found, ptr, flags), found,
+	    device_ptr);
 }
 
 /* ---- Asking -------------------------------------------------------------- */
@@ -198,8 +196,8 @@ cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
 
 /* A pointer the driver does not know is plain host memory, and no error. */
 cudaError_t
-cudaPointerGetAttributes(struct cudaPointerAttributes *attributes,
-    const void *ptr)
+cudaPointerGetAttributes(
+    struct cudaPointerAttributes *attributes, const void *ptr)
 {
 	CUpointer_attribute which[] = { CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
 		CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
@@ -224,9 +222,8 @@ cudaPointerGetAttributes(struct cudaPointerAttributes *attributes,
 	if (type == 0) {
 		found.hostPointer = (void *)(uintptr_t)ptr;
 	} else {
-		found.type = type == CU_MEMORYTYPE_HOST
-		    ? cudaMemoryTypeHost
-		    : cudaMemoryTypeDevice;
+		found.type = type == CU_MEMORYTYPE_HOST ? cudaMemoryTypeHost :
+							  cudaMemoryTypeDevice;
 		found.device = device;
 		found.devicePointer = (void *)(uintptr_t)device_pointer;
 		found.hostPointer = host_pointer;

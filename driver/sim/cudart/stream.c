@@ -4,8 +4,7 @@
 #include "driver/sim/cudart/cudart.h"
 
 cudaError_t
-cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags,
-    int priority)
+cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int priority)
 {
 	cudaError_t error = runtime_enter();
 
@@ -80,8 +79,7 @@ cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
 }
 
 cudaError_t
-cudaStreamWaitEvent_ptsz(cudaStream_t stream, cudaEvent_t event,
-    unsigned flags)
+cudaStreamWaitEvent_ptsz(cudaStream_t stream, cudaEvent_t event, unsigned flags)
 {
 	return cudaStreamWaitEvent(per_thread(stream), event, flags);
 }
@@ -117,8 +115,7 @@ cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *user)
 }
 
 cudaError_t
-cudaLaunchHostFunc_ptsz(cudaStream_t stream, cudaHostFn_t function,
-    void *user)
+cudaLaunchHostFunc_ptsz(cudaStream_t stream, cudaHostFn_t function, void *user)
 {
 	return cudaLaunchHostFunc(per_thread(stream), function, user);
 }
@@ -211,8 +208,8 @@ cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
 	if (mode == NULL)
 		return runtime_error(cudaErrorInvalidValue);
 	exchanged = (CUstreamCaptureMode)*mode;
-	error = runtime_check(
-	    driver.cuThreadExchangeStreamCaptureMode(&exchanged));
+	error =
+	    runtime_check(driver.cuThreadExchangeStreamCaptureMode(&exchanged));
 	if (error == cudaSuccess)
 		*mode = (enum cudaStreamCaptureMode)exchanged;
 	return error;
@@ -225,13 +222,13 @@ cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode)
 
 	if (error != cudaSuccess)
 		return error;
-	return runtime_check(driver.cuStreamBeginCapture(
-	    stream, (CUstreamCaptureMode)mode));
+	return runtime_check(
+	    driver.cuStreamBeginCapture(stream, (CUstreamCaptureMode)mode));
 }
 
 cudaError_t
-cudaStreamBeginCapture_ptsz(cudaStream_t stream,
-    enum cudaStreamCaptureMode mode)
+cudaStreamBeginCapture_ptsz(
+    cudaStream_t stream, enum cudaStreamCaptureMode mode)
 {
 	return cudaStreamBeginCapture(per_thread(stream), mode);
 }
@@ -253,8 +250,7 @@ cudaStreamEndCapture_ptsz(cudaStream_t stream, cudaGraph_t *graph)
 }
 
 cudaError_t
-cudaStreamIsCapturing(cudaStream_t stream,
-    enum cudaStreamCaptureStatus *status)
+cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *status)
 {
 	CUstreamCaptureStatus found;
 	cudaError_t error = runtime_enter();
@@ -270,15 +266,15 @@ cudaStreamIsCapturing(cudaStream_t stream,
 }
 
 cudaError_t
-cudaStreamIsCapturing_ptsz(cudaStream_t stream,
-    enum cudaStreamCaptureStatus *status)
+cudaStreamIsCapturing_ptsz(
+    cudaStream_t stream, enum cudaStreamCaptureStatus *status)
 {
 	return cudaStreamIsCapturing(per_thread(stream), status);
 }
 
 cudaError_t
-cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph,
-    unsigned long long flags)
+cudaGraphInstantiate(
+    cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long flags)
 {
 	cudaError_t error = runtime_enter();
 

@@ -238,8 +238,7 @@ CUDARTAPI cudaError_t cudaDeviceGetStreamPriorityRange(
     int *least, int *greatest);
 CUDARTAPI cudaError_t cudaDeviceSynchronize(void);
 CUDARTAPI cudaError_t cudaDeviceReset(void);
-CUDARTAPI cudaError_t cudaDeviceCanAccessPeer(
-    int *can, int device, int peer);
+CUDARTAPI cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer);
 CUDARTAPI cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags);
 CUDARTAPI cudaError_t cudaDeviceDisablePeerAccess(int peer);
 
@@ -255,8 +254,7 @@ CUDARTAPI cudaError_t cudaFreeAsync(void *ptr, cudaStream_t stream);
 CUDARTAPI cudaError_t cudaMallocHost(void **ptr, size_t size);
 CUDARTAPI cudaError_t cudaHostAlloc(void **ptr, size_t size, unsigned flags);
 CUDARTAPI cudaError_t cudaFreeHost(void *ptr);
-CUDARTAPI cudaError_t cudaHostRegister(
-    void *ptr, size_t size, unsigned flags);
+CUDARTAPI cudaError_t cudaHostRegister(void *ptr, size_t size, unsigned flags);
 CUDARTAPI cudaError_t cudaHostUnregister(void *ptr);
 CUDARTAPI cudaError_t cudaHostGetDevicePointer(
     void **device_ptr, void *ptr, unsigned flags);
@@ -268,14 +266,13 @@ CUDARTAPI cudaError_t cudaMemcpy(
     void *dst, const void *src, size_t size, enum cudaMemcpyKind kind);
 CUDARTAPI cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t size,
     enum cudaMemcpyKind kind, cudaStream_t stream);
-CUDARTAPI cudaError_t cudaMemcpy2D(void *dst, size_t dst_pitch,
-    const void *src, size_t src_pitch, size_t width, size_t height,
-    enum cudaMemcpyKind kind);
+CUDARTAPI cudaError_t cudaMemcpy2D(void *dst, size_t dst_pitch, const void *src,
+    size_t src_pitch, size_t width, size_t height, enum cudaMemcpyKind kind);
 CUDARTAPI cudaError_t cudaMemcpy2DAsync(void *dst, size_t dst_pitch,
     const void *src, size_t src_pitch, size_t width, size_t height,
     enum cudaMemcpyKind kind, cudaStream_t stream);
-CUDARTAPI cudaError_t cudaMemcpyPeer(void *dst, int dst_device,
-    const void *src, int src_device, size_t size);
+CUDARTAPI cudaError_t cudaMemcpyPeer(
+    void *dst, int dst_device, const void *src, int src_device, size_t size);
 CUDARTAPI cudaError_t cudaMemcpyPeerAsync(void *dst, int dst_device,
     const void *src, int src_device, size_t size, cudaStream_t stream);
 CUDARTAPI cudaError_t cudaMemset(void *ptr, int value, size_t size);
@@ -298,10 +295,8 @@ CUDARTAPI cudaError_t cudaStreamQuery(cudaStream_t stream);
 CUDARTAPI cudaError_t cudaStreamSynchronize(cudaStream_t stream);
 CUDARTAPI cudaError_t cudaStreamWaitEvent(
     cudaStream_t stream, cudaEvent_t event, unsigned flags);
-CUDARTAPI cudaError_t cudaStreamGetFlags(
-    cudaStream_t stream, unsigned *flags);
-CUDARTAPI cudaError_t cudaStreamGetPriority(
-    cudaStream_t stream, int *priority);
+CUDARTAPI cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned *flags);
+CUDARTAPI cudaError_t cudaStreamGetPriority(cudaStream_t stream, int *priority);
 CUDARTAPI cudaError_t cudaLaunchHostFunc(
     cudaStream_t stream, cudaHostFn_t function, void *user);
 
@@ -356,8 +351,8 @@ CUDARTAPI void **__cudaRegisterFatBinary(void *binary);
 CUDARTAPI void __cudaRegisterFatBinaryEnd(void **handle);
 CUDARTAPI void __cudaUnregisterFatBinary(void **handle);
 CUDARTAPI void __cudaRegisterFunction(void **handle, const char *host_function,
-    char *device_function, const char *device_name, int thread_limit,
-    void *tid, void *bid, void *block, void *grid, int *warp_size);
+    char *device_function, const char *device_name, int thread_limit, void *tid,
+    void *bid, void *block, void *grid, int *warp_size);
 
 /* ---- The per-thread default stream ---- */
 
