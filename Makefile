@@ -138,7 +138,7 @@ test_src := $(sort $(wildcard tests/*/*_test.c tests/*/*/*_test.c \
 	tests/*/*/*/*_test.c))
 fake_src := $(wildcard tests/*/fake/*.c)
 fuzz_src := $(wildcard tests/fuzz/*_fuzz.c)
-example_src := $(wildcard examples/*.cu)
+example_src := $(filter-out examples/kernels%,$(wildcard examples/*.c))
 all_src := $(lib_src) $(sim_src) $(cudart_src) $(nvml_src) $(preload_src) \
 	$(tool_src) $(bench_src) $(support_src) $(fake_src) $(test_src)
 
@@ -162,7 +162,7 @@ benches := $(patsubst tools/bench/%.c,$(B)/bin/bench/%,$(bench_src))
 tests := $(patsubst %.c,$(B)/%,$(test_src))
 fakes := $(patsubst %.c,$(B)/%.so,$(fake_src))
 fuzzers := $(patsubst %.c,$(B)/%,$(fuzz_src))
-examples := $(patsubst %.cu,$(B)/%,$(example_src))
+examples := $(patsubst %.c,$(B)/%,$(example_src))
 cuda_examples := $(addsuffix -cuda,$(examples)) \
 	$(addsuffix -cuda-shared,$(examples))
 
@@ -357,25 +357,29 @@ $(fuzzers): $(B)/%: $(B)/obj/%.o $(tool_part) $(libweir_a)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ldflags) -fsanitize=fuzzer -o $@ $^ $(tool_libs)
 
-# The examples are CUDA programs. Without a toolkit they are compiled as C
-# against the simulated runtime and find it, or a real one, through the library
-# path.
-EXAMPLE_CC ?= $(CC) -x c -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror
-$(examples): $(B)/%: %.cu $(B)/lib/sim/libcudart.so.13 \
-		$(wildcard driver/sim/cudart/*.h) | $(call deps,build)
+# The examples are CUDA programs in C, with their kernels apart: in kernels.cu
+# for the toolkit's compiler, and as calls of what the simulated device has in
+# kernels_sim.c. They find the runtime through the library path.
+example_flags = -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -pthread \
+	-Iexamples -Idriver/sim/cudart/include
+$(examples): $(B)/%: %.c examples/kernels_sim.c $(wildcard examples/*.h \
+		driver/sim/cudart/include/*.h) $(filter %libcudart.so.13,$(sim))
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
-	$(Q)$(EXAMPLE_CC) $(opt) $(san_flags) -pthread -Idriver/sim/cudart -o $@ $< \
-	    -x none $(B)/lib/sim/libcudart.so.13 $(libs)
+	$(Q)$(CC) $(example_flags) $(opt) $(san_flags) -o $@ \
+	    $(filter %.c %.so.13,$^) $(libs)
 
-$(B)/%-cuda: %.cu
+cuda_sources = examples/kernels.cu $(wildcard examples/*.h)
+$(B)/%-cuda: %.c $(cuda_sources)
 	@mkdir -p $(@D)
 	$(call say,NVCC,$@)
-	$(Q)$(NVCC) $(NVCC_FLAGS) -cudart static -o $@ $<
-$(B)/%-cuda-shared: %.cu
+	$(Q)$(NVCC) $(NVCC_FLAGS) -Iexamples -cudart static -o $@ \
+	    $(filter %.c %.cu,$^)
+$(B)/%-cuda-shared: %.c $(cuda_sources)
 	@mkdir -p $(@D)
 	$(call say,NVCC,$@)
-	$(Q)$(NVCC) $(NVCC_FLAGS) -cudart shared -o $@ $<
+	$(Q)$(NVCC) $(NVCC_FLAGS) -Iexamples -cudart shared -o $@ \
+	    $(filter %.c %.cu,$^)
 
 # ------------------------------------------------------------------ install
 
@@ -405,10 +409,11 @@ install: build ## install to DESTDIR and PREFIX (/usr/local)
 # A check of one file leaves a stamp, so that a second run looks only at what
 # has changed. Headers count as changed for all.
 L := build/lint
-lint_src := $(sort $(all_src) $(fuzz_src))
+lint_src := $(sort $(all_src) $(fuzz_src) $(wildcard examples/*.c))
 lint_hdr := $(sort $(public_headers) $(wildcard $(addsuffix /*.h,\
 	$(sort $(patsubst %/,%,$(dir $(lint_src)))))))
 lint_flags = -std=c11 $(cppflags) -Wall -Wextra
+example_lint = $(if $(filter examples/%,$(1)),$(example_flags))
 clang_stamps := $(lint_src:%=$(L)/%.safety) $(lint_src:%=$(L)/%.tidy)
 header_stamps := $(lint_hdr:%=$(L)/%.alone)
 
@@ -419,7 +424,7 @@ lint: $(lints) ## check the sources in every way; each check alone is lint-NAME
 	@echo "lint: nothing found"
 
 .PHONY: format
-format_files = $(lint_src) $(lint_hdr) $(example_src)
+format_files = $(lint_src) $(lint_hdr)
 lint-format: $(call deps,lint)
 	$(Q)clang-format --dry-run -Werror $(format_files)
 format: $(call deps,lint) ## lay out all sources by .clang-format
@@ -430,7 +435,7 @@ lint-shell: $(call deps,lint)
 
 # Who includes whom, and whose symbols whose objects need.
 lint-layers: $(lib_obj)
-	$(Q)scripts/lint-layers includes $(lint_src) $(lint_hdr) $(example_src)
+	$(Q)scripts/lint-layers includes $(lint_src) $(lint_hdr)
 	$(Q)scripts/lint-layers symbols $(B)/obj $(lib_obj)
 
 lint-functions:
@@ -440,14 +445,15 @@ lint-headers: $(header_stamps)
 $(L)/%.h.alone: %.h $(lint_hdr) scripts/lint-header | $(call deps,build) \
 		$(je_ready)
 	@mkdir -p $(@D)
-	$(Q)scripts/lint-header $< $(lint_flags)
+	$(Q)scripts/lint-header $< $(lint_flags) $(call example_lint,$<)
 	@touch $@
 
 lint-safety: $(lint_src:%=$(L)/%.safety)
 $(L)/%.c.safety: %.c $(lint_hdr) | $(call deps,lint) $(je_ready)
 	@mkdir -p $(@D)
 	$(call say,SAFE,$<)
-	$(Q)clang -fsyntax-only $(lint_flags) -Werror -Wthread-safety $<
+	$(Q)clang -fsyntax-only $(lint_flags) -Werror -Wthread-safety \
+	    $(call example_lint,$<) $<
 	@touch $@
 
 # The analyser is told what it cannot see, but not where that is defined.
@@ -456,7 +462,8 @@ tidy_hint = $(if $(filter %/status.c,$(1)),,-include scripts/analyzer.h)
 $(L)/%.c.tidy: %.c $(lint_hdr) .clang-tidy scripts/analyzer.h | $(call deps,lint) $(je_ready)
 	@mkdir -p $(@D)
 	$(call say,TIDY,$<)
-	$(Q)clang-tidy --quiet $< -- $(lint_flags) $(call tidy_hint,$<) 2>&1 | \
+	$(Q)clang-tidy --quiet $< -- $(lint_flags) $(call tidy_hint,$<) \
+	    $(call example_lint,$<) 2>&1 | \
 	    { ! grep -v -E 'warnings? generated|^Suppressed|^Use -h'; }
 	@touch $@
 
