@@ -24,9 +24,9 @@ struct counted {
 		".type count_" #name ", @function\n"                           \
 		"count_" #name ":\n"                                           \
 		".cfi_startproc\n"                                             \
-		"	endbr64\n"                                                   \
-		"	lock incq counted_" #name "+8(%rip)\n"                 \
-		"	jmpq *counted_" #name "(%rip)\n"                       \
+		"endbr64\n"                                                    \
+		"lock incq counted_" #name "+8(%rip)\n"                        \
+		"jmpq *counted_" #name "(%rip)\n"                              \
 		".cfi_endproc\n"                                               \
 		".size count_" #name ", . - count_" #name "\n");
 
@@ -40,16 +40,16 @@ struct counted {
 		".type count_" #name ", %function\n"                           \
 		"count_" #name ":\n"                                           \
 		".cfi_startproc\n"                                             \
-		"	hint #34\n"                                                  \
-		"	adrp x16, counted_" #name "\n"                         \
-		"	add x16, x16, :lo12:counted_" #name "\n"               \
-		"	add x17, x16, #8\n"                                          \
-		"1:	ldxr x9, [x17]\n"                                          \
-		"	add x9, x9, #1\n"                                            \
-		"	stxr w10, x9, [x17]\n"                                       \
-		"	cbnz w10, 1b\n"                                              \
-		"	ldr x16, [x16]\n"                                            \
-		"	br x16\n"                                                    \
+		"hint #34\n"                                                   \
+		"adrp x16, counted_" #name "\n"                                \
+		"add x16, x16, :lo12:counted_" #name "\n"                      \
+		"add x17, x16, #8\n"                                           \
+		"1: ldxr x9, [x17]\n"                                          \
+		"add x9, x9, #1\n"                                             \
+		"stxr w10, x9, [x17]\n"                                        \
+		"cbnz w10, 1b\n"                                               \
+		"ldr x16, [x16]\n"                                             \
+		"br x16\n"                                                     \
 		".cfi_endproc\n"                                               \
 		".size count_" #name ", . - count_" #name "\n");
 

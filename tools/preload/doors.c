@@ -51,8 +51,7 @@ id_of(const struct hook *hook)
 	return (enum hook_id)(hook - hooks);
 }
 
-/* ---- dlsym ----------------------------------------------------------------
- */
+/* ---- dlsym ------------------------------------------------------------- */
 
 static PLAIN struct door_answer
 pass(void *jump)
@@ -142,8 +141,7 @@ door_dlvsym(void *handle, const char *name, const char *version)
 	return ask_version(handle, name, version);
 }
 
-/* ---- cuGetProcAddress ------------------------------------------------------
- */
+/* ---- cuGetProcAddress -------------------------------------------------- */
 
 /* The real answer to a query, by whichever form the driver has. */
 static CUresult

@@ -270,7 +270,7 @@ gate_capturing(weir_stream stream)
 		capturing != 0);
 }
 
-/* ---- Results ------------------------------------------------------------ */
+/* ---- Results ----------------------------------------------------------- */
 
 CUresult
 gate_result(enum weir_status status)

@@ -17,7 +17,7 @@
 #include "streams/capture.h"
 #include "tools/preload/preload.h"
 
-/* ---- Captures ------------------------------------------------------------ */
+/* ---- Captures ---------------------------------------------------------- */
 
 /* A stream in which a capture began. A handle is aligned, so that of a
  * thread's default stream can be told apart. No lock: these calls must work
@@ -250,7 +250,7 @@ cuStreamDestroy_v2(CUstream stream)
 	return destroyed(stream, REAL(cuStreamDestroy_v2)(stream));
 }
 
-/* ---- Contexts ------------------------------------------------------------ */
+/* ---- Contexts ---------------------------------------------------------- */
 
 static CUresult
 context_destroyed(CUcontext context, CUresult code)

@@ -93,7 +93,7 @@ cuMemAllocAsync_ptsz(CUdeviceptr *out, size_t bytes, CUstream stream)
 	return code;
 }
 
-/* ---- Left to the driver, with weir's unused memory given back for it ---- */
+/* ---- Left to the driver, with weir's unused memory given back for it --- */
 
 /*
  * True if a failed request of the driver is worth a second try: memory ran
@@ -179,7 +179,7 @@ cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
 	return code;
 }
 
-/* ---- Free ---------------------------------------------------------------- */
+/* ---- Free -------------------------------------------------------------- */
 
 /* What a free that weir has refused comes to. A driver that is going away
  * takes the memory with it. */

@@ -40,7 +40,7 @@
 #define PLAIN __attribute__((no_sanitize("address", "thread", "undefined")))
 #endif
 
-/* ---- real.c: the driver behind us ------------------------------------- */
+/* ---- real.c: the driver behind us -------------------------------------- */
 
 /* The next dlsym and dlvsym after ours. To call them makes this library the
  * caller. They do not fail: a process without them does not run. */
@@ -102,7 +102,7 @@ struct door_answer door_dlsym(void *handle, const char *name);
 struct door_answer door_dlvsym(
     void *handle, const char *name, const char *version);
 
-/* ---- gate.c: may weir serve this call? ---------------------------------- */
+/* ---- gate.c: may weir serve this call? --------------------------------- */
 
 /* False for good with WEIR_DISABLE=1 or under a memory checker: then every
  * query and call gets the driver's own answer. */
@@ -147,7 +147,7 @@ void gate_leave_weir(void);
 /* The driver's code for a failure of weir; WEIR_OK is 0. */
 CUresult gate_result(enum weir_status status);
 
-/* ---- count.c: driver calls of weir --------------------------------------- */
+/* ---- count.c: driver calls of weir ------------------------------------- */
 
 /* Where weir shall call an entry of driver/abi.h, so that it is counted:
  * a few instructions before `real`. `real` itself for any other name. */
@@ -158,7 +158,7 @@ size_t count_entries(void);
 const char *count_name(size_t i);
 uint64_t count_of(size_t i);
 
-/* ---- report.c ----------------------------------------------------------- */
+/* ---- report.c ---------------------------------------------------------- */
 
 /* WEIR_REPORT is set. Without it the calls below do nothing. */
 bool report_wanted(void);

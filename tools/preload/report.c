@@ -114,8 +114,7 @@ report_freed(size_t bytes)
 		atomic_fetch_sub(&live_bytes, bytes);
 }
 
-/* ---- What weir has to tell ------------------------------------------------
- */
+/* ---- What weir has to tell --------------------------------------------- */
 
 static struct past
 add(struct past a, struct past b)
@@ -199,7 +198,7 @@ driver_calls(void)
 	return sum;
 }
 
-/* ---- Writing ------------------------------------------------------------- */
+/* ---- Writing ----------------------------------------------------------- */
 
 /* A JSON string. Bytes that are not ASCII are taken for Latin-1: a program's
  * name may hold anything, and the file must stay readable. */

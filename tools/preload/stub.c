@@ -19,29 +19,29 @@
 		".globl " name "\n"                                            \
 		".type " name ", @function\n" name ":\n"                       \
 		".cfi_startproc\n"                                             \
-		"	endbr64\n"                                                   \
-		"	pushq %rdi\n"                                                \
+		"endbr64\n"                                                    \
+		"pushq %rdi\n"                                                 \
 		".cfi_adjust_cfa_offset 8\n"                                   \
-		"	pushq %rsi\n"                                                \
+		"pushq %rsi\n"                                                 \
 		".cfi_adjust_cfa_offset 8\n"                                   \
-		"	pushq %rdx\n"                                                \
+		"pushq %rdx\n"                                                 \
 		".cfi_adjust_cfa_offset 8\n"                                   \
-		"	call " door "\n"                                       \
-		"	testq %rax, %rax\n"                                          \
-		"	je 1f\n"                                                     \
-		"	popq %rdx\n"                                                 \
+		"call " door "\n"                                              \
+		"testq %rax, %rax\n"                                           \
+		"je 1f\n"                                                      \
+		"popq %rdx\n"                                                  \
 		".cfi_adjust_cfa_offset -8\n"                                  \
-		"	popq %rsi\n"                                                 \
+		"popq %rsi\n"                                                  \
 		".cfi_adjust_cfa_offset -8\n"                                  \
-		"	popq %rdi\n"                                                 \
+		"popq %rdi\n"                                                  \
 		".cfi_adjust_cfa_offset -8\n"                                  \
-		"	jmpq *%rax\n"                                                \
+		"jmpq *%rax\n"                                                 \
 		"1:\n"                                                         \
 		".cfi_adjust_cfa_offset 24\n"                                  \
-		"	movq %rdx, %rax\n"                                           \
-		"	addq $24, %rsp\n"                                            \
+		"movq %rdx, %rax\n"                                            \
+		"addq $24, %rsp\n"                                             \
 		".cfi_adjust_cfa_offset -24\n"                                 \
-		"	ret\n"                                                       \
+		"ret\n"                                                        \
 		".cfi_endproc\n"                                               \
 		".size " name ", . - " name "\n")
 
@@ -54,27 +54,27 @@
 		".globl " name "\n"                                            \
 		".type " name ", %function\n" name ":\n"                       \
 		".cfi_startproc\n"                                             \
-		"	hint #34\n"                                                  \
-		"	stp x29, x30, [sp, #-48]!\n"                                 \
+		"hint #34\n"                                                   \
+		"stp x29, x30, [sp, #-48]!\n"                                  \
 		".cfi_def_cfa_offset 48\n"                                     \
 		".cfi_offset x29, -48\n"                                       \
 		".cfi_offset x30, -40\n"                                       \
-		"	mov x29, sp\n"                                               \
-		"	stp x0, x1, [sp, #16]\n"                                     \
-		"	str x2, [sp, #32]\n"                                         \
-		"	bl " door "\n"                                         \
-		"	mov x16, x0\n"                                               \
-		"	mov x9, x1\n"                                                \
-		"	ldp x0, x1, [sp, #16]\n"                                     \
-		"	ldr x2, [sp, #32]\n"                                         \
-		"	ldp x29, x30, [sp], #48\n"                                   \
+		"mov x29, sp\n"                                                \
+		"stp x0, x1, [sp, #16]\n"                                      \
+		"str x2, [sp, #32]\n"                                          \
+		"bl " door "\n"                                                \
+		"mov x16, x0\n"                                                \
+		"mov x9, x1\n"                                                 \
+		"ldp x0, x1, [sp, #16]\n"                                      \
+		"ldr x2, [sp, #32]\n"                                          \
+		"ldp x29, x30, [sp], #48\n"                                    \
 		".cfi_def_cfa_offset 0\n"                                      \
 		".cfi_restore x29\n"                                           \
 		".cfi_restore x30\n"                                           \
-		"	cbz x16, 1f\n"                                               \
-		"	br x16\n"                                                    \
-		"1:	mov x0, x9\n"                                              \
-		"	ret\n"                                                       \
+		"cbz x16, 1f\n"                                                \
+		"br x16\n"                                                     \
+		"1: mov x0, x9\n"                                              \
+		"ret\n"                                                        \
 		".cfi_endproc\n"                                               \
 		".size " name ", . - " name "\n")
 

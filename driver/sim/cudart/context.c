@@ -34,7 +34,7 @@ static _Thread_local struct {
 	unsigned resets;
 } made;
 
-/* ---- The driver ---------------------------------------------------------- */
+/* ---- The driver -------------------------------------------------------- */
 
 typedef CUresult (*query_function)(const char *symbol, void **function,
     int version, uint64_t flags, int *status);
@@ -96,7 +96,7 @@ runtime_load(void)
 	return runtime_error(load_error);
 }
 
-/* ---- Contexts ------------------------------------------------------------ */
+/* ---- Contexts ---------------------------------------------------------- */
 
 cudaError_t
 runtime_context(int device, CUcontext *out)

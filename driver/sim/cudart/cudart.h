@@ -88,7 +88,7 @@ cudaError_t runtime_error(cudaError_t error);
 /* The runtime's error for the driver's code, remembered. */
 cudaError_t runtime_check(CUresult code);
 
-/* ---- Streams ------------------------------------------------------------ */
+/* ---- Streams ----------------------------------------------------------- */
 
 /* Stream 0 as the _ptsz calls mean it. */
 static inline cudaStream_t

@@ -116,7 +116,7 @@ cudaFreeAsync_ptsz(void *ptr, cudaStream_t stream)
 	return runtime_check(driver.cuMemFreeAsync_ptsz(address(ptr), stream));
 }
 
-/* ---- Host memory --------------------------------------------------------- */
+/* ---- Host memory ------------------------------------------------------- */
 
 cudaError_t
 cudaHostAlloc(void **ptr, size_t size, unsigned flags)
@@ -182,7 +182,7 @@ cudaHostGetDevicePointer(void **device_ptr, void *ptr, unsigned flags)
 	    device_ptr);
 }
 
-/* ---- Asking -------------------------------------------------------------- */
+/* ---- Asking ------------------------------------------------------------ */
 
 cudaError_t
 cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)

@@ -195,7 +195,7 @@ cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEvent_t end)
 	    driver.cuEventElapsedTime(milliseconds, start, end));
 }
 
-/* ---- Captures and graphs ------------------------------------------------- */
+/* ---- Captures and graphs ----------------------------------------------- */
 
 cudaError_t
 cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)

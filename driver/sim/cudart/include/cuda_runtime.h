@@ -213,14 +213,14 @@ typedef struct dim3 {
 extern "C" {
 #endif
 
-/* ---- Errors ---- */
+/* ---- Errors ------------------------------------------------------------ */
 
 CUDARTAPI cudaError_t cudaGetLastError(void);
 CUDARTAPI cudaError_t cudaPeekAtLastError(void);
 CUDARTAPI const char *cudaGetErrorName(cudaError_t error);
 CUDARTAPI const char *cudaGetErrorString(cudaError_t error);
 
-/* ---- Devices ---- */
+/* ---- Devices ----------------------------------------------------------- */
 
 CUDARTAPI cudaError_t cudaDriverGetVersion(int *version);
 CUDARTAPI cudaError_t cudaRuntimeGetVersion(int *version);
@@ -242,7 +242,7 @@ CUDARTAPI cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer);
 CUDARTAPI cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags);
 CUDARTAPI cudaError_t cudaDeviceDisablePeerAccess(int peer);
 
-/* ---- Memory ---- */
+/* ---- Memory ------------------------------------------------------------ */
 
 CUDARTAPI cudaError_t cudaMalloc(void **ptr, size_t size);
 CUDARTAPI cudaError_t cudaFree(void *ptr);
@@ -283,7 +283,7 @@ CUDARTAPI cudaError_t cudaMemset2D(
 CUDARTAPI cudaError_t cudaMemset2DAsync(void *ptr, size_t pitch, int value,
     size_t width, size_t height, cudaStream_t stream);
 
-/* ---- Streams and events ---- */
+/* ---- Streams and events ------------------------------------------------ */
 
 CUDARTAPI cudaError_t cudaStreamCreate(cudaStream_t *stream);
 CUDARTAPI cudaError_t cudaStreamCreateWithFlags(
@@ -310,7 +310,7 @@ CUDARTAPI cudaError_t cudaEventSynchronize(cudaEvent_t event);
 CUDARTAPI cudaError_t cudaEventElapsedTime(
     float *milliseconds, cudaEvent_t start, cudaEvent_t end);
 
-/* ---- Captures and graphs ---- */
+/* ---- Captures and graphs ----------------------------------------------- */
 
 CUDARTAPI cudaError_t cudaThreadExchangeStreamCaptureMode(
     enum cudaStreamCaptureMode *mode);
@@ -329,7 +329,7 @@ CUDARTAPI cudaError_t cudaGraphLaunch(
 CUDARTAPI cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
 CUDARTAPI cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 
-/* ---- Kernels ---- */
+/* ---- Kernels ----------------------------------------------------------- */
 
 CUDARTAPI cudaError_t cudaLaunchKernel(const void *function, dim3 grid,
     dim3 block, void **args, size_t shared_bytes, cudaStream_t stream);
@@ -354,7 +354,7 @@ CUDARTAPI void __cudaRegisterFunction(void **handle, const char *host_function,
     char *device_function, const char *device_name, int thread_limit, void *tid,
     void *bid, void *block, void *grid, int *warp_size);
 
-/* ---- The per-thread default stream ---- */
+/* ---- The per-thread default stream ------------------------------------- */
 
 #ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
 #define cudaEventRecord cudaEventRecord_ptsz
