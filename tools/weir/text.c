@@ -1,6 +1,7 @@
 /*
  * Complaints, sizes in words, and tables for people.
  */
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +26,7 @@ complain(const char *format, ...)
 bool
 bytes_parse(const char *text, uint64_t *out)
 {
-	static const char units[] = "KMGT";
+	static const char units[4] = "KMGT";
 	uint64_t value = 0;
 	unsigned shift = 0;
 	const char *unit;
@@ -37,7 +38,7 @@ bytes_parse(const char *text, uint64_t *out)
 		    __builtin_add_overflow(value, (uint64_t)(*text - '0'),
 			&value))
 			return false;
-	unit = *text == '\0' ? NULL : strchr(units, *text & ~0x20);
+	unit = memchr(units, toupper((unsigned char)*text), sizeof(units));
 	if (unit != NULL) {
 		shift = 10 * (unsigned)(unit - units + 1);
 		text++;

@@ -1,0 +1,483 @@
+/*
+ * weir replay: figures of traces that are known, and every way it can fail.
+ *
+ * Expected sums of the recorded traces were counted from their rows; see
+ * tests/data/README.md. Traces of a few rows are written here.
+ */
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <weir/weir.h>
+
+#include "tests/support/command.h"
+#include "tests/support/test.h"
+
+#define HEADER "action,addr,size,stream,time_us\n"
+#define MIB UINT64_C(1048576)
+
+static json_t *
+parsed(const char *text)
+{
+	json_error_t error;
+	json_t *json = json_loads(text, 0, &error);
+
+	if (json == NULL)
+		FAIL("not JSON: %s\n%s", error.text, text);
+	return json;
+}
+
+static uint64_t
+number(const json_t *json, const char *key)
+{
+	const json_t *value = json_object_get(json, key);
+
+	if (!json_is_integer(value))
+		FAIL("no number '%s'", key);
+	return (uint64_t)json_integer_value(value);
+}
+
+static double
+real(const json_t *json, const char *key)
+{
+	const json_t *value = json_object_get(json, key);
+
+	if (!json_is_real(value))
+		FAIL("no real number '%s'", key);
+	return json_real_value(value);
+}
+
+static char *
+trace_of(const char *rows)
+{
+	char *text;
+	char *path;
+	int length = asprintf(&text, HEADER "%s", rows);
+
+	EXPECT_GT(length, 0);
+	path = test_file("rows.csv", text, (size_t)length);
+	free(text);
+	return path;
+}
+
+/* Replay one trace with --check, and a flag or NULL; it must go well. */
+static json_t *
+replayed_with(const char *path, const char *flag)
+{
+	struct command_result result =
+	    command_weir("replay", "--json", "--check", path, flag, NULL);
+	json_t *json;
+
+	if (result.status != 0)
+		FAIL("exit status %d: %s", result.status, result.err);
+	EXPECT_STR_EQ(result.err, "");
+	json = parsed(result.out);
+	command_free(&result);
+	return json;
+}
+
+static json_t *
+replayed(const char *rows)
+{
+	char *path = trace_of(rows);
+	json_t *json = replayed_with(path, NULL);
+
+	free(path);
+	return json;
+}
+
+/* Device memory in time is exact on the simulated device only. */
+static bool
+simulated(const json_t *json)
+{
+	return json_is_true(json_object_get(json, "simulated"));
+}
+
+/* ---- Figures --------------------------------------------------------- */
+
+TEST(a_trace_of_several_streams_has_the_figures_of_its_rows)
+{
+	char *path = test_data("fsdp_prefetch.csv.xz");
+	json_t *json = replayed_with(path, NULL);
+
+	EXPECT_STR_EQ(json_string_value(json_object_get(json, "name")),
+	    "fsdp_prefetch");
+	EXPECT_EQ(number(json, "events"), 11607);
+	EXPECT_EQ(number(json, "allocs"), 3553);
+	EXPECT_EQ(number(json, "peak_live_bytes"), 1905000448);
+	EXPECT_EQ(number(json, "recorded_held_bytes"), 10533994496);
+	EXPECT_EQ(number(json, "ooms"), 0);
+	EXPECT_GE(number(json, "peak_active_bytes"), 1905000448);
+	EXPECT_GE(number(json, "peak_held_bytes"),
+	    number(json, "peak_active_bytes"));
+	EXPECT_GE(number(json, "peak_held_driver_bytes"),
+	    number(json, "peak_live_bytes"));
+	EXPECT_GT(number(json, "device_allocs"), 0);
+	/* The recorded allocator held 10.5 GB. */
+	EXPECT_LT(number(json, "peak_held_bytes"), 10533994496);
+	json_decref(json);
+	free(path);
+}
+
+TEST(a_trace_of_one_stream_has_the_figures_of_its_rows)
+{
+	char *path = test_data("moe_start.csv");
+	json_t *json = replayed_with(path, NULL);
+
+	EXPECT_STR_EQ(
+	    json_string_value(json_object_get(json, "name")), "moe_start");
+	EXPECT_EQ(number(json, "events"), 2400);
+	EXPECT_EQ(number(json, "allocs"), 955);
+	EXPECT_EQ(number(json, "peak_live_bytes"), 6082170576);
+	EXPECT_EQ(number(json, "peak_pending_bytes"), 0);
+	EXPECT_EQ(number(json, "host_waits"), 0);
+	EXPECT_EQ(number(json, "gpu_waits"), 0);
+	EXPECT_NULL(json_object_get(json, "recorded_held_bytes"));
+	json_decref(json);
+	free(path);
+}
+
+TEST(efficiency_is_peak_live_over_peak_held)
+{
+	json_t *json = replayed("a,1000,1048576,0,0\n"
+				"a,2000,20971520,0,1\n"
+				"f,1000,1048576,0,2\n"
+				"a,3000,524288,0,3\n"
+				"f,2000,20971520,0,4\n");
+
+	EXPECT_EQ(number(json, "peak_live_bytes"), 21 * MIB);
+	EXPECT_EQ(number(json, "peak_active_bytes"), 21 * MIB);
+	EXPECT_EQ((uint64_t)(1e6 * real(json, "efficiency")),
+	    1000000 * number(json, "peak_live_bytes") /
+		number(json, "peak_held_bytes"));
+	EXPECT(real(json, "seconds") >= 0);
+	json_decref(json);
+}
+
+TEST(a_trace_without_rows_has_figures_of_zero)
+{
+	json_t *json = replayed("");
+
+	EXPECT_EQ(number(json, "events"), 0);
+	EXPECT_EQ(number(json, "peak_held_bytes"), 0);
+	EXPECT_EQ(number(json, "device_allocs"), 0);
+	EXPECT(real(json, "efficiency") == 0);
+	json_decref(json);
+}
+
+TEST(driver_calls_are_those_of_weir_by_entry_point)
+{
+	json_t *json = replayed("a,1000,20971520,0,0\n"
+				"f,1000,20971520,0,1\n"
+				"a,1000,20971520,0,2\n"
+				"f,1000,20971520,0,3\n");
+	json_t *calls = json_object_get(json, "driver_calls");
+
+	if (!simulated(json)) {
+		EXPECT(json_is_null(calls));
+		SKIP("driver calls are counted on the simulated device only");
+	}
+	EXPECT(json_is_object(calls));
+	EXPECT_GE(number(calls, "cuMemCreate"), 1);
+	EXPECT_EQ(number(calls, "cuMemCreate"), number(calls, "cuMemMap"));
+	/* What the replay itself asks of the driver is not weir's. */
+	EXPECT_NULL(json_object_get(calls, "cuLaunchKernel"));
+	EXPECT_NULL(json_object_get(calls, "cuMemGetInfo"));
+	json_decref(json);
+}
+
+/* ---- Streams --------------------------------------------------------- */
+
+TEST(a_recorded_block_is_pending_until_its_completion)
+{
+	json_t *json = replayed("a,1000,20971520,0,0\n"
+				"r,1000,20971520,1,1000\n"
+				"f,1000,20971520,0,1000\n"
+				"a,2000,20971520,2,20000\n"
+				"c,1000,20971520,0,50000\n"
+				"f,2000,20971520,2,60000\n");
+
+	EXPECT_EQ(number(json, "peak_pending_bytes"), 20 * MIB);
+	EXPECT_EQ(number(json, "peak_live_bytes"), 20 * MIB);
+	EXPECT_EQ(number(json, "host_waits"), 0);
+	json_decref(json);
+}
+
+TEST(a_recorded_block_serves_its_stream_after_its_completion)
+{
+	json_t *json = replayed("a,1000,20971520,0,0\n"
+				"r,1000,20971520,1,1000\n"
+				"f,1000,20971520,0,1000\n"
+				"c,1000,20971520,0,20000\n"
+				"a,2000,20971520,0,90000\n"
+				"f,2000,20971520,0,90001\n");
+
+	EXPECT_EQ(number(json, "peak_pending_bytes"), 20 * MIB);
+	EXPECT_EQ(number(json, "peak_active_bytes"), 20 * MIB);
+	EXPECT_EQ(number(json, "gpu_waits"), 0);
+	EXPECT_EQ(number(json, "host_waits"), 0);
+	json_decref(json);
+}
+
+TEST(a_use_on_a_stream_that_is_not_named_keeps_a_block_pending)
+{
+	json_t *json = replayed("a,1000,20971520,0,0\n"
+				"f,1000,20971520,0,1000\n"
+				"a,2000,512,0,1001\n"
+				"c,1000,20971520,0,50000\n"
+				"f,2000,512,0,60000\n");
+
+	EXPECT_EQ(number(json, "peak_pending_bytes"), 20 * MIB);
+	json_decref(json);
+}
+
+TEST(a_completion_in_the_same_call_as_the_free_is_no_use)
+{
+	json_t *json = replayed("a,1000,20971520,0,0\n"
+				"f,1000,20971520,0,1000\n"
+				"c,1000,20971520,0,1002\n"
+				"a,2000,512,0,2000\n");
+
+	EXPECT_EQ(number(json, "peak_pending_bytes"), 0);
+	json_decref(json);
+}
+
+TEST(many_uses_at_once_end_each_at_its_own_time)
+{
+	enum { USES = 100 };
+	char rows[USES * 200];
+	size_t length = 0;
+	json_t *json;
+
+	for (unsigned i = 0; i < USES; i++)
+		length += (size_t)sprintf(rows + length,
+		    "a,%x,2097152,0,%u\nr,%x,2097152,%u,%u\n"
+		    "f,%x,2097152,0,%u\n",
+		    0x1000 * (i + 1), i, 0x1000 * (i + 1), 1 + i, i,
+		    0x1000 * (i + 1), i);
+	/* Last in, first out: no order that one timer could follow. */
+	for (unsigned i = USES; i-- > 0;)
+		length += (size_t)sprintf(rows + length, "c,%x,2097152,0,%u\n",
+		    0x1000 * (i + 1), 100000 - i);
+	json = replayed(rows);
+	EXPECT_EQ(number(json, "allocs"), USES);
+	EXPECT_EQ(number(json, "ooms"), 0);
+	EXPECT_EQ(number(json, "peak_live_bytes"), 2 * MIB);
+	json_decref(json);
+}
+
+/* ---- Options --------------------------------------------------------- */
+
+TEST(a_limit_leads_to_failed_requests_and_the_rest_goes_on)
+{
+	char *path = trace_of("a,1000,20971520,0,0\n"
+			      "a,2000,83886080,0,1\n"
+			      "r,2000,83886080,1,2\n"
+			      "f,2000,83886080,0,2\n"
+			      "c,2000,83886080,0,3\n"
+			      "a,3000,1048576,0,4\n"
+			      "f,1000,20971520,0,5\n"
+			      "f,3000,1048576,0,6\n");
+	json_t *json = replayed_with(path, "--limit=64M");
+
+	EXPECT_EQ(number(json, "ooms"), 1);
+	EXPECT_EQ(number(json, "allocs"), 3);
+	EXPECT_EQ(number(json, "limit_bytes"), 64 * MIB);
+	EXPECT_EQ(number(json, "peak_live_bytes"), 21 * MIB);
+	EXPECT_LE(number(json, "peak_held_bytes"), 64 * MIB);
+	json_decref(json);
+	free(path);
+}
+
+TEST(a_limit_holds_over_a_whole_trace)
+{
+	char *path = test_data("moe_start.csv");
+	json_t *json = replayed_with(path, "--limit=3G");
+
+	EXPECT_GT(number(json, "ooms"), 0);
+	EXPECT_LE(number(json, "peak_held_bytes"), UINT64_C(3) << 30);
+	EXPECT_LE(number(json, "peak_held_driver_bytes"),
+	    (UINT64_C(3) << 30) + 64 * MIB);
+	json_decref(json);
+	free(path);
+}
+
+TEST(options_change_what_is_played)
+{
+	char *path = trace_of("a,1000,512,0,0\nf,1000,512,0,1\n");
+	json_t *json = replayed_with(path, "--conf=expandable_segments:False");
+
+	EXPECT_STR_EQ(json_string_value(json_object_get(json, "conf")),
+	    "expandable_segments:False");
+	/* One driver segment of the small pool. */
+	EXPECT_EQ(number(json, "peak_held_bytes"), 2 * MIB);
+	if (simulated(json))
+		EXPECT_NULL(json_object_get(
+		    json_object_get(json, "driver_calls"), "cuMemCreate"));
+	json_decref(json);
+	free(path);
+}
+
+TEST(speed_moves_the_rows_and_their_uses_together)
+{
+	char *path = trace_of("a,1000,20971520,0,0\n"
+			      "r,1000,20971520,1,1000\n"
+			      "f,1000,20971520,0,1000\n"
+			      "c,1000,20971520,0,400000\n"
+			      "a,2000,20971520,0,500000\n");
+	json_t *json = replayed_with(path, "--speed=10");
+
+	EXPECT_EQ(number(json, "peak_pending_bytes"), 20 * MIB);
+	EXPECT_EQ(number(json, "peak_active_bytes"), 20 * MIB);
+	if (!simulated(json))
+		EXPECT_GE((uint64_t)(1e3 * real(json, "seconds")), 50);
+	json_decref(json);
+	free(path);
+}
+
+/* ---- Several traces -------------------------------------------------- */
+
+TEST(each_trace_is_a_line_and_starts_from_an_empty_arena)
+{
+	char *big = test_data("moe_start.csv");
+	char *small = trace_of("a,1000,512,0,0\nf,1000,512,0,1\n");
+	struct command_result result =
+	    command_weir("replay", "--json", big, small, NULL);
+	char *line = strtok(result.out, "\n");
+	json_t *json;
+
+	EXPECT_EQ(result.status, 0);
+	json = parsed(line);
+	EXPECT_EQ(number(json, "events"), 2400);
+	json_decref(json);
+	line = strtok(NULL, "\n");
+	EXPECT_NOT_NULL(line);
+	json = parsed(line);
+	EXPECT_EQ(number(json, "events"), 2);
+	EXPECT_EQ(number(json, "peak_live_bytes"), 512);
+	EXPECT_LE(number(json, "peak_held_bytes"), 64 * MIB);
+	EXPECT_NULL(strtok(NULL, "\n"));
+	json_decref(json);
+	command_free(&result);
+	free(big);
+	free(small);
+}
+
+TEST(a_bad_trace_does_not_lose_the_others)
+{
+	char *good = trace_of("a,1000,512,0,0\n");
+	struct command_result result = command_weir(
+	    "replay", "--json", "/nonexistent/a.csv", good, NULL);
+	json_t *json;
+
+	EXPECT_EQ(result.status, 1);
+	EXPECT_STR_HAS(
+	    result.err, "/nonexistent/a.csv: No such file or directory");
+	json = parsed(result.out);
+	EXPECT_EQ(number(json, "events"), 1);
+	json_decref(json);
+	command_free(&result);
+	free(good);
+}
+
+TEST(text_is_a_table_with_a_line_a_trace)
+{
+	char *moe = test_data("moe_start.csv");
+	char *one = trace_of("a,1000,512,0,0\n");
+	struct command_result result = command_weir("replay", moe, one, NULL);
+
+	EXPECT_EQ(result.status, 0);
+	EXPECT_STR_HAS(result.out, "peak held");
+	EXPECT_STR_HAS(result.out, "\nmoe_start ");
+	EXPECT_STR_HAS(result.out, "\nrows ");
+	EXPECT_STR_HAS(result.out, "5.66 GiB");
+	EXPECT_NULL(strchr(result.out, '\033'));
+	/* Details are for a trace alone. */
+	EXPECT_NULL(strstr(result.out, "peak pending"));
+	command_free(&result);
+	result = command_weir("replay", one, NULL);
+	EXPECT_STR_HAS(result.out, "peak pending");
+	command_free(&result);
+	free(moe);
+	free(one);
+}
+
+/* ---- Failures -------------------------------------------------------- */
+
+TEST(a_damaged_trace_is_named_with_its_line)
+{
+	char *path = trace_of("a,1000,512,0,0\nf,2000,512,0,1\n");
+	struct command_result result =
+	    command_weir("replay", "--json", path, NULL);
+
+	EXPECT_EQ(result.status, 1);
+	EXPECT_STR_EQ(result.out, "");
+	EXPECT_STR_HAS(result.err, path);
+	EXPECT_STR_HAS(
+	    result.err, ":3: 'f' of address 2000, which is not allocated");
+	command_free(&result);
+	free(path);
+}
+
+TEST(a_request_larger_than_the_device_is_a_failed_request)
+{
+	json_t *json = replayed("a,1000,1125899906842624,0,0\n"
+				"f,1000,1125899906842624,0,1\n"
+				"a,2000,512,0,2\n");
+
+	EXPECT_EQ(number(json, "ooms"), 1);
+	EXPECT_EQ(number(json, "peak_live_bytes"), 512);
+	json_decref(json);
+}
+
+TEST(wrong_flags_are_usage_errors_that_name_them)
+{
+	static const char *const flags[][2] = {
+		{ "--limit=many", "'many'" },
+		{ "--limit=", "''" },
+		{ "--limit=-1", "'-1'" },
+		{ "--limit=99999999999999999999", "'99999999999999999999'" },
+		{ "--speed=0", "'0'" },
+		{ "--speed=-2", "'-2'" },
+		{ "--speed=fast", "'fast'" },
+		{ "--speed=inf", "'inf'" },
+		{ "--speed=nan", "'nan'" },
+		{ "--conf=no_such_option:1", "no_such_option" },
+		{ "--conf=expandable_segments:perhaps", "perhaps" },
+	};
+	char *path = trace_of("a,1000,512,0,0\n");
+
+	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+		struct command_result result =
+		    command_weir("replay", flags[i][0], path, path, NULL);
+
+		EXPECT_EQ(result.status, 2);
+		EXPECT_STR_HAS(result.err, flags[i][1]);
+		command_free(&result);
+	}
+	free(path);
+}
+
+TEST(no_trace_is_a_usage_error)
+{
+	struct command_result result = command_weir("replay", "--json", NULL);
+
+	EXPECT_EQ(result.status, 2);
+	EXPECT_STR_EQ(result.out, "");
+	EXPECT_STR_HAS(result.err, "no TRACE");
+	command_free(&result);
+}
+
+TEST(a_driver_that_is_named_and_missing_is_told)
+{
+	char *path = trace_of("a,1000,512,0,0\n");
+	struct command_result result;
+
+	setenv("WEIR_LIBCUDA", "/nonexistent/libcuda.so.1", 1);
+	result = command_weir("replay", path, NULL);
+	EXPECT_EQ(result.status, 1);
+	EXPECT_STR_HAS(result.err, "/nonexistent/libcuda.so.1");
+	command_free(&result);
+	free(path);
+}

@@ -1,0 +1,266 @@
+/*
+ * weir run: what the program finds in its environment, and what happens when
+ * it cannot be started. The programs are shells that print what they find.
+ */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/support/command.h"
+#include "tests/support/test.h"
+
+static void
+plain_environment(void)
+{
+	unsetenv("LD_PRELOAD");
+	unsetenv("LD_LIBRARY_PATH");
+	unsetenv("WEIR_LIBCUDA");
+	unsetenv("WEIR_CONF");
+	unsetenv("WEIR_REPORT");
+	unsetenv("PYTORCH_CUDA_ALLOC_CONF");
+	unsetenv("PYTORCH_ALLOC_CONF");
+}
+
+/* A part of the build as the command names it: with no links in its path. */
+static char *
+real_build(const char *part)
+{
+	char *path = test_build(part);
+	char *real = realpath(path, NULL);
+
+	if (real == NULL)
+		FAIL("%s is not built", path);
+	free(path);
+	return real;
+}
+
+TEST(the_library_is_preloaded)
+{
+	char *library = real_build("lib/libweir_preload.so");
+	struct command_result result;
+
+	plain_environment();
+	result = command_weir(
+	    "run", "--sim", "sh", "-c", "printf %s \"$LD_PRELOAD\"", NULL);
+	EXPECT_EQ(result.status, 0);
+	EXPECT_STR_EQ(result.out, library);
+	EXPECT_STR_EQ(result.err, "");
+	command_free(&result);
+	free(library);
+}
+
+TEST(the_library_is_really_in_the_program)
+{
+	struct command_result result;
+
+	plain_environment();
+	result = command_weir("run", "--sim", "cat", "/proc/self/maps", NULL);
+	EXPECT_EQ(result.status, 0);
+	EXPECT_STR_HAS(result.out, "/libweir_preload.so");
+	command_free(&result);
+}
+
+TEST(what_was_preloaded_stays_preloaded_behind_it)
+{
+	char *library = real_build("lib/libweir_preload.so");
+	struct command_result result;
+	char expected[PATH_MAX + 32];
+
+	plain_environment();
+	setenv("LD_PRELOAD", "libm.so.6", 1);
+	result = command_weir(
+	    "run", "--sim", "sh", "-c", "printf %s \"$LD_PRELOAD\"", NULL);
+	snprintf(expected, sizeof(expected), "%s:libm.so.6", library);
+	EXPECT_EQ(result.status, 0);
+	EXPECT_STR_EQ(result.out, expected);
+	command_free(&result);
+	free(library);
+}
+
+TEST(sim_puts_the_simulated_libraries_first)
+{
+	char *driver = real_build("lib/sim/libcuda.so.1");
+	struct command_result result;
+	char expected[2 * PATH_MAX];
+
+	plain_environment();
+	setenv("LD_LIBRARY_PATH", "/opt/other", 1);
+	setenv("WEIR_LIBCUDA", "/nonexistent/libcuda.so.1", 1);
+	result = command_weir("run", "--sim", "sh", "-c",
+	    "printf '%s %s' \"$WEIR_LIBCUDA\" \"$LD_LIBRARY_PATH\"", NULL);
+	snprintf(expected, sizeof(expected), "%s %.*s:/opt/other", driver,
+	    (int)(strrchr(driver, '/') - driver), driver);
+	EXPECT_EQ(result.status, 0);
+	EXPECT_STR_EQ(result.out, expected);
+	command_free(&result);
+	free(driver);
+}
+
+TEST(without_a_gpu_the_simulated_libraries_are_used)
+{
+	char *driver = real_build("lib/sim/libcuda.so.1");
+	struct command_result result;
+
+	plain_environment();
+	result = command_weir("info", "--quiet", NULL);
+	if (result.status == 0)
+		SKIP("there is a GPU");
+	command_free(&result);
+	result = command_weir(
+	    "run", "sh", "-c", "printf %s \"$WEIR_LIBCUDA\"", NULL);
+	EXPECT_EQ(result.status, 0);
+	EXPECT_STR_EQ(result.out, driver);
+	command_free(&result);
+	free(driver);
+}
+
+TEST(a_driver_that_is_named_is_kept)
+{
+	struct command_result result;
+
+	plain_environment();
+	setenv("WEIR_LIBCUDA", "/nonexistent/libcuda.so.1", 1);
+	result = command_weir(
+	    "run", "sh", "-c", "printf %s \"$WEIR_LIBCUDA\"", NULL);
+	EXPECT_EQ(result.status, 0);
+	EXPECT_STR_EQ(result.out, "/nonexistent/libcuda.so.1");
+	command_free(&result);
+}
+
+TEST(options_and_report_reach_the_program)
+{
+	struct command_result result;
+	char folder[PATH_MAX];
+	char expected[PATH_MAX + 64];
+
+	plain_environment();
+	setenv("WEIR_CONF", "growth_mb:4", 1);
+	result = command_weir("run", "--sim", "--conf",
+	    "expandable_segments:False", "--report", "r.json", "--", "sh",
+	    "-c", "printf '%s %s' \"$WEIR_CONF\" \"$WEIR_REPORT\"", NULL);
+	EXPECT_EQ(result.status, 0);
+	EXPECT_NOT_NULL(getcwd(folder, sizeof(folder)));
+	snprintf(expected, sizeof(expected),
+	    "expandable_segments:False %s/r.json", folder);
+	EXPECT_STR_EQ(result.out, expected);
+	command_free(&result);
+	/* sh itself may have left a report. */
+	unlink("r.json");
+}
+
+TEST(an_absolute_report_stays_as_it_is)
+{
+	struct command_result result;
+
+	plain_environment();
+	result = command_weir("run", "--sim", "--report=/dev/null", "sh",
+	    "-c", "printf %s \"$WEIR_REPORT\"", NULL);
+	EXPECT_EQ(result.status, 0);
+	EXPECT_STR_EQ(result.out, "/dev/null");
+	command_free(&result);
+}
+
+TEST(arguments_after_the_program_are_the_programs)
+{
+	struct command_result result;
+
+	plain_environment();
+	result = command_weir("run", "--sim", "printf", "%s;%s;%s;", "--sim",
+	    "--help", "--", NULL);
+	EXPECT_EQ(result.status, 0);
+	EXPECT_STR_EQ(result.out, "--sim;--help;--;");
+	command_free(&result);
+	result = command_weir(
+	    "run", "--sim", "--", "printf", "%s;", "--conf", NULL);
+	EXPECT_EQ(result.status, 0);
+	EXPECT_STR_EQ(result.out, "--conf;");
+	command_free(&result);
+}
+
+TEST(the_status_is_that_of_the_program)
+{
+	struct command_result result;
+
+	plain_environment();
+	result = command_weir("run", "--sim", "sh", "-c", "exit 42", NULL);
+	EXPECT_EQ(result.status, 42);
+	command_free(&result);
+	result =
+	    command_weir("run", "--sim", "sh", "-c", "kill -TERM $$", NULL);
+	EXPECT_EQ(result.signal, 15);
+	command_free(&result);
+}
+
+TEST(a_program_that_is_not_there_is_127)
+{
+	struct command_result result;
+
+	plain_environment();
+	result = command_weir("run", "--sim", "no-such-program-here", NULL);
+	EXPECT_EQ(result.status, 127);
+	EXPECT_STR_HAS(
+	    result.err, "no-such-program-here: No such file or directory");
+	command_free(&result);
+}
+
+TEST(a_program_that_cannot_be_run_is_126)
+{
+	struct command_result result;
+
+	plain_environment();
+	result = command_weir("run", "--sim", "/etc/passwd", NULL);
+	EXPECT_EQ(result.status, 126);
+	EXPECT_STR_HAS(result.err, "/etc/passwd: Permission denied");
+	command_free(&result);
+}
+
+TEST(a_wrong_option_is_told_before_the_program_starts)
+{
+	struct command_result result;
+
+	plain_environment();
+	result = command_weir("run", "--sim", "--conf", "no_such_option:1",
+	    "echo", "started", NULL);
+	EXPECT_EQ(result.status, 2);
+	EXPECT_STR_EQ(result.out, "");
+	EXPECT_STR_HAS(result.err, "no_such_option");
+	command_free(&result);
+}
+
+TEST(a_wrong_value_is_told_before_the_program_starts)
+{
+	struct command_result result;
+
+	plain_environment();
+	result = command_weir("run", "--sim", "--conf",
+	    "expandable_segments:perhaps", "echo", "started", NULL);
+	EXPECT_EQ(result.status, 2);
+	EXPECT_STR_EQ(result.out, "");
+	EXPECT_STR_HAS(result.err, "expandable_segments");
+	EXPECT_STR_HAS(result.err, "perhaps");
+	command_free(&result);
+}
+
+TEST(a_wrong_environment_is_told_before_the_program_starts)
+{
+	struct command_result result;
+
+	plain_environment();
+	setenv("WEIR_CONF", "no_such_option:1", 1);
+	result = command_weir("run", "--sim", "echo", "started", NULL);
+	EXPECT_EQ(result.status, 2);
+	EXPECT_STR_EQ(result.out, "");
+	EXPECT_STR_HAS(result.err, "no_such_option");
+	command_free(&result);
+}
+
+TEST(no_program_is_a_usage_error)
+{
+	struct command_result result = command_weir("run", "--sim", NULL);
+
+	EXPECT_EQ(result.status, 2);
+	EXPECT_STR_HAS(result.err, "no PROGRAM");
+	command_free(&result);
+}

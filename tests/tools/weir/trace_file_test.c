@@ -1,0 +1,432 @@
+/*
+ * Reading traces: what is in them, and every way they can be damaged.
+ */
+#include <lzma.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/command.h"
+#include "tests/support/test.h"
+#include "tools/weir/trace_file.h"
+
+#define HEADER "action,addr,size,stream,time_us\n"
+
+/* Read a trace from a text; it must be good. */
+static void
+read_good(const char *text, struct trace *out)
+{
+	struct trace_error error = { "" };
+	char *path = test_file("t.csv", text, strlen(text));
+
+	if (!trace_read(path, out, &error))
+		FAIL("%s", error.text);
+	free(path);
+}
+
+/* Read `length` bytes; the error must be `why` behind the path. */
+static void
+read_bad(const char *text, size_t length, const char *why)
+{
+	struct trace untouched = { .row_count = 77 };
+	struct trace_error error = { "" };
+	char *path = test_file("bad.csv", text, length);
+
+	EXPECT(!trace_read(path, &untouched, &error));
+	EXPECT_EQ(strncmp(error.text, path, strlen(path)), 0);
+	EXPECT_STR_EQ(error.text + strlen(path), why);
+	EXPECT_EQ(untouched.row_count, 77);
+	free(path);
+}
+
+static void
+expect_bad(const char *text, const char *why)
+{
+	read_bad(text, strlen(text), why);
+}
+
+TEST(rows_are_read_as_they_are_written)
+{
+	struct trace trace;
+
+	read_good("# {\"name\": \"two\", \"peak_reserved\": 2097152}\n" HEADER
+		  "S,7f00,2097152,0,0\n"
+		  "a,7f00,512,3,1\n"
+		  "f,7f00,512,3,9\n"
+		  "c,7f00,512,3,9\n",
+	    &trace);
+	EXPECT_STR_EQ(trace.name, "two");
+	EXPECT_EQ(trace.recorded_held_bytes, 2097152);
+	EXPECT_EQ(trace.row_count, 4);
+	EXPECT_EQ(trace.block_count, 1);
+	EXPECT_EQ(trace.stream_count, 4);
+	EXPECT(!trace.has_records);
+	EXPECT_EQ(trace.end_us, 9);
+	EXPECT_EQ(trace.rows[0].action, 'S');
+	EXPECT_EQ(trace.rows[0].block, TRACE_NO_BLOCK);
+	EXPECT_EQ(trace.rows[1].action, 'a');
+	EXPECT_EQ(trace.rows[1].block, 0);
+	EXPECT_EQ(trace.rows[1].size, 512);
+	EXPECT_EQ(trace.rows[1].stream, 3);
+	EXPECT_EQ(trace.rows[1].time_us, 1);
+	EXPECT_EQ(trace.rows[2].block, 0);
+	trace_drop(&trace);
+}
+
+TEST(the_name_is_that_of_the_file_if_the_file_says_no_other)
+{
+	struct trace trace;
+
+	read_good(HEADER, &trace);
+	EXPECT_STR_EQ(trace.name, "t");
+	EXPECT_EQ(trace.row_count, 0);
+	trace_drop(&trace);
+}
+
+TEST(a_comment_that_is_no_json_is_a_comment)
+{
+	struct trace trace;
+
+	read_good("# {\"name\": oops\n" HEADER "# more\na,1,2,0,3\n", &trace);
+	EXPECT_STR_EQ(trace.name, "t");
+	EXPECT_EQ(trace.row_count, 1);
+	trace_drop(&trace);
+}
+
+TEST(line_ends_of_other_systems_and_a_missing_last_one_are_taken)
+{
+	struct trace trace;
+
+	read_good(
+	    "action,addr,size,stream,time_us\r\na,1,2,0,3\r\nf,1,2,0,4", &trace);
+	EXPECT_EQ(trace.row_count, 2);
+	EXPECT_EQ(trace.rows[1].time_us, 4);
+	trace_drop(&trace);
+}
+
+TEST(a_recorded_block_is_used_until_its_completion)
+{
+	struct trace trace;
+
+	read_good(HEADER "a,200,512,1,0\n"
+			 "r,200,512,0,5\n"
+			 "f,200,512,1,5\n"
+			 "c,200,512,1,40\n",
+	    &trace);
+	EXPECT(trace.has_records);
+	EXPECT(trace.blocks[0].recorded);
+	EXPECT(!trace.blocks[0].unnamed_use);
+	EXPECT_EQ(trace.blocks[0].used_until_us, 40);
+	trace_drop(&trace);
+}
+
+TEST(a_recorded_block_that_is_never_completed_is_used_to_the_end)
+{
+	struct trace trace;
+
+	read_good(HEADER "a,200,512,1,0\n"
+			 "r,200,512,0,5\n"
+			 "f,200,512,1,5\n"
+			 "a,400,512,1,90\n"
+			 "r,400,512,0,95\n",
+	    &trace);
+	EXPECT_EQ(trace.blocks[0].used_until_us, 95);
+	EXPECT_EQ(trace.blocks[1].used_until_us, 95);
+	trace_drop(&trace);
+}
+
+TEST(a_late_completion_without_records_is_an_unnamed_use)
+{
+	struct trace trace;
+
+	read_good(HEADER "a,200,512,0,0\n"
+			 "f,200,512,0,5\n"
+			 "a,400,512,0,6\n"
+			 "c,200,512,0,40\n"
+			 "f,400,512,0,50\n"
+			 "c,400,512,0,51\n",
+	    &trace);
+	EXPECT(trace.blocks[0].unnamed_use);
+	EXPECT_EQ(trace.blocks[0].used_until_us, 40);
+	/* This one's completion was written by the same call as its free. */
+	EXPECT(!trace.blocks[1].unnamed_use);
+	EXPECT_EQ(trace.blocks[1].used_until_us, 0);
+	trace_drop(&trace);
+}
+
+TEST(where_records_are_written_a_late_completion_is_no_use)
+{
+	struct trace trace;
+
+	read_good(HEADER "a,200,512,0,0\n"
+			 "f,200,512,0,5\n"
+			 "a,400,512,0,6\n"
+			 "c,200,512,0,40\n"
+			 "r,400,512,1,41\n"
+			 "f,400,512,0,50\n",
+	    &trace);
+	EXPECT(!trace.blocks[0].unnamed_use);
+	EXPECT_EQ(trace.blocks[0].used_until_us, 0);
+	trace_drop(&trace);
+}
+
+TEST(each_life_of_an_address_is_a_block_of_its_own)
+{
+	struct trace trace;
+
+	read_good(HEADER "a,200,512,1,0\n"
+			 "r,200,512,0,1\n"
+			 "f,200,512,1,1\n"
+			 "c,200,512,1,7\n"
+			 "a,200,1024,2,8\n"
+			 "f,200,1024,2,9\n",
+	    &trace);
+	EXPECT_EQ(trace.block_count, 2);
+	EXPECT_EQ(trace.rows[3].block, 0);
+	EXPECT_EQ(trace.rows[4].block, 1);
+	EXPECT_EQ(trace.rows[5].block, 1);
+	EXPECT_EQ(trace.blocks[0].used_until_us, 7);
+	EXPECT(!trace.blocks[1].recorded);
+	trace_drop(&trace);
+}
+
+TEST(an_address_that_is_handed_out_again_has_been_completed)
+{
+	struct trace trace;
+
+	read_good(HEADER "a,200,512,1,0\n"
+			 "r,200,512,0,1\n"
+			 "f,200,512,1,1\n"
+			 "a,200,512,1,8\n"
+			 "f,200,512,1,30\n",
+	    &trace);
+	EXPECT_EQ(trace.blocks[0].used_until_us, 8);
+	trace_drop(&trace);
+}
+
+TEST(times_out_of_order_are_taken_as_those_before)
+{
+	struct trace trace;
+
+	read_good(HEADER "a,200,512,0,9\na,400,512,0,3\n", &trace);
+	EXPECT_EQ(trace.rows[1].time_us, 9);
+	EXPECT_EQ(trace.end_us, 9);
+	trace_drop(&trace);
+}
+
+TEST(many_addresses_are_told_apart)
+{
+	enum { COUNT = 20000 };
+	struct trace trace;
+	char *text = malloc(2 * COUNT * 40 + 100);
+	size_t length = (size_t)sprintf(text, HEADER);
+
+	for (unsigned i = 0; i < COUNT; i++)
+		length += (size_t)sprintf(text + length, "a,%x,512,0,%u\n",
+		    0x7f000000u + i * 512u, i);
+	for (unsigned i = 0; i < COUNT; i++)
+		length += (size_t)sprintf(text + length, "f,%x,512,0,%u\n",
+		    0x7f000000u + i * 512u, COUNT + i);
+	read_good(text, &trace);
+	free(text);
+	EXPECT_EQ(trace.block_count, COUNT);
+	for (unsigned i = 0; i < COUNT; i++) {
+		EXPECT_EQ(trace.rows[i].block, i);
+		EXPECT_EQ(trace.rows[COUNT + i].block, i);
+	}
+	trace_drop(&trace);
+}
+
+TEST(a_recorded_trace_is_read_through_xz)
+{
+	struct trace_error error = { "" };
+	struct trace trace;
+	char *path = test_data("fsdp_prefetch.csv.xz");
+	size_t actions[128] = { 0 };
+
+	if (!trace_read(path, &trace, &error))
+		FAIL("%s", error.text);
+	free(path);
+	for (size_t i = 0; i < trace.row_count; i++)
+		actions[(unsigned char)trace.rows[i].action]++;
+	EXPECT_STR_EQ(trace.name, "fsdp_prefetch");
+	EXPECT_EQ(trace.row_count, 11607);
+	EXPECT_EQ(actions['a'], 3553);
+	EXPECT_EQ(actions['f'], 3552);
+	EXPECT_EQ(actions['r'], 849);
+	EXPECT_EQ(trace.block_count, 3553);
+	EXPECT_EQ(trace.stream_count, 3);
+	EXPECT_EQ(trace.end_us, 365950);
+	EXPECT_EQ(trace.recorded_held_bytes, 10533994496u);
+	trace_drop(&trace);
+}
+
+/* ---- Damage ---------------------------------------------------------- */
+
+TEST(each_damaged_row_is_named_by_its_line)
+{
+	expect_bad("", ":0: not a trace: no line "
+		       "'action,addr,size,stream,time_us'");
+	expect_bad("# {}\n", ":1: not a trace: no line "
+			     "'action,addr,size,stream,time_us'");
+	expect_bad("hello\n", ":1: not a trace: the line "
+			      "'action,addr,size,stream,time_us' is expected");
+	expect_bad(HEADER "x,1,2,0,3\n", ":2: unknown action 'x'");
+	expect_bad(HEADER "alloc\n",
+	    ":2: not a row of action,addr,size,stream,time_us");
+	expect_bad(HEADER "a\n",
+	    ":2: not a row of action,addr,size,stream,time_us");
+	expect_bad(HEADER "a,\n", ":2: bad address");
+	expect_bad(HEADER "a,xyz,2,0,3\n", ":2: bad address");
+	expect_bad(HEADER "a,7F00,2,0,3\n", ":2: bad address");
+	expect_bad(HEADER "a,10000000000000000,2,0,3\n", ":2: bad address");
+	expect_bad(HEADER "a,1\n", ":2: bad size");
+	expect_bad(HEADER "a,1,-2,0,3\n", ":2: bad size");
+	expect_bad(HEADER "a,1,2.5,0,3\n", ":2: bad size");
+	expect_bad(HEADER "a,1,18446744073709551616,0,3\n", ":2: bad size");
+	expect_bad(HEADER "a,1,2,,3\n", ":2: bad stream");
+	expect_bad(HEADER "a,1,2,zero,3\n", ":2: bad stream");
+	expect_bad(HEADER "a,1,2,0\n", ":2: bad time");
+	expect_bad(HEADER "a,1,2,0,\n", ":2: bad time");
+	expect_bad(HEADER "a,1,2,0,3,\n", ":2: bad time");
+	expect_bad(HEADER "a,1,2,0,3,4\n", ":2: bad time");
+	expect_bad(HEADER "a,1,2,0,18446744073709551615\n", ":2: bad time");
+	expect_bad(HEADER "a,1,2,0,3\n\nb,1,2,0,3\n",
+	    ":4: unknown action 'b'");
+}
+
+TEST(a_size_no_device_has_is_damage)
+{
+	expect_bad(HEADER "a,1,1152921504606846977,0,3\n",
+	    ":2: a size of 1152921504606846977 bytes; more than 1 EiB");
+	expect_bad(HEADER "a,1,0,0,3\n", ":2: an allocation of 0 bytes");
+}
+
+TEST(a_stream_number_no_program_has_is_damage)
+{
+	expect_bad(HEADER "a,1,2,1024,3\n",
+	    ":2: stream 1024; at most 1023 are expected");
+	expect_bad(HEADER "a,1,2,18446744073709551615,3\n",
+	    ":2: stream 18446744073709551615; at most 1023 are expected");
+}
+
+TEST(rows_that_contradict_each_other_are_damage)
+{
+	expect_bad(HEADER "f,1f,2,0,3\n",
+	    ":2: 'f' of address 1f, which is not allocated");
+	expect_bad(HEADER "r,1f,2,0,3\n",
+	    ":2: 'r' of address 1f, which is not allocated");
+	expect_bad(HEADER "c,1f,2,0,3\n",
+	    ":2: 'c' of address 1f, which was not freed");
+	expect_bad(HEADER "a,1f,2,0,3\na,1f,2,0,4\n",
+	    ":3: address 1f is in use since line 2");
+	expect_bad(HEADER "a,1f,2,0,3\nf,1f,2,0,4\nf,1f,2,0,5\n",
+	    ":4: 'f' of address 1f, which is not allocated");
+	expect_bad(HEADER "a,1f,2,0,3\nc,1f,2,0,4\n",
+	    ":3: 'c' of address 1f, which was not freed");
+	expect_bad(HEADER "a,1f,2,0,3\nf,1f,2,0,4\nc,1f,2,0,4\nc,1f,2,0,4\n",
+	    ":5: 'c' of address 1f, which was not freed");
+}
+
+TEST(zero_bytes_in_a_row_are_damage)
+{
+	static const char text[] = HEADER "a,1,2\0,0,3\n";
+	static const char action[] = HEADER "\0,1,2,0,3\n";
+
+	read_bad(text, sizeof(text) - 1, ":2: bad size");
+	read_bad(action, sizeof(action) - 1, ":2: unknown action '?'");
+}
+
+TEST(a_file_that_is_not_there_is_named)
+{
+	struct trace_error error;
+	struct trace trace;
+
+	EXPECT(!trace_read("/nonexistent/x.csv", &trace, &error));
+	EXPECT_STR_EQ(
+	    error.text, "/nonexistent/x.csv: No such file or directory");
+	EXPECT(!trace_read("/", &trace, &error));
+	EXPECT_STR_EQ(error.text, "/: Is a directory");
+}
+
+/* ---- xz -------------------------------------------------------------- */
+
+/* Compress; the caller frees the result. */
+static uint8_t *
+compressed(const char *text, size_t *length)
+{
+	size_t room = lzma_stream_buffer_bound(strlen(text));
+	uint8_t *out = malloc(room);
+
+	*length = 0;
+	EXPECT_EQ(lzma_easy_buffer_encode(6, LZMA_CHECK_CRC64, NULL,
+		      (const uint8_t *)text, strlen(text), out, length, room),
+	    LZMA_OK);
+	return out;
+}
+
+static void
+expect_bad_xz(const uint8_t *bytes, size_t length, const char *why)
+{
+	struct trace_error error = { "" };
+	struct trace trace;
+	char *path = test_file("bad.csv.xz", bytes, length);
+
+	EXPECT(!trace_read(path, &trace, &error));
+	EXPECT_EQ(strncmp(error.text, path, strlen(path)), 0);
+	EXPECT_STR_EQ(error.text + strlen(path), why);
+	free(path);
+}
+
+TEST(xz_is_known_by_its_first_bytes_whatever_the_name)
+{
+	struct trace_error error = { "" };
+	struct trace trace;
+	size_t length;
+	uint8_t *bytes = compressed(HEADER "a,1,2,0,3\n", &length);
+	char *path = test_file("plain.csv", bytes, length);
+
+	if (!trace_read(path, &trace, &error))
+		FAIL("%s", error.text);
+	EXPECT_EQ(trace.row_count, 1);
+	trace_drop(&trace);
+	free(bytes);
+	free(path);
+}
+
+TEST(xz_data_cut_off_anywhere_is_an_error)
+{
+	size_t length;
+	uint8_t *bytes = compressed(HEADER "a,1,2,0,3\nf,1,2,0,4\n", &length);
+
+	for (size_t cut = 0; cut < length; cut++)
+		expect_bad_xz(
+		    bytes, cut, ": cut off: the xz data has no end");
+	free(bytes);
+}
+
+TEST(xz_data_with_any_byte_changed_is_an_error)
+{
+	size_t length;
+	uint8_t *bytes = compressed(HEADER "a,1,2,0,3\nf,1,2,0,4\n", &length);
+
+	for (size_t i = 0; i < length; i++) {
+		struct trace_error error = { "" };
+		struct trace trace;
+		char *path;
+
+		bytes[i] ^= 0x10;
+		path = test_file("bad.csv.xz", bytes, length);
+		EXPECT(!trace_read(path, &trace, &error));
+		EXPECT_STR_HAS(error.text, path);
+		bytes[i] ^= 0x10;
+		free(path);
+	}
+	free(bytes);
+}
+
+TEST(plain_text_named_xz_is_an_error)
+{
+	expect_bad_xz((const uint8_t *)HEADER, strlen(HEADER),
+	    ": not an xz file");
+}
