@@ -571,6 +571,32 @@ TEST(a_simulated_driver_says_so)
 	EXPECT_GT(driver->device_count, 0);
 }
 
+static int
+get_after_a_foreign_fork(void)
+{
+	const struct driver *driver;
+
+	EXPECT(!os_forked());
+	EXPECT_EQ(driver_get(&driver), WEIR_EFORK);
+	EXPECT_STR_HAS(weir_last_error(), "cuInit(0): ");
+	return 0;
+}
+
+/* The parent has used CUDA without weir, so only the driver can tell. */
+TEST(a_child_of_a_process_that_used_cuda_is_told_of_the_fork)
+{
+	CUresult (*init)(unsigned flags);
+	void *symbol;
+
+	run_library = dlopen(run_library_name(), RTLD_NOW | RTLD_LOCAL);
+	if (run_library == NULL)
+		FAIL("%s", dlerror());
+	symbol = dlsym(run_library, "cuInit");
+	memcpy(&init, &symbol, sizeof(init));
+	EXPECT_EQ(init(0), CUDA_SUCCESS);
+	EXPECT_EQ(in_child(get_after_a_foreign_fork), 0);
+}
+
 static void *
 open_weir(void)
 {
