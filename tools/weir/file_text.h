@@ -17,7 +17,7 @@
  *
  * @param text  the text with a NUL after it; the caller frees it
  */
-bool file_text_read(const char *path, char **text, size_t *length,
-    char *why, size_t why_size);
+bool file_text_read(
+    const char *path, char **text, size_t *length, char *why, size_t why_size);
 
 #endif

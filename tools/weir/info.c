@@ -103,11 +103,12 @@ device_json(int index, const struct device *device)
 	    (json_int_t)info->total_bytes, "uuid", info->uuid, "pci_bus_id",
 	    info->pci_bus_id);
 	json_object_set_new(object, "free_bytes",
-	    device->memory_known ? json_integer((json_int_t)device->free_bytes)
-				 : json_null());
+	    device->memory_known ?
+		json_integer((json_int_t)device->free_bytes) :
+		json_null());
 	json_object_set_new(object, "telemetry",
-	    device->measured ? telemetry_json(&device->telemetry)
-			     : json_null());
+	    device->measured ? telemetry_json(&device->telemetry) :
+			       json_null());
 	return object;
 }
 

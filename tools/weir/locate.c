@@ -66,8 +66,8 @@ locate(const char *part, char path[TOOL_PATH])
 		}
 		free(real);
 	}
-	complain("%s is not in the library folder that belongs to %s", part,
-	    folder);
+	complain(
+	    "%s is not in the library folder that belongs to %s", part, folder);
 	return false;
 }
 

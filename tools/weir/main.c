@@ -22,8 +22,8 @@ static int cmd_version(int argc, char **argv);
 
 /* In help's order. Exit status: 0 done, 1 the answer is no, 2 usage. */
 static const struct command commands[] = {
-	{ "run", "PROGRAM ARGS...", "run a program with its GPU memory under weir",
-	    cmd_run },
+	{ "run", "PROGRAM ARGS...",
+	    "run a program with its GPU memory under weir", cmd_run },
 	{ "replay", "TRACE...", "play recorded allocations through weir",
 	    cmd_replay },
 	{ "options", "", "every option: value, source, default, range",

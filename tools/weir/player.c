@@ -294,9 +294,9 @@ bool
 play(const struct trace *trace, const struct play_choices *choices,
     struct figures *out)
 {
-	struct player player = { .trace = trace,
-		.choices = choices,
-		.figures = out };
+	struct player player = {
+		.trace = trace, .choices = choices, .figures = out
+	};
 	bool good = false;
 
 	*out = (struct figures){ 0 };

@@ -18,12 +18,12 @@ struct play_choices {
 
 /* What came of it. Peaks are in bytes. */
 struct figures {
-	uint64_t events; /* rows of the trace */
-	uint64_t allocs; /* of which allocations */
-	uint64_t peak_live_bytes; /* asked for and not yet freed */
+	uint64_t events;            /* rows of the trace */
+	uint64_t allocs;            /* of which allocations */
+	uint64_t peak_live_bytes;   /* asked for and not yet freed */
 	uint64_t peak_active_bytes; /* blocks of callers and pending ones */
 	uint64_t peak_pending_bytes;
-	uint64_t peak_held_bytes; /* physical, as weir counts */
+	uint64_t peak_held_bytes;        /* physical, as weir counts */
 	uint64_t peak_held_driver_bytes; /* the same, as the driver counts */
 	uint64_t ooms;
 	uint64_t device_allocs; /* calls that took memory from the driver */

@@ -45,16 +45,16 @@ static const struct argp_option flags[] = {
 };
 
 static void
-take_speed(struct choices *choices, const char *value,
-    const struct argp_state *state)
+take_speed(
+    struct choices *choices, const char *value, const struct argp_state *state)
 {
 	char *end;
 	double speed = strtod(value, &end);
 
-	if (end == value || *end != '\0' || !isfinite(speed) ||
-	    speed < 0.001 || speed > 1e6)
-		argp_error(
-		    state, "--speed is a number from 0.001 to 1e6, not '%s'", value);
+	if (end == value || *end != '\0' || !isfinite(speed) || speed < 0.001 ||
+	    speed > 1e6)
+		argp_error(state,
+		    "--speed is a number from 0.001 to 1e6, not '%s'", value);
 	choices->play.speed = speed;
 }
 
@@ -99,7 +99,8 @@ take_flag(int key, char *value, struct argp_state *state)
 static const struct argp parser = { flags, take_flag, "TRACE...",
 	"Play recorded allocations through weir, each trace from an empty "
 	"arena, and print what they took.\v"
-	"A TRACE is CSV with the columns action,addr,size,stream,time_us, plain "
+	"A TRACE is CSV with the columns action,addr,size,stream,time_us, "
+	"plain "
 	"or compressed by xz. Efficiency is peak live bytes over peak held "
 	"bytes; host waits are times the host waited for the device. Exit "
 	"status: 0, also when requests failed for want of memory; 1 if a trace "
@@ -112,24 +113,24 @@ static json_t *
 figures_json(const struct trace *trace, const struct choices *choices,
     const struct figures *f)
 {
-	double efficiency = f->peak_held_bytes == 0
-	    ? 0
-	    : (double)f->peak_live_bytes / (double)f->peak_held_bytes;
-	json_t *object = json_pack(
-	    "{ss sI sI sI sI sI sI sI sf sI sI sI sI sI sf sb ss}", "name",
-	    trace->name, "events", (json_int_t)f->events, "allocs",
-	    (json_int_t)f->allocs, "peak_live_bytes",
-	    (json_int_t)f->peak_live_bytes, "peak_active_bytes",
-	    (json_int_t)f->peak_active_bytes, "peak_pending_bytes",
-	    (json_int_t)f->peak_pending_bytes, "peak_held_bytes",
-	    (json_int_t)f->peak_held_bytes, "peak_held_driver_bytes",
-	    (json_int_t)f->peak_held_driver_bytes, "efficiency", efficiency,
-	    "ooms", (json_int_t)f->ooms, "device_allocs",
-	    (json_int_t)f->device_allocs, "device_frees",
-	    (json_int_t)f->device_frees, "host_waits",
-	    (json_int_t)f->host_waits, "gpu_waits", (json_int_t)f->gpu_waits,
-	    "seconds", f->seconds, "simulated", f->simulated, "device",
-	    f->device);
+	double efficiency = f->peak_held_bytes == 0 ?
+	    0 :
+	    (double)f->peak_live_bytes / (double)f->peak_held_bytes;
+	json_t *object =
+	    json_pack("{ss sI sI sI sI sI sI sI sf sI sI sI sI sI sf sb ss}",
+		"name", trace->name, "events", (json_int_t)f->events, "allocs",
+		(json_int_t)f->allocs, "peak_live_bytes",
+		(json_int_t)f->peak_live_bytes, "peak_active_bytes",
+		(json_int_t)f->peak_active_bytes, "peak_pending_bytes",
+		(json_int_t)f->peak_pending_bytes, "peak_held_bytes",
+		(json_int_t)f->peak_held_bytes, "peak_held_driver_bytes",
+		(json_int_t)f->peak_held_driver_bytes, "efficiency", efficiency,
+		"ooms", (json_int_t)f->ooms, "device_allocs",
+		(json_int_t)f->device_allocs, "device_frees",
+		(json_int_t)f->device_frees, "host_waits",
+		(json_int_t)f->host_waits, "gpu_waits",
+		(json_int_t)f->gpu_waits, "seconds", f->seconds, "simulated",
+		f->simulated, "device", f->device);
 
 	json_object_set(object, "driver_calls", f->driver_calls);
 	if (trace->recorded_held_bytes != 0)
@@ -139,8 +140,7 @@ figures_json(const struct trace *trace, const struct choices *choices,
 		json_object_set_new(object, "limit_bytes",
 		    json_integer((json_int_t)choices->play.limit_bytes));
 	if (choices->conf != NULL)
-		json_object_set_new(
-		    object, "conf", json_string(choices->conf));
+		json_object_set_new(object, "conf", json_string(choices->conf));
 	return object;
 }
 
@@ -268,8 +268,8 @@ sum_of_calls(json_t *calls)
 	json_t *count;
 	uint64_t sum = 0;
 
-	json_object_foreach(calls, name, count)
-		sum += (uint64_t)json_integer_value(count);
+	json_object_foreach(calls, name, count) sum +=
+	    (uint64_t)json_integer_value(count);
 	return sum;
 }
 
@@ -286,7 +286,8 @@ print_summary(json_t *all)
 
 	for (i = 0; i < sizeof(heading) / sizeof(heading[0]); i++)
 		table_add(table, "%s", heading[i]);
-	json_array_foreach(all, i, one) {
+	json_array_foreach(all, i, one)
+	{
 		json_t *calls = json_object_get(one, "driver_calls");
 
 		table_add(table, "%s",
@@ -300,8 +301,7 @@ print_summary(json_t *all)
 		add_bytes(table, one, "recorded_held_bytes");
 		table_add(table, "%ju", (uintmax_t)number(one, "ooms"));
 		if (json_is_object(calls))
-			table_add(
-			    table, "%ju", (uintmax_t)sum_of_calls(calls));
+			table_add(table, "%ju", (uintmax_t)sum_of_calls(calls));
 		else
 			table_add(table, "-");
 		table_add(table, "%ju", (uintmax_t)number(one, "host_waits"));
@@ -334,7 +334,8 @@ print_details(json_t *one)
 	table_add(table, "%ju", (uintmax_t)number(one, "device_allocs"));
 	table_add(table, "times it was given back");
 	table_add(table, "%ju", (uintmax_t)number(one, "device_frees"));
-	json_object_foreach(calls, name, count) {
+	json_object_foreach(calls, name, count)
+	{
 		table_add(table, "calls of %s", name);
 		table_add(table, "%ju", (uintmax_t)json_integer_value(count));
 	}
@@ -351,10 +352,9 @@ print_text(json_t *all)
 
 	if (first == NULL)
 		return true;
-	printf("on %s%s\n",
-	    json_string_value(json_object_get(first, "device")),
-	    json_is_true(json_object_get(first, "simulated")) ? ", simulated"
-							      : "");
+	printf("on %s%s\n", json_string_value(json_object_get(first, "device")),
+	    json_is_true(json_object_get(first, "simulated")) ? ", simulated" :
+								"");
 	if (!print_summary(all))
 		return false;
 	return json_array_size(all) > 1 || print_details(first);

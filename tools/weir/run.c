@@ -69,7 +69,8 @@ take_flag(int key, char *value, struct argp_state *state)
 static const struct argp parser = { flags, take_flag,
 	"[--] PROGRAM [ARGUMENT...]",
 	"Run PROGRAM with its GPU memory under weir.\v"
-	"The exit status is the program's; 127 if there is no such program, 126 "
+	"The exit status is the program's; 127 if there is no such program, "
+	"126 "
 	"if it cannot be run, 2 for a wrong option.",
 	NULL, NULL, NULL };
 

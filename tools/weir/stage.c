@@ -331,12 +331,11 @@ stage_driver_held(struct stage *stage, uint64_t *bytes)
 	size_t free_bytes;
 	size_t total;
 
-	if (!succeeded(stage->cuMemGetInfo_v2(&free_bytes, &total),
-		"cuMemGetInfo"))
+	if (!succeeded(
+		stage->cuMemGetInfo_v2(&free_bytes, &total), "cuMemGetInfo"))
 		return false;
-	*bytes = free_bytes < stage->free_bytes
-	    ? stage->free_bytes - free_bytes
-	    : 0;
+	*bytes =
+	    free_bytes < stage->free_bytes ? stage->free_bytes - free_bytes : 0;
 	return true;
 }
 

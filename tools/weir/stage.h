@@ -42,8 +42,7 @@ void stage_wait_until(struct stage *stage, uint64_t time_ns);
 bool stage_occupy(struct stage *stage, weir_stream stream, uint64_t time_ns);
 
 /* A stream of the stage that is busy until `time_ns`, or not much longer. */
-bool stage_busy_stream(
-    struct stage *stage, uint64_t time_ns, weir_stream *out);
+bool stage_busy_stream(struct stage *stage, uint64_t time_ns, weir_stream *out);
 
 /* Bytes of the device that were free at stage_start() and are not now, as the
  * driver counts them. */

@@ -35,8 +35,8 @@ bytes_parse(const char *text, uint64_t *out)
 		return false;
 	for (; *text >= '0' && *text <= '9'; text++)
 		if (__builtin_mul_overflow(value, 10, &value) ||
-		    __builtin_add_overflow(value, (uint64_t)(*text - '0'),
-			&value))
+		    __builtin_add_overflow(
+			value, (uint64_t)(*text - '0'), &value))
 			return false;
 	unit = memchr(units, toupper((unsigned char)*text), sizeof(units));
 	if (unit != NULL) {
@@ -56,8 +56,8 @@ bytes_parse(const char *text, uint64_t *out)
 const char *
 bytes_format(uint64_t bytes, char *text, size_t size)
 {
-	static const char *const units[] = { "KiB", "MiB", "GiB", "TiB",
-		"PiB", "EiB" };
+	static const char *const units[] = { "KiB", "MiB", "GiB", "TiB", "PiB",
+		"EiB" };
 	double value = (double)bytes / 1024;
 	size_t unit = 0;
 

@@ -41,9 +41,9 @@ const char *bytes_format(uint64_t bytes, char *text, size_t size);
 /* Rows of cells, printed in columns as wide as their widest cell. */
 struct table;
 
-/* `right` has one character a column: 'r' aligns it right, 'l' left. NULL
+/* `align` has one character a column: 'r' aligns it right, 'l' left. NULL
  * without memory; the calls below then do nothing and table_print() fails. */
-struct table *table_new(const char *right);
+struct table *table_new(const char *align);
 /* Add a cell to the end; a row is full after as many as there are columns. */
 void table_add(struct table *table, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

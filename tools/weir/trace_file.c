@@ -38,8 +38,8 @@ struct reader {
 	size_t line; /* from 1, of the line read last */
 	struct trace *trace;
 	size_t row_room;
-	uint64_t *addrs;  /* by row */
-	uint32_t *lines;  /* by row */
+	uint64_t *addrs; /* by row */
+	uint32_t *lines; /* by row */
 	size_t block_room;
 	struct place *places; /* open addressing; a power of two */
 	size_t place_count;
@@ -103,7 +103,8 @@ take_number(const char **at, const char *end, unsigned base, uint64_t *out)
 			digit = (unsigned)(c - 'a') + 10;
 		else
 			return false;
-		if (digit >= base || __builtin_mul_overflow(value, base, &value) ||
+		if (digit >= base ||
+		    __builtin_mul_overflow(value, base, &value) ||
 		    __builtin_add_overflow(value, digit, &value))
 			return false;
 	}
@@ -169,6 +170,7 @@ static bool
 take_row(struct reader *reader, const char *line, size_t length)
 {
 	struct trace *trace = reader->trace;
+	static const char actions[8] = "arfcSsmu";
 	const char *end = line + length;
 	const char *at = line + 2;
 	struct trace_row row = { .block = TRACE_NO_BLOCK };
@@ -177,7 +179,7 @@ take_row(struct reader *reader, const char *line, size_t length)
 
 	if (length < 2 || line[1] != ',')
 		return fail(reader, reader->line, "not a row of " HEADER);
-	if (memchr("arfcSsmu", line[0], 8) == NULL)
+	if (memchr(actions, line[0], sizeof(actions)) == NULL)
 		return fail(reader, reader->line, "unknown action '%c'",
 		    isgraph((unsigned char)line[0]) ? line[0] : '?');
 	row.action = line[0];
@@ -228,8 +230,8 @@ read_rows(struct reader *reader)
 			continue;
 		if (line[0] == '#') {
 			if (reader->line == 1)
-				good = take_comment(
-				    reader, line + 1, length - 1);
+				good =
+				    take_comment(reader, line + 1, length - 1);
 		} else if (header) {
 			good = take_row(reader, line, length);
 		} else if (length == strlen(HEADER) &&
@@ -243,8 +245,8 @@ read_rows(struct reader *reader)
 			return false;
 	}
 	if (!header)
-		return fail(reader, reader->line,
-		    "not a trace: no line '" HEADER "'");
+		return fail(
+		    reader, reader->line, "not a trace: no line '" HEADER "'");
 	return true;
 }
 
@@ -409,9 +411,9 @@ bool
 trace_read(const char *path, struct trace *out, struct trace_error *error)
 {
 	struct trace trace = { .name = name_of_path(path) };
-	struct reader reader = { .path = path,
-		.trace = &trace,
-		.error = error };
+	struct reader reader = {
+		.path = path, .trace = &trace, .error = error
+	};
 	char why[128];
 	char *text = NULL;
 	size_t length = 0;
@@ -419,8 +421,8 @@ trace_read(const char *path, struct trace *out, struct trace_error *error)
 
 	good = file_text_read(path, &text, &length, why, sizeof(why));
 	if (!good) {
-		snprintf(error->text, sizeof(error->text), "%.300s: %s", path,
-		    why);
+		snprintf(
+		    error->text, sizeof(error->text), "%.300s: %s", path, why);
 	} else {
 		reader.text = text;
 		reader.end = text + length;

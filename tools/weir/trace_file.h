@@ -75,8 +75,7 @@ struct trace_error {
  * Read a whole trace. False, and `error` set, if the file cannot be read or is
  * not a trace from its first line to its last; then nothing is kept.
  */
-bool trace_read(const char *path, struct trace *out,
-    struct trace_error *error);
+bool trace_read(const char *path, struct trace *out, struct trace_error *error);
 
 /* Free what trace_read() made. */
 void trace_drop(struct trace *trace);

@@ -49,14 +49,13 @@ TEST(every_device_is_described_as_the_library_does)
 	for (int i = 0; i < count; i++) {
 		struct weir_device_info info = { .struct_size = sizeof(info) };
 		json_t *one = json_array_get(devices, (size_t)i);
-		json_int_t total = json_integer_value(
-		    json_object_get(one, "total_bytes"));
-		json_int_t free_bytes = json_integer_value(
-		    json_object_get(one, "free_bytes"));
+		json_int_t total =
+		    json_integer_value(json_object_get(one, "total_bytes"));
+		json_int_t free_bytes =
+		    json_integer_value(json_object_get(one, "free_bytes"));
 
 		EXPECT_EQ(weir_device_info(i, &info), WEIR_OK);
-		EXPECT_EQ(
-		    json_integer_value(json_object_get(one, "index")), i);
+		EXPECT_EQ(json_integer_value(json_object_get(one, "index")), i);
 		EXPECT_STR_EQ(
 		    json_string_value(json_object_get(one, "name")), info.name);
 		EXPECT_STR_EQ(
@@ -75,15 +74,14 @@ TEST(every_device_is_described_as_the_library_does)
 TEST(versions_and_the_kind_of_driver_are_told)
 {
 	json_t *json = info_json();
-	const char *driver =
-	    json_string_value(json_object_get(json, "driver"));
+	const char *driver = json_string_value(json_object_get(json, "driver"));
 
-	EXPECT_STR_EQ(json_string_value(json_object_get(json, "weir")),
-	    weir_version());
+	EXPECT_STR_EQ(
+	    json_string_value(json_object_get(json, "weir")), weir_version());
 	EXPECT_NOT_NULL(driver);
 	EXPECT_GE(atoi(driver), 11);
-	EXPECT_EQ(json_is_true(json_object_get(json, "simulated")),
-	    simulated());
+	EXPECT_EQ(
+	    json_is_true(json_object_get(json, "simulated")), simulated());
 	json_decref(json);
 }
 

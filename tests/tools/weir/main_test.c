@@ -23,8 +23,8 @@ TEST(without_a_command_the_list_goes_to_stderr)
 TEST(help_lists_every_command_on_stdout)
 {
 	static const char *const asked[] = { "help", "--help", "-h" };
-	static const char *const names[] = { "run", "replay", "options",
-		"info", "version", "help" };
+	static const char *const names[] = { "run", "replay", "options", "info",
+		"version", "help" };
 
 	for (int i = 0; i < 3; i++) {
 		struct command_result result = command_weir(asked[i], NULL);
@@ -39,8 +39,8 @@ TEST(help_lists_every_command_on_stdout)
 
 TEST(help_of_a_command_is_its_own_help)
 {
-	static const char *const names[] = { "run", "replay", "options",
-		"info", "version" };
+	static const char *const names[] = { "run", "replay", "options", "info",
+		"version" };
 
 	for (int i = 0; i < 5; i++) {
 		struct command_result a = command_weir("help", names[i], NULL);
@@ -64,8 +64,7 @@ TEST(an_unknown_command_gets_the_nearest_one)
 		{ "RUN", "'run'" }, { "versoin", "'version'" } };
 
 	for (int i = 0; i < 5; i++) {
-		struct command_result result =
-		    command_weir(pairs[i][0], NULL);
+		struct command_result result = command_weir(pairs[i][0], NULL);
 
 		EXPECT_EQ(result.status, 2);
 		EXPECT_STR_EQ(result.out, "");
@@ -121,8 +120,8 @@ TEST(version_takes_no_argument)
 
 TEST(an_unknown_flag_is_a_usage_error_of_every_command)
 {
-	static const char *const names[] = { "run", "replay", "options",
-		"info", "version" };
+	static const char *const names[] = { "run", "replay", "options", "info",
+		"version" };
 
 	for (int i = 0; i < 5; i++) {
 		struct command_result result =
@@ -138,8 +137,8 @@ TEST(an_unknown_flag_is_a_usage_error_of_every_command)
 TEST(output_that_cannot_be_written_is_a_failure)
 {
 	char *weir = test_build("bin/weir");
-	const char *const argv[] = { "sh", "-c", "\"$0\" help >/dev/full",
-		weir, NULL };
+	const char *const argv[] = { "sh", "-c", "\"$0\" help >/dev/full", weir,
+		NULL };
 	struct command_result result = command_run(argv);
 
 	EXPECT_EQ(result.status, 1);

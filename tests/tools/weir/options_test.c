@@ -98,7 +98,8 @@ TEST(a_value_of_the_environment_names_its_source)
 	result = command_weir("options", "--json", NULL);
 	EXPECT_EQ(result.status, 0);
 	all = parsed(result.out);
-	json_array_foreach(all, i, one) {
+	json_array_foreach(all, i, one)
+	{
 		if (strcmp(text_at(one, "source"), "default") == 0)
 			continue;
 		changed++;

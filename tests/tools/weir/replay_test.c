@@ -101,16 +101,16 @@ TEST(a_trace_of_several_streams_has_the_figures_of_its_rows)
 	char *path = test_data("fsdp_prefetch.csv.xz");
 	json_t *json = replayed_with(path, NULL);
 
-	EXPECT_STR_EQ(json_string_value(json_object_get(json, "name")),
-	    "fsdp_prefetch");
+	EXPECT_STR_EQ(
+	    json_string_value(json_object_get(json, "name")), "fsdp_prefetch");
 	EXPECT_EQ(number(json, "events"), 11607);
 	EXPECT_EQ(number(json, "allocs"), 3553);
 	EXPECT_EQ(number(json, "peak_live_bytes"), 1905000448);
 	EXPECT_EQ(number(json, "recorded_held_bytes"), 10533994496);
 	EXPECT_EQ(number(json, "ooms"), 0);
 	EXPECT_GE(number(json, "peak_active_bytes"), 1905000448);
-	EXPECT_GE(number(json, "peak_held_bytes"),
-	    number(json, "peak_active_bytes"));
+	EXPECT_GE(
+	    number(json, "peak_held_bytes"), number(json, "peak_active_bytes"));
 	EXPECT_GE(number(json, "peak_held_driver_bytes"),
 	    number(json, "peak_live_bytes"));
 	EXPECT_GT(number(json, "device_allocs"), 0);
@@ -367,8 +367,8 @@ TEST(each_trace_is_a_line_and_starts_from_an_empty_arena)
 TEST(a_bad_trace_does_not_lose_the_others)
 {
 	char *good = trace_of("a,1000,512,0,0\n");
-	struct command_result result = command_weir(
-	    "replay", "--json", "/nonexistent/a.csv", good, NULL);
+	struct command_result result =
+	    command_weir("replay", "--json", "/nonexistent/a.csv", good, NULL);
 	json_t *json;
 
 	EXPECT_EQ(result.status, 1);

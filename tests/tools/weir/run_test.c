@@ -138,8 +138,8 @@ TEST(options_and_report_reach_the_program)
 	plain_environment();
 	setenv("WEIR_CONF", "growth_mb:4", 1);
 	result = command_weir("run", "--sim", "--conf",
-	    "expandable_segments:False", "--report", "r.json", "--", "sh",
-	    "-c", "printf '%s %s' \"$WEIR_CONF\" \"$WEIR_REPORT\"", NULL);
+	    "expandable_segments:False", "--report", "r.json", "--", "sh", "-c",
+	    "printf '%s %s' \"$WEIR_CONF\" \"$WEIR_REPORT\"", NULL);
 	EXPECT_EQ(result.status, 0);
 	EXPECT_NOT_NULL(getcwd(folder, sizeof(folder)));
 	snprintf(expected, sizeof(expected),
@@ -155,8 +155,8 @@ TEST(an_absolute_report_stays_as_it_is)
 	struct command_result result;
 
 	plain_environment();
-	result = command_weir("run", "--sim", "--report=/dev/null", "sh",
-	    "-c", "printf %s \"$WEIR_REPORT\"", NULL);
+	result = command_weir("run", "--sim", "--report=/dev/null", "sh", "-c",
+	    "printf %s \"$WEIR_REPORT\"", NULL);
 	EXPECT_EQ(result.status, 0);
 	EXPECT_STR_EQ(result.out, "/dev/null");
 	command_free(&result);
@@ -172,8 +172,8 @@ TEST(arguments_after_the_program_are_the_programs)
 	EXPECT_EQ(result.status, 0);
 	EXPECT_STR_EQ(result.out, "--sim;--help;--;");
 	command_free(&result);
-	result = command_weir(
-	    "run", "--sim", "--", "printf", "%s;", "--conf", NULL);
+	result =
+	    command_weir("run", "--sim", "--", "printf", "%s;", "--conf", NULL);
 	EXPECT_EQ(result.status, 0);
 	EXPECT_STR_EQ(result.out, "--conf;");
 	command_free(&result);

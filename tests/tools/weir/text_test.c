@@ -75,8 +75,8 @@ TEST(sizes_are_told_in_the_largest_unit_below_them)
 	EXPECT_STR_EQ(bytes_format(20971520, text, sizeof(text)), "20.00 MiB");
 	EXPECT_STR_EQ(
 	    bytes_format(UINT64_C(1) << 60, text, sizeof(text)), "1.00 EiB");
-	EXPECT_STR_EQ(bytes_format(UINT64_MAX, text, sizeof(text)),
-	    "16.00 EiB");
+	EXPECT_STR_EQ(
+	    bytes_format(UINT64_MAX, text, sizeof(text)), "16.00 EiB");
 }
 
 TEST(a_size_that_does_not_fit_its_text_is_cut)

@@ -97,8 +97,8 @@ TEST(line_ends_of_other_systems_and_a_missing_last_one_are_taken)
 {
 	struct trace trace;
 
-	read_good(
-	    "action,addr,size,stream,time_us\r\na,1,2,0,3\r\nf,1,2,0,4", &trace);
+	read_good("action,addr,size,stream,time_us\r\na,1,2,0,3\r\nf,1,2,0,4",
+	    &trace);
 	EXPECT_EQ(trace.row_count, 2);
 	EXPECT_EQ(trace.rows[1].time_us, 4);
 	trace_drop(&trace);
@@ -265,17 +265,20 @@ TEST(a_recorded_trace_is_read_through_xz)
 
 TEST(each_damaged_row_is_named_by_its_line)
 {
-	expect_bad("", ":0: not a trace: no line "
-		       "'action,addr,size,stream,time_us'");
-	expect_bad("# {}\n", ":1: not a trace: no line "
-			     "'action,addr,size,stream,time_us'");
-	expect_bad("hello\n", ":1: not a trace: the line "
-			      "'action,addr,size,stream,time_us' is expected");
+	expect_bad("",
+	    ":0: not a trace: no line "
+	    "'action,addr,size,stream,time_us'");
+	expect_bad("# {}\n",
+	    ":1: not a trace: no line "
+	    "'action,addr,size,stream,time_us'");
+	expect_bad("hello\n",
+	    ":1: not a trace: the line "
+	    "'action,addr,size,stream,time_us' is expected");
 	expect_bad(HEADER "x,1,2,0,3\n", ":2: unknown action 'x'");
 	expect_bad(HEADER "alloc\n",
 	    ":2: not a row of action,addr,size,stream,time_us");
-	expect_bad(HEADER "a\n",
-	    ":2: not a row of action,addr,size,stream,time_us");
+	expect_bad(
+	    HEADER "a\n", ":2: not a row of action,addr,size,stream,time_us");
 	expect_bad(HEADER "a,\n", ":2: bad address");
 	expect_bad(HEADER "a,xyz,2,0,3\n", ":2: bad address");
 	expect_bad(HEADER "a,7F00,2,0,3\n", ":2: bad address");
@@ -291,8 +294,7 @@ TEST(each_damaged_row_is_named_by_its_line)
 	expect_bad(HEADER "a,1,2,0,3,\n", ":2: bad time");
 	expect_bad(HEADER "a,1,2,0,3,4\n", ":2: bad time");
 	expect_bad(HEADER "a,1,2,0,18446744073709551615\n", ":2: bad time");
-	expect_bad(HEADER "a,1,2,0,3\n\nb,1,2,0,3\n",
-	    ":4: unknown action 'b'");
+	expect_bad(HEADER "a,1,2,0,3\n\nb,1,2,0,3\n", ":4: unknown action 'b'");
 }
 
 TEST(a_size_no_device_has_is_damage)
@@ -400,8 +402,7 @@ TEST(xz_data_cut_off_anywhere_is_an_error)
 	uint8_t *bytes = compressed(HEADER "a,1,2,0,3\nf,1,2,0,4\n", &length);
 
 	for (size_t cut = 0; cut < length; cut++)
-		expect_bad_xz(
-		    bytes, cut, ": cut off: the xz data has no end");
+		expect_bad_xz(bytes, cut, ": cut off: the xz data has no end");
 	free(bytes);
 }
 
@@ -427,6 +428,6 @@ TEST(xz_data_with_any_byte_changed_is_an_error)
 
 TEST(plain_text_named_xz_is_an_error)
 {
-	expect_bad_xz((const uint8_t *)HEADER, strlen(HEADER),
-	    ": not an xz file");
+	expect_bad_xz(
+	    (const uint8_t *)HEADER, strlen(HEADER), ": not an xz file");
 }
