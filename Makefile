@@ -458,7 +458,8 @@ $(L)/%.c.safety: %.c $(lint_hdr) | $(call deps,lint) $(je_ready)
 
 # The analyser is told what it cannot see, but not where that is defined.
 lint-tidy: $(lint_src:%=$(L)/%.tidy)
-tidy_hint = $(if $(filter %/status.c,$(1)),,-include scripts/analyzer.h)
+tidy_hint = $(if $(filter %/status.c %/error.c,$(1)),,-include \
+	scripts/analyzer.h $(if $(filter %/cudart/,$(dir $(1))),-DANALYZE_CUDART))
 $(L)/%.c.tidy: %.c $(lint_hdr) .clang-tidy scripts/analyzer.h | $(call deps,lint) $(je_ready)
 	@mkdir -p $(@D)
 	$(call say,TIDY,$<)

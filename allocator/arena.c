@@ -34,9 +34,9 @@ pools_get(struct arena *arena, struct stream *stream, struct pools **out)
 		struct pools *pools = meta_zalloc(sizeof(*pools));
 		if (pools == NULL)
 			return status_set(WEIR_EHOSTMEM,
-			                  "no host memory for the pools of "
-			                  "stream %p",
-			                  (void *)stream->handle);
+			    "no host memory for the pools of "
+			    "stream %p",
+			    (void *)stream->handle);
 		pools->arena = arena;
 		pools->stream = stream_ref(stream);
 		pool_init(&pools->pool[POOL_SMALL], pools, POOL_SMALL);
@@ -68,14 +68,13 @@ ask_granularity(struct arena *arena)
 	CUmemAllocationProp prop = {
 		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
 		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE,
-		              .id = arena->device },
+		    .id = arena->device },
 	};
 	CUresult code = driver_peek()->cuMemGetAllocationGranularity(
 	    &arena->granularity, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
 
-	return driver_status(code,
-	                     "cuMemGetAllocationGranularity(device %d)",
-	                     arena->device);
+	return driver_status(
+	    code, "cuMemGetAllocationGranularity(device %d)", arena->device);
 }
 
 static enum weir_status
@@ -86,10 +85,9 @@ ask_device(struct arena *arena)
 	CUresult code =
 	    driver->cuDeviceTotalMem(&arena->total_bytes, arena->device);
 	if (code != CUDA_SUCCESS)
-		return driver_status(code, "cuDeviceTotalMem(device %d)",
-		                     arena->device);
-	code = driver->cuDeviceGetAttribute(
-	    &supported,
+		return driver_status(
+		    code, "cuDeviceTotalMem(device %d)", arena->device);
+	code = driver->cuDeviceGetAttribute(&supported,
 	    CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
 	    arena->device);
 	arena->can_map = code == CUDA_SUCCESS && supported;
@@ -108,7 +106,7 @@ initial_limit(const struct arena *arena, const struct options *options)
 
 	if (options->memory_fraction < 1) {
 		size_t bytes = (size_t)(options->memory_fraction *
-		                        (double)arena->total_bytes);
+		    (double)arena->total_bytes);
 		limit = bytes < limit ? bytes : limit;
 	}
 	return limit;
@@ -123,8 +121,8 @@ arena_new(int device, struct arena **out) HOLDS(lock)
 		return status;
 	struct arena *arena = meta_zalloc(sizeof(*arena));
 	if (arena == NULL)
-		return status_set(WEIR_EHOSTMEM,
-		                  "no host memory for device %d", device);
+		return status_set(
+		    WEIR_EHOSTMEM, "no host memory for device %d", device);
 	arena->device = device;
 	lock_init(&arena->lock, LOCK_RANK_ARENA);
 	list_init(&arena->pools);
@@ -178,15 +176,14 @@ arena_get(int device, struct arena **out)
 	}
 	if (device < 0 || device >= DEVICES_MAX)
 		return status_set(WEIR_ENOTSUP,
-		                  "device %d: weir serves the first %d",
-		                  device, DEVICES_MAX);
+		    "device %d: weir serves the first %d", device, DEVICES_MAX);
 	lock_enter(&lock);
 	arena = arena_peek(device);
 	if (arena == NULL) {
 		status = arena_new(device, &arena);
 		if (status == WEIR_OK)
-			atomic_store_explicit(&arenas[device], arena,
-			                      memory_order_release);
+			atomic_store_explicit(
+			    &arenas[device], arena, memory_order_release);
 	}
 	lock_leave(&lock);
 	if (status == WEIR_OK)
@@ -215,7 +212,7 @@ forget_segment(struct segment *segment)
 	while ((node = tree_first(&segment->handles)) != NULL) {
 		tree_remove(&segment->handles, node);
 		meta_free(CONTAINER_OF(node, struct handle, node),
-		          sizeof(struct handle));
+		    sizeof(struct handle));
 	}
 	meta_free(segment, sizeof(*segment));
 }
@@ -236,8 +233,8 @@ allocator_forget_device(int device)
 	arena->forgotten = true;
 	waiting_forget(&arena->waiting);
 	while (!list_empty(&arena->segments))
-		forget_segment(CONTAINER_OF(arena->segments.next,
-		                            struct segment, link));
+		forget_segment(
+		    CONTAINER_OF(arena->segments.next, struct segment, link));
 	arena->stats = (struct weir_stats){ 0 };
 	lock_leave(&arena->lock);
 	event_forget(arena->context);

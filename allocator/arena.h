@@ -81,8 +81,8 @@ struct segment {
 };
 
 struct pool {
-	struct pools *owner; /* constant */
-	enum pool_kind kind; /* constant */
+	struct pools *owner;  /* constant */
+	enum pool_kind kind;  /* constant */
 	struct tree free;     /* by size, then address: best fit */
 	struct tree unmapped; /* by address */
 };
@@ -111,23 +111,23 @@ struct pools {
 struct arena {
 	/* Constant. */
 	int device;
-	CUcontext context;   /* the primary one */
-	size_t granularity;  /* bytes of the smallest mapping */
-	size_t total_bytes;  /* of the device */
-	struct stream *any;  /* WEIR_STREAM_ANY here; a reference */
-	bool can_map;        /* the device has virtual memory management */
+	CUcontext context;  /* the primary one */
+	size_t granularity; /* bytes of the smallest mapping */
+	size_t total_bytes; /* of the device */
+	struct stream *any; /* WEIR_STREAM_ANY here; a reference */
+	bool can_map;       /* the device has virtual memory management */
 
 	struct lock lock;
 	struct pools *any_pools;
-	struct list pools;    /* of every stream, any_pools too */
+	struct list pools; /* of every stream, any_pools too */
 	struct list segments;
 	struct waiting waiting;
-	struct block *spare;  /* blocks in no segment, through ->next */
-	uint64_t seq;         /* frees so far */
-	uint64_t tries;       /* requests that came to waiting, so far */
-	unsigned ending;      /* pools that have ended but not passed */
-	size_t limit;         /* bytes; SIZE_MAX: none */
-	bool forgotten;       /* its context is gone */
+	struct block *spare; /* blocks in no segment, through ->next */
+	uint64_t seq;        /* frees so far */
+	uint64_t tries;      /* requests that came to waiting, so far */
+	unsigned ending;     /* pools that have ended but not passed */
+	size_t limit;        /* bytes; SIZE_MAX: none */
+	bool forgotten;      /* its context is gone */
 	struct weir_stats stats;
 };
 
@@ -140,20 +140,19 @@ enum weir_status arena_get(int device, struct arena **out);
 struct arena *arena_peek(int device);
 
 /* The pools of a stream, made at its first use. */
-enum weir_status pools_get(struct arena *arena, struct stream *stream,
-                           struct pools **out);
+enum weir_status pools_get(
+    struct arena *arena, struct stream *stream, struct pools **out);
 
 /* Drop pools that have ended, passed and hold no block. */
-void pools_drop_if_done(struct arena *arena, struct pools *pools)
-   ;
+void pools_drop_if_done(struct arena *arena, struct pools *pools);
 
 /* ---- block.c ----------------------------------------------------------- */
 
 /* A block for a start at `addr`, all zero but its arena and addr; later calls
  * on it cannot fail. WEIR_EHOSTMEM. Memory of blocks is reused for blocks
  * only. */
-enum weir_status block_new(struct arena *arena, CUdeviceptr addr,
-                           struct block **out);
+enum weir_status block_new(
+    struct arena *arena, CUdeviceptr addr, struct block **out);
 void block_delete(struct block *block);
 
 /*
@@ -202,7 +201,7 @@ block_of_pending(struct list *link)
  * is no host memory for it.
  */
 enum weir_status pool_take(struct pool *pool, const struct options *options,
-                           size_t rounded, struct block **out);
+    size_t rounded, struct block **out);
 
 /* Bytes of the largest block in a pool; 0 if it is empty. */
 size_t pool_largest(const struct pool *pool);
@@ -217,7 +216,7 @@ size_t pool_largest(const struct pool *pool);
  * @return WEIR_ENOMEM; WEIR_EHOSTMEM; WEIR_EDRIVER. Nothing has changed then.
  */
 enum weir_status segment_grow(struct pool *pool, const struct options *options,
-                              size_t rounded, size_t *need);
+    size_t rounded, size_t *need);
 
 /* Neighbouring FREE blocks of any pools, from `first` to `last`. */
 struct span {
@@ -246,8 +245,7 @@ bool reclaim_poll(struct arena *arena, unsigned skips);
 /* A block for a size class, by every means there is: Note [Reclaim ladder].
  * WEIR_ENOMEM, WEIR_EHOSTMEM, WEIR_EDRIVER. May leave and retake the lock. */
 enum weir_status reclaim_take(struct pools *pools,
-                              const struct options *options, size_t rounded,
-                              struct block **out);
+    const struct options *options, size_t rounded, struct block **out);
 
 /* weir_trim() of one arena. Takes the lock. */
 enum weir_status reclaim_trim(struct arena *arena, size_t keep, size_t *freed);
@@ -272,14 +270,14 @@ enum stat3 {
 #define STAT3_ENUM(name) STAT3_##name,
 	WEIR_STAT3S(STAT3_ENUM)
 #undef STAT3_ENUM
-	STAT3S
+	    STAT3S
 };
 
 /* Change a statistic of a pool's stream and of its arena. */
 void stats_change(struct pool *pool, enum stat3 which, int64_t delta);
 /* The same for the arena only. */
-void stats_change_arena(struct arena *arena, enum pool_kind kind,
-                        enum stat3 which, int64_t delta);
+void stats_change_arena(
+    struct arena *arena, enum pool_kind kind, enum stat3 which, int64_t delta);
 /* The same for the stream only: memory has moved between streams. */
 void stats_change_stream(struct pool *pool, enum stat3 which, int64_t delta);
 void stats_add(struct weir_stat *stat, uint64_t n);
@@ -299,14 +297,13 @@ struct check {
 	size_t faults;
 };
 
-void arena_check(struct arena *arena, struct check *check)
-   ;
+void arena_check(struct arena *arena, struct check *check);
 
 /* ---- oom.c ------------------------------------------------------------- */
 
 /* Set the report of a request that found no memory as the last error, then
  * call the observers. Holds no lock. Returns WEIR_ENOMEM. */
 enum weir_status oom_report(struct arena *arena, struct stream *stream,
-                            size_t requested, size_t rounded);
+    size_t requested, size_t rounded);
 
 #endif

@@ -42,8 +42,7 @@ make_slab(struct arena *arena)
 {
 	struct block *slab = meta_zalloc(BLOCKS_A_SLAB * sizeof(*slab));
 	if (slab == NULL)
-		return status_set(WEIR_EHOSTMEM,
-		                  "no host memory for blocks");
+		return status_set(WEIR_EHOSTMEM, "no host memory for blocks");
 	for (size_t i = 0; i < BLOCKS_A_SLAB; i++) {
 		slab[i].arena = arena;
 		slab[i].next = arena->spare;
@@ -113,8 +112,8 @@ block_split(struct block *block, size_t size, struct block *rest)
 static struct tree *
 tree_of(struct block *block)
 {
-	return block->state == BLOCK_FREE ? &block->pool->free
-	                                  : &block->pool->unmapped;
+	return block->state == BLOCK_FREE ? &block->pool->free :
+					    &block->pool->unmapped;
 }
 
 static void
@@ -124,7 +123,7 @@ count_inactive_split(const struct block *block, int sign)
 		return;
 	stats_change(block->pool, STAT3_inactive_split, sign);
 	stats_change(block->pool, STAT3_inactive_split_bytes,
-	             sign * (int64_t)block->size);
+	    sign * (int64_t)block->size);
 }
 
 void
@@ -139,7 +138,7 @@ static bool
 mergeable(const struct block *a, const struct block *b)
 {
 	return a != NULL && b != NULL && a->state == b->state &&
-	       a->pool == b->pool;
+	    a->pool == b->pool;
 }
 
 /* Join a block with its next neighbour, which is gone then; both are in no

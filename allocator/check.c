@@ -11,8 +11,7 @@
 #include "allocator/lookup.h"
 #include "allocator/segment.h"
 
-static void
-fault(struct check *check, const char *format, ...)
+static void fault(struct check *check, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 static void
@@ -39,7 +38,7 @@ fault(struct check *check, const char *format, ...)
 	do {                                                                   \
 		if (!(condition))                                              \
 			fault(check, "%s at %#llx: %s", rule,                  \
-			      (unsigned long long)(addr), #condition);         \
+			    (unsigned long long)(addr), #condition);           \
 	} while (0)
 
 /* What is counted while walking. */
@@ -70,16 +69,15 @@ check_place(struct check *check, struct block *b)
 	bool is_pending = b->pending.unmet > 0;
 
 	CHECK(check, "I-6", is_free == (b->state == BLOCK_FREE), b->addr);
-	CHECK(check, "I-6", is_unmapped == (b->state == BLOCK_UNMAPPED),
-	      b->addr);
-	CHECK(check, "I-7", is_pending == (b->state == BLOCK_PENDING),
-	      b->addr);
+	CHECK(
+	    check, "I-6", is_unmapped == (b->state == BLOCK_UNMAPPED), b->addr);
+	CHECK(check, "I-7", is_pending == (b->state == BLOCK_PENDING), b->addr);
 	CHECK(check, "I-6", b->pool->kind == b->segment->kind, b->addr);
 	CHECK(check, "I-6", b->pool->owner->arena == b->arena, b->addr);
 	CHECK(check, "I-6",
-	      (b->state != BLOCK_FREE && b->state != BLOCK_UNMAPPED) ||
-	          !b->pool->owner->passed,
-	      b->addr);
+	    (b->state != BLOCK_FREE && b->state != BLOCK_UNMAPPED) ||
+		!b->pool->owner->passed,
+	    b->addr);
 }
 
 static void
@@ -88,14 +86,14 @@ check_uses(struct check *check, struct block *b)
 	unsigned unmet = 0;
 
 	CHECK(check, "I-7",
-	      b->pending.uses == NULL || b->state == BLOCK_ACTIVE ||
-	          b->state == BLOCK_PENDING,
-	      b->addr);
+	    b->pending.uses == NULL || b->state == BLOCK_ACTIVE ||
+		b->state == BLOCK_PENDING,
+	    b->addr);
 	for (struct use *u = b->pending.uses; u != NULL; u = u->next) {
 		CHECK(check, "I-7", u->owner == &b->pending, b->addr);
 		CHECK(check, "I-7",
-		      list_empty(&u->link) == (b->state == BLOCK_ACTIVE),
-		      b->addr);
+		    list_empty(&u->link) == (b->state == BLOCK_ACTIVE),
+		    b->addr);
 		unmet += b->state == BLOCK_PENDING;
 	}
 	CHECK(check, "I-7", unmet == b->pending.unmet, b->addr);
@@ -110,9 +108,9 @@ check_neighbours(struct check *check, const struct block *b)
 		return;
 	CHECK(check, "I-4", next->prev == b, b->addr);
 	CHECK(check, "I-5",
-	      b->pool != next->pool || b->state != next->state ||
-	          (b->state != BLOCK_FREE && b->state != BLOCK_UNMAPPED),
-	      b->addr);
+	    b->pool != next->pool || b->state != next->state ||
+		(b->state != BLOCK_FREE && b->state != BLOCK_UNMAPPED),
+	    b->addr);
 }
 
 static void
@@ -123,11 +121,12 @@ check_block(struct check *check, struct block *b)
 	CHECK(check, "I-1", b->size > 0, b->addr);
 	CHECK(check, "I-1", b->size % WEIR_GRANULE == 0, b->addr);
 	CHECK(check, "I-8", lookup_exact(b->addr) == (mapped ? b : NULL),
-	      b->addr);
+	    b->addr);
 	CHECK(check, "I-10", mapped || b->segment->expandable, b->addr);
-	CHECK(check, "I-11", b->state == BLOCK_FREE || !mapped ||
-	                         (b->requested > 0 && b->requested <= b->size),
-	      b->addr);
+	CHECK(check, "I-11",
+	    b->state == BLOCK_FREE || !mapped ||
+		(b->requested > 0 && b->requested <= b->size),
+	    b->addr);
 	check_place(check, b);
 	check_uses(check, b);
 	check_neighbours(check, b);
@@ -160,7 +159,7 @@ count_block(struct totals *t, const struct block *b)
 /* Is [addr, addr + size) tiled by handles, or free of them? */
 static void
 check_mapping(struct check *check, const struct segment *s, CUdeviceptr addr,
-              size_t size, bool mapped)
+    size_t size, bool mapped)
 {
 	CUdeviceptr at = addr;
 
@@ -168,9 +167,10 @@ check_mapping(struct check *check, const struct segment *s, CUdeviceptr addr,
 		struct handle *h = handle_floor(s, at);
 		bool covers = h != NULL && at < h->addr + h->size;
 		if (covers != mapped) {
-			fault(check, "I-10 at %#llx: %s", (unsigned long long)at,
-			      mapped ? "no handle is mapped here"
-			             : "a handle is mapped here");
+			fault(check, "I-10 at %#llx: %s",
+			    (unsigned long long)at,
+			    mapped ? "no handle is mapped here" :
+				     "a handle is mapped here");
 			return;
 		}
 		if (!covers)
@@ -181,7 +181,7 @@ check_mapping(struct check *check, const struct segment *s, CUdeviceptr addr,
 	struct handle *last = handle_floor(s, addr + size - 1);
 	if (!mapped && last != NULL && last->addr + last->size > addr)
 		fault(check, "I-10 at %#llx: a handle is mapped here",
-		      (unsigned long long)last->addr);
+		    (unsigned long long)last->addr);
 }
 
 /* Handles and blocks agree about which runs are mapped. */
@@ -196,9 +196,9 @@ check_handles(struct check *check, const struct segment *s)
 	     n = tree_next(n)) {
 		struct handle *h = CONTAINER_OF(n, struct handle, node);
 		CHECK(check, "I-10", h->addr % s->arena->granularity == 0,
-		      h->addr);
+		    h->addr);
 		CHECK(check, "I-10", h->size % s->arena->granularity == 0,
-		      h->addr);
+		    h->addr);
 		sum += h->size;
 	}
 	CHECK(check, "I-10", sum == s->mapped_bytes, s->addr);
@@ -235,45 +235,45 @@ check_segment(struct check *check, struct segment *s, struct totals *totals)
 }
 
 static void
-check_stat(struct check *check, const char *name,
-           const struct weir_stat3 *stat, uint64_t counted)
+check_stat(struct check *check, const char *name, const struct weir_stat3 *stat,
+    uint64_t counted)
 {
 	if (stat->all.current != counted)
 		fault(check, "I-3: %s is %llu, counted %llu", name,
-		      (unsigned long long)stat->all.current,
-		      (unsigned long long)counted);
+		    (unsigned long long)stat->all.current,
+		    (unsigned long long)counted);
 	if (stat->all.current !=
 	    stat->small_pool.current + stat->large_pool.current)
 		fault(check, "I-3: %s is not small plus large", name);
 	if (stat->all.peak < stat->all.current)
-		fault(check, "I-3: %s has a peak below its current value",
-		      name);
+		fault(
+		    check, "I-3: %s has a peak below its current value", name);
 }
 
 static void
-check_totals(struct check *check, const struct weir_stats *stats,
-             const struct totals *t)
+check_totals(
+    struct check *check, const struct weir_stats *stats, const struct totals *t)
 {
-	check_stat(check, "reserved_bytes", &stats->reserved_bytes,
-	           t->reserved);
+	check_stat(
+	    check, "reserved_bytes", &stats->reserved_bytes, t->reserved);
 	check_stat(check, "active_bytes", &stats->active_bytes, t->active);
-	check_stat(check, "allocated_bytes", &stats->allocated_bytes,
-	           t->allocated);
-	check_stat(check, "requested_bytes", &stats->requested_bytes,
-	           t->requested);
+	check_stat(
+	    check, "allocated_bytes", &stats->allocated_bytes, t->allocated);
+	check_stat(
+	    check, "requested_bytes", &stats->requested_bytes, t->requested);
 	check_stat(check, "inactive_split_bytes", &stats->inactive_split_bytes,
-	           t->inactive_split);
+	    t->inactive_split);
 	check_stat(check, "active", &stats->active, t->actives);
 	check_stat(check, "allocation", &stats->allocation, t->allocations);
 	check_stat(check, "segment", &stats->segment, t->segments);
 	check_stat(check, "inactive_split", &stats->inactive_split,
-	           t->inactive_splits);
+	    t->inactive_splits);
 }
 
 /* What of an arena belongs to one stream. */
 static void
 check_pools(struct check *check, struct arena *arena, struct pools *pools)
-   
+
 {
 	struct totals t = { 0 };
 	size_t in_pools = 0;
@@ -287,7 +287,7 @@ check_pools(struct check *check, struct arena *arena, struct pools *pools)
 				continue;
 			blocks++;
 			in_pools += b->state == BLOCK_FREE ||
-			            b->state == BLOCK_UNMAPPED;
+			    b->state == BLOCK_UNMAPPED;
 			count_block(&t, b);
 		}
 	}
@@ -311,8 +311,8 @@ arena_check(struct arena *arena, struct check *check)
 
 	for (struct list *l = arena->segments.next; l != &arena->segments;
 	     l = l->next)
-		check_segment(check, CONTAINER_OF(l, struct segment, link),
-		              &totals);
+		check_segment(
+		    check, CONTAINER_OF(l, struct segment, link), &totals);
 	check_totals(check, &arena->stats, &totals);
 	CHECK(check, "I-7", totals.pending == arena->waiting.count, 0);
 	for (struct list *l = arena->pools.next; l != &arena->pools;

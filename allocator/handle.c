@@ -40,14 +40,14 @@ handle_floor(const struct segment *segment, CUdeviceptr addr)
 
 	if (above != NULL && above->addr == addr)
 		return above;
-	return handle_of_node(above != NULL ? tree_prev(&above->node)
-	                                    : tree_last(&segment->handles));
+	return handle_of_node(above != NULL ? tree_prev(&above->node) :
+					      tree_last(&segment->handles));
 }
 
 /* Physical memory of one handle, mapped at addr but not accessible yet. */
 static enum weir_status
-map_one(struct segment *segment, CUdeviceptr addr, size_t size,
-        struct handle **out)
+map_one(
+    struct segment *segment, CUdeviceptr addr, size_t size, struct handle **out)
 {
 	const struct driver *driver = driver_peek();
 	int device = segment->arena->device;
@@ -56,12 +56,11 @@ map_one(struct segment *segment, CUdeviceptr addr, size_t size,
 		.requestedHandleTypes =
 		    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
 		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE,
-		              .id = device },
+		    .id = device },
 	};
 	struct handle *handle = meta_zalloc(sizeof(*handle));
 	if (handle == NULL)
-		return status_set(WEIR_EHOSTMEM,
-		                  "no host memory for a handle");
+		return status_set(WEIR_EHOSTMEM, "no host memory for a handle");
 	handle->addr = addr;
 	handle->size = size;
 	CUresult code = driver->cuMemCreate(&handle->id, size, &prop, 0);
@@ -70,8 +69,8 @@ map_one(struct segment *segment, CUdeviceptr addr, size_t size,
 	if (status != WEIR_OK)
 		goto drop_metadata;
 	code = driver->cuMemMap(addr, size, 0, handle->id, 0);
-	status = driver_status(code, "cuMemMap(%#llx, %zu bytes)",
-	                       (unsigned long long)addr, size);
+	status = driver_status(
+	    code, "cuMemMap(%#llx, %zu bytes)", (unsigned long long)addr, size);
 	if (status != WEIR_OK)
 		goto drop_memory;
 	*out = handle;
@@ -101,7 +100,7 @@ make_accessible(const struct segment *segment, CUdeviceptr addr, size_t size)
 {
 	CUmemAccessDesc access = {
 		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE,
-		              .id = segment->arena->device },
+		    .id = segment->arena->device },
 		.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
 	};
 
@@ -146,7 +145,7 @@ handles_map(struct segment *segment, CUdeviceptr addr, size_t size)
 
 size_t
 handles_within(const struct segment *segment, CUdeviceptr addr, size_t size,
-               CUdeviceptr *start)
+    CUdeviceptr *start)
 {
 	struct handle *first = handle_ceil(segment, addr);
 	struct handle *last = handle_floor(segment, addr + size - 1);
@@ -185,7 +184,7 @@ handles_unmap(struct segment *segment, CUdeviceptr addr, size_t size)
 	if (driver_peek()->cuMemUnmap(addr, size) != CUDA_SUCCESS)
 		return false;
 	while ((handle = handle_ceil(segment, addr)) != NULL &&
-	       handle->addr < addr + size) {
+	    handle->addr < addr + size) {
 		tree_remove(&segment->handles, &handle->node);
 		meta_free(handle, sizeof(*handle));
 		segment->arena->stats.num_device_free++;

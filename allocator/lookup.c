@@ -79,8 +79,8 @@ make_leaf(CUdeviceptr addr) HOLDS(lock)
 		table = meta_map(sizeof(*table));
 		if (table == NULL)
 			return WEIR_EHOSTMEM;
-		atomic_store_explicit(&r[addr >> TABLE_SHIFT], table,
-		                      memory_order_release);
+		atomic_store_explicit(
+		    &r[addr >> TABLE_SHIFT], table, memory_order_release);
 	}
 	if (leaf_of(table, addr) != NULL)
 		return WEIR_OK;
@@ -98,8 +98,8 @@ lookup_prepare(CUdeviceptr addr)
 {
 	if (addr >> TABLE_SHIFT >= ROOT_ENTRIES)
 		return status_set(WEIR_ENOTSUP,
-		                  "device address %#llx: above 57 bits",
-		                  (unsigned long long)addr);
+		    "device address %#llx: above 57 bits",
+		    (unsigned long long)addr);
 	struct table *table = table_at(addr >> TABLE_SHIFT);
 	if (table != NULL && leaf_of(table, addr) != NULL)
 		return WEIR_OK;
@@ -107,24 +107,23 @@ lookup_prepare(CUdeviceptr addr)
 	enum weir_status status = make_leaf(addr);
 	lock_leave(&lock);
 	if (status != WEIR_OK)
-		return status_set(status,
-		                  "no host memory for the table of addresses");
+		return status_set(
+		    status, "no host memory for the table of addresses");
 	return WEIR_OK;
 }
 
 static void
 bit_set(_Atomic(uint64_t) *words, size_t i)
 {
-	atomic_fetch_or_explicit(&words[i / WORD], (uint64_t)1 << i % WORD,
-	                         memory_order_release);
+	atomic_fetch_or_explicit(
+	    &words[i / WORD], (uint64_t)1 << i % WORD, memory_order_release);
 }
 
 static void
 bit_clear(_Atomic(uint64_t) *words, size_t i)
 {
-	atomic_fetch_and_explicit(&words[i / WORD],
-	                          ~((uint64_t)1 << i % WORD),
-	                          memory_order_release);
+	atomic_fetch_and_explicit(
+	    &words[i / WORD], ~((uint64_t)1 << i % WORD), memory_order_release);
 }
 
 /* The highest set bit at or below i, or -1. */
@@ -136,8 +135,8 @@ bit_floor(_Atomic(uint64_t) *words, long i)
 	long w = i / WORD;
 	uint64_t mask = ~(uint64_t)0 >> (WORD - 1 - i % WORD);
 	for (;; mask = ~(uint64_t)0) {
-		uint64_t word = mask & atomic_load_explicit(
-		                           &words[w], memory_order_acquire);
+		uint64_t word = mask &
+		    atomic_load_explicit(&words[w], memory_order_acquire);
 		if (word != 0)
 			return w * WORD + 63 - __builtin_clzll(word);
 		if (w-- == 0)
@@ -155,8 +154,8 @@ lookup_set(CUdeviceptr addr, struct block *block)
 
 	if (leaf == NULL)
 		return; /* only a NULL for an address never prepared */
-	atomic_store_explicit(&leaf->blocks[entry], block,
-	                      memory_order_release);
+	atomic_store_explicit(
+	    &leaf->blocks[entry], block, memory_order_release);
 	if (block != NULL) {
 		bit_set(leaf->used, entry);
 		bit_set(table->used, page);
@@ -175,8 +174,8 @@ lookup_exact(CUdeviceptr addr)
 	struct leaf *leaf = table != NULL ? leaf_of(table, addr) : NULL;
 	if (leaf == NULL)
 		return NULL;
-	return atomic_load_explicit(&leaf->blocks[entry_of(addr)],
-	                            memory_order_acquire);
+	return atomic_load_explicit(
+	    &leaf->blocks[entry_of(addr)], memory_order_acquire);
 }
 
 /* The block with the highest start in a table at or below a granule of it. */
@@ -186,8 +185,7 @@ floor_in_table(struct table *table, long page, long entry)
 	while ((page = bit_floor(table->used, page)) >= 0) {
 		struct leaf *leaf = atomic_load_explicit(
 		    &table->leaves[page], memory_order_acquire);
-		for (long e = entry; (e = bit_floor(leaf->used, e)) >= 0;
-		     e--) {
+		for (long e = entry; (e = bit_floor(leaf->used, e)) >= 0; e--) {
 			struct block *block = atomic_load_explicit(
 			    &leaf->blocks[e], memory_order_acquire);
 			if (block != NULL)

@@ -17,13 +17,13 @@ static enum weir_status
 check_size(size_t size)
 {
 	if (size == 0)
-		return status_set(WEIR_EINVAL,
-		                  "weir_malloc: the size is 0 bytes");
+		return status_set(
+		    WEIR_EINVAL, "weir_malloc: the size is 0 bytes");
 	if (size > WEIR_SIZE_MAX)
 		return status_set(WEIR_EINVAL,
-		                  "weir_malloc(%zu bytes): more than 1EB "
-		                  "memory",
-		                  size);
+		    "weir_malloc(%zu bytes): more than 1EB "
+		    "memory",
+		    size);
 	return WEIR_OK;
 }
 
@@ -52,9 +52,9 @@ count_malloc(const struct options *options, struct block *block)
  * memory and follows the rule for all used blocks.
  */
 static enum weir_status
-take(struct arena *arena, struct stream *stream,
-     const struct options *options, size_t size, struct block **out)
-   
+take(struct arena *arena, struct stream *stream, const struct options *options,
+    size_t size, struct block **out)
+
 {
 	struct pools *pools;
 	struct block *block = NULL;
@@ -106,8 +106,8 @@ allocate(int device, size_t size, weir_stream handle, void **out)
 			*out = (void *)(uintptr_t)block->addr;
 		lock_leave(&arena->lock);
 		if (status == WEIR_ENOMEM)
-			oom_report(arena, stream, size,
-			           size_class(options, size));
+			oom_report(
+			    arena, stream, size, size_class(options, size));
 	}
 	stream_put(stream);
 	return status;
@@ -140,7 +140,7 @@ static bool
 holds(const struct block *block, CUdeviceptr addr)
 {
 	return block->segment != NULL && block->state == BLOCK_ACTIVE &&
-	       addr >= block->addr && addr - block->addr < block->size;
+	    addr >= block->addr && addr - block->addr < block->size;
 }
 
 /*
@@ -177,8 +177,8 @@ find_exact_locked(const void *ptr) UNCHECKED
 		return NULL;
 	struct arena *arena = block->arena;
 	lock_enter(&arena->lock);
-	if (lookup_exact(address(ptr)) == block &&
-	    block->segment != NULL && block->state == BLOCK_ACTIVE)
+	if (lookup_exact(address(ptr)) == block && block->segment != NULL &&
+	    block->state == BLOCK_ACTIVE)
 		return block;
 	lock_leave(&arena->lock);
 	return NULL;
@@ -192,8 +192,7 @@ allocator_owns(CUdeviceptr addr)
 	if (block == NULL)
 		return false;
 	lock_enter(&block->arena->lock);
-	bool ours =
-	    block->segment != NULL && addr - block->addr < block->size;
+	bool ours = block->segment != NULL && addr - block->addr < block->size;
 	lock_leave(&block->arena->lock);
 	return ours;
 }
@@ -209,23 +208,22 @@ refuse(const char *call, const void *ptr) UNCHECKED
 		size_t size = block->size;
 		lock_leave(&block->arena->lock);
 		if (base == address(ptr)) /* it was allocated just now */
-			return status_set(WEIR_EINVAL,
-			                  "%s(%p): freed before", call, ptr);
+			return status_set(
+			    WEIR_EINVAL, "%s(%p): freed before", call, ptr);
 		return status_set(WEIR_EINVAL,
-		                  "%s(%p): not the start of a block: it is "
-		                  "%llu bytes into the block of %zu bytes "
-		                  "at %#llx",
-		                  call, ptr,
-		                  (unsigned long long)(address(ptr) - base),
-		                  size, (unsigned long long)base);
+		    "%s(%p): not the start of a block: it is "
+		    "%llu bytes into the block of %zu bytes "
+		    "at %#llx",
+		    call, ptr, (unsigned long long)(address(ptr) - base), size,
+		    (unsigned long long)base);
 	}
 	if (allocator_owns(address(ptr)))
 		return status_set(WEIR_EINVAL,
-		                  "%s(%p): freed before: it lies in memory "
-		                  "that is cached",
-		                  call, ptr);
-	return status_set(WEIR_EINVAL, "%s(%p): not allocated by weir", call,
-	                  ptr);
+		    "%s(%p): freed before: it lies in memory "
+		    "that is cached",
+		    call, ptr);
+	return status_set(
+	    WEIR_EINVAL, "%s(%p): not allocated by weir", call, ptr);
 }
 
 /* ---- Freeing ----------------------------------------------------------- */
@@ -281,7 +279,7 @@ count_move(struct block *block, struct pool *to)
 {
 	static const enum stat3 counts[] = { STAT3_allocation, STAT3_active };
 	static const enum stat3 sizes[] = { STAT3_allocated_bytes,
-		                            STAT3_active_bytes };
+		STAT3_active_bytes };
 	struct pool *from = block->pool;
 	int64_t size = (int64_t)block->size;
 	int64_t requested = (int64_t)block->requested;
@@ -336,9 +334,9 @@ weir_free_async(void *ptr, weir_stream handle) UNCHECKED
 	if (block == NULL)
 		return refuse("weir_free_async", ptr);
 	/* A default stream is that of the block's device. */
-	int device = stream_is_default(handle) || handle == WEIR_STREAM_ANY
-	                 ? block->arena->device
-	                 : WEIR_DEVICE_CURRENT;
+	int device = stream_is_default(handle) || handle == WEIR_STREAM_ANY ?
+	    block->arena->device :
+	    WEIR_DEVICE_CURRENT;
 	enum weir_status status = stream_find(device, handle, &stream);
 	if (status != WEIR_OK)
 		return status;
@@ -350,10 +348,9 @@ weir_free_async(void *ptr, weir_stream handle) UNCHECKED
 	struct arena *arena = block->arena;
 	if (stream->device != arena->device)
 		status = status_set(WEIR_EINVAL,
-		                    "weir_free_async(%p): the block is of "
-		                    "device %d, stream %p of device %d",
-		                    ptr, arena->device, (void *)handle,
-		                    stream->device);
+		    "weir_free_async(%p): the block is of "
+		    "device %d, stream %p of device %d",
+		    ptr, arena->device, (void *)handle, stream->device);
 	else
 		status = hand_over(block, stream);
 	if (status == WEIR_OK)
@@ -373,7 +370,7 @@ weir_record_stream(const void *ptr, weir_stream handle) UNCHECKED
 
 	if (os_forked())
 		return status_set(WEIR_EFORK, "weir_record_stream: %s",
-		                  weir_status_text(WEIR_EFORK));
+		    weir_status_text(WEIR_EFORK));
 	enum weir_status status =
 	    stream_find(WEIR_DEVICE_CURRENT, handle, &stream);
 	if (status != WEIR_OK)
@@ -381,9 +378,9 @@ weir_record_stream(const void *ptr, weir_stream handle) UNCHECKED
 	struct block *block = ptr != NULL ? find_locked(ptr) : NULL;
 	if (block == NULL) {
 		status = status_set(WEIR_EINVAL,
-		                    "weir_record_stream(%p): no live block "
-		                    "of weir holds this address",
-		                    ptr);
+		    "weir_record_stream(%p): no live block "
+		    "of weir holds this address",
+		    ptr);
 		goto put;
 	}
 	struct arena *arena = block->arena;
@@ -417,15 +414,15 @@ weir_block_info(const void *ptr, struct weir_block_info *out) UNCHECKED
 {
 	if (out == NULL || out->struct_size < sizeof(*out))
 		return status_set(WEIR_EINVAL,
-		                  "weir_block_info: out is NULL or its "
-		                  "struct_size is not set");
+		    "weir_block_info: out is NULL or its "
+		    "struct_size is not set");
 	struct block *block =
 	    ptr != NULL && !os_forked() ? find_locked(ptr) : NULL;
 	if (block == NULL)
 		return status_set(WEIR_EINVAL,
-		                  "weir_block_info(%p): no live block of weir "
-		                  "holds this address",
-		                  ptr);
+		    "weir_block_info(%p): no live block of weir "
+		    "holds this address",
+		    ptr);
 	struct arena *arena = block->arena;
 	out->address = (void *)(uintptr_t)block->addr;
 	out->size = block->size;
@@ -445,8 +442,8 @@ weir_largest_free(int device, weir_stream handle, size_t *bytes)
 	size_t largest = 0;
 
 	if (bytes == NULL)
-		return status_set(WEIR_EINVAL,
-		                  "weir_largest_free: bytes is NULL");
+		return status_set(
+		    WEIR_EINVAL, "weir_largest_free: bytes is NULL");
 	enum weir_status status = stream_find(device, handle, &stream);
 	if (status != WEIR_OK)
 		return status;
@@ -497,8 +494,7 @@ weir_memory_info(int device, size_t *free_bytes, size_t *total_bytes)
 	if (arena != NULL) {
 		lock_enter(&arena->lock);
 		size_t active = arena->stats.active_bytes.all.current;
-		available +=
-		    arena->stats.reserved_bytes.all.current - active;
+		available += arena->stats.reserved_bytes.all.current - active;
 		size_t room = arena->limit > active ? arena->limit - active : 0;
 		available = available < room ? available : room;
 		total = total < arena->limit ? total : arena->limit;
@@ -579,8 +575,7 @@ weir_limit_get(int device, size_t *bytes)
 	struct arena *arena;
 
 	if (bytes == NULL)
-		return status_set(WEIR_EINVAL,
-		                  "weir_limit_get: bytes is NULL");
+		return status_set(WEIR_EINVAL, "weir_limit_get: bytes is NULL");
 	enum weir_status status = limit_arena(device, &arena);
 	if (status != WEIR_OK)
 		return status;
@@ -597,9 +592,9 @@ weir_fraction_set(int device, double fraction)
 
 	if (!(fraction >= 0 && fraction <= 1))
 		return status_set(WEIR_EINVAL,
-		                  "invalid fraction:%g. Please set within "
-		                  "[0, 1].",
-		                  fraction);
+		    "invalid fraction:%g. Please set within "
+		    "[0, 1].",
+		    fraction);
 	enum weir_status status = limit_arena(device, &arena);
 	if (status != WEIR_OK)
 		return status;
@@ -616,17 +611,17 @@ weir_fraction_get(int device, double *fraction)
 	size_t limit;
 
 	if (fraction == NULL)
-		return status_set(WEIR_EINVAL,
-		                  "weir_fraction_get: fraction is NULL");
+		return status_set(
+		    WEIR_EINVAL, "weir_fraction_get: fraction is NULL");
 	enum weir_status status = limit_arena(device, &arena);
 	if (status != WEIR_OK)
 		return status;
 	status = weir_limit_get(arena->device, &limit);
 	if (status != WEIR_OK)
 		return status;
-	*fraction = limit == SIZE_MAX
-	                ? 1.0
-	                : (double)limit / (double)arena->total_bytes;
+	*fraction = limit == SIZE_MAX ?
+	    1.0 :
+	    (double)limit / (double)arena->total_bytes;
 	return WEIR_OK;
 }
 

@@ -19,8 +19,7 @@ struct text {
 	size_t used;
 };
 
-static void
-say(struct text *text, const char *format, ...)
+static void say(struct text *text, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 static void
@@ -31,8 +30,8 @@ say(struct text *text, const char *format, ...)
 	if (text->used >= text->size)
 		return;
 	va_start(args, format);
-	int n = vsnprintf(text->at + text->used, text->size - text->used,
-	                  format, args);
+	int n = vsnprintf(
+	    text->at + text->used, text->size - text->used, format, args);
 	va_end(args);
 	if (n > 0)
 		text->used += (size_t)n;
@@ -58,8 +57,8 @@ bytes_text(size_t bytes, char *text)
 }
 
 static void
-gather_pools(struct arena *arena, const struct stream *stream,
-             struct facts *facts)
+gather_pools(
+    struct arena *arena, const struct stream *stream, struct facts *facts)
 {
 	enum pool_kind kind = size_kind(facts->oom.rounded_bytes);
 
@@ -67,17 +66,16 @@ gather_pools(struct arena *arena, const struct stream *stream,
 	     l = l->next) {
 		struct pools *pools = CONTAINER_OF(l, struct pools, link);
 		size_t n = pool_largest(&pools->pool[kind]);
-		size_t *largest = pools->stream == stream ? &facts->largest_own
-		                  : pools == arena->any_pools
-		                      ? &facts->largest_any
-		                      : &facts->largest_other;
+		size_t *largest = pools->stream == stream ?
+		    &facts->largest_own :
+		    pools == arena->any_pools ? &facts->largest_any :
+						&facts->largest_other;
 		if (n > *largest)
 			*largest = n;
 	}
 	for (struct list *l = arena->segments.next; l != &arena->segments;
 	     l = l->next) {
-		struct segment *segment =
-		    CONTAINER_OF(l, struct segment, link);
+		struct segment *segment = CONTAINER_OF(l, struct segment, link);
 		if (!segment->expandable)
 			facts->driver_segments += segment->mapped_bytes;
 	}
@@ -119,8 +117,7 @@ gather(struct arena *arena, struct stream *stream, struct facts *facts)
 	lock_leave(&arena->lock);
 	facts->oom.device_free_bytes = free_bytes;
 	facts->free_bytes = facts->oom.reserved_bytes -
-	                    facts->oom.allocated_bytes -
-	                    facts->oom.pending_bytes;
+	    facts->oom.allocated_bytes - facts->oom.pending_bytes;
 }
 
 static void
@@ -130,14 +127,15 @@ say_processes(struct text *text, int device)
 	char bus_id[32];
 	char size[32];
 
-	if (driver_peek()->cuDeviceGetPCIBusId(bus_id, sizeof(bus_id),
-	                                       device) != CUDA_SUCCESS)
+	if (driver_peek()->cuDeviceGetPCIBusId(
+		bus_id, sizeof(bus_id), device) != CUDA_SUCCESS)
 		return;
 	size_t n = nvml_processes(bus_id, processes, PROCESSES_MAX);
 	for (size_t i = 0; i < n; i++) {
 		if (processes[i].pid == os_process_id())
-			say(text, "This process has %s in use, weir's and "
-			          "other. ",
+			say(text,
+			    "This process has %s in use, weir's and "
+			    "other. ",
 			    bytes_text(processes[i].used_bytes, size));
 		else
 			say(text, "Process %u has %s in use. ",
@@ -155,26 +153,28 @@ say_advice(struct text *text, const struct facts *f)
 
 	if (f->oom.requested_bytes > f->total_bytes)
 		say(text, "The request is larger than the device.");
-	else if (f->limited &&
-	         f->oom.device_free_bytes > rounded &&
-	         rounded > f->oom.limit_bytes - f->oom.allocated_bytes)
-		say(text, "The limit stands in the way, not the device: "
-		          "raise it (per_process_memory_fraction, "
-		          "memory_limit_mb, weir_limit_set()).");
+	else if (f->limited && f->oom.device_free_bytes > rounded &&
+	    rounded > f->oom.limit_bytes - f->oom.allocated_bytes)
+		say(text,
+		    "The limit stands in the way, not the device: "
+		    "raise it (per_process_memory_fraction, "
+		    "memory_limit_mb, weir_limit_set()).");
 	else if (f->driver_segments > rounded && f->free_bytes > rounded)
 		say(text,
 		    "%s of unused memory lie scattered in segments of the "
 		    "driver: set expandable_segments:True.",
 		    bytes_text(f->free_bytes, size));
 	else if (f->free_bytes > rounded)
-		say(text, "%s are unused but lie in pieces between live "
-		          "blocks.",
+		say(text,
+		    "%s are unused but lie in pieces between live "
+		    "blocks.",
 		    bytes_text(f->free_bytes, size));
 	else if (f->oom.pending_bytes > rounded)
-		say(text, "Freed memory waits for work on other streams "
-		          "that could not be waited for here.");
+		say(text,
+		    "Freed memory waits for work on other streams "
+		    "that could not be waited for here.");
 	else if (f->total_bytes - f->oom.device_free_bytes >
-	         2 * f->oom.reserved_bytes + ((size_t)1 << 30))
+	    2 * f->oom.reserved_bytes + ((size_t)1 << 30))
 		say(text, "Most of the device is held by others.");
 }
 
@@ -209,16 +209,16 @@ write_report(struct text *text, const struct facts *f)
 
 enum weir_status
 oom_report(struct arena *arena, struct stream *stream, size_t requested,
-           size_t rounded)
+    size_t rounded)
 {
 	char buffer[STATUS_TEXT_SIZE];
 	struct text text = { .at = buffer, .size = sizeof(buffer) };
 	struct facts facts = {
 		.oom = { .struct_size = sizeof(struct weir_oom),
-		         .device = arena->device,
-		         .stream = stream->handle,
-		         .requested_bytes = requested,
-		         .rounded_bytes = rounded },
+		    .device = arena->device,
+		    .stream = stream->handle,
+		    .requested_bytes = requested,
+		    .rounded_bytes = rounded },
 	};
 
 	status_mute();

@@ -47,7 +47,7 @@ static bool
 word_is(struct word word, const char *text)
 {
 	return strlen(text) == word.length &&
-	       strncmp(word.at, text, word.length) == 0;
+	    strncmp(word.at, text, word.length) == 0;
 }
 
 /* The word as a terminated string; false if it is too long for a value. */
@@ -145,7 +145,7 @@ static bool
 set_large_segment(struct options *o, struct word word)
 {
 	return parse_mib(word, 11 * MIB, &o->large_segment_size) &&
-	       o->large_segment_size < (size_t)1 << 40;
+	    o->large_segment_size < (size_t)1 << 40;
 }
 
 static void
@@ -173,8 +173,8 @@ print_max_split(const struct options *o, char *text, size_t size)
 static bool
 set_non_split(struct options *o, struct word word)
 {
-	return parse_mib(word, o->large_segment_size,
-	                 &o->max_non_split_rounding);
+	return parse_mib(
+	    word, o->large_segment_size, &o->max_non_split_rounding);
 }
 
 static void
@@ -318,13 +318,12 @@ set_roundup_list(struct options *o, struct word word)
 			if (from == 0 || at < end)
 				return false;
 		} else if (!roundup_class(key, &class) ||
-		           (from > 0 && class < from)) {
+		    (from > 0 && class < from)) {
 			return false;
 		}
 		for (size_t i = from; from > 0 && i < class; i++)
 			table[i] = table[from - 1];
-		for (size_t i = from == 0 ? 0 : class; i < ROUNDUP_CLASSES;
-		     i++)
+		for (size_t i = from == 0 ? 0 : class; i < ROUNDUP_CLASSES; i++)
 			table[i] = value;
 		from = class + 1;
 		if (from > ROUNDUP_CLASSES)
@@ -366,8 +365,7 @@ print_roundup(const struct options *o, char *text, size_t size)
 		if (i > 0 && o->roundup[i] == o->roundup[i - 1])
 			continue;
 		used += (size_t)snprintf(text + used, size - used, "%s%zu:%u",
-		                         i == 0 ? "[" : ",", (size_t)1 << i,
-		                         o->roundup[i]);
+		    i == 0 ? "[" : ",", (size_t)1 << i, o->roundup[i]);
 	}
 	if (used < size)
 		snprintf(text + used, size - used, "]");
@@ -377,41 +375,43 @@ print_roundup(const struct options *o, char *text, size_t size)
 
 static const struct entry entries[] = {
 	{ "expandable_segments", "bool", "True", "True or False",
-	  "Grow each stream's pool in one reserved range of addresses, mapped "
-	  "as it is needed.",
-	  set_expandable, print_expandable },
+	    "Grow each stream's pool in one reserved range of addresses, "
+	    "mapped "
+	    "as it is needed.",
+	    set_expandable, print_expandable },
 	{ "large_segment_size_mb", "MiB", "20", "11 or more",
-	  "Driver segments for requests from 1 to 10 MiB, where segments are "
-	  "not expandable. Give it before the options it bounds.",
-	  set_large_segment, print_large_segment },
+	    "Driver segments for requests from 1 to 10 MiB, where segments are "
+	    "not expandable. Give it before the options it bounds.",
+	    set_large_segment, print_large_segment },
 	{ "max_split_size_mb", "MiB", "unlimited",
-	  "large_segment_size_mb or more, or unlimited",
-	  "Blocks of driver segments from this size on are not cut.",
-	  set_max_split, print_max_split },
+	    "large_segment_size_mb or more, or unlimited",
+	    "Blocks of driver segments from this size on are not cut.",
+	    set_max_split, print_max_split },
 	{ "max_non_split_rounding_mb", "MiB", "20",
-	  "large_segment_size_mb or more",
-	  "How much larger than the request a block that is not cut may be.",
-	  set_non_split, print_non_split },
+	    "large_segment_size_mb or more",
+	    "How much larger than the request a block that is not cut may be.",
+	    set_non_split, print_non_split },
 	{ "garbage_collection_threshold", "fraction", "0",
-	  "0 (off) or more, below 1",
-	  "Above this share of the limit, or of the device, memory unused for "
-	  "longer than the average goes back to the driver before more is "
-	  "taken.",
-	  set_gc, print_gc },
+	    "0 (off) or more, below 1",
+	    "Above this share of the limit, or of the device, memory unused "
+	    "for "
+	    "longer than the average goes back to the driver before more is "
+	    "taken.",
+	    set_gc, print_gc },
 	{ "roundup_power2_divisions", "divisions", "0",
-	  "0, a power of two, or a list [MiB:divisions,...,>:divisions]",
-	  "Round requests up to one of so many steps between powers of two.",
-	  set_roundup, print_roundup },
+	    "0, a power of two, or a list [MiB:divisions,...,>:divisions]",
+	    "Round requests up to one of so many steps between powers of two.",
+	    set_roundup, print_roundup },
 	{ "per_process_memory_fraction", "fraction", "1", "0 to 1",
-	  "The limit of a device as a fraction of its memory; taken at its "
-	  "first use.",
-	  set_fraction, print_fraction },
+	    "The limit of a device as a fraction of its memory; taken at its "
+	    "first use.",
+	    set_fraction, print_fraction },
 	{ "memory_limit_mb", "MiB", "unlimited", "0 or more, or unlimited",
-	  "The limit of each device; taken at its first use.", set_limit,
-	  print_limit },
+	    "The limit of each device; taken at its first use.", set_limit,
+	    print_limit },
 	{ "growth_mb", "MiB", "32", "0 or more",
-	  "How much an expandable segment is mapped ahead at most.", set_growth,
-	  print_growth },
+	    "How much an expandable segment is mapped ahead at most.",
+	    set_growth, print_growth },
 };
 
 enum { ENTRIES = sizeof(entries) / sizeof(entries[0]) };
@@ -454,8 +454,9 @@ take_word(const char **at, const char *stops)
 		(*at)++;
 	}
 	word.length = (size_t)(*at - word.at);
-	while (word.length > 0 && (word.at[word.length - 1] == ' ' ||
-	                           word.at[word.length - 1] == '\t'))
+	while (word.length > 0 &&
+	    (word.at[word.length - 1] == ' ' ||
+		word.at[word.length - 1] == '\t'))
 		word.length--;
 	return word;
 }
@@ -489,23 +490,22 @@ struct origin {
 
 static enum weir_status
 apply(struct options *options, const struct origin *origin, struct word key,
-      struct word value)
+    struct word value)
 {
 	const struct entry *entry = find_entry(key);
 
 	if (entry == NULL && origin->pytorch && is_foreign(key)) {
 		log_write(LOG_INFO, "%s: %.*s means nothing to weir",
-		          origin->name, (int)key.length, key.at);
+		    origin->name, (int)key.length, key.at);
 		return WEIR_OK;
 	}
 	if (entry == NULL)
 		return status_set(WEIR_EINVAL, "%s: unknown option '%.*s'",
-		                  origin->name, (int)key.length, key.at);
+		    origin->name, (int)key.length, key.at);
 	if (!entry->parse(options, value))
 		return status_set(WEIR_EINVAL,
-		                  "%s: option %s: '%.*s' is not %s",
-		                  origin->name, entry->key, (int)value.length,
-		                  value.at, entry->range);
+		    "%s: option %s: '%.*s' is not %s", origin->name, entry->key,
+		    (int)value.length, value.at, entry->range);
 	options->sources[entry - entries] = origin->source;
 	return WEIR_OK;
 }
@@ -577,9 +577,8 @@ parse_defaults(struct options *options)
 	for (size_t i = 0; i < ENTRIES; i++) {
 		struct word key = { entries[i].key, strlen(entries[i].key) };
 		struct word value = { entries[i].fallback,
-			              strlen(entries[i].fallback) };
-		enum weir_status status =
-		    apply(options, &origin, key, value);
+			strlen(entries[i].fallback) };
+		enum weir_status status = apply(options, &origin, key, value);
 		if (status != WEIR_OK)
 			return status;
 	}
@@ -592,7 +591,7 @@ static enum weir_status
 parse_environment(struct options *options)
 {
 	static const char *const theirs[] = { "PYTORCH_CUDA_ALLOC_CONF",
-		                              "PYTORCH_ALLOC_CONF" };
+		"PYTORCH_ALLOC_CONF" };
 	const char *ours = getenv("WEIR_CONF");
 
 	for (size_t i = 0; i < 2; i++) {
@@ -600,7 +599,7 @@ parse_environment(struct options *options)
 		if (text == NULL)
 			continue;
 		struct origin origin = { theirs[i], WEIR_OPTION_ENVIRONMENT,
-			                 true };
+			true };
 		enum weir_status status = parse(options, &origin, text);
 		if (status != WEIR_OK)
 			return status;
@@ -653,12 +652,12 @@ enum weir_status
 weir_options_set(const char *conf)
 {
 	const struct origin origin = { "weir_options_set", WEIR_OPTION_CALL,
-		                       false };
+		false };
 	const struct options *before;
 
 	if (conf == NULL)
-		return status_set(WEIR_EINVAL,
-		                  "weir_options_set: conf is NULL");
+		return status_set(
+		    WEIR_EINVAL, "weir_options_set: conf is NULL");
 	enum weir_status status = options_get(&before);
 	if (status != WEIR_OK)
 		return status;
@@ -672,8 +671,7 @@ weir_options_set(const char *conf)
 	status = parse(options, &origin, conf);
 	if (status == WEIR_OK) {
 		options->previous = (struct options *)before;
-		atomic_store_explicit(&current, options,
-		                      memory_order_release);
+		atomic_store_explicit(&current, options, memory_order_release);
 	}
 	lock_leave(&lock);
 	if (status != WEIR_OK)
@@ -687,10 +685,8 @@ weir_option_at(size_t i, struct weir_option *out)
 	const struct options *options;
 
 	if (out == NULL || i >= ENTRIES)
-		return status_set(WEIR_EINVAL,
-		                  "weir_option_at: %s",
-		                  out == NULL ? "out is NULL"
-		                              : "there is no such option");
+		return status_set(WEIR_EINVAL, "weir_option_at: %s",
+		    out == NULL ? "out is NULL" : "there is no such option");
 	enum weir_status status = options_get(&options);
 	if (status != WEIR_OK)
 		return status;

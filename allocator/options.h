@@ -16,11 +16,11 @@ enum { ROUNDUP_CLASSES = 16 };
 /* The values in force. Immutable once published; a change publishes another. */
 struct options {
 	bool expandable_segments;
-	size_t max_split_size;             /* bytes; SIZE_MAX: no bound */
-	size_t max_non_split_rounding;     /* bytes */
-	size_t large_segment_size;         /* bytes */
+	size_t max_split_size;               /* bytes; SIZE_MAX: no bound */
+	size_t max_non_split_rounding;       /* bytes */
+	size_t large_segment_size;           /* bytes */
 	double garbage_collection_threshold; /* 0: off */
-	double memory_fraction;            /* of each device; 1: no limit */
+	double memory_fraction;              /* of each device; 1: no limit */
 	size_t memory_limit;               /* bytes a device; SIZE_MAX: none */
 	uint32_t roundup[ROUNDUP_CLASSES]; /* divisions; 0: none */
 	size_t growth_max;                 /* bytes mapped ahead at most */

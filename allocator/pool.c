@@ -47,7 +47,7 @@ best_fit(struct pool *pool, const struct options *options, size_t rounded)
 
 enum weir_status
 pool_take(struct pool *pool, const struct options *options, size_t rounded,
-          struct block **out)
+    struct block **out)
 {
 	struct block *rest = NULL;
 	struct block *block = best_fit(pool, options, rounded);
@@ -56,9 +56,9 @@ pool_take(struct pool *pool, const struct options *options, size_t rounded,
 		return WEIR_OK;
 	}
 	if (size_splits(options, pool->kind, block->segment->expandable,
-	                block->size, rounded)) {
-		enum weir_status status = block_new(
-		    pool->owner->arena, block->addr + rounded, &rest);
+		block->size, rounded)) {
+		enum weir_status status =
+		    block_new(pool->owner->arena, block->addr + rounded, &rest);
 		if (status != WEIR_OK)
 			return status;
 	}

@@ -160,8 +160,7 @@ poll_ended(struct arena *arena)
 
 	if (arena->ending == 0)
 		return false;
-	for (struct list *l = arena->pools.next; l != &arena->pools;
-	     l = next) {
+	for (struct list *l = arena->pools.next; l != &arena->pools; l = next) {
 		struct pools *pools = CONTAINER_OF(l, struct pools, link);
 		next = l->next;
 		if (pools->ended && !pools->passed && end_has_passed(pools)) {
@@ -207,7 +206,7 @@ stream_idle(struct pools *pools)
 		return false;
 	if (!stream_capturing(stream))
 		idle = driver_peek()->cuStreamQuery(stream->handle) ==
-		       CUDA_SUCCESS;
+		    CUDA_SUCCESS;
 	driver_leave(&guard);
 	return idle;
 }
@@ -253,8 +252,8 @@ static bool
 eligible(const struct block *block, const struct search *search)
 {
 	return block != NULL && block->state == BLOCK_FREE &&
-	       block->freed_seq <= search->latest &&
-	       (search->waiting != NULL || has_passed(block));
+	    block->freed_seq <= search->latest &&
+	    (search->waiting != NULL || has_passed(block));
 }
 
 static void
@@ -334,8 +333,8 @@ shed(struct arena *arena, size_t want, uint64_t latest)
 static void
 collect(struct arena *arena, const struct options *options)
 {
-	size_t limit = arena->limit < arena->total_bytes ? arena->limit
-	                                                 : arena->total_bytes;
+	size_t limit = arena->limit < arena->total_bytes ? arena->limit :
+							   arena->total_bytes;
 	double threshold = options->garbage_collection_threshold;
 	size_t bound = (size_t)(threshold * (double)limit);
 	size_t held = arena->stats.reserved_bytes.all.current;
@@ -384,7 +383,7 @@ most_unpassed(struct arena *arena)
 	     l = l->next) {
 		struct pools *pools = CONTAINER_OF(l, struct pools, link);
 		struct search search = { .latest = arena->seq,
-			                 .waiting = pools };
+			.waiting = pools };
 		if (pools->tried == arena->tries)
 			continue;
 		search_arena(arena, &search);
@@ -423,8 +422,8 @@ wait_stream(struct arena *arena) UNCHECKED
 /* ---- The ladder -------------------------------------------------------- */
 
 static enum weir_status
-search_free(struct pools *pools, const struct options *options,
-            size_t rounded, struct block **out)
+search_free(struct pools *pools, const struct options *options, size_t rounded,
+    struct block **out)
 {
 	enum pool_kind kind = size_kind(rounded);
 	struct pools *any = pools->arena->any_pools;
@@ -441,7 +440,7 @@ search_free(struct pools *pools, const struct options *options,
 /* A shortage is not told yet: the ladder may still make it good. */
 static enum weir_status
 grow_and_search(struct pools *pools, const struct options *options,
-                size_t rounded, size_t *need, struct block **out)
+    size_t rounded, size_t *need, struct block **out)
 {
 	struct pool *pool = &pools->pool[size_kind(rounded)];
 
@@ -458,7 +457,7 @@ grow_and_search(struct pools *pools, const struct options *options,
 /* Steps 4 to 6. */
 static enum weir_status
 take_hard(struct pools *pools, const struct options *options, size_t rounded,
-          size_t need, struct block **out)
+    size_t need, struct block **out)
 {
 	struct arena *arena = pools->arena;
 	enum weir_status status = WEIR_ENOMEM;
@@ -468,8 +467,8 @@ take_hard(struct pools *pools, const struct options *options, size_t rounded,
 	refresh_passed(arena);
 	while (status == WEIR_ENOMEM) {
 		if (shed(arena, need, arena->seq) > 0) {
-			status = grow_and_search(pools, options, rounded,
-			                         &need, out);
+			status = grow_and_search(
+			    pools, options, rounded, &need, out);
 			if (*out != NULL)
 				return WEIR_OK;
 			continue;
@@ -491,8 +490,8 @@ take_hard(struct pools *pools, const struct options *options, size_t rounded,
 }
 
 enum weir_status
-reclaim_take(struct pools *pools, const struct options *options,
-             size_t rounded, struct block **out)
+reclaim_take(struct pools *pools, const struct options *options, size_t rounded,
+    struct block **out)
 {
 	struct arena *arena = pools->arena;
 	size_t need = rounded;
@@ -519,7 +518,7 @@ static size_t
 unused_bytes(const struct arena *arena)
 {
 	return arena->stats.reserved_bytes.all.current -
-	       arena->stats.active_bytes.all.current;
+	    arena->stats.active_bytes.all.current;
 }
 
 enum weir_status

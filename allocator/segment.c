@@ -24,7 +24,7 @@ is_expandable(const struct pool *pool, const struct options *options)
 	const struct arena *arena = pool->owner->arena;
 
 	return options->expandable_segments && arena->can_map &&
-	       pool->owner != arena->any_pools;
+	    pool->owner != arena->any_pools;
 }
 
 /* ---- Making and dropping segments -------------------------------------- */
@@ -33,14 +33,14 @@ is_expandable(const struct pool *pool, const struct options *options)
  * tree. */
 static enum weir_status
 segment_new(struct pool *pool, CUdeviceptr addr, size_t size, bool expandable,
-            struct segment **out)
+    struct segment **out)
 {
 	struct arena *arena = pool->owner->arena;
 	struct block *block;
 	struct segment *segment = meta_zalloc(sizeof(*segment));
 	if (segment == NULL)
-		return status_set(WEIR_EHOSTMEM,
-		                  "no host memory for a segment");
+		return status_set(
+		    WEIR_EHOSTMEM, "no host memory for a segment");
 	enum weir_status status = block_new(arena, addr, &block);
 	if (status != WEIR_OK) {
 		meta_free(segment, sizeof(*segment));
@@ -148,7 +148,7 @@ static bool
 in_run(const struct block *block, const struct pool *pool)
 {
 	return block != NULL && block->pool == pool &&
-	       (block->state == BLOCK_FREE || block->state == BLOCK_UNMAPPED);
+	    (block->state == BLOCK_FREE || block->state == BLOCK_UNMAPPED);
 }
 
 /* What of a block of a run is to be mapped, `have` bytes lying before it. */
@@ -203,8 +203,7 @@ find_run(struct pool *pool, size_t rounded, struct run *best)
 static bool
 adopt_addresses(struct pool *pool, size_t rounded)
 {
-	struct pool *any =
-	    &pool->owner->arena->any_pools->pool[pool->kind];
+	struct pool *any = &pool->owner->arena->any_pools->pool[pool->kind];
 
 	for (struct tree_node *n = tree_first(&any->unmapped); n != NULL;
 	     n = tree_next(n)) {
@@ -261,8 +260,8 @@ plan(struct mapping *m)
 	m->last_size += m->ahead < room ? m->ahead : room;
 	if (m->last_size == m->last->size)
 		return WEIR_OK;
-	return block_new(m->last->arena, m->last->addr + m->last_size,
-	                 &m->rest);
+	return block_new(
+	    m->last->arena, m->last->addr + m->last_size, &m->rest);
 }
 
 /* Unmap the parts before `end` again. */
@@ -315,7 +314,7 @@ commit_parts(const struct mapping *m)
 				block_split(block, m->last_size, rest);
 			}
 			stats_change(block->pool, STAT3_reserved_bytes,
-			             (int64_t)block->size);
+			    (int64_t)block->size);
 			block->freed_seq = 0; /* nothing has run on it */
 			block = block_put(block, BLOCK_FREE);
 			if (rest != NULL)
@@ -344,14 +343,13 @@ map_run(struct run run, size_t rounded, size_t ahead)
 
 /* Mapping ahead pays while a pool grows; never beyond the limit. */
 static size_t
-ahead_of(const struct pool *pool, const struct options *options,
-         size_t missing)
+ahead_of(const struct pool *pool, const struct options *options, size_t missing)
 {
 	const struct arena *arena = pool->owner->arena;
 	const struct weir_stats *stats = &pool->owner->stats;
-	size_t ahead = round_down(stats->reserved_bytes.all.current /
-	                              AHEAD_SHARE,
-	                          arena->granularity);
+	size_t ahead =
+	    round_down(stats->reserved_bytes.all.current / AHEAD_SHARE,
+		arena->granularity);
 	size_t held = arena->stats.reserved_bytes.all.current;
 
 	if (ahead > options->growth_max)
@@ -371,9 +369,9 @@ check_limit(const struct arena *arena, size_t size)
 	if (held <= arena->limit && size <= arena->limit - held)
 		return WEIR_OK;
 	return status_set(WEIR_ENOMEM,
-	                  "%zu bytes beyond the %zu held pass the limit of "
-	                  "%zu on device %d",
-	                  size, held, arena->limit, arena->device);
+	    "%zu bytes beyond the %zu held pass the limit of "
+	    "%zu on device %d",
+	    size, held, arena->limit, arena->device);
 }
 
 /* The run to map for a request, in addresses found, adopted or reserved. */
@@ -393,7 +391,7 @@ find_or_make_run(struct pool *pool, size_t rounded, struct run *run)
 
 static enum weir_status
 grow_expandable(struct pool *pool, const struct options *options,
-                size_t rounded, size_t *need)
+    size_t rounded, size_t *need)
 {
 	struct arena *arena = pool->owner->arena;
 	struct run run;
@@ -402,8 +400,8 @@ grow_expandable(struct pool *pool, const struct options *options,
 	enum weir_status status = WEIR_OK;
 	if (rounded > arena->total_bytes)
 		return status_set(WEIR_ENOMEM,
-		                  "%zu bytes are more than device %d has",
-		                  rounded, arena->device);
+		    "%zu bytes are more than device %d has", rounded,
+		    arena->device);
 	status = find_or_make_run(pool, rounded, &run);
 	if (status != WEIR_OK)
 		return status;
@@ -441,7 +439,7 @@ count_driver_segment(const struct segment *segment, int sign)
 
 static enum weir_status
 grow_driver(struct pool *pool, const struct options *options, size_t rounded,
-            size_t *need)
+    size_t *need)
 {
 	const struct driver *driver = driver_peek();
 	struct arena *arena = pool->owner->arena;
@@ -454,8 +452,8 @@ grow_driver(struct pool *pool, const struct options *options, size_t rounded,
 	if (status != WEIR_OK)
 		return status;
 	CUresult code = driver->cuMemAlloc(&addr, size);
-	status = driver_status(code, "cuMemAlloc(%zu bytes, device %d)", size,
-	                       arena->device);
+	status = driver_status(
+	    code, "cuMemAlloc(%zu bytes, device %d)", size, arena->device);
 	if (status != WEIR_OK)
 		return status;
 	status = segment_new(pool, addr, size, false, &segment);
@@ -474,16 +472,16 @@ grow_driver(struct pool *pool, const struct options *options, size_t rounded,
 
 enum weir_status
 segment_grow(struct pool *pool, const struct options *options, size_t rounded,
-             size_t *need)
+    size_t *need)
 {
 	struct driver_guard guard;
 	enum weir_status status =
 	    driver_enter(pool->owner->arena->context, &guard);
 	if (status != WEIR_OK)
 		return status;
-	status = is_expandable(pool, options)
-	             ? grow_expandable(pool, options, rounded, need)
-	             : grow_driver(pool, options, rounded, need);
+	status = is_expandable(pool, options) ?
+	    grow_expandable(pool, options, rounded, need) :
+	    grow_driver(pool, options, rounded, need);
 	driver_leave(&guard);
 	return status;
 }
@@ -509,8 +507,8 @@ segment_releasable(const struct span *span)
 	CUdeviceptr start;
 
 	if (segment->expandable)
-		return handles_within(segment, span->first->addr,
-		                      span_size(span), &start);
+		return handles_within(
+		    segment, span->first->addr, span_size(span), &start);
 	return span_size(span) == segment->size ? segment->size : 0;
 }
 
@@ -558,13 +556,14 @@ release_driver(const struct span *span)
 
 /* The blocks that unmapping the middle of a block leaves around it. */
 struct cut {
-	struct block *middle; /* from where it is unmapped, or NULL: the start */
-	struct block *after;  /* behind it, or NULL */
+	struct block
+	    *middle;         /* from where it is unmapped, or NULL: the start */
+	struct block *after; /* behind it, or NULL */
 };
 
 static bool
-prepare_cut(const struct span *span, CUdeviceptr start, size_t size,
-            struct cut *cut)
+prepare_cut(
+    const struct span *span, CUdeviceptr start, size_t size, struct cut *cut)
 {
 	struct arena *arena = span->first->arena;
 
@@ -596,8 +595,8 @@ release_expandable(const struct span *span, size_t want)
 	struct segment *segment = span->first->segment;
 	struct cut cut;
 	CUdeviceptr start;
-	size_t size = handles_within(segment, span->first->addr,
-	                             span_size(span), &start);
+	size_t size =
+	    handles_within(segment, span->first->addr, span_size(span), &start);
 
 	if (size == 0)
 		return 0;
@@ -639,9 +638,9 @@ segment_release(const struct span *span, size_t want)
 
 	status_mute();
 	if (driver_enter(span->first->arena->context, &guard) == WEIR_OK) {
-		released = span->first->segment->expandable
-		               ? release_expandable(span, want)
-		               : release_driver(span);
+		released = span->first->segment->expandable ?
+		    release_expandable(span, want) :
+		    release_driver(span);
 		driver_leave(&guard);
 	}
 	status_unmute();

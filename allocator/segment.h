@@ -17,8 +17,8 @@
  * Create and map physical memory at [addr, addr + size) of a segment, readable
  * and writable by its device. All or nothing.
  */
-enum weir_status handles_map(struct segment *segment, CUdeviceptr addr,
-                             size_t size);
+enum weir_status handles_map(
+    struct segment *segment, CUdeviceptr addr, size_t size);
 
 /*
  * Unmap and release the handles that tile [addr, addr + size).
@@ -30,7 +30,7 @@ bool handles_unmap(struct segment *segment, CUdeviceptr addr, size_t size);
 /* The largest range of whole handles within [addr, addr + size); 0 bytes if
  * there is none. */
 size_t handles_within(const struct segment *segment, CUdeviceptr addr,
-                      size_t size, CUdeviceptr *start);
+    size_t size, CUdeviceptr *start);
 
 /* The last handle that starts at or below addr, or NULL. */
 struct handle *handle_floor(const struct segment *segment, CUdeviceptr addr);

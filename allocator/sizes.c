@@ -51,8 +51,8 @@ size_segment(const struct options *options, size_t rounded)
 }
 
 bool
-size_splits(const struct options *options, enum pool_kind kind,
-            bool expandable, size_t block, size_t rounded)
+size_splits(const struct options *options, enum pool_kind kind, bool expandable,
+    size_t block, size_t rounded)
 {
 	size_t rest = block - rounded;
 

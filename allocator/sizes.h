@@ -16,9 +16,9 @@
 enum pool_kind { POOL_SMALL, POOL_LARGE, POOL_KINDS };
 
 enum {
-	SMALL_MAX = 1 << 20,      /* the largest small size class */
-	SMALL_SEGMENT = 2 << 20,  /* what small blocks are cut from */
-	LARGE_EXACT = 10 << 20,   /* from here segments are made to measure */
+	SMALL_MAX = 1 << 20,     /* the largest small size class */
+	SMALL_SEGMENT = 2 << 20, /* what small blocks are cut from */
+	LARGE_EXACT = 10 << 20,  /* from here segments are made to measure */
 	SEGMENT_STEP = 2 << 20,
 };
 
@@ -45,7 +45,7 @@ size_t size_segment(const struct options *options, size_t rounded);
 
 /* Is a block of `block` bytes to be cut when `rounded` are wanted? */
 bool size_splits(const struct options *options, enum pool_kind kind,
-                 bool expandable, size_t block, size_t rounded);
+    bool expandable, size_t block, size_t rounded);
 
 /* May a driver-segment block of `block` bytes serve `rounded` at all? Keeps
  * oversize blocks (max_split_size) for oversize requests. */

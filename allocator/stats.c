@@ -19,8 +19,8 @@ static const size_t stat3_offsets[STAT3S] = {
 static struct weir_stat3 *
 stat3_at(struct weir_stats *stats, enum stat3 which)
 {
-	return (struct weir_stat3 *)(void *)((char *)stats +
-	                                     stat3_offsets[which]);
+	return (
+	    struct weir_stat3 *)(void *)((char *)stats + stat3_offsets[which]);
 }
 
 void
@@ -52,8 +52,8 @@ static void
 change3(struct weir_stat3 *stat, enum pool_kind kind, int64_t delta)
 {
 	change(&stat->all, delta);
-	change(kind == POOL_SMALL ? &stat->small_pool : &stat->large_pool,
-	       delta);
+	change(
+	    kind == POOL_SMALL ? &stat->small_pool : &stat->large_pool, delta);
 }
 
 void
@@ -63,8 +63,8 @@ stats_change_stream(struct pool *pool, enum stat3 which, int64_t delta)
 }
 
 void
-stats_change_arena(struct arena *arena, enum pool_kind kind, enum stat3 which,
-                   int64_t delta)
+stats_change_arena(
+    struct arena *arena, enum pool_kind kind, enum stat3 which, int64_t delta)
 {
 	change3(stat3_at(&arena->stats, which), kind, delta);
 }
@@ -80,14 +80,14 @@ bool
 stats_is_inactive_split(const struct block *block)
 {
 	return block->state == BLOCK_FREE && !block->segment->expandable &&
-	       (block->prev != NULL || block->next != NULL);
+	    (block->prev != NULL || block->next != NULL);
 }
 
 /* ---- Reading ----------------------------------------------------------- */
 
 static size_t
 pending_bytes(struct arena *arena, const struct stream *stream)
-   
+
 {
 	size_t sum = 0;
 
@@ -105,9 +105,9 @@ check_out(const struct weir_stats *out, const char *call)
 {
 	if (out == NULL || out->struct_size < sizeof(*out))
 		return status_set(WEIR_EINVAL,
-		                  "%s: out is NULL or its struct_size is not "
-		                  "set",
-		                  call);
+		    "%s: out is NULL or its struct_size is not "
+		    "set",
+		    call);
 	return WEIR_OK;
 }
 
@@ -256,7 +256,7 @@ struct item {
 	{ name ".current", offsetof(struct weir_stats, field.current) },       \
 	    { name ".peak", offsetof(struct weir_stats, field.peak) },         \
 	    { name ".allocated",                                               \
-	      offsetof(struct weir_stats, field.allocated) },                  \
+		    offsetof(struct weir_stats, field.allocated) },            \
 	    { name ".freed", offsetof(struct weir_stats, field.freed) },
 #define ITEM_STAT3(name)                                                       \
 	ITEM_STAT(#name ".all", name.all)                                      \
@@ -264,19 +264,14 @@ struct item {
 	ITEM_STAT(#name ".large_pool", name.large_pool)
 #define ITEM_COUNTER(name) { #name, offsetof(struct weir_stats, name) },
 
-static const struct item items[] = {
-	WEIR_STAT3S(ITEM_STAT3)
-	ITEM_STAT("oversize_allocations", oversize_allocations)
-	ITEM_STAT("oversize_segments", oversize_segments)
-	WEIR_COUNTERS(ITEM_COUNTER)
-	ITEM_COUNTER(max_split_size)
-	ITEM_COUNTER(pending_bytes)
-	ITEM_COUNTER(metadata_bytes)
-};
+static const struct item items[] = { WEIR_STAT3S(ITEM_STAT3) ITEM_STAT(
+    "oversize_allocations", oversize_allocations) ITEM_STAT("oversize_segments",
+    oversize_segments) WEIR_COUNTERS(ITEM_COUNTER) ITEM_COUNTER(max_split_size)
+	    ITEM_COUNTER(pending_bytes) ITEM_COUNTER(metadata_bytes) };
 
 bool
 weir_stats_item(const struct weir_stats *stats, size_t i, const char **name,
-                uint64_t *value)
+    uint64_t *value)
 {
 	if (i >= sizeof(items) / sizeof(items[0]))
 		return false;

@@ -28,18 +28,18 @@ weir_stream_retire(weir_stream handle)
 
 	if (stream_is_default(handle) || handle == WEIR_STREAM_ANY)
 		return status_set(WEIR_EINVAL,
-		                  "weir_stream_retire(%p): a default stream "
-		                  "does not end",
-		                  (void *)handle);
+		    "weir_stream_retire(%p): a default stream "
+		    "does not end",
+		    (void *)handle);
 	enum weir_status status =
 	    stream_lookup(WEIR_DEVICE_CURRENT, handle, &stream);
 	if (status != WEIR_OK || stream == NULL)
 		return status;
 	if (stream->origin == STREAM_POOLED) {
 		status = status_set(WEIR_EINVAL,
-		                    "weir_stream_retire(%p): it is of weir's "
-		                    "stream pool, which everybody shares",
-		                    (void *)handle);
+		    "weir_stream_retire(%p): it is of weir's "
+		    "stream pool, which everybody shares",
+		    (void *)handle);
 	} else {
 		end_pools(stream);
 		stream_end(stream, false);
@@ -62,15 +62,15 @@ weir_stream_destroy(weir_stream handle)
 		if (stream != NULL)
 			stream_put(stream);
 		return status_set(WEIR_EINVAL,
-		                  "weir_stream_destroy(%p): not a stream made "
-		                  "by weir_stream_create()",
-		                  (void *)handle);
+		    "weir_stream_destroy(%p): not a stream made "
+		    "by weir_stream_create()",
+		    (void *)handle);
 	}
 	end_pools(stream);
 	if (!stream_end(stream, true)) {
 		stream_put(stream);
-		return status_set(WEIR_EINVAL, "stream %p: it was destroyed",
-		                  (void *)handle);
+		return status_set(
+		    WEIR_EINVAL, "stream %p: it was destroyed", (void *)handle);
 	}
 	stream_keep(stream);
 	stream_put(stream);

@@ -12,3 +12,9 @@
 	(driver_status(code, __VA_ARGS__),                                     \
 	    (code) == CUDA_SUCCESS ? WEIR_OK : WEIR_EDRIVER)
 /* NOLINTEND(bugprone-macro-parentheses) */
+
+/* For driver/sim/cudart, where cudaError_t is the status. */
+#ifdef ANALYZE_CUDART
+#include "driver/sim/cudart/cudart.h"
+#define runtime_error(code) (runtime_error(code), (code))
+#endif

@@ -18,8 +18,7 @@ current_device(int *out)
 	CUdevice device;
 
 	if (driver->cuCtxGetCurrent(&context) == CUDA_SUCCESS &&
-	    context != NULL &&
-	    driver->cuCtxGetDevice(&device) == CUDA_SUCCESS)
+	    context != NULL && driver->cuCtxGetDevice(&device) == CUDA_SUCCESS)
 		*out = device;
 	else
 		*out = chosen;
@@ -37,8 +36,8 @@ device_resolve(int device, int *out)
 		return current_device(out);
 	if (device < 0 || device >= driver->device_count)
 		return status_set(WEIR_ENODEVICE,
-		                  "device %d: there are %d, numbered from 0",
-		                  device, driver->device_count);
+		    "device %d: there are %d, numbered from 0", device,
+		    driver->device_count);
 	*out = device;
 	return WEIR_OK;
 }
@@ -49,8 +48,8 @@ weir_device_count(int *count)
 	const struct driver *driver;
 
 	if (count == NULL)
-		return status_set(WEIR_EINVAL,
-		                  "weir_device_count: count is NULL");
+		return status_set(
+		    WEIR_EINVAL, "weir_device_count: count is NULL");
 	enum weir_status status = driver_get(&driver);
 	if (status != WEIR_OK)
 		return status;
@@ -62,8 +61,8 @@ enum weir_status
 weir_get_device(int *device)
 {
 	if (device == NULL)
-		return status_set(WEIR_EINVAL,
-		                  "weir_get_device: device is NULL");
+		return status_set(
+		    WEIR_EINVAL, "weir_get_device: device is NULL");
 	return device_resolve(WEIR_DEVICE_CURRENT, device);
 }
 
@@ -79,8 +78,8 @@ weir_set_device(int device)
 		return status;
 	CUresult code = driver_peek()->cuCtxSetCurrent(context);
 	if (code != CUDA_SUCCESS)
-		return driver_status(code, "cuCtxSetCurrent(device %d)",
-		                     device);
+		return driver_status(
+		    code, "cuCtxSetCurrent(device %d)", device);
 	chosen = device;
 	return WEIR_OK;
 }
@@ -97,10 +96,10 @@ format_uuid(const CUuuid *uuid, char *text, size_t size)
 	const unsigned char *b = (const unsigned char *)uuid->bytes;
 
 	snprintf(text, size,
-	         "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-"
-	         "%02x%02x%02x%02x%02x%02x",
-	         b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9],
-	         b[10], b[11], b[12], b[13], b[14], b[15]);
+	    "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-"
+	    "%02x%02x%02x%02x%02x%02x",
+	    b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10],
+	    b[11], b[12], b[13], b[14], b[15]);
 }
 
 static CUresult
@@ -114,12 +113,12 @@ describe(int device, struct weir_device_info *info)
 		code = driver->cuDeviceTotalMem(&info->total_bytes, device);
 	if (code == CUDA_SUCCESS)
 		code = attribute(device,
-		                 CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
-		                 &info->capability_major);
+		    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+		    &info->capability_major);
 	if (code == CUDA_SUCCESS)
 		code = attribute(device,
-		                 CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
-		                 &info->capability_minor);
+		    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+		    &info->capability_minor);
 	if (code == CUDA_SUCCESS)
 		code = driver->cuDeviceGetUuid(&uuid, device);
 	if (code == CUDA_SUCCESS) {
@@ -137,8 +136,8 @@ weir_device_info(int device, struct weir_device_info *out)
 
 	if (out == NULL || out->struct_size < sizeof(info))
 		return status_set(WEIR_EINVAL,
-		                  "weir_device_info: out is NULL or its "
-		                  "struct_size is not set");
+		    "weir_device_info: out is NULL or its "
+		    "struct_size is not set");
 	enum weir_status status = device_resolve(device, &device);
 	if (status != WEIR_OK)
 		return status;
@@ -159,15 +158,15 @@ weir_telemetry(int device, struct weir_telemetry *out)
 
 	if (out == NULL || out->struct_size < sizeof(*out))
 		return status_set(WEIR_EINVAL,
-		                  "weir_telemetry: out is NULL or its "
-		                  "struct_size is not set");
+		    "weir_telemetry: out is NULL or its "
+		    "struct_size is not set");
 	enum weir_status status = device_resolve(device, &device);
 	if (status != WEIR_OK)
 		return status;
 	CUresult code = driver_peek()->cuDeviceGetPCIBusId(
 	    pci_bus_id, sizeof(pci_bus_id), device);
 	if (code != CUDA_SUCCESS)
-		return driver_status(code, "cuDeviceGetPCIBusId(device %d)",
-		                     device);
+		return driver_status(
+		    code, "cuDeviceGetPCIBusId(device %d)", device);
 	return nvml_telemetry(pci_bus_id, out);
 }

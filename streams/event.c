@@ -59,8 +59,7 @@ event_take(CUcontext context, CUevent *out)
 		CUresult code = driver_peek()->cuEventCreate(
 		    &event, CU_EVENT_DISABLE_TIMING);
 		if (code != CUDA_SUCCESS)
-			return driver_status(
-			    code, "cuEventCreate(flags %d)",
+			return driver_status(code, "cuEventCreate(flags %d)",
 			    CU_EVENT_DISABLE_TIMING);
 	}
 	*out = event;

@@ -22,28 +22,27 @@ static unsigned
 driver_flags(unsigned flags)
 {
 	return (flags & WEIR_EVENT_TIMING ? 0 : CU_EVENT_DISABLE_TIMING) |
-	       (flags & WEIR_EVENT_BLOCKING ? CU_EVENT_BLOCKING_SYNC : 0) |
-	       (flags & WEIR_EVENT_INTERPROCESS ? CU_EVENT_INTERPROCESS : 0);
+	    (flags & WEIR_EVENT_BLOCKING ? CU_EVENT_BLOCKING_SYNC : 0) |
+	    (flags & WEIR_EVENT_INTERPROCESS ? CU_EVENT_INTERPROCESS : 0);
 }
 
 enum weir_status
 weir_event_create(unsigned flags, struct weir_event **out)
 {
 	if (out == NULL)
-		return status_set(WEIR_EINVAL,
-		                  "weir_event_create: out is NULL");
+		return status_set(
+		    WEIR_EINVAL, "weir_event_create: out is NULL");
 	if (flags & ~all_flags)
 		return status_set(WEIR_EINVAL,
-		                  "weir_event_create: unknown flags %#x",
-		                  flags & ~all_flags);
+		    "weir_event_create: unknown flags %#x", flags & ~all_flags);
 	if (flags & WEIR_EVENT_TIMING && flags & WEIR_EVENT_INTERPROCESS)
 		return status_set(WEIR_EINVAL,
-		                  "weir_event_create: an event shared between "
-		                  "processes has no timing");
+		    "weir_event_create: an event shared between "
+		    "processes has no timing");
 	struct weir_event *event = meta_zalloc(sizeof(*event));
 	if (event == NULL)
-		return status_set(WEIR_EHOSTMEM,
-		                  "weir_event_create: no host memory");
+		return status_set(
+		    WEIR_EHOSTMEM, "weir_event_create: no host memory");
 	event->flags = flags;
 	*out = event;
 	return WEIR_OK;
@@ -81,18 +80,17 @@ bind(struct weir_event *event, const struct stream *stream)
 		CUresult code =
 		    driver_peek()->cuEventCreate(&event->handle, flags);
 		if (code != CUDA_SUCCESS)
-			return driver_status(code, "cuEventCreate(flags %#x)",
-			                     flags);
+			return driver_status(
+			    code, "cuEventCreate(flags %#x)", flags);
 		event->context = stream->context;
 		event->device = stream->device;
 	}
 	if (event->context != stream->context)
 		return status_set(WEIR_EINVAL,
-		                  "weir_event_record: the event is of device "
-		                  "%d and another context than stream %p of "
-		                  "device %d",
-		                  event->device, (void *)stream->handle,
-		                  stream->device);
+		    "weir_event_record: the event is of device "
+		    "%d and another context than stream %p of "
+		    "device %d",
+		    event->device, (void *)stream->handle, stream->device);
 	return WEIR_OK;
 }
 
@@ -118,8 +116,7 @@ weir_event_record(struct weir_event *event, weir_stream handle)
 		status = stream_record(stream, event->handle);
 	else
 		status = driver_status(
-		    driver_peek()->cuEventRecord(event->handle,
-		                                 stream->handle),
+		    driver_peek()->cuEventRecord(event->handle, stream->handle),
 		    "cuEventRecord(stream %p)", (void *)handle);
 leave:
 	driver_leave(&guard);
@@ -134,8 +131,8 @@ weir_event_query(struct weir_event *event)
 	enum weir_status status = check_event(event, "weir_event_query");
 	if (status != WEIR_OK || event->handle == NULL)
 		return status;
-	return driver_status(driver_peek()->cuEventQuery(event->handle),
-	                     "cuEventQuery()");
+	return driver_status(
+	    driver_peek()->cuEventQuery(event->handle), "cuEventQuery()");
 }
 
 enum weir_status
@@ -145,7 +142,7 @@ weir_event_synchronize(struct weir_event *event)
 	if (status != WEIR_OK || event->handle == NULL)
 		return status;
 	return driver_status(driver_peek()->cuEventSynchronize(event->handle),
-	                     "cuEventSynchronize()");
+	    "cuEventSynchronize()");
 }
 
 enum weir_status
@@ -157,8 +154,9 @@ weir_stream_wait_event(weir_stream handle, struct weir_event *event)
 	if (status != WEIR_OK)
 		return status;
 	if (handle == WEIR_STREAM_ANY)
-		return status_set(WEIR_EINVAL, "weir_stream_wait_event: "
-		                               "WEIR_STREAM_ANY cannot wait");
+		return status_set(WEIR_EINVAL,
+		    "weir_stream_wait_event: "
+		    "WEIR_STREAM_ANY cannot wait");
 	status = stream_find(WEIR_DEVICE_CURRENT, handle, &stream);
 	if (status != WEIR_OK)
 		return status;
@@ -167,9 +165,9 @@ weir_stream_wait_event(weir_stream handle, struct weir_event *event)
 	status = driver_enter(stream->context, &guard);
 	if (status != WEIR_OK)
 		goto put;
-	status = driver_status(driver_peek()->cuStreamWaitEvent(
-	                           stream->handle, event->handle, 0),
-	                       "cuStreamWaitEvent(stream %p)", (void *)handle);
+	status = driver_status(
+	    driver_peek()->cuStreamWaitEvent(stream->handle, event->handle, 0),
+	    "cuStreamWaitEvent(stream %p)", (void *)handle);
 	driver_leave(&guard);
 put:
 	stream_put(stream);
@@ -177,24 +175,25 @@ put:
 }
 
 enum weir_status
-weir_event_elapsed_ms(struct weir_event *start, struct weir_event *end,
-                      float *milliseconds)
+weir_event_elapsed_ms(
+    struct weir_event *start, struct weir_event *end, float *milliseconds)
 {
 	float value;
 
 	if (start == NULL || end == NULL || milliseconds == NULL)
 		return status_set(WEIR_EINVAL,
-		                  "weir_event_elapsed_ms: %s is NULL",
-		                  start == NULL ? "start"
-		                  : end == NULL ? "end"
-		                                : "milliseconds");
+		    "weir_event_elapsed_ms: %s is NULL",
+		    start == NULL   ? "start" :
+			end == NULL ? "end" :
+				      "milliseconds");
 	if (!(start->flags & end->flags & WEIR_EVENT_TIMING))
-		return status_set(WEIR_EINVAL, "weir_event_elapsed_ms: both "
-		                               "events need WEIR_EVENT_TIMING");
+		return status_set(WEIR_EINVAL,
+		    "weir_event_elapsed_ms: both "
+		    "events need WEIR_EVENT_TIMING");
 	if (start->handle == NULL || end->handle == NULL)
 		return status_set(WEIR_EINVAL,
-		                  "weir_event_elapsed_ms: %s was not recorded",
-		                  start->handle == NULL ? "start" : "end");
+		    "weir_event_elapsed_ms: %s was not recorded",
+		    start->handle == NULL ? "start" : "end");
 	CUresult code = driver_peek()->cuEventElapsedTime(
 	    &value, start->handle, end->handle);
 	if (code != CUDA_SUCCESS)
@@ -213,5 +212,5 @@ int
 weir_event_format(struct weir_event *event, char *text, size_t size)
 {
 	return snprintf(text, size, "<weir.event %#tx>",
-	                (ptrdiff_t)weir_event_handle(event));
+	    (ptrdiff_t)weir_event_handle(event));
 }

@@ -36,9 +36,8 @@ stream_keep(const struct stream *stream)
 	lock_enter(&kept_lock);
 	/* Beyond the bound it is neither used nor destroyed. */
 	if (kept_count < KEPT_MAX)
-		kept[kept_count++] = (struct kept){
-			stream->handle, stream->device, stream->priority
-		};
+		kept[kept_count++] = (struct kept){ stream->handle,
+			stream->device, stream->priority };
 	lock_leave(&kept_lock);
 }
 
@@ -74,9 +73,9 @@ make(int device, int priority, weir_stream *out)
 	CUresult code = driver_peek()->cuStreamCreateWithPriority(
 	    out, CU_STREAM_NON_BLOCKING, priority);
 	driver_leave(&guard);
-	return driver_status(
-	    code, "cuStreamCreateWithPriority(priority %d, device %d)",
-	    priority, device);
+	return driver_status(code,
+	    "cuStreamCreateWithPriority(priority %d, device %d)", priority,
+	    device);
 }
 
 static enum weir_status
@@ -95,9 +94,9 @@ create(int device, int priority, enum stream_origin origin, weir_stream *out)
 		return status;
 	status = stream_adopt(handle, origin, priority);
 	if (status != WEIR_OK) {
-		const struct stream unused = { .handle = handle,
-			                       .device = device,
-			                       .priority = priority };
+		const struct stream unused = {
+			.handle = handle, .device = device, .priority = priority
+		};
 		stream_keep(&unused);
 		return status;
 	}
@@ -109,8 +108,8 @@ enum weir_status
 weir_stream_create(int device, int priority, weir_stream *out)
 {
 	if (out == NULL)
-		return status_set(WEIR_EINVAL,
-		                  "weir_stream_create: out is NULL");
+		return status_set(
+		    WEIR_EINVAL, "weir_stream_create: out is NULL");
 	return create(device, priority, STREAM_CREATED, out);
 }
 
@@ -122,23 +121,23 @@ weir_stream_from_pool(int device, int priority, weir_stream *out)
 	if (status != WEIR_OK)
 		return status;
 	if (out == NULL)
-		return status_set(WEIR_EINVAL,
-		                  "weir_stream_from_pool: out is NULL");
+		return status_set(
+		    WEIR_EINVAL, "weir_stream_from_pool: out is NULL");
 	status = device_resolve(device, &device);
 	if (status != WEIR_OK)
 		return status;
 	if (device >= DEVICES_MAX)
 		return status_set(WEIR_ENOTSUP,
-		                  "weir_stream_from_pool: device %d: pools "
-		                  "are kept for the first %d",
-		                  device, DEVICES_MAX);
+		    "weir_stream_from_pool: device %d: pools "
+		    "are kept for the first %d",
+		    device, DEVICES_MAX);
 
 	lock_enter(&lock);
 	struct stream_pool *pool = &pools[device][priority < 0];
 	weir_stream *slot = &pool->streams[pool->next % WEIR_STREAM_POOL_SIZE];
 	if (*slot == NULL)
-		status = create(device, priority < 0 ? priority : 0,
-		                STREAM_POOLED, slot);
+		status = create(
+		    device, priority < 0 ? priority : 0, STREAM_POOLED, slot);
 	if (status == WEIR_OK) {
 		*out = *slot;
 		pool->next++;
@@ -158,8 +157,8 @@ weir_stream_current(int device, weir_stream *out)
 	if (status != WEIR_OK)
 		return status;
 	if (out == NULL)
-		return status_set(WEIR_EINVAL,
-		                  "weir_stream_current: out is NULL");
+		return status_set(
+		    WEIR_EINVAL, "weir_stream_current: out is NULL");
 	*out = device < DEVICES_MAX ? current[device] : NULL;
 	return WEIR_OK;
 }
@@ -170,8 +169,9 @@ weir_stream_set_current(weir_stream handle)
 	struct stream *stream;
 
 	if (handle == WEIR_STREAM_ANY)
-		return status_set(WEIR_EINVAL, "weir_stream_set_current: "
-		                               "WEIR_STREAM_ANY is no stream");
+		return status_set(WEIR_EINVAL,
+		    "weir_stream_set_current: "
+		    "WEIR_STREAM_ANY is no stream");
 	enum weir_status status =
 	    stream_find(WEIR_DEVICE_CURRENT, handle, &stream);
 	if (status != WEIR_OK)
@@ -195,8 +195,8 @@ weir_stream_query(weir_stream handle)
 	if (status == WEIR_OK) {
 		CUresult code = driver_peek()->cuStreamQuery(stream->handle);
 		driver_leave(&guard);
-		status = driver_status(code, "cuStreamQuery(stream %p)",
-		                       (void *)handle);
+		status = driver_status(
+		    code, "cuStreamQuery(stream %p)", (void *)handle);
 	}
 	stream_put(stream);
 	return status;
@@ -213,13 +213,12 @@ weir_stream_synchronize(weir_stream handle)
 		return status;
 	status = driver_enter(stream->context, &guard);
 	if (status == WEIR_OK) {
-		CUresult code =
-		    stream->handle == WEIR_STREAM_ANY
-		        ? driver_peek()->cuCtxSynchronize()
-		        : driver_peek()->cuStreamSynchronize(stream->handle);
+		CUresult code = stream->handle == WEIR_STREAM_ANY ?
+		    driver_peek()->cuCtxSynchronize() :
+		    driver_peek()->cuStreamSynchronize(stream->handle);
 		driver_leave(&guard);
-		status = driver_status(code, "cuStreamSynchronize(stream %p)",
-		                       (void *)handle);
+		status = driver_status(
+		    code, "cuStreamSynchronize(stream %p)", (void *)handle);
 	}
 	stream_put(stream);
 	return status;
@@ -245,8 +244,8 @@ weir_stream_device(weir_stream handle, int *device)
 	struct stream *stream;
 
 	if (device == NULL)
-		return status_set(WEIR_EINVAL,
-		                  "weir_stream_device: device is NULL");
+		return status_set(
+		    WEIR_EINVAL, "weir_stream_device: device is NULL");
 	enum weir_status status =
 	    stream_find(WEIR_DEVICE_CURRENT, handle, &stream);
 	if (status != WEIR_OK)
@@ -264,8 +263,8 @@ weir_stream_priority(weir_stream handle, int *priority)
 	int value = 0;
 
 	if (priority == NULL)
-		return status_set(WEIR_EINVAL,
-		                  "weir_stream_priority: priority is NULL");
+		return status_set(
+		    WEIR_EINVAL, "weir_stream_priority: priority is NULL");
 	enum weir_status status =
 	    stream_find(WEIR_DEVICE_CURRENT, handle, &stream);
 	if (status != WEIR_OK)
@@ -276,9 +275,8 @@ weir_stream_priority(weir_stream handle, int *priority)
 			CUresult code = driver_peek()->cuStreamGetPriority(
 			    stream->handle, &value);
 			driver_leave(&guard);
-			status = driver_status(
-			    code, "cuStreamGetPriority(stream %p)",
-			    (void *)handle);
+			status = driver_status(code,
+			    "cuStreamGetPriority(stream %p)", (void *)handle);
 		}
 	}
 	stream_put(stream);
@@ -295,11 +293,10 @@ weir_stream_format(weir_stream handle, char *text, size_t size)
 	if (handle == WEIR_STREAM_ANY)
 		return snprintf(text, size, "<weir.stream any>");
 	if (weir_stream_device(handle, &device) != WEIR_OK)
-		return snprintf(text, size,
-		                "<weir.stream handle=%#tx invalid>",
-		                (ptrdiff_t)handle);
+		return snprintf(text, size, "<weir.stream handle=%#tx invalid>",
+		    (ptrdiff_t)handle);
 	return snprintf(text, size, "<weir.stream device=%d handle=%#tx>",
-	                device, (ptrdiff_t)handle);
+	    device, (ptrdiff_t)handle);
 }
 
 enum weir_status

@@ -42,7 +42,7 @@ bool
 stream_is_default(weir_stream handle)
 {
 	return handle == NULL || handle == WEIR_STREAM_LEGACY ||
-	       handle == WEIR_STREAM_PER_THREAD;
+	    handle == WEIR_STREAM_PER_THREAD;
 }
 
 static bool
@@ -64,9 +64,8 @@ bucket_of(const struct key *key)
 static bool
 matches(const struct stream *stream, const struct key *key)
 {
-	return stream->handle == key->handle &&
-	       stream->thread == key->thread &&
-	       (key->context == NULL || stream->context == key->context);
+	return stream->handle == key->handle && stream->thread == key->thread &&
+	    (key->context == NULL || stream->context == key->context);
 }
 
 static struct key
@@ -75,8 +74,8 @@ key_of(const struct stream *stream)
 	bool shared = is_shared_handle(stream->handle);
 
 	return (struct key){ .context = shared ? stream->context : NULL,
-		             .handle = stream->handle,
-		             .thread = stream->thread };
+		.handle = stream->handle,
+		.thread = stream->thread };
 }
 
 static struct stream **
@@ -99,8 +98,8 @@ stream_ref(struct stream *stream)
 void
 stream_put(struct stream *stream)
 {
-	if (atomic_fetch_sub_explicit(&stream->refs, 1,
-	                              memory_order_acq_rel) == 1)
+	if (atomic_fetch_sub_explicit(&stream->refs, 1, memory_order_acq_rel) ==
+	    1)
 		meta_free(stream, sizeof(*stream));
 }
 
@@ -156,8 +155,8 @@ context_device(CUcontext context, int *out)
 	CUresult code = driver_peek()->cuCtxGetDevice(&device);
 	driver_leave(&guard);
 	if (code != CUDA_SUCCESS)
-		return driver_status(code, "cuCtxGetDevice(context %p)",
-		                     (void *)context);
+		return driver_status(
+		    code, "cuCtxGetDevice(context %p)", (void *)context);
 	*out = device;
 	return WEIR_OK;
 }
@@ -171,8 +170,7 @@ describe(const struct key *key, struct stream *stream)
 		CUresult code = driver_peek()->cuStreamGetCtx(
 		    key->handle, &stream->context);
 		if (code != CUDA_SUCCESS)
-			return status_set(
-			    WEIR_EINVAL,
+			return status_set(WEIR_EINVAL,
 			    "stream %p: not a stream of this process: "
 			    "%s (%d)",
 			    (void *)key->handle, driver_text(code), code);
@@ -181,14 +179,14 @@ describe(const struct key *key, struct stream *stream)
 }
 
 static enum weir_status
-stream_new(const struct key *key, enum stream_origin origin,
-           struct stream **out)
+stream_new(
+    const struct key *key, enum stream_origin origin, struct stream **out)
 {
 	struct stream *stream = meta_zalloc(sizeof(*stream));
 	if (stream == NULL)
 		return status_set(WEIR_EHOSTMEM,
-		                  "stream %p: no host memory to follow it",
-		                  (void *)key->handle);
+		    "stream %p: no host memory to follow it",
+		    (void *)key->handle);
 	enum weir_status status = describe(key, stream);
 	if (status != WEIR_OK) {
 		meta_free(stream, sizeof(*stream));
@@ -245,8 +243,8 @@ stream_lookup(int device, weir_stream handle, struct stream **out)
 	lock_leave(&lock);
 	if (stream != NULL && atomic_load(&stream->ended)) {
 		stream_put(stream);
-		return status_set(WEIR_EINVAL, "stream %p: it was destroyed",
-		                  (void *)handle);
+		return status_set(
+		    WEIR_EINVAL, "stream %p: it was destroyed", (void *)handle);
 	}
 	*out = stream;
 	return WEIR_OK;
@@ -259,12 +257,12 @@ check_device(struct stream *stream, int device)
 	if (device == WEIR_DEVICE_CURRENT || device == stream->device)
 		return WEIR_OK;
 	return status_set(WEIR_EINVAL, "stream %p: is of device %d, not %d",
-	                  (void *)stream->handle, stream->device, device);
+	    (void *)stream->handle, stream->device, device);
 }
 
 static enum weir_status
 find_or_make(int device, weir_stream handle, enum stream_origin origin,
-             struct stream **out)
+    struct stream **out)
 {
 	struct stream *stream;
 	struct key key;
@@ -390,8 +388,8 @@ handle_capturing(CUstream handle)
 	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
 
 	return driver_peek()->cuStreamIsCapturing(handle, &status) !=
-	           CUDA_SUCCESS ||
-	       status != CU_STREAM_CAPTURE_STATUS_NONE;
+	    CUDA_SUCCESS ||
+	    status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
 /* Is any stream that weir knows of in this context being captured? */
@@ -403,8 +401,7 @@ context_capturing(CUcontext context)
 	lock_enter(&lock);
 	for (size_t i = 0; i < BUCKETS && !capturing; i++) {
 		for (struct stream *s = buckets[i]; s != NULL; s = s->next) {
-			if (s->context == context &&
-			    !atomic_load(&s->ended) &&
+			if (s->context == context && !atomic_load(&s->ended) &&
 			    !is_shared_handle(s->handle) &&
 			    handle_capturing(s->handle)) {
 				capturing = true;
@@ -451,16 +448,16 @@ record_context(const struct stream *stream, CUevent event)
 
 	if (driver->cuCtxRecordEvent != NULL) {
 		code = driver->cuCtxRecordEvent(stream->context, event);
-		return driver_status(code, "cuCtxRecordEvent(device %d)",
-		                     stream->device);
+		return driver_status(
+		    code, "cuCtxRecordEvent(device %d)", stream->device);
 	}
 	code = driver->cuCtxSynchronize();
 	if (code != CUDA_SUCCESS)
-		return driver_status(code, "cuCtxSynchronize(device %d)",
-		                     stream->device);
+		return driver_status(
+		    code, "cuCtxSynchronize(device %d)", stream->device);
 	code = driver->cuEventRecord(event, WEIR_STREAM_LEGACY);
-	return driver_status(code, "cuEventRecord(legacy stream, device %d)",
-	                     stream->device);
+	return driver_status(
+	    code, "cuEventRecord(legacy stream, device %d)", stream->device);
 }
 
 enum weir_status
@@ -468,8 +465,7 @@ stream_record(struct stream *stream, CUevent event)
 {
 	if (stream_capturing(stream))
 		return status_set(WEIR_ECAPTURE,
-		                  "stream %p: it is being captured",
-		                  (void *)stream->handle);
+		    "stream %p: it is being captured", (void *)stream->handle);
 	if (stream->handle == WEIR_STREAM_ANY)
 		return record_context(stream, event);
 	CUstream handle = record_handle(stream);
@@ -492,7 +488,7 @@ stream_wait_host(struct stream *stream)
 	if (status == WEIR_OK) {
 		CUresult code = driver_peek()->cuEventSynchronize(event);
 		status = driver_status(code, "cuEventSynchronize(stream %p)",
-		                       (void *)stream->handle);
+		    (void *)stream->handle);
 	}
 	event_give(stream->context, event);
 leave:

@@ -34,8 +34,8 @@ struct stream {
 	enum stream_origin origin;
 	int priority; /* as asked of weir; CREATED and POOLED */
 
-	atomic_uint refs;  /* the table's, and one for each holder */
-	atomic_bool ended; /* set once */
+	atomic_uint refs;    /* the table's, and one for each holder */
+	atomic_bool ended;   /* set once */
 	struct stream *next; /* in its bucket, under the table's lock */
 
 	/* The allocator's pools for it, under the lock of its arena. */
@@ -51,16 +51,16 @@ struct stream {
  * @return WEIR_EINVAL if the stream was destroyed through weir, or is not of
  *         the device; WEIR_EHOSTMEM; WEIR_ECONTEXT; WEIR_EDRIVER
  */
-enum weir_status stream_find(int device, weir_stream handle,
-                             struct stream **out);
+enum weir_status stream_find(
+    int device, weir_stream handle, struct stream **out);
 
 /* As stream_find(), but *out is NULL when weir has not met the stream. */
-enum weir_status stream_lookup(int device, weir_stream handle,
-                               struct stream **out);
+enum weir_status stream_lookup(
+    int device, weir_stream handle, struct stream **out);
 
 /* Follow a stream that weir has just made or taken up again. */
-enum weir_status stream_adopt(weir_stream handle, enum stream_origin origin,
-                              int priority);
+enum weir_status stream_adopt(
+    weir_stream handle, enum stream_origin origin, int priority);
 
 /* Keep the driver's stream of a destroyed one: Note [Destroyed streams]. */
 void stream_keep(const struct stream *stream);

@@ -58,8 +58,7 @@ queue_put(struct use_queue *queue)
 }
 
 enum weir_status
-use_add(struct waiting *waiting, struct pending *pending,
-        struct stream *stream)
+use_add(struct waiting *waiting, struct pending *pending, struct stream *stream)
 {
 	for (struct use *u = pending->uses; u != NULL; u = u->next)
 		if (u->queue->stream == stream)
@@ -83,8 +82,8 @@ use_add(struct waiting *waiting, struct pending *pending,
 drop_use:
 	meta_free(use, sizeof(*use));
 no_memory:
-	return status_set(WEIR_EHOSTMEM,
-	                  "recording a stream: no host memory for its use");
+	return status_set(
+	    WEIR_EHOSTMEM, "recording a stream: no host memory for its use");
 }
 
 static void
@@ -182,7 +181,7 @@ settle(struct use *use)
 
 static size_t
 poll_queue(struct waiting *waiting, struct use_queue *queue, unsigned skips,
-           struct list *done)
+    struct list *done)
 {
 	size_t moved = 0;
 	struct list *next;
@@ -222,8 +221,7 @@ waiting_poll(struct waiting *waiting, unsigned skips, struct list *done)
 	     l = next) {
 		next = l->next;
 		moved += poll_queue(waiting,
-		                    CONTAINER_OF(l, struct use_queue, link),
-		                    skips, done);
+		    CONTAINER_OF(l, struct use_queue, link), skips, done);
 	}
 	status_unmute();
 	return moved;
@@ -252,7 +250,7 @@ use_wait(const struct use *use)
 	CUresult code = driver_peek()->cuEventSynchronize(use->event);
 	driver_leave(&guard);
 	return driver_status(code, "cuEventSynchronize(stream %p)",
-	                     (void *)use->queue->stream->handle);
+	    (void *)use->queue->stream->handle);
 }
 
 void

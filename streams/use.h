@@ -54,8 +54,8 @@ void waiting_init(struct waiting *waiting);
 
 /* Hang a use by `stream` on a live block; nothing if it is there already.
  * WEIR_EHOSTMEM. */
-enum weir_status use_add(struct waiting *waiting, struct pending *pending,
-                         struct stream *stream);
+enum weir_status use_add(
+    struct waiting *waiting, struct pending *pending, struct stream *stream);
 
 /* Take all uses off; the marks of a pending block are dropped. */
 void use_clear(struct waiting *waiting, struct pending *pending);
@@ -71,8 +71,7 @@ void waiting_add(struct waiting *waiting, struct pending *pending);
  *               uses are gone
  * @return the number moved
  */
-size_t waiting_poll(struct waiting *waiting, unsigned skips,
-                    struct list *done);
+size_t waiting_poll(struct waiting *waiting, unsigned skips, struct list *done);
 
 /*
  * A recorded mark of this block to wait for with no lock held, or NULL if

@@ -28,7 +28,7 @@ find(weir_oom_observer call, const void *user) HOLDS(lock)
 	size_t i = 0;
 
 	while (i < count &&
-	       (observers[i].call != call || observers[i].user != user))
+	    (observers[i].call != call || observers[i].user != user))
 		i++;
 	return i;
 }
@@ -39,8 +39,8 @@ weir_oom_observer_add(weir_oom_observer observer, void *user)
 	const char *fault = NULL;
 
 	if (observer == NULL)
-		return status_set(WEIR_EINVAL,
-		                  "weir_oom_observer_add: observer is NULL");
+		return status_set(
+		    WEIR_EINVAL, "weir_oom_observer_add: observer is NULL");
 	lock_enter(&lock);
 	if (find(observer, user) < count)
 		fault = "it is there already";
@@ -50,8 +50,8 @@ weir_oom_observer_add(weir_oom_observer observer, void *user)
 		observers[count++] = (struct observer){ observer, user };
 	lock_leave(&lock);
 	if (fault != NULL)
-		return status_set(WEIR_EINVAL, "weir_oom_observer_add: %s",
-		                  fault);
+		return status_set(
+		    WEIR_EINVAL, "weir_oom_observer_add: %s", fault);
 	return WEIR_OK;
 }
 
@@ -64,12 +64,13 @@ weir_oom_observer_remove(weir_oom_observer observer, void *user)
 	if (found) {
 		count--;
 		memmove(&observers[i], &observers[i + 1],
-		        (count - i) * sizeof(observers[0]));
+		    (count - i) * sizeof(observers[0]));
 	}
 	lock_leave(&lock);
 	if (!found)
-		return status_set(WEIR_EINVAL, "weir_oom_observer_remove: "
-		                               "it was not added");
+		return status_set(WEIR_EINVAL,
+		    "weir_oom_observer_remove: "
+		    "it was not added");
 	return WEIR_OK;
 }
 

@@ -152,10 +152,29 @@ is_negative(struct test_value v)
 	return v.kind == TEST_SIGNED && (int64_t)v.bits < 0;
 }
 
+static double
+as_real(struct test_value v)
+{
+	if (v.kind == TEST_REAL)
+		return v.real;
+	return is_negative(v) ? (double)(int64_t)v.bits : (double)v.bits;
+}
+
+/* What compare() says of a NaN, which is not even equal to itself. */
+enum { UNORDERED = 2 };
+
 /* -1, 0 or 1, by value and not by representation. */
 static int
 compare(struct test_value a, struct test_value b)
 {
+	if (a.kind == TEST_REAL || b.kind == TEST_REAL) {
+		double left = as_real(a);
+		double right = as_real(b);
+
+		if (left != left || right != right)
+			return UNORDERED;
+		return (left > right) - (left < right);
+	}
 	if (is_negative(a) != is_negative(b))
 		return is_negative(a) ? -1 : 1;
 	if (a.bits == b.bits)
@@ -176,9 +195,9 @@ holds(enum test_op op, int order)
 	case TEST_OP_LE:
 		return order <= 0;
 	case TEST_OP_GT:
-		return order > 0;
+		return order == 1;
 	case TEST_OP_GE:
-		return order >= 0;
+		return order == 0 || order == 1;
 	}
 	return false;
 }
@@ -186,7 +205,9 @@ holds(enum test_op op, int order)
 static const char *
 print_value(struct test_value v, char *text, size_t size)
 {
-	if (v.kind == TEST_SIGNED)
+	if (v.kind == TEST_REAL)
+		snprintf(text, size, "%.17g", v.real);
+	else if (v.kind == TEST_SIGNED)
 		snprintf(text, size, "%lld", (long long)v.bits);
 	else if (v.kind == TEST_UNSIGNED && v.bits < 4096)
 		snprintf(text, size, "%llu", (unsigned long long)v.bits);

@@ -79,8 +79,8 @@ void test_register(struct test *test);
 	} while (0)
 
 /*
- * Integers or pointers of any width and sign, compared by value (-1 is not
- * SIZE_MAX) and evaluated once; both values are printed.
+ * Numbers of any type, compared by value (-1 is not SIZE_MAX), or pointers;
+ * evaluated once, and both values are printed.
  */
 #define EXPECT_EQ(a, b) TEST_COMPARE(TEST_OP_EQ, a, #a, b, #b)
 #define EXPECT_NE(a, b) TEST_COMPARE(TEST_OP_NE, a, #a, b, #b)
@@ -132,31 +132,38 @@ enum test_op {
 	TEST_OP_GE
 };
 
-enum test_kind { TEST_SIGNED, TEST_UNSIGNED, TEST_POINTER };
+enum test_kind { TEST_SIGNED, TEST_UNSIGNED, TEST_POINTER, TEST_REAL };
 
 /* A number that remembers how to compare and print itself. */
 struct test_value {
 	enum test_kind kind;
-	uint64_t bits;
+	uint64_t bits;    /* of all kinds but TEST_REAL */
+	double real;      /* of TEST_REAL */
 	const char *text; /* the expression it came from */
 };
 
 static inline struct test_value
 test_signed(long long value, const char *text)
 {
-	return (struct test_value){ TEST_SIGNED, (uint64_t)value, text };
+	return (struct test_value){ TEST_SIGNED, (uint64_t)value, 0, text };
 }
 
 static inline struct test_value
 test_unsigned(unsigned long long value, const char *text)
 {
-	return (struct test_value){ TEST_UNSIGNED, value, text };
+	return (struct test_value){ TEST_UNSIGNED, value, 0, text };
 }
 
 static inline struct test_value
 test_pointer(const volatile void *value, const char *text)
 {
-	return (struct test_value){ TEST_POINTER, (uintptr_t)value, text };
+	return (struct test_value){ TEST_POINTER, (uintptr_t)value, 0, text };
+}
+
+static inline struct test_value
+test_real(double value, const char *text)
+{
+	return (struct test_value){ TEST_REAL, 0, value, text };
 }
 
 /* The conditional promotes narrow types and bit-fields; it is not evaluated. */
@@ -169,6 +176,8 @@ test_pointer(const volatile void *value, const char *text)
 	    unsigned: test_unsigned,                                           \
 	    unsigned long: test_unsigned,                                      \
 	    unsigned long long: test_unsigned,                                 \
+	    float: test_real,                                                  \
+	    double: test_real,                                                 \
 	    default: test_pointer)((x), (text))
 /* clang-format on */
 

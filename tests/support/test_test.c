@@ -35,6 +35,12 @@ fail_texts(void)
 }
 
 static void
+fail_nan(void)
+{
+	EXPECT_GE(strtod("nan", NULL), 0);
+}
+
+static void
 crash(void)
 {
 	EXPECT(true);
@@ -80,6 +86,7 @@ static struct test victims[] = {
 	{ .name = "it_passes", .body = pass },
 	{ .name = "it_fails_equal", .body = fail_equal },
 	{ .name = "it_fails_texts", .body = fail_texts },
+	{ .name = "it_fails_nan", .body = fail_nan },
 	{ .name = "it_crashes", .body = crash },
 	{ .name = "it_hangs", .body = hang, .seconds = 1 },
 	{ .name = "it_skips", .body = skip },
@@ -224,13 +231,15 @@ TEST(one_bad_test_does_not_keep_the_others_from_running)
 	const char *output =
 	    run_victims("it_crashes it_skips 'it fails*' it_passes", &status);
 
-	EXPECT_STR_HAS(output, "1..6\n");
+	EXPECT_STR_HAS(output, "1..7\n");
 	EXPECT_STR_HAS(output, "ok 1 - it passes\n");
 	EXPECT_STR_HAS(output, "not ok 2 - it fails equal\n");
 	EXPECT_STR_HAS(output, "not ok 3 - it fails texts\n");
-	EXPECT_STR_HAS(output, "not ok 4 - it crashes\n");
-	EXPECT_STR_HAS(output, "ok 5 - it skips # SKIP");
-	EXPECT_STR_HAS(output, "not ok 6 - it fails in a child\n");
+	EXPECT_STR_HAS(output, "not ok 4 - it fails nan\n");
+	EXPECT_STR_HAS(output, "left is nan, right is 0");
+	EXPECT_STR_HAS(output, "not ok 5 - it crashes\n");
+	EXPECT_STR_HAS(output, "ok 6 - it skips # SKIP");
+	EXPECT_STR_HAS(output, "not ok 7 - it fails in a child\n");
 	EXPECT_EQ(status, 1);
 }
 
@@ -295,6 +304,17 @@ TEST(the_build_folder_is_the_one_above_tests)
 	snprintf(
 	    path, sizeof(path), "%s/tests/support/test_test", test_build_dir());
 	EXPECT_EQ(access(path, X_OK), 0);
+}
+
+TEST(reals_compare_with_each_other_and_with_integers)
+{
+	double nan = strtod("nan", NULL);
+
+	EXPECT_EQ(0.5, 0.5f);
+	EXPECT_GT(0.5, 0);
+	EXPECT_LT(-1, -0.5);
+	EXPECT_GE(2.0, 2u);
+	EXPECT_NE(nan, nan);
 }
 
 TEST(effort_scales_the_steps_of_a_long_test)
