@@ -256,6 +256,8 @@ plan(struct mapping *m)
 		}
 		have += b->size;
 	}
+	if (m->last == NULL)
+		return status_set(WEIR_ENOMEM, "nothing to map");
 	size_t room = m->last->size - m->last_size;
 	m->last_size += m->ahead < room ? m->ahead : room;
 	if (m->last_size == m->last->size)
@@ -385,8 +387,9 @@ find_or_make_run(struct pool *pool, size_t rounded, struct run *run)
 		if (status != WEIR_OK)
 			return status;
 	}
-	find_run(pool, rounded, run);
-	return WEIR_OK;
+	if (find_run(pool, rounded, run))
+		return WEIR_OK;
+	return status_set(WEIR_ENOMEM, "no addresses for %zu bytes", rounded);
 }
 
 static enum weir_status
