@@ -17,4 +17,6 @@
 #ifdef ANALYZE_CUDART
 #include "driver/sim/cudart/cudart.h"
 #define runtime_error(code) (runtime_error(code), (code))
+#define runtime_check(code)                                                    \
+	((code) == CUDA_SUCCESS ? cudaSuccess : cudaErrorUnknown)
 #endif
