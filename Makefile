@@ -137,10 +137,16 @@ support_src := $(filter-out %_test.c,$(wildcard tests/support/*.c))
 test_src := $(sort $(wildcard tests/*/*_test.c tests/*/*/*_test.c \
 	tests/*/*/*/*_test.c))
 fake_src := $(wildcard tests/*/fake/*.c)
+# What test programs of the same folder share, as tests/model/model.c.
+shared_src := $(filter-out $(test_src) $(support_src),$(wildcard \
+	$(addsuffix *.c,$(sort $(dir $(test_src))))))
+program_src := $(wildcard tests/programs/*.c)
+program_part := $(wildcard tests/programs/common/*.c)
 fuzz_src := $(wildcard tests/fuzz/*_fuzz.c)
 example_src := $(filter-out examples/kernels%,$(wildcard examples/*.c))
 all_src := $(lib_src) $(sim_src) $(cudart_src) $(nvml_src) $(preload_src) \
-	$(tool_src) $(bench_src) $(support_src) $(fake_src) $(test_src)
+	$(tool_src) $(bench_src) $(support_src) $(shared_src) $(fake_src) \
+	$(program_part) $(program_src) $(test_src)
 
 public_headers := $(wildcard include/weir/*.h)
 man_pages := $(wildcard docs/*.1 docs/*.3)
@@ -161,6 +167,7 @@ tool := $(if $(tool_src),$(B)/bin/weir)
 benches := $(patsubst tools/bench/%.c,$(B)/bin/bench/%,$(bench_src))
 tests := $(patsubst %.c,$(B)/%,$(test_src))
 fakes := $(patsubst %.c,$(B)/%.so,$(fake_src))
+programs := $(patsubst %.c,$(B)/%,$(program_src))
 fuzzers := $(patsubst %.c,$(B)/%,$(fuzz_src))
 examples := $(patsubst %.c,$(B)/%,$(example_src))
 cuda_examples := $(addsuffix -cuda,$(examples)) \
@@ -193,7 +200,7 @@ examples-cuda: $(cuda_examples)
 
 # All that the tests may start: make what they need, run nothing.
 .PHONY: tests
-tests: build examples $(tests) $(fakes)
+tests: build examples $(tests) $(fakes) $(programs)
 
 .PHONY: test
 test: tests ## install what is missing, build, and run the tests on the simulated device
@@ -338,13 +345,29 @@ $(benches): $(B)/bin/bench/%: $(B)/obj/tools/bench/%.o $(libweir_a)
 
 # A test program sees the internals: it links the archive, not the library.
 # Tests of the command also see its parts, and tests of the simulated driver
-# that driver's; all others meet the simulated driver as a library only.
+# that driver's; all others meet the simulated driver as a library only. What
+# lies beside a test and is no test is shared by the tests of that folder.
 $(filter $(B)/tests/tools/weir/%,$(tests)): $(tool_part)
 $(filter $(B)/tests/driver/sim/%,$(tests)): $(sim_obj)
+$(foreach s,$(shared_src),$(eval $(filter $(B)/$(dir $s)%_test,$(tests)): \
+	$(call obj,$s)))
 $(tests): $(B)/%: $(B)/obj/%.o $(call obj,$(support_src)) $(libweir_a)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ldflags) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(test_libs)
+
+# Programs that tests start under weir: CUDA programs like any other, which
+# share common/*.c. What is named runtime_X is on the runtime API, linked_X is
+# linked with the driver; all others find the driver by themselves.
+$(B)/obj/tests/programs/%.o: cppflags += -Itests/programs \
+	-Idriver/sim/cudart/include
+$(filter $(B)/tests/programs/runtime_%,$(programs)): \
+	$(filter %libcudart.so.13,$(sim))
+$(filter $(B)/tests/programs/linked_%,$(programs)): $(filter %libcuda.so.1,$(sim))
+$(programs): $(B)/%: $(B)/obj/%.o $(call obj,$(program_part))
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ldflags) -o $@ $(filter %.o %.so.1 %.so.13,$^) $(libs)
 
 # Libraries that tests load in place of real ones.
 $(fakes): $(B)/%.so: $(B)/obj/%.o
@@ -362,7 +385,7 @@ $(fuzzers): $(B)/%: $(B)/obj/%.o $(tool_part) $(libweir_a)
 # kernels_sim.c. They find the runtime through the library path.
 example_flags = -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -pthread \
 	-Iexamples -Idriver/sim/cudart/include
-$(examples): $(B)/%: %.c examples/kernels_sim.c $(wildcard examples/*.h \
+$(examples): $(B)/%: %.c $(wildcard examples/kernels_sim.c examples/*.h \
 		driver/sim/cudart/include/*.h) $(filter %libcudart.so.13,$(sim))
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
@@ -413,7 +436,9 @@ lint_src := $(sort $(all_src) $(fuzz_src) $(wildcard examples/*.c))
 lint_hdr := $(sort $(public_headers) $(wildcard $(addsuffix /*.h,\
 	$(sort $(patsubst %/,%,$(dir $(lint_src)))))))
 lint_flags = -std=c11 $(cppflags) -Wall -Wextra
-example_lint = $(if $(filter examples/%,$(1)),$(example_flags))
+example_lint = $(if $(filter examples/%,$(1)),$(example_flags)) \
+	$(if $(filter tests/programs/%,$(1)),-Itests/programs \
+	-Idriver/sim/cudart/include)
 clang_stamps := $(lint_src:%=$(L)/%.safety) $(lint_src:%=$(L)/%.tidy)
 header_stamps := $(lint_hdr:%=$(L)/%.alone)
 
