@@ -40,16 +40,14 @@ own_folder(char path[TOOL_PATH])
 	return true;
 }
 
-bool
-locate(const char *part, char path[TOOL_PATH])
+static bool
+find_part(const char *part, char path[TOOL_PATH])
 {
 	enum { FOLDERS = sizeof(library_folders) / sizeof(*library_folders) };
 	char folder[TOOL_PATH];
 
-	if (!own_folder(folder)) {
-		complain("cannot read /proc/self/exe: %s", strerror(errno));
+	if (!own_folder(folder))
 		return false;
-	}
 	for (size_t i = 0; i < FOLDERS; i++) {
 		char try[2 * TOOL_PATH];
 		char *real;
@@ -66,8 +64,21 @@ locate(const char *part, char path[TOOL_PATH])
 		}
 		free(real);
 	}
-	complain(
-	    "%s is not in the library folder that belongs to %s", part, folder);
+	return false;
+}
+
+bool
+locate(const char *part, char path[TOOL_PATH])
+{
+	char folder[TOOL_PATH];
+
+	if (find_part(part, path))
+		return true;
+	if (!own_folder(folder))
+		complain("cannot read /proc/self/exe: %s", strerror(errno));
+	else
+		complain("%s is not in the library folder that belongs to %s",
+		    part, folder);
 	return false;
 }
 
@@ -128,14 +139,17 @@ bool
 use_simulated_if(bool forced)
 {
 	const char *chosen = getenv("WEIR_LIBCUDA");
+	bool keep = !forced && chosen != NULL && *chosen != '\0';
 	char library[TOOL_PATH];
 
 	if (!forced && gpu_present())
 		return true;
-	if (!locate("sim/libcuda.so.1", library))
+	/* With a driver of the caller's the others need not be there. */
+	if (keep && !find_part("sim/libcuda.so.1", library))
+		return true;
+	if (!keep && !locate("sim/libcuda.so.1", library))
 		return false;
-	if ((forced || chosen == NULL || *chosen == '\0') &&
-	    setenv("WEIR_LIBCUDA", library, 1) != 0)
+	if (!keep && setenv("WEIR_LIBCUDA", library, 1) != 0)
 		goto failed;
 	*strrchr(library, '/') = '\0';
 	if (!prepend_library_path(library))

@@ -112,25 +112,44 @@ play_alloc(struct player *player, const struct trace_row *row)
 	player->addresses[row->block] = address;
 	player->sizes[row->block] = row->size;
 	player->live_bytes += row->size;
+	if (player->choices->check &&
+	    !stage_touch(player->stage, player->streams[row->stream], address,
+		row->size))
+		return false;
 	return observe(player);
+}
+
+/*
+ * `stream` uses the block when it has done what it is to wait for. With
+ * --check it writes there, so that the simulated device sees it if the memory
+ * has another owner too soon.
+ */
+static bool
+play_use(struct player *player, uint32_t block, weir_stream stream)
+{
+	void *address = player->addresses[block];
+
+	if (player->choices->check &&
+	    !stage_touch(player->stage, stream, address, player->sizes[block]))
+		return false;
+	if (weir_record_stream(address, stream) == WEIR_OK)
+		return true;
+	complain("%s", weir_last_error());
+	return false;
 }
 
 /* `stream` uses the block until the time the trace says. */
 static bool
 play_record(struct player *player, const struct trace_row *row)
 {
-	void *address = player->addresses[row->block];
 	uint64_t until_us = player->trace->blocks[row->block].used_until_us;
 	weir_stream stream = player->streams[row->stream];
 
-	if (address == NULL)
+	if (player->addresses[row->block] == NULL)
 		return true;
-	if (!stage_occupy(player->stage, stream, scaled_ns(player, until_us)))
-		return false;
-	if (weir_record_stream(address, stream) == WEIR_OK)
-		return true;
-	complain("%s", weir_last_error());
-	return false;
+	return stage_occupy(
+		   player->stage, stream, scaled_ns(player, until_us)) &&
+	    play_use(player, row->block, stream);
 }
 
 /* The same where the trace does not tell which stream it was. */
@@ -140,14 +159,9 @@ play_unnamed_use(struct player *player, const struct trace_row *row)
 	const struct trace_block *block = &player->trace->blocks[row->block];
 	weir_stream stream;
 
-	if (!stage_busy_stream(player->stage,
-		scaled_ns(player, block->used_until_us), &stream))
-		return false;
-	if (weir_record_stream(player->addresses[row->block], stream) ==
-	    WEIR_OK)
-		return true;
-	complain("%s", weir_last_error());
-	return false;
+	return stage_busy_stream(player->stage,
+		   scaled_ns(player, block->used_until_us), &stream) &&
+	    play_use(player, row->block, stream);
 }
 
 static bool
@@ -287,7 +301,9 @@ clean_up(struct player *player)
 		    player->trace->name, stats.reserved_bytes.all.current);
 		return false;
 	}
-	return check(player, player->trace->row_count);
+	player->figures->faults += stage_violations(player->stage);
+	return check(player, player->trace->row_count) &&
+	    player->figures->faults == 0;
 }
 
 bool

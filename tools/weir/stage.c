@@ -8,6 +8,7 @@
 
 #include <weir/stream.h>
 
+#include "driver/sim/simcuda.h"
 #include "tools/weir/stage.h"
 #include "tools/weir/tool.h"
 
@@ -16,7 +17,8 @@ enum {
 	TIMERS_MAX = 64,
 	/* Nearer than this the host spins: it cannot sleep for less. */
 	SPIN_NS = 100000,
-	EVENT_NO_TIMING = 2, /* CU_EVENT_DISABLE_TIMING */
+	/* Of many violations the first say enough. */
+	VIOLATIONS_SHOWN = 10,
 };
 
 /* Sleeps for a number of nanoseconds. simcuda knows it by its name. */
@@ -39,43 +41,58 @@ static const char sleep_kernel[] = ".version 6.0\n"
 				   "	ret;\n"
 				   "}\n";
 
-/*
- * X(name, parameters): the entry points the stage calls, with handles as
- * plain pointers.
- */
+/* X(name, symbol, parameters): the entry points the stage calls itself. */
 #define STAGE_ENTRIES(X)                                                       \
-	X(cuModuleLoadData, (void **, const void *))                           \
-	X(cuModuleUnload, (void *))                                            \
-	X(cuModuleGetFunction, (void **, void *, const char *))                \
-	X(cuLaunchKernel,                                                      \
-	    (void *, unsigned, unsigned, unsigned, unsigned, unsigned,         \
-		unsigned, unsigned, void *, void **, void **))                 \
-	X(cuEventCreate, (void **, unsigned))                                  \
-	X(cuEventDestroy_v2, (void *))                                         \
-	X(cuEventRecord, (void *, void *))                                     \
-	X(cuStreamWaitEvent, (void *, void *, unsigned))                       \
-	X(cuMemGetInfo_v2, (size_t *, size_t *))
+	X(cuModuleLoadData, "cuModuleLoadData", (CUmodule *, const void *))    \
+	X(cuModuleUnload, "cuModuleUnload", (CUmodule))                        \
+	X(cuModuleGetFunction, "cuModuleGetFunction",                          \
+	    (CUfunction *, CUmodule, const char *))                            \
+	X(cuLaunchKernel, "cuLaunchKernel",                                    \
+	    (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned,     \
+		unsigned, unsigned, CUstream, void **, void **))               \
+	X(cuMemsetD8Async, "cuMemsetD8Async",                                  \
+	    (CUdeviceptr, unsigned char, size_t, CUstream))                    \
+	X(cuEventCreate, "cuEventCreate", (CUevent *, unsigned))               \
+	X(cuEventDestroy, "cuEventDestroy_v2", (CUevent))                      \
+	X(cuEventRecord, "cuEventRecord", (CUevent, CUstream))                 \
+	X(cuStreamWaitEvent, "cuStreamWaitEvent",                              \
+	    (CUstream, CUevent, unsigned))                                     \
+	X(cuMemGetInfo, "cuMemGetInfo_v2", (size_t *, size_t *))
+
+/* An index for each entry point weir may call. */
+enum entry {
+#define STAGE_INDEX(name, version, required, params) ENTRY_##name,
+	DRIVER_ENTRIES(STAGE_INDEX)
+#undef STAGE_INDEX
+	    ENTRIES
+};
+
+static const char *const entry_names[] = {
+#define STAGE_NAME(name, version, required, params) #name,
+	DRIVER_ENTRIES(STAGE_NAME)
+#undef STAGE_NAME
+};
 
 struct timer {
 	weir_stream stream;
-	void *event;
+	CUevent event;
 	uint64_t free_ns; /* nothing runs on it after that */
 };
 
 struct stage {
 	void *library;
-#define STAGE_FIELD(name, params) int(*name) params;
+#define STAGE_FIELD(name, symbol, params) CUresult(*name) params;
 	STAGE_ENTRIES(STAGE_FIELD)
 #undef STAGE_FIELD
-	/* Of the simulated device; NULL on a GPU. */
-	uint64_t (*sim_now_ns)(void);
-	void (*sim_advance_to_ns)(uint64_t time_ns);
-	void *module;
-	void *sleep;
+	struct simcuda_api sim; /* all NULL on a GPU */
+	CUmodule module;
+	CUfunction sleep;
 	struct timer timers[TIMERS_MAX];
 	size_t timer_count;
 	uint64_t origin_ns; /* of the device's or the host's clock */
 	size_t free_bytes;  /* at the origin */
+	uint64_t calls_before[ENTRIES]; /* at the origin */
+	uint64_t own_calls[ENTRIES];    /* the stage's, since then */
 };
 
 /* Complain of a driver call that failed. */
@@ -113,13 +130,15 @@ find_entries(struct stage *stage)
 		complain("%s", dlerror());
 		return false;
 	}
-#define STAGE_FIND(name, params)                                               \
-	if (find(stage, #name, &stage->name) == NULL)                          \
-		missing = #name;
+#define STAGE_FIND(name, symbol, params)                                       \
+	if (find(stage, symbol, &stage->name) == NULL)                         \
+		missing = symbol;
 	STAGE_ENTRIES(STAGE_FIND)
 #undef STAGE_FIND
-	find(stage, "simcuda_now_ns", &stage->sim_now_ns);
-	find(stage, "simcuda_advance_to_ns", &stage->sim_advance_to_ns);
+#define STAGE_FIND(result, name, params)                                       \
+	find(stage, "simcuda_" #name, &stage->sim.name);
+	SIMCUDA_CONTROLS(STAGE_FIND)
+#undef STAGE_FIND
 	if (missing == NULL)
 		return true;
 	complain("%s has no %s", path, missing);
@@ -135,6 +154,9 @@ stage_open(void)
 		complain("out of memory");
 		return NULL;
 	}
+	/* Only --limit is to make requests fail, not a small simulated
+	 * device; a caller's own SIMCUDA_CONF stays. */
+	setenv("SIMCUDA_CONF", "memory_mb:143360", 0);
 	if (weir_set_device(0) != WEIR_OK) {
 		complain("%s", weir_last_error());
 		goto close;
@@ -157,7 +179,7 @@ void
 stage_close(struct stage *stage)
 {
 	for (size_t i = 0; i < stage->timer_count; i++) {
-		stage->cuEventDestroy_v2(stage->timers[i].event);
+		stage->cuEventDestroy(stage->timers[i].event);
 		weir_stream_destroy(stage->timers[i].stream);
 	}
 	if (stage->module != NULL)
@@ -170,7 +192,38 @@ stage_close(struct stage *stage)
 bool
 stage_simulated(const struct stage *stage)
 {
-	return stage->sim_now_ns != NULL;
+	return stage->sim.version != NULL;
+}
+
+/* ---- Driver calls ----------------------------------------------------- */
+
+/* Calls of each entry so far; zeros on a GPU. */
+static void
+count_calls(const struct stage *stage, uint64_t calls[ENTRIES])
+{
+	for (size_t i = 0; i < ENTRIES; i++)
+		calls[i] = stage_simulated(stage) ?
+		    stage->sim.calls(entry_names[i]) :
+		    0;
+}
+
+json_t *
+stage_driver_calls(struct stage *stage)
+{
+	uint64_t calls[ENTRIES];
+	json_t *object;
+
+	if (!stage_simulated(stage))
+		return json_null();
+	object = json_object();
+	count_calls(stage, calls);
+	for (size_t i = 0; i < ENTRIES; i++) {
+		calls[i] -= stage->calls_before[i] + stage->own_calls[i];
+		if (calls[i] != 0)
+			json_object_set_new(object, entry_names[i],
+			    json_integer((json_int_t)calls[i]));
+	}
+	return object;
 }
 
 /* ---- Time ------------------------------------------------------------ */
@@ -181,7 +234,7 @@ clock_ns(const struct stage *stage)
 	struct timespec now;
 
 	if (stage_simulated(stage))
-		return stage->sim_now_ns();
+		return stage->sim.now_ns();
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
@@ -197,9 +250,11 @@ stage_start(struct stage *stage)
 {
 	size_t total;
 
-	if (!succeeded(stage->cuMemGetInfo_v2(&stage->free_bytes, &total),
+	if (!succeeded(stage->cuMemGetInfo(&stage->free_bytes, &total),
 		"cuMemGetInfo"))
 		return false;
+	count_calls(stage, stage->calls_before);
+	memset(stage->own_calls, 0, sizeof(stage->own_calls));
 	stage->origin_ns = clock_ns(stage);
 	return true;
 }
@@ -211,7 +266,7 @@ stage_wait_until(struct stage *stage, uint64_t time_ns)
 	uint64_t now;
 
 	if (stage_simulated(stage)) {
-		stage->sim_advance_to_ns(target);
+		stage->sim.advance_to_ns(target);
 		return;
 	}
 	while ((now = clock_ns(stage)) < target) {
@@ -230,20 +285,35 @@ stage_wait_until(struct stage *stage, uint64_t time_ns)
 /* ---- Work ------------------------------------------------------------ */
 
 static bool
-add_timer(struct stage *stage)
+make_timer(struct stage *stage, struct timer *timer)
 {
-	struct timer *timer = &stage->timers[stage->timer_count];
-
 	if (weir_stream_create(0, 0, &timer->stream) != WEIR_OK) {
 		complain("%s", weir_last_error());
 		return false;
 	}
-	if (!succeeded(stage->cuEventCreate(&timer->event, EVENT_NO_TIMING),
+	if (!succeeded(
+		stage->cuEventCreate(&timer->event, CU_EVENT_DISABLE_TIMING),
 		"cuEventCreate")) {
 		weir_stream_destroy(timer->stream);
 		return false;
 	}
 	timer->free_ns = 0;
+	return true;
+}
+
+static bool
+add_timer(struct stage *stage)
+{
+	uint64_t before[ENTRIES];
+	uint64_t after[ENTRIES];
+
+	/* weir makes the stream, but for the stage. */
+	count_calls(stage, before);
+	if (!make_timer(stage, &stage->timers[stage->timer_count]))
+		return false;
+	count_calls(stage, after);
+	for (size_t i = 0; i < ENTRIES; i++)
+		stage->own_calls[i] += after[i] - before[i];
 	stage->timer_count++;
 	return true;
 }
@@ -293,6 +363,7 @@ start_timer(struct stage *stage, uint64_t time_ns, struct timer **out)
 		return true;
 	duration_ns = time_ns - start_ns;
 	timer->free_ns = time_ns;
+	stage->own_calls[ENTRY_cuLaunchKernel]++;
 	return succeeded(stage->cuLaunchKernel(stage->sleep, 1, 1, 1, 1, 1, 1,
 			     0, timer->stream, arguments, NULL),
 	    "cuLaunchKernel");
@@ -305,9 +376,12 @@ stage_occupy(struct stage *stage, weir_stream stream, uint64_t time_ns)
 
 	if (time_ns <= stage_now_ns(stage))
 		return true;
-	return start_timer(stage, time_ns, &timer) &&
-	    succeeded(stage->cuEventRecord(timer->event, timer->stream),
-		"cuEventRecord") &&
+	if (!start_timer(stage, time_ns, &timer))
+		return false;
+	stage->own_calls[ENTRY_cuEventRecord]++;
+	stage->own_calls[ENTRY_cuStreamWaitEvent]++;
+	return succeeded(stage->cuEventRecord(timer->event, timer->stream),
+		   "cuEventRecord") &&
 	    succeeded(stage->cuStreamWaitEvent(stream, timer->event, 0),
 		"cuStreamWaitEvent");
 }
@@ -323,6 +397,34 @@ stage_busy_stream(struct stage *stage, uint64_t time_ns, weir_stream *out)
 	return true;
 }
 
+bool
+stage_touch(struct stage *stage, weir_stream stream, void *address, size_t size)
+{
+	enum { EDGE = 64 };
+	size_t edge = size < EDGE ? size : EDGE;
+	CUdeviceptr first = (CUdeviceptr)(uintptr_t)address;
+
+	stage->own_calls[ENTRY_cuMemsetD8Async] += 2;
+	return succeeded(stage->cuMemsetD8Async(first, 1, edge, stream),
+		   "cuMemsetD8Async") &&
+	    succeeded(
+		stage->cuMemsetD8Async(first + size - edge, 1, edge, stream),
+		"cuMemsetD8Async");
+}
+
+unsigned
+stage_violations(struct stage *stage)
+{
+	unsigned count;
+
+	if (!stage_simulated(stage))
+		return 0;
+	count = stage->sim.violations();
+	for (unsigned i = 0; i < count && i < VIOLATIONS_SHOWN; i++)
+		complain("%s", stage->sim.violation_text(i));
+	return count;
+}
+
 /* ---- What the driver tells ------------------------------------------- */
 
 bool
@@ -331,17 +433,11 @@ stage_driver_held(struct stage *stage, uint64_t *bytes)
 	size_t free_bytes;
 	size_t total;
 
+	stage->own_calls[ENTRY_cuMemGetInfo]++;
 	if (!succeeded(
-		stage->cuMemGetInfo_v2(&free_bytes, &total), "cuMemGetInfo"))
+		stage->cuMemGetInfo(&free_bytes, &total), "cuMemGetInfo"))
 		return false;
 	*bytes =
 	    free_bytes < stage->free_bytes ? stage->free_bytes - free_bytes : 0;
 	return true;
-}
-
-json_t *
-stage_driver_calls(struct stage *stage)
-{
-	(void)stage;
-	return json_null();
 }

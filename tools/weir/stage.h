@@ -44,6 +44,17 @@ bool stage_occupy(struct stage *stage, weir_stream stream, uint64_t time_ns);
 /* A stream of the stage that is busy until `time_ns`, or not much longer. */
 bool stage_busy_stream(struct stage *stage, uint64_t time_ns, weir_stream *out);
 
+/* Write the first and the last bytes of a block, on `stream`. */
+bool stage_touch(
+    struct stage *stage, weir_stream stream, void *address, size_t size);
+
+/*
+ * How many faults of order the simulated device has seen: memory used by two
+ * streams at once, or not mapped. Complains of the first. 0 on a GPU, which
+ * does not look.
+ */
+unsigned stage_violations(struct stage *stage);
+
 /* Bytes of the device that were free at stage_start() and are not now, as the
  * driver counts them. */
 bool stage_driver_held(struct stage *stage, uint64_t *bytes);
