@@ -1,0 +1,71 @@
+/*
+ * A program that looks up one name and asks that function for all others, as
+ * the runtime library does. With the argument "old" it uses the first form of
+ * that function, with "new" the versions of a toolkit not yet made.
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cuda.h"
+
+typedef result (*query_old)(const char *, void **, int, uint64_t);
+typedef result (*query_now)(const char *, void **, int, uint64_t, int *);
+
+static void *library;
+static int old;
+static int future;
+
+static void *
+look_up(const char *name)
+{
+	void *symbol = dlsym(library, name);
+
+	if (symbol == NULL) {
+		fprintf(stderr, "no %s\n", name);
+		exit(3);
+	}
+	return symbol;
+}
+
+static void
+ask(const char *base, int version, void *place)
+{
+	void *symbol =
+	    look_up(old ? "cuGetProcAddress" : "cuGetProcAddress_v2");
+	void *found = NULL;
+	query_old by_old;
+	query_now by_now;
+	int status;
+
+	if (future)
+		version = 99990;
+	memcpy(&by_old, &symbol, sizeof(symbol));
+	memcpy(&by_now, &symbol, sizeof(symbol));
+	if (old)
+		MUST(by_old(base, &found, version, 0));
+	else
+		MUST(by_now(base, &found, version, 0, &status));
+	memcpy(place, &found, sizeof(found));
+}
+
+int
+main(int argc, char **argv)
+{
+	struct cuda cuda;
+
+	old = argc > 1 && strcmp(argv[1], "old") == 0;
+	future = argc > 1 && strcmp(argv[1], "new") == 0;
+	library = dlopen("libcuda.so.1", RTLD_NOW);
+	if (library == NULL) {
+		fprintf(stderr, "%s\n", dlerror());
+		return 3;
+	}
+#define BY_QUERY(field, name, base, version, params)                           \
+	ask(base, version, &cuda.field);
+	CUDA_FUNCTIONS(BY_QUERY)
+#undef BY_QUERY
+	cuda_start(&cuda);
+	return exercise(&cuda);
+}

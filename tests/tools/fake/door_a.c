@@ -1,0 +1,34 @@
+/* The first of two libraries with the same symbols; see
+ * tests/programs/lookups.c. What it asks, it asks for itself. */
+#include <dlfcn.h>
+
+#define SHOWN __attribute__((visibility("default")))
+
+SHOWN const char *door_here(void);
+SHOWN const char *cuDoorHere(void);
+SHOWN void *door_next(const char *name);
+SHOWN void *door_default(const char *name);
+
+const char *
+door_here(void)
+{
+	return "a";
+}
+
+const char *
+cuDoorHere(void)
+{
+	return "a";
+}
+
+void *
+door_next(const char *name)
+{
+	return dlsym(RTLD_NEXT, name);
+}
+
+void *
+door_default(const char *name)
+{
+	return dlsym(RTLD_DEFAULT, name);
+}

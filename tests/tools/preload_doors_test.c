@@ -1,0 +1,181 @@
+/*
+ * The four doors: what a program finds of the driver, and that it finds all
+ * else as it would without weir.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/test.h"
+#include "tests/tools/start.h"
+
+/* Put `to` for every `from` of the text, in place; it may not be longer. */
+static void
+replace(char *text, const char *from, const char *to)
+{
+	size_t old = strlen(from);
+	size_t new = strlen(to);
+
+	for (char *at = strstr(text, from); at != NULL;
+	     at = strstr(at + new, from)) {
+		memcpy(at, to, new);
+		memmove(at + new, at + old, strlen(at + old) + 1);
+	}
+}
+
+/* The lines of `doors` without the names of what was found. */
+static void
+forget_names(char *out)
+{
+	char *to = out;
+
+	replace(out, "libweir_preload.so", "driver");
+	for (char *line = strtok(out, "\n"); line != NULL;
+	     line = strtok(NULL, "\n")) {
+		char *name = strstr(line, " driver cu");
+
+		if (name != NULL)
+			strcpy(name, " driver ");
+		memmove(to, line, strlen(line) + 1);
+		to += strlen(to);
+		*to++ = '\n';
+	}
+	*to = '\0';
+}
+
+TEST(the_doors_open_on_what_the_driver_has_and_nothing_else)
+{
+	struct start how = { .program = "doors" };
+	struct command_result bare = start(&how);
+	struct command_result loaded;
+
+	how.preload = true;
+	loaded = start(&how);
+	EXPECT_EQ(bare.status, 0);
+	EXPECT_EQ(loaded.status, 0);
+	EXPECT_STR_EQ(loaded.err, "");
+	EXPECT(strstr(bare.out, "weir") == NULL);
+	EXPECT_STR_HAS(bare.out, "dlsym cuMemAlloc_v2: driver\n");
+	EXPECT_STR_HAS(bare.out, "dlsym cuNoSuchEntry: -\n");
+	forget_names(bare.out);
+	forget_names(loaded.out);
+	EXPECT_STR_EQ(loaded.out, bare.out);
+	command_free(&bare);
+	command_free(&loaded);
+}
+
+TEST(what_weir_stands_in_for_is_found_through_every_door)
+{
+	static const char *const lines[] = {
+		"dlsym cuGetProcAddress: libweir_preload.so\n",
+		"dlsym cuGetProcAddress_v2: libweir_preload.so\n",
+		"dlsym cuMemAlloc_v2: libweir_preload.so\n",
+		"dlsym cuMemFreeAsync_ptsz: libweir_preload.so\n",
+		"dlsym cuStreamEndCapture: libweir_preload.so\n",
+		"dlsym cuInit: driver\n",
+		"dlsym cuCtxGetCurrent: driver\n",
+		"query cuMemAlloc 3020 0: 0 0 libweir_preload.so "
+		"cuMemAlloc_v2\n",
+		"query cuMemAlloc 13000 2: 0 0 libweir_preload.so "
+		"cuMemAlloc_v2\n",
+		"query cuMemAlloc 99990 1: 0 0 libweir_preload.so "
+		"cuMemAlloc_v2\n",
+		"query cuMemFree 11020 1: 0 0 libweir_preload.so "
+		"cuMemFree_v2\n",
+		"query cuMemAllocAsync 11020 0: 0 0 libweir_preload.so "
+		"cuMemAllocAsync\n",
+		"query cuMemAllocAsync 11020 1: 0 0 libweir_preload.so "
+		"cuMemAllocAsync\n",
+		"query cuMemAllocAsync 11020 2: 0 0 libweir_preload.so "
+		"cuMemAllocAsync_ptsz\n",
+		"query cuMemFreeAsync 12000 2: 0 0 libweir_preload.so "
+		"cuMemFreeAsync_ptsz\n",
+		"query cuStreamBeginCapture 13000 2: 0 0 libweir_preload.so "
+		"cuStreamBeginCapture_v2_ptsz\n",
+		"query cuGetProcAddress 11030 0: 0 0 libweir_preload.so "
+		"cuGetProcAddress\n",
+		"query cuGetProcAddress 12000 0: 0 0 libweir_preload.so "
+		"cuGetProcAddress_v2\n",
+		"query cuInit 13000 0: 0 0 driver \n",
+		"old: 0 0 0 libweir_preload.so\n",
+	};
+	struct start how = { .program = "doors", .preload = true };
+	struct command_result result = start(&how);
+
+	EXPECT_EQ(result.status, 0);
+	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++)
+		EXPECT_STR_HAS(result.out, lines[i]);
+	/* The forms with sizes of 32 bits are the driver's own business. */
+	EXPECT(
+	    strstr(result.out, "query cuMemAlloc 2000 0: 0 0 libweir") == NULL);
+	command_free(&result);
+}
+
+TEST(lookups_depend_on_who_asks_as_they_did_before)
+{
+	char *a = test_build("tests/tools/fake/door_a.so");
+	char *b = test_build("tests/tools/fake/door_b.so");
+	char *both;
+	struct start how = { .program = "lookups" };
+	struct command_result bare;
+	struct command_result loaded;
+
+	if (asprintf(&both, "%s:%s", a, b) < 0)
+		FAIL("out of memory");
+	how.after = both;
+	bare = start(&how);
+	how.preload = true;
+	loaded = start(&how);
+	EXPECT_EQ(bare.status, 0);
+	EXPECT_STR_HAS(bare.out, "library, next door_here: door_b.so\n");
+	EXPECT_STR_HAS(bare.out, "library, next cuDoorHere: door_b.so\n");
+	EXPECT_STR_HAS(bare.out, "next door_here: door_a.so\n");
+	EXPECT_STR_HAS(bare.out, "default cuMemAlloc_v2: -, error\n");
+	EXPECT_STR_EQ(loaded.out, bare.out);
+	EXPECT_EQ(loaded.status, 0);
+	command_free(&bare);
+	command_free(&loaded);
+	free(both);
+	free(a);
+	free(b);
+}
+
+/* On either side of weir, another's hook is called once and hands on. */
+static void
+other_tool(bool first)
+{
+	char *path = report_path();
+	char *tool = test_build("tests/tools/fake/interposer.so");
+	struct start how = { .program = "linked_driver" };
+	struct command_result bare = start(&how);
+	struct command_result loaded;
+	json_t *report;
+
+	how.preload = true;
+	how.report = path;
+	how.before = first ? tool : NULL;
+	how.after = first ? NULL : tool;
+	loaded = start(&how);
+	EXPECT_EQ(bare.status, 0);
+	EXPECT_EQ(loaded.status, 0);
+	EXPECT_STR_EQ(loaded.out, bare.out);
+	EXPECT_STR_EQ(
+	    loaded.err, first ? "interposer: 1\n" : "interposer: 0\n");
+	report = report_read(path);
+	EXPECT_GT(report_number(report, "allocations_served"), 0);
+	json_decref(report);
+	command_free(&bare);
+	command_free(&loaded);
+	free(tool);
+	free(path);
+}
+
+TEST(a_tool_that_is_loaded_before_weir_works)
+{
+	other_tool(true);
+}
+
+TEST(a_tool_that_is_loaded_after_weir_does_no_harm)
+{
+	other_tool(false);
+}

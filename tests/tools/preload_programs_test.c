@@ -1,0 +1,124 @@
+/*
+ * Programs that know nothing of weir print the same with it as without, and
+ * are served by it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/test.h"
+#include "tests/tools/start.h"
+
+TEST(a_program_linked_with_the_driver_is_served)
+{
+	serves("linked_driver", NULL);
+}
+
+TEST(a_program_that_looks_names_up_is_served)
+{
+	serves("driver_dlsym", NULL);
+}
+
+TEST(a_program_that_queries_entries_is_served)
+{
+	serves("driver_query", NULL);
+}
+
+TEST(the_old_form_of_the_query_serves_too)
+{
+	serves("driver_query", "old");
+}
+
+/* Nothing of the driver has changed for such a program, so it is served. */
+TEST(a_program_of_a_newer_toolkit_is_served)
+{
+	serves("driver_query", "new");
+}
+
+TEST(a_program_with_threads_is_served)
+{
+	serves("driver_threads", NULL);
+}
+
+TEST(a_program_on_the_runtime_is_served)
+{
+	serves("runtime_api", NULL);
+}
+
+TEST(a_program_with_a_default_stream_for_each_thread_is_served)
+{
+	json_t *report = start_twice("runtime_per_thread", NULL);
+	const json_t *calls = json_object_get(report, "calls");
+
+	EXPECT_NOT_NULL(json_object_get(calls, "cuMemAllocAsync_ptsz"));
+	EXPECT_EQ(report_number(report, "live_bytes_at_exit"), 0);
+	json_decref(report);
+}
+
+TEST(a_program_that_captures_graphs_is_served)
+{
+	serves("runtime_capture", NULL);
+}
+
+/* Each reset takes the memory that the program left behind. */
+TEST(a_program_that_resets_its_device_is_served)
+{
+	json_t *report = start_twice("runtime_reset", NULL);
+
+	EXPECT_EQ(report_number(report, "allocations_served"), 48);
+	EXPECT_EQ(report_number(report, "frees_served"), 24);
+	EXPECT_EQ(report_number(report, "live_bytes_at_exit"), 0);
+	json_decref(report);
+}
+
+TEST(a_program_that_forks_is_served_and_its_children_are_let_be)
+{
+	serves("driver_fork", NULL);
+}
+
+TEST(a_program_that_becomes_another_is_served)
+{
+	serves("driver_exec", NULL);
+}
+
+/* The example writes how long it took to stderr. */
+TEST(the_pipeline_example_is_right_with_weir)
+{
+	char *path = report_path();
+	char *program = test_build("examples/pipeline");
+	struct start how = { .program = program, .argument = "60" };
+	struct command_result bare = start(&how);
+	struct command_result loaded;
+	json_t *report;
+
+	how.preload = true;
+	how.report = path;
+	loaded = start(&how);
+	EXPECT_EQ(bare.status, 0);
+	EXPECT_EQ(loaded.status, 0);
+	EXPECT_STR_EQ(loaded.out, bare.out);
+	EXPECT_STR_HAS(loaded.out, "wrong words 0\n");
+	report = report_read(path);
+	EXPECT_EQ(report_number(report, "allocations_served"), 2 * 60 * 4);
+	EXPECT_EQ(report_number(report, "frees_served"), 2 * 60 * 4);
+	json_decref(report);
+	command_free(&bare);
+	command_free(&loaded);
+	free(program);
+	free(path);
+}
+
+/* Frees in handlers and destructors, with threads in the middle of a call. */
+TEST_TIMEOUT(two_hundred_programs_start_and_end, 300)
+{
+	for (int i = 0; i < 200; i++) {
+		struct start how = { .program = "driver_exit",
+			.argument = i % 2 == 0 ? NULL : "last",
+			.preload = true };
+		struct command_result result = start(&how);
+
+		EXPECT_STR_EQ(result.err, "");
+		EXPECT_EQ(result.status, 0);
+		EXPECT_STR_EQ(result.out, "leaving\n");
+		command_free(&result);
+	}
+}

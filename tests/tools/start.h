@@ -1,0 +1,45 @@
+/*
+ * Starting the programs of tests/programs for the preload's tests, bare and
+ * with libweir_preload.so.
+ */
+#ifndef TESTS_TOOLS_START_H
+#define TESTS_TOOLS_START_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "tests/support/command.h"
+
+/* How to start a program. NULL and 0 where nothing is wanted. */
+struct start {
+	const char *program; /* of tests/programs, "doors" */
+	const char *argument;
+	bool preload;
+	const char *before;   /* a library to preload before weir's */
+	const char *after;    /* and one behind it */
+	const char *variable; /* "WEIR_CONF=..." */
+	const char *second;   /* another */
+	const char *report;   /* where WEIR_REPORT is to go */
+};
+
+struct command_result start(const struct start *how);
+
+/* A file of the test's own that is not there yet. The caller frees the path.*/
+char *report_path(void);
+
+/* The report in a file, which must be one. */
+json_t *report_read(const char *path);
+
+/* A whole number of a report. */
+long long report_number(const json_t *report, const char *key);
+
+/*
+ * Run a program bare and preloaded: both must succeed with the same output and
+ * no complaint, and weir must have served it. The report is the caller's.
+ */
+json_t *start_twice(const char *program, const char *argument);
+
+/* The same, where weir must have served memory and none may be left. */
+void serves(const char *program, const char *argument);
+
+#endif
