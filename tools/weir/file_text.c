@@ -83,9 +83,11 @@ static const char *
 decode_xz(const struct buffer *in, struct buffer *out)
 {
 	lzma_stream stream = LZMA_STREAM_INIT;
-	const char *why = NULL;
+	const char *why = buffer_reserve(out);
 	lzma_ret code;
 
+	if (why != NULL)
+		return why;
 	code = lzma_stream_decoder(&stream, DECODER_MEMORY, LZMA_CONCATENATED);
 	stream.next_in = (const uint8_t *)in->text;
 	stream.avail_in = in->length;
