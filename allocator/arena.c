@@ -15,6 +15,7 @@ enum { DEVICES_MAX = 128 };
 
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_ARENAS);
 static _Atomic(struct arena *) arenas[DEVICES_MAX]; /* written under lock */
+static struct arena *forgotten GUARDED_BY(lock); /* through ->next_forgotten */
 
 /* ---- Pools of a stream ------------------------------------------------- */
 
@@ -228,6 +229,8 @@ allocator_forget_device(int device)
 	 * its blocks are for ever. */
 	lock_enter(&lock);
 	atomic_store(&arenas[device], NULL);
+	arena->next_forgotten = forgotten;
+	forgotten = arena;
 	lock_leave(&lock);
 	lock_enter(&arena->lock);
 	arena->forgotten = true;

@@ -117,6 +117,8 @@ struct arena {
 	struct stream *any; /* WEIR_STREAM_ANY here; a reference */
 	bool can_map;       /* the device has virtual memory management */
 
+	struct arena *next_forgotten; /* under the lock of the list */
+
 	struct lock lock;
 	struct pools *any_pools;
 	struct list pools; /* of every stream, any_pools too */

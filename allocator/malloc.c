@@ -101,7 +101,12 @@ allocate(int device, size_t size, weir_stream handle, void **out)
 		lock_enter(&arena->lock);
 		if (arena->waiting.count > 0 || arena->ending > 0)
 			reclaim_poll(arena, 0);
-		status = take(arena, stream, options, size, &block);
+		if (arena->forgotten)
+			status = status_set(WEIR_ECONTEXT,
+			    "weir_malloc: device %d has just been reset",
+			    arena->device);
+		else
+			status = take(arena, stream, options, size, &block);
 		if (status == WEIR_OK)
 			*out = (void *)(uintptr_t)block->addr;
 		lock_leave(&arena->lock);

@@ -473,9 +473,10 @@ take_hard(struct pools *pools, const struct options *options, size_t rounded,
 				return WEIR_OK;
 			continue;
 		}
-		if (!waited)
-			arena->stats.num_alloc_retries++,
-			    pools->stats.num_alloc_retries++;
+		if (!waited) {
+			arena->stats.num_alloc_retries++;
+			pools->stats.num_alloc_retries++;
+		}
 		waited = true;
 		if (wait_pending(arena)) {
 			status = search_free(pools, options, rounded, out);
