@@ -245,6 +245,18 @@ print_growth(const struct options *o, char *text, size_t size)
 	print_mib(o->growth_max, text, size);
 }
 
+static bool
+set_reclaim(struct options *o, struct word word)
+{
+	return parse_bool(word, &o->reclaim_always);
+}
+
+static void
+print_reclaim(const struct options *o, char *text, size_t size)
+{
+	snprintf(text, size, "%s", o->reclaim_always ? "True" : "False");
+}
+
 /* ---- Divisions of powers of two ---------------------------------------- */
 
 static bool
@@ -412,6 +424,9 @@ static const struct entry entries[] = {
 	{ "growth_mb", "MiB", "32", "0 or more",
 	    "How much an expandable segment is mapped ahead at most.",
 	    set_growth, print_growth },
+	{ "reclaim_always", "bool", "False", "True or False",
+	    "For tests: give all unused memory back before each allocation.",
+	    set_reclaim, print_reclaim },
 };
 
 enum { ENTRIES = sizeof(entries) / sizeof(entries[0]) };

@@ -23,7 +23,8 @@ struct options {
 	double memory_fraction;              /* of each device; 1: no limit */
 	size_t memory_limit;               /* bytes a device; SIZE_MAX: none */
 	uint32_t roundup[ROUNDUP_CLASSES]; /* divisions; 0: none */
-	size_t growth_max;                 /* bytes mapped ahead at most */
+	bool reclaim_always;
+	size_t growth_max; /* bytes mapped ahead at most */
 
 	enum weir_option_source *sources; /* one an option */
 	struct options *previous;         /* kept: readers may still look */

@@ -496,6 +496,12 @@ reclaim_take(struct pools *pools, const struct options *options, size_t rounded,
 {
 	struct arena *arena = pools->arena;
 	size_t need = rounded;
+
+	if (options->reclaim_always) {
+		reclaim_poll(arena, SKIPS);
+		refresh_passed(arena);
+		shed(arena, SIZE_MAX, arena->seq);
+	}
 	enum weir_status status = search_free(pools, options, rounded, out);
 	if (status != WEIR_OK || *out != NULL)
 		return status;
