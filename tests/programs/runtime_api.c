@@ -1,7 +1,6 @@
 /*
  * A program on the runtime API: memory of every kind it has, errors and their
- * texts, two dimensions, and frees of memory that is in use. It is compiled a
- * second time with the default stream of each thread (runtime_per_thread.c).
+ * texts, two dimensions, and frees of memory that is in use.
  */
 #include <cuda_runtime.h>
 #include <pthread.h>

@@ -19,9 +19,6 @@
 
 #include "tools/preload/preload.h"
 
-/* This object's own dynamic section. */
-extern ElfW(Dyn) _DYNAMIC[] __attribute__((visibility("hidden")));
-
 /* The tables of one object that a search needs. */
 struct tables {
 	const char *strings;
@@ -120,6 +117,7 @@ search_after_us(const char *name)
 {
 	bool after = false;
 
+	/* _DYNAMIC is each object's own. */
 	for (const struct link_map *o = _r_debug.r_map; o != NULL;
 	     o = o->l_next) {
 		if (o->l_ld == _DYNAMIC) {

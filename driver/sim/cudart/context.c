@@ -127,7 +127,7 @@ runtime_resets(int device)
 static cudaError_t
 make_current(int device)
 {
-	CUcontext context;
+	CUcontext context = NULL;
 	cudaError_t error = runtime_context(device, &context);
 
 	if (error != cudaSuccess)

@@ -142,7 +142,7 @@ cudaError_t
 cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **args,
     size_t shared_bytes, cudaStream_t stream)
 {
-	CUfunction found;
+	CUfunction found = NULL;
 	int device;
 	cudaError_t error = runtime_enter();
 
