@@ -1,0 +1,210 @@
+/*
+ * The checks of `make lint` that are our own find what they are for, and
+ * accept what keeps the rules. Each test lays out a small tree of its own.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/support/command.h"
+#include "tests/support/test.h"
+
+static char tree[] = "/tmp/weir-lint-XXXXXX";
+
+static void
+remove_tree(void)
+{
+	const char *const argv[] = { "rm", "-rf", tree, NULL };
+	struct command_result result = command_run(argv);
+
+	command_free(&result);
+}
+
+/* An empty tree to be in, gone when the test's process ends. */
+static void
+enter_tree(void)
+{
+	if (access("/usr/bin/perl", X_OK) != 0)
+		SKIP("the checks need perl");
+	EXPECT_NOT_NULL(mkdtemp(tree));
+	EXPECT_EQ(atexit(remove_tree), 0);
+	EXPECT_EQ(chdir(tree), 0);
+	EXPECT_EQ(mkdir("base", 0777), 0);
+	EXPECT_EQ(mkdir("allocator", 0777), 0);
+	EXPECT_EQ(mkdir("tools", 0777), 0);
+	EXPECT_EQ(mkdir("tools/weir", 0777), 0);
+}
+
+static void
+write_file(const char *path, const char *text)
+{
+	FILE *file = fopen(path, "w");
+
+	EXPECT_NOT_NULL(file);
+	EXPECT_GE(fputs(text, file), 0);
+	EXPECT_EQ(fclose(file), 0);
+}
+
+/* Run scripts/NAME; what it complains of. The caller frees the result. */
+static struct command_result
+lint(const char *name, const char *first, const char *second)
+{
+	char script[4096];
+	const char *const argv[] = { script, first, second, NULL };
+
+	snprintf(script, sizeof(script), "%s/../../scripts/%s",
+	    test_build_dir(), name);
+	return command_run(argv);
+}
+
+static void
+expect_fault(struct command_result result, const char *complaint)
+{
+	EXPECT_STR_HAS(result.err, complaint);
+	EXPECT_EQ(result.status, 1);
+	command_free(&result);
+}
+
+static void
+expect_clean(struct command_result result)
+{
+	EXPECT_STR_EQ(result.err, "");
+	EXPECT_EQ(result.status, 0);
+	command_free(&result);
+}
+
+TEST(an_include_upwards_is_a_fault)
+{
+	enter_tree();
+	write_file("base/low.c",
+	    "#include \"base/low.h\"\n"
+	    "#  include \"allocator/arena.h\"\n");
+	expect_fault(lint("lint-layers", "includes", "base/low.c"),
+	    "base/low.c:2: base/ may not include \"allocator/arena.h\"");
+}
+
+TEST(an_include_downwards_is_none)
+{
+	enter_tree();
+	write_file("allocator/high.c",
+	    "#include <weir/weir.h>\n"
+	    "#include \"base/low.h\"\n"
+	    "#include \"streams/use.h\"\n");
+	expect_clean(lint("lint-layers", "includes", "allocator/high.c"));
+}
+
+TEST(the_command_knows_only_the_public_headers)
+{
+	enter_tree();
+	write_file("tools/weir/show.c",
+	    "#include <weir/weir.h>\n"
+	    "#include \"tools/weir/tool.h\"\n"
+	    "#include \"allocator/arena.h\"\n");
+	expect_fault(lint("lint-layers", "includes", "tools/weir/show.c"),
+	    "tools/weir/show.c:3: ");
+}
+
+TEST(a_file_in_no_known_folder_is_a_fault)
+{
+	enter_tree();
+	write_file("stray.c", "");
+	expect_fault(
+	    lint("lint-layers", "includes", "stray.c"), "lies in no folder");
+}
+
+/* A function of `lines` lines, from its name to its brace. */
+static void
+write_function(const char *path, int lines)
+{
+	FILE *file = fopen(path, "w");
+
+	EXPECT_NOT_NULL(file);
+	fputs("static void\nlong_one(void)\n{\n", file);
+	for (int i = 3; i < lines; i++)
+		fputs("\tcall();\n", file);
+	fputs("}\n", file);
+	EXPECT_EQ(fclose(file), 0);
+}
+
+TEST(a_function_of_60_lines_is_accepted_and_one_of_61_is_not)
+{
+	enter_tree();
+	write_function("base/a.c", 60);
+	expect_clean(lint("lint-functions", "base/a.c", NULL));
+	write_function("base/a.c", 61);
+	expect_fault(lint("lint-functions", "base/a.c", NULL),
+	    "base/a.c:2: long_one has 61 lines");
+}
+
+TEST(a_seventh_parameter_is_a_fault)
+{
+	enter_tree();
+	write_file("base/a.c",
+	    "int\nwide(int a, int b, int c,\n"
+	    "    void (*d)(int, int), int e, int f)\n"
+	    "{\n\treturn a;\n}\n");
+	expect_clean(lint("lint-functions", "base/a.c", NULL));
+	write_file("base/a.c",
+	    "int\nwide(int a, int b, int c,\n"
+	    "    void (*d)(int, int), int e, int f, int g)\n"
+	    "{\n\treturn a;\n}\n");
+	expect_fault(lint("lint-functions", "base/a.c", NULL),
+	    "base/a.c:2: wide has 7 parameters");
+}
+
+TEST(a_stand_in_for_a_call_of_cuda_has_the_parameters_that_it_has)
+{
+	enter_tree();
+	write_file("base/a.c",
+	    "CUresult\ncuMany(int a, int b, int c, int d,\n"
+	    "    int e, int f, int g)\n"
+	    "{\n\treturn a;\n}\n");
+	expect_clean(lint("lint-functions", "base/a.c", NULL));
+}
+
+TEST(a_fifth_level_of_nesting_is_a_fault)
+{
+	enter_tree();
+	write_file("base/a.c",
+	    "void\ndeep(int a)\n{\n"
+	    "\tif (a)\n\t\tif (a)\n\t\t\tif (a)\n"
+	    "\t\t\t\tif (a)\n\t\t\t\t\ta++;\n}\n");
+	expect_clean(lint("lint-functions", "base/a.c", NULL));
+	write_file("base/a.c",
+	    "void\ndeep(int a)\n{\n"
+	    "\tif (a)\n\t\tif (a)\n\t\t\tif (a)\n"
+	    "\t\t\t\tif (a)\n\t\t\t\t\tif (a)\n"
+	    "\t\t\t\t\t\ta++;\n}\n");
+	expect_fault(lint("lint-functions", "base/a.c", NULL),
+	    "base/a.c:8: deep nests deeper than 4 levels");
+}
+
+TEST(a_header_that_leans_on_another_is_a_fault)
+{
+	struct command_result result;
+
+	enter_tree();
+	if (access("/usr/bin/gcc", X_OK) != 0)
+		SKIP("the check needs gcc");
+	write_file("base/a.h", "typedef int word;\n");
+	write_file("base/b.h", "extern word b;\n");
+	result = lint("lint-header", "base/b.h", "-I.");
+	EXPECT_STR_HAS(result.err, "base/b.h: does not compile alone");
+	EXPECT_EQ(result.status, 1);
+	command_free(&result);
+	write_file("base/b.h", "#include \"base/a.h\"\nextern word b;\n");
+	expect_clean(lint("lint-header", "base/b.h", "-I."));
+}
+
+TEST(a_header_without_a_guard_is_a_fault)
+{
+	enter_tree();
+	if (access("/usr/bin/gcc", X_OK) != 0)
+		SKIP("the check needs gcc");
+	write_file("base/a.h", "enum { TWICE };\n");
+	expect_fault(lint("lint-header", "base/a.h", "-I."),
+	    "base/a.h: does not compile alone");
+}
