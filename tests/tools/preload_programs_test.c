@@ -70,6 +70,11 @@ TEST(a_program_that_resets_its_device_is_served)
 	json_decref(report);
 }
 
+TEST(a_program_with_two_contexts_is_served_in_the_primary_one)
+{
+	serves("driver_contexts", NULL);
+}
+
 TEST(a_program_that_forks_is_served_and_its_children_are_let_be)
 {
 	serves("driver_fork", NULL);

@@ -1,0 +1,82 @@
+/*
+ * A program with a context of its own beside the primary one, which frees
+ * across the two, and lets the primary one go and come back.
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/cuda.h"
+
+static struct cuda cuda;
+
+static void *
+look_up(const char *name)
+{
+	return dlsym(dlopen("libcuda.so.1", RTLD_NOW), name);
+}
+
+static result
+create(context *out)
+{
+	result (*function)(context *, unsigned, int);
+	void *symbol = look_up("cuCtxCreate_v2");
+
+	memcpy(&function, &symbol, sizeof(symbol));
+	return function(out, 0, 0);
+}
+
+static result
+destroy(context old)
+{
+	result (*function)(context);
+	void *symbol = look_up("cuCtxDestroy_v2");
+
+	memcpy(&function, &symbol, sizeof(symbol));
+	return function(old);
+}
+
+static int
+active(void)
+{
+	unsigned flags;
+	int is_active = -1;
+
+	MUST(cuda.get_state(0, &flags, &is_active));
+	return is_active;
+}
+
+int
+main(void)
+{
+	uint64_t wrong;
+	context primary;
+	context second;
+	address a;
+	address b;
+
+	cuda_by_dlsym(&cuda);
+	primary = cuda_start(&cuda);
+	MUST(cuda.mem_alloc(&a, 100000));
+	MUST(create(&second));
+	wrong = churn(&cuda, 100, 1, NULL);
+	MUST(cuda.mem_alloc(&b, 100000));
+	printf("free of the other context's: %d\n", cuda.mem_free(a));
+	MUST(cuda.set_current(primary));
+	printf("and the other way round: %d\n", cuda.mem_free(b));
+	wrong += churn(&cuda, 100, 2, NULL);
+	printf("end of the second: %d\n", destroy(second));
+	wrong += churn(&cuda, 100, 3, NULL);
+
+	/* Held once, and let go once. */
+	printf("active: %d", active());
+	MUST(cuda.release(0));
+	printf(", let go: %d", active());
+	primary = cuda_start(&cuda);
+	printf(", back: %d\n", active());
+	wrong += churn(&cuda, 100, 4, NULL);
+	MUST(cuda.set_current(NULL));
+	printf("without a context: %d\n", cuda.mem_alloc(&a, 1000));
+	printf("wrong words: %llu\n", (unsigned long long)wrong);
+	return wrong != 0;
+}

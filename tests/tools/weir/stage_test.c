@@ -1,0 +1,232 @@
+/*
+ * The stage: its clock and its timers. On a GPU the same in real time, where
+ * a timer ends a little late, so times are milliseconds apart.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <weir/stream.h>
+
+#include "tests/support/test.h"
+#include "tools/weir/stage.h"
+
+#define MS UINT64_C(1000000)
+
+static struct stage *
+started(void)
+{
+	struct stage *stage = stage_open();
+
+	EXPECT_NOT_NULL(stage);
+	EXPECT(stage_start(stage));
+	return stage;
+}
+
+static weir_stream
+new_stream(void)
+{
+	weir_stream stream;
+
+	EXPECT_EQ(weir_stream_create(0, 0, &stream), WEIR_OK);
+	return stream;
+}
+
+/* The stream has work until `time_ns` and none 10 ms after. */
+static void
+expect_busy_until(struct stage *stage, weir_stream stream, uint64_t time_ns)
+{
+	stage_wait_until(stage, time_ns - 2 * MS);
+	EXPECT_EQ(weir_stream_query(stream), WEIR_ENOTREADY);
+	stage_wait_until(stage, time_ns + 10 * MS);
+	EXPECT_EQ(weir_stream_query(stream), WEIR_OK);
+}
+
+TEST(waiting_ends_at_the_time_and_not_before)
+{
+	struct stage *stage = started();
+
+	EXPECT_LT(stage_now_ns(stage), 50 * MS);
+	stage_wait_until(stage, 50 * MS);
+	EXPECT_GE(stage_now_ns(stage), 50 * MS);
+	EXPECT_LT(stage_now_ns(stage), 80 * MS);
+	/* What has passed is not waited for. */
+	stage_wait_until(stage, 10 * MS);
+	EXPECT_LT(stage_now_ns(stage), 80 * MS);
+	stage_close(stage);
+}
+
+TEST(an_occupied_stream_is_busy_until_the_time)
+{
+	struct stage *stage = started();
+	weir_stream stream = new_stream();
+
+	EXPECT_EQ(weir_stream_query(stream), WEIR_OK);
+	EXPECT(stage_occupy(stage, stream, 60 * MS));
+	expect_busy_until(stage, stream, 60 * MS);
+	stage_close(stage);
+}
+
+TEST(uses_of_one_stream_do_not_add_up)
+{
+	struct stage *stage = started();
+	weir_stream stream = new_stream();
+
+	for (uint64_t i = 1; i <= 30; i++)
+		EXPECT(stage_occupy(stage, stream, 30 * MS + i * MS));
+	expect_busy_until(stage, stream, 60 * MS);
+	stage_close(stage);
+}
+
+TEST(an_earlier_use_after_a_later_one_changes_nothing)
+{
+	struct stage *stage = started();
+	weir_stream stream = new_stream();
+
+	EXPECT(stage_occupy(stage, stream, 60 * MS));
+	EXPECT(stage_occupy(stage, stream, 30 * MS));
+	expect_busy_until(stage, stream, 60 * MS);
+	stage_close(stage);
+}
+
+TEST(a_time_that_has_passed_occupies_nothing)
+{
+	struct stage *stage = started();
+	weir_stream stream = new_stream();
+
+	stage_wait_until(stage, 20 * MS);
+	EXPECT(stage_occupy(stage, stream, 10 * MS));
+	EXPECT_EQ(weir_stream_query(stream), WEIR_OK);
+	stage_close(stage);
+}
+
+TEST(streams_are_busy_each_for_its_own_time)
+{
+	enum { STREAMS = 6 };
+	struct stage *stage = started();
+	weir_stream streams[STREAMS];
+
+	/* The latest first: one timer cannot serve two of them. */
+	for (int i = 0; i < STREAMS; i++) {
+		streams[i] = new_stream();
+		EXPECT(stage_occupy(
+		    stage, streams[i], (uint64_t)(STREAMS - i) * 40 * MS));
+	}
+	for (int i = STREAMS; i-- > 0;)
+		expect_busy_until(
+		    stage, streams[i], (uint64_t)(STREAMS - i) * 40 * MS);
+	stage_close(stage);
+}
+
+TEST(a_stream_that_waits_for_another_is_not_delayed_by_its_uses)
+{
+	struct stage *stage = started();
+	weir_stream first = new_stream();
+	weir_stream second = new_stream();
+
+	EXPECT(stage_occupy(stage, first, 40 * MS));
+	EXPECT_EQ(weir_stream_wait_stream(second, first), WEIR_OK);
+	EXPECT(stage_occupy(stage, second, 60 * MS));
+	expect_busy_until(stage, second, 60 * MS);
+	stage_close(stage);
+}
+
+TEST(a_busy_stream_is_busy_until_the_time)
+{
+	struct stage *stage = started();
+	weir_stream early;
+	weir_stream late;
+
+	EXPECT(stage_busy_stream(stage, 80 * MS, &late));
+	EXPECT(stage_busy_stream(stage, 40 * MS, &early));
+	EXPECT_NE(early, late);
+	expect_busy_until(stage, early, 40 * MS);
+	expect_busy_until(stage, late, 80 * MS);
+	stage_close(stage);
+}
+
+TEST(more_uses_than_timers_share_them)
+{
+	enum { USES = 100 };
+	struct stage *stage = started();
+	weir_stream stream = NULL;
+
+	for (uint64_t i = USES; i-- > 0;)
+		EXPECT(stage_busy_stream(stage, 100 * MS + i * MS, &stream));
+	/* All timers are busy longer than the last use, one a little. */
+	stage_wait_until(stage, 98 * MS);
+	EXPECT_EQ(weir_stream_query(stream), WEIR_ENOTREADY);
+	stage_wait_until(stage, 220 * MS);
+	EXPECT_EQ(weir_stream_query(stream), WEIR_OK);
+	stage_close(stage);
+}
+
+TEST(memory_taken_since_the_start_is_counted_by_the_driver)
+{
+	struct stage *stage = started();
+	weir_stream stream = new_stream();
+	uint64_t held;
+	void *block;
+
+	EXPECT(stage_driver_held(stage, &held));
+	EXPECT_EQ(held, 0);
+	block = weir_malloc(64 << 20, stream);
+	EXPECT_NOT_NULL(block);
+	EXPECT(stage_driver_held(stage, &held));
+	EXPECT_GE(held, 64 << 20);
+	EXPECT_LE(held, 128 << 20);
+	EXPECT_EQ(weir_free(block), WEIR_OK);
+	stage_close(stage);
+}
+
+TEST(driver_calls_of_the_stage_are_not_counted)
+{
+	struct stage *stage = started();
+	weir_stream stream;
+	uint64_t held;
+	json_t *calls;
+
+	if (!stage_simulated(stage)) {
+		calls = stage_driver_calls(stage);
+		EXPECT(json_is_null(calls));
+		SKIP("driver calls are counted on the simulated device only");
+	}
+	stream = new_stream();
+	EXPECT(stage_start(stage));
+	EXPECT(stage_occupy(stage, stream, 10 * MS));
+	EXPECT(stage_occupy(stage, stream, 5 * MS));
+	EXPECT(stage_driver_held(stage, &held));
+	calls = stage_driver_calls(stage);
+	EXPECT_EQ(json_object_size(calls), 0);
+	json_decref(calls);
+	EXPECT_EQ(weir_stream_query(stream), WEIR_ENOTREADY);
+	calls = stage_driver_calls(stage);
+	EXPECT_EQ(
+	    json_integer_value(json_object_get(calls, "cuStreamQuery")), 1);
+	json_decref(calls);
+	stage_close(stage);
+}
+
+TEST(a_write_while_another_stream_uses_the_memory_is_seen)
+{
+	struct stage *stage = started();
+	weir_stream first;
+	weir_stream second;
+	char *block;
+
+	if (!stage_simulated(stage))
+		SKIP("races are seen on the simulated device only");
+	first = new_stream();
+	second = new_stream();
+	block = weir_malloc(1 << 20, first);
+	EXPECT_NOT_NULL(block);
+	EXPECT(stage_touch(stage, first, block, 1 << 20));
+	EXPECT_EQ(stage_violations(stage), 0);
+	EXPECT_EQ(weir_stream_wait_stream(second, first), WEIR_OK);
+	EXPECT(stage_touch(stage, second, block, 1 << 20));
+	EXPECT_EQ(stage_violations(stage), 0);
+	EXPECT(stage_touch(stage, first, block, 1 << 20));
+	EXPECT_EQ(weir_device_synchronize(0), WEIR_OK);
+	EXPECT_GT(stage_violations(stage), 0);
+	EXPECT_EQ(weir_free(block), WEIR_OK);
+	stage_close(stage);
+}
