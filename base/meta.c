@@ -52,6 +52,18 @@ meta_fail(unsigned long nth, unsigned long count)
 	atomic_store(&fail.first, nth);
 }
 
+unsigned long
+meta_faults(void)
+{
+	unsigned long first = atomic_load(&fail.first);
+	unsigned long count = atomic_load(&fail.count);
+	unsigned long seen = atomic_load(&fail.seen);
+
+	if (first == 0 || seen < first)
+		return 0;
+	return seen - first < count ? seen - first + 1 : count;
+}
+
 #if !defined(WEIR_NO_JEMALLOC)
 
 /*

@@ -26,6 +26,9 @@ size_t meta_bytes(void);
  */
 void meta_fail(unsigned long nth, unsigned long count);
 
+/* For tests: how many allocations have failed since the last meta_fail(). */
+unsigned long meta_faults(void);
+
 /*
  * Pages from the system, zeroed, committed as they are touched. For tables
  * that are indexed by address. NULL on failure; meta_unmap() takes the same

@@ -100,7 +100,9 @@ TEST(the_nth_allocation_fails_and_as_many_as_asked)
 			EXPECT_NOT_NULL(ptr[i]);
 		meta_free(ptr[i], 8);
 	}
+	EXPECT_EQ(meta_faults(), 2);
 	meta_fail(0, 0);
+	EXPECT_EQ(meta_faults(), 0);
 }
 
 TEST(failing_can_be_ended_and_begun_again)
