@@ -1,0 +1,57 @@
+/*
+ * Random programs in which calls of the driver fail and host memory runs out,
+ * at any moment: model.h says what they are. Only with the simulated device;
+ * fault_test.c fails each call on each path in turn.
+ */
+#include "tests/model/model.h"
+#include "tests/support/device.h"
+#include "tests/support/test.h"
+
+#define OFTEN                                                                  \
+	[STEP_allocate] = 200, [STEP_release] = 130, [STEP_hand_over] = 40,    \
+	[STEP_drain] = 3, [STEP_write] = 120, [STEP_read] = 60,                \
+	[STEP_name_use] = 30, [STEP_wait] = 20, [STEP_busy] = 30,              \
+	[STEP_sync] = 20, [STEP_pass_time] = 40, [STEP_change] = 30,           \
+	[STEP_trim] = 10, [STEP_misuse] = 10, [STEP_ask] = 30,                 \
+	[STEP_configure] = 2
+
+static const char *const confs[] = { "expandable_segments:False",
+	"expandable_segments:True", "expandable_segments:True",
+	"max_split_size_mb:20", "max_split_size_mb:unlimited",
+	"garbage_collection_threshold:0.01", "garbage_collection_threshold:0",
+	NULL };
+
+TEST_TIMEOUT(random_programs_with_failing_drivers_keep_every_promise, 300)
+{
+	static const struct mix mix = {
+		.name = "driver faults",
+		.limit = (size_t)1 << 30,
+		.slots = 10,
+		.live = 50,
+		.small = 60,
+		.large = 4,
+		.any = 8,
+		.confs = confs,
+		.weight = { OFTEN, [STEP_fault] = 60, [STEP_bound] = 2 },
+	};
+
+	device_need_sim("a GPU's calls cannot be made to fail");
+	model_run(&mix, test_effort(100000));
+}
+
+TEST_TIMEOUT(random_programs_short_of_host_memory_keep_every_promise, 300)
+{
+	static const struct mix mix = {
+		.name = "host memory",
+		.slots = 10,
+		.live = 50,
+		.small = 60,
+		.large = 4,
+		.any = 8,
+		.confs = confs,
+		.weight = { OFTEN, [STEP_starve] = 60 },
+	};
+
+	device_need_sim("a GPU's driver may need host memory itself");
+	model_run(&mix, test_effort(100000));
+}

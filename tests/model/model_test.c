@@ -1,0 +1,103 @@
+/*
+ * Random programs, one thread each: model.h says what they are and what is
+ * expected of them. Each mix is a test, so that each has a time of its own.
+ */
+#include "tests/model/model.h"
+#include "tests/support/device.h"
+#include "tests/support/test.h"
+
+/* How often each step is made where a mix does not say otherwise. */
+#define ORDINARY                                                               \
+	[STEP_allocate] = 200, [STEP_release] = 130, [STEP_hand_over] = 30,    \
+	[STEP_drain] = 2, [STEP_write] = 160, [STEP_read] = 90,                \
+	[STEP_name_use] = 20, [STEP_wait] = 20, [STEP_busy] = 30,              \
+	[STEP_sync] = 12, [STEP_pass_time] = 40, [STEP_change] = 16,           \
+	[STEP_trim] = 4, [STEP_misuse] = 12, [STEP_ask] = 20
+
+static const char *const growths[] = { "growth_mb:0", "growth_mb:32",
+	"growth_mb:256", "garbage_collection_threshold:0.01",
+	"garbage_collection_threshold:0", "roundup_power2_divisions:4",
+	"roundup_power2_divisions:0", NULL };
+
+static const char *const segments[] = { "expandable_segments:False",
+	"expandable_segments:False", "expandable_segments:True",
+	"max_split_size_mb:20", "max_split_size_mb:64",
+	"max_split_size_mb:unlimited", "max_non_split_rounding_mb:20",
+	"max_non_split_rounding_mb:100", "garbage_collection_threshold:0.01",
+	"garbage_collection_threshold:0", NULL };
+
+/* On a GPU time is real, and what is measured on the simulation already need
+ * not be measured again. */
+static uint64_t
+steps_of(uint64_t steps)
+{
+	return test_effort(device_is_simulated() ? steps : steps / 50 + 1);
+}
+
+TEST_TIMEOUT(random_programs_on_one_stream_keep_every_promise, 300)
+{
+	static const struct mix mix = {
+		.name = "one stream",
+		.slots = 1,
+		.live = 60,
+		.small = 65,
+		.large = 3,
+		.confs = growths,
+		.weight = { ORDINARY, [STEP_configure] = 1 },
+	};
+
+	model_run(&mix, steps_of(150000));
+}
+
+TEST_TIMEOUT(random_programs_on_several_streams_keep_every_promise, 600)
+{
+	static const struct mix mix = {
+		.name = "several streams",
+		.slots = 12,
+		.live = 60,
+		.small = 65,
+		.large = 3,
+		.any = 8,
+		.late_ns = 200000,
+		.confs = growths,
+		.weight = { ORDINARY, [STEP_configure] = 1 },
+	};
+
+	model_run(&mix, steps_of(250000));
+}
+
+TEST_TIMEOUT(random_programs_in_segments_of_the_driver_keep_every_promise, 300)
+{
+	static const struct mix mix = {
+		.name = "driver segments",
+		.conf = "expandable_segments:False",
+		.slots = 9,
+		.live = 60,
+		.small = 65,
+		.large = 3,
+		.any = 20,
+		.confs = segments,
+		.weight = { ORDINARY, [STEP_configure] = 2 },
+	};
+
+	model_run(&mix, steps_of(150000));
+}
+
+TEST_TIMEOUT(random_programs_short_of_memory_keep_every_promise, 300)
+{
+	static const struct mix mix = {
+		.name = "short of memory",
+		.limit = (size_t)640 << 20,
+		.slots = 10,
+		.live = 50,
+		.small = 50,
+		.large = 6,
+		.any = 6,
+		.late_ns = 1000000,
+		.confs = segments,
+		.weight = { ORDINARY, [STEP_bound] = 4, [STEP_configure] = 1,
+		    [STEP_crowd] = 6 },
+	};
+
+	model_run(&mix, steps_of(150000));
+}

@@ -1,0 +1,69 @@
+/*
+ * Random programs of four threads, on streams of their own and shared ones,
+ * that free each other's blocks: model.h and crew.c say how.
+ */
+#include "tests/model/model.h"
+#include "tests/support/device.h"
+#include "tests/support/test.h"
+
+TEST_TIMEOUT(random_programs_of_four_threads_keep_every_promise, 300)
+{
+	static const struct mix mix = {
+		.name = "four threads",
+		.slots = 9,
+		.live = 20,
+		.small = 65,
+		.large = 2,
+		.any = 8,
+		.weight = { [STEP_allocate] = 200,
+		    [STEP_release] = 130,
+		    [STEP_hand_over] = 30,
+		    [STEP_drain] = 2,
+		    [STEP_write] = 160,
+		    [STEP_read] = 90,
+		    [STEP_name_use] = 20,
+		    [STEP_wait] = 20,
+		    [STEP_busy] = 20,
+		    [STEP_sync] = 12,
+		    [STEP_pass_time] = 30,
+		    [STEP_change] = 16,
+		    [STEP_trim] = 3,
+		    [STEP_misuse] = 8,
+		    [STEP_ask] = 20,
+		    [STEP_swap] = 100 },
+	};
+
+	model_run_threads(
+	    &mix, test_effort(device_is_simulated() ? 80000 : 2000));
+}
+
+TEST_TIMEOUT(random_programs_of_four_threads_share_too_little_memory, 300)
+{
+	static const struct mix mix = {
+		.name = "four threads, short of memory",
+		.limit = (size_t)512 << 20,
+		.slots = 9,
+		.live = 20,
+		.small = 50,
+		.large = 5,
+		.any = 8,
+		.weight = { [STEP_allocate] = 200,
+		    [STEP_release] = 130,
+		    [STEP_hand_over] = 30,
+		    [STEP_drain] = 2,
+		    [STEP_write] = 120,
+		    [STEP_read] = 60,
+		    [STEP_name_use] = 40,
+		    [STEP_wait] = 20,
+		    [STEP_busy] = 30,
+		    [STEP_sync] = 6,
+		    [STEP_pass_time] = 20,
+		    [STEP_change] = 16,
+		    [STEP_trim] = 6,
+		    [STEP_ask] = 10,
+		    [STEP_swap] = 60 },
+	};
+
+	model_run_threads(
+	    &mix, test_effort(device_is_simulated() ? 20000 : 1000));
+}
