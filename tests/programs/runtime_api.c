@@ -4,6 +4,7 @@
  */
 #include <cuda_runtime.h>
 #include <pthread.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,6 +95,26 @@ try_attributes(void)
 	CHECK(cudaFree(device));
 }
 
+/* The runtime hands out the driver's functions too. */
+static void
+try_driver(void)
+{
+	enum cudaDriverEntryPointQueryResult status;
+	int (*allocate)(unsigned long long *, size_t);
+	unsigned long long ptr;
+	void *found;
+
+	CHECK(cudaGetDriverEntryPointByVersion(
+	    "cuMemAlloc", &found, 12000, cudaEnableDefault, &status));
+	memcpy(&allocate, &found, sizeof(found));
+	printf("by the driver: %d", allocate(&ptr, 12345));
+	printf(", freed: %d\n", cudaFree((void *)(uintptr_t)ptr));
+	CHECK(cudaGetDriverEntryPointByVersion(
+	    "cuNoSuchEntry", &found, 12000, cudaEnableDefault, &status));
+	printf("no such entry: %d %d\n", found == NULL,
+	    status == cudaDriverEntryPointSymbolNotFound);
+}
+
 /* Memory that was freed is there for allocations of another kind. */
 static void
 try_room(void)
@@ -157,6 +178,7 @@ main(void)
 	try_errors();
 	sum += try_two_dimensions();
 	try_attributes();
+	try_driver();
 	try_room();
 	for (int i = 0; i < THREADS; i++)
 		if (pthread_create(&threads[i], NULL, work, &wrong[i]) != 0)

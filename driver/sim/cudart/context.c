@@ -39,9 +39,10 @@ static _Thread_local struct {
 typedef CUresult (*query_function)(const char *symbol, void **function,
     int version, uint64_t flags, int *status);
 
+static query_function query;
+
 static bool
-find(query_function query, const char *base, int version, uint64_t flags,
-    void *place)
+find(const char *base, int version, uint64_t flags, void *place)
 {
 	void *function = NULL;
 	int status;
@@ -53,26 +54,25 @@ find(query_function query, const char *base, int version, uint64_t flags,
 }
 
 static bool
-find_all(query_function query)
+find_all(void)
 {
+	bool all = true;
+
 #define FIND(name, version, required, params)                                  \
-	if (!find(query, #name, version, 0, &driver.name) && required)         \
-		return false;
+	all &= find(#name, version, 0, &driver.name) || !required;
 	DRIVER_ENTRIES(FIND)
 #undef FIND
 #define FIND(name, base, version, flags, params)                               \
-	if (!find(query, base, version, flags, &driver.name))                  \
-		return false;
+	all &= find(base, version, flags, &driver.name);
 	RUNTIME_ENTRIES(FIND)
 #undef FIND
-	return true;
+	return all;
 }
 
 static void
 load(void)
 {
 	void *library = dlopen("libcuda.so.1", RTLD_NOW);
-	query_function query = NULL;
 	void *symbol;
 
 	for (int i = 0; i < RUNTIME_DEVICES; i++)
@@ -82,7 +82,7 @@ load(void)
 		return;
 	symbol = dlsym(library, "cuGetProcAddress_v2");
 	memcpy(&query, &symbol, sizeof(symbol));
-	if (query == NULL || !find_all(query))
+	if (query == NULL || !find_all())
 		return;
 	load_error = (cudaError_t)driver.cuInit(0);
 }
@@ -94,6 +94,30 @@ runtime_load(void)
 
 	pthread_once(&once, load);
 	return runtime_error(load_error);
+}
+
+cudaError_t
+cudaGetDriverEntryPointByVersion(const char *symbol, void **function,
+    unsigned version, unsigned long long flags,
+    enum cudaDriverEntryPointQueryResult *status)
+{
+	int told = 0;
+	CUresult code;
+	cudaError_t error = runtime_load();
+
+	if (error != cudaSuccess)
+		return error;
+	if (symbol == NULL || function == NULL)
+		return runtime_error(cudaErrorInvalidValue);
+	code = query(symbol, function, (int)version, flags, &told);
+	if (status != NULL)
+		*status = (enum cudaDriverEntryPointQueryResult)told;
+	/* That there is no such entry is an answer. */
+	if (code == CUDA_ERROR_NOT_FOUND) {
+		*function = NULL;
+		return cudaSuccess;
+	}
+	return runtime_check(code);
 }
 
 /* ---- Contexts ---------------------------------------------------------- */

@@ -162,6 +162,18 @@ enum cudaDeviceAttr {
 	cudaDevAttrMemoryPoolsSupported = 115,
 };
 
+enum cudaDriverEntryPointQueryResult {
+	cudaDriverEntryPointSuccess = 0,
+	cudaDriverEntryPointSymbolNotFound = 1,
+	cudaDriverEntryPointVersionNotSufficent = 2,
+};
+
+enum {
+	cudaEnableDefault = 0,
+	cudaEnableLegacyStream = 1,
+	cudaEnablePerThreadDefaultStream = 2,
+};
+
 struct cudaPointerAttributes {
 	enum cudaMemoryType type;
 	int device;
@@ -224,6 +236,9 @@ CUDARTAPI const char *cudaGetErrorString(cudaError_t error);
 
 CUDARTAPI cudaError_t cudaDriverGetVersion(int *version);
 CUDARTAPI cudaError_t cudaRuntimeGetVersion(int *version);
+CUDARTAPI cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol,
+    void **function, unsigned version, unsigned long long flags,
+    enum cudaDriverEntryPointQueryResult *status);
 CUDARTAPI cudaError_t cudaGetDeviceCount(int *count);
 CUDARTAPI cudaError_t cudaGetDevice(int *device);
 CUDARTAPI cudaError_t cudaSetDevice(int device);
