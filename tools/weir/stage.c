@@ -14,7 +14,7 @@
 
 enum {
 	/* Uses that end at so many times at once are all exact. */
-	TIMERS_MAX = 64,
+	TIMERS_MAX = 24,
 	/* Nearer than this the host spins: it cannot sleep for less. */
 	SPIN_NS = 100000,
 	/* Of many violations the first say enough. */
@@ -157,6 +157,8 @@ stage_open(void)
 	/* Only --limit is to make requests fail, not a small simulated
 	 * device; a caller's own SIMCUDA_CONF stays. */
 	setenv("SIMCUDA_CONF", "memory_mb:143360", 0);
+	/* A GPU lets streams that share a queue wait for each other. */
+	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
 	if (weir_set_device(0) != WEIR_OK) {
 		complain("%s", weir_last_error());
 		goto close;
