@@ -182,8 +182,10 @@ weir_stream_set_current(weir_stream handle)
 	return WEIR_OK;
 }
 
-enum weir_status
-weir_stream_query(weir_stream handle)
+/* Ask the driver one thing about a stream, in its context. */
+static enum weir_status
+ask(weir_stream handle, const char *name,
+    CUresult (*question)(CUstream stream, void *answer), void *answer)
 {
 	struct driver_guard guard;
 	struct stream *stream;
@@ -193,35 +195,53 @@ weir_stream_query(weir_stream handle)
 		return status;
 	status = driver_enter(stream->context, &guard);
 	if (status == WEIR_OK) {
-		CUresult code = driver_peek()->cuStreamQuery(stream->handle);
+		CUresult code = question(stream->handle, answer);
 		driver_leave(&guard);
-		status = driver_status(
-		    code, "cuStreamQuery(stream %p)", (void *)handle);
+		status =
+		    driver_status(code, "%s(stream %p)", name, (void *)handle);
 	}
 	stream_put(stream);
 	return status;
 }
 
-enum weir_status
-weir_stream_synchronize(weir_stream handle)
+/* All work of the context is what WEIR_STREAM_ANY stands for; whether it is
+ * done can only be told by waiting. */
+static CUresult
+ask_done(CUstream stream, void *answer)
 {
-	struct driver_guard guard;
-	struct stream *stream;
-	enum weir_status status =
-	    stream_find(WEIR_DEVICE_CURRENT, handle, &stream);
-	if (status != WEIR_OK)
-		return status;
-	status = driver_enter(stream->context, &guard);
-	if (status == WEIR_OK) {
-		CUresult code = stream->handle == WEIR_STREAM_ANY ?
-		    driver_peek()->cuCtxSynchronize() :
-		    driver_peek()->cuStreamSynchronize(stream->handle);
-		driver_leave(&guard);
-		status = driver_status(
-		    code, "cuStreamSynchronize(stream %p)", (void *)handle);
-	}
-	stream_put(stream);
-	return status;
+	(void)answer;
+	if (stream == WEIR_STREAM_ANY)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	return driver_peek()->cuStreamQuery(stream);
+}
+
+static CUresult
+ask_wait(CUstream stream, void *answer)
+{
+	(void)answer;
+	if (stream == WEIR_STREAM_ANY)
+		return driver_peek()->cuCtxSynchronize();
+	return driver_peek()->cuStreamSynchronize(stream);
+}
+
+static CUresult
+ask_priority(CUstream stream, void *answer)
+{
+	if (stream == WEIR_STREAM_ANY)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	return driver_peek()->cuStreamGetPriority(stream, answer);
+}
+
+enum weir_status
+weir_stream_query(weir_stream stream)
+{
+	return ask(stream, "cuStreamQuery", ask_done, NULL);
+}
+
+enum weir_status
+weir_stream_synchronize(weir_stream stream)
+{
+	return ask(stream, "cuStreamSynchronize", ask_wait, NULL);
 }
 
 enum weir_status
@@ -256,30 +276,15 @@ weir_stream_device(weir_stream handle, int *device)
 }
 
 enum weir_status
-weir_stream_priority(weir_stream handle, int *priority)
+weir_stream_priority(weir_stream stream, int *priority)
 {
-	struct driver_guard guard;
-	struct stream *stream;
 	int value = 0;
 
 	if (priority == NULL)
 		return status_set(
 		    WEIR_EINVAL, "weir_stream_priority: priority is NULL");
 	enum weir_status status =
-	    stream_find(WEIR_DEVICE_CURRENT, handle, &stream);
-	if (status != WEIR_OK)
-		return status;
-	if (handle != WEIR_STREAM_ANY) {
-		status = driver_enter(stream->context, &guard);
-		if (status == WEIR_OK) {
-			CUresult code = driver_peek()->cuStreamGetPriority(
-			    stream->handle, &value);
-			driver_leave(&guard);
-			status = driver_status(code,
-			    "cuStreamGetPriority(stream %p)", (void *)handle);
-		}
-	}
-	stream_put(stream);
+	    ask(stream, "cuStreamGetPriority", ask_priority, &value);
 	if (status == WEIR_OK)
 		*priority = value;
 	return status;
