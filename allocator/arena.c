@@ -114,12 +114,9 @@ initial_limit(const struct arena *arena, const struct options *options)
 }
 
 static enum weir_status
-arena_new(int device, struct arena **out) HOLDS(lock)
+arena_new(int device, const struct options *options, struct arena **out)
+    HOLDS(lock)
 {
-	const struct options *options;
-	enum weir_status status = options_get(&options);
-	if (status != WEIR_OK)
-		return status;
 	struct arena *arena = meta_zalloc(sizeof(*arena));
 	if (arena == NULL)
 		return status_set(
@@ -129,7 +126,7 @@ arena_new(int device, struct arena **out) HOLDS(lock)
 	list_init(&arena->pools);
 	list_init(&arena->segments);
 	waiting_init(&arena->waiting);
-	status = driver_context(device, &arena->context);
+	enum weir_status status = driver_context(device, &arena->context);
 	if (status != WEIR_OK)
 		goto drop_arena;
 	status = ask_device(arena);
@@ -168,7 +165,7 @@ arena_peek(int device)
 enum weir_status
 arena_get(int device, struct arena **out)
 {
-	enum weir_status status = WEIR_OK;
+	const struct options *options;
 	struct arena *arena = arena_peek(device);
 
 	if (arena != NULL) {
@@ -178,10 +175,13 @@ arena_get(int device, struct arena **out)
 	if (device < 0 || device >= DEVICES_MAX)
 		return status_set(WEIR_ENOTSUP,
 		    "device %d: weir serves the first %d", device, DEVICES_MAX);
+	enum weir_status status = options_get(&options);
+	if (status != WEIR_OK)
+		return status;
 	lock_enter(&lock);
 	arena = arena_peek(device);
 	if (arena == NULL) {
-		status = arena_new(device, &arena);
+		status = arena_new(device, options, &arena);
 		if (status == WEIR_OK)
 			atomic_store_explicit(
 			    &arenas[device], arena, memory_order_release);

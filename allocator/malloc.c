@@ -314,16 +314,20 @@ hand_over(struct block *block, struct stream *stream)
 	enum weir_status status = pools_get(arena, stream, &to);
 	if (status != WEIR_OK)
 		return status;
+	/* WEIR_STREAM_ANY orders nothing: the block keeps its uses, and all
+	 * streams of the context are one more. What can fail comes first. */
+	if (to == arena->any_pools) {
+		status = use_add(&arena->waiting, &block->pending, stream);
+		if (status != WEIR_OK)
+			return status;
+	} else {
+		use_clear(&arena->waiting, &block->pending);
+	}
 	struct pool *pool = &to->pool[block->pool->kind];
 	if (pool != block->pool) {
 		count_move(block, pool);
 		block_move(block, pool);
 	}
-	/* WEIR_STREAM_ANY orders nothing: the block keeps its uses, and all
-	 * streams of the context are one more. */
-	if (to == arena->any_pools)
-		return use_add(&arena->waiting, &block->pending, stream);
-	use_clear(&arena->waiting, &block->pending);
 	pools_drop_if_done(arena, from);
 	return WEIR_OK;
 }
