@@ -44,6 +44,9 @@ pools_get(struct arena *arena, struct stream *stream, struct pools **out)
 		pool_init(&pools->pool[POOL_LARGE], pools, POOL_LARGE);
 		list_push_back(&arena->pools, &pools->link);
 		stream->pools = pools;
+		/* It may have ended since it was found. */
+		if (atomic_load(&stream->ended))
+			reclaim_end_later(pools);
 	}
 	*out = stream->pools;
 	return WEIR_OK;

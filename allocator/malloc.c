@@ -65,8 +65,10 @@ take(struct arena *arena, struct stream *stream, const struct options *options,
 	pools->pins++;
 	status = reclaim_take(pools, options, rounded, &block);
 	pools->pins--;
-	if (status != WEIR_OK)
+	if (status != WEIR_OK) {
+		pools_drop_if_done(arena, pools);
 		return status;
+	}
 	if (stream->handle == WEIR_STREAM_ANY) {
 		status = use_add(&arena->waiting, &block->pending, stream);
 		if (status != WEIR_OK) {

@@ -411,10 +411,10 @@ wait_stream(struct arena *arena) UNCHECKED
 	lock_leave(&arena->lock);
 	enum weir_status status = stream_wait_host(stream);
 	lock_enter(&arena->lock);
-	pools->pins--;
 	if (status == WEIR_OK && pools->passed_seq < seq)
 		pools->passed_seq = seq;
 	poll_ended(arena);
+	pools->pins--;
 	pools_drop_if_done(arena, pools);
 	return true;
 }
