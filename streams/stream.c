@@ -95,12 +95,19 @@ stream_ref(struct stream *stream)
 	return stream;
 }
 
+static void
+stream_drop(struct stream *stream)
+{
+	lock_destroy(&stream->lock);
+	meta_free(stream, sizeof(*stream));
+}
+
 void
 stream_put(struct stream *stream)
 {
 	if (atomic_fetch_sub_explicit(&stream->refs, 1, memory_order_acq_rel) ==
 	    1)
-		meta_free(stream, sizeof(*stream));
+		stream_drop(stream);
 }
 
 /* The context a default stream of `device` belongs to: the current one if it
@@ -195,6 +202,7 @@ stream_new(
 	stream->handle = key->handle;
 	stream->thread = key->thread;
 	stream->origin = origin;
+	lock_init(&stream->lock, LOCK_RANK_STREAM);
 	atomic_init(&stream->refs, 2); /* the table's and the caller's */
 	*out = stream;
 	return WEIR_OK;
@@ -213,7 +221,7 @@ publish(const struct key *key, struct stream **stream)
 		old = *stream;
 		*stream = stream_ref(*at);
 		lock_leave(&lock);
-		meta_free(old, sizeof(*old));
+		stream_drop(old);
 		return;
 	}
 	old = *at;
@@ -313,20 +321,19 @@ stream_end(struct stream *stream, bool destroyed)
 	struct key key = key_of(stream);
 	bool removed = false;
 
+	lock_enter(&stream->lock);
 	lock_enter(&lock);
-	if (atomic_exchange(&stream->ended, true)) {
-		lock_leave(&lock);
-		return false;
-	}
+	bool first = !atomic_exchange(&stream->ended, true);
 	struct stream **at = find_in_table(&key);
-	if (*at == stream && !destroyed) {
+	if (first && *at == stream && !destroyed) {
 		*at = stream->next;
 		removed = true;
 	}
 	lock_leave(&lock);
+	lock_leave(&stream->lock);
 	if (removed)
 		stream_put(stream);
-	return true;
+	return first;
 }
 
 size_t
@@ -418,8 +425,10 @@ context_capturing(CUcontext context)
  *
  * A per-thread default stream can be named on its own thread only. It is a
  * blocking stream, so the legacy default stream of its context comes after all
- * it has queued: from elsewhere a record there covers it. The same serves for
- * a stream that has ended.
+ * it has queued: from elsewhere a record there covers it.
+ *
+ * The handle of a stream that has ended may name nothing any more, or another
+ * stream. Its work is covered by a record on the whole context.
  */
 static CUstream
 record_handle(const struct stream *stream)
@@ -429,10 +438,17 @@ record_handle(const struct stream *stream)
 	return stream->handle;
 }
 
+/* Is the context recorded on, and not the stream? */
+static bool
+names_context(struct stream *stream)
+{
+	return stream->handle == WEIR_STREAM_ANY || atomic_load(&stream->ended);
+}
+
 bool
 stream_capturing(struct stream *stream)
 {
-	if (stream->handle == WEIR_STREAM_ANY)
+	if (names_context(stream))
 		return context_capturing(stream->context);
 	if (is_shared_handle(stream->handle) &&
 	    record_handle(stream) == WEIR_STREAM_LEGACY)
@@ -460,17 +476,26 @@ record_context(const struct stream *stream, CUevent event)
 	    code, "cuEventRecord(legacy stream, device %d)", stream->device);
 }
 
-enum weir_status
-stream_record(struct stream *stream, CUevent event)
+static enum weir_status
+record(struct stream *stream, CUevent event) HOLDS(stream->lock)
 {
 	if (stream_capturing(stream))
 		return status_set(WEIR_ECAPTURE,
 		    "stream %p: it is being captured", (void *)stream->handle);
-	if (stream->handle == WEIR_STREAM_ANY)
+	if (names_context(stream))
 		return record_context(stream, event);
 	CUstream handle = record_handle(stream);
 	CUresult code = driver_peek()->cuEventRecord(event, handle);
 	return driver_status(code, "cuEventRecord(stream %p)", (void *)handle);
+}
+
+enum weir_status
+stream_record(struct stream *stream, CUevent event)
+{
+	lock_enter(&stream->lock);
+	enum weir_status status = record(stream, event);
+	lock_leave(&stream->lock);
+	return status;
 }
 
 enum weir_status

@@ -20,6 +20,7 @@
 
 #include <weir/stream.h>
 
+#include "base/lock.h"
 #include "driver/driver.h"
 
 /* Who made it, and so who may end it. */
@@ -33,6 +34,10 @@ struct stream {
 	int device;
 	enum stream_origin origin;
 	int priority; /* as asked of weir; CREATED and POOLED */
+
+	/* LOCK_RANK_STREAM. A record and the end exclude each other: no handle
+	 * is used that another thread is destroying. */
+	struct lock lock;
 
 	atomic_uint refs;    /* the table's, and one for each holder */
 	atomic_bool ended;   /* set once */
@@ -83,7 +88,8 @@ void stream_forget(CUcontext context);
 bool stream_is_default(weir_stream handle);
 
 /*
- * Record `event` so that it covers all work queued on the stream so far. Call
+ * Record `event` so that it covers all work queued on the stream so far; of a
+ * stream that has ended, all work submitted to its context. Call
  * it between driver_enter() and driver_leave() for the stream's context. Where
  * the driver has no cuCtxRecordEvent (before 12.5), WEIR_STREAM_ANY waits for
  * the context instead, as cudaFree does.
