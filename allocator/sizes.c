@@ -64,6 +64,10 @@ size_splits(const struct options *options, enum pool_kind kind, bool expandable,
 bool
 size_serves(const struct options *options, size_t block, size_t rounded)
 {
+	/* The segment made for a request serves it, even where rounding has
+	 * made it oversize and the request is not. */
+	if (block <= size_segment(options, rounded))
+		return true;
 	if (rounded < options->max_split_size)
 		return block < options->max_split_size;
 	return block - rounded < options->max_non_split_rounding;
