@@ -478,14 +478,12 @@ take_hard(struct pools *pools, const struct options *options, size_t rounded,
 			pools->stats.num_alloc_retries++;
 		}
 		waited = true;
-		if (wait_pending(arena)) {
-			status = search_free(pools, options, rounded, out);
-			if (status != WEIR_OK || *out != NULL)
-				return status;
-			status = WEIR_ENOMEM;
-		} else if (!wait_stream(arena)) {
+		if (!wait_pending(arena) && !wait_stream(arena))
 			break;
-		}
+		status = search_free(pools, options, rounded, out);
+		if (status != WEIR_OK || *out != NULL)
+			return status;
+		status = WEIR_ENOMEM;
 	}
 	return status;
 }
