@@ -36,7 +36,7 @@ post(struct model *m, size_t i)
 	b.owner = owner_elsewhere(b.owner);
 	b.writer = SLOT_POOL;
 	b.readers = 0;
-	b.uses &= (uint32_t)1 << SLOT_POOL | (uint32_t)1 << SLOT_LEGACY;
+	b.uses &= slot_bit(SLOT_POOL) | slot_bit(SLOT_LEGACY);
 	pthread_mutex_lock(&crew->mutex);
 	if (crew->n_mail < MODEL_MAILBOX) {
 		crew->mailbox[crew->n_mail++] = b;

@@ -217,11 +217,29 @@ void model_check_sums(struct model *const models[], size_t n);
 /* Wait for the device and compare what was read. */
 void model_verify(struct model *m);
 
-/* The steps, one function each: what it did is said by model_say(). */
+/* The steps, in steps.c, world.c, ask.c and crew.c, one function each: what it
+ * did is said by model_say(). */
 #define MODEL_STEP_FUNCTION(name) void step_##name(struct model *m);
 MODEL_STEPS(MODEL_STEP_FUNCTION)
 #undef MODEL_STEP_FUNCTION
 
+/* The set of one slot; empty for what is none. */
+static inline uint32_t
+slot_bit(unsigned slot)
+{
+	return slot < SLOTS ? (uint32_t)1 << slot : 0;
+}
+
+weir_stream model_stream(const struct model *m, unsigned slot);
+/* A slot that has a stream, and a live block or NULL, by chance. */
+unsigned model_any_slot(struct model *m);
+struct model_block *model_any_block(struct model *m);
+bool model_is_live(const struct model *m, const void *address);
+/* weir_block_info() says of a block what the model knows. */
+struct weir_block_info model_expect_info(
+    struct model *m, const struct model_block *b, const void *address);
+/* Make a stream wait for another. False if a fault was in the way. */
+bool model_wait(struct model *m, unsigned slot, unsigned other);
 /* The block overlaps none of the model's. */
 void model_expect_apart(
     struct model *m, const struct model_block *b, const struct model *other);

@@ -1,0 +1,397 @@
+/*
+ * The fault sweep's machinery: one process for each fault, and what must hold
+ * in it.
+ */
+#include "tests/model/sweep.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/meta.h"
+#include "driver/driver.h"
+#include "tests/support/device.h"
+#include "tests/support/sim.h"
+#include "tests/support/test.h"
+
+/* The calls that weir may make. */
+static const char *const entries[] = {
+#define ENTRY_NAME(name, version, required, params) #name,
+	DRIVER_ENTRIES(ENTRY_NAME)
+#undef ENTRY_NAME
+};
+
+enum { ENTRIES = sizeof(entries) / sizeof(entries[0]) };
+
+/* What a child tells its parent. */
+struct result {
+	bool met;                /* the fault */
+	uint64_t calls[ENTRIES]; /* of the scenario, played once */
+};
+
+/* ---- What a failed call may change ------------------------------------- */
+
+static struct weir_stats
+stats_now(int device)
+{
+	struct weir_stats s = { .struct_size = sizeof(s) };
+
+	/* Before the driver is loaded there is nothing to count. */
+	if (driver_peek() != NULL && device < driver_peek()->device_count)
+		EXPECT_OK(weir_stats(device, &s));
+	return s;
+}
+
+static bool
+begins(const char *name, const char *with)
+{
+	return strncmp(name, with, strlen(with)) == 0;
+}
+
+/*
+ * Counters of what was tried may go up, and weir's own metadata may grow: what
+ * is there already serves the next try. A call that found freed memory no
+ * longer in use, or gave memory back before it failed, has done so for good:
+ * then what is held may be less, but not what is in the hands of callers.
+ */
+static bool
+may_change(const char *name, const struct weir_stats *before,
+    const struct weir_stats *after)
+{
+	bool reclaimed = after->reserved_bytes.all.current <
+		before->reserved_bytes.all.current ||
+	    after->pending_bytes < before->pending_bytes;
+
+	if (begins(name, "num_") || begins(name, "metadata_bytes"))
+		return true;
+	return reclaimed && !begins(name, "alloc") &&
+	    !begins(name, "oversize_allocations");
+}
+
+void
+run_expect_unchanged(const struct run *run, const char *call)
+{
+	for (int device = 0; device < RUN_DEVICES; device++) {
+		const struct weir_stats *before = &run->before[device];
+		struct weir_stats after = stats_now(device);
+		const char *name;
+		uint64_t was;
+		uint64_t is;
+
+		for (size_t i = 0; weir_stats_item(before, i, &name, &was);
+		     i++) {
+			weir_stats_item(&after, i, &name, &is);
+			if (is != was && !may_change(name, before, &after))
+				FAIL("%s failed and changed %s from %llu to "
+				     "%llu: %s",
+				    call, name, (unsigned long long)was,
+				    (unsigned long long)is, weir_last_error());
+		}
+	}
+}
+
+void
+run_expect_whole(const char *call)
+{
+	char text[1024];
+	unsigned violations = sim()->violations();
+
+	if (weir_check(text, sizeof(text)) != 0)
+		FAIL("after %s: weir_check() finds\n%s", call, text);
+	if (violations != 0)
+		FAIL("after %s: %u violations; the first: %s", call, violations,
+		    sim()->violation_text(0));
+}
+
+void
+run_begin(struct run *run)
+{
+	for (int device = 0; device < RUN_DEVICES; device++)
+		run->before[device] = stats_now(device);
+}
+
+/* The end of a call: was it a success? */
+bool
+run_end(struct run *run, enum weir_status status, const char *call)
+{
+	run_expect_whole(call);
+	if (status == WEIR_OK)
+		return true;
+	if (run->calm)
+		FAIL("%s: %s (%s)", call, weir_status_name(status),
+		    weir_last_error());
+	EXPECT_EQ(weir_last_status(), status);
+	EXPECT_STR_HAS(weir_last_error(), " ");
+	run_expect_unchanged(run, call);
+	return false;
+}
+
+/* ---- The words scenarios are written in -------------------------------- */
+
+static void **
+place_of(struct run *run, const void *block)
+{
+	for (int i = 0; i < RUN_BLOCKS; i++) {
+		if (run->blocks[i] == block)
+			return &run->blocks[i];
+	}
+	FAIL("no place for a block");
+}
+
+void *
+allocate_on(struct run *run, int device, size_t size, weir_stream stream)
+{
+	void *block;
+
+	run_begin(run);
+	block = weir_malloc_on(device, size, stream);
+	run_end(
+	    run, block != NULL ? WEIR_OK : weir_last_status(), "weir_malloc");
+	if (block != NULL)
+		*place_of(run, NULL) = block;
+	return block;
+}
+
+void *
+allocate(struct run *run, size_t size, weir_stream stream)
+{
+	return allocate_on(run, 0, size, stream);
+}
+
+/* Freeing never fails, whatever else does. */
+void
+release(struct run *run, void *block)
+{
+	if (block == NULL)
+		return;
+	EXPECT_OK(weir_free(block));
+	run_expect_whole("weir_free");
+	*place_of(run, block) = NULL;
+}
+
+void
+release_on(struct run *run, void *block, weir_stream stream)
+{
+	if (block != NULL && TRY(run, weir_free_async(block, stream)))
+		*place_of(run, block) = NULL;
+}
+
+/* A stream of the run's own; the legacy one where there is none to be had. */
+weir_stream
+stream(struct run *run, int i)
+{
+	if (run->streams[i] == NULL)
+		TRY(run, weir_stream_create(0, 0, &run->streams[i]));
+	return run->streams[i];
+}
+
+void
+end_stream(struct run *run, int i)
+{
+	if (run->streams[i] != NULL &&
+	    TRY(run, weir_stream_destroy(run->streams[i])))
+		run->streams[i] = NULL;
+}
+
+/* Work on a block that takes its time. It may be what fails. */
+bool
+work_late(void *block, size_t size, weir_stream on)
+{
+	if (block == NULL)
+		return false;
+	sim()->delay_next(on, 3000000);
+	return driver_peek()->cuMemsetD8Async(
+		   (CUdeviceptr)(uintptr_t)block, 1, size, on) == CUDA_SUCCESS;
+}
+
+/* ---- One run in one process -------------------------------------------- */
+
+/* Give all back, with no fault left to meet. */
+static void
+clean(struct run *run)
+{
+	static const char *const kinds[] = { "handle", "mapping", "reservation",
+		"allocation" };
+	size_t freed;
+
+	run->calm = true;
+	for (int i = 0; i < RUN_BLOCKS; i++)
+		release(run, run->blocks[i]);
+	for (int i = 0; i < RUN_STREAMS; i++)
+		end_stream(run, i);
+	if (run->foreign != NULL) {
+		TRY(run, weir_stream_retire(run->foreign));
+		EXPECT_EQ(
+		    driver_peek()->cuStreamDestroy(run->foreign), CUDA_SUCCESS);
+		run->foreign = NULL;
+	}
+	sim()->set_memory(0, DEVICE_BYTES);
+	TRY(run, weir_limit_set(0, SIZE_MAX));
+	TRY(run, weir_trim(WEIR_DEVICE_ALL, 0, &freed));
+	for (int device = 0; device < RUN_DEVICES; device++) {
+		EXPECT_EQ(stats_now(device).reserved_bytes.all.current, 0);
+		EXPECT_EQ(stats_now(device).active.all.current, 0);
+	}
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (sim()->live(kinds[i]) != 0)
+			FAIL("%ld of kind %s are left", sim()->live(kinds[i]),
+			    kinds[i]);
+	}
+	EXPECT_EQ(sim()->violations(), 0);
+}
+
+static void
+arm(const struct fault *fault)
+{
+	if (fault->n == 0)
+		return;
+	if (fault->entry == NULL)
+		meta_fail(fault->n, 1);
+	else
+		EXPECT_EQ(
+		    sim()->fail(fault->entry, fault->n, 1, fault->code), 0);
+}
+
+/* Take the fault away; was it met? */
+static bool
+disarm(const struct fault *fault)
+{
+	bool met = sim()->faults() > 0;
+
+	if (fault->n != 0 && fault->entry == NULL)
+		met = meta_faults() > 0;
+	meta_fail(0, 0);
+	sim()->reset();
+	return met;
+}
+
+/* Loading the driver is tried once: its failure is told again each time, but
+ * for a shortage of host memory. */
+static bool
+never_loaded(const struct fault *fault)
+{
+	char text[256];
+	enum weir_status status;
+
+	if (driver_peek() != NULL || fault->n == 0 || fault->entry == NULL)
+		return false;
+	status = weir_init();
+	EXPECT_NE(status, WEIR_OK);
+	snprintf(text, sizeof(text), "%s", weir_last_error());
+	EXPECT_EQ(weir_init(), status);
+	EXPECT_STR_EQ(weir_last_error(), text);
+	return true;
+}
+
+static void
+play_in_child(const struct scenario *scenario, const struct fault *fault,
+    struct result *result)
+{
+	struct run *run = calloc(1, sizeof(*run));
+
+	EXPECT_NOT_NULL(run);
+	run->fault = *fault;
+	run->calm = fault->n == 0;
+	arm(fault);
+	scenario->play(run);
+	EXPECT_EQ(sim()->violations(), 0);
+	for (int i = 0; i < ENTRIES; i++)
+		result->calls[i] = sim()->calls(entries[i]);
+	result->met = disarm(fault);
+	if (never_loaded(fault))
+		return;
+	clean(run);
+	scenario->play(run);
+	clean(run);
+	free(run);
+}
+
+/* True if the fault was met. */
+static bool
+play(const struct scenario *scenario, const struct fault *fault,
+    struct result *result)
+{
+	int status = 0;
+	pid_t child;
+
+	*result = (struct result){ 0 };
+	fflush(NULL);
+	child = fork();
+	EXPECT_NE(child, -1);
+	if (child == 0) {
+		play_in_child(scenario, fault, result);
+		_exit(0);
+	}
+	EXPECT_EQ(waitpid(child, &status, 0), child);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return result->met;
+	/* A failed expectation has been told already, but not where. */
+	fprintf(stderr, "# %s: %s number %u fails (%d)\n", scenario->name,
+	    fault->entry == NULL ? "piece of host memory" : fault->entry,
+	    fault->n, (int)fault->code);
+	FAIL("%s: %s number %u fails (%d): exit status %#x", scenario->name,
+	    fault->entry == NULL ? "piece of host memory" : fault->entry,
+	    fault->n, (int)fault->code, status);
+}
+
+/* ---- The sweeps -------------------------------------------------------- */
+
+static struct result *
+result_new(void)
+{
+	void *page = mmap(NULL, sizeof(struct result), PROT_READ | PROT_WRITE,
+	    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	EXPECT_NE(page, MAP_FAILED);
+	return page;
+}
+
+/* Of the calls that the scenario makes when nothing fails, each fails once. */
+void
+sweep_driver(const struct scenario *scenario)
+{
+	static const CUresult codes[] = { CUDA_ERROR_OUT_OF_MEMORY,
+		CUDA_ERROR_UNKNOWN };
+	struct result *result = result_new();
+	struct result whole;
+	unsigned long runs = 0;
+
+	play(scenario, &(struct fault){ 0 }, result);
+	whole = *result;
+	for (int i = 0; i < ENTRIES; i++) {
+		struct fault fault = { .entry = entries[i], .n = 1 };
+
+		for (; fault.n <= whole.calls[i]; fault.n++) {
+			fault.code = codes[0];
+			EXPECT(play(scenario, &fault, result));
+			fault.code = codes[1];
+			EXPECT(play(scenario, &fault, result));
+			runs += 2;
+		}
+	}
+	fprintf(stderr, "# %s: %lu runs\n", scenario->name, runs);
+}
+
+void
+sweep_memory(const struct scenario *scenario)
+{
+	struct fault fault = { .n = 1 };
+	struct result *result = result_new();
+
+	while (play(scenario, &fault, result))
+		fault.n++;
+	EXPECT_GT(fault.n, 1);
+	fprintf(stderr, "# %s: %u runs\n", scenario->name, fault.n - 1);
+}
+
+/* Before anything has touched the driver: children need it untouched. */
+void
+sweep_need_sim(void)
+{
+	setenv("SIMCUDA_CONF", "devices:2,memory_mb:4096", 1);
+	if (sim() == NULL)
+		SKIP("a GPU's calls cannot be made to fail");
+}

@@ -1,0 +1,94 @@
+/*
+ * sweep.h - the fault sweep: on every path that calls the driver or asks for
+ *host memory, each call fails once.
+ *
+ * A scenario is an ordinary use of weir. It runs in a process of its own for
+ * each fault: entry point by entry point the 1st, 2nd, 3rd... call fails, until
+ * the scenario runs with no fault met, and the same again for allocations of
+ * host memory. Whatever fails:
+ *
+ *	each call of weir gives a status and a text, and has changed nothing
+ *	but counters (run_expect_unchanged() says exactly what)
+ *	weir_check() finds no fault after any call
+ *	what was allocated can be freed
+ *	the scenario, run again, succeeds
+ *	in the end nothing is held from the driver, and the simulated device
+ *	has seen no misuse
+ */
+#ifndef TESTS_MODEL_SWEEP_H
+#define TESTS_MODEL_SWEEP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <weir/stream.h>
+
+#include "driver/abi.h"
+
+enum { RUN_BLOCKS = 64, RUN_STREAMS = 8, RUN_DEVICES = 2 };
+
+#define MEGABYTE ((size_t)1 << 20)
+/* What each device has. */
+#define DEVICE_BYTES (4096 * MEGABYTE)
+
+/* What is to fail: the nth call of an entry with a code, or the nth piece of
+ * host memory where there is no entry. n is 0: nothing. */
+struct fault {
+	const char *entry;
+	unsigned n;
+	CUresult code;
+};
+
+/* One run of a scenario. */
+struct run {
+	struct fault fault;
+	bool calm; /* every call must succeed */
+	void *blocks[RUN_BLOCKS];
+	weir_stream streams[RUN_STREAMS];
+	weir_stream foreign;
+	struct weir_event *event;
+	struct weir_stats before[RUN_DEVICES];
+};
+
+struct scenario {
+	const char *name;
+	void (*play)(struct run *run);
+};
+
+/* Skip the test where there is no simulated device. First in a test: the
+ * driver must be untouched when it forks. */
+void sweep_need_sim(void);
+
+/* Fail each driver call that the scenario makes when nothing fails. */
+void sweep_driver(const struct scenario *scenario);
+/* Let each piece of host memory that it asks for be missing. */
+void sweep_memory(const struct scenario *scenario);
+
+/* ---- The words scenarios are written in -------------------------------- */
+
+/* Make a call and look at what came of it; true if it succeeded. */
+#define TRY(run, call) (run_begin(run), run_end(run, (call), #call))
+
+void run_begin(struct run *run);
+bool run_end(struct run *run, enum weir_status status, const char *call);
+/* What a failed call must leave as it was, compared with run_begin(). */
+void run_expect_unchanged(const struct run *run, const char *call);
+/* No fault of weir_check(), no violation. */
+void run_expect_whole(const char *call);
+
+/* A block, freed at the end of the run at the latest; or NULL. */
+void *allocate_on(struct run *run, int device, size_t size, weir_stream stream);
+void *allocate(struct run *run, size_t size, weir_stream stream);
+
+/* Free it; NULL does nothing. Never fails, whatever else does. */
+void release(struct run *run, void *block);
+void release_on(struct run *run, void *block, weir_stream stream);
+
+/* The ith stream of the run; the legacy one where there is none to be had. */
+weir_stream stream(struct run *run, int i);
+void end_stream(struct run *run, int i);
+
+/* Queue work on a block that takes its time. It may be what fails. */
+bool work_late(void *block, size_t size, weir_stream on);
+
+#endif

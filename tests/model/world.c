@@ -1,0 +1,304 @@
+/*
+ * The steps that change the world around the blocks: time, streams that come
+ * and go, memory given back, limits, options, and faults.
+ */
+#include <string.h>
+
+#include "base/meta.h"
+#include "driver/driver.h"
+#include "tests/model/model.h"
+#include "tests/support/device.h"
+#include "tests/support/sim.h"
+
+/* ---- Time -------------------------------------------------------------- */
+
+void
+step_wait(struct model *m)
+{
+	unsigned slot = model_any_slot(m);
+	unsigned other = model_any_slot(m);
+
+	model_say(m, "stream %u waits for stream %u", slot, other);
+	model_wait(m, slot, other);
+}
+
+void
+step_busy(struct model *m)
+{
+	unsigned slot = model_any_slot(m);
+	unsigned milliseconds = 1;
+
+	/* The device's own kernel is no place for a fault of ours. */
+	if (m->armed > 0)
+		return;
+	if (m->simulated)
+		milliseconds += (unsigned)model_below(m, 20);
+	model_say(m, "stream %u is busy for %u ms", slot, milliseconds);
+	busy(model_stream(m, slot), milliseconds);
+}
+
+/* All work is done: nothing is left that other work must come after. */
+static void
+forget_order(struct model *m)
+{
+	for (size_t i = 0; i < m->n_blocks; i++) {
+		m->blocks[i].writer = SLOT_NONE;
+		m->blocks[i].readers = 0;
+	}
+}
+
+void
+step_sync(struct model *m)
+{
+	unsigned slot = model_any_slot(m);
+	enum weir_status status;
+
+	if (model_chance(m, 20)) {
+		model_say(m, "wait for the device");
+		model_verify(m);
+		forget_order(m);
+		return;
+	}
+	if (model_chance(m, 50)) {
+		model_say(m, "wait for stream %u", slot);
+		model_ok(m, weir_stream_synchronize(model_stream(m, slot)),
+		    "weir_stream_synchronize");
+		return;
+	}
+	model_say(m, "is stream %u done?", slot);
+	status = weir_stream_query(model_stream(m, slot));
+	if (status != WEIR_ENOTREADY)
+		model_ok(m, status, "weir_stream_query");
+}
+
+void
+step_pass_time(struct model *m)
+{
+	uint64_t ns = (uint64_t)1 << model_below(m, 24);
+
+	model_say(m, "%llu ns pass", (unsigned long long)ns);
+	if (m->simulated)
+		sim()->advance_ns(ns);
+}
+
+/* ---- Streams ----------------------------------------------------------- */
+
+static void
+make_stream(struct model *m, unsigned i)
+{
+	struct slot *slot = &m->slots[i];
+	unsigned flags =
+	    model_chance(m, 50) ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT;
+
+	if (model_chance(m, 60)) {
+		model_say(m, "make stream %u", i);
+		if (model_ok(m,
+			weir_stream_create(
+			    0, -(int)model_below(m, 3), &slot->stream),
+			"weir_stream_create"))
+			slot->kind = SLOT_CREATED;
+		return;
+	}
+	model_say(m, "make stream %u without weir", i);
+	if (model_driver_ok(m,
+		driver_peek()->cuStreamCreateWithPriority(
+		    &slot->stream, flags, 0),
+		"cuStreamCreateWithPriority"))
+		slot->kind = SLOT_FOREIGN;
+}
+
+/* What comes after work of this stream comes after the legacy one instead. */
+static bool
+pass_order_on(struct model *m, unsigned slot)
+{
+	bool needed = false;
+
+	for (size_t i = 0; i < m->n_blocks; i++) {
+		const struct model_block *b = &m->blocks[i];
+
+		if (b->writer == slot || (b->readers & slot_bit(slot)) != 0)
+			needed = true;
+	}
+	return !needed || model_wait(m, SLOT_LEGACY, slot);
+}
+
+static void
+stream_ended(struct model *m, unsigned slot)
+{
+	for (size_t i = 0; i < m->n_blocks; i++) {
+		struct model_block *b = &m->blocks[i];
+
+		if (b->owner == slot)
+			b->owner = SLOT_GONE;
+		if (b->writer == slot)
+			b->writer = SLOT_LEGACY;
+		if ((b->readers & slot_bit(slot)) != 0)
+			b->readers |= slot_bit(SLOT_LEGACY);
+		b->readers &= ~slot_bit(slot);
+		b->uses &= ~slot_bit(slot);
+	}
+	m->slots[slot].kind = SLOT_EMPTY;
+}
+
+bool
+model_end_stream(struct model *m, unsigned slot)
+{
+	weir_stream stream = model_stream(m, slot);
+	bool created = m->slots[slot].kind == SLOT_CREATED;
+
+	if (!pass_order_on(m, slot))
+		return false;
+	if (created &&
+	    model_ok(m, weir_stream_destroy(stream), "weir_stream_destroy")) {
+		stream_ended(m, slot);
+		return true;
+	}
+	if (created ||
+	    !model_ok(m, weir_stream_retire(stream), "weir_stream_retire"))
+		return false;
+	if (!model_driver_ok(
+		m, driver_peek()->cuStreamDestroy(stream), "cuStreamDestroy")) {
+		model_calm(m);
+		model_driver_ok(m, driver_peek()->cuStreamDestroy(stream),
+		    "cuStreamDestroy");
+	}
+	stream_ended(m, slot);
+	return true;
+}
+
+void
+step_change(struct model *m)
+{
+	unsigned slot;
+
+	if (m->mix->slots <= SLOT_POOL_END)
+		return;
+	slot = SLOT_POOL_END +
+	    (unsigned)model_below(m, m->mix->slots - SLOT_POOL_END);
+	if (m->slots[slot].kind == SLOT_EMPTY) {
+		make_stream(m, slot);
+		return;
+	}
+	model_say(m, "end stream %u", slot);
+	model_end_stream(m, slot);
+}
+
+/* ---- Giving back ------------------------------------------------------- */
+
+void
+step_trim(struct model *m)
+{
+	struct weir_stats before = { .struct_size = sizeof(before) };
+	struct weir_stats after = { .struct_size = sizeof(after) };
+	size_t keep = model_chance(m, 50) ? 0 : model_below(m, 1 << 30);
+	int device = model_chance(m, 20) ? WEIR_DEVICE_ALL : 0;
+	size_t freed = 0;
+
+	model_say(m, "trim to %zu bytes", keep);
+	weir_stats(0, &before);
+	if (!model_ok(m, weir_trim(device, keep, &freed), "weir_trim") ||
+	    !m->alone)
+		return;
+	weir_stats(0, &after);
+	model_expect(m,
+	    before.reserved_bytes.all.current - freed ==
+		after.reserved_bytes.all.current,
+	    "%zu bytes of %llu freed, %llu left", freed,
+	    (unsigned long long)before.reserved_bytes.all.current,
+	    (unsigned long long)after.reserved_bytes.all.current);
+	if (m->armed > 0)
+		return;
+	model_expect(m, after.pending_bytes == 0,
+	    "%llu bytes pending after a trim",
+	    (unsigned long long)after.pending_bytes);
+	model_expect(m,
+	    m->n_blocks > 0 || keep > 0 ||
+		after.reserved_bytes.all.current == 0,
+	    "%llu bytes held with no block live",
+	    (unsigned long long)after.reserved_bytes.all.current);
+}
+
+void
+step_bound(struct model *m)
+{
+	size_t limit = SIZE_MAX;
+	size_t got = 0;
+
+	if (model_chance(m, 80))
+		limit = m->mix->limit / 2 + model_below(m, m->mix->limit + 1);
+	model_say(m, "limit %zu bytes", limit);
+	if (!model_ok(m, weir_limit_set(0, limit), "weir_limit_set"))
+		return;
+	m->limit = limit;
+	if (model_ok(m, weir_limit_get(0, &got), "weir_limit_get"))
+		model_expect(m, got == limit, "the limit is %zu", got);
+}
+
+void
+step_configure(struct model *m)
+{
+	const char *conf;
+	size_t n = 0;
+
+	while (m->mix->confs != NULL && m->mix->confs[n] != NULL)
+		n++;
+	if (n == 0)
+		return;
+	conf = m->mix->confs[model_below(m, n)];
+	model_say(m, "set %s", conf);
+	if (!model_ok(m, weir_options_set(conf), "weir_options_set"))
+		return;
+	if (strstr(conf, "roundup_power2_divisions") != NULL)
+		m->exact_classes =
+		    strstr(conf, "roundup_power2_divisions:0") != NULL;
+}
+
+void
+step_crowd(struct model *m)
+{
+	size_t room = model_below(m, (size_t)1 << 30);
+
+	if (!m->simulated)
+		return;
+	if (model_chance(m, 40)) {
+		model_say(m, "the device has all its memory");
+		sim()->set_memory(0, m->total);
+		return;
+	}
+	model_say(m, "the device has %zu more bytes", room);
+	sim()->set_memory(0, sim()->memory_used(0) + room);
+}
+
+/* ---- Faults ------------------------------------------------------------ */
+
+void
+step_fault(struct model *m)
+{
+	static const CUresult codes[] = { CUDA_ERROR_OUT_OF_MEMORY,
+		CUDA_ERROR_UNKNOWN, CUDA_ERROR_INVALID_VALUE,
+		CUDA_ERROR_NOT_SUPPORTED, CUDA_ERROR_INVALID_HANDLE };
+	unsigned n = 1 + (unsigned)model_below(m, 30);
+	CUresult code = codes[model_below(m, sizeof(codes) / sizeof(codes[0]))];
+
+	if (m->armed > 0 || !m->simulated)
+		return;
+	model_say(m, "driver call %u from now fails (%d)", n, (int)code);
+	m->faults = sim()->faults();
+	sim()->fail_any(n, code);
+	m->armed = 2 + (unsigned)model_below(m, 20);
+}
+
+void
+step_starve(struct model *m)
+{
+	unsigned n = 1 + (unsigned)model_below(m, 6);
+	unsigned count = 1 + (unsigned)model_below(m, 3);
+
+	if (m->armed > 0)
+		return;
+	model_say(
+	    m, "host allocations %u to %u from now fail", n, n + count - 1);
+	m->faults = sim() != NULL ? sim()->faults() : 0;
+	meta_fail(n, count);
+	m->armed = 2 + (unsigned)model_below(m, 20);
+}
