@@ -157,6 +157,10 @@ enum weir_status block_new(
     struct arena *arena, CUdeviceptr addr, struct block **out);
 void block_delete(struct block *block);
 
+/* See to it that the next block_new(), if it is for `addr`, cannot fail.
+ * WEIR_EHOSTMEM. */
+enum weir_status block_prepare(struct arena *arena, CUdeviceptr addr);
+
 /*
  * Cut `size` bytes off the front of a block that is in no tree: it keeps the
  * front, `rest` (from block_new() for its address) becomes the part behind,

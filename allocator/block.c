@@ -90,6 +90,16 @@ block_delete(struct block *block)
 	arena->spare = block;
 }
 
+enum weir_status
+block_prepare(struct arena *arena, CUdeviceptr addr)
+{
+	struct block *block;
+	enum weir_status status = block_new(arena, addr, &block);
+	if (status == WEIR_OK)
+		block_delete(block);
+	return status;
+}
+
 void
 block_split(struct block *block, size_t size, struct block *rest)
 {

@@ -49,7 +49,8 @@ count_malloc(const struct options *options, struct block *block)
 /*
  * A block for the stream. A block of no stream is used on every stream: it
  * carries a use of WEIR_STREAM_ANY from the start, so that freeing it needs no
- * memory and follows the rule for all used blocks.
+ * memory and follows the rule for all used blocks. The use is made first: once
+ * there is a block nothing can fail.
  */
 static enum weir_status
 take(struct arena *arena, struct stream *stream, const struct options *options,
@@ -58,24 +59,24 @@ take(struct arena *arena, struct stream *stream, const struct options *options,
 {
 	struct pools *pools;
 	struct block *block = NULL;
+	struct pending uses = { 0 };
 	size_t rounded = size_class(options, size);
 	enum weir_status status = pools_get(arena, stream, &pools);
+	if (status != WEIR_OK)
+		return status;
+	if (stream->handle == WEIR_STREAM_ANY)
+		status = use_add(&arena->waiting, &uses, stream);
 	if (status != WEIR_OK)
 		return status;
 	pools->pins++;
 	status = reclaim_take(pools, options, rounded, &block);
 	pools->pins--;
 	if (status != WEIR_OK) {
+		use_clear(&arena->waiting, &uses);
 		pools_drop_if_done(arena, pools);
 		return status;
 	}
-	if (stream->handle == WEIR_STREAM_ANY) {
-		status = use_add(&arena->waiting, &block->pending, stream);
-		if (status != WEIR_OK) {
-			block_put(block, BLOCK_FREE);
-			return status;
-		}
-	}
+	use_move(&uses, &block->pending);
 	block->requested = size;
 	count_malloc(options, block);
 	*out = block;

@@ -326,6 +326,8 @@ commit_parts(const struct mapping *m)
 	}
 }
 
+/* The block that is cut off when the request is served is prepared as well: a
+ * pool does not grow for a request that then fails. */
 static enum weir_status
 map_run(struct run run, size_t rounded, size_t ahead)
 {
@@ -333,14 +335,19 @@ map_run(struct run run, size_t rounded, size_t ahead)
 	enum weir_status status = plan(&m);
 	if (status != WEIR_OK)
 		return status;
+	status = block_prepare(run.start->arena, run.start->addr + rounded);
+	if (status != WEIR_OK)
+		goto drop_rest;
 	status = map_parts(&m);
-	if (status != WEIR_OK) {
-		if (m.rest != NULL)
-			block_delete(m.rest);
-		return status;
-	}
+	if (status != WEIR_OK)
+		goto drop_rest;
 	commit_parts(&m);
 	return WEIR_OK;
+
+drop_rest:
+	if (m.rest != NULL)
+		block_delete(m.rest);
+	return status;
 }
 
 /* Mapping ahead pays while a pool grows; never beyond the limit. */
@@ -460,10 +467,12 @@ grow_driver(struct pool *pool, const struct options *options, size_t rounded,
 	if (status != WEIR_OK)
 		return status;
 	status = segment_new(pool, addr, size, false, &segment);
-	if (status != WEIR_OK) {
-		driver->cuMemFree(addr);
-		return status;
-	}
+	if (status != WEIR_OK)
+		goto drop_memory;
+	/* What is cut off when the request is served: see map_run(). */
+	status = block_prepare(arena, addr + rounded);
+	if (status != WEIR_OK)
+		goto drop_segment;
 	segment->mapped_bytes = size;
 	segment->oversize = size >= options->max_split_size;
 	stats_change(pool, STAT3_reserved_bytes, (int64_t)size);
@@ -471,6 +480,12 @@ grow_driver(struct pool *pool, const struct options *options, size_t rounded,
 	count_driver_segment(segment, 1);
 	block_put(segment->first, BLOCK_FREE);
 	return WEIR_OK;
+
+drop_segment:
+	segment_delete(segment);
+drop_memory:
+	driver->cuMemFree(addr);
+	return status;
 }
 
 enum weir_status

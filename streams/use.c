@@ -111,6 +111,15 @@ use_clear(struct waiting *waiting, struct pending *pending)
 	}
 }
 
+void
+use_move(struct pending *from, struct pending *to)
+{
+	to->uses = from->uses;
+	from->uses = NULL;
+	for (struct use *u = to->uses; u != NULL; u = u->next)
+		u->owner = to;
+}
+
 /* Record the mark of a use, if that can be done now. */
 static bool
 mark(struct use *use)

@@ -60,6 +60,9 @@ enum weir_status use_add(
 /* Take all uses off; the marks of a pending block are dropped. */
 void use_clear(struct waiting *waiting, struct pending *pending);
 
+/* Hand all uses of a live block to one that has none. */
+void use_move(struct pending *from, struct pending *to);
+
 /* The block is freed: mark its uses (it has some) and let it wait. */
 void waiting_add(struct waiting *waiting, struct pending *pending);
 
