@@ -10,8 +10,11 @@
 #ifndef TOOLS_PRELOAD_HOOKS_H
 #define TOOLS_PRELOAD_HOOKS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include <weir/weir.h>
 
 #include "driver/abi.h"
 
