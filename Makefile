@@ -451,7 +451,8 @@ lint: $(lints) ## check the sources in every way; each check alone is lint-NAME
 .PHONY: format
 format_files = $(lint_src) $(lint_hdr)
 lint-format: $(call deps,lint)
-	$(Q)clang-format --dry-run -Werror $(format_files)
+	$(Q)clang-format --dry-run -Werror --ferror-limit=1 $(format_files) || \
+	    { echo "lint-format: 'make format' lays them out" >&2; exit 1; }
 format: $(call deps,lint) ## lay out all sources by .clang-format
 	clang-format -i $(format_files)
 
