@@ -178,21 +178,30 @@ lookup_exact(CUdeviceptr addr)
 	    &leaf->blocks[entry_of(addr)], memory_order_acquire);
 }
 
+/* The block with the highest start in a leaf at or below a granule of it. */
+static struct block *
+floor_in_leaf(struct leaf *leaf, long entry)
+{
+	for (; (entry = bit_floor(leaf->used, entry)) >= 0; entry--) {
+		struct block *block = atomic_load_explicit(
+		    &leaf->blocks[entry], memory_order_acquire);
+		if (block != NULL)
+			return block;
+	}
+	return NULL;
+}
+
 /* The block with the highest start in a table at or below a granule of it. */
 static struct block *
 floor_in_table(struct table *table, long page, long entry)
 {
-	while ((page = bit_floor(table->used, page)) >= 0) {
+	for (long p = page; (p = bit_floor(table->used, p)) >= 0; p--) {
 		struct leaf *leaf = atomic_load_explicit(
-		    &table->leaves[page], memory_order_acquire);
-		for (long e = entry; (e = bit_floor(leaf->used, e)) >= 0; e--) {
-			struct block *block = atomic_load_explicit(
-			    &leaf->blocks[e], memory_order_acquire);
-			if (block != NULL)
-				return block;
-		}
-		page--;
-		entry = LEAF_ENTRIES - 1;
+		    &table->leaves[p], memory_order_acquire);
+		struct block *block =
+		    floor_in_leaf(leaf, p == page ? entry : LEAF_ENTRIES - 1);
+		if (block != NULL)
+			return block;
 	}
 	return NULL;
 }
