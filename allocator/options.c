@@ -161,7 +161,7 @@ set_max_split(struct options *o, struct word word)
 		o->max_split_size = OPTION_UNLIMITED;
 		return true;
 	}
-	return parse_mib(word, o->large_segment_size, &o->max_split_size);
+	return parse_mib(word, 0, &o->max_split_size);
 }
 
 static void
@@ -173,8 +173,7 @@ print_max_split(const struct options *o, char *text, size_t size)
 static bool
 set_non_split(struct options *o, struct word word)
 {
-	return parse_mib(
-	    word, o->large_segment_size, &o->max_non_split_rounding);
+	return parse_mib(word, 0, &o->max_non_split_rounding);
 }
 
 static void
@@ -393,7 +392,7 @@ static const struct entry entries[] = {
 	    set_expandable, print_expandable },
 	{ "large_segment_size_mb", "MiB", "20", "11 or more",
 	    "Driver segments for requests from 1 to 10 MiB, where segments are "
-	    "not expandable. Give it before the options it bounds.",
+	    "not expandable.",
 	    set_large_segment, print_large_segment },
 	{ "max_split_size_mb", "MiB", "unlimited",
 	    "large_segment_size_mb or more, or unlimited",
@@ -526,6 +525,37 @@ apply(struct options *options, const struct origin *origin, struct word key,
 }
 
 static enum weir_status
+check_bound(const struct options *options, const struct origin *origin,
+    const char *key, size_t bytes)
+{
+	char value[32];
+	const struct word word = { key, strlen(key) };
+
+	if (bytes >= options->large_segment_size)
+		return WEIR_OK;
+	print_mib(bytes, value, sizeof(value));
+	return status_set(WEIR_EINVAL, "%s: option %s: '%s' is not %s",
+	    origin->name, key, value, find_entry(word)->range);
+}
+
+/* What large_segment_size_mb bounds, whatever came first in the text. */
+static enum weir_status
+check_bounds(struct options *options, const struct origin *origin)
+{
+	static const char non_split[] = "max_non_split_rounding_mb";
+	const struct word word = { non_split, strlen(non_split) };
+
+	if (options->sources[find_entry(word) - entries] == WEIR_OPTION_DEFAULT)
+		options->max_non_split_rounding = options->large_segment_size;
+	enum weir_status status = check_bound(
+	    options, origin, "max_split_size_mb", options->max_split_size);
+	if (status != WEIR_OK)
+		return status;
+	return check_bound(
+	    options, origin, non_split, options->max_non_split_rounding);
+}
+
+static enum weir_status
 parse(struct options *options, const struct origin *origin, const char *at)
 {
 	while (*at != '\0') {
@@ -543,7 +573,7 @@ parse(struct options *options, const struct origin *origin, const char *at)
 		if (status != WEIR_OK)
 			return status;
 	}
-	return WEIR_OK;
+	return check_bounds(options, origin);
 }
 
 /* ---- Values in force --------------------------------------------------- */

@@ -393,7 +393,7 @@ struct weir_option {
 	const char *fallback; /**< the default as text */
 	const char *range;    /**< what is accepted, in words */
 	const char *help;     /**< one sentence */
-	char value[64];       /**< in force, as text */
+	char value[128];      /**< in force, as text */
 	enum weir_option_source source;
 };
 

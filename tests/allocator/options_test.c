@@ -1,0 +1,369 @@
+/*
+ * The options: each key, what it takes and what it refuses, where a value came
+ * from, and that a text with one mistake changes nothing. None of it touches
+ * the driver.
+ */
+#include "allocator/options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/device.h"
+
+static struct weir_option
+option(const char *key)
+{
+	struct weir_option out;
+
+	for (size_t i = 0; weir_option_at(i, &out) == WEIR_OK; i++)
+		if (strcmp(out.key, key) == 0)
+			return out;
+	FAIL("there is no option %s: %s", key, weir_last_error());
+}
+
+static void
+expect_value(const char *key, const char *value, enum weir_option_source source)
+{
+	struct weir_option found = option(key);
+
+	EXPECT_STR_EQ(found.value, value);
+	EXPECT_EQ(found.source, source);
+}
+
+/* Every option and its default, in the manual's order. */
+static const char *const defaults[][2] = {
+	{ "expandable_segments", "True" },
+	{ "large_segment_size_mb", "20" },
+	{ "max_split_size_mb", "unlimited" },
+	{ "max_non_split_rounding_mb", "20" },
+	{ "garbage_collection_threshold", "0" },
+	{ "roundup_power2_divisions", "0" },
+	{ "per_process_memory_fraction", "1" },
+	{ "memory_limit_mb", "unlimited" },
+	{ "growth_mb", "32" },
+	{ "reclaim_always", "False" },
+};
+
+enum { OPTIONS = sizeof(defaults) / sizeof(defaults[0]) };
+
+TEST(every_option_has_its_documented_default)
+{
+	struct weir_option out;
+
+	for (size_t i = 0; i < OPTIONS; i++) {
+		EXPECT_OK(weir_option_at(i, &out));
+		EXPECT_STR_EQ(out.key, defaults[i][0]);
+		EXPECT_STR_EQ(out.value, defaults[i][1]);
+		EXPECT_STR_EQ(out.fallback, defaults[i][1]);
+		EXPECT_EQ(out.source, WEIR_OPTION_DEFAULT);
+		EXPECT(strlen(out.type) > 0);
+		EXPECT(strlen(out.range) > 0);
+		EXPECT(strlen(out.help) > 0);
+	}
+	EXPECT_STATUS(weir_option_at(OPTIONS, &out), WEIR_EINVAL);
+}
+
+TEST(reading_and_setting_options_leaves_the_driver_alone)
+{
+	struct weir_option out;
+
+	EXPECT_OK(weir_option_at(0, &out));
+	conf("max_split_size_mb:100");
+	EXPECT_STATUS(weir_options_set("nonsense:1"), WEIR_EINVAL);
+	EXPECT_NULL(driver_peek());
+}
+
+TEST(the_i_th_option_needs_a_place_to_go)
+{
+	EXPECT_STATUS(weir_option_at(0, NULL), WEIR_EINVAL);
+}
+
+/* ---- What each key takes ----------------------------------------------- */
+
+TEST(each_key_takes_the_values_of_its_range)
+{
+	static const struct {
+		const char *key;
+		const char *text;
+		const char *value;
+	} good[] = {
+		{ "expandable_segments", "False", "False" },
+		{ "expandable_segments", "True", "True" },
+		{ "expandable_segments", "0", "False" },
+		{ "expandable_segments", "on", "True" },
+		{ "large_segment_size_mb", "11", "11" },
+		{ "large_segment_size_mb", "20", "20" },
+		{ "max_split_size_mb", "20", "20" },
+		{ "max_split_size_mb", "4096", "4096" },
+		{ "max_split_size_mb", "unlimited", "unlimited" },
+		{ "max_split_size_mb", "17592186044416", "unlimited" },
+		{ "max_non_split_rounding_mb", "20", "20" },
+		{ "max_non_split_rounding_mb", "256", "256" },
+		{ "garbage_collection_threshold", "0.8", "0.8" },
+		{ "garbage_collection_threshold", "0", "0" },
+		{ "garbage_collection_threshold", "0.999", "0.999" },
+		{ "roundup_power2_divisions", "16", "16" },
+		{ "roundup_power2_divisions", "0", "0" },
+		{ "roundup_power2_divisions", "[256:1,512:2,>:4]",
+		    "[1:1,512:2,1024:4]" },
+		{ "per_process_memory_fraction", "0.25", "0.25" },
+		{ "per_process_memory_fraction", "0", "0" },
+		{ "per_process_memory_fraction", "1.0", "1" },
+		{ "memory_limit_mb", "512", "512" },
+		{ "memory_limit_mb", "0", "0" },
+		{ "memory_limit_mb", "unlimited", "unlimited" },
+		{ "growth_mb", "0", "0" },
+		{ "growth_mb", "128", "128" },
+		{ "reclaim_always", "True", "True" },
+		{ "reclaim_always", "False", "False" },
+	};
+
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		char text[128];
+		snprintf(
+		    text, sizeof(text), "%s:%s", good[i].key, good[i].text);
+		conf(text);
+		expect_value(good[i].key, good[i].value, WEIR_OPTION_CALL);
+	}
+}
+
+TEST(each_key_refuses_other_values_and_the_error_names_key_and_value)
+{
+	static const char *const bad[][2] = {
+		{ "expandable_segments", "Maybe" },
+		{ "expandable_segments", "" },
+		{ "expandable_segments", "2" },
+		{ "large_segment_size_mb", "10" },
+		{ "large_segment_size_mb", "-20" },
+		{ "large_segment_size_mb", "20x" },
+		{ "large_segment_size_mb", "" },
+		{ "large_segment_size_mb", "18446744073709551616" },
+		{ "large_segment_size_mb", "unlimited" },
+		{ "max_split_size_mb", "19" },
+		{ "max_split_size_mb", "0" },
+		{ "max_split_size_mb", "lots" },
+		{ "max_split_size_mb", "1e3" },
+		{ "max_non_split_rounding_mb", "19" },
+		{ "max_non_split_rounding_mb", "" },
+		{ "garbage_collection_threshold", "1" },
+		{ "garbage_collection_threshold", "-0.1" },
+		{ "garbage_collection_threshold", "nan" },
+		{ "garbage_collection_threshold", "inf" },
+		{ "garbage_collection_threshold", "0.5x" },
+		{ "garbage_collection_threshold", "" },
+		{ "roundup_power2_divisions", "3" },
+		{ "roundup_power2_divisions", "-1" },
+		{ "roundup_power2_divisions", "" },
+		{ "roundup_power2_divisions", "[]" },
+		{ "roundup_power2_divisions", "[3:1]" },
+		{ "roundup_power2_divisions", "[64:3]" },
+		{ "roundup_power2_divisions", "[64:1" },
+		{ "roundup_power2_divisions", "[64]" },
+		{ "roundup_power2_divisions", "[:2]" },
+		{ "roundup_power2_divisions", "[>:2]" },
+		{ "roundup_power2_divisions", "[64:2,>:1,128:1]" },
+		{ "roundup_power2_divisions", "[128:2,64:1]" },
+		{ "roundup_power2_divisions", "[64:2,64:4]" },
+		{ "per_process_memory_fraction", "1.5" },
+		{ "per_process_memory_fraction", "-1" },
+		{ "per_process_memory_fraction", "nan" },
+		{ "per_process_memory_fraction", "half" },
+		{ "memory_limit_mb", "-1" },
+		{ "memory_limit_mb", "1.5" },
+		{ "memory_limit_mb", "all" },
+		{ "growth_mb", "-1" },
+		{ "growth_mb", "much" },
+		{ "reclaim_always", "sometimes" },
+	};
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		char text[128];
+		struct weir_option before = option(bad[i][0]);
+		snprintf(text, sizeof(text), "%s:%s", bad[i][0], bad[i][1]);
+		if (weir_options_set(text) != WEIR_EINVAL)
+			FAIL("%s was taken", text);
+		EXPECT_STR_HAS(weir_last_error(), bad[i][0]);
+		EXPECT_STR_HAS(weir_last_error(), bad[i][1]);
+		EXPECT_STR_HAS(weir_last_error(), before.range);
+		expect_value(bad[i][0], before.value, WEIR_OPTION_DEFAULT);
+	}
+}
+
+TEST(an_unknown_key_is_an_error_that_names_it)
+{
+	EXPECT_STATUS(weir_options_set("max_spilt_size_mb:100"), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "max_spilt_size_mb");
+	EXPECT_STATUS(
+	    weir_options_set("Expandable_Segments:True"), WEIR_EINVAL);
+	EXPECT_STATUS(weir_options_set(":True"), WEIR_EINVAL);
+	EXPECT_STATUS(weir_options_set("growth_mb"), WEIR_EINVAL);
+}
+
+TEST(a_text_with_one_mistake_changes_nothing)
+{
+	EXPECT_STATUS(
+	    weir_options_set("growth_mb:7,max_split_size_mb:100,growth_mb:x"),
+	    WEIR_EINVAL);
+	expect_value("growth_mb", "32", WEIR_OPTION_DEFAULT);
+	expect_value("max_split_size_mb", "unlimited", WEIR_OPTION_DEFAULT);
+	EXPECT_STATUS(weir_options_set("growth_mb:7,unknown:1"), WEIR_EINVAL);
+	expect_value("growth_mb", "32", WEIR_OPTION_DEFAULT);
+}
+
+TEST(spaces_and_empty_items_between_options_mean_nothing)
+{
+	conf("");
+	conf("  ");
+	conf(" growth_mb : 9 ,, expandable_segments:\tFalse , ");
+	expect_value("growth_mb", "9", WEIR_OPTION_CALL);
+	expect_value("expandable_segments", "False", WEIR_OPTION_CALL);
+}
+
+TEST(a_list_s_commas_do_not_end_it)
+{
+	conf("roundup_power2_divisions:[64:8,128:4],growth_mb:3");
+	expect_value(
+	    "roundup_power2_divisions", "[1:8,128:4]", WEIR_OPTION_CALL);
+	expect_value("growth_mb", "3", WEIR_OPTION_CALL);
+}
+
+TEST(options_not_named_keep_their_values)
+{
+	conf("max_split_size_mb:64");
+	conf("growth_mb:1");
+	expect_value("max_split_size_mb", "64", WEIR_OPTION_CALL);
+	expect_value("growth_mb", "1", WEIR_OPTION_CALL);
+	expect_value("large_segment_size_mb", "20", WEIR_OPTION_DEFAULT);
+}
+
+TEST(the_longest_list_is_told_whole)
+{
+	const char *text = "[1:2,2:4,4:2,8:4,16:2,32:4,64:2,128:4,256:2,512:4,"
+			   "1024:2,2048:4,4096:2,8192:4,16384:2,32768:4]";
+	char set[256];
+
+	snprintf(set, sizeof(set), "roundup_power2_divisions:%s", text);
+	conf(set);
+	expect_value("roundup_power2_divisions", text, WEIR_OPTION_CALL);
+}
+
+TEST(null_is_no_text)
+{
+	EXPECT_STATUS(weir_options_set(NULL), WEIR_EINVAL);
+}
+
+TEST(bounds_that_another_option_sets_hold_in_whatever_order_they_come)
+{
+	conf("large_segment_size_mb:64");
+	expect_value("max_non_split_rounding_mb", "64", WEIR_OPTION_DEFAULT);
+	EXPECT_STATUS(weir_options_set("max_split_size_mb:63"), WEIR_EINVAL);
+	conf("large_segment_size_mb:20");
+	conf("max_split_size_mb:40");
+	EXPECT_STATUS(
+	    weir_options_set("large_segment_size_mb:100"), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "max_split_size_mb");
+	expect_value("large_segment_size_mb", "20", WEIR_OPTION_CALL);
+	conf("max_split_size_mb:100,large_segment_size_mb:100");
+}
+
+/* ---- The environment --------------------------------------------------- */
+
+TEST(weir_conf_sets_options_and_says_so)
+{
+	setenv("WEIR_CONF", "expandable_segments:False,growth_mb:5", 1);
+	expect_value("expandable_segments", "False", WEIR_OPTION_ENVIRONMENT);
+	expect_value("growth_mb", "5", WEIR_OPTION_ENVIRONMENT);
+	expect_value("memory_limit_mb", "unlimited", WEIR_OPTION_DEFAULT);
+	conf("growth_mb:6");
+	expect_value("growth_mb", "6", WEIR_OPTION_CALL);
+}
+
+TEST(pytorch_s_variable_is_understood)
+{
+	setenv("PYTORCH_CUDA_ALLOC_CONF",
+	    "expandable_segments:True,max_split_size_mb:128,"
+	    "garbage_collection_threshold:0.6,"
+	    "roundup_power2_divisions:[256:1,512:2,1024:4,>:8]",
+	    1);
+	expect_value("max_split_size_mb", "128", WEIR_OPTION_ENVIRONMENT);
+	expect_value(
+	    "garbage_collection_threshold", "0.6", WEIR_OPTION_ENVIRONMENT);
+	expect_value("roundup_power2_divisions", "[1:1,512:2,1024:4,2048:8]",
+	    WEIR_OPTION_ENVIRONMENT);
+}
+
+TEST(pytorch_s_own_options_are_no_mistake_in_its_variable)
+{
+	setenv("PYTORCH_CUDA_ALLOC_CONF",
+	    "backend:native,pinned_use_background_threads:True,"
+	    "pinned_num_register_threads:8,release_lock_on_cudamalloc:True,"
+	    "expandable_segments_reserve_by_class:[a:1,b:2],growth_mb:4",
+	    1);
+	EXPECT_OK(weir_init());
+	expect_value("growth_mb", "4", WEIR_OPTION_ENVIRONMENT);
+}
+
+TEST(pytorch_s_own_options_are_a_mistake_elsewhere)
+{
+	EXPECT_STATUS(weir_options_set("backend:native"), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "backend");
+}
+
+TEST(pytorch_s_own_options_are_a_mistake_in_weir_conf)
+{
+	setenv("WEIR_CONF", "backend:native", 1);
+	EXPECT_STATUS(weir_init(), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "WEIR_CONF");
+	EXPECT_STR_HAS(weir_last_error(), "backend");
+}
+
+TEST(the_first_of_pytorch_s_variables_that_is_set_counts)
+{
+	setenv("PYTORCH_CUDA_ALLOC_CONF", "growth_mb:1", 1);
+	setenv("PYTORCH_ALLOC_CONF", "growth_mb:2,nonsense:3", 1);
+	expect_value("growth_mb", "1", WEIR_OPTION_ENVIRONMENT);
+}
+
+TEST(pytorch_s_second_variable_counts_without_the_first)
+{
+	setenv("PYTORCH_ALLOC_CONF", "growth_mb:2", 1);
+	expect_value("growth_mb", "2", WEIR_OPTION_ENVIRONMENT);
+}
+
+TEST(weir_conf_corrects_pytorch_s_variable)
+{
+	setenv(
+	    "PYTORCH_CUDA_ALLOC_CONF", "growth_mb:1,max_split_size_mb:64", 1);
+	setenv("WEIR_CONF", "growth_mb:2", 1);
+	expect_value("growth_mb", "2", WEIR_OPTION_ENVIRONMENT);
+	expect_value("max_split_size_mb", "64", WEIR_OPTION_ENVIRONMENT);
+}
+
+TEST(a_mistake_in_the_environment_is_told_by_every_call_that_needs_options)
+{
+	struct weir_option out;
+	struct weir_stats s = { .struct_size = sizeof(s) };
+
+	setenv("WEIR_CONF", "growth_mb:-3", 1);
+	for (int i = 0; i < 2; i++) {
+		EXPECT_STATUS(weir_init(), WEIR_EINVAL);
+		EXPECT_STR_HAS(weir_last_error(), "WEIR_CONF");
+		EXPECT_STR_HAS(weir_last_error(), "growth_mb");
+		EXPECT_STR_HAS(weir_last_error(), "-3");
+	}
+	EXPECT_NO_MEMORY(weir_malloc(512, NULL), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "growth_mb");
+	EXPECT_STATUS(weir_option_at(0, &out), WEIR_EINVAL);
+	EXPECT_STATUS(weir_stats(0, &s), WEIR_EINVAL);
+	EXPECT_STATUS(weir_options_set("growth_mb:3"), WEIR_EINVAL);
+	EXPECT_NULL(driver_peek());
+}
+
+TEST(a_mistake_in_pytorch_s_variable_names_that_variable)
+{
+	setenv("PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:2", 1);
+	EXPECT_STATUS(weir_init(), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "PYTORCH_CUDA_ALLOC_CONF");
+	EXPECT_STR_HAS(weir_last_error(), "max_split_size_mb");
+}
