@@ -1,0 +1,672 @@
+/*
+ * Note [Reclaim ladder], step by step: what a request does when its own pool
+ * has nothing, in which order, and that it waits for no more than it needs.
+ * The limit stands in for the size of the device.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "allocator/arena.h"
+#include "tests/support/device.h"
+
+static uint64_t
+reserved(void)
+{
+	return stats().reserved_bytes.all.current;
+}
+
+static void
+limit(size_t mib)
+{
+	EXPECT_OK(weir_limit_set(0, mib * MIB));
+}
+
+/* The host waited so often since the last reset. */
+static uint64_t
+host_waits(void)
+{
+	return stats().num_host_waits;
+}
+
+/* ---- Step 1: memory of no stream --------------------------------------- */
+
+TEST(memory_of_an_ended_stream_serves_another_with_no_new_memory)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+	void *block = take(8 * MIB, a);
+
+	fill(block, 8 * MIB, 1, a);
+	give(block);
+	EXPECT_OK(weir_stream_destroy(a));
+	EXPECT_OK(weir_device_synchronize(0));
+	EXPECT_EQ(take(8 * MIB, b), block);
+	EXPECT_EQ(reserved(), 8 * MIB);
+	EXPECT_EQ(info_of(block).stream, b);
+	EXPECT_EQ(host_waits(), 0);
+	expect_healthy();
+}
+
+/* ---- Step 2: pending blocks -------------------------------------------- */
+
+TEST(a_pending_block_whose_use_has_ended_is_found_before_new_memory_is_taken)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+	void *block = take(8 * MIB, a);
+
+	record(block, b);
+	give(block);
+	finish(b);
+	EXPECT_EQ(take(8 * MIB, a), block);
+	EXPECT_EQ(reserved(), 8 * MIB);
+	EXPECT_EQ(host_waits(), 0);
+	expect_healthy();
+}
+
+TEST(a_late_use_holds_back_its_own_block_only)
+{
+	weir_stream a = new_stream();
+	weir_stream late = new_stream();
+	weir_stream soon = new_stream();
+	void *first = take(8 * MIB, a);
+	void *second = take(8 * MIB, a);
+
+	busy(late, LATE_MS);
+	record(first, late);
+	give(first);
+	record(second, soon);
+	give(second);
+	finish(soon);
+	EXPECT_EQ(take(8 * MIB, a), second);
+	EXPECT_EQ(reserved(), 16 * MIB);
+	EXPECT_EQ(stats().pending_bytes, 8 * MIB);
+	expect_healthy();
+	finish(late);
+	EXPECT_EQ(take(8 * MIB, a), first);
+	expect_healthy();
+}
+
+/* ---- Step 3: new memory ------------------------------------------------ */
+
+TEST(new_memory_is_preferred_to_waiting)
+{
+	weir_stream a = new_stream();
+	weir_stream late = new_stream();
+	void *block = take(8 * MIB, a);
+
+	busy(late, LATE_MS);
+	record(block, late);
+	give(block);
+	EXPECT_NE(take(8 * MIB, a), block);
+	EXPECT_EQ(reserved(), 16 * MIB);
+	EXPECT_EQ(host_waits(), 0);
+	EXPECT(!is_done(late));
+	expect_healthy();
+}
+
+TEST(the_limit_is_never_passed)
+{
+	limit(32);
+	for (int i = 0; i < 4; i++)
+		take(8 * MIB, NULL);
+	EXPECT_EQ(reserved(), 32 * MIB);
+	EXPECT_NO_MEMORY(weir_malloc(2 * MIB, NULL), WEIR_ENOMEM);
+	EXPECT_EQ(reserved(), 32 * MIB);
+	expect_healthy();
+}
+
+/* ---- Step 4: what others hold idle ------------------------------------- */
+
+TEST(idle_memory_of_another_stream_goes_back_without_a_wait)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	limit(32);
+	give(take(24 * MIB, a));
+	take(16 * MIB, b);
+	EXPECT_LE(reserved(), 32 * MIB);
+	EXPECT_EQ(host_waits(), 0);
+	EXPECT_EQ(stats().num_ooms, 0);
+	EXPECT_EQ(stats().num_alloc_retries, 0);
+	expect_healthy();
+}
+
+TEST(only_as_much_goes_back_as_is_missing_and_the_longest_unused_first)
+{
+	weir_stream stream[4];
+	void *block[3];
+
+	limit(32);
+	for (int i = 0; i < 4; i++)
+		stream[i] = new_stream();
+	for (int i = 0; i < 3; i++)
+		block[i] = take(8 * MIB, stream[i]);
+	give(block[1]);
+	give(block[0]);
+	give(block[2]);
+	take(16 * MIB, stream[3]);
+	EXPECT_EQ(stats_of_stream(stream[1]).reserved_bytes.all.current, 0);
+	EXPECT_EQ(
+	    stats_of_stream(stream[0]).reserved_bytes.all.current, 8 * MIB);
+	EXPECT_EQ(
+	    stats_of_stream(stream[2]).reserved_bytes.all.current, 8 * MIB);
+	expect_healthy();
+}
+
+TEST(small_idle_memory_makes_room_for_a_large_request_and_the_other_way)
+{
+	limit(16);
+	for (int i = 0; i < 2; i++) {
+		void *block[16];
+		for (int k = 0; k < 16; k++)
+			block[k] = take(MIB, NULL);
+		for (int k = 0; k < 16; k++)
+			give(block[k]);
+		give(take(16 * MIB, NULL));
+	}
+	EXPECT_EQ(stats().num_ooms, 0);
+	expect_healthy();
+}
+
+TEST(idle_driver_segments_of_another_stream_go_back_too)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	conf("expandable_segments:False");
+	limit(40);
+	give(take(4 * MIB, a));
+	give(take(16 * MIB, a));
+	take(20 * MIB, b);
+	EXPECT_LE(reserved(), 40 * MIB);
+	EXPECT_EQ(stats().num_ooms, 0);
+	expect_healthy();
+}
+
+/* ---- Step 5: waiting for pending blocks -------------------------------- */
+
+TEST(the_oldest_pending_block_is_waited_for_and_no_other)
+{
+	weir_stream a = new_stream();
+	weir_stream soon = new_stream();
+	weir_stream late = new_stream();
+	void *first = take(8 * MIB, a);
+	void *second = take(8 * MIB, a);
+
+	limit(16);
+	busy(soon, 20);
+	busy(late, 20 + 2 * LATE_MS);
+	record(first, soon);
+	record(second, late);
+	give(first);
+	give(second);
+	EXPECT_EQ(take(8 * MIB, a), first);
+	EXPECT(is_done(soon));
+	EXPECT(!is_done(late));
+	EXPECT_EQ(host_waits(), 1);
+	EXPECT_EQ(stats().num_alloc_retries, 1);
+	EXPECT_EQ(stats().num_ooms, 0);
+	expect_healthy();
+	EXPECT_EQ(take(8 * MIB, a), second);
+	EXPECT(is_done(late));
+	expect_healthy();
+}
+
+TEST(pending_blocks_are_waited_for_until_one_is_large_enough)
+{
+	weir_stream a = new_stream();
+	weir_stream use[3];
+	void *block[3];
+
+	limit(24);
+	for (int i = 0; i < 3; i++) {
+		use[i] = new_stream();
+		block[i] = take(i == 1 ? 12 * MIB : 6 * MIB, a);
+		busy(use[i], i == 2 ? 3 * LATE_MS : 20 + 20 * (unsigned)i);
+		record(block[i], use[i]);
+	}
+	for (int i = 0; i < 3; i++)
+		give(block[i]);
+	EXPECT_EQ(take(12 * MIB, a), block[0]);
+	EXPECT(!is_done(use[2]));
+	EXPECT_EQ(host_waits(), 2);
+	expect_healthy();
+}
+
+/* The block that was waited for and the limit's rest are enough together. */
+TEST(a_pending_block_grows_once_it_has_been_waited_for)
+{
+	weir_stream a = new_stream();
+	weir_stream use = new_stream();
+	void *block = take(10 * MIB, a);
+
+	limit(12);
+	busy(a, 2 * LATE_MS);
+	busy(use, 20);
+	record(block, use);
+	give(block);
+	EXPECT_EQ(take(12 * MIB, a), block);
+	EXPECT_EQ(reserved(), 12 * MIB);
+	EXPECT_EQ(host_waits(), 1);
+	EXPECT(!is_done(a));
+	expect_healthy();
+}
+
+TEST(a_block_used_on_two_streams_is_waited_for_until_both_are_done)
+{
+	weir_stream a = new_stream();
+	weir_stream use[2] = { new_stream(), new_stream() };
+	void *block = take(8 * MIB, a);
+
+	limit(8);
+	for (int i = 0; i < 2; i++) {
+		busy(use[i], 20 + 20 * (unsigned)i);
+		record(block, use[i]);
+	}
+	give(block);
+	EXPECT_EQ(take(8 * MIB, a), block);
+	EXPECT(is_done(use[0]));
+	EXPECT(is_done(use[1]));
+	expect_healthy();
+}
+
+/* ---- Step 6: waiting for streams --------------------------------------- */
+
+TEST(a_busy_stream_s_free_memory_is_waited_for_when_nothing_else_is_left)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+	void *block = take(16 * MIB, a);
+
+	limit(16);
+	fill(block, 16 * MIB, 1, a);
+	busy(a, 20);
+	fill(block, 16 * MIB, 2, a);
+	give(block);
+	void *other = take(16 * MIB, b);
+	EXPECT(is_done(a));
+	EXPECT_EQ(host_waits(), 1);
+	EXPECT_EQ(stats().num_alloc_retries, 1);
+	fill(other, 16 * MIB, 3, b);
+	expect_filled(other, 16 * MIB, 3, b);
+	expect_healthy();
+}
+
+TEST(the_stream_with_most_to_give_is_waited_for_and_no_other)
+{
+	weir_stream a = new_stream();
+	weir_stream much = new_stream();
+	weir_stream little = new_stream();
+	void *of_much = take(16 * MIB, much);
+	void *of_little = take(8 * MIB, little);
+
+	limit(24);
+	busy(much, 20);
+	busy(little, 20 + 2 * LATE_MS);
+	give(of_little);
+	give(of_much);
+	take(16 * MIB, a);
+	EXPECT(is_done(much));
+	EXPECT(!is_done(little));
+	EXPECT_EQ(host_waits(), 1);
+	expect_healthy();
+}
+
+TEST(each_stream_is_waited_for_once_when_all_of_them_are_needed)
+{
+	weir_stream a = new_stream();
+	weir_stream other[3];
+
+	limit(24);
+	for (int i = 0; i < 3; i++) {
+		other[i] = new_stream();
+		void *block = take(8 * MIB, other[i]);
+		busy(other[i], 20);
+		give(block);
+	}
+	take(24 * MIB, a);
+	EXPECT_LE(host_waits(), 3);
+	EXPECT_EQ(reserved(), 24 * MIB);
+	expect_healthy();
+}
+
+TEST(its_own_stream_s_scattered_memory_is_waited_for_too)
+{
+	weir_stream a = new_stream();
+	void *block[4];
+
+	conf("expandable_segments:False");
+	limit(48);
+	for (int i = 0; i < 4; i++)
+		block[i] = take(12 * MIB, a);
+	busy(a, 20);
+	for (int i = 0; i < 4; i++)
+		give(block[i]);
+	take((size_t)48 * MIB, a);
+	EXPECT_EQ(stats().num_ooms, 0);
+	expect_healthy();
+}
+
+/* ---- Locks ------------------------------------------------------------- */
+
+struct waiter {
+	weir_stream stream;
+	void *block;
+};
+
+static void *
+take_for(void *arg)
+{
+	struct waiter *waiter = arg;
+
+	waiter->block = take(16 * MIB, waiter->stream);
+	return NULL;
+}
+
+TEST(others_go_on_while_a_request_waits)
+{
+	weir_stream late = new_stream();
+	struct waiter waiter = { .stream = new_stream() };
+	pthread_t thread;
+
+	give(take(512, NULL));
+	limit(18);
+	void *block = take(16 * MIB, late);
+	busy(late, 2 * LATE_MS);
+	give(block);
+	EXPECT_EQ(pthread_create(&thread, NULL, take_for, &waiter), 0);
+	usleep(20000);
+	give(take(512, NULL));
+	/* On the simulated device the wait may be over at once. */
+	EXPECT(device_is_simulated() || !is_done(late));
+	EXPECT_EQ(pthread_join(thread, NULL), 0);
+	EXPECT(is_done(late));
+	expect_healthy();
+}
+
+/* ---- The end ----------------------------------------------------------- */
+
+TEST(a_request_fails_only_when_live_blocks_and_it_pass_the_limit)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	limit(32);
+	void *live = take(18 * MIB, a);
+	give(take(4 * MIB, a));
+	give(take(4 * MIB, b));
+	EXPECT_NO_MEMORY(weir_malloc(16 * MIB, b), WEIR_ENOMEM);
+	EXPECT_EQ(stats().num_ooms, 1);
+	EXPECT_EQ(stats().num_alloc_retries, 1);
+	expect_healthy();
+	take(14 * MIB, b);
+	EXPECT_EQ(stats().num_ooms, 1);
+	give(live);
+	expect_healthy();
+}
+
+TEST(a_request_beyond_the_limit_gives_nothing_back_and_waits_for_nothing)
+{
+	weir_stream a = new_stream();
+
+	limit(32);
+	give(take(8 * MIB, NULL));
+	void *block = take(8 * MIB, a);
+	busy(a, LATE_MS);
+	give(block);
+	EXPECT_NO_MEMORY(weir_malloc(33 * MIB, NULL), WEIR_ENOMEM);
+	EXPECT_EQ(reserved(), 16 * MIB);
+	EXPECT(!is_done(a));
+	EXPECT_EQ(host_waits(), 0);
+	expect_healthy();
+}
+
+TEST(a_limit_below_what_is_held_makes_requests_reclaim_first)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	give(take(32 * MIB, a));
+	take(8 * MIB, NULL);
+	limit(16);
+	EXPECT_EQ(reserved(), 40 * MIB);
+	take(8 * MIB, b);
+	EXPECT_EQ(reserved(), 16 * MIB);
+	expect_healthy();
+}
+
+TEST(half_a_device_twice_fails_and_fits_once_the_first_is_freed)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+	void *first = take((size_t)34 * MIB, a);
+
+	limit(64);
+	EXPECT_NO_MEMORY(weir_malloc((size_t)34 * MIB, b), WEIR_ENOMEM);
+	give(first);
+	take((size_t)34 * MIB, b);
+	expect_healthy();
+}
+
+/* ---- The collector ----------------------------------------------------- */
+
+TEST(the_collector_gives_old_memory_back_before_the_limit_is_met)
+{
+	weir_stream old = new_stream();
+	weir_stream young = new_stream();
+	void *block[2];
+
+	conf("garbage_collection_threshold:0.5");
+	limit(100);
+	block[0] = take(24 * MIB, old);
+	block[1] = take(24 * MIB, young);
+	give(block[0]);
+	/* Freed often, so its age is low. */
+	for (int i = 0; i < 10; i++) {
+		give(block[1]);
+		block[1] = take(24 * MIB, young);
+	}
+	give(block[1]);
+	EXPECT_EQ(stats().num_gc, 0);
+	take(8 * MIB, NULL);
+	EXPECT_EQ(stats().num_gc, 0); /* 48 were held: below the half */
+	take(8 * MIB, NULL);
+	EXPECT_EQ(stats().num_gc, 1);
+	EXPECT_EQ(stats_of_stream(old).reserved_bytes.all.current, 0);
+	EXPECT_EQ(stats_of_stream(young).reserved_bytes.all.current, 24 * MIB);
+	expect_healthy();
+}
+
+TEST(the_collector_never_waits)
+{
+	weir_stream a = new_stream();
+
+	conf("garbage_collection_threshold:0.1");
+	limit(100);
+	void *block = take(24 * MIB, a);
+	busy(a, LATE_MS);
+	give(block);
+	take(24 * MIB, NULL);
+	EXPECT(!is_done(a));
+	EXPECT_EQ(reserved(), 48 * MIB);
+	EXPECT_EQ(host_waits(), 0);
+	finish(a);
+	take(8 * MIB, NULL);
+	EXPECT_EQ(stats_of_stream(a).reserved_bytes.all.current, 0);
+	expect_healthy();
+}
+
+TEST(the_collector_works_without_a_limit_or_a_fraction)
+{
+	weir_stream a = new_stream();
+	char text[64];
+	size_t total = device_total(0);
+
+	/* A threshold of some 48 MiB, whatever the device has. */
+	snprintf(text, sizeof(text), "garbage_collection_threshold:%.9f",
+	    48.0 * MIB / (double)total);
+	conf(text);
+	give(take((size_t)64 * MIB, a));
+	EXPECT_EQ(reserved(), 64 * MIB);
+	take(8 * MIB, NULL);
+	EXPECT_EQ(stats().num_gc, 1);
+	EXPECT_EQ(stats_of_stream(a).reserved_bytes.all.current, 0);
+	expect_healthy();
+}
+
+TEST(nothing_is_collected_with_the_threshold_at_0)
+{
+	weir_stream a = new_stream();
+
+	limit(100);
+	give(take((size_t)80 * MIB, a));
+	take(8 * MIB, NULL);
+	EXPECT_EQ(stats().num_gc, 0);
+	EXPECT_EQ(
+	    stats_of_stream(a).reserved_bytes.all.current, (size_t)80 * MIB);
+}
+
+TEST(repeated_requests_age_a_block_they_do_not_use_out)
+{
+	conf("expandable_segments:False,garbage_collection_threshold:0.6");
+	limit(100);
+	void *old = take(40 * MIB, NULL);
+	weir_stream a = new_stream();
+	give(old);
+	for (int i = 0; i < 5; i++)
+		give(take(34 * MIB, a));
+	take(34 * MIB, a);
+	EXPECT_EQ(reserved(), 74 * MIB);
+	take(4 * MIB, a);
+	EXPECT_EQ(stats().num_gc, 1);
+	EXPECT_EQ(stats_of_stream(NULL).reserved_bytes.all.current, 0);
+	expect_healthy();
+}
+
+/* ---- Trim -------------------------------------------------------------- */
+
+TEST(trim_gives_back_all_unused_memory)
+{
+	weir_stream a = new_stream();
+
+	give(take(8 * MIB, NULL));
+	give(take(512, NULL));
+	give(take(16 * MIB, a));
+	void *live = take(4 * MIB, a);
+	EXPECT_EQ(trim(0), 10 * MIB);
+	EXPECT_EQ(reserved(), 16 * MIB); /* one handle, partly in use */
+	give(live);
+	EXPECT_EQ(trim(0), 16 * MIB);
+	EXPECT_EQ(reserved(), 0);
+	EXPECT_EQ(trim(0), 0);
+	expect_healthy();
+}
+
+TEST(trim_keeps_as_much_as_it_is_told)
+{
+	void *block[4];
+
+	for (int i = 0; i < 4; i++)
+		block[i] = take((size_t)64 * MIB, NULL);
+	for (int i = 0; i < 4; i++)
+		give(block[i]);
+	EXPECT_EQ(trim((size_t)512 * MIB), 0);
+	EXPECT_EQ(trim((size_t)256 * MIB), 0);
+	EXPECT_EQ(trim((size_t)100 * MIB), 192 * MIB);
+	EXPECT_EQ(reserved(), 64 * MIB);
+	EXPECT_EQ(trim(0), 64 * MIB);
+	expect_healthy();
+}
+
+TEST(trim_waits_for_pending_blocks)
+{
+	weir_stream a = new_stream();
+	weir_stream use = new_stream();
+	void *block = take(8 * MIB, a);
+
+	busy(use, 20);
+	record(block, use);
+	give(block);
+	EXPECT_EQ(trim(0), 8 * MIB);
+	EXPECT(is_done(use));
+	EXPECT_EQ(reserved(), 0);
+	EXPECT_EQ(stats().pending_bytes, 0);
+	EXPECT_EQ(stats().num_sync_all_streams, 1);
+	expect_healthy();
+}
+
+TEST(trim_waits_for_streams_whose_memory_it_gives_back)
+{
+	weir_stream a = new_stream();
+	void *block = take(8 * MIB, a);
+
+	busy(a, 20);
+	fill(block, 8 * MIB, 1, a);
+	give(block);
+	EXPECT_EQ(trim(0), 8 * MIB);
+	EXPECT(is_done(a));
+	expect_healthy();
+}
+
+TEST(trim_of_memory_that_is_not_there_is_no_error)
+{
+	size_t freed = 7;
+
+	EXPECT_OK(weir_trim(0, 0, &freed));
+	EXPECT_EQ(freed, 0);
+	EXPECT_OK(weir_trim(WEIR_DEVICE_ALL, 0, NULL));
+	EXPECT_OK(weir_trim(WEIR_DEVICE_CURRENT, SIZE_MAX, NULL));
+	EXPECT_STATUS(weir_trim(99, 0, &freed), WEIR_ENODEVICE);
+	EXPECT_STATUS(weir_trim(-3, 0, &freed), WEIR_ENODEVICE);
+	EXPECT_EQ(freed, 0);
+}
+
+/* ---- All of it, all the time ------------------------------------------- */
+
+TEST(reclaim_always_gives_idle_memory_back_before_each_allocation)
+{
+	weir_stream a = new_stream();
+	weir_stream late = new_stream();
+
+	conf("reclaim_always:True");
+	give(take(8 * MIB, a));
+	void *block = take(8 * MIB, late);
+	busy(late, LATE_MS);
+	give(block);
+	take(512, NULL);
+	EXPECT_EQ(stats_of_stream(a).reserved_bytes.all.current, 0);
+	EXPECT_EQ(stats_of_stream(late).reserved_bytes.all.current, 8 * MIB);
+	EXPECT(!is_done(late));
+	EXPECT_EQ(host_waits(), 0);
+	expect_healthy();
+}
+
+/* ---- Captures ---------------------------------------------------------- */
+
+/* A stream under capture can neither be asked nor waited for. */
+TEST(a_capture_is_never_broken_by_want_of_memory)
+{
+	const struct driver *driver = device_driver();
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+	CUgraph graph = NULL;
+
+	limit(16);
+	void *pending = take(8 * MIB, b);
+	record(pending, a);
+	give(take(8 * MIB, a));
+	EXPECT_OK(weir_set_device(0));
+	EXPECT_EQ(
+	    driver->cuStreamBeginCapture(a, CU_STREAM_CAPTURE_MODE_GLOBAL),
+	    CUDA_SUCCESS);
+	give(pending);
+	EXPECT_NO_MEMORY(weir_malloc(16 * MIB, b), WEIR_ENOMEM);
+	EXPECT_OK(weir_trim(0, 0, NULL));
+	EXPECT_EQ(driver->cuStreamEndCapture(a, &graph), CUDA_SUCCESS);
+	driver->cuGraphDestroy(graph);
+	take(16 * MIB, b);
+	expect_healthy();
+}

@@ -1,0 +1,128 @@
+/*
+ * docs/behaviours.md, rows on blocks that several streams use.
+ */
+#include "tests/support/device.h"
+
+/* ---- record_stream ----------------------------------------------------- */
+
+TEST(a_block_used_on_another_stream_is_reused_when_its_work_is_done)
+{
+	weir_stream stream = new_stream();
+	size_t size = 4 * MIB;
+	void *input = take(size, NULL);
+	void *result = take(size, stream);
+
+	fill(input, size, 1, NULL);
+	EXPECT_OK(weir_stream_wait_stream(stream, NULL));
+	busy(stream, LATE_MS);
+	copy(result, input, size, stream);
+	record(input, stream);
+	give(input);
+
+	/* The stream still sleeps before its copy: what is written now must
+	 * not be seen by it. */
+	void *other = take(size, NULL);
+	EXPECT_NE(other, input);
+	fill(other, size, 2, NULL);
+	EXPECT(!is_done(stream));
+	expect_filled(result, size, 1, stream);
+
+	EXPECT_EQ(take(size, NULL), input);
+	expect_healthy();
+}
+
+TEST(a_block_that_is_not_used_elsewhere_is_reused_at_once)
+{
+	weir_stream stream = new_stream();
+	void *ptr = take(4 * MIB, stream);
+
+	busy(stream, LATE_MS);
+	fill(ptr, 4 * MIB, 1, stream);
+	record(ptr, stream); /* its own stream: nothing to record */
+	give(ptr);
+	EXPECT_EQ(stats().pending_bytes, 0);
+	EXPECT_EQ(take(4 * MIB, stream), ptr);
+	EXPECT(!is_done(stream));
+	expect_healthy();
+}
+
+TEST(the_same_use_recorded_many_times_is_one)
+{
+	weir_stream stream = new_stream();
+	void *ptr = take(4 * MIB, NULL);
+
+	for (int i = 0; i < 1000; i++)
+		record(ptr, stream);
+	busy(stream, 10);
+	give(ptr);
+	finish(stream);
+	settle();
+	EXPECT_EQ(take(4 * MIB, NULL), ptr);
+	expect_healthy();
+}
+
+TEST(a_use_counts_for_the_block_s_present_life_only)
+{
+	weir_stream stream = new_stream();
+	void *ptr = take(4 * MIB, NULL);
+
+	record(ptr, stream);
+	give(ptr);
+	settle();
+	EXPECT_EQ(take(4 * MIB, NULL), ptr);
+	busy(stream, LATE_MS);
+	give(ptr); /* this time nobody has used it */
+	EXPECT_EQ(take(4 * MIB, NULL), ptr);
+	expect_healthy();
+}
+
+/* ---- record_stream_on_shifted_view ------------------------------------- */
+
+TEST(a_view_at_an_offset_records_the_block_it_lies_in)
+{
+	static const size_t offsets[] = { 1, 511, 512, 1000, 2 * MIB,
+		4 * MIB - 1 };
+	weir_stream stream = new_stream();
+
+	for (size_t i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++) {
+		char *ptr = take(4 * MIB, NULL);
+		busy(stream, 20);
+		fill(ptr + offsets[i], 1, 1, stream);
+		record(ptr + offsets[i], stream);
+		give(ptr);
+		EXPECT_EQ(stats().pending_bytes, 4 * MIB);
+		EXPECT_NE(take(4 * MIB, NULL), ptr);
+		finish(stream);
+		settle();
+		EXPECT_EQ(take(4 * MIB, NULL), ptr);
+	}
+	expect_healthy();
+}
+
+/* ---- caching_allocator_record_stream_oom ------------------------------- */
+
+TEST(a_hundred_delayed_frees_do_not_exhaust_the_device)
+{
+	weir_stream stream = new_stream();
+	size_t size = (size_t)40 * MIB;
+
+	EXPECT_OK(weir_limit_set(0, 200 * MIB));
+	void *sum = take(size, stream);
+	fill(sum, size, 0, stream);
+	for (int i = 0; i < 100; i++) {
+		void *part = take(size, NULL);
+		fill(part, size, (unsigned char)i, NULL);
+		EXPECT_OK(weir_stream_wait_stream(stream, NULL));
+		busy(stream, 1);
+		copy(sum, part, size, stream);
+		record(part, stream);
+		give(part);
+	}
+	expect_filled(sum, size, 99, stream);
+	EXPECT_EQ(stats().num_ooms, 0);
+	EXPECT_LE(stats().reserved_bytes.all.peak, 200 * MIB);
+	trim(0);
+	EXPECT_EQ(stats().pending_bytes, 0);
+	EXPECT_EQ(stats().reserved_bytes.all.current, size);
+	expect_healthy();
+}

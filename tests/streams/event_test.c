@@ -1,0 +1,140 @@
+/*
+ * Driver events for weir's own use: kept and used again, by context, and
+ * never more of them than is bounded.
+ */
+#include "streams/event.h"
+
+#include <stdlib.h>
+
+#include "base/meta.h"
+#include "tests/support/device.h"
+
+static CUcontext
+enter(int device, struct driver_guard *guard)
+{
+	CUcontext context;
+
+	device_driver();
+	EXPECT_OK(driver_context(device, &context));
+	EXPECT_OK(driver_enter(context, guard));
+	return context;
+}
+
+TEST(an_event_given_back_is_the_next_one_taken)
+{
+	struct driver_guard guard;
+	CUcontext context = enter(0, &guard);
+	CUevent a;
+	CUevent b;
+	CUevent again;
+
+	EXPECT_OK(event_take(context, &a));
+	EXPECT_OK(event_take(context, &b));
+	EXPECT_NE(a, b);
+	event_give(context, a);
+	EXPECT_OK(event_take(context, &again));
+	EXPECT_EQ(again, a);
+	driver_leave(&guard);
+}
+
+TEST(events_have_no_timing_and_can_be_recorded)
+{
+	struct driver_guard guard;
+	CUcontext context = enter(0, &guard);
+	const struct driver *driver = device_driver();
+	CUevent event;
+	float ms;
+
+	EXPECT_OK(event_take(context, &event));
+	EXPECT_EQ(driver->cuEventRecord(event, NULL), CUDA_SUCCESS);
+	EXPECT_EQ(driver->cuEventSynchronize(event), CUDA_SUCCESS);
+	EXPECT_NE(driver->cuEventElapsedTime(&ms, event, event), CUDA_SUCCESS);
+	driver_leave(&guard);
+}
+
+TEST(each_context_has_events_of_its_own)
+{
+	struct driver_guard guard[2];
+	CUcontext context[2];
+	CUevent event[2];
+	CUevent other;
+
+	device_need(2);
+	for (int i = 0; i < 2; i++) {
+		context[i] = enter(i, &guard[i]);
+		EXPECT_OK(event_take(context[i], &event[i]));
+		event_give(context[i], event[i]);
+	}
+	EXPECT_OK(event_take(context[1], &other));
+	EXPECT_EQ(other, event[1]);
+	driver_leave(&guard[1]);
+	EXPECT_OK(event_take(context[0], &other));
+	EXPECT_EQ(other, event[0]);
+	driver_leave(&guard[0]);
+}
+
+TEST(an_event_the_driver_will_not_make_is_told)
+{
+	struct driver_guard guard;
+	CUcontext context;
+	CUevent event = (CUevent)1;
+
+	device_need_sim("calls of the driver are made to fail");
+	context = enter(0, &guard);
+	EXPECT_EQ(
+	    sim()->fail("cuEventCreate", 1, 1, CUDA_ERROR_OUT_OF_MEMORY), 0);
+	EXPECT_STATUS(event_take(context, &event), WEIR_ENOMEM);
+	EXPECT_EQ(event, (CUevent)1);
+	EXPECT_OK(event_take(context, &event));
+	driver_leave(&guard);
+}
+
+TEST(without_host_memory_an_event_given_back_is_destroyed)
+{
+	struct driver_guard guard;
+	CUcontext context = enter(0, &guard);
+	CUevent event;
+
+	EXPECT_OK(event_take(context, &event));
+	meta_fail(1, 1);
+	event_give(context, event);
+	meta_fail(0, 0);
+	if (sim() != NULL)
+		EXPECT_EQ(sim()->live("event"), 0);
+	EXPECT_OK(event_take(context, &event));
+	driver_leave(&guard);
+}
+
+TEST(no_more_than_4096_events_are_kept)
+{
+	enum { MANY = 4200, KEPT = 4096 };
+	static CUevent event[MANY];
+	struct driver_guard guard;
+	CUcontext context = enter(0, &guard);
+
+	for (int i = 0; i < MANY; i++)
+		EXPECT_OK(event_take(context, &event[i]));
+	for (int i = 0; i < MANY; i++)
+		event_give(context, event[i]);
+	if (sim() != NULL)
+		EXPECT_EQ(sim()->live("event"), KEPT);
+	EXPECT_OK(event_take(context, &event[0]));
+	EXPECT_EQ(event[0], event[KEPT - 1]);
+	driver_leave(&guard);
+}
+
+TEST(events_of_a_context_that_is_gone_are_forgotten)
+{
+	struct driver_guard guard;
+	CUcontext context = enter(0, &guard);
+	CUevent event;
+	CUevent again;
+
+	EXPECT_OK(event_take(context, &event));
+	event_give(context, event);
+	event_forget(context);
+	EXPECT_OK(event_take(context, &again));
+	EXPECT_NE(again, event);
+	event_forget((CUcontext)7);
+	driver_leave(&guard);
+}

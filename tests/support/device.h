@@ -1,0 +1,122 @@
+/*
+ * device.h - the device under test: work on its streams, what its memory
+ * holds, and weir's calls when they are expected to succeed
+ *
+ * The same test runs on the simulated device and on a GPU. Device memory is
+ * touched by work on streams only; a stream that is to be late is kept busy
+ * by a kernel that sleeps, which costs real time on a GPU and none at all on
+ * the simulated device. What only the latter can do (fail a call, count
+ * calls) is behind device_need_sim(), which skips elsewhere, and sim().
+ */
+#ifndef TESTS_SUPPORT_DEVICE_H
+#define TESTS_SUPPORT_DEVICE_H
+
+#include <weir/stream.h>
+
+#include "driver/driver.h"
+#include "tests/support/sim.h"
+#include "tests/support/test.h"
+
+enum {
+	KIB = 1 << 10,
+	MIB = 1 << 20,
+	GRANULE = 512,
+	LATE_MS = 150, /* a stream that is to be late is busy for so long */
+};
+
+/* ---- The device -------------------------------------------------------- */
+
+/* The driver, loaded. The test fails if there is none. */
+const struct driver *device_driver(void);
+
+bool device_is_simulated(void);
+
+/* Skip the test on a GPU, with the reason why the simulation is needed. */
+void device_need_sim(const char *reason);
+
+/* Skip the test where there are fewer devices. Before the first other call:
+ * the simulation is told to have as many. */
+void device_need(int count);
+
+/* Bytes a device has. */
+size_t device_total(int device);
+
+/* Bytes that the driver says are free. */
+size_t device_free_bytes(int device);
+
+/* ---- Work on streams --------------------------------------------------- */
+
+/* Keep a stream busy from now for so many milliseconds. */
+void busy(weir_stream stream, unsigned milliseconds);
+
+/* Queue a write of `value` to each byte. */
+void fill(void *ptr, size_t size, unsigned char value, weir_stream stream);
+
+/* Queue a copy on the device. */
+void copy(void *to, const void *from, size_t size, weir_stream stream);
+
+/* Wait for the stream, then read memory of the device. */
+void read_back(void *to, const void *from, size_t size, weir_stream stream);
+
+/* Wait for the stream; each byte is `value`. */
+void expect_filled(
+    const void *ptr, size_t size, unsigned char value, weir_stream stream);
+
+/* Wait until the work of a stream is done. */
+void finish(weir_stream stream);
+
+/* Is the work of a stream done? */
+bool is_done(weir_stream stream);
+
+/* Let two milliseconds pass, so that what is queued and short is done. */
+void settle(void);
+
+/* A stream of the current device. */
+weir_stream new_stream(void);
+
+/* A stream that weir knows nothing of, made and destroyed by the driver's own
+ * calls on the current device. */
+weir_stream foreign_stream(unsigned flags);
+void foreign_destroy(weir_stream stream);
+
+/* ---- Memory ------------------------------------------------------------ */
+
+/* weir_malloc(), weir_free() and weir_record_stream() that must succeed. */
+void *take(size_t size, weir_stream stream);
+void give(void *ptr);
+void record(const void *ptr, weir_stream stream);
+
+/* What weir_block_info() says of an address in a live block. */
+struct weir_block_info info_of(const void *ptr);
+
+/* Options that must be right. */
+void conf(const char *text);
+
+/* The statistics of device 0, of any device, of a stream of device 0. */
+struct weir_stats stats(void);
+struct weir_stats stats_of(int device);
+struct weir_stats stats_of_stream(weir_stream stream);
+
+/* weir_trim() of the current device; returns the bytes given back. */
+size_t trim(size_t keep);
+
+/* weir_check() finds no fault, and the simulation saw no misuse. */
+void expect_healthy(void);
+
+/* ---- Statuses ---------------------------------------------------------- */
+
+/* The call gives this status; weir's words are printed if it does not. */
+#define EXPECT_STATUS(call, status)                                            \
+	device_expect_status(__FILE__, __LINE__, #call, (call), (status))
+#define EXPECT_OK(call) EXPECT_STATUS(call, WEIR_OK)
+
+/* The call, a malloc-like one, gives NULL and this status. */
+#define EXPECT_NO_MEMORY(call, status)                                         \
+	device_expect_null(__FILE__, __LINE__, #call, (call), (status))
+
+void device_expect_status(const char *file, int line, const char *call,
+    enum weir_status got, enum weir_status expected);
+void device_expect_null(const char *file, int line, const char *call,
+    const void *got, enum weir_status expected);
+
+#endif
