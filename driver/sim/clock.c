@@ -1,0 +1,302 @@
+/*
+ * Happens-before, as vector clocks.
+ *
+ * Every line of operations (a stream, a branch of a graph) has a slot, and an
+ * epoch that rises with each operation put on it and with each thing it
+ * learns. What a line knows is, for each other slot, the epoch up to which all
+ * has happened before its own next operation. A point (slot, epoch) stands for
+ * all up to there and for all that was known there; so who has the epoch of a
+ * point has the rest too, and most joins end after one comparison.
+ *
+ * Knowledge is shared by streams, events and operations, and copied when it
+ * would change. The host is one for all threads: how threads order themselves
+ * is not seen here, and assuming order can hide a race but invents none.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver/sim/sim.h"
+
+enum { SLOTS_MAX = 4096 }; /* before slots are used again too early */
+
+static struct slot {
+	uint64_t epoch; /* the last one when its line ended */
+	uint64_t label;
+} *slots;
+static size_t slots_capacity;
+static uint32_t n_slots;
+
+/* Slots whose line has ended, the oldest first. */
+static uint32_t *retired;
+static size_t retired_capacity, n_retired, first_retired;
+
+static struct known *host;
+static uint64_t host_version = 1;
+
+/* ---- knowledge ---------------------------------------------------------- */
+
+static struct known *
+known_ref(struct known *known)
+{
+	if (known != NULL)
+		known->refs++;
+	return known;
+}
+
+static void
+known_drop(struct known *known)
+{
+	if (known != NULL && --known->refs == 0)
+		free(known);
+}
+
+bool
+known_has(const struct known *known, uint32_t slot, uint64_t epoch)
+{
+	return epoch == 0 ||
+	    (known != NULL && slot < known->n && known->epoch[slot] >= epoch);
+}
+
+/* Make *known one's own, with room for `n` slots. */
+static struct known *
+known_own(struct known **known, uint32_t n)
+{
+	struct known *old = *known, *own;
+
+	if (old != NULL && old->refs == 1 && old->n >= n)
+		return old;
+	if (old != NULL && old->n > n)
+		n = old->n;
+	if (n < n_slots)
+		n = n_slots;
+	own = sim_alloc(sizeof(*own) + n * sizeof(own->epoch[0]));
+	own->refs = 1;
+	own->n = n;
+	if (old != NULL)
+		memcpy(own->epoch, old->epoch, old->n * sizeof(own->epoch[0]));
+	known_drop(old);
+	*known = own;
+	return own;
+}
+
+/* Learn what `other` knows; true if there was anything new. */
+static bool
+known_merge(struct known **known, struct known *other)
+{
+	bool more = false, less = false;
+	struct known *own = *known;
+
+	if (other == NULL || other == own)
+		return false;
+	for (uint32_t i = 0; i < other->n; i++) {
+		uint64_t epoch = own != NULL && i < own->n ? own->epoch[i] : 0;
+
+		more |= other->epoch[i] > epoch;
+		less |= other->epoch[i] < epoch;
+	}
+	if (!more)
+		return false;
+	if (!less && (own == NULL || own->n <= other->n)) {
+		*known = known_ref(other);
+		known_drop(own);
+		return true;
+	}
+	own = known_own(known, other->n);
+	for (uint32_t i = 0; i < other->n; i++) {
+		if (own->epoch[i] < other->epoch[i])
+			own->epoch[i] = other->epoch[i];
+	}
+	return true;
+}
+
+static void
+known_set(struct known **known, uint32_t slot, uint64_t epoch)
+{
+	known_own(known, slot + 1)->epoch[slot] = epoch;
+}
+
+/* ---- points ------------------------------------------------------------- */
+
+struct point
+point_copy(const struct point *point)
+{
+	known_ref(point->known);
+	return *point;
+}
+
+void
+point_drop(struct point *point)
+{
+	known_drop(point->known);
+	*point = (struct point){ 0 };
+}
+
+static bool
+point_knows(const struct point *point, uint32_t slot, uint64_t epoch)
+{
+	if (slot == point->slot)
+		return epoch <= point->epoch;
+	return known_has(point->known, slot, epoch);
+}
+
+/* ---- what is learnt too late -------------------------------------------- */
+
+/*
+ * A stream that waits for a value in memory comes after whoever wrote it, but
+ * that is found out only when the value is there, and more may have been put
+ * on the stream by then. So such edges are kept apart, and looked at only
+ * where a race would be told.
+ */
+enum { EDGES_KEPT = 64, EDGES_IN_A_ROW = 3 };
+
+static struct edge {
+	uint32_t slot; /* from this epoch on, the line knows the point */
+	uint64_t epoch;
+	struct point point;
+} edges[EDGES_KEPT];
+static size_t n_edges; /* ever; the last ones are kept */
+
+void
+clock_late_join(uint32_t slot, uint64_t epoch, const struct point *point)
+{
+	struct edge *edge = &edges[n_edges++ % EDGES_KEPT];
+
+	point_drop(&edge->point);
+	*edge = (struct edge){
+		.slot = slot, .epoch = epoch, .point = point_copy(point)
+	};
+}
+
+static bool
+edges_know(const struct point *point, uint32_t slot, uint64_t epoch,
+    unsigned in_a_row)
+{
+	size_t n = n_edges < EDGES_KEPT ? n_edges : EDGES_KEPT;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct edge *edge = &edges[i];
+
+		if (!point_knows(point, edge->slot, edge->epoch))
+			continue;
+		if (point_knows(&edge->point, slot, epoch) ||
+		    (in_a_row > 1 &&
+			edges_know(&edge->point, slot, epoch, in_a_row - 1)))
+			return true;
+	}
+	return false;
+}
+
+bool
+point_has(const struct point *point, uint32_t slot, uint64_t epoch)
+{
+	return point_knows(point, slot, epoch) ||
+	    edges_know(point, slot, epoch, EDGES_IN_A_ROW);
+}
+
+/* ---- the host ----------------------------------------------------------- */
+
+bool
+host_has(uint32_t slot, uint64_t epoch)
+{
+	return known_has(host, slot, epoch);
+}
+
+void
+host_join(const struct point *point)
+{
+	if (host_has(point->slot, point->epoch))
+		return;
+	known_merge(&host, point->known);
+	known_set(&host, point->slot, point->epoch);
+	host_version++;
+}
+
+struct point
+host_point(void)
+{
+	return (struct point){ .known = known_ref(host), .slot = UINT32_MAX };
+}
+
+/* ---- lines -------------------------------------------------------------- */
+
+/* A slot whose earlier line is all known to the host, or a new one. */
+static uint32_t
+slot_take(void)
+{
+	if (first_retired < n_retired) {
+		uint32_t slot = retired[first_retired];
+
+		if (host_has(slot, slots[slot].epoch) || n_slots >= SLOTS_MAX) {
+			if (++first_retired == n_retired)
+				first_retired = n_retired = 0;
+			return slot;
+		}
+	}
+	slots = sim_grow(slots, n_slots, &slots_capacity, sizeof(*slots));
+	return n_slots++;
+}
+
+void
+line_init(struct line *line, uint64_t label)
+{
+	uint32_t slot = slot_take();
+
+	slots[slot].label = label;
+	*line = (struct line){ .known = known_ref(host),
+		.slot = slot,
+		.epoch = slots[slot].epoch,
+		.host_version = host_version };
+}
+
+void
+line_fini(struct line *line)
+{
+	slots[line->slot].epoch = line->epoch;
+	retired = sim_grow(
+	    retired, n_retired, &retired_capacity, sizeof(*retired));
+	retired[n_retired++] = line->slot;
+	known_drop(line->known);
+	line->known = NULL;
+}
+
+uint64_t
+slot_label(uint32_t slot)
+{
+	return slots[slot].label;
+}
+
+void
+line_join_host(struct line *line)
+{
+	if (line->host_version == host_version)
+		return;
+	line->host_version = host_version;
+	if (known_merge(&line->known, host))
+		line->epoch++;
+}
+
+void
+line_step(struct line *line)
+{
+	line_join_host(line);
+	line->epoch++;
+}
+
+void
+line_join(struct line *line, const struct point *point)
+{
+	if (point->slot == line->slot ||
+	    known_has(line->known, point->slot, point->epoch))
+		return;
+	known_merge(&line->known, point->known);
+	known_set(&line->known, point->slot, point->epoch);
+	line->epoch++;
+}
+
+struct point
+line_point(const struct line *line)
+{
+	return (struct point){ .known = known_ref(line->known),
+		.slot = line->slot,
+		.epoch = line->epoch };
+}

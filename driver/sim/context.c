@@ -1,0 +1,528 @@
+/*
+ * Contexts: one primary context a device, kept by a count of its users, and
+ * others made by hand; and what each thread has current.
+ *
+ * The primary context has the same handle in all its lives. A context that is
+ * gone may still be current somewhere; calls there say so.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "driver/sim/capture.h"
+#include "driver/sim/sim.h"
+
+static _Thread_local struct thread self;
+static pthread_key_t thread_key;
+static pthread_once_t thread_once = PTHREAD_ONCE_INIT;
+static uint64_t next_thread;
+
+/* ---- threads ------------------------------------------------------------ */
+
+/* A thread that ends takes its default streams with it. */
+static void
+thread_end(void *data)
+{
+	struct thread *thread = data;
+
+	gate_lock();
+	while (thread->own != NULL) {
+		struct own_stream *own = thread->own;
+
+		thread->own = own->next;
+		if (!own->stream->destroyed)
+			stream_end(own->stream);
+		stream_drop(own->stream);
+		free(own);
+	}
+	gate_unlock();
+}
+
+static void
+make_key(void)
+{
+	pthread_key_create(&thread_key, thread_end);
+}
+
+struct thread *
+thread_self(void)
+{
+	if (self.id == 0) {
+		pthread_once(&thread_once, make_key);
+		pthread_setspecific(thread_key, &self);
+		self.id = __atomic_add_fetch(&next_thread, 1, __ATOMIC_RELAXED);
+	}
+	return &self;
+}
+
+/* ---- finding ------------------------------------------------------------ */
+
+struct context *
+context_find(CUcontext handle, CUresult *why)
+{
+	uint64_t bits = handle_bits(handle);
+	struct context *context = handle_find(HANDLE_CONTEXT, bits);
+
+	if (context == NULL)
+		*why = handle_known(HANDLE_CONTEXT, bits) ?
+		    CUDA_ERROR_CONTEXT_IS_DESTROYED :
+		    CUDA_ERROR_INVALID_CONTEXT;
+	else if (!context->active)
+		*why = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	else if (context->sticky != CUDA_SUCCESS)
+		*why = context->sticky;
+	else
+		return context;
+	return NULL;
+}
+
+struct context *
+context_current(CUresult *why)
+{
+	struct thread *thread = thread_self();
+
+	if (thread->depth == 0) {
+		*why = CUDA_ERROR_INVALID_CONTEXT;
+		return NULL;
+	}
+	return context_find(
+	    handle_pointer(thread->stack[thread->depth - 1]), why);
+}
+
+bool
+context_reaches(const struct context *context, int device)
+{
+	return context->device->ordinal == device ||
+	    (context->peers & 1u << device) != 0;
+}
+
+/* ---- life --------------------------------------------------------------- */
+
+static void
+context_begin(struct context *context, struct device *device, unsigned flags)
+{
+	context->device = device;
+	context->id = ++sim.next_id;
+	context->flags = flags;
+	context->active = true;
+	context->sticky = CUDA_SUCCESS;
+	context->peers = 0;
+}
+
+static struct context *
+context_new(struct device *device, unsigned flags)
+{
+	struct context *context = sim_alloc(sizeof(*context));
+
+	context->handle = handle_new(HANDLE_CONTEXT, context);
+	context_begin(context, device, flags);
+	context->next = sim.contexts;
+	sim.contexts = context;
+	return context;
+}
+
+/* Its work is finished and its streams and memory go. The structure stays:
+ * others may still name it. */
+static void
+context_end(struct context *context)
+{
+	if (context->sticky == CUDA_SUCCESS)
+		context_wait(context);
+	context_end_streams(context);
+	context_end_memory(context);
+	context->active = false;
+	context->id = ++sim.next_id;
+}
+
+static void
+primary_begin(struct device *device)
+{
+	if (device->primary == NULL) {
+		device->primary = context_new(device, device->flags);
+		device->primary->primary = true;
+	} else if (!device->primary->active) {
+		context_begin(device->primary, device, device->flags);
+	}
+}
+
+static CUresult
+primary_release(CUdevice ordinal)
+{
+	struct device *device = device_find(ordinal);
+
+	if (device == NULL)
+		return CUDA_ERROR_INVALID_DEVICE;
+	if (device->retained == 0)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (--device->retained == 0 && device->primary->active)
+		context_end(device->primary);
+	return CUDA_SUCCESS;
+}
+
+static CUresult
+primary_reset(CUdevice ordinal)
+{
+	struct device *device = device_find(ordinal);
+
+	if (device == NULL)
+		return CUDA_ERROR_INVALID_DEVICE;
+	if (device->primary != NULL && device->primary->active)
+		context_end(device->primary);
+	return CUDA_SUCCESS;
+}
+
+static CUresult
+primary_set_flags(CUdevice ordinal, unsigned flags)
+{
+	struct device *device = device_find(ordinal);
+
+	if (device == NULL)
+		return CUDA_ERROR_INVALID_DEVICE;
+	if ((flags & ~(unsigned)CU_CTX_FLAGS_MASK) != 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	device->flags = flags;
+	if (device->primary != NULL && device->primary->active)
+		device->primary->flags = flags;
+	return CUDA_SUCCESS;
+}
+
+/* ---- primary contexts --------------------------------------------------- */
+
+CUresult
+cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice ordinal)
+{
+	CUresult code = gate_enter(E_cuDevicePrimaryCtxRetain);
+	struct device *device = device_find(ordinal);
+
+	if (code == CUDA_SUCCESS && context == NULL)
+		code = CUDA_ERROR_INVALID_VALUE;
+	if (code == CUDA_SUCCESS && device == NULL)
+		code = CUDA_ERROR_INVALID_DEVICE;
+	if (code == CUDA_SUCCESS) {
+		primary_begin(device);
+		device->retained++;
+		*context = handle_pointer(device->primary->handle);
+	}
+	return gate_leave(code);
+}
+
+CUresult
+cuDevicePrimaryCtxRelease(CUdevice device)
+{
+	return cuDevicePrimaryCtxRelease_v2(device);
+}
+
+CUresult
+cuDevicePrimaryCtxRelease_v2(CUdevice device)
+{
+	CUresult code = gate_enter(E_cuDevicePrimaryCtxRelease_v2);
+
+	if (code == CUDA_SUCCESS)
+		code = primary_release(device);
+	return gate_leave(code);
+}
+
+CUresult
+cuDevicePrimaryCtxReset(CUdevice device)
+{
+	return cuDevicePrimaryCtxReset_v2(device);
+}
+
+CUresult
+cuDevicePrimaryCtxReset_v2(CUdevice device)
+{
+	CUresult code = gate_enter(E_cuDevicePrimaryCtxReset_v2);
+
+	if (code == CUDA_SUCCESS)
+		code = primary_reset(device);
+	return gate_leave(code);
+}
+
+CUresult
+cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned int flags)
+{
+	return cuDevicePrimaryCtxSetFlags_v2(device, flags);
+}
+
+CUresult
+cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int flags)
+{
+	CUresult code = gate_enter(E_cuDevicePrimaryCtxSetFlags_v2);
+
+	if (code == CUDA_SUCCESS)
+		code = primary_set_flags(device, flags);
+	return gate_leave(code);
+}
+
+CUresult
+cuDevicePrimaryCtxGetState(CUdevice ordinal, unsigned int *flags, int *active)
+{
+	CUresult code = gate_enter(E_cuDevicePrimaryCtxGetState);
+	struct device *device = device_find(ordinal);
+
+	if (code == CUDA_SUCCESS && (flags == NULL || active == NULL))
+		code = CUDA_ERROR_INVALID_VALUE;
+	if (code == CUDA_SUCCESS && device == NULL)
+		code = CUDA_ERROR_INVALID_DEVICE;
+	if (code == CUDA_SUCCESS) {
+		*flags = device->flags;
+		*active = device->primary != NULL && device->primary->active;
+	}
+	return gate_leave(code);
+}
+
+/* ---- other contexts ----------------------------------------------------- */
+
+static CUresult
+create(CUcontext *context, unsigned flags, CUdevice ordinal)
+{
+	struct device *device = device_find(ordinal);
+	struct thread *thread = thread_self();
+
+	if (context == NULL || (flags & ~(unsigned)CU_CTX_FLAGS_MASK) != 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (device == NULL)
+		return CUDA_ERROR_INVALID_DEVICE;
+	if (thread->depth == SIM_STACK)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*context = handle_pointer(context_new(device, flags)->handle);
+	thread->stack[thread->depth++] = handle_bits(*context);
+	return CUDA_SUCCESS;
+}
+
+CUresult
+cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device)
+{
+	CUresult code = gate_enter(E_cuCtxCreate_v2);
+
+	if (code == CUDA_SUCCESS)
+		code = create(context, flags, device);
+	return gate_leave(code);
+}
+
+CUresult
+cuCtxCreate_v4(CUcontext *context, CUctxCreateParams *params,
+    unsigned int flags, CUdevice device)
+{
+	CUresult code = gate_enter(E_cuCtxCreate_v4);
+
+	/* Affinities and graphics interoperation there are none. */
+	if (code == CUDA_SUCCESS && params != NULL)
+		code = CUDA_ERROR_NOT_SUPPORTED;
+	if (code == CUDA_SUCCESS)
+		code = create(context, flags, device);
+	return gate_leave(code);
+}
+
+CUresult
+cuCtxDestroy_v2(CUcontext handle)
+{
+	CUresult code = gate_enter(E_cuCtxDestroy_v2);
+	struct thread *thread = thread_self();
+	struct context *context;
+
+	if (code != CUDA_SUCCESS)
+		return gate_leave(code);
+	context = handle_find(HANDLE_CONTEXT, handle_bits(handle));
+	if (context == NULL || context->primary)
+		return gate_leave(CUDA_ERROR_INVALID_CONTEXT);
+	context_end(context);
+	handle_drop(HANDLE_CONTEXT, context->handle);
+	if (thread->depth > 0 &&
+	    thread->stack[thread->depth - 1] == context->handle)
+		thread->depth--;
+	return gate_leave(CUDA_SUCCESS);
+}
+
+/* ---- the current context ------------------------------------------------ */
+
+CUresult
+cuCtxGetCurrent(CUcontext *context)
+{
+	CUresult code = gate_enter(E_cuCtxGetCurrent);
+	struct thread *thread = thread_self();
+
+	if (code == CUDA_SUCCESS && context == NULL)
+		code = CUDA_ERROR_INVALID_VALUE;
+	if (code == CUDA_SUCCESS)
+		*context = thread->depth == 0 ?
+		    NULL :
+		    handle_pointer(thread->stack[thread->depth - 1]);
+	return gate_leave(code);
+}
+
+CUresult
+cuCtxSetCurrent(CUcontext context)
+{
+	CUresult code = gate_enter(E_cuCtxSetCurrent);
+	struct thread *thread = thread_self();
+
+	if (code == CUDA_SUCCESS && context == NULL) {
+		thread->depth -= thread->depth > 0;
+	} else if (code == CUDA_SUCCESS) {
+		/* One that an error has killed may be current. */
+		if (context_find(context, &code) == NULL &&
+		    (code == CUDA_ERROR_INVALID_CONTEXT ||
+			code == CUDA_ERROR_CONTEXT_IS_DESTROYED))
+			return gate_leave(code);
+		code = CUDA_SUCCESS;
+		thread->depth += thread->depth == 0;
+		thread->stack[thread->depth - 1] = handle_bits(context);
+	}
+	return gate_leave(code);
+}
+
+CUresult
+cuCtxPushCurrent_v2(CUcontext context)
+{
+	CUresult code = gate_enter(E_cuCtxPushCurrent_v2);
+	struct thread *thread = thread_self();
+
+	if (code == CUDA_SUCCESS &&
+	    (context_find(context, &code) != NULL ||
+		(code != CUDA_ERROR_INVALID_CONTEXT &&
+		    code != CUDA_ERROR_CONTEXT_IS_DESTROYED))) {
+		code = CUDA_SUCCESS;
+		if (thread->depth == SIM_STACK)
+			code = CUDA_ERROR_OUT_OF_MEMORY;
+		else
+			thread->stack[thread->depth++] = handle_bits(context);
+	}
+	return gate_leave(code);
+}
+
+CUresult
+cuCtxPopCurrent_v2(CUcontext *context)
+{
+	CUresult code = gate_enter(E_cuCtxPopCurrent_v2);
+	struct thread *thread = thread_self();
+
+	if (code == CUDA_SUCCESS && thread->depth == 0)
+		code = CUDA_ERROR_INVALID_CONTEXT;
+	if (code == CUDA_SUCCESS) {
+		thread->depth--;
+		if (context != NULL)
+			*context = handle_pointer(thread->stack[thread->depth]);
+	}
+	return gate_leave(code);
+}
+
+CUresult
+cuCtxGetDevice(CUdevice *device)
+{
+	CUresult code = gate_enter(E_cuCtxGetDevice);
+
+	if (code == CUDA_SUCCESS && device == NULL)
+		code = CUDA_ERROR_INVALID_VALUE;
+	if (code == CUDA_SUCCESS)
+		*device = sim.here->device->ordinal;
+	return gate_leave(code);
+}
+
+CUresult
+cuCtxGetFlags(unsigned int *flags)
+{
+	CUresult code = gate_enter(E_cuCtxGetFlags);
+
+	if (code == CUDA_SUCCESS && flags == NULL)
+		code = CUDA_ERROR_INVALID_VALUE;
+	if (code == CUDA_SUCCESS)
+		*flags = sim.here->flags;
+	return gate_leave(code);
+}
+
+/* The context named, or the current one for NULL. */
+static struct context *
+named_or_current(CUcontext handle, CUresult *why)
+{
+	if (handle == NULL)
+		return context_current(why);
+	return context_find(handle, why);
+}
+
+CUresult
+cuCtxGetApiVersion(CUcontext handle, unsigned int *version)
+{
+	CUresult code = gate_enter(E_cuCtxGetApiVersion);
+
+	if (code == CUDA_SUCCESS && version == NULL)
+		code = CUDA_ERROR_INVALID_VALUE;
+	if (code == CUDA_SUCCESS && named_or_current(handle, &code) != NULL)
+		*version = 3020;
+	return gate_leave(code);
+}
+
+CUresult
+cuCtxGetId(CUcontext handle, unsigned long long *id)
+{
+	CUresult code = gate_enter(E_cuCtxGetId);
+	struct context *context = NULL;
+
+	if (code == CUDA_SUCCESS && id == NULL)
+		code = CUDA_ERROR_INVALID_VALUE;
+	if (code == CUDA_SUCCESS)
+		context = named_or_current(handle, &code);
+	if (code == CUDA_SUCCESS)
+		*id = context->id;
+	return gate_leave(code);
+}
+
+CUresult
+cuCtxSynchronize(void)
+{
+	CUresult code = gate_enter(E_cuCtxSynchronize);
+
+	if (code == CUDA_SUCCESS) {
+		struct context *here = sim.here;
+
+		code = capture_refuse_context(here);
+		if (code == CUDA_SUCCESS) {
+			context_wait(here);
+			code = here->sticky;
+		}
+	}
+	return gate_leave(code);
+}
+
+/* ---- peers -------------------------------------------------------------- */
+
+CUresult
+cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
+{
+	CUresult code = gate_enter(E_cuCtxEnablePeerAccess);
+	struct context *context = NULL;
+	uint32_t bit;
+
+	if (code == CUDA_SUCCESS && flags != 0)
+		code = CUDA_ERROR_INVALID_VALUE;
+	if (code == CUDA_SUCCESS)
+		context = context_find(peer, &code);
+	if (code != CUDA_SUCCESS)
+		return gate_leave(code);
+	bit = 1u << context->device->ordinal;
+	if (context->device == sim.here->device)
+		code = CUDA_ERROR_INVALID_DEVICE;
+	else if ((sim.here->peers & bit) != 0)
+		code = CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+	else
+		sim.here->peers |= bit;
+	return gate_leave(code);
+}
+
+CUresult
+cuCtxDisablePeerAccess(CUcontext peer)
+{
+	CUresult code = gate_enter(E_cuCtxDisablePeerAccess);
+	struct context *context = NULL;
+	uint32_t bit;
+
+	if (code == CUDA_SUCCESS)
+		context = context_find(peer, &code);
+	if (code != CUDA_SUCCESS)
+		return gate_leave(code);
+	bit = 1u << context->device->ordinal;
+	if ((sim.here->peers & bit) == 0)
+		code = CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+	else
+		sim.here->peers &= ~bit;
+	return gate_leave(code);
+}

@@ -1,0 +1,401 @@
+/*
+ * Copies and fills.
+ *
+ * An address is device memory or pinned host memory, which the driver knows,
+ * or pageable host memory, which goes by the host: what is copied from it is
+ * taken at the call, and a copy to it is finished when the call returns. The
+ * calls without a stream use the default stream and wait for the copy.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver/sim/capture.h"
+#include "driver/sim/sim.h"
+
+enum side { SIDE_ANY, SIDE_DEVICE, SIDE_HOST };
+
+/* A copy as the caller states it. */
+struct request {
+	uint64_t to;
+	uint64_t from;
+	size_t size;
+	enum side to_side, from_side;
+};
+
+/* True if the memory can be what the call says it is. */
+static bool
+side_fits(uint64_t address, size_t size, enum side side, bool *pageable)
+{
+	struct range *range = memory_find(address);
+
+	*pageable = false;
+	if (range != NULL) {
+		if (side == SIDE_DEVICE && range->kind == RANGE_REGISTERED)
+			side = SIDE_ANY;
+		return !range->released && memory_covers(address, size);
+	}
+	*pageable = memory_is_pageable(address);
+	return side != SIDE_DEVICE && address != 0 && *pageable;
+}
+
+static CUresult
+copy_action(const struct request *request, struct action *action)
+{
+	struct copy *copy = &action->copy;
+
+	*action = (struct action){ .kind = OP_COPY };
+	copy->to = request->to;
+	copy->from = request->from;
+	copy->size = request->size;
+	if (!side_fits(request->to, request->size, request->to_side,
+		&copy->to_pageable) ||
+	    !side_fits(request->from, request->size, request->from_side,
+		&copy->from_pageable))
+		return CUDA_ERROR_INVALID_VALUE;
+	action->duration_ns =
+	    copy_duration_ns(request->to, request->from, request->size);
+	return CUDA_SUCCESS;
+}
+
+static CUresult
+copy_on(struct stream *stream, const struct request *request, bool wait)
+{
+	struct action action;
+	CUresult code;
+
+	if (request->size == 0)
+		return CUDA_SUCCESS;
+	code = copy_action(request, &action);
+	if (code != CUDA_SUCCESS)
+		return code;
+	if (action.copy.from_pageable && stream->capture == NULL) {
+		action.copy.staged = sim_alloc(request->size);
+		memcpy(action.copy.staged,
+		    (const void *)(uintptr_t)request->from, request->size);
+	}
+	code = submit(stream, &action);
+	if (code == CUDA_SUCCESS && stream->capture == NULL &&
+	    (wait || action.copy.to_pageable)) {
+		struct context *context = stream->context;
+
+		stream_wait(stream);
+		code = context->sticky;
+	}
+	return code;
+}
+
+static CUresult
+copy_async(
+    enum sim_entry entry, CUstream handle, const struct request *request)
+{
+	CUresult code = gate_enter(entry);
+	struct stream *stream = NULL;
+
+	if (code == CUDA_SUCCESS)
+		stream = stream_for_work(handle, &code);
+	if (code == CUDA_SUCCESS)
+		code = copy_on(stream, request, false);
+	return gate_leave(code);
+}
+
+/* On the default stream, and waits; so captures forbid it. */
+static CUresult
+copy_now(enum sim_entry entry, CUstream handle, const struct request *request)
+{
+	CUresult code = gate_enter(entry);
+	struct stream *stream = NULL;
+
+	if (code == CUDA_SUCCESS)
+		code = capture_unsafe();
+	if (code == CUDA_SUCCESS)
+		stream = stream_for_work(handle, &code);
+	if (code == CUDA_SUCCESS)
+		code = capture_refuse(stream);
+	if (code == CUDA_SUCCESS)
+		code = copy_on(stream, request, true);
+	return gate_leave(code);
+}
+
+static struct request
+any_to_any(uint64_t to, uint64_t from, size_t size)
+{
+	return (struct request){ to, from, size, SIDE_ANY, SIDE_ANY };
+}
+
+static struct request
+host_to_device(uint64_t to, const void *from, size_t size)
+{
+	return (struct request){ to, handle_bits(from), size, SIDE_DEVICE,
+		SIDE_HOST };
+}
+
+static struct request
+device_to_host(void *to, uint64_t from, size_t size)
+{
+	return (struct request){ handle_bits(to), from, size, SIDE_HOST,
+		SIDE_DEVICE };
+}
+
+static struct request
+device_to_device(uint64_t to, uint64_t from, size_t size)
+{
+	return (struct request){ to, from, size, SIDE_DEVICE, SIDE_DEVICE };
+}
+
+/* ---- copies that wait --------------------------------------------------- */
+
+CUresult
+cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t size)
+{
+	struct request request = any_to_any(to, from, size);
+
+	return copy_now(E_cuMemcpy, CU_STREAM_LEGACY, &request);
+}
+
+CUresult
+cuMemcpy_ptds(CUdeviceptr to, CUdeviceptr from, size_t size)
+{
+	struct request request = any_to_any(to, from, size);
+
+	return copy_now(E_cuMemcpy, CU_STREAM_PER_THREAD, &request);
+}
+
+CUresult
+cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t size)
+{
+	struct request request = host_to_device(to, from, size);
+
+	return copy_now(E_cuMemcpyHtoD_v2, CU_STREAM_LEGACY, &request);
+}
+
+CUresult
+cuMemcpyHtoD_v2_ptds(CUdeviceptr to, const void *from, size_t size)
+{
+	struct request request = host_to_device(to, from, size);
+
+	return copy_now(E_cuMemcpyHtoD_v2, CU_STREAM_PER_THREAD, &request);
+}
+
+CUresult
+cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t size)
+{
+	struct request request = device_to_host(to, from, size);
+
+	return copy_now(E_cuMemcpyDtoH_v2, CU_STREAM_LEGACY, &request);
+}
+
+CUresult
+cuMemcpyDtoH_v2_ptds(void *to, CUdeviceptr from, size_t size)
+{
+	struct request request = device_to_host(to, from, size);
+
+	return copy_now(E_cuMemcpyDtoH_v2, CU_STREAM_PER_THREAD, &request);
+}
+
+CUresult
+cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t size)
+{
+	struct request request = device_to_device(to, from, size);
+
+	return copy_now(E_cuMemcpyDtoD_v2, CU_STREAM_LEGACY, &request);
+}
+
+CUresult
+cuMemcpyDtoD_v2_ptds(CUdeviceptr to, CUdeviceptr from, size_t size)
+{
+	struct request request = device_to_device(to, from, size);
+
+	return copy_now(E_cuMemcpyDtoD_v2, CU_STREAM_PER_THREAD, &request);
+}
+
+/* One address space: the contexts add nothing. */
+CUresult
+cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
+    CUcontext from_context, size_t size)
+{
+	struct request request = device_to_device(to, from, size);
+
+	(void)to_context;
+	(void)from_context;
+	return copy_now(E_cuMemcpyPeer, CU_STREAM_LEGACY, &request);
+}
+
+CUresult
+cuMemcpyPeer_ptds(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
+    CUcontext from_context, size_t size)
+{
+	struct request request = device_to_device(to, from, size);
+
+	(void)to_context;
+	(void)from_context;
+	return copy_now(E_cuMemcpyPeer, CU_STREAM_PER_THREAD, &request);
+}
+
+/* ---- copies on a stream ------------------------------------------------- */
+
+CUresult
+cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
+{
+	struct request request = any_to_any(to, from, size);
+
+	return copy_async(E_cuMemcpyAsync, stream, &request);
+}
+
+CUresult
+cuMemcpyHtoDAsync_v2(
+    CUdeviceptr to, const void *from, size_t size, CUstream stream)
+{
+	struct request request = host_to_device(to, from, size);
+
+	return copy_async(E_cuMemcpyHtoDAsync_v2, stream, &request);
+}
+
+CUresult
+cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t size, CUstream stream)
+{
+	struct request request = device_to_host(to, from, size);
+
+	return copy_async(E_cuMemcpyDtoHAsync_v2, stream, &request);
+}
+
+CUresult
+cuMemcpyDtoDAsync_v2(
+    CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
+{
+	struct request request = device_to_device(to, from, size);
+
+	return copy_async(E_cuMemcpyDtoDAsync_v2, stream, &request);
+}
+
+CUresult
+cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
+    CUcontext from_context, size_t size, CUstream stream)
+{
+	struct request request = device_to_device(to, from, size);
+
+	(void)to_context;
+	(void)from_context;
+	return copy_async(E_cuMemcpyPeerAsync, stream, &request);
+}
+
+/* ---- fills -------------------------------------------------------------- */
+
+static CUresult
+fill_on(struct stream *stream, const struct fill *fill)
+{
+	struct action action = { .kind = OP_FILL, .fill = *fill };
+	size_t size = fill->n * fill->width;
+	bool pageable;
+
+	if (fill->n == 0)
+		return CUDA_SUCCESS;
+	if (fill->to % fill->width != 0 ||
+	    !side_fits(fill->to, size, SIDE_DEVICE, &pageable))
+		return CUDA_ERROR_INVALID_VALUE;
+	action.duration_ns = copy_duration_ns(fill->to, fill->to, size);
+	return submit(stream, &action);
+}
+
+static CUresult
+fill_async(enum sim_entry entry, CUstream handle, const struct fill *fill)
+{
+	CUresult code = gate_enter(entry);
+	struct stream *stream = NULL;
+
+	if (code == CUDA_SUCCESS)
+		stream = stream_for_work(handle, &code);
+	if (code == CUDA_SUCCESS)
+		code = fill_on(stream, fill);
+	return gate_leave(code);
+}
+
+/* A fill of device memory on the default stream does not wait. */
+static CUresult
+fill_now(enum sim_entry entry, CUstream handle, const struct fill *fill)
+{
+	CUresult code = gate_enter(entry);
+	struct stream *stream = NULL;
+
+	if (code == CUDA_SUCCESS)
+		code = capture_unsafe();
+	if (code == CUDA_SUCCESS)
+		stream = stream_for_work(handle, &code);
+	if (code == CUDA_SUCCESS)
+		code = capture_refuse(stream);
+	if (code == CUDA_SUCCESS)
+		code = fill_on(stream, fill);
+	return gate_leave(code);
+}
+
+CUresult
+cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t n)
+{
+	struct fill fill = { to, n, value, 1 };
+
+	return fill_now(E_cuMemsetD8_v2, CU_STREAM_LEGACY, &fill);
+}
+
+CUresult
+cuMemsetD8_v2_ptds(CUdeviceptr to, unsigned char value, size_t n)
+{
+	struct fill fill = { to, n, value, 1 };
+
+	return fill_now(E_cuMemsetD8_v2, CU_STREAM_PER_THREAD, &fill);
+}
+
+CUresult
+cuMemsetD16_v2(CUdeviceptr to, unsigned short value, size_t n)
+{
+	struct fill fill = { to, n, value, 2 };
+
+	return fill_now(E_cuMemsetD16_v2, CU_STREAM_LEGACY, &fill);
+}
+
+CUresult
+cuMemsetD16_v2_ptds(CUdeviceptr to, unsigned short value, size_t n)
+{
+	struct fill fill = { to, n, value, 2 };
+
+	return fill_now(E_cuMemsetD16_v2, CU_STREAM_PER_THREAD, &fill);
+}
+
+CUresult
+cuMemsetD32_v2(CUdeviceptr to, unsigned int value, size_t n)
+{
+	struct fill fill = { to, n, value, 4 };
+
+	return fill_now(E_cuMemsetD32_v2, CU_STREAM_LEGACY, &fill);
+}
+
+CUresult
+cuMemsetD32_v2_ptds(CUdeviceptr to, unsigned int value, size_t n)
+{
+	struct fill fill = { to, n, value, 4 };
+
+	return fill_now(E_cuMemsetD32_v2, CU_STREAM_PER_THREAD, &fill);
+}
+
+CUresult
+cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t n, CUstream stream)
+{
+	struct fill fill = { to, n, value, 1 };
+
+	return fill_async(E_cuMemsetD8Async, stream, &fill);
+}
+
+CUresult
+cuMemsetD16Async(
+    CUdeviceptr to, unsigned short value, size_t n, CUstream stream)
+{
+	struct fill fill = { to, n, value, 2 };
+
+	return fill_async(E_cuMemsetD16Async, stream, &fill);
+}
+
+CUresult
+cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t n, CUstream stream)
+{
+	struct fill fill = { to, n, value, 4 };
+
+	return fill_async(E_cuMemsetD32Async, stream, &fill);
+}

@@ -1,0 +1,263 @@
+/*
+ * What operations do when their time has come: the memory is really read and
+ * written, after it was checked that the device may, and that the program has
+ * ordered this operation with the others that touch the same bytes.
+ */
+#include <string.h>
+
+#include "driver/sim/capture.h"
+#include "driver/sim/sim.h"
+
+const char *
+action_name(const struct action *action)
+{
+	switch (action->kind) {
+	case OP_COPY:
+		return "copy";
+	case OP_FILL:
+		return "fill";
+	case OP_KERNEL:
+		return action->kernel.kernel->name;
+	case OP_HOST:
+		return "host function";
+	case OP_WRITE_VALUE:
+		return "write value";
+	case OP_WAIT_VALUE:
+		return "wait for value";
+	case OP_GRAPH:
+		return "graph";
+	default:
+		return "event";
+	}
+}
+
+size_t
+action_accesses(const struct action *action, struct access *out)
+{
+	size_t n = 0;
+
+	switch (action->kind) {
+	case OP_COPY:
+		if (!action->copy.from_pageable)
+			out[n++] = (struct access){ action->copy.from,
+				action->copy.size, ACCESS_READ };
+		if (!action->copy.to_pageable)
+			out[n++] = (struct access){ action->copy.to,
+				action->copy.size, ACCESS_WRITE };
+		return n;
+	case OP_FILL:
+		out[0] = (struct access){ action->fill.to,
+			action->fill.n * action->fill.width, ACCESS_WRITE };
+		return 1;
+	case OP_KERNEL:
+		return action->kernel.kernel->accesses(
+		    action->kernel.params, out);
+	case OP_WRITE_VALUE:
+		out[0] = (struct access){ action->value.address,
+			action->value.width, ACCESS_ATOMIC };
+		return 1;
+	default:
+		return 0;
+	}
+}
+
+static void
+do_copy(const struct copy *copy)
+{
+	const void *from = (const void *)(uintptr_t)copy->from;
+
+	if (copy->staged != NULL)
+		from = copy->staged;
+	memmove((void *)(uintptr_t)copy->to, from, copy->size);
+}
+
+static void
+do_fill(const struct fill *fill)
+{
+	if (fill->width == 1) {
+		memset((void *)(uintptr_t)fill->to, (int)fill->value, fill->n);
+	} else if (fill->width == 2) {
+		uint16_t *to = (uint16_t *)(uintptr_t)fill->to;
+
+		for (size_t i = 0; i < fill->n; i++)
+			to[i] = (uint16_t)fill->value;
+	} else {
+		uint32_t *to = (uint32_t *)(uintptr_t)fill->to;
+
+		for (size_t i = 0; i < fill->n; i++)
+			to[i] = fill->value;
+	}
+}
+
+static uint64_t
+load_value(const struct value_call *call)
+{
+	const void *address = (const void *)(uintptr_t)call->address;
+
+	if (call->width == sizeof(uint32_t))
+		return __atomic_load_n(
+		    (const uint32_t *)address, __ATOMIC_ACQUIRE);
+	return __atomic_load_n((const uint64_t *)address, __ATOMIC_ACQUIRE);
+}
+
+static void
+store_value(const struct value_call *call)
+{
+	void *address = (void *)(uintptr_t)call->address;
+
+	if (call->width == sizeof(uint32_t))
+		__atomic_store_n((uint32_t *)address, (uint32_t)call->value,
+		    __ATOMIC_RELEASE);
+	else
+		__atomic_store_n(
+		    (uint64_t *)address, call->value, __ATOMIC_RELEASE);
+}
+
+bool
+value_holds(const struct op *op)
+{
+	const struct value_call *call = &op->action.value;
+	struct access access = { call->address, call->width, ACCESS_ATOMIC };
+	uint64_t value;
+
+	/* Memory that has gone would never hold it. */
+	if (memory_check(&access, op->context) != NULL)
+		return true;
+	value = load_value(call);
+	switch (call->flags & CU_STREAM_WAIT_VALUE_NOR) {
+	case CU_STREAM_WAIT_VALUE_GEQ:
+		if (call->width == sizeof(uint32_t))
+			return (int32_t)((uint32_t)value -
+				   (uint32_t)call->value) >= 0;
+		return (int64_t)(value - call->value) >= 0;
+	case CU_STREAM_WAIT_VALUE_EQ:
+		return value == call->value;
+	case CU_STREAM_WAIT_VALUE_AND:
+		return (value & call->value) != 0;
+	default:
+		return (~(value | call->value)) != 0;
+	}
+}
+
+/* ---- who wrote a value -------------------------------------------------- */
+
+/* The last operation that wrote a value, by address. */
+static struct writer {
+	uint64_t address;
+	struct point at;
+} *writers;
+static size_t writers_capacity, n_writers;
+
+static struct writer *
+writer_find(uint64_t address)
+{
+	for (size_t i = 0; i < n_writers; i++) {
+		if (writers[i].address == address)
+			return &writers[i];
+	}
+	return NULL;
+}
+
+static void
+remember_writer(const struct op *op)
+{
+	uint64_t address = op->action.value.address;
+	struct writer *writer = writer_find(address);
+
+	if (writer == NULL) {
+		writers = sim_grow(
+		    writers, n_writers, &writers_capacity, sizeof(*writers));
+		writer = &writers[n_writers++];
+		writer->address = address;
+	}
+	point_drop(&writer->at);
+	writer->at = point_copy(&op->at);
+}
+
+/* The host may have written it too: it knows what it knows now. */
+void
+value_came(const struct op *op)
+{
+	struct writer *writer = writer_find(op->action.value.address);
+	struct point host = host_point();
+
+	if (writer != NULL)
+		clock_late_join(op->at.slot, op->at.epoch, &writer->at);
+	clock_late_join(op->at.slot, op->at.epoch, &host);
+	point_drop(&host);
+}
+
+/* ---- doing it ----------------------------------------------------------- */
+
+/* False after telling what is wrong with the memory it touches. */
+static bool
+check_accesses(const struct op *op)
+{
+	struct access accesses[SIM_ACCESSES];
+	size_t n = action_accesses(&op->action, accesses);
+
+	for (size_t i = 0; i < n; i++) {
+		const char *wrong = memory_check(&accesses[i], op->context);
+
+		if (wrong == NULL)
+			continue;
+		violation("%s on stream %llu %s %zu bytes at %#llx: %s",
+		    action_name(&op->action),
+		    (unsigned long long)slot_label(op->at.slot),
+		    accesses[i].mode == ACCESS_READ ? "reads" : "writes",
+		    accesses[i].size, (unsigned long long)accesses[i].address,
+		    wrong);
+		op->context->sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
+		return false;
+	}
+	for (size_t i = 0; i < n; i++)
+		memory_touch(&accesses[i], op);
+	return true;
+}
+
+static void
+do_host(const struct host_call *call)
+{
+	if (call->callback != NULL)
+		call->callback(handle_pointer(call->stream), CUDA_SUCCESS,
+		    call->data);
+	else
+		call->function(call->data);
+}
+
+void
+op_execute(struct op *op)
+{
+	const struct action *action = &op->action;
+
+	/* After an illegal access a context does nothing any more. */
+	if (action->kind == OP_HOST) {
+		do_host(&action->host);
+		return;
+	}
+	if (op->context->sticky != CUDA_SUCCESS || !check_accesses(op))
+		return;
+	switch (action->kind) {
+	case OP_COPY:
+		do_copy(&action->copy);
+		break;
+	case OP_FILL:
+		do_fill(&action->fill);
+		break;
+	case OP_KERNEL:
+		action->kernel.kernel->run(action->kernel.params);
+		break;
+	case OP_WRITE_VALUE:
+		store_value(&action->value);
+		remember_writer(op);
+		break;
+	case OP_ALLOC:
+		action->range->freed = false;
+		break;
+	case OP_FREE:
+		action->range->freed = true;
+		break;
+	default:
+		break;
+	}
+}

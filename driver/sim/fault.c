@@ -1,0 +1,135 @@
+/*
+ * Counting calls, and failing some of them as a test asks.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver/sim/sim.h"
+
+/* The calls of `base` after `skip` more fail, `count` of them. */
+struct fault {
+	struct fault *next;
+	const char *base;
+	unsigned skip, count;
+	CUresult code;
+};
+
+static uint64_t calls[SIM_N_ENTRIES];
+static struct fault *faults;
+static unsigned any_in; /* the how-manieth next call fails; 0: none */
+static CUresult any_code;
+static uint64_t injected;
+
+void
+fault_count(enum sim_entry entry)
+{
+	calls[entry]++;
+}
+
+/* True if this call is one of those that the rule makes fail. */
+static bool
+fault_hits(struct fault *fault)
+{
+	if (fault->skip > 0) {
+		fault->skip--;
+		return false;
+	}
+	if (fault->count == 0)
+		return false;
+	fault->count--;
+	return true;
+}
+
+CUresult
+fault_next(enum sim_entry entry)
+{
+	const struct entry *called = &sim_entries[entry];
+	CUresult code = CUDA_SUCCESS;
+
+	calls[entry]++;
+	for (struct fault *fault = faults; fault != NULL; fault = fault->next) {
+		if (strcmp(fault->base, called->base) == 0 && fault_hits(fault))
+			code = fault->code;
+	}
+	if (any_in > 0 && (called->flags & ENTRY_RESOURCE) && --any_in == 0)
+		code = any_code;
+	injected += code != CUDA_SUCCESS;
+	return code;
+}
+
+void
+fault_reset(void)
+{
+	memset(calls, 0, sizeof(calls));
+	while (faults != NULL) {
+		struct fault *next = faults->next;
+
+		free(faults);
+		faults = next;
+	}
+	any_in = 0;
+	injected = 0;
+}
+
+uint64_t
+simcuda_calls(const char *entry)
+{
+	uint64_t sum = 0;
+
+	gate_lock();
+	for (size_t i = 0; i < SIM_N_ENTRIES; i++) {
+		if (entry == NULL || strcmp(sim_entries[i].base, entry) == 0)
+			sum += calls[i];
+	}
+	gate_unlock();
+	return sum;
+}
+
+static const char *
+find_base(const char *name)
+{
+	for (size_t i = 0; i < SIM_N_ENTRIES; i++) {
+		if (strcmp(sim_entries[i].base, name) == 0)
+			return sim_entries[i].base;
+	}
+	return NULL;
+}
+
+int
+simcuda_fail(const char *entry, unsigned nth, unsigned count, CUresult code)
+{
+	const char *base = find_base(entry);
+	struct fault *fault;
+
+	if (base == NULL || nth == 0)
+		return -1;
+	fault = sim_alloc(sizeof(*fault));
+	*fault = (struct fault){
+		.base = base, .skip = nth - 1, .count = count, .code = code
+	};
+	gate_lock();
+	fault->next = faults;
+	faults = fault;
+	gate_unlock();
+	return 0;
+}
+
+void
+simcuda_fail_any(unsigned nth, CUresult code)
+{
+	gate_lock();
+	any_in = nth;
+	any_code = code;
+	gate_unlock();
+}
+
+uint64_t
+simcuda_faults(void)
+{
+	uint64_t n;
+
+	gate_lock();
+	n = injected;
+	gate_unlock();
+	return n;
+}

@@ -1,0 +1,415 @@
+/*
+ * Kernels: C functions, found by the name of an entry in a module's PTX.
+ *
+ * A module may be any image with PTX text in it; the kernels of the text that
+ * are not among those below cannot be had. Each says what memory it touches,
+ * so that it can be checked, and how long it takes: by its bytes, if nothing
+ * else is said.
+ */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver/sim/capture.h"
+#include "driver/sim/sim.h"
+
+struct module {
+	uint64_t handle;
+	uint64_t context_id;
+	struct function *functions;
+	char *text;
+};
+
+struct function {
+	struct function *next;
+	uint64_t handle;
+	struct module *module;
+	const struct kernel *kernel;
+};
+
+/* ---- the kernels -------------------------------------------------------- */
+
+static uint32_t *
+words(uint64_t address)
+{
+	return (uint32_t *)(uintptr_t)address;
+}
+
+static struct access
+words_access(uint64_t address, uint64_t n, enum access_mode mode)
+{
+	return (struct access){ address, n * sizeof(uint32_t), mode };
+}
+
+/* (to, value, n) */
+static size_t
+fill_accesses(const uint64_t *params, struct access *out)
+{
+	out[0] = words_access(params[0], params[2], ACCESS_WRITE);
+	return 1;
+}
+
+static void
+fill_run(const uint64_t *params)
+{
+	for (uint64_t i = 0; i < params[2]; i++)
+		words(params[0])[i] = (uint32_t)params[1];
+}
+
+/* (to, a, b, n) */
+static size_t
+add_accesses(const uint64_t *params, struct access *out)
+{
+	out[0] = words_access(params[1], params[3], ACCESS_READ);
+	out[1] = words_access(params[2], params[3], ACCESS_READ);
+	out[2] = words_access(params[0], params[3], ACCESS_WRITE);
+	return 3;
+}
+
+static void
+add_run(const uint64_t *params)
+{
+	for (uint64_t i = 0; i < params[3]; i++)
+		words(params[0])[i] = words(params[1])[i] + words(params[2])[i];
+}
+
+/* (to, from, n) */
+static size_t
+copy_accesses(const uint64_t *params, struct access *out)
+{
+	out[0] = words_access(params[1], params[2], ACCESS_READ);
+	out[1] = words_access(params[0], params[2], ACCESS_WRITE);
+	return 2;
+}
+
+static void
+copy_run(const uint64_t *params)
+{
+	memmove(words(params[0]), words(params[1]),
+	    params[2] * sizeof(uint32_t));
+}
+
+/* (from, value, n, mismatches) */
+static size_t
+check_accesses(const uint64_t *params, struct access *out)
+{
+	out[0] = words_access(params[0], params[2], ACCESS_READ);
+	out[1] = words_access(params[3], 1, ACCESS_ATOMIC);
+	return 2;
+}
+
+static void
+check_run(const uint64_t *params)
+{
+	uint32_t mismatches = 0;
+
+	for (uint64_t i = 0; i < params[2]; i++)
+		mismatches += words(params[0])[i] != (uint32_t)params[1];
+	__atomic_add_fetch(words(params[3]), mismatches, __ATOMIC_RELAXED);
+}
+
+/* (ns) */
+static size_t
+sleep_accesses(const uint64_t *params, struct access *out)
+{
+	(void)params;
+	(void)out;
+	return 0;
+}
+
+static void
+sleep_run(const uint64_t *params)
+{
+	(void)params;
+}
+
+static uint64_t
+sleep_duration_ns(const uint64_t *params)
+{
+	return params[0];
+}
+
+/* (to, from, factor, n), of float */
+static size_t
+scale_accesses(const uint64_t *params, struct access *out)
+{
+	out[0] = words_access(params[1], params[3], ACCESS_READ);
+	out[1] = words_access(params[0], params[3], ACCESS_WRITE);
+	return 2;
+}
+
+static void
+scale_run(const uint64_t *params)
+{
+	float *to = (float *)(uintptr_t)params[0];
+	const float *from = (const float *)(uintptr_t)params[1];
+	uint32_t bits = (uint32_t)params[2];
+	float factor;
+
+	memcpy(&factor, &bits, sizeof(factor));
+	for (uint64_t i = 0; i < params[3]; i++)
+		to[i] = from[i] * factor;
+}
+
+static const struct kernel kernels[] = {
+	{ "weir_fill_u32", 3, { 8, 4, 8 }, fill_accesses, fill_run, NULL },
+	{ "weir_add_u32", 4, { 8, 8, 8, 8 }, add_accesses, add_run, NULL },
+	{ "weir_copy_u32", 3, { 8, 8, 8 }, copy_accesses, copy_run, NULL },
+	{ "weir_check_u32", 4, { 8, 4, 8, 8 }, check_accesses, check_run, NULL },
+	{ "weir_sleep_ns", 1, { 8 }, sleep_accesses, sleep_run,
+	    sleep_duration_ns },
+	{ "weir_scale_f32", 4, { 8, 8, 4, 8 }, scale_accesses, scale_run, NULL },
+};
+
+static const struct kernel *
+kernel_find(const char *name)
+{
+	for (size_t i = 0; i < sizeof(kernels) / sizeof(kernels[0]); i++) {
+		if (strcmp(kernels[i].name, name) == 0)
+			return &kernels[i];
+	}
+	return NULL;
+}
+
+/* ---- durations ---------------------------------------------------------- */
+
+/* GB/s is bytes a nanosecond. */
+uint64_t
+copy_duration_ns(uint64_t to, uint64_t from, size_t size)
+{
+	struct range *a = memory_find(to), *b = memory_find(from);
+	bool host = a == NULL || b == NULL || range_is_host(a) ||
+	    range_is_host(b);
+
+	return size / (host ? conf.host_gbps : conf.device_gbps) + 1;
+}
+
+static uint64_t
+kernel_duration_ns(const struct kernel *kernel, const uint64_t *params)
+{
+	struct access accesses[SIM_ACCESSES];
+	size_t n, bytes = 0;
+
+	if (kernel->duration_ns != NULL)
+		return kernel->duration_ns(params);
+	n = kernel->accesses(params, accesses);
+	for (size_t i = 0; i < n; i++)
+		bytes += accesses[i].size;
+	return bytes / conf.device_gbps + 1;
+}
+
+/* ---- modules ------------------------------------------------------------ */
+
+/* The name after the next ".entry" at or after *text; moves *text past it. */
+static size_t
+next_entry(const char **text, const char **name)
+{
+	const char *at = strstr(*text, ".entry");
+	size_t n = 0;
+
+	if (at == NULL)
+		return 0;
+	at += strlen(".entry");
+	while (isspace((unsigned char)*at))
+		at++;
+	while (isalnum((unsigned char)at[n]) || at[n] == '_' || at[n] == '$')
+		n++;
+	*name = at;
+	*text = at + n;
+	return n;
+}
+
+static struct function *
+function_find(struct module *module, const char *name)
+{
+	const char *text = module->text, *entry;
+	const struct kernel *kernel = kernel_find(name);
+	struct function *function;
+	size_t n;
+
+	for (function = module->functions; function != NULL;
+	     function = function->next) {
+		if (strcmp(function->kernel->name, name) == 0)
+			return function;
+	}
+	while ((n = next_entry(&text, &entry)) > 0) {
+		if (n == strlen(name) && memcmp(entry, name, n) == 0)
+			break;
+	}
+	if (n == 0 || kernel == NULL)
+		return NULL;
+	function = sim_alloc(sizeof(*function));
+	function->module = module;
+	function->kernel = kernel;
+	function->handle = handle_new(HANDLE_FUNCTION, function);
+	function->next = module->functions;
+	module->functions = function;
+	return function;
+}
+
+/* Images that are not text begin with a magic number. */
+static CUresult
+module_load(CUmodule *out, const void *image)
+{
+	struct module *module;
+	const char *text = image, *name;
+
+	if (out == NULL || image == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (strstr(text, ".version") == NULL)
+		return CUDA_ERROR_INVALID_IMAGE;
+	if (strstr(text, ".target") == NULL || next_entry(&text, &name) == 0)
+		return CUDA_ERROR_INVALID_PTX;
+	module = sim_alloc(sizeof(*module));
+	module->context_id = sim.here->id;
+	module->text = strdup(image);
+	module->handle = handle_new(HANDLE_MODULE, module);
+	*out = handle_pointer(module->handle);
+	return CUDA_SUCCESS;
+}
+
+CUresult
+cuModuleLoadData(CUmodule *module, const void *image)
+{
+	CUresult code = gate_enter(E_cuModuleLoadData);
+
+	if (code == CUDA_SUCCESS)
+		code = module_load(module, image);
+	return gate_leave(code);
+}
+
+CUresult
+cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int n_options,
+    CUjit_option *options, void **values)
+{
+	CUresult code = gate_enter(E_cuModuleLoadDataEx);
+
+	(void)n_options;
+	(void)options;
+	(void)values;
+	if (code == CUDA_SUCCESS)
+		code = module_load(module, image);
+	return gate_leave(code);
+}
+
+CUresult
+cuModuleUnload(CUmodule handle)
+{
+	CUresult code = gate_enter(E_cuModuleUnload);
+	struct module *module = handle_find(HANDLE_MODULE, handle_bits(handle));
+
+	if (code == CUDA_SUCCESS && module == NULL)
+		code = CUDA_ERROR_INVALID_HANDLE;
+	if (code != CUDA_SUCCESS)
+		return gate_leave(code);
+	while (module->functions != NULL) {
+		struct function *function = module->functions;
+
+		module->functions = function->next;
+		handle_drop(HANDLE_FUNCTION, function->handle);
+		free(function);
+	}
+	handle_drop(HANDLE_MODULE, module->handle);
+	free(module->text);
+	free(module);
+	return gate_leave(CUDA_SUCCESS);
+}
+
+CUresult
+cuModuleGetFunction(CUfunction *out, CUmodule handle, const char *name)
+{
+	CUresult code = gate_enter(E_cuModuleGetFunction);
+	struct module *module = handle_find(HANDLE_MODULE, handle_bits(handle));
+	struct function *function = NULL;
+
+	if (code == CUDA_SUCCESS && (out == NULL || name == NULL))
+		code = CUDA_ERROR_INVALID_VALUE;
+	if (code == CUDA_SUCCESS && module == NULL)
+		code = CUDA_ERROR_INVALID_HANDLE;
+	if (code == CUDA_SUCCESS) {
+		function = function_find(module, name);
+		if (function == NULL)
+			code = CUDA_ERROR_NOT_FOUND;
+	}
+	if (code == CUDA_SUCCESS)
+		*out = handle_pointer(function->handle);
+	return gate_leave(code);
+}
+
+/* ---- launching ---------------------------------------------------------- */
+
+/* Parameters as one packed buffer, each aligned to its size. */
+static CUresult
+unpack(const struct kernel *kernel, void **extra, uint64_t *params)
+{
+	const char *buffer = NULL;
+	size_t size = 0, offset = 0;
+
+	/* Pairs of key and value; the keys are small numbers, 0 ends. */
+	for (; handle_bits(extra[0]) != 0; extra += 2) {
+		if (handle_bits(extra[0]) == 1)
+			buffer = extra[1];
+		else if (handle_bits(extra[0]) == 2)
+			size = *(const size_t *)extra[1];
+	}
+	for (unsigned i = 0; i < kernel->n_params; i++) {
+		size_t bytes = kernel->param_bytes[i];
+
+		offset = (offset + bytes - 1) / bytes * bytes;
+		if (buffer == NULL || offset + bytes > size)
+			return CUDA_ERROR_INVALID_VALUE;
+		memcpy(&params[i], buffer + offset, bytes);
+		offset += bytes;
+	}
+	return CUDA_SUCCESS;
+}
+
+static CUresult
+read_params(const struct kernel *kernel, void **pointers, void **extra,
+    uint64_t *params)
+{
+	if (pointers == NULL && extra == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (pointers == NULL)
+		return unpack(kernel, extra, params);
+	for (unsigned i = 0; i < kernel->n_params; i++)
+		memcpy(&params[i], pointers[i], kernel->param_bytes[i]);
+	return CUDA_SUCCESS;
+}
+
+CUresult
+cuLaunchKernel(CUfunction handle, unsigned int grid_x, unsigned int grid_y,
+    unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+    unsigned int block_z, unsigned int shared_bytes, CUstream stream_handle,
+    void **parameters, void **extra)
+{
+	CUresult code = gate_enter(E_cuLaunchKernel);
+	struct action action = { .kind = OP_KERNEL };
+	struct function *function =
+	    handle_find(HANDLE_FUNCTION, handle_bits(handle));
+	struct stream *stream = NULL;
+
+	if (code == CUDA_SUCCESS && function == NULL)
+		code = CUDA_ERROR_INVALID_HANDLE;
+	if (code == CUDA_SUCCESS)
+		stream = stream_for_work(stream_handle, &code);
+	if (code == CUDA_SUCCESS &&
+	    function->module->context_id != stream->context->id)
+		code = CUDA_ERROR_INVALID_HANDLE;
+	if (code == CUDA_SUCCESS &&
+	    (grid_x == 0 || grid_y == 0 || grid_z == 0 || block_x == 0 ||
+		block_y == 0 || block_z == 0 ||
+		(uint64_t)block_x * block_y * block_z > 1024 ||
+		shared_bytes > 232448))
+		code = CUDA_ERROR_INVALID_VALUE;
+	if (code == CUDA_SUCCESS)
+		code = read_params(function->kernel, parameters, extra,
+		    action.kernel.params);
+	if (code == CUDA_SUCCESS) {
+		action.kernel.kernel = function->kernel;
+		action.duration_ns = kernel_duration_ns(
+		    function->kernel, action.kernel.params);
+		code = submit(stream, &action);
+	}
+	return gate_leave(code);
+}

@@ -1,0 +1,140 @@
+/*
+ * What is memory at an address, and who may touch it.
+ *
+ * Device memory is what the driver gave; host memory is known when it was
+ * pinned or registered, anything else is pageable and out of the device's
+ * reach. An operation is checked when it happens: every byte must be memory
+ * its device may read or write.
+ */
+#include "driver/sim/sim.h"
+
+struct range *
+memory_find(uint64_t address)
+{
+	return tree_find(&sim.memory, address);
+}
+
+bool
+memory_covers(uint64_t address, size_t size)
+{
+	uint64_t end = address + size;
+
+	while (address < end) {
+		struct range *range = memory_find(address);
+
+		if (range == NULL)
+			return false;
+		address = range->start + range->size;
+	}
+	return true;
+}
+
+bool
+memory_is_pageable(uint64_t address)
+{
+	return memory_find(address) == NULL &&
+	    tree_find(&sim.reservations, address) == NULL;
+}
+
+bool
+range_is_host(const struct range *range)
+{
+	return range->kind == RANGE_HOST || range->kind == RANGE_REGISTERED;
+}
+
+/* What hinders the context's device from such an access, or NULL. */
+static const char *
+range_check(const struct range *range, enum access_mode mode,
+    const struct context *context)
+{
+	uint32_t bit = 1u << context->device->ordinal;
+
+	if (range->freed)
+		return "that was freed before";
+	if (range_is_host(range) || range->kind == RANGE_MANAGED)
+		return NULL;
+	if (range->kind == RANGE_MAPPING || range->kind == RANGE_POOLED) {
+		if ((range->can_read & bit) == 0)
+			return "that its device has no access to";
+		if (mode != ACCESS_READ && (range->can_write & bit) == 0)
+			return "that its device may only read";
+		return NULL;
+	}
+	if (!context_reaches(context, range->phys->device->ordinal))
+		return "of another device, without peer access";
+	return NULL;
+}
+
+const char *
+memory_check(const struct access *access, const struct context *context)
+{
+	uint64_t address = access->address, end = address + access->size;
+
+	while (address < end) {
+		struct range *range = memory_find(address);
+		const char *wrong;
+
+		if (range == NULL)
+			return "where there is no memory (any more)";
+		wrong = range_check(range, access->mode, context);
+		if (wrong != NULL)
+			return wrong;
+		address = range->start + range->size;
+	}
+	return NULL;
+}
+
+void
+memory_use(const struct access *access, const struct point *at)
+{
+	uint64_t address = access->address, end = address + access->size;
+
+	while (address < end) {
+		struct range *range = tree_at_or_after(&sim.memory, address);
+
+		if (range == NULL || range->start >= end)
+			return;
+		range_use(range, at);
+		address = range->start + range->size;
+	}
+}
+
+void
+memory_touch(const struct access *access, const struct op *op)
+{
+	uint64_t address = access->address, end = address + access->size;
+
+	while (address < end) {
+		struct range *range = memory_find(address);
+		uint64_t stop = range->start + range->size;
+		size_t into = address - range->start;
+		struct access part = *access;
+
+		if (stop > end)
+			stop = end;
+		part.address = address;
+		part.size = stop - address;
+		if (range->phys != NULL) {
+			range->phys->touched = true;
+			race_access(range->phys->space,
+			    range->phys->race_offset + range->phys_offset +
+				into,
+			    &part, op);
+		} else {
+			race_access(SPACE_HOST, address, &part, op);
+		}
+		address = stop;
+	}
+}
+
+void
+memory_check_unused(const struct range *range, const char *what)
+{
+	const struct use *use = range_unknown_use(range, NULL);
+
+	if (use != NULL)
+		violation("%s of %#llx (%zu bytes) while work on stream %llu "
+			  "that uses it is not known to be done",
+		    what, (unsigned long long)range->start, range->size,
+		    (unsigned long long)slot_label(use->slot));
+}

@@ -1,0 +1,137 @@
+/*
+ * Physical memory: extents of a device's file.
+ *
+ * Offsets rise and are never used again: an offset is an identity for the race
+ * checker, what follows each other in time lies side by side and is mapped as
+ * one by the kernel, and the file is as sparse as its use. The limit counts
+ * bytes in use. The memory of what is given back is punched out of the file,
+ * unless another process may have it.
+ */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "driver/sim/sim.h"
+
+static bool
+file_extend(struct device *device, uint64_t bytes)
+{
+	uint64_t larger = device->file_bytes;
+
+	if (bytes <= larger)
+		return true;
+	larger = larger == 0 ? 1ull << 36 : larger;
+	while (larger < bytes)
+		larger *= 2;
+	if (ftruncate(device->fd, (off_t)larger) != 0)
+		return false;
+	device->file_bytes = larger;
+	return true;
+}
+
+static bool
+device_has(const struct device *device, size_t size)
+{
+	return device->used_bytes <= device->limit_bytes &&
+	    size <= device->limit_bytes - device->used_bytes;
+}
+
+CUresult
+phys_new(struct device *device, size_t size, struct phys **out)
+{
+	struct phys *phys;
+
+	if (!device_has(device, size)) {
+		pool_reclaim(device);
+		if (!device_has(device, size))
+			return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	if (!file_extend(device, device->next_byte + size))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	phys = sim_alloc(sizeof(*phys));
+	phys->refs = 1;
+	phys->device = device;
+	phys->fd = device->fd;
+	phys->space = (unsigned)device->ordinal;
+	phys->offset = device->next_byte;
+	phys->race_offset = phys->offset;
+	phys->size = size;
+	device->next_byte += size;
+	device->used_bytes += size;
+	*out = phys;
+	return CUDA_SUCCESS;
+}
+
+void
+phys_drop(struct phys *phys)
+{
+	if (--phys->refs > 0)
+		return;
+	if (phys->handle != 0)
+		handle_drop(HANDLE_PHYS, phys->handle);
+	if (phys->touched)
+		race_forget(phys->space, phys->race_offset, phys->size);
+	if (phys->foreign) {
+		close(phys->fd);
+	} else {
+		phys->device->used_bytes -= phys->size;
+		if (!phys->exported)
+			fallocate(phys->fd,
+			    FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+			    (off_t)phys->offset, (off_t)phys->size);
+	}
+	free(phys);
+}
+
+/* ---- address space ------------------------------------------------------ */
+
+uint64_t
+address_reserve(size_t size, size_t alignment, uint64_t hint)
+{
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+	void *memory = MAP_FAILED;
+	uint64_t address, start;
+
+	if (hint != 0 && hint % alignment == 0) {
+		memory = mmap((void *)(uintptr_t)hint, size, PROT_NONE,
+		    flags | MAP_FIXED_NOREPLACE, -1, 0);
+		if (memory != MAP_FAILED && handle_bits(memory) != hint) {
+			munmap(memory, size);
+			memory = MAP_FAILED;
+		}
+		if (memory != MAP_FAILED)
+			return hint;
+	}
+	memory = mmap(NULL, size + alignment, PROT_NONE, flags, -1, 0);
+	if (memory == MAP_FAILED)
+		return 0;
+	start = handle_bits(memory);
+	address = (start + alignment - 1) / alignment * alignment;
+	if (address > start)
+		munmap(memory, address - start);
+	munmap((void *)(uintptr_t)(address + size), start + alignment - address);
+	return address;
+}
+
+void
+address_release(uint64_t address, size_t size)
+{
+	munmap((void *)(uintptr_t)address, size);
+}
+
+bool
+address_clear(uint64_t address, size_t size)
+{
+	return mmap((void *)(uintptr_t)address, size, PROT_NONE,
+		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+		   0) != MAP_FAILED;
+}
+
+bool
+phys_map(const struct phys *phys, size_t size, uint64_t address, int prot)
+{
+	return mmap((void *)(uintptr_t)address, size, prot,
+		   MAP_SHARED | MAP_NORESERVE | MAP_FIXED, phys->fd,
+		   (off_t)phys->offset) != MAP_FAILED;
+}

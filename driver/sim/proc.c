@@ -1,0 +1,152 @@
+/*
+ * Finding entry points, and the texts of results.
+ *
+ * A name may stand for several functions: the newest that is not newer than
+ * the version asked for is meant, and of those with a stream the kind that
+ * the flags ask for.
+ */
+#include <string.h>
+
+#include "driver/sim/sim.h"
+
+/* ISO C has no cast between functions and objects; POSIX has them alike. */
+#define SIM_FUNCTION(symbol) ((void *)(uintptr_t)(symbol))
+
+const struct entry sim_entries[] = {
+#define SIM_ENTRY(symbol, base, version, flags, params)                        \
+	{ #base, version, ENTRY_##flags, SIM_FUNCTION(symbol),                 \
+	    SIM_FUNCTION(symbol) },
+#define SIM_ENTRY_PTSZ(symbol, base, version, flags, params)                   \
+	{ #base, version, ENTRY_##flags, SIM_FUNCTION(symbol),                 \
+	    SIM_FUNCTION(symbol##_ptsz) },
+#define SIM_ENTRY_PTDS(symbol, base, version, flags, params)                   \
+	{ #base, version, ENTRY_##flags, SIM_FUNCTION(symbol),                 \
+	    SIM_FUNCTION(symbol##_ptds) },
+	SIM_ENTRIES(SIM_ENTRY, SIM_ENTRY_PTSZ, SIM_ENTRY_PTDS)
+#undef SIM_ENTRY_PTDS
+#undef SIM_ENTRY_PTSZ
+#undef SIM_ENTRY
+};
+
+static CUdriverProcAddressQueryResult
+find(const char *name, void **function, int version, cuuint64_t flags)
+{
+	const struct entry *best = NULL;
+	bool named = false;
+
+	for (size_t i = 0; i < SIM_N_ENTRIES; i++) {
+		const struct entry *entry = &sim_entries[i];
+
+		if (strcmp(entry->base, name) != 0)
+			continue;
+		named = true;
+		if (entry->version <= version &&
+		    (best == NULL || best->version < entry->version))
+			best = entry;
+	}
+	if (best == NULL)
+		return named ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT :
+			       CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+	*function =
+	    (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0 ?
+	    best->per_thread :
+	    best->function;
+	return CU_GET_PROC_ADDRESS_SUCCESS;
+}
+
+static CUresult
+get_address(const char *symbol, void **function, int version, cuuint64_t flags,
+    CUdriverProcAddressQueryResult *status)
+{
+	const cuuint64_t all = CU_GET_PROC_ADDRESS_LEGACY_STREAM |
+	    CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+
+	if (symbol == NULL || function == NULL || (flags & ~all) != 0 ||
+	    flags == all)
+		return CUDA_ERROR_INVALID_VALUE;
+	*function = NULL;
+	*status = find(symbol, function, version, flags);
+	return *function == NULL ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS;
+}
+
+CUresult
+cuGetProcAddress(
+    const char *symbol, void **function, int version, cuuint64_t flags)
+{
+	CUdriverProcAddressQueryResult status;
+	CUresult code = gate_enter(E_cuGetProcAddress);
+
+	if (code == CUDA_SUCCESS)
+		code = get_address(symbol, function, version, flags, &status);
+	return gate_leave(code);
+}
+
+CUresult
+cuGetProcAddress_v2(const char *symbol, void **function, int version,
+    cuuint64_t flags, CUdriverProcAddressQueryResult *status)
+{
+	CUdriverProcAddressQueryResult unasked;
+	CUresult code = gate_enter(E_cuGetProcAddress_v2);
+
+	if (code == CUDA_SUCCESS)
+		code = get_address(symbol, function, version, flags,
+		    status != NULL ? status : &unasked);
+	return gate_leave(code);
+}
+
+/* Tables of functions without names; we have none. */
+CUresult
+cuGetExportTable(const void **table, const CUuuid *id)
+{
+	CUresult code = gate_enter(E_cuGetExportTable);
+
+	if (code == CUDA_SUCCESS)
+		code = table == NULL || id == NULL ? CUDA_ERROR_INVALID_VALUE :
+						     CUDA_ERROR_NOT_FOUND;
+	return gate_leave(code);
+}
+
+static const struct {
+	CUresult code;
+	const char *name, *text;
+} results[] = {
+#define SIM_RESULT(name, value, text) { name, #name, text },
+	DRIVER_RESULTS(SIM_RESULT)
+#undef SIM_RESULT
+};
+
+enum { RESULTS = sizeof(results) / sizeof(results[0]) };
+
+CUresult
+cuGetErrorName(CUresult error, const char **name)
+{
+	CUresult code = gate_enter(E_cuGetErrorName);
+
+	if (code != CUDA_SUCCESS || name == NULL)
+		return gate_leave(
+		    code != CUDA_SUCCESS ? code : CUDA_ERROR_INVALID_VALUE);
+	*name = NULL;
+	for (size_t i = 0; i < RESULTS; i++) {
+		if (results[i].code == error)
+			*name = results[i].name;
+	}
+	return gate_leave(
+	    *name == NULL ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS);
+}
+
+CUresult
+cuGetErrorString(CUresult error, const char **text)
+{
+	CUresult code = gate_enter(E_cuGetErrorString);
+
+	if (code != CUDA_SUCCESS || text == NULL)
+		return gate_leave(
+		    code != CUDA_SUCCESS ? code : CUDA_ERROR_INVALID_VALUE);
+	*text = NULL;
+	for (size_t i = 0; i < RESULTS; i++) {
+		if (results[i].code == error)
+			*text = results[i].text;
+	}
+	return gate_leave(
+	    *text == NULL ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS);
+}

@@ -1,0 +1,123 @@
+/*
+ * simcuda's controls: what a test does to the simulated device, and reads
+ * from it, beyond the driver's own calls.
+ *
+ * libcuda.so.1 of simcuda exports these beside the driver's symbols. A test
+ * finds them with dlsym() on the driver library, so that the same program runs
+ * on a GPU, where they are missing; tests/support/sim.h does that for all of
+ * SIMCUDA_CONTROLS at once.
+ *
+ * Environment: SIMCUDA_CONF="key:value,key:value", read by cuInit(). A key or
+ * value that is wrong is told on stderr and cuInit() gives INVALID_VALUE.
+ *
+ *	memory_mb	16384	memory of each device; mappings are of 2 MiB
+ *	devices		1	how many, 1 to 16; 0 makes cuInit() fail
+ *	version		13000	what cuDriverGetVersion() says
+ *	call_ns		100	virtual time each call takes
+ *	launch_ns	3000	from a call to the start of its operation
+ *	device_gbps	4000	bandwidth of device memory, GB/s
+ *	host_gbps	50	bandwidth between host and device, GB/s
+ *	uninitialized	0	1: reading memory never written is a violation
+ *	abort		0	1: abort() at the first violation
+ *	verbose		0	1: tell violations on stderr
+ *	processes	0	how many other processes NVML lists
+ *	process_mb	512	and what each of them holds
+ *
+ * Virtual time starts at a fixed value at cuInit() and moves only when the
+ * host waits, calls, or advances it here. Nothing sleeps.
+ */
+#ifndef DRIVER_SIM_SIMCUDA_H
+#define DRIVER_SIM_SIMCUDA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "driver/abi.h"
+
+/* The version of this interface; simcuda_version() returns it. */
+enum { SIMCUDA_VERSION = 1 };
+
+/*
+ * X(result, name, parameters), each exported as simcuda_NAME. All may be
+ * called from any thread, before cuInit() too.
+ *
+ * version()		SIMCUDA_VERSION; that it is there means simulation.
+ * now_ns()		virtual time.
+ * advance_ns(ns)	let virtual time pass: what is due by then happens.
+ * advance_to_ns(t)	the same up to a time; nothing if that has passed.
+ * finish()		let time pass until no operation is pending, without
+ *			the host coming to know it: it is no synchronisation.
+ *
+ * calls(entry)		calls of an entry point so far by its base name
+ *			("cuMemAlloc" counts cuMemAlloc_v2), failed ones too;
+ *			all of them for NULL.
+ * fail(entry, nth, count, code)
+ *			of the next calls of `entry` the nth (1 is the next)
+ *			and those after it, `count` in all, fail with `code`
+ *			and do nothing else. Several may be set at once. 0 if
+ *			set, -1 if there is no such entry.
+ * fail_any(nth, code)	the nth next call to any entry that can fail for want
+ *			of something, once. 0 takes it back.
+ * faults()		how many calls were failed so far.
+ *
+ * delay_next(stream, ns)
+ *			the next operation of the stream takes `ns` longer.
+ *			CUDA_ERROR_INVALID_HANDLE if there is none.
+ * hold_event(event, ns)
+ *			the next record of the event is seen by the host `ns`
+ *			after it happened; the device sees it in time.
+ * hold_events(seed, max_ns)
+ *			the same for all records from now on, each by a pseudo
+ *			random time up to max_ns: completions come late and out
+ *			of order. max_ns 0 ends it.
+ *
+ * violations()		faults of the program found so far: a race, use of
+ *			memory that is unmapped or freed, freeing or unmapping
+ *			what pending work uses, reading what was never written.
+ * violation_text(i)	the ith, for ever; NULL if there are fewer. The first
+ *			1000 are kept.
+ *
+ * reset()		forget counters, faults to come, held events and
+ *			violations; the device's state stays.
+ *
+ * memory_used(device)	bytes of the device that are in use.
+ * live(kind)		objects in being: "context", "stream", "event",
+ *			"module", "graph", "exec", "handle", "pool", "mapping",
+ *			"reservation", "allocation", "host". -1: no such kind.
+ * set_memory(device, bytes)
+ *			give the device another limit; what is in use stays.
+ */
+#define SIMCUDA_CONTROLS(X)                                                    \
+	X(int, version, (void))                                                \
+	X(uint64_t, now_ns, (void))                                            \
+	X(void, advance_ns, (uint64_t ns))                                     \
+	X(void, advance_to_ns, (uint64_t time_ns))                             \
+	X(void, finish, (void))                                                \
+	X(uint64_t, calls, (const char *entry))                                \
+	X(int, fail,                                                           \
+	    (const char *entry, unsigned nth, unsigned count, CUresult code))  \
+	X(void, fail_any, (unsigned nth, CUresult code))                       \
+	X(uint64_t, faults, (void))                                            \
+	X(CUresult, delay_next, (CUstream stream, uint64_t ns))                \
+	X(CUresult, hold_event, (CUevent event, uint64_t ns))                  \
+	X(void, hold_events, (uint64_t seed, uint64_t max_ns))                 \
+	X(unsigned, violations, (void))                                        \
+	X(const char *, violation_text, (unsigned i))                          \
+	X(void, reset, (void))                                                 \
+	X(size_t, memory_used, (int device))                                   \
+	X(long, live, (const char *kind))                                      \
+	X(CUresult, set_memory, (int device, size_t bytes))
+
+#define SIMCUDA_DECLARE(result, name, params)                                  \
+	__attribute__((visibility("default"))) result simcuda_##name params;
+SIMCUDA_CONTROLS(SIMCUDA_DECLARE)
+#undef SIMCUDA_DECLARE
+
+/* The same as function pointers, for those who take them by dlsym(). */
+struct simcuda_api {
+#define SIMCUDA_FIELD(result, name, params) result(*name) params;
+	SIMCUDA_CONTROLS(SIMCUDA_FIELD)
+#undef SIMCUDA_FIELD
+};
+
+#endif

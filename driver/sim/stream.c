@@ -1,0 +1,502 @@
+/*
+ * Streams: queues of operations in time and in order.
+ *
+ * The default stream of a context (0, "legacy") orders itself with all blocking
+ * streams of the context: what is put on it comes after all that was put on
+ * them, and what is put on them later comes after it. Non-blocking streams are
+ * left alone. Each thread has one more default stream, a blocking one.
+ *
+ * A stream that is destroyed takes nothing more; what was put on it goes on.
+ */
+#include <stdlib.h>
+
+#include "driver/sim/capture.h"
+#include "driver/sim/sim.h"
+
+enum { PRIORITY_LEAST = 0, PRIORITY_GREATEST = -5 };
+
+/* ---- life --------------------------------------------------------------- */
+
+struct stream *
+stream_new(
+    struct context *context, unsigned flags, int priority, bool with_handle)
+{
+	struct stream *stream = sim_alloc(sizeof(*stream));
+
+	stream->id = ++sim.next_id;
+	stream->refs = 1;
+	stream->context = context;
+	stream->flags = flags;
+	stream->priority = priority;
+	stream->blocking = (flags & CU_STREAM_NON_BLOCKING) == 0;
+	if (with_handle)
+		stream->handle = handle_new(HANDLE_STREAM, stream);
+	line_init(&stream->line, stream->id);
+	stream->next = context->streams;
+	context->streams = stream;
+	return stream;
+}
+
+void
+stream_drop(struct stream *stream)
+{
+	if (--stream->refs > 0)
+		return;
+	mark_drop(stream->blocker);
+	free(stream->deps);
+	free(stream);
+}
+
+static void
+unlink_stream(struct stream **list, struct stream *stream)
+{
+	while (*list != stream)
+		list = &(*list)->next;
+	*list = stream->next;
+}
+
+/* True if nobody can ask any more about what was on it. */
+static bool
+stream_is_past(const struct stream *stream)
+{
+	return !stream_busy(stream) &&
+	    host_has(stream->line.slot, stream->line.epoch);
+}
+
+/* Forget streams that were destroyed and whose work the host knows done. */
+void
+context_reap_streams(struct context *context)
+{
+	struct stream **link = &context->ended;
+
+	while (*link != NULL) {
+		struct stream *stream = *link;
+
+		if (!stream_is_past(stream)) {
+			link = &stream->next;
+			continue;
+		}
+		*link = stream->next;
+		context->n_ended--;
+		line_fini(&stream->line);
+		stream_drop(stream);
+	}
+}
+
+/* Nothing more comes; the context remembers it until its work is done. */
+void
+stream_end(struct stream *stream)
+{
+	enum { ENDED_MANY = 64 };
+	struct context *context = stream->context;
+
+	capture_forget_stream(stream);
+	if (stream->handle != 0)
+		handle_drop(HANDLE_STREAM, stream->handle);
+	stream->destroyed = true;
+	unlink_stream(&context->streams, stream);
+	stream->next = context->ended;
+	context->ended = stream;
+	if (++context->n_ended % ENDED_MANY == 0)
+		context_reap_streams(context);
+}
+
+void
+context_end_streams(struct context *context)
+{
+	while (context->streams != NULL)
+		stream_end(context->streams);
+	context->legacy = NULL;
+	context_reap_streams(context);
+}
+
+/* ---- finding ------------------------------------------------------------ */
+
+struct stream *
+stream_default(struct context *context, bool per_thread)
+{
+	struct thread *thread = thread_self();
+	struct own_stream *own;
+
+	if (!per_thread) {
+		if (context->legacy == NULL) {
+			context->legacy = stream_new(context, 0, 0, false);
+			context->legacy->legacy = true;
+			context->legacy->blocking = false;
+		}
+		return context->legacy;
+	}
+	for (own = thread->own; own != NULL; own = own->next) {
+		if (own->context_id == context->id)
+			return own->stream;
+	}
+	own = sim_alloc(sizeof(*own));
+	own->context_id = context->id;
+	own->stream = stream_new(context, 0, 0, false);
+	own->stream->per_thread = true;
+	own->stream->refs++;
+	own->next = thread->own;
+	thread->own = own;
+	return own->stream;
+}
+
+struct stream *
+stream_find(CUstream handle, CUresult *why)
+{
+	uint64_t bits = handle_bits(handle);
+	struct stream *stream = NULL;
+	struct context *context;
+
+	if (bits <= handle_bits(CU_STREAM_PER_THREAD)) {
+		context = context_current(why);
+		if (context == NULL)
+			return NULL;
+		return stream_default(context, handle == CU_STREAM_PER_THREAD);
+	}
+	stream = handle_find(HANDLE_STREAM, bits);
+	if (stream == NULL) {
+		*why = CUDA_ERROR_INVALID_HANDLE;
+		return NULL;
+	}
+	if (stream->context->sticky != CUDA_SUCCESS) {
+		*why = stream->context->sticky;
+		return NULL;
+	}
+	return stream;
+}
+
+/* ---- order -------------------------------------------------------------- */
+
+static void
+order_after(struct stream *stream, struct stream *other)
+{
+	struct point at = line_point(&other->line);
+
+	line_join(&stream->line, &at);
+	point_drop(&at);
+	if (other->blocker != NULL) {
+		struct mark *mark = stream_mark(other);
+
+		stream_wait_mark(stream, mark);
+		mark_drop(mark);
+	} else if (other->tail_ns > stream->tail_ns) {
+		stream_wait_ns(stream, other->tail_ns);
+	}
+}
+
+static void
+order_after_all(struct stream *stream, struct stream *list, bool blocking_only)
+{
+	for (struct stream *other = list; other != NULL; other = other->next) {
+		if (other->blocking || !blocking_only)
+			order_after(stream, other);
+	}
+}
+
+/* A stream behind all work of the context there is now. */
+struct stream *
+context_gather(struct context *context)
+{
+	struct stream *all = context->gather;
+
+	if (all == NULL) {
+		all = stream_new(context, CU_STREAM_NON_BLOCKING, 0, false);
+		context->gather = all;
+		unlink_stream(&context->streams, all);
+	}
+	line_join_host(&all->line);
+	order_after_all(all, context->streams, false);
+	order_after_all(all, context->ended, false);
+	return all;
+}
+
+void
+stream_order(struct stream *stream)
+{
+	struct context *context = stream->context;
+
+	if (stream->legacy) {
+		order_after_all(stream, context->streams, true);
+		order_after_all(stream, context->ended, true);
+	} else if (stream->blocking && context->legacy != NULL) {
+		order_after(stream, context->legacy);
+	}
+}
+
+/* A mark at the end of the stream as it is now. */
+struct mark *
+stream_mark(struct stream *stream)
+{
+	struct mark *mark = mark_new();
+
+	if (stream->blocker == NULL) {
+		mark_resolve(mark, stream->tail_ns);
+	} else {
+		struct action action = { .kind = OP_MARK, .mark = mark };
+
+		mark->refs++;
+		stream_defer(stream, op_new(stream, &action));
+	}
+	return mark;
+}
+
+void
+stream_wait_ns(struct stream *stream, uint64_t ns)
+{
+	struct mark *mark;
+
+	if (stream->blocker == NULL) {
+		if (stream->tail_ns < ns)
+			stream->tail_ns = ns;
+		if (stream->visible_ns < ns)
+			stream->visible_ns = ns;
+		return;
+	}
+	mark = mark_new();
+	mark_resolve(mark, ns);
+	stream_wait_mark(stream, mark);
+	mark_drop(mark);
+}
+
+void
+stream_wait_mark(struct stream *stream, struct mark *mark)
+{
+	if (stream->blocker == NULL && mark->known) {
+		stream_wait_ns(stream, mark->end_ns);
+	} else if (stream->blocker == NULL) {
+		mark_block(mark, stream);
+	} else {
+		struct action action = { .kind = OP_WAIT, .mark = mark };
+
+		mark->refs++;
+		stream_defer(stream, op_new(stream, &action));
+	}
+}
+
+bool
+stream_busy(const struct stream *stream)
+{
+	return stream->blocker != NULL || !time_reached(stream->visible_ns);
+}
+
+void
+stream_wait(struct stream *stream)
+{
+	struct point at;
+
+	if (stream->legacy)
+		stream_order(stream);
+	at = line_point(&stream->line);
+	time_wait_stream(stream);
+	host_join(&at);
+	point_drop(&at);
+}
+
+void
+context_wait(struct context *context)
+{
+	stream_wait(context_gather(context));
+	context_reap_streams(context);
+	pool_synced();
+}
+
+/* ---- calls -------------------------------------------------------------- */
+
+CUresult
+cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int priority)
+{
+	CUresult code = gate_enter(E_cuStreamCreateWithPriority);
+
+	if (code == CUDA_SUCCESS &&
+	    (stream == NULL || flags > CU_STREAM_NON_BLOCKING))
+		code = CUDA_ERROR_INVALID_VALUE;
+	if (code == CUDA_SUCCESS) {
+		if (priority > PRIORITY_LEAST)
+			priority = PRIORITY_LEAST;
+		if (priority < PRIORITY_GREATEST)
+			priority = PRIORITY_GREATEST;
+		*stream = handle_pointer(
+		    stream_new(sim.here, flags, priority, true)->handle);
+	}
+	return gate_leave(code);
+}
+
+CUresult
+cuStreamCreate(CUstream *stream, unsigned int flags)
+{
+	CUresult code = gate_enter(E_cuStreamCreate);
+
+	if (code == CUDA_SUCCESS &&
+	    (stream == NULL || flags > CU_STREAM_NON_BLOCKING))
+		code = CUDA_ERROR_INVALID_VALUE;
+	if (code == CUDA_SUCCESS)
+		*stream = handle_pointer(
+		    stream_new(sim.here, flags, 0, true)->handle);
+	return gate_leave(code);
+}
+
+CUresult
+cuCtxGetStreamPriorityRange(int *least, int *greatest)
+{
+	CUresult code = gate_enter(E_cuCtxGetStreamPriorityRange);
+
+	if (code == CUDA_SUCCESS && least != NULL)
+		*least = PRIORITY_LEAST;
+	if (code == CUDA_SUCCESS && greatest != NULL)
+		*greatest = PRIORITY_GREATEST;
+	return gate_leave(code);
+}
+
+CUresult
+cuStreamDestroy_v2(CUstream handle)
+{
+	CUresult code = gate_enter(E_cuStreamDestroy_v2);
+
+	if (code == CUDA_SUCCESS) {
+		struct stream *stream =
+		    handle_find(HANDLE_STREAM, handle_bits(handle));
+
+		if (stream == NULL)
+			code = CUDA_ERROR_INVALID_HANDLE;
+		else
+			stream_end(stream);
+	}
+	return gate_leave(code);
+}
+
+CUresult
+cuStreamQuery(CUstream handle)
+{
+	CUresult code = gate_enter(E_cuStreamQuery);
+	struct stream *stream;
+
+	if (code != CUDA_SUCCESS)
+		return gate_leave(code);
+	stream = stream_find(handle, &code);
+	if (stream != NULL)
+		code = capture_refuse(stream);
+	if (code == CUDA_SUCCESS) {
+		if (stream->legacy)
+			stream_order(stream);
+		if (stream_busy(stream))
+			code = CUDA_ERROR_NOT_READY;
+		else
+			stream_wait(stream);
+	}
+	return gate_leave(code);
+}
+
+CUresult
+cuStreamSynchronize(CUstream handle)
+{
+	CUresult code = gate_enter(E_cuStreamSynchronize);
+	struct stream *stream;
+
+	if (code != CUDA_SUCCESS)
+		return gate_leave(code);
+	stream = stream_find(handle, &code);
+	if (stream != NULL)
+		code = capture_refuse(stream);
+	if (code == CUDA_SUCCESS) {
+		struct context *context = stream->context;
+
+		stream_wait(stream);
+		code = context->sticky;
+		pool_synced();
+	}
+	return gate_leave(code);
+}
+
+CUresult
+cuStreamGetCtx(CUstream handle, CUcontext *context)
+{
+	CUresult code = gate_enter(E_cuStreamGetCtx);
+	struct stream *stream;
+
+	if (code == CUDA_SUCCESS && context == NULL)
+		code = CUDA_ERROR_INVALID_VALUE;
+	if (code != CUDA_SUCCESS)
+		return gate_leave(code);
+	stream = stream_find(handle, &code);
+	if (stream != NULL)
+		*context = handle_pointer(stream->context->handle);
+	return gate_leave(code);
+}
+
+CUresult
+cuStreamGetDevice(CUstream handle, CUdevice *device)
+{
+	CUresult code = gate_enter(E_cuStreamGetDevice);
+	struct stream *stream;
+
+	if (code == CUDA_SUCCESS && device == NULL)
+		code = CUDA_ERROR_INVALID_VALUE;
+	if (code != CUDA_SUCCESS)
+		return gate_leave(code);
+	stream = stream_find(handle, &code);
+	if (stream != NULL)
+		*device = stream->context->device->ordinal;
+	return gate_leave(code);
+}
+
+CUresult
+cuStreamGetId(CUstream handle, unsigned long long *id)
+{
+	CUresult code = gate_enter(E_cuStreamGetId);
+	struct stream *stream;
+
+	if (code == CUDA_SUCCESS && id == NULL)
+		code = CUDA_ERROR_INVALID_VALUE;
+	if (code != CUDA_SUCCESS)
+		return gate_leave(code);
+	stream = stream_find(handle, &code);
+	if (stream != NULL)
+		*id = stream->id;
+	return gate_leave(code);
+}
+
+CUresult
+cuStreamGetPriority(CUstream handle, int *priority)
+{
+	CUresult code = gate_enter(E_cuStreamGetPriority);
+	struct stream *stream;
+
+	if (code == CUDA_SUCCESS && priority == NULL)
+		code = CUDA_ERROR_INVALID_VALUE;
+	if (code != CUDA_SUCCESS)
+		return gate_leave(code);
+	stream = stream_find(handle, &code);
+	if (stream != NULL)
+		*priority = stream->priority;
+	return gate_leave(code);
+}
+
+CUresult
+cuStreamGetFlags(CUstream handle, unsigned int *flags)
+{
+	CUresult code = gate_enter(E_cuStreamGetFlags);
+	struct stream *stream;
+
+	if (code == CUDA_SUCCESS && flags == NULL)
+		code = CUDA_ERROR_INVALID_VALUE;
+	if (code != CUDA_SUCCESS)
+		return gate_leave(code);
+	stream = stream_find(handle, &code);
+	if (stream != NULL)
+		*flags = stream->flags;
+	return gate_leave(code);
+}
+
+CUresult
+simcuda_delay_next(CUstream handle, uint64_t ns)
+{
+	CUresult code = CUDA_SUCCESS;
+	struct stream *stream;
+
+	gate_lock();
+	stream = stream_find(handle, &code);
+	if (stream != NULL)
+		stream->delay_ns += ns;
+	gate_unlock();
+	return code;
+}

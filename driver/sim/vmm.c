@@ -1,0 +1,387 @@
+/*
+ * Virtual memory management: address ranges, memory handles, and mappings.
+ *
+ * A handle is mapped whole, from its offset 0, into reserved address space,
+ * at as many places as wanted, and unmapped whole. Mapping gives no access;
+ * cuMemSetAccess() does, for whole mappings. Memory lives while a handle or a
+ * mapping names it. None of these calls waits for the device: unmapping what
+ * pending work uses is the program's fault, and is told.
+ */
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "driver/sim/sim.h"
+
+static bool
+is_granular(uint64_t bytes)
+{
+	return bytes != 0 && bytes % SIM_GRANULE == 0;
+}
+
+/* ---- address ranges ----------------------------------------------------- */
+
+CUresult
+cuMemAddressReserve(CUdeviceptr *address, size_t size, size_t alignment,
+    CUdeviceptr hint, unsigned long long flags)
+{
+	CUresult code = gate_enter(E_cuMemAddressReserve);
+	struct range *range;
+
+	if (code != CUDA_SUCCESS)
+		return gate_leave(code);
+	if (address == NULL || !is_granular(size) || flags != 0 ||
+	    (alignment & (alignment - 1)) != 0)
+		return gate_leave(CUDA_ERROR_INVALID_VALUE);
+	if (alignment < SIM_GRANULE)
+		alignment = SIM_GRANULE;
+	range = sim_alloc(sizeof(*range));
+	range->start = address_reserve(size, alignment, hint);
+	range->size = size;
+	if (range->start == 0) {
+		free(range);
+		return gate_leave(CUDA_ERROR_OUT_OF_MEMORY);
+	}
+	tree_insert(&sim.reservations, range);
+	*address = range->start;
+	return gate_leave(CUDA_SUCCESS);
+}
+
+CUresult
+cuMemAddressFree(CUdeviceptr address, size_t size)
+{
+	CUresult code = gate_enter(E_cuMemAddressFree);
+	struct range *range, *mapping;
+
+	if (code != CUDA_SUCCESS)
+		return gate_leave(code);
+	range = tree_find(&sim.reservations, address);
+	if (range == NULL || range->start != address || range->size != size)
+		return gate_leave(CUDA_ERROR_INVALID_VALUE);
+	mapping = tree_at_or_after(&sim.memory, address);
+	if (mapping != NULL && mapping->start < address + size)
+		return gate_leave(CUDA_ERROR_INVALID_VALUE);
+	tree_remove(&sim.reservations, range);
+	address_release(address, size);
+	free(range);
+	return gate_leave(CUDA_SUCCESS);
+}
+
+/* ---- handles ------------------------------------------------------------ */
+
+static CUresult
+check_prop(const CUmemAllocationProp *prop)
+{
+	if (prop == NULL || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (device_find(prop->location.id) == NULL)
+		return CUDA_ERROR_INVALID_DEVICE;
+	if ((prop->requestedHandleTypes & CU_MEM_HANDLE_TYPE_FABRIC) != 0)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if ((prop->requestedHandleTypes &
+		~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	return CUDA_SUCCESS;
+}
+
+CUmemGenericAllocationHandle
+phys_handle(struct phys *phys)
+{
+	if (phys->handle == 0) {
+		phys->handle = handle_new(HANDLE_PHYS, phys);
+		phys->refs++;
+	}
+	phys->handle_refs++;
+	return phys->handle;
+}
+
+CUresult
+cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
+    const CUmemAllocationProp *prop, unsigned long long flags)
+{
+	CUresult code = gate_enter(E_cuMemCreate);
+	struct phys *phys;
+
+	if (code == CUDA_SUCCESS &&
+	    (handle == NULL || flags != 0 || !is_granular(size)))
+		code = CUDA_ERROR_INVALID_VALUE;
+	if (code == CUDA_SUCCESS)
+		code = check_prop(prop);
+	if (code == CUDA_SUCCESS)
+		code = phys_new(device_find(prop->location.id), size, &phys);
+	if (code == CUDA_SUCCESS) {
+		phys->prop = *prop;
+		*handle = phys_handle(phys);
+		phys_drop(phys);
+	}
+	return gate_leave(code);
+}
+
+CUresult
+cuMemRelease(CUmemGenericAllocationHandle handle)
+{
+	CUresult code = gate_enter(E_cuMemRelease);
+	struct phys *phys;
+
+	if (code != CUDA_SUCCESS)
+		return gate_leave(code);
+	phys = handle_find(HANDLE_PHYS, handle);
+	if (phys == NULL)
+		return gate_leave(CUDA_ERROR_INVALID_VALUE);
+	if (--phys->handle_refs == 0) {
+		handle_drop(HANDLE_PHYS, phys->handle);
+		phys->handle = 0;
+		phys_drop(phys);
+	}
+	return gate_leave(CUDA_SUCCESS);
+}
+
+CUresult
+cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *address)
+{
+	CUresult code = gate_enter(E_cuMemRetainAllocationHandle);
+	struct range *range = memory_find(handle_bits(address));
+
+	if (code == CUDA_SUCCESS &&
+	    (handle == NULL || range == NULL || range->kind != RANGE_MAPPING))
+		code = CUDA_ERROR_INVALID_VALUE;
+	if (code == CUDA_SUCCESS)
+		*handle = phys_handle(range->phys);
+	return gate_leave(code);
+}
+
+CUresult
+cuMemGetAllocationPropertiesFromHandle(
+    CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle)
+{
+	CUresult code = gate_enter(E_cuMemGetAllocationPropertiesFromHandle);
+	struct phys *phys = handle_find(HANDLE_PHYS, handle);
+
+	if (code == CUDA_SUCCESS && (prop == NULL || phys == NULL))
+		code = CUDA_ERROR_INVALID_VALUE;
+	if (code == CUDA_SUCCESS)
+		*prop = phys->prop;
+	return gate_leave(code);
+}
+
+CUresult
+cuMemGetAllocationGranularity(size_t *granularity,
+    const CUmemAllocationProp *prop, CUmemAllocationGranularity_flags option)
+{
+	CUresult code = gate_enter(E_cuMemGetAllocationGranularity);
+
+	if (code == CUDA_SUCCESS &&
+	    (granularity == NULL ||
+		(unsigned)option > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED))
+		code = CUDA_ERROR_INVALID_VALUE;
+	if (code == CUDA_SUCCESS)
+		code = check_prop(prop);
+	if (code == CUDA_SUCCESS)
+		*granularity = SIM_GRANULE;
+	return gate_leave(code);
+}
+
+/* ---- mappings ----------------------------------------------------------- */
+
+/* True if all of it is reserved, in one reservation. */
+static bool
+is_reserved(uint64_t address, size_t size)
+{
+	struct range *range = tree_find(&sim.reservations, address);
+
+	return range != NULL && address + size >= address &&
+	    address + size <= range->start + range->size;
+}
+
+CUresult
+cuMemMap(CUdeviceptr address, size_t size, size_t offset,
+    CUmemGenericAllocationHandle handle, unsigned long long flags)
+{
+	CUresult code = gate_enter(E_cuMemMap);
+	struct phys *phys = handle_find(HANDLE_PHYS, handle);
+	struct range *range;
+
+	if (code != CUDA_SUCCESS)
+		return gate_leave(code);
+	if (phys == NULL || flags != 0 || offset != 0 || size != phys->size ||
+	    address % SIM_GRANULE != 0 || !is_reserved(address, size))
+		return gate_leave(CUDA_ERROR_INVALID_VALUE);
+	range = tree_at_or_after(&sim.memory, address);
+	if (range != NULL && range->start < address + size)
+		return gate_leave(CUDA_ERROR_INVALID_VALUE);
+	range = range_new(RANGE_MAPPING, address, size);
+	range->phys = phys;
+	phys->refs++;
+	return gate_leave(CUDA_SUCCESS);
+}
+
+/* The first of the mappings that fill [address, +size) exactly, or NULL. */
+static struct range *
+whole_mappings(uint64_t address, size_t size)
+{
+	struct range *first = memory_find(address);
+	struct range *range = first;
+	uint64_t at = address, end = address + size;
+
+	if (size == 0 || end < address)
+		return NULL;
+	while (at < end) {
+		if (range == NULL || range->start != at ||
+		    range->kind != RANGE_MAPPING)
+			return NULL;
+		at += range->size;
+		range = at < end ? memory_find(at) : range;
+	}
+	return at == end ? first : NULL;
+}
+
+CUresult
+cuMemUnmap(CUdeviceptr address, size_t size)
+{
+	CUresult code = gate_enter(E_cuMemUnmap);
+	uint64_t at = address;
+
+	if (code != CUDA_SUCCESS)
+		return gate_leave(code);
+	if (whole_mappings(address, size) == NULL)
+		return gate_leave(CUDA_ERROR_INVALID_VALUE);
+	if (!address_clear(address, size))
+		return gate_leave(CUDA_ERROR_OUT_OF_MEMORY);
+	while (at < address + size) {
+		struct range *range = memory_find(at);
+
+		at += range->size;
+		memory_check_unused(range, "unmapping");
+		range_free(range);
+	}
+	return gate_leave(CUDA_SUCCESS);
+}
+
+/* ---- access ------------------------------------------------------------- */
+
+static CUresult
+check_access(const CUmemAccessDesc *access, size_t n)
+{
+	if (access == NULL || n == 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (size_t i = 0; i < n; i++) {
+		if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+			return CUDA_ERROR_NOT_SUPPORTED;
+		if (device_find(access[i].location.id) == NULL)
+			return CUDA_ERROR_INVALID_DEVICE;
+		if (access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
+		    access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
+		    access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+			return CUDA_ERROR_INVALID_VALUE;
+	}
+	return CUDA_SUCCESS;
+}
+
+static void
+grant(struct range *range, const CUmemAccessDesc *access)
+{
+	uint32_t bit = 1u << access->location.id;
+
+	range->can_read &= ~bit;
+	range->can_write &= ~bit;
+	if (access->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
+		range->can_read |= bit;
+	if (access->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+		range->can_write |= bit;
+}
+
+/* What any device may do, the simulator must be able to. */
+static int
+wanted_protection(const struct range *range)
+{
+	if (range->can_write != 0)
+		return PROT_READ | PROT_WRITE;
+	return range->can_read != 0 ? PROT_READ : PROT_NONE;
+}
+
+/* True if b continues a: in addresses, in the file, and in protection. */
+static bool
+continues(const struct range *a, const struct range *b)
+{
+	return b->start == a->start + a->size && b->phys->fd == a->phys->fd &&
+	    b->phys->offset == a->phys->offset + a->phys->size &&
+	    wanted_protection(b) == wanted_protection(a);
+}
+
+/* Map in as few pieces as possible: the kernel allows 65530 to a process. */
+static bool
+protect(uint64_t address, uint64_t end)
+{
+	while (address < end) {
+		struct range *first = memory_find(address), *last = first;
+		int protection = wanted_protection(first);
+		size_t size;
+
+		for (;;) {
+			struct range *next;
+
+			address = last->start + last->size;
+			next = address < end ? memory_find(address) : NULL;
+			if (next == NULL || !continues(last, next))
+				break;
+			last = next;
+		}
+		size = address - first->start;
+		if (!phys_map(first->phys, size, first->start, protection))
+			return false;
+	}
+	return true;
+}
+
+CUresult
+cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessDesc *access,
+    size_t n_access)
+{
+	CUresult code = gate_enter(E_cuMemSetAccess);
+	uint64_t at = address;
+
+	if (code == CUDA_SUCCESS)
+		code = check_access(access, n_access);
+	if (code == CUDA_SUCCESS && whole_mappings(address, size) == NULL)
+		code = CUDA_ERROR_INVALID_VALUE;
+	if (code != CUDA_SUCCESS)
+		return gate_leave(code);
+	while (at < address + size) {
+		struct range *range = memory_find(at);
+
+		for (size_t i = 0; i < n_access; i++)
+			grant(range, &access[i]);
+		at += range->size;
+	}
+	if (!protect(address, address + size))
+		code = CUDA_ERROR_OUT_OF_MEMORY;
+	return gate_leave(code);
+}
+
+CUresult
+cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location,
+    CUdeviceptr address)
+{
+	CUresult code = gate_enter(E_cuMemGetAccess);
+	struct range *range = memory_find(address);
+	uint32_t bit;
+
+	if (code == CUDA_SUCCESS &&
+	    (flags == NULL || location == NULL || range == NULL ||
+		range->kind != RANGE_MAPPING))
+		code = CUDA_ERROR_INVALID_VALUE;
+	if (code == CUDA_SUCCESS &&
+	    (location->type != CU_MEM_LOCATION_TYPE_DEVICE ||
+		device_find(location->id) == NULL))
+		code = CUDA_ERROR_INVALID_VALUE;
+	if (code != CUDA_SUCCESS)
+		return gate_leave(code);
+	bit = 1u << location->id;
+	*flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+	if ((range->can_write & bit) != 0)
+		*flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+	else if ((range->can_read & bit) != 0)
+		*flags = CU_MEM_ACCESS_FLAGS_PROT_READ;
+	return gate_leave(CUDA_SUCCESS);
+}
