@@ -126,21 +126,42 @@ tree_of(struct block *block)
 					    &block->pool->unmapped;
 }
 
+/* What becomes of inactive_split in one go: only the sum counts. */
+struct net {
+	int64_t blocks;
+	int64_t bytes;
+};
+
 static void
-count_inactive_split(const struct block *block, int sign)
+net_add(struct net *net, const struct block *block, int sign)
 {
 	if (!stats_is_inactive_split(block))
 		return;
-	stats_change(block->pool, STAT3_inactive_split, sign);
-	stats_change(block->pool, STAT3_inactive_split_bytes,
-	    sign * (int64_t)block->size);
+	net->blocks += sign;
+	net->bytes += sign * (int64_t)block->size;
+}
+
+static void
+net_count(const struct net *net, struct pool *pool)
+{
+	stats_change(pool, STAT3_inactive_split, net->blocks);
+	stats_change(pool, STAT3_inactive_split_bytes, net->bytes);
+}
+
+static void
+take(struct block *block, struct net *net)
+{
+	net_add(net, block, -1);
+	tree_remove(tree_of(block), &block->node);
 }
 
 void
 block_take(struct block *block)
 {
-	count_inactive_split(block, -1);
-	tree_remove(tree_of(block), &block->node);
+	struct net net = { 0 };
+
+	take(block, &net);
+	net_count(&net, block->pool);
 }
 
 /* May the two be one? Both are to be FREE or UNMAPPED. */
@@ -170,8 +191,8 @@ absorb_next(struct block *block)
 	block_delete(gone);
 }
 
-struct block *
-block_put(struct block *block, enum block_state state)
+static struct block *
+put(struct block *block, enum block_state state, struct net *net)
 {
 	if (block->state == BLOCK_UNMAPPED && state != BLOCK_UNMAPPED)
 		lookup_set(block->addr, block);
@@ -180,17 +201,41 @@ block_put(struct block *block, enum block_state state)
 	block->state = state;
 	block->requested = 0;
 	if (mergeable(block, block->next)) {
-		block_take(block->next);
+		take(block->next, net);
 		absorb_next(block);
 	}
 	if (mergeable(block->prev, block)) {
 		block = block->prev;
-		block_take(block);
+		take(block, net);
 		absorb_next(block);
 	}
 	tree_insert(tree_of(block), &block->node);
-	count_inactive_split(block, 1);
+	net_add(net, block, 1);
 	return block;
+}
+
+struct block *
+block_put(struct block *block, enum block_state state)
+{
+	struct net net = { 0 };
+
+	block = put(block, state, &net);
+	net_count(&net, block->pool);
+	return block;
+}
+
+void
+block_hand_out(struct block *block, size_t size, struct block *rest)
+{
+	struct net net = { 0 };
+
+	take(block, &net);
+	block->state = BLOCK_ACTIVE;
+	if (rest != NULL) {
+		block_split(block, size, rest);
+		put(rest, BLOCK_FREE, &net);
+	}
+	net_count(&net, block->pool);
 }
 
 void
