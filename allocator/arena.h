@@ -178,6 +178,10 @@ struct block *block_put(struct block *block, enum block_state state);
 /* Take a FREE or UNMAPPED block out of its pool's tree. */
 void block_take(struct block *block);
 
+/* Take a FREE block as ACTIVE; what is behind `size` bytes of it goes back to
+ * the pool as `rest` (from block_new() for its address; NULL: nothing does). */
+void block_hand_out(struct block *block, size_t size, struct block *rest);
+
 /* Change the pool of a block that is in no tree; statistics by stream move. */
 void block_move(struct block *block, struct pool *pool);
 
@@ -205,9 +209,11 @@ block_of_pending(struct list *link)
  * Take the best block of a pool for a size class, cut to size, as ACTIVE.
  * *out is NULL if none fits. WEIR_EHOSTMEM if the cut needs a block and there
  * is no host memory for it.
+ *
+ * @param plain  only blocks of driver segments will do
  */
 enum weir_status pool_take(struct pool *pool, const struct options *options,
-    size_t rounded, struct block **out);
+    size_t rounded, bool plain, struct block **out);
 
 /* Bytes of the largest block in a pool; 0 if it is empty. */
 size_t pool_largest(const struct pool *pool);

@@ -21,7 +21,8 @@ growable_size(const struct block *block)
 }
 
 static struct block *
-best_fit(struct pool *pool, const struct options *options, size_t rounded)
+best_fit(struct pool *pool, const struct options *options, size_t rounded,
+    bool plain)
 {
 	struct block key = { .size = rounded };
 	struct block *best = NULL;
@@ -29,8 +30,9 @@ best_fit(struct pool *pool, const struct options *options, size_t rounded)
 	for (struct tree_node *n = tree_lower_bound(&pool->free, &key.node);
 	     n != NULL; n = tree_next(n)) {
 		struct block *block = block_of_node(n);
-		if (!block->segment->expandable &&
-		    !size_serves(options, block->size, rounded))
+		if (block->segment->expandable ?
+			plain :
+			!size_serves(options, block->size, rounded))
 			continue;
 		if (best == NULL) {
 			best = block;
@@ -47,10 +49,10 @@ best_fit(struct pool *pool, const struct options *options, size_t rounded)
 
 enum weir_status
 pool_take(struct pool *pool, const struct options *options, size_t rounded,
-    struct block **out)
+    bool plain, struct block **out)
 {
 	struct block *rest = NULL;
-	struct block *block = best_fit(pool, options, rounded);
+	struct block *block = best_fit(pool, options, rounded, plain);
 	if (block == NULL) {
 		*out = NULL;
 		return WEIR_OK;
@@ -62,12 +64,7 @@ pool_take(struct pool *pool, const struct options *options, size_t rounded,
 		if (status != WEIR_OK)
 			return status;
 	}
-	block_take(block);
-	block->state = BLOCK_ACTIVE;
-	if (rest != NULL) {
-		block_split(block, rounded, rest);
-		block_put(rest, BLOCK_FREE);
-	}
+	block_hand_out(block, rounded, rest);
 	*out = block;
 	return WEIR_OK;
 }

@@ -421,6 +421,7 @@ wait_stream(struct arena *arena) UNCHECKED
 
 /* ---- The ladder -------------------------------------------------------- */
 
+/* Requests of no stream are served from segments of the driver only. */
 static enum weir_status
 search_free(struct pools *pools, const struct options *options, size_t rounded,
     struct block **out)
@@ -428,10 +429,10 @@ search_free(struct pools *pools, const struct options *options, size_t rounded,
 	enum pool_kind kind = size_kind(rounded);
 	struct pools *any = pools->arena->any_pools;
 	enum weir_status status =
-	    pool_take(&pools->pool[kind], options, rounded, out);
+	    pool_take(&pools->pool[kind], options, rounded, pools == any, out);
 	if (status != WEIR_OK || *out != NULL || pools == any)
 		return status;
-	status = pool_take(&any->pool[kind], options, rounded, out);
+	status = pool_take(&any->pool[kind], options, rounded, false, out);
 	if (status == WEIR_OK && *out != NULL)
 		block_move(*out, &pools->pool[kind]);
 	return status;
@@ -451,7 +452,11 @@ grow_and_search(struct pools *pools, const struct options *options,
 	status_unmute();
 	if (status != WEIR_OK)
 		return status;
-	return search_free(pools, options, rounded, out);
+	status = search_free(pools, options, rounded, out);
+	if (status == WEIR_OK && *out == NULL)
+		return status_set(WEIR_ENOMEM,
+		    "new memory does not serve %zu bytes", rounded);
+	return status;
 }
 
 /* Steps 4 to 6. */
@@ -466,24 +471,19 @@ take_hard(struct pools *pools, const struct options *options, size_t rounded,
 	arena->tries++;
 	refresh_passed(arena);
 	while (status == WEIR_ENOMEM) {
-		if (shed(arena, need, arena->seq) > 0) {
+		if (shed(arena, need, arena->seq) == 0) {
+			if (!waited) {
+				arena->stats.num_alloc_retries++;
+				pools->stats.num_alloc_retries++;
+			}
+			waited = true;
+			if (!wait_pending(arena) && !wait_stream(arena))
+				break;
+		}
+		status = search_free(pools, options, rounded, out);
+		if (status == WEIR_OK && *out == NULL)
 			status = grow_and_search(
 			    pools, options, rounded, &need, out);
-			if (*out != NULL)
-				return WEIR_OK;
-			continue;
-		}
-		if (!waited) {
-			arena->stats.num_alloc_retries++;
-			pools->stats.num_alloc_retries++;
-		}
-		waited = true;
-		if (!wait_pending(arena) && !wait_stream(arena))
-			break;
-		status = search_free(pools, options, rounded, out);
-		if (status != WEIR_OK || *out != NULL)
-			return status;
-		status = WEIR_ENOMEM;
 	}
 	return status;
 }

@@ -369,14 +369,16 @@ ahead_of(const struct pool *pool, const struct options *options, size_t missing)
 	return ahead;
 }
 
-/* WEIR_ENOMEM if `size` more bytes would pass the limit. */
+/* WEIR_ENOMEM if `size` more bytes would pass the limit; *need is then what is
+ * missing under it. */
 static enum weir_status
-check_limit(const struct arena *arena, size_t size)
+check_limit(const struct arena *arena, size_t size, size_t *need)
 {
 	size_t held = arena->stats.reserved_bytes.all.current;
 
 	if (held <= arena->limit && size <= arena->limit - held)
 		return WEIR_OK;
+	*need = held + size - arena->limit;
 	return status_set(WEIR_ENOMEM,
 	    "%zu bytes beyond the %zu held pass the limit of "
 	    "%zu on device %d",
@@ -417,7 +419,9 @@ grow_expandable(struct pool *pool, const struct options *options,
 		return status;
 	struct segment *segment = run.start->segment;
 	*need = run.missing;
-	status = check_limit(arena, run.missing);
+	if (run.missing == 0) /* another thread has freed it meanwhile */
+		return WEIR_OK;
+	status = check_limit(arena, run.missing, need);
 	if (status == WEIR_OK) {
 		size_t ahead = ahead_of(pool, options, run.missing);
 		status = map_run(run, rounded, ahead);
@@ -458,7 +462,7 @@ grow_driver(struct pool *pool, const struct options *options, size_t rounded,
 	CUdeviceptr addr;
 
 	*need = size;
-	enum weir_status status = check_limit(arena, size);
+	enum weir_status status = check_limit(arena, size, need);
 	if (status != WEIR_OK)
 		return status;
 	CUresult code = driver->cuMemAlloc(&addr, size);
