@@ -154,7 +154,7 @@ say_advice(struct text *text, const struct facts *f)
 	if (f->oom.requested_bytes > f->total_bytes)
 		say(text, "The request is larger than the device.");
 	else if (f->limited && f->oom.device_free_bytes > rounded &&
-	    rounded > f->oom.limit_bytes - f->oom.allocated_bytes)
+	    rounded + f->oom.allocated_bytes > f->oom.limit_bytes)
 		say(text,
 		    "The limit stands in the way, not the device: "
 		    "raise it (per_process_memory_fraction, "
