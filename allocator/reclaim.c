@@ -526,6 +526,18 @@ unused_bytes(const struct arena *arena)
 	    arena->stats.active_bytes.all.current;
 }
 
+/* What there is to wait for now; other threads may go on freeing. */
+static size_t
+unmet_uses(const struct arena *arena)
+{
+	size_t unmet = 0;
+
+	for (struct list *l = arena->waiting.pending.next;
+	     l != &arena->waiting.pending; l = l->next)
+		unmet += block_of_pending(l)->pending.unmet;
+	return unmet;
+}
+
 enum weir_status
 reclaim_trim(struct arena *arena, size_t keep, size_t *freed)
 {
@@ -533,12 +545,12 @@ reclaim_trim(struct arena *arena, size_t keep, size_t *freed)
 
 	lock_enter(&arena->lock);
 	uint64_t latest = arena->seq;
-	size_t pending = arena->waiting.count;
 	arena->tries++;
-	if (pending > 0)
+	if (arena->waiting.count > 0)
 		arena->stats.num_sync_all_streams++;
 	reclaim_poll(arena, SKIPS);
-	for (size_t n = 0; n < pending && arena->waiting.count > 0; n++)
+	size_t unmet = unmet_uses(arena);
+	for (size_t n = 0; n < unmet && arena->waiting.count > 0; n++)
 		if (!wait_pending(arena))
 			break;
 	if (latest < arena->seq)
