@@ -14,10 +14,10 @@ address(const void *ptr)
 
 /* What an allocation of the driver comes to. */
 static cudaError_t
-give(CUresult code, CUdeviceptr found, void **out)
+give(CUresult code, const CUdeviceptr *found, void **out)
 {
 	if (code == CUDA_SUCCESS)
-		*out = (void *)(uintptr_t)found;
+		*out = (void *)(uintptr_t)*found;
 	return runtime_check(code);
 }
 
@@ -32,8 +32,8 @@ cudaMalloc(void **ptr, size_t size)
 	if (ptr == NULL)
 		return runtime_error(cudaErrorInvalidValue);
 	if (size == 0)
-		return give(CUDA_SUCCESS, 0, ptr);
-	return give(driver.cuMemAlloc(&found, size), found, ptr);
+		return give(CUDA_SUCCESS, &found, ptr);
+	return give(driver.cuMemAlloc(&found, size), &found, ptr);
 }
 
 cudaError_t
@@ -58,11 +58,11 @@ cudaMallocPitch(void **ptr, size_t *pitch, size_t width, size_t height)
 		return runtime_error(cudaErrorInvalidValue);
 	if (width == 0 || height == 0) {
 		*pitch = 0;
-		return give(CUDA_SUCCESS, 0, ptr);
+		return give(CUDA_SUCCESS, &found, ptr);
 	}
 	return give(
 	    driver.cuMemAllocPitch(&found, pitch, width, height, PITCH_ELEMENT),
-	    found, ptr);
+	    &found, ptr);
 }
 
 cudaError_t
@@ -76,8 +76,8 @@ cudaMallocAsync(void **ptr, size_t size, cudaStream_t stream)
 	if (ptr == NULL)
 		return runtime_error(cudaErrorInvalidValue);
 	if (size == 0)
-		return give(CUDA_SUCCESS, 0, ptr);
-	return give(driver.cuMemAllocAsync(&found, size, stream), found, ptr);
+		return give(CUDA_SUCCESS, &found, ptr);
+	return give(driver.cuMemAllocAsync(&found, size, stream), &found, ptr);
 }
 
 cudaError_t
@@ -91,9 +91,9 @@ cudaMallocAsync_ptsz(void **ptr, size_t size, cudaStream_t stream)
 	if (ptr == NULL)
 		return runtime_error(cudaErrorInvalidValue);
 	if (size == 0)
-		return give(CUDA_SUCCESS, 0, ptr);
+		return give(CUDA_SUCCESS, &found, ptr);
 	return give(
-	    driver.cuMemAllocAsync_ptsz(&found, size, stream), found, ptr);
+	    driver.cuMemAllocAsync_ptsz(&found, size, stream), &found, ptr);
 }
 
 cudaError_t
@@ -127,8 +127,10 @@ cudaHostAlloc(void **ptr, size_t size, unsigned flags)
 		return error;
 	if (ptr == NULL)
 		return runtime_error(cudaErrorInvalidValue);
-	if (size == 0)
-		return give(CUDA_SUCCESS, 0, ptr);
+	if (size == 0) {
+		*ptr = NULL;
+		return cudaSuccess;
+	}
 	return runtime_check(driver.cuMemHostAlloc(ptr, size, flags));
 }
 
@@ -178,8 +180,8 @@ cudaHostGetDevicePointer(void **device_ptr, void *ptr, unsigned flags)
 		return error;
 	if (device_ptr == NULL)
 		return runtime_error(cudaErrorInvalidValue);
-	return give(driver.cuMemHostGetDevicePointer(&found, ptr, flags), found,
-	    device_ptr);
+	return give(driver.cuMemHostGetDevicePointer(&found, ptr, flags),
+	    &found, device_ptr);
 }
 
 /* ---- Asking ------------------------------------------------------------ */
