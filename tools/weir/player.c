@@ -30,6 +30,7 @@ struct player {
 	weir_stream *streams; /* by the trace's number */
 	void **addresses;     /* by block; NULL: not allocated */
 	uint64_t *sizes;      /* by block; bytes asked for */
+	void **marks;         /* by block; of the last write with --check */
 	uint64_t live_bytes;
 	uint64_t device_allocs; /* when the driver was last asked */
 };
@@ -93,6 +94,21 @@ check(struct player *player, size_t row)
 	return false;
 }
 
+/*
+ * With --check each stream writes to the blocks it uses, so that the simulated
+ * device sees it if memory has another owner too soon.
+ */
+static bool
+touch(struct player *player, uint32_t block, weir_stream stream)
+{
+	const struct trace_block *about = &player->trace->blocks[block];
+	bool shared = about->recorded || about->unnamed_use;
+
+	return !player->choices->check ||
+	    stage_touch(player->stage, stream, player->addresses[block],
+		player->sizes[block], shared ? &player->marks[block] : NULL);
+}
+
 /* ---- Rows ------------------------------------------------------------ */
 
 static bool
@@ -112,25 +128,18 @@ play_alloc(struct player *player, const struct trace_row *row)
 	player->addresses[row->block] = address;
 	player->sizes[row->block] = row->size;
 	player->live_bytes += row->size;
-	if (player->choices->check &&
-	    !stage_touch(player->stage, player->streams[row->stream], address,
-		row->size))
+	if (!touch(player, row->block, player->streams[row->stream]))
 		return false;
 	return observe(player);
 }
 
-/*
- * `stream` uses the block when it has done what it is to wait for. With
- * --check it writes there, so that the simulated device sees it if the memory
- * has another owner too soon.
- */
+/* `stream` uses the block when it has done what it is to wait for. */
 static bool
 play_use(struct player *player, uint32_t block, weir_stream stream)
 {
 	void *address = player->addresses[block];
 
-	if (player->choices->check &&
-	    !stage_touch(player->stage, stream, address, player->sizes[block]))
+	if (!touch(player, block, stream))
 		return false;
 	if (weir_record_stream(address, stream) == WEIR_OK)
 		return true;
@@ -178,6 +187,7 @@ play_free(struct player *player, const struct trace_row *row)
 		complain("%s", weir_last_error());
 		return false;
 	}
+	stage_unmark(player->stage, &player->marks[row->block]);
 	player->addresses[row->block] = NULL;
 	player->live_bytes -= player->sizes[row->block];
 	return observe(player);
@@ -233,8 +243,9 @@ prepare(struct player *player)
 	player->streams = calloc(trace->stream_count + 1, sizeof(weir_stream));
 	player->addresses = calloc(trace->block_count + 1, sizeof(void *));
 	player->sizes = calloc(trace->block_count + 1, sizeof(uint64_t));
+	player->marks = calloc(trace->block_count + 1, sizeof(void *));
 	if (player->streams == NULL || player->addresses == NULL ||
-	    player->sizes == NULL) {
+	    player->sizes == NULL || player->marks == NULL) {
 		complain("out of memory");
 		return false;
 	}
@@ -257,6 +268,8 @@ collect(struct player *player)
 	struct weir_stats stats = { .struct_size = sizeof(stats) };
 	struct weir_device_info info = { .struct_size = sizeof(info) };
 
+	/* First, so that what is asked next is not among them. */
+	figures->driver_calls = stage_driver_calls(player->stage);
 	if (weir_stats(0, &stats) != WEIR_OK ||
 	    weir_device_info(0, &info) != WEIR_OK) {
 		complain("%s", weir_last_error());
@@ -270,7 +283,6 @@ collect(struct player *player)
 	figures->gpu_waits = stats.num_gpu_waits;
 	figures->simulated = info.simulated;
 	memcpy(figures->device, info.name, sizeof(figures->device));
-	figures->driver_calls = stage_driver_calls(player->stage);
 	return true;
 }
 
@@ -281,9 +293,11 @@ clean_up(struct player *player)
 	struct weir_stats stats = { .struct_size = sizeof(stats) };
 	bool good = true;
 
-	for (size_t i = 0; i < player->trace->block_count; i++)
+	for (size_t i = 0; i < player->trace->block_count; i++) {
+		stage_unmark(player->stage, &player->marks[i]);
 		if (weir_free(player->addresses[i]) != WEIR_OK)
 			good = false;
+	}
 	if (weir_device_synchronize(0) != WEIR_OK ||
 	    weir_trim(0, 0, NULL) != WEIR_OK ||
 	    weir_stats(0, &stats) != WEIR_OK)
@@ -325,6 +339,7 @@ play(const struct trace *trace, const struct play_choices *choices,
 	free(player.streams);
 	free(player.addresses);
 	free(player.sizes);
+	free(player.marks);
 	if (!good) {
 		json_decref(out->driver_calls);
 		out->driver_calls = NULL;

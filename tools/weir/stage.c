@@ -399,19 +399,52 @@ stage_busy_stream(struct stage *stage, uint64_t time_ns, weir_stream *out)
 	return true;
 }
 
+/* Let `stream` wait for the write of `*mark`, or make a mark. */
+static bool
+follow_mark(struct stage *stage, weir_stream stream, void **mark)
+{
+	if (*mark != NULL) {
+		stage->own_calls[ENTRY_cuStreamWaitEvent]++;
+		return succeeded(stage->cuStreamWaitEvent(stream, *mark, 0),
+		    "cuStreamWaitEvent");
+	}
+	stage->own_calls[ENTRY_cuEventCreate]++;
+	return succeeded(
+	    stage->cuEventCreate((CUevent *)mark, CU_EVENT_DISABLE_TIMING),
+	    "cuEventCreate");
+}
+
 bool
-stage_touch(struct stage *stage, weir_stream stream, void *address, size_t size)
+stage_touch(struct stage *stage, weir_stream stream, void *address, size_t size,
+    void **mark)
 {
 	enum { EDGE = 64 };
 	size_t edge = size < EDGE ? size : EDGE;
 	CUdeviceptr first = (CUdeviceptr)(uintptr_t)address;
+	CUdeviceptr last = first + size - edge;
 
+	if (mark != NULL && !follow_mark(stage, stream, mark))
+		return false;
 	stage->own_calls[ENTRY_cuMemsetD8Async] += 2;
-	return succeeded(stage->cuMemsetD8Async(first, 1, edge, stream),
-		   "cuMemsetD8Async") &&
-	    succeeded(
-		stage->cuMemsetD8Async(first + size - edge, 1, edge, stream),
-		"cuMemsetD8Async");
+	if (!succeeded(stage->cuMemsetD8Async(first, 1, edge, stream),
+		"cuMemsetD8Async") ||
+	    !succeeded(stage->cuMemsetD8Async(last, 1, edge, stream),
+		"cuMemsetD8Async"))
+		return false;
+	if (mark == NULL)
+		return true;
+	stage->own_calls[ENTRY_cuEventRecord]++;
+	return succeeded(stage->cuEventRecord(*mark, stream), "cuEventRecord");
+}
+
+void
+stage_unmark(struct stage *stage, void **mark)
+{
+	if (*mark == NULL)
+		return;
+	stage->own_calls[ENTRY_cuEventDestroy]++;
+	stage->cuEventDestroy(*mark);
+	*mark = NULL;
 }
 
 unsigned

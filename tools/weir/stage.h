@@ -44,9 +44,15 @@ bool stage_occupy(struct stage *stage, weir_stream stream, uint64_t time_ns);
 /* A stream of the stage that is busy until `time_ns`, or not much longer. */
 bool stage_busy_stream(struct stage *stage, uint64_t time_ns, weir_stream *out);
 
-/* Write the first and the last bytes of a block, on `stream`. */
-bool stage_touch(
-    struct stage *stage, weir_stream stream, void *address, size_t size);
+/*
+ * Write the first and the last bytes of a block, on `stream`, after the write
+ * that `mark` stands for, if it does for one; it then stands for this write.
+ * A program orders its streams so where several use a block. `mark` may be
+ * NULL; stage_unmark() ends one.
+ */
+bool stage_touch(struct stage *stage, weir_stream stream, void *address,
+    size_t size, void **mark);
+void stage_unmark(struct stage *stage, void **mark);
 
 /*
  * How many faults of order the simulated device has seen: memory used by two

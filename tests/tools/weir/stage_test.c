@@ -206,7 +206,7 @@ TEST(driver_calls_of_the_stage_are_not_counted)
 	stage_close(stage);
 }
 
-TEST(a_write_while_another_stream_uses_the_memory_is_seen)
+TEST(writes_that_nothing_orders_are_seen)
 {
 	struct stage *stage = started();
 	weir_stream first;
@@ -219,14 +219,36 @@ TEST(a_write_while_another_stream_uses_the_memory_is_seen)
 	second = new_stream();
 	block = weir_malloc(1 << 20, first);
 	EXPECT_NOT_NULL(block);
-	EXPECT(stage_touch(stage, first, block, 1 << 20));
+	EXPECT(stage_touch(stage, first, block, 1 << 20, NULL));
+	EXPECT_EQ(weir_device_synchronize(0), WEIR_OK);
 	EXPECT_EQ(stage_violations(stage), 0);
-	EXPECT_EQ(weir_stream_wait_stream(second, first), WEIR_OK);
-	EXPECT(stage_touch(stage, second, block, 1 << 20));
-	EXPECT_EQ(stage_violations(stage), 0);
-	EXPECT(stage_touch(stage, first, block, 1 << 20));
+	EXPECT(stage_touch(stage, first, block, 1 << 20, NULL));
+	EXPECT(stage_touch(stage, second, block, 1 << 20, NULL));
 	EXPECT_EQ(weir_device_synchronize(0), WEIR_OK);
 	EXPECT_GT(stage_violations(stage), 0);
+	EXPECT_EQ(weir_free(block), WEIR_OK);
+	stage_close(stage);
+}
+
+TEST(writes_of_a_mark_are_ordered)
+{
+	struct stage *stage = started();
+	weir_stream first = new_stream();
+	weir_stream second = new_stream();
+	void *mark = NULL;
+	char *block = weir_malloc(100, first);
+
+	EXPECT_NOT_NULL(block);
+	EXPECT(stage_occupy(stage, first, 30 * MS));
+	EXPECT(stage_touch(stage, first, block, 100, &mark));
+	EXPECT_NOT_NULL(mark);
+	EXPECT(stage_touch(stage, second, block, 100, &mark));
+	/* The second write waits for the first. */
+	expect_busy_until(stage, second, 30 * MS);
+	EXPECT_EQ(stage_violations(stage), 0);
+	stage_unmark(stage, &mark);
+	EXPECT_NULL(mark);
+	stage_unmark(stage, &mark);
 	EXPECT_EQ(weir_free(block), WEIR_OK);
 	stage_close(stage);
 }
