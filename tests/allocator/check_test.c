@@ -219,7 +219,7 @@ TEST(i_6_a_tree_out_of_order_is_found)
 	struct scene s = arrange();
 	void *larger = take(6 * MIB, NULL);
 
-	take(2 * MIB, NULL);
+	take(5 * MIB, NULL);
 	give(larger);
 	expect_healthy();
 	s.idle->size = 8 * MIB;

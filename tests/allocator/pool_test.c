@@ -162,7 +162,7 @@ TEST(the_largest_free_block_of_a_stream_is_told)
 	EXPECT_OK(weir_largest_free(0, stream, &bytes));
 	EXPECT_EQ(bytes, 2 * MIB);
 	EXPECT_STATUS(weir_largest_free(0, stream, NULL), WEIR_EINVAL);
-	EXPECT_STATUS(weir_largest_free(77, stream, &bytes), WEIR_ENODEVICE);
+	EXPECT_STATUS(weir_largest_free(77, NULL, &bytes), WEIR_ENODEVICE);
 	EXPECT_EQ(bytes, 2 * MIB);
 }
 

@@ -6,7 +6,6 @@
 #include "streams/stream.h"
 
 #include <pthread.h>
-#include <stdlib.h>
 
 #include "base/meta.h"
 #include "streams/capture.h"
@@ -293,27 +292,41 @@ TEST(a_mark_of_an_ended_stream_covers_its_work)
 	stream_put(stream);
 }
 
+struct other {
+	struct stream *stream;
+	pthread_barrier_t ready;
+	pthread_barrier_t over;
+};
+
 static void *
-queue_own(void *out)
+queue_own(void *arg)
 {
+	struct other *other = arg;
+
 	EXPECT_OK(weir_set_device(0));
 	busy(WEIR_STREAM_PER_THREAD, LATE_MS);
-	*(struct stream **)out = find(WEIR_STREAM_PER_THREAD);
+	other->stream = find(WEIR_STREAM_PER_THREAD);
+	pthread_barrier_wait(&other->ready);
+	pthread_barrier_wait(&other->over);
 	return NULL;
 }
 
 TEST(a_mark_of_a_thread_s_stream_made_elsewhere_covers_its_work)
 {
-	struct stream *theirs;
+	struct other other = { 0 };
 	pthread_t thread;
 
-	EXPECT_EQ(pthread_create(&thread, NULL, queue_own, &theirs), 0);
-	EXPECT_EQ(pthread_join(thread, NULL), 0);
-	CUevent event = mark(theirs);
+	EXPECT_EQ(pthread_barrier_init(&other.ready, NULL, 2), 0);
+	EXPECT_EQ(pthread_barrier_init(&other.over, NULL, 2), 0);
+	EXPECT_EQ(pthread_create(&thread, NULL, queue_own, &other), 0);
+	pthread_barrier_wait(&other.ready);
+	CUevent event = mark(other.stream);
 	settle();
 	EXPECT(!met(event));
 	EXPECT_OK(weir_device_synchronize(0));
 	EXPECT(met(event));
+	pthread_barrier_wait(&other.over);
+	EXPECT_EQ(pthread_join(thread, NULL), 0);
 }
 
 TEST(waiting_for_a_stream_waits_for_what_was_queued)
@@ -328,15 +341,14 @@ TEST(waiting_for_a_stream_waits_for_what_was_queued)
 	EXPECT(is_done(a));
 }
 
+/* As with drivers before 12.5. */
 TEST(without_records_of_contexts_no_stream_is_waited_for_at_once)
 {
-	weir_stream a;
+	struct driver *driver = (struct driver *)device_driver();
+	weir_stream a = new_stream();
 
-	setenv("SIMCUDA_CONF", "version:12040", 1);
-	device_need_sim("an older driver is needed");
-	EXPECT_NULL(device_driver()->cuCtxRecordEvent);
-	a = new_stream();
-	busy(a, LATE_MS);
+	driver->cuCtxRecordEvent = NULL;
+	busy(a, 50);
 	CUevent event = mark(find(WEIR_STREAM_ANY));
 	EXPECT(is_done(a));
 	settle();

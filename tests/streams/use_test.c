@@ -153,7 +153,7 @@ TEST(a_late_mark_holds_back_those_behind_it_only_if_they_are_not_looked_at)
 		use(i, a);
 		waiting_add(&waiting, &pending[i]);
 	}
-	finish(a);
+	settle();
 	EXPECT_EQ(poll(0), 0);
 	EXPECT_EQ(poll(1), 0x6);
 	sim()->advance_ns(1000000000);
@@ -301,9 +301,10 @@ TEST(a_mark_that_the_driver_refuses_is_made_at_a_later_poll)
 	    sim()->fail("cuEventRecord", 1, 2, CUDA_ERROR_LAUNCH_FAILED), 0);
 	waiting_add(&waiting, &pending[0]);
 	EXPECT_EQ(poll(8), 0);
-	poll(8);
+	unsigned freed = poll(8);
 	settle();
-	EXPECT_EQ(poll(8), 1);
+	freed |= poll(8);
+	EXPECT_EQ(freed, 1);
 }
 
 TEST(an_event_that_cannot_be_asked_is_not_met)
