@@ -9,8 +9,8 @@
 #include "driver/abi.h"
 
 /* The primary context of a device has been reset: all its memory is gone.
- * Addresses in it are foreign from now on, and nothing is asked of the driver
- * for it. */
+ * Addresses in it are foreign from now on. Of the driver nothing is asked but
+ * to take back what outlives a context: mappings and reserved addresses. */
 void allocator_forget_device(int device);
 
 /* True if an address lies in a range weir has from the driver, be it in use,

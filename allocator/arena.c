@@ -197,6 +197,30 @@ arena_get(int device, struct arena **out)
 
 /* ---- A context that is gone -------------------------------------------- */
 
+/*
+ * What the driver allocated went with the context, but physical memory that
+ * was created and mapped, and reserved addresses, are the process's and stay.
+ * Whether the driver has taken them back all the same is its own business: a
+ * refusal leaves nothing to do.
+ */
+static void
+forget_handles(struct segment *segment)
+{
+	const struct driver *driver = driver_peek();
+	struct tree_node *node;
+
+	while ((node = tree_first(&segment->handles)) != NULL) {
+		struct handle *handle = CONTAINER_OF(node, struct handle, node);
+
+		driver->cuMemUnmap(handle->addr, handle->size);
+		if (handle->id != 0)
+			driver->cuMemRelease(handle->id);
+		tree_remove(&segment->handles, node);
+		meta_free(handle, sizeof(*handle));
+	}
+	driver->cuMemAddressFree(segment->addr, segment->size);
+}
+
 static void
 forget_segment(struct segment *segment)
 {
@@ -211,13 +235,8 @@ forget_segment(struct segment *segment)
 		block_delete(b);
 	}
 	list_remove(&segment->link);
-	/* Handles are metadata of memory that is gone with its context. */
-	struct tree_node *node;
-	while ((node = tree_first(&segment->handles)) != NULL) {
-		tree_remove(&segment->handles, node);
-		meta_free(CONTAINER_OF(node, struct handle, node),
-		    sizeof(struct handle));
-	}
+	if (segment->expandable)
+		forget_handles(segment);
 	meta_free(segment, sizeof(*segment));
 }
 

@@ -505,9 +505,11 @@ weir_memory_info(int device, size_t *free_bytes, size_t *total_bytes)
 	struct arena *arena = arena_peek(device);
 	if (arena != NULL) {
 		lock_enter(&arena->lock);
-		size_t active = arena->stats.active_bytes.all.current;
-		available += arena->stats.reserved_bytes.all.current - active;
-		size_t room = arena->limit > active ? arena->limit - active : 0;
+		/* Pending blocks count as free: a request waits for them before
+		 * it fails. */
+		size_t used = arena->stats.allocated_bytes.all.current;
+		available += arena->stats.reserved_bytes.all.current - used;
+		size_t room = arena->limit > used ? arena->limit - used : 0;
 		available = available < room ? available : room;
 		total = total < arena->limit ? total : arena->limit;
 		lock_leave(&arena->lock);

@@ -75,6 +75,8 @@ main(void)
 	primary = cuda_start(&cuda);
 	printf(", back: %d\n", active());
 	wrong += churn(&cuda, 100, 4, NULL);
+	/* Each takes one off this thread's stack of contexts. */
+	MUST(cuda.set_current(NULL));
 	MUST(cuda.set_current(NULL));
 	printf("without a context: %d\n", cuda.mem_alloc(&a, 1000));
 	printf("wrong words: %llu\n", (unsigned long long)wrong);

@@ -54,7 +54,7 @@ cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr ptr)
 	default:
 		return REAL(cuMemGetAddressRange_v2)(base, size, ptr);
 	}
-	report_served(HOOK_cuMemGetAddressRange_v2);
+	report_served(HOOK_cuMemGetAddressRange_v2, CUDA_SUCCESS);
 	if (base != NULL)
 		*base = found;
 	if (size != NULL)
@@ -86,7 +86,7 @@ cuPointerGetAttribute(void *data, int attribute, CUdeviceptr ptr)
 		return CUDA_ERROR_INVALID_VALUE;
 	code = REAL(cuPointerGetAttribute)(data, attribute, ptr);
 	if (code == CUDA_SUCCESS && owner == LIVE) {
-		report_served(HOOK_cuPointerGetAttribute);
+		report_served(HOOK_cuPointerGetAttribute, code);
 		correct(attribute, data, base, size);
 	}
 	return code;
@@ -108,29 +108,46 @@ cuPointerGetAttributes(
 	code = REAL(cuPointerGetAttributes)(
 	    count, attributes, data, owner == UNUSED ? 0 : ptr);
 	if (code == CUDA_SUCCESS && owner == LIVE) {
-		report_served(HOOK_cuPointerGetAttributes);
+		report_served(HOOK_cuPointerGetAttributes, code);
 		for (unsigned i = 0; i < count; i++)
 			correct(attributes[i], data[i], base, size);
 	}
 	return code;
 }
 
-/* The driver's handles are for its own allocations. A handle of the range
- * that ours is a part of would give its reader other memory than was meant. */
+/* True if the allocation begins an allocation of the driver, so that a handle
+ * of the latter leads its reader to the former. */
+static bool
+begins_segment(CUdeviceptr ptr)
+{
+	struct weir_block_info info = { .struct_size = sizeof(info) };
+	bool live;
+
+	gate_enter_weir();
+	live = weir_block_info((void *)(uintptr_t)ptr, &info) == WEIR_OK;
+	gate_leave_weir();
+	return live && !info.expandable && info.segment == info.address;
+}
+
+/* The driver's handles are for its own allocations. A handle of the range that
+ * ours is a part of would give its reader other memory than was meant. */
 CUresult
 cuIpcGetMemHandle(void *handle, CUdeviceptr ptr)
 {
 	static atomic_bool told;
 	CUdeviceptr base;
+	enum owner owner;
 	size_t size;
 
 	report_call(HOOK_cuIpcGetMemHandle);
-	if (look_up(ptr, &base, &size) == OTHERS)
+	owner = look_up(ptr, &base, &size);
+	if (owner == OTHERS || (owner == LIVE && begins_segment(ptr)))
 		return REAL(cuIpcGetMemHandle)(handle, ptr);
 	if (!atomic_exchange(&told, true))
 		log_write(LOG_WARN,
-		    "cuIpcGetMemHandle(0x%llx): memory of weir cannot be "
-		    "shared so; run the program with WEIR_PRELOAD_IPC=1",
+		    "cuIpcGetMemHandle(0x%llx): a part of a larger allocation "
+		    "cannot be shared so; run the program with "
+		    "WEIR_PRELOAD_IPC=1",
 		    (unsigned long long)ptr);
 	return CUDA_ERROR_INVALID_VALUE;
 }

@@ -34,7 +34,7 @@ allocate(int device, size_t bytes, weir_stream stream, CUdeviceptr *out,
 	if (memory == NULL && status != WEIR_ENOMEM)
 		return false;
 	if (memory != NULL) {
-		report_allocated(bytes);
+		report_allocated(device, bytes);
 		*out = (CUdeviceptr)(uintptr_t)memory;
 	}
 	*code = gate_result(status);
@@ -51,7 +51,7 @@ cuMemAlloc_v2(CUdeviceptr *out, size_t bytes)
 	if (out == NULL || bytes == 0 || gate_ipc() || !gate_context(&device) ||
 	    !allocate(device, bytes, WEIR_STREAM_ANY, out, &code))
 		return REAL(cuMemAlloc_v2)(out, bytes);
-	report_served(HOOK_cuMemAlloc_v2);
+	report_served(HOOK_cuMemAlloc_v2, code);
 	return code;
 }
 
@@ -77,7 +77,7 @@ cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream)
 	report_call(HOOK_cuMemAllocAsync);
 	if (!allocate_async(out, bytes, stream, false, &code))
 		return REAL(cuMemAllocAsync)(out, bytes, stream);
-	report_served(HOOK_cuMemAllocAsync);
+	report_served(HOOK_cuMemAllocAsync, code);
 	return code;
 }
 
@@ -89,7 +89,7 @@ cuMemAllocAsync_ptsz(CUdeviceptr *out, size_t bytes, CUstream stream)
 	report_call(HOOK_cuMemAllocAsync_ptsz);
 	if (!allocate_async(out, bytes, stream, true, &code))
 		return REAL(cuMemAllocAsync_ptsz)(out, bytes, stream);
-	report_served(HOOK_cuMemAllocAsync_ptsz);
+	report_served(HOOK_cuMemAllocAsync_ptsz, code);
 	return code;
 }
 
@@ -194,18 +194,18 @@ static bool
 release(CUdeviceptr ptr, CUresult *code)
 {
 	enum weir_status status;
-	size_t bytes;
+	struct held held;
 	bool ours;
 
 	if (ptr == 0 || !gate_started())
 		return false;
 	gate_enter_weir();
-	bytes = report_before_free(ptr);
+	held = report_before_free(ptr);
 	status = weir_free(pointer_of(ptr));
 	ours = status == WEIR_OK || allocator_owns(ptr);
 	gate_leave_weir();
 	if (status == WEIR_OK)
-		report_freed(bytes);
+		report_freed(held);
 	*code = refused(status);
 	return ours;
 }
@@ -218,7 +218,7 @@ cuMemFree_v2(CUdeviceptr ptr)
 	report_call(HOOK_cuMemFree_v2);
 	if (!release(ptr, &code))
 		return REAL(cuMemFree_v2)(ptr);
-	report_served(HOOK_cuMemFree_v2);
+	report_served(HOOK_cuMemFree_v2, code);
 	return code;
 }
 
@@ -254,7 +254,7 @@ release_async(CUdeviceptr ptr, CUstream handle, bool per_thread, CUresult *code)
 	struct weir_block_info info;
 	enum weir_status status;
 	weir_stream stream;
-	size_t bytes;
+	struct held held;
 	bool found;
 	int device;
 
@@ -282,11 +282,11 @@ release_async(CUdeviceptr ptr, CUstream handle, bool per_thread, CUresult *code)
 		return true;
 	}
 	gate_enter_weir();
-	bytes = report_before_free(ptr);
+	held = report_before_free(ptr);
 	status = weir_free_async(pointer_of(ptr), stream);
 	gate_leave_weir();
 	if (status == WEIR_OK)
-		report_freed(bytes);
+		report_freed(held);
 	*code = refused(status);
 	return true;
 }
@@ -299,7 +299,7 @@ cuMemFreeAsync(CUdeviceptr ptr, CUstream stream)
 	report_call(HOOK_cuMemFreeAsync);
 	if (!release_async(ptr, stream, false, &code))
 		return REAL(cuMemFreeAsync)(ptr, stream);
-	report_served(HOOK_cuMemFreeAsync);
+	report_served(HOOK_cuMemFreeAsync, code);
 	return code;
 }
 
@@ -311,7 +311,7 @@ cuMemFreeAsync_ptsz(CUdeviceptr ptr, CUstream stream)
 	report_call(HOOK_cuMemFreeAsync_ptsz);
 	if (!release_async(ptr, stream, true, &code))
 		return REAL(cuMemFreeAsync_ptsz)(ptr, stream);
-	report_served(HOOK_cuMemFreeAsync_ptsz);
+	report_served(HOOK_cuMemFreeAsync_ptsz, code);
 	return code;
 }
 
@@ -335,7 +335,7 @@ cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
 	gate_leave_weir();
 	if (status != WEIR_OK)
 		return code;
-	report_served(HOOK_cuMemGetInfo_v2);
+	report_served(HOOK_cuMemGetInfo_v2, code);
 	*free_bytes = available;
 	*total_bytes = total;
 	return code;

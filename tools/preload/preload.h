@@ -163,17 +163,22 @@ uint64_t count_of(size_t i);
 /* WEIR_REPORT is set. Without it the calls below do nothing. */
 bool report_wanted(void);
 
-/* Count a call of a hook, and one that weir served. */
+/* Count a call of a hook, and one that weir has answered with success. */
 void report_call(enum hook_id id);
-void report_served(enum hook_id id);
+void report_served(enum hook_id id, CUresult code);
 
-/* Bytes the program holds: report_before_free() gives what report_freed() is
+/* What the program holds: report_before_free() gives what report_freed() is
  * told if the free succeeds. */
-void report_allocated(size_t bytes);
-size_t report_before_free(CUdeviceptr ptr);
-void report_freed(size_t bytes);
+struct held {
+	int device;
+	size_t bytes;
+};
+void report_allocated(int device, size_t bytes);
+struct held report_before_free(CUdeviceptr ptr);
+void report_freed(struct held held);
 
-/* The allocator is about to forget a device, and what it has counted. */
+/* The allocator is about to forget a device: what it has counted, and what the
+ * program held there. */
 void report_device_ends(int device);
 
 #endif

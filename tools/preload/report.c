@@ -23,7 +23,7 @@
 
 static atomic_uint_fast64_t seen[HOOK_COUNT];
 static atomic_uint_fast64_t served[HOOK_COUNT];
-static atomic_uint_fast64_t live_bytes;
+static atomic_uint_fast64_t live_bytes; /* of all devices */
 static atomic_uint_fast64_t peak_live_bytes;
 
 /* What a device's arena has told before it was forgotten. */
@@ -34,9 +34,10 @@ struct past {
 	uint64_t ooms;
 };
 
-/* Devices above are counted with the last. */
+/* Devices above are not told apart. */
 enum { DEVICES = 64 };
 static struct past pasts[DEVICES];
+static atomic_uint_fast64_t device_live_bytes[DEVICES];
 
 /* Where the report goes; NULL if nobody wants one. */
 static char *destination;
@@ -75,20 +76,27 @@ report_call(enum hook_id id)
 }
 
 void
-report_served(enum hook_id id)
+report_served(enum hook_id id, CUresult code)
 {
-	if (report_wanted())
+	if (code == CUDA_SUCCESS && report_wanted())
 		atomic_fetch_add_explicit(&served[id], 1, memory_order_relaxed);
 }
 
+static int
+slot_of(int device)
+{
+	return device >= 0 && device < DEVICES ? device : DEVICES - 1;
+}
+
 void
-report_allocated(size_t bytes)
+report_allocated(int device, size_t bytes)
 {
 	uint64_t now;
 	uint64_t peak;
 
 	if (!report_wanted())
 		return;
+	atomic_fetch_add(&device_live_bytes[slot_of(device)], bytes);
 	now = atomic_fetch_add(&live_bytes, bytes) + bytes;
 	peak = atomic_load(&peak_live_bytes);
 	while (now > peak &&
@@ -96,22 +104,24 @@ report_allocated(size_t bytes)
 		;
 }
 
-size_t
+struct held
 report_before_free(CUdeviceptr ptr)
 {
 	struct weir_block_info info = { .struct_size = sizeof(info) };
 
 	if (!report_wanted() ||
 	    weir_block_info((void *)(uintptr_t)ptr, &info) != WEIR_OK)
-		return 0;
-	return info.requested_bytes;
+		return (struct held){ 0, 0 };
+	return (struct held){ info.device, info.requested_bytes };
 }
 
 void
-report_freed(size_t bytes)
+report_freed(struct held held)
 {
-	if (bytes > 0)
-		atomic_fetch_sub(&live_bytes, bytes);
+	if (held.bytes == 0)
+		return;
+	atomic_fetch_sub(&device_live_bytes[slot_of(held.device)], held.bytes);
+	atomic_fetch_sub(&live_bytes, held.bytes);
 }
 
 /* ---- What weir has to tell --------------------------------------------- */
@@ -143,8 +153,13 @@ present(int device)
 void
 report_device_ends(int device)
 {
-	if (report_wanted() && device >= 0 && device < DEVICES)
-		pasts[device] = add(pasts[device], present(device));
+	int slot = slot_of(device);
+
+	if (!report_wanted())
+		return;
+	pasts[slot] = add(pasts[slot], present(device));
+	atomic_fetch_sub(
+	    &live_bytes, atomic_exchange(&device_live_bytes[slot], 0));
 }
 
 /* Over all devices; peaks are added up. */
