@@ -474,7 +474,7 @@ alloc_async(CUdeviceptr *address, size_t size, struct pool *pool,
 {
 	CUresult code = CUDA_SUCCESS;
 	struct stream *stream = stream_for_work(handle, &code);
-	struct range *range;
+	struct range *range = NULL;
 
 	if (code != CUDA_SUCCESS)
 		return code;
