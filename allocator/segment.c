@@ -129,8 +129,15 @@ unreserve_if_empty(struct segment *segment)
 {
 	struct block *block = segment->first;
 
-	if (block->state != BLOCK_UNMAPPED || block->next != NULL)
+	if (segment->mapped_bytes > 0)
 		return;
+	/* Its addresses may have come to belong to several pools. */
+	while (block->next != NULL) {
+		struct block *next = block->next;
+		block_take(next);
+		block_move(next, block->pool);
+		block = block_put(next, BLOCK_UNMAPPED);
+	}
 	if (driver_peek()->cuMemAddressFree(segment->addr, segment->size) !=
 	    CUDA_SUCCESS)
 		return;
