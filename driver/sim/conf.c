@@ -83,3 +83,11 @@ conf_read(void)
 	}
 	return true;
 }
+
+const uint64_t *
+conf_find(const char *name)
+{
+	const struct key *key = find_key(name, strlen(name));
+
+	return key == NULL ? NULL : key->value;
+}

@@ -34,4 +34,7 @@ extern struct conf conf;
 /* Fill it from the environment; false after a complaint on stderr. */
 bool conf_read(void);
 
+/* The value of a key, or NULL if there is no such key. */
+const uint64_t *conf_find(const char *key);
+
 #endif

@@ -64,3 +64,17 @@ simcuda_live(const char *kind)
 	gate_unlock();
 	return n;
 }
+
+int
+simcuda_setting(const char *key, uint64_t *value)
+{
+	const uint64_t *found = NULL;
+
+	gate_lock();
+	if (sim.state != SIM_NEW || conf_read())
+		found = conf_find(key);
+	if (found != NULL)
+		*value = *found;
+	gate_unlock();
+	return found == NULL ? -1 : 0;
+}

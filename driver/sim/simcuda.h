@@ -86,6 +86,8 @@ enum { SIMCUDA_VERSION = 1 };
  *			"reservation", "allocation", "host". -1: no such kind.
  * set_memory(device, bytes)
  *			give the device another limit; what is in use stays.
+ * setting(key, value)	what SIMCUDA_CONF says of a key, or its default. -1 if
+ *			there is no such key or SIMCUDA_CONF is wrong.
  */
 #define SIMCUDA_CONTROLS(X)                                                    \
 	X(int, version, (void))                                                \
@@ -106,7 +108,8 @@ enum { SIMCUDA_VERSION = 1 };
 	X(void, reset, (void))                                                 \
 	X(size_t, memory_used, (int device))                                   \
 	X(long, live, (const char *kind))                                      \
-	X(CUresult, set_memory, (int device, size_t bytes))
+	X(CUresult, set_memory, (int device, size_t bytes))                    \
+	X(int, setting, (const char *key, uint64_t *value))
 
 #define SIMCUDA_DECLARE(result, name, params)                                  \
 	__attribute__((visibility("default"))) result simcuda_##name params;
