@@ -86,10 +86,14 @@ no_memory:
 	    WEIR_EHOSTMEM, "recording a stream: no host memory for its use");
 }
 
+/* While a host waits for its event it stays, of no block. */
 static void
 use_free(struct use *use)
 {
 	list_remove(&use->link);
+	use->owner = NULL;
+	if (use->waiters > 0)
+		return;
 	if (use->event != NULL)
 		event_give(use->queue->stream->context, use->event);
 	queue_put(use->queue);
@@ -165,7 +169,7 @@ met(struct use *use)
 	struct stream *stream = use->queue->stream;
 	struct driver_guard guard;
 
-	if (use->waiters > 0 || !mark(use))
+	if (!mark(use))
 		return false;
 	if (driver_enter(stream->context, &guard) != WEIR_OK)
 		return false;
@@ -266,6 +270,8 @@ void
 use_release(struct use *use)
 {
 	use->waiters--;
+	if (use->owner == NULL)
+		use_free(use);
 }
 
 void

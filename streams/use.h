@@ -30,9 +30,9 @@ struct use_queue {
 struct use {
 	struct use *next; /* of the same block */
 	struct use_queue *queue;
-	struct list link; /* in queue->uses while unmet */
-	struct pending *owner;
-	CUevent event;    /* NULL until recorded */
+	struct list link;      /* in queue->uses while unmet */
+	struct pending *owner; /* NULL: it is gone, but for its waiters */
+	CUevent event;         /* NULL until recorded */
 	unsigned waiters; /* hosts that wait for `event` with no lock held */
 };
 
@@ -78,7 +78,8 @@ size_t waiting_poll(struct waiting *waiting, unsigned skips, struct list *done);
 
 /*
  * A recorded mark of this block to wait for with no lock held, or NULL if
- * none can be recorded now. use_release() ends the hold; poll then.
+ * none can be recorded now. use_release() ends the hold. The block may become
+ * free meanwhile: several hosts may wait for one mark.
  */
 struct use *use_hold(struct pending *pending);
 enum weir_status use_wait(const struct use *use);

@@ -257,10 +257,12 @@ TEST(a_use_that_is_held_is_waited_for_and_then_met)
 	EXPECT_NOT_NULL(held);
 	EXPECT_OK(use_wait(held));
 	EXPECT(is_done(a));
-	/* Whoever waits still looks at it. */
-	EXPECT_EQ(poll(8), 0);
-	use_release(held);
+	/* Whoever waits still looks at it, and keeps nobody from the block. */
 	EXPECT_EQ(poll(8), 1);
+	EXPECT_NULL(pending[0].uses);
+	EXPECT(!list_empty(&waiting.queues));
+	use_release(held);
+	EXPECT(list_empty(&waiting.queues));
 }
 
 /* ---- Captures and failures --------------------------------------------- */
