@@ -490,6 +490,29 @@ driver_memory(int device, size_t *free_bytes, size_t *total_bytes)
 	return driver_status(code, "cuMemGetInfo(device %d)", device);
 }
 
+/* Both views at one moment: memory that goes from one to the other in between
+ * would count twice. */
+static enum weir_status
+arena_memory(struct arena *arena, size_t *free_bytes, size_t *total_bytes)
+{
+	lock_enter(&arena->lock);
+	enum weir_status status =
+	    driver_memory(arena->device, free_bytes, total_bytes);
+	if (status == WEIR_OK) {
+		/* Pending blocks count as free: a request waits for them before
+		 * it fails. */
+		size_t used = arena->stats.allocated_bytes.all.current;
+		size_t room = arena->limit > used ? arena->limit - used : 0;
+		*free_bytes += arena->stats.reserved_bytes.all.current - used;
+		if (*free_bytes > room)
+			*free_bytes = room;
+		if (*total_bytes > arena->limit)
+			*total_bytes = arena->limit;
+	}
+	lock_leave(&arena->lock);
+	return status;
+}
+
 enum weir_status
 weir_memory_info(int device, size_t *free_bytes, size_t *total_bytes)
 {
@@ -499,21 +522,11 @@ weir_memory_info(int device, size_t *free_bytes, size_t *total_bytes)
 	enum weir_status status = device_resolve(device, &device);
 	if (status != WEIR_OK)
 		return status;
-	status = driver_memory(device, &available, &total);
+	struct arena *arena = arena_peek(device);
+	status = arena != NULL ? arena_memory(arena, &available, &total) :
+				 driver_memory(device, &available, &total);
 	if (status != WEIR_OK)
 		return status;
-	struct arena *arena = arena_peek(device);
-	if (arena != NULL) {
-		lock_enter(&arena->lock);
-		/* Pending blocks count as free: a request waits for them before
-		 * it fails. */
-		size_t used = arena->stats.allocated_bytes.all.current;
-		available += arena->stats.reserved_bytes.all.current - used;
-		size_t room = arena->limit > used ? arena->limit - used : 0;
-		available = available < room ? available : room;
-		total = total < arena->limit ? total : arena->limit;
-		lock_leave(&arena->lock);
-	}
 	if (free_bytes != NULL)
 		*free_bytes = available;
 	if (total_bytes != NULL)
