@@ -7,8 +7,9 @@
  * same translation unit. Where the toolkit is present, tests/driver/abi_test.c
  * compares every size, offset, constant and signature below with the real one.
  *
- * DRIVER_ENTRIES is the one list of the calls the library makes: it becomes
- * the members of a table of function pointers and the loader's queries.
+ * The calls are in driver/lists.h: DRIVER_ENTRIES is the one list of those that
+ * the library makes, and becomes the members of a table of function pointers
+ * and the loader's queries.
  */
 #ifndef DRIVER_ABI_H
 #define DRIVER_ABI_H
@@ -16,103 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/*
- * Results: name, value, and the text the driver gives for it. Texts serve the
- * simulated driver, and error messages made before a driver is loaded.
- */
-#define DRIVER_RESULTS(X)                                                      \
-	X(CUDA_SUCCESS, 0, "no error")                                         \
-	X(CUDA_ERROR_INVALID_VALUE, 1, "invalid argument")                     \
-	X(CUDA_ERROR_OUT_OF_MEMORY, 2, "out of memory")                        \
-	X(CUDA_ERROR_NOT_INITIALIZED, 3, "initialization error")               \
-	X(CUDA_ERROR_DEINITIALIZED, 4, "driver shutting down")                 \
-	X(CUDA_ERROR_STUB_LIBRARY, 34, "CUDA driver is a stub library")        \
-	X(CUDA_ERROR_DEVICE_UNAVAILABLE, 46,                                   \
-	    "CUDA-capable device(s) is/are busy or unavailable")               \
-	X(CUDA_ERROR_NO_DEVICE, 100, "no CUDA-capable device is detected")     \
-	X(CUDA_ERROR_INVALID_DEVICE, 101, "invalid device ordinal")            \
-	X(CUDA_ERROR_INVALID_IMAGE, 200, "device kernel image is invalid")     \
-	X(CUDA_ERROR_INVALID_CONTEXT, 201, "invalid device context")           \
-	X(CUDA_ERROR_MAP_FAILED, 205, "mapping of buffer object failed")       \
-	X(CUDA_ERROR_UNMAP_FAILED, 206, "unmapping of buffer object failed")   \
-	X(CUDA_ERROR_ALREADY_MAPPED, 208, "resource already mapped")           \
-	X(CUDA_ERROR_NO_BINARY_FOR_GPU, 209,                                   \
-	    "no kernel image is available for execution on the device")        \
-	X(CUDA_ERROR_NOT_MAPPED, 211, "resource not mapped")                   \
-	X(CUDA_ERROR_ECC_UNCORRECTABLE, 214,                                   \
-	    "uncorrectable ECC error encountered")                             \
-	X(CUDA_ERROR_UNSUPPORTED_LIMIT, 215,                                   \
-	    "limit is not supported on this architecture")                     \
-	X(CUDA_ERROR_CONTEXT_ALREADY_IN_USE, 216,                              \
-	    "exclusive-thread device already in use by a different thread")    \
-	X(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, 217,                             \
-	    "peer access is not supported between these two devices")          \
-	X(CUDA_ERROR_INVALID_PTX, 218, "a PTX JIT compilation failed")         \
-	X(CUDA_ERROR_INVALID_SOURCE, 300, "device kernel image is invalid")    \
-	X(CUDA_ERROR_FILE_NOT_FOUND, 301, "file not found")                    \
-	X(CUDA_ERROR_OPERATING_SYSTEM, 304,                                    \
-	    "OS call failed or operation not supported on this OS")            \
-	X(CUDA_ERROR_INVALID_HANDLE, 400, "invalid resource handle")           \
-	X(CUDA_ERROR_ILLEGAL_STATE, 401,                                       \
-	    "the operation cannot be performed in the present state")          \
-	X(CUDA_ERROR_NOT_FOUND, 500, "named symbol not found")                 \
-	X(CUDA_ERROR_NOT_READY, 600, "device not ready")                       \
-	X(CUDA_ERROR_ILLEGAL_ADDRESS, 700,                                     \
-	    "an illegal memory access was encountered")                        \
-	X(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, 701,                             \
-	    "too many resources requested for launch")                         \
-	X(CUDA_ERROR_LAUNCH_TIMEOUT, 702,                                      \
-	    "the launch timed out and was terminated")                         \
-	X(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, 704,                         \
-	    "peer access is already enabled")                                  \
-	X(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, 705,                             \
-	    "peer access has not been enabled")                                \
-	X(CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE, 708,                              \
-	    "cannot set while device is active in this process")               \
-	X(CUDA_ERROR_CONTEXT_IS_DESTROYED, 709, "context is destroyed")        \
-	X(CUDA_ERROR_ASSERT, 710, "device-side assert triggered")              \
-	X(CUDA_ERROR_TOO_MANY_PEERS, 711,                                      \
-	    "peer mapping resources exhausted")                                \
-	X(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, 712,                      \
-	    "part or all of the requested memory range is already mapped")     \
-	X(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, 713,                          \
-	    "pointer does not correspond to a registered memory region")       \
-	X(CUDA_ERROR_ILLEGAL_INSTRUCTION, 715,                                 \
-	    "an illegal instruction was encountered")                          \
-	X(CUDA_ERROR_MISALIGNED_ADDRESS, 716, "misaligned address")            \
-	X(CUDA_ERROR_LAUNCH_FAILED, 719, "unspecified launch failure")         \
-	X(CUDA_ERROR_NOT_PERMITTED, 800, "operation not permitted")            \
-	X(CUDA_ERROR_NOT_SUPPORTED, 801, "operation not supported")            \
-	X(CUDA_ERROR_SYSTEM_NOT_READY, 802, "system not yet initialized")      \
-	X(CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, 803,                              \
-	    "system has unsupported display driver / cuda driver combination") \
-	X(CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE, 804,                      \
-	    "forward compatibility was attempted on non supported HW")         \
-	X(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, 900,                          \
-	    "operation not permitted when stream is capturing")                \
-	X(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, 901,                          \
-	    "operation failed due to a previous error during capture")         \
-	X(CUDA_ERROR_STREAM_CAPTURE_MERGE, 902,                                \
-	    "operation would result in a merge of separate capture sequences") \
-	X(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, 903,                            \
-	    "capture was not ended in the same stream as it began")            \
-	X(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, 904,                             \
-	    "capturing stream has unjoined work")                              \
-	X(CUDA_ERROR_STREAM_CAPTURE_ISOLATION, 905,                            \
-	    "dependency created on uncaptured work in another stream")         \
-	X(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, 906,                             \
-	    "operation would make the legacy stream depend on a capturing "    \
-	    "blocking stream")                                                 \
-	X(CUDA_ERROR_CAPTURED_EVENT, 907,                                      \
-	    "operation not permitted on an event last recorded in a "          \
-	    "capturing stream")                                                \
-	X(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, 908,                         \
-	    "attempt to terminate a thread-local capture sequence from "       \
-	    "another thread")                                                  \
-	X(CUDA_ERROR_TIMEOUT, 909, "wait operation timed out")                 \
-	X(CUDA_ERROR_INVALID_RESOURCE_TYPE, 914,                               \
-	    "invalid resource type or operation")                              \
-	X(CUDA_ERROR_UNKNOWN, 999, "unknown error")
+#include "driver/lists.h"
 
 typedef enum {
 #define DRIVER_RESULT_MEMBER(name, value, text) name = (value),
@@ -136,6 +41,10 @@ typedef struct CUgraph_st *CUgraph;
 typedef struct CUgraphNode_st *CUgraphNode;
 typedef struct CUgraphExec_st *CUgraphExec;
 typedef struct CUmemPoolHandle_st *CUmemoryPool;
+
+/* What we only pass on. */
+typedef struct CUctxCreateParams_st CUctxCreateParams;
+typedef enum { CU_JIT_MAX_REGISTERS = 0 } CUjit_option;
 
 typedef void (*CUhostFn)(void *user_data);
 typedef void (*CUstreamCallback)(
@@ -344,79 +253,6 @@ typedef enum {
 	CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID = 20
 } CUpointer_attribute;
 
-/* Those that weir or the simulated driver answers; NVIDIA has more. */
-#define DRIVER_DEVICE_ATTRIBUTES(X)                                            \
-	X(MAX_THREADS_PER_BLOCK, 1)                                            \
-	X(MAX_BLOCK_DIM_X, 2)                                                  \
-	X(MAX_BLOCK_DIM_Y, 3)                                                  \
-	X(MAX_BLOCK_DIM_Z, 4)                                                  \
-	X(MAX_GRID_DIM_X, 5)                                                   \
-	X(MAX_GRID_DIM_Y, 6)                                                   \
-	X(MAX_GRID_DIM_Z, 7)                                                   \
-	X(MAX_SHARED_MEMORY_PER_BLOCK, 8)                                      \
-	X(TOTAL_CONSTANT_MEMORY, 9)                                            \
-	X(WARP_SIZE, 10)                                                       \
-	X(MAX_PITCH, 11)                                                       \
-	X(MAX_REGISTERS_PER_BLOCK, 12)                                         \
-	X(CLOCK_RATE, 13)                                                      \
-	X(TEXTURE_ALIGNMENT, 14)                                               \
-	X(GPU_OVERLAP, 15)                                                     \
-	X(MULTIPROCESSOR_COUNT, 16)                                            \
-	X(KERNEL_EXEC_TIMEOUT, 17)                                             \
-	X(INTEGRATED, 18)                                                      \
-	X(CAN_MAP_HOST_MEMORY, 19)                                             \
-	X(COMPUTE_MODE, 20)                                                    \
-	X(SURFACE_ALIGNMENT, 30)                                               \
-	X(CONCURRENT_KERNELS, 31)                                              \
-	X(ECC_ENABLED, 32)                                                     \
-	X(PCI_BUS_ID, 33)                                                      \
-	X(PCI_DEVICE_ID, 34)                                                   \
-	X(TCC_DRIVER, 35)                                                      \
-	X(MEMORY_CLOCK_RATE, 36)                                               \
-	X(GLOBAL_MEMORY_BUS_WIDTH, 37)                                         \
-	X(L2_CACHE_SIZE, 38)                                                   \
-	X(MAX_THREADS_PER_MULTIPROCESSOR, 39)                                  \
-	X(ASYNC_ENGINE_COUNT, 40)                                              \
-	X(UNIFIED_ADDRESSING, 41)                                              \
-	X(PCI_DOMAIN_ID, 50)                                                   \
-	X(TEXTURE_PITCH_ALIGNMENT, 51)                                         \
-	X(COMPUTE_CAPABILITY_MAJOR, 75)                                        \
-	X(COMPUTE_CAPABILITY_MINOR, 76)                                        \
-	X(STREAM_PRIORITIES_SUPPORTED, 78)                                     \
-	X(MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, 81)                            \
-	X(MAX_REGISTERS_PER_MULTIPROCESSOR, 82)                                \
-	X(MANAGED_MEMORY, 83)                                                  \
-	X(MULTI_GPU_BOARD, 84)                                                 \
-	X(HOST_NATIVE_ATOMIC_SUPPORTED, 86)                                    \
-	X(PAGEABLE_MEMORY_ACCESS, 88)                                          \
-	X(CONCURRENT_MANAGED_ACCESS, 89)                                       \
-	X(COMPUTE_PREEMPTION_SUPPORTED, 90)                                    \
-	X(CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 91)                         \
-	X(COOPERATIVE_LAUNCH, 95)                                              \
-	X(MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 97)                               \
-	X(CAN_FLUSH_REMOTE_WRITES, 98)                                         \
-	X(HOST_REGISTER_SUPPORTED, 99)                                         \
-	X(VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 102)                            \
-	X(HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 103)                    \
-	X(HANDLE_TYPE_WIN32_HANDLE_SUPPORTED, 104)                             \
-	X(HANDLE_TYPE_WIN32_KMT_HANDLE_SUPPORTED, 105)                         \
-	X(MAX_BLOCKS_PER_MULTIPROCESSOR, 106)                                  \
-	X(GENERIC_COMPRESSION_SUPPORTED, 107)                                  \
-	X(GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, 110)                        \
-	X(RESERVED_SHARED_MEMORY_PER_BLOCK, 111)                               \
-	X(READ_ONLY_HOST_REGISTER_SUPPORTED, 113)                              \
-	X(MEMORY_POOLS_SUPPORTED, 115)                                         \
-	X(GPU_DIRECT_RDMA_SUPPORTED, 116)                                      \
-	X(MEMPOOL_SUPPORTED_HANDLE_TYPES, 119)                                 \
-	X(CAN_USE_64_BIT_STREAM_MEM_OPS, 122)                                  \
-	X(CAN_USE_STREAM_WAIT_VALUE_NOR, 123)                                  \
-	X(DMA_BUF_SUPPORTED, 124)                                              \
-	X(IPC_EVENT_SUPPORTED, 125)                                            \
-	X(UNIFIED_FUNCTION_POINTERS, 129)                                      \
-	X(HANDLE_TYPE_FABRIC_SUPPORTED, 128)                                   \
-	X(MULTICAST_SUPPORTED, 132)                                            \
-	X(HOST_NUMA_ID, 134)
-
 typedef enum {
 #define DRIVER_ATTRIBUTE_MEMBER(name, value)                                   \
 	CU_DEVICE_ATTRIBUTE_##name = (value),
@@ -487,176 +323,5 @@ typedef CUresult (*driver_resolver_11030)(
     const char *symbol, void **function, int version, cuuint64_t flags);
 typedef CUresult (*driver_resolver_12000)(const char *symbol, void **function,
     int version, cuuint64_t flags, CUdriverProcAddressQueryResult *status);
-
-/*
- * X(name, version, required, parameters)
- *
- * name      what cuGetProcAddress is asked for; every call returns CUresult
- * version   the lowest one that has this signature: 1000*major + 10*minor
- * required  1: weir does not run without it; 0: the pointer may be NULL
- *
- * clang-format off
- */
-#define DRIVER_ENTRIES(X)                                                      \
-	X(cuInit, 2000, 1, (unsigned int flags))                               \
-	X(cuDriverGetVersion, 2020, 1, (int *version))                         \
-	X(cuGetErrorName, 6000, 1, (CUresult error, const char **name))        \
-	X(cuGetErrorString, 6000, 1, (CUresult error, const char **text))      \
-	DRIVER_DEVICE_ENTRIES(X)                                               \
-	DRIVER_CONTEXT_ENTRIES(X)                                              \
-	DRIVER_STREAM_ENTRIES(X)                                               \
-	DRIVER_CAPTURE_ENTRIES(X)                                              \
-	DRIVER_EVENT_ENTRIES(X)                                                \
-	DRIVER_MEMORY_ENTRIES(X)                                               \
-	DRIVER_VMM_ENTRIES(X)                                                  \
-	DRIVER_HOST_ENTRIES(X)                                                 \
-	DRIVER_COPY_ENTRIES(X)                                                 \
-	DRIVER_KERNEL_ENTRIES(X)
-
-#define DRIVER_DEVICE_ENTRIES(X)                                               \
-	X(cuDeviceGet, 2000, 1, (CUdevice *device, int ordinal))               \
-	X(cuDeviceGetCount, 2000, 1, (int *count))                             \
-	X(cuDeviceGetName, 2000, 1, (char *name, int size, CUdevice device))   \
-	X(cuDeviceTotalMem, 3020, 1, (size_t *bytes, CUdevice device))         \
-	X(cuDeviceGetAttribute, 2000, 1,                                       \
-	    (int *value, CUdevice_attribute attribute, CUdevice device))       \
-	X(cuDeviceGetUuid, 11040, 1, (CUuuid *uuid, CUdevice device))           \
-	X(cuDeviceCanAccessPeer, 4000, 1,                                      \
-	    (int *can_access, CUdevice device, CUdevice peer))                 \
-	X(cuDeviceGetPCIBusId, 4010, 1,                                        \
-	    (char *bus_id, int size, CUdevice device))                         \
-	X(cuDevicePrimaryCtxRetain, 7000, 1,                                   \
-	    (CUcontext *context, CUdevice device))                             \
-	X(cuDevicePrimaryCtxRelease, 11000, 1, (CUdevice device))              \
-	X(cuDevicePrimaryCtxGetState, 7000, 1,                                 \
-	    (CUdevice device, unsigned int *flags, int *active))
-
-#define DRIVER_CONTEXT_ENTRIES(X)                                              \
-	X(cuCtxGetCurrent, 4000, 1, (CUcontext *context))                      \
-	X(cuCtxSetCurrent, 4000, 1, (CUcontext context))                       \
-	X(cuCtxPushCurrent, 4000, 1, (CUcontext context))                      \
-	X(cuCtxPopCurrent, 4000, 1, (CUcontext *context))                      \
-	X(cuCtxGetDevice, 2000, 1, (CUdevice *device))                         \
-	X(cuCtxSynchronize, 2000, 1, (void))                                   \
-	X(cuCtxGetId, 12000, 0, (CUcontext context, unsigned long long *id))   \
-	X(cuCtxGetStreamPriorityRange, 5050, 1, (int *least, int *greatest))   \
-	X(cuCtxRecordEvent, 12050, 0, (CUcontext context, CUevent event))
-
-#define DRIVER_STREAM_ENTRIES(X)                                               \
-	X(cuStreamCreateWithPriority, 5050, 1,                                 \
-	    (CUstream *stream, unsigned int flags, int priority))              \
-	X(cuStreamDestroy, 4000, 1, (CUstream stream))                         \
-	X(cuStreamQuery, 2000, 1, (CUstream stream))                           \
-	X(cuStreamSynchronize, 2000, 1, (CUstream stream))                     \
-	X(cuStreamWaitEvent, 3020, 1,                                          \
-	    (CUstream stream, CUevent event, unsigned int flags))              \
-	X(cuStreamGetCtx, 9020, 1, (CUstream stream, CUcontext *context))      \
-	X(cuStreamGetId, 12000, 0, (CUstream stream, unsigned long long *id))  \
-	X(cuStreamGetPriority, 5050, 1, (CUstream stream, int *priority))      \
-	X(cuStreamGetFlags, 5050, 1, (CUstream stream, unsigned int *flags))
-
-#define DRIVER_CAPTURE_ENTRIES(X)                                              \
-	X(cuStreamIsCapturing, 10000, 1,                                       \
-	    (CUstream stream, CUstreamCaptureStatus *status))                  \
-	X(cuStreamGetCaptureInfo, 11030, 1,                                    \
-	    (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,   \
-	    CUgraph *graph, const CUgraphNode **dependencies,                  \
-	    size_t *n_dependencies))                                           \
-	X(cuThreadExchangeStreamCaptureMode, 10010, 1,                         \
-	    (CUstreamCaptureMode *mode))                                       \
-	X(cuStreamBeginCapture, 10010, 1,                                      \
-	    (CUstream stream, CUstreamCaptureMode mode))                       \
-	X(cuStreamEndCapture, 10000, 1, (CUstream stream, CUgraph *graph))     \
-	X(cuGraphInstantiateWithFlags, 11040, 1,                               \
-	    (CUgraphExec *exec, CUgraph graph, unsigned long long flags))      \
-	X(cuGraphLaunch, 10000, 1, (CUgraphExec exec, CUstream stream))        \
-	X(cuGraphDestroy, 10000, 1, (CUgraph graph))                           \
-	X(cuGraphExecDestroy, 10000, 1, (CUgraphExec exec))                    \
-	X(cuGraphGetNodes, 10000, 1,                                           \
-	    (CUgraph graph, CUgraphNode *nodes, size_t *n_nodes))
-
-#define DRIVER_EVENT_ENTRIES(X)                                                \
-	X(cuEventCreate, 2000, 1, (CUevent *event, unsigned int flags))        \
-	X(cuEventDestroy, 4000, 1, (CUevent event))                            \
-	X(cuEventRecord, 2000, 1, (CUevent event, CUstream stream))            \
-	X(cuEventQuery, 2000, 1, (CUevent event))                              \
-	X(cuEventSynchronize, 2000, 1, (CUevent event))                        \
-	X(cuEventElapsedTime, 2000, 1,                                         \
-	    (float *milliseconds, CUevent start, CUevent end))
-
-#define DRIVER_MEMORY_ENTRIES(X)                                               \
-	X(cuMemAlloc, 3020, 1, (CUdeviceptr *address, size_t size))            \
-	X(cuMemFree, 3020, 1, (CUdeviceptr address))                           \
-	X(cuMemGetInfo, 3020, 1, (size_t *free_bytes, size_t *total_bytes))    \
-	X(cuPointerGetAttribute, 4000, 1,                                      \
-	    (void *data, CUpointer_attribute attribute, CUdeviceptr address))
-
-#define DRIVER_VMM_ENTRIES(X)                                                  \
-	X(cuMemAddressReserve, 10020, 1,                                       \
-	    (CUdeviceptr *address, size_t size, size_t alignment,              \
-	    CUdeviceptr hint, unsigned long long flags))                       \
-	X(cuMemAddressFree, 10020, 1, (CUdeviceptr address, size_t size))      \
-	X(cuMemCreate, 10020, 1,                                               \
-	    (CUmemGenericAllocationHandle *handle, size_t size,                \
-	    const CUmemAllocationProp *prop, unsigned long long flags))        \
-	X(cuMemRelease, 10020, 1, (CUmemGenericAllocationHandle handle))       \
-	X(cuMemMap, 10020, 1,                                                  \
-	    (CUdeviceptr address, size_t size, size_t offset,                  \
-	    CUmemGenericAllocationHandle handle, unsigned long long flags))    \
-	X(cuMemUnmap, 10020, 1, (CUdeviceptr address, size_t size))            \
-	X(cuMemSetAccess, 10020, 1,                                            \
-	    (CUdeviceptr address, size_t size, const CUmemAccessDesc *access,  \
-	    size_t n_access))                                                  \
-	X(cuMemGetAccess, 10020, 1,                                            \
-	    (unsigned long long *flags, const CUmemLocation *location,         \
-	    CUdeviceptr address))                                              \
-	X(cuMemGetAllocationGranularity, 10020, 1,                             \
-	    (size_t *granularity, const CUmemAllocationProp *prop,             \
-	    CUmemAllocationGranularity_flags option))                          \
-	X(cuMemExportToShareableHandle, 10020, 1,                              \
-	    (void *shareable, CUmemGenericAllocationHandle handle,             \
-	    CUmemAllocationHandleType type, unsigned long long flags))         \
-	X(cuMemImportFromShareableHandle, 10020, 1,                            \
-	    (CUmemGenericAllocationHandle *handle, void *shareable,            \
-	    CUmemAllocationHandleType type))
-
-#define DRIVER_HOST_ENTRIES(X)                                                 \
-	X(cuMemHostAlloc, 2020, 1,                                             \
-	    (void **address, size_t size, unsigned int flags))                 \
-	X(cuMemFreeHost, 2000, 1, (void *address))                             \
-	X(cuMemHostRegister, 6050, 1,                                          \
-	    (void *address, size_t size, unsigned int flags))                  \
-	X(cuMemHostUnregister, 4000, 1, (void *address))
-
-#define DRIVER_COPY_ENTRIES(X)                                                 \
-	X(cuMemcpyAsync, 4000, 1,                                              \
-	    (CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream))  \
-	X(cuMemcpyHtoDAsync, 3020, 1,                                          \
-	    (CUdeviceptr to, const void *from, size_t size, CUstream stream))  \
-	X(cuMemcpyDtoHAsync, 3020, 1,                                          \
-	    (void *to, CUdeviceptr from, size_t size, CUstream stream))        \
-	X(cuMemcpyDtoDAsync, 3020, 1,                                          \
-	    (CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream))  \
-	X(cuMemcpyHtoD, 3020, 1,                                               \
-	    (CUdeviceptr to, const void *from, size_t size))                   \
-	X(cuMemcpyDtoH, 3020, 1, (void *to, CUdeviceptr from, size_t size))    \
-	X(cuMemsetD8Async, 3020, 1,                                            \
-	    (CUdeviceptr to, unsigned char value, size_t n, CUstream stream))  \
-	X(cuMemsetD32Async, 3020, 1,                                           \
-	    (CUdeviceptr to, unsigned int value, size_t n, CUstream stream))
-
-#define DRIVER_KERNEL_ENTRIES(X)                                               \
-	X(cuModuleLoadData, 2000, 1, (CUmodule *module, const void *image))    \
-	X(cuModuleUnload, 2000, 1, (CUmodule module))                          \
-	X(cuModuleGetFunction, 2000, 1,                                        \
-	    (CUfunction *function, CUmodule module, const char *name))         \
-	X(cuLaunchKernel, 4000, 1,                                             \
-	    (CUfunction function, unsigned int grid_x, unsigned int grid_y,    \
-	    unsigned int grid_z, unsigned int block_x, unsigned int block_y,   \
-	    unsigned int block_z, unsigned int shared_bytes, CUstream stream,  \
-	    void **parameters, void **extra))                                  \
-	X(cuLaunchHostFunc, 10000, 1,                                          \
-	    (CUstream stream, CUhostFn function, void *user_data))
-/* clang-format on */
 
 #endif

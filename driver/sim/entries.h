@@ -1,6 +1,6 @@
 /*
- * The entry points of simcuda: one list that declares them, numbers them, and
- * is the table behind cuGetProcAddress().
+ * The entry points of simcuda: one list that declares them (sim.h), numbers
+ * them, and is the table behind cuGetProcAddress().
  *
  * P(symbol, base, version, flags, parameters)	a call of its own
  * S(...)		it takes a stream; symbol_ptsz is the same for programs
@@ -10,17 +10,10 @@
  * `base` is the name cuGetProcAddress() is asked for and faults are injected
  * by; `version` the first that has this signature; flags are the ENTRY_* below.
  *
- * Symbols are protected: a call or a table entry of ours means our function,
- * whoever else in the program defines one of the same name.
+ * Like driver/lists.h, this names types and declares none.
  */
 #ifndef DRIVER_SIM_ENTRIES_H
 #define DRIVER_SIM_ENTRIES_H
-
-#include "driver/abi.h"
-
-/* What no caller of ours looks into. */
-typedef struct CUctxCreateParams_st CUctxCreateParams;
-typedef int CUjit_option;
 
 /* What gate_enter() sees to. */
 enum {
@@ -406,19 +399,6 @@ enum {
 	P(cuIpcOpenEventHandle, cuIpcOpenEventHandle, 4010, CONTEXT_R,         \
 	    (CUevent *event, CUipcEventHandle handle))
 /* clang-format on */
-
-#define SIM_DECLARE(symbol, base, version, flags, params)                      \
-	__attribute__((visibility("protected"))) CUresult symbol params;
-#define SIM_DECLARE_PTSZ(symbol, base, version, flags, params)                 \
-	SIM_DECLARE(symbol, base, version, flags, params)                      \
-	SIM_DECLARE(symbol##_ptsz, base, version, flags, params)
-#define SIM_DECLARE_PTDS(symbol, base, version, flags, params)                 \
-	SIM_DECLARE(symbol, base, version, flags, params)                      \
-	SIM_DECLARE(symbol##_ptds, base, version, flags, params)
-SIM_ENTRIES(SIM_DECLARE, SIM_DECLARE_PTSZ, SIM_DECLARE_PTDS)
-#undef SIM_DECLARE_PTDS
-#undef SIM_DECLARE_PTSZ
-#undef SIM_DECLARE
 
 /* Their numbers: E_cuMemAlloc_v2. */
 enum sim_entry {

@@ -27,9 +27,27 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "driver/abi.h"
 #include "driver/sim/conf.h"
 #include "driver/sim/entries.h"
 #include "driver/sim/simcuda.h"
+
+/*
+ * Symbols are protected: a call or a table entry of ours means our function,
+ * whoever else in the program defines one of the same name.
+ */
+#define SIM_DECLARE(symbol, base, version, flags, params)                      \
+	__attribute__((visibility("protected"))) CUresult symbol params;
+#define SIM_DECLARE_PTSZ(symbol, base, version, flags, params)                 \
+	SIM_DECLARE(symbol, base, version, flags, params)                      \
+	SIM_DECLARE(symbol##_ptsz, base, version, flags, params)
+#define SIM_DECLARE_PTDS(symbol, base, version, flags, params)                 \
+	SIM_DECLARE(symbol, base, version, flags, params)                      \
+	SIM_DECLARE(symbol##_ptds, base, version, flags, params)
+SIM_ENTRIES(SIM_DECLARE, SIM_DECLARE_PTSZ, SIM_DECLARE_PTDS)
+#undef SIM_DECLARE_PTDS
+#undef SIM_DECLARE_PTSZ
+#undef SIM_DECLARE
 
 enum {
 	SIM_DEVICES = 16,
