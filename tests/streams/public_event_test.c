@@ -101,6 +101,8 @@ TEST(events_measure_the_time_between_them)
 	EXPECT(milliseconds <= -49);
 	EXPECT_OK(weir_event_elapsed_ms(start, start, &milliseconds));
 	EXPECT(milliseconds == 0);
+	EXPECT_OK(weir_event_destroy(start));
+	EXPECT_OK(weir_event_destroy(end));
 }
 
 TEST(only_recorded_events_with_timing_can_be_measured)
@@ -121,6 +123,9 @@ TEST(only_recorded_events_with_timing_can_be_measured)
 	EXPECT_STATUS(weir_event_elapsed_ms(NULL, timed, &ms), WEIR_EINVAL);
 	EXPECT_STATUS(weir_event_elapsed_ms(timed, NULL, &ms), WEIR_EINVAL);
 	EXPECT_STATUS(weir_event_elapsed_ms(timed, timed, NULL), WEIR_EINVAL);
+	EXPECT_OK(weir_event_destroy(timed));
+	EXPECT_OK(weir_event_destroy(fresh));
+	EXPECT_OK(weir_event_destroy(plain));
 }
 
 TEST(flags_are_checked_and_all_good_ones_work)
@@ -164,9 +169,9 @@ TEST(null_is_no_event)
 TEST(an_event_stays_with_its_device)
 {
 	weir_stream of_1;
-	struct weir_event *event = new_event(0);
 
 	device_need(2);
+	struct weir_event *event = new_event(0);
 	EXPECT_OK(weir_stream_create(1, 0, &of_1));
 	EXPECT_OK(weir_event_record(event, NULL));
 	EXPECT_STATUS(weir_event_record(event, of_1), WEIR_EINVAL);
@@ -178,6 +183,7 @@ TEST(an_event_stays_with_its_device)
 	EXPECT_OK(weir_stream_wait_event(of_1, event));
 	finish(of_1);
 	EXPECT(is_done(NULL));
+	EXPECT_OK(weir_event_destroy(event));
 }
 
 TEST(an_event_of_no_stream_marks_the_work_of_all)
@@ -195,6 +201,7 @@ TEST(an_event_of_no_stream_marks_the_work_of_all)
 	EXPECT(is_done(b));
 	EXPECT_STATUS(
 	    weir_stream_wait_event(WEIR_STREAM_ANY, event), WEIR_EINVAL);
+	EXPECT_OK(weir_event_destroy(event));
 }
 
 TEST(an_event_cannot_be_recorded_on_or_awaited_by_a_destroyed_stream)
@@ -207,6 +214,7 @@ TEST(an_event_cannot_be_recorded_on_or_awaited_by_a_destroyed_stream)
 	EXPECT_NULL(weir_event_handle(event));
 	EXPECT_OK(weir_event_record(event, NULL));
 	EXPECT_STATUS(weir_stream_wait_event(gone, event), WEIR_EINVAL);
+	EXPECT_OK(weir_event_destroy(event));
 }
 
 TEST(a_driver_that_fails_is_told_in_its_own_words)
@@ -254,6 +262,7 @@ TEST(an_event_may_be_waited_for_on_another_thread)
 	EXPECT_EQ(pthread_create(&thread, NULL, wait_for, event), 0);
 	EXPECT_EQ(pthread_join(thread, NULL), 0);
 	EXPECT(is_done(stream));
+	EXPECT_OK(weir_event_destroy(event));
 }
 
 TEST(an_event_is_told_in_words)
@@ -271,4 +280,5 @@ TEST(an_event_is_told_in_words)
 	    weir_event_format(event, text, sizeof(text)), strlen(expected));
 	EXPECT_STR_EQ(text, expected);
 	EXPECT_EQ(weir_event_format(event, NULL, 0), strlen(expected));
+	EXPECT_OK(weir_event_destroy(event));
 }

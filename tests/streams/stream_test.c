@@ -206,6 +206,7 @@ TEST(the_driver_s_stream_of_a_destroyed_one_is_taken_up_again)
 	EXPECT_OK(weir_stream_destroy(b));
 	EXPECT_OK(weir_stream_create(0, -1, &a));
 	EXPECT_NE(a, b);
+	stream_put(stream);
 }
 
 TEST(a_context_that_is_gone_takes_its_streams_along)
@@ -218,6 +219,8 @@ TEST(a_context_that_is_gone_takes_its_streams_along)
 	EXPECT(atomic_load(&stream->ended));
 	EXPECT(atomic_load(&legacy->ended));
 	EXPECT_NE(find(NULL), legacy);
+	stream_put(stream);
+	stream_put(legacy);
 }
 
 /* ---- Marks ------------------------------------------------------------- */
