@@ -1,0 +1,76 @@
+/*
+ * The toolkit's side of fake/toolkit.h: <cuda.h>, where it is installed, and
+ * our lists read with its types.
+ */
+#include "tests/driver/fake/toolkit.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define VISIBLE __attribute__((visibility("default")))
+
+VISIBLE extern const struct toolkit toolkit;
+
+/* Older toolkits lack the newest calls, and so has their list. */
+#if __has_include(<cudaTypedefs.h>)
+#include <cuda.h>
+#if CUDA_VERSION >= 13000
+#define HAS_TOOLKIT 1
+#endif
+#endif
+
+#if HAS_TOOLKIT
+#include <cudaTypedefs.h>
+
+#include "driver/lists.h"
+#include "driver/sim/entries.h"
+
+/* Symbols that drivers keep and the toolkit has dropped. */
+typedef PFN_cuDevicePrimaryCtxRelease_v11000
+    PFN_cuDevicePrimaryCtxRelease_v7000;
+typedef PFN_cuDevicePrimaryCtxReset_v11000 PFN_cuDevicePrimaryCtxReset_v7000;
+typedef PFN_cuDevicePrimaryCtxSetFlags_v11000
+    PFN_cuDevicePrimaryCtxSetFlags_v7000;
+typedef PFN_cuIpcOpenMemHandle_v11000 PFN_cuIpcOpenMemHandle_v4010;
+typedef CUresult(CUDAAPI *PFN_cuGraphInstantiate_v11000)(CUgraphExec *exec,
+    CUgraph graph, CUgraphNode *error_node, char *log, size_t log_size);
+
+/* The toolkit has a type for each version of each call. A name may be a macro
+ * of the toolkit's, so it is pasted at once, before it could be replaced. */
+#define DRIVER_SIGNATURE(name, version, required, params)                      \
+	{ #name, (version),                                                    \
+	    __builtin_types_compatible_p(                                      \
+		CUresult(CUDAAPI *) params, PFN_##name##_v##version) },
+#define SIM_SIGNATURE(symbol, base, version, flags, params)                    \
+	{ #symbol, (version),                                                  \
+	    __builtin_types_compatible_p(                                      \
+		CUresult(CUDAAPI *) params, PFN_##base##_v##version) },
+
+static const struct fact facts[] = { ABI_FACTS };
+
+static const struct signature signatures[] = {
+	/* clang-format off */
+	DRIVER_ENTRIES(DRIVER_SIGNATURE)
+	SIM_ENTRIES(SIM_SIGNATURE, SIM_SIGNATURE, SIM_SIGNATURE)
+	/* clang-format on */
+};
+
+const struct toolkit toolkit = {
+	.version = CUDA_VERSION,
+	.facts = facts,
+	.n_facts = sizeof(facts) / sizeof(facts[0]),
+	.signatures = signatures,
+	.n_signatures = sizeof(signatures) / sizeof(signatures[0]),
+};
+
+#else
+
+const struct toolkit toolkit = {
+#ifdef CUDA_VERSION
+	.version = CUDA_VERSION,
+#else
+	.version = 0,
+#endif
+};
+
+#endif
