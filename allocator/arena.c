@@ -94,7 +94,10 @@ ask_device(struct arena *arena)
 	code = driver->cuDeviceGetAttribute(&supported,
 	    CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
 	    arena->device);
-	arena->can_map = code == CUDA_SUCCESS && supported;
+	if (code != CUDA_SUCCESS)
+		return driver_status(
+		    code, "cuDeviceGetAttribute(device %d)", arena->device);
+	arena->can_map = supported;
 	if (!arena->can_map) {
 		arena->granularity = SEGMENT_STEP;
 		return WEIR_OK;
