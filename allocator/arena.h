@@ -245,6 +245,9 @@ struct span {
  */
 size_t segment_release(const struct span *span, size_t want);
 
+/* Give back the addresses of segments that have nothing mapped. */
+void segment_unreserve(struct arena *arena);
+
 /* Bytes of whole handles (or of a whole driver segment) in a span. */
 size_t segment_releasable(const struct span *span);
 

@@ -562,6 +562,8 @@ reclaim_trim(struct arena *arena, size_t keep, size_t *freed)
 		if (bytes == 0 && !wait_stream(arena))
 			break;
 	}
+	/* Addresses that a stream left, or that the driver refused before. */
+	segment_unreserve(arena);
 	lock_leave(&arena->lock);
 	*freed = sum;
 	return WEIR_OK;

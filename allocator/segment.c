@@ -675,3 +675,22 @@ segment_release(const struct span *span, size_t want)
 	status_unmute();
 	return released;
 }
+
+void
+segment_unreserve(struct arena *arena)
+{
+	struct driver_guard guard;
+	struct list *next;
+
+	status_mute();
+	if (driver_enter(arena->context, &guard) == WEIR_OK) {
+		for (struct list *l = arena->segments.next;
+		     l != &arena->segments; l = next) {
+			next = l->next;
+			unreserve_if_empty(
+			    CONTAINER_OF(l, struct segment, link));
+		}
+		driver_leave(&guard);
+	}
+	status_unmute();
+}
