@@ -45,6 +45,7 @@ struct run {
 	bool calm; /* every call must succeed */
 	void *blocks[RUN_BLOCKS];
 	weir_stream streams[RUN_STREAMS];
+	bool tried[RUN_STREAMS]; /* to make that stream */
 	weir_stream foreign;
 	struct weir_event *event;
 	struct weir_stats before[RUN_DEVICES];
@@ -84,7 +85,8 @@ void *allocate(struct run *run, size_t size, weir_stream stream);
 void release(struct run *run, void *block);
 void release_on(struct run *run, void *block, weir_stream stream);
 
-/* The ith stream of the run; the legacy one where there is none to be had. */
+/* The ith stream of the run; for the whole run the legacy one if it could not
+ * be made at first. */
 weir_stream stream(struct run *run, int i);
 void end_stream(struct run *run, int i);
 
