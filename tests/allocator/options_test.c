@@ -128,55 +128,55 @@ TEST(each_key_takes_the_values_of_its_range)
 	}
 }
 
+static const char *const bad[][2] = {
+	{ "expandable_segments", "Maybe" },
+	{ "expandable_segments", "" },
+	{ "expandable_segments", "2" },
+	{ "large_segment_size_mb", "10" },
+	{ "large_segment_size_mb", "-20" },
+	{ "large_segment_size_mb", "20x" },
+	{ "large_segment_size_mb", "" },
+	{ "large_segment_size_mb", "18446744073709551616" },
+	{ "large_segment_size_mb", "unlimited" },
+	{ "max_split_size_mb", "19" },
+	{ "max_split_size_mb", "0" },
+	{ "max_split_size_mb", "lots" },
+	{ "max_split_size_mb", "1e3" },
+	{ "max_non_split_rounding_mb", "19" },
+	{ "max_non_split_rounding_mb", "" },
+	{ "garbage_collection_threshold", "1" },
+	{ "garbage_collection_threshold", "-0.1" },
+	{ "garbage_collection_threshold", "nan" },
+	{ "garbage_collection_threshold", "inf" },
+	{ "garbage_collection_threshold", "0.5x" },
+	{ "garbage_collection_threshold", "" },
+	{ "roundup_power2_divisions", "3" },
+	{ "roundup_power2_divisions", "-1" },
+	{ "roundup_power2_divisions", "" },
+	{ "roundup_power2_divisions", "[]" },
+	{ "roundup_power2_divisions", "[3:1]" },
+	{ "roundup_power2_divisions", "[64:3]" },
+	{ "roundup_power2_divisions", "[64:1" },
+	{ "roundup_power2_divisions", "[64]" },
+	{ "roundup_power2_divisions", "[:2]" },
+	{ "roundup_power2_divisions", "[>:2]" },
+	{ "roundup_power2_divisions", "[64:2,>:1,128:1]" },
+	{ "roundup_power2_divisions", "[128:2,64:1]" },
+	{ "roundup_power2_divisions", "[64:2,64:4]" },
+	{ "per_process_memory_fraction", "1.5" },
+	{ "per_process_memory_fraction", "-1" },
+	{ "per_process_memory_fraction", "nan" },
+	{ "per_process_memory_fraction", "half" },
+	{ "memory_limit_mb", "-1" },
+	{ "memory_limit_mb", "1.5" },
+	{ "memory_limit_mb", "all" },
+	{ "growth_mb", "-1" },
+	{ "growth_mb", "much" },
+	{ "reclaim_always", "sometimes" },
+};
+
 TEST(each_key_refuses_other_values_and_the_error_names_key_and_value)
 {
-	static const char *const bad[][2] = {
-		{ "expandable_segments", "Maybe" },
-		{ "expandable_segments", "" },
-		{ "expandable_segments", "2" },
-		{ "large_segment_size_mb", "10" },
-		{ "large_segment_size_mb", "-20" },
-		{ "large_segment_size_mb", "20x" },
-		{ "large_segment_size_mb", "" },
-		{ "large_segment_size_mb", "18446744073709551616" },
-		{ "large_segment_size_mb", "unlimited" },
-		{ "max_split_size_mb", "19" },
-		{ "max_split_size_mb", "0" },
-		{ "max_split_size_mb", "lots" },
-		{ "max_split_size_mb", "1e3" },
-		{ "max_non_split_rounding_mb", "19" },
-		{ "max_non_split_rounding_mb", "" },
-		{ "garbage_collection_threshold", "1" },
-		{ "garbage_collection_threshold", "-0.1" },
-		{ "garbage_collection_threshold", "nan" },
-		{ "garbage_collection_threshold", "inf" },
-		{ "garbage_collection_threshold", "0.5x" },
-		{ "garbage_collection_threshold", "" },
-		{ "roundup_power2_divisions", "3" },
-		{ "roundup_power2_divisions", "-1" },
-		{ "roundup_power2_divisions", "" },
-		{ "roundup_power2_divisions", "[]" },
-		{ "roundup_power2_divisions", "[3:1]" },
-		{ "roundup_power2_divisions", "[64:3]" },
-		{ "roundup_power2_divisions", "[64:1" },
-		{ "roundup_power2_divisions", "[64]" },
-		{ "roundup_power2_divisions", "[:2]" },
-		{ "roundup_power2_divisions", "[>:2]" },
-		{ "roundup_power2_divisions", "[64:2,>:1,128:1]" },
-		{ "roundup_power2_divisions", "[128:2,64:1]" },
-		{ "roundup_power2_divisions", "[64:2,64:4]" },
-		{ "per_process_memory_fraction", "1.5" },
-		{ "per_process_memory_fraction", "-1" },
-		{ "per_process_memory_fraction", "nan" },
-		{ "per_process_memory_fraction", "half" },
-		{ "memory_limit_mb", "-1" },
-		{ "memory_limit_mb", "1.5" },
-		{ "memory_limit_mb", "all" },
-		{ "growth_mb", "-1" },
-		{ "growth_mb", "much" },
-		{ "reclaim_always", "sometimes" },
-	};
-
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		char text[128];
 		struct weir_option before = option(bad[i][0]);
@@ -366,4 +366,12 @@ TEST(a_mistake_in_pytorch_s_variable_names_that_variable)
 	EXPECT_STATUS(weir_init(), WEIR_EINVAL);
 	EXPECT_STR_HAS(weir_last_error(), "PYTORCH_CUDA_ALLOC_CONF");
 	EXPECT_STR_HAS(weir_last_error(), "max_split_size_mb");
+}
+
+TEST(an_unknown_key_in_pytorch_s_variable_is_a_mistake)
+{
+	setenv("PYTORCH_CUDA_ALLOC_CONF", "max_spilt_size_mb:64", 1);
+	EXPECT_STATUS(weir_init(), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "PYTORCH_CUDA_ALLOC_CONF");
+	EXPECT_STR_HAS(weir_last_error(), "max_spilt_size_mb");
 }

@@ -459,7 +459,7 @@ TEST(a_stream_is_told_in_words)
 	EXPECT_EQ(weir_stream_format(stream, little, sizeof(little)),
 	    strlen(expected));
 	EXPECT_STR_EQ(little, "<weir.s");
-	EXPECT_EQ(weir_stream_format(stream, NULL, 0), strlen(expected));
+	EXPECT_EQ(weir_stream_format(stream, text, 0), strlen(expected));
 	weir_stream_format(NULL, text, sizeof(text));
 	EXPECT_STR_EQ(text, "<weir.stream device=0 handle=0>");
 	weir_stream_format(WEIR_STREAM_ANY, text, sizeof(text));
