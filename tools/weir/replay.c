@@ -21,6 +21,10 @@
 #include "tools/weir/tool.h"
 #include "tools/weir/trace_file.h"
 
+/* The figures of all traces so far. Static, so that a child that ends in the
+ * middle of a function has not lost it. */
+static json_t *all_figures;
+
 struct choices {
 	struct play_choices play;
 	const char *conf;
@@ -376,14 +380,12 @@ cmd_replay(int argc, char **argv)
 {
 	struct choices choices = { .play = { .limit_bytes = UINT64_MAX,
 				       .speed = 1 } };
-	json_t *all = json_array();
 	int result = TOOL_DONE;
 
 	argp_parse(&parser, argc, argv, 0, NULL, &choices);
-	if (!use_simulated_if(choices.simulated)) {
-		json_decref(all);
+	if (!use_simulated_if(choices.simulated))
 		return TOOL_NO;
-	}
+	all_figures = json_array();
 	for (char **path = choices.traces; *path != NULL; path++) {
 		json_t *figures = NULL;
 		int status = replay_one(*path, &choices, &figures);
@@ -391,17 +393,17 @@ cmd_replay(int argc, char **argv)
 		if (status == TOOL_DONE && choices.json && !print_line(figures))
 			status = TOOL_NO;
 		if (status == TOOL_DONE)
-			json_array_append(all, figures);
+			json_array_append(all_figures, figures);
 		else
 			result = status;
 		json_decref(figures);
 		if (status == TOOL_USAGE)
 			break;
 	}
-	if (!choices.json && !print_text(all)) {
+	if (!choices.json && !print_text(all_figures)) {
 		complain("cannot print: out of memory");
 		result = TOOL_NO;
 	}
-	json_decref(all);
+	json_decref(all_figures);
 	return result;
 }
