@@ -292,6 +292,31 @@ TEST(a_mark_that_a_capture_forbids_is_made_at_a_later_poll)
 	EXPECT_EQ(poll(8), 1);
 }
 
+TEST(a_block_used_in_a_capture_is_not_reused_before_the_capture_is_over)
+{
+	const struct driver *driver = device_driver();
+	weir_stream a = new_stream();
+	CUgraph graph = NULL;
+	void *ptr = take(4 * MIB, NULL);
+
+	EXPECT_OK(weir_set_device(0));
+	EXPECT_EQ(
+	    driver->cuStreamBeginCapture(a, CU_STREAM_CAPTURE_MODE_GLOBAL),
+	    CUDA_SUCCESS);
+	fill(ptr, 4 * MIB, 1, a);
+	record(ptr, a);
+	give(ptr);
+	EXPECT_EQ(stats().pending_bytes, 4 * MIB);
+	EXPECT_NE(take(4 * MIB, NULL), ptr);
+	EXPECT_NE(take(4 * MIB, new_stream()), ptr);
+	EXPECT_EQ(driver->cuStreamEndCapture(a, &graph), CUDA_SUCCESS);
+	EXPECT_EQ(driver->cuGraphDestroy(graph), CUDA_SUCCESS);
+	give(take(512, NULL));
+	settle();
+	EXPECT_EQ(take(4 * MIB, NULL), ptr);
+	expect_healthy();
+}
+
 TEST(a_mark_that_the_driver_refuses_is_made_at_a_later_poll)
 {
 	weir_stream a = new_stream();
