@@ -166,16 +166,8 @@ waiting_add(struct waiting *waiting, struct pending *pending)
 static bool
 met(struct use *use)
 {
-	struct stream *stream = use->queue->stream;
-	struct driver_guard guard;
-
-	if (!mark(use))
-		return false;
-	if (driver_enter(stream->context, &guard) != WEIR_OK)
-		return false;
-	CUresult code = driver_peek()->cuEventQuery(use->event);
-	driver_leave(&guard);
-	return code == CUDA_SUCCESS;
+	return mark(use) &&
+	    driver_peek()->cuEventQuery(use->event) == CUDA_SUCCESS;
 }
 
 /* Drop a met use from its block; true if it was the last unmet one. */
@@ -198,7 +190,11 @@ poll_queue(struct waiting *waiting, struct use_queue *queue, unsigned skips,
 {
 	size_t moved = 0;
 	struct list *next;
+	struct driver_guard guard;
 
+	if (list_empty(&queue->uses) ||
+	    driver_enter(queue->stream->context, &guard) != WEIR_OK)
+		return 0;
 	queue->refs++; /* settling the last use must not free it under us */
 	for (struct list *l = queue->uses.next; l != &queue->uses; l = next) {
 		struct use *use = CONTAINER_OF(l, struct use, link);
@@ -217,6 +213,7 @@ poll_queue(struct waiting *waiting, struct use_queue *queue, unsigned skips,
 			moved++;
 		}
 	}
+	driver_leave(&guard);
 	queue_put(queue);
 	return moved;
 }
