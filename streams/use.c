@@ -161,8 +161,7 @@ waiting_add(struct waiting *waiting, struct pending *pending)
 	status_unmute();
 }
 
-/* Has the mark been met? An event the driver no longer knows counts as met
- * only when the driver itself is going away. */
+/* Has the mark been met? Between driver_enter() and driver_leave(). */
 static bool
 met(struct use *use)
 {
