@@ -21,6 +21,18 @@ setting(const char *name, const char *value)
 	return text;
 }
 
+/* A sanitizer's options: those of the test, and one more. */
+static char *
+options(const char *name, const char *more)
+{
+	const char *old = getenv(name);
+	char *text;
+
+	if (asprintf(&text, "%s=%s:%s", name, old == NULL ? "" : old, more) < 0)
+		FAIL("out of memory");
+	return text;
+}
+
 /* "LD_PRELOAD=" and the libraries that are not NULL. */
 static char *
 preload_of(const struct start *how)
@@ -43,9 +55,9 @@ preload_of(const struct start *how)
 }
 
 /*
- * The program sees the simulated device's complaints as a failure, and the
- * libraries beside it first. A sanitizer's runtime comes with the program and
- * so cannot be first.
+ * The program takes the simulated device's complaints as a failure. Of the
+ * sanitizers, one insists on coming before all that is preloaded, which it
+ * cannot, and one sleeps for a second at the end of each program.
  */
 struct command_result
 start(const struct start *how)
@@ -56,6 +68,8 @@ start(const struct start *how)
 	char *preload = preload_of(how);
 	char *report =
 	    setting("WEIR_REPORT", how->report == NULL ? "" : how->report);
+	char *asan = options("ASAN_OPTIONS", "verify_asan_link_order=0");
+	char *tsan = options("TSAN_OPTIONS", "atexit_sleep_ms=0");
 	size_t n = 0;
 	struct command_result result;
 
@@ -66,7 +80,8 @@ start(const struct start *how)
 	EXPECT_NOT_NULL(path);
 	argv[n++] = "env";
 	argv[n++] = "SIMCUDA_CONF=abort:1,verbose:1";
-	argv[n++] = "ASAN_OPTIONS=verify_asan_link_order=0";
+	argv[n++] = asan;
+	argv[n++] = tsan;
 	argv[n++] = preload;
 	argv[n++] = report;
 	if (how->variable != NULL)
@@ -77,6 +92,8 @@ start(const struct start *how)
 	argv[n++] = how->argument;
 	argv[n] = NULL;
 	result = command_run(argv);
+	free(tsan);
+	free(asan);
 	free(report);
 	free(preload);
 	free(folder);
