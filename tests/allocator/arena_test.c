@@ -339,11 +339,13 @@ TEST(memory_of_a_context_that_was_reset_is_foreign_and_nothing_is_asked_of_it)
 {
 	weir_stream stream = foreign_stream(CU_STREAM_NON_BLOCKING);
 	void *live = take(4 * MIB, NULL);
-	void *pending = take(4 * MIB, stream);
+	void *pending = take(4 * MIB, NULL);
 
 	busy(stream, LATE_MS);
-	record(pending, NULL);
+	record(live, stream);
+	record(pending, stream);
 	give(pending);
+	EXPECT_EQ(stats().pending_bytes, 4 * MIB);
 	give(take(8 * MIB, stream));
 	allocator_forget_device(0);
 	EXPECT(!allocator_owns((CUdeviceptr)(uintptr_t)live));

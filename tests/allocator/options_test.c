@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/meta.h"
 #include "tests/support/device.h"
 
 static struct weir_option
@@ -265,6 +266,22 @@ TEST(bounds_that_another_option_sets_hold_in_whatever_order_they_come)
 	EXPECT_STR_HAS(weir_last_error(), "max_split_size_mb");
 	expect_value("large_segment_size_mb", "20", WEIR_OPTION_CALL);
 	conf("max_split_size_mb:100,large_segment_size_mb:100");
+}
+
+TEST(want_of_host_memory_changes_nothing)
+{
+	for (unsigned long nth = 1; nth <= 2; nth++) {
+		meta_fail(nth, 1);
+		EXPECT_STATUS(weir_init(), WEIR_EHOSTMEM);
+		meta_fail(0, 0);
+	}
+	expect_value("growth_mb", "32", WEIR_OPTION_DEFAULT);
+	for (unsigned long nth = 1; nth <= 2; nth++) {
+		meta_fail(nth, 1);
+		EXPECT_STATUS(weir_options_set("growth_mb:7"), WEIR_EHOSTMEM);
+		meta_fail(0, 0);
+		expect_value("growth_mb", "32", WEIR_OPTION_DEFAULT);
+	}
 }
 
 /* ---- The environment --------------------------------------------------- */

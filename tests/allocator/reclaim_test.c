@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "allocator/arena.h"
+#include "streams/event.h"
 #include "tests/support/device.h"
 
 static uint64_t
@@ -85,6 +86,34 @@ TEST(a_late_use_holds_back_its_own_block_only)
 	expect_healthy();
 	finish(late);
 	EXPECT_EQ(take(8 * MIB, a), first);
+	expect_healthy();
+}
+
+/* Marks are asked in their order; a request looks past those that are late. */
+TEST(a_mark_that_is_seen_late_does_not_hide_those_behind_it)
+{
+	weir_stream a = new_stream();
+	weir_stream use = new_stream();
+	void *late = take(8 * MIB, a);
+	void *soon = take(8 * MIB, a);
+	CUevent event;
+
+	device_need_sim("an event is held back");
+	/* The event that is given back is the next one to be recorded. */
+	give(take(512, WEIR_STREAM_ANY));
+	settle();
+	give(take(512, NULL));
+	EXPECT_OK(event_take(arena_peek(0)->context, &event));
+	event_give(arena_peek(0)->context, event);
+	EXPECT_EQ(sim()->hold_event(event, 1000000000), CUDA_SUCCESS);
+	record(late, use);
+	record(soon, use);
+	give(late);
+	give(soon);
+	settle();
+	EXPECT_EQ(take(8 * MIB, a), soon);
+	EXPECT_EQ(stats().pending_bytes, 8 * MIB);
+	EXPECT_EQ(host_waits(), 0);
 	expect_healthy();
 }
 

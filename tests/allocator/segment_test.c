@@ -5,6 +5,7 @@
  */
 #include "allocator/segment.h"
 
+#include "base/meta.h"
 #include "tests/support/device.h"
 
 static uint64_t
@@ -230,11 +231,26 @@ TEST(nothing_is_mapped_ahead_with_growth_0)
 
 TEST(nothing_is_mapped_ahead_beyond_the_limit)
 {
-	EXPECT_OK(weir_limit_set(0, (size_t)402 * MIB));
-	for (int i = 0; i < 201; i++)
-		take(2 * MIB, NULL);
-	EXPECT_EQ(reserved(), 402 * MIB);
-	EXPECT_NO_MEMORY(weir_malloc(2 * MIB, NULL), WEIR_ENOMEM);
+	for (size_t mib = 392; mib <= 410; mib += 6) {
+		EXPECT_OK(weir_limit_set(0, mib * MIB));
+		while (stats().active_bytes.all.current < mib * MIB)
+			take(2 * MIB, NULL);
+		EXPECT_EQ(reserved(), mib * MIB);
+		EXPECT_NO_MEMORY(weir_malloc(2 * MIB, NULL), WEIR_ENOMEM);
+	}
+	expect_healthy();
+}
+
+TEST(a_request_is_met_though_there_is_no_memory_to_map_ahead)
+{
+	device_need_sim("calls of the driver are made to fail");
+	take((size_t)256 * MIB, NULL);
+	EXPECT_EQ(
+	    sim()->fail("cuMemCreate", 1, 1, CUDA_ERROR_OUT_OF_MEMORY), 0);
+	take(2 * MIB, NULL);
+	EXPECT_EQ(reserved(), 258 * MIB);
+	take(2 * MIB, NULL);
+	EXPECT_GT(reserved(), 260 * MIB);
 	expect_healthy();
 }
 
@@ -316,6 +332,88 @@ TEST(a_failure_half_way_through_mapping_is_undone)
 	}
 	take((size_t)256 * MIB, NULL);
 	expect_healthy();
+}
+
+/* Hole, free block, hole: the second hole cannot be mapped. */
+TEST(a_failure_half_way_through_a_run_is_undone)
+{
+	char *block[5];
+
+	device_need_sim("calls of the driver are made to fail");
+	for (int i = 0; i < 5; i++)
+		block[i] = take(10 * MIB, NULL);
+	give(block[1]);
+	give(block[3]);
+	EXPECT_EQ(trim(0), 20 * MIB);
+	give(block[2]);
+	EXPECT_EQ(
+	    sim()->fail("cuMemCreate", 2, 1, CUDA_ERROR_NOT_PERMITTED), 0);
+	EXPECT_NO_MEMORY(weir_malloc(30 * MIB, NULL), WEIR_EDRIVER);
+	EXPECT_EQ(reserved(), 30 * MIB);
+	expect_healthy();
+	EXPECT_EQ(take(30 * MIB, NULL), block[1]);
+	expect_healthy();
+}
+
+/* As if all blocks made so far were in use. */
+static void
+use_up_blocks(void)
+{
+	struct arena *arena = arena_peek(0);
+
+	lock_enter(&arena->lock);
+	arena->spare = NULL;
+	lock_leave(&arena->lock);
+}
+
+TEST(want_of_host_memory_at_any_step_of_growing_changes_nothing)
+{
+	static const char *const confs[] = { "expandable_segments:True",
+		"expandable_segments:False" };
+
+	take(512, NULL);
+	for (int i = 0; i < 2; i++) {
+		conf(confs[i]);
+		unsigned failed = 0;
+		for (unsigned long nth = 1; nth < 12; nth++) {
+			weir_stream stream = new_stream();
+			uint64_t before = reserved();
+			use_up_blocks();
+			meta_fail(nth, 1);
+			void *ptr = weir_malloc(6 * MIB, stream);
+			meta_fail(0, 0);
+			expect_healthy();
+			if (ptr != NULL)
+				continue;
+			failed++;
+			EXPECT_EQ(weir_last_status(), WEIR_EHOSTMEM);
+			EXPECT_EQ(reserved(), before);
+		}
+		EXPECT_GE(failed, 3);
+	}
+}
+
+TEST(a_hole_that_cannot_be_noted_for_want_of_host_memory_stays_mapped)
+{
+	char *block[3];
+
+	for (int i = 0; i < 3; i++)
+		block[i] = take(30 * MIB, NULL);
+	give(block[1]);
+	/* Two pieces of what was one remain around a live one. */
+	give(block[0]);
+	take(512 * KIB + MIB, NULL);
+	for (unsigned long nth = 1; nth <= 2; nth++) {
+		use_up_blocks();
+		meta_fail(nth, 1000);
+		trim(0);
+		meta_fail(0, 0);
+		expect_healthy();
+	}
+	use_up_blocks();
+	trim(0);
+	expect_healthy();
+	EXPECT_LE(reserved(), 60 * MIB);
 }
 
 TEST(memory_the_driver_will_not_take_back_stays_and_can_be_used)

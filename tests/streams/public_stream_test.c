@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/meta.h"
 #include "tests/support/device.h"
 
 /* ---- Making ------------------------------------------------------------ */
@@ -60,6 +61,21 @@ TEST(a_stream_that_the_driver_will_not_make_is_told)
 	EXPECT_EQ(stream, (weir_stream)7);
 	EXPECT_OK(weir_stream_from_pool(0, 0, &stream));
 	give(take(512, stream));
+}
+
+TEST(a_stream_that_cannot_be_followed_is_kept_for_the_next_request)
+{
+	weir_stream stream = (weir_stream)7;
+
+	EXPECT_OK(weir_set_device(0));
+	meta_fail(1, 1);
+	EXPECT_STATUS(weir_stream_create(0, 0, &stream), WEIR_EHOSTMEM);
+	meta_fail(0, 0);
+	EXPECT_EQ(stream, (weir_stream)7);
+	stream = new_stream();
+	give(take(512, stream));
+	if (sim() != NULL)
+		EXPECT_EQ(sim()->live("stream"), 1);
 }
 
 TEST(priorities_are_clamped_to_what_the_device_has)
