@@ -35,7 +35,7 @@ arrange(void)
 	for (int i = 0; i < 4; i++)
 		block[i] = take(i < 3 ? 4 * MIB : 2 * MIB, NULL);
 	give(block[1]);
-	busy(use, 1000);
+	busy(use, LATE_MS);
 	record(block[3], use);
 	give(block[3]);
 	struct scene scene = { .arena = arena_peek(0),

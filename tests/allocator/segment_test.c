@@ -106,16 +106,26 @@ TEST(growing_keeps_what_was_written_before)
 	expect_healthy();
 }
 
+/* A GPU's driver keeps page tables and the like in the device's memory. */
+static void
+expect_about(size_t bytes, size_t expected)
+{
+	size_t slack = device_is_simulated() ? 0 : 8 * MIB;
+
+	EXPECT_GE(bytes + slack, expected);
+	EXPECT_LE(bytes, expected + slack);
+}
+
 TEST(what_is_held_is_what_the_driver_has_given)
 {
 	take(512, NULL); /* contexts and tables cost memory once */
 	size_t before = device_free_bytes(0);
 	void *a = take((size_t)256 * MIB, NULL);
-	EXPECT_EQ(before - device_free_bytes(0), 256 * MIB);
+	expect_about(before - device_free_bytes(0), 256 * MIB);
 	give(a);
-	EXPECT_EQ(before - device_free_bytes(0), 256 * MIB);
-	EXPECT_GE(trim(0), 256 * MIB);
-	EXPECT_GE(device_free_bytes(0), before);
+	expect_about(before - device_free_bytes(0), 256 * MIB);
+	EXPECT_EQ(trim(0), 256 * MIB);
+	expect_about(device_free_bytes(0), before);
 }
 
 TEST(a_hole_goes_back_to_the_driver_and_is_filled_again)
