@@ -72,7 +72,7 @@ main(void)
 	printf("active: %d", active());
 	MUST(cuda.release(0));
 	printf(", let go: %d", active());
-	primary = cuda_start(&cuda);
+	cuda_start(&cuda);
 	printf(", back: %d\n", active());
 	wrong += churn(&cuda, 100, 4, NULL);
 	/* Each takes one off this thread's stack of contexts. */

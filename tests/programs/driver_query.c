@@ -1,12 +1,15 @@
 /*
  * A program that looks up one name and asks that function for all others, as
  * the runtime library does. With the argument "old" it uses the first form of
- * that function, with "new" the versions of a toolkit not yet made.
+ * that function, with "new" the versions of a toolkit not yet made. With
+ * "fork" a child is made that does nothing, when all is found and not used.
  */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "common/cuda.h"
 
@@ -66,6 +69,13 @@ main(int argc, char **argv)
 	ask(base, version, &cuda.field);
 	CUDA_FUNCTIONS(BY_QUERY)
 #undef BY_QUERY
+	if (argc > 1 && strcmp(argv[1], "fork") == 0) {
+		pid_t child = fork();
+
+		if (child == 0)
+			exit(0);
+		waitpid(child, NULL, 0);
+	}
 	cuda_start(&cuda);
 	return exercise(&cuda);
 }

@@ -46,14 +46,20 @@ TEST(a_report_can_go_to_stderr)
 	command_free(&result);
 }
 
-TEST(a_report_can_be_named_after_its_process)
+/* The files that a program with "%p" in its report leaves, as one text with a
+ * line "files: N" before it. */
+static struct command_result
+reports_of(const char *program, const char *argument)
 {
 	char *path = report_path();
 	char *named;
-	struct start how = { .program = "driver_exec", .preload = true };
+	struct start how = {
+		.program = program,
+		.argument = argument,
+		.preload = true,
+	};
 	struct command_result result;
 
-	/* exec keeps the process, so the second part's report stands. */
 	if (asprintf(&named, "%s.%%p", path) < 0)
 		FAIL("out of memory");
 	how.report = named;
@@ -61,12 +67,41 @@ TEST(a_report_can_be_named_after_its_process)
 	EXPECT_EQ(result.status, 0);
 	EXPECT_STR_EQ(result.err, "");
 	command_free(&result);
-	result = command_run((const char *const[]){
-	    "sh", "-c", "cat \"$0\".[0-9]*", path, NULL });
-	EXPECT_STR_HAS(result.out, "\"allocations_served\": ");
-	command_free(&result);
+	result = command_run((const char *const[]){ "sh", "-c",
+	    "set -- \"$0\".[0-9]*; echo files: $#; cat \"$@\"", path, NULL });
 	free(named);
 	free(path);
+	return result;
+}
+
+/* exec keeps the process, so the second part's report stands. */
+TEST(a_report_can_be_named_after_its_process)
+{
+	struct command_result result = reports_of("driver_exec", NULL);
+
+	EXPECT_STR_HAS(result.out, "files: 1\n");
+	EXPECT_STR_HAS(result.out, "\"allocations_served\": 50,");
+	command_free(&result);
+}
+
+TEST(a_child_reports_what_it_does_itself)
+{
+	struct command_result result = reports_of("driver_fork", NULL);
+
+	/* The parent and the child that was made before the driver's use. */
+	EXPECT_STR_HAS(result.out, "files: 2\n");
+	EXPECT_STR_HAS(result.out, "\"allocations_served\": 50,");
+	EXPECT_STR_HAS(result.out, "\"allocations_served\": 101,");
+	command_free(&result);
+}
+
+TEST(a_child_that_does_nothing_reports_nothing)
+{
+	struct command_result result = reports_of("driver_query", "fork");
+
+	EXPECT_STR_HAS(result.out, "files: 1\n");
+	EXPECT_STR_HAS(result.out, "\"allocations_served\": 620,");
+	command_free(&result);
 }
 
 TEST(a_report_that_cannot_be_written_is_told)

@@ -42,21 +42,25 @@ static atomic_uint_fast64_t device_live_bytes[DEVICES];
 /* Where the report goes; NULL if nobody wants one. */
 static char *destination;
 
-/* "%p" becomes the process, of which the program may start several. */
+/* A child starts from nothing, and so reports only what it does itself. */
+static void
+forget_counts(void)
+{
+	for (enum hook_id i = 0; i < HOOK_COUNT; i++) {
+		atomic_store(&seen[i], 0);
+		atomic_store(&served[i], 0);
+	}
+}
+
 static void
 read_destination(void)
 {
 	const char *value = getenv("WEIR_REPORT");
-	const char *mark;
 
 	if (value == NULL || *value == '\0')
 		return;
-	mark = strstr(value, "%p");
-	if (mark == NULL)
-		destination = strdup(value);
-	else if (asprintf(&destination, "%.*s%ld%s", (int)(mark - value), value,
-		     (long)getpid(), mark + 2) < 0)
-		destination = NULL;
+	destination = strdup(value);
+	pthread_atfork(NULL, NULL, forget_counts);
 }
 
 bool
@@ -332,15 +336,31 @@ write_text(void)
 	write_size("live at exit", atomic_load(&live_bytes));
 }
 
+/* The file of this process: "%p" in its name is the process. NULL without
+ * memory. The caller frees it. */
+static char *
+file_name(void)
+{
+	const char *mark = strstr(destination, "%p");
+	char *path;
+
+	if (mark == NULL)
+		return strdup(destination);
+	if (asprintf(&path, "%.*s%ld%s", (int)(mark - destination), destination,
+		(long)getpid(), mark + 2) < 0)
+		return NULL;
+	return path;
+}
+
 static void
 write_file(const char *path)
 {
-	FILE *file = fopen(path, "we");
+	FILE *file = path == NULL ? NULL : fopen(path, "we");
 	bool failed;
 
 	if (file == NULL) {
-		log_write(
-		    LOG_ERROR, "WEIR_REPORT: %s: %s", path, strerror(errno));
+		log_write(LOG_ERROR, "WEIR_REPORT: %s: %s", destination,
+		    strerror(errno));
 		return;
 	}
 	write_json(file);
@@ -360,8 +380,12 @@ report(void)
 		any = any || count(i) != 0;
 	if (!any || os_forked())
 		return;
-	if (strcmp(destination, "-") == 0)
+	if (strcmp(destination, "-") == 0) {
 		write_text();
-	else
-		write_file(destination);
+	} else {
+		char *path = file_name();
+
+		write_file(path);
+		free(path);
+	}
 }
