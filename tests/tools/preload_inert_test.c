@@ -54,7 +54,7 @@ TEST(a_program_that_does_not_use_its_driver_calls_nothing_of_it)
 	/* The driver can count. */
 	how.argument = "init";
 	result = start(&how);
-	if (getenv("WEIR_LIBCUDA") != NULL)
+	if (start_simulated())
 		EXPECT_STR_EQ(result.out, "calls: 1\n");
 	EXPECT_EQ(result.status, 0);
 	command_free(&result);

@@ -24,6 +24,9 @@ struct start {
 
 struct command_result start(const struct start *how);
 
+/* True where the programs are to run on the simulated device. */
+bool start_simulated(void);
+
 /* A file of the test's own that is not there yet. The caller frees the path.*/
 char *report_path(void);
 
