@@ -185,6 +185,10 @@ void block_hand_out(struct block *block, size_t size, struct block *rest);
 /* Change the pool of a block that is in no tree; statistics by stream move. */
 void block_move(struct block *block, struct pool *pool);
 
+/* Join neighbours of one state, FREE or UNMAPPED, and of any pools, into one
+ * block of the first one's pool that is in no tree. */
+struct block *block_join(struct block *first, const struct block *last);
+
 /* The pool a block's memory goes to when it is free. */
 struct pool *block_home(struct block *block);
 

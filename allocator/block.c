@@ -253,6 +253,21 @@ block_move(struct block *block, struct pool *pool)
 	block->pool = pool;
 }
 
+struct block *
+block_join(struct block *first, const struct block *last)
+{
+	CUdeviceptr end = last->addr + last->size;
+
+	block_take(first);
+	while (first->addr + first->size < end) {
+		struct block *next = first->next;
+		block_take(next);
+		block_move(next, first->pool);
+		absorb_next(first);
+	}
+	return first;
+}
+
 struct pool *
 block_home(struct block *block)
 {

@@ -128,20 +128,19 @@ static void
 unreserve_if_empty(struct segment *segment)
 {
 	struct block *block = segment->first;
+	struct block *last = block;
 
 	if (segment->mapped_bytes > 0)
 		return;
 	/* Its addresses may have come to belong to several pools. */
-	while (block->next != NULL) {
-		struct block *next = block->next;
-		block_take(next);
-		block_move(next, block->pool);
-		block = block_put(next, BLOCK_UNMAPPED);
-	}
+	while (last->next != NULL)
+		last = last->next;
+	block = block_join(block, last);
 	if (driver_peek()->cuMemAddressFree(segment->addr, segment->size) !=
-	    CUDA_SUCCESS)
+	    CUDA_SUCCESS) {
+		block_put(block, BLOCK_UNMAPPED);
 		return;
-	block_take(block);
+	}
 	segment_delete(segment);
 }
 
@@ -541,29 +540,6 @@ segment_releasable(const struct span *span)
 	return span_size(span) == segment->size ? segment->size : 0;
 }
 
-/* Join the free blocks of a span into one of the first one's pool, which is
- * in no tree. */
-static struct block *
-join(const struct span *span)
-{
-	struct pool *pool = span->first->pool;
-	CUdeviceptr end = span_end(span);
-	struct block *block = span->first;
-
-	while (block->addr + block->size < end) {
-		struct block *next = block->next;
-		if (next->pool != pool) {
-			block_take(next);
-			block_move(next, pool);
-			block = block_put(next, BLOCK_FREE);
-		} else {
-			block = next;
-		}
-	}
-	block_take(block);
-	return block;
-}
-
 static size_t
 release_driver(const struct span *span)
 {
@@ -574,7 +550,7 @@ release_driver(const struct span *span)
 	if (span_size(span) != size ||
 	    driver_peek()->cuMemFree(segment->addr) != CUDA_SUCCESS)
 		return 0;
-	struct block *block = join(span);
+	struct block *block = block_join(span->first, span->last);
 	lookup_set(block->addr, NULL);
 	stats_change(block->pool, STAT3_reserved_bytes, -(int64_t)size);
 	arena->stats.num_device_free++;
@@ -641,7 +617,7 @@ release_expandable(const struct span *span, size_t want)
 		drop_cut(&cut);
 		return 0;
 	}
-	struct block *block = join(span);
+	struct block *block = block_join(span->first, span->last);
 	struct block *middle = block;
 	if (cut.middle != NULL) {
 		block_split(block, start - block->addr, cut.middle);
