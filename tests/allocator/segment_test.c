@@ -365,13 +365,19 @@ TEST(a_failure_half_way_through_a_run_is_undone)
 	expect_healthy();
 }
 
-/* As if all blocks made so far were in use. */
+/* As if all blocks made so far were in use: they are set aside. */
 static void
 use_up_blocks(void)
 {
+	static struct block *aside;
 	struct arena *arena = arena_peek(0);
+	struct block **last = &arena->spare;
 
 	lock_enter(&arena->lock);
+	while (*last != NULL)
+		last = &(*last)->next;
+	*last = aside;
+	aside = arena->spare;
 	arena->spare = NULL;
 	lock_leave(&arena->lock);
 }
