@@ -79,6 +79,24 @@ replay(cudaGraph_t graph, cudaStream_t stream, void *dst)
 	return wrong;
 }
 
+/* Memory that is made and freed in a capture is the graph's own, each time it
+ * runs. */
+static cudaGraph_t
+capture_memory(cudaStream_t stream, void *dst)
+{
+	cudaGraph_t graph;
+	void *scratch;
+
+	CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+	CHECK(cudaMallocAsync(&scratch, BYTES, stream));
+	CHECK(cudaMemsetAsync(scratch, 0x11, BYTES, stream));
+	CHECK(cudaMemcpyAsync(
+	    dst, scratch, BYTES, cudaMemcpyDeviceToDevice, stream));
+	CHECK(cudaFreeAsync(scratch, stream));
+	CHECK(cudaStreamEndCapture(stream, &graph));
+	return graph;
+}
+
 /* A capture that fails ends all the same. */
 static void
 spoil(cudaStream_t stream)
@@ -109,6 +127,8 @@ main(void)
 		CHECK(cudaMalloc(&src, BYTES));
 		CHECK(cudaMallocAsync(&dst, BYTES, stream));
 		wrong += replay(capture(stream, beside, dst, src), stream, dst);
+		CHECK(cudaMemsetAsync(dst, 0, BYTES, stream));
+		wrong += replay(capture_memory(stream, dst), stream, dst);
 		CHECK(cudaFreeAsync(dst, stream));
 		CHECK(cudaFree(src));
 	}
