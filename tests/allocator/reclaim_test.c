@@ -200,6 +200,22 @@ TEST(small_idle_memory_makes_room_for_a_large_request_and_the_other_way)
 	expect_healthy();
 }
 
+TEST(memory_of_no_stream_goes_back_without_a_wait_whatever_runs)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	limit(32);
+	give(take(24 * MIB, WEIR_STREAM_ANY));
+	settle();
+	give(take(512, NULL)); /* sees that it is complete */
+	busy(a, LATE_MS);
+	take(28 * MIB, b); /* more than the 24 that are there */
+	EXPECT_LE(reserved(), 32 * MIB);
+	EXPECT_EQ(host_waits(), 0);
+	expect_healthy();
+}
+
 TEST(idle_driver_segments_of_another_stream_go_back_too)
 {
 	weir_stream a = new_stream();
