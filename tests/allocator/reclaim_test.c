@@ -669,6 +669,32 @@ TEST(trim_of_memory_that_is_not_there_is_no_error)
 	EXPECT_EQ(freed, 0);
 }
 
+/* ---- What lies side by side -------------------------------------------- */
+
+/* Blocks of two streams that are done go back together, and what their stream
+ * still works on next to them does not. */
+TEST(a_neighbour_whose_work_is_not_done_stays_out_of_what_goes_back)
+{
+	conf("growth_mb:0");
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+	void *first = take(4 * MIB, a);
+	void *second = take(4 * MIB, a);
+	void *third = take(4 * MIB, a);
+
+	give(first);
+	EXPECT_OK(weir_free_async(second, b));
+	trim(SIZE_MAX); /* by now both streams are seen to be idle */
+	busy(a, LATE_MS);
+	give(third);
+	EXPECT_EQ(trim(4 * MIB), 8 * MIB);
+	expect_healthy();
+	EXPECT(!is_done(a));
+	EXPECT_EQ(stats_of_stream(a).reserved_bytes.all.current, 4 * MIB);
+	fill(take(4 * MIB, a), 4 * MIB, 7, a);
+	expect_healthy();
+}
+
 /* ---- All of it, all the time ------------------------------------------- */
 
 TEST(reclaim_always_gives_idle_memory_back_before_each_allocation)
