@@ -1,0 +1,481 @@
+/*
+ * simcuda finds use of memory that is not there, and unmapping and freeing of
+ * what pending work uses; and it keeps its limits and its books.
+ */
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/support/cuda.h"
+
+enum { WORDS = 1024, MIB = 1 << 20, GRANULE = 2 * MIB, MS = 1000000 };
+
+static CUstream a, b;
+
+static void
+begin(void)
+{
+	if (sim() == NULL)
+		SKIP("a GPU does not tell, or ends the context");
+	cuda_begin_conf("memory_mb:1024,devices:2");
+	a = cuda_stream();
+	b = cuda_stream();
+}
+
+static void
+expect_violations(unsigned n)
+{
+	if (sim()->violations() != n)
+		FAIL("%u violations, not %u; the first: %s",
+		    sim()->violations(), n,
+		    sim()->violations() > 0 ? sim()->violation_text(0) : "");
+}
+
+/* All is done, with one violation that says so. */
+static void
+expect_told(const char *text)
+{
+	sim()->finish();
+	expect_violations(1);
+	EXPECT_STR_HAS(sim()->violation_text(0), text);
+}
+
+/* ---- Use of what is not there ------------------------------------------- */
+
+TEST(a_kernel_that_uses_freed_memory_is_told)
+{
+	begin();
+	CUdeviceptr memory = cuda_alloc(4096);
+
+	CU(cu.cuMemFree_v2(memory));
+	cuda_fill(a, memory, 1, WORDS);
+	expect_told("no memory (any more)");
+	/* As on a GPU, the context is dead. */
+	EXPECT_CU(cu.cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+	EXPECT_CU(cu.cuStreamSynchronize(a), CUDA_ERROR_ILLEGAL_ADDRESS);
+	EXPECT_CU(cu.cuMemAlloc_v2(&memory, 512), CUDA_ERROR_ILLEGAL_ADDRESS);
+	CU(cu.cuDevicePrimaryCtxReset_v2(0));
+	cuda_begin();
+	cuda_alloc(512);
+}
+
+TEST(a_kernel_that_runs_over_the_end_is_told)
+{
+	begin();
+	cuda_fill(a, cuda_alloc(4096), 1, WORDS + 1);
+	expect_told("weir_fill_u32");
+}
+
+TEST(mapped_memory_without_access_is_told)
+{
+	begin();
+	CUmemGenericAllocationHandle handle = cuda_create(GRANULE);
+	CUdeviceptr address = 0;
+
+	CU(cu.cuMemAddressReserve(&address, GRANULE, 0, 0, 0));
+	CU(cu.cuMemMap(address, GRANULE, 0, handle, 0));
+	cuda_fill(a, address, 1, WORDS);
+	expect_told("no access to");
+}
+
+TEST(memory_that_may_only_be_read_is_told_when_written)
+{
+	begin();
+	CUdeviceptr address = cuda_map(cuda_create(GRANULE), GRANULE);
+	CUmemAccessDesc access = { { CU_MEM_LOCATION_TYPE_DEVICE, 0 },
+		CU_MEM_ACCESS_FLAGS_PROT_READ };
+
+	CU(cu.cuMemSetAccess(address, GRANULE, &access, 1));
+	cuda_copy(a, cuda_alloc(4096), address, WORDS);
+	sim()->finish();
+	expect_violations(0);
+	cuda_fill(a, address, 1, WORDS);
+	expect_told("only read");
+}
+
+TEST(a_hole_between_mappings_is_told)
+{
+	begin();
+	CUmemGenericAllocationHandle handle = cuda_create(GRANULE);
+	CUdeviceptr address = 0;
+
+	CU(cu.cuMemAddressReserve(&address, 8 * MIB, 0, 0, 0));
+	CU(cu.cuMemMap(address, GRANULE, 0, handle, 0));
+	CU(cu.cuMemMap(address + 4 * MIB, GRANULE, 0, cuda_create(GRANULE), 0));
+	cuda_allow(address, GRANULE);
+	cuda_allow(address + 4 * MIB, GRANULE);
+	cuda_fill(a, address + GRANULE - 8, 1, 2);
+	sim()->finish();
+	expect_violations(0);
+	cuda_fill(a, address + GRANULE - 8, 1, 3);
+	expect_told("no memory");
+}
+
+TEST(neighbouring_mappings_are_one_piece_of_memory)
+{
+	begin();
+	CUdeviceptr address = 0;
+
+	CU(cu.cuMemAddressReserve(&address, 8 * MIB, 0, 0, 0));
+	for (unsigned i = 0; i < 4; i++)
+		CU(cu.cuMemMap(address + i * (CUdeviceptr)GRANULE, GRANULE, 0,
+		    cuda_create(GRANULE), 0));
+	cuda_allow(address, 8 * MIB);
+	cuda_fill(a, address, 5, 2 * MIB);
+	EXPECT_EQ(cuda_word(address + 3 * GRANULE), 5);
+	expect_violations(0);
+}
+
+TEST(pageable_memory_is_out_of_a_kernels_reach)
+{
+	static uint32_t words[WORDS];
+
+	begin();
+	cuda_fill(a, (CUdeviceptr)(uintptr_t)words, 1, WORDS);
+	expect_told("no memory");
+	EXPECT_EQ(words[0], 0);
+}
+
+TEST(memory_of_another_device_needs_peer_access)
+{
+	begin();
+	CUcontext here = NULL, there = NULL;
+	CUdeviceptr memory;
+
+	CU(cu.cuCtxGetCurrent(&here));
+	CU(cu.cuDevicePrimaryCtxRetain(&there, 1));
+	CU(cu.cuCtxPushCurrent_v2(there));
+	memory = cuda_alloc(4096);
+	CU(cu.cuCtxPopCurrent_v2(NULL));
+	CU(cu.cuCtxEnablePeerAccess(there, 0));
+	EXPECT_CU(cu.cuCtxEnablePeerAccess(there, 0),
+	    CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+	cuda_fill(a, memory, 1, WORDS);
+	CU(cu.cuStreamSynchronize(a));
+	expect_violations(0);
+	CU(cu.cuCtxDisablePeerAccess(there));
+	EXPECT_CU(cu.cuCtxDisablePeerAccess(there),
+	    CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
+	cuda_fill(a, memory, 1, WORDS);
+	expect_told("peer access");
+}
+
+TEST(mappings_are_opened_to_each_device)
+{
+	begin();
+	CUdeviceptr address = cuda_map(cuda_create(GRANULE), GRANULE);
+	CUmemAccessDesc access = { { CU_MEM_LOCATION_TYPE_DEVICE, 1 },
+		CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
+	CUmemLocation other = { CU_MEM_LOCATION_TYPE_DEVICE, 1 };
+	CUcontext there = NULL;
+	unsigned long long flags = 9;
+
+	CU(cu.cuMemGetAccess(&flags, &other, address));
+	EXPECT_EQ(flags, CU_MEM_ACCESS_FLAGS_PROT_NONE);
+	CU(cu.cuMemSetAccess(address, GRANULE, &access, 1));
+	CU(cu.cuMemGetAccess(&flags, &other, address));
+	EXPECT_EQ(flags, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+	CU(cu.cuDevicePrimaryCtxRetain(&there, 1));
+	CU(cu.cuCtxSetCurrent(there));
+	CU(cu.cuMemsetD8Async(address, 1, 4096, cuda_stream()));
+	CU(cu.cuCtxSynchronize());
+	expect_violations(0);
+}
+
+/* ---- Unmapping and freeing what is in use ------------------------------- */
+
+TEST(unmapping_under_pending_work_is_told)
+{
+	begin();
+	CUdeviceptr address = cuda_map(cuda_create(GRANULE), GRANULE);
+
+	cuda_sleep(a, MS);
+	cuda_fill(a, address, 1, WORDS);
+	CU(cu.cuMemUnmap(address, GRANULE));
+	expect_violations(1);
+	EXPECT_STR_HAS(sim()->violation_text(0), "unmapping");
+	sim()->finish();
+	expect_violations(2);
+}
+
+TEST(unmapping_before_the_host_knows_is_told)
+{
+	begin();
+	CUdeviceptr address = cuda_map(cuda_create(GRANULE), GRANULE);
+
+	cuda_fill(a, address, 1, WORDS);
+	sim()->finish();
+	CU(cu.cuMemUnmap(address, GRANULE));
+	expect_violations(1);
+	EXPECT_STR_HAS(sim()->violation_text(0), "not known to be done");
+}
+
+TEST(unmapping_after_waiting_is_right)
+{
+	begin();
+	CUdeviceptr address = cuda_map(cuda_create(GRANULE), GRANULE);
+	CUevent event = cuda_event();
+
+	cuda_fill(a, address, 1, WORDS);
+	CU(cu.cuEventRecord(event, a));
+	cuda_sleep(a, MS);
+	CU(cu.cuEventSynchronize(event));
+	EXPECT_CU(cu.cuStreamQuery(a), CUDA_ERROR_NOT_READY);
+	CU(cu.cuMemUnmap(address, GRANULE));
+	CU(cu.cuCtxSynchronize());
+	expect_violations(0);
+}
+
+TEST(another_mapping_of_the_memory_in_use_may_go)
+{
+	begin();
+	CUmemGenericAllocationHandle handle = cuda_create(GRANULE);
+	CUdeviceptr first = cuda_map(handle, GRANULE);
+	CUdeviceptr second = cuda_map(handle, GRANULE);
+
+	cuda_sleep(a, MS);
+	cuda_fill(a, first, 1, WORDS);
+	CU(cu.cuMemUnmap(second, GRANULE));
+	CU(cu.cuMemRelease(handle));
+	CU(cu.cuCtxSynchronize());
+	expect_violations(0);
+}
+
+TEST(freeing_on_a_stream_that_is_not_after_the_use_is_told)
+{
+	begin();
+	CUdeviceptr address = 0;
+	CUevent event = cuda_event();
+
+	CU(cu.cuMemAllocAsync(&address, 4096, a));
+	cuda_fill(a, address, 1, WORDS);
+	CU(cu.cuEventRecord(event, a));
+	CU(cu.cuStreamWaitEvent(b, event, 0));
+	cuda_fill(b, address, 2, WORDS);
+	CU(cu.cuMemFreeAsync(address, a));
+	expect_violations(1);
+	EXPECT_STR_HAS(sim()->violation_text(0), "freeing");
+}
+
+TEST(using_stream_ordered_memory_after_its_free_is_told)
+{
+	begin();
+	CUdeviceptr address = 0;
+
+	CU(cu.cuMemAllocAsync(&address, 4096, a));
+	CU(cu.cuMemFreeAsync(address, a));
+	cuda_fill(a, address, 1, WORDS);
+	expect_told("freed before");
+}
+
+TEST(using_stream_ordered_memory_before_its_free_is_right)
+{
+	begin();
+	CUdeviceptr address = 0;
+
+	CU(cu.cuMemAllocAsync(&address, 4096, a));
+	cuda_sleep(a, MS);
+	cuda_fill(a, address, 1, WORDS);
+	CU(cu.cuMemFreeAsync(address, a));
+	CU(cu.cuStreamSynchronize(a));
+	expect_violations(0);
+}
+
+/* Reuse by another stream is made to wait, or is known to be in order. */
+TEST(a_pool_reuses_memory_across_streams_in_order)
+{
+	begin();
+	CUdeviceptr first = 0, second = 0;
+	cuuint64_t all = UINT64_MAX;
+	CUmemoryPool pool = NULL;
+
+	CU(cu.cuDeviceGetDefaultMemPool(&pool, 0));
+	CU(cu.cuMemPoolSetAttribute(
+	    pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &all));
+	for (int i = 0; i < 20; i++) {
+		CUstream stream = i % 2 == 0 ? a : b;
+
+		CU(cu.cuMemAllocAsync(&second, 1 * MIB, stream));
+		if (i > 0)
+			EXPECT_EQ(second, first);
+		cuda_sleep(stream, MS);
+		cuda_fill(stream, second, 1, WORDS);
+		CU(cu.cuMemFreeAsync(second, stream));
+		first = second;
+	}
+	CU(cu.cuCtxSynchronize());
+	expect_violations(0);
+}
+
+/* ---- The host ----------------------------------------------------------- */
+
+TEST(unmapped_memory_is_out_of_the_hosts_reach)
+{
+	begin();
+	CUdeviceptr address = cuda_map(cuda_create(GRANULE), GRANULE);
+	volatile uint32_t *words = (volatile uint32_t *)(uintptr_t)address;
+	int status = 0;
+
+	EXPECT_EQ(words[5], 0);
+	CU(cu.cuMemUnmap(address, GRANULE));
+	pid_t pid = fork();
+	if (pid == 0) {
+		words[5] = 1;
+		_exit(0);
+	}
+	EXPECT_EQ(waitpid(pid, &status, 0), pid);
+	EXPECT(!WIFEXITED(status) || WEXITSTATUS(status) != 0);
+}
+
+TEST(memory_given_back_comes_again_cleared)
+{
+	begin();
+	for (int i = 0; i < 3; i++) {
+		CUmemGenericAllocationHandle handle = cuda_create(GRANULE);
+		CUdeviceptr address = cuda_map(handle, GRANULE);
+
+		EXPECT_EQ(cuda_word(address), 0);
+		CU(cu.cuMemsetD32_v2(address, 7, MIB / 2));
+		CU(cu.cuCtxSynchronize());
+		CU(cu.cuMemUnmap(address, GRANULE));
+		CU(cu.cuMemRelease(handle));
+	}
+}
+
+/* ---- Books -------------------------------------------------------------- */
+
+TEST(the_limit_is_kept_exactly)
+{
+	begin();
+	CUmemAllocationProp prop = cuda_prop(false);
+	CUmemGenericAllocationHandle handles[512], one_more;
+	size_t available = 0, total = 0;
+
+	EXPECT_EQ(sim()->memory_used(0), 0);
+	for (int i = 0; i < 512; i++)
+		handles[i] = cuda_create(GRANULE);
+	CU(cu.cuMemGetInfo_v2(&available, &total));
+	EXPECT_EQ(available, 0);
+	EXPECT_EQ(total, 1024u * MIB);
+	EXPECT_CU(cu.cuMemCreate(&one_more, GRANULE, &prop, 0),
+	    CUDA_ERROR_OUT_OF_MEMORY);
+	CU(cu.cuMemRelease(handles[3]));
+	CU(cu.cuMemCreate(&handles[3], GRANULE, &prop, 0));
+	for (int i = 0; i < 512; i++)
+		CU(cu.cuMemRelease(handles[i]));
+	EXPECT_EQ(sim()->memory_used(0), 0);
+	EXPECT_EQ(sim()->live("handle"), 0);
+}
+
+TEST(the_limit_can_be_changed)
+{
+	begin();
+	CUdeviceptr address = 0;
+
+	EXPECT_CU(sim()->set_memory(0, 4 * MIB), CUDA_SUCCESS);
+	EXPECT_CU(
+	    cu.cuMemAlloc_v2(&address, 5 * MIB), CUDA_ERROR_OUT_OF_MEMORY);
+	CU(cu.cuMemAlloc_v2(&address, 4 * MIB));
+	EXPECT_CU(sim()->set_memory(0, GRANULE), CUDA_SUCCESS);
+	EXPECT_CU(cu.cuMemAlloc_v2(&address, 512), CUDA_ERROR_OUT_OF_MEMORY);
+	EXPECT_CU(sim()->set_memory(9, 1), CUDA_ERROR_INVALID_DEVICE);
+}
+
+TEST(devices_have_memory_each)
+{
+	begin();
+	CUmemAllocationProp prop = cuda_prop(false);
+	CUmemGenericAllocationHandle handle = 0;
+
+	prop.location.id = 1;
+	CU(cu.cuMemCreate(&handle, 4 * MIB, &prop, 0));
+	EXPECT_EQ(sim()->memory_used(0), 0);
+	EXPECT_EQ(sim()->memory_used(1), 4 * MIB);
+}
+
+TEST(small_allocations_share_pages)
+{
+	begin();
+	CUdeviceptr addresses[1000];
+
+	for (int i = 0; i < 1000; i++)
+		addresses[i] = cuda_alloc(1024);
+	EXPECT_EQ(sim()->memory_used(0), GRANULE);
+	for (int i = 0; i < 1000; i += 2)
+		CU(cu.cuMemFree_v2(addresses[i]));
+	for (int i = 0; i < 1000; i += 2)
+		addresses[i] = cuda_alloc(512);
+	EXPECT_EQ(sim()->memory_used(0), GRANULE);
+	for (int i = 0; i < 1000; i++)
+		CU(cu.cuMemFree_v2(addresses[i]));
+	EXPECT_EQ(sim()->memory_used(0), 0);
+	EXPECT_EQ(sim()->live("allocation"), 0);
+}
+
+TEST(a_short_device_takes_back_idle_pooled_memory)
+{
+	begin();
+	CUdeviceptr address = 0;
+	CUmemoryPool pool = NULL;
+	cuuint64_t all = UINT64_MAX;
+
+	CU(cu.cuDeviceGetDefaultMemPool(&pool, 0));
+	CU(cu.cuMemPoolSetAttribute(
+	    pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &all));
+	CU(cu.cuMemAllocAsync(&address, 900 * MIB, a));
+	CU(cu.cuMemFreeAsync(address, a));
+	CU(cu.cuStreamSynchronize(a));
+	EXPECT_EQ(sim()->memory_used(0), 900u * MIB);
+	CU(cu.cuMemAlloc_v2(&address, 500 * MIB));
+	EXPECT_EQ(sim()->memory_used(0), 500u * MIB);
+}
+
+TEST(a_context_that_ends_takes_its_memory_along)
+{
+	begin();
+	CUdeviceptr pooled = 0;
+	void *host = NULL;
+	CUdeviceptr mapped = cuda_map(cuda_create(GRANULE), GRANULE);
+
+	cuda_alloc(512);
+	cuda_alloc(8 * MIB);
+	CU(cu.cuMemHostAlloc(&host, 4096, 0));
+	CU(cu.cuMemAllocAsync(&pooled, 4096, a));
+	cuda_event();
+	EXPECT_EQ(sim()->live("host"), 1);
+	CU(cu.cuDevicePrimaryCtxReset_v2(0));
+	EXPECT_EQ(sim()->live("host"), 0);
+	EXPECT_EQ(sim()->live("stream"), 0);
+	EXPECT_EQ(sim()->live("allocation"), 1);
+	/* What was mapped, and pooled memory, are not the context's. */
+	EXPECT_EQ(sim()->live("mapping"), 1);
+	EXPECT_CU(cu.cuStreamQuery(a), CUDA_ERROR_INVALID_HANDLE);
+	CU(cu.cuMemUnmap(mapped, GRANULE));
+}
+
+/* The kernel lets a process have 65530 mappings; what lies side by side in the
+ * device's memory is one of them. */
+TEST(many_mappings_in_order_are_few_for_the_kernel)
+{
+	begin();
+	CUdeviceptr address = 0;
+	FILE *maps;
+	int before = 0, after = 0;
+
+	EXPECT_CU(sim()->set_memory(0, (size_t)64 << 30), CUDA_SUCCESS);
+	CU(cu.cuMemAddressReserve(&address, (size_t)1 << 35, 0, 0, 0));
+	maps = fopen("/proc/self/maps", "r");
+	for (int c; (c = getc(maps)) != EOF;)
+		before += c == '\n';
+	fclose(maps);
+	for (uint64_t i = 0; i < 8192; i++) {
+		CU(cu.cuMemMap(address + i * GRANULE, GRANULE, 0,
+		    cuda_create(GRANULE), 0));
+		cuda_allow(address + i * GRANULE, GRANULE);
+	}
+	maps = fopen("/proc/self/maps", "r");
+	for (int c; (c = getc(maps)) != EOF;)
+		after += c == '\n';
+	fclose(maps);
+	EXPECT_LT(after, before + 20);
+}
