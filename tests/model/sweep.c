@@ -11,8 +11,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "allocator/arena.h"
 #include "base/meta.h"
 #include "driver/driver.h"
+#include "streams/event.h"
 #include "tests/support/device.h"
 #include "tests/support/sim.h"
 #include "tests/support/test.h"
@@ -213,6 +215,46 @@ work_late(void *block, size_t size, weir_stream on)
 
 /* ---- One run in one process -------------------------------------------- */
 
+/* Events of the driver that weir keeps for a device: they are taken until it
+ * has to make a new one. */
+static long
+kept_events(int device)
+{
+	CUcontext context = arena_peek(device)->context;
+	long before = sim()->live("event");
+	struct driver_guard guard;
+	CUevent event;
+	long n = -1;
+
+	EXPECT_OK(driver_enter(context, &guard));
+	for (; sim()->live("event") == before; n++)
+		EXPECT_OK(event_take(context, &event));
+	driver_leave(&guard);
+	return n;
+}
+
+/* No event has got lost but one that the driver refused to destroy. */
+static void
+expect_events_kept(const struct fault *fault)
+{
+	long live;
+	long kept = 0;
+
+	for (int device = 0; device < RUN_DEVICES; device++) {
+		if (arena_peek(device) != NULL)
+			EXPECT_OK(weir_device_synchronize(device));
+	}
+	EXPECT_OK(weir_trim(WEIR_DEVICE_ALL, 0, NULL));
+	live = sim()->live("event");
+	for (int device = 0; device < RUN_DEVICES; device++) {
+		if (arena_peek(device) != NULL)
+			kept += kept_events(device);
+	}
+	if (fault->entry != NULL && strcmp(fault->entry, "cuEventDestroy") == 0)
+		live--;
+	EXPECT_EQ(kept, live);
+}
+
 /* Give all back, with no fault left to meet. */
 static void
 clean(struct run *run)
@@ -312,6 +354,7 @@ play_in_child(const struct scenario *scenario, const struct fault *fault,
 	clean(run);
 	scenario->play(run);
 	clean(run);
+	expect_events_kept(fault);
 	free(run);
 }
 
