@@ -1,8 +1,9 @@
 /*
  * A program that looks up one name and asks that function for all others, as
  * the runtime library does. With the argument "old" it uses the first form of
- * that function, with "new" the versions of a toolkit not yet made. With
- * "fork" a child is made that does nothing, when all is found and not used.
+ * that function, with "new" the version of the driver, as a toolkit of the
+ * driver's age does; a driver refuses versions above its own. With "fork" a
+ * child is made that does nothing, when all is found and not used.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -18,7 +19,7 @@ typedef result (*query_now)(const char *, void **, int, uint64_t, int *);
 
 static void *library;
 static int old;
-static int future;
+static int newest; /* the driver's version, or 0: versions as they are known */
 
 static void *
 look_up(const char *name)
@@ -42,8 +43,8 @@ ask(const char *base, int version, void *place)
 	query_now by_now;
 	int status;
 
-	if (future)
-		version = 99990;
+	if (newest != 0)
+		version = newest;
 	memcpy(&by_old, &symbol, sizeof(symbol));
 	memcpy(&by_now, &symbol, sizeof(symbol));
 	if (old)
@@ -53,18 +54,31 @@ ask(const char *base, int version, void *place)
 	memcpy(place, &found, sizeof(found));
 }
 
+static int
+driver_version(void)
+{
+	void *symbol = look_up("cuDriverGetVersion");
+	result (*ask_version)(int *);
+	int version = 0;
+
+	memcpy(&ask_version, &symbol, sizeof(symbol));
+	MUST(ask_version(&version));
+	return version;
+}
+
 int
 main(int argc, char **argv)
 {
 	struct cuda cuda;
 
 	old = argc > 1 && strcmp(argv[1], "old") == 0;
-	future = argc > 1 && strcmp(argv[1], "new") == 0;
 	library = dlopen("libcuda.so.1", RTLD_NOW);
 	if (library == NULL) {
 		fprintf(stderr, "%s\n", dlerror());
 		return 3;
 	}
+	if (argc > 1 && strcmp(argv[1], "new") == 0)
+		newest = driver_version();
 #define BY_QUERY(field, name, base, version, params)                           \
 	ask(base, version, &cuda.field);
 	CUDA_FUNCTIONS(BY_QUERY)
