@@ -54,11 +54,7 @@ typedef void (*CUstreamCallback)(
 #define CU_STREAM_LEGACY ((CUstream)0x1)
 #define CU_STREAM_PER_THREAD ((CUstream)0x2)
 
-enum {
-	CU_IPC_HANDLE_SIZE = 64,
-	CU_DEVICE_CPU = -1,
-	CU_DEVICE_INVALID = -2
-};
+enum { CU_IPC_HANDLE_SIZE = 64, CU_DEVICE_CPU = -1, CU_DEVICE_INVALID = -2 };
 
 enum {
 	CU_MEMHOSTALLOC_PORTABLE = 0x01,

@@ -209,7 +209,7 @@
 	X(cuDeviceTotalMem, 3020, 1, (size_t *bytes, CUdevice device))         \
 	X(cuDeviceGetAttribute, 2000, 1,                                       \
 	    (int *value, CUdevice_attribute attribute, CUdevice device))       \
-	X(cuDeviceGetUuid, 11040, 1, (CUuuid *uuid, CUdevice device))           \
+	X(cuDeviceGetUuid, 11040, 1, (CUuuid *uuid, CUdevice device))          \
 	X(cuDeviceCanAccessPeer, 4000, 1,                                      \
 	    (int *can_access, CUdevice device, CUdevice peer))                 \
 	X(cuDeviceGetPCIBusId, 4010, 1,                                        \

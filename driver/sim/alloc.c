@@ -25,8 +25,8 @@ struct page {
 
 /* Memory of the device, mapped at an address of its own. */
 static CUresult
-map_new(struct device *device, size_t size, struct phys **phys,
-    uint64_t *address)
+map_new(
+    struct device *device, size_t size, struct phys **phys, uint64_t *address)
 {
 	CUresult code;
 
@@ -64,8 +64,8 @@ static CUresult
 page_new(struct context *context, struct page **out)
 {
 	struct page *page = sim_alloc(sizeof(*page));
-	CUresult code = map_new(
-	    context->device, SIM_GRANULE, &page->phys, &page->address);
+	CUresult code =
+	    map_new(context->device, SIM_GRANULE, &page->phys, &page->address);
 
 	if (code != CUDA_SUCCESS) {
 		free(page);
@@ -124,7 +124,7 @@ alloc_small(struct context *context, size_t size, struct range **out)
 		if (unit < UNITS || ++tried == PAGES_TRIED)
 			break;
 	}
-	if (unit == UNITS) {
+	if (unit >= UNITS) {
 		code = page_new(context, &page);
 		if (code != CUDA_SUCCESS)
 			return code;

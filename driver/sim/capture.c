@@ -260,7 +260,7 @@ capture_wait(struct stream *stream, struct event *event, bool external)
 			stream->capture->invalidated = true;
 		return CUDA_ERROR_CAPTURED_EVENT;
 	}
-	if (!event->recorded)
+	if (!event->recorded || stream->capture == NULL)
 		return CUDA_SUCCESS;
 	stream->capture->invalidated = true;
 	return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
@@ -550,8 +550,8 @@ cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus *status,
 /* ---- changing ----------------------------------------------------------- */
 
 static CUresult
-update_deps(struct stream *stream, const CUgraphNode *nodes, size_t n,
-    unsigned flags)
+update_deps(
+    struct stream *stream, const CUgraphNode *nodes, size_t n, unsigned flags)
 {
 	if (flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES ||
 	    (n > 0 && nodes == NULL))
@@ -590,9 +590,8 @@ cuStreamUpdateCaptureDependencies(CUstream handle, CUgraphNode *dependencies,
 }
 
 CUresult
-cuStreamUpdateCaptureDependencies_v2(CUstream handle,
-    CUgraphNode *dependencies, const CUgraphEdgeData *edges,
-    size_t n_dependencies, unsigned int flags)
+cuStreamUpdateCaptureDependencies_v2(CUstream handle, CUgraphNode *dependencies,
+    const CUgraphEdgeData *edges, size_t n_dependencies, unsigned int flags)
 {
 	CUresult code = gate_enter(E_cuStreamUpdateCaptureDependencies_v2);
 	struct stream *stream = NULL;

@@ -16,9 +16,9 @@ struct node {
 	struct graph *graph;
 	CUgraphNodeType type;
 	struct action action;
-	uint64_t event;     /* of nodes that record or wait for one */
+	uint64_t event;      /* of nodes that record or wait for one */
 	struct range *range; /* of nodes that allocate or free */
-	struct node **deps; /* earlier nodes of the graph */
+	struct node **deps;  /* earlier nodes of the graph */
 	size_t n_deps;
 	size_t index;
 	bool reached; /* while a capture is ended */
@@ -46,7 +46,7 @@ struct exec {
 	uint64_t handle;
 	struct graph *graph;
 	unsigned long long flags;
-	size_t *line_of; /* of each node; 0 is the stream's */
+	size_t *line_of;    /* of each node; 0 is the stream's */
 	struct line *lines; /* the others, from 1 on */
 	size_t n_lines;
 	bool launched;

@@ -22,7 +22,7 @@ enum { SLOTS_MAX = 4096 }; /* before slots are used again too early */
 static struct slot {
 	uint64_t epoch; /* the last one when its line ended */
 	uint64_t label;
-} *slots;
+} * slots;
 static size_t slots_capacity;
 static uint32_t n_slots;
 
@@ -168,8 +168,8 @@ clock_late_join(uint32_t slot, uint64_t epoch, const struct point *point)
 }
 
 static bool
-edges_know(const struct point *point, uint32_t slot, uint64_t epoch,
-    unsigned in_a_row)
+edges_know(
+    const struct point *point, uint32_t slot, uint64_t epoch, unsigned in_a_row)
 {
 	size_t n = n_edges < EDGES_KEPT ? n_edges : EDGES_KEPT;
 
@@ -252,8 +252,8 @@ void
 line_fini(struct line *line)
 {
 	slots[line->slot].epoch = line->epoch;
-	retired = sim_grow(
-	    retired, n_retired, &retired_capacity, sizeof(*retired));
+	retired =
+	    sim_grow(retired, n_retired, &retired_capacity, sizeof(*retired));
 	retired[n_retired++] = line->slot;
 	known_drop(line->known);
 	line->known = NULL;

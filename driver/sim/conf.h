@@ -34,7 +34,7 @@ extern struct conf conf;
 /* Fill it from the environment; false after a complaint on stderr. */
 bool conf_read(void);
 
-/* The value of a key, or NULL if there is no such key. */
-const uint64_t *conf_find(const char *key);
+/* The value of the key of that name, or NULL if there is none. */
+const uint64_t *conf_find(const char *name);
 
 #endif

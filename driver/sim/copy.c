@@ -29,11 +29,8 @@ side_fits(uint64_t address, size_t size, enum side side, bool *pageable)
 	struct range *range = memory_find(address);
 
 	*pageable = false;
-	if (range != NULL) {
-		if (side == SIDE_DEVICE && range->kind == RANGE_REGISTERED)
-			side = SIDE_ANY;
+	if (range != NULL)
 		return !range->released && memory_covers(address, size);
-	}
 	*pageable = memory_is_pageable(address);
 	return side != SIDE_DEVICE && address != 0 && *pageable;
 }
@@ -85,8 +82,7 @@ copy_on(struct stream *stream, const struct request *request, bool wait)
 }
 
 static CUresult
-copy_async(
-    enum sim_entry entry, CUstream handle, const struct request *request)
+copy_async(enum sim_entry entry, CUstream handle, const struct request *request)
 {
 	CUresult code = gate_enter(entry);
 	struct stream *stream = NULL;

@@ -166,7 +166,8 @@ get_attribute(int *value, CUdevice_attribute attribute, CUdevice device)
 	*value = 0;
 	if (attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)
 		*value = device + 1;
-	for (size_t i = 0; i < sizeof(attributes) / sizeof(attributes[0]); i++) {
+	for (size_t i = 0; i < sizeof(attributes) / sizeof(attributes[0]);
+	     i++) {
 		if (attributes[i].attribute == attribute)
 			*value = attributes[i].value;
 	}
@@ -174,8 +175,7 @@ get_attribute(int *value, CUdevice_attribute attribute, CUdevice device)
 }
 
 CUresult
-cuDeviceGetAttribute(
-    int *value, CUdevice_attribute attribute, CUdevice device)
+cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
 {
 	CUresult code = gate_enter(E_cuDeviceGetAttribute);
 

@@ -62,7 +62,8 @@ next_hold(struct event *event)
 
 	event->hold_ns = 0;
 	if (hold_max_ns > 0) {
-		hold_state = hold_state * 6364136223846793005u + 1442695040888963407u;
+		hold_state =
+		    hold_state * 6364136223846793005u + 1442695040888963407u;
 		ns += (hold_state >> 33) % (hold_max_ns + 1);
 	}
 	return ns;

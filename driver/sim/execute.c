@@ -145,7 +145,7 @@ value_holds(const struct op *op)
 static struct writer {
 	uint64_t address;
 	struct point at;
-} *writers;
+} * writers;
 static size_t writers_capacity, n_writers;
 
 static struct writer *
@@ -219,8 +219,8 @@ static void
 do_host(const struct host_call *call)
 {
 	if (call->callback != NULL)
-		call->callback(handle_pointer(call->stream), CUDA_SUCCESS,
-		    call->data);
+		call->callback(
+		    handle_pointer(call->stream), CUDA_SUCCESS, call->data);
 	else
 		call->function(call->data);
 }

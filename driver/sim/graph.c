@@ -57,8 +57,8 @@ graph_add(struct graph *graph, CUgraphNodeType type, struct node *const *deps,
 	if (n_deps > 0)
 		memcpy(node->deps, deps, n_deps * sizeof(struct node *));
 	node->index = graph->n;
-	graph->nodes = sim_grow(graph->nodes, graph->n, &graph->capacity,
-	    sizeof(struct node *));
+	graph->nodes = sim_grow(
+	    graph->nodes, graph->n, &graph->capacity, sizeof(struct node *));
 	graph->nodes[graph->n++] = node;
 	return node;
 }
@@ -228,8 +228,8 @@ cuGraphDebugDotPrint(CUgraph handle, const char *path, unsigned int flags)
 		fprintf(file, "\t%zu [label=\"%s\"];\n", i,
 		    action_name(&node->action));
 		for (size_t j = 0; j < node->n_deps; j++)
-			fprintf(file, "\t%zu -> %zu;\n", node->deps[j]->index,
-			    i);
+			fprintf(
+			    file, "\t%zu -> %zu;\n", node->deps[j]->index, i);
 	}
 	fputs("}\n", file);
 	if (fclose(file) != 0)

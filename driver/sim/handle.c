@@ -46,8 +46,8 @@ take_index(struct table *table)
 		table->n_free--;
 		return index;
 	}
-	table->cells = sim_grow(table->cells, table->n, &table->capacity,
-	    sizeof(*table->cells));
+	table->cells = sim_grow(
+	    table->cells, table->n, &table->capacity, sizeof(*table->cells));
 	return (uint32_t)table->n++;
 }
 

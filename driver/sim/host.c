@@ -131,8 +131,7 @@ cuMemHostRegister_v2(void *address, size_t size, unsigned int flags)
 		return gate_leave(CUDA_ERROR_INVALID_VALUE);
 	range = tree_at_or_after(&sim.memory, handle_bits(address));
 	if (range != NULL && range->start < handle_bits(address) + size)
-		return gate_leave(
-		    range_is_host(range) ?
+		return gate_leave(range_is_host(range) ?
 			CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED :
 			CUDA_ERROR_INVALID_VALUE);
 	range = range_new(RANGE_REGISTERED, handle_bits(address), size);

@@ -73,8 +73,8 @@ static struct shared_event *
 shared_open(int fd)
 {
 	struct shared_event *shared;
-	void *page = mmap(NULL, EVENT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
-	    fd, 0);
+	void *page =
+	    mmap(NULL, EVENT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
 	if (page == MAP_FAILED) {
 		close(fd);

@@ -85,8 +85,8 @@ copy_accesses(const uint64_t *params, struct access *out)
 static void
 copy_run(const uint64_t *params)
 {
-	memmove(words(params[0]), words(params[1]),
-	    params[2] * sizeof(uint32_t));
+	memmove(
+	    words(params[0]), words(params[1]), params[2] * sizeof(uint32_t));
 }
 
 /* (from, value, n, mismatches) */
@@ -155,10 +155,12 @@ static const struct kernel kernels[] = {
 	{ "weir_fill_u32", 3, { 8, 4, 8 }, fill_accesses, fill_run, NULL },
 	{ "weir_add_u32", 4, { 8, 8, 8, 8 }, add_accesses, add_run, NULL },
 	{ "weir_copy_u32", 3, { 8, 8, 8 }, copy_accesses, copy_run, NULL },
-	{ "weir_check_u32", 4, { 8, 4, 8, 8 }, check_accesses, check_run, NULL },
+	{ "weir_check_u32", 4, { 8, 4, 8, 8 }, check_accesses, check_run,
+	    NULL },
 	{ "weir_sleep_ns", 1, { 8 }, sleep_accesses, sleep_run,
 	    sleep_duration_ns },
-	{ "weir_scale_f32", 4, { 8, 8, 4, 8 }, scale_accesses, scale_run, NULL },
+	{ "weir_scale_f32", 4, { 8, 8, 4, 8 }, scale_accesses, scale_run,
+	    NULL },
 };
 
 static const struct kernel *
@@ -178,8 +180,8 @@ uint64_t
 copy_duration_ns(uint64_t to, uint64_t from, size_t size)
 {
 	struct range *a = memory_find(to), *b = memory_find(from);
-	bool host = a == NULL || b == NULL || range_is_host(a) ||
-	    range_is_host(b);
+	bool host =
+	    a == NULL || b == NULL || range_is_host(a) || range_is_host(b);
 
 	return size / (host ? conf.host_gbps : conf.device_gbps) + 1;
 }
@@ -403,12 +405,12 @@ cuLaunchKernel(CUfunction handle, unsigned int grid_x, unsigned int grid_y,
 		shared_bytes > 232448))
 		code = CUDA_ERROR_INVALID_VALUE;
 	if (code == CUDA_SUCCESS)
-		code = read_params(function->kernel, parameters, extra,
-		    action.kernel.params);
+		code = read_params(
+		    function->kernel, parameters, extra, action.kernel.params);
 	if (code == CUDA_SUCCESS) {
 		action.kernel.kernel = function->kernel;
-		action.duration_ns = kernel_duration_ns(
-		    function->kernel, action.kernel.params);
+		action.duration_ns =
+		    kernel_duration_ns(function->kernel, action.kernel.params);
 		code = submit(stream, &action);
 	}
 	return gate_leave(code);

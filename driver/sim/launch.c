@@ -44,8 +44,7 @@ assign_lines(struct exec *exec)
 			begun = true;
 			line = 0;
 		}
-		exec->line_of[i] =
-		    line != SIZE_MAX ? line : ++exec->n_lines;
+		exec->line_of[i] = line != SIZE_MAX ? line : ++exec->n_lines;
 	}
 	free(followed);
 	exec->lines = sim_alloc((exec->n_lines + 1) * sizeof(struct line));
@@ -91,8 +90,8 @@ node_action(const struct node *node)
 	struct action action = node->action;
 
 	if (node->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
-		action = (struct action){ .kind = OP_ALLOC,
-			.range = node->range };
+		action =
+		    (struct action){ .kind = OP_ALLOC, .range = node->range };
 	else if (node->type == CU_GRAPH_NODE_TYPE_MEM_FREE)
 		action =
 		    (struct action){ .kind = OP_FREE, .range = node->range };
@@ -204,9 +203,8 @@ static CUresult
 begin_memory(struct exec *exec)
 {
 	struct graph *graph = exec->graph;
-	bool again =
-	    (exec->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) !=
-	    0;
+	bool again = (exec->flags &
+			 CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) != 0;
 
 	for (size_t i = 0; i < graph->n; i++) {
 		struct node *node = graph->nodes[i];
@@ -274,8 +272,8 @@ instantiate(CUgraphExec *out, CUgraph handle, unsigned long long flags)
 }
 
 CUresult
-cuGraphInstantiate_v2(CUgraphExec *exec, CUgraph graph,
-    CUgraphNode *error_node, char *log, size_t log_size)
+cuGraphInstantiate_v2(CUgraphExec *exec, CUgraph graph, CUgraphNode *error_node,
+    char *log, size_t log_size)
 {
 	CUresult code = gate_enter(E_cuGraphInstantiate_v2);
 

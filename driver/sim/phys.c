@@ -110,7 +110,8 @@ address_reserve(size_t size, size_t alignment, uint64_t hint)
 	address = (start + alignment - 1) / alignment * alignment;
 	if (address > start)
 		munmap(memory, address - start);
-	munmap((void *)(uintptr_t)(address + size), start + alignment - address);
+	munmap(
+	    (void *)(uintptr_t)(address + size), start + alignment - address);
 	return address;
 }
 

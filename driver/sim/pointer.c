@@ -180,7 +180,8 @@ cuPointerGetAttributes(unsigned int n, CUpointer_attribute *attributes,
 	CUresult code = gate_enter(E_cuPointerGetAttributes);
 	struct range *range = memory_find(address);
 
-	if (code == CUDA_SUCCESS && (n == 0 || attributes == NULL || data == NULL))
+	if (code == CUDA_SUCCESS &&
+	    (n == 0 || attributes == NULL || data == NULL))
 		code = CUDA_ERROR_INVALID_VALUE;
 	for (unsigned i = 0; i < n && code == CUDA_SUCCESS; i++) {
 		struct answer answer = attribute_of_nothing(attributes[i]);

@@ -104,8 +104,8 @@ chunk_new(struct pool *pool, size_t size, struct chunk **out)
 	code = CUDA_ERROR_OUT_OF_MEMORY;
 	if (chunk->address == 0)
 		goto drop_memory;
-	if (!phys_map(chunk->phys, size, chunk->address,
-		PROT_READ | PROT_WRITE))
+	if (!phys_map(
+		chunk->phys, size, chunk->address, PROT_READ | PROT_WRITE))
 		goto drop_address;
 	chunk->pool = pool;
 	chunk->next = pool->chunks;
@@ -338,8 +338,8 @@ cut_block(struct pool *pool, size_t size, struct range **out)
 }
 
 static CUresult
-alloc_on(struct pool *pool, size_t size, struct stream *stream,
-    struct range **out)
+alloc_on(
+    struct pool *pool, size_t size, struct stream *stream, struct range **out)
 {
 	struct action action = { .kind = OP_ALLOC };
 	CUresult code = CUDA_SUCCESS;
@@ -381,8 +381,8 @@ block_release(struct range *range, struct point at, struct mark *mark)
 	range->next_idle = *bin;
 	*bin = range;
 	range->chunk->live--;
-	count(range->pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, range->size,
-	    false);
+	count(
+	    range->pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, range->size, false);
 }
 
 static void
@@ -413,8 +413,8 @@ pool_free_on(struct range *range, struct stream *stream)
 	if (range->chunk == NULL)
 		range->released = true;
 	else
-		block_release(range, line_point(&stream->line),
-		    stream_mark(stream));
+		block_release(
+		    range, line_point(&stream->line), stream_mark(stream));
 	return CUDA_SUCCESS;
 }
 
@@ -440,8 +440,8 @@ pool_free_now(struct range *range)
 
 /* Memory of its own, that lives as long as the graph. */
 static CUresult
-alloc_node(struct stream *stream, struct pool *pool, size_t size,
-    struct range **out)
+alloc_node(
+    struct stream *stream, struct pool *pool, size_t size, struct range **out)
 {
 	CUresult code = CUDA_SUCCESS;
 	struct range *range;
@@ -469,8 +469,8 @@ pool_free_node(struct range *range)
 /* ---- calls -------------------------------------------------------------- */
 
 static CUresult
-alloc_async(CUdeviceptr *address, size_t size, struct pool *pool,
-    CUstream handle)
+alloc_async(
+    CUdeviceptr *address, size_t size, struct pool *pool, CUstream handle)
 {
 	CUresult code = CUDA_SUCCESS;
 	struct stream *stream = stream_for_work(handle, &code);
@@ -540,8 +540,7 @@ free_async(CUdeviceptr address, CUstream handle)
 	if (stream->capture != NULL) {
 		if (!range->graph_memory)
 			return CUDA_ERROR_INVALID_VALUE;
-		node =
-		    capture_node(stream, CU_GRAPH_NODE_TYPE_MEM_FREE, &code);
+		node = capture_node(stream, CU_GRAPH_NODE_TYPE_MEM_FREE, &code);
 		if (node == NULL)
 			return code;
 		node->range = range;
@@ -783,8 +782,8 @@ spread_access(const struct pool *pool)
 			range->can_read = pool->can_read;
 			range->can_write = pool->can_write;
 		}
-		range = tree_at_or_after(
-		    &sim.memory, range->start + range->size);
+		range =
+		    tree_at_or_after(&sim.memory, range->start + range->size);
 	}
 }
 

@@ -15,13 +15,13 @@
 const struct entry sim_entries[] = {
 #define SIM_ENTRY(symbol, base, version, flags, params)                        \
 	{ #base, version, ENTRY_##flags, SIM_FUNCTION(symbol),                 \
-	    SIM_FUNCTION(symbol) },
+		SIM_FUNCTION(symbol) },
 #define SIM_ENTRY_PTSZ(symbol, base, version, flags, params)                   \
 	{ #base, version, ENTRY_##flags, SIM_FUNCTION(symbol),                 \
-	    SIM_FUNCTION(symbol##_ptsz) },
+		SIM_FUNCTION(symbol##_ptsz) },
 #define SIM_ENTRY_PTDS(symbol, base, version, flags, params)                   \
 	{ #base, version, ENTRY_##flags, SIM_FUNCTION(symbol),                 \
-	    SIM_FUNCTION(symbol##_ptds) },
+		SIM_FUNCTION(symbol##_ptds) },
 	SIM_ENTRIES(SIM_ENTRY, SIM_ENTRY_PTSZ, SIM_ENTRY_PTDS)
 #undef SIM_ENTRY_PTDS
 #undef SIM_ENTRY_PTSZ

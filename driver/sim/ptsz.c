@@ -60,8 +60,8 @@ cuStreamGetDevice_ptsz(CUstream stream, CUdevice *device)
 }
 
 CUresult
-cuStreamAddCallback_ptsz(CUstream stream, CUstreamCallback callback, void
-    *data, unsigned int flags)
+cuStreamAddCallback_ptsz(
+    CUstream stream, CUstreamCallback callback, void *data, unsigned int flags)
 {
 	return cuStreamAddCallback(own(stream), callback, data, flags);
 }
@@ -73,43 +73,43 @@ cuLaunchHostFunc_ptsz(CUstream stream, CUhostFn function, void *data)
 }
 
 CUresult
-cuStreamWaitValue32_ptsz(CUstream stream, CUdeviceptr address, cuuint32_t
-    value, unsigned int flags)
+cuStreamWaitValue32_ptsz(
+    CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags)
 {
 	return cuStreamWaitValue32(own(stream), address, value, flags);
 }
 
 CUresult
-cuStreamWaitValue32_v2_ptsz(CUstream stream, CUdeviceptr address, cuuint32_t
-    value, unsigned int flags)
+cuStreamWaitValue32_v2_ptsz(
+    CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags)
 {
 	return cuStreamWaitValue32_v2(own(stream), address, value, flags);
 }
 
 CUresult
-cuStreamWriteValue32_ptsz(CUstream stream, CUdeviceptr address, cuuint32_t
-    value, unsigned int flags)
+cuStreamWriteValue32_ptsz(
+    CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags)
 {
 	return cuStreamWriteValue32(own(stream), address, value, flags);
 }
 
 CUresult
-cuStreamWriteValue32_v2_ptsz(CUstream stream, CUdeviceptr address,
-    cuuint32_t value, unsigned int flags)
+cuStreamWriteValue32_v2_ptsz(
+    CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags)
 {
 	return cuStreamWriteValue32_v2(own(stream), address, value, flags);
 }
 
 CUresult
-cuStreamWaitValue64_v2_ptsz(CUstream stream, CUdeviceptr address, cuuint64_t
-    value, unsigned int flags)
+cuStreamWaitValue64_v2_ptsz(
+    CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned int flags)
 {
 	return cuStreamWaitValue64_v2(own(stream), address, value, flags);
 }
 
 CUresult
-cuStreamWriteValue64_v2_ptsz(CUstream stream, CUdeviceptr address,
-    cuuint64_t value, unsigned int flags)
+cuStreamWriteValue64_v2_ptsz(
+    CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned int flags)
 {
 	return cuStreamWriteValue64_v2(own(stream), address, value, flags);
 }
@@ -121,24 +121,24 @@ cuStreamIsCapturing_ptsz(CUstream stream, CUstreamCaptureStatus *status)
 }
 
 CUresult
-cuStreamGetCaptureInfo_ptsz(CUstream stream, CUstreamCaptureStatus *status,
-    cuuint64_t *id)
+cuStreamGetCaptureInfo_ptsz(
+    CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id)
 {
 	return cuStreamGetCaptureInfo(own(stream), status, id);
 }
 
 CUresult
-cuStreamGetCaptureInfo_v2_ptsz(CUstream stream, CUstreamCaptureStatus
-    *status, cuuint64_t *id, CUgraph *graph, const CUgraphNode **dependencies,
+cuStreamGetCaptureInfo_v2_ptsz(CUstream stream, CUstreamCaptureStatus *status,
+    cuuint64_t *id, CUgraph *graph, const CUgraphNode **dependencies,
     size_t *n_dependencies)
 {
-	return cuStreamGetCaptureInfo_v2(own(stream), status, id, graph,
-	    dependencies, n_dependencies);
+	return cuStreamGetCaptureInfo_v2(
+	    own(stream), status, id, graph, dependencies, n_dependencies);
 }
 
 CUresult
-cuStreamGetCaptureInfo_v3_ptsz(CUstream stream, CUstreamCaptureStatus
-    *status, cuuint64_t *id, CUgraph *graph, const CUgraphNode **dependencies,
+cuStreamGetCaptureInfo_v3_ptsz(CUstream stream, CUstreamCaptureStatus *status,
+    cuuint64_t *id, CUgraph *graph, const CUgraphNode **dependencies,
     const CUgraphEdgeData **edges, size_t *n_dependencies)
 {
 	return cuStreamGetCaptureInfo_v3(own(stream), status, id, graph,
@@ -146,20 +146,20 @@ cuStreamGetCaptureInfo_v3_ptsz(CUstream stream, CUstreamCaptureStatus
 }
 
 CUresult
-cuStreamUpdateCaptureDependencies_ptsz(CUstream stream, CUgraphNode
-    *dependencies, size_t n_dependencies, unsigned int flags)
+cuStreamUpdateCaptureDependencies_ptsz(CUstream stream,
+    CUgraphNode *dependencies, size_t n_dependencies, unsigned int flags)
 {
-	return cuStreamUpdateCaptureDependencies(own(stream), dependencies,
-	    n_dependencies, flags);
+	return cuStreamUpdateCaptureDependencies(
+	    own(stream), dependencies, n_dependencies, flags);
 }
 
 CUresult
-cuStreamUpdateCaptureDependencies_v2_ptsz(CUstream stream, CUgraphNode
-    *dependencies, const CUgraphEdgeData *edges, size_t n_dependencies, unsigned
-    int flags)
+cuStreamUpdateCaptureDependencies_v2_ptsz(CUstream stream,
+    CUgraphNode *dependencies, const CUgraphEdgeData *edges,
+    size_t n_dependencies, unsigned int flags)
 {
-	return cuStreamUpdateCaptureDependencies_v2(own(stream),
-	    dependencies, edges, n_dependencies, flags);
+	return cuStreamUpdateCaptureDependencies_v2(
+	    own(stream), dependencies, edges, n_dependencies, flags);
 }
 
 CUresult
@@ -205,8 +205,8 @@ cuMemAllocAsync_ptsz(CUdeviceptr *address, size_t size, CUstream stream)
 }
 
 CUresult
-cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *address, size_t size, CUmemoryPool
-    pool, CUstream stream)
+cuMemAllocFromPoolAsync_ptsz(
+    CUdeviceptr *address, size_t size, CUmemoryPool pool, CUstream stream)
 {
 	return cuMemAllocFromPoolAsync(address, size, pool, own(stream));
 }
@@ -218,67 +218,67 @@ cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream)
 }
 
 CUresult
-cuMemcpyAsync_ptsz(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream
-    stream)
+cuMemcpyAsync_ptsz(
+    CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
 {
 	return cuMemcpyAsync(to, from, size, own(stream));
 }
 
 CUresult
-cuMemcpyHtoDAsync_v2_ptsz(CUdeviceptr to, const void *from, size_t size,
-    CUstream stream)
+cuMemcpyHtoDAsync_v2_ptsz(
+    CUdeviceptr to, const void *from, size_t size, CUstream stream)
 {
 	return cuMemcpyHtoDAsync_v2(to, from, size, own(stream));
 }
 
 CUresult
-cuMemcpyDtoHAsync_v2_ptsz(void *to, CUdeviceptr from, size_t size, CUstream
-    stream)
+cuMemcpyDtoHAsync_v2_ptsz(
+    void *to, CUdeviceptr from, size_t size, CUstream stream)
 {
 	return cuMemcpyDtoHAsync_v2(to, from, size, own(stream));
 }
 
 CUresult
-cuMemcpyDtoDAsync_v2_ptsz(CUdeviceptr to, CUdeviceptr from, size_t size,
-    CUstream stream)
+cuMemcpyDtoDAsync_v2_ptsz(
+    CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
 {
 	return cuMemcpyDtoDAsync_v2(to, from, size, own(stream));
 }
 
 CUresult
-cuMemcpyPeerAsync_ptsz(CUdeviceptr to, CUcontext to_context, CUdeviceptr
-    from, CUcontext from_context, size_t size, CUstream stream)
+cuMemcpyPeerAsync_ptsz(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
+    CUcontext from_context, size_t size, CUstream stream)
 {
-	return cuMemcpyPeerAsync(to, to_context, from, from_context, size,
-	    own(stream));
+	return cuMemcpyPeerAsync(
+	    to, to_context, from, from_context, size, own(stream));
 }
 
 CUresult
-cuMemsetD8Async_ptsz(CUdeviceptr to, unsigned char value, size_t n, CUstream
-    stream)
+cuMemsetD8Async_ptsz(
+    CUdeviceptr to, unsigned char value, size_t n, CUstream stream)
 {
 	return cuMemsetD8Async(to, value, n, own(stream));
 }
 
 CUresult
-cuMemsetD16Async_ptsz(CUdeviceptr to, unsigned short value, size_t n,
-    CUstream stream)
+cuMemsetD16Async_ptsz(
+    CUdeviceptr to, unsigned short value, size_t n, CUstream stream)
 {
 	return cuMemsetD16Async(to, value, n, own(stream));
 }
 
 CUresult
-cuMemsetD32Async_ptsz(CUdeviceptr to, unsigned int value, size_t n, CUstream
-    stream)
+cuMemsetD32Async_ptsz(
+    CUdeviceptr to, unsigned int value, size_t n, CUstream stream)
 {
 	return cuMemsetD32Async(to, value, n, own(stream));
 }
 
 CUresult
-cuLaunchKernel_ptsz(CUfunction function, unsigned int grid_x, unsigned int
-    grid_y, unsigned int grid_z, unsigned int block_x, unsigned int block_y,
-    unsigned int block_z, unsigned int shared_bytes, CUstream stream, void
-    **parameters, void **extra)
+cuLaunchKernel_ptsz(CUfunction function, unsigned int grid_x,
+    unsigned int grid_y, unsigned int grid_z, unsigned int block_x,
+    unsigned int block_y, unsigned int block_z, unsigned int shared_bytes,
+    CUstream stream, void **parameters, void **extra)
 {
 	return cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x,
 	    block_y, block_z, shared_bytes, own(stream), parameters, extra);

@@ -116,8 +116,8 @@ verb(enum access_mode mode)
 
 /* One operation tells one race, however many bytes it has. */
 static void
-tell_race(const struct access *access, const struct op *op,
-    const struct past *past)
+tell_race(
+    const struct access *access, const struct op *op, const struct past *past)
 {
 	if (told_slot == op->at.slot && told_epoch == op->at.epoch)
 		return;

@@ -20,8 +20,8 @@ next_rank(void)
 
 /* What starts before `start` goes to *low, the rest to *high. */
 static void
-split(struct range *node, uint64_t start, struct range **low,
-    struct range **high)
+split(
+    struct range *node, uint64_t start, struct range **low, struct range **high)
 {
 	while (node != NULL) {
 		if (node->start < start) {

@@ -250,9 +250,9 @@ struct op {
 	struct context *context;
 	struct stream *stream; /* referenced */
 	struct point at;
-	uint64_t end_ns; /* until it is started: the earliest start */
-	uint64_t seq;    /* order of those that end at once */
-	struct op *next; /* in its stream, while deferred */
+	uint64_t end_ns;   /* until it is started: the earliest start */
+	uint64_t seq;      /* order of those that end at once */
+	struct op *next;   /* in its stream, while deferred */
 	struct exec *exec; /* it is a node of, referenced; or NULL */
 };
 
@@ -390,9 +390,9 @@ struct stream {
 	unsigned flags;
 	int priority;
 	struct line line;
-	uint64_t tail_ns;    /* all that has a time is done then */
-	uint64_t visible_ns; /* and seen by the host */
-	uint64_t delay_ns;   /* of the next operation */
+	uint64_t tail_ns;     /* all that has a time is done then */
+	uint64_t visible_ns;  /* and seen by the host */
+	uint64_t delay_ns;    /* of the next operation */
 	struct mark *blocker; /* referenced; NULL: nothing is deferred */
 	struct op *deferred, *deferred_last;
 	struct capture *capture; /* it is in, or NULL */
@@ -504,8 +504,8 @@ struct range {
 	struct page *page;   /* a small allocation is in */
 	struct chunk *chunk; /* a pooled one is in */
 	struct pool *pool;
-	bool released; /* a call has freed it */
-	bool freed;    /* and that has happened */
+	bool released;     /* a call has freed it */
+	bool freed;        /* and that has happened */
 	bool graph_memory; /* of a graph's node */
 	bool graph_live;   /* launched, and not released since */
 	struct use *uses;

@@ -373,8 +373,9 @@ cuStreamQuery(CUstream handle)
 	if (code != CUDA_SUCCESS)
 		return gate_leave(code);
 	stream = stream_find(handle, &code);
-	if (stream != NULL)
-		code = capture_refuse(stream);
+	if (stream == NULL)
+		return gate_leave(code);
+	code = capture_refuse(stream);
 	if (code == CUDA_SUCCESS) {
 		if (stream->legacy)
 			stream_order(stream);
@@ -395,8 +396,9 @@ cuStreamSynchronize(CUstream handle)
 	if (code != CUDA_SUCCESS)
 		return gate_leave(code);
 	stream = stream_find(handle, &code);
-	if (stream != NULL)
-		code = capture_refuse(stream);
+	if (stream == NULL)
+		return gate_leave(code);
+	code = capture_refuse(stream);
 	if (code == CUDA_SUCCESS) {
 		struct context *context = stream->context;
 

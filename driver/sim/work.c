@@ -11,7 +11,8 @@ CUresult
 cuLaunchHostFunc(CUstream handle, CUhostFn function, void *data)
 {
 	CUresult code = gate_enter(E_cuLaunchHostFunc);
-	struct action action = { .kind = OP_HOST, .duration_ns = 1,
+	struct action action = { .kind = OP_HOST,
+		.duration_ns = 1,
 		.host = { .function = function, .data = data } };
 	struct stream *stream = NULL;
 
@@ -25,11 +26,12 @@ cuLaunchHostFunc(CUstream handle, CUhostFn function, void *data)
 }
 
 CUresult
-cuStreamAddCallback(CUstream handle, CUstreamCallback callback, void *data,
-    unsigned int flags)
+cuStreamAddCallback(
+    CUstream handle, CUstreamCallback callback, void *data, unsigned int flags)
 {
 	CUresult code = gate_enter(E_cuStreamAddCallback);
-	struct action action = { .kind = OP_HOST, .duration_ns = 1,
+	struct action action = { .kind = OP_HOST,
+		.duration_ns = 1,
 		.host = { .callback = callback,
 		    .stream = handle_bits(handle),
 		    .data = data } };
@@ -70,58 +72,64 @@ value_on(enum sim_entry entry, CUstream handle, enum op_kind kind,
 }
 
 CUresult
-cuStreamWaitValue32(CUstream stream, CUdeviceptr address, cuuint32_t value,
-    unsigned int flags)
+cuStreamWaitValue32(
+    CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags)
 {
 	return cuStreamWaitValue32_v2(stream, address, value, flags);
 }
 
 CUresult
-cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value,
-    unsigned int flags)
+cuStreamWaitValue32_v2(
+    CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags)
 {
-	struct value_call call = { .address = address, .value = value,
-		.width = sizeof(value), .flags = flags };
+	struct value_call call = { .address = address,
+		.value = value,
+		.width = sizeof(value),
+		.flags = flags };
 
-	return value_on(
-	    E_cuStreamWaitValue32_v2, stream, OP_WAIT_VALUE, &call);
+	return value_on(E_cuStreamWaitValue32_v2, stream, OP_WAIT_VALUE, &call);
 }
 
 CUresult
-cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr address, cuuint64_t value,
-    unsigned int flags)
+cuStreamWaitValue64_v2(
+    CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned int flags)
 {
-	struct value_call call = { .address = address, .value = value,
-		.width = sizeof(value), .flags = flags };
+	struct value_call call = { .address = address,
+		.value = value,
+		.width = sizeof(value),
+		.flags = flags };
 
-	return value_on(
-	    E_cuStreamWaitValue64_v2, stream, OP_WAIT_VALUE, &call);
+	return value_on(E_cuStreamWaitValue64_v2, stream, OP_WAIT_VALUE, &call);
 }
 
 CUresult
-cuStreamWriteValue32(CUstream stream, CUdeviceptr address, cuuint32_t value,
-    unsigned int flags)
+cuStreamWriteValue32(
+    CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags)
 {
 	return cuStreamWriteValue32_v2(stream, address, value, flags);
 }
 
 CUresult
-cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value,
-    unsigned int flags)
+cuStreamWriteValue32_v2(
+    CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags)
 {
-	struct value_call call = { .address = address, .value = value,
-		.width = sizeof(value), .flags = flags };
+	struct value_call call = { .address = address,
+		.value = value,
+		.width = sizeof(value),
+		.flags = flags };
 
 	return value_on(
 	    E_cuStreamWriteValue32_v2, stream, OP_WRITE_VALUE, &call);
 }
 
 CUresult
-cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr address, cuuint64_t value,
-    unsigned int flags)
+cuStreamWriteValue64_v2(
+    CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned int flags)
 {
-	struct value_call call = { .address = address, .value = value,
-		.width = sizeof(value), .flags = flags };
+	struct value_call call = { .address = address,
+		.value = value,
+		.width = sizeof(value),
+		.flags = flags };
 
 	return value_on(
 	    E_cuStreamWriteValue64_v2, stream, OP_WRITE_VALUE, &call);

@@ -110,8 +110,8 @@ TEST(a_graph_does_it_at_each_launch)
 	CU(cu.cuMemsetD32_v2(memory, 0, WORDS));
 	CU(cu.cuCtxSynchronize());
 	capture(a, CU_STREAM_CAPTURE_MODE_GLOBAL);
-	CU(cu.cuLaunchKernel(cuda_kernel("weir_add_u32"), 4, 1, 1, 128, 1, 1,
-	    0, a, params, NULL));
+	CU(cu.cuLaunchKernel(cuda_kernel("weir_add_u32"), 4, 1, 1, 128, 1, 1, 0,
+	    a, params, NULL));
 	CUgraph graph = end(a);
 	CUgraphExec exec = instantiate(graph);
 
@@ -183,8 +183,8 @@ TEST(an_empty_capture_is_an_empty_graph)
 TEST(the_default_stream_is_not_captured)
 {
 	begin();
-	EXPECT_CU(cu.cuStreamBeginCapture_v2(
-		      NULL, CU_STREAM_CAPTURE_MODE_GLOBAL),
+	EXPECT_CU(
+	    cu.cuStreamBeginCapture_v2(NULL, CU_STREAM_CAPTURE_MODE_GLOBAL),
 	    CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 	EXPECT_CU(cu.cuStreamBeginCapture_v2(
 		      CU_STREAM_LEGACY, CU_STREAM_CAPTURE_MODE_RELAXED),
@@ -199,11 +199,9 @@ TEST(begin_and_end_belong_together)
 	begin();
 	CUgraph graph = NULL;
 
-	EXPECT_CU(
-	    cu.cuStreamEndCapture(a, &graph), CUDA_ERROR_ILLEGAL_STATE);
+	EXPECT_CU(cu.cuStreamEndCapture(a, &graph), CUDA_ERROR_ILLEGAL_STATE);
 	capture(a, CU_STREAM_CAPTURE_MODE_GLOBAL);
-	EXPECT_CU(
-	    cu.cuStreamBeginCapture_v2(a, CU_STREAM_CAPTURE_MODE_GLOBAL),
+	EXPECT_CU(cu.cuStreamBeginCapture_v2(a, CU_STREAM_CAPTURE_MODE_GLOBAL),
 	    CUDA_ERROR_ILLEGAL_STATE);
 	end(a);
 }
@@ -294,8 +292,8 @@ TEST(two_captures_do_not_merge)
 	capture(b, CU_STREAM_CAPTURE_MODE_RELAXED);
 	cuda_fill(a, memory, 1, WORDS);
 	CU(cu.cuEventRecord(event, a));
-	EXPECT_CU(cu.cuStreamWaitEvent(b, event, 0),
-	    CUDA_ERROR_STREAM_CAPTURE_MERGE);
+	EXPECT_CU(
+	    cu.cuStreamWaitEvent(b, event, 0), CUDA_ERROR_STREAM_CAPTURE_MERGE);
 	expect_end(b, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 	expect_end(a, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 }
@@ -512,8 +510,9 @@ code_elsewhere(CUstreamCaptureMode mode, CUstreamCaptureMode thread_mode)
 	    thread.code == CUDA_SUCCESS ? CU_STREAM_CAPTURE_STATUS_ACTIVE :
 					  CU_STREAM_CAPTURE_STATUS_INVALIDATED);
 	EXPECT_CU(cu.cuStreamEndCapture(a, &graph),
-	    thread.code == CUDA_SUCCESS ? CUDA_SUCCESS :
-					  CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+	    thread.code == CUDA_SUCCESS ?
+		CUDA_SUCCESS :
+		CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 	return thread.code;
 }
 

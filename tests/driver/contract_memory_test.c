@@ -184,8 +184,8 @@ TEST(copies_of_unknown_device_memory_are_refused)
 	    CUDA_ERROR_INVALID_VALUE);
 	EXPECT_CU(cu.cuMemcpyDtoHAsync_v2(host, memory, sizeof(host), NULL),
 	    CUDA_ERROR_INVALID_VALUE);
-	EXPECT_CU(cu.cuMemsetD8Async(memory, 1, 1, NULL),
-	    CUDA_ERROR_INVALID_VALUE);
+	EXPECT_CU(
+	    cu.cuMemsetD8Async(memory, 1, 1, NULL), CUDA_ERROR_INVALID_VALUE);
 }
 
 TEST(pageable_memory_may_be_changed_after_the_call)

@@ -73,13 +73,11 @@ TEST(sizes_and_addresses_are_checked)
 
 	EXPECT_CU(cu.cuMemAllocAsync(&address, (size_t)1 << 50, stream),
 	    CUDA_ERROR_OUT_OF_MEMORY);
-	EXPECT_CU(
-	    cu.cuMemFreeAsync((CUdeviceptr)(uintptr_t)&host, stream),
+	EXPECT_CU(cu.cuMemFreeAsync((CUdeviceptr)(uintptr_t)&host, stream),
 	    CUDA_ERROR_INVALID_VALUE);
 	address = alloc_on(stream, 4096);
 	CU(cu.cuMemFreeAsync(address, stream));
-	EXPECT_CU(
-	    cu.cuMemFreeAsync(address, stream), CUDA_ERROR_INVALID_VALUE);
+	EXPECT_CU(cu.cuMemFreeAsync(address, stream), CUDA_ERROR_INVALID_VALUE);
 	CU(cu.cuStreamSynchronize(stream));
 }
 
@@ -119,8 +117,7 @@ TEST(attributes_have_defaults_and_are_set)
 	EXPECT_EQ(attribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD), 0);
 	CU(cu.cuMemPoolSetAttribute(
 	    pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &value));
-	EXPECT_EQ(
-	    attribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD), 64 << 20);
+	EXPECT_EQ(attribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD), 64 << 20);
 	reuse = 0;
 	CU(cu.cuMemPoolSetAttribute(
 	    pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, &reuse));
@@ -147,8 +144,8 @@ TEST(a_pool_counts_what_is_used_and_held)
 	EXPECT_EQ(attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT), 0);
 	CU(cu.cuMemAllocFromPoolAsync(&address, 8 << 20, pool, stream));
 	EXPECT_EQ(attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT), 8 << 20);
-	EXPECT_GE(attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT),
-	    8 << 20);
+	EXPECT_GE(
+	    attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), 8 << 20);
 	CU(cu.cuMemFreeAsync(address, stream));
 	CU(cu.cuStreamSynchronize(stream));
 	EXPECT_EQ(attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT), 0);
@@ -184,8 +181,8 @@ TEST(a_threshold_keeps_idle_memory)
 	CU(cu.cuMemAllocFromPoolAsync(&address, 8 << 20, pool, stream));
 	CU(cu.cuMemFreeAsync(address, stream));
 	CU(cu.cuStreamSynchronize(stream));
-	EXPECT_GE(attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT),
-	    8 << 20);
+	EXPECT_GE(
+	    attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), 8 << 20);
 	CU(cu.cuMemPoolTrimTo(pool, 0));
 	EXPECT_EQ(attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), 0);
 }

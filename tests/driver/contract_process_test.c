@@ -94,11 +94,14 @@ receive_fd(int from)
 		.msg_iovlen = 1,
 		.msg_control = control.bytes,
 		.msg_controllen = sizeof(control.bytes) };
+	struct cmsghdr *header;
 	int fd = -1;
 
 	EXPECT_EQ(recvmsg(from, &message, 0), 1);
-	EXPECT_NOT_NULL(CMSG_FIRSTHDR(&message));
-	memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(fd));
+	header = CMSG_FIRSTHDR(&message);
+	if (header == NULL)
+		FAIL("no descriptor came");
+	memcpy(&fd, CMSG_DATA(header), sizeof(fd));
 	EXPECT_GE(fd, 0);
 	return fd;
 }
@@ -114,8 +117,7 @@ TEST(a_child_of_an_initialised_process_has_no_driver)
 		int n = 0;
 		CUdeviceptr address = 0;
 
-		EXPECT_CU(
-		    cu.cuDeviceGetCount(&n), CUDA_ERROR_NOT_INITIALIZED);
+		EXPECT_CU(cu.cuDeviceGetCount(&n), CUDA_ERROR_NOT_INITIALIZED);
 		EXPECT_CU(cu.cuMemAlloc_v2(&address, 512),
 		    CUDA_ERROR_NOT_INITIALIZED);
 		EXPECT_CU(cu.cuInit(0), CUDA_ERROR_NOT_INITIALIZED);
@@ -149,8 +151,8 @@ import_memory(int fd)
 	int memory = receive_fd(fd);
 
 	cuda_begin();
-	CU(cu.cuMemImportFromShareableHandle(&handle,
-	    (void *)(intptr_t)memory, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+	CU(cu.cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)memory,
+	    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
 	close(memory);
 	address = cuda_map(handle, 2 * GRANULE);
 	CU(cu.cuMemRelease(handle));
@@ -270,8 +272,8 @@ TEST(a_process_does_not_open_its_own_memory)
 
 	cuda_begin();
 	CU(cu.cuIpcGetMemHandle(&handle, cuda_alloc(GRANULE)));
-	EXPECT_CU(cu.cuIpcOpenMemHandle_v2(&address, handle,
-		      CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS),
+	EXPECT_CU(cu.cuIpcOpenMemHandle_v2(
+		      &address, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS),
 	    CUDA_ERROR_INVALID_CONTEXT);
 }
 

@@ -34,8 +34,7 @@ TEST(nothing_works_before_it_is_initialised)
 	EXPECT_CU(cu.cuDeviceGetCount(&n), CUDA_ERROR_NOT_INITIALIZED);
 	EXPECT_CU(cu.cuDevicePrimaryCtxRetain(&context, 0),
 	    CUDA_ERROR_NOT_INITIALIZED);
-	EXPECT_CU(
-	    cu.cuMemAlloc_v2(&address, 512), CUDA_ERROR_NOT_INITIALIZED);
+	EXPECT_CU(cu.cuMemAlloc_v2(&address, 512), CUDA_ERROR_NOT_INITIALIZED);
 	CU(cu.cuInit(0));
 	CU(cu.cuDeviceGetCount(&n));
 	EXPECT_GT(n, 0);
@@ -96,10 +95,10 @@ find_call(const char *name, int version, cuuint64_t flags, void *out)
 
 TEST(entry_points_are_found_by_name_and_version)
 {
-	CUresult (*alloc)(CUdeviceptr *address, size_t size);
+	CUresult (*alloc)(CUdeviceptr * address, size_t size);
 	CUresult (*release)(CUdeviceptr address);
-	CUresult (*info)(CUstream stream, CUstreamCaptureStatus *status,
-	    cuuint64_t *id, CUgraph *graph, const CUgraphNode **dependencies,
+	CUresult (*info)(CUstream stream, CUstreamCaptureStatus * status,
+	    cuuint64_t * id, CUgraph * graph, const CUgraphNode **dependencies,
 	    size_t *n);
 	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
 	CUdeviceptr address = 0;
@@ -119,8 +118,8 @@ TEST(entry_points_come_for_either_default_stream)
 	CUresult (*legacy)(CUstream stream), (*own)(CUstream stream);
 
 	cuda_begin();
-	find_call("cuStreamQuery", 7000, CU_GET_PROC_ADDRESS_LEGACY_STREAM,
-	    &legacy);
+	find_call(
+	    "cuStreamQuery", 7000, CU_GET_PROC_ADDRESS_LEGACY_STREAM, &legacy);
 	find_call("cuStreamQuery", 7000,
 	    CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, &own);
 	cuda_sleep(CU_STREAM_PER_THREAD, CUDA_LONG_NS);
@@ -480,8 +479,8 @@ TEST(default_streams_cannot_be_destroyed)
 {
 	cuda_begin();
 	EXPECT_CU(cu.cuStreamDestroy_v2(NULL), CUDA_ERROR_INVALID_HANDLE);
-	EXPECT_CU(cu.cuStreamDestroy_v2(CU_STREAM_LEGACY),
-	    CUDA_ERROR_INVALID_HANDLE);
+	EXPECT_CU(
+	    cu.cuStreamDestroy_v2(CU_STREAM_LEGACY), CUDA_ERROR_INVALID_HANDLE);
 	EXPECT_CU(cu.cuStreamDestroy_v2(CU_STREAM_PER_THREAD),
 	    CUDA_ERROR_INVALID_HANDLE);
 }
@@ -553,8 +552,7 @@ sleep_on_own_stream(void *context)
 {
 	CU(cu.cuCtxSetCurrent(context));
 	cuda_sleep(CU_STREAM_PER_THREAD, CUDA_LONG_NS);
-	EXPECT_CU(
-	    cu.cuStreamQuery(CU_STREAM_PER_THREAD), CUDA_ERROR_NOT_READY);
+	EXPECT_CU(cu.cuStreamQuery(CU_STREAM_PER_THREAD), CUDA_ERROR_NOT_READY);
 	CU(cu.cuStreamSynchronize_ptsz(NULL));
 	CU(cu.cuStreamQuery(CU_STREAM_PER_THREAD));
 	cuda_sleep(CU_STREAM_PER_THREAD, CUDA_LONG_NS);
@@ -862,7 +860,7 @@ TEST(parameters_may_come_packed)
 	size_t size = sizeof(packed);
 	void *extra[] = { (void *)1, &packed, (void *)2, &size, NULL };
 
-	CU(cu.cuLaunchKernel(cuda_kernel("weir_fill_u32"), 1, 1, 1, 32, 1, 1,
-	    0, stream, NULL, extra));
+	CU(cu.cuLaunchKernel(cuda_kernel("weir_fill_u32"), 1, 1, 1, 32, 1, 1, 0,
+	    stream, NULL, extra));
 	EXPECT_EQ(cuda_word(memory + 4), 77);
 }

@@ -61,13 +61,13 @@ TEST(address_ranges_are_checked)
 	EXPECT_CU(cu.cuMemAddressReserve(NULL, 4 * MIB, 0, 0, 0),
 	    CUDA_ERROR_INVALID_VALUE);
 	address = reserve(4 * MIB);
-	EXPECT_CU(cu.cuMemAddressFree(address, GRANULE),
-	    CUDA_ERROR_INVALID_VALUE);
+	EXPECT_CU(
+	    cu.cuMemAddressFree(address, GRANULE), CUDA_ERROR_INVALID_VALUE);
 	EXPECT_CU(cu.cuMemAddressFree(address + GRANULE, GRANULE),
 	    CUDA_ERROR_INVALID_VALUE);
 	CU(cu.cuMemAddressFree(address, 4 * MIB));
-	EXPECT_CU(cu.cuMemAddressFree(address, 4 * MIB),
-	    CUDA_ERROR_INVALID_VALUE);
+	EXPECT_CU(
+	    cu.cuMemAddressFree(address, 4 * MIB), CUDA_ERROR_INVALID_VALUE);
 }
 
 TEST(address_space_is_no_memory)
@@ -77,11 +77,11 @@ TEST(address_space_is_no_memory)
 
 	cuda_begin();
 	CU(cu.cuMemGetInfo_v2(&before, &total));
-	CUdeviceptr address = reserve((size_t)1 << 36);
+	CUdeviceptr address = reserve((size_t)1 << 34);
 	CU(cu.cuMemGetInfo_v2(&after, &total));
 	EXPECT_EQ(before, after);
-	EXPECT_CU(cu.cuMemsetD8Async(address, 1, 1, NULL),
-	    CUDA_ERROR_INVALID_VALUE);
+	EXPECT_CU(
+	    cu.cuMemsetD8Async(address, 1, 1, NULL), CUDA_ERROR_INVALID_VALUE);
 	EXPECT_CU(cu.cuPointerGetAttribute(
 		      &type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address),
 	    CUDA_ERROR_INVALID_VALUE);
@@ -233,8 +233,7 @@ TEST(a_mapping_is_unmapped_whole)
 	EXPECT_CU(cu.cuMemUnmap(address, GRANULE), CUDA_ERROR_INVALID_VALUE);
 	EXPECT_CU(cu.cuMemUnmap(address + GRANULE, 4 * MIB),
 	    CUDA_ERROR_INVALID_VALUE);
-	EXPECT_CU(
-	    cu.cuMemUnmap(address, 16 * MIB), CUDA_ERROR_INVALID_VALUE);
+	EXPECT_CU(cu.cuMemUnmap(address, 16 * MIB), CUDA_ERROR_INVALID_VALUE);
 	/* Several at once. */
 	CU(cu.cuMemUnmap(address, 8 * MIB));
 	EXPECT_CU(cu.cuMemUnmap(address, 4 * MIB), CUDA_ERROR_INVALID_VALUE);
@@ -247,8 +246,8 @@ TEST(a_range_with_mappings_is_not_freed)
 	CUdeviceptr address = reserve(8 * MIB);
 
 	CU(cu.cuMemMap(address, GRANULE, 0, handle, 0));
-	EXPECT_CU(cu.cuMemAddressFree(address, 8 * MIB),
-	    CUDA_ERROR_INVALID_VALUE);
+	EXPECT_CU(
+	    cu.cuMemAddressFree(address, 8 * MIB), CUDA_ERROR_INVALID_VALUE);
 	CU(cu.cuMemUnmap(address, GRANULE));
 	CU(cu.cuMemAddressFree(address, 8 * MIB));
 }
@@ -390,8 +389,8 @@ TEST(a_mapped_address_knows_its_mapping)
 	CU(cu.cuPointerGetAttribute(
 	    &type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address + 1));
 	EXPECT_EQ(type, CU_MEMORYTYPE_DEVICE);
-	CU(cu.cuPointerGetAttribute(&context, CU_POINTER_ATTRIBUTE_CONTEXT,
-	    address + 1));
+	CU(cu.cuPointerGetAttribute(
+	    &context, CU_POINTER_ATTRIBUTE_CONTEXT, address + 1));
 	EXPECT_NULL(context);
 	CU(cu.cuPointerGetAttribute(&capable,
 	    CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, address));

@@ -97,7 +97,8 @@ TEST(what_is_not_understood_is_told_and_nothing_starts)
 	need_sim();
 	EXPECT_STR_HAS(complaint("nonsense:1"), "no such key: nonsense:1");
 	EXPECT_STR_HAS(complaint("devices"), "no such key: devices");
-	EXPECT_STR_HAS(complaint("devices:17"), "devices:17: not a number from");
+	EXPECT_STR_HAS(
+	    complaint("devices:17"), "devices:17: not a number from");
 	EXPECT_STR_HAS(complaint("devices:x"), "devices:x");
 	EXPECT_STR_HAS(complaint("devices:"), "devices:");
 	EXPECT_STR_HAS(complaint("devices:-1"), "devices:-1");

@@ -202,16 +202,15 @@ TEST(invented_handles_are_refused)
 		EXPECT_CU(cu.cuEventQuery(handle), CUDA_ERROR_INVALID_HANDLE);
 		EXPECT_CU(
 		    cu.cuEventDestroy_v2(handle), CUDA_ERROR_INVALID_HANDLE);
-		EXPECT_CU(cu.cuEventRecord(event, handle),
-		    CUDA_ERROR_INVALID_HANDLE);
+		EXPECT_CU(
+		    cu.cuEventRecord(event, handle), CUDA_ERROR_INVALID_HANDLE);
 		EXPECT_CU(
 		    cu.cuEventRecord(handle, NULL), CUDA_ERROR_INVALID_HANDLE);
-		EXPECT_CU(
-		    cu.cuModuleUnload(handle), CUDA_ERROR_INVALID_HANDLE);
+		EXPECT_CU(cu.cuModuleUnload(handle), CUDA_ERROR_INVALID_HANDLE);
 		EXPECT_CU(cu.cuModuleGetFunction(&function, handle, "f"),
 		    CUDA_ERROR_INVALID_HANDLE);
-		EXPECT_CU(cu.cuLaunchKernel(handle, 1, 1, 1, 1, 1, 1, 0, NULL,
-			      NULL, NULL),
+		EXPECT_CU(cu.cuLaunchKernel(
+			      handle, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL),
 		    CUDA_ERROR_INVALID_HANDLE);
 		EXPECT_CU(
 		    cu.cuCtxSetCurrent(handle), CUDA_ERROR_INVALID_CONTEXT);
@@ -224,8 +223,8 @@ TEST(invented_handles_are_refused)
 		    CUDA_ERROR_INVALID_VALUE);
 		EXPECT_CU(
 		    cu.cuGraphLaunch(handle, NULL), CUDA_ERROR_INVALID_VALUE);
-		EXPECT_CU(cu.cuMemPoolTrimTo(handle, 0),
-		    CUDA_ERROR_INVALID_VALUE);
+		EXPECT_CU(
+		    cu.cuMemPoolTrimTo(handle, 0), CUDA_ERROR_INVALID_VALUE);
 		EXPECT_CU(cu.cuMemRelease((uintptr_t)handle),
 		    CUDA_ERROR_INVALID_VALUE);
 	}
@@ -265,10 +264,8 @@ TEST(a_destroyed_context_is_told)
 	CU(cu.cuCtxCreate_v2(&context, 0, 0));
 	CU(cu.cuCtxPushCurrent_v2(context));
 	CU(cu.cuCtxDestroy_v2(context));
-	EXPECT_CU(
-	    cu.cuCtxGetDevice(&device), CUDA_ERROR_CONTEXT_IS_DESTROYED);
-	EXPECT_CU(
-	    cu.cuCtxSetCurrent(context), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+	EXPECT_CU(cu.cuCtxGetDevice(&device), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+	EXPECT_CU(cu.cuCtxSetCurrent(context), CUDA_ERROR_CONTEXT_IS_DESTROYED);
 	CU(cu.cuDevicePrimaryCtxReset_v2(0));
 	EXPECT_CU(
 	    cu.cuStreamSynchronize(NULL), CUDA_ERROR_CONTEXT_IS_DESTROYED);
@@ -334,8 +331,7 @@ TEST(threads_work_at_once)
 
 	CU(cu.cuCtxGetCurrent(&context));
 	for (int i = 0; i < THREADS; i++)
-		EXPECT_EQ(
-		    pthread_create(&threads[i], NULL, work, context), 0);
+		EXPECT_EQ(pthread_create(&threads[i], NULL, work, context), 0);
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
 	CU(cu.cuCtxSynchronize());

@@ -114,16 +114,15 @@ TEST(bytes_take_time_by_the_bandwidth)
 {
 	if (sim() == NULL)
 		SKIP("a GPU has no virtual time");
-	cuda_begin_conf(
-	    "call_ns:0,launch_ns:0,device_gbps:1000,host_gbps:10");
+	cuda_begin_conf("call_ns:0,launch_ns:0,device_gbps:1000,host_gbps:10");
 	CUdeviceptr memory = cuda_alloc(2 << 20);
 	CUstream stream = cuda_stream();
 	void *host = NULL;
 
 	CU(cu.cuMemHostAlloc(&host, 1 << 20, 0));
 	uint64_t now = sim()->now_ns();
-	CU(cu.cuMemcpyDtoDAsync_v2(memory, memory + (1 << 20), 1 << 20,
-	    stream));
+	CU(cu.cuMemcpyDtoDAsync_v2(
+	    memory, memory + (1 << 20), 1 << 20, stream));
 	CU(cu.cuStreamSynchronize(stream));
 	EXPECT_EQ(sim()->now_ns(), now + (1 << 20) / 1000 + 1);
 	now = sim()->now_ns();

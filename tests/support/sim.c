@@ -37,8 +37,7 @@ find_controls(void)
 	if (library == NULL || dlsym(library, "simcuda_version") == NULL)
 		return;
 #define FIND_CONTROL(result, name, params)                                     \
-	find_control(                                                          \
-	    library, "simcuda_" #name, &api.name, sizeof(api.name));
+	find_control(library, "simcuda_" #name, &api.name, sizeof(api.name));
 	SIMCUDA_CONTROLS(FIND_CONTROL)
 #undef FIND_CONTROL
 	if (api.version() != SIMCUDA_VERSION)

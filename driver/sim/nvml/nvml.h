@@ -61,32 +61,32 @@ NVML_CALL(nvmlInit_v2, (void))
 NVML_CALL(nvmlShutdown, (void))
 NVML_CALL(nvmlSystemGetDriverVersion, (char *version, unsigned int size))
 NVML_CALL(nvmlDeviceGetCount_v2, (unsigned int *count))
-NVML_CALL(nvmlDeviceGetHandleByIndex_v2,
-    (unsigned int index, nvmlDevice_t *device))
+NVML_CALL(
+    nvmlDeviceGetHandleByIndex_v2, (unsigned int index, nvmlDevice_t *device))
 NVML_CALL(nvmlDeviceGetHandleByUUID, (const char *uuid, nvmlDevice_t *device))
 NVML_CALL(nvmlDeviceGetHandleByPciBusId_v2,
     (const char *bus_id, nvmlDevice_t *device))
-NVML_CALL(nvmlDeviceGetName,
-    (nvmlDevice_t device, char *name, unsigned int size))
-NVML_CALL(nvmlDeviceGetUUID,
-    (nvmlDevice_t device, char *uuid, unsigned int size))
+NVML_CALL(
+    nvmlDeviceGetName, (nvmlDevice_t device, char *name, unsigned int size))
+NVML_CALL(
+    nvmlDeviceGetUUID, (nvmlDevice_t device, char *uuid, unsigned int size))
 NVML_CALL(nvmlDeviceGetTemperature,
     (nvmlDevice_t device, nvmlTemperatureSensors_t sensor,
 	unsigned int *celsius))
-NVML_CALL(nvmlDeviceGetPowerUsage,
-    (nvmlDevice_t device, unsigned int *milliwatts))
+NVML_CALL(
+    nvmlDeviceGetPowerUsage, (nvmlDevice_t device, unsigned int *milliwatts))
 NVML_CALL(nvmlDeviceGetClockInfo,
     (nvmlDevice_t device, nvmlClockType_t type, unsigned int *megahertz))
 NVML_CALL(nvmlDeviceGetUtilizationRates,
     (nvmlDevice_t device, nvmlUtilization_t *utilization))
 NVML_CALL(nvmlDeviceGetMemoryInfo, (nvmlDevice_t device, nvmlMemory_t *memory))
-NVML_CALL(nvmlDeviceGetMemoryInfo_v2,
-    (nvmlDevice_t device, nvmlMemory_v2_t *memory))
+NVML_CALL(
+    nvmlDeviceGetMemoryInfo_v2, (nvmlDevice_t device, nvmlMemory_v2_t *memory))
 NVML_CALL(nvmlDeviceGetComputeRunningProcesses_v3,
     (nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_t *infos))
 #undef NVML_CALL
 
-__attribute__((visibility("default"))) const char *
-nvmlErrorString(nvmlReturn_t result);
+__attribute__((visibility("default"))) const char *nvmlErrorString(
+    nvmlReturn_t result);
 
 #endif

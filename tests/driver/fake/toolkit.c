@@ -39,12 +39,12 @@ typedef CUresult(CUDAAPI *PFN_cuGraphInstantiate_v11000)(CUgraphExec *exec,
  * of the toolkit's, so it is pasted at once, before it could be replaced. */
 #define DRIVER_SIGNATURE(name, version, required, params)                      \
 	{ #name, (version),                                                    \
-	    __builtin_types_compatible_p(                                      \
-		CUresult(CUDAAPI *) params, PFN_##name##_v##version) },
+		__builtin_types_compatible_p(                                  \
+		    CUresult(CUDAAPI *) params, PFN_##name##_v##version) },
 #define SIM_SIGNATURE(symbol, base, version, flags, params)                    \
 	{ #symbol, (version),                                                  \
-	    __builtin_types_compatible_p(                                      \
-		CUresult(CUDAAPI *) params, PFN_##base##_v##version) },
+		__builtin_types_compatible_p(                                  \
+		    CUresult(CUDAAPI *) params, PFN_##base##_v##version) },
 
 static const struct fact facts[] = { ABI_FACTS };
 

@@ -247,25 +247,27 @@ struct toolkit {
 #define ABI_RESULT_FACT(name, value, text) { #name, (long long)(name) },
 #define ABI_ATTRIBUTE_FACT(name, value)                                        \
 	{ "CU_DEVICE_ATTRIBUTE_" #name,                                        \
-	    (long long)(CU_DEVICE_ATTRIBUTE_##name) },
+		(long long)(CU_DEVICE_ATTRIBUTE_##name) },
 #define ABI_SIZE_FACT(type) { "sizeof(" #type ")", (long long)sizeof(type) },
 #define ABI_MEMBER_FACT(type, member)                                          \
 	{ "offsetof(" #type ", " #member ")",                                  \
-	    (long long)offsetof(type, member) },                               \
+		(long long)offsetof(type, member) },                           \
 	    { "sizeof(" #type "." #member ")",                                 \
-		(long long)sizeof(((type *)0)->member) },
+		    (long long)sizeof(((type *)0)->member) },
 #define ABI_FACTS                                                              \
 	DRIVER_RESULTS(ABI_RESULT_FACT)                                        \
 	DRIVER_DEVICE_ATTRIBUTES(ABI_ATTRIBUTE_FACT)                           \
 	ABI_CONSTANTS(ABI_FACT)                                                \
 	ABI_TYPES(ABI_SIZE_FACT)                                               \
-	ABI_MEMBERS(ABI_MEMBER_FACT)                                           \
-	{ "CU_STREAM_LEGACY", (long long)(uintptr_t)CU_STREAM_LEGACY },        \
+	ABI_MEMBERS(ABI_MEMBER_FACT){ "CU_STREAM_LEGACY",                      \
+		(long long)(uintptr_t)CU_STREAM_LEGACY },                      \
 	    { "CU_STREAM_PER_THREAD",                                          \
-		(long long)(uintptr_t)CU_STREAM_PER_THREAD },                  \
+		    (long long)(uintptr_t)CU_STREAM_PER_THREAD },              \
 	    { "CUdeviceptr is unsigned", (CUdeviceptr)-1 > 0 },                \
 	    { "CUmemGenericAllocationHandle is unsigned",                      \
-		(CUmemGenericAllocationHandle)-1 > 0 },                        \
-	    { "CUdevice is signed", (CUdevice)-1 < 0 }
+		    (CUmemGenericAllocationHandle)-1 > 0 },                    \
+	{                                                                      \
+		"CUdevice is signed", (CUdevice)-1 < 0                         \
+	}
 
 #endif
