@@ -21,7 +21,10 @@
 	X(abort, 0, 0, 1)                                                      \
 	X(verbose, 0, 0, 1)                                                    \
 	X(processes, 0, 0, 64)                                                 \
-	X(process_mb, 512, 0, 1 << 24)
+	X(process_mb, 512, 0, 1 << 24)                                         \
+	X(hold_ns, 0, 0, 1000000000)                                           \
+	X(seed, 1, 0, UINT64_MAX)                                              \
+	X(fail_every, 0, 0, UINT32_MAX)
 
 struct conf {
 #define CONF_FIELD(name, value, min, max) uint64_t name;

@@ -18,6 +18,7 @@ static uint64_t calls[SIM_N_ENTRIES];
 static struct fault *faults;
 static unsigned any_in; /* the how-manieth next call fails; 0: none */
 static CUresult any_code;
+static uint64_t countable; /* calls that may fail for want of something */
 static uint64_t injected;
 
 void
@@ -51,8 +52,12 @@ fault_next(enum sim_entry entry)
 		if (strcmp(fault->base, called->base) == 0 && fault_hits(fault))
 			code = fault->code;
 	}
-	if (any_in > 0 && (called->flags & ENTRY_RESOURCE) && --any_in == 0)
-		code = any_code;
+	if (called->flags & ENTRY_RESOURCE) {
+		if (any_in > 0 && --any_in == 0)
+			code = any_code;
+		if (conf.fail_every > 0 && ++countable % conf.fail_every == 0)
+			code = CUDA_ERROR_OUT_OF_MEMORY;
+	}
 	injected += code != CUDA_SUCCESS;
 	return code;
 }

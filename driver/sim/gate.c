@@ -145,6 +145,7 @@ init(unsigned flags)
 			return CUDA_ERROR_OPERATING_SYSTEM;
 	}
 	sim.n_devices = (int)conf.devices;
+	event_hold_all(conf.seed, conf.hold_ns);
 	sim.state = SIM_READY;
 	if (!handlers) {
 		handlers = true;

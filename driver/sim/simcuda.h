@@ -22,6 +22,10 @@
  *	verbose		0	1: tell violations on stderr
  *	processes	0	how many other processes NVML lists
  *	process_mb	512	and what each of them holds
+ *	hold_ns		0	as hold_events(seed, hold_ns) from the start
+ *	seed		1	of what is random
+ *	fail_every	0	of the calls that fail_any() counts every so
+ *				manieth gives OUT_OF_MEMORY; 0: none
  *
  * Virtual time starts at a fixed value at cuInit() and moves only when the
  * host waits, calls, or advances it here. Nothing sleeps.

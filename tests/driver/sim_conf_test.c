@@ -107,6 +107,39 @@ TEST(what_is_not_understood_is_told_and_nothing_starts)
 	    complaint("call_ns:99999999999999999999"), "call_ns:9999");
 }
 
+TEST(every_so_manieth_call_fails_if_asked_to)
+{
+	unsigned failed = 0;
+
+	need_sim();
+	cuda_load_conf("fail_every:10");
+	CU(cu.cuInit(0));
+	for (int i = 0; i < 100; i++) {
+		CUcontext context = NULL;
+
+		failed += cu.cuDevicePrimaryCtxRetain(&context, 0) ==
+		    CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	EXPECT_EQ(failed, 10);
+	EXPECT_EQ(sim()->faults(), 10);
+}
+
+TEST(events_are_held_from_the_start_if_asked_to)
+{
+	unsigned held = 0;
+
+	need_sim();
+	cuda_begin_conf("hold_ns:1000000,seed:7,call_ns:0");
+	CUstream stream = cuda_stream();
+	for (int i = 0; i < 20; i++) {
+		CUevent event = cuda_event();
+
+		CU(cu.cuEventRecord(event, stream));
+		held += cu.cuEventQuery(event) == CUDA_ERROR_NOT_READY;
+	}
+	EXPECT_GT(held, 15);
+}
+
 TEST(a_violation_ends_the_process_if_asked_to)
 {
 	int status;
