@@ -69,15 +69,20 @@ capture_check_legacy(struct stream *stream)
 }
 
 CUresult
-capture_refuse(struct stream *stream)
+capture_refuse_waiting(struct stream *stream)
 {
-	CUresult code;
-
 	if (stream->capture != NULL) {
 		stream->capture->invalidated = true;
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	}
-	code = capture_check_legacy(stream);
+	return capture_check_legacy(stream);
+}
+
+CUresult
+capture_refuse(struct stream *stream)
+{
+	CUresult code = capture_refuse_waiting(stream);
+
 	return code != CUDA_SUCCESS ? code : capture_unsafe();
 }
 
@@ -99,8 +104,9 @@ capture_refuse_event(const struct event *event)
 	if (event->deps_capture == 0)
 		return CUDA_SUCCESS;
 	capture = capture_find(event->deps_capture);
-	if (capture != NULL)
-		capture->invalidated = true;
+	if (capture == NULL || capture->invalidated)
+		return CUDA_ERROR_INVALID_VALUE;
+	capture->invalidated = true;
 	return CUDA_ERROR_CAPTURED_EVENT;
 }
 
@@ -389,8 +395,12 @@ end(struct stream *stream, CUgraph *out)
 	if (capture == NULL)
 		return CUDA_ERROR_ILLEGAL_STATE;
 	if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
-	    capture->thread != thread_self()->id)
+	    capture->thread != thread_self()->id) {
+		/* It is over all the same. */
+		graph_drop(capture->graph);
+		capture_end(capture);
 		return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+	}
 	if (capture->origin != stream) {
 		capture->invalidated = true;
 		return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;

@@ -60,6 +60,8 @@ struct exec {
 CUresult capture_unsafe(void);
 /* For calls that ask or wait for the stream: not while it is captured. */
 CUresult capture_refuse(struct stream *stream);
+/* For copies on a default stream: not while it or one it waits for is. */
+CUresult capture_refuse_waiting(struct stream *stream);
 CUresult capture_refuse_event(const struct event *event);
 CUresult capture_refuse_context(struct context *context);
 /* The default stream may not be used while a blocking stream is captured. */

@@ -94,7 +94,8 @@ copy_async(enum sim_entry entry, CUstream handle, const struct request *request)
 	return gate_leave(code);
 }
 
-/* On the default stream, and waits; so captures forbid it. */
+/* On the default stream, and waits for it; captures of streams that the default
+ * stream does not wait for are not disturbed. */
 static CUresult
 copy_now(enum sim_entry entry, CUstream handle, const struct request *request)
 {
@@ -102,11 +103,9 @@ copy_now(enum sim_entry entry, CUstream handle, const struct request *request)
 	struct stream *stream = NULL;
 
 	if (code == CUDA_SUCCESS)
-		code = capture_unsafe();
-	if (code == CUDA_SUCCESS)
 		stream = stream_for_work(handle, &code);
 	if (code == CUDA_SUCCESS)
-		code = capture_refuse(stream);
+		code = capture_refuse_waiting(stream);
 	if (code == CUDA_SUCCESS)
 		code = copy_on(stream, request, true);
 	return gate_leave(code);
@@ -313,11 +312,9 @@ fill_now(enum sim_entry entry, CUstream handle, const struct fill *fill)
 	struct stream *stream = NULL;
 
 	if (code == CUDA_SUCCESS)
-		code = capture_unsafe();
-	if (code == CUDA_SUCCESS)
 		stream = stream_for_work(handle, &code);
 	if (code == CUDA_SUCCESS)
-		code = capture_refuse(stream);
+		code = capture_refuse_waiting(stream);
 	if (code == CUDA_SUCCESS)
 		code = fill_on(stream, fill);
 	return gate_leave(code);

@@ -48,6 +48,10 @@ host_alloc(void **address, size_t size, unsigned flags)
 
 	if (address == NULL || (flags & ~all) != 0)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (size == 0) {
+		*address = NULL;
+		return CUDA_SUCCESS;
+	}
 	code = host_new(RANGE_HOST, size, flags, &range);
 	if (code == CUDA_SUCCESS)
 		*address = handle_pointer(range->start);
@@ -112,7 +116,7 @@ cuMemFreeHost(void *address)
 {
 	CUresult code = gate_enter(E_cuMemFreeHost);
 
-	if (code == CUDA_SUCCESS)
+	if (code == CUDA_SUCCESS && address != NULL)
 		code = host_end(address, RANGE_HOST, CUDA_ERROR_INVALID_VALUE);
 	return gate_leave(code);
 }

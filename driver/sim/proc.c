@@ -7,6 +7,7 @@
  */
 #include <string.h>
 
+#include "driver/sim/conf.h"
 #include "driver/sim/sim.h"
 
 /* ISO C has no cast between functions and objects; POSIX has them alike. */
@@ -54,6 +55,15 @@ find(const char *name, void **function, int version, cuuint64_t flags)
 	return CU_GET_PROC_ADDRESS_SUCCESS;
 }
 
+/* What SIMCUDA_CONF says; entries are asked for before cuInit(). */
+static int
+driver_version(void)
+{
+	if (sim.state == SIM_NEW && !conf_read())
+		return 0;
+	return (int)conf.version;
+}
+
 static CUresult
 get_address(const char *symbol, void **function, int version, cuuint64_t flags,
     CUdriverProcAddressQueryResult *status)
@@ -62,11 +72,10 @@ get_address(const char *symbol, void **function, int version, cuuint64_t flags,
 	    CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
 
 	if (symbol == NULL || function == NULL || (flags & ~all) != 0 ||
-	    flags == all)
+	    flags == all || version > driver_version())
 		return CUDA_ERROR_INVALID_VALUE;
-	*function = NULL;
 	*status = find(symbol, function, version, flags);
-	return *function == NULL ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS;
+	return CUDA_SUCCESS;
 }
 
 CUresult
@@ -78,6 +87,8 @@ cuGetProcAddress(
 
 	if (code == CUDA_SUCCESS)
 		code = get_address(symbol, function, version, flags, &status);
+	if (code == CUDA_SUCCESS && status != CU_GET_PROC_ADDRESS_SUCCESS)
+		code = CUDA_ERROR_NOT_FOUND;
 	return gate_leave(code);
 }
 
@@ -85,13 +96,19 @@ CUresult
 cuGetProcAddress_v2(const char *symbol, void **function, int version,
     cuuint64_t flags, CUdriverProcAddressQueryResult *status)
 {
-	CUdriverProcAddressQueryResult unasked;
+	CUdriverProcAddressQueryResult found;
 	CUresult code = gate_enter(E_cuGetProcAddress_v2);
 
 	if (code == CUDA_SUCCESS)
-		code = get_address(symbol, function, version, flags,
-		    status != NULL ? status : &unasked);
-	return gate_leave(code);
+		code = get_address(symbol, function, version, flags, &found);
+	if (code != CUDA_SUCCESS)
+		return gate_leave(code);
+	/* What is not found is no error of this form. */
+	if (found != CU_GET_PROC_ADDRESS_SUCCESS)
+		*function = NULL;
+	if (status != NULL)
+		*status = found;
+	return gate_leave(CUDA_SUCCESS);
 }
 
 /* Tables of functions without names; we have none. */

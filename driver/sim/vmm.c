@@ -175,8 +175,8 @@ cuMemGetAllocationGranularity(size_t *granularity,
 	    (granularity == NULL ||
 		(unsigned)option > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED))
 		code = CUDA_ERROR_INVALID_VALUE;
-	if (code == CUDA_SUCCESS)
-		code = check_prop(prop);
+	if (code == CUDA_SUCCESS && prop == NULL)
+		code = CUDA_ERROR_INVALID_VALUE;
 	if (code == CUDA_SUCCESS)
 		*granularity = SIM_GRANULE;
 	return gate_leave(code);
@@ -204,9 +204,11 @@ cuMemMap(CUdeviceptr address, size_t size, size_t offset,
 
 	if (code != CUDA_SUCCESS)
 		return gate_leave(code);
-	if (phys == NULL || flags != 0 || offset != 0 || size != phys->size ||
-	    address % SIM_GRANULE != 0 || !is_reserved(address, size))
+	if (phys == NULL || flags != 0 || address % SIM_GRANULE != 0 ||
+	    !is_reserved(address, size))
 		return gate_leave(CUDA_ERROR_INVALID_VALUE);
+	if (offset != 0 || size != phys->size)
+		return gate_leave(CUDA_ERROR_NOT_SUPPORTED);
 	range = tree_at_or_after(&sim.memory, address);
 	if (range != NULL && range->start < address + size)
 		return gate_leave(CUDA_ERROR_INVALID_VALUE);
@@ -236,22 +238,33 @@ whole_mappings(uint64_t address, size_t size)
 	return at == end ? first : NULL;
 }
 
+/* True if [address, +size) has a part of a mapping and not all of it. */
+static bool
+cuts_mapping(uint64_t address, size_t size)
+{
+	struct range *first = memory_find(address);
+	struct range *last = memory_find(address + size - 1);
+
+	return (first != NULL && first->start < address) ||
+	    (last != NULL && last->start + last->size > address + size);
+}
+
+/* Addresses with nothing mapped may be in it. */
 CUresult
 cuMemUnmap(CUdeviceptr address, size_t size)
 {
 	CUresult code = gate_enter(E_cuMemUnmap);
-	uint64_t at = address;
+	struct range *range;
 
 	if (code != CUDA_SUCCESS)
 		return gate_leave(code);
-	if (whole_mappings(address, size) == NULL)
+	if (size == 0 || !is_reserved(address, size) ||
+	    cuts_mapping(address, size))
 		return gate_leave(CUDA_ERROR_INVALID_VALUE);
 	if (!address_clear(address, size))
 		return gate_leave(CUDA_ERROR_OUT_OF_MEMORY);
-	while (at < address + size) {
-		struct range *range = memory_find(at);
-
-		at += range->size;
+	while ((range = tree_at_or_after(&sim.memory, address)) != NULL &&
+	    range->start < address + size) {
 		memory_check_unused(range, "unmapping");
 		range_free(range);
 	}

@@ -255,7 +255,9 @@ TEST(pinned_memory_has_flags_and_a_device_address)
 	EXPECT_EQ(flags, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
 	CU(cu.cuMemFreeHost(host));
 	EXPECT_CU(cu.cuMemFreeHost(host), CUDA_ERROR_INVALID_VALUE);
-	EXPECT_CU(cu.cuMemHostAlloc(&host, 0, 0), CUDA_ERROR_INVALID_VALUE);
+	CU(cu.cuMemHostAlloc(&host, 0, 0));
+	EXPECT_NULL(host);
+	CU(cu.cuMemFreeHost(NULL));
 	EXPECT_CU(cu.cuMemHostAlloc(&host, 64, 64), CUDA_ERROR_INVALID_VALUE);
 }
 

@@ -28,10 +28,10 @@ TEST(the_granularity_is_two_mebibytes)
 	CU(cu.cuMemGetAllocationGranularity(
 	    &size, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED));
 	EXPECT_EQ(size, GRANULE);
+	/* The device is not looked at. */
 	prop.location.id = 99;
-	EXPECT_CU(cu.cuMemGetAllocationGranularity(
-		      &size, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
-	    CUDA_ERROR_INVALID_DEVICE);
+	CU(cu.cuMemGetAllocationGranularity(
+	    &size, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
 }
 
 TEST(address_ranges_are_aligned_as_asked)
@@ -196,14 +196,12 @@ TEST(a_handle_is_mapped_whole)
 	CUdeviceptr address = reserve(16 * MIB);
 
 	EXPECT_CU(cu.cuMemMap(address, GRANULE, 0, handle, 0),
-	    CUDA_ERROR_INVALID_VALUE);
+	    CUDA_ERROR_NOT_SUPPORTED);
 	EXPECT_CU(cu.cuMemMap(address, GRANULE, GRANULE, handle, 0),
-	    CUDA_ERROR_INVALID_VALUE);
+	    CUDA_ERROR_NOT_SUPPORTED);
 	EXPECT_CU(cu.cuMemMap(address, 8 * MIB, 0, handle, 0),
-	    CUDA_ERROR_INVALID_VALUE);
+	    CUDA_ERROR_NOT_SUPPORTED);
 	EXPECT_CU(cu.cuMemMap(address + MIB, 4 * MIB, 0, handle, 0),
-	    CUDA_ERROR_INVALID_VALUE);
-	EXPECT_CU(cu.cuMemMap(address + 14 * MIB, 4 * MIB, 0, handle, 0),
 	    CUDA_ERROR_INVALID_VALUE);
 	CU(cu.cuMemMap(address, 4 * MIB, 0, handle, 0));
 }
@@ -233,10 +231,10 @@ TEST(a_mapping_is_unmapped_whole)
 	EXPECT_CU(cu.cuMemUnmap(address, GRANULE), CUDA_ERROR_INVALID_VALUE);
 	EXPECT_CU(cu.cuMemUnmap(address + GRANULE, 4 * MIB),
 	    CUDA_ERROR_INVALID_VALUE);
-	EXPECT_CU(cu.cuMemUnmap(address, 16 * MIB), CUDA_ERROR_INVALID_VALUE);
-	/* Several at once. */
-	CU(cu.cuMemUnmap(address, 8 * MIB));
-	EXPECT_CU(cu.cuMemUnmap(address, 4 * MIB), CUDA_ERROR_INVALID_VALUE);
+	EXPECT_CU(cu.cuMemUnmap(address, 6 * MIB), CUDA_ERROR_INVALID_VALUE);
+	/* Several at once, and addresses with nothing mapped. */
+	CU(cu.cuMemUnmap(address, 16 * MIB));
+	CU(cu.cuMemUnmap(address, 4 * MIB));
 }
 
 TEST(a_range_with_mappings_is_not_freed)

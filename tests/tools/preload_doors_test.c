@@ -78,7 +78,7 @@ TEST(what_weir_stands_in_for_is_found_through_every_door)
 		"cuMemAlloc_v2\n",
 		"query cuMemAlloc 13000 2: 0 0 libweir_preload.so "
 		"cuMemAlloc_v2\n",
-		"query cuMemAlloc 99990 1: 0 0 libweir_preload.so "
+		"query cuMemAlloc 13000 1: 0 0 libweir_preload.so "
 		"cuMemAlloc_v2\n",
 		"query cuMemFree 11020 1: 0 0 libweir_preload.so "
 		"cuMemFree_v2\n",
