@@ -135,7 +135,9 @@ value_holds(const struct op *op)
 	case CU_STREAM_WAIT_VALUE_AND:
 		return (value & call->value) != 0;
 	default:
-		return (~(value | call->value)) != 0;
+		value = ~(value | call->value);
+		return call->width == sizeof(uint32_t) ? (uint32_t)value != 0 :
+							 value != 0;
 	}
 }
 
