@@ -57,6 +57,7 @@
 	X(misuse)    /* what must be refused */                                \
 	X(ask)       /* what can be asked */                                   \
 	X(fault)     /* arm a failure of a driver call */                      \
+	X(refusal)   /* arm failures of one entry, several times over */       \
 	X(starve)    /* arm a failure of host memory */                        \
 	X(swap)      /* give a block to another thread, take one of it */
 
@@ -148,7 +149,7 @@ struct model {
 	void *stale[MODEL_STALE]; /* addresses freed lately */
 
 	unsigned armed;       /* steps until faults are taken away; 0: none */
-	uint64_t faults;      /* of the driver's calls when they were armed */
+	uint64_t faults;      /* of the driver's calls when all have been met */
 	size_t limit;         /* in force */
 	size_t total;         /* of the device */
 	size_t held_at_start; /* of the device, by all */

@@ -19,6 +19,7 @@ static const char *const confs[] = { "expandable_segments:False",
 	"expandable_segments:True", "expandable_segments:True",
 	"max_split_size_mb:20", "max_split_size_mb:unlimited",
 	"garbage_collection_threshold:0.01", "garbage_collection_threshold:0",
+	"reclaim_always:True", "reclaim_always:False", "reclaim_always:False",
 	NULL };
 
 TEST_TIMEOUT(random_programs_with_failing_drivers_keep_every_promise, 300)
@@ -32,7 +33,8 @@ TEST_TIMEOUT(random_programs_with_failing_drivers_keep_every_promise, 300)
 		.large = 4,
 		.any = 8,
 		.confs = confs,
-		.weight = { OFTEN, [STEP_fault] = 60, [STEP_bound] = 2 },
+		.weight = { OFTEN, [STEP_fault] = 40, [STEP_refusal] = 30,
+		    [STEP_bound] = 2 },
 	};
 
 	device_need_sim("a GPU's calls cannot be made to fail");

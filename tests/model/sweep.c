@@ -407,6 +407,7 @@ sweep_driver(const struct scenario *scenario)
 	struct result *result = result_new();
 	struct result whole;
 	unsigned long runs = 0;
+	unsigned long met = 0;
 
 	play(scenario, &(struct fault){ 0 }, result);
 	whole = *result;
@@ -414,6 +415,8 @@ sweep_driver(const struct scenario *scenario)
 		struct fault fault = { .entry = entries[i], .n = 1 };
 
 		for (; fault.n <= whole.calls[i]; fault.n++) {
+			if (met++ % test_stride() != 0)
+				continue;
 			fault.code = codes[0];
 			EXPECT(play(scenario, &fault, result));
 			fault.code = codes[1];
@@ -430,10 +433,12 @@ sweep_memory(const struct scenario *scenario)
 	struct fault fault = { .n = 1 };
 	struct result *result = result_new();
 
-	while (play(scenario, &fault, result))
-		fault.n++;
-	EXPECT_GT(fault.n, 1);
-	fprintf(stderr, "# %s: %u runs\n", scenario->name, fault.n - 1);
+	unsigned runs = 0;
+
+	for (; play(scenario, &fault, result); runs++)
+		fault.n += test_stride();
+	EXPECT_GT(runs, 0);
+	fprintf(stderr, "# %s: %u runs\n", scenario->name, runs);
 }
 
 /* Before anything has touched the driver: children need it untouched. */

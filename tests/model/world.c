@@ -271,21 +271,56 @@ step_crowd(struct model *m)
 
 /* ---- Faults ------------------------------------------------------------ */
 
-void
-step_fault(struct model *m)
+static CUresult
+any_code(struct model *m)
 {
 	static const CUresult codes[] = { CUDA_ERROR_OUT_OF_MEMORY,
 		CUDA_ERROR_UNKNOWN, CUDA_ERROR_INVALID_VALUE,
 		CUDA_ERROR_NOT_SUPPORTED, CUDA_ERROR_INVALID_HANDLE };
+
+	return codes[model_below(m, sizeof(codes) / sizeof(codes[0]))];
+}
+
+static void
+arm(struct model *m, unsigned driver_calls)
+{
+	m->faults = driver_calls > 0 ? sim()->faults() + driver_calls : 0;
+	m->armed = 2 + (unsigned)model_below(m, 20);
+}
+
+void
+step_fault(struct model *m)
+{
 	unsigned n = 1 + (unsigned)model_below(m, 30);
-	CUresult code = codes[model_below(m, sizeof(codes) / sizeof(codes[0]))];
+	CUresult code = any_code(m);
 
 	if (m->armed > 0 || !m->simulated)
 		return;
 	model_say(m, "driver call %u from now fails (%d)", n, (int)code);
-	m->faults = sim()->faults();
 	sim()->fail_any(n, code);
-	m->armed = 2 + (unsigned)model_below(m, 20);
+	arm(m, 1);
+}
+
+/* Entries that weir is ready to see refused again and again, and not those by
+ * which it undoes what it has done. */
+void
+step_refusal(struct model *m)
+{
+	static const char *const entries[] = { "cuEventRecord",
+		"cuCtxRecordEvent", "cuEventCreate", "cuEventQuery",
+		"cuEventSynchronize", "cuStreamQuery", "cuStreamIsCapturing",
+		"cuStreamWaitEvent", "cuMemCreate", "cuMemMap",
+		"cuMemSetAccess", "cuMemAlloc", "cuMemAddressReserve" };
+	const char *entry =
+	    entries[model_below(m, sizeof(entries) / sizeof(entries[0]))];
+	unsigned n = 1 + (unsigned)model_below(m, 5);
+	unsigned count = 1 + (unsigned)model_below(m, 8);
+
+	if (m->armed > 0 || !m->simulated)
+		return;
+	model_say(m, "%s fails %u times from call %u on", entry, count, n);
+	sim()->fail(entry, n, count, any_code(m));
+	arm(m, count);
 }
 
 void
@@ -298,7 +333,6 @@ step_starve(struct model *m)
 		return;
 	model_say(
 	    m, "host allocations %u to %u from now fail", n, n + count - 1);
-	m->faults = sim() != NULL ? sim()->faults() : 0;
 	meta_fail(n, count);
-	m->armed = 2 + (unsigned)model_below(m, 20);
+	arm(m, 0);
 }
