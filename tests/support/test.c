@@ -127,6 +127,14 @@ test_effort(uint64_t n)
 	return scaled < 1.0 ? 1 : (uint64_t)scaled;
 }
 
+unsigned
+test_stride(void)
+{
+	double stride = factor("WEIR_TEST_STRIDE");
+
+	return stride < 1.0 ? 1 : (unsigned)stride;
+}
+
 const char *
 test_build_dir(void)
 {

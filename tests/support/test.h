@@ -23,7 +23,8 @@
  * 0 none failed, 1 some did, 2 usage.
  *
  * Environment: WEIR_TEST_TIMEOUT_SCALE multiplies every timeout (valgrind);
- * WEIR_TEST_EFFORT multiplies the steps of long tests, see test_effort();
+ * WEIR_TEST_EFFORT multiplies the steps of long tests, see test_effort(), and
+ * WEIR_TEST_STRIDE leaves out cases, see test_stride();
  * CK_FORK=no runs everything in one process, without timeouts (debugger).
  */
 #ifndef WEIR_TESTS_SUPPORT_TEST_H
@@ -116,6 +117,10 @@ void test_register(struct test *test);
  * WEIR_TEST_EFFORT (1 without; 0.01 under valgrind, say), at least once.
  */
 uint64_t test_effort(uint64_t n);
+
+/* Of many like cases a test that is slow under valgrind tries every
+ * WEIR_TEST_STRIDE-th; 1 without, and then it tries all. */
+unsigned test_stride(void);
 
 /* The build folder this program lies in, as /.../build/release, whatever the
  * current folder is: programs are in its bin/, libraries in its lib/. */

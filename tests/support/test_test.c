@@ -328,6 +328,16 @@ TEST(effort_scales_the_steps_of_a_long_test)
 	EXPECT_EQ(test_effort(1000), 1000);
 }
 
+TEST(a_stride_of_cases_is_one_unless_asked_for)
+{
+	unsetenv("WEIR_TEST_STRIDE");
+	EXPECT_EQ(test_stride(), 1);
+	setenv("WEIR_TEST_STRIDE", "16", 1);
+	EXPECT_EQ(test_stride(), 16);
+	setenv("WEIR_TEST_STRIDE", "0.5", 1);
+	EXPECT_EQ(test_stride(), 1);
+}
+
 TEST(an_argument_is_evaluated_once)
 {
 	int calls = 0;
