@@ -119,7 +119,7 @@ work(void *argument)
 		model_steps(m, steps / PHASES + 1);
 		rest(m);
 	}
-	while (m->crew->n_mail > 0 && m->number == 0)
+	while (m->number == 0 && m->crew->n_mail > 0)
 		collect(m);
 	model_clear(m);
 	rest(m);
