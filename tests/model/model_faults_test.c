@@ -9,7 +9,7 @@
 
 #define OFTEN                                                                  \
 	[STEP_allocate] = 200, [STEP_release] = 130, [STEP_hand_over] = 40,    \
-	[STEP_drain] = 3, [STEP_write] = 120, [STEP_read] = 60,                \
+	[STEP_drain] = 3, [STEP_write] = 160, [STEP_read] = 80,                \
 	[STEP_name_use] = 30, [STEP_wait] = 20, [STEP_busy] = 30,              \
 	[STEP_sync] = 20, [STEP_pass_time] = 40, [STEP_change] = 30,           \
 	[STEP_trim] = 10, [STEP_misuse] = 10, [STEP_ask] = 30,                 \

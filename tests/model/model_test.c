@@ -38,13 +38,13 @@ TEST_TIMEOUT(random_programs_on_one_stream_keep_every_promise, 300)
 {
 	static const struct mix mix = {
 		.name = "one stream",
-		.limit = (size_t)1 << 30,
+		.limit = (size_t)704 << 20,
 		.slots = 1,
 		.live = 60,
 		.small = 65,
 		.large = 3,
 		.confs = growths,
-		.weight = { ORDINARY, [STEP_configure] = 1, [STEP_bound] = 2 },
+		.weight = { ORDINARY, [STEP_configure] = 1, [STEP_bound] = 5 },
 	};
 
 	model_run(&mix, steps_of(150000));

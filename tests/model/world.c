@@ -307,12 +307,14 @@ void
 step_refusal(struct model *m)
 {
 	static const char *const entries[] = { "cuEventRecord",
-		"cuCtxRecordEvent", "cuEventCreate", "cuEventQuery",
-		"cuEventSynchronize", "cuStreamQuery", "cuStreamIsCapturing",
+		"cuCtxRecordEvent", "cuEventCreate", "cuStreamIsCapturing",
+		"cuEventQuery", "cuEventSynchronize", "cuStreamQuery",
 		"cuStreamWaitEvent", "cuMemCreate", "cuMemMap",
 		"cuMemSetAccess", "cuMemAlloc", "cuMemAddressReserve" };
-	const char *entry =
-	    entries[model_below(m, sizeof(entries) / sizeof(entries[0]))];
+	/* The first four are what a free needs. */
+	unsigned of =
+	    model_chance(m, 50) ? 4 : sizeof(entries) / sizeof(entries[0]);
+	const char *entry = entries[model_below(m, of)];
 	unsigned n = 1 + (unsigned)model_below(m, 5);
 	unsigned count = 1 + (unsigned)model_below(m, 8);
 
