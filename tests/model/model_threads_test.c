@@ -34,7 +34,7 @@ TEST_TIMEOUT(random_programs_of_four_threads_keep_every_promise, 300)
 	};
 
 	model_run_threads(
-	    &mix, test_effort(device_is_simulated() ? 80000 : 2000));
+	    &mix, test_effort(device_is_simulated() ? 160000 : 2000));
 }
 
 TEST_TIMEOUT(random_programs_of_four_threads_share_too_little_memory, 300)
@@ -65,5 +65,5 @@ TEST_TIMEOUT(random_programs_of_four_threads_share_too_little_memory, 300)
 	};
 
 	model_run_threads(
-	    &mix, test_effort(device_is_simulated() ? 20000 : 1000));
+	    &mix, test_effort(device_is_simulated() ? 40000 : 1000));
 }
