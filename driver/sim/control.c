@@ -16,6 +16,7 @@ simcuda_reset(void)
 {
 	gate_lock();
 	fault_reset();
+	wait_reset();
 	violation_reset();
 	event_hold_all(0, 0);
 	gate_unlock();

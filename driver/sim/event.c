@@ -133,7 +133,7 @@ event_wait_on(struct event *event, struct stream *stream)
 	stream_order(stream);
 	line_join_host(&stream->line);
 	line_join(&stream->line, &event->at);
-	stream_wait_mark(stream, event->mark);
+	stream_wait_event(stream, event->mark, !thread_self()->waits_uncounted);
 }
 
 static bool

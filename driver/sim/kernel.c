@@ -151,6 +151,75 @@ scale_run(const uint64_t *params)
 		to[i] = from[i] * factor;
 }
 
+/*
+ * A pattern that tells a block from all others, by its number. It is said to
+ * be in every word, and so the order of all accesses to the block is checked;
+ * but the host's memory is spared: only the words at both ends and one in each
+ * granule of a mapping are really written, and compared.
+ */
+enum { PATTERN_EDGE = 16, PATTERN_STEP = SIM_GRANULE / sizeof(uint32_t) };
+
+/* The word after `i`, of n, that is written. */
+static uint64_t
+pattern_next(uint64_t i, uint64_t n)
+{
+	uint64_t last_edge = n > PATTERN_EDGE ? n - PATTERN_EDGE : 0;
+	uint64_t next = (i / PATTERN_STEP + 1) * PATTERN_STEP;
+
+	if (i + 1 < PATTERN_EDGE || i + 1 >= last_edge)
+		return i + 1;
+	return next < last_edge ? next : last_edge;
+}
+
+static uint32_t
+pattern_word(uint64_t number, uint64_t i)
+{
+	return ((uint32_t)number * 0x9e3779b1u + (uint32_t)i) * 0x85ebca6bu;
+}
+
+static uint64_t
+pattern_duration_ns(const uint64_t *params)
+{
+	(void)params;
+	return 1;
+}
+
+/* (to, number, n) */
+static void
+pattern_run(const uint64_t *params)
+{
+	uint64_t n = params[2];
+
+	for (uint64_t i = 0; i < n; i = pattern_next(i, n))
+		words(params[0])[i] = pattern_word(params[1], i);
+}
+
+/* (from, number, n, found), which is words that differ, and the number of the
+ * block where that was seen first */
+static size_t
+pattern_check_accesses(const uint64_t *params, struct access *out)
+{
+	out[0] = words_access(params[0], params[2], ACCESS_READ);
+	out[1] = words_access(params[3], 2, ACCESS_ATOMIC);
+	return 2;
+}
+
+static void
+pattern_check_run(const uint64_t *params)
+{
+	uint64_t n = params[2];
+	uint32_t *found = words(params[3]);
+	uint32_t mismatches = 0;
+
+	for (uint64_t i = 0; i < n; i = pattern_next(i, n))
+		mismatches += words(params[0])[i] != pattern_word(params[1], i);
+	if (mismatches == 0)
+		return;
+	if (found[0] == 0)
+		found[1] = (uint32_t)params[1];
+	found[0] += mismatches;
+}
+
 static const struct kernel kernels[] = {
 	{ "weir_fill_u32", 3, { 8, 4, 8 }, fill_accesses, fill_run, NULL },
 	{ "weir_add_u32", 4, { 8, 8, 8, 8 }, add_accesses, add_run, NULL },
@@ -161,6 +230,10 @@ static const struct kernel kernels[] = {
 	    sleep_duration_ns },
 	{ "weir_scale_f32", 4, { 8, 8, 4, 8 }, scale_accesses, scale_run,
 	    NULL },
+	{ "weir_pattern_u32", 3, { 8, 4, 8 }, fill_accesses, pattern_run,
+	    pattern_duration_ns },
+	{ "weir_check_pattern_u32", 4, { 8, 4, 8, 8 }, pattern_check_accesses,
+	    pattern_check_run, pattern_duration_ns },
 };
 
 static const struct kernel *

@@ -229,6 +229,11 @@ struct value_call {
 	struct mark *mark; /* that the value is there */
 };
 
+struct wait {
+	struct mark *mark; /* referenced */
+	bool counted;      /* by wait_count() */
+};
+
 /* What to do, apart from where and when. */
 struct action {
 	enum op_kind kind;
@@ -240,6 +245,7 @@ struct action {
 		struct host_call host;
 		struct value_call value;
 		struct mark *mark; /* referenced */
+		struct wait wait;
 		struct launch *launch;
 		struct range *range;
 	};
@@ -315,6 +321,11 @@ void time_wait_stream(struct stream *stream);
 /* Wait until nothing is pending anywhere. */
 void time_drain(void);
 
+/* ---- how long streams wait for events (wait.c) -------------------------- */
+
+void wait_count(uint64_t from_ns, uint64_t to_ns);
+void wait_reset(void);
+
 /* ---- devices, contexts and threads (device.c, context.c) ---------------- */
 
 struct device {
@@ -362,6 +373,7 @@ struct thread {
 	CUstreamCaptureMode mode;
 	uint64_t id;
 	bool in_host_function;
+	bool waits_uncounted;   /* see simcuda_count_waits() */
 	struct own_stream *own; /* per-thread default streams */
 };
 
@@ -394,6 +406,8 @@ struct stream {
 	uint64_t visible_ns;  /* and seen by the host */
 	uint64_t delay_ns;    /* of the next operation */
 	struct mark *blocker; /* referenced; NULL: nothing is deferred */
+	bool wait_counted;    /* by wait_count(), when the blocker is there */
+	uint64_t wait_ns;     /* from then on */
 	struct op *deferred, *deferred_last;
 	struct capture *capture; /* it is in, or NULL */
 	struct node **deps;      /* of what is captured next */
@@ -414,6 +428,11 @@ bool stream_busy(const struct stream *stream);
 void stream_wait(struct stream *stream); /* the host does */
 void stream_wait_ns(struct stream *stream, uint64_t ns);
 void stream_wait_mark(struct stream *stream, struct mark *mark);
+/* The same, and wait_count() how long that blocks it, if `counted`. */
+void stream_wait_event(struct stream *stream, struct mark *mark, bool counted);
+/* It is the wait's turn: all before it has a time, and ends by `ns`. */
+void stream_start_wait(
+    struct stream *stream, const struct wait *wait, uint64_t ns);
 void stream_defer(struct stream *stream, struct op *op);
 /* What blocked it is there since `ns`: go on. */
 void stream_resume(struct stream *stream, uint64_t ns);

@@ -39,7 +39,7 @@
 #include "driver/abi.h"
 
 /* The version of this interface; simcuda_version() returns it. */
-enum { SIMCUDA_VERSION = 1 };
+enum { SIMCUDA_VERSION = 2 };
 
 /*
  * X(result, name, parameters), each exported as simcuda_NAME. All may be
@@ -51,6 +51,13 @@ enum { SIMCUDA_VERSION = 1 };
  * advance_to_ns(t)	the same up to a time; nothing if that has passed.
  * finish()		let time pass until no operation is pending, without
  *			the host coming to know it: it is no synchronisation.
+ * wait_ns()		for how long cuStreamWaitEvent() has kept streams from
+ *			going on, the sum over all of them: each wait from when
+ *			it was submitted and all work before it was done, until
+ *			its event had happened. A wait counts as soon as that
+ *			time is known, which may be before it has come.
+ * count_waits(counted)	0: the waits that the calling thread puts on streams
+ *			from now on are left out of that. 1: they count again.
  *
  * calls(entry)		calls of an entry point so far by its base name
  *			("cuMemAlloc" counts cuMemAlloc_v2), failed ones too;
@@ -99,6 +106,8 @@ enum { SIMCUDA_VERSION = 1 };
 	X(void, advance_ns, (uint64_t ns))                                     \
 	X(void, advance_to_ns, (uint64_t time_ns))                             \
 	X(void, finish, (void))                                                \
+	X(uint64_t, wait_ns, (void))                                           \
+	X(void, count_waits, (int counted))                                    \
 	X(uint64_t, calls, (const char *entry))                                \
 	X(int, fail,                                                           \
 	    (const char *entry, unsigned nth, unsigned count, CUresult code))  \

@@ -259,18 +259,44 @@ stream_wait_ns(struct stream *stream, uint64_t ns)
 }
 
 void
+stream_start_wait(struct stream *stream, const struct wait *wait, uint64_t ns)
+{
+	struct mark *mark = wait->mark;
+
+	if (mark->known) {
+		if (wait->counted)
+			wait_count(ns, mark->end_ns);
+		stream_wait_ns(stream, mark->end_ns);
+	} else {
+		mark_block(mark, stream);
+		stream->wait_counted = wait->counted;
+		stream->wait_ns = ns;
+	}
+}
+
+void
+stream_wait_event(struct stream *stream, struct mark *mark, bool counted)
+{
+	struct action action = { .kind = OP_WAIT,
+		.wait = { .mark = mark, .counted = counted } };
+	uint64_t now = time_now();
+
+	if (stream->blocker == NULL) {
+		stream_start_wait(stream, &action.wait,
+		    now > stream->tail_ns ? now : stream->tail_ns);
+	} else {
+		struct op *op = op_new(stream, &action);
+
+		op->end_ns = now;
+		mark->refs++;
+		stream_defer(stream, op);
+	}
+}
+
+void
 stream_wait_mark(struct stream *stream, struct mark *mark)
 {
-	if (stream->blocker == NULL && mark->known) {
-		stream_wait_ns(stream, mark->end_ns);
-	} else if (stream->blocker == NULL) {
-		mark_block(mark, stream);
-	} else {
-		struct action action = { .kind = OP_WAIT, .mark = mark };
-
-		mark->refs++;
-		stream_defer(stream, op_new(stream, &action));
-	}
+	stream_wait_event(stream, mark, false);
 }
 
 bool

@@ -40,8 +40,10 @@ op_free(struct op *op)
 
 	if (action->kind == OP_COPY)
 		free(action->copy.staged);
-	else if (action->kind == OP_MARK || action->kind == OP_WAIT)
+	else if (action->kind == OP_MARK)
 		mark_drop(action->mark);
+	else if (action->kind == OP_WAIT)
+		mark_drop(action->wait.mark);
 	else if (action->kind == OP_WAIT_VALUE)
 		mark_drop(action->value.mark);
 	else if (action->kind == OP_GRAPH)
@@ -88,7 +90,7 @@ op_start(struct stream *stream, struct op *op)
 		op_free(op);
 		break;
 	case OP_WAIT:
-		stream_wait_mark(stream, action->mark);
+		stream_start_wait(stream, &action->wait, start_ns);
 		op_free(op);
 		break;
 	case OP_WAIT_VALUE:
@@ -112,6 +114,9 @@ stream_resume(struct stream *stream, uint64_t ns)
 {
 	mark_drop(stream->blocker);
 	stream->blocker = NULL;
+	if (stream->wait_counted)
+		wait_count(stream->wait_ns, ns);
+	stream->wait_counted = false;
 	stream_wait_ns(stream, ns);
 	while (stream->blocker == NULL && stream->deferred != NULL) {
 		struct op *op = stream->deferred;

@@ -1,0 +1,196 @@
+/*
+ * simcuda says for how long streams were kept waiting by events: exactly, and
+ * only for what the events delayed.
+ */
+#include "tests/support/cuda.h"
+
+enum { LAUNCH_NS = 3000, MS = 1000000 };
+
+static CUstream a, b;
+
+static void
+begin(void)
+{
+	if (sim() == NULL)
+		SKIP("a GPU does not tell how long its streams wait");
+	cuda_begin_conf("call_ns:0,launch_ns:3000");
+	a = cuda_stream();
+	b = cuda_stream();
+}
+
+/* `to` waits for what is on `from`. */
+static void
+order(CUstream from, CUstream to)
+{
+	CUevent event = cuda_event();
+
+	CU(cu.cuEventRecord(event, from));
+	CU(cu.cuStreamWaitEvent(to, event, 0));
+	CU(cu.cuEventDestroy_v2(event));
+}
+
+TEST(an_idle_stream_waits_until_the_event)
+{
+	begin();
+	cuda_sleep(a, 10 * MS);
+	order(a, b);
+	CU(cu.cuCtxSynchronize());
+	EXPECT_EQ(sim()->wait_ns(), LAUNCH_NS + 10 * MS);
+}
+
+TEST(work_of_its_own_is_no_waiting)
+{
+	begin();
+	cuda_sleep(a, 10 * MS);
+	cuda_sleep(b, 7 * MS);
+	order(a, b);
+	CU(cu.cuCtxSynchronize());
+	EXPECT_EQ(sim()->wait_ns(), 3 * MS);
+}
+
+TEST(a_stream_that_is_busy_for_longer_does_not_wait)
+{
+	begin();
+	cuda_sleep(a, 10 * MS);
+	cuda_sleep(b, 12 * MS);
+	order(a, b);
+	CU(cu.cuCtxSynchronize());
+	EXPECT_EQ(sim()->wait_ns(), 0);
+}
+
+TEST(a_wait_begins_when_it_is_submitted)
+{
+	begin();
+	cuda_sleep(a, 10 * MS);
+	sim()->advance_ns(LAUNCH_NS + 4 * MS);
+	order(a, b);
+	CU(cu.cuCtxSynchronize());
+	EXPECT_EQ(sim()->wait_ns(), 6 * MS);
+}
+
+TEST(an_event_that_has_happened_delays_nothing)
+{
+	begin();
+	cuda_sleep(a, MS);
+	CU(cu.cuCtxSynchronize());
+	order(a, b);
+	/* Nor one that was never recorded. */
+	CU(cu.cuStreamWaitEvent(b, cuda_event(), 0));
+	CU(cu.cuCtxSynchronize());
+	EXPECT_EQ(sim()->wait_ns(), 0);
+}
+
+TEST(what_follows_a_wait_is_not_counted_twice)
+{
+	begin();
+	cuda_sleep(a, 10 * MS);
+	order(a, b);
+	order(a, b);
+	cuda_sleep(b, 5 * MS);
+	order(a, b);
+	CU(cu.cuCtxSynchronize());
+	EXPECT_EQ(sim()->wait_ns(), LAUNCH_NS + 10 * MS);
+}
+
+TEST(waits_of_all_streams_add_up)
+{
+	begin();
+	CUstream c = cuda_stream();
+
+	cuda_sleep(a, 10 * MS);
+	order(a, b);
+	order(a, c);
+	CU(cu.cuCtxSynchronize());
+	EXPECT_EQ(sim()->wait_ns(), 2 * (LAUNCH_NS + 10 * MS));
+}
+
+TEST(waits_may_be_left_out)
+{
+	begin();
+	cuda_sleep(a, 10 * MS);
+	sim()->count_waits(0);
+	order(a, b);
+	sim()->count_waits(1);
+	CU(cu.cuCtxSynchronize());
+	EXPECT_EQ(sim()->wait_ns(), 0);
+	/* One that counts after one that does not: only the rest. */
+	cuda_sleep(a, 10 * MS);
+	sim()->count_waits(0);
+	order(a, b);
+	sim()->count_waits(1);
+	cuda_sleep(a, 5 * MS);
+	order(a, b);
+	CU(cu.cuCtxSynchronize());
+	EXPECT_EQ(sim()->wait_ns(), 5 * MS);
+}
+
+/* The time of a wait is not known before something else happens. */
+TEST(waits_for_events_without_a_time_are_counted_when_they_have_one)
+{
+	begin();
+	CUdeviceptr flag = cuda_alloc(512);
+	CUstream c = cuda_stream();
+	uint64_t now;
+
+	CU(cu.cuMemsetD32_v2(flag, 0, 1));
+	CU(cu.cuCtxSynchronize());
+	now = sim()->now_ns();
+	CU(cu.cuStreamWaitValue32_v2(a, flag, 1, CU_STREAM_WAIT_VALUE_EQ));
+	/* b is blocked by the event, c by its own wait first. */
+	cuda_sleep(b, MS);
+	order(a, b);
+	CU(cu.cuStreamWaitValue32_v2(c, flag, 2, CU_STREAM_WAIT_VALUE_EQ));
+	order(a, c);
+	sim()->advance_to_ns(now + 20 * MS);
+	EXPECT_EQ(sim()->wait_ns(), 0);
+	CU(cu.cuStreamWriteValue32_v2(cuda_stream(), flag, 1, 0));
+	sim()->advance_to_ns(now + 40 * MS);
+	/* The write took its launch; b has waited since its own work ended. */
+	EXPECT_GE(sim()->wait_ns(), 19 * MS - LAUNCH_NS);
+	EXPECT_LE(sim()->wait_ns(), 19 * MS + LAUNCH_NS);
+	now = sim()->wait_ns();
+	CU(cu.cuStreamWriteValue32_v2(cuda_stream(), flag, 2, 0));
+	CU(cu.cuCtxSynchronize());
+	/* c came to its wait when the event was long past. */
+	EXPECT_EQ(sim()->wait_ns(), now);
+}
+
+TEST(a_deferred_wait_counts_from_its_turn)
+{
+	begin();
+	CUdeviceptr flag = cuda_alloc(512);
+
+	CU(cu.cuMemsetD32_v2(flag, 0, 1));
+	CU(cu.cuCtxSynchronize());
+	uint64_t start = sim()->now_ns();
+	CU(cu.cuStreamWaitValue32_v2(b, flag, 1, CU_STREAM_WAIT_VALUE_EQ));
+	cuda_sleep(a, 50 * MS);
+	order(a, b);
+	sim()->advance_to_ns(start + 20 * MS);
+	CU(cu.cuStreamWriteValue32_v2(cuda_stream(), flag, 1, 0));
+	CU(cu.cuCtxSynchronize());
+	/* Blocked by the value for 20 ms, by the event for the other 30. */
+	EXPECT_GE(sim()->wait_ns(), 30 * MS - LAUNCH_NS);
+	EXPECT_LE(sim()->wait_ns(), 30 * MS + LAUNCH_NS);
+}
+
+TEST(default_streams_order_themselves_without_being_counted)
+{
+	begin();
+	CUstream blocking = cuda_blocking_stream();
+
+	cuda_sleep(blocking, 10 * MS);
+	cuda_sleep(CU_STREAM_LEGACY, MS);
+	CU(cu.cuCtxSynchronize());
+	EXPECT_EQ(sim()->wait_ns(), 0);
+}
+
+TEST(a_reset_forgets_what_was_waited)
+{
+	begin();
+	cuda_sleep(a, 10 * MS);
+	order(a, b);
+	EXPECT_GT(sim()->wait_ns(), 0);
+	sim()->reset();
+	EXPECT_EQ(sim()->wait_ns(), 0);
+}
