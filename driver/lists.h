@@ -63,8 +63,7 @@
 	    "cannot set while device is active in this process")               \
 	X(CUDA_ERROR_CONTEXT_IS_DESTROYED, 709, "context is destroyed")        \
 	X(CUDA_ERROR_ASSERT, 710, "device-side assert triggered")              \
-	X(CUDA_ERROR_TOO_MANY_PEERS, 711,                                      \
-	    "peer mapping resources exhausted")                                \
+	X(CUDA_ERROR_TOO_MANY_PEERS, 711, "peer mapping resources exhausted")  \
 	X(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, 712,                      \
 	    "part or all of the requested memory range is already mapped")     \
 	X(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, 713,                          \
@@ -203,29 +202,29 @@
 	DRIVER_KERNEL_ENTRIES(X)
 
 #define DRIVER_DEVICE_ENTRIES(X)                                               \
-	X(cuDeviceGet, 2000, 1, (CUdevice *device, int ordinal))               \
+	X(cuDeviceGet, 2000, 1, (CUdevice * device, int ordinal))              \
 	X(cuDeviceGetCount, 2000, 1, (int *count))                             \
 	X(cuDeviceGetName, 2000, 1, (char *name, int size, CUdevice device))   \
-	X(cuDeviceTotalMem, 3020, 1, (size_t *bytes, CUdevice device))         \
+	X(cuDeviceTotalMem, 3020, 1, (size_t * bytes, CUdevice device))        \
 	X(cuDeviceGetAttribute, 2000, 1,                                       \
 	    (int *value, CUdevice_attribute attribute, CUdevice device))       \
-	X(cuDeviceGetUuid, 11040, 1, (CUuuid *uuid, CUdevice device))          \
+	X(cuDeviceGetUuid, 11040, 1, (CUuuid * uuid, CUdevice device))         \
 	X(cuDeviceCanAccessPeer, 4000, 1,                                      \
 	    (int *can_access, CUdevice device, CUdevice peer))                 \
 	X(cuDeviceGetPCIBusId, 4010, 1,                                        \
 	    (char *bus_id, int size, CUdevice device))                         \
 	X(cuDevicePrimaryCtxRetain, 7000, 1,                                   \
-	    (CUcontext *context, CUdevice device))                             \
+	    (CUcontext * context, CUdevice device))                            \
 	X(cuDevicePrimaryCtxRelease, 11000, 1, (CUdevice device))              \
 	X(cuDevicePrimaryCtxGetState, 7000, 1,                                 \
 	    (CUdevice device, unsigned int *flags, int *active))
 
 #define DRIVER_CONTEXT_ENTRIES(X)                                              \
-	X(cuCtxGetCurrent, 4000, 1, (CUcontext *context))                      \
+	X(cuCtxGetCurrent, 4000, 1, (CUcontext * context))                     \
 	X(cuCtxSetCurrent, 4000, 1, (CUcontext context))                       \
 	X(cuCtxPushCurrent, 4000, 1, (CUcontext context))                      \
-	X(cuCtxPopCurrent, 4000, 1, (CUcontext *context))                      \
-	X(cuCtxGetDevice, 2000, 1, (CUdevice *device))                         \
+	X(cuCtxPopCurrent, 4000, 1, (CUcontext * context))                     \
+	X(cuCtxGetDevice, 2000, 1, (CUdevice * device))                        \
 	X(cuCtxSynchronize, 2000, 1, (void))                                   \
 	X(cuCtxGetId, 12000, 0, (CUcontext context, unsigned long long *id))   \
 	X(cuCtxGetStreamPriorityRange, 5050, 1, (int *least, int *greatest))   \
@@ -233,39 +232,39 @@
 
 #define DRIVER_STREAM_ENTRIES(X)                                               \
 	X(cuStreamCreateWithPriority, 5050, 1,                                 \
-	    (CUstream *stream, unsigned int flags, int priority))              \
+	    (CUstream * stream, unsigned int flags, int priority))             \
 	X(cuStreamDestroy, 4000, 1, (CUstream stream))                         \
 	X(cuStreamQuery, 2000, 1, (CUstream stream))                           \
 	X(cuStreamSynchronize, 2000, 1, (CUstream stream))                     \
 	X(cuStreamWaitEvent, 3020, 1,                                          \
 	    (CUstream stream, CUevent event, unsigned int flags))              \
-	X(cuStreamGetCtx, 9020, 1, (CUstream stream, CUcontext *context))      \
+	X(cuStreamGetCtx, 9020, 1, (CUstream stream, CUcontext * context))     \
 	X(cuStreamGetId, 12000, 0, (CUstream stream, unsigned long long *id))  \
 	X(cuStreamGetPriority, 5050, 1, (CUstream stream, int *priority))      \
 	X(cuStreamGetFlags, 5050, 1, (CUstream stream, unsigned int *flags))
 
 #define DRIVER_CAPTURE_ENTRIES(X)                                              \
 	X(cuStreamIsCapturing, 10000, 1,                                       \
-	    (CUstream stream, CUstreamCaptureStatus *status))                  \
+	    (CUstream stream, CUstreamCaptureStatus * status))                 \
 	X(cuStreamGetCaptureInfo, 11030, 1,                                    \
-	    (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,   \
-	    CUgraph *graph, const CUgraphNode **dependencies,                  \
-	    size_t *n_dependencies))                                           \
+	    (CUstream stream, CUstreamCaptureStatus * status, cuuint64_t * id, \
+		CUgraph * graph, const CUgraphNode **dependencies,             \
+		size_t *n_dependencies))                                       \
 	X(cuThreadExchangeStreamCaptureMode, 10010, 1,                         \
-	    (CUstreamCaptureMode *mode))                                       \
+	    (CUstreamCaptureMode * mode))                                      \
 	X(cuStreamBeginCapture, 10010, 1,                                      \
 	    (CUstream stream, CUstreamCaptureMode mode))                       \
-	X(cuStreamEndCapture, 10000, 1, (CUstream stream, CUgraph *graph))     \
+	X(cuStreamEndCapture, 10000, 1, (CUstream stream, CUgraph * graph))    \
 	X(cuGraphInstantiateWithFlags, 11040, 1,                               \
-	    (CUgraphExec *exec, CUgraph graph, unsigned long long flags))      \
+	    (CUgraphExec * exec, CUgraph graph, unsigned long long flags))     \
 	X(cuGraphLaunch, 10000, 1, (CUgraphExec exec, CUstream stream))        \
 	X(cuGraphDestroy, 10000, 1, (CUgraph graph))                           \
 	X(cuGraphExecDestroy, 10000, 1, (CUgraphExec exec))                    \
 	X(cuGraphGetNodes, 10000, 1,                                           \
-	    (CUgraph graph, CUgraphNode *nodes, size_t *n_nodes))
+	    (CUgraph graph, CUgraphNode * nodes, size_t * n_nodes))
 
 #define DRIVER_EVENT_ENTRIES(X)                                                \
-	X(cuEventCreate, 2000, 1, (CUevent *event, unsigned int flags))        \
+	X(cuEventCreate, 2000, 1, (CUevent * event, unsigned int flags))       \
 	X(cuEventDestroy, 4000, 1, (CUevent event))                            \
 	X(cuEventRecord, 2000, 1, (CUevent event, CUstream stream))            \
 	X(cuEventQuery, 2000, 1, (CUevent event))                              \
@@ -274,40 +273,41 @@
 	    (float *milliseconds, CUevent start, CUevent end))
 
 #define DRIVER_MEMORY_ENTRIES(X)                                               \
-	X(cuMemAlloc, 3020, 1, (CUdeviceptr *address, size_t size))            \
+	X(cuMemAlloc, 3020, 1, (CUdeviceptr * address, size_t size))           \
 	X(cuMemFree, 3020, 1, (CUdeviceptr address))                           \
-	X(cuMemGetInfo, 3020, 1, (size_t *free_bytes, size_t *total_bytes))    \
+	X(cuMemGetInfo, 3020, 1, (size_t * free_bytes, size_t * total_bytes))  \
 	X(cuPointerGetAttribute, 4000, 1,                                      \
 	    (void *data, CUpointer_attribute attribute, CUdeviceptr address))
 
 #define DRIVER_VMM_ENTRIES(X)                                                  \
 	X(cuMemAddressReserve, 10020, 1,                                       \
-	    (CUdeviceptr *address, size_t size, size_t alignment,              \
-	    CUdeviceptr hint, unsigned long long flags))                       \
+	    (CUdeviceptr * address, size_t size, size_t alignment,             \
+		CUdeviceptr hint, unsigned long long flags))                   \
 	X(cuMemAddressFree, 10020, 1, (CUdeviceptr address, size_t size))      \
 	X(cuMemCreate, 10020, 1,                                               \
-	    (CUmemGenericAllocationHandle *handle, size_t size,                \
-	    const CUmemAllocationProp *prop, unsigned long long flags))        \
+	    (CUmemGenericAllocationHandle * handle, size_t size,               \
+		const CUmemAllocationProp *prop, unsigned long long flags))    \
 	X(cuMemRelease, 10020, 1, (CUmemGenericAllocationHandle handle))       \
 	X(cuMemMap, 10020, 1,                                                  \
 	    (CUdeviceptr address, size_t size, size_t offset,                  \
-	    CUmemGenericAllocationHandle handle, unsigned long long flags))    \
+		CUmemGenericAllocationHandle handle,                           \
+		unsigned long long flags))                                     \
 	X(cuMemUnmap, 10020, 1, (CUdeviceptr address, size_t size))            \
 	X(cuMemSetAccess, 10020, 1,                                            \
 	    (CUdeviceptr address, size_t size, const CUmemAccessDesc *access,  \
-	    size_t n_access))                                                  \
+		size_t n_access))                                              \
 	X(cuMemGetAccess, 10020, 1,                                            \
 	    (unsigned long long *flags, const CUmemLocation *location,         \
-	    CUdeviceptr address))                                              \
+		CUdeviceptr address))                                          \
 	X(cuMemGetAllocationGranularity, 10020, 1,                             \
-	    (size_t *granularity, const CUmemAllocationProp *prop,             \
-	    CUmemAllocationGranularity_flags option))                          \
+	    (size_t * granularity, const CUmemAllocationProp *prop,            \
+		CUmemAllocationGranularity_flags option))                      \
 	X(cuMemExportToShareableHandle, 10020, 1,                              \
 	    (void *shareable, CUmemGenericAllocationHandle handle,             \
-	    CUmemAllocationHandleType type, unsigned long long flags))         \
+		CUmemAllocationHandleType type, unsigned long long flags))     \
 	X(cuMemImportFromShareableHandle, 10020, 1,                            \
-	    (CUmemGenericAllocationHandle *handle, void *shareable,            \
-	    CUmemAllocationHandleType type))
+	    (CUmemGenericAllocationHandle * handle, void *shareable,           \
+		CUmemAllocationHandleType type))
 
 #define DRIVER_HOST_ENTRIES(X)                                                 \
 	X(cuMemHostAlloc, 2020, 1,                                             \
@@ -335,15 +335,16 @@
 	    (CUdeviceptr to, unsigned int value, size_t n, CUstream stream))
 
 #define DRIVER_KERNEL_ENTRIES(X)                                               \
-	X(cuModuleLoadData, 2000, 1, (CUmodule *module, const void *image))    \
+	X(cuModuleLoadData, 2000, 1, (CUmodule * module, const void *image))   \
 	X(cuModuleUnload, 2000, 1, (CUmodule module))                          \
 	X(cuModuleGetFunction, 2000, 1,                                        \
-	    (CUfunction *function, CUmodule module, const char *name))         \
+	    (CUfunction * function, CUmodule module, const char *name))        \
 	X(cuLaunchKernel, 4000, 1,                                             \
 	    (CUfunction function, unsigned int grid_x, unsigned int grid_y,    \
-	    unsigned int grid_z, unsigned int block_x, unsigned int block_y,   \
-	    unsigned int block_z, unsigned int shared_bytes, CUstream stream,  \
-	    void **parameters, void **extra))                                  \
+		unsigned int grid_z, unsigned int block_x,                     \
+		unsigned int block_y, unsigned int block_z,                    \
+		unsigned int shared_bytes, CUstream stream, void **parameters, \
+		void **extra))                                                 \
 	X(cuLaunchHostFunc, 10000, 1,                                          \
 	    (CUstream stream, CUhostFn function, void *user_data))
 /* clang-format on */

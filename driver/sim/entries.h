@@ -405,7 +405,7 @@ enum sim_entry {
 #define SIM_NUMBER(symbol, base, version, flags, params) E_##symbol,
 	SIM_ENTRIES(SIM_NUMBER, SIM_NUMBER, SIM_NUMBER)
 #undef SIM_NUMBER
-	SIM_N_ENTRIES
+	    SIM_N_ENTRIES
 };
 
 #endif

@@ -24,16 +24,16 @@ extern "C" {
  * @param priority  0 is normal; lower numbers are served first; clamped to
  *                  what the device has
  */
-WEIR_API enum weir_status weir_stream_create(int device, int priority,
-                                             weir_stream *out);
+WEIR_API enum weir_status weir_stream_create(
+    int device, int priority, weir_stream *out);
 
 /**
  * Take a stream from the device's pool of WEIR_STREAM_POOL_SIZE for its
  * priority, round robin. The stream is shared and never destroyed. A priority
  * below 0 is high.
  */
-WEIR_API enum weir_status weir_stream_from_pool(int device, int priority,
-                                                weir_stream *out);
+WEIR_API enum weir_status weir_stream_from_pool(
+    int device, int priority, weir_stream *out);
 
 /**
  * Destroy a stream made by weir_stream_create(). Work queued on it goes on;
@@ -69,15 +69,15 @@ WEIR_API enum weir_status weir_stream_synchronize(weir_stream stream);
 
 /** Make work queued on `stream` after this call wait for what is queued on
  * `other` now. The host does not wait. */
-WEIR_API enum weir_status weir_stream_wait_stream(weir_stream stream,
-                                                  weir_stream other);
+WEIR_API enum weir_status weir_stream_wait_stream(
+    weir_stream stream, weir_stream other);
 
 /** The device of a stream. */
 WEIR_API enum weir_status weir_stream_device(weir_stream stream, int *device);
 
 /** The priority of a stream; 0 is normal, negative is high. */
-WEIR_API enum weir_status weir_stream_priority(weir_stream stream,
-                                               int *priority);
+WEIR_API enum weir_status weir_stream_priority(
+    weir_stream stream, int *priority);
 
 /**
  * A stream in words: `<weir.stream device=0 handle=0x5581c0>`.
@@ -98,9 +98,9 @@ struct weir_event;
 /** What an event is for; bits. */
 enum weir_event_flags {
 	WEIR_EVENT_DEFAULT = 0,
-	WEIR_EVENT_TIMING = 1,        /**< weir_event_elapsed_ms() works */
-	WEIR_EVENT_BLOCKING = 2,      /**< a waiting host sleeps */
-	WEIR_EVENT_INTERPROCESS = 4,  /**< can be shared; excludes TIMING */
+	WEIR_EVENT_TIMING = 1,       /**< weir_event_elapsed_ms() works */
+	WEIR_EVENT_BLOCKING = 2,     /**< a waiting host sleeps */
+	WEIR_EVENT_INTERPROCESS = 4, /**< can be shared; excludes TIMING */
 };
 
 /**
@@ -111,8 +111,8 @@ enum weir_event_flags {
  * @return WEIR_OK; WEIR_EINVAL for unknown flags or for TIMING with
  *         INTERPROCESS; WEIR_EHOSTMEM
  */
-WEIR_API enum weir_status weir_event_create(unsigned flags,
-                                            struct weir_event **out);
+WEIR_API enum weir_status weir_event_create(
+    unsigned flags, struct weir_event **out);
 
 /** Destroy an event; NULL does nothing. Work that waits for it is not
  * disturbed. */
@@ -120,8 +120,8 @@ WEIR_API enum weir_status weir_event_destroy(struct weir_event *event);
 
 /** Mark this point of `stream`. A second record replaces the first.
  * WEIR_EINVAL if the event was first recorded on another device. */
-WEIR_API enum weir_status weir_event_record(struct weir_event *event,
-                                            weir_stream stream);
+WEIR_API enum weir_status weir_event_record(
+    struct weir_event *event, weir_stream stream);
 
 /** WEIR_OK if the marked work is done or nothing was recorded,
  * WEIR_ENOTREADY if not. */
@@ -132,8 +132,8 @@ WEIR_API enum weir_status weir_event_synchronize(struct weir_event *event);
 
 /** Make work queued on `stream` after this call wait for the event. Does
  * nothing if nothing was recorded. */
-WEIR_API enum weir_status weir_stream_wait_event(weir_stream stream,
-                                                 struct weir_event *event);
+WEIR_API enum weir_status weir_stream_wait_event(
+    weir_stream stream, struct weir_event *event);
 
 /**
  * Milliseconds between two events.
@@ -141,17 +141,16 @@ WEIR_API enum weir_status weir_stream_wait_event(weir_stream stream,
  * @return WEIR_OK; WEIR_ENOTREADY if either is not done; WEIR_EINVAL if
  *         either has no timing or was not recorded
  */
-WEIR_API enum weir_status weir_event_elapsed_ms(struct weir_event *start,
-                                                struct weir_event *end,
-                                                float *milliseconds);
+WEIR_API enum weir_status weir_event_elapsed_ms(
+    struct weir_event *start, struct weir_event *end, float *milliseconds);
 
 /** The CUDA event (a CUevent); NULL before the first record. Owned by the
  * event. */
 WEIR_API void *weir_event_handle(struct weir_event *event);
 
 /** An event in words: `<weir.event 0x5581c0>`. As snprintf(). */
-WEIR_API int weir_event_format(struct weir_event *event, char *text,
-                               size_t size);
+WEIR_API int weir_event_format(
+    struct weir_event *event, char *text, size_t size);
 
 #ifdef __cplusplus
 }

@@ -20,8 +20,8 @@ struct weir_oom {
 	weir_stream stream;
 	size_t requested_bytes; /**< what the caller asked for */
 	size_t rounded_bytes;   /**< its size class */
-	size_t limit_bytes;     /**< the limit in force, or the device's total */
-	size_t reserved_bytes;  /**< what weir holds */
+	size_t limit_bytes;    /**< the limit in force, or the device's total */
+	size_t reserved_bytes; /**< what weir holds */
 	size_t allocated_bytes; /**< of these, in the hands of callers */
 	size_t pending_bytes;   /**< of these, waiting for other streams */
 	size_t device_free_bytes;
@@ -37,13 +37,13 @@ typedef void (*weir_oom_observer)(const struct weir_oom *oom, void *user);
  * @return WEIR_OK; WEIR_EINVAL for NULL or for a pair that is there already;
  *         WEIR_EHOSTMEM
  */
-WEIR_API enum weir_status weir_oom_observer_add(weir_oom_observer observer,
-                                                void *user);
+WEIR_API enum weir_status weir_oom_observer_add(
+    weir_oom_observer observer, void *user);
 
 /** Stop calling it. WEIR_EINVAL if the pair is not there. A call under way on
  * another thread may still be running when this returns. */
-WEIR_API enum weir_status weir_oom_observer_remove(weir_oom_observer observer,
-                                                   void *user);
+WEIR_API enum weir_status weir_oom_observer_remove(
+    weir_oom_observer observer, void *user);
 
 #ifdef __cplusplus
 }

@@ -51,7 +51,7 @@ typedef struct CUstream_st *weir_stream;
  * the device before the free is done. This is what cudaMalloc and cudaFree
  * promise, without their wait.
  */
-#define WEIR_STREAM_ANY ((weir_stream)~(uintptr_t)0)
+#define WEIR_STREAM_ANY ((weir_stream) ~(uintptr_t)0)
 
 /** The device that is current for the calling thread; see weir_get_device().*/
 #define WEIR_DEVICE_CURRENT (-1)
@@ -188,8 +188,8 @@ WEIR_API enum weir_status weir_free_async(void *ptr, weir_stream stream);
  *         WEIR_EINVAL if no live block holds ptr or the stream was destroyed;
  *         WEIR_EHOSTMEM
  */
-WEIR_API enum weir_status weir_record_stream(const void *ptr,
-                                             weir_stream stream);
+WEIR_API enum weir_status weir_record_stream(
+    const void *ptr, weir_stream stream);
 
 /** What weir knows of a live block. */
 struct weir_block_info {
@@ -209,8 +209,8 @@ struct weir_block_info {
  *
  * @return WEIR_OK; WEIR_EINVAL if no live block holds ptr
  */
-WEIR_API enum weir_status weir_block_info(const void *ptr,
-                                          struct weir_block_info *out);
+WEIR_API enum weir_status weir_block_info(
+    const void *ptr, struct weir_block_info *out);
 
 /**
  * Give unused memory back to the driver, largest and least recently used
@@ -223,20 +223,20 @@ WEIR_API enum weir_status weir_block_info(const void *ptr,
  * @return WEIR_OK; WEIR_ENODEVICE; WEIR_EDRIVER (what had been given back
  *         before the failure stays so)
  */
-WEIR_API enum weir_status weir_trim(int device, size_t keep_bytes,
-                                    size_t *freed_bytes);
+WEIR_API enum weir_status weir_trim(
+    int device, size_t keep_bytes, size_t *freed_bytes);
 
 /**
  * Free and total memory of a device, as a program should see it: free is what
  * the driver has free plus what weir holds unused, within the limit set.
  */
-WEIR_API enum weir_status weir_memory_info(int device, size_t *free_bytes,
-                                           size_t *total_bytes);
+WEIR_API enum weir_status weir_memory_info(
+    int device, size_t *free_bytes, size_t *total_bytes);
 
 /** The largest request that the free blocks of one stream's pools can serve
  * without new memory. */
-WEIR_API enum weir_status weir_largest_free(int device, weir_stream stream,
-                                            size_t *bytes);
+WEIR_API enum weir_status weir_largest_free(
+    int device, weir_stream stream, size_t *bytes);
 
 /**
  * Bound the bytes weir holds on a device. Memory that is held already stays;
@@ -307,6 +307,9 @@ struct weir_stat3 {
  * num_gc                passes of the collector of old cached memory
  * num_host_waits        times the host waited for the device
  * num_gpu_waits         waits put into a stream to reuse memory
+ * num_map_calls         physical pieces mapped into expandable segments
+ * num_unmap_calls       calls that unmapped ranges of such segments
+ * remapped_bytes        bytes of physical memory mapped at another address
  */
 #define WEIR_COUNTERS(X)                                                       \
 	X(num_alloc_retries)                                                   \
@@ -316,7 +319,10 @@ struct weir_stat3 {
 	X(num_device_free)                                                     \
 	X(num_gc)                                                              \
 	X(num_host_waits)                                                      \
-	X(num_gpu_waits)
+	X(num_gpu_waits)                                                       \
+	X(num_map_calls)                                                       \
+	X(num_unmap_calls)                                                     \
+	X(remapped_bytes)
 
 /** The statistics of a device, or of one stream of it. */
 struct weir_stats {
@@ -346,8 +352,8 @@ WEIR_API enum weir_status weir_stats(int device, struct weir_stats *out);
  * that moves between streams counts as freed by one and allocated by the
  * other. num_ooms and num_alloc_retries are those of requests for the stream.
  */
-WEIR_API enum weir_status weir_stats_stream(int device, weir_stream stream,
-                                            struct weir_stats *out);
+WEIR_API enum weir_status weir_stats_stream(
+    int device, weir_stream stream, struct weir_stats *out);
 
 /** Make every peak equal to its current value. */
 WEIR_API enum weir_status weir_stats_reset_peak(int device);
@@ -365,7 +371,7 @@ WEIR_API enum weir_status weir_stats_reset_accumulated(int device);
  * @return false when there is no i-th
  */
 WEIR_API bool weir_stats_item(const struct weir_stats *stats, size_t i,
-                              const char **name, uint64_t *value);
+    const char **name, uint64_t *value);
 
 /**
  * Walk all memory and compare it with the invariants of docs/invariants.md.
@@ -444,8 +450,8 @@ struct weir_device_info {
 };
 
 /** Describe a device; WEIR_DEVICE_CURRENT is the current one. */
-WEIR_API enum weir_status weir_device_info(int device,
-                                           struct weir_device_info *out);
+WEIR_API enum weir_status weir_device_info(
+    int device, struct weir_device_info *out);
 
 /** What the device's own management library (NVML) measures. */
 struct weir_telemetry {
@@ -465,8 +471,8 @@ struct weir_telemetry {
  * @return WEIR_OK; WEIR_ENOTSUP where NVML cannot be loaded or does not know
  *         the device; a value the device does not measure reads as 0
  */
-WEIR_API enum weir_status weir_telemetry(int device,
-                                         struct weir_telemetry *out);
+WEIR_API enum weir_status weir_telemetry(
+    int device, struct weir_telemetry *out);
 
 #ifdef __cplusplus
 }

@@ -485,7 +485,7 @@ flat(const struct weir_stats *s, const char *wanted)
 TEST(every_statistic_has_a_flat_name_of_its_own)
 {
 	struct weir_stats s = stats();
-	const char *names[200];
+	const char *names[256];
 	uint64_t value;
 	size_t n = 0;
 
