@@ -31,6 +31,7 @@
 	X(LOCK_RANK_ARENA)   /* one arena and all it holds */                  \
 	X(LOCK_RANK_STREAM)  /* one stream against its end */                  \
 	X(LOCK_RANK_STREAMS) /* the table of streams */                        \
+	X(LOCK_RANK_ORDER)   /* which stream comes after which */              \
 	X(LOCK_RANK_EVENTS)  /* a pool of driver events */                     \
 	X(LOCK_RANK_OBSERVE) /* the list of observers */                       \
 	X(LOCK_RANK_LOOKUP)  /* growing the address table */                   \

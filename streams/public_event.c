@@ -55,6 +55,7 @@ weir_event_destroy(struct weir_event *event)
 
 	if (event == NULL)
 		return WEIR_OK;
+	order_gone(event->handle);
 	if (event->handle != NULL && driver_peek() != NULL)
 		code = driver_peek()->cuEventDestroy(event->handle);
 	meta_free(event, sizeof(*event));
@@ -94,6 +95,26 @@ bind(struct weir_event *event, const struct stream *stream)
 	return WEIR_OK;
 }
 
+/* Record in the driver, and remember what the event then stands for. Not
+ * stream_record(): in a capture the user's event is part of it. Another
+ * process may record a shared one, so nothing is known of it. */
+static enum weir_status
+record(struct weir_event *event, struct stream *stream)
+{
+	if (stream->handle == WEIR_STREAM_ANY)
+		return stream_record(stream, event->handle);
+	if (event->flags & WEIR_EVENT_INTERPROCESS || stream_capturing(stream))
+		order_gone(event->handle);
+	else
+		order_recorded(event->handle, stream->handle);
+	CUresult code =
+	    driver_peek()->cuEventRecord(event->handle, stream->handle);
+	if (code != CUDA_SUCCESS)
+		order_gone(event->handle);
+	return driver_status(
+	    code, "cuEventRecord(stream %p)", (void *)stream->handle);
+}
+
 enum weir_status
 weir_event_record(struct weir_event *event, weir_stream handle)
 {
@@ -111,13 +132,7 @@ weir_event_record(struct weir_event *event, weir_stream handle)
 	status = bind(event, stream);
 	if (status != WEIR_OK)
 		goto leave;
-	/* Not stream_record(): in a capture the user's event is part of it. */
-	if (stream->handle == WEIR_STREAM_ANY)
-		status = stream_record(stream, event->handle);
-	else
-		status = driver_status(
-		    driver_peek()->cuEventRecord(event->handle, stream->handle),
-		    "cuEventRecord(stream %p)", (void *)handle);
+	status = record(event, stream);
 leave:
 	driver_leave(&guard);
 put:
@@ -168,6 +183,8 @@ weir_stream_wait_event(weir_stream handle, struct weir_event *event)
 	status = driver_status(
 	    driver_peek()->cuStreamWaitEvent(stream->handle, event->handle, 0),
 	    "cuStreamWaitEvent(stream %p)", (void *)handle);
+	if (status == WEIR_OK && !stream_capturing(stream))
+		order_waited(stream->handle, event->handle);
 	driver_leave(&guard);
 put:
 	stream_put(stream);

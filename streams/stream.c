@@ -203,6 +203,7 @@ stream_new(
 	stream->thread = key->thread;
 	stream->origin = origin;
 	lock_init(&stream->lock, LOCK_RANK_STREAM);
+	order_init(&stream->order);
 	atomic_init(&stream->refs, 2); /* the table's and the caller's */
 	*out = stream;
 	return WEIR_OK;
@@ -256,6 +257,20 @@ stream_lookup(int device, weir_stream handle, struct stream **out)
 	}
 	*out = stream;
 	return WEIR_OK;
+}
+
+struct stream *
+stream_known(weir_stream handle)
+{
+	struct stream *stream = NULL;
+
+	if (driver_peek() == NULL)
+		return NULL;
+	status_mute();
+	if (stream_lookup(WEIR_DEVICE_CURRENT, handle, &stream) != WEIR_OK)
+		stream = NULL;
+	status_unmute();
+	return stream;
 }
 
 /* Explicit handles carry their device; a caller that named another is told. */

@@ -22,6 +22,7 @@
 
 #include "base/lock.h"
 #include "driver/driver.h"
+#include "streams/order.h"
 
 /* Who made it, and so who may end it. */
 enum stream_origin { STREAM_FOREIGN, STREAM_CREATED, STREAM_POOLED };
@@ -34,6 +35,8 @@ struct stream {
 	int device;
 	enum stream_origin origin;
 	int priority; /* as asked of weir; CREATED and POOLED */
+
+	struct order order; /* what it is known to be behind */
 
 	/* LOCK_RANK_STREAM. A record and the end exclude each other: no handle
 	 * is used that another thread is destroying. */
@@ -62,6 +65,10 @@ enum weir_status stream_find(
 /* As stream_find(), but *out is NULL when weir has not met the stream. */
 enum weir_status stream_lookup(
     int device, weir_stream handle, struct stream **out);
+
+/* The stream of a handle if weir follows it and it lives, a reference; else
+ * NULL. Sets no status. */
+struct stream *stream_known(weir_stream handle);
 
 /* Follow a stream that weir has just made or taken up again. */
 enum weir_status stream_adopt(

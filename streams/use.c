@@ -74,6 +74,7 @@ use_add(struct waiting *waiting, struct pending *pending, struct stream *stream)
 	list_init(&use->link);
 	use->owner = pending;
 	use->event = NULL;
+	use->tick = 0;
 	use->waiters = 0;
 	use->next = pending->uses;
 	pending->uses = use;
@@ -137,6 +138,7 @@ mark(struct use *use)
 	if (driver_enter(stream->context, &guard) != WEIR_OK)
 		return false;
 	if (event_take(stream->context, &event) == WEIR_OK) {
+		use->tick = order_tick();
 		if (stream_record(stream, event) == WEIR_OK)
 			use->event = event;
 		else
@@ -234,6 +236,42 @@ waiting_poll(struct waiting *waiting, unsigned skips, struct list *done)
 	}
 	status_unmute();
 	return moved;
+}
+
+static bool
+is_behind(const struct stream *later, const struct use *use)
+{
+	return use->event != NULL &&
+	    order_until(later, use->queue->stream) >= use->tick;
+}
+
+unsigned
+use_unknown(const struct pending *pending, const struct stream *later)
+{
+	unsigned unknown = 0;
+
+	for (const struct use *u = pending->uses; u != NULL; u = u->next) {
+		if (u->event == NULL)
+			return UINT_MAX;
+		unknown += !is_behind(later, u);
+	}
+	return unknown;
+}
+
+bool
+use_follow(struct pending *pending, struct stream *later, uint64_t *waits)
+{
+	for (struct use *u = pending->uses; u != NULL; u = u->next) {
+		if (is_behind(later, u))
+			continue;
+		if (u->event == NULL ||
+		    driver_peek()->cuStreamWaitEvent(
+			later->handle, u->event, 0) != CUDA_SUCCESS)
+			return false;
+		++*waits;
+		order_learn(later, u->queue->stream, u->tick);
+	}
+	return true;
 }
 
 struct use *

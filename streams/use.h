@@ -15,6 +15,8 @@
 #ifndef STREAMS_USE_H
 #define STREAMS_USE_H
 
+#include <limits.h>
+
 #include "base/list.h"
 #include "streams/stream.h"
 
@@ -33,6 +35,7 @@ struct use {
 	struct list link;      /* in queue->uses while unmet */
 	struct pending *owner; /* NULL: it is gone, but for its waiters */
 	CUevent event;         /* NULL until recorded */
+	uint64_t tick;         /* of the record */
 	unsigned waiters; /* hosts that wait for `event` with no lock held */
 };
 
@@ -75,6 +78,20 @@ void waiting_add(struct waiting *waiting, struct pending *pending);
  * @return the number moved
  */
 size_t waiting_poll(struct waiting *waiting, unsigned skips, struct list *done);
+
+/* How many unmet uses `later` is not known to be behind yet; UINT_MAX if one
+ * cannot be marked now. */
+unsigned use_unknown(const struct pending *pending, const struct stream *later);
+
+/*
+ * Put `later` behind every unmet use, by waits on the device where its order is
+ * not known. Between driver_enter() and driver_leave() for its context; it is
+ * not being captured.
+ *
+ * @param waits  is raised by the waits made
+ * @return false if one could not be made; those before it stand
+ */
+bool use_follow(struct pending *pending, struct stream *later, uint64_t *waits);
 
 /*
  * A recorded mark of this block to wait for with no lock held, or NULL if

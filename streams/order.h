@@ -1,0 +1,59 @@
+/*
+ * Which stream is known to come after which.
+ *
+ * There is one clock for the process, a counter. Freeing a block and marking a
+ * stream (recording an event on it) each take the next tick, so a mark covers
+ * what was freed on its stream at an earlier tick. "A is behind B up to t"
+ * says: whatever A is given from now on runs after all that B had queued at
+ * tick t. Such facts come from waits: weir's own, those made through
+ * <weir/stream.h>, and those of a program that the preload watches. They pass
+ * on: who is behind A at a later tick is behind B as well.
+ *
+ * Facts are only ever lost, never made up: each stream remembers a bounded
+ * number of others, each event only the latest record, and what happens in a
+ * capture is not looked at.
+ */
+#ifndef STREAMS_ORDER_H
+#define STREAMS_ORDER_H
+
+#include <stdint.h>
+
+#include "driver/abi.h"
+
+struct stream;
+
+enum { ORDER_KNOWN = 24 };
+
+/* What one stream knows of the others; under order.c's lock. */
+struct order {
+	uint64_t id; /* of the stream; never used again; constant */
+	unsigned count;
+	struct order_fact {
+		uint64_t id;      /* of the other stream */
+		uint64_t until;   /* behind it up to this tick */
+		uint64_t learned; /* at this tick */
+	} facts[ORDER_KNOWN];
+};
+
+void order_init(struct order *order);
+
+/* The next tick. Take it before the event it stands for is recorded. */
+uint64_t order_tick(void);
+
+/* `later` waits for an event that was recorded on `earlier` at `tick`. */
+void order_learn(
+    struct stream *later, const struct stream *earlier, uint64_t tick);
+
+/* The tick up to which `later` is known to be behind `earlier`; 0: none. */
+uint64_t order_until(const struct stream *later, const struct stream *earlier);
+
+/*
+ * What a program does with its events. Call order_recorded() before the call
+ * to the driver and order_gone() if that fails, order_waited() after it.
+ * Handles that weir has not met are passed over.
+ */
+void order_recorded(CUevent event, CUstream stream);
+void order_waited(CUstream stream, CUevent event);
+void order_gone(CUevent event);
+
+#endif
