@@ -26,6 +26,8 @@ static const struct command commands[] = {
 	    "run a program with its GPU memory under weir", cmd_run },
 	{ "replay", "TRACE...", "play recorded allocations through weir",
 	    cmd_replay },
+	{ "generate", "KIND", "write a trace of a program with several streams",
+	    cmd_generate },
 	{ "options", "", "every option: value, source, default, range",
 	    cmd_options },
 	{ "info", "", "the driver, the devices and what they measure",

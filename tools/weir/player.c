@@ -22,17 +22,30 @@
 /* Rows between two checks: a check walks all memory. */
 enum { CHECK_INTERVAL = 1000 };
 
+/* What a number of the trace stands for. */
+struct played_stream {
+	weir_stream handle; /* NULL: none now */
+	size_t blocks;      /* that are its own, and allocated */
+};
+
+/* A block of the trace, while it is allocated. */
+struct played {
+	void *address;             /* NULL: not allocated */
+	uint64_t size;             /* bytes asked for */
+	struct played_stream *own; /* its stream; NULL: that has ended */
+	void *mark; /* of the last write, where others come after it */
+};
+
 struct player {
 	const struct trace *trace;
 	const struct play_choices *choices;
 	struct figures *figures;
 	struct stage *stage;
-	weir_stream *streams; /* by the trace's number */
-	void **addresses;     /* by block; NULL: not allocated */
-	uint64_t *sizes;      /* by block; bytes asked for */
-	void **marks;         /* by block; of the last write with --check */
+	struct played_stream *streams; /* by the trace's number */
+	struct played *blocks;
 	uint64_t live_bytes;
-	uint64_t device_allocs; /* when the driver was last asked */
+	uint64_t device_allocs;   /* when the driver was last asked */
+	uint64_t early_map_calls; /* in the first tenth of the rows */
 };
 
 static uint64_t
@@ -94,28 +107,90 @@ check(struct player *player, size_t row)
 	return false;
 }
 
+/* ---- Using blocks ---------------------------------------------------- */
+
+/* Number i + 1, so that none has 0. */
+static struct stage_block
+pattern_of(const struct player *player, uint32_t i)
+{
+	return (struct stage_block){ .address = player->blocks[i].address,
+		.size = player->blocks[i].size,
+		.number = i + 1 };
+}
+
 /*
- * With --check each stream writes to the blocks it uses, so that the simulated
- * device sees it if memory has another owner too soon.
+ * With --touch a block's own stream writes all of it at its allocation.
+ * Everyone else looks whether that is still there, when it has done what it
+ * uses the block for, and the own stream does at the free. So nothing is
+ * ordered that the program has not ordered.
+ *
+ * With --check alone each stream writes to the blocks it uses, so that the
+ * simulated device sees it if memory has another owner too soon.
  */
 static bool
-touch(struct player *player, uint32_t block, weir_stream stream)
+use_first(struct player *player, uint32_t i)
 {
-	const struct trace_block *about = &player->trace->blocks[block];
+	const struct trace_block *about = &player->trace->blocks[i];
+	struct played *block = &player->blocks[i];
+	struct stage_block pattern = pattern_of(player, i);
 	bool shared = about->recorded || about->unnamed_use;
+	void **mark = shared ? &block->mark : NULL;
 
+	if (player->choices->touch)
+		return stage_write(
+		    player->stage, block->own->handle, &pattern, mark);
 	return !player->choices->check ||
-	    stage_touch(player->stage, stream, player->addresses[block],
-		player->sizes[block], shared ? &player->marks[block] : NULL);
+	    stage_touch(player->stage, block->own->handle, block->address,
+		block->size, mark);
+}
+
+static bool
+use_elsewhere(struct player *player, uint32_t i, weir_stream stream)
+{
+	struct played *block = &player->blocks[i];
+	struct stage_block pattern = pattern_of(player, i);
+
+	if (player->choices->touch)
+		return stage_verify(
+		    player->stage, stream, &pattern, block->mark);
+	return !player->choices->check ||
+	    stage_touch(player->stage, stream, block->address, block->size,
+		&block->mark);
+}
+
+static bool
+use_last(struct player *player, uint32_t i)
+{
+	struct stage_block pattern = pattern_of(player, i);
+	struct played_stream *own = player->blocks[i].own;
+
+	return !player->choices->touch || own == NULL ||
+	    stage_verify(player->stage, own->handle, &pattern, NULL);
 }
 
 /* ---- Rows ------------------------------------------------------------ */
 
+/* The stream that a number stands for now; NULL, and a complaint, if a new
+ * one cannot be had. */
+static weir_stream
+stream_of(struct player *player, size_t number)
+{
+	weir_stream *stream = &player->streams[number].handle;
+
+	if (*stream == NULL && weir_stream_create(0, 0, stream) != WEIR_OK)
+		complain("%s", weir_last_error());
+	return *stream;
+}
+
 static bool
 play_alloc(struct player *player, const struct trace_row *row)
 {
-	void *address = weir_malloc(row->size, player->streams[row->stream]);
+	weir_stream stream = stream_of(player, row->stream);
+	void *address;
 
+	if (stream == NULL)
+		return false;
+	address = weir_malloc(row->size, stream);
 	player->figures->allocs++;
 	if (address == NULL && weir_last_status() != WEIR_ENOMEM) {
 		complain("%s", weir_last_error());
@@ -125,23 +200,22 @@ play_alloc(struct player *player, const struct trace_row *row)
 		player->figures->ooms++;
 		return true;
 	}
-	player->addresses[row->block] = address;
-	player->sizes[row->block] = row->size;
+	player->blocks[row->block] = (struct played){ .address = address,
+		.size = row->size,
+		.own = &player->streams[row->stream] };
+	player->streams[row->stream].blocks++;
 	player->live_bytes += row->size;
-	if (!touch(player, row->block, player->streams[row->stream]))
-		return false;
-	return observe(player);
+	return use_first(player, row->block) && observe(player);
 }
 
 /* `stream` uses the block when it has done what it is to wait for. */
 static bool
 play_use(struct player *player, uint32_t block, weir_stream stream)
 {
-	void *address = player->addresses[block];
-
-	if (!touch(player, block, stream))
+	if (!use_elsewhere(player, block, stream))
 		return false;
-	if (weir_record_stream(address, stream) == WEIR_OK)
+	if (weir_record_stream(player->blocks[block].address, stream) ==
+	    WEIR_OK)
 		return true;
 	complain("%s", weir_last_error());
 	return false;
@@ -152,12 +226,12 @@ static bool
 play_record(struct player *player, const struct trace_row *row)
 {
 	uint64_t until_us = player->trace->blocks[row->block].used_until_us;
-	weir_stream stream = player->streams[row->stream];
+	weir_stream stream = stream_of(player, row->stream);
 
-	if (player->addresses[row->block] == NULL)
+	if (player->blocks[row->block].address == NULL)
 		return true;
-	return stage_occupy(
-		   player->stage, stream, scaled_ns(player, until_us)) &&
+	return stream != NULL &&
+	    stage_occupy(player->stage, stream, scaled_ns(player, until_us)) &&
 	    play_use(player, row->block, stream);
 }
 
@@ -176,21 +250,61 @@ play_unnamed_use(struct player *player, const struct trace_row *row)
 static bool
 play_free(struct player *player, const struct trace_row *row)
 {
-	void *address = player->addresses[row->block];
+	struct played *block = &player->blocks[row->block];
 
-	if (address == NULL)
+	if (block->address == NULL)
 		return true;
 	if (player->trace->blocks[row->block].unnamed_use &&
 	    !play_unnamed_use(player, row))
 		return false;
-	if (weir_free(address) != WEIR_OK) {
+	if (!use_last(player, row->block))
+		return false;
+	if (weir_free(block->address) != WEIR_OK) {
 		complain("%s", weir_last_error());
 		return false;
 	}
-	stage_unmark(player->stage, &player->marks[row->block]);
-	player->addresses[row->block] = NULL;
-	player->live_bytes -= player->sizes[row->block];
+	stage_unmark(player->stage, &block->mark);
+	block->address = NULL;
+	if (block->own != NULL)
+		block->own->blocks--;
+	player->live_bytes -= block->size;
 	return observe(player);
+}
+
+static bool
+play_wait(struct player *player, const struct trace_row *row)
+{
+	weir_stream stream = stream_of(player, row->stream);
+	weir_stream other = stream_of(player, row->size);
+
+	return stream != NULL && other != NULL &&
+	    stage_order(player->stage, stream, other);
+}
+
+/* Blocks that outlive their stream have its last look now. */
+static bool
+play_end(struct player *player, const struct trace_row *row)
+{
+	struct played_stream *stream = &player->streams[row->stream];
+	weir_stream handle = stream->handle;
+
+	if (handle == NULL)
+		return true;
+	for (uint32_t i = 0; stream->blocks > 0; i++) {
+		struct played *block = &player->blocks[i];
+
+		if (block->address == NULL || block->own != stream)
+			continue;
+		if (!use_last(player, i))
+			return false;
+		block->own = NULL;
+		stream->blocks--;
+	}
+	stream->handle = NULL;
+	if (weir_stream_destroy(handle) == WEIR_OK)
+		return true;
+	complain("%s", weir_last_error());
+	return false;
 }
 
 static bool
@@ -204,9 +318,27 @@ play_row(struct player *player, const struct trace_row *row)
 		return play_record(player, row);
 	case 'f':
 		return play_free(player, row);
+	case 'w':
+		return play_wait(player, row);
+	case 'e':
+		return play_end(player, row);
 	default:
 		return true;
 	}
+}
+
+/* Note what the first tenth of the rows took: pools grow there. */
+static bool
+end_early_part(struct player *player)
+{
+	struct weir_stats stats = { .struct_size = sizeof(stats) };
+
+	if (weir_stats(0, &stats) != WEIR_OK) {
+		complain("%s", weir_last_error());
+		return false;
+	}
+	player->early_map_calls = stats.num_map_calls;
+	return true;
 }
 
 static bool
@@ -214,10 +346,13 @@ play_rows(struct player *player)
 {
 	const struct trace *trace = player->trace;
 	uint64_t start = host_time_ns();
+	size_t i;
 
 	if (!stage_start(player->stage))
 		return false;
-	for (size_t i = 0; i < trace->row_count; i++) {
+	for (i = 0; i < trace->row_count; i++) {
+		if (i == trace->row_count / 10 && !end_early_part(player))
+			return false;
 		if (!play_row(player, &trace->rows[i])) {
 			complain("%s: stopped at row %zu of %zu", trace->name,
 			    i + 1, trace->row_count);
@@ -226,9 +361,11 @@ play_rows(struct player *player)
 		if (player->choices->check && (i + 1) % CHECK_INTERVAL == 0 &&
 		    !check(player, i + 1))
 			return false;
+		if (player->choices->until_oom && player->figures->ooms > 0)
+			break;
 	}
 	player->figures->seconds = (double)(host_time_ns() - start) / 1e9;
-	player->figures->events = trace->row_count;
+	player->figures->events = i;
 	return true;
 }
 
@@ -240,20 +377,16 @@ prepare(struct player *player)
 	const struct trace *trace = player->trace;
 	uint64_t limit = player->choices->limit_bytes;
 
-	player->streams = calloc(trace->stream_count + 1, sizeof(weir_stream));
-	player->addresses = calloc(trace->block_count + 1, sizeof(void *));
-	player->sizes = calloc(trace->block_count + 1, sizeof(uint64_t));
-	player->marks = calloc(trace->block_count + 1, sizeof(void *));
-	if (player->streams == NULL || player->addresses == NULL ||
-	    player->sizes == NULL || player->marks == NULL) {
+	player->streams =
+	    calloc(trace->stream_count + 1, sizeof(struct played_stream));
+	player->blocks = calloc(trace->block_count + 1, sizeof(struct played));
+	if (player->streams == NULL || player->blocks == NULL) {
 		complain("out of memory");
 		return false;
 	}
 	for (unsigned i = 0; i < trace->stream_count; i++)
-		if (weir_stream_create(0, 0, &player->streams[i]) != WEIR_OK) {
-			complain("%s", weir_last_error());
+		if (stream_of(player, i) == NULL)
 			return false;
-		}
 	if (limit != UINT64_MAX && weir_limit_set(0, limit) != WEIR_OK) {
 		complain("%s", weir_last_error());
 		return false;
@@ -279,10 +412,59 @@ collect(struct player *player)
 	figures->peak_held_bytes = stats.reserved_bytes.all.peak;
 	figures->device_allocs = stats.num_device_alloc;
 	figures->device_frees = stats.num_device_free;
+	figures->map_calls = stats.num_map_calls;
+	figures->map_calls_late = stats.num_map_calls - player->early_map_calls;
+	figures->unmap_calls = stats.num_unmap_calls;
+	figures->remapped_bytes = stats.remapped_bytes;
 	figures->host_waits = stats.num_host_waits;
 	figures->gpu_waits = stats.num_gpu_waits;
 	figures->simulated = info.simulated;
 	memcpy(figures->device, info.name, sizeof(figures->device));
+	return true;
+}
+
+/* Let all work end, and see how long that took. */
+static bool
+finish(struct player *player)
+{
+	uint64_t wait_ns;
+
+	if (!stage_finish(player->stage, &wait_ns))
+		return false;
+	player->figures->gpu_wait_us = wait_ns / 1000;
+	player->figures->duration_us = stage_now_ns(player->stage) / 1000;
+	return true;
+}
+
+/* The row, from 1, that allocates a block. */
+static size_t
+alloc_row(const struct trace *trace, uint32_t block)
+{
+	size_t i = 0;
+
+	while (i < trace->row_count &&
+	    (trace->rows[i].action != 'a' || trace->rows[i].block != block))
+		i++;
+	return i + 1;
+}
+
+/* What the checks of --touch found. */
+static bool
+compare(struct player *player)
+{
+	uint64_t words;
+	uint32_t number;
+
+	if (!player->choices->touch)
+		return true;
+	if (!stage_mismatches(player->stage, &words, &number))
+		return false;
+	player->figures->mismatches = words;
+	if (words != 0)
+		complain("%s: %" PRIu64 " words of blocks were changed by "
+			 "others, first of the block of row %zu",
+		    player->trace->name, words,
+		    alloc_row(player->trace, number - 1));
 	return true;
 }
 
@@ -294,8 +476,12 @@ clean_up(struct player *player)
 	bool good = true;
 
 	for (size_t i = 0; i < player->trace->block_count; i++) {
-		stage_unmark(player->stage, &player->marks[i]);
-		if (weir_free(player->addresses[i]) != WEIR_OK)
+		struct played *block = &player->blocks[i];
+
+		if (block->address != NULL && !use_last(player, (uint32_t)i))
+			return false;
+		stage_unmark(player->stage, &block->mark);
+		if (weir_free(block->address) != WEIR_OK)
 			good = false;
 	}
 	if (weir_device_synchronize(0) != WEIR_OK ||
@@ -313,11 +499,9 @@ clean_up(struct player *player)
 		complain("%s: %" PRIu64 " bytes are still held after all was "
 			 "freed and trimmed",
 		    player->trace->name, stats.reserved_bytes.all.current);
-		return false;
 	}
-	player->figures->faults += stage_violations(player->stage);
-	return check(player, player->trace->row_count) &&
-	    player->figures->faults == 0;
+	check(player, player->trace->row_count);
+	return true;
 }
 
 bool
@@ -333,13 +517,14 @@ play(const struct trace *trace, const struct play_choices *choices,
 	player.stage = stage_open();
 	if (player.stage != NULL) {
 		good = prepare(&player) && play_rows(&player) &&
-		    collect(&player) && clean_up(&player);
+		    collect(&player) && finish(&player) && clean_up(&player) &&
+		    compare(&player);
+		if (choices->check || choices->touch)
+			out->faults += stage_violations(player.stage);
 		stage_close(player.stage);
 	}
 	free(player.streams);
-	free(player.addresses);
-	free(player.sizes);
-	free(player.marks);
+	free(player.blocks);
 	if (!good) {
 		json_decref(out->driver_calls);
 		out->driver_calls = NULL;

@@ -14,11 +14,13 @@ struct play_choices {
 	uint64_t limit_bytes; /* of the device; UINT64_MAX for none */
 	double speed;         /* > 0; 2 plays twice as fast as recorded */
 	bool check;           /* weir_check() now and then, and at the end */
+	bool touch;           /* write each block, and look at it at its free */
+	bool until_oom;       /* stop at the first request that fails */
 };
 
 /* What came of it. Peaks are in bytes. */
 struct figures {
-	uint64_t events;            /* rows of the trace */
+	uint64_t events;            /* rows that were played */
 	uint64_t allocs;            /* of which allocations */
 	uint64_t peak_live_bytes;   /* asked for and not yet freed */
 	uint64_t peak_active_bytes; /* blocks of callers and pending ones */
@@ -28,10 +30,18 @@ struct figures {
 	uint64_t ooms;
 	uint64_t device_allocs; /* calls that took memory from the driver */
 	uint64_t device_frees;
+	uint64_t map_calls;
+	uint64_t map_calls_late; /* after the first tenth of the rows */
+	uint64_t unmap_calls;
+	uint64_t remapped_bytes;
 	uint64_t host_waits;
 	uint64_t gpu_waits;
-	uint64_t faults; /* of weir_check() */
-	double seconds;  /* of host time */
+	uint64_t gpu_wait_us; /* that those delayed streams; simulated only */
+	uint64_t
+	    duration_us;     /* until all work was done, on the stage's clock */
+	uint64_t mismatches; /* words of blocks that were changed by others */
+	uint64_t faults;     /* of weir_check() and of the simulated device */
+	double seconds;      /* of host time */
 	bool simulated;
 	char device[256];
 	json_t *driver_calls; /* by entry point; null where not counted */
@@ -41,6 +51,7 @@ struct figures {
  * Play a trace on device 0, which weir must not have used before in this
  * process. False, and a complaint, if it could not be played to its end; a
  * request that fails for want of memory is counted, and the rest goes on.
+ * Faults and mismatches are complained of and counted.
  */
 bool play(const struct trace *trace, const struct play_choices *choices,
     struct figures *out);

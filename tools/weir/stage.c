@@ -10,6 +10,7 @@
 
 #include "driver/sim/simcuda.h"
 #include "tools/weir/stage.h"
+#include "tools/weir/stage_ptx.h"
 #include "tools/weir/tool.h"
 
 enum {
@@ -19,27 +20,11 @@ enum {
 	SPIN_NS = 100000,
 	/* Of many violations the first say enough. */
 	VIOLATIONS_SHOWN = 10,
+	/* Of a kernel over many words. */
+	THREADS = 256,
+	BLOCKS_MAX = 1024,
+	FOUND_BYTES = 2 * sizeof(uint32_t),
 };
-
-/* Sleeps for a number of nanoseconds. simcuda knows it by its name. */
-static const char sleep_kernel[] = ".version 6.0\n"
-				   ".target sm_50\n"
-				   ".address_size 64\n"
-				   ".visible .entry weir_sleep_ns(\n"
-				   "	.param .u64 ns\n"
-				   ")\n"
-				   "{\n"
-				   "	.reg .pred %more;\n"
-				   "	.reg .u64 %ns, %start, %now;\n"
-				   "	ld.param.u64 %ns, [ns];\n"
-				   "	mov.u64 %start, %globaltimer;\n"
-				   "again:\n"
-				   "	mov.u64 %now, %globaltimer;\n"
-				   "	sub.u64 %now, %now, %start;\n"
-				   "	setp.lt.u64 %more, %now, %ns;\n"
-				   "	@%more bra again;\n"
-				   "	ret;\n"
-				   "}\n";
 
 /* X(name, symbol, parameters): the entry points the stage calls itself. */
 #define STAGE_ENTRIES(X)                                                       \
@@ -57,7 +42,12 @@ static const char sleep_kernel[] = ".version 6.0\n"
 	X(cuEventRecord, "cuEventRecord", (CUevent, CUstream))                 \
 	X(cuStreamWaitEvent, "cuStreamWaitEvent",                              \
 	    (CUstream, CUevent, unsigned))                                     \
-	X(cuMemGetInfo, "cuMemGetInfo_v2", (size_t *, size_t *))
+	X(cuMemGetInfo, "cuMemGetInfo_v2", (size_t *, size_t *))               \
+	X(cuMemAlloc, "cuMemAlloc_v2", (CUdeviceptr *, size_t))                \
+	X(cuMemFree, "cuMemFree_v2", (CUdeviceptr))                            \
+	X(cuMemsetD8, "cuMemsetD8_v2", (CUdeviceptr, unsigned char, size_t))   \
+	X(cuMemcpyDtoH, "cuMemcpyDtoH_v2", (void *, CUdeviceptr, size_t))      \
+	X(cuCtxSynchronize, "cuCtxSynchronize", (void))
 
 /* An index for each entry point weir may call. */
 enum entry {
@@ -87,9 +77,13 @@ struct stage {
 	struct simcuda_api sim; /* all NULL on a GPU */
 	CUmodule module;
 	CUfunction sleep;
+	CUfunction write;
+	CUfunction check;
+	CUdeviceptr found; /* two words of the device; see stage_ptx.h */
 	struct timer timers[TIMERS_MAX];
 	size_t timer_count;
 	uint64_t origin_ns; /* of the device's or the host's clock */
+	uint64_t wait_ns;   /* simcuda's, at the origin */
 	size_t free_bytes;  /* at the origin */
 	uint64_t calls_before[ENTRIES]; /* at the origin */
 	uint64_t own_calls[ENTRIES];    /* the stage's, since then */
@@ -139,10 +133,42 @@ find_entries(struct stage *stage)
 	find(stage, "simcuda_" #name, &stage->sim.name);
 	SIMCUDA_CONTROLS(STAGE_FIND)
 #undef STAGE_FIND
-	if (missing == NULL)
+	if (missing != NULL)
+		complain("%s has no %s", path, missing);
+	else if (stage_simulated(stage) &&
+	    stage->sim.version() != SIMCUDA_VERSION)
+		complain("%s is of another version of weir", path);
+	else
 		return true;
-	complain("%s has no %s", path, missing);
 	return false;
+}
+
+/* Load the kernels, and make room for what they find. */
+static bool
+load_kernels(struct stage *stage)
+{
+	const struct {
+		const char *name;
+		CUfunction *function;
+	} kernels[] = {
+		{ "weir_sleep_ns", &stage->sleep },
+		{ "weir_pattern_u32", &stage->write },
+		{ "weir_check_pattern_u32", &stage->check },
+	};
+
+	if (!succeeded(stage->cuModuleLoadData(&stage->module, stage_ptx),
+		"cuModuleLoadData"))
+		return false;
+	for (size_t i = 0; i < sizeof(kernels) / sizeof(kernels[0]); i++)
+		if (!succeeded(stage->cuModuleGetFunction(kernels[i].function,
+				   stage->module, kernels[i].name),
+			"cuModuleGetFunction"))
+			return false;
+	return succeeded(stage->cuMemAlloc(&stage->found, FOUND_BYTES),
+		   "cuMemAlloc") &&
+	    succeeded(stage->cuMemsetD8(stage->found, 0, FOUND_BYTES),
+		"cuMemsetD8") &&
+	    succeeded(stage->cuCtxSynchronize(), "cuCtxSynchronize");
 }
 
 struct stage *
@@ -163,12 +189,7 @@ stage_open(void)
 		complain("%s", weir_last_error());
 		goto close;
 	}
-	if (!find_entries(stage) ||
-	    !succeeded(stage->cuModuleLoadData(&stage->module, sleep_kernel),
-		"cuModuleLoadData") ||
-	    !succeeded(stage->cuModuleGetFunction(
-			   &stage->sleep, stage->module, "weir_sleep_ns"),
-		"cuModuleGetFunction"))
+	if (!find_entries(stage) || !load_kernels(stage))
 		goto close;
 	return stage;
 
@@ -184,6 +205,8 @@ stage_close(struct stage *stage)
 		stage->cuEventDestroy(stage->timers[i].event);
 		weir_stream_destroy(stage->timers[i].stream);
 	}
+	if (stage->found != 0)
+		stage->cuMemFree(stage->found);
 	if (stage->module != NULL)
 		stage->cuModuleUnload(stage->module);
 	if (stage->library != NULL)
@@ -257,7 +280,20 @@ stage_start(struct stage *stage)
 		return false;
 	count_calls(stage, stage->calls_before);
 	memset(stage->own_calls, 0, sizeof(stage->own_calls));
+	if (stage_simulated(stage))
+		stage->wait_ns = stage->sim.wait_ns();
 	stage->origin_ns = clock_ns(stage);
+	return true;
+}
+
+bool
+stage_finish(struct stage *stage, uint64_t *wait_ns)
+{
+	stage->own_calls[ENTRY_cuCtxSynchronize]++;
+	if (!succeeded(stage->cuCtxSynchronize(), "cuCtxSynchronize"))
+		return false;
+	*wait_ns =
+	    stage_simulated(stage) ? stage->sim.wait_ns() - stage->wait_ns : 0;
 	return true;
 }
 
@@ -285,6 +321,42 @@ stage_wait_until(struct stage *stage, uint64_t time_ns)
 }
 
 /* ---- Work ------------------------------------------------------------ */
+
+/* What this thread makes streams wait for counts as weir's, or does not. */
+static void
+count_waits(struct stage *stage, bool counted)
+{
+	if (stage_simulated(stage))
+		stage->sim.count_waits(counted);
+}
+
+/* A wait of the stage's. */
+static bool
+make_wait(struct stage *stage, weir_stream stream, CUevent event)
+{
+	bool done;
+
+	count_waits(stage, false);
+	stage->own_calls[ENTRY_cuStreamWaitEvent]++;
+	done = succeeded(
+	    stage->cuStreamWaitEvent(stream, event, 0), "cuStreamWaitEvent");
+	count_waits(stage, true);
+	return done;
+}
+
+bool
+stage_order(struct stage *stage, weir_stream stream, weir_stream other)
+{
+	enum weir_status status;
+
+	count_waits(stage, false);
+	status = weir_stream_wait_stream(stream, other);
+	count_waits(stage, true);
+	if (status == WEIR_OK)
+		return true;
+	complain("%s", weir_last_error());
+	return false;
+}
 
 static bool
 make_timer(struct stage *stage, struct timer *timer)
@@ -381,11 +453,9 @@ stage_occupy(struct stage *stage, weir_stream stream, uint64_t time_ns)
 	if (!start_timer(stage, time_ns, &timer))
 		return false;
 	stage->own_calls[ENTRY_cuEventRecord]++;
-	stage->own_calls[ENTRY_cuStreamWaitEvent]++;
 	return succeeded(stage->cuEventRecord(timer->event, timer->stream),
 		   "cuEventRecord") &&
-	    succeeded(stage->cuStreamWaitEvent(stream, timer->event, 0),
-		"cuStreamWaitEvent");
+	    make_wait(stage, stream, timer->event);
 }
 
 bool
@@ -403,11 +473,8 @@ stage_busy_stream(struct stage *stage, uint64_t time_ns, weir_stream *out)
 static bool
 follow_mark(struct stage *stage, weir_stream stream, void **mark)
 {
-	if (*mark != NULL) {
-		stage->own_calls[ENTRY_cuStreamWaitEvent]++;
-		return succeeded(stage->cuStreamWaitEvent(stream, *mark, 0),
-		    "cuStreamWaitEvent");
-	}
+	if (*mark != NULL)
+		return make_wait(stage, stream, *mark);
 	stage->own_calls[ENTRY_cuEventCreate]++;
 	return succeeded(
 	    stage->cuEventCreate((CUevent *)mark, CU_EVENT_DISABLE_TIMING),
@@ -435,6 +502,62 @@ stage_touch(struct stage *stage, weir_stream stream, void *address, size_t size,
 		return true;
 	stage->own_calls[ENTRY_cuEventRecord]++;
 	return succeeded(stage->cuEventRecord(*mark, stream), "cuEventRecord");
+}
+
+/* A kernel over the words of a block; the block is rounded up to words, which
+ * its granules have. */
+static bool
+run_over(struct stage *stage, CUfunction kernel, weir_stream stream,
+    const struct stage_block *block)
+{
+	CUdeviceptr address = (CUdeviceptr)(uintptr_t)block->address;
+	uint64_t n = (block->size + 3) / 4;
+	uint32_t number = block->number;
+	void *arguments[] = { &address, &number, &n, &stage->found };
+	uint64_t grid = (n + THREADS - 1) / THREADS;
+
+	if (grid > BLOCKS_MAX)
+		grid = BLOCKS_MAX;
+	stage->own_calls[ENTRY_cuLaunchKernel]++;
+	return succeeded(stage->cuLaunchKernel(kernel, (unsigned)grid, 1, 1,
+			     THREADS, 1, 1, 0, stream, arguments, NULL),
+	    "cuLaunchKernel");
+}
+
+bool
+stage_write(struct stage *stage, weir_stream stream,
+    const struct stage_block *block, void **mark)
+{
+	if (!run_over(stage, stage->write, stream, block))
+		return false;
+	if (mark == NULL)
+		return true;
+	if (*mark == NULL && !follow_mark(stage, stream, mark))
+		return false;
+	stage->own_calls[ENTRY_cuEventRecord]++;
+	return succeeded(stage->cuEventRecord(*mark, stream), "cuEventRecord");
+}
+
+bool
+stage_verify(struct stage *stage, weir_stream stream,
+    const struct stage_block *block, void *mark)
+{
+	return (mark == NULL || make_wait(stage, stream, mark)) &&
+	    run_over(stage, stage->check, stream, block);
+}
+
+bool
+stage_mismatches(struct stage *stage, uint64_t *words, uint32_t *number)
+{
+	uint32_t found[2];
+
+	if (!succeeded(stage->cuCtxSynchronize(), "cuCtxSynchronize") ||
+	    !succeeded(stage->cuMemcpyDtoH(found, stage->found, FOUND_BYTES),
+		"cuMemcpyDtoH"))
+		return false;
+	*words = found[0];
+	*number = found[1];
+	return true;
 }
 
 void

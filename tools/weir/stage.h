@@ -24,7 +24,7 @@ struct stage;
 
 /*
  * Open device 0, make its context current on this thread, and load the
- * sleeping kernel. NULL, and a complaint, on failure.
+ * kernels. NULL, and a complaint, on failure.
  */
 struct stage *stage_open(void);
 void stage_close(struct stage *stage);
@@ -37,6 +37,16 @@ bool stage_start(struct stage *stage);
 uint64_t stage_now_ns(struct stage *stage);
 /* Return at `time_ns`, or at once if that has passed. */
 void stage_wait_until(struct stage *stage, uint64_t time_ns);
+
+/*
+ * Wait for all work of all streams. For how long weir's waits have delayed
+ * streams since stage_start() is told by the simulated device; 0 on a GPU.
+ */
+bool stage_finish(struct stage *stage, uint64_t *wait_ns);
+
+/* `stream` waits for what is on `other`: the program's order, made through
+ * weir, and no wait of weir's. */
+bool stage_order(struct stage *stage, weir_stream stream, weir_stream other);
 
 /* Keep `stream` busy until `time_ns`, and longer only by work it had. */
 bool stage_occupy(struct stage *stage, weir_stream stream, uint64_t time_ns);
@@ -53,6 +63,32 @@ bool stage_busy_stream(struct stage *stage, uint64_t time_ns, weir_stream *out);
 bool stage_touch(struct stage *stage, weir_stream stream, void *address,
     size_t size, void **mark);
 void stage_unmark(struct stage *stage, void **mark);
+
+/* A block and the number whose pattern it holds, from 1. */
+struct stage_block {
+	void *address;
+	size_t size;
+	uint32_t number;
+};
+
+/*
+ * Write a block's pattern to all of it, on `stream`; `mark`, if not NULL, then
+ * stands for this write and is ended by stage_unmark().
+ */
+bool stage_write(struct stage *stage, weir_stream stream,
+    const struct stage_block *block, void **mark);
+
+/*
+ * See on `stream`, when it comes to that, that all of the pattern is there,
+ * after the write that `mark` stands for unless that is NULL. The simulated
+ * device compares a few words, but checks the order of all accesses.
+ */
+bool stage_verify(struct stage *stage, weir_stream stream,
+    const struct stage_block *block, void *mark);
+
+/* Wait for all checks; words that differed, and the number of a block where
+ * some did. */
+bool stage_mismatches(struct stage *stage, uint64_t *words, uint32_t *number);
 
 /*
  * How many faults of order the simulated device has seen: memory used by two

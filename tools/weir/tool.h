@@ -19,6 +19,7 @@ enum tool_exit {
 	TOOL_USAGE = 2, /* the command line is wrong */
 };
 
+int cmd_generate(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_options(int argc, char **argv);
 int cmd_replay(int argc, char **argv);

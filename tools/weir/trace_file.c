@@ -170,12 +170,13 @@ static bool
 take_row(struct reader *reader, const char *line, size_t length)
 {
 	struct trace *trace = reader->trace;
-	static const char actions[8] = "arfcSsmu";
+	static const char actions[10] = "arfcweSsmu";
 	const char *end = line + length;
 	const char *at = line + 2;
 	struct trace_row row = { .block = TRACE_NO_BLOCK };
 	uint64_t addr;
 	uint64_t stream;
+	uint64_t highest;
 
 	if (length < 2 || line[1] != ',')
 		return fail(reader, reader->line, "not a row of " HEADER);
@@ -189,6 +190,7 @@ take_row(struct reader *reader, const char *line, size_t length)
 		return fail(reader, reader->line, "bad size");
 	if (!take_number(&at, end, 10, &stream))
 		return fail(reader, reader->line, "bad stream");
+	highest = stream;
 	if (!take_number(&at, end, 10, &row.time_us) || at != end ||
 	    end[-1] == ',')
 		return fail(reader, reader->line, "bad time");
@@ -197,9 +199,11 @@ take_row(struct reader *reader, const char *line, size_t length)
 		    "a size of %" PRIu64 " bytes; more than 1 EiB", row.size);
 	if (row.action == 'a' && row.size == 0)
 		return fail(reader, reader->line, "an allocation of 0 bytes");
-	if (stream >= TRACE_STREAMS_MAX)
+	if (row.action == 'w' && row.size > stream)
+		highest = row.size;
+	if (highest >= TRACE_STREAMS_MAX)
 		return fail(reader, reader->line,
-		    "stream %" PRIu64 "; at most %d are expected", stream,
+		    "stream %" PRIu64 "; at most %d are expected", highest,
 		    TRACE_STREAMS_MAX - 1);
 	if (row.time_us > UINT64_MAX / 1000)
 		return fail(reader, reader->line, "bad time");
@@ -277,9 +281,11 @@ make_tables(struct reader *reader)
 
 		blocks += row->action == 'a';
 		trace->has_records |= row->action == 'r';
-		if (strchr("arf", row->action) != NULL &&
+		if (strchr("arfwe", row->action) != NULL &&
 		    row->stream >= trace->stream_count)
 			trace->stream_count = row->stream + 1u;
+		if (row->action == 'w' && row->size >= trace->stream_count)
+			trace->stream_count = (unsigned)row->size + 1;
 	}
 	reader->place_count = 64;
 	while (reader->place_count < 2 * blocks)

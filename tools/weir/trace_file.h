@@ -14,6 +14,10 @@
  *	r  record_stream   `stream` uses the block too; before its free
  *	f  free requested  the owner gives it back
  *	c  free completed  the work of other streams on it has been seen done
+ *	w  wait            `stream` waits for what is queued on another stream,
+ *	                   whose number is in the column of the size
+ *	e  end             `stream` is destroyed; the number may come again, and
+ *	                   then stands for a new stream
  *	S s m u            segments allocated, freed, mapped, unmapped; only
  *	                   what the recorded allocator did, so only checked
  *
@@ -42,7 +46,7 @@ struct trace_row {
 	char action;
 	uint16_t stream;
 	uint32_t block; /* index in blocks */
-	uint64_t size;  /* bytes */
+	uint64_t size;  /* bytes; of a `w`, the number of a stream */
 	uint64_t time_us;
 };
 
@@ -59,7 +63,7 @@ struct trace {
 	size_t row_count;
 	struct trace_block *blocks; /* in the order of their `a` rows */
 	size_t block_count;
-	unsigned stream_count; /* highest number in a, r and f rows + 1 */
+	unsigned stream_count; /* highest number in a, r, f, w, e rows + 1 */
 	bool has_records;      /* there are `r` rows */
 	uint64_t end_us;       /* time of the last row */
 	/* What the recorded allocator held at its peak; 0 if not told. */

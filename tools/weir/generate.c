@@ -1,0 +1,119 @@
+/*
+ * weir generate: traces of programs with several streams.
+ */
+#include <argp.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/weir/tool.h"
+#include "tools/weir/workload.h"
+
+/* More rows than any replay wants; a row takes 48 bytes while it is made. */
+enum { EVENTS_MAX = 100000000 };
+
+struct choices {
+	uint64_t seed;
+	uint64_t events;
+	const struct workload_kind *kind;
+};
+
+static const struct argp_option flags[] = {
+	{ "seed", 's', "N", 0, "of all that is random; 1 is the default", 0 },
+	{ "events", 'n', "N", 0,
+	    "about so many rows; 50000 is the default, 1 to 100000000", 0 },
+	{ 0 },
+};
+
+/* A whole number, or a usage error that names the flag. */
+static uint64_t
+take_number(const struct argp_state *state, const char *flag, const char *value,
+    uint64_t most)
+{
+	char *end;
+	unsigned long long number;
+
+	errno = 0;
+	number = strtoull(value, &end, 10);
+	if (*value < '0' || *value > '9' || *end != '\0' || errno != 0 ||
+	    number > most)
+		argp_error(state, "%s is a number up to %ju, not '%s'", flag,
+		    (uintmax_t)most, value);
+	return number;
+}
+
+static error_t
+take_flag(int key, char *value, struct argp_state *state)
+{
+	struct choices *choices = state->input;
+
+	switch (key) {
+	case 's':
+		choices->seed = take_number(state, "--seed", value, UINT64_MAX);
+		return 0;
+	case 'n':
+		choices->events =
+		    take_number(state, "--events", value, EVENTS_MAX);
+		return 0;
+	case ARGP_KEY_ARG:
+		if (choices->kind != NULL)
+			argp_error(state, "one KIND at a time");
+		choices->kind = workload_kind(value);
+		if (choices->kind == NULL)
+			argp_error(state, "no KIND '%s'", value);
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		argp_error(state, "no KIND");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+/* The kinds come from their table. The caller of this frees the text. */
+static char *
+explain(int key, const char *text, void *input)
+{
+	const struct workload_kind *kind;
+	size_t length;
+	char *list;
+	FILE *out;
+
+	(void)input;
+	if (key != ARGP_KEY_HELP_POST_DOC)
+		return (char *)(uintptr_t)text;
+	out = open_memstream(&list, &length);
+	if (out == NULL)
+		return NULL;
+	for (size_t i = 0; (kind = workload_kind_at(i)) != NULL; i++)
+		fprintf(out, "  %-10s %s\n", kind->name, kind->help);
+	fputs(text, out);
+	return fclose(out) == 0 ? list : NULL;
+}
+
+static const struct argp parser = { flags, take_flag, "KIND",
+	"Write a trace of a program that uses several streams to stdout, in "
+	"the form that 'weir replay' plays. The same KIND, seed and number of "
+	"events give the same trace everywhere.\vThe trace ends when what was "
+	"begun is ended, so it has a few rows more.",
+	NULL, explain, NULL };
+
+int
+cmd_generate(int argc, char **argv)
+{
+	struct choices choices = { .seed = 1, .events = 50000 };
+	struct workload *workload;
+	bool made;
+
+	argp_parse(&parser, argc, argv, 0, NULL, &choices);
+	workload = workload_new(choices.seed);
+	made = workload != NULL &&
+	    workload_run(workload, choices.kind, choices.events) &&
+	    workload_write(workload, choices.kind->name, stdout);
+	workload_free(workload);
+	if (made)
+		return TOOL_DONE;
+	complain("out of memory");
+	return TOOL_NO;
+}

@@ -1,0 +1,226 @@
+/*
+ * Tables of figures. Each column is a row of a list here: its heading, the
+ * figure's key, and the function that makes a cell of it.
+ */
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "tools/weir/replay_table.h"
+#include "tools/weir/tool.h"
+#include "tools/weir/trial.h"
+
+struct column {
+	const char *heading;
+	const char *key;
+	void (*add)(
+	    struct table *table, const json_t *figures, const char *key);
+};
+
+static uint64_t
+number(const json_t *figures, const char *key)
+{
+	return (uint64_t)json_integer_value(json_object_get(figures, key));
+}
+
+/* True, and a cell that says so, if there is no such figure. */
+static bool
+add_absent(struct table *table, const json_t *figures, const char *key)
+{
+	const json_t *value = json_object_get(figures, key);
+
+	if (value != NULL && !json_is_null(value))
+		return false;
+	table_add(table, "-");
+	return true;
+}
+
+static void
+add_text(struct table *table, const json_t *figures, const char *key)
+{
+	table_add(
+	    table, "%s", json_string_value(json_object_get(figures, key)));
+}
+
+static void
+add_count(struct table *table, const json_t *figures, const char *key)
+{
+	if (!add_absent(table, figures, key))
+		table_add(table, "%" PRIu64, number(figures, key));
+}
+
+static void
+add_bytes(struct table *table, const json_t *figures, const char *key)
+{
+	char text[32];
+
+	if (!add_absent(table, figures, key))
+		table_add(table, "%s",
+		    bytes_format(number(figures, key), text, sizeof(text)));
+}
+
+static void
+add_percent(struct table *table, const json_t *figures, const char *key)
+{
+	table_add(table, "%.1f %%",
+	    100 * json_real_value(json_object_get(figures, key)));
+}
+
+static void
+add_seconds(struct table *table, const json_t *figures, const char *key)
+{
+	table_add(
+	    table, "%.2f", json_real_value(json_object_get(figures, key)));
+}
+
+static void
+add_ms(struct table *table, const json_t *figures, const char *key)
+{
+	if (!add_absent(table, figures, key))
+		table_add(
+		    table, "%.3f ms", (double)number(figures, key) / 1000);
+}
+
+static void
+add_calls(struct table *table, const json_t *figures, const char *key)
+{
+	json_t *calls = json_object_get(figures, key);
+	const char *name;
+	json_t *count;
+	uint64_t sum = 0;
+
+	if (add_absent(table, figures, key))
+		return;
+	json_object_foreach(calls, name, count) sum +=
+	    (uint64_t)json_integer_value(count);
+	table_add(table, "%" PRIu64, sum);
+}
+
+/* What the limit that was found is over what is alive at the peak. */
+static void
+add_fit_ratio(struct table *table, const json_t *figures, const char *key)
+{
+	uint64_t live = trial_granules(number(figures, "peak_live_bytes"));
+
+	if (add_absent(table, figures, key))
+		return;
+	if (live == 0)
+		table_add(table, "-");
+	else
+		table_add(
+		    table, "%.3f", (double)number(figures, key) / (double)live);
+}
+
+static const struct column memory[] = {
+	{ "trace", "name", add_text },
+	{ "events", "events", add_count },
+	{ "allocs", "allocs", add_count },
+	{ "peak live", "peak_live_bytes", add_bytes },
+	{ "peak held", "peak_held_bytes", add_bytes },
+	{ "efficiency", "efficiency", add_percent },
+	{ "recorded held", "recorded_held_bytes", add_bytes },
+	{ "ooms", "ooms", add_count },
+	{ "fit", "fit_bytes", add_bytes },
+	{ "fit/live", "fit_bytes", add_fit_ratio },
+};
+
+static const struct column effort[] = {
+	{ "trace", "name", add_text },
+	{ "driver calls", "driver_calls", add_calls },
+	{ "map calls", "map_calls", add_count },
+	{ "late", "map_calls_late", add_count },
+	{ "unmap calls", "unmap_calls", add_count },
+	{ "remapped", "remapped_bytes", add_bytes },
+	{ "host waits", "host_waits", add_count },
+	{ "gpu waits", "gpu_waits", add_count },
+	{ "gpu wait", "gpu_wait_us", add_ms },
+	{ "duration", "duration_us", add_ms },
+	{ "seconds", "seconds", add_seconds },
+};
+
+/* What the tables have no room for. */
+static const struct column details[] = {
+	{ "peak active", "peak_active_bytes", add_bytes },
+	{ "peak pending", "peak_pending_bytes", add_bytes },
+	{ "peak held, as the driver counts", "peak_held_driver_bytes",
+	    add_bytes },
+	{ "times memory was taken from the driver", "device_allocs",
+	    add_count },
+	{ "times it was given back", "device_frees", add_count },
+	{ "words changed by others", "mismatches", add_count },
+};
+
+enum {
+	MEMORY = sizeof(memory) / sizeof(memory[0]),
+	EFFORT = sizeof(effort) / sizeof(effort[0]),
+	DETAILS = sizeof(details) / sizeof(details[0]),
+	FIT_COLUMNS = 2, /* at the end of `memory` */
+};
+
+static bool
+print_rows(const json_t *all, const struct column *columns, size_t n)
+{
+	char align[16] = "lrrrrrrrrrrrrrr";
+	struct table *table;
+	const json_t *one;
+	size_t i;
+	bool printed;
+
+	align[n] = '\0';
+	table = table_new(align);
+	for (size_t c = 0; c < n; c++)
+		table_add(table, "%s", columns[c].heading);
+	json_array_foreach(all, i, one)
+	{
+		for (size_t c = 0; c < n; c++)
+			columns[c].add(table, one, columns[c].key);
+	}
+	printed = table_print(table, true);
+	table_free(table);
+	return printed;
+}
+
+static bool
+print_details(const json_t *figures)
+{
+	struct table *table = table_new("lr");
+	json_t *calls = json_object_get(figures, "driver_calls");
+	const char *name;
+	json_t *count;
+	bool printed;
+
+	for (size_t i = 0; i < DETAILS; i++) {
+		if (json_object_get(figures, details[i].key) == NULL)
+			continue;
+		table_add(table, "%s", details[i].heading);
+		details[i].add(table, figures, details[i].key);
+	}
+	json_object_foreach(calls, name, count)
+	{
+		table_add(table, "calls of %s", name);
+		table_add(
+		    table, "%" PRIu64, (uint64_t)json_integer_value(count));
+	}
+	putchar('\n');
+	printed = table_print(table, false);
+	table_free(table);
+	return printed;
+}
+
+bool
+replay_print(const json_t *all)
+{
+	const json_t *first = json_array_get(all, 0);
+	bool fitted = json_object_get(first, "fit_bytes") != NULL;
+
+	if (first == NULL)
+		return true;
+	printf("on %s%s\n", json_string_value(json_object_get(first, "device")),
+	    json_is_true(json_object_get(first, "simulated")) ? ", simulated" :
+								"");
+	if (!print_rows(all, memory, MEMORY - (fitted ? 0 : FIT_COLUMNS)))
+		return false;
+	putchar('\n');
+	return print_rows(all, effort, EFFORT) &&
+	    (json_array_size(all) > 1 || print_details(first));
+}

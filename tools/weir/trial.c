@@ -1,0 +1,266 @@
+/*
+ * Playing a trace in a child process, once or as often as it takes to find the
+ * limit it needs. The child sends its figures up a pipe, as the JSON object
+ * that `weir replay --json` prints.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <weir/weir.h>
+
+#include "tools/weir/tool.h"
+#include "tools/weir/trial.h"
+
+/* ---- In the child ---------------------------------------------------- */
+
+static void
+add_number(json_t *object, const char *key, uint64_t number)
+{
+	json_object_set_new(object, key, json_integer((json_int_t)number));
+}
+
+/* The counters, by their names, in the order of the manual. */
+static void
+add_counters(json_t *object, const struct figures *figures)
+{
+	const struct {
+		const char *key;
+		uint64_t value;
+	} counters[] = {
+		{ "ooms", figures->ooms },
+		{ "device_allocs", figures->device_allocs },
+		{ "device_frees", figures->device_frees },
+		{ "map_calls", figures->map_calls },
+		{ "map_calls_late", figures->map_calls_late },
+		{ "unmap_calls", figures->unmap_calls },
+		{ "remapped_bytes", figures->remapped_bytes },
+		{ "host_waits", figures->host_waits },
+		{ "gpu_waits", figures->gpu_waits },
+	};
+
+	for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++)
+		add_number(object, counters[i].key, counters[i].value);
+	if (figures->simulated)
+		add_number(object, "gpu_wait_us", figures->gpu_wait_us);
+	else
+		json_object_set_new(object, "gpu_wait_us", json_null());
+	add_number(object, "duration_us", figures->duration_us);
+}
+
+static json_t *
+figures_json(const struct trace *trace, const struct trial_choices *choices,
+    const struct figures *figures)
+{
+	double efficiency = figures->peak_held_bytes == 0 ?
+	    0 :
+	    (double)figures->peak_live_bytes / (double)figures->peak_held_bytes;
+	json_t *object = json_object();
+
+	json_object_set_new(object, "name", json_string(trace->name));
+	add_number(object, "events", figures->events);
+	add_number(object, "allocs", figures->allocs);
+	add_number(object, "peak_live_bytes", figures->peak_live_bytes);
+	add_number(object, "peak_active_bytes", figures->peak_active_bytes);
+	add_number(object, "peak_pending_bytes", figures->peak_pending_bytes);
+	add_number(object, "peak_held_bytes", figures->peak_held_bytes);
+	add_number(
+	    object, "peak_held_driver_bytes", figures->peak_held_driver_bytes);
+	json_object_set_new(object, "efficiency", json_real(efficiency));
+	add_counters(object, figures);
+	json_object_set_new(object, "seconds", json_real(figures->seconds));
+	json_object_set_new(
+	    object, "simulated", json_boolean(figures->simulated));
+	json_object_set_new(object, "device", json_string(figures->device));
+	json_object_set(object, "driver_calls", figures->driver_calls);
+	if (choices->play.touch)
+		add_number(object, "mismatches", figures->mismatches);
+	if (trace->recorded_held_bytes != 0)
+		add_number(
+		    object, "recorded_held_bytes", trace->recorded_held_bytes);
+	if (choices->play.limit_bytes != UINT64_MAX)
+		add_number(object, "limit_bytes", choices->play.limit_bytes);
+	if (choices->conf != NULL)
+		json_object_set_new(object, "conf", json_string(choices->conf));
+	return object;
+}
+
+/* True if the figures are on their way up. */
+static bool
+send_figures(FILE *out, const struct trace *trace,
+    const struct trial_choices *choices, const struct figures *figures)
+{
+	json_t *object = figures_json(trace, choices, figures);
+	bool sent = json_dumpf(object, out, JSON_COMPACT) == 0;
+
+	if (!sent)
+		complain("%s: cannot tell the figures", trace->name);
+	json_decref(object);
+	return sent;
+}
+
+static int
+play_file(const char *path, const struct trial_choices *choices, FILE *out)
+{
+	struct trace_error error;
+	struct figures figures;
+	struct trace trace;
+	int status = TOOL_NO;
+
+	if (choices->conf != NULL &&
+	    weir_options_set(choices->conf) != WEIR_OK) {
+		complain("%s", weir_last_error());
+		return TOOL_USAGE;
+	}
+	if (!trace_read(path, &trace, &error)) {
+		complain("%s", error.text);
+		return TOOL_NO;
+	}
+	if (play(&trace, &choices->play, &figures)) {
+		if (send_figures(out, &trace, choices, &figures) &&
+		    figures.faults == 0 && figures.mismatches == 0)
+			status = TOOL_DONE;
+		json_decref(figures.driver_calls);
+	}
+	trace_drop(&trace);
+	return status;
+}
+
+/* ---- In the parent --------------------------------------------------- */
+
+static bool
+start_child(const char *path, const struct trial_choices *choices, pid_t *child,
+    FILE **figures)
+{
+	int ends[2];
+
+	fflush(NULL);
+	if (pipe(ends) != 0)
+		goto failed;
+	*child = fork();
+	if (*child < 0)
+		goto close_ends;
+	if (*child == 0) {
+		FILE *out = fdopen(ends[1], "w");
+		int status = TOOL_NO;
+
+		close(ends[0]);
+		if (out != NULL)
+			status = play_file(path, choices, out);
+		if (out == NULL || fclose(out) != 0)
+			status = TOOL_NO;
+		exit(status);
+	}
+	close(ends[1]);
+	*figures = fdopen(ends[0], "r");
+	if (*figures != NULL)
+		return true;
+	waitpid(*child, NULL, 0);
+	ends[1] = -1;
+
+close_ends:
+	close(ends[0]);
+	if (ends[1] >= 0)
+		close(ends[1]);
+failed:
+	complain("%s: cannot start a process: %s", path, strerror(errno));
+	return false;
+}
+
+int
+trial_run(
+    const char *path, const struct trial_choices *choices, json_t **figures)
+{
+	FILE *pipe;
+	pid_t child;
+	int status;
+
+	*figures = NULL;
+	if (!start_child(path, choices, &child, &pipe))
+		return TOOL_NO;
+	*figures = json_loadf(pipe, 0, NULL);
+	fclose(pipe);
+	while (waitpid(child, &status, 0) < 0)
+		if (errno != EINTR) {
+			complain("%s: %s", path, strerror(errno));
+			return TOOL_NO;
+		}
+	if (WIFSIGNALED(status))
+		complain("%s: the replay was killed by signal %d (%s)", path,
+		    WTERMSIG(status), strsignal(WTERMSIG(status)));
+	if (WIFEXITED(status) && WEXITSTATUS(status) == TOOL_USAGE)
+		return TOOL_USAGE;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == TOOL_DONE &&
+	    *figures != NULL)
+		return TOOL_DONE;
+	return TOOL_NO;
+}
+
+/* ---- The smallest limit ---------------------------------------------- */
+
+enum { GRANULE = 2 << 20 };
+
+uint64_t
+trial_granules(uint64_t bytes)
+{
+	return (bytes + GRANULE - 1) / GRANULE * GRANULE;
+}
+
+static int
+try_limit(const char *path, const struct trial_choices *choices, uint64_t bytes,
+    bool *fits)
+{
+	struct trial_choices limited = *choices;
+	json_t *figures;
+	int status;
+
+	limited.play.limit_bytes = bytes;
+	limited.play.until_oom = true;
+	status = trial_run(path, &limited, &figures);
+	*fits = json_integer_value(json_object_get(figures, "ooms")) == 0;
+	json_decref(figures);
+	return status;
+}
+
+int
+trial_fit(const char *path, const struct trial_choices *choices,
+    const json_t *figures, uint64_t *bytes)
+{
+	uint64_t live = (uint64_t)json_integer_value(
+	    json_object_get(figures, "peak_live_bytes"));
+	uint64_t held = (uint64_t)json_integer_value(
+	    json_object_get(figures, "peak_held_bytes"));
+	uint64_t low = trial_granules(live);
+	uint64_t high = trial_granules(held) > low ? trial_granules(held) : low;
+	bool fits = false;
+	int status;
+
+	*bytes = 0;
+	if (json_integer_value(json_object_get(figures, "ooms")) != 0)
+		return TOOL_DONE;
+	/* The lower end is often the answer. */
+	status = try_limit(path, choices, low, &fits);
+	if (status == TOOL_DONE && fits)
+		high = low;
+	/* A limit that was never met may still change what weir does. */
+	while (status == TOOL_DONE && high != low &&
+	    (status = try_limit(path, choices, high, &fits)) == TOOL_DONE &&
+	    !fits) {
+		low = high;
+		high += trial_granules(high / 8);
+	}
+	while (status == TOOL_DONE && high - low > GRANULE) {
+		uint64_t middle = low + trial_granules((high - low) / 2);
+
+		status = try_limit(path, choices, middle, &fits);
+		if (fits)
+			high = middle;
+		else
+			low = middle;
+	}
+	*bytes = high;
+	return status;
+}

@@ -1,0 +1,297 @@
+/*
+ * The rows of a trace in the making, and the queues they follow from.
+ *
+ * Each host writes its rows as its own clock goes; `c` rows lie in the future.
+ * They are brought into the order of time at the end, where rows of one moment
+ * keep the order in which they were made.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/weir/workload.h"
+
+enum {
+	/* What a call costs the host, in microseconds. */
+	ALLOC_US = 1,
+	LAUNCH_US = 5,
+	WAIT_US = 2,
+	/* How far the host may be ahead of a stream. */
+	AHEAD_US = 8000,
+};
+
+/* Where addresses begin; they are names, and none comes twice. */
+#define FIRST_ADDRESS UINT64_C(0x7f0000000000)
+
+struct row {
+	uint64_t time_us;
+	uint64_t seq;
+	uint64_t address;
+	uint64_t size;
+	unsigned stream;
+	char action;
+};
+
+struct workload {
+	struct row *rows;
+	size_t count;
+	size_t room;
+	uint64_t random;
+	uint64_t next_address;
+	bool incomplete; /* a row was lost for want of memory */
+};
+
+struct workload *
+workload_new(uint64_t seed)
+{
+	struct workload *workload = calloc(1, sizeof(*workload));
+
+	if (workload == NULL)
+		return NULL;
+	workload->random = seed;
+	workload->next_address = FIRST_ADDRESS;
+	return workload;
+}
+
+void
+workload_free(struct workload *workload)
+{
+	if (workload == NULL)
+		return;
+	free(workload->rows);
+	free(workload);
+}
+
+size_t
+workload_rows(const struct workload *workload)
+{
+	/* Those who go on until there are enough must end. */
+	return workload->incomplete ? SIZE_MAX : workload->count;
+}
+
+static void
+add_row(struct workload *workload, struct row row)
+{
+	if (workload->incomplete)
+		return;
+	if (workload->count == workload->room) {
+		size_t room = workload->room == 0 ? 4096 : 2 * workload->room;
+		void *rows = realloc(workload->rows, room * sizeof(row));
+
+		if (rows == NULL) {
+			workload->incomplete = true;
+			return;
+		}
+		workload->rows = rows;
+		workload->room = room;
+	}
+	row.seq = workload->count;
+	workload->rows[workload->count++] = row;
+}
+
+/* ---- Choices --------------------------------------------------------- */
+
+/* splitmix64: the same everywhere. */
+static uint64_t
+next_random(struct workload *workload)
+{
+	uint64_t z = workload->random += UINT64_C(0x9e3779b97f4a7c15);
+
+	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+	return z ^ z >> 31;
+}
+
+uint64_t
+work_random(struct work_host *host, uint64_t low, uint64_t high)
+{
+	return low + next_random(host->workload) % (high - low + 1);
+}
+
+uint64_t
+work_length(struct work_host *host, uint64_t low, uint64_t high, uint64_t step)
+{
+	unsigned doublings = 0;
+	uint64_t length;
+
+	while (low << (doublings + 1) <= high)
+		doublings++;
+	low <<= work_random(host, 0, doublings);
+	length = work_random(host, low, 2 * low < high ? 2 * low : high);
+	return (length + step - 1) / step * step;
+}
+
+bool
+work_chance(struct work_host *host, uint64_t n)
+{
+	return next_random(host->workload) % n == 0;
+}
+
+/* ---- What the host does ---------------------------------------------- */
+
+static void
+add_block_row(
+    struct work_host *host, char action, const struct work_block *block)
+{
+	add_row(host->workload,
+	    (struct row){ .action = action,
+		.address = block->address,
+		.size = block->size,
+		.stream = block->own->number,
+		.time_us = host->now_us });
+}
+
+struct work_block
+work_alloc(
+    struct work_host *host, const struct work_stream *stream, uint64_t size)
+{
+	struct workload *workload = host->workload;
+	struct work_block block = {
+		.address = workload->next_address, .size = size, .own = stream
+	};
+
+	workload->next_address += (size + 511) / 512 * 512;
+	host->now_us += ALLOC_US;
+	add_block_row(host, 'a', &block);
+	return block;
+}
+
+void
+work_free(struct work_host *host, const struct work_block *block)
+{
+	uint64_t done_us = host->now_us + ALLOC_US;
+	struct row row = { .address = block->address, .size = block->size };
+
+	host->now_us = done_us;
+	row.time_us = host->now_us;
+	for (unsigned i = 0; i < block->n_uses; i++) {
+		row.action = 'r';
+		row.stream = block->uses[i].stream;
+		add_row(host->workload, row);
+		if (block->uses[i].done_us > done_us)
+			done_us = block->uses[i].done_us;
+	}
+	add_block_row(host, 'f', block);
+	row.action = 'c';
+	row.stream = block->own->number;
+	row.time_us = done_us;
+	add_row(host->workload, row);
+}
+
+void
+work_launch(
+    struct work_host *host, struct work_stream *stream, uint64_t duration_us)
+{
+	host->now_us += LAUNCH_US;
+	if (stream->done_us < host->now_us)
+		stream->done_us = host->now_us;
+	stream->done_us += duration_us;
+	if (stream->done_us > host->now_us + AHEAD_US)
+		host->now_us = stream->done_us - AHEAD_US;
+}
+
+void
+work_use(struct work_block *block, const struct work_stream *stream)
+{
+	unsigned i = 0;
+
+	while (i < block->n_uses && block->uses[i].stream != stream->number)
+		i++;
+	if (i == WORK_USES)
+		return;
+	if (i == block->n_uses)
+		block->n_uses++;
+	block->uses[i].stream = stream->number;
+	block->uses[i].done_us = stream->done_us;
+}
+
+void
+work_wait(struct work_host *host, struct work_stream *stream,
+    const struct work_stream *other)
+{
+	host->now_us += WAIT_US;
+	add_row(host->workload,
+	    (struct row){ .action = 'w',
+		.size = other->number,
+		.stream = stream->number,
+		.time_us = host->now_us });
+	if (stream->done_us < other->done_us)
+		stream->done_us = other->done_us;
+}
+
+void
+work_synchronize(struct work_host *host, const struct work_stream *stream)
+{
+	if (host->now_us < stream->done_us)
+		host->now_us = stream->done_us;
+}
+
+void
+work_end(struct work_host *host, const struct work_stream *stream)
+{
+	host->now_us += WAIT_US;
+	add_row(host->workload,
+	    (struct row){ .action = 'e',
+		.stream = stream->number,
+		.time_us = host->now_us });
+}
+
+/* ---- Writing --------------------------------------------------------- */
+
+static int
+by_time(const void *left, const void *right)
+{
+	const struct row *a = left;
+	const struct row *b = right;
+
+	if (a->time_us != b->time_us)
+		return a->time_us < b->time_us ? -1 : 1;
+	return a->seq < b->seq ? -1 : a->seq > b->seq;
+}
+
+/* Of all allocations, and of what is live at once at most. */
+static void
+count_live(const struct workload *workload, size_t *allocs, uint64_t *peak)
+{
+	uint64_t live = 0;
+
+	*allocs = 0;
+	*peak = 0;
+	for (size_t i = 0; i < workload->count; i++) {
+		const struct row *row = &workload->rows[i];
+
+		if (row->action == 'a') {
+			++*allocs;
+			live += row->size;
+		} else if (row->action == 'f') {
+			live -= row->size;
+		}
+		if (live > *peak)
+			*peak = live;
+	}
+}
+
+bool
+workload_write(struct workload *workload, const char *name, FILE *out)
+{
+	size_t allocs;
+	uint64_t peak;
+
+	if (workload->incomplete)
+		return false;
+	qsort(workload->rows, workload->count, sizeof(struct row), by_time);
+	count_live(workload, &allocs, &peak);
+	fprintf(out,
+	    "# {\"name\": \"%s\", \"peak_alloc\": %" PRIu64
+	    ", \"allocs\": %zu, \"rows\": %zu}\n"
+	    "action,addr,size,stream,time_us\n",
+	    name, peak, allocs, workload->count);
+	for (size_t i = 0; i < workload->count; i++) {
+		const struct row *row = &workload->rows[i];
+
+		fprintf(out, "%c,%" PRIx64 ",%" PRIu64 ",%u,%" PRIu64 "\n",
+		    row->action, row->address, row->size, row->stream,
+		    row->time_us);
+	}
+	return true;
+}

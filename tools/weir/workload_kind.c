@@ -1,0 +1,90 @@
+/*
+ * The kinds of programs: which threads they have.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/weir/workload.h"
+
+enum {
+	AGENTS_MAX = 8,
+	/* Stream numbers that one of them takes at most. */
+	STREAMS = 5,
+};
+
+static const struct workload_kind kinds[] = {
+	{ "serve", "four threads, each with a stream and temporary ones", 0, 4,
+	    0 },
+	{ "pipeline", "a loader and four stages, each on its own stream", 0, 0,
+	    1 },
+	{ "prefetch", "training; parameters are gathered a layer ahead",
+	    WORK_GATHER, 0, 0 },
+	{ "reduce", "training; gradients are reduced on another stream",
+	    WORK_REDUCE, 0, 0 },
+	{ "mixed", "training with both and offloading, beside two of serve",
+	    WORK_GATHER | WORK_REDUCE | WORK_OFFLOAD, 2, 0 },
+};
+
+const struct workload_kind *
+workload_kind_at(size_t i)
+{
+	return i < sizeof(kinds) / sizeof(kinds[0]) ? &kinds[i] : NULL;
+}
+
+const struct workload_kind *
+workload_kind(const char *name)
+{
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		if (strcmp(kinds[i].name, name) == 0)
+			return &kinds[i];
+	return NULL;
+}
+
+static size_t
+make_agents(struct workload *workload, const struct workload_kind *kind,
+    struct work_agent *agents[AGENTS_MAX])
+{
+	size_t n = 0;
+
+	if (kind->training != 0) {
+		agents[n] = work_trainer(workload, kind->training, STREAMS * n);
+		n++;
+	}
+	for (unsigned i = 0; i < kind->servers; i++, n++)
+		agents[n] = work_server(workload, (unsigned)n * STREAMS);
+	for (unsigned i = 0; i < kind->pipelines; i++, n++)
+		agents[n] = work_pipeline(workload, (unsigned)n * STREAMS);
+	return n;
+}
+
+/* The one whose clock is behind the others. */
+static struct work_agent *
+next_agent(struct work_agent *const agents[], size_t n)
+{
+	struct work_agent *next = agents[0];
+
+	for (size_t i = 1; i < n; i++)
+		if (agents[i]->host.now_us < next->host.now_us)
+			next = agents[i];
+	return next;
+}
+
+bool
+workload_run(
+    struct workload *workload, const struct workload_kind *kind, size_t rows)
+{
+	struct work_agent *agents[AGENTS_MAX];
+	size_t n = make_agents(workload, kind, agents);
+	bool made = true;
+
+	for (size_t i = 0; i < n; i++)
+		made &= agents[i] != NULL;
+	while (made && workload_rows(workload) < rows) {
+		struct work_agent *agent = next_agent(agents, n);
+
+		agent->act(agent);
+	}
+	for (size_t i = 0; i < n; i++)
+		free(agents[i]);
+	return made;
+}
