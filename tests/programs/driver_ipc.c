@@ -1,6 +1,7 @@
 /*
  * Two processes: one allocates and fills, the other opens the memory by its
- * handle and reads it. The child is made before the driver is used.
+ * handle, twice, reads it and writes to it. The child is made before the
+ * driver is used; an argument "NAME=value" is put into its environment.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -36,84 +37,131 @@ look_up(const char *name)
 	return symbol;
 }
 
-/* Wrong words of one block, read by the child. */
-static unsigned
+/* What became of one block in the child. */
+struct answer {
+	result code;    /* of opening it */
+	unsigned wrong; /* words */
+	int again;      /* opened once more it is at the same place */
+	int whole;      /* an address in it leads to all of it */
+};
+
+static void
+fetch(const char *name, void *place)
+{
+	void *symbol = look_up(name);
+
+	memcpy(place, &symbol, sizeof(symbol));
+}
+
+/* Open a block, see that it is right and leave a trace in its last word. */
+static struct answer
 read_block(const struct message *message)
 {
 	static unsigned host[WORDS];
 	result (*open)(address *, struct handle, unsigned);
 	result (*close)(address);
-	void *symbol = look_up("cuIpcOpenMemHandle_v2");
-	unsigned wrong = 0;
+	struct answer answer = { 0 };
+	address second;
+	address base;
 	address ptr;
+	size_t size;
 
-	memcpy(&open, &symbol, sizeof(symbol));
-	symbol = look_up("cuIpcCloseMemHandle");
-	memcpy(&close, &symbol, sizeof(symbol));
-	MUST(open(&ptr, message->handle, LAZY_PEER_ACCESS));
+	fetch("cuIpcOpenMemHandle_v2", &open);
+	fetch("cuIpcCloseMemHandle", &close);
+	answer.code = open(&ptr, message->handle, LAZY_PEER_ACCESS);
+	if (answer.code != SUCCESS)
+		return answer;
+	MUST(open(&second, message->handle, LAZY_PEER_ACCESS));
+	answer.again = second == ptr;
+	MUST(cuda.get_range(&base, &size, ptr + 5000));
+	answer.whole = base == ptr && size >= sizeof(host);
+	MUST(close(second));
 	MUST(cuda.copy_out(host, ptr, sizeof(host)));
-	MUST(close(ptr));
 	for (int i = 0; i < WORDS; i++)
-		wrong += host[i] != message->value;
-	return wrong;
+		answer.wrong += host[i] != message->value;
+	MUST(cuda.fill(ptr + sizeof(host) - 4, ~message->value, 1, NULL));
+	MUST(cuda.synchronize());
+	MUST(close(ptr));
+	return answer;
 }
 
 static _Noreturn void
 child(int from, int to)
 {
 	struct message message;
-	unsigned wrong = 0;
+	struct answer answer;
 
 	cuda_start(&cuda);
 	for (int i = 0; i < BLOCKS; i++) {
 		if (read(from, &message, sizeof(message)) != sizeof(message))
 			exit(3);
+		answer = (struct answer){ .code = message.code };
 		if (message.code == SUCCESS)
-			wrong += read_block(&message);
+			answer = read_block(&message);
+		/* The parent frees only when it has heard of all. */
+		if (write(to, &answer, sizeof(answer)) != sizeof(answer))
+			exit(3);
 	}
-	/* The parent frees only now. */
-	if (write(to, &wrong, sizeof(wrong)) != sizeof(wrong))
-		exit(3);
 	exit(0);
+}
+
+/* What the child says of a block, and whether its trace is there. */
+static unsigned
+hear_block(int from, address ptr, unsigned value)
+{
+	struct answer answer;
+	unsigned last = 0;
+
+	if (read(from, &answer, sizeof(answer)) != sizeof(answer))
+		exit(3);
+	MUST(cuda.copy_out(
+	    &last, ptr + (WORDS - 1) * sizeof(unsigned), sizeof(last)));
+	printf("block %u: opened %d, again %d, whole %d, trace %d\n", value,
+	    answer.code, answer.again, answer.whole, last == ~value);
+	return answer.wrong;
 }
 
 static void
 send_block(int to, address *ptr, unsigned value)
 {
 	result (*get)(struct handle *, address);
-	void *symbol = look_up("cuIpcGetMemHandle");
 	struct message message = { .value = value };
+	struct handle again;
 
-	memcpy(&get, &symbol, sizeof(symbol));
+	fetch("cuIpcGetMemHandle", &get);
 	MUST(cuda.mem_alloc(ptr, WORDS * sizeof(unsigned)));
 	MUST(cuda.fill(*ptr, value, WORDS, NULL));
 	MUST(cuda.synchronize());
 	message.code = get(&message.handle, *ptr);
-	printf("handle of block %u: %d\n", value, message.code);
+	MUST(get(&again, *ptr));
+	printf("handle of block %u: %d, the same again %d\n", value,
+	    message.code, memcmp(&again, &message.handle, sizeof(again)) == 0);
 	if (write(to, &message, sizeof(message)) != sizeof(message))
 		exit(3);
 }
 
 int
-main(void)
+main(int argc, char **argv)
 {
 	address blocks[BLOCKS];
-	unsigned wrong = 1;
+	unsigned wrong = 0;
 	int to_child[2];
 	int to_parent[2];
 	pid_t reader;
 
-	cuda_by_dlsym(&cuda);
 	if (pipe(to_child) != 0 || pipe(to_parent) != 0)
 		return 3;
 	reader = fork();
+	if (reader == 0 && argc > 1)
+		putenv(argv[1]);
+	cuda_by_dlsym(&cuda);
 	if (reader == 0)
 		child(to_child[0], to_parent[1]);
 	cuda_start(&cuda);
 	for (unsigned i = 0; i < BLOCKS; i++)
 		send_block(to_child[1], &blocks[i], i);
-	if (read(to_parent[0], &wrong, sizeof(wrong)) != sizeof(wrong))
-		return 3;
+	for (unsigned i = 0; i < BLOCKS; i++)
+		wrong += hear_block(to_parent[0], blocks[i], i);
 	waitpid(reader, NULL, 0);
 	for (int i = 0; i < BLOCKS; i++)
 		MUST(cuda.mem_free(blocks[i]));

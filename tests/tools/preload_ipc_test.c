@@ -6,7 +6,19 @@
 #include "tests/support/test.h"
 #include "tests/tools/start.h"
 
-TEST(a_program_may_ask_for_memory_that_can_be_shared)
+TEST(two_programs_share_memory_as_they_do_without_weir)
+{
+	json_t *report = start_twice("driver_ipc", NULL);
+	const json_t *calls = json_object_get(report, "calls");
+
+	EXPECT_EQ(report_number(report, "allocations_served"), 3);
+	EXPECT_EQ(report_number(
+		      json_object_get(calls, "cuIpcGetMemHandle"), "served"),
+	    6);
+	json_decref(report);
+}
+
+TEST(a_program_may_ask_for_memory_of_the_driver)
 {
 	struct start how = { .program = "driver_ipc" };
 	struct command_result bare = start(&how);
@@ -16,7 +28,7 @@ TEST(a_program_may_ask_for_memory_that_can_be_shared)
 	how.variable = "WEIR_PRELOAD_IPC=1";
 	loaded = start(&how);
 	EXPECT_EQ(bare.status, 0);
-	EXPECT_STR_HAS(bare.out, "handle of block 2: 0\nwrong words: 0\n");
+	EXPECT_STR_HAS(bare.out, "handle of block 2: 0, the same again 1\n");
 	EXPECT_STR_EQ(loaded.err, "");
 	EXPECT_EQ(loaded.status, 0);
 	EXPECT_STR_EQ(loaded.out, bare.out);
@@ -24,17 +36,19 @@ TEST(a_program_may_ask_for_memory_that_can_be_shared)
 	command_free(&loaded);
 }
 
-/* What begins an allocation of the driver can be shared as it is; the rest is
- * refused rather than given with the wrong contents. */
-TEST(a_handle_leads_to_the_memory_it_was_asked_for_or_is_refused)
+/* A reader without weir opens what begins an allocation of the driver. The
+ * rest it cannot open, and does not get other memory instead. */
+TEST(a_stranger_opens_the_memory_that_was_meant_or_none)
 {
-	struct start how = { .program = "driver_ipc", .preload = true };
+	struct start how = { .program = "driver_ipc",
+		.argument = "WEIR_DISABLE=1",
+		.preload = true };
 	struct command_result result = start(&how);
 
 	EXPECT_EQ(result.status, 0);
-	EXPECT_STR_EQ(result.out,
-	    "handle of block 0: 0\nhandle of block 1: 1\n"
-	    "handle of block 2: 1\nwrong words: 0\n");
-	EXPECT_STR_HAS(result.err, "WEIR_PRELOAD_IPC=1");
+	EXPECT_STR_HAS(result.out, "block 0: opened 0, again 1, whole 1");
+	EXPECT_STR_HAS(result.out, "block 1: opened 1, again 0, whole 0");
+	EXPECT_STR_HAS(result.out, "block 2: opened 1, again 0, whole 0");
+	EXPECT_STR_HAS(result.out, "wrong words: 0\n");
 	command_free(&result);
 }

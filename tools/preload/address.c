@@ -2,22 +2,12 @@
  * What a pointer is: to the program each allocation is one of its own, though
  * it is a part of a larger range of the driver.
  */
-#include <stdatomic.h>
-
 #include "allocator/allocator.h"
-#include "base/log.h"
 #include "tools/preload/preload.h"
 
-enum owner {
-	OTHERS, /* not memory of weir */
-	LIVE,   /* in an allocation */
-	UNUSED, /* of weir, but in no allocation: nothing to the program */
-};
-
-/* Whose memory an address is, and if LIVE the allocation as the program made
- * it: the rest of a size class is no part of it. */
-static enum owner
-look_up(CUdeviceptr ptr, CUdeviceptr *base, size_t *size)
+/* The rest of a size class is no part of the allocation. */
+enum memory_owner
+address_find(CUdeviceptr ptr, struct place *out)
 {
 	struct weir_block_info info = { .struct_size = sizeof(info) };
 	bool ours;
@@ -34,60 +24,99 @@ look_up(CUdeviceptr ptr, CUdeviceptr *base, size_t *size)
 	if (!live ||
 	    ptr - (CUdeviceptr)(uintptr_t)info.address >= info.requested_bytes)
 		return UNUSED;
-	*base = (CUdeviceptr)(uintptr_t)info.address;
-	*size = info.requested_bytes;
+	*out = (struct place){
+		.base = (CUdeviceptr)(uintptr_t)info.address,
+		.size = info.requested_bytes,
+		.device = info.device,
+		.ordered = info.stream != WEIR_STREAM_ANY,
+		.mapped = info.expandable,
+		.segment = (CUdeviceptr)(uintptr_t)info.segment,
+	};
 	return LIVE;
+}
+
+/* The same for memory of another process that has been opened here. */
+static enum memory_owner
+find(CUdeviceptr ptr, struct place *out)
+{
+	enum memory_owner owner = address_find(ptr, out);
+
+	return owner == OTHERS && ipc_find_opened(ptr, out) ? LIVE : owner;
 }
 
 CUresult
 cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr ptr)
 {
-	CUdeviceptr found;
-	size_t bytes;
+	struct place place;
 
 	report_call(HOOK_cuMemGetAddressRange_v2);
-	switch (look_up(ptr, &found, &bytes)) {
+	switch (find(ptr, &place)) {
 	case LIVE:
 		break;
 	case UNUSED:
-		return CUDA_ERROR_INVALID_VALUE;
+		return CUDA_ERROR_NOT_FOUND;
 	default:
 		return REAL(cuMemGetAddressRange_v2)(base, size, ptr);
 	}
 	report_served(HOOK_cuMemGetAddressRange_v2, CUDA_SUCCESS);
 	if (base != NULL)
-		*base = found;
+		*base = place.base;
 	if (size != NULL)
-		*size = bytes;
+		*size = place.size;
 	return CUDA_SUCCESS;
 }
 
-/* Put the allocation into an attribute the driver has told of its range. */
-static void
-correct(int attribute, void *data, CUdeviceptr base, size_t size)
+/* An allocation's own number: the driver's is that of the range it lies in. */
+static uint64_t
+buffer_id(uint64_t of_range, CUdeviceptr base)
 {
-	if (attribute == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR)
-		*(CUdeviceptr *)data = base;
-	else if (attribute == CU_POINTER_ATTRIBUTE_RANGE_SIZE)
-		*(size_t *)data = size;
+	return of_range ^ base / WEIR_GRANULE << 16;
+}
+
+/* Put the allocation into an attribute that the driver has told of its
+ * range. */
+static void
+correct(int attribute, void *data, const struct place *place)
+{
+	switch (attribute) {
+	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+		*(CUdeviceptr *)data = place->base;
+		return;
+	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+		*(size_t *)data = place->size;
+		return;
+	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+		*(uint64_t *)data = buffer_id(*(uint64_t *)data, place->base);
+		return;
+	default:
+		break;
+	}
+	if (!place->ordered)
+		return;
+	if (attribute == CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE)
+		*(CUmemoryPool *)data =
+		    mempool_handle_of(place->base, place->device);
+	else if (attribute == CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES)
+		*(uint64_t *)data = CU_MEM_HANDLE_TYPE_NONE;
+	else if (attribute == CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE)
+		*(bool *)data = false;
 }
 
 CUresult
 cuPointerGetAttribute(void *data, int attribute, CUdeviceptr ptr)
 {
-	CUdeviceptr base;
-	enum owner owner;
+	struct place place;
+	enum memory_owner owner;
 	CUresult code;
-	size_t size;
 
 	report_call(HOOK_cuPointerGetAttribute);
-	owner = look_up(ptr, &base, &size);
+	owner = find(ptr, &place);
 	if (owner == UNUSED)
 		return CUDA_ERROR_INVALID_VALUE;
 	code = REAL(cuPointerGetAttribute)(data, attribute, ptr);
 	if (code == CUDA_SUCCESS && owner == LIVE) {
 		report_served(HOOK_cuPointerGetAttribute, code);
-		correct(attribute, data, base, size);
+		correct(attribute, data, &place);
 	}
 	return code;
 }
@@ -98,56 +127,30 @@ CUresult
 cuPointerGetAttributes(
     unsigned count, int *attributes, void **data, CUdeviceptr ptr)
 {
-	CUdeviceptr base;
-	enum owner owner;
+	struct place place;
+	enum memory_owner owner;
 	CUresult code;
-	size_t size;
 
 	report_call(HOOK_cuPointerGetAttributes);
-	owner = look_up(ptr, &base, &size);
+	owner = find(ptr, &place);
 	code = REAL(cuPointerGetAttributes)(
 	    count, attributes, data, owner == UNUSED ? 0 : ptr);
 	if (code == CUDA_SUCCESS && owner == LIVE) {
 		report_served(HOOK_cuPointerGetAttributes, code);
 		for (unsigned i = 0; i < count; i++)
-			correct(attributes[i], data[i], base, size);
+			correct(attributes[i], data[i], &place);
 	}
 	return code;
 }
 
-/* True if the allocation begins an allocation of the driver, so that a handle
- * of the latter leads its reader to the former. */
-static bool
-begins_segment(CUdeviceptr ptr)
-{
-	struct weir_block_info info = { .struct_size = sizeof(info) };
-	bool live;
-
-	gate_enter_weir();
-	live = weir_block_info((void *)(uintptr_t)ptr, &info) == WEIR_OK;
-	gate_leave_weir();
-	return live && !info.expandable && info.segment == info.address;
-}
-
-/* The driver's handles are for its own allocations. A handle of the range that
- * ours is a part of would give its reader other memory than was meant. */
+/* The program has not mapped it, so it has no handle to retain. */
 CUresult
-cuIpcGetMemHandle(void *handle, CUdeviceptr ptr)
+cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *address)
 {
-	static atomic_bool told;
-	CUdeviceptr base;
-	enum owner owner;
-	size_t size;
+	struct place place;
 
-	report_call(HOOK_cuIpcGetMemHandle);
-	owner = look_up(ptr, &base, &size);
-	if (owner == OTHERS || (owner == LIVE && begins_segment(ptr)))
-		return REAL(cuIpcGetMemHandle)(handle, ptr);
-	if (!atomic_exchange(&told, true))
-		log_write(LOG_WARN,
-		    "cuIpcGetMemHandle(0x%llx): a part of a larger allocation "
-		    "cannot be shared so; run the program with "
-		    "WEIR_PRELOAD_IPC=1",
-		    (unsigned long long)ptr);
-	return CUDA_ERROR_INVALID_VALUE;
+	report_call(HOOK_cuMemRetainAllocationHandle);
+	if (address_find((CUdeviceptr)(uintptr_t)address, &place) != OTHERS)
+		return CUDA_ERROR_INVALID_VALUE;
+	return REAL(cuMemRetainAllocationHandle)(handle, address);
 }

@@ -42,6 +42,7 @@ under_checker(void)
 
 static bool enabled;
 static bool ipc;
+static enum gate_free free_mode = FREE_DEFERRED;
 
 /* Unset and empty mean `otherwise`, "0" no, anything else yes. */
 static bool
@@ -54,12 +55,32 @@ variable_set(const char *name, bool otherwise)
 	return strcmp(value, "0") != 0;
 }
 
+static void
+read_free_mode(void)
+{
+	const char *value = getenv("WEIR_PRELOAD_FREE");
+
+	if (value == NULL || *value == '\0' || strcmp(value, "deferred") == 0)
+		return;
+	if (strcmp(value, "strict") == 0)
+		free_mode = FREE_STRICT;
+	else if (strcmp(value, "fast") == 0)
+		free_mode = FREE_FAST;
+	else if (enabled)
+		log_write(LOG_ERROR,
+		    "WEIR_PRELOAD_FREE: \"%s\" is not strict, deferred or "
+		    "fast; "
+		    "deferred it is",
+		    value);
+}
+
 /* WEIR_DISABLE=0 asks for weir even under a checker. */
 static void
 read_environment(void)
 {
 	enabled = !variable_set("WEIR_DISABLE", under_checker());
 	ipc = variable_set("WEIR_PRELOAD_IPC", false);
+	read_free_mode();
 }
 
 static pthread_once_t environment_read = PTHREAD_ONCE_INIT;
@@ -76,6 +97,13 @@ gate_ipc(void)
 {
 	pthread_once(&environment_read, read_environment);
 	return ipc;
+}
+
+enum gate_free
+gate_free_mode(void)
+{
+	pthread_once(&environment_read, read_environment);
+	return free_mode;
 }
 
 /* ---- Started ----------------------------------------------------------- */
@@ -138,8 +166,9 @@ gate_leave_weir(void)
 
 /* ---- Contexts ---------------------------------------------------------- */
 
-/* Counts the times contexts may have ended: a handle may then name another. */
-static atomic_uint contexts_ended;
+/* Counts the times contexts or streams may have ended: a handle may then name
+ * another. */
+static atomic_uint handles_ended;
 
 /* What this thread last found out about a context. */
 static THREAD struct {
@@ -148,10 +177,17 @@ static THREAD struct {
 	int device; /* -1 if it is not the primary context of one */
 } known;
 
+/* And about a stream. */
+static THREAD struct {
+	CUstream stream;
+	CUcontext context;
+	unsigned ended;
+} known_stream;
+
 void
-gate_contexts_changed(void)
+gate_handles_changed(void)
 {
-	atomic_fetch_add(&contexts_ended, 1);
+	atomic_fetch_add(&handles_ended, 1);
 }
 
 /* The device of the context that is current; true if it is its primary one.
@@ -171,6 +207,7 @@ current_is_primary(const struct real *real, CUcontext context, int *device)
 	    real->cuDevicePrimaryCtxRetain(&primary, found) != CUDA_SUCCESS)
 		return false;
 	real->cuDevicePrimaryCtxRelease_v2(found);
+	contexts_primary(found, primary);
 	*device = found;
 	return primary == context;
 }
@@ -196,7 +233,7 @@ static bool
 serves(
     const struct real *real, CUcontext context, CUcontext current, int *device)
 {
-	unsigned ended = atomic_load(&contexts_ended);
+	unsigned ended = atomic_load(&handles_ended);
 
 	if (context == NULL)
 		return false;
@@ -209,6 +246,13 @@ serves(
 		return false;
 	*device = known.device;
 	return true;
+}
+
+bool
+gate_admits(void)
+{
+	return in_weir == 0 && gate_enabled() && !os_forked() &&
+	    atomic_load(&state) != FAILED && real_driver() != NULL;
 }
 
 /* The driver, if this call may be weir's; and the current context. */
@@ -235,6 +279,24 @@ gate_context(int *device)
 	return real != NULL && serves(real, current, current, device);
 }
 
+/* The context of a stream that is not a default one. */
+static bool
+stream_context(const struct real *real, CUstream stream, CUcontext *context)
+{
+	unsigned ended = atomic_load(&handles_ended);
+
+	if (known_stream.stream != stream || known_stream.ended != ended) {
+		known_stream.stream = NULL;
+		if (real->cuStreamGetCtx(stream, &known_stream.context) !=
+		    CUDA_SUCCESS)
+			return false;
+		known_stream.stream = stream;
+		known_stream.ended = ended;
+	}
+	*context = known_stream.context;
+	return true;
+}
+
 bool
 gate_stream(CUstream handle, bool per_thread, int *device, weir_stream *stream)
 {
@@ -251,7 +313,7 @@ gate_stream(CUstream handle, bool per_thread, int *device, weir_stream *stream)
 	context = current;
 	if (explicit != WEIR_STREAM_PER_THREAD &&
 	    explicit != WEIR_STREAM_LEGACY &&
-	    real->cuStreamGetCtx((CUstream) explicit, &context) != CUDA_SUCCESS)
+	    !stream_context(real, (CUstream) explicit, &context))
 		return false;
 	if (!serves(real, context, current, device))
 		return false;

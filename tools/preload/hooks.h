@@ -49,14 +49,32 @@ enum hook_streams { HOOK_BOTH, HOOK_LEGACY, HOOK_PER_THREAD };
 	    (CUdeviceptr * out, size_t bytes, CUstream stream))                \
 	X(cuMemAllocFromPoolAsync, "cuMemAllocFromPoolAsync", 11020,           \
 	    HOOK_LEGACY,                                                       \
-	    (CUdeviceptr * out, size_t bytes, void *pool, CUstream stream))    \
+	    (CUdeviceptr * out, size_t bytes, CUmemoryPool pool,               \
+		CUstream stream))                                              \
 	X(cuMemAllocFromPoolAsync_ptsz, "cuMemAllocFromPoolAsync", 11020,      \
 	    HOOK_PER_THREAD,                                                   \
-	    (CUdeviceptr * out, size_t bytes, void *pool, CUstream stream))    \
+	    (CUdeviceptr * out, size_t bytes, CUmemoryPool pool,               \
+		CUstream stream))                                              \
 	X(cuMemFreeAsync, "cuMemFreeAsync", 11020, HOOK_LEGACY,                \
 	    (CUdeviceptr ptr, CUstream stream))                                \
 	X(cuMemFreeAsync_ptsz, "cuMemFreeAsync", 11020, HOOK_PER_THREAD,       \
 	    (CUdeviceptr ptr, CUstream stream))                                \
+	X(cuMemPoolCreate, "cuMemPoolCreate", 11020, HOOK_BOTH,                \
+	    (CUmemoryPool * out, const CUmemPoolProps *props))                 \
+	X(cuMemPoolDestroy, "cuMemPoolDestroy", 11020, HOOK_BOTH,              \
+	    (CUmemoryPool pool))                                               \
+	X(cuMemPoolTrimTo, "cuMemPoolTrimTo", 11020, HOOK_BOTH,                \
+	    (CUmemoryPool pool, size_t keep_bytes))                            \
+	X(cuMemPoolSetAttribute, "cuMemPoolSetAttribute", 11020, HOOK_BOTH,    \
+	    (CUmemoryPool pool, int attribute, void *value))                   \
+	X(cuMemPoolGetAttribute, "cuMemPoolGetAttribute", 11020, HOOK_BOTH,    \
+	    (CUmemoryPool pool, int attribute, void *value))                   \
+	X(cuMemPoolSetAccess, "cuMemPoolSetAccess", 11020, HOOK_BOTH,          \
+	    (CUmemoryPool pool, const CUmemAccessDesc *access, size_t count))  \
+	X(cuDeviceSetMemPool, "cuDeviceSetMemPool", 11020, HOOK_BOTH,          \
+	    (CUdevice device, CUmemoryPool pool))                              \
+	X(cuMemSetMemPool, "cuMemSetMemPool", 13000, HOOK_BOTH,                \
+	    (CUmemLocation * location, int type, CUmemoryPool pool))           \
 	X(cuMemCreate, "cuMemCreate", 10020, HOOK_BOTH,                        \
 	    (CUmemGenericAllocationHandle * handle, size_t bytes,              \
 		const CUmemAllocationProp *wanted, unsigned long long flags))  \
@@ -68,8 +86,22 @@ enum hook_streams { HOOK_BOTH, HOOK_LEGACY, HOOK_PER_THREAD };
 	    (void *data, int attribute, CUdeviceptr ptr))                      \
 	X(cuPointerGetAttributes, "cuPointerGetAttributes", 7000, HOOK_BOTH,   \
 	    (unsigned count, int *attributes, void **data, CUdeviceptr ptr))   \
+	X(cuMemRetainAllocationHandle, "cuMemRetainAllocationHandle", 11000,   \
+	    HOOK_BOTH, (CUmemGenericAllocationHandle * handle, void *address)) \
 	X(cuIpcGetMemHandle, "cuIpcGetMemHandle", 4010, HOOK_BOTH,             \
-	    (void *handle, CUdeviceptr ptr))                                   \
+	    (CUipcMemHandle * handle, CUdeviceptr ptr))                        \
+	X(cuIpcOpenMemHandle, "cuIpcOpenMemHandle", 4010, HOOK_BOTH,           \
+	    (CUdeviceptr * ptr, CUipcMemHandle handle, unsigned flags))        \
+	X(cuIpcOpenMemHandle_v2, "cuIpcOpenMemHandle", 11000, HOOK_BOTH,       \
+	    (CUdeviceptr * ptr, CUipcMemHandle handle, unsigned flags))        \
+	X(cuIpcCloseMemHandle, "cuIpcCloseMemHandle", 4010, HOOK_BOTH,         \
+	    (CUdeviceptr ptr))                                                 \
+	X(cuStreamCreate, "cuStreamCreate", 2000, HOOK_BOTH,                   \
+	    (CUstream * stream, unsigned flags))                               \
+	X(cuStreamCreateWithPriority, "cuStreamCreateWithPriority", 5050,      \
+	    HOOK_BOTH, (CUstream * stream, unsigned flags, int priority))      \
+	X(cuGreenCtxStreamCreate, "cuGreenCtxStreamCreate", 12050, HOOK_BOTH,  \
+	    (CUstream * stream, void *context, unsigned flags, int priority))  \
 	X(cuStreamDestroy, "cuStreamDestroy", 2000, HOOK_BOTH,                 \
 	    (CUstream stream))                                                 \
 	X(cuStreamDestroy_v2, "cuStreamDestroy", 4000, HOOK_BOTH,              \
@@ -94,6 +126,13 @@ enum hook_streams { HOOK_BOTH, HOOK_LEGACY, HOOK_PER_THREAD };
 	    (CUstream stream, void **graph))                                   \
 	X(cuStreamEndCapture_ptsz, "cuStreamEndCapture", 10000,                \
 	    HOOK_PER_THREAD, (CUstream stream, void **graph))                  \
+	X(cuCtxSynchronize, "cuCtxSynchronize", 2000, HOOK_BOTH, (void))       \
+	X(cuCtxSynchronize_v2, "cuCtxSynchronize", 13000, HOOK_BOTH,           \
+	    (CUcontext context))                                               \
+	X(cuCtxEnablePeerAccess, "cuCtxEnablePeerAccess", 4000, HOOK_BOTH,     \
+	    (CUcontext peer, unsigned flags))                                  \
+	X(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", 7000,          \
+	    HOOK_BOTH, (CUcontext * context, CUdevice device))                 \
 	X(cuCtxDestroy, "cuCtxDestroy", 2000, HOOK_BOTH, (CUcontext context))  \
 	X(cuCtxDestroy_v2, "cuCtxDestroy", 4000, HOOK_BOTH,                    \
 	    (CUcontext context))                                               \

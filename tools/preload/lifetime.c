@@ -1,8 +1,8 @@
 /*
- * Streams, captures and contexts that begin and end.
+ * Streams and captures that begin and end.
  *
- * weir keeps memory by stream and frees it by events; both must be told before
- * the driver forgets what they stand on. Captures are counted because an event
+ * weir keeps memory by stream, and must be told before the driver forgets one.
+ * Captures are counted because an event
  * over a whole context would break every capture in it. To count right, the
  * streams in which a capture began are remembered: a capture ends with its
  * end call (which may fail and end it all the same), with its stream, or with
@@ -12,7 +12,6 @@
 
 #include <weir/stream.h>
 
-#include "allocator/allocator.h"
 #include "base/os.h"
 #include "streams/capture.h"
 #include "tools/preload/preload.h"
@@ -101,8 +100,8 @@ capture_end_key(uintptr_t key)
 			capture_end(&origins[i]);
 }
 
-static void
-capture_end_context(CUcontext context)
+void
+lifetime_context_ended(CUcontext context)
 {
 	for (int i = 0; i < ORIGINS; i++)
 		if (atomic_load(&origins[i].key) != 0 &&
@@ -213,6 +212,32 @@ cuStreamEndCapture_ptsz(CUstream stream, void **graph)
 
 /* ---- Streams ----------------------------------------------------------- */
 
+/* Before the stream is there: what it will use must be complete by then. */
+CUresult
+cuStreamCreate(CUstream *stream, unsigned flags)
+{
+	report_call(HOOK_cuStreamCreate);
+	memory_other_stream();
+	return REAL(cuStreamCreate)(stream, flags);
+}
+
+CUresult
+cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int priority)
+{
+	report_call(HOOK_cuStreamCreateWithPriority);
+	memory_other_stream();
+	return REAL(cuStreamCreateWithPriority)(stream, flags, priority);
+}
+
+CUresult
+cuGreenCtxStreamCreate(
+    CUstream *stream, void *context, unsigned flags, int priority)
+{
+	report_call(HOOK_cuGreenCtxStreamCreate);
+	memory_other_stream();
+	return REAL(cuGreenCtxStreamCreate)(stream, context, flags, priority);
+}
+
 static void
 retire(CUstream handle)
 {
@@ -231,6 +256,7 @@ destroyed(CUstream stream, CUresult code)
 {
 	if (code == CUDA_SUCCESS)
 		capture_end_key(key_of(stream, false));
+	gate_handles_changed();
 	return code;
 }
 
@@ -248,122 +274,4 @@ cuStreamDestroy_v2(CUstream stream)
 	report_call(HOOK_cuStreamDestroy_v2);
 	retire(stream);
 	return destroyed(stream, REAL(cuStreamDestroy_v2)(stream));
-}
-
-/* ---- Contexts ---------------------------------------------------------- */
-
-static CUresult
-context_destroyed(CUcontext context, CUresult code)
-{
-	if (code == CUDA_SUCCESS) {
-		capture_end_context(context);
-		gate_contexts_changed();
-	}
-	return code;
-}
-
-CUresult
-cuCtxDestroy(CUcontext context)
-{
-	report_call(HOOK_cuCtxDestroy);
-	return context_destroyed(context, REAL(cuCtxDestroy)(context));
-}
-
-CUresult
-cuCtxDestroy_v2(CUcontext context)
-{
-	report_call(HOOK_cuCtxDestroy_v2);
-	return context_destroyed(context, REAL(cuCtxDestroy_v2)(context));
-}
-
-/* The primary context of a device if it is active, else NULL. */
-static CUcontext
-primary_of(CUdevice device)
-{
-	const struct real *real = real_driver();
-	CUcontext context;
-	unsigned flags;
-	int active = 0;
-
-	if (real == NULL ||
-	    real->cuDevicePrimaryCtxGetState(device, &flags, &active) !=
-		CUDA_SUCCESS ||
-	    !active ||
-	    real->cuDevicePrimaryCtxRetain(&context, device) != CUDA_SUCCESS)
-		return NULL;
-	real->cuDevicePrimaryCtxRelease_v2(device);
-	return context;
-}
-
-/* A primary context has ended, and all that was in it: weir's memory too. */
-static void
-primary_ended(CUdevice device, CUcontext context)
-{
-	capture_end_context(context);
-	gate_contexts_changed();
-	if (!gate_started())
-		return;
-	gate_enter_weir();
-	report_device_ends(device);
-	allocator_forget_device(device);
-	gate_leave_weir();
-}
-
-static CUresult
-primary_reset(CUdevice device, CUcontext before, CUresult code)
-{
-	if (code == CUDA_SUCCESS && before != NULL)
-		primary_ended(device, before);
-	return code;
-}
-
-CUresult
-cuDevicePrimaryCtxReset(CUdevice device)
-{
-	CUcontext before = primary_of(device);
-
-	report_call(HOOK_cuDevicePrimaryCtxReset);
-	return primary_reset(
-	    device, before, REAL(cuDevicePrimaryCtxReset)(device));
-}
-
-CUresult
-cuDevicePrimaryCtxReset_v2(CUdevice device)
-{
-	CUcontext before = primary_of(device);
-
-	report_call(HOOK_cuDevicePrimaryCtxReset_v2);
-	return primary_reset(
-	    device, before, REAL(cuDevicePrimaryCtxReset_v2)(device));
-}
-
-/* The last release ends the context; weir has no share in it that would keep
- * it (see real_for_weir()). */
-static CUresult
-primary_released(CUdevice device, CUcontext before, CUresult code)
-{
-	if (code == CUDA_SUCCESS && before != NULL &&
-	    primary_of(device) == NULL)
-		primary_ended(device, before);
-	return code;
-}
-
-CUresult
-cuDevicePrimaryCtxRelease(CUdevice device)
-{
-	CUcontext before = primary_of(device);
-
-	report_call(HOOK_cuDevicePrimaryCtxRelease);
-	return primary_released(
-	    device, before, REAL(cuDevicePrimaryCtxRelease)(device));
-}
-
-CUresult
-cuDevicePrimaryCtxRelease_v2(CUdevice device)
-{
-	CUcontext before = primary_of(device);
-
-	report_call(HOOK_cuDevicePrimaryCtxRelease_v2);
-	return primary_released(
-	    device, before, REAL(cuDevicePrimaryCtxRelease_v2)(device));
 }

@@ -1,15 +1,34 @@
 /*
- * Allocating and freeing.
+ * Memory of no stream: cuMemAlloc(), cuMemAllocPitch() and cuMemFree().
  *
- * Memory of cuMemAlloc() belongs to no stream: weir hands it out only when all
- * earlier work on it is done everywhere, and frees it without waiting.
- * Memory of cuMemAllocAsync() belongs to its stream. What weir cannot serve,
- * for whatever reason but a full device, the driver is asked for; what weir
- * does not know at a free is the driver's.
+ * weir hands it out only when all earlier work on it is done everywhere, and
+ * frees it without waiting. What weir cannot serve, for whatever reason but a
+ * full device, the driver is asked for; what weir does not know at a free is
+ * the driver's.
+ *
+ * Note [What a free waits for]
+ *
+ * The driver's cuMemFree() waits for the device, and programs rely on it: the
+ * memory may be in use on any stream, of this context or of another device's.
+ *
+ *   strict    the call waits just so; then the memory is free.
+ *   deferred  the call does not wait: events over all contexts say when the
+ *             memory is free. A program that has used cuMemFree() to wait for
+ *             something else has to wait for that by another call.
+ *   fast      while the legacy default stream is the only one, all work is in
+ *             its order, and so is memory: cuMemAlloc() and cuMemFree() are
+ *             cuMemAllocAsync() and cuMemFreeAsync() on it. When the first
+ *             other stream is made the device is waited for once, and from
+ *             then on it is as deferred.
  */
+#include <limits.h>
+#include <stdatomic.h>
+
 #include "allocator/allocator.h"
 #include "streams/capture.h"
 #include "tools/preload/preload.h"
+
+enum { DEVICES = 64 };
 
 static void *
 pointer_of(CUdeviceptr address)
@@ -17,28 +36,72 @@ pointer_of(CUdeviceptr address)
 	return (void *)(uintptr_t)address;
 }
 
+/* ---- One order --------------------------------------------------------- */
+
+static atomic_bool other_streams;
+
+static bool
+in_one_order(void)
+{
+	return gate_free_mode() == FREE_FAST && !atomic_load(&other_streams);
+}
+
+void
+memory_other_stream(void)
+{
+	const struct real *real;
+
+	if (gate_free_mode() != FREE_FAST ||
+	    atomic_exchange(&other_streams, true) || !gate_started())
+		return;
+	real = real_driver();
+	if (real != NULL && !capture_any())
+		real->cuCtxSynchronize();
+}
+
 /* ---- Allocate ---------------------------------------------------------- */
 
-/* True if weir has answered, with *code; false leaves it to the driver. */
-static bool
-allocate(int device, size_t bytes, weir_stream stream, CUdeviceptr *out,
-    CUresult *code)
+bool
+memory_allocate(const struct request *request, CUdeviceptr *out, CUresult *code)
 {
+	struct mempool_block *block = NULL;
 	enum weir_status status;
 	void *memory;
 
+	if (request->pool != NULL && !mempool_prepare(request->pool, &block))
+		return false;
 	gate_enter_weir();
-	memory = weir_malloc_on(device, bytes, stream);
+	memory =
+	    weir_malloc_on(request->device, request->bytes, request->stream);
 	status = memory == NULL ? weir_last_status() : WEIR_OK;
 	gate_leave_weir();
-	if (memory == NULL && status != WEIR_ENOMEM)
-		return false;
-	if (memory != NULL) {
-		report_allocated(device, bytes);
-		*out = (CUdeviceptr)(uintptr_t)memory;
+	if (memory == NULL) {
+		if (block != NULL)
+			mempool_unprepare(block);
+		*code = gate_result(status);
+		return status == WEIR_ENOMEM;
 	}
-	*code = gate_result(status);
+	*out = (CUdeviceptr)(uintptr_t)memory;
+	if (request->pool != NULL)
+		mempool_allocated(request->pool, block, *out, request->bytes);
+	report_allocated(request->device, request->bytes);
+	*code = CUDA_SUCCESS;
 	return true;
+}
+
+static bool
+allocate_plain(int device, size_t bytes, CUdeviceptr *out, CUresult *code)
+{
+	struct request request = {
+		.device = device, .bytes = bytes, .stream = WEIR_STREAM_ANY
+	};
+
+	if (in_one_order()) {
+		request.pool = mempool_serving(device, NULL, true);
+		if (request.pool != NULL)
+			request.stream = WEIR_STREAM_LEGACY;
+	}
+	return memory_allocate(&request, out, code);
 }
 
 CUresult
@@ -49,47 +112,84 @@ cuMemAlloc_v2(CUdeviceptr *out, size_t bytes)
 
 	report_call(HOOK_cuMemAlloc_v2);
 	if (out == NULL || bytes == 0 || gate_ipc() || !gate_context(&device) ||
-	    !allocate(device, bytes, WEIR_STREAM_ANY, out, &code))
+	    !allocate_plain(device, bytes, out, &code))
 		return REAL(cuMemAlloc_v2)(out, bytes);
 	report_served(HOOK_cuMemAlloc_v2, code);
 	return code;
 }
 
-/* An allocation in a captured stream is a node of the graph. */
+/* ---- Rows -------------------------------------------------------------- */
+
+/*
+ * Rows of pitched memory are a multiple of this, in bytes; 0 if that cannot be
+ * told now. The driver tells by the pitch of one short row.
+ */
+static size_t
+row_step(int device)
+{
+	static atomic_size_t steps[DEVICES];
+	CUdeviceptr probe;
+	size_t step;
+
+	if (device < 0 || device >= DEVICES || capture_any())
+		return 0;
+	step = atomic_load(&steps[device]);
+	if (step != 0)
+		return step;
+	if (REAL(cuMemAllocPitch_v2)(&probe, &step, 1, 1, 4) != CUDA_SUCCESS)
+		return 0;
+	REAL(cuMemFree_v2)(probe);
+	atomic_store(&steps[device], step);
+	return step;
+}
+
+/* The driver refuses other elements, empty rows and rows beyond this. */
 static bool
-allocate_async(CUdeviceptr *out, size_t bytes, CUstream handle, bool per_thread,
+rows_are_plain(size_t width, size_t height, unsigned element)
+{
+	return (element == 4 || element == 8 || element == 16) && width > 0 &&
+	    height > 0 && width <= INT_MAX / 2 &&
+	    height <= WEIR_SIZE_MAX / INT_MAX;
+}
+
+static bool
+allocate_rows(CUdeviceptr *out, size_t *pitch, size_t width, size_t height,
     CUresult *code)
 {
-	weir_stream stream;
+	size_t step;
+	size_t row;
 	int device;
 
-	return out != NULL && bytes > 0 &&
-	    gate_stream(handle, per_thread, &device, &stream) &&
-	    !gate_capturing(stream) &&
-	    allocate(device, bytes, stream, out, code);
+	if (gate_ipc() || !gate_context(&device))
+		return false;
+	step = row_step(device);
+	if (step == 0)
+		return false;
+	row = (width + step - 1) / step * step;
+	if (!allocate_plain(device, row * height, out, code))
+		return false;
+	if (*code == CUDA_SUCCESS)
+		*pitch = row;
+	return true;
 }
 
 CUresult
-cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream)
+cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_t height,
+    unsigned element)
 {
 	CUresult code;
 
-	report_call(HOOK_cuMemAllocAsync);
-	if (!allocate_async(out, bytes, stream, false, &code))
-		return REAL(cuMemAllocAsync)(out, bytes, stream);
-	report_served(HOOK_cuMemAllocAsync, code);
-	return code;
-}
-
-CUresult
-cuMemAllocAsync_ptsz(CUdeviceptr *out, size_t bytes, CUstream stream)
-{
-	CUresult code;
-
-	report_call(HOOK_cuMemAllocAsync_ptsz);
-	if (!allocate_async(out, bytes, stream, true, &code))
-		return REAL(cuMemAllocAsync_ptsz)(out, bytes, stream);
-	report_served(HOOK_cuMemAllocAsync_ptsz, code);
+	report_call(HOOK_cuMemAllocPitch_v2);
+	if (out != NULL && pitch != NULL &&
+	    rows_are_plain(width, height, element) &&
+	    allocate_rows(out, pitch, width, height, &code)) {
+		report_served(HOOK_cuMemAllocPitch_v2, code);
+		return code;
+	}
+	code = REAL(cuMemAllocPitch_v2)(out, pitch, width, height, element);
+	if (memory_made_room_here(code))
+		code = REAL(cuMemAllocPitch_v2)(
+		    out, pitch, width, height, element);
 	return code;
 }
 
@@ -114,54 +214,13 @@ made_room(CUresult code, int device)
 	return freed > 0;
 }
 
-static bool
-made_room_here(CUresult code)
+bool
+memory_made_room_here(CUresult code)
 {
 	int device;
 
 	return code == CUDA_ERROR_OUT_OF_MEMORY && gate_context(&device) &&
 	    made_room(code, device);
-}
-
-CUresult
-cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_t height,
-    unsigned element)
-{
-	CUresult code;
-
-	report_call(HOOK_cuMemAllocPitch_v2);
-	code = REAL(cuMemAllocPitch_v2)(out, pitch, width, height, element);
-	if (made_room_here(code))
-		code = REAL(cuMemAllocPitch_v2)(
-		    out, pitch, width, height, element);
-	return code;
-}
-
-CUresult
-cuMemAllocFromPoolAsync(
-    CUdeviceptr *out, size_t bytes, void *pool, CUstream stream)
-{
-	CUresult code;
-
-	report_call(HOOK_cuMemAllocFromPoolAsync);
-	code = REAL(cuMemAllocFromPoolAsync)(out, bytes, pool, stream);
-	if (made_room_here(code))
-		code = REAL(cuMemAllocFromPoolAsync)(out, bytes, pool, stream);
-	return code;
-}
-
-CUresult
-cuMemAllocFromPoolAsync_ptsz(
-    CUdeviceptr *out, size_t bytes, void *pool, CUstream stream)
-{
-	CUresult code;
-
-	report_call(HOOK_cuMemAllocFromPoolAsync_ptsz);
-	code = REAL(cuMemAllocFromPoolAsync_ptsz)(out, bytes, pool, stream);
-	if (made_room_here(code))
-		code = REAL(cuMemAllocFromPoolAsync_ptsz)(
-		    out, bytes, pool, stream);
-	return code;
 }
 
 CUresult
@@ -181,62 +240,6 @@ cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
 
 /* ---- Free -------------------------------------------------------------- */
 
-/* What a free that weir has refused comes to. A driver that is going away
- * takes the memory with it. */
-static CUresult
-refused(enum weir_status status)
-{
-	return status == WEIR_EEXIT ? CUDA_SUCCESS : gate_result(status);
-}
-
-/* True if weir has answered: the pointer lies in its memory. */
-static bool
-release(CUdeviceptr ptr, CUresult *code)
-{
-	enum weir_status status;
-	struct held held;
-	bool ours;
-
-	if (ptr == 0 || !gate_started())
-		return false;
-	gate_enter_weir();
-	held = report_before_free(ptr);
-	status = weir_free(pointer_of(ptr));
-	ours = status == WEIR_OK || allocator_owns(ptr);
-	gate_leave_weir();
-	if (status == WEIR_OK)
-		report_freed(held);
-	*code = refused(status);
-	return ours;
-}
-
-CUresult
-cuMemFree_v2(CUdeviceptr ptr)
-{
-	CUresult code;
-
-	report_call(HOOK_cuMemFree_v2);
-	if (!release(ptr, &code))
-		return REAL(cuMemFree_v2)(ptr);
-	report_served(HOOK_cuMemFree_v2, code);
-	return code;
-}
-
-/*
- * Free on a stream that weir cannot give the block to: one of another device
- * or of a context that is not primary. Waiting for the stream is the order
- * that is left.
- */
-static CUresult
-release_after(CUdeviceptr ptr, CUstream stream)
-{
-	CUresult code = real_driver()->cuStreamSynchronize(stream);
-
-	if (code != CUDA_SUCCESS)
-		return code;
-	return release(ptr, &code) ? code : CUDA_ERROR_INVALID_VALUE;
-}
-
 /* The block at its very start, alive; false if there is none. */
 static bool
 block_at(CUdeviceptr ptr, struct weir_block_info *info)
@@ -246,72 +249,79 @@ block_at(CUdeviceptr ptr, struct weir_block_info *info)
 	    info->address == pointer_of(ptr);
 }
 
-/* True if weir has answered. In a captured stream only memory of the graph
- * may be freed, and ours is not. */
-static bool
-release_async(CUdeviceptr ptr, CUstream handle, bool per_thread, CUresult *code)
+enum memory_owner
+memory_hold(CUdeviceptr ptr, struct held *held)
 {
 	struct weir_block_info info;
-	enum weir_status status;
-	weir_stream stream;
-	struct held held;
 	bool found;
-	int device;
 
 	if (ptr == 0 || !gate_started())
-		return false;
+		return OTHERS;
 	gate_enter_weir();
 	found = block_at(ptr, &info);
 	gate_leave_weir();
-	if (!found) {
-		*code = CUDA_ERROR_INVALID_VALUE;
-		return allocator_owns(ptr);
+	if (!found)
+		return allocator_owns(ptr) ? UNUSED : OTHERS;
+	*held = (struct held){ .ptr = ptr,
+		.device = info.device,
+		.bytes = info.requested_bytes,
+		.ordered = info.stream != WEIR_STREAM_ANY };
+	if (held->ordered)
+		held->block = mempool_take(ptr);
+	return LIVE;
+}
+
+CUresult
+memory_let_go(const struct held *held, enum weir_status status)
+{
+	if (status == WEIR_OK) {
+		report_freed(held->device, held->bytes);
+		if (held->ordered)
+			mempool_freed(held->block, held->device, held->bytes);
+		return CUDA_SUCCESS;
 	}
-	if (!gate_stream(handle, per_thread, &device, &stream)) {
-		if (handle == NULL && per_thread)
-			handle = (CUstream)WEIR_STREAM_PER_THREAD;
-		*code = release_after(ptr, handle);
-		return true;
-	}
-	if (gate_capturing(stream)) {
-		*code = CUDA_ERROR_INVALID_VALUE;
-		return true;
-	}
-	if (device != info.device) {
-		*code = release_after(ptr, (CUstream)stream);
-		return true;
+	mempool_put_back(held->block);
+	/* A driver that is going away takes the memory with it. */
+	return status == WEIR_EEXIT ? CUDA_SUCCESS : gate_result(status);
+}
+
+/* Note [What a free waits for]. Memory that is in the order of a stream is the
+ * caller's to have waited for. */
+static enum weir_status
+free_plain(const struct held *held)
+{
+	void *ptr = pointer_of(held->ptr);
+
+	if (gate_free_mode() == FREE_STRICT && !held->ordered)
+		contexts_wait(held->device);
+	else if (contexts_several() && !held->ordered)
+		contexts_use(held->ptr, held->device);
+	if (gate_free_mode() == FREE_FAST && held->ordered && !in_one_order())
+		return weir_free_async(ptr, WEIR_STREAM_ANY);
+	return weir_free(ptr);
+}
+
+CUresult
+cuMemFree_v2(CUdeviceptr ptr)
+{
+	enum weir_status status;
+	struct held held;
+	CUresult code;
+
+	report_call(HOOK_cuMemFree_v2);
+	switch (memory_hold(ptr, &held)) {
+	case OTHERS:
+		return REAL(cuMemFree_v2)(ptr);
+	case UNUSED:
+		return CUDA_ERROR_INVALID_VALUE;
+	case LIVE:
+		break;
 	}
 	gate_enter_weir();
-	held = report_before_free(ptr);
-	status = weir_free_async(pointer_of(ptr), stream);
+	status = free_plain(&held);
 	gate_leave_weir();
-	if (status == WEIR_OK)
-		report_freed(held);
-	*code = refused(status);
-	return true;
-}
-
-CUresult
-cuMemFreeAsync(CUdeviceptr ptr, CUstream stream)
-{
-	CUresult code;
-
-	report_call(HOOK_cuMemFreeAsync);
-	if (!release_async(ptr, stream, false, &code))
-		return REAL(cuMemFreeAsync)(ptr, stream);
-	report_served(HOOK_cuMemFreeAsync, code);
-	return code;
-}
-
-CUresult
-cuMemFreeAsync_ptsz(CUdeviceptr ptr, CUstream stream)
-{
-	CUresult code;
-
-	report_call(HOOK_cuMemFreeAsync_ptsz);
-	if (!release_async(ptr, stream, true, &code))
-		return REAL(cuMemFreeAsync_ptsz)(ptr, stream);
-	report_served(HOOK_cuMemFreeAsync_ptsz, code);
+	code = memory_let_go(&held, status);
+	report_served(HOOK_cuMemFree_v2, code);
 	return code;
 }
 

@@ -10,9 +10,13 @@
  *	doors.c     which queries are answered with a hook
  *	real.c      the real dlsym, the real driver, and nothing of ours
  *	gate.c      whether weir may serve this call, and for which device
- *	memory.c    allocate, free, how much there is
+ *	memory.c    memory of no stream, and how much there is
+ *	ordered.c   memory in the order of a stream
+ *	mempool.c   the program's pools of it
  *	address.c   what a pointer is
- *	lifetime.c  streams, captures and contexts that begin and end
+ *	ipc.c       memory that other processes may open
+ *	lifetime.c  streams and captures that begin and end
+ *	contexts.c  contexts, their work and their end
  *	count.c     the driver calls weir itself makes
  *	report.c    what was seen, told at exit
  *
@@ -67,11 +71,14 @@ void *real_call(enum hook_id id);
 #define REAL_ENTRIES(X)                                                        \
 	X(cuCtxGetCurrent, (CUcontext *))                                      \
 	X(cuCtxGetDevice, (CUdevice *))                                        \
+	X(cuCtxSynchronize, (void))                                            \
 	X(cuCtxPushCurrent_v2, (CUcontext))                                    \
 	X(cuCtxPopCurrent_v2, (CUcontext *))                                   \
 	X(cuDevicePrimaryCtxGetState, (CUdevice, unsigned *, int *))           \
 	X(cuDevicePrimaryCtxRetain, (CUcontext *, CUdevice))                   \
 	X(cuDevicePrimaryCtxRelease_v2, (CUdevice))                            \
+	X(cuDeviceGetCount, (int *))                                           \
+	X(cuDeviceGetDefaultMemPool, (CUmemoryPool *, CUdevice))               \
 	X(cuStreamGetCtx, (CUstream, CUcontext *))                             \
 	X(cuStreamIsCapturing, (CUstream, int *))                              \
 	X(cuStreamSynchronize, (CUstream))
@@ -113,6 +120,18 @@ bool gate_enabled(void);
  * allocations have. */
 bool gate_ipc(void);
 
+/* What cuMemFree() does before memory is used again: WEIR_PRELOAD_FREE. */
+enum gate_free {
+	FREE_STRICT,   /* it waits for the context, as the driver's does */
+	FREE_DEFERRED, /* it does not; the memory waits */
+	FREE_FAST,     /* nor that, where one stream orders all work */
+};
+enum gate_free gate_free_mode(void);
+
+/* True if weir may have a part in this call: unless it is disabled, has failed
+ * to start, is in a forked child or has caused the call itself. */
+bool gate_admits(void);
+
 /* True if the program may hold memory of weir: weir has been started, this is
  * not a forked child, and the call does not come from within weir. */
 bool gate_started(void);
@@ -136,8 +155,8 @@ bool gate_stream(
  * that cannot be told. */
 bool gate_capturing(weir_stream stream);
 
-/* Contexts may have ended: forget what is known of them. */
-void gate_contexts_changed(void);
+/* Contexts or streams may have ended: forget what is known of handles. */
+void gate_handles_changed(void);
 
 /* Around every call of weir: what weir calls in the driver, and what the
  * driver calls in turn, is not for us. */
@@ -146,6 +165,119 @@ void gate_leave_weir(void);
 
 /* The driver's code for a failure of weir; WEIR_OK is 0. */
 CUresult gate_result(enum weir_status status);
+
+/* ---- memory.c ---------------------------------------------------------- */
+
+/* Whose memory an address is. */
+enum memory_owner {
+	OTHERS, /* not memory of weir */
+	LIVE,   /* in an allocation */
+	UNUSED, /* of weir, but in no allocation: nothing to the program */
+};
+
+/* What weir is asked for; `pool` is what it counts in, if in any. */
+struct request {
+	int device;
+	size_t bytes;
+	weir_stream stream;
+	struct mempool *pool;
+};
+
+/* True if weir has answered, with *code; false leaves it to the driver. */
+bool memory_allocate(
+    const struct request *request, CUdeviceptr *out, CUresult *code);
+
+/* True if a request for the current context that came to `code` in the driver
+ * is worth a second try, since weir has given memory back for it. */
+bool memory_made_room_here(CUresult code);
+
+/* An allocation that is being freed. */
+struct held {
+	CUdeviceptr ptr;
+	int device;
+	size_t bytes;                /* as asked for */
+	bool ordered;                /* in the order of a stream */
+	struct mempool_block *block; /* see mempool_take() */
+};
+
+/* Before a free: what it is about. LIVE if `ptr` begins an allocation: then
+ * memory_let_go() is told what came of the free, and gives the answer. */
+enum memory_owner memory_hold(CUdeviceptr ptr, struct held *held);
+CUresult memory_let_go(const struct held *held, enum weir_status status);
+
+/* There will be work that the legacy default stream does not order. */
+void memory_other_stream(void);
+
+/* ---- address.c --------------------------------------------------------- */
+
+/* An allocation as the program made it. */
+struct place {
+	CUdeviceptr base;
+	size_t size;
+	int device;
+	bool ordered;        /* in the order of a stream */
+	bool mapped;         /* in an expandable segment */
+	CUdeviceptr segment; /* first byte of the range it lies in */
+};
+
+/* Whose memory an address is, and if LIVE the allocation. */
+enum memory_owner address_find(CUdeviceptr ptr, struct place *out);
+
+/* ---- ipc.c ------------------------------------------------------------- */
+
+/* Memory of another process's weir that has been opened here. */
+bool ipc_find_opened(CUdeviceptr ptr, struct place *out);
+
+/* ---- contexts.c -------------------------------------------------------- */
+
+/* The primary context of a device is in being. */
+void contexts_primary(int device, CUcontext context);
+
+/* True if memory of one context may be in use by the work of another. */
+bool contexts_several(void);
+
+/* Have memory of a device wait, once freed, for the work of all other
+ * contexts. Within gate_enter_weir(), as the next. */
+void contexts_use(CUdeviceptr ptr, int device);
+
+/* Wait for all that may use memory of the device. */
+void contexts_wait(int device);
+
+/* ---- lifetime.c -------------------------------------------------------- */
+
+/* No capture of the context is under way any more. */
+void lifetime_context_ended(CUcontext context);
+
+/* ---- mempool.c: memory pools -------------------------------------------- */
+
+struct mempool;
+struct mempool_block;
+
+/*
+ * The pool a request is for, if weir serves it: that with the handle, or that
+ * of the device if `of_device`. NULL if the driver is to serve it.
+ */
+struct mempool *mempool_serving(
+    int device, CUmemoryPool handle, bool of_device);
+
+/* Before an allocation for the pool: what is needed to remember it, NULL for a
+ * default pool; false without memory for that. */
+bool mempool_prepare(struct mempool *pool, struct mempool_block **out);
+void mempool_unprepare(struct mempool_block *block);
+void mempool_allocated(struct mempool *pool, struct mempool_block *block,
+    CUdeviceptr ptr, size_t bytes);
+
+/* Before a free of stream-ordered memory: what is known of the block, NULL if
+ * it is its device's default pool's. It then goes to one of the others. */
+struct mempool_block *mempool_take(CUdeviceptr ptr);
+void mempool_freed(struct mempool_block *block, int device, size_t bytes);
+void mempool_put_back(struct mempool_block *block);
+
+/* The driver's handle of the pool that a live block of weir is from. */
+CUmemoryPool mempool_handle_of(CUdeviceptr ptr, int device);
+CUmemoryPool mempool_default_handle(int device);
+
+void mempool_device_ends(int device);
 
 /* ---- count.c: driver calls of weir ------------------------------------- */
 
@@ -167,15 +299,9 @@ bool report_wanted(void);
 void report_call(enum hook_id id);
 void report_served(enum hook_id id, CUresult code);
 
-/* What the program holds: report_before_free() gives what report_freed() is
- * told if the free succeeds. */
-struct held {
-	int device;
-	size_t bytes;
-};
+/* What the program holds. */
 void report_allocated(int device, size_t bytes);
-struct held report_before_free(CUdeviceptr ptr);
-void report_freed(struct held held);
+void report_freed(int device, size_t bytes);
 
 /* The allocator is about to forget a device: what it has counted, and what the
  * program held there. */

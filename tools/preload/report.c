@@ -108,24 +108,13 @@ report_allocated(int device, size_t bytes)
 		;
 }
 
-struct held
-report_before_free(CUdeviceptr ptr)
-{
-	struct weir_block_info info = { .struct_size = sizeof(info) };
-
-	if (!report_wanted() ||
-	    weir_block_info((void *)(uintptr_t)ptr, &info) != WEIR_OK)
-		return (struct held){ 0, 0 };
-	return (struct held){ info.device, info.requested_bytes };
-}
-
 void
-report_freed(struct held held)
+report_freed(int device, size_t bytes)
 {
-	if (held.bytes == 0)
+	if (!report_wanted())
 		return;
-	atomic_fetch_sub(&device_live_bytes[slot_of(held.device)], held.bytes);
-	atomic_fetch_sub(&live_bytes, held.bytes);
+	atomic_fetch_sub(&device_live_bytes[slot_of(device)], bytes);
+	atomic_fetch_sub(&live_bytes, bytes);
 }
 
 /* ---- What weir has to tell --------------------------------------------- */
@@ -195,8 +184,11 @@ static uint64_t
 allocations_served(void)
 {
 	return atomic_load(&served[HOOK_cuMemAlloc_v2]) +
+	    atomic_load(&served[HOOK_cuMemAllocPitch_v2]) +
 	    atomic_load(&served[HOOK_cuMemAllocAsync]) +
-	    atomic_load(&served[HOOK_cuMemAllocAsync_ptsz]);
+	    atomic_load(&served[HOOK_cuMemAllocAsync_ptsz]) +
+	    atomic_load(&served[HOOK_cuMemAllocFromPoolAsync]) +
+	    atomic_load(&served[HOOK_cuMemAllocFromPoolAsync_ptsz]);
 }
 
 static uint64_t

@@ -1,0 +1,297 @@
+/*
+ * Contexts: which there are, and what ends with one.
+ *
+ * weir serves the primary context of each device. Memory of cuMemAlloc() may
+ * be in use by the work of any other context too: of other devices' primary
+ * ones, where weir records a use of it, and of contexts of the program's own
+ * that were given access to it, which are waited for.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include <weir/stream.h>
+
+#include "allocator/allocator.h"
+#include "base/log.h"
+#include "streams/capture.h"
+#include "tools/preload/preload.h"
+
+enum { DEVICES = 64, GUESTS = 64 };
+
+/* ---- Which there are --------------------------------------------------- */
+
+/* The primary contexts in being, by device. */
+static _Atomic(CUcontext) primaries[DEVICES];
+static atomic_int n_primaries;
+
+/* A context of the program's own that may use memory of `device`. */
+struct guest {
+	_Atomic(CUcontext) context; /* NULL: unused */
+	atomic_int device;
+};
+
+static struct guest guests[GUESTS];
+static atomic_int n_guests;
+
+void
+contexts_primary(int device, CUcontext context)
+{
+	if (device < 0 || device >= DEVICES)
+		return;
+	if (atomic_exchange(&primaries[device], context) == NULL)
+		atomic_fetch_add(&n_primaries, 1);
+}
+
+static void
+forget_primary(int device)
+{
+	if (device >= 0 && device < DEVICES &&
+	    atomic_exchange(&primaries[device], NULL) != NULL)
+		atomic_fetch_sub(&n_primaries, 1);
+}
+
+static int
+device_of_primary(CUcontext context)
+{
+	for (int i = 0; i < DEVICES; i++)
+		if (atomic_load(&primaries[i]) == context)
+			return i;
+	return -1;
+}
+
+static void
+add_guest(CUcontext context, int device)
+{
+	for (int i = 0; i < GUESTS; i++) {
+		CUcontext none = NULL;
+
+		if (!atomic_compare_exchange_strong(
+			&guests[i].context, &none, context))
+			continue;
+		atomic_store(&guests[i].device, device);
+		atomic_fetch_add(&n_guests, 1);
+		return;
+	}
+	log_write(LOG_ERROR,
+	    "more than %d contexts with access to others' memory: use "
+	    "WEIR_DISABLE=1",
+	    GUESTS);
+}
+
+static void
+forget_guest(CUcontext context)
+{
+	for (int i = 0; i < GUESTS; i++) {
+		CUcontext its = context;
+
+		if (atomic_compare_exchange_strong(
+			&guests[i].context, &its, NULL))
+			atomic_fetch_sub(&n_guests, 1);
+	}
+}
+
+CUresult
+cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
+{
+	CUresult code;
+
+	report_call(HOOK_cuDevicePrimaryCtxRetain);
+	code = REAL(cuDevicePrimaryCtxRetain)(context, device);
+	if (code == CUDA_SUCCESS && gate_admits())
+		contexts_primary(device, *context);
+	return code;
+}
+
+/* The current context may use memory of `peer` from now on. */
+CUresult
+cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
+{
+	CUcontext current;
+	CUresult code;
+
+	report_call(HOOK_cuCtxEnablePeerAccess);
+	code = REAL(cuCtxEnablePeerAccess)(peer, flags);
+	if (code == CUDA_SUCCESS && gate_admits() &&
+	    real_driver()->cuCtxGetCurrent(&current) == CUDA_SUCCESS &&
+	    device_of_primary(peer) >= 0 && device_of_primary(current) < 0)
+		add_guest(current, device_of_primary(peer));
+	return code;
+}
+
+/* ---- Their work -------------------------------------------------------- */
+
+bool
+contexts_several(void)
+{
+	return atomic_load_explicit(&n_primaries, memory_order_relaxed) > 1 ||
+	    atomic_load_explicit(&n_guests, memory_order_relaxed) > 0;
+}
+
+static void
+wait_for_guests(const struct real *real, int device)
+{
+	CUcontext popped;
+
+	for (int i = 0; i < GUESTS && atomic_load(&n_guests) > 0; i++) {
+		CUcontext context = atomic_load(&guests[i].context);
+
+		if (context == NULL ||
+		    atomic_load(&guests[i].device) != device || capture_any() ||
+		    real->cuCtxPushCurrent_v2(context) != CUDA_SUCCESS)
+			continue;
+		real->cuCtxSynchronize();
+		real->cuCtxPopCurrent_v2(&popped);
+	}
+}
+
+void
+contexts_use(CUdeviceptr ptr, int device)
+{
+	const struct real *real = real_driver();
+	CUcontext popped;
+
+	for (int i = 0; i < DEVICES; i++) {
+		CUcontext context = atomic_load(&primaries[i]);
+
+		if (i == device || context == NULL ||
+		    real->cuCtxPushCurrent_v2(context) != CUDA_SUCCESS)
+			continue;
+		weir_record_stream((void *)(uintptr_t)ptr, WEIR_STREAM_ANY);
+		real->cuCtxPopCurrent_v2(&popped);
+	}
+	wait_for_guests(real, device);
+}
+
+void
+contexts_wait(int device)
+{
+	/* A capture forbids it. */
+	if (capture_any())
+		return;
+	weir_device_synchronize(device);
+	for (int i = 0; i < DEVICES; i++)
+		if (i != device && atomic_load(&primaries[i]) != NULL)
+			weir_device_synchronize(i);
+	wait_for_guests(real_driver(), device);
+}
+
+/* ---- Their end --------------------------------------------------------- */
+
+static CUresult
+context_destroyed(CUcontext context, CUresult code)
+{
+	if (code == CUDA_SUCCESS) {
+		lifetime_context_ended(context);
+		forget_guest(context);
+		gate_handles_changed();
+	}
+	return code;
+}
+
+CUresult
+cuCtxDestroy(CUcontext context)
+{
+	report_call(HOOK_cuCtxDestroy);
+	return context_destroyed(context, REAL(cuCtxDestroy)(context));
+}
+
+CUresult
+cuCtxDestroy_v2(CUcontext context)
+{
+	report_call(HOOK_cuCtxDestroy_v2);
+	return context_destroyed(context, REAL(cuCtxDestroy_v2)(context));
+}
+
+/* The primary context of a device if it is active, else NULL. */
+static CUcontext
+primary_of(CUdevice device)
+{
+	const struct real *real = real_driver();
+	CUcontext context;
+	unsigned flags;
+	int active = 0;
+
+	if (real == NULL ||
+	    real->cuDevicePrimaryCtxGetState(device, &flags, &active) !=
+		CUDA_SUCCESS ||
+	    !active ||
+	    real->cuDevicePrimaryCtxRetain(&context, device) != CUDA_SUCCESS)
+		return NULL;
+	real->cuDevicePrimaryCtxRelease_v2(device);
+	return context;
+}
+
+/* A primary context has ended, and all that was in it: weir's memory too. */
+static void
+primary_ended(CUdevice device, CUcontext context)
+{
+	lifetime_context_ended(context);
+	forget_primary(device);
+	gate_handles_changed();
+	if (!gate_started())
+		return;
+	gate_enter_weir();
+	report_device_ends(device);
+	mempool_device_ends(device);
+	allocator_forget_device(device);
+	gate_leave_weir();
+}
+
+static CUresult
+primary_reset(CUdevice device, CUcontext before, CUresult code)
+{
+	if (code == CUDA_SUCCESS && before != NULL)
+		primary_ended(device, before);
+	return code;
+}
+
+CUresult
+cuDevicePrimaryCtxReset(CUdevice device)
+{
+	CUcontext before = primary_of(device);
+
+	report_call(HOOK_cuDevicePrimaryCtxReset);
+	return primary_reset(
+	    device, before, REAL(cuDevicePrimaryCtxReset)(device));
+}
+
+CUresult
+cuDevicePrimaryCtxReset_v2(CUdevice device)
+{
+	CUcontext before = primary_of(device);
+
+	report_call(HOOK_cuDevicePrimaryCtxReset_v2);
+	return primary_reset(
+	    device, before, REAL(cuDevicePrimaryCtxReset_v2)(device));
+}
+
+/* The last release ends the context; weir has no share in it that would keep
+ * it (see real_for_weir()). */
+static CUresult
+primary_released(CUdevice device, CUcontext before, CUresult code)
+{
+	if (code == CUDA_SUCCESS && before != NULL &&
+	    primary_of(device) == NULL)
+		primary_ended(device, before);
+	return code;
+}
+
+CUresult
+cuDevicePrimaryCtxRelease(CUdevice device)
+{
+	CUcontext before = primary_of(device);
+
+	report_call(HOOK_cuDevicePrimaryCtxRelease);
+	return primary_released(
+	    device, before, REAL(cuDevicePrimaryCtxRelease)(device));
+}
+
+CUresult
+cuDevicePrimaryCtxRelease_v2(CUdevice device)
+{
+	CUcontext before = primary_of(device);
+
+	report_call(HOOK_cuDevicePrimaryCtxRelease_v2);
+	return primary_released(
+	    device, before, REAL(cuDevicePrimaryCtxRelease_v2)(device));
+}

@@ -1,0 +1,745 @@
+/*
+ * Memory pools as the program sees them.
+ *
+ * The handles are the driver's: a pool is made there, where it costs nothing
+ * while it is empty, and its handle is the key to what is kept of it here. Its
+ * memory comes from weir as all stream-ordered memory does, so pools share
+ * what is unused and differ in what they count. A pool is said to hold the
+ * most that was in use since it was last trimmed, as a pool that caches does.
+ *
+ * What weir cannot keep stays with the driver: a pool that is for sharing with
+ * other processes, bounded, or not on a device is never served; one whose
+ * memory another device may use, or whose reuse is restricted, is not served
+ * from then on.
+ *
+ * The release threshold counts once the program has set it. The driver's own,
+ * 0, gives everything back at each synchronisation, which is what programs
+ * come to weir to be rid of.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/meta.h"
+#include "streams/capture.h"
+#include "tools/preload/preload.h"
+
+/* One pool; counters are in bytes. */
+struct mempool {
+	/* Constant. */
+	CUmemoryPool handle; /* NULL for a device's default pool */
+	int device;
+
+	struct mempool *next; /* in its bucket, or spare; under `lock` */
+	size_t blocks;        /* in the table; under `lock` */
+	atomic_bool destroyed;
+	atomic_uint reuse_off; /* bits by attribute: restricted reuse */
+	atomic_ulong peers;    /* bits by device: who else has access */
+	atomic_bool threshold_set;
+	_Atomic uint64_t threshold;
+	_Atomic uint64_t used;
+	_Atomic uint64_t used_high;
+	_Atomic uint64_t held; /* most used since the last trim */
+	_Atomic uint64_t held_high;
+};
+
+/* A block of a pool that is not its device's default one. */
+struct mempool_block {
+	struct mempool_block *next;
+	struct mempool *pool;
+	CUdeviceptr ptr;
+};
+
+enum { DEVICES = 64, POOL_BUCKETS = 64, BLOCK_BUCKETS = 4096 };
+
+/* Pools and their blocks. No call is made with it held. Structures of pools
+ * are used again for pools only: a look that comes late finds another one. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct mempool *pools[POOL_BUCKETS];
+static struct mempool *spare;
+static struct mempool_block *blocks[BLOCK_BUCKETS];
+static atomic_size_t n_blocks;
+
+static struct mempool defaults[DEVICES];
+static _Atomic(CUmemoryPool) default_handles[DEVICES];
+
+/* The pool a device allocates from: NULL is its default one. `foreign` is one
+ * that is not served. */
+static _Atomic(struct mempool *) current[DEVICES];
+static struct mempool foreign;
+
+/* Pools with a threshold, destroyed ones too. */
+static atomic_uint thresholds;
+
+static size_t
+bucket_of(uintptr_t key, size_t buckets)
+{
+	return (size_t)((key * 0x9e3779b97f4a7c15ull) >> 32) % buckets;
+}
+
+static bool
+device_known(int device)
+{
+	return device >= 0 && device < DEVICES;
+}
+
+/* ---- Counting ---------------------------------------------------------- */
+
+static uint64_t
+granules(size_t bytes)
+{
+	return (bytes + WEIR_GRANULE - 1) / WEIR_GRANULE * WEIR_GRANULE;
+}
+
+static void
+raise_to(_Atomic uint64_t *place, uint64_t value)
+{
+	uint64_t seen = atomic_load_explicit(place, memory_order_relaxed);
+
+	while (
+	    seen < value && !atomic_compare_exchange_weak(place, &seen, value))
+		;
+}
+
+static void
+count_up(struct mempool *pool, size_t bytes)
+{
+	uint64_t n = granules(bytes);
+	uint64_t now = atomic_fetch_add(&pool->used, n) + n;
+
+	raise_to(&pool->used_high, now);
+	raise_to(&pool->held, now);
+	raise_to(&pool->held_high, now);
+}
+
+/* The pool holds no more than `keep` bytes from now on, or what is used; true
+ * if it held more. */
+static bool
+lower_held(struct mempool *pool, uint64_t keep)
+{
+	uint64_t used = atomic_load(&pool->used);
+	uint64_t held = atomic_load(&pool->held);
+
+	if (keep < used)
+		keep = used;
+	while (held > keep)
+		if (atomic_compare_exchange_weak(&pool->held, &held, keep))
+			return true;
+	return false;
+}
+
+static uint64_t
+idle_of(const struct mempool *pool)
+{
+	uint64_t used = atomic_load(&pool->used);
+	uint64_t held = atomic_load(&pool->held);
+
+	return held > used ? held - used : 0;
+}
+
+/* ---- Finding ----------------------------------------------------------- */
+
+CUmemoryPool
+mempool_default_handle(int device)
+{
+	CUmemoryPool handle;
+
+	if (!device_known(device))
+		return NULL;
+	handle = atomic_load(&default_handles[device]);
+	if (handle == NULL &&
+	    real_driver()->cuDeviceGetDefaultMemPool(&handle, device) ==
+		CUDA_SUCCESS)
+		atomic_store(&default_handles[device], handle);
+	return handle;
+}
+
+static struct mempool *
+default_of(int device)
+{
+	return &defaults[device];
+}
+
+/* By device, since the default pools have constants of zeros. */
+static int
+device_of(const struct mempool *pool)
+{
+	if (pool >= defaults && pool < defaults + DEVICES)
+		return (int)(pool - defaults);
+	return pool->device;
+}
+
+static struct mempool *
+find_default(CUmemoryPool handle)
+{
+	int count = 0;
+
+	if (real_driver()->cuDeviceGetCount(&count) != CUDA_SUCCESS)
+		return NULL;
+	for (int i = 0; i < count && i < DEVICES; i++)
+		if (mempool_default_handle(i) == handle)
+			return default_of(i);
+	return NULL;
+}
+
+/* What is kept of a pool; NULL for one that is the driver's alone. */
+static struct mempool *
+find(CUmemoryPool handle)
+{
+	struct mempool *pool;
+
+	if (handle == NULL || !gate_admits())
+		return NULL;
+	pthread_mutex_lock(&lock);
+	pool = pools[bucket_of((uintptr_t)handle, POOL_BUCKETS)];
+	while (pool != NULL && pool->handle != handle)
+		pool = pool->next;
+	pthread_mutex_unlock(&lock);
+	return pool != NULL ? pool : find_default(handle);
+}
+
+struct mempool *
+mempool_serving(int device, CUmemoryPool handle, bool of_device)
+{
+	struct mempool *pool;
+
+	if (!device_known(device))
+		return NULL;
+	if (of_device)
+		pool = atomic_load(&current[device]);
+	else
+		pool = find(handle);
+	if (of_device && pool == NULL)
+		pool = default_of(device);
+	if (pool == NULL || pool == &foreign || device_of(pool) != device ||
+	    atomic_load(&pool->destroyed) ||
+	    atomic_load(&pool->reuse_off) != 0 ||
+	    atomic_load(&pool->peers) != 0)
+		return NULL;
+	return pool;
+}
+
+/* ---- Blocks ------------------------------------------------------------ */
+
+bool
+mempool_prepare(struct mempool *pool, struct mempool_block **out)
+{
+	*out = NULL;
+	if (pool == default_of(device_of(pool)))
+		return true;
+	*out = meta_alloc(sizeof(**out));
+	if (*out == NULL)
+		return false;
+	(*out)->pool = pool;
+	return true;
+}
+
+void
+mempool_unprepare(struct mempool_block *block)
+{
+	meta_free(block, sizeof(*block));
+}
+
+static void
+insert(struct mempool_block *block)
+{
+	struct mempool_block **at =
+	    &blocks[bucket_of((uintptr_t)block->ptr, BLOCK_BUCKETS)];
+
+	pthread_mutex_lock(&lock);
+	block->next = *at;
+	*at = block;
+	block->pool->blocks++;
+	pthread_mutex_unlock(&lock);
+	atomic_fetch_add(&n_blocks, 1);
+}
+
+void
+mempool_allocated(struct mempool *pool, struct mempool_block *block,
+    CUdeviceptr ptr, size_t bytes)
+{
+	count_up(pool, bytes);
+	if (block == NULL)
+		return;
+	block->ptr = ptr;
+	insert(block);
+}
+
+/* With the lock held. */
+static struct mempool_block **
+place_of(CUdeviceptr ptr)
+{
+	struct mempool_block **at =
+	    &blocks[bucket_of((uintptr_t)ptr, BLOCK_BUCKETS)];
+
+	while (*at != NULL && (*at)->ptr != ptr)
+		at = &(*at)->next;
+	return at;
+}
+
+struct mempool_block *
+mempool_take(CUdeviceptr ptr)
+{
+	struct mempool_block **at;
+	struct mempool_block *block;
+
+	if (atomic_load_explicit(&n_blocks, memory_order_relaxed) == 0)
+		return NULL;
+	pthread_mutex_lock(&lock);
+	at = place_of(ptr);
+	block = *at;
+	if (block != NULL)
+		*at = block->next;
+	pthread_mutex_unlock(&lock);
+	if (block != NULL)
+		atomic_fetch_sub(&n_blocks, 1);
+	return block;
+}
+
+void
+mempool_put_back(struct mempool_block *block)
+{
+	if (block == NULL)
+		return;
+	pthread_mutex_lock(&lock);
+	block->pool->blocks--; /* insert() counts it once more */
+	pthread_mutex_unlock(&lock);
+	insert(block);
+}
+
+/* A pool has lost its last block, or its handle: with neither it is spare.
+ * With the lock held. */
+static void
+retire(struct mempool *pool)
+{
+	if (!atomic_load(&pool->destroyed) || pool->blocks > 0)
+		return;
+	pool->next = spare;
+	spare = pool;
+}
+
+void
+mempool_freed(struct mempool_block *block, int device, size_t bytes)
+{
+	struct mempool *pool =
+	    block != NULL ? block->pool : default_of(device % DEVICES);
+
+	atomic_fetch_sub(&pool->used, granules(bytes));
+	if (block == NULL)
+		return;
+	pthread_mutex_lock(&lock);
+	pool->blocks--;
+	retire(pool);
+	pthread_mutex_unlock(&lock);
+	meta_free(block, sizeof(*block));
+}
+
+CUmemoryPool
+mempool_handle_of(CUdeviceptr ptr, int device)
+{
+	struct mempool_block *block;
+	CUmemoryPool handle = NULL;
+
+	pthread_mutex_lock(&lock);
+	block = *place_of(ptr);
+	if (block != NULL && !atomic_load(&block->pool->destroyed))
+		handle = block->pool->handle;
+	pthread_mutex_unlock(&lock);
+	return block != NULL ? handle : mempool_default_handle(device);
+}
+
+/* ---- Life -------------------------------------------------------------- */
+
+static bool
+can_serve(const CUmemPoolProps *props)
+{
+	return props->allocType == CU_MEM_ALLOCATION_TYPE_PINNED &&
+	    props->handleTypes == CU_MEM_HANDLE_TYPE_NONE &&
+	    props->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+	    device_known(props->location.id) && props->maxSize == 0 &&
+	    props->usage == 0;
+}
+
+static struct mempool *
+new_pool(void)
+{
+	struct mempool *pool;
+
+	pthread_mutex_lock(&lock);
+	pool = spare;
+	if (pool != NULL)
+		spare = pool->next;
+	pthread_mutex_unlock(&lock);
+	return pool != NULL ? pool : meta_alloc(sizeof(*pool));
+}
+
+/* Follow a new pool. Without memory for that it is the driver's alone. */
+static void
+adopt(CUmemoryPool handle, int device)
+{
+	struct mempool **at =
+	    &pools[bucket_of((uintptr_t)handle, POOL_BUCKETS)];
+	struct mempool *pool = new_pool();
+
+	if (pool == NULL)
+		return;
+	*pool = (struct mempool){ .handle = handle, .device = device };
+	pthread_mutex_lock(&lock);
+	pool->next = *at;
+	*at = pool;
+	pthread_mutex_unlock(&lock);
+}
+
+CUresult
+cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props)
+{
+	CUresult code;
+
+	report_call(HOOK_cuMemPoolCreate);
+	code = REAL(cuMemPoolCreate)(out, props);
+	if (code == CUDA_SUCCESS && gate_admits() && can_serve(props))
+		adopt(*out, props->location.id);
+	return code;
+}
+
+/* Its blocks live on; nothing is allocated from it any more. */
+static void
+drop(CUmemoryPool handle)
+{
+	struct mempool **at =
+	    &pools[bucket_of((uintptr_t)handle, POOL_BUCKETS)];
+	struct mempool *pool;
+	struct mempool *its;
+
+	pthread_mutex_lock(&lock);
+	while (*at != NULL && (*at)->handle != handle)
+		at = &(*at)->next;
+	pool = *at;
+	if (pool != NULL) {
+		*at = pool->next;
+		its = pool;
+		atomic_compare_exchange_strong(
+		    &current[pool->device], &its, NULL);
+		atomic_store(&pool->destroyed, true);
+		retire(pool);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+CUresult
+cuMemPoolDestroy(CUmemoryPool handle)
+{
+	CUresult code;
+
+	report_call(HOOK_cuMemPoolDestroy);
+	code = REAL(cuMemPoolDestroy)(handle);
+	if (code == CUDA_SUCCESS && gate_admits())
+		drop(handle);
+	return code;
+}
+
+static CUresult
+set_current(CUresult code, int device, CUmemoryPool handle)
+{
+	struct mempool *pool;
+
+	if (code != CUDA_SUCCESS || !gate_admits() || !device_known(device))
+		return code;
+	pool = find(handle);
+	if (pool == NULL)
+		pool = &foreign;
+	else if (pool == default_of(device))
+		pool = NULL;
+	atomic_store(&current[device], pool);
+	return code;
+}
+
+CUresult
+cuDeviceSetMemPool(CUdevice device, CUmemoryPool handle)
+{
+	report_call(HOOK_cuDeviceSetMemPool);
+	return set_current(
+	    REAL(cuDeviceSetMemPool)(device, handle), device, handle);
+}
+
+CUresult
+cuMemSetMemPool(CUmemLocation *location, int type, CUmemoryPool handle)
+{
+	CUresult code;
+
+	report_call(HOOK_cuMemSetMemPool);
+	code = REAL(cuMemSetMemPool)(location, type, handle);
+	if (code != CUDA_SUCCESS ||
+	    location->type != CU_MEM_LOCATION_TYPE_DEVICE ||
+	    type != CU_MEM_ALLOCATION_TYPE_PINNED)
+		return code;
+	return set_current(code, location->id, handle);
+}
+
+/* The context of a device has ended, and weir's memory with it. */
+void
+mempool_device_ends(int device)
+{
+	if (!device_known(device))
+		return;
+	pthread_mutex_lock(&lock);
+	for (int i = 0; i < BLOCK_BUCKETS; i++) {
+		struct mempool_block **at = &blocks[i];
+
+		while (*at != NULL) {
+			struct mempool_block *block = *at;
+
+			if (block->pool->device != device) {
+				at = &block->next;
+				continue;
+			}
+			*at = block->next;
+			atomic_fetch_sub(&n_blocks, 1);
+			block->pool->blocks--;
+			retire(block->pool);
+			meta_free(block, sizeof(*block));
+		}
+	}
+	for (int i = 0; i < POOL_BUCKETS; i++)
+		for (struct mempool *p = pools[i]; p != NULL; p = p->next)
+			if (p->device == device) {
+				atomic_store(&p->used, 0);
+				atomic_store(&p->held, 0);
+			}
+	pthread_mutex_unlock(&lock);
+	atomic_store(&default_of(device)->used, 0);
+	atomic_store(&default_of(device)->held, 0);
+}
+
+/* ---- Trimming ---------------------------------------------------------- */
+
+/* What the pools of a device may keep unused. */
+static uint64_t
+idle_of_all(int device)
+{
+	uint64_t sum = idle_of(default_of(device));
+
+	pthread_mutex_lock(&lock);
+	for (int i = 0; i < POOL_BUCKETS; i++)
+		for (struct mempool *p = pools[i]; p != NULL; p = p->next)
+			if (p->device == device)
+				sum += idle_of(p);
+	pthread_mutex_unlock(&lock);
+	return sum;
+}
+
+/* What is unused of memory that was not stream-ordered: no pool's business. */
+static uint64_t
+idle_plain(int device)
+{
+	struct weir_stats stats = { .struct_size = sizeof(stats) };
+
+	if (weir_stats_stream(device, WEIR_STREAM_ANY, &stats) != WEIR_OK)
+		return 0;
+	return stats.reserved_bytes.all.current -
+	    stats.allocated_bytes.all.current;
+}
+
+/* Give back what no pool of the device may keep. Giving back waits for
+ * streams, which would break a capture. */
+static void
+trim(int device)
+{
+	if (!gate_started() || capture_any())
+		return;
+	gate_enter_weir();
+	weir_trim(device, idle_of_all(device) + idle_plain(device), NULL);
+	gate_leave_weir();
+}
+
+CUresult
+cuMemPoolTrimTo(CUmemoryPool handle, size_t keep_bytes)
+{
+	struct mempool *pool;
+	CUresult code;
+
+	report_call(HOOK_cuMemPoolTrimTo);
+	code = REAL(cuMemPoolTrimTo)(handle, keep_bytes);
+	if (code != CUDA_SUCCESS)
+		return code;
+	pool = find(handle);
+	if (pool == NULL)
+		return code;
+	lower_held(pool, keep_bytes);
+	trim(device_of(pool));
+	return code;
+}
+
+static bool
+apply_threshold(struct mempool *pool)
+{
+	return atomic_load(&pool->threshold_set) &&
+	    lower_held(pool, atomic_load(&pool->threshold));
+}
+
+/* All work in a context of the device is done. */
+static void
+synchronized(void)
+{
+	bool lowered;
+	int device;
+
+	if (atomic_load(&thresholds) == 0 || !gate_started() ||
+	    !gate_context(&device) || !device_known(device))
+		return;
+	lowered = apply_threshold(default_of(device));
+	pthread_mutex_lock(&lock);
+	for (int i = 0; i < POOL_BUCKETS; i++)
+		for (struct mempool *p = pools[i]; p != NULL; p = p->next)
+			if (p->device == device)
+				lowered |= apply_threshold(p);
+	pthread_mutex_unlock(&lock);
+	if (lowered)
+		trim(device);
+}
+
+CUresult
+cuCtxSynchronize(void)
+{
+	CUresult code;
+
+	report_call(HOOK_cuCtxSynchronize);
+	code = REAL(cuCtxSynchronize)();
+	if (code == CUDA_SUCCESS)
+		synchronized();
+	return code;
+}
+
+CUresult
+cuCtxSynchronize_v2(CUcontext context)
+{
+	CUresult code;
+
+	report_call(HOOK_cuCtxSynchronize_v2);
+	code = REAL(cuCtxSynchronize_v2)(context);
+	if (code == CUDA_SUCCESS)
+		synchronized();
+	return code;
+}
+
+/* ---- Attributes -------------------------------------------------------- */
+
+/* The driver has taken the value. */
+static void
+attribute_set(struct mempool *pool, int attribute, const void *value)
+{
+	unsigned bit = 1u << attribute;
+
+	switch (attribute) {
+	case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+	case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+	case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+		if (*(const int *)value == 0)
+			atomic_fetch_or(&pool->reuse_off, bit);
+		else
+			atomic_fetch_and(&pool->reuse_off, ~bit);
+		return;
+	case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+		atomic_store(&pool->threshold, *(const uint64_t *)value);
+		if (!atomic_exchange(&pool->threshold_set, true))
+			atomic_fetch_add(&thresholds, 1);
+		return;
+	case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+		atomic_store(&pool->held_high, atomic_load(&pool->held));
+		return;
+	case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+		atomic_store(&pool->used_high, atomic_load(&pool->used));
+		return;
+	default:
+		return;
+	}
+}
+
+CUresult
+cuMemPoolSetAttribute(CUmemoryPool handle, int attribute, void *value)
+{
+	struct mempool *pool;
+	CUresult code;
+
+	report_call(HOOK_cuMemPoolSetAttribute);
+	code = REAL(cuMemPoolSetAttribute)(handle, attribute, value);
+	if (code != CUDA_SUCCESS)
+		return code;
+	pool = find(handle);
+	if (pool != NULL)
+		attribute_set(pool, attribute, value);
+	return code;
+}
+
+/* Memory comes to a pool in pages. */
+static uint64_t
+pages(uint64_t bytes)
+{
+	enum { PAGE = 2 << 20 };
+
+	return (bytes + PAGE - 1) / PAGE * PAGE;
+}
+
+/* What weir adds to a counter of the driver's pool, which has what the driver
+ * has served itself. */
+static uint64_t
+share(struct mempool *pool, int attribute)
+{
+	switch (attribute) {
+	case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+		return pages(atomic_load(&pool->held));
+	case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+		return pages(atomic_load(&pool->held_high));
+	case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+		return atomic_load(&pool->used);
+	case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+		return atomic_load(&pool->used_high);
+	default:
+		return 0;
+	}
+}
+
+CUresult
+cuMemPoolGetAttribute(CUmemoryPool handle, int attribute, void *value)
+{
+	struct mempool *pool;
+	CUresult code;
+
+	report_call(HOOK_cuMemPoolGetAttribute);
+	code = REAL(cuMemPoolGetAttribute)(handle, attribute, value);
+	if (code != CUDA_SUCCESS ||
+	    attribute < CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)
+		return code;
+	pool = find(handle);
+	if (pool != NULL)
+		*(uint64_t *)value += share(pool, attribute);
+	return code;
+}
+
+/* ---- Access ------------------------------------------------------------ */
+
+CUresult
+cuMemPoolSetAccess(
+    CUmemoryPool handle, const CUmemAccessDesc *access, size_t count)
+{
+	struct mempool *pool;
+	CUresult code;
+
+	report_call(HOOK_cuMemPoolSetAccess);
+	code = REAL(cuMemPoolSetAccess)(handle, access, count);
+	pool = code == CUDA_SUCCESS ? find(handle) : NULL;
+	for (size_t i = 0; i < count && pool != NULL; i++) {
+		const CUmemAccessDesc *one = &access[i];
+		unsigned long bit;
+
+		if (one->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+		    !device_known(one->location.id) ||
+		    one->location.id == device_of(pool))
+			continue;
+		bit = 1ul << one->location.id;
+		if (one->flags == CU_MEM_ACCESS_FLAGS_PROT_NONE)
+			atomic_fetch_and(&pool->peers, ~bit);
+		else
+			atomic_fetch_or(&pool->peers, bit);
+	}
+	return code;
+}
