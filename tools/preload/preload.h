@@ -16,6 +16,7 @@
  *	address.c   what a pointer is
  *	ipc.c       memory that other processes may open
  *	lifetime.c  streams and captures that begin and end
+ *	events.c    the order the program makes between streams
  *	contexts.c  contexts, their work and their end
  *	count.c     the driver calls weir itself makes
  *	report.c    what was seen, told at exit
