@@ -221,7 +221,8 @@ play_use(struct player *player, uint32_t block, weir_stream stream)
 	return false;
 }
 
-/* `stream` uses the block until the time the trace says. */
+/* `stream` uses the block until the time the trace says, or until the work it
+ * has is done. */
 static bool
 play_record(struct player *player, const struct trace_row *row)
 {
@@ -230,9 +231,12 @@ play_record(struct player *player, const struct trace_row *row)
 
 	if (player->blocks[row->block].address == NULL)
 		return true;
-	return stream != NULL &&
-	    stage_occupy(player->stage, stream, scaled_ns(player, until_us)) &&
-	    play_use(player, row->block, stream);
+	if (stream == NULL)
+		return false;
+	if (!player->trace->has_work &&
+	    !stage_occupy(player->stage, stream, scaled_ns(player, until_us)))
+		return false;
+	return play_use(player, row->block, stream);
 }
 
 /* The same where the trace does not tell which stream it was. */
@@ -281,6 +285,15 @@ play_wait(struct player *player, const struct trace_row *row)
 	    stage_order(player->stage, stream, other);
 }
 
+static bool
+play_work(struct player *player, const struct trace_row *row)
+{
+	weir_stream stream = stream_of(player, row->stream);
+
+	return stream != NULL &&
+	    stage_work(player->stage, stream, scaled_ns(player, row->size));
+}
+
 /* Blocks that outlive their stream have its last look now. */
 static bool
 play_end(struct player *player, const struct trace_row *row)
@@ -320,6 +333,8 @@ play_row(struct player *player, const struct trace_row *row)
 		return play_free(player, row);
 	case 'w':
 		return play_wait(player, row);
+	case 'k':
+		return play_work(player, row);
 	case 'e':
 		return play_end(player, row);
 	default:

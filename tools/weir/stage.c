@@ -419,14 +419,23 @@ choose_timer(struct stage *stage, uint64_t time_ns)
 	return add_timer(stage) ? &stage->timers[stage->timer_count - 1] : NULL;
 }
 
+bool
+stage_work(struct stage *stage, weir_stream stream, uint64_t duration_ns)
+{
+	void *arguments[] = { &duration_ns };
+
+	stage->own_calls[ENTRY_cuLaunchKernel]++;
+	return succeeded(stage->cuLaunchKernel(stage->sleep, 1, 1, 1, 1, 1, 1,
+			     0, stream, arguments, NULL),
+	    "cuLaunchKernel");
+}
+
 /* A timer that runs until `time_ns`. */
 static bool
 start_timer(struct stage *stage, uint64_t time_ns, struct timer **out)
 {
 	struct timer *timer = choose_timer(stage, time_ns);
 	uint64_t start_ns = stage_now_ns(stage);
-	uint64_t duration_ns;
-	void *arguments[] = { &duration_ns };
 
 	if (timer == NULL)
 		return false;
@@ -435,12 +444,8 @@ start_timer(struct stage *stage, uint64_t time_ns, struct timer **out)
 		start_ns = timer->free_ns;
 	if (start_ns >= time_ns)
 		return true;
-	duration_ns = time_ns - start_ns;
 	timer->free_ns = time_ns;
-	stage->own_calls[ENTRY_cuLaunchKernel]++;
-	return succeeded(stage->cuLaunchKernel(stage->sleep, 1, 1, 1, 1, 1, 1,
-			     0, timer->stream, arguments, NULL),
-	    "cuLaunchKernel");
+	return stage_work(stage, timer->stream, time_ns - start_ns);
 }
 
 bool

@@ -48,6 +48,9 @@ bool stage_finish(struct stage *stage, uint64_t *wait_ns);
  * weir, and no wait of weir's. */
 bool stage_order(struct stage *stage, weir_stream stream, weir_stream other);
 
+/* `stream` has work that takes so long, after what it has. */
+bool stage_work(struct stage *stage, weir_stream stream, uint64_t duration_ns);
+
 /* Keep `stream` busy until `time_ns`, and longer only by work it had. */
 bool stage_occupy(struct stage *stage, weir_stream stream, uint64_t time_ns);
 

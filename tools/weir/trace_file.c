@@ -170,7 +170,7 @@ static bool
 take_row(struct reader *reader, const char *line, size_t length)
 {
 	struct trace *trace = reader->trace;
-	static const char actions[10] = "arfcweSsmu";
+	static const char actions[11] = "arfcwkeSsmu";
 	const char *end = line + length;
 	const char *at = line + 2;
 	struct trace_row row = { .block = TRACE_NO_BLOCK };
@@ -197,6 +197,8 @@ take_row(struct reader *reader, const char *line, size_t length)
 	if (row.size > WEIR_SIZE_MAX)
 		return fail(reader, reader->line,
 		    "a size of %" PRIu64 " bytes; more than 1 EiB", row.size);
+	if (row.action == 'k' && row.size > UINT64_MAX / 1000)
+		return fail(reader, reader->line, "bad size");
 	if (row.action == 'a' && row.size == 0)
 		return fail(reader, reader->line, "an allocation of 0 bytes");
 	if (row.action == 'w' && row.size > stream)
@@ -281,7 +283,8 @@ make_tables(struct reader *reader)
 
 		blocks += row->action == 'a';
 		trace->has_records |= row->action == 'r';
-		if (strchr("arfwe", row->action) != NULL &&
+		trace->has_work |= row->action == 'k';
+		if (strchr("arfwke", row->action) != NULL &&
 		    row->stream >= trace->stream_count)
 			trace->stream_count = row->stream + 1u;
 		if (row->action == 'w' && row->size >= trace->stream_count)

@@ -16,6 +16,8 @@
  *	c  free completed  the work of other streams on it has been seen done
  *	w  wait            `stream` waits for what is queued on another stream,
  *	                   whose number is in the column of the size
+ *	k  kernel          `stream` has work that takes so many microseconds as
+ *	                   the column of the size says
  *	e  end             `stream` is destroyed; the number may come again, and
  *	                   then stands for a new stream
  *	S s m u            segments allocated, freed, mapped, unmapped; only
@@ -25,7 +27,8 @@
  * another stream is used until its `c`, or to the end of the trace where that
  * never came. In a trace without any `r` row the calls were not recorded; a
  * `c` that comes later than its `f`, with other rows between, tells of a use
- * that is not named. Everything else is free when it is freed.
+ * that is not named. Everything else is free when it is freed. In a trace with
+ * `k` rows it is these that keep streams busy, and a `c` is only a prediction.
  */
 #ifndef TOOLS_WEIR_TRACE_FILE_H
 #define TOOLS_WEIR_TRACE_FILE_H
@@ -46,7 +49,7 @@ struct trace_row {
 	char action;
 	uint16_t stream;
 	uint32_t block; /* index in blocks */
-	uint64_t size;  /* bytes; of a `w`, the number of a stream */
+	uint64_t size;  /* bytes; of a `w` a stream, of a `k` microseconds */
 	uint64_t time_us;
 };
 
@@ -63,8 +66,9 @@ struct trace {
 	size_t row_count;
 	struct trace_block *blocks; /* in the order of their `a` rows */
 	size_t block_count;
-	unsigned stream_count; /* highest number in a, r, f, w, e rows + 1 */
+	unsigned stream_count; /* highest number in a, r, f, w, k, e rows + 1 */
 	bool has_records;      /* there are `r` rows */
+	bool has_work;         /* there are `k` rows */
 	uint64_t end_us;       /* time of the last row */
 	/* What the recorded allocator held at its peak; 0 if not told. */
 	uint64_t recorded_held_bytes;

@@ -186,6 +186,11 @@ work_launch(
 	if (stream->done_us < host->now_us)
 		stream->done_us = host->now_us;
 	stream->done_us += duration_us;
+	add_row(host->workload,
+	    (struct row){ .action = 'k',
+		.size = duration_us,
+		.stream = stream->number,
+		.time_us = host->now_us });
 	if (stream->done_us > host->now_us + AHEAD_US)
 		host->now_us = stream->done_us - AHEAD_US;
 }

@@ -252,3 +252,191 @@ TEST(writes_of_a_mark_are_ordered)
 	EXPECT_EQ(weir_free(block), WEIR_OK);
 	stage_close(stage);
 }
+
+/* ---- What weir's waits cost ------------------------------------------ */
+
+TEST(the_end_comes_when_all_work_is_done)
+{
+	struct stage *stage = started();
+	weir_stream first = new_stream();
+	weir_stream second = new_stream();
+	uint64_t wait_ns;
+
+	EXPECT(stage_work(stage, first, 20 * MS));
+	EXPECT(stage_work(stage, first, 20 * MS));
+	EXPECT(stage_work(stage, second, 30 * MS));
+	EXPECT(stage_finish(stage, &wait_ns));
+	EXPECT_GE(stage_now_ns(stage), 40 * MS);
+	EXPECT_LT(stage_now_ns(stage), 60 * MS);
+	EXPECT_EQ(wait_ns, 0);
+	stage_close(stage);
+}
+
+TEST(only_waits_of_weir_count)
+{
+	struct stage *stage = started();
+	weir_stream busy = new_stream();
+	weir_stream other = new_stream();
+	void *block = weir_malloc(100, busy);
+	void *mark = NULL;
+	uint64_t wait_ns;
+
+	EXPECT_NOT_NULL(block);
+	EXPECT(stage_work(stage, busy, 20 * MS));
+	/* The stage's own, and those of the program. */
+	EXPECT(stage_touch(stage, busy, block, 100, &mark));
+	EXPECT(stage_touch(stage, other, block, 100, &mark));
+	EXPECT(stage_order(stage, new_stream(), busy));
+	EXPECT(stage_occupy(stage, new_stream(), 15 * MS));
+	EXPECT(stage_finish(stage, &wait_ns));
+	EXPECT_EQ(wait_ns, 0);
+	EXPECT(stage_work(stage, busy, 20 * MS));
+	EXPECT_EQ(weir_stream_wait_stream(other, busy), WEIR_OK);
+	EXPECT(stage_finish(stage, &wait_ns));
+	if (stage_simulated(stage)) {
+		EXPECT_GT(wait_ns, 19 * MS);
+		EXPECT_LT(wait_ns, 21 * MS);
+	} else {
+		EXPECT_EQ(wait_ns, 0);
+	}
+	stage_unmark(stage, &mark);
+	EXPECT_EQ(weir_free(block), WEIR_OK);
+	stage_close(stage);
+}
+
+TEST(what_was_waited_before_the_start_does_not_count)
+{
+	struct stage *stage = started();
+	weir_stream busy = new_stream();
+	uint64_t wait_ns;
+
+	EXPECT(stage_work(stage, busy, 20 * MS));
+	EXPECT_EQ(weir_stream_wait_stream(new_stream(), busy), WEIR_OK);
+	EXPECT(stage_finish(stage, &wait_ns));
+	EXPECT(stage_start(stage));
+	EXPECT(stage_finish(stage, &wait_ns));
+	EXPECT_EQ(wait_ns, 0);
+	stage_close(stage);
+}
+
+/* ---- Content --------------------------------------------------------- */
+
+/* Words that differ when the pattern of a block is looked for `shift` bytes
+ * behind where it was written. */
+static uint64_t
+mismatches(struct stage *stage, const struct stage_block *block,
+    uint32_t number, size_t shift)
+{
+	struct stage_block seen = { .address = (char *)block->address + shift,
+		.size = block->size - shift,
+		.number = number };
+	weir_stream stream = new_stream();
+	uint64_t before;
+	uint64_t after;
+	uint32_t first;
+
+	EXPECT(stage_mismatches(stage, &before, &first));
+	EXPECT(stage_write(stage, stream, block, NULL));
+	EXPECT(stage_verify(stage, stream, &seen, NULL));
+	EXPECT(stage_mismatches(stage, &after, &first));
+	if (after != 0)
+		EXPECT_EQ(first, number);
+	return after - before;
+}
+
+TEST(what_was_written_is_there)
+{
+	static const size_t sizes[] = { 1, 4, 5, 64, 100, 512, 4096, 1 << 20,
+		(1 << 20) + 1, 7 << 20, (64 << 20) + 4 };
+	struct stage *stage = started();
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		struct stage_block block = {
+			.address = weir_malloc(sizes[i], NULL),
+			.size = sizes[i],
+			.number = (uint32_t)i + 1,
+		};
+
+		EXPECT_NOT_NULL(block.address);
+		EXPECT_EQ(mismatches(stage, &block, block.number, 0), 0);
+		EXPECT_EQ(weir_free(block.address), WEIR_OK);
+	}
+	stage_close(stage);
+}
+
+TEST(another_block_or_another_place_is_seen)
+{
+	struct stage *stage = started();
+	struct stage_block block = {
+		.address = weir_malloc(3 << 20, NULL),
+		.size = 3 << 20,
+		.number = 7,
+	};
+	uint64_t all = (3 << 20) / 4;
+
+	EXPECT_NOT_NULL(block.address);
+	/* The simulated device has both ends, and what begins a granule. */
+	if (stage_simulated(stage))
+		all = 16 + 1 + 16;
+	EXPECT_EQ(mismatches(stage, &block, 8, 0), all);
+	EXPECT_GE(mismatches(stage, &block, 8, 4), 16);
+	EXPECT_EQ(weir_free(block.address), WEIR_OK);
+	stage_close(stage);
+}
+
+TEST(another_owner_of_the_end_of_a_block_is_seen)
+{
+	struct stage *stage = started();
+	struct stage_block block = {
+		.address = weir_malloc(8 << 20, NULL),
+		.size = 8 << 20,
+		.number = 3,
+	};
+	struct stage_block tail = {
+		.address = (char *)block.address + (8 << 20) - 512,
+		.size = 512,
+		.number = 4,
+	};
+	uint64_t words;
+	uint32_t first;
+	void *mark = NULL;
+
+	EXPECT_NOT_NULL(block.address);
+	EXPECT(stage_write(stage, NULL, &block, &mark));
+	EXPECT_NOT_NULL(mark);
+	EXPECT(stage_verify(stage, new_stream(), &block, mark));
+	EXPECT(stage_mismatches(stage, &words, &first));
+	EXPECT_EQ(words, 0);
+	EXPECT(stage_write(stage, NULL, &tail, NULL));
+	EXPECT(stage_verify(stage, NULL, &block, NULL));
+	EXPECT(stage_verify(stage, NULL, &tail, NULL));
+	EXPECT(stage_mismatches(stage, &words, &first));
+	EXPECT_EQ(words, stage_simulated(stage) ? 16 : 128);
+	EXPECT_EQ(first, 3);
+	EXPECT_EQ(stage_violations(stage), 0);
+	stage_unmark(stage, &mark);
+	EXPECT_EQ(weir_free(block.address), WEIR_OK);
+	stage_close(stage);
+}
+
+/* The simulated device does not look at each word, but at each byte's order. */
+TEST(a_write_into_the_middle_that_nothing_orders_is_seen)
+{
+	struct stage *stage = started();
+	struct stage_block block = {
+		.address = weir_malloc(8 << 20, NULL),
+		.size = 8 << 20,
+		.number = 3,
+	};
+
+	EXPECT_NOT_NULL(block.address);
+	if (!stage_simulated(stage))
+		SKIP("races are seen on the simulated device only");
+	EXPECT(stage_write(stage, new_stream(), &block, NULL));
+	EXPECT(stage_touch(stage, new_stream(),
+	    (char *)block.address + (1 << 20) + 512, 4, NULL));
+	EXPECT_EQ(weir_device_synchronize(0), WEIR_OK);
+	EXPECT_GT(stage_violations(stage), 0);
+	EXPECT_EQ(weir_free(block.address), WEIR_OK);
+	stage_close(stage);
+}

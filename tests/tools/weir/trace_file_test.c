@@ -431,3 +431,53 @@ TEST(plain_text_named_xz_is_an_error)
 	expect_bad_xz(
 	    (const uint8_t *)HEADER, strlen(HEADER), ": not an xz file");
 }
+
+/* ---- Streams and their work ------------------------------------------ */
+
+TEST(waits_work_and_ends_of_streams_are_read)
+{
+	struct trace trace;
+
+	read_good(HEADER "k,0,250,1,0\n"
+			 "w,0,6,2,1\n"
+			 "e,0,0,2,5\n"
+			 "a,200,512,2,6\n",
+	    &trace);
+	EXPECT(trace.has_work);
+	EXPECT(!trace.has_records);
+	EXPECT_EQ(trace.row_count, 4);
+	EXPECT_EQ(trace.rows[0].action, 'k');
+	EXPECT_EQ(trace.rows[0].size, 250);
+	EXPECT_EQ(trace.rows[0].block, TRACE_NO_BLOCK);
+	EXPECT_EQ(trace.rows[1].action, 'w');
+	EXPECT_EQ(trace.rows[1].size, 6);
+	EXPECT_EQ(trace.rows[1].stream, 2);
+	EXPECT_EQ(trace.rows[2].action, 'e');
+	EXPECT_EQ(trace.rows[2].stream, 2);
+	/* The stream that is waited for is one too. */
+	EXPECT_EQ(trace.stream_count, 7);
+	trace_drop(&trace);
+}
+
+TEST(a_trace_without_work_says_so)
+{
+	struct trace trace;
+
+	read_good(HEADER "w,0,0,1,1\ne,0,0,3,5\n", &trace);
+	EXPECT(!trace.has_work);
+	EXPECT_EQ(trace.stream_count, 4);
+	trace_drop(&trace);
+}
+
+TEST(a_wait_for_a_stream_out_of_bounds_is_told)
+{
+	expect_bad(HEADER "w,0,1024,0,0\n",
+	    ":2: stream 1024; at most 1023 are expected");
+	expect_bad(HEADER "w,0,0,1024,0\n",
+	    ":2: stream 1024; at most 1023 are expected");
+}
+
+TEST(work_that_takes_too_long_to_count_is_told)
+{
+	expect_bad(HEADER "k,0,18446744073709552,0,0\n", ":2: bad size");
+}
