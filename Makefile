@@ -133,6 +133,7 @@ nvml_src := $(wildcard driver/sim/nvml/*.c)
 preload_src := $(wildcard tools/preload/*.c)
 tool_src := $(wildcard tools/weir/*.c)
 bench_src := $(wildcard tools/bench/*.c)
+instructions_src := tools/bench/instructions.c
 support_src := $(filter-out %_test.c,$(wildcard tests/support/*.c))
 test_src := $(sort $(wildcard tests/*/*_test.c tests/*/*/*_test.c \
 	tests/*/*/*/*_test.c))
@@ -156,6 +157,10 @@ lib_obj := $(call obj,$(lib_src))
 sim_obj := $(call obj,$(sim_src))
 # A tool's parts without its main(), for its tests.
 tool_part := $(filter-out %/main.o,$(call obj,$(tool_src)))
+# The benchmarks print and look for libraries as the command does.
+bench_obj := $(call obj,$(filter-out $(instructions_src),$(bench_src)) \
+	tools/weir/text.c tools/weir/locate.c)
+bench_part := $(filter-out %/main.o,$(bench_obj))
 
 libweir_so := $(if $(lib_src),$(B)/lib/libweir.so)
 libweir_a := $(if $(lib_src),$(B)/lib/libweir.a)
@@ -164,7 +169,8 @@ sim := $(if $(sim_src),$(B)/lib/sim/libcuda.so.1) \
 	$(if $(nvml_src),$(B)/lib/sim/libnvidia-ml.so.1)
 preload := $(if $(preload_src),$(B)/lib/libweir_preload.so)
 tool := $(if $(tool_src),$(B)/bin/weir)
-benches := $(patsubst tools/bench/%.c,$(B)/bin/bench/%,$(bench_src))
+bench := $(if $(bench_src),$(B)/bin/weir-bench)
+bench_instructions := $(if $(bench_src),$(B)/bin/weir-bench-instructions)
 tests := $(patsubst %.c,$(B)/%,$(test_src))
 fakes := $(patsubst %.c,$(B)/%.so,$(fake_src))
 programs := $(patsubst %.c,$(B)/%,$(program_src))
@@ -200,7 +206,7 @@ examples-cuda: $(cuda_examples)
 
 # All that the tests may start: make what they need, run nothing.
 .PHONY: tests
-tests: build examples $(tests) $(fakes) $(programs)
+tests: build examples $(tests) $(fakes) $(programs) $(bench)
 
 .PHONY: test
 test: tests ## install what is missing, build, and run the tests on the simulated device
@@ -230,9 +236,13 @@ cover: $(call deps,cover) ## line coverage of the tests, as text
 	scripts/cover $$($(MAKE) -s --no-print-directory COVER=1 JEMALLOC=0 \
 	    show-build)
 
-.PHONY: bench
-bench: build $(benches) ## run the benchmarks of tools/bench
-	scripts/bench $(B) $(benches)
+# BENCH is what weir-bench is told: names of benchmarks, flags.
+.PHONY: bench bench-instructions
+bench: build $(bench) ## run the benchmarks of tools/bench; BENCH="pair threads --json"
+	scripts/bench $(B) $(BENCH)
+
+bench-instructions: libs $(bench_instructions) $(call deps,san) ## count instructions and compare with the kept numbers; ACCEPT=1 keeps new ones
+	scripts/bench-instructions $(if $(ACCEPT),--accept) $(B)
 
 .PHONY: fuzz
 fuzz: $(call deps,fuzz) ## fuzz for FUZZ_SECONDS each program of tests/fuzz
@@ -341,16 +351,22 @@ $(B)/bin/weir: $(call obj,$(tool_src)) $(libweir_a)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ldflags) -o $@ $^ $(tool_libs)
 
-$(benches): $(B)/bin/bench/%: $(B)/obj/tools/bench/%.o $(libweir_a)
+# What is measured is the shared library, as programs use it. jemalloc is a
+# peer, and linked once more for that.
+$(bench): $(bench_obj)
+$(bench_instructions): $(call obj,$(instructions_src))
+$(bench) $(bench_instructions): $(B)/bin/%: $(libweir_so) $(je_lib)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(ldflags) -o $@ $^ $(libs)
+	$(Q)$(CC) $(ldflags) -o $@ $(filter %.o,$^) $(filter %.so,$^) \
+	    $(filter %.a,$^) -Wl,-rpath,'$$ORIGIN/../lib' $(tool_libs)
 
 # A test program sees the internals: it links the archive, not the library.
 # Tests of the command also see its parts, and tests of the simulated driver
 # that driver's; all others meet the simulated driver as a library only. What
 # lies beside a test and is no test is shared by the tests of that folder.
 $(filter $(B)/tests/tools/weir/%,$(tests)): $(tool_part)
+$(filter $(B)/tests/tools/bench/%,$(tests)): $(bench_part)
 $(filter $(B)/tests/driver/sim/%,$(tests)): $(sim_obj)
 $(foreach s,$(shared_src),$(eval $(filter $(B)/$(dir $s)%_test,$(tests)): \
 	$(call obj,$s)))

@@ -1,0 +1,272 @@
+/*
+ * Measuring: how many rounds a sample has, whose turn it is, and where threads
+ * run.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tools/bench/bench.h"
+#include "tools/weir/tool.h"
+
+enum {
+	/* Samples of a peer whose calls are slow. */
+	SLOW_REPEAT = 3,
+	/* Calibration stops there, whatever the clock says. */
+	ROUNDS_MAX = 1 << 30,
+};
+
+uint64_t
+now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+double
+seconds_since(uint64_t start_ns)
+{
+	return (double)(now_ns() - start_ns) / 1e9;
+}
+
+/* Sebastiano Vigna's SplitMix64, which he gave to the public domain. */
+uint64_t
+dice_roll(struct dice *dice)
+{
+	uint64_t z = dice->state += UINT64_C(0x9e3779b97f4a7c15);
+
+	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+	return z ^ z >> 31;
+}
+
+/* ---- Processors -------------------------------------------------------- */
+
+static cpu_set_t allowed;
+static pthread_once_t allowed_once = PTHREAD_ONCE_INIT;
+
+static void
+find_allowed(void)
+{
+	if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0)
+		CPU_ZERO(&allowed);
+}
+
+unsigned
+processors(void)
+{
+	pthread_once(&allowed_once, find_allowed);
+	return (unsigned)CPU_COUNT(&allowed);
+}
+
+void
+pin(unsigned i)
+{
+	cpu_set_t one;
+
+	if (i >= processors())
+		return;
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		if (!CPU_ISSET(cpu, &allowed) || i-- > 0)
+			continue;
+		CPU_ZERO(&one);
+		CPU_SET(cpu, &one);
+		sched_setaffinity(0, sizeof(one), &one);
+		return;
+	}
+}
+
+void
+unpin(void)
+{
+	if (processors() > 0)
+		sched_setaffinity(0, sizeof(allowed), &allowed);
+}
+
+/* ---- Samples ----------------------------------------------------------- */
+
+static const char *
+error_of(const struct session *session, const struct peer *peer)
+{
+	const char *text = session->why != NULL ? session->why :
+	    peer->error != NULL                 ? peer->error() :
+						  weir_last_error();
+
+	return *text != '\0' ? text : "failed, and does not say why";
+}
+
+/* The seconds of `n` rounds; less than 0, and result->error, on failure. */
+static double
+take_sample(struct session *session, const struct bench_case *about,
+    struct result *result, uint64_t n)
+{
+	const struct peer *peer = result->peer;
+	struct sample sample = { session, about, peer, n };
+	double seconds = -1;
+
+	session->why = NULL;
+	if (peer->enter == NULL || peer->enter()) {
+		if (about->cold && peer->trim != NULL)
+			peer->trim();
+		seconds = about->run(&sample);
+		if (peer->leave != NULL)
+			peer->leave();
+	}
+	if (seconds < 0)
+		snprintf(result->error, sizeof(result->error), "%s",
+		    error_of(session, peer));
+	return seconds;
+}
+
+/* Find the rounds that take as long as a sample should. This warms up too. */
+static bool
+calibrate(struct session *session, const struct bench_case *about,
+    struct result *result)
+{
+	uint64_t n = 1;
+	double seconds;
+
+	result->rounds = about->rounds;
+	if (about->rounds != 0)
+		return about->cold ||
+		    take_sample(session, about, result, about->rounds) >= 0;
+	for (;;) {
+		double wanted;
+
+		seconds = take_sample(session, about, result, n);
+		if (seconds < 0)
+			return false;
+		if (seconds >= session->sample_s || n >= ROUNDS_MAX)
+			break;
+		/* Not at once all the way: the first rounds are slow. */
+		wanted = seconds > 0 ?
+		    (double)n * 1.1 * session->sample_s / seconds :
+		    16.0 * (double)n;
+		if (wanted > 16.0 * (double)n)
+			wanted = 16.0 * (double)n;
+		n = (uint64_t)wanted + 1;
+	}
+	result->rounds = n;
+	return true;
+}
+
+static double
+in_unit(const struct bench_case *about, double seconds, uint64_t rounds)
+{
+	double ops = (double)rounds * (double)about->ops;
+
+	switch (about->unit) {
+	case UNIT_NS:
+		return seconds * 1e9 / ops;
+	case UNIT_MILLION:
+		return ops / seconds / 1e6;
+	default:
+		return seconds * 1e3 / (double)rounds;
+	}
+}
+
+static void
+measure_once(struct session *session, const struct bench_case *about,
+    struct result *result)
+{
+	double seconds;
+
+	/* The others have had the caches in the meantime. */
+	if (about->rounds == 0 &&
+	    take_sample(session, about, result, result->rounds / 8 + 1) < 0)
+		return;
+	seconds = take_sample(session, about, result, result->rounds);
+	if (seconds < 0)
+		return;
+	/* What took no time at all took less than the clock can tell. */
+	if (seconds == 0)
+		seconds = 1e-9;
+	result->samples[result->count++] =
+	    in_unit(about, seconds, result->rounds);
+}
+
+static bool
+suits(const struct bench_case *about, const struct peer *peer)
+{
+	return (about->kinds & peer->kind) != 0 &&
+	    !(about->records && peer->record == NULL) &&
+	    !(about->not_slow && peer->slow);
+}
+
+/* The peers take turns, each time beginning with another. */
+static void
+measure_all(struct session *session, const struct bench_case *about,
+    struct result *results, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!calibrate(session, about, &results[i]))
+			session->failures++;
+	for (unsigned turn = 0; turn < session->repeat; turn++) {
+		for (size_t i = 0; i < count; i++) {
+			struct result *result = &results[(i + turn) % count];
+
+			if (result->error[0] != '\0' ||
+			    (result->peer->slow && turn >= SLOW_REPEAT))
+				continue;
+			measure_once(session, about, result);
+			if (result->error[0] != '\0')
+				session->failures++;
+		}
+	}
+}
+
+static void
+summarize(const struct session *session, const struct bench_case *about,
+    struct result *results, size_t count)
+{
+	double base = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		double sorted[REPEAT_MAX];
+		struct result *result = &results[i];
+
+		if (result->error[0] != '\0')
+			continue;
+		memcpy(
+		    sorted, result->samples, result->count * sizeof(*sorted));
+		result->spread = spread_of(sorted, result->count);
+		if (strcmp(result->peer->name, session->bench->base) == 0)
+			base = result->spread.median;
+	}
+	for (size_t i = 0; i < count && base > 0; i++) {
+		double median = results[i].spread.median;
+
+		if (median > 0)
+			results[i].ratio = about->unit == UNIT_MILLION ?
+			    base / median :
+			    median / base;
+	}
+}
+
+bool
+measure(struct session *session, const struct bench_case *about)
+{
+	struct result *results = calloc(PEERS_MAX, sizeof(*results));
+	size_t count = 0;
+
+	if (results == NULL)
+		return false;
+	for (size_t i = 0; i < session->peer_count; i++)
+		if (suits(about, session->peers[i]))
+			results[count++].peer = session->peers[i];
+	pin(0);
+	measure_all(session, about, results, count);
+	summarize(session, about, results, count);
+	for (size_t i = 0; i < count; i++) {
+		report_add(session, about, &results[i]);
+		if (results[i].peer->trim != NULL)
+			results[i].peer->trim();
+	}
+	free(results);
+	return true;
+}

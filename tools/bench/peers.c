@@ -1,0 +1,294 @@
+/*
+ * The peers that need nothing but the driver and the C library.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if !defined(WEIR_NO_JEMALLOC)
+/* Keeps the names je_..., whatever prefix jemalloc was built with. */
+#define JEMALLOC_NO_DEMANGLE
+#include <jemalloc/jemalloc.h>
+#endif
+
+#include "tools/bench/bench.h"
+#include "tools/bench/gpu.h"
+
+/* ---- weir -------------------------------------------------------------- */
+
+static void
+weir_give(void *block, weir_stream stream)
+{
+	(void)stream;
+	weir_free(block);
+}
+
+static bool
+weir_record(void *block, weir_stream stream, weir_stream user)
+{
+	(void)stream;
+	return weir_record_stream(block, user) == WEIR_OK;
+}
+
+static void
+weir_give_back(void)
+{
+	weir_trim(0, 0, NULL);
+}
+
+/* ---- weir without thread caches ------------------------------------------ */
+
+/* "tcache:..." as it was. */
+static char tcache_before[160];
+
+static bool
+tcache_off(void)
+{
+	return weir_options_set("tcache:0") == WEIR_OK;
+}
+
+static void
+tcache_restore(void)
+{
+	weir_options_set(tcache_before);
+}
+
+static const char *
+nocache_open(void)
+{
+	struct weir_option option;
+
+	for (size_t i = 0; weir_option_at(i, &option) == WEIR_OK; i++) {
+		if (strcmp(option.key, "tcache") != 0)
+			continue;
+		snprintf(tcache_before, sizeof(tcache_before), "tcache:%s",
+		    option.value);
+		if (!tcache_off())
+			return weir_last_error();
+		tcache_restore();
+		return NULL;
+	}
+	return "this weir has no option tcache";
+}
+
+/* ---- The driver's own ------------------------------------------------- */
+
+static CUmemoryPool driver_pool;
+
+static void *
+pointer_to(CUdeviceptr address)
+{
+	return (void *)(uintptr_t)address;
+}
+
+/* With the default threshold of 0 the driver's pool keeps nothing over a
+ * synchronisation. */
+static const char *
+async_open(void)
+{
+	uint64_t keep = UINT64_MAX;
+
+	if (gpu_ok(gpu.cuDeviceGetDefaultMemPool(&driver_pool, 0)) &&
+	    gpu_ok(gpu.cuMemPoolSetAttribute(
+		driver_pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep)))
+		return NULL;
+	return weir_last_error();
+}
+
+static void *
+async_malloc(size_t size, weir_stream stream)
+{
+	CUdeviceptr address;
+
+	return gpu_ok(gpu.cuMemAllocAsync(&address, size, stream)) ?
+	    pointer_to(address) :
+	    NULL;
+}
+
+static void
+async_free(void *block, weir_stream stream)
+{
+	gpu.cuMemFreeAsync((CUdeviceptr)(uintptr_t)block, stream);
+}
+
+/* What a program does that has no record_stream: the stream that frees waits
+ * for the one that used. */
+static bool
+async_record(void *block, weir_stream stream, weir_stream user)
+{
+	static CUevent event;
+
+	(void)block;
+	if (event == NULL &&
+	    !gpu_ok(gpu.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING)))
+		return false;
+	return gpu_ok(gpu.cuEventRecord(event, user)) &&
+	    gpu_ok(gpu.cuStreamWaitEvent(stream, event, 0));
+}
+
+static void
+async_trim(void)
+{
+	if (gpu_wait())
+		gpu.cuMemPoolTrimTo(driver_pool, 0);
+}
+
+static void *
+driver_malloc(size_t size, weir_stream stream)
+{
+	CUdeviceptr address;
+
+	(void)stream;
+	return gpu_ok(gpu.cuMemAlloc(&address, size)) ? pointer_to(address) :
+							NULL;
+}
+
+static void
+driver_free(void *block, weir_stream stream)
+{
+	(void)stream;
+	gpu.cuMemFree((CUdeviceptr)(uintptr_t)block);
+}
+
+/* ---- Host memory ------------------------------------------------------ */
+
+static const char *
+host_error(void)
+{
+	return "out of host memory";
+}
+
+static void *
+host_malloc(size_t size, weir_stream stream)
+{
+	(void)stream;
+	return malloc(size);
+}
+
+static void
+host_free(void *block, weir_stream stream)
+{
+	(void)stream;
+	free(block);
+}
+
+#if !defined(WEIR_NO_JEMALLOC)
+static void *
+jemalloc_malloc(size_t size, weir_stream stream)
+{
+	(void)stream;
+	return je_malloc(size);
+}
+
+static void
+jemalloc_free(void *block, weir_stream stream)
+{
+	(void)stream;
+	je_free(block);
+}
+#endif
+
+/* ---- Nothing ---------------------------------------------------------- */
+
+static void *
+none_malloc(size_t size, weir_stream stream)
+{
+	static char block;
+
+	(void)size;
+	(void)stream;
+	return &block;
+}
+
+static void
+none_free(void *block, weir_stream stream)
+{
+	(void)block;
+	(void)stream;
+}
+
+/* ---- The table --------------------------------------------------------- */
+
+static const struct peer peer_weir = {
+	.name = "weir",
+	.what = "weir as it is",
+	.kind = PEER_WEIR,
+	.malloc = weir_malloc,
+	.free = weir_give,
+	.record = weir_record,
+	.trim = weir_give_back,
+};
+
+static const struct peer peer_nocache = {
+	.name = "weir-nocache",
+	.what = "weir with tcache:0, without thread caches",
+	.kind = PEER_WEIR,
+	.open = nocache_open,
+	.enter = tcache_off,
+	.leave = tcache_restore,
+	.malloc = weir_malloc,
+	.free = weir_give,
+	.record = weir_record,
+	.trim = weir_give_back,
+};
+
+static const struct peer peer_async = {
+	.name = "cudaMallocAsync",
+	.what = "the driver's default pool, which keeps what is freed",
+	.kind = PEER_DRIVER,
+	.open = async_open,
+	.malloc = async_malloc,
+	.free = async_free,
+	.record = async_record,
+	.trim = async_trim,
+};
+
+static const struct peer peer_driver = {
+	.name = "cudaMalloc",
+	.what = "cudaMalloc and cudaFree",
+	.kind = PEER_DRIVER,
+	.slow = true,
+	.malloc = driver_malloc,
+	.free = driver_free,
+};
+
+#if !defined(WEIR_NO_JEMALLOC)
+static const struct peer peer_jemalloc = {
+	.name = "jemalloc",
+	.what = "jemalloc, of host memory",
+	.kind = PEER_HOST,
+	.malloc = jemalloc_malloc,
+	.free = jemalloc_free,
+	.error = host_error,
+};
+#endif
+
+static const struct peer peer_malloc = {
+	.name = "malloc",
+	.what = "the C library's, of host memory",
+	.kind = PEER_HOST,
+	.malloc = host_malloc,
+	.free = host_free,
+	.error = host_error,
+};
+
+static const struct peer peer_none = {
+	.name = "none",
+	.what = "no allocator: what the measuring itself costs",
+	.kind = PEER_NONE,
+	.malloc = none_malloc,
+	.free = none_free,
+};
+
+const struct peer *const builtin_peers[] = {
+	&peer_weir,
+	&peer_nocache,
+	&peer_async,
+	&peer_driver,
+#if !defined(WEIR_NO_JEMALLOC)
+	&peer_jemalloc,
+#endif
+	&peer_malloc,
+	&peer_none,
+	NULL,
+};
