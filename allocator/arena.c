@@ -6,6 +6,7 @@
 
 #include "allocator/allocator.h"
 #include "allocator/lookup.h"
+#include "allocator/segment.h"
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
@@ -62,6 +63,51 @@ pools_drop_if_done(struct arena *arena, struct pools *pools)
 	pools->stream->pools = NULL;
 	stream_put(pools->stream);
 	meta_free(pools, sizeof(*pools));
+}
+
+/* ---- Jobs -------------------------------------------------------------- */
+
+static void forget_contents(struct arena *arena);
+
+void
+arena_leave_for_driver(struct arena *arena, size_t bytes) UNCHECKED
+{
+	arena->promised += bytes;
+	lock_leave(&arena->lock);
+}
+
+void
+arena_enter_from_driver(struct arena *arena, size_t bytes) UNCHECKED
+{
+	lock_enter(&arena->lock);
+	arena->promised -= bytes;
+}
+
+void
+arena_job_done(struct arena *arena)
+{
+	if (--arena->jobs == 0 && arena->forgotten)
+		forget_contents(arena);
+}
+
+size_t
+arena_held(const struct arena *arena)
+{
+	return arena->stats.reserved_bytes.all.current + arena->promised;
+}
+
+enum weir_status
+arena_check_room(const struct arena *arena, size_t size, size_t *need)
+{
+	size_t held = arena_held(arena);
+
+	if (held <= arena->limit && size <= arena->limit - held)
+		return WEIR_OK;
+	*need = held + size - arena->limit;
+	return status_set(WEIR_ENOMEM,
+	    "%zu bytes beyond the %zu held pass the limit of "
+	    "%zu on device %d",
+	    size, held, arena->limit, arena->device);
 }
 
 /* ---- Arenas ------------------------------------------------------------ */
@@ -131,6 +177,7 @@ arena_new(int device, const struct options *options, struct arena **out)
 	lock_init(&arena->lock, LOCK_RANK_ARENA);
 	list_init(&arena->pools);
 	list_init(&arena->segments);
+	list_init(&arena->left);
 	waiting_init(&arena->waiting);
 	enum weir_status status = driver_context(device, &arena->context);
 	if (status != WEIR_OK)
@@ -147,7 +194,7 @@ arena_new(int device, const struct options *options, struct arena **out)
 	lock_leave(&arena->lock);
 	if (status != WEIR_OK)
 		goto drop_stream;
-	arena->any_pools->passed_seq = UINT64_MAX;
+	arena->any_pools->passed_at = UINT64_MAX;
 	stream_end_watch_threads();
 	*out = arena;
 	return WEIR_OK;
@@ -231,8 +278,10 @@ forget_segment(struct segment *segment)
 
 	for (struct block *b = segment->first; b != NULL; b = next) {
 		next = b->next;
-		if (b->state != BLOCK_UNMAPPED)
+		if (block_is_held(b))
 			lookup_set(b->addr, NULL);
+		if (b->state == BLOCK_LEFT)
+			driver_peek()->cuMemUnmap(b->addr, b->size);
 		if (b->pending.uses != NULL)
 			use_clear(&segment->arena->waiting, &b->pending);
 		block_delete(b);
@@ -241,6 +290,17 @@ forget_segment(struct segment *segment)
 	if (segment->expandable)
 		forget_handles(segment);
 	meta_free(segment, sizeof(*segment));
+}
+
+static void
+forget_contents(struct arena *arena)
+{
+	waiting_forget(&arena->waiting);
+	while (!list_empty(&arena->segments))
+		forget_segment(
+		    CONTAINER_OF(arena->segments.next, struct segment, link));
+	list_init(&arena->left);
+	arena->stats = (struct weir_stats){ 0 };
 }
 
 void
@@ -259,11 +319,8 @@ allocator_forget_device(int device)
 	lock_leave(&lock);
 	lock_enter(&arena->lock);
 	arena->forgotten = true;
-	waiting_forget(&arena->waiting);
-	while (!list_empty(&arena->segments))
-		forget_segment(
-		    CONTAINER_OF(arena->segments.next, struct segment, link));
-	arena->stats = (struct weir_stats){ 0 };
+	if (arena->jobs == 0)
+		forget_contents(arena);
 	lock_leave(&arena->lock);
 	event_forget(arena->context);
 	stream_forget(arena->context);

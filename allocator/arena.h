@@ -12,12 +12,16 @@
  * A block is
  *
  *   UNMAPPED -- grow --> FREE -- malloc --> ACTIVE -- free --> FREE
- *      ^                  |                   |                 ^
- *      '----- release ----'                   '---> PENDING ----'
- *                                        (used on other streams)
+ *      ^  ^               |                   |                 ^
+ *      |  '--- release ---'                   '---> PENDING ----'
+ *      |                  |                    (used on other streams)
+ *      '---- LEFT <-------'  its memory has been mapped elsewhere
  *
  * An UNMAPPED block is in pool->unmapped of its pool, a FREE one in
- * pool->free, an ACTIVE one with its caller, a PENDING one in arena->waiting.
+ * pool->free, an ACTIVE one with its caller, a PENDING one in arena->waiting,
+ * and so is a LEFT one until its old work is done, then in arena->left.
+ * While the driver is called without the lock, blocks that are to be mapped
+ * are MAPPING, blocks whose memory is to go are LEAVING; these are nowhere.
  * Blocks may pass from one stream's pools to another's; neighbours of two
  * pools are never merged. The pools of WEIR_STREAM_ANY are everyone's: what is
  * in them is complete on every stream.
@@ -37,7 +41,15 @@
 #include "base/tree.h"
 #include "streams/use.h"
 
-enum block_state { BLOCK_UNMAPPED, BLOCK_FREE, BLOCK_ACTIVE, BLOCK_PENDING };
+enum block_state {
+	BLOCK_UNMAPPED,
+	BLOCK_FREE,
+	BLOCK_ACTIVE,
+	BLOCK_PENDING,
+	BLOCK_LEFT,
+	BLOCK_MAPPING,
+	BLOCK_LEAVING
+};
 
 struct block {
 	struct arena *arena; /* constant, for ever: see block_new() */
@@ -53,16 +65,7 @@ struct block {
 	struct block *next;
 	struct tree_node node;  /* in pool->free or pool->unmapped */
 	struct pending pending; /* uses, and the wait for them */
-	uint64_t freed_seq;     /* FREE: arena->seq at the latest free in it */
-};
-
-/* One physical allocation, mapped whole. */
-struct handle {
-	struct tree_node node; /* in segment->handles */
-	CUdeviceptr addr;
-	size_t size;
-	CUmemGenericAllocationHandle id;
-	struct handle *next; /* while in no segment */
+	uint64_t freed_at;      /* FREE: the tick of the latest free in it */
 };
 
 struct segment {
@@ -77,6 +80,7 @@ struct segment {
 	struct list link; /* in arena->segments */
 	struct block *first;
 	size_t mapped_bytes;
+	unsigned busy;       /* blocks LEFT, MAPPING and LEAVING */
 	struct tree handles; /* by address; expandable only */
 };
 
@@ -96,8 +100,13 @@ struct pools {
 	size_t blocks; /* that belong to it, in any state */
 	unsigned pins; /* threads that use it with the lock left in between */
 
-	/* All work queued before free number passed_seq is done. */
-	uint64_t passed_seq;
+	/* All work queued before this tick is done. */
+	uint64_t passed_at;
+	uint64_t freed_at; /* the tick of the latest free */
+	/* A mark on the stream, to see what passes, at a tick; or NULL. */
+	CUevent beat_event;
+	uint64_t beat_at;
+	bool ordered;   /* what the stream is behind may be relied on */
 	uint64_t tried; /* the last arena->tries in which it was waited for */
 	/* Recorded when the stream ended; NULL where that could not be, or it
 	 * has passed. */
@@ -124,8 +133,10 @@ struct arena {
 	struct list pools; /* of every stream, any_pools too */
 	struct list segments;
 	struct waiting waiting;
+	struct list left;    /* LEFT blocks that can be unmapped */
 	struct block *spare; /* blocks in no segment, through ->next */
-	uint64_t seq;        /* frees so far */
+	unsigned jobs;       /* under way with the lock left in between */
+	size_t promised;     /* bytes that jobs are getting from the driver */
 	uint64_t tries;      /* requests that came to waiting, so far */
 	unsigned ending;     /* pools that have ended but not passed */
 	size_t limit;        /* bytes; SIZE_MAX: none */
@@ -144,6 +155,24 @@ struct arena *arena_peek(int device);
 /* The pools of a stream, made at its first use. */
 enum weir_status pools_get(
     struct arena *arena, struct stream *stream, struct pools **out);
+
+/*
+ * Leave the lock for calls to the driver, and take it again. `bytes` are got
+ * from the driver meanwhile and count towards the limit. A job that does so
+ * raises arena->jobs before and ends with arena_job_done(), under the lock:
+ * segments and blocks outlast it even if the context goes.
+ */
+void arena_leave_for_driver(struct arena *arena, size_t bytes);
+void arena_enter_from_driver(struct arena *arena, size_t bytes);
+void arena_job_done(struct arena *arena);
+
+/* Bytes held, or about to be. */
+size_t arena_held(const struct arena *arena);
+
+/* WEIR_ENOMEM if `size` more bytes would pass the limit; *need is then what is
+ * missing under it. */
+enum weir_status arena_check_room(
+    const struct arena *arena, size_t size, size_t *need);
 
 /* Drop pools that have ended, passed and hold no block. */
 void pools_drop_if_done(struct arena *arena, struct pools *pools);
@@ -182,6 +211,21 @@ void block_take(struct block *block);
  * the pool as `rest` (from block_new() for its address; NULL: nothing does). */
 void block_hand_out(struct block *block, size_t size, struct block *rest);
 
+/* Put a block that was MAPPING, LEAVING or LEFT into the pool it belongs in by
+ * now. */
+void block_settle(struct block *block, enum block_state state);
+
+/* A LEAVING block's memory has gone elsewhere. */
+void block_set_left(struct block *block);
+
+/* Does it count as held? It has memory, and is in the table of addresses. */
+static inline bool
+block_is_held(const struct block *block)
+{
+	return block->state == BLOCK_FREE || block->state == BLOCK_ACTIVE ||
+	    block->state == BLOCK_PENDING || block->state == BLOCK_LEAVING;
+}
+
 /* Change the pool of a block that is in no tree; statistics by stream move. */
 void block_move(struct block *block, struct pool *pool);
 
@@ -210,29 +254,42 @@ block_of_pending(struct list *link)
 /* ---- pool.c ------------------------------------------------------------ */
 
 /*
- * Take the best block of a pool for a size class, cut to size, as ACTIVE.
- * *out is NULL if none fits. WEIR_EHOSTMEM if the cut needs a block and there
- * is no host memory for it.
+ * The best block of a pool for a size class among those freed no later than
+ * `until`, or NULL.
  *
  * @param plain  only blocks of driver segments will do
  */
-enum weir_status pool_take(struct pool *pool, const struct options *options,
-    size_t rounded, bool plain, struct block **out);
+struct block *pool_find(struct pool *pool, const struct options *options,
+    size_t rounded, bool plain, uint64_t until);
+
+/* Take a block that was found as ACTIVE, cut to size; the rest stays in its
+ * pool. WEIR_EHOSTMEM, and nothing has changed. */
+enum weir_status pool_cut(
+    struct block *block, const struct options *options, size_t rounded);
 
 /* Bytes of the largest block in a pool; 0 if it is empty. */
 size_t pool_largest(const struct pool *pool);
 
 /* ---- segment.c --------------------------------------------------------- */
 
+/* What memory may be mapped. */
+enum grow_how {
+	GROW_MOVED, /* only what is free elsewhere and may be used already */
+	GROW_EXACT, /* that, and new memory for the rest */
+	GROW_AHEAD, /* that, and somewhat more while the pool grows */
+	GROW_NEW,   /* only new memory */
+};
+
 /*
- * Get new memory into a pool so that a block of `rounded` bytes fits.
+ * Get memory into a pool so that a block of `rounded` bytes fits. Leaves the
+ * lock in between, so another thread may be faster to take it.
  *
  * @param need  on WEIR_ENOMEM: bytes that are missing under the limit or in
  *              the device
  * @return WEIR_ENOMEM; WEIR_EHOSTMEM; WEIR_EDRIVER. Nothing has changed then.
  */
 enum weir_status segment_grow(struct pool *pool, const struct options *options,
-    size_t rounded, size_t *need);
+    size_t rounded, enum grow_how how, size_t *need);
 
 /* Neighbouring FREE blocks of any pools, from `first` to `last`. */
 struct span {
@@ -243,11 +300,14 @@ struct span {
 /*
  * Give memory of a span back to the driver: at least `want` bytes if it has as
  * many to give. The caller has seen to it that all work on it is done. Its
- * blocks may be gone, joined or cut afterwards.
+ * blocks may be gone, joined or cut afterwards. Leaves the lock in between.
  *
  * @return bytes given back; 0 also if the driver refuses
  */
 size_t segment_release(const struct span *span, size_t want);
+
+/* Unmap at most `max` blocks of arena->left. Leaves the lock in between. */
+void segment_unmap_left(struct arena *arena, size_t max);
 
 /* Give back the addresses of segments that have nothing mapped. */
 void segment_unreserve(struct arena *arena);
@@ -273,6 +333,10 @@ enum weir_status reclaim_trim(struct arena *arena, size_t keep, size_t *freed);
 void reclaim_end(struct pools *pools);
 /* The same without a call to the driver: a later poll records the end. */
 void reclaim_end_later(struct pools *pools);
+
+/* What was freed in `pools` until this tick may be used by `by`, without a
+ * wait: it is done, or `by` is known to be behind it. */
+uint64_t pools_until(const struct pools *pools, const struct pools *by);
 
 /* A block becomes free: into the pool it belongs in by now. */
 void reclaim_put(struct block *block);

@@ -74,7 +74,7 @@ block_new(struct arena *arena, CUdeviceptr addr, struct block **out)
 	block->next = NULL;
 	block->pending = (struct pending){ 0 };
 	list_init(&block->pending.link);
-	block->freed_seq = 0;
+	block->freed_at = 0;
 	*out = block;
 	return WEIR_OK;
 }
@@ -107,7 +107,7 @@ block_split(struct block *block, size_t size, struct block *rest)
 	rest->state = block->state;
 	rest->segment = block->segment;
 	rest->pool = block->pool;
-	rest->freed_seq = block->freed_seq;
+	rest->freed_at = block->freed_at;
 	rest->prev = block;
 	rest->next = block->next;
 	if (rest->next != NULL)
@@ -115,7 +115,7 @@ block_split(struct block *block, size_t size, struct block *rest)
 	block->next = rest;
 	block->size = size;
 	block->pool->owner->blocks++;
-	if (rest->state != BLOCK_UNMAPPED)
+	if (block_is_held(rest))
 		lookup_set(rest->addr, rest);
 }
 
@@ -179,14 +179,14 @@ absorb_next(struct block *block)
 {
 	struct block *gone = block->next;
 
-	if (gone->state != BLOCK_UNMAPPED)
+	if (block_is_held(gone))
 		lookup_set(gone->addr, NULL);
 	block->size += gone->size;
 	block->next = gone->next;
 	if (block->next != NULL)
 		block->next->prev = block;
-	if (gone->freed_seq > block->freed_seq)
-		block->freed_seq = gone->freed_seq;
+	if (gone->freed_at > block->freed_at)
+		block->freed_at = gone->freed_at;
 	block->pool->owner->blocks--;
 	block_delete(gone);
 }
@@ -194,11 +194,11 @@ absorb_next(struct block *block)
 static struct block *
 put(struct block *block, enum block_state state, struct net *net)
 {
-	if (block->state == BLOCK_UNMAPPED && state != BLOCK_UNMAPPED)
-		lookup_set(block->addr, block);
-	if (block->state != BLOCK_UNMAPPED && state == BLOCK_UNMAPPED)
-		lookup_set(block->addr, NULL);
+	bool was_held = block_is_held(block);
+
 	block->state = state;
+	if (block_is_held(block) != was_held)
+		lookup_set(block->addr, was_held ? NULL : block);
 	block->requested = 0;
 	if (mergeable(block, block->next)) {
 		take(block->next, net);
@@ -243,7 +243,7 @@ block_move(struct block *block, struct pool *pool)
 {
 	if (block->pool == pool)
 		return;
-	if (block->state != BLOCK_UNMAPPED) {
+	if (block_is_held(block)) {
 		int64_t size = (int64_t)block->size;
 		stats_change_stream(block->pool, STAT3_reserved_bytes, -size);
 		stats_change_stream(pool, STAT3_reserved_bytes, size);
@@ -251,6 +251,23 @@ block_move(struct block *block, struct pool *pool)
 	block->pool->owner->blocks--;
 	pool->owner->blocks++;
 	block->pool = pool;
+}
+
+void
+block_settle(struct block *block, enum block_state state)
+{
+	struct pools *owner = block->pool->owner;
+
+	block_move(block, block_home(block));
+	block_put(block, state);
+	pools_drop_if_done(block->arena, owner);
+}
+
+void
+block_set_left(struct block *block)
+{
+	lookup_set(block->addr, NULL);
+	block->state = BLOCK_LEFT;
 }
 
 struct block *

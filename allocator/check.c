@@ -52,7 +52,7 @@ struct totals {
 	uint64_t allocations;
 	uint64_t segments;
 	uint64_t inactive_splits;
-	size_t pending;
+	size_t waiting;
 };
 
 static bool
@@ -66,12 +66,14 @@ check_place(struct check *check, struct block *b)
 {
 	bool is_free = in_tree(&b->pool->free, b);
 	bool is_unmapped = in_tree(&b->pool->unmapped, b);
-	bool is_pending = b->pending.unmet > 0;
+	bool waits = b->pending.unmet > 0;
+	bool may_wait = b->state == BLOCK_PENDING || b->state == BLOCK_LEFT;
 
 	CHECK(check, "I-6", is_free == (b->state == BLOCK_FREE), b->addr);
 	CHECK(
 	    check, "I-6", is_unmapped == (b->state == BLOCK_UNMAPPED), b->addr);
-	CHECK(check, "I-7", is_pending == (b->state == BLOCK_PENDING), b->addr);
+	CHECK(check, "I-7", waits || b->state != BLOCK_PENDING, b->addr);
+	CHECK(check, "I-7", !waits || may_wait, b->addr);
 	CHECK(check, "I-6", b->pool->kind == b->segment->kind, b->addr);
 	CHECK(check, "I-6", b->pool->owner->arena == b->arena, b->addr);
 	CHECK(check, "I-6",
@@ -87,14 +89,15 @@ check_uses(struct check *check, struct block *b)
 
 	CHECK(check, "I-7",
 	    b->pending.uses == NULL || b->state == BLOCK_ACTIVE ||
-		b->state == BLOCK_PENDING,
+		b->state == BLOCK_PENDING || b->state == BLOCK_LEFT ||
+		b->state == BLOCK_LEAVING,
 	    b->addr);
 	for (struct use *u = b->pending.uses; u != NULL; u = u->next) {
 		CHECK(check, "I-7", u->owner == &b->pending, b->addr);
-		CHECK(check, "I-7",
-		    list_empty(&u->link) == (b->state == BLOCK_ACTIVE),
-		    b->addr);
-		unmet += b->state == BLOCK_PENDING;
+		bool live =
+		    b->state == BLOCK_ACTIVE || b->state == BLOCK_LEAVING;
+		CHECK(check, "I-7", list_empty(&u->link) == live, b->addr);
+		unmet += !live;
 	}
 	CHECK(check, "I-7", unmet == b->pending.unmet, b->addr);
 }
@@ -116,7 +119,7 @@ check_neighbours(struct check *check, const struct block *b)
 static void
 check_block(struct check *check, struct block *b)
 {
-	bool mapped = b->state != BLOCK_UNMAPPED;
+	bool mapped = block_is_held(b);
 
 	CHECK(check, "I-1", b->size > 0, b->addr);
 	CHECK(check, "I-1", b->size % WEIR_GRANULE == 0, b->addr);
@@ -124,7 +127,7 @@ check_block(struct check *check, struct block *b)
 	    b->addr);
 	CHECK(check, "I-10", mapped || b->segment->expandable, b->addr);
 	CHECK(check, "I-11",
-	    b->state == BLOCK_FREE || !mapped ||
+	    (b->state != BLOCK_ACTIVE && b->state != BLOCK_PENDING) ||
 		(b->requested > 0 && b->requested <= b->size),
 	    b->addr);
 	check_place(check, b);
@@ -137,7 +140,13 @@ count_block(struct totals *t, const struct block *b)
 {
 	switch (b->state) {
 	case BLOCK_UNMAPPED:
+	case BLOCK_MAPPING:
 		return;
+	case BLOCK_LEFT:
+		t->waiting += b->pending.unmet > 0;
+		return;
+	case BLOCK_LEAVING:
+		break;
 	case BLOCK_FREE:
 		t->inactive_splits += stats_is_inactive_split(b);
 		t->inactive_split += stats_is_inactive_split(b) ? b->size : 0;
@@ -147,7 +156,7 @@ count_block(struct totals *t, const struct block *b)
 		t->allocated += b->size;
 		/* fall through */
 	case BLOCK_PENDING:
-		t->pending += b->state == BLOCK_PENDING;
+		t->waiting += b->state == BLOCK_PENDING;
 		t->actives++;
 		t->active += b->size;
 		t->requested += b->requested;
@@ -191,6 +200,9 @@ check_handles(struct check *check, const struct segment *s)
 	const struct block *b = s->first;
 	size_t sum = 0;
 
+	/* While a job is at it, handles are on their way. */
+	if (s->arena->jobs > 0)
+		return;
 	CHECK(check, "I-10", tree_consistent(&s->handles), s->addr);
 	for (struct tree_node *n = tree_first(&s->handles); n != NULL;
 	     n = tree_next(n)) {
@@ -204,8 +216,8 @@ check_handles(struct check *check, const struct segment *s)
 	CHECK(check, "I-10", sum == s->mapped_bytes, s->addr);
 	while (b != NULL) {
 		CUdeviceptr start = b->addr;
-		bool mapped = b->state != BLOCK_UNMAPPED;
-		while (b != NULL && (b->state != BLOCK_UNMAPPED) == mapped)
+		bool mapped = block_is_held(b);
+		while (b != NULL && block_is_held(b) == mapped)
 			b = b->next;
 		CUdeviceptr end = b != NULL ? b->addr : s->addr + s->size;
 		check_mapping(check, s, start, end - start, mapped);
@@ -217,18 +229,23 @@ check_segment(struct check *check, struct segment *s, struct totals *totals)
 {
 	CUdeviceptr end = s->addr;
 	size_t mapped = 0;
+	unsigned busy = 0;
 
 	CHECK(check, "I-4", s->first->prev == NULL, s->addr);
 	for (struct block *b = s->first; b != NULL; b = b->next) {
 		CHECK(check, "I-1", b->addr == end, b->addr);
 		CHECK(check, "I-1", b->segment == s, b->addr);
 		end = b->addr + b->size;
-		mapped += b->state != BLOCK_UNMAPPED ? b->size : 0;
+		mapped += block_is_held(b) ? b->size : 0;
+		busy += b->state == BLOCK_LEFT || b->state == BLOCK_MAPPING ||
+		    b->state == BLOCK_LEAVING;
 		check_block(check, b);
 		count_block(totals, b);
 	}
 	CHECK(check, "I-1", end == s->addr + s->size, s->addr);
-	CHECK(check, "I-2", mapped == s->mapped_bytes, s->addr);
+	CHECK(check, "I-2", mapped == s->mapped_bytes || s->arena->jobs > 0,
+	    s->addr);
+	CHECK(check, "I-10", busy == s->busy || s->arena->jobs > 0, s->addr);
 	totals->segments += !s->expandable;
 	if (s->expandable)
 		check_handles(check, s);
@@ -314,7 +331,7 @@ arena_check(struct arena *arena, struct check *check)
 		check_segment(
 		    check, CONTAINER_OF(l, struct segment, link), &totals);
 	check_totals(check, &arena->stats, &totals);
-	CHECK(check, "I-7", totals.pending == arena->waiting.count, 0);
+	CHECK(check, "I-7", totals.waiting == arena->waiting.count, 0);
 	for (struct list *l = arena->pools.next; l != &arena->pools;
 	     l = l->next)
 		check_pools(check, arena, CONTAINER_OF(l, struct pools, link));

@@ -1,9 +1,10 @@
 /*
  * Handles: physical memory mapped into expandable segments (invariant I-10).
  *
- * A handle maps whole, at offset 0, and is unmapped whole. Its reference is
- * released before it is unmapped: the driver keeps the memory until then, so
- * a failure between the two leaves memory that is mapped and usable, not lost.
+ * A handle maps whole, at offset 0, and is unmapped whole. When its memory goes
+ * back its reference is released before it is unmapped: the driver keeps the
+ * memory until then, so a failure between the two leaves memory that is mapped
+ * and usable, not lost.
  */
 #include "allocator/segment.h"
 #include "base/meta.h"
@@ -44,105 +45,6 @@ handle_floor(const struct segment *segment, CUdeviceptr addr)
 					      tree_last(&segment->handles));
 }
 
-/* Physical memory of one handle, mapped at addr but not accessible yet. */
-static enum weir_status
-map_one(
-    struct segment *segment, CUdeviceptr addr, size_t size, struct handle **out)
-{
-	const struct driver *driver = driver_peek();
-	int device = segment->arena->device;
-	CUmemAllocationProp prop = {
-		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-		.requestedHandleTypes =
-		    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
-		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE,
-		    .id = device },
-	};
-	struct handle *handle = meta_zalloc(sizeof(*handle));
-	if (handle == NULL)
-		return status_set(WEIR_EHOSTMEM, "no host memory for a handle");
-	handle->addr = addr;
-	handle->size = size;
-	CUresult code = driver->cuMemCreate(&handle->id, size, &prop, 0);
-	enum weir_status status = driver_status(
-	    code, "cuMemCreate(%zu bytes, device %d)", size, device);
-	if (status != WEIR_OK)
-		goto drop_metadata;
-	code = driver->cuMemMap(addr, size, 0, handle->id, 0);
-	status = driver_status(
-	    code, "cuMemMap(%#llx, %zu bytes)", (unsigned long long)addr, size);
-	if (status != WEIR_OK)
-		goto drop_memory;
-	*out = handle;
-	return WEIR_OK;
-
-drop_memory:
-	driver->cuMemRelease(handle->id);
-drop_metadata:
-	meta_free(handle, sizeof(*handle));
-	return status;
-}
-
-static void
-unmap_fresh(struct handle *handles)
-{
-	while (handles != NULL) {
-		struct handle *next = handles->next;
-		driver_peek()->cuMemUnmap(handles->addr, handles->size);
-		driver_peek()->cuMemRelease(handles->id);
-		meta_free(handles, sizeof(*handles));
-		handles = next;
-	}
-}
-
-static enum weir_status
-make_accessible(const struct segment *segment, CUdeviceptr addr, size_t size)
-{
-	CUmemAccessDesc access = {
-		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE,
-		    .id = segment->arena->device },
-		.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
-	};
-
-	return driver_status(
-	    driver_peek()->cuMemSetAccess(addr, size, &access, 1),
-	    "cuMemSetAccess(%#llx, %zu bytes, device %d)",
-	    (unsigned long long)addr, size, segment->arena->device);
-}
-
-enum weir_status
-handles_map(struct segment *segment, CUdeviceptr addr, size_t size)
-{
-	struct handle *fresh = NULL;
-	enum weir_status status = WEIR_OK;
-
-	for (size_t at = 0; at < size && status == WEIR_OK;) {
-		size_t part = size - at < HANDLE_MAX ? size - at : HANDLE_MAX;
-		struct handle *handle = NULL;
-		status = map_one(segment, addr + at, part, &handle);
-		if (status == WEIR_OK) {
-			handle->next = fresh;
-			fresh = handle;
-			at += part;
-		}
-	}
-	if (status == WEIR_OK)
-		status = make_accessible(segment, addr, size);
-	if (status != WEIR_OK) {
-		unmap_fresh(fresh);
-		return status;
-	}
-	while (fresh != NULL) {
-		struct handle *next = fresh->next;
-		fresh->next = NULL;
-		tree_insert(&segment->handles, &fresh->node);
-		segment->arena->stats.num_device_alloc++;
-		fresh = next;
-	}
-	segment->mapped_bytes += size;
-	return WEIR_OK;
-}
-
 size_t
 handles_within(const struct segment *segment, CUdeviceptr addr, size_t size,
     CUdeviceptr *start)
@@ -158,37 +60,113 @@ handles_within(const struct segment *segment, CUdeviceptr addr, size_t size,
 	return last->addr + last->size - first->addr;
 }
 
-/* Give up the references of the handles in a range; false at the first that
- * the driver keeps. A zero id is one given up before. */
-static bool
-release_references(struct segment *segment, CUdeviceptr addr, size_t size)
+/* ---- Calls to the driver ----------------------------------------------- */
+
+size_t
+handle_size(
+    const struct arena *arena, const struct options *options, size_t missing)
 {
-	for (struct handle *h = handle_ceil(segment, addr);
-	     h != NULL && h->addr < addr + size;
-	     h = handle_of_node(tree_next(&h->node))) {
-		if (h->id != 0 &&
-		    driver_peek()->cuMemRelease(h->id) != CUDA_SUCCESS)
-			return false;
-		h->id = 0;
-	}
-	return true;
+	size_t size = options->handle_max;
+
+	if (options->prefer == PREFER_MEMORY || size < arena->granularity)
+		size = arena->granularity;
+	size = round_down(size, arena->granularity);
+	return missing < size ? missing : size;
 }
 
-bool
-handles_unmap(struct segment *segment, CUdeviceptr addr, size_t size)
+enum weir_status
+handle_create(struct handle *handle, int device)
 {
+	CUmemAllocationProp prop = {
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.requestedHandleTypes =
+		    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE,
+		    .id = device },
+	};
+	CUmemGenericAllocationHandle id;
+	CUresult code = driver_peek()->cuMemCreate(&id, handle->size, &prop, 0);
+
+	if (code == CUDA_SUCCESS)
+		handle->id = id;
+	return driver_status(
+	    code, "cuMemCreate(%zu bytes, device %d)", handle->size, device);
+}
+
+enum weir_status
+handle_map(struct handle *handle)
+{
+	CUresult code =
+	    driver_peek()->cuMemMap(handle->to, handle->size, 0, handle->id, 0);
+
+	handle->mapped = code == CUDA_SUCCESS;
+	return driver_status(code, "cuMemMap(%#llx, %zu bytes)",
+	    (unsigned long long)handle->to, handle->size);
+}
+
+void
+handle_unmap(struct handle *handle)
+{
+	if (handle->mapped)
+		driver_peek()->cuMemUnmap(handle->to, handle->size);
+	handle->mapped = false;
+}
+
+void
+handle_release(struct handle *handle)
+{
+	if (handle->id != 0)
+		driver_peek()->cuMemRelease(handle->id);
+	handle->id = 0;
+}
+
+enum weir_status
+handles_open(int device, CUdeviceptr addr, size_t size)
+{
+	CUmemAccessDesc access = {
+		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE,
+		    .id = device },
+		.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+	};
+
+	return driver_status(
+	    driver_peek()->cuMemSetAccess(addr, size, &access, 1),
+	    "cuMemSetAccess(%#llx, %zu bytes, device %d)",
+	    (unsigned long long)addr, size, device);
+}
+
+/* ---- Into and out of segments ------------------------------------------ */
+
+void
+handle_insert(struct segment *segment, struct handle *handle)
+{
+	handle->segment = segment;
+	handle->addr = handle->to;
+	handle->mapped = false;
+	tree_insert(&segment->handles, &handle->node);
+	segment->mapped_bytes += handle->size;
+}
+
+void
+handle_remove(struct handle *handle)
+{
+	tree_remove(&handle->segment->handles, &handle->node);
+	handle->segment->mapped_bytes -= handle->size;
+	handle->segment = NULL;
+}
+
+struct handle *
+handles_take(struct segment *segment, CUdeviceptr addr, size_t size)
+{
+	struct handle *taken = NULL;
 	struct handle *handle;
 
-	if (!release_references(segment, addr, size))
-		return false;
-	if (driver_peek()->cuMemUnmap(addr, size) != CUDA_SUCCESS)
-		return false;
 	while ((handle = handle_ceil(segment, addr)) != NULL &&
 	    handle->addr < addr + size) {
-		tree_remove(&segment->handles, &handle->node);
-		meta_free(handle, sizeof(*handle));
-		segment->arena->stats.num_device_free++;
+		handle_remove(handle);
+		handle->to = handle->addr;
+		handle->next = taken;
+		taken = handle;
 	}
-	segment->mapped_bytes -= size;
-	return true;
+	return taken;
 }

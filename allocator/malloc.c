@@ -258,6 +258,8 @@ release(struct block *block)
 	count_free(block);
 	if (block->pending.uses != NULL) {
 		block->state = BLOCK_PENDING;
+		block->freed_at = order_tick();
+		block->pool->owner->freed_at = block->freed_at;
 		waiting_add(&block->arena->waiting, &block->pending);
 		return;
 	}
@@ -413,9 +415,9 @@ describe_run(const struct block *block, struct weir_block_info *info)
 	const struct block *first = block;
 	const struct block *last = block;
 
-	while (first->prev != NULL && first->prev->state != BLOCK_UNMAPPED)
+	while (first->prev != NULL && block_is_held(first->prev))
 		first = first->prev;
-	while (last->next != NULL && last->next->state != BLOCK_UNMAPPED)
+	while (last->next != NULL && block_is_held(last->next))
 		last = last->next;
 	info->segment = (void *)(uintptr_t)first->addr;
 	info->segment_size = last->addr + last->size - first->addr;

@@ -86,7 +86,8 @@ gather_pending(struct arena *arena, struct facts *facts)
 {
 	for (struct list *l = arena->waiting.pending.next;
 	     l != &arena->waiting.pending; l = l->next)
-		facts->oom.pending_bytes += block_of_pending(l)->size;
+		if (block_of_pending(l)->state == BLOCK_PENDING)
+			facts->oom.pending_bytes += block_of_pending(l)->size;
 }
 
 static void

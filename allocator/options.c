@@ -245,6 +245,37 @@ print_growth(const struct options *o, char *text, size_t size)
 }
 
 static bool
+set_handle(struct options *o, struct word word)
+{
+	return parse_mib(word, 2 * MIB, &o->handle_max);
+}
+
+static void
+print_handle(const struct options *o, char *text, size_t size)
+{
+	print_mib(o->handle_max, text, size);
+}
+
+static const char *const prefer_names[] = { "speed", "balance", "memory" };
+
+static bool
+set_prefer(struct options *o, struct word word)
+{
+	for (int i = 0; i < 3; i++)
+		if (word_is(word, prefer_names[i])) {
+			o->prefer = (enum prefer)i;
+			return true;
+		}
+	return false;
+}
+
+static void
+print_prefer(const struct options *o, char *text, size_t size)
+{
+	snprintf(text, size, "%s", prefer_names[o->prefer]);
+}
+
+static bool
 set_reclaim(struct options *o, struct word word)
 {
 	return parse_bool(word, &o->reclaim_always);
@@ -423,6 +454,17 @@ static const struct entry entries[] = {
 	{ "growth_mb", "MiB", "32", "0 or more",
 	    "How much an expandable segment is mapped ahead at most.",
 	    set_growth, print_growth },
+	{ "handle_mb", "MiB", "64", "2 or more",
+	    "The largest piece of physical memory that is mapped into an "
+	    "expandable segment, and taken out of one, as a whole.",
+	    set_handle, print_handle },
+	{ "prefer", "word", "balance", "speed, balance or memory",
+	    "What to do where memory is free but work on other streams is not "
+	    "known to be done with it: take more from the driver (speed), or "
+	    "wait on the device as long as there is any such memory (memory); "
+	    "balance is between. With memory, physical memory comes in the "
+	    "smallest pieces there are.",
+	    set_prefer, print_prefer },
 	{ "reclaim_always", "bool", "False", "True or False",
 	    "For tests: give all unused memory back before each allocation.",
 	    set_reclaim, print_reclaim },

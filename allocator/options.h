@@ -13,6 +13,9 @@
 
 enum { ROUNDUP_CLASSES = 16 };
 
+/* Where waiting on the device and holding more memory are at odds. */
+enum prefer { PREFER_SPEED, PREFER_BALANCE, PREFER_MEMORY };
+
 /* The values in force. Immutable once published; a change publishes another. */
 struct options {
 	bool expandable_segments;
@@ -25,6 +28,8 @@ struct options {
 	uint32_t roundup[ROUNDUP_CLASSES]; /* divisions; 0: none */
 	bool reclaim_always;
 	size_t growth_max; /* bytes mapped ahead at most */
+	size_t handle_max; /* bytes of one physical handle at most */
+	enum prefer prefer;
 
 	enum weir_option_source *sources; /* one an option */
 	struct options *previous;         /* kept: readers may still look */

@@ -20,16 +20,25 @@ growable_size(const struct block *block)
 	return block->size;
 }
 
-static struct block *
-best_fit(struct pool *pool, const struct options *options, size_t rounded,
-    bool plain)
+/* Looking for one that was freed early enough goes on no longer than this. */
+enum { LOOKS = 16 };
+
+struct block *
+pool_find(struct pool *pool, const struct options *options, size_t rounded,
+    bool plain, uint64_t until)
 {
 	struct block key = { .size = rounded };
 	struct block *best = NULL;
+	unsigned late = 0;
 
 	for (struct tree_node *n = tree_lower_bound(&pool->free, &key.node);
 	     n != NULL; n = tree_next(n)) {
 		struct block *block = block_of_node(n);
+		if (block->freed_at > until) {
+			if (++late == LOOKS)
+				break;
+			continue;
+		}
 		if (block->segment->expandable ?
 			plain :
 			!size_serves(options, block->size, rounded))
@@ -48,24 +57,18 @@ best_fit(struct pool *pool, const struct options *options, size_t rounded,
 }
 
 enum weir_status
-pool_take(struct pool *pool, const struct options *options, size_t rounded,
-    bool plain, struct block **out)
+pool_cut(struct block *block, const struct options *options, size_t rounded)
 {
 	struct block *rest = NULL;
-	struct block *block = best_fit(pool, options, rounded, plain);
-	if (block == NULL) {
-		*out = NULL;
-		return WEIR_OK;
-	}
-	if (size_splits(options, pool->kind, block->segment->expandable,
+
+	if (size_splits(options, block->pool->kind, block->segment->expandable,
 		block->size, rounded)) {
 		enum weir_status status =
-		    block_new(pool->owner->arena, block->addr + rounded, &rest);
+		    block_new(block->arena, block->addr + rounded, &rest);
 		if (status != WEIR_OK)
 			return status;
 	}
 	block_hand_out(block, rounded, rest);
-	*out = block;
 	return WEIR_OK;
 }
 

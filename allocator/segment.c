@@ -14,10 +14,6 @@
 #include "base/meta.h"
 #include "base/status.h"
 
-/* Mapping ahead: a sixty-fourth of what the pool has, so that a growing pool
- * calls the driver a bounded number of times for each doubling. */
-enum { AHEAD_SHARE = 64 };
-
 static bool
 is_expandable(const struct pool *pool, const struct options *options)
 {
@@ -103,9 +99,8 @@ reserve(struct pool *pool, size_t rounded, CUdeviceptr *addr, size_t *size)
 	return driver_status(code, "cuMemAddressReserve(%zu bytes)", wish);
 }
 
-/* A new segment, all unmapped, in the pool. */
-static enum weir_status
-reserve_segment(struct pool *pool, size_t rounded)
+enum weir_status
+segment_reserve(struct pool *pool, size_t rounded)
 {
 	struct segment *segment;
 	CUdeviceptr addr;
@@ -122,15 +117,14 @@ reserve_segment(struct pool *pool, size_t rounded)
 	return WEIR_OK;
 }
 
-/* Give back the addresses of a segment that has nothing mapped. If the driver
- * refuses, the segment stays and can be grown again. */
-static void
-unreserve_if_empty(struct segment *segment)
+void
+segment_unreserve_if_empty(struct segment *segment)
 {
 	struct block *block = segment->first;
 	struct block *last = block;
 
-	if (segment->mapped_bytes > 0)
+	if (!segment->expandable || segment->mapped_bytes > 0 ||
+	    segment->busy > 0)
 		return;
 	/* Its addresses may have come to belong to several pools. */
 	while (last->next != NULL)
@@ -142,301 +136,6 @@ unreserve_if_empty(struct segment *segment)
 		return;
 	}
 	segment_delete(segment);
-}
-
-/* A run of free and unmapped blocks that a request fits in once mapped. */
-struct run {
-	struct block *start;
-	size_t missing; /* bytes to map */
-};
-
-static bool
-in_run(const struct block *block, const struct pool *pool)
-{
-	return block != NULL && block->pool == pool &&
-	    (block->state == BLOCK_FREE || block->state == BLOCK_UNMAPPED);
-}
-
-/* What of a block of a run is to be mapped, `have` bytes lying before it. */
-static size_t
-missing_in(const struct block *block, size_t have, size_t rounded)
-{
-	size_t granularity = block->arena->granularity;
-
-	if (block->state != BLOCK_UNMAPPED || have >= rounded)
-		return 0;
-	size_t want = round_up(rounded - have, granularity);
-	return want < block->size ? want : block->size;
-}
-
-/* Measure the run through an unmapped block; false if it is too short. */
-static bool
-measure(struct block *unmapped, size_t rounded, struct run *run)
-{
-	struct pool *pool = unmapped->pool;
-	struct block *block = unmapped;
-	size_t have = 0;
-
-	if (in_run(block->prev, pool) && block->prev->state == BLOCK_FREE)
-		block = block->prev;
-	*run = (struct run){ .start = block };
-	for (; have < rounded && in_run(block, pool); block = block->next) {
-		run->missing += missing_in(block, have, rounded);
-		have += block->size;
-	}
-	return have >= rounded;
-}
-
-/* The run that needs the least new memory, the lowest of equals. */
-static bool
-find_run(struct pool *pool, size_t rounded, struct run *best)
-{
-	bool found = false;
-
-	for (struct tree_node *n = tree_first(&pool->unmapped); n != NULL;
-	     n = tree_next(n)) {
-		struct run run;
-		if (measure(block_of_node(n), rounded, &run) &&
-		    (!found || run.missing < best->missing)) {
-			*best = run;
-			found = true;
-		}
-	}
-	return found;
-}
-
-/* Let the pool have the unmapped addresses of streams that have ended. */
-static bool
-adopt_addresses(struct pool *pool, size_t rounded)
-{
-	struct pool *any = &pool->owner->arena->any_pools->pool[pool->kind];
-
-	for (struct tree_node *n = tree_first(&any->unmapped); n != NULL;
-	     n = tree_next(n)) {
-		struct block *block = block_of_node(n);
-		if (block->size < round_up(rounded, block->arena->granularity))
-			continue;
-		block_take(block);
-		block_move(block, pool);
-		block_put(block, BLOCK_UNMAPPED);
-		return true;
-	}
-	return false;
-}
-
-/*
- * Mapping a run: first the memory of all its unmapped parts, which can fail
- * and is undone then; after that the blocks, which cannot. Only the last part
- * may be mapped in part, and then its rest is a block made beforehand.
- */
-struct mapping {
-	struct run run;
-	size_t rounded;
-	size_t ahead;       /* bytes to map beyond what is missing */
-	struct block *last; /* the last unmapped block of the run */
-	size_t last_size;   /* what is mapped of it */
-	struct block *rest; /* what is not, or NULL */
-};
-
-/* Bytes to map of a block of the run. */
-static size_t
-part_of(const struct mapping *m, const struct block *block, size_t have)
-{
-	if (block == m->last)
-		return m->last_size;
-	return missing_in(block, have, m->rounded);
-}
-
-static enum weir_status
-plan(struct mapping *m)
-{
-	size_t have = 0;
-
-	m->last = NULL;
-	m->rest = NULL;
-	for (struct block *b = m->run.start; have < m->rounded; b = b->next) {
-		size_t missing = missing_in(b, have, m->rounded);
-		if (missing > 0) {
-			m->last = b;
-			m->last_size = missing;
-		}
-		have += b->size;
-	}
-	if (m->last == NULL)
-		return status_set(WEIR_ENOMEM, "nothing to map");
-	size_t room = m->last->size - m->last_size;
-	m->last_size += m->ahead < room ? m->ahead : room;
-	if (m->last_size == m->last->size)
-		return WEIR_OK;
-	return block_new(
-	    m->last->arena, m->last->addr + m->last_size, &m->rest);
-}
-
-/* Unmap the parts before `end` again. */
-static void
-undo_parts(const struct mapping *m, const struct block *end)
-{
-	size_t have = 0;
-
-	for (struct block *b = m->run.start; b != end; b = b->next) {
-		size_t part = part_of(m, b, have);
-		if (part > 0)
-			handles_unmap(b->segment, b->addr, part);
-		have += b->size;
-	}
-}
-
-static enum weir_status
-map_parts(const struct mapping *m)
-{
-	size_t have = 0;
-
-	for (struct block *b = m->run.start; have < m->rounded; b = b->next) {
-		size_t part = part_of(m, b, have);
-		if (part > 0) {
-			enum weir_status status =
-			    handles_map(b->segment, b->addr, part);
-			if (status != WEIR_OK) {
-				undo_parts(m, b);
-				return status;
-			}
-		}
-		have += b->size;
-	}
-	return WEIR_OK;
-}
-
-/* Make what is mapped free blocks of the pool, merged with the run. */
-static void
-commit_parts(const struct mapping *m)
-{
-	CUdeviceptr end = m->last->addr + m->last_size;
-	struct block *block = m->run.start;
-
-	while (block != NULL && block->addr < end) {
-		if (block->state == BLOCK_UNMAPPED) {
-			struct block *rest = NULL;
-			block_take(block);
-			if (block->addr + block->size > end) {
-				rest = m->rest;
-				block_split(block, m->last_size, rest);
-			}
-			stats_change(block->pool, STAT3_reserved_bytes,
-			    (int64_t)block->size);
-			block->freed_seq = 0; /* nothing has run on it */
-			block = block_put(block, BLOCK_FREE);
-			if (rest != NULL)
-				block_put(rest, BLOCK_UNMAPPED);
-		}
-		block = block->next;
-	}
-}
-
-/* The block that is cut off when the request is served is prepared as well: a
- * pool does not grow for a request that then fails. */
-static enum weir_status
-map_run(struct run run, size_t rounded, size_t ahead)
-{
-	struct mapping m = { .run = run, .rounded = rounded, .ahead = ahead };
-	enum weir_status status = plan(&m);
-	if (status != WEIR_OK)
-		return status;
-	status = block_prepare(run.start->arena, run.start->addr + rounded);
-	if (status != WEIR_OK)
-		goto drop_rest;
-	status = map_parts(&m);
-	if (status != WEIR_OK)
-		goto drop_rest;
-	commit_parts(&m);
-	return WEIR_OK;
-
-drop_rest:
-	if (m.rest != NULL)
-		block_delete(m.rest);
-	return status;
-}
-
-/* Mapping ahead pays while a pool grows; never beyond the limit. */
-static size_t
-ahead_of(const struct pool *pool, const struct options *options, size_t missing)
-{
-	const struct arena *arena = pool->owner->arena;
-	const struct weir_stats *stats = &pool->owner->stats;
-	size_t ahead =
-	    round_down(stats->reserved_bytes.all.current / AHEAD_SHARE,
-		arena->granularity);
-	size_t held = arena->stats.reserved_bytes.all.current;
-
-	if (ahead > options->growth_max)
-		ahead = round_down(options->growth_max, arena->granularity);
-	ahead = ahead > missing ? ahead - missing : 0;
-	if (arena->limit - held < missing + ahead)
-		ahead = 0;
-	return ahead;
-}
-
-/* WEIR_ENOMEM if `size` more bytes would pass the limit; *need is then what is
- * missing under it. */
-static enum weir_status
-check_limit(const struct arena *arena, size_t size, size_t *need)
-{
-	size_t held = arena->stats.reserved_bytes.all.current;
-
-	if (held <= arena->limit && size <= arena->limit - held)
-		return WEIR_OK;
-	*need = held + size - arena->limit;
-	return status_set(WEIR_ENOMEM,
-	    "%zu bytes beyond the %zu held pass the limit of "
-	    "%zu on device %d",
-	    size, held, arena->limit, arena->device);
-}
-
-/* The run to map for a request, in addresses found, adopted or reserved. */
-static enum weir_status
-find_or_make_run(struct pool *pool, size_t rounded, struct run *run)
-{
-	if (find_run(pool, rounded, run))
-		return WEIR_OK;
-	if (!adopt_addresses(pool, rounded)) {
-		enum weir_status status = reserve_segment(pool, rounded);
-		if (status != WEIR_OK)
-			return status;
-	}
-	if (find_run(pool, rounded, run))
-		return WEIR_OK;
-	return status_set(WEIR_ENOMEM, "no addresses for %zu bytes", rounded);
-}
-
-static enum weir_status
-grow_expandable(struct pool *pool, const struct options *options,
-    size_t rounded, size_t *need)
-{
-	struct arena *arena = pool->owner->arena;
-	struct run run;
-
-	*need = round_up(rounded, arena->granularity);
-	enum weir_status status = WEIR_OK;
-	if (rounded > arena->total_bytes)
-		return status_set(WEIR_ENOMEM,
-		    "%zu bytes are more than device %d has", rounded,
-		    arena->device);
-	status = find_or_make_run(pool, rounded, &run);
-	if (status != WEIR_OK)
-		return status;
-	struct segment *segment = run.start->segment;
-	*need = run.missing;
-	if (run.missing == 0) /* another thread has freed it meanwhile */
-		return WEIR_OK;
-	status = check_limit(arena, run.missing, need);
-	if (status == WEIR_OK) {
-		size_t ahead = ahead_of(pool, options, run.missing);
-		status = map_run(run, rounded, ahead);
-		if (status == WEIR_ENOMEM && ahead > 0)
-			status = map_run(run, rounded, 0);
-	}
-	if (status != WEIR_OK)
-		unreserve_if_empty(segment);
-	return status;
 }
 
 /* ---- Allocations of the driver ----------------------------------------- */
@@ -468,10 +167,12 @@ grow_driver(struct pool *pool, const struct options *options, size_t rounded,
 	CUdeviceptr addr;
 
 	*need = size;
-	enum weir_status status = check_limit(arena, size, need);
+	enum weir_status status = arena_check_room(arena, size, need);
 	if (status != WEIR_OK)
 		return status;
+	arena_leave_for_driver(arena, size);
 	CUresult code = driver->cuMemAlloc(&addr, size);
+	arena_enter_from_driver(arena, size);
 	status = driver_status(
 	    code, "cuMemAlloc(%zu bytes, device %d)", size, arena->device);
 	if (status != WEIR_OK)
@@ -500,17 +201,22 @@ drop_memory:
 
 enum weir_status
 segment_grow(struct pool *pool, const struct options *options, size_t rounded,
-    size_t *need)
+    enum grow_how how, size_t *need)
 {
+	struct arena *arena = pool->owner->arena;
 	struct driver_guard guard;
-	enum weir_status status =
-	    driver_enter(pool->owner->arena->context, &guard);
+	enum weir_status status = driver_enter(arena->context, &guard);
 	if (status != WEIR_OK)
 		return status;
-	status = is_expandable(pool, options) ?
-	    grow_expandable(pool, options, rounded, need) :
-	    grow_driver(pool, options, rounded, need);
+	arena->jobs++;
+	if (is_expandable(pool, options))
+		status = map_for(pool, options, rounded, how, need);
+	else if (how == GROW_MOVED)
+		status = status_set(WEIR_ENOMEM, "nothing can be moved there");
+	else
+		status = grow_driver(pool, options, rounded, need);
 	driver_leave(&guard);
+	arena_job_done(arena);
 	return status;
 }
 
@@ -540,6 +246,56 @@ segment_releasable(const struct span *span)
 	return span_size(span) == segment->size ? segment->size : 0;
 }
 
+/* ---- Cutting ----------------------------------------------------------- */
+
+enum weir_status
+cut_prepare(const struct block *first, const struct block *last,
+    CUdeviceptr start, size_t size, struct cut *cut)
+{
+	*cut = (struct cut){ 0 };
+	if (start > first->addr &&
+	    block_new(first->arena, start, &cut->middle) != WEIR_OK)
+		return WEIR_EHOSTMEM;
+	if (start + size < last->addr + last->size &&
+	    block_new(first->arena, start + size, &cut->after) != WEIR_OK) {
+		cut_drop(cut);
+		return WEIR_EHOSTMEM;
+	}
+	return WEIR_OK;
+}
+
+void
+cut_drop(struct cut *cut)
+{
+	if (cut->middle != NULL)
+		block_delete(cut->middle);
+	if (cut->after != NULL)
+		block_delete(cut->after);
+	*cut = (struct cut){ 0 };
+}
+
+struct block *
+cut_make(struct block *block, CUdeviceptr start, size_t size, struct cut *cut)
+{
+	struct block *middle = block;
+
+	if (cut->middle != NULL) {
+		block_split(block, start - block->addr, cut->middle);
+		middle = cut->middle;
+	}
+	if (cut->after != NULL)
+		block_split(middle, size, cut->after);
+	middle->state = BLOCK_LEAVING; /* the others must not merge with it */
+	if (cut->after != NULL)
+		block_put(cut->after, BLOCK_FREE);
+	if (cut->middle != NULL)
+		block_put(block, BLOCK_FREE);
+	*cut = (struct cut){ 0 };
+	return middle;
+}
+
+/* ---- Back to the driver ------------------------------------------------ */
+
 static size_t
 release_driver(const struct span *span)
 {
@@ -547,57 +303,63 @@ release_driver(const struct span *span)
 	struct arena *arena = segment->arena;
 	size_t size = segment->size;
 
-	if (span_size(span) != size ||
-	    driver_peek()->cuMemFree(segment->addr) != CUDA_SUCCESS)
+	if (span_size(span) != size)
 		return 0;
 	struct block *block = block_join(span->first, span->last);
+	block->state = BLOCK_LEAVING;
+	arena_leave_for_driver(arena, 0);
+	CUresult code = driver_peek()->cuMemFree(segment->addr);
+	arena_enter_from_driver(arena, 0);
+	if (code != CUDA_SUCCESS) {
+		block_settle(block, BLOCK_FREE);
+		return 0;
+	}
 	lookup_set(block->addr, NULL);
 	stats_change(block->pool, STAT3_reserved_bytes, -(int64_t)size);
 	arena->stats.num_device_free++;
 	count_driver_segment(segment, -1);
+	struct pools *owner = block->pool->owner;
 	segment_delete(segment);
+	pools_drop_if_done(arena, owner);
 	return size;
 }
 
-/* The blocks that unmapping the middle of a block leaves around it. */
-struct cut {
-	struct block
-	    *middle;         /* from where it is unmapped, or NULL: the start */
-	struct block *after; /* behind it, or NULL */
-};
-
+/* Release and unmap; without the lock. A handle whose reference is given up
+ * but that the driver does not unmap stays mapped, with id 0. */
 static bool
-prepare_cut(
-    const struct span *span, CUdeviceptr start, size_t size, struct cut *cut)
+unmap_for_good(struct handle *handles, CUdeviceptr addr, size_t size)
 {
-	struct arena *arena = span->first->arena;
-
-	*cut = (struct cut){ 0 };
-	if (start > span->first->addr &&
-	    block_new(arena, start, &cut->middle) != WEIR_OK)
-		return false;
-	if (start + size < span_end(span) &&
-	    block_new(arena, start + size, &cut->after) != WEIR_OK) {
-		if (cut->middle != NULL)
-			block_delete(cut->middle);
-		return false;
+	for (struct handle *h = handles; h != NULL; h = h->next) {
+		if (h->id != 0 &&
+		    driver_peek()->cuMemRelease(h->id) != CUDA_SUCCESS)
+			return false;
+		h->id = 0;
 	}
-	return true;
+	return driver_peek()->cuMemUnmap(addr, size) == CUDA_SUCCESS;
 }
 
+/* The handles of a released range, or all of them back where they were. */
 static void
-drop_cut(struct cut *cut)
+settle_handles(struct segment *segment, struct handle *handles, bool released)
 {
-	if (cut->middle != NULL)
-		block_delete(cut->middle);
-	if (cut->after != NULL)
-		block_delete(cut->after);
+	struct handle *next;
+
+	for (; handles != NULL; handles = next) {
+		next = handles->next;
+		if (released) {
+			meta_free(handles, sizeof(*handles));
+			segment->arena->stats.num_device_free++;
+		} else {
+			handle_insert(segment, handles);
+		}
+	}
 }
 
 static size_t
 release_expandable(const struct span *span, size_t want)
 {
 	struct segment *segment = span->first->segment;
+	struct arena *arena = segment->arena;
 	struct cut cut;
 	CUdeviceptr start;
 	size_t size =
@@ -611,45 +373,113 @@ release_expandable(const struct span *span, size_t want)
 		start = handle_floor(segment, end - want)->addr;
 		size = end - start;
 	}
-	if (!prepare_cut(span, start, size, &cut))
+	if (cut_prepare(span->first, span->last, start, size, &cut) != WEIR_OK)
 		return 0;
-	if (!handles_unmap(segment, start, size)) {
-		drop_cut(&cut);
-		return 0;
-	}
 	struct block *block = block_join(span->first, span->last);
-	struct block *middle = block;
-	if (cut.middle != NULL) {
-		block_split(block, start - block->addr, cut.middle);
-		middle = cut.middle;
+	block = cut_make(block, start, size, &cut);
+	segment->busy++;
+	struct handle *handles = handles_take(segment, start, size);
+	arena_leave_for_driver(arena, 0);
+	bool released = unmap_for_good(handles, start, size);
+	arena_enter_from_driver(arena, 0);
+	settle_handles(segment, handles, released);
+	segment->busy--;
+	if (!released) {
+		block_settle(block, BLOCK_FREE);
+		return 0;
 	}
-	if (cut.after != NULL)
-		block_split(middle, size, cut.after);
-	stats_change(middle->pool, STAT3_reserved_bytes, -(int64_t)size);
-	block_put(middle, BLOCK_UNMAPPED);
-	if (cut.middle != NULL)
-		block_put(block, BLOCK_FREE);
-	if (cut.after != NULL)
-		block_put(cut.after, BLOCK_FREE);
-	unreserve_if_empty(segment);
+	arena->stats.num_unmap_calls++;
+	stats_change(block->pool, STAT3_reserved_bytes, -(int64_t)size);
+	block_settle(block, BLOCK_UNMAPPED);
+	segment_unreserve_if_empty(segment);
 	return size;
 }
 
 size_t
 segment_release(const struct span *span, size_t want)
 {
+	struct arena *arena = span->first->arena;
 	struct driver_guard guard;
 	size_t released = 0;
 
 	status_mute();
-	if (driver_enter(span->first->arena->context, &guard) == WEIR_OK) {
+	arena->jobs++;
+	if (driver_enter(arena->context, &guard) == WEIR_OK) {
 		released = span->first->segment->expandable ?
 		    release_expandable(span, want) :
 		    release_driver(span);
 		driver_leave(&guard);
 	}
+	arena_job_done(arena);
 	status_unmute();
 	return released;
+}
+
+/* ---- Addresses that memory has left ------------------------------------ */
+
+/* Unmap the blocks of a list, which have left; those the driver refuses to
+ * unmap stay. */
+static void
+unmap_left(struct arena *arena, struct list *leaving)
+{
+	struct list refused;
+	struct list done;
+
+	list_init(&refused);
+	list_init(&done);
+	arena_leave_for_driver(arena, 0);
+	while (!list_empty(leaving)) {
+		struct block *block = block_of_pending(leaving->next);
+		CUresult code =
+		    driver_peek()->cuMemUnmap(block->addr, block->size);
+		list_remove(&block->pending.link);
+		list_push_back(code == CUDA_SUCCESS ? &done : &refused,
+		    &block->pending.link);
+	}
+	arena_enter_from_driver(arena, 0);
+	while (!list_empty(&refused)) {
+		struct list *link = refused.next;
+		list_remove(link);
+		list_push_back(&arena->left, link);
+	}
+	while (!list_empty(&done)) {
+		struct block *block = block_of_pending(done.next);
+		struct segment *segment = block->segment;
+		list_remove(&block->pending.link);
+		arena->stats.num_unmap_calls++;
+		segment->busy--;
+		block_settle(block, BLOCK_UNMAPPED);
+		segment_unreserve_if_empty(segment);
+	}
+}
+
+void
+segment_unmap_left(struct arena *arena, size_t max)
+{
+	struct driver_guard guard;
+	struct list leaving;
+
+	list_init(&leaving);
+	for (size_t n = 0; n < max && !list_empty(&arena->left); n++) {
+		struct list *link = arena->left.next;
+		list_remove(link);
+		list_push_back(&leaving, link);
+	}
+	if (list_empty(&leaving))
+		return;
+	status_mute();
+	arena->jobs++;
+	if (driver_enter(arena->context, &guard) == WEIR_OK) {
+		unmap_left(arena, &leaving);
+		driver_leave(&guard);
+	}
+	while (!list_empty(&leaving)) { /* no context to call in */
+		struct list *link = leaving.next;
+		list_remove(link);
+		list_push_back(&arena->left, link);
+	}
+	arena_job_done(arena);
+	status_unmute();
 }
 
 void
@@ -663,7 +493,7 @@ segment_unreserve(struct arena *arena)
 		for (struct list *l = arena->segments.next;
 		     l != &arena->segments; l = next) {
 			next = l->next;
-			unreserve_if_empty(
+			segment_unreserve_if_empty(
 			    CONTAINER_OF(l, struct segment, link));
 		}
 		driver_leave(&guard);

@@ -6,26 +6,50 @@
 
 #include "allocator/arena.h"
 
-/*
- * Physical memory is mapped in handles of at most HANDLE_MAX, so that a free
- * range inside a large mapping can go back to the driver. Each costs the
- * driver 35 us to make accessible and to unmap, whatever its size.
- */
-#define HANDLE_MAX ((size_t)64 << 20)
+/* Mapping ahead: a part of what the pool has, so that a growing pool calls the
+ * driver a bounded number of times for each doubling. */
+enum { AHEAD_SHARE = 128 };
+
+/* One physical allocation, mapped whole. */
+struct handle {
+	struct tree_node node; /* in segment->handles */
+	struct segment *segment;
+	CUdeviceptr addr;
+	size_t size;
+	CUmemGenericAllocationHandle id; /* 0: its reference is given up */
+
+	/* While it is on its way into a segment or out of one. */
+	struct handle *next;
+	CUdeviceptr to;
+	bool mapped; /* at `to` */
+};
+
+/* ---- handle.c ---------------------------------------------------------- */
 
 /*
- * Create and map physical memory at [addr, addr + size) of a segment, readable
- * and writable by its device. All or nothing.
+ * Bytes of the next new handle where `missing` are to be mapped. A handle goes
+ * back to the driver, or to another place, only when all of it is free, and
+ * costs the driver 35 us to make accessible and to unmap, whatever its size.
  */
-enum weir_status handles_map(
+size_t handle_size(
+    const struct arena *arena, const struct options *options, size_t missing);
+
+/* Calls to the driver, with no lock. handle_unmap() and handle_release() undo
+ * what has been done, if it has. */
+enum weir_status handle_create(struct handle *handle, int device);
+enum weir_status handle_map(struct handle *handle);
+void handle_unmap(struct handle *handle);
+void handle_release(struct handle *handle);
+/* Make mapped memory readable and writable by its device. */
+enum weir_status handles_open(int device, CUdeviceptr addr, size_t size);
+
+/* A handle now belongs at `to` of a segment, or to none. */
+void handle_insert(struct segment *segment, struct handle *handle);
+void handle_remove(struct handle *handle);
+
+/* Take the handles that tile a range out of their segment. */
+struct handle *handles_take(
     struct segment *segment, CUdeviceptr addr, size_t size);
-
-/*
- * Unmap and release the handles that tile [addr, addr + size).
- *
- * @return false, and all of it stays mapped, if the driver refuses
- */
-bool handles_unmap(struct segment *segment, CUdeviceptr addr, size_t size);
 
 /* The largest range of whole handles within [addr, addr + size); 0 bytes if
  * there is none. */
@@ -36,5 +60,38 @@ size_t handles_within(const struct segment *segment, CUdeviceptr addr,
 struct handle *handle_floor(const struct segment *segment, CUdeviceptr addr);
 
 int compare_handles(const struct tree_node *a, const struct tree_node *b);
+
+/* ---- segment.c --------------------------------------------------------- */
+
+/* The blocks that taking the middle out of a block leaves around it. */
+struct cut {
+	struct block *middle; /* where it starts, or NULL: with the block */
+	struct block *after;  /* behind it, or NULL */
+};
+
+/* Make the blocks to cut [start, start + size) out of the blocks from `first`
+ * to `last`. WEIR_EHOSTMEM. */
+enum weir_status cut_prepare(const struct block *first,
+    const struct block *last, CUdeviceptr start, size_t size, struct cut *cut);
+void cut_drop(struct cut *cut);
+
+/* Cut a free block that is in no tree; the parts around the middle become
+ * FREE, the middle is returned LEAVING. */
+struct block *cut_make(
+    struct block *block, CUdeviceptr start, size_t size, struct cut *cut);
+
+/* A new segment, all unmapped, in the pool. WEIR_ENOMEM, WEIR_EHOSTMEM,
+ * WEIR_EDRIVER. */
+enum weir_status segment_reserve(struct pool *pool, size_t rounded);
+
+/* Give back the addresses of a segment that has nothing mapped. If the driver
+ * refuses, the segment stays and can be grown again. */
+void segment_unreserve_if_empty(struct segment *segment);
+
+/* ---- map.c ------------------------------------------------------------- */
+
+/* segment_grow() for an expandable segment: Note [Remapping]. */
+enum weir_status map_for(struct pool *pool, const struct options *options,
+    size_t rounded, enum grow_how how, size_t *need);
 
 #endif

@@ -94,7 +94,8 @@ pending_bytes(struct arena *arena, const struct stream *stream)
 	for (struct list *l = arena->waiting.pending.next;
 	     l != &arena->waiting.pending; l = l->next) {
 		struct block *block = block_of_pending(l);
-		if (stream == NULL || block->pool->owner->stream == stream)
+		if (block->state == BLOCK_PENDING &&
+		    (stream == NULL || block->pool->owner->stream == stream))
 			sum += block->size;
 	}
 	return sum;

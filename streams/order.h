@@ -52,8 +52,8 @@ uint64_t order_until(const struct stream *later, const struct stream *earlier);
  * to the driver and order_gone() if that fails, order_waited() after it.
  * Handles that weir has not met are passed over.
  */
-void order_recorded(CUevent event, CUstream stream);
-void order_waited(CUstream stream, CUevent event);
+void order_recorded(CUevent event, CUstream handle);
+void order_waited(CUstream handle, CUevent event);
 void order_gone(CUevent event);
 
 #endif

@@ -168,6 +168,19 @@ context_device(CUcontext context, int *out)
 	return WEIR_OK;
 }
 
+/* True also if it cannot be told. */
+static bool
+is_blocking(CUstream handle)
+{
+	unsigned flags = 0;
+
+	if (handle == WEIR_STREAM_ANY || handle == WEIR_STREAM_LEGACY)
+		return false;
+	return driver_peek()->cuStreamGetFlags(handle, &flags) !=
+	    CUDA_SUCCESS ||
+	    !(flags & CU_STREAM_NON_BLOCKING);
+}
+
 /* Ask the driver about a stream weir has not met. */
 static enum weir_status
 describe(const struct key *key, struct stream *stream)
@@ -182,6 +195,7 @@ describe(const struct key *key, struct stream *stream)
 			    "%s (%d)",
 			    (void *)key->handle, driver_text(code), code);
 	}
+	stream->blocking = is_blocking(key->handle);
 	return context_device(stream->context, &stream->device);
 }
 
@@ -400,6 +414,23 @@ stream_forget(CUcontext context)
 		stream_put(gone);
 		gone = next;
 	}
+}
+
+bool
+stream_orders_others(const struct stream *stream)
+{
+	bool others = false;
+
+	if (stream->handle != WEIR_STREAM_LEGACY)
+		return false;
+	lock_enter(&lock);
+	for (size_t i = 0; i < BUCKETS && !others; i++)
+		for (struct stream *s = buckets[i]; s != NULL; s = s->next)
+			if (s->context == stream->context && s->blocking &&
+			    !atomic_load(&s->ended))
+				others = true;
+	lock_leave(&lock);
+	return others;
 }
 
 /* ---- Marks ------------------------------------------------------------ */

@@ -34,7 +34,8 @@ struct stream {
 	uint32_t thread; /* owner of a per-thread default stream; else 0 */
 	int device;
 	enum stream_origin origin;
-	int priority; /* as asked of weir; CREATED and POOLED */
+	int priority;  /* as asked of weir; CREATED and POOLED */
+	bool blocking; /* ordered with the legacy default stream */
 
 	struct order order; /* what it is known to be behind */
 
@@ -110,6 +111,10 @@ enum weir_status stream_record(struct stream *stream, CUevent event);
 /* True if work on the stream would become part of a graph, or if that cannot
  * be told. Between driver_enter() and driver_leave(). */
 bool stream_capturing(struct stream *stream);
+
+/* True if a record or a wait on this stream would put others in order: it is
+ * the legacy default stream and there are blocking ones. */
+bool stream_orders_others(const struct stream *stream);
 
 /* Wait until all work queued on the stream so far is done. Holds no lock. */
 enum weir_status stream_wait_host(struct stream *stream);

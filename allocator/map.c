@@ -1,0 +1,661 @@
+/*
+ * Mapping physical memory into expandable segments, without a wait.
+ *
+ * Note [Remapping]
+ *
+ * A request that no free block fits is served at a run of addresses that is
+ * partly free and partly not mapped. What is missing there is taken, handle by
+ * handle, from free blocks elsewhere whose memory the requesting stream may
+ * use already (it is behind all work on them), and only the rest is new.
+ *
+ * A handle may be mapped at two addresses at once. So a moved handle is mapped
+ * at its new place first, while work that is queued may still use the old one;
+ * the stream's own order keeps the two apart. The old addresses become a LEFT
+ * block. It waits, as a pending block does, for a mark on the stream that took
+ * its memory, and is unmapped when that is met.
+ *
+ * The calls to the driver are made with the arena's lock left. Blocks that take
+ * part are MAPPING or LEAVING meanwhile: in no tree, so nobody else sees them.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "allocator/segment.h"
+#include "base/meta.h"
+#include "base/status.h"
+
+enum { PARTS_MAX = 16 };
+
+/* A stretch of addresses to map: the front of an UNMAPPED block. */
+struct part {
+	struct block *block;
+	size_t size;   /* to map of it */
+	size_t filled; /* of these, with handles that have been chosen */
+};
+
+/* Whole handles under a free block, and those of them that are chosen. */
+struct donor {
+	struct block *block;
+	CUdeviceptr low;  /* of all */
+	CUdeviceptr high; /* their end */
+	CUdeviceptr from; /* chosen: from here to the end */
+	struct cut cut;
+};
+
+struct job {
+	struct pool *pool;
+	const struct options *options;
+	size_t rounded;
+	struct block *start; /* of the run */
+	struct part parts[PARTS_MAX];
+	size_t part_count;
+	struct block *rest;   /* what stays unmapped of the last part's block */
+	struct donor *donors; /* by falling size */
+	size_t donor_count;
+	size_t donors_room;   /* bytes of the array */
+	struct handle *moved; /* through ->next, as are these: */
+	struct handle *fresh;
+	size_t moved_bytes;
+	size_t fresh_bytes;
+};
+
+/* ---- The run ----------------------------------------------------------- */
+
+static bool
+in_run(const struct block *block, const struct pool *pool)
+{
+	return block != NULL && block->pool == pool &&
+	    (block->state == BLOCK_FREE || block->state == BLOCK_UNMAPPED);
+}
+
+/* What of a block of a run is to be mapped, `have` bytes lying before it. */
+static size_t
+missing_in(const struct block *block, size_t have, size_t rounded)
+{
+	size_t granularity = block->arena->granularity;
+
+	if (block->state != BLOCK_UNMAPPED || have >= rounded)
+		return 0;
+	size_t want = round_up(rounded - have, granularity);
+	return want < block->size ? want : block->size;
+}
+
+/* Measure the run through an unmapped block; SIZE_MAX if it is too short, else
+ * the bytes to map. */
+static size_t
+measure(const struct block *unmapped, size_t rounded, const struct block **out)
+{
+	struct pool *pool = unmapped->pool;
+	const struct block *block = unmapped;
+	size_t missing = 0;
+	size_t have = 0;
+	size_t parts = 0;
+
+	if (in_run(block->prev, pool) && block->prev->state == BLOCK_FREE)
+		block = block->prev;
+	*out = block;
+	for (; have < rounded && in_run(block, pool); block = block->next) {
+		size_t part = missing_in(block, have, rounded);
+		missing += part;
+		parts += part > 0;
+		have += block->size;
+	}
+	return have >= rounded && parts <= PARTS_MAX ? missing : SIZE_MAX;
+}
+
+/* The run that needs least to be mapped, the lowest of equals. */
+static struct block *
+find_run(struct pool *pool, size_t rounded, size_t *missing)
+{
+	const struct block *best = NULL;
+
+	*missing = SIZE_MAX;
+	for (struct tree_node *n = tree_first(&pool->unmapped); n != NULL;
+	     n = tree_next(n)) {
+		const struct block *start;
+		size_t bytes = measure(block_of_node(n), rounded, &start);
+		if (bytes < *missing) {
+			best = start;
+			*missing = bytes;
+		}
+	}
+	return (struct block *)best;
+}
+
+/* Let the pool have the unmapped addresses of streams that have ended. */
+static bool
+adopt_addresses(struct pool *pool, size_t rounded)
+{
+	struct pool *any = &pool->owner->arena->any_pools->pool[pool->kind];
+
+	for (struct tree_node *n = tree_first(&any->unmapped); n != NULL;
+	     n = tree_next(n)) {
+		struct block *block = block_of_node(n);
+		if (block->size < round_up(rounded, block->arena->granularity))
+			continue;
+		block_take(block);
+		block_move(block, pool);
+		block_put(block, BLOCK_UNMAPPED);
+		return true;
+	}
+	return false;
+}
+
+/* The run to map for a request, in addresses found, adopted or reserved. */
+static enum weir_status
+find_or_make_run(struct job *job, size_t *missing)
+{
+	job->start = find_run(job->pool, job->rounded, missing);
+	if (job->start != NULL)
+		return WEIR_OK;
+	if (!adopt_addresses(job->pool, job->rounded)) {
+		enum weir_status status =
+		    segment_reserve(job->pool, job->rounded);
+		if (status != WEIR_OK)
+			return status;
+	}
+	job->start = find_run(job->pool, job->rounded, missing);
+	if (job->start != NULL)
+		return WEIR_OK;
+	return status_set(
+	    WEIR_ENOMEM, "no addresses for %zu bytes", job->rounded);
+}
+
+static void
+find_parts(struct job *job)
+{
+	size_t have = 0;
+
+	for (struct block *b = job->start; have < job->rounded; b = b->next) {
+		size_t missing = missing_in(b, have, job->rounded);
+		if (missing > 0)
+			job->parts[job->part_count++] =
+			    (struct part){ .block = b, .size = missing };
+		have += b->size;
+	}
+}
+
+static struct part *
+last_part(struct job *job)
+{
+	return &job->parts[job->part_count - 1];
+}
+
+/* ---- What can be moved ------------------------------------------------- */
+
+static bool
+is_of_run(const struct job *job, const struct block *block)
+{
+	return block->segment == job->start->segment &&
+	    block->addr >= job->start->addr &&
+	    block->addr < job->start->addr + job->rounded;
+}
+
+/* The free blocks of a pool that the job may take handles of; only counted
+ * while there is no array. */
+static void
+add_donors(struct job *job, struct pool *pool, uint64_t until)
+{
+	struct block key = { .size = pool->owner->arena->granularity };
+
+	for (struct tree_node *n = tree_lower_bound(&pool->free, &key.node);
+	     n != NULL; n = tree_next(n)) {
+		struct donor donor = { .block = block_of_node(n) };
+		if (!donor.block->segment->expandable ||
+		    donor.block->freed_at > until ||
+		    is_of_run(job, donor.block))
+			continue;
+		size_t size = handles_within(donor.block->segment,
+		    donor.block->addr, donor.block->size, &donor.low);
+		if (size == 0)
+			continue;
+		donor.high = donor.low + size;
+		donor.from = donor.high;
+		if (job->donors != NULL)
+			job->donors[job->donor_count] = donor;
+		job->donor_count++;
+	}
+}
+
+static void
+add_all_donors(struct job *job)
+{
+	struct pools *mine = job->pool->owner;
+	struct arena *arena = mine->arena;
+
+	job->donor_count = 0;
+	for (struct list *l = arena->pools.next; l != &arena->pools;
+	     l = l->next) {
+		struct pools *pools = CONTAINER_OF(l, struct pools, link);
+		uint64_t until = pools_until(pools, mine);
+		for (int kind = 0; kind < POOL_KINDS; kind++)
+			add_donors(job, &pools->pool[kind], until);
+	}
+}
+
+static int
+compare_donors(const void *a, const void *b)
+{
+	const struct donor *x = a;
+	const struct donor *y = b;
+
+	if (x->high - x->low != y->high - y->low)
+		return x->high - x->low > y->high - y->low ? -1 : 1;
+	return (x->low > y->low) - (x->low < y->low);
+}
+
+static enum weir_status
+find_donors(struct job *job)
+{
+	add_all_donors(job);
+	if (job->donor_count == 0)
+		return WEIR_OK;
+	job->donors_room = job->donor_count * sizeof(*job->donors);
+	job->donors = meta_zalloc(job->donors_room);
+	if (job->donors == NULL) {
+		job->donor_count = 0;
+		return status_set(WEIR_EHOSTMEM,
+		    "no host memory to move %zu bytes", job->rounded);
+	}
+	add_all_donors(job);
+	qsort(job->donors, job->donor_count, sizeof(*job->donors),
+	    compare_donors);
+	return WEIR_OK;
+}
+
+/* ---- Choosing handles -------------------------------------------------- */
+
+/* The part that is filled next, or NULL. */
+static struct part *
+open_part(struct job *job)
+{
+	for (size_t i = 0; i < job->part_count; i++)
+		if (job->parts[i].filled < job->parts[i].size)
+			return &job->parts[i];
+	return NULL;
+}
+
+static void
+place(struct job *job, struct part *part, struct handle *handle,
+    struct handle **list)
+{
+	handle->to = part->block->addr + part->filled;
+	handle->next = *list;
+	*list = handle;
+	part->filled += handle->size;
+	*(list == &job->moved ? &job->moved_bytes : &job->fresh_bytes) +=
+	    handle->size;
+}
+
+static size_t
+chosen(const struct donor *donor)
+{
+	return donor->high - donor->from;
+}
+
+/* The next handle a donor has to give, from its high end down, or NULL. */
+static struct handle *
+next_of(const struct donor *donor)
+{
+	if (donor->from == donor->low)
+		return NULL;
+	struct handle *handle =
+	    handle_floor(donor->block->segment, donor->from - 1);
+	return handle->id != 0 ? handle : NULL;
+}
+
+static void
+move(struct job *job, struct part *part, struct donor *donor,
+    struct handle *handle)
+{
+	place(job, part, handle, &job->moved);
+	donor->from = handle->addr;
+}
+
+/* Choose handles of a donor while they fit. */
+static void
+choose(struct job *job, struct donor *donor)
+{
+	struct handle *handle;
+	struct part *part;
+
+	while ((part = open_part(job)) != NULL &&
+	    (handle = next_of(donor)) != NULL &&
+	    handle->size <= part->size - part->filled)
+		move(job, part, donor, handle);
+}
+
+/* If what is still missing is less than each handle left, move the smallest
+ * of these all the same: more is mapped then, but nothing is new. */
+static void
+choose_larger(struct job *job)
+{
+	struct part *part = open_part(job);
+	struct donor *best = NULL;
+	struct handle *smallest = NULL;
+
+	if (part == NULL || part != last_part(job))
+		return;
+	for (size_t i = 0; i < job->donor_count; i++) {
+		struct handle *handle = next_of(&job->donors[i]);
+		if (handle == NULL ||
+		    handle->size > part->block->size - part->filled ||
+		    (smallest != NULL && handle->size >= smallest->size))
+			continue;
+		best = &job->donors[i];
+		smallest = handle;
+	}
+	if (best == NULL)
+		return;
+	if (part->filled + smallest->size > part->size)
+		part->size = part->filled + smallest->size;
+	move(job, part, best, smallest);
+}
+
+/* New handles for what nothing can be moved to. */
+static enum weir_status
+choose_fresh(struct job *job)
+{
+	struct part *part;
+
+	while ((part = open_part(job)) != NULL) {
+		struct handle *handle = meta_zalloc(sizeof(*handle));
+		if (handle == NULL)
+			return status_set(
+			    WEIR_EHOSTMEM, "no host memory for a handle");
+		handle->size = handle_size(job->pool->owner->arena,
+		    job->options, part->size - part->filled);
+		place(job, part, handle, &job->fresh);
+	}
+	return WEIR_OK;
+}
+
+/* Mapping ahead pays while a pool grows; never beyond the limit. */
+static void
+go_ahead(struct job *job)
+{
+	struct part *part = last_part(job);
+	struct pools *pools = job->pool->owner;
+	struct arena *arena = pools->arena;
+	size_t missing = part->size - part->filled;
+	size_t ahead =
+	    round_down(pools->stats.reserved_bytes.all.current / AHEAD_SHARE,
+		arena->granularity);
+
+	if (job->options->prefer == PREFER_MEMORY || missing == 0)
+		return;
+	if (ahead > job->options->growth_max)
+		ahead =
+		    round_down(job->options->growth_max, arena->granularity);
+	if (ahead <= missing)
+		return;
+	ahead -= missing;
+	if (ahead > part->block->size - part->size)
+		ahead = part->block->size - part->size;
+	size_t held = arena_held(arena);
+	if (held > arena->limit || arena->limit - held < missing + ahead)
+		return;
+	part->size += ahead;
+}
+
+/* ---- Before, while and after the driver maps --------------------------- */
+
+/* All that has to be allocated for what follows. */
+static enum weir_status
+prepare(struct job *job)
+{
+	struct arena *arena = job->pool->owner->arena;
+	struct part *last = last_part(job);
+	enum weir_status status = WEIR_OK;
+
+	for (size_t i = 0; i < job->donor_count; i++) {
+		struct donor *donor = &job->donors[i];
+		if (chosen(donor) == 0)
+			continue;
+		status = cut_prepare(donor->block, donor->block, donor->from,
+		    chosen(donor), &donor->cut);
+		if (status != WEIR_OK)
+			return status;
+		struct block *moving = donor->cut.middle != NULL ?
+		    donor->cut.middle :
+		    donor->block;
+		status = use_add(&arena->waiting, &moving->pending,
+		    job->pool->owner->stream);
+		if (status != WEIR_OK)
+			return status;
+	}
+	if (last->size < last->block->size)
+		status = block_new(
+		    arena, last->block->addr + last->size, &job->rest);
+	if (status == WEIR_OK)
+		status = block_prepare(arena, job->start->addr + job->rounded);
+	return status;
+}
+
+static void
+drop_prepared(struct job *job)
+{
+	struct waiting *waiting = &job->pool->owner->arena->waiting;
+
+	for (size_t i = 0; i < job->donor_count; i++) {
+		struct donor *donor = &job->donors[i];
+		if (donor->cut.middle != NULL)
+			use_clear(waiting, &donor->cut.middle->pending);
+		if (chosen(donor) > 0)
+			use_clear(waiting, &donor->block->pending);
+		cut_drop(&donor->cut);
+	}
+	if (job->rest != NULL)
+		block_delete(job->rest);
+	job->rest = NULL;
+}
+
+static void
+drop_job(struct job *job)
+{
+	while (job->fresh != NULL) {
+		struct handle *next = job->fresh->next;
+		meta_free(job->fresh, sizeof(*job->fresh));
+		job->fresh = next;
+	}
+	if (job->donors != NULL)
+		meta_free(job->donors, job->donors_room);
+}
+
+/* Take all blocks out of sight. */
+static void
+hide(struct job *job)
+{
+	for (size_t i = 0; i < job->part_count; i++) {
+		struct part *part = &job->parts[i];
+		block_take(part->block);
+		if (part == last_part(job) && job->rest != NULL)
+			block_split(part->block, part->size, job->rest);
+		part->block->state = BLOCK_MAPPING;
+		part->block->segment->busy++;
+	}
+	if (job->rest != NULL)
+		block_put(job->rest, BLOCK_UNMAPPED);
+	job->rest = NULL;
+	for (size_t i = 0; i < job->donor_count; i++) {
+		struct donor *donor = &job->donors[i];
+		if (chosen(donor) == 0)
+			continue;
+		block_take(donor->block);
+		donor->block = cut_make(
+		    donor->block, donor->from, chosen(donor), &donor->cut);
+		donor->block->segment->busy++;
+	}
+}
+
+static enum weir_status
+map_handles(struct handle *handles)
+{
+	enum weir_status status = WEIR_OK;
+
+	for (struct handle *h = handles; h != NULL && status == WEIR_OK;
+	     h = h->next)
+		status = handle_map(h);
+	return status;
+}
+
+/* The calls to the driver; without the lock. On failure all is as before. */
+static enum weir_status
+map_all(struct job *job)
+{
+	int device = job->pool->owner->arena->device;
+	enum weir_status status = WEIR_OK;
+
+	for (struct handle *h = job->fresh; h != NULL && status == WEIR_OK;
+	     h = h->next)
+		status = handle_create(h, device);
+	if (status == WEIR_OK)
+		status = map_handles(job->fresh);
+	if (status == WEIR_OK)
+		status = map_handles(job->moved);
+	for (size_t i = 0; i < job->part_count && status == WEIR_OK; i++)
+		status = handles_open(
+		    device, job->parts[i].block->addr, job->parts[i].size);
+	if (status == WEIR_OK)
+		return WEIR_OK;
+	for (struct handle *h = job->moved; h != NULL; h = h->next)
+		handle_unmap(h);
+	for (struct handle *h = job->fresh; h != NULL; h = h->next) {
+		handle_unmap(h);
+		handle_release(h);
+	}
+	return status;
+}
+
+/* Bring the blocks back as they were, but for cuts that have been healed. */
+static void
+show_again(struct job *job)
+{
+	for (size_t i = 0; i < job->donor_count; i++) {
+		struct block *block = job->donors[i].block;
+		if (chosen(&job->donors[i]) == 0)
+			continue;
+		use_clear(&block->arena->waiting, &block->pending);
+		block->segment->busy--;
+		block_settle(block, BLOCK_FREE);
+	}
+	for (size_t i = 0; i < job->part_count; i++) {
+		struct block *block = job->parts[i].block;
+		block->segment->busy--;
+		block_settle(block, BLOCK_UNMAPPED);
+	}
+}
+
+/* The memory of a donor is gone from its addresses. */
+static void
+leave(struct block *block)
+{
+	struct arena *arena = block->arena;
+
+	stats_change(block->pool, STAT3_reserved_bytes, -(int64_t)block->size);
+	block_set_left(block);
+	waiting_add(&arena->waiting, &block->pending);
+}
+
+static void
+commit(struct job *job)
+{
+	struct arena *arena = job->pool->owner->arena;
+	struct segment *segment = job->start->segment;
+	uint64_t tick = job->moved != NULL ? order_tick() : 0;
+
+	for (size_t i = 0; i < job->donor_count; i++)
+		if (chosen(&job->donors[i]) > 0)
+			leave(job->donors[i].block);
+	for (struct handle *h = job->moved; h != NULL; h = h->next) {
+		handle_remove(h);
+		handle_insert(segment, h);
+		arena->stats.num_map_calls++;
+	}
+	for (struct handle *h = job->fresh; h != NULL; h = h->next) {
+		handle_insert(segment, h);
+		arena->stats.num_map_calls++;
+		arena->stats.num_device_alloc++;
+	}
+	job->fresh = NULL;
+	arena->stats.remapped_bytes += job->moved_bytes;
+	for (size_t i = 0; i < job->part_count; i++) {
+		struct block *block = job->parts[i].block;
+		stats_change(
+		    block->pool, STAT3_reserved_bytes, (int64_t)block->size);
+		block->freed_at = tick;
+		segment->busy--;
+		block_settle(block, BLOCK_FREE);
+	}
+}
+
+/* With the run found: choose what to map there, and map it. */
+static enum weir_status
+run_job(struct job *job, enum grow_how how, size_t *need)
+{
+	struct arena *arena = job->pool->owner->arena;
+	enum weir_status status = WEIR_OK;
+
+	find_parts(job);
+	if (how != GROW_NEW)
+		status = find_donors(job);
+	if (status != WEIR_OK)
+		return status;
+	for (size_t i = 0; i < job->donor_count; i++)
+		choose(job, &job->donors[i]);
+	choose_larger(job);
+	struct part *open = open_part(job);
+	if (open != NULL && how == GROW_MOVED)
+		return status_set(WEIR_ENOMEM, "not enough to move");
+	if (open != NULL && how == GROW_AHEAD)
+		go_ahead(job);
+	status = choose_fresh(job);
+	if (status != WEIR_OK)
+		return status;
+	*need = job->fresh_bytes;
+	status = arena_check_room(arena, job->fresh_bytes, need);
+	if (status != WEIR_OK)
+		return status;
+	status = prepare(job);
+	if (status != WEIR_OK) {
+		drop_prepared(job);
+		return status;
+	}
+	hide(job);
+	arena_leave_for_driver(arena, job->fresh_bytes);
+	status = map_all(job);
+	arena_enter_from_driver(arena, job->fresh_bytes);
+	if (status == WEIR_OK)
+		commit(job);
+	else
+		show_again(job);
+	return status;
+}
+
+enum weir_status
+map_for(struct pool *pool, const struct options *options, size_t rounded,
+    enum grow_how how, size_t *need)
+{
+	struct job job = {
+		.pool = pool, .options = options, .rounded = rounded
+	};
+	size_t missing;
+
+	*need = round_up(rounded, pool->owner->arena->granularity);
+	if (rounded > pool->owner->arena->total_bytes)
+		return status_set(WEIR_ENOMEM,
+		    "%zu bytes are more than device %d has", rounded,
+		    pool->owner->arena->device);
+	enum weir_status status = find_or_make_run(&job, &missing);
+	if (status != WEIR_OK)
+		return status;
+	*need = missing;
+	if (missing == 0) /* another thread has freed it meanwhile */
+		return WEIR_OK;
+	struct segment *segment = job.start->segment;
+	status = run_job(&job, how, need);
+	drop_job(&job);
+	if (status != WEIR_OK)
+		segment_unreserve_if_empty(segment);
+	return status;
+}
