@@ -187,6 +187,125 @@ TEST(driver_calls_are_those_of_weir_by_entry_point)
 	json_decref(json);
 }
 
+/* ---- What memory costs ----------------------------------------------- */
+
+TEST(map_calls_are_those_of_the_driver)
+{
+	char *path = test_data("fsdp_prefetch.csv.xz");
+	json_t *json = replayed_with(path, NULL);
+	json_t *calls = json_object_get(json, "driver_calls");
+
+	EXPECT_GT(number(json, "map_calls"), 0);
+	EXPECT_LT(number(json, "map_calls_late"), number(json, "map_calls"));
+	if (simulated(json)) {
+		EXPECT_EQ(number(json, "map_calls"), number(calls, "cuMemMap"));
+		EXPECT_EQ(number(json, "unmap_calls"),
+		    (uint64_t)json_integer_value(
+			json_object_get(calls, "cuMemUnmap")));
+	}
+	json_decref(json);
+	free(path);
+}
+
+TEST(late_map_calls_come_after_the_first_tenth_of_the_rows)
+{
+	/* Of twenty rows the third is the first that is late. */
+	json_t *early = replayed("a,1000,20971520,0,0\n"
+				 "k,0,1,0,1\nk,0,1,0,1\nk,0,1,0,1\n"
+				 "k,0,1,0,1\nk,0,1,0,1\nk,0,1,0,1\n"
+				 "k,0,1,0,1\nk,0,1,0,1\nk,0,1,0,1\n");
+	json_t *late = replayed("k,0,1,0,1\n"
+				"k,0,1,0,1\nk,0,1,0,1\nk,0,1,0,1\n"
+				"k,0,1,0,1\nk,0,1,0,1\nk,0,1,0,1\n"
+				"k,0,1,0,1\nk,0,1,0,1\n"
+				"a,1000,20971520,0,2\n");
+
+	EXPECT_GT(number(early, "map_calls"), 0);
+	EXPECT_EQ(number(early, "map_calls_late"), 0);
+	EXPECT_EQ(number(late, "map_calls"), number(early, "map_calls"));
+	EXPECT_EQ(number(late, "map_calls_late"), number(late, "map_calls"));
+	json_decref(early);
+	json_decref(late);
+}
+
+TEST(the_duration_ends_with_the_last_work)
+{
+	json_t *json = replayed("k,0,30000,0,0\n"
+				"k,0,30000,0,0\n"
+				"k,0,20000,1,1000\n"
+				"k,0,10,2,2000\n"
+				"w,0,0,3,2000\n"
+				"k,0,5000,3,2000\n");
+
+	EXPECT_GE(number(json, "duration_us"), 65000);
+	EXPECT_LT(number(json, "duration_us"), 80000);
+	if (simulated(json)) {
+		EXPECT_LT(number(json, "duration_us"), 65100);
+		/* The program's own order is no wait of weir's. */
+		EXPECT_EQ(number(json, "gpu_wait_us"), 0);
+	} else {
+		EXPECT(json_is_null(json_object_get(json, "gpu_wait_us")));
+	}
+	EXPECT_EQ(number(json, "gpu_waits"), 0);
+	json_decref(json);
+}
+
+TEST(work_keeps_the_using_stream_busy_where_there_is_any)
+{
+	/* The work ends long before the completion that was recorded. */
+	json_t *json = replayed("a,1000,20971520,0,0\n"
+				"k,0,5000,1,0\n"
+				"r,1000,20971520,1,1000\n"
+				"f,1000,20971520,0,1000\n"
+				"a,2000,20971520,0,20000\n"
+				"c,1000,20971520,0,500000\n");
+
+	EXPECT_EQ(number(json, "peak_active_bytes"), 20 * MIB);
+	json_decref(json);
+}
+
+/* ---- Streams that end ------------------------------------------------ */
+
+TEST(a_stream_ends_and_its_number_comes_again)
+{
+	char *path = trace_of("a,1000,20971520,1,0\n"
+			      "k,0,1000,1,0\n"
+			      "f,1000,20971520,1,1\n"
+			      "e,0,0,1,2\n"
+			      "a,2000,20971520,1,5000\n"
+			      "f,2000,20971520,1,5001\n"
+			      "e,0,0,1,5002\n"
+			      "e,0,0,1,5003\n");
+	json_t *json = replayed_with(path, "--touch");
+
+	EXPECT_EQ(number(json, "allocs"), 2);
+	/* What the first stream had serves the second. */
+	EXPECT_EQ(number(json, "peak_active_bytes"), 20 * MIB);
+	EXPECT_EQ(number(json, "mismatches"), 0);
+	json_decref(json);
+	free(path);
+}
+
+TEST(a_block_may_outlive_its_stream)
+{
+	char *path = trace_of("a,1000,20971520,1,0\n"
+			      "a,2000,512,1,0\n"
+			      "w,0,1,0,1\n"
+			      "e,0,0,1,2\n"
+			      "k,0,1000,0,3\n"
+			      "r,1000,20971520,0,4\n"
+			      "f,1000,20971520,1,4\n"
+			      "a,3000,20971520,1,5\n"
+			      "c,1000,20971520,1,1000\n"
+			      "f,3000,20971520,1,2000\n");
+	json_t *json = replayed_with(path, "--touch");
+
+	EXPECT_EQ(number(json, "allocs"), 3);
+	EXPECT_EQ(number(json, "mismatches"), 0);
+	json_decref(json);
+	free(path);
+}
+
 /* ---- Streams --------------------------------------------------------- */
 
 TEST(a_recorded_block_is_pending_until_its_completion)
@@ -336,6 +455,123 @@ TEST(speed_moves_the_rows_and_their_uses_together)
 	free(path);
 }
 
+/* ---- Content, and the smallest limit --------------------------------- */
+
+TEST(what_is_written_to_blocks_stays_until_their_free)
+{
+	static const char *const traces[] = { "fsdp_prefetch.csv.xz",
+		"moe_start.csv" };
+
+	for (size_t i = 0; i < 2; i++) {
+		char *path = test_data(traces[i]);
+		json_t *json = replayed_with(path, "--touch");
+		json_t *calls = json_object_get(json, "driver_calls");
+
+		EXPECT_EQ(number(json, "mismatches"), 0);
+		/* Looking is not weir's doing. */
+		EXPECT_NULL(json_object_get(calls, "cuLaunchKernel"));
+		json_decref(json);
+		free(path);
+	}
+}
+
+TEST(without_touch_nothing_is_said_of_content)
+{
+	json_t *json = replayed("a,1000,512,0,0\n");
+
+	EXPECT_NULL(json_object_get(json, "mismatches"));
+	EXPECT_NULL(json_object_get(json, "fit_bytes"));
+	json_decref(json);
+}
+
+/* Requests that fail at that limit. */
+static uint64_t
+ooms_at(const char *path, uint64_t limit)
+{
+	char flag[64];
+	json_t *json;
+	uint64_t ooms;
+
+	snprintf(flag, sizeof(flag), "--limit=%ju", (uintmax_t)limit);
+	json = replayed_with(path, flag);
+	ooms = number(json, "ooms");
+	json_decref(json);
+	return ooms;
+}
+
+TEST(a_trace_runs_at_the_limit_that_fits_and_not_below)
+{
+	char *path = test_data("moe_start.csv");
+	json_t *json = replayed_with(path, "--fit");
+	uint64_t fit = number(json, "fit_bytes");
+
+	EXPECT_GE(fit, number(json, "peak_live_bytes"));
+	EXPECT_LE(fit, number(json, "peak_held_bytes"));
+	EXPECT_EQ(fit % (2 * MIB), 0);
+	/* The figures are those without a limit. */
+	EXPECT_EQ(number(json, "events"), 2400);
+	EXPECT_EQ(number(json, "ooms"), 0);
+	EXPECT_EQ(ooms_at(path, fit), 0);
+	EXPECT_GT(ooms_at(path, fit - 2 * MIB), 0);
+	json_decref(json);
+	free(path);
+}
+
+TEST(a_trace_that_never_runs_has_no_limit_that_fits)
+{
+	char *path = trace_of("a,1000,1125899906842624,0,0\n");
+	json_t *json = replayed_with(path, "--fit");
+
+	EXPECT_EQ(number(json, "ooms"), 1);
+	EXPECT(json_is_null(json_object_get(json, "fit_bytes")));
+	json_decref(json);
+	free(path);
+}
+
+TEST(the_limit_that_fits_is_in_the_table)
+{
+	char *path = trace_of("a,1000,20971520,0,0\n");
+	struct command_result result =
+	    command_weir("replay", "--fit", path, NULL);
+
+	EXPECT_EQ(result.status, 0);
+	EXPECT_STR_HAS(result.out, "fit/live");
+	EXPECT_STR_HAS(result.out, "20.00 MiB     1.000");
+	command_free(&result);
+	result = command_weir("replay", path, NULL);
+	EXPECT_NULL(strstr(result.out, "fit"));
+	command_free(&result);
+	free(path);
+}
+
+/* ---- Efficiency ------------------------------------------------------ */
+
+/* At least so much of what is held at the peak is alive then, in per cent. */
+static void
+expect_efficiency(const char *name, const char *flag, double percent)
+{
+	char *path = test_data(name);
+	json_t *json = replayed_with(path, flag);
+
+	if (100 * real(json, "efficiency") < percent)
+		FAIL("%s: %.1f %% of what is held is alive, not %.0f %%", name,
+		    100 * real(json, "efficiency"), percent);
+	EXPECT_EQ(number(json, "host_waits"), 0);
+	EXPECT_EQ(number(json, "ooms"), 0);
+	json_decref(json);
+	free(path);
+}
+
+TEST(one_stream_holds_little_more_than_what_is_alive)
+{
+	expect_efficiency("moe_start.csv", NULL, 93);
+}
+
+TEST(several_streams_hold_less_than_the_recorded_allocator)
+{
+	expect_efficiency("fsdp_prefetch.csv.xz", NULL, 18.5);
+}
+
 /* ---- Several traces -------------------------------------------------- */
 
 TEST(each_trace_is_a_line_and_starts_from_an_empty_arena)
@@ -443,6 +679,7 @@ TEST(wrong_flags_are_usage_errors_that_name_them)
 		{ "--speed=fast", "'fast'" },
 		{ "--speed=inf", "'inf'" },
 		{ "--speed=nan", "'nan'" },
+		{ "--fit", "--limit" },
 		{ "--conf=no_such_option:1", "no_such_option" },
 		{ "--conf=expandable_segments:perhaps", "perhaps" },
 	};
@@ -450,7 +687,9 @@ TEST(wrong_flags_are_usage_errors_that_name_them)
 
 	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
 		struct command_result result =
-		    command_weir("replay", flags[i][0], path, path, NULL);
+		    command_weir("replay", flags[i][0], path,
+			strcmp(flags[i][0], "--fit") == 0 ? "--limit=1G" : path,
+			NULL);
 
 		EXPECT_EQ(result.status, 2);
 		EXPECT_STR_HAS(result.err, flags[i][1]);

@@ -1,0 +1,283 @@
+/*
+ * weir generate: each kind gives the same trace for the same seed, a trace
+ * that holds together, and one that weir plays without a fault.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/command.h"
+#include "tests/support/test.h"
+#include "tools/weir/trace_file.h"
+#include "tools/weir/workload.h"
+
+enum { EVENTS = 6000 };
+
+/* A trace as text. */
+static struct command_result
+generate(const char *kind, const char *flag)
+{
+	struct command_result result =
+	    command_weir("generate", kind, "--events=6000", flag, NULL);
+
+	EXPECT_EQ(result.status, 0);
+	EXPECT_STR_EQ(result.err, "");
+	return result;
+}
+
+static char *
+generated_file(const char *kind)
+{
+	struct command_result result = generate(kind, NULL);
+	char *path = test_file("made.csv", result.out, strlen(result.out));
+
+	command_free(&result);
+	return path;
+}
+
+static void
+generated(const char *kind, struct trace *out)
+{
+	struct trace_error error = { "" };
+	char *path = generated_file(kind);
+
+	if (!trace_read(path, out, &error))
+		FAIL("%s", error.text);
+	free(path);
+}
+
+static const char *
+kind_name(size_t i)
+{
+	const struct workload_kind *kind = workload_kind_at(i);
+
+	return kind == NULL ? NULL : kind->name;
+}
+
+TEST(every_kind_is_there)
+{
+	static const char *const names[] = { "serve", "pipeline", "prefetch",
+		"reduce", "mixed" };
+
+	for (size_t i = 0; i < 5; i++) {
+		EXPECT_NOT_NULL(workload_kind(names[i]));
+		EXPECT_STR_EQ(kind_name(i), names[i]);
+	}
+	EXPECT_NULL(workload_kind_at(5));
+	EXPECT_NULL(workload_kind("sere"));
+}
+
+TEST(a_seed_gives_one_trace_and_another_gives_another)
+{
+	for (size_t i = 0; kind_name(i) != NULL; i++) {
+		struct command_result first = generate(kind_name(i), NULL);
+		struct command_result again =
+		    generate(kind_name(i), "--seed=1");
+		struct command_result other =
+		    generate(kind_name(i), "--seed=2");
+
+		EXPECT_STR_EQ(first.out, again.out);
+		EXPECT_NE(strcmp(first.out, other.out), 0);
+		command_free(&first);
+		command_free(&again);
+		command_free(&other);
+	}
+}
+
+/* ---- What is in a trace ---------------------------------------------- */
+
+/* What the rows of a trace have made of its blocks and streams so far. */
+struct state {
+	unsigned char *freed; /* by block; 0: not allocated yet */
+	unsigned char ended[TRACE_STREAMS_MAX];
+	uint64_t live;
+	uint64_t peak;
+	size_t allocs;
+};
+
+static void
+follow(const struct trace *trace, const struct trace_row *row, struct state *s)
+{
+	switch (row->action) {
+	case 'a':
+		EXPECT_EQ(s->freed[row->block], 0);
+		s->freed[row->block] = 1;
+		s->allocs++;
+		s->live += row->size;
+		s->ended[row->stream] = 0;
+		break;
+	case 'r':
+		EXPECT_EQ(s->freed[row->block], 1);
+		EXPECT_EQ(s->ended[row->stream], 0);
+		EXPECT(trace->blocks[row->block].recorded);
+		break;
+	case 'f':
+		EXPECT_EQ(s->freed[row->block], 1);
+		s->freed[row->block] = 2;
+		s->live -= row->size;
+		break;
+	case 'c':
+		EXPECT_EQ(s->freed[row->block], 2);
+		s->freed[row->block] = 3;
+		break;
+	case 'e':
+		EXPECT_EQ(s->ended[row->stream], 0);
+		s->ended[row->stream] = 1;
+		break;
+	default:
+		EXPECT(row->action == 'w' || row->action == 'k');
+		s->ended[row->stream] = 0;
+	}
+	if (s->live > s->peak)
+		s->peak = s->live;
+}
+
+/* Every free has its allocation before it and its completion behind it, time
+ * does not go back, and the comment's sums are those of the rows. */
+static void
+expect_sound(const struct trace *trace, const char *text)
+{
+	struct state s = { .freed = calloc(1, trace->block_count) };
+	char comment[200];
+	uint64_t time_us = 0;
+
+	for (size_t i = 0; i < trace->row_count; i++) {
+		const struct trace_row *row = &trace->rows[i];
+
+		EXPECT_GE(row->time_us, time_us);
+		time_us = row->time_us;
+		follow(trace, row, &s);
+	}
+	for (size_t i = 0; i < trace->block_count; i++)
+		EXPECT(s.freed[i] == 1 || s.freed[i] == 3);
+	snprintf(comment, sizeof(comment),
+	    "# {\"name\": \"%s\", \"peak_alloc\": %ju, \"allocs\": %zu, "
+	    "\"rows\": %zu}\n",
+	    trace->name, (uintmax_t)s.peak, s.allocs, trace->row_count);
+	EXPECT_EQ(strncmp(text, comment, strlen(comment)), 0);
+	free(s.freed);
+}
+
+TEST(every_trace_holds_together)
+{
+	for (size_t i = 0; kind_name(i) != NULL; i++) {
+		struct command_result result = generate(kind_name(i), NULL);
+		struct trace trace;
+
+		generated(kind_name(i), &trace);
+		EXPECT_STR_EQ(trace.name, kind_name(i));
+		EXPECT_GE(trace.row_count, EVENTS);
+		EXPECT_LT(trace.row_count, 2 * EVENTS);
+		EXPECT_GE(trace.stream_count, 2);
+		EXPECT(trace.has_records && trace.has_work);
+		expect_sound(&trace, result.out);
+		trace_drop(&trace);
+		command_free(&result);
+	}
+}
+
+TEST(uses_elsewhere_outlast_the_free_as_the_host_runs_ahead)
+{
+	for (size_t i = 0; kind_name(i) != NULL; i++) {
+		struct trace trace;
+		size_t late = 0;
+
+		generated(kind_name(i), &trace);
+		for (size_t j = 0; j < trace.row_count; j++) {
+			const struct trace_row *row = &trace.rows[j];
+
+			late += row->action == 'f' &&
+			    trace.blocks[row->block].used_until_us >
+				row->time_us + 100;
+		}
+		EXPECT_GT(late, 10);
+		trace_drop(&trace);
+	}
+}
+
+/* A thread has a temporary stream again and again, under the same number. */
+TEST(temporary_streams_come_and_go_in_serve)
+{
+	unsigned ends[TRACE_STREAMS_MAX] = { 0 };
+	unsigned most = 0;
+	struct trace trace;
+
+	generated("serve", &trace);
+	for (size_t i = 0; i < trace.row_count; i++)
+		if (trace.rows[i].action == 'e')
+			ends[trace.rows[i].stream]++;
+	for (unsigned i = 0; i < trace.stream_count; i++)
+		if (ends[i] > most)
+			most = ends[i];
+	EXPECT_GT(most, 2);
+	trace_drop(&trace);
+}
+
+TEST(every_trace_is_played_without_a_fault)
+{
+	for (size_t i = 0; kind_name(i) != NULL; i++) {
+		char *path = generated_file(kind_name(i));
+		struct command_result result = command_weir(
+		    "replay", "--json", "--check", "--touch", path, NULL);
+
+		EXPECT_STR_EQ(result.err, "");
+		EXPECT_EQ(result.status, 0);
+		EXPECT_STR_HAS(result.out, "\"mismatches\":0");
+		EXPECT_STR_HAS(result.out, "\"ooms\":0");
+		command_free(&result);
+		free(path);
+	}
+}
+
+/* ---- The command ----------------------------------------------------- */
+
+TEST(more_events_give_a_longer_trace)
+{
+	struct command_result few =
+	    command_weir("generate", "pipeline", "--events", "1", NULL);
+	struct command_result many =
+	    command_weir("generate", "pipeline", "--events", "9000", NULL);
+
+	EXPECT_EQ(few.status, 0);
+	EXPECT_EQ(many.status, 0);
+	EXPECT_GT(strlen(many.out), 20 * strlen(few.out));
+	command_free(&few);
+	command_free(&many);
+}
+
+TEST(wrong_words_are_usage_errors_that_name_them)
+{
+	static const char *const wrong[][3] = {
+		{ "serv", NULL, "'serv'" },
+		{ "serve", "reduce", "one KIND at a time" },
+		{ "serve", "--seed=one", "'one'" },
+		{ "serve", "--seed=-1", "'-1'" },
+		{ "serve", "--seed=18446744073709551616",
+		    "'18446744073709551616'" },
+		{ "serve", "--events=", "''" },
+		{ "serve", "--events=100000001", "'100000001'" },
+		{ "--seed=1", NULL, "no KIND" },
+	};
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		struct command_result result =
+		    command_weir("generate", wrong[i][0], wrong[i][1], NULL);
+
+		EXPECT_EQ(result.status, 2);
+		EXPECT_STR_EQ(result.out, "");
+		EXPECT_STR_HAS(result.err, wrong[i][2]);
+		command_free(&result);
+	}
+}
+
+TEST(help_names_every_kind)
+{
+	struct command_result result = command_weir("generate", "--help", NULL);
+
+	EXPECT_EQ(result.status, 0);
+	for (size_t i = 0; kind_name(i) != NULL; i++) {
+		EXPECT_STR_HAS(result.out, kind_name(i));
+		EXPECT_STR_HAS(result.out, workload_kind_at(i)->help);
+	}
+	command_free(&result);
+}
