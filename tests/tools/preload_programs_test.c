@@ -47,6 +47,34 @@ TEST(a_program_on_the_runtime_is_served)
 	serves("runtime_api", NULL);
 }
 
+/* Rows of every width, but for the few that are empty or too many. */
+TEST(a_program_with_two_and_three_dimensions_is_served)
+{
+	json_t *report = start_twice("runtime_pitched", NULL);
+	const json_t *calls = json_object_get(report, "calls");
+
+	EXPECT_EQ(report_number(
+		      json_object_get(calls, "cuMemAllocPitch_v2"), "served"),
+	    11 * 4 + 1);
+	EXPECT_EQ(report_number(report, "live_bytes_at_exit"), 0);
+	json_decref(report);
+}
+
+/* All but the 20 blocks of a pool whose reuse is restricted, and what is
+ * wrong. */
+TEST(a_program_with_memory_pools_is_served)
+{
+	json_t *report = start_twice("runtime_pools", NULL);
+	const json_t *calls = json_object_get(report, "calls");
+	const json_t *alloc = json_object_get(calls, "cuMemAllocFromPoolAsync");
+
+	EXPECT_EQ(report_number(alloc, "seen"),
+	    report_number(alloc, "served") + 20 + 2);
+	EXPECT_GT(report_number(alloc, "served"), 800);
+	EXPECT_EQ(report_number(report, "live_bytes_at_exit"), 0);
+	json_decref(report);
+}
+
 TEST(a_program_with_a_default_stream_for_each_thread_is_served)
 {
 	json_t *report = start_twice("runtime_per_thread", NULL);

@@ -179,3 +179,65 @@ cudaMemset2D(void *ptr, size_t pitch, int value, size_t width, size_t height)
 	return cudaMemset2DAsync(
 	    ptr, pitch, value, width, height, cudaStreamLegacy);
 }
+
+/* ---- Three dimensions: slice by slice --------------------------------- */
+
+static size_t
+slice(const struct cudaPitchedPtr *pitched)
+{
+	return pitched->pitch * pitched->ysize;
+}
+
+static char *
+start(const struct cudaPitchedPtr *pitched, const struct cudaPos *at)
+{
+	return (char *)pitched->ptr + at->z * slice(pitched) +
+	    at->y * pitched->pitch + at->x;
+}
+
+cudaError_t
+cudaMemcpy3DAsync(const struct cudaMemcpy3DParms *what, cudaStream_t stream)
+{
+	cudaError_t error = cudaSuccess;
+
+	if (what == NULL || what->srcArray != NULL || what->dstArray != NULL)
+		return runtime_error(cudaErrorInvalidValue);
+	for (size_t z = 0; z < what->extent.depth && error == cudaSuccess; z++)
+		error = cudaMemcpy2DAsync(start(&what->dstPtr, &what->dstPos) +
+			z * slice(&what->dstPtr),
+		    what->dstPtr.pitch,
+		    start(&what->srcPtr, &what->srcPos) +
+			z * slice(&what->srcPtr),
+		    what->srcPtr.pitch, what->extent.width, what->extent.height,
+		    what->kind, stream);
+	return error;
+}
+
+cudaError_t
+cudaMemcpy3D(const struct cudaMemcpy3DParms *what)
+{
+	cudaError_t error = cudaMemcpy3DAsync(what, cudaStreamLegacy);
+
+	if (error != cudaSuccess || what->kind == cudaMemcpyDeviceToDevice)
+		return error;
+	return cudaStreamSynchronize(cudaStreamLegacy);
+}
+
+cudaError_t
+cudaMemset3DAsync(struct cudaPitchedPtr pitched, int value,
+    struct cudaExtent extent, cudaStream_t stream)
+{
+	cudaError_t error = cudaSuccess;
+
+	for (size_t z = 0; z < extent.depth && error == cudaSuccess; z++)
+		error = cudaMemset2DAsync(
+		    (char *)pitched.ptr + z * slice(&pitched), pitched.pitch,
+		    value, extent.width, extent.height, stream);
+	return error;
+}
+
+cudaError_t
+cudaMemset3D(struct cudaPitchedPtr pitched, int value, struct cudaExtent extent)
+{
+	return cudaMemset3DAsync(pitched, value, extent, cudaStreamLegacy);
+}

@@ -38,6 +38,37 @@
 	X(cuMemFreeAsync_ptsz, "cuMemFreeAsync", 11020,                        \
 	  CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM,                       \
 	  (CUdeviceptr ptr, CUstream stream))                                  \
+	X(cuMemAllocFromPoolAsync, "cuMemAllocFromPoolAsync", 11020, 0,        \
+	  (CUdeviceptr *ptr, size_t size, CUmemoryPool pool, CUstream stream)) \
+	X(cuMemAllocFromPoolAsync_ptsz, "cuMemAllocFromPoolAsync", 11020,      \
+	  CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM,                       \
+	  (CUdeviceptr *ptr, size_t size, CUmemoryPool pool, CUstream stream)) \
+	X(cuMemPoolCreate, "cuMemPoolCreate", 11020, 0,                        \
+	  (CUmemoryPool *pool, const CUmemPoolProps *props))                   \
+	X(cuMemPoolDestroy, "cuMemPoolDestroy", 11020, 0, (CUmemoryPool pool)) \
+	X(cuMemPoolTrimTo, "cuMemPoolTrimTo", 11020, 0,                        \
+	  (CUmemoryPool pool, size_t keep))                                    \
+	X(cuMemPoolSetAttribute, "cuMemPoolSetAttribute", 11020, 0,            \
+	  (CUmemoryPool pool, CUmemPool_attribute attribute, void *value))     \
+	X(cuMemPoolGetAttribute, "cuMemPoolGetAttribute", 11020, 0,            \
+	  (CUmemoryPool pool, CUmemPool_attribute attribute, void *value))     \
+	X(cuMemPoolSetAccess, "cuMemPoolSetAccess", 11020, 0,                  \
+	  (CUmemoryPool pool, const CUmemAccessDesc *access, size_t count))    \
+	X(cuMemPoolGetAccess, "cuMemPoolGetAccess", 11020, 0,                  \
+	  (CUmemAccess_flags *flags, CUmemoryPool pool,                        \
+	   CUmemLocation *location))                                           \
+	X(cuDeviceGetDefaultMemPool, "cuDeviceGetDefaultMemPool", 11020, 0,    \
+	  (CUmemoryPool *pool, CUdevice device))                               \
+	X(cuDeviceGetMemPool, "cuDeviceGetMemPool", 11020, 0,                  \
+	  (CUmemoryPool *pool, CUdevice device))                               \
+	X(cuDeviceSetMemPool, "cuDeviceSetMemPool", 11020, 0,                  \
+	  (CUdevice device, CUmemoryPool pool))                                \
+	X(cuIpcGetMemHandle, "cuIpcGetMemHandle", 4010, 0,                     \
+	  (CUipcMemHandle *handle, CUdeviceptr ptr))                           \
+	X(cuIpcOpenMemHandle, "cuIpcOpenMemHandle", 11000, 0,                  \
+	  (CUdeviceptr *ptr, CUipcMemHandle handle, unsigned flags))           \
+	X(cuIpcCloseMemHandle, "cuIpcCloseMemHandle", 4010, 0,                 \
+	  (CUdeviceptr ptr))                                                   \
 	X(cuMemHostGetDevicePointer, "cuMemHostGetDevicePointer", 3020, 0,     \
 	  (CUdeviceptr *device_ptr, void *ptr, unsigned flags))                \
 	X(cuPointerGetAttributes, "cuPointerGetAttributes", 7000, 0,           \

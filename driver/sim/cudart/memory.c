@@ -65,6 +65,26 @@ cudaMallocPitch(void **ptr, size_t *pitch, size_t width, size_t height)
 	    &found, ptr);
 }
 
+/* Slices of rows, one behind the other. */
+cudaError_t
+cudaMalloc3D(struct cudaPitchedPtr *pitched, struct cudaExtent extent)
+{
+	size_t pitch;
+	void *ptr;
+	cudaError_t error;
+
+	if (pitched == NULL)
+		return runtime_error(cudaErrorInvalidValue);
+	if (extent.height != 0 && extent.depth > SIZE_MAX / extent.height)
+		return runtime_error(cudaErrorMemoryAllocation);
+	error = cudaMallocPitch(
+	    &ptr, &pitch, extent.width, extent.height * extent.depth);
+	if (error == cudaSuccess)
+		*pitched = make_cudaPitchedPtr(
+		    ptr, pitch, extent.width, extent.height);
+	return error;
+}
+
 cudaError_t
 cudaMallocAsync(void **ptr, size_t size, cudaStream_t stream)
 {

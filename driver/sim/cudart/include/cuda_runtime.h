@@ -174,6 +174,114 @@ enum {
 	cudaEnablePerThreadDefaultStream = 2,
 };
 
+enum cudaMemPoolAttr {
+	cudaMemPoolReuseFollowEventDependencies = 1,
+	cudaMemPoolReuseAllowOpportunistic = 2,
+	cudaMemPoolReuseAllowInternalDependencies = 3,
+	cudaMemPoolAttrReleaseThreshold = 4,
+	cudaMemPoolAttrReservedMemCurrent = 5,
+	cudaMemPoolAttrReservedMemHigh = 6,
+	cudaMemPoolAttrUsedMemCurrent = 7,
+	cudaMemPoolAttrUsedMemHigh = 8,
+};
+
+enum cudaMemAllocationType {
+	cudaMemAllocationTypeInvalid = 0,
+	cudaMemAllocationTypePinned = 1,
+};
+
+enum cudaMemAllocationHandleType {
+	cudaMemHandleTypeNone = 0,
+	cudaMemHandleTypePosixFileDescriptor = 1,
+};
+
+enum cudaMemLocationType {
+	cudaMemLocationTypeInvalid = 0,
+	cudaMemLocationTypeDevice = 1,
+	cudaMemLocationTypeHost = 2,
+};
+
+enum cudaMemAccessFlags {
+	cudaMemAccessFlagsProtNone = 0,
+	cudaMemAccessFlagsProtRead = 1,
+	cudaMemAccessFlagsProtReadWrite = 3,
+};
+
+enum { cudaIpcMemLazyEnablePeerAccess = 1 };
+
+struct cudaMemLocation {
+	enum cudaMemLocationType type;
+	int id;
+};
+
+struct cudaMemAccessDesc {
+	struct cudaMemLocation location;
+	enum cudaMemAccessFlags flags;
+};
+
+struct cudaMemPoolProps {
+	enum cudaMemAllocationType allocType;
+	enum cudaMemAllocationHandleType handleTypes;
+	struct cudaMemLocation location;
+	void *win32SecurityAttributes;
+	size_t maxSize;
+	unsigned short usage;
+	unsigned char reserved[54];
+};
+
+typedef struct cudaIpcMemHandle_st {
+	char reserved[64];
+} cudaIpcMemHandle_t;
+
+struct cudaPitchedPtr {
+	void *ptr;
+	size_t pitch;
+	size_t xsize;
+	size_t ysize;
+};
+
+struct cudaExtent {
+	size_t width;
+	size_t height;
+	size_t depth;
+};
+
+struct cudaPos {
+	size_t x;
+	size_t y;
+	size_t z;
+};
+
+typedef struct cudaArray *cudaArray_t;
+
+/* Arrays are not simulated: the pointers are what counts. */
+struct cudaMemcpy3DParms {
+	cudaArray_t srcArray;
+	struct cudaPos srcPos;
+	struct cudaPitchedPtr srcPtr;
+	cudaArray_t dstArray;
+	struct cudaPos dstPos;
+	struct cudaPitchedPtr dstPtr;
+	struct cudaExtent extent;
+	enum cudaMemcpyKind kind;
+};
+
+static inline struct cudaExtent
+make_cudaExtent(size_t width, size_t height, size_t depth)
+{
+	struct cudaExtent extent = { width, height, depth };
+
+	return extent;
+}
+
+static inline struct cudaPitchedPtr
+make_cudaPitchedPtr(void *ptr, size_t pitch, size_t xsize, size_t ysize)
+{
+	struct cudaPitchedPtr pitched = { ptr, pitch, xsize, ysize };
+
+	return pitched;
+}
+
 struct cudaPointerAttributes {
 	enum cudaMemoryType type;
 	int device;
@@ -263,6 +371,8 @@ CUDARTAPI cudaError_t cudaMalloc(void **ptr, size_t size);
 CUDARTAPI cudaError_t cudaFree(void *ptr);
 CUDARTAPI cudaError_t cudaMallocPitch(
     void **ptr, size_t *pitch, size_t width, size_t height);
+CUDARTAPI cudaError_t cudaMalloc3D(
+    struct cudaPitchedPtr *pitched, struct cudaExtent extent);
 CUDARTAPI cudaError_t cudaMallocAsync(
     void **ptr, size_t size, cudaStream_t stream);
 CUDARTAPI cudaError_t cudaFreeAsync(void *ptr, cudaStream_t stream);
@@ -286,6 +396,9 @@ CUDARTAPI cudaError_t cudaMemcpy2D(void *dst, size_t dst_pitch, const void *src,
 CUDARTAPI cudaError_t cudaMemcpy2DAsync(void *dst, size_t dst_pitch,
     const void *src, size_t src_pitch, size_t width, size_t height,
     enum cudaMemcpyKind kind, cudaStream_t stream);
+CUDARTAPI cudaError_t cudaMemcpy3D(const struct cudaMemcpy3DParms *what);
+CUDARTAPI cudaError_t cudaMemcpy3DAsync(
+    const struct cudaMemcpy3DParms *what, cudaStream_t stream);
 CUDARTAPI cudaError_t cudaMemcpyPeer(
     void *dst, int dst_device, const void *src, int src_device, size_t size);
 CUDARTAPI cudaError_t cudaMemcpyPeerAsync(void *dst, int dst_device,
@@ -297,6 +410,38 @@ CUDARTAPI cudaError_t cudaMemset2D(
     void *ptr, size_t pitch, int value, size_t width, size_t height);
 CUDARTAPI cudaError_t cudaMemset2DAsync(void *ptr, size_t pitch, int value,
     size_t width, size_t height, cudaStream_t stream);
+
+CUDARTAPI cudaError_t cudaMemset3D(
+    struct cudaPitchedPtr pitched, int value, struct cudaExtent extent);
+CUDARTAPI cudaError_t cudaMemset3DAsync(struct cudaPitchedPtr pitched,
+    int value, struct cudaExtent extent, cudaStream_t stream);
+
+CUDARTAPI cudaError_t cudaIpcGetMemHandle(
+    cudaIpcMemHandle_t *handle, void *ptr);
+CUDARTAPI cudaError_t cudaIpcOpenMemHandle(
+    void **ptr, cudaIpcMemHandle_t handle, unsigned flags);
+CUDARTAPI cudaError_t cudaIpcCloseMemHandle(void *ptr);
+
+/* ---- Memory pools ------------------------------------------------------ */
+
+CUDARTAPI cudaError_t cudaMallocFromPoolAsync(
+    void **ptr, size_t size, cudaMemPool_t pool, cudaStream_t stream);
+CUDARTAPI cudaError_t cudaMemPoolCreate(
+    cudaMemPool_t *pool, const struct cudaMemPoolProps *props);
+CUDARTAPI cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool);
+CUDARTAPI cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t keep);
+CUDARTAPI cudaError_t cudaMemPoolSetAttribute(
+    cudaMemPool_t pool, enum cudaMemPoolAttr attribute, void *value);
+CUDARTAPI cudaError_t cudaMemPoolGetAttribute(
+    cudaMemPool_t pool, enum cudaMemPoolAttr attribute, void *value);
+CUDARTAPI cudaError_t cudaMemPoolSetAccess(
+    cudaMemPool_t pool, const struct cudaMemAccessDesc *access, size_t count);
+CUDARTAPI cudaError_t cudaMemPoolGetAccess(enum cudaMemAccessFlags *flags,
+    cudaMemPool_t pool, struct cudaMemLocation *location);
+CUDARTAPI cudaError_t cudaDeviceGetDefaultMemPool(
+    cudaMemPool_t *pool, int device);
+CUDARTAPI cudaError_t cudaDeviceGetMemPool(cudaMemPool_t *pool, int device);
+CUDARTAPI cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t pool);
 
 /* ---- Streams and events ------------------------------------------------ */
 
@@ -378,6 +523,7 @@ CUDARTAPI void __cudaRegisterFunction(void **handle, const char *host_function,
 #define cudaLaunchHostFunc cudaLaunchHostFunc_ptsz
 #define cudaLaunchKernel cudaLaunchKernel_ptsz
 #define cudaMallocAsync cudaMallocAsync_ptsz
+#define cudaMallocFromPoolAsync cudaMallocFromPoolAsync_ptsz
 #define cudaMemcpy cudaMemcpy_ptds
 #define cudaMemcpyAsync cudaMemcpyAsync_ptsz
 #define cudaMemset cudaMemset_ptds
@@ -401,6 +547,8 @@ CUDARTAPI cudaError_t cudaLaunchKernel_ptsz(const void *function, dim3 grid,
     dim3 block, void **args, size_t shared_bytes, cudaStream_t stream);
 CUDARTAPI cudaError_t cudaMallocAsync_ptsz(
     void **ptr, size_t size, cudaStream_t stream);
+CUDARTAPI cudaError_t cudaMallocFromPoolAsync_ptsz(
+    void **ptr, size_t size, cudaMemPool_t pool, cudaStream_t stream);
 CUDARTAPI cudaError_t cudaMemcpy_ptds(
     void *dst, const void *src, size_t size, enum cudaMemcpyKind kind);
 CUDARTAPI cudaError_t cudaMemcpyAsync_ptsz(void *dst, const void *src,
