@@ -105,12 +105,12 @@ try_driver(void)
 	void *found;
 
 	CHECK(cudaGetDriverEntryPointByVersion(
-	    "cuMemAlloc", &found, 12000, cudaEnableDefault, &status));
+	    "cuMemAlloc", &found, 11020, cudaEnableDefault, &status));
 	memcpy(&allocate, &found, sizeof(found));
 	printf("by the driver: %d", allocate(&ptr, 12345));
 	printf(", freed: %d\n", cudaFree((void *)(uintptr_t)ptr));
 	CHECK(cudaGetDriverEntryPointByVersion(
-	    "cuNoSuchEntry", &found, 12000, cudaEnableDefault, &status));
+	    "cuNoSuchEntry", &found, 11020, cudaEnableDefault, &status));
 	printf("no such entry: %d %d\n", found == NULL,
 	    status == cudaDriverEntryPointSymbolNotFound);
 }

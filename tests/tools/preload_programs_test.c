@@ -33,8 +33,9 @@ TEST(the_old_form_of_the_query_serves_too)
 TEST(a_program_of_a_newer_toolkit_is_served)
 {
 	/* On a GPU the driver is as new as it is. */
-	setenv("SIMCUDA_CONF", "version:15000", 1);
-	serves("driver_query", "new");
+	serves_as((struct start){ .program = "driver_query",
+	    .argument = "new",
+	    .machine = "version:15000" });
 }
 
 TEST(a_program_with_threads_is_served)

@@ -68,18 +68,23 @@ start(const struct start *how)
 	char *preload = preload_of(how);
 	char *report =
 	    setting("WEIR_REPORT", how->report == NULL ? "" : how->report);
+	char *machine;
 	char *asan = options("ASAN_OPTIONS", "verify_asan_link_order=0");
 	char *tsan = options("TSAN_OPTIONS", "atexit_sleep_ms=0");
 	size_t n = 0;
 	struct command_result result;
 
+	if (asprintf(&machine, "SIMCUDA_CONF=abort:1,verbose:1%s%s",
+		how->machine == NULL ? "" : ",",
+		how->machine == NULL ? "" : how->machine) < 0)
+		FAIL("out of memory");
 	if (how->program[0] == '/')
 		path = strdup(how->program);
 	else if (asprintf(&path, "%s/%s", folder, how->program) < 0)
 		path = NULL;
 	EXPECT_NOT_NULL(path);
 	argv[n++] = "env";
-	argv[n++] = "SIMCUDA_CONF=abort:1,verbose:1";
+	argv[n++] = machine;
 	argv[n++] = asan;
 	argv[n++] = tsan;
 	argv[n++] = preload;
@@ -92,6 +97,7 @@ start(const struct start *how)
 	argv[n++] = how->argument;
 	argv[n] = NULL;
 	result = command_run(argv);
+	free(machine);
 	free(tsan);
 	free(asan);
 	free(report);
@@ -148,14 +154,17 @@ report_number(const json_t *report, const char *key)
 }
 
 json_t *
-start_twice(const char *program, const char *argument)
+start_twice_as(struct start how)
 {
 	char *path = report_path();
-	struct start how = { .program = program, .argument = argument };
-	struct command_result bare = start(&how);
+	struct start plain = how;
+	struct command_result bare;
 	struct command_result loaded;
 	json_t *report;
 
+	plain.variable = NULL;
+	plain.second = NULL;
+	bare = start(&plain);
 	skip_without_libraries(&bare);
 	how.preload = true;
 	how.report = path;
@@ -173,10 +182,17 @@ start_twice(const char *program, const char *argument)
 	return report;
 }
 
-void
-serves(const char *program, const char *argument)
+json_t *
+start_twice(const char *program, const char *argument)
 {
-	json_t *report = start_twice(program, argument);
+	return start_twice_as(
+	    (struct start){ .program = program, .argument = argument });
+}
+
+void
+serves_as(struct start how)
+{
+	json_t *report = start_twice_as(how);
 
 	EXPECT_GT(report_number(report, "allocations_served"), 0);
 	EXPECT_GT(report_number(report, "peak_live_bytes"), 0);
@@ -186,4 +202,10 @@ serves(const char *program, const char *argument)
 	    report_number(report, "frees_served"));
 	EXPECT_EQ(report_number(report, "live_bytes_at_exit"), 0);
 	json_decref(report);
+}
+
+void
+serves(const char *program, const char *argument)
+{
+	serves_as((struct start){ .program = program, .argument = argument });
 }

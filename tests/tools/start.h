@@ -20,6 +20,7 @@ struct start {
 	const char *variable; /* "WEIR_CONF=..." */
 	const char *second;   /* another */
 	const char *report;   /* where WEIR_REPORT is to go */
+	const char *machine;  /* what else the simulated one is, "devices:2" */
 };
 
 struct command_result start(const struct start *how);
@@ -42,7 +43,12 @@ long long report_number(const json_t *report, const char *key);
  */
 json_t *start_twice(const char *program, const char *argument);
 
+/* The same for a program that is to be started so; `variable` and `second` are
+ * for the preloaded one. */
+json_t *start_twice_as(struct start how);
+
 /* The same, where weir must have served memory and none may be left. */
 void serves(const char *program, const char *argument);
+void serves_as(struct start how);
 
 #endif

@@ -1,0 +1,115 @@
+/*
+ * When memory of cuMemFree() is used again: WEIR_PRELOAD_FREE, drivers that
+ * cannot record an event on a context, late completions, and work of other
+ * contexts. The simulated device ends a program whose memory is used again too
+ * early.
+ */
+#include <stdlib.h>
+
+#include "tests/support/test.h"
+#include "tests/tools/start.h"
+
+/* Programs that free memory while it is in use, in many ways. */
+static const char *const busy[] = { "driver_dlsym", "driver_threads",
+	"runtime_api", "runtime_capture", "runtime_per_thread",
+	"driver_contexts" };
+
+static void
+all_are_served(const char *variable, const char *machine)
+{
+	for (size_t i = 0; i < sizeof(busy) / sizeof(*busy); i++) {
+		json_t *report =
+		    start_twice_as((struct start){ .program = busy[i],
+			.variable = variable,
+			.machine = machine });
+
+		EXPECT_GT(report_number(report, "allocations_served"), 0);
+		EXPECT_EQ(report_number(report, "live_bytes_at_exit"), 0);
+		json_decref(report);
+	}
+}
+
+TEST(memory_waits_for_all_work_by_default)
+{
+	all_are_served("WEIR_PRELOAD_FREE=deferred", "hold_ns:200000");
+}
+
+TEST(a_strict_free_waits_as_the_driver_does)
+{
+	all_are_served("WEIR_PRELOAD_FREE=strict", NULL);
+}
+
+TEST(a_fast_free_is_right_too)
+{
+	all_are_served("WEIR_PRELOAD_FREE=fast", "hold_ns:200000");
+}
+
+TEST(drivers_before_12_5_serve)
+{
+	all_are_served(NULL, "version:12040");
+	all_are_served(NULL, "version:11040");
+}
+
+/* The driver's calls of weir, for the program with the default stream. */
+static json_t *
+calls_of(const char *argument, const char *variable)
+{
+	json_t *report =
+	    start_twice_as((struct start){ .program = "driver_default",
+		.argument = argument,
+		.variable = variable,
+		.machine = "hold_ns:200000" });
+	json_t *calls = json_incref(json_object_get(report, "driver_calls"));
+
+	EXPECT_GE(report_number(report, "allocations_served"), 200);
+	EXPECT_EQ(report_number(report, "live_bytes_at_exit"), 0);
+	json_decref(report);
+	return calls;
+}
+
+TEST(the_order_of_one_stream_is_enough_for_fast_frees)
+{
+	json_t *calls = calls_of(NULL, "WEIR_PRELOAD_FREE=fast");
+
+	EXPECT_NULL(json_object_get(calls, "cuCtxRecordEvent"));
+	EXPECT_NULL(json_object_get(calls, "cuCtxSynchronize"));
+	EXPECT_NULL(json_object_get(calls, "cuEventRecord"));
+	json_decref(calls);
+}
+
+TEST(fast_frees_are_deferred_from_the_second_stream_on)
+{
+	json_t *calls = calls_of("streams", "WEIR_PRELOAD_FREE=fast");
+
+	EXPECT_NOT_NULL(json_object_get(calls, "cuCtxRecordEvent"));
+	json_decref(calls);
+}
+
+TEST(deferred_frees_record_and_do_not_wait)
+{
+	json_t *calls = calls_of("streams", NULL);
+
+	EXPECT_NOT_NULL(json_object_get(calls, "cuCtxRecordEvent"));
+	EXPECT_NULL(json_object_get(calls, "cuCtxSynchronize"));
+	json_decref(calls);
+}
+
+TEST(strict_frees_wait_each_time)
+{
+	json_t *calls = calls_of(NULL, "WEIR_PRELOAD_FREE=strict");
+
+	EXPECT_EQ(report_number(calls, "cuCtxSynchronize"), 200);
+	json_decref(calls);
+}
+
+TEST(a_wrong_way_to_free_is_told)
+{
+	struct start how = { .program = "driver_dlsym",
+		.preload = true,
+		.variable = "WEIR_PRELOAD_FREE=never" };
+	struct command_result result = start(&how);
+
+	EXPECT_EQ(result.status, 0);
+	EXPECT_STR_HAS(result.err, "WEIR_PRELOAD_FREE: \"never\"");
+	command_free(&result);
+}
