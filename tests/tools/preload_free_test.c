@@ -113,3 +113,35 @@ TEST(a_wrong_way_to_free_is_told)
 	EXPECT_STR_HAS(result.err, "WEIR_PRELOAD_FREE: \"never\"");
 	command_free(&result);
 }
+
+TEST(a_program_with_two_devices_is_served)
+{
+	if (!start_simulated())
+		SKIP("this machine may have one GPU");
+	serves_as((struct start){
+	    .program = "driver_peers", .machine = "devices:2" });
+}
+
+/* The simulated driver waits for the context that has the memory, and takes
+ * the work of others on it for a fault; weir waits for them as well. */
+TEST(memory_waits_for_the_work_of_other_contexts)
+{
+	static const char *const ways[] = { "WEIR_PRELOAD_FREE=deferred",
+		"WEIR_PRELOAD_FREE=strict" };
+
+	if (!start_simulated())
+		SKIP("this machine may have one GPU");
+	for (int i = 0; i < 2; i++) {
+		struct start how = { .program = "driver_peers",
+			.argument = "late",
+			.preload = true,
+			.variable = ways[i],
+			.machine = "devices:2,hold_ns:200000" };
+		struct command_result result = start(&how);
+
+		EXPECT_STR_EQ(result.err, "");
+		EXPECT_EQ(result.status, 0);
+		EXPECT_STR_HAS(result.out, "wrong words: 0\n");
+		command_free(&result);
+	}
+}
