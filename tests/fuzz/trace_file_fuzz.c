@@ -24,6 +24,13 @@ check_trace(const struct trace *trace)
 		if (row->block != TRACE_NO_BLOCK && row->action != 'c' &&
 		    row->stream >= trace->stream_count)
 			abort();
+		if (row->action == 'w' &&
+		    (row->stream >= trace->stream_count ||
+			row->size >= trace->stream_count))
+			abort();
+		if ((row->action == 'k' || row->action == 'e') &&
+		    row->stream >= trace->stream_count)
+			abort();
 		if (row->time_us > trace->end_us)
 			abort();
 	}

@@ -75,7 +75,7 @@ workload_run(
 {
 	struct work_agent *agents[AGENTS_MAX];
 	size_t n = make_agents(workload, kind, agents);
-	bool made = true;
+	bool made = n > 0;
 
 	for (size_t i = 0; i < n; i++)
 		made &= agents[i] != NULL;
