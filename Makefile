@@ -241,7 +241,7 @@ cover: $(call deps,cover) ## line coverage of the tests, as text
 bench: build $(bench) ## run the benchmarks of tools/bench; BENCH="pair threads --json"
 	scripts/bench $(B) $(BENCH)
 
-bench-instructions: libs $(bench_instructions) $(call deps,san) ## count instructions and compare with the kept numbers; ACCEPT=1 keeps new ones
+bench-instructions: libs $(bench_instructions) $(call deps,san) ## compare counted instructions with the kept numbers; ACCEPT=1 keeps new ones
 	scripts/bench-instructions $(if $(ACCEPT),--accept) $(B)
 
 .PHONY: fuzz

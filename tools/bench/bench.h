@@ -39,6 +39,7 @@ struct bench_case {
 	bool records;    /* only with peers that have record() */
 	bool not_slow;   /* and not with slow ones */
 	bool cold;       /* all memory is given back before each sample */
+	bool few;        /* each sample costs seconds: take a few */
 	uint64_t rounds; /* of a sample; 0: as many as take session->sample_s */
 	uint64_t ops;    /* operations a round, of those the unit counts */
 	enum unit unit;

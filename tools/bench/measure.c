@@ -13,8 +13,8 @@
 #include "tools/weir/tool.h"
 
 enum {
-	/* Samples of a peer whose calls are slow. */
-	SLOW_REPEAT = 3,
+	/* Samples where one costs much time. */
+	FEW = 3,
 	/* Calibration stops there, whatever the clock says. */
 	ROUNDS_MAX = 1 << 30,
 };
@@ -210,8 +210,9 @@ measure_all(struct session *session, const struct bench_case *about,
 		for (size_t i = 0; i < count; i++) {
 			struct result *result = &results[(i + turn) % count];
 
-			if (result->error[0] != '\0' ||
-			    (result->peer->slow && turn >= SLOW_REPEAT))
+			bool few = about->few || result->peer->slow;
+
+			if (result->error[0] != '\0' || (few && turn >= FEW))
 				continue;
 			measure_once(session, about, result);
 			if (result->error[0] != '\0')

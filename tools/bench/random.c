@@ -104,38 +104,48 @@ make_script(struct script *script, size_t allocations, size_t max_size)
 	return script->count > 0;
 }
 
+/* Play the script once. False if the peer fails; what is live then stays. */
+static bool
+play(const struct script *script, const struct peer *peer, void **blocks)
+{
+	weir_stream stream = gpu.streams[0];
+
+	for (size_t i = 0; i < script->count; i++) {
+		const struct step *step = &script->steps[i];
+		void **block = &blocks[step->slot];
+
+		if (step->size == 0) {
+			peer->free(*block, stream);
+			*block = NULL;
+			continue;
+		}
+		*block = peer->malloc(step->size, stream);
+		if (*block == NULL)
+			return false;
+	}
+	return true;
+}
+
 /* The script `n` times. */
 static double
 run_script(const struct sample *sample)
 {
 	const struct script *script = sample->about->data;
 	const struct peer *peer = sample->peer;
-	weir_stream stream = gpu.streams[0];
 	void **blocks = calloc(script->slots, sizeof(*blocks));
-	size_t steps = script->count * sample->n;
 	double seconds = -1;
 	uint64_t start = now_ns();
-	size_t i = 0;
+	uint64_t done = 0;
 
 	if (blocks == NULL)
 		return -1;
-	for (; i < steps; i++) {
-		const struct step *step = &script->steps[i % script->count];
-
-		if (step->size == 0) {
-			peer->free(blocks[step->slot], stream);
-			blocks[step->slot] = NULL;
-			continue;
-		}
-		blocks[step->slot] = peer->malloc(step->size, stream);
-		if (blocks[step->slot] == NULL)
-			break;
-	}
-	if (i == steps)
+	while (done < sample->n && play(script, peer, blocks))
+		done++;
+	if (done == sample->n)
 		seconds = seconds_since(start);
 	for (size_t slot = 0; slot < script->slots; slot++)
 		if (blocks[slot] != NULL)
-			peer->free(blocks[slot], stream);
+			peer->free(blocks[slot], gpu.streams[0]);
 	free(blocks);
 	return seconds;
 }
@@ -150,7 +160,6 @@ measure_random(struct session *session, size_t allocations, size_t max_mib)
 		.run = run_script,
 		.kinds = PEER_HERE,
 		.not_slow = allocations > 1000,
-		.rounds = 1,
 		.ops = allocations,
 		.data = &script,
 	};

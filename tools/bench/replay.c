@@ -69,6 +69,9 @@ bench_replay(struct session *session)
 		struct bench_case about = {
 			.run = run_replay,
 			.kinds = PEER_WEIR,
+			/* Each process begins with nothing. */
+			.cold = true,
+			.few = true,
 			.rounds = 1,
 			.unit = UNIT_MILLION,
 			.data = *path,

@@ -390,6 +390,37 @@ TEST(a_child_without_a_command_is_refused)
 	command_free(&run);
 }
 
+TEST(a_library_is_a_peer_like_any_other)
+{
+	char *fake = test_build("tests/tools/fake/bench_peer.so");
+	struct command_result run = BENCH("pair", "--quick", "--json",
+	    "--plugin", fake, "--peer", "fake", "--peer", "weir");
+	json_t *all = parsed(&run);
+	size_t failed = 0;
+	json_t *one;
+	size_t i;
+
+	/* It fails for sizes above a MiB; the rest is measured. */
+	EXPECT_EQ(run.status, 1);
+	json_array_foreach(json_object_get(all, "results"), i, one)
+	{
+		if (json_object_get(one, "error") == NULL) {
+			expect_sound(one, 1);
+			continue;
+		}
+		EXPECT_STR_EQ(text_of(one, "peer"), "fake");
+		EXPECT_STR_EQ(
+		    text_of(one, "error"), "a fake has no more than a MiB");
+		failed++;
+	}
+	EXPECT_EQ(i, 16);
+	EXPECT_EQ(failed, 4);
+	EXPECT_STR_HAS(run.err, "1 GiB: fake: a fake has no more than a MiB");
+	json_decref(all);
+	command_free(&run);
+	free(fake);
+}
+
 TEST(a_plugin_that_is_no_peer_is_refused)
 {
 	char *weir = test_build("lib/libweir.so");
