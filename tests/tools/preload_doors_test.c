@@ -111,6 +111,27 @@ TEST(what_weir_stands_in_for_is_found_through_every_door)
 	command_free(&result);
 }
 
+TEST(a_hundred_thousand_queries_have_the_answers_they_had)
+{
+	struct start how = { .program = "driver_symbols" };
+	struct command_result bare = start(&how);
+	struct command_result loaded;
+
+	how.preload = true;
+	loaded = start(&how);
+	EXPECT_STR_HAS(bare.out, "names 1, queries 100000, different 0, ");
+	EXPECT_EQ(bare.status, 0);
+	EXPECT_STR_EQ(loaded.out, bare.out);
+	EXPECT_EQ(loaded.status, 0);
+	command_free(&loaded);
+	/* And many were answered by weir. */
+	how.argument = "count";
+	loaded = start(&how);
+	EXPECT_STR_HAS(loaded.out, "replaced 1\n");
+	command_free(&loaded);
+	command_free(&bare);
+}
+
 TEST(lookups_depend_on_who_asks_as_they_did_before)
 {
 	char *a = test_build("tests/tools/fake/door_a.so");

@@ -65,23 +65,23 @@ answer(void *value)
 	return (struct door_answer){ .jump = NULL, .value = value };
 }
 
-/*
- * The hook that a query by name and handle is about, if it is for us to
- * answer. RTLD_DEFAULT and RTLD_NEXT find our exported hooks by themselves,
- * where they stand in the program's order, so they are left alone; but not
- * where the driver has no such entry, which must look as it would without us.
- */
+/* The hook that a query by name is about, if it is for us to answer. */
 static const struct hook *
-hook_asked(void *handle, const char *name)
+hook_asked(const char *name)
 {
-	const struct hook *hook = hook_exported(name);
+	return gate_enabled() ? hook_exported(name) : NULL;
+}
 
-	if (hook == NULL || !gate_enabled())
-		return NULL;
-	if ((handle == RTLD_DEFAULT || handle == RTLD_NEXT) &&
-	    real_of(id_of(hook)) != NULL)
-		return NULL;
-	return hook;
+/*
+ * RTLD_DEFAULT and RTLD_NEXT find our exported hooks by themselves, where they
+ * stand in the program's order. But where nothing behind us has the name, the
+ * driver having been loaded for its user alone, or not at all, it must look as
+ * it would without us.
+ */
+static bool
+goes_by_order(void *handle)
+{
+	return handle == RTLD_DEFAULT || handle == RTLD_NEXT;
 }
 
 /* What is told for a query that is ours; `found` is the real answer. */
@@ -97,26 +97,30 @@ answer_for(const struct hook *hook, void *found)
 static __attribute__((noinline)) struct door_answer
 ask(void *handle, const char *name)
 {
-	const struct hook *hook = hook_asked(handle, name);
+	const struct hook *hook = hook_asked(name);
 
 	if (hook == NULL)
 		return pass((void *)real_dlsym());
-	/* A search from here on for both: what comes after us. */
-	if (handle == RTLD_DEFAULT)
-		handle = RTLD_NEXT;
-	return answer_for(hook, real_dlsym()(handle, name));
+	if (!goes_by_order(handle))
+		return answer_for(hook, real_dlsym()(handle, name));
+	/* From here on: what comes after us. */
+	if (real_dlsym()(RTLD_NEXT, name) == NULL)
+		return answer(NULL);
+	return pass((void *)real_dlsym());
 }
 
 static __attribute__((noinline)) struct door_answer
 ask_version(void *handle, const char *name, const char *version)
 {
-	const struct hook *hook = hook_asked(handle, name);
+	const struct hook *hook = hook_asked(name);
 
 	if (hook == NULL)
 		return pass((void *)real_dlvsym());
-	if (handle == RTLD_DEFAULT)
-		handle = RTLD_NEXT;
-	return answer_for(hook, real_dlvsym()(handle, name, version));
+	if (!goes_by_order(handle))
+		return answer_for(hook, real_dlvsym()(handle, name, version));
+	if (real_dlvsym()(RTLD_NEXT, name, version) == NULL)
+		return answer(NULL);
+	return pass((void *)real_dlvsym());
 }
 
 static PLAIN bool
