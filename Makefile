@@ -376,12 +376,14 @@ $(tests): $(B)/%: $(B)/obj/%.o $(call obj,$(support_src)) $(libweir_a)
 	$(Q)$(CC) $(ldflags) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(test_libs)
 
 # Programs that tests start under weir: CUDA programs like any other, which
-# share common/*.c. What is named runtime_X is on the runtime API, linked_X is
-# linked with the driver; all others find the driver by themselves.
+# share common/*.c. What is named runtime_X is on the runtime API, static_X has
+# the runtime in it, linked_X is linked with the driver; all others find the
+# driver by themselves.
 $(B)/obj/tests/programs/%.o: cppflags += -Itests/programs \
 	-Idriver/sim/cudart/include
 $(filter $(B)/tests/programs/runtime_%,$(programs)): \
 	$(filter %libcudart.so.13,$(sim))
+$(filter $(B)/tests/programs/static_%,$(programs)): $(call obj,$(cudart_src))
 $(filter $(B)/tests/programs/linked_%,$(programs)): $(filter %libcuda.so.1,$(sim))
 $(programs): $(B)/%: $(B)/obj/%.o $(call obj,$(program_part))
 	@mkdir -p $(@D)
