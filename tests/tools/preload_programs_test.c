@@ -102,6 +102,22 @@ TEST(a_program_that_captures_graphs_is_served)
 	json_decref(report);
 }
 
+/* The runtime is a part of the program, and finds the driver by dlsym. */
+TEST(a_program_with_the_runtime_in_it_is_served)
+{
+	serves("static_runtime", NULL);
+}
+
+/* Two streams that take turns hold what one of them holds. */
+TEST(a_program_that_orders_its_streams_by_events_is_served)
+{
+	json_t *report = start_twice("driver_order", NULL);
+
+	EXPECT_EQ(report_number(report, "allocations_served"), 400);
+	EXPECT_EQ(report_number(report, "frees_served"), 400);
+	json_decref(report);
+}
+
 /* Each reset takes the memory that the program left behind. */
 TEST(a_program_that_resets_its_device_is_served)
 {
@@ -161,11 +177,11 @@ TEST(the_pipeline_example_is_right_with_weir)
 
 /* Frees in handlers and destructors, with threads in the middle of a call. A
  * GPU takes a second to start. */
-TEST_TIMEOUT(two_hundred_programs_start_and_end, 300)
+TEST_TIMEOUT(a_thousand_programs_start_and_end, 300)
 {
-	int starts = start_simulated() ? 200 : 40;
+	uint64_t starts = start_simulated() ? test_effort(1000) : 40;
 
-	for (int i = 0; i < starts; i++) {
+	for (uint64_t i = 0; i < starts; i++) {
 		struct start how = { .program = "driver_exit",
 			.argument = i % 2 == 0 ? NULL : "last",
 			.preload = true };
