@@ -83,26 +83,37 @@ read_environment(void)
 	read_free_mode();
 }
 
-static pthread_once_t environment_read = PTHREAD_ONCE_INIT;
+/* Every call comes by here: once it has been read that costs a load. */
+static void
+need_environment(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	static atomic_bool ready;
+
+	if (atomic_load_explicit(&ready, memory_order_acquire))
+		return;
+	pthread_once(&once, read_environment);
+	atomic_store_explicit(&ready, true, memory_order_release);
+}
 
 bool
 gate_enabled(void)
 {
-	pthread_once(&environment_read, read_environment);
+	need_environment();
 	return enabled;
 }
 
 bool
 gate_ipc(void)
 {
-	pthread_once(&environment_read, read_environment);
+	need_environment();
 	return ipc;
 }
 
 enum gate_free
 gate_free_mode(void)
 {
-	pthread_once(&environment_read, read_environment);
+	need_environment();
 	return free_mode;
 }
 

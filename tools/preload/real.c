@@ -245,11 +245,17 @@ const struct real *
 real_driver(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	static _Atomic(const struct real *) ready;
+	const struct real *table =
+	    atomic_load_explicit(&ready, memory_order_acquire);
 
 	/* A driver that is loaded stays, and has its entries or has not. */
-	if (!real_loaded())
-		return NULL;
+	if (table != NULL || !real_loaded())
+		return table;
 	pthread_once(&once, load_driver_table);
+	if (driver_complete)
+		atomic_store_explicit(
+		    &ready, &driver_table, memory_order_release);
 	return driver_complete ? &driver_table : NULL;
 }
 

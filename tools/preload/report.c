@@ -67,8 +67,12 @@ bool
 report_wanted(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	static atomic_bool ready;
 
-	pthread_once(&once, read_destination);
+	if (!atomic_load_explicit(&ready, memory_order_acquire)) {
+		pthread_once(&once, read_destination);
+		atomic_store_explicit(&ready, true, memory_order_release);
+	}
 	return destination != NULL;
 }
 
