@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "driver/sim/pool.h"
 #include "driver/sim/sim.h"
 
 enum { UNITS = SIM_GRANULE / SIM_SMALL };
@@ -288,7 +289,7 @@ cuMemFree_v2(CUdeviceptr address)
 		return gate_leave(code);
 	if (range == NULL || range->start != address || range->released ||
 	    (range->kind != RANGE_ALLOC && range->kind != RANGE_MANAGED &&
-		range->kind != RANGE_POOLED))
+		range->kind != RANGE_POOLED && !pool_is_imported(range)))
 		return gate_leave(CUDA_ERROR_INVALID_VALUE);
 	if (range->kind == RANGE_POOLED || range->graph_memory)
 		return gate_leave(pool_free_now(range));
@@ -296,7 +297,10 @@ cuMemFree_v2(CUdeviceptr address)
 	/* Another thread may have come in and freed it. */
 	if (memory_find(address) != range)
 		return gate_leave(CUDA_ERROR_INVALID_VALUE);
-	memory_free(range);
+	if (range->kind == RANGE_IPC)
+		ipc_close(range);
+	else
+		memory_free(range);
 	return gate_leave(CUDA_SUCCESS);
 }
 

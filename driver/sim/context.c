@@ -466,20 +466,39 @@ cuCtxGetId(CUcontext handle, unsigned long long *id)
 	return gate_leave(code);
 }
 
+static CUresult
+synchronize(struct context *context)
+{
+	CUresult code = capture_refuse_context(context);
+
+	if (code != CUDA_SUCCESS)
+		return code;
+	context_wait(context);
+	return context->sticky;
+}
+
 CUresult
 cuCtxSynchronize(void)
 {
 	CUresult code = gate_enter(E_cuCtxSynchronize);
 
-	if (code == CUDA_SUCCESS) {
-		struct context *here = sim.here;
+	if (code == CUDA_SUCCESS)
+		code = synchronize(sim.here);
+	return gate_leave(code);
+}
 
-		code = capture_refuse_context(here);
-		if (code == CUDA_SUCCESS) {
-			context_wait(here);
-			code = here->sticky;
-		}
-	}
+/* NULL is the current one. */
+CUresult
+cuCtxSynchronize_v2(CUcontext handle)
+{
+	CUresult code = gate_enter(E_cuCtxSynchronize_v2);
+	struct context *context = NULL;
+
+	if (code == CUDA_SUCCESS)
+		context = handle == NULL ? context_current(&code) :
+					   context_find(handle, &code);
+	if (code == CUDA_SUCCESS)
+		code = synchronize(context);
 	return gate_leave(code);
 }
 

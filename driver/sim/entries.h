@@ -103,6 +103,8 @@ enum {
 	P(cuCtxGetId, cuCtxGetId, 12000, INIT,                                 \
 	    (CUcontext context, unsigned long long *id))                       \
 	P(cuCtxSynchronize, cuCtxSynchronize, 2000, CONTEXT_U, (void))         \
+	P(cuCtxSynchronize_v2, cuCtxSynchronize, 13000, INIT_U,                \
+	    (CUcontext context))                                               \
 	P(cuCtxGetStreamPriorityRange, cuCtxGetStreamPriorityRange,            \
 	    5050, CONTEXT,                                                     \
 	    (int *least, int *greatest))                                       \
@@ -296,6 +298,15 @@ enum {
 	    (CUmemoryPool *pool, CUdevice device))                             \
 	P(cuDeviceSetMemPool, cuDeviceSetMemPool, 11020, INIT,                 \
 	    (CUdevice device, CUmemoryPool pool))                              \
+	P(cuMemGetDefaultMemPool, cuMemGetDefaultMemPool, 13000, INIT,         \
+	    (CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType  \
+	    type))                                                             \
+	P(cuMemGetMemPool, cuMemGetMemPool, 13000, INIT,                       \
+	    (CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType  \
+	    type))                                                             \
+	P(cuMemSetMemPool, cuMemSetMemPool, 13000, INIT,                       \
+	    (CUmemLocation *location, CUmemAllocationType type, CUmemoryPool   \
+	    pool))                                                             \
 	P(cuMemPoolCreate, cuMemPoolCreate, 11020, INIT_R,                     \
 	    (CUmemoryPool *pool, const CUmemPoolProps *props))                 \
 	P(cuMemPoolDestroy, cuMemPoolDestroy, 11020, INIT,                     \

@@ -19,25 +19,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "driver/sim/sim.h"
+#include "driver/sim/ipc.h"
 
 enum { IPC_MAGIC = 0x73696d63 };
-
-/* What is in a CUipcMemHandle. */
-struct ipc_handle {
-	uint32_t magic;
-	int32_t pid;
-	int32_t fd;
-	int32_t device;
-	uint64_t offset; /* of the pages, in the file */
-	uint64_t pages_size;
-	uint64_t into; /* of the allocation, in the pages */
-	uint64_t size;
-	uint64_t id; /* of the allocation, in its process */
-};
-
-_Static_assert(sizeof(struct ipc_handle) <= CU_IPC_HANDLE_SIZE,
-    "an IPC handle has 64 bytes");
 
 static uint64_t foreign_bytes; /* for race.c, of what was imported */
 
@@ -207,27 +191,37 @@ cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle,
 
 /* ---- handles of cuMemAlloc() -------------------------------------------- */
 
+struct ipc_handle
+ipc_describe(struct range *range, uint32_t magic)
+{
+	range->phys->exported = true;
+	return (struct ipc_handle){
+		.magic = magic,
+		.pid = getpid(),
+		.fd = range->phys->fd,
+		.device = range->phys->device->ordinal,
+		.offset = range->phys->offset,
+		.pages_size = range->phys->size,
+		.into = range->phys_offset,
+		.size = range->size,
+		.id = range->id,
+		.pool = pool_handle(range->pool),
+	};
+}
+
 CUresult
 cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address)
 {
 	CUresult code = gate_enter(E_cuIpcGetMemHandle);
 	struct range *range = memory_find(address);
-	struct ipc_handle ipc = { .magic = IPC_MAGIC };
+	struct ipc_handle ipc;
 
 	if (code != CUDA_SUCCESS)
 		return gate_leave(code);
 	if (handle == NULL || range == NULL || range->kind != RANGE_ALLOC ||
 	    range->graph_memory)
 		return gate_leave(CUDA_ERROR_INVALID_VALUE);
-	range->phys->exported = true;
-	ipc.pid = getpid();
-	ipc.fd = range->phys->fd;
-	ipc.device = range->phys->device->ordinal;
-	ipc.offset = range->phys->offset;
-	ipc.pages_size = range->phys->size;
-	ipc.into = range->phys_offset;
-	ipc.size = range->size;
-	ipc.id = range->id;
+	ipc = ipc_describe(range, IPC_MAGIC);
 	memset(handle, 0, sizeof(*handle));
 	memcpy(handle, &ipc, sizeof(ipc));
 	return gate_leave(CUDA_SUCCESS);
@@ -246,8 +240,8 @@ find_opened(const struct ipc_handle *ipc)
 	return NULL;
 }
 
-static CUresult
-open_handle(const struct ipc_handle *ipc, struct range **out)
+CUresult
+ipc_open(const struct ipc_handle *ipc, struct range **out)
 {
 	struct device *device = device_find(ipc->device);
 	struct phys *phys;
@@ -303,7 +297,7 @@ cuIpcOpenMemHandle_v2(
 		return gate_leave(CUDA_ERROR_INVALID_CONTEXT);
 	range = find_opened(&ipc);
 	if (range == NULL)
-		code = open_handle(&ipc, &range);
+		code = ipc_open(&ipc, &range);
 	if (code == CUDA_SUCCESS) {
 		range->opened++;
 		*address = range->start;

@@ -12,8 +12,9 @@
 #include <sys/mman.h>
 
 #include "driver/sim/capture.h"
+#include "driver/sim/pool.h"
 
-enum { CHUNK_MIN = 32 << 20, IDLE_TRIED = 32, BINS = 256 };
+enum { CHUNK_MIN = 32 << 20, IDLE_TRIED = 32 };
 
 struct chunk {
 	struct chunk *next;
@@ -24,24 +25,12 @@ struct chunk {
 	size_t live; /* blocks in use */
 };
 
-struct pool {
-	struct pool *next; /* of all */
-	uint64_t handle;
-	struct device *device;
-	bool destroyed;
-	CUmemPoolProps props;
-	struct chunk *chunks;
-	struct range *idle[BINS]; /* blocks, by a hash of their size */
-	uint64_t attributes[CU_MEMPOOL_ATTR_USED_MEM_HIGH + 1];
-	uint32_t can_read, can_write; /* devices */
-};
-
 static struct pool *pools;
 static size_t n_chunks; /* of all pools */
 
 /* ---- life --------------------------------------------------------------- */
 
-static struct pool *
+struct pool *
 pool_new(struct device *device)
 {
 	struct pool *pool = sim_alloc(sizeof(*pool));
@@ -138,7 +127,7 @@ forget_blocks(struct chunk *chunk)
 {
 	struct pool *pool = chunk->pool;
 
-	for (size_t bin = 0; bin < BINS; bin++) {
+	for (size_t bin = 0; bin < POOL_BINS; bin++) {
 		struct range **link = &pool->idle[bin];
 
 		while (*link != NULL) {
@@ -177,7 +166,7 @@ chunk_free(struct chunk *chunk)
 static bool
 chunk_is_done(const struct chunk *chunk)
 {
-	for (size_t bin = 0; bin < BINS; bin++) {
+	for (size_t bin = 0; bin < POOL_BINS; bin++) {
 		const struct range *range = chunk->pool->idle[bin];
 
 		for (; range != NULL; range = range->next_idle) {
@@ -214,7 +203,9 @@ reap_pools(void)
 	while (*link != NULL) {
 		struct pool *pool = *link;
 
-		if (!pool->destroyed || pool->chunks != NULL) {
+		/* Imported blocks name their pool for ever. */
+		if (!pool->destroyed || pool->chunks != NULL ||
+		    pool->imported) {
 			link = &pool->next;
 			continue;
 		}
@@ -250,7 +241,7 @@ pool_reclaim(struct device *device)
 static struct range **
 bin_of(struct pool *pool, size_t size)
 {
-	return &pool->idle[size / SIM_SMALL % BINS];
+	return &pool->idle[size / SIM_SMALL % POOL_BINS];
 }
 
 /* How an idle block can serve the stream: better ones are greater. */
@@ -436,6 +427,12 @@ pool_free_now(struct range *range)
 	return CUDA_SUCCESS;
 }
 
+bool
+pool_is_imported(const struct range *range)
+{
+	return range->kind == RANGE_IPC && range->pool != NULL;
+}
+
 /* ---- in graphs ---------------------------------------------------------- */
 
 /* Memory of its own, that lives as long as the graph. */
@@ -501,7 +498,7 @@ cuMemAllocAsync(CUdeviceptr *address, size_t size, CUstream stream)
 	return gate_leave(code);
 }
 
-static struct pool *
+struct pool *
 pool_find(CUmemoryPool handle, CUresult *why)
 {
 	struct pool *pool = handle_find(HANDLE_POOL, handle_bits(handle));
@@ -520,6 +517,8 @@ cuMemAllocFromPoolAsync(
 
 	if (code == CUDA_SUCCESS)
 		pool = pool_find(handle, &code);
+	if (code == CUDA_SUCCESS && pool->imported)
+		code = CUDA_ERROR_INVALID_VALUE;
 	if (code == CUDA_SUCCESS)
 		code = alloc_async(address, size, pool, stream);
 	return gate_leave(code);
@@ -549,12 +548,15 @@ free_async(CUdeviceptr address, CUstream handle)
 	}
 	if (range->kind == RANGE_POOLED || range->graph_memory)
 		return pool_free_on(range, stream);
-	if (range->kind != RANGE_ALLOC)
+	if (range->kind != RANGE_ALLOC && !pool_is_imported(range))
 		return CUDA_ERROR_INVALID_VALUE;
 	/* Ordered by the caller: as good as waiting for the stream. */
 	check_order(range, stream);
 	stream_wait(stream);
-	alloc_free(range);
+	if (range->kind == RANGE_ALLOC)
+		alloc_free(range);
+	else
+		ipc_close(range);
 	return CUDA_SUCCESS;
 }
 
@@ -568,18 +570,47 @@ cuMemFreeAsync(CUdeviceptr address, CUstream stream)
 	return gate_leave(code);
 }
 
+enum which { THE_DEFAULT, THE_CURRENT };
+
+static CUresult
+pool_of(CUmemoryPool *pool, CUdevice ordinal, enum which which)
+{
+	struct device *device = device_find(ordinal);
+
+	if (pool == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (device == NULL)
+		return CUDA_ERROR_INVALID_DEVICE;
+	*pool = handle_pointer(
+	    (which == THE_DEFAULT ? default_pool(device) : current_pool(device))
+		->handle);
+	return CUDA_SUCCESS;
+}
+
+static CUresult
+set_pool(CUdevice ordinal, CUmemoryPool handle)
+{
+	CUresult code = CUDA_SUCCESS;
+	struct device *device = device_find(ordinal);
+	struct pool *pool;
+
+	if (device == NULL)
+		return CUDA_ERROR_INVALID_DEVICE;
+	pool = pool_find(handle, &code);
+	if (code == CUDA_SUCCESS && (pool->device != device || pool->imported))
+		code = CUDA_ERROR_INVALID_VALUE;
+	if (code == CUDA_SUCCESS)
+		device->pool = pool;
+	return code;
+}
+
 CUresult
 cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice ordinal)
 {
 	CUresult code = gate_enter(E_cuDeviceGetDefaultMemPool);
-	struct device *device = device_find(ordinal);
 
-	if (code == CUDA_SUCCESS && pool == NULL)
-		code = CUDA_ERROR_INVALID_VALUE;
-	if (code == CUDA_SUCCESS && device == NULL)
-		code = CUDA_ERROR_INVALID_DEVICE;
 	if (code == CUDA_SUCCESS)
-		*pool = handle_pointer(default_pool(device)->handle);
+		code = pool_of(pool, ordinal, THE_DEFAULT);
 	return gate_leave(code);
 }
 
@@ -587,14 +618,9 @@ CUresult
 cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice ordinal)
 {
 	CUresult code = gate_enter(E_cuDeviceGetMemPool);
-	struct device *device = device_find(ordinal);
 
-	if (code == CUDA_SUCCESS && pool == NULL)
-		code = CUDA_ERROR_INVALID_VALUE;
-	if (code == CUDA_SUCCESS && device == NULL)
-		code = CUDA_ERROR_INVALID_DEVICE;
 	if (code == CUDA_SUCCESS)
-		*pool = handle_pointer(current_pool(device)->handle);
+		code = pool_of(pool, ordinal, THE_CURRENT);
 	return gate_leave(code);
 }
 
@@ -602,17 +628,60 @@ CUresult
 cuDeviceSetMemPool(CUdevice ordinal, CUmemoryPool handle)
 {
 	CUresult code = gate_enter(E_cuDeviceSetMemPool);
-	struct device *device = device_find(ordinal);
-	struct pool *pool = NULL;
 
-	if (code == CUDA_SUCCESS && device == NULL)
-		code = CUDA_ERROR_INVALID_DEVICE;
 	if (code == CUDA_SUCCESS)
-		pool = pool_find(handle, &code);
-	if (code == CUDA_SUCCESS && pool->device != device)
-		code = CUDA_ERROR_INVALID_VALUE;
+		code = set_pool(ordinal, handle);
+	return gate_leave(code);
+}
+
+/* The same by location: only pinned memory of devices is simulated. */
+static CUresult
+check_location(const CUmemLocation *location, CUmemAllocationType type)
+{
+	if (location == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (location->type != CU_MEM_LOCATION_TYPE_DEVICE ||
+	    type != CU_MEM_ALLOCATION_TYPE_PINNED)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	return CUDA_SUCCESS;
+}
+
+CUresult
+cuMemGetDefaultMemPool(
+    CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type)
+{
+	CUresult code = gate_enter(E_cuMemGetDefaultMemPool);
+
 	if (code == CUDA_SUCCESS)
-		device->pool = pool;
+		code = check_location(location, type);
+	if (code == CUDA_SUCCESS)
+		code = pool_of(pool, location->id, THE_DEFAULT);
+	return gate_leave(code);
+}
+
+CUresult
+cuMemGetMemPool(
+    CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type)
+{
+	CUresult code = gate_enter(E_cuMemGetMemPool);
+
+	if (code == CUDA_SUCCESS)
+		code = check_location(location, type);
+	if (code == CUDA_SUCCESS)
+		code = pool_of(pool, location->id, THE_CURRENT);
+	return gate_leave(code);
+}
+
+CUresult
+cuMemSetMemPool(
+    CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool)
+{
+	CUresult code = gate_enter(E_cuMemSetMemPool);
+
+	if (code == CUDA_SUCCESS)
+		code = check_location(location, type);
+	if (code == CUDA_SUCCESS)
+		code = set_pool(location->id, pool);
 	return gate_leave(code);
 }
 
@@ -628,7 +697,8 @@ cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props)
 		code = CUDA_ERROR_INVALID_VALUE;
 	if (code == CUDA_SUCCESS &&
 	    (props->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
-		props->handleTypes != CU_MEM_HANDLE_TYPE_NONE))
+		(props->handleTypes &
+		    ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0))
 		code = CUDA_ERROR_NOT_SUPPORTED;
 	if (code == CUDA_SUCCESS && device_find(props->location.id) == NULL)
 		code = CUDA_ERROR_INVALID_DEVICE;
@@ -829,57 +899,4 @@ cuMemPoolGetAccess(
 	else if ((pool->can_read & bit) != 0)
 		*flags = CU_MEM_ACCESS_FLAGS_PROT_READ;
 	return gate_leave(CUDA_SUCCESS);
-}
-
-/* Pools cannot be shared with other processes here. */
-CUresult
-cuMemPoolExportToShareableHandle(void *shareable, CUmemoryPool pool,
-    CUmemAllocationHandleType type, unsigned long long flags)
-{
-	CUresult code = gate_enter(E_cuMemPoolExportToShareableHandle);
-
-	(void)shareable;
-	(void)pool;
-	(void)type;
-	(void)flags;
-	return gate_leave(
-	    code != CUDA_SUCCESS ? code : CUDA_ERROR_NOT_SUPPORTED);
-}
-
-CUresult
-cuMemPoolImportFromShareableHandle(CUmemoryPool *pool, void *shareable,
-    CUmemAllocationHandleType type, unsigned long long flags)
-{
-	CUresult code = gate_enter(E_cuMemPoolImportFromShareableHandle);
-
-	(void)pool;
-	(void)shareable;
-	(void)type;
-	(void)flags;
-	return gate_leave(
-	    code != CUDA_SUCCESS ? code : CUDA_ERROR_NOT_SUPPORTED);
-}
-
-CUresult
-cuMemPoolExportPointer(CUmemPoolPtrExportData *data, CUdeviceptr address)
-{
-	CUresult code = gate_enter(E_cuMemPoolExportPointer);
-
-	(void)data;
-	(void)address;
-	return gate_leave(
-	    code != CUDA_SUCCESS ? code : CUDA_ERROR_NOT_SUPPORTED);
-}
-
-CUresult
-cuMemPoolImportPointer(
-    CUdeviceptr *address, CUmemoryPool pool, CUmemPoolPtrExportData *data)
-{
-	CUresult code = gate_enter(E_cuMemPoolImportPointer);
-
-	(void)address;
-	(void)pool;
-	(void)data;
-	return gate_leave(
-	    code != CUDA_SUCCESS ? code : CUDA_ERROR_NOT_SUPPORTED);
 }

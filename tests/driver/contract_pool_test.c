@@ -100,6 +100,27 @@ TEST(a_device_has_a_default_pool)
 	EXPECT_EQ(current, pool);
 }
 
+TEST(pools_are_found_by_location_too)
+{
+	CUmemLocation here = { CU_MEM_LOCATION_TYPE_DEVICE, 0 };
+	CUmemoryPool pool = NULL, current = NULL, own;
+
+	cuda_begin();
+	cuda_need(cuMemGetDefaultMemPool);
+	CU(cu.cuDeviceGetDefaultMemPool(&pool, 0));
+	CU(cu.cuMemGetDefaultMemPool(
+	    &current, &here, CU_MEM_ALLOCATION_TYPE_PINNED));
+	EXPECT_EQ(current, pool);
+	own = new_pool();
+	CU(cu.cuMemSetMemPool(&here, CU_MEM_ALLOCATION_TYPE_PINNED, own));
+	CU(cu.cuDeviceGetMemPool(&current, 0));
+	EXPECT_EQ(current, own);
+	CU(cu.cuDeviceSetMemPool(0, pool));
+	CU(cu.cuMemGetMemPool(&current, &here, CU_MEM_ALLOCATION_TYPE_PINNED));
+	EXPECT_EQ(current, pool);
+	CU(cu.cuMemPoolDestroy(own));
+}
+
 TEST(attributes_have_defaults_and_are_set)
 {
 	int reuse = 0;

@@ -287,6 +287,78 @@ TEST(mapped_memory_has_no_handle_of_64_bytes)
 	    CUDA_ERROR_INVALID_VALUE);
 }
 
+/* ---- Pools -------------------------------------------------------------- */
+
+static void
+import_pool(int fd)
+{
+	CUmemPoolPtrExportData data;
+	CUmemoryPool pool = NULL, its = NULL;
+	CUdeviceptr address = 0;
+	int shared = receive_fd(fd);
+
+	cuda_begin();
+	CU(cu.cuMemPoolImportFromShareableHandle(&pool,
+	    (void *)(intptr_t)shared, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+	    0));
+	close(shared);
+	EXPECT_CU(
+	    cu.cuMemAllocFromPoolAsync(&address, GRANULE, pool, cuda_stream()),
+	    CUDA_ERROR_INVALID_VALUE);
+	hear(fd, &data, sizeof(data));
+	CU(cu.cuMemPoolImportPointer(&address, pool, &data));
+	EXPECT_EQ(cuda_word(address), 1);
+	CU(cu.cuPointerGetAttribute(
+	    &its, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, address));
+	EXPECT_EQ(its, pool);
+	cuda_fill(NULL, address, 2, WORDS);
+	CU(cu.cuCtxSynchronize());
+	CU(cu.cuMemFree_v2(address));
+	EXPECT_CU(cu.cuMemFree_v2(address), CUDA_ERROR_INVALID_VALUE);
+	CU(cu.cuMemPoolDestroy(pool));
+	tell(fd, "d", 1);
+}
+
+TEST(a_pool_is_shared_by_a_descriptor)
+{
+	CUmemPoolProps props = { .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+		.location = { CU_MEM_LOCATION_TYPE_DEVICE, 0 } };
+	CUmemPoolPtrExportData data;
+	CUmemoryPool pool = NULL, standard = NULL;
+	CUdeviceptr address = 0, other = 0;
+	CUstream stream;
+	int shared = -1;
+	pid_t pid = fork_other(import_pool);
+
+	cuda_begin();
+	stream = cuda_stream();
+	CU(cu.cuMemPoolCreate(&pool, &props));
+	CU(cu.cuMemPoolExportToShareableHandle(
+	    &shared, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+	CU(cu.cuDeviceGetDefaultMemPool(&standard, 0));
+	EXPECT_CU(cu.cuMemPoolExportToShareableHandle(&shared, standard,
+		      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+	    CUDA_ERROR_INVALID_VALUE);
+	CU(cu.cuMemAllocAsync(&other, GRANULE, stream));
+	EXPECT_CU(
+	    cu.cuMemPoolExportPointer(&data, other), CUDA_ERROR_INVALID_VALUE);
+	send_fd(to_other, shared);
+	close(shared);
+	CU(cu.cuMemAllocFromPoolAsync(&address, GRANULE, pool, stream));
+	cuda_fill(stream, address, 1, WORDS);
+	CU(cu.cuStreamSynchronize(stream));
+	CU(cu.cuMemPoolExportPointer(&data, address));
+	tell(to_other, &data, sizeof(data));
+	hear(to_other, &(char){ 0 }, 1);
+	EXPECT_EQ(cuda_word(address), 2);
+	CU(cu.cuMemFreeAsync(address, stream));
+	CU(cu.cuMemFreeAsync(other, stream));
+	CU(cu.cuStreamSynchronize(stream));
+	CU(cu.cuMemPoolDestroy(pool));
+	expect_ended_well(pid);
+}
+
 /* ---- Events ------------------------------------------------------------- */
 
 static void

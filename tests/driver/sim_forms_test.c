@@ -2,6 +2,7 @@
  * Every form a call comes in: for the per-thread default stream, waiting and
  * not, of older versions; and calls that few programs make.
  */
+#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -336,29 +337,32 @@ TEST(a_pool_is_opened_to_other_devices)
 	    cu.cuMemPoolSetAccess(pool, &access, 1), CUDA_ERROR_INVALID_DEVICE);
 }
 
-TEST(pools_are_not_shared_here)
+TEST(pools_are_shared_by_descriptors_only)
 {
 	begin();
 	CUmemPoolProps props = { .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
-		.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+		.handleTypes = CU_MEM_HANDLE_TYPE_FABRIC,
 		.location = { CU_MEM_LOCATION_TYPE_DEVICE, 0 } };
-	CUmemPoolPtrExportData data;
+	CUmemPoolPtrExportData data = { { 0 } };
 	CUmemoryPool pool = NULL;
 	CUdeviceptr address = 0;
-	int fd = -1;
+	int fd = open("/dev/null", O_RDONLY);
 
 	EXPECT_CU(cu.cuMemPoolCreate(&pool, &props), CUDA_ERROR_NOT_SUPPORTED);
-	CU(cu.cuDeviceGetDefaultMemPool(&pool, 0));
+	props.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+	CU(cu.cuMemPoolCreate(&pool, &props));
 	EXPECT_CU(cu.cuMemPoolExportToShareableHandle(
-		      &fd, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
-	    CUDA_ERROR_NOT_SUPPORTED);
-	EXPECT_CU(cu.cuMemPoolImportFromShareableHandle(
-		      &pool, NULL, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
-	    CUDA_ERROR_NOT_SUPPORTED);
+		      &fd, pool, CU_MEM_HANDLE_TYPE_FABRIC, 0),
+	    CUDA_ERROR_INVALID_VALUE);
 	EXPECT_CU(
-	    cu.cuMemPoolExportPointer(&data, memory), CUDA_ERROR_NOT_SUPPORTED);
+	    cu.cuMemPoolImportFromShareableHandle(&pool, (void *)(intptr_t)fd,
+		CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+	    CUDA_ERROR_INVALID_VALUE);
+	EXPECT_CU(
+	    cu.cuMemPoolExportPointer(&data, memory), CUDA_ERROR_INVALID_VALUE);
 	EXPECT_CU(cu.cuMemPoolImportPointer(&address, pool, &data),
-	    CUDA_ERROR_NOT_SUPPORTED);
+	    CUDA_ERROR_INVALID_VALUE);
+	close(fd);
 }
 
 /* ---- Contexts and modules ----------------------------------------------- */

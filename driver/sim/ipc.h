@@ -1,0 +1,32 @@
+/*
+ * Memory of another process: what a handle says of it, and opening it.
+ */
+#ifndef DRIVER_SIM_IPC_H
+#define DRIVER_SIM_IPC_H
+
+#include "driver/sim/sim.h"
+
+/* What is in a CUipcMemHandle, and in a CUmemPoolPtrExportData. */
+struct ipc_handle {
+	uint32_t magic;
+	int32_t pid;
+	int32_t fd;
+	int32_t device;
+	uint64_t offset; /* of the pages, in the file */
+	uint64_t pages_size;
+	uint64_t into; /* of the allocation, in the pages */
+	uint64_t size;
+	uint64_t id;   /* of the allocation, in its process */
+	uint64_t pool; /* and of its pool; 0: none */
+};
+
+_Static_assert(sizeof(struct ipc_handle) <= CU_IPC_HANDLE_SIZE,
+    "an IPC handle has 64 bytes");
+
+/* Describe device memory that this process has, and may now be opened. */
+struct ipc_handle ipc_describe(struct range *range, uint32_t magic);
+
+/* Map what another process has described, as a range of this context. */
+CUresult ipc_open(const struct ipc_handle *ipc, struct range **out);
+
+#endif
