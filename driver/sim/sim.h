@@ -325,6 +325,11 @@ void time_drain(void);
 
 void wait_count(uint64_t from_ns, uint64_t to_ns);
 void wait_reset(void);
+/* A counted wait keeps the stream until then; without it the stream would have
+ * gone on at `ns`; what has gone on could not have started before `ns`. */
+void wait_hold(struct stream *stream, uint64_t until_ns);
+void wait_pass(struct stream *stream, uint64_t ns);
+void wait_note_work(struct stream *stream, uint64_t ns);
 
 /* ---- devices, contexts and threads (device.c, context.c) ---------------- */
 
@@ -404,6 +409,10 @@ struct stream {
 	struct line line;
 	uint64_t tail_ns;     /* all that has a time is done then */
 	uint64_t visible_ns;  /* and seen by the host */
+	/* The counted waits since its latest work kept it from there to there;
+	 * see wait.c. */
+	uint64_t held_from_ns;
+	uint64_t held_to_ns;
 	uint64_t delay_ns;    /* of the next operation */
 	struct mark *blocker; /* referenced; NULL: nothing is deferred */
 	bool wait_counted;    /* by wait_count(), when the blocker is there */

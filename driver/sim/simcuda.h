@@ -56,6 +56,8 @@ enum { SIMCUDA_VERSION = 2 };
  *			it was submitted and all work before it was done, until
  *			its event had happened. A wait counts as soon as that
  *			time is known, which may be before it has come.
+ * delayed_ns()		by how much these waits made the next work of their own
+ *			streams start later than it would have otherwise.
  * count_waits(counted)	0: the waits that the calling thread puts on streams
  *			from now on are left out of that. 1: they count again.
  *
@@ -107,6 +109,7 @@ enum { SIMCUDA_VERSION = 2 };
 	X(void, advance_to_ns, (uint64_t time_ns))                             \
 	X(void, finish, (void))                                                \
 	X(uint64_t, wait_ns, (void))                                           \
+	X(uint64_t, delayed_ns, (void))                                        \
 	X(void, count_waits, (int counted))                                    \
 	X(uint64_t, calls, (const char *entry))                                \
 	X(int, fail,                                                           \

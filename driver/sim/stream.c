@@ -264,8 +264,12 @@ stream_start_wait(struct stream *stream, const struct wait *wait, uint64_t ns)
 	struct mark *mark = wait->mark;
 
 	if (mark->known) {
-		if (wait->counted)
+		if (wait->counted) {
 			wait_count(ns, mark->end_ns);
+			wait_hold(stream, mark->end_ns);
+		} else {
+			wait_pass(stream, mark->end_ns);
+		}
 		stream_wait_ns(stream, mark->end_ns);
 	} else {
 		mark_block(mark, stream);

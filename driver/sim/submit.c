@@ -99,10 +99,12 @@ op_start(struct stream *stream, struct op *op)
 		op_schedule(op, start_ns);
 		break;
 	case OP_GRAPH:
+		wait_note_work(stream, op->end_ns);
 		stream_wait_ns(stream, launch_start(action->launch, start_ns));
 		op_free(op);
 		break;
 	default:
+		wait_note_work(stream, op->end_ns);
 		stream_wait_ns(stream, start_ns + action->duration_ns);
 		op_schedule(op, start_ns + action->duration_ns);
 		break;
@@ -114,8 +116,12 @@ stream_resume(struct stream *stream, uint64_t ns)
 {
 	mark_drop(stream->blocker);
 	stream->blocker = NULL;
-	if (stream->wait_counted)
+	if (stream->wait_counted) {
 		wait_count(stream->wait_ns, ns);
+		wait_hold(stream, ns);
+	} else {
+		wait_pass(stream, ns);
+	}
 	stream->wait_counted = false;
 	stream_wait_ns(stream, ns);
 	while (stream->blocker == NULL && stream->deferred != NULL) {

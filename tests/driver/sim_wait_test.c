@@ -194,3 +194,127 @@ TEST(a_reset_forgets_what_was_waited)
 	sim()->reset();
 	EXPECT_EQ(sim()->wait_ns(), 0);
 }
+
+/* ---- Delays ------------------------------------------------------------- */
+
+TEST(a_wait_that_nothing_follows_delays_nothing)
+{
+	begin();
+	cuda_sleep(a, 10 * MS);
+	order(a, b);
+	CU(cu.cuCtxSynchronize());
+	EXPECT_GT(sim()->wait_ns(), 0);
+	EXPECT_EQ(sim()->delayed_ns(), 0);
+}
+
+TEST(work_behind_a_wait_is_delayed_once)
+{
+	begin();
+	cuda_sleep(a, 10 * MS);
+	order(a, b);
+	cuda_sleep(b, MS);
+	cuda_sleep(b, MS);
+	CU(cu.cuCtxSynchronize());
+	EXPECT_EQ(sim()->delayed_ns(), 10 * MS);
+}
+
+TEST(work_before_a_wait_makes_the_delay_smaller)
+{
+	begin();
+	cuda_sleep(a, 10 * MS);
+	cuda_sleep(b, 7 * MS);
+	order(a, b);
+	cuda_sleep(b, MS);
+	CU(cu.cuCtxSynchronize());
+	EXPECT_EQ(sim()->delayed_ns(), 3 * MS);
+}
+
+TEST(work_that_comes_after_the_event_is_not_delayed)
+{
+	begin();
+	cuda_sleep(a, 10 * MS);
+	order(a, b);
+	sim()->advance_ns(20 * MS);
+	cuda_sleep(b, MS);
+	CU(cu.cuCtxSynchronize());
+	EXPECT_EQ(sim()->delayed_ns(), 0);
+}
+
+TEST(a_stream_that_catches_up_can_be_delayed_again)
+{
+	begin();
+	for (int i = 0; i < 2; i++) {
+		cuda_sleep(a, 10 * MS);
+		order(a, b);
+		cuda_sleep(b, MS);
+		CU(cu.cuCtxSynchronize());
+	}
+	EXPECT_EQ(sim()->delayed_ns(), 20 * MS);
+}
+
+TEST(what_the_program_waits_for_too_is_no_delay)
+{
+	begin();
+	CUstream c = cuda_stream();
+
+	cuda_sleep(a, 10 * MS);
+	cuda_sleep(c, 6 * MS);
+	/* Before it and after it; b could have gone on at 8 ms. */
+	sim()->count_waits(0);
+	order(c, b);
+	sim()->count_waits(1);
+	order(a, b);
+	cuda_sleep(c, 2 * MS);
+	sim()->count_waits(0);
+	order(c, b);
+	sim()->count_waits(1);
+	cuda_sleep(b, MS);
+	CU(cu.cuCtxSynchronize());
+	EXPECT_EQ(sim()->delayed_ns(), 2 * MS);
+}
+
+TEST(a_delay_counts_where_it_arises)
+{
+	begin();
+	CUstream c = cuda_stream();
+
+	cuda_sleep(a, 10 * MS);
+	order(a, b);
+	cuda_sleep(b, MS);
+	sim()->count_waits(0);
+	order(b, c);
+	sim()->count_waits(1);
+	cuda_sleep(c, MS);
+	CU(cu.cuCtxSynchronize());
+	EXPECT_EQ(sim()->delayed_ns(), 10 * MS);
+}
+
+TEST(a_wait_without_a_time_delays_work_when_it_has_one)
+{
+	begin();
+	CUdeviceptr flag = cuda_alloc(512);
+
+	CU(cu.cuMemsetD32_v2(flag, 0, 1));
+	CU(cu.cuCtxSynchronize());
+	uint64_t start = sim()->now_ns();
+	CU(cu.cuStreamWaitValue32_v2(a, flag, 1, CU_STREAM_WAIT_VALUE_EQ));
+	order(a, b);
+	cuda_sleep(b, MS);
+	sim()->advance_to_ns(start + 20 * MS);
+	EXPECT_EQ(sim()->delayed_ns(), 0);
+	CU(cu.cuStreamWriteValue32_v2(cuda_stream(), flag, 1, 0));
+	CU(cu.cuCtxSynchronize());
+	EXPECT_GE(sim()->delayed_ns(), 20 * MS - 2 * LAUNCH_NS);
+	EXPECT_LE(sim()->delayed_ns(), 20 * MS + 2 * LAUNCH_NS);
+}
+
+TEST(a_reset_forgets_delays)
+{
+	begin();
+	cuda_sleep(a, 10 * MS);
+	order(a, b);
+	cuda_sleep(b, MS);
+	EXPECT_GT(sim()->delayed_ns(), 0);
+	sim()->reset();
+	EXPECT_EQ(sim()->delayed_ns(), 0);
+}

@@ -442,11 +442,13 @@ collect(struct player *player)
 static bool
 finish(struct player *player)
 {
-	uint64_t wait_ns;
+	uint64_t stalled_ns;
+	uint64_t delayed_ns;
 
-	if (!stage_finish(player->stage, &wait_ns))
+	if (!stage_finish(player->stage, &stalled_ns, &delayed_ns))
 		return false;
-	player->figures->gpu_wait_us = wait_ns / 1000;
+	player->figures->gpu_stall_us = stalled_ns / 1000;
+	player->figures->gpu_wait_us = delayed_ns / 1000;
 	player->figures->duration_us = stage_now_ns(player->stage) / 1000;
 	return true;
 }

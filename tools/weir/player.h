@@ -36,7 +36,10 @@ struct figures {
 	uint64_t remapped_bytes;
 	uint64_t host_waits;
 	uint64_t gpu_waits;
-	uint64_t gpu_wait_us; /* that those delayed streams; simulated only */
+	/* By which those delayed work; for which they kept streams from going
+	 * on, with work or without. Simulated only. */
+	uint64_t gpu_wait_us;
+	uint64_t gpu_stall_us;
 	uint64_t
 	    duration_us;     /* until all work was done, on the stage's clock */
 	uint64_t mismatches; /* words of blocks that were changed by others */

@@ -83,8 +83,9 @@ struct stage {
 	struct timer timers[TIMERS_MAX];
 	size_t timer_count;
 	uint64_t origin_ns; /* of the device's or the host's clock */
-	uint64_t wait_ns;   /* simcuda's, at the origin */
-	size_t free_bytes;  /* at the origin */
+	uint64_t wait_ns;   /* simcuda's, at the origin, as is this: */
+	uint64_t delayed_ns;
+	size_t free_bytes;              /* at the origin */
 	uint64_t calls_before[ENTRIES]; /* at the origin */
 	uint64_t own_calls[ENTRIES];    /* the stage's, since then */
 };
@@ -280,20 +281,26 @@ stage_start(struct stage *stage)
 		return false;
 	count_calls(stage, stage->calls_before);
 	memset(stage->own_calls, 0, sizeof(stage->own_calls));
-	if (stage_simulated(stage))
+	if (stage_simulated(stage)) {
 		stage->wait_ns = stage->sim.wait_ns();
+		stage->delayed_ns = stage->sim.delayed_ns();
+	}
 	stage->origin_ns = clock_ns(stage);
 	return true;
 }
 
 bool
-stage_finish(struct stage *stage, uint64_t *wait_ns)
+stage_finish(struct stage *stage, uint64_t *stalled_ns, uint64_t *delayed_ns)
 {
 	stage->own_calls[ENTRY_cuCtxSynchronize]++;
 	if (!succeeded(stage->cuCtxSynchronize(), "cuCtxSynchronize"))
 		return false;
-	*wait_ns =
-	    stage_simulated(stage) ? stage->sim.wait_ns() - stage->wait_ns : 0;
+	*stalled_ns = 0;
+	*delayed_ns = 0;
+	if (!stage_simulated(stage))
+		return true;
+	*stalled_ns = stage->sim.wait_ns() - stage->wait_ns;
+	*delayed_ns = stage->sim.delayed_ns() - stage->delayed_ns;
 	return true;
 }
 
@@ -460,7 +467,8 @@ stage_occupy(struct stage *stage, weir_stream stream, uint64_t time_ns)
 	stage->own_calls[ENTRY_cuEventRecord]++;
 	return succeeded(stage->cuEventRecord(timer->event, timer->stream),
 		   "cuEventRecord") &&
-	    make_wait(stage, stream, timer->event);
+	    make_wait(stage, stream, timer->event) &&
+	    stage_work(stage, stream, 0);
 }
 
 bool

@@ -9,7 +9,8 @@
  * To be busy until a time, a stream is made to wait for a *timer*: a stream
  * of the stage's own that runs one sleeping kernel. A kernel on the stream
  * itself would end late whenever the stream waits for something else first,
- * and each delay would add to the next.
+ * and each delay would add to the next. What follows the wait on the stream is
+ * work that takes no time: so a wait of weir's that lasts longer delays it.
  */
 #ifndef TOOLS_WEIR_STAGE_H
 #define TOOLS_WEIR_STAGE_H
@@ -39,10 +40,12 @@ uint64_t stage_now_ns(struct stage *stage);
 void stage_wait_until(struct stage *stage, uint64_t time_ns);
 
 /*
- * Wait for all work of all streams. For how long weir's waits have delayed
- * streams since stage_start() is told by the simulated device; 0 on a GPU.
+ * Wait for all work of all streams. For how long weir's waits have stalled
+ * streams since stage_start(), and by how much they have delayed work, is told
+ * by the simulated device; 0 on a GPU.
  */
-bool stage_finish(struct stage *stage, uint64_t *wait_ns);
+bool stage_finish(
+    struct stage *stage, uint64_t *stalled_ns, uint64_t *delayed_ns);
 
 /* `stream` waits for what is on `other`: the program's order, made through
  * weir, and no wait of weir's. */

@@ -44,10 +44,13 @@ add_counters(json_t *object, const struct figures *figures)
 
 	for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++)
 		add_number(object, counters[i].key, counters[i].value);
-	if (figures->simulated)
+	if (figures->simulated) {
 		add_number(object, "gpu_wait_us", figures->gpu_wait_us);
-	else
+		add_number(object, "gpu_stall_us", figures->gpu_stall_us);
+	} else {
 		json_object_set_new(object, "gpu_wait_us", json_null());
+		json_object_set_new(object, "gpu_stall_us", json_null());
+	}
 	add_number(object, "duration_us", figures->duration_us);
 }
 

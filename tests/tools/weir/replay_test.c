@@ -243,11 +243,38 @@ TEST(the_duration_ends_with_the_last_work)
 		EXPECT_LT(number(json, "duration_us"), 65100);
 		/* The program's own order is no wait of weir's. */
 		EXPECT_EQ(number(json, "gpu_wait_us"), 0);
+		EXPECT_EQ(number(json, "gpu_stall_us"), 0);
 	} else {
 		EXPECT(json_is_null(json_object_get(json, "gpu_wait_us")));
+		EXPECT(json_is_null(json_object_get(json, "gpu_stall_us")));
 	}
 	EXPECT_EQ(number(json, "gpu_waits"), 0);
 	json_decref(json);
+}
+
+/* Under this policy weir waits on the GPU where it could have grown. */
+TEST(a_wait_stalls_a_stream_and_delays_the_work_behind_it)
+{
+	char *path = trace_of("a,1000,20971520,0,0\n"
+			      "k,0,50000,1,0\n"
+			      "r,1000,20971520,1,0\n"
+			      "f,1000,20971520,0,0\n"
+			      "a,2000,20971520,0,10000\n"
+			      "k,0,1000,0,20000\n"
+			      "f,2000,20971520,0,20000\n"
+			      "c,1000,20971520,0,50000\n");
+	json_t *json = replayed_with(path, "--conf=prefer:memory");
+
+	EXPECT_EQ(number(json, "peak_held_bytes"), 20 * MIB);
+	EXPECT_EQ(number(json, "gpu_waits"), 1);
+	EXPECT_EQ(number(json, "host_waits"), 0);
+	EXPECT_GE(number(json, "duration_us"), 51000);
+	if (simulated(json)) {
+		EXPECT_GE(number(json, "gpu_stall_us"), 39900);
+		EXPECT_LE(number(json, "gpu_stall_us"), 40100);
+	}
+	json_decref(json);
+	free(path);
 }
 
 TEST(work_keeps_the_using_stream_busy_where_there_is_any)

@@ -260,15 +260,17 @@ TEST(the_end_comes_when_all_work_is_done)
 	struct stage *stage = started();
 	weir_stream first = new_stream();
 	weir_stream second = new_stream();
-	uint64_t wait_ns;
+	uint64_t stalled_ns;
+	uint64_t delayed_ns;
 
 	EXPECT(stage_work(stage, first, 20 * MS));
 	EXPECT(stage_work(stage, first, 20 * MS));
 	EXPECT(stage_work(stage, second, 30 * MS));
-	EXPECT(stage_finish(stage, &wait_ns));
+	EXPECT(stage_finish(stage, &stalled_ns, &delayed_ns));
 	EXPECT_GE(stage_now_ns(stage), 40 * MS);
 	EXPECT_LT(stage_now_ns(stage), 60 * MS);
-	EXPECT_EQ(wait_ns, 0);
+	EXPECT_EQ(stalled_ns, 0);
+	EXPECT_EQ(delayed_ns, 0);
 	stage_close(stage);
 }
 
@@ -279,7 +281,8 @@ TEST(only_waits_of_weir_count)
 	weir_stream other = new_stream();
 	void *block = weir_malloc(100, busy);
 	void *mark = NULL;
-	uint64_t wait_ns;
+	uint64_t stalled_ns;
+	uint64_t delayed_ns;
 
 	EXPECT_NOT_NULL(block);
 	EXPECT(stage_work(stage, busy, 20 * MS));
@@ -288,16 +291,21 @@ TEST(only_waits_of_weir_count)
 	EXPECT(stage_touch(stage, other, block, 100, &mark));
 	EXPECT(stage_order(stage, new_stream(), busy));
 	EXPECT(stage_occupy(stage, new_stream(), 15 * MS));
-	EXPECT(stage_finish(stage, &wait_ns));
-	EXPECT_EQ(wait_ns, 0);
+	EXPECT(stage_finish(stage, &stalled_ns, &delayed_ns));
+	EXPECT_EQ(stalled_ns, 0);
+	EXPECT_EQ(delayed_ns, 0);
 	EXPECT(stage_work(stage, busy, 20 * MS));
 	EXPECT_EQ(weir_stream_wait_stream(other, busy), WEIR_OK);
-	EXPECT(stage_finish(stage, &wait_ns));
+	EXPECT(stage_work(stage, other, MS));
+	EXPECT(stage_finish(stage, &stalled_ns, &delayed_ns));
 	if (stage_simulated(stage)) {
-		EXPECT_GT(wait_ns, 19 * MS);
-		EXPECT_LT(wait_ns, 21 * MS);
+		EXPECT_GT(stalled_ns, 19 * MS);
+		EXPECT_LT(stalled_ns, 21 * MS);
+		EXPECT_GT(delayed_ns, 19 * MS);
+		EXPECT_LT(delayed_ns, 21 * MS);
 	} else {
-		EXPECT_EQ(wait_ns, 0);
+		EXPECT_EQ(stalled_ns, 0);
+		EXPECT_EQ(delayed_ns, 0);
 	}
 	stage_unmark(stage, &mark);
 	EXPECT_EQ(weir_free(block), WEIR_OK);
@@ -307,15 +315,19 @@ TEST(only_waits_of_weir_count)
 TEST(what_was_waited_before_the_start_does_not_count)
 {
 	struct stage *stage = started();
+	weir_stream other = new_stream();
 	weir_stream busy = new_stream();
-	uint64_t wait_ns;
+	uint64_t stalled_ns;
+	uint64_t delayed_ns;
 
 	EXPECT(stage_work(stage, busy, 20 * MS));
-	EXPECT_EQ(weir_stream_wait_stream(new_stream(), busy), WEIR_OK);
-	EXPECT(stage_finish(stage, &wait_ns));
+	EXPECT_EQ(weir_stream_wait_stream(other, busy), WEIR_OK);
+	EXPECT(stage_work(stage, other, MS));
+	EXPECT(stage_finish(stage, &stalled_ns, &delayed_ns));
 	EXPECT(stage_start(stage));
-	EXPECT(stage_finish(stage, &wait_ns));
-	EXPECT_EQ(wait_ns, 0);
+	EXPECT(stage_finish(stage, &stalled_ns, &delayed_ns));
+	EXPECT_EQ(stalled_ns, 0);
+	EXPECT_EQ(delayed_ns, 0);
 	stage_close(stage);
 }
 
