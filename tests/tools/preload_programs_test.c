@@ -76,6 +76,17 @@ TEST(a_program_with_memory_pools_is_served)
 	json_decref(report);
 }
 
+/* The one block that is shared with a child is the driver's. */
+TEST(a_program_that_shares_a_pool_is_served_beside_it)
+{
+	json_t *report = start_twice("driver_pools", NULL);
+
+	EXPECT_EQ(report_number(report, "allocations_served"), 3 + 1 + 100);
+	EXPECT_EQ(report_number(report, "frees_served"), 3 + 1 + 100);
+	EXPECT_EQ(report_number(report, "live_bytes_at_exit"), 0);
+	json_decref(report);
+}
+
 TEST(a_program_with_a_default_stream_for_each_thread_is_served)
 {
 	json_t *report = start_twice("runtime_per_thread", NULL);

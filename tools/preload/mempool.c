@@ -609,6 +609,18 @@ cuCtxSynchronize(void)
 	return code;
 }
 
+/* NULL is the current one too. */
+static bool
+is_current(CUcontext context)
+{
+	CUcontext current = NULL;
+
+	return context == NULL ||
+	    (gate_started() &&
+		real_driver()->cuCtxGetCurrent(&current) == CUDA_SUCCESS &&
+		context == current);
+}
+
 CUresult
 cuCtxSynchronize_v2(CUcontext context)
 {
@@ -616,7 +628,7 @@ cuCtxSynchronize_v2(CUcontext context)
 
 	report_call(HOOK_cuCtxSynchronize_v2);
 	code = REAL(cuCtxSynchronize_v2)(context);
-	if (code == CUDA_SUCCESS)
+	if (code == CUDA_SUCCESS && is_current(context))
 		synchronized();
 	return code;
 }
