@@ -407,8 +407,8 @@ struct stream {
 	unsigned flags;
 	int priority;
 	struct line line;
-	uint64_t tail_ns;     /* all that has a time is done then */
-	uint64_t visible_ns;  /* and seen by the host */
+	uint64_t tail_ns;    /* all that has a time is done then */
+	uint64_t visible_ns; /* and seen by the host */
 	/* The counted waits since its latest work kept it from there to there;
 	 * see wait.c. */
 	uint64_t held_from_ns;
