@@ -2,7 +2,11 @@
  * What a pointer is: to the program each allocation is one of its own, though
  * it is a part of a larger range of the driver.
  */
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "allocator/allocator.h"
+#include "base/meta.h"
 #include "tools/preload/preload.h"
 
 /* The rest of a size class is no part of the allocation. */
@@ -66,12 +70,110 @@ cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr ptr)
 	return CUDA_SUCCESS;
 }
 
-/* An allocation's own number: the driver's is that of the range it lies in. */
-static uint64_t
-buffer_id(uint64_t of_range, CUdeviceptr base)
+/* ---- Identities -------------------------------------------------------- */
+
+/*
+ * Each allocation has a number that no other ever had: programs keep what they
+ * know of memory by it. The driver's is that of the range the allocation lies
+ * in, so one is given here to those that are asked about, until their free.
+ */
+struct identity {
+	struct identity *next;
+	CUdeviceptr base;
+	int device;
+	uint64_t id;
+};
+
+/* The driver counts from below. */
+static const uint64_t first_id = (uint64_t)1 << 62;
+
+enum { IDENTITY_BUCKETS = 1024 };
+static pthread_mutex_t identity_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct identity *identities[IDENTITY_BUCKETS];
+static atomic_size_t n_identities;
+
+/* With the lock held. */
+static struct identity **
+identity_at(CUdeviceptr base)
 {
-	return of_range ^ base / WEIR_GRANULE << 16;
+	struct identity **at =
+	    &identities[base / WEIR_GRANULE % IDENTITY_BUCKETS];
+
+	while (*at != NULL && (*at)->base != base)
+		at = &(*at)->next;
+	return at;
 }
+
+/* The number of an allocation; `of_range` without memory to keep one. */
+static uint64_t
+identity_of(const struct place *place, uint64_t of_range)
+{
+	static uint64_t given;
+	struct identity *identity;
+	struct identity **at;
+	uint64_t id = of_range;
+
+	pthread_mutex_lock(&identity_lock);
+	at = identity_at(place->base);
+	identity = *at;
+	if (identity == NULL) {
+		identity = meta_alloc(sizeof(*identity));
+		if (identity == NULL)
+			goto leave;
+		*identity = (struct identity){ NULL, place->base, place->device,
+			first_id + given++ };
+		*at = identity;
+		atomic_fetch_add(&n_identities, 1);
+	}
+	id = identity->id;
+leave:
+	pthread_mutex_unlock(&identity_lock);
+	return id;
+}
+
+void
+address_forget(CUdeviceptr base)
+{
+	struct identity *identity;
+	struct identity **at;
+
+	if (atomic_load_explicit(&n_identities, memory_order_relaxed) == 0)
+		return;
+	pthread_mutex_lock(&identity_lock);
+	at = identity_at(base);
+	identity = *at;
+	if (identity != NULL) {
+		*at = identity->next;
+		atomic_fetch_sub(&n_identities, 1);
+	}
+	pthread_mutex_unlock(&identity_lock);
+	if (identity != NULL)
+		meta_free(identity, sizeof(*identity));
+}
+
+void
+address_device_ends(int device)
+{
+	pthread_mutex_lock(&identity_lock);
+	for (int i = 0; i < IDENTITY_BUCKETS; i++) {
+		struct identity **at = &identities[i];
+
+		while (*at != NULL) {
+			struct identity *identity = *at;
+
+			if (identity->device != device) {
+				at = &identity->next;
+				continue;
+			}
+			*at = identity->next;
+			atomic_fetch_sub(&n_identities, 1);
+			meta_free(identity, sizeof(*identity));
+		}
+	}
+	pthread_mutex_unlock(&identity_lock);
+}
+
+/* ---- Attributes -------------------------------------------------------- */
 
 /* Put the allocation into an attribute that the driver has told of its
  * range. */
@@ -86,7 +188,9 @@ correct(int attribute, void *data, const struct place *place)
 		*(size_t *)data = place->size;
 		return;
 	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
-		*(uint64_t *)data = buffer_id(*(uint64_t *)data, place->base);
+		if (place->device >= 0)
+			*(uint64_t *)data =
+			    identity_of(place, *(uint64_t *)data);
 		return;
 	default:
 		break;

@@ -233,6 +233,7 @@ primary_ended(CUdevice device, CUcontext context)
 	gate_enter_weir();
 	report_device_ends(device);
 	mempool_device_ends(device);
+	address_device_ends(device);
 	allocator_forget_device(device);
 	gate_leave_weir();
 }

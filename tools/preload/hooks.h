@@ -103,14 +103,12 @@ enum hook_streams { HOOK_BOTH, HOOK_LEGACY, HOOK_PER_THREAD };
 	X(cuEventRecordWithFlags, "cuEventRecordWithFlags", 11010,             \
 	    HOOK_LEGACY, (CUevent event, CUstream stream, unsigned flags))     \
 	X(cuEventRecordWithFlags_ptsz, "cuEventRecordWithFlags", 11010,        \
-	    HOOK_PER_THREAD,                                                   \
-	    (CUevent event, CUstream stream, unsigned flags))                  \
+	    HOOK_PER_THREAD, (CUevent event, CUstream stream, unsigned flags)) \
 	X(cuStreamWaitEvent, "cuStreamWaitEvent", 3020, HOOK_LEGACY,           \
 	    (CUstream stream, CUevent event, unsigned flags))                  \
 	X(cuStreamWaitEvent_ptsz, "cuStreamWaitEvent", 7000, HOOK_PER_THREAD,  \
 	    (CUstream stream, CUevent event, unsigned flags))                  \
-	X(cuEventDestroy, "cuEventDestroy", 2000, HOOK_BOTH,                   \
-	    (CUevent event))                                                   \
+	X(cuEventDestroy, "cuEventDestroy", 2000, HOOK_BOTH, (CUevent event))  \
 	X(cuEventDestroy_v2, "cuEventDestroy", 4000, HOOK_BOTH,                \
 	    (CUevent event))                                                   \
 	X(cuStreamCreate, "cuStreamCreate", 2000, HOOK_BOTH,                   \

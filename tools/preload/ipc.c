@@ -367,7 +367,9 @@ ipc_find_opened(CUdeviceptr ptr, struct place *out)
 	while (o != NULL && ptr - o->ptr >= o->size)
 		o = o->next;
 	if (o != NULL)
-		*out = (struct place){ .base = o->ptr, .size = o->size };
+		*out = (struct place){
+			.base = o->ptr, .size = o->size, .device = -1
+		};
 	pthread_mutex_unlock(&lock);
 	return o != NULL;
 }

@@ -268,6 +268,7 @@ memory_hold(CUdeviceptr ptr, struct held *held)
 		.ordered = info.stream != WEIR_STREAM_ANY };
 	if (held->ordered)
 		held->block = mempool_take(ptr);
+	address_forget(ptr);
 	return LIVE;
 }
 

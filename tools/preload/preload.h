@@ -215,7 +215,7 @@ void memory_other_stream(void);
 struct place {
 	CUdeviceptr base;
 	size_t size;
-	int device;
+	int device;          /* -1: another process's */
 	bool ordered;        /* in the order of a stream */
 	bool mapped;         /* in an expandable segment */
 	CUdeviceptr segment; /* first byte of the range it lies in */
@@ -223,6 +223,10 @@ struct place {
 
 /* Whose memory an address is, and if LIVE the allocation. */
 enum memory_owner address_find(CUdeviceptr ptr, struct place *out);
+
+/* The allocation that begins there is being freed. */
+void address_forget(CUdeviceptr base);
+void address_device_ends(int device);
 
 /* ---- ipc.c ------------------------------------------------------------- */
 

@@ -1,0 +1,108 @@
+/*
+ * What programs may expect of the driver they may expect of the driver with
+ * weir before it: the tests of the driver itself are run under the preload,
+ * where each gives what it gives bare, but for those that are named here.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/test.h"
+#include "tests/tools/start.h"
+
+/* The names of the tests that failed, a line each. The caller frees them. */
+static char *
+failures(const char *tap)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *file = open_memstream(&text, &size);
+
+	EXPECT_NOT_NULL(file);
+	for (const char *line = tap; *line != '\0';) {
+		size_t length = strcspn(line, "\n");
+		const char *name = strstr(line, " - ");
+
+		if (strncmp(line, "not ok ", 7) == 0 && name != NULL &&
+		    name < line + length)
+			fprintf(file, "%.*s\n", (int)(line + length - name - 3),
+			    name + 3);
+		line += length + (line[length] == '\n');
+	}
+	fclose(file);
+	return text;
+}
+
+/* Run one of the driver's test programs, which fails the named tests only. */
+static void
+holds_but_for(const char *program, const char *variable, const char *names)
+{
+	char *path = test_build("tests/driver");
+	char *whole;
+	char *failed;
+
+	if (!start_simulated())
+		SKIP("the driver's own tests on a GPU are run without weir");
+	if (asprintf(&whole, "%s/%s", path, program) < 0)
+		FAIL("out of memory");
+	struct start how = { .program = whole,
+		.preload = true,
+		.variable = variable,
+		.second = "SIMCUDA_CONF=" };
+	struct command_result result = start(&how);
+
+	EXPECT_STR_HAS(result.out, "1..");
+	failed = failures(result.out);
+	EXPECT_STR_EQ(failed, names);
+	command_free(&result);
+	free(failed);
+	free(whole);
+	free(path);
+}
+
+TEST(contexts_streams_and_events_are_the_drivers)
+{
+	holds_but_for("contract_test", NULL, "");
+}
+
+TEST(virtual_memory_is_the_drivers)
+{
+	holds_but_for("contract_vmm_test", NULL, "");
+}
+
+TEST(other_processes_see_what_they_saw)
+{
+	holds_but_for("contract_process_test", NULL, "");
+}
+
+/* Unused memory is kept until the program names a threshold. */
+TEST(memory_pools_are_as_the_drivers_but_keep_what_is_unused)
+{
+	holds_but_for("contract_pool_test", NULL,
+	    "idle memory is given back when the host waits\n");
+}
+
+/* Freed memory is still there, and an access to it goes unnoticed. */
+TEST(plain_memory_is_as_the_drivers_with_strict_frees)
+{
+	holds_but_for("contract_memory_test", "WEIR_PRELOAD_FREE=strict",
+	    "copies of unknown device memory are refused\n");
+}
+
+/* And else it does not wait either. */
+TEST(plain_memory_is_as_the_drivers)
+{
+	holds_but_for("contract_memory_test", NULL,
+	    "freeing waits for the context\n"
+	    "copies of unknown device memory are refused\n");
+}
+
+/* Plain memory comes and goes while streams are captured, where the driver
+ * would break the capture. */
+TEST(captures_are_the_drivers_but_for_what_would_break_them)
+{
+	holds_but_for("contract_capture_test", NULL,
+	    "unsafe calls fail and break a global capture\n"
+	    "a broken capture takes nothing more\n"
+	    "other threads are bound by global captures only\n");
+}
