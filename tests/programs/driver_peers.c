@@ -86,6 +86,47 @@ work_across(context owner, context user, stream on)
 	return wrong;
 }
 
+/* Memory of the default pool, from before and after the other device was given
+ * access to it. */
+static unsigned
+try_pool(context owner, context user)
+{
+	struct {
+		int type;
+		int id;
+		int flags;
+	} access = { 1, 1, 3 };
+	result (*set_access)(void *, const void *, size_t);
+	result (*get_pool)(void **, int);
+	address ptrs[4];
+	unsigned wrong = 0;
+	void *pool;
+
+	fetch("cuMemPoolSetAccess", &set_access);
+	fetch("cuDeviceGetDefaultMemPool", &get_pool);
+	MUST(cuda.set_current(owner));
+	MUST(get_pool(&pool, 0));
+	for (int i = 0; i < 4; i++) {
+		if (i == 2)
+			MUST(set_access(pool, &access, 1));
+		MUST(cuda.mem_alloc_async(&ptrs[i], sizeof(host), NULL));
+	}
+	MUST(cuda.synchronize());
+	MUST(cuda.set_current(user));
+	for (uint32_t i = 0; i < 4; i++)
+		MUST(cuda.fill(ptrs[i], i, WORDS, NULL));
+	MUST(cuda.synchronize());
+	for (uint32_t i = 0; i < 4; i++)
+		wrong += wrong_words(ptrs[i], i);
+	MUST(cuda.set_current(owner));
+	for (int i = 0; i < 4; i++)
+		MUST(cuda.mem_free_async(ptrs[i], NULL));
+	MUST(cuda.synchronize());
+	access.flags = 0;
+	MUST(set_access(pool, &access, 1));
+	return wrong;
+}
+
 static unsigned
 try_own_context(context primary)
 {
@@ -129,6 +170,7 @@ main(int argc, char **argv)
 	wrong += work_across(primary[1], primary[0], on);
 	MUST(cuda.stream_destroy(on));
 	wrong += try_own_context(primary[0]);
+	wrong += try_pool(primary[0], primary[1]);
 	printf("wrong words: %u\n", wrong);
 	return wrong != 0;
 }

@@ -748,10 +748,14 @@ cuMemPoolSetAccess(
 		    one->location.id == device_of(pool))
 			continue;
 		bit = 1ul << one->location.id;
-		if (one->flags == CU_MEM_ACCESS_FLAGS_PROT_NONE)
+		if (one->flags == CU_MEM_ACCESS_FLAGS_PROT_NONE) {
 			atomic_fetch_and(&pool->peers, ~bit);
-		else
-			atomic_fetch_or(&pool->peers, bit);
+			continue;
+		}
+		atomic_fetch_or(&pool->peers, bit);
+		gate_enter_weir();
+		access_grant(device_of(pool), one);
+		gate_leave_weir();
 	}
 	return code;
 }

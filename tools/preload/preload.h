@@ -13,6 +13,7 @@
  *	memory.c    memory of no stream, and how much there is
  *	ordered.c   memory in the order of a stream
  *	mempool.c   the program's pools of it
+ *	access.c    other devices' access to it
  *	address.c   what a pointer is
  *	ipc.c       memory that other processes may open
  *	lifetime.c  streams and captures that begin and end
@@ -208,6 +209,15 @@ CUresult memory_let_go(const struct held *held, enum weir_status status);
 
 /* There will be work that the legacy default stream does not order. */
 void memory_other_stream(void);
+
+/* ---- access.c ---------------------------------------------------------- */
+
+/* Where weir shall call an entry, so that its mappings are known: `next`
+ * itself for most. */
+void *access_for_weir(const char *name, void *next);
+
+/* Let another device use all memory that weir has mapped on `device`. */
+void access_grant(int device, const CUmemAccessDesc *access);
 
 /* ---- address.c --------------------------------------------------------- */
 

@@ -286,7 +286,9 @@ for_weir(const char *symbol, void *found)
 	if (found != NULL && real_driver() != NULL &&
 	    strcmp(symbol, "cuDevicePrimaryCtxRetain") == 0)
 		return (void *)retain_without_share;
-	return report_wanted() ? count_through(symbol, found) : found;
+	if (report_wanted())
+		found = count_through(symbol, found);
+	return access_for_weir(symbol, found);
 }
 
 static CUresult
