@@ -155,6 +155,29 @@ TEST(a_program_that_becomes_another_is_served)
 	serves("driver_exec", NULL);
 }
 
+/* What weir holds unused is there for the driver's own needs. */
+TEST(weir_gives_back_what_the_driver_needs)
+{
+	struct start how = { .program = "driver_room" };
+	struct command_result bare;
+	struct command_result loaded;
+
+	if (!start_simulated())
+		SKIP("only the simulated driver can be told to fail");
+	bare = start(&how);
+	how.preload = true;
+	loaded = start(&how);
+	EXPECT_STR_EQ(bare.out,
+	    "nothing to give back: 2\nsomething to give back: 2\n"
+	    "at last: 0\n");
+	EXPECT_STR_EQ(loaded.out,
+	    "nothing to give back: 2\nsomething to give back: 0\n"
+	    "at last: 0\n");
+	EXPECT_EQ(loaded.status, 0);
+	command_free(&bare);
+	command_free(&loaded);
+}
+
 /* The example writes how long it took to stderr. For a GPU its kernels are
  * those that nvcc has compiled. */
 TEST(the_pipeline_example_is_right_with_weir)

@@ -78,6 +78,39 @@ enum hook_streams { HOOK_BOTH, HOOK_LEGACY, HOOK_PER_THREAD };
 	X(cuMemCreate, "cuMemCreate", 10020, HOOK_BOTH,                        \
 	    (CUmemGenericAllocationHandle * handle, size_t bytes,              \
 		const CUmemAllocationProp *wanted, unsigned long long flags))  \
+	X(cuMemAllocManaged, "cuMemAllocManaged", 6000, HOOK_BOTH,             \
+	    (CUdeviceptr * out, size_t bytes, unsigned flags))                 \
+	X(cuArrayCreate_v2, "cuArrayCreate", 3020, HOOK_BOTH,                  \
+	    (void **out, const void *wanted))                                  \
+	X(cuArray3DCreate_v2, "cuArray3DCreate", 3020, HOOK_BOTH,              \
+	    (void **out, const void *wanted))                                  \
+	X(cuMipmappedArrayCreate, "cuMipmappedArrayCreate", 5000, HOOK_BOTH,   \
+	    (void **out, const void *wanted, unsigned levels))                 \
+	X(cuModuleLoad, "cuModuleLoad", 2000, HOOK_BOTH,                       \
+	    (CUmodule * out, const char *file))                                \
+	X(cuModuleLoadData, "cuModuleLoadData", 2000, HOOK_BOTH,               \
+	    (CUmodule * out, const void *image))                               \
+	X(cuModuleLoadDataEx, "cuModuleLoadDataEx", 2010, HOOK_BOTH,           \
+	    (CUmodule * out, const void *image, unsigned count, void *options, \
+		void **values))                                                \
+	X(cuModuleLoadFatBinary, "cuModuleLoadFatBinary", 2000, HOOK_BOTH,     \
+	    (CUmodule * out, const void *image))                               \
+	X(cuGraphInstantiateWithFlags, "cuGraphInstantiateWithFlags", 11040,   \
+	    HOOK_BOTH,                                                         \
+	    (CUgraphExec * out, CUgraph graph, unsigned long long flags))      \
+	X(cuGraphInstantiateWithParams, "cuGraphInstantiateWithParams", 12000, \
+	    HOOK_LEGACY, (CUgraphExec * out, CUgraph graph, void *params))     \
+	X(cuGraphInstantiateWithParams_ptsz, "cuGraphInstantiateWithParams",   \
+	    12000, HOOK_PER_THREAD,                                            \
+	    (CUgraphExec * out, CUgraph graph, void *params))                  \
+	X(cuGraphUpload, "cuGraphUpload", 11010, HOOK_LEGACY,                  \
+	    (CUgraphExec graph, CUstream stream))                              \
+	X(cuGraphUpload_ptsz, "cuGraphUpload", 11010, HOOK_PER_THREAD,         \
+	    (CUgraphExec graph, CUstream stream))                              \
+	X(cuGraphLaunch, "cuGraphLaunch", 10000, HOOK_LEGACY,                  \
+	    (CUgraphExec graph, CUstream stream))                              \
+	X(cuGraphLaunch_ptsz, "cuGraphLaunch", 10000, HOOK_PER_THREAD,         \
+	    (CUgraphExec graph, CUstream stream))                              \
 	X(cuMemGetInfo_v2, "cuMemGetInfo", 3020, HOOK_BOTH,                    \
 	    (size_t * free_bytes, size_t * total_bytes))                       \
 	X(cuMemGetAddressRange_v2, "cuMemGetAddressRange", 3020, HOOK_BOTH,    \

@@ -187,54 +187,9 @@ cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_t height,
 		return code;
 	}
 	code = REAL(cuMemAllocPitch_v2)(out, pitch, width, height, element);
-	if (memory_made_room_here(code))
+	if (room_made(code))
 		code = REAL(cuMemAllocPitch_v2)(
 		    out, pitch, width, height, element);
-	return code;
-}
-
-/* ---- Left to the driver, with weir's unused memory given back for it --- */
-
-/*
- * True if a failed request of the driver is worth a second try: memory ran
- * out, and weir had some to give back. Giving back waits for streams, which
- * would break a capture.
- */
-static bool
-made_room(CUresult code, int device)
-{
-	size_t freed = 0;
-
-	if (code != CUDA_ERROR_OUT_OF_MEMORY || !gate_started() ||
-	    capture_any())
-		return false;
-	gate_enter_weir();
-	weir_trim(device, 0, &freed);
-	gate_leave_weir();
-	return freed > 0;
-}
-
-bool
-memory_made_room_here(CUresult code)
-{
-	int device;
-
-	return code == CUDA_ERROR_OUT_OF_MEMORY && gate_context(&device) &&
-	    made_room(code, device);
-}
-
-CUresult
-cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
-    const CUmemAllocationProp *wanted, unsigned long long flags)
-{
-	CUresult code;
-
-	report_call(HOOK_cuMemCreate);
-	code = REAL(cuMemCreate)(handle, bytes, wanted, flags);
-	if (code == CUDA_ERROR_OUT_OF_MEMORY &&
-	    wanted->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
-	    made_room(code, wanted->location.id))
-		code = REAL(cuMemCreate)(handle, bytes, wanted, flags);
 	return code;
 }
 

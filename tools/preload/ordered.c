@@ -56,7 +56,7 @@ cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream)
 	if (allocate(&wish, out, &code))
 		return served(HOOK_cuMemAllocAsync, code);
 	code = REAL(cuMemAllocAsync)(out, bytes, stream);
-	if (memory_made_room_here(code))
+	if (room_made(code))
 		code = REAL(cuMemAllocAsync)(out, bytes, stream);
 	return code;
 }
@@ -71,7 +71,7 @@ cuMemAllocAsync_ptsz(CUdeviceptr *out, size_t bytes, CUstream stream)
 	if (allocate(&wish, out, &code))
 		return served(HOOK_cuMemAllocAsync_ptsz, code);
 	code = REAL(cuMemAllocAsync_ptsz)(out, bytes, stream);
-	if (memory_made_room_here(code))
+	if (room_made(code))
 		code = REAL(cuMemAllocAsync_ptsz)(out, bytes, stream);
 	return code;
 }
@@ -87,7 +87,7 @@ cuMemAllocFromPoolAsync(
 	if (allocate(&wish, out, &code))
 		return served(HOOK_cuMemAllocFromPoolAsync, code);
 	code = REAL(cuMemAllocFromPoolAsync)(out, bytes, pool, stream);
-	if (memory_made_room_here(code))
+	if (room_made(code))
 		code = REAL(cuMemAllocFromPoolAsync)(out, bytes, pool, stream);
 	return code;
 }
@@ -103,7 +103,7 @@ cuMemAllocFromPoolAsync_ptsz(
 	if (allocate(&wish, out, &code))
 		return served(HOOK_cuMemAllocFromPoolAsync_ptsz, code);
 	code = REAL(cuMemAllocFromPoolAsync_ptsz)(out, bytes, pool, stream);
-	if (memory_made_room_here(code))
+	if (room_made(code))
 		code = REAL(cuMemAllocFromPoolAsync_ptsz)(
 		    out, bytes, pool, stream);
 	return code;

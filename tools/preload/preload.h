@@ -13,7 +13,8 @@
  *	memory.c    memory of no stream, and how much there is
  *	ordered.c   memory in the order of a stream
  *	mempool.c   the program's pools of it
- *	access.c    other devices' access to it
+ *	room.c      what the driver needs memory for itself
+ *	access.c    other devices' access to weir's memory
  *	address.c   what a pointer is
  *	ipc.c       memory that other processes may open
  *	lifetime.c  streams and captures that begin and end
@@ -189,10 +190,6 @@ struct request {
 bool memory_allocate(
     const struct request *request, CUdeviceptr *out, CUresult *code);
 
-/* True if a request for the current context that came to `code` in the driver
- * is worth a second try, since weir has given memory back for it. */
-bool memory_made_room_here(CUresult code);
-
 /* An allocation that is being freed. */
 struct held {
 	CUdeviceptr ptr;
@@ -242,6 +239,12 @@ void address_device_ends(int device);
 
 /* Memory of another process's weir that has been opened here. */
 bool ipc_find_opened(CUdeviceptr ptr, struct place *out);
+
+/* ---- room.c ------------------------------------------------------------ */
+
+/* True if a request for the current context that came to `code` in the driver
+ * is worth a second try, since weir has given memory back for it. */
+bool room_made(CUresult code);
 
 /* ---- contexts.c -------------------------------------------------------- */
 
