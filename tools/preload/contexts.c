@@ -156,7 +156,11 @@ contexts_use(CUdeviceptr ptr, int device)
 		if (i == device || context == NULL ||
 		    real->cuCtxPushCurrent_v2(context) != CUDA_SUCCESS)
 			continue;
-		weir_record_stream((void *)(uintptr_t)ptr, WEIR_STREAM_ANY);
+		/* For want of host memory to remember it: waiting does too. */
+		if (weir_record_stream(
+			(void *)(uintptr_t)ptr, WEIR_STREAM_ANY) != WEIR_OK &&
+		    !capture_any())
+			real->cuCtxSynchronize();
 		real->cuCtxPopCurrent_v2(&popped);
 	}
 	wait_for_guests(real, device);
@@ -200,6 +204,17 @@ cuCtxDestroy_v2(CUcontext context)
 {
 	report_call(HOOK_cuCtxDestroy_v2);
 	return context_destroyed(context, REAL(cuCtxDestroy_v2)(context));
+}
+
+CUresult
+cuGreenCtxDestroy(void *context)
+{
+	CUresult code;
+
+	report_call(HOOK_cuGreenCtxDestroy);
+	code = REAL(cuGreenCtxDestroy)(context);
+	gate_handles_changed();
+	return code;
 }
 
 /* The primary context of a device if it is active, else NULL. */

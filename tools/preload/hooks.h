@@ -184,6 +184,8 @@ enum hook_streams { HOOK_BOTH, HOOK_LEGACY, HOOK_PER_THREAD };
 	X(cuCtxDestroy, "cuCtxDestroy", 2000, HOOK_BOTH, (CUcontext context))  \
 	X(cuCtxDestroy_v2, "cuCtxDestroy", 4000, HOOK_BOTH,                    \
 	    (CUcontext context))                                               \
+	X(cuGreenCtxDestroy, "cuGreenCtxDestroy", 12040, HOOK_BOTH,            \
+	    (void *context))                                                   \
 	X(cuDevicePrimaryCtxReset, "cuDevicePrimaryCtxReset", 7000, HOOK_BOTH, \
 	    (CUdevice device))                                                 \
 	X(cuDevicePrimaryCtxReset_v2, "cuDevicePrimaryCtxReset", 11000,        \
