@@ -44,6 +44,7 @@ pools_get(struct arena *arena, struct stream *stream, struct pools **out)
 		pool_init(&pools->pool[POOL_SMALL], pools, POOL_SMALL);
 		pool_init(&pools->pool[POOL_LARGE], pools, POOL_LARGE);
 		list_push_back(&arena->pools, &pools->link);
+		arena->streams += stream->handle != WEIR_STREAM_ANY;
 		stream->pools = pools;
 		/* It may have ended since it was found. */
 		if (atomic_load(&stream->ended))
@@ -56,10 +57,10 @@ pools_get(struct arena *arena, struct stream *stream, struct pools **out)
 void
 pools_drop_if_done(struct arena *arena, struct pools *pools)
 {
-	(void)arena;
 	if (!pools->passed || pools->blocks > 0 || pools->pins > 0)
 		return;
 	list_remove(&pools->link);
+	arena->streams--;
 	pools->stream->pools = NULL;
 	stream_put(pools->stream);
 	meta_free(pools, sizeof(*pools));
@@ -296,6 +297,9 @@ static void
 forget_contents(struct arena *arena)
 {
 	waiting_forget(&arena->waiting);
+	for (struct list *l = arena->pools.next; l != &arena->pools;
+	     l = l->next)
+		marks_forget(CONTAINER_OF(l, struct pools, link));
 	while (!list_empty(&arena->segments))
 		forget_segment(
 		    CONTAINER_OF(arena->segments.next, struct segment, link));

@@ -91,6 +91,13 @@ struct pool {
 	struct tree unmapped; /* by address */
 };
 
+/* A mark on a stream: Note [Marks]. */
+enum { MARKS = 8 };
+struct mark {
+	CUevent event;
+	uint64_t at; /* the tick */
+};
+
 struct pools {
 	struct arena *arena;   /* constant */
 	struct stream *stream; /* constant; a reference */
@@ -103,9 +110,13 @@ struct pools {
 	/* All work queued before this tick is done. */
 	uint64_t passed_at;
 	uint64_t freed_at; /* the tick of the latest free */
-	/* A mark on the stream, to see what passes, at a tick; or NULL. */
-	CUevent beat_event;
-	uint64_t beat_at;
+	/* Marks that have not passed yet, the oldest first. */
+	struct mark marks[MARKS];
+	unsigned mark_count;
+	size_t freed_bytes; /* since the latest mark */
+	/* What was freed here until this tick may be used, without a wait, by
+	 * the request that is served right now. */
+	uint64_t usable_until;
 	bool ordered;   /* what the stream is behind may be relied on */
 	uint64_t tried; /* the last arena->tries in which it was waited for */
 	/* Recorded when the stream ended; NULL where that could not be, or it
@@ -131,6 +142,7 @@ struct arena {
 	struct lock lock;
 	struct pools *any_pools;
 	struct list pools; /* of every stream, any_pools too */
+	unsigned streams;  /* that have pools */
 	struct list segments;
 	struct waiting waiting;
 	struct list left;    /* LEFT blocks that can be unmapped */
@@ -138,6 +150,9 @@ struct arena {
 	unsigned jobs;       /* under way with the lock left in between */
 	size_t promised;     /* bytes that jobs are getting from the driver */
 	uint64_t tries;      /* requests that came to waiting, so far */
+	uint64_t served;     /* requests so far */
+	uint64_t moves;      /* handles mapped at another place so far */
+	size_t most_live;    /* bytes that callers had at once */
 	unsigned ending;     /* pools that have ended but not passed */
 	size_t limit;        /* bytes; SIZE_MAX: none */
 	bool forgotten;      /* its context is gone */
@@ -233,6 +248,16 @@ void block_move(struct block *block, struct pool *pool);
  * block of the first one's pool that is in no tree. */
 struct block *block_join(struct block *first, const struct block *last);
 
+/* Neighbouring FREE blocks of any pools, from `first` to `last`. */
+struct span {
+	struct block *first;
+	struct block *last;
+};
+
+/* Join a span that `pools` may use into one block of theirs that is FREE and in
+ * no tree. From now on it is their stream's order that protects it. */
+struct block *block_adopt(const struct span *span, struct pools *pools);
+
 /* The pool a block's memory goes to when it is free. */
 struct pool *block_home(struct block *block);
 
@@ -291,12 +316,6 @@ enum grow_how {
 enum weir_status segment_grow(struct pool *pool, const struct options *options,
     size_t rounded, enum grow_how how, size_t *need);
 
-/* Neighbouring FREE blocks of any pools, from `first` to `last`. */
-struct span {
-	struct block *first;
-	struct block *last;
-};
-
 /*
  * Give memory of a span back to the driver: at least `want` bytes if it has as
  * many to give. The caller has seen to it that all work on it is done. Its
@@ -315,16 +334,78 @@ void segment_unreserve(struct arena *arena);
 /* Bytes of whole handles (or of a whole driver segment) in a span. */
 size_t segment_releasable(const struct span *span);
 
+/* ---- marks.c ----------------------------------------------------------- */
+
+/* How many streams one request asks about. */
+enum { MARKS_ASKED = 64 };
+
+/* Mark the stream of a request now and then, so that others can tell what of
+ * its memory is done with. */
+void marks_keep(struct pools *mine);
+
+/* See how far other streams have come, and mark them for the next time. */
+void marks_poll(const struct pools *mine);
+
+/* Find out, in pools->usable_until of all pools, what a request of `mine` may
+ * use without a wait. Again after the lock was left. */
+void marks_find_usable(const struct pools *mine);
+
+/* Is it free, and may the request that is served right now use it? */
+static inline bool
+block_is_usable(const struct block *block)
+{
+	return block != NULL && block->state == BLOCK_FREE &&
+	    block->freed_at <= block->pool->owner->usable_until;
+}
+
+/* Can waits be put into the stream? Not while it is being captured. */
+bool marks_can_wait(const struct pools *mine);
+
+/*
+ * Put `mine` behind what `other` freed until a tick, by a wait on the device
+ * if that is not known.
+ *
+ * @param age  only for a mark that has at least so many younger ones, so that
+ *             the other stream has had time to reach it; 0: for a new one, if
+ *             it must be, which is behind all that stream has been given
+ */
+bool marks_follow(
+    struct pools *mine, struct pools *other, uint64_t tick, unsigned age);
+
+/* Put `mine` behind the next mark of `other`; false if nothing comes of it. */
+bool marks_follow_next(struct pools *mine, struct pools *other, unsigned age);
+
+/* Drop the marks of pools; of those whose context is gone. */
+void marks_drop(struct pools *pools);
+void marks_forget(struct pools *pools);
+
 /* ---- reclaim.c --------------------------------------------------------- */
+
+/* How many late marks of a stream a search for memory looks past. */
+enum { RECLAIM_SKIPS = 64 };
 
 /* Free the pending blocks whose uses have ended and take over from streams
  * that have; true if any memory became free. `skips` as for waiting_poll(). */
 bool reclaim_poll(struct arena *arena, unsigned skips);
 
-/* A block for a size class, by every means there is: Note [Reclaim ladder].
- * WEIR_ENOMEM, WEIR_EHOSTMEM, WEIR_EDRIVER. May leave and retake the lock. */
-enum weir_status reclaim_take(struct pools *pools,
-    const struct options *options, size_t rounded, struct block **out);
+/* A pending block whose uses are gone becomes free, of its pool or of another
+ * one's. */
+void reclaim_pending(struct block *block);
+void reclaim_pending_to(struct block *block, struct pool *pool);
+
+/* See which streams are idle, where that takes no wait. */
+void reclaim_refresh(struct arena *arena);
+
+/* Give back what the collector finds old. */
+void reclaim_collect(struct arena *arena, const struct options *options);
+
+/* Give back at least `want` bytes of what no work uses, the longest unused
+ * first; returns the bytes given back. */
+size_t reclaim_shed(struct arena *arena, size_t want);
+
+/* Wait on the host, with the lock left, for the oldest pending block or for the
+ * stream that holds back most; false if there is nothing to wait for. */
+bool reclaim_wait(struct arena *arena);
 
 /* weir_trim() of one arena. Takes the lock. */
 enum weir_status reclaim_trim(struct arena *arena, size_t keep, size_t *freed);
@@ -334,12 +415,15 @@ void reclaim_end(struct pools *pools);
 /* The same without a call to the driver: a later poll records the end. */
 void reclaim_end_later(struct pools *pools);
 
-/* What was freed in `pools` until this tick may be used by `by`, without a
- * wait: it is done, or `by` is known to be behind it. */
-uint64_t pools_until(const struct pools *pools, const struct pools *by);
-
 /* A block becomes free: into the pool it belongs in by now. */
 void reclaim_put(struct block *block);
+
+/* ---- take.c ------------------------------------------------------------ */
+
+/* A block for a size class, by every means there is: Note [Reclaim ladder].
+ * WEIR_ENOMEM, WEIR_EHOSTMEM, WEIR_EDRIVER. May leave and retake the lock. */
+enum weir_status take_block(struct pools *pools, const struct options *options,
+    size_t rounded, struct block **out);
 
 /* ---- stream_end.c ------------------------------------------------------ */
 

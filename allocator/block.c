@@ -285,6 +285,23 @@ block_join(struct block *first, const struct block *last)
 	return first;
 }
 
+struct block *
+block_adopt(const struct span *span, struct pools *pools)
+{
+	struct pools *owner = span->first->pool->owner;
+	struct block *block = block_join(span->first, span->last);
+
+	block_move(block, &pools->pool[block->pool->kind]);
+	/* A mark that their stream has already is not behind what this one was
+	 * behind before. */
+	if (owner != pools || span->first != span->last) {
+		block->freed_at = order_tick();
+		pools->freed_at = block->freed_at;
+	}
+	pools_drop_if_done(block->arena, owner);
+	return block;
+}
+
 struct pool *
 block_home(struct block *block)
 {

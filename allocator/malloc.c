@@ -69,7 +69,8 @@ take(struct arena *arena, struct stream *stream, const struct options *options,
 	if (status != WEIR_OK)
 		return status;
 	pools->pins++;
-	status = reclaim_take(pools, options, rounded, &block);
+	arena->served++;
+	status = take_block(pools, options, rounded, &block);
 	pools->pins--;
 	if (status != WEIR_OK) {
 		use_clear(&arena->waiting, &uses);

@@ -33,9 +33,11 @@ struct part {
 	size_t filled; /* of these, with handles that have been chosen */
 };
 
-/* Whole handles under a free block, and those of them that are chosen. */
+/* Whole handles under free neighbours, and those of them that are chosen. */
 struct donor {
-	struct block *block;
+	struct span span;
+	struct block *block; /* of the chosen ones, once cut out */
+	const struct segment *segment;
 	CUdeviceptr low;  /* of all */
 	CUdeviceptr high; /* their end */
 	CUdeviceptr from; /* chosen: from here to the end */
@@ -46,7 +48,9 @@ struct job {
 	struct pool *pool;
 	const struct options *options;
 	size_t rounded;
-	struct block *start; /* of the run */
+	struct block *start; /* of the run; until blocks are hidden */
+	struct segment *segment;
+	CUdeviceptr addr; /* of the run */
 	struct part parts[PARTS_MAX];
 	size_t part_count;
 	struct block *rest;   /* what stays unmapped of the last part's block */
@@ -186,50 +190,61 @@ last_part(struct job *job)
 static bool
 is_of_run(const struct job *job, const struct block *block)
 {
-	return block->segment == job->start->segment &&
-	    block->addr >= job->start->addr &&
-	    block->addr < job->start->addr + job->rounded;
+	return block->segment == job->segment && block->addr >= job->addr &&
+	    block->addr < job->addr + job->rounded;
 }
 
-/* The free blocks of a pool that the job may take handles of; only counted
- * while there is no array. */
+/* A run of free blocks as a donor; only counted while there is no array. */
 static void
-add_donors(struct job *job, struct pool *pool, uint64_t until)
+add_donor(struct job *job, const struct span *span)
 {
-	struct block key = { .size = pool->owner->arena->granularity };
+	struct donor donor = { .span = *span, .segment = span->first->segment };
+	CUdeviceptr end = span->last->addr + span->last->size;
+	size_t size = handles_within(donor.segment, span->first->addr,
+	    end - span->first->addr, &donor.low);
 
-	for (struct tree_node *n = tree_lower_bound(&pool->free, &key.node);
-	     n != NULL; n = tree_next(n)) {
-		struct donor donor = { .block = block_of_node(n) };
-		if (!donor.block->segment->expandable ||
-		    donor.block->freed_at > until ||
-		    is_of_run(job, donor.block))
+	if (size == 0)
+		return;
+	donor.high = donor.low + size;
+	donor.from = donor.high;
+	if (job->donors != NULL)
+		job->donors[job->donor_count] = donor;
+	job->donor_count++;
+}
+
+static bool
+may_give(const struct job *job, const struct block *block)
+{
+	return block_is_usable(block) && !is_of_run(job, block);
+}
+
+static void
+add_donors(struct job *job, const struct segment *segment)
+{
+	struct block *next;
+
+	for (struct block *b = segment->first; b != NULL; b = next) {
+		struct span span = { b, b };
+		next = b->next;
+		if (!may_give(job, b))
 			continue;
-		size_t size = handles_within(donor.block->segment,
-		    donor.block->addr, donor.block->size, &donor.low);
-		if (size == 0)
-			continue;
-		donor.high = donor.low + size;
-		donor.from = donor.high;
-		if (job->donors != NULL)
-			job->donors[job->donor_count] = donor;
-		job->donor_count++;
+		for (; may_give(job, next); next = next->next)
+			span.last = next;
+		add_donor(job, &span);
 	}
 }
 
 static void
 add_all_donors(struct job *job)
 {
-	struct pools *mine = job->pool->owner;
-	struct arena *arena = mine->arena;
+	struct arena *arena = job->pool->owner->arena;
 
 	job->donor_count = 0;
-	for (struct list *l = arena->pools.next; l != &arena->pools;
+	for (struct list *l = arena->segments.next; l != &arena->segments;
 	     l = l->next) {
-		struct pools *pools = CONTAINER_OF(l, struct pools, link);
-		uint64_t until = pools_until(pools, mine);
-		for (int kind = 0; kind < POOL_KINDS; kind++)
-			add_donors(job, &pools->pool[kind], until);
+		struct segment *segment = CONTAINER_OF(l, struct segment, link);
+		if (segment->expandable)
+			add_donors(job, segment);
 	}
 }
 
@@ -299,8 +314,7 @@ next_of(const struct donor *donor)
 {
 	if (donor->from == donor->low)
 		return NULL;
-	struct handle *handle =
-	    handle_floor(donor->block->segment, donor->from - 1);
+	struct handle *handle = handle_floor(donor->segment, donor->from - 1);
 	return handle->id != 0 ? handle : NULL;
 }
 
@@ -412,13 +426,13 @@ prepare(struct job *job)
 		struct donor *donor = &job->donors[i];
 		if (chosen(donor) == 0)
 			continue;
-		status = cut_prepare(donor->block, donor->block, donor->from,
-		    chosen(donor), &donor->cut);
+		status = cut_prepare(donor->span.first, donor->span.last,
+		    donor->from, chosen(donor), &donor->cut);
 		if (status != WEIR_OK)
 			return status;
 		struct block *moving = donor->cut.middle != NULL ?
 		    donor->cut.middle :
-		    donor->block;
+		    donor->span.first;
 		status = use_add(&arena->waiting, &moving->pending,
 		    job->pool->owner->stream);
 		if (status != WEIR_OK)
@@ -428,7 +442,7 @@ prepare(struct job *job)
 		status = block_new(
 		    arena, last->block->addr + last->size, &job->rest);
 	if (status == WEIR_OK)
-		status = block_prepare(arena, job->start->addr + job->rounded);
+		status = block_prepare(arena, job->addr + job->rounded);
 	return status;
 }
 
@@ -442,7 +456,7 @@ drop_prepared(struct job *job)
 		if (donor->cut.middle != NULL)
 			use_clear(waiting, &donor->cut.middle->pending);
 		if (chosen(donor) > 0)
-			use_clear(waiting, &donor->block->pending);
+			use_clear(waiting, &donor->span.first->pending);
 		cut_drop(&donor->cut);
 	}
 	if (job->rest != NULL)
@@ -481,7 +495,7 @@ hide(struct job *job)
 		struct donor *donor = &job->donors[i];
 		if (chosen(donor) == 0)
 			continue;
-		block_take(donor->block);
+		donor->block = block_adopt(&donor->span, job->pool->owner);
 		donor->block = cut_make(
 		    donor->block, donor->from, chosen(donor), &donor->cut);
 		donor->block->segment->busy++;
@@ -561,7 +575,7 @@ static void
 commit(struct job *job)
 {
 	struct arena *arena = job->pool->owner->arena;
-	struct segment *segment = job->start->segment;
+	struct segment *segment = job->segment;
 	uint64_t tick = job->moved != NULL ? order_tick() : 0;
 
 	for (size_t i = 0; i < job->donor_count; i++)
@@ -571,6 +585,7 @@ commit(struct job *job)
 		handle_remove(h);
 		handle_insert(segment, h);
 		arena->stats.num_map_calls++;
+		arena->moves++;
 	}
 	for (struct handle *h = job->fresh; h != NULL; h = h->next) {
 		handle_insert(segment, h);
@@ -652,10 +667,11 @@ map_for(struct pool *pool, const struct options *options, size_t rounded,
 	*need = missing;
 	if (missing == 0) /* another thread has freed it meanwhile */
 		return WEIR_OK;
-	struct segment *segment = job.start->segment;
+	job.segment = job.start->segment;
+	job.addr = job.start->addr;
 	status = run_job(&job, how, need);
 	drop_job(&job);
 	if (status != WEIR_OK)
-		segment_unreserve_if_empty(segment);
+		segment_unreserve_if_empty(job.segment);
 	return status;
 }

@@ -1,27 +1,5 @@
 /*
- * Getting memory that is not simply there.
- *
- * Note [Reclaim ladder]
- *
- * A request that its own pool cannot serve tries, in this order, and searches
- * again after every step that changed something:
- *
- *   1. memory of no stream, which is complete everywhere
- *   2. pending blocks whose uses have ended meanwhile
- *   3. free blocks of other streams that this one may use without a wait
- *   4. mapping such memory, and its own, from several places at one
- *   5. memory behind a wait on the device, as far as `prefer` has it
- *   6. new memory from the driver, within the limit; before it, what the
- *      collector finds old (garbage_collection_threshold)
- *   7. memory behind a wait on the device, whatever `prefer` says
- *   8. memory that other pools hold free and no work uses any more goes back
- *      to the driver, the longest unused first, as much as is missing
- *   9. the host waits for pending blocks, the oldest first, one at a time
- *  10. the host waits for one stream at a time whose free memory is then as
- *      in 8
- *
- * Only 9 and 10 wait, with no lock held, and for no more than is needed. When
- * all of it is exhausted the request fails.
+ * How memory becomes free, and goes back to the driver.
  *
  * Note [What has passed]
  *
@@ -43,9 +21,6 @@
 #include "base/status.h"
 #include "streams/event.h"
 
-/* How many late marks of a stream a search for memory looks past. */
-enum { SKIPS = 64 };
-
 /* ---- Becoming free ----------------------------------------------------- */
 
 void
@@ -57,6 +32,7 @@ reclaim_put(struct block *block)
 	block_move(block, block_home(block));
 	block->freed_at = order_tick();
 	block->pool->owner->freed_at = block->freed_at;
+	block->pool->owner->freed_bytes += block->size;
 	block_put(block, BLOCK_FREE);
 	pools_drop_if_done(arena, owner);
 }
@@ -69,6 +45,25 @@ count_inactive(struct block *block)
 	stats_change(pool, STAT3_active, -1);
 	stats_change(pool, STAT3_active_bytes, -(int64_t)block->size);
 	stats_change(pool, STAT3_requested_bytes, -(int64_t)block->requested);
+}
+
+void
+reclaim_pending(struct block *block)
+{
+	count_inactive(block);
+	reclaim_put(block);
+}
+
+void
+reclaim_pending_to(struct block *block, struct pool *pool)
+{
+	struct pools *owner = block->pool->owner;
+
+	count_inactive(block);
+	block->state = BLOCK_LEAVING; /* held, and in no tree */
+	block_move(block, pool);
+	pools_drop_if_done(block->arena, owner);
+	reclaim_put(block);
 }
 
 /* All blocks of a tree go to the pools of no stream. */
@@ -93,9 +88,7 @@ pass(struct pools *pools)
 
 	pools->passed = true;
 	arena->ending--;
-	if (pools->beat_event != NULL)
-		event_give(pools->stream->context, pools->beat_event);
-	pools->beat_event = NULL;
+	marks_drop(pools);
 	if (pools->end_event != NULL)
 		event_give(pools->stream->context, pools->end_event);
 	pools->end_event = NULL;
@@ -196,120 +189,10 @@ reclaim_poll(struct arena *arena, unsigned skips)
 			list_push_back(&arena->left, &block->pending.link);
 			continue;
 		}
-		count_inactive(block);
-		reclaim_put(block);
+		reclaim_pending(block);
 		any = true;
 	}
 	return any;
-}
-
-/* ---- What may be used without a wait ----------------------------------- */
-
-uint64_t
-pools_until(const struct pools *pools, const struct pools *by)
-{
-	uint64_t until = pools->passed_at;
-
-	if (pools == by)
-		return UINT64_MAX;
-	if (by->ordered) {
-		uint64_t behind = order_until(by->stream, pools->stream);
-		until = behind > until ? behind : until;
-	}
-	return until;
-}
-
-/*
- * May a mark be put on the stream from any thread, with no effect on others? A
- * record on the legacy default stream comes between all blocking streams.
- */
-static bool
-can_beat(const struct pools *pools)
-{
-	const struct stream *stream = pools->stream;
-
-	return !pools->ended && stream->handle != WEIR_STREAM_ANY &&
-	    stream->thread == 0 && !stream_orders_others(stream);
-}
-
-/* Record a mark on the stream, unless there is one that says as much. */
-static bool
-beat(struct pools *pools)
-{
-	struct stream *stream = pools->stream;
-	struct driver_guard guard;
-	CUevent event;
-
-	if (pools->beat_event != NULL && pools->beat_at > pools->freed_at)
-		return true;
-	if (!can_beat(pools) ||
-	    driver_enter(stream->context, &guard) != WEIR_OK)
-		return false;
-	bool done = false;
-	if (event_take(stream->context, &event) == WEIR_OK) {
-		uint64_t tick = order_tick();
-		done = stream_record(stream, event) == WEIR_OK;
-		if (done && pools->beat_event != NULL)
-			event_give(stream->context, pools->beat_event);
-		if (done) {
-			pools->beat_event = event;
-			pools->beat_at = tick;
-		} else {
-			event_give(stream->context, event);
-		}
-	}
-	driver_leave(&guard);
-	return done;
-}
-
-/* Has the latest mark passed? */
-static void
-listen(struct pools *pools)
-{
-	struct stream *stream = pools->stream;
-	struct driver_guard guard;
-
-	if (pools->beat_event == NULL ||
-	    driver_enter(stream->context, &guard) != WEIR_OK)
-		return;
-	if (driver_peek()->cuEventQuery(pools->beat_event) == CUDA_SUCCESS) {
-		if (pools->passed_at < pools->beat_at)
-			pools->passed_at = pools->beat_at;
-		event_give(stream->context, pools->beat_event);
-		pools->beat_event = NULL;
-	}
-	driver_leave(&guard);
-}
-
-static bool
-has_free(const struct pools *pools)
-{
-	return pools->pool[POOL_SMALL].free.count > 0 ||
-	    pools->pool[POOL_LARGE].free.count > 0;
-}
-
-/* See which other streams have passed, and mark those that have not, for the
- * next time. No more than a few are asked: the rest have their turn later. */
-static void
-ask_others(struct pools *mine)
-{
-	enum { ASKED = 64 };
-	struct arena *arena = mine->arena;
-	struct list *l = arena->pools.next;
-
-	status_mute();
-	for (unsigned n = 0; l != &arena->pools && n < ASKED; l = l->next) {
-		struct pools *pools = CONTAINER_OF(l, struct pools, link);
-		if (pools == mine || pools == arena->any_pools ||
-		    pools->passed_at > pools->freed_at || !has_free(pools))
-			continue;
-		n++;
-		listen(pools);
-		if (pools->passed_at <= pools->freed_at &&
-		    pools->beat_event == NULL)
-			beat(pools);
-	}
-	status_unmute();
 }
 
 /* ---- What can go back to the driver ------------------------------------ */
@@ -335,8 +218,8 @@ stream_idle(struct pools *pools)
 }
 
 /* Bring passed_at up to date where that takes no wait. */
-static void
-refresh_passed(struct arena *arena)
+void
+reclaim_refresh(struct arena *arena)
 {
 	status_mute();
 	for (struct list *l = arena->pools.next; l != &arena->pools;
@@ -455,8 +338,8 @@ shed(struct arena *arena, size_t want, uint64_t latest)
 
 /* Give back what has been unused for longer than the average, until what is
  * held is within the threshold. */
-static void
-collect(struct arena *arena, const struct options *options)
+void
+reclaim_collect(struct arena *arena, const struct options *options)
 {
 	size_t limit = arena->limit < arena->total_bytes ? arena->limit :
 							   arena->total_bytes;
@@ -467,7 +350,7 @@ collect(struct arena *arena, const struct options *options)
 
 	if (threshold <= 0 || held <= bound)
 		return;
-	refresh_passed(arena);
+	reclaim_refresh(arena);
 	search_arena(arena, &search);
 	if (search.count == 0)
 		return;
@@ -495,7 +378,7 @@ wait_pending(struct arena *arena, bool addresses) UNCHECKED
 	enum weir_status status = use_wait(use);
 	lock_enter(&arena->lock);
 	use_release(use);
-	reclaim_poll(arena, SKIPS);
+	reclaim_poll(arena, RECLAIM_SKIPS);
 	return status == WEIR_OK;
 }
 
@@ -546,363 +429,16 @@ wait_stream(struct arena *arena) UNCHECKED
 	return true;
 }
 
-/* ---- Waits on the device ----------------------------------------------- */
-
-/* Can waits be put into the stream? */
-static bool
-can_wait(struct pools *pools)
+bool
+reclaim_wait(struct arena *arena)
 {
-	struct stream *stream = pools->stream;
-	struct driver_guard guard;
-
-	if (stream->handle == WEIR_STREAM_ANY || pools->ended ||
-	    driver_enter(stream->context, &guard) != WEIR_OK)
-		return false;
-	bool capturing = stream_capturing(stream);
-	driver_leave(&guard);
-	return !capturing;
+	return wait_pending(arena, false) || wait_stream(arena);
 }
 
-static bool
-wait_for_event(struct pools *pools, CUevent event)
+size_t
+reclaim_shed(struct arena *arena, size_t want)
 {
-	struct stream *stream = pools->stream;
-	struct driver_guard guard;
-
-	if (driver_enter(stream->context, &guard) != WEIR_OK)
-		return false;
-	CUresult code =
-	    driver_peek()->cuStreamWaitEvent(stream->handle, event, 0);
-	driver_leave(&guard);
-	if (code != CUDA_SUCCESS)
-		return false;
-	pools->arena->stats.num_gpu_waits++;
-	pools->stats.num_gpu_waits++;
-	return true;
-}
-
-/* Put a stream behind all that was freed on another. */
-static bool
-follow_pools(struct pools *mine, struct pools *other)
-{
-	if (other->freed_at <= pools_until(other, mine))
-		return true;
-	if (!beat(other) || !wait_for_event(mine, other->beat_event))
-		return false;
-	order_learn(mine->stream, other->stream, other->beat_at);
-	return true;
-}
-
-/* Make a pending block free memory of these pools, behind waits. */
-static bool
-claim(struct pools *mine, struct block *block)
-{
-	struct arena *arena = mine->arena;
-	struct pools *owner = block->pool->owner;
-	struct driver_guard guard;
-	uint64_t waits = 0;
-
-	if (owner != mine && owner != arena->any_pools &&
-	    block->freed_at > pools_until(owner, mine) &&
-	    !follow_pools(mine, owner))
-		return false;
-	if (driver_enter(mine->stream->context, &guard) != WEIR_OK)
-		return false;
-	bool done = use_follow(&block->pending, mine->stream, &waits);
-	driver_leave(&guard);
-	arena->stats.num_gpu_waits += waits;
-	mine->stats.num_gpu_waits += waits;
-	if (!done)
-		return false;
-	use_clear(&arena->waiting, &block->pending);
-	count_inactive(block);
-	block->state = BLOCK_LEAVING; /* in no tree; it counts as held */
-	block_move(block, &mine->pool[block->pool->kind]);
-	pools_drop_if_done(arena, owner);
-	reclaim_put(block);
-	return true;
-}
-
-/* Bytes that are not in use by callers, of a kind: what waits can bring. */
-static size_t
-idle_bytes(const struct arena *arena, enum pool_kind kind)
-{
-	const struct weir_stats *stats = &arena->stats;
-
-	return kind == POOL_SMALL ? stats->reserved_bytes.small_pool.current -
-		stats->allocated_bytes.small_pool.current :
-				    stats->reserved_bytes.large_pool.current -
-		stats->allocated_bytes.large_pool.current;
-}
-
-/* ---- The ladder -------------------------------------------------------- */
-
-/* One request on its way. */
-struct request {
-	struct pools *pools;
-	const struct options *options;
-	size_t rounded;
-	enum pool_kind kind;
-	size_t need;       /* bytes the driver or the limit could not give */
-	struct block *got; /* ACTIVE, of pools */
-};
-
-static enum weir_status
-hand(struct request *r, struct block *block)
-{
-	enum weir_status status = pool_cut(block, r->options, r->rounded);
-	if (status != WEIR_OK)
-		return status;
-	block_move(block, &r->pools->pool[r->kind]);
-	r->got = block;
-	return WEIR_OK;
-}
-
-/* Requests of no stream are served from segments of the driver only. */
-static enum weir_status
-search_free(struct request *r)
-{
-	struct pools *any = r->pools->arena->any_pools;
-	struct block *block = pool_find(&r->pools->pool[r->kind], r->options,
-	    r->rounded, r->pools == any, UINT64_MAX);
-
-	if (block == NULL && r->pools != any)
-		block = pool_find(&any->pool[r->kind], r->options, r->rounded,
-		    false, UINT64_MAX);
-	return block != NULL ? hand(r, block) : WEIR_OK;
-}
-
-/* The best block of another stream that may be used already. */
-static enum weir_status
-search_others(struct request *r)
-{
-	struct arena *arena = r->pools->arena;
-	struct block *best = NULL;
-
-	for (struct list *l = arena->pools.next; l != &arena->pools;
-	     l = l->next) {
-		struct pools *pools = CONTAINER_OF(l, struct pools, link);
-		struct pool *pool = &pools->pool[r->kind];
-		if (pools == r->pools || pool->free.count == 0)
-			continue;
-		struct block *block = pool_find(pool, r->options, r->rounded,
-		    r->pools == arena->any_pools, pools_until(pools, r->pools));
-		if (block != NULL && (best == NULL || block->size < best->size))
-			best = block;
-	}
-	return best != NULL ? hand(r, best) : WEIR_OK;
-}
-
-/* Everything that takes no wait and nothing new. */
-static enum weir_status
-search_all(struct request *r)
-{
-	enum weir_status status = search_free(r);
-
-	if (status == WEIR_OK && r->got == NULL)
-		status = search_others(r);
-	return status;
-}
-
-/* Map what may be used, new or not, until there is a block for the request:
- * another thread may take what was mapped for it. A shortage is not told yet:
- * the ladder may still make it good. */
-static enum weir_status
-grow(struct request *r, enum grow_how how)
-{
-	struct pool *pool = &r->pools->pool[r->kind];
-	enum weir_status status = WEIR_OK;
-
-	while (status == WEIR_OK && r->got == NULL) {
-		status_mute();
-		status =
-		    segment_grow(pool, r->options, r->rounded, how, &r->need);
-		if (status != WEIR_OK && status != WEIR_ENOMEM)
-			return status_unmute_and_tell();
-		status_unmute();
-		if (status == WEIR_OK && r->pools->arena->forgotten)
-			return status_set(WEIR_ECONTEXT,
-			    "device %d has just been reset",
-			    r->pools->arena->device);
-		if (status == WEIR_OK)
-			status = search_free(r);
-	}
-	return status;
-}
-
-/* Move memory together if that is enough; no shortage is an error here. */
-static enum weir_status
-remap(struct request *r)
-{
-	enum weir_status status;
-
-	if (idle_bytes(r->pools->arena, POOL_SMALL) +
-		idle_bytes(r->pools->arena, POOL_LARGE) <
-	    r->rounded)
-		return WEIR_OK;
-	status = grow(r, GROW_MOVED);
-	return status == WEIR_ENOMEM ? WEIR_OK : status;
-}
-
-static enum weir_status
-search_and_remap(struct request *r)
-{
-	enum weir_status status = search_all(r);
-
-	if (status == WEIR_OK && r->got == NULL)
-		status = remap(r);
-	return status;
-}
-
-/* Take pending blocks behind waits, the oldest first, while they may help. */
-static enum weir_status
-claim_pending(struct request *r, bool only_mine)
-{
-	struct arena *arena = r->pools->arena;
-	enum weir_status status = WEIR_OK;
-	struct list *next;
-	size_t got = 0;
-
-	for (struct list *l = arena->waiting.pending.next;
-	     l != &arena->waiting.pending && status == WEIR_OK &&
-	     r->got == NULL;
-	     l = next) {
-		struct block *block = block_of_pending(l);
-		size_t size = block->size;
-		next = l->next;
-		if (block->state == BLOCK_LEFT ||
-		    block->pool->kind != r->kind ||
-		    (only_mine && block->pool->owner != r->pools) ||
-		    !claim(r->pools, block))
-			continue;
-		got += size;
-		if (got >= r->rounded || size >= r->rounded)
-			status = search_free(r);
-	}
-	return status;
-}
-
-/* Put the stream behind one other after the other. */
-static enum weir_status
-follow_others(struct request *r)
-{
-	struct arena *arena = r->pools->arena;
-	enum weir_status status = WEIR_OK;
-	struct list *next;
-
-	for (struct list *l = arena->pools.next;
-	     l != &arena->pools && status == WEIR_OK && r->got == NULL;
-	     l = next) {
-		struct pools *pools = CONTAINER_OF(l, struct pools, link);
-		next = l->next;
-		if (pools == r->pools || pools == arena->any_pools ||
-		    pools->pool[r->kind].free.count == 0 ||
-		    pools->freed_at <= pools_until(pools, r->pools) ||
-		    !follow_pools(r->pools, pools))
-			continue;
-		status = search_all(r);
-	}
-	return status;
-}
-
-static enum weir_status
-wait_on_device(struct request *r, bool all)
-{
-	enum weir_status status = WEIR_OK;
-
-	if (idle_bytes(r->pools->arena, r->kind) < r->rounded ||
-	    !can_wait(r->pools))
-		return WEIR_OK;
-	status_mute();
-	status = claim_pending(r, true);
-	if (all && status == WEIR_OK && r->got == NULL)
-		status = claim_pending(r, false);
-	if (all && status == WEIR_OK && r->got == NULL)
-		status = follow_others(r);
-	status_unmute();
-	if (status == WEIR_OK && r->got == NULL)
-		status = search_and_remap(r);
-	return status;
-}
-
-/* Steps 7 to 10. */
-static enum weir_status
-take_hard(struct request *r)
-{
-	struct arena *arena = r->pools->arena;
-	enum weir_status status = wait_on_device(r, true);
-	bool waited = false;
-
-	if (status != WEIR_OK || r->got != NULL)
-		return status;
-	arena->tries++;
-	refresh_passed(arena);
-	status = WEIR_ENOMEM;
-	while (status == WEIR_ENOMEM) {
-		if (shed(arena, r->need, UINT64_MAX) == 0) {
-			if (!waited) {
-				arena->stats.num_alloc_retries++;
-				r->pools->stats.num_alloc_retries++;
-			}
-			waited = true;
-			if (!wait_pending(arena, false) && !wait_stream(arena))
-				break;
-		}
-		status = search_all(r);
-		if (status == WEIR_OK && r->got == NULL)
-			status = grow(r, GROW_EXACT);
-	}
-	return status;
-}
-
-static enum weir_status
-take(struct request *r)
-{
-	struct arena *arena = r->pools->arena;
-	enum weir_status status = search_free(r);
-
-	if (status != WEIR_OK || r->got != NULL)
-		return status;
-	r->pools->ordered = can_wait(r->pools);
-	reclaim_poll(arena, SKIPS);
-	ask_others(r->pools);
-	status = search_and_remap(r);
-	if (status != WEIR_OK || r->got != NULL)
-		return status;
-	if (r->options->prefer != PREFER_SPEED) {
-		status = wait_on_device(r, r->options->prefer == PREFER_MEMORY);
-		if (status != WEIR_OK || r->got != NULL)
-			return status;
-	}
-	collect(arena, r->options);
-	status = grow(r, GROW_AHEAD);
-	if (status == WEIR_ENOMEM)
-		status = grow(r, GROW_EXACT);
-	if (status != WEIR_ENOMEM)
-		return status;
-	if (r->rounded > arena->total_bytes || r->rounded > arena->limit)
-		return status;
-	return take_hard(r);
-}
-
-enum weir_status
-reclaim_take(struct pools *pools, const struct options *options, size_t rounded,
-    struct block **out)
-{
-	struct request r = { .pools = pools,
-		.options = options,
-		.rounded = rounded,
-		.kind = size_kind(rounded),
-		.need = rounded };
-
-	if (options->reclaim_always) {
-		reclaim_poll(pools->arena, SKIPS);
-		refresh_passed(pools->arena);
-		shed(pools->arena, SIZE_MAX, UINT64_MAX);
-	}
-	enum weir_status status = take(&r);
-	*out = r.got;
-	return status;
+	return shed(arena, want, UINT64_MAX);
 }
 
 /* ---- Trim -------------------------------------------------------------- */
@@ -935,13 +471,13 @@ reclaim_trim(struct arena *arena, size_t keep, size_t *freed)
 	arena->tries++;
 	if (arena->waiting.count > 0)
 		arena->stats.num_sync_all_streams++;
-	reclaim_poll(arena, SKIPS);
+	reclaim_poll(arena, RECLAIM_SKIPS);
 	size_t unmet = unmet_uses(arena);
 	for (size_t n = 0; n < unmet && arena->waiting.count > 0; n++)
 		if (!wait_pending(arena, true))
 			break;
 	uint64_t latest = order_tick();
-	refresh_passed(arena);
+	reclaim_refresh(arena);
 	while (unused_bytes(arena) > keep) {
 		size_t bytes = shed(arena, unused_bytes(arena) - keep, latest);
 		sum += bytes;

@@ -1,0 +1,262 @@
+/*
+ * Which memory a stream may use, and what it takes to use more of it.
+ *
+ * Note [Marks]
+ *
+ * A mark is an event recorded on a stream, with the tick at which that was
+ * done. Freeing on the stream's own behalf records none: it would cost more
+ * than the free. Marks are made when some request finds nothing free and looks
+ * at what other streams have: one for each of them that has freed something
+ * since its latest mark. The next request that comes so far sees which have
+ * passed, and may wait on the device for one that has not. The oldest are the
+ * ones to wait for: the stream has had most time to get there.
+ *
+ * Nothing here waits on the host.
+ */
+#include "allocator/arena.h"
+
+#include "base/status.h"
+#include "streams/event.h"
+
+/* A stream that allocates is marked each time so much has been freed on it. */
+enum { MARK_LEAST = 4 << 20, MARK_SHARE = 16 };
+
+/* ---- Marks ------------------------------------------------------------- */
+
+/*
+ * May a mark be put on the stream from any thread, with no effect on others? A
+ * record on the legacy default stream comes between all blocking streams.
+ */
+static bool
+can_mark(const struct pools *pools)
+{
+	const struct stream *stream = pools->stream;
+
+	return !pools->ended && stream->handle != WEIR_STREAM_ANY &&
+	    stream->thread == 0 && !stream_orders_others(stream);
+}
+
+static void
+drop_first(struct pools *pools)
+{
+	event_give(pools->stream->context, pools->marks[0].event);
+	pools->mark_count--;
+	for (unsigned i = 0; i < pools->mark_count; i++)
+		pools->marks[i] = pools->marks[i + 1];
+}
+
+void
+marks_drop(struct pools *pools)
+{
+	while (pools->mark_count > 0)
+		drop_first(pools);
+}
+
+void
+marks_forget(struct pools *pools)
+{
+	pools->mark_count = 0;
+}
+
+static uint64_t
+latest_mark(const struct pools *pools)
+{
+	return pools->mark_count > 0 ? pools->marks[pools->mark_count - 1].at :
+				       pools->passed_at;
+}
+
+/* Record a mark behind all that the stream has freed, if there is none. In
+ * place of the latest one if there are too many. */
+static bool
+mark(struct pools *pools)
+{
+	struct stream *stream = pools->stream;
+	struct driver_guard guard;
+	CUevent event;
+	bool done = false;
+
+	if (latest_mark(pools) > pools->freed_at)
+		return true;
+	if (!can_mark(pools) ||
+	    driver_enter(stream->context, &guard) != WEIR_OK)
+		return false;
+	if (event_take(stream->context, &event) == WEIR_OK) {
+		uint64_t tick = order_tick();
+		done = stream_record(stream, event) == WEIR_OK;
+		if (!done) {
+			event_give(stream->context, event);
+			goto leave;
+		}
+		if (pools->mark_count == MARKS)
+			event_give(stream->context,
+			    pools->marks[--pools->mark_count].event);
+		pools->marks[pools->mark_count++] =
+		    (struct mark){ .event = event, .at = tick };
+		pools->freed_bytes = 0;
+	}
+leave:
+	driver_leave(&guard);
+	return done;
+}
+
+/* See which marks have passed. */
+static void
+listen(struct pools *pools)
+{
+	struct driver_guard guard;
+
+	if (pools->mark_count == 0 ||
+	    driver_enter(pools->stream->context, &guard) != WEIR_OK)
+		return;
+	while (pools->mark_count > 0 &&
+	    driver_peek()->cuEventQuery(pools->marks[0].event) ==
+		CUDA_SUCCESS) {
+		if (pools->passed_at < pools->marks[0].at)
+			pools->passed_at = pools->marks[0].at;
+		drop_first(pools);
+	}
+	driver_leave(&guard);
+}
+
+static bool
+has_free(const struct pools *pools)
+{
+	return pools->pool[POOL_SMALL].free.count > 0 ||
+	    pools->pool[POOL_LARGE].free.count > 0;
+}
+
+void
+marks_keep(struct pools *mine)
+{
+	struct arena *arena = mine->arena;
+	size_t held = mine->stats.reserved_bytes.all.current;
+
+	if (mine->freed_bytes < MARK_LEAST ||
+	    mine->freed_bytes < held / MARK_SHARE || mine == arena->any_pools ||
+	    arena->streams < 2)
+		return;
+	status_mute();
+	listen(mine);
+	if (mine->mark_count < MARKS)
+		mark(mine);
+	else
+		mine->freed_bytes = 0;
+	status_unmute();
+}
+
+void
+marks_poll(const struct pools *mine)
+{
+	struct arena *arena = mine->arena;
+	struct list *l = arena->pools.next;
+
+	status_mute();
+	for (unsigned n = 0; l != &arena->pools && n < MARKS_ASKED;
+	     l = l->next) {
+		struct pools *pools = CONTAINER_OF(l, struct pools, link);
+		if (pools == mine || pools == arena->any_pools ||
+		    pools->passed_at > pools->freed_at || !has_free(pools))
+			continue;
+		n++;
+		listen(pools);
+		if (pools->passed_at <= pools->freed_at &&
+		    pools->mark_count < MARKS)
+			mark(pools);
+	}
+	status_unmute();
+}
+
+/* ---- What may be used without a wait ----------------------------------- */
+
+/* What was freed in `pools` until this tick may be used by `mine`. */
+static uint64_t
+until_for(const struct pools *pools, const struct pools *mine)
+{
+	uint64_t until = pools->passed_at;
+
+	if (pools == mine)
+		return UINT64_MAX;
+	if (mine->ordered) {
+		uint64_t behind = order_until(mine->stream, pools->stream);
+		until = behind > until ? behind : until;
+	}
+	return until;
+}
+
+void
+marks_find_usable(const struct pools *mine)
+{
+	struct arena *arena = mine->arena;
+
+	for (struct list *l = arena->pools.next; l != &arena->pools;
+	     l = l->next) {
+		struct pools *pools = CONTAINER_OF(l, struct pools, link);
+		pools->usable_until = until_for(pools, mine);
+	}
+}
+
+/* ---- Waits on the device ----------------------------------------------- */
+
+bool
+marks_can_wait(const struct pools *mine)
+{
+	struct stream *stream = mine->stream;
+	struct driver_guard guard;
+
+	if (stream->handle == WEIR_STREAM_ANY || mine->ended)
+		return false;
+	status_mute();
+	bool can = driver_enter(stream->context, &guard) == WEIR_OK;
+	if (can) {
+		can = !stream_capturing(stream);
+		driver_leave(&guard);
+	}
+	status_unmute();
+	return can;
+}
+
+/* Put `mine` behind a mark of another stream. */
+static bool
+wait_for(struct pools *mine, const struct pools *other, const struct mark *mark)
+{
+	struct stream *stream = mine->stream;
+	struct driver_guard guard;
+
+	if (driver_enter(stream->context, &guard) != WEIR_OK)
+		return false;
+	CUresult code =
+	    driver_peek()->cuStreamWaitEvent(stream->handle, mark->event, 0);
+	driver_leave(&guard);
+	if (code != CUDA_SUCCESS)
+		return false;
+	mine->arena->stats.num_gpu_waits++;
+	mine->stats.num_gpu_waits++;
+	order_learn(stream, other->stream, mark->at);
+	return true;
+}
+
+bool
+marks_follow(
+    struct pools *mine, struct pools *other, uint64_t tick, unsigned age)
+{
+	if (tick <= until_for(other, mine))
+		return true;
+	for (unsigned i = 0; i + age < other->mark_count; i++)
+		if (other->marks[i].at >= tick)
+			return wait_for(mine, other, &other->marks[i]);
+	return age == 0 && mark(other) &&
+	    wait_for(mine, other, &other->marks[other->mark_count - 1]);
+}
+
+bool
+marks_follow_next(struct pools *mine, struct pools *other, unsigned age)
+{
+	uint64_t until = until_for(other, mine);
+
+	if (other->freed_at <= until)
+		return false;
+	for (unsigned i = 0; i + age < other->mark_count; i++)
+		if (other->marks[i].at > until)
+			return wait_for(mine, other, &other->marks[i]);
+	return age == 0 && marks_follow(mine, other, other->freed_at, age);
+}

@@ -1,0 +1,473 @@
+/*
+ * A block for a request that its thread has not cached: from its own pool, or
+ * by every other means there is.
+ *
+ * Note [Reclaim ladder]
+ *
+ * A request that its own pool cannot serve tries, in this order, and searches
+ * again after every step that changed something:
+ *
+ *   1. memory of no stream, which is complete everywhere
+ *   2. pending blocks whose uses have ended meanwhile
+ *   3. free blocks of other streams that this one may use without a wait, also
+ *      several neighbours together
+ *   4. mapping such memory, and its own, from several places at one
+ *   5. memory behind a wait on the device
+ *   6. new memory from the driver, within the limit; before it, what the
+ *      collector finds old (garbage_collection_threshold)
+ *   7. memory behind a wait on the device for all another stream has to do
+ *   8. memory that other pools hold free and no work uses any more goes back
+ *      to the driver, the longest unused first, as much as is missing
+ *   9. the host waits: for pending blocks, the oldest first, one at a time,
+ *      then for one stream at a time whose free memory is then as in 8
+ *
+ * Only 9 waits, with no lock held, and for no more than is needed. When all of
+ * it is exhausted the request fails.
+ *
+ * Note [Wait or grow]
+ *
+ * `prefer:speed` leaves 5 out, `prefer:memory` does 7 before 6. Between them
+ * the rule goes by what is held for the most that was ever alive. Up to a
+ * quarter more, new memory is taken. Beyond that, 5 comes first, for marks that
+ * have grown old: their streams have had time to reach them; and the more is
+ * held the younger they may be. Moving memory together costs calls that new
+ * memory would cost once and for all, so up to the quarter it has a budget.
+ * docs/adr/0004 has the figures.
+ */
+#include "allocator/arena.h"
+
+#include "base/status.h"
+
+/* How many stretches of addresses one request unmaps for others. */
+enum { UNMAPPED_AT_ONCE = 4 };
+
+/* Note [Wait or grow]: the parts of what is alive that may be held beyond it,
+ * and how old a mark must be then. */
+enum { CLOSE_SHARE = 4, CLOSE_AGE = 4, TIGHT_SHARE = 3, TIGHT_AGE = 2 };
+
+/* Handles that may be moved while there is room: some at first, and then one
+ * in so many requests. */
+enum { MOVES_AT_FIRST = 32, REQUESTS_A_MOVE = 2000 };
+
+/* One request on its way. */
+struct request {
+	struct pools *pools;
+	const struct options *options;
+	size_t rounded;
+	enum pool_kind kind;
+	size_t need;       /* bytes the driver or the limit could not give */
+	struct block *got; /* ACTIVE, of pools */
+};
+
+/* ---- What there is ----------------------------------------------------- */
+
+static enum weir_status
+hand(struct request *r, struct block *block)
+{
+	enum weir_status status = pool_cut(block, r->options, r->rounded);
+	if (status != WEIR_OK)
+		return status;
+	struct pools *owner = block->pool->owner;
+	block_move(block, &r->pools->pool[r->kind]);
+	pools_drop_if_done(block->arena, owner);
+	r->got = block;
+	return WEIR_OK;
+}
+
+/* Requests of no stream are served from segments of the driver only. */
+static enum weir_status
+search_free(struct request *r)
+{
+	struct pools *any = r->pools->arena->any_pools;
+	struct block *block = pool_find(&r->pools->pool[r->kind], r->options,
+	    r->rounded, r->pools == any, UINT64_MAX);
+
+	if (block == NULL && r->pools != any)
+		block = pool_find(&any->pool[r->kind], r->options, r->rounded,
+		    false, UINT64_MAX);
+	return block != NULL ? hand(r, block) : WEIR_OK;
+}
+
+/* The best block of another stream that may be used already. */
+static enum weir_status
+search_others(struct request *r)
+{
+	struct arena *arena = r->pools->arena;
+	struct block *best = NULL;
+
+	for (struct list *l = arena->pools.next; l != &arena->pools;
+	     l = l->next) {
+		struct pools *pools = CONTAINER_OF(l, struct pools, link);
+		struct pool *pool = &pools->pool[r->kind];
+		if (pools == r->pools || pool->free.count == 0)
+			continue;
+		struct block *block = pool_find(pool, r->options, r->rounded,
+		    r->pools == arena->any_pools, pools->usable_until);
+		if (block != NULL && (best == NULL || block->size < best->size))
+			best = block;
+	}
+	return best != NULL ? hand(r, best) : WEIR_OK;
+}
+
+/* The shortest run of neighbouring free blocks of any pools that may all be
+ * used already and is long enough. */
+static void
+find_span(const struct request *r, const struct segment *segment,
+    struct span *best, size_t *best_size)
+{
+	struct block *next;
+
+	for (struct block *b = segment->first; b != NULL; b = next) {
+		struct span span = { b, b };
+		size_t size = 0;
+		next = b->next;
+		if (!block_is_usable(b))
+			continue;
+		for (next = b; block_is_usable(next); next = next->next) {
+			span.last = next;
+			size += next->size;
+		}
+		if (size >= r->rounded && size < *best_size) {
+			*best = span;
+			*best_size = size;
+		}
+	}
+}
+
+/* Join neighbours of several pools that serve together. */
+static enum weir_status
+search_spans(struct request *r)
+{
+	struct arena *arena = r->pools->arena;
+	struct span best = { 0 };
+	size_t best_size = SIZE_MAX;
+
+	if (r->pools == arena->any_pools)
+		return WEIR_OK;
+	for (struct list *l = arena->segments.next; l != &arena->segments;
+	     l = l->next) {
+		struct segment *segment = CONTAINER_OF(l, struct segment, link);
+		if (segment->expandable && segment->kind == r->kind)
+			find_span(r, segment, &best, &best_size);
+	}
+	if (best.first == NULL)
+		return WEIR_OK;
+	struct block *block = block_adopt(&best, r->pools);
+	return hand(r, block_put(block, BLOCK_FREE));
+}
+
+/* Everything that takes no wait, no mapping and nothing new. */
+static enum weir_status
+search_all(struct request *r)
+{
+	enum weir_status status = search_free(r);
+
+	if (status == WEIR_OK && r->got == NULL) {
+		marks_find_usable(r->pools);
+		status = search_others(r);
+	}
+	if (status == WEIR_OK && r->got == NULL)
+		status = search_spans(r);
+	return status;
+}
+
+/* ---- Mapping ----------------------------------------------------------- */
+
+/* Bytes that are held and not with callers, of a kind: all that searching and
+ * waiting can bring. */
+static size_t
+idle_bytes(const struct arena *arena, enum pool_kind kind)
+{
+	const struct weir_stats *stats = &arena->stats;
+	const struct weir_stat3 *held = &stats->reserved_bytes;
+	const struct weir_stat3 *live = &stats->allocated_bytes;
+
+	return kind == POOL_SMALL ?
+	    held->small_pool.current - live->small_pool.current :
+	    held->large_pool.current - live->large_pool.current;
+}
+
+/* Map memory until there is a block for the request: another thread may take
+ * what was mapped for it. A shortage is not told yet: the ladder may still make
+ * it good. */
+static enum weir_status
+grow(struct request *r, enum grow_how how)
+{
+	struct arena *arena = r->pools->arena;
+	struct pool *pool = &r->pools->pool[r->kind];
+	enum weir_status status = WEIR_OK;
+
+	while (status == WEIR_OK && r->got == NULL) {
+		marks_find_usable(r->pools);
+		status_mute();
+		status =
+		    segment_grow(pool, r->options, r->rounded, how, &r->need);
+		if (status != WEIR_OK && status != WEIR_ENOMEM)
+			return status_unmute_and_tell();
+		status_unmute();
+		if (status == WEIR_OK && arena->forgotten)
+			return status_set(WEIR_ECONTEXT,
+			    "device %d has just been reset", arena->device);
+		if (status == WEIR_OK)
+			status = search_free(r);
+	}
+	/* Whoever maps also unmaps, in time. */
+	if (r->got != NULL)
+		segment_unmap_left(arena, UNMAPPED_AT_ONCE);
+	return status;
+}
+
+/* Move memory together if that is enough; a shortage is no error here. */
+static enum weir_status
+remap(struct request *r)
+{
+	struct arena *arena = r->pools->arena;
+
+	if (idle_bytes(arena, POOL_SMALL) + idle_bytes(arena, POOL_LARGE) <
+	    r->rounded)
+		return WEIR_OK;
+	enum weir_status status = grow(r, GROW_MOVED);
+	return status == WEIR_ENOMEM ? WEIR_OK : status;
+}
+
+/* ---- Waiting on the device --------------------------------------------- */
+
+/* Make a pending block free memory of the request's stream, behind waits. */
+static bool
+claim(struct request *r, struct block *block, unsigned age)
+{
+	struct pools *mine = r->pools;
+	struct arena *arena = mine->arena;
+	struct pools *owner = block->pool->owner;
+	struct driver_guard guard;
+	uint64_t waits = 0;
+
+	if (owner != arena->any_pools &&
+	    !marks_follow(mine, owner, block->freed_at, age))
+		return false;
+	if (driver_enter(mine->stream->context, &guard) != WEIR_OK)
+		return false;
+	bool done = use_follow(&block->pending, mine->stream, &waits);
+	driver_leave(&guard);
+	arena->stats.num_gpu_waits += waits;
+	mine->stats.num_gpu_waits += waits;
+	if (!done)
+		return false;
+	use_clear(&arena->waiting, &block->pending);
+	reclaim_pending_to(block, &mine->pool[block->pool->kind]);
+	return true;
+}
+
+/* Take pending blocks behind waits, the oldest first, while they may help. */
+static enum weir_status
+claim_pending(struct request *r, bool only_mine, unsigned age)
+{
+	struct arena *arena = r->pools->arena;
+	enum weir_status status = WEIR_OK;
+	struct list *next;
+	size_t got = 0;
+
+	for (struct list *l = arena->waiting.pending.next;
+	     l != &arena->waiting.pending && status == WEIR_OK &&
+	     r->got == NULL;
+	     l = next) {
+		struct block *block = block_of_pending(l);
+		size_t size = block->size;
+		next = l->next;
+		if (block->state == BLOCK_LEFT ||
+		    block->pool->kind != r->kind ||
+		    (only_mine && block->pool->owner != r->pools) ||
+		    !claim(r, block, age))
+			continue;
+		got += size;
+		if (got >= r->rounded)
+			status = search_all(r);
+	}
+	return status;
+}
+
+/* Put the stream behind others, from mark to mark. */
+static enum weir_status
+follow_others(struct request *r, unsigned age)
+{
+	struct arena *arena = r->pools->arena;
+	enum weir_status status = WEIR_OK;
+	bool progress = true;
+
+	while (progress && status == WEIR_OK && r->got == NULL) {
+		struct list *l = arena->pools.next;
+		progress = false;
+		for (;
+		     l != &arena->pools && status == WEIR_OK && r->got == NULL;
+		     l = l->next) {
+			struct pools *pools =
+			    CONTAINER_OF(l, struct pools, link);
+			if (pools == r->pools || pools == arena->any_pools ||
+			    pools->pool[r->kind].free.count == 0 ||
+			    !marks_follow_next(r->pools, pools, age))
+				continue;
+			progress = true;
+			status = search_all(r);
+			break;
+		}
+	}
+	return status;
+}
+
+static enum weir_status
+wait_on_device(struct request *r, unsigned age)
+{
+	enum weir_status status = WEIR_OK;
+
+	if (idle_bytes(r->pools->arena, r->kind) < r->rounded ||
+	    !marks_can_wait(r->pools))
+		return WEIR_OK;
+	status_mute();
+	status = claim_pending(r, true, age);
+	if (status == WEIR_OK && r->got == NULL)
+		status = claim_pending(r, false, age);
+	if (status == WEIR_OK && r->got == NULL)
+		status = follow_others(r, age);
+	if (status != WEIR_OK)
+		return status_unmute_and_tell();
+	status_unmute();
+	return r->got != NULL ? WEIR_OK : remap(r);
+}
+
+/* ---- The ladder -------------------------------------------------------- */
+
+/* Note [Wait or grow]. */
+enum room { ROOM, CLOSE, TIGHT };
+
+static enum room
+room_left(const struct request *r)
+{
+	struct arena *arena = r->pools->arena;
+	size_t live = arena->stats.allocated_bytes.all.current + r->rounded;
+
+	if (arena->most_live < live)
+		arena->most_live = live;
+	size_t held = arena_held(arena) + r->rounded;
+	if (held <= arena->most_live + arena->most_live / CLOSE_SHARE)
+		return ROOM;
+	if (held <= arena->most_live + arena->most_live / TIGHT_SHARE)
+		return CLOSE;
+	return TIGHT;
+}
+
+/* How old a mark must be for a stream to wait for it; MARKS: none is. */
+static unsigned
+age_wanted(const struct request *r, enum room room)
+{
+	static const unsigned ages[] = { MARKS, CLOSE_AGE, TIGHT_AGE };
+
+	switch (r->options->prefer) {
+	case PREFER_MEMORY:
+		return 0;
+	case PREFER_SPEED:
+		return MARKS;
+	default:
+		return ages[room];
+	}
+}
+
+/* Steps 7 to 9. */
+static enum weir_status
+take_hard(struct request *r)
+{
+	struct arena *arena = r->pools->arena;
+	enum weir_status status = wait_on_device(r, 0);
+	bool waited = false;
+
+	if (status != WEIR_OK || r->got != NULL)
+		return status;
+	arena->tries++;
+	reclaim_refresh(arena);
+	status = WEIR_ENOMEM;
+	while (status == WEIR_ENOMEM) {
+		if (reclaim_shed(arena, r->need) == 0) {
+			if (!waited) {
+				arena->stats.num_alloc_retries++;
+				r->pools->stats.num_alloc_retries++;
+			}
+			waited = true;
+			if (!reclaim_wait(arena))
+				break;
+		}
+		status = search_all(r);
+		if (status == WEIR_OK && r->got == NULL)
+			status = grow(r, GROW_EXACT);
+	}
+	return status;
+}
+
+/* May free memory be moved together for the request? */
+static bool
+may_move(const struct request *r, enum room room)
+{
+	const struct arena *arena = r->pools->arena;
+
+	return r->options->prefer == PREFER_MEMORY || room != ROOM ||
+	    arena->moves < MOVES_AT_FIRST + arena->served / REQUESTS_A_MOVE;
+}
+
+/* Steps 1 to 5: what takes nothing new. */
+static enum weir_status
+take_held(struct request *r, enum room room)
+{
+	unsigned age = age_wanted(r, room);
+	enum weir_status status = search_free(r);
+
+	if (status != WEIR_OK || r->got != NULL)
+		return status;
+	r->pools->ordered = marks_can_wait(r->pools);
+	reclaim_poll(r->pools->arena, RECLAIM_SKIPS);
+	marks_poll(r->pools);
+	status = search_all(r);
+	if (status == WEIR_OK && r->got == NULL && may_move(r, room))
+		status = remap(r);
+	if (status == WEIR_OK && r->got == NULL && age < MARKS)
+		status = wait_on_device(r, age);
+	return status;
+}
+
+static enum weir_status
+take(struct request *r)
+{
+	struct arena *arena = r->pools->arena;
+	enum room room = room_left(r);
+	enum weir_status status = take_held(r, room);
+
+	if (status != WEIR_OK || r->got != NULL)
+		return status;
+	reclaim_collect(arena, r->options);
+	status = grow(r, may_move(r, room) ? GROW_AHEAD : GROW_NEW);
+	if (status == WEIR_ENOMEM)
+		status = grow(r, GROW_EXACT);
+	if (status != WEIR_ENOMEM)
+		return status;
+	if (r->rounded > arena->total_bytes || r->rounded > arena->limit)
+		return status;
+	return take_hard(r);
+}
+
+enum weir_status
+take_block(struct pools *pools, const struct options *options, size_t rounded,
+    struct block **out)
+{
+	struct request r = { .pools = pools,
+		.options = options,
+		.rounded = rounded,
+		.kind = size_kind(rounded),
+		.need = rounded };
+
+	if (options->reclaim_always) {
+		reclaim_poll(pools->arena, RECLAIM_SKIPS);
+		reclaim_refresh(pools->arena);
+		reclaim_shed(pools->arena, SIZE_MAX);
+	}
+	marks_keep(pools);
+	enum weir_status status = take(&r);
+	*out = r.got;
+	return status;
+}
