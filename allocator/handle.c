@@ -107,9 +107,9 @@ handle_map(struct handle *handle)
 void
 handle_unmap(struct handle *handle)
 {
-	if (handle->mapped)
-		driver_peek()->cuMemUnmap(handle->to, handle->size);
-	handle->mapped = false;
+	if (handle->mapped &&
+	    driver_peek()->cuMemUnmap(handle->to, handle->size) == CUDA_SUCCESS)
+		handle->mapped = false;
 }
 
 void

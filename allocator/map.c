@@ -541,7 +541,19 @@ map_all(struct job *job)
 	return status;
 }
 
-/* Bring the blocks back as they were, but for cuts that have been healed. */
+/* Is one of the handles mapped in this block all the same? */
+static bool
+is_stuck(const struct handle *handles, const struct block *block)
+{
+	for (const struct handle *h = handles; h != NULL; h = h->next)
+		if (h->mapped && h->to >= block->addr &&
+		    h->to < block->addr + block->size)
+			return true;
+	return false;
+}
+
+/* Bring the blocks back as they were, but for cuts that have been healed. What
+ * the driver did not unmap again it is asked for another time. */
 static void
 show_again(struct job *job)
 {
@@ -555,9 +567,18 @@ show_again(struct job *job)
 	}
 	for (size_t i = 0; i < job->part_count; i++) {
 		struct block *block = job->parts[i].block;
+		if (is_stuck(job->moved, block) ||
+		    is_stuck(job->fresh, block)) {
+			block->state = BLOCK_LEFT;
+			list_push_back(
+			    &block->arena->left, &block->pending.link);
+			continue;
+		}
 		block->segment->busy--;
 		block_settle(block, BLOCK_UNMAPPED);
 	}
+	for (struct handle *h = job->moved; h != NULL; h = h->next)
+		h->mapped = false; /* where it stays is another place */
 }
 
 /* The memory of a donor is gone from its addresses. */

@@ -451,7 +451,7 @@ static const struct entry entries[] = {
 	{ "memory_limit_mb", "MiB", "unlimited", "0 or more, or unlimited",
 	    "The limit of each device; taken at its first use.", set_limit,
 	    print_limit },
-	{ "growth_mb", "MiB", "32", "0 or more",
+	{ "growth_mb", "MiB", "8", "0 or more",
 	    "How much an expandable segment is mapped ahead at most.",
 	    set_growth, print_growth },
 	{ "handle_mb", "MiB", "64", "2 or more",

@@ -45,6 +45,8 @@ enum { UNMAPPED_AT_ONCE = 4 };
  * and how old a mark must be then. */
 enum { CLOSE_SHARE = 4, CLOSE_AGE = 4, TIGHT_SHARE = 3, TIGHT_AGE = 2 };
 
+static const size_t SHARE_LEAST = (size_t)64 << 20;
+
 /* Handles that may be moved while there is room: some at first, and then one
  * in so many requests. */
 enum { MOVES_AT_FIRST = 32, REQUESTS_A_MOVE = 2000 };
@@ -331,13 +333,20 @@ wait_on_device(struct request *r, unsigned age)
 	if (status != WEIR_OK)
 		return status_unmute_and_tell();
 	status_unmute();
-	return r->got != NULL ? WEIR_OK : remap(r);
+	return WEIR_OK;
 }
 
 /* ---- The ladder -------------------------------------------------------- */
 
 /* Note [Wait or grow]. */
 enum room { ROOM, CLOSE, TIGHT };
+
+/* A part of n bytes; less than some is not worth a wait. */
+static size_t
+share(size_t n, size_t parts)
+{
+	return n / parts > SHARE_LEAST ? n / parts : SHARE_LEAST;
+}
 
 static enum room
 room_left(const struct request *r)
@@ -348,9 +357,9 @@ room_left(const struct request *r)
 	if (arena->most_live < live)
 		arena->most_live = live;
 	size_t held = arena_held(arena) + r->rounded;
-	if (held <= arena->most_live + arena->most_live / CLOSE_SHARE)
+	if (held <= arena->most_live + share(arena->most_live, CLOSE_SHARE))
 		return ROOM;
-	if (held <= arena->most_live + arena->most_live / TIGHT_SHARE)
+	if (held <= arena->most_live + share(arena->most_live, TIGHT_SHARE))
 		return CLOSE;
 	return TIGHT;
 }
@@ -424,10 +433,10 @@ take_held(struct request *r, enum room room)
 	reclaim_poll(r->pools->arena, RECLAIM_SKIPS);
 	marks_poll(r->pools);
 	status = search_all(r);
-	if (status == WEIR_OK && r->got == NULL && may_move(r, room))
-		status = remap(r);
 	if (status == WEIR_OK && r->got == NULL && age < MARKS)
 		status = wait_on_device(r, age);
+	if (status == WEIR_OK && r->got == NULL && may_move(r, room))
+		status = remap(r);
 	return status;
 }
 
