@@ -92,7 +92,7 @@ struct pool {
 };
 
 /* A mark on a stream: Note [Marks]. */
-enum { MARKS = 16 };
+enum { MARKS = 8 };
 struct mark {
 	CUevent event;
 	uint64_t at; /* the tick */

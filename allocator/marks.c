@@ -19,7 +19,7 @@
 #include "streams/event.h"
 
 /* A stream that allocates is marked each time so much has been freed on it. */
-enum { MARK_LEAST = 4 << 20, MARK_SHARE = 64 };
+enum { MARK_LEAST = 4 << 20, MARK_SHARE = 32 };
 
 /* ---- Marks ------------------------------------------------------------- */
 

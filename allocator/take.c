@@ -43,7 +43,7 @@ enum { UNMAPPED_AT_ONCE = 4 };
 
 /* Note [Wait or grow]: the parts of what is alive that may be held beyond it,
  * and how old a mark must be then. */
-enum { CLOSE_SHARE = 4, CLOSE_AGE = 4, TIGHT_SHARE = 3, TIGHT_AGE = 2 };
+enum { CLOSE_SHARE = 4, CLOSE_AGE = 5, TIGHT_SHARE = 3, TIGHT_AGE = 3 };
 
 static const size_t SHARE_LEAST = (size_t)64 << 20;
 
