@@ -7,12 +7,11 @@
 #include "allocator/allocator.h"
 #include "allocator/lookup.h"
 #include "allocator/segment.h"
+#include "allocator/tcache.h"
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
 #include "streams/event.h"
-
-enum { DEVICES_MAX = 128 };
 
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_ARENAS);
 static _Atomic(struct arena *) arenas[DEVICES_MAX]; /* written under lock */
@@ -44,6 +43,7 @@ pools_get(struct arena *arena, struct stream *stream, struct pools **out)
 		pool_init(&pools->pool[POOL_SMALL], pools, POOL_SMALL);
 		pool_init(&pools->pool[POOL_LARGE], pools, POOL_LARGE);
 		list_push_back(&arena->pools, &pools->link);
+		pools->index = arena->pools_made++;
 		arena->streams += stream->handle != WEIR_STREAM_ANY;
 		stream->pools = pools;
 		/* It may have ended since it was found. */
@@ -57,12 +57,17 @@ pools_get(struct arena *arena, struct stream *stream, struct pools **out)
 void
 pools_drop_if_done(struct arena *arena, struct pools *pools)
 {
-	if (!pools->passed || pools->blocks > 0 || pools->pins > 0)
+	if (!pools->passed || pools->blocks > 0 || pools->pins > 0 ||
+	    pools->caches > 0)
 		return;
 	list_remove(&pools->link);
 	arena->streams--;
 	pools->stream->pools = NULL;
 	stream_put(pools->stream);
+	if (pools->depot != NULL) {
+		lock_destroy(&pools->depot->lock);
+		meta_free(pools->depot, sizeof(*pools->depot));
+	}
 	meta_free(pools, sizeof(*pools));
 }
 
@@ -179,6 +184,7 @@ arena_new(int device, const struct options *options, struct arena **out)
 	list_init(&arena->pools);
 	list_init(&arena->segments);
 	list_init(&arena->left);
+	list_init(&arena->caches);
 	waiting_init(&arena->waiting);
 	enum weir_status status = driver_context(device, &arena->context);
 	if (status != WEIR_OK)
@@ -281,7 +287,7 @@ forget_segment(struct segment *segment)
 		next = b->next;
 		if (block_is_held(b))
 			lookup_set(b->addr, NULL);
-		if (b->state == BLOCK_LEFT)
+		if (block_state(b) == BLOCK_LEFT)
 			driver_peek()->cuMemUnmap(b->addr, b->size);
 		if (b->pending.uses != NULL)
 			use_clear(&segment->arena->waiting, &b->pending);
@@ -323,6 +329,7 @@ allocator_forget_device(int device)
 	lock_leave(&lock);
 	lock_enter(&arena->lock);
 	arena->forgotten = true;
+	tcache_forget(arena);
 	if (arena->jobs == 0)
 		forget_contents(arena);
 	lock_leave(&arena->lock);
@@ -346,7 +353,9 @@ weir_check(char *text, size_t size)
 		if (arena == NULL)
 			continue;
 		lock_enter(&arena->lock);
+		tcache_stop(arena);
 		arena_check(arena, &check);
+		tcache_go(arena);
 		lock_leave(&arena->lock);
 	}
 	return check.faults;

@@ -22,6 +22,9 @@
  * and so is a LEFT one until its old work is done, then in arena->left.
  * While the driver is called without the lock, blocks that are to be mapped
  * are MAPPING, blocks whose memory is to go are LEAVING; these are nowhere.
+ * A CACHED block is free memory that a thread keeps (tcache.h). The state of a
+ * block passes between ACTIVE and CACHED without the lock; all other changes
+ * are made with it.
  * Blocks may pass from one stream's pools to another's; neighbours of two
  * pools are never merged. The pools of WEIR_STREAM_ANY are everyone's: what is
  * in them is complete on every stream.
@@ -46,6 +49,7 @@ enum block_state {
 	BLOCK_FREE,
 	BLOCK_ACTIVE,
 	BLOCK_PENDING,
+	BLOCK_CACHED,
 	BLOCK_LEFT,
 	BLOCK_MAPPING,
 	BLOCK_LEAVING
@@ -58,12 +62,19 @@ struct block {
 	size_t size;
 	size_t requested; /* bytes asked for; ACTIVE and PENDING */
 	bool oversize;    /* counted as such; ACTIVE */
-	enum block_state state;
+	_Atomic(enum block_state) state;
 	struct segment *segment;
 	struct pool *pool;
 	struct block *prev; /* neighbours by address in the segment */
 	struct block *next;
-	struct tree_node node;  /* in pool->free or pool->unmapped */
+	union {
+		struct tree_node node; /* in pool->free or pool->unmapped */
+		struct {               /* CACHED */
+			struct block *next;
+			struct block *chain; /* the next magazine */
+			unsigned count;      /* of this one */
+		} cached;
+	};
 	struct pending pending; /* uses, and the wait for them */
 	uint64_t freed_at;      /* FREE: the tick of the latest free in it */
 };
@@ -104,8 +115,11 @@ struct pools {
 
 	struct list link; /* in arena->pools */
 	struct pool pool[POOL_KINDS];
-	size_t blocks; /* that belong to it, in any state */
-	unsigned pins; /* threads that use it with the lock left in between */
+	size_t blocks;   /* that belong to it, in any state */
+	unsigned pins;   /* threads that use it with the lock left in between */
+	unsigned caches; /* of threads, for it */
+	unsigned index;  /* where threads look for theirs; constant */
+	struct depot *depot; /* NULL before it is needed */
 
 	/* All work queued before this tick is done. */
 	uint64_t passed_at;
@@ -128,6 +142,8 @@ struct pools {
 	struct weir_stats stats;
 };
 
+enum { DEVICES_MAX = 128 };
+
 struct arena {
 	/* Constant. */
 	int device;
@@ -143,7 +159,9 @@ struct arena {
 	struct pools *any_pools;
 	struct list pools; /* of every stream, any_pools too */
 	unsigned streams;  /* that have pools */
+	unsigned pools_made;
 	struct list segments;
+	struct list caches; /* of threads */
 	struct waiting waiting;
 	struct list left;    /* LEFT blocks that can be unmapped */
 	struct block *spare; /* blocks in no segment, through ->next */
@@ -233,12 +251,27 @@ void block_settle(struct block *block, enum block_state state);
 /* A LEAVING block's memory has gone elsewhere. */
 void block_set_left(struct block *block);
 
+static inline enum block_state
+block_state(const struct block *block)
+{
+	return atomic_load_explicit(&block->state, memory_order_relaxed);
+}
+
+static inline void
+block_set_state(struct block *block, enum block_state state)
+{
+	atomic_store_explicit(&block->state, state, memory_order_relaxed);
+}
+
 /* Does it count as held? It has memory, and is in the table of addresses. */
 static inline bool
 block_is_held(const struct block *block)
 {
-	return block->state == BLOCK_FREE || block->state == BLOCK_ACTIVE ||
-	    block->state == BLOCK_PENDING || block->state == BLOCK_LEAVING;
+	enum block_state state = block_state(block);
+
+	return state == BLOCK_FREE || state == BLOCK_ACTIVE ||
+	    state == BLOCK_PENDING || state == BLOCK_CACHED ||
+	    state == BLOCK_LEAVING;
 }
 
 /* Change the pool of a block that is in no tree; statistics by stream move. */
@@ -354,7 +387,7 @@ void marks_find_usable(const struct pools *mine);
 static inline bool
 block_is_usable(const struct block *block)
 {
-	return block != NULL && block->state == BLOCK_FREE &&
+	return block != NULL && block_state(block) == BLOCK_FREE &&
 	    block->freed_at <= block->pool->owner->usable_until;
 }
 
@@ -442,6 +475,9 @@ enum stat3 {
 
 /* Change a statistic of a pool's stream and of its arena. */
 void stats_change(struct pool *pool, enum stat3 which, int64_t delta);
+/* Much at once, of which no peak is to be taken but the last. */
+void stats_flow(
+    struct pool *pool, enum stat3 which, uint64_t up, uint64_t down);
 /* The same for the arena only. */
 void stats_change_arena(
     struct arena *arena, enum pool_kind kind, enum stat3 which, int64_t delta);

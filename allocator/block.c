@@ -67,7 +67,7 @@ block_new(struct arena *arena, CUdeviceptr addr, struct block **out)
 	block->addr = addr;
 	block->size = 0;
 	block->requested = 0;
-	block->state = BLOCK_UNMAPPED;
+	block_set_state(block, BLOCK_UNMAPPED);
 	block->segment = NULL;
 	block->pool = NULL;
 	block->prev = NULL;
@@ -84,7 +84,7 @@ block_delete(struct block *block)
 {
 	struct arena *arena = block->arena;
 
-	block->state = BLOCK_UNMAPPED;
+	block_set_state(block, BLOCK_UNMAPPED);
 	block->segment = NULL;
 	block->next = arena->spare;
 	arena->spare = block;
@@ -104,7 +104,7 @@ void
 block_split(struct block *block, size_t size, struct block *rest)
 {
 	rest->size = block->size - size;
-	rest->state = block->state;
+	block_set_state(rest, block_state(block));
 	rest->segment = block->segment;
 	rest->pool = block->pool;
 	rest->freed_at = block->freed_at;
@@ -122,8 +122,8 @@ block_split(struct block *block, size_t size, struct block *rest)
 static struct tree *
 tree_of(struct block *block)
 {
-	return block->state == BLOCK_FREE ? &block->pool->free :
-					    &block->pool->unmapped;
+	return block_state(block) == BLOCK_FREE ? &block->pool->free :
+						  &block->pool->unmapped;
 }
 
 /* What becomes of inactive_split in one go: only the sum counts. */
@@ -168,7 +168,7 @@ block_take(struct block *block)
 static bool
 mergeable(const struct block *a, const struct block *b)
 {
-	return a != NULL && b != NULL && a->state == b->state &&
+	return a != NULL && b != NULL && block_state(a) == block_state(b) &&
 	    a->pool == b->pool;
 }
 
@@ -196,7 +196,7 @@ put(struct block *block, enum block_state state, struct net *net)
 {
 	bool was_held = block_is_held(block);
 
-	block->state = state;
+	block_set_state(block, state);
 	if (block_is_held(block) != was_held)
 		lookup_set(block->addr, was_held ? NULL : block);
 	block->requested = 0;
@@ -230,7 +230,7 @@ block_hand_out(struct block *block, size_t size, struct block *rest)
 	struct net net = { 0 };
 
 	take(block, &net);
-	block->state = BLOCK_ACTIVE;
+	block_set_state(block, BLOCK_ACTIVE);
 	if (rest != NULL) {
 		block_split(block, size, rest);
 		put(rest, BLOCK_FREE, &net);
@@ -267,7 +267,7 @@ void
 block_set_left(struct block *block)
 {
 	lookup_set(block->addr, NULL);
-	block->state = BLOCK_LEFT;
+	block_set_state(block, BLOCK_LEFT);
 }
 
 struct block *

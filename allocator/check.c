@@ -10,6 +10,7 @@
 #include "allocator/arena.h"
 #include "allocator/lookup.h"
 #include "allocator/segment.h"
+#include "allocator/tcache.h"
 
 static void fault(struct check *check, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -53,6 +54,7 @@ struct totals {
 	uint64_t segments;
 	uint64_t inactive_splits;
 	size_t waiting;
+	size_t cached;
 };
 
 static bool
@@ -67,17 +69,19 @@ check_place(struct check *check, struct block *b)
 	bool is_free = in_tree(&b->pool->free, b);
 	bool is_unmapped = in_tree(&b->pool->unmapped, b);
 	bool waits = b->pending.unmet > 0;
-	bool may_wait = b->state == BLOCK_PENDING || b->state == BLOCK_LEFT;
+	bool may_wait =
+	    block_state(b) == BLOCK_PENDING || block_state(b) == BLOCK_LEFT;
 
-	CHECK(check, "I-6", is_free == (b->state == BLOCK_FREE), b->addr);
-	CHECK(
-	    check, "I-6", is_unmapped == (b->state == BLOCK_UNMAPPED), b->addr);
-	CHECK(check, "I-7", waits || b->state != BLOCK_PENDING, b->addr);
+	CHECK(check, "I-6", is_free == (block_state(b) == BLOCK_FREE), b->addr);
+	CHECK(check, "I-6", is_unmapped == (block_state(b) == BLOCK_UNMAPPED),
+	    b->addr);
+	CHECK(check, "I-7", waits || block_state(b) != BLOCK_PENDING, b->addr);
 	CHECK(check, "I-7", !waits || may_wait, b->addr);
 	CHECK(check, "I-6", b->pool->kind == b->segment->kind, b->addr);
 	CHECK(check, "I-6", b->pool->owner->arena == b->arena, b->addr);
 	CHECK(check, "I-6",
-	    (b->state != BLOCK_FREE && b->state != BLOCK_UNMAPPED) ||
+	    (block_state(b) != BLOCK_FREE &&
+		block_state(b) != BLOCK_UNMAPPED) ||
 		!b->pool->owner->passed,
 	    b->addr);
 }
@@ -88,14 +92,14 @@ check_uses(struct check *check, struct block *b)
 	unsigned unmet = 0;
 
 	CHECK(check, "I-7",
-	    b->pending.uses == NULL || b->state == BLOCK_ACTIVE ||
-		b->state == BLOCK_PENDING || b->state == BLOCK_LEFT ||
-		b->state == BLOCK_LEAVING,
+	    b->pending.uses == NULL || block_state(b) == BLOCK_ACTIVE ||
+		block_state(b) == BLOCK_PENDING ||
+		block_state(b) == BLOCK_LEFT || block_state(b) == BLOCK_LEAVING,
 	    b->addr);
 	for (struct use *u = b->pending.uses; u != NULL; u = u->next) {
 		CHECK(check, "I-7", u->owner == &b->pending, b->addr);
-		bool live =
-		    b->state == BLOCK_ACTIVE || b->state == BLOCK_LEAVING;
+		bool live = block_state(b) == BLOCK_ACTIVE ||
+		    block_state(b) == BLOCK_LEAVING;
 		CHECK(check, "I-7", list_empty(&u->link) == live, b->addr);
 		unmet += !live;
 	}
@@ -111,8 +115,9 @@ check_neighbours(struct check *check, const struct block *b)
 		return;
 	CHECK(check, "I-4", next->prev == b, b->addr);
 	CHECK(check, "I-5",
-	    b->pool != next->pool || b->state != next->state ||
-		(b->state != BLOCK_FREE && b->state != BLOCK_UNMAPPED),
+	    b->pool != next->pool || block_state(b) != block_state(next) ||
+		(block_state(b) != BLOCK_FREE &&
+		    block_state(b) != BLOCK_UNMAPPED),
 	    b->addr);
 }
 
@@ -127,7 +132,8 @@ check_block(struct check *check, struct block *b)
 	    b->addr);
 	CHECK(check, "I-10", mapped || b->segment->expandable, b->addr);
 	CHECK(check, "I-11",
-	    (b->state != BLOCK_ACTIVE && b->state != BLOCK_PENDING) ||
+	    (block_state(b) != BLOCK_ACTIVE &&
+		block_state(b) != BLOCK_PENDING) ||
 		(b->requested > 0 && b->requested <= b->size),
 	    b->addr);
 	check_place(check, b);
@@ -138,7 +144,7 @@ check_block(struct check *check, struct block *b)
 static void
 count_block(struct totals *t, const struct block *b)
 {
-	switch (b->state) {
+	switch (block_state(b)) {
 	case BLOCK_UNMAPPED:
 	case BLOCK_MAPPING:
 		return;
@@ -146,6 +152,9 @@ count_block(struct totals *t, const struct block *b)
 		t->waiting += b->pending.unmet > 0;
 		return;
 	case BLOCK_LEAVING:
+		break;
+	case BLOCK_CACHED:
+		t->cached += b->size;
 		break;
 	case BLOCK_FREE:
 		t->inactive_splits += stats_is_inactive_split(b);
@@ -156,7 +165,7 @@ count_block(struct totals *t, const struct block *b)
 		t->allocated += b->size;
 		/* fall through */
 	case BLOCK_PENDING:
-		t->waiting += b->state == BLOCK_PENDING;
+		t->waiting += block_state(b) == BLOCK_PENDING;
 		t->actives++;
 		t->active += b->size;
 		t->requested += b->requested;
@@ -237,8 +246,9 @@ check_segment(struct check *check, struct segment *s, struct totals *totals)
 		CHECK(check, "I-1", b->segment == s, b->addr);
 		end = b->addr + b->size;
 		mapped += block_is_held(b) ? b->size : 0;
-		busy += b->state == BLOCK_LEFT || b->state == BLOCK_MAPPING ||
-		    b->state == BLOCK_LEAVING;
+		busy += block_state(b) == BLOCK_LEFT ||
+		    block_state(b) == BLOCK_MAPPING ||
+		    block_state(b) == BLOCK_LEAVING;
 		check_block(check, b);
 		count_block(totals, b);
 	}
@@ -303,12 +313,13 @@ check_pools(struct check *check, struct arena *arena, struct pools *pools)
 			if (b->pool->owner != pools)
 				continue;
 			blocks++;
-			in_pools += b->state == BLOCK_FREE ||
-			    b->state == BLOCK_UNMAPPED;
+			in_pools += block_state(b) == BLOCK_FREE ||
+			    block_state(b) == BLOCK_UNMAPPED;
 			count_block(&t, b);
 		}
 	}
 	t.segments = 0; /* counted for the device only */
+	CHECK(check, "I-6", t.cached == tcache_bytes(pools), 0);
 	check_totals(check, &pools->stats, &t);
 	CHECK(check, "I-6", blocks == pools->blocks, 0);
 	for (int kind = 0; kind < POOL_KINDS; kind++) {

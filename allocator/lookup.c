@@ -165,6 +165,23 @@ lookup_set(CUdeviceptr addr, struct block *block)
 	bit_clear(leaf->used, entry);
 }
 
+struct leaf *
+lookup_leaf(CUdeviceptr addr)
+{
+	struct table *table = table_at(addr >> TABLE_SHIFT);
+
+	return table != NULL ? leaf_of(table, addr) : NULL;
+}
+
+struct block *
+lookup_in_leaf(const struct leaf *leaf, CUdeviceptr addr)
+{
+	if (addr % WEIR_GRANULE != 0)
+		return NULL;
+	return atomic_load_explicit(
+	    &leaf->blocks[entry_of(addr)], memory_order_acquire);
+}
+
 struct block *
 lookup_exact(CUdeviceptr addr)
 {

@@ -31,6 +31,14 @@ void lookup_set(CUdeviceptr addr, struct block *block);
 /* The block that starts at addr, or NULL. */
 struct block *lookup_exact(CUdeviceptr addr);
 
+/* The leaf of an address, for ever, or NULL; 2 MiB of addresses share one. */
+enum { LOOKUP_LEAF_BITS = 21 };
+struct leaf;
+struct leaf *lookup_leaf(CUdeviceptr addr);
+
+/* The same as lookup_exact() with the address's leaf at hand: one load. */
+struct block *lookup_in_leaf(const struct leaf *leaf, CUdeviceptr addr);
+
 /* The block with the highest start that is not above addr within the last 16
  * TiB, or NULL; whether it reaches addr is for the caller to see. */
 struct block *lookup_floor(CUdeviceptr addr);

@@ -8,6 +8,7 @@
 #include "allocator/allocator.h"
 #include "allocator/arena.h"
 #include "allocator/lookup.h"
+#include "allocator/tcache.h"
 #include "base/os.h"
 #include "base/status.h"
 
@@ -64,6 +65,8 @@ take(struct arena *arena, struct stream *stream, const struct options *options,
 	enum weir_status status = pools_get(arena, stream, &pools);
 	if (status != WEIR_OK)
 		return status;
+	tcache_come(arena, pools);
+	tcache_settle(pools);
 	if (stream->handle == WEIR_STREAM_ANY)
 		status = use_add(&arena->waiting, &uses, stream);
 	if (status != WEIR_OK)
@@ -125,8 +128,10 @@ allocate(int device, size_t size, weir_stream handle, void **out)
 void *
 weir_malloc_on(int device, size_t size, weir_stream stream)
 {
-	void *ptr = NULL;
+	void *ptr = tcache_malloc(device, size, stream);
 
+	if (ptr != NULL)
+		return ptr;
 	return allocate(device, size, stream, &ptr) == WEIR_OK ? ptr : NULL;
 }
 
@@ -148,7 +153,7 @@ address(const void *ptr)
 static bool
 holds(const struct block *block, CUdeviceptr addr)
 {
-	return block->segment != NULL && block->state == BLOCK_ACTIVE &&
+	return block->segment != NULL && block_state(block) == BLOCK_ACTIVE &&
 	    addr >= block->addr && addr - block->addr < block->size;
 }
 
@@ -187,7 +192,7 @@ find_exact_locked(const void *ptr) UNCHECKED
 	struct arena *arena = block->arena;
 	lock_enter(&arena->lock);
 	if (lookup_exact(address(ptr)) == block && block->segment != NULL &&
-	    block->state == BLOCK_ACTIVE)
+	    block_state(block) == BLOCK_ACTIVE)
 		return block;
 	lock_leave(&arena->lock);
 	return NULL;
@@ -256,9 +261,11 @@ release(struct block *block)
 {
 	struct pool *pool = block->pool;
 
+	tcache_come(block->arena, pool->owner);
+	tcache_settle(pool->owner);
 	count_free(block);
 	if (block->pending.uses != NULL) {
-		block->state = BLOCK_PENDING;
+		block_set_state(block, BLOCK_PENDING);
 		block->freed_at = order_tick();
 		block->pool->owner->freed_at = block->freed_at;
 		waiting_add(&block->arena->waiting, &block->pending);
@@ -274,6 +281,8 @@ enum weir_status
 weir_free(void *ptr) UNCHECKED
 {
 	if (ptr == NULL || os_forked())
+		return WEIR_OK;
+	if (tcache_free(ptr))
 		return WEIR_OK;
 	struct block *block = find_exact_locked(ptr);
 	if (block == NULL)
@@ -343,7 +352,7 @@ weir_free_async(void *ptr, weir_stream handle) UNCHECKED
 {
 	struct stream *stream;
 
-	if (ptr == NULL || os_forked())
+	if (ptr == NULL || os_forked() || tcache_free_on(ptr, handle))
 		return WEIR_OK;
 	struct block *block = lookup_exact(address(ptr));
 	if (block == NULL)
@@ -465,6 +474,7 @@ weir_largest_free(int device, weir_stream handle, size_t *bytes)
 	struct arena *arena = arena_peek(stream->device);
 	if (arena != NULL) {
 		lock_enter(&arena->lock);
+		tcache_drain(arena);
 		for (int k = 0; k < POOL_KINDS && stream->pools; k++) {
 			struct pools *pools = stream->pools;
 			size_t n = pool_largest(&pools->pool[k]);
@@ -499,6 +509,7 @@ static enum weir_status
 arena_memory(struct arena *arena, size_t *free_bytes, size_t *total_bytes)
 {
 	lock_enter(&arena->lock);
+	tcache_tell(arena);
 	enum weir_status status =
 	    driver_memory(arena->device, free_bytes, total_bytes);
 	if (status == WEIR_OK) {

@@ -69,7 +69,8 @@ static bool
 in_run(const struct block *block, const struct pool *pool)
 {
 	return block != NULL && block->pool == pool &&
-	    (block->state == BLOCK_FREE || block->state == BLOCK_UNMAPPED);
+	    (block_state(block) == BLOCK_FREE ||
+		block_state(block) == BLOCK_UNMAPPED);
 }
 
 /* What of a block of a run is to be mapped, `have` bytes lying before it. */
@@ -78,7 +79,7 @@ missing_in(const struct block *block, size_t have, size_t rounded)
 {
 	size_t granularity = block->arena->granularity;
 
-	if (block->state != BLOCK_UNMAPPED || have >= rounded)
+	if (block_state(block) != BLOCK_UNMAPPED || have >= rounded)
 		return 0;
 	size_t want = round_up(rounded - have, granularity);
 	return want < block->size ? want : block->size;
@@ -95,7 +96,7 @@ measure(const struct block *unmapped, size_t rounded, const struct block **out)
 	size_t have = 0;
 	size_t parts = 0;
 
-	if (in_run(block->prev, pool) && block->prev->state == BLOCK_FREE)
+	if (in_run(block->prev, pool) && block_state(block->prev) == BLOCK_FREE)
 		block = block->prev;
 	*out = block;
 	for (; have < rounded && in_run(block, pool); block = block->next) {
@@ -485,7 +486,7 @@ hide(struct job *job)
 		block_take(part->block);
 		if (part == last_part(job) && job->rest != NULL)
 			block_split(part->block, part->size, job->rest);
-		part->block->state = BLOCK_MAPPING;
+		block_set_state(part->block, BLOCK_MAPPING);
 		part->block->segment->busy++;
 	}
 	if (job->rest != NULL)
@@ -569,7 +570,7 @@ show_again(struct job *job)
 		struct block *block = job->parts[i].block;
 		if (is_stuck(job->moved, block) ||
 		    is_stuck(job->fresh, block)) {
-			block->state = BLOCK_LEFT;
+			block_set_state(block, BLOCK_LEFT);
 			list_push_back(
 			    &block->arena->left, &block->pending.link);
 			continue;

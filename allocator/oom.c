@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "allocator/arena.h"
+#include "allocator/tcache.h"
 #include "base/os.h"
 #include "base/status.h"
 #include "trace/observe.h"
@@ -86,7 +87,7 @@ gather_pending(struct arena *arena, struct facts *facts)
 {
 	for (struct list *l = arena->waiting.pending.next;
 	     l != &arena->waiting.pending; l = l->next)
-		if (block_of_pending(l)->state == BLOCK_PENDING)
+		if (block_state(block_of_pending(l)) == BLOCK_PENDING)
 			facts->oom.pending_bytes += block_of_pending(l)->size;
 }
 
@@ -104,6 +105,7 @@ gather(struct arena *arena, struct stream *stream, struct facts *facts)
 		driver_leave(&guard);
 	}
 	lock_enter(&arena->lock);
+	tcache_tell(arena);
 	arena->stats.num_ooms++;
 	if (stream->pools != NULL)
 		((struct pools *)stream->pools)->stats.num_ooms++;

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "allocator/sizes.h"
+#include "allocator/tcache.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/meta.h"
@@ -245,6 +246,18 @@ print_growth(const struct options *o, char *text, size_t size)
 }
 
 static bool
+set_tcache(struct options *o, struct word word)
+{
+	return parse_mib(word, 0, &o->tcache);
+}
+
+static void
+print_tcache(const struct options *o, char *text, size_t size)
+{
+	print_mib(o->tcache, text, size);
+}
+
+static bool
 set_handle(struct options *o, struct word word)
 {
 	return parse_mib(word, 2 * MIB, &o->handle_max);
@@ -454,6 +467,10 @@ static const struct entry entries[] = {
 	{ "growth_mb", "MiB", "8", "0 or more",
 	    "How much an expandable segment is mapped ahead at most.",
 	    set_growth, print_growth },
+	{ "tcache", "MiB", "4", "0 or more",
+	    "How much a thread keeps of small blocks it has freed, for each "
+	    "stream; it also keeps a few larger ones. 0 keeps nothing.",
+	    set_tcache, print_tcache },
 	{ "handle_mb", "MiB", "64", "2 or more",
 	    "The largest piece of physical memory that is mapped into an "
 	    "expandable segment, and taken out of one, as a whole.",
@@ -763,6 +780,8 @@ weir_options_set(const char *conf)
 	lock_leave(&lock);
 	if (status != WEIR_OK)
 		options_delete(options);
+	else
+		tcache_renew();
 	return status;
 }
 

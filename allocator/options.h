@@ -27,6 +27,7 @@ struct options {
 	size_t memory_limit;               /* bytes a device; SIZE_MAX: none */
 	uint32_t roundup[ROUNDUP_CLASSES]; /* divisions; 0: none */
 	bool reclaim_always;
+	size_t tcache;     /* bytes of a thread's small blocks of a stream */
 	size_t growth_max; /* bytes mapped ahead at most */
 	size_t handle_max; /* bytes of one physical handle at most */
 	enum prefer prefer;

@@ -15,7 +15,7 @@ growable_size(const struct block *block)
 {
 	const struct block *next = block->next;
 
-	if (next != NULL && next->state == BLOCK_UNMAPPED)
+	if (next != NULL && block_state(next) == BLOCK_UNMAPPED)
 		return block->size + next->size;
 	return block->size;
 }

@@ -16,6 +16,7 @@
  * does each of its live blocks when it is freed.
  */
 #include "allocator/arena.h"
+#include "allocator/tcache.h"
 
 #include "base/meta.h"
 #include "base/status.h"
@@ -60,7 +61,7 @@ reclaim_pending_to(struct block *block, struct pool *pool)
 	struct pools *owner = block->pool->owner;
 
 	count_inactive(block);
-	block->state = BLOCK_LEAVING; /* held, and in no tree */
+	block_set_state(block, BLOCK_LEAVING); /* held, and in no tree */
 	block_move(block, pool);
 	pools_drop_if_done(block->arena, owner);
 	reclaim_put(block);
@@ -127,6 +128,7 @@ reclaim_end_later(struct pools *pools)
 	if (pools->ended)
 		return;
 	pools->ended = true;
+	tcache_end(pools);
 	pools->arena->ending++;
 }
 
@@ -185,7 +187,7 @@ reclaim_poll(struct arena *arena, unsigned skips)
 	while (!list_empty(&done)) {
 		struct block *block = block_of_pending(done.next);
 		list_remove(&block->pending.link);
-		if (block->state == BLOCK_LEFT) {
+		if (block_state(block) == BLOCK_LEFT) {
 			list_push_back(&arena->left, &block->pending.link);
 			continue;
 		}
@@ -258,7 +260,7 @@ has_passed(const struct block *block)
 static bool
 eligible(const struct block *block, const struct search *search)
 {
-	return block != NULL && block->state == BLOCK_FREE &&
+	return block != NULL && block_state(block) == BLOCK_FREE &&
 	    block->freed_at <= search->latest &&
 	    (search->waiting != NULL || has_passed(block));
 }
@@ -369,7 +371,7 @@ wait_pending(struct arena *arena, bool addresses) UNCHECKED
 
 	for (struct list *l = arena->waiting.pending.next;
 	     l != &arena->waiting.pending && use == NULL; l = l->next)
-		if (addresses || block_of_pending(l)->state != BLOCK_LEFT)
+		if (addresses || block_state(block_of_pending(l)) != BLOCK_LEFT)
 			use = use_hold(&block_of_pending(l)->pending);
 	if (use == NULL)
 		return false;
@@ -468,6 +470,8 @@ reclaim_trim(struct arena *arena, size_t keep, size_t *freed)
 	size_t sum = 0;
 
 	lock_enter(&arena->lock);
+	tcache_drain(arena);
+	tcache_tell(arena);
 	arena->tries++;
 	if (arena->waiting.count > 0)
 		arena->stats.num_sync_all_streams++;

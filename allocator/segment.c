@@ -285,7 +285,8 @@ cut_make(struct block *block, CUdeviceptr start, size_t size, struct cut *cut)
 	}
 	if (cut->after != NULL)
 		block_split(middle, size, cut->after);
-	middle->state = BLOCK_LEAVING; /* the others must not merge with it */
+	block_set_state(
+	    middle, BLOCK_LEAVING); /* the others must not merge with it */
 	if (cut->after != NULL)
 		block_put(cut->after, BLOCK_FREE);
 	if (cut->middle != NULL)
@@ -306,7 +307,7 @@ release_driver(const struct span *span)
 	if (span_size(span) != size)
 		return 0;
 	struct block *block = block_join(span->first, span->last);
-	block->state = BLOCK_LEAVING;
+	block_set_state(block, BLOCK_LEAVING);
 	arena_leave_for_driver(arena, 0);
 	CUresult code = driver_peek()->cuMemFree(segment->addr);
 	arena_enter_from_driver(arena, 0);

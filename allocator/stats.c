@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "allocator/arena.h"
+#include "allocator/tcache.h"
 #include "base/meta.h"
 #include "base/status.h"
 
@@ -76,10 +77,37 @@ stats_change(struct pool *pool, enum stat3 which, int64_t delta)
 	stats_change_stream(pool, which, delta);
 }
 
+static void
+flow(struct weir_stat *stat, uint64_t up, uint64_t down)
+{
+	stat->current += up - down;
+	stat->allocated += up;
+	stat->freed += down;
+	if (stat->current > stat->peak)
+		stat->peak = stat->current;
+}
+
+static void
+flow3(struct weir_stat3 *stat, enum pool_kind kind, uint64_t up, uint64_t down)
+{
+	flow(&stat->all, up, down);
+	flow(kind == POOL_SMALL ? &stat->small_pool : &stat->large_pool, up,
+	    down);
+}
+
+void
+stats_flow(struct pool *pool, enum stat3 which, uint64_t up, uint64_t down)
+{
+	flow3(
+	    stat3_at(&pool->owner->arena->stats, which), pool->kind, up, down);
+	flow3(stat3_at(&pool->owner->stats, which), pool->kind, up, down);
+}
+
 bool
 stats_is_inactive_split(const struct block *block)
 {
-	return block->state == BLOCK_FREE && !block->segment->expandable &&
+	return block_state(block) == BLOCK_FREE &&
+	    !block->segment->expandable &&
 	    (block->prev != NULL || block->next != NULL);
 }
 
@@ -94,7 +122,7 @@ pending_bytes(struct arena *arena, const struct stream *stream)
 	for (struct list *l = arena->waiting.pending.next;
 	     l != &arena->waiting.pending; l = l->next) {
 		struct block *block = block_of_pending(l);
-		if (block->state == BLOCK_PENDING &&
+		if (block_state(block) == BLOCK_PENDING &&
 		    (stream == NULL || block->pool->owner->stream == stream))
 			sum += block->size;
 	}
@@ -129,6 +157,7 @@ weir_stats(int device, struct weir_stats *out)
 	struct arena *arena = arena_peek(device);
 	if (arena != NULL) {
 		lock_enter(&arena->lock);
+		tcache_tell(arena);
 		copy = arena->stats;
 		copy.pending_bytes = pending_bytes(arena, NULL);
 		lock_leave(&arena->lock);
@@ -159,6 +188,7 @@ weir_stats_stream(int device, weir_stream handle, struct weir_stats *out)
 	    stream != NULL ? arena_peek(stream->device) : NULL;
 	if (arena != NULL) {
 		lock_enter(&arena->lock);
+		tcache_tell(arena);
 		if (stream->pools != NULL)
 			copy = ((struct pools *)stream->pools)->stats;
 		copy.pending_bytes = pending_bytes(arena, stream);
@@ -226,10 +256,12 @@ reset(int device, void (*apply)(struct weir_stat *))
 	if (arena == NULL)
 		return WEIR_OK;
 	lock_enter(&arena->lock);
+	tcache_tell(arena);
 	reset_all(&arena->stats, apply);
 	for (struct list *l = arena->pools.next; l != &arena->pools;
 	     l = l->next)
 		reset_all(&CONTAINER_OF(l, struct pools, link)->stats, apply);
+	tcache_tell(arena); /* of the new peaks */
 	lock_leave(&arena->lock);
 	return WEIR_OK;
 }

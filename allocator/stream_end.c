@@ -4,6 +4,7 @@
  * reclaim.c.
  */
 #include "allocator/arena.h"
+#include "allocator/tcache.h"
 #include "base/os.h"
 #include "base/status.h"
 
@@ -87,6 +88,7 @@ thread_ended(uint32_t thread)
 
 	if (os_forked())
 		return;
+	tcache_thread_ends();
 	do {
 		n = stream_end_thread(thread, streams, 16);
 		for (size_t i = 0; i < n; i++) {

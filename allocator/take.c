@@ -35,6 +35,7 @@
  * docs/adr/0004 has the figures.
  */
 #include "allocator/arena.h"
+#include "allocator/tcache.h"
 
 #include "base/status.h"
 
@@ -276,7 +277,7 @@ claim_pending(struct request *r, bool only_mine, unsigned age)
 		struct block *block = block_of_pending(l);
 		size_t size = block->size;
 		next = l->next;
-		if (block->state == BLOCK_LEFT ||
+		if (block_state(block) == BLOCK_LEFT ||
 		    block->pool->kind != r->kind ||
 		    (only_mine && block->pool->owner != r->pools) ||
 		    !claim(r, block, age))
@@ -427,6 +428,9 @@ take_held(struct request *r, enum room room)
 	unsigned age = age_wanted(r, room);
 	enum weir_status status = search_free(r);
 
+	if (status == WEIR_OK && r->got == NULL &&
+	    tcache_drain(r->pools->arena))
+		status = search_free(r);
 	if (status != WEIR_OK || r->got != NULL)
 		return status;
 	r->pools->ordered = marks_can_wait(r->pools);
