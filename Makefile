@@ -79,6 +79,11 @@ san_flags := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all \
 cppflags = -D_GNU_SOURCE -I. -Iinclude $(je_cppflags) $(CPPFLAGS)
 cflags = -std=c11 -Wall -Wextra -Werror -fvisibility=hidden -fPIC -pthread \
 	$(opt) $(san_flags) $(cppflags) $(CFLAGS)
+# A library's thread-local data is found without a call where the compiler
+# knows how; the cached pair is a few nanoseconds in all.
+tls_flags := $(if $(SAN),,$(shell echo | \
+	$(CC) -Werror -mtls-dialect=gnu2 -x c -c -o /dev/null - 2>/dev/null && \
+	echo -mtls-dialect=gnu2))
 # Nothing of a static library shows outside of what it was linked into.
 ldflags = -pthread $(san_flags) -Wl,--exclude-libs,ALL $(LDFLAGS)
 # In a sanitized build the runtime is in the program, not in the libraries.
@@ -291,6 +296,7 @@ $(B)/obj/%.o: %.c $(B)/flags | $(call deps,build) $(je_ready)
 	$(Q)$(CC) $(cflags) -MMD -MP -c -o $@ $<
 
 # Our declarations are compared with the toolkit's, where there is one.
+$(B)/obj/allocator/tcache.o: cflags += $(tls_flags)
 $(B)/obj/tests/driver/%.o: cppflags += $(addprefix -isystem ,\
 	$(wildcard $(CUDA_HOME)/include))
 

@@ -12,6 +12,9 @@
 #include "base/os.h"
 #include "base/status.h"
 
+/* How many stretches of addresses one request unmaps for others. */
+enum { UNMAPPED_AT_ONCE = 4 };
+
 /* ---- Allocating -------------------------------------------------------- */
 
 static enum weir_status
@@ -116,6 +119,8 @@ allocate(int device, size_t size, weir_stream handle, void **out)
 			status = take(arena, stream, options, size, &block);
 		if (status == WEIR_OK)
 			*out = (void *)(uintptr_t)block->addr;
+		/* Whoever comes here unmaps, in time, what was moved. */
+		segment_unmap_left(arena, UNMAPPED_AT_ONCE);
 		lock_leave(&arena->lock);
 		if (status == WEIR_ENOMEM)
 			oom_report(
@@ -125,8 +130,8 @@ allocate(int device, size_t size, weir_stream handle, void **out)
 	return status;
 }
 
-void *
-weir_malloc_on(int device, size_t size, weir_stream stream)
+static inline void *
+malloc_on(int device, size_t size, weir_stream stream)
 {
 	void *ptr = tcache_malloc(device, size, stream);
 
@@ -136,9 +141,15 @@ weir_malloc_on(int device, size_t size, weir_stream stream)
 }
 
 void *
+weir_malloc_on(int device, size_t size, weir_stream stream)
+{
+	return malloc_on(device, size, stream);
+}
+
+void *
 weir_malloc(size_t size, weir_stream stream)
 {
-	return weir_malloc_on(WEIR_DEVICE_CURRENT, size, stream);
+	return malloc_on(WEIR_DEVICE_CURRENT, size, stream);
 }
 
 /* ---- Finding ----------------------------------------------------------- */
@@ -280,9 +291,7 @@ release(struct block *block)
 enum weir_status
 weir_free(void *ptr) UNCHECKED
 {
-	if (ptr == NULL || os_forked())
-		return WEIR_OK;
-	if (tcache_free(ptr))
+	if (tcache_free(ptr) || ptr == NULL || os_forked())
 		return WEIR_OK;
 	struct block *block = find_exact_locked(ptr);
 	if (block == NULL)
@@ -352,7 +361,7 @@ weir_free_async(void *ptr, weir_stream handle) UNCHECKED
 {
 	struct stream *stream;
 
-	if (ptr == NULL || os_forked() || tcache_free_on(ptr, handle))
+	if (tcache_free_on(ptr, handle) || ptr == NULL || os_forked())
 		return WEIR_OK;
 	struct block *block = lookup_exact(address(ptr));
 	if (block == NULL)

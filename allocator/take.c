@@ -39,9 +39,6 @@
 
 #include "base/status.h"
 
-/* How many stretches of addresses one request unmaps for others. */
-enum { UNMAPPED_AT_ONCE = 4 };
-
 /* Note [Wait or grow]: the parts of what is alive that may be held beyond it,
  * and how old a mark must be then. */
 enum { CLOSE_SHARE = 4, CLOSE_AGE = 5, TIGHT_SHARE = 3, TIGHT_AGE = 3 };
@@ -214,9 +211,6 @@ grow(struct request *r, enum grow_how how)
 		if (status == WEIR_OK)
 			status = search_free(r);
 	}
-	/* Whoever maps also unmaps, in time. */
-	if (r->got != NULL)
-		segment_unmap_left(arena, UNMAPPED_AT_ONCE);
 	return status;
 }
 

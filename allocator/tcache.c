@@ -32,12 +32,14 @@ struct tcache {
 	struct leaf *leaf;
 };
 
-static _Thread_local struct tcache *own
-    __attribute__((tls_model("initial-exec")));
-static _Thread_local bool ended __attribute__((tls_model("initial-exec")));
+static _Thread_local struct tcache *own;
+
+static _Thread_local bool ended;
 
 /* Owners need no fence: membarrier() works. Set before there is a cache. */
 static bool asymmetric;
+/* Its address is that of no stream: what a cache out of use is for. */
+static char nobody;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 #define BUMP(counter, n)                                                       \
@@ -271,7 +273,7 @@ tcache_malloc(int device, size_t size, weir_stream handle)
 	if (handle == NULL)
 		handle = WEIR_STREAM_LEGACY;
 	struct cache *cache = t->by_handle[way_of(handle)];
-	if (cache == NULL || cache->handle != handle ||
+	if (cache == NULL || READ(cache->handle) != handle ||
 	    (device != WEIR_DEVICE_CURRENT && device != cache->device) ||
 	    (cache->context != NULL && !is_current(cache)))
 		return NULL;
@@ -316,7 +318,7 @@ names(const struct cache *cache, weir_stream handle)
 {
 	if (handle == NULL)
 		handle = WEIR_STREAM_LEGACY;
-	return cache->handle == handle &&
+	return READ(cache->handle) == handle &&
 	    (cache->context == NULL || is_current(cache));
 }
 
@@ -655,7 +657,8 @@ retire(struct cache *cache)
 	tell_cache(cache);
 	empty_cache(cache);
 	list_remove(&cache->link);
-	cache->handle = WEIR_STREAM_ANY; /* nobody looks for that */
+	atomic_store_explicit(
+	    &cache->handle, (weir_stream)(void *)&nobody, memory_order_relaxed);
 	cache->pools = NULL;
 	atomic_store_explicit(&cache->dead, true, memory_order_release);
 	atomic_store_explicit(&cache->wanted, 0, memory_order_release);

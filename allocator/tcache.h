@@ -58,7 +58,7 @@ struct account {
 
 struct cache {
 	/* Constant while the cache is of use; see `dead`. */
-	weir_stream handle; /* as callers give it; NULL is LEGACY here */
+	_Atomic(weir_stream) handle; /* as callers give it, NULL being LEGACY */
 	int device;
 	CUcontext context;   /* of a default stream; else NULL */
 	struct pools *pools; /* pinned by ->caches */
