@@ -12,10 +12,10 @@
 #include "base/status.h"
 
 enum {
-	GRANULE_BITS = 9,
-	LEAF_BITS = 12,  /* 2 MiB */
-	TABLE_BITS = 13, /* 16 GiB */
-	ROOT_BITS = 23,  /* 2^57 */
+	GRANULE_BITS = LOOKUP_GRANULE_BITS,
+	LEAF_BITS = LOOKUP_LEAF_BITS - GRANULE_BITS, /* 2 MiB */
+	TABLE_BITS = 13,                             /* 16 GiB */
+	ROOT_BITS = 23,                              /* 2^57 */
 	LEAF_SHIFT = GRANULE_BITS + LEAF_BITS,
 	TABLE_SHIFT = LEAF_SHIFT + TABLE_BITS,
 	LEAF_ENTRIES = 1 << LEAF_BITS,
@@ -23,11 +23,6 @@ enum {
 	ROOT_ENTRIES = 1 << ROOT_BITS,
 	WORD = 64,
 	TABLES_BACK = 1024, /* how far lookup_floor() looks: 16 TiB */
-};
-
-struct leaf {
-	_Atomic(uint64_t) used[LEAF_ENTRIES / WORD];
-	_Atomic(struct block *) blocks[LEAF_ENTRIES];
 };
 
 struct table {
@@ -174,25 +169,13 @@ lookup_leaf(CUdeviceptr addr)
 }
 
 struct block *
-lookup_in_leaf(const struct leaf *leaf, CUdeviceptr addr)
-{
-	if (addr % WEIR_GRANULE != 0)
-		return NULL;
-	return atomic_load_explicit(
-	    &leaf->blocks[entry_of(addr)], memory_order_acquire);
-}
-
-struct block *
 lookup_exact(CUdeviceptr addr)
 {
 	if (addr % WEIR_GRANULE != 0)
 		return NULL;
 	struct table *table = table_at(addr >> TABLE_SHIFT);
 	struct leaf *leaf = table != NULL ? leaf_of(table, addr) : NULL;
-	if (leaf == NULL)
-		return NULL;
-	return atomic_load_explicit(
-	    &leaf->blocks[entry_of(addr)], memory_order_acquire);
+	return leaf != NULL ? lookup_in_leaf(leaf, addr) : NULL;
 }
 
 /* The block with the highest start in a leaf at or below a granule of it. */

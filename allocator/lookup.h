@@ -15,6 +15,9 @@
 #ifndef ALLOCATOR_LOOKUP_H
 #define ALLOCATOR_LOOKUP_H
 
+#include <stdatomic.h>
+#include <stdint.h>
+
 #include <weir/weir.h>
 
 #include "driver/abi.h"
@@ -31,13 +34,27 @@ void lookup_set(CUdeviceptr addr, struct block *block);
 /* The block that starts at addr, or NULL. */
 struct block *lookup_exact(CUdeviceptr addr);
 
-/* The leaf of an address, for ever, or NULL; 2 MiB of addresses share one. */
-enum { LOOKUP_LEAF_BITS = 21 };
-struct leaf;
+/* The leaf of an address: for ever; NULL: none. */
+enum {
+	LOOKUP_GRANULE_BITS = 9,
+	LOOKUP_LEAF_BITS = 21,
+	LOOKUP_ENTRIES = 1 << (LOOKUP_LEAF_BITS - LOOKUP_GRANULE_BITS)
+};
+struct leaf {
+	_Atomic(uint64_t) used[LOOKUP_ENTRIES / 64];
+	_Atomic(struct block *) blocks[LOOKUP_ENTRIES];
+};
 struct leaf *lookup_leaf(CUdeviceptr addr);
 
-/* The same as lookup_exact() with the address's leaf at hand: one load. */
-struct block *lookup_in_leaf(const struct leaf *leaf, CUdeviceptr addr);
+/* lookup_exact() for an address that is a multiple of WEIR_GRANULE, with its
+ * leaf at hand: one load. */
+static inline struct block *
+lookup_in_leaf(const struct leaf *leaf, CUdeviceptr addr)
+{
+	return atomic_load_explicit(
+	    &leaf->blocks[addr >> LOOKUP_GRANULE_BITS & (LOOKUP_ENTRIES - 1)],
+	    memory_order_acquire);
+}
 
 /* The block with the highest start that is not above addr within the last 16
  * TiB, or NULL; whether it reaches addr is for the caller to see. */

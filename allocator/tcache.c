@@ -15,79 +15,22 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "allocator/lookup.h"
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
 
-/* Bytes of a class that a magazine holds at most. */
-enum { MAGAZINE_BYTES = 64 << 10 };
-
-struct tcache {
-	struct cache *by_handle[TCACHE_WAYS];
-	struct cache *by_pools[TCACHE_WAYS];
-	struct account *accounts;
-	/* The leaf of the address that was freed last. */
-	CUdeviceptr leaf_key;
-	struct leaf *leaf;
-};
-
-static _Thread_local struct tcache *own;
-
-static _Thread_local bool ended;
-
-/* Owners need no fence: membarrier() works. Set before there is a cache. */
-static bool asymmetric;
 /* Its address is that of no stream: what a cache out of use is for. */
 static char nobody;
+#define NOBODY ((weir_stream)(void *)&nobody)
+
+_Thread_local struct tcache *tcache_own;
+struct cache tcache_none = { .handle = NOBODY };
+bool tcache_asymmetric; /* set before there is a cache */
+
+static _Thread_local bool ended;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-#define BUMP(counter, n)                                                       \
-	atomic_store_explicit(&(counter),                                      \
-	    atomic_load_explicit(&(counter), memory_order_relaxed) + (n),      \
-	    memory_order_relaxed)
-#define READ(counter) atomic_load_explicit(&(counter), memory_order_relaxed)
-
 /* ---- The owner --------------------------------------------------------- */
-
-static unsigned
-way_of(weir_stream handle)
-{
-	uint64_t hash = (uint64_t)(uintptr_t)handle * 0x9e3779b97f4a7c15u;
-
-	return (unsigned)(hash >> 58);
-}
-
-static inline bool
-enter(struct cache *cache)
-{
-	atomic_store_explicit(&cache->busy, 1, memory_order_relaxed);
-	if (asymmetric)
-		atomic_signal_fence(memory_order_seq_cst);
-	else
-		atomic_thread_fence(memory_order_seq_cst);
-	if (__builtin_expect(
-		atomic_load_explicit(&cache->wanted, memory_order_acquire) == 0,
-		1))
-		return true;
-	atomic_store_explicit(&cache->busy, 0, memory_order_release);
-	return false;
-}
-
-static inline void
-leave(struct cache *cache)
-{
-	atomic_store_explicit(&cache->busy, 0, memory_order_release);
-}
-
-/* Blocks of a class that make a full magazine. */
-static inline unsigned
-batch_of(size_t bin)
-{
-	size_t n = MAGAZINE_BYTES / ((bin + 1) * WEIR_GRANULE);
-
-	return n > TCACHE_BATCH ? TCACHE_BATCH : (unsigned)n;
-}
 
 static void
 swap(struct bin *bin)
@@ -99,93 +42,79 @@ swap(struct bin *bin)
 }
 
 /* A full magazine out of the depot of the stream. */
-static bool
+static void
 depot_take(struct cache *cache, size_t n)
 {
 	struct depot *depot = cache->pools->depot;
-	struct bin *bin = &cache->bins[n];
 
-	if (depot == NULL || depot->chains[n] == NULL)
-		return false;
+	if (depot == NULL)
+		return;
 	lock_enter(&depot->lock);
 	struct block *top = depot->chains[n];
 	if (top != NULL) {
 		depot->chains[n] = top->cached.chain;
 		depot->bytes -= top->cached.count * top->size;
+		cache->bins[n].first =
+		    (struct magazine){ .top = top, .count = top->cached.count };
 	}
 	lock_leave(&depot->lock);
-	if (top == NULL)
-		return false;
-	bin->first.top = top;
-	bin->first.count = top->cached.count;
-	cache->bytes += bin->first.count * top->size;
-	return true;
 }
 
-/* A full magazine into it; false if it holds as much as a cache may. */
-static bool
-depot_put(struct cache *cache, size_t n, struct magazine *magazine)
+/* A full magazine into it, if it does not hold enough. */
+static void
+depot_put(struct cache *cache, size_t n)
 {
 	struct depot *depot = cache->pools->depot;
+	struct magazine *magazine = &cache->bins[n].first;
 	struct block *top = magazine->top;
 	size_t bytes = magazine->count * top->size;
 
 	if (depot == NULL)
-		return false;
+		return;
 	lock_enter(&depot->lock);
-	bool fits = depot->bytes + bytes <= cache->bytes_max;
-	if (fits) {
+	if (depot->bytes + bytes <= cache->depot_max) {
 		top->cached.count = magazine->count;
 		top->cached.chain = depot->chains[n];
 		depot->chains[n] = top;
 		depot->bytes += bytes;
+		*magazine = (struct magazine){ 0 };
 	}
 	lock_leave(&depot->lock);
-	if (!fits)
-		return false;
-	cache->bytes -= bytes;
-	*magazine = (struct magazine){ 0 };
-	return true;
 }
 
-static inline struct block *
-take_binned(struct cache *cache, size_t n)
+static void *
+hand_out(struct cache *cache, struct block *block, size_t size)
 {
+	void *ptr = (void *)(uintptr_t)block->addr;
+	bool peak = tcache_hand_out(cache, block, size);
+
+	tcache_leave(cache);
+	if (peak)
+		tcache_peak(cache);
+	return ptr;
+}
+
+/* Entered; the first magazine of the class is empty. */
+void *
+tcache_malloc_refill(struct cache *cache, size_t size)
+{
+	size_t n = (size - 1) / WEIR_GRANULE;
 	struct bin *bin = &cache->bins[n];
 
-	if (__builtin_expect(bin->first.top == NULL, 0)) {
-		swap(bin);
-		if (bin->first.top == NULL && !depot_take(cache, n))
-			return NULL;
-	}
+	swap(bin);
+	if (bin->first.top == NULL)
+		depot_take(cache, n);
 	struct block *block = bin->first.top;
+	if (block == NULL) {
+		tcache_leave(cache);
+		return NULL;
+	}
 	bin->first.top = block->cached.next;
 	bin->first.count--;
-	cache->bytes -= block->size;
-	return block;
+	return hand_out(cache, block, size);
 }
 
-static inline bool
-put_binned(struct cache *cache, size_t n, struct block *block)
-{
-	struct bin *bin = &cache->bins[n];
-
-	if (__builtin_expect(cache->bytes + block->size > cache->bytes_max, 0))
-		return false;
-	if (__builtin_expect(bin->first.count >= batch_of(n), 0)) {
-		swap(bin);
-		if (bin->first.count >= batch_of(n) &&
-		    !depot_put(cache, n, &bin->first))
-			return false;
-	}
-	block->cached.next = bin->first.top;
-	bin->first.top = block;
-	bin->first.count++;
-	cache->bytes += block->size;
-	return true;
-}
-
-static inline struct block *
+static struct block *
 take_slot(struct cache *cache, size_t size)
 {
 	for (unsigned i = cache->slots; i-- > 0;) {
@@ -200,14 +129,36 @@ take_slot(struct cache *cache, size_t size)
 	return NULL;
 }
 
-static inline bool
-put_slot(struct cache *cache, struct block *block)
+static void
+add_sums(struct sums *sums, const struct block *block)
 {
-	if (cache->slots == TCACHE_SLOTS)
-		return false;
-	cache->slot[cache->slots++] =
-	    (struct slot){ .size = block->size, .block = block };
-	return true;
+	sums->count++;
+	sums->bytes += (int64_t)block->size;
+	sums->requested += (int64_t)block->requested;
+}
+
+static void *
+malloc_slot(struct cache *cache, size_t size, size_t rounded)
+{
+	if (!tcache_enter(cache))
+		return NULL;
+	struct block *block = take_slot(cache, rounded);
+	if (block == NULL) {
+		tcache_leave(cache);
+		return NULL;
+	}
+	block->requested = size;
+	if (size_kind(rounded) == POOL_LARGE)
+		add_sums(&cache->large_out, block);
+	return hand_out(cache, block, size);
+}
+
+void *
+tcache_malloc_large(struct cache *cache, size_t size)
+{
+	if (size - 1 >= WEIR_SIZE_MAX)
+		return NULL;
+	return malloc_slot(cache, size, round_up(size, WEIR_GRANULE));
 }
 
 /* Is the context the one that the cache of a default stream is for? */
@@ -220,151 +171,130 @@ is_current(const struct cache *cache)
 	    current == cache->context;
 }
 
-static void tell_own(struct arena *arena);
-
-/* A peak would be missed. */
-static void
-tell_now(struct arena *arena)
-{
-	lock_enter(&arena->lock);
-	tell_own(arena);
-	lock_leave(&arena->lock);
-}
-
-/* Count a block out; true if a peak has been passed. */
-static inline bool
-count_out(struct cache *cache, const struct block *block)
-{
-	struct tally *tally = &cache->tally[block->pool->kind];
-	struct account *account = cache->account;
-
-	BUMP(tally->mallocs, 1);
-	BUMP(tally->malloc_bytes, block->size);
-	BUMP(tally->malloc_requested, block->requested);
-	BUMP(account->count, 1);
-	BUMP(account->bytes, (int64_t)block->size);
-	BUMP(account->requested, (int64_t)block->requested);
-	return (READ(account->count) > READ(account->count_limit)) |
-	    (READ(account->bytes) > READ(account->bytes_limit)) |
-	    (READ(account->requested) > READ(account->requested_limit));
-}
-
-static inline void
-count_in(struct cache *cache, const struct block *block)
-{
-	struct tally *tally = &cache->tally[block->pool->kind];
-	struct account *account = cache->account;
-
-	BUMP(tally->frees, 1);
-	BUMP(tally->free_bytes, block->size);
-	BUMP(tally->free_requested, block->requested);
-	BUMP(account->count, -1);
-	BUMP(account->bytes, -(int64_t)block->size);
-	BUMP(account->requested, -(int64_t)block->requested);
-}
-
 void *
-tcache_malloc(int device, size_t size, weir_stream handle)
+tcache_malloc_special(struct cache *cache, size_t size, weir_stream handle)
 {
-	struct tcache *t = own;
+	size_t rounded = size;
 
-	if (t == NULL || size - 1 >= WEIR_SIZE_MAX || os_forked())
-		return NULL;
-	if (handle == NULL)
-		handle = WEIR_STREAM_LEGACY;
-	struct cache *cache = t->by_handle[way_of(handle)];
-	if (cache == NULL || READ(cache->handle) != handle ||
-	    (device != WEIR_DEVICE_CURRENT && device != cache->device) ||
+	(void)handle;
+	if (size - 1 >= WEIR_SIZE_MAX ||
 	    (cache->context != NULL && !is_current(cache)))
 		return NULL;
-	size_t n = (size - 1) / WEIR_GRANULE;
-	if (__builtin_expect(cache->rounding != NULL, 0))
-		n = size_class(cache->rounding, size) / WEIR_GRANULE - 1;
-	if (!enter(cache))
+	rounded = cache->rounding != NULL ? size_class(cache->rounding, size) :
+					    round_up(size, WEIR_GRANULE);
+	size_t n = rounded / WEIR_GRANULE - 1;
+	if (n >= TCACHE_BINS)
+		return malloc_slot(cache, size, rounded);
+	if (!tcache_enter(cache))
 		return NULL;
-	struct block *block = n < TCACHE_BINS ?
-	    take_binned(cache, n) :
-	    take_slot(cache, (n + 1) * WEIR_GRANULE);
+	struct magazine *magazine = &cache->bins[n].first;
+	if (magazine->top == NULL)
+		swap(&cache->bins[n]);
+	if (magazine->top == NULL)
+		depot_take(cache, n);
+	struct block *block = magazine->top;
 	if (block == NULL) {
-		leave(cache);
+		tcache_leave(cache);
 		return NULL;
 	}
-	block->requested = size;
-	block_set_state(block, BLOCK_ACTIVE);
-	void *ptr = (void *)(uintptr_t)block->addr;
-	bool peak = count_out(cache, block);
-	leave(cache);
-	if (__builtin_expect(peak, 0))
-		tell_now(cache->arena);
-	return ptr;
-}
-
-static inline struct block *
-find(struct tcache *t, CUdeviceptr addr)
-{
-	if (addr >> LOOKUP_LEAF_BITS != t->leaf_key) {
-		struct leaf *leaf = lookup_leaf(addr);
-		if (leaf == NULL)
-			return NULL;
-		t->leaf_key = addr >> LOOKUP_LEAF_BITS;
-		t->leaf = leaf;
-	}
-	return lookup_in_leaf(t->leaf, addr);
-}
-
-/* Are these two names of one stream, for the calling thread? */
-static bool
-names(const struct cache *cache, weir_stream handle)
-{
-	if (handle == NULL)
-		handle = WEIR_STREAM_LEGACY;
-	return READ(cache->handle) == handle &&
-	    (cache->context == NULL || is_current(cache));
-}
-
-static inline bool
-put(void *ptr, bool named, weir_stream handle)
-{
-	struct tcache *t = own;
-
-	if (t == NULL || os_forked())
-		return false;
-	struct block *block = find(t, (CUdeviceptr)(uintptr_t)ptr);
-	if (block == NULL || block_state(block) != BLOCK_ACTIVE ||
-	    block->pending.uses != NULL || block->oversize)
-		return false;
-	struct pools *pools = block->pool->owner;
-	struct cache *cache = t->by_pools[pools->index % TCACHE_WAYS];
-	if (cache == NULL || !enter(cache))
-		return false;
-	if (cache->pools != pools || (named && !names(cache, handle)))
-		goto refused;
-	size_t n = block->size / WEIR_GRANULE - 1;
-	/* What is counted and who has it is settled before another owner may
-	 * see the block. */
-	if (n < TCACHE_BINS ? !put_binned(cache, n, block) :
-			      !put_slot(cache, block))
-		goto refused;
-	block_set_state(block, BLOCK_CACHED);
-	count_in(cache, block);
-	leave(cache);
-	return true;
-
-refused:
-	leave(cache);
-	return false;
+	magazine->top = block->cached.next;
+	magazine->count--;
+	return hand_out(cache, block, size);
 }
 
 bool
-tcache_free(void *ptr)
+tcache_find_leaf(struct tcache *t, CUdeviceptr addr)
 {
-	return put(ptr, false, NULL);
+	struct leaf *leaf = lookup_leaf(addr);
+
+	if (leaf == NULL)
+		return false;
+	t->leaf_key = addr >> LOOKUP_LEAF_BITS;
+	t->leaf = leaf;
+	return true;
+}
+
+/* Entered; the first magazine of the class is full. */
+bool
+tcache_free_overflow(struct cache *cache, struct block *block)
+{
+	size_t n = block->size / WEIR_GRANULE - 1;
+	struct bin *bin = &cache->bins[n];
+
+	swap(bin);
+	if (bin->first.count >= bin->max)
+		depot_put(cache, n);
+	if (bin->first.count >= bin->max) {
+		tcache_leave(cache);
+		return false;
+	}
+	block->cached.next = bin->first.top;
+	bin->first.top = block;
+	bin->first.count++;
+	tcache_take_in(cache, block);
+	tcache_leave(cache);
+	return true;
+}
+
+/* Entered. */
+bool
+tcache_free_large(struct cache *cache, struct block *block)
+{
+	bool taken = cache->slots < TCACHE_SLOTS;
+
+	if (taken) {
+		cache->slot[cache->slots++] =
+		    (struct slot){ .size = block->size, .block = block };
+		if (block->pool->kind == POOL_LARGE)
+			add_sums(&cache->large_in, block);
+		tcache_take_in(cache, block);
+	}
+	tcache_leave(cache);
+	return taken;
+}
+
+/* The block is not of the small pool that the thread freed to last. */
+bool
+tcache_free_other(struct tcache *t, struct block *block)
+{
+	struct pools *pools = block->pool->owner;
+	struct cache *cache = t->by_pools[pools->index % TCACHE_WAYS];
+
+	if (!tcache_enter(cache))
+		return false;
+	if (cache->pool[block->pool->kind] != block->pool) {
+		tcache_leave(cache);
+		return false;
+	}
+	t->last = cache;
+	size_t n = block->size / WEIR_GRANULE - 1;
+	if (n >= TCACHE_BINS)
+		return tcache_free_large(cache, block);
+	/* With a full magazine it is the same, with another one merely slower.
+	 */
+	return tcache_free_overflow(cache, block);
 }
 
 bool
 tcache_free_on(void *ptr, weir_stream handle)
 {
-	return put(ptr, true, handle);
+	struct tcache *t = tcache_own;
+
+	if (t == NULL)
+		return false;
+	if (handle == NULL)
+		handle = WEIR_STREAM_LEGACY;
+	struct cache *cache = t->by_handle[tcache_way(handle)];
+	if (atomic_load_explicit(&cache->handle, memory_order_relaxed) !=
+		handle ||
+	    (cache->context != NULL && !is_current(cache)))
+		return false;
+	/* What is freed there belongs there, or is not taken. */
+	struct block *block = lookup_exact((CUdeviceptr)(uintptr_t)ptr);
+	if (block == NULL || block_state(block) != BLOCK_ACTIVE ||
+	    block->pool->owner != cache->pools)
+		return false;
+	return tcache_free(ptr);
 }
 
 /* ---- Stopping ---------------------------------------------------------- */
@@ -375,10 +305,19 @@ membarrier(int command)
 	return (int)syscall(SYS_membarrier, command, 0, 0);
 }
 
+/* A forked child has none of its parent's memory. */
 static void
-try_membarrier(void)
+forget_own(void)
 {
-	asymmetric = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
+	tcache_own = NULL;
+}
+
+static void
+prepare(void)
+{
+	pthread_atfork(NULL, NULL, forget_own);
+	tcache_asymmetric =
+	    membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
 }
 
 static struct cache *
@@ -406,7 +345,7 @@ stop(struct arena *arena, const struct pools *pools)
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = l->next) {
 		struct cache *cache = cache_of(l);
-		if (cache->owner == own ||
+		if (cache->owner == tcache_own ||
 		    (pools != NULL && cache->pools != pools))
 			continue;
 		atomic_store_explicit(&cache->wanted, 1, memory_order_relaxed);
@@ -415,11 +354,12 @@ stop(struct arena *arena, const struct pools *pools)
 	if (!others)
 		return;
 	atomic_thread_fence(memory_order_seq_cst);
-	if (asymmetric)
+	if (tcache_asymmetric)
 		membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = l->next)
-		if (READ(cache_of(l)->wanted) != 0)
+		if (atomic_load_explicit(
+			&cache_of(l)->wanted, memory_order_relaxed) != 0)
 			wait_for_owner(cache_of(l));
 }
 
@@ -435,129 +375,159 @@ go(struct arena *arena)
 /* ---- Telling ----------------------------------------------------------- */
 
 static void
-tell_change(struct pools *pools, enum pool_kind kind, enum stat3 which,
-    uint64_t up, uint64_t down)
+tell_kind(struct pools *pools, enum pool_kind kind, const struct sums *out,
+    const struct sums *in)
 {
-	stats_flow(&pools->pool[kind], which, up, down);
+	struct pool *pool = &pools->pool[kind];
+	uint64_t mallocs = (uint64_t)out->count;
+	uint64_t frees = (uint64_t)in->count;
+	uint64_t up = (uint64_t)out->bytes;
+	uint64_t down = (uint64_t)in->bytes;
+
+	if (mallocs == 0 && frees == 0)
+		return;
+	stats_flow(pool, STAT3_allocation, mallocs, frees);
+	stats_flow(pool, STAT3_active, mallocs, frees);
+	stats_flow(pool, STAT3_allocated_bytes, up, down);
+	stats_flow(pool, STAT3_active_bytes, up, down);
+	stats_flow(pool, STAT3_requested_bytes, (uint64_t)out->requested,
+	    (uint64_t)in->requested);
 }
 
+static struct sums
+minus(struct sums a, struct sums b)
+{
+	return (struct sums){ a.count - b.count, a.bytes - b.bytes,
+		a.requested - b.requested };
+}
+
+/* Stopped, or the caller's own. The room that is left is taken away. */
 static void
 tell_cache(struct cache *cache)
 {
-	for (int k = 0; k < POOL_KINDS; k++) {
-		struct tally *tally = &cache->tally[k];
-		struct told *told = &cache->told[k];
-		enum pool_kind kind = (enum pool_kind)k;
-		struct told now = {
-			.frees = READ(tally->frees),
-			.free_bytes = READ(tally->free_bytes),
-			.free_requested = READ(tally->free_requested),
-			.mallocs = READ(tally->mallocs),
-			.malloc_bytes = READ(tally->malloc_bytes),
-			.malloc_requested = READ(tally->malloc_requested),
-		};
-		uint64_t n = now.mallocs - told->mallocs;
-		uint64_t bytes = now.malloc_bytes - told->malloc_bytes;
-		uint64_t wish = now.malloc_requested - told->malloc_requested;
-		uint64_t frees = now.frees - told->frees;
-		uint64_t free_bytes = now.free_bytes - told->free_bytes;
-		uint64_t free_wish = now.free_requested - told->free_requested;
-		if (n == 0 && frees == 0)
-			continue;
-		struct pools *pools = cache->pools;
-		tell_change(pools, kind, STAT3_allocation, n, frees);
-		tell_change(pools, kind, STAT3_active, n, frees);
-		tell_change(
-		    pools, kind, STAT3_allocated_bytes, bytes, free_bytes);
-		tell_change(pools, kind, STAT3_active_bytes, bytes, free_bytes);
-		tell_change(
-		    pools, kind, STAT3_requested_bytes, wish, free_wish);
-		*told = now;
-	}
+	/* Frees are mallocs less what the room has fallen by. */
+	struct sums in =
+	    minus(cache->out, minus(cache->room_given, cache->room));
+	struct sums small_out = minus(cache->out, cache->large_out);
+	struct sums small_in = minus(in, cache->large_in);
+
+	tell_kind(cache->pools, POOL_SMALL, &small_out, &small_in);
+	tell_kind(
+	    cache->pools, POOL_LARGE, &cache->large_out, &cache->large_in);
+	cache->out = (struct sums){ 0 };
+	cache->large_out = (struct sums){ 0 };
+	cache->large_in = (struct sums){ 0 };
+	cache->room = (struct sums){ 0 };
+	cache->room_given = (struct sums){ 0 };
 }
 
 static int64_t
-room_of(const struct weir_stat3 *stat)
+below_peak(const struct weir_stat3 *stat)
 {
 	return (int64_t)(stat->all.peak - stat->all.current);
 }
 
-/* How much more the thread may take before a peak is passed. */
-static void
-set_limits(struct arena *arena, struct account *account)
+static int64_t
+lesser(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* How much more may be alive before a peak is passed. */
+static struct sums
+room_of(const struct arena *arena)
 {
 	const struct weir_stats *s = &arena->stats;
-	int64_t count = room_of(&s->allocation);
-	int64_t bytes = room_of(&s->allocated_bytes);
 
-	if (room_of(&s->active) < count)
-		count = room_of(&s->active);
-	if (room_of(&s->active_bytes) < bytes)
-		bytes = room_of(&s->active_bytes);
-	atomic_store_explicit(&account->count_limit,
-	    READ(account->count) + count, memory_order_relaxed);
-	atomic_store_explicit(&account->bytes_limit,
-	    READ(account->bytes) + bytes, memory_order_relaxed);
-	atomic_store_explicit(&account->requested_limit,
-	    READ(account->requested) + room_of(&s->requested_bytes),
-	    memory_order_relaxed);
+	return (struct sums){
+		lesser(below_peak(&s->allocation), below_peak(&s->active)),
+		lesser(below_peak(&s->allocated_bytes),
+		    below_peak(&s->active_bytes)),
+		below_peak(&s->requested_bytes),
+	};
 }
 
-static struct account *
-account_of(const struct tcache *t, const struct arena *arena)
-{
-	struct account *account = t->accounts;
-
-	while (account != NULL && account->arena != arena)
-		account = account->next;
-	return account;
-}
-
-/* The calling thread's caches tell what they have counted. */
 static void
-tell_own(struct arena *arena)
+give_room(struct cache *cache, struct sums room)
 {
-	struct account *account = account_of(own, arena);
+	cache->room = room;
+	cache->room_given = room;
+}
+
+/*
+ * The calling thread's caches tell what they have counted. Then all the room
+ * below the peaks is shared out among them, most of it to the one in use, so
+ * that together they cannot pass a peak unseen. Room that another thread has
+ * is not taken into account: a peak may be missed by that.
+ */
+static void
+tell_own(struct arena *arena, const struct cache *used)
+{
+	unsigned others = 0;
+	struct sums part = { 0 };
 
 	for (struct list *l = arena->caches.next; l != &arena->caches;
+	     l = l->next) {
+		struct cache *cache = cache_of(l);
+		if (cache->owner != tcache_own)
+			continue;
+		tell_cache(cache);
+		others += cache != used;
+	}
+	struct sums room = room_of(arena);
+	if (others > 0)
+		part = (struct sums){ room.count / 2 / others,
+			room.bytes / 2 / others, room.requested / 2 / others };
+	for (struct list *l = arena->caches.next; l != &arena->caches;
+	     l = l->next) {
+		struct cache *cache = cache_of(l);
+		if (cache->owner != tcache_own || cache == used)
+			continue;
+		give_room(cache, part);
+		room = minus(room, part);
+	}
+	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = l->next)
-		if (cache_of(l)->owner == own)
-			tell_cache(cache_of(l));
-	if (account != NULL)
-		set_limits(arena, account);
+		if (cache_of(l) == used)
+			give_room(cache_of(l), room);
+}
+
+void
+tcache_peak(struct cache *cache)
+{
+	struct arena *arena = cache->arena;
+
+	lock_enter(&arena->lock);
+	tell_own(arena, cache);
+	lock_leave(&arena->lock);
 }
 
 void
 tcache_tell(struct arena *arena)
 {
+	stop(arena, NULL);
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = l->next)
 		tell_cache(cache_of(l));
-	if (own != NULL)
-		tell_own(arena);
+	go(arena);
+	if (tcache_own != NULL)
+		tell_own(arena, NULL);
 }
 
 /* ---- Emptying ---------------------------------------------------------- */
 
-static void
-give_back(struct block *block)
-{
-	reclaim_put(block);
-}
-
-static size_t
+static bool
 empty_magazine(struct magazine *magazine)
 {
-	size_t bytes = 0;
+	bool any = magazine->top != NULL;
 
 	while (magazine->top != NULL) {
 		struct block *block = magazine->top;
 		magazine->top = block->cached.next;
-		bytes += block->size;
-		give_back(block);
+		reclaim_put(block);
 	}
 	magazine->count = 0;
-	return bytes;
+	return any;
 }
 
 static bool
@@ -566,7 +536,7 @@ empty_slots(struct cache *cache)
 	bool any = cache->slots > 0;
 
 	while (cache->slots > 0)
-		give_back(cache->slot[--cache->slots].block);
+		reclaim_put(cache->slot[--cache->slots].block);
 	return any;
 }
 
@@ -575,10 +545,9 @@ empty_cache(struct cache *cache)
 {
 	bool any = empty_slots(cache);
 
-	for (size_t n = 0; n < TCACHE_BINS && cache->bytes > 0; n++) {
-		cache->bytes -= empty_magazine(&cache->bins[n].first);
-		cache->bytes -= empty_magazine(&cache->bins[n].second);
-		any = true;
+	for (size_t n = 0; n < TCACHE_BINS; n++) {
+		any |= empty_magazine(&cache->bins[n].first);
+		any |= empty_magazine(&cache->bins[n].second);
 	}
 	return any;
 }
@@ -610,12 +579,6 @@ empty_depot(struct depot *depot)
 	return any;
 }
 
-static bool
-has_blocks(const struct cache *cache)
-{
-	return cache->bytes > 0 || cache->slots > 0;
-}
-
 bool
 tcache_drain(struct arena *arena)
 {
@@ -624,8 +587,7 @@ tcache_drain(struct arena *arena)
 	stop(arena, NULL);
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = l->next)
-		if (has_blocks(cache_of(l)))
-			any |= empty_cache(cache_of(l));
+		any |= empty_cache(cache_of(l));
 	go(arena);
 	for (struct list *l = arena->pools.next; l != &arena->pools;
 	     l = l->next)
@@ -637,7 +599,9 @@ void
 tcache_stop(struct arena *arena)
 {
 	stop(arena, NULL);
-	tcache_tell(arena);
+	for (struct list *l = arena->caches.next; l != &arena->caches;
+	     l = l->next)
+		tell_cache(cache_of(l));
 }
 
 void
@@ -657,9 +621,9 @@ retire(struct cache *cache)
 	tell_cache(cache);
 	empty_cache(cache);
 	list_remove(&cache->link);
-	atomic_store_explicit(
-	    &cache->handle, (weir_stream)(void *)&nobody, memory_order_relaxed);
-	cache->pools = NULL;
+	atomic_store_explicit(&cache->handle, NOBODY, memory_order_relaxed);
+	cache->pool[POOL_SMALL] = NULL;
+	cache->pool[POOL_LARGE] = NULL;
 	atomic_store_explicit(&cache->dead, true, memory_order_release);
 	atomic_store_explicit(&cache->wanted, 0, memory_order_release);
 	pools->caches--;
@@ -687,10 +651,11 @@ tcache_forget(struct arena *arena)
 	stop(arena, NULL);
 	while (!list_empty(&arena->caches)) {
 		struct cache *cache = cache_of(arena->caches.next);
-		cache->bytes = 0;
 		cache->slots = 0;
-		for (size_t n = 0; n < TCACHE_BINS; n++)
-			cache->bins[n] = (struct bin){ 0 };
+		for (size_t n = 0; n < TCACHE_BINS; n++) {
+			cache->bins[n].first = (struct magazine){ 0 };
+			cache->bins[n].second = (struct magazine){ 0 };
+		}
 		retire(cache);
 	}
 	for (struct list *l = arena->pools.next; l != &arena->pools;
@@ -712,10 +677,12 @@ drop(struct tcache *t, struct cache *cache)
 {
 	for (unsigned i = 0; i < TCACHE_WAYS; i++) {
 		if (t->by_handle[i] == cache)
-			t->by_handle[i] = NULL;
+			t->by_handle[i] = &tcache_none;
 		if (t->by_pools[i] == cache)
-			t->by_pools[i] = NULL;
+			t->by_pools[i] = &tcache_none;
 	}
+	if (t->last == cache)
+		t->last = &tcache_none;
 	meta_free(cache, sizeof(*cache));
 }
 
@@ -726,7 +693,7 @@ make_room(struct tcache *t, struct cache **place, const struct arena *arena)
 {
 	struct cache *cache = *place;
 
-	if (cache == NULL)
+	if (cache == &tcache_none)
 		return true;
 	if (!atomic_load_explicit(&cache->dead, memory_order_acquire)) {
 		if (cache->arena != arena)
@@ -735,22 +702,6 @@ make_room(struct tcache *t, struct cache **place, const struct arena *arena)
 	}
 	drop(t, cache);
 	return true;
-}
-
-static struct account *
-make_account(struct tcache *t, struct arena *arena)
-{
-	struct account *account = account_of(t, arena);
-
-	if (account != NULL)
-		return account;
-	account = meta_zalloc(sizeof(*account));
-	if (account == NULL)
-		return NULL;
-	account->arena = arena;
-	account->next = t->accounts;
-	t->accounts = account;
-	return account;
 }
 
 static void
@@ -776,32 +727,45 @@ rounds(const struct options *options)
 }
 
 static void
-make_cache(struct tcache *t, struct pools *pools)
+set_up(struct cache *cache, struct tcache *t, struct pools *pools,
+    const struct options *options)
 {
-	const struct options *options;
 	struct stream *stream = pools->stream;
-	struct cache **by_handle = &t->by_handle[way_of(stream->handle)];
-	struct cache **by_pools = &t->by_pools[pools->index % TCACHE_WAYS];
-	struct account *account = make_account(t, pools->arena);
 
-	if (options_get(&options) != WEIR_OK || account == NULL ||
-	    !make_room(t, by_handle, pools->arena) ||
+	atomic_init(&cache->handle, stream->handle);
+	cache->device = stream->device;
+	cache->context =
+	    stream_is_default(stream->handle) ? stream->context : NULL;
+	cache->rounding = rounds(options) ? options : NULL;
+	cache->special = cache->context != NULL || cache->rounding != NULL;
+	cache->pool[POOL_SMALL] = &pools->pool[POOL_SMALL];
+	cache->pool[POOL_LARGE] = &pools->pool[POOL_LARGE];
+	cache->depot_max = options->tcache;
+	cache->arena = pools->arena;
+	cache->pools = pools;
+	cache->owner = t;
+	for (size_t n = 0; n < TCACHE_BINS; n++) {
+		size_t max = TCACHE_MAGAZINE / ((n + 1) * WEIR_GRANULE);
+		cache->bins[n].max =
+		    max < TCACHE_BATCH ? (unsigned)max : TCACHE_BATCH;
+	}
+}
+
+static void
+make_cache(struct tcache *t, struct pools *pools, const struct options *options)
+{
+	struct cache **by_handle =
+	    &t->by_handle[tcache_way(pools->stream->handle)];
+	struct cache **by_pools = &t->by_pools[pools->index % TCACHE_WAYS];
+
+	if (!make_room(t, by_handle, pools->arena) ||
 	    !make_room(t, by_pools, pools->arena))
 		return;
 	struct cache *cache = meta_zalloc(sizeof(*cache));
 	if (cache == NULL)
 		return;
 	make_depot(pools);
-	cache->handle = stream->handle;
-	cache->device = stream->device;
-	cache->context =
-	    stream_is_default(stream->handle) ? stream->context : NULL;
-	cache->pools = pools;
-	cache->arena = pools->arena;
-	cache->owner = t;
-	cache->account = account;
-	cache->bytes_max = options->tcache;
-	cache->rounding = rounds(options) ? options : NULL;
+	set_up(cache, t, pools, options);
 	pools->caches++;
 	list_push_back(&pools->arena->caches, &cache->link);
 	*by_handle = cache;
@@ -811,42 +775,61 @@ make_cache(struct tcache *t, struct pools *pools)
 static struct cache *
 own_cache(const struct pools *pools)
 {
-	struct cache *cache =
-	    own != NULL ? own->by_pools[pools->index % TCACHE_WAYS] : NULL;
-
-	return cache != NULL && cache->pools == pools ? cache : NULL;
+	if (tcache_own == NULL)
+		return NULL;
+	struct cache *cache = tcache_own->by_pools[pools->index % TCACHE_WAYS];
+	return cache->pool[POOL_SMALL] == &pools->pool[POOL_SMALL] ? cache :
+								     NULL;
 }
 
-/* May a thread keep blocks of these pools? */
+/* May a thread keep blocks of these pools? Oversize blocks are counted where
+ * they are freed, so there must be none. */
 static bool
-is_cacheable(const struct pools *pools)
+is_cacheable(const struct pools *pools, const struct options *options)
 {
 	const struct stream *stream = pools->stream;
-	const struct options *options;
 
-	return options_get(&options) == WEIR_OK && options->tcache > 0 &&
-	    !options->reclaim_always && !pools->ended && !ended &&
-	    !os_forked() && stream->handle != WEIR_STREAM_ANY &&
+	return options->tcache > 0 && !options->reclaim_always &&
+	    options->max_split_size == OPTION_UNLIMITED && !pools->ended &&
+	    !ended && !os_forked() && stream->handle != WEIR_STREAM_ANY &&
 	    (stream->thread == 0 || stream->thread == os_thread_id());
+}
+
+static struct tcache *
+make_own(void)
+{
+	struct tcache *t;
+
+	pthread_once(&once, prepare);
+	os_thread_id(); /* so that its end is told */
+	t = meta_zalloc(sizeof(*t));
+	if (t == NULL)
+		return NULL;
+	t->last = &tcache_none;
+	t->leaf_key = ~(CUdeviceptr)0;
+	for (unsigned i = 0; i < TCACHE_WAYS; i++) {
+		t->by_handle[i] = &tcache_none;
+		t->by_pools[i] = &tcache_none;
+	}
+	return t;
 }
 
 void
 tcache_come(struct arena *arena, struct pools *pools)
 {
-	if (own != NULL)
-		tell_own(arena);
-	if (own_cache(pools) != NULL || !is_cacheable(pools))
-		return;
-	if (own == NULL) {
-		pthread_once(&once, try_membarrier);
-		os_thread_id(); /* so that its end is told */
-		own = meta_zalloc(sizeof(*own));
-		if (own == NULL)
-			return;
-		own->leaf_key = ~(CUdeviceptr)0;
+	const struct options *options;
+	struct cache *cache = own_cache(pools);
+
+	if (cache == NULL && options_get(&options) == WEIR_OK &&
+	    is_cacheable(pools, options)) {
+		if (tcache_own == NULL)
+			tcache_own = make_own();
+		if (tcache_own != NULL)
+			make_cache(tcache_own, pools, options);
+		cache = own_cache(pools);
 	}
-	make_cache(own, pools);
-	tell_own(arena);
+	if (tcache_own != NULL)
+		tell_own(arena, cache);
 }
 
 void
@@ -856,6 +839,16 @@ tcache_settle(struct pools *pools)
 
 	if (cache != NULL)
 		empty_slots(cache);
+}
+
+static size_t
+magazine_bytes(const struct magazine *magazine)
+{
+	size_t bytes = 0;
+
+	for (struct block *b = magazine->top; b != NULL; b = b->cached.next)
+		bytes += b->size;
+	return bytes;
 }
 
 size_t
@@ -869,7 +862,9 @@ tcache_bytes(const struct pools *pools)
 		const struct cache *cache = cache_of(l);
 		if (cache->pools != pools)
 			continue;
-		bytes += cache->bytes;
+		for (size_t n = 0; n < TCACHE_BINS; n++)
+			bytes += magazine_bytes(&cache->bins[n].first) +
+			    magazine_bytes(&cache->bins[n].second);
 		for (unsigned i = 0; i < cache->slots; i++)
 			bytes += cache->slot[i].size;
 	}
@@ -919,23 +914,18 @@ end_cache(struct cache *cache)
 void
 tcache_thread_ends(void)
 {
-	struct tcache *t = own;
+	struct tcache *t = tcache_own;
 
 	ended = true;
 	if (t == NULL)
 		return;
 	for (unsigned i = 0; i < TCACHE_WAYS; i++) {
 		struct cache *cache = t->by_pools[i];
-		if (cache != NULL) {
+		if (cache != &tcache_none) {
 			end_cache(cache);
 			drop(t, cache);
 		}
 	}
-	while (t->accounts != NULL) {
-		struct account *next = t->accounts->next;
-		meta_free(t->accounts, sizeof(*t->accounts));
-		t->accounts = next;
-	}
-	own = NULL;
+	tcache_own = NULL;
 	meta_free(t, sizeof(*t));
 }

@@ -19,6 +19,7 @@
 #define ALLOCATOR_TCACHE_H
 
 #include "allocator/arena.h"
+#include "allocator/lookup.h"
 
 enum {
 	TCACHE_BINS = 128, /* exact classes of 512 bytes, to 64 KiB */
@@ -27,71 +28,72 @@ enum {
 	TCACHE_BATCH = 64, /* blocks of one class that move together, at most */
 };
 
+/* Bytes of a class that a magazine holds at most. */
+enum { TCACHE_MAGAZINE = 64 << 10 };
+
 /* Blocks of one class through ->cached.next. */
 struct magazine {
 	struct block *top;
 	unsigned count;
 };
 
-/* What a cache has served and taken back: never falls. Written by its owner
- * alone, read by anyone. */
-struct tally {
-	_Atomic(uint64_t) mallocs;
-	_Atomic(uint64_t) malloc_bytes;
-	_Atomic(uint64_t) malloc_requested;
-	_Atomic(uint64_t) frees;
-	_Atomic(uint64_t) free_bytes;
-	_Atomic(uint64_t) free_requested;
+struct bin {
+	struct magazine first;
+	unsigned max; /* blocks of a full magazine */
+	struct magazine second;
 };
 
-/*
- * What a thread has live of an arena's, as far as its caches know, since the
- * statistics were told. Above `limit` a peak would be missed: then they are
- * told. The owner's; the limits are also written under the arena's lock.
- */
-struct account {
-	struct arena *arena;
-	struct account *next; /* of the thread */
-	_Atomic(int64_t) count, bytes, requested;
-	_Atomic(int64_t) count_limit, bytes_limit, requested_limit;
+/* Three sums that statistics are made of. */
+struct sums {
+	int64_t count;
+	int64_t bytes;
+	int64_t requested;
 };
 
 struct cache {
-	/* Constant while the cache is of use; see `dead`. */
-	_Atomic(weir_stream) handle; /* as callers give it, NULL being LEGACY */
+	/* What it is for. Written by its owner and by whoever retires it. */
+	_Atomic(weir_stream) handle; /* as callers give it, LEGACY for NULL */
 	int device;
-	CUcontext context;   /* of a default stream; else NULL */
-	struct pools *pools; /* pinned by ->caches */
-	struct arena *arena;
-	const struct options *rounding; /* NULL: steps of 512 bytes */
-	struct tcache *owner;
-	struct account *account;
+	bool special; /* more is to be looked at: context, rounding */
+	struct pool *pool[POOL_KINDS]; /* NULL: retired */
 
 	atomic_uint busy;   /* the owner is at it */
 	atomic_uint wanted; /* it is to stay out */
-	atomic_bool dead;   /* the stream has ended, or the options changed */
 
 	/* The owner's, or the stopper's. */
-	size_t bytes;     /* in bins */
-	size_t bytes_max; /* as the options have it */
-	unsigned slots;   /* in use */
+	/* What may be taken before a peak would be missed: falls with each
+	 * malloc, rises with each free; below 0 the statistics are told. */
+	struct sums room;
+	struct sums out;       /* mallocs since they were told */
+	struct sums large_out; /* of these, and of frees, of the large pool */
+	struct sums large_in;
+	struct sums room_given; /* when they were told */
+	unsigned slots;         /* in use */
 	struct slot {
 		size_t size;
 		struct block *block;
 	} slot[TCACHE_SLOTS]; /* the latest last */
-	struct bin {
-		struct magazine first;
-		struct magazine second;
-	} bins[TCACHE_BINS];
+	struct bin bins[TCACHE_BINS];
 
-	struct tally tally[POOL_KINDS];
+	/* Constant. */
+	CUcontext context;              /* of a default stream; else NULL */
+	const struct options *rounding; /* NULL: steps of 512 bytes */
+	size_t depot_max;
+	struct arena *arena;
+	struct pools *pools; /* pinned by ->caches */
+	struct tcache *owner;
 
-	/* Under the arena's lock. */
-	struct list link; /* in arena->caches */
-	struct told {
-		uint64_t mallocs, malloc_bytes, malloc_requested;
-		uint64_t frees, free_bytes, free_requested;
-	} told[POOL_KINDS]; /* what statistics have of it */
+	struct list link; /* in arena->caches, under its lock */
+	atomic_bool dead; /* retired: out of that list */
+};
+
+/* A thread's. Empty places hold `tcache_none`. */
+struct tcache {
+	struct cache *last;   /* that it freed to */
+	CUdeviceptr leaf_key; /* of the leaf of the address it freed last */
+	struct leaf *leaf;
+	struct cache *by_handle[TCACHE_WAYS];
+	struct cache *by_pools[TCACHE_WAYS];
 };
 
 /* Full magazines of a stream, for any thread. */
@@ -101,12 +103,153 @@ struct depot {
 	struct block *chains[TCACHE_BINS]; /* through ->cached.chain */
 };
 
-/* The block for a request out of the calling thread's cache, or NULL. */
-void *tcache_malloc(int device, size_t size, weir_stream stream);
+/* ---- The owner --------------------------------------------------------- */
 
-/* Put a block into the calling thread's cache; false: not taken. The second
- * takes only blocks of the stream that is named. */
-bool tcache_free(void *ptr);
+extern _Thread_local struct tcache *tcache_own; /* NULL: none yet */
+extern struct cache tcache_none;
+extern bool tcache_asymmetric; /* membarrier() works */
+
+/* The rarer ways of the two functions below. */
+void *tcache_malloc_special(
+    struct cache *cache, size_t size, weir_stream handle);
+void *tcache_malloc_large(struct cache *cache, size_t size);
+void *tcache_malloc_refill(struct cache *cache, size_t size);
+void tcache_peak(struct cache *cache);
+bool tcache_find_leaf(struct tcache *t, CUdeviceptr addr);
+bool tcache_free_other(struct tcache *t, struct block *block);
+bool tcache_free_large(struct cache *cache, struct block *block);
+bool tcache_free_overflow(struct cache *cache, struct block *block);
+
+static inline bool
+tcache_enter(struct cache *cache)
+{
+	atomic_store_explicit(&cache->busy, 1, memory_order_relaxed);
+	if (__builtin_expect(tcache_asymmetric, 1))
+		atomic_signal_fence(memory_order_seq_cst);
+	else
+		atomic_thread_fence(memory_order_seq_cst);
+	if (__builtin_expect(
+		atomic_load_explicit(&cache->wanted, memory_order_acquire) == 0,
+		1))
+		return true;
+	atomic_store_explicit(&cache->busy, 0, memory_order_release);
+	return false;
+}
+
+static inline void
+tcache_leave(struct cache *cache)
+{
+	atomic_store_explicit(&cache->busy, 0, memory_order_release);
+}
+
+static inline unsigned
+tcache_way(weir_stream handle)
+{
+	uint64_t hash = (uint64_t)(uintptr_t)handle * 0x9e3779b97f4a7c15u;
+
+	return (unsigned)(hash >> 58);
+}
+
+/* Hand out a block of the cache; true if a peak has been passed. */
+static inline bool
+tcache_hand_out(struct cache *cache, struct block *block, size_t size)
+{
+	int64_t bytes = (int64_t)block->size;
+	int64_t requested = (int64_t)size;
+
+	block->requested = size;
+	block_set_state(block, BLOCK_ACTIVE);
+	cache->out.count++;
+	cache->out.bytes += bytes;
+	cache->out.requested += requested;
+	return ((cache->room.count -= 1) < 0) |
+	    ((cache->room.bytes -= bytes) < 0) |
+	    ((cache->room.requested -= requested) < 0);
+}
+
+static inline void
+tcache_take_in(struct cache *cache, struct block *block)
+{
+	block_set_state(block, BLOCK_CACHED);
+	cache->room.count++;
+	cache->room.bytes += (int64_t)block->size;
+	cache->room.requested += (int64_t)block->requested;
+}
+
+/* The block for a request out of the calling thread's cache, or NULL. */
+static inline void *
+tcache_malloc(int device, size_t size, weir_stream handle)
+{
+	struct tcache *t = tcache_own;
+
+	if (__builtin_expect(t == NULL, 0))
+		return NULL;
+	if (handle == NULL)
+		handle = WEIR_STREAM_LEGACY;
+	struct cache *cache = t->by_handle[tcache_way(handle)];
+	if (atomic_load_explicit(&cache->handle, memory_order_relaxed) !=
+		handle ||
+	    (device != WEIR_DEVICE_CURRENT && device != cache->device))
+		return NULL;
+	if (__builtin_expect(cache->special, 0))
+		return tcache_malloc_special(cache, size, handle);
+	size_t n = (size - 1) / WEIR_GRANULE;
+	if (n >= TCACHE_BINS)
+		return tcache_malloc_large(cache, size);
+	if (!tcache_enter(cache))
+		return NULL;
+	struct magazine *magazine = &cache->bins[n].first;
+	struct block *block = magazine->top;
+	if (__builtin_expect(block == NULL, 0))
+		return tcache_malloc_refill(cache, size);
+	magazine->top = block->cached.next;
+	magazine->count--;
+	CUdeviceptr addr = block->addr;
+	bool peak = tcache_hand_out(cache, block, size);
+	tcache_leave(cache);
+	if (__builtin_expect(peak, 0))
+		tcache_peak(cache);
+	return (void *)(uintptr_t)addr;
+}
+
+/* Put a block into the calling thread's cache; false: not taken. */
+static inline bool
+tcache_free(void *ptr)
+{
+	CUdeviceptr addr = (CUdeviceptr)(uintptr_t)ptr;
+	struct tcache *t = tcache_own;
+
+	if (__builtin_expect(t == NULL, 0))
+		return false;
+	if (__builtin_expect(addr >> LOOKUP_LEAF_BITS != t->leaf_key, 0) &&
+	    !tcache_find_leaf(t, addr))
+		return false;
+	struct block *block = lookup_in_leaf(t->leaf, addr);
+	if (__builtin_expect(block == NULL || addr % WEIR_GRANULE != 0, 0) ||
+	    block_state(block) != BLOCK_ACTIVE || block->pending.uses != NULL)
+		return false;
+	struct cache *cache = t->last;
+	if (!tcache_enter(cache))
+		return false;
+	if (cache->pool[POOL_SMALL] != block->pool) {
+		tcache_leave(cache);
+		return tcache_free_other(t, block);
+	}
+	size_t n = block->size / WEIR_GRANULE - 1;
+	if (__builtin_expect(n >= TCACHE_BINS, 0))
+		return tcache_free_large(cache, block);
+	struct bin *bin = &cache->bins[n];
+	if (__builtin_expect(bin->first.count >= bin->max, 0))
+		return tcache_free_overflow(cache, block);
+	block->cached.next = bin->first.top;
+	bin->first.top = block;
+	bin->first.count++;
+	tcache_take_in(cache, block);
+	tcache_leave(cache);
+	return true;
+}
+
+/* The same for a block of the stream that is named only. */
 bool tcache_free_on(void *ptr, weir_stream stream);
 
 /* ---- Under the arena's lock -------------------------------------------- */
