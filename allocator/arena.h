@@ -133,6 +133,7 @@ struct pools {
 	uint64_t usable_until;
 	bool ordered;   /* what the stream is behind may be relied on */
 	uint64_t tried; /* the last arena->tries in which it was waited for */
+	uint64_t followed; /* and in which all was done to be behind it */
 	/* Recorded when the stream ended; NULL where that could not be, or it
 	 * has passed. */
 	CUevent end_event;

@@ -600,6 +600,8 @@ commit(struct job *job)
 	struct segment *segment = job->segment;
 	uint64_t tick = job->moved != NULL ? order_tick() : 0;
 
+	if (tick > 0)
+		job->pool->owner->freed_at = tick;
 	for (size_t i = 0; i < job->donor_count; i++)
 		if (chosen(&job->donors[i]) > 0)
 			leave(job->donors[i].block);

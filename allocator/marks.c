@@ -56,6 +56,7 @@ void
 marks_forget(struct pools *pools)
 {
 	pools->mark_count = 0;
+	pools->end_event = NULL;
 }
 
 static uint64_t

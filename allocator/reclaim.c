@@ -315,6 +315,15 @@ search_arena(const struct arena *arena, struct search *search)
 		search_segment(CONTAINER_OF(l, struct segment, link), search);
 }
 
+static void
+put_off(struct block *block)
+{
+	if (block->segment == NULL) /* it is part of another one by now */
+		return;
+	block->freed_at = order_tick();
+	block->pool->owner->freed_at = block->freed_at;
+}
+
 /*
  * Give back at least `want` bytes, of what was freed no later than `latest`
  * and has passed, the longest unused first. Returns the bytes given back.
@@ -324,7 +333,13 @@ shed(struct arena *arena, size_t want, uint64_t latest)
 {
 	size_t freed = 0;
 
+	/* Memory that is still mapped where it was before does not go back
+	 * before that is unmapped. */
+	reclaim_poll(arena, RECLAIM_SKIPS);
 	segment_unmap_left(arena, SIZE_MAX);
+	uint64_t now = order_tick();
+	if (latest > now)
+		latest = now;
 	while (freed < want) {
 		struct search search = { .latest = latest };
 		search_arena(arena, &search);
@@ -332,7 +347,7 @@ shed(struct arena *arena, size_t want, uint64_t latest)
 			break;
 		size_t bytes = segment_release(&search.oldest, want - freed);
 		if (bytes == 0) /* refused: not again in this search */
-			search.oldest.first->freed_at = order_tick();
+			put_off(search.oldest.first);
 		freed += bytes;
 	}
 	return freed;
@@ -434,7 +449,13 @@ wait_stream(struct arena *arena) UNCHECKED
 bool
 reclaim_wait(struct arena *arena)
 {
-	return wait_pending(arena, false) || wait_stream(arena);
+	if (wait_pending(arena, false) || wait_stream(arena))
+		return true;
+	/* What has gone back may still be mapped where it was before. */
+	if (!wait_pending(arena, true))
+		return false;
+	segment_unmap_left(arena, SIZE_MAX);
+	return true;
 }
 
 size_t
@@ -488,6 +509,7 @@ reclaim_trim(struct arena *arena, size_t keep, size_t *freed)
 		if (bytes == 0 && !wait_stream(arena))
 			break;
 	}
+	segment_unmap_left(arena, SIZE_MAX);
 	/* Addresses that a stream left, or that the driver refused before. */
 	segment_unreserve(arena);
 	lock_leave(&arena->lock);

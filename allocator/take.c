@@ -15,7 +15,8 @@
  *   5. memory behind a wait on the device
  *   6. new memory from the driver, within the limit; before it, what the
  *      collector finds old (garbage_collection_threshold)
- *   7. memory behind a wait on the device for all another stream has to do
+ *   7. memory of any kind behind waits on the device, also for all that another
+ *      stream has to do, moved together; as much as is missing
  *   8. memory that other pools hold free and no work uses any more goes back
  *      to the driver, the longest unused first, as much as is missing
  *   9. the host waits: for pending blocks, the oldest first, one at a time,
@@ -187,6 +188,14 @@ idle_bytes(const struct arena *arena, enum pool_kind kind)
 	    held->large_pool.current - live->large_pool.current;
 }
 
+/* The streams of a device that was reset meanwhile must not be asked. */
+static enum weir_status
+tell_forgotten(const struct arena *arena)
+{
+	return status_set(
+	    WEIR_ECONTEXT, "device %d has just been reset", arena->device);
+}
+
 /* Map memory until there is a block for the request: another thread may take
  * what was mapped for it. A shortage is not told yet: the ladder may still make
  * it good. */
@@ -205,9 +214,8 @@ grow(struct request *r, enum grow_how how)
 		if (status != WEIR_OK && status != WEIR_ENOMEM)
 			return status_unmute_and_tell();
 		status_unmute();
-		if (status == WEIR_OK && arena->forgotten)
-			return status_set(WEIR_ECONTEXT,
-			    "device %d has just been reset", arena->device);
+		if (arena->forgotten)
+			return tell_forgotten(arena);
 		if (status == WEIR_OK)
 			status = search_free(r);
 	}
@@ -228,6 +236,15 @@ remap(struct request *r)
 }
 
 /* ---- Waiting on the device --------------------------------------------- */
+
+/* Can waits be put into the stream, and is what it has waited for of use? The
+ * answers are one, or it would be made to wait for the same again and again. */
+static bool
+can_wait(const struct request *r)
+{
+	r->pools->ordered = marks_can_wait(r->pools);
+	return r->pools->ordered;
+}
 
 /* Make a pending block free memory of the request's stream, behind waits. */
 static bool
@@ -289,24 +306,17 @@ follow_others(struct request *r, unsigned age)
 {
 	struct arena *arena = r->pools->arena;
 	enum weir_status status = WEIR_OK;
-	bool progress = true;
 
-	while (progress && status == WEIR_OK && r->got == NULL) {
-		struct list *l = arena->pools.next;
-		progress = false;
-		for (;
-		     l != &arena->pools && status == WEIR_OK && r->got == NULL;
-		     l = l->next) {
-			struct pools *pools =
-			    CONTAINER_OF(l, struct pools, link);
-			if (pools == r->pools || pools == arena->any_pools ||
-			    pools->pool[r->kind].free.count == 0 ||
-			    !marks_follow_next(r->pools, pools, age))
-				continue;
-			progress = true;
+	for (struct list *l = arena->pools.next;
+	     l != &arena->pools && status == WEIR_OK && r->got == NULL;
+	     l = l->next) {
+		struct pools *pools = CONTAINER_OF(l, struct pools, link);
+		if (pools == r->pools || pools == arena->any_pools)
+			continue;
+		while (status == WEIR_OK && r->got == NULL &&
+		    pools->pool[r->kind].free.count > 0 &&
+		    marks_follow_next(r->pools, pools, age))
 			status = search_all(r);
-			break;
-		}
 	}
 	return status;
 }
@@ -316,8 +326,7 @@ wait_on_device(struct request *r, unsigned age)
 {
 	enum weir_status status = WEIR_OK;
 
-	if (idle_bytes(r->pools->arena, r->kind) < r->rounded ||
-	    !marks_can_wait(r->pools))
+	if (idle_bytes(r->pools->arena, r->kind) < r->rounded || !can_wait(r))
 		return WEIR_OK;
 	status_mute();
 	status = claim_pending(r, true, age);
@@ -375,19 +384,123 @@ age_wanted(const struct request *r, enum room room)
 	}
 }
 
+/* Does free memory of a kind help, there or elsewhere? */
+static bool
+is_of_use(const struct request *r, enum pool_kind kind)
+{
+	return kind == r->kind ||
+	    (r->options->expandable_segments && r->pools->arena->can_map);
+}
+
+/* Take pending blocks behind waits until what is missing is there;
+ * the bytes taken. */
+static size_t
+claim_some(struct request *r, bool only_mine, size_t want)
+{
+	struct list *pending = &r->pools->arena->waiting.pending;
+	struct list *next;
+	size_t got = 0;
+
+	for (struct list *l = pending->next; l != pending && got < want;
+	     l = next) {
+		struct block *block = block_of_pending(l);
+		size_t size = block->size;
+		next = l->next;
+		if (block_state(block) != BLOCK_LEFT &&
+		    is_of_use(r, block->pool->kind) &&
+		    (block->pool->owner == r->pools || !only_mine) &&
+		    claim(r, block, 0))
+			got += size;
+	}
+	return got;
+}
+
+static bool
+has_some(const struct request *r, const struct pools *pools)
+{
+	for (int kind = 0; kind < POOL_KINDS; kind++)
+		if (is_of_use(r, (enum pool_kind)kind) &&
+		    pools->pool[kind].free.count > 0)
+			return true;
+	return false;
+}
+
+/* Make the stream wait for some memory. False: there is none that
+ * it could wait for. */
+static bool
+wait_for_some(struct request *r)
+{
+	struct arena *arena = r->pools->arena;
+	size_t got = claim_some(r, true, r->need);
+
+	if (got < r->need)
+		got += claim_some(r, false, r->need - got);
+	if (got > 0)
+		return true;
+	for (struct list *l = arena->pools.next; l != &arena->pools;
+	     l = l->next) {
+		struct pools *pools = CONTAINER_OF(l, struct pools, link);
+		if (pools == r->pools || pools == arena->any_pools ||
+		    pools->followed == arena->tries || !has_some(r, pools))
+			continue;
+		if (marks_follow_next(r->pools, pools, 0))
+			return true;
+		/* Not again: a stream forgets what it is behind. */
+		pools->followed = arena->tries;
+	}
+	return false;
+}
+
+static enum weir_status
+search_and_grow(struct request *r)
+{
+	enum weir_status status = search_all(r);
+
+	if (status == WEIR_OK && r->got == NULL)
+		status = grow(r, GROW_EXACT);
+	return status;
+}
+
+/* Does the limit leave room for it beside what is alive? */
+static bool
+could_fit(const struct request *r)
+{
+	const struct arena *arena = r->pools->arena;
+	size_t live = arena->stats.allocated_bytes.all.current;
+
+	return live <= arena->limit && r->rounded <= arena->limit - live;
+}
+
+/* Step 7. */
+static enum weir_status
+wait_hard(struct request *r)
+{
+	enum weir_status status = WEIR_ENOMEM;
+
+	while (status == WEIR_ENOMEM && could_fit(r) && can_wait(r)) {
+		status_mute();
+		bool some = wait_for_some(r);
+		status_unmute();
+		if (!some)
+			break;
+		status = search_and_grow(r);
+	}
+	return status;
+}
+
 /* Steps 7 to 9. */
 static enum weir_status
 take_hard(struct request *r)
 {
 	struct arena *arena = r->pools->arena;
-	enum weir_status status = wait_on_device(r, 0);
 	bool waited = false;
 
-	if (status != WEIR_OK || r->got != NULL)
-		return status;
 	arena->tries++;
+	enum weir_status status = wait_hard(r);
+	if (status != WEIR_ENOMEM)
+		return status;
 	reclaim_refresh(arena);
-	status = WEIR_ENOMEM;
+	status = search_and_grow(r);
 	while (status == WEIR_ENOMEM) {
 		if (reclaim_shed(arena, r->need) == 0) {
 			if (!waited) {
@@ -397,10 +510,11 @@ take_hard(struct request *r)
 			waited = true;
 			if (!reclaim_wait(arena))
 				break;
+			if (arena->forgotten)
+				return tell_forgotten(arena);
+			tcache_drain(arena);
 		}
-		status = search_all(r);
-		if (status == WEIR_OK && r->got == NULL)
-			status = grow(r, GROW_EXACT);
+		status = search_and_grow(r);
 	}
 	return status;
 }
@@ -427,7 +541,7 @@ take_held(struct request *r, enum room room)
 		status = search_free(r);
 	if (status != WEIR_OK || r->got != NULL)
 		return status;
-	r->pools->ordered = marks_can_wait(r->pools);
+	can_wait(r);
 	reclaim_poll(r->pools->arena, RECLAIM_SKIPS);
 	marks_poll(r->pools);
 	status = search_all(r);
