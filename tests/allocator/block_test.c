@@ -206,12 +206,12 @@ TEST(a_merged_block_was_last_freed_when_its_latest_part_was)
 	struct block *block[3];
 
 	build_three(block, true);
-	block[0]->freed_seq = 5;
-	block[1]->freed_seq = 9;
-	block[2]->freed_seq = 7;
+	block[0]->freed_at = 5;
+	block[1]->freed_at = 9;
+	block[2]->freed_at = 7;
 	block_put(block[0], BLOCK_FREE);
 	block_put(block[2], BLOCK_FREE);
-	EXPECT_EQ(block_put(block[1], BLOCK_FREE)->freed_seq, 9);
+	EXPECT_EQ(block_put(block[1], BLOCK_FREE)->freed_at, 9);
 }
 
 TEST(free_and_unmapped_neighbours_stay_two)

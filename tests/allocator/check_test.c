@@ -32,6 +32,7 @@ arrange(void)
 	weir_stream use = new_stream();
 	void *block[4];
 
+	conf("tcache:0"); /* what is freed is in the pool */
 	for (int i = 0; i < 4; i++)
 		block[i] = take(i < 3 ? 4 * MIB : 2 * MIB, NULL);
 	give(block[1]);
@@ -217,10 +218,13 @@ TEST(i_6_an_unmapped_block_out_of_its_tree_is_found)
 TEST(i_6_a_tree_out_of_order_is_found)
 {
 	struct scene s = arrange();
+	void *again = take(4 * MIB, NULL); /* or it would be moved */
 	void *larger = take(6 * MIB, NULL);
 
 	take(5 * MIB, NULL);
+	give(again);
 	give(larger);
+	EXPECT_EQ(s.idle->state, BLOCK_FREE);
 	expect_healthy();
 	s.idle->size = 8 * MIB;
 	expect_fault("tree_consistent(&pool->free)");

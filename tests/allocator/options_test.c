@@ -42,7 +42,10 @@ static const char *const defaults[][2] = {
 	{ "roundup_power2_divisions", "0" },
 	{ "per_process_memory_fraction", "1" },
 	{ "memory_limit_mb", "unlimited" },
-	{ "growth_mb", "32" },
+	{ "growth_mb", "8" },
+	{ "tcache", "4" },
+	{ "handle_mb", "64" },
+	{ "prefer", "balance" },
 	{ "reclaim_always", "False" },
 };
 
@@ -116,6 +119,11 @@ TEST(each_key_takes_the_values_of_its_range)
 		{ "memory_limit_mb", "unlimited", "unlimited" },
 		{ "growth_mb", "0", "0" },
 		{ "growth_mb", "128", "128" },
+		{ "handle_mb", "2", "2" },
+		{ "handle_mb", "256", "256" },
+		{ "prefer", "speed", "speed" },
+		{ "prefer", "memory", "memory" },
+		{ "prefer", "balance", "balance" },
 		{ "reclaim_always", "True", "True" },
 		{ "reclaim_always", "False", "False" },
 	};
@@ -173,6 +181,13 @@ static const char *const bad[][2] = {
 	{ "memory_limit_mb", "all" },
 	{ "growth_mb", "-1" },
 	{ "growth_mb", "much" },
+	{ "handle_mb", "1" },
+	{ "handle_mb", "0" },
+	{ "handle_mb", "2.5" },
+	{ "prefer", "" },
+	{ "prefer", "Memory" },
+	{ "prefer", "memory speed" },
+	{ "prefer", "0" },
 	{ "reclaim_always", "sometimes" },
 };
 
@@ -206,10 +221,10 @@ TEST(a_text_with_one_mistake_changes_nothing)
 	EXPECT_STATUS(
 	    weir_options_set("growth_mb:7,max_split_size_mb:100,growth_mb:x"),
 	    WEIR_EINVAL);
-	expect_value("growth_mb", "32", WEIR_OPTION_DEFAULT);
+	expect_value("growth_mb", "8", WEIR_OPTION_DEFAULT);
 	expect_value("max_split_size_mb", "unlimited", WEIR_OPTION_DEFAULT);
 	EXPECT_STATUS(weir_options_set("growth_mb:7,unknown:1"), WEIR_EINVAL);
-	expect_value("growth_mb", "32", WEIR_OPTION_DEFAULT);
+	expect_value("growth_mb", "8", WEIR_OPTION_DEFAULT);
 }
 
 TEST(spaces_and_empty_items_between_options_mean_nothing)
@@ -275,12 +290,12 @@ TEST(want_of_host_memory_changes_nothing)
 		EXPECT_STATUS(weir_init(), WEIR_EHOSTMEM);
 		meta_fail(0, 0);
 	}
-	expect_value("growth_mb", "32", WEIR_OPTION_DEFAULT);
+	expect_value("growth_mb", "8", WEIR_OPTION_DEFAULT);
 	for (unsigned long nth = 1; nth <= 2; nth++) {
 		meta_fail(nth, 1);
 		EXPECT_STATUS(weir_options_set("growth_mb:7"), WEIR_EHOSTMEM);
 		meta_fail(0, 0);
-		expect_value("growth_mb", "32", WEIR_OPTION_DEFAULT);
+		expect_value("growth_mb", "8", WEIR_OPTION_DEFAULT);
 	}
 }
 

@@ -81,6 +81,7 @@ TEST(a_block_that_cannot_grow_is_preferred_to_one_that_can)
 
 TEST(small_requests_are_cut_from_blocks_of_their_own)
 {
+	conf("tcache:0");
 	char *a = take(100, NULL);
 	char *b = take(513, NULL);
 	char *c = take(512, NULL);
@@ -109,17 +110,37 @@ TEST(small_and_large_requests_do_not_share_blocks)
 	expect_healthy();
 }
 
-TEST(streams_do_not_take_each_other_s_blocks)
+TEST(streams_do_not_take_each_other_s_blocks_before_their_work_is_done)
 {
 	weir_stream a = new_stream();
 	weir_stream b = new_stream();
 	void *of_a = take(4 * MIB, a);
 
+	busy(a, LATE_MS);
 	give(of_a);
-	void *of_b = take(4 * MIB, b);
-	EXPECT_NE(of_b, of_a);
+	EXPECT_NE(take(4 * MIB, b), of_a);
 	EXPECT_NE(take(4 * MIB, NULL), of_a);
+	EXPECT(!is_done(a));
 	EXPECT_EQ(take(4 * MIB, a), of_a);
+	expect_healthy();
+}
+
+TEST(streams_take_each_other_s_blocks_once_their_work_is_done)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+	void *of_a = take(4 * MIB, a);
+
+	take(512, b); /* small blocks need no more memory later */
+	busy(a, 1);
+	give(of_a);
+	void *of_b = take(4 * MIB, b); /* marks the other stream */
+	EXPECT_NE(of_b, of_a);
+	finish(a);
+	EXPECT_EQ(take(4 * MIB, b), of_a);
+	EXPECT_EQ(info_of(of_a).stream, b);
+	EXPECT_EQ(stats().num_gpu_waits, 0);
+	EXPECT_EQ(stats().num_host_waits, 0);
 	expect_healthy();
 }
 

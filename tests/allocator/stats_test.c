@@ -158,7 +158,7 @@ TEST(segments_of_the_driver_are_counted_as_they_come_and_go)
 
 TEST(free_parts_of_driver_segments_in_use_are_inactive_splits)
 {
-	conf("expandable_segments:False");
+	conf("expandable_segments:False,tcache:0");
 	void *a = take(4 * MIB, NULL);
 	EXPECT_EQ(stats().inactive_split.all.current, 1);
 	EXPECT_EQ(stats().inactive_split_bytes.all.current, 16 * MIB);
@@ -178,7 +178,7 @@ TEST(free_parts_of_driver_segments_in_use_are_inactive_splits)
 /* Only the net change counts as one up or one down. */
 TEST(a_free_that_merges_counts_as_one_change_of_inactive_split)
 {
-	conf("expandable_segments:False");
+	conf("expandable_segments:False,tcache:0");
 	void *a = take(4 * MIB, NULL);
 	take(4 * MIB, NULL);
 	void *c = take(4 * MIB, NULL);

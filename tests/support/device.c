@@ -249,6 +249,30 @@ is_done(weir_stream stream)
 }
 
 void
+capture_begin(weir_stream stream)
+{
+	CUcontext before = enter(device_of(stream));
+
+	expect_success("cuStreamBeginCapture",
+	    device_driver()->cuStreamBeginCapture(
+		stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+	leave(before);
+}
+
+void
+capture_end(weir_stream stream)
+{
+	CUcontext before = enter(device_of(stream));
+	CUgraph graph = NULL;
+
+	expect_success("cuStreamEndCapture",
+	    device_driver()->cuStreamEndCapture(stream, &graph));
+	expect_success(
+	    "cuGraphDestroy", device_driver()->cuGraphDestroy(graph));
+	leave(before);
+}
+
+void
 settle(void)
 {
 	if (sim() != NULL)

@@ -68,6 +68,11 @@ void finish(weir_stream stream);
 /* Is the work of a stream done? */
 bool is_done(weir_stream stream);
 
+/* Begin a capture that leaves all other calls allowed; end it and drop what it
+ * made. */
+void capture_begin(weir_stream stream);
+void capture_end(weir_stream stream);
+
 /* Let two milliseconds pass, so that what is queued and short is done. */
 void settle(void);
 
