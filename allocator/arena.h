@@ -169,12 +169,14 @@ struct arena {
 	unsigned jobs;       /* under way with the lock left in between */
 	size_t promised;     /* bytes that jobs are getting from the driver */
 	uint64_t tries;      /* requests that came to waiting, so far */
-	uint64_t served;     /* requests so far */
-	uint64_t moves;      /* handles mapped at another place so far */
-	size_t most_live;    /* bytes that callers had at once */
-	unsigned ending;     /* pools that have ended but not passed */
-	size_t limit;        /* bytes; SIZE_MAX: none */
-	bool forgotten;      /* its context is gone */
+	uint64_t
+	    glances;     /* requests that might have looked at pending blocks */
+	uint64_t served; /* requests so far */
+	uint64_t moves;  /* handles mapped at another place so far */
+	size_t most_live; /* bytes that callers had at once */
+	unsigned ending;  /* pools that have ended but not passed */
+	size_t limit;     /* bytes; SIZE_MAX: none */
+	bool forgotten;   /* its context is gone */
 	struct weir_stats stats;
 };
 
@@ -422,6 +424,9 @@ enum { RECLAIM_SKIPS = 64 };
  * that have; true if any memory became free. `skips` as for waiting_poll(). */
 bool reclaim_poll(struct arena *arena, unsigned skips);
 
+/* See now and then to one of the streams that pending blocks wait for. */
+void reclaim_glance(struct arena *arena);
+
 /* A pending block whose uses are gone becomes free, of its pool or of another
  * one's. */
 void reclaim_pending(struct block *block);
@@ -474,18 +479,70 @@ enum stat3 {
 	    STAT3S
 };
 
+/* The statistics that are a struct weir_stat3 lie one behind the other. */
+static inline struct weir_stat3 *
+stats_at(struct weir_stats *stats, enum stat3 which)
+{
+	return &(&stats->allocation)[which];
+}
+
+static inline void
+stats_add(struct weir_stat *stat, uint64_t n)
+{
+	stat->current += n;
+	stat->allocated += n;
+	if (stat->current > stat->peak)
+		stat->peak = stat->current;
+}
+
+static inline void
+stats_sub(struct weir_stat *stat, uint64_t n)
+{
+	stat->current -= n;
+	stat->freed += n;
+}
+
+static inline void
+stats_change3(struct weir_stat3 *stat, enum pool_kind kind, int64_t delta)
+{
+	struct weir_stat *part =
+	    kind == POOL_SMALL ? &stat->small_pool : &stat->large_pool;
+
+	if (delta >= 0) {
+		stats_add(&stat->all, (uint64_t)delta);
+		stats_add(part, (uint64_t)delta);
+	} else {
+		stats_sub(&stat->all, (uint64_t)-delta);
+		stats_sub(part, (uint64_t)-delta);
+	}
+}
+
+/* Change a statistic of a stream only: memory has moved between streams. */
+static inline void
+stats_change_stream(struct pool *pool, enum stat3 which, int64_t delta)
+{
+	stats_change3(stats_at(&pool->owner->stats, which), pool->kind, delta);
+}
+
+/* The same for the arena only. */
+static inline void
+stats_change_arena(
+    struct arena *arena, enum pool_kind kind, enum stat3 which, int64_t delta)
+{
+	stats_change3(stats_at(&arena->stats, which), kind, delta);
+}
+
 /* Change a statistic of a pool's stream and of its arena. */
-void stats_change(struct pool *pool, enum stat3 which, int64_t delta);
+static inline void
+stats_change(struct pool *pool, enum stat3 which, int64_t delta)
+{
+	stats_change_arena(pool->owner->arena, pool->kind, which, delta);
+	stats_change_stream(pool, which, delta);
+}
+
 /* Much at once, of which no peak is to be taken but the last. */
 void stats_flow(
     struct pool *pool, enum stat3 which, uint64_t up, uint64_t down);
-/* The same for the arena only. */
-void stats_change_arena(
-    struct arena *arena, enum pool_kind kind, enum stat3 which, int64_t delta);
-/* The same for the stream only: memory has moved between streams. */
-void stats_change_stream(struct pool *pool, enum stat3 which, int64_t delta);
-void stats_add(struct weir_stat *stat, uint64_t n);
-void stats_sub(struct weir_stat *stat, uint64_t n);
 
 /* A block's share of inactive_split: it is free, but part of its segment of
  * the driver is in use. */

@@ -144,6 +144,8 @@ net_add(struct net *net, const struct block *block, int sign)
 static void
 net_count(const struct net *net, struct pool *pool)
 {
+	if (net->blocks == 0 && net->bytes == 0)
+		return;
 	stats_change(pool, STAT3_inactive_split, net->blocks);
 	stats_change(pool, STAT3_inactive_split_bytes, net->bytes);
 }

@@ -110,7 +110,7 @@ allocate(int device, size_t size, weir_stream handle, void **out)
 	if (status == WEIR_OK) {
 		lock_enter(&arena->lock);
 		if (arena->waiting.count > 0 || arena->ending > 0)
-			reclaim_poll(arena, 0);
+			reclaim_glance(arena);
 		if (arena->forgotten)
 			status = status_set(WEIR_ECONTEXT,
 			    "weir_malloc: device %d has just been reset",
@@ -120,7 +120,8 @@ allocate(int device, size_t size, weir_stream handle, void **out)
 		if (status == WEIR_OK)
 			*out = (void *)(uintptr_t)block->addr;
 		/* Whoever comes here unmaps, in time, what was moved. */
-		segment_unmap_left(arena, UNMAPPED_AT_ONCE);
+		if (!list_empty(&arena->left))
+			segment_unmap_left(arena, UNMAPPED_AT_ONCE);
 		lock_leave(&arena->lock);
 		if (status == WEIR_ENOMEM)
 			oom_report(

@@ -22,6 +22,9 @@
 #include "base/status.h"
 #include "streams/event.h"
 
+/* One request in so many looks after pending blocks though it needs none. */
+enum { GLANCE_INTERVAL = 4 };
+
 /* ---- Becoming free ----------------------------------------------------- */
 
 void
@@ -176,16 +179,14 @@ poll_ended(struct arena *arena)
 	return any;
 }
 
-bool
-reclaim_poll(struct arena *arena, unsigned skips)
+/* Pending blocks with no unmet use left become free. */
+static bool
+settle(struct arena *arena, struct list *done)
 {
-	struct list done;
-	bool any = poll_ended(arena);
+	bool any = false;
 
-	list_init(&done);
-	waiting_poll(&arena->waiting, skips, &done);
-	while (!list_empty(&done)) {
-		struct block *block = block_of_pending(done.next);
+	while (!list_empty(done)) {
+		struct block *block = block_of_pending(done->next);
 		list_remove(&block->pending.link);
 		if (block_state(block) == BLOCK_LEFT) {
 			list_push_back(&arena->left, &block->pending.link);
@@ -195,6 +196,29 @@ reclaim_poll(struct arena *arena, unsigned skips)
 		any = true;
 	}
 	return any;
+}
+
+bool
+reclaim_poll(struct arena *arena, unsigned skips)
+{
+	struct list done;
+	bool any = poll_ended(arena);
+
+	list_init(&done);
+	waiting_poll(&arena->waiting, skips, &done);
+	return settle(arena, &done) || any;
+}
+
+void
+reclaim_glance(struct arena *arena)
+{
+	struct list done;
+
+	if (++arena->glances % GLANCE_INTERVAL != 0)
+		return;
+	list_init(&done);
+	waiting_poll_next(&arena->waiting, &done);
+	settle(arena, &done);
 }
 
 /* ---- What can go back to the driver ------------------------------------ */
@@ -394,7 +418,7 @@ wait_pending(struct arena *arena, bool addresses) UNCHECKED
 	lock_leave(&arena->lock);
 	enum weir_status status = use_wait(use);
 	lock_enter(&arena->lock);
-	use_release(use);
+	use_release(&arena->waiting, use);
 	reclaim_poll(arena, RECLAIM_SKIPS);
 	return status == WEIR_OK;
 }

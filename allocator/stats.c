@@ -10,72 +10,10 @@
 #include "base/meta.h"
 #include "base/status.h"
 
-/* Where each struct weir_stat3 lies. */
-static const size_t stat3_offsets[STAT3S] = {
-#define STAT3_OFFSET(name) offsetof(struct weir_stats, name),
-	WEIR_STAT3S(STAT3_OFFSET)
-#undef STAT3_OFFSET
-};
-
-static struct weir_stat3 *
-stat3_at(struct weir_stats *stats, enum stat3 which)
-{
-	return (
-	    struct weir_stat3 *)(void *)((char *)stats + stat3_offsets[which]);
-}
-
-void
-stats_add(struct weir_stat *stat, uint64_t n)
-{
-	stat->current += n;
-	stat->allocated += n;
-	if (stat->current > stat->peak)
-		stat->peak = stat->current;
-}
-
-void
-stats_sub(struct weir_stat *stat, uint64_t n)
-{
-	stat->current -= n;
-	stat->freed += n;
-}
-
-static void
-change(struct weir_stat *stat, int64_t delta)
-{
-	if (delta >= 0)
-		stats_add(stat, (uint64_t)delta);
-	else
-		stats_sub(stat, (uint64_t)-delta);
-}
-
-static void
-change3(struct weir_stat3 *stat, enum pool_kind kind, int64_t delta)
-{
-	change(&stat->all, delta);
-	change(
-	    kind == POOL_SMALL ? &stat->small_pool : &stat->large_pool, delta);
-}
-
-void
-stats_change_stream(struct pool *pool, enum stat3 which, int64_t delta)
-{
-	change3(stat3_at(&pool->owner->stats, which), pool->kind, delta);
-}
-
-void
-stats_change_arena(
-    struct arena *arena, enum pool_kind kind, enum stat3 which, int64_t delta)
-{
-	change3(stat3_at(&arena->stats, which), kind, delta);
-}
-
-void
-stats_change(struct pool *pool, enum stat3 which, int64_t delta)
-{
-	stats_change_arena(pool->owner->arena, pool->kind, which, delta);
-	stats_change_stream(pool, which, delta);
-}
+_Static_assert(offsetof(struct weir_stats, requested_bytes) -
+	    offsetof(struct weir_stats, allocation) ==
+	STAT3_requested_bytes * sizeof(struct weir_stat3),
+    "stats_at() counts from the first to the last");
 
 static void
 flow(struct weir_stat *stat, uint64_t up, uint64_t down)
@@ -99,8 +37,8 @@ void
 stats_flow(struct pool *pool, enum stat3 which, uint64_t up, uint64_t down)
 {
 	flow3(
-	    stat3_at(&pool->owner->arena->stats, which), pool->kind, up, down);
-	flow3(stat3_at(&pool->owner->stats, which), pool->kind, up, down);
+	    stats_at(&pool->owner->arena->stats, which), pool->kind, up, down);
+	flow3(stats_at(&pool->owner->stats, which), pool->kind, up, down);
 }
 
 bool
@@ -221,7 +159,7 @@ static void
 each_stat(struct weir_stats *stats, void (*apply)(struct weir_stat *))
 {
 	for (int i = 0; i < STAT3S; i++) {
-		struct weir_stat3 *stat = stat3_at(stats, (enum stat3)i);
+		struct weir_stat3 *stat = stats_at(stats, (enum stat3)i);
 		apply(&stat->all);
 		apply(&stat->small_pool);
 		apply(&stat->large_pool);

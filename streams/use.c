@@ -10,12 +10,18 @@
 #include "base/status.h"
 #include "streams/event.h"
 
+/* What is kept for the next time. */
+enum { QUEUES_KEPT = 32, USES_KEPT = 1024 };
+
 void
 waiting_init(struct waiting *waiting)
 {
 	list_init(&waiting->queues);
 	list_init(&waiting->pending);
 	waiting->count = 0;
+	waiting->spare = NULL;
+	waiting->spares = 0;
+	waiting->queue_count = 0;
 }
 
 static struct use_queue *
@@ -44,17 +50,65 @@ queue_get(struct waiting *waiting, struct stream *stream)
 	queue->refs = 0;
 	list_init(&queue->uses);
 	list_push_front(&waiting->queues, &queue->link);
+	waiting->queue_count++;
 	return queue;
 }
 
+/* A queue that nobody uses stays while there are few: its stream will likely
+ * use another block. */
 static void
-queue_put(struct use_queue *queue)
+queue_put(struct waiting *waiting, struct use_queue *queue)
 {
-	if (--queue->refs > 0)
+	if (--queue->refs > 0 ||
+	    (waiting->queue_count <= QUEUES_KEPT &&
+		!atomic_load(&queue->stream->ended)))
 		return;
 	list_remove(&queue->link);
+	waiting->queue_count--;
 	stream_put(queue->stream);
 	meta_free(queue, sizeof(*queue));
+}
+
+/* Queues of streams that have ended since nobody used them. */
+static void
+drop_ended(struct waiting *waiting)
+{
+	struct list *next;
+
+	for (struct list *l = waiting->queues.next; l != &waiting->queues;
+	     l = next) {
+		struct use_queue *queue =
+		    CONTAINER_OF(l, struct use_queue, link);
+		next = l->next;
+		if (queue->refs > 0 || !atomic_load(&queue->stream->ended))
+			continue;
+		queue->refs++;
+		queue_put(waiting, queue);
+	}
+}
+
+static struct use *
+use_alloc(struct waiting *waiting)
+{
+	struct use *use = waiting->spare;
+
+	if (use == NULL)
+		return meta_alloc(sizeof(*use));
+	waiting->spare = use->next;
+	waiting->spares--;
+	return use;
+}
+
+static void
+use_drop(struct waiting *waiting, struct use *use)
+{
+	if (waiting->spares == USES_KEPT) {
+		meta_free(use, sizeof(*use));
+		return;
+	}
+	use->next = waiting->spare;
+	waiting->spare = use;
+	waiting->spares++;
 }
 
 enum weir_status
@@ -64,7 +118,7 @@ use_add(struct waiting *waiting, struct pending *pending, struct stream *stream)
 		if (u->queue->stream == stream)
 			return WEIR_OK;
 
-	struct use *use = meta_alloc(sizeof(*use));
+	struct use *use = use_alloc(waiting);
 	if (use == NULL)
 		goto no_memory;
 	use->queue = queue_get(waiting, stream);
@@ -81,7 +135,7 @@ use_add(struct waiting *waiting, struct pending *pending, struct stream *stream)
 	return WEIR_OK;
 
 drop_use:
-	meta_free(use, sizeof(*use));
+	use_drop(waiting, use);
 no_memory:
 	return status_set(
 	    WEIR_EHOSTMEM, "recording a stream: no host memory for its use");
@@ -89,7 +143,7 @@ no_memory:
 
 /* While a host waits for its event it stays, of no block. */
 static void
-use_free(struct use *use)
+use_free(struct waiting *waiting, struct use *use)
 {
 	list_remove(&use->link);
 	use->owner = NULL;
@@ -97,8 +151,8 @@ use_free(struct use *use)
 		return;
 	if (use->event != NULL)
 		event_give(use->queue->stream->context, use->event);
-	queue_put(use->queue);
-	meta_free(use, sizeof(*use));
+	queue_put(waiting, use->queue);
+	use_drop(waiting, use);
 }
 
 void
@@ -107,7 +161,7 @@ use_clear(struct waiting *waiting, struct pending *pending)
 	while (pending->uses != NULL) {
 		struct use *use = pending->uses;
 		pending->uses = use->next;
-		use_free(use);
+		use_free(waiting, use);
 	}
 	if (pending->unmet > 0) {
 		pending->unmet = 0;
@@ -173,7 +227,7 @@ met(struct use *use)
 
 /* Drop a met use from its block; true if it was the last unmet one. */
 static bool
-settle(struct use *use)
+settle(struct waiting *waiting, struct use *use)
 {
 	struct pending *pending = use->owner;
 	struct use **at = &pending->uses;
@@ -181,7 +235,7 @@ settle(struct use *use)
 	while (*at != use)
 		at = &(*at)->next;
 	*at = use->next;
-	use_free(use);
+	use_free(waiting, use);
 	return --pending->unmet == 0;
 }
 
@@ -207,7 +261,7 @@ poll_queue(struct waiting *waiting, struct use_queue *queue, unsigned skips,
 				break;
 			continue;
 		}
-		if (settle(use)) {
+		if (settle(waiting, use)) {
 			list_remove(&pending->link);
 			list_push_back(done, &pending->link);
 			waiting->count--;
@@ -215,7 +269,27 @@ poll_queue(struct waiting *waiting, struct use_queue *queue, unsigned skips,
 		}
 	}
 	driver_leave(&guard);
-	queue_put(queue);
+	queue_put(waiting, queue);
+	return moved;
+}
+
+size_t
+waiting_poll_next(struct waiting *waiting, struct list *done)
+{
+	size_t moved = 0;
+
+	status_mute();
+	for (unsigned n = waiting->queue_count; n > 0; n--) {
+		struct use_queue *queue =
+		    CONTAINER_OF(waiting->queues.next, struct use_queue, link);
+		list_remove(&queue->link);
+		list_push_back(&waiting->queues, &queue->link);
+		if (list_empty(&queue->uses))
+			continue;
+		moved = poll_queue(waiting, queue, 0, done);
+		break;
+	}
+	status_unmute();
 	return moved;
 }
 
@@ -227,6 +301,7 @@ waiting_poll(struct waiting *waiting, unsigned skips, struct list *done)
 
 	if (waiting->count == 0)
 		return 0;
+	drop_ended(waiting);
 	status_mute();
 	for (struct list *l = waiting->queues.next; l != &waiting->queues;
 	     l = next) {
@@ -301,11 +376,11 @@ use_wait(const struct use *use)
 }
 
 void
-use_release(struct use *use)
+use_release(struct waiting *waiting, struct use *use)
 {
 	use->waiters--;
 	if (use->owner == NULL)
-		use_free(use);
+		use_free(waiting, use);
 }
 
 void

@@ -50,7 +50,10 @@ struct pending {
 struct waiting {
 	struct list queues;
 	struct list pending;
-	size_t count; /* of pending */
+	size_t count;      /* of pending */
+	struct use *spare; /* through ->next */
+	unsigned spares;
+	unsigned queue_count;
 };
 
 void waiting_init(struct waiting *waiting);
@@ -68,6 +71,9 @@ void use_move(struct pending *from, struct pending *to);
 
 /* The block is freed: mark its uses (it has some) and let it wait. */
 void waiting_add(struct waiting *waiting, struct pending *pending);
+
+/* As waiting_poll(), for one stream only, each in turn, and past no mark. */
+size_t waiting_poll_next(struct waiting *waiting, struct list *done);
 
 /*
  * Ask for marks that have been met.
@@ -100,7 +106,7 @@ bool use_follow(struct pending *pending, struct stream *later, uint64_t *waits);
  */
 struct use *use_hold(struct pending *pending);
 enum weir_status use_wait(const struct use *use);
-void use_release(struct use *use);
+void use_release(struct waiting *waiting, struct use *use);
 
 /* Forget all: the context is gone. Nothing is asked of the driver. */
 void waiting_forget(struct waiting *waiting);

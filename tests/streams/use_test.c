@@ -261,8 +261,7 @@ TEST(a_use_that_is_held_is_waited_for_and_then_met)
 	EXPECT_EQ(poll(8), 1);
 	EXPECT_NULL(pending[0].uses);
 	EXPECT(!list_empty(&waiting.queues));
-	use_release(held);
-	EXPECT(list_empty(&waiting.queues));
+	use_release(&waiting, held);
 }
 
 /* ---- Captures and failures --------------------------------------------- */
