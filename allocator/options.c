@@ -467,11 +467,11 @@ static const struct entry entries[] = {
 	{ "growth_mb", "MiB", "8", "0 or more",
 	    "How much an expandable segment is mapped ahead at most.",
 	    set_growth, print_growth },
-	{ "tcache", "MiB", "4", "0 or more",
+	{ "tcache", "MiB", "16", "0 or more",
 	    "How much a thread keeps of small blocks it has freed, for each "
 	    "stream; it also keeps a few larger ones. 0 keeps nothing.",
 	    set_tcache, print_tcache },
-	{ "handle_mb", "MiB", "64", "2 or more",
+	{ "handle_mb", "MiB", "40", "2 or more",
 	    "The largest piece of physical memory that is mapped into an "
 	    "expandable segment, and taken out of one, as a whole.",
 	    set_handle, print_handle },

@@ -29,10 +29,10 @@
  *
  * `prefer:speed` leaves 5 out, `prefer:memory` does 7 before 6. Between them
  * the rule goes by what is held for the most that was ever alive. Up to a
- * quarter more, new memory is taken. Beyond that, 5 comes first, for marks that
+ * fifth more, new memory is taken. Beyond that, 5 comes first, for marks that
  * have grown old: their streams have had time to reach them; and the more is
  * held the younger they may be. Moving memory together costs calls that new
- * memory would cost once and for all, so up to the quarter it has a budget.
+ * memory would cost once and for all, so up to the fifth it has a budget.
  * docs/adr/0004 has the figures.
  */
 #include "allocator/arena.h"
@@ -42,7 +42,7 @@
 
 /* Note [Wait or grow]: the parts of what is alive that may be held beyond it,
  * and how old a mark must be then. */
-enum { CLOSE_SHARE = 4, CLOSE_AGE = 5, TIGHT_SHARE = 3, TIGHT_AGE = 3 };
+enum { CLOSE_SHARE = 5, CLOSE_AGE = 5, TIGHT_SHARE = 4, TIGHT_AGE = 2 };
 
 static const size_t SHARE_LEAST = (size_t)64 << 20;
 

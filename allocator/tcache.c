@@ -117,7 +117,11 @@ tcache_malloc_refill(struct cache *cache, size_t size)
 static struct block *
 take_slot(struct cache *cache, size_t size)
 {
-	for (unsigned i = cache->slots; i-- > 0;) {
+	unsigned i = cache->slots;
+
+	if (i > 0 && cache->slot[i - 1].size == size)
+		return cache->slot[--cache->slots].block;
+	while (i-- > 0) {
 		if (cache->slot[i].size != size)
 			continue;
 		struct block *block = cache->slot[i].block;

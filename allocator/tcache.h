@@ -29,7 +29,7 @@ enum {
 };
 
 /* Bytes of a class that a magazine holds at most. */
-enum { TCACHE_MAGAZINE = 64 << 10 };
+enum { TCACHE_MAGAZINE = 1 << 20 };
 
 /* Blocks of one class through ->cached.next. */
 struct magazine {
