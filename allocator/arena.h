@@ -169,14 +169,12 @@ struct arena {
 	unsigned jobs;       /* under way with the lock left in between */
 	size_t promised;     /* bytes that jobs are getting from the driver */
 	uint64_t tries;      /* requests that came to waiting, so far */
-	uint64_t
-	    glances;     /* requests that might have looked at pending blocks */
-	uint64_t served; /* requests so far */
-	uint64_t moves;  /* handles mapped at another place so far */
-	size_t most_live; /* bytes that callers had at once */
-	unsigned ending;  /* pools that have ended but not passed */
-	size_t limit;     /* bytes; SIZE_MAX: none */
-	bool forgotten;   /* its context is gone */
+	uint64_t served;     /* requests so far */
+	uint64_t moves;      /* handles mapped at another place so far */
+	size_t most_live;    /* bytes that callers had at once */
+	unsigned ending;     /* pools that have ended but not passed */
+	size_t limit;        /* bytes; SIZE_MAX: none */
+	bool forgotten;      /* its context is gone */
 	struct weir_stats stats;
 };
 
@@ -424,7 +422,7 @@ enum { RECLAIM_SKIPS = 64 };
  * that have; true if any memory became free. `skips` as for waiting_poll(). */
 bool reclaim_poll(struct arena *arena, unsigned skips);
 
-/* See now and then to one of the streams that pending blocks wait for. */
+/* See to a few of the streams that pending blocks wait for. */
 void reclaim_glance(struct arena *arena);
 
 /* A pending block whose uses are gone becomes free, of its pool or of another

@@ -22,9 +22,6 @@
 #include "base/status.h"
 #include "streams/event.h"
 
-/* One request in so many looks after pending blocks though it needs none. */
-enum { GLANCE_INTERVAL = 4 };
-
 /* ---- Becoming free ----------------------------------------------------- */
 
 void
@@ -214,10 +211,9 @@ reclaim_glance(struct arena *arena)
 {
 	struct list done;
 
-	if (++arena->glances % GLANCE_INTERVAL != 0)
-		return;
+	poll_ended(arena);
 	list_init(&done);
-	waiting_poll_next(&arena->waiting, &done);
+	waiting_glance(&arena->waiting, &done);
 	settle(arena, &done);
 }
 

@@ -274,20 +274,21 @@ poll_queue(struct waiting *waiting, struct use_queue *queue, unsigned skips,
 }
 
 size_t
-waiting_poll_next(struct waiting *waiting, struct list *done)
+waiting_glance(struct waiting *waiting, struct list *done)
 {
+	unsigned looks = waiting->queue_count <= 2 ? 2 : 1;
 	size_t moved = 0;
 
 	status_mute();
-	for (unsigned n = waiting->queue_count; n > 0; n--) {
+	for (unsigned n = waiting->queue_count; n > 0 && looks > 0; n--) {
 		struct use_queue *queue =
 		    CONTAINER_OF(waiting->queues.next, struct use_queue, link);
 		list_remove(&queue->link);
 		list_push_back(&waiting->queues, &queue->link);
 		if (list_empty(&queue->uses))
 			continue;
-		moved = poll_queue(waiting, queue, 0, done);
-		break;
+		looks--;
+		moved += poll_queue(waiting, queue, 0, done);
 	}
 	status_unmute();
 	return moved;

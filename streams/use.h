@@ -72,8 +72,9 @@ void use_move(struct pending *from, struct pending *to);
 /* The block is freed: mark its uses (it has some) and let it wait. */
 void waiting_add(struct waiting *waiting, struct pending *pending);
 
-/* As waiting_poll(), for one stream only, each in turn, and past no mark. */
-size_t waiting_poll_next(struct waiting *waiting, struct list *done);
+/* As waiting_poll(), past no mark, and for no more than two streams, all of
+ * them in turn: what it costs does not grow with what waits. */
+size_t waiting_glance(struct waiting *waiting, struct list *done);
 
 /*
  * Ask for marks that have been met.

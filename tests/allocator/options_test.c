@@ -43,8 +43,8 @@ static const char *const defaults[][2] = {
 	{ "per_process_memory_fraction", "1" },
 	{ "memory_limit_mb", "unlimited" },
 	{ "growth_mb", "8" },
-	{ "tcache", "4" },
-	{ "handle_mb", "64" },
+	{ "tcache", "16" },
+	{ "handle_mb", "40" },
 	{ "prefer", "balance" },
 	{ "reclaim_always", "False" },
 };

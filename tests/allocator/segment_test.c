@@ -190,6 +190,7 @@ TEST(a_request_is_mapped_over_a_run_of_free_blocks_and_holes)
 
 TEST(part_of_a_large_free_block_goes_back_and_its_low_end_stays)
 {
+	conf("handle_mb:64");
 	char *a = take((size_t)256 * MIB, NULL);
 
 	give(a);
@@ -203,11 +204,12 @@ TEST(part_of_a_large_free_block_goes_back_and_its_low_end_stays)
 
 TEST(memory_around_live_blocks_goes_back_as_far_as_handles_reach)
 {
+	conf("handle_mb:64");
 	char *a = take((size_t)256 * MIB, NULL);
 
 	give(a);
 	take(2 * MIB, NULL);
-	/* Handles are of 64 MiB; the first holds the live block. */
+	/* The first handle holds the live block. */
 	EXPECT_EQ(trim(0), 192 * MIB);
 	EXPECT_EQ(reserved(), 64 * MIB);
 	expect_healthy();

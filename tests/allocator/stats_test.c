@@ -242,9 +242,10 @@ TEST(an_oversize_block_is_taken_back_as_it_was_counted)
 
 TEST(calls_that_take_and_give_memory_are_counted)
 {
+	conf("handle_mb:64");
 	void *a = take((size_t)128 * MIB, NULL);
 
-	EXPECT_EQ(stats().num_device_alloc, 2); /* handles of 64 MiB */
+	EXPECT_EQ(stats().num_device_alloc, 2);
 	EXPECT_EQ(stats().num_device_free, 0);
 	give(a);
 	give(take((size_t)100 * MIB, NULL));
