@@ -246,7 +246,7 @@ void block_take(struct block *block);
 void block_hand_out(struct block *block, size_t size, struct block *rest);
 
 /* Put a block that was MAPPING, LEAVING or LEFT into the pool it belongs in by
- * now. */
+ * now, and count the memory it has got or lost. */
 void block_settle(struct block *block, enum block_state state);
 
 /* A LEAVING block's memory has gone elsewhere. */

@@ -259,9 +259,17 @@ void
 block_settle(struct block *block, enum block_state state)
 {
 	struct pools *owner = block->pool->owner;
+	bool was_held = block_is_held(block);
+	int64_t size = (int64_t)block->size;
 
+	/* Its stream may have ended meanwhile: first it goes where it belongs
+	 * by now, then what it has got or lost is counted there. */
 	block_move(block, block_home(block));
-	block_put(block, state);
+	struct pool *pool = block->pool;
+	block = block_put(block, state);
+	if (block_is_held(block) != was_held)
+		stats_change(
+		    pool, STAT3_reserved_bytes, was_held ? -size : size);
 	pools_drop_if_done(block->arena, owner);
 }
 

@@ -620,8 +620,6 @@ commit(struct job *job)
 	arena->stats.remapped_bytes += job->moved_bytes;
 	for (size_t i = 0; i < job->part_count; i++) {
 		struct block *block = job->parts[i].block;
-		stats_change(
-		    block->pool, STAT3_reserved_bytes, (int64_t)block->size);
 		block->freed_at = tick;
 		segment->busy--;
 		block_settle(block, BLOCK_FREE);

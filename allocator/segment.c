@@ -308,14 +308,16 @@ release_driver(const struct span *span)
 		return 0;
 	struct block *block = block_join(span->first, span->last);
 	block_set_state(block, BLOCK_LEAVING);
+	/* Another thread may be given the same addresses at once. */
+	lookup_set(block->addr, NULL);
 	arena_leave_for_driver(arena, 0);
 	CUresult code = driver_peek()->cuMemFree(segment->addr);
 	arena_enter_from_driver(arena, 0);
 	if (code != CUDA_SUCCESS) {
+		lookup_set(block->addr, block);
 		block_settle(block, BLOCK_FREE);
 		return 0;
 	}
-	lookup_set(block->addr, NULL);
 	stats_change(block->pool, STAT3_reserved_bytes, -(int64_t)size);
 	arena->stats.num_device_free++;
 	count_driver_segment(segment, -1);
@@ -390,7 +392,6 @@ release_expandable(const struct span *span, size_t want)
 		return 0;
 	}
 	arena->stats.num_unmap_calls++;
-	stats_change(block->pool, STAT3_reserved_bytes, -(int64_t)size);
 	block_settle(block, BLOCK_UNMAPPED);
 	segment_unreserve_if_empty(segment);
 	return size;
