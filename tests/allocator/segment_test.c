@@ -5,6 +5,7 @@
  */
 #include "allocator/segment.h"
 
+#include "allocator/lookup.h"
 #include "base/meta.h"
 #include "tests/support/device.h"
 
@@ -602,5 +603,51 @@ TEST(a_driver_segment_the_driver_will_not_give_changes_nothing)
 	EXPECT_EQ(reserved(), 2 * MIB);
 	expect_healthy();
 	take(4 * MIB, NULL);
+	expect_healthy();
+}
+
+/* ---- While the driver is called ---------------------------------------- */
+
+static struct block *
+block_at(const void *ptr)
+{
+	return lookup_exact((CUdeviceptr)(uintptr_t)ptr);
+}
+
+/* What segment_release() does, with the end of the stream in between. */
+TEST(memory_that_goes_back_while_its_stream_ends_is_counted_once)
+{
+	weir_stream a = new_stream();
+	struct driver_guard guard;
+
+	conf("tcache:0");
+	void *ptr = take(4 * MIB, a);
+	give(ptr);
+	struct arena *arena = arena_peek(0);
+	lock_enter(&arena->lock);
+	struct block *block = block_at(ptr);
+	block_take(block);
+	block_set_state(block, BLOCK_LEAVING);
+	block->segment->busy++;
+	arena->jobs++;
+	struct handle *handle =
+	    handles_take(block->segment, block->addr, block->size);
+	lock_leave(&arena->lock);
+	EXPECT_OK(weir_stream_destroy(a));
+	EXPECT_OK(weir_device_synchronize(0));
+	take(512, NULL); /* sees that the stream is done */
+	EXPECT_OK(driver_enter(arena->context, &guard));
+	EXPECT_EQ(driver_peek()->cuMemRelease(handle->id), CUDA_SUCCESS);
+	EXPECT_EQ(
+	    driver_peek()->cuMemUnmap(block->addr, block->size), CUDA_SUCCESS);
+	driver_leave(&guard);
+	meta_free(handle, sizeof(*handle));
+	lock_enter(&arena->lock);
+	EXPECT(block->pool->owner->passed);
+	block->segment->busy--;
+	block_settle(block, BLOCK_UNMAPPED);
+	arena_job_done(arena);
+	lock_leave(&arena->lock);
+	EXPECT_EQ(reserved(), 2 * MIB);
 	expect_healthy();
 }

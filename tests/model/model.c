@@ -453,6 +453,9 @@ model_clear(struct model *m)
 		if (m->slots[i].kind != SLOT_EMPTY)
 			model_end_stream(m, i);
 	}
+	for (unsigned i = 0; i < MODEL_EVENTS; i++)
+		model_ok(
+		    m, weir_event_destroy(m->events[i]), "weir_event_destroy");
 	if (m->simulated)
 		sim()->set_memory(0, m->total);
 	model_check(m);

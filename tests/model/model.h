@@ -12,6 +12,8 @@
  *	a failed call changes nothing
  *	what was written to a block is what is read from it
  *	no two streams touch the same memory without an order between them
+ *	with prefer:memory a request fails only if it and the physical pieces
+ *	that live blocks lie on pass the limit
  *
  * The last is for the simulated device to see: it checks each access against
  * the order of the streams. The model itself keeps the order a caller owes,
@@ -46,10 +48,12 @@
 	X(read)      /* read from a block on any stream */                     \
 	X(name_use)  /* weir_record_stream() without work */                   \
 	X(wait)      /* a stream waits for another */                          \
+	X(event)     /* an event is recorded, or waited for some time later */ \
 	X(busy)      /* a stream is late */                                    \
 	X(sync)      /* the host waits */                                      \
 	X(pass_time) /* virtual time goes by */                                \
 	X(change)    /* a stream is made, or destroyed with work queued */     \
+	X(capture)   /* blocks come and go while a stream is captured */       \
 	X(trim)      /* weir_trim() */                                         \
 	X(bound)     /* weir_limit_set() */                                    \
 	X(configure) /* weir_options_set() */                                  \
@@ -80,6 +84,9 @@ struct mix {
 	unsigned large;           /* and above 40 MiB */
 	unsigned any;             /* and for no stream */
 	uint64_t late_ns;         /* how late completions are seen, at most */
+	/* Everything is in physical pieces of 2 MiB that can be moved: each
+	 * failure is held against the pieces that are in use. */
+	bool pieces;
 	unsigned weight[STEPS];
 };
 
@@ -93,7 +100,7 @@ enum {
 	SLOT_PER_THREAD,
 	SLOT_POOL,
 	SLOT_POOL_END = SLOT_POOL + 3,
-	SLOTS = 24,
+	SLOTS = 32,
 	SLOT_ANY = SLOTS, /* WEIR_STREAM_ANY */
 	SLOT_GONE,        /* a stream that has ended */
 	SLOT_NONE,
@@ -122,6 +129,7 @@ enum {
 	MODEL_LIVE_MAX = 192,
 	MODEL_PROBES = 256,
 	MODEL_STALE = 16,
+	MODEL_EVENTS = 12,
 	MODEL_LOG = 20,
 	MODEL_LINE = 120,
 };
@@ -137,6 +145,7 @@ struct model {
 	uint64_t step;
 	bool simulated;
 	bool trace;
+	bool capturing; /* a stream: some work cannot be waited for */
 
 	struct slot slots[SLOTS];
 	struct model_block blocks[MODEL_LIVE_MAX];
@@ -147,6 +156,7 @@ struct model {
 	uint32_t expected[MODEL_PROBES];
 	size_t n_probes;
 	void *stale[MODEL_STALE]; /* addresses freed lately */
+	struct weir_event *events[MODEL_EVENTS];
 
 	unsigned armed;       /* steps until faults are taken away; 0: none */
 	uint64_t faults;      /* of the driver's calls when all have been met */
@@ -250,6 +260,10 @@ bool model_order(
     struct model *m, const struct model_block *b, unsigned slot, bool write);
 /* Free a block the plain way. */
 void model_release(struct model *m, size_t i);
+/* Allocate, for any stream or for one, and free any block: steps of a capture
+ * as well. */
+void model_allocate(struct model *m, unsigned slot);
+void model_release_any(struct model *m);
 /* End the stream of a slot. False if a fault was in the way. */
 bool model_end_stream(struct model *m, unsigned slot);
 

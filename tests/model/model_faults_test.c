@@ -10,17 +10,18 @@
 #define OFTEN                                                                  \
 	[STEP_allocate] = 200, [STEP_release] = 130, [STEP_hand_over] = 40,    \
 	[STEP_drain] = 3, [STEP_write] = 160, [STEP_read] = 80,                \
-	[STEP_name_use] = 30, [STEP_wait] = 20, [STEP_busy] = 30,              \
-	[STEP_sync] = 20, [STEP_pass_time] = 40, [STEP_change] = 30,           \
-	[STEP_trim] = 10, [STEP_misuse] = 10, [STEP_ask] = 30,                 \
-	[STEP_configure] = 2
+	[STEP_name_use] = 30, [STEP_wait] = 20, [STEP_event] = 20,             \
+	[STEP_busy] = 30, [STEP_capture] = 3, [STEP_sync] = 20,                \
+	[STEP_pass_time] = 40, [STEP_change] = 30, [STEP_trim] = 10,           \
+	[STEP_misuse] = 10, [STEP_ask] = 30, [STEP_configure] = 2
 
 static const char *const confs[] = { "expandable_segments:False",
 	"expandable_segments:True", "expandable_segments:True",
 	"max_split_size_mb:20", "max_split_size_mb:unlimited",
 	"garbage_collection_threshold:0.01", "garbage_collection_threshold:0",
 	"reclaim_always:True", "reclaim_always:False", "reclaim_always:False",
-	NULL };
+	"prefer:speed", "prefer:memory", "prefer:balance", "handle_mb:2",
+	"handle_mb:64", NULL };
 
 TEST_TIMEOUT(random_programs_with_failing_drivers_keep_every_promise, 300)
 {

@@ -12,9 +12,14 @@
  *	weir_free_async() comes after all work on the block, weir_free() after
  *	none of it
  */
+#include <stdlib.h>
+
 #include "driver/driver.h"
 #include "tests/model/model.h"
 #include "tests/support/device.h"
+
+/* A piece of physical memory, where the pieces are the smallest. */
+static const size_t PIECE = (size_t)2 * MIB;
 
 /* ---- Choosing ---------------------------------------------------------- */
 
@@ -144,6 +149,54 @@ need_of(size_t size, bool expandable)
 	return expandable || need >= (size_t)20 * MIB ? need : (size_t)20 * MIB;
 }
 
+static int
+compare_blocks(const void *a, const void *b)
+{
+	const struct model_block *const *x = a;
+	const struct model_block *const *y = b;
+
+	return ((*x)->at > (*y)->at) - ((*x)->at < (*y)->at);
+}
+
+/* Physical pieces that live blocks lie on; these cannot be moved. */
+static size_t
+pieces_in_use(const struct model *m)
+{
+	const struct model_block *sorted[MODEL_LIVE_MAX];
+	uintptr_t end = 0; /* of what has been counted */
+	size_t n = 0;
+
+	for (size_t i = 0; i < m->n_blocks; i++)
+		sorted[i] = &m->blocks[i];
+	qsort(sorted, m->n_blocks, sizeof(sorted[0]), compare_blocks);
+	for (size_t i = 0; i < m->n_blocks; i++) {
+		uintptr_t at = (uintptr_t)sorted[i]->at;
+		uintptr_t first = at / PIECE;
+		uintptr_t last = (at + sorted[i]->bytes - 1) / PIECE;
+
+		if (first < end)
+			first = end;
+		if (last + 1 > first) {
+			n += last + 1 - first;
+			end = last + 1;
+		}
+	}
+	return n;
+}
+
+/* Could the request be met by moving memory? */
+static void
+expect_no_pieces(struct model *m, size_t size)
+{
+	size_t classes = (size + WEIR_GRANULE - 1) / WEIR_GRANULE;
+	size_t pieces = (classes * WEIR_GRANULE + PIECE - 1) / PIECE;
+	size_t used = pieces_in_use(m);
+
+	model_expect(m, (used + pieces) * PIECE > m->limit,
+	    "%zu bytes failed with %zu pieces of %zu in use", size, used,
+	    m->limit / PIECE);
+}
+
 /* A request failed for want of memory: was there really none? */
 static void
 expect_shortage(struct model *m, size_t size)
@@ -154,6 +207,8 @@ expect_shortage(struct model *m, size_t size)
 	size_t room;
 	size_t freed;
 
+	if (m->mix->pieces)
+		expect_no_pieces(m, size);
 	model_ok(m, weir_stats(0, &s), "weir_stats");
 	if (size <= m->limit && size <= m->total)
 		model_expect(m, s.pending_bytes == 0,
@@ -191,7 +246,7 @@ allocate_failed(struct model *m, size_t size)
 	model_expect(m, status == WEIR_ENOMEM, "weir_malloc: %s (%s)",
 	    weir_status_name(status), weir_last_error());
 	m->ooms++;
-	if (m->alone)
+	if (m->alone && !m->capturing)
 		expect_shortage(m, size);
 }
 
@@ -217,19 +272,17 @@ allocated(struct model *m, struct model_block *b)
 }
 
 void
-step_allocate(struct model *m)
+model_allocate(struct model *m, unsigned slot)
 {
-	bool any = model_chance(m, m->mix->any);
-	unsigned slot = any ? SLOT_ANY : model_any_slot(m);
 	struct model_block b = {
 		.size = any_size(m),
 		.owner = slot,
 		.stream = model_stream(m, slot),
-		.writer = any ? SLOT_NONE : slot,
+		.writer = slot == SLOT_ANY ? SLOT_NONE : slot,
 	};
 
 	if (m->n_blocks == MODEL_LIVE_MAX) {
-		step_release(m);
+		model_release_any(m);
 		return;
 	}
 	model_say(m, "allocate %zu bytes for stream %u", b.size, slot);
@@ -239,6 +292,14 @@ step_allocate(struct model *m)
 		allocate_failed(m, b.size);
 	else
 		allocated(m, &b);
+}
+
+void
+step_allocate(struct model *m)
+{
+	bool any = model_chance(m, m->mix->any);
+
+	model_allocate(m, any ? SLOT_ANY : model_any_slot(m));
 }
 
 /* ---- Freeing ----------------------------------------------------------- */
@@ -255,7 +316,7 @@ model_release(struct model *m, size_t i)
 }
 
 void
-step_release(struct model *m)
+model_release_any(struct model *m)
 {
 	struct model_block *b = model_any_block(m);
 
@@ -264,6 +325,12 @@ step_release(struct model *m)
 	model_say(m, "free %p, %zu bytes of stream %u, used on %#x",
 	    (void *)b->at, b->size, b->owner, b->uses);
 	model_release(m, index_of(m, b));
+}
+
+void
+step_release(struct model *m)
+{
+	model_release_any(m);
 }
 
 void

@@ -22,6 +22,32 @@ step_wait(struct model *m)
 	model_wait(m, slot, other);
 }
 
+/* What an event stands for may be long past when it is waited for: then it
+ * orders less than the time of the wait makes believe. */
+void
+step_event(struct model *m)
+{
+	unsigned slot = model_any_slot(m);
+	unsigned i = (unsigned)model_below(m, MODEL_EVENTS);
+
+	if (m->events[i] == NULL) {
+		model_say(m, "make event %u", i);
+		model_ok(m, weir_event_create(0, &m->events[i]),
+		    "weir_event_create");
+		return;
+	}
+	if (model_chance(m, 40)) {
+		model_say(m, "record event %u on stream %u", i, slot);
+		model_ok(m,
+		    weir_event_record(m->events[i], model_stream(m, slot)),
+		    "weir_event_record");
+		return;
+	}
+	model_say(m, "stream %u waits for event %u", slot, i);
+	model_ok(m, weir_stream_wait_event(model_stream(m, slot), m->events[i]),
+	    "weir_stream_wait_event");
+}
+
 void
 step_busy(struct model *m)
 {
@@ -181,6 +207,46 @@ step_change(struct model *m)
 	}
 	model_say(m, "end stream %u", slot);
 	model_end_stream(m, slot);
+}
+
+/*
+ * A stream is captured for a while, with no work, so that it can neither be
+ * marked nor made to wait. What it is given meanwhile it uses afterwards.
+ */
+void
+step_capture(struct model *m)
+{
+	unsigned slot = model_any_slot(m);
+	unsigned n = 1 + (unsigned)model_below(m, 6);
+	CUgraph graph = NULL;
+	size_t largest;
+
+	if (m->armed > 0 || slot <= SLOT_PER_THREAD || m->crew != NULL)
+		return;
+	/* weir leaves captures alone of streams that it has met. */
+	model_ok(m, weir_largest_free(0, model_stream(m, slot), &largest),
+	    "weir_largest_free");
+	m->capturing = true;
+	model_driver_ok(m,
+	    driver_peek()->cuStreamBeginCapture(
+		model_stream(m, slot), CU_STREAM_CAPTURE_MODE_RELAXED),
+	    "cuStreamBeginCapture");
+	for (unsigned i = 0; i < n; i++) {
+		if (model_chance(m, 50))
+			model_allocate(m, slot);
+		else if (model_chance(m, 30))
+			model_allocate(m, model_any_slot(m));
+		else
+			model_release_any(m);
+		model_check(m);
+	}
+	model_driver_ok(m,
+	    driver_peek()->cuStreamEndCapture(model_stream(m, slot), &graph),
+	    "cuStreamEndCapture");
+	model_driver_ok(
+	    m, driver_peek()->cuGraphDestroy(graph), "cuGraphDestroy");
+	m->capturing = false;
+	model_say(m, "stream %u was captured", slot);
 }
 
 /* ---- Giving back ------------------------------------------------------- */
