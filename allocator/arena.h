@@ -538,9 +538,11 @@ stats_change(struct pool *pool, enum stat3 which, int64_t delta)
 	stats_change_stream(pool, which, delta);
 }
 
-/* Much at once, of which no peak is to be taken but the last. */
+/* Much at once. Peaks are not looked at: what has been counted in several
+ * places is told one after the other, and only the sum has been. */
 void stats_flow(
     struct pool *pool, enum stat3 which, uint64_t up, uint64_t down);
+void stats_note_peaks(struct weir_stats *stats);
 
 /* A block's share of inactive_split: it is free, but part of its segment of
  * the driver is in use. */

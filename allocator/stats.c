@@ -16,29 +16,43 @@ _Static_assert(offsetof(struct weir_stats, requested_bytes) -
     "stats_at() counts from the first to the last");
 
 static void
-flow(struct weir_stat *stat, uint64_t up, uint64_t down)
-{
-	stat->current += up - down;
-	stat->allocated += up;
-	stat->freed += down;
-	if (stat->current > stat->peak)
-		stat->peak = stat->current;
-}
-
-static void
 flow3(struct weir_stat3 *stat, enum pool_kind kind, uint64_t up, uint64_t down)
 {
-	flow(&stat->all, up, down);
-	flow(kind == POOL_SMALL ? &stat->small_pool : &stat->large_pool, up,
-	    down);
+	struct weir_stat *part =
+	    kind == POOL_SMALL ? &stat->small_pool : &stat->large_pool;
+
+	stat->all.current += up - down;
+	stat->all.allocated += up;
+	stat->all.freed += down;
+	part->current += up - down;
+	part->allocated += up;
+	part->freed += down;
 }
 
 void
 stats_flow(struct pool *pool, enum stat3 which, uint64_t up, uint64_t down)
 {
-	flow3(
-	    stats_at(&pool->owner->arena->stats, which), pool->kind, up, down);
+	flow3(stats_at(&pool->owner->arena->stats, which), pool->kind, up,
+	    down);
 	flow3(stats_at(&pool->owner->stats, which), pool->kind, up, down);
+}
+
+static void
+note_peak(struct weir_stat *stat)
+{
+	if (stat->current > stat->peak)
+		stat->peak = stat->current;
+}
+
+void
+stats_note_peaks(struct weir_stats *stats)
+{
+	for (int i = 0; i < STAT3S; i++) {
+		struct weir_stat3 *stat = stats_at(stats, (enum stat3)i);
+		note_peak(&stat->all);
+		note_peak(&stat->small_pool);
+		note_peak(&stat->large_pool);
+	}
 }
 
 bool

@@ -418,6 +418,8 @@ tell_cache(struct cache *cache)
 	tell_kind(cache->pools, POOL_SMALL, &small_out, &small_in);
 	tell_kind(
 	    cache->pools, POOL_LARGE, &cache->large_out, &cache->large_in);
+	if (cache->out.count != 0)
+		stats_note_peaks(&cache->pools->stats);
 	cache->out = (struct sums){ 0 };
 	cache->large_out = (struct sums){ 0 };
 	cache->large_in = (struct sums){ 0 };
@@ -478,6 +480,7 @@ tell_own(struct arena *arena, const struct cache *used)
 		tell_cache(cache);
 		others += cache != used;
 	}
+	stats_note_peaks(&arena->stats);
 	struct sums room = room_of(arena);
 	if (others > 0)
 		part = (struct sums){ room.count / 2 / others,
@@ -513,6 +516,7 @@ tcache_tell(struct arena *arena)
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = l->next)
 		tell_cache(cache_of(l));
+	stats_note_peaks(&arena->stats);
 	go(arena);
 	if (tcache_own != NULL)
 		tell_own(arena, NULL);
@@ -606,6 +610,7 @@ tcache_stop(struct arena *arena)
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = l->next)
 		tell_cache(cache_of(l));
+	stats_note_peaks(&arena->stats);
 }
 
 void
@@ -623,6 +628,7 @@ retire(struct cache *cache)
 	struct pools *pools = cache->pools;
 
 	tell_cache(cache);
+	stats_note_peaks(&cache->arena->stats);
 	empty_cache(cache);
 	list_remove(&cache->link);
 	atomic_store_explicit(&cache->handle, NOBODY, memory_order_relaxed);

@@ -1,0 +1,566 @@
+/*
+ * Thread caches: what a thread has freed serves it again, and is free memory to
+ * everybody else: to statistics, to trims, to requests of other threads, to the
+ * ends of streams and threads.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "allocator/arena.h"
+#include "allocator/tcache.h"
+#include "tests/support/device.h"
+
+/* Blocks in the state, of a stream. */
+static size_t
+count(weir_stream stream, enum block_state state)
+{
+	struct arena *arena = arena_peek(0);
+	size_t n = 0;
+
+	lock_enter(&arena->lock);
+	for (struct list *l = arena->segments.next; l != &arena->segments;
+	     l = l->next)
+		for (struct block *b =
+			 CONTAINER_OF(l, struct segment, link)->first;
+		     b != NULL; b = b->next)
+			n += block_state(b) == state &&
+			    b->pool->owner->stream->handle == stream;
+	lock_leave(&arena->lock);
+	return n;
+}
+
+static size_t
+cached(weir_stream stream)
+{
+	return count(stream, BLOCK_CACHED);
+}
+
+/* Run a function in a thread of its own, to its end. */
+static void
+in_thread(void *(*run)(void *), void *argument)
+{
+	pthread_t thread;
+
+	EXPECT_EQ(pthread_create(&thread, NULL, run, argument), 0);
+	EXPECT_EQ(pthread_join(thread, NULL), 0);
+}
+
+/* ---- One thread -------------------------------------------------------- */
+
+TEST(the_block_that_was_freed_last_comes_first)
+{
+	weir_stream a = new_stream();
+	void *block[3];
+
+	for (int i = 0; i < 3; i++)
+		block[i] = take(3000, a);
+	for (int i = 0; i < 3; i++)
+		give(block[i]);
+	EXPECT_EQ(cached(a), 3);
+	for (int i = 3; i-- > 0;)
+		EXPECT_EQ(take(2561, a), block[i]);
+	EXPECT_EQ(cached(a), 0);
+	EXPECT_EQ(info_of(block[0]).requested_bytes, 2561);
+	expect_healthy();
+}
+
+TEST(a_class_is_exact)
+{
+	weir_stream a = new_stream();
+	void *small = take(512, a);
+	void *large = take(1024, a);
+
+	give(small);
+	give(large);
+	EXPECT_EQ(take(513, a), large);
+	EXPECT_EQ(take(512, a), small);
+	expect_healthy();
+}
+
+TEST(large_blocks_are_kept_until_the_thread_comes_to_the_pool)
+{
+	weir_stream a = new_stream();
+	char *first = take(4 * MIB, a);
+	void *second = take(4 * MIB, a);
+
+	give(first);
+	give(second);
+	EXPECT_EQ(cached(a), 2);
+	EXPECT_EQ(take(4 * MIB, a), second);
+	give(second);
+	/* They merge for a request that is larger. */
+	EXPECT_EQ(take(8 * MIB, a), first);
+	EXPECT_EQ(cached(a), 0);
+	expect_healthy();
+}
+
+TEST(cached_memory_counts_as_free)
+{
+	weir_stream a = new_stream();
+	void *block[100];
+
+	for (int i = 0; i < 100; i++)
+		block[i] = take(700, a);
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < 100; i++)
+			give(block[i]);
+		struct weir_stats s = stats();
+		EXPECT_EQ(s.allocation.all.current, 0);
+		EXPECT_EQ(s.active_bytes.all.current, 0);
+		EXPECT_EQ(s.requested_bytes.all.current, 0);
+		EXPECT_EQ(s.allocation.all.freed, 100 * (round + 1));
+		EXPECT_EQ(stats_of_stream(a).allocated_bytes.all.current, 0);
+		for (int i = 0; i < 100; i++)
+			block[i] = take(700, a);
+		s = stats();
+		EXPECT_EQ(s.allocation.all.current, 100);
+		EXPECT_EQ(s.allocation.all.allocated, 100 * (round + 2));
+		EXPECT_EQ(s.allocated_bytes.small_pool.current, 100 * 1024);
+		EXPECT_EQ(s.requested_bytes.all.current, 100 * 700);
+		EXPECT_EQ(s.requested_bytes.all.peak, 100 * 700);
+		EXPECT_EQ(stats_of_stream(a).requested_bytes.all.allocated,
+		    100 * 700 * (round + 2));
+	}
+	expect_healthy();
+}
+
+/* What the statistics should say, kept by hand. */
+struct tally {
+	uint64_t count, bytes, requested;
+	uint64_t count_peak, bytes_peak, requested_peak;
+};
+
+static void
+note(struct tally *t, int64_t count, int64_t bytes, int64_t requested)
+{
+	t->count += (uint64_t)count;
+	t->bytes += (uint64_t)bytes;
+	t->requested += (uint64_t)requested;
+	if (t->count_peak < t->count)
+		t->count_peak = t->count;
+	if (t->bytes_peak < t->bytes)
+		t->bytes_peak = t->bytes;
+	if (t->requested_peak < t->requested)
+		t->requested_peak = t->requested;
+}
+
+TEST(peaks_are_exact_for_one_thread_on_several_streams)
+{
+	enum { LIVE = 64, STEPS = 20000, STREAMS = 3 };
+	weir_stream stream[STREAMS];
+	void *block[LIVE] = { NULL };
+	size_t size[LIVE];
+	struct tally t = { 0 };
+	unsigned seed = 7;
+
+	for (int i = 0; i < STREAMS; i++)
+		stream[i] = new_stream();
+	for (int step = 0; step < STEPS; step++) {
+		unsigned i = (unsigned)rand_r(&seed) % LIVE;
+		if (block[i] != NULL) {
+			give(block[i]);
+			block[i] = NULL;
+			note(&t, -1, -(int64_t)round_up(size[i], GRANULE),
+			    -(int64_t)size[i]);
+			continue;
+		}
+		size[i] = 1 + (size_t)rand_r(&seed) % 5000;
+		if (rand_r(&seed) % 8 == 0)
+			size[i] = (size_t)MIB * (2 + (size_t)step % 3);
+		block[i] = take(size[i], stream[step % STREAMS]);
+		note(&t, 1, (int64_t)round_up(size[i], GRANULE),
+		    (int64_t)size[i]);
+		if (step % 997 != 0)
+			continue;
+		struct weir_stats s = stats();
+		EXPECT_EQ(s.allocation.all.current, t.count);
+		EXPECT_EQ(s.allocated_bytes.all.current, t.bytes);
+		EXPECT_EQ(s.requested_bytes.all.current, t.requested);
+		EXPECT_EQ(s.allocation.all.peak, t.count_peak);
+		EXPECT_EQ(s.allocated_bytes.all.peak, t.bytes_peak);
+		EXPECT_EQ(s.active_bytes.all.peak, t.bytes_peak);
+		EXPECT_EQ(s.requested_bytes.all.peak, t.requested_peak);
+		if (step % (997 * 5) == 0) {
+			EXPECT_OK(weir_stats_reset_peak(0));
+			t.count_peak = t.count;
+			t.bytes_peak = t.bytes;
+			t.requested_peak = t.requested;
+		}
+	}
+	expect_healthy();
+}
+
+TEST(a_block_that_is_cached_cannot_be_freed_again)
+{
+	weir_stream a = new_stream();
+	char *block = take(2048, a);
+
+	give(take(2048, a)); /* there is a cache now */
+	give(block);
+	struct weir_stats before = stats();
+	EXPECT_STATUS(weir_free(block), WEIR_EINVAL);
+	EXPECT(strstr(weir_last_error(), "freed before") != NULL);
+	EXPECT_STATUS(weir_free(block + 512), WEIR_EINVAL);
+	EXPECT_STATUS(weir_free_async(block, a), WEIR_EINVAL);
+	EXPECT_STATUS(weir_record_stream(block, new_stream()), WEIR_EINVAL);
+	EXPECT_EQ(
+	    stats().allocation.all.current, before.allocation.all.current);
+	EXPECT_EQ(take(2048, a), block);
+	expect_healthy();
+}
+
+TEST(sizes_that_make_no_sense_are_refused_as_ever)
+{
+	weir_stream a = new_stream();
+
+	give(take(512, a));
+	EXPECT_NO_MEMORY(weir_malloc(0, a), WEIR_EINVAL);
+	EXPECT_NO_MEMORY(weir_malloc(SIZE_MAX, a), WEIR_EINVAL);
+	EXPECT_NO_MEMORY(weir_malloc(SIZE_MAX - 511, a), WEIR_EINVAL);
+	EXPECT_NO_MEMORY(weir_malloc_on(77, 512, a), WEIR_EINVAL);
+	expect_healthy();
+}
+
+TEST(blocks_that_other_streams_used_do_not_come_into_a_cache)
+{
+	weir_stream a = new_stream();
+	weir_stream use = new_stream();
+
+	give(take(4096, a));
+	void *block = take(4096, a);
+	busy(use, LATE_MS);
+	record(block, use);
+	give(block);
+	EXPECT_EQ(count(a, BLOCK_PENDING), 1);
+	EXPECT_NE(take(4096, a), block);
+	expect_healthy();
+}
+
+TEST(memory_of_no_stream_is_not_cached)
+{
+	give(take(4096, WEIR_STREAM_ANY));
+	give(take(4096, WEIR_STREAM_ANY));
+	EXPECT_EQ(cached(WEIR_STREAM_ANY), 0);
+	expect_healthy();
+}
+
+TEST(a_default_stream_has_a_cache_of_its_own)
+{
+	EXPECT_OK(weir_set_device(0)); /* there is a current context */
+	give(take(4096, NULL));
+	void *block = take(4096, NULL);
+	give(block);
+	EXPECT_EQ(take(4096, WEIR_STREAM_LEGACY), block);
+	EXPECT_NE(take(4096, WEIR_STREAM_PER_THREAD), block);
+	expect_healthy();
+}
+
+TEST(freeing_on_the_stream_of_the_block_is_as_quick)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	give(take(4096, a));
+	void *block = take(4096, a);
+	EXPECT_OK(weir_free_async(block, a));
+	EXPECT_EQ(cached(a), 1);
+	EXPECT_EQ(take(4096, a), block);
+	give(take(4096, b));
+	EXPECT_OK(weir_free_async(block, b));
+	EXPECT_EQ(cached(a), 0);
+	EXPECT_EQ(count(b, BLOCK_ACTIVE) + count(a, BLOCK_ACTIVE), 0);
+	expect_healthy();
+}
+
+/* ---- Options ----------------------------------------------------------- */
+
+TEST(without_caches_nothing_is_kept)
+{
+	weir_stream a = new_stream();
+
+	conf("tcache:0");
+	for (int i = 0; i < 10; i++)
+		give(take(4096, a));
+	give(take(4 * MIB, a));
+	EXPECT_EQ(cached(a), 0);
+	expect_healthy();
+}
+
+TEST(a_change_of_options_empties_all_caches)
+{
+	weir_stream a = new_stream();
+	void *block[8];
+
+	for (int i = 0; i < 8; i++)
+		block[i] = take(4096, a);
+	for (int i = 0; i < 8; i++)
+		give(block[i]);
+	EXPECT_GT(cached(a), 0);
+	conf("tcache:1");
+	EXPECT_EQ(cached(a), 0);
+	expect_healthy();
+	for (int i = 0; i < 8; i++)
+		give(take(4096, a));
+	EXPECT_GT(cached(a), 0);
+	expect_healthy();
+}
+
+TEST(a_cache_rounds_as_the_options_say)
+{
+	weir_stream a = new_stream();
+
+	conf("roundup_power2_divisions:4");
+	give(take(9000, a));
+	void *block = take(9000, a);
+	EXPECT_EQ(info_of(block).size, 10240);
+	give(block);
+	EXPECT_EQ(take(10000, a), block);
+	EXPECT_EQ(info_of(block).size, 10240);
+	expect_healthy();
+}
+
+TEST(a_cache_keeps_no_more_than_it_may)
+{
+	weir_stream a = new_stream();
+	enum { MANY = 20000 };
+	void **block = malloc(MANY * sizeof(*block));
+
+	EXPECT_NOT_NULL(block);
+	conf("tcache:1");
+	for (int i = 0; i < MANY; i++)
+		block[i] = take(1024, a);
+	for (int i = 0; i < MANY; i++)
+		give(block[i]);
+	/* Two magazines of 64, and 1 MiB in the depot. */
+	EXPECT_LE(cached(a), 2 * 64 + 1024);
+	EXPECT_GT(cached(a), 1000);
+	free(block);
+	expect_healthy();
+}
+
+/* ---- Who misses it takes it back --------------------------------------- */
+
+TEST(a_trim_gives_back_what_is_cached)
+{
+	weir_stream a = new_stream();
+
+	for (size_t size = 512; size <= 16 * MIB; size *= 2) {
+		give(take(size, a));
+		give(take(size, a));
+	}
+	trim(0);
+	EXPECT_EQ(stats().reserved_bytes.all.current, 0);
+	expect_healthy();
+}
+
+static void *
+leave_some(void *argument)
+{
+	weir_stream stream = argument;
+
+	for (int i = 0; i < 4; i++) {
+		give(take(4096, stream));
+		give(take(24 * MIB, stream));
+	}
+	EXPECT_GT(cached(stream), 0);
+	return NULL;
+}
+
+TEST(a_thread_that_ends_leaves_nothing_in_its_caches)
+{
+	weir_stream a = new_stream();
+
+	in_thread(leave_some, a);
+	EXPECT_EQ(cached(a), 0);
+	trim(0);
+	EXPECT_EQ(stats().reserved_bytes.all.current, 0);
+	expect_healthy();
+}
+
+struct held {
+	weir_stream stream;
+	pthread_barrier_t *barrier;
+};
+
+/* Keeps its cache full until it is told to go on, and then uses it again. */
+static void *
+hold_some(void *argument)
+{
+	struct held *held = argument;
+
+	leave_some(held->stream);
+	pthread_barrier_wait(held->barrier);
+	pthread_barrier_wait(held->barrier);
+	leave_some(held->stream);
+	return NULL;
+}
+
+TEST(a_request_takes_what_another_thread_has_cached)
+{
+	pthread_barrier_t barrier;
+	pthread_t thread;
+	struct held held = { new_stream(), &barrier };
+
+	EXPECT_OK(weir_limit_set(0, (size_t)32 * MIB));
+	EXPECT_EQ(pthread_barrier_init(&barrier, NULL, 2), 0);
+	EXPECT_EQ(pthread_create(&thread, NULL, hold_some, &held), 0);
+	pthread_barrier_wait(&barrier);
+	void *block = take(24 * MIB, held.stream);
+	EXPECT_EQ(stats().num_ooms, 0);
+	give(block);
+	pthread_barrier_wait(&barrier);
+	EXPECT_EQ(pthread_join(thread, NULL), 0);
+	expect_healthy();
+}
+
+TEST(a_stream_that_ends_takes_back_what_threads_have_cached)
+{
+	pthread_barrier_t barrier;
+	pthread_t thread;
+	weir_stream a = foreign_stream(CU_STREAM_NON_BLOCKING);
+	struct held held = { a, &barrier };
+
+	EXPECT_EQ(pthread_barrier_init(&barrier, NULL, 2), 0);
+	EXPECT_EQ(pthread_create(&thread, NULL, hold_some, &held), 0);
+	pthread_barrier_wait(&barrier);
+	leave_some(a);
+	EXPECT_OK(weir_stream_retire(a));
+	EXPECT_EQ(cached(a), 0);
+	expect_healthy();
+	held.stream = new_stream();
+	pthread_barrier_wait(&barrier);
+	EXPECT_EQ(pthread_join(thread, NULL), 0);
+	foreign_destroy(a);
+	expect_healthy();
+}
+
+/* ---- From thread to thread --------------------------------------------- */
+
+struct ring {
+	weir_stream stream;
+	void *_Atomic slot[64];
+	int rounds;
+};
+
+static void *
+free_all_of(void *argument)
+{
+	struct ring *ring = argument;
+
+	for (int i = 0; i < ring->rounds; i++) {
+		void *_Atomic *slot = &ring->slot[i % 64];
+		void *block;
+		while ((block = atomic_exchange(slot, NULL)) == NULL)
+			sched_yield();
+		give(block);
+	}
+	return NULL;
+}
+
+TEST(blocks_that_another_thread_frees_come_back)
+{
+	struct ring ring = { .stream = new_stream(), .rounds = 20000 };
+	pthread_t thread;
+
+	EXPECT_EQ(pthread_create(&thread, NULL, free_all_of, &ring), 0);
+	for (int i = 0; i < ring.rounds; i++) {
+		void *_Atomic *slot = &ring.slot[i % 64];
+		void *block = take(4096, ring.stream);
+		while (atomic_load(slot) != NULL)
+			sched_yield();
+		atomic_store(slot, block);
+	}
+	EXPECT_EQ(pthread_join(thread, NULL), 0);
+	EXPECT_EQ(stats().allocation.all.current, 0);
+	EXPECT_EQ(stats().allocation.all.allocated, ring.rounds);
+	/* What was on its way at once, and what caches hold, and no more. */
+	EXPECT_LE(stats().reserved_bytes.all.current, 8 * MIB);
+	expect_healthy();
+}
+
+/* ---- All at once ------------------------------------------------------- */
+
+struct worker {
+	weir_stream own;
+	weir_stream shared;
+	unsigned seed;
+	int steps;
+};
+
+static void *
+work(void *argument)
+{
+	enum { LIVE = 32 };
+	struct worker *w = argument;
+	void *block[LIVE] = { NULL };
+
+	for (int i = 0; i < w->steps; i++) {
+		unsigned k = (unsigned)rand_r(&w->seed) % LIVE;
+		size_t size = 1 + (size_t)rand_r(&w->seed) % 20000;
+		if (rand_r(&w->seed) % 16 == 0)
+			size = (size_t)MIB * (1 + (size_t)i % 4);
+		if (block[k] != NULL)
+			give(block[k]);
+		block[k] = take(size, i % 3 == 0 ? w->shared : w->own);
+	}
+	for (int k = 0; k < LIVE; k++)
+		give(block[k]);
+	return NULL;
+}
+
+TEST(threads_that_take_everything_back_do_not_disturb_others)
+{
+	enum { WORKERS = 3 };
+	struct worker worker[WORKERS];
+	pthread_t thread[WORKERS];
+	weir_stream shared = new_stream();
+	int steps = 3000;
+
+	for (int i = 0; i < WORKERS; i++) {
+		worker[i] = (struct worker){ new_stream(), shared,
+			(unsigned)i + 1, steps };
+		EXPECT_EQ(
+		    pthread_create(&thread[i], NULL, work, &worker[i]), 0);
+	}
+	for (int i = 0; i < 60; i++) {
+		char text[256];
+		EXPECT_EQ(weir_check(text, sizeof(text)), 0);
+		stats();
+		if (i % 4 == 0)
+			trim(0);
+		if (i % 16 == 0)
+			conf(i % 32 == 0 ? "tcache:0" : "tcache:4");
+	}
+	for (int i = 0; i < WORKERS; i++)
+		EXPECT_EQ(pthread_join(thread[i], NULL), 0);
+	EXPECT_EQ(stats().allocation.all.current, 0);
+	EXPECT_EQ(stats().requested_bytes.all.current, 0);
+	expect_healthy();
+	trim(0);
+	EXPECT_EQ(stats().reserved_bytes.all.current, 0);
+	expect_healthy();
+}
+
+TEST(a_forked_child_may_free_and_is_refused_memory)
+{
+	weir_stream a = new_stream();
+	void *block = take(4096, a);
+	int status;
+
+	give(take(4096, a));
+	pid_t child = fork();
+	EXPECT_GE(child, 0);
+	if (child == 0) {
+		bool good = weir_free(block) == WEIR_OK &&
+		    weir_malloc(4096, a) == NULL &&
+		    weir_last_status() == WEIR_EFORK;
+		_exit(good ? 0 : 1);
+	}
+	EXPECT_EQ(waitpid(child, &status, 0), child);
+	EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	give(block);
+	expect_healthy();
+}
