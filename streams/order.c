@@ -13,11 +13,18 @@
 
 enum { EVENTS_KNOWN = 2048 }; /* a power of two */
 
-/* The latest record of an event; one a place, the last one to come. */
+/*
+ * The latest record of an event; one a place, the last one to come.
+ *
+ * While the driver is recording, the event stands for the old record or the
+ * new one: nothing is known of it. Of two records at once the driver's order
+ * is not known either, so then neither is believed.
+ */
 struct record {
 	CUevent event;         /* NULL: nothing is known here */
-	struct stream *stream; /* a reference */
-	uint64_t tick;
+	struct stream *stream; /* a reference; NULL: being recorded */
+	uint64_t tick;         /* of the last record to begin here */
+	unsigned calls;        /* records under way, of whatever event */
 };
 
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_ORDER);
@@ -130,60 +137,99 @@ record_of(CUevent event)
 	return &records[(hash >> 32) % EVENTS_KNOWN];
 }
 
-/* Put a record in the place of an event; returns the stream that it knew. */
-static struct stream *
-replace(CUevent event, struct record new)
+static void
+put(struct stream *stream)
 {
+	if (stream != NULL)
+		stream_put(stream);
+}
+
+uint64_t
+order_recording(CUevent event)
+{
+	if (event == NULL)
+		return 0;
 	lock_enter(&lock);
+	uint64_t tick = order_tick();
 	struct record *record = record_of(event);
-	struct stream *old = NULL;
-	if (new.event != NULL || record->event == event) {
-		old = record->stream;
-		*record = new;
-	}
+	struct stream *old = record->stream;
+	bool alone = record->calls++ == 0 && !capture_any();
+	record->event = alone ? event : NULL;
+	record->stream = NULL;
+	record->tick = tick;
 	lock_leave(&lock);
-	return old;
+	put(old);
+	return tick;
 }
 
 void
-order_recorded(CUevent event, CUstream handle)
+order_recorded(CUevent event, CUstream handle, uint64_t tick)
 {
-	struct record new = { 0 };
+	struct stream *stream = NULL;
 
 	if (event == NULL)
 		return;
-	if (!capture_any())
-		new.stream = stream_known(handle);
-	if (new.stream != NULL) {
-		new.event = event;
-		new.tick = order_tick();
+	if (handle != NULL && !capture_any())
+		stream = stream_known(handle);
+	lock_enter(&lock);
+	struct record *record = record_of(event);
+	record->calls--;
+	if (record->event == event && record->tick == tick) {
+		record->stream = stream;
+		if (stream == NULL)
+			record->event = NULL;
+		stream = NULL;
 	}
-	struct stream *old = replace(event, new);
-	if (old != NULL)
-		stream_put(old);
+	lock_leave(&lock);
+	put(stream);
 }
 
 void
 order_gone(CUevent event)
 {
-	struct stream *old = replace(event, (struct record){ 0 });
+	struct stream *old = NULL;
 
-	if (old != NULL)
-		stream_put(old);
+	if (event == NULL)
+		return;
+	lock_enter(&lock);
+	struct record *record = record_of(event);
+	if (record->event == event) {
+		old = record->stream;
+		record->event = NULL;
+		record->stream = NULL;
+	}
+	lock_leave(&lock);
+	put(old);
+}
+
+/* The tick of the record an event stands for; 0: it is not known. */
+uint64_t
+order_waiting(CUevent event)
+{
+	uint64_t tick = 0;
+
+	if (event == NULL || capture_any())
+		return 0;
+	lock_enter(&lock);
+	const struct record *record = record_of(event);
+	if (record->event == event && record->stream != NULL)
+		tick = record->tick;
+	lock_leave(&lock);
+	return tick;
 }
 
 void
-order_waited(CUstream handle, CUevent event)
+order_waited(CUstream handle, CUevent event, uint64_t tick)
 {
-	if (event == NULL || capture_any())
+	if (tick == 0 || capture_any())
 		return;
 	struct stream *later = stream_known(handle);
 	if (later == NULL)
 		return;
 	lock_enter(&lock);
-	struct record *record = record_of(event);
-	if (record->event == event)
-		learn(&later->order, &record->stream->order, record->tick);
+	const struct record *record = record_of(event);
+	if (record->event == event && record->tick == tick)
+		learn(&later->order, &record->stream->order, tick);
 	lock_leave(&lock);
 	stream_put(later);
 }

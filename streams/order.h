@@ -48,12 +48,16 @@ void order_learn(
 uint64_t order_until(const struct stream *later, const struct stream *earlier);
 
 /*
- * What a program does with its events. Call order_recorded() before the call
- * to the driver and order_gone() if that fails, order_waited() after it.
- * Handles that weir has not met are passed over.
+ * What a program does with its events. The driver's call lies between the two
+ * of a pair, and the second takes what the first gave: another thread may use
+ * the event at the same time, and what cannot be told for certain is not
+ * known. order_recorded() follows in any case, with no handle if the call has
+ * failed. Handles that weir has not met are passed over.
  */
-void order_recorded(CUevent event, CUstream handle);
-void order_waited(CUstream handle, CUevent event);
+uint64_t order_recording(CUevent event);
+void order_recorded(CUevent event, CUstream handle, uint64_t tick);
+uint64_t order_waiting(CUevent event);
+void order_waited(CUstream handle, CUevent event, uint64_t tick);
 void order_gone(CUevent event);
 
 #endif

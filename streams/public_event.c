@@ -103,14 +103,13 @@ record(struct weir_event *event, struct stream *stream)
 {
 	if (stream->handle == WEIR_STREAM_ANY)
 		return stream_record(stream, event->handle);
-	if (event->flags & WEIR_EVENT_INTERPROCESS || stream_capturing(stream))
-		order_gone(event->handle);
-	else
-		order_recorded(event->handle, stream->handle);
+	bool unknown =
+	    event->flags & WEIR_EVENT_INTERPROCESS || stream_capturing(stream);
+	uint64_t tick = order_recording(event->handle);
 	CUresult code =
 	    driver_peek()->cuEventRecord(event->handle, stream->handle);
-	if (code != CUDA_SUCCESS)
-		order_gone(event->handle);
+	order_recorded(event->handle,
+	    unknown || code != CUDA_SUCCESS ? NULL : stream->handle, tick);
 	return driver_status(
 	    code, "cuEventRecord(stream %p)", (void *)stream->handle);
 }
@@ -180,11 +179,12 @@ weir_stream_wait_event(weir_stream handle, struct weir_event *event)
 	status = driver_enter(stream->context, &guard);
 	if (status != WEIR_OK)
 		goto put;
+	uint64_t tick = order_waiting(event->handle);
 	status = driver_status(
 	    driver_peek()->cuStreamWaitEvent(stream->handle, event->handle, 0),
 	    "cuStreamWaitEvent(stream %p)", (void *)handle);
 	if (status == WEIR_OK && !stream_capturing(stream))
-		order_waited(stream->handle, event->handle);
+		order_waited(stream->handle, event->handle, tick);
 	driver_leave(&guard);
 put:
 	stream_put(stream);

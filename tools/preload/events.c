@@ -1,7 +1,7 @@
 /*
  * The order a program makes between its streams, told to weir: memory freed on
- * one serves another that is known to come after it. One call to order.h for
- * each of the driver's that is about an event.
+ * one serves another that is known to come after it. Calls to order.h before
+ * and after each of the driver's that is about an event.
  */
 #include "streams/order.h"
 #include "tools/preload/preload.h"
@@ -14,61 +14,58 @@ explicit_stream(CUstream stream, bool per_thread)
 	return per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
 }
 
-/* Before the driver records: what comes in between is not yet in the event. */
-static void
-recording(CUevent event, CUstream stream, bool per_thread)
+/* 0: weir is to learn nothing. */
+static uint64_t
+recording(CUevent event)
 {
-	if (gate_started())
-		order_recorded(event, explicit_stream(stream, per_thread));
+	return gate_started() ? order_recording(event) : 0;
 }
 
-static CUresult
-recorded(CUevent event, CUresult code)
+static void
+recorded(CUevent event, CUstream stream, uint64_t tick, CUresult code)
 {
-	if (code != CUDA_SUCCESS && gate_started())
-		order_gone(event);
-	return code;
+	if (tick != 0)
+		order_recorded(
+		    event, code == CUDA_SUCCESS ? stream : NULL, tick);
 }
 
 CUresult
 cuEventRecord(CUevent event, CUstream stream)
 {
 	report_call(HOOK_cuEventRecord);
-	recording(event, stream, false);
-	return recorded(event, REAL(cuEventRecord)(event, stream));
+	uint64_t tick = recording(event);
+	CUresult code = REAL(cuEventRecord)(event, stream);
+	recorded(event, explicit_stream(stream, false), tick, code);
+	return code;
 }
 
 CUresult
 cuEventRecord_ptsz(CUevent event, CUstream stream)
 {
 	report_call(HOOK_cuEventRecord_ptsz);
-	recording(event, stream, true);
-	return recorded(event, REAL(cuEventRecord_ptsz)(event, stream));
+	uint64_t tick = recording(event);
+	CUresult code = REAL(cuEventRecord_ptsz)(event, stream);
+	recorded(event, explicit_stream(stream, true), tick, code);
+	return code;
 }
 
 CUresult
 cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags)
 {
 	report_call(HOOK_cuEventRecordWithFlags);
-	recording(event, stream, false);
-	return recorded(
-	    event, REAL(cuEventRecordWithFlags)(event, stream, flags));
+	uint64_t tick = recording(event);
+	CUresult code = REAL(cuEventRecordWithFlags)(event, stream, flags);
+	recorded(event, explicit_stream(stream, false), tick, code);
+	return code;
 }
 
 CUresult
 cuEventRecordWithFlags_ptsz(CUevent event, CUstream stream, unsigned flags)
 {
 	report_call(HOOK_cuEventRecordWithFlags_ptsz);
-	recording(event, stream, true);
-	return recorded(
-	    event, REAL(cuEventRecordWithFlags_ptsz)(event, stream, flags));
-}
-
-static CUresult
-waited(CUstream stream, bool per_thread, CUevent event, CUresult code)
-{
-	if (code == CUDA_SUCCESS && gate_started())
-		order_waited(explicit_stream(stream, per_thread), event);
+	uint64_t tick = recording(event);
+	CUresult code = REAL(cuEventRecordWithFlags_ptsz)(event, stream, flags);
+	recorded(event, explicit_stream(stream, true), tick, code);
 	return code;
 }
 
@@ -76,16 +73,22 @@ CUresult
 cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
 {
 	report_call(HOOK_cuStreamWaitEvent);
-	return waited(stream, false, event,
-	    REAL(cuStreamWaitEvent)(stream, event, flags));
+	uint64_t tick = gate_started() ? order_waiting(event) : 0;
+	CUresult code = REAL(cuStreamWaitEvent)(stream, event, flags);
+	if (code == CUDA_SUCCESS)
+		order_waited(explicit_stream(stream, false), event, tick);
+	return code;
 }
 
 CUresult
 cuStreamWaitEvent_ptsz(CUstream stream, CUevent event, unsigned flags)
 {
 	report_call(HOOK_cuStreamWaitEvent_ptsz);
-	return waited(stream, true, event,
-	    REAL(cuStreamWaitEvent_ptsz)(stream, event, flags));
+	uint64_t tick = gate_started() ? order_waiting(event) : 0;
+	CUresult code = REAL(cuStreamWaitEvent_ptsz)(stream, event, flags);
+	if (code == CUDA_SUCCESS)
+		order_waited(explicit_stream(stream, true), event, tick);
+	return code;
 }
 
 /* Before the driver destroys it and may make another of the same handle. */
