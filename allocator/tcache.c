@@ -405,8 +405,10 @@ minus(struct sums a, struct sums b)
 		a.requested - b.requested };
 }
 
-/* Stopped, or the caller's own. The room that is left is taken away. */
-static void
+/* Stopped, or the caller's own. The room that is left is taken away. True if
+ * something has been allocated: the caller looks at the arena's peaks when all
+ * that is to be told has been. */
+static bool
 tell_cache(struct cache *cache)
 {
 	/* Frees are mallocs less what the room has fallen by. */
@@ -418,13 +420,16 @@ tell_cache(struct cache *cache)
 	tell_kind(cache->pools, POOL_SMALL, &small_out, &small_in);
 	tell_kind(
 	    cache->pools, POOL_LARGE, &cache->large_out, &cache->large_in);
-	if (cache->out.count != 0)
+	bool any = cache->out.count != 0;
+
+	if (any)
 		stats_note_peaks(&cache->pools->stats);
 	cache->out = (struct sums){ 0 };
 	cache->large_out = (struct sums){ 0 };
 	cache->large_in = (struct sums){ 0 };
 	cache->room = (struct sums){ 0 };
 	cache->room_given = (struct sums){ 0 };
+	return any;
 }
 
 static int64_t
@@ -471,16 +476,18 @@ tell_own(struct arena *arena, const struct cache *used)
 {
 	unsigned others = 0;
 	struct sums part = { 0 };
+	bool any = false;
 
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = l->next) {
 		struct cache *cache = cache_of(l);
 		if (cache->owner != tcache_own)
 			continue;
-		tell_cache(cache);
+		any |= tell_cache(cache);
 		others += cache != used;
 	}
-	stats_note_peaks(&arena->stats);
+	if (any)
+		stats_note_peaks(&arena->stats);
 	struct sums room = room_of(arena);
 	if (others > 0)
 		part = (struct sums){ room.count / 2 / others,
@@ -509,14 +516,24 @@ tcache_peak(struct cache *cache)
 	lock_leave(&arena->lock);
 }
 
+/* All caches tell; they are stopped. */
+static void
+tell_all(struct arena *arena)
+{
+	bool any = false;
+
+	for (struct list *l = arena->caches.next; l != &arena->caches;
+	     l = l->next)
+		any |= tell_cache(cache_of(l));
+	if (any)
+		stats_note_peaks(&arena->stats);
+}
+
 void
 tcache_tell(struct arena *arena)
 {
 	stop(arena, NULL);
-	for (struct list *l = arena->caches.next; l != &arena->caches;
-	     l = l->next)
-		tell_cache(cache_of(l));
-	stats_note_peaks(&arena->stats);
+	tell_all(arena);
 	go(arena);
 	if (tcache_own != NULL)
 		tell_own(arena, NULL);
@@ -607,10 +624,7 @@ void
 tcache_stop(struct arena *arena)
 {
 	stop(arena, NULL);
-	for (struct list *l = arena->caches.next; l != &arena->caches;
-	     l = l->next)
-		tell_cache(cache_of(l));
-	stats_note_peaks(&arena->stats);
+	tell_all(arena);
 }
 
 void
@@ -627,8 +641,8 @@ retire(struct cache *cache)
 {
 	struct pools *pools = cache->pools;
 
-	tell_cache(cache);
-	stats_note_peaks(&cache->arena->stats);
+	if (tell_cache(cache))
+		stats_note_peaks(&cache->arena->stats);
 	empty_cache(cache);
 	list_remove(&cache->link);
 	atomic_store_explicit(&cache->handle, NOBODY, memory_order_relaxed);
