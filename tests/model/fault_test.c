@@ -38,6 +38,13 @@ set_options(struct run *run, const char *conf)
 	TRY(run, weir_options_set(conf));
 }
 
+/* Where nothing has failed, the scenario has done what it is for. */
+#define EXPECT_SOME(run, n)                                                    \
+	do {                                                                   \
+		if ((run)->calm)                                               \
+			EXPECT_GT(n, 0);                                       \
+	} while (0)
+
 /* ---- Scenarios --------------------------------------------------------- */
 
 static void
@@ -401,6 +408,119 @@ play_collector(struct run *run)
 	set_options(run, "garbage_collection_threshold:0");
 }
 
+/* Free memory of a stream is moved together, twice, and what it has left is
+ * unmapped: by a request, and by a trim. */
+static void
+play_remap(struct run *run)
+{
+	void *blocks[6];
+
+	for (int i = 0; i < 6; i++)
+		blocks[i] = allocate(
+		    run, (4 + 2 * (size_t)i) * MEGABYTE, stream(run, 0));
+	for (int i = 0; i < 6; i += 2) {
+		work_late(blocks[i], MEGABYTE, stream(run, 0));
+		release(run, blocks[i]);
+	}
+	blocks[0] = allocate(run, 22 * MEGABYTE, stream(run, 0));
+	work_late(blocks[0], MEGABYTE, stream(run, 0));
+	release(run, blocks[0]);
+	release(run, blocks[1]);
+	blocks[0] = allocate(run, 27 * MEGABYTE, stream(run, 0));
+	pass_time();
+	release(run, blocks[3]);
+	blocks[1] = allocate(run, 37 * MEGABYTE, stream(run, 0));
+	EXPECT_SOME(run, stats().num_unmap_calls);
+	EXPECT_SOME(run, stats().remapped_bytes / (40 * MEGABYTE));
+	release(run, blocks[0]);
+	TRY(run, weir_trim(0, 0, NULL));
+	release(run, blocks[1]);
+	release(run, blocks[5]);
+}
+
+/* The same in small pieces, some new, for a stream that has nothing; of memory
+ * of two others, one of which has to be waited for. */
+static void
+play_remap_others(struct run *run)
+{
+	void *blocks[6];
+
+	set_options(run, "prefer:memory");
+	TRY(run, weir_limit_set(0, 32 * MEGABYTE));
+	for (int i = 0; i < 6; i++)
+		blocks[i] =
+		    allocate(run, 5 * MEGABYTE - 512, stream(run, i % 2));
+	for (int i = 0; i < 6; i++) {
+		if (i % 2 == 1)
+			work_late(blocks[i], MEGABYTE, stream(run, 1));
+		if (i != 2)
+			release(run, blocks[i]);
+	}
+	blocks[0] = allocate(run, 23 * MEGABYTE, stream(run, 2));
+	EXPECT_SOME(run, stats_of_stream(stream(run, 2)).num_gpu_waits);
+	EXPECT_SOME(run, stats().remapped_bytes);
+	work_late(blocks[0], MEGABYTE, stream(run, 2));
+	release(run, blocks[0]);
+	blocks[1] = allocate(run, 512, stream(run, 3));
+	pass_time();
+	release(run, allocate(run, 24 * MEGABYTE, stream(run, 0)));
+	release(run, blocks[1]);
+	release(run, blocks[2]);
+	TRY(run, weir_limit_set(0, SIZE_MAX));
+	set_options(run, "prefer:balance");
+}
+
+/* Pending memory is taken behind waits, by its own stream and by another, and
+ * on one that ends. */
+static void
+play_claims(struct run *run)
+{
+	void *block;
+
+	set_options(run, "prefer:memory");
+	release(run, used_elsewhere(run, 4 * MEGABYTE));
+	block = allocate(run, 4 * MEGABYTE, stream(run, 0));
+	EXPECT_SOME(run, stats_of_stream(stream(run, 0)).num_gpu_waits);
+	release(run, used_elsewhere(run, 6 * MEGABYTE));
+	release(run, allocate(run, 6 * MEGABYTE, stream(run, 2)));
+	EXPECT_SOME(run, stats_of_stream(stream(run, 2)).num_gpu_waits);
+	release(run, allocate(run, 3 * MEGABYTE, WEIR_STREAM_ANY));
+	release(run, allocate(run, 3 * MEGABYTE, stream(run, 2)));
+	release(run, used_elsewhere(run, 8 * MEGABYTE));
+	end_stream(run, 0);
+	release(run, allocate(run, 8 * MEGABYTE, stream(run, 2)));
+	pass_time();
+	release(run, allocate(run, 8 * MEGABYTE, stream(run, 2)));
+	release(run, block);
+	set_options(run, "prefer:balance");
+}
+
+/* Streams are marked, followed from mark to mark, and known to be passed. */
+static void
+play_marks(struct run *run)
+{
+	void *blocks[8];
+
+	set_options(run, "prefer:memory");
+	for (int i = 0; i < 8; i++)
+		blocks[i] =
+		    allocate(run, 6 * MEGABYTE, stream(run, i < 6 ? 0 : 1));
+	for (int i = 0; i < 8; i++) {
+		work_late(blocks[i], 1000, stream(run, i < 6 ? 0 : 1));
+		release(run, blocks[i]);
+		release(run, allocate(run, 700, stream(run, 0)));
+		blocks[i] = NULL;
+		if (i % 2 == 1)
+			blocks[i] = allocate(run, 7 * MEGABYTE, stream(run, 2));
+	}
+	EXPECT_SOME(run, stats_of_stream(stream(run, 2)).num_gpu_waits);
+	pass_time();
+	release(run, allocate(run, 9 * MEGABYTE, stream(run, 3)));
+	for (int i = 0; i < 8; i++)
+		release(run, blocks[i]);
+	set_options(run, "prefer:balance");
+}
+
 struct thread {
 	struct run *run;
 	void *block;
@@ -454,6 +574,10 @@ play_thread_end(struct run *run)
 	X(huge)                                                                \
 	X(second_device)                                                       \
 	X(collector)                                                           \
+	X(remap)                                                               \
+	X(remap_others)                                                        \
+	X(claims)                                                              \
+	X(marks)                                                               \
 	X(thread_end)
 
 #define SCENARIO_TESTS(name)                                                   \
