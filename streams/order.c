@@ -94,7 +94,6 @@ learn(struct order *later, const struct order *earlier, uint64_t tick)
 
 	if (later->id == earlier->id)
 		return;
-	add(later, (struct order_fact){ earlier->id, tick, now });
 	for (unsigned i = 0; i < earlier->count; i++) {
 		struct order_fact fact = earlier->facts[i];
 		if (fact.learned > tick)
@@ -102,6 +101,9 @@ learn(struct order *later, const struct order *earlier, uint64_t tick)
 		fact.learned = now;
 		add(later, fact);
 	}
+	/* Last, so that none of them takes its place: who has waited for it
+	 * must not find that it has not. */
+	add(later, (struct order_fact){ earlier->id, tick, now });
 }
 
 void

@@ -91,6 +91,57 @@ TEST(a_wait_is_for_the_latest_record)
 	EXPECT_EQ(until(c, b), tick);
 }
 
+TEST(a_fact_that_is_learned_again_is_the_later_one)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	uint64_t first = record_event(event(1), a);
+	uint64_t second = record_event(event(2), a);
+	EXPECT_GT(second, first);
+	wait_event(b, event(2));
+	wait_event(b, event(1)); /* takes nothing back */
+	EXPECT_EQ(until(b, a), second);
+}
+
+/* ---- How much is remembered -------------------------------------------- */
+
+TEST(of_many_streams_the_latest_are_remembered)
+{
+	enum { MANY = ORDER_KNOWN + 10 };
+	weir_stream a = new_stream();
+	weir_stream other[MANY];
+	uint64_t tick[MANY];
+
+	for (int i = 0; i < MANY; i++) {
+		other[i] = new_stream();
+		tick[i] = record_event(event(1), other[i]);
+		wait_event(a, event(1));
+	}
+	for (int i = 0; i < MANY; i++)
+		EXPECT_EQ(
+		    until(a, other[i]), i < MANY - ORDER_KNOWN ? 0 : tick[i]);
+}
+
+/* What passes on with it takes other places than its own. */
+TEST(a_stream_is_known_to_be_behind_the_one_it_has_just_waited_for)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	for (int i = 0; i < ORDER_KNOWN; i++) {
+		record_event(event(1), new_stream());
+		wait_event(a, event(1));
+	}
+	for (int i = 0; i < ORDER_KNOWN; i++) {
+		record_event(event(1), new_stream());
+		wait_event(b, event(1));
+	}
+	uint64_t tick = record_event(event(2), b);
+	wait_event(a, event(2));
+	EXPECT_EQ(until(a, b), tick);
+}
+
 /* ---- Calls at the same time -------------------------------------------- */
 
 TEST(while_an_event_is_recorded_neither_record_is_believed)
