@@ -455,6 +455,9 @@ void reclaim_end_later(struct pools *pools);
 /* A block becomes free: into the pool it belongs in by now. */
 void reclaim_put(struct block *block);
 
+/* The same for one that was freed before, at block->freed_at. */
+void reclaim_put_since(struct block *block);
+
 /* ---- take.c ------------------------------------------------------------ */
 
 /* A block for a size class, by every means there is: Note [Reclaim ladder].

@@ -280,6 +280,7 @@ release(struct block *block)
 		block_set_state(block, BLOCK_PENDING);
 		block->freed_at = order_tick();
 		block->pool->owner->freed_at = block->freed_at;
+		block->pending.bytes = block->size;
 		waiting_add(&block->arena->waiting, &block->pending);
 		return;
 	}

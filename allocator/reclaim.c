@@ -27,12 +27,19 @@
 void
 reclaim_put(struct block *block)
 {
+	block->freed_at = order_tick();
+	reclaim_put_since(block);
+}
+
+void
+reclaim_put_since(struct block *block)
+{
 	struct arena *arena = block->arena;
 	struct pools *owner = block->pool->owner;
 
 	block_move(block, block_home(block));
-	block->freed_at = order_tick();
-	block->pool->owner->freed_at = block->freed_at;
+	if (block->pool->owner->freed_at < block->freed_at)
+		block->pool->owner->freed_at = block->freed_at;
 	block->pool->owner->freed_bytes += block->size;
 	block_put(block, BLOCK_FREE);
 	pools_drop_if_done(arena, owner);

@@ -32,8 +32,8 @@ flow3(struct weir_stat3 *stat, enum pool_kind kind, uint64_t up, uint64_t down)
 void
 stats_flow(struct pool *pool, enum stat3 which, uint64_t up, uint64_t down)
 {
-	flow3(stats_at(&pool->owner->arena->stats, which), pool->kind, up,
-	    down);
+	flow3(
+	    stats_at(&pool->owner->arena->stats, which), pool->kind, up, down);
 	flow3(stats_at(&pool->owner->stats, which), pool->kind, up, down);
 }
 

@@ -247,6 +247,8 @@ tcache_free_large(struct cache *cache, struct block *block)
 	bool taken = cache->slots < TCACHE_SLOTS;
 
 	if (taken) {
+		/* Others may know that they come after this point. */
+		block->freed_at = order_now() + 1;
 		cache->slot[cache->slots++] =
 		    (struct slot){ .size = block->size, .block = block };
 		if (block->pool->kind == POOL_LARGE)
@@ -335,7 +337,7 @@ wait_for_owner(const struct cache *cache)
 {
 	unsigned spins = 0;
 
-	while (atomic_load_explicit(&cache->busy, memory_order_acquire) != 0)
+	while (atomic_load(&cache->busy) != 0)
 		if (++spins % 64 == 0)
 			sched_yield();
 }
@@ -352,12 +354,11 @@ stop(struct arena *arena, const struct pools *pools)
 		if (cache->owner == tcache_own ||
 		    (pools != NULL && cache->pools != pools))
 			continue;
-		atomic_store_explicit(&cache->wanted, 1, memory_order_relaxed);
+		atomic_exchange(&cache->wanted, 1);
 		others = true;
 	}
 	if (!others)
 		return;
-	atomic_thread_fence(memory_order_seq_cst);
 	if (tcache_asymmetric)
 		membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
 	for (struct list *l = arena->caches.next; l != &arena->caches;
@@ -561,7 +562,7 @@ empty_slots(struct cache *cache)
 	bool any = cache->slots > 0;
 
 	while (cache->slots > 0)
-		reclaim_put(cache->slot[--cache->slots].block);
+		reclaim_put_since(cache->slot[--cache->slots].block);
 	return any;
 }
 

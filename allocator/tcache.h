@@ -123,14 +123,13 @@ bool tcache_free_overflow(struct cache *cache, struct block *block);
 static inline bool
 tcache_enter(struct cache *cache)
 {
-	atomic_store_explicit(&cache->busy, 1, memory_order_relaxed);
-	if (__builtin_expect(tcache_asymmetric, 1))
+	if (__builtin_expect(tcache_asymmetric, 1)) {
+		atomic_store_explicit(&cache->busy, 1, memory_order_relaxed);
 		atomic_signal_fence(memory_order_seq_cst);
-	else
-		atomic_thread_fence(memory_order_seq_cst);
-	if (__builtin_expect(
-		atomic_load_explicit(&cache->wanted, memory_order_acquire) == 0,
-		1))
+	} else {
+		atomic_exchange(&cache->busy, 1);
+	}
+	if (__builtin_expect(atomic_load(&cache->wanted) == 0, 1))
 		return true;
 	atomic_store_explicit(&cache->busy, 0, memory_order_release);
 	return false;

@@ -40,6 +40,12 @@ order_init(struct order *order)
 }
 
 uint64_t
+order_now(void)
+{
+	return atomic_load(&last_tick);
+}
+
+uint64_t
 order_tick(void)
 {
 	return 1 + atomic_fetch_add(&last_tick, 1);

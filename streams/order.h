@@ -37,6 +37,9 @@ struct order {
 
 void order_init(struct order *order);
 
+/* The latest tick that was taken: what is freed now is later. */
+uint64_t order_now(void);
+
 /* The next tick. Take it before the event it stands for is recorded. */
 uint64_t order_tick(void);
 
