@@ -1,8 +1,8 @@
 /*
- * Marks are met in the order of their stream, so a poll asks the oldest of
- * each stream first and goes on only while the answer is yes; it looks past a
- * few unmet ones so that an event that is late for another reason holds back
- * its own block only.
+ * Events are met in the order of their stream, so a poll asks the oldest of
+ * each stream first and goes on only while the answer is yes. It looks past a
+ * few unmet ones: an event may be late for another reason, and one behind it
+ * that is met tells of all before.
  */
 #include "streams/use.h"
 
@@ -12,6 +12,10 @@
 
 /* What is kept for the next time. */
 enum { QUEUES_KEPT = 32, USES_KEPT = 1024 };
+
+/* Uses of no stream wait for each other until there are as many, or so much
+ * memory. */
+enum { BATCH_USES = 16, BATCH_BYTES = 64 << 20 };
 
 void
 waiting_init(struct waiting *waiting)
@@ -23,6 +27,8 @@ waiting_init(struct waiting *waiting)
 	waiting->spares = 0;
 	waiting->queue_count = 0;
 }
+
+/* ---- Queues ------------------------------------------------------------ */
 
 static struct use_queue *
 queue_find(struct waiting *waiting, const struct stream *stream)
@@ -48,6 +54,9 @@ queue_get(struct waiting *waiting, struct stream *stream)
 		return NULL;
 	queue->stream = stream_ref(stream);
 	queue->refs = 0;
+	queue->first = NULL;
+	queue->fresh = 0;
+	queue->fresh_bytes = 0;
 	list_init(&queue->uses);
 	list_push_front(&waiting->queues, &queue->link);
 	waiting->queue_count++;
@@ -141,11 +150,105 @@ no_memory:
 	    WEIR_EHOSTMEM, "recording a stream: no host memory for its use");
 }
 
+/* ---- Events ------------------------------------------------------------ */
+
+/* The first use from here to the end of its queue that carries an event. */
+static struct use *
+carrier_from(const struct use_queue *queue, struct list *l)
+{
+	for (; l != &queue->uses; l = l->next) {
+		struct use *use = CONTAINER_OF(l, struct use, link);
+		if (use->event != NULL)
+			return use;
+	}
+	return NULL;
+}
+
+/* Take a use out of its queue. If the one before it has no event it gets this
+ * one, unless a host waits for it. */
+static void
+unlink_use(struct use *use)
+{
+	struct use_queue *queue = use->queue;
+	struct list *before = use->link.prev;
+	struct list *behind = use->link.next;
+
+	list_remove(&use->link);
+	if (use->event == NULL)
+		return;
+	if (before != &queue->uses && use->waiters == 0) {
+		struct use *heir = CONTAINER_OF(before, struct use, link);
+		if (heir->event == NULL) {
+			heir->event = use->event;
+			heir->tick = use->tick;
+			use->event = NULL;
+			if (queue->first == use)
+				queue->first = heir;
+			return;
+		}
+	}
+	if (queue->first == use)
+		queue->first = carrier_from(queue, behind);
+}
+
+/* Record an event for all uses of a queue that have none, if that can be done
+ * now. There are some uses. */
+static bool
+mark(struct use_queue *queue)
+{
+	struct use *last = CONTAINER_OF(queue->uses.prev, struct use, link);
+	struct stream *stream = queue->stream;
+	struct driver_guard guard;
+	CUevent event;
+
+	if (last->event != NULL)
+		return true;
+	if (driver_enter(stream->context, &guard) != WEIR_OK)
+		return false;
+	if (event_take(stream->context, &event) == WEIR_OK) {
+		last->tick = order_tick();
+		if (stream_record(stream, event) == WEIR_OK)
+			last->event = event;
+		else
+			event_give(stream->context, event);
+	}
+	driver_leave(&guard);
+	if (last->event == NULL)
+		return false;
+	if (queue->first == NULL)
+		queue->first = last;
+	queue->fresh = 0;
+	queue->fresh_bytes = 0;
+	return true;
+}
+
+/* The use whose event tells of this one, which waits; NULL if there is none
+ * and none can be recorded now. */
+static struct use *
+carrier_of(struct use *use)
+{
+	struct use *carrier = carrier_from(use->queue, &use->link);
+
+	if (carrier == NULL && mark(use->queue))
+		carrier = carrier_from(use->queue, &use->link);
+	return carrier;
+}
+
+/* Is it dear to record an event on the queue's stream? */
+static bool
+is_dear(const struct use_queue *queue)
+{
+	return queue->stream->handle == WEIR_STREAM_ANY;
+}
+
+/* ---- Uses -------------------------------------------------------------- */
+
 /* While a host waits for its event it stays, of no block. */
 static void
 use_free(struct waiting *waiting, struct use *use)
 {
-	list_remove(&use->link);
+	if (!list_empty(&use->link))
+		unlink_use(use);
 	use->owner = NULL;
 	if (use->waiters > 0)
 		return;
@@ -179,51 +282,27 @@ use_move(struct pending *from, struct pending *to)
 		u->owner = to;
 }
 
-/* Record the mark of a use, if that can be done now. */
-static bool
-mark(struct use *use)
-{
-	struct stream *stream = use->queue->stream;
-	struct driver_guard guard;
-	CUevent event;
-
-	if (use->event != NULL)
-		return true;
-	if (driver_enter(stream->context, &guard) != WEIR_OK)
-		return false;
-	if (event_take(stream->context, &event) == WEIR_OK) {
-		use->tick = order_tick();
-		if (stream_record(stream, event) == WEIR_OK)
-			use->event = event;
-		else
-			event_give(stream->context, event);
-	}
-	driver_leave(&guard);
-	return use->event != NULL;
-}
-
 void
 waiting_add(struct waiting *waiting, struct pending *pending)
 {
 	status_mute();
 	pending->unmet = 0;
 	for (struct use *u = pending->uses; u != NULL; u = u->next) {
+		struct use_queue *queue = u->queue;
 		pending->unmet++;
-		list_push_back(&u->queue->uses, &u->link);
-		mark(u);
+		list_push_back(&queue->uses, &u->link);
+		queue->fresh++;
+		queue->fresh_bytes += pending->bytes;
+		if (!is_dear(queue) || queue->fresh >= BATCH_USES ||
+		    queue->fresh_bytes >= BATCH_BYTES)
+			mark(queue);
 	}
 	list_push_back(&waiting->pending, &pending->link);
 	waiting->count++;
 	status_unmute();
 }
 
-/* Has the mark been met? Between driver_enter() and driver_leave(). */
-static bool
-met(struct use *use)
-{
-	return mark(use) &&
-	    driver_peek()->cuEventQuery(use->event) == CUDA_SUCCESS;
-}
+/* ---- Polling ----------------------------------------------------------- */
 
 /* Drop a met use from its block; true if it was the last unmet one. */
 static bool
@@ -239,34 +318,48 @@ settle(struct waiting *waiting, struct use *use)
 	return --pending->unmet == 0;
 }
 
+/* Settle the uses of a queue up to one whose event is met; the blocks that
+ * have none left are moved to `done`. */
 static size_t
-poll_queue(struct waiting *waiting, struct use_queue *queue, unsigned skips,
-    struct list *done)
+settle_until(struct waiting *waiting, struct use_queue *queue,
+    const struct use *last, struct list *done)
 {
+	struct use *use;
 	size_t moved = 0;
-	struct list *next;
-	struct driver_guard guard;
 
-	if (list_empty(&queue->uses) ||
-	    driver_enter(queue->stream->context, &guard) != WEIR_OK)
-		return 0;
-	queue->refs++; /* settling the last use must not free it under us */
-	for (struct list *l = queue->uses.next; l != &queue->uses; l = next) {
-		struct use *use = CONTAINER_OF(l, struct use, link);
+	do {
+		use = CONTAINER_OF(queue->uses.next, struct use, link);
 		struct pending *pending = use->owner;
-
-		next = l->next;
-		if (!met(use)) {
-			if (skips-- == 0)
-				break;
-			continue;
-		}
 		if (settle(waiting, use)) {
 			list_remove(&pending->link);
 			list_push_back(done, &pending->link);
 			waiting->count--;
 			moved++;
 		}
+	} while (use != last);
+	return moved;
+}
+
+/* Ask the events of a queue. */
+static size_t
+poll_queue(struct waiting *waiting, struct use_queue *queue, unsigned skips,
+    struct list *done)
+{
+	size_t moved = 0;
+	struct driver_guard guard;
+	struct use *use = queue->first;
+
+	if (use == NULL ||
+	    driver_enter(queue->stream->context, &guard) != WEIR_OK)
+		return 0;
+	queue->refs++; /* settling the last use must not free it under us */
+	while (use != NULL) {
+		struct list *behind = use->link.next;
+		if (driver_peek()->cuEventQuery(use->event) == CUDA_SUCCESS)
+			moved += settle_until(waiting, queue, use, done);
+		else if (skips-- == 0)
+			break;
+		use = carrier_from(queue, behind);
 	}
 	driver_leave(&guard);
 	queue_put(waiting, queue);
@@ -285,7 +378,8 @@ waiting_glance(struct waiting *waiting, struct list *done)
 		    CONTAINER_OF(waiting->queues.next, struct use_queue, link);
 		list_remove(&queue->link);
 		list_push_back(&waiting->queues, &queue->link);
-		if (list_empty(&queue->uses))
+		if (list_empty(&queue->uses) ||
+		    (queue->first == NULL && (is_dear(queue) || !mark(queue))))
 			continue;
 		looks--;
 		moved += poll_queue(waiting, queue, 0, done);
@@ -306,57 +400,47 @@ waiting_poll(struct waiting *waiting, unsigned skips, struct list *done)
 	status_mute();
 	for (struct list *l = waiting->queues.next; l != &waiting->queues;
 	     l = next) {
+		struct use_queue *queue =
+		    CONTAINER_OF(l, struct use_queue, link);
 		next = l->next;
-		moved += poll_queue(waiting,
-		    CONTAINER_OF(l, struct use_queue, link), skips, done);
+		if (list_empty(&queue->uses))
+			continue;
+		mark(queue);
+		moved += poll_queue(waiting, queue, skips, done);
 	}
 	status_unmute();
 	return moved;
-}
-
-static bool
-is_behind(const struct stream *later, const struct use *use)
-{
-	return use->event != NULL &&
-	    order_until(later, use->queue->stream) >= use->tick;
-}
-
-unsigned
-use_unknown(const struct pending *pending, const struct stream *later)
-{
-	unsigned unknown = 0;
-
-	for (const struct use *u = pending->uses; u != NULL; u = u->next) {
-		if (u->event == NULL)
-			return UINT_MAX;
-		unknown += !is_behind(later, u);
-	}
-	return unknown;
 }
 
 bool
 use_follow(struct pending *pending, struct stream *later, uint64_t *waits)
 {
 	for (struct use *u = pending->uses; u != NULL; u = u->next) {
-		if (is_behind(later, u))
+		struct stream *stream = u->queue->stream;
+		const struct use *carrier = carrier_of(u);
+		if (carrier == NULL)
+			return false;
+		if (order_until(later, stream) >= carrier->tick)
 			continue;
-		if (u->event == NULL ||
-		    driver_peek()->cuStreamWaitEvent(
-			later->handle, u->event, 0) != CUDA_SUCCESS)
+		if (driver_peek()->cuStreamWaitEvent(
+			later->handle, carrier->event, 0) != CUDA_SUCCESS)
 			return false;
 		++*waits;
-		order_learn(later, u->queue->stream, u->tick);
+		order_learn(later, stream, carrier->tick);
 	}
 	return true;
 }
+
+/* ---- Waiting ----------------------------------------------------------- */
 
 struct use *
 use_hold(struct pending *pending)
 {
 	for (struct use *u = pending->uses; u != NULL; u = u->next) {
-		if (mark(u)) {
-			u->waiters++;
-			return u;
+		struct use *carrier = carrier_of(u);
+		if (carrier != NULL) {
+			carrier->waiters++;
+			return carrier;
 		}
 	}
 	return NULL;
@@ -394,5 +478,6 @@ waiting_forget(struct waiting *waiting)
 		for (struct list *m = queue->uses.next; m != &queue->uses;
 		     m = m->next)
 			CONTAINER_OF(m, struct use, link)->event = NULL;
+		queue->first = NULL;
 	}
 }

@@ -2,20 +2,28 @@
  * What used a block, and when it may be used again.
  *
  * While a block is live, weir_record_stream() hangs a *use* on it for each
- * other stream. When it is freed each use is *marked*: an event is recorded
- * on its stream, and the block is pending until every mark is met, in any
- * order. A late stream holds back only the blocks it used.
+ * other stream. When it is freed its uses go to the end of the queues of their
+ * streams, and the block is pending until all are met, in any order. A late
+ * stream holds back only the blocks it used.
  *
- * A mark that cannot be recorded now (its stream is being captured, or the
- * driver refuses) stays unrecorded and is tried again at each poll, so freeing
- * neither fails nor waits. All that freeing needs is allocated when the use is.
+ * A use is *marked* when an event has been recorded on its stream at its place
+ * in the queue or behind it: the queue is in the order of the frees, so an
+ * event tells of all before it. One event, carried by the last use it tells
+ * of, thus serves any number, and those without are the end of the queue.
+ *
+ * A stream's own event is recorded at once: it is cheap, and the earlier the
+ * sooner met. An event on all work of a context is dear; uses of
+ * WEIR_STREAM_ANY share one, which is recorded when some have come together or
+ * when memory is missed.
+ *
+ * An event that cannot be recorded now (the stream is being captured, or the
+ * driver refuses) is tried again later, so freeing neither fails nor waits.
+ * All that freeing needs is allocated when the use is.
  *
  * Everything here is under the lock of the arena that owns `struct waiting`.
  */
 #ifndef STREAMS_USE_H
 #define STREAMS_USE_H
-
-#include <limits.h>
 
 #include "base/list.h"
 #include "streams/stream.h"
@@ -24,6 +32,9 @@
 struct use_queue {
 	struct stream *stream; /* a reference */
 	struct list uses;
+	struct use *first; /* of them that carries an event, or NULL */
+	unsigned fresh;    /* uses that came since the last record */
+	size_t fresh_bytes;
 	struct list link; /* in waiting.queues */
 	unsigned refs;    /* uses that name it, waiting or not */
 };
@@ -34,7 +45,7 @@ struct use {
 	struct use_queue *queue;
 	struct list link;      /* in queue->uses while unmet */
 	struct pending *owner; /* NULL: it is gone, but for its waiters */
-	CUevent event;         /* NULL until recorded */
+	CUevent event;         /* or NULL: one behind it tells, or none yet */
 	uint64_t tick;         /* of the record */
 	unsigned waiters; /* hosts that wait for `event` with no lock held */
 };
@@ -43,6 +54,7 @@ struct use {
 struct pending {
 	struct use *uses;
 	unsigned unmet;
+	size_t bytes;     /* of the block, when it is freed */
 	struct list link; /* in waiting.pending, oldest first */
 };
 
@@ -69,26 +81,24 @@ void use_clear(struct waiting *waiting, struct pending *pending);
 /* Hand all uses of a live block to one that has none. */
 void use_move(struct pending *from, struct pending *to);
 
-/* The block is freed: mark its uses (it has some) and let it wait. */
+/* The block is freed: let it wait for its uses (it has some). Marks them, or
+ * leaves that to those that follow. */
 void waiting_add(struct waiting *waiting, struct pending *pending);
 
-/* As waiting_poll(), past no mark, and for no more than two streams, all of
- * them in turn: what it costs does not grow with what waits. */
+/* As waiting_poll(), past no event, and for no more than two streams, all of
+ * them in turn: what it costs does not grow with what waits. Records none that
+ * is dear. */
 size_t waiting_glance(struct waiting *waiting, struct list *done);
 
 /*
- * Ask for marks that have been met.
+ * Mark what is not, and ask for uses that have been met.
  *
- * @param skips  how many unmet marks of one stream to look past
+ * @param skips  how many unmet events of one stream to look past
  * @param done   pending blocks with no unmet mark left are moved here; their
  *               uses are gone
  * @return the number moved
  */
 size_t waiting_poll(struct waiting *waiting, unsigned skips, struct list *done);
-
-/* How many unmet uses `later` is not known to be behind yet; UINT_MAX if one
- * cannot be marked now. */
-unsigned use_unknown(const struct pending *pending, const struct stream *later);
 
 /*
  * Put `later` behind every unmet use, by waits on the device where its order is
@@ -101,9 +111,10 @@ unsigned use_unknown(const struct pending *pending, const struct stream *later);
 bool use_follow(struct pending *pending, struct stream *later, uint64_t *waits);
 
 /*
- * A recorded mark of this block to wait for with no lock held, or NULL if
- * none can be recorded now. use_release() ends the hold. The block may become
- * free meanwhile: several hosts may wait for one mark.
+ * A use whose event tells of one of this block's, to wait for with no lock
+ * held; it may be another block's. NULL if none can be recorded now.
+ * use_release() ends the hold. The block may become free meanwhile: several
+ * hosts may wait for one event.
  */
 struct use *use_hold(struct pending *pending);
 enum weir_status use_wait(const struct use *use);

@@ -428,44 +428,48 @@ TEST(freeing_on_a_stream_without_host_memory_changes_nothing)
 
 /* ---- No stream --------------------------------------------------------- */
 
+/* So much memory is marked when it is freed; less waits for more, or until it
+ * is missed. */
+enum { MUCH = 64 * MIB };
+
 TEST(memory_of_no_stream_is_not_reused_until_all_work_of_the_device_is_done)
 {
 	weir_stream late = new_stream();
-	void *ptr = take(4 * MIB, WEIR_STREAM_ANY);
+	void *ptr = take(MUCH, WEIR_STREAM_ANY);
 
 	busy(late, LATE_MS);
 	give(ptr); /* nobody has recorded `late` */
-	EXPECT_NE(take(4 * MIB, WEIR_STREAM_ANY), ptr);
-	EXPECT_NE(take(4 * MIB, NULL), ptr);
+	EXPECT_NE(take(MUCH, WEIR_STREAM_ANY), ptr);
+	EXPECT_NE(take(MUCH, NULL), ptr);
 	EXPECT(!is_done(late));
 	finish(late);
 	settle();
-	EXPECT_EQ(take(4 * MIB, NULL), ptr);
+	EXPECT_EQ(take(MUCH, NULL), ptr);
 	expect_healthy();
 }
 
 TEST(memory_of_no_stream_waits_for_the_default_streams_too)
 {
-	void *ptr = take(4 * MIB, WEIR_STREAM_ANY);
+	void *ptr = take(MUCH, WEIR_STREAM_ANY);
 
 	busy(NULL, LATE_MS);
 	give(ptr);
-	EXPECT_NE(take(4 * MIB, WEIR_STREAM_ANY), ptr);
+	EXPECT_NE(take(MUCH, WEIR_STREAM_ANY), ptr);
 	finish(NULL);
 	settle();
-	EXPECT_EQ(take(4 * MIB, WEIR_STREAM_ANY), ptr);
+	EXPECT_EQ(take(MUCH, WEIR_STREAM_ANY), ptr);
 	expect_healthy();
 }
 
 TEST(work_submitted_after_the_free_does_not_hold_memory_of_no_stream_back)
 {
 	weir_stream stream = new_stream();
-	void *ptr = take(4 * MIB, WEIR_STREAM_ANY);
+	void *ptr = take(MUCH, WEIR_STREAM_ANY);
 
 	give(ptr);
 	busy(stream, LATE_MS);
 	settle();
-	EXPECT_EQ(take(4 * MIB, WEIR_STREAM_ANY), ptr);
+	EXPECT_EQ(take(MUCH, WEIR_STREAM_ANY), ptr);
 	EXPECT(!is_done(stream));
 	expect_healthy();
 }
@@ -499,12 +503,12 @@ TEST(memory_of_no_stream_moves_to_the_stream_that_frees_it)
 TEST(memory_of_no_stream_is_taken_for_a_stream_before_new_memory)
 {
 	weir_stream a = new_stream();
-	void *ptr = take(4 * MIB, WEIR_STREAM_ANY);
+	void *ptr = take(MUCH, WEIR_STREAM_ANY);
 
 	give(ptr);
 	settle();
 	uint64_t held = stats().reserved_bytes.all.current;
-	EXPECT_EQ(take(4 * MIB, a), ptr);
+	EXPECT_EQ(take(MUCH, a), ptr);
 	EXPECT_EQ(stats().reserved_bytes.all.current, held);
 	expect_healthy();
 }

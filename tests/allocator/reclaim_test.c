@@ -110,8 +110,9 @@ TEST(a_late_use_holds_back_its_own_block_only)
 	expect_healthy();
 }
 
-/* Marks are asked in their order; a request looks past those that are late. */
-TEST(a_mark_that_is_seen_late_does_not_hide_those_behind_it)
+/* Marks are asked in their order; a request looks past those that are late, and
+ * one that is met tells of all before it. */
+TEST(a_mark_that_is_seen_late_hides_nothing)
 {
 	weir_stream a = new_stream();
 	weir_stream use = new_stream();
@@ -121,9 +122,11 @@ TEST(a_mark_that_is_seen_late_does_not_hide_those_behind_it)
 
 	device_need_sim("an event is held back");
 	/* The event that is given back is the next one to be recorded. */
-	give(take(512, WEIR_STREAM_ANY));
+	void *used = take(512, a);
+	record(used, use);
+	give(used);
 	settle();
-	give(take(512, NULL));
+	give(take(512, a));
 	EXPECT_OK(event_take(arena_peek(0)->context, &event));
 	event_give(arena_peek(0)->context, event);
 	EXPECT_EQ(sim()->hold_event(event, 1000000000), CUDA_SUCCESS);
@@ -132,8 +135,9 @@ TEST(a_mark_that_is_seen_late_does_not_hide_those_behind_it)
 	give(late);
 	give(soon);
 	settle();
-	EXPECT_EQ(take(8 * MIB, a), soon);
-	EXPECT_EQ(stats().pending_bytes, 8 * MIB);
+	void *again = take(8 * MIB, a);
+	EXPECT(again == late || again == soon);
+	EXPECT_EQ(stats().pending_bytes, 0);
 	EXPECT_EQ(host_waits(), 0);
 	expect_healthy();
 }
