@@ -6,6 +6,8 @@
 
 #include <stdbool.h>
 
+#include <weir/weir.h>
+
 #include "driver/abi.h"
 
 /* The primary context of a device has been reset: all its memory is gone.
@@ -16,5 +18,20 @@ void allocator_forget_device(int device);
 /* True if an address lies in a range weir has from the driver, be it in use,
  * cached or unmapped: freeing it is not for the driver. */
 bool allocator_owns(CUdeviceptr addr);
+
+/* What a free is about. */
+struct allocator_block {
+	int device;
+	size_t requested_bytes;
+	bool of_no_stream; /* of WEIR_STREAM_ANY */
+};
+
+/* The live block that begins at an address, which is the caller's to free: no
+ * lock is taken, so nobody else may free it meanwhile. False: there is none. */
+bool allocator_find(const void *ptr, struct allocator_block *out);
+
+/* As weir_free(), where all work on the block is known to be done, on whatever
+ * stream: it is free at once. */
+enum weir_status allocator_free_done(void *ptr);
 
 #endif

@@ -223,6 +223,21 @@ allocator_owns(CUdeviceptr addr)
 	return ours;
 }
 
+bool
+allocator_find(const void *ptr, struct allocator_block *out)
+{
+	struct block *block = lookup_exact(address(ptr));
+
+	if (block == NULL || block_state(block) != BLOCK_ACTIVE)
+		return false;
+	const struct pools *any = block->arena->any_pools;
+	out->device = block->arena->device;
+	out->requested_bytes = block->requested;
+	out->of_no_stream = block->pool == &any->pool[POOL_SMALL] ||
+	    block->pool == &any->pool[POOL_LARGE];
+	return true;
+}
+
 /* Say why an address cannot be freed. */
 static enum weir_status
 refuse(const char *call, const void *ptr) UNCHECKED
@@ -299,6 +314,21 @@ weir_free(void *ptr) UNCHECKED
 	if (block == NULL)
 		return refuse("weir_free", ptr);
 	struct arena *arena = block->arena;
+	release(block);
+	lock_leave(&arena->lock);
+	return WEIR_OK;
+}
+
+enum weir_status
+allocator_free_done(void *ptr) UNCHECKED
+{
+	if (ptr == NULL || os_forked())
+		return WEIR_OK;
+	struct block *block = find_exact_locked(ptr);
+	if (block == NULL)
+		return refuse("weir_free", ptr);
+	struct arena *arena = block->arena;
+	use_clear(&arena->waiting, &block->pending);
 	release(block);
 	lock_leave(&arena->lock);
 	return WEIR_OK;

@@ -616,6 +616,52 @@ pass_blocks(void *arg)
 	return NULL;
 }
 
+TEST(a_block_is_found_at_its_start_while_it_is_live)
+{
+	weir_stream a = new_stream();
+	char *ordered = take(1000, a);
+	char *plain = take(3 * MIB, WEIR_STREAM_ANY);
+	struct allocator_block block;
+	int local;
+
+	EXPECT(allocator_find(ordered, &block));
+	EXPECT_EQ(block.device, 0);
+	EXPECT_EQ(block.requested_bytes, 1000);
+	EXPECT(!block.of_no_stream);
+	EXPECT(allocator_find(plain, &block));
+	EXPECT_EQ(block.requested_bytes, 3 * MIB);
+	EXPECT(block.of_no_stream);
+	EXPECT(!allocator_find(ordered + 512, &block));
+	EXPECT(!allocator_find(plain + 1, &block));
+	EXPECT(!allocator_find(&local, &block));
+	EXPECT(!allocator_find(NULL, &block));
+	give(ordered);
+	give(plain);
+	EXPECT(!allocator_find(ordered, &block));
+	EXPECT(!allocator_find(plain, &block));
+}
+
+TEST(a_block_that_is_done_with_is_free_at_once)
+{
+	weir_stream late = new_stream();
+	void *ptr = take(4 * MIB, WEIR_STREAM_ANY);
+	void *used = take(4 * MIB, NULL);
+
+	record(used, late);
+	busy(late, LATE_MS); /* which uses neither, says the caller */
+	EXPECT_OK(allocator_free_done(ptr));
+	EXPECT_OK(allocator_free_done(used));
+	EXPECT_EQ(stats().pending_bytes, 0);
+	EXPECT_EQ(take(4 * MIB, WEIR_STREAM_ANY), ptr);
+	EXPECT_EQ(take(4 * MIB, NULL), used);
+	EXPECT(!is_done(late));
+	EXPECT_OK(allocator_free_done(NULL));
+	EXPECT_STATUS(allocator_free_done(&late), WEIR_EINVAL);
+	EXPECT_OK(allocator_free_done(ptr));
+	EXPECT_STATUS(allocator_free_done(ptr), WEIR_EINVAL);
+	expect_healthy();
+}
+
 TEST(threads_allocate_and_free_each_other_s_blocks)
 {
 	pthread_t thread[THREADS];

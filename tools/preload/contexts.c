@@ -127,21 +127,28 @@ contexts_several(void)
 	    atomic_load_explicit(&n_guests, memory_order_relaxed) > 0;
 }
 
-static void
+/* True if all of them were waited for. */
+static bool
 wait_for_guests(const struct real *real, int device)
 {
+	bool done = true;
 	CUcontext popped;
 
 	for (int i = 0; i < GUESTS && atomic_load(&n_guests) > 0; i++) {
 		CUcontext context = atomic_load(&guests[i].context);
 
-		if (context == NULL ||
-		    atomic_load(&guests[i].device) != device || capture_any() ||
-		    real->cuCtxPushCurrent_v2(context) != CUDA_SUCCESS)
+		if (context == NULL || atomic_load(&guests[i].device) != device)
 			continue;
-		real->cuCtxSynchronize();
+		if (capture_any() ||
+		    real->cuCtxPushCurrent_v2(context) != CUDA_SUCCESS) {
+			done = false;
+			continue;
+		}
+		if (real->cuCtxSynchronize() != CUDA_SUCCESS)
+			done = false;
 		real->cuCtxPopCurrent_v2(&popped);
 	}
+	return done;
 }
 
 void
@@ -166,17 +173,18 @@ contexts_use(CUdeviceptr ptr, int device)
 	wait_for_guests(real, device);
 }
 
-void
+bool
 contexts_wait(int device)
 {
 	/* A capture forbids it. */
 	if (capture_any())
-		return;
-	weir_device_synchronize(device);
+		return false;
+	bool done = weir_device_synchronize(device) == WEIR_OK;
 	for (int i = 0; i < DEVICES; i++)
-		if (i != device && atomic_load(&primaries[i]) != NULL)
-			weir_device_synchronize(i);
-	wait_for_guests(real_driver(), device);
+		if (i != device && atomic_load(&primaries[i]) != NULL &&
+		    weir_device_synchronize(i) != WEIR_OK)
+			done = false;
+	return wait_for_guests(real_driver(), device) && done;
 }
 
 /* ---- Their end --------------------------------------------------------- */

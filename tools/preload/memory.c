@@ -11,7 +11,8 @@
  * The driver's cuMemFree() waits for the device, and programs rely on it: the
  * memory may be in use on any stream, of this context or of another device's.
  *
- *   strict    the call waits just so; then the memory is free.
+ *   strict    the call waits just so; then the memory is free. In a capture,
+ *             which forbids to wait, it is as deferred.
  *   deferred  the call does not wait: events over all contexts say when the
  *             memory is free. A program that has used cuMemFree() to wait for
  *             something else has to wait for that by another call.
@@ -195,32 +196,19 @@ cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_t height,
 
 /* ---- Free -------------------------------------------------------------- */
 
-/* The block at its very start, alive; false if there is none. */
-static bool
-block_at(CUdeviceptr ptr, struct weir_block_info *info)
-{
-	*info = (struct weir_block_info){ .struct_size = sizeof(*info) };
-	return weir_block_info(pointer_of(ptr), info) == WEIR_OK &&
-	    info->address == pointer_of(ptr);
-}
-
 enum memory_owner
 memory_hold(CUdeviceptr ptr, struct held *held)
 {
-	struct weir_block_info info;
-	bool found;
+	struct allocator_block block;
 
 	if (ptr == 0 || !gate_started())
 		return OTHERS;
-	gate_enter_weir();
-	found = block_at(ptr, &info);
-	gate_leave_weir();
-	if (!found)
+	if (!allocator_find(pointer_of(ptr), &block))
 		return allocator_owns(ptr) ? UNUSED : OTHERS;
 	*held = (struct held){ .ptr = ptr,
-		.device = info.device,
-		.bytes = info.requested_bytes,
-		.ordered = info.stream != WEIR_STREAM_ANY };
+		.device = block.device,
+		.bytes = block.requested_bytes,
+		.ordered = !block.of_no_stream };
 	if (held->ordered)
 		held->block = mempool_take(ptr);
 	address_forget(ptr);
@@ -248,12 +236,15 @@ free_plain(const struct held *held)
 {
 	void *ptr = pointer_of(held->ptr);
 
-	if (gate_free_mode() == FREE_STRICT && !held->ordered)
-		contexts_wait(held->device);
-	else if (contexts_several() && !held->ordered)
+	if (held->ordered) {
+		if (gate_free_mode() == FREE_FAST && !in_one_order())
+			return weir_free_async(ptr, WEIR_STREAM_ANY);
+		return weir_free(ptr);
+	}
+	if (gate_free_mode() == FREE_STRICT && contexts_wait(held->device))
+		return allocator_free_done(ptr);
+	if (contexts_several())
 		contexts_use(held->ptr, held->device);
-	if (gate_free_mode() == FREE_FAST && held->ordered && !in_one_order())
-		return weir_free_async(ptr, WEIR_STREAM_ANY);
 	return weir_free(ptr);
 }
 

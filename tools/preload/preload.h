@@ -258,8 +258,9 @@ bool contexts_several(void);
  * contexts. Within gate_enter_weir(), as the next. */
 void contexts_use(CUdeviceptr ptr, int device);
 
-/* Wait for all that may use memory of the device. */
-void contexts_wait(int device);
+/* Wait for all that may use memory of the device. False: not all of it could be
+ * waited for, as in a capture. */
+bool contexts_wait(int device);
 
 /* ---- lifetime.c -------------------------------------------------------- */
 
