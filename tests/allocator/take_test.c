@@ -1,0 +1,438 @@
+/*
+ * Note [Reclaim ladder], its upper half, and Note [Wait or grow]: what serves a
+ * request without new memory, in which order, and when new memory is preferred.
+ * What is done at the limit is in reclaim_test.c, what moving does in
+ * map_test.c.
+ */
+#include "allocator/arena.h"
+#include "tests/support/device.h"
+
+static uint64_t
+reserved(void)
+{
+	return stats().reserved_bytes.all.current;
+}
+
+static uint64_t
+gpu_waits(void)
+{
+	return stats().num_gpu_waits;
+}
+
+/* Pieces of memory that were mapped so far, new ones and moved ones. */
+static uint64_t
+maps(void)
+{
+	return stats().num_map_calls;
+}
+
+/* Two streams with small blocks, so that these need no more memory later. What
+ * threads cache counts as freed when it comes to the pools, so they do not. */
+static void
+two_streams(weir_stream *a, weir_stream *b)
+{
+	conf("tcache:0");
+	*a = new_stream();
+	*b = new_stream();
+	take(512, *a);
+	take(512, *b);
+}
+
+/* ---- Order that is known ----------------------------------------------- */
+
+TEST(a_stream_that_waited_for_another_uses_what_that_had_freed_before)
+{
+	weir_stream a;
+	weir_stream b;
+
+	two_streams(&a, &b);
+	char *ptr = take(8 * MIB, a);
+	busy(a, LATE_MS);
+	fill(ptr, 8 * MIB, 1, a);
+	give(ptr);
+	EXPECT_OK(weir_stream_wait_stream(b, a));
+	uint64_t before = maps();
+	EXPECT_EQ(take(8 * MIB, b), ptr);
+	EXPECT(!is_done(a));
+	EXPECT_EQ(maps(), before);
+	EXPECT_EQ(gpu_waits(), 0);
+	fill(ptr, 8 * MIB, 2, b);
+	expect_filled(ptr, 8 * MIB, 2, b);
+	expect_healthy();
+}
+
+TEST(what_is_freed_after_the_wait_is_not_used)
+{
+	weir_stream a;
+	weir_stream b;
+
+	conf("prefer:speed");
+	two_streams(&a, &b);
+	char *ptr = take(8 * MIB, a);
+	EXPECT_OK(weir_stream_wait_stream(b, a));
+	busy(a, LATE_MS);
+	fill(ptr, 8 * MIB, 1, a);
+	give(ptr);
+	char *other = take(8 * MIB, b);
+	EXPECT_NE(other, ptr);
+	fill(other, 8 * MIB, 2, b);
+	expect_filled(other, 8 * MIB, 2, b);
+	expect_healthy();
+}
+
+/* Events may be older than the order their stream has come to be in. */
+TEST(an_event_does_not_stand_for_what_its_stream_waited_for_later)
+{
+	weir_stream a;
+	weir_stream b;
+	weir_stream c = new_stream();
+	struct weir_event *early;
+
+	conf("prefer:speed,tcache:0");
+	two_streams(&a, &b);
+	take(512, c);
+	char *ptr = take(8 * MIB, a);
+	busy(a, LATE_MS);
+	fill(ptr, 8 * MIB, 1, a);
+	give(ptr);
+	EXPECT_OK(weir_event_create(0, &early));
+	EXPECT_OK(weir_event_record(early, b));
+	EXPECT_OK(weir_stream_wait_stream(b, a));
+	/* Half of it goes over to b, and is free there. */
+	char *half = take(4 * MIB, b);
+	EXPECT_EQ(half, ptr);
+	give(half);
+	EXPECT_OK(weir_stream_wait_event(c, early));
+	char *got = take(4 * MIB, c);
+	EXPECT(got < ptr || got >= ptr + 8 * MIB);
+	fill(got, 4 * MIB, 2, c);
+	expect_filled(got, 4 * MIB, 2, c);
+	EXPECT_OK(weir_event_destroy(early));
+	expect_healthy();
+}
+
+/* Memory that a stream takes over by joining neighbours is from then on in its
+ * order; a mark it had before is not behind the work of the others. */
+TEST(a_mark_does_not_stand_for_memory_that_was_taken_over_later)
+{
+	weir_stream a;
+	weir_stream b;
+	weir_stream c = new_stream();
+	weir_stream d = new_stream();
+	struct weir_event *early;
+
+	conf("prefer:speed,tcache:0");
+	two_streams(&a, &b);
+	take(512, c);
+	take(512, d);
+	char *first = take(4 * MIB, c);
+	char *second = take(4 * MIB, c);
+	EXPECT_EQ(second, first + 4 * MIB);
+	take(2 * MIB, c);
+	busy(c, LATE_MS);
+	EXPECT_OK(weir_stream_wait_stream(d, c));
+	fill(first, 8 * MIB, 1, d);
+	EXPECT_OK(weir_free_async(second, d));
+	EXPECT_OK(weir_stream_wait_stream(c, d));
+	give(first);
+	EXPECT_OK(weir_event_create(0, &early));
+	EXPECT_OK(weir_event_record(early, b));
+	EXPECT_OK(weir_stream_wait_stream(b, c));
+	uint64_t before = maps();
+	EXPECT_EQ(take(6 * MIB, b), first); /* both, of c and of d */
+	EXPECT_EQ(maps(), before);
+	EXPECT_OK(weir_stream_wait_event(a, early));
+	char *got = take(2 * MIB, a);
+	EXPECT_NE(got, first + 6 * MIB);
+	fill(got, 2 * MIB, 2, a);
+	expect_filled(got, 2 * MIB, 2, a);
+	/* Who comes after b by now may have the rest. */
+	EXPECT_OK(weir_stream_wait_stream(a, b));
+	EXPECT_EQ(take(2 * MIB, a), first + 6 * MIB);
+	EXPECT_OK(weir_event_destroy(early));
+	expect_healthy();
+}
+
+TEST(order_passes_on_from_stream_to_stream)
+{
+	weir_stream a;
+	weir_stream b;
+	weir_stream c = new_stream();
+
+	conf("prefer:speed");
+	two_streams(&a, &b);
+	take(512, c);
+	char *ptr = take(8 * MIB, a);
+	busy(a, LATE_MS);
+	fill(ptr, 8 * MIB, 1, a);
+	give(ptr);
+	EXPECT_OK(weir_stream_wait_stream(b, a));
+	EXPECT_OK(weir_stream_wait_stream(c, b));
+	EXPECT_EQ(take(8 * MIB, c), ptr);
+	fill(ptr, 8 * MIB, 2, c);
+	expect_filled(ptr, 8 * MIB, 2, c);
+	EXPECT_EQ(gpu_waits(), 0);
+	expect_healthy();
+}
+
+/* ---- What serves ------------------------------------------------------- */
+
+TEST(the_smallest_block_of_all_streams_that_serves_is_taken)
+{
+	weir_stream a;
+	weir_stream b;
+	weir_stream c = new_stream();
+
+	two_streams(&a, &b);
+	take(512, c);
+	char *larger = take(12 * MIB, a);
+	char *smaller = take(9 * MIB, b);
+	give(larger);
+	give(smaller);
+	EXPECT_OK(weir_stream_wait_stream(c, a));
+	EXPECT_OK(weir_stream_wait_stream(c, b));
+	EXPECT_EQ(take(8 * MIB, c), smaller);
+	EXPECT_EQ(take(8 * MIB, c), larger);
+	expect_healthy();
+}
+
+TEST(its_own_memory_is_taken_before_that_of_others)
+{
+	weir_stream a;
+	weir_stream b;
+
+	two_streams(&a, &b);
+	char *theirs = take(8 * MIB, a);
+	char *own = take(12 * MIB, b);
+	give(theirs);
+	give(own);
+	EXPECT_OK(weir_stream_wait_stream(b, a));
+	EXPECT_EQ(take(8 * MIB, b), own);
+	expect_healthy();
+}
+
+TEST(neighbours_of_several_streams_serve_together_without_mapping)
+{
+	weir_stream a;
+	weir_stream b;
+	weir_stream c = new_stream();
+
+	two_streams(&a, &b);
+	take(512, c);
+	char *first = take(4 * MIB, a);
+	char *second = take(4 * MIB, a);
+	EXPECT_EQ(second, first + 4 * MIB);
+	take(2 * MIB, a);
+	fill(first, 8 * MIB, 1, a);
+	EXPECT_OK(weir_stream_wait_stream(b, a));
+	EXPECT_OK(weir_free_async(second, b));
+	give(first);
+	EXPECT_OK(weir_stream_wait_stream(c, a));
+	EXPECT_OK(weir_stream_wait_stream(c, b));
+	uint64_t before = maps();
+	EXPECT_EQ(take(8 * MIB, c), first);
+	EXPECT_EQ(maps(), before);
+	fill(first, 8 * MIB, 2, c);
+	expect_filled(first, 8 * MIB, 2, c);
+	EXPECT_EQ(stats_of_stream(c).reserved_bytes.large_pool.current,
+	    8 * MIB);
+	expect_healthy();
+}
+
+/* Nobody may wait on the device for it, and it orders nothing: it has only
+ * what is done, in segments of the driver. */
+TEST(memory_of_no_stream_is_made_of_what_is_done)
+{
+	weir_stream a = new_stream();
+
+	conf("expandable_segments:False,prefer:memory");
+	char *ptr = take(20 * MIB, a);
+	busy(a, LATE_MS);
+	give(ptr);
+	EXPECT_NE(take(20 * MIB, WEIR_STREAM_ANY), ptr);
+	finish(a);
+	EXPECT_EQ(take(20 * MIB, WEIR_STREAM_ANY), ptr);
+	EXPECT_EQ(gpu_waits(), 0);
+	expect_healthy();
+}
+
+TEST(a_capture_gets_what_is_done_or_its_own)
+{
+	weir_stream a;
+	weir_stream b;
+
+	conf("prefer:memory");
+	two_streams(&a, &b);
+	char *done = take(8 * MIB, a);
+	give(done);
+	finish(a);
+	char *late = take(16 * MIB, a);
+	EXPECT_OK(weir_stream_wait_stream(b, a));
+	busy(a, LATE_MS);
+	give(late);
+	take(24 * MIB, b); /* marks, and sees what is done */
+	capture_begin(b);
+	char *got = take(8 * MIB, b);
+	EXPECT(got < late || got >= late + 16 * MIB);
+	capture_end(b);
+	expect_healthy();
+}
+
+/* ---- Wait or grow ------------------------------------------------------ */
+
+/* A stream that is busy for long has freed 32 MiB. */
+static char *
+late_memory(weir_stream stream)
+{
+	char *ptr = take(32 * MIB, stream);
+
+	busy(stream, LATE_MS);
+	fill(ptr, MIB, 1, stream);
+	give(ptr);
+	return ptr;
+}
+
+TEST(speed_takes_new_memory_and_never_waits_before)
+{
+	weir_stream a;
+	weir_stream b;
+
+	conf("prefer:speed");
+	two_streams(&a, &b);
+	late_memory(a);
+	for (int i = 0; i < 12; i++)
+		take(32 * MIB, b);
+	EXPECT_EQ(reserved(), (2 + 13 * 32) * MIB);
+	EXPECT_EQ(gpu_waits(), 0);
+	/* But it does before it fails. */
+	EXPECT_OK(weir_limit_set(0, reserved()));
+	take(32 * MIB, b);
+	EXPECT_EQ(gpu_waits(), 1);
+	EXPECT_EQ(stats().num_host_waits, 0);
+	EXPECT(!is_done(a));
+	expect_healthy();
+}
+
+TEST(memory_waits_on_the_device_and_takes_nothing_new_before)
+{
+	weir_stream a;
+	weir_stream b;
+
+	conf("prefer:memory");
+	two_streams(&a, &b);
+	char *ptr = late_memory(a);
+	uint64_t held = reserved();
+	EXPECT_EQ(take(32 * MIB, b), ptr);
+	EXPECT_EQ(gpu_waits(), 1);
+	EXPECT_EQ(reserved(), held);
+	fill(ptr, 32 * MIB, 2, b);
+	EXPECT(!is_done(a));
+	expect_filled(ptr, 32 * MIB, 2, b);
+	expect_healthy();
+}
+
+TEST(memory_takes_pending_blocks_its_own_first)
+{
+	weir_stream a;
+	weir_stream b;
+	weir_stream use = new_stream();
+
+	conf("prefer:memory");
+	two_streams(&a, &b);
+	busy(use, LATE_MS);
+	char *theirs = take(8 * MIB, a);
+	char *own = take(8 * MIB, b);
+	record(theirs, use);
+	record(own, use);
+	give(theirs);
+	give(own);
+	EXPECT_EQ(take(8 * MIB, b), own);
+	EXPECT_EQ(gpu_waits(), 1);
+	EXPECT_EQ(stats().pending_bytes, 8 * MIB);
+	/* The wait was for the other's use too, but not for its stream. */
+	EXPECT_EQ(take(8 * MIB, b), theirs);
+	EXPECT_LE(gpu_waits(), 2);
+	EXPECT_EQ(stats().pending_bytes, 0);
+	EXPECT(!is_done(use));
+	fill(own, 8 * MIB, 1, b);
+	fill(theirs, 8 * MIB, 1, b);
+	expect_filled(theirs, 8 * MIB, 1, b);
+	expect_healthy();
+}
+
+TEST(memory_maps_in_pieces_of_the_smallest_size)
+{
+	weir_stream a = new_stream();
+
+	conf("prefer:memory");
+	take(20 * MIB + 512, a);
+	EXPECT_EQ(reserved(), 22 * MIB);
+	EXPECT_EQ(stats().num_device_alloc, 11);
+	conf("prefer:balance,handle_mb:8");
+	take(20 * MIB + 512, a);
+	EXPECT_EQ(reserved(), 42 * MIB);
+	EXPECT_EQ(stats().num_device_alloc, 11 + 3);
+	expect_healthy();
+}
+
+/* What was alive at most may be held, and a fifth more. Then a stream waits for
+ * marks that have grown old. */
+TEST(balance_waits_for_old_marks_once_much_is_held)
+{
+	weir_stream a;
+	weir_stream b;
+	char *block[10];
+	unsigned taken = 0;
+
+	conf("tcache:0");
+	two_streams(&a, &b);
+	take((size_t)320 * MIB, b);
+	for (int i = 0; i < 10; i++) {
+		block[i] = take(20 * MIB, a);
+		take(2 * MIB, a); /* or they would be one */
+	}
+	busy(a, LATE_MS);
+	for (int i = 0; i < 10; i++) {
+		give(block[i]);
+		take(512, a); /* marks */
+	}
+	size_t most = (320 + 220 + 2) * MIB;
+	EXPECT_LE(reserved(), most + 2 * MIB);
+	while (gpu_waits() == 0) {
+		EXPECT_LE(reserved(), most + most / 5);
+		uint64_t held = reserved();
+		take(20 * MIB, b);
+		if (gpu_waits() == 0)
+			EXPECT_EQ(reserved(), held + 20 * MIB);
+		else
+			EXPECT_EQ(reserved(), held);
+		EXPECT_LT(++taken, 10);
+	}
+	EXPECT_GE(taken, 4);
+	EXPECT_EQ(gpu_waits(), 1);
+	EXPECT(!is_done(a));
+	EXPECT_EQ(stats().num_host_waits, 0);
+	expect_healthy();
+}
+
+/* Up to that, moving memory has a budget: some at first, and then seldom. */
+TEST(balance_moves_memory_seldom_while_there_is_room)
+{
+	weir_stream a = new_stream();
+
+	conf("tcache:0,handle_mb:2");
+	take((size_t)512 * MIB, new_stream()); /* there is room */
+	for (int i = 0; i < 20; i++) {
+		char *idle[8];
+		for (int k = 0; k < 8; k++) {
+			idle[k] = take(2 * MIB, a);
+			take(2 * MIB, a);
+		}
+		for (int k = 0; k < 8; k++)
+			give(idle[k]);
+		take(16 * MIB, a);
+	}
+	EXPECT_GE(stats().remapped_bytes, 32 * 2 * MIB);
+	EXPECT_LE(stats().remapped_bytes, 40 * 2 * MIB);
+	expect_healthy();
+}
