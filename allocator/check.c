@@ -77,6 +77,17 @@ check_place(struct check *check, struct block *b)
 	    b->addr);
 	CHECK(check, "I-7", waits || block_state(b) != BLOCK_PENDING, b->addr);
 	CHECK(check, "I-7", !waits || may_wait, b->addr);
+	/* Or it would stay mapped for ever; a job has it in a list of its own.
+	 */
+	CHECK(check, "I-7",
+	    block_state(b) != BLOCK_LEFT || !list_empty(&b->pending.link),
+	    b->addr);
+	/* Or others would not be told when it may be used. */
+	CHECK(check, "I-15",
+	    block_state(b) != BLOCK_FREE ||
+		b->freed_at <= b->pool->owner->freed_at ||
+		b->pool->owner == b->arena->any_pools,
+	    b->addr);
 	CHECK(check, "I-6", b->pool->kind == b->segment->kind, b->addr);
 	CHECK(check, "I-6", b->pool->owner->arena == b->arena, b->addr);
 	CHECK(check, "I-6",

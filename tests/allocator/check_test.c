@@ -305,6 +305,40 @@ TEST(i_7_a_free_block_with_uses_is_found)
 	expect_healthy();
 }
 
+TEST(i_7_addresses_that_memory_has_left_and_nobody_unmaps_are_found)
+{
+	weir_stream a = new_stream();
+	char *idle[2];
+
+	conf("tcache:0");
+	for (int i = 0; i < 2; i++) {
+		idle[i] = take(4 * MIB, a);
+		take(2 * MIB, a);
+	}
+	struct block *left = block_at(idle[0]);
+	give(idle[0]);
+	give(idle[1]);
+	busy(a, LATE_MS);
+	take(8 * MIB, a);
+	EXPECT_EQ(block_state(left), BLOCK_LEFT);
+	expect_healthy();
+	struct list *before = left->pending.link.prev;
+	list_remove(&left->pending.link);
+	expect_fault("I-7");
+	list_push_front(before, &left->pending.link);
+	expect_healthy();
+}
+
+TEST(i_15_memory_freed_later_than_its_stream_knows_is_found)
+{
+	struct scene s = arrange();
+
+	s.idle->freed_at += 1000000;
+	expect_fault("I-15");
+	s.idle->freed_at -= 1000000;
+	expect_healthy();
+}
+
 TEST(i_8_an_address_that_names_another_block_or_none_is_found)
 {
 	struct scene s = arrange();

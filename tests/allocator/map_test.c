@@ -426,9 +426,8 @@ TEST(a_mapping_that_cannot_be_undone_is_undone_later)
 	scatter(a, live);
 	struct held before = held();
 	for (unsigned n = 1; n <= PIECES + 4; n++) {
-		EXPECT_EQ(sim()->fail(
-			      "cuMemSetAccess", 1, 1, CUDA_ERROR_UNKNOWN),
-		    0);
+		EXPECT_EQ(
+		    sim()->fail("cuMemSetAccess", 1, 1, CUDA_ERROR_UNKNOWN), 0);
 		EXPECT_EQ(
 		    sim()->fail("cuMemUnmap", n, 1, CUDA_ERROR_UNKNOWN), 0);
 		EXPECT_NO_MEMORY(weir_malloc(30 * MIB, a), WEIR_EDRIVER);
@@ -474,8 +473,7 @@ TEST(a_driver_that_refuses_memory_is_asked_for_each_piece_once)
 	give(take(16 * MIB, a));
 	give(take(16 * MIB, WEIR_STREAM_ANY));
 	finish(a);
-	EXPECT_EQ(
-	    sim()->fail("cuMemRelease", 1, 1000, CUDA_ERROR_UNKNOWN), 0);
+	EXPECT_EQ(sim()->fail("cuMemRelease", 1, 1000, CUDA_ERROR_UNKNOWN), 0);
 	EXPECT_EQ(sim()->fail("cuMemFree", 1, 1000, CUDA_ERROR_UNKNOWN), 0);
 	EXPECT_EQ(trim(0), 0);
 	EXPECT_EQ(reserved(), 32 * MIB);
@@ -483,6 +481,7 @@ TEST(a_driver_that_refuses_memory_is_asked_for_each_piece_once)
 	EXPECT_OK(weir_limit_set(0, 32 * MIB));
 	EXPECT_NO_MEMORY(weir_malloc(20 * MIB, a), WEIR_ENOMEM);
 	expect_healthy();
+	EXPECT_LE(sim()->faults(), 40);
 	sim()->reset();
 	EXPECT_EQ(trim(0), 32 * MIB);
 	expect_healthy();

@@ -234,8 +234,7 @@ TEST(the_default_stream_of_another_thread_is_not_marked)
 	conf("tcache:0,prefer:memory");
 	struct pools *of_a = pools_of(a);
 	pthread_barrier_init(&barrier, NULL, 2);
-	EXPECT_EQ(
-	    pthread_create(&thread, NULL, use_per_thread, &barrier), 0);
+	EXPECT_EQ(pthread_create(&thread, NULL, use_per_thread, &barrier), 0);
 	pthread_barrier_wait(&barrier);
 	poll(of_a);
 	char *got = take(4 * MIB, a);
@@ -439,8 +438,7 @@ TEST(a_mark_that_cannot_be_made_is_made_the_next_time)
 	busy(a, LATE_MS);
 	free_some(a, 2 * MIB);
 	for (unsigned i = 0; i < 2; i++) {
-		EXPECT_EQ(
-		    sim()->fail(entries[i], 1, 1, CUDA_ERROR_UNKNOWN), 0);
+		EXPECT_EQ(sim()->fail(entries[i], 1, 1, CUDA_ERROR_UNKNOWN), 0);
 		poll(of_b);
 		EXPECT_EQ(sim()->faults(), i + 1);
 		EXPECT_EQ(of_a->mark_count, 0);

@@ -234,8 +234,8 @@ TEST(neighbours_of_several_streams_serve_together_without_mapping)
 	EXPECT_EQ(maps(), before);
 	fill(first, 8 * MIB, 2, c);
 	expect_filled(first, 8 * MIB, 2, c);
-	EXPECT_EQ(stats_of_stream(c).reserved_bytes.large_pool.current,
-	    8 * MIB);
+	EXPECT_EQ(
+	    stats_of_stream(c).reserved_bytes.large_pool.current, 8 * MIB);
 	expect_healthy();
 }
 
