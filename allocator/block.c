@@ -292,6 +292,9 @@ block_join(struct block *first, const struct block *last)
 		block_move(next, first->pool);
 		absorb_next(first);
 	}
+	struct pools *owner = first->pool->owner;
+	if (first->freed_at > owner->freed_at)
+		owner->freed_at = first->freed_at;
 	return first;
 }
 
