@@ -48,7 +48,7 @@ static const size_t SHARE_LEAST = (size_t)64 << 20;
 
 /* Handles that may be moved while there is room: some at first, and then one
  * in so many requests. */
-enum { MOVES_AT_FIRST = 32, REQUESTS_A_MOVE = 2000 };
+enum { MOVES_AT_FIRST = 64, REQUESTS_A_MOVE = 2000 };
 
 /* One request on its way. */
 struct request {
