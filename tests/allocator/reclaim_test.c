@@ -466,7 +466,8 @@ TEST(memory_of_very_many_busy_streams_is_taken_in_the_end)
 	void *got = take(least, a);
 	fill(got, least, 2, a);
 	EXPECT_EQ(reserved(), least);
-	EXPECT_GE(gpu_waits(), ORDER_KNOWN);
+	if (device_is_simulated()) /* on a GPU some are done by now */
+		EXPECT_GE(gpu_waits(), ORDER_KNOWN);
 	EXPECT_LE(gpu_waits(), 2 * MANY);
 	expect_filled(got, MIB, 2, a);
 	expect_healthy();
