@@ -226,6 +226,13 @@ test-hostile: ## random programs with faults, and reclaim at every allocation
 	    $$($(MAKE) -s --no-print-directory CONFIG=debug show-build) \
 	    tests/model/
 
+# What is 1,300,000 steps in `test` is 10,000,000 here. WEIR_TEST_SEED=random
+# goes where no run has been.
+.PHONY: test-long
+test-long: tests ## ten million steps of random programs
+	WEIR_TEST_EFFORT=8 WEIR_TEST_TIMEOUT_SCALE=8 \
+	    scripts/test-run --sim -j2 $(B) tests/model/model_
+
 # One test program at a time: they share one device.
 .PHONY: test-gpu
 test-gpu: tests ## the same test programs on this machine's GPU
