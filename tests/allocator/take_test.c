@@ -432,7 +432,7 @@ TEST(balance_moves_memory_seldom_while_there_is_room)
 			give(idle[k]);
 		take(16 * MIB, a);
 	}
-	EXPECT_GE(stats().remapped_bytes, 32 * 2 * MIB);
-	EXPECT_LE(stats().remapped_bytes, 40 * 2 * MIB);
+	EXPECT_GE(stats().remapped_bytes, 64 * 2 * MIB);
+	EXPECT_LE(stats().remapped_bytes, 72 * 2 * MIB);
 	expect_healthy();
 }
