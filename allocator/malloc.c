@@ -555,14 +555,15 @@ arena_memory(struct arena *arena, size_t *free_bytes, size_t *total_bytes)
 	    driver_memory(arena->device, free_bytes, total_bytes);
 	if (status == WEIR_OK) {
 		/* Pending blocks count as free: a request waits for them before
-		 * it fails. */
+		 * it fails. What a job has just given back may count as held
+		 * too, but not beside what is used. */
 		size_t used = arena->stats.allocated_bytes.all.current;
-		size_t room = arena->limit > used ? arena->limit - used : 0;
+		if (*total_bytes > arena->limit)
+			*total_bytes = arena->limit;
+		size_t room = *total_bytes > used ? *total_bytes - used : 0;
 		*free_bytes += arena->stats.reserved_bytes.all.current - used;
 		if (*free_bytes > room)
 			*free_bytes = room;
-		if (*total_bytes > arena->limit)
-			*total_bytes = arena->limit;
 	}
 	lock_leave(&arena->lock);
 	return status;

@@ -641,6 +641,11 @@ TEST(memory_that_goes_back_while_its_stream_ends_is_counted_once)
 	EXPECT_EQ(
 	    driver_peek()->cuMemUnmap(block->addr, block->size), CUDA_SUCCESS);
 	driver_leave(&guard);
+	/* What is back and still counts as held is not free twice. */
+	size_t free_bytes;
+	size_t total;
+	EXPECT_OK(weir_memory_info(0, &free_bytes, &total));
+	EXPECT_LE(free_bytes, total);
 	meta_free(handle, sizeof(*handle));
 	lock_enter(&arena->lock);
 	EXPECT(block->pool->owner->passed);
