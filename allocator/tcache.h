@@ -161,9 +161,12 @@ tcache_hand_out(struct cache *cache, struct block *block, size_t size)
 	cache->out.count++;
 	cache->out.bytes += bytes;
 	cache->out.requested += requested;
-	return ((cache->room.count -= 1) < 0) |
-	    ((cache->room.bytes -= bytes) < 0) |
-	    ((cache->room.requested -= requested) < 0);
+	cache->room.count -= 1;
+	cache->room.bytes -= bytes;
+	cache->room.requested -= requested;
+	/* Is any of them negative? */
+	return (cache->room.count | cache->room.bytes | cache->room.requested) <
+	    0;
 }
 
 static inline void
