@@ -77,10 +77,11 @@ check_place(struct check *check, struct block *b)
 	    b->addr);
 	CHECK(check, "I-7", waits || block_state(b) != BLOCK_PENDING, b->addr);
 	CHECK(check, "I-7", !waits || may_wait, b->addr);
-	/* Or it would stay mapped for ever; a job has it in a list of its own.
-	 */
+	/* Or it would stay mapped for ever. A job may have it in a list of its
+	 * own, and not under the lock. */
 	CHECK(check, "I-7",
-	    block_state(b) != BLOCK_LEFT || !list_empty(&b->pending.link),
+	    b->arena->jobs > 0 || block_state(b) != BLOCK_LEFT ||
+		!list_empty(&b->pending.link),
 	    b->addr);
 	/* Or others would not be told when it may be used. */
 	CHECK(check, "I-15",

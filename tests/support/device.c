@@ -5,6 +5,7 @@
  */
 #include "tests/support/device.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,10 +141,12 @@ device_of(weir_stream stream)
 static CUfunction
 sleeper(int device)
 {
+	static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 	static CUfunction functions[DEVICES_MAX];
 	CUmodule module;
 
 	EXPECT_LT(device, DEVICES_MAX);
+	pthread_mutex_lock(&mutex);
 	if (functions[device] == NULL) {
 		expect_success("cuModuleLoadData",
 		    device_driver()->cuModuleLoadData(&module, kernels_ptx));
@@ -151,7 +154,9 @@ sleeper(int device)
 		    device_driver()->cuModuleGetFunction(
 			&functions[device], module, "weir_sleep_ns"));
 	}
-	return functions[device];
+	CUfunction function = functions[device];
+	pthread_mutex_unlock(&mutex);
+	return function;
 }
 
 void
