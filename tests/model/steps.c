@@ -162,7 +162,7 @@ compare_blocks(const void *a, const void *b)
 static size_t
 pieces_in_use(const struct model *m)
 {
-	const struct model_block *sorted[MODEL_LIVE_MAX];
+	const struct model_block *sorted[MODEL_LIVE_MAX] = { NULL };
 	uintptr_t end = 0; /* of what has been counted */
 	size_t n = 0;
 
