@@ -304,8 +304,8 @@ waiting_add(struct waiting *waiting, struct pending *pending)
 
 /* ---- Polling ----------------------------------------------------------- */
 
-/* Drop a met use from its block; true if it was the last unmet one. */
-static bool
+/* Drop a met use from its block; the block, if it was the last unmet one. */
+static struct pending *
 settle(struct waiting *waiting, struct use *use)
 {
 	struct pending *pending = use->owner;
@@ -315,7 +315,7 @@ settle(struct waiting *waiting, struct use *use)
 		at = &(*at)->next;
 	*at = use->next;
 	use_free(waiting, use);
-	return --pending->unmet == 0;
+	return --pending->unmet == 0 ? pending : NULL;
 }
 
 /* Settle the uses of a queue up to one whose event is met; the blocks that
@@ -324,19 +324,21 @@ static size_t
 settle_until(struct waiting *waiting, struct use_queue *queue,
     const struct use *last, struct list *done)
 {
-	struct use *use;
+	struct list *next = queue->uses.next;
+	struct use *use = NULL;
 	size_t moved = 0;
 
-	do {
-		use = CONTAINER_OF(queue->uses.next, struct use, link);
-		struct pending *pending = use->owner;
-		if (settle(waiting, use)) {
+	while (use != last) {
+		use = CONTAINER_OF(next, struct use, link);
+		next = next->next;
+		struct pending *pending = settle(waiting, use);
+		if (pending != NULL) {
 			list_remove(&pending->link);
 			list_push_back(done, &pending->link);
 			waiting->count--;
 			moved++;
 		}
-	} while (use != last);
+	}
 	return moved;
 }
 
