@@ -73,31 +73,24 @@ mark(struct pools *pools)
 {
 	struct stream *stream = pools->stream;
 	struct driver_guard guard;
-	CUevent event;
-	bool done = false;
+	struct mark new;
 
 	if (latest_mark(pools) > pools->freed_at)
 		return true;
 	if (!can_mark(pools) ||
 	    driver_enter(stream->context, &guard) != WEIR_OK)
 		return false;
-	if (event_take(stream->context, &event) == WEIR_OK) {
-		uint64_t tick = order_tick();
-		done = stream_record(stream, event) == WEIR_OK;
-		if (!done) {
-			event_give(stream->context, event);
-			goto leave;
-		}
-		if (pools->mark_count == MARKS)
-			event_give(stream->context,
-			    pools->marks[--pools->mark_count].event);
-		pools->marks[pools->mark_count++] =
-		    (struct mark){ .event = event, .at = tick };
-		pools->freed_bytes = 0;
-	}
-leave:
+	new.at = order_tick();
+	enum weir_status status = stream_mark(stream, &new.event);
 	driver_leave(&guard);
-	return done;
+	if (status != WEIR_OK)
+		return false;
+	if (pools->mark_count == MARKS)
+		event_give(
+		    stream->context, pools->marks[--pools->mark_count].event);
+	pools->marks[pools->mark_count++] = new;
+	pools->freed_bytes = 0;
+	return true;
 }
 
 /* See which marks have passed. */

@@ -114,16 +114,11 @@ static void
 mark_end(struct pools *pools, struct stream *stream)
 {
 	struct driver_guard guard;
-	CUevent event;
 
 	status_mute();
 	if (driver_enter(stream->context, &guard) == WEIR_OK) {
-		if (event_take(stream->context, &event) == WEIR_OK) {
-			if (stream_record(stream, event) == WEIR_OK)
-				pools->end_event = event;
-			else
-				event_give(stream->context, event);
-		}
+		/* What cannot be recorded now is tried again at a poll. */
+		(void)stream_mark(stream, &pools->end_event);
 		driver_leave(&guard);
 	}
 	status_unmute();
@@ -254,8 +249,10 @@ reclaim_refresh(struct arena *arena)
 	for (struct list *l = arena->pools.next; l != &arena->pools;
 	     l = l->next) {
 		struct pools *pools = CONTAINER_OF(l, struct pools, link);
+		if (pools->passed_at > pools->freed_at)
+			continue;
 		uint64_t tick = order_tick();
-		if (pools->passed_at <= pools->freed_at && stream_idle(pools))
+		if (stream_idle(pools))
 			pools->passed_at = tick;
 	}
 	status_unmute();

@@ -545,6 +545,22 @@ stream_record(struct stream *stream, CUevent event)
 }
 
 enum weir_status
+stream_mark(struct stream *stream, CUevent *out)
+{
+	CUevent event;
+	enum weir_status status = event_take(stream->context, &event);
+	if (status != WEIR_OK)
+		return status;
+	status = stream_record(stream, event);
+	if (status != WEIR_OK) {
+		event_give(stream->context, event);
+		return status;
+	}
+	*out = event;
+	return WEIR_OK;
+}
+
+enum weir_status
 stream_wait_host(struct stream *stream)
 {
 	struct driver_guard guard;
@@ -552,17 +568,13 @@ stream_wait_host(struct stream *stream)
 	enum weir_status status = driver_enter(stream->context, &guard);
 	if (status != WEIR_OK)
 		return status;
-	status = event_take(stream->context, &event);
-	if (status != WEIR_OK)
-		goto leave;
-	status = stream_record(stream, event);
+	status = stream_mark(stream, &event);
 	if (status == WEIR_OK) {
 		CUresult code = driver_peek()->cuEventSynchronize(event);
 		status = driver_status(code, "cuEventSynchronize(stream %p)",
 		    (void *)stream->handle);
+		event_give(stream->context, event);
 	}
-	event_give(stream->context, event);
-leave:
 	driver_leave(&guard);
 	return status;
 }

@@ -108,6 +108,10 @@ bool stream_is_default(weir_stream handle);
  */
 enum weir_status stream_record(struct stream *stream, CUevent event);
 
+/* An event of weir's own, recorded as by stream_record(); to be given back with
+ * event_give(). Between driver_enter() and driver_leave(). */
+enum weir_status stream_mark(struct stream *stream, CUevent *out);
+
 /* True if work on the stream would become part of a graph, or if that cannot
  * be told. Between driver_enter() and driver_leave(). */
 bool stream_capturing(struct stream *stream);

@@ -199,21 +199,15 @@ mark(struct use_queue *queue)
 	struct use *last = CONTAINER_OF(queue->uses.prev, struct use, link);
 	struct stream *stream = queue->stream;
 	struct driver_guard guard;
-	CUevent event;
 
 	if (last->event != NULL)
 		return true;
 	if (driver_enter(stream->context, &guard) != WEIR_OK)
 		return false;
-	if (event_take(stream->context, &event) == WEIR_OK) {
-		last->tick = order_tick();
-		if (stream_record(stream, event) == WEIR_OK)
-			last->event = event;
-		else
-			event_give(stream->context, event);
-	}
+	last->tick = order_tick();
+	enum weir_status status = stream_mark(stream, &last->event);
 	driver_leave(&guard);
-	if (last->event == NULL)
+	if (status != WEIR_OK)
 		return false;
 	if (queue->first == NULL)
 		queue->first = last;
