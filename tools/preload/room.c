@@ -49,186 +49,56 @@ cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
 	return code;
 }
 
-CUresult
-cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned flags)
-{
-	CUresult code;
+/* A call that is made again if it failed for want of memory and there is some
+ * now. */
+#define ASK_TWICE(name, params, args)                                          \
+	CUresult name params                                                   \
+	{                                                                      \
+		report_call(HOOK_##name);                                      \
+		CUresult code = REAL(name) args;                               \
+		if (room_made(code))                                           \
+			code = REAL(name) args;                                \
+		return code;                                                   \
+	}
 
-	report_call(HOOK_cuMemAllocManaged);
-	code = REAL(cuMemAllocManaged)(out, bytes, flags);
-	if (room_made(code))
-		code = REAL(cuMemAllocManaged)(out, bytes, flags);
-	return code;
-}
+ASK_TWICE(cuMemAllocManaged, (CUdeviceptr * out, size_t bytes, unsigned flags),
+    (out, bytes, flags))
 
-CUresult
-cuArrayCreate_v2(void **out, const void *wanted)
-{
-	CUresult code;
+ASK_TWICE(cuArrayCreate_v2, (void **out, const void *wanted), (out, wanted))
 
-	report_call(HOOK_cuArrayCreate_v2);
-	code = REAL(cuArrayCreate_v2)(out, wanted);
-	if (room_made(code))
-		code = REAL(cuArrayCreate_v2)(out, wanted);
-	return code;
-}
+ASK_TWICE(cuArray3DCreate_v2, (void **out, const void *wanted), (out, wanted))
 
-CUresult
-cuArray3DCreate_v2(void **out, const void *wanted)
-{
-	CUresult code;
+ASK_TWICE(cuMipmappedArrayCreate,
+    (void **out, const void *wanted, unsigned levels), (out, wanted, levels))
 
-	report_call(HOOK_cuArray3DCreate_v2);
-	code = REAL(cuArray3DCreate_v2)(out, wanted);
-	if (room_made(code))
-		code = REAL(cuArray3DCreate_v2)(out, wanted);
-	return code;
-}
+ASK_TWICE(cuModuleLoad, (CUmodule * out, const char *file), (out, file))
 
-CUresult
-cuMipmappedArrayCreate(void **out, const void *wanted, unsigned levels)
-{
-	CUresult code;
+ASK_TWICE(cuModuleLoadData, (CUmodule * out, const void *image), (out, image))
 
-	report_call(HOOK_cuMipmappedArrayCreate);
-	code = REAL(cuMipmappedArrayCreate)(out, wanted, levels);
-	if (room_made(code))
-		code = REAL(cuMipmappedArrayCreate)(out, wanted, levels);
-	return code;
-}
+ASK_TWICE(cuModuleLoadDataEx,
+    (CUmodule * out, const void *image, unsigned count, void *options,
+	void **values),
+    (out, image, count, options, values))
 
-CUresult
-cuModuleLoad(CUmodule *out, const char *file)
-{
-	CUresult code;
+ASK_TWICE(
+    cuModuleLoadFatBinary, (CUmodule * out, const void *image), (out, image))
 
-	report_call(HOOK_cuModuleLoad);
-	code = REAL(cuModuleLoad)(out, file);
-	if (room_made(code))
-		code = REAL(cuModuleLoad)(out, file);
-	return code;
-}
+ASK_TWICE(cuGraphInstantiateWithFlags,
+    (CUgraphExec * out, CUgraph graph, unsigned long long flags),
+    (out, graph, flags))
 
-CUresult
-cuModuleLoadData(CUmodule *out, const void *image)
-{
-	CUresult code;
+ASK_TWICE(cuGraphInstantiateWithParams,
+    (CUgraphExec * out, CUgraph graph, void *params), (out, graph, params))
 
-	report_call(HOOK_cuModuleLoadData);
-	code = REAL(cuModuleLoadData)(out, image);
-	if (room_made(code))
-		code = REAL(cuModuleLoadData)(out, image);
-	return code;
-}
+ASK_TWICE(cuGraphInstantiateWithParams_ptsz,
+    (CUgraphExec * out, CUgraph graph, void *params), (out, graph, params))
 
-CUresult
-cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned count,
-    void *options, void **values)
-{
-	CUresult code;
+ASK_TWICE(cuGraphUpload, (CUgraphExec graph, CUstream stream), (graph, stream))
 
-	report_call(HOOK_cuModuleLoadDataEx);
-	code = REAL(cuModuleLoadDataEx)(out, image, count, options, values);
-	if (room_made(code))
-		code = REAL(cuModuleLoadDataEx)(
-		    out, image, count, options, values);
-	return code;
-}
+ASK_TWICE(
+    cuGraphUpload_ptsz, (CUgraphExec graph, CUstream stream), (graph, stream))
 
-CUresult
-cuModuleLoadFatBinary(CUmodule *out, const void *image)
-{
-	CUresult code;
+ASK_TWICE(cuGraphLaunch, (CUgraphExec graph, CUstream stream), (graph, stream))
 
-	report_call(HOOK_cuModuleLoadFatBinary);
-	code = REAL(cuModuleLoadFatBinary)(out, image);
-	if (room_made(code))
-		code = REAL(cuModuleLoadFatBinary)(out, image);
-	return code;
-}
-
-CUresult
-cuGraphInstantiateWithFlags(
-    CUgraphExec *out, CUgraph graph, unsigned long long flags)
-{
-	CUresult code;
-
-	report_call(HOOK_cuGraphInstantiateWithFlags);
-	code = REAL(cuGraphInstantiateWithFlags)(out, graph, flags);
-	if (room_made(code))
-		code = REAL(cuGraphInstantiateWithFlags)(out, graph, flags);
-	return code;
-}
-
-CUresult
-cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph graph, void *params)
-{
-	CUresult code;
-
-	report_call(HOOK_cuGraphInstantiateWithParams);
-	code = REAL(cuGraphInstantiateWithParams)(out, graph, params);
-	if (room_made(code))
-		code = REAL(cuGraphInstantiateWithParams)(out, graph, params);
-	return code;
-}
-
-CUresult
-cuGraphInstantiateWithParams_ptsz(CUgraphExec *out, CUgraph graph, void *params)
-{
-	CUresult code;
-
-	report_call(HOOK_cuGraphInstantiateWithParams_ptsz);
-	code = REAL(cuGraphInstantiateWithParams_ptsz)(out, graph, params);
-	if (room_made(code))
-		code =
-		    REAL(cuGraphInstantiateWithParams_ptsz)(out, graph, params);
-	return code;
-}
-
-CUresult
-cuGraphUpload(CUgraphExec graph, CUstream stream)
-{
-	CUresult code;
-
-	report_call(HOOK_cuGraphUpload);
-	code = REAL(cuGraphUpload)(graph, stream);
-	if (room_made(code))
-		code = REAL(cuGraphUpload)(graph, stream);
-	return code;
-}
-
-CUresult
-cuGraphUpload_ptsz(CUgraphExec graph, CUstream stream)
-{
-	CUresult code;
-
-	report_call(HOOK_cuGraphUpload_ptsz);
-	code = REAL(cuGraphUpload_ptsz)(graph, stream);
-	if (room_made(code))
-		code = REAL(cuGraphUpload_ptsz)(graph, stream);
-	return code;
-}
-
-CUresult
-cuGraphLaunch(CUgraphExec graph, CUstream stream)
-{
-	CUresult code;
-
-	report_call(HOOK_cuGraphLaunch);
-	code = REAL(cuGraphLaunch)(graph, stream);
-	if (room_made(code))
-		code = REAL(cuGraphLaunch)(graph, stream);
-	return code;
-}
-
-CUresult
-cuGraphLaunch_ptsz(CUgraphExec graph, CUstream stream)
-{
-	CUresult code;
-
-	report_call(HOOK_cuGraphLaunch_ptsz);
-	code = REAL(cuGraphLaunch_ptsz)(graph, stream);
-	if (room_made(code))
-		code = REAL(cuGraphLaunch_ptsz)(graph, stream);
-	return code;
-}
+ASK_TWICE(
+    cuGraphLaunch_ptsz, (CUgraphExec graph, CUstream stream), (graph, stream))
