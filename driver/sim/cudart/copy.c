@@ -5,12 +5,6 @@
 
 #include "driver/sim/cudart/cudart.h"
 
-static CUdeviceptr
-address(const void *ptr)
-{
-	return (CUdeviceptr)(uintptr_t)ptr;
-}
-
 static CUresult
 copy(void *dst, const void *src, size_t size, enum cudaMemcpyKind kind,
     CUstream stream)

@@ -119,6 +119,23 @@ cudaError_t runtime_error(cudaError_t error);
 /* The runtime's error for the driver's code, remembered. */
 cudaError_t runtime_check(CUresult code);
 
+/* ---- Addresses --------------------------------------------------------- */
+
+static inline CUdeviceptr
+address(const void *ptr)
+{
+	return (CUdeviceptr)(uintptr_t)ptr;
+}
+
+/* What an allocation of the driver comes to. */
+static inline cudaError_t
+give(CUresult code, const CUdeviceptr *found, void **out)
+{
+	if (code == CUDA_SUCCESS)
+		*out = (void *)(uintptr_t)*found;
+	return runtime_check(code);
+}
+
 /* ---- Streams ----------------------------------------------------------- */
 
 /* Stream 0 as the _ptsz calls mean it. */

@@ -6,21 +6,6 @@
 /* cudaMallocPitch() rounds rows for elements of this size. */
 enum { PITCH_ELEMENT = 4 };
 
-static CUdeviceptr
-address(const void *ptr)
-{
-	return (CUdeviceptr)(uintptr_t)ptr;
-}
-
-/* What an allocation of the driver comes to. */
-static cudaError_t
-give(CUresult code, const CUdeviceptr *found, void **out)
-{
-	if (code == CUDA_SUCCESS)
-		*out = (void *)(uintptr_t)*found;
-	return runtime_check(code);
-}
-
 cudaError_t
 cudaMalloc(void **ptr, size_t size)
 {

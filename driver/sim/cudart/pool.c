@@ -11,20 +11,6 @@ _Static_assert(sizeof(struct cudaMemPoolProps) == sizeof(CUmemPoolProps),
 _Static_assert(sizeof(struct cudaMemAccessDesc) == sizeof(CUmemAccessDesc),
     "and so is what it says of access");
 
-static CUdeviceptr
-address(const void *ptr)
-{
-	return (CUdeviceptr)(uintptr_t)ptr;
-}
-
-static cudaError_t
-give(CUresult code, const CUdeviceptr *found, void **out)
-{
-	if (code == CUDA_SUCCESS)
-		*out = (void *)(uintptr_t)*found;
-	return runtime_check(code);
-}
-
 cudaError_t
 cudaMallocFromPoolAsync(
     void **ptr, size_t size, cudaMemPool_t pool, cudaStream_t stream)
