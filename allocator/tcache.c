@@ -94,24 +94,28 @@ hand_out(struct cache *cache, struct block *block, size_t size)
 	return ptr;
 }
 
+/* Entered. A block of a class, if there is one. */
+static void *
+malloc_binned(struct cache *cache, size_t n, size_t size)
+{
+	struct bin *bin = &cache->bins[n];
+
+	if (bin->first.top == NULL)
+		swap(bin);
+	if (bin->first.top == NULL)
+		depot_take(cache, n);
+	if (bin->first.top == NULL) {
+		tcache_leave(cache);
+		return NULL;
+	}
+	return hand_out(cache, tcache_pop(&bin->first), size);
+}
+
 /* Entered; the first magazine of the class is empty. */
 void *
 tcache_malloc_refill(struct cache *cache, size_t size)
 {
-	size_t n = (size - 1) / WEIR_GRANULE;
-	struct bin *bin = &cache->bins[n];
-
-	swap(bin);
-	if (bin->first.top == NULL)
-		depot_take(cache, n);
-	struct block *block = bin->first.top;
-	if (block == NULL) {
-		tcache_leave(cache);
-		return NULL;
-	}
-	bin->first.top = block->cached.next;
-	bin->first.count--;
-	return hand_out(cache, block, size);
+	return malloc_binned(cache, (size - 1) / WEIR_GRANULE, size);
 }
 
 static struct block *
@@ -176,34 +180,18 @@ is_current(const struct cache *cache)
 }
 
 void *
-tcache_malloc_special(struct cache *cache, size_t size, weir_stream handle)
+tcache_malloc_special(struct cache *cache, size_t size)
 {
-	size_t rounded = size;
-
-	(void)handle;
 	if (size - 1 >= WEIR_SIZE_MAX ||
 	    (cache->context != NULL && !is_current(cache)))
 		return NULL;
-	rounded = cache->rounding != NULL ? size_class(cache->rounding, size) :
-					    round_up(size, WEIR_GRANULE);
+	size_t rounded = cache->rounding != NULL ?
+	    size_class(cache->rounding, size) :
+	    round_up(size, WEIR_GRANULE);
 	size_t n = rounded / WEIR_GRANULE - 1;
 	if (n >= TCACHE_BINS)
 		return malloc_slot(cache, size, rounded);
-	if (!tcache_enter(cache))
-		return NULL;
-	struct magazine *magazine = &cache->bins[n].first;
-	if (magazine->top == NULL)
-		swap(&cache->bins[n]);
-	if (magazine->top == NULL)
-		depot_take(cache, n);
-	struct block *block = magazine->top;
-	if (block == NULL) {
-		tcache_leave(cache);
-		return NULL;
-	}
-	magazine->top = block->cached.next;
-	magazine->count--;
-	return hand_out(cache, block, size);
+	return tcache_enter(cache) ? malloc_binned(cache, n, size) : NULL;
 }
 
 bool
@@ -218,26 +206,24 @@ tcache_find_leaf(struct tcache *t, CUdeviceptr addr)
 	return true;
 }
 
-/* Entered; the first magazine of the class is full. */
+/* Entered. */
 bool
-tcache_free_overflow(struct cache *cache, struct block *block)
+tcache_free_binned(struct cache *cache, struct block *block)
 {
 	size_t n = block->size / WEIR_GRANULE - 1;
 	struct bin *bin = &cache->bins[n];
 
-	swap(bin);
+	if (bin->first.count >= bin->max)
+		swap(bin);
 	if (bin->first.count >= bin->max)
 		depot_put(cache, n);
-	if (bin->first.count >= bin->max) {
-		tcache_leave(cache);
-		return false;
+	bool taken = bin->first.count < bin->max;
+	if (taken) {
+		tcache_push(&bin->first, block);
+		tcache_take_in(cache, block);
 	}
-	block->cached.next = bin->first.top;
-	bin->first.top = block;
-	bin->first.count++;
-	tcache_take_in(cache, block);
 	tcache_leave(cache);
-	return true;
+	return taken;
 }
 
 /* Entered. */
@@ -274,11 +260,8 @@ tcache_free_other(struct tcache *t, struct block *block)
 	}
 	t->last = cache;
 	size_t n = block->size / WEIR_GRANULE - 1;
-	if (n >= TCACHE_BINS)
-		return tcache_free_large(cache, block);
-	/* With a full magazine it is the same, with another one merely slower.
-	 */
-	return tcache_free_overflow(cache, block);
+	return n >= TCACHE_BINS ? tcache_free_large(cache, block) :
+				  tcache_free_binned(cache, block);
 }
 
 bool
@@ -368,8 +351,8 @@ stop(struct arena *arena, const struct pools *pools)
 			wait_for_owner(cache_of(l));
 }
 
-static void
-go(struct arena *arena)
+void
+tcache_go(struct arena *arena)
 {
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = l->next)
@@ -517,12 +500,12 @@ tcache_peak(struct cache *cache)
 	lock_leave(&arena->lock);
 }
 
-/* All caches tell; they are stopped. */
-static void
-tell_all(struct arena *arena)
+void
+tcache_stop(struct arena *arena)
 {
 	bool any = false;
 
+	stop(arena, NULL);
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = l->next)
 		any |= tell_cache(cache_of(l));
@@ -533,9 +516,8 @@ tell_all(struct arena *arena)
 void
 tcache_tell(struct arena *arena)
 {
-	stop(arena, NULL);
-	tell_all(arena);
-	go(arena);
+	tcache_stop(arena);
+	tcache_go(arena);
 	if (tcache_own != NULL)
 		tell_own(arena, NULL);
 }
@@ -547,12 +529,8 @@ empty_magazine(struct magazine *magazine)
 {
 	bool any = magazine->top != NULL;
 
-	while (magazine->top != NULL) {
-		struct block *block = magazine->top;
-		magazine->top = block->cached.next;
-		reclaim_put(block);
-	}
-	magazine->count = 0;
+	while (magazine->top != NULL)
+		reclaim_put(tcache_pop(magazine));
 	return any;
 }
 
@@ -598,10 +576,21 @@ empty_depot(struct depot *depot)
 	lock_leave(&depot->lock);
 	bool any = list != NULL;
 	while (list != NULL) {
-		struct magazine magazine = { .top = list };
+		struct magazine magazine = { list, list->cached.count };
 		list = list->cached.chain;
 		empty_magazine(&magazine);
 	}
+	return any;
+}
+
+static bool
+empty_depots(struct arena *arena)
+{
+	bool any = false;
+
+	for (struct list *l = arena->pools.next; l != &arena->pools;
+	     l = l->next)
+		any |= empty_depot(CONTAINER_OF(l, struct pools, link)->depot);
 	return any;
 }
 
@@ -614,24 +603,8 @@ tcache_drain(struct arena *arena)
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = l->next)
 		any |= empty_cache(cache_of(l));
-	go(arena);
-	for (struct list *l = arena->pools.next; l != &arena->pools;
-	     l = l->next)
-		any |= empty_depot(CONTAINER_OF(l, struct pools, link)->depot);
-	return any;
-}
-
-void
-tcache_stop(struct arena *arena)
-{
-	stop(arena, NULL);
-	tell_all(arena);
-}
-
-void
-tcache_go(struct arena *arena)
-{
-	go(arena);
+	tcache_go(arena);
+	return empty_depots(arena) || any;
 }
 
 /* ---- Making and dropping ----------------------------------------------- */
@@ -904,9 +877,7 @@ retire_all(struct arena *arena)
 	stop(arena, NULL);
 	while (!list_empty(&arena->caches))
 		retire(cache_of(arena->caches.next));
-	for (struct list *l = arena->pools.next; l != &arena->pools;
-	     l = l->next)
-		empty_depot(CONTAINER_OF(l, struct pools, link)->depot);
+	empty_depots(arena);
 }
 
 void

@@ -110,15 +110,14 @@ extern struct cache tcache_none;
 extern bool tcache_asymmetric; /* membarrier() works */
 
 /* The rarer ways of the two functions below. */
-void *tcache_malloc_special(
-    struct cache *cache, size_t size, weir_stream handle);
+void *tcache_malloc_special(struct cache *cache, size_t size);
 void *tcache_malloc_large(struct cache *cache, size_t size);
 void *tcache_malloc_refill(struct cache *cache, size_t size);
 void tcache_peak(struct cache *cache);
 bool tcache_find_leaf(struct tcache *t, CUdeviceptr addr);
 bool tcache_free_other(struct tcache *t, struct block *block);
 bool tcache_free_large(struct cache *cache, struct block *block);
-bool tcache_free_overflow(struct cache *cache, struct block *block);
+bool tcache_free_binned(struct cache *cache, struct block *block);
 
 static inline bool
 tcache_enter(struct cache *cache)
@@ -147,6 +146,25 @@ tcache_way(weir_stream handle)
 	uint64_t hash = (uint64_t)(uintptr_t)handle * 0x9e3779b97f4a7c15u;
 
 	return (unsigned)(hash >> 58);
+}
+
+/* Take a block out of a magazine that has some, or put one in. */
+static inline struct block *
+tcache_pop(struct magazine *magazine)
+{
+	struct block *block = magazine->top;
+
+	magazine->top = block->cached.next;
+	magazine->count--;
+	return block;
+}
+
+static inline void
+tcache_push(struct magazine *magazine, struct block *block)
+{
+	block->cached.next = magazine->top;
+	magazine->top = block;
+	magazine->count++;
 }
 
 /* Hand out a block of the cache; true if a peak has been passed. */
@@ -194,18 +212,16 @@ tcache_malloc(int device, size_t size, weir_stream handle)
 	    (device != WEIR_DEVICE_CURRENT && device != cache->device))
 		return NULL;
 	if (__builtin_expect(cache->special, 0))
-		return tcache_malloc_special(cache, size, handle);
+		return tcache_malloc_special(cache, size);
 	size_t n = (size - 1) / WEIR_GRANULE;
 	if (n >= TCACHE_BINS)
 		return tcache_malloc_large(cache, size);
 	if (!tcache_enter(cache))
 		return NULL;
 	struct magazine *magazine = &cache->bins[n].first;
-	struct block *block = magazine->top;
-	if (__builtin_expect(block == NULL, 0))
+	if (__builtin_expect(magazine->top == NULL, 0))
 		return tcache_malloc_refill(cache, size);
-	magazine->top = block->cached.next;
-	magazine->count--;
+	struct block *block = tcache_pop(magazine);
 	CUdeviceptr addr = block->addr;
 	bool peak = tcache_hand_out(cache, block, size);
 	tcache_leave(cache);
@@ -242,10 +258,8 @@ tcache_free(void *ptr)
 		return tcache_free_large(cache, block);
 	struct bin *bin = &cache->bins[n];
 	if (__builtin_expect(bin->first.count >= bin->max, 0))
-		return tcache_free_overflow(cache, block);
-	block->cached.next = bin->first.top;
-	bin->first.top = block;
-	bin->first.count++;
+		return tcache_free_binned(cache, block);
+	tcache_push(&bin->first, block);
 	tcache_take_in(cache, block);
 	tcache_leave(cache);
 	return true;
