@@ -54,8 +54,8 @@ cudaMallocPitch(void **ptr, size_t *pitch, size_t width, size_t height)
 cudaError_t
 cudaMalloc3D(struct cudaPitchedPtr *pitched, struct cudaExtent extent)
 {
-	size_t pitch;
-	void *ptr;
+	size_t pitch = 0;
+	void *ptr = NULL;
 	cudaError_t error;
 
 	if (pitched == NULL)
