@@ -84,6 +84,11 @@ cflags = -std=c11 -Wall -Wextra -Werror -fvisibility=hidden -fPIC -pthread \
 tls_flags := $(if $(SAN),,$(shell echo | \
 	$(CC) -Werror -mtls-dialect=gnu2 -x c -c -o /dev/null - 2>/dev/null && \
 	echo -mtls-dialect=gnu2))
+# Sums that are changed one by one are read one by one: what is read at once
+# waits until all that was written of it has left the processor's store buffer.
+# A line that is fetched to be written is fetched once.
+fetch_flags := $(shell echo | $(CC) -Werror -mprfchw -x c -c -o /dev/null - \
+	2>/dev/null && echo -mprfchw)
 # Nothing of a static library shows outside of what it was linked into.
 ldflags = -pthread $(san_flags) -Wl,--exclude-libs,ALL $(LDFLAGS)
 # In a sanitized build the runtime is in the program, not in the libraries.
@@ -304,7 +309,7 @@ $(B)/obj/%.o: %.c $(B)/flags | $(call deps,build) $(je_ready)
 
 # Our declarations are compared with the toolkit's, where there is one.
 $(B)/obj/allocator/tcache.o $(B)/obj/allocator/malloc.o: \
-	cflags += $(tls_flags)
+	cflags += $(tls_flags) $(fetch_flags) -fno-tree-slp-vectorize
 $(B)/obj/tests/driver/%.o: cppflags += $(addprefix -isystem ,\
 	$(wildcard $(CUDA_HOME)/include))
 

@@ -64,10 +64,7 @@ pools_drop_if_done(struct arena *arena, struct pools *pools)
 	arena->streams--;
 	pools->stream->pools = NULL;
 	stream_put(pools->stream);
-	if (pools->depot != NULL) {
-		lock_destroy(&pools->depot->lock);
-		meta_free(pools->depot, sizeof(*pools->depot));
-	}
+	tcache_drop_depot(pools);
 	meta_free(pools, sizeof(*pools));
 }
 

@@ -55,28 +55,23 @@ enum block_state {
 	BLOCK_LEAVING
 };
 
+/* What a free and the malloc after it look at lies in the first 64 bytes, one
+ * line of a processor's cache: block_new(). */
 struct block {
 	struct arena *arena; /* constant, for ever: see block_new() */
 
 	CUdeviceptr addr;
 	size_t size;
 	size_t requested; /* bytes asked for; ACTIVE and PENDING */
-	bool oversize;    /* counted as such; ACTIVE */
-	_Atomic(enum block_state) state;
-	struct segment *segment;
 	struct pool *pool;
-	struct block *prev; /* neighbours by address in the segment */
-	struct block *next;
-	union {
-		struct tree_node node; /* in pool->free or pool->unmapped */
-		struct {               /* CACHED */
-			struct block *next;
-			struct block *chain; /* the next magazine */
-			unsigned count;      /* of this one */
-		} cached;
-	};
+	struct segment *segment;
+	_Atomic(enum block_state) state;
+	bool oversize;          /* counted as such; ACTIVE */
 	struct pending pending; /* uses, and the wait for them */
-	uint64_t freed_at;      /* FREE: the tick of the latest free in it */
+	struct block *prev;     /* neighbours by address in the segment */
+	struct block *next;
+	struct tree_node node; /* in pool->free or pool->unmapped */
+	uint64_t freed_at;     /* FREE: the tick of the latest free in it */
 };
 
 struct segment {

@@ -10,7 +10,15 @@
 #include "base/meta.h"
 #include "base/status.h"
 
-enum { BLOCKS_A_SLAB = 64 };
+enum { BLOCKS_A_SLAB = 64, LINE = 64 };
+
+_Static_assert(offsetof(struct block, pending) +
+	    offsetof(struct pending, uses) + sizeof(struct use *) <=
+	LINE,
+    "what a free looks at is in one line");
+
+/* A block in a slab, with lines of its own. */
+enum { STRIDE = (sizeof(struct block) + LINE - 1) / LINE * LINE };
 
 int
 compare_address(const struct tree_node *a, const struct tree_node *b)
@@ -40,13 +48,16 @@ compare_size_address(const struct tree_node *a, const struct tree_node *b)
 static enum weir_status
 make_slab(struct arena *arena)
 {
-	struct block *slab = meta_zalloc(BLOCKS_A_SLAB * sizeof(*slab));
+	char *slab = meta_zalloc(BLOCKS_A_SLAB * STRIDE + LINE);
 	if (slab == NULL)
 		return status_set(WEIR_EHOSTMEM, "no host memory for blocks");
+	slab += -(uintptr_t)slab % LINE;
 	for (size_t i = 0; i < BLOCKS_A_SLAB; i++) {
-		slab[i].arena = arena;
-		slab[i].next = arena->spare;
-		arena->spare = &slab[i];
+		struct block *block =
+		    (struct block *)(void *)(slab + i * STRIDE);
+		block->arena = arena;
+		block->next = arena->spare;
+		arena->spare = block;
 	}
 	return WEIR_OK;
 }

@@ -38,22 +38,32 @@ struct block *lookup_exact(CUdeviceptr addr);
 enum {
 	LOOKUP_GRANULE_BITS = 9,
 	LOOKUP_LEAF_BITS = 21,
-	LOOKUP_ENTRIES = 1 << (LOOKUP_LEAF_BITS - LOOKUP_GRANULE_BITS)
+	LOOKUP_ENTRIES = 1 << (LOOKUP_LEAF_BITS - LOOKUP_GRANULE_BITS),
+	LOOKUP_LEAF_SIZE = 1 << LOOKUP_LEAF_BITS, /* bytes of addresses */
 };
+/* The bits of an offset in a leaf at which a block can start. */
+#define LOOKUP_STARTS ((CUdeviceptr)LOOKUP_LEAF_SIZE - WEIR_GRANULE)
+
 struct leaf {
-	_Atomic(uint64_t) used[LOOKUP_ENTRIES / 64];
 	_Atomic(struct block *) blocks[LOOKUP_ENTRIES];
+	_Atomic(uint64_t) used[LOOKUP_ENTRIES / 64];
 };
 struct leaf *lookup_leaf(CUdeviceptr addr);
 
+/* The block that starts at an offset of LOOKUP_STARTS in a leaf: one load. */
+static inline struct block *
+lookup_at(const struct leaf *leaf, CUdeviceptr offset)
+{
+	return atomic_load_explicit(
+	    &leaf->blocks[offset >> LOOKUP_GRANULE_BITS], memory_order_acquire);
+}
+
 /* lookup_exact() for an address that is a multiple of WEIR_GRANULE, with its
- * leaf at hand: one load. */
+ * leaf at hand. */
 static inline struct block *
 lookup_in_leaf(const struct leaf *leaf, CUdeviceptr addr)
 {
-	return atomic_load_explicit(
-	    &leaf->blocks[addr >> LOOKUP_GRANULE_BITS & (LOOKUP_ENTRIES - 1)],
-	    memory_order_acquire);
+	return lookup_at(leaf, addr & (LOOKUP_LEAF_SIZE - 1));
 }
 
 /* The block with the highest start that is not above addr within the last 16

@@ -86,6 +86,7 @@ take(struct arena *arena, struct stream *stream, const struct options *options,
 	use_move(&uses, &block->pending);
 	block->requested = size;
 	count_malloc(options, block);
+	tcache_went_out(pools, block);
 	*out = block;
 	return WEIR_OK;
 }
@@ -131,14 +132,25 @@ allocate(int device, size_t size, weir_stream handle, void **out)
 	return status;
 }
 
-static inline void *
-malloc_on(int device, size_t size, weir_stream stream)
+static __attribute__((noinline)) void *
+malloc_rare(int device, size_t size, weir_stream stream)
 {
-	void *ptr = tcache_malloc(device, size, stream);
+	struct cache *cache = tcache_find(device, stream);
+	void *ptr = cache != NULL ? tcache_malloc_in(cache, size) : NULL;
 
 	if (ptr != NULL)
 		return ptr;
 	return allocate(device, size, stream, &ptr) == WEIR_OK ? ptr : NULL;
+}
+
+static inline void *
+malloc_on(int device, size_t size, weir_stream stream)
+{
+	void *ptr;
+
+	if (tcache_malloc(device, size, stream, &ptr))
+		return ptr;
+	return malloc_rare(device, size, stream);
 }
 
 void *
@@ -305,10 +317,12 @@ release(struct block *block)
 	reclaim_put(block);
 }
 
-enum weir_status
-weir_free(void *ptr) UNCHECKED
+/* A block that is not where the latest one was takes the shortest way too. */
+static __attribute__((noinline)) enum weir_status
+free_rare(void *ptr) UNCHECKED
 {
-	if (tcache_free(ptr) || ptr == NULL || os_forked())
+	if ((tcache_find_leaf(ptr) && tcache_free(ptr)) ||
+	    tcache_free_rare(ptr) || ptr == NULL || os_forked())
 		return WEIR_OK;
 	struct block *block = find_exact_locked(ptr);
 	if (block == NULL)
@@ -317,6 +331,12 @@ weir_free(void *ptr) UNCHECKED
 	release(block);
 	lock_leave(&arena->lock);
 	return WEIR_OK;
+}
+
+enum weir_status
+weir_free(void *ptr)
+{
+	return tcache_free(ptr) ? WEIR_OK : free_rare(ptr);
 }
 
 enum weir_status

@@ -23,109 +23,297 @@
 static char nobody;
 #define NOBODY ((weir_stream)(void *)&nobody)
 
-_Thread_local struct tcache *tcache_own;
-struct cache tcache_none = { .handle = NOBODY };
+/* No block starts in it. */
+static struct leaf no_leaf;
+
+struct tcache tcache_nobody = {
+	.last = &tcache_nobody.none,
+	.leaf = &no_leaf,
+	.by_handle = { [0 ... TCACHE_WAYS - 1] = &tcache_nobody.none },
+	.by_pools = { [0 ... TCACHE_WAYS - 1] = &tcache_nobody.none },
+	.caches = { &tcache_nobody.caches, &tcache_nobody.caches },
+	.none = { .key = NOBODY, .handle = NOBODY },
+};
+_Thread_local struct tcache *tcache_own = &tcache_nobody;
 bool tcache_asymmetric; /* set before there is a cache */
 
 static _Thread_local bool ended;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* ---- The owner --------------------------------------------------------- */
+/* ---- Magazines --------------------------------------------------------- */
 
-static void
-swap(struct bin *bin)
+/* Blocks of a full magazine. */
+static unsigned
+magazine_max(size_t n)
 {
-	struct magazine first = bin->first;
+	size_t max = TCACHE_MAGAZINE / (n * WEIR_GRANULE);
 
-	bin->first = bin->second;
-	bin->second = first;
+	return max < TCACHE_BATCH ? (unsigned)max : TCACHE_BATCH;
 }
 
-/* A full magazine out of the depot of the stream. */
+static size_t
+magazine_size(size_t n)
+{
+	return sizeof(struct magazine) +
+	    magazine_max(n) * sizeof(struct block *);
+}
+
+static struct magazine *
+magazine_new(size_t n)
+{
+	struct magazine *magazine = meta_alloc(magazine_size(n));
+
+	if (magazine != NULL)
+		*magazine = (struct magazine){ 0 };
+	return magazine;
+}
+
+static void
+magazine_delete(struct magazine *magazine, size_t n)
+{
+	meta_free(magazine, magazine_size(n));
+}
+
+/* The first magazine of a bin that has some. */
+static struct magazine *
+bin_first(const struct bin *bin)
+{
+	return CONTAINER_OF(bin->bottom, struct magazine, blocks);
+}
+
+static bool
+bin_empty(const struct bin *bin)
+{
+	return bin->top == bin->bottom;
+}
+
+static bool
+bin_full(const struct bin *bin)
+{
+	return bin->top == bin->end;
+}
+
+/* Make a magazine the first of a bin; returns the one that was, or NULL. */
+static struct magazine *
+bin_change(struct bin *bin, struct magazine *magazine, size_t n)
+{
+	struct magazine *old = bin->bottom != NULL ? bin_first(bin) : NULL;
+
+	if (old != NULL)
+		old->count = (unsigned)(bin->top - bin->bottom);
+	bin->bottom = magazine->blocks;
+	bin->top = bin->bottom + magazine->count;
+	bin->end = bin->bottom + magazine_max(n);
+	return old;
+}
+
+static void
+bin_swap(struct bin *bin, size_t n)
+{
+	if (bin->second != NULL)
+		bin->second = bin_change(bin, bin->second, n);
+}
+
+/* The two magazines of a class; false: no memory. */
+static bool
+bin_make(struct bin *bin, size_t n)
+{
+	if (bin->bottom != NULL)
+		return true;
+	struct magazine *first = magazine_new(n);
+	bin->second = magazine_new(n);
+	if (first == NULL || bin->second == NULL) {
+		magazine_delete(first, n);
+		magazine_delete(bin->second, n);
+		bin->second = NULL;
+		return false;
+	}
+	bin_change(bin, first, n);
+	return true;
+}
+
+/* ---- Depots ------------------------------------------------------------ */
+
+static int64_t
+lesser(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static struct sums
+plus(struct sums a, struct sums b)
+{
+	return (struct sums){ a.count + b.count, a.bytes + b.bytes,
+		a.requested + b.requested };
+}
+
+static struct sums
+minus(struct sums a, struct sums b)
+{
+	return (struct sums){ a.count - b.count, a.bytes - b.bytes,
+		a.requested - b.requested };
+}
+
+static struct sums
+least(struct sums a, struct sums b)
+{
+	return (struct sums){ lesser(a.count, b.count),
+		lesser(a.bytes, b.bytes), lesser(a.requested, b.requested) };
+}
+
+/* Frees since they were told: mallocs less what the room has fallen by. */
+static struct sums
+frees_of(const struct cache *cache)
+{
+	return minus(cache->out, minus(cache->room_given, cache->room));
+}
+
+/* What a full magazine brings along: Note [From thread to thread]. Some of it
+ * may have been told since, and some room been used. */
+static struct sums
+magazine_sums(const struct cache *cache, const struct magazine *magazine)
+{
+	struct sums in = { .count = magazine->count };
+
+	for (unsigned i = 0; i < magazine->count; i++) {
+		in.bytes += (int64_t)magazine->blocks[i]->size;
+		in.requested += (int64_t)magazine->blocks[i]->requested;
+	}
+	return least(in, least(frees_of(cache), cache->room));
+}
+
+/* A full magazine out of the depot of the stream, for the empty first one. */
 static void
 depot_take(struct cache *cache, size_t n)
 {
 	struct depot *depot = cache->pools->depot;
+	struct bin *bin = &cache->bins[n];
 
 	if (depot == NULL)
 		return;
 	lock_enter(&depot->lock);
-	struct block *top = depot->chains[n];
-	if (top != NULL) {
-		depot->chains[n] = top->cached.chain;
-		depot->bytes -= top->cached.count * top->size;
-		cache->bins[n].first =
-		    (struct magazine){ .top = top, .count = top->cached.count };
+	struct magazine *full = depot->full[n];
+	struct sums in = { 0 };
+	if (full != NULL) {
+		depot->full[n] = full->next;
+		depot->bytes -= full->count * n * WEIR_GRANULE;
+		in = least(full->in, depot->in);
+		depot->in = minus(depot->in, in);
+		struct magazine *empty = bin_change(bin, full, n);
+		if (empty != NULL) {
+			empty->next = depot->empty[n];
+			depot->empty[n] = empty;
+		}
 	}
 	lock_leave(&depot->lock);
+	if (full == NULL)
+		return;
+	cache->room = plus(cache->room, in);
+	/* They come from another processor's cache, all at once. */
+	for (unsigned i = 0; i < full->count; i++)
+		os_fetch_for_write(full->blocks[i]);
 }
 
-/* A full magazine into it, if it does not hold enough. */
+/* The full first magazine into the depot, if that does not hold enough, for an
+ * empty one. */
 static void
 depot_put(struct cache *cache, size_t n)
 {
 	struct depot *depot = cache->pools->depot;
-	struct magazine *magazine = &cache->bins[n].first;
-	struct block *top = magazine->top;
-	size_t bytes = magazine->count * top->size;
+	struct bin *bin = &cache->bins[n];
+	struct magazine *full = bin_first(bin);
+	size_t bytes = magazine_max(n) * n * WEIR_GRANULE;
 
 	if (depot == NULL)
 		return;
+	full->count = magazine_max(n);
+	full->in = magazine_sums(cache, full);
 	lock_enter(&depot->lock);
-	if (depot->bytes + bytes <= cache->depot_max) {
-		top->cached.count = magazine->count;
-		top->cached.chain = depot->chains[n];
-		depot->chains[n] = top;
+	struct magazine *empty = depot->empty[n];
+	if (depot->bytes + bytes > cache->depot_max) {
+		lock_leave(&depot->lock);
+		return;
+	}
+	if (empty != NULL)
+		depot->empty[n] = empty->next;
+	else
+		empty = magazine_new(n);
+	if (empty != NULL) {
+		full->next = depot->full[n];
+		depot->full[n] = full;
 		depot->bytes += bytes;
-		*magazine = (struct magazine){ 0 };
+		depot->in = plus(depot->in, full->in);
+		cache->room = minus(cache->room, full->in);
+		bin_change(bin, empty, n);
 	}
 	lock_leave(&depot->lock);
 }
 
+/* ---- The owner --------------------------------------------------------- */
+
+static void
+count_large(struct sums *sums, const struct block *block)
+{
+	if (block->pool->kind != POOL_LARGE)
+		return;
+	sums->count++;
+	sums->bytes += (int64_t)block->size;
+	sums->requested += (int64_t)block->requested;
+}
+
+/* The way past a peak: the statistics are told at once. */
+static void
+count_peak(struct cache *cache, const struct block *block)
+{
+	struct sums one = { 1, (int64_t)block->size,
+		(int64_t)block->requested };
+
+	cache->out = plus(cache->out, one);
+	cache->room = minus(cache->room, one);
+}
+
+static void tell_peak(struct cache *cache);
+
+/* Entered; leaves. */
 static void *
 hand_out(struct cache *cache, struct block *block, size_t size)
 {
 	void *ptr = (void *)(uintptr_t)block->addr;
-	bool peak = tcache_hand_out(cache, block, size);
 
+	block->requested = size;
+	block_set_state(block, BLOCK_ACTIVE);
+	count_large(&cache->large_out, block);
+	bool below =
+	    tcache_count_out(cache, (int64_t)block->size, (int64_t)size);
+	if (__builtin_expect(!below, 0))
+		count_peak(cache, block);
 	tcache_leave(cache);
-	if (peak)
-		tcache_peak(cache);
+	if (__builtin_expect(!below, 0))
+		tell_peak(cache);
 	return ptr;
 }
 
-/* Entered. A block of a class, if there is one. */
+/* Entered; leaves. A block of a class, if there is one. */
 static void *
 malloc_binned(struct cache *cache, size_t n, size_t size)
 {
 	struct bin *bin = &cache->bins[n];
 
-	if (bin->first.top == NULL)
-		swap(bin);
-	if (bin->first.top == NULL)
+	if (bin_empty(bin))
+		bin_swap(bin, n);
+	if (bin_empty(bin))
 		depot_take(cache, n);
-	if (bin->first.top == NULL) {
+	if (bin_empty(bin)) {
 		tcache_leave(cache);
 		return NULL;
 	}
-	return hand_out(cache, tcache_pop(&bin->first), size);
-}
-
-/* Entered; the first magazine of the class is empty. */
-void *
-tcache_malloc_refill(struct cache *cache, size_t size)
-{
-	return malloc_binned(cache, (size - 1) / WEIR_GRANULE, size);
+	return hand_out(cache, *--bin->top, size);
 }
 
 static struct block *
-take_slot(struct cache *cache, size_t size)
+slot_find(struct cache *cache, size_t size)
 {
-	unsigned i = cache->slots;
-
-	if (i > 0 && cache->slot[i - 1].size == size)
-		return cache->slot[--cache->slots].block;
-	while (i-- > 0) {
+	for (unsigned i = cache->slots; i-- > 0;) {
 		if (cache->slot[i].size != size)
 			continue;
 		struct block *block = cache->slot[i].block;
@@ -137,36 +325,17 @@ take_slot(struct cache *cache, size_t size)
 	return NULL;
 }
 
-static void
-add_sums(struct sums *sums, const struct block *block)
-{
-	sums->count++;
-	sums->bytes += (int64_t)block->size;
-	sums->requested += (int64_t)block->requested;
-}
-
+/* Entered; leaves. */
 static void *
-malloc_slot(struct cache *cache, size_t size, size_t rounded)
+malloc_slot(struct cache *cache, size_t rounded, size_t size)
 {
-	if (!tcache_enter(cache))
-		return NULL;
-	struct block *block = take_slot(cache, rounded);
+	struct block *block = slot_find(cache, rounded);
+
 	if (block == NULL) {
 		tcache_leave(cache);
 		return NULL;
 	}
-	block->requested = size;
-	if (size_kind(rounded) == POOL_LARGE)
-		add_sums(&cache->large_out, block);
 	return hand_out(cache, block, size);
-}
-
-void *
-tcache_malloc_large(struct cache *cache, size_t size)
-{
-	if (size - 1 >= WEIR_SIZE_MAX)
-		return NULL;
-	return malloc_slot(cache, size, round_up(size, WEIR_GRANULE));
 }
 
 /* Is the context the one that the cache of a default stream is for? */
@@ -179,56 +348,60 @@ is_current(const struct cache *cache)
 	    current == cache->context;
 }
 
-void *
-tcache_malloc_special(struct cache *cache, size_t size)
+struct cache *
+tcache_find(int device, weir_stream handle)
 {
-	if (size - 1 >= WEIR_SIZE_MAX ||
+	if (handle == NULL)
+		handle = WEIR_STREAM_LEGACY;
+	struct cache *cache = tcache_own->by_handle[tcache_way(handle)];
+	if (atomic_load_explicit(&cache->handle, memory_order_relaxed) !=
+		handle ||
+	    (device != WEIR_DEVICE_CURRENT && device != cache->device) ||
 	    (cache->context != NULL && !is_current(cache)))
+		return NULL;
+	return cache;
+}
+
+void *
+tcache_malloc_in(struct cache *cache, size_t size)
+{
+	if (!cache->keeps || size - 1 >= WEIR_SIZE_MAX)
 		return NULL;
 	size_t rounded = cache->rounding != NULL ?
 	    size_class(cache->rounding, size) :
 	    round_up(size, WEIR_GRANULE);
-	size_t n = rounded / WEIR_GRANULE - 1;
-	if (n >= TCACHE_BINS)
-		return malloc_slot(cache, size, rounded);
-	return tcache_enter(cache) ? malloc_binned(cache, n, size) : NULL;
+	size_t n = rounded / WEIR_GRANULE;
+	if (!tcache_enter(cache))
+		return NULL;
+	return n > TCACHE_BINS ? malloc_slot(cache, rounded, size) :
+				 malloc_binned(cache, n, size);
 }
 
-bool
-tcache_find_leaf(struct tcache *t, CUdeviceptr addr)
+/* Entered; leaves. */
+static bool
+free_binned(struct cache *cache, struct block *block)
 {
-	struct leaf *leaf = lookup_leaf(addr);
-
-	if (leaf == NULL)
-		return false;
-	t->leaf_key = addr >> LOOKUP_LEAF_BITS;
-	t->leaf = leaf;
-	return true;
-}
-
-/* Entered. */
-bool
-tcache_free_binned(struct cache *cache, struct block *block)
-{
-	size_t n = block->size / WEIR_GRANULE - 1;
+	size_t n = block->size / WEIR_GRANULE;
 	struct bin *bin = &cache->bins[n];
+	bool taken = bin_make(bin, n);
 
-	if (bin->first.count >= bin->max)
-		swap(bin);
-	if (bin->first.count >= bin->max)
+	if (taken && bin_full(bin))
+		bin_swap(bin, n);
+	if (taken && bin_full(bin))
 		depot_put(cache, n);
-	bool taken = bin->first.count < bin->max;
+	taken = taken && !bin_full(bin);
 	if (taken) {
-		tcache_push(&bin->first, block);
-		tcache_take_in(cache, block);
+		*bin->top++ = block;
+		block_set_state(block, BLOCK_CACHED);
+		tcache_count_in(cache, block->size, block->requested);
 	}
 	tcache_leave(cache);
 	return taken;
 }
 
-/* Entered. */
-bool
-tcache_free_large(struct cache *cache, struct block *block)
+/* Entered; leaves. */
+static bool
+free_slot(struct cache *cache, struct block *block)
 {
 	bool taken = cache->slots < TCACHE_SLOTS;
 
@@ -237,53 +410,69 @@ tcache_free_large(struct cache *cache, struct block *block)
 		block->freed_at = order_now() + 1;
 		cache->slot[cache->slots++] =
 		    (struct slot){ .size = block->size, .block = block };
-		if (block->pool->kind == POOL_LARGE)
-			add_sums(&cache->large_in, block);
-		tcache_take_in(cache, block);
+		count_large(&cache->large_in, block);
+		block_set_state(block, BLOCK_CACHED);
+		tcache_count_in(cache, block->size, block->requested);
 	}
 	tcache_leave(cache);
 	return taken;
 }
 
-/* The block is not of the small pool that the thread freed to last. */
 bool
-tcache_free_other(struct tcache *t, struct block *block)
+tcache_find_leaf(const void *ptr)
 {
-	struct pools *pools = block->pool->owner;
-	struct cache *cache = t->by_pools[pools->index % TCACHE_WAYS];
+	CUdeviceptr addr = (CUdeviceptr)(uintptr_t)ptr;
+	CUdeviceptr base = addr & ~(CUdeviceptr)(LOOKUP_LEAF_SIZE - 1);
+	struct tcache *t = tcache_own;
 
-	if (!tcache_enter(cache))
+	if (base == t->leaf_base || t == &tcache_nobody)
 		return false;
-	if (cache->pool[block->pool->kind] != block->pool) {
+	struct leaf *leaf = lookup_leaf(addr);
+	if (leaf == NULL)
+		return false;
+	t->leaf_base = base;
+	t->leaf = leaf;
+	return true;
+}
+
+bool
+tcache_free_rare(void *ptr)
+{
+	struct tcache *t = tcache_own;
+	struct block *block = lookup_exact((CUdeviceptr)(uintptr_t)ptr);
+
+	if (block == NULL || block_state(block) != BLOCK_ACTIVE ||
+	    block->pending.uses != NULL)
+		return false;
+	struct cache *cache = t->last;
+	struct pool *pool = block->pool;
+	if (cache->pools != pool->owner)
+		cache = t->by_pools[pool->owner->index % TCACHE_WAYS];
+	if (!cache->keeps || !tcache_enter(cache))
+		return false;
+	if (cache->pool[pool->kind] != pool) {
 		tcache_leave(cache);
 		return false;
 	}
 	t->last = cache;
-	size_t n = block->size / WEIR_GRANULE - 1;
-	return n >= TCACHE_BINS ? tcache_free_large(cache, block) :
-				  tcache_free_binned(cache, block);
+	return block->size / WEIR_GRANULE > TCACHE_BINS ?
+	    free_slot(cache, block) :
+	    free_binned(cache, block);
 }
 
 bool
 tcache_free_on(void *ptr, weir_stream handle)
 {
-	struct tcache *t = tcache_own;
+	const struct cache *cache = tcache_find(WEIR_DEVICE_CURRENT, handle);
 
-	if (t == NULL)
-		return false;
-	if (handle == NULL)
-		handle = WEIR_STREAM_LEGACY;
-	struct cache *cache = t->by_handle[tcache_way(handle)];
-	if (atomic_load_explicit(&cache->handle, memory_order_relaxed) !=
-		handle ||
-	    (cache->context != NULL && !is_current(cache)))
-		return false;
 	/* What is freed there belongs there, or is not taken. */
+	if (cache == NULL)
+		return false;
 	struct block *block = lookup_exact((CUdeviceptr)(uintptr_t)ptr);
 	if (block == NULL || block_state(block) != BLOCK_ACTIVE ||
 	    block->pool->owner != cache->pools)
 		return false;
-	return tcache_free(ptr);
+	return tcache_free(ptr) || tcache_free_rare(ptr);
 }
 
 /* ---- Stopping ---------------------------------------------------------- */
@@ -298,7 +487,7 @@ membarrier(int command)
 static void
 forget_own(void)
 {
-	tcache_own = NULL;
+	tcache_own = &tcache_nobody;
 }
 
 static void
@@ -325,6 +514,28 @@ wait_for_owner(const struct cache *cache)
 			sched_yield();
 }
 
+/* Let the owner take the shortest way, where that is enough, or none. */
+static void
+open_cache(struct cache *cache)
+{
+	atomic_store_explicit(&cache->key_pool,
+	    cache->keeps && tcache_asymmetric ? cache->pool[POOL_SMALL] : NULL,
+	    memory_order_release);
+	atomic_store_explicit(&cache->key,
+	    cache->plain ?
+		atomic_load_explicit(&cache->handle, memory_order_relaxed) :
+		NOBODY,
+	    memory_order_release);
+}
+
+static void
+close_cache(struct cache *cache)
+{
+	atomic_store_explicit(&cache->key, NOBODY, memory_order_relaxed);
+	atomic_store_explicit(&cache->key_pool, NULL, memory_order_relaxed);
+	atomic_exchange(&cache->wanted, 1);
+}
+
 /* Keep the owners of an arena's caches out, of one stream's or of all. */
 static void
 stop(struct arena *arena, const struct pools *pools)
@@ -337,7 +548,7 @@ stop(struct arena *arena, const struct pools *pools)
 		if (cache->owner == tcache_own ||
 		    (pools != NULL && cache->pools != pools))
 			continue;
-		atomic_exchange(&cache->wanted, 1);
+		close_cache(cache);
 		others = true;
 	}
 	if (!others)
@@ -355,12 +566,22 @@ void
 tcache_go(struct arena *arena)
 {
 	for (struct list *l = arena->caches.next; l != &arena->caches;
-	     l = l->next)
-		atomic_store_explicit(
-		    &cache_of(l)->wanted, 0, memory_order_release);
+	     l = l->next) {
+		struct cache *cache = cache_of(l);
+		if (cache->owner == tcache_own)
+			continue;
+		atomic_store_explicit(&cache->wanted, 0, memory_order_release);
+		open_cache(cache);
+	}
 }
 
 /* ---- Telling ----------------------------------------------------------- */
+
+static bool
+is_zero(const struct sums *sums)
+{
+	return (sums->count | sums->bytes | sums->requested) == 0;
+}
 
 static void
 tell_kind(struct pools *pools, enum pool_kind kind, const struct sums *out,
@@ -372,7 +593,7 @@ tell_kind(struct pools *pools, enum pool_kind kind, const struct sums *out,
 	uint64_t up = (uint64_t)out->bytes;
 	uint64_t down = (uint64_t)in->bytes;
 
-	if (mallocs == 0 && frees == 0)
+	if (is_zero(out) && is_zero(in))
 		return;
 	stats_flow(pool, STAT3_allocation, mallocs, frees);
 	stats_flow(pool, STAT3_active, mallocs, frees);
@@ -382,50 +603,57 @@ tell_kind(struct pools *pools, enum pool_kind kind, const struct sums *out,
 	    (uint64_t)in->requested);
 }
 
-static struct sums
-minus(struct sums a, struct sums b)
-{
-	return (struct sums){ a.count - b.count, a.bytes - b.bytes,
-		a.requested - b.requested };
-}
-
-/* Stopped, or the caller's own. The room that is left is taken away. True if
- * something has been allocated: the caller looks at the arena's peaks when all
- * that is to be told has been. */
+/* Stopped, or the caller's own. True if something has been allocated: the
+ * caller looks at the arena's peaks when all that is to be told has been. */
 static bool
 tell_cache(struct cache *cache)
 {
-	/* Frees are mallocs less what the room has fallen by. */
-	struct sums in =
-	    minus(cache->out, minus(cache->room_given, cache->room));
+	struct sums in = frees_of(cache);
+
+	if (is_zero(&cache->out) && is_zero(&in))
+		return false;
 	struct sums small_out = minus(cache->out, cache->large_out);
 	struct sums small_in = minus(in, cache->large_in);
-
 	tell_kind(cache->pools, POOL_SMALL, &small_out, &small_in);
 	tell_kind(
 	    cache->pools, POOL_LARGE, &cache->large_out, &cache->large_in);
 	bool any = cache->out.count != 0;
-
 	if (any)
 		stats_note_peaks(&cache->pools->stats);
 	cache->out = (struct sums){ 0 };
 	cache->large_out = (struct sums){ 0 };
 	cache->large_in = (struct sums){ 0 };
-	cache->room = (struct sums){ 0 };
-	cache->room_given = (struct sums){ 0 };
+	cache->room_given = cache->room;
 	return any;
+}
+
+static void
+give_room(struct cache *cache, struct sums room)
+{
+	cache->room = room;
+	cache->room_given = room;
+}
+
+static const struct sums no_room;
+
+/* The frees that magazines have brought to a depot. */
+static void
+tell_depot(struct pools *pools)
+{
+	struct depot *depot = pools->depot;
+
+	if (depot == NULL)
+		return;
+	lock_enter(&depot->lock);
+	tell_kind(pools, POOL_SMALL, &no_room, &depot->in);
+	depot->in = no_room;
+	lock_leave(&depot->lock);
 }
 
 static int64_t
 below_peak(const struct weir_stat3 *stat)
 {
 	return (int64_t)(stat->all.peak - stat->all.current);
-}
-
-static int64_t
-lesser(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
 }
 
 /* How much more may be alive before a peak is passed. */
@@ -442,61 +670,83 @@ room_of(const struct arena *arena)
 	};
 }
 
-static void
-give_room(struct cache *cache, struct sums room)
+/* A cache of the calling thread that is in use. */
+static bool
+is_own(const struct cache *cache, const struct arena *arena)
 {
-	cache->room = room;
-	cache->room_given = room;
+	return cache->arena == arena && tcache_is_alive(cache);
+}
+
+static struct cache *
+own_of(struct list *link)
+{
+	return CONTAINER_OF(link, struct cache, own_link);
+}
+
+/* Half of the room for `used`, the rest for the others. */
+static void
+share_room(const struct arena *arena, struct cache *used, unsigned others)
+{
+	struct sums room = room_of(arena);
+	struct sums part = { room.count / 2 / others, room.bytes / 2 / others,
+		room.requested / 2 / others };
+	struct list *own = &tcache_own->caches;
+
+	for (struct list *l = own->next; l != own; l = l->next) {
+		if (!is_own(own_of(l), arena) || own_of(l) == used)
+			continue;
+		give_room(own_of(l), part);
+		room = minus(room, part);
+	}
+	if (used != NULL)
+		give_room(used, room);
 }
 
 /*
- * The calling thread's caches tell what they have counted. Then all the room
- * below the peaks is shared out among them, most of it to the one in use, so
- * that together they cannot pass a peak unseen. Room that another thread has
- * is not taken into account: a peak may be missed by that.
+ * The calling thread's caches tell what they have counted. Then the one in use
+ * is given all the room below the peaks that the others do not have, so that
+ * together they cannot pass a peak unseen; or, if they have most of it, it is
+ * shared out anew. Room that another thread has is not taken into account: a
+ * peak may be missed by that.
  */
 static void
-tell_own(struct arena *arena, const struct cache *used)
+tell_own(struct arena *arena, struct cache *used)
 {
+	struct list *own = &tcache_own->caches;
+	struct sums taken = { 0 };
 	unsigned others = 0;
-	struct sums part = { 0 };
 	bool any = false;
 
-	for (struct list *l = arena->caches.next; l != &arena->caches;
-	     l = l->next) {
-		struct cache *cache = cache_of(l);
-		if (cache->owner != tcache_own)
+	for (struct list *l = own->next; l != own; l = l->next) {
+		struct cache *cache = own_of(l);
+		if (!is_own(cache, arena))
 			continue;
 		any |= tell_cache(cache);
-		others += cache != used;
+		if (cache == used)
+			continue;
+		taken = plus(taken, cache->room);
+		others++;
 	}
+	if (used != NULL)
+		tell_depot(used->pools);
 	if (any)
 		stats_note_peaks(&arena->stats);
-	struct sums room = room_of(arena);
-	if (others > 0)
-		part = (struct sums){ room.count / 2 / others,
-			room.bytes / 2 / others, room.requested / 2 / others };
-	for (struct list *l = arena->caches.next; l != &arena->caches;
-	     l = l->next) {
-		struct cache *cache = cache_of(l);
-		if (cache->owner != tcache_own || cache == used)
-			continue;
-		give_room(cache, part);
-		room = minus(room, part);
-	}
-	for (struct list *l = arena->caches.next; l != &arena->caches;
-	     l = l->next)
-		if (cache_of(l) == used)
-			give_room(cache_of(l), room);
+	struct sums room = minus(room_of(arena), taken);
+	struct sums more = minus(room, taken);
+	if (others > 0 && (more.count | more.bytes | more.requested) < 0)
+		share_room(arena, used, others);
+	else if (used != NULL)
+		give_room(used, room);
 }
 
-void
-tcache_peak(struct cache *cache)
+static void
+tell_peak(struct cache *cache)
 {
 	struct arena *arena = cache->arena;
 
 	lock_enter(&arena->lock);
-	tell_own(arena, cache);
+	if (tcache_is_alive(cache))
+		tell_own(arena, cache);
 	lock_leave(&arena->lock);
 }
 
@@ -506,9 +756,14 @@ tcache_stop(struct arena *arena)
 	bool any = false;
 
 	stop(arena, NULL);
-	for (struct list *l = arena->caches.next; l != &arena->caches;
+	for (struct list *l = arena->pools.next; l != &arena->pools;
 	     l = l->next)
+		tell_depot(CONTAINER_OF(l, struct pools, link));
+	for (struct list *l = arena->caches.next; l != &arena->caches;
+	     l = l->next) {
 		any |= tell_cache(cache_of(l));
+		give_room(cache_of(l), no_room);
+	}
 	if (any)
 		stats_note_peaks(&arena->stats);
 }
@@ -518,8 +773,7 @@ tcache_tell(struct arena *arena)
 {
 	tcache_stop(arena);
 	tcache_go(arena);
-	if (tcache_own != NULL)
-		tell_own(arena, NULL);
+	tell_own(arena, NULL);
 }
 
 /* ---- Emptying ---------------------------------------------------------- */
@@ -527,10 +781,22 @@ tcache_tell(struct arena *arena)
 static bool
 empty_magazine(struct magazine *magazine)
 {
-	bool any = magazine->top != NULL;
+	bool any = magazine->count > 0;
 
-	while (magazine->top != NULL)
-		reclaim_put(tcache_pop(magazine));
+	while (magazine->count > 0)
+		reclaim_put(magazine->blocks[--magazine->count]);
+	return any;
+}
+
+static bool
+empty_bin(struct bin *bin)
+{
+	bool any = !bin_empty(bin);
+
+	while (!bin_empty(bin))
+		reclaim_put(*--bin->top);
+	if (bin->second != NULL)
+		any |= empty_magazine(bin->second);
 	return any;
 }
 
@@ -549,36 +815,45 @@ empty_cache(struct cache *cache)
 {
 	bool any = empty_slots(cache);
 
-	for (size_t n = 0; n < TCACHE_BINS; n++) {
-		any |= empty_magazine(&cache->bins[n].first);
-		any |= empty_magazine(&cache->bins[n].second);
-	}
+	for (size_t n = 1; n <= TCACHE_BINS; n++)
+		any |= empty_bin(&cache->bins[n]);
 	return any;
 }
 
-static bool
-empty_depot(struct depot *depot)
+/* All full magazines of a depot, through ->next. */
+static struct magazine *
+depot_take_all(struct depot *depot)
 {
-	struct block *list = NULL;
+	struct magazine *list = NULL;
 
-	if (depot == NULL)
-		return false;
 	lock_enter(&depot->lock);
-	for (size_t n = 0; n < TCACHE_BINS && depot->bytes > 0; n++) {
-		while (depot->chains[n] != NULL) {
-			struct block *top = depot->chains[n];
-			depot->chains[n] = top->cached.chain;
-			depot->bytes -= top->cached.count * top->size;
-			top->cached.chain = list;
-			list = top;
+	for (size_t n = 1; n <= TCACHE_BINS && depot->bytes > 0; n++) {
+		while (depot->full[n] != NULL) {
+			struct magazine *magazine = depot->full[n];
+			depot->full[n] = magazine->next;
+			depot->bytes -= magazine->count * n * WEIR_GRANULE;
+			magazine->next = list;
+			list = magazine;
 		}
 	}
 	lock_leave(&depot->lock);
+	return list;
+}
+
+static bool
+empty_depot(struct pools *pools)
+{
+	if (pools->depot == NULL)
+		return false;
+	struct magazine *list = depot_take_all(pools->depot);
 	bool any = list != NULL;
+	tell_depot(pools);
 	while (list != NULL) {
-		struct magazine magazine = { list, list->cached.count };
-		list = list->cached.chain;
-		empty_magazine(&magazine);
+		struct magazine *magazine = list;
+		size_t n = magazine->blocks[0]->size / WEIR_GRANULE;
+		list = magazine->next;
+		empty_magazine(magazine);
+		magazine_delete(magazine, n);
 	}
 	return any;
 }
@@ -590,7 +865,7 @@ empty_depots(struct arena *arena)
 
 	for (struct list *l = arena->pools.next; l != &arena->pools;
 	     l = l->next)
-		any |= empty_depot(CONTAINER_OF(l, struct pools, link)->depot);
+		any |= empty_depot(CONTAINER_OF(l, struct pools, link));
 	return any;
 }
 
@@ -609,6 +884,19 @@ tcache_drain(struct arena *arena)
 
 /* ---- Making and dropping ----------------------------------------------- */
 
+static void
+delete_magazines(struct cache *cache)
+{
+	for (size_t n = 1; n <= TCACHE_BINS; n++) {
+		struct bin *bin = &cache->bins[n];
+		if (bin->bottom == NULL)
+			continue;
+		magazine_delete(bin_first(bin), n);
+		magazine_delete(bin->second, n);
+		*bin = (struct bin){ 0 };
+	}
+}
+
 /* Take a cache out of use; stopped or the caller's own, and told. */
 static void
 retire(struct cache *cache)
@@ -618,7 +906,9 @@ retire(struct cache *cache)
 	if (tell_cache(cache))
 		stats_note_peaks(&cache->arena->stats);
 	empty_cache(cache);
+	delete_magazines(cache);
 	list_remove(&cache->link);
+	close_cache(cache);
 	atomic_store_explicit(&cache->handle, NOBODY, memory_order_relaxed);
 	cache->pool[POOL_SMALL] = NULL;
 	cache->pool[POOL_LARGE] = NULL;
@@ -640,7 +930,7 @@ tcache_end(struct pools *pools)
 		if (cache_of(l)->pools == pools)
 			retire(cache_of(l));
 	}
-	empty_depot(pools->depot);
+	empty_depot(pools);
 }
 
 void
@@ -650,10 +940,7 @@ tcache_forget(struct arena *arena)
 	while (!list_empty(&arena->caches)) {
 		struct cache *cache = cache_of(arena->caches.next);
 		cache->slots = 0;
-		for (size_t n = 0; n < TCACHE_BINS; n++) {
-			cache->bins[n].first = (struct magazine){ 0 };
-			cache->bins[n].second = (struct magazine){ 0 };
-		}
+		delete_magazines(cache);
 		retire(cache);
 	}
 	for (struct list *l = arena->pools.next; l != &arena->pools;
@@ -662,9 +949,13 @@ tcache_forget(struct arena *arena)
 		    CONTAINER_OF(l, struct pools, link)->depot;
 		if (depot == NULL)
 			continue;
-		depot->bytes = 0;
-		for (size_t n = 0; n < TCACHE_BINS; n++)
-			depot->chains[n] = NULL;
+		struct magazine *list = depot_take_all(depot);
+		while (list != NULL) {
+			struct magazine *next = list->next;
+			size_t n = list->blocks[0]->size / WEIR_GRANULE;
+			magazine_delete(list, n);
+			list = next;
+		}
 	}
 }
 
@@ -675,12 +966,13 @@ drop(struct tcache *t, struct cache *cache)
 {
 	for (unsigned i = 0; i < TCACHE_WAYS; i++) {
 		if (t->by_handle[i] == cache)
-			t->by_handle[i] = &tcache_none;
+			t->by_handle[i] = &t->none;
 		if (t->by_pools[i] == cache)
-			t->by_pools[i] = &tcache_none;
+			t->by_pools[i] = &t->none;
 	}
 	if (t->last == cache)
-		t->last = &tcache_none;
+		t->last = &t->none;
+	list_remove(&cache->own_link);
 	meta_free(cache, sizeof(*cache));
 }
 
@@ -691,7 +983,7 @@ make_room(struct tcache *t, struct cache **place, const struct arena *arena)
 {
 	struct cache *cache = *place;
 
-	if (cache == &tcache_none)
+	if (cache == &t->none)
 		return true;
 	if (!atomic_load_explicit(&cache->dead, memory_order_acquire)) {
 		if (cache->arena != arena)
@@ -730,23 +1022,23 @@ set_up(struct cache *cache, struct tcache *t, struct pools *pools,
 {
 	struct stream *stream = pools->stream;
 
+	bool keeps = options->tcache > 0;
+
 	atomic_init(&cache->handle, stream->handle);
 	cache->device = stream->device;
 	cache->context =
 	    stream_is_default(stream->handle) ? stream->context : NULL;
 	cache->rounding = rounds(options) ? options : NULL;
-	cache->special = cache->context != NULL || cache->rounding != NULL;
+	cache->keeps = keeps;
+	cache->plain = keeps && tcache_asymmetric && cache->context == NULL &&
+	    cache->rounding == NULL;
 	cache->pool[POOL_SMALL] = &pools->pool[POOL_SMALL];
 	cache->pool[POOL_LARGE] = &pools->pool[POOL_LARGE];
 	cache->depot_max = options->tcache;
 	cache->arena = pools->arena;
 	cache->pools = pools;
 	cache->owner = t;
-	for (size_t n = 0; n < TCACHE_BINS; n++) {
-		size_t max = TCACHE_MAGAZINE / ((n + 1) * WEIR_GRANULE);
-		cache->bins[n].max =
-		    max < TCACHE_BATCH ? (unsigned)max : TCACHE_BATCH;
-	}
+	open_cache(cache);
 }
 
 static void
@@ -762,10 +1054,12 @@ make_cache(struct tcache *t, struct pools *pools, const struct options *options)
 	struct cache *cache = meta_zalloc(sizeof(*cache));
 	if (cache == NULL)
 		return;
-	make_depot(pools);
+	if (options->tcache > 0)
+		make_depot(pools);
 	set_up(cache, t, pools, options);
 	pools->caches++;
 	list_push_back(&pools->arena->caches, &cache->link);
+	list_push_back(&t->caches, &cache->own_link);
 	*by_handle = cache;
 	*by_pools = cache;
 }
@@ -773,8 +1067,6 @@ make_cache(struct tcache *t, struct pools *pools, const struct options *options)
 static struct cache *
 own_cache(const struct pools *pools)
 {
-	if (tcache_own == NULL)
-		return NULL;
 	struct cache *cache = tcache_own->by_pools[pools->index % TCACHE_WAYS];
 	return cache->pool[POOL_SMALL] == &pools->pool[POOL_SMALL] ? cache :
 								     NULL;
@@ -787,7 +1079,7 @@ is_cacheable(const struct pools *pools, const struct options *options)
 {
 	const struct stream *stream = pools->stream;
 
-	return options->tcache > 0 && !options->reclaim_always &&
+	return !options->reclaim_always &&
 	    options->max_split_size == OPTION_UNLIMITED && !pools->ended &&
 	    !ended && !os_forked() && stream->handle != WEIR_STREAM_ANY &&
 	    (stream->thread == 0 || stream->thread == os_thread_id());
@@ -798,16 +1090,21 @@ make_own(void)
 {
 	struct tcache *t;
 
+	if (tcache_own != &tcache_nobody)
+		return tcache_own;
 	pthread_once(&once, prepare);
 	os_thread_id(); /* so that its end is told */
 	t = meta_zalloc(sizeof(*t));
 	if (t == NULL)
-		return NULL;
-	t->last = &tcache_none;
-	t->leaf_key = ~(CUdeviceptr)0;
+		return &tcache_nobody;
+	atomic_init(&t->none.key, NOBODY);
+	atomic_init(&t->none.handle, NOBODY);
+	t->last = &t->none;
+	t->leaf = &no_leaf;
+	list_init(&t->caches);
 	for (unsigned i = 0; i < TCACHE_WAYS; i++) {
-		t->by_handle[i] = &tcache_none;
-		t->by_pools[i] = &tcache_none;
+		t->by_handle[i] = &t->none;
+		t->by_pools[i] = &t->none;
 	}
 	return t;
 }
@@ -820,14 +1117,25 @@ tcache_come(struct arena *arena, struct pools *pools)
 
 	if (cache == NULL && options_get(&options) == WEIR_OK &&
 	    is_cacheable(pools, options)) {
-		if (tcache_own == NULL)
-			tcache_own = make_own();
-		if (tcache_own != NULL)
+		tcache_own = make_own();
+		if (tcache_own != &tcache_nobody)
 			make_cache(tcache_own, pools, options);
 		cache = own_cache(pools);
 	}
-	if (tcache_own != NULL)
-		tell_own(arena, cache);
+	tell_own(arena, cache);
+}
+
+void
+tcache_went_out(struct pools *pools, const struct block *block)
+{
+	struct cache *cache = own_cache(pools);
+
+	if (cache == NULL)
+		return;
+	give_room(cache,
+	    minus(cache->room,
+		(struct sums){
+		    1, (int64_t)block->size, (int64_t)block->requested }));
 }
 
 void
@@ -839,14 +1147,15 @@ tcache_settle(struct pools *pools)
 		empty_slots(cache);
 }
 
+/* Bytes of a class in a cache. */
 static size_t
-magazine_bytes(const struct magazine *magazine)
+bin_bytes(const struct bin *bin, size_t n)
 {
-	size_t bytes = 0;
+	size_t count = (size_t)(bin->top - bin->bottom);
 
-	for (struct block *b = magazine->top; b != NULL; b = b->cached.next)
-		bytes += b->size;
-	return bytes;
+	if (bin->second != NULL)
+		count += bin->second->count;
+	return count * n * WEIR_GRANULE;
 }
 
 size_t
@@ -860,13 +1169,30 @@ tcache_bytes(const struct pools *pools)
 		const struct cache *cache = cache_of(l);
 		if (cache->pools != pools)
 			continue;
-		for (size_t n = 0; n < TCACHE_BINS; n++)
-			bytes += magazine_bytes(&cache->bins[n].first) +
-			    magazine_bytes(&cache->bins[n].second);
+		for (size_t n = 1; n <= TCACHE_BINS; n++)
+			bytes += bin_bytes(&cache->bins[n], n);
 		for (unsigned i = 0; i < cache->slots; i++)
 			bytes += cache->slot[i].size;
 	}
 	return bytes;
+}
+
+void
+tcache_drop_depot(struct pools *pools)
+{
+	struct depot *depot = pools->depot;
+
+	if (depot == NULL)
+		return;
+	for (size_t n = 1; n <= TCACHE_BINS; n++) {
+		while (depot->empty[n] != NULL) {
+			struct magazine *magazine = depot->empty[n];
+			depot->empty[n] = magazine->next;
+			magazine_delete(magazine, n);
+		}
+	}
+	lock_destroy(&depot->lock);
+	meta_free(depot, sizeof(*depot));
 }
 
 /* ---- With no lock ------------------------------------------------------ */
@@ -913,15 +1239,13 @@ tcache_thread_ends(void)
 	struct tcache *t = tcache_own;
 
 	ended = true;
-	if (t == NULL)
+	if (t == &tcache_nobody)
 		return;
-	for (unsigned i = 0; i < TCACHE_WAYS; i++) {
-		struct cache *cache = t->by_pools[i];
-		if (cache != &tcache_none) {
-			end_cache(cache);
-			drop(t, cache);
-		}
+	while (!list_empty(&t->caches)) {
+		struct cache *cache = own_of(t->caches.next);
+		end_cache(cache);
+		drop(t, cache);
 	}
-	tcache_own = NULL;
+	tcache_own = &tcache_nobody;
 	meta_free(t, sizeof(*t));
 }

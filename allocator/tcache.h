@@ -14,12 +14,26 @@
  * none the owner has a fence), and waits until `busy` is down: from then on the
  * cache is its own, until it clears `wanted`. An owner that was kept out goes
  * the slow way, to the arena's lock.
+ *
+ * `key` and `key_pool` say which stream's requests and which pool's blocks the
+ * cache takes without further thought. They are empty while it is wanted, so
+ * the shortest way looks at them in place of `wanted`.
+ *
+ * Note [From thread to thread]
+ *
+ * A magazine is an array of pointers and moves as a whole, through the depot of
+ * its stream, so that neither side walks the blocks: each is touched once by
+ * the thread that frees it and once by the one that gets it, in one line of the
+ * processor's cache. What the statistics are still to be told of its frees goes
+ * along: else the one thread would seem to allocate ever more, and to pass a
+ * peak with each malloc.
  */
 #ifndef ALLOCATOR_TCACHE_H
 #define ALLOCATOR_TCACHE_H
 
 #include "allocator/arena.h"
 #include "allocator/lookup.h"
+#include "base/os.h"
 
 enum {
 	TCACHE_BINS = 128, /* exact classes of 512 bytes, to 64 KiB */
@@ -28,19 +42,9 @@ enum {
 	TCACHE_BATCH = 64, /* blocks of one class that move together, at most */
 };
 
-/* Bytes of a class that a magazine holds at most. */
-enum { TCACHE_MAGAZINE = 1 << 20 };
-
-/* Blocks of one class through ->cached.next. */
-struct magazine {
-	struct block *top;
-	unsigned count;
-};
-
-struct bin {
-	struct magazine first;
-	unsigned max; /* blocks of a full magazine */
-	struct magazine second;
+enum {
+	TCACHE_BINNED = TCACHE_BINS << 9, /* bytes of the largest class */
+	TCACHE_MAGAZINE = 1 << 20, /* of a class in a magazine, at most */
 };
 
 /* Three sums that statistics are made of. */
@@ -50,74 +54,109 @@ struct sums {
 	int64_t requested;
 };
 
-struct cache {
-	/* What it is for. Written by its owner and by whoever retires it. */
-	_Atomic(weir_stream) handle; /* as callers give it, LEGACY for NULL */
-	int device;
-	bool special; /* more is to be looked at: context, rounding */
-	struct pool *pool[POOL_KINDS]; /* NULL: retired */
+/* Blocks of one class. */
+struct magazine {
+	struct magazine *next; /* in a depot */
+	unsigned count;        /* while it is not the first of a bin */
+	struct sums in;        /* frees that it has brought to a depot */
+	struct block *blocks[];
+};
 
-	atomic_uint busy;   /* the owner is at it */
-	atomic_uint wanted; /* it is to stay out */
+/* All NULL before the first block comes. */
+struct bin {
+	struct block **top;    /* behind the last block of the first magazine */
+	struct block **bottom; /* its ->blocks */
+	struct block **end;    /* where it is full */
+	struct magazine *second;
+};
+
+struct cache {
+	/* For the owner's shortest way; NOBODY and NULL close it. */
+	_Atomic(weir_stream) key;
+	_Atomic(struct pool *) key_pool; /* the small one */
+	atomic_uint busy;                /* the owner is at it */
+	unsigned slots;                  /* in use */
 
 	/* The owner's, or the stopper's. */
 	/* What may be taken before a peak would be missed: falls with each
 	 * malloc, rises with each free; below 0 the statistics are told. */
 	struct sums room;
-	struct sums out;       /* mallocs since they were told */
-	struct sums large_out; /* of these, and of frees, of the large pool */
-	struct sums large_in;
+	struct sums out;        /* mallocs since they were told */
 	struct sums room_given; /* when they were told */
-	unsigned slots;         /* in use */
+	struct sums large_out;  /* of mallocs and frees those of */
+	struct sums large_in;   /* the large pool */
 	struct slot {
 		size_t size;
 		struct block *block;
-	} slot[TCACHE_SLOTS]; /* the latest last */
-	struct bin bins[TCACHE_BINS];
+	} slot[TCACHE_SLOTS];             /* the latest last */
+	struct bin bins[TCACHE_BINS + 1]; /* by size; the first is never used */
+
+	atomic_uint wanted; /* the owner is to stay out */
+
+	/* What it is for. Written by its owner and by whoever retires it. */
+	_Atomic(weir_stream) handle;   /* as callers give it, LEGACY for NULL */
+	struct pool *pool[POOL_KINDS]; /* NULL: retired */
 
 	/* Constant. */
-	CUcontext context;              /* of a default stream; else NULL */
+	int device;
+	bool plain;        /* nothing is to be looked at but the handle */
+	bool keeps;        /* blocks; else it only finds the pools */
+	CUcontext context; /* of a default stream; else NULL */
 	const struct options *rounding; /* NULL: steps of 512 bytes */
 	size_t depot_max;
 	struct arena *arena;
 	struct pools *pools; /* pinned by ->caches */
 	struct tcache *owner;
 
-	struct list link; /* in arena->caches, under its lock */
-	atomic_bool dead; /* retired: out of that list */
+	struct list link;     /* in arena->caches, under its lock */
+	struct list own_link; /* in owner->caches, the owner's */
+	atomic_bool dead;     /* retired: out of the first list */
 };
 
-/* A thread's. Empty places hold `tcache_none`. */
+/* A thread's. Empty places hold `none`. */
 struct tcache {
-	struct cache *last;   /* that it freed to */
-	CUdeviceptr leaf_key; /* of the leaf of the address it freed last */
+	struct cache *last;    /* that it freed to */
+	CUdeviceptr leaf_base; /* of the leaf of the address it freed last */
 	struct leaf *leaf;
 	struct cache *by_handle[TCACHE_WAYS];
 	struct cache *by_pools[TCACHE_WAYS];
+	struct list caches; /* all it has, through ->own_link */
+	struct cache none;  /* takes nothing */
 };
 
-/* Full magazines of a stream, for any thread. */
+/* Full magazines of a stream, for any thread, and empty ones. */
 struct depot {
 	struct lock lock;
 	size_t bytes;
-	struct block *chains[TCACHE_BINS]; /* through ->cached.chain */
+	struct sums in; /* frees that are still to be told */
+	struct magazine *full[TCACHE_BINS + 1];
+	struct magazine *empty[TCACHE_BINS + 1];
 };
 
 /* ---- The owner --------------------------------------------------------- */
 
-extern _Thread_local struct tcache *tcache_own; /* NULL: none yet */
-extern struct cache tcache_none;
+extern _Thread_local struct tcache *tcache_own; /* or tcache_nobody */
+extern struct tcache tcache_nobody;
 extern bool tcache_asymmetric; /* membarrier() works */
 
-/* The rarer ways of the two functions below. */
-void *tcache_malloc_special(struct cache *cache, size_t size);
-void *tcache_malloc_large(struct cache *cache, size_t size);
-void *tcache_malloc_refill(struct cache *cache, size_t size);
-void tcache_peak(struct cache *cache);
-bool tcache_find_leaf(struct tcache *t, CUdeviceptr addr);
-bool tcache_free_other(struct tcache *t, struct block *block);
-bool tcache_free_large(struct cache *cache, struct block *block);
-bool tcache_free_binned(struct cache *cache, struct block *block);
+/* The calling thread's cache for a stream, or NULL. Its pools are to be
+ * believed under the arena's lock, if the cache is alive then. */
+struct cache *tcache_find(int device, weir_stream handle);
+
+static inline bool
+tcache_is_alive(const struct cache *cache)
+{
+	return !atomic_load_explicit(&cache->dead, memory_order_acquire);
+}
+
+/* Have tcache_free() find an address that it has not; false: it can already, or
+ * never will. */
+bool tcache_find_leaf(const void *ptr);
+
+/* What tcache_malloc() and tcache_free() below do not do: every other way to a
+ * block in a cache, or into one. NULL and false: there is none. */
+void *tcache_malloc_in(struct cache *cache, size_t size);
+bool tcache_free_rare(void *ptr);
 
 static inline bool
 tcache_enter(struct cache *cache)
@@ -140,129 +179,145 @@ tcache_leave(struct cache *cache)
 	atomic_store_explicit(&cache->busy, 0, memory_order_release);
 }
 
+/* The bin of a size class: &cache->bins[rounded / WEIR_GRANULE] in one shift.
+ */
+static inline struct bin *
+tcache_bin(struct cache *cache, size_t rounded)
+{
+	_Static_assert(WEIR_GRANULE % sizeof(struct bin) == 0, "one shift");
+	size_t offset = rounded / (WEIR_GRANULE / sizeof(struct bin));
+
+	return (struct bin *)(void *)((char *)cache->bins + offset);
+}
+
 static inline unsigned
 tcache_way(weir_stream handle)
 {
-	uint64_t hash = (uint64_t)(uintptr_t)handle * 0x9e3779b97f4a7c15u;
+	uint32_t hash = (uint32_t)(uintptr_t)handle * UINT32_C(0x9e3779b1);
 
-	return (unsigned)(hash >> 58);
+	return hash >> 26;
 }
 
-/* Take a block out of a magazine that has some, or put one in. */
-static inline struct block *
-tcache_pop(struct magazine *magazine)
-{
-	struct block *block = magazine->top;
-
-	magazine->top = block->cached.next;
-	magazine->count--;
-	return block;
-}
-
-static inline void
-tcache_push(struct magazine *magazine, struct block *block)
-{
-	block->cached.next = magazine->top;
-	magazine->top = block;
-	magazine->count++;
-}
-
-/* Hand out a block of the cache; true if a peak has been passed. */
+/* Count a block that is handed out; false, and it is not, if a peak would be
+ * passed by it. */
 static inline bool
-tcache_hand_out(struct cache *cache, struct block *block, size_t size)
+tcache_count_out(struct cache *cache, int64_t bytes, int64_t requested)
 {
-	int64_t bytes = (int64_t)block->size;
-	int64_t requested = (int64_t)size;
+	struct sums *room = &cache->room;
 
-	block->requested = size;
-	block_set_state(block, BLOCK_ACTIVE);
+	if (__builtin_expect(--room->count < 0, 0))
+		goto count;
+	if (__builtin_expect((room->bytes -= bytes) < 0, 0))
+		goto bytes;
+	if (__builtin_expect((room->requested -= requested) < 0, 0))
+		goto requested;
 	cache->out.count++;
 	cache->out.bytes += bytes;
 	cache->out.requested += requested;
-	cache->room.count -= 1;
-	cache->room.bytes -= bytes;
-	cache->room.requested -= requested;
-	/* Is any of them negative? */
-	return (cache->room.count | cache->room.bytes | cache->room.requested) <
-	    0;
+	return true;
+
+	/* The fences keep the compiler from holding what was there before: that
+	 * costs the usual way registers and instructions. */
+requested:
+	atomic_signal_fence(memory_order_seq_cst);
+	room->requested += requested;
+bytes:
+	atomic_signal_fence(memory_order_seq_cst);
+	room->bytes += bytes;
+count:
+	atomic_signal_fence(memory_order_seq_cst);
+	room->count++;
+	return false;
 }
 
 static inline void
-tcache_take_in(struct cache *cache, struct block *block)
+tcache_count_in(struct cache *cache, size_t bytes, size_t requested)
 {
-	block_set_state(block, BLOCK_CACHED);
 	cache->room.count++;
-	cache->room.bytes += (int64_t)block->size;
-	cache->room.requested += (int64_t)block->requested;
+	cache->room.bytes += (int64_t)bytes;
+	cache->room.requested += (int64_t)requested;
 }
 
-/* The block for a request out of the calling thread's cache, or NULL. */
-static inline void *
-tcache_malloc(int device, size_t size, weir_stream handle)
+/* A block for a request out of the calling thread's cache; false: none. The way
+ * of most requests: a stream of its own, a small size, a block at hand. */
+static inline bool
+tcache_malloc(int device, size_t size, weir_stream handle, void **out)
 {
-	struct tcache *t = tcache_own;
+	struct cache *cache = tcache_own->by_handle[tcache_way(handle)];
+	/* Of no bytes, and of too many to count, it is 0: that bin is empty. */
+	size_t rounded = round_up(size, WEIR_GRANULE);
 
-	if (__builtin_expect(t == NULL, 0))
-		return NULL;
-	if (handle == NULL)
-		handle = WEIR_STREAM_LEGACY;
-	struct cache *cache = t->by_handle[tcache_way(handle)];
-	if (atomic_load_explicit(&cache->handle, memory_order_relaxed) !=
-		handle ||
-	    (device != WEIR_DEVICE_CURRENT && device != cache->device))
-		return NULL;
-	if (__builtin_expect(cache->special, 0))
-		return tcache_malloc_special(cache, size);
-	size_t n = (size - 1) / WEIR_GRANULE;
-	if (n >= TCACHE_BINS)
-		return tcache_malloc_large(cache, size);
-	if (!tcache_enter(cache))
-		return NULL;
-	struct magazine *magazine = &cache->bins[n].first;
-	if (__builtin_expect(magazine->top == NULL, 0))
-		return tcache_malloc_refill(cache, size);
-	struct block *block = tcache_pop(magazine);
-	CUdeviceptr addr = block->addr;
-	bool peak = tcache_hand_out(cache, block, size);
+	if (__builtin_expect(rounded > TCACHE_BINNED, 0))
+		return false;
+	atomic_store_explicit(&cache->busy, 1, memory_order_relaxed);
+	atomic_signal_fence(memory_order_seq_cst);
+	if (__builtin_expect(atomic_load_explicit(
+				 &cache->key, memory_order_acquire) != handle,
+		0))
+		goto not_this_way;
+	if (device != WEIR_DEVICE_CURRENT && device != cache->device)
+		goto not_this_way;
+	struct bin *bin = tcache_bin(cache, rounded);
+	struct block **top = bin->top;
+	if (__builtin_expect(top == bin->bottom, 0))
+		goto not_this_way;
+	if (!tcache_count_out(cache, (int64_t)rounded, (int64_t)size))
+		goto not_this_way;
+	struct block *block = *--top;
+	bin->top = top;
+	block->requested = size;
+	block_set_state(block, BLOCK_ACTIVE);
+	*out = (void *)(uintptr_t)block->addr;
 	tcache_leave(cache);
-	if (__builtin_expect(peak, 0))
-		tcache_peak(cache);
-	return (void *)(uintptr_t)addr;
+	return true;
+
+not_this_way:
+	tcache_leave(cache);
+	return false;
 }
 
-/* Put a block into the calling thread's cache; false: not taken. */
+/* Put a block into the calling thread's cache; false: not taken. The way of
+ * most frees: to the stream of the latest, a small size, room at hand. */
 static inline bool
 tcache_free(void *ptr)
 {
-	CUdeviceptr addr = (CUdeviceptr)(uintptr_t)ptr;
 	struct tcache *t = tcache_own;
+	CUdeviceptr offset = (CUdeviceptr)(uintptr_t)ptr - t->leaf_base;
 
-	if (__builtin_expect(t == NULL, 0))
+	/* Elsewhere, or not where a block can start. */
+	if (__builtin_expect((offset & ~LOOKUP_STARTS) != 0, 0))
 		return false;
-	if (__builtin_expect(addr >> LOOKUP_LEAF_BITS != t->leaf_key, 0) &&
-	    !tcache_find_leaf(t, addr))
+	struct block *block = lookup_at(t->leaf, offset);
+	if (__builtin_expect(block == NULL, 0))
 		return false;
-	struct block *block = lookup_in_leaf(t->leaf, addr);
-	if (__builtin_expect(block == NULL || addr % WEIR_GRANULE != 0, 0) ||
-	    block_state(block) != BLOCK_ACTIVE || block->pending.uses != NULL)
+	os_fetch_for_write(block);
+	if (__builtin_expect(block_state(block) != BLOCK_ACTIVE, 0) ||
+	    __builtin_expect(block->pending.uses != NULL, 0))
 		return false;
 	struct cache *cache = t->last;
-	if (!tcache_enter(cache))
-		return false;
-	if (cache->pool[POOL_SMALL] != block->pool) {
-		tcache_leave(cache);
-		return tcache_free_other(t, block);
-	}
-	size_t n = block->size / WEIR_GRANULE - 1;
-	if (__builtin_expect(n >= TCACHE_BINS, 0))
-		return tcache_free_large(cache, block);
-	struct bin *bin = &cache->bins[n];
-	if (__builtin_expect(bin->first.count >= bin->max, 0))
-		return tcache_free_binned(cache, block);
-	tcache_push(&bin->first, block);
-	tcache_take_in(cache, block);
+	atomic_store_explicit(&cache->busy, 1, memory_order_relaxed);
+	atomic_signal_fence(memory_order_seq_cst);
+	if (__builtin_expect(atomic_load_explicit(&cache->key_pool,
+				 memory_order_acquire) != block->pool,
+		0))
+		goto not_this_way;
+	size_t size = block->size;
+	if (__builtin_expect(size > TCACHE_BINNED, 0))
+		goto not_this_way;
+	struct bin *bin = tcache_bin(cache, size);
+	struct block **top = bin->top;
+	if (__builtin_expect(top == bin->end, 0))
+		goto not_this_way;
+	*top = block;
+	bin->top = top + 1;
+	block_set_state(block, BLOCK_CACHED);
+	tcache_count_in(cache, size, block->requested);
 	tcache_leave(cache);
 	return true;
+
+not_this_way:
+	tcache_leave(cache);
+	return false;
 }
 
 /* The same for a block of the stream that is named only. */
@@ -276,6 +331,10 @@ bool tcache_free_on(void *ptr, weir_stream stream);
  * pools if it has none. Cannot fail: without memory there is none.
  */
 void tcache_come(struct arena *arena, struct pools *pools);
+
+/* The pool has just handed out a block on the calling thread's behalf, which
+ * its room is to be less for. */
+void tcache_went_out(struct pools *pools, const struct block *block);
 
 /* Give back what is too large for the calling thread's bins. A request that
  * goes to the pool is to find it there. */
@@ -296,6 +355,9 @@ void tcache_tell(struct arena *arena);
 
 /* The context is gone, and all blocks with it. */
 void tcache_forget(struct arena *arena);
+
+/* The pools are gone, and their caches. */
+void tcache_drop_depot(struct pools *pools);
 
 /* Bytes in caches and depots of these pools, for weir_check(); stopped. */
 size_t tcache_bytes(const struct pools *pools);

@@ -25,6 +25,14 @@ uint32_t os_thread_id(void);
  */
 void os_on_thread_exit(void (*hook)(uint32_t thread_id));
 
+/* Memory that is about to be read and written: have the processor bring it into
+ * its own cache once, for both. Any address will do. */
+static inline void
+os_fetch_for_write(const void *ptr)
+{
+	__builtin_prefetch(ptr, 1);
+}
+
 /* The id of this process. */
 unsigned os_process_id(void);
 

@@ -6,8 +6,6 @@
  */
 #include "streams/order.h"
 
-#include <stdatomic.h>
-
 #include "streams/capture.h"
 #include "streams/stream.h"
 
@@ -29,7 +27,7 @@ struct record {
 
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_ORDER);
 static struct record records[EVENTS_KNOWN] GUARDED_BY(lock);
-static _Atomic(uint64_t) last_tick;
+_Atomic(uint64_t) order_last;
 static _Atomic(uint64_t) ids;
 
 void
@@ -40,15 +38,9 @@ order_init(struct order *order)
 }
 
 uint64_t
-order_now(void)
-{
-	return atomic_load(&last_tick);
-}
-
-uint64_t
 order_tick(void)
 {
-	return 1 + atomic_fetch_add(&last_tick, 1);
+	return 1 + atomic_fetch_add(&order_last, 1);
 }
 
 /* ---- Facts ------------------------------------------------------------- */

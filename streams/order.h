@@ -16,6 +16,7 @@
 #ifndef STREAMS_ORDER_H
 #define STREAMS_ORDER_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "driver/abi.h"
@@ -38,7 +39,12 @@ struct order {
 void order_init(struct order *order);
 
 /* The latest tick that was taken: what is freed now is later. */
-uint64_t order_now(void);
+extern _Atomic(uint64_t) order_last;
+static inline uint64_t
+order_now(void)
+{
+	return atomic_load(&order_last);
+}
 
 /* The next tick. Take it before the event it stands for is recorded. */
 uint64_t order_tick(void);

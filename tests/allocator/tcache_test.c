@@ -193,6 +193,24 @@ TEST(peaks_are_exact_for_one_thread_on_several_streams)
 	expect_healthy();
 }
 
+TEST(a_malloc_from_the_pool_leaves_less_room_below_the_peak)
+{
+	enum { LIVE = 10 };
+	weir_stream a = new_stream();
+	void *block[LIVE];
+
+	for (int i = 0; i < LIVE; i++)
+		block[i] = take(1024, a);
+	give(block[0]);             /* into the cache: 9, and room for one */
+	void *other = take(512, a); /* from the pool: 10 */
+	block[0] = take(1024, a);   /* from the cache: 11 */
+	give(block[0]);
+	EXPECT_EQ(stats().allocation.all.current, LIVE);
+	EXPECT_EQ(stats().allocation.all.peak, LIVE + 1);
+	give(other);
+	expect_healthy();
+}
+
 TEST(a_block_that_is_cached_cannot_be_freed_again)
 {
 	weir_stream a = new_stream();
@@ -478,6 +496,8 @@ TEST(blocks_that_another_thread_frees_come_back)
 	EXPECT_EQ(stats().allocation.all.allocated, ring.rounds);
 	/* What was on its way at once, and what caches hold, and no more. */
 	EXPECT_LE(stats().reserved_bytes.all.current, 8 * MIB);
+	EXPECT_LE(stats().allocation.all.peak, 64 + 2 + 4 * TCACHE_BATCH);
+	EXPECT_GE(stats().allocation.all.peak, 1);
 	expect_healthy();
 }
 
