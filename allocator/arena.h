@@ -536,6 +536,13 @@ stats_change(struct pool *pool, enum stat3 which, int64_t delta)
 	stats_change_stream(pool, which, delta);
 }
 
+/* A block has been handed out; has been freed; or first that, while it waits,
+ * and then the rest. */
+void stats_malloc(struct pool *pool, uint64_t size, uint64_t requested);
+void stats_free(struct pool *pool, uint64_t size, uint64_t requested);
+void stats_free_pending(struct pool *pool, uint64_t size);
+void stats_inactive(struct pool *pool, uint64_t size, uint64_t requested);
+
 /* Much at once. Peaks are not looked at: what has been counted in several
  * places is told one after the other, and only the sum has been. */
 void stats_flow(

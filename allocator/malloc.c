@@ -36,13 +36,8 @@ static void
 count_malloc(const struct options *options, struct block *block)
 {
 	struct pool *pool = block->pool;
-	int64_t size = (int64_t)block->size;
 
-	stats_change(pool, STAT3_allocation, 1);
-	stats_change(pool, STAT3_allocated_bytes, size);
-	stats_change(pool, STAT3_active, 1);
-	stats_change(pool, STAT3_active_bytes, size);
-	stats_change(pool, STAT3_requested_bytes, (int64_t)block->requested);
+	stats_malloc(pool, block->size, block->requested);
 	block->oversize = block->size >= options->max_split_size;
 	if (block->oversize) {
 		stats_add(&block->arena->stats.oversize_allocations, 1);
@@ -57,90 +52,148 @@ count_malloc(const struct options *options, struct block *block)
  * there is a block nothing can fail.
  */
 static enum weir_status
-take(struct arena *arena, struct stream *stream, const struct options *options,
-    size_t size, struct block **out)
-
+take(struct pools *pools, const struct options *options, size_t size,
+    struct block **out)
 {
-	struct pools *pools;
+	struct arena *arena = pools->arena;
 	struct block *block = NULL;
 	struct pending uses = { 0 };
-	size_t rounded = size_class(options, size);
-	enum weir_status status = pools_get(arena, stream, &pools);
+	enum weir_status status = WEIR_OK;
+	struct cache *cache = tcache_come(pools);
+
+	tcache_settle(cache);
+	if (pools == arena->any_pools)
+		status = use_add(&arena->waiting, &uses, pools->stream);
 	if (status != WEIR_OK)
 		return status;
-	tcache_come(arena, pools);
-	tcache_settle(pools);
-	if (stream->handle == WEIR_STREAM_ANY)
-		status = use_add(&arena->waiting, &uses, stream);
-	if (status != WEIR_OK)
-		return status;
-	pools->pins++;
 	arena->served++;
-	status = take_block(pools, options, rounded, &block);
-	pools->pins--;
+	status = take_block(pools, options, size_class(options, size), &block);
 	if (status != WEIR_OK) {
 		use_clear(&arena->waiting, &uses);
-		pools_drop_if_done(arena, pools);
 		return status;
 	}
-	use_move(&uses, &block->pending);
+	if (uses.uses != NULL)
+		use_move(&uses, &block->pending);
 	block->requested = size;
 	count_malloc(options, block);
-	tcache_went_out(pools, block);
+	tcache_went_out(cache, block);
 	*out = block;
 	return WEIR_OK;
 }
 
+/*
+ * Serve a request of a stream whose pools are known. *refused is the stream, a
+ * reference, if there is to be a report of the shortage.
+ */
 static enum weir_status
-allocate(int device, size_t size, weir_stream handle, void **out)
+serve(struct pools *pools, const struct options *options, size_t size,
+    void **out, struct stream **refused)
 {
-	const struct options *options;
+	struct arena *arena = pools->arena;
+	struct block *block;
+
+	pools->pins++;
+	enum weir_status status = take(pools, options, size, &block);
+	pools->pins--;
+	if (status == WEIR_OK)
+		*out = (void *)(uintptr_t)block->addr;
+	if (status == WEIR_ENOMEM)
+		*refused = stream_ref(pools->stream);
+	if (status != WEIR_OK)
+		pools_drop_if_done(arena, pools);
+	return status;
+}
+
+static void
+enter(struct arena *arena) ENTERS(arena->lock)
+{
+	lock_enter(&arena->lock);
+	if (waiting_is_due(&arena->waiting) || arena->ending > 0)
+		reclaim_glance(arena);
+}
+
+static void
+leave(struct arena *arena) LEAVES(arena->lock)
+{
+	/* Whoever comes here unmaps, in time, what was moved. */
+	if (!list_empty(&arena->left))
+		segment_unmap_left(arena, UNMAPPED_AT_ONCE);
+	lock_leave(&arena->lock);
+}
+
+/* By a stream's handle. */
+static enum weir_status
+allocate(int device, weir_stream handle, const struct options *options,
+    size_t size, void **out)
+{
+	struct stream *refused = NULL;
 	struct stream *stream;
+	struct pools *pools;
 	struct arena *arena;
-	struct block *block = NULL;
-	enum weir_status status = check_size(size);
-	if (status != WEIR_OK)
-		return status;
-	status = options_get(&options);
-	if (status != WEIR_OK)
-		return status;
-	status = stream_find(device, handle, &stream);
+	enum weir_status status = stream_find(device, handle, &stream);
 	if (status != WEIR_OK)
 		return status;
 	status = arena_get(stream->device, &arena);
-	if (status == WEIR_OK) {
-		lock_enter(&arena->lock);
-		if (arena->waiting.count > 0 || arena->ending > 0)
-			reclaim_glance(arena);
-		if (arena->forgotten)
-			status = status_set(WEIR_ECONTEXT,
-			    "weir_malloc: device %d has just been reset",
-			    arena->device);
-		else
-			status = take(arena, stream, options, size, &block);
-		if (status == WEIR_OK)
-			*out = (void *)(uintptr_t)block->addr;
-		/* Whoever comes here unmaps, in time, what was moved. */
-		if (!list_empty(&arena->left))
-			segment_unmap_left(arena, UNMAPPED_AT_ONCE);
-		lock_leave(&arena->lock);
-		if (status == WEIR_ENOMEM)
-			oom_report(
-			    arena, stream, size, size_class(options, size));
+	if (status != WEIR_OK)
+		goto put;
+	enter(arena);
+	if (arena->forgotten)
+		status = status_set(WEIR_ECONTEXT,
+		    "weir_malloc: device %d has just been reset",
+		    arena->device);
+	else
+		status = pools_get(arena, stream, &pools);
+	if (status == WEIR_OK)
+		status = serve(pools, options, size, out, &refused);
+	leave(arena);
+	if (refused != NULL) {
+		oom_report(arena, refused, size, size_class(options, size));
+		stream_put(refused);
 	}
+put:
 	stream_put(stream);
 	return status;
+}
+
+/* By the cache that the thread has for the stream. False: that is of no use any
+ * more. */
+static bool
+allocate_known(struct cache *cache, const struct options *options, size_t size,
+    void **out, enum weir_status *status)
+{
+	struct stream *refused = NULL;
+	struct arena *arena = cache->arena;
+
+	enter(arena);
+	bool alive = tcache_is_alive(cache);
+	if (alive)
+		*status = serve(cache->pools, options, size, out, &refused);
+	leave(arena);
+	if (refused != NULL) {
+		oom_report(arena, refused, size, size_class(options, size));
+		stream_put(refused);
+	}
+	return alive;
 }
 
 static __attribute__((noinline)) void *
 malloc_rare(int device, size_t size, weir_stream stream)
 {
+	const struct options *options;
 	struct cache *cache = tcache_find(device, stream);
 	void *ptr = cache != NULL ? tcache_malloc_in(cache, size) : NULL;
 
 	if (ptr != NULL)
 		return ptr;
-	return allocate(device, size, stream, &ptr) == WEIR_OK ? ptr : NULL;
+	enum weir_status status = check_size(size);
+	if (status == WEIR_OK)
+		status = options_get(&options);
+	if (status != WEIR_OK)
+		return NULL;
+	if (cache == NULL ||
+	    !allocate_known(cache, options, size, &ptr, &status))
+		status = allocate(device, stream, options, size, &ptr);
+	return status == WEIR_OK ? ptr : NULL;
 }
 
 static inline void *
@@ -181,16 +234,41 @@ holds(const struct block *block, CUdeviceptr addr)
 	    addr >= block->addr && addr - block->addr < block->size;
 }
 
+/* The live block that starts at an address, with its arena's lock taken; or
+ * NULL, with none. The first look takes no lock: what it finds is a block for
+ * ever, if not this one. */
+static struct block *
+lock_found(struct block *block, const void *ptr) UNCHECKED
+{
+	if (block == NULL)
+		return NULL;
+	struct arena *arena = block->arena;
+	lock_enter(&arena->lock);
+	if (holds(block, address(ptr)) && block->addr == address(ptr))
+		return block;
+	lock_leave(&arena->lock);
+	return NULL;
+}
+
+static struct block *
+find_exact_locked(const void *ptr)
+{
+	return lock_found(lookup_exact(address(ptr)), ptr);
+}
+
 /*
  * The live block that holds an address, with its arena's lock taken; or NULL,
- * with none. The first look takes no lock, so it is repeated under the lock,
- * where what it finds cannot change.
+ * with none. A look without the lock is repeated under it, where what it finds
+ * cannot change.
  */
 static struct block *
 find_locked(const void *ptr) UNCHECKED
 {
-	struct block *block = lookup_floor(address(ptr));
+	struct block *block = find_exact_locked(ptr);
 
+	if (block != NULL) /* mostly */
+		return block;
+	block = lookup_floor(address(ptr));
 	while (block != NULL) {
 		struct arena *arena = block->arena;
 		lock_enter(&arena->lock);
@@ -202,23 +280,6 @@ find_locked(const void *ptr) UNCHECKED
 			return NULL;
 		block = again;
 	}
-	return NULL;
-}
-
-/* As find_locked(), for the exact address only. */
-static struct block *
-find_exact_locked(const void *ptr) UNCHECKED
-{
-	struct block *block = lookup_exact(address(ptr));
-
-	if (block == NULL)
-		return NULL;
-	struct arena *arena = block->arena;
-	lock_enter(&arena->lock);
-	if (lookup_exact(address(ptr)) == block && block->segment != NULL &&
-	    block_state(block) == BLOCK_ACTIVE)
-		return block;
-	lock_leave(&arena->lock);
 	return NULL;
 }
 
@@ -284,14 +345,10 @@ refuse(const char *call, const void *ptr) UNCHECKED
 static void
 count_free(struct block *block)
 {
-	struct pool *pool = block->pool;
-
-	stats_change(pool, STAT3_allocation, -1);
-	stats_change(pool, STAT3_allocated_bytes, -(int64_t)block->size);
-	if (block->oversize) {
-		stats_sub(&block->arena->stats.oversize_allocations, 1);
-		stats_sub(&pool->owner->stats.oversize_allocations, 1);
-	}
+	if (!block->oversize)
+		return;
+	stats_sub(&block->arena->stats.oversize_allocations, 1);
+	stats_sub(&block->pool->owner->stats.oversize_allocations, 1);
 }
 
 /* The end of every free: pending if it was used elsewhere, else free. */
@@ -299,11 +356,12 @@ static void
 release(struct block *block)
 {
 	struct pool *pool = block->pool;
+	struct cache *cache = tcache_come(pool->owner);
 
-	tcache_come(block->arena, pool->owner);
-	tcache_settle(pool->owner);
+	tcache_settle(cache);
 	count_free(block);
 	if (block->pending.uses != NULL) {
+		stats_free_pending(pool, block->size);
 		block_set_state(block, BLOCK_PENDING);
 		block->freed_at = order_tick();
 		block->pool->owner->freed_at = block->freed_at;
@@ -311,9 +369,8 @@ release(struct block *block)
 		waiting_add(&block->arena->waiting, &block->pending);
 		return;
 	}
-	stats_change(pool, STAT3_active, -1);
-	stats_change(pool, STAT3_active_bytes, -(int64_t)block->size);
-	stats_change(pool, STAT3_requested_bytes, -(int64_t)block->requested);
+	stats_free(pool, block->size, block->requested);
+	tcache_came_in(cache, block);
 	reclaim_put(block);
 }
 
@@ -321,10 +378,12 @@ release(struct block *block)
 static __attribute__((noinline)) enum weir_status
 free_rare(void *ptr) UNCHECKED
 {
-	if ((tcache_find_leaf(ptr) && tcache_free(ptr)) ||
-	    tcache_free_rare(ptr) || ptr == NULL || os_forked())
+	if (ptr == NULL || (tcache_find_leaf(ptr) && tcache_free(ptr)))
 		return WEIR_OK;
-	struct block *block = find_exact_locked(ptr);
+	struct block *block = lookup_exact(address(ptr));
+	if ((block != NULL && tcache_free_rare(block)) || os_forked())
+		return WEIR_OK;
+	block = lock_found(block, ptr);
 	if (block == NULL)
 		return refuse("weir_free", ptr);
 	struct arena *arena = block->arena;

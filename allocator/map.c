@@ -590,6 +590,7 @@ leave(struct block *block)
 
 	stats_change(block->pool, STAT3_reserved_bytes, -(int64_t)block->size);
 	block_set_left(block);
+	block->pending.bytes = block->size;
 	waiting_add(&arena->waiting, &block->pending);
 }
 

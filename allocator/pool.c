@@ -20,6 +20,22 @@ growable_size(const struct block *block)
 	return block->size;
 }
 
+/* The first block, by size and then address, that is large enough. */
+static struct tree_node *
+first_of(const struct tree *tree, size_t rounded)
+{
+	struct tree_node *node = tree->root;
+	struct tree_node *found = NULL;
+
+	while (node != NULL) {
+		bool enough = block_of_node(node)->size >= rounded;
+
+		found = enough ? node : found;
+		node = node->child[!enough];
+	}
+	return found;
+}
+
 /* Looking for one that was freed early enough goes on no longer than this. */
 enum { LOOKS = 16 };
 
@@ -27,12 +43,11 @@ struct block *
 pool_find(struct pool *pool, const struct options *options, size_t rounded,
     bool plain, uint64_t until)
 {
-	struct block key = { .size = rounded };
 	struct block *best = NULL;
 	unsigned late = 0;
 
-	for (struct tree_node *n = tree_lower_bound(&pool->free, &key.node);
-	     n != NULL; n = tree_next(n)) {
+	for (struct tree_node *n = first_of(&pool->free, rounded); n != NULL;
+	     n = tree_next(n)) {
 		struct block *block = block_of_node(n);
 		if (block->freed_at > until) {
 			if (++late == LOOKS)

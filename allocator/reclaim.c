@@ -45,20 +45,10 @@ reclaim_put_since(struct block *block)
 	pools_drop_if_done(arena, owner);
 }
 
-static void
-count_inactive(struct block *block)
-{
-	struct pool *pool = block->pool;
-
-	stats_change(pool, STAT3_active, -1);
-	stats_change(pool, STAT3_active_bytes, -(int64_t)block->size);
-	stats_change(pool, STAT3_requested_bytes, -(int64_t)block->requested);
-}
-
 void
 reclaim_pending(struct block *block)
 {
-	count_inactive(block);
+	stats_inactive(block->pool, block->size, block->requested);
 	reclaim_put(block);
 }
 
@@ -67,7 +57,7 @@ reclaim_pending_to(struct block *block, struct pool *pool)
 {
 	struct pools *owner = block->pool->owner;
 
-	count_inactive(block);
+	stats_inactive(block->pool, block->size, block->requested);
 	block_set_state(block, BLOCK_LEAVING); /* held, and in no tree */
 	block_move(block, pool);
 	pools_drop_if_done(block->arena, owner);

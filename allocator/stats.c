@@ -15,6 +15,81 @@ _Static_assert(offsetof(struct weir_stats, requested_bytes) -
 	STAT3_requested_bytes * sizeof(struct weir_stat3),
     "stats_at() counts from the first to the last");
 
+static inline void
+up3(struct weir_stat3 *stat, enum pool_kind kind, uint64_t n)
+{
+	stats_add(&stat->all, n);
+	stats_add(
+	    kind == POOL_SMALL ? &stat->small_pool : &stat->large_pool, n);
+}
+
+static inline void
+down3(struct weir_stat3 *stat, enum pool_kind kind, uint64_t n)
+{
+	stats_sub(&stat->all, n);
+	stats_sub(
+	    kind == POOL_SMALL ? &stat->small_pool : &stat->large_pool, n);
+}
+
+static inline void
+count_malloc(struct weir_stats *stats, enum pool_kind kind, uint64_t size,
+    uint64_t requested)
+{
+	up3(&stats->allocation, kind, 1);
+	up3(&stats->allocated_bytes, kind, size);
+	up3(&stats->active, kind, 1);
+	up3(&stats->active_bytes, kind, size);
+	up3(&stats->requested_bytes, kind, requested);
+}
+
+static inline void
+count_freed(struct weir_stats *stats, enum pool_kind kind, uint64_t size)
+{
+	down3(&stats->allocation, kind, 1);
+	down3(&stats->allocated_bytes, kind, size);
+}
+
+static inline void
+count_inactive(struct weir_stats *stats, enum pool_kind kind, uint64_t size,
+    uint64_t requested)
+{
+	down3(&stats->active, kind, 1);
+	down3(&stats->active_bytes, kind, size);
+	down3(&stats->requested_bytes, kind, requested);
+}
+
+void
+stats_malloc(struct pool *pool, uint64_t size, uint64_t requested)
+{
+	enum pool_kind kind = pool->kind;
+
+	count_malloc(&pool->owner->arena->stats, kind, size, requested);
+	count_malloc(&pool->owner->stats, kind, size, requested);
+}
+
+void
+stats_free_pending(struct pool *pool, uint64_t size)
+{
+	count_freed(&pool->owner->arena->stats, pool->kind, size);
+	count_freed(&pool->owner->stats, pool->kind, size);
+}
+
+void
+stats_inactive(struct pool *pool, uint64_t size, uint64_t requested)
+{
+	enum pool_kind kind = pool->kind;
+
+	count_inactive(&pool->owner->arena->stats, kind, size, requested);
+	count_inactive(&pool->owner->stats, kind, size, requested);
+}
+
+void
+stats_free(struct pool *pool, uint64_t size, uint64_t requested)
+{
+	stats_free_pending(pool, size);
+	stats_inactive(pool, size, requested);
+}
+
 static void
 flow3(struct weir_stat3 *stat, enum pool_kind kind, uint64_t up, uint64_t down)
 {

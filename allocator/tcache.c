@@ -11,6 +11,7 @@
 #include "allocator/tcache.h"
 
 #include <linux/membarrier.h>
+#include <pthread.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -436,13 +437,11 @@ tcache_find_leaf(const void *ptr)
 }
 
 bool
-tcache_free_rare(void *ptr)
+tcache_free_rare(struct block *block)
 {
 	struct tcache *t = tcache_own;
-	struct block *block = lookup_exact((CUdeviceptr)(uintptr_t)ptr);
 
-	if (block == NULL || block_state(block) != BLOCK_ACTIVE ||
-	    block->pending.uses != NULL)
+	if (block_state(block) != BLOCK_ACTIVE || block->pending.uses != NULL)
 		return false;
 	struct cache *cache = t->last;
 	struct pool *pool = block->pool;
@@ -472,7 +471,7 @@ tcache_free_on(void *ptr, weir_stream handle)
 	if (block == NULL || block_state(block) != BLOCK_ACTIVE ||
 	    block->pool->owner != cache->pools)
 		return false;
-	return tcache_free(ptr) || tcache_free_rare(ptr);
+	return tcache_free(ptr) || tcache_free_rare(block);
 }
 
 /* ---- Stopping ---------------------------------------------------------- */
@@ -737,6 +736,22 @@ tell_own(struct arena *arena, struct cache *used)
 		share_room(arena, used, others);
 	else if (used != NULL)
 		give_room(used, room);
+}
+
+/* Has the calling thread anything to tell? */
+static bool
+has_news(const struct arena *arena)
+{
+	struct list *own = &tcache_own->caches;
+
+	for (struct list *l = own->next; l != own; l = l->next) {
+		const struct cache *cache = own_of(l);
+		if ((cache->out.count != 0 ||
+			cache->room.count != cache->room_given.count) &&
+		    is_own(cache, arena))
+			return true;
+	}
+	return false;
 }
 
 static void
@@ -1109,8 +1124,8 @@ make_own(void)
 	return t;
 }
 
-void
-tcache_come(struct arena *arena, struct pools *pools)
+struct cache *
+tcache_come(struct pools *pools)
 {
 	const struct options *options;
 	struct cache *cache = own_cache(pools);
@@ -1122,29 +1137,43 @@ tcache_come(struct arena *arena, struct pools *pools)
 			make_cache(tcache_own, pools, options);
 		cache = own_cache(pools);
 	}
-	tell_own(arena, cache);
+	if (cache != NULL && !cache->keeps)
+		return NULL;
+	if (has_news(pools->arena))
+		tell_own(pools->arena, cache);
+	return cache;
 }
 
 void
-tcache_went_out(struct pools *pools, const struct block *block)
+tcache_settle(struct cache *cache)
 {
-	struct cache *cache = own_cache(pools);
+	if (cache != NULL)
+		empty_slots(cache);
+}
+
+/* What the pool does changes what is left below the peaks. */
+static void
+change_room(struct cache *cache, const struct block *block, int sign)
+{
+	struct sums change = { sign, sign * (int64_t)block->size,
+		sign * (int64_t)block->requested };
 
 	if (cache == NULL)
 		return;
-	give_room(cache,
-	    minus(cache->room,
-		(struct sums){
-		    1, (int64_t)block->size, (int64_t)block->requested }));
+	cache->room = plus(cache->room, change);
+	cache->room_given = plus(cache->room_given, change);
 }
 
 void
-tcache_settle(struct pools *pools)
+tcache_went_out(struct cache *cache, const struct block *block)
 {
-	struct cache *cache = own_cache(pools);
+	change_room(cache, block, -1);
+}
 
-	if (cache != NULL)
-		empty_slots(cache);
+void
+tcache_came_in(struct cache *cache, const struct block *block)
+{
+	change_room(cache, block, 1);
 }
 
 /* Bytes of a class in a cache. */

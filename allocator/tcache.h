@@ -156,7 +156,7 @@ bool tcache_find_leaf(const void *ptr);
 /* What tcache_malloc() and tcache_free() below do not do: every other way to a
  * block in a cache, or into one. NULL and false: there is none. */
 void *tcache_malloc_in(struct cache *cache, size_t size);
-bool tcache_free_rare(void *ptr);
+bool tcache_free_rare(struct block *block);
 
 static inline bool
 tcache_enter(struct cache *cache)
@@ -328,17 +328,19 @@ bool tcache_free_on(void *ptr, weir_stream stream);
 /*
  * The calling thread has come here the slow way, on behalf of `pools`: what its
  * caches have counted is told to the statistics, and it gets a cache for the
- * pools if it has none. Cannot fail: without memory there is none.
+ * pools if it has none. Returns that, or NULL: without memory there is none,
+ * and some only find the pools.
  */
-void tcache_come(struct arena *arena, struct pools *pools);
+struct cache *tcache_come(struct pools *pools);
 
-/* The pool has just handed out a block on the calling thread's behalf, which
- * its room is to be less for. */
-void tcache_went_out(struct pools *pools, const struct block *block);
+/* Give back what is too large for the bins. A request that goes to the pool is
+ * to find it there. NULL does nothing. */
+void tcache_settle(struct cache *cache);
 
-/* Give back what is too large for the calling thread's bins. A request that
- * goes to the pool is to find it there. */
-void tcache_settle(struct pools *pools);
+/* The pool has handed out a block on the calling thread's behalf, or taken one
+ * back, which its room is to be less or more for. NULL does nothing. */
+void tcache_went_out(struct cache *cache, const struct block *block);
+void tcache_came_in(struct cache *cache, const struct block *block);
 
 /* Take everything out of all caches and depots; true if there was anything. */
 bool tcache_drain(struct arena *arena);

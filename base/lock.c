@@ -1,5 +1,9 @@
 /*
- * A pthread mutex and, in debug builds, the rank check: each thread keeps the
+ * One word, and the system only where a thread has to wait or to be woken: a
+ * lock that is free is taken in a few instructions. Whoever finds it held looks
+ * again for as long as most holders take, and then sleeps.
+ *
+ * In debug builds there is the rank check: each thread keeps the
  * stack of the locks it holds, and takes only one whose rank is above them
  * all. Two locks of one rank are never held together (no thread needs two
  * arenas at once), which also finds a lock taken twice.
@@ -12,6 +16,7 @@
 #include <stddef.h>
 
 #include "base/log.h"
+#include "base/os.h"
 
 #if LOCK_CHECKED
 
@@ -111,24 +116,56 @@ lock_none_held(void)
 
 #endif
 
+/* lock->state. */
+enum { FREE, HELD, AWAITED };
+
+/* Looks at a lock before sleeping: about a microsecond. */
+enum { LOOKS = 40 };
+
 void
 lock_init(struct lock *lock, enum lock_rank rank)
 {
-	pthread_mutex_init(&lock->mutex, NULL);
+	atomic_init(&lock->state, FREE);
 	lock->rank = rank;
 }
 
 void
 lock_destroy(struct lock *lock)
 {
-	pthread_mutex_destroy(&lock->mutex);
+	(void)lock;
+}
+
+static bool
+try_enter(struct lock *lock)
+{
+	unsigned state = FREE;
+
+	return atomic_compare_exchange_strong_explicit(&lock->state, &state,
+	    HELD, memory_order_acquire, memory_order_relaxed);
+}
+
+static __attribute__((noinline)) void
+wait_and_enter(struct lock *lock)
+{
+	for (int i = 0; i < LOOKS; i++) {
+		os_relax();
+		if (atomic_load_explicit(&lock->state, memory_order_relaxed) ==
+			FREE &&
+		    try_enter(lock))
+			return;
+	}
+	/* Who has slept cannot know whether others do. */
+	while (atomic_exchange_explicit(
+		   &lock->state, AWAITED, memory_order_acquire) != FREE)
+		os_sleep_while(&lock->state, AWAITED);
 }
 
 UNCHECKED void
 lock_enter(struct lock *lock)
 {
 	check_enter(lock);
-	pthread_mutex_lock(&lock->mutex);
+	if (__builtin_expect(!try_enter(lock), 0))
+		wait_and_enter(lock);
 	note_enter(lock);
 }
 
@@ -136,5 +173,8 @@ UNCHECKED void
 lock_leave(struct lock *lock)
 {
 	note_leave(lock);
-	pthread_mutex_unlock(&lock->mutex);
+	if (__builtin_expect(atomic_exchange_explicit(&lock->state, FREE,
+				 memory_order_release) == AWAITED,
+		0))
+		os_wake_one(&lock->state);
 }

@@ -5,7 +5,7 @@
 #ifndef BASE_LOCK_H
 #define BASE_LOCK_H
 
-#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #if defined(__clang__)
@@ -53,13 +53,13 @@ enum lock_rank {
 #endif
 
 struct CAPABILITY lock {
-	pthread_mutex_t mutex;
+	atomic_uint state;
 	enum lock_rank rank; /* constant */
 };
 
 #define LOCK_INITIALIZER(rank)                                                 \
 	{                                                                      \
-		PTHREAD_MUTEX_INITIALIZER, rank                                \
+		0, rank                                                        \
 	}
 
 void lock_init(struct lock *lock, enum lock_rank rank);

@@ -8,10 +8,13 @@
  */
 #include "base/os.h"
 
+#include <errno.h>
 #include <limits.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -190,6 +193,27 @@ os_format_bytes(uint64_t bytes, char *text, size_t size)
 		value /= 1024;
 	snprintf(text, size, "%.2f %ciB", value, units[unit]);
 	return text;
+}
+
+static void
+futex(atomic_uint *word, int operation, unsigned value)
+{
+	int error = errno;
+
+	syscall(SYS_futex, word, operation, value, NULL, NULL, 0);
+	errno = error;
+}
+
+void
+os_sleep_while(atomic_uint *word, unsigned value)
+{
+	futex(word, FUTEX_WAIT_PRIVATE, value);
+}
+
+void
+os_wake_one(atomic_uint *word)
+{
+	futex(word, FUTEX_WAKE_PRIVATE, 1);
 }
 
 unsigned

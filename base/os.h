@@ -4,6 +4,7 @@
 #ifndef BASE_OS_H
 #define BASE_OS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,6 +33,22 @@ os_fetch_for_write(const void *ptr)
 {
 	__builtin_prefetch(ptr, 1);
 }
+
+/* In a loop that looks for what another thread does. */
+static inline void
+os_relax(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
+/* Sleep, unless *word is not `value` any more, until a thread calls
+ * os_wake_one() for it, or for no reason. */
+void os_sleep_while(atomic_uint *word, unsigned value);
+void os_wake_one(atomic_uint *word);
 
 /* The id of this process. */
 unsigned os_process_id(void);

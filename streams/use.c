@@ -13,9 +13,9 @@
 /* What is kept for the next time. */
 enum { QUEUES_KEPT = 32, USES_KEPT = 1024 };
 
-/* Uses of no stream wait for each other until there are as many, or so much
+/* Uses of a stream wait for each other until there are as many, or so much
  * memory. */
-enum { BATCH_USES = 16, BATCH_BYTES = 64 << 20 };
+enum { BATCH_USES = 16, BATCH_BYTES = 1 << 20, BATCH_BYTES_DEAR = 64 << 20 };
 
 void
 waiting_init(struct waiting *waiting)
@@ -23,6 +23,7 @@ waiting_init(struct waiting *waiting)
 	list_init(&waiting->queues);
 	list_init(&waiting->pending);
 	waiting->count = 0;
+	waiting->bytes = 0;
 	waiting->spare = NULL;
 	waiting->spares = 0;
 	waiting->queue_count = 0;
@@ -235,6 +236,21 @@ is_dear(const struct use_queue *queue)
 	return queue->stream->handle == WEIR_STREAM_ANY;
 }
 
+/* Have enough uses come together for an event? */
+static bool
+is_full(const struct use_queue *queue)
+{
+	size_t bytes = is_dear(queue) ? BATCH_BYTES_DEAR : BATCH_BYTES;
+
+	return queue->fresh >= BATCH_USES || queue->fresh_bytes >= bytes;
+}
+
+bool
+waiting_is_due(const struct waiting *waiting)
+{
+	return waiting->count >= BATCH_USES || waiting->bytes >= BATCH_BYTES;
+}
+
 /* ---- Uses -------------------------------------------------------------- */
 
 /* While a host waits for its event it stays, of no block. */
@@ -252,6 +268,14 @@ use_free(struct waiting *waiting, struct use *use)
 	use_drop(waiting, use);
 }
 
+static void
+leave_pending(struct waiting *waiting, struct pending *pending)
+{
+	list_remove(&pending->link);
+	waiting->count--;
+	waiting->bytes -= pending->bytes;
+}
+
 void
 use_clear(struct waiting *waiting, struct pending *pending)
 {
@@ -262,8 +286,7 @@ use_clear(struct waiting *waiting, struct pending *pending)
 	}
 	if (pending->unmet > 0) {
 		pending->unmet = 0;
-		list_remove(&pending->link);
-		waiting->count--;
+		leave_pending(waiting, pending);
 	}
 }
 
@@ -287,12 +310,12 @@ waiting_add(struct waiting *waiting, struct pending *pending)
 		list_push_back(&queue->uses, &u->link);
 		queue->fresh++;
 		queue->fresh_bytes += pending->bytes;
-		if (!is_dear(queue) || queue->fresh >= BATCH_USES ||
-		    queue->fresh_bytes >= BATCH_BYTES)
+		if (is_full(queue))
 			mark(queue);
 	}
 	list_push_back(&waiting->pending, &pending->link);
 	waiting->count++;
+	waiting->bytes += pending->bytes;
 	status_unmute();
 }
 
@@ -327,9 +350,8 @@ settle_until(struct waiting *waiting, struct use_queue *queue,
 		next = next->next;
 		struct pending *pending = settle(waiting, use);
 		if (pending != NULL) {
-			list_remove(&pending->link);
+			leave_pending(waiting, pending);
 			list_push_back(done, &pending->link);
-			waiting->count--;
 			moved++;
 		}
 	}

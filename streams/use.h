@@ -11,10 +11,11 @@
  * event tells of all before it. One event, carried by the last use it tells
  * of, thus serves any number, and those without are the end of the queue.
  *
- * A stream's own event is recorded at once: it is cheap, and the earlier the
- * sooner met. An event on all work of a context is dear; uses of
- * WEIR_STREAM_ANY share one, which is recorded when some have come together or
- * when memory is missed.
+ * Little memory is not worth a call to the driver for each block: uses of one
+ * stream share an event, which is recorded when some have come together, or
+ * much memory, or when memory is missed. A stream's own event is cheap, and the
+ * earlier the sooner met; an event on all work of a context, for
+ * WEIR_STREAM_ANY, is dear, and much is more there.
  *
  * An event that cannot be recorded now (the stream is being captured, or the
  * driver refuses) is tried again later, so freeing neither fails nor waits.
@@ -63,6 +64,7 @@ struct waiting {
 	struct list queues;
 	struct list pending;
 	size_t count;      /* of pending */
+	size_t bytes;      /* of pending */
 	struct use *spare; /* through ->next */
 	unsigned spares;
 	unsigned queue_count;
@@ -84,6 +86,10 @@ void use_move(struct pending *from, struct pending *to);
 /* The block is freed: let it wait for its uses (it has some). Marks them, or
  * leaves that to those that follow. */
 void waiting_add(struct waiting *waiting, struct pending *pending);
+
+/* Does so much wait that a request should look at it even if it misses no
+ * memory? */
+bool waiting_is_due(const struct waiting *waiting);
 
 /* As waiting_poll(), past no event, and for no more than two streams, all of
  * them in turn: what it costs does not grow with what waits. Records none that

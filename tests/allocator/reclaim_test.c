@@ -122,7 +122,7 @@ TEST(a_mark_that_is_seen_late_hides_nothing)
 
 	device_need_sim("an event is held back");
 	/* The event that is given back is the next one to be recorded. */
-	void *used = take(512, a);
+	void *used = take(MIB, a);
 	record(used, use);
 	give(used);
 	settle();

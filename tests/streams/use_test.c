@@ -28,8 +28,10 @@ static void
 arrange(void)
 {
 	waiting_init(&waiting);
-	for (int i = 0; i < BLOCKS; i++)
+	for (int i = 0; i < BLOCKS; i++) {
 		list_init(&pending[i].link);
+		pending[i].bytes = 2 * MIB; /* worth an event of its own */
+	}
 }
 
 static void
@@ -183,6 +185,71 @@ TEST(work_queued_after_the_free_does_not_count)
 	settle();
 	EXPECT_EQ(poll(0), 1);
 	EXPECT(!is_done(a));
+}
+
+/* The only queue. */
+static struct use_queue *
+only_queue(void)
+{
+	return CONTAINER_OF(waiting.queues.next, struct use_queue, link);
+}
+
+static size_t
+count_events(void)
+{
+	size_t n = 0;
+
+	if (list_empty(&waiting.queues))
+		return 0;
+	struct list *uses = &only_queue()->uses;
+	for (struct list *l = uses->next; l != uses; l = l->next)
+		n += CONTAINER_OF(l, struct use, link)->event != NULL;
+	return n;
+}
+
+TEST(uses_of_little_memory_share_an_event)
+{
+	enum { BATCH = 16 };
+	struct pending little[2 * BATCH] = { 0 };
+	struct list done;
+	weir_stream a = new_stream();
+
+	arrange();
+	list_init(&done);
+	for (int i = 0; i < 2 * BATCH; i++) {
+		EXPECT_EQ(count_events(), i / BATCH);
+		little[i].bytes = 512;
+		list_init(&little[i].link);
+		EXPECT_OK(use_add(&waiting, &little[i], find(a)));
+		waiting_add(&waiting, &little[i]);
+	}
+	EXPECT_EQ(count_events(), 2);
+	EXPECT_EQ(waiting.bytes, 2 * BATCH * 512);
+	settle();
+	EXPECT_EQ(waiting_glance(&waiting, &done), 2 * BATCH);
+	EXPECT_EQ(waiting.bytes, 0);
+	EXPECT(nobody_is_asked());
+}
+
+TEST(little_memory_is_asked_about_when_memory_is_missed_and_not_before)
+{
+	weir_stream a = new_stream();
+
+	arrange();
+	pending[0].bytes = 512;
+	use(0, a);
+	waiting_add(&waiting, &pending[0]);
+	EXPECT(!waiting_is_due(&waiting));
+	EXPECT_EQ(count_events(), 0);
+	settle();
+	EXPECT_EQ(poll(0), 1);
+	use(1, a);
+	waiting_add(&waiting, &pending[1]);
+	EXPECT(waiting_is_due(&waiting));
+	EXPECT_EQ(count_events(), 1);
+	settle();
+	EXPECT_EQ(poll(0), 2);
+	EXPECT(!waiting_is_due(&waiting));
 }
 
 TEST(a_use_of_no_stream_counts_all_work_of_the_device)
