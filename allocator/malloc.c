@@ -196,14 +196,25 @@ malloc_rare(int device, size_t size, weir_stream stream)
 	return status == WEIR_OK ? ptr : NULL;
 }
 
-static inline void *
+static __attribute__((noinline)) void *
+malloc_large(int device, size_t size, weir_stream stream)
+{
+	void *ptr;
+
+	if (tcache_malloc_large(device, size, stream, &ptr))
+		return ptr;
+	return malloc_rare(device, size, stream);
+}
+
+static inline QUICK void *
 malloc_on(int device, size_t size, weir_stream stream)
 {
 	void *ptr;
 
 	if (tcache_malloc(device, size, stream, &ptr))
 		return ptr;
-	return malloc_rare(device, size, stream);
+	return size > TCACHE_BINNED ? malloc_large(device, size, stream) :
+				      malloc_rare(device, size, stream);
 }
 
 void *
@@ -378,7 +389,8 @@ release(struct block *block)
 static __attribute__((noinline)) enum weir_status
 free_rare(void *ptr) UNCHECKED
 {
-	if (ptr == NULL || (tcache_find_leaf(ptr) && tcache_free(ptr)))
+	if (ptr == NULL ||
+	    (tcache_find_leaf(ptr) && tcache_free(ptr) == TCACHE_TAKEN))
 		return WEIR_OK;
 	struct block *block = lookup_exact(address(ptr));
 	if ((block != NULL && tcache_free_rare(block)) || os_forked())
@@ -392,10 +404,23 @@ free_rare(void *ptr) UNCHECKED
 	return WEIR_OK;
 }
 
+static __attribute__((noinline)) enum weir_status
+free_large(void *ptr)
+{
+	return tcache_free_large(ptr) ? WEIR_OK : free_rare(ptr);
+}
+
 enum weir_status
 weir_free(void *ptr)
 {
-	return tcache_free(ptr) ? WEIR_OK : free_rare(ptr);
+	switch (tcache_free(ptr)) {
+	case TCACHE_TAKEN:
+		return WEIR_OK;
+	case TCACHE_TOO_LARGE:
+		return free_large(ptr);
+	default:
+		return free_rare(ptr);
+	}
 }
 
 enum weir_status

@@ -252,16 +252,6 @@ depot_put(struct cache *cache, size_t n)
 
 /* ---- The owner --------------------------------------------------------- */
 
-static void
-count_large(struct sums *sums, const struct block *block)
-{
-	if (block->pool->kind != POOL_LARGE)
-		return;
-	sums->count++;
-	sums->bytes += (int64_t)block->size;
-	sums->requested += (int64_t)block->requested;
-}
-
 /* The way past a peak: the statistics are told at once. */
 static void
 count_peak(struct cache *cache, const struct block *block)
@@ -283,7 +273,8 @@ hand_out(struct cache *cache, struct block *block, size_t size)
 
 	block->requested = size;
 	block_set_state(block, BLOCK_ACTIVE);
-	count_large(&cache->large_out, block);
+	if (block->size > SMALL_MAX)
+		tcache_count_large(&cache->large_out, block->size, size);
 	bool below =
 	    tcache_count_out(cache, (int64_t)block->size, (int64_t)size);
 	if (__builtin_expect(!below, 0))
@@ -314,13 +305,13 @@ malloc_binned(struct cache *cache, size_t n, size_t size)
 static struct block *
 slot_find(struct cache *cache, size_t size)
 {
-	for (unsigned i = cache->slots; i-- > 0;) {
+	for (unsigned i = cache->slots; i > 0; i--) {
 		if (cache->slot[i].size != size)
 			continue;
 		struct block *block = cache->slot[i].block;
-		cache->slots--;
 		for (; i < cache->slots; i++)
 			cache->slot[i] = cache->slot[i + 1];
+		cache->slots--;
 		return block;
 	}
 	return NULL;
@@ -406,15 +397,8 @@ free_slot(struct cache *cache, struct block *block)
 {
 	bool taken = cache->slots < TCACHE_SLOTS;
 
-	if (taken) {
-		/* Others may know that they come after this point. */
-		block->freed_at = order_now() + 1;
-		cache->slot[cache->slots++] =
-		    (struct slot){ .size = block->size, .block = block };
-		count_large(&cache->large_in, block);
-		block_set_state(block, BLOCK_CACHED);
-		tcache_count_in(cache, block->size, block->requested);
-	}
+	if (taken)
+		tcache_put_slot(cache, block);
 	tcache_leave(cache);
 	return taken;
 }
@@ -471,7 +455,7 @@ tcache_free_on(void *ptr, weir_stream handle)
 	if (block == NULL || block_state(block) != BLOCK_ACTIVE ||
 	    block->pool->owner != cache->pools)
 		return false;
-	return tcache_free(ptr) || tcache_free_rare(block);
+	return tcache_free(ptr) == TCACHE_TAKEN || tcache_free_rare(block);
 }
 
 /* ---- Stopping ---------------------------------------------------------- */
@@ -821,7 +805,7 @@ empty_slots(struct cache *cache)
 	bool any = cache->slots > 0;
 
 	while (cache->slots > 0)
-		reclaim_put_since(cache->slot[--cache->slots].block);
+		reclaim_put_since(cache->slot[cache->slots--].block);
 	return any;
 }
 
@@ -1200,7 +1184,7 @@ tcache_bytes(const struct pools *pools)
 			continue;
 		for (size_t n = 1; n <= TCACHE_BINS; n++)
 			bytes += bin_bytes(&cache->bins[n], n);
-		for (unsigned i = 0; i < cache->slots; i++)
+		for (unsigned i = 1; i <= cache->slots; i++)
 			bytes += cache->slot[i].size;
 	}
 	return bytes;

@@ -75,7 +75,7 @@ struct cache {
 	_Atomic(weir_stream) key;
 	_Atomic(struct pool *) key_pool; /* the small one */
 	atomic_uint busy;                /* the owner is at it */
-	unsigned slots;                  /* in use */
+	unsigned slots;                  /* in use, from slot[1] on */
 
 	/* The owner's, or the stopper's. */
 	/* What may be taken before a peak would be missed: falls with each
@@ -88,7 +88,7 @@ struct cache {
 	struct slot {
 		size_t size;
 		struct block *block;
-	} slot[TCACHE_SLOTS];             /* the latest last */
+	} slot[TCACHE_SLOTS + 1];         /* the latest last */
 	struct bin bins[TCACHE_BINS + 1]; /* by size; the first is never used */
 
 	atomic_uint wanted; /* the owner is to stay out */
@@ -135,6 +135,9 @@ struct depot {
 
 /* ---- The owner --------------------------------------------------------- */
 
+/* Part of the shortest way wherever it is used. */
+#define QUICK __attribute__((always_inline))
+
 extern _Thread_local struct tcache *tcache_own; /* or tcache_nobody */
 extern struct tcache tcache_nobody;
 extern bool tcache_asymmetric; /* membarrier() works */
@@ -179,6 +182,15 @@ tcache_leave(struct cache *cache)
 	atomic_store_explicit(&cache->busy, 0, memory_order_release);
 }
 
+/* Of what has gone out or come in that which is of the large pool. */
+static inline void
+tcache_count_large(struct sums *sums, size_t bytes, size_t requested)
+{
+	sums->count++;
+	sums->bytes += (int64_t)bytes;
+	sums->requested += (int64_t)requested;
+}
+
 /* The bin of a size class: &cache->bins[rounded / WEIR_GRANULE] in one shift.
  */
 static inline struct bin *
@@ -200,7 +212,7 @@ tcache_way(weir_stream handle)
 
 /* Count a block that is handed out; false, and it is not, if a peak would be
  * passed by it. */
-static inline bool
+static inline QUICK bool
 tcache_count_out(struct cache *cache, int64_t bytes, int64_t requested)
 {
 	struct sums *room = &cache->room;
@@ -240,7 +252,7 @@ tcache_count_in(struct cache *cache, size_t bytes, size_t requested)
 
 /* A block for a request out of the calling thread's cache; false: none. The way
  * of most requests: a stream of its own, a small size, a block at hand. */
-static inline bool
+static inline QUICK bool
 tcache_malloc(int device, size_t size, weir_stream handle, void **out)
 {
 	struct cache *cache = tcache_own->by_handle[tcache_way(handle)];
@@ -276,33 +288,81 @@ not_this_way:
 	return false;
 }
 
-/* Put a block into the calling thread's cache; false: not taken. The way of
- * most frees: to the stream of the latest, a small size, room at hand. */
+/* The same for a size above the bins'; the latest block that was freed. */
 static inline bool
-tcache_free(void *ptr)
+tcache_malloc_large(int device, size_t size, weir_stream handle, void **out)
 {
-	struct tcache *t = tcache_own;
+	struct cache *cache = tcache_own->by_handle[tcache_way(handle)];
+	size_t rounded = round_up(size, WEIR_GRANULE);
+
+	atomic_store_explicit(&cache->busy, 1, memory_order_relaxed);
+	atomic_signal_fence(memory_order_seq_cst);
+	if (atomic_load_explicit(&cache->key, memory_order_acquire) != handle ||
+	    (device != WEIR_DEVICE_CURRENT && device != cache->device))
+		goto not_this_way;
+	/* slot[0] has no size. */
+	struct slot *slot = &cache->slot[cache->slots];
+	if (slot->size != rounded || rounded == 0)
+		goto not_this_way;
+	if (!tcache_count_out(cache, (int64_t)rounded, (int64_t)size))
+		goto not_this_way;
+	struct block *block = slot->block;
+	cache->slots--;
+	if (rounded > SMALL_MAX)
+		tcache_count_large(&cache->large_out, rounded, size);
+	block->requested = size;
+	block_set_state(block, BLOCK_ACTIVE);
+	*out = (void *)(uintptr_t)block->addr;
+	tcache_leave(cache);
+	return true;
+
+not_this_way:
+	tcache_leave(cache);
+	return false;
+}
+
+/* What became of a block. */
+enum tcache_taken { TCACHE_TAKEN, TCACHE_TOO_LARGE, TCACHE_NOT_TAKEN };
+
+/* The live block that starts at an address, if the address is where the latest
+ * one was and no other stream has used it; or NULL. */
+static inline QUICK struct block *
+tcache_block(const struct tcache *t, const void *ptr)
+{
 	CUdeviceptr offset = (CUdeviceptr)(uintptr_t)ptr - t->leaf_base;
 
 	/* Elsewhere, or not where a block can start. */
 	if (__builtin_expect((offset & ~LOOKUP_STARTS) != 0, 0))
-		return false;
+		return NULL;
 	struct block *block = lookup_at(t->leaf, offset);
 	if (__builtin_expect(block == NULL, 0))
-		return false;
+		return NULL;
 	os_fetch_for_write(block);
 	if (__builtin_expect(block_state(block) != BLOCK_ACTIVE, 0) ||
 	    __builtin_expect(block->pending.uses != NULL, 0))
-		return false;
+		return NULL;
+	return block;
+}
+
+/* Put a block into the calling thread's cache. The way of most frees: to the
+ * stream of the latest, a small size, room at hand. */
+static inline QUICK enum tcache_taken
+tcache_free(void *ptr)
+{
+	struct tcache *t = tcache_own;
+	struct block *block = tcache_block(t, ptr);
+
+	if (__builtin_expect(block == NULL, 0))
+		return TCACHE_NOT_TAKEN;
+	size_t size = block->size;
+	if (__builtin_expect(size > TCACHE_BINNED, 0))
+		return TCACHE_TOO_LARGE;
 	struct cache *cache = t->last;
 	atomic_store_explicit(&cache->busy, 1, memory_order_relaxed);
 	atomic_signal_fence(memory_order_seq_cst);
 	if (__builtin_expect(atomic_load_explicit(&cache->key_pool,
 				 memory_order_acquire) != block->pool,
 		0))
-		goto not_this_way;
-	size_t size = block->size;
-	if (__builtin_expect(size > TCACHE_BINNED, 0))
 		goto not_this_way;
 	struct bin *bin = tcache_bin(cache, size);
 	struct block **top = bin->top;
@@ -313,11 +373,48 @@ tcache_free(void *ptr)
 	block_set_state(block, BLOCK_CACHED);
 	tcache_count_in(cache, size, block->requested);
 	tcache_leave(cache);
-	return true;
+	return TCACHE_TAKEN;
 
 not_this_way:
 	tcache_leave(cache);
-	return false;
+	return TCACHE_NOT_TAKEN;
+}
+
+/* Entered. The cache is the block's and has a slot free. */
+static inline void
+tcache_put_slot(struct cache *cache, struct block *block)
+{
+	/* Others may know that they come after this point. */
+	block->freed_at = order_now() + 1;
+	cache->slot[++cache->slots] =
+	    (struct slot){ .size = block->size, .block = block };
+	block_set_state(block, BLOCK_CACHED);
+	tcache_count_in(cache, block->size, block->requested);
+	if (block->size > SMALL_MAX)
+		tcache_count_large(
+		    &cache->large_in, block->size, block->requested);
+}
+
+/* The same for what is TCACHE_TOO_LARGE. */
+static inline bool
+tcache_free_large(void *ptr)
+{
+	struct tcache *t = tcache_own;
+	struct block *block = tcache_block(t, ptr);
+
+	if (__builtin_expect(block == NULL, 0))
+		return false;
+	struct cache *cache = t->last;
+	enum pool_kind kind = block->size > SMALL_MAX ? POOL_LARGE : POOL_SMALL;
+	atomic_store_explicit(&cache->busy, 1, memory_order_relaxed);
+	atomic_signal_fence(memory_order_seq_cst);
+	bool taken = atomic_load_explicit(
+			 &cache->key_pool, memory_order_acquire) != NULL &&
+	    cache->pool[kind] == block->pool && cache->slots < TCACHE_SLOTS;
+	if (taken)
+		tcache_put_slot(cache, block);
+	tcache_leave(cache);
+	return taken;
 }
 
 /* The same for a block of the stream that is named only. */

@@ -15,7 +15,7 @@
 
 #include <weir/stream.h>
 
-enum { SIZE = 64 << 10, WARM_UP = 1000, NO_SUCH_PATH = 3 };
+enum { SIZE = 64 << 10, LARGE = 2 << 20, WARM_UP = 1000, NO_SUCH_PATH = 3 };
 
 static weir_stream stream;
 static weir_stream user;
@@ -25,6 +25,13 @@ pairs(unsigned long n)
 {
 	for (unsigned long i = 0; i < n; i++)
 		weir_free(weir_malloc(SIZE, stream));
+}
+
+static void
+large_pairs(unsigned long n)
+{
+	for (unsigned long i = 0; i < n; i++)
+		weir_free(weir_malloc(LARGE, stream));
 }
 
 static void
@@ -46,6 +53,7 @@ struct path {
 
 static const struct path paths[] = {
 	{ "cached-pair", NULL, pairs },
+	{ "large-pair", NULL, large_pairs },
 	{ "pool-pair", "tcache:0", pairs },
 	{ "record-cycle", NULL, records },
 };
