@@ -498,11 +498,17 @@ stats_sub(struct weir_stat *stat, uint64_t n)
 	stat->freed += n;
 }
 
+/* The part of a statistic that is of a kind of pools: they lie so too. */
+static inline struct weir_stat *
+stats_part(struct weir_stat3 *stat, enum pool_kind kind)
+{
+	return &(&stat->small_pool)[kind];
+}
+
 static inline void
 stats_change3(struct weir_stat3 *stat, enum pool_kind kind, int64_t delta)
 {
-	struct weir_stat *part =
-	    kind == POOL_SMALL ? &stat->small_pool : &stat->large_pool;
+	struct weir_stat *part = stats_part(stat, kind);
 
 	if (delta >= 0) {
 		stats_add(&stat->all, (uint64_t)delta);

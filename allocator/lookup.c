@@ -110,8 +110,12 @@ lookup_prepare(CUdeviceptr addr)
 static void
 bit_set(_Atomic(uint64_t) *words, size_t i)
 {
-	atomic_fetch_or_explicit(
-	    &words[i / WORD], (uint64_t)1 << i % WORD, memory_order_release);
+	uint64_t bit = (uint64_t)1 << i % WORD;
+
+	/* Mostly it is set: a look is cheaper. */
+	if (atomic_load_explicit(&words[i / WORD], memory_order_relaxed) & bit)
+		return;
+	atomic_fetch_or_explicit(&words[i / WORD], bit, memory_order_release);
 }
 
 static void

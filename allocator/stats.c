@@ -14,21 +14,23 @@ _Static_assert(offsetof(struct weir_stats, requested_bytes) -
 	    offsetof(struct weir_stats, allocation) ==
 	STAT3_requested_bytes * sizeof(struct weir_stat3),
     "stats_at() counts from the first to the last");
+_Static_assert(offsetof(struct weir_stat3, large_pool) -
+	    offsetof(struct weir_stat3, small_pool) ==
+	sizeof(struct weir_stat),
+    "stats_part() counts from small to large");
 
 static inline void
 up3(struct weir_stat3 *stat, enum pool_kind kind, uint64_t n)
 {
 	stats_add(&stat->all, n);
-	stats_add(
-	    kind == POOL_SMALL ? &stat->small_pool : &stat->large_pool, n);
+	stats_add(stats_part(stat, kind), n);
 }
 
 static inline void
 down3(struct weir_stat3 *stat, enum pool_kind kind, uint64_t n)
 {
 	stats_sub(&stat->all, n);
-	stats_sub(
-	    kind == POOL_SMALL ? &stat->small_pool : &stat->large_pool, n);
+	stats_sub(stats_part(stat, kind), n);
 }
 
 static inline void
@@ -93,8 +95,7 @@ stats_free(struct pool *pool, uint64_t size, uint64_t requested)
 static void
 flow3(struct weir_stat3 *stat, enum pool_kind kind, uint64_t up, uint64_t down)
 {
-	struct weir_stat *part =
-	    kind == POOL_SMALL ? &stat->small_pool : &stat->large_pool;
+	struct weir_stat *part = stats_part(stat, kind);
 
 	stat->all.current += up - down;
 	stat->all.allocated += up;
