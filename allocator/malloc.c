@@ -45,7 +45,7 @@ count_malloc(const struct options *options, struct block *block)
 	stats_change(pool, STAT3_requested_bytes, (int64_t)block->requested);
 	block->oversize = block->size >= options->max_split_size;
 	if (block->oversize) {
-		stats_add(&block->arena->stats.oversize_allocations, 1);
+		stats_change1(block->arena, STAT1_oversize_allocations, 1);
 		stats_add(&pool->owner->stats.oversize_allocations, 1);
 	}
 }
@@ -90,13 +90,65 @@ take(struct arena *arena, struct stream *stream, const struct options *options,
 	return WEIR_OK;
 }
 
+/* A block of an arena. Takes its lock. */
+static enum weir_status
+take_from(struct arena *arena, struct stream *stream,
+    const struct options *options, size_t size, void **out)
+{
+	enum weir_status status;
+	struct block *block = NULL;
+
+	if (arena != arena->main)
+		tcache_come_elsewhere(arena->main);
+	lock_enter(&arena->lock);
+	if (arena->waiting.count > 0 || arena->ending > 0)
+		reclaim_glance(arena);
+	if (arena->forgotten)
+		status = status_set(WEIR_ECONTEXT,
+		    "weir_malloc: device %d has just been reset",
+		    arena->device);
+	else
+		status = take(arena, stream, options, size, &block);
+	if (status == WEIR_OK)
+		*out = (void *)(uintptr_t)block->addr;
+	/* Whoever comes here unmaps, in time, what was moved. */
+	if (!list_empty(&arena->left))
+		segment_unmap_left(arena, UNMAPPED_AT_ONCE);
+	lock_leave(&arena->lock);
+	return status;
+}
+
+/* Could it be served if no other arena held anything unused? */
+static bool
+may_fit(const struct arena *arena, size_t rounded)
+{
+	return rounded <= arena->total_bytes && rounded <= device_limit(arena);
+}
+
+/* The same, and while it finds none the other arenas of the device give back
+ * what they have unused. */
+static enum weir_status
+take_hard(struct arena *arena, struct stream *stream,
+    const struct options *options, size_t size, void **out)
+{
+	size_t rounded = size_class(options, size);
+	enum weir_status status = take_from(arena, stream, options, size, out);
+
+	while (status == WEIR_ENOMEM && may_fit(arena, rounded) &&
+	    arena_ask_others(arena, rounded) > 0)
+		status = take_from(arena, stream, options, size, out);
+	arena_empty_unowned(arena);
+	if (status == WEIR_ENOMEM)
+		oom_report(arena, stream, size, rounded);
+	return status;
+}
+
 static enum weir_status
 allocate(int device, size_t size, weir_stream handle, void **out)
 {
 	const struct options *options;
 	struct stream *stream;
 	struct arena *arena;
-	struct block *block = NULL;
 	enum weir_status status = check_size(size);
 	if (status != WEIR_OK)
 		return status;
@@ -107,26 +159,26 @@ allocate(int device, size_t size, weir_stream handle, void **out)
 	if (status != WEIR_OK)
 		return status;
 	status = arena_get(stream->device, &arena);
-	if (status == WEIR_OK) {
-		lock_enter(&arena->lock);
-		if (arena->waiting.count > 0 || arena->ending > 0)
-			reclaim_glance(arena);
-		if (arena->forgotten)
-			status = status_set(WEIR_ECONTEXT,
-			    "weir_malloc: device %d has just been reset",
-			    arena->device);
-		else
-			status = take(arena, stream, options, size, &block);
-		if (status == WEIR_OK)
-			*out = (void *)(uintptr_t)block->addr;
-		/* Whoever comes here unmaps, in time, what was moved. */
-		if (!list_empty(&arena->left))
-			segment_unmap_left(arena, UNMAPPED_AT_ONCE);
-		lock_leave(&arena->lock);
-		if (status == WEIR_ENOMEM)
-			oom_report(
-			    arena, stream, size, size_class(options, size));
-	}
+	if (status == WEIR_OK)
+		status = take_hard(arena, stream, options, size, out);
+	stream_put(stream);
+	return status;
+}
+
+enum weir_status
+allocator_malloc_in(
+    struct arena *arena, size_t size, weir_stream handle, void **out)
+{
+	const struct options *options;
+	struct stream *stream;
+	enum weir_status status = check_size(size);
+	if (status == WEIR_OK)
+		status = options_get(&options);
+	if (status == WEIR_OK)
+		status = stream_find(arena->device, handle, &stream);
+	if (status != WEIR_OK)
+		return status;
+	status = take_hard(arena, stream, options, size, out);
 	stream_put(stream);
 	return status;
 }
@@ -277,7 +329,7 @@ count_free(struct block *block)
 	stats_change(pool, STAT3_allocation, -1);
 	stats_change(pool, STAT3_allocated_bytes, -(int64_t)block->size);
 	if (block->oversize) {
-		stats_sub(&block->arena->stats.oversize_allocations, 1);
+		stats_change1(block->arena, STAT1_oversize_allocations, -1);
 		stats_sub(&pool->owner->stats.oversize_allocations, 1);
 	}
 }
@@ -305,6 +357,18 @@ release(struct block *block)
 	reclaim_put(block);
 }
 
+/* Leave the lock after a free: the memory of an arena that nobody owns any
+ * more goes back. */
+static void
+leave_freed(struct arena *arena) UNCHECKED
+{
+	bool unowned = arena->owners == 0;
+
+	lock_leave(&arena->lock);
+	if (unowned)
+		arena_empty(arena);
+}
+
 enum weir_status
 weir_free(void *ptr) UNCHECKED
 {
@@ -315,7 +379,7 @@ weir_free(void *ptr) UNCHECKED
 		return refuse("weir_free", ptr);
 	struct arena *arena = block->arena;
 	release(block);
-	lock_leave(&arena->lock);
+	leave_freed(arena);
 	return WEIR_OK;
 }
 
@@ -330,7 +394,7 @@ allocator_free_done(void *ptr) UNCHECKED
 	struct arena *arena = block->arena;
 	use_clear(&arena->waiting, &block->pending);
 	release(block);
-	lock_leave(&arena->lock);
+	leave_freed(arena);
 	return WEIR_OK;
 }
 
@@ -420,7 +484,7 @@ weir_free_async(void *ptr, weir_stream handle) UNCHECKED
 		status = hand_over(block, stream);
 	if (status == WEIR_OK)
 		release(block);
-	lock_leave(&arena->lock);
+	leave_freed(arena);
 put:
 	stream_put(stream);
 	return status;
@@ -557,11 +621,12 @@ arena_memory(struct arena *arena, size_t *free_bytes, size_t *total_bytes)
 		/* Pending blocks count as free: a request waits for them before
 		 * it fails. What a job has just given back may count as held
 		 * too, but not beside what is used. */
-		size_t used = arena->stats.allocated_bytes.all.current;
-		if (*total_bytes > arena->limit)
-			*total_bytes = arena->limit;
+		size_t used = device_live(arena);
+		size_t held = device_reserved(arena);
+		if (*total_bytes > device_limit(arena))
+			*total_bytes = device_limit(arena);
 		size_t room = *total_bytes > used ? *total_bytes - used : 0;
-		*free_bytes += arena->stats.reserved_bytes.all.current - used;
+		*free_bytes += held > used ? held - used : 0;
 		if (*free_bytes > room)
 			*free_bytes = room;
 	}
@@ -592,17 +657,14 @@ weir_memory_info(int device, size_t *free_bytes, size_t *total_bytes)
 
 /* ---- Trimming and limits ----------------------------------------------- */
 
-static enum weir_status
-trim_one(int device, size_t keep, size_t *sum)
+static size_t
+trim_one(int device, size_t keep)
 {
-	struct arena *arena = arena_peek(device);
-	size_t freed = 0;
+	size_t sum = 0;
 
-	if (arena == NULL)
-		return WEIR_OK;
-	enum weir_status status = reclaim_trim(arena, keep, &freed);
-	*sum += freed;
-	return status;
+	for (struct arena *a = arena_peek(device); a != NULL; a = arena_next(a))
+		sum += reclaim_trim(a, &keep);
+	return sum;
 }
 
 enum weir_status
@@ -614,14 +676,12 @@ weir_trim(int device, size_t keep_bytes, size_t *freed_bytes)
 	if (status != WEIR_OK)
 		return status;
 	if (device == WEIR_DEVICE_ALL) {
-		for (int i = 0; i < driver->device_count; i++) {
-			enum weir_status one = trim_one(i, keep_bytes, &sum);
-			status = status == WEIR_OK ? one : status;
-		}
+		for (int i = 0; i < driver->device_count; i++)
+			sum += trim_one(i, keep_bytes);
 	} else {
 		status = device_resolve(device, &device);
 		if (status == WEIR_OK)
-			status = trim_one(device, keep_bytes, &sum);
+			sum = trim_one(device, keep_bytes);
 	}
 	if (status == WEIR_OK && freed_bytes != NULL)
 		*freed_bytes = sum;
@@ -646,9 +706,7 @@ weir_limit_set(int device, size_t bytes)
 	enum weir_status status = limit_arena(device, &arena);
 	if (status != WEIR_OK)
 		return status;
-	lock_enter(&arena->lock);
-	arena->limit = bytes;
-	lock_leave(&arena->lock);
+	atomic_store(&arena->limit, bytes);
 	return WEIR_OK;
 }
 
@@ -662,9 +720,7 @@ weir_limit_get(int device, size_t *bytes)
 	enum weir_status status = limit_arena(device, &arena);
 	if (status != WEIR_OK)
 		return status;
-	lock_enter(&arena->lock);
-	*bytes = arena->limit;
-	lock_leave(&arena->lock);
+	*bytes = atomic_load(&arena->limit);
 	return WEIR_OK;
 }
 

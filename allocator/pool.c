@@ -23,6 +23,18 @@ growable_size(const struct block *block)
 /* Looking for one that was freed early enough goes on no longer than this. */
 enum { LOOKS = 16 };
 
+/* May the block, large enough, be given for the request? */
+static bool
+serves(const struct block *block, const struct options *options, size_t rounded,
+    bool plain)
+{
+	if (block->segment->expandable)
+		return !plain;
+	if ((block->arena->flags & ARENA_NO_SPLIT) != 0)
+		return block->size == rounded;
+	return size_serves(options, block->size, rounded);
+}
+
 struct block *
 pool_find(struct pool *pool, const struct options *options, size_t rounded,
     bool plain, uint64_t until)
@@ -39,9 +51,7 @@ pool_find(struct pool *pool, const struct options *options, size_t rounded,
 				break;
 			continue;
 		}
-		if (block->segment->expandable ?
-			plain :
-			!size_serves(options, block->size, rounded))
+		if (!serves(block, options, rounded, plain))
 			continue;
 		if (best == NULL) {
 			best = block;

@@ -15,8 +15,9 @@ _Static_assert(offsetof(struct weir_stats, requested_bytes) -
 	STAT3_requested_bytes * sizeof(struct weir_stat3),
     "stats_at() counts from the first to the last");
 
-static void
-flow3(struct weir_stat3 *stat, enum pool_kind kind, uint64_t up, uint64_t down)
+void
+stats_flow3(
+    struct weir_stat3 *stat, enum pool_kind kind, uint64_t up, uint64_t down)
 {
 	struct weir_stat *part =
 	    kind == POOL_SMALL ? &stat->small_pool : &stat->large_pool;
@@ -32,9 +33,46 @@ flow3(struct weir_stat3 *stat, enum pool_kind kind, uint64_t up, uint64_t down)
 void
 stats_flow(struct pool *pool, enum stat3 which, uint64_t up, uint64_t down)
 {
-	flow3(
-	    stats_at(&pool->owner->arena->stats, which), pool->kind, up, down);
-	flow3(stats_at(&pool->owner->stats, which), pool->kind, up, down);
+	struct arena *arena = pool->owner->arena;
+	struct totals *totals = arena->totals;
+
+	stats_flow3(stats_at(&arena->stats, which), pool->kind, up, down);
+	stats_flow3(stats_at(&pool->owner->stats, which), pool->kind, up, down);
+	if (totals == NULL)
+		return;
+	lock_enter(&totals->lock);
+	totals->changes++;
+	stats_flow3(stats_at(&totals->stats, which), pool->kind, up, down);
+	lock_leave(&totals->lock);
+}
+
+static struct weir_stat *
+stat1_at(struct weir_stats *stats, enum stat1 which)
+{
+	return which == STAT1_oversize_segments ? &stats->oversize_segments :
+						  &stats->oversize_allocations;
+}
+
+static void
+change1(struct weir_stat *stat, int delta)
+{
+	if (delta > 0)
+		stats_add(stat, (uint64_t)delta);
+	else
+		stats_sub(stat, (uint64_t)-delta);
+}
+
+void
+stats_change1(struct arena *arena, enum stat1 which, int delta)
+{
+	struct totals *totals = arena->totals;
+
+	change1(stat1_at(&arena->stats, which), delta);
+	if (totals == NULL)
+		return;
+	lock_enter(&totals->lock);
+	change1(stat1_at(&totals->stats, which), delta);
+	lock_leave(&totals->lock);
 }
 
 static void
@@ -55,6 +93,19 @@ stats_note_peaks(struct weir_stats *stats)
 	}
 }
 
+void
+stats_note_arena_peaks(struct arena *arena)
+{
+	struct totals *totals = arena->totals;
+
+	stats_note_peaks(&arena->stats);
+	if (totals == NULL)
+		return;
+	lock_enter(&totals->lock);
+	stats_note_peaks(&totals->stats);
+	lock_leave(&totals->lock);
+}
+
 bool
 stats_is_inactive_split(const struct block *block)
 {
@@ -65,9 +116,8 @@ stats_is_inactive_split(const struct block *block)
 
 /* ---- Reading ----------------------------------------------------------- */
 
-static size_t
-pending_bytes(struct arena *arena, const struct stream *stream)
-
+size_t
+stats_pending_bytes(struct arena *arena, const struct stream *stream)
 {
 	size_t sum = 0;
 
@@ -107,13 +157,8 @@ weir_stats(int device, struct weir_stats *out)
 	if (status != WEIR_OK)
 		return status;
 	struct arena *arena = arena_peek(device);
-	if (arena != NULL) {
-		lock_enter(&arena->lock);
-		tcache_tell(arena);
-		copy = arena->stats;
-		copy.pending_bytes = pending_bytes(arena, NULL);
-		lock_leave(&arena->lock);
-	}
+	if (arena != NULL)
+		device_stats(arena, &copy);
 	copy.struct_size = out->struct_size;
 	copy.max_split_size = options->max_split_size;
 	copy.metadata_bytes = meta_bytes();
@@ -143,7 +188,7 @@ weir_stats_stream(int device, weir_stream handle, struct weir_stats *out)
 		tcache_tell(arena);
 		if (stream->pools != NULL)
 			copy = ((struct pools *)stream->pools)->stats;
-		copy.pending_bytes = pending_bytes(arena, stream);
+		copy.pending_bytes = stats_pending_bytes(arena, stream);
 		lock_leave(&arena->lock);
 	}
 	if (stream != NULL)
@@ -182,12 +227,28 @@ each_stat(struct weir_stats *stats, void (*apply)(struct weir_stat *))
 	apply(&stats->oversize_segments);
 }
 
-static void
-zero_counters(struct weir_stats *stats)
+void
+stats_zero_counters(struct weir_stats *stats)
 {
 #define COUNTER_ZERO(name) stats->name = 0;
 	WEIR_COUNTERS(COUNTER_ZERO)
 #undef COUNTER_ZERO
+}
+
+void
+stats_add_counters(struct weir_stats *to, const struct weir_stats *from)
+{
+#define COUNTER_ADD(name) to->name += from->name;
+	WEIR_COUNTERS(COUNTER_ADD)
+#undef COUNTER_ADD
+}
+
+void
+stats_add_current(struct weir_stats *to, const struct weir_stats *from)
+{
+#define STAT3_ADD(name) to->name.all.current += from->name.all.current;
+	WEIR_STAT3S(STAT3_ADD)
+#undef STAT3_ADD
 }
 
 static void
@@ -195,7 +256,26 @@ reset_all(struct weir_stats *stats, void (*apply)(struct weir_stat *))
 {
 	each_stat(stats, apply);
 	if (apply == reset_sums)
-		zero_counters(stats);
+		stats_zero_counters(stats);
+}
+
+static void
+reset_arena(struct arena *arena, void (*apply)(struct weir_stat *))
+{
+	lock_enter(&arena->lock);
+	struct totals *totals = arena->totals;
+	tcache_tell(arena);
+	reset_all(&arena->stats, apply);
+	for (struct list *l = arena->pools.next; l != &arena->pools;
+	     l = l->next)
+		reset_all(&CONTAINER_OF(l, struct pools, link)->stats, apply);
+	if (arena == arena->main && totals != NULL) {
+		lock_enter(&totals->lock);
+		reset_all(&totals->stats, apply);
+		lock_leave(&totals->lock);
+	}
+	tcache_tell(arena); /* of the new peaks */
+	lock_leave(&arena->lock);
 }
 
 static enum weir_status
@@ -207,14 +287,8 @@ reset(int device, void (*apply)(struct weir_stat *))
 	struct arena *arena = arena_peek(device);
 	if (arena == NULL)
 		return WEIR_OK;
-	lock_enter(&arena->lock);
-	tcache_tell(arena);
-	reset_all(&arena->stats, apply);
-	for (struct list *l = arena->pools.next; l != &arena->pools;
-	     l = l->next)
-		reset_all(&CONTAINER_OF(l, struct pools, link)->stats, apply);
-	tcache_tell(arena); /* of the new peaks */
-	lock_leave(&arena->lock);
+	for (struct arena *a = arena; a != NULL; a = arena_next(a))
+		reset_arena(a, apply);
 	return WEIR_OK;
 }
 

@@ -428,18 +428,32 @@ lesser(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-/* How much more may be alive before a peak is passed. */
 static struct sums
-room_of(const struct arena *arena)
+room_in(const struct weir_stats *s)
 {
-	const struct weir_stats *s = &arena->stats;
-
 	return (struct sums){
 		lesser(below_peak(&s->allocation), below_peak(&s->active)),
 		lesser(below_peak(&s->allocated_bytes),
 		    below_peak(&s->active_bytes)),
 		below_peak(&s->requested_bytes),
 	};
+}
+
+/* How much more may be alive before a peak is passed. */
+static struct sums
+room_of(const struct arena *arena)
+{
+	struct totals *totals = arena->totals;
+	struct sums room = room_in(&arena->stats);
+
+	if (totals == NULL)
+		return room;
+	lock_enter(&totals->lock);
+	struct sums all = room_in(&totals->stats);
+	lock_leave(&totals->lock);
+	return (struct sums){ lesser(room.count, all.count),
+		lesser(room.bytes, all.bytes),
+		lesser(room.requested, all.requested) };
 }
 
 static void
@@ -471,7 +485,7 @@ tell_own(struct arena *arena, const struct cache *used)
 		others += cache != used;
 	}
 	if (any)
-		stats_note_peaks(&arena->stats);
+		stats_note_arena_peaks(arena);
 	struct sums room = room_of(arena);
 	if (others > 0)
 		part = (struct sums){ room.count / 2 / others,
@@ -500,6 +514,24 @@ tcache_peak(struct cache *cache)
 	lock_leave(&arena->lock);
 }
 
+/* A cache with no room tells before it hands out anything. */
+void
+tcache_come_elsewhere(struct arena *main)
+{
+	bool any = false;
+
+	if (tcache_own == NULL)
+		return;
+	lock_enter(&main->lock);
+	for (struct list *l = main->caches.next; l != &main->caches;
+	     l = l->next)
+		if (cache_of(l)->owner == tcache_own)
+			any |= tell_cache(cache_of(l));
+	if (any)
+		stats_note_arena_peaks(main);
+	lock_leave(&main->lock);
+}
+
 void
 tcache_stop(struct arena *arena)
 {
@@ -510,7 +542,7 @@ tcache_stop(struct arena *arena)
 	     l = l->next)
 		any |= tell_cache(cache_of(l));
 	if (any)
-		stats_note_peaks(&arena->stats);
+		stats_note_arena_peaks(arena);
 }
 
 void
@@ -616,7 +648,7 @@ retire(struct cache *cache)
 	struct pools *pools = cache->pools;
 
 	if (tell_cache(cache))
-		stats_note_peaks(&cache->arena->stats);
+		stats_note_arena_peaks(cache->arena);
 	empty_cache(cache);
 	list_remove(&cache->link);
 	atomic_store_explicit(&cache->handle, NOBODY, memory_order_relaxed);
@@ -789,7 +821,8 @@ is_cacheable(const struct pools *pools, const struct options *options)
 
 	return options->tcache > 0 && !options->reclaim_always &&
 	    options->max_split_size == OPTION_UNLIMITED && !pools->ended &&
-	    !ended && !os_forked() && stream->handle != WEIR_STREAM_ANY &&
+	    pools->arena == pools->arena->main && !ended && !os_forked() &&
+	    stream->handle != WEIR_STREAM_ANY &&
 	    (stream->thread == 0 || stream->thread == os_thread_id());
 }
 

@@ -277,6 +277,11 @@ bool tcache_free_on(void *ptr, weir_stream stream);
  */
 void tcache_come(struct arena *arena, struct pools *pools);
 
+/* The calling thread is about to allocate in another arena of the device: what
+ * its caches have counted is told, and before they hand out more they look at
+ * the peaks again. Takes the lock. */
+void tcache_come_elsewhere(struct arena *main);
+
 /* Give back what is too large for the calling thread's bins. A request that
  * goes to the pool is to find it there. */
 void tcache_settle(struct pools *pools);
