@@ -51,6 +51,15 @@ id_of(const struct hook *hook)
 	return (enum hook_id)(hook - hooks);
 }
 
+/* True if the driver's function of this name is to be kept from the program
+ * now. */
+static bool
+stands_in(const struct hook *hook)
+{
+	return hook != NULL && gate_enabled() &&
+	    (id_of(hook) < HOOK_WATCH_FIRST || report_wanted());
+}
+
 /* ---- dlsym ------------------------------------------------------------- */
 
 static PLAIN struct door_answer
@@ -69,7 +78,9 @@ answer(void *value)
 static const struct hook *
 hook_asked(const char *name)
 {
-	return gate_enabled() ? hook_exported(name) : NULL;
+	const struct hook *hook = hook_exported(name);
+
+	return stands_in(hook) ? hook : NULL;
 }
 
 /*
@@ -185,10 +196,10 @@ replace(const char *symbol, int version, uint64_t flags, void *found)
 	bool per_thread = (flags & PER_THREAD_DEFAULT_STREAM) != 0;
 	const struct hook *hook;
 
-	if (symbol == NULL || found == NULL || !gate_enabled())
+	if (symbol == NULL || found == NULL)
 		return found;
 	hook = hook_queried(symbol, version, per_thread);
-	if (hook == NULL || !form_known(symbol, version, flags, found))
+	if (!stands_in(hook) || !form_known(symbol, version, flags, found))
 		return found;
 	return hook->function;
 }
