@@ -74,15 +74,6 @@ answer(void *value)
 	return (struct door_answer){ .jump = NULL, .value = value };
 }
 
-/* The hook that a query by name is about, if it is for us to answer. */
-static const struct hook *
-hook_asked(const char *name)
-{
-	const struct hook *hook = hook_exported(name);
-
-	return stands_in(hook) ? hook : NULL;
-}
-
 /*
  * RTLD_DEFAULT and RTLD_NEXT find our exported hooks by themselves, where they
  * stand in the program's order. But where nothing behind us has the name, the
@@ -108,30 +99,34 @@ answer_for(const struct hook *hook, void *found)
 static __attribute__((noinline)) struct door_answer
 ask(void *handle, const char *name)
 {
-	const struct hook *hook = hook_asked(name);
+	const struct hook *hook = hook_exported(name);
 
 	if (hook == NULL)
 		return pass((void *)real_dlsym());
-	if (!goes_by_order(handle))
-		return answer_for(hook, real_dlsym()(handle, name));
-	/* From here on: what comes after us. */
-	if (real_dlsym()(RTLD_NEXT, name) == NULL)
-		return answer(NULL);
-	return pass((void *)real_dlsym());
+	/* From us on: what comes after us. */
+	if (goes_by_order(handle))
+		return real_dlsym()(RTLD_NEXT, name) == NULL ?
+		    answer(NULL) :
+		    pass((void *)real_dlsym());
+	if (!stands_in(hook))
+		return pass((void *)real_dlsym());
+	return answer_for(hook, real_dlsym()(handle, name));
 }
 
 static __attribute__((noinline)) struct door_answer
 ask_version(void *handle, const char *name, const char *version)
 {
-	const struct hook *hook = hook_asked(name);
+	const struct hook *hook = hook_exported(name);
 
 	if (hook == NULL)
 		return pass((void *)real_dlvsym());
-	if (!goes_by_order(handle))
-		return answer_for(hook, real_dlvsym()(handle, name, version));
-	if (real_dlvsym()(RTLD_NEXT, name, version) == NULL)
-		return answer(NULL);
-	return pass((void *)real_dlvsym());
+	if (goes_by_order(handle))
+		return real_dlvsym()(RTLD_NEXT, name, version) == NULL ?
+		    answer(NULL) :
+		    pass((void *)real_dlvsym());
+	if (!stands_in(hook))
+		return pass((void *)real_dlvsym());
+	return answer_for(hook, real_dlvsym()(handle, name, version));
 }
 
 static PLAIN bool

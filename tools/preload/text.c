@@ -107,8 +107,7 @@ write_calls(const struct page *page, const struct report *report)
 	heading(page, "calls");
 	write_row(page, "allocations served", report->allocations_served, "");
 	write_row(page, "frees served", report->frees_served, "");
-	snprintf(note, sizeof(note),
-	    "%.1f %% of these, with no call of the driver",
+	snprintf(note, sizeof(note), "%.1f %% of both, with no driver call",
 	    percent(report->calls_saved, served));
 	write_row(page, "saved", report->calls_saved, note);
 	snprintf(note, sizeof(note), "in %s",
