@@ -99,6 +99,18 @@ TEST(a_program_with_a_default_stream_for_each_thread_is_served)
 	json_decref(report);
 }
 
+/* Each capture passes by weir, so nobody is asked for them: not at each free
+ * for all streams there are. */
+TEST(no_stream_is_asked_whether_it_is_captured)
+{
+	json_t *report = start_twice("driver_threads", NULL);
+	const json_t *calls = json_object_get(report, "driver_calls");
+
+	EXPECT_GT(report_number(calls, "cuCtxRecordEvent"), 0);
+	EXPECT_NULL(json_object_get(calls, "cuStreamIsCapturing"));
+	json_decref(report);
+}
+
 /* What is allocated in a captured stream, 20 times, is left to the driver. */
 TEST(a_program_that_captures_graphs_is_served)
 {

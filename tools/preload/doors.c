@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "streams/capture.h"
 #include "tools/preload/preload.h"
 
 const struct hook hooks[HOOK_COUNT] = {
@@ -60,6 +61,20 @@ stands_in(const struct hook *hook)
 	    (id_of(hook) < HOOK_WATCH_FIRST || report_wanted());
 }
 
+/*
+ * An entry of the driver is handed out as it is. A newer driver may have other
+ * ways to begin a capture: then weir, which is told of captures by its hooks,
+ * has to ask.
+ */
+static void
+note_unknown(const char *name)
+{
+	static const char begins[] = "cuStreamBegin";
+
+	if (strncmp(name, begins, sizeof(begins) - 1) == 0)
+		capture_missed();
+}
+
 /* ---- dlsym ------------------------------------------------------------- */
 
 static PLAIN struct door_answer
@@ -101,8 +116,10 @@ ask(void *handle, const char *name)
 {
 	const struct hook *hook = hook_exported(name);
 
-	if (hook == NULL)
+	if (hook == NULL) {
+		note_unknown(name);
 		return pass((void *)real_dlsym());
+	}
 	/* From us on: what comes after us. */
 	if (goes_by_order(handle))
 		return real_dlsym()(RTLD_NEXT, name) == NULL ?
@@ -118,8 +135,10 @@ ask_version(void *handle, const char *name, const char *version)
 {
 	const struct hook *hook = hook_exported(name);
 
-	if (hook == NULL)
+	if (hook == NULL) {
+		note_unknown(name);
 		return pass((void *)real_dlvsym());
+	}
 	if (goes_by_order(handle))
 		return real_dlvsym()(RTLD_NEXT, name, version) == NULL ?
 		    answer(NULL) :
@@ -194,8 +213,12 @@ replace(const char *symbol, int version, uint64_t flags, void *found)
 	if (symbol == NULL || found == NULL)
 		return found;
 	hook = hook_queried(symbol, version, per_thread);
-	if (!stands_in(hook) || !form_known(symbol, version, flags, found))
+	if (hook != NULL && !stands_in(hook))
 		return found;
+	if (hook == NULL || !form_known(symbol, version, flags, found)) {
+		note_unknown(symbol);
+		return found;
+	}
 	return hook->function;
 }
 

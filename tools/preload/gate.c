@@ -127,6 +127,7 @@ start(void)
 
 	driver_set_finder(real_for_weir);
 	os_watch_fork();
+	capture_tell_all();
 	gate_enter_weir();
 	status = weir_init();
 	gate_leave_weir();
