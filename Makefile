@@ -76,7 +76,8 @@ CPPFLAGS ?=
 LDFLAGS ?=
 san_flags := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all \
 	-fno-omit-frame-pointer) $(if $(COVER),--coverage)
-cppflags = -D_GNU_SOURCE -I. -Iinclude $(je_cppflags) $(CPPFLAGS)
+cppflags = -D_GNU_SOURCE -I. -Iinclude $(je_cppflags) \
+	-isystem build/include $(CPPFLAGS)
 cflags = -std=c11 -Wall -Wextra -Werror -fvisibility=hidden -fPIC -pthread \
 	$(opt) $(san_flags) $(cppflags) $(CFLAGS)
 # A library's thread-local data is found without a call where the compiler
@@ -99,6 +100,7 @@ version_script = $(addprefix -Wl$(comma)--version-script=,$(1))
 first_archive = $(addprefix -l:,$(firstword $(foreach a,$(1),\
 	$(if $(findstring /,$(shell $(CC) -print-file-name=$(a))),$(a)))))
 libs := -ldl -lm
+lib_libs := -l:libbacktrace.a $(libs)
 tool_libs := -l:libjansson.a -l:liblzma.a $(libs)
 test_libs = $(call first_archive,libcheck_pic.a libcheck.a) \
 	$(call first_archive,libsubunit.a) -lrt $(tool_libs)
@@ -117,6 +119,11 @@ je_lib := $(je_dir)/lib/libjemalloc_pic.a
 je_cppflags := -isystem $(je_dir)/include
 je_ready := $(je_lib)
 endif
+
+# Names of addresses: libbacktrace comes with gcc. Its header lies among gcc's
+# own, which clang must not meet, so it is copied.
+backtrace_lib = $(shell $(CC) -print-file-name=libbacktrace.a)
+backtrace_ready := build/include/backtrace.h
 
 # The stamp of a level of scripts/deps; its rule installs what is missing.
 deps = $(if $(filter 0,$(DEPS)),,build/deps-$(1))
@@ -300,9 +307,14 @@ $(B)/jemalloc-checked: $(je_lib) | $(call deps,build)
 	scripts/jemalloc --check $(JEMALLOC_PREFIX)
 	@touch $@
 
+$(backtrace_ready): | $(call deps,build)
+	@mkdir -p $(@D)
+	cp $(dir $(backtrace_lib))include/backtrace.h $@
+
 # -------------------------------------------------------------------- rules
 
-$(B)/obj/%.o: %.c $(B)/flags | $(call deps,build) $(je_ready)
+$(B)/obj/%.o: %.c $(B)/flags | $(call deps,build) $(je_ready) \
+		$(backtrace_ready)
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(cflags) -MMD -MP -c -o $@ $<
@@ -327,17 +339,17 @@ $(B)/lib/libweir.so.$(SOVERSION): $(lib_obj) $(je_lib) $(weir_map)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(so_ldflags) -Wl,-soname,$(@F) $(call version_script,$(weir_map)) \
-	    -Wl,-z,nodelete -o $@ $(lib_obj) $(je_lib) $(libs)
+	    -Wl,-z,nodelete -o $@ $(lib_obj) $(je_lib) $(lib_libs)
 
 $(B)/lib/libweir.so: $(B)/lib/libweir.so.$(SOVERSION)
 	ln -sf $(<F) $@
 
-# Complete in itself: jemalloc is in it, under its own prefix.
+# Complete in itself: jemalloc is in it, under its own prefix, and libbacktrace.
 $(B)/lib/libweir.a: $(lib_obj) $(je_lib)
 	@mkdir -p $(@D)
 	@rm -f $@
 	$(call say,AR,$@)
-	$(Q)printf '%s\n' 'CREATE $@' $(addprefix 'ADDLIB ,$(addsuffix ',$(je_lib))) \
+	$(Q)printf '%s\n' 'CREATE $@' $(patsubst %,'ADDLIB %',$(je_lib) $(backtrace_lib)) \
 	    $(lib_obj:%='ADDMOD %') SAVE END | $(AR) -M
 
 preload_map := $(wildcard tools/preload/preload.map)
@@ -347,7 +359,7 @@ $(B)/lib/libweir_preload.so: $(preload_obj) $(lib_obj) $(je_lib) $(preload_map)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(so_ldflags) -Wl,-soname,$(@F) \
 	    $(call version_script,$(preload_map)) \
-	    -o $@ $(preload_obj) $(lib_obj) $(je_lib) $(libs)
+	    -o $@ $(preload_obj) $(lib_obj) $(je_lib) $(lib_libs)
 
 # The simulated libraries link nothing but libc, and each has its export list
 # beside its sources if it has one.
@@ -464,6 +476,7 @@ install: build ## install to DESTDIR and PREFIX (/usr/local)
 	    $(DESTDIR)$(DOCDIR)/
 	$(if $(je_dir),install -m 644 $(je_dir)/COPYING \
 	    $(DESTDIR)$(DOCDIR)/COPYING.jemalloc)
+	sed '/\*\//q' $(backtrace_ready) >$(DESTDIR)$(DOCDIR)/COPYING.libbacktrace
 	$(foreach p,$(man_pages),install -D -m 644 $(p) \
 	    $(DESTDIR)$(MANDIR)/man$(subst .,,$(suffix $(p)))/$(notdir $(p));)
 
@@ -510,13 +523,14 @@ lint-functions:
 
 lint-headers: $(header_stamps)
 $(L)/%.h.alone: %.h $(lint_hdr) scripts/lint-header | $(call deps,build) \
-		$(je_ready)
+		$(je_ready) $(backtrace_ready)
 	@mkdir -p $(@D)
 	$(Q)scripts/lint-header $< $(lint_flags) $(call example_lint,$<)
 	@touch $@
 
 lint-safety: $(lint_src:%=$(L)/%.safety)
-$(L)/%.c.safety: %.c $(lint_hdr) | $(call deps,lint) $(je_ready)
+$(L)/%.c.safety: %.c $(lint_hdr) | $(call deps,lint) $(je_ready) \
+		$(backtrace_ready)
 	@mkdir -p $(@D)
 	$(call say,SAFE,$<)
 	$(Q)clang -fsyntax-only $(lint_flags) -Werror -Wthread-safety \
@@ -527,7 +541,8 @@ $(L)/%.c.safety: %.c $(lint_hdr) | $(call deps,lint) $(je_ready)
 lint-tidy: $(lint_src:%=$(L)/%.tidy)
 tidy_hint = $(if $(filter %/status.c %/error.c,$(1)),,-include \
 	scripts/analyzer.h $(if $(filter %/cudart/,$(dir $(1))),-DANALYZE_CUDART))
-$(L)/%.c.tidy: %.c $(lint_hdr) .clang-tidy scripts/analyzer.h | $(call deps,lint) $(je_ready)
+$(L)/%.c.tidy: %.c $(lint_hdr) .clang-tidy scripts/analyzer.h | $(call deps,lint) $(je_ready) \
+		$(backtrace_ready)
 	@mkdir -p $(@D)
 	$(call say,TIDY,$<)
 	$(Q)clang-tidy --quiet $< -- $(lint_flags) $(call tidy_hint,$<) \

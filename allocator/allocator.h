@@ -10,6 +10,12 @@
 
 #include "driver/abi.h"
 
+struct arena;
+
+/* As weir_malloc(), in a given arena that the caller owns. */
+enum weir_status allocator_malloc_in(
+    struct arena *arena, size_t size, weir_stream handle, void **out);
+
 /* The primary context of a device has been reset: all its memory is gone.
  * Addresses in it are foreign from now on. Of the driver nothing is asked but
  * to take back what outlives a context: mappings and reserved addresses. */

@@ -1,6 +1,6 @@
 /*
- * Arenas: one a device, made when it is first used and never destroyed, and
- * the pools of each stream in them.
+ * Arenas: each device's own, made when it is first used and never destroyed,
+ * and the pools of each stream in them. Those besides it are made in others.c.
  */
 #include "allocator/arena.h"
 
@@ -31,8 +31,10 @@ pool_init(struct pool *pool, struct pools *owner, enum pool_kind kind)
 enum weir_status
 pools_get(struct arena *arena, struct stream *stream, struct pools **out)
 {
-	if (stream->pools == NULL) {
-		struct pools *pools = meta_zalloc(sizeof(*pools));
+	struct pools *pools = pools_peek(arena, stream);
+
+	if (pools == NULL) {
+		pools = meta_zalloc(sizeof(*pools));
 		if (pools == NULL)
 			return status_set(WEIR_EHOSTMEM,
 			    "no host memory for the pools of "
@@ -45,24 +47,53 @@ pools_get(struct arena *arena, struct stream *stream, struct pools **out)
 		list_push_back(&arena->pools, &pools->link);
 		pools->index = arena->pools_made++;
 		arena->streams += stream->handle != WEIR_STREAM_ANY;
-		stream->pools = pools;
+		if (arena == arena->main)
+			stream->pools = pools;
 		/* It may have ended since it was found. */
 		if (atomic_load(&stream->ended))
 			reclaim_end_later(pools);
 	}
-	*out = stream->pools;
+	*out = pools;
 	return WEIR_OK;
+}
+
+struct pools *
+pools_peek(const struct arena *arena, const struct stream *stream)
+{
+	if (arena == arena->main)
+		return stream->pools;
+	for (struct list *l = arena->pools.next; l != &arena->pools;
+	     l = l->next) {
+		struct pools *pools = CONTAINER_OF(l, struct pools, link);
+		if (pools->stream == stream)
+			return pools;
+	}
+	return NULL;
 }
 
 void
 pools_drop_if_done(struct arena *arena, struct pools *pools)
 {
-	if (!pools->passed || pools->blocks > 0 || pools->pins > 0 ||
-	    pools->caches > 0)
+	(void)arena;
+	if (pools->passed)
+		pools_drop(pools);
+}
+
+void
+pools_drop(struct pools *pools)
+{
+	struct arena *arena = pools->arena;
+
+	if (pools->blocks > 0 || pools->pins > 0 || pools->caches > 0)
 		return;
+	marks_drop(pools);
+	if (pools->end_event != NULL)
+		event_give(pools->stream->context, pools->end_event);
+	arena->ending -= pools->ended && !pools->passed;
 	list_remove(&pools->link);
 	arena->streams--;
-	pools->stream->pools = NULL;
+	if (arena == arena->main)
+		pools->stream->pools = NULL;
 	stream_put(pools->stream);
 	tcache_drop_depot(pools);
 	meta_free(pools, sizeof(*pools));
@@ -73,17 +104,15 @@ pools_drop_if_done(struct arena *arena, struct pools *pools)
 static void forget_contents(struct arena *arena);
 
 void
-arena_leave_for_driver(struct arena *arena, size_t bytes) UNCHECKED
+arena_leave_for_driver(struct arena *arena) UNCHECKED
 {
-	arena->promised += bytes;
 	lock_leave(&arena->lock);
 }
 
 void
-arena_enter_from_driver(struct arena *arena, size_t bytes) UNCHECKED
+arena_enter_from_driver(struct arena *arena) UNCHECKED
 {
 	lock_enter(&arena->lock);
-	arena->promised -= bytes;
 }
 
 void
@@ -97,20 +126,6 @@ size_t
 arena_held(const struct arena *arena)
 {
 	return arena->stats.reserved_bytes.all.current + arena->promised;
-}
-
-enum weir_status
-arena_check_room(const struct arena *arena, size_t size, size_t *need)
-{
-	size_t held = arena_held(arena);
-
-	if (held <= arena->limit && size <= arena->limit - held)
-		return WEIR_OK;
-	*need = held + size - arena->limit;
-	return status_set(WEIR_ENOMEM,
-	    "%zu bytes beyond the %zu held pass the limit of "
-	    "%zu on device %d",
-	    size, held, arena->limit, arena->device);
 }
 
 /* ---- Arenas ------------------------------------------------------------ */
@@ -168,6 +183,31 @@ initial_limit(const struct arena *arena, const struct options *options)
 	return limit;
 }
 
+enum weir_status
+arena_set_up(struct arena *arena, struct arena *main)
+{
+	arena->main = main;
+	arena->in_use = true;
+	arena->owners = 1;
+	lock_init(&arena->lock, LOCK_RANK_ARENA);
+	list_init(&arena->pools);
+	list_init(&arena->segments);
+	list_init(&arena->left);
+	list_init(&arena->caches);
+	waiting_init(&arena->waiting);
+	arena->source = source_driver;
+	lock_enter(&arena->lock);
+	enum weir_status status =
+	    pools_get(arena, arena->any, &arena->any_pools);
+	lock_leave(&arena->lock);
+	if (status != WEIR_OK) {
+		lock_destroy(&arena->lock);
+		return status;
+	}
+	arena->any_pools->passed_at = UINT64_MAX;
+	return WEIR_OK;
+}
+
 static enum weir_status
 arena_new(int device, const struct options *options, struct arena **out)
     HOLDS(lock)
@@ -177,28 +217,19 @@ arena_new(int device, const struct options *options, struct arena **out)
 		return status_set(
 		    WEIR_EHOSTMEM, "no host memory for device %d", device);
 	arena->device = device;
-	lock_init(&arena->lock, LOCK_RANK_ARENA);
-	list_init(&arena->pools);
-	list_init(&arena->segments);
-	list_init(&arena->left);
-	list_init(&arena->caches);
-	waiting_init(&arena->waiting);
 	enum weir_status status = driver_context(device, &arena->context);
 	if (status != WEIR_OK)
 		goto drop_arena;
 	status = ask_device(arena);
 	if (status != WEIR_OK)
 		goto drop_arena;
-	arena->limit = initial_limit(arena, options);
 	status = stream_find(device, WEIR_STREAM_ANY, &arena->any);
 	if (status != WEIR_OK)
 		goto drop_arena;
-	lock_enter(&arena->lock);
-	status = pools_get(arena, arena->any, &arena->any_pools);
-	lock_leave(&arena->lock);
+	status = arena_set_up(arena, arena);
 	if (status != WEIR_OK)
 		goto drop_stream;
-	arena->any_pools->passed_at = UINT64_MAX;
+	atomic_init(&arena->limit, initial_limit(arena, options));
 	stream_end_watch_threads();
 	*out = arena;
 	return WEIR_OK;
@@ -206,7 +237,6 @@ arena_new(int device, const struct options *options, struct arena **out)
 drop_stream:
 	stream_put(arena->any);
 drop_arena:
-	lock_destroy(&arena->lock);
 	meta_free(arena, sizeof(*arena));
 	return status;
 }
@@ -308,6 +338,19 @@ forget_contents(struct arena *arena)
 		    CONTAINER_OF(arena->segments.next, struct segment, link));
 	list_init(&arena->left);
 	arena->stats = (struct weir_stats){ 0 };
+	if (arena != arena->main)
+		arena->totals = NULL;
+}
+
+static void
+forget_arena(struct arena *arena)
+{
+	lock_enter(&arena->lock);
+	arena->forgotten = true;
+	tcache_forget(arena);
+	if (arena->jobs == 0)
+		forget_contents(arena);
+	lock_leave(&arena->lock);
 }
 
 void
@@ -324,17 +367,39 @@ allocator_forget_device(int device)
 	arena->next_forgotten = forgotten;
 	forgotten = arena;
 	lock_leave(&lock);
-	lock_enter(&arena->lock);
-	arena->forgotten = true;
-	tcache_forget(arena);
-	if (arena->jobs == 0)
-		forget_contents(arena);
-	lock_leave(&arena->lock);
+	for (struct arena *a = arena; a != NULL; a = arena_next(a))
+		forget_arena(a);
 	event_forget(arena->context);
 	stream_forget(arena->context);
 }
 
 /* ---- Over all arenas --------------------------------------------------- */
+
+/* Each arena in turn, and then what they come to; unless it has changed
+ * meanwhile, which is no fault. */
+static void
+check_device(struct arena *main, struct check *check)
+{
+	struct weir_stats sums = { 0 };
+	uint64_t begun;
+
+	/* What the caches have counted is told before. */
+	lock_enter(&main->lock);
+	tcache_stop(main);
+	tcache_go(main);
+	begun = totals_changes(main);
+	lock_leave(&main->lock);
+	for (struct arena *a = main; a != NULL; a = arena_next(a)) {
+		lock_enter(&a->lock);
+		tcache_stop(a);
+		arena_check(a, check);
+		if ((a->flags & ARENA_UNCOUNTED) == 0)
+			stats_add_current(&sums, &a->stats);
+		tcache_go(a);
+		lock_leave(&a->lock);
+	}
+	totals_check(main, begun, &sums, check);
+}
 
 size_t
 weir_check(char *text, size_t size)
@@ -347,13 +412,8 @@ weir_check(char *text, size_t size)
 		return 0;
 	for (int device = 0; device < DEVICES_MAX; device++) {
 		struct arena *arena = arena_peek(device);
-		if (arena == NULL)
-			continue;
-		lock_enter(&arena->lock);
-		tcache_stop(arena);
-		arena_check(arena, &check);
-		tcache_go(arena);
-		lock_leave(&arena->lock);
+		if (arena != NULL)
+			check_device(arena, &check);
 	}
 	return check.faults;
 }

@@ -1,7 +1,8 @@
 /*
  * The structures of the allocator, on one page.
  *
- *   arena    all memory of one device
+ *   arena    memory of one device that is apart from all other: the device's
+ *            own, and any number of others (docs/adr/0006)
  *   segment  one range of addresses from the driver, tiled by blocks: either
  *            expandable (reserved, and mapped bit by bit by handles) or one
  *            allocation of the driver
@@ -140,6 +141,28 @@ struct pools {
 
 enum { DEVICES_MAX = 128 };
 
+/*
+ * Where the driver segments of an arena come from. Both are called with no lock
+ * held and the arena's context current.
+ */
+struct source {
+	const char *name; /* in errors */
+	/* Memory of the device, at a multiple of 512; or an error, told. */
+	enum weir_status (*take)(
+	    void *closure, int device, size_t size, CUdeviceptr *out);
+	/* False: it cannot be given back now and stays. */
+	bool (*give)(void *closure, int device, CUdeviceptr addr, size_t size);
+	void *closure;
+};
+
+/* What an arena is like; bits. */
+enum arena_flags {
+	ARENA_NO_SPLIT = 1,  /* each block is a driver segment of its own */
+	ARENA_UNCOUNTED = 2, /* neither in the device's totals nor its limit */
+};
+
+struct totals;
+
 struct arena {
 	/* Constant. */
 	int device;
@@ -148,6 +171,13 @@ struct arena {
 	size_t total_bytes; /* of the device */
 	struct stream *any; /* WEIR_STREAM_ANY here; a reference */
 	bool can_map;       /* the device has virtual memory management */
+	struct arena *main; /* the device's own; this one, if it is that */
+	struct arena *next; /* of the others of the device */
+
+	/* Of the device, in its own arena only. */
+	_Atomic(struct arena *) others; /* that were ever made, the latest */
+	_Atomic(size_t) limit;          /* bytes; SIZE_MAX: none */
+	atomic_uint unowned;            /* of the others: to be emptied */
 
 	struct arena *next_forgotten; /* under the lock of the list */
 
@@ -168,9 +198,27 @@ struct arena {
 	uint64_t moves;      /* handles mapped at another place so far */
 	size_t most_live;    /* bytes that callers had at once */
 	unsigned ending;     /* pools that have ended but not passed */
-	size_t limit;        /* bytes; SIZE_MAX: none */
 	bool forgotten;      /* its context is gone */
 	struct weir_stats stats;
+	/* Of all arenas of the device; NULL while there is but one. */
+	struct totals *totals;
+
+	/* Note [Other arenas]. */
+	struct source source;
+	bool own_source; /* not the driver's */
+	unsigned flags;
+	bool in_use;
+	unsigned owners;
+	unsigned kept; /* those who need its memory to stay where it is */
+};
+
+/* What all arenas of a device come to. Plain counters are those of arenas that
+ * are no more; those of the others are added when they are read. */
+struct totals {
+	struct lock lock; /* LOCK_RANK_TOTALS */
+	uint64_t changes;
+	struct weir_stats stats;
+	size_t promised;
 };
 
 /* ---- arena.c ----------------------------------------------------------- */
@@ -181,30 +229,104 @@ enum weir_status arena_get(int device, struct arena **out);
 /* The arena of a device, or NULL if it has none yet. One load. */
 struct arena *arena_peek(int device);
 
+/* The arena after this one of the same device; NULL at the end. Begin with
+ * arena_peek(). Arenas are never freed, so this takes no lock. */
+static inline struct arena *
+arena_next(const struct arena *arena)
+{
+	return arena == arena->main ?
+	    atomic_load_explicit(&arena->others, memory_order_acquire) :
+	    arena->next;
+}
+
 /* The pools of a stream, made at its first use. */
 enum weir_status pools_get(
     struct arena *arena, struct stream *stream, struct pools **out);
 
+/* The same, or NULL if it has none. */
+struct pools *pools_peek(
+    const struct arena *arena, const struct stream *stream);
+
+/* Fill a new arena but for its limit and its place in lists; `main` may be it.
+ * WEIR_EHOSTMEM, WEIR_EDRIVER. */
+enum weir_status arena_set_up(struct arena *arena, struct arena *main);
+
 /*
- * Leave the lock for calls to the driver, and take it again. `bytes` are got
- * from the driver meanwhile and count towards the limit. A job that does so
+ * Leave the lock for calls to the driver, and take it again. A job that does so
  * raises arena->jobs before and ends with arena_job_done(), under the lock:
  * segments and blocks outlast it even if the context goes.
  */
-void arena_leave_for_driver(struct arena *arena, size_t bytes);
-void arena_enter_from_driver(struct arena *arena, size_t bytes);
+void arena_leave_for_driver(struct arena *arena);
+void arena_enter_from_driver(struct arena *arena);
 void arena_job_done(struct arena *arena);
 
 /* Bytes held, or about to be. */
 size_t arena_held(const struct arena *arena);
 
-/* WEIR_ENOMEM if `size` more bytes would pass the limit; *need is then what is
- * missing under it. */
-enum weir_status arena_check_room(
-    const struct arena *arena, size_t size, size_t *need);
+/* What `size` more bytes may be got from the driver: they count as held from
+ * now on, until arena_promised() when they are or have not come. WEIR_ENOMEM if
+ * they would pass the limit; *need is then what is missing under it. */
+enum weir_status arena_promise(struct arena *arena, size_t size, size_t *need);
+void arena_promised(struct arena *arena, size_t size);
 
 /* Drop pools that have ended, passed and hold no block. */
 void pools_drop_if_done(struct arena *arena, struct pools *pools);
+/* The same for any that hold no block and nobody uses. */
+void pools_drop(struct pools *pools);
+
+/* ---- others.c ---------------------------------------------------------- */
+
+/*
+ * An arena of its own on a device, with one owner; empty. Holds no lock.
+ *
+ * @param source  NULL: the driver, and expandable segments
+ * @param flags   of enum arena_flags
+ * @return WEIR_EHOSTMEM; any failure of arena_get()
+ */
+enum weir_status arena_make(int device, const struct source *source,
+    unsigned flags, struct arena **out);
+
+/* One owner more, or less. With no owner left an arena gives back what is
+ * free, and at each free more of it, and is of no use to anyone when all is
+ * gone. Holds no lock. */
+void arena_hold(struct arena *arena);
+void arena_drop(struct arena *arena);
+
+/* Its memory must stay where it is, or need not any more. Holds no lock. */
+void arena_keep(struct arena *arena);
+void arena_unkeep(struct arena *arena);
+
+/* Give back what an arena that nobody owns can. Takes the lock. */
+void arena_empty(struct arena *arena);
+
+/* The same for all of a device, given any of its arenas. Holds no lock. */
+void arena_empty_unowned(struct arena *arena);
+
+/* Let the other arenas of the device give back at least `want` bytes, first
+ * those that nobody waits for; the bytes given back. Holds no lock. */
+size_t arena_ask_others(struct arena *arena, size_t want);
+
+/* cuMemAlloc and cuMemFree. */
+extern const struct source source_driver;
+
+/* ---- totals.c ---------------------------------------------------------- */
+
+/* Begin to keep totals. WEIR_EHOSTMEM. Under the lock of the device's arena. */
+enum weir_status totals_begin(struct arena *main);
+
+/* How often they have changed; 0 if there are none. Under the same lock. */
+uint64_t totals_changes(const struct arena *main);
+
+/* Of the device: bytes held or about to be, held, and with callers; what is
+ * left of the limit, SIZE_MAX if there is none; and the limit. */
+size_t device_held(const struct arena *arena);
+size_t device_reserved(const struct arena *arena);
+size_t device_live(const struct arena *arena);
+size_t device_room(const struct arena *arena);
+size_t device_limit(const struct arena *arena);
+
+/* All statistics of a device, given its own arena. Holds no lock. */
+void device_stats(struct arena *main, struct weir_stats *out);
 
 /* ---- block.c ----------------------------------------------------------- */
 
@@ -439,8 +561,9 @@ size_t reclaim_shed(struct arena *arena, size_t want);
  * stream that holds back most; false if there is nothing to wait for. */
 bool reclaim_wait(struct arena *arena);
 
-/* weir_trim() of one arena. Takes the lock. */
-enum weir_status reclaim_trim(struct arena *arena, size_t keep, size_t *freed);
+/* weir_trim() of one arena: all but *keep bytes of what is unused, which falls
+ * by what has stayed. Takes the lock. Returns the bytes given back. */
+size_t reclaim_trim(struct arena *arena, size_t *keep);
 
 /* The stream of these pools is about to go: Note [A stream ends]. */
 void reclaim_end(struct pools *pools);
@@ -526,12 +649,17 @@ stats_change_stream(struct pool *pool, enum stat3 which, int64_t delta)
 	stats_change3(stats_at(&pool->owner->stats, which), pool->kind, delta);
 }
 
-/* The same for the arena only. */
+void totals_change(struct totals *totals, enum pool_kind kind, enum stat3 which,
+    int64_t delta);
+
+/* The same for the arena only, and its device. */
 static inline void
 stats_change_arena(
     struct arena *arena, enum pool_kind kind, enum stat3 which, int64_t delta)
 {
 	stats_change3(stats_at(&arena->stats, which), kind, delta);
+	if (arena->totals != NULL)
+		totals_change(arena->totals, kind, which, delta);
 }
 
 /* Change a statistic of a pool's stream and of its arena. */
@@ -553,7 +681,25 @@ void stats_inactive(struct pool *pool, uint64_t size, uint64_t requested);
  * places is told one after the other, and only the sum has been. */
 void stats_flow(
     struct pool *pool, enum stat3 which, uint64_t up, uint64_t down);
+void stats_flow3(
+    struct weir_stat3 *stat, enum pool_kind kind, uint64_t up, uint64_t down);
 void stats_note_peaks(struct weir_stats *stats);
+/* Of an arena, and its device. */
+void stats_note_arena_peaks(struct arena *arena);
+
+/* Statistics of an arena and its device that are one struct weir_stat. */
+enum stat1 { STAT1_oversize_allocations, STAT1_oversize_segments };
+void stats_change1(struct arena *arena, enum stat1 which, int delta);
+
+/* Add plain counters, or make them 0. */
+void stats_add_counters(struct weir_stats *to, const struct weir_stats *from);
+void stats_zero_counters(struct weir_stats *stats);
+
+/* Add what is current. */
+void stats_add_current(struct weir_stats *to, const struct weir_stats *from);
+
+/* Bytes of pending blocks, of a stream's or of all. */
+size_t stats_pending_bytes(struct arena *arena, const struct stream *stream);
 
 /* A block's share of inactive_split: it is free, but part of its segment of
  * the driver is in use. */
@@ -570,6 +716,11 @@ struct check {
 };
 
 void arena_check(struct arena *arena, struct check *check);
+
+/* The totals of a device against the sums over its arenas, unless they have
+ * changed since they were at `changes`. Takes the lock. */
+void totals_check(struct arena *main, uint64_t changes,
+    const struct weir_stats *sums, struct check *check);
 
 /* ---- oom.c ------------------------------------------------------------- */
 

@@ -43,7 +43,7 @@ fault(struct check *check, const char *format, ...)
 	} while (0)
 
 /* What is counted while walking. */
-struct totals {
+struct counted {
 	size_t reserved;
 	size_t active;
 	size_t allocated;
@@ -158,7 +158,7 @@ check_block(struct check *check, struct block *b)
 }
 
 static void
-count_block(struct totals *t, const struct block *b)
+count_block(struct counted *t, const struct block *b)
 {
 	switch (block_state(b)) {
 	case BLOCK_UNMAPPED:
@@ -250,7 +250,7 @@ check_handles(struct check *check, const struct segment *s)
 }
 
 static void
-check_segment(struct check *check, struct segment *s, struct totals *totals)
+check_segment(struct check *check, struct segment *s, struct counted *totals)
 {
 	CUdeviceptr end = s->addr;
 	size_t mapped = 0;
@@ -294,8 +294,8 @@ check_stat(struct check *check, const char *name, const struct weir_stat3 *stat,
 }
 
 static void
-check_totals(
-    struct check *check, const struct weir_stats *stats, const struct totals *t)
+check_totals(struct check *check, const struct weir_stats *stats,
+    const struct counted *t)
 {
 	check_stat(
 	    check, "reserved_bytes", &stats->reserved_bytes, t->reserved);
@@ -318,7 +318,7 @@ static void
 check_pools(struct check *check, struct arena *arena, struct pools *pools)
 
 {
-	struct totals t = { 0 };
+	struct counted t = { 0 };
 	size_t in_pools = 0;
 	size_t blocks = 0;
 
@@ -345,13 +345,13 @@ check_pools(struct check *check, struct arena *arena, struct pools *pools)
 		in_pools -= pool->free.count + pool->unmapped.count;
 	}
 	CHECK(check, "I-6", in_pools == 0, 0);
-	CHECK(check, "I-6", pools->stream->pools == pools, 0);
+	CHECK(check, "I-6", pools_peek(arena, pools->stream) == pools, 0);
 }
 
 void
 arena_check(struct arena *arena, struct check *check)
 {
-	struct totals totals = { 0 };
+	struct counted totals = { 0 };
 
 	for (struct list *l = arena->segments.next; l != &arena->segments;
 	     l = l->next)
@@ -362,4 +362,28 @@ arena_check(struct arena *arena, struct check *check)
 	for (struct list *l = arena->pools.next; l != &arena->pools;
 	     l = l->next)
 		check_pools(check, arena, CONTAINER_OF(l, struct pools, link));
+}
+
+void
+totals_check(struct arena *main, uint64_t changes,
+    const struct weir_stats *sums, struct check *check)
+{
+	static const char *const names[] = {
+#define STAT3_NAME(name) #name,
+		WEIR_STAT3S(STAT3_NAME)
+#undef STAT3_NAME
+	};
+
+	lock_enter(&main->lock);
+	struct totals *totals = main->totals;
+	if (totals != NULL) {
+		lock_enter(&totals->lock);
+		for (int i = 0; i < STAT3S && totals->changes == changes; i++)
+			check_stat(check, names[i],
+			    stats_at(&totals->stats, (enum stat3)i),
+			    stats_at((struct weir_stats *)sums, (enum stat3)i)
+				->all.current);
+		lock_leave(&totals->lock);
+	}
+	lock_leave(&main->lock);
 }

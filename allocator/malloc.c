@@ -40,7 +40,7 @@ count_malloc(const struct options *options, struct block *block)
 	stats_malloc(pool, block->size, block->requested);
 	block->oversize = block->size >= options->max_split_size;
 	if (block->oversize) {
-		stats_add(&block->arena->stats.oversize_allocations, 1);
+		stats_change1(block->arena, STAT1_oversize_allocations, 1);
 		stats_add(&pool->owner->stats.oversize_allocations, 1);
 	}
 }
@@ -81,10 +81,8 @@ take(struct pools *pools, const struct options *options, size_t size,
 	return WEIR_OK;
 }
 
-/*
- * Serve a request of a stream whose pools are known. *refused is the stream, a
- * reference, if there is to be a report of the shortage.
- */
+/* Serve a request of a stream whose pools are known. Of a shortage *refused is
+ * the stream, a reference, if `refused` is not NULL. */
 static enum weir_status
 serve(struct pools *pools, const struct options *options, size_t size,
     void **out, struct stream **refused)
@@ -97,7 +95,7 @@ serve(struct pools *pools, const struct options *options, size_t size,
 	pools->pins--;
 	if (status == WEIR_OK)
 		*out = (void *)(uintptr_t)block->addr;
-	if (status == WEIR_ENOMEM)
+	if (status == WEIR_ENOMEM && refused != NULL)
 		*refused = stream_ref(pools->stream);
 	if (status != WEIR_OK)
 		pools_drop_if_done(arena, pools);
@@ -121,21 +119,16 @@ leave(struct arena *arena) LEAVES(arena->lock)
 	lock_leave(&arena->lock);
 }
 
-/* By a stream's handle. */
+/* A block of an arena. Takes its lock. */
 static enum weir_status
-allocate(int device, weir_stream handle, const struct options *options,
-    size_t size, void **out)
+take_from(struct arena *arena, struct stream *stream,
+    const struct options *options, size_t size, void **out)
 {
-	struct stream *refused = NULL;
-	struct stream *stream;
 	struct pools *pools;
-	struct arena *arena;
-	enum weir_status status = stream_find(device, handle, &stream);
-	if (status != WEIR_OK)
-		return status;
-	status = arena_get(stream->device, &arena);
-	if (status != WEIR_OK)
-		goto put;
+	enum weir_status status;
+
+	if (arena != arena->main)
+		tcache_come_elsewhere(arena->main);
 	enter(arena);
 	if (arena->forgotten)
 		status = status_set(WEIR_ECONTEXT,
@@ -144,13 +137,70 @@ allocate(int device, weir_stream handle, const struct options *options,
 	else
 		status = pools_get(arena, stream, &pools);
 	if (status == WEIR_OK)
-		status = serve(pools, options, size, out, &refused);
+		status = serve(pools, options, size, out, NULL);
 	leave(arena);
-	if (refused != NULL) {
-		oom_report(arena, refused, size, size_class(options, size));
-		stream_put(refused);
+	return status;
+}
+
+/* Could it be served if no other arena held anything unused? */
+static bool
+may_fit(const struct arena *arena, size_t rounded)
+{
+	return rounded <= arena->total_bytes && rounded <= device_limit(arena);
+}
+
+/* After a first try: while there is no memory the other arenas of the device
+ * give back what they have unused, and it is tried again. */
+static enum weir_status
+take_hard(struct arena *arena, struct stream *stream,
+    const struct options *options, size_t size, enum weir_status status,
+    void **out)
+{
+	size_t rounded = size_class(options, size);
+
+	while (status == WEIR_ENOMEM && may_fit(arena, rounded) &&
+	    arena_ask_others(arena, rounded) > 0)
+		status = take_from(arena, stream, options, size, out);
+	arena_empty_unowned(arena);
+	if (status == WEIR_ENOMEM)
+		oom_report(arena, stream, size, rounded);
+	return status;
+}
+
+/* By a stream's handle. */
+static enum weir_status
+allocate(int device, weir_stream handle, const struct options *options,
+    size_t size, void **out)
+{
+	struct stream *stream;
+	struct arena *arena;
+	enum weir_status status = stream_find(device, handle, &stream);
+	if (status != WEIR_OK)
+		return status;
+	status = arena_get(stream->device, &arena);
+	if (status == WEIR_OK) {
+		status = take_from(arena, stream, options, size, out);
+		status = take_hard(arena, stream, options, size, status, out);
 	}
-put:
+	stream_put(stream);
+	return status;
+}
+
+enum weir_status
+allocator_malloc_in(
+    struct arena *arena, size_t size, weir_stream handle, void **out)
+{
+	const struct options *options;
+	struct stream *stream;
+	enum weir_status status = check_size(size);
+	if (status == WEIR_OK)
+		status = options_get(&options);
+	if (status == WEIR_OK)
+		status = stream_find(arena->device, handle, &stream);
+	if (status != WEIR_OK)
+		return status;
+	status = take_from(arena, stream, options, size, out);
+	status = take_hard(arena, stream, options, size, status, out);
 	stream_put(stream);
 	return status;
 }
@@ -170,8 +220,11 @@ allocate_known(struct cache *cache, const struct options *options, size_t size,
 		*status = serve(cache->pools, options, size, out, &refused);
 	leave(arena);
 	if (refused != NULL) {
-		oom_report(arena, refused, size, size_class(options, size));
+		*status =
+		    take_hard(arena, refused, options, size, *status, out);
 		stream_put(refused);
+	} else {
+		arena_empty_unowned(arena);
 	}
 	return alive;
 }
@@ -358,7 +411,7 @@ count_free(struct block *block)
 {
 	if (!block->oversize)
 		return;
-	stats_sub(&block->arena->stats.oversize_allocations, 1);
+	stats_change1(block->arena, STAT1_oversize_allocations, -1);
 	stats_sub(&block->pool->owner->stats.oversize_allocations, 1);
 }
 
@@ -385,6 +438,18 @@ release(struct block *block)
 	reclaim_put(block);
 }
 
+/* Leave the lock after a free: the memory of an arena that nobody owns any
+ * more goes back. */
+static void
+leave_freed(struct arena *arena) UNCHECKED
+{
+	bool unowned = arena->owners == 0;
+
+	lock_leave(&arena->lock);
+	if (unowned)
+		arena_empty(arena);
+}
+
 /* A block that is not where the latest one was takes the shortest way too. */
 static __attribute__((noinline)) enum weir_status
 free_rare(void *ptr) UNCHECKED
@@ -400,7 +465,7 @@ free_rare(void *ptr) UNCHECKED
 		return refuse("weir_free", ptr);
 	struct arena *arena = block->arena;
 	release(block);
-	lock_leave(&arena->lock);
+	leave_freed(arena);
 	return WEIR_OK;
 }
 
@@ -434,7 +499,7 @@ allocator_free_done(void *ptr) UNCHECKED
 	struct arena *arena = block->arena;
 	use_clear(&arena->waiting, &block->pending);
 	release(block);
-	lock_leave(&arena->lock);
+	leave_freed(arena);
 	return WEIR_OK;
 }
 
@@ -524,7 +589,7 @@ weir_free_async(void *ptr, weir_stream handle) UNCHECKED
 		status = hand_over(block, stream);
 	if (status == WEIR_OK)
 		release(block);
-	lock_leave(&arena->lock);
+	leave_freed(arena);
 put:
 	stream_put(stream);
 	return status;
@@ -661,11 +726,12 @@ arena_memory(struct arena *arena, size_t *free_bytes, size_t *total_bytes)
 		/* Pending blocks count as free: a request waits for them before
 		 * it fails. What a job has just given back may count as held
 		 * too, but not beside what is used. */
-		size_t used = arena->stats.allocated_bytes.all.current;
-		if (*total_bytes > arena->limit)
-			*total_bytes = arena->limit;
+		size_t used = device_live(arena);
+		size_t held = device_reserved(arena);
+		if (*total_bytes > device_limit(arena))
+			*total_bytes = device_limit(arena);
 		size_t room = *total_bytes > used ? *total_bytes - used : 0;
-		*free_bytes += arena->stats.reserved_bytes.all.current - used;
+		*free_bytes += held > used ? held - used : 0;
 		if (*free_bytes > room)
 			*free_bytes = room;
 	}
@@ -696,17 +762,14 @@ weir_memory_info(int device, size_t *free_bytes, size_t *total_bytes)
 
 /* ---- Trimming and limits ----------------------------------------------- */
 
-static enum weir_status
-trim_one(int device, size_t keep, size_t *sum)
+static size_t
+trim_one(int device, size_t keep)
 {
-	struct arena *arena = arena_peek(device);
-	size_t freed = 0;
+	size_t sum = 0;
 
-	if (arena == NULL)
-		return WEIR_OK;
-	enum weir_status status = reclaim_trim(arena, keep, &freed);
-	*sum += freed;
-	return status;
+	for (struct arena *a = arena_peek(device); a != NULL; a = arena_next(a))
+		sum += reclaim_trim(a, &keep);
+	return sum;
 }
 
 enum weir_status
@@ -718,14 +781,12 @@ weir_trim(int device, size_t keep_bytes, size_t *freed_bytes)
 	if (status != WEIR_OK)
 		return status;
 	if (device == WEIR_DEVICE_ALL) {
-		for (int i = 0; i < driver->device_count; i++) {
-			enum weir_status one = trim_one(i, keep_bytes, &sum);
-			status = status == WEIR_OK ? one : status;
-		}
+		for (int i = 0; i < driver->device_count; i++)
+			sum += trim_one(i, keep_bytes);
 	} else {
 		status = device_resolve(device, &device);
 		if (status == WEIR_OK)
-			status = trim_one(device, keep_bytes, &sum);
+			sum = trim_one(device, keep_bytes);
 	}
 	if (status == WEIR_OK && freed_bytes != NULL)
 		*freed_bytes = sum;
@@ -750,9 +811,7 @@ weir_limit_set(int device, size_t bytes)
 	enum weir_status status = limit_arena(device, &arena);
 	if (status != WEIR_OK)
 		return status;
-	lock_enter(&arena->lock);
-	arena->limit = bytes;
-	lock_leave(&arena->lock);
+	atomic_store(&arena->limit, bytes);
 	return WEIR_OK;
 }
 
@@ -766,9 +825,7 @@ weir_limit_get(int device, size_t *bytes)
 	enum weir_status status = limit_arena(device, &arena);
 	if (status != WEIR_OK)
 		return status;
-	lock_enter(&arena->lock);
-	*bytes = arena->limit;
-	lock_leave(&arena->lock);
+	*bytes = atomic_load(&arena->limit);
 	return WEIR_OK;
 }
 

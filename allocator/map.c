@@ -407,8 +407,7 @@ go_ahead(struct job *job)
 	ahead -= missing;
 	if (ahead > part->block->size - part->size)
 		ahead = part->block->size - part->size;
-	size_t held = arena_held(arena);
-	if (held > arena->limit || arena->limit - held < missing + ahead)
+	if (device_room(arena) < missing + ahead)
 		return;
 	part->size += ahead;
 }
@@ -627,6 +626,22 @@ commit(struct job *job)
 	}
 }
 
+static enum weir_status
+map_hidden(struct job *job)
+{
+	struct arena *arena = job->pool->owner->arena;
+
+	hide(job);
+	arena_leave_for_driver(arena);
+	enum weir_status status = map_all(job);
+	arena_enter_from_driver(arena);
+	if (status == WEIR_OK)
+		commit(job);
+	else
+		show_again(job);
+	return status;
+}
+
 /* With the run found: choose what to map there, and map it. */
 static enum weir_status
 run_job(struct job *job, enum grow_how how, size_t *need)
@@ -651,22 +666,15 @@ run_job(struct job *job, enum grow_how how, size_t *need)
 	if (status != WEIR_OK)
 		return status;
 	*need = job->fresh_bytes;
-	status = arena_check_room(arena, job->fresh_bytes, need);
+	status = arena_promise(arena, job->fresh_bytes, need);
 	if (status != WEIR_OK)
 		return status;
 	status = prepare(job);
-	if (status != WEIR_OK) {
-		drop_prepared(job);
-		return status;
-	}
-	hide(job);
-	arena_leave_for_driver(arena, job->fresh_bytes);
-	status = map_all(job);
-	arena_enter_from_driver(arena, job->fresh_bytes);
 	if (status == WEIR_OK)
-		commit(job);
+		status = map_hidden(job);
 	else
-		show_again(job);
+		drop_prepared(job);
+	arena_promised(arena, job->fresh_bytes);
 	return status;
 }
 

@@ -107,14 +107,15 @@ gather(struct arena *arena, struct stream *stream, struct facts *facts)
 	lock_enter(&arena->lock);
 	tcache_tell(arena);
 	arena->stats.num_ooms++;
-	if (stream->pools != NULL)
-		((struct pools *)stream->pools)->stats.num_ooms++;
-	facts->limited = arena->limit < arena->total_bytes;
+	struct pools *pools = pools_peek(arena, stream);
+	if (pools != NULL)
+		pools->stats.num_ooms++;
+	facts->limited = device_limit(arena) < arena->total_bytes;
 	facts->total_bytes = arena->total_bytes;
 	facts->oom.limit_bytes =
-	    facts->limited ? arena->limit : arena->total_bytes;
-	facts->oom.reserved_bytes = arena->stats.reserved_bytes.all.current;
-	facts->oom.allocated_bytes = arena->stats.allocated_bytes.all.current;
+	    facts->limited ? device_limit(arena) : arena->total_bytes;
+	facts->oom.reserved_bytes = device_reserved(arena);
+	facts->oom.allocated_bytes = device_live(arena);
 	gather_pools(arena, stream, facts);
 	gather_pending(arena, facts);
 	lock_leave(&arena->lock);

@@ -39,6 +39,18 @@ first_of(const struct tree *tree, size_t rounded)
 /* Looking for one that was freed early enough goes on no longer than this. */
 enum { LOOKS = 16 };
 
+/* May the block, large enough, be given for the request? */
+static bool
+serves(const struct block *block, const struct options *options, size_t rounded,
+    bool plain)
+{
+	if (block->segment->expandable)
+		return !plain;
+	if ((block->arena->flags & ARENA_NO_SPLIT) != 0)
+		return block->size == rounded;
+	return size_serves(options, block->size, rounded);
+}
+
 struct block *
 pool_find(struct pool *pool, const struct options *options, size_t rounded,
     bool plain, uint64_t until)
@@ -54,9 +66,7 @@ pool_find(struct pool *pool, const struct options *options, size_t rounded,
 				break;
 			continue;
 		}
-		if (block->segment->expandable ?
-			plain :
-			!size_serves(options, block->size, rounded))
+		if (!serves(block, options, rounded, plain))
 			continue;
 		if (best == NULL) {
 			best = block;

@@ -347,6 +347,8 @@ shed(struct arena *arena, size_t want, uint64_t latest)
 {
 	size_t freed = 0;
 
+	if (arena->kept > 0)
+		return 0;
 	/* Memory that is still mapped where it was before does not go back
 	 * before that is unmapped. */
 	reclaim_poll(arena, RECLAIM_SKIPS);
@@ -372,14 +374,17 @@ shed(struct arena *arena, size_t want, uint64_t latest)
 void
 reclaim_collect(struct arena *arena, const struct options *options)
 {
-	size_t limit = arena->limit < arena->total_bytes ? arena->limit :
-							   arena->total_bytes;
+	size_t limit = device_limit(arena) < arena->total_bytes ?
+	    device_limit(arena) :
+	    arena->total_bytes;
 	double threshold = options->garbage_collection_threshold;
 	size_t bound = (size_t)(threshold * (double)limit);
-	size_t held = arena->stats.reserved_bytes.all.current;
 	struct search search = { .latest = UINT64_MAX };
 
-	if (threshold <= 0 || held <= bound)
+	if (threshold <= 0 || arena->kept > 0)
+		return;
+	size_t held = device_held(arena);
+	if (held <= bound)
 		return;
 	reclaim_refresh(arena);
 	search_arena(arena, &search);
@@ -499,8 +504,8 @@ unmet_uses(const struct arena *arena)
 	return unmet;
 }
 
-enum weir_status
-reclaim_trim(struct arena *arena, size_t keep, size_t *freed)
+size_t
+reclaim_trim(struct arena *arena, size_t *keep)
 {
 	size_t sum = 0;
 
@@ -517,8 +522,8 @@ reclaim_trim(struct arena *arena, size_t keep, size_t *freed)
 			break;
 	uint64_t latest = order_tick();
 	reclaim_refresh(arena);
-	while (unused_bytes(arena) > keep) {
-		size_t bytes = shed(arena, unused_bytes(arena) - keep, latest);
+	while (arena->kept == 0 && unused_bytes(arena) > *keep) {
+		size_t bytes = shed(arena, unused_bytes(arena) - *keep, latest);
 		sum += bytes;
 		if (bytes == 0 && !wait_stream(arena))
 			break;
@@ -526,7 +531,8 @@ reclaim_trim(struct arena *arena, size_t keep, size_t *freed)
 	segment_unmap_left(arena, SIZE_MAX);
 	/* Addresses that a stream left, or that the driver refused before. */
 	segment_unreserve(arena);
+	size_t stays = unused_bytes(arena);
+	*keep -= stays < *keep ? stays : *keep;
 	lock_leave(&arena->lock);
-	*freed = sum;
-	return WEIR_OK;
+	return sum;
 }

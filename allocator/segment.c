@@ -10,6 +10,7 @@
  */
 #include "allocator/segment.h"
 
+#include "allocator/allocator.h"
 #include "allocator/lookup.h"
 #include "base/meta.h"
 #include "base/status.h"
@@ -20,7 +21,8 @@ is_expandable(const struct pool *pool, const struct options *options)
 	const struct arena *arena = pool->owner->arena;
 
 	return options->expandable_segments && arena->can_map &&
-	    pool->owner != arena->any_pools;
+	    pool->owner != arena->any_pools && !arena->own_source &&
+	    (arena->flags & ARENA_NO_SPLIT) == 0;
 }
 
 /* ---- Making and dropping segments -------------------------------------- */
@@ -145,38 +147,65 @@ segment_unreserve_if_empty(struct segment *segment)
 static void
 count_driver_segment(const struct segment *segment, int sign)
 {
-	struct weir_stats *stats = &segment->arena->stats;
-
 	stats_change_arena(segment->arena, segment->kind, STAT3_segment, sign);
-	if (!segment->oversize)
-		return;
-	if (sign > 0)
-		stats_add(&stats->oversize_segments, 1);
-	else
-		stats_sub(&stats->oversize_segments, 1);
+	if (segment->oversize)
+		stats_change1(segment->arena, STAT1_oversize_segments, sign);
+}
+
+/* Memory from the arena's source, with the lock left. */
+static enum weir_status
+take_from_source(struct arena *arena, size_t size, CUdeviceptr *addr)
+{
+	struct source source = arena->source;
+
+	arena_leave_for_driver(arena);
+	enum weir_status status =
+	    source.take(source.closure, arena->device, size, addr);
+	if (status == WEIR_OK &&
+	    (*addr == 0 || *addr % WEIR_GRANULE != 0 ||
+		(arena->own_source &&
+		    (allocator_owns(*addr) ||
+			allocator_owns(*addr + size - 1))))) {
+		source.give(source.closure, arena->device, *addr, size);
+		status = status_set(WEIR_EINVAL,
+		    "%s(%zu bytes, device %d): %#llx is no address of its own "
+		    "at a multiple of 512",
+		    source.name, size, arena->device,
+		    (unsigned long long)*addr);
+	}
+	arena_enter_from_driver(arena);
+	return status;
+}
+
+static bool
+give_to_source(struct arena *arena, CUdeviceptr addr, size_t size)
+{
+	struct source source = arena->source;
+
+	arena_leave_for_driver(arena);
+	bool given = source.give(source.closure, arena->device, addr, size);
+	arena_enter_from_driver(arena);
+	return given;
 }
 
 static enum weir_status
 grow_driver(struct pool *pool, const struct options *options, size_t rounded,
     size_t *need)
 {
-	const struct driver *driver = driver_peek();
 	struct arena *arena = pool->owner->arena;
-	size_t size = size_segment(options, rounded);
+	size_t size = (arena->flags & ARENA_NO_SPLIT) != 0 ?
+	    rounded :
+	    size_segment(options, rounded);
 	struct segment *segment;
 	CUdeviceptr addr;
 
 	*need = size;
-	enum weir_status status = arena_check_room(arena, size, need);
+	enum weir_status status = arena_promise(arena, size, need);
 	if (status != WEIR_OK)
 		return status;
-	arena_leave_for_driver(arena, size);
-	CUresult code = driver->cuMemAlloc(&addr, size);
-	arena_enter_from_driver(arena, size);
-	status = driver_status(
-	    code, "cuMemAlloc(%zu bytes, device %d)", size, arena->device);
+	status = take_from_source(arena, size, &addr);
 	if (status != WEIR_OK)
-		return status;
+		goto drop_promise;
 	status = segment_new(pool, addr, size, false, &segment);
 	if (status != WEIR_OK)
 		goto drop_memory;
@@ -190,12 +219,15 @@ grow_driver(struct pool *pool, const struct options *options, size_t rounded,
 	arena->stats.num_device_alloc++;
 	count_driver_segment(segment, 1);
 	block_put(segment->first, BLOCK_FREE);
+	arena_promised(arena, size);
 	return WEIR_OK;
 
 drop_segment:
 	segment_delete(segment);
 drop_memory:
-	driver->cuMemFree(addr);
+	give_to_source(arena, addr, size);
+drop_promise:
+	arena_promised(arena, size);
 	return status;
 }
 
@@ -209,7 +241,11 @@ segment_grow(struct pool *pool, const struct options *options, size_t rounded,
 	if (status != WEIR_OK)
 		return status;
 	arena->jobs++;
-	if (is_expandable(pool, options))
+	if (arena->kept > 0 && how != GROW_MOVED)
+		how = GROW_NEW;
+	if (arena->kept > 0 && how == GROW_MOVED)
+		status = status_set(WEIR_ENOMEM, "nothing may be moved here");
+	else if (is_expandable(pool, options))
 		status = map_for(pool, options, rounded, how, need);
 	else if (how == GROW_MOVED)
 		status = status_set(WEIR_ENOMEM, "nothing can be moved there");
@@ -310,10 +346,7 @@ release_driver(const struct span *span)
 	block_set_state(block, BLOCK_LEAVING);
 	/* Another thread may be given the same addresses at once. */
 	lookup_set(block->addr, NULL);
-	arena_leave_for_driver(arena, 0);
-	CUresult code = driver_peek()->cuMemFree(segment->addr);
-	arena_enter_from_driver(arena, 0);
-	if (code != CUDA_SUCCESS) {
+	if (!give_to_source(arena, segment->addr, size)) {
 		lookup_set(block->addr, block);
 		block_settle(block, BLOCK_FREE);
 		return 0;
@@ -382,9 +415,9 @@ release_expandable(const struct span *span, size_t want)
 	block = cut_make(block, start, size, &cut);
 	segment->busy++;
 	struct handle *handles = handles_take(segment, start, size);
-	arena_leave_for_driver(arena, 0);
+	arena_leave_for_driver(arena);
 	bool released = unmap_for_good(handles, start, size);
-	arena_enter_from_driver(arena, 0);
+	arena_enter_from_driver(arena);
 	settle_handles(segment, handles, released);
 	segment->busy--;
 	if (!released) {
@@ -429,7 +462,7 @@ unmap_left(struct arena *arena, struct list *leaving)
 
 	list_init(&refused);
 	list_init(&done);
-	arena_leave_for_driver(arena, 0);
+	arena_leave_for_driver(arena);
 	while (!list_empty(leaving)) {
 		struct block *block = block_of_pending(leaving->next);
 		CUresult code =
@@ -438,7 +471,7 @@ unmap_left(struct arena *arena, struct list *leaving)
 		list_push_back(code == CUDA_SUCCESS ? &done : &refused,
 		    &block->pending.link);
 	}
-	arena_enter_from_driver(arena, 0);
+	arena_enter_from_driver(arena);
 	while (!list_empty(&refused)) {
 		struct list *link = refused.next;
 		list_remove(link);

@@ -63,26 +63,48 @@ count_inactive(struct weir_stats *stats, enum pool_kind kind, uint64_t size,
 void
 stats_malloc(struct pool *pool, uint64_t size, uint64_t requested)
 {
+	struct totals *totals = pool->owner->arena->totals;
 	enum pool_kind kind = pool->kind;
 
 	count_malloc(&pool->owner->arena->stats, kind, size, requested);
 	count_malloc(&pool->owner->stats, kind, size, requested);
+	if (totals == NULL)
+		return;
+	lock_enter(&totals->lock);
+	totals->changes++;
+	count_malloc(&totals->stats, kind, size, requested);
+	lock_leave(&totals->lock);
 }
 
 void
 stats_free_pending(struct pool *pool, uint64_t size)
 {
+	struct totals *totals = pool->owner->arena->totals;
+
 	count_freed(&pool->owner->arena->stats, pool->kind, size);
 	count_freed(&pool->owner->stats, pool->kind, size);
+	if (totals == NULL)
+		return;
+	lock_enter(&totals->lock);
+	totals->changes++;
+	count_freed(&totals->stats, pool->kind, size);
+	lock_leave(&totals->lock);
 }
 
 void
 stats_inactive(struct pool *pool, uint64_t size, uint64_t requested)
 {
+	struct totals *totals = pool->owner->arena->totals;
 	enum pool_kind kind = pool->kind;
 
 	count_inactive(&pool->owner->arena->stats, kind, size, requested);
 	count_inactive(&pool->owner->stats, kind, size, requested);
+	if (totals == NULL)
+		return;
+	lock_enter(&totals->lock);
+	totals->changes++;
+	count_inactive(&totals->stats, kind, size, requested);
+	lock_leave(&totals->lock);
 }
 
 void
@@ -92,8 +114,9 @@ stats_free(struct pool *pool, uint64_t size, uint64_t requested)
 	stats_inactive(pool, size, requested);
 }
 
-static void
-flow3(struct weir_stat3 *stat, enum pool_kind kind, uint64_t up, uint64_t down)
+void
+stats_flow3(
+    struct weir_stat3 *stat, enum pool_kind kind, uint64_t up, uint64_t down)
 {
 	struct weir_stat *part = stats_part(stat, kind);
 
@@ -108,9 +131,46 @@ flow3(struct weir_stat3 *stat, enum pool_kind kind, uint64_t up, uint64_t down)
 void
 stats_flow(struct pool *pool, enum stat3 which, uint64_t up, uint64_t down)
 {
-	flow3(
-	    stats_at(&pool->owner->arena->stats, which), pool->kind, up, down);
-	flow3(stats_at(&pool->owner->stats, which), pool->kind, up, down);
+	struct arena *arena = pool->owner->arena;
+	struct totals *totals = arena->totals;
+
+	stats_flow3(stats_at(&arena->stats, which), pool->kind, up, down);
+	stats_flow3(stats_at(&pool->owner->stats, which), pool->kind, up, down);
+	if (totals == NULL)
+		return;
+	lock_enter(&totals->lock);
+	totals->changes++;
+	stats_flow3(stats_at(&totals->stats, which), pool->kind, up, down);
+	lock_leave(&totals->lock);
+}
+
+static struct weir_stat *
+stat1_at(struct weir_stats *stats, enum stat1 which)
+{
+	return which == STAT1_oversize_segments ? &stats->oversize_segments :
+						  &stats->oversize_allocations;
+}
+
+static void
+change1(struct weir_stat *stat, int delta)
+{
+	if (delta > 0)
+		stats_add(stat, (uint64_t)delta);
+	else
+		stats_sub(stat, (uint64_t)-delta);
+}
+
+void
+stats_change1(struct arena *arena, enum stat1 which, int delta)
+{
+	struct totals *totals = arena->totals;
+
+	change1(stat1_at(&arena->stats, which), delta);
+	if (totals == NULL)
+		return;
+	lock_enter(&totals->lock);
+	change1(stat1_at(&totals->stats, which), delta);
+	lock_leave(&totals->lock);
 }
 
 static void
@@ -131,6 +191,19 @@ stats_note_peaks(struct weir_stats *stats)
 	}
 }
 
+void
+stats_note_arena_peaks(struct arena *arena)
+{
+	struct totals *totals = arena->totals;
+
+	stats_note_peaks(&arena->stats);
+	if (totals == NULL)
+		return;
+	lock_enter(&totals->lock);
+	stats_note_peaks(&totals->stats);
+	lock_leave(&totals->lock);
+}
+
 bool
 stats_is_inactive_split(const struct block *block)
 {
@@ -141,9 +214,8 @@ stats_is_inactive_split(const struct block *block)
 
 /* ---- Reading ----------------------------------------------------------- */
 
-static size_t
-pending_bytes(struct arena *arena, const struct stream *stream)
-
+size_t
+stats_pending_bytes(struct arena *arena, const struct stream *stream)
 {
 	size_t sum = 0;
 
@@ -183,13 +255,8 @@ weir_stats(int device, struct weir_stats *out)
 	if (status != WEIR_OK)
 		return status;
 	struct arena *arena = arena_peek(device);
-	if (arena != NULL) {
-		lock_enter(&arena->lock);
-		tcache_tell(arena);
-		copy = arena->stats;
-		copy.pending_bytes = pending_bytes(arena, NULL);
-		lock_leave(&arena->lock);
-	}
+	if (arena != NULL)
+		device_stats(arena, &copy);
 	copy.struct_size = out->struct_size;
 	copy.max_split_size = options->max_split_size;
 	copy.metadata_bytes = meta_bytes();
@@ -219,7 +286,7 @@ weir_stats_stream(int device, weir_stream handle, struct weir_stats *out)
 		tcache_tell(arena);
 		if (stream->pools != NULL)
 			copy = ((struct pools *)stream->pools)->stats;
-		copy.pending_bytes = pending_bytes(arena, stream);
+		copy.pending_bytes = stats_pending_bytes(arena, stream);
 		lock_leave(&arena->lock);
 	}
 	if (stream != NULL)
@@ -258,12 +325,28 @@ each_stat(struct weir_stats *stats, void (*apply)(struct weir_stat *))
 	apply(&stats->oversize_segments);
 }
 
-static void
-zero_counters(struct weir_stats *stats)
+void
+stats_zero_counters(struct weir_stats *stats)
 {
 #define COUNTER_ZERO(name) stats->name = 0;
 	WEIR_COUNTERS(COUNTER_ZERO)
 #undef COUNTER_ZERO
+}
+
+void
+stats_add_counters(struct weir_stats *to, const struct weir_stats *from)
+{
+#define COUNTER_ADD(name) to->name += from->name;
+	WEIR_COUNTERS(COUNTER_ADD)
+#undef COUNTER_ADD
+}
+
+void
+stats_add_current(struct weir_stats *to, const struct weir_stats *from)
+{
+#define STAT3_ADD(name) to->name.all.current += from->name.all.current;
+	WEIR_STAT3S(STAT3_ADD)
+#undef STAT3_ADD
 }
 
 static void
@@ -271,7 +354,26 @@ reset_all(struct weir_stats *stats, void (*apply)(struct weir_stat *))
 {
 	each_stat(stats, apply);
 	if (apply == reset_sums)
-		zero_counters(stats);
+		stats_zero_counters(stats);
+}
+
+static void
+reset_arena(struct arena *arena, void (*apply)(struct weir_stat *))
+{
+	lock_enter(&arena->lock);
+	struct totals *totals = arena->totals;
+	tcache_tell(arena);
+	reset_all(&arena->stats, apply);
+	for (struct list *l = arena->pools.next; l != &arena->pools;
+	     l = l->next)
+		reset_all(&CONTAINER_OF(l, struct pools, link)->stats, apply);
+	if (arena == arena->main && totals != NULL) {
+		lock_enter(&totals->lock);
+		reset_all(&totals->stats, apply);
+		lock_leave(&totals->lock);
+	}
+	tcache_tell(arena); /* of the new peaks */
+	lock_leave(&arena->lock);
 }
 
 static enum weir_status
@@ -283,14 +385,8 @@ reset(int device, void (*apply)(struct weir_stat *))
 	struct arena *arena = arena_peek(device);
 	if (arena == NULL)
 		return WEIR_OK;
-	lock_enter(&arena->lock);
-	tcache_tell(arena);
-	reset_all(&arena->stats, apply);
-	for (struct list *l = arena->pools.next; l != &arena->pools;
-	     l = l->next)
-		reset_all(&CONTAINER_OF(l, struct pools, link)->stats, apply);
-	tcache_tell(arena); /* of the new peaks */
-	lock_leave(&arena->lock);
+	for (struct arena *a = arena; a != NULL; a = arena_next(a))
+		reset_arena(a, apply);
 	return WEIR_OK;
 }
 

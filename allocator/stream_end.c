@@ -12,14 +12,28 @@
 static void
 end_pools(struct stream *stream)
 {
-	struct arena *arena = arena_peek(stream->device);
+	for (struct arena *arena = arena_peek(stream->device); arena != NULL;
+	     arena = arena_next(arena)) {
+		lock_enter(&arena->lock);
+		struct pools *pools = pools_peek(arena, stream);
+		if (pools != NULL)
+			reclaim_end(pools);
+		lock_leave(&arena->lock);
+	}
+}
 
-	if (arena == NULL)
-		return;
-	lock_enter(&arena->lock);
-	if (stream->pools != NULL)
-		reclaim_end(stream->pools);
-	lock_leave(&arena->lock);
+/* The same with no call to the driver. */
+static void
+end_pools_later(struct stream *stream)
+{
+	for (struct arena *arena = arena_peek(stream->device); arena != NULL;
+	     arena = arena_next(arena)) {
+		lock_enter(&arena->lock);
+		struct pools *pools = pools_peek(arena, stream);
+		if (pools != NULL)
+			reclaim_end_later(pools);
+		lock_leave(&arena->lock);
+	}
 }
 
 enum weir_status
@@ -92,13 +106,7 @@ thread_ended(uint32_t thread)
 	do {
 		n = stream_end_thread(thread, streams, 16);
 		for (size_t i = 0; i < n; i++) {
-			struct arena *arena = arena_peek(streams[i]->device);
-			if (arena != NULL) {
-				lock_enter(&arena->lock);
-				if (streams[i]->pools != NULL)
-					reclaim_end_later(streams[i]->pools);
-				lock_leave(&arena->lock);
-			}
+			end_pools_later(streams[i]);
 			stream_put(streams[i]);
 		}
 	} while (n == 16);

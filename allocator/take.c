@@ -228,6 +228,8 @@ remap(struct request *r)
 {
 	struct arena *arena = r->pools->arena;
 
+	if (arena->kept > 0)
+		return WEIR_OK;
 	if (idle_bytes(arena, POOL_SMALL) + idle_bytes(arena, POOL_LARGE) <
 	    r->rounded)
 		return WEIR_OK;
@@ -465,10 +467,10 @@ search_and_grow(struct request *r)
 static bool
 could_fit(const struct request *r)
 {
-	const struct arena *arena = r->pools->arena;
-	size_t live = arena->stats.allocated_bytes.all.current;
+	size_t limit = device_limit(r->pools->arena);
+	size_t live = device_live(r->pools->arena);
 
-	return live <= arena->limit && r->rounded <= arena->limit - live;
+	return live <= limit && r->rounded <= limit - live;
 }
 
 /* Step 7. */
@@ -567,7 +569,7 @@ take(struct request *r)
 		status = grow(r, GROW_EXACT);
 	if (status != WEIR_ENOMEM)
 		return status;
-	if (r->rounded > arena->total_bytes || r->rounded > arena->limit)
+	if (r->rounded > arena->total_bytes || r->rounded > device_limit(arena))
 		return status;
 	return take_hard(r);
 }

@@ -197,6 +197,7 @@ depot_take(struct cache *cache, size_t n)
 	struct sums in = { 0 };
 	if (full != NULL) {
 		depot->full[n] = full->next;
+		depot->full_count[n]--;
 		depot->bytes -= full->count * n * WEIR_GRANULE;
 		in = least(full->in, depot->in);
 		depot->in = minus(depot->in, in);
@@ -231,7 +232,8 @@ depot_put(struct cache *cache, size_t n)
 	full->in = magazine_sums(cache, full);
 	lock_enter(&depot->lock);
 	struct magazine *empty = depot->empty[n];
-	if (depot->bytes + bytes > cache->depot_max) {
+	if (depot->bytes + bytes > cache->depot_max ||
+	    depot->full_count[n] == TCACHE_DEPOT) {
 		lock_leave(&depot->lock);
 		return;
 	}
@@ -242,6 +244,7 @@ depot_put(struct cache *cache, size_t n)
 	if (empty != NULL) {
 		full->next = depot->full[n];
 		depot->full[n] = full;
+		depot->full_count[n]++;
 		depot->bytes += bytes;
 		depot->in = plus(depot->in, full->in);
 		cache->room = minus(cache->room, full->in);
@@ -639,18 +642,30 @@ below_peak(const struct weir_stat3 *stat)
 	return (int64_t)(stat->all.peak - stat->all.current);
 }
 
-/* How much more may be alive before a peak is passed. */
 static struct sums
-room_of(const struct arena *arena)
+room_in(const struct weir_stats *s)
 {
-	const struct weir_stats *s = &arena->stats;
-
 	return (struct sums){
 		lesser(below_peak(&s->allocation), below_peak(&s->active)),
 		lesser(below_peak(&s->allocated_bytes),
 		    below_peak(&s->active_bytes)),
 		below_peak(&s->requested_bytes),
 	};
+}
+
+/* How much more may be alive before a peak is passed. */
+static struct sums
+room_of(const struct arena *arena)
+{
+	struct totals *totals = arena->totals;
+	struct sums room = room_in(&arena->stats);
+
+	if (totals == NULL)
+		return room;
+	lock_enter(&totals->lock);
+	struct sums all = room_in(&totals->stats);
+	lock_leave(&totals->lock);
+	return least(room, all);
 }
 
 /* A cache of the calling thread that is in use. */
@@ -713,7 +728,7 @@ tell_own(struct arena *arena, struct cache *used)
 	if (used != NULL)
 		tell_depot(used->pools);
 	if (any)
-		stats_note_peaks(&arena->stats);
+		stats_note_arena_peaks(arena);
 	struct sums room = minus(room_of(arena), taken);
 	struct sums more = minus(room, taken);
 	if (others > 0 && (more.count | more.bytes | more.requested) < 0)
@@ -749,6 +764,27 @@ tell_peak(struct cache *cache)
 	lock_leave(&arena->lock);
 }
 
+/* A cache with no room tells before it hands out anything. */
+void
+tcache_come_elsewhere(struct arena *main)
+{
+	struct list *own = &tcache_own->caches;
+	bool any = false;
+
+	if (list_empty(own))
+		return;
+	lock_enter(&main->lock);
+	for (struct list *l = own->next; l != own; l = l->next) {
+		if (!is_own(own_of(l), main))
+			continue;
+		any |= tell_cache(own_of(l));
+		give_room(own_of(l), no_room);
+	}
+	if (any)
+		stats_note_arena_peaks(main);
+	lock_leave(&main->lock);
+}
+
 void
 tcache_stop(struct arena *arena)
 {
@@ -764,7 +800,7 @@ tcache_stop(struct arena *arena)
 		give_room(cache_of(l), no_room);
 	}
 	if (any)
-		stats_note_peaks(&arena->stats);
+		stats_note_arena_peaks(arena);
 }
 
 void
@@ -830,6 +866,7 @@ depot_take_all(struct depot *depot)
 		while (depot->full[n] != NULL) {
 			struct magazine *magazine = depot->full[n];
 			depot->full[n] = magazine->next;
+			depot->full_count[n]--;
 			depot->bytes -= magazine->count * n * WEIR_GRANULE;
 			magazine->next = list;
 			list = magazine;
@@ -903,7 +940,7 @@ retire(struct cache *cache)
 	struct pools *pools = cache->pools;
 
 	if (tell_cache(cache))
-		stats_note_peaks(&cache->arena->stats);
+		stats_note_arena_peaks(cache->arena);
 	empty_cache(cache);
 	delete_magazines(cache);
 	list_remove(&cache->link);
@@ -1080,7 +1117,8 @@ is_cacheable(const struct pools *pools, const struct options *options)
 
 	return !options->reclaim_always &&
 	    options->max_split_size == OPTION_UNLIMITED && !pools->ended &&
-	    !ended && !os_forked() && stream->handle != WEIR_STREAM_ANY &&
+	    pools->arena == pools->arena->main && !ended && !os_forked() &&
+	    stream->handle != WEIR_STREAM_ANY &&
 	    (stream->thread == 0 || stream->thread == os_thread_id());
 }
 

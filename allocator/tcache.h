@@ -40,6 +40,7 @@ enum {
 	TCACHE_SLOTS = 16, /* blocks of any larger size */
 	TCACHE_WAYS = 64,  /* streams a thread finds at once */
 	TCACHE_BATCH = 64, /* blocks of one class that move together, at most */
+	TCACHE_DEPOT = 256, /* magazines of one class in a depot, at most */
 };
 
 enum {
@@ -130,6 +131,7 @@ struct depot {
 	size_t bytes;
 	struct sums in; /* frees that are still to be told */
 	struct magazine *full[TCACHE_BINS + 1];
+	unsigned full_count[TCACHE_BINS + 1];
 	struct magazine *empty[TCACHE_BINS + 1];
 };
 
@@ -429,6 +431,11 @@ bool tcache_free_on(void *ptr, weir_stream stream);
  * and some only find the pools.
  */
 struct cache *tcache_come(struct pools *pools);
+
+/* The calling thread is about to allocate in another arena of the device: what
+ * its caches have counted is told, and before they hand out more they look at
+ * the peaks again. Takes the lock. */
+void tcache_come_elsewhere(struct arena *main);
 
 /* Give back what is too large for the bins. A request that goes to the pool is
  * to find it there. NULL does nothing. */

@@ -29,6 +29,7 @@
 	X(LOCK_RANK_OPTIONS) /* changing options */                            \
 	X(LOCK_RANK_ARENAS)  /* the list of arenas */                          \
 	X(LOCK_RANK_ARENA)   /* one arena and all it holds */                  \
+	X(LOCK_RANK_TOTALS)  /* what the arenas of a device come to */         \
 	X(LOCK_RANK_DEPOT)   /* full magazines of one stream */                \
 	X(LOCK_RANK_STREAM)  /* one stream against its end */                  \
 	X(LOCK_RANK_STREAMS) /* the table of streams */                        \

@@ -8,6 +8,9 @@
 
 static atomic_int captures;
 
+enum known { SOME_TOLD, ALL_TOLD, SOME_MISSED };
+static _Atomic(enum known) known;
+
 void
 capture_began(CUcontext context)
 {
@@ -28,4 +31,24 @@ bool
 capture_any(void)
 {
 	return atomic_load(&captures) > 0;
+}
+
+void
+capture_tell_all(void)
+{
+	enum known before = SOME_TOLD;
+
+	atomic_compare_exchange_strong(&known, &before, ALL_TOLD);
+}
+
+void
+capture_missed(void)
+{
+	atomic_store(&known, SOME_MISSED);
+}
+
+bool
+capture_none(void)
+{
+	return atomic_load(&known) == ALL_TOLD && !capture_any();
 }

@@ -16,4 +16,14 @@ void capture_ended(CUcontext context);
 /* True while any capture that was told of is under way. */
 bool capture_any(void);
 
+/*
+ * Whoever tells of captures sees all there are; and, for good, may have missed
+ * one. At first nobody says so.
+ */
+void capture_tell_all(void);
+void capture_missed(void);
+
+/* True if no capture can be under way: no stream needs to be asked. */
+bool capture_none(void);
+
 #endif

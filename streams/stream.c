@@ -494,6 +494,8 @@ names_context(struct stream *stream)
 bool
 stream_capturing(struct stream *stream)
 {
+	if (capture_none())
+		return false;
 	if (names_context(stream))
 		return context_capturing(stream->context);
 	if (is_shared_handle(stream->handle) &&

@@ -20,6 +20,7 @@ struct pool_file {
 	uint32_t magic;
 	int32_t pid;
 	int32_t device;
+	uint32_t unused; /* a gap would be written as it is found */
 	uint64_t pool;
 };
 

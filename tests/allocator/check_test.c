@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "allocator/allocator.h"
 #include "allocator/lookup.h"
 #include "allocator/segment.h"
 #include "tests/support/device.h"
@@ -128,6 +129,38 @@ TEST(i_3_each_statistic_that_does_not_add_up_is_found_by_name)
 		WEIR_STAT3S(BREAK_STAT)
 #undef BREAK_STAT
 	}
+	expect_healthy();
+}
+
+TEST(i_3_totals_of_a_device_that_its_arenas_do_not_add_up_to_are_found_by_name)
+{
+	struct arena *other;
+	struct scene s = arrange();
+
+	EXPECT_OK(arena_make(0, NULL, 0, &other));
+	expect_healthy();
+	struct weir_stats *stats = &s.arena->totals->stats;
+#define BREAK_STAT(name)                                                       \
+	stats->name.all.current += 512;                                        \
+	expect_fault("I-3: " #name);                                           \
+	stats->name.all.current -= 512;
+	WEIR_STAT3S(BREAK_STAT)
+#undef BREAK_STAT
+	expect_healthy();
+}
+
+TEST(i_3_faults_of_another_arena_are_found)
+{
+	struct arena *other;
+	void *ptr = NULL;
+
+	arrange();
+	EXPECT_OK(arena_make(0, NULL, 0, &other));
+	EXPECT_OK(allocator_malloc_in(other, 4 * MIB, new_stream(), &ptr));
+	expect_healthy();
+	block_at(ptr)->segment->mapped_bytes += 2 * MIB;
+	expect_fault("I-2");
+	block_at(ptr)->segment->mapped_bytes -= 2 * MIB;
 	expect_healthy();
 }
 

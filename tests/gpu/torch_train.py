@@ -5,7 +5,7 @@ equal:
 
     export CUBLAS_WORKSPACE_CONFIG=:4096:8 PYTORCH_NO_CUDA_MEMORY_CACHING=1
     python3 tests/gpu/torch_train.py
-    weir run --report - -- python3 tests/gpu/torch_train.py
+    weir run -- python3 tests/gpu/torch_train.py
 
 Batches vary in size, and a side stream reads each one after record_stream().
 The time is told on stderr.

@@ -23,3 +23,24 @@ TEST(an_end_without_a_beginning_counts_for_nothing)
 	capture_began(NULL);
 	EXPECT(capture_any());
 }
+
+/* Until somebody sees all captures there may be others. */
+TEST(no_capture_is_sure_only_where_all_are_told_of)
+{
+	EXPECT(!capture_none());
+	capture_tell_all();
+	EXPECT(capture_none());
+	capture_began(NULL);
+	EXPECT(!capture_none());
+	capture_ended(NULL);
+	EXPECT(capture_none());
+}
+
+TEST(a_capture_that_may_have_been_missed_is_not_made_up_for)
+{
+	capture_tell_all();
+	capture_missed();
+	EXPECT(!capture_none());
+	capture_tell_all();
+	EXPECT(!capture_none());
+}

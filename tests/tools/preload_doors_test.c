@@ -161,6 +161,30 @@ TEST(lookups_depend_on_who_asks_as_they_did_before)
 	free(b);
 }
 
+/* A disabled weir is in no lookup, one that reports is in more of them. */
+TEST(lookups_are_the_same_with_and_without_a_report)
+{
+	struct start how = { .program = "driver_symbols" };
+	struct command_result bare = start(&how);
+	struct command_result loaded;
+
+	how.preload = true;
+	how.report = "/dev/null";
+	loaded = start(&how);
+	EXPECT_STR_EQ(loaded.out, bare.out);
+	EXPECT_STR_EQ(loaded.err, "");
+	command_free(&loaded);
+	how.variable = "WEIR_DISABLE=1";
+	loaded = start(&how);
+	EXPECT_STR_EQ(loaded.out, bare.out);
+	command_free(&loaded);
+	how.argument = "count";
+	loaded = start(&how);
+	EXPECT_STR_HAS(loaded.out, "replaced 0\n");
+	command_free(&loaded);
+	command_free(&bare);
+}
+
 /* On either side of weir, another's hook is called once and hands on. */
 static void
 other_tool(bool first)

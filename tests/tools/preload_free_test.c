@@ -4,6 +4,7 @@
  * contexts. The simulated device ends a program whose memory is used again too
  * early.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "tests/support/test.h"
@@ -144,6 +145,44 @@ TEST(memory_waits_for_the_work_of_other_contexts)
 		EXPECT_STR_EQ(result.err, "");
 		EXPECT_EQ(result.status, 0);
 		EXPECT_STR_HAS(result.out, "wrong words: 0\n");
+		command_free(&result);
+	}
+}
+
+/* The driver refuses it and breaks the capture. With weir it goes on, also
+ * where weir has to ask the driver for more; what is freed waits for the end of
+ * the capture, whatever a free waits for otherwise. */
+TEST(plain_memory_comes_and_goes_in_a_capture)
+{
+	static const char *const modes[] = { "deferred", "strict", "fast" };
+	static const char served[] = ": malloc cudaSuccess, free cudaSuccess, "
+				     "malloc cudaSuccess, the same 0, "
+				     "status 1, end cudaSuccess\n";
+	struct start how = { .program = "runtime_capture_plain" };
+	struct command_result result = start(&how);
+	char expected[1024];
+
+	if (start_simulated()) {
+		EXPECT_EQ(result.status, 0);
+		EXPECT_STR_HAS(result.out,
+		    "global: malloc cudaErrorStreamCaptureUnsupported, ");
+		EXPECT_STR_HAS(result.out, "relaxed: malloc cudaSuccess, ");
+	}
+	command_free(&result);
+	snprintf(expected, sizeof(expected),
+	    "global%sthread%srelaxed%swrong bytes: 0\n", served, served,
+	    served);
+	how.preload = true;
+	for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++) {
+		char variable[64];
+
+		snprintf(variable, sizeof(variable), "WEIR_PRELOAD_FREE=%s",
+		    modes[i]);
+		how.variable = variable;
+		result = start(&how);
+		EXPECT_STR_EQ(result.err, "");
+		EXPECT_STR_EQ(result.out, expected);
+		EXPECT_EQ(result.status, 0);
 		command_free(&result);
 	}
 }

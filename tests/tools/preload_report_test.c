@@ -1,9 +1,11 @@
 /*
  * The report of a preloaded program.
  */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/support/test.h"
 #include "tests/tools/start.h"
@@ -40,8 +42,9 @@ TEST(a_report_can_go_to_stderr)
 
 	EXPECT_EQ(result.status, 0);
 	EXPECT_STR_HAS(result.err, "weir: ");
-	EXPECT_STR_HAS(result.err, "peak live                 64.00 MiB\n");
-	EXPECT_STR_HAS(result.err, "live at exit                0 bytes\n");
+	EXPECT_STR_HAS(
+	    result.err, "  peak live               64.00 MiB   the most ");
+	EXPECT_STR_HAS(result.err, "  live at exit              0 bytes\n");
 	EXPECT_STR_HAS(result.err, "allocations served");
 	command_free(&result);
 }
@@ -115,4 +118,431 @@ TEST(a_report_that_cannot_be_written_is_told)
 	EXPECT_STR_HAS(result.err, "/no/such/folder/report");
 	EXPECT_STR_HAS(result.err, "No such file");
 	command_free(&result);
+}
+
+/* ---- Numbers that are known beforehand ----------------------------------- */
+
+enum { KIB = 1 << 10, MIB = 1 << 20 };
+
+static json_t *
+report_of(const char *program, const char *argument, const char *variable)
+{
+	return start_twice_as((struct start){
+	    .program = program, .argument = argument, .variable = variable });
+}
+
+/* The row of the only stream of that name, or of the only one with a handle if
+ * that is NULL. */
+static const json_t *
+stream_row(const json_t *report, const char *name)
+{
+	const json_t *found = NULL;
+	const json_t *row;
+	size_t i;
+
+	json_array_foreach(json_object_get(report, "streams"), i, row)
+	{
+		const char *its =
+		    json_string_value(json_object_get(row, "stream"));
+
+		EXPECT_NOT_NULL(its);
+		if (name == NULL ? strncmp(its, "0x", 2) == 0 :
+				   strcmp(its, name) == 0) {
+			EXPECT_NULL(found);
+			found = row;
+		}
+	}
+	EXPECT_NOT_NULL(found);
+	return found;
+}
+
+/*
+ * Three of 1 MiB and four of 100 KiB share pages, so two at least, and one of
+ * 3 MiB has two of its own.
+ */
+TEST(what_the_driver_alone_would_have_held_is_told)
+{
+	json_t *report = report_of("runtime_report", NULL, NULL);
+
+	EXPECT_EQ(
+	    report_number(report, "peak_live_bytes"), 6 * MIB + 4 * 100 * KIB);
+	EXPECT_EQ(report_number(report, "peak_without_caching_bytes"), 8 * MIB);
+	EXPECT_EQ(report_number(report, "live_blocks_at_exit"), 0);
+	json_decref(report);
+}
+
+TEST(hits_are_counted_by_stream)
+{
+	json_t *report = report_of("runtime_report", NULL, NULL);
+	const json_t *own = stream_row(report, NULL);
+	const json_t *none = stream_row(report, "no stream");
+
+	EXPECT_EQ(report_number(own, "device"), 0);
+	EXPECT_EQ(report_number(own, "requests"), 101);
+	EXPECT_EQ(report_number(own, "bytes"), 100 * 256 * KIB + 3 * MIB);
+	/* The first of a size, and the one that is larger than all before. */
+	EXPECT_EQ(report_number(own, "hits"), 99);
+	EXPECT_EQ(report_number(none, "requests"), 7);
+	EXPECT_LT(report_number(none, "hits"), 7);
+	json_decref(report);
+}
+
+/* Each request is either saved, or a cause of driver calls. */
+TEST(what_caching_saves_is_what_does_not_come_to_the_driver)
+{
+	json_t *caching = report_of("runtime_report", NULL, NULL);
+	json_t *not_caching =
+	    report_of("runtime_report", NULL, "WEIR_CONF=reclaim_always:True");
+
+	EXPECT_EQ(report_number(caching, "allocations_served"), 108);
+	EXPECT_EQ(report_number(caching, "frees_served"), 108);
+	EXPECT_GE(report_number(caching, "calls_saved"), 2 * 108 - 16);
+	EXPECT_LT(report_number(caching, "calls_saved"), 2 * 108);
+	/* Where all that is free goes back each request makes calls. */
+	EXPECT_EQ(report_number(not_caching, "allocations_served"), 108);
+	EXPECT_EQ(report_number(stream_row(not_caching, NULL), "hits"), 0);
+	EXPECT_GT(report_number(not_caching, "driver_calls_made"),
+	    report_number(caching, "driver_calls_made") + 100);
+	EXPECT_EQ(report_number(not_caching, "peak_without_caching_bytes"),
+	    report_number(caching, "peak_without_caching_bytes"));
+	json_decref(caching);
+	json_decref(not_caching);
+}
+
+TEST(the_time_in_driver_calls_is_that_of_all_entries)
+{
+	json_t *report = report_of("runtime_report", NULL, NULL);
+	const json_t *calls = json_object_get(report, "driver_calls");
+	const json_t *ns = json_object_get(report, "driver_calls_ns");
+	long long sum_calls = 0;
+	long long sum_ns = 0;
+	const char *name;
+	json_t *value;
+
+	json_object_foreach((json_t *)calls, name, value)
+	{
+		sum_calls += json_integer_value(value);
+		sum_ns += report_number(ns, name);
+	}
+	EXPECT_EQ(json_object_size(ns), json_object_size(calls));
+	EXPECT_EQ(report_number(report, "driver_calls_made"), sum_calls);
+	EXPECT_EQ(report_number(report, "driver_ns"), sum_ns);
+	/* A call takes more than nothing and less than a second. */
+	EXPECT_GT(report_number(ns, "cuMemCreate"), 100);
+	EXPECT_LT(sum_ns, 1000 * 1000 * 1000LL);
+	json_decref(report);
+}
+
+/* ---- Leaks and sites ------------------------------------------------------
+ */
+
+/* True if a line of the site's stack begins with that function. */
+static bool
+is_from(const json_t *site, const char *function)
+{
+	size_t length = strlen(function);
+	const json_t *line;
+	size_t i;
+
+	json_array_foreach(json_object_get(site, "stack"), i, line)
+	{
+		const char *text = json_string_value(line);
+
+		if (strncmp(text, function, length) == 0 && text[length] == ' ')
+			return true;
+	}
+	return false;
+}
+
+TEST(leaks_are_told_with_the_functions_that_allocated)
+{
+	json_t *report =
+	    report_of("runtime_report", "leak", "WEIR_REPORT_LEAKS=1");
+	const json_t *leaks = json_object_get(report, "leaks");
+	const json_t *larger = json_array_get(leaks, 0);
+	const json_t *smaller = json_array_get(leaks, 1);
+
+	EXPECT_EQ(report_number(report, "live_bytes_at_exit"), 4 * MIB);
+	EXPECT_EQ(report_number(report, "live_blocks_at_exit"), 2);
+	EXPECT_EQ(json_array_size(leaks), 2);
+	EXPECT_EQ(report_number(larger, "live_bytes"), 3 * MIB);
+	EXPECT_EQ(report_number(larger, "live_blocks"), 1);
+	EXPECT(is_from(larger, "make_scratch"));
+	EXPECT(is_from(larger, "main"));
+	EXPECT_EQ(report_number(smaller, "live_bytes"), MIB);
+	EXPECT_EQ(report_number(smaller, "live_blocks"), 1);
+	EXPECT_EQ(report_number(smaller, "allocations"), 3);
+	EXPECT(is_from(smaller, "load_weights"));
+	EXPECT(!is_from(smaller, "make_scratch"));
+	EXPECT_NULL(json_object_get(report, "sites"));
+	json_decref(report);
+}
+
+TEST(a_program_that_frees_all_has_no_leaks)
+{
+	json_t *report =
+	    report_of("runtime_report", NULL, "WEIR_REPORT_LEAKS=1");
+
+	EXPECT(json_is_array(json_object_get(report, "leaks")));
+	EXPECT_EQ(json_array_size(json_object_get(report, "leaks")), 0);
+	json_decref(report);
+}
+
+TEST(without_being_asked_for_no_sites_are_told)
+{
+	json_t *report = report_of("runtime_report", "leak", NULL);
+
+	EXPECT_NULL(json_object_get(report, "leaks"));
+	EXPECT_NULL(json_object_get(report, "sites"));
+	json_decref(report);
+}
+
+/* At the peak load_weights() and make_scratch() had most, and equally. */
+TEST(sites_are_told_by_what_they_held_at_the_peak)
+{
+	json_t *report =
+	    report_of("runtime_report", NULL, "WEIR_REPORT_SITES=3");
+	const json_t *sites = json_object_get(report, "sites");
+	const json_t *third = json_array_get(sites, 2);
+
+	EXPECT_EQ(json_array_size(sites), 3);
+	for (size_t i = 0; i < 2; i++) {
+		const json_t *site = json_array_get(sites, i);
+
+		EXPECT_EQ(report_number(site, "bytes_at_peak"), 3 * MIB);
+		EXPECT_EQ(report_number(site, "blocks_at_peak"),
+		    is_from(site, "load_weights") ? 3 : 1);
+		EXPECT_EQ(report_number(site, "live_blocks"), 0);
+		EXPECT(is_from(site, "load_weights") ||
+		    is_from(site, "make_scratch"));
+	}
+	EXPECT(is_from(third, "make_small"));
+	EXPECT_EQ(report_number(third, "bytes_at_peak"), 4 * 100 * KIB);
+	EXPECT_EQ(report_number(third, "allocations"), 4);
+	EXPECT_NULL(json_object_get(report, "leaks"));
+	json_decref(report);
+}
+
+TEST(more_sites_are_told_if_more_are_asked_for)
+{
+	json_t *report =
+	    report_of("runtime_report", NULL, "WEIR_REPORT_SITES=100");
+	const json_t *sites = json_object_get(report, "sites");
+	const json_t *last = json_array_get(sites, json_array_size(sites) - 1);
+
+	EXPECT_EQ(json_array_size(sites), 4);
+	EXPECT(is_from(last, "work_in_rounds"));
+	EXPECT_EQ(report_number(last, "bytes_at_peak"), 0);
+	EXPECT_EQ(report_number(last, "allocations"), 100);
+	json_decref(report);
+}
+
+/* A reset takes the memory; the program does not hold it any more. */
+TEST(what_a_reset_has_taken_is_no_leak)
+{
+	json_t *report =
+	    report_of("runtime_reset", NULL, "WEIR_REPORT_LEAKS=1");
+
+	EXPECT_EQ(json_array_size(json_object_get(report, "leaks")), 0);
+	json_decref(report);
+}
+
+/* Stacks are taken by eight threads at once. */
+TEST(threads_are_told_by_where_they_allocate)
+{
+	json_t *report =
+	    start_twice_as((struct start){ .program = "driver_threads",
+		.variable = "WEIR_REPORT_LEAKS=1",
+		.second = "WEIR_REPORT_SITES=20" });
+	const json_t *sites = json_object_get(report, "sites");
+	long long allocations = 0;
+	const json_t *site;
+	size_t i;
+
+	json_array_foreach(sites, i, site)
+	{
+		EXPECT(is_from(site, "churn"));
+		allocations += report_number(site, "allocations");
+	}
+	EXPECT_EQ(allocations, 8 * 2 * 200);
+	EXPECT_EQ(json_array_size(json_object_get(report, "leaks")), 0);
+	json_decref(report);
+}
+
+/* ---- Frees as barriers ----------------------------------------------------
+ */
+
+/* How often the program is said to have relied on a free. */
+static long long
+barriers_of(const char *kind, const char *variable)
+{
+	json_t *report = report_of("runtime_barrier", kind, variable);
+	const json_t *warnings = json_object_get(report, "warnings");
+	const json_t *warning = json_array_get(warnings, 0);
+	long long times = 0;
+
+	EXPECT(json_is_array(warnings));
+	if (warning != NULL) {
+		EXPECT_EQ(json_array_size(warnings), 1);
+		EXPECT_STR_EQ(
+		    json_string_value(json_object_get(warning, "warning")),
+		    "free_as_barrier");
+		times = report_number(warning, "times");
+	}
+	json_decref(report);
+	return times;
+}
+
+TEST(copies_that_only_a_free_waits_for_are_warned_of)
+{
+	EXPECT_EQ(barriers_of("free", NULL), 10);
+	EXPECT_EQ(barriers_of("free", "WEIR_PRELOAD_FREE=deferred"), 10);
+}
+
+TEST(a_free_that_waits_is_no_reason_to_warn)
+{
+	EXPECT_EQ(barriers_of("free", "WEIR_PRELOAD_FREE=strict"), 0);
+}
+
+TEST(copies_that_are_waited_for_are_no_reason_to_warn)
+{
+	static const char *const kinds[] = { "stream", "device", "event",
+		"query", "callback", "after", "pageable", "thread" };
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
+		if (barriers_of(kinds[i], NULL) != 0)
+			FAIL("%s", kinds[i]);
+}
+
+/* ---- Text -----------------------------------------------------------------
+ */
+
+/* The lines of a text, each checked to have no blank at its end and to be no
+ * longer than a terminal is wide; those of stacks may be. */
+static void
+expect_tidy(const char *text)
+{
+	while (*text != '\0') {
+		size_t length = strcspn(text, "\n");
+
+		if (length > 0 && text[length - 1] == ' ')
+			FAIL("blank at the end of \"%.*s\"", (int)length, text);
+		if (length > 80 && strncmp(text, "weir: ", 6) != 0)
+			FAIL("too long: \"%.*s\"", (int)length, text);
+		text += length + (text[length] == '\n');
+	}
+}
+
+TEST(the_text_has_what_the_json_has)
+{
+	struct start how = { .program = "runtime_report",
+		.argument = "leak",
+		.preload = true,
+		.report = "-",
+		.variable = "WEIR_REPORT_LEAKS=1",
+		.second = "WEIR_REPORT_SITES=2" };
+	struct command_result result = start(&how);
+	static const char *const lines[] = {
+		"memory\n",
+		"  peak live                6.39 MiB   the most the program "
+		"had ",
+		"  without caching          8.00 MiB   the least the driver ",
+		"  live at exit             4.00 MiB   in 2 blocks\n",
+		"  allocations served            108\n",
+		"  frees served                  106\n",
+		"  out of memory                   0\n",
+		"streams                    requests         hits             "
+		"asked for\n",
+		"  no stream                       7 ",
+		"                101           99   98.0 %    28.00 MiB\n",
+		"allocated at the peak, 2 of 4 sites\n",
+		"  3 blocks, 3.00 MiB; in all 3 blocks, 3.00 MiB, by\n",
+		"not freed: 2 blocks, 4.00 MiB\n",
+		"  1 block, 3.00 MiB allocated by\n",
+		"      make_scratch (runtime_report.c:",
+		"  1 block, 1.00 MiB allocated by\n",
+		"      load_weights (runtime_report.c:",
+		"      main (runtime_report.c:",
+	};
+
+	EXPECT_EQ(result.status, 0);
+	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++)
+		EXPECT_STR_HAS(result.err, lines[i]);
+	/* Not a terminal. */
+	EXPECT_NULL(strchr(result.err, '\033'));
+	EXPECT_NULL(strstr(result.err, "warning"));
+	EXPECT_NULL(strstr(result.err, "libweir_preload"));
+	expect_tidy(result.err);
+	command_free(&result);
+}
+
+TEST(the_text_says_how_to_learn_more_and_warns)
+{
+	struct start how = { .program = "runtime_report",
+		.argument = "leak",
+		.preload = true,
+		.report = "-" };
+	struct command_result result = start(&how);
+
+	EXPECT_STR_HAS(
+	    result.err, "4.00 MiB   in 2 blocks; --leaks tells from where\n");
+	command_free(&result);
+	how.program = "runtime_barrier";
+	how.argument = "free";
+	result = start(&how);
+	EXPECT_STR_HAS(result.err, "warning: 10 times");
+	EXPECT_STR_HAS(result.err, "WEIR_PRELOAD_FREE=strict");
+	expect_tidy(result.err);
+	command_free(&result);
+}
+
+/* What a program writes to stderr if that is a terminal. The caller frees it.*/
+static char *
+text_on_terminal(bool plain)
+{
+	char *program = test_build("tests/programs/driver_dlsym");
+	char *library = test_build("lib/libweir_preload.so");
+	int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK);
+	char *text = calloc(1, 16 << 10);
+	struct command_result result;
+	ssize_t length;
+	int other;
+
+	EXPECT(terminal >= 0 && text != NULL);
+	EXPECT_EQ(grantpt(terminal), 0);
+	EXPECT_EQ(unlockpt(terminal), 0);
+	/* As long as it is open, what was written can be read. */
+	other = open(ptsname(terminal), O_RDWR | O_NOCTTY);
+	EXPECT(other >= 0);
+	setenv("ASAN_OPTIONS", "verify_asan_link_order=0", 1);
+	result = command_run((const char *const[]){ "sh", "-c",
+	    "LD_PRELOAD=$1 WEIR_REPORT=- NO_COLOR=$3 exec \"$0\" 2>\"$2\"",
+	    program, library, ptsname(terminal), plain ? "1" : "", NULL });
+	EXPECT_EQ(result.status, 0);
+	length = read(terminal, text, (16 << 10) - 1);
+	EXPECT_GT(length, 0);
+	command_free(&result);
+	close(other);
+	close(terminal);
+	free(program);
+	free(library);
+	return text;
+}
+
+TEST(a_terminal_is_shown_colours)
+{
+	char *text = text_on_terminal(false);
+
+	EXPECT_STR_HAS(text, "\033[1mmemory\033[0m");
+	EXPECT_STR_HAS(text, "  peak live ");
+	free(text);
+}
+
+TEST(a_terminal_of_somebody_who_wants_none_is_shown_none)
+{
+	char *text = text_on_terminal(true);
+
+	EXPECT_STR_HAS(text, "memory\r\n");
+	EXPECT_NULL(strchr(text, '\033'));
+	free(text);
 }

@@ -54,6 +54,22 @@ preload_of(const struct start *how)
 	return setting("LD_PRELOAD", list);
 }
 
+/* A test run chooses the driver by this variable. */
+bool
+start_simulated(void)
+{
+	return getenv("WEIR_LIBCUDA") != NULL;
+}
+
+/* A GPU machine need not have the runtime as a library. */
+static void
+skip_without_libraries(const struct command_result *result)
+{
+	if (!start_simulated() && result->status == 127 &&
+	    strstr(result->err, "error while loading shared libraries") != NULL)
+		SKIP("this machine lacks a library of the program");
+}
+
 /*
  * The program takes the simulated device's complaints as a failure. Of the
  * sanitizers, one insists on coming before all that is preloaded, which it
@@ -104,23 +120,8 @@ start(const struct start *how)
 	free(preload);
 	free(folder);
 	free(path);
+	skip_without_libraries(&result);
 	return result;
-}
-
-/* A test run chooses the driver by this variable. */
-bool
-start_simulated(void)
-{
-	return getenv("WEIR_LIBCUDA") != NULL;
-}
-
-/* A GPU machine need not have the runtime as a library. */
-static void
-skip_without_libraries(const struct command_result *result)
-{
-	if (!start_simulated() && result->status == 127 &&
-	    strstr(result->err, "error while loading shared libraries") != NULL)
-		SKIP("this machine lacks a library of the program");
 }
 
 char *
@@ -165,7 +166,6 @@ start_twice_as(struct start how)
 	plain.variable = NULL;
 	plain.second = NULL;
 	bare = start(&plain);
-	skip_without_libraries(&bare);
 	how.preload = true;
 	how.report = path;
 	loaded = start(&how);

@@ -23,6 +23,7 @@ struct start {
 	const char *machine;  /* what else the simulated one is, "devices:2" */
 };
 
+/* The test is skipped where the machine lacks a library of the program. */
 struct command_result start(const struct start *how);
 
 /* True where the programs are to run on the simulated device. */

@@ -255,6 +255,7 @@ primary_ended(CUdevice device, CUcontext context)
 		return;
 	gate_enter_weir();
 	report_device_ends(device);
+	sites_device_ends(device);
 	mempool_device_ends(device);
 	address_device_ends(device);
 	allocator_forget_device(device);

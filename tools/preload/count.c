@@ -1,80 +1,74 @@
 /*
- * The driver calls weir itself makes, counted by entry.
+ * The driver calls weir itself makes, counted and timed by entry.
  *
  * weir calls the driver through a table of pointers. For a report each of them
- * leads through a few instructions that add one and jump on, whatever the
- * parameters are; without a report there is nothing between.
+ * leads to a function here that calls on between two looks at the clock;
+ * without a report there is nothing between.
  */
+#include <stdatomic.h>
 #include <string.h>
 
+#include "base/os.h"
 #include "tools/preload/preload.h"
 
-struct counted {
-	void *real; /* where to jump; at offset 0 for the instructions below */
-	uint64_t calls; /* at offset 8 */
-};
+/*
+ * One function calls entries of all types. The ABIs this library knows pass
+ * up to six whole numbers or pointers in registers, and a callee looks at
+ * those it has: what came in is passed on unchanged.
+ */
+enum { REGISTERS = 6 };
+typedef uintptr_t word;
+typedef CUresult any_entry(word, word, word, word, word, word);
 
-#if defined(__x86_64__)
-
-#define COUNT_CODE(name)                                                       \
-	__asm__(".text\n"                                                      \
-		".p2align 4\n"                                                 \
-		".globl count_" #name "\n"                                     \
-		".hidden count_" #name "\n"                                    \
-		".type count_" #name ", @function\n"                           \
-		"count_" #name ":\n"                                           \
-		".cfi_startproc\n"                                             \
-		"endbr64\n"                                                    \
-		"lock incq counted_" #name "+8(%rip)\n"                        \
-		"jmpq *counted_" #name "(%rip)\n"                              \
-		".cfi_endproc\n"                                               \
-		".size count_" #name ", . - count_" #name "\n");
-
-#elif defined(__aarch64__)
-
-#define COUNT_CODE(name)                                                       \
-	__asm__(".text\n"                                                      \
-		".p2align 4\n"                                                 \
-		".globl count_" #name "\n"                                     \
-		".hidden count_" #name "\n"                                    \
-		".type count_" #name ", %function\n"                           \
-		"count_" #name ":\n"                                           \
-		".cfi_startproc\n"                                             \
-		"hint #34\n"                                                   \
-		"adrp x16, counted_" #name "\n"                                \
-		"add x16, x16, :lo12:counted_" #name "\n"                      \
-		"add x17, x16, #8\n"                                           \
-		"1: ldxr x9, [x17]\n"                                          \
-		"add x9, x9, #1\n"                                             \
-		"stxr w10, x9, [x17]\n"                                        \
-		"cbnz w10, 1b\n"                                               \
-		"ldr x16, [x16]\n"                                             \
-		"br x16\n"                                                     \
-		".cfi_endproc\n"                                               \
-		".size count_" #name ", . - count_" #name "\n");
-
-#else
+#if !defined(__x86_64__) && !defined(__aarch64__)
 #error "tools/preload/count.c knows x86-64 and aarch64"
 #endif
 
-/* Hidden rather than static: the instructions name them. */
+struct counted {
+	any_entry *real;
+	bool question;
+	_Atomic uint64_t calls;
+	_Atomic uint64_t ns;
+};
+
+static PRELOAD_THREAD uint64_t calls_of_thread;
+
+/* The types differ on purpose. */
+__attribute__((no_sanitize("undefined"))) static CUresult
+call(struct counted *counted, const word w[REGISTERS])
+{
+	uint64_t start = os_time_ns();
+	CUresult code = counted->real(w[0], w[1], w[2], w[3], w[4], w[5]);
+	uint64_t ns = os_time_ns() - start;
+
+	if (!counted->question)
+		calls_of_thread++;
+	atomic_fetch_add_explicit(&counted->calls, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&counted->ns, ns, memory_order_relaxed);
+	return code;
+}
+
 #define COUNTED(name, version, required, params)                               \
-	__attribute__((                                                        \
-	    used, visibility("hidden"))) struct counted counted_##name;        \
-	__attribute__((visibility("hidden"))) void count_##name(void);         \
-	COUNT_CODE(name)
+	static struct counted counted_##name;                                  \
+	static CUresult count_##name(                                          \
+	    word a, word b, word c, word d, word e, word f)                    \
+	{                                                                      \
+		return call(                                                   \
+		    &counted_##name, (const word[]){ a, b, c, d, e, f });      \
+	}
 DRIVER_ENTRIES(COUNTED)
 #undef COUNTED
 
 struct row {
 	const char *name;
+	const char *parameters;
 	struct counted *counted;
-	void (*code)(void);
+	any_entry *function;
 };
 
 static const struct row rows[] = {
 #define COUNT_ROW(name, version, required, params)                             \
-	{ #name, &counted_##name, count_##name },
+	{ #name, #params, &counted_##name, count_##name },
 	DRIVER_ENTRIES(COUNT_ROW)
 #undef COUNT_ROW
 };
@@ -94,15 +88,48 @@ row_of(const char *name)
 	return NULL;
 }
 
+/* True for what the driver answers from what it knows of the thread. */
+static bool
+is_question(const char *name)
+{
+	static const char *const names[] = { "cuCtxGetCurrent",
+		"cuCtxGetDevice", "cuCtxGetId", "cuStreamGetCtx",
+		"cuStreamGetId", "cuStreamIsCapturing",
+		"cuStreamGetCaptureInfo", "cuCtxPushCurrent", "cuCtxPopCurrent",
+		"cuCtxSetCurrent", "cuThreadExchangeStreamCaptureMode" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (strcmp(names[i], name) == 0)
+			return true;
+	return false;
+}
+
+static bool
+fits_registers(const char *parameters)
+{
+	int commas = 0;
+
+	for (const char *c = parameters; *c != '\0'; c++)
+		commas += *c == ',';
+	return commas < REGISTERS;
+}
+
 void *
 count_through(const char *name, void *real)
 {
 	const struct row *row = row_of(name);
 
-	if (row == NULL || real == NULL)
+	if (row == NULL || real == NULL || !fits_registers(row->parameters))
 		return real;
-	row->counted->real = real;
-	return (void *)row->code;
+	memcpy(&row->counted->real, &real, sizeof(real));
+	row->counted->question = is_question(row->name);
+	return (void *)row->function;
+}
+
+uint64_t
+count_of_thread(void)
+{
+	return calls_of_thread;
 }
 
 size_t
@@ -120,5 +147,12 @@ count_name(size_t i)
 uint64_t
 count_of(size_t i)
 {
-	return __atomic_load_n(&rows[i].counted->calls, __ATOMIC_RELAXED);
+	return atomic_load_explicit(
+	    &rows[i].counted->calls, memory_order_relaxed);
+}
+
+uint64_t
+count_ns(size_t i)
+{
+	return atomic_load_explicit(&rows[i].counted->ns, memory_order_relaxed);
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "streams/capture.h"
 #include "tools/preload/preload.h"
 
 const struct hook hooks[HOOK_COUNT] = {
@@ -51,6 +52,29 @@ id_of(const struct hook *hook)
 	return (enum hook_id)(hook - hooks);
 }
 
+/* True if the driver's function of this name is to be kept from the program
+ * now. */
+static bool
+stands_in(const struct hook *hook)
+{
+	return hook != NULL && gate_enabled() &&
+	    (id_of(hook) < HOOK_WATCH_FIRST || report_wanted());
+}
+
+/*
+ * An entry of the driver is handed out as it is. A newer driver may have other
+ * ways to begin a capture: then weir, which is told of captures by its hooks,
+ * has to ask.
+ */
+static void
+note_unknown(const char *name)
+{
+	static const char begins[] = "cuStreamBegin";
+
+	if (strncmp(name, begins, sizeof(begins) - 1) == 0)
+		capture_missed();
+}
+
 /* ---- dlsym ------------------------------------------------------------- */
 
 static PLAIN struct door_answer
@@ -63,13 +87,6 @@ static struct door_answer
 answer(void *value)
 {
 	return (struct door_answer){ .jump = NULL, .value = value };
-}
-
-/* The hook that a query by name is about, if it is for us to answer. */
-static const struct hook *
-hook_asked(const char *name)
-{
-	return gate_enabled() ? hook_exported(name) : NULL;
 }
 
 /*
@@ -97,30 +114,38 @@ answer_for(const struct hook *hook, void *found)
 static __attribute__((noinline)) struct door_answer
 ask(void *handle, const char *name)
 {
-	const struct hook *hook = hook_asked(name);
+	const struct hook *hook = hook_exported(name);
 
-	if (hook == NULL)
+	if (hook == NULL) {
+		note_unknown(name);
 		return pass((void *)real_dlsym());
-	if (!goes_by_order(handle))
-		return answer_for(hook, real_dlsym()(handle, name));
-	/* From here on: what comes after us. */
-	if (real_dlsym()(RTLD_NEXT, name) == NULL)
-		return answer(NULL);
-	return pass((void *)real_dlsym());
+	}
+	/* From us on: what comes after us. */
+	if (goes_by_order(handle))
+		return real_dlsym()(RTLD_NEXT, name) == NULL ?
+		    answer(NULL) :
+		    pass((void *)real_dlsym());
+	if (!stands_in(hook))
+		return pass((void *)real_dlsym());
+	return answer_for(hook, real_dlsym()(handle, name));
 }
 
 static __attribute__((noinline)) struct door_answer
 ask_version(void *handle, const char *name, const char *version)
 {
-	const struct hook *hook = hook_asked(name);
+	const struct hook *hook = hook_exported(name);
 
-	if (hook == NULL)
+	if (hook == NULL) {
+		note_unknown(name);
 		return pass((void *)real_dlvsym());
-	if (!goes_by_order(handle))
-		return answer_for(hook, real_dlvsym()(handle, name, version));
-	if (real_dlvsym()(RTLD_NEXT, name, version) == NULL)
-		return answer(NULL);
-	return pass((void *)real_dlvsym());
+	}
+	if (goes_by_order(handle))
+		return real_dlvsym()(RTLD_NEXT, name, version) == NULL ?
+		    answer(NULL) :
+		    pass((void *)real_dlvsym());
+	if (!stands_in(hook))
+		return pass((void *)real_dlvsym());
+	return answer_for(hook, real_dlvsym()(handle, name, version));
 }
 
 static PLAIN bool
@@ -185,11 +210,15 @@ replace(const char *symbol, int version, uint64_t flags, void *found)
 	bool per_thread = (flags & PER_THREAD_DEFAULT_STREAM) != 0;
 	const struct hook *hook;
 
-	if (symbol == NULL || found == NULL || !gate_enabled())
+	if (symbol == NULL || found == NULL)
 		return found;
 	hook = hook_queried(symbol, version, per_thread);
-	if (hook == NULL || !form_known(symbol, version, flags, found))
+	if (hook != NULL && !stands_in(hook))
 		return found;
+	if (hook == NULL || !form_known(symbol, version, flags, found)) {
+		note_unknown(symbol);
+		return found;
+	}
 	return hook->function;
 }
 

@@ -18,12 +18,8 @@
 #include "streams/capture.h"
 #include "tools/preload/preload.h"
 
-/* A preload is there from the start, so its few bytes of thread storage are
- * too, and using them calls nothing. */
-#define THREAD _Thread_local __attribute__((tls_model("initial-exec")))
-
 /* > 0 while this thread is in a call of weir. */
-static THREAD int in_weir;
+static PRELOAD_THREAD int in_weir;
 
 /* ---- Enabled at all ---------------------------------------------------- */
 
@@ -131,6 +127,7 @@ start(void)
 
 	driver_set_finder(real_for_weir);
 	os_watch_fork();
+	capture_tell_all();
 	gate_enter_weir();
 	status = weir_init();
 	gate_leave_weir();
@@ -182,14 +179,14 @@ gate_leave_weir(void)
 static atomic_uint handles_ended;
 
 /* What this thread last found out about a context. */
-static THREAD struct {
+static PRELOAD_THREAD struct {
 	CUcontext context;
 	unsigned ended;
 	int device; /* -1 if it is not the primary context of one */
 } known;
 
 /* And about a stream. */
-static THREAD struct {
+static PRELOAD_THREAD struct {
 	CUstream stream;
 	CUcontext context;
 	unsigned ended;

@@ -31,6 +31,10 @@ enum hook_streams { HOOK_BOTH, HOOK_LEGACY, HOOK_PER_THREAD };
  * same.
  */
 #define HOOKS(X)                                                               \
+	HOOKS_SERVE(X)                                                         \
+	HOOKS_WATCH(X)
+
+#define HOOKS_SERVE(X)                                                         \
 	X(cuGetProcAddress, "cuGetProcAddress", 11030, HOOK_BOTH,              \
 	    (const char *symbol, void **function, int version,                 \
 		uint64_t flags))                                               \
@@ -195,11 +199,53 @@ enum hook_streams { HOOK_BOTH, HOOK_LEGACY, HOOK_PER_THREAD };
 	X(cuDevicePrimaryCtxRelease_v2, "cuDevicePrimaryCtxRelease", 11000,    \
 	    HOOK_BOTH, (CUdevice device))
 
+/* Those that only watch, for a report: without one they are handed out to
+ * nobody. */
+#define HOOKS_WATCH(X)                                                         \
+	X(cuMemcpyDtoHAsync_v2, "cuMemcpyDtoHAsync", 3020, HOOK_LEGACY,        \
+	    (void *to, CUdeviceptr from, size_t bytes, CUstream stream))       \
+	X(cuMemcpyDtoHAsync_v2_ptsz, "cuMemcpyDtoHAsync", 7000,                \
+	    HOOK_PER_THREAD,                                                   \
+	    (void *to, CUdeviceptr from, size_t bytes, CUstream stream))       \
+	X(cuMemcpyAsync, "cuMemcpyAsync", 4000, HOOK_LEGACY,                   \
+	    (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)) \
+	X(cuMemcpyAsync_ptsz, "cuMemcpyAsync", 7000, HOOK_PER_THREAD,          \
+	    (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)) \
+	X(cuMemcpyDtoH_v2, "cuMemcpyDtoH", 3020, HOOK_LEGACY,                  \
+	    (void *to, CUdeviceptr from, size_t bytes))                        \
+	X(cuMemcpyDtoH_v2_ptds, "cuMemcpyDtoH", 7000, HOOK_PER_THREAD,         \
+	    (void *to, CUdeviceptr from, size_t bytes))                        \
+	X(cuMemcpy, "cuMemcpy", 4000, HOOK_LEGACY,                             \
+	    (CUdeviceptr to, CUdeviceptr from, size_t bytes))                  \
+	X(cuMemcpy_ptds, "cuMemcpy", 7000, HOOK_PER_THREAD,                    \
+	    (CUdeviceptr to, CUdeviceptr from, size_t bytes))                  \
+	X(cuStreamSynchronize, "cuStreamSynchronize", 2000, HOOK_LEGACY,       \
+	    (CUstream stream))                                                 \
+	X(cuStreamSynchronize_ptsz, "cuStreamSynchronize", 7000,               \
+	    HOOK_PER_THREAD, (CUstream stream))                                \
+	X(cuStreamQuery, "cuStreamQuery", 2000, HOOK_LEGACY,                   \
+	    (CUstream stream))                                                 \
+	X(cuStreamQuery_ptsz, "cuStreamQuery", 7000, HOOK_PER_THREAD,          \
+	    (CUstream stream))                                                 \
+	X(cuStreamAddCallback, "cuStreamAddCallback", 5000, HOOK_LEGACY,       \
+	    (CUstream stream, void *callback, void *data, unsigned flags))     \
+	X(cuStreamAddCallback_ptsz, "cuStreamAddCallback", 7000,               \
+	    HOOK_PER_THREAD,                                                   \
+	    (CUstream stream, void *callback, void *data, unsigned flags))     \
+	X(cuLaunchHostFunc, "cuLaunchHostFunc", 10000, HOOK_LEGACY,            \
+	    (CUstream stream, void *function, void *data))                     \
+	X(cuLaunchHostFunc_ptsz, "cuLaunchHostFunc", 10000, HOOK_PER_THREAD,   \
+	    (CUstream stream, void *function, void *data))                     \
+	X(cuEventSynchronize, "cuEventSynchronize", 2000, HOOK_BOTH,           \
+	    (CUevent event))                                                   \
+	X(cuEventQuery, "cuEventQuery", 2000, HOOK_BOTH, (CUevent event))
+
 enum hook_id {
 #define HOOK_ID(name, base, version, streams, params) HOOK_##name,
 	HOOKS(HOOK_ID)
 #undef HOOK_ID
-	    HOOK_COUNT
+	    HOOK_COUNT,
+	HOOK_WATCH_FIRST = HOOK_cuMemcpyDtoHAsync_v2
 };
 
 /* The hooks, and the types of what is behind them. */

@@ -72,6 +72,7 @@ capture_begin(CUstream stream, bool per_thread)
 		capture_began(context);
 		return &origins[i];
 	}
+	capture_missed();
 	return NULL;
 }
 

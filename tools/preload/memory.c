@@ -85,7 +85,7 @@ memory_allocate(const struct request *request, CUdeviceptr *out, CUresult *code)
 	*out = (CUdeviceptr)(uintptr_t)memory;
 	if (request->pool != NULL)
 		mempool_allocated(request->pool, block, *out, request->bytes);
-	report_allocated(request->device, request->bytes);
+	report_allocated(request, *out);
 	*code = CUDA_SUCCESS;
 	return true;
 }
@@ -208,11 +208,19 @@ memory_hold(CUdeviceptr ptr, struct held *held)
 	*held = (struct held){ .ptr = ptr,
 		.device = block.device,
 		.bytes = block.requested_bytes,
-		.ordered = !block.of_no_stream };
+		.ordered = !block.of_no_stream,
+		.site = sites_take(ptr) };
 	if (held->ordered)
 		held->block = mempool_take(ptr);
 	address_forget(ptr);
 	return LIVE;
+}
+
+void
+memory_keep(const struct held *held)
+{
+	mempool_put_back(held->block);
+	sites_put_back(held->site);
 }
 
 CUresult
@@ -220,11 +228,12 @@ memory_let_go(const struct held *held, enum weir_status status)
 {
 	if (status == WEIR_OK) {
 		report_freed(held->device, held->bytes);
+		sites_freed(held->site);
 		if (held->ordered)
 			mempool_freed(held->block, held->device, held->bytes);
 		return CUDA_SUCCESS;
 	}
-	mempool_put_back(held->block);
+	memory_keep(held);
 	/* A driver that is going away takes the memory with it. */
 	return status == WEIR_EEXIT ? CUDA_SUCCESS : gate_result(status);
 }
@@ -237,12 +246,18 @@ free_plain(const struct held *held)
 	void *ptr = pointer_of(held->ptr);
 
 	if (held->ordered) {
-		if (gate_free_mode() == FREE_FAST && !in_one_order())
-			return weir_free_async(ptr, WEIR_STREAM_ANY);
-		return weir_free(ptr);
+		if (gate_free_mode() != FREE_FAST)
+			return weir_free(ptr);
+		watch_free();
+		if (in_one_order())
+			return weir_free(ptr);
+		return weir_free_async(ptr, WEIR_STREAM_ANY);
 	}
-	if (gate_free_mode() == FREE_STRICT && contexts_wait(held->device))
+	if (gate_free_mode() == FREE_STRICT && contexts_wait(held->device)) {
+		watch_wait();
 		return allocator_free_done(ptr);
+	}
+	watch_free();
 	if (contexts_several())
 		contexts_use(held->ptr, held->device);
 	return weir_free(ptr);
@@ -258,6 +273,7 @@ cuMemFree_v2(CUdeviceptr ptr)
 	report_call(HOOK_cuMemFree_v2);
 	switch (memory_hold(ptr, &held)) {
 	case OTHERS:
+		watch_wait();
 		return REAL(cuMemFree_v2)(ptr);
 	case UNUSED:
 		return CUDA_ERROR_INVALID_VALUE;

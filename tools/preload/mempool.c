@@ -604,6 +604,7 @@ cuCtxSynchronize(void)
 
 	report_call(HOOK_cuCtxSynchronize);
 	code = REAL(cuCtxSynchronize)();
+	watch_wait();
 	if (code == CUDA_SUCCESS)
 		synchronized();
 	return code;
@@ -628,6 +629,7 @@ cuCtxSynchronize_v2(CUcontext context)
 
 	report_call(HOOK_cuCtxSynchronize_v2);
 	code = REAL(cuCtxSynchronize_v2)(context);
+	watch_wait();
 	if (code == CUDA_SUCCESS && is_current(context))
 		synchronized();
 	return code;

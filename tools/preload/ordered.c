@@ -123,7 +123,7 @@ free_after(const struct held *held, CUstream stream)
 	CUresult code = real_driver()->cuStreamSynchronize(stream);
 
 	if (code != CUDA_SUCCESS) {
-		mempool_put_back(held->block);
+		memory_keep(held);
 		return code;
 	}
 	gate_enter_weir();
@@ -147,7 +147,7 @@ free_on(const struct held *held, CUstream handle, bool per_thread)
 		return free_after(held, handle);
 	}
 	if (gate_capturing(stream)) {
-		mempool_put_back(held->block);
+		memory_keep(held);
 		return CUDA_ERROR_INVALID_VALUE;
 	}
 	if (device != held->device)

@@ -21,7 +21,9 @@
  *	events.c    the order the program makes between streams
  *	contexts.c  contexts, their work and their end
  *	count.c     the driver calls weir itself makes
- *	report.c    what was seen, told at exit
+ *	watch.c     copies to the host, and what waits for them
+ *	report.c    what was seen, told at exit; text.c and json.c write it
+ *	sites.c     where in the program memory comes from
  *
  * Nothing runs before a symbol of the driver is asked for or called.
  */
@@ -46,6 +48,10 @@
 #else
 #define PLAIN __attribute__((no_sanitize("address", "thread", "undefined")))
 #endif
+
+/* A preload is there from the start, so its few bytes of thread storage are
+ * too, and using them calls nothing. */
+#define PRELOAD_THREAD _Thread_local __attribute__((tls_model("initial-exec")))
 
 /* ---- real.c: the driver behind us -------------------------------------- */
 
@@ -197,12 +203,15 @@ struct held {
 	size_t bytes;                /* as asked for */
 	bool ordered;                /* in the order of a stream */
 	struct mempool_block *block; /* see mempool_take() */
+	struct site_block *site;     /* see sites_take() */
 };
 
 /* Before a free: what it is about. LIVE if `ptr` begins an allocation: then
- * memory_let_go() is told what came of the free, and gives the answer. */
+ * memory_let_go() is told what came of the free, and gives the answer, or
+ * memory_keep() that there was none. */
 enum memory_owner memory_hold(CUdeviceptr ptr, struct held *held);
 CUresult memory_let_go(const struct held *held, enum weir_status status);
+void memory_keep(const struct held *held);
 
 /* There will be work that the legacy default stream does not order. */
 void memory_other_stream(void);
@@ -300,14 +309,45 @@ void mempool_device_ends(int device);
 
 /* ---- count.c: driver calls of weir ------------------------------------- */
 
-/* Where weir shall call an entry of driver/abi.h, so that it is counted:
- * a few instructions before `real`. `real` itself for any other name. */
+/* Where weir shall call an entry of driver/abi.h, so that it is counted and
+ * timed. `real` itself for any other name, and for what is not of weir's. */
 void *count_through(const char *name, void *real);
 
-/* The entries, and the calls of each. */
+/* Those that this thread has made, but for questions: which context is
+ * current, whether a stream is being captured. */
+uint64_t count_of_thread(void);
+
+/* The entries, and of each the calls and the time in them. */
 size_t count_entries(void);
 const char *count_name(size_t i);
 uint64_t count_of(size_t i);
+uint64_t count_ns(size_t i);
+
+/* ---- watch.c: what the program waits for ------------------------------- */
+
+/* A free of plain memory, for which the driver would have waited. */
+void watch_free(void);
+
+/* The host has waited for the device in some way. */
+void watch_wait(void);
+
+/* How often a copy to the host was waited for by nothing but such a free. */
+uint64_t watch_barriers(void);
+
+/* ---- sites.c: where in the program memory comes from ------------------- */
+
+struct site_block;
+
+/* Remember who has allocated. With no lock held. */
+void sites_allocated(CUdeviceptr ptr, int device, size_t bytes);
+
+/* Before a free: what is remembered of a block, NULL if nothing is. It then
+ * goes to one of the others. */
+struct site_block *sites_take(CUdeviceptr ptr);
+void sites_freed(struct site_block *block);
+void sites_put_back(struct site_block *block);
+
+void sites_device_ends(int device);
 
 /* ---- report.c ---------------------------------------------------------- */
 
@@ -318,8 +358,8 @@ bool report_wanted(void);
 void report_call(enum hook_id id);
 void report_served(enum hook_id id, CUresult code);
 
-/* What the program holds. */
-void report_allocated(int device, size_t bytes);
+/* What the program holds. report_allocated() comes between the two above. */
+void report_allocated(const struct request *request, CUdeviceptr ptr);
 void report_freed(int device, size_t bytes);
 
 /* The allocator is about to forget a device: what it has counted, and what the

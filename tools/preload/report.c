@@ -5,11 +5,19 @@
  * text to stderr. "%p" in FILE stands for the process, since children inherit
  * the variable. A process that never came to the driver writes nothing. With
  * no WEIR_REPORT nothing is counted.
+ *
+ * Note [Without caching]
+ *
+ * What the driver alone would have held for the program is told by a rule: an
+ * allocation of 2 MiB or more has pages of its own, of 2 MiB each; smaller ones
+ * share pages, in units of 512 bytes. How the driver places small ones is not
+ * known, so they are taken to lie without gaps, and what is told is the least
+ * it would have held.
  */
+#include "tools/preload/report.h"
+
 #include <errno.h>
-#include <inttypes.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,10 +29,29 @@
 #include "driver/driver.h"
 #include "tools/preload/preload.h"
 
-static atomic_uint_fast64_t seen[HOOK_COUNT];
-static atomic_uint_fast64_t served[HOOK_COUNT];
-static atomic_uint_fast64_t live_bytes; /* of all devices */
-static atomic_uint_fast64_t peak_live_bytes;
+/* ---- Counters ---------------------------------------------------------- */
+
+typedef atomic_uint_fast64_t counter;
+
+static struct {
+	counter seen;
+	counter served;
+	counter saved;
+} calls[HOOK_COUNT];
+
+/* Of all devices. */
+static counter live_blocks;
+static counter live_bytes;
+static counter peak_live_bytes;
+
+/* Note [Without caching]. */
+enum { PAGE = 2 << 20, UNIT = 512 };
+static counter live_pages; /* bytes, of those that have pages of their own */
+static counter live_small; /* bytes, of those that share pages */
+static counter peak_uncached_bytes;
+
+/* Devices above are not told apart. */
+enum { DEVICES = 64 };
 
 /* What a device's arena has told before it was forgotten. */
 struct past {
@@ -33,11 +60,27 @@ struct past {
 	uint64_t gpu_waits;
 	uint64_t ooms;
 };
-
-/* Devices above are not told apart. */
-enum { DEVICES = 64 };
 static struct past pasts[DEVICES];
-static atomic_uint_fast64_t device_live_bytes[DEVICES];
+
+/* What the program holds of a device. */
+static struct {
+	counter bytes;
+	counter blocks;
+	counter pages;
+	counter small;
+} held[DEVICES];
+
+/* A row is a stream's once its key is set; the last is of all others. */
+static struct {
+	atomic_uintptr_t key; /* 0: free */
+	atomic_int device;
+	counter requests;
+	counter hits;
+	counter bytes;
+} streams[REPORT_STREAMS];
+
+/* The driver calls of this thread when its present call of a hook began. */
+static PRELOAD_THREAD uint64_t calls_before;
 
 /* Where the report goes; NULL if nobody wants one. */
 static char *destination;
@@ -46,10 +89,7 @@ static char *destination;
 static void
 forget_counts(void)
 {
-	for (enum hook_id i = 0; i < HOOK_COUNT; i++) {
-		atomic_store(&seen[i], 0);
-		atomic_store(&served[i], 0);
-	}
+	memset(calls, 0, sizeof(calls));
 }
 
 static void
@@ -76,18 +116,58 @@ report_wanted(void)
 	return destination != NULL;
 }
 
+/* ---- Counting ---------------------------------------------------------- */
+
+static void
+count_up(counter *place, uint64_t n)
+{
+	atomic_fetch_add_explicit(place, n, memory_order_relaxed);
+}
+
+static void
+count_down(counter *place, uint64_t n)
+{
+	atomic_fetch_sub_explicit(place, n, memory_order_relaxed);
+}
+
+static uint64_t
+count_now(counter *place)
+{
+	return atomic_load_explicit(place, memory_order_relaxed);
+}
+
+static void
+raise_to(counter *place, uint64_t value)
+{
+	uint64_t old = count_now(place);
+
+	while (value > old && !atomic_compare_exchange_weak(place, &old, value))
+		;
+}
+
 void
 report_call(enum hook_id id)
 {
-	if (report_wanted())
-		atomic_fetch_add_explicit(&seen[id], 1, memory_order_relaxed);
+	if (!report_wanted())
+		return;
+	count_up(&calls[id].seen, 1);
+	calls_before = count_of_thread();
+}
+
+static bool
+needed_no_driver(void)
+{
+	return count_of_thread() == calls_before;
 }
 
 void
 report_served(enum hook_id id, CUresult code)
 {
-	if (code == CUDA_SUCCESS && report_wanted())
-		atomic_fetch_add_explicit(&served[id], 1, memory_order_relaxed);
+	if (code != CUDA_SUCCESS || !report_wanted())
+		return;
+	count_up(&calls[id].served, 1);
+	if (needed_no_driver())
+		count_up(&calls[id].saved, 1);
 }
 
 static int
@@ -96,29 +176,110 @@ slot_of(int device)
 	return device >= 0 && device < DEVICES ? device : DEVICES - 1;
 }
 
-void
-report_allocated(int device, size_t bytes)
+/* What distinguishes a stream: default ones are of a device, others have a
+ * handle of their own. Never 0. */
+static uintptr_t
+key_of(const struct request *request)
 {
-	uint64_t now;
-	uint64_t peak;
+	uintptr_t stream = (uintptr_t)request->stream;
+	uintptr_t device = (uintptr_t)request->device + 1;
 
-	if (!report_wanted())
-		return;
-	atomic_fetch_add(&device_live_bytes[slot_of(device)], bytes);
-	now = atomic_fetch_add(&live_bytes, bytes) + bytes;
-	peak = atomic_load(&peak_live_bytes);
-	while (now > peak &&
-	    !atomic_compare_exchange_weak(&peak_live_bytes, &peak, now))
-		;
+	if (request->stream == WEIR_STREAM_ANY)
+		stream = 0;
+	return stream <= (uintptr_t)WEIR_STREAM_PER_THREAD ?
+	    stream | device << 8 :
+	    stream;
+}
+
+static size_t
+row_of(const struct request *request)
+{
+	static PRELOAD_THREAD size_t latest;
+	uintptr_t key = key_of(request);
+
+	if (atomic_load(&streams[latest].key) == key)
+		return latest;
+	for (size_t i = 0; i < REPORT_STREAMS - 1; i++) {
+		uintptr_t found = atomic_load(&streams[i].key);
+
+		if (found == 0 &&
+		    atomic_compare_exchange_strong(
+			&streams[i].key, &found, key)) {
+			atomic_store(&streams[i].device, request->device);
+			found = key;
+		}
+		if (found == key)
+			return latest = i;
+	}
+	return REPORT_STREAMS - 1;
+}
+
+static void
+count_request(const struct request *request)
+{
+	size_t row = row_of(request);
+
+	count_up(&streams[row].requests, 1);
+	count_up(&streams[row].bytes, request->bytes);
+	if (needed_no_driver())
+		count_up(&streams[row].hits, 1);
+}
+
+static uint64_t
+multiple_of(uint64_t unit, uint64_t bytes)
+{
+	return (bytes + unit - 1) / unit * unit;
 }
 
 void
-report_freed(int device, size_t bytes)
+report_allocated(const struct request *request, CUdeviceptr ptr)
 {
+	int slot = slot_of(request->device);
+	uint64_t bytes = request->bytes;
+
 	if (!report_wanted())
 		return;
-	atomic_fetch_sub(&device_live_bytes[slot_of(device)], bytes);
-	atomic_fetch_sub(&live_bytes, bytes);
+	count_request(request);
+	count_up(&held[slot].bytes, bytes);
+	count_up(&held[slot].blocks, 1);
+	count_up(&live_blocks, 1);
+	raise_to(
+	    &peak_live_bytes, atomic_fetch_add(&live_bytes, bytes) + bytes);
+	if (bytes >= PAGE) {
+		bytes = multiple_of(PAGE, bytes);
+		count_up(&live_pages, bytes);
+		count_up(&held[slot].pages, bytes);
+	} else {
+		bytes = multiple_of(UNIT, bytes);
+		count_up(&live_small, bytes);
+		count_up(&held[slot].small, bytes);
+	}
+	raise_to(&peak_uncached_bytes,
+	    count_now(&live_pages) + multiple_of(PAGE, count_now(&live_small)));
+	sites_allocated(ptr, request->device, request->bytes);
+}
+
+void
+report_freed(int device, size_t size)
+{
+	int slot = slot_of(device);
+	uint64_t bytes = size;
+
+	if (!report_wanted())
+		return;
+	count_down(&held[slot].bytes, bytes);
+	count_down(&held[slot].blocks, 1);
+	count_down(&live_bytes, bytes);
+	count_down(&live_blocks, 1);
+	if (bytes >= PAGE) {
+		bytes = multiple_of(PAGE, bytes);
+		count_down(&live_pages, bytes);
+		count_down(&held[slot].pages, bytes);
+	} else {
+		bytes = multiple_of(UNIT, bytes);
+		count_down(&live_small, bytes);
+		count_down(&held[slot].small, bytes);
+	}
 }
 
 /* ---- What weir has to tell --------------------------------------------- */
@@ -155,8 +316,10 @@ report_device_ends(int device)
 	if (!report_wanted())
 		return;
 	pasts[slot] = add(pasts[slot], present(device));
-	atomic_fetch_sub(
-	    &live_bytes, atomic_exchange(&device_live_bytes[slot], 0));
+	count_down(&live_bytes, atomic_exchange(&held[slot].bytes, 0));
+	count_down(&live_blocks, atomic_exchange(&held[slot].blocks, 0));
+	count_down(&live_pages, atomic_exchange(&held[slot].pages, 0));
+	count_down(&live_small, atomic_exchange(&held[slot].small, 0));
 }
 
 /* Over all devices; peaks are added up. */
@@ -170,167 +333,115 @@ total(void)
 		return sum;
 	for (int i = 0; i < driver->device_count && i < DEVICES; i++) {
 		struct past one = add(pasts[i], present(i));
-		uint64_t held = sum.peak_held_bytes + one.peak_held_bytes;
+		uint64_t held_bytes = sum.peak_held_bytes + one.peak_held_bytes;
 
 		sum = add(sum, one);
-		sum.peak_held_bytes = held;
+		sum.peak_held_bytes = held_bytes;
 	}
 	return sum;
 }
 
-static uint64_t
-count(enum hook_id id)
+/* ---- Putting it together ----------------------------------------------- */
+
+static const enum hook_id allocations[] = { HOOK_cuMemAlloc_v2,
+	HOOK_cuMemAllocPitch_v2, HOOK_cuMemAllocAsync,
+	HOOK_cuMemAllocAsync_ptsz, HOOK_cuMemAllocFromPoolAsync,
+	HOOK_cuMemAllocFromPoolAsync_ptsz };
+static const enum hook_id frees[] = { HOOK_cuMemFree_v2, HOOK_cuMemFreeAsync,
+	HOOK_cuMemFreeAsync_ptsz };
+
+static void
+gather_calls(struct report *report)
 {
-	return atomic_load(&seen[id]);
+	for (int i = 0; i < HOOK_COUNT; i++)
+		report->calls[i] =
+		    (struct report_calls){ count_now(&calls[i].seen),
+			    count_now(&calls[i].served),
+			    count_now(&calls[i].saved) };
+	for (size_t i = 0; i < sizeof(allocations) / sizeof(*allocations);
+	     i++) {
+		const struct report_calls *c = &report->calls[allocations[i]];
+
+		report->allocations_served += c->served;
+		report->calls_saved += c->saved;
+	}
+	for (size_t i = 0; i < sizeof(frees) / sizeof(*frees); i++) {
+		const struct report_calls *c = &report->calls[frees[i]];
+
+		report->frees_served += c->served;
+		report->calls_saved += c->saved;
+	}
+	for (size_t i = 0; i < count_entries(); i++) {
+		report->driver_calls += count_of(i);
+		report->driver_ns += count_ns(i);
+	}
 }
 
-static uint64_t
-allocations_served(void)
+static weir_stream
+stream_of(uintptr_t key)
 {
-	return atomic_load(&served[HOOK_cuMemAlloc_v2]) +
-	    atomic_load(&served[HOOK_cuMemAllocPitch_v2]) +
-	    atomic_load(&served[HOOK_cuMemAllocAsync]) +
-	    atomic_load(&served[HOOK_cuMemAllocAsync_ptsz]) +
-	    atomic_load(&served[HOOK_cuMemAllocFromPoolAsync]) +
-	    atomic_load(&served[HOOK_cuMemAllocFromPoolAsync_ptsz]);
+	if ((key & 0xff) > (uintptr_t)WEIR_STREAM_PER_THREAD ||
+	    key >> 8 > DEVICES)
+		return (weir_stream)key;
+	return (key & 0xff) == 0 ? WEIR_STREAM_ANY : (weir_stream)(key & 0xff);
 }
 
-static uint64_t
-frees_served(void)
+static void
+gather_streams(struct report *report)
 {
-	return atomic_load(&served[HOOK_cuMemFree_v2]) +
-	    atomic_load(&served[HOOK_cuMemFreeAsync]) +
-	    atomic_load(&served[HOOK_cuMemFreeAsync_ptsz]);
+	for (size_t i = 0; i < REPORT_STREAMS; i++) {
+		bool others = i == REPORT_STREAMS - 1;
+
+		if (count_now(&streams[i].requests) == 0)
+			continue;
+		report->streams[report->n_streams++] = (struct report_stream){
+			.device = others ? -1 : atomic_load(&streams[i].device),
+			.stream = stream_of(atomic_load(&streams[i].key)),
+			.requests = count_now(&streams[i].requests),
+			.hits = count_now(&streams[i].hits),
+			.bytes = count_now(&streams[i].bytes)
+		};
+	}
 }
 
-static uint64_t
-driver_calls(void)
+static void
+gather(struct report *report)
 {
-	uint64_t sum = 0;
+	struct past sum = total();
 
-	for (size_t i = 0; i < count_entries(); i++)
-		sum += count_of(i);
-	return sum;
+	*report = (struct report){ .serving = gate_started(),
+		.peak_live_bytes = count_now(&peak_live_bytes),
+		.live_bytes = count_now(&live_bytes),
+		.live_blocks = count_now(&live_blocks),
+		.uncached_bytes = count_now(&peak_uncached_bytes),
+		.peak_held_bytes = sum.peak_held_bytes,
+		.host_waits = sum.host_waits,
+		.gpu_waits = sum.gpu_waits,
+		.ooms = sum.ooms,
+		.barriers = watch_barriers(),
+		.leaks = sites_leaks(),
+		.top = sites_top() };
+	gather_calls(report);
+	gather_streams(report);
+}
+
+const char *
+report_stream_name(const struct report_stream *stream, char *text, size_t size)
+{
+	if (stream->device < 0)
+		snprintf(text, size, "others");
+	else if (stream->stream == WEIR_STREAM_ANY)
+		snprintf(text, size, "no stream");
+	else if (stream->stream == WEIR_STREAM_LEGACY)
+		snprintf(text, size, "legacy default");
+	else if (stream->stream == WEIR_STREAM_PER_THREAD)
+		snprintf(text, size, "per-thread default");
+	else
+		snprintf(text, size, "%p", (void *)stream->stream);
+	return text;
 }
 
 /* ---- Writing ----------------------------------------------------------- */
-
-/* A JSON string. Bytes that are not ASCII are taken for Latin-1: a program's
- * name may hold anything, and the file must stay readable. */
-static void
-write_string(FILE *file, const char *text)
-{
-	fputc('"', file);
-	for (const unsigned char *c = (const unsigned char *)text; *c != '\0';
-	     c++) {
-		if (*c == '"' || *c == '\\')
-			fprintf(file, "\\%c", *c);
-		else if (*c < 0x20 || *c >= 0x7f)
-			fprintf(file, "\\u%04x", *c);
-		else
-			fputc(*c, file);
-	}
-	fputc('"', file);
-}
-
-static void
-write_number(FILE *file, const char *key, uint64_t value)
-{
-	fprintf(file, "  \"%s\": %" PRIu64 ",\n", key, value);
-}
-
-static void
-write_calls(FILE *file)
-{
-	const char *comma = "";
-
-	fprintf(file, "  \"calls\": {");
-	for (enum hook_id i = 0; i < HOOK_COUNT; i++) {
-		if (count(i) == 0)
-			continue;
-		fprintf(file,
-		    "%s\n    \"%s\": { \"seen\": %" PRIu64
-		    ", \"served\": %" PRIu64 " }",
-		    comma, hooks[i].name, count(i),
-		    (uint64_t)atomic_load(&served[i]));
-		comma = ",";
-	}
-	fprintf(file, "\n  },\n");
-}
-
-static void
-write_driver_calls(FILE *file)
-{
-	const char *comma = "";
-
-	fprintf(file, "  \"driver_calls\": {");
-	for (size_t i = 0; i < count_entries(); i++) {
-		if (count_of(i) == 0)
-			continue;
-		fprintf(file, "%s\n    \"%s\": %" PRIu64, comma, count_name(i),
-		    count_of(i));
-		comma = ",";
-	}
-	fprintf(file, "\n  }\n");
-}
-
-static void
-write_json(FILE *file)
-{
-	struct past sum = total();
-
-	fprintf(file, "{\n  \"program\": ");
-	write_string(file, program_invocation_name);
-	fprintf(file, ",\n  \"pid\": %ld,\n  \"weir\": \"%s\",\n",
-	    (long)getpid(), weir_version());
-	fprintf(
-	    file, "  \"serving\": %s,\n", gate_started() ? "true" : "false");
-	write_number(file, "allocations_served", allocations_served());
-	write_number(file, "frees_served", frees_served());
-	write_number(file, "peak_live_bytes", atomic_load(&peak_live_bytes));
-	write_number(file, "live_bytes_at_exit", atomic_load(&live_bytes));
-	write_number(file, "peak_held_bytes", sum.peak_held_bytes);
-	write_number(file, "host_waits", sum.host_waits);
-	write_number(file, "gpu_waits", sum.gpu_waits);
-	write_number(file, "ooms", sum.ooms);
-	write_calls(file);
-	write_driver_calls(file);
-	fprintf(file, "}\n");
-}
-
-static void
-write_row(const char *name, uint64_t value)
-{
-	fprintf(stderr, "  %-22s %12" PRIu64 "\n", name, value);
-}
-
-static void
-write_size(const char *name, uint64_t bytes)
-{
-	char text[32];
-
-	fprintf(stderr, "  %-22s %12s\n", name,
-	    os_format_bytes(bytes, text, sizeof(text)));
-}
-
-static void
-write_text(void)
-{
-	struct past sum = total();
-
-	fprintf(stderr, "weir: %s, process %ld%s\n", program_invocation_name,
-	    (long)getpid(),
-	    gate_started() ? "" : " (served nothing: see the messages above)");
-	write_row("allocations served", allocations_served());
-	write_row("frees served", frees_served());
-	write_row("driver calls of weir", driver_calls());
-	write_row("waits of the host", sum.host_waits);
-	write_row("waits in streams", sum.gpu_waits);
-	write_row("out of memory", sum.ooms);
-	write_size("peak live", atomic_load(&peak_live_bytes));
-	write_size("peak held", sum.peak_held_bytes);
-	write_size("live at exit", atomic_load(&live_bytes));
-}
 
 /* The file of this process: "%p" in its name is the process. NULL without
  * memory. The caller frees it. */
@@ -349,7 +460,7 @@ file_name(void)
 }
 
 static void
-write_file(const char *path)
+write_file(const char *path, const struct report *report)
 {
 	FILE *file = path == NULL ? NULL : fopen(path, "we");
 	bool failed;
@@ -359,29 +470,49 @@ write_file(const char *path)
 		    strerror(errno));
 		return;
 	}
-	write_json(file);
+	report_write_json(file, report);
 	failed = ferror(file) != 0;
 	if (fclose(file) != 0 || failed)
 		log_write(
 		    LOG_ERROR, "WEIR_REPORT: %s: cannot be written", path);
 }
 
+/* Escapes only where they are seen: on a terminal, and not if NO_COLOR is set.
+ */
+static bool
+colour_wanted(void)
+{
+	const char *plain = getenv("NO_COLOR");
+
+	return isatty(STDERR_FILENO) && (plain == NULL || *plain == '\0');
+}
+
+static bool
+anything_seen(void)
+{
+	for (int i = 0; i < HOOK_COUNT; i++)
+		if (count_now(&calls[i].seen) != 0)
+			return true;
+	return false;
+}
+
 /* Reads what is in memory and calls no driver: it may be gone. */
 __attribute__((destructor)) static void
-report(void)
+write_report(void)
 {
-	bool any = false;
+	static struct report report;
 
-	for (enum hook_id i = 0; i < HOOK_COUNT; i++)
-		any = any || count(i) != 0;
-	if (!any || os_forked())
+	if (!anything_seen() || os_forked())
 		return;
+	gather(&report);
 	if (strcmp(destination, "-") == 0) {
-		write_text();
+		report_write_text(stderr, &report, colour_wanted());
 	} else {
 		char *path = file_name();
 
-		write_file(path);
+		write_file(path, &report);
 		free(path);
 	}
+	free(report.leaks);
+	free(report.top);
 }

@@ -22,13 +22,24 @@ enum { EXIT_NOT_RUNNABLE = 126, EXIT_NOT_FOUND = 127 };
 
 struct choices {
 	const char *report;
+	bool quiet;
+	bool leaks;
+	const char *sites; /* how many; NULL for none */
 	const char *conf;
 	bool simulated;
 	char **program; /* its argv; NULL if none was named */
 };
 
 static const struct argp_option flags[] = {
-	{ "report", 'r', "FILE", 0, "write a report to FILE at the end", 0 },
+	{ "report", 'r', "FILE", 0,
+	    "write the report to FILE, as JSON, and not as text to stderr; %p "
+	    "in FILE is the process",
+	    0 },
+	{ "quiet", 'q', NULL, 0, "no report", 0 },
+	{ "leaks", 'l', NULL, 0,
+	    "tell what was not freed, by the calls that allocated it", 0 },
+	{ "sites", 'n', "N", OPTION_ARG_OPTIONAL,
+	    "tell the N (10) stacks of calls that had most at the peak", 0 },
 	{ "conf", 'c', "CONF", 0,
 	    "options, \"key:value,key:value\"; replaces WEIR_CONF", 0 },
 	{ "sim", 's', NULL, 0,
@@ -38,6 +49,14 @@ static const struct argp_option flags[] = {
 	{ 0 },
 };
 
+/* A whole number above 0. */
+static bool
+is_count(const char *text)
+{
+	return *text != '0' && *text != '\0' && strlen(text) < 10 &&
+	    strspn(text, "0123456789") == strlen(text);
+}
+
 static error_t
 take_flag(int key, char *value, struct argp_state *state)
 {
@@ -46,6 +65,18 @@ take_flag(int key, char *value, struct argp_state *state)
 	switch (key) {
 	case 'r':
 		choices->report = value;
+		return 0;
+	case 'q':
+		choices->quiet = true;
+		return 0;
+	case 'l':
+		choices->leaks = true;
+		return 0;
+	case 'n':
+		choices->sites = value != NULL ? value : "10";
+		if (!is_count(choices->sites))
+			argp_error(state, "--sites=%s: not a number from 1",
+			    choices->sites);
 		return 0;
 	case 'c':
 		choices->conf = value;
@@ -60,6 +91,13 @@ take_flag(int key, char *value, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_NO_ARGS:
 		argp_error(state, "no PROGRAM");
+		return 0;
+	case ARGP_KEY_END:
+		if (choices->quiet &&
+		    (choices->report != NULL || choices->leaks ||
+			choices->sites != NULL))
+			argp_error(
+			    state, "--quiet and what belongs to a report");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -85,13 +123,13 @@ set_variable(const char *name, const char *value)
 
 /* The program may change its folder before it writes the report. */
 static bool
-set_report(const char *file)
+set_destination(const char *file)
 {
 	char folder[TOOL_PATH];
 	char *path;
 	bool done;
 
-	if (file[0] == '/' || file[0] == '\0')
+	if (file[0] == '/' || file[0] == '\0' || strcmp(file, "-") == 0)
 		return set_variable("WEIR_REPORT", file);
 	if (getcwd(folder, sizeof(folder)) == NULL ||
 	    asprintf(&path, "%s/%s", folder, file) < 0) {
@@ -101,6 +139,25 @@ set_report(const char *file)
 	done = set_variable("WEIR_REPORT", path);
 	free(path);
 	return done;
+}
+
+/* WEIR_REPORT of the environment counts where the command line says nothing. */
+static bool
+set_report(const struct choices *choices)
+{
+	const char *given = getenv("WEIR_REPORT");
+	const char *file = choices->report;
+
+	if (choices->quiet)
+		file = "";
+	if (file == NULL && (given == NULL || *given == '\0'))
+		file = "-";
+	if (file != NULL && !set_destination(file))
+		return false;
+	if (choices->leaks && !set_variable("WEIR_REPORT_LEAKS", "1"))
+		return false;
+	return choices->sites == NULL ||
+	    set_variable("WEIR_REPORT_SITES", choices->sites);
 }
 
 /* Put the library before what is preloaded already. */
@@ -148,7 +205,7 @@ cmd_run(int argc, char **argv)
 		return TOOL_NO;
 	if (!conf_accepted())
 		return TOOL_USAGE;
-	if (choices.report != NULL && !set_report(choices.report))
+	if (!set_report(&choices))
 		return TOOL_NO;
 	if (!use_simulated_if(choices.simulated) || !set_preload())
 		return TOOL_NO;

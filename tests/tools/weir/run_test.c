@@ -184,6 +184,98 @@ TEST(an_absolute_report_stays_as_it_is)
 	command_free(&result);
 }
 
+/* What the program finds in a variable after `weir run` with some flags. */
+static char *
+found_after(const char *flag, const char *other, const char *variable)
+{
+	struct command_result result;
+	char *found;
+
+	/* The first NULL ends the arguments, so flags come from the front. */
+	if (other != NULL)
+		result = command_weir(
+		    "run", "--sim", flag, other, show(), variable, NULL);
+	else if (flag != NULL)
+		result =
+		    command_weir("run", "--sim", flag, show(), variable, NULL);
+	else
+		result = command_weir("run", "--sim", show(), variable, NULL);
+	EXPECT_EQ(result.status, 0);
+	EXPECT_STR_EQ(result.err, "");
+	found = strdup(result.out);
+	command_free(&result);
+	return found;
+}
+
+static void
+expect_found(const char *flag, const char *other, const char *variable,
+    const char *expected)
+{
+	char *found = found_after(flag, other, variable);
+
+	EXPECT_STR_EQ(found, expected);
+	free(found);
+}
+
+TEST(a_report_goes_to_stderr_unless_another_place_is_named)
+{
+	plain_environment();
+	expect_found(NULL, NULL, "$WEIR_REPORT", "-");
+	expect_found("--report", "-", "$WEIR_REPORT", "-");
+	expect_found("--quiet", NULL, "$WEIR_REPORT", "");
+	setenv("WEIR_REPORT", "/dev/null", 1);
+	expect_found(NULL, NULL, "$WEIR_REPORT", "/dev/null");
+	expect_found("--report=-", NULL, "$WEIR_REPORT", "-");
+	expect_found("--quiet", NULL, "$WEIR_REPORT", "");
+}
+
+TEST(leaks_and_sites_are_asked_for)
+{
+	plain_environment();
+	expect_found("--leaks", NULL, "$WEIR_REPORT_LEAKS", "1");
+	expect_found("--sites", NULL, "$WEIR_REPORT_SITES", "10");
+	expect_found("--sites=25", "--leaks", "$WEIR_REPORT_SITES", "25");
+}
+
+TEST(wrong_flags_of_a_report_are_named)
+{
+	static const char *const wrong[] = { "--sites=0",
+		"--sites=", "--sites=x", "--sites=-3", "--sites=1x",
+		"--sites=99999999999" };
+	struct command_result result;
+
+	plain_environment();
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		result = command_weir("run", wrong[i], show(), NULL);
+		EXPECT_EQ(result.status, 2);
+		EXPECT_STR_HAS(result.err, wrong[i]);
+		EXPECT_STR_EQ(result.out, "");
+		command_free(&result);
+	}
+	result = command_weir("run", "--quiet", "--leaks", show(), NULL);
+	EXPECT_EQ(result.status, 2);
+	EXPECT_STR_HAS(result.err, "--quiet");
+	command_free(&result);
+}
+
+TEST(a_cuda_program_is_reported_on_stderr)
+{
+	struct command_result result;
+	char *program = test_build("tests/programs/runtime_report");
+
+	plain_environment();
+	result = command_weir(
+	    "run", "--sim", "--leaks", "--sites=1", program, "leak", NULL);
+	EXPECT_EQ(result.status, 0);
+	EXPECT_STR_EQ(result.out, "rounds: 100\n");
+	EXPECT_STR_HAS(result.err, "weir: ");
+	EXPECT_STR_HAS(result.err, "peak live");
+	EXPECT_STR_HAS(result.err, "1 of 4 sites\n");
+	EXPECT_STR_HAS(result.err, "not freed: 2 blocks, 4.00 MiB\n");
+	command_free(&result);
+	free(program);
+}
+
 TEST(a_cuda_program_runs_and_leaves_a_report)
 {
 	struct command_result result;

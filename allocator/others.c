@@ -1,0 +1,266 @@
+/*
+ * Arenas besides the one that each device has.
+ *
+ * Note [Other arenas]
+ *
+ * Memory that must stay apart (of a private pool, of a source of its own) has
+ * an arena to itself, in which everything holds that holds in a device's own,
+ * but that threads keep no caches for it. An arena belongs to those who hold
+ * it. When the last has dropped it, it gives back what is free, at once and
+ * whenever more of it becomes free, and with the last segment it is out of use
+ * and waits to be somebody else's: an arena is never freed, since a block is
+ * found, and its arena locked, with no lock held before.
+ */
+#include "allocator/arena.h"
+#include "allocator/tcache.h"
+#include "base/meta.h"
+#include "base/status.h"
+
+/* ---- Making ------------------------------------------------------------ */
+
+static enum weir_status
+driver_take(void *closure, int device, size_t size, CUdeviceptr *out)
+{
+	(void)closure;
+	return driver_status(driver_peek()->cuMemAlloc(out, size),
+	    "cuMemAlloc(%zu bytes, device %d)", size, device);
+}
+
+static bool
+driver_give(void *closure, int device, CUdeviceptr addr, size_t size)
+{
+	(void)closure;
+	(void)device;
+	(void)size;
+	return driver_peek()->cuMemFree(addr) == CUDA_SUCCESS;
+}
+
+const struct source source_driver = {
+	.name = "cuMemAlloc", .take = driver_take, .give = driver_give
+};
+
+/* One that is out of use, or NULL. */
+static struct arena *
+reuse(struct arena *main)
+{
+	for (struct arena *a = arena_next(main); a != NULL; a = arena_next(a)) {
+		lock_enter(&a->lock);
+		bool idle = !a->in_use;
+		if (idle) {
+			a->in_use = true;
+			a->owners = 1;
+		}
+		lock_leave(&a->lock);
+		if (idle)
+			return a;
+	}
+	return NULL;
+}
+
+static enum weir_status
+make_new(struct arena *main, struct arena **out)
+{
+	struct arena *arena = meta_zalloc(sizeof(*arena));
+	if (arena == NULL)
+		return status_set(WEIR_EHOSTMEM,
+		    "no host memory for an arena of device %d", main->device);
+	arena->device = main->device;
+	arena->context = main->context;
+	arena->granularity = main->granularity;
+	arena->total_bytes = main->total_bytes;
+	arena->can_map = main->can_map;
+	arena->any = stream_ref(main->any);
+	enum weir_status status = arena_set_up(arena, main);
+	if (status != WEIR_OK) {
+		stream_put(arena->any);
+		meta_free(arena, sizeof(*arena));
+		return status;
+	}
+	arena->next = atomic_load(&main->others);
+	while (
+	    !atomic_compare_exchange_weak(&main->others, &arena->next, arena))
+		;
+	*out = arena;
+	return WEIR_OK;
+}
+
+enum weir_status
+arena_make(
+    int device, const struct source *source, unsigned flags, struct arena **out)
+{
+	struct arena *main;
+	struct totals *totals = NULL;
+	enum weir_status status = device_resolve(device, &device);
+	if (status == WEIR_OK)
+		status = arena_get(device, &main);
+	if (status != WEIR_OK)
+		return status;
+	struct arena *arena = reuse(main);
+	if (arena == NULL)
+		status = make_new(main, &arena);
+	if (status != WEIR_OK)
+		return status;
+	lock_enter(&main->lock);
+	if ((flags & ARENA_UNCOUNTED) == 0) {
+		status = totals_begin(main);
+		totals = main->totals;
+	}
+	bool forgotten = main->forgotten;
+	lock_leave(&main->lock);
+	lock_enter(&arena->lock);
+	arena->source = source != NULL ? *source : source_driver;
+	arena->own_source = source != NULL;
+	arena->flags = flags;
+	arena->totals = totals;
+	arena->forgotten = forgotten;
+	if (status != WEIR_OK)
+		arena->in_use = false;
+	lock_leave(&arena->lock);
+	if (status == WEIR_OK)
+		*out = arena;
+	return status;
+}
+
+/* ---- Owners ------------------------------------------------------------ */
+
+void
+arena_hold(struct arena *arena)
+{
+	lock_enter(&arena->lock);
+	arena->owners++;
+	lock_leave(&arena->lock);
+}
+
+void
+arena_drop(struct arena *arena)
+{
+	lock_enter(&arena->lock);
+	bool last = --arena->owners == 0;
+	if (last)
+		atomic_fetch_add(&arena->main->unowned, 1);
+	lock_leave(&arena->lock);
+	if (last)
+		arena_empty(arena);
+}
+
+void
+arena_keep(struct arena *arena)
+{
+	lock_enter(&arena->lock);
+	arena->kept++;
+	lock_leave(&arena->lock);
+}
+
+void
+arena_unkeep(struct arena *arena)
+{
+	lock_enter(&arena->lock);
+	arena->kept--;
+	lock_leave(&arena->lock);
+}
+
+/* ---- With no owner ----------------------------------------------------- */
+
+static void
+retire(struct arena *arena)
+{
+	struct totals *totals = arena->totals;
+	struct list *next;
+
+	for (struct list *l = arena->pools.next; l != &arena->pools; l = next) {
+		struct pools *pools = CONTAINER_OF(l, struct pools, link);
+		next = l->next;
+		if (pools != arena->any_pools)
+			pools_drop(pools);
+	}
+	if (totals != NULL) {
+		lock_enter(&totals->lock);
+		stats_add_counters(&totals->stats, &arena->stats);
+		lock_leave(&totals->lock);
+	}
+	arena->stats = (struct weir_stats){ 0 };
+	arena->any_pools->stats = (struct weir_stats){ 0 };
+	arena->served = 0;
+	arena->moves = 0;
+	arena->most_live = 0;
+	arena->in_use = false;
+	atomic_fetch_sub(&arena->main->unowned, 1);
+}
+
+static bool
+is_unowned(const struct arena *arena)
+{
+	return arena->in_use && arena->owners == 0;
+}
+
+void
+arena_empty(struct arena *arena)
+{
+	lock_enter(&arena->lock);
+	if (is_unowned(arena)) {
+		arena->jobs++; /* it is not out of use before this is done */
+		reclaim_poll(arena, RECLAIM_SKIPS);
+		reclaim_refresh(arena);
+		reclaim_shed(arena, SIZE_MAX);
+		segment_unreserve(arena);
+		if (is_unowned(arena) && arena->jobs == 1 &&
+		    list_empty(&arena->segments) && arena->waiting.count == 0)
+			retire(arena);
+		arena_job_done(arena);
+	}
+	lock_leave(&arena->lock);
+}
+
+void
+arena_empty_unowned(struct arena *arena)
+{
+	struct arena *main = arena->main;
+
+	if (atomic_load_explicit(&main->unowned, memory_order_relaxed) == 0)
+		return;
+	for (struct arena *a = arena_next(main); a != NULL; a = arena_next(a))
+		arena_empty(a);
+}
+
+/* ---- For each other ---------------------------------------------------- */
+
+/* Give back at least `want` bytes, without a wait. */
+static size_t
+give_some(struct arena *arena, size_t want)
+{
+	lock_enter(&arena->lock);
+	tcache_drain(arena);
+	reclaim_poll(arena, RECLAIM_SKIPS);
+	reclaim_refresh(arena);
+	size_t bytes = reclaim_shed(arena, want);
+	lock_leave(&arena->lock);
+	return bytes;
+}
+
+static bool
+may_ask(const struct arena *arena, const struct arena *other)
+{
+	return other != arena && (other->flags & ARENA_UNCOUNTED) == 0;
+}
+
+size_t
+arena_ask_others(struct arena *arena, size_t want)
+{
+	size_t bytes = 0;
+
+	if (atomic_load(&arena->main->others) == NULL)
+		return 0;
+	status_mute();
+	for (struct arena *a = arena->main; a != NULL && bytes < want;
+	     a = arena_next(a))
+		if (may_ask(arena, a))
+			bytes += give_some(a, want - bytes);
+	for (struct arena *a = arena->main; a != NULL && bytes == 0;
+	     a = arena_next(a)) {
+		size_t keep = 0;
+		if (may_ask(arena, a))
+			bytes += reclaim_trim(a, &keep);
+	}
+	status_unmute();
+	return bytes;
+}

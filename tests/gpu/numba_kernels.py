@@ -1,0 +1,63 @@
+"""Numba kernels over arrays of many sizes; prints what was computed.
+
+The line printed bare and under weir must be equal: all arithmetic is of
+integers. Numba frees late and in batches. The time is told on stderr.
+"""
+
+import hashlib
+import sys
+import time
+
+import numpy
+from numba import cuda
+
+ROUNDS = 120
+THREADS = 256
+
+
+@cuda.jit
+def scale(x, y, factor):
+    i = cuda.grid(1)
+    if i < x.size:
+        y[i] = x[i] * factor + i
+
+
+@cuda.jit
+def neighbours(x, y):
+    i = cuda.grid(1)
+    if i < x.size:
+        y[i] = x[i] + x[(i + 1) % x.size]
+
+
+def main():
+    start = time.time()
+    random = numpy.random.default_rng(7)
+    streams = [cuda.stream() for _ in range(3)]
+    digest = hashlib.sha256()
+    kept = []
+    for i in range(ROUNDS):
+        stream = streams[i % len(streams)]
+        n = int(random.integers(1, 1_000_000))
+        host = random.integers(0, 1000, n)
+        blocks = (n + THREADS - 1) // THREADS
+        x = cuda.to_device(host, stream=stream)
+        y = cuda.device_array(n, numpy.int64, stream=stream)
+        scale[blocks, THREADS, stream](x, y, i)
+        z = cuda.device_array(n, numpy.int64, stream=stream)
+        neighbours[blocks, THREADS, stream](y, z)
+        kept.append((z, stream))
+        if len(kept) > 8:
+            array, its = kept.pop(int(random.integers(0, 8)))
+            result = array.copy_to_host(stream=its)
+            its.synchronize()
+            digest.update(result.tobytes())
+    for array, its in kept:
+        result = array.copy_to_host(stream=its)
+        its.synchronize()
+        digest.update(result.tobytes())
+    print(digest.hexdigest())
+    print(f"{time.time() - start:.2f} s", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,178 @@
+/*
+ * The report as JSON.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <unistd.h>
+
+#include "tools/preload/preload.h"
+#include "tools/preload/report.h"
+
+/* A JSON string. Bytes that are not ASCII are taken for Latin-1: a program's
+ * name may hold anything, and the file must stay readable. */
+static void
+write_string(FILE *file, const char *text)
+{
+	fputc('"', file);
+	for (const unsigned char *c = (const unsigned char *)text; *c != '\0';
+	     c++) {
+		if (*c == '"' || *c == '\\')
+			fprintf(file, "\\%c", *c);
+		else if (*c < 0x20 || *c >= 0x7f)
+			fprintf(file, "\\u%04x", *c);
+		else
+			fputc(*c, file);
+	}
+	fputc('"', file);
+}
+
+static void
+write_number(FILE *file, const char *key, uint64_t value)
+{
+	fprintf(file, "  \"%s\": %" PRIu64 ",\n", key, value);
+}
+
+static void
+write_calls(FILE *file, const struct report *report)
+{
+	const char *comma = "";
+
+	fprintf(file, "  \"calls\": {");
+	for (int i = 0; i < HOOK_COUNT; i++) {
+		const struct report_calls *calls = &report->calls[i];
+
+		if (calls->seen == 0)
+			continue;
+		fprintf(file,
+		    "%s\n    \"%s\": { \"seen\": %" PRIu64
+		    ", \"served\": %" PRIu64 ", \"saved\": %" PRIu64 " }",
+		    comma, hooks[i].name, calls->seen, calls->served,
+		    calls->saved);
+		comma = ",";
+	}
+	fprintf(file, "\n  },\n");
+}
+
+static void
+write_entries(FILE *file, const char *key, uint64_t (*value)(size_t))
+{
+	const char *comma = "";
+
+	fprintf(file, "  \"%s\": {", key);
+	for (size_t i = 0; i < count_entries(); i++) {
+		if (count_of(i) == 0)
+			continue;
+		fprintf(file, "%s\n    \"%s\": %" PRIu64, comma, count_name(i),
+		    value(i));
+		comma = ",";
+	}
+	fprintf(file, "\n  },\n");
+}
+
+static void
+write_streams(FILE *file, const struct report *report)
+{
+	fprintf(file, "  \"streams\": [");
+	for (size_t i = 0; i < report->n_streams; i++) {
+		const struct report_stream *stream = &report->streams[i];
+		char name[32];
+
+		fprintf(file,
+		    "%s\n    { \"device\": %d, \"stream\": ", i == 0 ? "" : ",",
+		    stream->device);
+		write_string(
+		    file, report_stream_name(stream, name, sizeof(name)));
+		fprintf(file,
+		    ", \"requests\": %" PRIu64 ", \"hits\": %" PRIu64
+		    ", \"bytes\": %" PRIu64 " }",
+		    stream->requests, stream->hits, stream->bytes);
+	}
+	fprintf(file, "\n  ],\n");
+}
+
+struct frames {
+	FILE *file;
+	const char *comma;
+};
+
+static void
+write_frame(void *user, const char *line)
+{
+	struct frames *frames = user;
+
+	fprintf(frames->file, "%s\n        ", frames->comma);
+	write_string(frames->file, line);
+	frames->comma = ",";
+}
+
+static void
+write_sites(FILE *file, const char *key, const struct site_list *list)
+{
+	if (list == NULL)
+		return;
+	fprintf(file, "  \"%s\": [", key);
+	for (size_t i = 0; i < list->n; i++) {
+		const struct site *site = &list->sites[i];
+		struct frames frames = { file, "" };
+
+		fprintf(file,
+		    "%s\n    { \"live_bytes\": %" PRIu64
+		    ", \"live_blocks\": %" PRIu64 ",\n"
+		    "      \"bytes_at_peak\": %" PRIu64
+		    ", \"blocks_at_peak\": %" PRIu64 ",\n"
+		    "      \"all_bytes\": %" PRIu64
+		    ", \"allocations\": %" PRIu64 ",\n      \"stack\": [",
+		    i == 0 ? "" : ",", site->bytes, site->blocks,
+		    site->bytes_at_peak, site->blocks_at_peak, site->all_bytes,
+		    site->all_blocks);
+		sites_describe(site->stack, write_frame, &frames);
+		fprintf(file, " ] }");
+	}
+	fprintf(file, "\n  ],\n");
+}
+
+/* By name, so that a reader can tell them apart. */
+static void
+write_warnings(FILE *file, const struct report *report)
+{
+	fprintf(file, "  \"warnings\": [");
+	if (report->barriers > 0)
+		fprintf(file,
+		    "\n    { \"warning\": \"free_as_barrier\", \"times\": "
+		    "%" PRIu64 " }\n  ",
+		    report->barriers);
+	fprintf(file, "]\n");
+}
+
+void
+report_write_json(FILE *file, const struct report *report)
+{
+	fprintf(file, "{\n  \"program\": ");
+	write_string(file, program_invocation_name);
+	fprintf(file, ",\n  \"pid\": %ld,\n  \"weir\": \"%s\",\n",
+	    (long)getpid(), weir_version());
+	fprintf(
+	    file, "  \"serving\": %s,\n", report->serving ? "true" : "false");
+	write_number(file, "peak_live_bytes", report->peak_live_bytes);
+	write_number(file, "peak_held_bytes", report->peak_held_bytes);
+	write_number(
+	    file, "peak_without_caching_bytes", report->uncached_bytes);
+	write_number(file, "live_bytes_at_exit", report->live_bytes);
+	write_number(file, "live_blocks_at_exit", report->live_blocks);
+	write_number(file, "allocations_served", report->allocations_served);
+	write_number(file, "frees_served", report->frees_served);
+	write_number(file, "calls_saved", report->calls_saved);
+	write_number(file, "driver_calls_made", report->driver_calls);
+	write_number(file, "driver_ns", report->driver_ns);
+	write_number(file, "host_waits", report->host_waits);
+	write_number(file, "gpu_waits", report->gpu_waits);
+	write_number(file, "ooms", report->ooms);
+	write_streams(file, report);
+	write_calls(file, report);
+	write_entries(file, "driver_calls", count_of);
+	write_entries(file, "driver_calls_ns", count_ns);
+	write_sites(file, "leaks", report->leaks);
+	write_sites(file, "sites", report->top);
+	write_warnings(file, report);
+	fprintf(file, "}\n");
+}

@@ -1,0 +1,375 @@
+/*
+ * Where in the program memory comes from: for `--leaks` and `--sites`.
+ *
+ * Each block that is live is remembered with the stack of calls that led to
+ * it, and each stack, a site, with what is live of it. What a site held at the
+ * program's peak is kept up lazily: peaks are numbered, and a site that changes
+ * for the first time after one writes down what it held by then.
+ *
+ * Without WEIR_REPORT_LEAKS and WEIR_REPORT_SITES nothing of this happens.
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/meta.h"
+#include "tools/preload/preload.h"
+#include "tools/preload/report.h"
+#include "trace/stack.h"
+
+enum { TABLE_BYTES = 64 << 20, BLOCKS = 1 << 14, SITES = 1 << 10 };
+
+struct site_block {
+	struct site_block *next;
+	struct site *site;
+	CUdeviceptr ptr;
+	size_t bytes;
+	int device;
+};
+
+/* What is asked for; constant once it has been read. */
+static bool leaks_wanted;
+static size_t top_wanted;
+static struct stack_table *stacks;
+
+/* Over what follows. Stacks are taken and named without it. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct site_block *blocks[BLOCKS];
+static struct site *sites[SITES];
+static size_t n_sites;
+static uint64_t live;
+static uint64_t most_live;
+static uint64_t peak;
+
+/* ---- Asked for? -------------------------------------------------------- */
+
+/* A child starts from nothing. What it inherits is left where it is. */
+static void
+forget_all(void)
+{
+	memset(blocks, 0, sizeof(blocks));
+	memset(sites, 0, sizeof(sites));
+	n_sites = 0;
+	live = 0;
+	most_live = 0;
+	pthread_mutex_init(&lock, NULL);
+}
+
+static void
+read_environment(void)
+{
+	const char *leaks = getenv("WEIR_REPORT_LEAKS");
+	const char *top = getenv("WEIR_REPORT_SITES");
+
+	if (!report_wanted())
+		return;
+	leaks_wanted =
+	    leaks != NULL && *leaks != '\0' && strcmp(leaks, "0") != 0;
+	top_wanted = top == NULL ? 0 : strtoul(top, NULL, 10);
+	if (!leaks_wanted && top_wanted == 0)
+		return;
+	stacks = stack_table_create(TABLE_BYTES);
+	if (stacks == NULL)
+		log_write(LOG_ERROR,
+		    "no host memory to remember where allocations come from");
+	pthread_atfork(NULL, NULL, forget_all);
+}
+
+static bool
+wanted(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	static atomic_bool ready;
+
+	if (!atomic_load_explicit(&ready, memory_order_acquire)) {
+		pthread_once(&once, read_environment);
+		atomic_store_explicit(&ready, true, memory_order_release);
+	}
+	return stacks != NULL;
+}
+
+/* ---- Blocks and sites, under the lock ---------------------------------- */
+
+static size_t
+bucket_of(uint64_t key, size_t buckets)
+{
+	return (size_t)((key * 0x9e3779b97f4a7c15ull) >> 32) % buckets;
+}
+
+static struct site_block **
+place_of(CUdeviceptr ptr)
+{
+	struct site_block **at = &blocks[bucket_of(ptr, BLOCKS)];
+
+	while (*at != NULL && (*at)->ptr != ptr)
+		at = &(*at)->next;
+	return at;
+}
+
+/* NULL without memory. */
+static struct site *
+site_of(uint32_t stack)
+{
+	struct site **at = &sites[bucket_of(stack, SITES)];
+
+	while (*at != NULL && (*at)->stack != stack)
+		at = &(*at)->next;
+	if (*at == NULL) {
+		*at = meta_zalloc(sizeof(**at));
+		if (*at == NULL)
+			return NULL;
+		(*at)->stack = stack;
+		(*at)->peak = peak;
+		n_sites++;
+	}
+	return *at;
+}
+
+/* Before a change of what is live of a site. */
+static void
+keep_peak(struct site *site)
+{
+	if (site->peak == peak)
+		return;
+	site->bytes_at_peak = site->bytes;
+	site->blocks_at_peak = site->blocks;
+	site->peak = peak;
+}
+
+static void
+add(struct site_block *block)
+{
+	struct site *site = block->site;
+	struct site_block **at = &blocks[bucket_of(block->ptr, BLOCKS)];
+
+	block->next = *at;
+	*at = block;
+	keep_peak(site);
+	site->bytes += block->bytes;
+	site->blocks++;
+	live += block->bytes;
+	if (live > most_live) {
+		most_live = live;
+		peak++;
+	}
+}
+
+static struct site_block *
+take(struct site_block **at)
+{
+	struct site_block *block = *at;
+	struct site *site;
+
+	if (block == NULL)
+		return NULL;
+	*at = block->next;
+	site = block->site;
+	keep_peak(site);
+	site->bytes -= block->bytes;
+	site->blocks--;
+	live -= block->bytes;
+	return block;
+}
+
+/* ---- As the program goes on -------------------------------------------- */
+
+void
+sites_allocated(CUdeviceptr ptr, int device, size_t bytes)
+{
+	void *frames[STACK_FRAMES_MAX];
+	struct site_block *block;
+	struct site *site;
+	uint32_t stack;
+
+	if (!wanted())
+		return;
+	block = meta_alloc(sizeof(*block));
+	if (block == NULL)
+		return;
+	stack = stack_table_intern(
+	    stacks, frames, stack_capture(frames, STACK_FRAMES_MAX, 0));
+	pthread_mutex_lock(&lock);
+	site = site_of(stack);
+	if (site != NULL) {
+		*block = (struct site_block){ NULL, site, ptr, bytes, device };
+		site->all_bytes += bytes;
+		site->all_blocks++;
+		add(block);
+	}
+	pthread_mutex_unlock(&lock);
+	if (site == NULL)
+		meta_free(block, sizeof(*block));
+}
+
+struct site_block *
+sites_take(CUdeviceptr ptr)
+{
+	struct site_block *block;
+
+	if (!wanted())
+		return NULL;
+	pthread_mutex_lock(&lock);
+	block = take(place_of(ptr));
+	pthread_mutex_unlock(&lock);
+	return block;
+}
+
+void
+sites_freed(struct site_block *block)
+{
+	meta_free(block, sizeof(*block));
+}
+
+void
+sites_put_back(struct site_block *block)
+{
+	if (block == NULL)
+		return;
+	pthread_mutex_lock(&lock);
+	add(block);
+	pthread_mutex_unlock(&lock);
+}
+
+void
+sites_device_ends(int device)
+{
+	if (!wanted())
+		return;
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < BLOCKS; i++) {
+		struct site_block **at = &blocks[i];
+
+		while (*at != NULL) {
+			if ((*at)->device == device)
+				meta_free(take(at), sizeof(**at));
+			else
+				at = &(*at)->next;
+		}
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+/* ---- In the end -------------------------------------------------------- */
+
+/* What a list is ordered by, and how much of it a site has. */
+static bool
+counts_at_peak(struct site *site)
+{
+	keep_peak(site);
+	return site->bytes_at_peak != 0 || site->all_bytes != 0;
+}
+
+static bool
+counts_now(struct site *site)
+{
+	return site->blocks != 0;
+}
+
+static int
+falling(uint64_t a, uint64_t b)
+{
+	return (a < b) - (a > b);
+}
+
+static int
+by_peak(const void *a, const void *b)
+{
+	const struct site *one = a;
+	const struct site *two = b;
+	int order = falling(one->bytes_at_peak, two->bytes_at_peak);
+
+	return order != 0 ? order : falling(one->all_bytes, two->all_bytes);
+}
+
+static int
+by_live(const void *a, const void *b)
+{
+	const struct site *one = a;
+	const struct site *two = b;
+
+	return falling(one->bytes, two->bytes);
+}
+
+/* The sites that count, in order and not more than `most`. */
+static struct site_list *
+list(bool (*counts)(struct site *), int (*order)(const void *, const void *),
+    size_t most)
+{
+	struct site_list *all;
+
+	pthread_mutex_lock(&lock);
+	all = malloc(sizeof(*all) + n_sites * sizeof(all->sites[0]));
+	if (all != NULL)
+		*all = (struct site_list){ 0 };
+	for (size_t i = 0; i < SITES && all != NULL; i++)
+		for (struct site *s = sites[i]; s != NULL; s = s->next)
+			if (counts(s))
+				all->sites[all->n++] = *s;
+	pthread_mutex_unlock(&lock);
+	if (all == NULL)
+		return NULL;
+	qsort(all->sites, all->n, sizeof(all->sites[0]), order);
+	for (size_t i = 0; i < all->n; i++) {
+		all->bytes += all->sites[i].bytes;
+		all->blocks += all->sites[i].blocks;
+	}
+	all->n_all = all->n;
+	if (all->n > most)
+		all->n = most;
+	return all;
+}
+
+struct site_list *
+sites_leaks(void)
+{
+	if (!wanted() || !leaks_wanted)
+		return NULL;
+	return list(counts_now, by_live, SIZE_MAX);
+}
+
+struct site_list *
+sites_top(void)
+{
+	if (!wanted() || top_wanted == 0)
+		return NULL;
+	return list(counts_at_peak, by_peak, top_wanted);
+}
+
+static bool
+in_this_library(const void *address)
+{
+	Dl_info ours;
+	Dl_info its;
+
+	return dladdr((const void *)sites_describe, &ours) != 0 &&
+	    dladdr((const char *)address - 1, &its) != 0 &&
+	    ours.dli_fbase == its.dli_fbase;
+}
+
+void
+sites_describe(
+    uint32_t stack, void (*tell)(void *user, const char *line), void *user)
+{
+	enum { IN_LINE_MAX = 8 };
+	struct stack_place places[IN_LINE_MAX];
+	void *const *frames;
+	size_t n = stack_table_frames(stacks, stack, &frames);
+
+	for (size_t i = 0; i < n; i++) {
+		size_t m;
+
+		if (in_this_library(frames[i]))
+			continue;
+		m = stack_describe(frames[i], places, IN_LINE_MAX);
+		for (size_t k = 0; k < m; k++) {
+			char line[sizeof(places[k].function) +
+			    sizeof(places[k].file) + 16];
+
+			tell(user,
+			    stack_place_text(&places[k], line, sizeof(line)));
+		}
+	}
+}

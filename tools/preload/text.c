@@ -1,0 +1,267 @@
+/*
+ * The report as text: tables with aligned columns, warnings last.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/os.h"
+#include "tools/preload/preload.h"
+#include "tools/preload/report.h"
+
+/* What is written, and how. */
+struct page {
+	FILE *file;
+	const char *bold;
+	const char *alarm;
+	const char *plain;
+};
+
+static struct page
+page_on(FILE *file, bool colour)
+{
+	return (struct page){ file, colour ? "\033[1m" : "",
+		colour ? "\033[1;33m" : "", colour ? "\033[0m" : "" };
+}
+
+static void
+heading(const struct page *page, const char *text)
+{
+	fprintf(page->file, "%s%s%s\n", page->bold, text, page->plain);
+}
+
+/* The last column, with no blanks at a line's end. */
+static void
+end_row(const struct page *page, const char *note)
+{
+	fprintf(page->file, "%s%s\n", *note == '\0' ? "" : "   ", note);
+}
+
+static void
+write_row(
+    const struct page *page, const char *name, uint64_t value, const char *note)
+{
+	fprintf(page->file, "  %-20s %12" PRIu64, name, value);
+	end_row(page, note);
+}
+
+static void
+write_size(
+    const struct page *page, const char *name, uint64_t bytes, const char *note)
+{
+	char text[32];
+
+	fprintf(page->file, "  %-20s %12s", name,
+	    os_format_bytes(bytes, text, sizeof(text)));
+	end_row(page, note);
+}
+
+/* "870 ns", "12.3 us", "4.56 s". */
+static const char *
+format_time(uint64_t ns, char *text, size_t size)
+{
+	if (ns < 1000)
+		snprintf(text, size, "%" PRIu64 " ns", ns);
+	else if (ns < 1000 * 1000)
+		snprintf(text, size, "%.2f us", (double)ns / 1e3);
+	else if (ns < 1000 * 1000 * 1000)
+		snprintf(text, size, "%.2f ms", (double)ns / 1e6);
+	else
+		snprintf(text, size, "%.2f s", (double)ns / 1e9);
+	return text;
+}
+
+static double
+percent(uint64_t part, uint64_t whole)
+{
+	return whole == 0 ? 0 : 100.0 * (double)part / (double)whole;
+}
+
+static void
+write_memory(const struct page *page, const struct report *report)
+{
+	char blocks[64];
+
+	heading(page, "memory");
+	write_size(page, "peak live", report->peak_live_bytes,
+	    "the most the program had at once");
+	write_size(page, "peak held", report->peak_held_bytes,
+	    "the most weir had for it");
+	write_size(page, "without caching", report->uncached_bytes,
+	    "the least the driver alone would have had");
+	snprintf(blocks, sizeof(blocks), "in %" PRIu64 " block%s%s",
+	    report->live_blocks, report->live_blocks == 1 ? "" : "s",
+	    report->leaks == NULL ? "; --leaks tells from where" : "");
+	write_size(page, "live at exit", report->live_bytes,
+	    report->live_blocks == 0 ? "" : blocks);
+}
+
+static void
+write_calls(const struct page *page, const struct report *report)
+{
+	uint64_t served = report->allocations_served + report->frees_served;
+	char time[32];
+	char note[64];
+
+	heading(page, "calls");
+	write_row(page, "allocations served", report->allocations_served, "");
+	write_row(page, "frees served", report->frees_served, "");
+	snprintf(note, sizeof(note), "%.1f %% of both, with no driver call",
+	    percent(report->calls_saved, served));
+	write_row(page, "saved", report->calls_saved, note);
+	snprintf(note, sizeof(note), "in %s",
+	    format_time(report->driver_ns, time, sizeof(time)));
+	write_row(page, "driver calls of weir", report->driver_calls, note);
+	write_row(page, "waits of the host", report->host_waits, "");
+	write_row(page, "waits in streams", report->gpu_waits, "");
+	write_row(page, "out of memory", report->ooms, "");
+}
+
+/* The entries that took most of the time, and their share in it. */
+static void
+write_driver_calls(const struct page *page, const struct report *report)
+{
+	enum { ROWS = 5 };
+	bool told[256] = { false };
+	size_t n = count_entries() < 256 ? count_entries() : 256;
+
+	if (report->driver_calls == 0)
+		return;
+	fprintf(page->file, "%s%-36s %11s %12s%s\n", page->bold,
+	    "driver calls that took most", "calls", "time", page->plain);
+	for (int row = 0; row < ROWS; row++) {
+		char time[32];
+		size_t most = n;
+
+		for (size_t i = 0; i < n; i++)
+			if (!told[i] && count_of(i) != 0 &&
+			    (most == n || count_ns(i) > count_ns(most)))
+				most = i;
+		if (most == n)
+			return;
+		told[most] = true;
+		fprintf(page->file, "  %-34s %11" PRIu64 " %12s\n",
+		    count_name(most), count_of(most),
+		    format_time(count_ns(most), time, sizeof(time)));
+	}
+}
+
+static void
+write_streams(const struct page *page, const struct report *report)
+{
+	bool devices = false;
+
+	if (report->n_streams == 0)
+		return;
+	for (size_t i = 0; i < report->n_streams; i++)
+		devices = devices ||
+		    report->streams[i].device != report->streams[0].device;
+	fprintf(page->file, "%s%-22s %12s %12s %8s %12s%s\n", page->bold,
+	    "streams", "requests", "hits", "", "asked for", page->plain);
+	for (size_t i = 0; i < report->n_streams; i++) {
+		const struct report_stream *stream = &report->streams[i];
+		char name[32];
+		char full[48];
+		char bytes[32];
+
+		report_stream_name(stream, name, sizeof(name));
+		if (devices && stream->device >= 0)
+			snprintf(
+			    full, sizeof(full), "%d: %s", stream->device, name);
+		else
+			snprintf(full, sizeof(full), "%s", name);
+		fprintf(page->file,
+		    "  %-20s %12" PRIu64 " %12" PRIu64 " %6.1f %% %12s\n", full,
+		    stream->requests, stream->hits,
+		    percent(stream->hits, stream->requests),
+		    os_format_bytes(stream->bytes, bytes, sizeof(bytes)));
+	}
+}
+
+/* ---- Sites ------------------------------------------------------------- */
+
+static void
+write_frame(void *user, const char *line)
+{
+	const struct page *page = user;
+
+	fprintf(page->file, "      %s\n", line);
+}
+
+/* "3 blocks, 6.00 MiB". */
+static void
+write_amount(const struct page *page, uint64_t blocks, uint64_t bytes)
+{
+	char text[32];
+
+	fprintf(page->file, "%" PRIu64 " block%s, %s", blocks,
+	    blocks == 1 ? "" : "s", os_format_bytes(bytes, text, sizeof(text)));
+}
+
+static void
+write_leaks(struct page *page, const struct site_list *list)
+{
+	if (list == NULL)
+		return;
+	fprintf(page->file, "%snot freed: %s", page->bold, page->plain);
+	write_amount(page, list->blocks, list->bytes);
+	fprintf(page->file, "\n");
+	for (size_t i = 0; i < list->n; i++) {
+		fprintf(page->file, "  ");
+		write_amount(page, list->sites[i].blocks, list->sites[i].bytes);
+		fprintf(page->file, " allocated by\n");
+		sites_describe(list->sites[i].stack, write_frame, page);
+	}
+}
+
+static void
+write_top(struct page *page, const struct site_list *list)
+{
+	if (list == NULL)
+		return;
+	fprintf(page->file, "%sallocated at the peak%s, %zu of %zu sites\n",
+	    page->bold, page->plain, list->n, list->n_all);
+	for (size_t i = 0; i < list->n; i++) {
+		const struct site *site = &list->sites[i];
+
+		fprintf(page->file, "  ");
+		write_amount(page, site->blocks_at_peak, site->bytes_at_peak);
+		fprintf(page->file, "; in all ");
+		write_amount(page, site->all_blocks, site->all_bytes);
+		fprintf(page->file, ", by\n");
+		sites_describe(site->stack, write_frame, page);
+	}
+}
+
+static void
+write_warnings(const struct page *page, const struct report *report)
+{
+	if (report->barriers == 0)
+		return;
+	fprintf(page->file,
+	    "%swarning:%s %" PRIu64
+	    " time%s copies to the host were waited for by nothing but a\n"
+	    "  cudaFree(), which does not wait here. If the program reads what "
+	    "was copied,\n"
+	    "  let it wait for the stream, or set WEIR_PRELOAD_FREE=strict.\n",
+	    page->alarm, page->plain, report->barriers,
+	    report->barriers == 1 ? "" : "s");
+}
+
+void
+report_write_text(FILE *file, const struct report *report, bool colour)
+{
+	struct page page = page_on(file, colour);
+
+	fprintf(file, "%sweir: %s%s, process %ld%s\n", page.bold,
+	    program_invocation_name, page.plain, (long)getpid(),
+	    report->serving ? "" : " (served nothing: see the messages above)");
+	write_memory(&page, report);
+	write_calls(&page, report);
+	write_driver_calls(&page, report);
+	write_streams(&page, report);
+	write_top(&page, report->top);
+	write_leaks(&page, report->leaks);
+	write_warnings(&page, report);
+}

@@ -1,0 +1,255 @@
+/*
+ * What a program waits for, watched for a report.
+ *
+ * Note [A free as a barrier]
+ *
+ * cuMemFree() of the driver waits for the device, and a program may, knowing
+ * or not, count on that: it has the device copy results to the host, frees
+ * something, and reads them. Under weir the free does not wait.
+ *
+ * What the host reads cannot be seen. But a program that reads what it has had
+ * copied waits for the copy in some way, and the ways are few: it waits for the
+ * context, a stream or an event, asks one of them whether it is done, lets the
+ * device call it, or makes a copy that is itself waited for. So: a thread has
+ * queued a copy to pinned memory; then it frees memory by cuMemFree(); then it
+ * queues its next copy to the host, or ends the program; and in between no
+ * thread has waited in any of these ways. Then either nobody has read what was
+ * copied, or who did relied on the free. That is told, once for each such free.
+ *
+ * A wait of any thread for anything counts, so what is told is rarely wrong,
+ * and more may go on than is told. Results that kernels write to the host
+ * without a copy are not seen.
+ */
+#include <stdatomic.h>
+
+#include "streams/capture.h"
+#include "tools/preload/preload.h"
+
+static _Atomic uint64_t barriers;
+static _Atomic uint64_t waits; /* of all threads */
+
+/* What has become of the latest copy of this thread to the host. */
+static PRELOAD_THREAD struct {
+	enum { NONE, QUEUED, FREED_AFTER } stage;
+	uint64_t waits; /* by then */
+} latest;
+
+void
+watch_wait(void)
+{
+	if (report_wanted())
+		atomic_fetch_add_explicit(&waits, 1, memory_order_relaxed);
+}
+
+static bool
+nobody_waited(void)
+{
+	return latest.waits ==
+	    atomic_load_explicit(&waits, memory_order_relaxed);
+}
+
+void
+watch_free(void)
+{
+	if (latest.stage == QUEUED && nobody_waited() && !capture_any())
+		latest.stage = FREED_AFTER;
+}
+
+uint64_t
+watch_barriers(void)
+{
+	return atomic_load(&barriers) +
+	    (latest.stage == FREED_AFTER && nobody_waited());
+}
+
+static void
+queued(void)
+{
+	if (latest.stage == FREED_AFTER && nobody_waited())
+		atomic_fetch_add(&barriers, 1);
+	latest.stage = QUEUED;
+	latest.waits = atomic_load_explicit(&waits, memory_order_relaxed);
+}
+
+static CUresult
+waited(CUresult code)
+{
+	if (code == CUDA_SUCCESS)
+		watch_wait();
+	return code;
+}
+
+/* ---- Copies ------------------------------------------------------------ */
+
+enum memory_kind { PAGEABLE, PINNED, OF_DEVICE };
+
+static enum memory_kind
+kind_of(CUdeviceptr ptr)
+{
+	enum { HOST = 1 };
+	unsigned type = 0;
+
+	if (REAL(cuPointerGetAttribute)(
+		&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, ptr) != CUDA_SUCCESS)
+		return PAGEABLE;
+	return type == HOST ? PINNED : OF_DEVICE;
+}
+
+/* A copy to pageable memory is done when the call returns. */
+static CUresult
+copied(CUdeviceptr to, CUresult code)
+{
+	if (code != CUDA_SUCCESS || !report_wanted() || capture_any())
+		return code;
+	switch (kind_of(to)) {
+	case PAGEABLE:
+		watch_wait();
+		break;
+	case PINNED:
+		queued();
+		break;
+	case OF_DEVICE:
+		break;
+	}
+	return code;
+}
+
+static CUdeviceptr
+address_of(const void *host)
+{
+	return (CUdeviceptr)(uintptr_t)host;
+}
+
+CUresult
+cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
+{
+	report_call(HOOK_cuMemcpyDtoHAsync_v2);
+	return copied(address_of(to),
+	    REAL(cuMemcpyDtoHAsync_v2)(to, from, bytes, stream));
+}
+
+CUresult
+cuMemcpyDtoHAsync_v2_ptsz(
+    void *to, CUdeviceptr from, size_t bytes, CUstream stream)
+{
+	report_call(HOOK_cuMemcpyDtoHAsync_v2_ptsz);
+	return copied(address_of(to),
+	    REAL(cuMemcpyDtoHAsync_v2_ptsz)(to, from, bytes, stream));
+}
+
+CUresult
+cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
+{
+	report_call(HOOK_cuMemcpyAsync);
+	return copied(to, REAL(cuMemcpyAsync)(to, from, bytes, stream));
+}
+
+CUresult
+cuMemcpyAsync_ptsz(
+    CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
+{
+	report_call(HOOK_cuMemcpyAsync_ptsz);
+	return copied(to, REAL(cuMemcpyAsync_ptsz)(to, from, bytes, stream));
+}
+
+CUresult
+cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes)
+{
+	report_call(HOOK_cuMemcpyDtoH_v2);
+	return waited(REAL(cuMemcpyDtoH_v2)(to, from, bytes));
+}
+
+CUresult
+cuMemcpyDtoH_v2_ptds(void *to, CUdeviceptr from, size_t bytes)
+{
+	report_call(HOOK_cuMemcpyDtoH_v2_ptds);
+	return waited(REAL(cuMemcpyDtoH_v2_ptds)(to, from, bytes));
+}
+
+CUresult
+cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes)
+{
+	report_call(HOOK_cuMemcpy);
+	return waited(REAL(cuMemcpy)(to, from, bytes));
+}
+
+CUresult
+cuMemcpy_ptds(CUdeviceptr to, CUdeviceptr from, size_t bytes)
+{
+	report_call(HOOK_cuMemcpy_ptds);
+	return waited(REAL(cuMemcpy_ptds)(to, from, bytes));
+}
+
+/* ---- Waits ------------------------------------------------------------- */
+
+CUresult
+cuStreamSynchronize(CUstream stream)
+{
+	report_call(HOOK_cuStreamSynchronize);
+	return waited(REAL(cuStreamSynchronize)(stream));
+}
+
+CUresult
+cuStreamSynchronize_ptsz(CUstream stream)
+{
+	report_call(HOOK_cuStreamSynchronize_ptsz);
+	return waited(REAL(cuStreamSynchronize_ptsz)(stream));
+}
+
+CUresult
+cuStreamQuery(CUstream stream)
+{
+	report_call(HOOK_cuStreamQuery);
+	return waited(REAL(cuStreamQuery)(stream));
+}
+
+CUresult
+cuStreamQuery_ptsz(CUstream stream)
+{
+	report_call(HOOK_cuStreamQuery_ptsz);
+	return waited(REAL(cuStreamQuery_ptsz)(stream));
+}
+
+CUresult
+cuStreamAddCallback(CUstream stream, void *callback, void *data, unsigned flags)
+{
+	report_call(HOOK_cuStreamAddCallback);
+	return waited(REAL(cuStreamAddCallback)(stream, callback, data, flags));
+}
+
+CUresult
+cuStreamAddCallback_ptsz(
+    CUstream stream, void *callback, void *data, unsigned flags)
+{
+	report_call(HOOK_cuStreamAddCallback_ptsz);
+	return waited(
+	    REAL(cuStreamAddCallback_ptsz)(stream, callback, data, flags));
+}
+
+CUresult
+cuLaunchHostFunc(CUstream stream, void *function, void *data)
+{
+	report_call(HOOK_cuLaunchHostFunc);
+	return waited(REAL(cuLaunchHostFunc)(stream, function, data));
+}
+
+CUresult
+cuLaunchHostFunc_ptsz(CUstream stream, void *function, void *data)
+{
+	report_call(HOOK_cuLaunchHostFunc_ptsz);
+	return waited(REAL(cuLaunchHostFunc_ptsz)(stream, function, data));
+}
+
+CUresult
+cuEventSynchronize(CUevent event)
+{
+	report_call(HOOK_cuEventSynchronize);
+	return waited(REAL(cuEventSynchronize)(event));
+}
+
+CUresult
+cuEventQuery(CUevent event)
+{
+	report_call(HOOK_cuEventQuery);
+	return waited(REAL(cuEventQuery)(event));
+}
