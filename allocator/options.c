@@ -467,7 +467,7 @@ static const struct entry entries[] = {
 	{ "growth_mb", "MiB", "8", "0 or more",
 	    "How much an expandable segment is mapped ahead at most.",
 	    set_growth, print_growth },
-	{ "tcache", "MiB", "16", "0 or more",
+	{ "tcache", "MiB", "64", "0 or more",
 	    "How much a thread keeps of small blocks it has freed, for each "
 	    "stream; it also keeps a few larger ones. 0 keeps nothing.",
 	    set_tcache, print_tcache },

@@ -43,7 +43,7 @@ static const char *const defaults[][2] = {
 	{ "per_process_memory_fraction", "1" },
 	{ "memory_limit_mb", "unlimited" },
 	{ "growth_mb", "8" },
-	{ "tcache", "16" },
+	{ "tcache", "64" },
 	{ "handle_mb", "40" },
 	{ "prefer", "balance" },
 	{ "reclaim_always", "False" },
