@@ -631,9 +631,10 @@ tell_depot(struct pools *pools)
 	if (depot == NULL)
 		return;
 	lock_enter(&depot->lock);
-	tell_kind(pools, POOL_SMALL, &no_room, &depot->in);
+	struct sums in = depot->in;
 	depot->in = no_room;
 	lock_leave(&depot->lock);
+	tell_kind(pools, POOL_SMALL, &no_room, &in);
 }
 
 static int64_t
@@ -745,9 +746,9 @@ has_news(const struct arena *arena)
 
 	for (struct list *l = own->next; l != own; l = l->next) {
 		const struct cache *cache = own_of(l);
-		if ((cache->out.count != 0 ||
-			cache->room.count != cache->room_given.count) &&
-		    is_own(cache, arena))
+		if (is_own(cache, arena) &&
+		    (cache->out.count != 0 ||
+			cache->room.count != cache->room_given.count))
 			return true;
 	}
 	return false;

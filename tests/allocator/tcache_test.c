@@ -478,26 +478,47 @@ free_all_of(void *argument)
 	return NULL;
 }
 
-TEST(blocks_that_another_thread_frees_come_back)
+/* Allocate in this thread and free in another. */
+static void
+hand_over(struct ring *ring)
 {
-	struct ring ring = { .stream = new_stream(), .rounds = 20000 };
 	pthread_t thread;
 
-	EXPECT_EQ(pthread_create(&thread, NULL, free_all_of, &ring), 0);
-	for (int i = 0; i < ring.rounds; i++) {
-		void *_Atomic *slot = &ring.slot[i % 64];
-		void *block = take(4096, ring.stream);
+	EXPECT_EQ(pthread_create(&thread, NULL, free_all_of, ring), 0);
+	for (int i = 0; i < ring->rounds; i++) {
+		void *_Atomic *slot = &ring->slot[i % 64];
+		void *block = take(4096, ring->stream);
 		while (atomic_load(slot) != NULL)
 			sched_yield();
 		atomic_store(slot, block);
+		if (i % 4096 == 0)
+			EXPECT_GE(stats().allocation.all.current, 1);
 	}
 	EXPECT_EQ(pthread_join(thread, NULL), 0);
 	EXPECT_EQ(stats().allocation.all.current, 0);
-	EXPECT_EQ(stats().allocation.all.allocated, ring.rounds);
+	EXPECT_EQ(stats().allocation.all.allocated, ring->rounds);
 	/* What was on its way at once, and what caches hold, and no more. */
 	EXPECT_LE(stats().reserved_bytes.all.current, 8 * MIB);
 	EXPECT_LE(stats().allocation.all.peak, 64 + 2 + 4 * TCACHE_BATCH);
 	EXPECT_GE(stats().allocation.all.peak, 1);
+	expect_healthy();
+}
+
+TEST(blocks_that_another_thread_frees_come_back)
+{
+	struct ring ring = { .stream = new_stream(), .rounds = 20000 };
+
+	hand_over(&ring);
+}
+
+TEST(they_come_back_beside_another_arena_of_the_device)
+{
+	struct ring ring = { .stream = new_stream(), .rounds = 20000 };
+	struct arena *other;
+
+	EXPECT_OK(arena_make(0, NULL, 0, &other));
+	hand_over(&ring);
+	arena_drop(other);
 	expect_healthy();
 }
 
