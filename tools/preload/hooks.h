@@ -183,6 +183,8 @@ enum hook_streams { HOOK_BOTH, HOOK_LEGACY, HOOK_PER_THREAD };
 	    (CUcontext context))                                               \
 	X(cuCtxEnablePeerAccess, "cuCtxEnablePeerAccess", 4000, HOOK_BOTH,     \
 	    (CUcontext peer, unsigned flags))                                  \
+	X(cuCtxDisablePeerAccess, "cuCtxDisablePeerAccess", 4000, HOOK_BOTH,   \
+	    (CUcontext peer))                                                  \
 	X(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", 7000,          \
 	    HOOK_BOTH, (CUcontext * context, CUdevice device))                 \
 	X(cuCtxDestroy, "cuCtxDestroy", 2000, HOOK_BOTH, (CUcontext context))  \
