@@ -62,9 +62,31 @@ work_in_rounds(cudaStream_t stream)
 	}
 }
 
+static int
+use_streams(void)
+{
+	enum { STREAMS = 100 };
+	cudaStream_t streams[STREAMS];
+
+	for (int i = 0; i < STREAMS; i++) {
+		void *ptr;
+
+		CHECK(cudaStreamCreate(&streams[i]));
+		CHECK(cudaMallocAsync(&ptr, 10 * KIB, streams[i]));
+		CHECK(cudaFreeAsync(ptr, streams[i]));
+	}
+	for (int i = 0; i < STREAMS; i++)
+		CHECK(cudaStreamDestroy(streams[i]));
+	printf("streams: %d\n", STREAMS);
+	return 0;
+}
+
 int
 main(int argc, char **argv)
 {
+	if (argc > 1 && strcmp(argv[1], "streams") == 0)
+		return use_streams();
+
 	bool leak = argc > 1 && strcmp(argv[1], "leak") == 0;
 	cudaStream_t stream;
 
