@@ -1,7 +1,10 @@
 /*
  * Stacks are taken by the C library's backtrace(), which finds the compiler's
  * unwinder when it is first asked, and named by libbacktrace, which is linked
- * statically and reads the files of the objects in the process.
+ * statically and reads the files of the objects in the process. There are
+ * faster unwinders that guess where code has no unwind tables; this one stops
+ * there, and so reads nothing but stack, whatever code a program makes as it
+ * runs.
  */
 #include "trace/stack.h"
 

@@ -2,7 +2,9 @@
  * A program with two devices that work on each other's memory, and a context
  * of its own beside the primary one. With the argument "late" memory is freed
  * while another device or context works on it, which the driver's free waits
- * for, and used again at once.
+ * for, and used again at once. With "pool" the devices have no access but to a
+ * memory pool, and then it comes and goes; with "pool first" the pool is opened
+ * to a device that has no context yet.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -43,8 +45,8 @@ connect_contexts(context user, context owner)
 
 	fetch("cuCtxEnablePeerAccess", &enable);
 	MUST(cuda.set_current(user));
-	printf(
-	    "access: %d, once more: %d\n", enable(owner, 0), enable(owner, 0));
+	printf("access: %d", enable(owner, 0));
+	printf(", once more: %d\n", enable(owner, 0));
 }
 
 static unsigned
@@ -86,44 +88,101 @@ work_across(context owner, context user, stream on)
 	return wrong;
 }
 
-/* Memory of the default pool, from before and after the other device was given
- * access to it. */
-static unsigned
-try_pool(context owner, context user)
+/* Let device 1 use the default pool of device 0, or not. */
+static void
+open_pool(int flags)
 {
 	struct {
 		int type;
 		int id;
 		int flags;
-	} access = { 1, 1, 3 };
+	} access = { 1, 1, flags };
 	result (*set_access)(void *, const void *, size_t);
 	result (*get_pool)(void **, int);
-	address ptrs[4];
-	unsigned wrong = 0;
 	void *pool;
 
 	fetch("cuMemPoolSetAccess", &set_access);
 	fetch("cuDeviceGetDefaultMemPool", &get_pool);
-	MUST(cuda.set_current(owner));
 	MUST(get_pool(&pool, 0));
-	for (int i = 0; i < 4; i++) {
-		if (i == 2)
-			MUST(set_access(pool, &access, 1));
-		MUST(cuda.mem_alloc_async(&ptrs[i], sizeof(host), NULL));
+	MUST(set_access(pool, &access, 1));
+}
+
+enum { POOLED = 4 };
+static address pooled[POOLED];
+
+/* Memory of the default pool, from before and after the other device was given
+ * access to it. */
+static void
+make_pooled(context owner)
+{
+	MUST(cuda.set_current(owner));
+	for (int i = 0; i < POOLED; i++) {
+		if (i == POOLED / 2)
+			open_pool(3);
+		MUST(cuda.mem_alloc_async(&pooled[i], sizeof(host), NULL));
 	}
 	MUST(cuda.synchronize());
+}
+
+static unsigned
+use_pooled(context user, uint32_t value)
+{
+	unsigned wrong = 0;
+
 	MUST(cuda.set_current(user));
-	for (uint32_t i = 0; i < 4; i++)
-		MUST(cuda.fill(ptrs[i], i, WORDS, NULL));
+	for (uint32_t i = 0; i < POOLED; i++)
+		MUST(cuda.fill(pooled[i], value + i, WORDS, NULL));
 	MUST(cuda.synchronize());
-	for (uint32_t i = 0; i < 4; i++)
-		wrong += wrong_words(ptrs[i], i);
+	for (uint32_t i = 0; i < POOLED; i++)
+		wrong += wrong_words(pooled[i], value + i);
+	return wrong;
+}
+
+static void
+free_pooled(context owner)
+{
 	MUST(cuda.set_current(owner));
-	for (int i = 0; i < 4; i++)
-		MUST(cuda.mem_free_async(ptrs[i], NULL));
+	for (int i = 0; i < POOLED; i++)
+		MUST(cuda.mem_free_async(pooled[i], NULL));
 	MUST(cuda.synchronize());
-	access.flags = 0;
-	MUST(set_access(pool, &access, 1));
+	open_pool(0);
+}
+
+static unsigned
+try_pool(context owner, context user)
+{
+	unsigned wrong;
+
+	make_pooled(owner);
+	wrong = use_pooled(user, 1);
+	free_pooled(owner);
+	return wrong;
+}
+
+/* The pool's access is apart from that of the contexts, which comes and goes.
+ */
+static unsigned
+try_pool_alone(context owner, int before_the_context)
+{
+	result (*disable)(context);
+	unsigned wrong;
+	context user;
+
+	fetch("cuCtxDisablePeerAccess", &disable);
+	if (!before_the_context)
+		MUST(cuda.retain(&user, 1));
+	make_pooled(owner);
+	if (before_the_context)
+		MUST(cuda.retain(&user, 1));
+	wrong = use_pooled(user, 1);
+	printf("not to be closed: %d\n", disable(owner));
+	connect_contexts(user, owner);
+	wrong += use_pooled(user, 10);
+	printf("closed: %d", disable(owner));
+	printf(", once more: %d\n", disable(owner));
+	wrong += use_pooled(user, 20);
+	free_pooled(owner);
+	MUST(cuda.release(1));
 	return wrong;
 }
 
@@ -158,6 +217,12 @@ main(int argc, char **argv)
 	late = argc > 1 && strcmp(argv[1], "late") == 0;
 	cuda_by_dlsym(&cuda);
 	primary[0] = cuda_start(&cuda);
+	if (argc > 1 && strncmp(argv[1], "pool", 4) == 0) {
+		wrong = try_pool_alone(
+		    primary[0], strcmp(argv[1], "pool first") == 0);
+		printf("wrong words: %u\n", wrong);
+		return wrong != 0;
+	}
 	MUST(cuda.retain(&primary[1], 1));
 	connect_contexts(primary[1], primary[0]);
 	connect_contexts(primary[0], primary[1]);

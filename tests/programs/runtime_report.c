@@ -10,6 +10,10 @@
 
 enum { KIB = 1 << 10, MIB = 1 << 20, WEIGHTS = 3, SMALL = 4, ROUNDS = 100 };
 
+/* Not known to the compiler: a loop that is unrolled has several calls. */
+static volatile int n_weights = WEIGHTS;
+static volatile int n_small = SMALL;
+
 static void *weights[WEIGHTS];
 static void *small[SMALL];
 static void *scratch;
@@ -29,7 +33,7 @@ check(cudaError_t error, const char *what)
 __attribute__((noinline)) static void
 load_weights(void)
 {
-	for (int i = 0; i < WEIGHTS; i++)
+	for (int i = 0; i < n_weights; i++)
 		CHECK(cudaMalloc(&weights[i], MIB));
 }
 
@@ -42,7 +46,7 @@ make_scratch(cudaStream_t stream)
 __attribute__((noinline)) static void
 make_small(void)
 {
-	for (int i = 0; i < SMALL; i++)
+	for (int i = 0; i < n_small; i++)
 		CHECK(cudaMalloc(&small[i], 100 * KIB));
 }
 
@@ -58,9 +62,31 @@ work_in_rounds(cudaStream_t stream)
 	}
 }
 
+static int
+use_streams(void)
+{
+	enum { STREAMS = 100 };
+	cudaStream_t streams[STREAMS];
+
+	for (int i = 0; i < STREAMS; i++) {
+		void *ptr;
+
+		CHECK(cudaStreamCreate(&streams[i]));
+		CHECK(cudaMallocAsync(&ptr, 10 * KIB, streams[i]));
+		CHECK(cudaFreeAsync(ptr, streams[i]));
+	}
+	for (int i = 0; i < STREAMS; i++)
+		CHECK(cudaStreamDestroy(streams[i]));
+	printf("streams: %d\n", STREAMS);
+	return 0;
+}
+
 int
 main(int argc, char **argv)
 {
+	if (argc > 1 && strcmp(argv[1], "streams") == 0)
+		return use_streams();
+
 	bool leak = argc > 1 && strcmp(argv[1], "leak") == 0;
 	cudaStream_t stream;
 

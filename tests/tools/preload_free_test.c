@@ -125,6 +125,27 @@ TEST(a_program_with_two_devices_is_served)
 	    .program = "driver_peers", .machine = "devices:2" });
 }
 
+/* Mapped or in an allocation of the driver, with a context of the other device
+ * from before or after. What the program is told of peer access is what it has
+ * asked for. */
+TEST(another_device_reaches_all_memory_of_a_pool_it_may_use)
+{
+	static const char *const arguments[] = { "pool", "pool first" };
+	static const char *const confs[] = {
+		"WEIR_CONF=expandable_segments:True",
+		"WEIR_CONF=expandable_segments:False"
+	};
+
+	if (!start_simulated())
+		SKIP("this machine may have one GPU");
+	for (int i = 0; i < 2; i++)
+		for (int k = 0; k < 2; k++)
+			serves_as((struct start){ .program = "driver_peers",
+			    .argument = arguments[i],
+			    .variable = confs[k],
+			    .machine = "devices:2" });
+}
+
 /* The simulated driver waits for the context that has the memory, and takes
  * the work of others on it for a fault; weir waits for them as well. */
 TEST(memory_waits_for_the_work_of_other_contexts)

@@ -187,6 +187,24 @@ TEST(hits_are_counted_by_stream)
 	json_decref(report);
 }
 
+TEST(streams_beyond_those_there_is_room_for_are_counted_together)
+{
+	json_t *report = report_of("runtime_report", "streams", NULL);
+	const json_t *rows = json_object_get(report, "streams");
+	const json_t *others = json_array_get(rows, 63);
+
+	EXPECT_EQ(json_array_size(rows), 64);
+	for (size_t i = 0; i < 63; i++)
+		EXPECT_EQ(
+		    report_number(json_array_get(rows, i), "requests"), 1);
+	EXPECT_STR_EQ(
+	    json_string_value(json_object_get(others, "stream")), "others");
+	EXPECT_EQ(report_number(others, "device"), -1);
+	EXPECT_EQ(report_number(others, "requests"), 37);
+	EXPECT_EQ(report_number(others, "bytes"), 37 * 10 * KIB);
+	json_decref(report);
+}
+
 /* Each request is either saved, or a cause of driver calls. */
 TEST(what_caching_saves_is_what_does_not_come_to_the_driver)
 {
@@ -286,6 +304,35 @@ TEST(a_program_that_frees_all_has_no_leaks)
 	EXPECT(json_is_array(json_object_get(report, "leaks")));
 	EXPECT_EQ(json_array_size(json_object_get(report, "leaks")), 0);
 	json_decref(report);
+}
+
+TEST(a_wrong_number_of_sites_is_named_once)
+{
+	static const char *const wrong[] = { "x", "-1", "3x", " 3" };
+	char variable[64];
+	struct start how = { .program = "runtime_report",
+		.preload = true,
+		.report = "-",
+		.variable = variable };
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		struct command_result result;
+		char complaint[64];
+		const char *found;
+
+		snprintf(variable, sizeof(variable), "WEIR_REPORT_SITES=%s",
+		    wrong[i]);
+		snprintf(complaint, sizeof(complaint),
+		    "WEIR_REPORT_SITES: \"%s\"", wrong[i]);
+		result = start(&how);
+		EXPECT_EQ(result.status, 0);
+		EXPECT_STR_HAS(result.err, complaint);
+		found = strstr(result.err, complaint);
+		EXPECT_NULL(strstr(found + 1, complaint));
+		EXPECT_STR_HAS(result.err, "peak live");
+		EXPECT_NULL(strstr(result.err, "allocated at the peak"));
+		command_free(&result);
+	}
 }
 
 TEST(without_being_asked_for_no_sites_are_told)
@@ -444,15 +491,13 @@ TEST(the_text_has_what_the_json_has)
 	struct command_result result = start(&how);
 	static const char *const lines[] = {
 		"memory\n",
-		"  peak live                6.39 MiB   the most the program "
-		"had ",
+		"  peak live                6.39 MiB   the most the ",
 		"  without caching          8.00 MiB   the least the driver ",
 		"  live at exit             4.00 MiB   in 2 blocks\n",
 		"  allocations served            108\n",
 		"  frees served                  106\n",
 		"  out of memory                   0\n",
-		"streams                    requests         hits             "
-		"asked for\n",
+		"streams                    requests         hits      ",
 		"  no stream                       7 ",
 		"                101           99   98.0 %    28.00 MiB\n",
 		"allocated at the peak, 2 of 4 sites\n",

@@ -7,6 +7,11 @@
  * to the device. To know them, weir's calls that map and unmap come by here.
  * A range stays open, whatever lies in it later: that is more than was asked
  * for, and harms nobody.
+ *
+ * What lies in an allocation of the driver a device reaches by peer access of
+ * its primary context only, so that is given too, as soon as there are both
+ * contexts. The program is not to notice: what it is told of peer access is
+ * what it has asked for itself.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -19,6 +24,8 @@
 typedef CUresult set_access(
     CUdeviceptr, size_t, const CUmemAccessDesc *, size_t);
 typedef CUresult unmap(CUdeviceptr, size_t);
+
+enum { DEVICES = 64 };
 
 /* What weir would call without us. */
 static set_access *next_set_access;
@@ -119,16 +126,133 @@ access_for_weir(const char *name, void *next)
 	return next;
 }
 
+/* ---- Peer access ------------------------------------------------------- */
+
+/* Bits by device. */
+static atomic_ulong users[DEVICES];  /* who may use the pools of this one */
+static atomic_ulong opened[DEVICES]; /* whose memory this one was let into by
+				      * us, and not by the program */
+
+static unsigned long
+bit_of(int device)
+{
+	return 1ul << device;
+}
+
+/* Let a device into all memory of another, if both have a context. */
+static void
+open_memory(int user, int owner)
+{
+	const struct real *real = real_driver();
+	CUcontext of_user = contexts_primary_of(user);
+	CUcontext of_owner = contexts_primary_of(owner);
+	CUcontext popped;
+	CUresult code;
+
+	if (of_user == NULL || of_owner == NULL ||
+	    real->cuCtxPushCurrent_v2(of_user) != CUDA_SUCCESS)
+		return;
+	code = REAL(cuCtxEnablePeerAccess)(of_owner, 0);
+	real->cuCtxPopCurrent_v2(&popped);
+	if (code == CUDA_SUCCESS)
+		atomic_fetch_or(&opened[user], bit_of(owner));
+	else if (code != CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED)
+		log_write(LOG_WARN,
+		    "device %d does not reach all memory of device %d: error "
+		    "%d",
+		    user, owner, (int)code);
+}
+
+void
+access_primary_begins(int device)
+{
+	for (int i = 0; i < DEVICES; i++) {
+		if (atomic_load(&users[i]) & bit_of(device))
+			open_memory(device, i);
+		if (atomic_load(&users[device]) & bit_of(i))
+			open_memory(i, device);
+	}
+}
+
+void
+access_device_ends(int device)
+{
+	atomic_store(&users[device], 0);
+	atomic_store(&opened[device], 0);
+	for (int i = 0; i < DEVICES; i++)
+		atomic_fetch_and(&opened[i], ~bit_of(device));
+}
+
+/* The devices of a program's call about peer access. False: not two that weir
+ * serves. */
+static bool
+find_devices(CUcontext peer, int *user, int *owner)
+{
+	CUcontext current;
+
+	if (!gate_admits() ||
+	    real_driver()->cuCtxGetCurrent(&current) != CUDA_SUCCESS)
+		return false;
+	*user = contexts_device_of(current);
+	*owner = contexts_device_of(peer);
+	return *user >= 0 && *owner >= 0;
+}
+
+/* The current context may use memory of `peer` from now on. */
+CUresult
+cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
+{
+	CUresult code;
+	int user;
+	int owner;
+
+	report_call(HOOK_cuCtxEnablePeerAccess);
+	/* It may already. From now on that is the program's. */
+	if (flags == 0 && find_devices(peer, &user, &owner) &&
+	    atomic_fetch_and(&opened[user], ~bit_of(owner)) & bit_of(owner))
+		return CUDA_SUCCESS;
+	code = REAL(cuCtxEnablePeerAccess)(peer, flags);
+	if (code == CUDA_SUCCESS)
+		contexts_enabled(peer);
+	return code;
+}
+
+CUresult
+cuCtxDisablePeerAccess(CUcontext peer)
+{
+	CUresult code;
+	int user;
+	int owner;
+	bool known = find_devices(peer, &user, &owner);
+
+	report_call(HOOK_cuCtxDisablePeerAccess);
+	if (known && atomic_load(&opened[user]) & bit_of(owner))
+		return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+	code = REAL(cuCtxDisablePeerAccess)(peer);
+	if (code == CUDA_SUCCESS && known &&
+	    atomic_load(&users[owner]) & bit_of(user))
+		open_memory(user, owner);
+	return code;
+}
+
+/* ---- Pools ------------------------------------------------------------- */
+
 void
 access_grant(int device, const CUmemAccessDesc *access)
 {
+	int user = access->location.id;
+
 	pthread_mutex_lock(&lock);
 	for (struct range *r = ranges; r != NULL; r = r->next)
 		if (r->device == device &&
 		    next_set_access(r->start, r->size, access, 1) !=
 			CUDA_SUCCESS)
 			log_write(LOG_WARN,
-			    "device %d is not given access to 0x%llx",
-			    access->location.id, (unsigned long long)r->start);
+			    "device %d is not given access to 0x%llx", user,
+			    (unsigned long long)r->start);
 	pthread_mutex_unlock(&lock);
+	if (user < 0 || user >= DEVICES || device < 0 || device >= DEVICES)
+		return;
+	atomic_fetch_or(&users[device], bit_of(user));
+	open_memory(user, device);
 }

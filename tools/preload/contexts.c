@@ -38,8 +38,16 @@ contexts_primary(int device, CUcontext context)
 {
 	if (device < 0 || device >= DEVICES)
 		return;
-	if (atomic_exchange(&primaries[device], context) == NULL)
-		atomic_fetch_add(&n_primaries, 1);
+	if (atomic_exchange(&primaries[device], context) != NULL)
+		return;
+	atomic_fetch_add(&n_primaries, 1);
+	access_primary_begins(device);
+}
+
+CUcontext
+contexts_primary_of(int device)
+{
+	return atomic_load(&primaries[device]);
 }
 
 static void
@@ -50,9 +58,11 @@ forget_primary(int device)
 		atomic_fetch_sub(&n_primaries, 1);
 }
 
-static int
-device_of_primary(CUcontext context)
+int
+contexts_device_of(CUcontext context)
 {
+	if (context == NULL)
+		return -1;
 	for (int i = 0; i < DEVICES; i++)
 		if (atomic_load(&primaries[i]) == context)
 			return i;
@@ -102,20 +112,15 @@ cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 	return code;
 }
 
-/* The current context may use memory of `peer` from now on. */
-CUresult
-cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
+void
+contexts_enabled(CUcontext peer)
 {
 	CUcontext current;
-	CUresult code;
 
-	report_call(HOOK_cuCtxEnablePeerAccess);
-	code = REAL(cuCtxEnablePeerAccess)(peer, flags);
-	if (code == CUDA_SUCCESS && gate_admits() &&
+	if (gate_admits() &&
 	    real_driver()->cuCtxGetCurrent(&current) == CUDA_SUCCESS &&
-	    device_of_primary(peer) >= 0 && device_of_primary(current) < 0)
-		add_guest(current, device_of_primary(peer));
-	return code;
+	    contexts_device_of(peer) >= 0 && contexts_device_of(current) < 0)
+		add_guest(current, contexts_device_of(peer));
 }
 
 /* ---- Their work -------------------------------------------------------- */
@@ -250,6 +255,7 @@ primary_ended(CUdevice device, CUcontext context)
 {
 	lifetime_context_ended(context);
 	forget_primary(device);
+	access_device_ends(device);
 	gate_handles_changed();
 	if (!gate_started())
 		return;

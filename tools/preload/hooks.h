@@ -183,6 +183,8 @@ enum hook_streams { HOOK_BOTH, HOOK_LEGACY, HOOK_PER_THREAD };
 	    (CUcontext context))                                               \
 	X(cuCtxEnablePeerAccess, "cuCtxEnablePeerAccess", 4000, HOOK_BOTH,     \
 	    (CUcontext peer, unsigned flags))                                  \
+	X(cuCtxDisablePeerAccess, "cuCtxDisablePeerAccess", 4000, HOOK_BOTH,   \
+	    (CUcontext peer))                                                  \
 	X(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", 7000,          \
 	    HOOK_BOTH, (CUcontext * context, CUdevice device))                 \
 	X(cuCtxDestroy, "cuCtxDestroy", 2000, HOOK_BOTH, (CUcontext context))  \
@@ -219,6 +221,16 @@ enum hook_streams { HOOK_BOTH, HOOK_LEGACY, HOOK_PER_THREAD };
 	    (CUdeviceptr to, CUdeviceptr from, size_t bytes))                  \
 	X(cuMemcpy_ptds, "cuMemcpy", 7000, HOOK_PER_THREAD,                    \
 	    (CUdeviceptr to, CUdeviceptr from, size_t bytes))                  \
+	X(cuMemcpy2D_v2, "cuMemcpy2D", 3020, HOOK_LEGACY, (const void *copy))  \
+	X(cuMemcpy2D_v2_ptds, "cuMemcpy2D", 7000, HOOK_PER_THREAD,             \
+	    (const void *copy))                                                \
+	X(cuMemcpy2DUnaligned_v2, "cuMemcpy2DUnaligned", 3020, HOOK_LEGACY,    \
+	    (const void *copy))                                                \
+	X(cuMemcpy2DUnaligned_v2_ptds, "cuMemcpy2DUnaligned", 7000,            \
+	    HOOK_PER_THREAD, (const void *copy))                               \
+	X(cuMemcpy3D_v2, "cuMemcpy3D", 3020, HOOK_LEGACY, (const void *copy))  \
+	X(cuMemcpy3D_v2_ptds, "cuMemcpy3D", 7000, HOOK_PER_THREAD,             \
+	    (const void *copy))                                                \
 	X(cuStreamSynchronize, "cuStreamSynchronize", 2000, HOOK_LEGACY,       \
 	    (CUstream stream))                                                 \
 	X(cuStreamSynchronize_ptsz, "cuStreamSynchronize", 7000,               \

@@ -222,8 +222,12 @@ void memory_other_stream(void);
  * itself for most. */
 void *access_for_weir(const char *name, void *next);
 
-/* Let another device use all memory that weir has mapped on `device`. */
+/* Let another device use all memory of weir on `device`. */
 void access_grant(int device, const CUmemAccessDesc *access);
+
+/* The primary context of a device has begun, or ended. */
+void access_primary_begins(int device);
+void access_device_ends(int device);
 
 /* ---- address.c --------------------------------------------------------- */
 
@@ -259,6 +263,14 @@ bool room_made(CUresult code);
 
 /* The primary context of a device is in being. */
 void contexts_primary(int device, CUcontext context);
+
+/* That of a device, NULL while there is none; and the device that a context is
+ * the primary one of, or -1. */
+CUcontext contexts_primary_of(int device);
+int contexts_device_of(CUcontext context);
+
+/* The current context may use memory of `peer` from now on. */
+void contexts_enabled(CUcontext peer);
 
 /* True if memory of one context may be in use by the work of another. */
 bool contexts_several(void);

@@ -231,11 +231,25 @@ multiple_of(uint64_t unit, uint64_t bytes)
 	return (bytes + unit - 1) / unit * unit;
 }
 
+/* Where an allocation counts for what the driver would have held, and as how
+ * much. */
+static uint64_t
+uncached(uint64_t bytes, counter **all, counter **of_device, int slot)
+{
+	bool own_pages = bytes >= PAGE;
+
+	*all = own_pages ? &live_pages : &live_small;
+	*of_device = own_pages ? &held[slot].pages : &held[slot].small;
+	return multiple_of(own_pages ? PAGE : UNIT, bytes);
+}
+
 void
 report_allocated(const struct request *request, CUdeviceptr ptr)
 {
 	int slot = slot_of(request->device);
 	uint64_t bytes = request->bytes;
+	counter *of_device;
+	counter *all;
 
 	if (!report_wanted())
 		return;
@@ -245,25 +259,21 @@ report_allocated(const struct request *request, CUdeviceptr ptr)
 	count_up(&live_blocks, 1);
 	raise_to(
 	    &peak_live_bytes, atomic_fetch_add(&live_bytes, bytes) + bytes);
-	if (bytes >= PAGE) {
-		bytes = multiple_of(PAGE, bytes);
-		count_up(&live_pages, bytes);
-		count_up(&held[slot].pages, bytes);
-	} else {
-		bytes = multiple_of(UNIT, bytes);
-		count_up(&live_small, bytes);
-		count_up(&held[slot].small, bytes);
-	}
+	bytes = uncached(bytes, &all, &of_device, slot);
+	count_up(all, bytes);
+	count_up(of_device, bytes);
 	raise_to(&peak_uncached_bytes,
 	    count_now(&live_pages) + multiple_of(PAGE, count_now(&live_small)));
 	sites_allocated(ptr, request->device, request->bytes);
 }
 
 void
-report_freed(int device, size_t size)
+report_freed(int device, size_t bytes)
 {
 	int slot = slot_of(device);
-	uint64_t bytes = size;
+	counter *of_device;
+	uint64_t rounded;
+	counter *all;
 
 	if (!report_wanted())
 		return;
@@ -271,15 +281,9 @@ report_freed(int device, size_t size)
 	count_down(&held[slot].blocks, 1);
 	count_down(&live_bytes, bytes);
 	count_down(&live_blocks, 1);
-	if (bytes >= PAGE) {
-		bytes = multiple_of(PAGE, bytes);
-		count_down(&live_pages, bytes);
-		count_down(&held[slot].pages, bytes);
-	} else {
-		bytes = multiple_of(UNIT, bytes);
-		count_down(&live_small, bytes);
-		count_down(&held[slot].small, bytes);
-	}
+	rounded = uncached(bytes, &all, &of_device, slot);
+	count_down(all, rounded);
+	count_down(of_device, rounded);
 }
 
 /* ---- What weir has to tell --------------------------------------------- */

@@ -58,17 +58,34 @@ forget_all(void)
 	pthread_mutex_init(&lock, NULL);
 }
 
+static size_t
+read_top(void)
+{
+	const char *value = getenv("WEIR_REPORT_SITES");
+	char *end;
+	unsigned long n;
+
+	if (value == NULL || *value == '\0')
+		return 0;
+	n = strtoul(value, &end, 10);
+	if (*value >= '0' && *value <= '9' && *end == '\0')
+		return n;
+	log_write(LOG_ERROR,
+	    "WEIR_REPORT_SITES: \"%s\" is not a number; no sites are told",
+	    value);
+	return 0;
+}
+
 static void
 read_environment(void)
 {
 	const char *leaks = getenv("WEIR_REPORT_LEAKS");
-	const char *top = getenv("WEIR_REPORT_SITES");
 
 	if (!report_wanted())
 		return;
 	leaks_wanted =
 	    leaks != NULL && *leaks != '\0' && strcmp(leaks, "0") != 0;
-	top_wanted = top == NULL ? 0 : strtoul(top, NULL, 10);
+	top_wanted = read_top();
 	if (!leaks_wanted && top_wanted == 0)
 		return;
 	stacks = stack_table_create(TABLE_BYTES);

@@ -180,6 +180,48 @@ cuMemcpy_ptds(CUdeviceptr to, CUdeviceptr from, size_t bytes)
 	return waited(REAL(cuMemcpy_ptds)(to, from, bytes));
 }
 
+CUresult
+cuMemcpy2D_v2(const void *copy)
+{
+	report_call(HOOK_cuMemcpy2D_v2);
+	return waited(REAL(cuMemcpy2D_v2)(copy));
+}
+
+CUresult
+cuMemcpy2D_v2_ptds(const void *copy)
+{
+	report_call(HOOK_cuMemcpy2D_v2_ptds);
+	return waited(REAL(cuMemcpy2D_v2_ptds)(copy));
+}
+
+CUresult
+cuMemcpy2DUnaligned_v2(const void *copy)
+{
+	report_call(HOOK_cuMemcpy2DUnaligned_v2);
+	return waited(REAL(cuMemcpy2DUnaligned_v2)(copy));
+}
+
+CUresult
+cuMemcpy2DUnaligned_v2_ptds(const void *copy)
+{
+	report_call(HOOK_cuMemcpy2DUnaligned_v2_ptds);
+	return waited(REAL(cuMemcpy2DUnaligned_v2_ptds)(copy));
+}
+
+CUresult
+cuMemcpy3D_v2(const void *copy)
+{
+	report_call(HOOK_cuMemcpy3D_v2);
+	return waited(REAL(cuMemcpy3D_v2)(copy));
+}
+
+CUresult
+cuMemcpy3D_v2_ptds(const void *copy)
+{
+	report_call(HOOK_cuMemcpy3D_v2_ptds);
+	return waited(REAL(cuMemcpy3D_v2_ptds)(copy));
+}
+
 /* ---- Waits ------------------------------------------------------------- */
 
 CUresult
