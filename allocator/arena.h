@@ -456,9 +456,9 @@ size_t pool_largest(const struct pool *pool);
 /* What memory may be mapped. */
 enum grow_how {
 	GROW_MOVED, /* only what is free elsewhere and may be used already */
-	GROW_EXACT, /* that, and new memory for the rest */
-	GROW_AHEAD, /* that, and somewhat more while the pool grows */
-	GROW_NEW,   /* only new memory */
+	GROW_AHEAD, /* that, and new memory, with some for the next requests */
+	GROW_NEW,   /* only new memory, with some for the next requests */
+	GROW_EXACT, /* whatever there is, and not a byte too much */
 };
 
 /*
@@ -514,22 +514,25 @@ block_is_usable(const struct block *block)
 	    block->freed_at <= block->pool->owner->usable_until;
 }
 
+/* Which marks of other streams, and uses of pending blocks, are waited for:
+ * take.c, Note [Wait or grow]. All zero: any, and new ones are made. */
+struct patience {
+	unsigned age;  /* marks with at least so many younger ones */
+	bool half_way; /* marks the stream has come half the way to */
+	unsigned uses; /* uses with at least so many younger ones */
+};
+
 /* Can waits be put into the stream? Not while it is being captured. */
 bool marks_can_wait(const struct pools *mine);
 
-/*
- * Put `mine` behind what `other` freed until a tick, by a wait on the device
- * if that is not known.
- *
- * @param age  only for a mark that has at least so many younger ones, so that
- *             the other stream has had time to reach it; 0: for a new one, if
- *             it must be, which is behind all that stream has been given
- */
-bool marks_follow(
-    struct pools *mine, struct pools *other, uint64_t tick, unsigned age);
+/* Put `mine` behind what `other` freed until a tick, by a wait on the device
+ * if that is not known. */
+bool marks_follow(struct pools *mine, struct pools *other, uint64_t tick,
+    struct patience patience);
 
 /* Put `mine` behind the next mark of `other`; false if nothing comes of it. */
-bool marks_follow_next(struct pools *mine, struct pools *other, unsigned age);
+bool marks_follow_next(
+    struct pools *mine, struct pools *other, struct patience patience);
 
 /* Drop the marks of pools; of those whose context is gone. */
 void marks_drop(struct pools *pools);
