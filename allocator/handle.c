@@ -66,12 +66,16 @@ size_t
 handle_size(
     const struct arena *arena, const struct options *options, size_t missing)
 {
-	size_t size = options->handle_max;
+	size_t most = options->handle_max;
 
-	if (options->prefer == PREFER_MEMORY || size < arena->granularity)
-		size = arena->granularity;
-	size = round_down(size, arena->granularity);
-	return missing < size ? missing : size;
+	if (options->prefer == PREFER_MEMORY)
+		most = min_size(most, arena->most_live / MEMORY_HANDLE_SHARE);
+	else if (arena->streams > 1)
+		most = times(most, HANDLE_TIMES);
+	most = round_down(most, arena->granularity);
+	if (most < arena->granularity)
+		most = arena->granularity;
+	return missing < most ? missing : most;
 }
 
 enum weir_status

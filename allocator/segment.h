@@ -6,9 +6,26 @@
 
 #include "allocator/arena.h"
 
-/* Mapping ahead: a part of what the pool has, so that a growing pool calls the
- * driver a bounded number of times for each doubling. */
-enum { AHEAD_SHARE = 128 };
+/*
+ * Note [Growing]
+ *
+ * A pool grows ahead of its requests, by a part of what is held, so that it
+ * calls the driver a bounded number of times for each doubling. Of a device
+ * with one stream every byte ahead is one more at the peak, so the part is
+ * small. Where several streams allocate, what one of them has free is often of
+ * no use to the others, and growth goes on for longer: steps and handles are
+ * larger there.
+ *
+ * A handle goes back to the driver, or to another place, only when all of it is
+ * free, and costs the driver 35 us to make accessible and to unmap, whatever
+ * its size. With prefer:memory it is a small part of what was ever alive: the
+ * granularity below 4 GiB, so that what cannot be moved stays in proportion.
+ */
+enum { AHEAD_SHARE = 128 };          /* one stream: of what its pools hold */
+enum { STEP_SHARE = 32 };            /* several: of what the device holds */
+enum { STEP_TIMES = 8 };             /* and this times growth_mb at most */
+enum { HANDLE_TIMES = 3 };           /* and this times handle_mb a handle */
+enum { MEMORY_HANDLE_SHARE = 1024 }; /* prefer:memory: of what was alive */
 
 /* One physical allocation, mapped whole. */
 struct handle {
@@ -26,11 +43,8 @@ struct handle {
 
 /* ---- handle.c ---------------------------------------------------------- */
 
-/*
- * Bytes of the next new handle where `missing` are to be mapped. A handle goes
- * back to the driver, or to another place, only when all of it is free, and
- * costs the driver 35 us to make accessible and to unmap, whatever its size.
- */
+/* Bytes of the next new handle where `missing` are to be mapped: Note
+ * [Growing]. */
 size_t handle_size(
     const struct arena *arena, const struct options *options, size_t missing);
 
