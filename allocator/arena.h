@@ -93,6 +93,7 @@ struct segment {
 	struct block *first;
 	size_t mapped_bytes;
 	unsigned busy;       /* blocks LEFT, MAPPING and LEAVING */
+	unsigned pins;       /* that lie in it */
 	struct tree handles; /* by address; expandable only */
 };
 
@@ -195,6 +196,7 @@ struct arena {
 	struct list caches; /* of threads */
 	struct waiting waiting;
 	struct list left;    /* LEFT blocks that can be unmapped */
+	struct tree pins;    /* struct pin, by address */
 	struct block *spare; /* blocks in no segment, through ->next */
 	unsigned jobs;       /* under way with the lock left in between */
 	size_t promised;     /* bytes that jobs are getting from the driver */
@@ -583,6 +585,23 @@ void reclaim_put(struct block *block);
 
 /* The same for one that was freed before, at block->freed_at. */
 void reclaim_put_since(struct block *block);
+
+/* ---- pin.c ------------------------------------------------------------- */
+
+/* Pages that weir_pin() keeps where they are: those that lie, in part or whole,
+ * under [addr, addr + size) of one segment. */
+struct pin {
+	struct tree_node node; /* in arena->pins */
+	CUdeviceptr addr;
+	size_t size;
+	struct segment *segment;
+	unsigned times; /* weir_unpin() calls that are to come */
+};
+
+int compare_pins(const struct tree_node *a, const struct tree_node *b);
+
+/* Forget all pins: the memory they are of is gone. */
+void pins_forget(struct arena *arena);
 
 /* ---- take.c ------------------------------------------------------------ */
 

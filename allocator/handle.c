@@ -45,6 +45,28 @@ handle_floor(const struct segment *segment, CUdeviceptr addr)
 					      tree_last(&segment->handles));
 }
 
+/* The largest run of handles from `first` to `last` without a pin. */
+static size_t
+largest_unpinned(
+    const struct handle *first, const struct handle *last, CUdeviceptr *start)
+{
+	const struct handle *handle = first;
+	size_t largest = 0;
+	size_t size = 0;
+
+	for (;;) {
+		size = handle->pins == 0 ? size + handle->size : 0;
+		if (size > largest) {
+			largest = size;
+			*start = handle->addr + handle->size - size;
+		}
+		if (handle == last)
+			return largest;
+		handle = handle_of_node(
+		    tree_next((struct tree_node *)&handle->node));
+	}
+}
+
 size_t
 handles_within(const struct segment *segment, CUdeviceptr addr, size_t size,
     CUdeviceptr *start)
@@ -56,6 +78,8 @@ handles_within(const struct segment *segment, CUdeviceptr addr, size_t size,
 		last = handle_of_node(tree_prev(&last->node));
 	if (first == NULL || last == NULL || last->addr < first->addr)
 		return 0;
+	if (segment->pins > 0)
+		return largest_unpinned(first, last, start);
 	*start = first->addr;
 	return last->addr + last->size - first->addr;
 }

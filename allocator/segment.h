@@ -34,6 +34,7 @@ struct handle {
 	CUdeviceptr addr;
 	size_t size;
 	CUmemGenericAllocationHandle id; /* 0: its reference is given up */
+	unsigned pins; /* that it lies under: it stays where it is */
 
 	/* While it is on its way into a segment or out of one. */
 	struct handle *next;
@@ -65,8 +66,8 @@ void handle_remove(struct handle *handle);
 struct handle *handles_take(
     struct segment *segment, CUdeviceptr addr, size_t size);
 
-/* The largest range of whole handles within [addr, addr + size); 0 bytes if
- * there is none. */
+/* The largest range of whole handles within [addr, addr + size) that are not
+ * pinned; 0 bytes if there is none. */
 size_t handles_within(const struct segment *segment, CUdeviceptr addr,
     size_t size, CUdeviceptr *start);
 
