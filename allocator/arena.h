@@ -145,6 +145,17 @@ struct pools {
 	struct weir_stats stats;
 };
 
+/* What decay.c remembers. */
+enum { DECAY_STEPS = 5 };
+struct decay {
+	uint64_t at_ns[DECAY_STEPS]; /* when these ticks were taken */
+	uint64_t tick[DECAY_STEPS];  /* 0: not yet */
+	unsigned next;               /* the place of the next one */
+	uint64_t latest_ns;
+	size_t bytes;    /* given back since memory was last new */
+	unsigned slower; /* the time is doubled so often */
+};
+
 enum { DEVICES_MAX = 128 };
 
 /*
@@ -195,8 +206,9 @@ struct arena {
 	struct list segments;
 	struct list caches; /* of threads */
 	struct waiting waiting;
-	struct list left;    /* LEFT blocks that can be unmapped */
-	struct tree pins;    /* struct pin, by address */
+	struct list left; /* LEFT blocks that can be unmapped */
+	struct tree pins; /* struct pin, by address */
+	struct decay decay;
 	struct block *spare; /* blocks in no segment, through ->next */
 	unsigned jobs;       /* under way with the lock left in between */
 	size_t promised;     /* bytes that jobs are getting from the driver */
@@ -567,6 +579,10 @@ void reclaim_collect(struct arena *arena, const struct options *options);
  * first; returns the bytes given back. */
 size_t reclaim_shed(struct arena *arena, size_t want);
 
+/* Give back all that no work uses and that was freed no later than a tick;
+ * returns the bytes given back. */
+size_t reclaim_shed_old(struct arena *arena, uint64_t latest);
+
 /* Wait on the host, with the lock left, for the oldest pending block or for the
  * stream that holds back most; false if there is nothing to wait for. */
 bool reclaim_wait(struct arena *arena);
@@ -585,6 +601,15 @@ void reclaim_put(struct block *block);
 
 /* The same for one that was freed before, at block->freed_at. */
 void reclaim_put_since(struct block *block);
+
+/* ---- decay.c ----------------------------------------------------------- */
+
+/* Now and then give back what has not been used for long: Note [Decay]. May
+ * leave and retake the lock. */
+void decay_look(struct arena *arena, const struct options *options);
+
+/* New memory is needed. */
+void decay_regret(struct arena *arena);
 
 /* ---- pin.c ------------------------------------------------------------- */
 

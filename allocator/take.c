@@ -581,6 +581,7 @@ take(struct request *r)
 	if (status != WEIR_OK || r->got != NULL)
 		return status;
 	reclaim_collect(arena, r->options);
+	decay_regret(arena);
 	status = grow(r, may_move(r, room) ? GROW_AHEAD : GROW_NEW);
 	if (status == WEIR_ENOMEM)
 		status = grow(r, GROW_EXACT);
@@ -606,6 +607,7 @@ take_block(struct pools *pools, const struct options *options, size_t rounded,
 		reclaim_refresh(pools->arena);
 		reclaim_shed(pools->arena, SIZE_MAX);
 	}
+	decay_look(pools->arena, options);
 	marks_keep(pools);
 	enum weir_status status = take(&r);
 	*out = r.got;

@@ -246,7 +246,10 @@ WEIR_API enum weir_status weir_block_info(
 /**
  * Give unused memory back to the driver, largest and least recently used
  * first, until at most `keep_bytes` of unused memory stay cached. Waits for
- * the streams whose freed memory it gives back, and for pending blocks.
+ * the streams whose freed memory it gives back, and for pending blocks. This is
+ * how memory is given back on demand, for another process or library; without
+ * it, what has not been used for long goes back as requests come by (the
+ * option decay_ms). Pages that are pinned stay (weir_pin()).
  *
  * @param device       a device, WEIR_DEVICE_CURRENT or WEIR_DEVICE_ALL
  * @param keep_bytes   0 gives back all that can be

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/meta.h"
+#include "base/os.h"
 #include "driver/driver.h"
 #include "tests/model/model.h"
 #include "tests/support/device.h"
@@ -105,6 +106,8 @@ step_pass_time(struct model *m)
 	model_say(m, "%llu ns pass", (unsigned long long)ns);
 	if (m->simulated)
 		sim()->advance_ns(ns);
+	/* What is not used for some hundreds of such steps decays. */
+	os_time_skip((uint64_t)50 * 1000000 * model_below(m, 8));
 }
 
 /* ---- Streams ----------------------------------------------------------- */
