@@ -465,8 +465,8 @@ TEST(i_16_a_pin_where_no_memory_is_mapped_is_found)
 	struct scene s = arrange();
 
 	EXPECT_OK(weir_pin((void *)(uintptr_t)s.live->addr));
-	struct pin *pin = CONTAINER_OF(
-	    tree_first(&s.arena->pins), struct pin, node);
+	struct pin *pin =
+	    CONTAINER_OF(tree_first(&s.arena->pins), struct pin, node);
 	pin->size = s.unmapped->addr + 4 * MIB - pin->addr;
 	expect_fault("I-16");
 	pin->size = s.live->size;
