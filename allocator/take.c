@@ -40,7 +40,8 @@
  *
  * Moving memory together costs calls that new memory would cost once and for
  * all, so it has a budget: a program that goes on as it did must not go on
- * calling the driver. Up to the fifth more it is smaller.
+ * calling the driver. As long as hardly more is held than was alive, it is
+ * smaller.
  * docs/adr/0004 has the figures.
  */
 #include "allocator/arena.h"
@@ -51,7 +52,7 @@
 static const size_t SHARE_LEAST = (size_t)64 << 20;
 
 /* How held memory stands to what was ever alive. */
-enum room { ROOM, CLOSE, TIGHT, LOST };
+enum room { SPARE, ROOM, CLOSE, TIGHT, LOST };
 
 /* Note [Wait or grow]: what is up to a part of what was alive beyond it. */
 struct stage {
@@ -60,7 +61,8 @@ struct stage {
 	unsigned requests_a_move; /* handles may be moved one in so many */
 };
 static const struct stage stages[] = {
-	[ROOM] = { 5, { MARKS, false, 0 }, 2000 },
+	[SPARE] = { 64, { MARKS, false, 0 }, 2000 },
+	[ROOM] = { 5, { MARKS, false, 0 }, 300 },
 	[CLOSE] = { 3, { 1, true, 0 }, 300 },
 	[TIGHT] = { 2, { 1, false, 0 }, 300 },
 	[LOST] = { 0, { 5, false, 5 }, 300 },
@@ -381,7 +383,7 @@ room_left(const struct request *r)
 	if (arena->most_live < live)
 		arena->most_live = live;
 	size_t held = arena_held(arena) + r->rounded;
-	enum room room = ROOM;
+	enum room room = SPARE;
 	while (room < LOST &&
 	    held >
 		arena->most_live + share(arena->most_live, stages[room].share))
@@ -396,7 +398,7 @@ patience_for(const struct request *r, enum room room)
 	case PREFER_MEMORY:
 		return any;
 	case PREFER_SPEED:
-		return stages[ROOM].patience;
+		return stages[SPARE].patience;
 	default:
 		return stages[room].patience;
 	}
