@@ -2,6 +2,7 @@
  * Pages that are pinned stay where they are, also when their block has been
  * freed: they are not moved, not unmapped and not given back.
  */
+#include "allocator/allocator.h"
 #include "allocator/segment.h"
 #include "tests/support/device.h"
 
@@ -204,5 +205,27 @@ TEST(what_is_no_live_block_is_not_pinned)
 	EXPECT_STATUS(weir_unpin(block), WEIR_EINVAL);
 	EXPECT_STR_HAS(weir_last_error(), "weir_unpin(0x");
 	EXPECT_STATUS(weir_unpin(NULL), WEIR_EINVAL);
+	expect_healthy();
+}
+
+/* ---- Other arenas ------------------------------------------------------ */
+
+TEST(an_arena_that_nobody_owns_keeps_its_pinned_pages_until_they_are_unpinned)
+{
+	weir_stream a = new_stream();
+	struct arena *arena;
+	void *block;
+
+	EXPECT_OK(arena_make(0, NULL, 0, &arena));
+	EXPECT_OK(allocator_malloc_in(arena, 8 * MIB, a, &block));
+	EXPECT_OK(weir_pin(block));
+	give(block);
+	arena_drop(arena);
+	EXPECT(arena->in_use);
+	EXPECT_EQ(reserved(), 8 * MIB);
+	expect_healthy();
+	EXPECT_OK(weir_unpin(block));
+	EXPECT(!arena->in_use);
+	EXPECT_EQ(reserved(), 0);
 	expect_healthy();
 }
