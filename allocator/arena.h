@@ -342,6 +342,8 @@ size_t device_held(const struct arena *arena);
 size_t device_reserved(const struct arena *arena);
 size_t device_live(const struct arena *arena);
 size_t device_room(const struct arena *arena);
+/* The same, but at most what the device has beside what is held. */
+size_t device_left(const struct arena *arena);
 size_t device_limit(const struct arena *arena);
 
 /* All statistics of a device, given its own arena. Holds no lock. */

@@ -96,6 +96,7 @@ handle_size(
 		most = min_size(most, arena->most_live / MEMORY_HANDLE_SHARE);
 	else if (arena->streams > 1)
 		most = times(most, HANDLE_TIMES);
+	most = min_size(most, device_left(arena) / LEFT_SHARE);
 	most = round_down(most, arena->granularity);
 	if (most < arena->granularity)
 		most = arena->granularity;

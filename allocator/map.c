@@ -407,6 +407,7 @@ growth_step(const struct job *job)
 	size_t step = held / (several ? STEP_SHARE : AHEAD_SHARE);
 	size_t most = times(job->options->growth_max, several ? STEP_TIMES : 1);
 
+	most = min_size(most, device_left(arena) / LEFT_SHARE);
 	return round_down(min_size(step, most), arena->granularity);
 }
 

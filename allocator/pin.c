@@ -137,8 +137,8 @@ weir_unpin(const void *ptr)
 	CUdeviceptr addr = (CUdeviceptr)(uintptr_t)ptr;
 
 	if (os_forked())
-		return status_set(WEIR_EFORK, "weir_unpin: %s",
-		    weir_status_text(WEIR_EFORK));
+		return status_set(
+		    WEIR_EFORK, "weir_unpin: %s", weir_status_text(WEIR_EFORK));
 	/* The block may be gone: it is not asked for its arena. */
 	for (int device = 0; device < DEVICES_MAX; device++)
 		for (struct arena *a = arena_peek(device); a != NULL;

@@ -14,7 +14,7 @@
  * with one stream every byte ahead is one more at the peak, so the part is
  * small. Where several streams allocate, what one of them has free is often of
  * no use to the others, and growth goes on for longer: steps and handles are
- * larger there.
+ * larger there, but near the limit, where what cannot be moved is missing.
  *
  * A handle goes back to the driver, or to another place, only when all of it is
  * free, and costs the driver 35 us to make accessible and to unmap, whatever
@@ -25,6 +25,7 @@ enum { AHEAD_SHARE = 128 };          /* one stream: of what its pools hold */
 enum { STEP_SHARE = 32 };            /* several: of what the device holds */
 enum { STEP_TIMES = 8 };             /* and this times growth_mb at most */
 enum { HANDLE_TIMES = 3 };           /* and this times handle_mb a handle */
+enum { LEFT_SHARE = 64 };            /* and of what is left of the limit */
 enum { MEMORY_HANDLE_SHARE = 1024 }; /* prefer:memory: of what was alive */
 
 /* One physical allocation, mapped whole. */

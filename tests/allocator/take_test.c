@@ -460,3 +460,21 @@ TEST(a_small_request_takes_a_large_piece_only_if_nothing_else_is_left)
 	EXPECT_OK(weir_limit_set(0, SIZE_MAX));
 	expect_healthy();
 }
+
+/* Where a limit is near, what cannot be moved is missing. */
+TEST(pieces_are_small_where_little_is_left_of_the_limit)
+{
+	weir_stream a = new_stream();
+
+	conf("tcache:0,growth_mb:0,handle_mb:16");
+	EXPECT_OK(weir_limit_set(0, (size_t)1200 * MIB));
+	take(32 * MIB, a);
+	EXPECT_EQ(stats().num_device_alloc, 2);
+	take(656 * MIB, a);
+	uint64_t pieces = stats().num_device_alloc;
+	EXPECT_OK(weir_limit_set(0, reserved() + 256 * MIB));
+	take(32 * MIB, a);
+	EXPECT_EQ(stats().num_device_alloc - pieces, 32 / 4);
+	EXPECT_OK(weir_limit_set(0, SIZE_MAX));
+	expect_healthy();
+}
