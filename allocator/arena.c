@@ -194,6 +194,7 @@ arena_set_up(struct arena *arena, struct arena *main)
 	list_init(&arena->segments);
 	list_init(&arena->left);
 	list_init(&arena->caches);
+	tree_init(&arena->pins, compare_pins);
 	waiting_init(&arena->waiting);
 	arena->source = source_driver;
 	lock_enter(&arena->lock);
@@ -330,6 +331,7 @@ static void
 forget_contents(struct arena *arena)
 {
 	waiting_forget(&arena->waiting);
+	pins_forget(arena);
 	for (struct list *l = arena->pools.next; l != &arena->pools;
 	     l = l->next)
 		marks_forget(CONTAINER_OF(l, struct pools, link));

@@ -88,6 +88,7 @@ struct segment {
 	struct block *first;
 	size_t mapped_bytes;
 	unsigned busy;       /* blocks LEFT, MAPPING and LEAVING */
+	unsigned pins;       /* that lie in it */
 	struct tree handles; /* by address; expandable only */
 };
 
@@ -137,6 +138,17 @@ struct pools {
 	bool passed; /* ended, and all its work is done */
 
 	struct weir_stats stats;
+};
+
+/* What decay.c remembers. */
+enum { DECAY_STEPS = 5 };
+struct decay {
+	uint64_t at_ns[DECAY_STEPS]; /* when these ticks were taken */
+	uint64_t tick[DECAY_STEPS];  /* 0: not yet */
+	unsigned next;               /* the place of the next one */
+	uint64_t latest_ns;
+	size_t bytes;    /* given back since memory was last new */
+	unsigned slower; /* the time is doubled so often */
 };
 
 enum { DEVICES_MAX = 128 };
@@ -189,7 +201,9 @@ struct arena {
 	struct list segments;
 	struct list caches; /* of threads */
 	struct waiting waiting;
-	struct list left;    /* LEFT blocks that can be unmapped */
+	struct list left; /* LEFT blocks that can be unmapped */
+	struct tree pins; /* struct pin, by address */
+	struct decay decay;
 	struct block *spare; /* blocks in no segment, through ->next */
 	unsigned jobs;       /* under way with the lock left in between */
 	size_t promised;     /* bytes that jobs are getting from the driver */
@@ -323,6 +337,8 @@ size_t device_held(const struct arena *arena);
 size_t device_reserved(const struct arena *arena);
 size_t device_live(const struct arena *arena);
 size_t device_room(const struct arena *arena);
+/* The same, but at most what the device has beside what is held. */
+size_t device_left(const struct arena *arena);
 size_t device_limit(const struct arena *arena);
 
 /* All statistics of a device, given its own arena. Holds no lock. */
@@ -451,9 +467,9 @@ size_t pool_largest(const struct pool *pool);
 /* What memory may be mapped. */
 enum grow_how {
 	GROW_MOVED, /* only what is free elsewhere and may be used already */
-	GROW_EXACT, /* that, and new memory for the rest */
-	GROW_AHEAD, /* that, and somewhat more while the pool grows */
-	GROW_NEW,   /* only new memory */
+	GROW_AHEAD, /* that, and new memory, with some for the next requests */
+	GROW_NEW,   /* only new memory, with some for the next requests */
+	GROW_EXACT, /* whatever there is, and not a byte too much */
 };
 
 /*
@@ -509,22 +525,25 @@ block_is_usable(const struct block *block)
 	    block->freed_at <= block->pool->owner->usable_until;
 }
 
+/* Which marks of other streams, and uses of pending blocks, are waited for:
+ * take.c, Note [Wait or grow]. All zero: any, and new ones are made. */
+struct patience {
+	unsigned age;  /* marks with at least so many younger ones */
+	bool half_way; /* marks the stream has come half the way to */
+	unsigned uses; /* uses with at least so many younger ones */
+};
+
 /* Can waits be put into the stream? Not while it is being captured. */
 bool marks_can_wait(const struct pools *mine);
 
-/*
- * Put `mine` behind what `other` freed until a tick, by a wait on the device
- * if that is not known.
- *
- * @param age  only for a mark that has at least so many younger ones, so that
- *             the other stream has had time to reach it; 0: for a new one, if
- *             it must be, which is behind all that stream has been given
- */
-bool marks_follow(
-    struct pools *mine, struct pools *other, uint64_t tick, unsigned age);
+/* Put `mine` behind what `other` freed until a tick, by a wait on the device
+ * if that is not known. */
+bool marks_follow(struct pools *mine, struct pools *other, uint64_t tick,
+    struct patience patience);
 
 /* Put `mine` behind the next mark of `other`; false if nothing comes of it. */
-bool marks_follow_next(struct pools *mine, struct pools *other, unsigned age);
+bool marks_follow_next(
+    struct pools *mine, struct pools *other, struct patience patience);
 
 /* Drop the marks of pools; of those whose context is gone. */
 void marks_drop(struct pools *pools);
@@ -557,6 +576,10 @@ void reclaim_collect(struct arena *arena, const struct options *options);
  * first; returns the bytes given back. */
 size_t reclaim_shed(struct arena *arena, size_t want);
 
+/* Give back all that no work uses and that was freed no later than a tick;
+ * returns the bytes given back. */
+size_t reclaim_shed_old(struct arena *arena, uint64_t latest);
+
 /* Wait on the host, with the lock left, for the oldest pending block or for the
  * stream that holds back most; false if there is nothing to wait for. */
 bool reclaim_wait(struct arena *arena);
@@ -575,6 +598,32 @@ void reclaim_put(struct block *block);
 
 /* The same for one that was freed before, at block->freed_at. */
 void reclaim_put_since(struct block *block);
+
+/* ---- decay.c ----------------------------------------------------------- */
+
+/* Now and then give back what has not been used for long: Note [Decay]. May
+ * leave and retake the lock. */
+void decay_look(struct arena *arena, const struct options *options);
+
+/* New memory is needed. */
+void decay_regret(struct arena *arena);
+
+/* ---- pin.c ------------------------------------------------------------- */
+
+/* Pages that weir_pin() keeps where they are: those that lie, in part or whole,
+ * under [addr, addr + size) of one segment. */
+struct pin {
+	struct tree_node node; /* in arena->pins */
+	CUdeviceptr addr;
+	size_t size;
+	struct segment *segment;
+	unsigned times; /* weir_unpin() calls that are to come */
+};
+
+int compare_pins(const struct tree_node *a, const struct tree_node *b);
+
+/* Forget all pins: the memory they are of is gone. */
+void pins_forget(struct arena *arena);
 
 /* ---- take.c ------------------------------------------------------------ */
 

@@ -218,6 +218,20 @@ check_mapping(struct check *check, const struct segment *s, CUdeviceptr addr,
 		    (unsigned long long)last->addr);
 }
 
+/* The pins that lie, in part or whole, in a range. */
+static unsigned
+count_pins(const struct arena *arena, CUdeviceptr addr, size_t size)
+{
+	unsigned n = 0;
+
+	for (struct tree_node *t = tree_first(&arena->pins); t != NULL;
+	     t = tree_next(t)) {
+		const struct pin *p = CONTAINER_OF(t, struct pin, node);
+		n += p->addr < addr + size && p->addr + p->size > addr;
+	}
+	return n;
+}
+
 /* Handles and blocks agree about which runs are mapped. */
 static void
 check_handles(struct check *check, const struct segment *s)
@@ -236,6 +250,8 @@ check_handles(struct check *check, const struct segment *s)
 		    h->addr);
 		CHECK(check, "I-10", h->size % s->arena->granularity == 0,
 		    h->addr);
+		CHECK(check, "I-16",
+		    h->pins == count_pins(s->arena, h->addr, h->size), h->addr);
 		sum += h->size;
 	}
 	CHECK(check, "I-10", sum == s->mapped_bytes, s->addr);
@@ -246,6 +262,41 @@ check_handles(struct check *check, const struct segment *s)
 			b = b->next;
 		CUdeviceptr end = b != NULL ? b->addr : s->addr + s->size;
 		check_mapping(check, s, start, end - start, mapped);
+	}
+}
+
+static bool
+is_mapped(const struct segment *s, CUdeviceptr addr, size_t size)
+{
+	CUdeviceptr at = addr + size;
+
+	while (at > addr) {
+		const struct handle *h = handle_floor(s, at - 1);
+		if (h == NULL || h->addr + h->size < at)
+			return false;
+		at = h->addr;
+	}
+	return true;
+}
+
+/* A pin lies in one segment, and pages are mapped there. */
+static void
+check_pins(struct check *check, const struct arena *arena)
+{
+	CHECK(check, "I-16", tree_consistent(&arena->pins), 0);
+	for (struct tree_node *n = tree_first(&arena->pins); n != NULL;
+	     n = tree_next(n)) {
+		const struct pin *p = CONTAINER_OF(n, struct pin, node);
+		CHECK(check, "I-16", p->times > 0, p->addr);
+		CHECK(check, "I-16",
+		    p->addr >= p->segment->addr &&
+			p->addr + p->size <=
+			    p->segment->addr + p->segment->size,
+		    p->addr);
+		CHECK(check, "I-16",
+		    !p->segment->expandable ||
+			is_mapped(p->segment, p->addr, p->size),
+		    p->addr);
 	}
 }
 
@@ -272,6 +323,8 @@ check_segment(struct check *check, struct segment *s, struct counted *totals)
 	CHECK(check, "I-2", mapped == s->mapped_bytes || s->arena->jobs > 0,
 	    s->addr);
 	CHECK(check, "I-10", busy == s->busy || s->arena->jobs > 0, s->addr);
+	CHECK(check, "I-16", s->pins == count_pins(s->arena, s->addr, s->size),
+	    s->addr);
 	totals->segments += !s->expandable;
 	if (s->expandable)
 		check_handles(check, s);
@@ -358,6 +411,7 @@ arena_check(struct arena *arena, struct check *check)
 		check_segment(
 		    check, CONTAINER_OF(l, struct segment, link), &totals);
 	check_totals(check, &arena->stats, &totals);
+	check_pins(check, arena);
 	CHECK(check, "I-7", totals.waiting == arena->waiting.count, 0);
 	for (struct list *l = arena->pools.next; l != &arena->pools;
 	     l = l->next)

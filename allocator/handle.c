@@ -45,6 +45,28 @@ handle_floor(const struct segment *segment, CUdeviceptr addr)
 					      tree_last(&segment->handles));
 }
 
+/* The largest run of handles from `first` to `last` without a pin. */
+static size_t
+largest_unpinned(
+    const struct handle *first, const struct handle *last, CUdeviceptr *start)
+{
+	const struct handle *handle = first;
+	size_t largest = 0;
+	size_t size = 0;
+
+	for (;;) {
+		size = handle->pins == 0 ? size + handle->size : 0;
+		if (size > largest) {
+			largest = size;
+			*start = handle->addr + handle->size - size;
+		}
+		if (handle == last)
+			return largest;
+		handle = handle_of_node(
+		    tree_next((struct tree_node *)&handle->node));
+	}
+}
+
 size_t
 handles_within(const struct segment *segment, CUdeviceptr addr, size_t size,
     CUdeviceptr *start)
@@ -56,6 +78,8 @@ handles_within(const struct segment *segment, CUdeviceptr addr, size_t size,
 		last = handle_of_node(tree_prev(&last->node));
 	if (first == NULL || last == NULL || last->addr < first->addr)
 		return 0;
+	if (segment->pins > 0)
+		return largest_unpinned(first, last, start);
 	*start = first->addr;
 	return last->addr + last->size - first->addr;
 }
@@ -66,12 +90,17 @@ size_t
 handle_size(
     const struct arena *arena, const struct options *options, size_t missing)
 {
-	size_t size = options->handle_max;
+	size_t most = options->handle_max;
 
-	if (options->prefer == PREFER_MEMORY || size < arena->granularity)
-		size = arena->granularity;
-	size = round_down(size, arena->granularity);
-	return missing < size ? missing : size;
+	if (options->prefer == PREFER_MEMORY)
+		most = min_size(most, arena->most_live / MEMORY_HANDLE_SHARE);
+	else if (arena->streams > 1)
+		most = times(most, HANDLE_TIMES);
+	most = min_size(most, device_left(arena) / LEFT_SHARE);
+	most = round_down(most, arena->granularity);
+	if (most < arena->granularity)
+		most = arena->granularity;
+	return missing < most ? missing : most;
 }
 
 enum weir_status

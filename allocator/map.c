@@ -26,6 +26,9 @@
 
 enum { PARTS_MAX = 16 };
 
+/* How many times what is missing a handle may be that is moved for it. */
+enum { LARGER_TIMES = 8 };
+
 /* A stretch of addresses to map: the front of an UNMAPPED block. */
 struct part {
 	struct block *block;
@@ -340,10 +343,14 @@ choose(struct job *job, struct donor *donor)
 		move(job, part, donor, handle);
 }
 
-/* If what is still missing is less than each handle left, move the smallest
- * of these all the same: more is mapped then, but nothing is new. */
+/*
+ * If what is still missing is less than each handle left, move the smallest
+ * of these all the same: more is mapped then, but nothing is new. Not one that
+ * is far too large, as long as there may be new memory: it would stay with what
+ * one small block needs.
+ */
 static void
-choose_larger(struct job *job)
+choose_larger(struct job *job, enum grow_how how)
 {
 	struct part *part = open_part(job);
 	struct donor *best = NULL;
@@ -351,9 +358,12 @@ choose_larger(struct job *job)
 
 	if (part == NULL || part != last_part(job))
 		return;
+	size_t most = how == GROW_EXACT ?
+	    SIZE_MAX :
+	    times(part->size - part->filled, LARGER_TIMES);
 	for (size_t i = 0; i < job->donor_count; i++) {
 		struct handle *handle = next_of(&job->donors[i]);
-		if (handle == NULL ||
+		if (handle == NULL || handle->size > most ||
 		    handle->size > part->block->size - part->filled ||
 		    (smallest != NULL && handle->size >= smallest->size))
 			continue;
@@ -385,31 +395,41 @@ choose_fresh(struct job *job)
 	return WEIR_OK;
 }
 
-/* Mapping ahead pays while a pool grows; never beyond the limit. */
+/* Bytes that the pool grows by at a time: Note [Growing]. */
+static size_t
+growth_step(const struct job *job)
+{
+	const struct pools *pools = job->pool->owner;
+	const struct arena *arena = pools->arena;
+	bool several = arena->streams > 1;
+	size_t held = several ? arena_held(arena) :
+				pools->stats.reserved_bytes.all.current;
+	size_t step = held / (several ? STEP_SHARE : AHEAD_SHARE);
+	size_t most = times(job->options->growth_max, several ? STEP_TIMES : 1);
+
+	most = min_size(most, device_left(arena) / LEFT_SHARE);
+	return round_down(min_size(step, most), arena->granularity);
+}
+
+/* Map ahead up to whole steps; never beyond the limit. */
 static void
 go_ahead(struct job *job)
 {
 	struct part *part = last_part(job);
-	struct pools *pools = job->pool->owner;
-	struct arena *arena = pools->arena;
+	struct arena *arena = job->pool->owner->arena;
 	size_t missing = part->size - part->filled;
-	size_t ahead =
-	    round_down(pools->stats.reserved_bytes.all.current / AHEAD_SHARE,
-		arena->granularity);
+	size_t step = growth_step(job);
 
-	if (job->options->prefer == PREFER_MEMORY || missing == 0)
+	if (job->options->prefer == PREFER_MEMORY || missing == 0 || step == 0)
 		return;
-	if (ahead > job->options->growth_max)
-		ahead =
-		    round_down(job->options->growth_max, arena->granularity);
-	if (ahead <= missing)
+	/* With one stream what a large request needs is enough. */
+	size_t steps = arena->streams > 1 ? (missing + step - 1) / step : 1;
+	if (steps * step <= missing)
 		return;
-	ahead -= missing;
-	if (ahead > part->block->size - part->size)
-		ahead = part->block->size - part->size;
-	if (device_room(arena) < missing + ahead)
-		return;
-	part->size += ahead;
+	size_t ahead =
+	    min_size(steps * step - missing, part->block->size - part->size);
+	if (device_room(arena) >= missing + ahead)
+		part->size += ahead;
 }
 
 /* ---- Before, while and after the driver maps --------------------------- */
@@ -656,11 +676,11 @@ run_job(struct job *job, enum grow_how how, size_t *need)
 		return status;
 	for (size_t i = 0; i < job->donor_count; i++)
 		choose(job, &job->donors[i]);
-	choose_larger(job);
+	choose_larger(job, how);
 	struct part *open = open_part(job);
 	if (open != NULL && how == GROW_MOVED)
 		return status_set(WEIR_ENOMEM, "not enough to move");
-	if (open != NULL && how == GROW_AHEAD)
+	if (open != NULL && how != GROW_EXACT)
 		go_ahead(job);
 	status = choose_fresh(job);
 	if (status != WEIR_OK)

@@ -11,6 +11,10 @@
  * passed, and may wait on the device for one that has not. The oldest are the
  * ones to wait for: the stream has had most time to get there.
  *
+ * A stream that lags behind has more to be marked than there are marks. They
+ * are thinned out then: without a late one nothing that has been freed lately
+ * could ever be waited for.
+ *
  * Nothing here waits on the host.
  */
 #include "allocator/arena.h"
@@ -37,19 +41,35 @@ can_mark(const struct pools *pools)
 }
 
 static void
-drop_first(struct pools *pools)
+drop(struct pools *pools, unsigned i)
 {
-	event_give(pools->stream->context, pools->marks[0].event);
+	event_give(pools->stream->context, pools->marks[i].event);
 	pools->mark_count--;
-	for (unsigned i = 0; i < pools->mark_count; i++)
+	for (; i < pools->mark_count; i++)
 		pools->marks[i] = pools->marks[i + 1];
+}
+
+/* Make room for a mark: of those between the oldest and the latest the one
+ * goes whose neighbours are closest, so that what is left is spread over the
+ * time since the oldest. */
+static void
+drop_closest(struct pools *pools)
+{
+	const struct mark *marks = pools->marks;
+	unsigned closest = 1;
+
+	for (unsigned i = 2; i + 1 < pools->mark_count; i++)
+		if (marks[i + 1].at - marks[i - 1].at <
+		    marks[closest + 1].at - marks[closest - 1].at)
+			closest = i;
+	drop(pools, closest);
 }
 
 void
 marks_drop(struct pools *pools)
 {
 	while (pools->mark_count > 0)
-		drop_first(pools);
+		drop(pools, 0);
 }
 
 void
@@ -66,8 +86,7 @@ latest_mark(const struct pools *pools)
 				       pools->passed_at;
 }
 
-/* Record a mark behind all that the stream has freed, if there is none. In
- * place of the latest one if there are too many. */
+/* Record a mark behind all that the stream has freed, if there is none. */
 static bool
 mark(struct pools *pools)
 {
@@ -86,8 +105,7 @@ mark(struct pools *pools)
 	if (status != WEIR_OK)
 		return false;
 	if (pools->mark_count == MARKS)
-		event_give(
-		    stream->context, pools->marks[--pools->mark_count].event);
+		drop_closest(pools);
 	pools->marks[pools->mark_count++] = new;
 	pools->freed_bytes = 0;
 	return true;
@@ -107,7 +125,7 @@ listen(struct pools *pools)
 		CUDA_SUCCESS) {
 		if (pools->passed_at < pools->marks[0].at)
 			pools->passed_at = pools->marks[0].at;
-		drop_first(pools);
+		drop(pools, 0);
 	}
 	driver_leave(&guard);
 }
@@ -131,9 +149,7 @@ marks_keep(struct pools *mine)
 		return;
 	status_mute();
 	listen(mine);
-	if (mine->mark_count < MARKS)
-		mark(mine);
-	else
+	if (!mark(mine))
 		mine->freed_bytes = 0;
 	status_unmute();
 }
@@ -229,28 +245,78 @@ wait_for(struct pools *mine, const struct pools *other, const struct mark *mark)
 	return true;
 }
 
-bool
-marks_follow(
-    struct pools *mine, struct pools *other, uint64_t tick, unsigned age)
+/*
+ * Put `mine` behind the end of a stream that is gone. All that it has is memory
+ * of `mine` then: the facts of who is behind whom are bounded, and streams that
+ * come and go would drive them out.
+ */
+static bool
+follow_end(struct pools *mine, struct pools *gone)
 {
-	if (tick <= until_for(other, mine))
-		return true;
-	for (unsigned i = 0; i + age < other->mark_count; i++)
-		if (other->marks[i].at >= tick)
-			return wait_for(mine, other, &other->marks[i]);
-	return age == 0 && mark(other) &&
+	struct mark end = { .event = gone->end_event, .at = order_now() };
+
+	if (end.event == NULL || !wait_for(mine, gone, &end))
+		return false;
+	for (int kind = 0; kind < POOL_KINDS; kind++) {
+		struct tree *free = &gone->pool[kind].free;
+		while (tree_first(free) != NULL) {
+			struct block *block = block_of_node(tree_first(free));
+			struct span span = { block, block };
+			block_put(block_adopt(&span, mine), BLOCK_FREE);
+		}
+	}
+	return true;
+}
+
+/* The same for all that another stream has been given by now. */
+static bool
+follow_all(struct pools *mine, struct pools *other)
+{
+	if (other->ended)
+		return follow_end(mine, other);
+	return mark(other) &&
 	    wait_for(mine, other, &other->marks[other->mark_count - 1]);
 }
 
+/* Is it waited for? */
+static bool
+may_wait(const struct pools *other, unsigned i, struct patience patience)
+{
+	uint64_t at = other->marks[i].at;
+
+	if (i + patience.age >= other->mark_count)
+		return false;
+	return !patience.half_way || at - other->passed_at <= order_now() - at;
+}
+
+static bool
+is_any(struct patience patience)
+{
+	return patience.age == 0 && !patience.half_way;
+}
+
 bool
-marks_follow_next(struct pools *mine, struct pools *other, unsigned age)
+marks_follow(struct pools *mine, struct pools *other, uint64_t tick,
+    struct patience patience)
+{
+	if (tick <= until_for(other, mine))
+		return true;
+	for (unsigned i = 0; i < other->mark_count; i++)
+		if (other->marks[i].at >= tick && may_wait(other, i, patience))
+			return wait_for(mine, other, &other->marks[i]);
+	return is_any(patience) && follow_all(mine, other);
+}
+
+bool
+marks_follow_next(
+    struct pools *mine, struct pools *other, struct patience patience)
 {
 	uint64_t until = until_for(other, mine);
 
 	if (other->freed_at <= until)
 		return false;
-	for (unsigned i = 0; i + age < other->mark_count; i++)
-		if (other->marks[i].at > until)
+	for (unsigned i = 0; i < other->mark_count; i++)
+		if (other->marks[i].at > until && may_wait(other, i, patience))
 			return wait_for(mine, other, &other->marks[i]);
-	return age == 0 && marks_follow(mine, other, other->freed_at, age);
+	return is_any(patience) && follow_all(mine, other);
 }

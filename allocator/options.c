@@ -288,6 +288,32 @@ print_prefer(const struct options *o, char *text, size_t size)
 	snprintf(text, size, "%s", prefer_names[o->prefer]);
 }
 
+/* No longer than a year: times are counted in nanoseconds, and doubled. */
+static bool
+set_decay(struct options *o, struct word word)
+{
+	static const uint64_t most_ms = (uint64_t)366 * 24 * 3600 * 1000;
+	uint64_t ms;
+
+	if (word_is(word, "off")) {
+		o->decay_ms = OPTION_OFF;
+		return true;
+	}
+	if (!parse_count(word, &ms) || ms == 0 || ms > most_ms)
+		return false;
+	o->decay_ms = ms;
+	return true;
+}
+
+static void
+print_decay(const struct options *o, char *text, size_t size)
+{
+	if (o->decay_ms == OPTION_OFF)
+		snprintf(text, size, "off");
+	else
+		snprintf(text, size, "%llu", (unsigned long long)o->decay_ms);
+}
+
 static bool
 set_reclaim(struct options *o, struct word word)
 {
@@ -465,7 +491,8 @@ static const struct entry entries[] = {
 	    "The limit of each device; taken at its first use.", set_limit,
 	    print_limit },
 	{ "growth_mb", "MiB", "8", "0 or more",
-	    "How much an expandable segment is mapped ahead at most.",
+	    "How much an expandable segment is mapped ahead at most; where "
+	    "several streams allocate, eight times as much.",
 	    set_growth, print_growth },
 	{ "tcache", "MiB", "64", "0 or more",
 	    "How much a thread keeps of small blocks it has freed, for each "
@@ -473,15 +500,22 @@ static const struct entry entries[] = {
 	    set_tcache, print_tcache },
 	{ "handle_mb", "MiB", "40", "2 or more",
 	    "The largest piece of physical memory that is mapped into an "
-	    "expandable segment, and taken out of one, as a whole.",
+	    "expandable segment, and taken out of one, as a whole; where "
+	    "several streams allocate, three times as much.",
 	    set_handle, print_handle },
 	{ "prefer", "word", "balance", "speed, balance or memory",
 	    "What to do where memory is free but work on other streams is not "
 	    "known to be done with it: take more from the driver (speed), or "
 	    "wait on the device as long as there is any such memory (memory); "
-	    "balance is between. With memory, physical memory comes in the "
-	    "smallest pieces there are.",
+	    "balance is between. With memory, physical memory comes in pieces "
+	    "of "
+	    "a 1024th of what was alive at most, 2 MiB or more.",
 	    set_prefer, print_prefer },
+	{ "decay_ms", "ms", "10000", "1 to 31622400000, or off",
+	    "Memory that has not been used for so long goes back to the "
+	    "driver, when a request comes by that looks; the time doubles "
+	    "each time it was needed again.",
+	    set_decay, print_decay },
 	{ "reclaim_always", "bool", "False", "True or False",
 	    "For tests: give all unused memory back before each allocation.",
 	    set_reclaim, print_reclaim },

@@ -31,6 +31,7 @@ struct options {
 	size_t growth_max; /* bytes mapped ahead at most */
 	size_t handle_max; /* bytes of one physical handle at most */
 	enum prefer prefer;
+	uint64_t decay_ms; /* OPTION_OFF: never */
 
 	enum weir_option_source *sources; /* one an option */
 	struct options *previous;         /* kept: readers may still look */
@@ -42,5 +43,7 @@ enum weir_status options_get(const struct options **out);
 
 /* The "16,777,216 TiB is unlimited" of a size option. */
 #define OPTION_UNLIMITED SIZE_MAX
+/* And the "off" of a time. */
+#define OPTION_OFF UINT64_MAX
 
 #endif

@@ -183,6 +183,7 @@ retire(struct arena *arena)
 	arena->served = 0;
 	arena->moves = 0;
 	arena->most_live = 0;
+	arena->decay = (struct decay){ 0 };
 	arena->in_use = false;
 	atomic_fetch_sub(&arena->main->unowned, 1);
 }

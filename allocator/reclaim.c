@@ -483,6 +483,12 @@ reclaim_shed(struct arena *arena, size_t want)
 	return shed(arena, want, UINT64_MAX);
 }
 
+size_t
+reclaim_shed_old(struct arena *arena, uint64_t latest)
+{
+	return shed(arena, SIZE_MAX, latest);
+}
+
 /* ---- Trim -------------------------------------------------------------- */
 
 static size_t

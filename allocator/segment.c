@@ -279,7 +279,9 @@ segment_releasable(const struct span *span)
 	if (segment->expandable)
 		return handles_within(
 		    segment, span->first->addr, span_size(span), &start);
-	return span_size(span) == segment->size ? segment->size : 0;
+	return segment->pins == 0 && span_size(span) == segment->size ?
+	    segment->size :
+	    0;
 }
 
 /* ---- Cutting ----------------------------------------------------------- */
@@ -340,7 +342,7 @@ release_driver(const struct span *span)
 	struct arena *arena = segment->arena;
 	size_t size = segment->size;
 
-	if (span_size(span) != size)
+	if (segment_releasable(span) != size)
 		return 0;
 	struct block *block = block_join(span->first, span->last);
 	block_set_state(block, BLOCK_LEAVING);

@@ -6,9 +6,27 @@
 
 #include "allocator/arena.h"
 
-/* Mapping ahead: a part of what the pool has, so that a growing pool calls the
- * driver a bounded number of times for each doubling. */
-enum { AHEAD_SHARE = 128 };
+/*
+ * Note [Growing]
+ *
+ * A pool grows ahead of its requests, by a part of what is held, so that it
+ * calls the driver a bounded number of times for each doubling. Of a device
+ * with one stream every byte ahead is one more at the peak, so the part is
+ * small. Where several streams allocate, what one of them has free is often of
+ * no use to the others, and growth goes on for longer: steps and handles are
+ * larger there, but near the limit, where what cannot be moved is missing.
+ *
+ * A handle goes back to the driver, or to another place, only when all of it is
+ * free, and costs the driver 35 us to make accessible and to unmap, whatever
+ * its size. With prefer:memory it is a small part of what was ever alive: the
+ * granularity below 4 GiB, so that what cannot be moved stays in proportion.
+ */
+enum { AHEAD_SHARE = 128 };          /* one stream: of what its pools hold */
+enum { STEP_SHARE = 32 };            /* several: of what the device holds */
+enum { STEP_TIMES = 8 };             /* and this times growth_mb at most */
+enum { HANDLE_TIMES = 3 };           /* and this times handle_mb a handle */
+enum { LEFT_SHARE = 64 };            /* and of what is left of the limit */
+enum { MEMORY_HANDLE_SHARE = 1024 }; /* prefer:memory: of what was alive */
 
 /* One physical allocation, mapped whole. */
 struct handle {
@@ -17,6 +35,7 @@ struct handle {
 	CUdeviceptr addr;
 	size_t size;
 	CUmemGenericAllocationHandle id; /* 0: its reference is given up */
+	unsigned pins; /* that it lies under: it stays where it is */
 
 	/* While it is on its way into a segment or out of one. */
 	struct handle *next;
@@ -26,11 +45,8 @@ struct handle {
 
 /* ---- handle.c ---------------------------------------------------------- */
 
-/*
- * Bytes of the next new handle where `missing` are to be mapped. A handle goes
- * back to the driver, or to another place, only when all of it is free, and
- * costs the driver 35 us to make accessible and to unmap, whatever its size.
- */
+/* Bytes of the next new handle where `missing` are to be mapped: Note
+ * [Growing]. */
 size_t handle_size(
     const struct arena *arena, const struct options *options, size_t missing);
 
@@ -51,8 +67,8 @@ void handle_remove(struct handle *handle);
 struct handle *handles_take(
     struct segment *segment, CUdeviceptr addr, size_t size);
 
-/* The largest range of whole handles within [addr, addr + size); 0 bytes if
- * there is none. */
+/* The largest range of whole handles within [addr, addr + size) that are not
+ * pinned; 0 bytes if there is none. */
 size_t handles_within(const struct segment *segment, CUdeviceptr addr,
     size_t size, CUdeviceptr *start);
 

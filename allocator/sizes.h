@@ -35,6 +35,19 @@ round_down(size_t n, size_t step)
 	return n & ~(step - 1);
 }
 
+static inline size_t
+min_size(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+/* n times a bound that may be SIZE_MAX, for none. */
+static inline size_t
+times(size_t bound, size_t n)
+{
+	return bound > SIZE_MAX / n ? SIZE_MAX : bound * n;
+}
+
 /* The size class of a request of 1 <= n <= WEIR_SIZE_MAX bytes. */
 size_t size_class(const struct options *options, size_t n);
 

@@ -28,11 +28,20 @@
  * Note [Wait or grow]
  *
  * `prefer:speed` leaves 5 out, `prefer:memory` does 7 before 6. Between them
- * the rule goes by what is held for the most that was ever alive. Up to a
- * fifth more, new memory is taken. Beyond that, 5 comes first, for marks that
- * have grown old: their streams have had time to reach them; and the more is
- * held the younger they may be. Moving memory together costs calls that new
- * memory would cost once and for all, so up to the fifth it has a budget.
+ * the rule goes by what is held for the most that was ever alive:
+ *
+ *   up to a fifth more   new memory is taken
+ *   beyond               5 comes first, for marks that their streams have come
+ *                        at least half the way to since they were made
+ *   a third more         for any but the latest mark
+ *   a half more          waits have not kept it down, so what they cost is for
+ *                        nothing: only for the oldest marks, and for the uses
+ *                        of pending blocks that are as old
+ *
+ * Moving memory together costs calls that new memory would cost once and for
+ * all, so it has a budget: a program that goes on as it did must not go on
+ * calling the driver. As long as hardly more is held than was alive, it is
+ * smaller.
  * docs/adr/0004 has the figures.
  */
 #include "allocator/arena.h"
@@ -40,15 +49,28 @@
 
 #include "base/status.h"
 
-/* Note [Wait or grow]: the parts of what is alive that may be held beyond it,
- * and how old a mark must be then. */
-enum { CLOSE_SHARE = 5, CLOSE_AGE = 5, TIGHT_SHARE = 4, TIGHT_AGE = 2 };
-
 static const size_t SHARE_LEAST = (size_t)64 << 20;
 
-/* Handles that may be moved while there is room: some at first, and then one
- * in so many requests. */
-enum { MOVES_AT_FIRST = 64, REQUESTS_A_MOVE = 2000 };
+/* How held memory stands to what was ever alive. */
+enum room { SPARE, ROOM, CLOSE, TIGHT, LOST };
+
+/* Note [Wait or grow]: what is up to a part of what was alive beyond it. */
+struct stage {
+	size_t share;
+	struct patience patience;
+	unsigned requests_a_move; /* handles may be moved one in so many */
+};
+static const struct stage stages[] = {
+	[SPARE] = { 64, { MARKS, false, 0 }, 2000 },
+	[ROOM] = { 5, { MARKS, false, 0 }, 300 },
+	[CLOSE] = { 3, { 1, true, 0 }, 300 },
+	[TIGHT] = { 2, { 1, false, 0 }, 300 },
+	[LOST] = { 0, { 5, false, 5 }, 300 },
+};
+static const struct patience any = { 0 };
+
+/* Handles that may be moved beside these. */
+enum { MOVES_AT_FIRST = 64 };
 
 /* One request on its way. */
 struct request {
@@ -250,7 +272,7 @@ can_wait(const struct request *r)
 
 /* Make a pending block free memory of the request's stream, behind waits. */
 static bool
-claim(struct request *r, struct block *block, unsigned age)
+claim(struct request *r, struct block *block, struct patience patience)
 {
 	struct pools *mine = r->pools;
 	struct arena *arena = mine->arena;
@@ -258,8 +280,9 @@ claim(struct request *r, struct block *block, unsigned age)
 	struct driver_guard guard;
 	uint64_t waits = 0;
 
-	if (owner != arena->any_pools &&
-	    !marks_follow(mine, owner, block->freed_at, age))
+	if (!use_is_old(&block->pending, patience.uses) ||
+	    (owner != arena->any_pools &&
+		!marks_follow(mine, owner, block->freed_at, patience)))
 		return false;
 	if (driver_enter(mine->stream->context, &guard) != WEIR_OK)
 		return false;
@@ -276,7 +299,7 @@ claim(struct request *r, struct block *block, unsigned age)
 
 /* Take pending blocks behind waits, the oldest first, while they may help. */
 static enum weir_status
-claim_pending(struct request *r, bool only_mine, unsigned age)
+claim_pending(struct request *r, bool only_mine, struct patience patience)
 {
 	struct arena *arena = r->pools->arena;
 	enum weir_status status = WEIR_OK;
@@ -293,7 +316,7 @@ claim_pending(struct request *r, bool only_mine, unsigned age)
 		if (block_state(block) == BLOCK_LEFT ||
 		    block->pool->kind != r->kind ||
 		    (only_mine && block->pool->owner != r->pools) ||
-		    !claim(r, block, age))
+		    !claim(r, block, patience))
 			continue;
 		got += size;
 		if (got >= r->rounded)
@@ -304,7 +327,7 @@ claim_pending(struct request *r, bool only_mine, unsigned age)
 
 /* Put the stream behind others, from mark to mark. */
 static enum weir_status
-follow_others(struct request *r, unsigned age)
+follow_others(struct request *r, struct patience patience)
 {
 	struct arena *arena = r->pools->arena;
 	enum weir_status status = WEIR_OK;
@@ -317,25 +340,25 @@ follow_others(struct request *r, unsigned age)
 			continue;
 		while (status == WEIR_OK && r->got == NULL &&
 		    pools->pool[r->kind].free.count > 0 &&
-		    marks_follow_next(r->pools, pools, age))
+		    marks_follow_next(r->pools, pools, patience))
 			status = search_all(r);
 	}
 	return status;
 }
 
 static enum weir_status
-wait_on_device(struct request *r, unsigned age)
+wait_on_device(struct request *r, struct patience patience)
 {
 	enum weir_status status = WEIR_OK;
 
 	if (idle_bytes(r->pools->arena, r->kind) < r->rounded || !can_wait(r))
 		return WEIR_OK;
 	status_mute();
-	status = claim_pending(r, true, age);
+	status = claim_pending(r, true, patience);
 	if (status == WEIR_OK && r->got == NULL)
-		status = claim_pending(r, false, age);
+		status = claim_pending(r, false, patience);
 	if (status == WEIR_OK && r->got == NULL)
-		status = follow_others(r, age);
+		status = follow_others(r, patience);
 	if (status != WEIR_OK)
 		return status_unmute_and_tell();
 	status_unmute();
@@ -343,9 +366,6 @@ wait_on_device(struct request *r, unsigned age)
 }
 
 /* ---- The ladder -------------------------------------------------------- */
-
-/* Note [Wait or grow]. */
-enum room { ROOM, CLOSE, TIGHT };
 
 /* A part of n bytes; less than some is not worth a wait. */
 static size_t
@@ -363,26 +383,24 @@ room_left(const struct request *r)
 	if (arena->most_live < live)
 		arena->most_live = live;
 	size_t held = arena_held(arena) + r->rounded;
-	if (held <= arena->most_live + share(arena->most_live, CLOSE_SHARE))
-		return ROOM;
-	if (held <= arena->most_live + share(arena->most_live, TIGHT_SHARE))
-		return CLOSE;
-	return TIGHT;
+	enum room room = SPARE;
+	while (room < LOST &&
+	    held >
+		arena->most_live + share(arena->most_live, stages[room].share))
+		room++;
+	return room;
 }
 
-/* How old a mark must be for a stream to wait for it; MARKS: none is. */
-static unsigned
-age_wanted(const struct request *r, enum room room)
+static struct patience
+patience_for(const struct request *r, enum room room)
 {
-	static const unsigned ages[] = { MARKS, CLOSE_AGE, TIGHT_AGE };
-
 	switch (r->options->prefer) {
 	case PREFER_MEMORY:
-		return 0;
+		return any;
 	case PREFER_SPEED:
-		return MARKS;
+		return stages[SPARE].patience;
 	default:
-		return ages[room];
+		return stages[room].patience;
 	}
 }
 
@@ -411,7 +429,7 @@ claim_some(struct request *r, bool only_mine, size_t want)
 		if (block_state(block) != BLOCK_LEFT &&
 		    is_of_use(r, block->pool->kind) &&
 		    (block->pool->owner == r->pools || !only_mine) &&
-		    claim(r, block, 0))
+		    claim(r, block, any))
 			got += size;
 	}
 	return got;
@@ -445,7 +463,7 @@ wait_for_some(struct request *r)
 		if (pools == r->pools || pools == arena->any_pools ||
 		    pools->followed == arena->tries || !has_some(r, pools))
 			continue;
-		if (marks_follow_next(r->pools, pools, 0))
+		if (marks_follow_next(r->pools, pools, any))
 			return true;
 		/* Not again: a stream forgets what it is behind. */
 		pools->followed = arena->tries;
@@ -527,15 +545,16 @@ may_move(const struct request *r, enum room room)
 {
 	const struct arena *arena = r->pools->arena;
 
-	return r->options->prefer == PREFER_MEMORY || room != ROOM ||
-	    arena->moves < MOVES_AT_FIRST + arena->served / REQUESTS_A_MOVE;
+	return r->options->prefer == PREFER_MEMORY ||
+	    arena->moves <
+	    MOVES_AT_FIRST + arena->served / stages[room].requests_a_move;
 }
 
 /* Steps 1 to 5: what takes nothing new. */
 static enum weir_status
 take_held(struct request *r, enum room room)
 {
-	unsigned age = age_wanted(r, room);
+	struct patience patience = patience_for(r, room);
 	enum weir_status status = search_free(r);
 
 	if (status == WEIR_OK && r->got == NULL &&
@@ -547,8 +566,8 @@ take_held(struct request *r, enum room room)
 	reclaim_poll(r->pools->arena, RECLAIM_SKIPS);
 	marks_poll(r->pools);
 	status = search_all(r);
-	if (status == WEIR_OK && r->got == NULL && age < MARKS)
-		status = wait_on_device(r, age);
+	if (status == WEIR_OK && r->got == NULL && patience.age < MARKS)
+		status = wait_on_device(r, patience);
 	if (status == WEIR_OK && r->got == NULL && may_move(r, room))
 		status = remap(r);
 	return status;
@@ -564,6 +583,7 @@ take(struct request *r)
 	if (status != WEIR_OK || r->got != NULL)
 		return status;
 	reclaim_collect(arena, r->options);
+	decay_regret(arena);
 	status = grow(r, may_move(r, room) ? GROW_AHEAD : GROW_NEW);
 	if (status == WEIR_ENOMEM)
 		status = grow(r, GROW_EXACT);
@@ -589,6 +609,7 @@ take_block(struct pools *pools, const struct options *options, size_t rounded,
 		reclaim_refresh(pools->arena);
 		reclaim_shed(pools->arena, SIZE_MAX);
 	}
+	decay_look(pools->arena, options);
 	marks_keep(pools);
 	enum weir_status status = take(&r);
 	*out = r.got;

@@ -119,6 +119,17 @@ device_room(const struct arena *arena)
 	return limit == SIZE_MAX ? SIZE_MAX : bytes < limit ? limit - bytes : 0;
 }
 
+size_t
+device_left(const struct arena *arena)
+{
+	size_t limit = device_limit(arena);
+	size_t bytes = device_held(arena);
+
+	if (limit > arena->total_bytes)
+		limit = arena->total_bytes;
+	return bytes < limit ? limit - bytes : 0;
+}
+
 enum weir_status
 arena_promise(struct arena *arena, size_t size, size_t *need) UNCHECKED
 {

@@ -167,13 +167,22 @@ os_on_thread_exit(void (*hook)(uint32_t thread_id))
 	atomic_store(&exit_hook, hook);
 }
 
+static _Atomic uint64_t skipped_ns;
+
 uint64_t
 os_time_ns(void)
 {
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec +
+	    atomic_load_explicit(&skipped_ns, memory_order_relaxed);
+}
+
+void
+os_time_skip(uint64_t ns)
+{
+	atomic_fetch_add(&skipped_ns, ns);
 }
 
 const char *

@@ -55,6 +55,8 @@ unsigned os_process_id(void);
 
 /* Monotonic time. */
 uint64_t os_time_ns(void);
+/* For tests: it is later by so much from now on. */
+void os_time_skip(uint64_t ns);
 
 /* "512 bytes", "20.00 MiB": powers of 1024, two decimals. Cuts to size. */
 const char *os_format_bytes(uint64_t bytes, char *text, size_t size);

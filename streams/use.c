@@ -449,6 +449,18 @@ use_follow(struct pending *pending, struct stream *later, uint64_t *waits)
 	return true;
 }
 
+bool
+use_is_old(const struct pending *pending, unsigned n)
+{
+	for (const struct use *u = pending->uses; u != NULL; u = u->next) {
+		const struct list *l = u->link.next;
+		for (unsigned i = 0; i < n; i++, l = l->next)
+			if (l == &u->queue->uses)
+				return false;
+	}
+	return true;
+}
+
 /* ---- Waiting ----------------------------------------------------------- */
 
 struct use *

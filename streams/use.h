@@ -116,6 +116,10 @@ size_t waiting_poll(struct waiting *waiting, unsigned skips, struct list *done);
  */
 bool use_follow(struct pending *pending, struct stream *later, uint64_t *waits);
 
+/* Are there, for each unmet use, `n` younger ones of its stream? Then it has
+ * had some time to come to it. */
+bool use_is_old(const struct pending *pending, unsigned n);
+
 /*
  * A use whose event tells of one of this block's, to wait for with no lock
  * held; it may be another block's. NULL if none can be recorded now.

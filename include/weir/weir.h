@@ -191,6 +191,37 @@ WEIR_API enum weir_status weir_free_async(void *ptr, weir_stream stream);
 WEIR_API enum weir_status weir_record_stream(
     const void *ptr, weir_stream stream);
 
+/**
+ * Keep the physical pages behind a block where they are until weir_unpin(), for
+ * who holds on to pages and not to addresses: a network card that memory is
+ * registered with, a peer or a process that has mapped it.
+ *
+ * A live block never moves, pinned or not. When it is freed its memory is used
+ * again as ever, at the same addresses; but its pages are not mapped elsewhere,
+ * unmapped or given back to the driver while they are pinned: not by
+ * weir_trim(), by decay, or to save a request from failing. They come in pieces
+ * (`handle_mb`, or an allocation of the driver), all of which stay.
+ *
+ * Pins count: a block that is pinned twice is unpinned twice. Those of blocks
+ * that start at one address, one after the other, count together.
+ *
+ * @param ptr  what weir_malloc() returned, live
+ * @return WEIR_OK; WEIR_EINVAL if no live block starts at ptr; WEIR_EHOSTMEM;
+ *         WEIR_EFORK
+ *
+ * Thread-safe; takes one device's lock, calls no driver, never waits.
+ */
+WEIR_API enum weir_status weir_pin(const void *ptr);
+
+/**
+ * Undo one weir_pin(); after the last, the pages may move and go back again.
+ *
+ * @param ptr  what weir_pin() was given; the block may have been freed since
+ * @return WEIR_OK; WEIR_EINVAL if nothing is pinned by this address, which is
+ *         also so after a reset of its device; WEIR_EFORK
+ */
+WEIR_API enum weir_status weir_unpin(const void *ptr);
+
 /** What weir knows of a live block. */
 struct weir_block_info {
 	size_t struct_size;     /**< set by the caller: sizeof the struct */
@@ -215,7 +246,10 @@ WEIR_API enum weir_status weir_block_info(
 /**
  * Give unused memory back to the driver, largest and least recently used
  * first, until at most `keep_bytes` of unused memory stay cached. Waits for
- * the streams whose freed memory it gives back, and for pending blocks.
+ * the streams whose freed memory it gives back, and for pending blocks. This is
+ * how memory is given back on demand, for another process or library; without
+ * it, what has not been used for long goes back as requests come by (the
+ * option decay_ms). Pages that are pinned stay (weir_pin()).
  *
  * @param device       a device, WEIR_DEVICE_CURRENT or WEIR_DEVICE_ALL
  * @param keep_bytes   0 gives back all that can be

@@ -443,6 +443,39 @@ TEST(i_11_a_block_smaller_than_the_request_is_found)
 	expect_healthy();
 }
 
+TEST(i_16_pins_that_are_counted_wrong_are_found)
+{
+	struct scene s = arrange();
+	struct segment *segment = s.live->segment;
+
+	EXPECT_OK(weir_pin((void *)(uintptr_t)s.live->addr));
+	expect_healthy();
+	struct handle *handle = handle_floor(segment, s.live->addr);
+	handle->pins = 0;
+	expect_fault("I-16");
+	handle->pins = 1;
+	segment->pins = 0;
+	expect_fault("I-16");
+	segment->pins = 1;
+	expect_healthy();
+}
+
+TEST(i_16_a_pin_where_no_memory_is_mapped_is_found)
+{
+	struct scene s = arrange();
+
+	EXPECT_OK(weir_pin((void *)(uintptr_t)s.live->addr));
+	struct pin *pin =
+	    CONTAINER_OF(tree_first(&s.arena->pins), struct pin, node);
+	pin->size = s.unmapped->addr + 4 * MIB - pin->addr;
+	expect_fault("I-16");
+	pin->size = s.live->size;
+	pin->times = 0;
+	expect_fault("I-16");
+	pin->times = 1;
+	expect_healthy();
+}
+
 /* ---- How it is told ---------------------------------------------------- */
 
 TEST(all_faults_are_counted_whatever_room_there_is_for_their_text)

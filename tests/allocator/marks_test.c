@@ -49,9 +49,11 @@ poll(const struct pools *mine)
 static bool
 follow_next(struct pools *mine, struct pools *other, unsigned age)
 {
+	struct patience patience = { .age = age };
+
 	lock_enter(&arena()->lock);
 	mine->ordered = marks_can_wait(mine);
-	bool done = marks_follow_next(mine, other, age);
+	bool done = marks_follow_next(mine, other, patience);
 	lock_leave(&arena()->lock);
 	return done;
 }
@@ -59,9 +61,11 @@ follow_next(struct pools *mine, struct pools *other, unsigned age)
 static bool
 follow(struct pools *mine, struct pools *other, uint64_t tick, unsigned age)
 {
+	struct patience patience = { .age = age };
+
 	lock_enter(&arena()->lock);
 	mine->ordered = marks_can_wait(mine);
-	bool done = marks_follow(mine, other, tick, age);
+	bool done = marks_follow(mine, other, tick, patience);
 	lock_leave(&arena()->lock);
 	return done;
 }
@@ -152,6 +156,32 @@ TEST(a_stream_that_allocates_is_marked_each_time_it_has_freed_some)
 	EXPECT_EQ(of_a->mark_count, MARKS); /* it is bounded */
 	for (unsigned i = 1; i < MARKS; i++)
 		EXPECT_GT(of_a->marks[i].at, of_a->marks[i - 1].at);
+	/* Or nothing that is freed from now on could be waited for. */
+	EXPECT_GT(of_a->marks[MARKS - 1].at, of_a->freed_at);
+	expect_healthy();
+}
+
+TEST(marks_that_are_too_many_are_thinned_out_evenly)
+{
+	enum { FREES = 200 };
+	weir_stream a = new_stream();
+
+	conf("tcache:0");
+	take(512, new_stream());
+	struct pools *of_a = pools_of(a);
+	busy(a, LATE_MS);
+	free_some(a, 8 * MIB);
+	take(512, a);
+	uint64_t first = of_a->marks[0].at;
+	for (unsigned i = 1; i < FREES; i++) {
+		free_some(a, 8 * MIB);
+		take(512, a);
+	}
+	EXPECT_EQ(of_a->mark_count, MARKS);
+	EXPECT_EQ(of_a->marks[0].at, first);
+	uint64_t span = of_a->marks[MARKS - 1].at - first;
+	for (unsigned i = 1; i < MARKS; i++)
+		EXPECT_LE(of_a->marks[i].at - of_a->marks[i - 1].at, span / 3);
 	expect_healthy();
 }
 
@@ -349,6 +379,57 @@ TEST(only_marks_of_the_age_that_is_asked_for_are_followed)
 	EXPECT(!follow(of_b, of_a, of_a->marks[2].at, 3));
 	EXPECT(follow(of_b, of_a, of_a->marks[2].at, 2));
 	EXPECT_EQ(gpu_waits(), 3);
+}
+
+/* The stream is taken to go on as it did since the latest it has passed. */
+TEST(marks_that_a_stream_has_come_half_the_way_to_are_followed)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+	struct patience half = { .age = 1, .half_way = true };
+
+	conf("tcache:0");
+	struct pools *of_b = pools_of(b);
+	struct pools *of_a = marked(a, 6);
+	uint64_t now = order_now();
+	unsigned old = 0;
+	for (unsigned i = 0; i < 5; i++)
+		old += of_a->marks[i].at - of_a->passed_at <=
+		    now - of_a->marks[i].at;
+	EXPECT_GT(old, 0);
+	EXPECT_LE(old, 4);
+	lock_enter(&arena()->lock);
+	of_b->ordered = marks_can_wait(of_b);
+	EXPECT(marks_follow(of_b, of_a, of_a->marks[old - 1].at, half));
+	EXPECT(!marks_follow(of_b, of_a, of_a->marks[4].at, half));
+	lock_leave(&arena()->lock);
+	EXPECT_EQ(gpu_waits(), 1);
+}
+
+/* What temporary streams leave is not lost until their work is done. */
+TEST(the_end_of_a_stream_is_followed_and_what_it_had_is_taken_over)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+	char *block;
+
+	conf("tcache:0");
+	struct pools *of_a = pools_of(a);
+	struct pools *of_b = pools_of(b);
+	take(512, a); /* keeps the pools */
+	block = take(8 * MIB, a);
+	busy(a, LATE_MS);
+	fill(block, 8 * MIB, 1, a);
+	give(block);
+	EXPECT_OK(weir_stream_destroy(a));
+	EXPECT(!follow(of_b, of_a, of_a->freed_at, 1));
+	EXPECT(follow(of_b, of_a, of_a->freed_at, 0));
+	EXPECT_EQ(gpu_waits(), 1);
+	EXPECT_EQ(of_a->pool[POOL_LARGE].free.count, 0);
+	EXPECT(take(8 * MIB, b) == block);
+	fill(block, 8 * MIB, 2, b);
+	expect_filled(block, 8 * MIB, 2, b);
+	expect_healthy();
 }
 
 TEST(a_new_mark_is_made_to_be_followed_if_it_must_be)

@@ -46,6 +46,7 @@ static const char *const defaults[][2] = {
 	{ "tcache", "64" },
 	{ "handle_mb", "40" },
 	{ "prefer", "balance" },
+	{ "decay_ms", "10000" },
 	{ "reclaim_always", "False" },
 };
 
@@ -124,6 +125,8 @@ TEST(each_key_takes_the_values_of_its_range)
 		{ "prefer", "speed", "speed" },
 		{ "prefer", "memory", "memory" },
 		{ "prefer", "balance", "balance" },
+		{ "decay_ms", "1", "1" },
+		{ "decay_ms", "off", "off" },
 		{ "reclaim_always", "True", "True" },
 		{ "reclaim_always", "False", "False" },
 	};
@@ -184,6 +187,9 @@ static const char *const bad[][2] = {
 	{ "handle_mb", "1" },
 	{ "handle_mb", "0" },
 	{ "handle_mb", "2.5" },
+	{ "decay_ms", "0" },
+	{ "decay_ms", "-1" },
+	{ "decay_ms", "31622400001" },
 	{ "prefer", "" },
 	{ "prefer", "Memory" },
 	{ "prefer", "memory speed" },

@@ -202,9 +202,10 @@ TEST(idle_memory_of_several_streams_is_moved_together_and_none_goes_back)
 		block[i] = take(8 * MIB, stream[i]);
 	for (int i = 0; i < 3; i++)
 		give(block[i]);
+	uint64_t pieces = stats().num_device_alloc;
 	void *got = take(16 * MIB, stream[3]);
 	EXPECT_EQ(reserved(), 24 * MIB);
-	EXPECT_EQ(stats().num_device_alloc, 3);
+	EXPECT_EQ(stats().num_device_alloc, pieces);
 	EXPECT_EQ(stats().num_device_free, 0);
 	EXPECT_GE(stats().remapped_bytes, 16 * MIB);
 	EXPECT_EQ(host_waits(), 0);

@@ -384,7 +384,7 @@ TEST(balance_waits_for_old_marks_once_much_is_held)
 	char *block[10];
 	unsigned taken = 0;
 
-	conf("tcache:0");
+	conf("tcache:0,growth_mb:0");
 	two_streams(&a, &b);
 	take((size_t)320 * MIB, b);
 	for (int i = 0; i < 10; i++) {
@@ -418,21 +418,63 @@ TEST(balance_waits_for_old_marks_once_much_is_held)
 /* Up to that, moving memory has a budget: some at first, and then seldom. */
 TEST(balance_moves_memory_seldom_while_there_is_room)
 {
+	enum { PIECE = 6 << 20 }; /* of two streams */
 	weir_stream a = new_stream();
 
-	conf("tcache:0,handle_mb:2");
+	conf("tcache:0,growth_mb:0,handle_mb:2");
 	take((size_t)512 * MIB, new_stream()); /* there is room */
 	for (int i = 0; i < 20; i++) {
 		char *idle[8];
 		for (int k = 0; k < 8; k++) {
-			idle[k] = take(2 * MIB, a);
-			take(2 * MIB, a);
+			idle[k] = take(PIECE, a);
+			take(PIECE, a);
 		}
 		for (int k = 0; k < 8; k++)
 			give(idle[k]);
-		take(16 * MIB, a);
+		take(8 * PIECE, a);
 	}
-	EXPECT_GE(stats().remapped_bytes, 64 * 2 * MIB);
-	EXPECT_LE(stats().remapped_bytes, 72 * 2 * MIB);
+	EXPECT_GE(stats().remapped_bytes, 64 * PIECE);
+	EXPECT_LE(stats().remapped_bytes, 72 * PIECE);
+	expect_healthy();
+}
+
+/* It would stay with what one small block needs of it. */
+TEST(a_small_request_takes_a_large_piece_only_if_nothing_else_is_left)
+{
+	weir_stream a = new_stream();
+	unsigned n = 0;
+
+	conf("tcache:0,growth_mb:0");
+	char *large = take(40 * MIB, a);
+	take(2 * MIB, a);
+	give(large);
+	uint64_t held = reserved();
+	take(512, a);
+	EXPECT_EQ(reserved(), held + 2 * MIB);
+	EXPECT_EQ(stats().remapped_bytes, 0);
+	EXPECT_OK(weir_limit_set(0, reserved()));
+	for (; stats().remapped_bytes == 0 && n < 4; n++)
+		take(MIB, a);
+	EXPECT_EQ(stats().remapped_bytes, 40 * MIB);
+	EXPECT_EQ(reserved(), held + 2 * MIB);
+	EXPECT_OK(weir_limit_set(0, SIZE_MAX));
+	expect_healthy();
+}
+
+/* Where a limit is near, what cannot be moved is missing. */
+TEST(pieces_are_small_where_little_is_left_of_the_limit)
+{
+	weir_stream a = new_stream();
+
+	conf("tcache:0,growth_mb:0,handle_mb:16");
+	EXPECT_OK(weir_limit_set(0, (size_t)1200 * MIB));
+	take(32 * MIB, a);
+	EXPECT_EQ(stats().num_device_alloc, 2);
+	take(656 * MIB, a);
+	uint64_t pieces = stats().num_device_alloc;
+	EXPECT_OK(weir_limit_set(0, reserved() + 256 * MIB));
+	take(32 * MIB, a);
+	EXPECT_EQ(stats().num_device_alloc - pieces, 32 / 4);
+	EXPECT_OK(weir_limit_set(0, SIZE_MAX));
 	expect_healthy();
 }

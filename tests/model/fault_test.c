@@ -7,6 +7,7 @@
 
 #include <weir/trace.h>
 
+#include "base/os.h"
 #include "driver/driver.h"
 #include "tests/model/sweep.h"
 #include "tests/support/device.h"
@@ -410,6 +411,30 @@ play_collector(struct run *run)
 	set_options(run, "garbage_collection_threshold:0");
 }
 
+/* Memory decays, but for pages that are pinned. */
+static void
+play_decay(struct run *run)
+{
+	const uint64_t hour_ns = (uint64_t)3600 * 1000000000;
+	void *blocks[3];
+
+	set_options(run, "tcache:0,decay_ms:3600000");
+	for (int i = 0; i < 3; i++)
+		blocks[i] = allocate(run, 30 * MEGABYTE, stream(run, 0));
+	bool pinned = blocks[1] != NULL && TRY(run, weir_pin(blocks[1]));
+	for (int i = 0; i < 3; i++)
+		release(run, blocks[i]);
+	for (int round = 0; round < 2; round++) {
+		pass_time();
+		os_time_skip(2 * hour_ns);
+		for (int i = 0; i < 64; i++)
+			release(run, allocate(run, 512, stream(run, 0)));
+	}
+	if (pinned)
+		TRY(run, weir_unpin(blocks[1]));
+	set_options(run, "tcache:16,decay_ms:10000");
+}
+
 /* Free memory of a stream is moved together, twice, and what it has left is
  * unmapped: by a request, and by a trim. */
 static void
@@ -576,6 +601,7 @@ play_thread_end(struct run *run)
 	X(huge)                                                                \
 	X(second_device)                                                       \
 	X(collector)                                                           \
+	X(decay)                                                               \
 	X(remap)                                                               \
 	X(remap_others)                                                        \
 	X(claims)                                                              \

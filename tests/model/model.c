@@ -449,6 +449,8 @@ model_clear(struct model *m)
 	while (m->n_blocks > 0)
 		model_release(m, m->n_blocks - 1);
 	model_verify(m);
+	for (unsigned i = 0; i < MODEL_PINS; i++)
+		model_unpin(m, i);
 	for (unsigned i = SLOT_POOL_END; i < SLOTS; i++) {
 		if (m->slots[i].kind != SLOT_EMPTY)
 			model_end_stream(m, i);

@@ -54,6 +54,7 @@
 	X(pass_time) /* virtual time goes by */                                \
 	X(change)    /* a stream is made, or destroyed with work queued */     \
 	X(capture)   /* blocks come and go while a stream is captured */       \
+	X(pin)       /* weir_pin(), and weir_unpin() some time later */        \
 	X(trim)      /* weir_trim() */                                         \
 	X(bound)     /* weir_limit_set() */                                    \
 	X(configure) /* weir_options_set() */                                  \
@@ -130,6 +131,7 @@ enum {
 	MODEL_PROBES = 256,
 	MODEL_STALE = 16,
 	MODEL_EVENTS = 12,
+	MODEL_PINS = 6,
 	MODEL_LOG = 20,
 	MODEL_LINE = 120,
 };
@@ -157,6 +159,7 @@ struct model {
 	size_t n_probes;
 	void *stale[MODEL_STALE]; /* addresses freed lately */
 	struct weir_event *events[MODEL_EVENTS];
+	char *pinned[MODEL_PINS]; /* first bytes; NULL: none */
 
 	unsigned armed;       /* steps until faults are taken away; 0: none */
 	uint64_t faults;      /* of the driver's calls when all have been met */
@@ -258,6 +261,8 @@ void model_expect_apart(
  * must come after. False if a fault was in the way. */
 bool model_order(
     struct model *m, const struct model_block *b, unsigned slot, bool write);
+/* Undo a pin, if there is one. */
+void model_unpin(struct model *m, unsigned i);
 /* Free a block the plain way. */
 void model_release(struct model *m, size_t i);
 /* Allocate, for any stream or for one, and free any block: steps of a capture

@@ -15,7 +15,9 @@
 	[STEP_misuse] = 12, [STEP_ask] = 20
 
 /* And those of streams. */
-#define STREAMS [STEP_event] = 20, [STEP_change] = 16, [STEP_capture] = 3
+#define STREAMS                                                                \
+	[STEP_event] = 20, [STEP_change] = 16, [STEP_capture] = 3,             \
+	[STEP_pin] = 6
 
 static const char *const growths[] = { "growth_mb:0", "growth_mb:32",
 	"growth_mb:256", "garbage_collection_threshold:0.01",
