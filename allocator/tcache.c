@@ -432,7 +432,8 @@ tcache_free_rare(struct block *block)
 		return false;
 	struct cache *cache = t->last;
 	struct pool *pool = block->pool;
-	if (cache->pools != pool->owner)
+	/* One that is dead may name pools that are others by now. */
+	if (!tcache_is_alive(cache) || cache->pools != pool->owner)
 		cache = t->by_pools[pool->owner->index % TCACHE_WAYS];
 	if (!cache->keeps || !tcache_enter(cache))
 		return false;
