@@ -8,6 +8,7 @@
 #include "allocator/lookup.h"
 #include "allocator/segment.h"
 #include "allocator/tcache.h"
+#include "allocator/tell.h"
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
@@ -349,6 +350,13 @@ forget_arena(struct arena *arena)
 {
 	lock_enter(&arena->lock);
 	arena->forgotten = true;
+	if (arena == arena->main) {
+		/* And nobody who is still in the device begins another. */
+		struct history_ring *ring = tell_ring_enter(arena);
+		history_close(ring);
+		ring->refused = true;
+		tell_ring_leave(arena);
+	}
 	tcache_forget(arena);
 	if (arena->jobs == 0)
 		forget_contents(arena);

@@ -44,6 +44,7 @@
 #include "base/lock.h"
 #include "base/tree.h"
 #include "streams/use.h"
+#include "trace/history.h"
 
 enum block_state {
 	BLOCK_UNMAPPED,
@@ -73,6 +74,7 @@ struct block {
 	struct block *next;
 	struct tree_node node; /* in pool->free or pool->unmapped */
 	uint64_t freed_at;     /* FREE: the tick of the latest free in it */
+	uint32_t stack;        /* where it was allocated, of the history's */
 };
 
 struct segment {
@@ -80,6 +82,7 @@ struct segment {
 	struct arena *arena;
 	CUdeviceptr addr;
 	size_t size;
+	weir_stream stream; /* it was made for; its blocks may be others' */
 	enum pool_kind kind;
 	bool expandable;
 	bool oversize; /* counted as such: options may change */
@@ -90,6 +93,7 @@ struct segment {
 	unsigned busy;       /* blocks LEFT, MAPPING and LEAVING */
 	unsigned pins;       /* that lie in it */
 	struct tree handles; /* by address; expandable only */
+	uint32_t stack;      /* where it was made, of the history's */
 };
 
 struct pool {
@@ -190,6 +194,8 @@ struct arena {
 	_Atomic(struct arena *) others; /* that were ever made, the latest */
 	_Atomic(size_t) limit;          /* bytes; SIZE_MAX: none */
 	atomic_uint unowned;            /* of the others: to be emptied */
+	/* Under the lock, and that of the totals where there are any. */
+	struct history_ring history;
 
 	struct arena *next_forgotten; /* under the lock of the list */
 
@@ -216,6 +222,7 @@ struct arena {
 	struct weir_stats stats;
 	/* Of all arenas of the device; NULL while there is but one. */
 	struct totals *totals;
+	struct trace_pool pool; /* which one it is, in the history */
 
 	/* Note [Other arenas]. */
 	struct source source;

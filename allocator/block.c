@@ -7,6 +7,7 @@
  */
 #include "allocator/arena.h"
 #include "allocator/lookup.h"
+#include "allocator/tell.h"
 #include "base/meta.h"
 #include "base/status.h"
 
@@ -86,6 +87,7 @@ block_new(struct arena *arena, CUdeviceptr addr, struct block **out)
 	block->pending = (struct pending){ 0 };
 	list_init(&block->pending.link);
 	block->freed_at = 0;
+	block->stack = 0;
 	*out = block;
 	return WEIR_OK;
 }
@@ -213,6 +215,7 @@ put(struct block *block, enum block_state state, struct net *net)
 	if (block_is_held(block) != was_held)
 		lookup_set(block->addr, was_held ? NULL : block);
 	block->requested = 0;
+	block->stack = 0;
 	if (mergeable(block, block->next)) {
 		take(block->next, net);
 		absorb_next(block);
@@ -270,6 +273,7 @@ void
 block_settle(struct block *block, enum block_state state)
 {
 	struct pools *owner = block->pool->owner;
+	CUdeviceptr addr = block->addr;
 	bool was_held = block_is_held(block);
 	int64_t size = (int64_t)block->size;
 
@@ -278,9 +282,11 @@ block_settle(struct block *block, enum block_state state)
 	block_move(block, block_home(block));
 	struct pool *pool = block->pool;
 	block = block_put(block, state);
-	if (block_is_held(block) != was_held)
+	if (block_is_held(block) != was_held) {
 		stats_change(
 		    pool, STAT3_reserved_bytes, was_held ? -size : size);
+		tell_range(block, addr, (size_t)size, !was_held);
+	}
 	pools_drop_if_done(block->arena, owner);
 }
 
@@ -289,6 +295,7 @@ block_set_left(struct block *block)
 {
 	lookup_set(block->addr, NULL);
 	block_set_state(block, BLOCK_LEFT);
+	tell_range(block, block->addr, block->size, false);
 }
 
 struct block *

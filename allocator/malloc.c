@@ -9,6 +9,7 @@
 #include "allocator/arena.h"
 #include "allocator/lookup.h"
 #include "allocator/tcache.h"
+#include "allocator/tell.h"
 #include "base/os.h"
 #include "base/status.h"
 
@@ -77,6 +78,7 @@ take(struct pools *pools, const struct options *options, size_t size,
 	block->requested = size;
 	count_malloc(options, block);
 	tcache_went_out(cache, block);
+	tell_alloc(block);
 	*out = block;
 	return WEIR_OK;
 }
@@ -199,8 +201,12 @@ allocator_malloc_in(
 		status = stream_find(arena->device, handle, &stream);
 	if (status != WEIR_OK)
 		return status;
+	history_enter(WEIR_HISTORY_STATE);
 	status = take_from(arena, stream, options, size, out);
 	status = take_hard(arena, stream, options, size, status, out);
+	history_leave();
+	if (status == WEIR_OK)
+		tell_allocated_at(*out);
 	stream_put(stream);
 	return status;
 }
@@ -243,10 +249,15 @@ malloc_rare(int device, size_t size, weir_stream stream)
 		status = options_get(&options);
 	if (status != WEIR_OK)
 		return NULL;
+	history_enter(WEIR_HISTORY_STATE);
 	if (cache == NULL ||
 	    !allocate_known(cache, options, size, &ptr, &status))
 		status = allocate(device, stream, options, size, &ptr);
-	return status == WEIR_OK ? ptr : NULL;
+	history_leave();
+	if (status != WEIR_OK)
+		return NULL;
+	tell_allocated_at(ptr);
+	return ptr;
 }
 
 static __attribute__((noinline)) void *
@@ -423,6 +434,7 @@ release(struct block *block)
 	struct cache *cache = tcache_come(pool->owner);
 
 	tcache_settle(cache);
+	tell_free_requested(block);
 	count_free(block);
 	if (block->pending.uses != NULL) {
 		stats_free_pending(pool, block->size);
@@ -433,9 +445,37 @@ release(struct block *block)
 		waiting_add(&block->arena->waiting, &block->pending);
 		return;
 	}
+	tell_free_completed(block);
 	stats_free(pool, block->size, block->requested);
 	tcache_came_in(cache, block);
 	reclaim_put(block);
+}
+
+/* Callbacks are told of a block that is about to be freed, with the lock left;
+ * the block if it is still there, with its arena's lock taken, or NULL. */
+static struct block *
+tell_first(const struct block *block) UNCHECKED
+{
+	struct weir_trace trace =
+	    tell_trace(block, WEIR_TRACE_MEMORY_DEALLOCATION);
+
+	lock_leave(&block->arena->lock);
+	observe(trace);
+	/* What it called may have been calls of weir. */
+	history_enter(WEIR_HISTORY_ALL);
+	return find_exact_locked(trace.address);
+}
+
+/* As lock_found(), for a block that is to be freed: history_leave() follows,
+ * whatever comes of it. */
+static inline struct block *
+lock_to_free(struct block *block, const void *ptr) UNCHECKED
+{
+	history_enter(WEIR_HISTORY_ALL);
+	block = lock_found(block, ptr);
+	return block != NULL && observed(WEIR_TRACE_MEMORY_DEALLOCATION) ?
+	    tell_first(block) :
+	    block;
 }
 
 /* Leave the lock after a free: the memory of an arena that nobody owns any
@@ -460,12 +500,16 @@ free_rare(void *ptr) UNCHECKED
 	struct block *block = lookup_exact(address(ptr));
 	if ((block != NULL && tcache_free_rare(block)) || os_forked())
 		return WEIR_OK;
-	block = lock_found(block, ptr);
-	if (block == NULL)
+	block = lock_to_free(block, ptr);
+	if (block == NULL) {
+		history_leave();
 		return refuse("weir_free", ptr);
+	}
 	struct arena *arena = block->arena;
-	release(block);
+	if (!tell_all() || !tcache_keep(block))
+		release(block);
 	leave_freed(arena);
+	history_leave();
 	return WEIR_OK;
 }
 
@@ -493,13 +537,16 @@ allocator_free_done(void *ptr) UNCHECKED
 {
 	if (ptr == NULL || os_forked())
 		return WEIR_OK;
-	struct block *block = find_exact_locked(ptr);
-	if (block == NULL)
+	struct block *block = lock_to_free(lookup_exact(address(ptr)), ptr);
+	if (block == NULL) {
+		history_leave();
 		return refuse("weir_free", ptr);
+	}
 	struct arena *arena = block->arena;
 	use_clear(&arena->waiting, &block->pending);
 	release(block);
 	leave_freed(arena);
+	history_leave();
 	return WEIR_OK;
 }
 
@@ -574,7 +621,7 @@ weir_free_async(void *ptr, weir_stream handle) UNCHECKED
 	enum weir_status status = stream_find(device, handle, &stream);
 	if (status != WEIR_OK)
 		return status;
-	block = find_exact_locked(ptr);
+	block = lock_to_free(block, ptr);
 	if (block == NULL) {
 		status = refuse("weir_free_async", ptr);
 		goto put;
@@ -591,6 +638,7 @@ weir_free_async(void *ptr, weir_stream handle) UNCHECKED
 		release(block);
 	leave_freed(arena);
 put:
+	history_leave();
 	stream_put(stream);
 	return status;
 }
@@ -780,6 +828,7 @@ weir_trim(int device, size_t keep_bytes, size_t *freed_bytes)
 	enum weir_status status = driver_get(&driver);
 	if (status != WEIR_OK)
 		return status;
+	history_enter(WEIR_HISTORY_ALL);
 	if (device == WEIR_DEVICE_ALL) {
 		for (int i = 0; i < driver->device_count; i++)
 			sum += trim_one(i, keep_bytes);
@@ -788,6 +837,7 @@ weir_trim(int device, size_t keep_bytes, size_t *freed_bytes)
 		if (status == WEIR_OK)
 			sum = trim_one(device, keep_bytes);
 	}
+	history_leave();
 	if (status == WEIR_OK && freed_bytes != NULL)
 		*freed_bytes = sum;
 	return status;

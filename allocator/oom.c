@@ -7,6 +7,7 @@
 
 #include "allocator/arena.h"
 #include "allocator/tcache.h"
+#include "allocator/tell.h"
 #include "base/os.h"
 #include "base/status.h"
 #include "trace/observe.h"
@@ -118,6 +119,7 @@ gather(struct arena *arena, struct stream *stream, struct facts *facts)
 	facts->oom.allocated_bytes = device_live(arena);
 	gather_pools(arena, stream, facts);
 	gather_pending(arena, facts);
+	tell_oom(arena, stream, free_bytes, facts->oom.rounded_bytes);
 	lock_leave(&arena->lock);
 	facts->oom.device_free_bytes = free_bytes;
 	facts->free_bytes = facts->oom.reserved_bytes -

@@ -88,6 +88,7 @@ enum weir_status
 arena_make(
     int device, const struct source *source, unsigned flags, struct arena **out)
 {
+	static atomic_uint made; /* so far: pools are never named alike */
 	struct arena *main;
 	struct totals *totals = NULL;
 	enum weir_status status = device_resolve(device, &device);
@@ -111,6 +112,8 @@ arena_make(
 	arena->source = source != NULL ? *source : source_driver;
 	arena->own_source = source != NULL;
 	arena->flags = flags;
+	arena->pool =
+	    (struct trace_pool){ .user = 1 + atomic_fetch_add(&made, 1) };
 	arena->totals = totals;
 	arena->forgotten = forgotten;
 	if (status != WEIR_OK)

@@ -17,6 +17,7 @@
  */
 #include "allocator/arena.h"
 #include "allocator/tcache.h"
+#include "allocator/tell.h"
 
 #include "base/meta.h"
 #include "base/status.h"
@@ -48,6 +49,7 @@ reclaim_put_since(struct block *block)
 void
 reclaim_pending(struct block *block)
 {
+	tell_free_completed(block);
 	stats_inactive(block->pool, block->size, block->requested);
 	reclaim_put(block);
 }
@@ -57,6 +59,7 @@ reclaim_pending_to(struct block *block, struct pool *pool)
 {
 	struct pools *owner = block->pool->owner;
 
+	tell_free_completed(block);
 	stats_inactive(block->pool, block->size, block->requested);
 	block_set_state(block, BLOCK_LEAVING); /* held, and in no tree */
 	block_move(block, pool);

@@ -12,6 +12,7 @@
 
 #include "allocator/allocator.h"
 #include "allocator/lookup.h"
+#include "allocator/tell.h"
 #include "base/meta.h"
 #include "base/status.h"
 
@@ -47,9 +48,11 @@ segment_new(struct pool *pool, CUdeviceptr addr, size_t size, bool expandable,
 	segment->arena = arena;
 	segment->addr = addr;
 	segment->size = size;
+	segment->stream = pool->owner->stream->handle;
 	segment->kind = pool->kind;
 	segment->expandable = expandable;
 	segment->first = block;
+	segment->stack = history_stack();
 	tree_init(&segment->handles, compare_handles);
 	list_push_back(&arena->segments, &segment->link);
 	block->size = size;
@@ -218,6 +221,7 @@ grow_driver(struct pool *pool, const struct options *options, size_t rounded,
 	stats_change(pool, STAT3_reserved_bytes, (int64_t)size);
 	arena->stats.num_device_alloc++;
 	count_driver_segment(segment, 1);
+	tell_segment(segment, true);
 	block_put(segment->first, BLOCK_FREE);
 	arena_promised(arena, size);
 	return WEIR_OK;
@@ -348,8 +352,10 @@ release_driver(const struct span *span)
 	block_set_state(block, BLOCK_LEAVING);
 	/* Another thread may be given the same addresses at once. */
 	lookup_set(block->addr, NULL);
+	tell_segment(segment, false);
 	if (!give_to_source(arena, segment->addr, size)) {
 		lookup_set(block->addr, block);
+		tell_segment(segment, true);
 		block_settle(block, BLOCK_FREE);
 		return 0;
 	}

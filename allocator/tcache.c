@@ -16,6 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "allocator/tell.h"
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
@@ -267,13 +268,12 @@ count_peak(struct cache *cache, const struct block *block)
 }
 
 static void tell_peak(struct cache *cache);
+static void tell_own(struct arena *arena, struct cache *used);
 
-/* Entered; leaves. */
-static void *
-hand_out(struct cache *cache, struct block *block, size_t size)
+/* Entered. False if a peak has been passed. */
+static bool
+give(struct cache *cache, struct block *block, size_t size)
 {
-	void *ptr = (void *)(uintptr_t)block->addr;
-
 	block->requested = size;
 	block_set_state(block, BLOCK_ACTIVE);
 	if (block->size > SMALL_MAX)
@@ -282,15 +282,25 @@ hand_out(struct cache *cache, struct block *block, size_t size)
 	    tcache_count_out(cache, (int64_t)block->size, (int64_t)size);
 	if (__builtin_expect(!below, 0))
 		count_peak(cache, block);
+	return below;
+}
+
+/* Entered; leaves. */
+static void *
+hand_out(struct cache *cache, struct block *block, size_t size)
+{
+	void *ptr = (void *)(uintptr_t)block->addr;
+	bool below = give(cache, block, size);
+
 	tcache_leave(cache);
 	if (__builtin_expect(!below, 0))
 		tell_peak(cache);
 	return ptr;
 }
 
-/* Entered; leaves. A block of a class, if there is one. */
-static void *
-malloc_binned(struct cache *cache, size_t n, size_t size)
+/* Entered. Is there a block of the class, in a bin or out of the depot? */
+static bool
+bin_fill(struct cache *cache, size_t n)
 {
 	struct bin *bin = &cache->bins[n];
 
@@ -298,11 +308,18 @@ malloc_binned(struct cache *cache, size_t n, size_t size)
 		bin_swap(bin, n);
 	if (bin_empty(bin))
 		depot_take(cache, n);
-	if (bin_empty(bin)) {
+	return !bin_empty(bin);
+}
+
+/* Entered; leaves. A block of a class, if there is one. */
+static void *
+malloc_binned(struct cache *cache, size_t n, size_t size)
+{
+	if (!bin_fill(cache, n)) {
 		tcache_leave(cache);
 		return NULL;
 	}
-	return hand_out(cache, *--bin->top, size);
+	return hand_out(cache, *--cache->bins[n].top, size);
 }
 
 static struct block *
@@ -331,6 +348,50 @@ malloc_slot(struct cache *cache, size_t rounded, size_t size)
 		return NULL;
 	}
 	return hand_out(cache, block, size);
+}
+
+/* Is it worth while to take the lock and the stack? */
+static bool
+has_any(struct cache *cache, size_t n)
+{
+	if (!tcache_enter(cache))
+		return false;
+	bool any = n > TCACHE_BINS ? cache->slots > 0 : bin_fill(cache, n);
+	tcache_leave(cache);
+	return any;
+}
+
+/* As malloc_binned() and malloc_slot(), but under the arena's lock, and told.
+ * The cache may have been taken out of use before the lock was had. */
+static void *
+malloc_traced(struct cache *cache, size_t rounded, size_t size)
+{
+	struct arena *arena = cache->arena;
+	size_t n = rounded / WEIR_GRANULE;
+	struct block *block = NULL;
+
+	if (!has_any(cache, n))
+		return NULL;
+	history_enter(WEIR_HISTORY_STATE);
+	lock_enter(&arena->lock);
+	if (tcache_enter(cache)) {
+		if (n > TCACHE_BINS)
+			block = slot_find(cache, rounded);
+		else if (bin_fill(cache, n))
+			block = *--cache->bins[n].top;
+		bool below = block == NULL || give(cache, block, size);
+		tcache_leave(cache);
+		if (block != NULL)
+			tell_alloc(block);
+		if (!below)
+			tell_own(arena, cache);
+	}
+	lock_leave(&arena->lock);
+	history_leave();
+	if (block == NULL)
+		return NULL;
+	tell_allocated(block);
+	return (void *)(uintptr_t)block->addr;
 }
 
 /* Is the context the one that the cache of a default stream is for? */
@@ -366,6 +427,8 @@ tcache_malloc_in(struct cache *cache, size_t size)
 	    size_class(cache->rounding, size) :
 	    round_up(size, WEIR_GRANULE);
 	size_t n = rounded / WEIR_GRANULE;
+	if (cache->traced)
+		return malloc_traced(cache, rounded, size);
 	if (!tcache_enter(cache))
 		return NULL;
 	return n > TCACHE_BINS ? malloc_slot(cache, rounded, size) :
@@ -423,6 +486,23 @@ tcache_find_leaf(const void *ptr)
 	return true;
 }
 
+/* If it is the block's. */
+static bool
+put_into(struct cache *cache, struct block *block)
+{
+	struct pool *pool = block->pool;
+
+	if (!cache->keeps || !tcache_enter(cache))
+		return false;
+	if (cache->pool[pool->kind] != pool) {
+		tcache_leave(cache);
+		return false;
+	}
+	return block->size / WEIR_GRANULE > TCACHE_BINS ?
+	    free_slot(cache, block) :
+	    free_binned(cache, block);
+}
+
 bool
 tcache_free_rare(struct block *block)
 {
@@ -435,16 +515,24 @@ tcache_free_rare(struct block *block)
 	/* One that is dead may name pools that are others by now. */
 	if (!tcache_is_alive(cache) || cache->pools != pool->owner)
 		cache = t->by_pools[pool->owner->index % TCACHE_WAYS];
-	if (!cache->keeps || !tcache_enter(cache))
+	if (cache->traced || !put_into(cache, block))
 		return false;
-	if (cache->pool[pool->kind] != pool) {
-		tcache_leave(cache);
-		return false;
-	}
 	t->last = cache;
-	return block->size / WEIR_GRANULE > TCACHE_BINS ?
-	    free_slot(cache, block) :
-	    free_binned(cache, block);
+	return true;
+}
+
+bool
+tcache_keep(struct block *block)
+{
+	const struct pools *pools = block->pool->owner;
+	struct cache *cache = tcache_own->by_pools[pools->index % TCACHE_WAYS];
+
+	if (!cache->traced || block->pending.uses != NULL ||
+	    !put_into(cache, block))
+		return false;
+	tell_free_requested(block);
+	tell_free_completed(block);
+	return true;
 }
 
 bool
@@ -506,7 +594,9 @@ static void
 open_cache(struct cache *cache)
 {
 	atomic_store_explicit(&cache->key_pool,
-	    cache->keeps && tcache_asymmetric ? cache->pool[POOL_SMALL] : NULL,
+	    cache->keeps && tcache_asymmetric && !cache->traced ?
+		cache->pool[POOL_SMALL] :
+		NULL,
 	    memory_order_release);
 	atomic_store_explicit(&cache->key,
 	    cache->plain ?
@@ -1068,8 +1158,9 @@ set_up(struct cache *cache, struct tcache *t, struct pools *pools,
 	    stream_is_default(stream->handle) ? stream->context : NULL;
 	cache->rounding = rounds(options) ? options : NULL;
 	cache->keeps = keeps;
+	cache->traced = tell_all();
 	cache->plain = keeps && tcache_asymmetric && cache->context == NULL &&
-	    cache->rounding == NULL;
+	    cache->rounding == NULL && !cache->traced;
 	cache->pool[POOL_SMALL] = &pools->pool[POOL_SMALL];
 	cache->pool[POOL_LARGE] = &pools->pool[POOL_LARGE];
 	cache->depot_max = options->tcache;

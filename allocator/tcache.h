@@ -102,6 +102,7 @@ struct cache {
 	int device;
 	bool plain;        /* nothing is to be looked at but the handle */
 	bool keeps;        /* blocks; else it only finds the pools */
+	bool traced;       /* works under the arena's lock: see tell.c */
 	CUcontext context; /* of a default stream; else NULL */
 	const struct options *rounding; /* NULL: steps of 512 bytes */
 	size_t depot_max;
@@ -421,6 +422,10 @@ tcache_free_large(void *ptr)
 
 /* The same for a block of the stream that is named only. */
 bool tcache_free_on(void *ptr, weir_stream stream);
+
+/* Under the arena's lock: put a block into the calling thread's cache, where
+ * that is traced, and tell of it; false: not taken. */
+bool tcache_keep(struct block *block);
 
 /* ---- Under the arena's lock -------------------------------------------- */
 

@@ -36,6 +36,8 @@
 	X(LOCK_RANK_ORDER)   /* which stream comes after which */              \
 	X(LOCK_RANK_EVENTS)  /* a pool of driver events */                     \
 	X(LOCK_RANK_OBSERVE) /* the list of observers */                       \
+	X(LOCK_RANK_HISTORY) /* how the history is kept, and annotations */    \
+	X(LOCK_RANK_TEXTS)   /* texts that events name */                      \
 	X(LOCK_RANK_LOOKUP)  /* growing the address table */                   \
 	X(LOCK_RANK_META)    /* metadata */                                    \
 	X(LOCK_RANK_LOG)

@@ -7,12 +7,14 @@
 #include "base/meta.h"
 #include "base/status.h"
 #include "streams/stream.h"
+#include "trace/observe.h"
 
 struct weir_event {
 	CUevent handle; /* NULL before the first record */
 	CUcontext context;
 	int device;
 	unsigned flags; /* of enum weir_event_flags */
+	bool told;      /* that it has been created */
 };
 
 static const unsigned all_flags =
@@ -55,6 +57,9 @@ weir_event_destroy(struct weir_event *event)
 
 	if (event == NULL)
 		return WEIR_OK;
+	if (event->handle != NULL)
+		observe_event(WEIR_TRACE_EVENT_DELETION, event->device,
+		    event->handle, NULL);
 	order_gone(event->handle);
 	if (event->handle != NULL && driver_peek() != NULL)
 		code = driver_peek()->cuEventDestroy(event->handle);
@@ -114,6 +119,20 @@ record(struct weir_event *event, struct stream *stream)
 	    code, "cuEventRecord(stream %p)", (void *)stream->handle);
 }
 
+/* Callbacks: the event may have been made for this record. */
+static void
+tell_record(struct weir_event *event, weir_stream handle, bool recorded)
+{
+	if (event->handle != NULL && !event->told) {
+		event->told = true;
+		observe_event(WEIR_TRACE_EVENT_CREATION, event->device,
+		    event->handle, NULL);
+	}
+	if (recorded)
+		observe_event(WEIR_TRACE_EVENT_RECORD, event->device,
+		    event->handle, handle);
+}
+
 enum weir_status
 weir_event_record(struct weir_event *event, weir_stream handle)
 {
@@ -134,6 +153,7 @@ weir_event_record(struct weir_event *event, weir_stream handle)
 	status = record(event, stream);
 leave:
 	driver_leave(&guard);
+	tell_record(event, handle, status == WEIR_OK);
 put:
 	stream_put(stream);
 	return status;
@@ -155,6 +175,8 @@ weir_event_synchronize(struct weir_event *event)
 	enum weir_status status = check_event(event, "weir_event_synchronize");
 	if (status != WEIR_OK || event->handle == NULL)
 		return status;
+	observe_event(WEIR_TRACE_EVENT_SYNCHRONIZATION, event->device,
+	    event->handle, NULL);
 	return driver_status(driver_peek()->cuEventSynchronize(event->handle),
 	    "cuEventSynchronize()");
 }
@@ -186,6 +208,9 @@ weir_stream_wait_event(weir_stream handle, struct weir_event *event)
 	if (status == WEIR_OK && !stream_capturing(stream))
 		order_waited(stream->handle, event->handle, tick);
 	driver_leave(&guard);
+	if (status == WEIR_OK)
+		observe_event(WEIR_TRACE_EVENT_WAIT, stream->device,
+		    event->handle, handle);
 put:
 	stream_put(stream);
 	return status;

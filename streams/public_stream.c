@@ -7,6 +7,7 @@
 #include "base/lock.h"
 #include "base/status.h"
 #include "streams/stream.h"
+#include "trace/observe.h"
 
 enum { DEVICES_MAX = 128, PRIORITIES = 2, KEPT_MAX = 4096 };
 
@@ -104,13 +105,26 @@ create(int device, int priority, enum stream_origin origin, weir_stream *out)
 	return WEIR_OK;
 }
 
+static void
+tell_creation(weir_stream handle)
+{
+	int device;
+
+	if (observed(WEIR_TRACE_STREAM_CREATION) &&
+	    weir_stream_device(handle, &device) == WEIR_OK)
+		observe_stream(WEIR_TRACE_STREAM_CREATION, device, handle);
+}
+
 enum weir_status
 weir_stream_create(int device, int priority, weir_stream *out)
 {
 	if (out == NULL)
 		return status_set(
 		    WEIR_EINVAL, "weir_stream_create: out is NULL");
-	return create(device, priority, STREAM_CREATED, out);
+	enum weir_status status = create(device, priority, STREAM_CREATED, out);
+	if (status == WEIR_OK)
+		tell_creation(*out);
+	return status;
 }
 
 enum weir_status
@@ -135,7 +149,8 @@ weir_stream_from_pool(int device, int priority, weir_stream *out)
 	lock_enter(&lock);
 	struct stream_pool *pool = &pools[device][priority < 0];
 	weir_stream *slot = &pool->streams[pool->next % WEIR_STREAM_POOL_SIZE];
-	if (*slot == NULL)
+	bool made = *slot == NULL;
+	if (made)
 		status = create(
 		    device, priority < 0 ? priority : 0, STREAM_POOLED, slot);
 	if (status == WEIR_OK) {
@@ -143,6 +158,8 @@ weir_stream_from_pool(int device, int priority, weir_stream *out)
 		pool->next++;
 	}
 	lock_leave(&lock);
+	if (status == WEIR_OK && made)
+		tell_creation(*out);
 	return status;
 }
 
@@ -241,6 +258,12 @@ weir_stream_query(weir_stream stream)
 enum weir_status
 weir_stream_synchronize(weir_stream stream)
 {
+	int device;
+
+	if (observed(WEIR_TRACE_STREAM_SYNCHRONIZATION) &&
+	    weir_stream_device(stream, &device) == WEIR_OK)
+		observe_stream(
+		    WEIR_TRACE_STREAM_SYNCHRONIZATION, device, stream);
 	return ask(stream, "cuStreamSynchronize", ask_wait, NULL);
 }
 
@@ -319,6 +342,7 @@ weir_device_synchronize(int device)
 	status = driver_context(device, &context);
 	if (status != WEIR_OK)
 		return status;
+	observe_stream(WEIR_TRACE_DEVICE_SYNCHRONIZATION, device, NULL);
 	status = driver_enter(context, &guard);
 	if (status != WEIR_OK)
 		return status;

@@ -1,6 +1,6 @@
 /*
- * Observers are a small array, copied under its lock and called without it,
- * so that an observer may add, remove or allocate.
+ * Observers are small arrays, one a kind, copied under the lock and called
+ * without it, so that an observer may add, remove or allocate.
  */
 #include "trace/observe.h"
 
@@ -12,77 +12,160 @@
 
 enum { OBSERVERS_MAX = 64 };
 
+union call {
+	weir_oom_observer oom;
+	weir_trace_callback trace;
+};
+
 struct observer {
-	weir_oom_observer call;
+	union call call;
 	void *user;
 };
 
-static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_OBSERVE);
-static struct observer observers[OBSERVERS_MAX] GUARDED_BY(lock);
-static size_t count GUARDED_BY(lock);
+atomic_uint observe_counts[OBSERVE_KINDS]; /* written under lock */
 
-/* Its place, or `count`. */
-static size_t
-find(weir_oom_observer call, const void *user) HOLDS(lock)
+static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_OBSERVE);
+static struct observer observers[OBSERVE_KINDS][OBSERVERS_MAX] GUARDED_BY(lock);
+
+static bool
+same(unsigned kind, union call a, union call b)
 {
-	size_t i = 0;
+	return kind == OBSERVE_OOM ? a.oom == b.oom : a.trace == b.trace;
+}
+
+/* Its place, or the count. */
+static unsigned
+find(unsigned kind, union call call, const void *user) HOLDS(lock)
+{
+	unsigned count = atomic_load(&observe_counts[kind]);
+	unsigned i = 0;
 
 	while (i < count &&
-	    (observers[i].call != call || observers[i].user != user))
+	    (!same(kind, observers[kind][i].call, call) ||
+		observers[kind][i].user != user))
 		i++;
 	return i;
 }
 
-enum weir_status
-weir_oom_observer_add(weir_oom_observer observer, void *user)
+static enum weir_status
+add(unsigned kind, union call call, void *user, const char *name)
 {
 	const char *fault = NULL;
 
+	lock_enter(&lock);
+	unsigned count = atomic_load(&observe_counts[kind]);
+	if (find(kind, call, user) < count) {
+		fault = "it is there already";
+	} else if (count == OBSERVERS_MAX) {
+		fault = "there are 64 already";
+	} else {
+		observers[kind][count] = (struct observer){ call, user };
+		atomic_store(&observe_counts[kind], count + 1);
+	}
+	lock_leave(&lock);
+	if (fault != NULL)
+		return status_set(WEIR_EINVAL, "%s: %s", name, fault);
+	return WEIR_OK;
+}
+
+static enum weir_status
+drop(unsigned kind, union call call, const void *user, const char *name)
+{
+	lock_enter(&lock);
+	unsigned count = atomic_load(&observe_counts[kind]);
+	unsigned i = find(kind, call, user);
+	bool found = i < count;
+	if (found) {
+		struct observer *at = &observers[kind][i];
+		memmove(at, at + 1, (count - i - 1) * sizeof(*at));
+		atomic_store(&observe_counts[kind], count - 1);
+	}
+	lock_leave(&lock);
+	if (!found)
+		return status_set(WEIR_EINVAL, "%s: it was not added", name);
+	return WEIR_OK;
+}
+
+static unsigned
+copy_all(unsigned kind, struct observer *copy)
+{
+	lock_enter(&lock);
+	unsigned n = atomic_load(&observe_counts[kind]);
+	memcpy(copy, observers[kind], n * sizeof(*copy));
+	lock_leave(&lock);
+	return n;
+}
+
+/* ---- Out of memory ----------------------------------------------------- */
+
+enum weir_status
+weir_oom_observer_add(weir_oom_observer observer, void *user)
+{
 	if (observer == NULL)
 		return status_set(
 		    WEIR_EINVAL, "weir_oom_observer_add: observer is NULL");
-	lock_enter(&lock);
-	if (find(observer, user) < count)
-		fault = "it is there already";
-	else if (count == OBSERVERS_MAX)
-		fault = "there are 64 already";
-	else
-		observers[count++] = (struct observer){ observer, user };
-	lock_leave(&lock);
-	if (fault != NULL)
-		return status_set(
-		    WEIR_EINVAL, "weir_oom_observer_add: %s", fault);
-	return WEIR_OK;
+	return add(OBSERVE_OOM, (union call){ .oom = observer }, user,
+	    "weir_oom_observer_add");
 }
 
 enum weir_status
 weir_oom_observer_remove(weir_oom_observer observer, void *user)
 {
-	lock_enter(&lock);
-	size_t i = find(observer, user);
-	bool found = i < count;
-	if (found) {
-		count--;
-		memmove(&observers[i], &observers[i + 1],
-		    (count - i) * sizeof(observers[0]));
-	}
-	lock_leave(&lock);
-	if (!found)
-		return status_set(WEIR_EINVAL,
-		    "weir_oom_observer_remove: "
-		    "it was not added");
-	return WEIR_OK;
+	return drop(OBSERVE_OOM, (union call){ .oom = observer }, user,
+	    "weir_oom_observer_remove");
 }
 
 void
 observe_oom(const struct weir_oom *oom)
 {
 	struct observer copy[OBSERVERS_MAX];
+	unsigned n = copy_all(OBSERVE_OOM, copy);
 
-	lock_enter(&lock);
-	size_t n = count;
-	memcpy(copy, observers, n * sizeof(copy[0]));
-	lock_leave(&lock);
-	for (size_t i = 0; i < n; i++)
-		copy[i].call(oom, copy[i].user);
+	for (unsigned i = 0; i < n; i++)
+		copy[i].call.oom(oom, copy[i].user);
+}
+
+/* ---- All else ---------------------------------------------------------- */
+
+static enum weir_status
+check_kind(unsigned kind, const char *name)
+{
+	if (kind >= WEIR_TRACE_KINDS)
+		return status_set(
+		    WEIR_EINVAL, "%s: unknown kind %u", name, kind);
+	return WEIR_OK;
+}
+
+enum weir_status
+observe_add(enum weir_trace_kind kind, weir_trace_callback callback, void *user)
+{
+	static const char name[] = "weir_trace_callback_add";
+	enum weir_status status = check_kind(kind, name);
+	if (status != WEIR_OK)
+		return status;
+	if (callback == NULL)
+		return status_set(WEIR_EINVAL, "%s: callback is NULL", name);
+	return add(kind, (union call){ .trace = callback }, user, name);
+}
+
+enum weir_status
+observe_remove(
+    enum weir_trace_kind kind, weir_trace_callback callback, void *user)
+{
+	static const char name[] = "weir_trace_callback_remove";
+	enum weir_status status = check_kind(kind, name);
+	if (status != WEIR_OK)
+		return status;
+	return drop(kind, (union call){ .trace = callback }, user, name);
+}
+
+void
+observe(struct weir_trace trace)
+{
+	struct observer copy[OBSERVERS_MAX];
+	unsigned n = copy_all(trace.kind, copy);
+
+	trace.struct_size = sizeof(trace);
+	for (unsigned i = 0; i < n; i++)
+		copy[i].call.trace(&trace, copy[i].user);
 }

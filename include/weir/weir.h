@@ -4,7 +4,7 @@
  * Freed memory stays in the pool of its stream and serves that stream again
  * at once, with no call to the driver and no wait. This header is the manual
  * of the allocator; <weir/stream.h> is that of streams and events and
- * <weir/trace.h> that of observers.
+ * <weir/trace.h> that of callbacks, history and snapshots.
  *
  * Rules that hold for every call
  *

@@ -101,6 +101,7 @@ rest(struct model *m)
 	if (m->number == 0) {
 		model_check_health(m);
 		model_check_sums(crew->models, MODEL_THREADS);
+		model_check_replay(m);
 		expect_apart(crew);
 	}
 	pthread_barrier_wait(&crew->barrier);

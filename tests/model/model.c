@@ -13,6 +13,7 @@
 
 #include "base/meta.h"
 #include "driver/driver.h"
+#include "tests/model/history.h"
 #include "tests/support/device.h"
 #include "tests/support/sim.h"
 #include "tests/support/test.h"
@@ -309,6 +310,17 @@ model_check(struct model *m)
 }
 
 void
+model_check_replay(struct model *m)
+{
+	char fault[256];
+
+	if (m->replay != NULL)
+		model_expect(m,
+		    history_replay_check(m->replay, fault, sizeof(fault)),
+		    "the history: %s", fault);
+}
+
+void
 model_verify(struct model *m)
 {
 	model_calm(m);
@@ -375,6 +387,8 @@ model_open(struct model *m, const struct mix *mix, uint64_t seed)
 	m->held_at_start = held_bytes(m);
 	if (m->number != 0)
 		return;
+	if (mix->history)
+		m->replay = history_replay_new();
 	hold_events(m);
 	if (mix->conf != NULL)
 		model_ok(m, weir_options_set(mix->conf), "weir_options_set");
@@ -473,6 +487,10 @@ model_close(struct model *m)
 
 	model_ok(m, weir_trim(0, 0, &freed), "weir_trim");
 	model_check_health(m);
+	model_check_replay(m);
+	if (m->replay != NULL)
+		history_replay_delete(m->replay);
+	m->replay = NULL;
 	model_ok(m, weir_stats(0, &s), "weir_stats");
 	expect_number(
 	    m, "reserved_bytes at the end", s.reserved_bytes.all.current, 0);

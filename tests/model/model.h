@@ -14,6 +14,7 @@
  *	no two streams touch the same memory without an order between them
  *	with prefer:memory a request fails only if it and the physical pieces
  *	that live blocks lie on pass the limit
+ *	replaying the history gives the snapshot
  *
  * The last is for the simulated device to see: it checks each access against
  * the order of the streams. The model itself keeps the order a caller owes,
@@ -64,6 +65,7 @@
 	X(fault)     /* arm a failure of a driver call */                      \
 	X(refusal)   /* arm failures of one entry, several times over */       \
 	X(starve)    /* arm a failure of host memory */                        \
+	X(snapshot)  /* the history is replayed, and gives the snapshot */     \
 	X(swap)      /* give a block to another thread, take one of it */
 
 enum model_step {
@@ -88,6 +90,7 @@ struct mix {
 	/* Everything is in physical pieces of 2 MiB that can be moved: each
 	 * failure is held against the pieces that are in use. */
 	bool pieces;
+	bool history; /* is on from the start */
 	unsigned weight[STEPS];
 };
 
@@ -137,6 +140,7 @@ enum {
 };
 
 struct model_crew;
+struct history_replay;
 
 struct model {
 	const struct mix *mix;
@@ -168,6 +172,8 @@ struct model {
 	size_t held_at_start; /* of the device, by all */
 	bool exact_classes;   /* no rounding but to the granule */
 	bool alone;           /* statistics are this model's alone */
+
+	struct history_replay *replay; /* NULL: without a history */
 
 	/* What the statistics must say. */
 	size_t peak_bytes;
@@ -227,6 +233,10 @@ void model_check(struct model *m);
 void model_check_health(struct model *m);
 /* The sums over the blocks of several models against the statistics. */
 void model_check_sums(struct model *const models[], size_t n);
+
+/* The snapshot is what the history says, where there is one. Nobody else is at
+ * work. */
+void model_check_replay(struct model *m);
 
 /* Wait for the device and compare what was read. */
 void model_verify(struct model *m);

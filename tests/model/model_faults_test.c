@@ -58,3 +58,23 @@ TEST_TIMEOUT(random_programs_short_of_host_memory_keep_every_promise, 300)
 	device_need_sim("a GPU's driver may need host memory itself");
 	model_run(&mix, test_effort(100000));
 }
+
+TEST_TIMEOUT(the_history_of_calls_that_failed_gives_the_snapshot, 300)
+{
+	static const struct mix mix = {
+		.name = "history with faults",
+		.limit = (size_t)1 << 30,
+		.slots = 10,
+		.live = 50,
+		.small = 60,
+		.large = 4,
+		.any = 8,
+		.history = true,
+		.confs = confs,
+		.weight = { OFTEN, [STEP_fault] = 40, [STEP_refusal] = 30,
+		    [STEP_bound] = 2, [STEP_snapshot] = 10 },
+	};
+
+	device_need_sim("a GPU's calls cannot be made to fail");
+	model_run(&mix, test_effort(60000));
+}

@@ -160,3 +160,46 @@ TEST_TIMEOUT(random_programs_on_very_many_streams_keep_every_promise, 300)
 
 	model_run(&mix, steps_of(100000));
 }
+
+/* Frees that wait, streams that come and go, segments of both kinds. */
+TEST_TIMEOUT(replaying_the_history_gives_the_snapshot, 300)
+{
+	static const struct mix mix = {
+		.name = "history",
+		.limit = (size_t)512 << 20,
+		.slots = 12,
+		.live = 60,
+		.small = 60,
+		.large = 4,
+		.any = 8,
+		.late_ns = 200000,
+		.history = true,
+		.confs = segments,
+		.weight = { ORDINARY, STREAMS, [STEP_configure] = 2,
+		    [STEP_bound] = 4, [STEP_crowd] = 4, [STEP_snapshot] = 8 },
+	};
+
+	model_run(&mix, steps_of(60000));
+}
+
+TEST_TIMEOUT(replaying_the_history_of_moved_memory_gives_the_snapshot, 300)
+{
+	static const struct mix mix = {
+		.name = "history of moves",
+		.conf = "prefer:memory",
+		.limit = (size_t)320 << 20,
+		.slots = 14,
+		.live = 50,
+		.small = 50,
+		.large = 5,
+		.late_ns = 500000,
+		.pieces = true,
+		.history = true,
+		.confs = small_pieces,
+		.weight = { ORDINARY, [STEP_event] = 20, [STEP_change] = 16,
+		    [STEP_bound] = 4, [STEP_configure] = 1,
+		    [STEP_snapshot] = 8 },
+	};
+
+	model_run(&mix, steps_of(60000));
+}

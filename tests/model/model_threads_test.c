@@ -69,3 +69,32 @@ TEST_TIMEOUT(random_programs_of_four_threads_share_too_little_memory, 300)
 	model_run_threads(
 	    &mix, test_effort(device_is_simulated() ? 40000 : 1000));
 }
+
+TEST_TIMEOUT(the_history_of_four_threads_gives_the_snapshot, 300)
+{
+	static const struct mix mix = {
+		.name = "history of four threads",
+		.limit = (size_t)512 << 20,
+		.slots = 9,
+		.live = 20,
+		.small = 60,
+		.large = 5,
+		.any = 8,
+		.history = true,
+		.weight = { [STEP_allocate] = 200,
+		    [STEP_release] = 130,
+		    [STEP_hand_over] = 30,
+		    [STEP_drain] = 2,
+		    [STEP_write] = 60,
+		    [STEP_name_use] = 40,
+		    [STEP_wait] = 20,
+		    [STEP_busy] = 20,
+		    [STEP_pass_time] = 20,
+		    [STEP_change] = 16,
+		    [STEP_trim] = 6,
+		    [STEP_swap] = 100 },
+	};
+
+	model_run_threads(
+	    &mix, test_effort(device_is_simulated() ? 40000 : 1000));
+}

@@ -374,6 +374,17 @@ step_crowd(struct model *m)
 	sim()->set_memory(0, sim()->memory_used(0) + room);
 }
 
+/* ---- History ----------------------------------------------------------- */
+
+void
+step_snapshot(struct model *m)
+{
+	if (m->crew != NULL || m->armed > 0)
+		return;
+	model_say(m, "replay the history");
+	model_check_replay(m);
+}
+
 /* ---- Faults ------------------------------------------------------------ */
 
 static CUresult

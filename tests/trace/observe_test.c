@@ -107,6 +107,69 @@ TEST(an_observer_may_add_and_remove_while_it_is_called)
 	EXPECT_STR_EQ(calls, "abc");
 }
 
+/* ---- Other kinds ------------------------------------------------------- */
+
+static void
+note_trace(const struct weir_trace *trace, void *user)
+{
+	EXPECT(lock_none_held());
+	EXPECT_EQ(trace->struct_size, sizeof(*trace));
+	EXPECT_EQ(trace->kind, WEIR_TRACE_EVENT_RECORD);
+	EXPECT_EQ(trace->device, 2);
+	EXPECT_EQ(trace->event, &oom);
+	EXPECT_EQ(trace->stream, WEIR_STREAM_PER_THREAD);
+	calls[strlen(calls)] = *(const char *)user;
+}
+
+static void
+record_one(void)
+{
+	observe_event(
+	    WEIR_TRACE_EVENT_RECORD, 2, (void *)&oom, WEIR_STREAM_PER_THREAD);
+}
+
+TEST(callbacks_of_a_kind_are_called_for_that_kind_only)
+{
+	EXPECT(!observed(WEIR_TRACE_EVENT_RECORD));
+	record_one();
+	EXPECT_OK(observe_add(WEIR_TRACE_EVENT_RECORD, note_trace, a));
+	EXPECT_OK(observe_add(WEIR_TRACE_EVENT_RECORD, note_trace, b));
+	EXPECT_OK(weir_oom_observer_add(note, c));
+	EXPECT(observed(WEIR_TRACE_EVENT_RECORD));
+	EXPECT(!observed(WEIR_TRACE_EVENT_WAIT));
+	record_one();
+	observe_event(WEIR_TRACE_EVENT_WAIT, 0, NULL, NULL);
+	EXPECT_STR_EQ(calls, "ab");
+	EXPECT_OK(observe_remove(WEIR_TRACE_EVENT_RECORD, note_trace, a));
+	record_one();
+	EXPECT_STR_EQ(calls, "abb");
+	EXPECT_OK(observe_remove(WEIR_TRACE_EVENT_RECORD, note_trace, b));
+	EXPECT(!observed(WEIR_TRACE_EVENT_RECORD));
+	observe_oom(&oom);
+	EXPECT_STR_EQ(calls, "abbc");
+}
+
+TEST(callbacks_are_refused_with_a_reason)
+{
+	EXPECT_STATUS(
+	    observe_add(WEIR_TRACE_KINDS, note_trace, a), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "unknown kind 10");
+	EXPECT_STATUS(observe_remove((enum weir_trace_kind) - 1, note_trace, a),
+	    WEIR_EINVAL);
+	EXPECT_STATUS(observe_add(WEIR_TRACE_EVENT_WAIT, NULL, a), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "callback is NULL");
+	EXPECT_OK(observe_add(WEIR_TRACE_EVENT_WAIT, note_trace, a));
+	EXPECT_STATUS(
+	    observe_add(WEIR_TRACE_EVENT_WAIT, note_trace, a), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "there already");
+	EXPECT_OK(observe_add(WEIR_TRACE_EVENT_RECORD, note_trace, a));
+	EXPECT_STATUS(
+	    observe_remove(WEIR_TRACE_EVENT_WAIT, note_trace, b), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "it was not added");
+}
+
+/* ---- Threads ----------------------------------------------------------- */
+
 static void
 ignore(const struct weir_oom *seen, void *user)
 {

@@ -14,6 +14,7 @@
 #include <sys/utsname.h>
 
 #include <weir/stream.h>
+#include <weir/trace.h>
 
 enum { SIZE = 64 << 10, LARGE = 2 << 20, WARM_UP = 1000, NO_SUCH_PATH = 3 };
 
@@ -45,17 +46,24 @@ records(unsigned long n)
 	}
 }
 
+/* Which history is on. */
+enum history { OFF, PLAIN, STACKS };
+
 struct path {
 	const char *name;
 	const char *conf; /* or NULL */
 	void (*run)(unsigned long n);
+	enum history history;
 };
 
 static const struct path paths[] = {
-	{ "cached-pair", NULL, pairs },
-	{ "large-pair", NULL, large_pairs },
-	{ "pool-pair", "tcache:0", pairs },
-	{ "record-cycle", NULL, records },
+	{ "cached-pair", NULL, pairs, OFF },
+	{ "large-pair", NULL, large_pairs, OFF },
+	{ "pool-pair", "tcache:0", pairs, OFF },
+	{ "record-cycle", NULL, records, OFF },
+	/* Three events each. */
+	{ "traced-pair", NULL, pairs, PLAIN },
+	{ "stacked-pair", NULL, pairs, STACKS },
 };
 
 void bench_measured(void (*run)(unsigned long n), unsigned long n);
@@ -105,6 +113,16 @@ fail(const char *what)
 	return 1;
 }
 
+static enum weir_status
+start_history(enum history history)
+{
+	const struct weir_history plain = { .struct_size = sizeof(plain) };
+
+	if (history == OFF)
+		return WEIR_OK;
+	return weir_history_start(history == PLAIN ? &plain : NULL);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -125,7 +143,8 @@ main(int argc, char **argv)
 		return NO_SUCH_PATH;
 	if (weir_set_device(0) != WEIR_OK ||
 	    weir_stream_create(0, 0, &stream) != WEIR_OK ||
-	    weir_stream_create(0, 0, &user) != WEIR_OK)
+	    weir_stream_create(0, 0, &user) != WEIR_OK ||
+	    start_history(path->history) != WEIR_OK)
 		return fail("cannot begin");
 	path->run(WARM_UP);
 	if (weir_stats_reset_accumulated(0) != WEIR_OK)

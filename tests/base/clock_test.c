@@ -1,0 +1,59 @@
+/* Ticks that go on, and the time of day that they stand for. */
+#include "base/clock.h"
+
+#include <time.h>
+
+#include "tests/support/test.h"
+
+TEST(ticks_go_on)
+{
+	uint64_t before = clock_ticks();
+
+	for (int i = 0; i < 1000; i++) {
+		uint64_t now = clock_ticks();
+		EXPECT_GE(now, before);
+		before = now;
+	}
+	struct timespec nap = { .tv_nsec = 1000000 };
+	nanosleep(&nap, NULL);
+	EXPECT_GT(clock_ticks(), before);
+}
+
+TEST(a_tick_between_two_points_has_its_time)
+{
+	const struct clock_point a = { 1000, 5000000000 };
+	const struct clock_point b = { 3000, 5000004000 };
+
+	EXPECT_EQ(clock_epoch_ns(&a, &b, 1000), 5000000000);
+	EXPECT_EQ(clock_epoch_ns(&a, &b, 2000), 5000002000);
+	EXPECT_EQ(clock_epoch_ns(&a, &b, 3000), 5000004000);
+	/* Also beyond them, and where they are as far apart as can be. */
+	EXPECT_EQ(clock_epoch_ns(&a, &b, 4000), 5000006000);
+	EXPECT_EQ(clock_epoch_ns(&a, &b, 500), 4999999000);
+	const struct clock_point late = { UINT64_MAX / 2, UINT64_MAX / 4 };
+	EXPECT_EQ(clock_epoch_ns(&a, &late, UINT64_MAX / 2), UINT64_MAX / 4);
+}
+
+TEST(a_single_point_gives_its_own_time)
+{
+	const struct clock_point a = { 1000, 777 };
+
+	EXPECT_EQ(clock_epoch_ns(&a, &a, 123456), 777);
+}
+
+TEST(the_time_of_a_tick_is_that_of_the_clock_on_the_wall)
+{
+	struct timespec nap = { .tv_nsec = 20000000 };
+	struct clock_point a = clock_now();
+
+	nanosleep(&nap, NULL);
+	uint64_t ticks = clock_ticks();
+	struct clock_point middle = clock_now();
+	nanosleep(&nap, NULL);
+	struct clock_point b = clock_now();
+	int64_t ns = (int64_t)(clock_epoch_ns(&a, &b, ticks) - middle.epoch_ns);
+
+	/* Other programs may have run between the two looks. */
+	EXPECT_GT(ns, -50000000);
+	EXPECT_LT(ns, 10000000);
+}

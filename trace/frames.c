@@ -1,0 +1,318 @@
+/*
+ * Places of code by their address in a table of hashes; the texts lie one after
+ * the other. Both grow by doubling and live as long as the writing of one
+ * snapshot.
+ */
+#include "trace/frames.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/meta.h"
+#include "trace/python.h"
+#include "trace/stack.h"
+
+enum { PLACES_MAX = 8, FIRST_ENTRIES = 1024, FIRST_BYTES = 64 << 10 };
+
+/* One frame in words. An address in code put in line has several. */
+struct place {
+	size_t name; /* offsets of texts */
+	size_t file;
+	unsigned line;
+	bool last;      /* of its address */
+	bool evaluates; /* Python: what it runs is told by Python's frames */
+	bool hidden;    /* the taking of the stack itself */
+	memo memo;
+};
+
+struct entry {
+	const void *word; /* NULL: unused */
+	size_t first;     /* of its places */
+};
+
+/* Memory that grows: `n` of `room` bytes. */
+struct store {
+	char *at;
+	size_t n;
+	size_t room;
+};
+
+struct frames {
+	const struct stack_table *table;
+	memo *stacks; /* by number */
+	size_t stacks_bytes;
+	struct store texts;
+	struct store places;
+	struct entry *entries;
+	size_t slots; /* a power of two */
+	size_t used;
+	bool incomplete;
+	memo name_key;
+	memo file_key;
+	memo line_key;
+};
+
+/* ---- Storing ----------------------------------------------------------- */
+
+/* Room for n more bytes; false without memory. */
+static bool
+store_grow(struct store *store, size_t n)
+{
+	size_t room = store->room > 0 ? store->room : FIRST_BYTES;
+
+	if (store->room - store->n >= n)
+		return true;
+	while (room - store->n < n)
+		room *= 2;
+	char *at = meta_alloc(room);
+	if (at == NULL)
+		return false;
+	if (store->n > 0)
+		memcpy(at, store->at, store->n);
+	meta_free(store->at, store->room);
+	store->at = at;
+	store->room = room;
+	return true;
+}
+
+static bool
+add_text(struct frames *f, const char *text, size_t *offset)
+{
+	size_t size = strlen(text) + 1;
+
+	if (!store_grow(&f->texts, size))
+		return false;
+	*offset = f->texts.n;
+	memcpy(f->texts.at + f->texts.n, text, size);
+	f->texts.n += size;
+	return true;
+}
+
+static struct place *
+place_at(struct frames *f, size_t i)
+{
+	return &((struct place *)(void *)f->places.at)[i];
+}
+
+static size_t
+place_count(const struct frames *f)
+{
+	return f->places.n / sizeof(struct place);
+}
+
+static bool
+add_place(struct frames *f, const char *name, const char *file, unsigned line)
+{
+	struct place place = { .line = line };
+
+	if (!add_text(f, name, &place.name) ||
+	    !add_text(f, file, &place.file) ||
+	    !store_grow(&f->places, sizeof(place)))
+		return false;
+	place.hidden = strcmp(name, "history_enter") == 0;
+	place.evaluates = strncmp(name, "_PyEval_EvalFrame", 17) == 0;
+	f->places.n += sizeof(place);
+	*place_at(f, place_count(f) - 1) = place;
+	return true;
+}
+
+/* ---- Naming ------------------------------------------------------------ */
+
+static bool
+describe_c(struct frames *f, const void *word)
+{
+	struct stack_place places[PLACES_MAX];
+	size_t n = stack_describe(word, places, PLACES_MAX);
+
+	for (size_t i = 0; i < n; i++) {
+		const struct stack_place *p = &places[i];
+		char name[sizeof(p->object) + 32];
+		const char *slash = strrchr(p->object, '/');
+		if (p->function[0] != '\0')
+			snprintf(name, sizeof(name), "%s", p->function);
+		else if (p->object[0] != '\0')
+			snprintf(name, sizeof(name), "%s+0x%zx",
+			    slash != NULL ? slash + 1 : p->object, p->offset);
+		else
+			snprintf(name, sizeof(name), "%p", word);
+		if (!add_place(f, name,
+			p->file[0] != '\0'       ? p->file :
+			    p->object[0] != '\0' ? p->object :
+						   "??",
+			p->line))
+			return false;
+	}
+	return n > 0;
+}
+
+static bool
+describe(struct frames *f, const void *word)
+{
+	if (!python_is_frame(word))
+		return describe_c(f, word);
+	struct python_place place = python_describe(word);
+	return add_place(f, place.function, place.file, place.line);
+}
+
+static struct entry *
+find(const struct frames *f, const void *word)
+{
+	uint64_t hash = (uint64_t)(uintptr_t)word * 0x9e3779b97f4a7c15u;
+
+	for (uint64_t i = hash >> 20;; i++) {
+		struct entry *entry = &f->entries[i & (f->slots - 1)];
+		if (entry->word == NULL || entry->word == word)
+			return entry;
+	}
+}
+
+static bool
+grow_entries(struct frames *f)
+{
+	struct entry *old = f->entries;
+	size_t n = f->slots;
+
+	if (f->used * 2 < n)
+		return true;
+	size_t slots = n > 0 ? 2 * n : FIRST_ENTRIES;
+	struct entry *entries = meta_zalloc(slots * sizeof(*entries));
+	if (entries == NULL)
+		return false;
+	f->entries = entries;
+	f->slots = slots;
+	for (size_t i = 0; i < n; i++)
+		if (old[i].word != NULL)
+			*find(f, old[i].word) = old[i];
+	meta_free(old, n * sizeof(*old));
+	return true;
+}
+
+/* The first place of a word; false without memory. */
+static bool
+look_up(struct frames *f, const void *word, size_t *first)
+{
+	if (!grow_entries(f))
+		return false;
+	struct entry *entry = find(f, word);
+	if (entry->word == NULL) {
+		size_t at = place_count(f);
+		if (!describe(f, word)) {
+			f->places.n = at * sizeof(struct place);
+			return false;
+		}
+		place_at(f, place_count(f) - 1)->last = true;
+		*entry = (struct entry){ word, at };
+		f->used++;
+	}
+	*first = entry->first;
+	return true;
+}
+
+/* ---- Writing ----------------------------------------------------------- */
+
+static void
+write_place(struct frames *f, struct writer *w, struct place *place)
+{
+	if (writer_again(w, place->memo))
+		return;
+	writer_dict(w);
+	writer_key(w, "name", &f->name_key);
+	writer_text(w, f->texts.at + place->name);
+	writer_key(w, "filename", &f->file_key);
+	writer_text(w, f->texts.at + place->file);
+	writer_key(w, "line", &f->line_key);
+	writer_uint(w, place->line);
+	writer_close(w);
+	writer_keep(w, &place->memo);
+}
+
+/* The places of one word but those that run Python; true if there are such. */
+static bool
+write_word(struct frames *f, struct writer *w, const void *word)
+{
+	bool evaluates = false;
+	size_t i;
+
+	if (!look_up(f, word, &i)) {
+		f->incomplete = true;
+		return false;
+	}
+	for (;; i++) {
+		struct place *place = place_at(f, i);
+		bool last = place->last;
+		if (place->evaluates)
+			evaluates = true;
+		else if (!place->hidden)
+			write_place(f, w, place);
+		if (last)
+			return evaluates;
+	}
+}
+
+/* Python's frames are behind those of C. */
+static void
+write_stack(struct frames *f, struct writer *w, void *const *words, size_t n)
+{
+	bool written = false;
+	size_t c = 0;
+
+	while (c < n && !python_is_frame(words[c]))
+		c++;
+	for (size_t i = 0; i < c; i++) {
+		if (!write_word(f, w, words[i]) || written)
+			continue;
+		for (size_t k = c; k < n; k++)
+			write_word(f, w, words[k]);
+		written = true;
+	}
+	for (size_t k = c; k < n && !written; k++)
+		write_word(f, w, words[k]);
+}
+
+void
+frames_write(struct frames *f, struct writer *w, uint32_t stack)
+{
+	void *const *words = NULL;
+	size_t n = 0;
+
+	if (writer_again(w, f->stacks[stack]))
+		return;
+	if (f->table != NULL)
+		n = stack_table_frames(f->table, stack, &words);
+	writer_list(w);
+	write_stack(f, w, words, n);
+	writer_close(w);
+	writer_keep(w, &f->stacks[stack]);
+}
+
+struct frames *
+frames_new(const struct stack_table *table, size_t stacks)
+{
+	struct frames *f = meta_zalloc(sizeof(*f));
+	if (f == NULL)
+		return NULL;
+	f->table = table;
+	f->stacks_bytes = (stacks + 1) * sizeof(*f->stacks);
+	f->stacks = meta_map(f->stacks_bytes);
+	if (f->stacks == NULL) {
+		meta_free(f, sizeof(*f));
+		return NULL;
+	}
+	return f;
+}
+
+void
+frames_delete(struct frames *f)
+{
+	meta_unmap(f->stacks, f->stacks_bytes);
+	meta_free(f->texts.at, f->texts.room);
+	meta_free(f->places.at, f->places.room);
+	meta_free(f->entries, f->slots * sizeof(*f->entries));
+	meta_free(f, sizeof(*f));
+}
+
+bool
+frames_complete(const struct frames *f)
+{
+	return !f->incomplete;
+}

@@ -1,0 +1,471 @@
+/*
+ * How the history is kept, what a thread brings along, and the rings.
+ */
+#include "trace/history.h"
+
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/lock.h"
+#include "base/meta.h"
+#include "base/status.h"
+#include "trace/python.h"
+#include "trace/recall.h"
+#include "trace/text.h"
+
+enum {
+	CONTEXTS = 64, /* compile contexts within each other */
+	RING_SPARE = 1024,
+	C_FRAMES = 40, /* of a stack that has Python's too */
+};
+
+atomic_uint history_state;
+
+static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_HISTORY);
+/* Written under the lock, read without. */
+static _Atomic uint32_t skipped;
+static atomic_uint stacks_wanted;
+static atomic_size_t capacity;
+/* Made when stacks are first wanted, and kept: others may be at it. */
+static _Atomic(struct stack_table *) stacks;
+static struct clock_point began GUARDED_BY(lock);
+
+/* What the events of a thread have. */
+static _Thread_local struct {
+	uint32_t stack; /* of the call that is under way */
+	uint32_t thread;
+	uint32_t metadata;
+	uint32_t compile; /* the innermost context */
+	unsigned depth;   /* of contexts */
+	uint32_t contexts[CONTEXTS];
+	bool capturing; /* a stack: Python may free memory meanwhile */
+} here;
+
+/* ---- Settings ---------------------------------------------------------- */
+
+const char *
+trace_action_name(enum trace_action action)
+{
+	static const char *const names[] = {
+#define ACTION_NAME(name) #name,
+		TRACE_ACTIONS(ACTION_NAME)
+#undef ACTION_NAME
+	};
+
+	return names[action];
+}
+
+/* The bit of an action that a text names; 0: there is none. */
+static uint32_t
+action_bit(const char *text, size_t length)
+{
+	for (unsigned i = 0; i < TRACE_ACTION_COUNT; i++) {
+		const char *name = trace_action_name((enum trace_action)i);
+		if (strlen(name) == length && strncmp(name, text, length) == 0)
+			return 1u << i;
+	}
+	return 0;
+}
+
+static enum weir_status
+read_skip(const char *text, uint32_t *out)
+{
+	*out = 0;
+	while (text != NULL && *text != '\0') {
+		size_t length = strcspn(text, ",");
+		uint32_t bit = action_bit(text, length);
+		if (bit == 0)
+			return status_set(WEIR_EINVAL,
+			    "weir_history_start: skip: unknown action %.*s",
+			    (int)length, text);
+		*out |= bit;
+		text += length;
+		text += *text == ',';
+	}
+	return WEIR_OK;
+}
+
+enum weir_status
+history_read(const struct weir_history *asked, struct history_settings *out)
+{
+	struct weir_history all = { .struct_size = sizeof(all),
+		.level = WEIR_HISTORY_ALL };
+
+	if (asked == NULL)
+		asked = &all;
+	if (asked->struct_size < sizeof(*asked))
+		return status_set(
+		    WEIR_EINVAL, "weir_history_start: struct_size is not set");
+	if ((unsigned)asked->level > WEIR_HISTORY_ALL)
+		return status_set(WEIR_EINVAL,
+		    "weir_history_start: unknown level %d", (int)asked->level);
+	if ((unsigned)asked->stacks > WEIR_STACKS_PYTHON)
+		return status_set(WEIR_EINVAL,
+		    "weir_history_start: unknown stacks %d",
+		    (int)asked->stacks);
+	size_t entries = asked->max_entries;
+	if (entries > SIZE_MAX / sizeof(struct trace_event) - RING_SPARE)
+		return status_set(WEIR_EINVAL,
+		    "weir_history_start: max_entries %zu is too many", entries);
+	out->level = asked->level;
+	out->stacks = asked->stacks;
+	out->capacity = entries != 0 ? entries : WEIR_HISTORY_ENTRIES;
+	return read_skip(asked->skip, &out->skip);
+}
+
+static enum weir_status
+make_stacks(void) HOLDS(lock)
+{
+	if (atomic_load(&stacks) != NULL)
+		return WEIR_OK;
+	struct stack_table *table = stack_table_create(HISTORY_STACK_BYTES);
+	if (table == NULL)
+		return status_set(WEIR_EHOSTMEM, "no host memory for stacks");
+	atomic_store(&stacks, table);
+	return WEIR_OK;
+}
+
+enum weir_status
+history_set(const struct history_settings *settings)
+{
+	enum weir_status status = WEIR_OK;
+
+	if (settings->level > WEIR_HISTORY_NONE) {
+		python_look();
+		recall_prepare();
+	}
+	lock_enter(&lock);
+	if (settings->level > WEIR_HISTORY_NONE)
+		status = make_stacks();
+	if (status == WEIR_OK) {
+		if (atomic_load(&history_state) == 0)
+			began = clock_now();
+		atomic_store(&skipped, settings->skip);
+		atomic_store(&stacks_wanted, settings->stacks);
+		atomic_store(&capacity, settings->capacity);
+		atomic_store(
+		    &history_state, 1 | (unsigned)settings->level << 1);
+	}
+	lock_leave(&lock);
+	return status;
+}
+
+struct history_settings
+history_settings(void)
+{
+	return (struct history_settings){
+		.level = history_level(),
+		.stacks = (enum weir_stacks)atomic_load(&stacks_wanted),
+		.capacity = atomic_load(&capacity),
+		.skip = atomic_load(&skipped),
+	};
+}
+
+struct clock_point
+history_began(void)
+{
+	lock_enter(&lock);
+	struct clock_point point = began;
+	lock_leave(&lock);
+	return point;
+}
+
+struct stack_table *
+history_stacks(void)
+{
+	return atomic_load(&stacks);
+}
+
+/* ---- A call ------------------------------------------------------------ */
+
+/* The calling thread's stack: C's frames from the caller's caller on, and
+ * Python's behind them. */
+__attribute__((noinline)) static uint32_t
+take_stack(void)
+{
+	void *frames[STACK_FRAMES_MAX];
+	bool all = atomic_load_explicit(&stacks_wanted, memory_order_relaxed) ==
+	    WEIR_STACKS_ALL;
+	size_t python = 0;
+	size_t c = 0;
+
+	if (here.capturing)
+		return 0;
+	here.capturing = true;
+	if (python_found())
+		python = python_capture(frames,
+		    all ? STACK_FRAMES_MAX - C_FRAMES : STACK_FRAMES_MAX);
+	if (all && python > 0) {
+		memmove(frames + C_FRAMES, frames, python * sizeof(*frames));
+		c = recall_capture(frames, C_FRAMES, 2);
+		memmove(
+		    frames + c, frames + C_FRAMES, python * sizeof(*frames));
+	} else if (all) {
+		c = recall_capture(frames, STACK_FRAMES_MAX, 2);
+	}
+	here.capturing = false;
+	return stack_table_intern(atomic_load(&stacks), frames, c + python);
+}
+
+void
+history_enter_on(enum weir_history_level from)
+{
+	enum weir_history_level level = history_level();
+
+	here.stack =
+	    level >= from && level > WEIR_HISTORY_NONE ? take_stack() : 0;
+}
+
+void
+history_leave_on(void)
+{
+	here.stack = 0;
+}
+
+uint32_t
+history_stack(void)
+{
+	return here.stack;
+}
+
+/* ---- Rings ------------------------------------------------------------- */
+
+static bool
+open_ring(struct history_ring *ring)
+{
+	size_t bound = atomic_load(&capacity);
+	size_t n = bound + RING_SPARE;
+
+	if (ring->refused || bound == 0)
+		return false;
+	ring->events = meta_map(n * sizeof(*ring->events));
+	ring->refused = ring->events == NULL;
+	ring->bound = bound;
+	ring->capacity = n;
+	ring->at = 0;
+	ring->there = ring->next;
+	return ring->events != NULL;
+}
+
+static uint32_t
+thread_number(void)
+{
+	here.thread = (uint32_t)syscall(SYS_gettid);
+	return here.thread;
+}
+
+void
+history_emit(struct history_ring *ring, struct trace_event event)
+{
+	uint32_t skip = atomic_load_explicit(&skipped, memory_order_relaxed);
+
+	if (!history_on() || (skip & 1u << event.action) != 0)
+		return;
+	if (ring->events == NULL && !open_ring(ring)) {
+		ring->next++;
+		return;
+	}
+	event.thread = here.thread != 0 ? here.thread : thread_number();
+	event.metadata = here.metadata;
+	event.compile = here.compile;
+	if (history_level() < WEIR_HISTORY_ALLOC)
+		event.stack = 0;
+	event.ticks = clock_ticks();
+	ring->events[ring->at] = event;
+	if (++ring->at == ring->capacity)
+		ring->at = 0;
+	ring->next++;
+}
+
+/* Events that are there, of at most so many. */
+static uint64_t
+held(const struct history_ring *ring, size_t most)
+{
+	uint64_t n = ring->next - ring->there;
+
+	if (ring->events == NULL)
+		return 0;
+	return n < most ? n : most;
+}
+
+uint64_t
+history_oldest(const struct history_ring *ring)
+{
+	return ring->next - held(ring, ring->bound);
+}
+
+size_t
+history_copy(const struct history_ring *ring, uint64_t *from, uint64_t end,
+    struct trace_event *events, size_t n)
+{
+	uint64_t oldest = ring->next - held(ring, ring->capacity);
+
+	if (*from < oldest)
+		*from = oldest;
+	if (end > ring->next)
+		end = ring->next;
+	if (*from >= end)
+		return 0;
+	if (n > end - *from)
+		n = (size_t)(end - *from);
+	size_t back = (size_t)(ring->next - *from);
+	size_t start = ring->at >= back ? ring->at - back :
+					  ring->at + ring->capacity - back;
+	size_t whole = ring->capacity - start < n ? ring->capacity - start : n;
+	memcpy(events, ring->events + start, whole * sizeof(*events));
+	memcpy(events + whole, ring->events, (n - whole) * sizeof(*events));
+	return n;
+}
+
+void
+history_close(struct history_ring *ring)
+{
+	meta_unmap(ring->events, ring->capacity * sizeof(*ring->events));
+	*ring = (struct history_ring){ 0 };
+}
+
+void
+history_resize(struct history_ring *ring, bool clear)
+{
+	struct history_ring old = *ring;
+
+	ring->refused = false;
+	if (clear) {
+		history_close(ring);
+		return;
+	}
+	if (old.events == NULL || old.bound == atomic_load(&capacity))
+		return;
+	if (!open_ring(ring)) {
+		*ring = old;
+		return;
+	}
+	uint64_t first = history_oldest(&old);
+	if (old.next - first > ring->bound)
+		first = old.next - ring->bound;
+	ring->at =
+	    history_copy(&old, &first, old.next, ring->events, ring->bound);
+	ring->there = first;
+	meta_unmap(old.events, old.capacity * sizeof(*old.events));
+}
+
+/* ---- Texts of a thread ------------------------------------------------- */
+
+enum weir_status
+weir_metadata_set(const char *text)
+{
+	return text_intern(text, &here.metadata);
+}
+
+const char *
+weir_metadata_get(void)
+{
+	return text_get(here.metadata);
+}
+
+enum weir_status
+weir_compile_context_push(const char *name)
+{
+	uint32_t id;
+
+	if (name == NULL)
+		return status_set(
+		    WEIR_EINVAL, "weir_compile_context_push: name is NULL");
+	enum weir_status status = text_intern(name, &id);
+	if (status != WEIR_OK)
+		return status;
+	if (here.depth < CONTEXTS) {
+		here.contexts[here.depth] = here.compile;
+		here.compile = id;
+	}
+	here.depth++;
+	return WEIR_OK;
+}
+
+enum weir_status
+weir_compile_context_pop(void)
+{
+	if (here.depth == 0)
+		return status_set(
+		    WEIR_EINVAL, "weir_compile_context_pop: there is none");
+	if (--here.depth < CONTEXTS)
+		here.compile = here.contexts[here.depth];
+	return WEIR_OK;
+}
+
+/* ---- Annotations ------------------------------------------------------- */
+
+/* A ring of their own, of the same capacity. */
+static struct {
+	struct trace_annotation *entries;
+	size_t capacity;
+	uint64_t next;
+} notes GUARDED_BY(lock);
+
+static enum weir_status
+note(const struct trace_annotation *entry) HOLDS(lock)
+{
+	if (notes.entries == NULL) {
+		notes.capacity = atomic_load(&capacity);
+		notes.entries =
+		    meta_map(notes.capacity * sizeof(*notes.entries));
+		if (notes.entries == NULL)
+			return status_set(
+			    WEIR_EHOSTMEM, "no host memory for annotations");
+	}
+	notes.entries[notes.next++ % notes.capacity] = *entry;
+	return WEIR_OK;
+}
+
+enum weir_status
+weir_annotate(const char *name, enum weir_stage stage, int device)
+{
+	struct trace_annotation entry = { .end = stage == WEIR_STAGE_END,
+		.device = device < 0 ? 0 : device };
+	enum weir_status status = WEIR_OK;
+
+	if (name == NULL)
+		return status_set(WEIR_EINVAL, "weir_annotate: name is NULL");
+	if ((unsigned)stage > WEIR_STAGE_END)
+		return status_set(
+		    WEIR_EINVAL, "weir_annotate: unknown stage %d", (int)stage);
+	if (!history_on())
+		return WEIR_OK;
+	status = text_intern(name, &entry.name);
+	if (status != WEIR_OK)
+		return status;
+	lock_enter(&lock);
+	entry.ticks = clock_ticks();
+	if (history_on())
+		status = note(&entry);
+	lock_leave(&lock);
+	return status;
+}
+
+size_t
+history_annotations(uint64_t *from, struct trace_annotation *out, size_t n)
+{
+	lock_enter(&lock);
+	if (notes.next > notes.capacity && *from < notes.next - notes.capacity)
+		*from = notes.next - notes.capacity;
+	size_t found = 0;
+	while (found < n && *from + found < notes.next) {
+		out[found] = notes.entries[(*from + found) % notes.capacity];
+		found++;
+	}
+	lock_leave(&lock);
+	return found;
+}
+
+void
+history_unset(void)
+{
+	lock_enter(&lock);
+	atomic_store(&history_state, 0);
+	meta_unmap(notes.entries, notes.capacity * sizeof(*notes.entries));
+	notes.entries = NULL;
+	notes.capacity = 0;
+	notes.next = 0;
+	lock_leave(&lock);
+}

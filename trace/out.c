@@ -1,0 +1,134 @@
+/*
+ * The temporary name is the file's own with the process and a number behind it.
+ */
+#include "trace/out.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/meta.h"
+#include "base/os.h"
+#include "base/status.h"
+
+static enum weir_status
+fail(const char *path, const char *what, int error)
+{
+	char text[128];
+
+	return status_set(WEIR_EINVAL, "%s: %s: %s", path, what,
+	    strerror_r(error, text, sizeof(text)));
+}
+
+static enum weir_status
+open_beside(struct out *out, const char *path)
+{
+	static atomic_uint number;
+	enum { TRIES = 100 };
+
+	for (int i = 0; i < TRIES; i++) {
+		int n =
+		    snprintf(out->beside, sizeof(out->beside), "%s.%u-%u.tmp",
+			path, os_process_id(), atomic_fetch_add(&number, 1));
+		if (n < 0 || (size_t)n >= sizeof(out->beside))
+			return fail(path, "cannot be written", ENAMETOOLONG);
+		out->fd = open(out->beside,
+		    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+		if (out->fd >= 0) {
+			memcpy(out->path, path, strlen(path) + 1);
+			return WEIR_OK;
+		}
+		if (errno != EEXIST)
+			break;
+	}
+	return fail(path, "cannot be written", errno);
+}
+
+enum weir_status
+out_open(const char *path, struct out **out)
+{
+	struct out *made = meta_alloc(sizeof(*made));
+	if (made == NULL)
+		return status_set(
+		    WEIR_EHOSTMEM, "%s: no host memory to write it", path);
+	made->error = 0;
+	made->used = 0;
+	enum weir_status status = open_beside(made, path);
+	if (status != WEIR_OK) {
+		meta_free(made, sizeof(*made));
+		return status;
+	}
+	*out = made;
+	return WEIR_OK;
+}
+
+static void
+write_all(struct out *out, const unsigned char *bytes, size_t n)
+{
+	while (n > 0 && out->error == 0) {
+		ssize_t done = write(out->fd, bytes, n);
+		if (done < 0 && errno == EINTR)
+			continue;
+		if (done <= 0) {
+			out->error = done < 0 ? errno : EIO;
+			break;
+		}
+		bytes += done;
+		n -= (size_t)done;
+	}
+}
+
+void
+out_flush(struct out *out)
+{
+	write_all(out, out->buffer, out->used);
+	out->used = 0;
+}
+
+void
+out_bytes(struct out *out, const void *bytes, size_t n)
+{
+	if (OUT_BUFFER - out->used < n)
+		out_flush(out);
+	if (n > OUT_BUFFER) {
+		write_all(out, bytes, n);
+		return;
+	}
+	memcpy(out->buffer + out->used, bytes, n);
+	out->used += n;
+}
+
+static void
+drop(struct out *out)
+{
+	unlink(out->beside);
+	meta_free(out, sizeof(*out));
+}
+
+void
+out_abandon(struct out *out)
+{
+	close(out->fd);
+	drop(out);
+}
+
+enum weir_status
+out_close(struct out *out)
+{
+	out_flush(out);
+	if (close(out->fd) != 0 && out->error == 0)
+		out->error = errno;
+	if (out->error == 0 && rename(out->beside, out->path) != 0)
+		out->error = errno;
+	if (out->error != 0) {
+		enum weir_status status =
+		    fail(out->path, "cannot be written", out->error);
+		drop(out);
+		return status;
+	}
+	meta_free(out, sizeof(*out));
+	return WEIR_OK;
+}

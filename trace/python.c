@@ -1,0 +1,229 @@
+/*
+ * A code object that is met gets a number, and its name and file are written
+ * down then, so that nobody needs Python to name a frame. A reference is kept,
+ * so that its address stays its own; so the table has a bound.
+ *
+ * The table is read without a lock and added to under ours. A Python built
+ * without a lock of its own runs several threads here at once.
+ */
+#include "trace/python.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+#include "base/lock.h"
+#include "trace/text.h"
+
+enum { CODES_MAX = 1 << 16, BUCKETS = 1 << 17 };
+
+typedef struct object object; /* a PyObject */
+
+/* X(name, result, params): what is called, all of it public. */
+#define PYTHON_CALLS(X)                                                        \
+	X(Py_IsInitialized, int, (void))                                       \
+	X(PyGILState_Check, int, (void))                                       \
+	X(PyGILState_GetThisThreadState, void *, (void))                       \
+	X(PyEval_GetFrame, object *, (void))                                   \
+	X(PyFrame_GetBack, object *, (object *))                               \
+	X(PyFrame_GetCode, object *, (object *))                               \
+	X(PyFrame_GetLineNumber, int, (object *))                              \
+	X(PyObject_GetAttrString, object *, (object *, const char *))          \
+	X(PyUnicode_AsUTF8AndSize, const char *, (object *, ptrdiff_t *))      \
+	X(PyErr_Fetch, void, (object **, object **, object **))                \
+	X(PyErr_Restore, void, (object *, object *, object *))                 \
+	X(PyErr_Clear, void, (void))                                           \
+	X(Py_IncRef, void, (object *))                                         \
+	X(Py_DecRef, void, (object *))
+
+static struct {
+#define CALL_FIELD(name, result, params) result(*name) params;
+	PYTHON_CALLS(CALL_FIELD)
+#undef CALL_FIELD
+	/* The thread that runs Python; in no case a wait. Its name has
+	 * changed, and there may be none. */
+	void *(*current)(void);
+} py;
+
+atomic_bool python_is_found;
+
+static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_HISTORY);
+
+/* Codes by number from 1 on, and buckets of numbers. Written under the lock;
+ * a code is there before its number is. */
+static struct code {
+	object *object;
+	uint32_t function; /* texts */
+	uint32_t file;
+} codes[CODES_MAX];
+static _Atomic uint32_t buckets[BUCKETS];
+static uint32_t count = 1;
+
+/* ---- Finding ----------------------------------------------------------- */
+
+static bool
+find_all(void) HOLDS(lock)
+{
+	bool all = true;
+
+	/* POSIX has a pointer to a function in a void *. */
+#define CALL_FIND(name, result, params)                                        \
+	*(void **)&py.name = dlsym(RTLD_DEFAULT, #name);                       \
+	all = all && py.name != NULL;
+	PYTHON_CALLS(CALL_FIND)
+#undef CALL_FIND
+	*(void **)&py.current =
+	    dlsym(RTLD_DEFAULT, "PyThreadState_GetUnchecked");
+	if (py.current == NULL)
+		*(void **)&py.current =
+		    dlsym(RTLD_DEFAULT, "_PyThreadState_UncheckedGet");
+	return all && py.current != NULL;
+}
+
+void
+python_look(void)
+{
+	lock_enter(&lock);
+	if (!python_found())
+		atomic_store_explicit(
+		    &python_is_found, find_all(), memory_order_release);
+	lock_leave(&lock);
+}
+
+/*
+ * Does this thread hold Python's lock? PyGILState_Check() says so of all
+ * threads where there are several interpreters, so the states are compared too.
+ */
+static bool
+may_ask(void)
+{
+	if (py.Py_IsInitialized() == 0 || py.PyGILState_Check() != 1)
+		return false;
+	const void *state = py.current();
+
+	return state != NULL && state == py.PyGILState_GetThisThreadState();
+}
+
+/* ---- Codes ------------------------------------------------------------- */
+
+static uint32_t
+text_of(object *from, const char *attribute)
+{
+	uint32_t id = TEXT_NONE;
+	object *value = py.PyObject_GetAttrString(from, attribute);
+
+	if (value != NULL) {
+		const char *text = py.PyUnicode_AsUTF8AndSize(value, NULL);
+		if (text != NULL && text_intern(text, &id) != WEIR_OK)
+			id = TEXT_OTHER;
+		py.Py_DecRef(value);
+	}
+	py.PyErr_Clear();
+	return id;
+}
+
+/* The number of a code, or 0 with the empty bucket where it belongs. */
+static uint32_t
+find(const object *code, _Atomic uint32_t **empty)
+{
+	uint64_t hash = (uint64_t)(uintptr_t)code * 0x9e3779b97f4a7c15u;
+
+	for (uint64_t i = hash >> 47;; i++) {
+		_Atomic uint32_t *bucket = &buckets[i % BUCKETS];
+		uint32_t number =
+		    atomic_load_explicit(bucket, memory_order_acquire);
+		*empty = bucket;
+		if (number == 0 || codes[number].object == code)
+			return number;
+	}
+}
+
+/* Number a code that has none, if there is room. */
+static uint32_t
+add(struct code code) HOLDS(lock)
+{
+	_Atomic uint32_t *bucket;
+	uint32_t number = find(code.object, &bucket);
+
+	if (number != 0 || count == CODES_MAX)
+		return number;
+	codes[count] = code;
+	atomic_store_explicit(bucket, count, memory_order_release);
+	return count++;
+}
+
+/* The number of a code; 0: there are too many. */
+static uint32_t
+number_of(object *object)
+{
+	_Atomic uint32_t *bucket;
+	uint32_t number = find(object, &bucket);
+
+	if (number != 0)
+		return number;
+	/* Python is asked with no lock of ours. The reference is for ever. */
+	struct code code = { .object = object,
+		.function = text_of(object, "co_name"),
+		.file = text_of(object, "co_filename") };
+	py.Py_IncRef(object);
+	lock_enter(&lock);
+	number = add(code);
+	lock_leave(&lock);
+	if (number == 0)
+		py.Py_DecRef(object);
+	return number;
+}
+
+/* ---- Taking ------------------------------------------------------------ */
+
+static void *
+word_of(object *frame)
+{
+	object *code = py.PyFrame_GetCode(frame);
+	int line = py.PyFrame_GetLineNumber(frame);
+	uint64_t number = number_of(code);
+
+	py.Py_DecRef(code);
+	return (void *)(uintptr_t)((uint64_t)1 << 63 | number << 32 |
+	    (line > 0 ? (unsigned)line : 0));
+}
+
+size_t
+python_capture(void **frames, size_t n)
+{
+	object *type;
+	object *value;
+	object *traceback;
+	size_t found = 0;
+
+	if (!may_ask())
+		return 0;
+	object *frame = py.PyEval_GetFrame();
+	if (frame == NULL)
+		return 0;
+	/* What is being raised on this thread stays so. */
+	py.PyErr_Fetch(&type, &value, &traceback);
+	py.Py_IncRef(frame);
+	while (frame != NULL && found < n) {
+		frames[found++] = word_of(frame);
+		object *back = py.PyFrame_GetBack(frame);
+		py.Py_DecRef(frame);
+		frame = back;
+	}
+	if (frame != NULL)
+		py.Py_DecRef(frame);
+	py.PyErr_Restore(type, value, traceback);
+	return found;
+}
+
+struct python_place
+python_describe(const void *word)
+{
+	uint64_t bits = (uintptr_t)word;
+	uint32_t number = bits >> 32 & (CODES_MAX - 1);
+	const struct code *code = &codes[number];
+
+	if (number == 0)
+		return (struct python_place){ "(too many functions)", "", 0 };
+	return (struct python_place){ text_get(code->function),
+		text_get(code->file), (uint32_t)bits };
+}
