@@ -12,7 +12,7 @@
 #ifndef TRACE_PICKLE_READ_H
 #define TRACE_PICKLE_READ_H
 
-#include "trace/snapshot.h"
+#include "trace/snapshot_model.h"
 #include "trace/source.h"
 
 /*

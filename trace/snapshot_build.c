@@ -14,7 +14,7 @@
 
 #include "base/meta.h"
 #include "base/status.h"
-#include "trace/build.h"
+#include "trace/snapshot_rows.h"
 
 static const char *const words[BUILD_WORD_END] = { [WORD_EMPTY] = "",
 #define BUILD_WORD(name, text) [name] = (text),

@@ -18,7 +18,7 @@
 #ifndef TRACE_SNAPSHOT_BUILD_H
 #define TRACE_SNAPSHOT_BUILD_H
 
-#include "trace/snapshot.h"
+#include "trace/snapshot_model.h"
 
 enum value_kind {
 	VALUE_UNSET, /* no value at all */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "trace/build.h"
+#include "trace/snapshot_rows.h"
 
 enum {
 	DEVICES_MAX = 4096,

@@ -1,7 +1,7 @@
 /*
  * The arrays of a snapshot: made, grown and freed through one table.
  */
-#include "trace/snapshot.h"
+#include "trace/snapshot_model.h"
 
 #include <string.h>
 

@@ -17,8 +17,8 @@
  * overlap or not fill their segment. A snapshot is constant once it is read,
  * so any number of threads may look at it.
  */
-#ifndef TRACE_SNAPSHOT_H
-#define TRACE_SNAPSHOT_H
+#ifndef TRACE_SNAPSHOT_MODEL_H
+#define TRACE_SNAPSHOT_MODEL_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -165,7 +165,7 @@ struct snapshot {
 	char *text;
 	uint64_t text_bytes;
 	uint32_t actions[SNAPSHOT_ACTIONS_MAX]; /* strings: their names */
-	size_t room[SNAPSHOT_ARRAYS];           /* for snapshot.c */
+	size_t room[SNAPSHOT_ARRAYS];           /* for snapshot_model.c */
 };
 
 /* The text of a string of the snapshot: UTF-8, ended by NUL. */

@@ -2,8 +2,8 @@
  * The inside of a builder: shared by its two halves, containers
  * (snapshot_build.c) and what dicts become (snapshot_rows.c).
  */
-#ifndef TRACE_BUILD_H
-#define TRACE_BUILD_H
+#ifndef TRACE_SNAPSHOT_ROWS_H
+#define TRACE_SNAPSHOT_ROWS_H
 
 #include "trace/intern.h"
 #include "trace/snapshot_build.h"
