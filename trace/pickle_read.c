@@ -898,7 +898,7 @@ pickle_read(struct source *source, struct snapshot **out)
 	struct machine machine = { .source = source };
 	enum weir_status status;
 
-	machine.builder = builder_new();
+	machine.builder = builder_new(true);
 	if (machine.builder == NULL)
 		return WEIR_EHOSTMEM;
 	status = run(&machine);

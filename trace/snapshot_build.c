@@ -414,21 +414,24 @@ builder_dict(struct builder *builder, struct value *out)
 	return new_object(builder, OBJECT_DICT, out);
 }
 
-void
-builder_drop(struct builder *builder, struct value container)
+/* What these items say is in a row now: nobody asks for them again. */
+static void
+absorb(struct builder *builder, const struct value *items, size_t count)
 {
-	struct object *object;
+	for (size_t i = 0; i < count && !builder->references; i++) {
+		struct object *object;
 
-	if (container.kind != VALUE_CONTAINER)
-		return;
-	object = build_object(builder, container);
-	drop_items(builder, object);
-	*object = (struct object){
-		.kind = OBJECT_FREE,
-		.complete = true,
-		.first = builder->free_object,
-	};
-	builder->free_object = container.id + 1;
+		if (items[i].kind != VALUE_CONTAINER)
+			continue;
+		object = build_object(builder, items[i]);
+		drop_items(builder, object);
+		*object = (struct object){
+			.kind = OBJECT_FREE,
+			.complete = true,
+			.first = builder->free_object,
+		};
+		builder->free_object = items[i].id + 1;
+	}
 }
 
 /* Frames that are all there is in these values, into scratch. */
@@ -493,6 +496,7 @@ settle_list(struct builder *builder, struct object *list)
 	}
 	if (status != WEIR_OK)
 		return status;
+	absorb(builder, items, list->count);
 	drop_items(builder, list);
 	list->kind = (uint8_t)kind;
 	list->first = row;
@@ -509,6 +513,7 @@ settle_dict(struct builder *builder, struct object *dict)
 
 	if (status != WEIR_OK || kind == OBJECT_DICT)
 		return status;
+	absorb(builder, dict->items, dict->count);
 	drop_items(builder, dict);
 	dict->kind = (uint8_t)kind;
 	dict->first = row;
@@ -627,6 +632,7 @@ append_values(struct builder *builder, struct object *list,
 	status = build_stack(builder, builder->scratch, count, &stack);
 	if (status != WEIR_OK)
 		return status;
+	absorb(builder, items, count);
 	drop_items(builder, list);
 	list->kind = OBJECT_STACK;
 	list->first = stack;
@@ -661,8 +667,10 @@ builder_append(struct builder *builder, struct value list,
 		return status_set(
 		    WEIR_EINVAL, "items are added to what is no list");
 	if ((object->kind != OBJECT_LIST || object->count == 0) &&
-	    append_rows(builder, object, items, count))
+	    append_rows(builder, object, items, count)) {
+		absorb(builder, items, count);
 		return WEIR_OK;
+	}
 	if (object->kind == OBJECT_LIST)
 		return append_values(builder, object, items, count);
 	object->kind = OBJECT_MIXED;
@@ -700,6 +708,7 @@ builder_set(struct builder *builder, struct value dict,
 		if (status != WEIR_OK)
 			return status;
 		if (kind != OBJECT_DICT) {
+			absorb(builder, pairs, count);
 			object->kind = (uint8_t)kind;
 			object->first = row;
 			return WEIR_OK;
@@ -767,11 +776,12 @@ begin(struct builder *builder)
 }
 
 struct builder *
-builder_new(void)
+builder_new(bool references)
 {
 	struct builder *builder = meta_zalloc(sizeof(*builder));
 
 	if (builder != NULL) {
+		builder->references = references;
 		builder->seed = intern_seed();
 		builder->snapshot = snapshot_new();
 	}

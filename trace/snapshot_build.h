@@ -46,8 +46,14 @@ struct value {
 
 struct builder;
 
-/* An empty builder; NULL without host memory, told by status_set(). */
-struct builder *builder_new(void);
+/*
+ * An empty builder; NULL without host memory, told by status_set().
+ *
+ * @param references  a container may be put into more than one, as in pickles.
+ *                    If not, what is left of it once it has become a row is
+ *                    used again
+ */
+struct builder *builder_new(bool references);
 
 /* End it, with all that was built and not taken. NULL does nothing. */
 void builder_free(struct builder *builder);
@@ -85,9 +91,5 @@ enum weir_status builder_set(struct builder *builder, struct value dict,
 /* A tuple: a list that is complete at once. */
 enum weir_status builder_tuple(struct builder *builder,
     const struct value *items, size_t count, struct value *out);
-
-/* There are no other names for this container, and it is complete: forget it
- * once it is in another. For forms that know no references. */
-void builder_drop(struct builder *builder, struct value container);
 
 #endif

@@ -122,6 +122,18 @@ take_number(const struct fields *fields, enum build_word key, uint32_t max,
 	return status;
 }
 
+/* Microseconds; 0 for what is no time. */
+static int64_t
+take_time(const struct fields *fields)
+{
+	uint64_t time_us;
+
+	if (take_word(fields, KEY_TIME_US, &time_us) != WEIR_OK ||
+	    time_us > INT64_MAX / 2)
+		return 0;
+	return (int64_t)time_us;
+}
+
 /* A string, or "" where it is absent or something else. */
 static uint32_t
 take_string(const struct fields *fields, enum build_word key)
@@ -219,7 +231,6 @@ make_event(const struct fields *fields, uint32_t *row)
 	uint32_t i = events->count;
 	enum build_word place =
 	    has(fields, KEY_ADDR) ? KEY_ADDR : KEY_DEVICE_FREE;
-	uint64_t time_us = 0;
 	enum weir_status status =
 	    snapshot_reserve(snapshot, SNAPSHOT_ARRAY_EVENTS, i, 1);
 
@@ -231,11 +242,9 @@ make_event(const struct fields *fields, uint32_t *row)
 		status = take_bytes(fields, KEY_SIZE, &events->bytes[i]);
 	if (status == WEIR_OK)
 		status = take_word(fields, KEY_STREAM, &events->stream[i]);
-	if (status == WEIR_OK)
-		status = take_word(fields, KEY_TIME_US, &time_us);
 	if (status != WEIR_OK)
 		return status;
-	events->time_us[i] = (int64_t)time_us;
+	events->time_us[i] = take_time(fields);
 	events->stack[i] = take_stack(fields);
 	events->pool[i] = take_pool(fields, KEY_POOL_ID);
 	events->context[i] = take_string(fields, KEY_COMPILE_CONTEXT);
@@ -419,18 +428,15 @@ make_annotation(const struct fields *fields, uint32_t *row)
 		.name = take_string(fields, KEY_NAME),
 		.stage = take_string(fields, KEY_STAGE),
 	};
-	uint64_t time_us;
 	enum weir_status status = take_number(
 	    fields, KEY_DEVICE, DEVICES_MAX - 1, &annotation.device);
 
-	if (status == WEIR_OK)
-		status = take_word(fields, KEY_TIME_US, &time_us);
 	if (status == WEIR_OK)
 		status = snapshot_reserve(snapshot, SNAPSHOT_ARRAY_ANNOTATIONS,
 		    snapshot->annotation_count, 1);
 	if (status != WEIR_OK)
 		return status;
-	annotation.time_us = (int64_t)time_us;
+	annotation.time_us = take_time(fields);
 	*row = snapshot->annotation_count;
 	snapshot->annotations[snapshot->annotation_count++] = annotation;
 	return WEIR_OK;

@@ -91,6 +91,7 @@ enum { BUILD_ROOMS = 33 };
 
 struct builder {
 	struct snapshot *snapshot;
+	bool references; /* containers may have several names */
 	uint64_t seed;
 	struct intern strings;
 	struct intern frames;
