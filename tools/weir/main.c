@@ -10,34 +10,59 @@
 
 #include "tools/weir/tool.h"
 
-struct command {
-	const char *name;
-	const char *args;
-	const char *help;
-	int (*run)(int argc, char **argv);
-};
-
 static int cmd_help(int argc, char **argv);
 static int cmd_version(int argc, char **argv);
 
 /* In help's order. Exit status: 0 done, 1 the answer is no, 2 usage. */
 static const struct command commands[] = {
 	{ "run", "PROGRAM ARGS...",
-	    "run a program with its GPU memory under weir", cmd_run },
+	    "run a program with its GPU memory under weir", cmd_run,
+	    &argp_run },
+	{ "show", "SNAPSHOT", "segments and blocks, and a map of each",
+	    cmd_show, &argp_show },
+	{ "stats", "SNAPSHOT", "sums and counts of each device", cmd_stats,
+	    &argp_stats },
+	{ "top", "SNAPSHOT", "who holds the memory: by stack, size, lifetime",
+	    cmd_top, &argp_top },
+	{ "oom", "SNAPSHOT", "why memory ran out, and what would have helped",
+	    cmd_oom, &argp_oom },
+	{ "frag", "SNAPSHOT", "where memory is reserved and not used", cmd_frag,
+	    &argp_frag },
+	{ "leaks", "SNAPSHOT", "stacks whose blocks pile up", cmd_leaks,
+	    &argp_leaks },
+	{ "trace", "SNAPSHOT", "what happened, a line each", cmd_trace,
+	    &argp_trace },
+	{ "diff", "BEFORE AFTER", "what changed between two snapshots",
+	    cmd_diff, &argp_diff },
+	{ "merge", "SNAPSHOT...", "the ranks of a job beside each other",
+	    cmd_merge, &argp_merge },
+	{ "check", "SNAPSHOT", "see that a snapshot holds together", cmd_check,
+	    &argp_check },
+	{ "export", "SNAPSHOT", "for Perfetto, flame graphs, JSON, CSV",
+	    cmd_export, &argp_export },
 	{ "replay", "TRACE...", "play recorded allocations through weir",
-	    cmd_replay },
+	    cmd_replay, &argp_replay },
 	{ "generate", "KIND", "write a trace of a program with several streams",
-	    cmd_generate },
+	    cmd_generate, &argp_generate },
 	{ "options", "", "every option: value, source, default, range",
-	    cmd_options },
-	{ "info", "", "the driver, the devices and what they measure",
-	    cmd_info },
-	{ "version", "", "the version of weir", cmd_version },
+	    cmd_options, &argp_options },
+	{ "info", "", "the driver, the devices and what they measure", cmd_info,
+	    &argp_info },
+	{ "completion", "SHELL", "what a shell offers after weir",
+	    cmd_completion, &argp_completion },
+	{ "version", "", "the version of weir", cmd_version, NULL },
 	{ "help", "[COMMAND]", "this list, or the help of one command",
-	    cmd_help },
+	    cmd_help, NULL },
 };
 
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
+
+const struct command *
+command_table(size_t *count)
+{
+	*count = COMMANDS;
+	return commands;
+}
 
 static const struct command *
 command_find(const char *name)
