@@ -222,6 +222,13 @@ find_total(const struct shortage *shortage, json_t *causes)
 	uint64_t free = shortage->all.free + shortage->all.pending +
 	    (shortage->told_free ? shortage->device_free : 0);
 
+	if (free >= shortage->bytes &&
+	    shortage->own.largest_free < shortage->bytes)
+		add_cause(causes, "scattered", free,
+		    "All that is free anywhere%s comes to %s and would do, but "
+		    "it lies in pieces that are not put together.",
+		    shortage->told_free ? ", the driver's memory too," : "",
+		    size_text(free));
 	if (free >= shortage->bytes)
 		return;
 	add_cause(causes, "full", shortage->bytes - free,

@@ -212,3 +212,34 @@ snapshot_out_csv(const struct snapshot *snapshot, uint32_t device,
 	lives_drop(&lives);
 	return good;
 }
+
+bool
+snapshot_csv_of(const char *bytes, size_t size, const char *name, char **text,
+    size_t *length, char why[SNAPSHOT_WHY])
+{
+	struct source source;
+	struct snapshot *snapshot = NULL;
+	uint32_t device;
+	FILE *out;
+	bool good = false;
+
+	source_of_memory(&source, bytes, size);
+	if (snapshot_read(&source, &snapshot) != WEIR_OK) {
+		snprintf(why, SNAPSHOT_WHY, "%s", weir_last_error());
+		return false;
+	}
+	device = snapshot_traced_device(snapshot);
+	snprintf(why, SNAPSHOT_WHY, "%s",
+	    device == UINT32_MAX ? "the snapshot has no trace" :
+				   "no trace can be made of it");
+	*text = NULL;
+	out = device == UINT32_MAX ? NULL : open_memstream(text, length);
+	if (out != NULL) {
+		good = snapshot_out_csv(snapshot, device, name, out);
+		good = fclose(out) == 0 && good;
+		if (!good)
+			free(*text);
+	}
+	snapshot_free(snapshot);
+	return good;
+}

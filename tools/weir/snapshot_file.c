@@ -22,6 +22,7 @@ enum {
 	/* Bytes the decoder may use: the highest preset of xz needs 65 MiB. */
 	DECODER_MEMORY = 256 << 20,
 	PROGRESS_EVERY_MS = 200,
+	SNIFFED = 32, /* bytes that say what a file is */
 };
 
 struct input {
@@ -184,15 +185,31 @@ refuse(const struct source *source)
 	    WEIR_EINVAL, "not a memory snapshot: neither a pickle nor JSON");
 }
 
-static enum weir_status
-read_kind(struct source *source, struct snapshot **out)
+static bool
+begins_json(unsigned char byte)
 {
+	return byte != '\0' && strchr("{[ \t\r\n", byte) != NULL;
+}
+
+bool
+snapshot_begins(unsigned char byte)
+{
+	return byte == 0x80 || (byte != '\0' && strchr("(])}{[", byte) != NULL);
+}
+
+enum weir_status
+snapshot_read(struct source *source, struct snapshot **out)
+{
+	enum weir_status status = source_fill(source, SNIFFED);
+
+	if (status != WEIR_OK)
+		return status;
 	if (source_left(source) == 0)
 		return status_set(
 		    WEIR_EINVAL, "not a memory snapshot: it is empty");
-	if (strchr("{[ \t\r\n", *source->at) != NULL && *source->at != '\0')
+	if (begins_json(*source->at))
 		return snapshot_json_read(source, out);
-	if (strchr("\x80(])}", *source->at) != NULL && *source->at != '\0')
+	if (snapshot_begins(*source->at))
 		return pickle_read(source, out);
 	return refuse(source);
 }
@@ -214,9 +231,7 @@ read_decoded(struct input *input, struct source *packed, struct snapshot **out)
 		return status_set(WEIR_EHOSTMEM, "%s", lzma_text(code));
 	status = source_open(&source, read_xz, input);
 	if (status == WEIR_OK) {
-		status = source_fill(&source, 32);
-		if (status == WEIR_OK)
-			status = read_kind(&source, out);
+		status = snapshot_read(&source, out);
 		source_close(&source);
 	}
 	lzma_end(&input->decoder);
@@ -231,7 +246,7 @@ read_input(struct input *input, struct snapshot **out)
 
 	if (status != WEIR_OK)
 		return status;
-	status = source_fill(&source, 32);
+	status = source_fill(&source, SNIFFED);
 	if (status == WEIR_OK) {
 		if (source_left(&source) >= 6 &&
 		    memcmp(source.at,
@@ -240,7 +255,7 @@ read_input(struct input *input, struct snapshot **out)
 			6) == 0)
 			status = read_decoded(input, &source, out);
 		else
-			status = read_kind(&source, out);
+			status = snapshot_read(&source, out);
 	}
 	source_close(&source);
 	return status;

@@ -8,6 +8,19 @@
 #include <stdio.h>
 
 #include "trace/snapshot_model.h"
+#include "trace/source.h"
+
+/*
+ * Read a snapshot that is not compressed.
+ *
+ * @return WEIR_OK; WEIR_EINVAL and what it is instead, or where it is wrong;
+ *         WEIR_EHOSTMEM; or what the source told
+ */
+enum weir_status snapshot_read(struct source *source, struct snapshot **out);
+
+/* True if what begins with this byte may be one, and is no text of another
+ * kind. */
+bool snapshot_begins(unsigned char byte);
 
 /*
  * Read a snapshot; "-" is stdin. NULL, and a complaint that names the file and

@@ -10,6 +10,8 @@
 
 #include "trace/snapshot_model.h"
 
+enum { SNAPSHOT_WHY = 256 };
+
 /* One snapshot as a part of a file: its device d is `device + d` there. */
 struct snapshot_part {
 	const struct snapshot *snapshot;
@@ -37,6 +39,13 @@ void snapshot_out_folded(const struct snapshot *snapshot, FILE *out);
  */
 bool snapshot_out_csv(const struct snapshot *snapshot, uint32_t device,
     const char *name, FILE *out);
+
+/*
+ * The same of a snapshot that is text of some form: its first trace, in memory
+ * that the caller frees. False, and `why` set, if it is none or has none.
+ */
+bool snapshot_csv_of(const char *bytes, size_t size, const char *name,
+    char **text, size_t *length, char why[SNAPSHOT_WHY]);
 
 /* The first device that has events, or UINT32_MAX. */
 uint32_t snapshot_traced_device(const struct snapshot *snapshot);

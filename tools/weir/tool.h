@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 enum tool_exit {
 	TOOL_DONE = 0,
@@ -20,7 +21,7 @@ enum tool_exit {
 	TOOL_USAGE = 2, /* the command line is wrong */
 };
 
-/* A line of the table in main.c. */
+/* A line of the table in commands.c. */
 struct command {
 	const char *name;
 	const char *args;
@@ -31,6 +32,21 @@ struct command {
 
 /* All of them, in help's order; `weir completion` walks it too. */
 const struct command *command_table(size_t *count);
+
+/* The one of this name, or NULL. */
+const struct command *command_find(const char *name);
+
+/* Run it with its own arguments, of which argv[0] is changed. */
+int command_run(const struct command *command, int argc, char **argv);
+
+/* Complain of a name that is none, and say which is near. TOOL_USAGE. */
+int command_unknown(const char *name);
+
+/* The list that `weir help` prints. */
+void command_list(FILE *out);
+
+int cmd_help(int argc, char **argv);
+int cmd_version(int argc, char **argv);
 
 /* X(name): the subcommands that have a file and flags of their own. */
 #define TOOL_COMMANDS(X)                                                       \
