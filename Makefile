@@ -85,8 +85,10 @@ cflags = -std=c11 -Wall -Wextra -Werror -fvisibility=hidden -fPIC -pthread \
 tls_flags := $(if $(SAN),,$(shell echo | \
 	$(CC) -Werror -mtls-dialect=gnu2 -x c -c -o /dev/null - 2>/dev/null && \
 	echo -mtls-dialect=gnu2))
-# Nothing of a static library shows outside of what it was linked into.
-ldflags = -pthread $(san_flags) -Wl,--exclude-libs,ALL $(LDFLAGS)
+# Nothing of a static library shows outside of what it was linked into, but
+# clang's sanitizers, whose malloc the C library must find.
+ldflags = -pthread $(san_flags) $(if $(SAN),,-Wl$(comma)--exclude-libs$(comma)ALL) \
+	$(LDFLAGS)
 # In a sanitized build the runtime is in the program, not in the libraries.
 so_ldflags = -shared $(ldflags) $(if $(SAN),,-Wl,-z,defs)
 version_script = $(addprefix -Wl$(comma)--version-script=,$(1))

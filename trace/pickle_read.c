@@ -901,7 +901,9 @@ pickle_read(struct source *source, struct snapshot **out)
 	machine.builder = builder_new(true);
 	if (machine.builder == NULL)
 		return WEIR_EHOSTMEM;
-	status = run(&machine);
+	status = grow_values(&machine.stack, &machine.stack_room, 0);
+	if (status == WEIR_OK)
+		status = run(&machine);
 	if (status == WEIR_OK)
 		status = builder_finish(machine.builder, machine.stack[0], out);
 	builder_free(machine.builder);

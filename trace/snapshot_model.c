@@ -95,7 +95,14 @@ snapshot_reserve(struct snapshot *snapshot, enum snapshot_array array,
 struct snapshot *
 snapshot_new(void)
 {
-	return meta_zalloc(sizeof(struct snapshot));
+	struct snapshot *snapshot = meta_zalloc(sizeof(*snapshot));
+
+	for (size_t i = 0; i < SNAPSHOT_ARRAYS && snapshot != NULL; i++)
+		if (grow(snapshot, i, 0, 1) != WEIR_OK) {
+			snapshot_free(snapshot);
+			snapshot = NULL;
+		}
+	return snapshot;
 }
 
 void

@@ -13,9 +13,9 @@
  * Index 0 of strings is "", of stacks the empty one, of pools (0, 0). Readers
  * (trace/pickle_read.h, trace/snapshot_build.h) have checked that every index
  * is inside its array, that sizes add up without overflow, and that texts are
- * UTF-8 without NUL. That a snapshot is plausible they have not: blocks may
- * overlap or not fill their segment. A snapshot is constant once it is read,
- * so any number of threads may look at it.
+ * UTF-8 without NUL. No array is NULL. That a snapshot is plausible they have
+ *not: blocks may overlap or not fill their segment. A snapshot is constant once
+ *it is read, so any number of threads may look at it.
  */
 #ifndef TRACE_SNAPSHOT_MODEL_H
 #define TRACE_SNAPSHOT_MODEL_H
@@ -193,7 +193,8 @@ void snapshot_free(struct snapshot *snapshot);
 
 /* ---- For those that make one ----------------------------------------- */
 
-/* An empty snapshot; NULL without host memory. */
+/* An empty snapshot, whose arrays all have some room; NULL without host
+ * memory. */
 struct snapshot *snapshot_new(void);
 
 /* The arrays that grow. */

@@ -54,14 +54,14 @@ static const struct command commands[] = {
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 
 const struct command *
-command_table(size_t *count)
+commands_table(size_t *count)
 {
 	*count = COMMANDS;
 	return commands;
 }
 
 const struct command *
-command_find(const char *name)
+commands_find(const char *name)
 {
 	for (size_t i = 0; i < COMMANDS; i++)
 		if (strcmp(commands[i].name, name) == 0)
@@ -98,7 +98,7 @@ edit_distance(const char *a, const char *b)
 }
 
 int
-command_unknown(const char *name)
+commands_unknown(const char *name)
 {
 	const struct command *nearest = &commands[0];
 
@@ -112,7 +112,7 @@ command_unknown(const char *name)
 }
 
 void
-command_list(FILE *out)
+commands_list(FILE *out)
 {
 	fputs("Usage: weir COMMAND ...\n\n"
 	      "weir is a caching GPU memory allocator.\n\n",
@@ -130,7 +130,7 @@ command_list(FILE *out)
 }
 
 int
-command_run(const struct command *command, int argc, char **argv)
+commands_run(const struct command *command, int argc, char **argv)
 {
 	char name[32];
 
@@ -147,13 +147,13 @@ cmd_help(int argc, char **argv)
 	const struct command *command;
 
 	if (argc < 2 || argv[1][0] == '-') {
-		command_list(stdout);
+		commands_list(stdout);
 		return TOOL_DONE;
 	}
-	command = command_find(argv[1]);
+	command = commands_find(argv[1]);
 	if (command == NULL)
-		return command_unknown(argv[1]);
-	return command_run(command, 2, help_argv);
+		return commands_unknown(argv[1]);
+	return commands_run(command, 2, help_argv);
 }
 
 int

@@ -201,7 +201,7 @@ cmd_completion(int argc, char **argv)
 {
 	struct choices choices = { 0 };
 	size_t count;
-	const struct command *commands = command_table(&count);
+	const struct command *commands = commands_table(&count);
 
 	argp_parse(&argp_completion, argc, argv, 0, NULL, &choices);
 	if (strcmp(choices.shell, "bash") == 0)

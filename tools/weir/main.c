@@ -24,15 +24,15 @@ main(int argc, char **argv)
 
 	argp_err_exit_status = TOOL_USAGE;
 	if (argc < 2) {
-		command_list(stderr);
+		commands_list(stderr);
 		return TOOL_USAGE;
 	}
 	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
 		return finish(cmd_help(1, argv));
 	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0)
 		return finish(cmd_version(1, argv));
-	command = command_find(argv[1]);
+	command = commands_find(argv[1]);
 	if (command == NULL)
-		return command_unknown(argv[1]);
-	return finish(command_run(command, argc - 1, argv + 1));
+		return commands_unknown(argv[1]);
+	return finish(commands_run(command, argc - 1, argv + 1));
 }

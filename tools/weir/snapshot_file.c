@@ -173,16 +173,15 @@ static const struct {
 	    "a pointer of git-lfs; 'git lfs pull' fetches the file" },
 };
 
-static enum weir_status
-refuse(const struct source *source)
+/* What a file is that begins like none of ours; NULL if that is not known. */
+static const char *
+other_kind(const struct source *source)
 {
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
 		if (source_left(source) >= others[i].length &&
 		    memcmp(source->at, others[i].begins, others[i].length) == 0)
-			return status_set(WEIR_EINVAL,
-			    "not a memory snapshot: %s", others[i].is);
-	return status_set(
-	    WEIR_EINVAL, "not a memory snapshot: neither a pickle nor JSON");
+			return others[i].is;
+	return NULL;
 }
 
 static bool
@@ -201,9 +200,14 @@ enum weir_status
 snapshot_read(struct source *source, struct snapshot **out)
 {
 	enum weir_status status = source_fill(source, SNIFFED);
+	const char *other;
 
 	if (status != WEIR_OK)
 		return status;
+	other = other_kind(source);
+	if (other != NULL)
+		return status_set(
+		    WEIR_EINVAL, "not a memory snapshot: %s", other);
 	if (source_left(source) == 0)
 		return status_set(
 		    WEIR_EINVAL, "not a memory snapshot: it is empty");
@@ -211,7 +215,8 @@ snapshot_read(struct source *source, struct snapshot **out)
 		return snapshot_json_read(source, out);
 	if (snapshot_begins(*source->at))
 		return pickle_read(source, out);
-	return refuse(source);
+	return status_set(
+	    WEIR_EINVAL, "not a memory snapshot: neither a pickle nor JSON");
 }
 
 /* The same, of what is compressed. */

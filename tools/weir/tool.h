@@ -31,19 +31,19 @@ struct command {
 };
 
 /* All of them, in help's order; `weir completion` walks it too. */
-const struct command *command_table(size_t *count);
+const struct command *commands_table(size_t *count);
 
 /* The one of this name, or NULL. */
-const struct command *command_find(const char *name);
+const struct command *commands_find(const char *name);
 
 /* Run it with its own arguments, of which argv[0] is changed. */
-int command_run(const struct command *command, int argc, char **argv);
+int commands_run(const struct command *command, int argc, char **argv);
 
 /* Complain of a name that is none, and say which is near. TOOL_USAGE. */
-int command_unknown(const char *name);
+int commands_unknown(const char *name);
 
 /* The list that `weir help` prints. */
-void command_list(FILE *out);
+void commands_list(FILE *out);
 
 int cmd_help(int argc, char **argv);
 int cmd_version(int argc, char **argv);

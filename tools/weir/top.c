@@ -188,6 +188,8 @@ rows_by_size(const struct snapshot *snapshot, int device, struct rows *rows)
 			row->bytes = block->bytes;
 		}
 	}
+	if (rows->count == 0)
+		return;
 	join_rows(rows);
 	for (size_t i = 0; i < rows->count; i++)
 		snprintf(rows->items[i].what, VIEW_TEXT, "%s (%" PRIu64 ")",
