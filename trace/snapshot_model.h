@@ -70,8 +70,11 @@ struct snapshot_block {
 	uint64_t address;
 	uint64_t bytes;
 	uint64_t requested_bytes; /* what the caller asked for */
+	uint64_t stream;          /* its segment's where the file has none */
 	uint32_t stack;           /* of the allocation */
 	uint8_t state;            /* enum snapshot_state */
+	bool told_stream;         /* the file has it */
+	bool cached;              /* free, in a cache of weir's threads */
 };
 
 struct snapshot_segment {

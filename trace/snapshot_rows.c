@@ -304,7 +304,11 @@ static enum weir_status
 make_block(const struct fields *fields, uint32_t *row)
 {
 	struct snapshot *snapshot = fields->builder->snapshot;
-	struct snapshot_block block = { .stack = take_stack(fields) };
+	struct snapshot_block block = {
+		.stack = take_stack(fields),
+		.told_stream = has(fields, KEY_STREAM),
+		.cached = take_bool(fields, KEY_CACHED),
+	};
 	enum weir_status status = take_state(fields, &block.state);
 
 	if (status == WEIR_OK)
@@ -314,6 +318,8 @@ make_block(const struct fields *fields, uint32_t *row)
 		    fields, KEY_REQUESTED_SIZE, &block.requested_bytes);
 	if (status == WEIR_OK)
 		status = take_word(fields, KEY_ADDRESS, &block.address);
+	if (status == WEIR_OK)
+		status = take_word(fields, KEY_STREAM, &block.stream);
 	if (status == WEIR_OK)
 		status = snapshot_reserve(
 		    snapshot, SNAPSHOT_ARRAY_BLOCKS, snapshot->block_count, 1);
@@ -356,6 +362,8 @@ take_blocks(const struct fields *fields, struct snapshot_segment *segment)
 
 		if (block->address == no_address)
 			block->address = next;
+		if (!block->told_stream)
+			block->stream = segment->stream;
 		if (__builtin_add_overflow(block->address, block->bytes, &next))
 			return wrong(fields, KEY_BLOCKS,
 			    "has one behind the end of all addresses");

@@ -17,6 +17,7 @@
 	X(KEY_ADDRESS, "address")                                              \
 	X(KEY_ALLOCATED_SIZE, "allocated_size")                                \
 	X(KEY_BLOCKS, "blocks")                                                \
+	X(KEY_CACHED, "cached")                                                \
 	X(KEY_COMPILE_CONTEXT, "compile_context")                              \
 	X(KEY_DEVICE, "device")                                                \
 	X(KEY_DEVICE_FREE, "device_free")                                      \

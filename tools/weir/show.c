@@ -155,9 +155,13 @@ add_block(struct table *table, const struct snapshot *snapshot,
 
 	table_add(table, "  %" PRIx64, block->address);
 	table_add(table, "%s", size_text(block->bytes));
-	for (int i = 0; i < 3; i++)
+	table_add(table, "%s", "");
+	if (block->told_stream)
+		table_add(table, "%" PRIx64, block->stream);
+	else
 		table_add(table, "%s", "");
-	table_add(table, "%s", states[block->state]);
+	table_add(table, "%s", "");
+	table_add(table, "%s", block->cached ? "cached" : states[block->state]);
 	table_add(table, "%s", "");
 	table_add(table, "%s",
 	    block->state == SNAPSHOT_INACTIVE ?

@@ -71,6 +71,10 @@ out_block(const struct snapshot *snapshot, const struct snapshot_block *block,
 	    ", \"requested_size\": %" PRIu64 ", \"state\": \"%s\", ",
 	    block->address, block->bytes, block->requested_bytes,
 	    snapshot_state_name(block->state));
+	if (block->told_stream)
+		fprintf(out, "\"stream\": %" PRIu64 ", ", block->stream);
+	if (block->cached)
+		fputs("\"cached\": true, ", out);
 	out_frames(snapshot, block->stack, out);
 	putc('}', out);
 }

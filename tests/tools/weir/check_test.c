@@ -81,6 +81,27 @@ TEST(two_free_blocks_beside_each_other_are_a_fault)
 	json_decref(json);
 }
 
+/* weir keeps them apart, and says so. */
+TEST(free_neighbours_of_two_streams_or_in_a_cache_are_no_fault)
+{
+	static const char text[] =
+	    "[{\"address\": 4096, \"total_size\": 2048, \"blocks\": ["
+	    "{\"size\": 512, \"state\": \"inactive\", \"stream\": 7}, "
+	    "{\"size\": 512, \"state\": \"inactive\"}, "
+	    "{\"size\": 512, \"state\": \"inactive\", \"cached\": true}, "
+	    "{\"size\": 512, \"state\": \"inactive\"}]}]";
+	char *path = test_file("apart.json", text, sizeof(text) - 1);
+	struct command_result result = ask(0, "check", path, NULL, NULL);
+	json_t *json = ask_json(0, "show", path, "--blocks", NULL);
+
+	EXPECT_EQ(number_at(json, "segment_list.0.block_list.0.stream"), 7);
+	EXPECT_EQ(number_at(json, "segment_list.0.block_list.1.stream"), 0);
+	EXPECT(
+	    json_is_true(value_at(json, "segment_list.0.block_list.2.cached")));
+	json_decref(json);
+	command_free(&result);
+}
+
 TEST(blocks_that_overlap_or_are_empty_are_faults)
 {
 	json_t *json = checked(
