@@ -230,6 +230,8 @@ block_json(const struct snapshot *snapshot, const struct snapshot_block *block)
 	put_number(object, "requested_bytes", block->requested_bytes);
 	json_object_set_new(
 	    object, "state", json_string(snapshot_state_name(block->state)));
+	put_number(object, "stream", block->stream);
+	json_object_set_new(object, "cached", json_boolean(block->cached));
 	json_object_set_new(
 	    object, "frames", stack_json(snapshot, block->stack));
 	return object;
