@@ -50,6 +50,9 @@ INCLUDEDIR ?= $(PREFIX)/include
 LIBDIR ?= $(PREFIX)/lib
 MANDIR ?= $(PREFIX)/share/man
 DOCDIR ?= $(PREFIX)/share/doc/weir
+BASHCOMPDIR ?= $(PREFIX)/share/bash-completion/completions
+ZSHCOMPDIR ?= $(PREFIX)/share/zsh/site-functions
+FISHCOMPDIR ?= $(PREFIX)/share/fish/vendor_completions.d
 
 # How long `make fuzz` spends on each program.
 FUZZ_SECONDS ?= 60
@@ -455,11 +458,20 @@ $(B)/%-cuda-shared: %.c $(cuda_sources)
 
 # ------------------------------------------------------------------ install
 
+completions := $(addprefix $(B)/completion/,bash zsh fish)
+$(completions): $(B)/completion/%: $(tool)
+	@mkdir -p $(@D)
+	$(Q)$(tool) completion $(@F) >$@
+
 .PHONY: install
-install: build ## install to DESTDIR and PREFIX (/usr/local)
+install: build $(completions) ## install to DESTDIR and PREFIX (/usr/local)
 	install -d $(addprefix $(DESTDIR),$(BINDIR) $(INCLUDEDIR)/weir \
 	    $(LIBDIR)/pkgconfig $(LIBDIR)/weir/sim $(DOCDIR))
 	install -m 755 $(B)/bin/weir $(DESTDIR)$(BINDIR)/
+	install -D -m 644 $(B)/completion/bash $(DESTDIR)$(BASHCOMPDIR)/weir
+	install -D -m 644 $(B)/completion/zsh $(DESTDIR)$(ZSHCOMPDIR)/_weir
+	install -D -m 644 $(B)/completion/fish \
+	    $(DESTDIR)$(FISHCOMPDIR)/weir.fish
 	install -m 644 $(public_headers) $(DESTDIR)$(INCLUDEDIR)/weir/
 	install -m 755 $(B)/lib/libweir.so.$(SOVERSION) \
 	    $(B)/lib/libweir_preload.so $(DESTDIR)$(LIBDIR)/

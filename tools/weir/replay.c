@@ -112,9 +112,9 @@ take_flag(int key, char *value, struct argp_state *state)
 const struct argp argp_replay = { flags, take_flag, "TRACE...",
 	"Play recorded allocations through weir, each trace from an empty "
 	"arena, and print what they took.\v"
-	"A TRACE is CSV with the columns action,addr,size,stream,time_us, "
-	"plain "
-	"or compressed by xz. Efficiency is peak live bytes over peak held "
+	"A TRACE is a memory snapshot, whose trace is played, or CSV with the "
+	"columns action,addr,size,stream,time_us, plain or compressed by xz. "
+	"Efficiency is peak live bytes over peak held "
 	"bytes; late map calls come after the first tenth of the rows; host "
 	"waits are times the host waited for the device, and gpu waits times "
 	"a stream did so that memory could be reused. Exit status: 0, also "
