@@ -570,4 +570,4 @@ lint-cppcheck: $(call deps,lint)
 lint-symbols: libs
 	$(Q)scripts/lint-symbols $(B)/lib $(public_headers)
 
--include $(patsubst %.c,$(B)/obj/%.d,$(all_src))
+-include $(patsubst %.c,$(B)/obj/%.d,$(all_src) $(fuzz_src))

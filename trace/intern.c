@@ -8,6 +8,7 @@
 #include <sys/random.h>
 
 #include "base/meta.h"
+#include "base/os.h"
 #include "base/status.h"
 
 static const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15);
@@ -15,12 +16,12 @@ static const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15);
 uint64_t
 intern_seed(void)
 {
-	uint64_t seed = 0;
+	uint64_t seed;
 
-	/* Without entropy, at the start of a system, any number will do. */
+	/* Without entropy, at the start of a system, the time will do. */
 	if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) !=
 	    (ssize_t)sizeof(seed))
-		seed = (uint64_t)(uintptr_t)&seed;
+		seed = os_time_ns();
 	return seed;
 }
 

@@ -89,7 +89,7 @@ take_word(const struct fields *fields, enum build_word key, uint64_t *out)
 	}
 	/* JSON of a program that has doubles only. */
 	if (value->kind == VALUE_REAL && value->real >= 0 &&
-	    value->real <= 0x1p63) {
+	    value->real < 0x1p64) {
 		*out = (uint64_t)value->real;
 		return WEIR_OK;
 	}

@@ -165,7 +165,8 @@ expect_setting(const char *value, size_t length, const char *text)
 
 	memcpy(bytes, head, sizeof(head) - 1);
 	memcpy(bytes + sizeof(head) - 1, value, length);
-	memcpy(bytes + sizeof(head) - 1 + length, "u.", 2);
+	bytes[sizeof(head) - 1 + length] = 'u';
+	bytes[sizeof(head) + length] = '.';
 	snapshot = taken(bytes, sizeof(head) + 1 + length);
 	EXPECT_EQ(snapshot->setting_count, 1);
 	EXPECT_STR_EQ(snapshot_text(snapshot, snapshot->settings[0].name), "a");

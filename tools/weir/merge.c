@@ -354,7 +354,7 @@ cmd_merge(int argc, char **argv)
 	argp_parse(&argp_merge, argc, argv, 0, NULL, &choices);
 	while (choices.view.paths[ranks.count] != NULL)
 		ranks.count++;
-	ranks.items = calloc(ranks.count, sizeof(*ranks.items));
+	ranks.items = calloc(ranks.count + 1, sizeof(*ranks.items));
 	if (ranks.items == NULL) {
 		complain("out of memory");
 		return TOOL_NO;

@@ -29,6 +29,9 @@ json_text(const char *text, FILE *out)
 
 /* ---- JSON ------------------------------------------------------------ */
 
+/* Addresses and streams are signed, as PyTorch has them: readers that know 64
+ * bits with a sign only read them all. */
+
 static void
 out_key(const char *key, const char *text, FILE *out)
 {
@@ -67,12 +70,13 @@ out_block(const struct snapshot *snapshot, const struct snapshot_block *block,
     FILE *out)
 {
 	fprintf(out,
-	    "{\"address\": %" PRIu64 ", \"size\": %" PRIu64
+	    "{\"address\": %" PRId64 ", \"size\": %" PRIu64
 	    ", \"requested_size\": %" PRIu64 ", \"state\": \"%s\", ",
-	    block->address, block->bytes, block->requested_bytes,
+	    (int64_t)block->address, block->bytes, block->requested_bytes,
 	    snapshot_state_name(block->state));
 	if (block->told_stream)
-		fprintf(out, "\"stream\": %" PRIu64 ", ", block->stream);
+		fprintf(
+		    out, "\"stream\": %" PRId64 ", ", (int64_t)block->stream);
 	if (block->cached)
 		fputs("\"cached\": true, ", out);
 	out_frames(snapshot, block->stack, out);
@@ -88,15 +92,16 @@ out_segment(const struct snapshot_part *part,
 
 	sums_add(&sums, snapshot, segment);
 	fprintf(out,
-	    "{\"device\": %" PRIu32 ", \"address\": %" PRIu64
+	    "{\"device\": %" PRIu32 ", \"address\": %" PRId64
 	    ", \"total_size\": %" PRIu64 ", \"allocated_size\": %" PRIu64
 	    ", \"active_size\": %" PRIu64 ", \"requested_size\": %" PRIu64
-	    ", \"stream\": %" PRIu64
+	    ", \"stream\": %" PRId64
 	    ", \"segment_type\": \"%s\", \"is_expandable\": %s, "
 	    "\"segment_pool_id\": ",
-	    part->device + segment->device, segment->address, segment->bytes,
-	    sums.allocated, sums.allocated + sums.pending, sums.requested,
-	    segment->stream, segment->small ? "small" : "large",
+	    part->device + segment->device, (int64_t)segment->address,
+	    segment->bytes, sums.allocated, sums.allocated + sums.pending,
+	    sums.requested, (int64_t)segment->stream,
+	    segment->small ? "small" : "large",
 	    segment->expandable ? "true" : "false");
 	out_pool(snapshot, segment->pool, out);
 	fputs(", ", out);
@@ -122,8 +127,8 @@ out_event(const struct snapshot *snapshot, uint32_t i, FILE *out)
 	fprintf(out,
 	    ", \"%s\": %" PRIu64 ", \"size\": %" PRIu64 ", \"stream\": %" PRIu64
 	    ", \"time_us\": %" PRId64,
-	    oom ? "device_free" : "addr", events->address[i], events->bytes[i],
-	    events->stream[i], events->time_us[i]);
+	    oom ? "device_free" : "addr", (int64_t)events->address[i],
+	    events->bytes[i], (int64_t)events->stream[i], events->time_us[i]);
 	if (events->pool[i] != 0) {
 		fputs(", \"pool_id\": ", out);
 		out_pool(snapshot, events->pool[i], out);

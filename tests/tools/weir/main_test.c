@@ -64,7 +64,7 @@ TEST(help_of_a_command_is_its_own_help)
 TEST(an_unknown_command_gets_the_nearest_one)
 {
 	static const char *const pairs[][2] = { { "replya", "'replay'" },
-		{ "opts", "'options'" }, { "inof", "'info'" },
+		{ "optoins", "'options'" }, { "inof", "'info'" },
 		{ "RUN", "'run'" }, { "versoin", "'version'" } };
 
 	for (int i = 0; i < 5; i++) {
