@@ -14,15 +14,18 @@ void
 json_text(const char *text, FILE *out)
 {
 	putc('"', out);
-	for (; *text != '\0'; text++) {
-		unsigned char c = (unsigned char)*text;
+	while (*text != '\0') {
+		size_t plain = 0;
 
-		if (c == '"' || c == '\\')
-			fprintf(out, "\\%c", c);
-		else if (c < 0x20)
-			fprintf(out, "\\u%04x", c);
-		else
-			putc(c, out);
+		while ((unsigned char)text[plain] >= 0x20 &&
+		    text[plain] != '"' && text[plain] != '\\')
+			plain++;
+		fwrite(text, 1, plain, out);
+		text += plain;
+		if (*text == '"' || *text == '\\')
+			fprintf(out, "\\%c", *text++);
+		else if (*text != '\0')
+			fprintf(out, "\\u%04x", (unsigned)*text++);
 	}
 	putc('"', out);
 }
