@@ -290,7 +290,7 @@ all_json(const struct ranks *ranks, const struct spreads *spreads,
 static bool
 write_merged(const struct ranks *ranks, const char *path)
 {
-	struct snapshot_part *parts = calloc(ranks->count, sizeof(*parts));
+	struct snapshot_part *parts = calloc(ranks->count + 1, sizeof(*parts));
 	uint32_t device = 0;
 	FILE *out = NULL;
 
