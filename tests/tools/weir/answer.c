@@ -8,13 +8,39 @@
 
 #include "tests/support/test.h"
 
+static char *kept[256];
+static size_t kept_count;
+
+static void
+free_kept(void)
+{
+	while (kept_count > 0)
+		free(kept[--kept_count]);
+}
+
+static const char *
+keep(char *path)
+{
+	if (kept_count == 0)
+		EXPECT_EQ(atexit(free_kept), 0);
+	EXPECT_LT(kept_count, 256);
+	kept[kept_count++] = path;
+	return path;
+}
+
 const char *
 snapshot_data(const char *name)
 {
 	char path[128];
 
 	snprintf(path, sizeof(path), "snapshots/%s", name);
-	return test_data(path);
+	return keep(test_data(path));
+}
+
+const char *
+written(const char *name, const void *text, size_t length)
+{
+	return keep(test_file(name, text, length));
 }
 
 const char *

@@ -11,11 +11,12 @@
 
 #include "tests/support/command.h"
 
-/* The snapshot "train4.pickle" of tests/data/snapshots. The text is freed
- * with the test's process. */
+/* Paths that stay until the test's process ends: of the snapshot
+ * "train4.pickle" of tests/data/snapshots, of another file there, and of a
+ * file that test_file() makes. */
 const char *train(void);
-/* Another file of that folder. */
 const char *snapshot_data(const char *name);
+const char *written(const char *name, const void *text, size_t length);
 
 /* Run `weir COMMAND SNAPSHOT FLAG VALUE`, with NULL for what is not given; it
  * must end with this status and complain of nothing. The caller frees it. */

@@ -64,7 +64,7 @@ checked(const char *blocks, const char *events)
 	    "{\"segments\": [{\"address\": 4096, \"total_size\": 2048, "
 	    "\"blocks\": [%s]}], \"device_traces\": [[%s]]}",
 	    blocks, events);
-	char *path = test_file("one.json", text, (size_t)length);
+	const char *path = written("one.json", text, (size_t)length);
 
 	return ask_json(1, "check", path, NULL, NULL);
 }
@@ -90,7 +90,7 @@ TEST(free_neighbours_of_two_streams_or_in_a_cache_are_no_fault)
 	    "{\"size\": 512, \"state\": \"inactive\"}, "
 	    "{\"size\": 512, \"state\": \"inactive\", \"cached\": true}, "
 	    "{\"size\": 512, \"state\": \"inactive\"}]}]";
-	char *path = test_file("apart.json", text, sizeof(text) - 1);
+	const char *path = written("apart.json", text, sizeof(text) - 1);
 	struct command_result result = ask(0, "check", path, NULL, NULL);
 	json_t *json = ask_json(0, "show", path, "--blocks", NULL);
 

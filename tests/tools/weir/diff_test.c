@@ -38,8 +38,8 @@ static const char after[] = "[" SEGMENT(
 static json_t *
 small_difference(void)
 {
-	return difference(test_file("a.json", before, sizeof(before) - 1),
-	    test_file("b.json", after, sizeof(after) - 1));
+	return difference(written("a.json", before, sizeof(before) - 1),
+	    written("b.json", after, sizeof(after) - 1));
 }
 
 TEST(a_snapshot_does_not_differ_from_itself)
@@ -83,8 +83,8 @@ TEST(stacks_are_told_by_how_much_they_changed)
 
 TEST(differences_are_printed_with_their_signs)
 {
-	char *a = test_file("a.json", before, sizeof(before) - 1);
-	char *b = test_file("b.json", after, sizeof(after) - 1);
+	const char *a = written("a.json", before, sizeof(before) - 1);
+	const char *b = written("b.json", after, sizeof(after) - 1);
 	struct command_result result = command_weir("diff", a, b, NULL);
 
 	expect_begin(result.out,

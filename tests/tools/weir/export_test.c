@@ -21,7 +21,8 @@ exported(const char *form)
 TEST(the_json_is_read_again_and_says_the_same)
 {
 	struct command_result result = exported("json");
-	char *path = test_file("again.json", result.out, strlen(result.out));
+	const char *path =
+	    written("again.json", result.out, strlen(result.out));
 	static const char *const commands[] = { "stats", "top", "frag", "oom",
 		"leaks", "check" };
 
@@ -120,7 +121,7 @@ TEST(folded_stacks_add_up_to_all_reserved_bytes)
 TEST(the_csv_is_replayed)
 {
 	struct command_result result = exported("csv");
-	char *path = test_file("rows.csv", result.out, strlen(result.out));
+	const char *path = written("rows.csv", result.out, strlen(result.out));
 	json_t *json = ask_json(0, "replay", path, "--check", NULL);
 
 	expect_begin(result.out,
@@ -158,7 +159,7 @@ TEST(what_a_trace_lacks_is_put_into_the_csv)
 	    "20}, {\"action\": \"free_completed\", \"addr\": 1024, \"size\": "
 	    "9, \"time_us\": 30}, {\"action\": \"free_requested\", \"addr\": "
 	    "1024, \"size\": 10, \"time_us\": 40}]]}";
-	char *path = test_file("gaps.json", text, sizeof(text) - 1);
+	const char *path = written("gaps.json", text, sizeof(text) - 1);
 	struct command_result result =
 	    ask(0, "export", path, "--format", "csv");
 	const char *rows = strstr(result.out, "time_us\n");
@@ -175,7 +176,8 @@ TEST(what_a_trace_lacks_is_put_into_the_csv)
 
 TEST(a_written_file_is_its_owners_alone)
 {
-	char *path = test_file("out.json", "old text, longer than nothing", 29);
+	const char *path =
+	    written("out.json", "old text, longer than nothing", 29);
 	struct command_result result;
 	struct stat about;
 
@@ -192,7 +194,7 @@ TEST(a_written_file_is_its_owners_alone)
 
 TEST(a_symbolic_link_is_not_followed)
 {
-	char *path = test_file("target", "precious", 8);
+	const char *path = written("target", "precious", 8);
 	char *link = NULL;
 	struct command_result result;
 	struct stat about;

@@ -50,7 +50,7 @@ TEST(idle_segments_are_told_apart)
 	    "\"total_size\": 1024, \"blocks\": [{\"size\": 512, \"state\": "
 	    "\"active_allocated\", \"requested_size\": 500}, {\"size\": 512, "
 	    "\"state\": \"inactive\"}]}]";
-	char *path = test_file("idle.json", text, sizeof(text) - 1);
+	const char *path = written("idle.json", text, sizeof(text) - 1);
 	struct command_result result = ask(0, "frag", path, NULL, NULL);
 
 	EXPECT_STR_HAS(result.out,

@@ -41,7 +41,7 @@ TEST(without_stacks_nothing_can_be_told)
 }
 
 /* `rounds` allocations of one stack, each freed or not by its letter. */
-static char *
+static const char *
 rounds(const char *letters)
 {
 	char *text = NULL;
@@ -50,7 +50,7 @@ rounds(const char *letters)
 	size_t n = strlen(letters);
 	static const char frames[] =
 	    "\"frames\":[{\"name\":\"f\",\"filename\":\"f.py\",\"line\":1}]";
-	char *path;
+	const char *path;
 
 	fprintf(out,
 	    "{\"segments\":[{\"address\":0,\"total_size\":%zu,"
@@ -77,7 +77,7 @@ rounds(const char *letters)
 	}
 	fputs("]]}", out);
 	fclose(out);
-	path = test_file("rounds.json", text, length);
+	path = written("rounds.json", text, length);
 	free(text);
 	return path;
 }

@@ -12,7 +12,7 @@
 #include "tests/tools/weir/answer.h"
 
 /* A rank that holds `bytes` by one stack, and 512 by another. */
-static char *
+static const char *
 rank(const char *name, unsigned bytes)
 {
 	char text[1024];
@@ -25,13 +25,13 @@ rank(const char *name, unsigned bytes)
 	    "\"size\": %u}]]}",
 	    bytes + 512, bytes, bytes);
 
-	return test_file(name, text, (size_t)length);
+	return written(name, text, (size_t)length);
 }
 
 TEST(imbalance_is_what_the_largest_is_above_the_mean)
 {
-	char *a = rank("a.json", 1024);
-	char *b = rank("b.json", 3072);
+	const char *a = rank("a.json", 1024);
+	const char *b = rank("b.json", 3072);
 	struct command_result result =
 	    command_weir("merge", "--json", a, b, NULL);
 	json_t *json = json_loads(result.out, 0, NULL);
@@ -56,7 +56,7 @@ TEST(imbalance_is_what_the_largest_is_above_the_mean)
 
 TEST(a_stack_that_a_rank_lacks_is_nothing_there)
 {
-	char *a = rank("a.json", 1024);
+	const char *a = rank("a.json", 1024);
 	struct command_result result =
 	    command_weir("merge", "--json", a, train(), NULL);
 	json_t *json = json_loads(result.out, 0, NULL);
@@ -70,8 +70,8 @@ TEST(a_stack_that_a_rank_lacks_is_nothing_there)
 
 TEST(the_ranks_are_printed_as_a_table)
 {
-	char *a = rank("a.json", 1024);
-	char *b = rank("b.json", 3072);
+	const char *a = rank("a.json", 1024);
+	const char *b = rank("b.json", 3072);
 	struct command_result result = command_weir("merge", a, b, NULL);
 
 	expect_begin(result.out,
@@ -83,8 +83,8 @@ TEST(the_ranks_are_printed_as_a_table)
 
 TEST(merged_ranks_are_a_snapshot_of_many_devices)
 {
-	char *a = rank("a.json", 1024);
-	char *out = test_file("out.json", "", 0);
+	const char *a = rank("a.json", 1024);
+	const char *out = written("out.json", "", 0);
 	struct command_result result =
 	    command_weir("merge", "-o", out, train(), a, train(), NULL);
 	struct stat about;

@@ -83,7 +83,7 @@ TEST(control_characters_of_a_file_are_not_printed)
 	    "[{\"size\": 512, \"state\": \"active_allocated\", \"frames\": "
 	    "[{\"name\": \"a\\u001b[31m\\u009bb\", \"filename\": "
 	    "\"x\\ny.py\", \"line\": 1}]}]}]}";
-	char *path = test_file("escape.json", text, sizeof(text) - 1);
+	const char *path = written("escape.json", text, sizeof(text) - 1);
 	struct command_result result = ask(0, "show", path, "--blocks", NULL);
 
 	EXPECT_NULL(strchr(result.out, '\033'));
@@ -95,7 +95,7 @@ TEST(control_characters_of_a_file_are_not_printed)
 TEST(a_snapshot_of_nothing_is_shown_as_such)
 {
 	static const char text[] = "{\"segments\": [], \"device_traces\": []}";
-	char *path = test_file("empty.json", text, sizeof(text) - 1);
+	const char *path = written("empty.json", text, sizeof(text) - 1);
 	struct command_result result = ask(0, "show", path, NULL, NULL);
 
 	EXPECT_STR_HAS(result.out, "0 bytes reserved in 0 segments");

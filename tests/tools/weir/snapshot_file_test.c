@@ -14,10 +14,9 @@
 static void
 expect_file_refused(const char *bytes, size_t length, const char *why)
 {
-	char *path = test_file("some.file", bytes, length);
+	const char *path = written("some.file", bytes, length);
 
 	expect_refused("stats", path, why);
-	free(path);
 }
 
 #define REFUSED(bytes, why) expect_file_refused(bytes, sizeof(bytes) - 1, why)
@@ -81,7 +80,7 @@ TEST(what_xz_has_compressed_is_read)
 	for (int i = 0; i < 2; i++) {
 		size_t length;
 		unsigned char *bytes = packed(snapshot_data(names[i]), &length);
-		char *path = test_file("packed", bytes, length);
+		const char *path = written("packed", bytes, length);
 		json_t *json = ask_json(0, "stats", path, NULL, NULL);
 
 		EXPECT_EQ(

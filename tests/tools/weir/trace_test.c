@@ -104,7 +104,7 @@ TEST(blocks_older_than_the_trace_are_counted)
 	    "\"free_requested\", \"addr\": 512, \"size\": 1000, \"time_us\": "
 	    "5}, {\"action\": \"free_completed\", \"addr\": 512, \"size\": "
 	    "1000, \"time_us\": 6}]]}";
-	char *path = test_file("old.json", text, sizeof(text) - 1);
+	const char *path = written("old.json", text, sizeof(text) - 1);
 	struct command_result result = ask(0, "trace", path, NULL, NULL);
 
 	EXPECT_STR_HAS(result.out, "1000 bytes before the trace");
