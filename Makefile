@@ -50,6 +50,9 @@ INCLUDEDIR ?= $(PREFIX)/include
 LIBDIR ?= $(PREFIX)/lib
 MANDIR ?= $(PREFIX)/share/man
 DOCDIR ?= $(PREFIX)/share/doc/weir
+BASHCOMPDIR ?= $(PREFIX)/share/bash-completion/completions
+ZSHCOMPDIR ?= $(PREFIX)/share/zsh/site-functions
+FISHCOMPDIR ?= $(PREFIX)/share/fish/vendor_completions.d
 
 # How long `make fuzz` spends on each program.
 FUZZ_SECONDS ?= 60
@@ -90,8 +93,10 @@ tls_flags := $(if $(SAN),,$(shell echo | \
 # A line that is fetched to be written is fetched once.
 fetch_flags := $(shell echo | $(CC) -Werror -mprfchw -x c -c -o /dev/null - \
 	2>/dev/null && echo -mprfchw)
-# Nothing of a static library shows outside of what it was linked into.
-ldflags = -pthread $(san_flags) -Wl,--exclude-libs,ALL $(LDFLAGS)
+# Nothing of a static library shows outside of what it was linked into, but
+# clang's sanitizers, whose malloc the C library must find.
+ldflags = -pthread $(san_flags) $(if $(SAN),,-Wl$(comma)--exclude-libs$(comma)ALL) \
+	$(LDFLAGS)
 # In a sanitized build the runtime is in the program, not in the libraries.
 so_ldflags = -shared $(ldflags) $(if $(SAN),,-Wl,-z,defs)
 version_script = $(addprefix -Wl$(comma)--version-script=,$(1))
@@ -459,11 +464,20 @@ $(B)/%-cuda-shared: %.c $(cuda_sources)
 
 # ------------------------------------------------------------------ install
 
+completions := $(addprefix $(B)/completion/,bash zsh fish)
+$(completions): $(B)/completion/%: $(tool)
+	@mkdir -p $(@D)
+	$(Q)$(tool) completion $(@F) >$@
+
 .PHONY: install
-install: build ## install to DESTDIR and PREFIX (/usr/local)
+install: build $(completions) ## install to DESTDIR and PREFIX (/usr/local)
 	install -d $(addprefix $(DESTDIR),$(BINDIR) $(INCLUDEDIR)/weir \
 	    $(LIBDIR)/pkgconfig $(LIBDIR)/weir/sim $(DOCDIR))
 	install -m 755 $(B)/bin/weir $(DESTDIR)$(BINDIR)/
+	install -D -m 644 $(B)/completion/bash $(DESTDIR)$(BASHCOMPDIR)/weir
+	install -D -m 644 $(B)/completion/zsh $(DESTDIR)$(ZSHCOMPDIR)/_weir
+	install -D -m 644 $(B)/completion/fish \
+	    $(DESTDIR)$(FISHCOMPDIR)/weir.fish
 	install -m 644 $(public_headers) $(DESTDIR)$(INCLUDEDIR)/weir/
 	install -m 755 $(B)/lib/libweir.so.$(SOVERSION) \
 	    $(B)/lib/libweir_preload.so $(DESTDIR)$(LIBDIR)/
@@ -562,4 +576,4 @@ lint-cppcheck: $(call deps,lint)
 lint-symbols: libs
 	$(Q)scripts/lint-symbols $(B)/lib $(public_headers)
 
--include $(patsubst %.c,$(B)/obj/%.d,$(all_src))
+-include $(patsubst %.c,$(B)/obj/%.d,$(all_src) $(fuzz_src))

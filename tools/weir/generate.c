@@ -92,7 +92,7 @@ explain(int key, const char *text, void *input)
 	return fclose(out) == 0 ? list : NULL;
 }
 
-static const struct argp parser = { flags, take_flag, "KIND",
+const struct argp argp_generate = { flags, take_flag, "KIND",
 	"Write a trace of a program that uses several streams to stdout, in "
 	"the form that 'weir replay' plays. The same KIND, seed and number of "
 	"events give the same trace everywhere.\vThe trace ends when what was "
@@ -106,7 +106,7 @@ cmd_generate(int argc, char **argv)
 	struct workload *workload;
 	bool made;
 
-	argp_parse(&parser, argc, argv, 0, NULL, &choices);
+	argp_parse(&argp_generate, argc, argv, 0, NULL, &choices);
 	workload = workload_new(choices.seed);
 	made = workload != NULL &&
 	    workload_run(workload, choices.kind, choices.events) &&

@@ -40,7 +40,7 @@ take_flag(int key, char *value, struct argp_state *state)
 	}
 }
 
-static const struct argp parser = { flags, take_flag, NULL,
+const struct argp argp_info = { flags, take_flag, NULL,
 	"Print the versions of weir and of the CUDA driver, the devices, and "
 	"what their management library measures.\v"
 	"WEIR_LIBCUDA names another driver library; a simulated device is no "
@@ -224,7 +224,7 @@ cmd_info(int argc, char **argv)
 	struct choices choices = { 0 };
 	int count = 0;
 
-	argp_parse(&parser, argc, argv, 0, NULL, &choices);
+	argp_parse(&argp_info, argc, argv, 0, NULL, &choices);
 	if (choices.quiet)
 		return gpu_present() ? TOOL_DONE : TOOL_NO;
 	if (weir_device_count(&count) != WEIR_OK)

@@ -1,154 +1,11 @@
 /*
- * The weir command: one table of subcommands, one file each.
+ * The weir command.
  */
 #include <argp.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include <weir/weir.h>
-
 #include "tools/weir/tool.h"
-
-struct command {
-	const char *name;
-	const char *args;
-	const char *help;
-	int (*run)(int argc, char **argv);
-};
-
-static int cmd_help(int argc, char **argv);
-static int cmd_version(int argc, char **argv);
-
-/* In help's order. Exit status: 0 done, 1 the answer is no, 2 usage. */
-static const struct command commands[] = {
-	{ "run", "PROGRAM ARGS...",
-	    "run a program with its GPU memory under weir", cmd_run },
-	{ "replay", "TRACE...", "play recorded allocations through weir",
-	    cmd_replay },
-	{ "generate", "KIND", "write a trace of a program with several streams",
-	    cmd_generate },
-	{ "options", "", "every option: value, source, default, range",
-	    cmd_options },
-	{ "info", "", "the driver, the devices and what they measure",
-	    cmd_info },
-	{ "version", "", "the version of weir", cmd_version },
-	{ "help", "[COMMAND]", "this list, or the help of one command",
-	    cmd_help },
-};
-
-enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
-
-static const struct command *
-command_find(const char *name)
-{
-	for (size_t i = 0; i < COMMANDS; i++)
-		if (strcmp(commands[i].name, name) == 0)
-			return &commands[i];
-	return NULL;
-}
-
-/* Insertions, deletions and substitutions between two words; words longer
- * than any command are cut. */
-static size_t
-edit_distance(const char *a, const char *b)
-{
-	size_t row[32];
-	size_t width = strnlen(b, 31);
-
-	for (size_t j = 0; j <= width; j++)
-		row[j] = j;
-	for (size_t i = 1; i <= strnlen(a, 31); i++) {
-		size_t diagonal = row[0];
-
-		row[0] = i;
-		for (size_t j = 1; j <= width; j++) {
-			size_t best = diagonal + (a[i - 1] != b[j - 1]);
-
-			diagonal = row[j];
-			if (row[j] + 1 < best)
-				best = row[j] + 1;
-			if (row[j - 1] + 1 < best)
-				best = row[j - 1] + 1;
-			row[j] = best;
-		}
-	}
-	return row[width];
-}
-
-static int
-unknown_command(const char *name)
-{
-	const struct command *nearest = &commands[0];
-
-	for (size_t i = 1; i < COMMANDS; i++)
-		if (edit_distance(name, commands[i].name) <
-		    edit_distance(name, nearest->name))
-			nearest = &commands[i];
-	complain("no command '%s'; did you mean '%s'? 'weir help' lists them",
-	    name, nearest->name);
-	return TOOL_USAGE;
-}
-
-static void
-print_commands(FILE *out)
-{
-	fputs("Usage: weir COMMAND ...\n\n"
-	      "weir is a caching GPU memory allocator.\n\n",
-	    out);
-	for (size_t i = 0; i < COMMANDS; i++) {
-		char usage[40];
-
-		snprintf(usage, sizeof(usage), "%s %s", commands[i].name,
-		    commands[i].args);
-		fprintf(out, "  %-22s %s\n", usage, commands[i].help);
-	}
-	fputs("\n'weir COMMAND --help' tells more. Exit status: 0 done, 1 the "
-	      "answer is no or it\nfailed, 2 the command line is wrong.\n",
-	    out);
-}
-
-static int
-run_command(const struct command *command, int argc, char **argv)
-{
-	char name[32];
-
-	snprintf(name, sizeof(name), "weir %s", command->name);
-	argv[0] = name;
-	return command->run(argc, argv);
-}
-
-static int
-cmd_help(int argc, char **argv)
-{
-	char help_flag[] = "--help";
-	char *help_argv[] = { NULL, help_flag, NULL };
-	const struct command *command;
-
-	if (argc < 2 || argv[1][0] == '-') {
-		print_commands(stdout);
-		return TOOL_DONE;
-	}
-	command = command_find(argv[1]);
-	if (command == NULL)
-		return unknown_command(argv[1]);
-	return run_command(command, 2, help_argv);
-}
-
-static int
-cmd_version(int argc, char **argv)
-{
-	if (argc > 1 && strcmp(argv[1], "--help") == 0) {
-		printf("Usage: weir version\nPrints the version of weir.\n");
-		return TOOL_DONE;
-	}
-	if (argc > 1) {
-		complain("version takes no argument, not '%s'", argv[1]);
-		return TOOL_USAGE;
-	}
-	printf("weir %s\n", weir_version());
-	return TOOL_DONE;
-}
 
 /* Text that did not reach its reader is a failure. */
 static int
@@ -167,15 +24,15 @@ main(int argc, char **argv)
 
 	argp_err_exit_status = TOOL_USAGE;
 	if (argc < 2) {
-		print_commands(stderr);
+		commands_list(stderr);
 		return TOOL_USAGE;
 	}
 	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
 		return finish(cmd_help(1, argv));
 	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0)
 		return finish(cmd_version(1, argv));
-	command = command_find(argv[1]);
+	command = commands_find(argv[1]);
 	if (command == NULL)
-		return unknown_command(argv[1]);
-	return finish(run_command(command, argc - 1, argv + 1));
+		return commands_unknown(argv[1]);
+	return finish(commands_run(command, argc - 1, argv + 1));
 }

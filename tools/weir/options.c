@@ -34,7 +34,7 @@ take_flag(int key, char *value, struct argp_state *state)
 	}
 }
 
-static const struct argp parser = { flags, take_flag, NULL,
+const struct argp argp_options = { flags, take_flag, NULL,
 	"Print every option of weir: its value, where the value came from, its "
 	"default and what is accepted.\v"
 	"Options are set by WEIR_CONF=\"key:value,key:value\", by 'weir run' "
@@ -100,7 +100,7 @@ cmd_options(int argc, char **argv)
 	struct choices choices = { 0 };
 	struct weir_option option;
 
-	argp_parse(&parser, argc, argv, 0, NULL, &choices);
+	argp_parse(&argp_options, argc, argv, 0, NULL, &choices);
 	if (weir_option_at(0, &option) != WEIR_OK) {
 		complain("%s", weir_last_error());
 		return TOOL_NO;

@@ -109,12 +109,12 @@ take_flag(int key, char *value, struct argp_state *state)
 	}
 }
 
-static const struct argp parser = { flags, take_flag, "TRACE...",
+const struct argp argp_replay = { flags, take_flag, "TRACE...",
 	"Play recorded allocations through weir, each trace from an empty "
 	"arena, and print what they took.\v"
-	"A TRACE is CSV with the columns action,addr,size,stream,time_us, "
-	"plain "
-	"or compressed by xz. Efficiency is peak live bytes over peak held "
+	"A TRACE is a memory snapshot, whose trace is played, or CSV with the "
+	"columns action,addr,size,stream,time_us, plain or compressed by xz. "
+	"Efficiency is peak live bytes over peak held "
 	"bytes; late map calls come after the first tenth of the rows; host "
 	"waits are times the host waited for the device, and gpu waits times "
 	"a stream did so that memory could be reused. Exit status: 0, also "
@@ -161,7 +161,7 @@ cmd_replay(int argc, char **argv)
 				       .speed = 1 } };
 	int result = TOOL_DONE;
 
-	argp_parse(&parser, argc, argv, 0, NULL, &choices);
+	argp_parse(&argp_replay, argc, argv, 0, NULL, &choices);
 	if (!use_simulated_if(choices.simulated))
 		return TOOL_NO;
 	all_figures = json_array();

@@ -104,8 +104,7 @@ take_flag(int key, char *value, struct argp_state *state)
 	}
 }
 
-static const struct argp parser = { flags, take_flag,
-	"[--] PROGRAM [ARGUMENT...]",
+const struct argp argp_run = { flags, take_flag, "[--] PROGRAM [ARGUMENT...]",
 	"Run PROGRAM with its GPU memory under weir.\v"
 	"The exit status is the program's; 127 if there is no such program, "
 	"126 "
@@ -200,7 +199,7 @@ cmd_run(int argc, char **argv)
 	struct choices choices = { 0 };
 	int error;
 
-	argp_parse(&parser, argc, argv, ARGP_IN_ORDER, NULL, &choices);
+	argp_parse(&argp_run, argc, argv, ARGP_IN_ORDER, NULL, &choices);
 	if (choices.conf != NULL && !set_variable("WEIR_CONF", choices.conf))
 		return TOOL_NO;
 	if (!conf_accepted())

@@ -9,9 +9,11 @@
 #ifndef TOOLS_WEIR_TOOL_H
 #define TOOLS_WEIR_TOOL_H
 
+#include <argp.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 enum tool_exit {
 	TOOL_DONE = 0,
@@ -19,11 +21,58 @@ enum tool_exit {
 	TOOL_USAGE = 2, /* the command line is wrong */
 };
 
-int cmd_generate(int argc, char **argv);
-int cmd_info(int argc, char **argv);
-int cmd_options(int argc, char **argv);
-int cmd_replay(int argc, char **argv);
-int cmd_run(int argc, char **argv);
+/* A line of the table in commands.c. */
+struct command {
+	const char *name;
+	const char *args;
+	const char *help;
+	int (*run)(int argc, char **argv);
+	const struct argp *parser; /* NULL: no flags */
+};
+
+/* All of them, in help's order; `weir completion` walks it too. */
+const struct command *commands_table(size_t *count);
+
+/* The one of this name, or NULL. */
+const struct command *commands_find(const char *name);
+
+/* Run it with its own arguments, of which argv[0] is changed. */
+int commands_run(const struct command *command, int argc, char **argv);
+
+/* Complain of a name that is none, and say which is near. TOOL_USAGE. */
+int commands_unknown(const char *name);
+
+/* The list that `weir help` prints. */
+void commands_list(FILE *out);
+
+int cmd_help(int argc, char **argv);
+int cmd_version(int argc, char **argv);
+
+/* X(name): the subcommands that have a file and flags of their own. */
+#define TOOL_COMMANDS(X)                                                       \
+	X(check)                                                               \
+	X(completion)                                                          \
+	X(diff)                                                                \
+	X(export)                                                              \
+	X(frag)                                                                \
+	X(generate)                                                            \
+	X(info)                                                                \
+	X(leaks)                                                               \
+	X(merge)                                                               \
+	X(oom)                                                                 \
+	X(options)                                                             \
+	X(replay)                                                              \
+	X(run)                                                                 \
+	X(show)                                                                \
+	X(stats)                                                               \
+	X(top)                                                                 \
+	X(trace)
+
+#define TOOL_COMMAND(name)                                                     \
+	int cmd_##name(int argc, char **argv);                                 \
+	extern const struct argp argp_##name;
+TOOL_COMMANDS(TOOL_COMMAND)
+#undef TOOL_COMMAND
 
 /* One line on stderr: "weir: " and the text. */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -18,6 +18,8 @@
 #include <weir/weir.h>
 
 #include "tools/weir/file_text.h"
+#include "tools/weir/snapshot_file.h"
+#include "tools/weir/snapshot_out.h"
 #include "tools/weir/trace_file.h"
 
 #define HEADER "action,addr,size,stream,time_us"
@@ -416,6 +418,28 @@ name_of_path(const char *path)
 	return strndup(base, (size_t)(dot - base));
 }
 
+/* A file's rows as text; those of a snapshot are made from its trace. */
+static bool
+read_text(const char *path, char **text, size_t *length, char why[SNAPSHOT_WHY])
+{
+	const char *slash = strrchr(path, '/');
+	char *bytes;
+	size_t size;
+	bool good;
+
+	if (!file_text_read(path, text, length, why, SNAPSHOT_WHY))
+		return false;
+	if (*length == 0 || !snapshot_begins((unsigned char)**text))
+		return true;
+	bytes = *text;
+	size = *length;
+	*text = NULL;
+	good = snapshot_csv_of(
+	    bytes, size, slash == NULL ? path : slash + 1, text, length, why);
+	free(bytes);
+	return good;
+}
+
 bool
 trace_read(const char *path, struct trace *out, struct trace_error *error)
 {
@@ -423,15 +447,15 @@ trace_read(const char *path, struct trace *out, struct trace_error *error)
 	struct reader reader = {
 		.path = path, .trace = &trace, .error = error
 	};
-	char why[128];
+	char why[SNAPSHOT_WHY];
 	char *text = NULL;
 	size_t length = 0;
 	bool good;
 
-	good = file_text_read(path, &text, &length, why, sizeof(why));
+	good = read_text(path, &text, &length, why);
 	if (!good) {
 		snprintf(
-		    error->text, sizeof(error->text), "%.300s: %s", path, why);
+		    error->text, sizeof(error->text), "%.240s: %s", path, why);
 	} else {
 		reader.text = text;
 		reader.end = text + length;

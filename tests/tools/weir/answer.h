@@ -1,0 +1,42 @@
+/*
+ * Asking the weir command something about a snapshot, and looking at its
+ * answer.
+ */
+#ifndef TESTS_TOOLS_WEIR_ANSWER_H
+#define TESTS_TOOLS_WEIR_ANSWER_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tests/support/command.h"
+
+/* Paths that stay until the test's process ends: of the snapshot
+ * "train4.pickle" of tests/data/snapshots, of another file there, and of a
+ * file that test_file() makes. */
+const char *train(void);
+const char *snapshot_data(const char *name);
+const char *written(const char *name, const void *text, size_t length);
+
+/* Run `weir COMMAND SNAPSHOT FLAG VALUE`, with NULL for what is not given; it
+ * must end with this status and complain of nothing. The caller frees it. */
+struct command_result ask(int status, const char *command, const char *path,
+    const char *flag, const char *value);
+
+/* The same with --json: the answer. The caller drops it. */
+json_t *ask_json(int status, const char *command, const char *path,
+    const char *flag, const char *value);
+
+/* The value at "rows.0.site"; the test fails if there is none. */
+const json_t *value_at(const json_t *json, const char *path);
+uint64_t number_at(const json_t *json, const char *path);
+const char *text_at(const json_t *json, const char *path);
+
+/* The text begins so. */
+void expect_begin(const char *text, const char *begin);
+
+/* `weir COMMAND PATH` must fail with status 1, print nothing, and complain of
+ * `path` with this text in it. */
+void expect_refused(const char *command, const char *path, const char *why);
+
+#endif

@@ -1,0 +1,142 @@
+/*
+ * weir check: a good snapshot has no fault, and each fault is found by name.
+ */
+#include <string.h>
+
+#include "tests/support/test.h"
+#include "tests/tools/weir/answer.h"
+
+TEST(good_snapshots_have_no_fault)
+{
+	static const char *const names[] = { "train0.pickle", "train4.pickle",
+		"train.json", "segments.pickle" };
+
+	for (int i = 0; i < 4; i++) {
+		json_t *json =
+		    ask_json(0, "check", snapshot_data(names[i]), NULL, NULL);
+
+		EXPECT_EQ(json_array_size(value_at(json, "faults")), 0);
+		json_decref(json);
+	}
+}
+
+/* How often a fault with this rule and text is in the list. */
+static unsigned
+count_faults(const json_t *json, const char *rule, const char *what)
+{
+	const json_t *one;
+	unsigned count = 0;
+	size_t i;
+
+	json_array_foreach(value_at(json, "faults"), i, one)
+	{
+		count += strcmp(text_at(one, "rule"), rule) == 0 &&
+		    strstr(text_at(one, "what"), what) != NULL;
+	}
+	return count;
+}
+
+TEST(each_fault_is_named_by_the_invariant_it_breaks)
+{
+	json_t *json =
+	    ask_json(1, "check", snapshot_data("broken.pickle"), NULL, NULL);
+
+	EXPECT_EQ(json_array_size(value_at(json, "faults")), 13);
+	EXPECT_EQ(count_faults(json, "I-1", "no multiple of 512"), 1);
+	EXPECT_EQ(count_faults(json, "I-1", "a gap of 100 bytes"), 1);
+	EXPECT_EQ(count_faults(json, "I-1", "the blocks end at"), 1);
+	EXPECT_EQ(count_faults(json, "I-3", "allocated_size is said"), 2);
+	EXPECT_EQ(count_faults(json, "I-3", "active_size is said"), 1);
+	EXPECT_EQ(count_faults(json, "I-3", "requested_size is said"), 1);
+	EXPECT_EQ(count_faults(json, "I-8", "overlaps the segment at"), 1);
+	EXPECT_EQ(count_faults(json, "I-11", "were asked for"), 2);
+	EXPECT_EQ(count_faults(json, "I-14", "the trace asked for"), 1);
+	EXPECT_EQ(count_faults(json, "I-14", "no block in use"), 1);
+	json_decref(json);
+}
+
+/* One segment of 2048 bytes with these blocks, and these events. */
+static json_t *
+checked(const char *blocks, const char *events)
+{
+	char text[2048];
+	int length = snprintf(text, sizeof(text),
+	    "{\"segments\": [{\"address\": 4096, \"total_size\": 2048, "
+	    "\"blocks\": [%s]}], \"device_traces\": [[%s]]}",
+	    blocks, events);
+	const char *path = written("one.json", text, (size_t)length);
+
+	return ask_json(1, "check", path, NULL, NULL);
+}
+
+TEST(two_free_blocks_beside_each_other_are_a_fault)
+{
+	json_t *json = checked("{\"size\": 1024, \"state\": \"inactive\"}, "
+			       "{\"size\": 1024, \"state\": \"inactive\"}",
+	    "");
+
+	EXPECT_EQ(json_array_size(value_at(json, "faults")), 1);
+	EXPECT_EQ(count_faults(json, "I-5", "so is the block before"), 1);
+	EXPECT_EQ(number_at(json, "faults.0.address"), 5120);
+	json_decref(json);
+}
+
+/* weir keeps them apart, and says so. */
+TEST(free_neighbours_of_two_streams_or_in_a_cache_are_no_fault)
+{
+	static const char text[] =
+	    "[{\"address\": 4096, \"total_size\": 2048, \"blocks\": ["
+	    "{\"size\": 512, \"state\": \"inactive\", \"stream\": 7}, "
+	    "{\"size\": 512, \"state\": \"inactive\"}, "
+	    "{\"size\": 512, \"state\": \"inactive\", \"cached\": true}, "
+	    "{\"size\": 512, \"state\": \"inactive\"}]}]";
+	const char *path = written("apart.json", text, sizeof(text) - 1);
+	struct command_result result = ask(0, "check", path, NULL, NULL);
+	json_t *json = ask_json(0, "show", path, "--blocks", NULL);
+
+	EXPECT_EQ(number_at(json, "segment_list.0.block_list.0.stream"), 7);
+	EXPECT_EQ(number_at(json, "segment_list.0.block_list.1.stream"), 0);
+	EXPECT(
+	    json_is_true(value_at(json, "segment_list.0.block_list.2.cached")));
+	json_decref(json);
+	command_free(&result);
+}
+
+TEST(blocks_that_overlap_or_are_empty_are_faults)
+{
+	json_t *json = checked(
+	    "{\"size\": 1024, \"state\": \"active_allocated\"}, {\"address\": "
+	    "4608, \"size\": 1536, \"state\": \"inactive\"}, {\"size\": 0, "
+	    "\"state\": \"active_allocated\"}",
+	    "");
+
+	EXPECT_EQ(
+	    count_faults(json, "I-1", "overlaps the block before by 512"), 1);
+	EXPECT_EQ(count_faults(json, "I-1", "a block of 0 bytes"), 1);
+	json_decref(json);
+}
+
+TEST(a_block_that_the_trace_has_freed_is_a_fault)
+{
+	json_t *json = checked(
+	    "{\"size\": 2048, \"state\": \"active_allocated\", "
+	    "\"requested_size\": 2048}",
+	    "{\"action\": \"free_requested\", \"addr\": 4096, \"size\": 2048}");
+
+	EXPECT_EQ(json_array_size(value_at(json, "faults")), 1);
+	EXPECT_EQ(count_faults(json, "I-14", "still allocated"), 1);
+	json_decref(json);
+}
+
+TEST(faults_are_counted_in_the_first_sentence)
+{
+	struct command_result result =
+	    ask(1, "check", snapshot_data("broken.pickle"), NULL, NULL);
+
+	EXPECT_EQ(
+	    strncmp(result.out,
+		"13 faults in 7 segments, 22 blocks and 119 events\n", 50),
+	    0);
+	EXPECT_STR_HAS(result.out, "I-8        0  7f0007c00200  overlaps");
+	command_free(&result);
+}

@@ -1,0 +1,166 @@
+/*
+ * What shells offer, and that the manual has what they offer.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/support/command.h"
+#include "tests/support/test.h"
+#include "tools/weir/tool.h"
+
+static struct command_result
+completion(const char *shell)
+{
+	struct command_result result = command_weir("completion", shell, NULL);
+
+	EXPECT_EQ(result.status, 0);
+	EXPECT_STR_EQ(result.err, "");
+	return result;
+}
+
+TEST(every_command_is_offered_by_every_shell)
+{
+	static const char *const shells[] = { "bash", "zsh", "fish" };
+	size_t count;
+	const struct command *commands = commands_table(&count);
+
+	EXPECT_GT(count, 15);
+	for (int s = 0; s < 3; s++) {
+		struct command_result result = completion(shells[s]);
+
+		for (size_t i = 0; i < count; i++)
+			EXPECT_STR_HAS(result.out, commands[i].name);
+		EXPECT_STR_HAS(result.out, s == 2 ? "-l frames" : "--frames");
+		command_free(&result);
+	}
+}
+
+/* Ask bash for what follows a line: its words, one a line. */
+static struct command_result
+bash_offers(const char *words, const char *last)
+{
+	struct command_result script = completion("bash");
+	char *path =
+	    test_file("completion.bash", script.out, strlen(script.out));
+	char *line = NULL;
+	const char *argv[] = { "bash", "-c", NULL, NULL };
+	struct command_result result;
+
+	EXPECT_GT(asprintf(&line,
+		      "source '%s'; COMP_WORDS=(%s '%s'); COMP_CWORD=$(("
+		      "${#COMP_WORDS[@]} - 1)); _weir; printf '%%s\\n' "
+		      "\"${COMPREPLY[@]}\"",
+		      path, words, last),
+	    0);
+	argv[2] = line;
+	result = command_run(argv);
+	EXPECT_EQ(result.status, 0);
+	EXPECT_STR_EQ(result.err, "");
+	free(line);
+	free(path);
+	command_free(&script);
+	return result;
+}
+
+TEST(bash_completes_commands_flags_and_files)
+{
+	struct command_result result;
+
+	if (access("/bin/bash", X_OK) != 0)
+		SKIP("there is no bash");
+	result = bash_offers("weir", "st");
+	EXPECT_STR_EQ(result.out, "stats\n");
+	command_free(&result);
+	result = bash_offers("weir", "ch");
+	EXPECT_STR_EQ(result.out, "check\n");
+	command_free(&result);
+	result = bash_offers("weir top", "--c");
+	EXPECT_STR_EQ(result.out, "--count\n");
+	command_free(&result);
+	result = bash_offers("weir stats", "--");
+	EXPECT_STR_HAS(result.out, "--json\n");
+	EXPECT_NULL(strstr(result.out, "--count"));
+	command_free(&result);
+	result = bash_offers("weir stats", "/etc/passw");
+	EXPECT_STR_HAS(result.out, "/etc/passwd\n");
+	command_free(&result);
+}
+
+TEST(a_shell_that_is_not_known_is_refused)
+{
+	struct command_result result = command_weir("completion", "csh", NULL);
+
+	EXPECT_EQ(result.status, 2);
+	EXPECT_STR_HAS(result.err, "SHELL is bash, zsh or fish, not 'csh'");
+	command_free(&result);
+	result = command_weir("completion", NULL);
+	EXPECT_EQ(result.status, 2);
+	command_free(&result);
+}
+
+/* ---- The manual ------------------------------------------------------ */
+
+static char *
+manual(void)
+{
+	char *data = test_data("..");
+	char *path = NULL;
+	char *text = calloc(1, 1 << 18);
+	FILE *file;
+	size_t length;
+
+	EXPECT_GT(asprintf(&path, "%s/../docs/weir.1", data), 0);
+	file = fopen(path, "r");
+	if (file == NULL)
+		SKIP("the sources are not here");
+	length = fread(text, 1, (1 << 18) - 1, file);
+	EXPECT_GT(length, 1000);
+	fclose(file);
+	free(path);
+	free(data);
+	return text;
+}
+
+/* As the manual writes a flag: every '-' is "\-". */
+static void
+expect_flag(const char *text, const char *command, const char *flag)
+{
+	char written[64] = "\\-\\-";
+	size_t length = strlen(written);
+
+	for (; *flag != '\0'; flag++) {
+		if (*flag == '-')
+			written[length++] = '\\';
+		written[length++] = *flag;
+	}
+	written[length] = '\0';
+	if (strstr(text, written) == NULL)
+		FAIL("the manual lacks %s of weir %s", written, command);
+}
+
+TEST(the_manual_has_every_command_and_every_flag)
+{
+	char *text = manual();
+	size_t count;
+	const struct command *commands = commands_table(&count);
+
+	for (size_t i = 0; i < count; i++) {
+		const struct argp *parser = commands[i].parser;
+		char section[64];
+
+		snprintf(
+		    section, sizeof(section), "\n.SS %s\n", commands[i].name);
+		if (strstr(text, section) == NULL &&
+		    strcmp(commands[i].name, "version") != 0 &&
+		    strcmp(commands[i].name, "help") != 0)
+			FAIL(
+			    "the manual has no section '%s'", commands[i].name);
+		for (const struct argp_option *flag =
+			 parser == NULL ? NULL : parser->options;
+		     flag != NULL && flag->name != NULL; flag++)
+			expect_flag(text, commands[i].name, flag->name);
+	}
+	free(text);
+}

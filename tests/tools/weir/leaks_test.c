@@ -1,0 +1,108 @@
+/*
+ * weir leaks: what piles up is suspected, what is freed or kept once is not.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/test.h"
+#include "tests/tools/weir/answer.h"
+
+TEST(a_cache_that_grows_each_step_is_suspected)
+{
+	json_t *json = ask_json(1, "leaks", train(), NULL, NULL);
+
+	EXPECT_EQ(number_at(json, "traced_allocs"), 47);
+	EXPECT_EQ(json_array_size(value_at(json, "suspects")), 1);
+	EXPECT_STR_EQ(
+	    text_at(json, "suspects.0.site"), "remember (cache.py:7)");
+	EXPECT_EQ(number_at(json, "suspects.0.live_blocks"), 8);
+	EXPECT_EQ(number_at(json, "suspects.0.live_bytes"), 13107200);
+	EXPECT_EQ(number_at(json, "suspects.0.allocs"), 8);
+	EXPECT_EQ(number_at(json, "suspects.0.frees"), 0);
+	json_decref(json);
+}
+
+TEST(a_threshold_above_it_lets_it_pass)
+{
+	struct command_result result = ask(0, "leaks", train(), "--least", "9");
+
+	EXPECT_STR_EQ(result.out, "no stack's blocks pile up\n");
+	command_free(&result);
+}
+
+TEST(without_stacks_nothing_can_be_told)
+{
+	struct command_result result =
+	    ask(0, "leaks", snapshot_data("segments.pickle"), NULL, NULL);
+
+	EXPECT_STR_HAS(result.out, "no allocation with a stack");
+	command_free(&result);
+}
+
+/* `rounds` allocations of one stack, each freed or not by its letter. */
+static const char *
+rounds(const char *letters)
+{
+	char *text = NULL;
+	size_t length = 0;
+	FILE *out = open_memstream(&text, &length);
+	size_t n = strlen(letters);
+	static const char frames[] =
+	    "\"frames\":[{\"name\":\"f\",\"filename\":\"f.py\",\"line\":1}]";
+	const char *path;
+
+	fprintf(out,
+	    "{\"segments\":[{\"address\":0,\"total_size\":%zu,"
+	    "\"blocks\":[",
+	    512 * n);
+	for (size_t i = 0; i < n; i++)
+		fprintf(out,
+		    "%s{\"size\":512,\"requested_size\":512,\"state\":\"%s\","
+		    "%s}",
+		    i == 0 ? "" : ",",
+		    letters[i] == 'f' ? "inactive" : "active_allocated",
+		    frames);
+	fputs("]}],\"device_traces\":[[", out);
+	for (size_t i = 0; i < n; i++) {
+		fprintf(out,
+		    "%s{\"action\":\"alloc\",\"addr\":%zu,\"size\":512,%s}",
+		    i == 0 ? "" : ",", 512 * i, frames);
+		if (letters[i] == 'f')
+			fprintf(out,
+			    ",{\"action\":\"free_requested\",\"addr\":%zu,"
+			    "\"size\":512},{\"action\":\"free_completed\","
+			    "\"addr\":%zu,\"size\":512}",
+			    512 * i, 512 * i);
+	}
+	fputs("]]}", out);
+	fclose(out);
+	path = written("rounds.json", text, length);
+	free(text);
+	return path;
+}
+
+static size_t
+suspects(const char *letters)
+{
+	struct command_result result =
+	    command_weir("leaks", "--json", rounds(letters), NULL);
+	json_t *json = json_loads(result.out, 0, NULL);
+	size_t count = json_array_size(value_at(json, "suspects"));
+
+	EXPECT_EQ(result.status, count > 0 ? 1 : 0);
+	json_decref(json);
+	command_free(&result);
+	return count;
+}
+
+TEST(what_is_mostly_freed_is_no_leak)
+{
+	EXPECT_EQ(suspects("kkkkkkkk"), 1);
+	EXPECT_EQ(suspects("kfkfkfkf"), 0);
+	EXPECT_EQ(suspects("kkfkkfkk"), 1);
+	EXPECT_EQ(suspects("ffffffff"), 0);
+	/* All in one go, and then no more. */
+	EXPECT_EQ(suspects("kkkkffffffffffffffffffff"), 0);
+	EXPECT_EQ(suspects("kk"), 0);
+}

@@ -1,0 +1,166 @@
+/*
+ * Snapshots in JSON: every way to write one, and where a bad one is bad.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/test.h"
+#include "tools/weir/snapshot_json.h"
+
+/* Gives the text one byte at a time, as the worst of pipes would. */
+struct drip {
+	const char *text;
+	size_t left;
+};
+
+static ptrdiff_t
+read_drip(void *user, void *buffer, size_t size)
+{
+	struct drip *drip = user;
+
+	if (drip->left == 0 || size == 0)
+		return 0;
+	*(char *)buffer = *drip->text++;
+	drip->left--;
+	return 1;
+}
+
+static struct snapshot *
+read_text(const char *text, bool slowly)
+{
+	struct drip drip = { text, strlen(text) };
+	struct source source;
+	struct snapshot *snapshot = NULL;
+	enum weir_status status;
+
+	if (slowly)
+		EXPECT_EQ(source_open(&source, read_drip, &drip), WEIR_OK);
+	else
+		source_of_memory(&source, text, strlen(text));
+	status = snapshot_json_read(&source, &snapshot);
+	if (slowly)
+		source_close(&source);
+	EXPECT_EQ(status == WEIR_OK, snapshot != NULL);
+	return snapshot;
+}
+
+static void
+expect_refused(const char *text, const char *why)
+{
+	for (int slowly = 0; slowly < 2; slowly++) {
+		EXPECT_NULL(read_text(text, slowly != 0));
+		EXPECT_STR_HAS(weir_last_error(), why);
+	}
+}
+
+static const char small[] =
+    " {\n \"device_traces\" : [ [ {\"action\":\"alloc\",\"addr\":4096,"
+    "\"size\":3,\"frames\":[{\"name\":\"a]}\\\"\",\"filename\":\"b\"}]} , "
+    "{\"action\":\"oom\",\"device_free\":7,\"size\":9} ] , [ ] ],\n"
+    "\"segments\":[{\"address\":4096,\"total_size\":512,\"stream\":-1,"
+    "\"blocks\":[{\"size\":512,\"state\":\"inactive\"}],"
+    "\"segment_pool_id\":[0,3]}],\"rank\": 3 , \"x\":{\"y\":[1,2]},"
+    "\"big\":18446744073709551615,\"t\":true,\"n\":null}\n ";
+
+TEST(json_is_read_with_blanks_and_escapes)
+{
+	for (int slowly = 0; slowly < 2; slowly++) {
+		struct snapshot *snapshot = read_text(small, slowly != 0);
+		uint32_t frame;
+
+		if (snapshot == NULL)
+			FAIL("refused: %s", weir_last_error());
+		EXPECT_EQ(snapshot->segment_count, 1);
+		EXPECT_EQ(snapshot->segments[0].stream, UINT64_MAX);
+		EXPECT_EQ(
+		    snapshot->pools[snapshot->segments[0].pool].second, 3);
+		EXPECT_EQ(snapshot->blocks[0].address, 4096);
+		EXPECT_EQ(snapshot->trace_count, 2);
+		EXPECT_EQ(snapshot->events.count, 2);
+		EXPECT_EQ(snapshot->events.address[1], 7);
+		frame = snapshot->stack_frames
+			    [snapshot->stacks[snapshot->events.stack[0]].first];
+		EXPECT_STR_EQ(
+		    snapshot_text(snapshot, snapshot->frames[frame].name),
+		    "a]}\"");
+		EXPECT_EQ(snapshot->setting_count, 4);
+		EXPECT_STR_EQ(
+		    snapshot_text(snapshot, snapshot->settings[0].value), "3");
+		EXPECT_STR_EQ(
+		    snapshot_text(snapshot, snapshot->settings[1].value),
+		    "1.8446744073709552e+19");
+		snapshot_free(snapshot);
+	}
+}
+
+TEST(a_list_of_segments_is_a_snapshot_in_json_too)
+{
+	struct snapshot *snapshot =
+	    read_text("[{\"address\":0,\"total_size\":0,\"blocks\":[]}]", true);
+
+	EXPECT_EQ(snapshot->segment_count, 1);
+	snapshot_free(snapshot);
+}
+
+TEST(numbers_may_be_real)
+{
+	struct snapshot *snapshot = read_text(
+	    "[{\"address\":4096.0,\"total_size\":5.12e2,\"blocks\":[]}]",
+	    false);
+
+	EXPECT_EQ(snapshot->segments[0].address, 4096);
+	EXPECT_EQ(snapshot->segments[0].bytes, 512);
+	snapshot_free(snapshot);
+}
+
+TEST(where_json_is_wrong_is_told)
+{
+	expect_refused("{ 5", "JSON at offset 2: a key is expected");
+	expect_refused("{\"segments\": [}", "JSON at offset 14");
+	expect_refused("{\"segments\" []}", "JSON at offset 12: ':'");
+	expect_refused("{\"a\": 1 \"b\": 2}", "offset 8: ',' or '}'");
+	expect_refused("{\"a\": [1 2]}", "offset 9: ',' or ']'");
+	expect_refused("{\"a\": 01}", "JSON at offset");
+	expect_refused("{\"a\": nul}", "JSON at offset");
+	expect_refused("{1: 2}", "offset 1: a key is expected");
+	expect_refused(
+	    "{\"segments\": []} x", "offset 17: the end is expected");
+	expect_refused("{\"a\": \"\xff\"}", "JSON at offset");
+	expect_refused("{\"segments\": [{\"address\": 0, \"total_size\": -5, "
+		       "\"blocks\": []}]}",
+	    "JSON at offset 14: 'total_size' of a segment");
+}
+
+TEST(json_cut_off_anywhere_is_refused)
+{
+	size_t length = strlen(small);
+
+	for (size_t i = 0; i < length - 3; i++) {
+		char *text = strndup(small, i);
+
+		EXPECT_NULL(read_text(text, false));
+		free(text);
+	}
+}
+
+TEST(deep_json_is_refused)
+{
+	char text[4096] = "{\"a\": ";
+	size_t length = strlen(text);
+
+	memset(text + length, '[', 3000);
+	expect_refused(text, "cut off");
+	memset(text + length, '[', 500);
+	memset(text + length + 500, ']', 500);
+	text[length + 1000] = '}';
+	text[length + 1001] = '\0';
+	expect_refused(text, "nested more than 64 deep");
+}
+
+TEST(json_of_something_else_is_told)
+{
+	expect_refused("{}", "a dict without 'segments'");
+	expect_refused("[1, 2, 3]", "a list, and not one of segments");
+	expect_refused("{\"segments\": 5}", "not a list of segments");
+}

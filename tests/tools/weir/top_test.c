@@ -1,0 +1,93 @@
+/*
+ * weir top: who holds the memory.
+ */
+#include <string.h>
+
+#include "tests/support/test.h"
+#include "tests/tools/weir/answer.h"
+
+TEST(top_adds_up_by_stack)
+{
+	json_t *json = ask_json(0, "top", train(), NULL, NULL);
+
+	EXPECT_STR_EQ(text_at(json, "by"), "stack");
+	EXPECT_EQ(number_at(json, "active_bytes"), 74628608);
+	EXPECT_EQ(number_at(json, "row_count"), 4);
+	EXPECT_STR_EQ(text_at(json, "rows.0.site"), "__init__ (model.py:8)");
+	EXPECT_EQ(number_at(json, "rows.0.bytes"), 56626688);
+	EXPECT_EQ(number_at(json, "rows.0.blocks"), 6);
+	EXPECT_STR_EQ(text_at(json, "rows.1.site"), "remember (cache.py:7)");
+	EXPECT_EQ(number_at(json, "rows.1.blocks"), 8);
+	EXPECT_EQ(json_array_size(value_at(json, "rows.1.frames")), 3);
+	EXPECT_STR_EQ(text_at(json, "rows.3.site"), "prefetch (data.py:30)");
+	json_decref(json);
+}
+
+TEST(top_adds_up_by_size)
+{
+	json_t *json = ask_json(0, "top", train(), "--by", "size");
+
+	EXPECT_EQ(number_at(json, "row_count"), 9);
+	EXPECT_EQ(number_at(json, "rows.0.requested_bytes"), 41943040);
+	EXPECT_EQ(number_at(json, "rows.1.requested_bytes"), 1572864);
+	EXPECT_EQ(number_at(json, "rows.1.blocks"), 8);
+	EXPECT_EQ(number_at(json, "rows.1.bytes"), 13107200);
+	json_decref(json);
+}
+
+TEST(top_adds_up_by_lifetime)
+{
+	json_t *json = ask_json(0, "top", train(), "--by", "lifetime");
+
+	EXPECT_EQ(number_at(json, "row_count"), 4);
+	EXPECT_EQ(number_at(json, "rows.0.least_age_us"), 0);
+	EXPECT_EQ(number_at(json, "rows.2.least_age_us"), 100);
+	EXPECT_EQ(number_at(json, "rows.2.blocks"), 6);
+	EXPECT_EQ(number_at(json, "rows.3.bytes"), 57674752);
+	json_decref(json);
+}
+
+TEST(what_is_older_than_the_trace_is_a_row)
+{
+	json_t *json = ask_json(
+	    0, "top", snapshot_data("segments.pickle"), "--by", "lifetime");
+
+	EXPECT_EQ(number_at(json, "row_count"), 1);
+	EXPECT(json_is_null(value_at(json, "rows.0.least_age_us")));
+	EXPECT_EQ(number_at(json, "rows.0.blocks"), 16);
+	json_decref(json);
+}
+
+TEST(top_prints_shares_and_says_what_it_leaves_out)
+{
+	struct command_result result = ask(0, "top", train(), "--count", "2");
+
+	EXPECT_STR_HAS(result.out, "71.17 MiB are in use, in 16 blocks\n");
+	EXPECT_STR_HAS(
+	    result.out, "54.00 MiB  75.9 %       6  __init__ (model.py:8)\n");
+	EXPECT_STR_HAS(result.out, "and 2 more; --count shows them\n");
+	EXPECT_NULL(strstr(result.out, "capture"));
+	command_free(&result);
+}
+
+TEST(top_prints_frames_if_asked)
+{
+	struct command_result result = ask(0, "top", train(), "--frames", "2");
+
+	EXPECT_STR_HAS(result.out, "    __init__ (model.py:8)\n");
+	EXPECT_STR_HAS(result.out, "    <module> (train.py:40)\n");
+	command_free(&result);
+}
+
+TEST(top_refuses_what_it_cannot_sort_by)
+{
+	struct command_result result =
+	    command_weir("top", "--by", "colour", train(), NULL);
+
+	EXPECT_EQ(result.status, 2);
+	EXPECT_STR_HAS(result.err, "stack, size or lifetime, not 'colour'");
+	command_free(&result);
+	result = command_weir("top", "--count", "0", train(), NULL);
+	EXPECT_EQ(result.status, 2);
+	command_free(&result);
+}

@@ -1,0 +1,293 @@
+/*
+ * weir check: is a snapshot what an allocator can look like?
+ *
+ * Faults are named by the invariants of docs/invariants.md where those say the
+ * same of a live allocator. Nothing is trusted: sums are counted again, blocks
+ * are walked, and the trace is played from its begin to see that what it
+ * leaves is what the segments show.
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include "tools/weir/snapshot_lives.h"
+#include "tools/weir/snapshot_view.h"
+
+enum { GRANULE = 512 };
+
+static error_t
+take_flag(int key, char *value, struct argp_state *state)
+{
+	(void)value;
+	if (key != ARGP_KEY_INIT)
+		return ARGP_ERR_UNKNOWN;
+	view_init(state);
+	return 0;
+}
+
+const struct argp argp_check = { NULL, take_flag, "SNAPSHOT",
+	"Check that a memory snapshot holds together: blocks tile their "
+	"segments, segments do not overlap, sums are right, and the trace ends "
+	"with the blocks that are there.\v"
+	"Each fault is a line with the invariant of docs/invariants.md that it "
+	"breaks. Exit status: 1 if there are faults.",
+	view_children, NULL, NULL };
+
+struct faults {
+	json_t *list; /* of {rule, device, address, what} */
+	bool failed;
+};
+
+static void fault(struct faults *faults, const char *rule, uint32_t device,
+    uint64_t address, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+
+static void
+fault(struct faults *faults, const char *rule, uint32_t device,
+    uint64_t address, const char *format, ...)
+{
+	json_t *one = json_object();
+	va_list args;
+
+	va_start(args, format);
+	json_object_set_new(one, "rule", json_string(rule));
+	put_number(one, "device", device);
+	put_number(one, "address", address);
+	json_object_set_new(one, "what", json_vsprintf(format, args));
+	va_end(args);
+	if (json_array_append_new(faults->list, one) != 0)
+		faults->failed = true;
+}
+
+/* ---- Segments -------------------------------------------------------- */
+
+static void
+check_block(const struct snapshot_segment *segment,
+    const struct snapshot_block *block, uint64_t end, struct faults *faults)
+{
+	uint32_t device = segment->device;
+
+	if (block->address > end)
+		fault(faults, "I-1", device, block->address,
+		    "a gap of %" PRIu64 " bytes before this block",
+		    block->address - end);
+	if (block->address < end)
+		fault(faults, "I-1", device, block->address,
+		    "overlaps the block before by %" PRIu64 " bytes",
+		    end - block->address);
+	if (block->bytes == 0)
+		fault(faults, "I-1", device, block->address,
+		    "a block of 0 bytes");
+	if (block->bytes % GRANULE != 0)
+		fault(faults, "I-1", device, block->address,
+		    "%" PRIu64 " bytes are no multiple of %d", block->bytes,
+		    GRANULE);
+	if (block->state != SNAPSHOT_INACTIVE &&
+	    block->requested_bytes > block->bytes)
+		fault(faults, "I-11", device, block->address,
+		    "%" PRIu64 " bytes were asked for in a block of %" PRIu64,
+		    block->requested_bytes, block->bytes);
+}
+
+static void
+check_told(const struct snapshot_segment *segment, const char *what, bool told,
+    uint64_t said, uint64_t counted, struct faults *faults)
+{
+	if (told && said != counted)
+		fault(faults, "I-3", segment->device, segment->address,
+		    "%s is said to be %" PRIu64 ", its blocks have %" PRIu64,
+		    what, said, counted);
+}
+
+/* In a pool, where neighbours of one stream are one block; what threads keep
+ * in their caches is in none. */
+static bool
+is_free(const struct snapshot_block *block)
+{
+	return block->state == SNAPSHOT_INACTIVE && !block->cached;
+}
+
+static void
+check_segment(const struct snapshot *snapshot,
+    const struct snapshot_segment *segment, struct faults *faults)
+{
+	const struct snapshot_block *blocks =
+	    snapshot->blocks + segment->first_block;
+	uint64_t end = segment->address;
+	struct sums sums = { 0 };
+
+	for (uint32_t i = 0; i < segment->block_count; i++) {
+		check_block(segment, &blocks[i], end, faults);
+		if (i > 0 && is_free(&blocks[i]) && is_free(&blocks[i - 1]) &&
+		    blocks[i].stream == blocks[i - 1].stream)
+			fault(faults, "I-5", segment->device, blocks[i].address,
+			    "free, and so is the block before");
+		end = blocks[i].address + blocks[i].bytes;
+	}
+	if (end != segment->address + segment->bytes)
+		fault(faults, "I-1", segment->device, segment->address,
+		    "the blocks end at %" PRIx64 ", the segment at %" PRIx64,
+		    end, segment->address + segment->bytes);
+	sums_add(&sums, snapshot, segment);
+	check_told(segment, "allocated_size", segment->told_allocated,
+	    segment->told_allocated_bytes, sums.allocated, faults);
+	check_told(segment, "active_size", segment->told_active,
+	    segment->told_active_bytes, sums.allocated + sums.pending, faults);
+	check_told(segment, "requested_size", segment->told_requested,
+	    segment->told_requested_bytes, sums.requested, faults);
+}
+
+static int
+compare_segments(const void *a, const void *b)
+{
+	const struct snapshot_segment *one =
+	    *(const struct snapshot_segment *const *)a;
+	const struct snapshot_segment *other =
+	    *(const struct snapshot_segment *const *)b;
+
+	if (one->device != other->device)
+		return one->device < other->device ? -1 : 1;
+	return one->address < other->address ? -1 :
+					       one->address > other->address;
+}
+
+/* All segments of all devices are in one address space. */
+static void
+check_overlaps(const struct snapshot *snapshot, struct faults *faults)
+{
+	uint32_t count = snapshot->segment_count;
+	const struct snapshot_segment **sorted =
+	    calloc((size_t)count + 1, sizeof(*sorted));
+
+	if (sorted == NULL) {
+		faults->failed = true;
+		return;
+	}
+	for (uint32_t i = 0; i < count; i++)
+		sorted[i] = &snapshot->segments[i];
+	qsort((void *)sorted, count, sizeof(*sorted), compare_segments);
+	for (uint32_t i = 1; i < count; i++)
+		if (sorted[i]->device == sorted[i - 1]->device &&
+		    sorted[i]->address - sorted[i - 1]->address <
+			sorted[i - 1]->bytes)
+			fault(faults, "I-8", sorted[i]->device,
+			    sorted[i]->address,
+			    "overlaps the segment at %" PRIx64,
+			    sorted[i - 1]->address);
+	free((void *)sorted);
+}
+
+/* ---- The trace ------------------------------------------------------- */
+
+/* What became of a life must be what its address shows. */
+static void
+check_life(const struct snapshot *snapshot, uint32_t device,
+    const struct life *life, struct faults *faults)
+{
+	const struct snapshot_block *block;
+
+	if (life->lost) {
+		fault(faults, "I-14", device, life->address,
+		    "allocated in the trace and not freed, but no block in "
+		    "use has this address");
+		return;
+	}
+	if (life->block == LIFE_NONE)
+		return;
+	block = &snapshot->blocks[life->block];
+	if (life->requested != LIFE_NONE && block->state == SNAPSHOT_ACTIVE)
+		fault(faults, "I-14", device, life->address,
+		    "freed in the trace, and still allocated");
+	if (life->alloc != LIFE_NONE && life->bytes != block->requested_bytes)
+		fault(faults, "I-14", device, life->address,
+		    "the trace asked for %" PRIu64 " bytes, the block says "
+		    "%" PRIu64,
+		    life->bytes, block->requested_bytes);
+}
+
+static void
+check_trace(
+    const struct snapshot *snapshot, uint32_t device, struct faults *faults)
+{
+	struct lives lives;
+
+	if (!lives_find(snapshot, device, &lives)) {
+		faults->failed = true;
+		return;
+	}
+	for (uint32_t i = 0; i < lives.count; i++)
+		check_life(snapshot, device, &lives.items[i], faults);
+	lives_drop(&lives);
+}
+
+/* ---- Telling --------------------------------------------------------- */
+
+static bool
+print_text(const struct snapshot *snapshot, const json_t *list)
+{
+	struct table *table = table_new("lrrl");
+	static const char *const headings[] = { "rule", "device", "address",
+		"fault" };
+	const json_t *one;
+	size_t i;
+	bool printed;
+
+	printf("%zu faults in %" PRIu32 " segments, %" PRIu32
+	       " blocks and %" PRIu32 " events\n",
+	    json_array_size(list), snapshot->segment_count,
+	    snapshot->block_count, snapshot->events.count);
+	for (i = 0; i < 4 && json_array_size(list) > 0; i++)
+		table_add(table, "%s", headings[i]);
+	json_array_foreach(list, i, one)
+	{
+		table_add(table, "%s",
+		    json_string_value(json_object_get(one, "rule")));
+		table_add(table, "%" JSON_INTEGER_FORMAT,
+		    json_integer_value(json_object_get(one, "device")));
+		table_add(table, "%" PRIx64,
+		    (uint64_t)json_integer_value(
+			json_object_get(one, "address")));
+		table_add(table, "%s",
+		    json_string_value(json_object_get(one, "what")));
+	}
+	printed = table_print(table, true);
+	table_free(table);
+	return printed;
+}
+
+static int
+tell(const struct snapshot *snapshot, const struct view_args *args)
+{
+	struct faults faults = { .list = json_array() };
+	size_t count;
+	int status = TOOL_DONE;
+
+	for (uint32_t i = 0; i < snapshot->segment_count; i++)
+		if (view_has(args, snapshot->segments[i].device))
+			check_segment(
+			    snapshot, &snapshot->segments[i], &faults);
+	check_overlaps(snapshot, &faults);
+	for (uint32_t d = 0; d < snapshot->trace_count; d++)
+		if (view_has(args, d) && snapshot->traces[d].count > 0)
+			check_trace(snapshot, d, &faults);
+	count = json_array_size(faults.list);
+	if (faults.failed || faults.list == NULL) {
+		complain("out of memory");
+		status = TOOL_NO;
+	} else if (args->json) {
+		status = print_json(json_pack("{s:s, s:O}", "snapshot",
+		    args->paths[0], "faults", faults.list));
+	} else if (!print_text(snapshot, faults.list)) {
+		status = TOOL_NO;
+	}
+	json_decref(faults.list);
+	return count > 0 ? TOOL_NO : status;
+}
+
+int
+cmd_check(int argc, char **argv)
+{
+	struct view_args args = { 0 };
+
+	return view_run(&argp_check, argc, argv, &args, tell);
+}

@@ -1,0 +1,172 @@
+/*
+ * The table of subcommands, and those that tell of it: help and version.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <weir/weir.h>
+
+#include "tools/weir/tool.h"
+
+/* In help's order. Exit status: 0 done, 1 the answer is no, 2 usage. */
+static const struct command commands[] = {
+	{ "run", "PROGRAM ARGS...",
+	    "run a program with its GPU memory under weir", cmd_run,
+	    &argp_run },
+	{ "show", "SNAPSHOT", "segments and blocks, and a map of each",
+	    cmd_show, &argp_show },
+	{ "stats", "SNAPSHOT", "sums and counts of each device", cmd_stats,
+	    &argp_stats },
+	{ "top", "SNAPSHOT", "who holds the memory: by stack, size, lifetime",
+	    cmd_top, &argp_top },
+	{ "oom", "SNAPSHOT", "why memory ran out, and what would have helped",
+	    cmd_oom, &argp_oom },
+	{ "frag", "SNAPSHOT", "where memory is reserved and not used", cmd_frag,
+	    &argp_frag },
+	{ "leaks", "SNAPSHOT", "stacks whose blocks pile up", cmd_leaks,
+	    &argp_leaks },
+	{ "trace", "SNAPSHOT", "what happened, a line each", cmd_trace,
+	    &argp_trace },
+	{ "diff", "BEFORE AFTER", "what changed between two snapshots",
+	    cmd_diff, &argp_diff },
+	{ "merge", "SNAPSHOT...", "the ranks of a job beside each other",
+	    cmd_merge, &argp_merge },
+	{ "check", "SNAPSHOT", "see that a snapshot holds together", cmd_check,
+	    &argp_check },
+	{ "export", "SNAPSHOT", "for Perfetto, flame graphs, JSON, CSV",
+	    cmd_export, &argp_export },
+	{ "replay", "TRACE...", "play recorded allocations through weir",
+	    cmd_replay, &argp_replay },
+	{ "generate", "KIND", "write a trace of a program with several streams",
+	    cmd_generate, &argp_generate },
+	{ "options", "", "every option: value, source, default, range",
+	    cmd_options, &argp_options },
+	{ "info", "", "the driver, the devices and what they measure", cmd_info,
+	    &argp_info },
+	{ "completion", "SHELL", "what a shell offers after weir",
+	    cmd_completion, &argp_completion },
+	{ "version", "", "the version of weir", cmd_version, NULL },
+	{ "help", "[COMMAND]", "this list, or the help of one command",
+	    cmd_help, NULL },
+};
+
+enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
+
+const struct command *
+commands_table(size_t *count)
+{
+	*count = COMMANDS;
+	return commands;
+}
+
+const struct command *
+commands_find(const char *name)
+{
+	for (size_t i = 0; i < COMMANDS; i++)
+		if (strcmp(commands[i].name, name) == 0)
+			return &commands[i];
+	return NULL;
+}
+
+/* Insertions, deletions and substitutions between two words; words longer
+ * than any command are cut. */
+static size_t
+edit_distance(const char *a, const char *b)
+{
+	size_t row[32];
+	size_t width = strnlen(b, 31);
+
+	for (size_t j = 0; j <= width; j++)
+		row[j] = j;
+	for (size_t i = 1; i <= strnlen(a, 31); i++) {
+		size_t diagonal = row[0];
+
+		row[0] = i;
+		for (size_t j = 1; j <= width; j++) {
+			size_t best = diagonal + (a[i - 1] != b[j - 1]);
+
+			diagonal = row[j];
+			if (row[j] + 1 < best)
+				best = row[j] + 1;
+			if (row[j - 1] + 1 < best)
+				best = row[j - 1] + 1;
+			row[j] = best;
+		}
+	}
+	return row[width];
+}
+
+int
+commands_unknown(const char *name)
+{
+	const struct command *nearest = &commands[0];
+
+	for (size_t i = 1; i < COMMANDS; i++)
+		if (edit_distance(name, commands[i].name) <
+		    edit_distance(name, nearest->name))
+			nearest = &commands[i];
+	complain("no command '%s'; did you mean '%s'? 'weir help' lists them",
+	    name, nearest->name);
+	return TOOL_USAGE;
+}
+
+void
+commands_list(FILE *out)
+{
+	fputs("Usage: weir COMMAND ...\n\n"
+	      "weir is a caching GPU memory allocator.\n\n",
+	    out);
+	for (size_t i = 0; i < COMMANDS; i++) {
+		char usage[40];
+
+		snprintf(usage, sizeof(usage), "%s %s", commands[i].name,
+		    commands[i].args);
+		fprintf(out, "  %-22s %s\n", usage, commands[i].help);
+	}
+	fputs("\n'weir COMMAND --help' tells more. Exit status: 0 done, 1 the "
+	      "answer is no or it\nfailed, 2 the command line is wrong.\n",
+	    out);
+}
+
+int
+commands_run(const struct command *command, int argc, char **argv)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "weir %s", command->name);
+	argv[0] = name;
+	return command->run(argc, argv);
+}
+
+int
+cmd_help(int argc, char **argv)
+{
+	char help_flag[] = "--help";
+	char *help_argv[] = { NULL, help_flag, NULL };
+	const struct command *command;
+
+	if (argc < 2 || argv[1][0] == '-') {
+		commands_list(stdout);
+		return TOOL_DONE;
+	}
+	command = commands_find(argv[1]);
+	if (command == NULL)
+		return commands_unknown(argv[1]);
+	return commands_run(command, 2, help_argv);
+}
+
+int
+cmd_version(int argc, char **argv)
+{
+	if (argc > 1 && strcmp(argv[1], "--help") == 0) {
+		printf("Usage: weir version\nPrints the version of weir.\n");
+		return TOOL_DONE;
+	}
+	if (argc > 1) {
+		complain("version takes no argument, not '%s'", argv[1]);
+		return TOOL_USAGE;
+	}
+	printf("weir %s\n", weir_version());
+	return TOOL_DONE;
+}

@@ -1,0 +1,214 @@
+/*
+ * weir completion: what a shell offers after `weir`, from the table of
+ * commands and the flags of each.
+ */
+#include <argp.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/weir/tool.h"
+
+struct choices {
+	const char *shell;
+};
+
+static error_t
+take_flag(int key, char *value, struct argp_state *state)
+{
+	struct choices *choices = state->input;
+
+	switch (key) {
+	case ARGP_KEY_ARG:
+		if (choices->shell != NULL)
+			argp_error(state, "'%s' is one SHELL too many", value);
+		if (strcmp(value, "bash") != 0 && strcmp(value, "zsh") != 0 &&
+		    strcmp(value, "fish") != 0)
+			argp_error(state,
+			    "SHELL is bash, zsh or fish, not '%s'", value);
+		choices->shell = value;
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		argp_error(state, "no SHELL");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+const struct argp argp_completion = { NULL, take_flag, "bash|zsh|fish",
+	"Print the completion of the weir command for a shell.\v"
+	"bash: source <(weir completion bash)\n"
+	"zsh: weir completion zsh >_weir, in a folder of $fpath\n"
+	"fish: weir completion fish | source",
+	NULL, NULL, NULL };
+
+typedef void (*flag_writer)(
+    const struct command *command, const struct argp_option *flag);
+
+/* Each flag of a command that has a long name, and of its children. */
+static void
+each_flag(
+    const struct command *command, const struct argp *parser, flag_writer write)
+{
+	const struct argp_option *flag = parser->options;
+	const struct argp_child *child = parser->children;
+
+	for (; flag != NULL &&
+	     (flag->name != NULL || flag->key != 0 || flag->doc != NULL);
+	     flag++)
+		if (flag->name != NULL)
+			write(command, flag);
+	/* Children have none of their own. */
+	for (; child != NULL && child->argp != NULL; child++)
+		for (flag = child->argp->options;
+		     flag != NULL && flag->name != NULL; flag++)
+			write(command, flag);
+}
+
+/* A text inside single quotes, of any of the shells. */
+static void
+out_quoted(const char *text, const char *quote)
+{
+	for (; *text != '\0'; text++)
+		if (*text == '\'')
+			fputs(quote, stdout);
+		else
+			putchar(*text);
+}
+
+/* ---- bash ------------------------------------------------------------ */
+
+static void
+bash_flag(const struct command *command, const struct argp_option *flag)
+{
+	(void)command;
+	printf(" --%s", flag->name);
+}
+
+static void
+out_bash(const struct command *commands, size_t count)
+{
+	fputs("# bash completion of weir; written by 'weir completion bash'.\n"
+	      "_weir()\n{\n"
+	      "\tlocal word=${COMP_WORDS[COMP_CWORD]} flags=--help\n\n"
+	      "\tif [ \"$COMP_CWORD\" -eq 1 ]; then\n"
+	      "\t\tmapfile -t COMPREPLY < <(compgen -W '",
+	    stdout);
+	for (size_t i = 0; i < count; i++)
+		printf("%s%s", i == 0 ? "" : " ", commands[i].name);
+	fputs("' -- \"$word\")\n\t\treturn\n\tfi\n"
+	      "\tcase ${COMP_WORDS[1]} in\n",
+	    stdout);
+	for (size_t i = 0; i < count; i++) {
+		printf("\t%s) flags+='", commands[i].name);
+		if (commands[i].parser != NULL)
+			each_flag(&commands[i], commands[i].parser, bash_flag);
+		fputs("' ;;\n", stdout);
+	}
+	fputs("\tesac\n"
+	      "\tif [[ $word == -* ]]; then\n"
+	      "\t\tmapfile -t COMPREPLY < <(compgen -W \"$flags\" -- "
+	      "\"$word\")\n"
+	      "\telse\n"
+	      "\t\tmapfile -t COMPREPLY < <(compgen -f -- \"$word\")\n"
+	      "\tfi\n}\ncomplete -o filenames -F _weir weir\n",
+	    stdout);
+}
+
+/* ---- zsh ------------------------------------------------------------- */
+
+/* zsh ends a description at ']', and a command's name at ':'. */
+static void
+zsh_text(const char *text)
+{
+	for (; *text != '\0'; text++) {
+		if (*text == ']' || *text == '[' || *text == ':')
+			putchar('\\');
+		if (*text == '\'')
+			fputs("'\\''", stdout);
+		else
+			putchar(*text);
+	}
+}
+
+static void
+zsh_flag(const struct command *command, const struct argp_option *flag)
+{
+	(void)command;
+	printf(" \\\n\t\t    '--%s%s[", flag->name, flag->arg ? "=" : "");
+	zsh_text(flag->doc == NULL ? "" : flag->doc);
+	printf("]%s%s%s'", flag->arg ? ":" : "", flag->arg ? flag->arg : "",
+	    flag->arg ? ":_files" : "");
+}
+
+static void
+out_zsh(const struct command *commands, size_t count)
+{
+	fputs("#compdef weir\n"
+	      "# zsh completion of weir; written by 'weir completion zsh'.\n"
+	      "_weir()\n{\n\tlocal -a commands=(\n",
+	    stdout);
+	for (size_t i = 0; i < count; i++) {
+		printf("\t    '%s:", commands[i].name);
+		zsh_text(commands[i].help);
+		fputs("'\n", stdout);
+	}
+	fputs("\t)\n\tif (( CURRENT == 2 )); then\n"
+	      "\t\t_describe command commands\n\t\treturn\n\tfi\n"
+	      "\tlocal name=${words[2]}\n"
+	      "\tshift words\n\t(( CURRENT-- ))\n\tcase $name in\n",
+	    stdout);
+	for (size_t i = 0; i < count; i++) {
+		printf("\t%s)\n\t\t_arguments", commands[i].name);
+		if (commands[i].parser != NULL)
+			each_flag(&commands[i], commands[i].parser, zsh_flag);
+		fputs(" \\\n\t\t    '*:file:_files' ;;\n", stdout);
+	}
+	fputs("\tesac\n}\n_weir \"$@\"\n", stdout);
+}
+
+/* ---- fish ------------------------------------------------------------ */
+
+static void
+fish_flag(const struct command *command, const struct argp_option *flag)
+{
+	printf("complete -c weir -n '__fish_seen_subcommand_from %s' -l %s%s "
+	       "-d '",
+	    command->name, flag->name, flag->arg ? " -r" : "");
+	out_quoted(flag->doc == NULL ? "" : flag->doc, "\\'");
+	fputs("'\n", stdout);
+}
+
+static void
+out_fish(const struct command *commands, size_t count)
+{
+	fputs("# fish completion of weir; written by 'weir completion fish'.\n",
+	    stdout);
+	for (size_t i = 0; i < count; i++) {
+		printf("complete -c weir -f -n __fish_use_subcommand -a %s "
+		       "-d '",
+		    commands[i].name);
+		out_quoted(commands[i].help, "\\'");
+		fputs("'\n", stdout);
+	}
+	for (size_t i = 0; i < count; i++)
+		if (commands[i].parser != NULL)
+			each_flag(&commands[i], commands[i].parser, fish_flag);
+}
+
+int
+cmd_completion(int argc, char **argv)
+{
+	struct choices choices = { 0 };
+	size_t count;
+	const struct command *commands = commands_table(&count);
+
+	argp_parse(&argp_completion, argc, argv, 0, NULL, &choices);
+	if (strcmp(choices.shell, "bash") == 0)
+		out_bash(commands, count);
+	else if (strcmp(choices.shell, "zsh") == 0)
+		out_zsh(commands, count);
+	else
+		out_fish(commands, count);
+	return TOOL_DONE;
+}

@@ -1,0 +1,377 @@
+/*
+ * weir diff: what changed between two snapshots, and who did it.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "tools/weir/snapshot_holders.h"
+#include "tools/weir/snapshot_view.h"
+
+struct choices {
+	struct view_args view;
+	unsigned long count;
+};
+
+static const struct argp_option flags[] = {
+	{ "count", 'n', "N", 0, "so many stacks at most; 10 without", 0 },
+	{ 0 },
+};
+
+static error_t
+take_flag(int key, char *value, struct argp_state *state)
+{
+	struct choices *choices = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		view_init(state);
+		return 0;
+	case 'n':
+		choices->count = view_count("--count", value, state);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+const struct argp argp_diff = { flags, take_flag, "BEFORE AFTER",
+	"Print how the second memory snapshot differs from the first: sums, "
+	"segments that came and went, and the stacks whose blocks grew or "
+	"shrank most.\v"
+	"A segment is the same if its device, address and size are; a stack if "
+	"its frames are.",
+	view_children, NULL, NULL };
+
+struct side {
+	struct snapshot *snapshot;
+	struct sums sums;
+	struct holders holders;
+	struct sums alone; /* segments that the other side has not */
+};
+
+/* A stack and what it holds on both sides. */
+struct change {
+	const struct side *side; /* whose numbers `stack` is of */
+	uint32_t stack;
+	uint64_t bytes[2];
+	uint64_t blocks[2];
+};
+
+struct changes {
+	size_t count;
+	struct change *items;
+};
+
+static int
+compare_segments(const void *a, const void *b)
+{
+	const struct snapshot_segment *one =
+	    *(const struct snapshot_segment *const *)a;
+	const struct snapshot_segment *other =
+	    *(const struct snapshot_segment *const *)b;
+
+	if (one->device != other->device)
+		return one->device < other->device ? -1 : 1;
+	if (one->address != other->address)
+		return one->address < other->address ? -1 : 1;
+	return one->bytes < other->bytes ? -1 : one->bytes > other->bytes;
+}
+
+/* The segments that were asked for, sorted; NULL without memory. */
+static const struct snapshot_segment **
+sorted_segments(const struct snapshot *snapshot, const struct view_args *args,
+    uint32_t *count)
+{
+	const struct snapshot_segment **sorted =
+	    calloc((size_t)snapshot->segment_count + 1, sizeof(*sorted));
+
+	*count = 0;
+	if (sorted == NULL)
+		return NULL;
+	for (uint32_t i = 0; i < snapshot->segment_count; i++)
+		if (view_has(args, snapshot->segments[i].device))
+			sorted[(*count)++] = &snapshot->segments[i];
+	qsort((void *)sorted, *count, sizeof(*sorted), compare_segments);
+	return sorted;
+}
+
+static bool
+compare_sides(struct side sides[2], const struct view_args *args)
+{
+	const struct snapshot_segment **sorted[2];
+	uint32_t counts[2];
+	uint32_t at[2] = { 0, 0 };
+	bool done = false;
+
+	for (int s = 0; s < 2; s++)
+		sorted[s] =
+		    sorted_segments(sides[s].snapshot, args, &counts[s]);
+	while (sorted[0] != NULL && sorted[1] != NULL && !done) {
+		bool left = at[0] < counts[0];
+		bool right = at[1] < counts[1];
+		int order = left && right ?
+		    compare_segments((const void *)&sorted[0][at[0]],
+			(const void *)&sorted[1][at[1]]) :
+		    left ? -1 :
+			   1;
+
+		done = !left && !right;
+		if (!done && order < 0)
+			sums_add(&sides[0].alone, sides[0].snapshot,
+			    sorted[0][at[0]]);
+		if (!done && order > 0)
+			sums_add(&sides[1].alone, sides[1].snapshot,
+			    sorted[1][at[1]]);
+		at[0] += order <= 0;
+		at[1] += order >= 0;
+	}
+	free((void *)sorted[0]);
+	free((void *)sorted[1]);
+	if (!done)
+		complain("out of memory");
+	return done;
+}
+
+static uint64_t
+size_of_change(const struct change *change)
+{
+	return change->bytes[0] > change->bytes[1] ?
+	    change->bytes[0] - change->bytes[1] :
+	    change->bytes[1] - change->bytes[0];
+}
+
+static int
+compare_changes(const void *a, const void *b)
+{
+	uint64_t one = size_of_change(a);
+	uint64_t other = size_of_change(b);
+
+	return one > other ? -1 : one < other;
+}
+
+static void
+add_holder(struct changes *changes, const struct side *sides, int side,
+    const struct holder *holder)
+{
+	const struct holder *other =
+	    holders_get(&sides[1 - side].holders, holder->key);
+	struct change *change = &changes->items[changes->count];
+
+	/* What both have is added with the first. */
+	if (side == 1 && other != NULL)
+		return;
+	*change = (struct change){ &sides[side], holder->stack, { 0 }, { 0 } };
+	change->bytes[side] = holder->bytes;
+	change->blocks[side] = holder->blocks;
+	if (other != NULL) {
+		change->bytes[1] = other->bytes;
+		change->blocks[1] = other->blocks;
+	}
+	if (size_of_change(change) > 0)
+		changes->count++;
+}
+
+static bool
+find_changes(const struct side sides[2], struct changes *changes)
+{
+	size_t most = sides[0].holders.count + sides[1].holders.count;
+
+	changes->items = calloc(most + 1, sizeof(*changes->items));
+	if (changes->items == NULL) {
+		complain("out of memory");
+		return false;
+	}
+	for (int s = 0; s < 2; s++)
+		for (size_t i = 0; i < sides[s].holders.count; i++)
+			add_holder(
+			    changes, sides, s, &sides[s].holders.items[i]);
+	qsort(changes->items, changes->count, sizeof(*changes->items),
+	    compare_changes);
+	return true;
+}
+
+/* ---- Telling --------------------------------------------------------- */
+
+static const char *
+change_text(uint64_t before, uint64_t after, char text[VIEW_TEXT])
+{
+	uint64_t by = before > after ? before - after : after - before;
+
+	snprintf(text, VIEW_TEXT, "%s%s",
+	    by == 0            ? "" :
+		before > after ? "-" :
+				 "+",
+	    size_text(by));
+	return text;
+}
+
+static void
+add_sums(struct table *table, const char *what, uint64_t before, uint64_t after)
+{
+	char text[VIEW_TEXT];
+
+	table_add(table, "%s", what);
+	table_add(table, "%s", size_text(before));
+	table_add(table, "%s", size_text(after));
+	table_add(table, "%s", change_text(before, after, text));
+}
+
+static bool
+print_sums(const struct side sides[2])
+{
+	const struct sums *a = &sides[0].sums;
+	const struct sums *b = &sides[1].sums;
+	struct table *table = table_new("lrrr");
+	char text[VIEW_TEXT];
+	bool printed;
+
+	printf("allocated memory went from %s to %s (%s)\n\n",
+	    size_text(a->allocated), size_text(b->allocated),
+	    change_text(a->allocated, b->allocated, text));
+	table_add(table, "%s", "");
+	table_add(table, "before");
+	table_add(table, "after");
+	table_add(table, "change");
+	add_sums(table, "reserved", a->reserved, b->reserved);
+	add_sums(table, "allocated", a->allocated, b->allocated);
+	add_sums(table, "active", a->allocated + a->pending,
+	    b->allocated + b->pending);
+	add_sums(table, "requested", a->requested, b->requested);
+	add_sums(table, "free", a->free, b->free);
+	add_sums(table, "largest free", a->largest_free, b->largest_free);
+	printed = table_print(table, true);
+	table_free(table);
+	printf("\n%" PRIu64 " segments went (%s), %" PRIu64 " came (%s)\n",
+	    sides[0].alone.segments, size_text(sides[0].alone.reserved),
+	    sides[1].alone.segments, size_text(sides[1].alone.reserved));
+	return printed;
+}
+
+static bool
+print_changes(const struct changes *changes, unsigned long most)
+{
+	struct table *table = table_new("rrrrl");
+	static const char *const headings[] = { "change", "before", "after",
+		"blocks", "allocated by" };
+	char text[VIEW_TEXT];
+	bool printed;
+
+	if (changes->count == 0) {
+		table_free(table);
+		puts("no stack holds more or less than before");
+		return true;
+	}
+	putchar('\n');
+	for (size_t i = 0; i < 5; i++)
+		table_add(table, "%s", headings[i]);
+	for (size_t i = 0; i < changes->count && i < most; i++) {
+		const struct change *change = &changes->items[i];
+
+		table_add(table, "%s",
+		    change_text(change->bytes[0], change->bytes[1], text));
+		table_add(table, "%s", size_text(change->bytes[0]));
+		table_add(table, "%s", size_text(change->bytes[1]));
+		table_add(table, "%" PRIu64 " to %" PRIu64, change->blocks[0],
+		    change->blocks[1]);
+		table_add(table, "%s",
+		    site_text(change->side->snapshot, change->stack, text));
+	}
+	printed = table_print(table, true);
+	table_free(table);
+	if (changes->count > most)
+		printf("and %s more; --count shows them\n",
+		    count_text(changes->count - most, text));
+	return printed;
+}
+
+static json_t *
+change_json(const struct change *change)
+{
+	const struct snapshot *snapshot = change->side->snapshot;
+	json_t *object = json_object();
+	char text[VIEW_TEXT];
+
+	put_number(object, "before_bytes", change->bytes[0]);
+	put_number(object, "after_bytes", change->bytes[1]);
+	put_number(object, "before_blocks", change->blocks[0]);
+	put_number(object, "after_blocks", change->blocks[1]);
+	json_object_set_new(object, "site",
+	    json_string(site_text(snapshot, change->stack, text)));
+	json_object_set_new(
+	    object, "frames", stack_json(snapshot, change->stack));
+	return object;
+}
+
+static json_t *
+all_json(const struct side sides[2], const struct choices *choices,
+    const struct changes *changes)
+{
+	static const char *const names[2] = { "before", "after" };
+	static const char *const alone[2] = { "went", "came" };
+	json_t *object = json_object();
+	json_t *list = json_array();
+
+	for (int s = 0; s < 2; s++) {
+		json_t *side = json_object();
+		json_t *only = json_object();
+
+		json_object_set_new(
+		    side, "snapshot", json_string(choices->view.paths[s]));
+		put_sums(side, &sides[s].sums);
+		put_number(only, "segments", sides[s].alone.segments);
+		put_number(only, "reserved_bytes", sides[s].alone.reserved);
+		json_object_set_new(object, names[s], side);
+		json_object_set_new(object, alone[s], only);
+	}
+	put_number(object, "change_count", changes->count);
+	for (size_t i = 0; i < changes->count && i < choices->count; i++)
+		json_array_append_new(list, change_json(&changes->items[i]));
+	json_object_set_new(object, "changes", list);
+	return object;
+}
+
+static int
+tell(struct side sides[2], const struct choices *choices)
+{
+	struct changes changes = { 0 };
+	int status = TOOL_NO;
+
+	for (int s = 0; s < 2; s++) {
+		sides[s].sums =
+		    sums_of(sides[s].snapshot, choices->view.device);
+		if (!holders_find(sides[s].snapshot, choices->view.device,
+			&sides[s].holders))
+			return TOOL_NO;
+	}
+	if (!compare_sides(sides, &choices->view) ||
+	    !find_changes(sides, &changes))
+		return TOOL_NO;
+	if (choices->view.json)
+		status = print_json(all_json(sides, choices, &changes));
+	else if (print_sums(sides) && print_changes(&changes, choices->count))
+		status = TOOL_DONE;
+	free(changes.items);
+	return status;
+}
+
+int
+cmd_diff(int argc, char **argv)
+{
+	struct choices choices = {
+		.view = { .device = VIEW_ALL_DEVICES, .least = 2, .most = 2 },
+		.count = 10
+	};
+	struct side sides[2] = { 0 };
+	int status = TOOL_NO;
+
+	argp_parse(&argp_diff, argc, argv, 0, NULL, &choices);
+	for (int s = 0; s < 2; s++)
+		sides[s].snapshot = snapshot_load(choices.view.paths[s]);
+	if (sides[0].snapshot != NULL && sides[1].snapshot != NULL)
+		status = tell(sides, &choices);
+	for (int s = 0; s < 2; s++) {
+		holders_drop(&sides[s].holders);
+		snapshot_free(sides[s].snapshot);
+	}
+	return status;
+}

@@ -1,0 +1,221 @@
+/*
+ * weir frag: where memory is reserved and not used, and why it is no use.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "tools/weir/snapshot_view.h"
+
+static error_t
+take_flag(int key, char *value, struct argp_state *state)
+{
+	(void)value;
+	if (key != ARGP_KEY_INIT)
+		return ARGP_ERR_UNKNOWN;
+	view_init(state);
+	return 0;
+}
+
+const struct argp argp_frag = { NULL, take_flag, "SNAPSHOT",
+	"Print where memory is reserved and not used: rounding inside blocks, "
+	"free blocks between used ones, and segments that nothing is in.\v"
+	"Fragmentation of a stream and pool is the part of its free memory "
+	"that is not in its largest free block: at 0 % all of it would serve "
+	"one request.",
+	view_children, NULL, NULL };
+
+enum { CLASSES = 44 }; /* of free blocks, by log2 of their size */
+
+struct free_blocks {
+	uint64_t count[CLASSES];
+	uint64_t bytes[CLASSES];
+};
+
+static unsigned
+class_of(uint64_t bytes)
+{
+	unsigned log = bytes == 0 ? 0 : 63 - (unsigned)__builtin_clzll(bytes);
+
+	return log < CLASSES ? log : CLASSES - 1;
+}
+
+static struct free_blocks
+count_free(const struct snapshot *snapshot, const struct view_args *args)
+{
+	struct free_blocks free = { 0 };
+
+	for (uint32_t s = 0; s < snapshot->segment_count; s++) {
+		const struct snapshot_segment *segment = &snapshot->segments[s];
+
+		if (!view_has(args, segment->device))
+			continue;
+		for (uint32_t b = 0; b < segment->block_count; b++) {
+			const struct snapshot_block *block =
+			    &snapshot->blocks[segment->first_block + b];
+			unsigned class = class_of(block->bytes);
+
+			if (block->state != SNAPSHOT_INACTIVE)
+				continue;
+			free.count[class]++;
+			free.bytes[class] += block->bytes;
+		}
+	}
+	return free;
+}
+
+/* The part of free memory that one request cannot have. */
+static double
+fragmentation(const struct sums *sums)
+{
+	return sums->free == 0 ?
+	    0 :
+	    1 - (double)sums->largest_free / (double)sums->free;
+}
+
+static bool
+print_groups(
+    const struct snapshot *snapshot, const struct group *groups, size_t count)
+{
+	struct table *table = table_new("rrllrrrrrr");
+	static const char *const headings[] = { "device", "stream", "pool",
+		"kind", "reserved", "rounding", "free in pieces", "free blocks",
+		"largest", "fragmentation" };
+	char text[VIEW_TEXT];
+	bool printed;
+
+	for (size_t i = 0; i < 10; i++)
+		table_add(table, "%s", headings[i]);
+	for (size_t i = 0; i < count; i++) {
+		const struct sums *sums = &groups[i].sums;
+
+		table_add(table, "%" PRIu32, groups[i].device);
+		table_add(table, "%" PRIx64, groups[i].stream);
+		table_add(
+		    table, "%s", pool_text(snapshot, groups[i].pool, text));
+		table_add(table, "%s", groups[i].small ? "small" : "large");
+		table_add(table, "%s", size_text(sums->reserved));
+		table_add(table, "%s", size_text(rounding_of(sums)));
+		table_add(table, "%s", size_text(sums->free - sums->idle));
+		table_add(table, "%s", count_text(sums->free_blocks, text));
+		table_add(table, "%s", size_text(sums->largest_free));
+		table_add(table, "%.0f %%", 100 * fragmentation(sums));
+	}
+	printed = table_print(table, true);
+	table_free(table);
+	return printed;
+}
+
+static bool
+print_classes(const struct free_blocks *free)
+{
+	struct table *table = table_new("rrr");
+	char text[VIEW_TEXT];
+	bool printed;
+
+	table_add(table, "free blocks from");
+	table_add(table, "blocks");
+	table_add(table, "bytes");
+	for (unsigned i = 0; i < CLASSES; i++) {
+		if (free->count[i] == 0)
+			continue;
+		table_add(table, "%s", size_text(UINT64_C(1) << i));
+		table_add(table, "%s", count_text(free->count[i], text));
+		table_add(table, "%s", size_text(free->bytes[i]));
+	}
+	printed = table_print(table, true);
+	table_free(table);
+	return printed;
+}
+
+static bool
+print_text(const struct snapshot *snapshot, const struct view_args *args,
+    const struct group *groups, size_t count)
+{
+	struct sums sums = sums_of(snapshot, args->device);
+	struct free_blocks free = count_free(snapshot, args);
+	uint64_t unused = sums.free + rounding_of(&sums);
+	char text[VIEW_TEXT];
+
+	printf("%s of %s reserved are not used (%s): %s in free pieces, %s in "
+	       "%" PRIu64 " idle segments, %s by rounding\n\n",
+	    size_text(unused), size_text(sums.reserved),
+	    share_text(unused, sums.reserved, text),
+	    size_text(sums.free - sums.idle), size_text(sums.idle),
+	    sums.idle_segments, size_text(rounding_of(&sums)));
+	if (!print_groups(snapshot, groups, count))
+		return false;
+	if (sums.free_blocks == 0)
+		return true;
+	putchar('\n');
+	return print_classes(&free);
+}
+
+static json_t *
+all_json(const struct snapshot *snapshot, const struct view_args *args,
+    const struct group *groups, size_t count)
+{
+	struct sums sums = sums_of(snapshot, args->device);
+	struct free_blocks free = count_free(snapshot, args);
+	json_t *object = json_object();
+	json_t *pools = json_array();
+	json_t *classes = json_array();
+	char text[VIEW_TEXT];
+
+	json_object_set_new(object, "snapshot", json_string(args->paths[0]));
+	put_sums(object, &sums);
+	put_number(object, "rounding_bytes", rounding_of(&sums));
+	for (size_t i = 0; i < count; i++) {
+		json_t *one = json_object();
+
+		put_number(one, "device", groups[i].device);
+		put_number(one, "stream", groups[i].stream);
+		json_object_set_new(one, "pool",
+		    json_string(pool_text(snapshot, groups[i].pool, text)));
+		json_object_set_new(one, "kind",
+		    json_string(groups[i].small ? "small" : "large"));
+		put_sums(one, &groups[i].sums);
+		put_number(one, "rounding_bytes", rounding_of(&groups[i].sums));
+		json_object_set_new(one, "fragmentation",
+		    json_real(fragmentation(&groups[i].sums)));
+		json_array_append_new(pools, one);
+	}
+	for (unsigned i = 0; i < CLASSES; i++) {
+		json_t *one;
+
+		if (free.count[i] == 0)
+			continue;
+		one = json_object();
+		put_number(one, "from_bytes", UINT64_C(1) << i);
+		put_number(one, "blocks", free.count[i]);
+		put_number(one, "bytes", free.bytes[i]);
+		json_array_append_new(classes, one);
+	}
+	json_object_set_new(object, "pools", pools);
+	json_object_set_new(object, "free_block_sizes", classes);
+	return object;
+}
+
+static int
+tell(const struct snapshot *snapshot, const struct view_args *args)
+{
+	size_t count;
+	struct group *groups = groups_of(snapshot, args, &count);
+	int status = TOOL_NO;
+
+	if (groups == NULL)
+		return TOOL_NO;
+	if (args->json)
+		status = print_json(all_json(snapshot, args, groups, count));
+	else if (print_text(snapshot, args, groups, count))
+		status = TOOL_DONE;
+	free(groups);
+	return status;
+}
+
+int
+cmd_frag(int argc, char **argv)
+{
+	struct view_args args = { 0 };
+
+	return view_run(&argp_frag, argc, argv, &args, tell);
+}

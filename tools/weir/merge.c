@@ -1,0 +1,373 @@
+/*
+ * weir merge: snapshots of several ranks beside each other.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "tools/weir/snapshot_holders.h"
+#include "tools/weir/snapshot_out.h"
+#include "tools/weir/snapshot_view.h"
+
+enum { RANKS_MAX = 4096 };
+
+struct choices {
+	struct view_args view;
+	unsigned long count;
+	const char *output; /* or NULL */
+};
+
+static const struct argp_option flags[] = {
+	{ "count", 'n', "N", 0, "so many stacks at most; 10 without", 0 },
+	{ "output", 'o', "FILE", 0,
+	    "write all ranks into one snapshot, as JSON", 0 },
+	{ 0 },
+};
+
+static error_t
+take_flag(int key, char *value, struct argp_state *state)
+{
+	struct choices *choices = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		view_init(state);
+		return 0;
+	case 'n':
+		choices->count = view_count("--count", value, state);
+		return 0;
+	case 'o':
+		choices->output = value;
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+const struct argp argp_merge = { flags, take_flag, "SNAPSHOT...",
+	"Print the memory of several ranks beside each other, one snapshot a "
+	"rank in the order given: what each holds, how uneven that is, and the "
+	"stacks that hold more on some ranks than on others.\v"
+	"Imbalance is how much the largest is above the mean. In the snapshot "
+	"that --output writes, the devices of each rank follow those of the "
+	"rank before.",
+	view_children, NULL, NULL };
+
+struct rank {
+	const char *path;
+	struct snapshot *snapshot;
+	struct sums sums;
+	struct holders holders;
+};
+
+struct ranks {
+	size_t count;
+	struct rank *items;
+};
+
+/* A stack, and what it holds at least and at most on a rank. */
+struct spread {
+	uint64_t key;
+	const struct rank *rank; /* that `stack` is of, and that holds most */
+	uint32_t stack;
+	uint64_t least;
+	uint64_t most;
+};
+
+struct spreads {
+	size_t count;
+	struct spread *items;
+};
+
+static int
+compare_spread_keys(const void *a, const void *b)
+{
+	const struct spread *one = a;
+	const struct spread *other = b;
+
+	return one->key < other->key ? -1 : one->key > other->key;
+}
+
+static int
+compare_spreads(const void *a, const void *b)
+{
+	const struct spread *one = a;
+	const struct spread *other = b;
+	uint64_t by = one->most - one->least;
+	uint64_t than = other->most - other->least;
+
+	if (by != than)
+		return by > than ? -1 : 1;
+	return compare_spread_keys(a, b);
+}
+
+static bool
+find_spreads(const struct ranks *ranks, struct spreads *out)
+{
+	size_t most = 1;
+	size_t kept = 0;
+
+	for (size_t r = 0; r < ranks->count; r++)
+		most += ranks->items[r].holders.count;
+	*out = (struct spreads){ .items = calloc(most, sizeof(*out->items)) };
+	if (out->items == NULL) {
+		complain("out of memory");
+		return false;
+	}
+	for (size_t r = 0; r < ranks->count; r++) {
+		const struct rank *rank = &ranks->items[r];
+
+		for (size_t i = 0; i < rank->holders.count; i++) {
+			const struct holder *holder = &rank->holders.items[i];
+
+			out->items[out->count++] = (struct spread){
+				.key = holder->key,
+				.rank = rank,
+				.stack = holder->stack,
+				.most = holder->bytes,
+			};
+		}
+	}
+	qsort(out->items, out->count, sizeof(*out->items), compare_spread_keys);
+	for (size_t i = 0; i < out->count; i++) {
+		struct spread *last = kept == 0 ? NULL : &out->items[kept - 1];
+
+		if (last == NULL || last->key != out->items[i].key)
+			out->items[kept++] = out->items[i];
+		else if (out->items[i].most > last->most)
+			*last = out->items[i];
+	}
+	out->count = kept;
+	for (size_t i = 0; i < out->count; i++) {
+		struct spread *spread = &out->items[i];
+
+		spread->least = spread->most;
+		for (size_t r = 0; r < ranks->count; r++) {
+			const struct holder *holder =
+			    holders_get(&ranks->items[r].holders, spread->key);
+			uint64_t bytes = holder == NULL ? 0 : holder->bytes;
+
+			if (bytes < spread->least)
+				spread->least = bytes;
+		}
+	}
+	qsort(out->items, out->count, sizeof(*out->items), compare_spreads);
+	return true;
+}
+
+/* ---- Telling --------------------------------------------------------- */
+
+/* How much the largest is above the mean, of what `of` takes from sums. */
+static double
+imbalance(const struct ranks *ranks, uint64_t (*of)(const struct sums *sums))
+{
+	double sum = 0;
+	double most = 0;
+
+	for (size_t r = 0; r < ranks->count; r++) {
+		double bytes = (double)of(&ranks->items[r].sums);
+
+		sum += bytes;
+		if (bytes > most)
+			most = bytes;
+	}
+	return sum == 0 ? 0 : most * (double)ranks->count / sum - 1;
+}
+
+static uint64_t
+reserved_of(const struct sums *sums)
+{
+	return sums->reserved;
+}
+
+static uint64_t
+allocated_of(const struct sums *sums)
+{
+	return sums->allocated;
+}
+
+static bool
+print_ranks(const struct ranks *ranks)
+{
+	struct table *table = table_new("rrrrrrl");
+	static const char *const headings[] = { "rank", "reserved", "allocated",
+		"pending", "free", "largest free", "snapshot" };
+	char text[VIEW_TEXT];
+	bool printed;
+
+	printf("%zu ranks: allocated memory is uneven by %.1f %%, reserved by "
+	       "%.1f %%\n\n",
+	    ranks->count, 100 * imbalance(ranks, allocated_of),
+	    100 * imbalance(ranks, reserved_of));
+	for (size_t i = 0; i < 7; i++)
+		table_add(table, "%s", headings[i]);
+	for (size_t r = 0; r < ranks->count; r++) {
+		const struct sums *sums = &ranks->items[r].sums;
+
+		table_add(table, "%zu", r);
+		table_add(table, "%s", size_text(sums->reserved));
+		table_add(table, "%s", size_text(sums->allocated));
+		table_add(table, "%s", size_text(sums->pending));
+		table_add(table, "%s", size_text(sums->free));
+		table_add(table, "%s", size_text(sums->largest_free));
+		table_add(table, "%s", plain_text(ranks->items[r].path, text));
+	}
+	printed = table_print(table, true);
+	table_free(table);
+	return printed;
+}
+
+static bool
+print_spreads(const struct ranks *ranks, const struct spreads *spreads,
+    unsigned long most)
+{
+	struct table *table = table_new("rrrl");
+	char text[VIEW_TEXT];
+	bool printed;
+
+	table_add(table, "at least");
+	table_add(table, "at most");
+	table_add(table, "on rank");
+	table_add(table, "allocated by");
+	for (size_t i = 0; i < spreads->count && i < most; i++) {
+		const struct spread *spread = &spreads->items[i];
+
+		if (spread->most == spread->least)
+			break;
+		table_add(table, "%s", size_text(spread->least));
+		table_add(table, "%s", size_text(spread->most));
+		table_add(table, "%zu", (size_t)(spread->rank - ranks->items));
+		table_add(table, "%s",
+		    site_text(spread->rank->snapshot, spread->stack, text));
+	}
+	putchar('\n');
+	printed = table_print(table, true);
+	table_free(table);
+	return printed;
+}
+
+static json_t *
+all_json(const struct ranks *ranks, const struct spreads *spreads,
+    unsigned long most)
+{
+	json_t *object = json_object();
+	json_t *list = json_array();
+	json_t *stacks = json_array();
+	char text[VIEW_TEXT];
+
+	for (size_t r = 0; r < ranks->count; r++) {
+		json_t *one = json_object();
+
+		put_number(one, "rank", r);
+		json_object_set_new(
+		    one, "snapshot", json_string(ranks->items[r].path));
+		put_sums(one, &ranks->items[r].sums);
+		json_array_append_new(list, one);
+	}
+	for (size_t i = 0; i < spreads->count && i < most; i++) {
+		const struct spread *spread = &spreads->items[i];
+		json_t *one = json_object();
+
+		put_number(one, "least_bytes", spread->least);
+		put_number(one, "most_bytes", spread->most);
+		put_number(
+		    one, "most_rank", (uint64_t)(spread->rank - ranks->items));
+		json_object_set_new(one, "site",
+		    json_string(site_text(
+			spread->rank->snapshot, spread->stack, text)));
+		json_object_set_new(one, "frames",
+		    stack_json(spread->rank->snapshot, spread->stack));
+		json_array_append_new(stacks, one);
+	}
+	json_object_set_new(object, "ranks", list);
+	json_object_set_new(object, "allocated_imbalance",
+	    json_real(imbalance(ranks, allocated_of)));
+	json_object_set_new(object, "reserved_imbalance",
+	    json_real(imbalance(ranks, reserved_of)));
+	json_object_set_new(object, "stacks", stacks);
+	return object;
+}
+
+static bool
+write_merged(const struct ranks *ranks, const char *path)
+{
+	struct snapshot_part *parts = calloc(ranks->count + 1, sizeof(*parts));
+	uint32_t device = 0;
+	FILE *out = NULL;
+
+	if (parts == NULL)
+		complain("out of memory");
+	else
+		out = output_open(path);
+	for (size_t r = 0; r < ranks->count && parts != NULL; r++) {
+		parts[r] =
+		    (struct snapshot_part){ ranks->items[r].snapshot, device };
+		device += snapshot_device_count(ranks->items[r].snapshot);
+	}
+	if (out != NULL)
+		snapshot_out_json(parts, ranks->count, out);
+	free(parts);
+	return out != NULL && output_close(out, path);
+}
+
+static int
+tell(const struct ranks *ranks, const struct choices *choices)
+{
+	struct spreads spreads;
+	int status = TOOL_NO;
+
+	if (!find_spreads(ranks, &spreads))
+		return TOOL_NO;
+	if (choices->view.json)
+		status = print_json(all_json(ranks, &spreads, choices->count));
+	else if (print_ranks(ranks) &&
+	    print_spreads(ranks, &spreads, choices->count))
+		status = TOOL_DONE;
+	free(spreads.items);
+	if (status == TOOL_DONE && choices->output != NULL &&
+	    !write_merged(ranks, choices->output))
+		status = TOOL_NO;
+	return status;
+}
+
+static bool
+load_rank(struct rank *rank, const char *path, int device)
+{
+	rank->path = path;
+	rank->snapshot = snapshot_load(path);
+	if (rank->snapshot == NULL)
+		return false;
+	rank->sums = sums_of(rank->snapshot, device);
+	return holders_find(rank->snapshot, device, &rank->holders);
+}
+
+int
+cmd_merge(int argc, char **argv)
+{
+	struct choices choices = { .view = { .device = VIEW_ALL_DEVICES,
+				       .least = 2,
+				       .most = RANKS_MAX },
+		.count = 10 };
+	struct ranks ranks = { 0 };
+	bool loaded = true;
+	int status = TOOL_NO;
+
+	argp_parse(&argp_merge, argc, argv, 0, NULL, &choices);
+	while (choices.view.paths[ranks.count] != NULL)
+		ranks.count++;
+	ranks.items = calloc(ranks.count + 1, sizeof(*ranks.items));
+	if (ranks.items == NULL) {
+		complain("out of memory");
+		return TOOL_NO;
+	}
+	for (size_t r = 0; r < ranks.count && loaded; r++)
+		loaded = load_rank(&ranks.items[r], choices.view.paths[r],
+		    choices.view.device);
+	if (loaded)
+		status = tell(&ranks, &choices);
+	for (size_t r = 0; r < ranks.count; r++) {
+		holders_drop(&ranks.items[r].holders);
+		snapshot_free(ranks.items[r].snapshot);
+	}
+	free(ranks.items);
+	return status;
+}

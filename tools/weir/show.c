@@ -1,0 +1,306 @@
+/*
+ * weir show: the segments of a snapshot, and their blocks.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "tools/weir/snapshot_view.h"
+
+struct choices {
+	struct view_args view;
+	bool blocks;
+};
+
+static const struct argp_option flags[] = {
+	{ "blocks", 'b', NULL, 0, "each block too, a line each", 0 },
+	{ 0 },
+};
+
+static error_t
+take_flag(int key, char *value, struct argp_state *state)
+{
+	struct choices *choices = state->input;
+
+	(void)value;
+	switch (key) {
+	case ARGP_KEY_INIT:
+		view_init(state);
+		return 0;
+	case 'b':
+		choices->blocks = true;
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+const struct argp argp_show = { flags, take_flag, "SNAPSHOT",
+	"Print the segments of a memory snapshot: in sums for each stream and "
+	"pool, and then one line each.\v"
+	"A line ends with a map of its segment: '#' is in use, '.' is free, "
+	"'+' is both, '~' is freed and still in use on the device.",
+	view_children, NULL, NULL };
+
+/* ---- Text ------------------------------------------------------------ */
+
+enum { MAP_CELLS = 24 };
+
+/* What a part of the segment, from `from` to `to`, looks like. */
+static char
+cell_of(const struct snapshot *snapshot, const struct snapshot_segment *segment,
+    uint64_t from, uint64_t to)
+{
+	const struct snapshot_block *blocks =
+	    snapshot->blocks + segment->first_block;
+	bool seen[SNAPSHOT_STATES] = { false };
+
+	for (uint32_t i = 0; i < segment->block_count; i++)
+		if (blocks[i].address < to &&
+		    blocks[i].address + blocks[i].bytes > from)
+			seen[blocks[i].state] = true;
+	if (seen[SNAPSHOT_PENDING])
+		return '~';
+	if (seen[SNAPSHOT_ACTIVE])
+		return seen[SNAPSHOT_INACTIVE] ? '+' : '#';
+	return seen[SNAPSHOT_INACTIVE] ? '.' : '?';
+}
+
+static const char *
+map_of(const struct snapshot *snapshot, const struct snapshot_segment *segment,
+    char map[MAP_CELLS + 1])
+{
+	uint64_t step = segment->bytes / MAP_CELLS;
+
+	for (unsigned i = 0; i < MAP_CELLS; i++) {
+		uint64_t from = segment->address + i * step;
+		uint64_t to = i + 1 == MAP_CELLS ?
+		    segment->address + segment->bytes :
+		    from + step;
+
+		map[i] = step == 0 ? '?' : cell_of(snapshot, segment, from, to);
+	}
+	map[MAP_CELLS] = '\0';
+	return map;
+}
+
+static bool
+print_groups(const struct snapshot *snapshot, const struct view_args *args)
+{
+	struct table *table = table_new("rrllrrrrrr");
+	char text[VIEW_TEXT];
+	struct group *groups;
+	size_t count;
+	bool printed;
+	static const char *const headings[] = { "device", "stream", "pool",
+		"kind", "segments", "reserved", "allocated", "pending", "free",
+		"largest free" };
+
+	groups = groups_of(snapshot, args, &count);
+	for (size_t i = 0; i < sizeof(headings) / sizeof(headings[0]); i++)
+		table_add(table, "%s", headings[i]);
+	for (size_t i = 0; i < count; i++) {
+		const struct group *group = &groups[i];
+
+		table_add(table, "%" PRIu32, group->device);
+		table_add(table, "%" PRIx64, group->stream);
+		table_add(table, "%s", pool_text(snapshot, group->pool, text));
+		table_add(table, "%s", group->small ? "small" : "large");
+		table_add(table, "%" PRIu64, group->sums.segments);
+		table_add(table, "%s", size_text(group->sums.reserved));
+		table_add(table, "%s", size_text(group->sums.allocated));
+		table_add(table, "%s", size_text(group->sums.pending));
+		table_add(table, "%s", size_text(group->sums.free));
+		table_add(table, "%s", size_text(group->sums.largest_free));
+	}
+	printed = groups != NULL && table_print(table, true);
+	table_free(table);
+	free(groups);
+	return printed;
+}
+
+static void
+add_segment(struct table *table, const struct snapshot *snapshot,
+    const struct snapshot_segment *segment)
+{
+	struct sums sums = { 0 };
+	char pool[VIEW_TEXT];
+	char share[VIEW_TEXT];
+	char map[MAP_CELLS + 1];
+
+	sums_add(&sums, snapshot, segment);
+	table_add(table, "%" PRIx64, segment->address);
+	table_add(table, "%s", size_text(segment->bytes));
+	table_add(table, "%" PRIu32, segment->device);
+	table_add(table, "%" PRIx64, segment->stream);
+	table_add(table, "%s", pool_text(snapshot, segment->pool, pool));
+	table_add(table, "%s%s", segment->small ? "small" : "large",
+	    segment->expandable ? ", expandable" : "");
+	table_add(table, "%" PRIu32, segment->block_count);
+	table_add(table, "%s",
+	    share_text(sums.allocated + sums.pending, sums.reserved, share));
+	table_add(table, "%s", map_of(snapshot, segment, map));
+}
+
+/* A line of a block has the columns of a segment's. */
+static void
+add_block(struct table *table, const struct snapshot *snapshot,
+    const struct snapshot_block *block)
+{
+	static const char *const states[SNAPSHOT_STATES] = {
+		[SNAPSHOT_INACTIVE] = "free",
+		[SNAPSHOT_ACTIVE] = "allocated",
+		[SNAPSHOT_PENDING] = "pending",
+	};
+	char site[VIEW_TEXT];
+
+	table_add(table, "  %" PRIx64, block->address);
+	table_add(table, "%s", size_text(block->bytes));
+	table_add(table, "%s", "");
+	if (block->told_stream)
+		table_add(table, "%" PRIx64, block->stream);
+	else
+		table_add(table, "%s", "");
+	table_add(table, "%s", "");
+	table_add(table, "%s", block->cached ? "cached" : states[block->state]);
+	table_add(table, "%s", "");
+	table_add(table, "%s",
+	    block->state == SNAPSHOT_INACTIVE ?
+		"" :
+		size_text(block->requested_bytes));
+	table_add(table, "%s",
+	    block->state == SNAPSHOT_INACTIVE && block->stack == 0 ?
+		"" :
+		site_text(snapshot, block->stack, site));
+}
+
+static bool
+print_segments(const struct snapshot *snapshot, const struct choices *choices)
+{
+	struct table *table = table_new("lrrrllrrl");
+	bool printed;
+	static const char *const headings[] = { "address", "size", "device",
+		"stream", "pool", "kind", "blocks", "in use", "map" };
+
+	for (size_t i = 0; i < sizeof(headings) / sizeof(headings[0]); i++)
+		table_add(table, "%s", headings[i]);
+	for (uint32_t i = 0; i < snapshot->segment_count; i++) {
+		const struct snapshot_segment *segment = &snapshot->segments[i];
+
+		if (!view_has(&choices->view, segment->device))
+			continue;
+		add_segment(table, snapshot, segment);
+		for (uint32_t b = 0;
+		     choices->blocks && b < segment->block_count; b++)
+			add_block(table, snapshot,
+			    &snapshot->blocks[segment->first_block + b]);
+	}
+	printed = table_print(table, true);
+	table_free(table);
+	return printed;
+}
+
+static bool
+print_text(const struct snapshot *snapshot, const struct choices *choices)
+{
+	struct sums sums = sums_of(snapshot, choices->view.device);
+	char count[VIEW_TEXT];
+	char share[VIEW_TEXT];
+
+	printf("%s reserved in %s segments; %s of it allocated (%s), the "
+	       "largest free block is %s\n\n",
+	    size_text(sums.reserved), count_text(sums.segments, count),
+	    size_text(sums.allocated),
+	    share_text(sums.allocated, sums.reserved, share),
+	    size_text(sums.largest_free));
+	if (!print_groups(snapshot, &choices->view))
+		return false;
+	putchar('\n');
+	return print_segments(snapshot, choices);
+}
+
+/* ---- JSON ------------------------------------------------------------ */
+
+static json_t *
+block_json(const struct snapshot *snapshot, const struct snapshot_block *block)
+{
+	json_t *object = json_object();
+
+	put_number(object, "address", block->address);
+	put_number(object, "size_bytes", block->bytes);
+	put_number(object, "requested_bytes", block->requested_bytes);
+	json_object_set_new(
+	    object, "state", json_string(snapshot_state_name(block->state)));
+	put_number(object, "stream", block->stream);
+	json_object_set_new(object, "cached", json_boolean(block->cached));
+	json_object_set_new(
+	    object, "frames", stack_json(snapshot, block->stack));
+	return object;
+}
+
+static json_t *
+segment_json(const struct snapshot *snapshot,
+    const struct snapshot_segment *segment, bool with_blocks)
+{
+	json_t *object = json_object();
+	struct sums sums = { 0 };
+	char pool[VIEW_TEXT];
+
+	sums_add(&sums, snapshot, segment);
+	put_number(object, "device", segment->device);
+	put_number(object, "address", segment->address);
+	put_number(object, "stream", segment->stream);
+	json_object_set_new(object, "pool",
+	    json_string(pool_text(snapshot, segment->pool, pool)));
+	json_object_set_new(
+	    object, "kind", json_string(segment->small ? "small" : "large"));
+	json_object_set_new(
+	    object, "expandable", json_boolean(segment->expandable));
+	put_sums(object, &sums);
+	if (with_blocks) {
+		json_t *blocks = json_array();
+
+		for (uint32_t i = 0; i < segment->block_count; i++)
+			json_array_append_new(blocks,
+			    block_json(snapshot,
+				&snapshot->blocks[segment->first_block + i]));
+		json_object_set_new(object, "block_list", blocks);
+	}
+	return object;
+}
+
+static json_t *
+all_json(const struct snapshot *snapshot, const struct choices *choices)
+{
+	struct sums sums = sums_of(snapshot, choices->view.device);
+	json_t *object = json_object();
+	json_t *list = json_array();
+
+	json_object_set_new(
+	    object, "snapshot", json_string(choices->view.paths[0]));
+	put_sums(object, &sums);
+	for (uint32_t i = 0; i < snapshot->segment_count; i++)
+		if (view_has(&choices->view, snapshot->segments[i].device))
+			json_array_append_new(list,
+			    segment_json(snapshot, &snapshot->segments[i],
+				choices->blocks));
+	json_object_set_new(object, "segment_list", list);
+	return object;
+}
+
+static int
+tell(const struct snapshot *snapshot, const struct view_args *args)
+{
+	const struct choices *choices = (const struct choices *)args;
+
+	if (args->json)
+		return print_json(all_json(snapshot, choices));
+	return print_text(snapshot, choices) ? TOOL_DONE : TOOL_NO;
+}
+
+int
+cmd_show(int argc, char **argv)
+{
+	struct choices choices = { 0 };
+
+	return view_run(&argp_show, argc, argv, &choices.view, tell);
+}

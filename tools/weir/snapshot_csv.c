@@ -1,0 +1,245 @@
+/*
+ * A trace as rows that `weir replay` plays: what was alive before it first,
+ * then every event in its order.
+ *
+ * A file may lack events: its ring of events was full, or some were not to be
+ * recorded. An address that is allocated again was evidently freed, and one
+ * that was freed was allocated; such rows are put in.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "tools/weir/snapshot_lives.h"
+#include "tools/weir/snapshot_out.h"
+#include "tools/weir/snapshot_view.h"
+#include "tools/weir/tool.h"
+#include "tools/weir/trace_file.h"
+
+struct writer {
+	const struct snapshot *snapshot;
+	struct snapshot_trace trace;
+	const struct lives *lives;
+	uint32_t *life_of;                   /* by event of the trace */
+	uint64_t streams[TRACE_STREAMS_MAX]; /* handles, by their numbers */
+	unsigned stream_count;
+	int64_t first_us;
+	int64_t now_us;
+	FILE *out;
+};
+
+/* False, and a complaint, if there are too many. */
+static bool
+stream_number(struct writer *writer, uint64_t stream, unsigned *number)
+{
+	for (*number = 0; *number < writer->stream_count; ++*number)
+		if (writer->streams[*number] == stream)
+			return true;
+	if (*number == TRACE_STREAMS_MAX) {
+		complain(
+		    "the trace has more than %d streams", TRACE_STREAMS_MAX);
+		return false;
+	}
+	writer->streams[writer->stream_count++] = stream;
+	return true;
+}
+
+static bool
+out_row(struct writer *writer, char action, const struct life *life)
+{
+	unsigned number;
+
+	if (life->bytes == 0)
+		return true;
+	if (!stream_number(writer, life->stream, &number))
+		return false;
+	fprintf(writer->out, "%c,%" PRIx64 ",%" PRIu64 ",%u,%" PRId64 "\n",
+	    action, life->address, life->bytes, number,
+	    writer->now_us - writer->first_us);
+	return true;
+}
+
+static bool
+is_open(const struct life *life)
+{
+	return life->requested == LIFE_NONE && life->completed == LIFE_NONE;
+}
+
+/* A life begins: what was at its address has ended, said or not. */
+static bool
+out_begin(struct writer *writer, const struct life *life)
+{
+	if (life->previous != LIFE_NONE) {
+		const struct life *before =
+		    &writer->lives->items[life->previous];
+
+		if (is_open(before) && !out_row(writer, 'f', before))
+			return false;
+	}
+	return out_row(writer, 'a', life);
+}
+
+static bool
+out_event(struct writer *writer, uint32_t event)
+{
+	uint32_t id = writer->life_of[event - writer->trace.first];
+	const struct life *life;
+
+	if (id == LIFE_NONE)
+		return true;
+	life = &writer->lives->items[id];
+	if (event == life->alloc)
+		return out_begin(writer, life);
+	/* One that is older than the trace was begun at its head, unless its
+	 * address had another life before. */
+	if (life->alloc == LIFE_NONE && life->previous != LIFE_NONE &&
+	    (event == life->requested || life->requested == LIFE_NONE) &&
+	    !out_begin(writer, life))
+		return false;
+	if (event == life->requested)
+		return out_row(writer, 'f', life);
+	if (life->requested == LIFE_NONE && !out_row(writer, 'f', life))
+		return false;
+	return out_row(writer, 'c', life);
+}
+
+static bool
+out_segment(struct writer *writer, uint32_t event)
+{
+	static const char letters[] = {
+		[SNAPSHOT_SEGMENT_ALLOC] = 'S',
+		[SNAPSHOT_SEGMENT_FREE] = 's',
+		[SNAPSHOT_SEGMENT_MAP] = 'm',
+		[SNAPSHOT_SEGMENT_UNMAP] = 'u',
+	};
+	const struct snapshot_events *events = &writer->snapshot->events;
+	uint8_t action = events->action[event];
+	unsigned number;
+
+	if (action < SNAPSHOT_SEGMENT_ALLOC || action > SNAPSHOT_SEGMENT_UNMAP)
+		return true;
+	if (!stream_number(writer, events->stream[event], &number))
+		return false;
+	fprintf(writer->out, "%c,%" PRIx64 ",%" PRIu64 ",%u,%" PRId64 "\n",
+	    letters[action], events->address[event], events->bytes[event],
+	    number, writer->now_us - writer->first_us);
+	return true;
+}
+
+static void
+map_lives(struct writer *writer)
+{
+	for (uint32_t i = 0; i < writer->trace.count; i++)
+		writer->life_of[i] = LIFE_NONE;
+	for (uint32_t i = 0; i < writer->lives->count; i++) {
+		const struct life *life = &writer->lives->items[i];
+		uint32_t first = writer->trace.first;
+
+		if (life->alloc != LIFE_NONE)
+			writer->life_of[life->alloc - first] = i;
+		if (life->requested != LIFE_NONE)
+			writer->life_of[life->requested - first] = i;
+		if (life->completed != LIFE_NONE)
+			writer->life_of[life->completed - first] = i;
+	}
+}
+
+static bool
+out_rows(struct writer *writer)
+{
+	const struct snapshot_events *events = &writer->snapshot->events;
+
+	for (uint32_t i = 0; i < writer->lives->count; i++) {
+		const struct life *life = &writer->lives->items[i];
+
+		if (life->alloc == LIFE_NONE && life->previous == LIFE_NONE &&
+		    !out_row(writer, 'a', life))
+			return false;
+	}
+	for (uint32_t i = 0; i < writer->trace.count; i++) {
+		uint32_t event = writer->trace.first + i;
+
+		if (events->time_us[event] > writer->now_us)
+			writer->now_us = events->time_us[event];
+		if (!out_segment(writer, event) || !out_event(writer, event))
+			return false;
+	}
+	return true;
+}
+
+uint32_t
+snapshot_traced_device(const struct snapshot *snapshot)
+{
+	for (uint32_t d = 0; d < snapshot->trace_count; d++)
+		if (snapshot->traces[d].count > 0)
+			return d;
+	return UINT32_MAX;
+}
+
+bool
+snapshot_out_csv(const struct snapshot *snapshot, uint32_t device,
+    const char *name, FILE *out)
+{
+	struct lives lives;
+	struct writer writer = {
+		.snapshot = snapshot,
+		.trace = snapshot->traces[device],
+		.lives = &lives,
+		.out = out,
+	};
+	int64_t last_us;
+	bool good;
+
+	if (!lives_find(snapshot, device, &lives))
+		return false;
+	writer.life_of =
+	    calloc((size_t)writer.trace.count + 1, sizeof(*writer.life_of));
+	if (writer.life_of == NULL) {
+		complain("out of memory");
+		lives_drop(&lives);
+		return false;
+	}
+	map_lives(&writer);
+	trace_times(snapshot, device, &writer.first_us, &last_us);
+	writer.now_us = writer.first_us;
+	fputs("# {\"name\": ", out);
+	json_text(name, out);
+	fprintf(out,
+	    ", \"peak_reserved\": %" PRIu64
+	    "}\naction,addr,size,stream,time_us\n",
+	    sums_of(snapshot, (int)device).reserved);
+	good = out_rows(&writer);
+	free(writer.life_of);
+	lives_drop(&lives);
+	return good;
+}
+
+bool
+snapshot_csv_of(const char *bytes, size_t size, const char *name, char **text,
+    size_t *length, char why[SNAPSHOT_WHY])
+{
+	struct source source;
+	struct snapshot *snapshot = NULL;
+	uint32_t device;
+	FILE *out;
+	bool good = false;
+
+	source_of_memory(&source, bytes, size);
+	if (snapshot_read(&source, &snapshot) != WEIR_OK) {
+		snprintf(why, SNAPSHOT_WHY, "%s", weir_last_error());
+		return false;
+	}
+	device = snapshot_traced_device(snapshot);
+	snprintf(why, SNAPSHOT_WHY, "%s",
+	    device == UINT32_MAX ? "the snapshot has no trace" :
+				   "no trace can be made of it");
+	*text = NULL;
+	out = device == UINT32_MAX ? NULL : open_memstream(text, length);
+	if (out != NULL) {
+		good = snapshot_out_csv(snapshot, device, name, out);
+		good = fclose(out) == 0 && good;
+		if (!good)
+			free(*text);
+	}
+	snapshot_free(snapshot);
+	return good;
+}

@@ -1,0 +1,204 @@
+/*
+ * One pass over the events with a table by address of what lives there.
+ */
+#include "tools/weir/snapshot_lives.h"
+
+#include <stdlib.h>
+
+#include "tools/weir/tool.h"
+
+/* Open addressing; a place keeps its address for good. */
+struct place {
+	uint64_t address;
+	uint32_t life; /* that goes on, or LIFE_NONE */
+	uint32_t last; /* life that was here, or LIFE_NONE */
+	bool used;
+};
+
+struct finder {
+	const struct snapshot *snapshot;
+	struct lives *lives;
+	size_t room;
+	struct place *places;
+	size_t place_count; /* a power of two */
+};
+
+static struct place *
+place_of(struct finder *finder, uint64_t address)
+{
+	size_t mask = finder->place_count - 1;
+	size_t i = (size_t)(address * UINT64_C(0x9e3779b97f4a7c15) >> 20);
+
+	for (;; i++) {
+		struct place *place = &finder->places[i & mask];
+
+		if (!place->used) {
+			*place = (struct place){ address, LIFE_NONE, LIFE_NONE,
+				true };
+			return place;
+		}
+		if (place->address == address)
+			return place;
+	}
+}
+
+static struct life *
+begin(struct finder *finder, struct place *place)
+{
+	struct lives *lives = finder->lives;
+	struct life *life = &lives->items[lives->count];
+
+	*life = (struct life){
+		.address = place->address,
+		.alloc = LIFE_NONE,
+		.requested = LIFE_NONE,
+		.completed = LIFE_NONE,
+		.block = LIFE_NONE,
+		.previous = place->last,
+	};
+	place->life = lives->count++;
+	place->last = place->life;
+	return life;
+}
+
+/* The life at an address; one that began before the trace if there is none. */
+static struct life *
+life_of(struct finder *finder, struct place *place, uint32_t event)
+{
+	const struct snapshot_events *events = &finder->snapshot->events;
+	struct life *life;
+
+	if (place->life != LIFE_NONE)
+		return &finder->lives->items[place->life];
+	life = begin(finder, place);
+	life->bytes = events->bytes[event];
+	life->stream = events->stream[event];
+	return life;
+}
+
+static void
+take_event(struct finder *finder, uint32_t i)
+{
+	const struct snapshot_events *events = &finder->snapshot->events;
+	uint8_t action = events->action[i];
+	struct place *place;
+	struct life *life;
+
+	if (action != SNAPSHOT_ALLOC && action != SNAPSHOT_FREE_REQUESTED &&
+	    action != SNAPSHOT_FREE_COMPLETED)
+		return;
+	place = place_of(finder, events->address[i]);
+	if (action == SNAPSHOT_ALLOC) {
+		if (place->life != LIFE_NONE)
+			finder->lives->items[place->life].lost =
+			    finder->lives->items[place->life].requested ==
+			    LIFE_NONE;
+		life = begin(finder, place);
+		life->alloc = i;
+		life->bytes = events->bytes[i];
+		life->stream = events->stream[i];
+		life->stack = events->stack[i];
+		return;
+	}
+	life = life_of(finder, place, i);
+	if (action == SNAPSHOT_FREE_REQUESTED) {
+		if (life->requested == LIFE_NONE)
+			life->requested = i;
+		return;
+	}
+	life->completed = i;
+	place->life = LIFE_NONE;
+}
+
+static void
+take_blocks(struct finder *finder, const struct snapshot_segment *segment)
+{
+	const struct snapshot *snapshot = finder->snapshot;
+
+	for (uint32_t i = 0; i < segment->block_count; i++) {
+		uint32_t id = segment->first_block + i;
+		const struct snapshot_block *block = &snapshot->blocks[id];
+		struct place *place;
+		struct life *life;
+
+		if (block->state == SNAPSHOT_INACTIVE)
+			continue;
+		place = place_of(finder, block->address);
+		if (place->life == LIFE_NONE) {
+			life = begin(finder, place);
+			life->bytes = block->requested_bytes;
+			life->stream = segment->stream;
+			life->stack = block->stack;
+		}
+		life = &finder->lives->items[place->life];
+		life->block = id;
+		if (life->stack == 0)
+			life->stack = block->stack;
+	}
+}
+
+bool
+lives_find(const struct snapshot *snapshot, uint32_t device, struct lives *out)
+{
+	struct finder finder = { .snapshot = snapshot, .lives = out };
+	struct snapshot_trace trace = { 0 };
+	size_t most = 1;
+
+	if (device < snapshot->trace_count)
+		trace = snapshot->traces[device];
+	most += trace.count;
+	for (uint32_t i = 0; i < snapshot->segment_count; i++)
+		if (snapshot->segments[i].device == device)
+			most += snapshot->segments[i].block_count;
+	for (finder.place_count = 64; finder.place_count < 2 * most;)
+		finder.place_count *= 2;
+	finder.places = calloc(finder.place_count, sizeof(*finder.places));
+	*out = (struct lives){ .items = calloc(most, sizeof(*out->items)) };
+	if (finder.places == NULL || out->items == NULL || most >= LIFE_NONE) {
+		complain("out of memory");
+		free(finder.places);
+		lives_drop(out);
+		return false;
+	}
+	for (uint32_t i = 0; i < trace.count; i++)
+		take_event(&finder, trace.first + i);
+	for (uint32_t i = 0; i < snapshot->segment_count; i++)
+		if (snapshot->segments[i].device == device)
+			take_blocks(&finder, &snapshot->segments[i]);
+	for (uint32_t i = 0; i < out->count; i++)
+		if (out->items[i].block == LIFE_NONE &&
+		    out->items[i].requested == LIFE_NONE &&
+		    out->items[i].completed == LIFE_NONE)
+			out->items[i].lost = true;
+	free(finder.places);
+	return true;
+}
+
+void
+lives_drop(struct lives *lives)
+{
+	free(lives->items);
+	*lives = (struct lives){ 0 };
+}
+
+void
+trace_times(const struct snapshot *snapshot, uint32_t device, int64_t *first,
+    int64_t *last)
+{
+	struct snapshot_trace trace = { 0 };
+
+	*first = 0;
+	*last = 0;
+	if (device < snapshot->trace_count)
+		trace = snapshot->traces[device];
+	for (uint32_t i = 0; i < trace.count; i++) {
+		int64_t now = snapshot->events.time_us[trace.first + i];
+
+		if (now <= 0)
+			continue;
+		if (*first == 0 || now < *first)
+			*first = now;
+		if (now > *last)
+			*last = now;
+	}
+}

@@ -1,0 +1,315 @@
+/*
+ * JSON of PyTorch's form, and folded stacks. Written as they are walked, so
+ * that a large snapshot needs no second form in memory.
+ */
+#include "tools/weir/snapshot_out.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/weir/snapshot_view.h"
+
+void
+json_text(const char *text, FILE *out)
+{
+	putc('"', out);
+	while (*text != '\0') {
+		size_t plain = 0;
+
+		while ((unsigned char)text[plain] >= 0x20 &&
+		    text[plain] != '"' && text[plain] != '\\')
+			plain++;
+		fwrite(text, 1, plain, out);
+		text += plain;
+		if (*text == '"' || *text == '\\')
+			fprintf(out, "\\%c", *text++);
+		else if (*text != '\0')
+			fprintf(out, "\\u%04x", (unsigned)*text++);
+	}
+	putc('"', out);
+}
+
+/* ---- JSON ------------------------------------------------------------ */
+
+/* Addresses and streams are signed, as PyTorch has them: readers that know 64
+ * bits with a sign only read them all. */
+
+static void
+out_key(const char *key, const char *text, FILE *out)
+{
+	fprintf(out, ", \"%s\": ", key);
+	json_text(text, out);
+}
+
+static void
+out_frames(const struct snapshot *snapshot, uint32_t stack, FILE *out)
+{
+	const struct snapshot_stack *frames = &snapshot->stacks[stack];
+
+	fputs("\"frames\": [", out);
+	for (uint32_t i = 0; i < frames->count; i++) {
+		const struct snapshot_frame *frame =
+		    &snapshot
+			 ->frames[snapshot->stack_frames[frames->first + i]];
+
+		fputs(i == 0 ? "{\"name\": " : ", {\"name\": ", out);
+		json_text(snapshot_text(snapshot, frame->name), out);
+		out_key("filename", snapshot_text(snapshot, frame->file), out);
+		fprintf(out, ", \"line\": %" PRIu32 "}", frame->line);
+	}
+	putc(']', out);
+}
+
+static void
+out_pool(const struct snapshot *snapshot, uint32_t pool, FILE *out)
+{
+	fprintf(out, "[%" PRId64 ", %" PRId64 "]", snapshot->pools[pool].first,
+	    snapshot->pools[pool].second);
+}
+
+static void
+out_block(const struct snapshot *snapshot, const struct snapshot_block *block,
+    FILE *out)
+{
+	fprintf(out,
+	    "{\"address\": %" PRId64 ", \"size\": %" PRIu64
+	    ", \"requested_size\": %" PRIu64 ", \"state\": \"%s\", ",
+	    (int64_t)block->address, block->bytes, block->requested_bytes,
+	    snapshot_state_name(block->state));
+	if (block->told_stream)
+		fprintf(
+		    out, "\"stream\": %" PRId64 ", ", (int64_t)block->stream);
+	if (block->cached)
+		fputs("\"cached\": true, ", out);
+	out_frames(snapshot, block->stack, out);
+	putc('}', out);
+}
+
+static void
+out_segment(const struct snapshot_part *part,
+    const struct snapshot_segment *segment, FILE *out)
+{
+	const struct snapshot *snapshot = part->snapshot;
+	struct sums sums = { 0 };
+
+	sums_add(&sums, snapshot, segment);
+	fprintf(out,
+	    "{\"device\": %" PRIu32 ", \"address\": %" PRId64
+	    ", \"total_size\": %" PRIu64 ", \"allocated_size\": %" PRIu64
+	    ", \"active_size\": %" PRIu64 ", \"requested_size\": %" PRIu64
+	    ", \"stream\": %" PRId64
+	    ", \"segment_type\": \"%s\", \"is_expandable\": %s, "
+	    "\"segment_pool_id\": ",
+	    part->device + segment->device, (int64_t)segment->address,
+	    segment->bytes, sums.allocated, sums.allocated + sums.pending,
+	    sums.requested, (int64_t)segment->stream,
+	    segment->small ? "small" : "large",
+	    segment->expandable ? "true" : "false");
+	out_pool(snapshot, segment->pool, out);
+	fputs(", ", out);
+	out_frames(snapshot, segment->stack, out);
+	fputs(", \"blocks\": [", out);
+	for (uint32_t i = 0; i < segment->block_count; i++) {
+		if (i > 0)
+			fputs(", ", out);
+		out_block(
+		    snapshot, &snapshot->blocks[segment->first_block + i], out);
+	}
+	fputs("]}", out);
+}
+
+static void
+out_event(const struct snapshot *snapshot, uint32_t i, FILE *out)
+{
+	const struct snapshot_events *events = &snapshot->events;
+	bool oom = events->action[i] == SNAPSHOT_OOM;
+
+	fputs("{\"action\": ", out);
+	json_text(snapshot_action_name(snapshot, events->action[i]), out);
+	fprintf(out,
+	    ", \"%s\": %" PRIu64 ", \"size\": %" PRIu64 ", \"stream\": %" PRIu64
+	    ", \"time_us\": %" PRId64,
+	    oom ? "device_free" : "addr", (int64_t)events->address[i],
+	    events->bytes[i], (int64_t)events->stream[i], events->time_us[i]);
+	if (events->pool[i] != 0) {
+		fputs(", \"pool_id\": ", out);
+		out_pool(snapshot, events->pool[i], out);
+	}
+	if (events->context[i] != 0)
+		out_key("compile_context",
+		    snapshot_text(snapshot, events->context[i]), out);
+	if (events->metadata[i] != 0)
+		out_key("user_metadata",
+		    snapshot_text(snapshot, events->metadata[i]), out);
+	if (events->stack[i] != 0) {
+		fputs(", ", out);
+		out_frames(snapshot, events->stack[i], out);
+	}
+	putc('}', out);
+}
+
+static void
+out_trace(const struct snapshot *snapshot, uint32_t device, FILE *out)
+{
+	struct snapshot_trace trace = { 0 };
+
+	if (device < snapshot->trace_count)
+		trace = snapshot->traces[device];
+	putc('[', out);
+	for (uint32_t i = 0; i < trace.count; i++) {
+		fputs(i == 0 ? "\n    " : ",\n    ", out);
+		out_event(snapshot, trace.first + i, out);
+	}
+	putc(']', out);
+}
+
+/* A value as Python showed it: numbers and truths are none of text. */
+static void
+out_setting(const char *value, FILE *out)
+{
+	char *end;
+
+	if (strcmp(value, "True") == 0)
+		fputs("true", out);
+	else if (strcmp(value, "False") == 0)
+		fputs("false", out);
+	else if (strcmp(value, "None") == 0)
+		fputs("null", out);
+	else if (strtoll(value, &end, 10),
+	    end != value && *end == '\0' &&
+		(value[0] == '-' || (value[0] >= '0' && value[0] <= '9')) &&
+		strlen(value) < 19 && (value[0] != '0' || value[1] == '\0') &&
+		(value[0] != '-' || (value[1] != '0')))
+		fputs(value, out);
+	else
+		json_text(value, out);
+}
+
+static void
+out_settings(const struct snapshot *snapshot, FILE *out)
+{
+	static const char below[] = "allocator_settings.";
+	bool first = true;
+
+	fputs("\"allocator_settings\": {", out);
+	for (uint32_t i = 0; i < snapshot->setting_count; i++) {
+		const struct snapshot_setting *setting = &snapshot->settings[i];
+		const char *name = snapshot_text(snapshot, setting->name);
+
+		if (strncmp(name, below, sizeof(below) - 1) != 0)
+			continue;
+		if (!first)
+			fputs(", ", out);
+		first = false;
+		json_text(name + sizeof(below) - 1, out);
+		fputs(": ", out);
+		out_setting(snapshot_text(snapshot, setting->value), out);
+	}
+	fputs("}", out);
+}
+
+static void
+out_annotations(const struct snapshot_part *part, bool *first, FILE *out)
+{
+	const struct snapshot *snapshot = part->snapshot;
+
+	for (uint32_t i = 0; i < snapshot->annotation_count; i++) {
+		const struct snapshot_annotation *annotation =
+		    &snapshot->annotations[i];
+
+		fputs(*first ? "\n    {\"name\": " : ",\n    {\"name\": ", out);
+		*first = false;
+		json_text(snapshot_text(snapshot, annotation->name), out);
+		out_key(
+		    "stage", snapshot_text(snapshot, annotation->stage), out);
+		fprintf(out,
+		    ", \"device\": %" PRIu32 ", \"time_us\": %" PRId64 "}",
+		    part->device + annotation->device, annotation->time_us);
+	}
+}
+
+void
+snapshot_out_json(const struct snapshot_part *parts, size_t count, FILE *out)
+{
+	bool first = true;
+
+	fputs("{\"segments\": [", out);
+	for (size_t p = 0; p < count; p++)
+		for (uint32_t i = 0; i < parts[p].snapshot->segment_count;
+		     i++) {
+			fputs(first ? "\n    " : ",\n    ", out);
+			first = false;
+			out_segment(
+			    &parts[p], &parts[p].snapshot->segments[i], out);
+		}
+	fputs("],\n\"device_traces\": [", out);
+	first = true;
+	for (size_t p = 0; p < count; p++)
+		for (uint32_t d = 0;
+		     d < snapshot_device_count(parts[p].snapshot); d++) {
+			if (!first)
+				fputs(",\n  ", out);
+			first = false;
+			out_trace(parts[p].snapshot, d, out);
+		}
+	fputs("],\n", out);
+	out_settings(parts[0].snapshot, out);
+	fputs(",\n\"external_annotations\": [", out);
+	first = true;
+	for (size_t p = 0; p < count; p++)
+		out_annotations(&parts[p], &first, out);
+	fputs("]}\n", out);
+}
+
+/* ---- Folded stacks --------------------------------------------------- */
+
+/* A frame: no ';', which ends it, and no line end. */
+static void
+out_folded_frame(const struct snapshot *snapshot, uint32_t frame, FILE *out)
+{
+	char text[VIEW_TEXT];
+
+	putc(';', out);
+	for (const char *at = frame_text(snapshot, frame, text); *at != '\0';
+	     at++)
+		putc(*at == ';' ? ':' : *at, out);
+}
+
+static void
+out_folded_stack(const struct snapshot *snapshot, uint32_t stack, FILE *out)
+{
+	const struct snapshot_stack *frames = &snapshot->stacks[stack];
+	bool any = false;
+
+	for (uint32_t i = frames->count; i > 0; i--) {
+		uint32_t frame = snapshot->stack_frames[frames->first + i - 1];
+
+		if (frame_is_noise(snapshot, frame))
+			continue;
+		any = true;
+		out_folded_frame(snapshot, frame, out);
+	}
+	if (!any)
+		fputs(";(no stack)", out);
+}
+
+void
+snapshot_out_folded(const struct snapshot *snapshot, FILE *out)
+{
+	for (uint32_t s = 0; s < snapshot->segment_count; s++) {
+		const struct snapshot_segment *segment = &snapshot->segments[s];
+
+		for (uint32_t b = 0; b < segment->block_count; b++) {
+			const struct snapshot_block *block =
+			    &snapshot->blocks[segment->first_block + b];
+
+			fprintf(out, "device_%" PRIu32 ";stream_%" PRIx64 ";%s",
+			    segment->device, segment->stream,
+			    snapshot_state_name(block->state));
+			if (block->state != SNAPSHOT_INACTIVE)
+				out_folded_stack(snapshot, block->stack, out);
+			fprintf(out, " %" PRIu64 "\n", block->bytes);
+		}
+	}
+}

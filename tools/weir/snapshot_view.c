@@ -1,0 +1,484 @@
+/*
+ * Flags, sums and words of the subcommands that look at snapshots.
+ */
+#include "tools/weir/snapshot_view.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Flags ----------------------------------------------------------- */
+
+static const struct argp_option flags[] = {
+	{ "json", 'j', NULL, 0, "print JSON", 0 },
+	{ "device", 'd', "N", 0, "only of device N", 0 },
+	{ 0 },
+};
+
+static void
+take_device(
+    struct view_args *args, const char *value, const struct argp_state *state)
+{
+	char *end;
+	long device = strtol(value, &end, 10);
+
+	if (end == value || *end != '\0' || device < 0 || device > 4095)
+		argp_error(state,
+		    "--device is a number from 0 to 4095, not '%s'", value);
+	args->device = (int)device;
+}
+
+static void
+take_paths(struct view_args *args, const struct argp_state *state)
+{
+	unsigned count = (unsigned)(state->argc - state->next);
+
+	if (count < args->least)
+		argp_error(
+		    state, count == 0 ? "no SNAPSHOT" : "too few SNAPSHOTs");
+	if (count > args->most)
+		argp_error(state, "'%s' is one SNAPSHOT too many",
+		    state->argv[state->next + (int)args->most]);
+	args->paths = state->argv + state->next;
+}
+
+static error_t
+take_flag(int key, char *value, struct argp_state *state)
+{
+	struct view_args *args = state->input;
+
+	switch (key) {
+	case 'j':
+		args->json = true;
+		return 0;
+	case 'd':
+		take_device(args, value, state);
+		return 0;
+	case ARGP_KEY_ARGS:
+	case ARGP_KEY_NO_ARGS:
+		take_paths(args, state);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+const struct argp view_argp = { flags, take_flag, NULL, NULL, NULL, NULL,
+	NULL };
+
+const struct argp_child view_children[2] = {
+	{ &view_argp, 0, NULL, 0 },
+	{ 0 },
+};
+
+void
+view_init(struct argp_state *state)
+{
+	state->child_inputs[0] = state->input;
+}
+
+int
+view_run(const struct argp *parser, int argc, char **argv,
+    struct view_args *args,
+    int (*tell)(const struct snapshot *snapshot, const struct view_args *args))
+{
+	struct snapshot *snapshot;
+	int status;
+
+	args->device = VIEW_ALL_DEVICES;
+	args->least = 1;
+	args->most = 1;
+	argp_parse(parser, argc, argv, 0, NULL, args);
+	snapshot = snapshot_load(args->paths[0]);
+	if (snapshot == NULL)
+		return TOOL_NO;
+	status = tell(snapshot, args);
+	snapshot_free(snapshot);
+	return status;
+}
+
+unsigned long
+view_count(const char *flag, const char *value, const struct argp_state *state)
+{
+	char *end;
+	unsigned long count = strtoul(value, &end, 10);
+
+	if (end == value || *end != '\0' || *value == '-' || count == 0)
+		argp_error(
+		    state, "%s is a number from 1 on, not '%s'", flag, value);
+	return count;
+}
+
+/* ---- Sums ------------------------------------------------------------ */
+
+void
+sums_add(struct sums *sums, const struct snapshot *snapshot,
+    const struct snapshot_segment *segment)
+{
+	const struct snapshot_block *blocks =
+	    snapshot->blocks + segment->first_block;
+	bool idle = true;
+
+	sums->segments++;
+	sums->reserved += segment->bytes;
+	sums->blocks += segment->block_count;
+	for (uint32_t i = 0; i < segment->block_count; i++) {
+		uint64_t bytes = blocks[i].bytes;
+
+		if (blocks[i].state == SNAPSHOT_INACTIVE) {
+			sums->free += bytes;
+			sums->free_blocks++;
+			if (bytes > sums->largest_free)
+				sums->largest_free = bytes;
+			continue;
+		}
+		idle = false;
+		sums->requested += blocks[i].requested_bytes;
+		if (blocks[i].state == SNAPSHOT_ACTIVE)
+			sums->allocated += bytes;
+		else
+			sums->pending += bytes;
+	}
+	if (idle) {
+		sums->idle += segment->bytes;
+		sums->idle_segments++;
+	}
+}
+
+struct sums
+sums_of(const struct snapshot *snapshot, int device)
+{
+	struct sums sums = { 0 };
+
+	for (uint32_t i = 0; i < snapshot->segment_count; i++)
+		if (device == VIEW_ALL_DEVICES ||
+		    snapshot->segments[i].device == (uint32_t)device)
+			sums_add(&sums, snapshot, &snapshot->segments[i]);
+	return sums;
+}
+
+static void
+sums_join(struct sums *sums, const struct sums *more)
+{
+	sums->segments += more->segments;
+	sums->blocks += more->blocks;
+	sums->reserved += more->reserved;
+	sums->allocated += more->allocated;
+	sums->pending += more->pending;
+	sums->requested += more->requested;
+	sums->free += more->free;
+	sums->free_blocks += more->free_blocks;
+	if (more->largest_free > sums->largest_free)
+		sums->largest_free = more->largest_free;
+	sums->idle += more->idle;
+	sums->idle_segments += more->idle_segments;
+}
+
+static int
+compare_groups(const void *a, const void *b)
+{
+	const struct group *one = a;
+	const struct group *other = b;
+
+	if (one->device != other->device)
+		return one->device < other->device ? -1 : 1;
+	if (one->stream != other->stream)
+		return one->stream < other->stream ? -1 : 1;
+	if (one->pool != other->pool)
+		return one->pool < other->pool ? -1 : 1;
+	return (int)other->small - (int)one->small;
+}
+
+struct group *
+groups_of(const struct snapshot *snapshot, const struct view_args *args,
+    size_t *count)
+{
+	struct group *groups =
+	    calloc((size_t)snapshot->segment_count + 1, sizeof(*groups));
+	size_t n = 0;
+	size_t kept = 0;
+
+	*count = 0;
+	if (groups == NULL) {
+		complain("out of memory");
+		return NULL;
+	}
+	for (uint32_t i = 0; i < snapshot->segment_count; i++) {
+		const struct snapshot_segment *segment = &snapshot->segments[i];
+		struct group *group = &groups[n];
+
+		if (!view_has(args, segment->device))
+			continue;
+		*group = (struct group){
+			.device = segment->device,
+			.stream = segment->stream,
+			.pool = segment->pool,
+			.small = segment->small,
+		};
+		sums_add(&group->sums, snapshot, segment);
+		n++;
+	}
+	qsort(groups, n, sizeof(*groups), compare_groups);
+	for (size_t i = 0; i < n; i++) {
+		if (kept > 0 &&
+		    compare_groups(&groups[kept - 1], &groups[i]) == 0)
+			sums_join(&groups[kept - 1].sums, &groups[i].sums);
+		else
+			groups[kept++] = groups[i];
+	}
+	*count = kept;
+	return groups;
+}
+
+/* ---- Text ------------------------------------------------------------ */
+
+const char *
+plain_text(const char *from, char text[VIEW_TEXT])
+{
+	size_t length = 0;
+
+	for (; from[length] != '\0' && length < VIEW_TEXT - 1; length++) {
+		unsigned char c = (unsigned char)from[length];
+		/* The second byte of U+0080 to U+009F, which are controls. */
+		bool control = c < 0x20 || c == 0x7f ||
+		    (c < 0xa0 && c >= 0x80 && length > 0 &&
+			(unsigned char)from[length - 1] == 0xc2);
+
+		text[length] = control ? '?' : (char)c;
+	}
+	text[length] = '\0';
+	return text;
+}
+
+bool
+frame_is_noise(const struct snapshot *snapshot, uint32_t frame)
+{
+	static const char *const names[] = { "unwind::unwind",
+		"CapturedTraceback::gather", "gather_with_cpp", "_start",
+		"__libc_start", "PyEval_", "PyObject_", "PyFunction_",
+		"_PyRun_", "Py_RunMain", "Py_BytesMain", "clone3" };
+	static const char *const files[] = { "core/boxing", "/Register",
+		"/Redispatch", "pythonrun.c", "Modules/main.c",
+		"Objects/call.c", "Objects/methodobject.c", "pycore_ceval.h",
+		"ceval.c", "cpython/abstract.h" };
+	const char *name =
+	    snapshot_text(snapshot, snapshot->frames[frame].name);
+	const char *file =
+	    snapshot_text(snapshot, snapshot->frames[frame].file);
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strstr(name, names[i]) != NULL)
+			return true;
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+		if (strstr(file, files[i]) != NULL)
+			return true;
+	return false;
+}
+
+/* True for what every allocation of PyTorch passes through. */
+static bool
+frame_is_allocator(const struct snapshot *snapshot, uint32_t frame)
+{
+	static const char *const names[] = { "CUDACachingAllocator",
+		"at::detail::empty", "at::native::empty", "wrapper_CUDA",
+		"at::_ops::", "StorageImpl",
+		"at::cuda::", "c10::impl::", "Dispatcher",
+		"torch::autograd::THP" };
+	const char *name =
+	    snapshot_text(snapshot, snapshot->frames[frame].name);
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strstr(name, names[i]) != NULL)
+			return true;
+	return false;
+}
+
+/* How much a frame tells: of a Python file outside of the framework most. */
+static int
+frame_weight(const struct snapshot *snapshot, uint32_t frame)
+{
+	const char *file =
+	    snapshot_text(snapshot, snapshot->frames[frame].file);
+	size_t length = strlen(file);
+
+	if (frame_is_noise(snapshot, frame))
+		return 0;
+	if (length < 3 || strcmp(file + length - 3, ".py") != 0)
+		return frame_is_allocator(snapshot, frame) ? 1 : 2;
+	return strstr(file, "site-packages") != NULL ||
+		strstr(file, "dist-packages") != NULL ||
+		strstr(file, "importlib") != NULL ?
+	    3 :
+	    4;
+}
+
+/* "C:\dir\a.py" and "/dir/a.py" are "a.py". */
+static const char *
+base_name(const char *path)
+{
+	const char *base = path;
+
+	for (; *path != '\0'; path++)
+		if (*path == '/' || *path == '\\')
+			base = path + 1;
+	return base;
+}
+
+/* How much of a text to print so that at most `most` bytes are, and no
+ * character is cut. */
+static int
+cut(const char *text, size_t most)
+{
+	size_t length = strnlen(text, most + 1);
+
+	if (length > most)
+		for (length = most;
+		     length > 0 && ((unsigned char)text[length] & 0xc0) == 0x80;
+		     length--)
+			;
+	return (int)length;
+}
+
+const char *
+frame_text(
+    const struct snapshot *snapshot, uint32_t frame, char text[VIEW_TEXT])
+{
+	const struct snapshot_frame *at = &snapshot->frames[frame];
+	const char *name = snapshot_text(snapshot, at->name);
+	const char *file = base_name(snapshot_text(snapshot, at->file));
+	char line[VIEW_TEXT];
+
+	snprintf(line, sizeof(line), "%.*s (%.*s:%" PRIu32 ")", cut(name, 120),
+	    name, cut(file, 100), file, at->line);
+	return plain_text(line, text);
+}
+
+const char *
+site_text(const struct snapshot *snapshot, uint32_t stack, char text[VIEW_TEXT])
+{
+	const struct snapshot_stack *frames = &snapshot->stacks[stack];
+	uint32_t best = UINT32_MAX;
+	int weight = 0;
+
+	for (uint32_t i = 0; i < frames->count && weight < 4; i++) {
+		uint32_t id = snapshot->stack_frames[frames->first + i];
+		int now = frame_weight(snapshot, id);
+
+		if (now > weight) {
+			weight = now;
+			best = id;
+		}
+	}
+	if (frames->count == 0)
+		return strcpy(text, "(no stack)");
+	if (best == UINT32_MAX)
+		return strcpy(text, "(no frame of the program)");
+	return frame_text(snapshot, best, text);
+}
+
+const char *
+pool_text(const struct snapshot *snapshot, uint32_t pool, char text[VIEW_TEXT])
+{
+	const struct snapshot_pool *id = &snapshot->pools[pool];
+
+	if (id->first == 0 && id->second == 0)
+		return "default";
+	snprintf(text, VIEW_TEXT, "(%" PRId64 ", %" PRId64 ")", id->first,
+	    id->second);
+	return text;
+}
+
+const char *
+count_text(uint64_t count, char text[VIEW_TEXT])
+{
+	char digits[24];
+	int length = snprintf(digits, sizeof(digits), "%" PRIu64, count);
+	char *to = text;
+
+	for (int i = 0; i < length; i++) {
+		if (i > 0 && (length - i) % 3 == 0)
+			*to++ = ',';
+		*to++ = digits[i];
+	}
+	*to = '\0';
+	return text;
+}
+
+const char *
+share_text(uint64_t part, uint64_t whole, char text[VIEW_TEXT])
+{
+	if (whole == 0)
+		return "-";
+	snprintf(
+	    text, VIEW_TEXT, "%.1f %%", 100 * (double)part / (double)whole);
+	return text;
+}
+
+const char *
+size_text(uint64_t bytes)
+{
+	static char texts[8][32];
+	static unsigned next;
+	char *text = texts[next++ % 8];
+
+	return bytes_format(bytes, text, sizeof(texts[0]));
+}
+
+/* ---- JSON ------------------------------------------------------------ */
+
+void
+put_number(json_t *object, const char *key, uint64_t number)
+{
+	json_object_set_new(object, key, json_integer((json_int_t)number));
+}
+
+void
+put_sums(json_t *object, const struct sums *sums)
+{
+	put_number(object, "segments", sums->segments);
+	put_number(object, "blocks", sums->blocks);
+	put_number(object, "reserved_bytes", sums->reserved);
+	put_number(object, "allocated_bytes", sums->allocated);
+	put_number(object, "active_bytes", sums->allocated + sums->pending);
+	put_number(object, "pending_bytes", sums->pending);
+	put_number(object, "requested_bytes", sums->requested);
+	put_number(object, "free_bytes", sums->free);
+	put_number(object, "free_blocks", sums->free_blocks);
+	put_number(object, "largest_free_bytes", sums->largest_free);
+	put_number(object, "idle_bytes", sums->idle);
+	put_number(object, "idle_segments", sums->idle_segments);
+}
+
+json_t *
+stack_json(const struct snapshot *snapshot, uint32_t stack)
+{
+	const struct snapshot_stack *frames = &snapshot->stacks[stack];
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; i < frames->count; i++) {
+		const struct snapshot_frame *frame =
+		    &snapshot
+			 ->frames[snapshot->stack_frames[frames->first + i]];
+
+		json_array_append_new(list,
+		    json_pack("{s:s, s:s, s:I}", "name",
+			snapshot_text(snapshot, frame->name), "filename",
+			snapshot_text(snapshot, frame->file), "line",
+			(json_int_t)frame->line));
+	}
+	return list;
+}
+
+int
+print_json(json_t *json)
+{
+	int status = TOOL_DONE;
+
+	if (json == NULL || json_dumpf(json, stdout, JSON_INDENT(2)) != 0) {
+		complain("cannot print: out of memory, or the output is gone");
+		status = TOOL_NO;
+	}
+	putchar('\n');
+	json_decref(json);
+	return status;
+}

@@ -1,0 +1,141 @@
+/*
+ * weir stats: what each device holds, and what its trace counts.
+ */
+#include "tools/weir/snapshot_view.h"
+
+static error_t
+take_flag(int key, char *value, struct argp_state *state)
+{
+	(void)value;
+	if (key != ARGP_KEY_INIT)
+		return ARGP_ERR_UNKNOWN;
+	view_init(state);
+	return 0;
+}
+
+const struct argp argp_stats = { NULL, take_flag, "SNAPSHOT",
+	"Print what each device of a memory snapshot holds, in sums, and how "
+	"often each action is in its trace.\v"
+	"Reserved bytes are held from the driver; allocated ones are in the "
+	"hands of callers; active ones count blocks too that are freed and "
+	"still in use on the device; requested is what was asked for of the "
+	"active ones.",
+	view_children, NULL, NULL };
+
+static void
+count_events(const struct snapshot *snapshot, uint32_t device,
+    uint64_t counts[SNAPSHOT_ACTIONS_MAX])
+{
+	struct snapshot_trace trace = { 0 };
+
+	if (device < snapshot->trace_count)
+		trace = snapshot->traces[device];
+	for (uint32_t i = 0; i < trace.count; i++)
+		counts[snapshot->events.action[trace.first + i]]++;
+}
+
+static json_t *
+device_json(const struct snapshot *snapshot, uint32_t device)
+{
+	uint64_t counts[SNAPSHOT_ACTIONS_MAX] = { 0 };
+	struct sums sums = sums_of(snapshot, (int)device);
+	json_t *object = json_object();
+	json_t *events = json_object();
+
+	put_number(object, "device", device);
+	put_sums(object, &sums);
+	count_events(snapshot, device, counts);
+	for (uint32_t i = 0; i < snapshot->action_count; i++)
+		if (counts[i] > 0)
+			put_number(events, snapshot_action_name(snapshot, i),
+			    counts[i]);
+	json_object_set_new(object, "events", events);
+	return object;
+}
+
+static json_t *
+all_json(const struct snapshot *snapshot, const struct view_args *args)
+{
+	json_t *object = json_object();
+	json_t *devices = json_array();
+	json_t *settings = json_object();
+
+	for (uint32_t d = 0; d < snapshot_device_count(snapshot); d++)
+		if (view_has(args, d))
+			json_array_append_new(
+			    devices, device_json(snapshot, d));
+	for (uint32_t i = 0; i < snapshot->setting_count; i++)
+		json_object_set_new(settings,
+		    snapshot_text(snapshot, snapshot->settings[i].name),
+		    json_string(
+			snapshot_text(snapshot, snapshot->settings[i].value)));
+	json_object_set_new(object, "snapshot", json_string(args->paths[0]));
+	json_object_set_new(object, "devices", devices);
+	json_object_set_new(object, "settings", settings);
+	return object;
+}
+
+static void
+add_row(struct table *table, const char *name, const char *value)
+{
+	table_add(table, "%s", name);
+	table_add(table, "%s", value);
+}
+
+static bool
+print_device(const struct snapshot *snapshot, uint32_t device)
+{
+	uint64_t counts[SNAPSHOT_ACTIONS_MAX] = { 0 };
+	struct sums sums = sums_of(snapshot, (int)device);
+	struct table *table = table_new("lr");
+	char text[VIEW_TEXT];
+	char name[VIEW_TEXT];
+	bool printed;
+
+	printf("device %u holds %s, of which %s are allocated (%s)\n", device,
+	    size_text(sums.reserved), size_text(sums.allocated),
+	    share_text(sums.allocated, sums.reserved, text));
+	add_row(table, "segments", count_text(sums.segments, text));
+	add_row(table, "blocks", count_text(sums.blocks, text));
+	add_row(table, "reserved", size_text(sums.reserved));
+	add_row(table, "allocated", size_text(sums.allocated));
+	add_row(table, "active", size_text(sums.allocated + sums.pending));
+	add_row(table, "requested", size_text(sums.requested));
+	add_row(table, "free", size_text(sums.free));
+	add_row(table, "largest free", size_text(sums.largest_free));
+	count_events(snapshot, device, counts);
+	for (uint32_t i = 0; i < snapshot->action_count; i++) {
+		if (counts[i] == 0)
+			continue;
+		table_add(table, "events %s",
+		    plain_text(snapshot_action_name(snapshot, i), name));
+		table_add(table, "%s", count_text(counts[i], text));
+	}
+	printed = table_print(table, false);
+	table_free(table);
+	return printed;
+}
+
+static int
+tell(const struct snapshot *snapshot, const struct view_args *args)
+{
+	uint32_t devices = snapshot_device_count(snapshot);
+	bool printed = true;
+
+	if (args->json)
+		return print_json(all_json(snapshot, args));
+	if (devices == 0)
+		puts("an empty snapshot: no segment and no event");
+	for (uint32_t d = 0; d < devices; d++)
+		if (view_has(args, d) && !print_device(snapshot, d))
+			printed = false;
+	return printed ? TOOL_DONE : TOOL_NO;
+}
+
+int
+cmd_stats(int argc, char **argv)
+{
+	struct view_args args = { 0 };
+
+	return view_run(&argp_stats, argc, argv, &args, tell);
+}

@@ -1,0 +1,386 @@
+/*
+ * weir top: who holds the memory, by stack, by size or by how long already.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/weir/snapshot_holders.h"
+#include "tools/weir/snapshot_lives.h"
+#include "tools/weir/snapshot_view.h"
+
+enum order { BY_STACK, BY_SIZE, BY_LIFETIME };
+
+struct choices {
+	struct view_args view;
+	enum order by;
+	unsigned long count;
+	unsigned long frames;
+};
+
+static const struct argp_option flags[] = {
+	{ "by", 'b', "WHAT", 0, "stack, size or lifetime; stack without", 0 },
+	{ "count", 'n', "N", 0, "so many rows at most; 10 without", 0 },
+	{ "frames", 'f', "N", 0, "so many frames of each stack", 0 },
+	{ 0 },
+};
+
+static error_t
+take_flag(int key, char *value, struct argp_state *state)
+{
+	struct choices *choices = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		view_init(state);
+		return 0;
+	case 'b':
+		if (strcmp(value, "stack") == 0)
+			choices->by = BY_STACK;
+		else if (strcmp(value, "size") == 0)
+			choices->by = BY_SIZE;
+		else if (strcmp(value, "lifetime") == 0)
+			choices->by = BY_LIFETIME;
+		else
+			argp_error(state,
+			    "--by is stack, size or lifetime, not '%s'", value);
+		return 0;
+	case 'n':
+		choices->count = view_count("--count", value, state);
+		return 0;
+	case 'f':
+		choices->frames = view_count("--frames", value, state);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+const struct argp argp_top = { flags, take_flag, "SNAPSHOT",
+	"Print who holds the memory of a snapshot: blocks in use, by the stack "
+	"that allocated them, by what was asked for, or by how long they have "
+	"lived.\v"
+	"Bytes are those of the blocks, which are rounded up. How long a block "
+	"has lived its allocation in the trace tells; what is older than the "
+	"trace is a row of its own.",
+	view_children, NULL, NULL };
+
+/* A row: what its blocks have in common, and their sums. */
+struct row {
+	char what[VIEW_TEXT];
+	uint64_t number; /* the size, or the least age in microseconds */
+	uint32_t stack;
+	uint64_t blocks;
+	uint64_t bytes;
+};
+
+struct rows {
+	size_t count;
+	size_t room;
+	struct row *items;
+	bool failed;
+};
+
+static struct row *
+add_row(struct rows *rows)
+{
+	if (rows->count == rows->room) {
+		size_t room = rows->room == 0 ? 64 : 2 * rows->room;
+		struct row *items = realloc(rows->items, room * sizeof(*items));
+
+		if (items == NULL) {
+			complain("out of memory");
+			rows->failed = true;
+			return NULL;
+		}
+		rows->items = items;
+		rows->room = room;
+	}
+	rows->items[rows->count] = (struct row){ 0 };
+	return &rows->items[rows->count++];
+}
+
+static void
+rows_by_stack(const struct snapshot *snapshot, int device, struct rows *rows)
+{
+	struct holders holders;
+
+	if (!holders_find(snapshot, device, &holders)) {
+		rows->failed = true;
+		return;
+	}
+	for (size_t i = 0; i < holders.count && !rows->failed; i++) {
+		const struct holder *holder = &holders.items[i];
+		struct row *row = add_row(rows);
+
+		if (row == NULL)
+			break;
+		site_text(snapshot, holder->stack, row->what);
+		row->stack = holder->stack;
+		row->blocks = holder->blocks;
+		row->bytes = holder->bytes;
+	}
+	holders_drop(&holders);
+}
+
+static int
+compare_numbers(const void *a, const void *b)
+{
+	const struct row *one = a;
+	const struct row *other = b;
+
+	return one->number < other->number ? -1 : one->number > other->number;
+}
+
+static int
+compare_bytes(const void *a, const void *b)
+{
+	const struct row *one = a;
+	const struct row *other = b;
+
+	if (one->bytes != other->bytes)
+		return one->bytes > other->bytes ? -1 : 1;
+	return -compare_numbers(a, b);
+}
+
+/* Make rows of the same number one. */
+static void
+join_rows(struct rows *rows)
+{
+	size_t kept = 0;
+
+	if (rows->count == 0)
+		return;
+	qsort(rows->items, rows->count, sizeof(struct row), compare_numbers);
+	for (size_t i = 1; i < rows->count; i++) {
+		struct row *last = &rows->items[kept];
+
+		if (rows->items[i].number == last->number) {
+			last->blocks += rows->items[i].blocks;
+			last->bytes += rows->items[i].bytes;
+		} else {
+			rows->items[++kept] = rows->items[i];
+		}
+	}
+	rows->count = kept + 1;
+}
+
+static void
+rows_by_size(const struct snapshot *snapshot, int device, struct rows *rows)
+{
+	for (uint32_t s = 0; s < snapshot->segment_count; s++) {
+		const struct snapshot_segment *segment = &snapshot->segments[s];
+
+		if (device >= 0 && segment->device != (uint32_t)device)
+			continue;
+		for (uint32_t b = 0; b < segment->block_count; b++) {
+			const struct snapshot_block *block =
+			    &snapshot->blocks[segment->first_block + b];
+			struct row *row;
+
+			if (block->state == SNAPSHOT_INACTIVE)
+				continue;
+			row = add_row(rows);
+			if (row == NULL)
+				return;
+			row->number = block->requested_bytes;
+			row->blocks = 1;
+			row->bytes = block->bytes;
+		}
+	}
+	if (rows->count == 0)
+		return;
+	join_rows(rows);
+	for (size_t i = 0; i < rows->count; i++)
+		snprintf(rows->items[i].what, VIEW_TEXT, "%s (%" PRIu64 ")",
+		    size_text(rows->items[i].number), rows->items[i].number);
+	qsort(rows->items, rows->count, sizeof(struct row), compare_bytes);
+}
+
+/* The bracket of an age: 0, then from each power of ten on. */
+static uint64_t
+bracket_of(uint64_t age_us)
+{
+	uint64_t least = 1;
+
+	if (age_us == 0)
+		return 0;
+	while (age_us / 10 >= least)
+		least *= 10;
+	return least;
+}
+
+static void
+name_age(uint64_t us, char text[VIEW_TEXT])
+{
+	if (us == UINT64_MAX)
+		strcpy(text, "older than the trace");
+	else if (us >= 1000000)
+		snprintf(
+		    text, VIEW_TEXT, "from %" PRIu64 " s on", us / 1000000);
+	else if (us >= 1000)
+		snprintf(text, VIEW_TEXT, "from %" PRIu64 " ms on", us / 1000);
+	else
+		snprintf(text, VIEW_TEXT, "from %" PRIu64 " us on", us);
+}
+
+static void
+add_lives(const struct snapshot *snapshot, uint32_t device, struct rows *rows)
+{
+	struct lives lives;
+	int64_t first;
+	int64_t last;
+
+	if (!lives_find(snapshot, device, &lives)) {
+		rows->failed = true;
+		return;
+	}
+	trace_times(snapshot, device, &first, &last);
+	for (uint32_t i = 0; i < lives.count; i++) {
+		const struct life *life = &lives.items[i];
+		struct row *row;
+
+		if (life->block == LIFE_NONE)
+			continue;
+		row = add_row(rows);
+		if (row == NULL)
+			break;
+		row->number = UINT64_MAX;
+		if (life->alloc != LIFE_NONE)
+			row->number = bracket_of((uint64_t)(last -
+			    snapshot->events.time_us[life->alloc]));
+		row->blocks = 1;
+		row->bytes = snapshot->blocks[life->block].bytes;
+	}
+	lives_drop(&lives);
+}
+
+static void
+rows_by_lifetime(const struct snapshot *snapshot, const struct view_args *args,
+    struct rows *rows)
+{
+	for (uint32_t d = 0; d < snapshot_device_count(snapshot); d++)
+		if (view_has(args, d) && !rows->failed)
+			add_lives(snapshot, d, rows);
+	join_rows(rows);
+	for (size_t i = 0; i < rows->count; i++)
+		name_age(rows->items[i].number, rows->items[i].what);
+}
+
+static bool
+print_text(const struct snapshot *snapshot, const struct choices *choices,
+    const struct rows *rows)
+{
+	static const char *const headings[] = { "allocated by", "asked for",
+		"lived" };
+	struct sums sums = sums_of(snapshot, choices->view.device);
+	uint64_t active = sums.allocated + sums.pending;
+	struct table *table = table_new("rrrl");
+	char text[VIEW_TEXT];
+	bool printed;
+
+	printf("%s are in use, in %s blocks\n", size_text(active),
+	    count_text(sums.blocks - sums.free_blocks, text));
+	table_add(table, "bytes");
+	table_add(table, "share");
+	table_add(table, "blocks");
+	table_add(table, "%s", headings[choices->by]);
+	for (size_t i = 0; i < rows->count && i < choices->count; i++) {
+		const struct row *row = &rows->items[i];
+		const struct snapshot_stack *stack =
+		    &snapshot->stacks[row->stack];
+
+		table_add(table, "%s", size_text(row->bytes));
+		table_add(table, "%s", share_text(row->bytes, active, text));
+		table_add(table, "%s", count_text(row->blocks, text));
+		table_add(table, "%s", row->what);
+		for (uint32_t f = 0; choices->by == BY_STACK &&
+		     f < stack->count && f < choices->frames;
+		     f++) {
+			for (int c = 0; c < 3; c++)
+				table_add(table, "%s", "");
+			table_add(table, "    %s",
+			    frame_text(snapshot,
+				snapshot->stack_frames[stack->first + f],
+				text));
+		}
+	}
+	printed = table_print(table, true);
+	table_free(table);
+	if (rows->count > choices->count)
+		printf("and %s more; --count shows them\n",
+		    count_text(rows->count - choices->count, text));
+	return printed;
+}
+
+static json_t *
+row_json(const struct snapshot *snapshot, const struct row *row, enum order by)
+{
+	json_t *object = json_object();
+
+	put_number(object, "bytes", row->bytes);
+	put_number(object, "blocks", row->blocks);
+	if (by == BY_STACK) {
+		json_object_set_new(object, "site", json_string(row->what));
+		json_object_set_new(
+		    object, "frames", stack_json(snapshot, row->stack));
+	} else if (by == BY_SIZE) {
+		put_number(object, "requested_bytes", row->number);
+	} else {
+		json_object_set_new(object, "least_age_us",
+		    row->number == UINT64_MAX ?
+			json_null() :
+			json_integer((json_int_t)row->number));
+	}
+	return object;
+}
+
+static json_t *
+all_json(const struct snapshot *snapshot, const struct choices *choices,
+    const struct rows *rows)
+{
+	static const char *const names[] = { "stack", "size", "lifetime" };
+	struct sums sums = sums_of(snapshot, choices->view.device);
+	json_t *object = json_object();
+	json_t *list = json_array();
+
+	json_object_set_new(
+	    object, "snapshot", json_string(choices->view.paths[0]));
+	json_object_set_new(object, "by", json_string(names[choices->by]));
+	put_number(object, "active_bytes", sums.allocated + sums.pending);
+	put_number(object, "row_count", rows->count);
+	for (size_t i = 0; i < rows->count && i < choices->count; i++)
+		json_array_append_new(
+		    list, row_json(snapshot, &rows->items[i], choices->by));
+	json_object_set_new(object, "rows", list);
+	return object;
+}
+
+static int
+tell(const struct snapshot *snapshot, const struct view_args *args)
+{
+	const struct choices *choices = (const struct choices *)args;
+	struct rows rows = { 0 };
+	int status = TOOL_NO;
+
+	if (choices->by == BY_STACK)
+		rows_by_stack(snapshot, args->device, &rows);
+	else if (choices->by == BY_SIZE)
+		rows_by_size(snapshot, args->device, &rows);
+	else
+		rows_by_lifetime(snapshot, args, &rows);
+	if (!rows.failed && args->json)
+		status = print_json(all_json(snapshot, choices, &rows));
+	else if (!rows.failed && print_text(snapshot, choices, &rows))
+		status = TOOL_DONE;
+	free(rows.items);
+	return status;
+}
+
+int
+cmd_top(int argc, char **argv)
+{
+	struct choices choices = { .count = 10 };
+
+	return view_run(&argp_top, argc, argv, &choices.view, tell);
+}

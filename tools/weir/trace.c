@@ -1,0 +1,249 @@
+/*
+ * weir trace: what happened, a line each.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/weir/snapshot_lives.h"
+#include "tools/weir/snapshot_view.h"
+
+struct choices {
+	struct view_args view;
+	unsigned long last;
+	const char *action; /* or NULL */
+};
+
+static const struct argp_option flags[] = {
+	{ "last", 'n', "N", 0, "only the last N events of each device", 0 },
+	{ "action", 'a', "ACTION", 0,
+	    "only events of this kind: alloc, free_requested, oom...", 0 },
+	{ 0 },
+};
+
+static error_t
+take_flag(int key, char *value, struct argp_state *state)
+{
+	struct choices *choices = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		view_init(state);
+		return 0;
+	case 'n':
+		choices->last = view_count("--last", value, state);
+		return 0;
+	case 'a':
+		choices->action = value;
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+const struct argp argp_trace = { flags, take_flag, "SNAPSHOT",
+	"Print the events of a memory snapshot's trace, oldest first, a line "
+	"each, with what was allocated after them.\v"
+	"Times are in milliseconds since the first event. A trace is the last "
+	"part of what happened: what was allocated before it is counted as far "
+	"as it is freed in it or still there. With --json each event is an "
+	"object on a line of its own.",
+	view_children, NULL, NULL };
+
+/* What a device's trace comes to. */
+struct course {
+	uint64_t before; /* bytes alive when the trace begins */
+	uint64_t peak;
+	uint32_t peak_event;
+	int64_t first_us;
+	int64_t last_us;
+};
+
+static void
+step(const struct snapshot *snapshot, uint32_t event, uint64_t *live)
+{
+	const struct snapshot_events *events = &snapshot->events;
+
+	if (events->action[event] == SNAPSHOT_ALLOC)
+		*live += events->bytes[event];
+	else if (events->action[event] == SNAPSHOT_FREE_REQUESTED)
+		*live -=
+		    *live < events->bytes[event] ? *live : events->bytes[event];
+}
+
+static bool
+find_course(
+    const struct snapshot *snapshot, uint32_t device, struct course *out)
+{
+	struct snapshot_trace trace = snapshot->traces[device];
+	struct lives lives;
+	uint64_t live;
+
+	*out = (struct course){ .peak_event = trace.first };
+	if (!lives_find(snapshot, device, &lives))
+		return false;
+	for (uint32_t i = 0; i < lives.count; i++)
+		if (lives.items[i].alloc == LIFE_NONE)
+			out->before += lives.items[i].bytes;
+	lives_drop(&lives);
+	live = out->before;
+	out->peak = live;
+	for (uint32_t i = 0; i < trace.count; i++) {
+		step(snapshot, trace.first + i, &live);
+		if (live > out->peak) {
+			out->peak = live;
+			out->peak_event = trace.first + i;
+		}
+	}
+	trace_times(snapshot, device, &out->first_us, &out->last_us);
+	return true;
+}
+
+static double
+ms_since(const struct snapshot *snapshot, const struct course *course,
+    uint32_t event)
+{
+	int64_t time_us = snapshot->events.time_us[event];
+
+	return time_us < course->first_us ?
+	    0 :
+	    (double)(time_us - course->first_us) / 1000;
+}
+
+static void
+print_event(const struct snapshot *snapshot, const struct course *course,
+    uint32_t i, uint64_t live)
+{
+	const struct snapshot_events *events = &snapshot->events;
+	char action[VIEW_TEXT];
+	char site[VIEW_TEXT];
+
+	plain_text(snapshot_action_name(snapshot, events->action[i]), action);
+	printf("%12.3f  %-14s  %12" PRIx64 "  %12s  %6" PRIx64 "  %12s  %s\n",
+	    ms_since(snapshot, course, i), action, events->address[i],
+	    size_text(events->bytes[i]), events->stream[i], size_text(live),
+	    events->stack[i] == 0 ?
+		"" :
+		site_text(snapshot, events->stack[i], site));
+}
+
+static bool
+print_event_json(const struct snapshot *snapshot, uint32_t i, uint64_t live)
+{
+	const struct snapshot_events *events = &snapshot->events;
+	json_t *object = json_object();
+	bool oom = events->action[i] == SNAPSHOT_OOM;
+	bool printed;
+
+	put_number(object, "device", events->device[i]);
+	json_object_set_new(object, "action",
+	    json_string(snapshot_action_name(snapshot, events->action[i])));
+	put_number(object, oom ? "device_free" : "address", events->address[i]);
+	put_number(object, "size_bytes", events->bytes[i]);
+	put_number(object, "stream", events->stream[i]);
+	put_number(object, "time_us", (uint64_t)events->time_us[i]);
+	put_number(object, "live_bytes", live);
+	json_object_set_new(
+	    object, "frames", stack_json(snapshot, events->stack[i]));
+	printed = json_dumpf(object, stdout, JSON_COMPACT) == 0;
+	putchar('\n');
+	json_decref(object);
+	return printed;
+}
+
+static bool
+is_asked_for(
+    const struct snapshot *snapshot, const struct choices *choices, uint32_t i)
+{
+	return choices->action == NULL ||
+	    strcmp(choices->action,
+		snapshot_action_name(snapshot, snapshot->events.action[i])) ==
+	    0;
+}
+
+static void
+print_heading(const struct snapshot *snapshot, uint32_t device,
+    const struct course *course)
+{
+	struct snapshot_trace trace = snapshot->traces[device];
+	char count[VIEW_TEXT];
+
+	printf("device %" PRIu32 ": %s events in %.3f ms; at most %s were "
+	       "asked for and not freed, after %.3f ms; %s before the trace\n",
+	    device, count_text(trace.count, count),
+	    (double)(course->last_us - course->first_us) / 1000,
+	    size_text(course->peak),
+	    trace.count == 0 ? 0.0 :
+			       ms_since(snapshot, course, course->peak_event),
+	    size_text(course->before));
+	printf("%12s  %-14s  %12s  %12s  %6s  %12s  %s\n", "ms", "action",
+	    "address", "size", "stream", "live", "by");
+}
+
+static bool
+print_device(const struct snapshot *snapshot, const struct choices *choices,
+    uint32_t device)
+{
+	struct snapshot_trace trace = snapshot->traces[device];
+	struct course course;
+	uint64_t live;
+
+	if (!find_course(snapshot, device, &course))
+		return false;
+	live = course.before;
+	if (!choices->view.json)
+		print_heading(snapshot, device, &course);
+	for (uint32_t i = 0; i < trace.count; i++) {
+		uint32_t event = trace.first + i;
+
+		step(snapshot, event, &live);
+		if (trace.count - i > choices->last ||
+		    !is_asked_for(snapshot, choices, event))
+			continue;
+		if (!choices->view.json)
+			print_event(snapshot, &course, event, live);
+		else if (!print_event_json(snapshot, event, live))
+			return false;
+		if (ferror(stdout))
+			return false;
+	}
+	return true;
+}
+
+static bool
+action_is_known(const struct snapshot *snapshot, const char *action)
+{
+	for (uint32_t i = 0; action != NULL; i++) {
+		if (i == snapshot->action_count) {
+			complain("no event is a '%s'", action);
+			return false;
+		}
+		if (strcmp(action, snapshot_action_name(snapshot, i)) == 0)
+			break;
+	}
+	return true;
+}
+
+static int
+tell(const struct snapshot *snapshot, const struct view_args *args)
+{
+	const struct choices *choices = (const struct choices *)args;
+
+	if (!action_is_known(snapshot, choices->action))
+		return TOOL_NO;
+	if (snapshot->events.count == 0 && !args->json)
+		puts("the snapshot has no trace");
+	for (uint32_t d = 0; d < snapshot->trace_count; d++)
+		if (view_has(args, d) && snapshot->traces[d].count > 0 &&
+		    !print_device(snapshot, choices, d))
+			return TOOL_NO;
+	return TOOL_DONE;
+}
+
+int
+cmd_trace(int argc, char **argv)
+{
+	struct choices choices = { .last = UINT32_MAX };
+
+	return view_run(&argp_trace, argc, argv, &choices.view, tell);
+}

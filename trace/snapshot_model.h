@@ -1,0 +1,228 @@
+/*
+ * A memory snapshot in memory: what a file of PyTorch's or weir's form holds.
+ *
+ * Segments are cut into blocks, traces into events; both say by whom in stacks
+ * of frames. Everything is in arrays and named by its index: strings, frames,
+ * stacks and pools are kept once however often a file repeats them, and what
+ * there may be millions of, events, is an array for each field.
+ *
+ *	segment  --first_block, block_count-->  blocks, in the file's order
+ *	traces[device]  --first, count-->       events, oldest first
+ *	event, block, segment  --stack-->       frames, innermost first
+ *
+ * Index 0 of strings is "", of stacks the empty one, of pools (0, 0). Readers
+ * (trace/pickle_read.h, trace/snapshot_build.h) have checked that every index
+ * is inside its array, that sizes add up without overflow, and that texts are
+ * UTF-8 without NUL. No array is NULL. That a snapshot is plausible they have
+ *not: blocks may overlap or not fill their segment. A snapshot is constant once
+ *it is read, so any number of threads may look at it.
+ */
+#ifndef TRACE_SNAPSHOT_MODEL_H
+#define TRACE_SNAPSHOT_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <weir/weir.h>
+
+/* X(NAME, text): what an event can be, by the names of the files. Actions that
+ * are not here get numbers behind these; see snapshot_action_name(). */
+#define SNAPSHOT_ACTIONS(X)                                                    \
+	X(SNAPSHOT_ALLOC, "alloc")                                             \
+	X(SNAPSHOT_FREE_REQUESTED, "free_requested")                           \
+	X(SNAPSHOT_FREE_COMPLETED, "free_completed")                           \
+	X(SNAPSHOT_SEGMENT_ALLOC, "segment_alloc")                             \
+	X(SNAPSHOT_SEGMENT_FREE, "segment_free")                               \
+	X(SNAPSHOT_SEGMENT_MAP, "segment_map")                                 \
+	X(SNAPSHOT_SEGMENT_UNMAP, "segment_unmap")                             \
+	X(SNAPSHOT_SNAPSHOT, "snapshot")                                       \
+	X(SNAPSHOT_OOM, "oom")
+
+enum snapshot_action {
+#define SNAPSHOT_ACTION(name, text) name,
+	SNAPSHOT_ACTIONS(SNAPSHOT_ACTION)
+#undef SNAPSHOT_ACTION
+	    SNAPSHOT_ACTIONS_KNOWN,
+	SNAPSHOT_ACTIONS_MAX = 64, /* a file with more kinds is refused */
+};
+
+enum snapshot_state {
+	SNAPSHOT_INACTIVE,
+	SNAPSHOT_ACTIVE,
+	SNAPSHOT_PENDING, /* freed by its owner, still used on the device */
+	SNAPSHOT_STATES,
+};
+
+struct snapshot_frame {
+	uint32_t name; /* string */
+	uint32_t file; /* string */
+	uint32_t line;
+};
+
+/* Frames from `first` on in stack_frames. */
+struct snapshot_stack {
+	uint32_t first;
+	uint32_t count;
+};
+
+struct snapshot_block {
+	uint64_t address;
+	uint64_t bytes;
+	uint64_t requested_bytes; /* what the caller asked for */
+	uint64_t stream;          /* its segment's where the file has none */
+	uint32_t stack;           /* of the allocation */
+	uint8_t state;            /* enum snapshot_state */
+	bool told_stream;         /* the file has it */
+	bool cached;              /* free, in a cache of weir's threads */
+};
+
+struct snapshot_segment {
+	uint64_t address;
+	uint64_t bytes;
+	/* As the file tells them; sums over blocks may differ, which
+	 * `weir check` finds. */
+	uint64_t told_allocated_bytes;
+	uint64_t told_active_bytes;
+	uint64_t told_requested_bytes;
+	uint64_t stream; /* the handle's value; 0 is the default stream */
+	uint32_t first_block;
+	uint32_t block_count;
+	uint32_t stack;
+	uint32_t pool;
+	uint32_t device;
+	bool told_allocated; /* the file has each of the three above */
+	bool told_active;
+	bool told_requested;
+	bool small;      /* of the pool of small blocks */
+	bool expandable; /* a mapped run of an expandable segment */
+};
+
+/* The events of a device. */
+struct snapshot_trace {
+	uint32_t first;
+	uint32_t count;
+};
+
+/* One array for each field, all of `count`; those of a device together. */
+struct snapshot_events {
+	uint32_t count;
+	uint64_t *address; /* of SNAPSHOT_OOM: the device's free bytes */
+	uint64_t *bytes;
+	uint64_t *stream;
+	int64_t *time_us; /* since 1970; 0 where the file has none */
+	uint32_t *stack;
+	uint32_t *pool;
+	uint32_t *context;  /* string: what was being compiled */
+	uint32_t *metadata; /* string: what the program said */
+	uint16_t *device;
+	uint8_t *action;
+};
+
+/* The begin or end of what the program or a profiler named. */
+struct snapshot_annotation {
+	uint32_t name;  /* string */
+	uint32_t stage; /* string: "START", "END" */
+	uint32_t device;
+	int64_t time_us;
+};
+
+/* A pool's number: (0, 0) is the default pool. */
+struct snapshot_pool {
+	int64_t first;
+	int64_t second;
+};
+
+/* "allocator_settings.expandable_segments" and "True": what else a file
+ * says, below the names of its dicts, joined by dots. */
+struct snapshot_setting {
+	uint32_t name;  /* string */
+	uint32_t value; /* string */
+};
+
+enum { SNAPSHOT_ARRAYS = 21 };
+
+struct snapshot {
+	uint32_t segment_count;
+	uint32_t block_count;
+	uint32_t trace_count; /* devices that have a trace, from 0 */
+	uint32_t annotation_count;
+	uint32_t frame_count;
+	uint32_t stack_count;
+	uint32_t stack_frame_count;
+	uint32_t pool_count;
+	uint32_t setting_count;
+	uint32_t string_count;
+	uint32_t action_count;
+	struct snapshot_segment *segments;
+	struct snapshot_block *blocks;
+	struct snapshot_trace *traces;
+	struct snapshot_annotation *annotations;
+	struct snapshot_frame *frames;
+	struct snapshot_stack *stacks;
+	uint32_t *stack_frames; /* frames */
+	struct snapshot_pool *pools;
+	struct snapshot_setting *settings;
+	struct snapshot_events events;
+	uint64_t *strings; /* where each begins in `text` */
+	char *text;
+	uint64_t text_bytes;
+	uint32_t actions[SNAPSHOT_ACTIONS_MAX]; /* strings: their names */
+	size_t room[SNAPSHOT_ARRAYS];           /* for snapshot_model.c */
+};
+
+/* The text of a string of the snapshot: UTF-8, ended by NUL. */
+static inline const char *
+snapshot_text(const struct snapshot *snapshot, uint32_t string)
+{
+	return snapshot->text + snapshot->strings[string];
+}
+
+/* "alloc". `action` is below action_count. */
+static inline const char *
+snapshot_action_name(const struct snapshot *snapshot, unsigned action)
+{
+	return snapshot_text(snapshot, snapshot->actions[action]);
+}
+
+/* "active_allocated", as the files name it. */
+const char *snapshot_state_name(enum snapshot_state state);
+
+/* One more than the highest device of any segment or trace. */
+uint32_t snapshot_device_count(const struct snapshot *snapshot);
+
+/* Free a snapshot and all in it; NULL does nothing. */
+void snapshot_free(struct snapshot *snapshot);
+
+/* ---- For those that make one ----------------------------------------- */
+
+/* An empty snapshot, whose arrays all have some room; NULL without host
+ * memory. */
+struct snapshot *snapshot_new(void);
+
+/* The arrays that grow. */
+enum snapshot_array {
+	SNAPSHOT_ARRAY_SEGMENTS,
+	SNAPSHOT_ARRAY_BLOCKS,
+	SNAPSHOT_ARRAY_TRACES,
+	SNAPSHOT_ARRAY_ANNOTATIONS,
+	SNAPSHOT_ARRAY_FRAMES,
+	SNAPSHOT_ARRAY_STACKS,
+	SNAPSHOT_ARRAY_STACK_FRAMES,
+	SNAPSHOT_ARRAY_POOLS,
+	SNAPSHOT_ARRAY_SETTINGS,
+	SNAPSHOT_ARRAY_STRINGS,
+	SNAPSHOT_ARRAY_TEXT,
+	SNAPSHOT_ARRAY_EVENTS, /* the first of ten: the fields of events */
+};
+
+/*
+ * Make room for `more` entries behind the `count` that an array has; of
+ * events, in all ten. What is pointed to moves.
+ *
+ * @return WEIR_OK; WEIR_EHOSTMEM; WEIR_EINVAL where 32 bits do not count them
+ */
+enum weir_status snapshot_reserve(struct snapshot *snapshot,
+    enum snapshot_array array, uint64_t count, uint64_t more);
+
+#endif
