@@ -28,16 +28,20 @@ function ranked(model, keyOf) {
 	    .map(([key, sum]) => ({ key, peak: sum[0], all: sum[1] }));
 }
 
-function byRank(model, theme, keyOf, label) {
+function byRank(model, theme, keyOf, label, nothing) {
 	const list = ranked(model, keyOf);
-	const slot = new Map(list.slice(0, SLOTS).map((r, i) => [r.key, i]));
-	const legend = list.slice(0, SLOTS).map((r, i) => ({
+	const named = list.filter((r) => r.key !== nothing).slice(0, SLOTS);
+	const slot = new Map(named.map((r, i) => [r.key, i]));
+	const legend = named.map((r, i) => ({
 		colour: css(theme.slots[i]), label: label(r.key), bytes: r.peak,
 	}));
-	const rest = list.slice(SLOTS);
+	const rest = list.filter((r) => !slot.has(r.key));
 	if (rest.length)
 		legend.push({ colour: css(theme.otherRGB),
-			label: `${rest.length} others`,
+			label: rest.length === 1 ? label(rest[0].key) :
+				`${rest.length} others` +
+				(rest.some((r) => r.key === nothing) ?
+				", with and without a stack" : ""),
 			bytes: rest.reduce((sum, r) => sum + r.peak, 0) });
 	/* Neighbours among the others stay apart by a shade. */
 	const shades = [0, 0.1, 0.2, 0.3].map((t) =>
@@ -47,8 +51,8 @@ function byRank(model, theme, keyOf, label) {
 		theme.slots.map((c) => pack(mix(c, theme.groundRGB, t))));
 	const of = (k) => {
 		const i = slot.get(keyOf(k));
-		return i === undefined ? shades[(keyOf(k) * 2654435761 >>> 8) & 3] :
-			packed[k % 3][i];
+		return i === undefined ? shades[(k * 2654435761 >>> 8) & 3] :
+			packed[(k * 2654435761 >>> 9) % 3][i];
 	};
 	return { of, legend };
 }
@@ -100,7 +104,7 @@ function colouring(app) {
 	default:
 		return byRank(model, theme, (k) => sites.frameOf[el.stack[k]] + 1,
 		    (key) => key === 0 ? "no stack recorded" :
-			frameLabel(snap.frame(key - 1)));
+			frameLabel(snap.frame(key - 1)), 0);
 	}
 }
 

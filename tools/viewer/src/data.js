@@ -4,7 +4,7 @@
  *	"weirview"  u32 version  u32 length  JSON of that length  columns
  *
  * The JSON has {columns: {name: [type, offset, count]}, base}; offsets are
- * from the buffer's start and multiples of 8. Addresses are kept as distances
+ * from the first multiple of 8 behind the JSON, and multiples of 8. Addresses are kept as distances
  * from `base`, so that they are exact as doubles. All text that comes from a
  * snapshot is in one table of strings, and is put on the page as text only.
  */
@@ -26,6 +26,10 @@ function fromBase64(text) {
 	return bytes;
 }
 
+/* What cannot be seen, or turns the text beside it round. */
+const UNSEEN =
+	/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+
 /* The buffer from what is in the page: base64 of a zlib stream. */
 export async function unpack(text) {
 	const packed = new Blob([fromBase64(text.trim())]);
@@ -46,9 +50,10 @@ function columnsOf(buffer) {
 	const length = view.getUint32(12, true);
 	const meta = JSON.parse(
 	    new TextDecoder().decode(new Uint8Array(buffer, 16, length)));
+	const start = 16 + Math.ceil(length / 8) * 8;
 	const columns = {};
 	for (const [name, [type, offset, count]] of Object.entries(meta.columns))
-		columns[name] = new arrays[type](buffer, offset, count);
+		columns[name] = new arrays[type](buffer, start + offset, count);
 	return { meta, columns };
 }
 
@@ -56,42 +61,74 @@ function columnsOf(buffer) {
 export class Snapshot {
 	constructor(buffer) {
 		const { meta, columns } = columnsOf(buffer);
-		const decoder = new TextDecoder();
-
 		this.columns = columns;
 		this.base = BigInt(meta.base);
 		this.bytes = buffer.byteLength;
-		const lengths = columns.string_length;
-		this.stringOffset = new Float64Array(lengths.length + 1);
-		for (let i = 0; i < lengths.length; i++)
-			this.stringOffset[i + 1] = this.stringOffset[i] + lengths[i];
 		this.stringCache = new Map();
-		this.decoder = decoder;
-		this.deviceEvents = columns.device_events;
+		this.decoder = new TextDecoder();
+		this.deviceEvents = Array.from(columns.trace_events);
+		this.eventStart = Array.from(columns.trace_first);
+		const most = columns.segment_device.reduce((a, b) =>
+			Math.max(a, b), 0);
+		while (this.deviceEvents.length <= most) {
+			this.deviceEvents.push(0);
+			this.eventStart.push(0);
+		}
 		this.devices = this.deviceEvents.length;
-		this.eventStart = [0];
-		for (const n of this.deviceEvents)
-			this.eventStart.push(this.eventStart.at(-1) + n);
 		this.actions = Array.from(columns.action_name, (i) => this.string(i));
-		this.streams = Array.from(columns.stream_lo, (lo, i) =>
-			(BigInt(columns.stream_hi[i]) << 32n) | BigInt(lo));
-		this.settings = Array.from(columns.setting_key, (k, i) =>
+		this.streams = Array.from(columns.stream_low, (low, i) =>
+			(BigInt(columns.stream_high[i]) << 32n) | BigInt(low));
+		this.settings = Array.from(columns.setting_name, (k, i) =>
 			[this.string(k), this.string(columns.setting_value[i])]);
-		this.title = this.string(columns.title[0]);
+		this.title = this.decoder.decode(columns.title)
+		    .replace(UNSEEN, "\ufffd");
+		this.growTree();
+	}
+
+	/*
+	 * Stacks become nodes of one tree of calls: node 0 is the root, and a
+	 * node's parent comes before it. Columns of stacks name nodes from then on.
+	 */
+	growTree() {
+		const c = this.columns, frames = c.frame_name.length + 1;
+		const children = new Map();
+		const parent = [0], frame = [0];
+		const nodeOf = new Uint32Array(c.stack_first.length);
+		for (let s = 0; s < nodeOf.length; s++) {
+			const first = c.stack_first[s];
+			let node = 0;
+			for (let i = first + c.stack_frames[s] - 1; i >= first; i--) {
+				const key = node * frames + c.stack_frame[i];
+				let child = children.get(key);
+				if (child === undefined) {
+					child = parent.length;
+					children.set(key, child);
+					parent.push(node);
+					frame.push(c.stack_frame[i]);
+				}
+				node = child;
+			}
+			nodeOf[s] = node;
+		}
+		c.node_parent = Uint32Array.from(parent);
+		c.node_frame = Uint32Array.from(frame);
+		for (const name of ["event_stack", "segment_stack", "block_stack"])
+			c[name] = c[name].map((s) => nodeOf[s]);
 	}
 
 	string(i) {
 		let text = this.stringCache.get(i);
 		if (text === undefined) {
-			text = this.decoder.decode(this.columns.string_bytes.subarray(
-			    this.stringOffset[i], this.stringOffset[i + 1]));
+			const { text: all, string_start: start } = this.columns;
+			text = this.decoder.decode(all.subarray(start[i],
+			    all.indexOf(0, start[i]))).replace(UNSEEN, "\ufffd");
 			this.stringCache.set(i, text);
 		}
 		return text;
 	}
 
 	get strings() {
-		return this.columns.string_length.length;
+		return this.columns.string_start.length;
 	}
 
 	frame(i) {
@@ -117,11 +154,13 @@ export class Snapshot {
 
 	streamName(i) {
 		const value = this.streams[i];
-		return value === 0n ? "default stream" :
-			value < 65536n ? `stream ${value}` : `stream 0x${value.toString(16)}`;
+		if (value === 0n)
+			return "default stream";
+		return value < 65536n ? `stream ${value}` :
+			`0x${value.toString(16)}`;
 	}
 
 	pool(i) {
-		return `(${this.columns.pool_a[i]}, ${this.columns.pool_b[i]})`;
+		return `(${this.columns.pool_first[i]}, ${this.columns.pool_second[i]})`;
 	}
 }

@@ -14,7 +14,7 @@ import { figures, sentences } from "./summary.js";
 import { search, next } from "./search.js";
 import { Timeline } from "./timeline.js";
 import { Minimap } from "./minimap.js";
-import { Panel } from "./panel.js";
+import { Panel, same } from "./panel.js";
 import { Bands } from "./views/bands.js";
 import { AddressMap } from "./views/map.js";
 import { Streams } from "./views/streams.js";
@@ -98,7 +98,7 @@ class App {
 		this.live = h("p", { class: "unseen", "aria-live": "polite" });
 		this.stage = h("div", { class: "stage", role: "tabpanel",
 			id: "stage" });
-		this.story = h("div", { class: "story" });
+		this.story = h("ul", { class: "story" });
 		this.tiles = h("dl", { class: "tiles" });
 		const main = h("main", {},
 		    h("section", { class: "overview", "aria-label": "Overview" },
@@ -233,7 +233,7 @@ class App {
 			    title: meaning, "data-tile": i }, h("dt", {}, label),
 		    h("dd", {}, h("strong", {}, value), h("small", {}, text)))));
 		fill(this.story, ...sentences(this.model, this.sites, this.snap,
-		    this.times).map((text) => h("p", {}, text)));
+		    this.times).map((text) => h("li", {}, text)));
 		this.axisButtons.querySelector("[data-axis=time]").disabled =
 			!this.times.useful;
 		this.setAxis("event");
@@ -326,22 +326,20 @@ class App {
 	zoomAll() {
 		this.setWindow(this.axis.start, this.axis.end);
 	}
-	reveal(p0, p1) {
-		const a = this.axis.x(p0), b = this.axis.x(p1);
+	/* Bring a position into view. */
+	reveal(p) {
+		const a = this.axis.x(p);
 		const span = this.x1 - this.x0;
 		if (a >= this.x0 && a <= this.x1)
 			return;
 		this.setWindow(a - span / 4, a + span * 3 / 4);
-		void b;
 	}
 
 	hover(what, cursor) {
-		const same = what === this.hovered ||
-			(what && this.hovered && what.element !== undefined &&
-			what.element === this.hovered.element);
-		if (same && cursor === this.cursor)
+		const still = same(what, this.hovered);
+		if (still && cursor === this.cursor)
 			return;
-		if (!same)
+		if (!still)
 			this.hovered = what;
 		this.cursor = cursor;
 		this.changed("hover");
@@ -377,7 +375,7 @@ class App {
 	goPeak() {
 		const p = this.model.peak;
 		this.setMark(p);
-		this.reveal(p, p + 1);
+		this.reveal(p);
 		this.say(`The peak: ${bytes(this.model.active.max)} in use`);
 	}
 
@@ -400,7 +398,7 @@ class App {
 		const el = this.model.elements;
 		this.select({ element: k });
 		this.mark = el.start[k];
-		this.reveal(el.start[k], el.end[k]);
+		this.reveal(el.start[k]);
 		this.changed("window");
 	}
 
@@ -413,7 +411,7 @@ class App {
 			if (el.addr[i] < el.addr[k] + el.held[k] &&
 			    el.addr[k] < el.addr[i] + el.held[i]) {
 				this.select({ element: i });
-				this.reveal(el.start[i], el.end[i]);
+				this.reveal(el.start[i]);
 				return;
 			}
 		}
@@ -474,7 +472,7 @@ class App {
 
 	stepMark(by) {
 		this.setMark((this.mark ?? this.model.peak) + by);
-		this.reveal(this.mark, this.mark + 1);
+		this.reveal(this.mark);
 		this.say(`event ${count(this.mark)}`);
 	}
 	selectAtMark() {

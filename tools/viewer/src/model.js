@@ -12,7 +12,7 @@
 import { Series, countUpTo } from "./series.js";
 import { Ranges } from "./ranges.js";
 
-export const STATE_ACTIVE = 0, STATE_PENDING = 1, STATE_INACTIVE = 2;
+export const STATE_INACTIVE = 0, STATE_ACTIVE = 1, STATE_PENDING = 2;
 
 /* Flags of elements. */
 export const BEFORE = 1;    /* was there before the first event */
@@ -165,7 +165,7 @@ export class Model {
 		this.snap = snap;
 		this.device = device;
 		this.first = snap.eventStart[device];
-		this.events = snap.eventStart[device + 1] - this.first;
+		this.events = snap.deviceEvents[device];
 		this.length = Math.max(1, this.events);
 		this.kinds = snap.actions.map((a) => code[a] ?? OTHER);
 		this.columns = c;
@@ -183,20 +183,18 @@ export class Model {
 		const c = this.columns;
 		this.finalBlocks = [];
 		this.finalSegments = [];
-		let b = 0;
 		for (let s = 0; s < c.segment_addr.length; s++) {
-			const blocks = c.segment_blocks[s];
-			if (c.segment_device[s] !== this.device) {
-				b += blocks;
+			if (c.segment_device[s] !== this.device)
 				continue;
-			}
 			const segment = {
 				addr: c.segment_addr[s], size: c.segment_size[s],
 				stream: c.segment_stream[s], stack: c.segment_stack[s],
-				flags: c.segment_flags[s], pool: c.segment_pool[s],
+				expandable: c.segment_expandable[s] === 1,
+				small: c.segment_small[s] === 1, pool: c.segment_pool[s],
 				free: 0, largest: 0,
 			};
-			for (const end = b + blocks; b < end; b++) {
+			const first = c.segment_first[s];
+			for (let b = first; b < first + c.segment_blocks[s]; b++) {
 				const state = c.block_state[b], size = c.block_size[b];
 				if (state === STATE_INACTIVE) {
 					segment.free += size;
@@ -366,7 +364,7 @@ export class Model {
 			if (c.annotation_device[i] !== this.device)
 				continue;
 			const name = c.annotation_name[i], time = c.annotation_time[i];
-			if (c.annotation_stage[i] === 0) {
+			if (c.annotation_end[i] === 0) {
 				const stack = open.get(name) ?? [];
 				stack.push(time);
 				open.set(name, stack);

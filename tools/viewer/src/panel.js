@@ -47,7 +47,7 @@ export class Panel {
 		const { app } = this;
 		this.moment();
 		const what = app.hovered ?? app.selected;
-		const pinned = what !== null && what === app.selected;
+		const pinned = what !== null && same(what, app.selected);
 		if (what === this.shown && pinned === this.pinned && !this.stale)
 			return;
 		this.shown = what;
@@ -140,12 +140,12 @@ export class Panel {
 		const { app } = this;
 		const frames = app.sites.stack(node, this.all);
 		const hidden = app.snap.stack(node).length - frames.length;
-		const own = app.sites.frameOf[node];
-		const list = h("ol", { class: "frames" }, ...frames.map((f) => {
+		const own = frames.indexOf(app.sites.frameOf[node]);
+		const list = h("ol", { class: "frames" }, ...frames.map((f, i) => {
 			const { name, file, line } = app.snap.frame(f);
 			const place = file && file !== "??" ?
 				`${fileName(file)}${line ? `:${line}` : ""}` : "";
-			return h("li", { class: f === own ? "own" : "", title: file },
+			return h("li", { class: i === own ? "own" : "", title: file },
 			    h("span", { class: "name" }, name || "(no name)"),
 			    h("span", { class: "place" }, place));
 		}));
@@ -219,6 +219,14 @@ export class Panel {
 			this.stack("Stack", c.event_stack[e]),
 		];
 	}
+}
+
+/* Are two finds the same thing? */
+export function same(a, b) {
+	if (!a || !b)
+		return a === b;
+	return ["element", "range", "flame", "lane", "event", "text"].every(
+	    (key) => a[key] === b[key]);
 }
 
 function swatchOf(packed) {

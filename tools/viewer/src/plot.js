@@ -6,7 +6,7 @@
  */
 import { h } from "./dom.js";
 
-export const GUTTER = 84, MARGIN = 14;
+export const GUTTER = 98, MARGIN = 30;
 const CLICK = 4; /* pixels a hand may tremble */
 
 export class Plot {

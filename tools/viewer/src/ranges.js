@@ -89,7 +89,7 @@ export class Ranges {
 			let at = s.addr;
 			const stop = s.addr + s.size, found = [];
 			const like = { stream: s.stream, stack: s.stack, start: 0, end: -1,
-				before: true, expandable: (s.flags & 2) !== 0 };
+				before: true, expandable: s.expandable };
 			for (let k = this.find(at); k < this.live.length &&
 			    this.live[k].addr < stop; k++) {
 				const r = this.live[k];

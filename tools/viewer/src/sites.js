@@ -4,22 +4,29 @@
  */
 const NOISE = new RegExp([
 	"unwind::unwind", "CapturedTraceback", "gather_with_cpp", "^_start$",
-	"^__libc_start", "^PyEval_", "^_PyEval", "^PyObject_", "^_PyObject",
-	"^PyFunction_", "^_PyFunction", "^PyVectorcall", "^_?PyRun_", "^Py_",
-	"^pymain", "^method_vectorcall", "^cfunction_", "^slot_tp_",
-	"^type_call", "^clone3?$", "^start_thread", "^_PyCFunction",
-	"^cfunction_call", "^partial_", "^_?PyMethod", "^type_new",
+	"^__libc_", "^_?Py[A-Z]\\w*_", "^Py_", "^pymain", "^method_vectorcall",
+	"^cfunction_", "^slot_tp_", "^type_call", "^type_new", "^partial_",
+	"^clone3?$", "^start_thread",
 ].join("|"));
 const NOISY_FILE = new RegExp([
 	"core/boxing", "/Register", "/Redispatch", "pythonrun\\.c",
 	"Modules/main\\.c", "Objects/call\\.c", "Objects/methodobject\\.c",
 	"pycore_ceval\\.h", "ceval\\.c", "cpython/abstract\\.h",
 ].join("|"));
-const LIBRARY_NAME = /^(at|c10|torch|std|c10d|void at|caffe2|pybind11)::/;
-const LIBRARY_FILE =
-	/site-packages|dist-packages|[\\/]lib[\\/]python\d|^<|^\?\?$|^$/;
+const LIBRARY_NAME =
+	/(^|[ <*&(])(at|c10|c10d|torch|std|caffe2|pybind11)::|^THPVariable/;
+const LIBRARY_FILE = /site-packages|dist-packages|[\\/]lib[\\/]python\d|[\\/]python[\d.]*[\\/]lib[\\/]|^<|^\?\?$|^$/i;
 
-const USER = 2, SOME = 1;
+const SCRIPT = /\.(py|ipynb|pyx)$|^<ipython/i;
+
+/* How well a frame names an allocation. */
+const SOME = 1, OWN = 2, OWN_SCRIPT = 3;
+
+function gradeOf({ name, file }) {
+	if (LIBRARY_FILE.test(file) || LIBRARY_NAME.test(name))
+		return SOME;
+	return SCRIPT.test(file) ? OWN_SCRIPT : OWN;
+}
 
 export class Sites {
 	constructor(snap) {
@@ -29,21 +36,16 @@ export class Sites {
 		this.noise = new Uint8Array(frames);
 		const grade = new Uint8Array(frames);
 		for (let f = 0; f < frames; f++) {
-			const { name, file } = snap.frame(f);
-			this.noise[f] = NOISE.test(name) || NOISY_FILE.test(file) ? 1 : 0;
-			if (this.noise[f])
-				continue;
-			grade[f] = LIBRARY_FILE.test(file) || LIBRARY_NAME.test(name) ?
-				SOME : USER;
+			const frame = snap.frame(f);
+			this.noise[f] = NOISE.test(frame.name) ||
+				NOISY_FILE.test(frame.file) ? 1 : 0;
+			grade[f] = this.noise[f] ? 0 : gradeOf(frame);
 		}
-		/* One more than the frame; 0 for none. Parents come first. */
-		const user = new Uint32Array(nodes), some = new Uint32Array(nodes);
+		/* The innermost of the best grade; parents come before their nodes. */
 		this.frameOf = new Int32Array(nodes).fill(-1);
 		for (let n = 1; n < nodes; n++) {
-			const f = c.node_frame[n], p = c.node_parent[n];
-			user[n] = grade[f] === USER ? f + 1 : user[p];
-			some[n] = grade[f] !== 0 ? f + 1 : some[p];
-			this.frameOf[n] = (user[n] || some[n] || f + 1) - 1;
+			const f = c.node_frame[n], up = this.frameOf[c.node_parent[n]];
+			this.frameOf[n] = up < 0 || grade[f] >= grade[up] ? f : up;
 		}
 	}
 

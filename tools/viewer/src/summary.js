@@ -44,7 +44,8 @@ export function figures(model, times) {
 			"is held and not in use can serve this program only."],
 		["Free at the end", bytes(free), free > 0 ?
 			`${percent(free, model.reserved.at(end))} of what is held` :
-			"all that is held is in use",
+			model.reserved.at(end) > 0 ? "all that is held is in use" :
+			"nothing is held",
 		"Held from the device at the end of the trace, and not in use."],
 		["Waiting", bytes(model.pending.max), model.pending.max > 0 ?
 			"at its most" : "nothing ever waited",
@@ -64,23 +65,21 @@ export function sentences(model, sites, snap, times) {
 	const { blocks, best } = largestSite(model, sites);
 	if (peak === 0)
 		return ["This snapshot has no allocation on this device."];
-	let text = `At its fullest,${when(model, times, p)}, the program had ` +
-		`${bytes(peak)} in use in ${plural(blocks, "block")}.`;
+	let text = `Fullest${when(model, times, p)}: ${bytes(peak)} in use in ` +
+		`${plural(blocks, "block")}`;
 	if (best)
-		text += ` The largest part, ${bytes(best.sum)} ` +
-			`(${percent(best.sum, peak)}), was allocated at ` +
-			`${frameLabel(snap.frame(best.site))}.`;
-	out.push(text);
+		text += `, ${bytes(best.sum)} (${percent(best.sum, peak)}) of it ` +
+			`from ${frameLabel(snap.frame(best.site))}`;
+	out.push(`${text}.`);
 	const held = model.reserved.at(p);
 	if (held > peak * 1.02)
-		out.push(`At that moment ${bytes(held)} were held from the device: ` +
-		    `${bytes(held - peak)} (${percent(held - peak, held)}) were free ` +
-		    "but not in one piece, or rounding.");
+		out.push(`${bytes(held)} were held then: ${bytes(held - peak)} ` +
+		    `(${percent(held - peak, held)}) lay free, in pieces between ` +
+		    "blocks, or went to rounding.");
 	const wait = model.pending.max;
 	if (wait > 0)
-		out.push(`At most ${bytes(wait)} were freed but not usable yet, ` +
-		    "because other streams still worked on them" +
-		    `${when(model, times, argmax(model.pending.values))}.`);
+		out.push(`At most ${bytes(wait)} were freed but waiting for other ` +
+		    `streams,${when(model, times, argmax(model.pending.values))}.`);
 	out.push(...failures(model));
 	if (!model.events)
 		out.push("The snapshot has no history: it shows the state at one moment.");
@@ -93,7 +92,8 @@ function failures(model) {
 		return [];
 	const c = model.columns, e = model.first + i;
 	const free = Math.max(0, model.reserved.at(i) - model.active.at(i));
-	return [`${model.marks.oom.length === 1 ? "A request" : "The first request"}` +
-		` that failed asked for ${bytes(c.event_size[e])}; the device had ` +
-		`${bytes(c.event_addr[e])} left, and ${bytes(free)} were held but free.`];
+	const more = model.marks.oom.length - 1;
+	return [`A request for ${bytes(c.event_size[e])} failed: the device had ` +
+		`${bytes(c.event_addr[e])} left, and ${bytes(free)} were held but ` +
+		`free.${more ? ` ${plural(more, "other")} failed too.` : ""}`];
 }

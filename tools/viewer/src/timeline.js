@@ -57,7 +57,7 @@ export class Timeline {
 				drag: { x: true, y: false, setScale: false } },
 			scales: {
 				x: { time: false, range: () => [app.x0, app.x1] },
-				y: { range: (u, low, high) => [0, Math.max(1, high) * 1.08] },
+				y: { range: (u, low, high) => [0, (high || 1 << 20) * 1.08] },
 			},
 			axes: [
 				{ stroke: theme.quiet, font, grid: { show: false }, ticks: line,

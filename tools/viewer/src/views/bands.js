@@ -68,8 +68,8 @@ export class Bands {
 		const width = Math.max(1, Math.round(plot.inner * plot.ratio));
 		const height = Math.max(1, Math.round(plot.height * plot.ratio));
 		const p0 = axis.position(app.x0), p1 = axis.position(app.x1);
-		this.max = Math.max(1, model.active.range(p0, Math.max(p0 + 1, p1))[1]) *
-		    1.04;
+		const most = model.active.range(p0, Math.max(p0 + 1, p1))[1];
+		this.max = (most || 1 << 20) * 1.04;
 		raster.resize(width, height);
 		raster.clear(pack(theme.groundRGB));
 		const list = this.candidates(p0, p1);

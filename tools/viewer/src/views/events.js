@@ -99,11 +99,10 @@ export class Events {
 	}
 
 	choose(i) {
-		const { app } = this, { model } = app;
+		const { app } = this;
 		this.current = i;
 		app.setMark(i);
 		app.select(app.elementOfEvent(i) ?? { event: i });
-		void model;
 		this.list();
 	}
 

@@ -88,7 +88,8 @@ export class Flame {
 		if (plot.root.style.height !== `${height}px`)
 			plot.root.style.height = `${height}px`;
 		this.total.textContent = this.tree.value > 0 ?
-			`${this.say(this.tree.value)} in all` :
+			`${this.say(this.tree.value)} in all` + (this.own[0] > 0 ?
+			`, ${this.say(this.own[0])} without a stack` : "") :
 			"nothing to show: no allocation here";
 		const focus = this.focus ?? this.tree;
 		this.boxes = [];
@@ -102,19 +103,25 @@ export class Flame {
 			if (x1 - x0 >= 0.6)
 				this.boxes.push({ d, x0, x1, y: PAD + d.depth * ROW });
 		});
+		const { matchedFrames } = app;
+		this.lit = matchedFrames ? new Set() : null;
+		if (matchedFrames)
+			this.tree.each((d) => {
+				if (d.data.frame >= 0 && matchedFrames[d.data.frame])
+					d.ancestors().forEach((a) => this.lit.add(a));
+			});
 		for (const box of this.boxes)
 			this.drawBox(ctx, box);
 		app.note("");
 	}
 
 	drawBox(ctx, { d, x0, x1, y }) {
-		const { app } = this, { theme, matchedFrames } = app;
+		const { app } = this, { theme } = app;
 		const f = d.data.frame;
-		const match = f >= 0 && matchedFrames?.[f];
 		const colour = f < 0 ? theme.otherRGB :
 			theme.slots[hash(app.snap.columns.frame_file[f]) %
 			theme.slots.length];
-		ctx.globalAlpha = matchedFrames && !match ? 0.28 : 1;
+		ctx.globalAlpha = this.lit && !this.lit.has(d) ? 0.35 : 1;
 		ctx.fillStyle = css(colour);
 		ctx.fillRect(x0, y, Math.max(0.6, x1 - x0 - 1), ROW - 1);
 		if (x1 - x0 > 34) {

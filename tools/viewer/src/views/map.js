@@ -6,6 +6,7 @@
  */
 import { Plot, Raster, GUTTER, MARGIN, tickLabel } from "../plot.js";
 import { pack, mix } from "../theme.js";
+import { clip } from "./streams.js";
 
 export class AddressMap {
 	constructor(app) {
@@ -73,10 +74,6 @@ export class AddressMap {
 		app.note("");
 	}
 
-	columnOf(p) {
-		const { axis, x0, x1 } = this.app;
-		return (axis.x(p) - x0) / (x1 - x0) * this.raster.width;
-	}
 	rowOf(y) {
 		return (this.top - y) * this.scaleY;
 	}
@@ -85,11 +82,13 @@ export class AddressMap {
 		const { model, theme } = this.app, { colours } = this.raster;
 		const held = pack(mix(theme.heldRGB, theme.groundRGB, 0.72));
 		const edge = pack(mix(theme.heldRGB, theme.groundRGB, 0.25));
+		const { axis, x0: left, x1: right } = this.app;
+		const column = columns(axis, left, width / (right - left));
 		for (const r of model.ranges.all) {
 			const y = model.regions.y(r.addr);
-			const x0 = Math.max(0, Math.round(this.columnOf(r.start)));
+			const x0 = Math.max(0, column(r.start));
 			const x1 = Math.min(width, Math.max(x0 + 1,
-			    Math.round(this.columnOf(r.end))));
+			    column(r.end)));
 			const top = Math.round(this.rowOf(y + r.size));
 			const bottom = Math.round(this.rowOf(y));
 			const q0 = Math.max(0, top), q1 = Math.min(height, bottom);
@@ -101,18 +100,19 @@ export class AddressMap {
 
 	drawBlocks(width, height) {
 		const { model, axis, x0, x1, colourOf } = this.app;
-		const el = model.elements, { colours, owners } = this.raster;
+		const { start, end, freed, y, held } = model.elements;
+		const { colours, owners } = this.raster;
 		const p0 = Math.floor(axis.position(x0)), p1 = axis.position(x1);
-		const yTop = this.top, yLow = this.y0;
+		const { top: yTop, y0: yLow, scaleY } = this;
+		const column = columns(axis, x0, width / (x1 - x0));
 		model.overlapping(p0, p1, (k) => {
-			const y = el.y[k];
-			if (y >= yTop || y + el.held[k] <= yLow)
+			const from = y[k], to = from + held[k];
+			if (from >= yTop || to <= yLow)
 				return;
-			let a = Math.round(this.columnOf(el.start[k]));
-			let b = Math.round(this.columnOf(el.end[k]));
-			const wait = Math.round(this.columnOf(el.freed[k]));
-			let top = Math.round(this.rowOf(y + el.held[k]));
-			let low = Math.round(this.rowOf(y));
+			let a = column(start[k]), b = column(end[k]);
+			let top = Math.round((yTop - to) * scaleY);
+			let low = Math.round((yTop - from) * scaleY);
+			/* Blocks that are large enough have a line between them. */
 			if (b - a > 4)
 				b--;
 			if (low - top > 4)
@@ -122,11 +122,20 @@ export class AddressMap {
 			low = Math.min(height, Math.max(low, top + 1));
 			top = Math.max(0, top);
 			const colour = colourOf[k];
-			const whole = Math.max(a, Math.min(b, wait));
+			const whole = freed[k] === end[k] ? b :
+				Math.max(a, Math.min(b, column(freed[k])));
 			for (let q = top; q < low; q++) {
 				const row = q * width;
-				colours.fill(colour, row + a, row + whole);
-				owners.fill(k, row + a, row + b);
+				if (b - a > 24) {
+					colours.fill(colour, row + a, row + whole);
+					owners.fill(k, row + a, row + b);
+				} else {
+					for (let c = row + a; c < row + b; c++) {
+						owners[c] = k;
+						if (c < row + whole)
+							colours[c] = colour;
+					}
+				}
 				for (let c = whole; c < b; c++)
 					if (((c + q) >> 1) % 3 !== 0)
 						colours[row + c] = colour;
@@ -139,6 +148,7 @@ export class AddressMap {
 		const { model, theme, snap } = this.app, { regions } = model;
 		let last = Infinity;
 		ctx.textAlign = "right";
+		ctx.font = `10px ${theme.font}`;
 		for (let i = 0; i < regions.n; i++) {
 			const low = this.py(plot, regions.offset[i]);
 			const top = this.py(plot, regions.offset[i + 1]);
@@ -155,8 +165,7 @@ export class AddressMap {
 				continue;
 			last = at;
 			ctx.fillStyle = theme.quiet;
-			const address = snap.address(regions.from[i]);
-			ctx.fillText(address.length > 12 ? "…" + address.slice(-9) : address,
+			ctx.fillText(clip(ctx, snap.address(regions.from[i]), GUTTER - 10),
 			    GUTTER - 8, at);
 			if (seen > 30) {
 				ctx.fillText(tickLabel(regions.to[i] - regions.from[i]),
@@ -208,4 +217,12 @@ export class AddressMap {
 			ctx.strokeRect(x, top, Math.max(1, right - x), Math.max(1, low - top));
 		}
 	}
+}
+
+/* From a position to a column of pixels, without a call for each step. */
+function columns(axis, x0, scale) {
+	if (axis.kind === "event")
+		return (p) => Math.round((p - x0) * scale);
+	const { times } = axis;
+	return (p) => Math.round((times[p] - x0) * scale);
 }

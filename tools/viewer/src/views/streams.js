@@ -136,13 +136,13 @@ export class Streams {
 		ctx.textAlign = "right";
 		ctx.fillStyle = theme.ink;
 		const name = snap.streamName(stream.stream);
-		ctx.fillText(clip(ctx, name.replace("stream ", ""), GUTTER - 10),
+		ctx.fillText(clip(ctx, name, GUTTER - 14),
 		    GUTTER - 8, low - room + 7);
 		ctx.fillStyle = theme.quiet;
 		ctx.fillText(bytes(stream.active.max), GUTTER - 8, low - room + 21);
 		const waits = stream.pending.max;
 		if (waits > 0 && room > 40)
-			ctx.fillText(`${bytes(waits)} late`, GUTTER - 8, low - room + 35);
+			ctx.fillText(`${bytes(waits)} wait`, GUTTER - 8, low - room + 35);
 	}
 
 	pick(plot, x, y) {
@@ -158,9 +158,6 @@ export class Streams {
 		return lane ? { lane } : null;
 	}
 
-	select(found) {
-		void found;
-	}
 	describe(lane, p) {
 		const { snap } = this.app;
 		return [
