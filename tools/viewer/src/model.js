@@ -124,10 +124,9 @@ class Pairing {
 		if (els.freed[k] < 0) {
 			els.freed[k] = els.flags[k] & BEFORE ? 0 : i;
 			els.freeStack[k] = stack;
+		} else if (els.freed[k] === i - 1) {
+			els.freed[k] = i; /* both halves at once: it never waited */
 		}
-		/* Both halves at once: it never waited. */
-		if (els.freed[k] === i - 1)
-			els.freed[k] = i;
 		els.end[k] = i;
 		this.live.delete(addr);
 	}

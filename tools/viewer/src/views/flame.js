@@ -150,6 +150,8 @@ export class Flame {
 			this.app.changed("window");
 			return true;
 		}
+		if (!this.tree)
+			return false;
 		const d = this.focus ?? this.tree;
 		const siblings = d.parent?.children ?? [d];
 		const next = {
