@@ -254,6 +254,11 @@ test-long: tests ## ten million steps of random programs
 test-gpu: tests ## the same test programs on this machine's GPU
 	scripts/test-run --gpu $(B)
 
+# In a browser without a window, which `make test` does not need.
+.PHONY: test-viewer
+test-viewer: build $(call deps,viewer) ## test the page of `weir view` in a browser
+	scripts/test-viewer $(B)
+
 .PHONY: test-san
 test-san: $(call deps,san) ## the tests under ASan+UBSan, TSan and valgrind, in the time CI has
 	scripts/test-san
@@ -332,8 +337,8 @@ $(B)/obj/tests/driver/%.o: cppflags += $(addprefix -isystem ,\
 # Holds the flags; it changes, and so rebuilds all, when they do.
 $(B)/flags: FORCE
 	@mkdir -p $(@D)
-	@echo '$(CC) $(cflags) $(ldflags) $(je_lib) $(VIEWER)' | cmp -s - $@ || \
-	    echo '$(CC) $(cflags) $(ldflags) $(je_lib) $(VIEWER)' >$@
+	@echo '$(CC) $(cflags) $(ldflags) $(je_lib)' | cmp -s - $@ || \
+	    echo '$(CC) $(cflags) $(ldflags) $(je_lib)' >$@
 .PHONY: FORCE
 FORCE:
 
@@ -390,16 +395,21 @@ $(B)/bin/weir: $(call obj,$(tool_src)) $(page_obj) $(libweir_a)
 # done it is empty, the command says so, and the next make tries again.
 page_src := $(wildcard tools/viewer/*.json tools/viewer/*.mjs \
 	tools/viewer/src/* tools/viewer/src/*/*)
-build/viewer/page.html: $(filter-out %/views,$(page_src)) scripts/viewer
+build/viewer/page.html: $(filter-out %/views,$(page_src)) scripts/viewer \
+		scripts/npm-modules
 	$(call say,PAGE,$@)
 	$(Q)DEPS=$(DEPS) scripts/viewer $@
 
 # The same as C: some hundred thousand numbers.
 $(B)/obj/viewer/page.c: $(if $(filter 0,$(VIEWER)),,build/viewer/page.html) \
-		scripts/page-c $(B)/flags
+		scripts/page-c $(B)/viewer
 	@mkdir -p $(@D)
 	$(Q)scripts/page-c $(if $(filter 0,$(VIEWER)),/dev/null,$<) $@
-$(page_obj): %.o: %.c
+# Which of the two it is.
+$(B)/viewer: FORCE
+	@mkdir -p $(@D)
+	@echo '$(VIEWER)' | cmp -s - $@ || echo '$(VIEWER)' >$@
+$(page_obj): %.o: %.c $(B)/flags
 	$(call say,CC,$<)
 	$(Q)$(CC) $(cflags) -c -o $@ $<
 
