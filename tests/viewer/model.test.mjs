@@ -163,6 +163,7 @@ function made(events, blocks = []) {
 			block_requested: blocks.map((b) => b[1]),
 			block_state: blocks.map((b) => b[2]),
 			block_stack: blocks.map(() => 0),
+			block_stream: blocks.map(() => 0),
 			annotation_name: [],
 		},
 	};

@@ -67,6 +67,9 @@ test("the page is complete in itself and its policy lets nothing in", () => {
 	assert.doesNotMatch(policy, /unsafe|https?:|\*/);
 	assert.doesNotMatch(html, /<(link|img|iframe|script src)/);
 	assert.equal(html.match(/<script/g).length, 2);
+	for (const name of ["uplot", "d3-hierarchy"])
+		assert.match(html, new RegExp(`\n?${name} \\d.*\n\n.*\n`));
+	assert.match(html, /Permission is hereby granted, free of charge/);
 });
 
 shown("scripts and requests of others are refused", "training",

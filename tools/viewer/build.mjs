@@ -4,7 +4,7 @@
  * `npm ci` filled.
  */
 import { createHash } from "node:crypto";
-import { readFileSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -30,6 +30,7 @@ const result = await build({
 	legalComments: "inline",
 	nodePaths: [from],
 	logLevel: "warning",
+	metafile: true,
 });
 
 function output(kind) {
@@ -40,6 +41,28 @@ function output(kind) {
 const script = output(".js").replaceAll("</script", "<\\/script")
     .replaceAll("<!--", "<\\!--");
 const style = output(".css");
+
+/* The licences of what is bundled, which go where it goes. */
+function licences() {
+	const names = new Set();
+	for (const path of Object.keys(result.metafile.inputs)) {
+		const found = /node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path);
+		if (found)
+			names.add(found[1]);
+	}
+	return [...names].sort().map((name) => {
+		const folder = join(from, name);
+		const file = readdirSync(folder).find((f) => /^licen[cs]e/i.test(f));
+		const { version } = JSON.parse(readFileSync(
+		    join(folder, "package.json"), "utf8"));
+		const text = readFileSync(join(folder, file), "utf8").trim();
+		return `${name} ${version}\n\n${text}\n`;
+	}).join("\n\n");
+}
+
+function escape(text) {
+	return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
+}
 
 function hash(text) {
 	return `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
@@ -56,5 +79,6 @@ const policy = [
 const page = readFileSync(join(here, "src/page.html"), "utf8")
     .replace("%CSP%", () => policy)
     .replace("%STYLE%", () => style)
+    .replace("%LICENCES%", () => escape(licences()))
     .replace("%SCRIPT%", () => script);
 writeFileSync(out, page);

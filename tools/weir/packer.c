@@ -27,8 +27,8 @@ write_base64(struct packer *packer, bool last)
 		if (n > 2)
 			group |= at[2];
 		for (size_t i = 0; i < 4; i++)
-			text[i] = i > n ? '=' :
-					  digits[group >> (18 - 6 * i) & 63];
+			text[i] =
+			    i > n ? '=' : digits[group >> (18 - 6 * i) & 63];
 		fwrite(text, 1, sizeof(text), packer->out);
 		if (n < 3)
 			break;

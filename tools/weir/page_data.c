@@ -50,12 +50,13 @@ stream_place(const struct page_data *page, uint64_t stream)
 	return (double)(found - page->streams);
 }
 
-/* The handles of all events and segments, sorted, each once. */
+/* The handles of all events, segments and blocks, sorted, each once. */
 static bool
 collect_streams(struct page_data *page)
 {
 	const struct snapshot *s = page->snapshot;
-	size_t most = (size_t)s->events.count + s->segment_count;
+	size_t most =
+	    (size_t)s->events.count + s->segment_count + s->block_count;
 	uint64_t *all = malloc((most + 1) * sizeof(*all));
 	size_t n = 0;
 
@@ -67,6 +68,9 @@ collect_streams(struct page_data *page)
 	for (uint32_t i = 0; i < s->segment_count; i++)
 		if (n == 0 || all[n - 1] != s->segments[i].stream)
 			all[n++] = s->segments[i].stream;
+	for (uint32_t i = 0; i < s->block_count; i++)
+		if (n == 0 || all[n - 1] != s->blocks[i].stream)
+			all[n++] = s->blocks[i].stream;
 	qsort(all, n, sizeof(*all), compare_streams);
 	page->streams = all;
 	page->stream_count = 0;
@@ -231,6 +235,7 @@ static const struct column columns[] = {
 	{ "block_size", F64, BLOCKS, FIELD(block, bytes), PLAIN },
 	{ "block_requested", F64, BLOCKS, FIELD(block, requested_bytes),
 	    PLAIN },
+	{ "block_stream", U32, BLOCKS, FIELD(block, stream), STREAM },
 	{ "block_state", U8, BLOCKS, FIELD(block, state), PLAIN },
 	{ "block_stack", U32, BLOCKS, FIELD(block, stack), PLAIN },
 	{ "annotation_name", U32, ANNOTATIONS, FIELD(annotation, name), PLAIN },
@@ -276,7 +281,10 @@ array_of_events(const struct snapshot_events *events, enum rows rows)
 	return arrays[rows];
 }
 
-#define ARRAY(rows, count) { rows, sizeof(*(rows)), count }
+#define ARRAY(rows, count)                                                     \
+	{                                                                      \
+		rows, sizeof(*(rows)), count                                   \
+	}
 
 static struct array
 array_of(const struct page_data *page, enum rows rows)

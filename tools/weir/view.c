@@ -79,8 +79,8 @@ name_of(const char *path)
 static bool
 write_page(const struct page_data *data, FILE *out)
 {
-	const unsigned char *place = memmem(
-	    page_html, page_bytes, PAGE_DATA, sizeof(PAGE_DATA) - 1);
+	const unsigned char *place =
+	    memmem(page_html, page_bytes, PAGE_DATA, sizeof(PAGE_DATA) - 1);
 	const unsigned char *rest = place + sizeof(PAGE_DATA) - 1;
 
 	fwrite(page_html, 1, (size_t)(place - page_html), out);

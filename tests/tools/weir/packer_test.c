@@ -23,8 +23,8 @@ round_trip(const unsigned char *bytes, size_t size, size_t step)
 	EXPECT_NOT_NULL(out);
 	EXPECT(packer_open(&packer, out));
 	for (size_t at = 0; at < size; at += step)
-		packer_add(&packer, bytes + at,
-		    size - at < step ? size - at : step);
+		packer_add(
+		    &packer, bytes + at, size - at < step ? size - at : step);
 	packer_close(&packer);
 	EXPECT_EQ(fclose(out), 0);
 	back = packed_read(text, length, &read);

@@ -125,12 +125,12 @@ TEST(columns_lie_in_the_data_and_are_aligned)
 		size_t offset =
 		    (size_t)json_integer_value(json_array_get(column, 1));
 		size_t width = strcmp(type, "u8") == 0 ? 1 :
-		    strcmp(type, "u32") == 0	       ? 4 :
+		    strcmp(type, "u32") == 0           ? 4 :
 							 8;
 
 		EXPECT_EQ(offset % 8, 0);
-		EXPECT_LE(data.start + offset + width * rows(&data, name),
-		    data.size);
+		EXPECT_LE(
+		    data.start + offset + width * rows(&data, name), data.size);
 		count++;
 	}
 	EXPECT_GT(count, 40);
@@ -154,8 +154,8 @@ TEST(events_are_as_in_the_snapshot)
 		EXPECT_EQ(at(&data, "event_action", i), events->action[i]);
 		EXPECT_EQ(at(&data, "event_size", i), (double)events->bytes[i]);
 		EXPECT_EQ(at(&data, "event_stack", i), events->stack[i]);
-		EXPECT_EQ(stream_at(&data, "event_stream", i),
-		    events->stream[i]);
+		EXPECT_EQ(
+		    stream_at(&data, "event_stream", i), events->stream[i]);
 		EXPECT_EQ(at(&data, "event_time", i),
 		    (double)(events->time_us[i] - events->time_us[0]));
 		if (events->action[i] == SNAPSHOT_SNAPSHOT)
@@ -193,6 +193,7 @@ TEST(segments_and_blocks_are_as_in_the_snapshot)
 		EXPECT_EQ(data.base + (uint64_t)at(&data, "block_addr", i),
 		    b->address);
 		EXPECT_EQ(at(&data, "block_size", i), (double)b->bytes);
+		EXPECT_EQ(stream_at(&data, "block_stream", i), b->stream);
 		EXPECT_EQ(at(&data, "block_state", i), b->state);
 		EXPECT_EQ(at(&data, "block_stack", i), b->stack);
 	}

@@ -85,8 +85,8 @@ TEST(a_page_is_the_built_one_with_data_in_it)
 	end = strchr(result.out + before, '<');
 	EXPECT_NOT_NULL(end);
 	EXPECT_STR_EQ(end, place + strlen(PAGE_DATA));
-	data = packed_read(result.out + before,
-	    (size_t)(end - result.out) - before, &size);
+	data = packed_read(
+	    result.out + before, (size_t)(end - result.out) - before, &size);
 	EXPECT_MEM_EQ(data, "weirview", 8);
 	free(data);
 	command_free(&result);
@@ -97,8 +97,8 @@ TEST(text_of_a_snapshot_is_nowhere_as_html)
 	struct command_result result;
 
 	need_page();
-	result = view("snapshots/train4.pickle", "-",
-	    "--title=</script><h1>broken</h1>");
+	result = view(
+	    "snapshots/train4.pickle", "-", "--title=</script><h1>broken</h1>");
 	EXPECT_EQ(result.status, 0);
 	EXPECT_NULL(strstr(result.out, "<h1>broken"));
 	command_free(&result);

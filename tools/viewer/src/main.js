@@ -209,7 +209,12 @@ class App {
 		this.settings = h("div");
 		if (this.snap.settings.length)
 			this.settings.append(h("h3", {}, "Settings of the allocator"),
-			    rows(this.snap.settings));
+			    rows(this.snap.settings.map(([name, value]) =>
+				[name.replace(/^allocator_settings\./, ""), value])));
+		const licences = document.getElementById("licences");
+		this.settings.append(h("details", {}, h("summary", {},
+		    "Libraries in this page, and their licences"),
+		h("pre", {}, licences.content.textContent)));
 		return this.dialog = h("dialog", { "aria-label": "Help" },
 		    h("form", { method: "dialog" }, h("h2", {}, "Keys and words"),
 			h("button", { class: "tool", "aria-label": "Close" }, "✕")),

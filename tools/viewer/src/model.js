@@ -203,7 +203,7 @@ export class Model {
 				this.finalBlocks.push({
 					addr: c.block_addr[b], size,
 					requested: c.block_requested[b], state,
-					stack: c.block_stack[b], stream: segment.stream,
+					stack: c.block_stack[b], stream: c.block_stream[b],
 				});
 			}
 			this.finalSegments.push(segment);

@@ -76,6 +76,7 @@ export class Plot {
 			return;
 		const ctx = this.context(this.top), { theme, cursor } = this.app;
 		this.view.overlay?.(this, ctx);
+		this.drawMark(ctx);
 		if (cursor !== null && !this.view.free) {
 			const x = Math.round(this.px(cursor)) + 0.5;
 			if (x >= GUTTER && x <= this.width - MARGIN) {
@@ -91,6 +92,18 @@ export class Plot {
 			}
 		}
 		this.drawMarked(ctx);
+	}
+
+	/* The event that was marked, as in the timeline. */
+	drawMark(ctx) {
+		const { mark, axis, theme } = this.app;
+		if (mark === null || this.view.free)
+			return;
+		const x = Math.round(this.px(axis.x(mark)));
+		if (x < GUTTER || x > this.width - MARGIN)
+			return;
+		ctx.fillStyle = theme.ink;
+		ctx.fillRect(x, 0, 1, this.height);
 	}
 
 	drawMarked(ctx) {
