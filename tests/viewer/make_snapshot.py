@@ -13,6 +13,7 @@ The same KIND and EVENTS give the same file everywhere. What a kind has:
     state      segments and blocks without a history
     devices    two devices, the first of them empty
     empty      nothing at all
+    wild       what no allocator does: anything in any order
     million    EVENTS events of blocks that come and go on eight streams
 
 What a reader must find in it is written to OUT.json.
@@ -303,6 +304,49 @@ def million(events):
         "device_traces": [trace]}
 
 
+def wild(events, seed=5):
+    """Everything is of the right type, and nothing fits together."""
+    rand = random.Random(seed)
+    actions = ["alloc", "free_requested", "free_completed", "segment_alloc",
+               "segment_free", "segment_map", "segment_unmap", "snapshot",
+               "oom", "workspace_snapshot"]
+
+    def size():
+        return rand.choice([0, 1, 511, 512, 4096, 3 * MIB, 1 << 40, 1 << 52])
+
+    def address():
+        return rand.randrange(0, 64) * rand.choice([1, 512, 4096, MIB, 1 << 36])
+
+    trace = []
+    for _ in range(events):
+        action = rand.choice(actions)
+        key = "device_free" if action == "oom" else "addr"
+        trace.append({"action": action, key: address(), "size": size(),
+                      "stream": rand.choice([0, 1, 7, 1 << 63]),
+                      "time_us": rand.choice([0, 1, START_US,
+                                              START_US + rand.randrange(99)]),
+                      "frames": [{"name": "f", "filename": "", "line": 0}]
+                      * rand.randrange(0, 3)})
+    segments = []
+    for _ in range(9):
+        blocks = [{"address": address(), "size": size(),
+                   "requested_size": size(), "frames": [],
+                   "state": rand.choice(["active_allocated", "inactive",
+                                         "active_pending_free"])}
+                  for _ in range(rand.randrange(0, 6))]
+        segments.append({"device": 0, "address": address(),
+                         "total_size": size(), "allocated_size": size(),
+                         "active_size": 0, "requested_size": 0, "stream": 3,
+                         "segment_type": "small", "segment_pool_id": (5, -1),
+                         "is_expandable": True, "frames": [],
+                         "blocks": blocks})
+    notes = [{"name": f"n{i % 3}", "stage": rand.choice(["START", "END"]),
+              "device": 0, "time_us": START_US + rand.randrange(99)}
+             for i in range(40)]
+    return {"segments": segments, "device_traces": [trace],
+            "external_annotations": notes}
+
+
 def answers(made):
     """What a reader must find, counted in another way than readers do."""
     out = []
@@ -316,7 +360,7 @@ def answers(made):
             if e["action"] == "alloc":
                 use += size
                 streams.add(e["stream"])
-                name = e["frames"][0]["name"]
+                name = (e["frames"] or [{"name": ""}])[0]["name"]
                 by_name[name] = by_name.get(name, 0) + 1
             elif e["action"] == "free_requested":
                 both = after and after["action"] == "free_completed" and \
@@ -340,7 +384,8 @@ def answers(made):
         out.append({"events": len(trace), "peak": peak,
                     "peak_event": peak_event,
                     "peak_name": trace[peak_event]["frames"][0]["name"]
-                    if trace else "", "waiting": wait_peak,
+                    if trace and trace[peak_event]["frames"] else "",
+                    "waiting": wait_peak,
                     "held": held_peak, "ooms": ooms,
                     "streams": len(streams), "allocations": by_name,
                     "in_use_at_end": use})
@@ -349,6 +394,7 @@ def answers(made):
 
 KINDS = {
     "million": million,
+    "wild": lambda n: wild(n, n),
     "training": lambda n: training(n),
     "hostile": lambda n: training(min(n, 400), HOSTILE),
     "state": lambda n: state(),

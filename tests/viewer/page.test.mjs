@@ -511,6 +511,28 @@ shown("the first device that has something is shown, others can be", "devices",
 	    assert.equal(await text(tab, ".tile strong"), "0 B");
     });
 
+for (const events of [0, 1, 2, 57, 400])
+	shown(`${events} events that fit nothing do no harm`, "wild",
+	    async (tab) => {
+		    for (const key of ["1", "2", "3", "4", "5"]) {
+			    await press(tab, key);
+			    await tab.mouse.move(...(key === "5" ? [500, 700] :
+				await spot(tab, 0.3, 0.7)));
+			    await press(tab, "+", "ArrowRight", "]", "Enter", "ArrowUp",
+			        "p", "0");
+		    }
+		    await tab.evaluate(() => weir.setAxis(weir.times.useful ?
+			"time" : "event"));
+		    for (const mode of ["stream", "size", "age", "site"])
+			    await tab.evaluate((m) => {
+				    weir.colour = m;
+				    weir.recolour();
+			    }, mode);
+		    await press(tab, "2", "+", "1", "-", "3");
+		    assert.doesNotMatch(await text(tab, "body"),
+		        /NaN|undefined|Infinity|\[object/);
+	    }, { events });
+
 /* ---- Size ---- */
 
 for (const [width, height] of [[1920, 1080], [1280, 720], [900, 700],
