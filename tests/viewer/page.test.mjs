@@ -573,8 +573,8 @@ shown("a million events stay fluid", "million", async (tab, [answer]) => {
 		}
 		drawn.sort((a, b) => a - b);
 		times[id] = drawn[6];
-		/* Without a GPU, and beside other work: a tenth of a second. */
-		assert.ok(drawn[6] < 100, `${id}: ${drawn.map(Math.round)} ms`);
+		/* Some 10 to 60 ms without a GPU; machines of tests are busy. */
+		assert.ok(drawn[6] < 250, `${id}: ${drawn.map(Math.round)} ms`);
 	}
 	const elements = await tab.evaluate(() =>
 		document.querySelectorAll("*").length);
