@@ -51,13 +51,16 @@ packed_read(const char *text, size_t length, size_t *size)
 	z_stream stream = { .next_in = packed, .avail_in = (uInt)packed_size };
 	int code = inflateInit(&stream);
 
+	EXPECT_NOT_NULL(bytes);
 	EXPECT_EQ(code, Z_OK);
 	do {
 		if (stream.total_out == room) {
+			unsigned char *more = realloc(bytes, room * 2);
+
+			EXPECT_NOT_NULL(more);
+			bytes = more;
 			room *= 2;
-			bytes = realloc(bytes, room);
 		}
-		EXPECT_NOT_NULL(bytes);
 		stream.next_out = bytes + stream.total_out;
 		stream.avail_out = (uInt)(room - stream.total_out);
 		code = inflate(&stream, Z_NO_FLUSH);
