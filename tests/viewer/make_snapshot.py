@@ -5,8 +5,8 @@
 
 The same KIND and EVENTS give the same file everywhere. What a kind has:
 
-    training   four streams, of which one is expandable and one shares blocks
-               with others (pending frees); steps that repeat; annotations; a
+    training   four streams, of which one is expandable, one has a private
+               pool, and some share blocks with others (pending frees); steps that repeat; annotations; a
                request that fails
     hostile    the same, short, with names that are HTML, script, control
                characters, and very long
@@ -43,8 +43,9 @@ HOSTILE = [
 class Stream:
     """The memory of one stream: segments with sorted free and used blocks."""
 
-    def __init__(self, device, handle, base, expandable):
+    def __init__(self, device, handle, base, expandable, pool):
         self.device = device
+        self.pool = pool
         self.handle = handle
         self.base = base
         self.end = base
@@ -65,9 +66,9 @@ class World:
         self.stacks = {}
         self.late = []
 
-    def stream(self, device, handle, expandable=False):
+    def stream(self, device, handle, expandable=False, pool=(0, 0)):
         base = 0x7F00_0000_0000 + len(self.streams) * (1 << 36)
-        made = Stream(device, handle, base, expandable)
+        made = Stream(device, handle, base, expandable, pool)
         self.streams.append(made)
         self.traces.setdefault(device, [])
         return made
@@ -93,7 +94,7 @@ class World:
             "action": action, key: addr, "size": size,
             "stream": stream.handle, "time_us": self.time,
             "compile_context": "N/A", "user_metadata": "",
-            "frames": frames})
+            "pool_id": stream.pool, "frames": frames})
 
     def grow(self, stream, size, frames):
         step = -(-size // (20 * MIB)) * 20 * MIB
@@ -196,7 +197,8 @@ class World:
             "active_size": sum(b["size"] for b in used),
             "requested_size": sum(b["requested_size"] for b in used),
             "stream": stream.handle, "segment_type": "large",
-            "segment_pool_id": (0, 0), "is_expandable": stream.expandable,
+            "segment_pool_id": stream.pool,
+            "is_expandable": stream.expandable,
             "frames": frames, "blocks": blocks}
 
 
@@ -256,7 +258,7 @@ def training(events, names=None, device=0, devices=1):
     world = World(1, names)
     streams = [world.stream(device, 0, expandable=True),
                world.stream(device, 0x5581_2233_4400),
-               world.stream(device, 7), world.stream(device, 9)]
+               world.stream(device, 7, pool=(3, 0)), world.stream(device, 9)]
     idle = world.alloc(streams[3], 30 * MIB, world.frames("main.run",
                                                           "cache.fill"))
     train(world, streams, events)

@@ -151,7 +151,7 @@ function made(events, blocks = []) {
 			event_action: column((e) => names.indexOf(e[0])),
 			event_addr: column((e) => e[1]), event_size: column((e) => e[2]),
 			event_stream: column((e) => e[3] ?? 0),
-			event_stack: new Uint32Array(n), event_time: new Float64Array(n),
+			event_stack: new Uint32Array(n), event_pool: new Uint32Array(n), event_time: new Float64Array(n),
 			node_parent: [0],
 			segment_addr: blocks.length ? [blocks[0][0]] : [],
 			segment_size: [blocks.reduce((s, b) => s + b[1], 0)],

@@ -419,6 +419,23 @@ shown("streams have a lane each, with what waits in them", "training",
 	    assert.match(await text(tab, ".found"), /stream 9/);
     });
 
+shown("private pools are told and have colours", "training",
+    async (tab, [answer]) => {
+	    await tab.selectOption("select[aria-label='Colour by']", "pool");
+	    await settle(tab);
+	    const legend = await tab.locator(".legend li").allInnerTexts();
+	    assert.equal(legend.length, 2);
+	    assert.match(legend[0], /^common pool/);
+	    assert.match(legend[1], /^pool \(3, 0\)/);
+	    const pools = await tab.evaluate(() => {
+		    const el = weir.model.elements, n = [0, 0];
+		    for (let k = 0; k < el.n; k++)
+			    n[weir.snap.pool(el.pool[k]) === "pool (3, 0)" ? 1 : 0]++;
+		    return n;
+	    });
+	    assert.equal(pools[1], answer.allocations["offload.copy"]);
+    });
+
 shown("the list of events has every event in view", "training",
     async (tab, [answer]) => {
 	    await showView(tab, "events");

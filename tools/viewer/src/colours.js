@@ -8,6 +8,7 @@ import { frameLabel, bytes } from "./format.js";
 export const MODES = [
 	["site", "Call site"],
 	["stream", "Stream"],
+	["pool", "Pool"],
 	["size", "Size"],
 	["age", "Lifetime"],
 ];
@@ -91,6 +92,9 @@ function colouring(app) {
 	case "stream":
 		return byRank(model, theme, (k) => el.stream[k],
 		    (key) => snap.streamName(key));
+	case "pool":
+		return byRank(model, theme, (k) => el.pool[k],
+		    (key) => snap.pool(key));
 	case "size":
 		return byScale(model, theme, (k) => el.size[k], SIZES,
 		    between(bytes));

@@ -160,7 +160,13 @@ export class Snapshot {
 			`0x${value.toString(16)}`;
 	}
 
+	get pools() {
+		return this.columns.pool_first.length;
+	}
 	pool(i) {
-		return `(${this.columns.pool_first[i]}, ${this.columns.pool_second[i]})`;
+		const c = this.columns;
+		if (c.pool_first[i] === 0 && c.pool_second[i] === 0)
+			return "common pool";
+		return `pool (${c.pool_first[i]}, ${c.pool_second[i]})`;
 	}
 }

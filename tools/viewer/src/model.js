@@ -40,10 +40,11 @@ class Elements {
 		this.held = new Float64Array(capacity);
 		this.stream = new Uint32Array(capacity);
 		this.stack = new Uint32Array(capacity);
+		this.pool = new Uint32Array(capacity);
 		this.flags = new Uint8Array(capacity);
 		this.event = new Int32Array(capacity);
 	}
-	add(event, start, addr, size, stream, stack, flags) {
+	add(event, start, addr, size, stream, stack, pool, flags) {
 		const i = this.n++;
 		this.event[i] = event;
 		this.start[i] = start;
@@ -53,6 +54,7 @@ class Elements {
 		this.held[i] = roundUp(size);
 		this.stream[i] = stream;
 		this.stack[i] = stack;
+		this.pool[i] = pool;
 		this.flags[i] = flags;
 		return i;
 	}
@@ -94,12 +96,13 @@ class Pairing {
 	side(ref) {
 		return ref >= 0 ? [this.now, ref] : [this.before, -ref - 1];
 	}
-	older(addr, size, stream, stack) {
-		const i = this.before.add(-1, 0, addr, size, stream, stack, BEFORE);
+	older(addr, size, stream, stack, pool) {
+		const i = this.before.add(-1, 0, addr, size, stream, stack, pool,
+		    BEFORE);
 		this.live.set(addr, -i - 1);
 		return -i - 1;
 	}
-	alloc(i, addr, size, stream, stack) {
+	alloc(i, addr, size, stream, stack, pool) {
 		const old = this.live.get(addr);
 		if (old !== undefined) {
 			const [els, k] = this.side(old);
@@ -109,16 +112,19 @@ class Pairing {
 				this.broken++;
 			}
 		}
-		this.live.set(addr, this.now.add(i, i, addr, size, stream, stack, 0));
+		this.live.set(addr, this.now.add(i, i, addr, size, stream, stack, pool,
+		    0));
 	}
-	request(i, addr, size, stream, stack) {
-		const ref = this.live.get(addr) ?? this.older(addr, size, stream, 0);
+	request(i, addr, size, stream, stack, pool) {
+		const ref = this.live.get(addr) ??
+			this.older(addr, size, stream, 0, pool);
 		const [els, k] = this.side(ref);
 		els.freed[k] = i;
 		els.freeStack[k] = stack;
 	}
-	complete(i, addr, size, stream, stack) {
-		const ref = this.live.get(addr) ?? this.older(addr, size, stream, 0);
+	complete(i, addr, size, stream, stack, pool) {
+		const ref = this.live.get(addr) ??
+			this.older(addr, size, stream, 0, pool);
 		const [els, k] = this.side(ref);
 		/* A history may begin between the two halves of a free. */
 		if (els.freed[k] < 0) {
@@ -135,11 +141,12 @@ class Pairing {
 		let ref = this.live.get(block.addr);
 		if (ref === undefined) {
 			ref = this.older(block.addr, block.requested || block.size,
-			    block.stream, block.stack);
+			    block.stream, block.stack, block.pool);
 		}
 		const [els, k] = this.side(ref);
 		els.flags[k] |= AT_END;
 		els.held[k] = block.size;
+		els.pool[k] = block.pool;
 		if (els.stack[k] === 0)
 			els.stack[k] = block.stack;
 		if (block.state === STATE_PENDING && els.freed[k] < 0)
@@ -204,6 +211,7 @@ export class Model {
 					addr: c.block_addr[b], size,
 					requested: c.block_requested[b], state,
 					stack: c.block_stack[b], stream: c.block_stream[b],
+					pool: segment.pool,
 				});
 			}
 			this.finalSegments.push(segment);
@@ -221,7 +229,7 @@ export class Model {
 			if (kind > ACTION.FREE_COMPLETED)
 				continue;
 			const args = [i, c.event_addr[e], c.event_size[e],
-				c.event_stream[e], c.event_stack[e]];
+				c.event_stream[e], c.event_stack[e], c.event_pool[e]];
 			if (kind === ACTION.ALLOC)
 				p.alloc(...args);
 			else if (kind === ACTION.FREE_COMPLETED || !completes)

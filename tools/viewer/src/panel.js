@@ -88,6 +88,8 @@ export class Panel {
 		if (el.held[k] !== el.size[k] && flags & AT_END)
 			rows.splice(1, 0, ["Block", bytes(el.held[k])]);
 		const life = this.length(el.start[k], el.end[k]);
+		if (snap.pools > 1)
+			rows.push(["Pool", snap.pool(el.pool[k])]);
 		rows.push([flags & (BEFORE | AT_END) ? "Lived at least" : "Lived", life]);
 		if (el.freed[k] < el.end[k])
 			rows.push(["Waited", this.length(el.freed[k], el.end[k])]);
