@@ -161,10 +161,10 @@ class App {
 		axis("time", "Time"));
 		return h("div", { class: "bar" },
 		    h("h2", {}, "Memory through time"),
-		    entry("held", "held", "Taken from the device"),
-		    entry("use", "in use", "Allocated by the program"),
+		    entry("held", "held", "Reserved: taken from the device"),
+		    entry("use", "in use", "Active: allocated, or freed and waiting"),
 		    entry("wait", "waiting",
-		    "Freed, but other streams were not done with it"),
+		    "Pending: freed, but other streams were not done with it"),
 		    h("span", { class: "space" }),
 		    h("button", { class: "plain", onclick: () => this.goPeak() },
 		    "Go to the peak"),
@@ -192,11 +192,12 @@ class App {
 
 	help() {
 		const words = [
-			["Held", "Memory an allocator has taken from the device. It comes in " +
+			["Held", "Or reserved: what an allocator took from the device, in " +
 				"segments; an expandable segment grows and shrinks in parts."],
-			["In use", "What the program has asked for and not freed."],
-			["Waiting", "Freed, but another stream was told to use it and is not " +
-				"done: it may not be used again yet."],
+			["In use", "Or active: what the program asked for and is not free " +
+				"again. What waits is part of it."],
+			["Waiting", "Or pending: freed, but another stream uses it and is " +
+				"not done, so it may not be used again yet."],
 			["Free", "Held and not in use. Much of it in small pieces is " +
 				"fragmentation: a large request may fail beside it."],
 			["Stack", "The calls that led to an allocation. The frame in bold is " +
