@@ -6,6 +6,7 @@
 #	make CC=clang			another compiler
 #	make JEMALLOC_PREFIX=DIR	a jemalloc that is there already
 #	make DEPS=0			do not look for missing packages
+#	make VIEWER=0			without the page of `weir view`
 #	make V=1			print whole command lines
 #
 # Each combination has a folder of its own, build/NAME; `make show-build` tells
@@ -42,6 +43,7 @@ CONFIG ?= $(if $(SAN)$(COVER),debug,release)
 JEMALLOC ?= $(if $(SAN),0,1)
 JEMALLOC_PREFIX ?=
 DEPS ?= 1
+VIEWER ?= 1
 
 DESTDIR ?=
 PREFIX ?= /usr/local
@@ -106,7 +108,7 @@ first_archive = $(addprefix -l:,$(firstword $(foreach a,$(1),\
 	$(if $(findstring /,$(shell $(CC) -print-file-name=$(a))),$(a)))))
 libs := -ldl -lm
 lib_libs := -l:libbacktrace.a $(libs)
-tool_libs := -l:libjansson.a -l:liblzma.a $(libs)
+tool_libs := -l:libjansson.a -l:liblzma.a -l:libz.a $(libs)
 test_libs = $(call first_archive,libcheck_pic.a libcheck.a) \
 	$(call first_archive,libsubunit.a) -lrt $(tool_libs)
 
@@ -177,8 +179,10 @@ man_pages := $(wildcard docs/*.1 docs/*.3)
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 lib_obj := $(call obj,$(lib_src))
 sim_obj := $(call obj,$(sim_src))
+# The page of `weir view`, which is no source of this tree.
+page_obj := $(B)/obj/viewer/page.o
 # A tool's parts without its main(), for its tests.
-tool_part := $(filter-out %/main.o,$(call obj,$(tool_src)))
+tool_part := $(filter-out %/main.o,$(call obj,$(tool_src))) $(page_obj)
 # The benchmarks print and look for libraries as the command does.
 bench_obj := $(call obj,$(filter-out $(instructions_src),$(bench_src)) \
 	tools/weir/text.c tools/weir/locate.c)
@@ -254,6 +258,11 @@ test-long: tests ## ten million steps of random programs
 .PHONY: test-gpu
 test-gpu: tests ## the same test programs on this machine's GPU
 	scripts/test-run --gpu $(B)
+
+# In a browser without a window, which `make test` does not need.
+.PHONY: test-viewer
+test-viewer: build $(call deps,viewer) ## test the page of `weir view` in a browser
+	scripts/test-viewer $(B)
 
 .PHONY: test-san
 test-san: $(call deps,san) ## the tests under ASan+UBSan, TSan and valgrind, in the time CI has
@@ -383,10 +392,32 @@ $(sim): $(wildcard driver/sim/*.map driver/sim/*/*.map)
 
 # Third-party libraries are linked statically: programs run where they are not
 # installed.
-$(B)/bin/weir: $(call obj,$(tool_src)) $(libweir_a)
+$(B)/bin/weir: $(call obj,$(tool_src)) $(page_obj) $(libweir_a)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ldflags) -o $@ $^ $(tool_libs)
+
+# The page of `weir view` is bundled once for all builds. Where that cannot be
+# done it is empty, the command says so, and the next make tries again.
+page_src := $(wildcard tools/viewer/*.json tools/viewer/*.mjs \
+	tools/viewer/src/* tools/viewer/src/*/*)
+build/viewer/page.html: $(filter-out %/views,$(page_src)) scripts/viewer \
+		scripts/npm-modules
+	$(call say,PAGE,$@)
+	$(Q)DEPS=$(DEPS) scripts/viewer $@
+
+# The same as C: some hundred thousand numbers.
+$(B)/obj/viewer/page.c: $(if $(filter 0,$(VIEWER)),,build/viewer/page.html) \
+		scripts/page-c $(B)/viewer
+	@mkdir -p $(@D)
+	$(Q)scripts/page-c $(if $(filter 0,$(VIEWER)),/dev/null,$<) $@
+# Which of the two it is.
+$(B)/viewer: FORCE
+	@mkdir -p $(@D)
+	@echo '$(VIEWER)' | cmp -s - $@ || echo '$(VIEWER)' >$@
+$(page_obj): %.o: %.c $(B)/flags
+	$(call say,CC,$<)
+	$(Q)$(CC) $(cflags) -c -o $@ $<
 
 # What is measured is the shared library, as programs use it. jemalloc is a
 # peer, and linked once more for that.

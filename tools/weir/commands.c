@@ -36,6 +36,8 @@ static const struct command commands[] = {
 	    &argp_check },
 	{ "export", "SNAPSHOT", "for Perfetto, flame graphs, JSON, CSV",
 	    cmd_export, &argp_export },
+	{ "view", "SNAPSHOT", "a page that shows a snapshot in a browser",
+	    cmd_view, &argp_view },
 	{ "replay", "TRACE...", "play recorded allocations through weir",
 	    cmd_replay, &argp_replay },
 	{ "generate", "KIND", "write a trace of a program with several streams",

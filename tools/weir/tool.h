@@ -66,7 +66,8 @@ int cmd_version(int argc, char **argv);
 	X(show)                                                                \
 	X(stats)                                                               \
 	X(top)                                                                 \
-	X(trace)
+	X(trace)                                                               \
+	X(view)
 
 #define TOOL_COMMAND(name)                                                     \
 	int cmd_##name(int argc, char **argv);                                 \

@@ -1,0 +1,309 @@
+/*
+ * What the page computes, without a browser: the format, the pairing of
+ * allocations with frees, ranges, and the pyramids.
+ */
+import { test } from "node:test";
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { readFileSync } from "node:fs";
+import { data, source } from "./support.mjs";
+
+const { Series } = await import(join(source, "series.js"));
+const { buildModel, AT_END, BEFORE } = await import(join(source, "model.js"));
+const { Regions } = await import(join(source, "ranges.js"));
+const { TimeAxis, EventAxis } = await import(join(source, "axis.js"));
+const { bytes, duration } = await import(join(source, "format.js"));
+
+function random(seed) {
+	return () => (seed = (seed * 1103515245 + 12345) % 2147483648) / 2147483648;
+}
+
+test("a pyramid gives the smallest and largest of any range", () => {
+	const next = random(3);
+	for (const n of [1, 7, 8, 9, 64, 65, 1000, 4097]) {
+		const values = Float64Array.from({ length: n }, () =>
+			Math.floor(next() * 1000));
+		const series = new Series(values);
+		for (let i = 0; i < 300; i++) {
+			const a = Math.floor(next() * n);
+			const b = a + 1 + Math.floor(next() * (n - a));
+			const part = values.subarray(a, b);
+			assert.deepEqual(series.range(a, b),
+			    [Math.min(...part), Math.max(...part)], `${n}: ${a} to ${b}`);
+		}
+	}
+});
+
+test("a series with positions holds its value up to the next one", () => {
+	const series = new Series(Float64Array.of(5, 9, 2), Float64Array.of(3, 10,
+	    20));
+	assert.equal(series.at(2), 0);
+	assert.equal(series.at(3), 5);
+	assert.equal(series.at(9.5), 5);
+	assert.equal(series.at(20), 2);
+	assert.deepEqual(series.range(4, 10), [5, 5]);
+	assert.deepEqual(series.range(4, 11), [5, 9]);
+	assert.deepEqual(series.range(0, 100), [2, 9]);
+});
+
+test("addresses without gaps keep their order and come back", () => {
+	const regions = new Regions([[1000, 1100], [100, 200], [150, 300],
+		[5000, 5010]]);
+	assert.equal(regions.n, 3);
+	assert.equal(regions.size, 200 + 100 + 10);
+	for (const addr of [100, 299, 1000, 1099, 5009])
+		assert.equal(regions.addr(regions.y(addr)), addr);
+	assert.ok(regions.holds(299) && !regions.holds(300));
+});
+
+test("time does not run backwards, whatever the clocks say", () => {
+	const axis = new TimeAxis(Float64Array.of(50, 40, 60, 55), 0, 4);
+	assert.deepEqual([...axis.times], [0, 0, 10, 10, 11]);
+	assert.equal(axis.position(10.5), 3);
+	assert.equal(new EventAxis(4).position(9), 4);
+});
+
+test("sizes and times read as people write them", () => {
+	assert.equal(bytes(0), "0 B");
+	assert.equal(bytes(1536), "1.50 KiB");
+	assert.equal(bytes(3 * 2 ** 30), "3.00 GiB");
+	assert.equal(duration(999), "999 µs");
+	assert.equal(duration(61e6 * 2), "2 min 2 s");
+});
+
+test("the figures are those of the snapshot", async () => {
+	const { snap, answers: [answer] } = await data("training");
+	const model = await buildModel(snap, 0);
+	assert.equal(model.events, answer.events);
+	assert.equal(model.active.max, answer.peak);
+	assert.equal(model.peak, answer.peak_event);
+	assert.equal(model.reserved.max, answer.held);
+	assert.equal(model.pending.max, answer.waiting);
+	assert.equal(model.marks.oom.length, answer.ooms);
+	assert.equal(model.streams.length, answer.streams);
+	assert.equal(model.active.values.at(-1), answer.in_use_at_end);
+	assert.equal(model.broken, 0);
+	const made = Object.values(answer.allocations).reduce((a, b) => a + b);
+	assert.equal(model.elements.n, made);
+});
+
+test("the final state and the history agree", async () => {
+	const { snap } = await data("training");
+	const model = await buildModel(snap, 0), el = model.elements;
+	const used = model.finalBlocks.reduce((sum, b) => sum + b.requested, 0);
+	assert.equal(model.active.values.at(-1), used);
+	let live = 0;
+	for (let k = 0; k < el.n; k++)
+		live += el.flags[k] & AT_END ? 1 : 0;
+	assert.equal(live, model.finalBlocks.length);
+	const held = model.finalSegments.reduce((sum, s) => sum + s.size, 0);
+	assert.equal(model.reserved.values.at(-1), held);
+});
+
+test("streams add up to the whole at every event", async () => {
+	const { snap } = await data("training");
+	const model = await buildModel(snap, 0);
+	for (let p = 0; p < model.length; p += 97) {
+		const sum = model.streams.reduce((s, lane) => s + lane.active.at(p), 0);
+		assert.equal(sum, model.active.at(p), `event ${p}`);
+		const waits = model.streams.reduce((s, l) => s + l.pending.at(p), 0);
+		assert.equal(waits, model.pending.at(p), `event ${p}`);
+	}
+});
+
+test("no two blocks are at one address at one time", async () => {
+	const { snap } = await data("training");
+	const model = await buildModel(snap, 0), el = model.elements;
+	for (const p of [0, 500, 1500, model.length - 1]) {
+		const now = [];
+		model.overlapping(p, p + 1, (k) => {
+			if (el.start[k] <= p && el.end[k] > p)
+				now.push([el.addr[k], el.addr[k] + el.held[k]]);
+		});
+		now.sort((a, b) => a[0] - b[0]);
+		for (let i = 1; i < now.length; i++)
+			assert.ok(now[i - 1][1] <= now[i][0]);
+	}
+});
+
+test("a state without a history is there all along", async () => {
+	const { snap } = await data("state");
+	const model = await buildModel(snap, 0), el = model.elements;
+	assert.equal(model.events, 0);
+	assert.ok(el.n > 10);
+	for (let k = 0; k < el.n; k++) {
+		assert.equal(el.start[k], 0);
+		assert.equal(el.end[k], 1);
+		assert.ok(el.flags[k] & BEFORE && el.flags[k] & AT_END);
+	}
+	assert.ok(model.active.max > 0 && model.reserved.max >= model.active.max);
+});
+
+/* A snapshot of columns alone, for what no allocator would write. */
+function made(events, blocks = []) {
+	const names = ["alloc", "free_requested", "free_completed",
+		"segment_alloc", "segment_free", "segment_map", "segment_unmap"];
+	const n = events.length;
+	const column = (f) => Float64Array.from(events, f);
+	return {
+		actions: names, deviceEvents: [n], eventStart: [0],
+		columns: {
+			event_action: column((e) => names.indexOf(e[0])),
+			event_addr: column((e) => e[1]), event_size: column((e) => e[2]),
+			event_stream: column((e) => e[3] ?? 0),
+			event_stack: new Uint32Array(n), event_pool: new Uint32Array(n), event_time: new Float64Array(n),
+			node_parent: [0],
+			segment_addr: blocks.length ? [blocks[0][0]] : [],
+			segment_size: [blocks.reduce((s, b) => s + b[1], 0)],
+			segment_device: [0], segment_stream: [0], segment_stack: [0],
+			segment_pool: [0], segment_small: [0], segment_expandable: [1],
+			segment_first: [0], segment_blocks: [blocks.length],
+			block_addr: blocks.map((b) => b[0]),
+			block_size: blocks.map((b) => b[1]),
+			block_requested: blocks.map((b) => b[1]),
+			block_state: blocks.map((b) => b[2]),
+			block_stack: blocks.map(() => 0),
+			block_stream: blocks.map(() => 0),
+			annotation_name: [],
+		},
+	};
+}
+
+test("frees of what was there before the history are older blocks", async () => {
+	const model = await buildModel(made([["free_requested", 4096, 512],
+		["alloc", 8192, 1024], ["free_completed", 4096, 512]]), 0);
+	const el = model.elements;
+	assert.equal(el.n, 2);
+	assert.equal(el.flags[0] & BEFORE, BEFORE);
+	assert.deepEqual([el.start[0], el.freed[0], el.end[0]], [0, 0, 2]);
+	assert.deepEqual([...model.active.values], [512, 1536, 1024]);
+	assert.deepEqual([...model.pending.values], [512, 512, 0]);
+});
+
+test("a history that begins within a free has a block that waits", async () => {
+	const model = await buildModel(made([["alloc", 0, 512],
+		["free_completed", 4096, 2048]]), 0);
+	assert.deepEqual([...model.pending.values], [2048, 0]);
+});
+
+test("both halves of a free at once are no wait", async () => {
+	const model = await buildModel(made([["alloc", 0, 512],
+		["free_requested", 0, 512], ["free_completed", 0, 512]]), 0);
+	assert.equal(model.pending.max, 0);
+});
+
+test("histories without free_completed end blocks when it is asked", async () => {
+	const model = await buildModel(made([["alloc", 0, 512],
+		["free_requested", 0, 512], ["alloc", 0, 1024]]), 0);
+	assert.deepEqual([...model.active.values], [512, 0, 1024]);
+});
+
+test("an address that is allocated twice loses its first block", async () => {
+	const model = await buildModel(made([["alloc", 0, 512],
+		["alloc", 0, 1024]]), 0);
+	assert.equal(model.broken, 1);
+	assert.deepEqual([...model.active.values], [512, 1024]);
+});
+
+test("unmapping cuts what was mapped, also over its edges", async () => {
+	const model = await buildModel(made([["segment_map", 0, 4096],
+		["segment_map", 4096, 4096], ["segment_unmap", 2048, 4096],
+		["segment_unmap", 8192, 1024]]), 0);
+	/* The last was mapped before the history. */
+	assert.deepEqual([...model.reserved.values],
+	    [4096 + 1024, 8192 + 1024, 4096 + 1024, 4096]);
+	const last = model.ranges.all.filter((r) => r.end === model.length)
+	    .map((r) => [r.addr, r.size]).sort((a, b) => a[0] - b[0]);
+	assert.deepEqual(last, [[0, 2048], [6144, 2048]]);
+});
+
+test("segments of the final state without an event were always there",
+    async () => {
+	const model = await buildModel(made([["alloc", 1024, 512]],
+	    [[1024, 512, 1], [1536, 2560, 0]]), 0);
+	assert.deepEqual([...model.reserved.values], [3072]);
+	assert.equal(model.regions.n, 1);
+});
+
+/* ---- Colours ---- */
+
+function variables(block) {
+	const out = {};
+	for (const [, name, value] of block.matchAll(/--([\w-]+): (#[0-9a-f]{6})/g))
+		out[name] = [1, 3, 5].map((i) => parseInt(value.slice(i, i + 2), 16));
+	return out;
+}
+const style = readFileSync(join(source, "style.css"), "utf8");
+const themes = {
+	light: variables(/^:root \{([^}]*)\}/m.exec(style)[1]),
+	dark: variables(/:root\[data-theme="dark"\] \{([^}]*)\}/.exec(style)[1]),
+};
+
+const linear = (c) => c.map((v) => (v /= 255) <= 0.04045 ? v / 12.92 :
+	((v + 0.055) / 1.055) ** 2.4);
+
+function contrast(a, b) {
+	const light = (c) => {
+		const [r, g, bl] = linear(c);
+		return 0.2126 * r + 0.7152 * g + 0.0722 * bl + 0.05;
+	};
+	const [x, y] = [light(a), light(b)];
+	return Math.max(x, y) / Math.min(x, y);
+}
+
+/* Machado, Oliveira and Fernandes 2009, complete deficiency. */
+const SIGHT = {
+	normal: [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+	protanopia: [[0.152286, 1.052583, -0.204868],
+		[0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+	deuteranopia: [[0.367322, 0.860646, -0.227968],
+		[0.280085, 0.672501, 0.047413], [-0.01182, 0.04294, 0.968881]],
+	tritanopia: [[1.255528, -0.076749, -0.178779],
+		[-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.3039]],
+};
+
+function lab(c, sight) {
+	const l = linear(c);
+	const [r, g, b] = SIGHT[sight].map((row) => Math.max(0,
+	    row[0] * l[0] + row[1] * l[1] + row[2] * l[2]));
+	const f = (t) => t > 0.008856 ? Math.cbrt(t) : 7.787 * t + 16 / 116;
+	const x = f((0.4124 * r + 0.3576 * g + 0.1805 * b) / 0.9505);
+	const y = f(0.2126 * r + 0.7152 * g + 0.0722 * b);
+	const z = f((0.0193 * r + 0.1192 * g + 0.9505 * b) / 1.089);
+	return [116 * y - 16, 500 * (x - y), 200 * (y - z)];
+}
+
+test("both themes are the same set of colours", () => {
+	assert.deepEqual(Object.keys(themes.dark).sort(),
+	    Object.keys(themes.light).sort());
+	const system = variables(/not\(\[data-theme="light"\]\) \{([^}]*)\}/
+	    .exec(style)[1]);
+	assert.deepEqual(system, themes.dark);
+});
+
+for (const [name, theme] of Object.entries(themes)) {
+	test(`text is readable in the ${name} theme`, () => {
+		for (const back of ["paper", "sheet", "ground"])
+			for (const text of ["ink", "quiet", "accent", "alarm"])
+				assert.ok(contrast(theme[text], theme[back]) >= 4.5,
+				    `${text} on ${back}: ` +
+				    contrast(theme[text], theme[back]).toFixed(2));
+	});
+	for (const sight of Object.keys(SIGHT))
+		test(`colours are told apart with ${sight}, ${name} theme`, () => {
+			const slots = Array.from({ length: 9 }, (_, i) =>
+				lab(theme[`slot-${i}`], sight));
+			let worst = [Infinity];
+			for (let i = 0; i < 9; i++)
+				for (let j = 0; j < i; j++) {
+					const d = Math.hypot(...slots[i].map((v, q) =>
+						v - slots[j][q]));
+					if (d < worst[0])
+						worst = [d, i, j];
+				}
+			assert.ok(worst[0] >= 12, `slots ${worst[1]} and ${worst[2]}: ` +
+			    worst[0].toFixed(1));
+			const use = lab(theme.use, sight), wait = lab(theme.wait, sight);
+			assert.ok(Math.hypot(...use.map((v, q) => v - wait[q])) > 30);
+		});
+}

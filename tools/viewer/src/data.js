@@ -1,0 +1,172 @@
+/*
+ * The data of a page: one buffer of columns, made by `weir view`.
+ *
+ *	"weirview"  u32 version  u32 length  JSON of that length  columns
+ *
+ * The JSON has {columns: {name: [type, offset, count]}, base}; offsets are
+ * from the first multiple of 8 behind the JSON, and multiples of 8. Addresses are kept as distances
+ * from `base`, so that they are exact as doubles. All text that comes from a
+ * snapshot is in one table of strings, and is put on the page as text only.
+ */
+const VERSION = 1;
+
+const arrays = {
+	u8: Uint8Array,
+	u32: Uint32Array,
+	f64: Float64Array,
+};
+
+function fromBase64(text) {
+	if (Uint8Array.fromBase64)
+		return Uint8Array.fromBase64(text);
+	const binary = atob(text);
+	const bytes = new Uint8Array(binary.length);
+	for (let i = 0; i < bytes.length; i++)
+		bytes[i] = binary.charCodeAt(i);
+	return bytes;
+}
+
+/* What cannot be seen, or turns the text beside it round. */
+const UNSEEN =
+	/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+
+/* The buffer from what is in the page: base64 of a zlib stream. */
+export async function unpack(text) {
+	const packed = new Blob([fromBase64(text.trim())]);
+	const stream = packed.stream()
+	    .pipeThrough(new DecompressionStream("deflate"));
+	return new Response(stream).arrayBuffer();
+}
+
+/* The columns by name. Throws an Error that says what is wrong. */
+function columnsOf(buffer) {
+	const view = new DataView(buffer);
+	const magic = new TextDecoder().decode(new Uint8Array(buffer, 0, 8));
+	if (magic !== "weirview")
+		throw new Error("this page holds no snapshot");
+	const version = view.getUint32(8, true);
+	if (version !== VERSION)
+		throw new Error(`data of version ${version}; this page reads ${VERSION}`);
+	const length = view.getUint32(12, true);
+	const meta = JSON.parse(
+	    new TextDecoder().decode(new Uint8Array(buffer, 16, length)));
+	const start = 16 + Math.ceil(length / 8) * 8;
+	const columns = {};
+	for (const [name, [type, offset, count]] of Object.entries(meta.columns))
+		columns[name] = new arrays[type](buffer, start + offset, count);
+	return { meta, columns };
+}
+
+/* What a snapshot says, with text and stacks decoded when asked for. */
+export class Snapshot {
+	constructor(buffer) {
+		const { meta, columns } = columnsOf(buffer);
+		this.columns = columns;
+		this.base = BigInt(meta.base);
+		this.bytes = buffer.byteLength;
+		this.stringCache = new Map();
+		this.decoder = new TextDecoder();
+		this.deviceEvents = Array.from(columns.trace_events);
+		this.eventStart = Array.from(columns.trace_first);
+		const most = columns.segment_device.reduce((a, b) =>
+			Math.max(a, b), 0);
+		while (this.deviceEvents.length <= most) {
+			this.deviceEvents.push(0);
+			this.eventStart.push(0);
+		}
+		this.devices = this.deviceEvents.length;
+		this.actions = Array.from(columns.action_name, (i) => this.string(i));
+		this.streams = Array.from(columns.stream_low, (low, i) =>
+			(BigInt(columns.stream_high[i]) << 32n) | BigInt(low));
+		this.settings = Array.from(columns.setting_name, (k, i) =>
+			[this.string(k), this.string(columns.setting_value[i])]);
+		this.title = this.decoder.decode(columns.title)
+		    .replace(UNSEEN, "\ufffd");
+		this.growTree();
+	}
+
+	/*
+	 * Stacks become nodes of one tree of calls: node 0 is the root, and a
+	 * node's parent comes before it. Columns of stacks name nodes from then on.
+	 */
+	growTree() {
+		const c = this.columns, frames = c.frame_name.length + 1;
+		const children = new Map();
+		const parent = [0], frame = [0];
+		const nodeOf = new Uint32Array(c.stack_first.length);
+		for (let s = 0; s < nodeOf.length; s++) {
+			const first = c.stack_first[s];
+			let node = 0;
+			for (let i = first + c.stack_frames[s] - 1; i >= first; i--) {
+				const key = node * frames + c.stack_frame[i];
+				let child = children.get(key);
+				if (child === undefined) {
+					child = parent.length;
+					children.set(key, child);
+					parent.push(node);
+					frame.push(c.stack_frame[i]);
+				}
+				node = child;
+			}
+			nodeOf[s] = node;
+		}
+		c.node_parent = Uint32Array.from(parent);
+		c.node_frame = Uint32Array.from(frame);
+		for (const name of ["event_stack", "segment_stack", "block_stack"])
+			c[name] = c[name].map((s) => nodeOf[s]);
+	}
+
+	string(i) {
+		let text = this.stringCache.get(i);
+		if (text === undefined) {
+			const { text: all, string_start: start } = this.columns;
+			text = this.decoder.decode(all.subarray(start[i],
+			    all.indexOf(0, start[i]))).replace(UNSEEN, "\ufffd");
+			this.stringCache.set(i, text);
+		}
+		return text;
+	}
+
+	get strings() {
+		return this.columns.string_start.length;
+	}
+
+	frame(i) {
+		const c = this.columns;
+		return {
+			name: this.string(c.frame_name[i]),
+			file: this.string(c.frame_file[i]),
+			line: c.frame_line[i],
+		};
+	}
+
+	/* The frames of a stack, innermost first; stack 0 has none. */
+	stack(node) {
+		const frames = [];
+		for (let n = node; n !== 0; n = this.columns.node_parent[n])
+			frames.push(this.columns.node_frame[n]);
+		return frames;
+	}
+
+	address(offset) {
+		return "0x" + (this.base + BigInt(offset)).toString(16);
+	}
+
+	streamName(i) {
+		const value = this.streams[i];
+		if (value === 0n)
+			return "default stream";
+		return value < 65536n ? `stream ${value}` :
+			`0x${value.toString(16)}`;
+	}
+
+	get pools() {
+		return this.columns.pool_first.length;
+	}
+	pool(i) {
+		const c = this.columns;
+		if (c.pool_first[i] === 0 && c.pool_second[i] === 0)
+			return "common pool";
+		return `pool (${c.pool_first[i]}, ${c.pool_second[i]})`;
+	}
+}

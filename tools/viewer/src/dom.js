@@ -1,0 +1,29 @@
+/*
+ * Elements. Text is always set as text: what a snapshot says is never read as
+ * HTML.
+ */
+export function h(tag, attributes = {}, ...children) {
+	const element = document.createElement(tag);
+	for (const [name, value] of Object.entries(attributes)) {
+		if (name.startsWith("on"))
+			element.addEventListener(name.slice(2), value);
+		else if (value === true)
+			element.setAttribute(name, "");
+		else if (value !== false && value !== undefined)
+			element.setAttribute(name, value);
+	}
+	element.append(...children.filter((c) => c !== null && c !== undefined));
+	return element;
+}
+
+/* A square of a colour. */
+export function swatch(colour) {
+	const square = h("i", { class: "swatch", "aria-hidden": "true" });
+	square.style.background = colour;
+	return square;
+}
+
+export function fill(element, ...children) {
+	element.replaceChildren(...children.filter((c) => c));
+	return element;
+}

@@ -1,0 +1,94 @@
+/*
+ * Weights of stacks, and the part of the tree of calls that can be seen.
+ */
+import { hierarchy, partition } from "d3-hierarchy";
+
+/* What may be weighed: [id, name, what it says]. */
+export const WEIGHTS = [
+	["peak", "In use at the peak"],
+	["cursor", "In use at the mark"],
+	["bytes", "Bytes allocated in view"],
+	["count", "Allocations in view"],
+	["wait", "Waiting bytes at their most"],
+];
+
+/* The weight of each node itself. */
+export function ownWeights(model, kind, { p0, p1, mark }) {
+	const el = model.elements;
+	const own = new Float64Array(model.columns.node_parent.length);
+	const live = (p) => {
+		for (let k = 0; k < el.n; k++)
+			if (el.start[k] <= p && el.end[k] > p)
+				own[el.stack[k]] += el.size[k];
+	};
+	switch (kind) {
+	case "peak":
+		live(model.peak);
+		break;
+	case "cursor":
+		live(Math.min(model.length - 1, Math.floor(mark)));
+		break;
+	case "wait": {
+		const p = argmax(model.pending.values);
+		for (let k = 0; k < el.n; k++)
+			if (el.freed[k] <= p && el.end[k] > p)
+				own[el.stack[k]] += el.size[k];
+		break;
+	}
+	default:
+		for (let k = 0; k < el.n; k++)
+			if (el.event[k] >= p0 && el.event[k] < p1)
+				own[el.stack[k]] += kind === "count" ? 1 : el.size[k];
+	}
+	return own;
+}
+
+export function argmax(values) {
+	let best = 0;
+	for (let i = 1; i < values.length; i++)
+		if (values[i] > values[best])
+			best = i;
+	return best;
+}
+
+/*
+ * The tree of calls, outermost first, without the frames that `hidden` has:
+ * those pass their weight and their callees up. Nodes lighter than `least` of
+ * the whole are left out, so a picture has some thousand of them whatever the
+ * trace. Returns d3's partition with x from 0 to 1.
+ */
+export function flameTree(model, own, hidden, least = 1 / 2500) {
+	const { node_parent: parent, node_frame: frame } = model.columns;
+	const n = parent.length;
+	const total = Float64Array.from(own);
+	for (let i = n - 1; i > 0; i--)
+		total[parent[i]] += total[i];
+	const root = { node: 0, frame: -1, value: total[0], children: new Map() };
+	const place = new Array(n);
+	place[0] = root;
+	const floor = total[0] * least;
+	for (let i = 1; i < n; i++) {
+		const up = place[parent[i]];
+		if (!up || total[i] <= floor || total[i] === 0)
+			continue;
+		if (hidden[frame[i]]) {
+			place[i] = up;
+			continue;
+		}
+		let node = up.children.get(frame[i]);
+		if (!node) {
+			node = { node: i, frame: frame[i], value: 0, parent: up,
+				children: new Map() };
+			up.children.set(frame[i], node);
+		}
+		node.value += total[i];
+		place[i] = node;
+	}
+	const tree = hierarchy(root, (d) => [...d.children.values()]);
+	/* Values are of whole subtrees already. */
+	tree.each((d) => {
+		d.value = d.data.value;
+	});
+	tree.sort((a, b) => b.value - a.value);
+	return partition().size([1, 1])(tree);
+}

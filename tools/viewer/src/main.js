@@ -1,0 +1,568 @@
+/*
+ * The page: what is shown, and who draws it when that changes.
+ */
+import "./style.css";
+import { unpack, Snapshot } from "./data.js";
+import { buildModel } from "./model.js";
+import { EventAxis, TimeAxis } from "./axis.js";
+import { Sites } from "./sites.js";
+import { colour, MODES } from "./colours.js";
+import { readTheme } from "./theme.js";
+import { h, fill, swatch } from "./dom.js";
+import { bytes, count, percent, plural } from "./format.js";
+import { figures, sentences } from "./summary.js";
+import { search, next } from "./search.js";
+import { Timeline } from "./timeline.js";
+import { Minimap } from "./minimap.js";
+import { Panel, same } from "./panel.js";
+import { Bands } from "./views/bands.js";
+import { AddressMap } from "./views/map.js";
+import { Streams } from "./views/streams.js";
+import { Flame } from "./views/flame.js";
+import { Events } from "./views/events.js";
+
+const KEYS = [
+	["← →", "move along the trace"],
+	["+ −", "zoom in and out; the wheel does too"],
+	["0", "all of the trace"],
+	["1 to 5", "the five pictures"],
+	["P", "go to the peak"],
+	["/", "search stacks, files and addresses"],
+	["N, Shift N", "next and previous of what was found"],
+	["[ ]", "the event before and after the mark"],
+	["Enter", "select what is at the mark"],
+	["↑ ↓", "in the address map, the block after and before at this address"],
+	["Escape", "let go of what is selected; of the search"],
+	["T", "dark or light"],
+	["?", "this list"],
+];
+
+class App {
+	constructor(snap, root) {
+		this.snap = snap;
+		this.root = root;
+		this.sites = new Sites(snap);
+		this.theme = readTheme();
+		this.colour = "site";
+		this.hovered = this.selected = null;
+		this.cursor = this.mark = null;
+		this.found = this.matchedFrames = this.matchedNodes = null;
+		this.matchedAddress = null;
+		this.dirty = new Set();
+		this.models = new Map();
+	}
+
+	async start(step) {
+		let device = 0;
+		while (device + 1 < this.snap.devices && !this.hasSomething(device))
+			device++;
+		await this.load(this.hasSomething(device) ? device : 0, step);
+		this.build();
+		this.setDevice();
+	}
+
+	hasSomething(device) {
+		return this.snap.deviceEvents[device] > 0 ||
+			this.snap.columns.segment_device.includes(device);
+	}
+
+	async load(device, step) {
+		let model = this.models.get(device);
+		if (!model) {
+			model = await buildModel(this.snap, device, step);
+			this.models.set(device, model);
+		}
+		this.model = model;
+		this.times = new TimeAxis(this.snap.columns.event_time, model.first,
+		    model.length);
+		this.axis = new EventAxis(model.length);
+		this.x0 = this.axis.start;
+		this.x1 = this.axis.end;
+		this.selected = this.hovered = null;
+		this.mark = this.cursor = null;
+	}
+
+	/* ---- The frame around the pictures ---- */
+
+	build() {
+		this.timeline = new Timeline(this, h("div", { class: "timeline" }));
+		this.minimap = new Minimap(this);
+		this.panel = new Panel(this);
+		this.list = [new Bands(this), new AddressMap(this), new Streams(this),
+			new Flame(this), new Events(this)];
+		this.views = Object.fromEntries(this.list.map((v) => [v.id, v]));
+		this.view = this.list[0];
+		this.legend = h("ul", { class: "legend", "aria-label": "Colours" });
+		this.footnote = h("p", { class: "note", role: "status" });
+		this.hint = h("p", { class: "hint" });
+		this.live = h("p", { class: "unseen", "aria-live": "polite" });
+		this.stage = h("div", { class: "stage", role: "tabpanel",
+			id: "stage" });
+		this.story = h("ul", { class: "story" });
+		this.tiles = h("dl", { class: "tiles" });
+		const main = h("main", {},
+		    h("section", { class: "overview", "aria-label": "Overview" },
+			this.key(), this.timeline.root, this.minimap.root),
+		    h("section", { class: "picture", "aria-label": "Pictures" },
+			this.tabs(), this.legend, this.stage,
+			h("div", { class: "foot" }, this.hint, this.footnote)));
+		fill(this.root, this.header(),
+		    h("section", { class: "summary", "aria-label": "Summary" },
+			this.tiles, this.story),
+		    h("div", { class: "work" }, main, this.panel.root), this.live,
+		    this.help());
+		document.addEventListener("keydown", (e) => this.keydown(e));
+		matchMedia("(prefers-color-scheme: dark)").addEventListener("change",
+		    () => this.retheme());
+	}
+
+	header() {
+		this.input = h("input", { type: "search", placeholder:
+			"Search stacks, files, addresses  ( / )", "aria-label": "Search",
+		spellcheck: "false", oninput: () => this.searchSoon(),
+		onkeydown: (e) => {
+			if (e.key === "Enter")
+				this.goNext(e.shiftKey ? -1 : 1);
+			if (e.key === "Escape") {
+				this.input.value = "";
+				this.search();
+				this.input.blur();
+			}
+			e.stopPropagation();
+		} });
+		this.hits = h("span", { class: "quiet hits", role: "status" });
+		const devices = h("select", { "aria-label": "Device",
+			onchange: (e) => this.changeDevice(Number(e.target.value)) },
+		...Array.from({ length: this.snap.devices }, (_, d) => h("option",
+		    { value: d, selected: d === this.model.device },
+		    `device ${d}${this.hasSomething(d) ? "" : " (empty)"}`)));
+		return h("header", {},
+		    h("h1", {}, mark(), "weir"),
+		    h("span", { class: "title", title: this.snap.title },
+			this.snap.title),
+		    this.snap.devices > 1 ? devices : null,
+		    h("span", { class: "space" }),
+		    h("div", { class: "search" }, this.input, this.hits),
+		    h("button", { class: "tool", title: "Dark or light (T)",
+			"aria-label": "Dark or light", onclick: () => this.flip() }, "◐"),
+		    h("button", { class: "tool", title: "Keys and words (?)",
+			"aria-label": "Help", onclick: () => this.dialog.showModal() },
+		    "?"));
+	}
+
+	/* The timeline's key, and what the axis counts. */
+	key() {
+		const entry = (style, text, meaning) => h("span",
+		    { class: `entry ${style}`, title: meaning }, h("i", {}), text);
+		const axis = (kind, text) => h("button", { "data-axis": kind,
+			onclick: () => this.setAxis(kind) }, text);
+		this.axisButtons = h("div", { class: "choice", role: "group",
+			"aria-label": "Horizontal axis" }, axis("event", "Events"),
+		axis("time", "Time"));
+		return h("div", { class: "bar" },
+		    h("h2", {}, "Memory through time"),
+		    entry("held", "held", "Reserved: taken from the device"),
+		    entry("use", "in use", "Active: allocated, or freed and waiting"),
+		    entry("wait", "waiting",
+		    "Pending: freed, but other streams were not done with it"),
+		    h("span", { class: "space" }),
+		    h("button", { class: "plain", onclick: () => this.goPeak() },
+		    "Go to the peak"),
+		    h("button", { class: "plain", onclick: () => this.zoomAll() },
+		    "Show all"),
+		    this.axisButtons);
+	}
+
+	tabs() {
+		this.tabList = h("div", { class: "tabs", role: "tablist",
+			"aria-label": "Pictures" }, ...this.list.map((view, i) =>
+			h("button", { role: "tab", id: `tab-${view.id}`,
+				"aria-controls": "stage", title: `${view.label} (${i + 1})`,
+				onclick: () => this.show(view) }, view.label)));
+		this.colours = h("select", { "aria-label": "Colour by",
+			onchange: (e) => {
+				this.colour = e.target.value;
+				this.recolour();
+			} }, ...MODES.map(([id, name]) => h("option", { value: id }, name)));
+		this.colourBar = h("label", { class: "colour" }, "Colour: ",
+		    this.colours);
+		return h("div", { class: "bar tabbar" }, this.tabList,
+		    h("span", { class: "space" }), this.colourBar);
+	}
+
+	help() {
+		const words = [
+			["Held", "Or reserved: what an allocator took from the device, in " +
+				"segments; an expandable segment grows and shrinks in parts."],
+			["In use", "Or active: what the program asked for and is not free " +
+				"again. What waits is part of it."],
+			["Waiting", "Or pending: freed, but another stream uses it and is " +
+				"not done, so it may not be used again yet."],
+			["Free", "Held and not in use. Much of it in small pieces is " +
+				"fragmentation: a large request may fail beside it."],
+			["Stack", "The calls that led to an allocation. The frame in bold is " +
+				"the innermost one that is the program's own."],
+			["Event", "One line of the history: an allocation, a free, or a " +
+				"call for memory of the device."],
+		];
+		const rows = (list) => h("dl", { class: "facts wide" },
+		    ...list.flatMap(([a, b]) => [h("dt", {}, a), h("dd", {}, b)]));
+		this.settings = h("div");
+		if (this.snap.settings.length)
+			this.settings.append(h("h3", {}, "Settings of the allocator"),
+			    rows(this.snap.settings.map(([name, value]) =>
+				[name.replace(/^allocator_settings\./, ""), value])));
+		const licences = document.getElementById("licences");
+		this.settings.append(h("details", {}, h("summary", {},
+		    "Libraries in this page, and their licences"),
+		h("pre", {}, licences.content.textContent)));
+		return this.dialog = h("dialog", { "aria-label": "Help" },
+		    h("form", { method: "dialog" }, h("h2", {}, "Keys and words"),
+			h("button", { class: "tool", "aria-label": "Close" }, "✕")),
+		    h("div", { class: "columns" },
+			h("div", {}, h("h3", {}, "Keys"), rows(KEYS)),
+			h("div", {}, h("h3", {}, "Words"), rows(words))),
+		    this.settings);
+	}
+
+	/* ---- What changes what is shown ---- */
+
+	async changeDevice(device) {
+		await this.load(device);
+		this.setDevice();
+	}
+
+	setDevice() {
+		this.views.map.resetY();
+		fill(this.tiles, ...figures(this.model, this.times).map(
+		    ([label, value, text, meaning], i) => h("div", { class: "tile",
+			    title: meaning, "data-tile": i }, h("dt", {}, label),
+		    h("dd", {}, h("strong", {}, value), h("small", {}, text)))));
+		fill(this.story, ...sentences(this.model, this.sites, this.snap,
+		    this.times).map((text) => h("li", {}, text)));
+		this.axisButtons.querySelector("[data-axis=time]").disabled =
+			!this.times.useful;
+		this.setAxis("event");
+		this.search();
+		this.show(this.view);
+	}
+
+	show(view) {
+		this.view = view;
+		fill(this.stage, view.root);
+		for (const tab of this.tabList.children) {
+			const on = tab.id === `tab-${view.id}`;
+			tab.setAttribute("aria-selected", String(on));
+			tab.tabIndex = on ? 0 : -1;
+		}
+		this.stage.setAttribute("aria-labelledby", `tab-${view.id}`);
+		this.hint.textContent = view.hint;
+		const coloured = view.id === "memory" || view.id === "map";
+		this.colourBar.hidden = this.legend.hidden = !coloured;
+		this.hovered = null;
+		this.note("");
+		(view.plot ?? view).resize?.();
+		this.changed("window");
+	}
+
+	recolour() {
+		const legend = colour(this);
+		fill(this.legend, ...legend.map((l) => h("li", { title:
+			`${l.label}: ${bytes(l.bytes)} at the peak` },
+		swatch(l.colour), h("span", {}, l.label),
+		h("small", {}, l.bytes > 0 ? bytes(l.bytes) : ""))));
+		this.panel.stale = true;
+		this.changed("window");
+	}
+
+	retheme() {
+		this.theme = readTheme();
+		this.recolour();
+	}
+	flip() {
+		const root = document.documentElement;
+		const dark = root.dataset.theme ? root.dataset.theme === "dark" :
+			matchMedia("(prefers-color-scheme: dark)").matches;
+		root.dataset.theme = dark ? "light" : "dark";
+		this.retheme();
+	}
+
+	setAxis(kind) {
+		const p0 = this.axis.position(this.x0), p1 = this.axis.position(this.x1);
+		const all = this.x0 <= this.axis.start && this.x1 >= this.axis.end;
+		this.axis = kind === "time" ? this.times :
+			new EventAxis(this.model.length);
+		for (const b of this.axisButtons.children)
+			b.setAttribute("aria-pressed", String(b.dataset.axis === kind));
+		this.cursor = null;
+		if (all)
+			this.zoomAll();
+		else
+			this.setWindow(this.axis.x(p0), this.axis.x(p1));
+	}
+
+	setWindow(x0, x1) {
+		const { start, end, kind } = this.axis, whole = end - start;
+		const least = kind === "event" ? Math.min(8, whole) : Math.min(20, whole);
+		let span = Math.max(least, Math.min(whole, x1 - x0));
+		let from = x0 - Math.max(0, (span - (x1 - x0)) / 2);
+		from = Math.max(start, Math.min(end - span, from));
+		if (span > whole * 0.9999) {
+			span = whole;
+			from = start;
+		}
+		this.x0 = from;
+		this.x1 = from + span;
+		this.changed("window");
+	}
+	zoom(factor, around) {
+		const x = around ?? this.cursor ?? (this.mark !== null ?
+			this.axis.x(this.mark) : (this.x0 + this.x1) / 2);
+		const at = Math.max(this.x0, Math.min(this.x1, x));
+		const least = this.axis.kind === "event" ? 8 : 20;
+		if (factor < 1 && (this.x1 - this.x0) * factor < least)
+			factor = least / (this.x1 - this.x0);
+		this.setWindow(at - (at - this.x0) * factor,
+		    at + (this.x1 - at) * factor);
+	}
+	pan(share) {
+		const by = share * (this.x1 - this.x0);
+		this.setWindow(this.x0 + by, this.x1 + by);
+	}
+	zoomAll() {
+		this.setWindow(this.axis.start, this.axis.end);
+	}
+	/* Bring a position into view. */
+	reveal(p) {
+		const a = this.axis.x(p);
+		const span = this.x1 - this.x0;
+		if (a >= this.x0 && a <= this.x1)
+			return;
+		this.setWindow(a - span / 4, a + span * 3 / 4);
+	}
+
+	hover(what, cursor) {
+		const still = same(what, this.hovered);
+		if (still && cursor === this.cursor)
+			return;
+		if (!still)
+			this.hovered = what;
+		this.cursor = cursor;
+		this.changed("hover");
+	}
+	setMark(p) {
+		this.mark = Math.max(0, Math.min(this.model.length - 1, Math.floor(p)));
+		this.changed("window");
+	}
+	select(what) {
+		this.selected = what;
+		this.panel.stale = true;
+		if (what?.element !== undefined) {
+			const k = what.element, el = this.model.elements;
+			this.say(`${bytes(el.size[k])} at ${this.snap.address(el.addr[k])}, ` +
+			    this.sites.label(el.stack[k], (f) => f.name));
+		}
+		this.changed("hover");
+	}
+
+	/* The element an event belongs to. */
+	elementOfEvent(i) {
+		const { model } = this, c = model.columns, el = model.elements;
+		const addr = c.event_addr[model.first + i];
+		let found = -1;
+		if (model.kind(i) <= 2)
+			model.overlapping(i - 1, i, (k) => {
+				if (el.addr[k] === addr && el.start[k] <= i)
+					found = k;
+			});
+		return found < 0 ? null : { element: found };
+	}
+
+	goPeak() {
+		const p = this.model.peak;
+		this.setMark(p);
+		this.reveal(p);
+		this.say(`The peak: ${bytes(this.model.active.max)} in use`);
+	}
+
+	searchSoon() {
+		clearTimeout(this.waiting);
+		this.waiting = setTimeout(() => this.search(), 120);
+	}
+	search() {
+		const result = search(this, this.input.value);
+		this.hits.textContent = !result ? "" : result.n === 0 ? "nothing" :
+			`${plural(result.n, "allocation")}, ` +
+			`${percent(result.peak, this.model.active.max)} of the peak`;
+		this.recolour();
+	}
+	goNext(by) {
+		const now = this.selected?.element ?? (by > 0 ? -1 : 0);
+		const k = next(this, now, by);
+		if (k < 0)
+			return;
+		const el = this.model.elements;
+		this.select({ element: k });
+		this.mark = el.start[k];
+		this.reveal(el.start[k]);
+		this.changed("window");
+	}
+
+	/* The block that was at the same address before or after. */
+	neighbour(by) {
+		const k = this.selected?.element, el = this.model.elements;
+		if (k === undefined)
+			return;
+		for (let i = k + by; i >= 0 && i < el.n; i += by) {
+			if (el.addr[i] < el.addr[k] + el.held[k] &&
+			    el.addr[k] < el.addr[i] + el.held[i]) {
+				this.select({ element: i });
+				this.reveal(el.start[i]);
+				return;
+			}
+		}
+		this.say("no other block was there");
+	}
+
+	note(text) {
+		if (this.footnote.textContent !== text)
+			this.footnote.textContent = text;
+	}
+	say(text) {
+		this.live.textContent = text;
+	}
+
+	/* ---- Keys ---- */
+
+	keydown(e) {
+		if (e.target.closest?.("dialog, select, input") || e.ctrlKey ||
+		    e.metaKey || e.altKey)
+			return;
+		if (e.key.startsWith("Arrow") && e.target.role === "tab") {
+			const by = { ArrowLeft: -1, ArrowRight: 1 }[e.key] ?? 0;
+			const n = this.list.length;
+			this.show(this.list[(this.list.indexOf(this.view) + by + n) % n]);
+			document.getElementById(`tab-${this.view.id}`).focus();
+			e.preventDefault();
+			return;
+		}
+		if (this.view.key?.(e) || this.globalKey(e))
+			e.preventDefault();
+	}
+
+	globalKey(e) {
+		const index = "12345".indexOf(e.key);
+		const action = {
+			ArrowLeft: () => this.pan(e.shiftKey ? -0.5 : -0.1),
+			ArrowRight: () => this.pan(e.shiftKey ? 0.5 : 0.1),
+			ArrowUp: () => this.neighbour(1),
+			ArrowDown: () => this.neighbour(-1),
+			"+": () => this.zoom(0.7), "=": () => this.zoom(0.7),
+			"-": () => this.zoom(1 / 0.7), "0": () => {
+				this.views.map.resetY();
+				this.zoomAll();
+			},
+			p: () => this.goPeak(), "/": () => this.input.focus(),
+			n: () => this.goNext(1), N: () => this.goNext(-1),
+			"[": () => this.stepMark(-1), "]": () => this.stepMark(1),
+			t: () => this.flip(), "?": () => this.dialog.showModal(),
+			Enter: () => this.selectAtMark(),
+			Escape: () => this.letGo(),
+		}[e.key] ?? (index >= 0 && e.key !== "" ?
+			() => this.show(this.list[index]) : null);
+		if (e.key === "Enter" && e.target.tagName === "BUTTON")
+			return false;
+		action?.();
+		return Boolean(action);
+	}
+
+	stepMark(by) {
+		this.setMark((this.mark ?? this.model.peak) + by);
+		this.reveal(this.mark);
+		this.say(`event ${count(this.mark)}`);
+	}
+	selectAtMark() {
+		const found = this.mark === null ? null : this.elementOfEvent(this.mark);
+		if (found)
+			this.select(found);
+	}
+	letGo() {
+		if (this.selected || this.mark !== null) {
+			this.mark = null;
+			this.select(null);
+			this.changed("window");
+		} else if (this.input.value) {
+			this.input.value = "";
+			this.search();
+		}
+	}
+
+	/* ---- Drawing, once for each frame ---- */
+
+	changed(what) {
+		if (!this.view)
+			return;
+		if (this.dirty.size === 0)
+			requestAnimationFrame(() => this.frame());
+		this.dirty.add(what);
+	}
+
+	frame() {
+		const heavy = this.dirty.has("window") || this.dirty.has("size");
+		const began = performance.now();
+		this.dirty.clear();
+		if (heavy) {
+			this.timeline.draw();
+			this.minimap.draw();
+			(this.view.plot ?? this.view).draw();
+		} else {
+			(this.view.plot ?? this.view).over();
+		}
+		this.timeline.over();
+		this.panel.draw();
+		this.drawn = performance.now() - began;
+		this.frames = (this.frames ?? 0) + 1;
+	}
+}
+
+/* The sign of a weir: water over a step. */
+function mark() {
+	const ns = "http://www.w3.org/2000/svg";
+	const svg = document.createElementNS(ns, "svg");
+	svg.setAttribute("viewBox", "0 0 24 24");
+	svg.setAttribute("aria-hidden", "true");
+	for (const d of ["M2 7h9c3 0 3 7 6 7h5", "M2 12h6c3 0 3 6 6 6h8"]) {
+		const path = document.createElementNS(ns, "path");
+		path.setAttribute("d", d);
+		svg.append(path);
+	}
+	return svg;
+}
+
+async function start() {
+	const root = document.getElementById("app");
+	const loading = document.getElementById("loading");
+	const step = async (text) => {
+		loading.textContent = `${text}…`;
+		await new Promise((done) => setTimeout(done));
+	};
+	const began = performance.now();
+	try {
+		const data = document.getElementById("weir-data");
+		const buffer = await unpack(data.textContent);
+		data.remove();
+		const snap = new Snapshot(buffer);
+		document.title = `${snap.title} · weir`;
+		const app = new App(snap, root);
+		await app.start(step);
+		app.loaded = performance.now() - began;
+		window.weir = app; /* for the console, and for tests */
+		document.documentElement.dataset.ready = "true";
+	} catch (error) {
+		console.error(error);
+		loading.textContent = `This page cannot be shown: ${error.message}`;
+		loading.setAttribute("role", "alert");
+	}
+}
+
+start();

@@ -1,0 +1,237 @@
+/*
+ * What is under the pointer, or selected: its figures and its stacks.
+ */
+import { h, fill, swatch } from "./dom.js";
+import { bytes, count, duration, fileName } from "./format.js";
+import { BEFORE, AT_END, BROKEN } from "./model.js";
+
+export class Panel {
+	constructor(app) {
+		this.app = app;
+		this.now = h("dl", { class: "facts" });
+		this.title = h("h2", {}, "Under the pointer");
+		this.body = h("div", { class: "found" });
+		this.root = h("aside", { class: "panel", "aria-label": "Details" },
+		    h("h2", {}, "At this moment"), this.now, this.title, this.body);
+		this.all = false;
+	}
+
+	facts(list, rows) {
+		fill(list, ...rows.flatMap(([name, value]) =>
+			[h("dt", {}, name), h("dd", {}, value)]));
+		return list;
+	}
+
+	moment() {
+		const { app } = this, { model, axis } = app;
+		const x = app.cursor ?? (app.mark !== null ? axis.x(app.mark) : null);
+		const p = x === null ? model.length - 1 :
+			Math.min(model.length - 1, Math.floor(axis.position(x)));
+		const held = model.reserved.at(p), use = model.active.at(p);
+		const rows = [];
+		if (model.events)
+			rows.push(["Event", x === null ? `${count(p)}, the last` : count(p)]);
+		if (app.times.useful)
+			rows.push(["Time", duration(app.times.times[p])]);
+		rows.push(
+		    [h("span", {}, swatch(app.theme.held), "Held"), bytes(held)],
+		    [h("span", {}, swatch(app.theme.use), "In use"), bytes(use)],
+		    [h("span", {}, swatch(app.theme.wait), "Waiting"),
+			    bytes(model.pending.at(p))],
+		    ["Free", bytes(Math.max(0, held - use))],
+		    ["Blocks", count(model.blocks.at(p))]);
+		this.facts(this.now, rows);
+	}
+
+	draw() {
+		const { app } = this;
+		this.moment();
+		const what = app.hovered ?? app.selected;
+		const pinned = what !== null && same(what, app.selected);
+		if (what === this.shown && pinned === this.pinned && !this.stale)
+			return;
+		this.shown = what;
+		this.pinned = pinned;
+		this.stale = false;
+		this.title.textContent = pinned ? "Selected" : "Under the pointer";
+		fill(this.body, ...this.describe(what));
+	}
+
+	describe(what) {
+		if (!what)
+			return [h("p", { class: "quiet" }, "Move the pointer over a picture; " +
+				"click to keep what it shows here.")];
+		if (what.element !== undefined)
+			return this.element(what.element);
+		if (what.range)
+			return this.range(what.range);
+		if (what.flame)
+			return this.flame(what.flame, what.flameView);
+		if (what.lane)
+			return this.lane(what.lane);
+		if (what.event !== undefined)
+			return this.event(what.event);
+		return [h("p", {}, what.text ?? "")];
+	}
+
+	element(k) {
+		const { app } = this, { model, snap } = app, el = model.elements;
+		const flags = el.flags[k];
+		const rows = [
+			["Size", bytes(el.size[k])],
+			["Address", snap.address(el.addr[k])],
+			["Stream", snap.streamName(el.stream[k])],
+			["Allocated", flags & BEFORE ? "before the first event" :
+				`event ${count(el.start[k])}`],
+			["Freed", this.freed(k)],
+		];
+		if (el.held[k] !== el.size[k] && flags & AT_END)
+			rows.splice(1, 0, ["Block", bytes(el.held[k])]);
+		const life = this.length(el.start[k], el.end[k]);
+		if (snap.pools > 1)
+			rows.push(["Pool", snap.pool(el.pool[k])]);
+		rows.push([flags & (BEFORE | AT_END) ? "Lived at least" : "Lived", life]);
+		if (el.freed[k] < el.end[k])
+			rows.push(["Waited", this.length(el.freed[k], el.end[k])]);
+		return [
+			h("div", { class: "headline" },
+			    swatchOf(app.colourOf[k]), bytes(el.size[k])),
+			this.facts(h("dl", { class: "facts" }), rows.slice(1)),
+			...this.stacks(el.stack[k], el.freeStack[k], el.event[k]),
+		];
+	}
+
+	freed(k) {
+		const el = this.app.model.elements, flags = el.flags[k];
+		if (flags & BROKEN)
+			return "not in the trace";
+		if (el.freed[k] < el.end[k])
+			return el.end[k] >= this.app.model.length ?
+				`event ${count(el.freed[k])}, still waiting` :
+				`event ${count(el.freed[k])}`;
+		if (el.end[k] >= this.app.model.length)
+			return flags & AT_END ? "still in use" : "not in the trace";
+		return `event ${count(el.end[k])}`;
+	}
+
+	length(from, to) {
+		const { times, model } = this.app;
+		const events = `${count(to - from)} events`;
+		return times.useful ? `${duration(times.times[Math.min(to,
+		    model.length)] - times.times[from])}, ${events}` : events;
+	}
+
+	stacks(made, freed, event) {
+		const out = [this.stack("Allocated by", made)];
+		if (freed && freed !== made)
+			out.push(this.stack("Freed by", freed));
+		const c = this.app.model.columns, { snap, model } = this.app;
+		if (event >= 0) {
+			const e = model.first + event;
+			for (const [column, name] of [["event_context", "Compiled in"],
+				["event_metadata", "Metadata"]]) {
+				const text = snap.string(c[column][e]);
+				if (text && text !== "N/A")
+					out.push(h("p", { class: "quiet" }, `${name}: ${text}`));
+			}
+		}
+		return out;
+	}
+
+	stack(title, node) {
+		const { app } = this;
+		const frames = app.sites.stack(node, this.all);
+		const hidden = app.snap.stack(node).length - frames.length;
+		const own = frames.indexOf(app.sites.frameOf[node]);
+		const list = h("ol", { class: "frames" }, ...frames.map((f, i) => {
+			const { name, file, line } = app.snap.frame(f);
+			const place = file && file !== "??" ?
+				`${fileName(file)}${line ? `:${line}` : ""}` : "";
+			return h("li", { class: i === own ? "own" : "", title: file },
+			    h("span", { class: "name" }, name || "(no name)"),
+			    h("span", { class: "place" }, place));
+		}));
+		const more = hidden > 0 || this.all ? h("button", { class: "link",
+			onclick: () => {
+				this.all = !this.all;
+				this.stale = true;
+				this.draw();
+			} }, this.all ? "hide interpreter frames" :
+			`show ${hidden} interpreter frames`) : null;
+		return h("section", {}, h("h3", {}, title),
+		    frames.length ? list :
+			    h("p", { class: "quiet" }, "no stack recorded"), more);
+	}
+
+	range(r) {
+		const { app } = this, { snap, model } = app;
+		return [
+			h("div", { class: "headline" }, `${bytes(r.size)} held`),
+			this.facts(h("dl", { class: "facts" }), [
+				["Kind", r.expandable ? "part of an expandable segment" :
+					"segment"],
+				["Address", snap.address(r.addr)],
+				["Stream", snap.streamName(r.stream)],
+				["From", r.before ? "before the first event" :
+					`event ${count(r.start)}`],
+				["Until", r.end >= model.length ? "the end" :
+					`event ${count(r.end)}`],
+			]),
+			this.stack("Taken by", r.stack),
+		];
+	}
+
+	flame(d, view) {
+		const path = view.path(d), { snap } = this.app;
+		return [
+			h("div", { class: "headline" }, view.name(d)),
+			this.facts(h("dl", { class: "facts" }), view.describe(d)),
+			h("section", {}, h("h3", {}, "Called through"),
+			    h("ol", { class: "frames" }, ...path.map((f) => {
+				    const { name, file, line } = snap.frame(f);
+				    return h("li", { title: file },
+				        h("span", { class: "name" }, name),
+				        h("span", { class: "place" },
+					    file && file !== "??" ?
+					    `${fileName(file)}:${line}` : ""));
+			    }))),
+		];
+	}
+
+	lane(lane) {
+		const { app } = this;
+		const p = app.cursor === null ? app.model.length - 1 :
+			app.axis.position(app.cursor);
+		this.stale = true;
+		return [this.facts(h("dl", { class: "facts" }),
+		    app.views.streams.describe(lane, p))];
+	}
+
+	event(i) {
+		const { app } = this, { model, snap } = app, c = model.columns;
+		const e = model.first + i;
+		return [
+			h("div", { class: "headline" },
+			    model.actionName(i).replaceAll("_", " ")),
+			this.facts(h("dl", { class: "facts" }), [
+				["Event", count(i)],
+				["Size", bytes(c.event_size[e])],
+				["Stream", snap.streamName(c.event_stream[e])],
+			]),
+			this.stack("Stack", c.event_stack[e]),
+		];
+	}
+}
+
+/* Are two finds the same thing? */
+export function same(a, b) {
+	if (!a || !b)
+		return a === b;
+	return ["element", "range", "flame", "lane", "event", "text"].every(
+	    (key) => a[key] === b[key]);
+}
+
+function swatchOf(packed) {
+	return swatch(`rgb(${packed & 255} ${packed >> 8 & 255} ` +
+		`${packed >> 16 & 255})`);
+}

@@ -1,0 +1,287 @@
+/*
+ * A picture over a part of the trace: a canvas for what takes long to draw, one
+ * above it for what follows the pointer, and the same gestures everywhere.
+ * Wheel: zoom at the pointer. Drag: zoom to what is marked. Shift and drag or
+ * wheel: move. Click: select. Double click: all of it.
+ */
+import { h } from "./dom.js";
+
+export const GUTTER = 98, MARGIN = 30;
+const CLICK = 4; /* pixels a hand may tremble */
+
+export class Plot {
+	/* `view` has draw(plot), overlay(plot), and perhaps pick(plot, x, y),
+	 * select(found, x, y), box for marking in both directions, and zoomY(). */
+	constructor(app, view, label) {
+		this.app = app;
+		this.view = view;
+		this.base = h("canvas");
+		this.top = h("canvas", { class: "top" });
+		this.root = h("div", { class: "plot", tabindex: "0",
+			role: "group", "aria-roledescription": "chart",
+			"aria-label": label }, this.base, this.top);
+		this.width = this.height = 0;
+		this.drag = null;
+		this.pointer = null;
+		new ResizeObserver(() => this.resize()).observe(this.root);
+		this.listen();
+	}
+
+	resize() {
+		const { clientWidth: w, clientHeight: h } = this.root;
+		const ratio = Math.min(2, window.devicePixelRatio || 1);
+		if (w === this.width && h === this.height && ratio === this.ratio)
+			return;
+		this.width = w;
+		this.height = h;
+		this.ratio = ratio;
+		for (const canvas of [this.base, this.top]) {
+			canvas.width = Math.round(w * ratio);
+			canvas.height = Math.round(h * ratio);
+		}
+		this.app.changed("size");
+	}
+
+	get inner() {
+		return Math.max(1, this.width - GUTTER - MARGIN);
+	}
+	px(x) {
+		const { x0, x1 } = this.app;
+		return GUTTER + (x - x0) / (x1 - x0) * this.inner;
+	}
+	x(px) {
+		const { x0, x1 } = this.app;
+		return x0 + (px - GUTTER) / this.inner * (x1 - x0);
+	}
+
+	/* A drawing context in CSS pixels, cleared. */
+	context(canvas) {
+		const ctx = canvas.getContext("2d");
+		ctx.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+		ctx.clearRect(0, 0, this.width, this.height);
+		ctx.font = `11px ${this.app.theme.font}`;
+		ctx.textBaseline = "middle";
+		return ctx;
+	}
+
+	draw() {
+		if (this.width > 0 && this.height > 0 && this.root.isConnected) {
+			this.view.draw(this, this.context(this.base));
+			this.over();
+		}
+	}
+
+	over() {
+		if (!(this.width > 0 && this.root.isConnected))
+			return;
+		const ctx = this.context(this.top), { theme, cursor } = this.app;
+		this.view.overlay?.(this, ctx);
+		this.drawMark(ctx);
+		if (cursor !== null && !this.view.free) {
+			const x = Math.round(this.px(cursor)) + 0.5;
+			if (x >= GUTTER && x <= this.width - MARGIN) {
+				ctx.strokeStyle = theme.ink;
+				ctx.globalAlpha = 0.55;
+				ctx.setLineDash([3, 3]);
+				ctx.beginPath();
+				ctx.moveTo(x, 0);
+				ctx.lineTo(x, this.height);
+				ctx.stroke();
+				ctx.setLineDash([]);
+				ctx.globalAlpha = 1;
+			}
+		}
+		this.drawMarked(ctx);
+	}
+
+	/* The event that was marked, as in the timeline. */
+	drawMark(ctx) {
+		const { mark, axis, theme } = this.app;
+		if (mark === null || this.view.free)
+			return;
+		const x = Math.round(this.px(axis.x(mark)));
+		if (x < GUTTER || x > this.width - MARGIN)
+			return;
+		ctx.fillStyle = theme.ink;
+		ctx.fillRect(x, 0, 1, this.height);
+	}
+
+	drawMarked(ctx) {
+		const d = this.drag;
+		if (!d || !d.moved || d.pan)
+			return;
+		const box = this.marked();
+		ctx.fillStyle = this.app.theme.accent;
+		ctx.globalAlpha = 0.18;
+		ctx.fillRect(box.x0, box.y0, box.x1 - box.x0, box.y1 - box.y0);
+		ctx.globalAlpha = 1;
+		ctx.strokeStyle = this.app.theme.accent;
+		ctx.strokeRect(box.x0 + 0.5, box.y0 + 0.5, box.x1 - box.x0 - 1,
+		    box.y1 - box.y0 - 1);
+	}
+
+	/* The marked box; all of the height unless it is marked both ways. */
+	marked() {
+		const { from, to } = this.drag;
+		const high = this.view.box && Math.abs(to.y - from.y) > 24;
+		const clamp = (v) => Math.max(GUTTER, Math.min(this.width - MARGIN, v));
+		return {
+			x0: clamp(Math.min(from.x, to.x)), x1: clamp(Math.max(from.x, to.x)),
+			y0: high ? Math.min(from.y, to.y) : 0,
+			y1: high ? Math.max(from.y, to.y) : this.height, high,
+		};
+	}
+
+	at(event) {
+		const box = this.root.getBoundingClientRect();
+		return { x: event.clientX - box.left, y: event.clientY - box.top };
+	}
+
+	listen() {
+		const on = (name, f, options) =>
+			this.root.addEventListener(name, f, options);
+		on("pointerdown", (e) => this.down(e));
+		on("pointermove", (e) => this.move(e));
+		on("pointerup", (e) => this.up(e));
+		on("pointercancel", () => this.drag = null);
+		on("pointerleave", () => {
+			this.pointer = null;
+			this.app.hover(null, null);
+		});
+		on("wheel", (e) => this.wheel(e), { passive: false });
+		on("dblclick", () => {
+			if (!this.view.free) {
+				this.view.resetY?.();
+				this.app.zoomAll();
+			}
+		});
+	}
+
+	down(e) {
+		if (e.button !== 0 && e.button !== 1)
+			return;
+		this.root.setPointerCapture?.(e.pointerId);
+		const from = this.at(e);
+		this.drag = { from, to: from, moved: false,
+			pan: e.shiftKey || e.button === 1,
+			x0: this.app.x0, x1: this.app.x1 };
+	}
+
+	move(e) {
+		const to = this.at(e), d = this.drag;
+		this.pointer = to;
+		if (d) {
+			d.to = to;
+			d.moved ||= Math.hypot(to.x - d.from.x, to.y - d.from.y) > CLICK;
+			if (d.pan && d.moved && !this.view.free) {
+				const by = (d.from.x - to.x) / this.inner * (d.x1 - d.x0);
+				this.app.setWindow(d.x0 + by, d.x1 + by);
+			}
+		}
+		const inside = to.x >= GUTTER && to.x <= this.width - MARGIN;
+		const cursor = inside && !this.view.free ? this.x(to.x) : null;
+		this.app.hover(this.view.pick?.(this, to.x, to.y) ?? null, cursor);
+	}
+
+	up() {
+		const d = this.drag;
+		this.drag = null;
+		if (!d)
+			return;
+		if (!d.moved) {
+			this.view.select?.(this.view.pick?.(this, d.to.x, d.to.y) ?? null,
+			    this, d.to);
+			return;
+		}
+		if (d.pan || this.view.free)
+			return;
+		this.drag = d;
+		const box = this.marked();
+		this.drag = null;
+		if (box.x1 - box.x0 > CLICK) {
+			if (box.high)
+				this.view.zoomY?.(this, box.y0, box.y1);
+			this.app.setWindow(this.x(box.x0), this.x(box.x1));
+		}
+	}
+
+	wheel(e) {
+		if (this.view.free)
+			return;
+		e.preventDefault();
+		const unit = e.deltaMode === 1 ? 18 : e.deltaMode === 2 ? 400 : 1;
+		const { app } = this, at = this.at(e);
+		if (e.shiftKey || Math.abs(e.deltaX) > Math.abs(e.deltaY)) {
+			const d = (e.deltaX || e.deltaY) * unit / this.inner;
+			app.pan(d);
+			return;
+		}
+		const factor = Math.exp(e.deltaY * unit * 0.0016);
+		if ((e.ctrlKey || e.metaKey || e.altKey) && this.view.wheelY)
+			this.view.wheelY(this, at.y, factor);
+		else
+			app.zoom(factor, this.x(Math.max(GUTTER,
+			    Math.min(this.width - MARGIN, at.x))));
+	}
+}
+
+/* An image of packed colours and, beside it, which element each pixel is. */
+export class Raster {
+	resize(width, height) {
+		if (this.width === width && this.height === height)
+			return;
+		this.width = width;
+		this.height = height;
+		this.image = new ImageData(width, height);
+		this.colours = new Uint32Array(this.image.data.buffer);
+		this.owners = new Int32Array(width * height);
+	}
+	clear(colour) {
+		this.colours.fill(colour);
+		this.owners.fill(-1);
+	}
+	owner(x, y) {
+		if (x < 0 || y < 0 || x >= this.width || y >= this.height)
+			return -1;
+		return this.owners[Math.floor(y) * this.width + Math.floor(x)];
+	}
+}
+
+/* About `most` round steps of bytes up to `max`. */
+export function byteTicks(max, most) {
+	let step = 1;
+	while (max / step > most)
+		step *= 2;
+	const ticks = [];
+	for (let v = 0; v <= max; v += step)
+		ticks.push(v);
+	return ticks;
+}
+
+/* Bytes with no more digits than ticks need. */
+export function tickLabel(n) {
+	const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+	let unit = 0;
+	while (n >= 1024 && unit < 5) {
+		n /= 1024;
+		unit++;
+	}
+	return `${Math.round(n * 100) / 100} ${units[unit]}`;
+}
+
+/* Labels and lines for a scale of bytes from 0 at the bottom. */
+export function drawByteScale(plot, ctx, max) {
+	const { theme } = plot.app;
+	for (const v of byteTicks(max, Math.max(2, plot.height / 44))) {
+		const y = Math.round(plot.height - v / max * plot.height) - 0.5;
+		ctx.fillStyle = theme.quiet;
+		ctx.textAlign = "right";
+		if (y > 6)
+			ctx.fillText(tickLabel(v), GUTTER - 8, Math.min(y, plot.height - 7));
+		ctx.strokeStyle = theme.line;
+		ctx.beginPath();
+		ctx.moveTo(GUTTER - 4, y);
+		ctx.lineTo(GUTTER, y);
+		ctx.stroke();
+	}
+}

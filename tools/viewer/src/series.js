@@ -1,0 +1,96 @@
+/*
+ * A value over the positions of a trace, with the smallest and largest of each
+ * 8, 64, 512... entries, so that a picture costs its pixels and not the trace.
+ * Entry k holds from position[k] to position[k + 1]; without positions entry k
+ * is at k.
+ */
+const FAN = 8;
+
+function reduce(from, pick) {
+	const to = new Float64Array(Math.ceil(from.length / FAN));
+	for (let i = 0; i < to.length; i++) {
+		let best = from[i * FAN];
+		const end = Math.min(from.length, i * FAN + FAN);
+		for (let j = i * FAN + 1; j < end; j++)
+			best = pick(best, from[j]);
+		to[i] = best;
+	}
+	return to;
+}
+
+/* How many of a rising array are <= x. */
+export function countUpTo(array, x) {
+	let lo = 0, hi = array.length;
+	while (lo < hi) {
+		const mid = (lo + hi) >>> 1;
+		if (array[mid] <= x)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+export class Series {
+	constructor(values, positions = null) {
+		this.values = values;
+		this.positions = positions;
+		this.low = [values];
+		this.high = [values];
+		while (this.low.at(-1).length > FAN) {
+			this.low.push(reduce(this.low.at(-1), Math.min));
+			this.high.push(reduce(this.high.at(-1), Math.max));
+		}
+	}
+
+	/* The entry that holds at position p; -1 before the first. */
+	entry(p) {
+		if (this.positions)
+			return countUpTo(this.positions, p) - 1;
+		return Math.min(Math.floor(p), this.values.length - 1);
+	}
+
+	at(p) {
+		const k = this.entry(p);
+		return k < 0 ? 0 : this.values[k];
+	}
+
+	/* The best of entries [from, to), by going up and down the levels. */
+	scan(levels, pick, from, to) {
+		let best = levels[0][from];
+		let level = 0;
+		while (from < to) {
+			while (level + 1 < levels.length && from % FAN === 0 &&
+			    to - from >= FAN) {
+				from /= FAN;
+				to = to / FAN;
+				level++;
+			}
+			/* Here `to` may lie inside an entry: that is left for below. */
+			if (from + 1 <= to) {
+				best = pick(best, levels[level][from]);
+				from++;
+				continue;
+			}
+			from *= FAN;
+			to *= FAN;
+			level--;
+		}
+		return best;
+	}
+
+	/* Smallest and largest value that held between two positions. */
+	range(p0, p1) {
+		const from = Math.max(0, this.entry(p0));
+		const last = this.positions ?
+			countUpTo(this.positions, p1 - 1e-9) :
+			Math.min(Math.ceil(p1), this.values.length);
+		const to = Math.max(from + 1, last);
+		return [this.scan(this.low, Math.min, from, to),
+			this.scan(this.high, Math.max, from, to)];
+	}
+
+	get max() {
+		return this.values.length ? this.range(0, Infinity)[1] : 0;
+	}
+}

@@ -1,0 +1,99 @@
+/*
+ * What the snapshot says, in words for somebody who sees one for the first
+ * time, and the figures behind them.
+ */
+import { bytes, count, duration, percent, plural, frameLabel } from "./format.js";
+import { argmax } from "./flamedata.js";
+
+/* What the largest site holds at the peak. */
+function largestSite(model, sites) {
+	const el = model.elements, p = model.peak;
+	const sums = new Map();
+	let blocks = 0;
+	for (let k = 0; k < el.n; k++) {
+		if (el.start[k] > p || el.end[k] <= p)
+			continue;
+		blocks++;
+		const site = sites.frameOf[el.stack[k]];
+		sums.set(site, (sums.get(site) ?? 0) + el.size[k]);
+	}
+	let best = null;
+	for (const [site, sum] of sums)
+		if (site >= 0 && (!best || sum > best.sum))
+			best = { site, sum };
+	return { blocks, best };
+}
+
+function when(model, times, p) {
+	if (!model.events)
+		return "";
+	return times.useful ? ` ${duration(times.times[p])} after the start` :
+		` at event ${count(p)}`;
+}
+
+/* Figures for the tiles: [label, value, note, what it means]. */
+export function figures(model, times) {
+	const peak = model.active.max, held = model.reserved.max;
+	const end = model.length - 1;
+	const free = Math.max(0, model.reserved.at(end) - model.active.at(end));
+	const tiles = [
+		["Most in use", bytes(peak), when(model, times, model.peak).trim(),
+			"The largest sum of all allocations that were in use at one moment."],
+		["Most held", bytes(held), `${percent(peak, held)} of it in use`,
+			"The most memory that was taken from the device at one moment. What " +
+			"is held and not in use can serve this program only."],
+		["Free at the end", bytes(free), free > 0 ?
+			`${percent(free, model.reserved.at(end))} of what is held` :
+			model.reserved.at(end) > 0 ? "all that is held is in use" :
+			"nothing is held",
+		"Held from the device at the end of the trace, and not in use."],
+		["Waiting", bytes(model.pending.max), model.pending.max > 0 ?
+			"at its most" : "nothing ever waited",
+		"Freed memory that could not be used again yet, because another " +
+			"stream was still working with it."],
+		["Out of memory", count(model.marks.oom.length),
+			model.marks.oom.length ? "requests failed" : "no request failed",
+			"Requests that could not be served."],
+	];
+	return tiles;
+}
+
+/* Sentences. */
+export function sentences(model, sites, snap, times) {
+	const out = [];
+	const peak = model.active.max, p = model.peak;
+	const { blocks, best } = largestSite(model, sites);
+	if (peak === 0)
+		return ["This snapshot has no allocation on this device."];
+	let text = `Fullest${when(model, times, p)}: ${bytes(peak)} in use in ` +
+		`${plural(blocks, "block")}`;
+	if (best)
+		text += `, ${bytes(best.sum)} (${percent(best.sum, peak)}) of it ` +
+			`from ${frameLabel(snap.frame(best.site))}`;
+	out.push(`${text}.`);
+	const held = model.reserved.at(p);
+	if (held > peak * 1.02)
+		out.push(`${bytes(held)} were held then: ${bytes(held - peak)} ` +
+		    `(${percent(held - peak, held)}) lay free, in pieces between ` +
+		    "blocks, or went to rounding.");
+	const wait = model.pending.max;
+	if (wait > 0)
+		out.push(`At most ${bytes(wait)} were freed but waiting for other ` +
+		    `streams,${when(model, times, argmax(model.pending.values))}.`);
+	out.push(...failures(model));
+	if (!model.events)
+		out.push("The snapshot has no history: it shows the state at one moment.");
+	return out;
+}
+
+function failures(model) {
+	const [i] = model.marks.oom;
+	if (i === undefined)
+		return [];
+	const c = model.columns, e = model.first + i;
+	const free = Math.max(0, model.reserved.at(i) - model.active.at(i));
+	const more = model.marks.oom.length - 1;
+	return [`A request for ${bytes(c.event_size[e])} failed: the device had ` +
+		`${bytes(c.event_addr[e])} left, and ${bytes(free)} were held but ` +
+		`free.${more ? ` ${plural(more, "other")} failed too.` : ""}`];
+}

@@ -1,0 +1,230 @@
+/*
+ * Memory in use, one band for each allocation, the oldest at the bottom. When
+ * memory below is freed the bands above move down. Every column of pixels shows
+ * the moment of it at which most was in use, so no peak is lost. Where tens of
+ * thousands are in use at once only the largest have bands; the others are the
+ * grey on top.
+ */
+import { Plot, Raster, GUTTER, drawByteScale } from "../plot.js";
+import { pack, mix } from "../theme.js";
+import { count } from "../format.js";
+
+/* Blocks over columns: some 50 ms of drawing. */
+const STEPS = 2e7;
+
+export class Bands {
+	constructor(app) {
+		this.app = app;
+		this.id = "memory";
+		this.label = "Allocations";
+		this.hint = "One band per allocation: height is size, length is life. " +
+		    "Drag to zoom, click to select.";
+		this.raster = new Raster();
+		this.plot = new Plot(app, this, "Memory in use, by allocation");
+		this.root = this.plot.root;
+	}
+
+	/*
+	 * The elements of a window, in order of their beginning. A column costs as
+	 * much as it has blocks; where that is too many the small are left out.
+	 */
+	candidates(p0, p1, width) {
+		const { model } = this.app, { sizeClass } = model;
+		const least = this.leastClass(p0, p1, width);
+		this.list ??= new Uint32Array(0);
+		if (this.list.length < model.elements.n)
+			this.list = new Uint32Array(model.elements.n);
+		let n = 0, all = 0;
+		model.overlapping(p0, p1, (k) => {
+			all++;
+			if (sizeClass[k] >= least)
+				this.list[n++] = k;
+		});
+		this.left = all - n;
+		return this.list.subarray(0, n);
+	}
+
+	/* The smallest class of sizes that is drawn. */
+	leastClass(p0, p1, width) {
+		const { model } = this.app, el = model.elements;
+		const values = model.blocks.values;
+		const limit = STEPS / width;
+		const last = Math.max(p0 + 1, Math.ceil(p1));
+		if (model.blocks.range(p0, last)[1] <= limit)
+			return 0;
+		let fullest = Math.floor(p0);
+		for (let p = fullest; p < Math.min(last, model.length); p++)
+			if (values[p] > values[fullest])
+				fullest = p;
+		const counts = new Uint32Array(257);
+		model.overlapping(fullest, fullest, (k) => {
+			if (el.end[k] > fullest)
+				counts[model.sizeClass[k]]++;
+		});
+		let least = 256, kept = 0;
+		while (least > 1 && kept + counts[least - 1] <= limit)
+			kept += counts[--least];
+		return least;
+	}
+
+	/* For each column the position where most is in use. */
+	samples(plot, width) {
+		const { axis, model, x0, x1 } = this.app;
+		const at = new Int32Array(width).fill(-1);
+		const values = model.active.values;
+		for (let c = 0; c < width; c++) {
+			const left = x0 + c / width * (x1 - x0);
+			const right = x0 + (c + 1) / width * (x1 - x0);
+			if (right < axis.start || left >= axis.end)
+				continue;
+			let from = Math.floor(axis.position(left));
+			const to = Math.min(model.length, Math.ceil(axis.position(right)));
+			let best = Math.min(from, model.length - 1);
+			for (; from < to; from++)
+				if (values[from] > values[best])
+					best = from;
+			at[c] = best;
+		}
+		return at;
+	}
+
+	draw(plot, ctx) {
+		const { app, raster } = this, { model, theme, axis } = app;
+		const el = model.elements;
+		const width = Math.max(1, Math.round(plot.inner * plot.ratio));
+		const height = Math.max(1, Math.round(plot.height * plot.ratio));
+		const p0 = axis.position(app.x0), p1 = axis.position(app.x1);
+		const most = model.active.range(p0, Math.max(p0 + 1, p1))[1];
+		this.max = (most || 1 << 20) * 1.04;
+		raster.resize(width, height);
+		raster.clear(pack(theme.groundRGB));
+		const list = this.candidates(p0, p1, width);
+		const at = this.samples(plot, width);
+		const scale = height / this.max, values = model.active.values;
+		const rest = pack(mix(theme.otherRGB, theme.groundRGB, 0.45));
+		const stack = new Stack(el);
+		let next = 0;
+		for (let c = 0; c < width; c++) {
+			const p = at[c];
+			if (p < 0)
+				continue;
+			for (; next < list.length && el.start[list[next]] <= p; next++)
+				if (el.end[list[next]] > p)
+					stack.push(list[next]);
+			this.column(c, p, stack, scale);
+			const top = Math.round(height - values[p] * scale);
+			const above = Math.round(height - this.sum * scale);
+			for (let y = Math.max(0, top); y < above; y++)
+				raster.colours[y * width + c] = rest;
+		}
+		ctx.putImageData(raster.image, Math.round(GUTTER * plot.ratio), 0);
+		drawByteScale(plot, ctx, this.max);
+		app.note(this.left ? `${count(this.left)} small allocations of this ` +
+		    "part are the grey on top" : "");
+	}
+
+	/* One column, from the bottom; what has ended leaves the stack. */
+	column(c, p, stack, scale) {
+		const { colourOf } = this.app;
+		const { colours, owners, width, height } = this.raster;
+		const { id, end, freed, size } = stack;
+		let sum = 0, n = 0, y = height;
+		for (let i = 0; i < stack.n; i++) {
+			if (end[i] <= p)
+				continue;
+			const k = id[i], waits = freed[i] <= p;
+			id[n] = k;
+			end[n] = end[i];
+			freed[n] = freed[i];
+			sum += size[n++] = size[i];
+			const top = Math.max(0, Math.round(height - sum * scale));
+			if (top === y)
+				continue;
+			/* Bands that are high enough have a line between them. */
+			const edge = y - top > 3 ? top + 1 : top;
+			const colour = colourOf[k];
+			for (let q = edge; q < y; q++) {
+				const hole = waits && ((c + q) >> 1) % 3 === 0;
+				if (!hole)
+					colours[q * width + c] = colour;
+				owners[q * width + c] = k;
+			}
+			y = top;
+		}
+		stack.n = n;
+		this.sum = sum;
+	}
+
+	pick(plot, x, y) {
+		const k = this.raster.owner((x - GUTTER) * plot.ratio, y * plot.ratio);
+		return k < 0 ? null : { element: k };
+	}
+
+	select(found) {
+		this.app.select(found);
+	}
+
+	/* The outline of an element: where its pixels begin and end. */
+	overlay(plot, ctx) {
+		const { hovered, selected, theme } = this.app;
+		for (const [what, width] of [[hovered, 1], [selected, 2]])
+			if (what?.element !== undefined)
+				this.outline(plot, ctx, what.element, theme.ink, width);
+	}
+
+	outline(plot, ctx, k, colour, width) {
+		const { raster, app } = this, { model, axis } = app, el = model.elements;
+		const from = Math.max(0, Math.floor((plot.px(axis.x(el.start[k])) -
+		    GUTTER) * plot.ratio) - 1);
+		const to = Math.min(raster.width, Math.ceil((plot.px(axis.x(el.end[k])) -
+		    GUTTER) * plot.ratio) + 1);
+		ctx.fillStyle = colour;
+		const one = width / plot.ratio;
+		for (let c = from; c < to; c++) {
+			let top = -1, bottom = -1;
+			for (let y = 0; y < raster.height; y++) {
+				if (raster.owners[y * raster.width + c] !== k)
+					continue;
+				if (top < 0)
+					top = y;
+				bottom = y;
+			}
+			if (top < 0)
+				continue;
+			const x = GUTTER + c / plot.ratio;
+			ctx.fillRect(x, top / plot.ratio - one / 2, 1 / plot.ratio, one);
+			ctx.fillRect(x, (bottom + 1) / plot.ratio - one / 2,
+			    1 / plot.ratio, one);
+		}
+	}
+}
+
+/* What is alive, with what of it is looked at for each column side by side. */
+class Stack {
+	constructor(elements) {
+		this.el = elements;
+		this.n = 0;
+		this.resize(1024);
+	}
+	resize(room) {
+		const grown = (old, kind) => {
+			const array = new kind(room);
+			array.set(old ?? []);
+			return array;
+		};
+		this.id = grown(this.id, Int32Array);
+		this.end = grown(this.end, Int32Array);
+		this.freed = grown(this.freed, Int32Array);
+		this.size = grown(this.size, Float64Array);
+	}
+	push(k) {
+		if (this.n === this.id.length)
+			this.resize(2 * this.n);
+		const { el, n } = this;
+		this.id[n] = k;
+		this.end[n] = el.end[k];
+		this.freed[n] = el.freed[k];
+		this.size[n] = el.size[k];
+		this.n++;
+	}
+}

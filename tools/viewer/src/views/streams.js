@@ -1,0 +1,205 @@
+/*
+ * One lane for each stream: what its blocks held, and how much of that was
+ * freed and waited for other streams. Above them the program's annotations and
+ * the calls that took memory from the driver or gave it back.
+ */
+import { Plot, GUTTER, MARGIN } from "../plot.js";
+import { css, inkOn } from "../theme.js";
+import { bytes, count } from "../format.js";
+
+const SPAN = 18, DRIVER = 34, LANE_LEAST = 44, LANE_MOST = 120, HEAD = 8;
+
+export class Streams {
+	constructor(app) {
+		this.app = app;
+		this.id = "streams";
+		this.label = "Streams";
+		this.hint = "One lane per stream, all to one scale. Hatched: freed but " +
+		    "waiting for work of other streams.";
+		this.plot = new Plot(app, this, "Memory by stream");
+		this.plot.root.classList.add("tall");
+		this.root = this.plot.root;
+	}
+
+	get head() {
+		const { model } = this.app;
+		return HEAD + Math.min(6, model.spanRows) * SPAN + DRIVER;
+	}
+
+	lane(plot) {
+		const n = Math.max(1, this.app.model.streams.length);
+		return Math.max(LANE_LEAST, Math.min(LANE_MOST,
+		    (this.root.parentElement.clientHeight - this.head - 8) / n));
+	}
+
+	draw(plot, ctx) {
+		const { model } = this.app;
+		const lane = this.lane(plot);
+		const height = Math.max(this.root.parentElement.clientHeight,
+		    Math.ceil(this.head + lane * model.streams.length + 8));
+		if (this.root.style.height !== `${height}px`) {
+			this.root.style.height = `${height}px`;
+			return; /* the resize draws */
+		}
+		this.drawSpans(plot, ctx);
+		this.drawDriver(plot, ctx);
+		const most = Math.max(1, ...model.streams.map((s) => s.active.max));
+		model.streams.forEach((s, i) =>
+			this.drawLane(plot, ctx, s, this.head + i * lane, lane, most));
+		this.app.note("");
+	}
+
+	drawSpans(plot, ctx) {
+		const { model, snap, axis, theme } = this.app;
+		ctx.textAlign = "left";
+		for (const span of model.spans) {
+			if (span.row >= 6)
+				continue;
+			const x0 = Math.max(GUTTER, plot.px(axis.x(span.p0)));
+			const x1 = Math.min(plot.width - MARGIN, plot.px(axis.x(span.p1)));
+			if (x1 < GUTTER || x0 > plot.width - MARGIN)
+				continue;
+			const y = HEAD + span.row * SPAN;
+			const colour = theme.slots[span.name % theme.slots.length];
+			ctx.fillStyle = css(colour);
+			ctx.fillRect(x0, y, Math.max(1.5, x1 - x0 - 1), SPAN - 3);
+			if (x1 - x0 > 40) {
+				ctx.fillStyle = inkOn(colour);
+				ctx.fillText(clip(ctx, snap.string(span.name), x1 - x0 - 10),
+				    x0 + 5, y + (SPAN - 3) / 2);
+			}
+		}
+	}
+
+	drawDriver(plot, ctx) {
+		const { model, axis, theme } = this.app;
+		const middle = this.head - DRIVER / 2 - 2;
+		ctx.fillStyle = theme.quiet;
+		ctx.textAlign = "right";
+		ctx.fillText("driver", GUTTER - 8, middle);
+		ctx.strokeStyle = theme.line;
+		ctx.beginPath();
+		ctx.moveTo(GUTTER, middle);
+		ctx.lineTo(plot.width - MARGIN, middle);
+		ctx.stroke();
+		const seen = new Set();
+		for (const i of model.marks.driver) {
+			const up = model.kind(i) % 2 === 1; /* alloc and map are odd */
+			const x = Math.round(plot.px(axis.x(i)));
+			if (x < GUTTER || x > plot.width - MARGIN || seen.has(2 * x + up))
+				continue;
+			seen.add(2 * x + up);
+			ctx.fillStyle = up ? theme.use : theme.wait;
+			ctx.fillRect(x, up ? middle - 11 : middle + 1, 1.5, 10);
+		}
+		ctx.fillStyle = theme.alarm;
+		for (const i of model.marks.oom) {
+			const x = plot.px(axis.x(i));
+			if (x < GUTTER || x > plot.width - MARGIN)
+				continue;
+			ctx.beginPath();
+			ctx.moveTo(x, middle - 13);
+			ctx.lineTo(x + 6, middle - 2);
+			ctx.lineTo(x - 6, middle - 2);
+			ctx.fill();
+		}
+	}
+
+	drawLane(plot, ctx, stream, top, height, most) {
+		const { app } = this, { theme, axis, snap } = app;
+		const low = top + height - 6, room = height - 14;
+		const x0 = GUTTER, x1 = plot.width - MARGIN;
+		const area = (series, style) => {
+			ctx.fillStyle = style;
+			for (let x = x0; x < x1; x++) {
+				const left = plot.x(x), right = plot.x(x + 1);
+				if (right < axis.start || left > axis.end)
+					continue;
+				const p0 = axis.position(left);
+				const p1 = Math.max(p0 + 1e-6, axis.position(right));
+				const [, v] = series.range(p0, p1);
+				if (v > 0) {
+					const h = Math.max(1, v / most * room);
+					ctx.fillRect(x, low - h, 1, h);
+				}
+			}
+		};
+		ctx.fillStyle = theme.ground;
+		ctx.fillRect(x0, low - room, x1 - x0, room);
+		area(stream.active, css(theme.useRGB));
+		area(stream.pending, hatch(ctx, theme));
+		ctx.strokeStyle = theme.line;
+		ctx.beginPath();
+		ctx.moveTo(0, low + 0.5);
+		ctx.lineTo(x1, low + 0.5);
+		ctx.stroke();
+		ctx.textAlign = "right";
+		ctx.fillStyle = theme.ink;
+		const name = snap.streamName(stream.stream);
+		ctx.fillText(clip(ctx, name, GUTTER - 14),
+		    GUTTER - 8, low - room + 7);
+		ctx.fillStyle = theme.quiet;
+		ctx.fillText(bytes(stream.active.max), GUTTER - 8, low - room + 21);
+		const waits = stream.pending.max;
+		if (waits > 0 && room > 40)
+			ctx.fillText(`${bytes(waits)} wait`, GUTTER - 8, low - room + 35);
+	}
+
+	pick(plot, x, y) {
+		const { model, axis, snap } = this.app;
+		if (y < this.head) {
+			const row = Math.floor((y - HEAD) / SPAN), p = axis.position(plot.x(x));
+			const span = model.spans.find((s) => s.row === row && s.p0 <= p &&
+			    p <= Math.max(s.p1, s.p0 + 1));
+			return span ? { text: snap.string(span.name) } : null;
+		}
+		const lane = model.streams[Math.floor((y - this.head) /
+		    this.lane(plot))];
+		return lane ? { lane } : null;
+	}
+
+	describe(lane, p) {
+		const { snap } = this.app;
+		return [
+			["Stream", snap.streamName(lane.stream)],
+			["In use here", bytes(lane.active.at(p))],
+			["Waiting here", bytes(lane.pending.at(p))],
+			["At most in use", bytes(lane.active.max)],
+			["At most waiting", bytes(lane.pending.max)],
+			["Allocations", count(lane.blocks)],
+		];
+	}
+}
+
+/* A pattern for what waits; the same in every picture. */
+export function hatch(ctx, theme) {
+	const tile = document.createElement("canvas");
+	tile.width = tile.height = 6;
+	const t = tile.getContext("2d");
+	t.fillStyle = theme.ground;
+	t.fillRect(0, 0, 6, 6);
+	t.strokeStyle = theme.wait;
+	t.lineWidth = 2.4;
+	t.beginPath();
+	for (const d of [-6, 0, 6]) {
+		t.moveTo(d - 1, 7);
+		t.lineTo(d + 7, -1);
+	}
+	t.stroke();
+	return ctx.createPattern(tile, "repeat");
+}
+
+/* Text cut to a width, with an ellipsis. */
+export function clip(ctx, text, width) {
+	if (ctx.measureText(text).width <= width)
+		return text;
+	let lo = 0, hi = text.length;
+	while (lo < hi) {
+		const mid = (lo + hi + 1) >> 1;
+		if (ctx.measureText(text.slice(0, mid) + "…").width <= width)
+			lo = mid;
+		else
+			hi = mid - 1;
+	}
+	return lo ? text.slice(0, lo) + "…" : "";
+}

@@ -1,0 +1,489 @@
+/*
+ * The columns of a page, from a table that says where each is.
+ *
+ * Addresses are distances from the lowest one and times from the first one, so
+ * that both are exact in the doubles that pages count with. Streams are named
+ * by their place in a column of their handles.
+ */
+#include "tools/weir/page_data.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/weir/packer.h"
+#include "tools/weir/tool.h"
+
+/* Doubles hold every whole number up to here. */
+#define EXACT ((uint64_t)1 << 53)
+
+enum { DATA_VERSION = 1 };
+
+/* What a page's data are made from. */
+struct page_data {
+	const struct snapshot *snapshot;
+	const char *title;
+	uint64_t base; /* the lowest address */
+	int64_t start; /* the first time */
+	uint64_t *streams;
+	uint32_t stream_count;
+};
+
+/* ---- Addresses, times, streams ---------------------------------------- */
+
+static int
+compare_streams(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a;
+	uint64_t y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double
+stream_place(const struct page_data *page, uint64_t stream)
+{
+	const uint64_t *found = bsearch(&stream, page->streams,
+	    page->stream_count, sizeof(stream), compare_streams);
+
+	return (double)(found - page->streams);
+}
+
+/* The handles of all events, segments and blocks, sorted, each once. */
+static bool
+collect_streams(struct page_data *page)
+{
+	const struct snapshot *s = page->snapshot;
+	size_t most =
+	    (size_t)s->events.count + s->segment_count + s->block_count;
+	uint64_t *all = malloc((most + 1) * sizeof(*all));
+	size_t n = 0;
+
+	if (all == NULL)
+		return false;
+	for (uint32_t i = 0; i < s->events.count; i++)
+		if (n == 0 || all[n - 1] != s->events.stream[i])
+			all[n++] = s->events.stream[i];
+	for (uint32_t i = 0; i < s->segment_count; i++)
+		if (n == 0 || all[n - 1] != s->segments[i].stream)
+			all[n++] = s->segments[i].stream;
+	for (uint32_t i = 0; i < s->block_count; i++)
+		if (n == 0 || all[n - 1] != s->blocks[i].stream)
+			all[n++] = s->blocks[i].stream;
+	qsort(all, n, sizeof(*all), compare_streams);
+	page->streams = all;
+	page->stream_count = 0;
+	for (size_t i = 0; i < n; i++)
+		if (i == 0 || all[i] != all[i - 1])
+			all[page->stream_count++] = all[i];
+	return true;
+}
+
+/* Does the event name a place in memory? */
+static bool
+event_is_placed(const struct snapshot *s, uint64_t event)
+{
+	return s->events.action[event] != SNAPSHOT_OOM &&
+	    s->events.action[event] != SNAPSHOT_SNAPSHOT;
+}
+
+static void
+widen(uint64_t from, uint64_t to, uint64_t *low, uint64_t *high)
+{
+	if (from < *low)
+		*low = from;
+	if (to > *high)
+		*high = to;
+}
+
+/* Find the base; false, and a complaint, if doubles cannot count from it. */
+static bool
+find_base(struct page_data *page)
+{
+	const struct snapshot *s = page->snapshot;
+	uint64_t low = UINT64_MAX;
+	uint64_t high = 0;
+
+	for (uint32_t i = 0; i < s->events.count; i++)
+		if (event_is_placed(s, i))
+			widen(s->events.address[i], s->events.address[i], &low,
+			    &high);
+	for (uint32_t i = 0; i < s->segment_count; i++)
+		widen(s->segments[i].address, s->segments[i].address, &low,
+		    &high);
+	for (uint32_t i = 0; i < s->block_count; i++)
+		widen(s->blocks[i].address, s->blocks[i].address, &low, &high);
+	page->base = low <= high ? low : 0;
+	if (low > high || high - low < EXACT)
+		return true;
+	complain("addresses from 0x%" PRIx64 " to 0x%" PRIx64
+		 " are too far apart to be shown",
+	    low, high);
+	return false;
+}
+
+static void
+find_start(struct page_data *page)
+{
+	const struct snapshot *s = page->snapshot;
+	int64_t start = INT64_MAX;
+
+	for (uint32_t i = 0; i < s->events.count; i++)
+		if (s->events.time_us[i] != 0 && s->events.time_us[i] < start)
+			start = s->events.time_us[i];
+	for (uint32_t i = 0; i < s->annotation_count; i++)
+		if (s->annotations[i].time_us < start)
+			start = s->annotations[i].time_us;
+	page->start = start == INT64_MAX ? 0 : start;
+}
+
+/* ---- Columns ----------------------------------------------------------- */
+
+/* How a number is written. */
+enum type { U8, U32, F64 };
+
+static const char *const type_names[] = { "u8", "u32", "f64" };
+static const size_t type_sizes[] = { 1, 4, 8 };
+
+/* What a number is. */
+enum meaning {
+	PLAIN,
+	SIGNED,  /* 64 bits with a sign */
+	ADDRESS, /* written from the base */
+	PLACE,   /* of an event: an address for most */
+	TIME,    /* written from the start; 0 is none */
+	STREAM,  /* a handle, written as its place among the streams */
+	LOW,     /* 32 bits of 64 */
+	HIGH,
+	END, /* a stage: 0 of a beginning, else 1 */
+};
+
+/* Arrays that columns are read from. */
+enum rows {
+	TITLE,
+	TRACES,
+	EVENT_ACTION,
+	EVENT_ADDRESS,
+	EVENT_BYTES,
+	EVENT_STREAM,
+	EVENT_TIME,
+	EVENT_STACK,
+	EVENT_POOL,
+	EVENT_CONTEXT,
+	EVENT_METADATA,
+	SEGMENTS,
+	BLOCKS,
+	ANNOTATIONS,
+	SETTINGS,
+	ACTIONS,
+	STREAMS,
+	POOLS,
+	FRAMES,
+	STACKS,
+	STACK_FRAMES,
+	STRINGS,
+	TEXT,
+};
+
+struct array {
+	const void *first;
+	size_t stride;
+	uint64_t count;
+};
+
+struct column {
+	const char *name;
+	enum type type;
+	enum rows rows;
+	size_t offset; /* of the field in its row, */
+	size_t width;  /* and its bytes */
+	enum meaning meaning;
+};
+
+#define FIELD(row, member)                                                     \
+	offsetof(struct snapshot_##row, member),                               \
+	    sizeof(((struct snapshot_##row *)NULL)->member)
+#define WHOLE(type) 0, sizeof(type)
+
+/* What tools/viewer/src/data.js reads, by these names. */
+static const struct column columns[] = {
+	{ "title", U8, TITLE, WHOLE(char), PLAIN },
+	{ "trace_first", U32, TRACES, FIELD(trace, first), PLAIN },
+	{ "trace_events", U32, TRACES, FIELD(trace, count), PLAIN },
+	{ "event_action", U8, EVENT_ACTION, WHOLE(uint8_t), PLAIN },
+	{ "event_addr", F64, EVENT_ADDRESS, WHOLE(uint64_t), PLACE },
+	{ "event_size", F64, EVENT_BYTES, WHOLE(uint64_t), PLAIN },
+	{ "event_stream", U32, EVENT_STREAM, WHOLE(uint64_t), STREAM },
+	{ "event_time", F64, EVENT_TIME, WHOLE(int64_t), TIME },
+	{ "event_stack", U32, EVENT_STACK, WHOLE(uint32_t), PLAIN },
+	{ "event_pool", U32, EVENT_POOL, WHOLE(uint32_t), PLAIN },
+	{ "event_context", U32, EVENT_CONTEXT, WHOLE(uint32_t), PLAIN },
+	{ "event_metadata", U32, EVENT_METADATA, WHOLE(uint32_t), PLAIN },
+	{ "segment_device", U32, SEGMENTS, FIELD(segment, device), PLAIN },
+	{ "segment_addr", F64, SEGMENTS, FIELD(segment, address), ADDRESS },
+	{ "segment_size", F64, SEGMENTS, FIELD(segment, bytes), PLAIN },
+	{ "segment_stream", U32, SEGMENTS, FIELD(segment, stream), STREAM },
+	{ "segment_pool", U32, SEGMENTS, FIELD(segment, pool), PLAIN },
+	{ "segment_small", U8, SEGMENTS, FIELD(segment, small), PLAIN },
+	{ "segment_expandable", U8, SEGMENTS, FIELD(segment, expandable),
+	    PLAIN },
+	{ "segment_stack", U32, SEGMENTS, FIELD(segment, stack), PLAIN },
+	{ "segment_first", U32, SEGMENTS, FIELD(segment, first_block), PLAIN },
+	{ "segment_blocks", U32, SEGMENTS, FIELD(segment, block_count), PLAIN },
+	{ "block_addr", F64, BLOCKS, FIELD(block, address), ADDRESS },
+	{ "block_size", F64, BLOCKS, FIELD(block, bytes), PLAIN },
+	{ "block_requested", F64, BLOCKS, FIELD(block, requested_bytes),
+	    PLAIN },
+	{ "block_stream", U32, BLOCKS, FIELD(block, stream), STREAM },
+	{ "block_state", U8, BLOCKS, FIELD(block, state), PLAIN },
+	{ "block_stack", U32, BLOCKS, FIELD(block, stack), PLAIN },
+	{ "annotation_name", U32, ANNOTATIONS, FIELD(annotation, name), PLAIN },
+	{ "annotation_time", F64, ANNOTATIONS, FIELD(annotation, time_us),
+	    TIME },
+	{ "annotation_end", U8, ANNOTATIONS, FIELD(annotation, stage), END },
+	{ "annotation_device", U32, ANNOTATIONS, FIELD(annotation, device),
+	    PLAIN },
+	{ "setting_name", U32, SETTINGS, FIELD(setting, name), PLAIN },
+	{ "setting_value", U32, SETTINGS, FIELD(setting, value), PLAIN },
+	{ "action_name", U32, ACTIONS, WHOLE(uint32_t), PLAIN },
+	{ "stream_low", U32, STREAMS, WHOLE(uint64_t), LOW },
+	{ "stream_high", U32, STREAMS, WHOLE(uint64_t), HIGH },
+	{ "pool_first", F64, POOLS, FIELD(pool, first), SIGNED },
+	{ "pool_second", F64, POOLS, FIELD(pool, second), SIGNED },
+	{ "frame_name", U32, FRAMES, FIELD(frame, name), PLAIN },
+	{ "frame_file", U32, FRAMES, FIELD(frame, file), PLAIN },
+	{ "frame_line", U32, FRAMES, FIELD(frame, line), PLAIN },
+	{ "stack_first", U32, STACKS, FIELD(stack, first), PLAIN },
+	{ "stack_frames", U32, STACKS, FIELD(stack, count), PLAIN },
+	{ "stack_frame", U32, STACK_FRAMES, WHOLE(uint32_t), PLAIN },
+	{ "string_start", F64, STRINGS, WHOLE(uint64_t), PLAIN },
+	{ "text", U8, TEXT, WHOLE(char), PLAIN },
+};
+
+enum { COLUMNS = sizeof(columns) / sizeof(columns[0]) };
+
+static struct array
+array_of_events(const struct snapshot_events *events, enum rows rows)
+{
+	const struct array arrays[] = {
+		[EVENT_ACTION] = { events->action, 1, events->count },
+		[EVENT_ADDRESS] = { events->address, 8, events->count },
+		[EVENT_BYTES] = { events->bytes, 8, events->count },
+		[EVENT_STREAM] = { events->stream, 8, events->count },
+		[EVENT_TIME] = { events->time_us, 8, events->count },
+		[EVENT_STACK] = { events->stack, 4, events->count },
+		[EVENT_POOL] = { events->pool, 4, events->count },
+		[EVENT_CONTEXT] = { events->context, 4, events->count },
+		[EVENT_METADATA] = { events->metadata, 4, events->count },
+	};
+
+	return arrays[rows];
+}
+
+#define ARRAY(rows, count)                                                     \
+	{                                                                      \
+		rows, sizeof(*(rows)), count                                   \
+	}
+
+static struct array
+array_of(const struct page_data *page, enum rows rows)
+{
+	const struct snapshot *s = page->snapshot;
+	const struct array arrays[] = {
+		[TITLE] = { page->title, 1, strlen(page->title) },
+		[TRACES] = ARRAY(s->traces, s->trace_count),
+		[SEGMENTS] = ARRAY(s->segments, s->segment_count),
+		[BLOCKS] = ARRAY(s->blocks, s->block_count),
+		[ANNOTATIONS] = ARRAY(s->annotations, s->annotation_count),
+		[SETTINGS] = ARRAY(s->settings, s->setting_count),
+		[ACTIONS] = ARRAY(s->actions, s->action_count),
+		[STREAMS] = ARRAY(page->streams, page->stream_count),
+		[POOLS] = ARRAY(s->pools, s->pool_count),
+		[FRAMES] = ARRAY(s->frames, s->frame_count),
+		[STACKS] = ARRAY(s->stacks, s->stack_count),
+		[STACK_FRAMES] = ARRAY(s->stack_frames, s->stack_frame_count),
+		[STRINGS] = ARRAY(s->strings, s->string_count),
+		[TEXT] = ARRAY(s->text, s->text_bytes),
+	};
+
+	if (rows >= EVENT_ACTION && rows <= EVENT_METADATA)
+		return array_of_events(&s->events, rows);
+	return arrays[rows];
+}
+
+#undef ARRAY
+
+/* A field of a row, without its sign. */
+static uint64_t
+field_read(const unsigned char *at, size_t width)
+{
+	uint16_t two;
+	uint32_t four;
+	uint64_t eight;
+
+	switch (width) {
+	case 1:
+		return *at;
+	case 2:
+		memcpy(&two, at, 2);
+		return two;
+	case 4:
+		memcpy(&four, at, 4);
+		return four;
+	default:
+		memcpy(&eight, at, 8);
+		return eight;
+	}
+}
+
+static double
+field_value(const struct page_data *page, enum meaning meaning, uint64_t field,
+    uint64_t row)
+{
+	const struct snapshot *s = page->snapshot;
+
+	switch (meaning) {
+	case SIGNED:
+		return (double)(int64_t)field;
+	case ADDRESS:
+		return (double)(field - page->base);
+	case PLACE:
+		if (s->events.action[row] == SNAPSHOT_OOM)
+			return (double)field;
+		return event_is_placed(s, row) ? (double)(field - page->base) :
+						 0;
+	case TIME:
+		return field == 0 ?
+		    0 :
+		    (double)(int64_t)field - (double)page->start;
+	case STREAM:
+		return stream_place(page, field);
+	case LOW:
+		return (double)(field & UINT32_MAX);
+	case HIGH:
+		return (double)(field >> 32);
+	case END:
+		return strcmp(snapshot_text(s, (uint32_t)field), "START") != 0;
+	case PLAIN:
+	default:
+		return (double)field;
+	}
+}
+
+/* ---- The data ---------------------------------------------------------- */
+
+/* What the columns are, as JSON; the caller frees it. NULL without memory. */
+static char *
+describe(const struct page_data *page)
+{
+	uint64_t offset = 0;
+	size_t length;
+	char *text;
+	FILE *out = open_memstream(&text, &length);
+
+	if (out == NULL)
+		return NULL;
+	fprintf(out, "{\"base\":\"%" PRIu64 "\",\"columns\":{", page->base);
+	for (size_t i = 0; i < COLUMNS; i++) {
+		const struct column *column = &columns[i];
+		uint64_t count = array_of(page, column->rows).count;
+
+		fprintf(out, "%s\"%s\":[\"%s\",%" PRIu64 ",%" PRIu64 "]",
+		    i == 0 ? "" : ",", column->name, type_names[column->type],
+		    offset, count);
+		offset += (count * type_sizes[column->type] + 7) / 8 * 8;
+	}
+	fputs("}}", out);
+	if (fclose(out) == 0)
+		return text;
+	free(text);
+	return NULL;
+}
+
+/* Little-endian whatever the machine is. */
+static void
+add_number(struct packer *packer, uint64_t number, size_t size)
+{
+	unsigned char bytes[8];
+
+	for (size_t i = 0; i < size; i++)
+		bytes[i] = (unsigned char)(number >> (8 * i));
+	packer_add(packer, bytes, size);
+}
+
+static void
+add_column(struct packer *packer, const struct page_data *page,
+    const struct column *column)
+{
+	struct array array = array_of(page, column->rows);
+	const unsigned char *at = array.first;
+
+	for (uint64_t i = 0; i < array.count; i++, at += array.stride) {
+		uint64_t field = field_read(at + column->offset, column->width);
+		double value = field_value(page, column->meaning, field, i);
+		uint64_t bits;
+
+		if (column->type != F64)
+			bits = (uint64_t)value;
+		else
+			memcpy(&bits, &value, sizeof(bits));
+		add_number(packer, bits, type_sizes[column->type]);
+	}
+	packer_align(packer);
+}
+
+struct page_data *
+page_data_new(const struct snapshot *snapshot, const char *title)
+{
+	struct page_data *page = calloc(1, sizeof(*page));
+
+	if (page == NULL) {
+		complain("out of memory");
+		return NULL;
+	}
+	page->snapshot = snapshot;
+	page->title = title;
+	if (!find_base(page))
+		goto drop;
+	find_start(page);
+	if (collect_streams(page))
+		return page;
+	complain("out of memory");
+drop:
+	free(page);
+	return NULL;
+}
+
+void
+page_data_free(struct page_data *page)
+{
+	if (page != NULL)
+		free(page->streams);
+	free(page);
+}
+
+bool
+page_data_write(const struct page_data *page, FILE *out)
+{
+	struct packer *packer = malloc(sizeof(*packer));
+	char *text = describe(page);
+	bool opened =
+	    packer != NULL && text != NULL && packer_open(packer, out);
+
+	if (opened) {
+		packer_add(packer, "weirview", 8);
+		add_number(packer, DATA_VERSION, 4);
+		add_number(packer, strlen(text), 4);
+		packer_add(packer, text, strlen(text));
+		packer_align(packer);
+		for (size_t i = 0; i < COLUMNS; i++)
+			add_column(packer, page, &columns[i]);
+		packer_close(packer);
+	} else {
+		complain("out of memory");
+	}
+	free(text);
+	free(packer);
+	return opened;
+}
