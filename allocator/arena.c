@@ -332,6 +332,9 @@ forget_contents(struct arena *arena)
 {
 	waiting_forget(&arena->waiting);
 	pins_forget(arena);
+	arena->keep_event = NULL;
+	arena->kept -= arena->keeps_ending;
+	arena->keeps_ending = 0;
 	for (struct list *l = arena->pools.next; l != &arena->pools;
 	     l = l->next)
 		marks_forget(CONTAINER_OF(l, struct pools, link));

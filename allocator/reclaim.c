@@ -193,6 +193,7 @@ reclaim_poll(struct arena *arena, unsigned skips)
 	struct list done;
 	bool any = poll_ended(arena);
 
+	arena_poll_keeps(arena);
 	list_init(&done);
 	waiting_poll(&arena->waiting, skips, &done);
 	return settle(arena, &done) || any;
@@ -521,6 +522,7 @@ reclaim_trim(struct arena *arena, size_t *keep)
 	arena->tries++;
 	if (arena->waiting.count > 0)
 		arena->stats.num_sync_all_streams++;
+	arena_wait_keeps(arena);
 	reclaim_poll(arena, RECLAIM_SKIPS);
 	size_t unmet = unmet_uses(arena);
 	for (size_t n = 0; n < unmet && arena->waiting.count > 0; n++)

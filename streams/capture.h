@@ -1,14 +1,17 @@
 /*
- * How many streams are being captured, as far as weir is told. A preload sees
- * every capture begin and end; a linked program's own captures are found by
- * asking the streams weir knows.
+ * Which streams are being captured, and how many as far as weir is told: of its
+ * own captures, and by a preload, which sees every capture begin and end. A
+ * linked program's own captures are found by asking the streams weir knows.
  */
 #ifndef STREAMS_CAPTURE_H
 #define STREAMS_CAPTURE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "driver/abi.h"
+
+struct stream;
 
 void capture_began(CUcontext context);
 void capture_ended(CUcontext context);
@@ -25,5 +28,13 @@ void capture_missed(void);
 
 /* True if no capture can be under way: no stream needs to be asked. */
 bool capture_none(void);
+
+/* True if a stream may be in a capture; if not, that has cost little. */
+bool capture_possible(const struct stream *stream);
+
+/* The driver's number of the capture that a stream is in; 0: it is in none, or
+ * in one that has been broken, or that cannot be told. Cheap where the answer
+ * is no. */
+uint64_t capture_of(const struct stream *stream);
 
 #endif

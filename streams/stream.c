@@ -498,9 +498,8 @@ stream_capturing(struct stream *stream)
 		return false;
 	if (names_context(stream))
 		return context_capturing(stream->context);
-	if (is_shared_handle(stream->handle) &&
-	    record_handle(stream) == WEIR_STREAM_LEGACY)
-		return context_capturing(stream->context);
+	/* Of the legacy default stream the driver tells whether a blocking one
+	 * is captured: others do not mind what is put on it. */
 	return handle_capturing(record_handle(stream));
 }
 
