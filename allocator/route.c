@@ -208,10 +208,15 @@ static bool
 has_ended(const struct route *route)
 {
 	const struct stream *stream = route->stray;
+	uint64_t id;
 
 	if (stream->thread != 0 && stream->thread != os_thread_id())
 		return atomic_load(&stream->ended);
-	return capture_of(stream) != atomic_load(&route->capture);
+	status_mute();
+	bool ended = capture_ask(stream, &id) == WEIR_OK &&
+	    id != atomic_load(&route->capture);
+	status_unmute();
+	return ended;
 }
 
 /* A stray's route is taken out of the list of strays: of this capture, or any
@@ -279,7 +284,10 @@ route_find(struct arena *main, struct stream *stream, struct arena **out)
 {
 	*out = NULL;
 	route_tidy(main);
-	uint64_t capture = capture_of(stream);
+	uint64_t capture;
+	enum weir_status status = capture_ask(stream, &capture);
+	if (status != WEIR_OK)
+		return status;
 	if (atomic_load_explicit(&count, memory_order_relaxed) > 0)
 		*out = find(main, stream, capture);
 	if (*out == NULL && capture != 0)

@@ -41,7 +41,8 @@ void route_end(struct route *route);
  * The arena for a request of this thread, held for the caller to drop; NULL:
  * the device's own. A capture that no route is for gets one to an arena of its
  * own, until it ends: Note [Strays]. Holds no lock; filters are called.
- * WEIR_EHOSTMEM.
+ * WEIR_EHOSTMEM; WEIR_ECONTEXT, WEIR_EDRIVER if it cannot be told whether the
+ * stream is captured.
  */
 enum weir_status route_find(
     struct arena *main, struct stream *stream, struct arena **out);

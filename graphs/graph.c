@@ -52,13 +52,15 @@ drop_handles(struct weir_graph *graph)
 
 	if (graph->graph == NULL && graph->exec == NULL)
 		return;
-	if (driver_enter(graph->stream->context, &guard) == WEIR_OK) {
-		if (graph->exec != NULL)
-			driver_peek()->cuGraphExecDestroy(graph->exec);
-		if (graph->graph != NULL)
-			driver_peek()->cuGraphDestroy(graph->graph);
+	/* It is tried in any case: only a capture elsewhere could mind. */
+	bool entered =
+	    driver_enter(graph->stream->context, &guard) == WEIR_OK;
+	if (graph->exec != NULL)
+		driver_peek()->cuGraphExecDestroy(graph->exec);
+	if (graph->graph != NULL)
+		driver_peek()->cuGraphDestroy(graph->graph);
+	if (entered)
 		driver_leave(&guard);
-	}
 	graph->exec = NULL;
 	graph->graph = NULL;
 }
@@ -68,16 +70,17 @@ static enum weir_status
 end_capture(struct weir_graph *graph, CUgraph *out)
 {
 	struct stream *stream = graph->stream;
-	struct driver_guard guard;
+	CUgraph unwanted = NULL;
 
 	*out = NULL;
 	capture_ended(stream->context);
-	enum weir_status status = driver_enter(stream->context, &guard);
-	if (status != WEIR_OK)
-		return status;
 	CUresult code = driver_peek()->cuStreamEndCapture(stream->handle, out);
-	driver_leave(&guard);
-	status = driver_status(
+	/* A capture that cannot be ended is one that goes on: once more. */
+	if (code != CUDA_SUCCESS && capture_of(stream) != 0)
+		driver_peek()->cuStreamEndCapture(stream->handle, &unwanted);
+	if (unwanted != NULL)
+		driver_peek()->cuGraphDestroy(unwanted);
+	enum weir_status status = driver_status(
 	    code, "cuStreamEndCapture(stream %p)", (void *)stream->handle);
 	if (status == WEIR_OK && *out == NULL)
 		status = status_set(
@@ -219,13 +222,9 @@ begin(struct weir_graph *graph, CUstreamCaptureMode mode)
 	if (status != WEIR_OK)
 		return status;
 	capture_began(stream->context);
-	uint64_t id = capture_of(stream);
-	if (id == 0) {
-		status = status_set(WEIR_EDRIVER,
-		    "cuStreamGetCaptureInfo(stream %p): it does not tell of "
-		    "the "
-		    "capture that has just begun",
-		    (void *)stream->handle);
+	uint64_t id;
+	status = capture_ask(stream, &id);
+	if (status != WEIR_OK) {
 		status_mute();
 		if (end_capture(graph, &made) == WEIR_OK)
 			graph->graph = made; /* to be dropped */
@@ -243,13 +242,16 @@ weir_graph_capture_begin(struct weir_graph *graph, weir_stream stream,
 {
 	static const char call[] = "weir_graph_capture_begin";
 	struct route_match match = { .kind = ROUTE_CAPTURE };
+	uint64_t id = 0;
 	enum weir_status status = check_begin(graph, stream, call);
 	if (status != WEIR_OK)
 		return status;
 	if ((unsigned)mode > WEIR_CAPTURE_RELAXED)
 		status = status_set(
 		    WEIR_EINVAL, "%s: unknown mode %d", call, (int)mode);
-	else if (capture_of(graph->stream) != 0)
+	else
+		status = capture_ask(graph->stream, &id);
+	if (status == WEIR_OK && id != 0)
 		status = status_set(WEIR_ECAPTURE,
 		    "%s: stream %p is being captured already", call,
 		    (void *)stream);
@@ -303,8 +305,8 @@ weir_graph_register(
 	enum weir_status status = check_begin(graph, stream, call);
 	if (status != WEIR_OK)
 		return status;
-	match.capture = capture_of(graph->stream);
-	if (match.capture == 0)
+	status = capture_ask(graph->stream, &match.capture);
+	if (status == WEIR_OK && match.capture == 0)
 		status = status_set(WEIR_EINVAL,
 		    "%s: stream %p is not being captured", call,
 		    (void *)stream);
@@ -378,6 +380,20 @@ end(struct weir_graph *graph)
 	return status;
 }
 
+/* The program must have ended a capture of its own. */
+static enum weir_status
+check_over(const struct weir_graph *graph, const char *call)
+{
+	uint64_t id;
+	enum weir_status status = capture_ask(graph->stream, &id);
+
+	if (status == WEIR_OK && id != 0)
+		status = status_set(WEIR_ECAPTURE,
+		    "%s: stream %p is still being captured", call,
+		    (void *)graph->stream->handle);
+	return status;
+}
+
 enum weir_status
 weir_graph_capture_end(struct weir_graph *graph)
 {
@@ -388,10 +404,10 @@ weir_graph_capture_end(struct weir_graph *graph)
 	if (graph->state != CAPTURING)
 		return status_set(WEIR_EINVAL,
 		    "%s: called before weir_graph_capture_begin()", call);
-	if (graph->registered && capture_of(graph->stream) != 0)
-		return status_set(WEIR_ECAPTURE,
-		    "%s: stream %p is still being captured", call,
-		    (void *)graph->stream->handle);
+	if (graph->registered)
+		status = check_over(graph, call);
+	if (status != WEIR_OK)
+		return status;
 	if (!graph->registered)
 		status = end(graph);
 	route_end(graph->route);

@@ -57,17 +57,19 @@ capture_none(void)
 	return atomic_load(&known) == ALL_TOLD && !capture_any();
 }
 
-static uint64_t
-ask(CUstream handle)
+static enum weir_status
+ask(CUstream handle, uint64_t *out)
 {
 	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
 	cuuint64_t id = 0;
+	CUresult code = driver_peek()->cuStreamGetCaptureInfo(
+	    handle, &status, &id, NULL, NULL, NULL);
 
-	if (driver_peek()->cuStreamGetCaptureInfo(
-		handle, &status, &id, NULL, NULL, NULL) != CUDA_SUCCESS ||
-	    status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
-		return 0;
-	return id;
+	if (code != CUDA_SUCCESS)
+		return driver_status(
+		    code, "cuStreamGetCaptureInfo(stream %p)", (void *)handle);
+	*out = status == CU_STREAM_CAPTURE_STATUS_ACTIVE ? id : 0;
+	return WEIR_OK;
 }
 
 bool
@@ -87,19 +89,30 @@ capture_possible(const struct stream *stream)
 	    status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
+enum weir_status
+capture_ask(const struct stream *stream, uint64_t *id)
+{
+	struct driver_guard guard;
+
+	*id = 0;
+	if (!capture_possible(stream))
+		return WEIR_OK;
+	enum weir_status status = driver_enter(stream->context, &guard);
+	if (status != WEIR_OK)
+		return status;
+	status = ask(stream->handle, id);
+	driver_leave(&guard);
+	return status;
+}
+
 uint64_t
 capture_of(const struct stream *stream)
 {
-	struct driver_guard guard;
 	uint64_t id = 0;
 
-	if (!capture_possible(stream))
-		return 0;
 	status_mute();
-	if (driver_enter(stream->context, &guard) == WEIR_OK) {
-		id = ask(stream->handle);
-		driver_leave(&guard);
-	}
+	if (capture_ask(stream, &id) != WEIR_OK)
+		id = 0;
 	status_unmute();
 	return id;
 }

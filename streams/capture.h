@@ -11,6 +11,8 @@
 
 #include "driver/abi.h"
 
+#include <weir/weir.h>
+
 struct stream;
 
 void capture_began(CUcontext context);
@@ -32,9 +34,15 @@ bool capture_none(void);
 /* True if a stream may be in a capture; if not, that has cost little. */
 bool capture_possible(const struct stream *stream);
 
-/* The driver's number of the capture that a stream is in; 0: it is in none, or
- * in one that has been broken, or that cannot be told. Cheap where the answer
- * is no. */
+/*
+ * The driver's number of the capture that a stream is in; 0: it is in none, or
+ * in one that has been broken. Cheap where the answer is no.
+ *
+ * @return WEIR_ECONTEXT, WEIR_EDRIVER: it cannot be told
+ */
+enum weir_status capture_ask(const struct stream *stream, uint64_t *id);
+
+/* The same, 0 also where it cannot be told. */
 uint64_t capture_of(const struct stream *stream);
 
 #endif
