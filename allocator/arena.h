@@ -654,6 +654,13 @@ enum weir_status take_block(struct pools *pools, const struct options *options,
 enum weir_status take_idle(struct pools *pools, const struct options *options,
     size_t rounded, struct block **out);
 
+/* ---- malloc.c ---------------------------------------------------------- */
+
+/* Count a block that has just been handed out; end the life of one, as by
+ * weir_free(). */
+void malloc_count(const struct options *options, struct block *block);
+void malloc_release(struct block *block);
+
 /* ---- stream_end.c ------------------------------------------------------ */
 
 /* Have the per-thread default streams of ending threads ended. */

@@ -1,7 +1,7 @@
 /*
  * <weir/weir.h>: allocating, freeing, recording, asking and trimming. The one
  * path: everything that hands out memory ends in weir_malloc_on(), everything
- * that takes it back in release().
+ * that takes it back in malloc_release().
  */
 #include <stdio.h>
 
@@ -34,8 +34,8 @@ check_size(size_t size)
 }
 
 /* Count a block that has just been handed out. */
-static void
-count_malloc(const struct options *options, struct block *block)
+void
+malloc_count(const struct options *options, struct block *block)
 {
 	struct pool *pool = block->pool;
 
@@ -79,7 +79,7 @@ take(struct pools *pools, const struct options *options, size_t size, bool idle,
 	if (uses.uses != NULL)
 		use_move(&uses, &block->pending);
 	block->requested = size;
-	count_malloc(options, block);
+	malloc_count(options, block);
 	tcache_went_out(cache, block);
 	*out = block;
 	return WEIR_OK;
@@ -459,8 +459,8 @@ count_free(struct block *block)
 }
 
 /* The end of every free: pending if it was used elsewhere, else free. */
-static void
-release(struct block *block)
+void
+malloc_release(struct block *block)
 {
 	struct pool *pool = block->pool;
 	struct cache *cache = tcache_come(pool->owner);
@@ -507,7 +507,7 @@ free_rare(void *ptr) UNCHECKED
 	if (block == NULL)
 		return refuse("weir_free", ptr);
 	struct arena *arena = block->arena;
-	release(block);
+	malloc_release(block);
 	leave_freed(arena);
 	return WEIR_OK;
 }
@@ -541,7 +541,7 @@ allocator_free_done(void *ptr) UNCHECKED
 		return refuse("weir_free", ptr);
 	struct arena *arena = block->arena;
 	use_clear(&arena->waiting, &block->pending);
-	release(block);
+	malloc_release(block);
 	leave_freed(arena);
 	return WEIR_OK;
 }
@@ -631,7 +631,7 @@ weir_free_async(void *ptr, weir_stream handle) UNCHECKED
 	else
 		status = hand_over(block, stream);
 	if (status == WEIR_OK)
-		release(block);
+		malloc_release(block);
 	leave_freed(arena);
 put:
 	stream_put(stream);

@@ -119,6 +119,61 @@ WEIR_API enum weir_status weir_pool_trim(
 WEIR_API enum weir_status weir_pool_check_live(
     struct weir_pool *pool, const void *const *ptrs, size_t n, bool *equal);
 
+/* ---- Checkpoints ----------------------------------------------------- */
+
+/** Which blocks a pool had at a moment, and which of them were live. */
+struct weir_checkpoint;
+
+/** What a restore has changed. Both lists are weir's. */
+struct weir_restored {
+	size_t struct_size; /**< set by the caller: sizeof the struct */
+	/** Live before, and freed by the restore: whoever had one of these must
+	 * not free it. */
+	void **freed;
+	size_t n_freed;
+	/** Live now, and the caller's, who frees them. May be among those that
+	 * were freed: then the address has a new owner. */
+	void **live;
+	size_t n_live;
+};
+
+/**
+ * Remember the blocks of a pool: addresses, sizes, bytes asked for, streams.
+ * The contents are not part of it, nor are uses by other streams.
+ *
+ * @return WEIR_ENOTREADY  a freed block waits for work on another stream, or
+ *                         memory is just being mapped
+ *         WEIR_ENOTSUP    the pool has a live block of WEIR_STREAM_ANY
+ *         WEIR_EHOSTMEM
+ */
+WEIR_API enum weir_status weir_checkpoint_take(
+    struct weir_pool *pool, struct weir_checkpoint **out);
+
+/**
+ * Free what is live in the pool, and have the blocks of the checkpoint again:
+ * the same at the same addresses, live or free. Memory that the pool has got
+ * since stays with it, free. May be done any number of times.
+ *
+ * Work that is queued on the freed blocks comes before what is queued on the
+ * restored ones: a stream waits on the device for another whose memory it gets.
+ *
+ * @param out  to be given back with weir_restored_drop()
+ * @return WEIR_EINVAL     a checkpoint of another pool; memory of it has gone
+ *                         back to the driver (a graph that keeps the pool
+ *                         prevents that)
+ *         WEIR_ENOTREADY  as above; a live block is recorded for another
+ * stream; a stream cannot wait for another, being captured WEIR_EHOSTMEM.
+ * Nothing has changed then
+ */
+WEIR_API enum weir_status weir_checkpoint_restore(struct weir_pool *pool,
+    const struct weir_checkpoint *checkpoint, struct weir_restored *out);
+
+/** Give the lists back. */
+WEIR_API void weir_restored_drop(struct weir_restored *restored);
+
+/** Forget a checkpoint; NULL does nothing. */
+WEIR_API void weir_checkpoint_drop(struct weir_checkpoint *checkpoint);
+
 /* ---- Routes ---------------------------------------------------------- */
 
 /** Sends requests of weir_malloc() and its like to a pool. Of the routes that
