@@ -616,3 +616,212 @@ TEST(work_forked_in_a_capture_draws_on_the_same_pool)
 	EXPECT_EQ(reserved(), 0);
 	expect_healthy();
 }
+
+/* ---- Checkpoints ------------------------------------------------------- */
+
+/* What a row of blocks takes: sizes of the original tests, two live ones or
+ * more around what is freed. */
+static struct weir_checkpoint *
+checkpoint(struct weir_pool *pool)
+{
+	struct weir_checkpoint *made = NULL;
+
+	EXPECT_OK(weir_checkpoint_take(pool, &made));
+	return made;
+}
+
+static struct weir_stats
+pool_stats(struct weir_pool *pool)
+{
+	struct weir_stats s = { .struct_size = sizeof(s) };
+
+	EXPECT_OK(weir_pool_stats(pool, &s));
+	return s;
+}
+
+/* The live blocks of the pool are exactly these. */
+static bool
+lives(struct weir_pool *pool, void *const *ptrs, size_t n)
+{
+	bool equal = false;
+
+	EXPECT_OK(
+	    weir_pool_check_live(pool, (const void *const *)ptrs, n, &equal));
+	return equal;
+}
+
+/*
+ * Blocks of `sizes` are live in a pool that a graph keeps, but for those whose
+ * bit of `freed` is set. Whatever is done next, a restore brings exactly that
+ * back, and once the pool has grown for them the same requests get the same
+ * addresses after it each time.
+ */
+static void
+absorb(const size_t *sizes, size_t n, unsigned freed)
+{
+	weir_stream stream = new_stream();
+	struct weir_graph *graph = new_graph();
+	struct weir_restored out = { .struct_size = sizeof(out) };
+	void *ptr[16];
+	void *live[16];
+	void *again[16];
+	size_t n_live = 0;
+
+	begin(graph, stream, NULL);
+	for (size_t i = 0; i < n; i++)
+		ptr[i] = take(sizes[i], stream);
+	fill(ptr[0], 512, 1, stream);
+	for (size_t i = 0; i < n; i++) {
+		if (freed & 1u << i)
+			give(ptr[i]);
+		else
+			live[n_live++] = ptr[i];
+	}
+	end(graph);
+	struct weir_pool *pool = pool_of(graph, true);
+	struct weir_stats before = pool_stats(pool);
+	struct weir_checkpoint *made = checkpoint(pool);
+	EXPECT(lives(pool, live, n_live));
+	for (int round = 0; round < 3; round++) {
+		for (size_t i = 0; i < n; i++) {
+			void *got = weir_pool_malloc(pool, sizes[i], stream);
+			EXPECT_NOT_NULL(got);
+			EXPECT(round < 2 || got == again[i]);
+			again[i] = got;
+		}
+		if (round == 1)
+			give(live[0]);
+		EXPECT_OK(weir_checkpoint_restore(pool, made, &out));
+		EXPECT_EQ(out.n_live, n_live);
+		EXPECT_EQ(out.n_freed, n + n_live - (round == 1));
+		weir_restored_drop(&out);
+		EXPECT(lives(pool, live, n_live));
+		struct weir_stats after = pool_stats(pool);
+		EXPECT_EQ(after.active_bytes.all.current,
+		    before.active_bytes.all.current);
+		EXPECT_EQ(after.requested_bytes.all.current,
+		    before.requested_bytes.all.current);
+		expect_healthy();
+	}
+	replay(graph, stream);
+	finish(stream);
+	for (size_t i = 0; i < n_live; i++)
+		give(live[i]);
+	EXPECT(lives(pool, NULL, 0));
+	weir_checkpoint_drop(made);
+	weir_graph_destroy(graph);
+	trim(0);
+	EXPECT_EQ(reserved(), 0);
+	expect_healthy();
+}
+
+TEST(a_pool_s_blocks_are_saved_and_restored)
+{
+	static const size_t simple[] = { 512, MIB };
+	static const size_t many[] = { 512, 512, 512, 512, 512, 512, 512, 512,
+		512, 512, 512, 512 };
+	static const size_t mixed[] = { 512, 3 * MIB, 700 * KIB, 12 * MIB,
+		64 * KIB, 2 * MIB, 512, 9 * MIB };
+
+	for (int kind = 0; kind < 2; kind++) {
+		conf(kind == 0 ? "expandable_segments:True" :
+				 "expandable_segments:False");
+		absorb(simple, 2, 0);
+		absorb(simple, 2, 1u << 1);
+		absorb(many, 12, 1u << 5);                     /* middle */
+		absorb(many, 12, 1u << 3 | 1u << 7);           /* multiple */
+		absorb(many, 12, 1u << 4 | 1u << 5 | 1u << 6); /* contiguous */
+		absorb(many, 12, 1u << 10 | 1u << 11);         /* following */
+		absorb(mixed, 8, 0);
+		absorb(mixed, 8, 0x5a);
+		absorb(mixed, 8, 0xa4);
+	}
+}
+
+TEST(who_owns_a_pointer_after_a_restore_is_told)
+{
+	weir_stream stream = new_stream();
+	struct weir_graph *graph = new_graph();
+	struct weir_restored out = { .struct_size = sizeof(out) };
+
+	load_kernels();
+	uint32_t *a = words(0x01010101, WORDS, stream);
+	begin(graph, stream, NULL);
+	uint32_t *dies = sum(a, a, stream);
+	uint32_t *stays = sum(dies, a, stream);
+	end(graph);
+	struct weir_pool *pool = pool_of(graph, true);
+	struct weir_checkpoint *made = checkpoint(pool);
+	/* One has died since, and its memory is somebody else's. */
+	give(dies);
+	uint32_t *other = weir_pool_malloc(pool, BYTES, stream);
+	EXPECT_EQ(other, dies);
+	EXPECT_OK(weir_checkpoint_restore(pool, made, &out));
+	EXPECT_EQ(out.n_freed, 2);
+	EXPECT_EQ(out.n_live, 2);
+	weir_restored_drop(&out);
+	/* It is the restored one's now: freed once, and no more. */
+	replay(graph, stream);
+	EXPECT_EQ(word(dies, stream), 2u * 0x01010101);
+	give(dies);
+	EXPECT_STATUS(weir_free(other), WEIR_EINVAL);
+	give(stays);
+	weir_checkpoint_drop(made);
+	weir_graph_destroy(graph);
+	give(a);
+	expect_healthy();
+}
+
+struct routed {
+	struct weir_pool *pool;
+	weir_stream stream;
+	void *ptr;
+};
+
+static void *
+allocate_routed(void *argument)
+{
+	struct routed *routed = argument;
+	struct weir_route *route = NULL;
+
+	EXPECT_OK(weir_route_thread(routed->pool, &route));
+	routed->ptr = take(4 * MIB, routed->stream);
+	weir_route_end(route);
+	return NULL;
+}
+
+TEST(a_thread_is_routed_to_a_pool)
+{
+	struct routed routed = { .stream = new_stream() };
+	struct weir_stats s;
+	pthread_t thread;
+
+	conf("expandable_segments:False,tcache:0");
+	EXPECT_OK(weir_pool_create(0, NULL, 0, &routed.pool));
+	EXPECT_EQ(pthread_create(&thread, NULL, allocate_routed, &routed), 0);
+	EXPECT_EQ(pthread_join(thread, NULL), 0);
+	/* One segment for the thread's, */
+	s = pool_stats(routed.pool);
+	EXPECT_EQ(s.segment.all.current, 1);
+	EXPECT(lives(routed.pool, &routed.ptr, 1));
+	/* which the others do not touch. */
+	void *mine = take(4 * MIB, routed.stream);
+	EXPECT_EQ(stats().segment.all.current, 2);
+	EXPECT_EQ(pool_stats(routed.pool).segment.all.current, 1);
+	/* Four, when each needs one of its own, */
+	void *more[3];
+	for (int i = 0; i < 3; i++)
+		more[i] =
+		    weir_pool_malloc(routed.pool, 20 * MIB, routed.stream);
+	EXPECT_EQ(pool_stats(routed.pool).segment.all.current, 4);
+	/* and none when all is freed and given back. */
+	for (int i = 0; i < 3; i++)
+		give(more[i]);
+	give(routed.ptr);
+	finish(routed.stream);
+	EXPECT_OK(weir_pool_trim(routed.pool, 0, NULL));
+	EXPECT_EQ(pool_stats(routed.pool).segment.all.current, 0);
+	give(mine);
+	weir_pool_release(routed.pool);
+	expect_healthy();
+}
