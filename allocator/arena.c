@@ -345,6 +345,7 @@ forget_contents(struct arena *arena)
 	arena->stats = (struct weir_stats){ 0 };
 	if (arena != arena->main)
 		arena->totals = NULL;
+	arena->uncounted = false;
 }
 
 static void

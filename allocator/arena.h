@@ -225,6 +225,8 @@ struct arena {
 	bool in_use;
 	uint64_t generation; /* how often it has gone out of use */
 	unsigned owners;
+	atomic_bool suspended; /* or about to be: suspend.h */
+	bool uncounted;        /* what it holds is no longer held */
 	unsigned kept; /* those who need its memory to stay where it is */
 	/* Of these, so many only until all work queued when the last of them
 	 * ended is done; of that tells the event, if it could be recorded. */

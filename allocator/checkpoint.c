@@ -47,9 +47,10 @@ check_calm(struct arena *arena)
 	if (arena->forgotten)
 		return status_set(WEIR_ECONTEXT,
 		    "checkpoint: device %d was reset", arena->device);
-	if (arena->jobs > 0)
+	if (arena->jobs > 0 || atomic_load(&arena->suspended))
 		return status_set(WEIR_ENOTREADY,
-		    "checkpoint: memory of the pool is being mapped");
+		    "checkpoint: memory of the pool is being mapped, or "
+		    "is suspended");
 	for (struct list *l = arena->waiting.pending.next;
 	     l != &arena->waiting.pending; l = l->next)
 		if (block_state(block_of_pending(l)) == BLOCK_PENDING)

@@ -138,6 +138,9 @@ take_from(struct arena *arena, struct stream *stream,
 		status = status_set(WEIR_ECONTEXT,
 		    "weir_malloc: device %d has just been reset",
 		    arena->device);
+	else if (atomic_load(&arena->suspended))
+		status = status_set(
+		    WEIR_EINVAL, "weir_malloc: the pool is suspended");
 	else
 		status = pools_get(arena, stream, &pools);
 	if (status == WEIR_OK)
@@ -159,6 +162,7 @@ take_from_helpers(struct arena *arena, struct stream *stream,
 		struct pools *pools;
 		lock_enter(&a->lock);
 		if ((a->flags & ARENA_SERVES_OOM) != 0 && a->owners > 0 &&
+		    !atomic_load(&a->suspended) &&
 		    pools_get(a, stream, &pools) == WEIR_OK)
 			status = serve(pools, options, size, true, out, NULL);
 		lock_leave(&a->lock);

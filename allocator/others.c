@@ -12,6 +12,7 @@
  * found, and its arena locked, with no lock held before.
  */
 #include "allocator/arena.h"
+#include "allocator/suspend.h"
 #include "allocator/tcache.h"
 #include "base/meta.h"
 #include "base/status.h"
@@ -311,6 +312,7 @@ arena_empty(struct arena *arena)
 		arena->jobs++; /* it is not out of use before this is done */
 		reclaim_poll(arena, RECLAIM_SKIPS);
 		reclaim_refresh(arena);
+		arena_drop_suspended(arena);
 		bytes = reclaim_shed(arena, SIZE_MAX);
 		segment_unreserve(arena);
 		if (is_unowned(arena) && arena->jobs == 1 &&

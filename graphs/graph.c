@@ -53,8 +53,7 @@ drop_handles(struct weir_graph *graph)
 	if (graph->graph == NULL && graph->exec == NULL)
 		return;
 	/* It is tried in any case: only a capture elsewhere could mind. */
-	bool entered =
-	    driver_enter(graph->stream->context, &guard) == WEIR_OK;
+	bool entered = driver_enter(graph->stream->context, &guard) == WEIR_OK;
 	if (graph->exec != NULL)
 		driver_peek()->cuGraphExecDestroy(graph->exec);
 	if (graph->graph != NULL)
@@ -162,6 +161,9 @@ hold_pool(struct weir_graph *graph, struct weir_pool *pool, const char *call)
 		    "%s: the pool is of device %d, stream %p of device %d",
 		    call, pool->arena->device, (void *)graph->stream->handle,
 		    graph->stream->device);
+	if (pool != NULL && atomic_load(&pool->arena->suspended))
+		return status_set(
+		    WEIR_EINVAL, "%s: the pool is suspended", call);
 	if (pool != NULL) {
 		pool_hold(pool);
 	} else {
@@ -457,6 +459,9 @@ weir_graph_replay(struct weir_graph *graph, weir_stream stream)
 	enum weir_status status = check_captured(graph, call);
 	if (status != WEIR_OK)
 		return status;
+	if (atomic_load(&graph->pool->arena->suspended))
+		return status_set(
+		    WEIR_EINVAL, "%s: the pool is suspended", call);
 	if (graph->exec == NULL)
 		status = instantiate(graph);
 	if (status == WEIR_OK)

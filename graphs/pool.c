@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "allocator/allocator.h"
+#include "allocator/suspend.h"
 #include "allocator/tcache.h"
 #include "base/meta.h"
 #include "base/os.h"
@@ -264,6 +265,28 @@ weir_pool_trim(struct weir_pool *pool, size_t keep_bytes, size_t *freed_bytes)
 	if (freed_bytes != NULL)
 		*freed_bytes = freed;
 	return WEIR_OK;
+}
+
+/* ---- Suspending -------------------------------------------------------- */
+
+enum weir_status
+weir_pool_suspend(struct weir_pool *pool, bool copy, size_t *freed_bytes)
+{
+	size_t freed = 0;
+	enum weir_status status = check_pool(pool, "weir_pool_suspend");
+	if (status == WEIR_OK)
+		status = arena_suspend(pool->arena, copy, &freed);
+	if (status == WEIR_OK && freed_bytes != NULL)
+		*freed_bytes = freed;
+	return status;
+}
+
+enum weir_status
+weir_pool_resume(struct weir_pool *pool)
+{
+	enum weir_status status = check_pool(pool, "weir_pool_resume");
+
+	return status == WEIR_OK ? arena_resume(pool->arena) : status;
 }
 
 /* ---- What is live ------------------------------------------------------ */

@@ -119,6 +119,39 @@ WEIR_API enum weir_status weir_pool_trim(
 WEIR_API enum weir_status weir_pool_check_live(
     struct weir_pool *pool, const void *const *ptrs, size_t n, bool *equal);
 
+/* ---- Suspending ------------------------------------------------------ */
+
+/**
+ * Give the physical memory of a pool back to the driver, for others to use, and
+ * keep its addresses: graphs that were captured with it replay again once it is
+ * resumed. Waits for all work of the device. While it is suspended, blocks can
+ * be freed, but none can be allocated; nothing may be captured or replayed, and
+ * the memory must not be used.
+ *
+ * @param copy   keep what is in it, in page-locked host memory. Without, the
+ *               contents are undefined afterwards
+ * @param freed_bytes  bytes given back; may be NULL. A piece that the driver
+ *               does not let go of stays
+ * @return WEIR_EINVAL     it is suspended
+ *         WEIR_ENOTSUP    it has segments of the driver: memory of
+ *                         WEIR_STREAM_ANY, a source of its own, or expandable
+ *                         segments are off
+ *         WEIR_ECAPTURE   a stream of the device is being captured
+ *         WEIR_ENOTREADY  memory is just being mapped
+ *         WEIR_EHOSTMEM, WEIR_EDRIVER. Nothing has changed then
+ */
+WEIR_API enum weir_status weir_pool_suspend(
+    struct weir_pool *pool, bool copy, size_t *freed_bytes);
+
+/**
+ * Have the memory of a suspended pool again, at the same addresses; other pools
+ * give back what they have unused if need be.
+ *
+ * @return WEIR_EINVAL if it is not suspended; WEIR_ENOMEM, WEIR_EDRIVER: it
+ * still is, and it can be tried again
+ */
+WEIR_API enum weir_status weir_pool_resume(struct weir_pool *pool);
+
 /* ---- Checkpoints ----------------------------------------------------- */
 
 /** Which blocks a pool had at a moment, and which of them were live. */

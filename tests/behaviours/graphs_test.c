@@ -662,9 +662,9 @@ absorb(const size_t *sizes, size_t n, unsigned freed)
 	weir_stream stream = new_stream();
 	struct weir_graph *graph = new_graph();
 	struct weir_restored out = { .struct_size = sizeof(out) };
-	void *ptr[16];
-	void *live[16];
-	void *again[16];
+	void *ptr[16] = { NULL };
+	void *live[16] = { NULL };
+	void *again[16] = { NULL };
 	size_t n_live = 0;
 
 	begin(graph, stream, NULL);
