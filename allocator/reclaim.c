@@ -214,20 +214,17 @@ reclaim_glance(struct arena *arena)
 
 /* Is the stream idle right now? False if it cannot be asked. */
 static bool
-stream_idle(struct pools *pools)
+is_idle(struct pools *pools)
 {
 	struct stream *stream = pools->stream;
 	struct driver_guard guard;
-	bool idle = false;
 
 	if (pools->ended || stream->handle == WEIR_STREAM_ANY ||
 	    stream->thread != 0)
 		return false;
 	if (driver_enter(stream->context, &guard) != WEIR_OK)
 		return false;
-	if (!stream_capturing(stream))
-		idle = driver_peek()->cuStreamQuery(stream->handle) ==
-		    CUDA_SUCCESS;
+	bool idle = stream_idle(stream);
 	driver_leave(&guard);
 	return idle;
 }
@@ -243,7 +240,7 @@ reclaim_refresh(struct arena *arena)
 		if (pools->passed_at > pools->freed_at)
 			continue;
 		uint64_t tick = order_tick();
-		if (stream_idle(pools))
+		if (is_idle(pools))
 			pools->passed_at = tick;
 	}
 	status_unmute();

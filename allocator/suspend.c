@@ -139,6 +139,9 @@ check_suspend(const struct arena *arena)
 		    "suspending: memory of the pool is being mapped");
 	for (struct list *l = arena->segments.next; l != &arena->segments;
 	     l = l->next) {
+		if (segment_of(l)->pins > 0)
+			return status_set(WEIR_EINVAL,
+			    "suspending: pages of the pool are pinned");
 		if (segment_of(l)->busy > 0)
 			return status_set(WEIR_ENOTREADY,
 			    "suspending: memory of the pool is being mapped");

@@ -14,7 +14,7 @@
  *
  * @param copy   keep what is in it, in page-locked host memory
  * @param freed  bytes given back
- * @return WEIR_EINVAL     it is suspended
+ * @return WEIR_EINVAL     it is suspended, or pages of it are pinned
  *         WEIR_ENOTSUP    it has segments of the driver, whose addresses would
  *                         be lost
  *         WEIR_ENOTREADY  memory is being mapped

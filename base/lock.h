@@ -34,6 +34,7 @@
 	X(LOCK_RANK_TOTALS)  /* what the arenas of a device come to */         \
 	X(LOCK_RANK_DEPOT)   /* full magazines of one stream */                \
 	X(LOCK_RANK_STREAM)  /* one stream against its end */                  \
+	X(LOCK_RANK_CAPTURE) /* calls that captures must not meet */           \
 	X(LOCK_RANK_STREAMS) /* the table of streams */                        \
 	X(LOCK_RANK_ORDER)   /* which stream comes after which */              \
 	X(LOCK_RANK_EVENTS)  /* a pool of driver events */                     \

@@ -72,13 +72,13 @@ end_capture(struct weir_graph *graph, CUgraph *out)
 	CUgraph unwanted = NULL;
 
 	*out = NULL;
-	capture_ended(stream->context);
 	CUresult code = driver_peek()->cuStreamEndCapture(stream->handle, out);
 	/* A capture that cannot be ended is one that goes on: once more. */
 	if (code != CUDA_SUCCESS && capture_of(stream) != 0)
 		driver_peek()->cuStreamEndCapture(stream->handle, &unwanted);
 	if (unwanted != NULL)
 		driver_peek()->cuGraphDestroy(unwanted);
+	capture_ended(stream->context);
 	enum weir_status status = driver_status(
 	    code, "cuStreamEndCapture(stream %p)", (void *)stream->handle);
 	if (status == WEIR_OK && *out == NULL)
@@ -206,10 +206,13 @@ begin_capture(struct stream *stream, CUstreamCaptureMode mode)
 	if (status != WEIR_OK)
 		return status;
 	lock_enter(&stream->lock);
+	capture_began(stream->context);
 	CUresult code =
 	    driver_peek()->cuStreamBeginCapture(stream->handle, mode);
 	lock_leave(&stream->lock);
 	driver_leave(&guard);
+	if (code != CUDA_SUCCESS)
+		capture_ended(stream->context);
 	return driver_status(
 	    code, "cuStreamBeginCapture(stream %p)", (void *)stream->handle);
 }
@@ -223,7 +226,6 @@ begin(struct weir_graph *graph, CUstreamCaptureMode mode)
 	enum weir_status status = begin_capture(stream, mode);
 	if (status != WEIR_OK)
 		return status;
-	capture_began(stream->context);
 	uint64_t id;
 	status = capture_ask(stream, &id);
 	if (status != WEIR_OK) {

@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "streams/stream.h"
 
+static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_CAPTURE);
 static atomic_int captures;
 
 enum known { SOME_TOLD, ALL_TOLD, SOME_MISSED };
@@ -19,7 +20,21 @@ void
 capture_began(CUcontext context)
 {
 	(void)context;
+	capture_hold_off();
 	atomic_fetch_add(&captures, 1);
+	capture_let_go();
+}
+
+void
+capture_hold_off(void) UNCHECKED
+{
+	lock_enter(&lock);
+}
+
+void
+capture_let_go(void) UNCHECKED
+{
+	lock_leave(&lock);
 }
 
 void

@@ -15,8 +15,15 @@
 
 struct stream;
 
+/* Tell of a capture before the driver begins it, and after it is over or could
+ * not be begun. */
 void capture_began(CUcontext context);
 void capture_ended(CUcontext context);
+
+/* No capture is begun in between by who tells of it: for a call that would
+ * break one, made after it has been seen that there is none. */
+void capture_hold_off(void);
+void capture_let_go(void);
 
 /* True while any capture that was told of is under way. */
 bool capture_any(void);

@@ -492,6 +492,21 @@ names_context(struct stream *stream)
 }
 
 bool
+stream_idle(struct stream *stream)
+{
+	bool idle = false;
+
+	lock_enter(&stream->lock);
+	capture_hold_off();
+	if (!stream_capturing(stream))
+		idle = driver_peek()->cuStreamQuery(stream->handle) ==
+		    CUDA_SUCCESS;
+	capture_let_go();
+	lock_leave(&stream->lock);
+	return idle;
+}
+
+bool
 stream_capturing(struct stream *stream)
 {
 	if (capture_none())
@@ -540,7 +555,9 @@ enum weir_status
 stream_record(struct stream *stream, CUevent event)
 {
 	lock_enter(&stream->lock);
+	capture_hold_off();
 	enum weir_status status = record(stream, event);
+	capture_let_go();
 	lock_leave(&stream->lock);
 	return status;
 }

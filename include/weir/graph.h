@@ -132,7 +132,7 @@ WEIR_API enum weir_status weir_pool_check_live(
  *               contents are undefined afterwards
  * @param freed_bytes  bytes given back; may be NULL. A piece that the driver
  *               does not let go of stays
- * @return WEIR_EINVAL     it is suspended
+ * @return WEIR_EINVAL     it is suspended, or pages of it are pinned
  *         WEIR_ENOTSUP    it has segments of the driver: memory of
  *                         WEIR_STREAM_ANY, a source of its own, or expandable
  *                         segments are off

@@ -217,6 +217,14 @@ TEST(what_cannot_be_suspended_is_told)
 	EXPECT_STATUS(weir_pool_suspend(pool, true, NULL), WEIR_ECAPTURE);
 	EXPECT_OK(weir_graph_capture_end(graph));
 	weir_graph_destroy(graph);
+	void *pinned = take_in(pool, 4 * MIB, stream);
+	EXPECT_OK(weir_pin(pinned));
+	EXPECT_STATUS(weir_pool_suspend(pool, true, NULL), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "pinned");
+	EXPECT_OK(weir_unpin(pinned));
+	suspend(pool, false);
+	EXPECT_STATUS(weir_pin(pinned), WEIR_EINVAL);
+	EXPECT_OK(weir_pool_resume(pool));
 	give(take_in(pool, 512, WEIR_STREAM_ANY));
 	EXPECT_STATUS(weir_pool_suspend(pool, true, NULL), WEIR_ENOTSUP);
 	EXPECT_STATUS(weir_pool_suspend(NULL, true, NULL), WEIR_EINVAL);
