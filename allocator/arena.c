@@ -333,6 +333,9 @@ forget_contents(struct arena *arena)
 {
 	waiting_forget(&arena->waiting);
 	pins_forget(arena);
+	arena->keep_event = NULL;
+	arena->kept -= arena->keeps_ending;
+	arena->keeps_ending = 0;
 	for (struct list *l = arena->pools.next; l != &arena->pools;
 	     l = l->next)
 		marks_forget(CONTAINER_OF(l, struct pools, link));
@@ -343,6 +346,7 @@ forget_contents(struct arena *arena)
 	arena->stats = (struct weir_stats){ 0 };
 	if (arena != arena->main)
 		arena->totals = NULL;
+	arena->uncounted = false;
 }
 
 static void

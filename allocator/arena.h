@@ -173,8 +173,9 @@ struct source {
 
 /* What an arena is like; bits. */
 enum arena_flags {
-	ARENA_NO_SPLIT = 1,  /* each block is a driver segment of its own */
-	ARENA_UNCOUNTED = 2, /* neither in the device's totals nor its limit */
+	ARENA_NO_SPLIT = 1,   /* each block is a driver segment of its own */
+	ARENA_UNCOUNTED = 2,  /* neither in the device's totals nor its limit */
+	ARENA_SERVES_OOM = 4, /* what is free there serves the last need */
 };
 
 struct totals;
@@ -229,8 +230,16 @@ struct arena {
 	bool own_source; /* not the driver's */
 	unsigned flags;
 	bool in_use;
+	uint64_t generation; /* how often it has gone out of use */
 	unsigned owners;
+	atomic_bool suspended; /* or about to be: suspend.h */
+	bool uncounted;        /* what it holds is no longer held */
 	unsigned kept; /* those who need its memory to stay where it is */
+	/* Of these, so many only until all work queued when the last of them
+	 * ended is done; of that tells the event, if it could be recorded. */
+	unsigned keeps_ending;
+	uint64_t keeps_ended; /* how often such have been taken off */
+	CUevent keep_event;
 };
 
 /* What all arenas of a device come to. Plain counters are those of arenas that
@@ -307,18 +316,29 @@ void pools_drop(struct pools *pools);
 enum weir_status arena_make(int device, const struct source *source,
     unsigned flags, struct arena **out);
 
-/* One owner more, or less. With no owner left an arena gives back what is
- * free, and at each free more of it, and is of no use to anyone when all is
- * gone. Holds no lock. */
+/* One owner more of an arena that is not out of use, or less. With no owner
+ * left an arena gives back what is free, and at each free more of it, and is of
+ * no use to anyone when all is gone. Holds no lock. */
 void arena_hold(struct arena *arena);
-void arena_drop(struct arena *arena);
+/* One owner more, of an arena that may have none, but if it is still what it
+ * was in that generation; else false. */
+bool arena_revive(struct arena *arena, uint64_t generation);
+/* Is it that still? */
+bool arena_lives(struct arena *arena, uint64_t generation);
+size_t arena_drop(struct arena *arena);
 
 /* Its memory must stay where it is, or need not any more. Holds no lock. */
 void arena_keep(struct arena *arena);
 void arena_unkeep(struct arena *arena);
+/* It need not when all work of the device that is queued now is done. */
+void arena_unkeep_later(struct arena *arena);
+/* Look whether that is so. Under the lock, from reclaim_poll(). */
+void arena_poll_keeps(struct arena *arena);
+/* Wait for it, with the lock left. */
+void arena_wait_keeps(struct arena *arena);
 
-/* Give back what an arena that nobody owns can. Takes the lock. */
-void arena_empty(struct arena *arena);
+/* Give back what an arena that nobody owns can; the bytes. Takes the lock. */
+size_t arena_empty(struct arena *arena);
 
 /* The same for all of a device, given any of its arenas. Holds no lock. */
 void arena_empty_unowned(struct arena *arena);
@@ -639,6 +659,17 @@ void pins_forget(struct arena *arena);
 enum weir_status take_block(struct pools *pools, const struct options *options,
     size_t rounded, struct block **out);
 
+/* The same, of what may be used at once. WEIR_ENOMEM is not told. */
+enum weir_status take_idle(struct pools *pools, const struct options *options,
+    size_t rounded, struct block **out);
+
+/* ---- malloc.c ---------------------------------------------------------- */
+
+/* Count a block that has just been handed out; end the life of one, as by
+ * weir_free(). */
+void malloc_count(const struct options *options, struct block *block);
+void malloc_release(struct block *block);
+
 /* ---- stream_end.c ------------------------------------------------------ */
 
 /* Have the per-thread default streams of ending threads ended. */
@@ -753,6 +784,9 @@ void stats_zero_counters(struct weir_stats *stats);
 
 /* Add what is current. */
 void stats_add_current(struct weir_stats *to, const struct weir_stats *from);
+
+/* weir_stats() of one arena. Takes the lock. */
+enum weir_status arena_stats(struct arena *arena, struct weir_stats *out);
 
 /* Bytes of pending blocks, of a stream's or of all. */
 size_t stats_pending_bytes(struct arena *arena, const struct stream *stream);

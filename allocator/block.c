@@ -259,7 +259,7 @@ block_move(struct block *block, struct pool *pool)
 {
 	if (block->pool == pool)
 		return;
-	if (block_is_held(block)) {
+	if (block_is_held(block) && !block->arena->uncounted) {
 		int64_t size = (int64_t)block->size;
 		stats_change_stream(block->pool, STAT3_reserved_bytes, -size);
 		stats_change_stream(pool, STAT3_reserved_bytes, size);

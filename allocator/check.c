@@ -388,6 +388,8 @@ check_pools(struct check *check, struct arena *arena, struct pools *pools)
 		}
 	}
 	t.segments = 0; /* counted for the device only */
+	if (arena->uncounted)
+		t.reserved = 0;
 	CHECK(check, "I-6", t.cached == tcache_bytes(pools), 0);
 	check_totals(check, &pools->stats, &t);
 	CHECK(check, "I-6", blocks == pools->blocks, 0);
@@ -410,6 +412,8 @@ arena_check(struct arena *arena, struct check *check)
 	     l = l->next)
 		check_segment(
 		    check, CONTAINER_OF(l, struct segment, link), &totals);
+	if (arena->uncounted)
+		totals.reserved = 0;
 	check_totals(check, &arena->stats, &totals);
 	check_pins(check, arena);
 	CHECK(check, "I-7", totals.waiting == arena->waiting.count, 0);

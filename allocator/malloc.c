@@ -1,17 +1,19 @@
 /*
  * <weir/weir.h>: allocating, freeing, recording, asking and trimming. The one
  * path: everything that hands out memory ends in weir_malloc_on(), everything
- * that takes it back in release().
+ * that takes it back in malloc_release().
  */
 #include <stdio.h>
 
 #include "allocator/allocator.h"
 #include "allocator/arena.h"
 #include "allocator/lookup.h"
+#include "allocator/route.h"
 #include "allocator/tcache.h"
 #include "allocator/tell.h"
 #include "base/os.h"
 #include "base/status.h"
+#include "streams/capture.h"
 
 /* How many stretches of addresses one request unmaps for others. */
 enum { UNMAPPED_AT_ONCE = 4 };
@@ -33,8 +35,8 @@ check_size(size_t size)
 }
 
 /* Count a block that has just been handed out. */
-static void
-count_malloc(const struct options *options, struct block *block)
+void
+malloc_count(const struct options *options, struct block *block)
 {
 	struct pool *pool = block->pool;
 
@@ -53,7 +55,7 @@ count_malloc(const struct options *options, struct block *block)
  * there is a block nothing can fail.
  */
 static enum weir_status
-take(struct pools *pools, const struct options *options, size_t size,
+take(struct pools *pools, const struct options *options, size_t size, bool idle,
     struct block **out)
 {
 	struct arena *arena = pools->arena;
@@ -68,7 +70,9 @@ take(struct pools *pools, const struct options *options, size_t size,
 	if (status != WEIR_OK)
 		return status;
 	arena->served++;
-	status = take_block(pools, options, size_class(options, size), &block);
+	size_t rounded = size_class(options, size);
+	status = idle ? take_idle(pools, options, rounded, &block) :
+			take_block(pools, options, rounded, &block);
 	if (status != WEIR_OK) {
 		use_clear(&arena->waiting, &uses);
 		return status;
@@ -76,7 +80,7 @@ take(struct pools *pools, const struct options *options, size_t size,
 	if (uses.uses != NULL)
 		use_move(&uses, &block->pending);
 	block->requested = size;
-	count_malloc(options, block);
+	malloc_count(options, block);
 	tcache_went_out(cache, block);
 	tell_alloc(block);
 	*out = block;
@@ -87,13 +91,13 @@ take(struct pools *pools, const struct options *options, size_t size,
  * the stream, a reference, if `refused` is not NULL. */
 static enum weir_status
 serve(struct pools *pools, const struct options *options, size_t size,
-    void **out, struct stream **refused)
+    bool idle, void **out, struct stream **refused)
 {
 	struct arena *arena = pools->arena;
 	struct block *block;
 
 	pools->pins++;
-	enum weir_status status = take(pools, options, size, &block);
+	enum weir_status status = take(pools, options, size, idle, &block);
 	pools->pins--;
 	if (status == WEIR_OK)
 		*out = (void *)(uintptr_t)block->addr;
@@ -136,11 +140,35 @@ take_from(struct arena *arena, struct stream *stream,
 		status = status_set(WEIR_ECONTEXT,
 		    "weir_malloc: device %d has just been reset",
 		    arena->device);
+	else if (atomic_load(&arena->suspended))
+		status = status_set(
+		    WEIR_EINVAL, "weir_malloc: the pool is suspended");
 	else
 		status = pools_get(arena, stream, &pools);
 	if (status == WEIR_OK)
-		status = serve(pools, options, size, out, NULL);
+		status = serve(pools, options, size, false, out, NULL);
 	leave(arena);
+	return status;
+}
+
+/* One of what arenas have free that help out; WEIR_ENOMEM: there is none. */
+static enum weir_status
+take_from_helpers(struct arena *arena, struct stream *stream,
+    const struct options *options, size_t size, void **out)
+{
+	enum weir_status status = WEIR_ENOMEM;
+
+	for (struct arena *a = arena_next(arena->main);
+	     a != NULL && arena == arena->main && status == WEIR_ENOMEM;
+	     a = arena_next(a)) {
+		struct pools *pools;
+		lock_enter(&a->lock);
+		if ((a->flags & ARENA_SERVES_OOM) != 0 && a->owners > 0 &&
+		    !atomic_load(&a->suspended) &&
+		    pools_get(a, stream, &pools) == WEIR_OK)
+			status = serve(pools, options, size, true, out, NULL);
+		lock_leave(&a->lock);
+	}
 	return status;
 }
 
@@ -160,12 +188,31 @@ take_hard(struct arena *arena, struct stream *stream,
 {
 	size_t rounded = size_class(options, size);
 
+	if (status == WEIR_ENOMEM)
+		status = take_from_helpers(arena, stream, options, size, out);
 	while (status == WEIR_ENOMEM && may_fit(arena, rounded) &&
 	    arena_ask_others(arena, rounded) > 0)
 		status = take_from(arena, stream, options, size, out);
 	arena_empty_unowned(arena);
 	if (status == WEIR_ENOMEM)
 		oom_report(arena, stream, size, rounded);
+	return status;
+}
+
+/* A block of the arena that a route leads to, or of the device's own. */
+static enum weir_status
+take_routed(struct arena *main, struct stream *stream,
+    const struct options *options, size_t size, void **out)
+{
+	struct arena *arena;
+	enum weir_status status = route_find(main, stream, &arena);
+	if (status != WEIR_OK)
+		return status;
+	struct arena *from = arena != NULL ? arena : main;
+	status = take_from(from, stream, options, size, out);
+	status = take_hard(from, stream, options, size, status, out);
+	if (arena != NULL)
+		arena_drop(arena);
 	return status;
 }
 
@@ -180,10 +227,8 @@ allocate(int device, weir_stream handle, const struct options *options,
 	if (status != WEIR_OK)
 		return status;
 	status = arena_get(stream->device, &arena);
-	if (status == WEIR_OK) {
-		status = take_from(arena, stream, options, size, out);
-		status = take_hard(arena, stream, options, size, status, out);
-	}
+	if (status == WEIR_OK)
+		status = take_routed(arena, stream, options, size, out);
 	stream_put(stream);
 	return status;
 }
@@ -212,7 +257,7 @@ allocator_malloc_in(
 }
 
 /* By the cache that the thread has for the stream. False: that is of no use any
- * more. */
+ * more, or the stream may be captured. */
 static bool
 allocate_known(struct cache *cache, const struct options *options, size_t size,
     void **out, enum weir_status *status)
@@ -221,9 +266,11 @@ allocate_known(struct cache *cache, const struct options *options, size_t size,
 	struct arena *arena = cache->arena;
 
 	enter(arena);
-	bool alive = tcache_is_alive(cache);
+	bool alive =
+	    tcache_is_alive(cache) && !capture_possible(cache->pools->stream);
 	if (alive)
-		*status = serve(cache->pools, options, size, out, &refused);
+		*status =
+		    serve(cache->pools, options, size, false, out, &refused);
 	leave(arena);
 	if (refused != NULL) {
 		*status =
@@ -427,8 +474,8 @@ count_free(struct block *block)
 }
 
 /* The end of every free: pending if it was used elsewhere, else free. */
-static void
-release(struct block *block)
+void
+malloc_release(struct block *block)
 {
 	struct pool *pool = block->pool;
 	struct cache *cache = tcache_come(pool->owner);
@@ -507,7 +554,7 @@ free_rare(void *ptr) UNCHECKED
 	}
 	struct arena *arena = block->arena;
 	if (!tell_all() || !tcache_keep(block))
-		release(block);
+		malloc_release(block);
 	leave_freed(arena);
 	history_leave();
 	return WEIR_OK;
@@ -544,7 +591,7 @@ allocator_free_done(void *ptr) UNCHECKED
 	}
 	struct arena *arena = block->arena;
 	use_clear(&arena->waiting, &block->pending);
-	release(block);
+	malloc_release(block);
 	leave_freed(arena);
 	history_leave();
 	return WEIR_OK;
@@ -635,7 +682,7 @@ weir_free_async(void *ptr, weir_stream handle) UNCHECKED
 	else
 		status = hand_over(block, stream);
 	if (status == WEIR_OK)
-		release(block);
+		malloc_release(block);
 	leave_freed(arena);
 put:
 	history_leave();
@@ -813,9 +860,10 @@ weir_memory_info(int device, size_t *free_bytes, size_t *total_bytes)
 static size_t
 trim_one(int device, size_t keep)
 {
-	size_t sum = 0;
+	struct arena *main = arena_peek(device);
+	size_t sum = main != NULL ? route_tidy(main) : 0;
 
-	for (struct arena *a = arena_peek(device); a != NULL; a = arena_next(a))
+	for (struct arena *a = main; a != NULL; a = arena_next(a))
 		sum += reclaim_trim(a, &keep);
 	return sum;
 }

@@ -12,9 +12,11 @@
  * found, and its arena locked, with no lock held before.
  */
 #include "allocator/arena.h"
+#include "allocator/suspend.h"
 #include "allocator/tcache.h"
 #include "base/meta.h"
 #include "base/status.h"
+#include "streams/event.h"
 
 /* ---- Making ------------------------------------------------------------ */
 
@@ -130,11 +132,33 @@ void
 arena_hold(struct arena *arena)
 {
 	lock_enter(&arena->lock);
-	arena->owners++;
+	if (arena->owners++ == 0)
+		atomic_fetch_sub(&arena->main->unowned, 1);
 	lock_leave(&arena->lock);
 }
 
-void
+bool
+arena_lives(struct arena *arena, uint64_t generation)
+{
+	lock_enter(&arena->lock);
+	bool lives = arena->in_use && arena->generation == generation;
+	lock_leave(&arena->lock);
+	return lives;
+}
+
+bool
+arena_revive(struct arena *arena, uint64_t generation)
+{
+	lock_enter(&arena->lock);
+	bool alive = arena->in_use && arena->generation == generation &&
+	    !arena->forgotten;
+	if (alive && arena->owners++ == 0)
+		atomic_fetch_sub(&arena->main->unowned, 1);
+	lock_leave(&arena->lock);
+	return alive;
+}
+
+size_t
 arena_drop(struct arena *arena)
 {
 	lock_enter(&arena->lock);
@@ -142,8 +166,7 @@ arena_drop(struct arena *arena)
 	if (last)
 		atomic_fetch_add(&arena->main->unowned, 1);
 	lock_leave(&arena->lock);
-	if (last)
-		arena_empty(arena);
+	return last ? arena_empty(arena) : 0;
 }
 
 void
@@ -160,6 +183,90 @@ arena_unkeep(struct arena *arena)
 	lock_enter(&arena->lock);
 	arena->kept--;
 	lock_leave(&arena->lock);
+}
+
+/* ---- Keeps that end ---------------------------------------------------- */
+
+static void
+record_keeps(struct arena *arena)
+{
+	struct driver_guard guard;
+
+	status_mute();
+	if (driver_enter(arena->context, &guard) == WEIR_OK) {
+		/* Where it cannot be recorded now, a poll tries again. */
+		(void)stream_mark(arena->any, &arena->keep_event);
+		driver_leave(&guard);
+	}
+	status_unmute();
+}
+
+static void
+drop_keep_event(struct arena *arena)
+{
+	if (arena->keep_event != NULL)
+		event_give(arena->context, arena->keep_event);
+	arena->keep_event = NULL;
+}
+
+void
+arena_unkeep_later(struct arena *arena)
+{
+	lock_enter(&arena->lock);
+	if (arena->forgotten) {
+		arena->kept--;
+	} else {
+		arena->keeps_ending++;
+		drop_keep_event(arena);
+		record_keeps(arena);
+	}
+	lock_leave(&arena->lock);
+}
+
+static void
+take_off_keeps(struct arena *arena)
+{
+	drop_keep_event(arena);
+	arena->kept -= arena->keeps_ending;
+	arena->keeps_ending = 0;
+	arena->keeps_ended++;
+}
+
+void
+arena_poll_keeps(struct arena *arena)
+{
+	struct driver_guard guard;
+
+	if (arena->keeps_ending == 0)
+		return;
+	if (arena->keep_event == NULL)
+		record_keeps(arena);
+	if (arena->keep_event == NULL ||
+	    driver_enter(arena->context, &guard) != WEIR_OK)
+		return;
+	bool done =
+	    driver_peek()->cuEventQuery(arena->keep_event) == CUDA_SUCCESS;
+	driver_leave(&guard);
+	if (done)
+		take_off_keeps(arena);
+}
+
+void
+arena_wait_keeps(struct arena *arena) UNCHECKED
+{
+	uint64_t ended = arena->keeps_ended;
+	unsigned ending = arena->keeps_ending;
+
+	if (ending == 0)
+		return;
+	arena->stats.num_host_waits++;
+	lock_leave(&arena->lock);
+	enum weir_status status = stream_wait_host(arena->any);
+	lock_enter(&arena->lock);
+	/* Those that have come meanwhile may be for later work. */
+	if (status == WEIR_OK && arena->keeps_ended == ended &&
+	    arena->keeps_ending == ending)
+		take_off_keeps(arena);
 }
 
 /* ---- With no owner ----------------------------------------------------- */
@@ -188,6 +295,7 @@ retire(struct arena *arena)
 	arena->most_live = 0;
 	arena->decay = (struct decay){ 0 };
 	arena->in_use = false;
+	arena->generation++;
 	atomic_fetch_sub(&arena->main->unowned, 1);
 }
 
@@ -197,15 +305,18 @@ is_unowned(const struct arena *arena)
 	return arena->in_use && arena->owners == 0;
 }
 
-void
+size_t
 arena_empty(struct arena *arena)
 {
+	size_t bytes = 0;
+
 	lock_enter(&arena->lock);
 	if (is_unowned(arena)) {
 		arena->jobs++; /* it is not out of use before this is done */
 		reclaim_poll(arena, RECLAIM_SKIPS);
 		reclaim_refresh(arena);
-		reclaim_shed(arena, SIZE_MAX);
+		arena_drop_suspended(arena);
+		bytes = reclaim_shed(arena, SIZE_MAX);
 		segment_unreserve(arena);
 		if (is_unowned(arena) && arena->jobs == 1 &&
 		    list_empty(&arena->segments) && arena->waiting.count == 0)
@@ -213,6 +324,7 @@ arena_empty(struct arena *arena)
 		arena_job_done(arena);
 	}
 	lock_leave(&arena->lock);
+	return bytes;
 }
 
 void
@@ -241,6 +353,26 @@ give_some(struct arena *arena, size_t want)
 	return bytes;
 }
 
+/* The same with a wait for as much as it takes to bring anything. */
+static size_t
+give_waiting(struct arena *arena, size_t want)
+{
+	size_t bytes = 0;
+
+	lock_enter(&arena->lock);
+	if (arena->kept > 0 && arena->kept == arena->keeps_ending)
+		arena_wait_keeps(arena);
+	arena->tries++;
+	while (arena->kept == 0 && !arena->forgotten) {
+		tcache_drain(arena);
+		bytes = reclaim_shed(arena, want);
+		if (bytes > 0 || !reclaim_wait(arena))
+			break;
+	}
+	lock_leave(&arena->lock);
+	return bytes;
+}
+
 static bool
 may_ask(const struct arena *arena, const struct arena *other)
 {
@@ -260,11 +392,9 @@ arena_ask_others(struct arena *arena, size_t want)
 		if (may_ask(arena, a))
 			bytes += give_some(a, want - bytes);
 	for (struct arena *a = arena->main; a != NULL && bytes == 0;
-	     a = arena_next(a)) {
-		size_t keep = 0;
+	     a = arena_next(a))
 		if (may_ask(arena, a))
-			bytes += reclaim_trim(a, &keep);
-	}
+			bytes += give_waiting(a, want);
 	status_unmute();
 	return bytes;
 }

@@ -108,7 +108,10 @@ weir_pin(const void *ptr) UNCHECKED
 		    "address",
 		    ptr);
 	struct arena *arena = block->arena;
-	enum weir_status status = pin_block(block);
+	enum weir_status status = atomic_load(&arena->suspended) ?
+	    status_set(WEIR_EINVAL,
+		"weir_pin(%p): the pool it is of is suspended", ptr) :
+	    pin_block(block);
 	lock_leave(&arena->lock);
 	return status;
 }

@@ -196,6 +196,7 @@ reclaim_poll(struct arena *arena, unsigned skips)
 	struct list done;
 	bool any = poll_ended(arena);
 
+	arena_poll_keeps(arena);
 	list_init(&done);
 	waiting_poll(&arena->waiting, skips, &done);
 	return settle(arena, &done) || any;
@@ -216,20 +217,17 @@ reclaim_glance(struct arena *arena)
 
 /* Is the stream idle right now? False if it cannot be asked. */
 static bool
-stream_idle(struct pools *pools)
+is_idle(struct pools *pools)
 {
 	struct stream *stream = pools->stream;
 	struct driver_guard guard;
-	bool idle = false;
 
 	if (pools->ended || stream->handle == WEIR_STREAM_ANY ||
 	    stream->thread != 0)
 		return false;
 	if (driver_enter(stream->context, &guard) != WEIR_OK)
 		return false;
-	if (!stream_capturing(stream))
-		idle = driver_peek()->cuStreamQuery(stream->handle) ==
-		    CUDA_SUCCESS;
+	bool idle = stream_idle(stream);
 	driver_leave(&guard);
 	return idle;
 }
@@ -245,7 +243,7 @@ reclaim_refresh(struct arena *arena)
 		if (pools->passed_at > pools->freed_at)
 			continue;
 		uint64_t tick = order_tick();
-		if (stream_idle(pools))
+		if (is_idle(pools))
 			pools->passed_at = tick;
 	}
 	status_unmute();
@@ -524,6 +522,7 @@ reclaim_trim(struct arena *arena, size_t *keep)
 	arena->tries++;
 	if (arena->waiting.count > 0)
 		arena->stats.num_sync_all_streams++;
+	arena_wait_keeps(arena);
 	reclaim_poll(arena, RECLAIM_SKIPS);
 	size_t unmet = unmet_uses(arena);
 	for (size_t n = 0; n < unmet && arena->waiting.count > 0; n++)

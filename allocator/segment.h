@@ -41,6 +41,8 @@ struct handle {
 	struct handle *next;
 	CUdeviceptr to;
 	bool mapped; /* at `to` */
+
+	void *copy; /* of what was in it, while its arena is suspended */
 };
 
 /* ---- handle.c ---------------------------------------------------------- */

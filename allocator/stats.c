@@ -265,6 +265,52 @@ weir_stats(int device, struct weir_stats *out)
 }
 
 enum weir_status
+arena_stats(struct arena *arena, struct weir_stats *out)
+{
+	const struct options *options;
+	enum weir_status status = check_out(out, "weir_pool_stats");
+	if (status == WEIR_OK)
+		status = options_get(&options);
+	if (status != WEIR_OK)
+		return status;
+	size_t struct_size = out->struct_size;
+	lock_enter(&arena->lock);
+	tcache_tell(arena);
+	*out = arena->stats;
+	out->pending_bytes = stats_pending_bytes(arena, NULL);
+	lock_leave(&arena->lock);
+	out->struct_size = struct_size;
+	out->max_split_size = options->max_split_size;
+	return WEIR_OK;
+}
+
+static void
+add_stat(struct weir_stat *to, const struct weir_stat *from)
+{
+	to->current += from->current;
+	to->peak += from->peak;
+	to->allocated += from->allocated;
+	to->freed += from->freed;
+}
+
+/* Add all that is counted. Peaks were not at one time: the sum is a bound. */
+static void
+add_all(struct weir_stats *to, const struct weir_stats *from)
+{
+	for (int i = 0; i < STAT3S; i++) {
+		struct weir_stat3 *stat = stats_at(to, (enum stat3)i);
+		const struct weir_stat3 *part =
+		    stats_at((struct weir_stats *)from, (enum stat3)i);
+		add_stat(&stat->all, &part->all);
+		add_stat(&stat->small_pool, &part->small_pool);
+		add_stat(&stat->large_pool, &part->large_pool);
+	}
+	add_stat(&to->oversize_allocations, &from->oversize_allocations);
+	add_stat(&to->oversize_segments, &from->oversize_segments);
+	stats_add_counters(to, from);
+}
+
+enum weir_status
 weir_stats_stream(int device, weir_stream handle, struct weir_stats *out)
 {
 	const struct options *options;
@@ -281,12 +327,15 @@ weir_stats_stream(int device, weir_stream handle, struct weir_stats *out)
 		return status;
 	struct arena *arena =
 	    stream != NULL ? arena_peek(stream->device) : NULL;
-	if (arena != NULL) {
+	for (; arena != NULL; arena = arena_next(arena)) {
 		lock_enter(&arena->lock);
 		tcache_tell(arena);
-		if (stream->pools != NULL)
-			copy = ((struct pools *)stream->pools)->stats;
-		copy.pending_bytes = stats_pending_bytes(arena, stream);
+		struct pools *pools = pools_peek(arena, stream);
+		if (pools != NULL && (arena->flags & ARENA_UNCOUNTED) == 0)
+			add_all(&copy, &pools->stats);
+		if ((arena->flags & ARENA_UNCOUNTED) == 0)
+			copy.pending_bytes +=
+			    stats_pending_bytes(arena, stream);
 		lock_leave(&arena->lock);
 	}
 	if (stream != NULL)

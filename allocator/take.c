@@ -615,3 +615,22 @@ take_block(struct pools *pools, const struct options *options, size_t rounded,
 	*out = r.got;
 	return status;
 }
+
+enum weir_status
+take_idle(struct pools *pools, const struct options *options, size_t rounded,
+    struct block **out)
+{
+	struct request r = { .pools = pools,
+		.options = options,
+		.rounded = rounded,
+		.kind = size_kind(rounded),
+		.need = rounded };
+
+	reclaim_poll(pools->arena, RECLAIM_SKIPS);
+	can_wait(&r);
+	enum weir_status status = search_all(&r);
+	if (status == WEIR_OK && r.got == NULL)
+		status = WEIR_ENOMEM;
+	*out = r.got;
+	return status;
+}

@@ -10,6 +10,7 @@
  */
 #include "allocator/tcache.h"
 
+#include "allocator/route.h"
 #include <linux/membarrier.h>
 #include <pthread.h>
 #include <sched.h>
@@ -1062,6 +1063,27 @@ tcache_end(struct pools *pools)
 }
 
 void
+tcache_retire(struct arena *arena, const struct stream *stream, bool own)
+{
+	struct list *next;
+
+	if (!own)
+		stop(arena, stream != NULL ? stream->pools : NULL);
+	for (struct list *l = arena->caches.next; l != &arena->caches;
+	     l = next) {
+		struct cache *cache = cache_of(l);
+		struct pools *pools = cache->pools;
+		next = l->next;
+		if ((own && cache->owner != tcache_own) ||
+		    (stream != NULL && pools->stream != stream))
+			continue;
+		retire(cache);
+		pools_drop_if_done(arena, pools);
+	}
+	tcache_go(arena);
+}
+
+void
 tcache_forget(struct arena *arena)
 {
 	stop(arena, NULL);
@@ -1210,8 +1232,8 @@ is_cacheable(const struct pools *pools, const struct options *options)
 
 	return !options->reclaim_always &&
 	    options->max_split_size == OPTION_UNLIMITED && !pools->ended &&
-	    pools->arena == pools->arena->main && !ended && !os_forked() &&
-	    stream->handle != WEIR_STREAM_ANY &&
+	    pools->arena == pools->arena->main && !route_may_match(stream) &&
+	    !ended && !os_forked() && stream->handle != WEIR_STREAM_ANY &&
 	    (stream->thread == 0 || stream->thread == os_thread_id());
 }
 

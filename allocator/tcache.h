@@ -454,6 +454,9 @@ void tcache_came_in(struct cache *cache, const struct block *block);
 /* Take everything out of all caches and depots; true if there was anything. */
 bool tcache_drain(struct arena *arena);
 
+/* Take caches out of use: of a stream, or of the calling thread, or all. */
+void tcache_retire(struct arena *arena, const struct stream *stream, bool own);
+
 /* The pools go: their caches are emptied and are of no use any more. */
 void tcache_end(struct pools *pools);
 

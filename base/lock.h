@@ -27,11 +27,14 @@
 	X(LOCK_RANK_SHARED)  /* the streams lent to everybody */               \
 	X(LOCK_RANK_INIT)    /* loading the driver, reading the environment */ \
 	X(LOCK_RANK_OPTIONS) /* changing options */                            \
+	X(LOCK_RANK_POOLS)   /* the list of pools */                           \
 	X(LOCK_RANK_ARENAS)  /* the list of arenas */                          \
 	X(LOCK_RANK_ARENA)   /* one arena and all it holds */                  \
+	X(LOCK_RANK_ROUTES)  /* who goes to which arena */                     \
 	X(LOCK_RANK_TOTALS)  /* what the arenas of a device come to */         \
 	X(LOCK_RANK_DEPOT)   /* full magazines of one stream */                \
 	X(LOCK_RANK_STREAM)  /* one stream against its end */                  \
+	X(LOCK_RANK_CAPTURE) /* calls that captures must not meet */           \
 	X(LOCK_RANK_STREAMS) /* the table of streams */                        \
 	X(LOCK_RANK_ORDER)   /* which stream comes after which */              \
 	X(LOCK_RANK_EVENTS)  /* a pool of driver events */                     \

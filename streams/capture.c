@@ -6,6 +6,11 @@
 
 #include <stdatomic.h>
 
+#include "base/os.h"
+#include "base/status.h"
+#include "streams/stream.h"
+
+static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_CAPTURE);
 static atomic_int captures;
 
 enum known { SOME_TOLD, ALL_TOLD, SOME_MISSED };
@@ -15,7 +20,21 @@ void
 capture_began(CUcontext context)
 {
 	(void)context;
+	capture_hold_off();
 	atomic_fetch_add(&captures, 1);
+	capture_let_go();
+}
+
+void
+capture_hold_off(void) UNCHECKED
+{
+	lock_enter(&lock);
+}
+
+void
+capture_let_go(void) UNCHECKED
+{
+	lock_leave(&lock);
 }
 
 void
@@ -51,4 +70,64 @@ bool
 capture_none(void)
 {
 	return atomic_load(&known) == ALL_TOLD && !capture_any();
+}
+
+static enum weir_status
+ask(CUstream handle, uint64_t *out)
+{
+	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+	cuuint64_t id = 0;
+	CUresult code = driver_peek()->cuStreamGetCaptureInfo(
+	    handle, &status, &id, NULL, NULL, NULL);
+
+	if (code != CUDA_SUCCESS)
+		return driver_status(
+		    code, "cuStreamGetCaptureInfo(stream %p)", (void *)handle);
+	*out = status == CU_STREAM_CAPTURE_STATUS_ACTIVE ? id : 0;
+	return WEIR_OK;
+}
+
+bool
+capture_possible(const struct stream *stream)
+{
+	CUstreamCaptureStatus status;
+
+	/* The legacy default stream cannot be captured, and a thread's own only
+	 * be asked about there. */
+	if (capture_none() || stream->handle == WEIR_STREAM_ANY ||
+	    stream->handle == WEIR_STREAM_LEGACY ||
+	    atomic_load(&stream->ended) ||
+	    (stream->thread != 0 && stream->thread != os_thread_id()))
+		return false;
+	return driver_peek()->cuStreamIsCapturing(stream->handle, &status) !=
+	    CUDA_SUCCESS ||
+	    status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+enum weir_status
+capture_ask(const struct stream *stream, uint64_t *id)
+{
+	struct driver_guard guard;
+
+	*id = 0;
+	if (!capture_possible(stream))
+		return WEIR_OK;
+	enum weir_status status = driver_enter(stream->context, &guard);
+	if (status != WEIR_OK)
+		return status;
+	status = ask(stream->handle, id);
+	driver_leave(&guard);
+	return status;
+}
+
+uint64_t
+capture_of(const struct stream *stream)
+{
+	uint64_t id = 0;
+
+	status_mute();
+	if (capture_ask(stream, &id) != WEIR_OK)
+		id = 0;
+	status_unmute();
+	return id;
 }

@@ -1,17 +1,29 @@
 /*
- * How many streams are being captured, as far as weir is told. A preload sees
- * every capture begin and end; a linked program's own captures are found by
- * asking the streams weir knows.
+ * Which streams are being captured, and how many as far as weir is told: of its
+ * own captures, and by a preload, which sees every capture begin and end. A
+ * linked program's own captures are found by asking the streams weir knows.
  */
 #ifndef STREAMS_CAPTURE_H
 #define STREAMS_CAPTURE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "driver/abi.h"
 
+#include <weir/weir.h>
+
+struct stream;
+
+/* Tell of a capture before the driver begins it, and after it is over or could
+ * not be begun. */
 void capture_began(CUcontext context);
 void capture_ended(CUcontext context);
+
+/* No capture is begun in between by who tells of it: for a call that would
+ * break one, made after it has been seen that there is none. */
+void capture_hold_off(void);
+void capture_let_go(void);
 
 /* True while any capture that was told of is under way. */
 bool capture_any(void);
@@ -25,5 +37,19 @@ void capture_missed(void);
 
 /* True if no capture can be under way: no stream needs to be asked. */
 bool capture_none(void);
+
+/* True if a stream may be in a capture; if not, that has cost little. */
+bool capture_possible(const struct stream *stream);
+
+/*
+ * The driver's number of the capture that a stream is in; 0: it is in none, or
+ * in one that has been broken. Cheap where the answer is no.
+ *
+ * @return WEIR_ECONTEXT, WEIR_EDRIVER: it cannot be told
+ */
+enum weir_status capture_ask(const struct stream *stream, uint64_t *id);
+
+/* The same, 0 also where it cannot be told. */
+uint64_t capture_of(const struct stream *stream);
 
 #endif

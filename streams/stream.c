@@ -492,15 +492,29 @@ names_context(struct stream *stream)
 }
 
 bool
+stream_idle(struct stream *stream)
+{
+	bool idle = false;
+
+	lock_enter(&stream->lock);
+	capture_hold_off();
+	if (!stream_capturing(stream))
+		idle = driver_peek()->cuStreamQuery(stream->handle) ==
+		    CUDA_SUCCESS;
+	capture_let_go();
+	lock_leave(&stream->lock);
+	return idle;
+}
+
+bool
 stream_capturing(struct stream *stream)
 {
 	if (capture_none())
 		return false;
 	if (names_context(stream))
 		return context_capturing(stream->context);
-	if (is_shared_handle(stream->handle) &&
-	    record_handle(stream) == WEIR_STREAM_LEGACY)
-		return context_capturing(stream->context);
+	/* Of the legacy default stream the driver tells whether a blocking one
+	 * is captured: others do not mind what is put on it. */
 	return handle_capturing(record_handle(stream));
 }
 
@@ -541,7 +555,9 @@ enum weir_status
 stream_record(struct stream *stream, CUevent event)
 {
 	lock_enter(&stream->lock);
+	capture_hold_off();
 	enum weir_status status = record(stream, event);
+	capture_let_go();
 	lock_leave(&stream->lock);
 	return status;
 }

@@ -116,6 +116,11 @@ enum weir_status stream_mark(struct stream *stream, CUevent *out);
  * be told. Between driver_enter() and driver_leave(). */
 bool stream_capturing(struct stream *stream);
 
+/* True if all its work is done; false also if it cannot be asked, as it is
+ * being captured. It has not ended. Between driver_enter() and driver_leave().
+ */
+bool stream_idle(struct stream *stream);
+
 /* True if a record or a wait on this stream would put others in order: it is
  * the legacy default stream and there are blocking ones. */
 bool stream_orders_others(const struct stream *stream);

@@ -297,6 +297,7 @@ cuMemFree_v2(CUdeviceptr address)
 	/* Another thread may have come in and freed it. */
 	if (memory_find(address) != range)
 		return gate_leave(CUDA_ERROR_INVALID_VALUE);
+	exec_check_unused(range, "freeing");
 	if (range->kind == RANGE_IPC)
 		ipc_close(range);
 	else

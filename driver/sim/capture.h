@@ -42,7 +42,8 @@ struct capture {
 };
 
 struct exec {
-	unsigned refs; /* its handle and its launches */
+	struct exec *next; /* of those in being */
+	unsigned refs;     /* its handle and its launches */
 	uint64_t handle;
 	struct graph *graph;
 	unsigned long long flags;

@@ -19,6 +19,56 @@ struct launch {
 
 /* ---- executable graphs -------------------------------------------------- */
 
+static struct exec *execs;
+static bool guarded;
+
+void
+simcuda_guard_graphs(int on)
+{
+	gate_lock();
+	guarded = on != 0;
+	gate_unlock();
+}
+
+static bool
+node_uses(const struct node *node, const struct range *range)
+{
+	struct access accesses[SIM_ACCESSES];
+	size_t n = action_accesses(&node->action, accesses);
+
+	for (size_t i = 0; i < n; i++)
+		if (accesses[i].address < range->start + range->size &&
+		    range->start < accesses[i].address + accesses[i].size)
+			return true;
+	return false;
+}
+
+void
+exec_check_unused(const struct range *range, const char *what)
+{
+	for (struct exec *e = execs; guarded && e != NULL; e = e->next) {
+		for (size_t i = 0; i < e->graph->n; i++) {
+			if (!node_uses(e->graph->nodes[i], range))
+				continue;
+			violation("%s of %#llx (%zu bytes) that a graph works "
+				  "with",
+			    what, (unsigned long long)range->start,
+			    range->size);
+			return;
+		}
+	}
+}
+
+static void
+forget_exec(const struct exec *exec)
+{
+	struct exec **link = &execs;
+
+	while (*link != exec)
+		link = &(*link)->next;
+	*link = exec->next;
+}
+
 /* Give each node the line of a dep, if it is the first to come after it. */
 static void
 assign_lines(struct exec *exec)
@@ -62,6 +112,8 @@ exec_new(struct graph *graph, unsigned long long flags)
 	graph->refs++;
 	exec->flags = flags;
 	exec->handle = handle_new(HANDLE_EXEC, exec);
+	exec->next = execs;
+	execs = exec;
 	assign_lines(exec);
 	return exec;
 }
@@ -71,6 +123,7 @@ exec_drop(struct exec *exec)
 {
 	if (--exec->refs > 0)
 		return;
+	forget_exec(exec);
 	for (size_t i = 1; i <= exec->n_lines; i++)
 		line_fini(&exec->lines[i]);
 	point_drop(&exec->last);

@@ -132,6 +132,7 @@ memory_check_unused(const struct range *range, const char *what)
 {
 	const struct use *use = range_unknown_use(range, NULL);
 
+	exec_check_unused(range, what);
 	if (use != NULL)
 		violation("%s of %#llx (%zu bytes) while work on stream %llu "
 			  "that uses it is not known to be done",

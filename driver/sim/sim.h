@@ -579,6 +579,8 @@ const char *memory_check(
 void memory_use(const struct access *access, const struct point *at);
 void memory_touch(const struct access *access, const struct op *op);
 /* Tell if the range is still in use as far as the host knows. */
+/* Tell if a graph in being works with what is freed, if that is wanted. */
+void exec_check_unused(const struct range *range, const char *what);
 void memory_check_unused(const struct range *range, const char *what);
 void memory_free(struct range *range);
 

@@ -39,7 +39,7 @@
 #include "driver/abi.h"
 
 /* The version of this interface; simcuda_version() returns it. */
-enum { SIMCUDA_VERSION = 2 };
+enum { SIMCUDA_VERSION = 3 };
 
 /*
  * X(result, name, parameters), each exported as simcuda_NAME. All may be
@@ -84,6 +84,10 @@ enum { SIMCUDA_VERSION = 2 };
  *			random time up to max_ns: completions come late and out
  *			of order. max_ns 0 ends it.
  *
+ * guard_graphs(on)	1: freeing or unmapping memory that an executable graph
+ *in being works with is a violation, whether it is launched again or not. 0,
+ *and at first: it is none.
+ *
  * violations()		faults of the program found so far: a race, use of
  *			memory that is unmapped or freed, freeing or unmapping
  *			what pending work uses, reading what was never written.
@@ -119,6 +123,7 @@ enum { SIMCUDA_VERSION = 2 };
 	X(CUresult, delay_next, (CUstream stream, uint64_t ns))                \
 	X(CUresult, hold_event, (CUevent event, uint64_t ns))                  \
 	X(void, hold_events, (uint64_t seed, uint64_t max_ns))                 \
+	X(void, guard_graphs, (int on))                                        \
 	X(unsigned, violations, (void))                                        \
 	X(const char *, violation_text, (unsigned i))                          \
 	X(void, reset, (void))                                                 \

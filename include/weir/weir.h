@@ -375,8 +375,8 @@ struct weir_stats {
 };
 
 /**
- * Read the statistics of a device. A device weir has not been used on reads
- * as all zeros.
+ * Read the statistics of a device, all its pools included. A device weir has
+ * not been used on reads as all zeros.
  */
 WEIR_API enum weir_status weir_stats(int device, struct weir_stats *out);
 
@@ -385,6 +385,8 @@ WEIR_API enum weir_status weir_stats(int device, struct weir_stats *out);
  * for the device, since the blocks of one may belong to several streams. Memory
  * that moves between streams counts as freed by one and allocated by the
  * other. num_ooms and num_alloc_retries are those of requests for the stream.
+ * Where it has memory in several pools (<weir/graph.h>) each peak is the sum of
+ * theirs, and so a bound.
  */
 WEIR_API enum weir_status weir_stats_stream(
     int device, weir_stream stream, struct weir_stats *out);

@@ -5,6 +5,7 @@
  */
 #include "allocator/allocator.h"
 #include "allocator/lookup.h"
+#include "allocator/route.h"
 #include "allocator/segment.h"
 #include "tests/support/device.h"
 
@@ -232,6 +233,20 @@ TEST(memory_in_use_is_never_moved)
 
 /* ---- Captures ---------------------------------------------------------- */
 
+/* What is asked for a stream comes from the device's own arena, captured or
+ * not. */
+static struct route *
+route_home(weir_stream handle)
+{
+	struct route_match match = { .kind = ROUTE_STREAM };
+	struct route *route = NULL;
+
+	EXPECT_OK(stream_find(0, handle, &match.stream));
+	EXPECT_OK(route_begin(arena_peek(0), &match, &route));
+	stream_put(match.stream);
+	return route;
+}
+
 /* A stream that is captured gets its own memory moved, and what it has left
  * stays mapped for as long as no mark can be made. */
 TEST(what_a_capture_has_left_is_unmapped_after_it)
@@ -240,12 +255,14 @@ TEST(what_a_capture_has_left_is_unmapped_after_it)
 	char *live[PIECES];
 
 	scatter(a, live);
+	struct route *route = route_home(a);
 	capture_begin(a);
 	take(16 * MIB, a);
 	EXPECT_EQ(stats().remapped_bytes, 16 * MIB);
 	EXPECT_EQ(count(BLOCK_LEFT), PIECES);
 	expect_healthy();
 	capture_end(a);
+	route_end(route);
 	trim(0);
 	EXPECT_EQ(count(BLOCK_LEFT), 0);
 	EXPECT(is_done(a));

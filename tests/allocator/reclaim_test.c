@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "allocator/arena.h"
+#include "allocator/route.h"
 #include "streams/event.h"
 #include "tests/support/device.h"
 
@@ -41,13 +42,31 @@ gpu_waits(void)
 	return stats().num_gpu_waits;
 }
 
-/* A block for a stream that is being captured meanwhile. */
+/* What is asked for a stream comes from the device's own arena, captured or
+ * not. */
+static struct route *
+route_home(weir_stream handle)
+{
+	struct route_match match = { .kind = ROUTE_STREAM };
+	struct route *route = NULL;
+
+	EXPECT_OK(stream_find(0, handle, &match.stream));
+	EXPECT_OK(route_begin(arena_peek(0), &match, &route));
+	stream_put(match.stream);
+	return route;
+}
+
+/* A block for a stream that is being captured meanwhile: none that can be made
+ * to wait. */
 static void *
 take_captured(size_t size, weir_stream stream)
 {
+	struct route *route = route_home(stream);
+
 	capture_begin(stream);
 	void *block = take(size, stream);
 	capture_end(stream);
+	route_end(route);
 	return block;
 }
 

@@ -226,6 +226,33 @@ TEST(unmapping_after_waiting_is_right)
 	expect_violations(0);
 }
 
+TEST(freeing_what_a_graph_works_with_is_told_if_that_is_wanted)
+{
+	CUgraph graph;
+	CUgraphExec exec;
+
+	begin();
+	CUdeviceptr memory = cuda_alloc(WORDS * 4);
+	CUdeviceptr other = cuda_alloc(WORDS * 4);
+	for (int guarded = 0; guarded < 2; guarded++) {
+		CU(cu.cuStreamBeginCapture_v2(
+		    a, CU_STREAM_CAPTURE_MODE_RELAXED));
+		cuda_fill(a, memory, 1, WORDS);
+		CU(cu.cuStreamEndCapture(a, &graph));
+		CU(cu.cuGraphInstantiateWithFlags(&exec, graph, 0));
+		CU(cu.cuGraphDestroy(graph));
+		sim()->guard_graphs(guarded);
+		CU(cu.cuMemFree_v2(guarded ? memory : other));
+		if (!guarded)
+			CU(cu.cuGraphExecDestroy(exec));
+	}
+	expect_told("that a graph works with");
+	sim()->reset();
+	CU(cu.cuGraphExecDestroy(exec));
+	CU(cu.cuMemFree_v2(cuda_alloc(WORDS * 4)));
+	expect_violations(0);
+}
+
 TEST(another_mapping_of_the_memory_in_use_may_go)
 {
 	begin();

@@ -608,18 +608,4 @@ play_thread_end(struct run *run)
 	X(marks)                                                               \
 	X(thread_end)
 
-#define SCENARIO_TESTS(name)                                                   \
-	static const struct scenario name##_scenario = { #name, play_##name }; \
-	TEST_TIMEOUT(each_driver_call_of_##name##_may_fail, 300)               \
-	{                                                                      \
-		sweep_need_sim();                                              \
-		sweep_driver(&name##_scenario);                                \
-	}                                                                      \
-	TEST_TIMEOUT(                                                          \
-	    each_piece_of_host_memory_of_##name##_may_be_missing, 300)         \
-	{                                                                      \
-		sweep_need_sim();                                              \
-		sweep_memory(&name##_scenario);                                \
-	}
-
 SCENARIOS(SCENARIO_TESTS)

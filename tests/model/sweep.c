@@ -239,14 +239,16 @@ kept_events(int device)
 static long
 marked_events(int device)
 {
-	struct arena *arena = arena_peek(device);
 	long n = 0;
 
-	lock_enter(&arena->lock);
-	for (struct list *l = arena->pools.next; l != &arena->pools;
-	     l = l->next)
-		n += CONTAINER_OF(l, struct pools, link)->mark_count;
-	lock_leave(&arena->lock);
+	for (struct arena *arena = arena_peek(device); arena != NULL;
+	     arena = arena_next(arena)) {
+		lock_enter(&arena->lock);
+		for (struct list *l = arena->pools.next; l != &arena->pools;
+		     l = l->next)
+			n += CONTAINER_OF(l, struct pools, link)->mark_count;
+		lock_leave(&arena->lock);
+	}
 	return n;
 }
 

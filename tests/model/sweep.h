@@ -93,4 +93,19 @@ void end_stream(struct run *run, int i);
 /* Queue work on a block that takes its time. It may be what fails. */
 bool work_late(void *block, size_t size, weir_stream on);
 
+/* The two tests of a scenario, play_NAME(). */
+#define SCENARIO_TESTS(name)                                                   \
+	static const struct scenario name##_scenario = { #name, play_##name }; \
+	TEST_TIMEOUT(each_driver_call_of_##name##_may_fail, 300)               \
+	{                                                                      \
+		sweep_need_sim();                                              \
+		sweep_driver(&name##_scenario);                                \
+	}                                                                      \
+	TEST_TIMEOUT(                                                          \
+	    each_piece_of_host_memory_of_##name##_may_be_missing, 300)         \
+	{                                                                      \
+		sweep_need_sim();                                              \
+		sweep_memory(&name##_scenario);                                \
+	}
+
 #endif

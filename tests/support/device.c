@@ -137,26 +137,40 @@ device_of(weir_stream stream)
 	return device;
 }
 
-/* The kernel that sleeps, on the current context. */
+enum kernel { KERNEL_SLEEP, KERNEL_ADD, KERNELS };
+
+/* A kernel, on the current context. */
 static CUfunction
-sleeper(int device)
+kernel(int device, enum kernel which)
 {
 	static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-	static CUfunction functions[DEVICES_MAX];
+	static const char *const names[KERNELS] = { "weir_sleep_ns",
+		"weir_add_u32" };
+	static CUfunction functions[DEVICES_MAX][KERNELS];
 	CUmodule module;
 
 	EXPECT_LT(device, DEVICES_MAX);
 	pthread_mutex_lock(&mutex);
-	if (functions[device] == NULL) {
+	if (functions[device][0] == NULL) {
 		expect_success("cuModuleLoadData",
 		    device_driver()->cuModuleLoadData(&module, kernels_ptx));
-		expect_success("cuModuleGetFunction",
-		    device_driver()->cuModuleGetFunction(
-			&functions[device], module, "weir_sleep_ns"));
+		for (int i = 0; i < KERNELS; i++)
+			expect_success("cuModuleGetFunction",
+			    device_driver()->cuModuleGetFunction(
+				&functions[device][i], module, names[i]));
 	}
-	CUfunction function = functions[device];
+	CUfunction function = functions[device][which];
 	pthread_mutex_unlock(&mutex);
 	return function;
+}
+
+void
+load_kernels(void)
+{
+	CUcontext before = enter(0);
+
+	kernel(0, KERNEL_SLEEP);
+	leave(before);
 }
 
 void
@@ -168,8 +182,8 @@ busy(weir_stream stream, unsigned milliseconds)
 	void *parameters[] = { &ns };
 
 	expect_success("cuLaunchKernel",
-	    device_driver()->cuLaunchKernel(sleeper(device), 1, 1, 1, 1, 1, 1,
-		0, stream, parameters, NULL));
+	    device_driver()->cuLaunchKernel(kernel(device, KERNEL_SLEEP), 1, 1,
+		1, 1, 1, 1, 0, stream, parameters, NULL));
 	leave(before);
 }
 
@@ -177,6 +191,22 @@ static CUdeviceptr
 address(const void *ptr)
 {
 	return (CUdeviceptr)(uintptr_t)ptr;
+}
+
+void
+add(uint32_t *to, const uint32_t *a, const uint32_t *b, size_t n,
+    weir_stream stream)
+{
+	int device = device_of(stream);
+	CUcontext before = enter(device);
+	CUdeviceptr at[] = { address(to), address(a), address(b) };
+	uint64_t count = n;
+	void *parameters[] = { &at[0], &at[1], &at[2], &count };
+
+	expect_success("cuLaunchKernel",
+	    device_driver()->cuLaunchKernel(kernel(device, KERNEL_ADD), 8, 1, 1,
+		128, 1, 1, 0, stream, parameters, NULL));
+	leave(before);
 }
 
 void

@@ -55,6 +55,13 @@ void fill(void *ptr, size_t size, unsigned char value, weir_stream stream);
 /* Queue a copy on the device. */
 void copy(void *to, const void *from, size_t size, weir_stream stream);
 
+/* Queue an addition of n words: to[i] = a[i] + b[i]. Kernels are loaded by the
+ * first call that needs them, which must not be in a capture: load_kernels().
+ */
+void add(uint32_t *to, const uint32_t *a, const uint32_t *b, size_t n,
+    weir_stream stream);
+void load_kernels(void);
+
 /* Wait for the stream, then read memory of the device. */
 void read_back(void *to, const void *from, size_t size, weir_stream stream);
 

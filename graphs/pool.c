@@ -1,0 +1,352 @@
+/*
+ * <weir/graph.h>: pools. A pool is a number and a hold on an arena; what has
+ * been dropped by all stays in the registry while its arena has memory, so that
+ * it can be found again by its number.
+ */
+#include "graphs/pool.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "allocator/allocator.h"
+#include "allocator/suspend.h"
+#include "allocator/tcache.h"
+#include "base/meta.h"
+#include "base/os.h"
+#include "base/status.h"
+
+static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_POOLS);
+static struct list pools GUARDED_BY(lock) = { &pools, &pools };
+static uint64_t last_id GUARDED_BY(lock);
+
+/* ---- The registry ------------------------------------------------------ */
+
+/* Forget pools of which nothing is left. */
+static void
+prune(void) HOLDS(lock)
+{
+	struct list *next;
+
+	for (struct list *l = pools.next; l != &pools; l = next) {
+		struct weir_pool *pool =
+		    CONTAINER_OF(l, struct weir_pool, link);
+		next = l->next;
+		if (pool->refs > 0 ||
+		    arena_lives(pool->arena, pool->generation))
+			continue;
+		list_remove(&pool->link);
+		meta_free(pool, sizeof(*pool));
+	}
+}
+
+static void
+enter(struct weir_pool *pool, struct arena *arena)
+{
+	pool->arena = arena;
+	pool->generation = arena->generation;
+	pool->refs = 1;
+	lock_enter(&lock);
+	prune();
+	pool->id = ++last_id;
+	list_push_back(&pools, &pool->link);
+	lock_leave(&lock);
+}
+
+enum weir_status
+pool_adopt(struct arena *arena, struct weir_pool **out)
+{
+	struct weir_pool *pool = meta_zalloc(sizeof(*pool));
+	if (pool == NULL)
+		return status_set(WEIR_EHOSTMEM, "no host memory for a pool");
+	enter(pool, arena);
+	*out = pool;
+	return WEIR_OK;
+}
+
+void
+pool_hold(struct weir_pool *pool)
+{
+	lock_enter(&lock);
+	pool->refs++;
+	lock_leave(&lock);
+}
+
+/* ---- Making and holding ------------------------------------------------ */
+
+static enum weir_status
+source_take(void *closure, int device, size_t size, CUdeviceptr *out)
+{
+	const struct weir_pool_source *source =
+	    &((struct weir_pool *)closure)->source;
+	void *ptr = source->take(source->closure, device, size);
+
+	if (ptr == NULL)
+		return status_set(WEIR_ENOMEM,
+		    "%s(%zu bytes, device %d): it gave no memory", source->name,
+		    size, device);
+	*out = (CUdeviceptr)(uintptr_t)ptr;
+	return WEIR_OK;
+}
+
+static bool
+source_give(void *closure, int device, CUdeviceptr addr, size_t size)
+{
+	const struct weir_pool_source *source =
+	    &((struct weir_pool *)closure)->source;
+
+	return source->give(
+	    source->closure, device, (void *)(uintptr_t)addr, size);
+}
+
+static enum weir_status
+check_create(const struct weir_pool_source *source, unsigned flags)
+{
+	if ((flags & ~(unsigned)(WEIR_POOL_USE_ON_OOM | WEIR_POOL_NO_SPLIT)) !=
+	    0)
+		return status_set(
+		    WEIR_EINVAL, "weir_pool_create: unknown flags %#x", flags);
+	if (source != NULL &&
+	    (source->struct_size < sizeof(*source) || source->name == NULL ||
+		source->take == NULL || source->give == NULL))
+		return status_set(WEIR_EINVAL,
+		    "weir_pool_create: the source has no struct_size, name or "
+		    "functions");
+	return WEIR_OK;
+}
+
+enum weir_status
+weir_pool_create(int device, const struct weir_pool_source *source,
+    unsigned flags, struct weir_pool **out)
+{
+	unsigned arena_flags = 0;
+	struct arena *arena;
+	enum weir_status status = check_create(source, flags);
+	if (status == WEIR_OK)
+		status = device_resolve(device, &device);
+	if (status != WEIR_OK)
+		return status;
+	struct weir_pool *pool = meta_zalloc(sizeof(*pool));
+	if (pool == NULL)
+		return status_set(WEIR_EHOSTMEM, "no host memory for a pool");
+	struct source given = {
+		.take = source_take, .give = source_give, .closure = pool
+	};
+	if (source != NULL) {
+		pool->source = *source;
+		given.name = source->name;
+	}
+	if ((flags & WEIR_POOL_USE_ON_OOM) != 0)
+		arena_flags |= ARENA_SERVES_OOM;
+	if ((flags & WEIR_POOL_NO_SPLIT) != 0)
+		arena_flags |= ARENA_NO_SPLIT;
+	status = arena_make(
+	    device, source != NULL ? &given : NULL, arena_flags, &arena);
+	if (status != WEIR_OK) {
+		meta_free(pool, sizeof(*pool));
+		return status;
+	}
+	enter(pool, arena);
+	*out = pool;
+	return WEIR_OK;
+}
+
+enum weir_status
+weir_pool_acquire(struct weir_pool *pool)
+{
+	if (pool == NULL)
+		return status_set(
+		    WEIR_EINVAL, "weir_pool_acquire: the pool is NULL");
+	pool_hold(pool);
+	return WEIR_OK;
+}
+
+void
+weir_pool_release(struct weir_pool *pool)
+{
+	if (pool == NULL)
+		return;
+	lock_enter(&lock);
+	bool last = --pool->refs == 0;
+	struct arena *arena = pool->arena;
+	lock_leave(&lock);
+	if (!last || os_forked())
+		return;
+	arena_drop(arena);
+	lock_enter(&lock);
+	prune();
+	lock_leave(&lock);
+}
+
+uint64_t
+weir_pool_id(const struct weir_pool *pool)
+{
+	return pool != NULL ? pool->id : 0;
+}
+
+enum weir_status
+weir_pool_find(uint64_t id, struct weir_pool **out)
+{
+	struct weir_pool *found = NULL;
+
+	lock_enter(&lock);
+	for (struct list *l = pools.next; l != &pools && found == NULL;
+	     l = l->next) {
+		struct weir_pool *pool =
+		    CONTAINER_OF(l, struct weir_pool, link);
+		if (pool->id == id)
+			found = pool;
+	}
+	if (found != NULL && found->refs == 0 &&
+	    !arena_revive(found->arena, found->generation))
+		found = NULL;
+	if (found != NULL)
+		found->refs++;
+	lock_leave(&lock);
+	if (found == NULL)
+		return status_set(WEIR_EINVAL,
+		    "weir_pool_find(%llu): there is no such pool, or nothing "
+		    "of it is left",
+		    (unsigned long long)id);
+	*out = found;
+	return WEIR_OK;
+}
+
+size_t
+weir_pool_use_count(const struct weir_pool *pool)
+{
+	if (pool == NULL)
+		return 0;
+	lock_enter(&lock);
+	size_t refs = pool->refs;
+	lock_leave(&lock);
+	return refs;
+}
+
+/* ---- Using ------------------------------------------------------------- */
+
+static enum weir_status
+check_pool(const struct weir_pool *pool, const char *call)
+{
+	if (pool == NULL)
+		return status_set(WEIR_EINVAL, "%s: the pool is NULL", call);
+	if (os_forked())
+		return status_set(
+		    WEIR_EFORK, "%s: %s", call, weir_status_text(WEIR_EFORK));
+	return WEIR_OK;
+}
+
+void *
+weir_pool_malloc(struct weir_pool *pool, size_t size, weir_stream stream)
+{
+	void *ptr = NULL;
+
+	if (check_pool(pool, "weir_pool_malloc") != WEIR_OK ||
+	    allocator_malloc_in(pool->arena, size, stream, &ptr) != WEIR_OK)
+		return NULL;
+	return ptr;
+}
+
+enum weir_status
+weir_pool_stats(struct weir_pool *pool, struct weir_stats *out)
+{
+	enum weir_status status = check_pool(pool, "weir_pool_stats");
+	if (status != WEIR_OK)
+		return status;
+	return arena_stats(pool->arena, out);
+}
+
+enum weir_status
+weir_pool_trim(struct weir_pool *pool, size_t keep_bytes, size_t *freed_bytes)
+{
+	enum weir_status status = check_pool(pool, "weir_pool_trim");
+	if (status != WEIR_OK)
+		return status;
+	size_t freed = reclaim_trim(pool->arena, &keep_bytes);
+	if (freed_bytes != NULL)
+		*freed_bytes = freed;
+	return WEIR_OK;
+}
+
+/* ---- Suspending -------------------------------------------------------- */
+
+enum weir_status
+weir_pool_suspend(struct weir_pool *pool, bool copy, size_t *freed_bytes)
+{
+	size_t freed = 0;
+	enum weir_status status = check_pool(pool, "weir_pool_suspend");
+	if (status == WEIR_OK)
+		status = arena_suspend(pool->arena, copy, &freed);
+	if (status == WEIR_OK && freed_bytes != NULL)
+		*freed_bytes = freed;
+	return status;
+}
+
+enum weir_status
+weir_pool_resume(struct weir_pool *pool)
+{
+	enum weir_status status = check_pool(pool, "weir_pool_resume");
+
+	return status == WEIR_OK ? arena_resume(pool->arena) : status;
+}
+
+/* ---- What is live ------------------------------------------------------ */
+
+static int
+compare_addresses(const void *a, const void *b)
+{
+	CUdeviceptr x = *(const CUdeviceptr *)a;
+	CUdeviceptr y = *(const CUdeviceptr *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Is each live block of the arena among the n sorted addresses? They are as
+ * many then as there are blocks. Under the lock. */
+static bool
+are_live(const struct arena *arena, const CUdeviceptr *sorted, size_t n)
+{
+	size_t live = 0;
+
+	for (struct list *l = arena->segments.next; l != &arena->segments;
+	     l = l->next) {
+		struct segment *segment = CONTAINER_OF(l, struct segment, link);
+		for (struct block *b = segment->first; b != NULL; b = b->next) {
+			if (block_state(b) != BLOCK_ACTIVE)
+				continue;
+			live++;
+			if (n == 0 ||
+			    bsearch(&b->addr, sorted, n, sizeof(*sorted),
+				compare_addresses) == NULL)
+				return false;
+		}
+	}
+	return live == n;
+}
+
+enum weir_status
+weir_pool_check_live(
+    struct weir_pool *pool, const void *const *ptrs, size_t n, bool *equal)
+{
+	CUdeviceptr *sorted = NULL;
+	enum weir_status status = check_pool(pool, "weir_pool_check_live");
+	if (status != WEIR_OK)
+		return status;
+	if (equal == NULL || (n > 0 && ptrs == NULL))
+		return status_set(
+		    WEIR_EINVAL, "weir_pool_check_live: ptrs or equal is NULL");
+	if (n > SIZE_MAX / sizeof(*sorted) ||
+	    (n > 0 && (sorted = meta_alloc(n * sizeof(*sorted))) == NULL))
+		return status_set(WEIR_EHOSTMEM,
+		    "weir_pool_check_live: no host memory for %zu addresses",
+		    n);
+	for (size_t i = 0; i < n; i++)
+		sorted[i] = (CUdeviceptr)(uintptr_t)ptrs[i];
+	if (n > 0)
+		qsort(sorted, n, sizeof(*sorted), compare_addresses);
+	lock_enter(&pool->arena->lock);
+	*equal = are_live(pool->arena, sorted, n);
+	lock_leave(&pool->arena->lock);
+	if (n > 0)
+		meta_free(sorted, n * sizeof(*sorted));
+	return WEIR_OK;
+}

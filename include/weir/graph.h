@@ -1,0 +1,345 @@
+/**
+ * CUDA graphs, and memory that stays apart.
+ *
+ * Work that is captured uses addresses that replays use again, long after the
+ * program has freed the memory. So memory that is asked for during a capture
+ * comes from a *pool* of its own, which the graph keeps: nothing of it moves,
+ * goes back to the driver, or serves anyone else but what is captured with the
+ * same pool, until the graph is reset.
+ *
+ * Graphs that share a pool share memory: what one has freed the next one uses.
+ * They must be replayed in the order of their captures and never at the same
+ * time, and a replay may overwrite what an earlier one has left behind. Within
+ * a pool, as anywhere, memory belongs to streams: graphs that are captured on
+ * different streams share addresses only where the order of these is known.
+ *
+ * A pool is also of use without graphs: for memory with a source of its own, or
+ * that is to be counted, trimmed or thrown away together.
+ *
+ * Work of other threads and streams is never held up by a capture: a block is
+ * freed for good as soon as the streams that used it, and are not captured,
+ * have done so.
+ */
+#ifndef WEIR_GRAPH_H
+#define WEIR_GRAPH_H
+
+#include <weir/weir.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Pools ----------------------------------------------------------- */
+
+/** Memory of one device that stays apart from all other. */
+struct weir_pool;
+
+/**
+ * Where a pool's memory comes from, if not from the driver. The functions are
+ * called with no lock of weir held and the device's primary context current;
+ * they may be called until the last block of the pool is gone.
+ */
+struct weir_pool_source {
+	size_t struct_size; /**< set by the caller: sizeof the struct */
+	const char *name;   /**< in errors; must outlive the pool */
+	/** Memory of the device at a multiple of 512 bytes, or NULL. Never
+	 * memory that weir has given. */
+	void *(*take)(void *closure, int device, size_t size);
+	/** Take it back. False: not now; it stays in the pool. */
+	bool (*give)(void *closure, int device, void *ptr, size_t size);
+	void *closure;
+};
+
+/** What a pool is like; bits. */
+enum weir_pool_flags {
+	WEIR_POOL_DEFAULT = 0,
+	/** What it has free serves requests that find no memory elsewhere; such
+	 * a block belongs to the pool. */
+	WEIR_POOL_USE_ON_OOM = 1,
+	/** Blocks are not cut: each is one piece from the source, and a free
+	 * one serves requests of its own size class only. */
+	WEIR_POOL_NO_SPLIT = 2,
+};
+
+/**
+ * Make a pool; the caller holds it.
+ *
+ * @param device  a device or WEIR_DEVICE_CURRENT
+ * @param source  NULL: the driver
+ * @param flags   of enum weir_pool_flags
+ * @return WEIR_EINVAL for unknown flags or a source without its functions;
+ *         WEIR_EHOSTMEM; WEIR_ENODEVICE; any failure of weir_init()
+ */
+WEIR_API enum weir_status weir_pool_create(int device,
+    const struct weir_pool_source *source, unsigned flags,
+    struct weir_pool **out);
+
+/** Hold a pool once more, by a pointer that is held already. */
+WEIR_API enum weir_status weir_pool_acquire(struct weir_pool *pool);
+
+/**
+ * Hold it once less; NULL does nothing. A pool that nobody holds (no caller, no
+ * graph, no route) gives back what is free at once, and each live block when it
+ * is freed and its work is done.
+ */
+WEIR_API void weir_pool_release(struct weir_pool *pool);
+
+/** A number of the pool that no other ever has. */
+WEIR_API uint64_t weir_pool_id(const struct weir_pool *pool);
+
+/**
+ * Hold the pool of a number. A pool that nobody holds any more but that has
+ * memory left comes back to life.
+ *
+ * @return WEIR_EINVAL if there is no such pool, or nothing of it is left
+ */
+WEIR_API enum weir_status weir_pool_find(uint64_t id, struct weir_pool **out);
+
+/** How often a pool is held: by callers, graphs and routes. */
+WEIR_API size_t weir_pool_use_count(const struct weir_pool *pool);
+
+/** As weir_malloc(), from a pool, whatever the routes say. */
+WEIR_API void *weir_pool_malloc(
+    struct weir_pool *pool, size_t size, weir_stream stream);
+
+/** The statistics of one pool. They are part of the device's. */
+WEIR_API enum weir_status weir_pool_stats(
+    struct weir_pool *pool, struct weir_stats *out);
+
+/** As weir_trim(), of one pool. Nothing goes while a graph keeps it. */
+WEIR_API enum weir_status weir_pool_trim(
+    struct weir_pool *pool, size_t keep_bytes, size_t *freed_bytes);
+
+/**
+ * Are the live blocks of a pool exactly those?
+ *
+ * @param ptrs   n addresses, each of a first byte, in any order, each once
+ * @param equal  true if each is a live block of the pool and there is no other
+ */
+WEIR_API enum weir_status weir_pool_check_live(
+    struct weir_pool *pool, const void *const *ptrs, size_t n, bool *equal);
+
+/* ---- Suspending ------------------------------------------------------ */
+
+/**
+ * Give the physical memory of a pool back to the driver, for others to use, and
+ * keep its addresses: graphs that were captured with it replay again once it is
+ * resumed. Waits for all work of the device. While it is suspended, blocks can
+ * be freed, but none can be allocated; nothing may be captured or replayed, and
+ * the memory must not be used.
+ *
+ * @param copy   keep what is in it, in page-locked host memory. Without, the
+ *               contents are undefined afterwards
+ * @param freed_bytes  bytes given back; may be NULL. A piece that the driver
+ *               does not let go of stays
+ * @return WEIR_EINVAL     it is suspended, or pages of it are pinned
+ *         WEIR_ENOTSUP    it has segments of the driver: memory of
+ *                         WEIR_STREAM_ANY, a source of its own, or expandable
+ *                         segments are off
+ *         WEIR_ECAPTURE   a stream of the device is being captured
+ *         WEIR_ENOTREADY  memory is just being mapped
+ *         WEIR_EHOSTMEM, WEIR_EDRIVER. Nothing has changed then
+ */
+WEIR_API enum weir_status weir_pool_suspend(
+    struct weir_pool *pool, bool copy, size_t *freed_bytes);
+
+/**
+ * Have the memory of a suspended pool again, at the same addresses; other pools
+ * give back what they have unused if need be.
+ *
+ * @return WEIR_EINVAL if it is not suspended; WEIR_ENOMEM, WEIR_EDRIVER: it
+ * still is, and it can be tried again
+ */
+WEIR_API enum weir_status weir_pool_resume(struct weir_pool *pool);
+
+/* ---- Checkpoints ----------------------------------------------------- */
+
+/** Which blocks a pool had at a moment, and which of them were live. */
+struct weir_checkpoint;
+
+/** What a restore has changed. Both lists are weir's. */
+struct weir_restored {
+	size_t struct_size; /**< set by the caller: sizeof the struct */
+	/** Live before, and freed by the restore: whoever had one of these must
+	 * not free it. */
+	void **freed;
+	size_t n_freed;
+	/** Live now, and the caller's, who frees them. May be among those that
+	 * were freed: then the address has a new owner. */
+	void **live;
+	size_t n_live;
+};
+
+/**
+ * Remember the blocks of a pool: addresses, sizes, bytes asked for, streams.
+ * The contents are not part of it, nor are uses by other streams.
+ *
+ * @return WEIR_ENOTREADY  a freed block waits for work on another stream, or
+ *                         memory is just being mapped
+ *         WEIR_ENOTSUP    the pool has a live block of WEIR_STREAM_ANY
+ *         WEIR_EHOSTMEM
+ */
+WEIR_API enum weir_status weir_checkpoint_take(
+    struct weir_pool *pool, struct weir_checkpoint **out);
+
+/**
+ * Free what is live in the pool, and have the blocks of the checkpoint again:
+ * the same at the same addresses, live or free. Memory that the pool has got
+ * since stays with it, free. May be done any number of times.
+ *
+ * Work that is queued on the freed blocks comes before what is queued on the
+ * restored ones: a stream waits on the device for another whose memory it gets.
+ *
+ * @param out  to be given back with weir_restored_drop()
+ * @return WEIR_EINVAL     a checkpoint of another pool; memory of it has gone
+ *                         back to the driver (a graph that keeps the pool
+ *                         prevents that)
+ *         WEIR_ENOTREADY  as above; a live block is recorded for another
+ * stream; a stream cannot wait for another, being captured WEIR_EHOSTMEM.
+ * Nothing has changed then
+ */
+WEIR_API enum weir_status weir_checkpoint_restore(struct weir_pool *pool,
+    const struct weir_checkpoint *checkpoint, struct weir_restored *out);
+
+/** Give the lists back. */
+WEIR_API void weir_restored_drop(struct weir_restored *restored);
+
+/** Forget a checkpoint; NULL does nothing. */
+WEIR_API void weir_checkpoint_drop(struct weir_checkpoint *checkpoint);
+
+/* ---- Routes ---------------------------------------------------------- */
+
+/** Sends requests of weir_malloc() and its like to a pool. Of the routes that
+ * match a request the one that began last decides. */
+struct weir_route;
+
+/** Send what the calling thread asks for to a pool, until the route ends; the
+ * route holds the pool. WEIR_EHOSTMEM. */
+WEIR_API enum weir_status weir_route_thread(
+    struct weir_pool *pool, struct weir_route **out);
+
+/** Send what is asked for a stream to a pool. WEIR_EINVAL if the stream is of
+ * another device or was destroyed; WEIR_EHOSTMEM. */
+WEIR_API enum weir_status weir_route_stream(
+    struct weir_pool *pool, weir_stream stream, struct weir_route **out);
+
+/**
+ * Send to a pool what a function says yes to. It is called on the thread that
+ * asks, with no lock of weir held, with the stream (WEIR_STREAM_LEGACY for
+ * NULL); it must not allocate. It may be called once more after the end of the
+ * route, by a thread that had begun to.
+ */
+WEIR_API enum weir_status weir_route_filter(struct weir_pool *pool,
+    bool (*filter)(weir_stream stream, void *closure), void *closure,
+    struct weir_route **out);
+
+/** End a route; NULL does nothing. Any thread, in any order. */
+WEIR_API void weir_route_end(struct weir_route *route);
+
+/* ---- Graphs ---------------------------------------------------------- */
+
+/** A captured graph, and its hold on a pool. One thread uses it at a time. */
+struct weir_graph;
+
+/** What a graph is like; bits. */
+enum weir_graph_flags {
+	WEIR_GRAPH_DEFAULT = 0,
+	/** The end of the capture does not instantiate: weir_graph_handle() may
+	 * be changed first. weir_graph_instantiate() or the first replay does.
+	 */
+	WEIR_GRAPH_KEEP = 1,
+};
+
+/** What calls of CUDA a capture forbids, and to whom: those that may be unsafe
+ * while a stream is captured. As CUstreamCaptureMode. */
+enum weir_capture_mode {
+	WEIR_CAPTURE_GLOBAL,       /**< to all threads */
+	WEIR_CAPTURE_THREAD_LOCAL, /**< to the thread that captures */
+	WEIR_CAPTURE_RELAXED,      /**< to nobody */
+};
+
+/** Make a graph with nothing in it. WEIR_EINVAL for unknown flags. */
+WEIR_API enum weir_status weir_graph_create(
+    unsigned flags, struct weir_graph **out);
+
+/** Reset it and be done; NULL does nothing. */
+WEIR_API void weir_graph_destroy(struct weir_graph *graph);
+
+/**
+ * Begin to capture a stream. From now on memory for every stream that is in
+ * this capture comes from the pool.
+ *
+ * @param pool  NULL: one of its own, of the stream's device
+ * @return WEIR_EINVAL if the graph has a capture already, for a default stream,
+ *         for a pool of another device; WEIR_ECAPTURE if the stream is being
+ *         captured; WEIR_EHOSTMEM; WEIR_EDRIVER. Nothing has begun then
+ */
+WEIR_API enum weir_status weir_graph_capture_begin(struct weir_graph *graph,
+    weir_stream stream, struct weir_pool *pool, enum weir_capture_mode mode);
+
+/**
+ * Say that a stream is being captured by CUDA's own calls, at the beginning of
+ * the capture: the graph holds the pool it draws on from now on. What weir has
+ * given it so far stays with it if `pool` is NULL. The program ends the capture
+ * with CUDA's call and then calls weir_graph_capture_end(), replays its graph
+ * as it likes, and resets this one when it will replay it no more.
+ *
+ * @return as weir_graph_capture_begin(); WEIR_EINVAL also if the stream is not
+ *         being captured, or `pool` is given too late
+ */
+WEIR_API enum weir_status weir_graph_register(
+    struct weir_graph *graph, weir_stream stream, struct weir_pool *pool);
+
+/**
+ * End the capture. A graph with no work in it is warned of in the log. On
+ * failure the capture is over all the same, and the graph is as if it had never
+ * begun: its pool is released.
+ *
+ * @return WEIR_EINVAL without weir_graph_capture_begin(); WEIR_ECAPTURE if the
+ *         capture was broken, or is registered and goes on (then it still
+ *         does); WEIR_EDRIVER
+ */
+WEIR_API enum weir_status weir_graph_capture_end(struct weir_graph *graph);
+
+/** Make it ready to be launched. WEIR_EINVAL without a finished capture, or if
+ * it is ready; WEIR_ENOMEM; WEIR_EDRIVER. */
+WEIR_API enum weir_status weir_graph_instantiate(struct weir_graph *graph);
+
+/**
+ * Queue the graph's work on a stream, any stream of its device; instantiate it
+ * before if need be.
+ *
+ * @return WEIR_EINVAL without a finished capture of weir's own, or while the
+ *         pool is suspended; WEIR_EDRIVER
+ */
+WEIR_API enum weir_status weir_graph_replay(
+    struct weir_graph *graph, weir_stream stream);
+
+/**
+ * Drop the capture, finished or not (what was begun is ended), and release the
+ * pool. Its memory is kept until the replays that are queued are done. The
+ * graph can capture again. Live blocks stay live.
+ */
+WEIR_API enum weir_status weir_graph_reset(struct weir_graph *graph);
+
+/** The pool of a capture, not held for the caller. WEIR_EINVAL before one. */
+WEIR_API enum weir_status weir_graph_pool(
+    struct weir_graph *graph, struct weir_pool **out);
+
+/** The CUgraph, owned by the graph. WEIR_EINVAL without WEIR_GRAPH_KEEP or
+ * before the end of the capture. */
+WEIR_API enum weir_status weir_graph_handle(
+    struct weir_graph *graph, void **out);
+
+/** The CUgraphExec, owned by the graph; NULL before it is instantiated. */
+WEIR_API void *weir_graph_exec(struct weir_graph *graph);
+
+/** The nodes of a finished capture. */
+WEIR_API enum weir_status weir_graph_nodes(
+    struct weir_graph *graph, size_t *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

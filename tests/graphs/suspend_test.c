@@ -1,0 +1,282 @@
+/*
+ * Suspended pools: their physical memory is others' to use, their addresses
+ * stay, and graphs replay when they have been resumed.
+ */
+#include <weir/graph.h>
+
+#include "base/meta.h"
+#include "graphs/pool.h"
+#include "tests/support/device.h"
+
+static struct weir_pool *
+make(void)
+{
+	struct weir_pool *pool = NULL;
+
+	EXPECT_OK(weir_pool_create(0, NULL, 0, &pool));
+	return pool;
+}
+
+static void *
+take_in(struct weir_pool *pool, size_t size, weir_stream stream)
+{
+	void *ptr = weir_pool_malloc(pool, size, stream);
+
+	if (ptr == NULL)
+		FAIL("weir_pool_malloc(%zu): %s", size, weir_last_error());
+	return ptr;
+}
+
+static size_t
+suspend(struct weir_pool *pool, bool copy)
+{
+	size_t freed = 0;
+
+	EXPECT_OK(weir_pool_suspend(pool, copy, &freed));
+	expect_healthy();
+	return freed;
+}
+
+static size_t
+reserved(void)
+{
+	return stats().reserved_bytes.all.current;
+}
+
+TEST(a_suspended_pool_gives_its_memory_back_and_has_it_again)
+{
+	struct weir_pool *pool = make();
+	weir_stream stream = new_stream();
+	unsigned char *a = take_in(pool, 4 * MIB, stream);
+	unsigned char *b = take_in(pool, 1000, stream);
+	unsigned char *c = take_in(pool, 8 * MIB, stream);
+
+	fill(a, 4 * MIB, 1, stream);
+	fill(b, 1000, 2, stream);
+	give(c);
+	size_t available = device_free_bytes(0);
+	EXPECT_EQ(suspend(pool, true), 14 * MIB);
+	EXPECT_EQ(device_free_bytes(0), available + 14 * MIB);
+	EXPECT_EQ(reserved(), 0);
+	EXPECT_EQ(stats().allocated_bytes.all.current, 4 * MIB + 1024);
+	EXPECT_OK(weir_pool_resume(pool));
+	EXPECT_EQ(reserved(), 14 * MIB);
+	expect_healthy();
+	expect_filled(a, 4 * MIB, 1, stream);
+	expect_filled(b, 1000, 2, stream);
+	EXPECT_EQ(take_in(pool, 8 * MIB, stream), c);
+	/* Any number of times, and without its contents. */
+	EXPECT_EQ(suspend(pool, false), 14 * MIB);
+	EXPECT_OK(weir_pool_resume(pool));
+	fill(a, 4 * MIB, 3, stream);
+	expect_filled(a, 4 * MIB, 3, stream);
+	give(a);
+	give(b);
+	give(c);
+	finish(stream);
+	weir_pool_release(pool);
+	EXPECT_EQ(reserved(), 0);
+	if (sim() != NULL)
+		EXPECT_EQ(sim()->live("host"), 0);
+	expect_healthy();
+}
+
+TEST(graphs_replay_on_memory_that_was_suspended)
+{
+	weir_stream stream = new_stream();
+	struct weir_graph *graph[2] = { NULL, NULL };
+	struct weir_pool *pool = make();
+	unsigned char *between = NULL;
+	unsigned char *output = NULL;
+
+	load_kernels();
+	for (int i = 0; i < 2; i++) {
+		EXPECT_OK(weir_graph_create(0, &graph[i]));
+		EXPECT_OK(weir_graph_capture_begin(
+		    graph[i], stream, pool, WEIR_CAPTURE_GLOBAL));
+		if (i == 0) {
+			between = take(4 * MIB, stream);
+			fill(between, 4 * MIB, 7, stream);
+		} else {
+			output = take(4 * MIB, stream);
+			copy(output, between, 4 * MIB, stream);
+			give(between);
+		}
+		EXPECT_OK(weir_graph_capture_end(graph[i]));
+	}
+	for (int i = 0; i < 3; i++) {
+		EXPECT_OK(weir_graph_replay(graph[0], stream));
+		/* In between, with what the first has left for the second. */
+		suspend(pool, true);
+		EXPECT_STATUS(weir_graph_replay(graph[1], stream), WEIR_EINVAL);
+		EXPECT_STR_HAS(weir_last_error(), "suspended");
+		void *other = take(64 * MIB, stream);
+		fill(other, 64 * MIB, 9, stream);
+		give(other);
+		EXPECT_OK(weir_pool_resume(pool));
+		EXPECT_OK(weir_graph_replay(graph[1], stream));
+		expect_filled(output, 4 * MIB, 7, stream);
+		fill(output, 4 * MIB, 0, stream);
+	}
+	/* Or all of it made anew. */
+	suspend(pool, false);
+	EXPECT_OK(weir_pool_resume(pool));
+	for (int i = 0; i < 2; i++)
+		EXPECT_OK(weir_graph_replay(graph[i], stream));
+	expect_filled(output, 4 * MIB, 7, stream);
+	give(output);
+	weir_graph_destroy(graph[0]);
+	weir_graph_destroy(graph[1]);
+	weir_pool_release(pool);
+	trim(0);
+	EXPECT_EQ(reserved(), 0);
+	expect_healthy();
+}
+
+TEST(others_use_the_memory_of_a_suspended_pool_and_make_room_again)
+{
+	struct weir_pool *pool = make();
+	weir_stream stream = new_stream();
+	unsigned char *a = take_in(pool, 24 * MIB, stream);
+
+	conf("tcache:0");
+	fill(a, 24 * MIB, 5, stream);
+	EXPECT_OK(weir_limit_set(0, 32 * MIB));
+	EXPECT_NO_MEMORY(weir_malloc(16 * MIB, stream), WEIR_ENOMEM);
+	suspend(pool, true);
+	void *other = take(30 * MIB, stream);
+	EXPECT_STATUS(weir_pool_resume(pool), WEIR_ENOMEM);
+	EXPECT_EQ(reserved(), 30 * MIB);
+	expect_healthy();
+	give(other);
+	EXPECT_OK(weir_pool_resume(pool));
+	EXPECT_LE(reserved(), 32 * MIB);
+	expect_filled(a, 24 * MIB, 5, stream);
+	expect_healthy();
+}
+
+TEST(blocks_are_freed_but_not_allocated_while_a_pool_is_suspended)
+{
+	struct weir_pool *pool = make();
+	weir_stream stream = new_stream();
+	weir_stream gone = new_stream();
+	struct weir_checkpoint *made = NULL;
+	void *a = take_in(pool, 4 * MIB, stream);
+	void *b = take_in(pool, 4 * MIB, gone);
+
+	suspend(pool, false);
+	EXPECT_STATUS(weir_pool_suspend(pool, false, NULL), WEIR_EINVAL);
+	EXPECT_NO_MEMORY(weir_pool_malloc(pool, 512, stream), WEIR_EINVAL);
+	EXPECT_STATUS(weir_checkpoint_take(pool, &made), WEIR_ENOTREADY);
+	give(a);
+	give(b);
+	EXPECT_OK(weir_stream_destroy(gone));
+	EXPECT_EQ(trim(0), 0);
+	give(take(512, stream));
+	expect_healthy();
+	EXPECT_OK(weir_pool_resume(pool));
+	EXPECT_STATUS(weir_pool_resume(pool), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "is not suspended");
+	EXPECT_EQ(pool->arena->stats.reserved_bytes.all.current, 8 * MIB);
+	EXPECT_EQ(take_in(pool, 4 * MIB, stream), a);
+	expect_healthy();
+}
+
+TEST(a_suspended_pool_can_be_released)
+{
+	struct weir_pool *pool = make();
+	weir_stream stream = new_stream();
+	void *a = take_in(pool, 4 * MIB, stream);
+	struct arena *arena = pool->arena;
+
+	suspend(pool, true);
+	weir_pool_release(pool);
+	EXPECT(arena->in_use);
+	expect_healthy();
+	give(a);
+	EXPECT(!arena->in_use);
+	EXPECT_EQ(reserved(), 0);
+	if (sim() != NULL) {
+		EXPECT_EQ(sim()->live("host"), 0);
+		EXPECT_EQ(sim()->live("reservation"), 0);
+		EXPECT_EQ(sim()->live("handle"), 0);
+	}
+	expect_healthy();
+}
+
+TEST(what_cannot_be_suspended_is_told)
+{
+	struct weir_pool *pool = make();
+	weir_stream stream = new_stream();
+	struct weir_graph *graph = NULL;
+
+	take_in(pool, 4 * MIB, stream);
+	EXPECT_OK(weir_graph_create(0, &graph));
+	EXPECT_OK(
+	    weir_graph_capture_begin(graph, stream, pool, WEIR_CAPTURE_GLOBAL));
+	EXPECT_STATUS(weir_pool_suspend(pool, true, NULL), WEIR_ECAPTURE);
+	EXPECT_OK(weir_graph_capture_end(graph));
+	weir_graph_destroy(graph);
+	void *pinned = take_in(pool, 4 * MIB, stream);
+	EXPECT_OK(weir_pin(pinned));
+	EXPECT_STATUS(weir_pool_suspend(pool, true, NULL), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "pinned");
+	EXPECT_OK(weir_unpin(pinned));
+	suspend(pool, false);
+	EXPECT_STATUS(weir_pin(pinned), WEIR_EINVAL);
+	EXPECT_OK(weir_pool_resume(pool));
+	give(take_in(pool, 512, WEIR_STREAM_ANY));
+	EXPECT_STATUS(weir_pool_suspend(pool, true, NULL), WEIR_ENOTSUP);
+	EXPECT_STATUS(weir_pool_suspend(NULL, true, NULL), WEIR_EINVAL);
+	EXPECT_STATUS(weir_pool_resume(NULL), WEIR_EINVAL);
+	expect_healthy();
+}
+
+TEST(each_call_of_suspending_and_resuming_may_fail)
+{
+	static const char *const entries[] = { "cuMemHostAlloc", "cuMemcpyDtoH",
+		"cuMemUnmap", "cuMemRelease", "cuMemCreate", "cuMemMap",
+		"cuMemSetAccess", "cuMemcpyHtoD", "cuCtxGetCurrent" };
+
+	device_need_sim("calls of the driver are made to fail");
+	for (size_t e = 0; e < sizeof(entries) / sizeof(entries[0]); e++) {
+		for (unsigned nth = 1; nth < 5; nth++) {
+			struct weir_pool *pool = make();
+			weir_stream stream = new_stream();
+			unsigned char *a = take_in(pool, 4 * MIB, stream);
+			unsigned char *b = take_in(pool, 1000, stream);
+
+			fill(a, 4 * MIB, 1, stream);
+			fill(b, 1000, 2, stream);
+			finish(stream);
+			size_t held = reserved();
+			EXPECT_EQ(sim()->fail(entries[e], nth, 1,
+				      CUDA_ERROR_OUT_OF_MEMORY),
+			    0);
+			enum weir_status status =
+			    weir_pool_suspend(pool, true, NULL);
+			expect_healthy();
+			if (status == WEIR_OK) {
+				status = weir_pool_resume(pool);
+				expect_healthy();
+				sim()->reset();
+				if (status != WEIR_OK)
+					EXPECT_OK(weir_pool_resume(pool));
+			}
+			sim()->reset();
+			expect_healthy();
+			EXPECT_EQ(reserved(), held);
+			expect_filled(a, 4 * MIB, 1, stream);
+			expect_filled(b, 1000, 2, stream);
+			give(a);
+			give(b);
+			weir_pool_release(pool);
+			trim(0);
+			EXPECT_EQ(reserved(), 0);
+			EXPECT_EQ(sim()->live("host"), 0);
+			EXPECT_EQ(sim()->live("handle"), 0);
+			EXPECT_EQ(sim()->live("mapping"), 0);
+			EXPECT_EQ(sim()->live("reservation"), 0);
+		}
+	}
+}
