@@ -39,7 +39,7 @@
 #include "driver/abi.h"
 
 /* The version of this interface; simcuda_version() returns it. */
-enum { SIMCUDA_VERSION = 2 };
+enum { SIMCUDA_VERSION = 3 };
 
 /*
  * X(result, name, parameters), each exported as simcuda_NAME. All may be
@@ -84,6 +84,12 @@ enum { SIMCUDA_VERSION = 2 };
  *			random time up to max_ns: completions come late and out
  *			of order. max_ns 0 ends it.
  *
+ * host_touch(address, size, write)
+ *			the host reads or writes page-locked memory of its own
+ *			right now, which only it knows: a race, if work on the
+ *			device touches the bytes that the host has not waited
+ *			for, or that does not come after this.
+ *
  * violations()		faults of the program found so far: a race, use of
  *			memory that is unmapped or freed, freeing or unmapping
  *			what pending work uses, reading what was never written.
@@ -119,6 +125,7 @@ enum { SIMCUDA_VERSION = 2 };
 	X(CUresult, delay_next, (CUstream stream, uint64_t ns))                \
 	X(CUresult, hold_event, (CUevent event, uint64_t ns))                  \
 	X(void, hold_events, (uint64_t seed, uint64_t max_ns))                 \
+	X(void, host_touch, (const void *address, size_t size, int write))     \
 	X(unsigned, violations, (void))                                        \
 	X(const char *, violation_text, (unsigned i))                          \
 	X(void, reset, (void))                                                 \
