@@ -25,6 +25,7 @@
 /* X(rank): in the order they may be taken. */
 #define LOCK_RANKS(X)                                                          \
 	X(LOCK_RANK_SHARED)  /* the streams lent to everybody */               \
+	X(LOCK_RANK_HOST)    /* making arenas of host memory */                \
 	X(LOCK_RANK_INIT)    /* loading the driver, reading the environment */ \
 	X(LOCK_RANK_OPTIONS) /* changing options */                            \
 	X(LOCK_RANK_ARENAS)  /* the list of arenas */                          \
@@ -36,6 +37,7 @@
 	X(LOCK_RANK_ORDER)   /* which stream comes after which */              \
 	X(LOCK_RANK_EVENTS)  /* a pool of driver events */                     \
 	X(LOCK_RANK_OBSERVE) /* the list of observers */                       \
+	X(LOCK_RANK_PAGES)   /* reserves of host memory */                     \
 	X(LOCK_RANK_LOOKUP)  /* growing the address table */                   \
 	X(LOCK_RANK_META)    /* metadata */                                    \
 	X(LOCK_RANK_LOG)
