@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/utsname.h>
 
+#include <weir/host.h>
 #include <weir/stream.h>
 
 enum { SIZE = 64 << 10, LARGE = 2 << 20, WARM_UP = 1000, NO_SUCH_PATH = 3 };
@@ -45,6 +46,13 @@ records(unsigned long n)
 	}
 }
 
+static void
+pinned_pairs(unsigned long n)
+{
+	for (unsigned long i = 0; i < n; i++)
+		weir_host_free(weir_host_malloc(SIZE));
+}
+
 struct path {
 	const char *name;
 	const char *conf; /* or NULL */
@@ -56,6 +64,7 @@ static const struct path paths[] = {
 	{ "large-pair", NULL, large_pairs },
 	{ "pool-pair", "tcache:0", pairs },
 	{ "record-cycle", NULL, records },
+	{ "pinned-pair", NULL, pinned_pairs },
 };
 
 void bench_measured(void (*run)(unsigned long n), unsigned long n);
@@ -128,11 +137,13 @@ main(int argc, char **argv)
 	    weir_stream_create(0, 0, &user) != WEIR_OK)
 		return fail("cannot begin");
 	path->run(WARM_UP);
-	if (weir_stats_reset_accumulated(0) != WEIR_OK)
+	if (weir_stats_reset_accumulated(0) != WEIR_OK ||
+	    weir_host_stats_reset_accumulated(0) != WEIR_OK)
 		return fail("cannot begin");
 	measured(path->run, n);
 	/* No call was checked; this is whether all of them did their work. */
-	if (weir_stats(0, &stats) != WEIR_OK ||
+	if ((path->run == pinned_pairs ? weir_host_stats(0, &stats) :
+					 weir_stats(0, &stats)) != WEIR_OK ||
 	    stats.allocation.all.allocated != n ||
 	    stats.allocation.all.freed != n)
 		return fail("not every call succeeded");
