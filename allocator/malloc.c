@@ -514,11 +514,12 @@ weir_free(void *ptr)
 	}
 }
 
-enum weir_status
-weir_host_free(void *ptr) UNCHECKED
+static __attribute__((noinline)) enum weir_status
+host_free_rare(void *ptr) UNCHECKED
 {
 	if (ptr == NULL || os_forked())
 		return WEIR_OK;
+	tcache_find_leaf(ptr);
 	struct block *block = lookup_exact(address(ptr));
 	if (block != NULL && !arena_is_host(block->arena) &&
 	    block_state(block) == BLOCK_ACTIVE)
@@ -535,6 +536,17 @@ weir_host_free(void *ptr) UNCHECKED
 	release(block);
 	leave_freed(arena);
 	return WEIR_OK;
+}
+
+enum weir_status
+weir_host_free(void *ptr)
+{
+	const struct block *block = tcache_block(tcache_own, ptr);
+
+	if (block != NULL && arena_is_host(block->arena) &&
+	    tcache_free(ptr) == TCACHE_TAKEN)
+		return WEIR_OK;
+	return host_free_rare(ptr);
 }
 
 enum weir_status
