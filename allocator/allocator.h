@@ -25,16 +25,25 @@ void allocator_forget_device(int device);
  * cached or unmapped: freeing it is not for the driver. */
 bool allocator_owns(CUdeviceptr addr);
 
+/* True if an address lies in page-locked host memory of weir's. */
+bool allocator_owns_host(CUdeviceptr addr);
+
 /* What a free is about. */
 struct allocator_block {
 	int device;
 	size_t requested_bytes;
 	bool of_no_stream; /* of WEIR_STREAM_ANY */
+	bool host;         /* page-locked host memory */
 };
 
 /* The live block that begins at an address, which is the caller's to free: no
  * lock is taken, so nobody else may free it meanwhile. False: there is none. */
 bool allocator_find(const void *ptr, struct allocator_block *out);
+
+/* As weir_host_malloc_on(), but always allocated by the driver, so that all it
+ * says of such memory is true. */
+enum weir_status allocator_malloc_host(
+    int device, size_t size, unsigned flags, void **out);
 
 /* As weir_free(), where all work on the block is known to be done, on whatever
  * stream: it is free at once. */

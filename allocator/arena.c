@@ -5,6 +5,7 @@
 #include "allocator/arena.h"
 
 #include "allocator/allocator.h"
+#include "allocator/host.h"
 #include "allocator/lookup.h"
 #include "allocator/segment.h"
 #include "allocator/tcache.h"
@@ -232,6 +233,7 @@ arena_new(int device, const struct options *options, struct arena **out)
 	if (status != WEIR_OK)
 		goto drop_stream;
 	atomic_init(&arena->limit, initial_limit(arena, options));
+	atomic_init(&arena->host_limit, SIZE_MAX);
 	stream_end_watch_threads();
 	*out = arena;
 	return WEIR_OK;
@@ -325,6 +327,9 @@ forget_segment(struct segment *segment)
 	list_remove(&segment->link);
 	if (segment->expandable)
 		forget_handles(segment);
+	else if (segment->arena->source.forget != NULL)
+		segment->arena->source.forget(segment->arena->source.closure,
+		    segment->arena->device, segment->addr, segment->size);
 	meta_free(segment, sizeof(*segment));
 }
 
@@ -383,11 +388,24 @@ allocator_forget_device(int device)
 	lock_leave(&lock);
 	for (struct arena *a = arena; a != NULL; a = arena_next(a))
 		forget_arena(a);
+	host_forget_device(device);
 	event_forget(arena->context);
 	stream_forget(arena->context);
 }
 
 /* ---- Over all arenas --------------------------------------------------- */
+
+/* What the caches have counted is told. */
+static void
+settle_all(struct arena *main)
+{
+	for (struct arena *a = main; a != NULL; a = arena_next(a)) {
+		lock_enter(&a->lock);
+		tcache_stop(a);
+		tcache_go(a);
+		lock_leave(&a->lock);
+	}
+}
 
 /* Each arena in turn, and then what they come to; unless it has changed
  * meanwhile, which is no fault. */
@@ -395,24 +413,28 @@ static void
 check_device(struct arena *main, struct check *check)
 {
 	struct weir_stats sums = { 0 };
-	uint64_t begun;
+	struct weir_stats host_sums = { 0 };
 
-	/* What the caches have counted is told before. */
+	settle_all(main);
 	lock_enter(&main->lock);
-	tcache_stop(main);
-	tcache_go(main);
-	begun = totals_changes(main);
+	struct totals *totals = main->totals;
+	struct totals *host = main->host_totals;
 	lock_leave(&main->lock);
+	uint64_t begun = totals_changes(totals);
+	uint64_t host_begun = totals_changes(host);
 	for (struct arena *a = main; a != NULL; a = arena_next(a)) {
 		lock_enter(&a->lock);
 		tcache_stop(a);
 		arena_check(a, check);
-		if ((a->flags & ARENA_UNCOUNTED) == 0)
+		if (arena_is_counted(a))
 			stats_add_current(&sums, &a->stats);
+		else if (arena_is_host(a))
+			stats_add_current(&host_sums, &a->stats);
 		tcache_go(a);
 		lock_leave(&a->lock);
 	}
-	totals_check(main, begun, &sums, check);
+	totals_check(totals, begun, &sums, check);
+	totals_check(host, host_begun, &host_sums, check);
 }
 
 size_t

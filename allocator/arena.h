@@ -168,6 +168,10 @@ struct source {
 	    void *closure, int device, size_t size, CUdeviceptr *out);
 	/* False: it cannot be given back now and stays. */
 	bool (*give)(void *closure, int device, CUdeviceptr addr, size_t size);
+	/* The context is gone, and what the driver had of it; NULL: nothing is
+	 * left to do. */
+	void (*forget)(
+	    void *closure, int device, CUdeviceptr addr, size_t size);
 	void *closure;
 };
 
@@ -176,6 +180,7 @@ enum arena_flags {
 	ARENA_NO_SPLIT = 1,   /* each block is a driver segment of its own */
 	ARENA_UNCOUNTED = 2,  /* neither in the device's totals nor its limit */
 	ARENA_SERVES_OOM = 4, /* what is free there serves the last need */
+	ARENA_HOST = 8,       /* page-locked host memory: Note [Host memory] */
 };
 
 struct totals;
@@ -185,7 +190,7 @@ struct arena {
 	int device;
 	CUcontext context;  /* the primary one */
 	size_t granularity; /* bytes of the smallest mapping */
-	size_t total_bytes; /* of the device */
+	size_t total_bytes; /* of the device, or of the host */
 	struct stream *any; /* WEIR_STREAM_ANY here; a reference */
 	bool can_map;       /* the device has virtual memory management */
 	struct arena *main; /* the device's own; this one, if it is that */
@@ -197,6 +202,8 @@ struct arena {
 	atomic_uint unowned;            /* of the others: to be emptied */
 	/* Under the lock, and that of the totals where there are any. */
 	struct history_ring history;
+	_Atomic(size_t) host_limit;     /* of page-locked host memory */
+	struct totals *host_totals;     /* NULL before there is any */
 
 	struct arena *next_forgotten; /* under the lock of the list */
 
@@ -217,7 +224,7 @@ struct arena {
 	uint64_t tries;      /* requests that came to waiting, so far */
 	uint64_t served;     /* requests so far */
 	uint64_t moves;      /* handles mapped at another place so far */
-	size_t most_live;    /* bytes that callers had at once */
+	size_t most_live;    /* bytes that callers had, or asked for, at once */
 	unsigned ending;     /* pools that have ended but not passed */
 	bool forgotten;      /* its context is gone */
 	struct weir_stats stats;
@@ -276,6 +283,28 @@ enum weir_status pools_get(
 /* The same, or NULL if it has none. */
 struct pools *pools_peek(
     const struct arena *arena, const struct stream *stream);
+
+static inline bool
+arena_is_host(const struct arena *arena)
+{
+	return (arena->flags & ARENA_HOST) != 0;
+}
+
+/* Does it count for the device's totals and limit? */
+static inline bool
+arena_is_counted(const struct arena *arena)
+{
+	return (arena->flags & (ARENA_UNCOUNTED | ARENA_HOST)) == 0;
+}
+
+/* The size class of a request in an arena. */
+static inline size_t
+arena_class(
+    const struct arena *arena, const struct options *options, size_t size)
+{
+	return arena_is_host(arena) ? round_up(size, WEIR_GRANULE) :
+				      size_class(options, size);
+}
 
 /* Fill a new arena but for its limit and its place in lists; `main` may be it.
  * WEIR_EHOSTMEM, WEIR_EDRIVER. */
@@ -352,11 +381,13 @@ extern const struct source source_driver;
 
 /* ---- totals.c ---------------------------------------------------------- */
 
-/* Begin to keep totals. WEIR_EHOSTMEM. Under the lock of the device's arena. */
+/* Begin to keep totals, or those of page-locked host memory. WEIR_EHOSTMEM.
+ * Under the lock of the device's arena. */
 enum weir_status totals_begin(struct arena *main);
+enum weir_status totals_begin_host(struct arena *main);
 
-/* How often they have changed; 0 if there are none. Under the same lock. */
-uint64_t totals_changes(const struct arena *main);
+/* How often they have changed; 0 if there are none (NULL). */
+uint64_t totals_changes(struct totals *totals);
 
 /* Of the device: bytes held or about to be, held, and with callers; what is
  * left of the limit, SIZE_MAX if there is none; and the limit. */
@@ -368,8 +399,10 @@ size_t device_room(const struct arena *arena);
 size_t device_left(const struct arena *arena);
 size_t device_limit(const struct arena *arena);
 
-/* All statistics of a device, given its own arena. Holds no lock. */
+/* All statistics of a device, given its own arena, or of its page-locked host
+ * memory. Holds no lock. */
 void device_stats(struct arena *main, struct weir_stats *out);
+void device_host_stats(struct arena *main, struct weir_stats *out);
 
 /* ---- block.c ----------------------------------------------------------- */
 
@@ -599,6 +632,14 @@ void reclaim_refresh(struct arena *arena);
 /* Give back what the collector finds old. */
 void reclaim_collect(struct arena *arena, const struct options *options);
 
+/* Host memory: before more is taken for a request, give back what is held
+ * beyond an eighth more than the most that was ever asked for at once. */
+void reclaim_bound(
+    struct arena *arena, const struct options *options, size_t rounded);
+
+/* Host memory: give back what is unused beyond the cap. */
+void reclaim_tidy(struct arena *arena, const struct options *options);
+
 /* Give back at least `want` bytes of what no work uses, the longest unused
  * first; returns the bytes given back. */
 size_t reclaim_shed(struct arena *arena, size_t want);
@@ -631,6 +672,8 @@ void reclaim_put_since(struct block *block);
 /* Now and then give back what has not been used for long: Note [Decay]. May
  * leave and retake the lock. */
 void decay_look(struct arena *arena, const struct options *options);
+/* The same at once. */
+void decay_run(struct arena *arena, const struct options *options);
 
 /* New memory is needed. */
 void decay_regret(struct arena *arena);
@@ -807,9 +850,9 @@ struct check {
 
 void arena_check(struct arena *arena, struct check *check);
 
-/* The totals of a device against the sums over its arenas, unless they have
- * changed since they were at `changes`. Takes the lock. */
-void totals_check(struct arena *main, uint64_t changes,
+/* Totals (or NULL) against the sums over their arenas, unless they have
+ * changed since they were at `changes`. Takes their lock. */
+void totals_check(struct totals *totals, uint64_t changes,
     const struct weir_stats *sums, struct check *check);
 
 /* ---- oom.c ------------------------------------------------------------- */

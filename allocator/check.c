@@ -423,7 +423,7 @@ arena_check(struct arena *arena, struct check *check)
 }
 
 void
-totals_check(struct arena *main, uint64_t changes,
+totals_check(struct totals *totals, uint64_t changes,
     const struct weir_stats *sums, struct check *check)
 {
 	static const char *const names[] = {
@@ -432,16 +432,13 @@ totals_check(struct arena *main, uint64_t changes,
 #undef STAT3_NAME
 	};
 
-	lock_enter(&main->lock);
-	struct totals *totals = main->totals;
-	if (totals != NULL) {
-		lock_enter(&totals->lock);
-		for (int i = 0; i < STAT3S && totals->changes == changes; i++)
-			check_stat(check, names[i],
-			    stats_at(&totals->stats, (enum stat3)i),
-			    stats_at((struct weir_stats *)sums, (enum stat3)i)
-				->all.current);
-		lock_leave(&totals->lock);
-	}
-	lock_leave(&main->lock);
+	if (totals == NULL)
+		return;
+	lock_enter(&totals->lock);
+	for (int i = 0; i < STAT3S && totals->changes == changes; i++)
+		check_stat(check, names[i],
+		    stats_at(&totals->stats, (enum stat3)i),
+		    stats_at((struct weir_stats *)sums, (enum stat3)i)
+			->all.current);
+	lock_leave(&totals->lock);
 }

@@ -3,7 +3,8 @@
  *
  * Note [Decay]
  *
- * Every so many requests that come to the arena's lock the clock is read, and
+ * Every so many requests that come to the arena's lock (of host memory, which
+ * are few, each) the clock is read, and
  * each quarter of `decay_ms` the tick (streams/order.h) of that moment is kept.
  * What was freed no later than a tick that is `decay_ms` old, and is free
  * since, was not needed in all that time: handles that lie in it whole go back,
@@ -53,10 +54,16 @@ keep_tick(struct decay *decay, uint64_t now_ns)
 void
 decay_look(struct arena *arena, const struct options *options)
 {
+	if (arena->served % REQUESTS_A_LOOK == 0 || arena_is_host(arena))
+		decay_run(arena, options);
+}
+
+void
+decay_run(struct arena *arena, const struct options *options)
+{
 	struct decay *decay = &arena->decay;
 
-	if (options->decay_ms == OPTION_OFF ||
-	    arena->served % REQUESTS_A_LOOK != 0)
+	if (options->decay_ms == OPTION_OFF)
 		return;
 	uint64_t now_ns = os_time_ns();
 	uint64_t time_ns = decay_ns(arena, options);
@@ -68,7 +75,10 @@ decay_look(struct arena *arena, const struct options *options)
 	if (tick == 0)
 		return;
 	reclaim_refresh(arena);
-	decay->bytes += reclaim_shed_old(arena, tick);
+	size_t bytes = reclaim_shed_old(arena, tick);
+	decay->bytes += bytes;
+	if (bytes > 0 && arena_is_host(arena)) /* reclaim_bound() begins anew */
+		arena->most_live = arena->stats.requested_bytes.all.current;
 }
 
 void

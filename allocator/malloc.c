@@ -5,6 +5,8 @@
  */
 #include <stdio.h>
 
+#include <weir/host.h>
+
 #include "allocator/allocator.h"
 #include "allocator/arena.h"
 #include "allocator/lookup.h"
@@ -52,7 +54,8 @@ malloc_count(const struct options *options, struct block *block)
  * A block for the stream. A block of no stream is used on every stream: it
  * carries a use of WEIR_STREAM_ANY from the start, so that freeing it needs no
  * memory and follows the rule for all used blocks. The use is made first: once
- * there is a block nothing can fail.
+ * there is a block nothing can fail. Host memory is the host's: no stream uses
+ * it but those that are recorded.
  */
 static enum weir_status
 take(struct pools *pools, const struct options *options, size_t size, bool idle,
@@ -65,12 +68,12 @@ take(struct pools *pools, const struct options *options, size_t size, bool idle,
 	struct cache *cache = tcache_come(pools);
 
 	tcache_settle(cache);
-	if (pools == arena->any_pools)
+	if (pools == arena->any_pools && !arena_is_host(arena))
 		status = use_add(&arena->waiting, &uses, pools->stream);
 	if (status != WEIR_OK)
 		return status;
 	arena->served++;
-	size_t rounded = size_class(options, size);
+	size_t rounded = arena_class(arena, options, size);
 	status = idle ? take_idle(pools, options, rounded, &block) :
 			take_block(pools, options, rounded, &block);
 	if (status != WEIR_OK) {
@@ -133,9 +136,11 @@ take_from(struct arena *arena, struct stream *stream,
 	struct pools *pools;
 	enum weir_status status;
 
-	if (arena != arena->main)
+	if (arena_is_counted(arena) && arena != arena->main)
 		tcache_come_elsewhere(arena->main);
 	enter(arena);
+	if (arena_is_host(arena))
+		reclaim_tidy(arena, options);
 	if (arena->forgotten)
 		status = status_set(WEIR_ECONTEXT,
 		    "weir_malloc: device %d has just been reset",
@@ -186,7 +191,7 @@ take_hard(struct arena *arena, struct stream *stream,
     const struct options *options, size_t size, enum weir_status status,
     void **out)
 {
-	size_t rounded = size_class(options, size);
+	size_t rounded = arena_class(arena, options, size);
 
 	if (status == WEIR_ENOMEM)
 		status = take_from_helpers(arena, stream, options, size, out);
@@ -405,17 +410,33 @@ find_locked(const void *ptr) UNCHECKED
 	return NULL;
 }
 
-bool
-allocator_owns(CUdeviceptr addr)
+/* The arena in whose memory an address lies, or NULL. */
+static const struct arena *
+arena_of(CUdeviceptr addr)
 {
 	struct block *block = lookup_floor(addr);
 
 	if (block == NULL)
-		return false;
-	lock_enter(&block->arena->lock);
+		return NULL;
+	struct arena *arena = block->arena;
+	lock_enter(&arena->lock);
 	bool ours = block->segment != NULL && addr - block->addr < block->size;
-	lock_leave(&block->arena->lock);
-	return ours;
+	lock_leave(&arena->lock);
+	return ours ? arena : NULL;
+}
+
+bool
+allocator_owns(CUdeviceptr addr)
+{
+	return arena_of(addr) != NULL;
+}
+
+bool
+allocator_owns_host(CUdeviceptr addr)
+{
+	const struct arena *arena = arena_of(addr);
+
+	return arena != NULL && arena_is_host(arena);
 }
 
 bool
@@ -427,6 +448,7 @@ allocator_find(const void *ptr, struct allocator_block *out)
 		return false;
 	const struct pools *any = block->arena->any_pools;
 	out->device = block->arena->device;
+	out->host = arena_is_host(block->arena);
 	out->requested_bytes = block->requested;
 	out->of_no_stream = block->pool == &any->pool[POOL_SMALL] ||
 	    block->pool == &any->pool[POOL_LARGE];
@@ -520,18 +542,22 @@ lock_to_free(struct block *block, const void *ptr) UNCHECKED
 {
 	history_enter(WEIR_HISTORY_ALL);
 	block = lock_found(block, ptr);
-	return block != NULL && observed(WEIR_TRACE_MEMORY_DEALLOCATION) ?
+	return block != NULL && observed(WEIR_TRACE_MEMORY_DEALLOCATION) &&
+		!arena_is_host(block->arena) ?
 	    tell_first(block) :
 	    block;
 }
 
 /* Leave the lock after a free: the memory of an arena that nobody owns any
- * more goes back. */
+ * more goes back, and host memory beyond what may stay unused. */
 static void
 leave_freed(struct arena *arena) UNCHECKED
 {
+	const struct options *options;
 	bool unowned = arena->owners == 0;
 
+	if (arena_is_host(arena) && options_get(&options) == WEIR_OK)
+		reclaim_tidy(arena, options);
 	lock_leave(&arena->lock);
 	if (unowned)
 		arena_empty(arena);
@@ -577,6 +603,41 @@ weir_free(void *ptr)
 	default:
 		return free_rare(ptr);
 	}
+}
+
+static __attribute__((noinline)) enum weir_status
+host_free_rare(void *ptr) UNCHECKED
+{
+	if (ptr == NULL || os_forked())
+		return WEIR_OK;
+	tcache_find_leaf(ptr);
+	struct block *block = lookup_exact(address(ptr));
+	if (block != NULL && !arena_is_host(block->arena) &&
+	    block_state(block) == BLOCK_ACTIVE)
+		return status_set(WEIR_EINVAL,
+		    "weir_host_free(%p): it is memory of device %d, not of the "
+		    "host",
+		    ptr, block->arena->device);
+	if (block != NULL && tcache_free_rare(block))
+		return WEIR_OK;
+	block = lock_found(block, ptr);
+	if (block == NULL)
+		return refuse("weir_host_free", ptr);
+	struct arena *arena = block->arena;
+	malloc_release(block);
+	leave_freed(arena);
+	return WEIR_OK;
+}
+
+enum weir_status
+weir_host_free(void *ptr)
+{
+	const struct block *block = tcache_block(tcache_own, ptr);
+
+	if (block != NULL && arena_is_host(block->arena) &&
+	    tcache_free(ptr) == TCACHE_TAKEN)
+		return WEIR_OK;
+	return host_free_rare(ptr);
 }
 
 enum weir_status
@@ -674,7 +735,12 @@ weir_free_async(void *ptr, weir_stream handle) UNCHECKED
 		goto put;
 	}
 	struct arena *arena = block->arena;
-	if (stream->device != arena->device)
+	if (arena_is_host(arena))
+		status = status_set(WEIR_EINVAL,
+		    "weir_free_async(%p): host memory is of no stream; "
+		    "weir_host_record() and weir_host_free() it",
+		    ptr);
+	else if (stream->device != arena->device)
 		status = status_set(WEIR_EINVAL,
 		    "weir_free_async(%p): the block is of "
 		    "device %d, stream %p of device %d",
@@ -692,14 +758,16 @@ put:
 
 /* ---- Recording --------------------------------------------------------- */
 
-enum weir_status
-weir_record_stream(const void *ptr, weir_stream handle) UNCHECKED
+/* `host`: host memory only. */
+static enum weir_status
+record(const char *call, bool host, const void *ptr, weir_stream handle)
+    UNCHECKED
 {
 	struct stream *stream;
 
 	if (os_forked())
-		return status_set(WEIR_EFORK, "weir_record_stream: %s",
-		    weir_status_text(WEIR_EFORK));
+		return status_set(
+		    WEIR_EFORK, "%s: %s", call, weir_status_text(WEIR_EFORK));
 	enum weir_status status =
 	    stream_find(WEIR_DEVICE_CURRENT, handle, &stream);
 	if (status != WEIR_OK)
@@ -707,18 +775,33 @@ weir_record_stream(const void *ptr, weir_stream handle) UNCHECKED
 	struct block *block = ptr != NULL ? find_locked(ptr) : NULL;
 	if (block == NULL) {
 		status = status_set(WEIR_EINVAL,
-		    "weir_record_stream(%p): no live block "
-		    "of weir holds this address",
+		    "%s(%p): no live block of weir holds this address", call,
 		    ptr);
 		goto put;
 	}
 	struct arena *arena = block->arena;
-	if (block->pool->owner->stream != stream)
+	if (host && !arena_is_host(arena))
+		status = status_set(WEIR_EINVAL,
+		    "%s(%p): it is memory of device %d, not of the host", call,
+		    ptr, arena->device);
+	else if (block->pool->owner->stream != stream || arena_is_host(arena))
 		status = use_add(&arena->waiting, &block->pending, stream);
 	lock_leave(&arena->lock);
 put:
 	stream_put(stream);
 	return status;
+}
+
+enum weir_status
+weir_record_stream(const void *ptr, weir_stream stream)
+{
+	return record("weir_record_stream", false, ptr, stream);
+}
+
+enum weir_status
+weir_host_record(const void *ptr, weir_stream stream)
+{
+	return record("weir_host_record", true, ptr, stream);
 }
 
 /* ---- Asking ------------------------------------------------------------ */
@@ -864,7 +947,8 @@ trim_one(int device, size_t keep)
 	size_t sum = main != NULL ? route_tidy(main) : 0;
 
 	for (struct arena *a = main; a != NULL; a = arena_next(a))
-		sum += reclaim_trim(a, &keep);
+		if (!arena_is_host(a))
+			sum += reclaim_trim(a, &keep);
 	return sum;
 }
 

@@ -213,10 +213,38 @@ write_report(struct text *text, const struct facts *f)
 	say_advice(text, f);
 }
 
+/* Host memory is short, which is another code; observers are told of the
+ * device only. */
+static enum weir_status
+report_host(struct arena *arena, size_t requested)
+{
+	char sizes[5][32];
+
+	lock_enter(&arena->lock);
+	tcache_tell(arena);
+	arena->stats.num_ooms++;
+	size_t pending = stats_pending_bytes(arena, NULL);
+	size_t held = device_reserved(arena);
+	size_t live = device_live(arena);
+	size_t limit = device_limit(arena);
+	lock_leave(&arena->lock);
+	return status_set(WEIR_EHOSTMEM,
+	    "out of page-locked host memory: tried to allocate %s (%zu bytes, "
+	    "%s) for device %d, of the %s held for it %s is allocated and %s "
+	    "waits for streams; the limit is %s",
+	    bytes_text(requested, sizes[0]), requested, arena->source.name,
+	    arena->device, bytes_text(held, sizes[1]),
+	    bytes_text(live, sizes[2]), bytes_text(pending, sizes[3]),
+	    limit == SIZE_MAX ? "none" : bytes_text(limit, sizes[4]));
+}
+
 enum weir_status
 oom_report(struct arena *arena, struct stream *stream, size_t requested,
     size_t rounded)
 {
+	if (arena_is_host(arena))
+		return report_host(arena, requested);
+
 	char buffer[STATUS_TEXT_SIZE];
 	struct text text = { .at = buffer, .size = sizeof(buffer) };
 	struct facts facts = {

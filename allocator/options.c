@@ -104,6 +104,12 @@ parse_number(struct word word, double *out)
 	return *end == '\0' && isfinite(*out);
 }
 
+static bool
+is_power_of_two(uint64_t n)
+{
+	return n != 0 && (n & (n - 1)) == 0;
+}
+
 /* Mebibytes into bytes, at least `least` bytes; huge means unlimited. */
 static bool
 parse_mib(struct word word, size_t least, size_t *out)
@@ -116,6 +122,16 @@ parse_mib(struct word word, size_t least, size_t *out)
 	if (bytes < least)
 		return false;
 	*out = bytes;
+	return true;
+}
+
+/* The same, or the word for no bound. */
+static bool
+parse_unlimited(struct word word, size_t *out)
+{
+	if (!word_is(word, "unlimited"))
+		return parse_mib(word, 0, out);
+	*out = OPTION_UNLIMITED;
 	return true;
 }
 
@@ -158,11 +174,7 @@ print_large_segment(const struct options *o, char *text, size_t size)
 static bool
 set_max_split(struct options *o, struct word word)
 {
-	if (word_is(word, "unlimited")) {
-		o->max_split_size = OPTION_UNLIMITED;
-		return true;
-	}
-	return parse_mib(word, 0, &o->max_split_size);
+	return parse_unlimited(word, &o->max_split_size);
 }
 
 static void
@@ -220,11 +232,7 @@ print_fraction(const struct options *o, char *text, size_t size)
 static bool
 set_limit(struct options *o, struct word word)
 {
-	if (word_is(word, "unlimited")) {
-		o->memory_limit = OPTION_UNLIMITED;
-		return true;
-	}
-	return parse_mib(word, 0, &o->memory_limit);
+	return parse_unlimited(word, &o->memory_limit);
 }
 
 static void
@@ -326,13 +334,93 @@ print_reclaim(const struct options *o, char *text, size_t size)
 	snprintf(text, size, "%s", o->reclaim_always ? "True" : "False");
 }
 
-/* ---- Divisions of powers of two ---------------------------------------- */
+/* ---- Page-locked host memory -------------------------------------------- */
+
+static void
+print_flag(bool value, char *text, size_t size)
+{
+	snprintf(text, size, "%s", value ? "True" : "False");
+}
 
 static bool
-is_power_of_two(uint64_t n)
+set_pinned_register(struct options *o, struct word word)
 {
-	return n != 0 && (n & (n - 1)) == 0;
+	return parse_bool(word, &o->pinned_register);
 }
+
+static void
+print_pinned_register(const struct options *o, char *text, size_t size)
+{
+	print_flag(o->pinned_register, text, size);
+}
+
+static bool
+set_pinned_background(struct options *o, struct word word)
+{
+	return parse_bool(word, &o->pinned_background);
+}
+
+static void
+print_pinned_background(const struct options *o, char *text, size_t size)
+{
+	print_flag(o->pinned_background, text, size);
+}
+
+static bool
+set_pinned_threads(struct options *o, struct word word)
+{
+	uint64_t n;
+
+	if (!parse_count(word, &n) || n > 128 || !is_power_of_two(n))
+		return false;
+	o->pinned_threads = (unsigned)n;
+	return true;
+}
+
+static void
+print_pinned_threads(const struct options *o, char *text, size_t size)
+{
+	snprintf(text, size, "%u", o->pinned_threads);
+}
+
+static bool
+set_pinned_reserve(struct options *o, struct word word)
+{
+	return parse_mib(word, 0, &o->pinned_reserve) &&
+	    o->pinned_reserve != OPTION_UNLIMITED;
+}
+
+static void
+print_pinned_reserve(const struct options *o, char *text, size_t size)
+{
+	print_mib(o->pinned_reserve, text, size);
+}
+
+static bool
+set_pinned_limit(struct options *o, struct word word)
+{
+	return parse_unlimited(word, &o->pinned_limit);
+}
+
+static void
+print_pinned_limit(const struct options *o, char *text, size_t size)
+{
+	print_mib(o->pinned_limit, text, size);
+}
+
+static bool
+set_pinned_idle(struct options *o, struct word word)
+{
+	return parse_unlimited(word, &o->pinned_idle);
+}
+
+static void
+print_pinned_idle(const struct options *o, char *text, size_t size)
+{
+	print_mib(o->pinned_idle, text, size);
+}
+
+/* ---- Divisions of powers of two ---------------------------------------- */
 
 /* The class of a key in MiB. */
 static bool
@@ -516,6 +604,30 @@ static const struct entry entries[] = {
 	    "driver, when a request comes by that looks; the time doubles "
 	    "each time it was needed again.",
 	    set_decay, print_decay },
+	{ "pinned_use_cuda_host_register", "bool", "False", "True or False",
+	    "Take pages of page-locked host memory from the system and "
+	    "register them, instead of allocating them with the driver: in "
+	    "huge pages, near the device.",
+	    set_pinned_register, print_pinned_register },
+	{ "pinned_num_register_threads", "threads", "1",
+	    "a power of two up to 128",
+	    "How many threads touch the pages before they are registered.",
+	    set_pinned_threads, print_pinned_threads },
+	{ "pinned_reserve_segment_size_mb", "MiB", "0", "0 (off) or more",
+	    "Page-locked host memory taken at once at the first request, which "
+	    "then serves requests and is kept.",
+	    set_pinned_reserve, print_pinned_reserve },
+	{ "pinned_use_background_threads", "bool", "False", "True or False",
+	    "A thread sees when freed page-locked host memory may be used "
+	    "again, and gives back what has been unused for long.",
+	    set_pinned_background, print_pinned_background },
+	{ "pinned_limit_mb", "MiB", "unlimited", "0 or more, or unlimited",
+	    "The most page-locked host memory held for each device.",
+	    set_pinned_limit, print_pinned_limit },
+	{ "pinned_idle_mb", "MiB", "unlimited", "0 or more, or unlimited",
+	    "The most page-locked host memory kept unused, of each kind; a "
+	    "free gives back what is beyond it.",
+	    set_pinned_idle, print_pinned_idle },
 	{ "reclaim_always", "bool", "False", "True or False",
 	    "For tests: give all unused memory back before each allocation.",
 	    set_reclaim, print_reclaim },
@@ -529,11 +641,7 @@ static const char *const foreign_keys[] = {
 	"backend",
 	"release_lock_on_cudamalloc",
 	"release_lock_on_hipmalloc",
-	"pinned_use_cuda_host_register",
 	"pinned_use_hip_host_register",
-	"pinned_num_register_threads",
-	"pinned_use_background_threads",
-	"pinned_reserve_segment_size_mb",
 	"pinned_free_catch_all",
 	"pinned_max_round_threshold_mb",
 	"pinned_max_cached_size_mb",

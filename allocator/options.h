@@ -31,7 +31,13 @@ struct options {
 	size_t growth_max; /* bytes mapped ahead at most */
 	size_t handle_max; /* bytes of one physical handle at most */
 	enum prefer prefer;
-	uint64_t decay_ms; /* OPTION_OFF: never */
+	uint64_t decay_ms;       /* OPTION_OFF: never */
+	bool pinned_register;    /* pages of our own, registered */
+	bool pinned_background;  /* a thread looks after freed memory */
+	unsigned pinned_threads; /* that touch pages to be registered */
+	size_t pinned_reserve;   /* bytes taken at once at first; 0: none */
+	size_t pinned_limit;     /* bytes a device; SIZE_MAX: none */
+	size_t pinned_idle;      /* bytes a kind; SIZE_MAX: no cap */
 
 	enum weir_option_source *sources; /* one an option */
 	struct options *previous;         /* kept: readers may still look */

@@ -15,6 +15,7 @@
 #include "allocator/suspend.h"
 #include "allocator/tcache.h"
 #include "base/meta.h"
+#include "base/os.h"
 #include "base/status.h"
 #include "streams/event.h"
 
@@ -69,7 +70,6 @@ make_new(struct arena *main, struct arena **out)
 	arena->device = main->device;
 	arena->context = main->context;
 	arena->granularity = main->granularity;
-	arena->total_bytes = main->total_bytes;
 	arena->can_map = main->can_map;
 	arena->any = stream_ref(main->any);
 	enum weir_status status = arena_set_up(arena, main);
@@ -104,7 +104,10 @@ arena_make(
 	if (status != WEIR_OK)
 		return status;
 	lock_enter(&main->lock);
-	if ((flags & ARENA_UNCOUNTED) == 0) {
+	if ((flags & ARENA_HOST) != 0) {
+		status = totals_begin_host(main);
+		totals = main->host_totals;
+	} else if ((flags & ARENA_UNCOUNTED) == 0) {
 		status = totals_begin(main);
 		totals = main->totals;
 	}
@@ -117,6 +120,8 @@ arena_make(
 	arena->pool =
 	    (struct trace_pool){ .user = 1 + atomic_fetch_add(&made, 1) };
 	arena->totals = totals;
+	arena->total_bytes =
+	    (flags & ARENA_HOST) != 0 ? os_memory_bytes() : main->total_bytes;
 	arena->forgotten = forgotten;
 	if (status != WEIR_OK)
 		arena->in_use = false;
@@ -376,7 +381,9 @@ give_waiting(struct arena *arena, size_t want)
 static bool
 may_ask(const struct arena *arena, const struct arena *other)
 {
-	return other != arena && (other->flags & ARENA_UNCOUNTED) == 0;
+	if (arena_is_host(arena))
+		return other != arena && arena_is_host(other);
+	return other != arena && arena_is_counted(other);
 }
 
 size_t

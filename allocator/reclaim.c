@@ -20,8 +20,17 @@
 #include "allocator/tell.h"
 
 #include "base/meta.h"
+#include "base/os.h"
 #include "base/status.h"
 #include "streams/event.h"
+
+/* Host memory that may be unused, as a part of the most that was ever active;
+ * and what always may. */
+enum {
+	HOST_SPARE_SHARE = 8,
+	HOST_SPARE_SHARE_FAST = 2, /* with prefer:speed */
+	HOST_SPARE_LEAST = 16 << 20
+};
 
 /* ---- Becoming free ----------------------------------------------------- */
 
@@ -395,6 +404,45 @@ reclaim_collect(struct arena *arena, const struct options *options)
 	shed(arena, held - bound, search.seqs / search.count);
 }
 
+/* ---- Host memory -------------------------------------------------------- */
+
+static size_t
+unused_bytes(const struct arena *arena)
+{
+	return arena->stats.reserved_bytes.all.current -
+	    arena->stats.active_bytes.all.current;
+}
+
+void
+reclaim_bound(
+    struct arena *arena, const struct options *options, size_t rounded)
+{
+	size_t share = options->prefer == PREFER_SPEED ? HOST_SPARE_SHARE_FAST :
+							 HOST_SPARE_SHARE;
+	size_t live = arena->stats.requested_bytes.all.current + rounded;
+	size_t held =
+	    arena_held(arena) + size_host_segment(rounded, os_page_size());
+
+	if (arena->most_live < live)
+		arena->most_live = live;
+	size_t spare = arena->most_live / share;
+	if (spare < HOST_SPARE_LEAST)
+		spare = HOST_SPARE_LEAST;
+	if (held > arena->most_live + spare)
+		shed(arena, held - arena->most_live - spare, UINT64_MAX);
+}
+
+void
+reclaim_tidy(struct arena *arena, const struct options *options)
+{
+	size_t unused = unused_bytes(arena);
+
+	if (unused > options->pinned_idle) {
+		tcache_drain(arena);
+		shed(arena, unused - options->pinned_idle, UINT64_MAX);
+	}
+}
+
 /* ---- Waiting ----------------------------------------------------------- */
 
 /* Wait for the oldest pending block that can be waited for; for memory, or for
@@ -492,13 +540,6 @@ reclaim_shed_old(struct arena *arena, uint64_t latest)
 
 /* ---- Trim -------------------------------------------------------------- */
 
-static size_t
-unused_bytes(const struct arena *arena)
-{
-	return arena->stats.reserved_bytes.all.current -
-	    arena->stats.active_bytes.all.current;
-}
-
 /* What there is to wait for now; other threads may go on freeing. */
 static size_t
 unmet_uses(const struct arena *arena)
@@ -536,6 +577,8 @@ reclaim_trim(struct arena *arena, size_t *keep)
 		if (bytes == 0 && !wait_stream(arena))
 			break;
 	}
+	if (arena_is_host(arena)) /* it begins anew */
+		arena->most_live = arena->stats.requested_bytes.all.current;
 	segment_unmap_left(arena, SIZE_MAX);
 	/* Addresses that a stream left, or that the driver refused before. */
 	segment_unreserve(arena);

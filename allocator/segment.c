@@ -14,6 +14,7 @@
 #include "allocator/lookup.h"
 #include "allocator/tell.h"
 #include "base/meta.h"
+#include "base/os.h"
 #include "base/status.h"
 
 static bool
@@ -191,14 +192,23 @@ give_to_source(struct arena *arena, CUdeviceptr addr, size_t size)
 	return given;
 }
 
+static size_t
+driver_size(
+    const struct arena *arena, const struct options *options, size_t rounded)
+{
+	if ((arena->flags & ARENA_NO_SPLIT) != 0)
+		return rounded;
+	return arena_is_host(arena) ?
+	    size_host_segment(rounded, os_page_size()) :
+	    size_segment(options, rounded);
+}
+
 static enum weir_status
 grow_driver(struct pool *pool, const struct options *options, size_t rounded,
     size_t *need)
 {
 	struct arena *arena = pool->owner->arena;
-	size_t size = (arena->flags & ARENA_NO_SPLIT) != 0 ?
-	    rounded :
-	    size_segment(options, rounded);
+	size_t size = driver_size(arena, options, rounded);
 	struct segment *segment;
 	CUdeviceptr addr;
 

@@ -72,3 +72,16 @@ size_serves(const struct options *options, size_t block, size_t rounded)
 		return block < options->max_split_size;
 	return block - rounded < options->max_non_split_rounding;
 }
+
+size_t
+size_host_segment(size_t rounded, size_t page)
+{
+	return rounded <= HOST_SHARED_MAX ? SMALL_SEGMENT :
+					    round_up(rounded, page);
+}
+
+bool
+size_host_serves(size_t block, size_t rounded)
+{
+	return block - rounded <= rounded / 8;
+}

@@ -20,6 +20,8 @@ enum {
 	SMALL_SEGMENT = 2 << 20, /* what small blocks are cut from */
 	LARGE_EXACT = 10 << 20,  /* from here segments are made to measure */
 	SEGMENT_STEP = 2 << 20,
+	HOST_SHARED_MAX = 256
+	    << 10, /* of host memory, the largest that is cut */
 };
 
 /* n up to a multiple of `step`, a power of two. */
@@ -63,5 +65,14 @@ bool size_splits(const struct options *options, enum pool_kind kind,
 /* May a driver-segment block of `block` bytes serve `rounded` at all? Keeps
  * oversize blocks (max_split_size) for oversize requests. */
 bool size_serves(const struct options *options, size_t block, size_t rounded);
+
+/*
+ * Page-locked host memory. Blocks up to 256 KiB are cut from shared segments of
+ * 2 MiB, of which an eighth at most is lost to a block that does not fit;
+ * larger ones have a segment each, exact to the page. A free one serves
+ * requests that leave no more than an eighth of theirs unused.
+ */
+size_t size_host_segment(size_t rounded, size_t page);
+bool size_host_serves(size_t block, size_t rounded);
 
 #endif

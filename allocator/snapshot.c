@@ -173,7 +173,7 @@ look_at_segments(const struct wish *wish, struct view *view)
 static bool
 is_wanted(const struct wish *wish, const struct arena *arena)
 {
-	return (arena->flags & ARENA_UNCOUNTED) == 0 &&
+	return arena_is_counted(arena) &&
 	    (!wish->of_pool ||
 		(wish->graph == arena->pool.graph &&
 		    wish->user == arena->pool.user));

@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include <weir/host.h>
+
 #include "allocator/arena.h"
 #include "allocator/tcache.h"
 #include "base/meta.h"
@@ -240,12 +242,13 @@ check_out(const struct weir_stats *out, const char *call)
 	return WEIR_OK;
 }
 
-enum weir_status
-weir_stats(int device, struct weir_stats *out)
+static enum weir_status
+read_stats(int device, struct weir_stats *out, const char *call,
+    void (*read)(struct arena *, struct weir_stats *))
 {
 	const struct options *options;
 	struct weir_stats copy = { 0 };
-	enum weir_status status = check_out(out, "weir_stats");
+	enum weir_status status = check_out(out, call);
 	if (status != WEIR_OK)
 		return status;
 	status = options_get(&options);
@@ -256,12 +259,24 @@ weir_stats(int device, struct weir_stats *out)
 		return status;
 	struct arena *arena = arena_peek(device);
 	if (arena != NULL)
-		device_stats(arena, &copy);
+		read(arena, &copy);
 	copy.struct_size = out->struct_size;
 	copy.max_split_size = options->max_split_size;
 	copy.metadata_bytes = meta_bytes();
 	*out = copy;
 	return WEIR_OK;
+}
+
+enum weir_status
+weir_stats(int device, struct weir_stats *out)
+{
+	return read_stats(device, out, "weir_stats", device_stats);
+}
+
+enum weir_status
+weir_host_stats(int device, struct weir_stats *out)
+{
+	return read_stats(device, out, "weir_host_stats", device_host_stats);
 }
 
 enum weir_status
@@ -331,9 +346,9 @@ weir_stats_stream(int device, weir_stream handle, struct weir_stats *out)
 		lock_enter(&arena->lock);
 		tcache_tell(arena);
 		struct pools *pools = pools_peek(arena, stream);
-		if (pools != NULL && (arena->flags & ARENA_UNCOUNTED) == 0)
+		if (pools != NULL && arena_is_counted(arena))
 			add_all(&copy, &pools->stats);
-		if ((arena->flags & ARENA_UNCOUNTED) == 0)
+		if (arena_is_counted(arena))
 			copy.pending_bytes +=
 			    stats_pending_bytes(arena, stream);
 		lock_leave(&arena->lock);
@@ -425,8 +440,21 @@ reset_arena(struct arena *arena, void (*apply)(struct weir_stat *))
 	lock_leave(&arena->lock);
 }
 
+static void
+reset_host_totals(struct arena *main, void (*apply)(struct weir_stat *))
+{
+	lock_enter(&main->lock);
+	struct totals *totals = main->host_totals;
+	lock_leave(&main->lock);
+	if (totals == NULL)
+		return;
+	lock_enter(&totals->lock);
+	reset_all(&totals->stats, apply);
+	lock_leave(&totals->lock);
+}
+
 static enum weir_status
-reset(int device, void (*apply)(struct weir_stat *))
+reset(int device, bool host, void (*apply)(struct weir_stat *))
 {
 	enum weir_status status = device_resolve(device, &device);
 	if (status != WEIR_OK)
@@ -435,20 +463,35 @@ reset(int device, void (*apply)(struct weir_stat *))
 	if (arena == NULL)
 		return WEIR_OK;
 	for (struct arena *a = arena; a != NULL; a = arena_next(a))
-		reset_arena(a, apply);
+		if (arena_is_host(a) == host)
+			reset_arena(a, apply);
+	if (host)
+		reset_host_totals(arena, apply);
 	return WEIR_OK;
 }
 
 enum weir_status
 weir_stats_reset_peak(int device)
 {
-	return reset(device, reset_peak);
+	return reset(device, false, reset_peak);
+}
+
+enum weir_status
+weir_host_stats_reset_peak(int device)
+{
+	return reset(device, true, reset_peak);
 }
 
 enum weir_status
 weir_stats_reset_accumulated(int device)
 {
-	return reset(device, reset_sums);
+	return reset(device, false, reset_sums);
+}
+
+enum weir_status
+weir_host_stats_reset_accumulated(int device)
+{
+	return reset(device, true, reset_sums);
 }
 
 /* ---- Names ------------------------------------------------------------- */

@@ -380,6 +380,8 @@ room_left(const struct request *r)
 	struct arena *arena = r->pools->arena;
 	size_t live = arena->stats.allocated_bytes.all.current + r->rounded;
 
+	if (arena_is_host(arena)) /* it cannot wait on the device */
+		return ROOM;
 	if (arena->most_live < live)
 		arena->most_live = live;
 	size_t held = arena_held(arena) + r->rounded;
@@ -582,7 +584,10 @@ take(struct request *r)
 
 	if (status != WEIR_OK || r->got != NULL)
 		return status;
-	reclaim_collect(arena, r->options);
+	if (arena_is_host(arena))
+		reclaim_bound(arena, r->options, r->rounded);
+	else
+		reclaim_collect(arena, r->options);
 	decay_regret(arena);
 	status = grow(r, may_move(r, room) ? GROW_AHEAD : GROW_NEW);
 	if (status == WEIR_ENOMEM)

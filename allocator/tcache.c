@@ -54,6 +54,18 @@ magazine_max(size_t n)
 	return max < TCACHE_BATCH ? (unsigned)max : TCACHE_BATCH;
 }
 
+/* The same in a cache. */
+static unsigned
+bin_max(const struct cache *cache, size_t n)
+{
+	unsigned max = magazine_max(n);
+	size_t host = HOST_MAGAZINE / (n * WEIR_GRANULE);
+
+	if (!arena_is_host(cache->arena) || host >= max)
+		return max;
+	return host > 0 ? (unsigned)host : 1;
+}
+
 static size_t
 magazine_size(size_t n)
 {
@@ -96,9 +108,10 @@ bin_full(const struct bin *bin)
 	return bin->top == bin->end;
 }
 
-/* Make a magazine the first of a bin; returns the one that was, or NULL. */
+/* Make a magazine of so many blocks the first of a bin; returns the one that
+ * was, or NULL. */
 static struct magazine *
-bin_change(struct bin *bin, struct magazine *magazine, size_t n)
+bin_change(struct bin *bin, struct magazine *magazine, unsigned max)
 {
 	struct magazine *old = bin->bottom != NULL ? bin_first(bin) : NULL;
 
@@ -106,21 +119,25 @@ bin_change(struct bin *bin, struct magazine *magazine, size_t n)
 		old->count = (unsigned)(bin->top - bin->bottom);
 	bin->bottom = magazine->blocks;
 	bin->top = bin->bottom + magazine->count;
-	bin->end = bin->bottom + magazine_max(n);
+	bin->end = bin->bottom + max;
 	return old;
 }
 
 static void
-bin_swap(struct bin *bin, size_t n)
+bin_swap(struct cache *cache, size_t n)
 {
+	struct bin *bin = &cache->bins[n];
+
 	if (bin->second != NULL)
-		bin->second = bin_change(bin, bin->second, n);
+		bin->second = bin_change(bin, bin->second, bin_max(cache, n));
 }
 
 /* The two magazines of a class; false: no memory. */
 static bool
-bin_make(struct bin *bin, size_t n)
+bin_make(struct cache *cache, size_t n)
 {
+	struct bin *bin = &cache->bins[n];
+
 	if (bin->bottom != NULL)
 		return true;
 	struct magazine *first = magazine_new(n);
@@ -131,7 +148,7 @@ bin_make(struct bin *bin, size_t n)
 		bin->second = NULL;
 		return false;
 	}
-	bin_change(bin, first, n);
+	bin_change(bin, first, bin_max(cache, n));
 	return true;
 }
 
@@ -203,7 +220,7 @@ depot_take(struct cache *cache, size_t n)
 		depot->bytes -= full->count * n * WEIR_GRANULE;
 		in = least(full->in, depot->in);
 		depot->in = minus(depot->in, in);
-		struct magazine *empty = bin_change(bin, full, n);
+		struct magazine *empty = bin_change(bin, full, magazine_max(n));
 		if (empty != NULL) {
 			empty->next = depot->empty[n];
 			depot->empty[n] = empty;
@@ -250,7 +267,7 @@ depot_put(struct cache *cache, size_t n)
 		depot->bytes += bytes;
 		depot->in = plus(depot->in, full->in);
 		cache->room = minus(cache->room, full->in);
-		bin_change(bin, empty, n);
+		bin_change(bin, empty, magazine_max(n));
 	}
 	lock_leave(&depot->lock);
 }
@@ -306,7 +323,7 @@ bin_fill(struct cache *cache, size_t n)
 	struct bin *bin = &cache->bins[n];
 
 	if (bin_empty(bin))
-		bin_swap(bin, n);
+		bin_swap(cache, n);
 	if (bin_empty(bin))
 		depot_take(cache, n);
 	return !bin_empty(bin);
@@ -442,10 +459,10 @@ free_binned(struct cache *cache, struct block *block)
 {
 	size_t n = block->size / WEIR_GRANULE;
 	struct bin *bin = &cache->bins[n];
-	bool taken = bin_make(bin, n);
+	bool taken = bin_make(cache, n);
 
 	if (taken && bin_full(bin))
-		bin_swap(bin, n);
+		bin_swap(cache, n);
 	if (taken && bin_full(bin))
 		depot_put(cache, n);
 	taken = taken && !bin_full(bin);
@@ -1171,16 +1188,18 @@ set_up(struct cache *cache, struct tcache *t, struct pools *pools,
     const struct options *options)
 {
 	struct stream *stream = pools->stream;
+	bool host = arena_is_host(pools->arena);
+	/* A cap counts what is cached, too. */
+	bool keeps = options->tcache > 0 &&
+	    !(host && options->pinned_idle != OPTION_UNLIMITED);
 
-	bool keeps = options->tcache > 0;
-
-	atomic_init(&cache->handle, stream->handle);
+	atomic_init(&cache->handle, tcache_key(pools));
 	cache->device = stream->device;
 	cache->context =
 	    stream_is_default(stream->handle) ? stream->context : NULL;
-	cache->rounding = rounds(options) ? options : NULL;
+	cache->rounding = rounds(options) && !host ? options : NULL;
 	cache->keeps = keeps;
-	cache->traced = tell_all();
+	cache->traced = !host && tell_all();
 	cache->plain = keeps && tcache_asymmetric && cache->context == NULL &&
 	    cache->rounding == NULL && !cache->traced;
 	cache->pool[POOL_SMALL] = &pools->pool[POOL_SMALL];
@@ -1195,8 +1214,7 @@ set_up(struct cache *cache, struct tcache *t, struct pools *pools,
 static void
 make_cache(struct tcache *t, struct pools *pools, const struct options *options)
 {
-	struct cache **by_handle =
-	    &t->by_handle[tcache_way(pools->stream->handle)];
+	struct cache **by_handle = &t->by_handle[tcache_way(tcache_key(pools))];
 	struct cache **by_pools = &t->by_pools[pools->index % TCACHE_WAYS];
 
 	if (!make_room(t, by_handle, pools->arena) ||
@@ -1205,7 +1223,7 @@ make_cache(struct tcache *t, struct pools *pools, const struct options *options)
 	struct cache *cache = meta_zalloc(sizeof(*cache));
 	if (cache == NULL)
 		return;
-	if (options->tcache > 0)
+	if (options->tcache > 0 && !arena_is_host(pools->arena))
 		make_depot(pools);
 	set_up(cache, t, pools, options);
 	pools->caches++;
@@ -1230,10 +1248,14 @@ is_cacheable(const struct pools *pools, const struct options *options)
 {
 	const struct stream *stream = pools->stream;
 
-	return !options->reclaim_always &&
-	    options->max_split_size == OPTION_UNLIMITED && !pools->ended &&
-	    pools->arena == pools->arena->main && !route_may_match(stream) &&
-	    !ended && !os_forked() && stream->handle != WEIR_STREAM_ANY &&
+	if (options->reclaim_always ||
+	    options->max_split_size != OPTION_UNLIMITED || pools->ended ||
+	    ended || os_forked())
+		return false;
+	if (arena_is_host(pools->arena))
+		return true;
+	return pools->arena == pools->arena->main && !route_may_match(stream) &&
+	    stream->handle != WEIR_STREAM_ANY &&
 	    (stream->thread == 0 || stream->thread == os_thread_id());
 }
 
@@ -1376,12 +1398,12 @@ void
 tcache_renew(void)
 {
 	for (int device = 0; device < DEVICES_MAX; device++) {
-		struct arena *arena = arena_peek(device);
-		if (arena == NULL)
-			continue;
-		lock_enter(&arena->lock);
-		retire_all(arena);
-		lock_leave(&arena->lock);
+		for (struct arena *a = arena_peek(device); a != NULL;
+		     a = arena_next(a)) {
+			lock_enter(&a->lock);
+			retire_all(a);
+			lock_leave(&a->lock);
+		}
 	}
 }
 

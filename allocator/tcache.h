@@ -46,6 +46,9 @@ enum {
 enum {
 	TCACHE_BINNED = TCACHE_BINS << 9, /* bytes of the largest class */
 	TCACHE_MAGAZINE = 1 << 20, /* of a class in a magazine, at most */
+	/* The same of host memory, or one block: less of it may be held beyond
+	 * what is in use. It has no depots. */
+	HOST_MAGAZINE = 1 << 14,
 };
 
 /* Three sums that statistics are made of. */
@@ -211,6 +214,15 @@ tcache_way(weir_stream handle)
 	uint32_t hash = (uint32_t)(uintptr_t)handle * UINT32_C(0x9e3779b1);
 
 	return hash >> 26;
+}
+
+/* What a cache for these pools is found by: the stream, or for host memory,
+ * which is of no stream, the arena itself, whose address is no stream's. */
+static inline weir_stream
+tcache_key(const struct pools *pools)
+{
+	return arena_is_host(pools->arena) ? (weir_stream)pools->arena :
+					     pools->stream->handle;
 }
 
 /* Count a block that is handed out; false, and it is not, if a peak would be

@@ -23,7 +23,7 @@ emit(struct arena *arena, struct trace_event event) UNCHECKED
 {
 	struct totals *totals = arena->totals;
 
-	if (arena->forgotten || (arena->flags & ARENA_UNCOUNTED) != 0)
+	if (arena->forgotten || !arena_is_counted(arena))
 		return;
 	event.pool = arena->pool;
 	if (totals != NULL)

@@ -98,7 +98,8 @@ struct weir_trace tell_trace(
 static inline void
 tell_allocated(const struct block *block)
 {
-	if (observed(WEIR_TRACE_MEMORY_ALLOCATION))
+	if (observed(WEIR_TRACE_MEMORY_ALLOCATION) &&
+	    !arena_is_host(block->arena))
 		observe(tell_trace(block, WEIR_TRACE_MEMORY_ALLOCATION));
 }
 

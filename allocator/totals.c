@@ -10,17 +10,36 @@
 #include "base/meta.h"
 #include "base/status.h"
 
+static struct totals *
+totals_new(const struct arena *main)
+{
+	struct totals *totals = meta_zalloc(sizeof(*totals));
+
+	if (totals == NULL)
+		status_set(WEIR_EHOSTMEM,
+		    "no host memory for the statistics of device %d",
+		    main->device);
+	else
+		lock_init(&totals->lock, LOCK_RANK_TOTALS);
+	return totals;
+}
+
+enum weir_status
+totals_begin_host(struct arena *main)
+{
+	if (main->host_totals == NULL)
+		main->host_totals = totals_new(main);
+	return main->host_totals != NULL ? WEIR_OK : WEIR_EHOSTMEM;
+}
+
 enum weir_status
 totals_begin(struct arena *main)
 {
 	if (main->totals != NULL)
 		return WEIR_OK;
-	struct totals *totals = meta_zalloc(sizeof(*totals));
+	struct totals *totals = totals_new(main);
 	if (totals == NULL)
-		return status_set(WEIR_EHOSTMEM,
-		    "no host memory for the statistics of device %d",
-		    main->device);
-	lock_init(&totals->lock, LOCK_RANK_TOTALS);
+		return WEIR_EHOSTMEM;
 	totals->stats = main->stats;
 	stats_zero_counters(&totals->stats);
 	totals->promised = main->promised;
@@ -39,10 +58,8 @@ totals_change(
 }
 
 uint64_t
-totals_changes(const struct arena *main)
+totals_changes(struct totals *totals)
 {
-	struct totals *totals = main->totals;
-
 	if (totals == NULL)
 		return 0;
 	lock_enter(&totals->lock);
@@ -105,7 +122,10 @@ device_live(const struct arena *arena)
 size_t
 device_limit(const struct arena *arena)
 {
-	if ((arena->flags & ARENA_UNCOUNTED) != 0)
+	if (arena_is_host(arena))
+		return atomic_load_explicit(
+		    &arena->main->host_limit, memory_order_relaxed);
+	if (!arena_is_counted(arena))
 		return SIZE_MAX;
 	return atomic_load_explicit(&arena->main->limit, memory_order_relaxed);
 }
@@ -151,8 +171,9 @@ arena_promise(struct arena *arena, size_t size, size_t *need) UNCHECKED
 	*need = bytes + size - limit;
 	return status_set(WEIR_ENOMEM,
 	    "%zu bytes beyond the %zu held pass the limit of "
-	    "%zu on device %d",
-	    size, bytes, limit, arena->device);
+	    "%zu %s device %d",
+	    size, bytes, limit, arena_is_host(arena) ? "for" : "on",
+	    arena->device);
 }
 
 void
@@ -196,10 +217,36 @@ device_stats(struct arena *main, struct weir_stats *out)
 	lock_leave(&main->lock);
 	for (struct arena *a = arena_next(main); a != NULL; a = arena_next(a)) {
 		lock_enter(&a->lock);
-		if ((a->flags & ARENA_UNCOUNTED) == 0) {
+		if (arena_is_counted(a)) {
 			stats_add_counters(out, &a->stats);
 			out->pending_bytes += stats_pending_bytes(a, NULL);
 		}
 		lock_leave(&a->lock);
 	}
+}
+
+void
+device_host_stats(struct arena *main, struct weir_stats *out)
+{
+	struct weir_stats counters = { 0 };
+
+	lock_enter(&main->lock);
+	struct totals *totals = main->host_totals;
+	lock_leave(&main->lock);
+	if (totals == NULL)
+		return;
+	for (struct arena *a = arena_next(main); a != NULL; a = arena_next(a)) {
+		lock_enter(&a->lock);
+		if (arena_is_host(a)) {
+			tcache_tell(a);
+			stats_add_counters(&counters, &a->stats);
+			counters.pending_bytes += stats_pending_bytes(a, NULL);
+		}
+		lock_leave(&a->lock);
+	}
+	lock_enter(&totals->lock);
+	*out = totals->stats;
+	lock_leave(&totals->lock);
+	stats_add_counters(out, &counters);
+	out->pending_bytes = counters.pending_bytes;
 }

@@ -25,6 +25,7 @@
 /* X(rank): in the order they may be taken. */
 #define LOCK_RANKS(X)                                                          \
 	X(LOCK_RANK_SHARED)  /* the streams lent to everybody */               \
+	X(LOCK_RANK_HOST)    /* making arenas of host memory */                \
 	X(LOCK_RANK_INIT)    /* loading the driver, reading the environment */ \
 	X(LOCK_RANK_OPTIONS) /* changing options */                            \
 	X(LOCK_RANK_POOLS)   /* the list of pools */                           \
@@ -41,6 +42,7 @@
 	X(LOCK_RANK_OBSERVE) /* the list of observers */                       \
 	X(LOCK_RANK_HISTORY) /* how the history is kept, and annotations */    \
 	X(LOCK_RANK_TEXTS)   /* texts that events name */                      \
+	X(LOCK_RANK_PAGES)   /* reserves of host memory */                     \
 	X(LOCK_RANK_LOOKUP)  /* growing the address table */                   \
 	X(LOCK_RANK_META)    /* metadata */                                    \
 	X(LOCK_RANK_LOG)

@@ -50,6 +50,14 @@ os_page_size(void)
 	return size;
 }
 
+size_t
+os_memory_bytes(void)
+{
+	long pages = sysconf(_SC_PHYS_PAGES);
+
+	return pages > 0 ? (size_t)pages * os_page_size() : SIZE_MAX / 2;
+}
+
 static void
 note_fork(void)
 {

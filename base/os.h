@@ -12,6 +12,9 @@
 /* Bytes of a page of host memory: 4 KiB, or 64 KiB on some aarch64. */
 size_t os_page_size(void);
 
+/* Bytes of memory the machine has. */
+size_t os_memory_bytes(void);
+
 /* True in a child of the process that first called os_watch_fork(). One
  * relaxed load. */
 bool os_forked(void);

@@ -217,6 +217,27 @@ host_point(void)
 	return (struct point){ .known = known_ref(host), .slot = UINT32_MAX };
 }
 
+static uint32_t slot_take(void);
+
+struct point
+host_step(void)
+{
+	static bool has_slot;
+	static uint32_t slot;
+	static uint64_t epoch;
+
+	if (!has_slot) {
+		slot = slot_take();
+		epoch = slots[slot].epoch;
+		has_slot = true;
+	}
+	known_set(&host, slot, ++epoch);
+	host_version++;
+	return (struct point){
+		.known = known_ref(host), .slot = slot, .epoch = epoch
+	};
+}
+
 /* ---- lines -------------------------------------------------------------- */
 
 /* A slot whose earlier line is all known to the host, or a new one. */

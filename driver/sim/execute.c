@@ -20,6 +20,8 @@ action_name(const struct action *action)
 		return action->kernel.kernel->name;
 	case OP_HOST:
 		return "host function";
+	case OP_TOUCH:
+		return "the host";
 	case OP_WRITE_VALUE:
 		return "write value";
 	case OP_WAIT_VALUE:

@@ -128,6 +128,23 @@ memory_touch(const struct access *access, const struct op *op)
 }
 
 void
+simcuda_host_touch(const void *address, size_t size, int write)
+{
+	struct op op = { .action.kind = OP_TOUCH };
+	struct access access = { handle_bits(address), size,
+		write ? ACCESS_WRITE : ACCESS_READ };
+
+	gate_lock();
+	if (sim.state == SIM_READY && size > 0 &&
+	    memory_covers(access.address, size)) {
+		op.at = host_step();
+		memory_touch(&access, &op);
+		point_drop(&op.at);
+	}
+	gate_unlock();
+}
+
+void
 memory_check_unused(const struct range *range, const char *what)
 {
 	const struct use *use = range_unknown_use(range, NULL);

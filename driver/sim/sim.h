@@ -155,6 +155,9 @@ void line_join_host(struct line *line);
 /* Where the line is; the caller drops it. */
 struct point line_point(const struct line *line);
 struct point host_point(void);
+/* The host does something of its own: what is put on a line from now on comes
+ * after it. */
+struct point host_step(void);
 struct point point_copy(const struct point *point);
 void point_drop(struct point *point);
 /* True if `epoch` of `slot` comes before the point, or is it. */
@@ -175,6 +178,7 @@ enum op_kind {
 	OP_FILL,
 	OP_KERNEL,
 	OP_HOST,
+	OP_TOUCH, /* by the host; on no stream */
 	OP_WRITE_VALUE,
 	OP_WAIT_VALUE,
 	OP_ALLOC, /* stream-ordered memory begins */

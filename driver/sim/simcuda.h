@@ -85,8 +85,13 @@ enum { SIMCUDA_VERSION = 3 };
  *			of order. max_ns 0 ends it.
  *
  * guard_graphs(on)	1: freeing or unmapping memory that an executable graph
- *in being works with is a violation, whether it is launched again or not. 0,
- *and at first: it is none.
+ *			in being works with is a violation, whether it is
+ *			launched again or not. 0, and at first: it is none.
+ * host_touch(address, size, write)
+ *			the host reads or writes page-locked memory of its own
+ *			right now, which only it knows: a race, if work on the
+ *			device touches the bytes that the host has not waited
+ *			for, or that does not come after this.
  *
  * violations()		faults of the program found so far: a race, use of
  *			memory that is unmapped or freed, freeing or unmapping
@@ -124,6 +129,7 @@ enum { SIMCUDA_VERSION = 3 };
 	X(CUresult, hold_event, (CUevent event, uint64_t ns))                  \
 	X(void, hold_events, (uint64_t seed, uint64_t max_ns))                 \
 	X(void, guard_graphs, (int on))                                        \
+	X(void, host_touch, (const void *address, size_t size, int write))     \
 	X(unsigned, violations, (void))                                        \
 	X(const char *, violation_text, (unsigned i))                          \
 	X(void, reset, (void))                                                 \

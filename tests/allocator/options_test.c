@@ -47,6 +47,12 @@ static const char *const defaults[][2] = {
 	{ "handle_mb", "40" },
 	{ "prefer", "balance" },
 	{ "decay_ms", "10000" },
+	{ "pinned_use_cuda_host_register", "False" },
+	{ "pinned_num_register_threads", "1" },
+	{ "pinned_reserve_segment_size_mb", "0" },
+	{ "pinned_use_background_threads", "False" },
+	{ "pinned_limit_mb", "unlimited" },
+	{ "pinned_idle_mb", "unlimited" },
 	{ "reclaim_always", "False" },
 };
 
@@ -86,51 +92,61 @@ TEST(the_i_th_option_needs_a_place_to_go)
 
 /* ---- What each key takes ----------------------------------------------- */
 
+static const struct {
+	const char *key;
+	const char *text;
+	const char *value;
+} good[] = {
+	{ "expandable_segments", "False", "False" },
+	{ "expandable_segments", "True", "True" },
+	{ "expandable_segments", "0", "False" },
+	{ "expandable_segments", "on", "True" },
+	{ "large_segment_size_mb", "11", "11" },
+	{ "large_segment_size_mb", "20", "20" },
+	{ "max_split_size_mb", "20", "20" },
+	{ "max_split_size_mb", "4096", "4096" },
+	{ "max_split_size_mb", "unlimited", "unlimited" },
+	{ "max_split_size_mb", "17592186044416", "unlimited" },
+	{ "max_non_split_rounding_mb", "20", "20" },
+	{ "max_non_split_rounding_mb", "256", "256" },
+	{ "garbage_collection_threshold", "0.8", "0.8" },
+	{ "garbage_collection_threshold", "0", "0" },
+	{ "garbage_collection_threshold", "0.999", "0.999" },
+	{ "roundup_power2_divisions", "16", "16" },
+	{ "roundup_power2_divisions", "0", "0" },
+	{ "roundup_power2_divisions", "[256:1,512:2,>:4]",
+	    "[1:1,512:2,1024:4]" },
+	{ "per_process_memory_fraction", "0.25", "0.25" },
+	{ "per_process_memory_fraction", "0", "0" },
+	{ "per_process_memory_fraction", "1.0", "1" },
+	{ "memory_limit_mb", "512", "512" },
+	{ "memory_limit_mb", "0", "0" },
+	{ "memory_limit_mb", "unlimited", "unlimited" },
+	{ "growth_mb", "0", "0" },
+	{ "growth_mb", "128", "128" },
+	{ "handle_mb", "2", "2" },
+	{ "handle_mb", "256", "256" },
+	{ "prefer", "speed", "speed" },
+	{ "prefer", "memory", "memory" },
+	{ "prefer", "balance", "balance" },
+	{ "decay_ms", "1", "1" },
+	{ "decay_ms", "off", "off" },
+	{ "pinned_use_cuda_host_register", "True", "True" },
+	{ "pinned_num_register_threads", "128", "128" },
+	{ "pinned_num_register_threads", "1", "1" },
+	{ "pinned_reserve_segment_size_mb", "512", "512" },
+	{ "pinned_reserve_segment_size_mb", "0", "0" },
+	{ "pinned_use_background_threads", "True", "True" },
+	{ "pinned_limit_mb", "100", "100" },
+	{ "pinned_limit_mb", "unlimited", "unlimited" },
+	{ "pinned_idle_mb", "0", "0" },
+	{ "pinned_idle_mb", "unlimited", "unlimited" },
+	{ "reclaim_always", "True", "True" },
+	{ "reclaim_always", "False", "False" },
+};
+
 TEST(each_key_takes_the_values_of_its_range)
 {
-	static const struct {
-		const char *key;
-		const char *text;
-		const char *value;
-	} good[] = {
-		{ "expandable_segments", "False", "False" },
-		{ "expandable_segments", "True", "True" },
-		{ "expandable_segments", "0", "False" },
-		{ "expandable_segments", "on", "True" },
-		{ "large_segment_size_mb", "11", "11" },
-		{ "large_segment_size_mb", "20", "20" },
-		{ "max_split_size_mb", "20", "20" },
-		{ "max_split_size_mb", "4096", "4096" },
-		{ "max_split_size_mb", "unlimited", "unlimited" },
-		{ "max_split_size_mb", "17592186044416", "unlimited" },
-		{ "max_non_split_rounding_mb", "20", "20" },
-		{ "max_non_split_rounding_mb", "256", "256" },
-		{ "garbage_collection_threshold", "0.8", "0.8" },
-		{ "garbage_collection_threshold", "0", "0" },
-		{ "garbage_collection_threshold", "0.999", "0.999" },
-		{ "roundup_power2_divisions", "16", "16" },
-		{ "roundup_power2_divisions", "0", "0" },
-		{ "roundup_power2_divisions", "[256:1,512:2,>:4]",
-		    "[1:1,512:2,1024:4]" },
-		{ "per_process_memory_fraction", "0.25", "0.25" },
-		{ "per_process_memory_fraction", "0", "0" },
-		{ "per_process_memory_fraction", "1.0", "1" },
-		{ "memory_limit_mb", "512", "512" },
-		{ "memory_limit_mb", "0", "0" },
-		{ "memory_limit_mb", "unlimited", "unlimited" },
-		{ "growth_mb", "0", "0" },
-		{ "growth_mb", "128", "128" },
-		{ "handle_mb", "2", "2" },
-		{ "handle_mb", "256", "256" },
-		{ "prefer", "speed", "speed" },
-		{ "prefer", "memory", "memory" },
-		{ "prefer", "balance", "balance" },
-		{ "decay_ms", "1", "1" },
-		{ "decay_ms", "off", "off" },
-		{ "reclaim_always", "True", "True" },
-		{ "reclaim_always", "False", "False" },
-	};
-
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
 		char text[128];
 		snprintf(
@@ -194,6 +210,15 @@ static const char *const bad[][2] = {
 	{ "prefer", "Memory" },
 	{ "prefer", "memory speed" },
 	{ "prefer", "0" },
+	{ "pinned_use_cuda_host_register", "perhaps" },
+	{ "pinned_num_register_threads", "3" },
+	{ "pinned_num_register_threads", "0" },
+	{ "pinned_num_register_threads", "256" },
+	{ "pinned_reserve_segment_size_mb", "unlimited" },
+	{ "pinned_reserve_segment_size_mb", "18446744073709551615" },
+	{ "pinned_use_background_threads", "" },
+	{ "pinned_limit_mb", "none" },
+	{ "pinned_idle_mb", "-1" },
 	{ "reclaim_always", "sometimes" },
 };
 

@@ -43,6 +43,28 @@ order(CUstream from, CUstream to)
 	CU(cu.cuEventDestroy_v2(event));
 }
 
+TEST(the_host_does_not_race_with_what_it_has_waited_for)
+{
+	begin();
+	void *host = NULL;
+	CUevent event = cuda_event();
+
+	CU(cu.cuMemHostAlloc(&host, BYTES, 0));
+	sim()->host_touch(host, BYTES, 1);
+	CU(cu.cuMemcpyHtoDAsync_v2(memory, host, BYTES, a));
+	sim()->host_touch(host, BYTES, 0); /* both read */
+	CU(cu.cuStreamSynchronize(a));
+	sim()->host_touch(host, BYTES, 1);
+	CU(cu.cuMemcpyHtoDAsync_v2(memory, host, BYTES, b));
+	CU(cu.cuEventRecord(event, b));
+	CU(cu.cuEventSynchronize(event));
+	sim()->host_touch(host, BYTES, 1);
+	order(b, a);
+	CU(cu.cuMemcpyHtoDAsync_v2(memory, host, BYTES, a));
+	sim()->host_touch(&event, sizeof(event), 1); /* is not watched */
+	expect_violations(0);
+}
+
 /* ---- There are races ---------------------------------------------------- */
 
 TEST(two_streams_that_write_the_same_bytes_race)
@@ -144,6 +166,31 @@ TEST(pinned_host_memory_is_watched_too)
 	CU(cu.cuMemHostAlloc(&host, BYTES, 0));
 	CU(cu.cuMemcpyDtoHAsync_v2(host, memory, BYTES, a));
 	CU(cu.cuMemcpyHtoDAsync_v2(memory + BYTES, host, BYTES, b));
+	expect_violations(1);
+}
+
+TEST(the_host_races_with_a_copy_it_has_not_waited_for)
+{
+	begin();
+	void *host = NULL;
+
+	CU(cu.cuMemHostAlloc(&host, BYTES, 0));
+	sim()->host_touch(host, BYTES, 1);
+	CU(cu.cuMemcpyHtoDAsync_v2(memory, host, BYTES, a));
+	sim()->host_touch(host, 1, 1);
+	expect_violations(1);
+	EXPECT_STR_HAS(sim()->violation_text(0), "the host");
+}
+
+TEST(the_host_races_with_a_copy_that_is_done_but_not_known_to_be)
+{
+	begin();
+	void *host = NULL;
+
+	CU(cu.cuMemHostAlloc(&host, BYTES, 0));
+	CU(cu.cuMemcpyDtoHAsync_v2(host, memory, BYTES, a));
+	sim()->finish();
+	sim()->host_touch(host, BYTES, 0);
 	expect_violations(1);
 }
 

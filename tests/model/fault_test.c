@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include <weir/host.h>
 #include <weir/trace.h>
 
 #include "base/os.h"
@@ -553,6 +554,48 @@ struct thread {
 	void *block;
 };
 
+/* Page-locked memory of every source, used by a stream, short of its limit. */
+static void
+play_host(struct run *run)
+{
+	void *blocks[3];
+
+	blocks[0] = allocate_host(run, 1000, 0);
+	blocks[1] = allocate_host(run, 3 * MEGABYTE, 0);
+	if (blocks[1] != NULL)
+		TRY(run, weir_host_record(blocks[1], stream(run, 0)));
+	work_late(blocks[1], 3 * MEGABYTE, stream(run, 0));
+	release(run, blocks[1]);
+	blocks[1] = allocate_host(run, 3 * MEGABYTE, 0);
+	set_options(run, "pinned_limit_mb:10");
+	blocks[2] = allocate_host(run, 5 * MEGABYTE, WEIR_HOST_WRITE_COMBINED);
+	for (int i = 0; i < 3; i++)
+		release(run, blocks[i]);
+	TRY(run, weir_host_trim(0, 0, NULL));
+	set_options(run, "pinned_limit_mb:unlimited");
+}
+
+static void
+play_host_registered(struct run *run)
+{
+	static char memory[65536];
+	void *small;
+	void *large;
+
+	set_options(run,
+	    "pinned_use_cuda_host_register:True,"
+	    "pinned_num_register_threads:2,pinned_idle_mb:2");
+	small = allocate_host(run, 1000, 0);
+	large = allocate_host(run, 9 * MEGABYTE, 0);
+	release(run, small);
+	release(run, large);
+	if (TRY(run, weir_host_register(memory, sizeof(memory), 0)))
+		while (!TRY(run, weir_host_unregister(memory)))
+			;
+	set_options(run,
+	    "pinned_use_cuda_host_register:False,pinned_idle_mb:unlimited");
+}
+
 static void *
 play_in_thread(void *argument)
 {
@@ -606,6 +649,8 @@ play_thread_end(struct run *run)
 	X(remap_others)                                                        \
 	X(claims)                                                              \
 	X(marks)                                                               \
+	X(host)                                                                \
+	X(host_registered)                                                     \
 	X(thread_end)
 
 SCENARIOS(SCENARIO_TESTS)

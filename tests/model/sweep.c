@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #include "allocator/arena.h"
+#include <weir/host.h>
+
 #include "base/meta.h"
 #include "driver/driver.h"
 #include "streams/event.h"
@@ -79,26 +81,46 @@ may_change(const char *name, const struct weir_stats *before,
 	    !begins(name, "oversize_allocations");
 }
 
+static void
+expect_unchanged(const struct weir_stats *before,
+    const struct weir_stats *after, const char *call)
+{
+	const char *name;
+	uint64_t was;
+	uint64_t is;
+
+	for (size_t i = 0; weir_stats_item(before, i, &name, &was); i++) {
+		weir_stats_item(after, i, &name, &is);
+		if (is != was && !may_change(name, before, after))
+			FAIL("%s failed and changed %s from %llu to "
+			     "%llu: %s",
+			    call, name, (unsigned long long)was,
+			    (unsigned long long)is, weir_last_error());
+	}
+}
+
+static struct weir_stats
+host_stats_now(void)
+{
+	struct weir_stats s = { .struct_size = sizeof(s) };
+
+	if (driver_peek() == NULL)
+		return s;
+	EXPECT_OK(weir_host_stats(0, &s));
+	s.max_split_size = 0;
+	return s;
+}
+
 void
 run_expect_unchanged(const struct run *run, const char *call)
 {
-	for (int device = 0; device < RUN_DEVICES; device++) {
-		const struct weir_stats *before = &run->before[device];
-		struct weir_stats after = stats_now(device);
-		const char *name;
-		uint64_t was;
-		uint64_t is;
+	struct weir_stats host = host_stats_now();
 
-		for (size_t i = 0; weir_stats_item(before, i, &name, &was);
-		     i++) {
-			weir_stats_item(&after, i, &name, &is);
-			if (is != was && !may_change(name, before, &after))
-				FAIL("%s failed and changed %s from %llu to "
-				     "%llu: %s",
-				    call, name, (unsigned long long)was,
-				    (unsigned long long)is, weir_last_error());
-		}
+	for (int device = 0; device < RUN_DEVICES; device++) {
+		struct weir_stats after = stats_now(device);
+		expect_unchanged(&run->before[device], &after, call);
 	}
+	expect_unchanged(&run->host_before, &host, call);
 }
 
 void
@@ -119,6 +141,7 @@ run_begin(struct run *run)
 {
 	for (int device = 0; device < RUN_DEVICES; device++)
 		run->before[device] = stats_now(device);
+	run->host_before = host_stats_now();
 }
 
 /* The end of a call: was it a success? */
@@ -167,6 +190,20 @@ void *
 allocate(struct run *run, size_t size, weir_stream stream)
 {
 	return allocate_on(run, 0, size, stream);
+}
+
+void *
+allocate_host(struct run *run, size_t size, unsigned flags)
+{
+	void *block;
+
+	run_begin(run);
+	block = weir_host_malloc_on(0, size, flags);
+	run_end(run, block != NULL ? WEIR_OK : weir_last_status(),
+	    "weir_host_malloc");
+	if (block != NULL)
+		*place_of(run, NULL) = block;
+	return block;
 }
 
 /* Freeing never fails, whatever else does. */
@@ -264,6 +301,7 @@ expect_events_kept(const struct fault *fault)
 			EXPECT_OK(weir_device_synchronize(device));
 	}
 	EXPECT_OK(weir_trim(WEIR_DEVICE_ALL, 0, NULL));
+	EXPECT_OK(weir_host_trim(WEIR_DEVICE_ALL, 0, NULL));
 	live = sim()->live("event");
 	for (int device = 0; device < RUN_DEVICES; device++) {
 		if (arena_peek(device) != NULL)
@@ -279,7 +317,7 @@ static void
 clean(struct run *run)
 {
 	static const char *const kinds[] = { "handle", "mapping", "reservation",
-		"allocation" };
+		"allocation", "host" };
 	size_t freed;
 
 	run->calm = true;
@@ -298,6 +336,8 @@ clean(struct run *run)
 	sim()->set_memory(0, DEVICE_BYTES);
 	TRY(run, weir_limit_set(0, SIZE_MAX));
 	TRY(run, weir_trim(WEIR_DEVICE_ALL, 0, &freed));
+	TRY(run, weir_host_trim(WEIR_DEVICE_ALL, 0, &freed));
+	EXPECT_EQ(host_stats_now().reserved_bytes.all.current, 0);
 	for (int device = 0; device < RUN_DEVICES; device++) {
 		EXPECT_EQ(stats_now(device).reserved_bytes.all.current, 0);
 		EXPECT_EQ(stats_now(device).active.all.current, 0);

@@ -49,6 +49,7 @@ struct run {
 	weir_stream foreign;
 	struct weir_event *event;
 	struct weir_stats before[RUN_DEVICES];
+	struct weir_stats host_before; /* of page-locked memory, device 0 */
 };
 
 struct scenario {
@@ -80,6 +81,9 @@ void run_expect_whole(const char *call);
 /* A block, freed at the end of the run at the latest; or NULL. */
 void *allocate_on(struct run *run, int device, size_t size, weir_stream stream);
 void *allocate(struct run *run, size_t size, weir_stream stream);
+
+/* The same of page-locked host memory. */
+void *allocate_host(struct run *run, size_t size, unsigned flags);
 
 /* Free it; NULL does nothing. Never fails, whatever else does. */
 void release(struct run *run, void *block);

@@ -275,3 +275,24 @@ TEST_TIMEOUT(a_thousand_programs_start_and_end, 300)
 		command_free(&result);
 	}
 }
+
+/* But for what is wrong: it is the driver's to say so. */
+TEST(a_program_with_pinned_host_memory_is_served)
+{
+	json_t *report = start_twice("driver_host", NULL);
+	const json_t *calls = json_object_get(report, "calls");
+	const json_t *alloc = json_object_get(calls, "cuMemHostAlloc");
+	const json_t *release = json_object_get(calls, "cuMemFreeHost");
+
+	EXPECT_EQ(report_number(alloc, "served"), 24 + 1 + 300);
+	EXPECT_EQ(report_number(release, "served"), 24 + 1 + 1 + 300);
+	json_decref(report);
+}
+
+TEST(pinned_host_memory_is_freed_as_other_memory_is)
+{
+	serves_as((struct start){
+	    .program = "driver_host", .variable = "WEIR_PRELOAD_FREE=strict" });
+	serves_as((struct start){
+	    .program = "driver_host", .variable = "WEIR_PRELOAD_FREE=fast" });
+}

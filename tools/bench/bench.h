@@ -25,6 +25,7 @@ enum unit {
 	UNIT_NS,      /* nanoseconds an operation */
 	UNIT_MILLION, /* million operations a second */
 	UNIT_MS,      /* milliseconds a round */
+	UNIT_PERCENT, /* run() tells a share and no time */
 };
 
 struct session;
@@ -38,6 +39,7 @@ struct bench_case {
 	unsigned kinds;  /* of enum peer_kind, that it can be run with */
 	bool records;    /* only with peers that have record() */
 	bool not_slow;   /* and not with slow ones */
+	bool holds;      /* only with peers that have held() */
 	bool cold;       /* all memory is given back before each sample */
 	bool few;        /* each sample costs seconds: take a few */
 	uint64_t rounds; /* of a sample; 0: as many as take session->sample_s */
@@ -97,6 +99,7 @@ bool bench_pending(struct session *session);
 bool bench_kernels(struct session *session);
 bool bench_miss(struct session *session);
 bool bench_random(struct session *session);
+bool bench_pinned(struct session *session);
 bool bench_replay(struct session *session);
 
 /* A loop several benchmarks have: `n` times malloc and free of `about->size`
@@ -163,6 +166,11 @@ json_t *report_json(const struct session *session);
 /* ---- peers.c, plugin.c --------------------------------------------------- */
 
 extern const struct peer *const builtin_peers[]; /* up to NULL */
+
+/* pinned.c */
+extern const struct peer peer_pinned;
+extern const struct peer peer_registered;
+extern const struct peer peer_host_alloc;
 
 /* The peer that a library defines; NULL, and a complaint. */
 const struct peer *plugin_open(const char *path);

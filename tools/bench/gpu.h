@@ -25,6 +25,8 @@ enum { GPU_STREAMS = 33 };
 	X(cuMemPoolSetAttribute, "cuMemPoolSetAttribute",                      \
 	    (CUmemoryPool, CUmemPool_attribute, void *))                       \
 	X(cuMemPoolTrimTo, "cuMemPoolTrimTo", (CUmemoryPool, size_t))          \
+	X(cuMemHostAlloc, "cuMemHostAlloc", (void **, size_t, unsigned))       \
+	X(cuMemFreeHost, "cuMemFreeHost", (void *))                            \
 	X(cuEventCreate, "cuEventCreate", (CUevent *, unsigned))               \
 	X(cuEventRecord, "cuEventRecord", (CUevent, CUstream))                 \
 	X(cuStreamWaitEvent, "cuStreamWaitEvent",                              \

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/utsname.h>
 
+#include <weir/host.h>
 #include <weir/stream.h>
 #include <weir/trace.h>
 
@@ -49,6 +50,13 @@ records(unsigned long n)
 /* Which history is on. */
 enum history { OFF, PLAIN, STACKS };
 
+static void
+pinned_pairs(unsigned long n)
+{
+	for (unsigned long i = 0; i < n; i++)
+		weir_host_free(weir_host_malloc(SIZE));
+}
+
 struct path {
 	const char *name;
 	const char *conf; /* or NULL */
@@ -61,6 +69,7 @@ static const struct path paths[] = {
 	{ "large-pair", NULL, large_pairs, OFF },
 	{ "pool-pair", "tcache:0", pairs, OFF },
 	{ "record-cycle", NULL, records, OFF },
+	{ "pinned-pair", NULL, pinned_pairs, OFF },
 	/* Three events each. */
 	{ "traced-pair", NULL, pairs, PLAIN },
 	{ "stacked-pair", NULL, pairs, STACKS },
@@ -147,11 +156,13 @@ main(int argc, char **argv)
 	    start_history(path->history) != WEIR_OK)
 		return fail("cannot begin");
 	path->run(WARM_UP);
-	if (weir_stats_reset_accumulated(0) != WEIR_OK)
+	if (weir_stats_reset_accumulated(0) != WEIR_OK ||
+	    weir_host_stats_reset_accumulated(0) != WEIR_OK)
 		return fail("cannot begin");
 	measured(path->run, n);
 	/* No call was checked; this is whether all of them did their work. */
-	if (weir_stats(0, &stats) != WEIR_OK ||
+	if ((path->run == pinned_pairs ? weir_host_stats(0, &stats) :
+					 weir_stats(0, &stats)) != WEIR_OK ||
 	    stats.allocation.all.allocated != n ||
 	    stats.allocation.all.freed != n)
 		return fail("not every call succeeded");

@@ -41,6 +41,10 @@ const struct bench benches[] = {
 	    "random sizes and lifetimes, 16,000 MiB live at most; a "
 	    "pair",
 	    "pairs, sizes to", "weir", bench_random },
+	{ "pinned",
+	    "page-locked host memory: pairs, the first 8 GiB, and what is held "
+	    "for a loader",
+	    "case", "weir-pinned", bench_pinned },
 	{ "kernels",
 	    "kernels of a million clocks on 4 streams, a block each; "
 	    "all of them",

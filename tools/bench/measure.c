@@ -165,6 +165,8 @@ in_unit(const struct bench_case *about, double seconds, uint64_t rounds)
 		return seconds * 1e9 / ops;
 	case UNIT_MILLION:
 		return ops / seconds / 1e6;
+	case UNIT_PERCENT:
+		return seconds * 100;
 	default:
 		return seconds * 1e3 / (double)rounds;
 	}
@@ -195,7 +197,8 @@ suits(const struct bench_case *about, const struct peer *peer)
 {
 	return (about->kinds & peer->kind) != 0 &&
 	    !(about->records && peer->record == NULL) &&
-	    !(about->not_slow && peer->slow);
+	    !(about->not_slow && peer->slow) &&
+	    !(about->holds && peer->held == NULL);
 }
 
 /* The peers take turns, each time beginning with another. */

@@ -23,6 +23,7 @@ enum peer_kind {
 	PEER_HOST = 8,    /* host memory: the floor */
 	PEER_NONE = 16,   /* allocates nothing: what the measuring costs */
 	PEER_CHILD = 32,  /* another process, which counts pairs by itself */
+	PEER_PINNED = 64, /* page-locked host memory, of no stream */
 	PEER_DEVICE = PEER_WEIR | PEER_CACHING | PEER_DRIVER,
 	PEER_HERE = PEER_DEVICE | PEER_HOST | PEER_NONE,
 };
@@ -54,6 +55,9 @@ struct peer {
 	/* Of PEER_CHILD, in place of malloc and free: the seconds that `n`
 	 * pairs took, or less than 0. */
 	double (*pairs)(const struct peer *peer, size_t size, uint64_t n);
+
+	/* The bytes held now, used or not. */
+	uint64_t (*held)(void);
 };
 
 #ifdef __cplusplus

@@ -285,6 +285,9 @@ const struct peer *const builtin_peers[] = {
 	&peer_nocache,
 	&peer_async,
 	&peer_driver,
+	&peer_pinned,
+	&peer_registered,
+	&peer_host_alloc,
 #if !defined(WEIR_NO_JEMALLOC)
 	&peer_jemalloc,
 #endif

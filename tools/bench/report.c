@@ -13,6 +13,7 @@ static const char *const units[] = {
 	[UNIT_NS] = "ns",
 	[UNIT_MILLION] = "million/s",
 	[UNIT_MS] = "ms",
+	[UNIT_PERCENT] = "%",
 };
 
 /* ---- Tables -------------------------------------------------------------- */

@@ -47,6 +47,11 @@ enum hook_streams { HOOK_BOTH, HOOK_LEGACY, HOOK_PER_THREAD };
 	    (CUdeviceptr * out, size_t * pitch, size_t width, size_t height,   \
 		unsigned element))                                             \
 	X(cuMemFree_v2, "cuMemFree", 3020, HOOK_BOTH, (CUdeviceptr ptr))       \
+	X(cuMemHostAlloc, "cuMemHostAlloc", 2020, HOOK_BOTH,                   \
+	    (void **out, size_t bytes, unsigned flags))                        \
+	X(cuMemAllocHost_v2, "cuMemAllocHost", 3020, HOOK_BOTH,                \
+	    (void **out, size_t bytes))                                        \
+	X(cuMemFreeHost, "cuMemFreeHost", 2000, HOOK_BOTH, (void *ptr))        \
 	X(cuMemAllocAsync, "cuMemAllocAsync", 11020, HOOK_LEGACY,              \
 	    (CUdeviceptr * out, size_t bytes, CUstream stream))                \
 	X(cuMemAllocAsync_ptsz, "cuMemAllocAsync", 11020, HOOK_PER_THREAD,     \

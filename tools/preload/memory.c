@@ -205,6 +205,8 @@ memory_hold(CUdeviceptr ptr, struct held *held)
 		return OTHERS;
 	if (!allocator_find(pointer_of(ptr), &block))
 		return allocator_owns(ptr) ? UNUSED : OTHERS;
+	if (block.host) /* which these calls do not free */
+		return OTHERS;
 	*held = (struct held){ .ptr = ptr,
 		.device = block.device,
 		.bytes = block.requested_bytes,

@@ -52,6 +52,18 @@ typedef struct context_st *context;
 	    2000, (stream on))                                                 \
 	X(fill, cuMemsetD32Async, "cuMemsetD32Async", 3020,                    \
 	    (address ptr, unsigned value, size_t n, stream on))                \
+	X(host_alloc, cuMemHostAlloc, "cuMemHostAlloc", 2020,                  \
+	    (void **out, size_t bytes, unsigned flags))                        \
+	X(alloc_host, cuMemAllocHost_v2, "cuMemAllocHost", 3020,               \
+	    (void **out, size_t bytes))                                        \
+	X(free_host, cuMemFreeHost, "cuMemFreeHost", 2000, (void *ptr))        \
+	X(host_flags, cuMemHostGetFlags, "cuMemHostGetFlags", 2030,            \
+	    (unsigned *flags, void *ptr))                                      \
+	X(host_pointer, cuMemHostGetDevicePointer_v2,                          \
+	    "cuMemHostGetDevicePointer", 3020,                                 \
+	    (address * out, void *ptr, unsigned flags))                        \
+	X(copy_in_async, cuMemcpyHtoDAsync_v2, "cuMemcpyHtoDAsync", 3020,      \
+	    (address dst, const void *src, size_t bytes, stream on))           \
 	X(copy_out, cuMemcpyDtoH_v2, "cuMemcpyDtoH", 3020,                     \
 	    (void *dst, address src, size_t bytes))
 

@@ -190,6 +190,12 @@ TEST(random_runs_with_every_peer)
 	    "weir cudaMallocAsync cudaMalloc malloc none");
 }
 
+TEST(pinned_runs_with_every_peer_of_pinned_memory)
+{
+	smoke(
+	    "pinned", nothing, 7, "weir-pinned weir-registered cudaHostAlloc");
+}
+
 TEST(kernels_runs_with_the_run_without_allocation)
 {
 	smoke("kernels", nothing, 2, "weir cudaMallocAsync cudaMalloc none");
@@ -461,8 +467,9 @@ TEST(the_list_names_benchmarks_and_peers)
 {
 	static const char *const names[] = { "pair", "batch", "replace",
 		"threads", "handover", "record", "pending", "miss", "random",
-		"kernels", "replay", "weir-nocache", "cudaMallocAsync",
-		"cudaMalloc", "malloc", "none" };
+		"pinned", "kernels", "replay", "weir-nocache",
+		"cudaMallocAsync", "cudaMalloc", "weir-pinned", "cudaHostAlloc",
+		"malloc", "none" };
 	struct command_result run = BENCH("--list");
 
 	EXPECT_EQ(run.status, 0);

@@ -1,0 +1,37 @@
+/*
+ * Where page-locked host memory comes from, and who looks after it.
+ */
+#ifndef ALLOCATOR_HOST_H
+#define ALLOCATOR_HOST_H
+
+#include "allocator/arena.h"
+
+/* The kinds of a device: each combination of enum weir_host_flags from the
+ * driver, and memory of our own that is registered. */
+enum { HOST_KINDS = 9, HOST_REGISTERED = 8, HOST_FLAGS = 7 };
+
+/* The source of a kind. */
+const struct source *host_source(unsigned kind);
+
+/* The context of a device is gone: its reserves are, too. */
+void host_pages_forget(int device);
+
+/*
+ * The NUMA node of a PCI device, as a system's tables under `root` ("/sys")
+ * say; -1: they do not, or there is but one.
+ *
+ * @param bus_id  as the driver writes it: 0000:3B:00.0, in either case
+ */
+int host_node(const char *root, const char *bus_id);
+
+/* The context of a device is gone. */
+void host_forget_device(int device);
+
+/* The arena of a kind of a device, if it has one; no lock. */
+struct arena *host_arena_peek(int device, unsigned kind);
+
+/* See to it that the thread that looks after freed memory runs. Whatever fails,
+ * nothing depends on it. */
+void host_reap_start(void);
+
+#endif

@@ -1,0 +1,158 @@
+/**
+ * weir: page-locked ("pinned") host memory, cached.
+ *
+ * The device copies from and to page-locked memory without a detour, and while
+ * the host goes on; locking pages is slow. weir keeps what is freed and hands
+ * it out again.
+ *
+ * Who may use it when
+ *
+ * - A block is the host's as soon as it is allocated, and freed when the host
+ *   has no use for it any more.
+ * - A copy or a kernel that is queued uses it later. Say so with
+ *   weir_host_record() after queueing it: then the freed block is not handed
+ *   out before the work its streams had at the free is done. One late stream
+ *   holds back the blocks it uses and no others.
+ * - Without a record a freed block serves the next request at once.
+ * - While a stream is captured nothing can be said of its work. A freed block
+ *   with a record of it waits until the capture has ended, and is then free
+ *   when what the stream has queued is done: nothing is lost. What a graph
+ *   reads or writes at its launches must stay allocated as long as it is
+ *   launched, as with memory of the driver's own.
+ *
+ * What is held
+ *
+ * Sizes up to 256 KiB are multiples of 512 bytes, cut from segments of 2 MiB;
+ * larger ones have a segment each, exact to the page. A cached one serves
+ * requests that leave at most an eighth unused. Before more is taken from the
+ * system, what is held beyond nine eighths of the most that was in use since
+ * the last trim or decay (and beyond 16 MiB more than that) goes back; with
+ * prefer:speed it is a half more. What has been unused for decay_ms goes back
+ * in time. Options: pinned_limit_mb, pinned_idle_mb,
+ * pinned_use_cuda_host_register, pinned_num_register_threads,
+ * pinned_reserve_segment_size_mb, pinned_use_background_threads.
+ *
+ * Memory is allocated on behalf of a device: in its context, and where pages
+ * are registered, on the NUMA node the device is at, in huge pages where the
+ * system has them. All devices can use it. When the device is reset it is gone.
+ */
+#ifndef WEIR_HOST_H
+#define WEIR_HOST_H
+
+#include <weir/weir.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** What host memory is like; bits, with the values of CU_MEMHOSTALLOC_... */
+enum weir_host_flags {
+	WEIR_HOST_PORTABLE = 1,       /**< page-locked for all contexts */
+	WEIR_HOST_MAPPED = 2,         /**< has a device pointer */
+	WEIR_HOST_WRITE_COMBINED = 4, /**< slow to read for the host */
+};
+
+/**
+ * Allocate page-locked host memory on behalf of the current device.
+ *
+ * @param size  bytes, > 0
+ * @return the address, 512-byte aligned, the same for the host and all devices;
+ *         or NULL, and weir_last_status() is
+ *         WEIR_EINVAL    size is 0 or above WEIR_SIZE_MAX
+ *         WEIR_EHOSTMEM  there is no more, or the limit is reached, and
+ *                        nothing unused is left to give back
+ *         WEIR_EDRIVER   the driver refuses otherwise
+ *         or any failure of weir_init(); WEIR_ECONTEXT
+ *
+ * Waits for streams only if there is nothing else to be had.
+ */
+WEIR_API void *weir_host_malloc(size_t size);
+
+/**
+ * The same on behalf of a device, of a kind. Write-combined memory is always
+ * allocated by the driver, never registered.
+ *
+ * @param flags  of enum weir_host_flags
+ */
+WEIR_API void *weir_host_malloc_on(int device, size_t size, unsigned flags);
+
+/**
+ * Free a block of page-locked memory. If streams were recorded for it it is
+ * *pending* until each has done the work it had queued at this moment.
+ *
+ * @param ptr  what weir_host_malloc() returned; NULL does nothing
+ * @return WEIR_OK; WEIR_EINVAL if ptr was not allocated so, was freed before,
+ *         or points into a block (weir_last_error() says which)
+ *
+ * Never fails for want of memory. Does not wait, unless pinned_idle_mb bids it
+ * give memory back, for which the driver may wait for the device. weir_free()
+ * does the same.
+ */
+WEIR_API enum weir_status weir_host_free(void *ptr);
+
+/**
+ * Say that work queued on a stream uses the block.
+ *
+ * @param ptr     any address within a live block
+ * @param stream  a stream of any device; WEIR_STREAM_ANY is all work submitted
+ *                to the current device
+ * @return WEIR_OK; WEIR_EINVAL if no live block of page-locked memory of weir's
+ *         holds ptr, or the stream was destroyed; WEIR_EHOSTMEM
+ */
+WEIR_API enum weir_status weir_host_record(const void *ptr, weir_stream stream);
+
+/**
+ * Is the memory at an address page-locked: weir's, allocated with the driver,
+ * or registered with it? False also where there is no driver to ask.
+ */
+WEIR_API bool weir_host_is_pinned(const void *ptr);
+
+/**
+ * Page-lock memory of the caller's own, until weir_host_unregister().
+ *
+ * @param flags  of enum weir_host_flags, but not WEIR_HOST_WRITE_COMBINED
+ * @return WEIR_OK; WEIR_EINVAL if ptr is NULL, size 0, or some of it is
+ *         page-locked already (weir_last_error() says by whom); WEIR_EHOSTMEM
+ *         if the system locks no more; WEIR_EDRIVER
+ *
+ * Thread-safe; several threads may register at once.
+ */
+WEIR_API enum weir_status weir_host_register(
+    void *ptr, size_t size, unsigned flags);
+
+/**
+ * Undo weir_host_register(), when no work uses the memory any more.
+ *
+ * @param ptr  the address that was registered
+ * @return WEIR_OK; WEIR_EINVAL if no registration begins there
+ */
+WEIR_API enum weir_status weir_host_unregister(void *ptr);
+
+/**
+ * Give unused page-locked memory back to the system, the longest unused first.
+ * Waits for pending blocks.
+ *
+ * @param device       a device, WEIR_DEVICE_CURRENT or WEIR_DEVICE_ALL
+ * @param keep_bytes   what may stay unused; 0 empties the cache
+ * @param freed_bytes  bytes given back; may be NULL
+ */
+WEIR_API enum weir_status weir_host_trim(
+    int device, size_t keep_bytes, size_t *freed_bytes);
+
+/**
+ * The statistics of page-locked memory allocated on behalf of a device; none of
+ * it is in weir_stats(). Names mean what they mean there, with the system in
+ * the driver's place; small is up to 1 MiB. Memory registered by the caller
+ * is not counted.
+ */
+WEIR_API enum weir_status weir_host_stats(int device, struct weir_stats *out);
+/** Make every peak equal to its current value. */
+WEIR_API enum weir_status weir_host_stats_reset_peak(int device);
+/** Zero the allocated and freed sums and the counters. */
+WEIR_API enum weir_status weir_host_stats_reset_accumulated(int device);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

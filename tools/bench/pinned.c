@@ -1,0 +1,288 @@
+/*
+ * Page-locked host memory: what a cached pair costs, what the first gigabytes
+ * cost, and how much is held for what the loader of a training has in use. And
+ * the peers that give such memory; they have no streams.
+ */
+#include <weir/host.h>
+
+#include "tools/bench/bench.h"
+#include "tools/bench/gpu.h"
+
+enum { KIB = 1 << 10, MIB = 1 << 20 };
+
+/* ---- Peers ------------------------------------------------------------- */
+
+static void *
+pinned_malloc(size_t size, weir_stream stream)
+{
+	(void)stream;
+	return weir_host_malloc(size);
+}
+
+static void
+pinned_free(void *block, weir_stream stream)
+{
+	(void)stream;
+	weir_host_free(block);
+}
+
+static void
+pinned_trim(void)
+{
+	weir_host_trim(0, 0, NULL);
+}
+
+static uint64_t
+pinned_held(void)
+{
+	struct weir_stats stats = { .struct_size = sizeof(stats) };
+
+	return weir_host_stats(0, &stats) == WEIR_OK ?
+	    stats.reserved_bytes.all.current :
+	    0;
+}
+
+static bool
+register_on(void)
+{
+	return weir_options_set("pinned_use_cuda_host_register:True,"
+				"pinned_num_register_threads:8") == WEIR_OK;
+}
+
+static void
+register_off(void)
+{
+	weir_options_set("pinned_use_cuda_host_register:False,"
+			 "pinned_num_register_threads:1");
+}
+
+static uint64_t plain_held;
+
+static size_t
+to_pages(size_t size)
+{
+	return (size + 4095) & ~(size_t)4095;
+}
+
+/* A block has its size in its first bytes until it is freed: nobody else writes
+ * there. */
+static void *
+plain_malloc(size_t size, weir_stream stream)
+{
+	void *block;
+
+	(void)stream;
+	if (!gpu_ok(gpu.cuMemHostAlloc(&block, to_pages(size), 0)))
+		return NULL;
+	plain_held += to_pages(size);
+	*(size_t *)block = to_pages(size);
+	return block;
+}
+
+static void
+plain_free(void *block, weir_stream stream)
+{
+	(void)stream;
+	plain_held -= *(size_t *)block;
+	gpu.cuMemFreeHost(block);
+}
+
+static uint64_t
+plain_bytes(void)
+{
+	return plain_held;
+}
+
+const struct peer peer_pinned = {
+	.name = "weir-pinned",
+	.what = "weir's page-locked host memory",
+	.kind = PEER_PINNED,
+	.malloc = pinned_malloc,
+	.free = pinned_free,
+	.trim = pinned_trim,
+	.held = pinned_held,
+};
+
+const struct peer peer_registered = {
+	.name = "weir-registered",
+	.what = "the same, pages touched by 8 threads and registered",
+	.kind = PEER_PINNED,
+	.enter = register_on,
+	.leave = register_off,
+	.malloc = pinned_malloc,
+	.free = pinned_free,
+	.trim = pinned_trim,
+	.held = pinned_held,
+};
+
+const struct peer peer_host_alloc = {
+	.name = "cudaHostAlloc",
+	.what = "cudaHostAlloc and cudaFreeHost",
+	.kind = PEER_PINNED,
+	.slow = true,
+	.malloc = plain_malloc,
+	.free = plain_free,
+	.held = plain_bytes,
+};
+
+/* ---- Cold -------------------------------------------------------------- */
+
+/* One malloc when nothing is cached. */
+static double
+run_cold(const struct sample *sample)
+{
+	const struct peer *peer = sample->peer;
+	uint64_t start = now_ns();
+	void *block = peer->malloc(sample->about->size, NULL);
+	double seconds = seconds_since(start);
+
+	if (block == NULL)
+		return -1;
+	peer->free(block, NULL);
+	return seconds;
+}
+
+/* ---- A loader ---------------------------------------------------------- */
+
+enum { BATCHES = 16, PARTS = 4, STEPS = 400, STEPS_QUICK = 60 };
+
+/* What one batch of images, labels and texts takes: images of five sizes, as
+ * training at several scales has them, and texts as long as their longest. */
+static void
+roll_batch(struct dice *dice, size_t sizes[PARTS])
+{
+	size_t side = 160 + 32 * (dice_roll(dice) % 5);
+	size_t tokens = 64 + dice_roll(dice) % 1985;
+
+	sizes[0] = 256 * 3 * side * side;
+	sizes[1] = 256 * 8;
+	sizes[2] = 64 * tokens * 8;
+	sizes[3] = 64 * tokens;
+}
+
+struct loader {
+	void *blocks[BATCHES][PARTS];
+	size_t sizes[BATCHES][PARTS];
+	size_t live;
+	size_t most_live;
+	uint64_t most_held;
+};
+
+static bool
+replace_batch(
+    struct loader *l, const struct peer *peer, struct dice *dice, unsigned at)
+{
+	for (int i = 0; i < PARTS; i++) {
+		if (l->blocks[at][i] != NULL)
+			peer->free(l->blocks[at][i], NULL);
+		l->blocks[at][i] = NULL;
+		l->live -= l->sizes[at][i];
+		l->sizes[at][i] = 0;
+	}
+	size_t sizes[PARTS];
+	roll_batch(dice, sizes);
+	for (int i = 0; i < PARTS; i++) {
+		l->blocks[at][i] = peer->malloc(sizes[i], NULL);
+		if (l->blocks[at][i] == NULL)
+			return false;
+		l->sizes[at][i] = sizes[i];
+		l->live += sizes[i];
+	}
+	if (l->live > l->most_live)
+		l->most_live = l->live;
+	uint64_t held = peer->held != NULL ? peer->held() : 0;
+	if (held > l->most_held)
+		l->most_held = held;
+	return true;
+}
+
+/* The most held for the most live; or (`shared`) the time. */
+static double
+run_loader(const struct sample *sample)
+{
+	const struct peer *peer = sample->peer;
+	struct loader l = { 0 };
+	struct dice dice = { 1 };
+	bool done = true;
+	uint64_t start = now_ns();
+
+	for (unsigned i = 0; done && i < sample->about->count; i++)
+		done = replace_batch(&l, peer, &dice, i % BATCHES);
+	double seconds = seconds_since(start);
+	for (int at = 0; at < BATCHES; at++)
+		for (int i = 0; i < PARTS; i++)
+			if (l.blocks[at][i] != NULL)
+				peer->free(l.blocks[at][i], NULL);
+	if (!done)
+		return -1;
+	return sample->about->shared ?
+	    seconds :
+	    (double)l.most_held / (double)l.most_live;
+}
+
+/* ---- All --------------------------------------------------------------- */
+
+static bool
+measure_pairs(struct session *session)
+{
+	static const struct bench_case sizes[] = {
+		{ .name = "pair, 4 KiB", .size = 4 * KIB },
+		{ .name = "pair, 64 KiB", .size = 64 * KIB },
+		{ .name = "pair, 1 MiB", .size = MIB },
+		{ .name = "pair, 16 MiB", .size = 16 * MIB },
+	};
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		struct bench_case about = sizes[i];
+
+		about.run = run_pairs;
+		about.kinds = PEER_PINNED;
+		about.ops = 1;
+		if (!measure(session, &about))
+			return false;
+	}
+	return true;
+}
+
+bool
+bench_pinned(struct session *session)
+{
+	unsigned steps = session->quick ? STEPS_QUICK : STEPS;
+	/* Pages that are simulated are touched all the same. */
+	bool small = session->quick || session->simulated;
+	const struct bench_case cases[] = {
+		{ .name = small ? "cold, 64 MiB" : "cold, 8 GiB",
+		    .run = run_cold,
+		    .kinds = PEER_PINNED,
+		    .cold = true,
+		    .few = true,
+		    .rounds = 1,
+		    .unit = UNIT_MS,
+		    .size = (size_t)(small ? 64 : 8192) * MIB },
+		{ .name = "loader, held for live",
+		    .run = run_loader,
+		    .kinds = PEER_PINNED,
+		    .holds = true,
+		    .cold = true,
+		    .few = true,
+		    .rounds = 1,
+		    .unit = UNIT_PERCENT,
+		    .count = steps },
+		{ .name = "loader, a batch",
+		    .run = run_loader,
+		    .kinds = PEER_PINNED,
+		    .cold = true,
+		    .few = true,
+		    .rounds = 1,
+		    .ops = steps,
+		    .count = steps,
+		    .shared = true },
+	};
+
+	if (!measure_pairs(session))
+		return false;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		if (!measure(session, &cases[i]))
+			return false;
+	return true;
+}

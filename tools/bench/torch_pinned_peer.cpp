@@ -1,0 +1,100 @@
+/*
+ * PyTorch's caching allocator of page-locked host memory as a peer, compiled and
+ * loaded as torch_peer.cpp is. A block is freed by its owner, so those are kept.
+ */
+#include <exception>
+#include <string>
+#include <unordered_map>
+
+#include <ATen/core/CachingHostAllocator.h>
+#include <c10/core/Allocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+
+#include "tools/bench/peer.h"
+
+namespace
+{
+
+thread_local std::string last_error;
+std::unordered_map<void *, c10::DataPtr> owners;
+
+at::HostAllocator *
+allocator()
+{
+	return at::getHostAllocator(at::kCUDA);
+}
+
+const char *
+peer_error()
+{
+	return last_error.c_str();
+}
+
+void *
+peer_take(size_t size, weir_stream)
+{
+	try {
+		c10::DataPtr owner = allocator()->allocate(size);
+		void *block = owner.get();
+		owners[block] = std::move(owner);
+		return block;
+	} catch (const std::exception &e) {
+		last_error = e.what();
+		return nullptr;
+	}
+}
+
+void
+peer_give(void *block, weir_stream)
+{
+	owners.erase(block);
+}
+
+void
+peer_trim()
+{
+	allocator()->empty_cache();
+}
+
+uint64_t
+peer_held()
+{
+	return allocator()->get_stats().allocated_bytes.current;
+}
+
+const char *
+peer_open()
+{
+	try {
+		c10::cuda::set_device(0);
+	} catch (const std::exception &e) {
+		last_error = e.what();
+		return peer_error();
+	}
+	void *block = peer_take(512, nullptr);
+	if (block == nullptr)
+		return peer_error();
+	peer_give(block, nullptr);
+	return nullptr;
+}
+
+} // namespace
+
+/* In the order of struct peer: C++17 has no names here. */
+extern "C" __attribute__((visibility("default")))
+const struct peer weir_bench_peer = {
+	"pytorch-pinned",
+	"PyTorch's caching allocator of page-locked host memory, from C++",
+	PEER_PINNED,
+	false, /* slow */
+	peer_open,
+	nullptr, /* enter */
+	nullptr, /* leave */
+	peer_take,
+	peer_give,
+	nullptr, /* record */
+	peer_trim,
+	peer_error,
+	nullptr, /* pairs */
+	peer_held,
+};
