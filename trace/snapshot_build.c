@@ -739,6 +739,20 @@ builder_tuple(struct builder *builder, const struct value *items, size_t count,
 	return status;
 }
 
+enum weir_status
+builder_stack(struct builder *builder, struct value list, struct value *out)
+{
+	enum weir_status status = settle(builder, list);
+
+	*out = (struct value){ .kind = VALUE_STACK };
+	if (status != WEIR_OK || list.kind != VALUE_CONTAINER)
+		return status;
+	if (build_object(builder, list)->kind == OBJECT_STACK)
+		out->id = build_object(builder, list)->first;
+	absorb(builder, &list, 1);
+	return WEIR_OK;
+}
+
 /* ---- The whole ------------------------------------------------------- */
 
 static enum weir_status

@@ -30,6 +30,7 @@ enum value_kind {
 	VALUE_STRING,    /* id: string of the snapshot */
 	VALUE_POOL,      /* id: two integers that were a tuple */
 	VALUE_FRAME,     /* id: of a list that was taken for a stack */
+	VALUE_STACK,     /* id: of frames; from builder_stack() */
 	VALUE_CONTAINER, /* id: of a list or dict */
 	VALUE_OPAQUE,    /* bytes, or an integer of more than 64 bits */
 };
@@ -91,5 +92,10 @@ enum weir_status builder_set(struct builder *builder, struct value dict,
 /* A tuple: a list that is complete at once. */
 enum weir_status builder_tuple(struct builder *builder,
     const struct value *items, size_t count, struct value *out);
+
+/* The stack that a list of frames is; the empty one for any other list. The
+ * list is not used again. */
+enum weir_status builder_stack(
+    struct builder *builder, struct value list, struct value *out);
 
 #endif

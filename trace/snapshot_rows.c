@@ -148,6 +148,8 @@ stack_of(struct builder *builder, const struct value *value)
 {
 	const struct object *object;
 
+	if (value != NULL && value->kind == VALUE_STACK)
+		return value->id;
 	if (value == NULL || value->kind != VALUE_CONTAINER)
 		return 0;
 	object = build_object(builder, *value);

@@ -4,6 +4,10 @@
  *
  *	{ "segments": [ PIECE, PIECE ], "device_traces": [ [ PIECE ] ],
  *	  "other": PIECE }
+ *
+ * JSON has no references: a stack is written out at each event it belongs to,
+ * and most of a file is stacks that were there before. So the text of a piece's
+ * "frames" is looked up first, and the piece parsed without it.
  */
 #include "tools/weir/snapshot_json.h"
 
@@ -13,17 +17,40 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "trace/intern.h"
 #include "trace/snapshot_build.h"
 
 enum {
 	/* Lists that are taken apart here: of devices, of their events. */
 	OUTER_LISTS = 2,
 	DEPTH_MAX = 64,
+	KNOWN_BYTES_MAX = 64 << 20, /* of texts of stacks that are kept */
+};
+
+/* A part of a text. */
+struct span {
+	const char *text;
+	size_t length;
+};
+
+/* The text of a stack, and what it is. */
+struct known {
+	char *text;
+	size_t length;
+	struct value stack;
 };
 
 struct reader {
 	struct source *source;
 	struct builder *builder;
+	uint64_t seed;
+	struct intern index; /* of `known`, by their texts */
+	struct known *known;
+	uint32_t known_count;
+	size_t known_bytes;
+	char *rest; /* a piece without its frames */
+	size_t rest_room;
+	struct value frames; /* of that piece, if it is one */
 };
 
 static enum weir_status
@@ -132,64 +159,59 @@ find_piece(struct reader *reader, size_t *length)
 	}
 }
 
-/* Parse the value at hand. The caller drops it. */
+/* Parse a text at an offset of the input. The caller drops it. */
 static enum weir_status
-take_piece(struct reader *reader, json_t **out)
+parse(struct span piece, uint64_t offset, json_t **out)
 {
-	struct source *source = reader->source;
 	const size_t flags = JSON_DECODE_ANY | JSON_ALLOW_NUL;
 	json_error_t error;
-	size_t length;
-	enum weir_status status = find_piece(reader, &length);
 
-	if (status != WEIR_OK)
-		return status;
-	*out = json_loadb((const char *)source->at, length, flags, &error);
+	*out = json_loadb(piece.text, piece.length, flags, &error);
 	/* Integers from 2^63 on fit doubles only. */
 	if (*out == NULL &&
 	    json_error_code(&error) == json_error_numeric_overflow)
-		*out = json_loadb((const char *)source->at, length,
+		*out = json_loadb(piece.text, piece.length,
 		    flags | JSON_DECODE_INT_AS_REAL, &error);
-	if (*out == NULL)
-		return status_set(WEIR_EINVAL, "JSON at offset %" PRIu64 ": %s",
-		    source_offset(source) +
-			(error.position < 0 ? 0 : (uint64_t)error.position),
-		    error.text);
-	source->at += length;
-	return WEIR_OK;
+	if (*out != NULL)
+		return WEIR_OK;
+	return status_set(WEIR_EINVAL, "JSON at offset %" PRIu64 ": %s",
+	    offset + (error.position < 0 ? 0 : (uint64_t)error.position),
+	    error.text);
 }
 
 /* ---- Values ---------------------------------------------------------- */
 
-static enum weir_status convert(struct builder *builder, const json_t *json,
+static enum weir_status convert(struct reader *reader, const json_t *json,
     unsigned depth, struct value *out);
 
+static const char frames_key[] = "\"frames\"";
+
 static enum weir_status
-convert_list(struct builder *builder, const json_t *json, unsigned depth,
+convert_list(struct reader *reader, const json_t *json, unsigned depth,
     struct value *out)
 {
 	size_t count = json_array_size(json);
 	struct value *items = calloc(count + 1, sizeof(*items));
-	enum weir_status status = builder_list(builder, out);
+	enum weir_status status = builder_list(reader->builder, out);
 
 	if (items == NULL)
 		return no_memory();
 	for (size_t i = 0; i < count && status == WEIR_OK; i++)
 		status = convert(
-		    builder, json_array_get(json, i), depth + 1, &items[i]);
+		    reader, json_array_get(json, i), depth + 1, &items[i]);
 	if (status == WEIR_OK)
-		status = builder_append(builder, *out, items, count);
+		status = builder_append(reader->builder, *out, items, count);
 	free(items);
 	return status;
 }
 
 static enum weir_status
-convert_dict(struct builder *builder, const json_t *json, unsigned depth,
+convert_dict(struct reader *reader, const json_t *json, unsigned depth,
     struct value *out)
 {
 	size_t count = 2 * json_object_size(json);
 	struct value *pairs = calloc(count + 1, sizeof(*pairs));
-	enum weir_status status = builder_dict(builder, out);
+	enum weir_status status = builder_dict(reader->builder, out);
 	size_t i = 0;
 	json_t *object = (json_t *)json;
 
@@ -200,19 +222,23 @@ convert_dict(struct builder *builder, const json_t *json, unsigned depth,
 	     at = json_object_iter_next(object, at)) {
 		const char *key = json_object_iter_key(at);
 
-		status = builder_string(builder, key, strlen(key), &pairs[i++]);
-		if (status == WEIR_OK)
-			status = convert(builder, json_object_iter_value(at),
+		status = builder_string(
+		    reader->builder, key, strlen(key), &pairs[i++]);
+		if (depth == 0 && reader->frames.kind == VALUE_STACK &&
+		    strcmp(key, "frames") == 0)
+			pairs[i++] = reader->frames;
+		else if (status == WEIR_OK)
+			status = convert(reader, json_object_iter_value(at),
 			    depth + 1, &pairs[i++]);
 	}
 	if (status == WEIR_OK)
-		status = builder_set(builder, *out, pairs, count);
+		status = builder_set(reader->builder, *out, pairs, count);
 	free(pairs);
 	return status;
 }
 
 static enum weir_status
-convert(struct builder *builder, const json_t *json, unsigned depth,
+convert(struct reader *reader, const json_t *json, unsigned depth,
     struct value *out)
 {
 	*out = (struct value){ .kind = VALUE_NONE };
@@ -221,11 +247,11 @@ convert(struct builder *builder, const json_t *json, unsigned depth,
 		    WEIR_EINVAL, "nested more than %d deep", DEPTH_MAX);
 	switch (json_typeof(json)) {
 	case JSON_OBJECT:
-		return convert_dict(builder, json, depth, out);
+		return convert_dict(reader, json, depth, out);
 	case JSON_ARRAY:
-		return convert_list(builder, json, depth, out);
+		return convert_list(reader, json, depth, out);
 	case JSON_STRING:
-		return builder_string(builder, json_string_value(json),
+		return builder_string(reader->builder, json_string_value(json),
 		    json_string_length(json), out);
 	case JSON_INTEGER:
 		out->kind = VALUE_INTEGER;
@@ -245,19 +271,188 @@ convert(struct builder *builder, const json_t *json, unsigned depth,
 	}
 }
 
+/* Parse a text and make a value of it. */
 static enum weir_status
-read_piece(struct reader *reader, struct value *out)
+convert_text(struct reader *reader, struct span piece, uint64_t offset,
+    struct value *out)
 {
-	uint64_t start = source_offset(reader->source);
 	json_t *json;
-	enum weir_status status = take_piece(reader, &json);
+	enum weir_status status = parse(piece, offset, &json);
 
 	if (status != WEIR_OK)
 		return status;
-	status = convert(reader->builder, json, 0, out);
+	status = convert(reader, json, 0, out);
 	json_decref(json);
 	if (status == WEIR_EINVAL)
-		status_prefix("JSON at offset %" PRIu64, start);
+		status_prefix("JSON at offset %" PRIu64, offset);
+	return status;
+}
+
+/* ---- Stacks that are known ------------------------------------------- */
+
+static size_t
+skip(struct span piece, size_t i)
+{
+	while (i < piece.length && strchr(" \t\r\n", piece.text[i]) != NULL &&
+	    piece.text[i] != '\0')
+		i++;
+	return i;
+}
+
+/* Where the list that begins at `i` ends; 0 if it does not. */
+static size_t
+list_end(struct span piece, size_t i)
+{
+	struct extent extent = { 0 };
+	bool before;
+
+	for (; i < piece.length; i++)
+		if (ends_piece(&extent, piece.text[i], &before))
+			return i + 1;
+	return 0;
+}
+
+/* Find the list of an object's own "frames". */
+static bool
+find_frames(struct span piece, struct span *out)
+{
+	const size_t key = sizeof(frames_key) - 1;
+	struct extent extent = { 0 };
+	bool before;
+
+	for (size_t i = 0; i + key < piece.length; i++) {
+		if (extent.open == 1 && !extent.quoted &&
+		    memcmp(piece.text + i, frames_key, key) == 0) {
+			size_t at = skip(piece, i + key);
+			size_t end;
+
+			if (at == piece.length || piece.text[at] != ':')
+				return false;
+			at = skip(piece, at + 1);
+			if (at == piece.length || piece.text[at] != '[')
+				return false;
+			end = list_end(piece, at);
+			*out = (struct span){ piece.text + at, end - at };
+			return end > 0;
+		}
+		ends_piece(&extent, piece.text[i], &before);
+	}
+	return false;
+}
+
+struct known_key {
+	const struct known *known;
+	struct span text;
+};
+
+static bool
+same_known(const void *user, uint32_t entry)
+{
+	const struct known_key *key = user;
+	const struct known *known = &key->known[entry];
+
+	return known->length == key->text.length &&
+	    memcmp(known->text, key->text.text, known->length) == 0;
+}
+
+/* Keep a text, as the next of `known`. */
+static enum weir_status
+keep(struct reader *reader, struct span text, struct value stack)
+{
+	struct known *known = realloc(
+	    reader->known, ((size_t)reader->known_count + 1) * sizeof(*known));
+	char *copy = malloc(text.length);
+
+	if (known != NULL)
+		reader->known = known;
+	if (known == NULL || copy == NULL) {
+		free(copy);
+		return no_memory();
+	}
+	memcpy(copy, text.text, text.length);
+	known[reader->known_count++] =
+	    (struct known){ copy, text.length, stack };
+	reader->known_bytes += text.length;
+	return WEIR_OK;
+}
+
+/* The stack that a text stands for, known or not. */
+static enum weir_status
+find_stack(
+    struct reader *reader, struct span text, uint64_t offset, struct value *out)
+{
+	struct known_key key = { reader->known, text };
+	uint32_t entry = reader->known_count;
+	struct value list;
+	enum weir_status status;
+
+	status = intern_find(&reader->index,
+	    intern_hash(reader->seed, text.text, text.length), same_known, &key,
+	    &entry);
+	if (status == WEIR_OK && entry < reader->known_count) {
+		*out = reader->known[entry].stack;
+		return WEIR_OK;
+	}
+	if (status == WEIR_OK)
+		status = convert_text(reader, text, offset, &list);
+	if (status == WEIR_OK)
+		status = builder_stack(reader->builder, list, out);
+	if (status == WEIR_OK)
+		status = keep(reader, text, *out);
+	return status;
+}
+
+/* A piece whose frames are looked up: of the rest, 0 is in their place. */
+static enum weir_status
+read_known(struct reader *reader, struct span piece, struct span frames,
+    struct value *out)
+{
+	uint64_t start = source_offset(reader->source);
+	size_t head = (size_t)(frames.text - piece.text);
+	size_t tail = piece.length - head - frames.length;
+	struct value stack;
+	enum weir_status status =
+	    find_stack(reader, frames, start + head, &stack);
+
+	if (status != WEIR_OK)
+		return status;
+	if (reader->rest_room < head + 1 + tail) {
+		size_t room = 2 * (head + 1 + tail);
+		char *rest = realloc(reader->rest, room);
+
+		if (rest == NULL)
+			return no_memory();
+		reader->rest = rest;
+		reader->rest_room = room;
+	}
+	memcpy(reader->rest, piece.text, head);
+	reader->rest[head] = '0';
+	memcpy(reader->rest + head + 1, frames.text + frames.length, tail);
+	reader->frames = stack;
+	status = convert_text(
+	    reader, (struct span){ reader->rest, head + 1 + tail }, start, out);
+	reader->frames = (struct value){ .kind = VALUE_UNSET };
+	return status;
+}
+
+static enum weir_status
+read_piece(struct reader *reader, struct value *out)
+{
+	struct source *source = reader->source;
+	struct span piece;
+	struct span frames;
+	enum weir_status status = find_piece(reader, &piece.length);
+
+	if (status != WEIR_OK)
+		return status;
+	piece.text = (const char *)source->at;
+	if (reader->known_bytes < KNOWN_BYTES_MAX &&
+	    find_frames(piece, &frames))
+		status = read_known(reader, piece, frames, out);
+	else
+		status =
+		    convert_text(reader, piece, source_offset(source), out);
+	source->at += piece.length;
 	return status;
 }
 
@@ -397,6 +592,7 @@ snapshot_json_read(struct source *source, struct snapshot **out)
 	struct value top;
 	enum weir_status status;
 
+	reader.seed = intern_seed();
 	reader.builder = builder_new(false);
 	if (reader.builder == NULL)
 		return WEIR_EHOSTMEM;
@@ -404,5 +600,10 @@ snapshot_json_read(struct source *source, struct snapshot **out)
 	if (status == WEIR_OK)
 		status = builder_finish(reader.builder, top, out);
 	builder_free(reader.builder);
+	intern_drop(&reader.index);
+	for (uint32_t i = 0; i < reader.known_count; i++)
+		free(reader.known[i].text);
+	free(reader.known);
+	free(reader.rest);
 	return status;
 }

@@ -164,3 +164,50 @@ TEST(json_of_something_else_is_told)
 	expect_refused("[1, 2, 3]", "a list, and not one of segments");
 	expect_refused("{\"segments\": 5}", "not a list of segments");
 }
+
+/* The same text of frames is parsed once; whatever else says "frames" is not
+ * taken for it. */
+TEST(stacks_that_are_written_out_again_are_the_same)
+{
+	static const char text[] =
+	    "{\"device_traces\": [[{\"action\":\"alloc\",\"size\":1,"
+	    "\"frames\":[{\"name\":\"f\",\"filename\":\"x\",\"line\":1}]},"
+	    "{\"frames\" : [{\"name\":\"f\",\"filename\":\"x\",\"line\":1}],"
+	    "\"action\":\"alloc\",\"size\":2},"
+	    "{\"action\":\"frames\",\"size\":3},"
+	    "{\"action\":\"alloc\",\"size\":4,\"frames\":[]},"
+	    "{\"action\":\"alloc\",\"size\":5,\"frames\":null},"
+	    "{\"action\":\"alloc\",\"size\":6,\"x\":{\"frames\":[1]}},"
+	    "{\"action\":\"alloc\",\"size\":7,\"frames\":[1, 2, 3]},"
+	    "{\"user_metadata\":\"\\\"frames\\\":[\",\"action\":\"alloc\","
+	    "\"size\":8}]]}";
+	struct snapshot *snapshot = read_text(text, true);
+	const uint32_t *stacks;
+
+	if (snapshot == NULL)
+		FAIL("refused: %s", weir_last_error());
+	stacks = snapshot->events.stack;
+	EXPECT_EQ(snapshot->events.count, 8);
+	EXPECT_EQ(snapshot->frame_count, 1);
+	EXPECT_NE(stacks[0], 0);
+	EXPECT_EQ(stacks[1], stacks[0]);
+	for (uint32_t i = 2; i < 8; i++)
+		EXPECT_EQ(stacks[i], 0);
+	for (uint32_t i = 0; i < 8; i++)
+		EXPECT_EQ(snapshot->events.bytes[i], i + 1);
+	EXPECT_STR_EQ(
+	    snapshot_action_name(snapshot, snapshot->events.action[2]),
+	    "frames");
+	snapshot_free(snapshot);
+}
+
+TEST(what_is_wrong_in_frames_is_told_by_its_place)
+{
+	expect_refused("{\"device_traces\": [[{\"action\":\"alloc\",\"size\":1,"
+		       "\"frames\":[{]}]]}",
+	    "JSON at offset ");
+	expect_refused("{\"device_traces\": [[{\"action\":\"alloc\",\"size\":1,"
+		       "\"frames\":[{\"name\":\"f\",\"filename\":\"x\","
+		       "\"line\":\"y\"}]}]]}",
+	    "'line' of a frame is not a number");
+}
