@@ -137,14 +137,15 @@ sequence(const uint8_t *text, size_t length)
 static size_t
 copy_repaired(char *to, const char *text, size_t length)
 {
+	static const char instead[3] = { '\xef', '\xbf', '\xbd' };
 	size_t written = 0;
 
 	for (size_t i = 0; i < length;) {
 		size_t n = sequence((const uint8_t *)text + i, length - i);
 
 		if (n == 0) {
-			memcpy(to + written, "\xef\xbf\xbd", 3);
-			written += 3;
+			memcpy(to + written, instead, sizeof(instead));
+			written += sizeof(instead);
 			i++;
 		} else {
 			memcpy(to + written, text + i, n);
