@@ -38,13 +38,12 @@ file_bytes(const char *name, size_t *length)
 static enum weir_status
 read_bytes(const char *bytes, size_t length, struct snapshot **out)
 {
-	char *copy = malloc(length + 1);
+	char *copy = malloc(length > 0 ? length : 1);
 	struct source source;
 	enum weir_status status;
 
 	EXPECT_NOT_NULL(copy);
 	memcpy(copy, bytes, length);
-	copy = realloc(copy, length > 0 ? length : 1);
 	*out = NULL;
 	source_of_memory(&source, copy, length);
 	status = pickle_read(&source, out);

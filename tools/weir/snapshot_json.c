@@ -361,17 +361,18 @@ keep(struct reader *reader, struct span text, struct value stack)
 {
 	struct known *known = realloc(
 	    reader->known, ((size_t)reader->known_count + 1) * sizeof(*known));
-	char *copy = malloc(text.length);
 
-	if (known != NULL)
-		reader->known = known;
-	if (known == NULL || copy == NULL) {
-		free(copy);
+	if (known == NULL)
 		return no_memory();
-	}
-	memcpy(copy, text.text, text.length);
-	known[reader->known_count++] =
-	    (struct known){ copy, text.length, stack };
+	reader->known = known;
+	known += reader->known_count;
+	known->length = text.length;
+	known->stack = stack;
+	known->text = malloc(text.length);
+	if (known->text == NULL)
+		return no_memory();
+	memcpy(known->text, text.text, text.length);
+	reader->known_count++;
 	reader->known_bytes += text.length;
 	return WEIR_OK;
 }

@@ -237,7 +237,7 @@ plain_text(const char *from, char text[VIEW_TEXT])
 {
 	size_t length = 0;
 
-	for (; from[length] != '\0' && length < VIEW_TEXT - 1; length++) {
+	for (; length < VIEW_TEXT - 1 && from[length] != '\0'; length++) {
 		unsigned char c = (unsigned char)from[length];
 		/* The second byte of U+0080 to U+009F, which are controls. */
 		bool control = c < 0x20 || c == 0x7f ||

@@ -45,6 +45,16 @@ read_text(const char *text, bool slowly)
 	return snapshot;
 }
 
+static struct snapshot *
+taken(const char *text, bool slowly)
+{
+	struct snapshot *snapshot = read_text(text, slowly);
+
+	if (snapshot == NULL)
+		FAIL("refused: %s", weir_last_error());
+	return snapshot;
+}
+
 static void
 expect_refused(const char *text, const char *why)
 {
@@ -66,11 +76,9 @@ static const char small[] =
 TEST(json_is_read_with_blanks_and_escapes)
 {
 	for (int slowly = 0; slowly < 2; slowly++) {
-		struct snapshot *snapshot = read_text(small, slowly != 0);
+		struct snapshot *snapshot = taken(small, slowly != 0);
 		uint32_t frame;
 
-		if (snapshot == NULL)
-			FAIL("refused: %s", weir_last_error());
 		EXPECT_EQ(snapshot->segment_count, 1);
 		EXPECT_EQ(snapshot->segments[0].stream, UINT64_MAX);
 		EXPECT_EQ(
@@ -181,11 +189,9 @@ TEST(stacks_that_are_written_out_again_are_the_same)
 	    "{\"action\":\"alloc\",\"size\":7,\"frames\":[1, 2, 3]},"
 	    "{\"user_metadata\":\"\\\"frames\\\":[\",\"action\":\"alloc\","
 	    "\"size\":8}]]}";
-	struct snapshot *snapshot = read_text(text, true);
+	struct snapshot *snapshot = taken(text, true);
 	const uint32_t *stacks;
 
-	if (snapshot == NULL)
-		FAIL("refused: %s", weir_last_error());
 	stacks = snapshot->events.stack;
 	EXPECT_EQ(snapshot->events.count, 8);
 	EXPECT_EQ(snapshot->frame_count, 1);
