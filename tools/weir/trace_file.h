@@ -2,8 +2,8 @@
  * A recorded trace of allocations, read from a file into a form that can be
  * played: rows refer to blocks, and each block knows until when it was used.
  *
- * The file is a memory snapshot, whose trace becomes such rows, or CSV, plain or
- * xz-compressed:
+ * The file is a memory snapshot, whose trace becomes such rows, or CSV, plain
+ *or xz-compressed:
  *
  *	# {"name": "...", "peak_reserved": BYTES, ...}      optional
  *	action,addr,size,stream,time_us
