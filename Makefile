@@ -399,7 +399,7 @@ $(B)/bin/weir: $(call obj,$(tool_src)) $(page_obj) $(libweir_a)
 	$(Q)$(CC) $(ldflags) -o $@ $^ $(tool_libs)
 
 # The page of `weir view` is bundled once for all builds. Where that cannot be
-# done it is empty, the command says so, and the next make tries again.
+# done it is empty, and the command says so.
 page_src := $(wildcard tools/viewer/*.json tools/viewer/*.mjs \
 	tools/viewer/src/* tools/viewer/src/*/*)
 build/viewer/page.html: $(filter-out %/views,$(page_src)) scripts/viewer \

@@ -20,12 +20,12 @@ tree(void)
 	return path;
 }
 
-TEST(without_node_the_page_is_empty_and_tried_again)
+TEST(without_node_the_page_is_empty)
 {
 	/* A PATH that has what the script needs but no node. */
 	static const char script[] =
 	    "cd \"$1\" || exit 9; bin=$(mktemp -d) || exit 9\n"
-	    "for p in dirname mkdir touch; do\n"
+	    "for p in dirname mkdir; do\n"
 	    "  ln -s \"$(command -v $p)\" \"$bin/$p\" || exit 9\n"
 	    "done\n"
 	    "PATH=$bin DEPS=0 \"$BASH\" scripts/viewer \"$2\"; status=$?\n"
@@ -42,8 +42,6 @@ TEST(without_node_the_page_is_empty_and_tried_again)
 	EXPECT_STR_HAS(result.err, "make VIEWER=0");
 	EXPECT_EQ(stat(page, &info), 0);
 	EXPECT_EQ(info.st_size, 0);
-	/* Older than any source. */
-	EXPECT_EQ(info.st_mtime, 0);
 	command_free(&result);
 	free(page);
 }

@@ -101,8 +101,9 @@ cmd_view(int argc, char **argv)
 
 	argp_parse(&argp_view, argc, argv, 0, NULL, &choices);
 	if (page_bytes == 0) {
-		complain("this weir was built without the page of 'weir view'; "
-			 "build it where nodejs and npm are");
+		complain(
+		    "this weir was built without the page, for want of "
+		    "node or of npm's registry; docs/viewer.md tells more");
 		return TOOL_NO;
 	}
 	snapshot = snapshot_load(choices.snapshot);
