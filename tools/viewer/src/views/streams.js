@@ -7,7 +7,7 @@ import { Plot, GUTTER, MARGIN } from "../plot.js";
 import { css, inkOn } from "../theme.js";
 import { bytes, count } from "../format.js";
 
-const SPAN = 18, DRIVER = 34, LANE_LEAST = 44, LANE_MOST = 120, HEAD = 8;
+const SPAN = 18, SPAN_ROWS = 6, DRIVER = 34, LANE_LEAST = 44, LANE_MOST = 120, HEAD = 8;
 
 export class Streams {
 	constructor(app) {
@@ -23,7 +23,7 @@ export class Streams {
 
 	get head() {
 		const { model } = this.app;
-		return HEAD + Math.min(6, model.spanRows) * SPAN + DRIVER;
+		return HEAD + Math.min(SPAN_ROWS, model.spanRows) * SPAN + DRIVER;
 	}
 
 	lane(plot) {
@@ -51,14 +51,19 @@ export class Streams {
 
 	drawSpans(plot, ctx) {
 		const { model, snap, axis, theme } = this.app;
+		const drawn = new Float64Array(SPAN_ROWS); /* up to where, by row */
 		ctx.textAlign = "left";
 		for (const span of model.spans) {
-			if (span.row >= 6)
+			if (span.row >= SPAN_ROWS)
 				continue;
 			const x0 = Math.max(GUTTER, plot.px(axis.x(span.p0)));
 			const x1 = Math.min(plot.width - MARGIN, plot.px(axis.x(span.p1)));
 			if (x1 < GUTTER || x0 > plot.width - MARGIN)
 				continue;
+			/* Of what is narrower than a pixel, one for each pixel. */
+			if (x1 < drawn[span.row])
+				continue;
+			drawn[span.row] = Math.max(x1, x0 + 1);
 			const y = HEAD + span.row * SPAN;
 			const colour = theme.slots[span.name % theme.slots.length];
 			ctx.fillStyle = css(colour);
