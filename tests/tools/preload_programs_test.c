@@ -159,7 +159,9 @@ TEST(streams_that_take_turns_share_memory_without_a_wait)
 	EXPECT_EQ(report_number(report, "allocations_served"), 100);
 	EXPECT_EQ(report_number(report, "host_waits"), 0);
 	EXPECT_LE(report_number(report, "gpu_waits"), 2);
-	EXPECT_LT(report_number(calls, "cuMemCreate"), 10);
+	/* Not for every turn: in a full device memory comes in pieces of 2 MiB,
+	 * six for a block, and the first turn may cost them twice. */
+	EXPECT_LE(report_number(calls, "cuMemCreate"), 12);
 	json_decref(report);
 }
 

