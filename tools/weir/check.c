@@ -137,35 +137,15 @@ check_segment(const struct snapshot *snapshot,
 	    segment->told_requested_bytes, sums.requested, faults);
 }
 
-static int
-compare_segments(const void *a, const void *b)
-{
-	const struct snapshot_segment *one =
-	    *(const struct snapshot_segment *const *)a;
-	const struct snapshot_segment *other =
-	    *(const struct snapshot_segment *const *)b;
-
-	if (one->device != other->device)
-		return one->device < other->device ? -1 : 1;
-	return one->address < other->address ? -1 :
-					       one->address > other->address;
-}
-
-/* All segments of all devices are in one address space. */
 static void
-check_overlaps(const struct snapshot *snapshot, struct faults *faults)
+check_overlaps(const struct snapshot *snapshot, const struct view_args *args,
+    struct faults *faults)
 {
-	uint32_t count = snapshot->segment_count;
+	uint32_t count;
 	const struct snapshot_segment **sorted =
-	    calloc((size_t)count + 1, sizeof(*sorted));
+	    segments_sorted(snapshot, args, &count);
 
-	if (sorted == NULL) {
-		faults->failed = true;
-		return;
-	}
-	for (uint32_t i = 0; i < count; i++)
-		sorted[i] = &snapshot->segments[i];
-	qsort((void *)sorted, count, sizeof(*sorted), compare_segments);
+	faults->failed |= sorted == NULL;
 	for (uint32_t i = 1; i < count; i++)
 		if (sorted[i]->device == sorted[i - 1]->device &&
 		    sorted[i]->address - sorted[i - 1]->address <
@@ -266,7 +246,7 @@ tell(const struct snapshot *snapshot, const struct view_args *args)
 		if (view_has(args, snapshot->segments[i].device))
 			check_segment(
 			    snapshot, &snapshot->segments[i], &faults);
-	check_overlaps(snapshot, &faults);
+	check_overlaps(snapshot, args, &faults);
 	for (uint32_t d = 0; d < snapshot->trace_count; d++)
 		if (view_has(args, d) && snapshot->traces[d].count > 0)
 			check_trace(snapshot, d, &faults);

@@ -62,39 +62,6 @@ struct changes {
 	struct change *items;
 };
 
-static int
-compare_segments(const void *a, const void *b)
-{
-	const struct snapshot_segment *one =
-	    *(const struct snapshot_segment *const *)a;
-	const struct snapshot_segment *other =
-	    *(const struct snapshot_segment *const *)b;
-
-	if (one->device != other->device)
-		return one->device < other->device ? -1 : 1;
-	if (one->address != other->address)
-		return one->address < other->address ? -1 : 1;
-	return one->bytes < other->bytes ? -1 : one->bytes > other->bytes;
-}
-
-/* The segments that were asked for, sorted; NULL without memory. */
-static const struct snapshot_segment **
-sorted_segments(const struct snapshot *snapshot, const struct view_args *args,
-    uint32_t *count)
-{
-	const struct snapshot_segment **sorted =
-	    calloc((size_t)snapshot->segment_count + 1, sizeof(*sorted));
-
-	*count = 0;
-	if (sorted == NULL)
-		return NULL;
-	for (uint32_t i = 0; i < snapshot->segment_count; i++)
-		if (view_has(args, snapshot->segments[i].device))
-			sorted[(*count)++] = &snapshot->segments[i];
-	qsort((void *)sorted, *count, sizeof(*sorted), compare_segments);
-	return sorted;
-}
-
 static bool
 compare_sides(struct side sides[2], const struct view_args *args)
 {
@@ -105,12 +72,12 @@ compare_sides(struct side sides[2], const struct view_args *args)
 
 	for (int s = 0; s < 2; s++)
 		sorted[s] =
-		    sorted_segments(sides[s].snapshot, args, &counts[s]);
+		    segments_sorted(sides[s].snapshot, args, &counts[s]);
 	while (sorted[0] != NULL && sorted[1] != NULL && !done) {
 		bool left = at[0] < counts[0];
 		bool right = at[1] < counts[1];
 		int order = left && right ?
-		    compare_segments((const void *)&sorted[0][at[0]],
+		    segment_order((const void *)&sorted[0][at[0]],
 			(const void *)&sorted[1][at[1]]) :
 		    left ? -1 :
 			   1;

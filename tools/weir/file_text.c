@@ -12,8 +12,6 @@
 
 enum {
 	CHUNK = 1 << 16,
-	/* Bytes the decoder may use: the highest preset of xz needs 65 MiB. */
-	DECODER_MEMORY = 256 << 20,
 };
 
 /* A text that grows. */
@@ -58,8 +56,8 @@ read_file(FILE *file, struct buffer *out)
 	return ferror(file) ? strerror(errno) : NULL;
 }
 
-static const char *
-lzma_text(lzma_ret code)
+const char *
+xz_failure(lzma_ret code)
 {
 	switch (code) {
 	case LZMA_STREAM_END:
@@ -88,7 +86,8 @@ decode_xz(const struct buffer *in, struct buffer *out)
 
 	if (why != NULL)
 		return why;
-	code = lzma_stream_decoder(&stream, DECODER_MEMORY, LZMA_CONCATENATED);
+	code =
+	    lzma_stream_decoder(&stream, XZ_DECODER_MEMORY, LZMA_CONCATENATED);
 	stream.next_in = (const uint8_t *)in->text;
 	stream.avail_in = in->length;
 	while (code == LZMA_OK) {
@@ -101,7 +100,7 @@ decode_xz(const struct buffer *in, struct buffer *out)
 		out->length += CHUNK - stream.avail_out;
 	}
 	lzma_end(&stream);
-	return why != NULL ? why : lzma_text(code);
+	return why != NULL ? why : xz_failure(code);
 }
 
 /* By its name, or by the six bytes that open an xz file. */

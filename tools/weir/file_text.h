@@ -4,11 +4,18 @@
 #ifndef TOOLS_WEIR_FILE_TEXT_H
 #define TOOLS_WEIR_FILE_TEXT_H
 
+#include <lzma.h>
 #include <stdbool.h>
 #include <stddef.h>
 
 /* A text longer than this is refused: 1 GiB. */
 #define FILE_TEXT_MAX ((size_t)1 << 30)
+
+/* Bytes that decoding xz may use: its highest preset needs 65 MiB. */
+enum { XZ_DECODER_MEMORY = 256 << 20 };
+
+/* What a code of liblzma says of a file; NULL for LZMA_STREAM_END. */
+const char *xz_failure(lzma_ret code);
 
 /*
  * Read a file; xz is known by its first bytes, and expected where the name

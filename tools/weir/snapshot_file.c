@@ -6,21 +6,19 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <lzma.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/status.h"
+#include "tools/weir/file_text.h"
 #include "tools/weir/snapshot_json.h"
 #include "tools/weir/tool.h"
 #include "trace/pickle_read.h"
 
 enum {
 	CHUNK = 1 << 16,
-	/* Bytes the decoder may use: the highest preset of xz needs 65 MiB. */
-	DECODER_MEMORY = 256 << 20,
 	PROGRESS_EVERY_MS = 200,
 	SNIFFED = 32, /* bytes that say what a file is */
 };
@@ -102,24 +100,6 @@ read_plain(void *user, void *buffer, size_t size)
 	return got;
 }
 
-static const char *
-lzma_text(lzma_ret code)
-{
-	switch (code) {
-	case LZMA_DATA_ERROR:
-	case LZMA_FORMAT_ERROR:
-		return "damaged xz data";
-	case LZMA_BUF_ERROR:
-		return "cut off: the xz data has no end";
-	case LZMA_OPTIONS_ERROR:
-		return "xz data of an unknown kind";
-	case LZMA_MEMLIMIT_ERROR:
-		return "xz data that needs too much memory to decode";
-	default:
-		return "out of memory";
-	}
-}
-
 static ptrdiff_t
 read_xz(void *user, void *buffer, size_t size)
 {
@@ -143,7 +123,7 @@ read_xz(void *user, void *buffer, size_t size)
 		    decoder, decoder->avail_in == 0 ? LZMA_FINISH : LZMA_RUN);
 		input->ended = code == LZMA_STREAM_END;
 		if (code != LZMA_OK && code != LZMA_STREAM_END) {
-			status_set(WEIR_EINVAL, "%s", lzma_text(code));
+			status_set(WEIR_EINVAL, "%s", xz_failure(code));
 			return -1;
 		}
 	}
@@ -231,9 +211,9 @@ read_decoded(struct input *input, struct source *packed, struct snapshot **out)
 	input->decoder.next_in = packed->at;
 	input->decoder.avail_in = source_left(packed);
 	code = lzma_stream_decoder(
-	    &input->decoder, DECODER_MEMORY, LZMA_CONCATENATED);
+	    &input->decoder, XZ_DECODER_MEMORY, LZMA_CONCATENATED);
 	if (code != LZMA_OK)
-		return status_set(WEIR_EHOSTMEM, "%s", lzma_text(code));
+		return status_set(WEIR_EHOSTMEM, "%s", xz_failure(code));
 	status = source_open(&source, read_xz, input);
 	if (status == WEIR_OK) {
 		status = snapshot_read(&source, out);

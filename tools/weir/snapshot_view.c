@@ -230,6 +230,38 @@ groups_of(const struct snapshot *snapshot, const struct view_args *args,
 	return groups;
 }
 
+int
+segment_order(const void *a, const void *b)
+{
+	const struct snapshot_segment *one =
+	    *(const struct snapshot_segment *const *)a;
+	const struct snapshot_segment *other =
+	    *(const struct snapshot_segment *const *)b;
+
+	if (one->device != other->device)
+		return one->device < other->device ? -1 : 1;
+	if (one->address != other->address)
+		return one->address < other->address ? -1 : 1;
+	return one->bytes < other->bytes ? -1 : one->bytes > other->bytes;
+}
+
+const struct snapshot_segment **
+segments_sorted(const struct snapshot *snapshot, const struct view_args *args,
+    uint32_t *count)
+{
+	const struct snapshot_segment **sorted =
+	    calloc((size_t)snapshot->segment_count + 1, sizeof(*sorted));
+
+	*count = 0;
+	if (sorted == NULL)
+		return NULL;
+	for (uint32_t i = 0; i < snapshot->segment_count; i++)
+		if (view_has(args, snapshot->segments[i].device))
+			sorted[(*count)++] = &snapshot->segments[i];
+	qsort((void *)sorted, *count, sizeof(*sorted), segment_order);
+	return sorted;
+}
+
 /* ---- Text ------------------------------------------------------------ */
 
 const char *

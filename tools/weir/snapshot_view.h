@@ -100,6 +100,15 @@ struct group {
 struct group *groups_of(const struct snapshot *snapshot,
     const struct view_args *args, size_t *count);
 
+/* The order of two segments, each a pointer to a pointer: by device, address,
+ * size. */
+int segment_order(const void *a, const void *b);
+
+/* The segments that were asked for, in that order; the caller frees them. NULL
+ * without memory. */
+const struct snapshot_segment **segments_sorted(const struct snapshot *snapshot,
+    const struct view_args *args, uint32_t *count);
+
 /* ---- Text ------------------------------------------------------------ */
 
 enum { VIEW_TEXT = 256 };
