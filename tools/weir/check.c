@@ -145,7 +145,10 @@ check_overlaps(const struct snapshot *snapshot, const struct view_args *args,
 	const struct snapshot_segment **sorted =
 	    segments_sorted(snapshot, args, &count);
 
-	faults->failed |= sorted == NULL;
+	if (sorted == NULL) {
+		faults->failed = true;
+		return;
+	}
 	for (uint32_t i = 1; i < count; i++)
 		if (sorted[i]->device == sorted[i - 1]->device &&
 		    sorted[i]->address - sorted[i - 1]->address <
