@@ -5,6 +5,8 @@
  */
 #include "trace/frames.h"
 
+#include <dlfcn.h>
+#include <link.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,7 +23,7 @@ struct place {
 	unsigned line;
 	bool last;      /* of its address */
 	bool evaluates; /* Python: what it runs is told by Python's frames */
-	bool hidden;    /* the taking of the stack itself */
+	bool ours;      /* of weir, which is left out at the inner end */
 	memo memo;
 };
 
@@ -46,6 +48,7 @@ struct frames {
 	struct entry *entries;
 	size_t slots; /* a power of two */
 	size_t used;
+	const char *object; /* weir's, or NULL if it is in the program */
 	bool incomplete;
 	memo name_key;
 	memo file_key;
@@ -109,7 +112,6 @@ add_place(struct frames *f, const char *name, const char *file, unsigned line)
 	    !add_text(f, file, &place.file) ||
 	    !store_grow(&f->places, sizeof(place)))
 		return false;
-	place.hidden = strcmp(name, "history_enter") == 0;
 	place.evaluates = strncmp(name, "_PyEval_EvalFrame", 17) == 0;
 	f->places.n += sizeof(place);
 	*place_at(f, place_count(f) - 1) = place;
@@ -141,6 +143,8 @@ describe_c(struct frames *f, const void *word)
 						   "??",
 			p->line))
 			return false;
+		place_at(f, place_count(f) - 1)->ours = f->object != NULL &&
+		    strncmp(p->object, f->object, sizeof(p->object) - 1) == 0;
 	}
 	return n > 0;
 }
@@ -242,11 +246,28 @@ write_word(struct frames *f, struct writer *w, const void *word)
 		bool last = place->last;
 		if (place->evaluates)
 			evaluates = true;
-		else if (!place->hidden)
+		else
 			write_place(f, w, place);
 		if (last)
 			return evaluates;
 	}
+}
+
+/* The frames at the inner end that are weir's own. */
+static size_t
+count_ours(struct frames *f, void *const *words, size_t n)
+{
+	size_t i;
+
+	for (size_t k = 0; k < n; k++) {
+		if (!look_up(f, words[k], &i)) {
+			f->incomplete = true;
+			return k;
+		}
+		if (!place_at(f, i)->ours)
+			return k;
+	}
+	return 0;
 }
 
 /* Python's frames are behind those of C. */
@@ -258,7 +279,7 @@ write_stack(struct frames *f, struct writer *w, void *const *words, size_t n)
 
 	while (c < n && !python_is_frame(words[c]))
 		c++;
-	for (size_t i = 0; i < c; i++) {
+	for (size_t i = count_ours(f, words, c); i < c; i++) {
 		if (!write_word(f, w, words[i]) || written)
 			continue;
 		for (size_t k = c; k < n; k++)
@@ -285,6 +306,20 @@ frames_write(struct frames *f, struct writer *w, uint32_t stack)
 	writer_keep(w, &f->stacks[stack]);
 }
 
+/* The file that this is in, if that is a library. */
+static const char *
+own_object(void)
+{
+	struct link_map *map;
+	Dl_info info;
+
+	if (dladdr1((const void *)(uintptr_t)frames_new, &info, (void **)&map,
+		RTLD_DL_LINKMAP) == 0 ||
+	    map->l_name[0] == '\0')
+		return NULL;
+	return info.dli_fname;
+}
+
 struct frames *
 frames_new(const struct stack_table *table, size_t stacks)
 {
@@ -292,6 +327,7 @@ frames_new(const struct stack_table *table, size_t stacks)
 	if (f == NULL)
 		return NULL;
 	f->table = table;
+	f->object = own_object();
 	f->stacks_bytes = (stacks + 1) * sizeof(*f->stacks);
 	f->stacks = meta_map(f->stacks_bytes);
 	if (f->stacks == NULL) {

@@ -276,6 +276,7 @@ static const char from_python[] =
     "holds.weir_free(a); a = outer(holds)\n"
     "last = [e for e in trace() if e['action'] == 'alloc'][-1]\n"
     "mixed = names(last)\n"
+    "assert 'malloc' not in mixed[0], mixed\n"
     "assert 0 < mixed.index('inner') < mixed.index('outer') < \\\n"
     "    mixed.index('<module>') < len(mixed) - 1, mixed\n"
     "class Late:\n"
