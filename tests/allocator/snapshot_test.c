@@ -81,12 +81,15 @@ find_block(const json_t *from, const void *at, json_t **segment)
 	json_t *b;
 
 	json_array_foreach(get(from, "segments"), i, s)
-	    json_array_foreach(get(s, "blocks"), k,
-		b) if (number(b, "address") == (json_int_t)(uintptr_t)at)
 	{
-		if (segment != NULL)
-			*segment = s;
-		return b;
+		json_array_foreach(get(s, "blocks"), k, b)
+		{
+			if (number(b, "address") != (json_int_t)(uintptr_t)at)
+				continue;
+			if (segment != NULL)
+				*segment = s;
+			return b;
+		}
 	}
 	FAIL("there is no block at %p", at);
 }

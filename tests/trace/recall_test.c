@@ -3,7 +3,6 @@
  */
 #include "trace/recall.h"
 
-#include <alloca.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -75,10 +74,10 @@ TEST(without_being_ready_all_are_unwound)
 __attribute__((noinline)) static void
 sized(size_t size)
 {
-	volatile char *room = alloca(size);
+	char room[size];
 
-	room[0] = 1;
-	room[size - 1] = 1;
+	memset(room, 1, size);
+	__asm__ volatile("" ::"r"(room) : "memory");
 	if (size % 3 == 0)
 		left(1);
 	else
@@ -143,16 +142,23 @@ TEST(threads_do_not_mistake_each_others_stacks)
 	}
 }
 
+__attribute__((noinline)) static void
+sized_once(size_t size)
+{
+	char room[size];
+
+	memset(room, 1, size);
+	__asm__ volatile("" ::"r"(room) : "memory");
+	n = recall_capture(known, STACK_FRAMES_MAX, 0);
+	EXPECT_GT(n, 2);
+}
+
 /* More than there is room for: 16 MiB at some 400 bytes each. */
 TEST(when_there_is_no_more_room_stacks_are_unwound)
 {
 	recall_prepare();
-	for (size_t size = 16; size < test_effort(60000) * 8; size += 8) {
-		volatile char *room = alloca(8);
-		room[0] = 1;
-		n = recall_capture(known, STACK_FRAMES_MAX, 0);
-		EXPECT_GT(n, 2);
-	}
+	for (size_t i = 2; i < test_effort(60000); i++)
+		sized_once(i * 16);
 	left(3);
 	right(3);
 }
