@@ -3,23 +3,24 @@
  *
  * Note [Decay]
  *
- * Every so many requests that come to the arena's lock (of host memory, which
- * are few, each) the clock is read, and
- * each quarter of `decay_ms` the tick (streams/order.h) of that moment is kept.
- * What was freed no later than a tick that is `decay_ms` old, and is free
- * since, was not needed in all that time: handles that lie in it whole go back,
- * as far as all work on them is done.
+ * Every so many requests that come to the arena's lock (of host memory, of
+ * which there are few, each) the clock is read, and each quarter of `decay_ms`
+ * the tick (streams/order.h) of that moment is kept. What was freed no later
+ * than a tick that is `decay_ms` old, and is free since, was not needed in all
+ * that time: handles that lie in it whole go back, as far as all work on them
+ * is done.
  *
  * A program that needs memory again and again, but seldom, would give it back
  * and fetch it each time. So the time is doubled whenever new memory is needed
  * after some has decayed, up to 64 times: fetching it stops soon, and does not
  * grow with how long the program runs.
  *
- * There is no thread that looks: a program that makes no requests keeps what it
- * has until it does, or calls weir_trim().
+ * There is no thread that looks (but at host memory, host_reap.c): a program
+ * that makes no requests keeps what it has until it does, or calls weir_trim().
  */
 #include "allocator/arena.h"
 
+#include "allocator/tcache.h"
 #include "base/os.h"
 
 enum { REQUESTS_A_LOOK = 64, SLOWER_MAX = 6 };
@@ -71,6 +72,8 @@ decay_run(struct arena *arena, const struct options *options)
 		return;
 	uint64_t tick =
 	    now_ns > time_ns ? old_tick(decay, now_ns - time_ns) : 0;
+	if (arena_is_host(arena)) /* or what threads keep would stay */
+		tcache_drain(arena);
 	keep_tick(decay, now_ns);
 	if (tick == 0)
 		return;

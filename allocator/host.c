@@ -197,14 +197,25 @@ is_latest(void)
 	    context == latest.context;
 }
 
+/* Out of the thread's cache, as the last request. */
+static inline bool
+take_latest(size_t size, void **out)
+{
+	weir_stream key = (weir_stream)latest.arena;
+
+	if (!is_latest())
+		return false;
+	return size > TCACHE_BINNED ?
+	    tcache_malloc_large(WEIR_DEVICE_CURRENT, size, key, out) :
+	    tcache_malloc(WEIR_DEVICE_CURRENT, size, key, out);
+}
+
 void *
 weir_host_malloc(size_t size)
 {
 	void *ptr;
 
-	if (is_latest() &&
-	    tcache_malloc(
-		WEIR_DEVICE_CURRENT, size, (weir_stream)latest.arena, &ptr))
+	if (take_latest(size, &ptr))
 		return ptr;
 	ptr = weir_host_malloc_on(WEIR_DEVICE_CURRENT, size, 0);
 	if (ptr != NULL)

@@ -634,8 +634,11 @@ weir_host_free(void *ptr)
 {
 	const struct block *block = tcache_block(tcache_own, ptr);
 
-	if (block != NULL && arena_is_host(block->arena) &&
-	    tcache_free(ptr) == TCACHE_TAKEN)
+	if (block == NULL || !arena_is_host(block->arena))
+		return host_free_rare(ptr);
+	enum tcache_taken taken = tcache_free(ptr);
+	if (taken == TCACHE_TAKEN ||
+	    (taken == TCACHE_TOO_LARGE && tcache_free_large(ptr)))
 		return WEIR_OK;
 	return host_free_rare(ptr);
 }

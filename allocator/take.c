@@ -72,6 +72,10 @@ static const struct patience any = { 0 };
 /* Handles that may be moved beside these. */
 enum { MOVES_AT_FIRST = 64 };
 
+/* Requests of host memory that no cache serves, after which what threads keep
+ * goes to the pool, where it merges: else the pool is cut up around it. */
+enum { REQUESTS_A_DRAIN = 32 };
+
 /* One request on its way. */
 struct request {
 	struct pools *pools;
@@ -615,6 +619,9 @@ take_block(struct pools *pools, const struct options *options, size_t rounded,
 		reclaim_shed(pools->arena, SIZE_MAX);
 	}
 	decay_look(pools->arena, options);
+	if (arena_is_host(pools->arena) &&
+	    pools->arena->served % REQUESTS_A_DRAIN == 0)
+		tcache_drain(pools->arena);
 	marks_keep(pools);
 	enum weir_status status = take(&r);
 	*out = r.got;

@@ -54,18 +54,6 @@ magazine_max(size_t n)
 	return max < TCACHE_BATCH ? (unsigned)max : TCACHE_BATCH;
 }
 
-/* The same in a cache. */
-static unsigned
-bin_max(const struct cache *cache, size_t n)
-{
-	unsigned max = magazine_max(n);
-	size_t host = HOST_MAGAZINE / (n * WEIR_GRANULE);
-
-	if (!arena_is_host(cache->arena) || host >= max)
-		return max;
-	return host > 0 ? (unsigned)host : 1;
-}
-
 static size_t
 magazine_size(size_t n)
 {
@@ -108,10 +96,9 @@ bin_full(const struct bin *bin)
 	return bin->top == bin->end;
 }
 
-/* Make a magazine of so many blocks the first of a bin; returns the one that
- * was, or NULL. */
+/* Make a magazine the first of a bin; returns the one that was, or NULL. */
 static struct magazine *
-bin_change(struct bin *bin, struct magazine *magazine, unsigned max)
+bin_change(struct bin *bin, struct magazine *magazine, size_t n)
 {
 	struct magazine *old = bin->bottom != NULL ? bin_first(bin) : NULL;
 
@@ -119,25 +106,21 @@ bin_change(struct bin *bin, struct magazine *magazine, unsigned max)
 		old->count = (unsigned)(bin->top - bin->bottom);
 	bin->bottom = magazine->blocks;
 	bin->top = bin->bottom + magazine->count;
-	bin->end = bin->bottom + max;
+	bin->end = bin->bottom + magazine_max(n);
 	return old;
 }
 
 static void
-bin_swap(struct cache *cache, size_t n)
+bin_swap(struct bin *bin, size_t n)
 {
-	struct bin *bin = &cache->bins[n];
-
 	if (bin->second != NULL)
-		bin->second = bin_change(bin, bin->second, bin_max(cache, n));
+		bin->second = bin_change(bin, bin->second, n);
 }
 
 /* The two magazines of a class; false: no memory. */
 static bool
-bin_make(struct cache *cache, size_t n)
+bin_make(struct bin *bin, size_t n)
 {
-	struct bin *bin = &cache->bins[n];
-
 	if (bin->bottom != NULL)
 		return true;
 	struct magazine *first = magazine_new(n);
@@ -148,7 +131,7 @@ bin_make(struct cache *cache, size_t n)
 		bin->second = NULL;
 		return false;
 	}
-	bin_change(bin, first, bin_max(cache, n));
+	bin_change(bin, first, n);
 	return true;
 }
 
@@ -220,7 +203,7 @@ depot_take(struct cache *cache, size_t n)
 		depot->bytes -= full->count * n * WEIR_GRANULE;
 		in = least(full->in, depot->in);
 		depot->in = minus(depot->in, in);
-		struct magazine *empty = bin_change(bin, full, magazine_max(n));
+		struct magazine *empty = bin_change(bin, full, n);
 		if (empty != NULL) {
 			empty->next = depot->empty[n];
 			depot->empty[n] = empty;
@@ -267,7 +250,7 @@ depot_put(struct cache *cache, size_t n)
 		depot->bytes += bytes;
 		depot->in = plus(depot->in, full->in);
 		cache->room = minus(cache->room, full->in);
-		bin_change(bin, empty, magazine_max(n));
+		bin_change(bin, empty, n);
 	}
 	lock_leave(&depot->lock);
 }
@@ -323,7 +306,7 @@ bin_fill(struct cache *cache, size_t n)
 	struct bin *bin = &cache->bins[n];
 
 	if (bin_empty(bin))
-		bin_swap(cache, n);
+		bin_swap(bin, n);
 	if (bin_empty(bin))
 		depot_take(cache, n);
 	return !bin_empty(bin);
@@ -459,10 +442,10 @@ free_binned(struct cache *cache, struct block *block)
 {
 	size_t n = block->size / WEIR_GRANULE;
 	struct bin *bin = &cache->bins[n];
-	bool taken = bin_make(cache, n);
+	bool taken = bin_make(bin, n);
 
 	if (taken && bin_full(bin))
-		bin_swap(cache, n);
+		bin_swap(bin, n);
 	if (taken && bin_full(bin))
 		depot_put(cache, n);
 	taken = taken && !bin_full(bin);
@@ -1223,7 +1206,7 @@ make_cache(struct tcache *t, struct pools *pools, const struct options *options)
 	struct cache *cache = meta_zalloc(sizeof(*cache));
 	if (cache == NULL)
 		return;
-	if (options->tcache > 0 && !arena_is_host(pools->arena))
+	if (options->tcache > 0)
 		make_depot(pools);
 	set_up(cache, t, pools, options);
 	pools->caches++;

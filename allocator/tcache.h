@@ -46,9 +46,6 @@ enum {
 enum {
 	TCACHE_BINNED = TCACHE_BINS << 9, /* bytes of the largest class */
 	TCACHE_MAGAZINE = 1 << 20, /* of a class in a magazine, at most */
-	/* The same of host memory, or one block: less of it may be held beyond
-	 * what is in use. It has no depots. */
-	HOST_MAGAZINE = 1 << 14,
 };
 
 /* Three sums that statistics are made of. */

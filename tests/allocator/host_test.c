@@ -359,23 +359,37 @@ TEST(a_mix_of_sizes_holds_an_eighth_more_than_is_live_at_most)
 	expect_healthy();
 }
 
-/* The same of small blocks, from 4 KiB on: below, a multiple of 512 bytes alone
- * may be more than that. */
-TEST(a_mix_of_small_blocks_holds_an_eighth_more_than_is_live_at_most)
+static size_t
+roll_uniform(unsigned *seed)
 {
-	enum { LIVE = 2000, STEPS = 20000 };
+	return 4 * KIB + (size_t)rand_r(seed) % (252 * KIB);
+}
+
+/* Each power of two from 64 bytes on is as likely as any other. */
+static size_t
+roll_any(unsigned *seed)
+{
+	size_t power = (size_t)64 << rand_r(seed) % 12;
+
+	return power + (size_t)rand_r(seed) % power;
+}
+
+static void
+mix_small(size_t (*roll)(unsigned *seed), int steps)
+{
+	enum { LIVE = 4000 };
 	static void *blocks[LIVE];
 	static size_t sizes[LIVE];
 	size_t live = 0;
 	size_t most_live = 0;
 	unsigned seed = 5;
 
-	for (int i = 0; i < STEPS; i++) {
+	for (int i = 0; i < steps; i++) {
 		int at = rand_r(&seed) % LIVE;
 		if (blocks[at] != NULL)
 			host_give(blocks[at]);
 		live -= sizes[at];
-		sizes[at] = 4 * KIB + (size_t)rand_r(&seed) % (252 * KIB);
+		sizes[at] = roll(&seed);
 		blocks[at] = host_take(sizes[at]);
 		live += sizes[at];
 		most_live = live > most_live ? live : most_live;
@@ -384,6 +398,16 @@ TEST(a_mix_of_small_blocks_holds_an_eighth_more_than_is_live_at_most)
 	printf("live %zu, held %zu\n", most_live, most_held);
 	EXPECT_LE(most_held, most_live + most_live / 8);
 	expect_healthy();
+}
+
+TEST(a_mix_of_small_blocks_holds_an_eighth_more_than_is_live_at_most)
+{
+	mix_small(roll_uniform, 30000);
+}
+
+TEST(a_mix_of_tiny_to_small_blocks_holds_an_eighth_more_than_is_live_at_most)
+{
+	mix_small(roll_any, 30000);
 }
 
 TEST(trim_gives_back_all_but_what_is_to_be_kept)
