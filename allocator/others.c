@@ -5,11 +5,12 @@
  *
  * Memory that must stay apart (of a private pool, of a source of its own) has
  * an arena to itself, in which everything holds that holds in a device's own,
- * but that threads keep no caches for it. An arena belongs to those who hold
- * it. When the last has dropped it, it gives back what is free, at once and
- * whenever more of it becomes free, and with the last segment it is out of use
- * and waits to be somebody else's: an arena is never freed, since a block is
- * found, and its arena locked, with no lock held before.
+ * but that threads keep no caches for it (for host memory they do). An arena
+ * belongs to those who hold it. When the last has dropped it, it gives back
+ * what is free, at once and whenever more of it becomes free, and with the last
+ * segment it is out of use and waits to be somebody else's: an arena is never
+ * freed, since a block is found, and its arena locked, with no lock held
+ * before.
  */
 #include "allocator/arena.h"
 #include "allocator/suspend.h"

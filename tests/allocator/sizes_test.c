@@ -241,3 +241,22 @@ TEST(oversize_blocks_serve_oversize_requests_of_nearly_their_size)
 	EXPECT(size_serves(options(), 250 * MIB, 230 * MIB + 512));
 	EXPECT(size_serves(options(), 250 * MIB, 250 * MIB));
 }
+
+/* ---- Page-locked host memory ------------------------------------------- */
+
+TEST(host_segments_are_shared_up_to_256_kib_and_exact_to_the_page_above)
+{
+	EXPECT_EQ(size_host_segment(512, 4096), 2 * MIB);
+	EXPECT_EQ(size_host_segment(256 * KIB, 4096), 2 * MIB);
+	EXPECT_EQ(size_host_segment(256 * KIB + 512, 4096), 260 * KIB);
+	EXPECT_EQ(size_host_segment(256 * KIB + 512, 65536), 320 * KIB);
+	EXPECT_EQ(size_host_segment(3 * MIB, 4096), 3 * MIB);
+}
+
+TEST(host_blocks_serve_requests_that_leave_an_eighth_of_theirs_at_most)
+{
+	EXPECT(size_host_serves(8 * MIB, 8 * MIB));
+	EXPECT(size_host_serves(9 * MIB, 8 * MIB));
+	EXPECT(!size_host_serves(9 * MIB + 512, 8 * MIB));
+	EXPECT(!size_host_serves(16 * MIB, 8 * MIB));
+}
