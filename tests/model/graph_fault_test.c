@@ -227,14 +227,13 @@ play_pools(struct run *run)
 static void
 play_own_captures(struct run *run)
 {
-	const struct driver *driver = driver_peek();
 	struct weir_graph *graph = new_graph(run, 0);
 	weir_stream on = stream(run, 0);
 	CUgraph made = NULL;
 
 	TRY(run, weir_options_set("tcache:0"));
 	for (int i = 0; i < 2 && on != NULL && graph != NULL; i++) {
-		driver = driver_peek();
+		const struct driver *driver = driver_peek();
 		if (driver->cuStreamBeginCapture(
 			on, CU_STREAM_CAPTURE_MODE_RELAXED) != CUDA_SUCCESS)
 			continue;
