@@ -106,7 +106,7 @@ restore(struct weir_pool *pool, const struct weir_checkpoint *from,
     const struct seen *seen, size_t n)
 {
 	struct weir_restored out = { .struct_size = sizeof(out) };
-	struct seen now[BLOCKS];
+	struct seen now[BLOCKS] = { 0 };
 
 	EXPECT_OK(weir_checkpoint_restore(pool, from, &out));
 	expect_same(now, look(pool, now), seen, n);
@@ -129,7 +129,7 @@ TEST(a_pool_is_restored_block_by_block)
 {
 	struct weir_pool *pool = make();
 	weir_stream stream = new_stream();
-	struct seen seen[BLOCKS];
+	struct seen seen[BLOCKS] = { 0 };
 	void *ptr[6];
 
 	for (int i = 0; i < 6; i++)
@@ -158,7 +158,7 @@ TEST(a_pool_is_restored_block_by_block)
 	EXPECT_NULL(out.live);
 	expect_healthy();
 	/* What came since is there, free; all else is as it was. */
-	struct seen now[BLOCKS];
+	struct seen now[BLOCKS] = { 0 };
 	size_t m = look(pool, now);
 	EXPECT_EQ(m, n + 1);
 	for (size_t i = 0, k = 0; i < m; i++) {
@@ -212,7 +212,7 @@ TEST(a_pool_with_holes_is_restored)
 {
 	struct weir_pool *pool = make();
 	weir_stream stream = new_stream();
-	struct seen seen[BLOCKS];
+	struct seen seen[BLOCKS] = { 0 };
 	void *ptr[6];
 
 	conf("prefer:memory");
@@ -252,7 +252,7 @@ TEST(segments_of_the_driver_are_restored)
 {
 	struct weir_pool *pool = make();
 	weir_stream stream = new_stream();
-	struct seen seen[BLOCKS];
+	struct seen seen[BLOCKS] = { 0 };
 	void *ptr[5];
 
 	conf("expandable_segments:False");
@@ -278,7 +278,7 @@ TEST(blocks_of_several_streams_are_restored_to_their_streams)
 	struct weir_pool *pool = make();
 	weir_stream a = new_stream();
 	weir_stream b = new_stream();
-	struct seen seen[BLOCKS];
+	struct seen seen[BLOCKS] = { 0 };
 	void *ptr[4];
 
 	for (int i = 0; i < 4; i++)
@@ -310,7 +310,7 @@ TEST(random_layouts_come_back_again_and_again)
 	weir_stream streams[2] = { new_stream(), new_stream() };
 	uint64_t random = 7;
 	void *live[24] = { NULL };
-	struct seen seen[BLOCKS];
+	struct seen seen[BLOCKS] = { 0 };
 	struct weir_checkpoint *made = NULL;
 	size_t n = 0;
 
@@ -334,7 +334,7 @@ TEST(random_layouts_come_back_again_and_again)
 		if (made == NULL || (random >> 20) % 8 != 0)
 			continue;
 		struct weir_restored out = { .struct_size = sizeof(out) };
-		struct seen now[2 * BLOCKS];
+		struct seen now[2 * BLOCKS] = { 0 };
 		EXPECT_OK(weir_checkpoint_restore(pool, made, &out));
 		expect_healthy();
 		memset(live, 0, sizeof(live));
@@ -367,8 +367,8 @@ TEST(what_cannot_be_remembered_or_restored_is_told_and_changes_nothing)
 	struct weir_checkpoint *made = NULL;
 	struct weir_checkpoint *none = NULL;
 	struct weir_restored out = { .struct_size = sizeof(out) };
-	struct seen before[BLOCKS];
-	struct seen after[BLOCKS];
+	struct seen before[BLOCKS] = { 0 };
+	struct seen after[BLOCKS] = { 0 };
 
 	void *a = take_in(pool, 4 * MIB, stream);
 	made = checkpoint(pool);
@@ -411,8 +411,8 @@ TEST(a_restore_without_host_memory_changes_nothing)
 	weir_stream stream = new_stream();
 	struct weir_checkpoint *made = NULL;
 	struct weir_restored out = { .struct_size = sizeof(out) };
-	struct seen before[BLOCKS];
-	struct seen after[BLOCKS];
+	struct seen before[BLOCKS] = { 0 };
+	struct seen after[BLOCKS] = { 0 };
 	unsigned failed = 0;
 	void *ptr[8];
 
