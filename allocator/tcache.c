@@ -157,6 +157,13 @@ minus(struct sums a, struct sums b)
 		a.requested - b.requested };
 }
 
+/* Is any of the three negative? */
+static bool
+lacks(const struct sums *sums)
+{
+	return (sums->count | sums->bytes | sums->requested) < 0;
+}
+
 static struct sums
 least(struct sums a, struct sums b)
 {
@@ -824,7 +831,7 @@ tell_own(struct arena *arena, struct cache *used)
 		stats_note_arena_peaks(arena);
 	struct sums room = minus(room_of(arena), taken);
 	struct sums more = minus(room, taken);
-	if (others > 0 && (more.count | more.bytes | more.requested) < 0)
+	if (others > 0 && lacks(&more))
 		share_room(arena, used, others);
 	else if (used != NULL)
 		give_room(used, room);
@@ -1310,6 +1317,12 @@ void
 tcache_went_out(struct cache *cache, const struct block *block)
 {
 	change_room(cache, block, -1);
+	/* It has taken what other caches of the thread were given, or has
+	 * passed a peak: theirs is less now. */
+	bool passed = cache != NULL ? lacks(&cache->room) :
+				      !list_empty(&tcache_own->caches);
+	if (passed)
+		tell_own(block->arena, cache);
 }
 
 void

@@ -147,14 +147,14 @@ note(struct tally *t, int64_t count, int64_t bytes, int64_t requested)
 		t->requested_peak = t->requested;
 }
 
-TEST(peaks_are_exact_for_one_thread_on_several_streams)
+static void
+expect_exact_peaks(unsigned seed)
 {
 	enum { LIVE = 64, STEPS = 20000, STREAMS = 3 };
 	weir_stream stream[STREAMS];
 	void *block[LIVE] = { NULL };
 	size_t size[LIVE];
 	struct tally t = { 0 };
-	unsigned seed = 7;
 
 	for (int i = 0; i < STREAMS; i++)
 		stream[i] = new_stream();
@@ -191,6 +191,17 @@ TEST(peaks_are_exact_for_one_thread_on_several_streams)
 		}
 	}
 	expect_healthy();
+}
+
+TEST(peaks_are_exact_for_one_thread_on_several_streams)
+{
+	expect_exact_peaks(7);
+}
+
+/* With these it passes a peak by what it takes from the pool. */
+TEST(what_one_cache_takes_from_the_pool_is_no_room_for_others)
+{
+	expect_exact_peaks(8);
 }
 
 TEST(a_malloc_from_the_pool_leaves_less_room_below_the_peak)
