@@ -109,7 +109,7 @@ export class Events {
 	key(e) {
 		const by = { ArrowUp: -1, ArrowDown: 1, PageUp: -20,
 			PageDown: 20 }[e.key];
-		if (!by || this.n === 0)
+		if (!by || !this.n)
 			return false;
 		const rowNow = this.chosen ? this.chosen.indexOf(this.current) :
 			this.current - this.from;
