@@ -146,7 +146,9 @@ WEIR_API enum weir_status weir_init(void);
  *                       bytes, other processes, advice
  *         or any failure of weir_init(); WEIR_ECONTEXT, WEIR_EDRIVER
  *
- * Waits for a stream only as the last reclaim step.
+ * Waits for a stream only as the last reclaim step. A stream that is being
+ * captured draws on a private pool, as does what a route leads to one:
+ * <weir/graph.h>.
  */
 WEIR_API void *weir_malloc(size_t size, weir_stream stream);
 
