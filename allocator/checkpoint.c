@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "allocator/lookup.h"
+#include "allocator/tell.h"
 #include "base/meta.h"
 #include "base/status.h"
 
@@ -436,6 +437,7 @@ cut_one(struct job *job, struct was *was, struct block *block)
 		block_set_state(block, BLOCK_ACTIVE);
 		block->requested = was->requested;
 		malloc_count(job->options, block);
+		tell_alloc(block);
 		job->restored.live[job->restored.n_live++] = block->addr;
 	}
 	return rest;
@@ -482,6 +484,7 @@ checkpoint_restore(struct arena *arena, const struct checkpoint *checkpoint,
 		    WEIR_EHOSTMEM, "checkpoint: no host memory to restore it");
 	for (size_t i = 0; i < job.n; i++)
 		job.blocks[i] = checkpoint->blocks[i];
+	history_enter(WEIR_HISTORY_STATE);
 	lock_enter(&arena->lock);
 	if (checkpoint->arena != arena ||
 	    checkpoint->generation != arena->generation)
@@ -494,6 +497,7 @@ checkpoint_restore(struct arena *arena, const struct checkpoint *checkpoint,
 	else
 		drop_blocks(&job);
 	lock_leave(&arena->lock);
+	history_leave();
 	meta_free(job.blocks, checkpoint->room);
 	if (status == WEIR_OK)
 		*out = job.restored;

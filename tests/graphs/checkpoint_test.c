@@ -4,6 +4,7 @@
  * that a restore that fails changes nothing.
  */
 #include <weir/graph.h>
+#include <weir/trace.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -204,6 +205,36 @@ TEST(statistics_follow_a_restore)
 	weir_checkpoint_drop(made);
 	weir_checkpoint_drop(NULL);
 	weir_restored_drop(NULL);
+	expect_healthy();
+}
+
+static uint64_t
+events(void)
+{
+	struct weir_history_info info = { .struct_size = sizeof(info) };
+
+	EXPECT_OK(weir_history_info(0, &info));
+	return info.recorded;
+}
+
+TEST(the_history_tells_of_a_restore_as_of_frees_and_allocations)
+{
+	struct weir_pool *pool = make();
+	weir_stream stream = new_stream();
+	struct weir_restored out = { .struct_size = sizeof(out) };
+
+	EXPECT_OK(weir_history_start(NULL));
+	take_in(pool, 1000, stream);
+	take_in(pool, 2000, stream);
+	struct weir_checkpoint *made = checkpoint(pool);
+	take_in(pool, 3000, stream);
+	uint64_t before = events();
+	EXPECT_OK(weir_checkpoint_restore(pool, made, &out));
+	/* Three are freed, which is asked for and completed; two come back. */
+	EXPECT_EQ(events(), before + 3 * 2 + 2);
+	weir_restored_drop(&out);
+	weir_checkpoint_drop(made);
+	EXPECT_OK(weir_history_stop());
 	expect_healthy();
 }
 
