@@ -69,6 +69,7 @@ struct block {
 	struct segment *segment;
 	_Atomic(enum block_state) state;
 	bool oversize;          /* counted as such; ACTIVE */
+	uint8_t way;            /* the low bits of pool->owner->index */
 	struct pending pending; /* uses, and the wait for them */
 	struct block *prev;     /* neighbours by address in the segment */
 	struct block *next;
@@ -202,8 +203,8 @@ struct arena {
 	atomic_uint unowned;            /* of the others: to be emptied */
 	/* Under the lock, and that of the totals where there are any. */
 	struct history_ring history;
-	_Atomic(size_t) host_limit;     /* of page-locked host memory */
-	struct totals *host_totals;     /* NULL before there is any */
+	_Atomic(size_t) host_limit; /* of page-locked host memory */
+	struct totals *host_totals; /* NULL before there is any */
 
 	struct arena *next_forgotten; /* under the lock of the list */
 
@@ -466,6 +467,15 @@ block_is_held(const struct block *block)
 	return state == BLOCK_FREE || state == BLOCK_ACTIVE ||
 	    state == BLOCK_PENDING || state == BLOCK_CACHED ||
 	    state == BLOCK_LEAVING;
+}
+
+/* Whoever frees a block looks at it with no lock, and so at nothing that is
+ * behind its pool: another thread may just have freed it as well. */
+static inline void
+block_set_pool(struct block *block, struct pool *pool)
+{
+	block->pool = pool;
+	block->way = (uint8_t)pool->owner->index;
 }
 
 /* Change the pool of a block that is in no tree; statistics by stream move. */

@@ -120,6 +120,7 @@ block_split(struct block *block, size_t size, struct block *rest)
 	block_set_state(rest, block_state(block));
 	rest->segment = block->segment;
 	rest->pool = block->pool;
+	rest->way = block->way;
 	rest->freed_at = block->freed_at;
 	rest->prev = block;
 	rest->next = block->next;
@@ -266,7 +267,7 @@ block_move(struct block *block, struct pool *pool)
 	}
 	block->pool->owner->blocks--;
 	pool->owner->blocks++;
-	block->pool = pool;
+	block_set_pool(block, pool);
 }
 
 void

@@ -58,7 +58,7 @@ segment_new(struct pool *pool, CUdeviceptr addr, size_t size, bool expandable,
 	list_push_back(&arena->segments, &segment->link);
 	block->size = size;
 	block->segment = segment;
-	block->pool = pool;
+	block_set_pool(block, pool);
 	pool->owner->blocks++;
 	*out = segment;
 	return WEIR_OK;

@@ -498,17 +498,27 @@ tcache_find_leaf(const void *ptr)
 static bool
 put_into(struct cache *cache, struct block *block)
 {
-	struct pool *pool = block->pool;
+	const struct pool *pool = block->pool;
 
 	if (!cache->keeps || !tcache_enter(cache))
 		return false;
-	if (cache->pool[pool->kind] != pool) {
+	if (cache->pool[POOL_SMALL] != pool &&
+	    cache->pool[POOL_LARGE] != pool) {
 		tcache_leave(cache);
 		return false;
 	}
 	return block->size / WEIR_GRANULE > TCACHE_BINS ?
 	    free_slot(cache, block) :
 	    free_binned(cache, block);
+}
+
+/* Told from where it lies. */
+static bool
+is_of(const struct pool *pool, const struct pools *pools)
+{
+	return pools != NULL &&
+	    (pool == &pools->pool[POOL_SMALL] ||
+		pool == &pools->pool[POOL_LARGE]);
 }
 
 bool
@@ -519,10 +529,9 @@ tcache_free_rare(struct block *block)
 	if (block_state(block) != BLOCK_ACTIVE || block->pending.uses != NULL)
 		return false;
 	struct cache *cache = t->last;
-	struct pool *pool = block->pool;
 	/* One that is dead may name pools that are others by now. */
-	if (!tcache_is_alive(cache) || cache->pools != pool->owner)
-		cache = t->by_pools[pool->owner->index % TCACHE_WAYS];
+	if (!tcache_is_alive(cache) || !is_of(block->pool, cache->pools))
+		cache = t->by_pools[block->way % TCACHE_WAYS];
 	if (cache->traced || !put_into(cache, block))
 		return false;
 	t->last = cache;
@@ -553,7 +562,7 @@ tcache_free_on(void *ptr, weir_stream handle)
 		return false;
 	struct block *block = lookup_exact((CUdeviceptr)(uintptr_t)ptr);
 	if (block == NULL || block_state(block) != BLOCK_ACTIVE ||
-	    block->pool->owner != cache->pools)
+	    !is_of(block->pool, cache->pools))
 		return false;
 	return tcache_free(ptr) == TCACHE_TAKEN || tcache_free_rare(block);
 }
@@ -1313,15 +1322,29 @@ change_room(struct cache *cache, const struct block *block, int sign)
 	cache->room_given = plus(cache->room_given, change);
 }
 
+/* Has any of the calling thread's caches been given room? */
+static bool
+have_room(const struct arena *arena)
+{
+	struct list *own = &tcache_own->caches;
+
+	for (struct list *l = own->next; l != own; l = l->next)
+		if (own_of(l)->keeps && is_own(own_of(l), arena))
+			return true;
+	return false;
+}
+
 void
 tcache_went_out(struct cache *cache, const struct block *block)
 {
+	const struct list *own = &tcache_own->caches;
+	bool alone = own->next == own->prev;
+
 	change_room(cache, block, -1);
 	/* It has taken what other caches of the thread were given, or has
 	 * passed a peak: theirs is less now. */
-	bool passed = cache != NULL ? lacks(&cache->room) :
-				      !list_empty(&tcache_own->caches);
-	if (passed)
+	if (cache != NULL ? !alone && lacks(&cache->room) :
+			    have_room(block->arena))
 		tell_own(block->arena, cache);
 }
 
