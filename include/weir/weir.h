@@ -167,7 +167,10 @@ WEIR_API void *weir_malloc_on(int device, size_t size, weir_stream stream);
  * @return WEIR_OK; WEIR_EINVAL if ptr was not allocated by weir, was freed
  *         before, or points into a block (weir_last_error() says which).
  *
- * Never waits, never fails for want of memory.
+ * Never waits, never fails for want of memory. Thread-safe; but the second of
+ * two frees of one block is told only if the first has returned before it
+ * begins. Two threads that free it at the same time may both succeed, and the
+ * memory is then given out twice.
  */
 WEIR_API enum weir_status weir_free(void *ptr);
 

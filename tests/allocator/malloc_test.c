@@ -680,27 +680,45 @@ TEST(threads_allocate_and_free_each_other_s_blocks)
 	EXPECT_EQ(weir_check(NULL, 0), 0);
 }
 
+/* A thread of those that free the same blocks. */
+struct freeing {
+	void **block;
+	int first; /* of its own part */
+	pthread_barrier_t *barrier;
+};
+
+/* Its part of the blocks; and then, when all are freed, all of them. */
 static void *
-free_all(void *arg)
+free_part_and_all(void *arg)
 {
-	void **block = arg;
+	const struct freeing *f = arg;
 	uintptr_t freed = 0;
 
+	for (int i = f->first; i < SHARED; i += THREADS)
+		freed += weir_free(f->block[i]) == WEIR_OK;
+	pthread_barrier_wait(f->barrier);
 	for (int i = 0; i < SHARED; i++)
-		freed += weir_free(block[i]) == WEIR_OK;
+		freed += weir_free(f->block[i]) == WEIR_OK;
 	return (void *)freed;
 }
 
-TEST(of_threads_that_free_the_same_blocks_one_succeeds_for_each)
+TEST(of_threads_that_free_the_same_blocks_the_first_succeeds)
 {
 	pthread_t thread[THREADS];
+	struct freeing freeing[THREADS];
+	pthread_barrier_t barrier;
 	uintptr_t sum = 0;
 	void *block[SHARED];
 
+	EXPECT_EQ(pthread_barrier_init(&barrier, NULL, THREADS), 0);
 	for (int i = 0; i < SHARED; i++)
 		block[i] = take((size_t)(i + 1) * 512, NULL);
-	for (int i = 0; i < THREADS; i++)
-		EXPECT_EQ(pthread_create(&thread[i], NULL, free_all, block), 0);
+	for (int i = 0; i < THREADS; i++) {
+		freeing[i] = (struct freeing){ block, i, &barrier };
+		EXPECT_EQ(pthread_create(&thread[i], NULL, free_part_and_all,
+			      &freeing[i]),
+		    0);
+	}
 	for (int i = 0; i < THREADS; i++) {
 		void *freed;
 		EXPECT_EQ(pthread_join(thread[i], &freed), 0);
