@@ -9,7 +9,12 @@ import sys
 import time
 
 import numpy
-from numba import cuda
+
+# Numba's older releases import a name that NumPy has given up.
+if not hasattr(numpy, "row_stack"):
+    numpy.row_stack = numpy.vstack
+
+from numba import cuda  # noqa: E402
 
 ROUNDS = 120
 THREADS = 256
