@@ -319,8 +319,9 @@ TEST(a_block_serves_what_leaves_an_eighth_unused_at_most)
 	void *ptr = host_take(90 * MIB);
 
 	host_give(ptr);
+	/* The address may be the same: what was free has gone back. */
 	void *other = host_take(79 * MIB);
-	EXPECT_NE(other, ptr);
+	EXPECT_LT(info_of(other).size, 90 * MIB);
 	host_give(other);
 	other = host_take(80 * MIB);
 	EXPECT_LE(info_of(other).size, 90 * MIB);
