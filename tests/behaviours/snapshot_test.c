@@ -64,9 +64,7 @@ has(const char *word)
 static void
 python(const char *program, const char *one, const char *two)
 {
-	static char *script;
-
-	script = test_file("program.py", program, strlen(program));
+	char *script = test_file("program.py", program, strlen(program));
 	const char *const argv[] = { "python3", script, one, two, NULL };
 
 	if (system("python3 -c pass 2>/dev/null") != 0)
@@ -75,6 +73,7 @@ python(const char *program, const char *one, const char *two)
 	EXPECT_STR_EQ(result.err, "");
 	EXPECT_EQ(result.status, 0);
 	command_free(&result);
+	free(script);
 }
 
 /* ---- memory_snapshot, _with_cpp, _script, cpp_memory_snapshot_pickle ---- */
