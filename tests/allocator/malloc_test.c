@@ -715,8 +715,8 @@ TEST(of_threads_that_free_the_same_blocks_the_first_succeeds)
 		block[i] = take((size_t)(i + 1) * 512, NULL);
 	for (int i = 0; i < THREADS; i++) {
 		freeing[i] = (struct freeing){ block, i, &barrier };
-		EXPECT_EQ(pthread_create(&thread[i], NULL, free_part_and_all,
-			      &freeing[i]),
+		EXPECT_EQ(pthread_create(
+			      &thread[i], NULL, free_part_and_all, &freeing[i]),
 		    0);
 	}
 	for (int i = 0; i < THREADS; i++) {
