@@ -501,9 +501,11 @@ hand_over(struct ring *ring)
 		void *block = take(4096, ring->stream);
 		while (atomic_load(slot) != NULL)
 			sched_yield();
-		atomic_store(slot, block);
+		/* Asked while the block is still this thread's: once it is in
+		 * the slot, the other may have freed it. */
 		if (i % 4096 == 0)
 			EXPECT_GE(stats().allocation.all.current, 1);
+		atomic_store(slot, block);
 	}
 	EXPECT_EQ(pthread_join(thread, NULL), 0);
 	EXPECT_EQ(stats().allocation.all.current, 0);
