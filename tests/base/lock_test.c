@@ -94,6 +94,7 @@ run_breach(void (*breach)(void), char *text, size_t size)
 {
 	int ends[2];
 	int status;
+	size_t length = 0;
 	ssize_t n;
 	pid_t child;
 
@@ -105,8 +106,10 @@ run_breach(void (*breach)(void), char *text, size_t size)
 		_exit(0);
 	}
 	close(ends[1]);
-	n = read(ends[0], text, size - 1);
-	text[n > 0 ? n : 0] = '\0';
+	/* It may come in pieces. */
+	while ((n = read(ends[0], text + length, size - 1 - length)) > 0)
+		length += (size_t)n;
+	text[length] = '\0';
 	close(ends[0]);
 	EXPECT_EQ(waitpid(child, &status, 0), child);
 	return status;
