@@ -104,7 +104,7 @@ register_victims(void)
 		victims[i].file = "victim.c";
 		victims[i].line = 7;
 		if (victims[i].seconds == 0)
-			victims[i].seconds = 10;
+			victims[i].seconds = 60;
 		test_register(&victims[i]);
 	}
 }
