@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/support/test.h"
@@ -227,9 +228,20 @@ TEST(what_caching_saves_is_what_does_not_come_to_the_driver)
 	json_decref(not_caching);
 }
 
+static long long
+now_ns(void)
+{
+	struct timespec now;
+
+	EXPECT_EQ(clock_gettime(CLOCK_MONOTONIC, &now), 0);
+	return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
 TEST(the_time_in_driver_calls_is_that_of_all_entries)
 {
+	long long began_ns = now_ns();
 	json_t *report = report_of("runtime_report", NULL, NULL);
+	long long took_ns = now_ns() - began_ns;
 	const json_t *calls = json_object_get(report, "driver_calls");
 	const json_t *ns = json_object_get(report, "driver_calls_ns");
 	long long sum_calls = 0;
@@ -245,9 +257,9 @@ TEST(the_time_in_driver_calls_is_that_of_all_entries)
 	EXPECT_EQ(json_object_size(ns), json_object_size(calls));
 	EXPECT_EQ(report_number(report, "driver_calls_made"), sum_calls);
 	EXPECT_EQ(report_number(report, "driver_ns"), sum_ns);
-	/* A call takes more than nothing and less than a second. */
+	/* A call takes more than nothing, all of them less than the program. */
 	EXPECT_GT(report_number(ns, "cuMemCreate"), 100);
-	EXPECT_LT(sum_ns, 1000 * 1000 * 1000LL);
+	EXPECT_LT(sum_ns, took_ns);
 	json_decref(report);
 }
 
@@ -547,16 +559,19 @@ text_on_terminal(bool plain)
 {
 	char *program = test_build("tests/programs/driver_dlsym");
 	char *library = test_build("lib/libweir_preload.so");
-	int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK);
-	char *text = calloc(1, 16 << 10);
+	int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+	size_t room = (16 << 10) - 1;
+	char *text = calloc(1, room + 1);
 	struct command_result result;
-	ssize_t length;
+	size_t length = 0;
+	ssize_t n;
 	int other;
 
 	EXPECT(terminal >= 0 && text != NULL);
 	EXPECT_EQ(grantpt(terminal), 0);
 	EXPECT_EQ(unlockpt(terminal), 0);
-	/* As long as it is open, what was written can be read. */
+	/* As long as it is open, what was written can be read; then comes the
+	 * end. */
 	other = open(ptsname(terminal), O_RDWR | O_NOCTTY);
 	EXPECT(other >= 0);
 	setenv("ASAN_OPTIONS", "verify_asan_link_order=0", 1);
@@ -564,10 +579,11 @@ text_on_terminal(bool plain)
 	    "LD_PRELOAD=$1 WEIR_REPORT=- NO_COLOR=$3 exec \"$0\" 2>\"$2\"",
 	    program, library, ptsname(terminal), plain ? "1" : "", NULL });
 	EXPECT_EQ(result.status, 0);
-	length = read(terminal, text, (16 << 10) - 1);
-	EXPECT_GT(length, 0);
 	command_free(&result);
 	close(other);
+	while ((n = read(terminal, text + length, room - length)) > 0)
+		length += (size_t)n;
+	EXPECT_GT(length, 0);
 	close(terminal);
 	free(program);
 	free(library);
