@@ -3,13 +3,14 @@
  * a browser. scripts/test-viewer says where things are.
  */
 import { execFileSync } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const here = dirname(fileURLToPath(import.meta.url));
-export const work = process.env.VIEWER_WORK;
+/* Files of tests may run at once: each makes its snapshots for itself. */
+export const work = mkdtempSync(join(process.env.VIEWER_WORK, "files-"));
 export const source = join(here, "../../tools/viewer/src");
 const weir = process.env.WEIR_BIN;
 
@@ -38,6 +39,10 @@ export async function data(kind, events) {
 	return { snap: new Snapshot(await unpack(text)), answers };
 }
 
+/* On a machine that does much else a browser takes its time. What never
+ * happens is a failure all the same. */
+const patience = 180000;
+
 let browser = null;
 
 export async function browse() {
@@ -48,6 +53,7 @@ export async function browse() {
 			executablePath: process.env.CHROMIUM,
 			/* Its sandbox needs rights that root in a container has not. */
 			args: ["--no-sandbox", "--force-color-profile=srgb"],
+			timeout: patience,
 		});
 	}
 	return browser;
@@ -63,6 +69,7 @@ export async function open(path, options = {}) {
 	const tab = await (await browse()).newPage({
 		viewport: { width: 1280, height: 860 }, ...options,
 	});
+	tab.setDefaultTimeout(patience);
 	const complaints = [];
 	tab.on("console", (m) => {
 		if (m.type() === "error" || m.type() === "warning")
@@ -74,7 +81,7 @@ export async function open(path, options = {}) {
 			complaints.push(`request of ${r.url()}`);
 	});
 	await tab.goto(`file://${path}`);
-	await tab.waitForSelector("html[data-ready]", { timeout: 120000 });
+	await tab.waitForSelector("html[data-ready]");
 	await settle(tab);
 	return { tab, complaints };
 }
