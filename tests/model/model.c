@@ -368,6 +368,8 @@ open_slots(struct model *m)
 void
 model_open(struct model *m, const struct mix *mix, uint64_t seed)
 {
+	struct weir_stats s = { .struct_size = sizeof(s) };
+
 	m->mix = mix;
 	m->seed = seed;
 	m->random = seed + m->number * 0x100000001u;
@@ -387,6 +389,9 @@ model_open(struct model *m, const struct mix *mix, uint64_t seed)
 	m->held_at_start = held_bytes(m);
 	if (m->number != 0)
 		return;
+	/* The options are read now, not by a look after a step that makes host
+	 * memory fail. */
+	model_ok(m, weir_stats(0, &s), "weir_stats");
 	if (mix->history)
 		m->replay = history_replay_new();
 	hold_events(m);
