@@ -37,7 +37,7 @@ clock_ticks(void)
 	__asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks));
 	return ticks;
 #endif
-	return os_time_ns();
+	return os_monotonic_ns();
 }
 
 struct clock_point clock_now(void);

@@ -175,15 +175,24 @@ os_on_thread_exit(void (*hook)(uint32_t thread_id))
 	atomic_store(&exit_hook, hook);
 }
 
+static _Atomic uint64_t stopped_ns; /* when it was stopped, or 0 */
 static _Atomic uint64_t skipped_ns;
 
 uint64_t
-os_time_ns(void)
+os_monotonic_ns(void)
 {
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec +
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uint64_t
+os_time_ns(void)
+{
+	uint64_t ns = atomic_load_explicit(&stopped_ns, memory_order_relaxed);
+
+	return (ns != 0 ? ns : os_monotonic_ns()) +
 	    atomic_load_explicit(&skipped_ns, memory_order_relaxed);
 }
 
@@ -191,6 +200,12 @@ void
 os_time_skip(uint64_t ns)
 {
 	atomic_fetch_add(&skipped_ns, ns);
+}
+
+void
+os_time_stop(bool stopped)
+{
+	atomic_store(&stopped_ns, stopped ? os_monotonic_ns() : 0);
 }
 
 const char *

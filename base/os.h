@@ -57,9 +57,14 @@ void os_wake_one(atomic_uint *word);
 unsigned os_process_id(void);
 
 /* Monotonic time. */
+uint64_t os_monotonic_ns(void);
+
+/* The same for what is done after a while: tests let it pass. */
 uint64_t os_time_ns(void);
 /* For tests: it is later by so much from now on. */
 void os_time_skip(uint64_t ns);
+/* For tests: it passes by os_time_skip() alone, from now on or until false. */
+void os_time_stop(bool stopped);
 
 /* "512 bytes", "20.00 MiB": powers of 1024, two decimals. Cuts to size. */
 const char *os_format_bytes(uint64_t bytes, char *text, size_t size);

@@ -21,7 +21,7 @@ intern_seed(void)
 	/* Without entropy, at the start of a system, the time will do. */
 	if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) !=
 	    (ssize_t)sizeof(seed))
-		seed = os_time_ns();
+		seed = os_monotonic_ns();
 	return seed;
 }
 

@@ -1,8 +1,7 @@
 /*
  * Note [Decay]: what has not been used for `decay_ms` goes back, what has been
  * stays, and a program that needs it again is not made to fetch it for ever.
- * Time is what the tests let go by, to the nanosecond but for what they take
- * themselves; hours are long enough for that not to matter.
+ * Time is what the tests let go by.
  */
 #include "allocator/arena.h"
 #include "base/os.h"

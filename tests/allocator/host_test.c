@@ -955,6 +955,8 @@ churn(void *argument)
 		kept[at][sizes[at] - 1] = (unsigned char)(at + 1);
 		if (i % 8 == 0)
 			upload(device, kept[at], sizes[at], stream);
+		if (i % 64 == 0) /* decay has something to do */
+			os_time_skip(2 * 1000000);
 	}
 	for (int at = 0; at < 16; at++)
 		if (kept[at] != NULL)
@@ -1002,8 +1004,10 @@ TEST(a_background_thread_frees_what_is_done_and_gives_it_back)
 
 	EXPECT_OK(weir_host_record(ptr, stream));
 	host_give(ptr);
-	while (held() > 0) /* however long it takes to come to run */
+	while (held() > 0) { /* however long it takes to come to run */
+		os_time_skip(10 * 1000000);
 		usleep(1000);
+	}
 	EXPECT_EQ(host_stats().pending_bytes, 0);
 	expect_healthy();
 }

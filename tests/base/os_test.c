@@ -262,15 +262,31 @@ TEST(threads_may_end_after_the_library_was_torn_down)
 TEST(time_goes_forward_in_nanoseconds)
 {
 	struct timespec pause = { 0, 2000000 };
-	uint64_t before = os_time_ns();
+	uint64_t before = os_monotonic_ns();
 	uint64_t after;
 
 	nanosleep(&pause, NULL);
-	after = os_time_ns();
+	after = os_monotonic_ns();
 	EXPECT_GE(after - before, 2000000);
 	EXPECT_LT(after - before, 30000000000u);
+	os_time_stop(false);
+	before = after;
+	after = os_time_ns();
+	EXPECT_GE(after, before);
+	EXPECT_LE(after, os_monotonic_ns());
 	os_time_skip((uint64_t)1 << 60);
 	EXPECT_GE(os_time_ns() - after, (uint64_t)1 << 60);
+}
+
+TEST(in_tests_time_stands_still_unless_it_is_let_pass)
+{
+	uint64_t before = os_time_ns();
+
+	while (os_monotonic_ns() <= before)
+		;
+	EXPECT_EQ(os_time_ns(), before);
+	os_time_skip(5);
+	EXPECT_EQ(os_time_ns(), before + 5);
 }
 
 static void

@@ -25,6 +25,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/os.h"
+
 enum { TEXT_MAX = 2048 };
 
 /* What a test tells the runner, from whatever process it is in. */
@@ -486,6 +488,7 @@ main(int argc, char **argv)
 		list();
 		return 0;
 	}
+	os_time_stop(true);
 	if (first_test == NULL) {
 		fprintf(stderr, "%s: holds no test\n", argv[0]);
 		return 2;

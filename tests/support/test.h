@@ -17,6 +17,9 @@
  * any function, any thread and any child process of the test, and a failure
  * in a child process fails the test whatever its parent does.
  *
+ * What weir does after a while (decay) does not depend on how fast a machine
+ * is: its time stands still in a test but for os_time_skip() of base/os.h.
+ *
  * Arguments of a test program: none runs all tests; NAMES (with underscores or
  * blanks, shell patterns allowed) run those; --list prints the names. Output
  * is TAP on stdout; what a test prints to stdout goes to stderr. Exit status:

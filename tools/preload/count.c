@@ -37,9 +37,9 @@ static PRELOAD_THREAD uint64_t calls_of_thread;
 __attribute__((no_sanitize("undefined"))) static CUresult
 call(struct counted *counted, const word w[REGISTERS])
 {
-	uint64_t start = os_time_ns();
+	uint64_t start = os_monotonic_ns();
 	CUresult code = counted->real(w[0], w[1], w[2], w[3], w[4], w[5]);
-	uint64_t ns = os_time_ns() - start;
+	uint64_t ns = os_monotonic_ns() - start;
 
 	if (!counted->question)
 		calls_of_thread++;
