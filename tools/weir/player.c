@@ -386,6 +386,23 @@ play_rows(struct player *player)
 
 /* ---- Before and after ------------------------------------------------ */
 
+/*
+ * The simulated device's time is the trace's. What decays does by the clock on
+ * the wall, so how much did would tell how fast this machine is. Who has asked
+ * for it gets it.
+ */
+static bool
+without_decay(void)
+{
+	struct weir_option option;
+
+	for (size_t i = 0; weir_option_at(i, &option) == WEIR_OK; i++)
+		if (strcmp(option.key, "decay_ms") == 0 &&
+		    option.source == WEIR_OPTION_DEFAULT)
+			return weir_options_set("decay_ms:off") == WEIR_OK;
+	return true;
+}
+
 static bool
 prepare(struct player *player)
 {
@@ -402,7 +419,8 @@ prepare(struct player *player)
 	for (unsigned i = 0; i < trace->stream_count; i++)
 		if (stream_of(player, i) == NULL)
 			return false;
-	if (limit != UINT64_MAX && weir_limit_set(0, limit) != WEIR_OK) {
+	if ((stage_simulated(player->stage) && !without_decay()) ||
+	    (limit != UINT64_MAX && weir_limit_set(0, limit) != WEIR_OK)) {
 		complain("%s", weir_last_error());
 		return false;
 	}
