@@ -409,7 +409,7 @@ WEIR_API enum weir_status weir_stats_reset_accumulated(int device);
  * @param i      0, 1, ...; names are in a fixed order
  * @param name   its name, static
  * @param value  its value in `stats`
- * @return false when there is no i-th
+ * @return false when there is no i-th, or a pointer is NULL
  */
 WEIR_API bool weir_stats_item(const struct weir_stats *stats, size_t i,
     const char **name, uint64_t *value);
