@@ -122,8 +122,8 @@ weir_pool_create(int device, const struct weir_pool_source *source,
 	struct arena *arena;
 	enum weir_status status = check_create(source, flags);
 	if (status == WEIR_OK && out == NULL)
-		status = status_set(
-		    WEIR_EINVAL, "weir_pool_create: out is NULL");
+		status =
+		    status_set(WEIR_EINVAL, "weir_pool_create: out is NULL");
 	if (status == WEIR_OK)
 		status = device_resolve(device, &device);
 	if (status != WEIR_OK)
