@@ -708,6 +708,8 @@ hand_over(struct block *block, struct stream *stream)
 	}
 	struct pool *pool = &to->pool[block->pool->kind];
 	if (pool != block->pool) {
+		/* Of what it had, some may be gone. */
+		tcache_tell_news(arena);
 		count_move(block, pool);
 		block_move(block, pool);
 	}

@@ -522,7 +522,8 @@ bool
 weir_stats_item(const struct weir_stats *stats, size_t i, const char **name,
     uint64_t *value)
 {
-	if (i >= sizeof(items) / sizeof(items[0]))
+	if (i >= sizeof(items) / sizeof(items[0]) || stats == NULL ||
+	    name == NULL || value == NULL)
 		return false;
 	*name = items[i].name;
 	memcpy(value, (const char *)stats + items[i].offset, sizeof(*value));

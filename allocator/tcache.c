@@ -257,6 +257,7 @@ depot_put(struct cache *cache, size_t n)
 		depot->bytes += bytes;
 		depot->in = plus(depot->in, full->in);
 		cache->room = minus(cache->room, full->in);
+		cache->brought = true;
 		bin_change(bin, empty, n);
 	}
 	lock_leave(&depot->lock);
@@ -745,6 +746,15 @@ tell_depot(struct pools *pools)
 	tell_kind(pools, POOL_SMALL, &no_room, &in);
 }
 
+/* Those that the caller's own cache has brought there. */
+static void
+tell_brought(struct cache *cache)
+{
+	if (cache->brought)
+		tell_depot(cache->pools);
+	cache->brought = false;
+}
+
 static int64_t
 below_peak(const struct weir_stat3 *stat)
 {
@@ -828,6 +838,7 @@ tell_own(struct arena *arena, struct cache *used)
 		struct cache *cache = own_of(l);
 		if (!is_own(cache, arena))
 			continue;
+		tell_brought(cache);
 		any |= tell_cache(cache);
 		if (cache == used)
 			continue;
@@ -855,7 +866,7 @@ has_news(const struct arena *arena)
 	for (struct list *l = own->next; l != own; l = l->next) {
 		const struct cache *cache = own_of(l);
 		if (is_own(cache, arena) &&
-		    (cache->out.count != 0 ||
+		    (cache->brought || cache->out.count != 0 ||
 			cache->room.count != cache->room_given.count))
 			return true;
 	}
@@ -886,6 +897,7 @@ tcache_come_elsewhere(struct arena *main)
 	for (struct list *l = own->next; l != own; l = l->next) {
 		if (!is_own(own_of(l), main))
 			continue;
+		tell_brought(own_of(l));
 		any |= tell_cache(own_of(l));
 		give_room(own_of(l), no_room);
 	}
@@ -1280,6 +1292,13 @@ make_own(void)
 		t->by_pools[i] = &t->none;
 	}
 	return t;
+}
+
+void
+tcache_tell_news(struct arena *arena)
+{
+	if (has_news(arena))
+		tell_own(arena, NULL);
 }
 
 struct cache *

@@ -86,6 +86,7 @@ struct cache {
 	struct sums room_given; /* when they were told */
 	struct sums large_out;  /* of mallocs and frees those of */
 	struct sums large_in;   /* the large pool */
+	bool brought; /* frees to the depot, that may not have been told */
 	struct slot {
 		size_t size;
 		struct block *block;
@@ -445,6 +446,9 @@ bool tcache_keep(struct block *block);
  * and some only find the pools.
  */
 struct cache *tcache_come(struct pools *pools);
+
+/* The same without a cache: what the calling thread's have counted is told. */
+void tcache_tell_news(struct arena *arena);
 
 /* The calling thread is about to allocate in another arena of the device: what
  * its caches have counted is told, and before they hand out more they look at

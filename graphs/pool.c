@@ -121,6 +121,9 @@ weir_pool_create(int device, const struct weir_pool_source *source,
 	unsigned arena_flags = 0;
 	struct arena *arena;
 	enum weir_status status = check_create(source, flags);
+	if (status == WEIR_OK && out == NULL)
+		status =
+		    status_set(WEIR_EINVAL, "weir_pool_create: out is NULL");
 	if (status == WEIR_OK)
 		status = device_resolve(device, &device);
 	if (status != WEIR_OK)
@@ -188,6 +191,8 @@ weir_pool_find(uint64_t id, struct weir_pool **out)
 {
 	struct weir_pool *found = NULL;
 
+	if (out == NULL)
+		return status_set(WEIR_EINVAL, "weir_pool_find: out is NULL");
 	lock_enter(&lock);
 	for (struct list *l = pools.next; l != &pools && found == NULL;
 	     l = l->next) {

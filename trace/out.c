@@ -6,8 +6,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/meta.h"
@@ -47,9 +49,29 @@ open_beside(struct out *out, const char *path)
 	return fail(path, "cannot be written", errno);
 }
 
+/* A device, pipe or socket is there, or something of a process, as
+ * /dev/stdout is; renaming a file over it would take it from everyone. */
+static bool
+is_no_file(const char *path)
+{
+	static const char proc[] = "/proc/";
+	char target[sizeof(proc) - 1];
+	struct stat about;
+
+	if (stat(path, &about) == 0 && !S_ISREG(about.st_mode) &&
+	    !S_ISDIR(about.st_mode))
+		return true;
+	return readlink(path, target, sizeof(target)) ==
+	    (ssize_t)sizeof(target) &&
+	    memcmp(target, proc, sizeof(target)) == 0;
+}
+
 enum weir_status
 out_open(const char *path, struct out **out)
 {
+	if (is_no_file(path))
+		return status_set(WEIR_EINVAL,
+		    "%s: cannot be written: what is there is no file", path);
 	struct out *made = meta_alloc(sizeof(*made));
 	if (made == NULL)
 		return status_set(

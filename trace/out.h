@@ -21,7 +21,7 @@ struct out {
 };
 
 /* Begin a file that is to be at `path`, with mode 0600; nobody else has opened
- * it. WEIR_EINVAL, WEIR_EHOSTMEM. */
+ * it. WEIR_EINVAL, also for a path of a device or pipe; WEIR_EHOSTMEM. */
 enum weir_status out_open(const char *path, struct out **out);
 
 /* Have all of it written, and give it its place. WEIR_EINVAL if that or any

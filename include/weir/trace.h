@@ -275,7 +275,8 @@ struct weir_snapshot {
  *
  * The file is written beside `path` under another name, with mode 0600, and
  * takes its name when it is complete: a failure leaves what was there before. A
- * symbolic link at `path` is replaced and not followed.
+ * symbolic link at `path` is replaced and not followed; a device, a pipe or a
+ * socket there is an error.
  *
  * @param what  NULL: all devices, all streams, with the history
  * @return WEIR_OK; WEIR_EINVAL if the file cannot be written (weir_last_error()

@@ -298,7 +298,15 @@ WEIR_API enum weir_status weir_fraction_get(int device, double *fraction);
 
 /* ---- Statistics ------------------------------------------------------ */
 
-/** A quantity through time. current = allocated - freed; peak >= current. */
+/**
+ * A quantity through time. current = allocated - freed; peak >= current.
+ *
+ * While one thread allocates, peaks of all memory of a device are exact. Those
+ * of one stream, of small or of large blocks alone may be missed by what was
+ * handed out of the thread's cache while all together stayed below their peak;
+ * they are exact with `tcache:0`. With several threads a peak may be missed, or
+ * told too high, by what their caches hold.
+ */
 struct weir_stat {
 	uint64_t current;
 	uint64_t peak;      /**< highest current since the last peak reset */
@@ -409,7 +417,7 @@ WEIR_API enum weir_status weir_stats_reset_accumulated(int device);
  * @param i      0, 1, ...; names are in a fixed order
  * @param name   its name, static
  * @param value  its value in `stats`
- * @return false when there is no i-th
+ * @return false when there is no i-th, or a pointer is NULL
  */
 WEIR_API bool weir_stats_item(const struct weir_stats *stats, size_t i,
     const char **name, uint64_t *value);

@@ -542,6 +542,9 @@ TEST(flat_names_end)
 
 	EXPECT(!weir_stats_item(&s, 130, &name, &value));
 	EXPECT(!weir_stats_item(&s, SIZE_MAX, &name, &value));
+	EXPECT(!weir_stats_item(NULL, 0, &name, &value));
+	EXPECT(!weir_stats_item(&s, 0, NULL, &value));
+	EXPECT(!weir_stats_item(&s, 0, &name, NULL));
 	EXPECT_STR_EQ(name, "untouched");
 	EXPECT_EQ(value, 7);
 }

@@ -148,7 +148,11 @@ TEST(a_pool_that_cannot_be_made_leaves_nothing)
 	EXPECT_STATUS(weir_pool_create(0, NULL, 8, &pool), WEIR_EINVAL);
 	EXPECT_STATUS(weir_pool_create(99, NULL, 0, &pool), WEIR_ENODEVICE);
 	EXPECT_STATUS(weir_pool_create(0, &source, 0, &pool), WEIR_EINVAL);
+	EXPECT_STATUS(weir_pool_create(0, NULL, 0, NULL), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "weir_pool_create: out is NULL");
 	EXPECT_STATUS(weir_pool_acquire(NULL), WEIR_EINVAL);
+	EXPECT_STATUS(weir_pool_find(1, NULL), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "weir_pool_find: out is NULL");
 	EXPECT_NO_MEMORY(weir_pool_malloc(NULL, 512, NULL), WEIR_EINVAL);
 	EXPECT_NO_MEMORY(weir_pool_malloc(make(0), 0, NULL), WEIR_EINVAL);
 }

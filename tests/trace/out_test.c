@@ -105,6 +105,37 @@ TEST(a_link_is_replaced_and_not_followed)
 	unlink(link_path);
 }
 
+/* Whoever may do all would otherwise replace /dev/null by a file. */
+TEST(what_is_no_file_is_not_replaced)
+{
+	struct out *out;
+	char *path = place();
+	char pipe_path[4096];
+	char link_path[4096];
+	struct stat about;
+
+	snprintf(pipe_path, sizeof(pipe_path), "%s.pipe", path);
+	snprintf(link_path, sizeof(link_path), "%s.link", path);
+	EXPECT_EQ(mkfifo(pipe_path, 0600), 0);
+	EXPECT_EQ(symlink(pipe_path, link_path), 0);
+	EXPECT_STATUS(out_open(pipe_path, &out), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), pipe_path);
+	EXPECT_STR_HAS(weir_last_error(), "no file");
+	EXPECT_STATUS(out_open(link_path, &out), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), link_path);
+	EXPECT_EQ(lstat(pipe_path, &about), 0);
+	EXPECT(S_ISFIFO(about.st_mode));
+	EXPECT_EQ(neighbours(path), 3);
+
+	/* As /dev/stdout is a link to /proc/self/fd/1, whatever that is. */
+	unlink(link_path);
+	EXPECT_EQ(symlink("/proc/self/exe", link_path), 0);
+	EXPECT_STATUS(out_open(link_path, &out), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "no file");
+	unlink(link_path);
+	unlink(pipe_path);
+}
+
 TEST(what_cannot_be_written_says_why)
 {
 	struct out *out;

@@ -123,7 +123,8 @@ file_text_read(
 	struct buffer raw = { 0 };
 	struct buffer decoded = { 0 };
 	struct buffer *result = &raw;
-	FILE *file = fopen(path, "rb");
+	bool is_stdin = strcmp(path, "-") == 0;
+	FILE *file = is_stdin ? stdin : fopen(path, "rb");
 	const char *failure;
 
 	if (file == NULL) {
@@ -131,7 +132,8 @@ file_text_read(
 		return false;
 	}
 	failure = read_file(file, &raw);
-	fclose(file);
+	if (!is_stdin)
+		fclose(file);
 	if (failure == NULL && is_xz(path, &raw)) {
 		failure = decode_xz(&raw, &decoded);
 		free(raw.text);

@@ -443,9 +443,10 @@ read_text(const char *path, char **text, size_t *length, char why[SNAPSHOT_WHY])
 bool
 trace_read(const char *path, struct trace *out, struct trace_error *error)
 {
-	struct trace trace = { .name = name_of_path(path) };
+	const char *shown = strcmp(path, "-") == 0 ? "stdin" : path;
+	struct trace trace = { .name = name_of_path(shown) };
 	struct reader reader = {
-		.path = path, .trace = &trace, .error = error
+		.path = shown, .trace = &trace, .error = error
 	};
 	char why[SNAPSHOT_WHY];
 	char *text = NULL;
@@ -455,7 +456,7 @@ trace_read(const char *path, struct trace *out, struct trace_error *error)
 	good = read_text(path, &text, &length, why);
 	if (!good) {
 		snprintf(
-		    error->text, sizeof(error->text), "%.240s: %s", path, why);
+		    error->text, sizeof(error->text), "%.240s: %s", shown, why);
 	} else {
 		reader.text = text;
 		reader.end = text + length;

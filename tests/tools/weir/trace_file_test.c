@@ -396,6 +396,23 @@ TEST(xz_is_known_by_its_first_bytes_whatever_the_name)
 	free(path);
 }
 
+TEST(a_dash_is_stdin)
+{
+	static const char text[] = HEADER "a,200,512,0,1\nf,200,512,0,2\n";
+	char *path = test_file("t.csv", text, strlen(text));
+	struct trace_error error = { "" };
+	struct trace trace;
+
+	EXPECT_NOT_NULL(freopen(path, "rb", stdin));
+	EXPECT(trace_read("-", &trace, &error));
+	EXPECT_STR_EQ(trace.name, "stdin");
+	EXPECT_EQ(trace.row_count, 2);
+	trace_drop(&trace);
+	EXPECT(!trace_read("-", &trace, &error));
+	EXPECT_STR_HAS(error.text, "stdin:");
+	free(path);
+}
+
 TEST(xz_data_cut_off_anywhere_is_an_error)
 {
 	size_t length;
