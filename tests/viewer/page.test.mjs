@@ -581,30 +581,38 @@ for (const [width, height] of [[1920, 1080], [1280, 720], [900, 700],
 
 /* ---- A million events ---- */
 
+/* A function that gives the milliseconds that the page's thread has worked
+ * since: what other programs take meanwhile is not among them. */
+async function clock(tab) {
+	const devtools = await tab.context().newCDPSession(tab);
+	await devtools.send("Performance.enable");
+	return async () => {
+		const { metrics } = await devtools.send("Performance.getMetrics");
+		return 1000 * metrics.find((m) => m.name === "ThreadTime").value;
+	};
+}
+
 shown("a million events stay fluid", "million", async (tab, [answer]) => {
 	assert.equal(answer.events, 1000000);
 	assert.equal(await tab.evaluate(() => weir.model.active.max), answer.peak);
+	const spent = await clock(tab);
 	const times = {};
 	for (const [key, id] of [["1", "memory"], ["2", "map"], ["3", "streams"],
 		["4", "flame"], ["5", "events"]]) {
 		await press(tab, key, "0");
-		/* Of each part the picture is drawn some times, and the fastest
-		 * tells what it takes: on a busy machine other programs run in
-		 * the middle of any. Some 10 to 60 ms without a GPU. */
-		const parts = [];
-		for (let i = 0; i < 8; i++) {
-			let fastest = Infinity;
-			for (let k = 0; k < 4; k++) {
-				await tab.evaluate((by) => weir.zoom(by, 400000 + 1000),
-				    k === 0 ? 0.5 : 1);
-				await settle(tab);
-				fastest = Math.min(fastest,
-				    await tab.evaluate(() => weir.drawn));
-			}
-			parts.push(fastest);
+		const drawn = [];
+		for (let i = 0; i < 12; i++) {
+			const before = await spent();
+			await tab.evaluate((by) => weir.zoom(by, 400000 + 1000),
+			    i < 8 ? 0.5 : 2);
+			await settle(tab);
+			drawn.push(await spent() - before);
 		}
-		times[id] = Math.max(...parts);
-		assert.ok(times[id] < 250, `${id}: ${parts.map(Math.round)} ms`);
+		drawn.sort((a, b) => a - b);
+		times[id] = drawn[6];
+		/* Some 10 to 60 ms without a GPU, of which more where processors
+		 * share a core. */
+		assert.ok(drawn[6] < 250, `${id}: ${drawn.map(Math.round)} ms`);
 	}
 	const elements = await tab.evaluate(() =>
 		document.querySelectorAll("*").length);
