@@ -6,7 +6,7 @@
 #include "tests/support/device.h"
 #include "tests/support/test.h"
 
-TEST_TIMEOUT(random_programs_of_four_threads_keep_every_promise, 300)
+TEST_TIMEOUT(random_programs_of_four_threads_keep_every_promise, 600)
 {
 	static const struct mix mix = {
 		.name = "four threads",
@@ -38,7 +38,7 @@ TEST_TIMEOUT(random_programs_of_four_threads_keep_every_promise, 300)
 	    &mix, test_effort(device_is_simulated() ? 160000 : 2000));
 }
 
-TEST_TIMEOUT(random_programs_of_four_threads_share_too_little_memory, 300)
+TEST_TIMEOUT(random_programs_of_four_threads_share_too_little_memory, 600)
 {
 	static const struct mix mix = {
 		.name = "four threads, short of memory",
@@ -70,7 +70,7 @@ TEST_TIMEOUT(random_programs_of_four_threads_share_too_little_memory, 300)
 	    &mix, test_effort(device_is_simulated() ? 40000 : 1000));
 }
 
-TEST_TIMEOUT(the_history_of_four_threads_gives_the_snapshot, 300)
+TEST_TIMEOUT(the_history_of_four_threads_gives_the_snapshot, 600)
 {
 	static const struct mix mix = {
 		.name = "history of four threads",
