@@ -251,7 +251,7 @@ test-hostile: ## random programs with faults, and reclaim at every allocation
 # goes where no run has been.
 .PHONY: test-long
 test-long: tests ## ten million steps of random programs
-	WEIR_TEST_EFFORT=8 WEIR_TEST_TIMEOUT_SCALE=8 \
+	WEIR_TEST_EFFORT=8 WEIR_TEST_TIMEOUT_SCALE=40 \
 	    scripts/test-run --sim -j2 $(B) tests/model/model_
 
 # One test program at a time: they share one device.
