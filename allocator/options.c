@@ -20,6 +20,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/meta.h"
+#include "base/os.h"
 #include "base/status.h"
 
 #define MIB ((size_t)1 << 20)
@@ -100,7 +101,7 @@ parse_number(struct word word, double *out)
 
 	if (!word_copy(word, text, sizeof(text)))
 		return false;
-	*out = strtod(text, &end);
+	*out = os_parse_real(text, &end);
 	return *end == '\0' && isfinite(*out);
 }
 
@@ -209,7 +210,7 @@ set_gc(struct options *o, struct word word)
 static void
 print_gc(const struct options *o, char *text, size_t size)
 {
-	snprintf(text, size, "%g", o->garbage_collection_threshold);
+	os_format_real(o->garbage_collection_threshold, 6, text, size);
 }
 
 static bool
@@ -226,7 +227,7 @@ set_fraction(struct options *o, struct word word)
 static void
 print_fraction(const struct options *o, char *text, size_t size)
 {
-	snprintf(text, size, "%g", o->memory_fraction);
+	os_format_real(o->memory_fraction, 6, text, size);
 }
 
 static bool

@@ -11,9 +11,11 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <locale.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -208,6 +210,28 @@ os_time_stop(bool stopped)
 	atomic_store(&stopped_ns, stopped ? os_monotonic_ns() : 0);
 }
 
+/* The C library has it ready, and it is never freed. */
+static locale_t
+plain_locale(void)
+{
+	return newlocale(LC_ALL_MASK, "C", (locale_t)0);
+}
+
+void
+os_format_real(double value, int digits, char *text, size_t size)
+{
+	locale_t before = uselocale(plain_locale());
+
+	snprintf(text, size, "%.*g", digits, value);
+	uselocale(before);
+}
+
+double
+os_parse_real(const char *text, char **end)
+{
+	return strtod_l(text, end, plain_locale());
+}
+
 const char *
 os_format_bytes(uint64_t bytes, char *text, size_t size)
 {
@@ -223,7 +247,9 @@ os_format_bytes(uint64_t bytes, char *text, size_t size)
 	/* What would be rounded to 1024.00 is 1.00 of the next unit. */
 	for (; value >= 1023.995 && units[unit + 1] != '\0'; unit++)
 		value /= 1024;
+	locale_t before = uselocale(plain_locale());
 	snprintf(text, size, "%.2f %ciB", value, units[unit]);
+	uselocale(before);
 	return text;
 }
 

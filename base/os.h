@@ -66,6 +66,11 @@ void os_time_skip(uint64_t ns);
 /* For tests: it passes by os_time_skip() alone, from now on or until false. */
 void os_time_stop(bool stopped);
 
+/* Numbers as C has them, with a point, whatever the program's language is. So
+ * many digits, as "%.6g" does; the end is strtod()'s. */
+void os_format_real(double value, int digits, char *text, size_t size);
+double os_parse_real(const char *text, char **end);
+
 /* "512 bytes", "20.00 MiB": powers of 1024, two decimals. Cuts to size. */
 const char *os_format_bytes(uint64_t bytes, char *text, size_t size);
 

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/meta.h"
+#include "base/os.h"
 #include "base/status.h"
 #include "trace/snapshot_build.h"
 
@@ -467,7 +468,7 @@ op_float_line(struct machine *machine, uint64_t argument)
 	(void)argument;
 	if (status != WEIR_OK)
 		return status;
-	value.real = strtod(text, &end);
+	value.real = os_parse_real(text, &end);
 	if (end == text || *end != '\0')
 		return no_number(text);
 	return push(machine, value);

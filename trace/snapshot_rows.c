@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/os.h"
 #include "base/status.h"
 #include "trace/snapshot_rows.h"
 
@@ -506,7 +507,7 @@ value_text(const struct builder *builder, struct value value, char text[32])
 		snprintf(text, 32, "%" PRIu64, value.natural);
 		return text;
 	case VALUE_REAL:
-		snprintf(text, 32, "%.17g", value.real);
+		os_format_real(value.real, 17, text, 32);
 		return text;
 	case VALUE_STRING:
 		return snapshot_text(builder->snapshot, value.id);

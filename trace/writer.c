@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/os.h"
+
 enum { BATCH = 1000, NUMBER_MAX = 32 };
 
 enum code {
@@ -425,11 +427,8 @@ writer_real(struct writer *w, double value)
 
 	before_value(w);
 	if (w->json) {
-		int n = snprintf(text, sizeof(text), "%.17g", value);
-		char *point = strchr(text, ','); /* of a locale */
-		if (point != NULL)
-			*point = '.';
-		out_bytes(w->out, text, (size_t)n);
+		os_format_real(value, 17, text, sizeof(text));
+		out_bytes(w->out, text, strlen(text));
 		if (strpbrk(text, ".e") == NULL)
 			out_bytes(w->out, ".0", 2);
 		return;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/meta.h"
+#include "tests/support/command.h"
 #include "tests/support/device.h"
 
 static struct weir_option
@@ -437,4 +438,15 @@ TEST(an_unknown_key_in_pytorch_s_variable_is_a_mistake)
 	EXPECT_STATUS(weir_init(), WEIR_EINVAL);
 	EXPECT_STR_HAS(weir_last_error(), "PYTORCH_CUDA_ALLOC_CONF");
 	EXPECT_STR_HAS(weir_last_error(), "max_spilt_size_mb");
+}
+
+/* ---- Language ---------------------------------------------------------- */
+
+TEST(fractions_have_a_point_in_programs_that_write_a_comma)
+{
+	use_comma();
+	conf("garbage_collection_threshold:0.75");
+	expect_value("garbage_collection_threshold", "0.75", WEIR_OPTION_CALL);
+	EXPECT_STATUS(
+	    weir_options_set("garbage_collection_threshold:0;5"), WEIR_EINVAL);
 }

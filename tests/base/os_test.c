@@ -3,12 +3,14 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/support/command.h"
 #include "tests/support/test.h"
 
 TEST(a_page_is_a_power_of_two_of_4_kib_or_more)
@@ -325,4 +327,24 @@ TEST(bytes_as_text_are_cut_to_the_buffer)
 
 	os_format_bytes(20971520, text, sizeof(text));
 	EXPECT_STR_EQ(text, "20.0");
+}
+
+TEST(bytes_and_numbers_as_text_have_a_point_in_every_language)
+{
+	char text[32];
+	char *end;
+
+	use_comma();
+	snprintf(text, sizeof(text), "%.1f", 0.5);
+	EXPECT_STR_EQ(text, "0,5");
+	expect_bytes(1536, "1.50 KiB");
+	os_format_real(0.1, 6, text, sizeof(text));
+	EXPECT_STR_EQ(text, "0.1");
+	os_format_real(0.1, 17, text, sizeof(text));
+	EXPECT_STR_EQ(text, "0.10000000000000001");
+	EXPECT_EQ(os_parse_real("0.25 and more", &end), 0.25);
+	EXPECT_STR_EQ(end, " and more");
+	/* All others go on as they did. */
+	snprintf(text, sizeof(text), "%.1f", 0.5);
+	EXPECT_STR_EQ(text, "0,5");
 }

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
+#include <locale.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,6 +111,29 @@ test_file(const char *name, const void *text, size_t length)
 	    fclose(file) != 0)
 		FAIL("cannot write %s", path);
 	return path;
+}
+
+void
+use_comma(void)
+{
+	static const char source[] = "LC_NUMERIC\n"
+				     "decimal_point \",\"\n"
+				     "thousands_sep \".\"\n"
+				     "grouping 3;3\n"
+				     "END LC_NUMERIC\n";
+	char *path = test_file("comma.source", source, sizeof(source) - 1);
+	char *made = joined(test_folder, "comma");
+	struct command_result result = command_run(
+	    (const char *const[]){ "localedef", "-c", "-i", path, made, NULL });
+
+	/* It warns of all that is missing. */
+	if (access(made, F_OK) != 0)
+		SKIP("there is no localedef that makes a locale");
+	EXPECT_EQ(setenv("LOCPATH", test_folder, 1), 0);
+	EXPECT_NOT_NULL(setlocale(LC_NUMERIC, "comma"));
+	command_free(&result);
+	free(made);
+	free(path);
 }
 
 /* What was written to a memory file, as text; closes it. */

@@ -39,4 +39,9 @@ char *test_build(const char *part);
  * when the test ends. The caller frees the path. */
 char *test_file(const char *name, const void *text, size_t length);
 
+/* From now on printf() and strtod() have a comma where C has a point, as in a
+ * program that follows its user's language. Skips the test where no such
+ * language can be made. */
+void use_comma(void);
+
 #endif

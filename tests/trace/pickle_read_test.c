@@ -200,6 +200,13 @@ TEST(numbers_of_every_form_are_read)
 	expect_setting(BYTES("\x89"), "False");
 }
 
+TEST(numbers_have_a_point_in_programs_that_write_a_comma)
+{
+	use_comma();
+	expect_setting(BYTES("F0.25\n"), "0.25");
+	expect_setting(BYTES("G\x3f\xe0\0\0\0\0\0\0"), "0.5");
+}
+
 TEST(texts_of_every_form_are_read)
 {
 	expect_setting(BYTES("X\x02\0\0\0hi"), "hi");
