@@ -1253,15 +1253,17 @@ own_cache(const struct pools *pools)
 }
 
 /* May a thread keep blocks of these pools? Oversize blocks are counted where
- * they are freed, so there must be none. */
+ * they are freed, so there must be none; nor may any be left from before the
+ * option was changed. */
 static bool
 is_cacheable(const struct pools *pools, const struct options *options)
 {
 	const struct stream *stream = pools->stream;
 
 	if (options->reclaim_always ||
-	    options->max_split_size != OPTION_UNLIMITED || pools->ended ||
-	    ended || os_forked())
+	    options->max_split_size != OPTION_UNLIMITED ||
+	    pools->arena->stats.oversize_allocations.current != 0 ||
+	    pools->ended || ended || os_forked())
 		return false;
 	if (arena_is_host(pools->arena))
 		return true;

@@ -238,6 +238,21 @@ TEST(an_oversize_block_is_taken_back_as_it_was_counted)
 	EXPECT_EQ(stats().oversize_allocations.current, 0);
 }
 
+/* Others may be cached again before it is freed. */
+TEST(an_oversize_block_that_outlives_the_option_is_taken_back_too)
+{
+	conf("max_split_size_mb:20");
+	void *a = take(30 * MIB, NULL);
+	conf("max_split_size_mb:unlimited");
+	give(take(2 * MIB, NULL));
+	give(take(2 * MIB, NULL));
+	give(a);
+	EXPECT_EQ(stats().oversize_allocations.current, 0);
+	give(take(30 * MIB, NULL));
+	EXPECT_EQ(stats().oversize_allocations.allocated, 1);
+	expect_healthy();
+}
+
 /* ---- Counters ---------------------------------------------------------- */
 
 TEST(calls_that_take_and_give_memory_are_counted)

@@ -204,6 +204,8 @@ correct(int attribute, void *data, const struct place *place)
 		*(uint64_t *)data = CU_MEM_HANDLE_TYPE_NONE;
 	else if (attribute == CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE)
 		*(bool *)data = false;
+	else if (attribute == CU_POINTER_ATTRIBUTE_CONTEXT)
+		*(CUcontext *)data = NULL;
 }
 
 CUresult

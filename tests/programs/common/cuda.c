@@ -9,6 +9,7 @@
 #include "common/cuda.h"
 
 enum {
+	CONTEXT = 1,
 	MEMORY_TYPE = 2,
 	RANGE_START = 11,
 	RANGE_SIZE = 12,
@@ -217,6 +218,27 @@ try_attributes(const struct cuda *cuda)
 	    cuda->get_attribute(&type, MEMORY_TYPE, ptr));
 }
 
+/* Memory of a stream is of no context, wherever it lies. */
+static void
+try_contexts(const struct cuda *cuda)
+{
+	address ptr;
+	context its;
+
+	MUST(cuda->mem_alloc(&ptr, 3000));
+	MUST(cuda->get_attribute(&its, CONTEXT, ptr));
+	printf("a context: %d", its != NULL);
+	MUST(cuda->mem_free(ptr));
+	MUST(cuda->synchronize());
+	for (size_t bytes = 3000; bytes < 100u * MIB; bytes *= 32) {
+		MUST(cuda->mem_alloc_async(&ptr, bytes, NULL));
+		MUST(cuda->get_attribute(&its, CONTEXT, ptr));
+		printf(", %d", its != NULL);
+		MUST(cuda->mem_free_async(ptr, NULL));
+	}
+	printf("\n");
+}
+
 static void
 try_limits(const struct cuda *cuda)
 {
@@ -285,6 +307,7 @@ exercise(const struct cuda *cuda)
 	wrong = try_sizes(cuda);
 	try_wrong_frees(cuda);
 	try_attributes(cuda);
+	try_contexts(cuda);
 	try_limits(cuda);
 	wrong += try_streams(cuda);
 	wrong += churn(cuda, 300, 2, NULL);
