@@ -139,7 +139,8 @@ check_block(struct check *check, struct block *b)
 	bool mapped = block_is_held(b);
 
 	CHECK(check, "I-1", b->size > 0, b->addr);
-	CHECK(check, "I-1", b->size % WEIR_GRANULE == 0, b->addr);
+	CHECK(check, "I-1",
+	    b->size % arena_granule(b->arena, b->pool->kind) == 0, b->addr);
 	/* Of an allocation that is on its way back to the driver the addresses
 	 * may be somebody's already. */
 	CHECK(check, "I-8",

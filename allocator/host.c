@@ -30,15 +30,6 @@
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_HOST);
 static _Atomic(struct arena *) arenas[DEVICES_MAX][HOST_KINDS]; /* under lock */
 
-/* The arena that the calling thread's last request without a device went to:
- * the cache is found by it. It may be out of use by now, and then there is no
- * cache of that name. */
-static _Thread_local struct {
-	CUcontext context;
-	const struct options *options;
-	struct arena *arena;
-} latest;
-
 /* ---- Arenas ------------------------------------------------------------ */
 
 struct arena *
@@ -137,7 +128,7 @@ allocator_malloc_host(int device, size_t size, unsigned flags, void **out)
 	enum weir_status status = check_request(size, flags);
 	if (status != WEIR_OK)
 		return status;
-	return allocate(device, size, flags, out);
+	return allocate(device, size, HOST_COARSE + flags, out);
 }
 
 static unsigned
@@ -166,13 +157,15 @@ weir_host_malloc_on(int device, size_t size, unsigned flags)
 static void
 remember(void)
 {
-	const struct options *options;
+	struct tcache *t = tcache_own;
+	const struct options *options = options_peek();
 	CUcontext context;
 	int device;
 
-	latest.context = NULL;
-	if (options_get(&options) != WEIR_OK ||
-	    device_resolve(WEIR_DEVICE_CURRENT, &device) != WEIR_OK ||
+	if (t == &tcache_nobody)
+		return;
+	t->latest_host.context = NULL;
+	if (device_resolve(WEIR_DEVICE_CURRENT, &device) != WEIR_OK ||
 	    device >= DEVICES_MAX)
 		return;
 	struct arena *arena = host_arena_peek(device, kind_of(options, 0));
@@ -180,31 +173,36 @@ remember(void)
 	    driver_peek()->cuCtxGetCurrent(&context) != CUDA_SUCCESS ||
 	    context != arena->context)
 		return;
-	latest.context = context;
-	latest.options = options;
-	latest.arena = arena;
+	t->latest_host.context = context;
+	t->latest_host.options = options;
+	t->latest_host.arena = arena;
 }
 
-static bool
-is_latest(void)
+/* Does a request go where the latest one did? */
+static inline bool
+is_latest(const struct tcache *t)
 {
-	const struct options *options;
 	CUcontext context;
 
-	return latest.context != NULL && options_get(&options) == WEIR_OK &&
-	    options == latest.options &&
+	return t->latest_host.context != NULL &&
+	    t->latest_host.options == options_peek() &&
 	    driver_peek()->cuCtxGetCurrent(&context) == CUDA_SUCCESS &&
-	    context == latest.context;
+	    context == t->latest_host.context;
 }
 
-/* Out of the thread's cache, as the last request. */
+/* Out of the thread's cache, as the latest request. */
 static inline bool
 take_latest(size_t size, void **out)
 {
-	weir_stream key = (weir_stream)latest.arena;
+	const struct tcache *t = tcache_own;
+	weir_stream key = (weir_stream)t->latest_host.arena;
 
-	if (!is_latest())
+	if (!is_latest(t))
 		return false;
+	/* What is too large to count is 0 here: nothing is of that size. */
+	if (round_up(size, FINE_GRANULE) < FINE_END)
+		return tcache_malloc_of(
+		    true, WEIR_DEVICE_CURRENT, size, key, out);
 	return size > TCACHE_BINNED ?
 	    tcache_malloc_large(WEIR_DEVICE_CURRENT, size, key, out) :
 	    tcache_malloc(WEIR_DEVICE_CURRENT, size, key, out);

@@ -192,15 +192,32 @@ give_to_source(struct arena *arena, CUdeviceptr addr, size_t size)
 	return given;
 }
 
+/* Bytes of host memory that is cut. */
 static size_t
-driver_size(
+shared_bytes(const struct arena *arena)
+{
+	size_t bytes = 0;
+
+	for (struct list *l = arena->segments.next; l != &arena->segments;
+	     l = l->next) {
+		const struct segment *segment =
+		    CONTAINER_OF(l, struct segment, link);
+		bytes += segment->shared ? segment->size : 0;
+	}
+	return bytes;
+}
+
+size_t
+segment_size_for(
     const struct arena *arena, const struct options *options, size_t rounded)
 {
 	if ((arena->flags & ARENA_NO_SPLIT) != 0)
 		return rounded;
-	return arena_is_host(arena) ?
-	    size_host_segment(rounded, os_page_size()) :
-	    size_segment(options, rounded);
+	if (!arena_is_host(arena))
+		return size_segment(options, rounded);
+	return size_host_segment(rounded,
+	    rounded <= HOST_SHARED_MAX ? shared_bytes(arena) : 0,
+	    os_page_size());
 }
 
 static enum weir_status
@@ -208,7 +225,7 @@ grow_driver(struct pool *pool, const struct options *options, size_t rounded,
     size_t *need)
 {
 	struct arena *arena = pool->owner->arena;
-	size_t size = driver_size(arena, options, rounded);
+	size_t size = segment_size_for(arena, options, rounded);
 	struct segment *segment;
 	CUdeviceptr addr;
 
@@ -227,6 +244,7 @@ grow_driver(struct pool *pool, const struct options *options, size_t rounded,
 	if (status != WEIR_OK)
 		goto drop_segment;
 	segment->mapped_bytes = size;
+	segment->shared = arena_is_host(arena) && rounded <= HOST_SHARED_MAX;
 	segment->oversize = size >= options->max_split_size;
 	stats_change(pool, STAT3_reserved_bytes, (int64_t)size);
 	arena->stats.num_device_alloc++;

@@ -28,7 +28,7 @@ host_take(size_t size)
 
 	if (ptr == NULL)
 		FAIL("weir_host_malloc(%zu): %s", size, weir_last_error());
-	EXPECT_EQ((uintptr_t)ptr % GRANULE, 0);
+	EXPECT_EQ((uintptr_t)ptr % (size < 4 * KIB ? 64 : GRANULE), 0);
 	if (sim() != NULL)
 		sim()->host_touch(ptr, size, 1);
 	return ptr;
@@ -411,6 +411,141 @@ TEST(a_mix_of_tiny_to_small_blocks_holds_an_eighth_more_than_is_live_at_most)
 	mix_small(roll_any, 30000);
 }
 
+static size_t
+roll_tiny(unsigned *seed)
+{
+	return 8 + (size_t)rand_r(seed) % (4 * KIB - 7);
+}
+
+TEST(a_mix_of_8_bytes_to_4_kib_holds_an_eighth_more_than_is_live_at_most)
+{
+	mix_small(roll_tiny, 30000);
+}
+
+TEST(blocks_below_4_kib_are_multiples_of_64_bytes_and_lose_an_eighth_at_most)
+{
+	for (size_t size = 1; size < 5 * KIB; size += 37) {
+		void *ptr = host_take(size);
+		size_t got = info_of(ptr).size;
+		EXPECT_LT(got - size, size < 4 * KIB ? 64 : 512);
+		EXPECT(size < 512 || (got - size) * 8 < size);
+		EXPECT_EQ(got % (got < 4 * KIB ? 64 : 512), 0);
+	}
+	expect_healthy();
+}
+
+TEST(a_tiny_block_is_freed_by_either_call_and_serves_again)
+{
+	char *a = host_take(100);
+	char *b = host_take(100);
+	char *c = host_take(100);
+
+	EXPECT_EQ(b, a + 128);
+	EXPECT_EQ(c, b + 128);
+	host_give(b);
+	EXPECT_EQ(host_take(128), (void *)b);
+	give(b);
+	EXPECT_EQ(host_take(65), (void *)b);
+	EXPECT_STATUS(weir_host_free(b + 64), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "64 bytes into the block");
+	EXPECT_STATUS(weir_host_free(b + 8), WEIR_EINVAL);
+	host_give(b);
+	EXPECT_STATUS(weir_host_free(b), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "freed before");
+	EXPECT_STATUS(weir_free(b), WEIR_EINVAL);
+	/* A pointer with bits where no address has any. */
+	EXPECT_STATUS(
+	    weir_host_free((void *)((uintptr_t)c | (uintptr_t)1 << 62)),
+	    WEIR_EINVAL);
+	host_give(a);
+	host_give(c);
+	expect_healthy();
+}
+
+TEST(tiny_neighbours_wait_for_their_own_streams_only)
+{
+	weir_stream late = new_stream();
+	char *a = host_take(64);
+	char *b = host_take(64);
+	void *device = take(64, late);
+
+	EXPECT_EQ(b, a + 64);
+	busy(late, LATE_MS);
+	upload(device, b + 17, 16, late);
+	host_give(a);
+	host_give(b);
+	EXPECT_EQ(host_stats().pending_bytes, 64);
+	EXPECT_EQ(host_take(64), (void *)a);
+	EXPECT_NE(host_take(64), (void *)b);
+	finish(late);
+	EXPECT_EQ(host_trim(SIZE_MAX), 0);
+	EXPECT_EQ(host_stats().pending_bytes, 0);
+	EXPECT_EQ(host_take(64), (void *)b);
+	expect_healthy();
+}
+
+/* Of one thread every peak is seen, whatever its blocks are of. */
+TEST(peaks_count_tiny_and_other_blocks_together)
+{
+	enum { N = 64 };
+	void *tiny[N];
+	void *small[N];
+
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < N; i++)
+			tiny[i] = host_take(1000);
+		for (int i = 0; i < N; i++)
+			small[i] = host_take(8 * KIB);
+		for (int i = 0; i < N; i++)
+			host_give(small[i]);
+		for (int i = 0; i < N; i++)
+			host_give(tiny[i]);
+	}
+	EXPECT_EQ(host_stats().requested_bytes.all.peak,
+	    N * (1000 + 8 * (uint64_t)KIB));
+	EXPECT_EQ(host_stats().allocation.all.peak, 2 * N);
+	EXPECT_EQ(host_stats().allocated_bytes.small_pool.peak,
+	    N * (1024 + 8 * (uint64_t)KIB));
+	EXPECT_EQ(host_stats().allocation.all.current, 0);
+	expect_healthy();
+}
+
+TEST(tiny_memory_goes_back_like_all_other)
+{
+	enum { N = 4000 };
+	static void *blocks[N];
+
+	for (int i = 0; i < N; i++)
+		blocks[i] = host_take(1000);
+	EXPECT_GE(held(), 4000000);
+	for (int i = 0; i < N; i++)
+		host_give(blocks[i]);
+	EXPECT_GT(host_trim(MIB), 2 * MIB);
+	EXPECT_LE(held(), MIB);
+	host_trim(0);
+	EXPECT_EQ(held(), 0);
+	conf("pinned_idle_mb:1");
+	for (int i = 0; i < N; i++)
+		blocks[i] = host_take(100);
+	for (int i = 0; i < N; i++)
+		host_give(blocks[i]);
+	EXPECT_LE(held(), MIB);
+	expect_healthy();
+}
+
+/* Programs that know nothing of weir have what the driver gives them. */
+TEST(what_stands_for_the_driver_s_own_is_aligned_as_the_driver_s)
+{
+	for (size_t size = 1; size < 3 * KIB; size += 200) {
+		void *ptr;
+		host_take(size);
+		EXPECT_OK(allocator_malloc_host(0, size, 0, &ptr));
+		EXPECT_EQ((uintptr_t)ptr % 512, 0);
+		EXPECT_EQ(info_of(ptr).size % 512, 0);
+	}
+	expect_healthy();
+}
+
 TEST(trim_gives_back_all_but_what_is_to_be_kept)
 {
 	void *blocks[4];
@@ -767,6 +902,41 @@ TEST(registering_twice_is_told)
 	EXPECT_OK(weir_host_unregister(memory));
 	EXPECT_STATUS(weir_host_unregister(memory), WEIR_EINVAL);
 	EXPECT_STR_HAS(weir_last_error(), "weir_host_unregister(");
+	free(memory);
+	expect_healthy();
+}
+
+TEST(registrations_that_overlap_are_told)
+{
+	char *memory = aligned_alloc(65536, 4 * MIB);
+
+	EXPECT_OK(weir_host_register(memory + MIB, MIB, 0));
+	for (int i = 1; i <= 3; i++) {
+		EXPECT_STATUS(
+		    weir_host_register(memory + i * (MIB / 2), MIB, 0),
+		    WEIR_EINVAL);
+		EXPECT_STR_HAS(weir_last_error(), "weir_host_register(");
+	}
+	EXPECT(!weir_host_is_pinned(memory));
+	EXPECT(!weir_host_is_pinned(memory + 2 * MIB));
+	EXPECT(weir_host_is_pinned(memory + MIB));
+	EXPECT_OK(weir_host_register(memory + 2 * MIB, MIB, 0));
+	EXPECT_OK(weir_host_unregister(memory + MIB));
+	EXPECT_OK(weir_host_unregister(memory + 2 * MIB));
+	free(memory);
+	expect_healthy();
+}
+
+TEST(what_was_never_registered_cannot_be_undone)
+{
+	char *memory = aligned_alloc(65536, 4 * MIB);
+
+	EXPECT_STATUS(weir_host_unregister(memory), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "weir_host_unregister(");
+	EXPECT_OK(weir_host_register(memory, 4 * MIB, 0));
+	EXPECT_STATUS(weir_host_unregister(memory + MIB), WEIR_EINVAL);
+	EXPECT(weir_host_is_pinned(memory + MIB));
+	EXPECT_OK(weir_host_unregister(memory));
 	free(memory);
 	expect_healthy();
 }
