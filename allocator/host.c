@@ -5,15 +5,16 @@
  *
  * Each kind of host memory of a device is an arena: what works for the memory
  * of a device (best fit, pending uses, trim, statistics, checks, thread caches)
- * works for it, over another source of pages. Three things differ:
+ * works for it, over another source of pages. What differs:
  *
  * - Its blocks are of no stream, and its free memory is anyone's at once: the
  *   host cannot be put behind a stream without a wait. A block waits only for
  *   the streams that were recorded for it.
  * - What is larger than 256 KiB is not cut: a part of a registration cannot go
  *   back to the system.
- * - Statistics and limit are apart from the device's
- * (arena->main->host_totals).
+ * - What is below 4 KiB has a finer granule, by its source, and pools of its
+ *   own: docs/adr/0007.
+ * - Statistics and limit are apart from the device's: arena->main->host_totals.
  *
  * The arenas are made at the first use of a kind and kept until the context of
  * the device is gone.

@@ -22,9 +22,12 @@ const struct source *host_source(unsigned kind);
 /* The context of a device is gone: its reserves are, too. */
 void host_pages_forget(int device);
 
+/* Where the system's tables are: "/sys". Tests have others. */
+extern const char *host_tables;
+
 /*
- * The NUMA node of a PCI device, as a system's tables under `root` ("/sys")
- * say; -1: they do not, or there is but one.
+ * The NUMA node of a PCI device, as a system's tables under `root` say; -1:
+ * they do not, or there is but one.
  *
  * @param bus_id  as the driver writes it: 0000:3B:00.0, in either case
  */

@@ -40,6 +40,8 @@ enum {
 
 /* ---- NUMA -------------------------------------------------------------- */
 
+const char *host_tables = "/sys";
+
 int
 host_node(const char *root, const char *bus_id)
 {
@@ -74,7 +76,7 @@ place(void *memory, size_t size, int device)
 	if (driver_peek()->cuDeviceGetPCIBusId(
 		bus_id, sizeof(bus_id), device) != CUDA_SUCCESS)
 		return;
-	int node = host_node("/sys", bus_id);
+	int node = host_node(host_tables, bus_id);
 	if (node < 0)
 		return;
 	nodes[node / BITS] = 1ul << node % BITS;

@@ -6,11 +6,16 @@
 
 #include <weir/host.h>
 
+#include <ctype.h>
+#include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "allocator/allocator.h"
@@ -871,6 +876,114 @@ TEST(the_node_of_a_device_is_read_from_the_system_s_tables)
 	fputs("none\n", file);
 	fclose(file);
 	EXPECT_EQ(host_node(root, "0000:3B:00.0"), -1);
+}
+
+/* The call that says where pages are to be is caught on its way out of weir;
+ * all others go on. */
+static struct {
+	unsigned times;
+	long refuse; /* an errno */
+	uintptr_t addr;
+	size_t size;
+	long mode;
+	unsigned long nodes;
+} bound;
+
+long
+syscall(long number, ...)
+{
+	long (*real)(long, long, long, long, long, long, long);
+	long args[6];
+	va_list list;
+
+	va_start(list, number);
+	for (int i = 0; i < 6; i++)
+		args[i] = va_arg(list, long);
+	va_end(list);
+	*(void **)&real = dlsym(RTLD_NEXT, "syscall");
+	if (number != SYS_mbind)
+		return real(number, args[0], args[1], args[2], args[3], args[4],
+		    args[5]);
+	bound.times++;
+	bound.addr = (uintptr_t)args[0];
+	bound.size = (size_t)args[1];
+	bound.mode = args[2];
+	bound.nodes = *(const unsigned long *)(uintptr_t)args[3];
+	errno = (int)bound.refuse;
+	return bound.refuse != 0 ? -1 : 0;
+}
+
+/* Tables in which device 0 is on a node. */
+static void
+put_on_node(char *root, int node)
+{
+	char bus_id[32];
+	char path[256];
+
+	EXPECT_EQ(
+	    device_driver()->cuDeviceGetPCIBusId(bus_id, sizeof(bus_id), 0),
+	    CUDA_SUCCESS);
+	for (char *at = bus_id; *at != '\0'; at++)
+		*at = (char)tolower((unsigned char)*at);
+	EXPECT_NOT_NULL(mkdtemp(root));
+	snprintf(path, sizeof(path), "%s/bus/pci/devices/%s/numa_node", root,
+	    bus_id);
+	make_folders(path);
+	FILE *file = fopen(path, "w");
+	EXPECT_NOT_NULL(file);
+	fprintf(file, "%d\n", node);
+	fclose(file);
+	host_tables = root;
+}
+
+TEST(pages_are_asked_for_on_the_node_of_the_device)
+{
+	char root[] = "/tmp/weir-host-XXXXXX";
+
+	EXPECT_OK(weir_set_device(0));
+	put_on_node(root, 3);
+	registered("pinned_num_register_threads:2");
+	char *ptr = host_take(5 * MIB);
+	EXPECT_EQ(bound.times, 1);
+	EXPECT_EQ(bound.addr, (uintptr_t)ptr);
+	EXPECT_EQ(bound.size, 5 * MIB);
+	EXPECT_EQ(bound.mode, 1); /* preferred, not forced */
+	EXPECT_EQ(bound.nodes, 1ul << 3);
+	expect_healthy();
+}
+
+TEST(where_pages_cannot_be_placed_they_are_where_the_system_likes)
+{
+	static const long reasons[] = { ENOSYS, EPERM, EINVAL };
+	char root[] = "/tmp/weir-host-XXXXXX";
+
+	EXPECT_OK(weir_set_device(0));
+	put_on_node(root, 0);
+	registered("");
+	for (unsigned i = 0; i < 3; i++) {
+		bound.refuse = reasons[i];
+		char *ptr = host_take(5 * MIB);
+		EXPECT_EQ(bound.times, i + 1);
+		EXPECT_EQ(bound.nodes, 1);
+		EXPECT(weir_host_is_pinned(ptr));
+	}
+	expect_healthy();
+}
+
+TEST(nothing_is_asked_for_where_there_are_no_nodes)
+{
+	char root[] = "/tmp/weir-host-XXXXXX";
+
+	EXPECT_OK(weir_set_device(0));
+	put_on_node(root, -1);
+	registered("");
+	host_take(5 * MIB);
+	host_tables = "/nowhere";
+	host_take(5 * MIB);
+	conf("pinned_use_cuda_host_register:False");
+	host_take(5 * MIB); /* the driver has its own ways */
+	EXPECT_EQ(bound.times, 0);
+	expect_healthy();
 }
 
 /* ---- Memory of the caller's own ---------------------------------------- */
