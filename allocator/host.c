@@ -112,7 +112,7 @@ allocate(int device, size_t size, unsigned kind, void **out)
 		status = arena_of_kind(device, kind, &arena);
 	if (status != WEIR_OK)
 		return status;
-	struct cache *cache = tcache_find(device, (weir_stream)arena);
+	struct cache *cache = tcache_find_host(arena);
 	*out = cache != NULL ? tcache_malloc_in(cache, size) : NULL;
 	if (*out != NULL)
 		return WEIR_OK;
@@ -174,9 +174,12 @@ remember(void)
 	    driver_peek()->cuCtxGetCurrent(&context) != CUDA_SUCCESS ||
 	    context != arena->context)
 		return;
+	struct cache *cache = tcache_find_host(arena);
+	if (cache == NULL)
+		return;
 	t->latest_host.context = context;
 	t->latest_host.options = options;
-	t->latest_host.arena = arena;
+	t->latest_host.cache = cache;
 }
 
 /* Does a request go where the latest one did? */
@@ -196,17 +199,16 @@ static inline bool
 take_latest(size_t size, void **out)
 {
 	const struct tcache *t = tcache_own;
-	weir_stream key = (weir_stream)t->latest_host.arena;
 
 	if (!is_latest(t))
 		return false;
+	struct cache *cache = t->latest_host.cache;
+	weir_stream key = (weir_stream)cache->arena;
 	/* What is too large to count is 0 here: nothing is of that size. */
 	if (round_up(size, FINE_GRANULE) < FINE_END)
-		return tcache_malloc_of(
-		    true, WEIR_DEVICE_CURRENT, size, key, out);
-	return size > TCACHE_BINNED ?
-	    tcache_malloc_large(WEIR_DEVICE_CURRENT, size, key, out) :
-	    tcache_malloc(WEIR_DEVICE_CURRENT, size, key, out);
+		return tcache_take(true, cache, key, size, out);
+	return size > TCACHE_BINNED ? tcache_take_large(cache, key, size, out) :
+				      tcache_take(false, cache, key, size, out);
 }
 
 void *

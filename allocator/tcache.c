@@ -35,6 +35,7 @@ struct tcache tcache_nobody = {
 	.nearby = { .leaf = &no_leaf },
 	.nearby_host = { .leaf = &no_leaf },
 	.nearby_fine = { .leaf = &no_leaf },
+	.latest_host = { .cache = &tcache_nobody.none },
 	.by_handle = { [0 ... TCACHE_WAYS - 1] = &tcache_nobody.none },
 	.by_pools = { [0 ... TCACHE_WAYS - 1] = &tcache_nobody.none },
 	.caches = { &tcache_nobody.caches, &tcache_nobody.caches },
@@ -460,6 +461,15 @@ tcache_find(int device, weir_stream handle)
 	    (cache->context != NULL && !is_current(cache)))
 		return NULL;
 	return cache;
+}
+
+struct cache *
+tcache_find_host(const struct arena *arena)
+{
+	unsigned way = arena->any_pools->index % TCACHE_WAYS;
+	struct cache *cache = tcache_own->by_pools[way];
+
+	return cache->arena == arena && tcache_is_alive(cache) ? cache : NULL;
 }
 
 void *
@@ -1209,6 +1219,8 @@ drop(struct tcache *t, struct cache *cache)
 		t->last = &t->none;
 	if (t->last_host == cache)
 		t->last_host = &t->none;
+	if (t->latest_host.cache == cache)
+		t->latest_host.cache = &t->none;
 	list_remove(&cache->own_link);
 	meta_free(cache, sizeof(*cache));
 }
@@ -1285,10 +1297,11 @@ set_up(struct cache *cache, struct tcache *t, struct pools *pools,
 static void
 make_cache(struct tcache *t, struct pools *pools, const struct options *options)
 {
+	bool host = arena_is_host(pools->arena);
 	struct cache **by_handle = &t->by_handle[tcache_way(tcache_key(pools))];
 	struct cache **by_pools = &t->by_pools[pools->index % TCACHE_WAYS];
 
-	if (!make_room(t, by_handle, pools->arena) ||
+	if ((!host && !make_room(t, by_handle, pools->arena)) ||
 	    !make_room(t, by_pools, pools->arena))
 		return;
 	struct cache *cache = meta_zalloc(sizeof(*cache));
@@ -1300,7 +1313,8 @@ make_cache(struct tcache *t, struct pools *pools, const struct options *options)
 	pools->caches++;
 	list_push_back(&pools->arena->caches, &cache->link);
 	list_push_back(&t->caches, &cache->own_link);
-	*by_handle = cache;
+	if (!host)
+		*by_handle = cache;
 	*by_pools = cache;
 }
 
@@ -1346,6 +1360,7 @@ make_own(void)
 	atomic_init(&t->none.handle, NOBODY);
 	t->last = &t->none;
 	t->last_host = &t->none;
+	t->latest_host.cache = &t->none;
 	t->nearby.leaf = &no_leaf;
 	t->nearby_host.leaf = &no_leaf;
 	t->nearby_fine.leaf = &no_leaf;

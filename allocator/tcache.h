@@ -135,15 +135,14 @@ struct tcache {
 	struct cache *last_host; /* by weir_host_free(); of host memory */
 	struct nearby nearby_host;
 	struct nearby nearby_fine; /* starts that are no multiple of 512 */
-	/* The arena that the latest weir_host_malloc() went to, in this context
-	 * and with these options; NULL: none. It may be out of use by now, and
-	 * then there is no cache of that name. */
+	/* Of the arena that the latest weir_host_malloc() went to, in this
+	 * context and with these options. */
 	struct {
-		CUcontext context;
+		CUcontext context; /* NULL: none */
 		const struct options *options;
-		struct arena *arena;
+		struct cache *cache;
 	} latest_host;
-	struct cache *by_handle[TCACHE_WAYS];
+	struct cache *by_handle[TCACHE_WAYS]; /* of streams */
 	struct cache *by_pools[TCACHE_WAYS];
 	struct list caches; /* all it has, through ->own_link */
 	struct cache none;  /* takes nothing */
@@ -168,9 +167,11 @@ extern _Thread_local struct tcache *tcache_own; /* or tcache_nobody */
 extern struct tcache tcache_nobody;
 extern bool tcache_asymmetric; /* membarrier() works */
 
-/* The calling thread's cache for a stream, or NULL. Its pools are to be
- * believed under the arena's lock, if the cache is alive then. */
+/* The calling thread's cache for a stream, or for page-locked memory of an
+ * arena; or NULL. Its pools are to be believed under the arena's lock, if the
+ * cache is alive then. */
 struct cache *tcache_find(int device, weir_stream handle);
+struct cache *tcache_find_host(const struct arena *arena);
 
 static inline bool
 tcache_is_alive(const struct cache *cache)
@@ -248,7 +249,7 @@ tcache_way(weir_stream handle)
 	return hash >> 26;
 }
 
-/* What a cache for these pools is found by: the stream, or for host memory,
+/* What a cache for these pools says it is for: the stream, or for host memory,
  * which is of no stream, the arena itself, whose address is no stream's. */
 static inline weir_stream
 tcache_key(const struct pools *pools)
@@ -297,16 +298,15 @@ tcache_count_in(struct cache *cache, size_t bytes, size_t requested)
 	cache->room.requested += (int64_t)requested;
 }
 
-/* A block for a request out of the calling thread's cache; false: none. The way
- * of most requests: a stream of its own, a small size, a block at hand.
+/* A block for a request out of a cache of the calling thread's, if it is for
+ * `key`; false: none. The way of most requests: a small size, a block at hand.
  *
  * @param fine  of a fine pool: the size is below FINE_END
  */
 static inline QUICK bool
-tcache_malloc_of(
-    bool fine, int device, size_t size, weir_stream handle, void **out)
+tcache_take(
+    bool fine, struct cache *cache, weir_stream key, size_t size, void **out)
 {
-	struct cache *cache = tcache_own->by_handle[tcache_way(handle)];
 	/* Of no bytes, and of too many to count, it is 0: that bin is empty. */
 	size_t rounded = round_up(size, fine ? FINE_GRANULE : WEIR_GRANULE);
 
@@ -314,11 +314,9 @@ tcache_malloc_of(
 		return false;
 	atomic_store_explicit(&cache->busy, 1, memory_order_relaxed);
 	atomic_signal_fence(memory_order_seq_cst);
-	if (__builtin_expect(atomic_load_explicit(
-				 &cache->key, memory_order_acquire) != handle,
+	if (__builtin_expect(
+		atomic_load_explicit(&cache->key, memory_order_acquire) != key,
 		0))
-		goto not_this_way;
-	if (device != WEIR_DEVICE_CURRENT && device != cache->device)
 		goto not_this_way;
 	struct bin *bin =
 	    fine ? tcache_fine_bin(cache, rounded) : tcache_bin(cache, rounded);
@@ -340,23 +338,15 @@ not_this_way:
 	return false;
 }
 
-static inline QUICK bool
-tcache_malloc(int device, size_t size, weir_stream handle, void **out)
-{
-	return tcache_malloc_of(false, device, size, handle, out);
-}
-
 /* The same for a size above the bins'; the latest block that was freed. */
 static inline bool
-tcache_malloc_large(int device, size_t size, weir_stream handle, void **out)
+tcache_take_large(struct cache *cache, weir_stream key, size_t size, void **out)
 {
-	struct cache *cache = tcache_own->by_handle[tcache_way(handle)];
 	size_t rounded = round_up(size, WEIR_GRANULE);
 
 	atomic_store_explicit(&cache->busy, 1, memory_order_relaxed);
 	atomic_signal_fence(memory_order_seq_cst);
-	if (atomic_load_explicit(&cache->key, memory_order_acquire) != handle ||
-	    (device != WEIR_DEVICE_CURRENT && device != cache->device))
+	if (atomic_load_explicit(&cache->key, memory_order_acquire) != key)
 		goto not_this_way;
 	/* slot[0] has no size. */
 	struct slot *slot = &cache->slot[cache->slots];
@@ -377,6 +367,27 @@ tcache_malloc_large(int device, size_t size, weir_stream handle, void **out)
 not_this_way:
 	tcache_leave(cache);
 	return false;
+}
+
+/* The two for a stream. */
+static inline QUICK bool
+tcache_malloc(int device, size_t size, weir_stream handle, void **out)
+{
+	struct cache *cache = tcache_own->by_handle[tcache_way(handle)];
+
+	if (device != WEIR_DEVICE_CURRENT && device != cache->device)
+		return false;
+	return tcache_take(false, cache, handle, size, out);
+}
+
+static inline bool
+tcache_malloc_large(int device, size_t size, weir_stream handle, void **out)
+{
+	struct cache *cache = tcache_own->by_handle[tcache_way(handle)];
+
+	if (device != WEIR_DEVICE_CURRENT && device != cache->device)
+		return false;
+	return tcache_take_large(cache, handle, size, out);
 }
 
 /* What became of a block. */
