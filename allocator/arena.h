@@ -227,6 +227,7 @@ struct arena {
 	struct block *spare; /* blocks in no segment, through ->next */
 	unsigned jobs;       /* under way with the lock left in between */
 	size_t promised;     /* bytes that jobs are getting from the driver */
+	size_t shared_bytes; /* of segments that are host memory that is cut */
 	uint64_t tries;      /* requests that came to waiting, so far */
 	uint64_t served;     /* requests so far */
 	uint64_t moves;      /* handles mapped at another place so far */

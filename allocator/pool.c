@@ -48,10 +48,11 @@ serves(const struct block *block, const struct options *options, size_t rounded,
 		return !plain;
 	if ((block->arena->flags & ARENA_NO_SPLIT) != 0)
 		return block->size == rounded;
-	if (arena_is_host(block->arena))
-		return rounded <= HOST_SHARED_MAX ? block->segment->shared :
-						    !block->segment->shared &&
-			size_host_serves(block->size, rounded);
+	if (arena_is_host(block->arena)) {
+		bool shared = block->segment->shared;
+		return shared == (rounded <= HOST_SHARED_MAX) &&
+		    (shared || size_host_serves(block->size, rounded));
+	}
 	return size_serves(options, block->size, rounded);
 }
 

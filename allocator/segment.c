@@ -71,6 +71,8 @@ segment_delete(struct segment *segment)
 	struct pools *owner = segment->first->pool->owner;
 
 	owner->blocks--;
+	if (segment->shared)
+		segment->arena->shared_bytes -= segment->size;
 	block_delete(segment->first);
 	list_remove(&segment->link);
 	meta_free(segment, sizeof(*segment));
@@ -192,21 +194,6 @@ give_to_source(struct arena *arena, CUdeviceptr addr, size_t size)
 	return given;
 }
 
-/* Bytes of host memory that is cut. */
-static size_t
-shared_bytes(const struct arena *arena)
-{
-	size_t bytes = 0;
-
-	for (struct list *l = arena->segments.next; l != &arena->segments;
-	     l = l->next) {
-		const struct segment *segment =
-		    CONTAINER_OF(l, struct segment, link);
-		bytes += segment->shared ? segment->size : 0;
-	}
-	return bytes;
-}
-
 size_t
 segment_size_for(
     const struct arena *arena, const struct options *options, size_t rounded)
@@ -215,9 +202,7 @@ segment_size_for(
 		return rounded;
 	if (!arena_is_host(arena))
 		return size_segment(options, rounded);
-	return size_host_segment(rounded,
-	    rounded <= HOST_SHARED_MAX ? shared_bytes(arena) : 0,
-	    os_page_size());
+	return size_host_segment(rounded, arena->shared_bytes, os_page_size());
 }
 
 static enum weir_status
@@ -245,6 +230,7 @@ grow_driver(struct pool *pool, const struct options *options, size_t rounded,
 		goto drop_segment;
 	segment->mapped_bytes = size;
 	segment->shared = arena_is_host(arena) && rounded <= HOST_SHARED_MAX;
+	arena->shared_bytes += segment->shared ? size : 0;
 	segment->oversize = size >= options->max_split_size;
 	stats_change(pool, STAT3_reserved_bytes, (int64_t)size);
 	arena->stats.num_device_alloc++;
