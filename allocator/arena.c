@@ -44,8 +44,9 @@ pools_get(struct arena *arena, struct stream *stream, struct pools **out)
 			    (void *)stream->handle);
 		pools->arena = arena;
 		pools->stream = stream_ref(stream);
-		pool_init(&pools->pool[POOL_SMALL], pools, POOL_SMALL);
-		pool_init(&pools->pool[POOL_LARGE], pools, POOL_LARGE);
+		for (int kind = 0; kind < POOL_KINDS; kind++)
+			pool_init(
+			    &pools->pool[kind], pools, (enum pool_kind)kind);
 		list_push_back(&arena->pools, &pools->link);
 		pools->index = arena->pools_made++;
 		arena->streams += stream->handle != WEIR_STREAM_ANY;
@@ -199,6 +200,7 @@ arena_set_up(struct arena *arena, struct arena *main)
 	tree_init(&arena->pins, compare_pins);
 	waiting_init(&arena->waiting);
 	arena->source = source_driver;
+	arena->granule = WEIR_GRANULE;
 	lock_enter(&arena->lock);
 	enum weir_status status =
 	    pools_get(arena, arena->any, &arena->any_pools);
@@ -348,6 +350,7 @@ forget_contents(struct arena *arena)
 		forget_segment(
 		    CONTAINER_OF(arena->segments.next, struct segment, link));
 	list_init(&arena->left);
+	arena->shared_bytes = 0;
 	arena->stats = (struct weir_stats){ 0 };
 	if (arena != arena->main)
 		arena->totals = NULL;

@@ -7,8 +7,8 @@
  *            expandable (reserved, and mapped bit by bit by handles) or one
  *            allocation of the driver
  *   block    a cut of a segment; in one state, and of one pool, at a time
- *   pool     the free blocks of one stream and kind (small or large)
- *   pools    the two pools of one stream, with its statistics
+ *   pool     the free blocks of one stream and kind (small, large or fine)
+ *   pools    the pools of one stream, one of each kind, with its statistics
  *
  * A block is
  *
@@ -29,6 +29,9 @@
  * Blocks may pass from one stream's pools to another's; neighbours of two
  * pools are never merged. The pools of WEIR_STREAM_ANY are everyone's: what is
  * in them is complete on every stream.
+ *
+ * Starts and sizes are multiples of WEIR_GRANULE, in a pool of the kind
+ * POOL_FINE of the arena's granule.
  *
  * Every field that is not marked constant is under arena->lock, and every
  * function below is called with it held unless its comment says otherwise.
@@ -87,6 +90,7 @@ struct segment {
 	enum pool_kind kind;
 	bool expandable;
 	bool oversize; /* counted as such: options may change */
+	bool shared;   /* host memory that is cut */
 
 	struct list link; /* in arena->segments */
 	struct block *first;
@@ -164,6 +168,7 @@ enum { DEVICES_MAX = 128 };
  */
 struct source {
 	const char *name; /* in errors */
+	size_t granule;   /* of what is small; 0: WEIR_GRANULE */
 	/* Memory of the device, at a multiple of 512; or an error, told. */
 	enum weir_status (*take)(
 	    void *closure, int device, size_t size, CUdeviceptr *out);
@@ -222,6 +227,7 @@ struct arena {
 	struct block *spare; /* blocks in no segment, through ->next */
 	unsigned jobs;       /* under way with the lock left in between */
 	size_t promised;     /* bytes that jobs are getting from the driver */
+	size_t shared_bytes; /* of segments that are host memory that is cut */
 	uint64_t tries;      /* requests that came to waiting, so far */
 	uint64_t served;     /* requests so far */
 	uint64_t moves;      /* handles mapped at another place so far */
@@ -236,6 +242,7 @@ struct arena {
 	/* Note [Other arenas]. */
 	struct source source;
 	bool own_source; /* not the driver's */
+	size_t granule;  /* of what is smaller than FINE_END */
 	unsigned flags;
 	bool in_use;
 	uint64_t generation; /* how often it has gone out of use */
@@ -285,6 +292,13 @@ enum weir_status pools_get(
 struct pools *pools_peek(
     const struct arena *arena, const struct stream *stream);
 
+/* Is it one of these? Told from where it lies. */
+static inline bool
+pools_have(const struct pools *pools, const struct pool *pool)
+{
+	return (uintptr_t)pool - (uintptr_t)pools->pool < sizeof(pools->pool);
+}
+
 static inline bool
 arena_is_host(const struct arena *arena)
 {
@@ -303,8 +317,24 @@ static inline size_t
 arena_class(
     const struct arena *arena, const struct options *options, size_t size)
 {
-	return arena_is_host(arena) ? round_up(size, WEIR_GRANULE) :
+	return arena_is_host(arena) ? size_of_granule(arena->granule, size) :
 				      size_class(options, size);
+}
+
+/* The kind of pool for a size class. */
+static inline enum pool_kind
+arena_kind(const struct arena *arena, size_t rounded)
+{
+	return rounded < FINE_END && arena->granule < WEIR_GRANULE ?
+	    POOL_FINE :
+	    size_kind(rounded);
+}
+
+/* The granule of what is in pools of a kind. */
+static inline size_t
+arena_granule(const struct arena *arena, enum pool_kind kind)
+{
+	return kind == POOL_FINE ? arena->granule : WEIR_GRANULE;
 }
 
 /* Fill a new arena but for its limit and its place in lists; `main` may be it.
@@ -568,6 +598,10 @@ void segment_unmap_left(struct arena *arena, size_t max);
 /* Give back the addresses of segments that have nothing mapped. */
 void segment_unreserve(struct arena *arena);
 
+/* Bytes of the driver segment that would be made for a size class. */
+size_t segment_size_for(
+    const struct arena *arena, const struct options *options, size_t rounded);
+
 /* Bytes of whole handles (or of a whole driver segment) in a span. */
 size_t segment_releasable(const struct span *span);
 
@@ -761,11 +795,12 @@ stats_sub(struct weir_stat *stat, uint64_t n)
 	stat->freed += n;
 }
 
-/* The part of a statistic that is of a kind of pools: they lie so too. */
+/* The part of a statistic that is of a kind of pools: they lie so too, and of
+ * the kinds only the large one is odd. */
 static inline struct weir_stat *
 stats_part(struct weir_stat3 *stat, enum pool_kind kind)
 {
-	return &(&stat->small_pool)[kind];
+	return &(&stat->small_pool)[kind % 2];
 }
 
 static inline void

@@ -54,6 +54,7 @@ struct counted {
 	uint64_t segments;
 	uint64_t inactive_splits;
 	size_t waiting;
+	size_t shared;
 	size_t cached;
 };
 
@@ -139,7 +140,8 @@ check_block(struct check *check, struct block *b)
 	bool mapped = block_is_held(b);
 
 	CHECK(check, "I-1", b->size > 0, b->addr);
-	CHECK(check, "I-1", b->size % WEIR_GRANULE == 0, b->addr);
+	CHECK(check, "I-1",
+	    b->size % arena_granule(b->arena, b->pool->kind) == 0, b->addr);
 	/* Of an allocation that is on its way back to the driver the addresses
 	 * may be somebody's already. */
 	CHECK(check, "I-8",
@@ -326,6 +328,7 @@ check_segment(struct check *check, struct segment *s, struct counted *totals)
 	CHECK(check, "I-16", s->pins == count_pins(s->arena, s->addr, s->size),
 	    s->addr);
 	totals->segments += !s->expandable;
+	totals->shared += s->shared ? s->size : 0;
 	if (s->expandable)
 		check_handles(check, s);
 }
@@ -416,6 +419,7 @@ arena_check(struct arena *arena, struct check *check)
 		totals.reserved = 0;
 	check_totals(check, &arena->stats, &totals);
 	check_pins(check, arena);
+	CHECK(check, "I-2", totals.shared == arena->shared_bytes, 0);
 	CHECK(check, "I-7", totals.waiting == arena->waiting.count, 0);
 	for (struct list *l = arena->pools.next; l != &arena->pools;
 	     l = l->next)

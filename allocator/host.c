@@ -5,15 +5,16 @@
  *
  * Each kind of host memory of a device is an arena: what works for the memory
  * of a device (best fit, pending uses, trim, statistics, checks, thread caches)
- * works for it, over another source of pages. Three things differ:
+ * works for it, over another source of pages. What differs:
  *
  * - Its blocks are of no stream, and its free memory is anyone's at once: the
  *   host cannot be put behind a stream without a wait. A block waits only for
  *   the streams that were recorded for it.
  * - What is larger than 256 KiB is not cut: a part of a registration cannot go
  *   back to the system.
- * - Statistics and limit are apart from the device's
- * (arena->main->host_totals).
+ * - What is below 4 KiB has a finer granule, by its source, and pools of its
+ *   own: docs/adr/0007.
+ * - Statistics and limit are apart from the device's: arena->main->host_totals.
  *
  * The arenas are made at the first use of a kind and kept until the context of
  * the device is gone.
@@ -29,15 +30,6 @@
 
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_HOST);
 static _Atomic(struct arena *) arenas[DEVICES_MAX][HOST_KINDS]; /* under lock */
-
-/* The arena that the calling thread's last request without a device went to:
- * the cache is found by it. It may be out of use by now, and then there is no
- * cache of that name. */
-static _Thread_local struct {
-	CUcontext context;
-	const struct options *options;
-	struct arena *arena;
-} latest;
 
 /* ---- Arenas ------------------------------------------------------------ */
 
@@ -120,7 +112,7 @@ allocate(int device, size_t size, unsigned kind, void **out)
 		status = arena_of_kind(device, kind, &arena);
 	if (status != WEIR_OK)
 		return status;
-	struct cache *cache = tcache_find(device, (weir_stream)arena);
+	struct cache *cache = tcache_find_host(arena);
 	*out = cache != NULL ? tcache_malloc_in(cache, size) : NULL;
 	if (*out != NULL)
 		return WEIR_OK;
@@ -137,7 +129,7 @@ allocator_malloc_host(int device, size_t size, unsigned flags, void **out)
 	enum weir_status status = check_request(size, flags);
 	if (status != WEIR_OK)
 		return status;
-	return allocate(device, size, flags, out);
+	return allocate(device, size, HOST_COARSE + flags, out);
 }
 
 static unsigned
@@ -166,13 +158,15 @@ weir_host_malloc_on(int device, size_t size, unsigned flags)
 static void
 remember(void)
 {
-	const struct options *options;
+	struct tcache *t = tcache_own;
+	const struct options *options = options_peek();
 	CUcontext context;
 	int device;
 
-	latest.context = NULL;
-	if (options_get(&options) != WEIR_OK ||
-	    device_resolve(WEIR_DEVICE_CURRENT, &device) != WEIR_OK ||
+	if (t == &tcache_nobody)
+		return;
+	t->latest_host.context = NULL;
+	if (device_resolve(WEIR_DEVICE_CURRENT, &device) != WEIR_OK ||
 	    device >= DEVICES_MAX)
 		return;
 	struct arena *arena = host_arena_peek(device, kind_of(options, 0));
@@ -180,34 +174,41 @@ remember(void)
 	    driver_peek()->cuCtxGetCurrent(&context) != CUDA_SUCCESS ||
 	    context != arena->context)
 		return;
-	latest.context = context;
-	latest.options = options;
-	latest.arena = arena;
+	struct cache *cache = tcache_find_host(arena);
+	if (cache == NULL)
+		return;
+	t->latest_host.context = context;
+	t->latest_host.options = options;
+	t->latest_host.cache = cache;
 }
 
-static bool
-is_latest(void)
+/* Does a request go where the latest one did? */
+static inline bool
+is_latest(const struct tcache *t)
 {
-	const struct options *options;
 	CUcontext context;
 
-	return latest.context != NULL && options_get(&options) == WEIR_OK &&
-	    options == latest.options &&
+	return t->latest_host.context != NULL &&
+	    t->latest_host.options == options_peek() &&
 	    driver_peek()->cuCtxGetCurrent(&context) == CUDA_SUCCESS &&
-	    context == latest.context;
+	    context == t->latest_host.context;
 }
 
-/* Out of the thread's cache, as the last request. */
+/* Out of the thread's cache, as the latest request. */
 static inline bool
 take_latest(size_t size, void **out)
 {
-	weir_stream key = (weir_stream)latest.arena;
+	const struct tcache *t = tcache_own;
 
-	if (!is_latest())
+	if (!is_latest(t))
 		return false;
-	return size > TCACHE_BINNED ?
-	    tcache_malloc_large(WEIR_DEVICE_CURRENT, size, key, out) :
-	    tcache_malloc(WEIR_DEVICE_CURRENT, size, key, out);
+	struct cache *cache = t->latest_host.cache;
+	weir_stream key = (weir_stream)cache->arena;
+	/* What is too large to count is 0 here: nothing is of that size. */
+	if (round_up(size, FINE_GRANULE) < FINE_END)
+		return tcache_take(true, cache, key, size, out);
+	return size > TCACHE_BINNED ? tcache_take_large(cache, key, size, out) :
+				      tcache_take(false, cache, key, size, out);
 }
 
 void *

@@ -7,8 +7,14 @@
 #include "allocator/arena.h"
 
 /* The kinds of a device: each combination of enum weir_host_flags from the
- * driver, and memory of our own that is registered. */
-enum { HOST_KINDS = 9, HOST_REGISTERED = 8, HOST_FLAGS = 7 };
+ * driver, and memory of our own that is registered; and each combination once
+ * more, with nothing finer than WEIR_GRANULE, as the driver hands it out. */
+enum {
+	HOST_FLAGS = 7,
+	HOST_REGISTERED = 8,
+	HOST_COARSE = 9,
+	HOST_KINDS = HOST_COARSE + HOST_FLAGS + 1
+};
 
 /* The source of a kind. */
 const struct source *host_source(unsigned kind);
@@ -16,9 +22,12 @@ const struct source *host_source(unsigned kind);
 /* The context of a device is gone: its reserves are, too. */
 void host_pages_forget(int device);
 
+/* Where the system's tables are: "/sys". Tests have others. */
+extern const char *host_tables;
+
 /*
- * The NUMA node of a PCI device, as a system's tables under `root` ("/sys")
- * say; -1: they do not, or there is but one.
+ * The NUMA node of a PCI device, as a system's tables under `root` say; -1:
+ * they do not, or there is but one.
  *
  * @param bus_id  as the driver writes it: 0000:3B:00.0, in either case
  */

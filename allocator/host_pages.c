@@ -40,6 +40,8 @@ enum {
 
 /* ---- NUMA -------------------------------------------------------------- */
 
+const char *host_tables = "/sys";
+
 int
 host_node(const char *root, const char *bus_id)
 {
@@ -74,7 +76,7 @@ place(void *memory, size_t size, int device)
 	if (driver_peek()->cuDeviceGetPCIBusId(
 		bus_id, sizeof(bus_id), device) != CUDA_SUCCESS)
 		return;
-	int node = host_node("/sys", bus_id);
+	int node = host_node(host_tables, bus_id);
 	if (node < 0)
 		return;
 	nodes[node / BITS] = 1ul << node % BITS;
@@ -209,6 +211,12 @@ give_registered(CUdeviceptr addr, size_t size)
 
 /* ---- Pages of a kind --------------------------------------------------- */
 
+static unsigned
+flags_of(unsigned kind)
+{
+	return kind < HOST_COARSE ? kind : kind - HOST_COARSE;
+}
+
 static enum weir_status
 pages_take(unsigned kind, int device, size_t size, CUdeviceptr *out)
 {
@@ -216,11 +224,12 @@ pages_take(unsigned kind, int device, size_t size, CUdeviceptr *out)
 
 	if (kind == HOST_REGISTERED)
 		return take_registered(device, size, out);
-	CUresult code = driver_peek()->cuMemHostAlloc(&memory, size, kind);
+	unsigned flags = flags_of(kind);
+	CUresult code = driver_peek()->cuMemHostAlloc(&memory, size, flags);
 	if (code == CUDA_SUCCESS)
 		*out = (CUdeviceptr)(uintptr_t)memory;
 	return driver_status(
-	    code, "cuMemHostAlloc(%zu bytes, flags %u)", size, kind);
+	    code, "cuMemHostAlloc(%zu bytes, flags %u)", size, flags);
 }
 
 static bool
@@ -414,21 +423,23 @@ const struct source *
 host_source(unsigned kind)
 {
 	static unsigned kinds[HOST_KINDS] = { 0, 1, 2, 3, 4, 5, 6, 7,
-		HOST_REGISTERED };
-#define FROM_DRIVER(kind)                                                      \
+		HOST_REGISTERED, 9, 10, 11, 12, 13, 14, 15, 16 };
+#define SOURCE(call, bytes, kind)                                              \
 	{                                                                      \
-		.name = "cuMemHostAlloc", .take = take, .give = give,          \
-		.forget = forget, .closure = &kinds[kind]                      \
+		.name = (call), .granule = (bytes), .take = take,              \
+		.give = give, .forget = forget, .closure = &kinds[kind]        \
 	}
-	static const struct source sources[HOST_KINDS] = { FROM_DRIVER(0),
-		FROM_DRIVER(1), FROM_DRIVER(2), FROM_DRIVER(3), FROM_DRIVER(4),
-		FROM_DRIVER(5), FROM_DRIVER(6), FROM_DRIVER(7),
-		{ .name = "cuMemHostRegister",
-		    .take = take,
-		    .give = give,
-		    .forget = forget,
-		    .closure = &kinds[HOST_REGISTERED] } };
-#undef FROM_DRIVER
+#define FINE(kind) SOURCE("cuMemHostAlloc", FINE_GRANULE, kind)
+#define COARSE(flags)                                                          \
+	SOURCE("cuMemHostAlloc", WEIR_GRANULE, HOST_COARSE + (flags))
+	static const struct source sources[HOST_KINDS] = { FINE(0), FINE(1),
+		FINE(2), FINE(3), FINE(4), FINE(5), FINE(6), FINE(7),
+		SOURCE("cuMemHostRegister", FINE_GRANULE, HOST_REGISTERED),
+		COARSE(0), COARSE(1), COARSE(2), COARSE(3), COARSE(4),
+		COARSE(5), COARSE(6), COARSE(7) };
+#undef COARSE
+#undef FINE
+#undef SOURCE
 
 	return &sources[kind];
 }

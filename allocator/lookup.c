@@ -1,6 +1,7 @@
 /*
- * The three levels, from the granule up: 12 bits of leaf, 13 of table, 23 of
- * root, which makes 57 bits of address. The root is mapped as it is touched.
+ * The three levels, from the granule up: 12 bits of leaf, 13 of table, 24 of
+ * root: 57 bits of address, and as much again for fine starts. The root is
+ * mapped as it is touched.
  */
 #include "allocator/lookup.h"
 
@@ -15,7 +16,7 @@ enum {
 	GRANULE_BITS = LOOKUP_GRANULE_BITS,
 	LEAF_BITS = LOOKUP_LEAF_BITS - GRANULE_BITS, /* 2 MiB */
 	TABLE_BITS = 13,                             /* 16 GiB */
-	ROOT_BITS = 23,                              /* 2^57 */
+	ROOT_BITS = 24,                              /* 2^58 */
 	LEAF_SHIFT = GRANULE_BITS + LEAF_BITS,
 	TABLE_SHIFT = LEAF_SHIFT + TABLE_BITS,
 	LEAF_ENTRIES = 1 << LEAF_BITS,
@@ -23,6 +24,9 @@ enum {
 	ROOT_ENTRIES = 1 << ROOT_BITS,
 	WORD = 64,
 	TABLES_BACK = 1024, /* how far lookup_floor() looks: 16 TiB */
+	FINE_BACK = 2,      /* and for fine starts: 2 GiB at least */
+	ADDRESS_BITS = 57,
+	FINE_ADDRESS_BITS = 54,
 };
 
 struct table {
@@ -91,15 +95,17 @@ make_leaf(CUdeviceptr addr) HOLDS(lock)
 enum weir_status
 lookup_prepare(CUdeviceptr addr)
 {
-	if (addr >> TABLE_SHIFT >= ROOT_ENTRIES)
-		return status_set(WEIR_ENOTSUP,
-		    "device address %#llx: above 57 bits",
-		    (unsigned long long)addr);
-	struct table *table = table_at(addr >> TABLE_SHIFT);
-	if (table != NULL && leaf_of(table, addr) != NULL)
+	CUdeviceptr place = lookup_place(addr);
+
+	if (addr >= LOOKUP_FINE || place >> TABLE_SHIFT >= ROOT_ENTRIES)
+		return status_set(WEIR_ENOTSUP, "address %#llx: above %d bits",
+		    (unsigned long long)addr,
+		    place == addr ? ADDRESS_BITS : FINE_ADDRESS_BITS);
+	struct table *table = table_at(place >> TABLE_SHIFT);
+	if (table != NULL && leaf_of(table, place) != NULL)
 		return WEIR_OK;
 	lock_enter(&lock);
-	enum weir_status status = make_leaf(addr);
+	enum weir_status status = make_leaf(place);
 	lock_leave(&lock);
 	if (status != WEIR_OK)
 		return status_set(
@@ -146,10 +152,11 @@ bit_floor(_Atomic(uint64_t) *words, long i)
 void
 lookup_set(CUdeviceptr addr, struct block *block)
 {
-	struct table *table = table_at(addr >> TABLE_SHIFT);
-	struct leaf *leaf = table != NULL ? leaf_of(table, addr) : NULL;
-	size_t page = (addr >> LEAF_SHIFT) % TABLE_ENTRIES;
-	size_t entry = entry_of(addr);
+	CUdeviceptr place = lookup_place(addr);
+	struct table *table = table_at(place >> TABLE_SHIFT);
+	struct leaf *leaf = table != NULL ? leaf_of(table, place) : NULL;
+	size_t page = (place >> LEAF_SHIFT) % TABLE_ENTRIES;
+	size_t entry = entry_of(place);
 
 	if (leaf == NULL)
 		return; /* only a NULL for an address never prepared */
@@ -165,70 +172,96 @@ lookup_set(CUdeviceptr addr, struct block *block)
 }
 
 struct leaf *
-lookup_leaf(CUdeviceptr addr)
+lookup_leaf(CUdeviceptr place)
 {
-	struct table *table = table_at(addr >> TABLE_SHIFT);
+	struct table *table = table_at(place >> TABLE_SHIFT);
 
-	return table != NULL ? leaf_of(table, addr) : NULL;
+	return table != NULL ? leaf_of(table, place) : NULL;
 }
 
 struct block *
 lookup_exact(CUdeviceptr addr)
 {
-	if (addr % WEIR_GRANULE != 0)
+	if (addr % FINE_GRANULE != 0 || addr >= LOOKUP_FINE)
 		return NULL;
-	struct table *table = table_at(addr >> TABLE_SHIFT);
-	struct leaf *leaf = table != NULL ? leaf_of(table, addr) : NULL;
-	return leaf != NULL ? lookup_in_leaf(leaf, addr) : NULL;
+	CUdeviceptr place = lookup_place(addr);
+	struct leaf *leaf = lookup_leaf(place);
+	return leaf != NULL ? lookup_in_leaf(leaf, place) : NULL;
 }
 
-/* The block with the highest start in a leaf at or below a granule of it. */
-static struct block *
-floor_in_leaf(struct leaf *leaf, long entry)
+/* A block, and the place of its start. */
+struct found {
+	struct block *block;
+	CUdeviceptr place;
+};
+
+/* The block with the highest start in a leaf at or below a granule of it;
+ * `base` is the leaf's place. */
+static bool
+floor_in_leaf(
+    struct leaf *leaf, CUdeviceptr base, long entry, struct found *out)
 {
 	for (; (entry = bit_floor(leaf->used, entry)) >= 0; entry--) {
-		struct block *block = atomic_load_explicit(
+		out->block = atomic_load_explicit(
 		    &leaf->blocks[entry], memory_order_acquire);
-		if (block != NULL)
-			return block;
+		out->place = base + ((CUdeviceptr)entry << GRANULE_BITS);
+		if (out->block != NULL)
+			return true;
 	}
-	return NULL;
+	return false;
 }
 
-/* The block with the highest start in a table at or below a granule of it. */
-static struct block *
-floor_in_table(struct table *table, long page, long entry)
+/* The same for a table, and a granule of a page of it. */
+static bool
+floor_in_table(struct table *table, CUdeviceptr base, long page, long entry,
+    struct found *out)
 {
 	for (long p = page; (p = bit_floor(table->used, p)) >= 0; p--) {
 		struct leaf *leaf = atomic_load_explicit(
 		    &table->leaves[p], memory_order_acquire);
-		struct block *block =
-		    floor_in_leaf(leaf, p == page ? entry : LEAF_ENTRIES - 1);
-		if (block != NULL)
-			return block;
+		if (floor_in_leaf(leaf, base + ((CUdeviceptr)p << LEAF_SHIFT),
+			p == page ? entry : LEAF_ENTRIES - 1, out))
+			return true;
 	}
-	return NULL;
+	return false;
 }
 
-struct block *
-lookup_floor(CUdeviceptr addr)
+/* The same for a place and so many tables. */
+static bool
+floor_of(CUdeviceptr place, int tables, struct found *out)
 {
-	uint64_t index = addr >> TABLE_SHIFT;
-	long page = (long)((addr >> LEAF_SHIFT) % TABLE_ENTRIES);
-	long entry = (long)entry_of(addr);
+	uint64_t index = place >> TABLE_SHIFT;
+	long page = (long)((place >> LEAF_SHIFT) % TABLE_ENTRIES);
+	long entry = (long)entry_of(place);
 
-	for (int back = 0; back < TABLES_BACK; back++) {
+	for (int back = 0; back < tables; back++) {
 		struct table *table = table_at(index);
-		if (table != NULL) {
-			struct block *block =
-			    floor_in_table(table, page, entry);
-			if (block != NULL)
-				return block;
-		}
+		if (table != NULL &&
+		    floor_in_table(
+			table, index << TABLE_SHIFT, page, entry, out))
+			return true;
 		if (index-- == 0)
 			break;
 		page = TABLE_ENTRIES - 1;
 		entry = LEAF_ENTRIES - 1;
 	}
-	return NULL;
+	return false;
+}
+
+struct block *
+lookup_floor(CUdeviceptr addr)
+{
+	const unsigned apart = WEIR_GRANULE / FINE_GRANULE;
+	struct found found;
+	struct found fine;
+
+	if (addr >= LOOKUP_FINE)
+		return NULL;
+	if (!floor_of(addr, TABLES_BACK, &found))
+		found = (struct found){ NULL, 0 };
+	/* Going back from the first of their tables leads to addresses. */
+	if (floor_of(LOOKUP_FINE + addr * apart, FINE_BACK, &fine) &&
+	    fine.place >= LOOKUP_FINE + found.place * apart)
+		return fine.block;
+	return found.block;
 }

@@ -6,6 +6,10 @@
  * block that starts there. A bit for each entry lets an address inside a block
  * find the start below it without walking memory.
  *
+ * Starts that are no multiple of 512 are multiples of 64, of small page-locked
+ * memory. They are in the same tree at a place of their own, above all
+ * addresses and eight times as far apart: lookup_place().
+ *
  * Reading takes no lock: tables are never freed, and a block that is named is
  * of memory that stays a struct block for ever (block_new()), so a reader that
  * is late sees a wrong block, not freed memory; it checks under the arena's
@@ -20,6 +24,7 @@
 
 #include <weir/weir.h>
 
+#include "allocator/sizes.h"
 #include "driver/abi.h"
 
 struct block;
@@ -34,7 +39,7 @@ void lookup_set(CUdeviceptr addr, struct block *block);
 /* The block that starts at addr, or NULL. */
 struct block *lookup_exact(CUdeviceptr addr);
 
-/* The leaf of an address: for ever; NULL: none. */
+/* The leaf of a place: for ever; NULL: none. */
 enum {
 	LOOKUP_GRANULE_BITS = 9,
 	LOOKUP_LEAF_BITS = 21,
@@ -43,12 +48,23 @@ enum {
 };
 /* The bits of an offset in a leaf at which a block can start. */
 #define LOOKUP_STARTS ((CUdeviceptr)LOOKUP_LEAF_SIZE - WEIR_GRANULE)
+/* Where the places of other starts begin: addresses end below it. */
+#define LOOKUP_FINE ((CUdeviceptr)1 << 57)
+
+/* Where a start is found in the tree. */
+static inline CUdeviceptr
+lookup_place(CUdeviceptr addr)
+{
+	return addr % WEIR_GRANULE == 0 ?
+	    addr :
+	    LOOKUP_FINE + addr * (WEIR_GRANULE / FINE_GRANULE);
+}
 
 struct leaf {
 	_Atomic(struct block *) blocks[LOOKUP_ENTRIES];
 	_Atomic(uint64_t) used[LOOKUP_ENTRIES / 64];
 };
-struct leaf *lookup_leaf(CUdeviceptr addr);
+struct leaf *lookup_leaf(CUdeviceptr place);
 
 /* The block that starts at an offset of LOOKUP_STARTS in a leaf: one load. */
 static inline struct block *

@@ -446,12 +446,10 @@ allocator_find(const void *ptr, struct allocator_block *out)
 
 	if (block == NULL || block_state(block) != BLOCK_ACTIVE)
 		return false;
-	const struct pools *any = block->arena->any_pools;
 	out->device = block->arena->device;
 	out->host = arena_is_host(block->arena);
 	out->requested_bytes = block->requested;
-	out->of_no_stream = block->pool == &any->pool[POOL_SMALL] ||
-	    block->pool == &any->pool[POOL_LARGE];
+	out->of_no_stream = pools_have(block->arena->any_pools, block->pool);
 	return true;
 }
 
@@ -589,7 +587,10 @@ free_rare(void *ptr) UNCHECKED
 static __attribute__((noinline)) enum weir_status
 free_large(void *ptr)
 {
-	return tcache_free_large(ptr) ? WEIR_OK : free_rare(ptr);
+	const struct tcache *t = tcache_own;
+
+	return tcache_free_large(&t->nearby, t->last, ptr) ? WEIR_OK :
+							     free_rare(ptr);
 }
 
 enum weir_status
@@ -608,9 +609,10 @@ weir_free(void *ptr)
 static __attribute__((noinline)) enum weir_status
 host_free_rare(void *ptr) UNCHECKED
 {
-	if (ptr == NULL || os_forked())
+	if (ptr == NULL || os_forked() ||
+	    (tcache_find_host_leaf(ptr) &&
+		tcache_free_host(ptr) == TCACHE_TAKEN))
 		return WEIR_OK;
-	tcache_find_leaf(ptr);
 	struct block *block = lookup_exact(address(ptr));
 	if (block != NULL && !arena_is_host(block->arena) &&
 	    block_state(block) == BLOCK_ACTIVE)
@@ -629,18 +631,27 @@ host_free_rare(void *ptr) UNCHECKED
 	return WEIR_OK;
 }
 
+static __attribute__((noinline)) enum weir_status
+host_free_large(void *ptr)
+{
+	const struct tcache *t = tcache_own;
+
+	return tcache_free_large(&t->nearby_host, t->last_host, ptr) ?
+	    WEIR_OK :
+	    host_free_rare(ptr);
+}
+
 enum weir_status
 weir_host_free(void *ptr)
 {
-	const struct block *block = tcache_block(tcache_own, ptr);
-
-	if (block == NULL || !arena_is_host(block->arena))
-		return host_free_rare(ptr);
-	enum tcache_taken taken = tcache_free(ptr);
-	if (taken == TCACHE_TAKEN ||
-	    (taken == TCACHE_TOO_LARGE && tcache_free_large(ptr)))
+	switch (tcache_free_host(ptr)) {
+	case TCACHE_TAKEN:
 		return WEIR_OK;
-	return host_free_rare(ptr);
+	case TCACHE_TOO_LARGE:
+		return host_free_large(ptr);
+	default:
+		return host_free_rare(ptr);
+	}
 }
 
 enum weir_status

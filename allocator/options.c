@@ -781,7 +781,7 @@ parse(struct options *options, const struct origin *origin, const char *at)
 /* ---- Values in force --------------------------------------------------- */
 
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_OPTIONS);
-static _Atomic(const struct options *) current; /* written under lock */
+_Atomic(const struct options *) options_current; /* written under lock */
 
 static struct options *
 options_copy(const struct options *from)
@@ -871,7 +871,7 @@ load(const struct options **out) HOLDS(lock)
 		options_delete(options);
 		return status;
 	}
-	atomic_store_explicit(&current, options, memory_order_release);
+	atomic_store_explicit(&options_current, options, memory_order_release);
 	*out = options;
 	return WEIR_OK;
 }
@@ -881,11 +881,11 @@ options_get(const struct options **out)
 {
 	enum weir_status status = WEIR_OK;
 	const struct options *options =
-	    atomic_load_explicit(&current, memory_order_acquire);
+	    atomic_load_explicit(&options_current, memory_order_acquire);
 
 	if (options == NULL) {
 		lock_enter(&lock);
-		options = atomic_load(&current);
+		options = atomic_load(&options_current);
 		if (options == NULL)
 			status = load(&options);
 		lock_leave(&lock);
@@ -909,7 +909,7 @@ weir_options_set(const char *conf)
 	if (status != WEIR_OK)
 		return status;
 	lock_enter(&lock);
-	before = atomic_load(&current);
+	before = atomic_load(&options_current);
 	struct options *options = options_copy(before);
 	if (options == NULL) {
 		lock_leave(&lock);
@@ -918,7 +918,8 @@ weir_options_set(const char *conf)
 	status = parse(options, &origin, conf);
 	if (status == WEIR_OK) {
 		options->previous = (struct options *)before;
-		atomic_store_explicit(&current, options, memory_order_release);
+		atomic_store_explicit(
+		    &options_current, options, memory_order_release);
 	}
 	lock_leave(&lock);
 	if (status != WEIR_OK)

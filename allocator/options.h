@@ -5,6 +5,7 @@
 #ifndef ALLOCATOR_OPTIONS_H
 #define ALLOCATOR_OPTIONS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -46,6 +47,15 @@ struct options {
 /* The values in force; reads the environment at the first call. WEIR_EINVAL,
  * each time, if that holds a mistake; WEIR_EHOSTMEM. */
 enum weir_status options_get(const struct options **out);
+
+/* Those that options_get() gave last; NULL: none. */
+extern _Atomic(const struct options *) options_current;
+
+static inline const struct options *
+options_peek(void)
+{
+	return atomic_load_explicit(&options_current, memory_order_acquire);
+}
 
 /* The "16,777,216 TiB is unlimited" of a size option. */
 #define OPTION_UNLIMITED SIZE_MAX

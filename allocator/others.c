@@ -117,6 +117,8 @@ arena_make(
 	lock_enter(&arena->lock);
 	arena->source = source != NULL ? *source : source_driver;
 	arena->own_source = source != NULL;
+	arena->granule =
+	    arena->source.granule != 0 ? arena->source.granule : WEIR_GRANULE;
 	arena->flags = flags;
 	arena->pool =
 	    (struct trace_pool){ .user = 1 + atomic_fetch_add(&made, 1) };

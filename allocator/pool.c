@@ -39,14 +39,6 @@ first_of(const struct tree *tree, size_t rounded)
 /* Looking for one that was freed early enough goes on no longer than this. */
 enum { LOOKS = 16 };
 
-/* Is it host memory that is cut? What else is small has less. */
-static bool
-is_shared(const struct block *block)
-{
-	return block->pool->kind == POOL_SMALL &&
-	    block->segment->size == SMALL_SEGMENT;
-}
-
 /* May the block, large enough, be given for the request? */
 static bool
 serves(const struct block *block, const struct options *options, size_t rounded,
@@ -56,10 +48,11 @@ serves(const struct block *block, const struct options *options, size_t rounded,
 		return !plain;
 	if ((block->arena->flags & ARENA_NO_SPLIT) != 0)
 		return block->size == rounded;
-	if (arena_is_host(block->arena))
-		return rounded <= HOST_SHARED_MAX ?
-		    is_shared(block) :
-		    !is_shared(block) && size_host_serves(block->size, rounded);
+	if (arena_is_host(block->arena)) {
+		bool shared = block->segment->shared;
+		return shared == (rounded <= HOST_SHARED_MAX) &&
+		    (shared || size_host_serves(block->size, rounded));
+	}
 	return size_serves(options, block->size, rounded);
 }
 
@@ -98,7 +91,7 @@ splits(const struct block *block, const struct options *options, size_t rounded)
 {
 	enum pool_kind kind = block->pool->kind;
 
-	if (arena_is_host(block->arena) && !is_shared(block))
+	if (arena_is_host(block->arena) && !block->segment->shared)
 		return false;
 	return size_splits(
 	    options, kind, block->segment->expandable, block->size, rounded);

@@ -421,7 +421,7 @@ reclaim_bound(
 							 HOST_SPARE_SHARE;
 	size_t live = arena->stats.requested_bytes.all.current + rounded;
 	size_t held =
-	    arena_held(arena) + size_host_segment(rounded, os_page_size());
+	    arena_held(arena) + segment_size_for(arena, options, rounded);
 
 	if (arena->most_live < live)
 		arena->most_live = live;

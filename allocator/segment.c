@@ -71,6 +71,8 @@ segment_delete(struct segment *segment)
 	struct pools *owner = segment->first->pool->owner;
 
 	owner->blocks--;
+	if (segment->shared)
+		segment->arena->shared_bytes -= segment->size;
 	block_delete(segment->first);
 	list_remove(&segment->link);
 	meta_free(segment, sizeof(*segment));
@@ -192,15 +194,15 @@ give_to_source(struct arena *arena, CUdeviceptr addr, size_t size)
 	return given;
 }
 
-static size_t
-driver_size(
+size_t
+segment_size_for(
     const struct arena *arena, const struct options *options, size_t rounded)
 {
 	if ((arena->flags & ARENA_NO_SPLIT) != 0)
 		return rounded;
-	return arena_is_host(arena) ?
-	    size_host_segment(rounded, os_page_size()) :
-	    size_segment(options, rounded);
+	if (!arena_is_host(arena))
+		return size_segment(options, rounded);
+	return size_host_segment(rounded, arena->shared_bytes, os_page_size());
 }
 
 static enum weir_status
@@ -208,7 +210,7 @@ grow_driver(struct pool *pool, const struct options *options, size_t rounded,
     size_t *need)
 {
 	struct arena *arena = pool->owner->arena;
-	size_t size = driver_size(arena, options, rounded);
+	size_t size = segment_size_for(arena, options, rounded);
 	struct segment *segment;
 	CUdeviceptr addr;
 
@@ -227,6 +229,8 @@ grow_driver(struct pool *pool, const struct options *options, size_t rounded,
 	if (status != WEIR_OK)
 		goto drop_segment;
 	segment->mapped_bytes = size;
+	segment->shared = arena_is_host(arena) && rounded <= HOST_SHARED_MAX;
+	arena->shared_bytes += segment->shared ? size : 0;
 	segment->oversize = size >= options->max_split_size;
 	stats_change(pool, STAT3_reserved_bytes, (int64_t)size);
 	arena->stats.num_device_alloc++;

@@ -56,8 +56,8 @@ size_splits(const struct options *options, enum pool_kind kind, bool expandable,
 {
 	size_t rest = block - rounded;
 
-	if (kind == POOL_SMALL || expandable)
-		return rest >= WEIR_GRANULE;
+	if (kind != POOL_LARGE || expandable)
+		return rest > 0;
 	return rounded < options->max_split_size && rest > SMALL_MAX;
 }
 
@@ -74,10 +74,16 @@ size_serves(const struct options *options, size_t block, size_t rounded)
 }
 
 size_t
-size_host_segment(size_t rounded, size_t page)
+size_host_segment(size_t rounded, size_t held, size_t page)
 {
-	return rounded <= HOST_SHARED_MAX ? SMALL_SEGMENT :
-					    round_up(rounded, page);
+	size_t size = HOST_SEGMENT_LEAST;
+
+	if (rounded > HOST_SHARED_MAX)
+		return round_up(rounded, page);
+	while (size < SMALL_SEGMENT &&
+	    (size < 8 * rounded || size * 2 <= held / 32))
+		size *= 2;
+	return size;
 }
 
 bool

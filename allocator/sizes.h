@@ -1,9 +1,10 @@
 /*
  * What a request is rounded to, and what is asked of the driver for it.
  *
- * Everything is a multiple of WEIR_GRANULE. A size class of at most 1 MiB is
- * small. Driver segments are 2 MiB for small blocks, `large_segment_size` (20
- * MiB) for those below 10 MiB, and the size itself in steps of 2 MiB above.
+ * Everything is a multiple of WEIR_GRANULE, but for small page-locked memory. A
+ * size class of at most 1 MiB is small. Driver segments are 2 MiB for small
+ * blocks, `large_segment_size` (20 MiB) for those below 10 MiB, and the size
+ * itself in steps of 2 MiB above.
  */
 #ifndef ALLOCATOR_SIZES_H
 #define ALLOCATOR_SIZES_H
@@ -13,15 +14,21 @@
 
 #include "allocator/options.h"
 
-enum pool_kind { POOL_SMALL, POOL_LARGE, POOL_KINDS };
+/* POOL_FINE: of a granule below WEIR_GRANULE; it counts as small. */
+enum pool_kind { POOL_SMALL, POOL_LARGE, POOL_FINE, POOL_KINDS };
 
 enum {
 	SMALL_MAX = 1 << 20,     /* the largest small size class */
 	SMALL_SEGMENT = 2 << 20, /* what small blocks are cut from */
 	LARGE_EXACT = 10 << 20,  /* from here segments are made to measure */
 	SEGMENT_STEP = 2 << 20,
-	HOST_SHARED_MAX = 256
-	    << 10, /* of host memory, the largest that is cut */
+	/* Of host memory, the largest that is cut. */
+	HOST_SHARED_MAX = 256 << 10,
+	/* The finest granule of a source, a line of a host's cache; and what is
+	 * smaller than this has it: of more 512 bytes are an eighth at most. */
+	FINE_GRANULE = 64,
+	FINE_END = 4 << 10,
+	HOST_SEGMENT_LEAST = 256 << 10, /* that is cut */
 };
 
 /* n up to a multiple of `step`, a power of two. */
@@ -66,13 +73,25 @@ bool size_splits(const struct options *options, enum pool_kind kind,
  * oversize blocks (max_split_size) for oversize requests. */
 bool size_serves(const struct options *options, size_t block, size_t rounded);
 
+/* The size class of a request where what is smaller than FINE_END has a granule
+ * of its own. */
+static inline size_t
+size_of_granule(size_t granule, size_t n)
+{
+	return round_up(n, n < FINE_END ? granule : WEIR_GRANULE);
+}
+
 /*
- * Page-locked host memory. Blocks up to 256 KiB are cut from shared segments of
- * 2 MiB, of which an eighth at most is lost to a block that does not fit;
- * larger ones have a segment each, exact to the page. A free one serves
- * requests that leave no more than an eighth of theirs unused.
+ * Page-locked host memory. Blocks up to 256 KiB are cut from shared segments,
+ * of which an eighth at most is lost to a block that does not fit; a new one is
+ * a thirty-second of what is held in such at most, if it need not be more: a
+ * power of two from 256 KiB to 2 MiB. Larger blocks have a segment each, exact
+ * to the page. A free one serves requests that leave no more than an eighth of
+ * theirs unused.
+ *
+ * @param held  bytes of the segments that are shared
  */
-size_t size_host_segment(size_t rounded, size_t page);
+size_t size_host_segment(size_t rounded, size_t held, size_t page);
 bool size_host_serves(size_t block, size_t rounded);
 
 #endif

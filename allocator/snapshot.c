@@ -113,7 +113,7 @@ add_run(const struct wish *wish, struct view *view, const struct block *first)
 		.stream = (uint64_t)(uintptr_t)first->segment->stream,
 		.pool = first->arena->pool,
 		.stack = first->segment->stack,
-		.small = first->segment->kind == POOL_SMALL,
+		.small = first->segment->kind != POOL_LARGE,
 		.expandable = first->segment->expandable,
 		.blocks = view->blocks + blocks,
 	};

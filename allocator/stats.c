@@ -20,6 +20,8 @@ _Static_assert(offsetof(struct weir_stat3, large_pool) -
 	    offsetof(struct weir_stat3, small_pool) ==
 	sizeof(struct weir_stat),
     "stats_part() counts from small to large");
+_Static_assert(POOL_SMALL % 2 == 0 && POOL_LARGE % 2 == 1 && POOL_FINE % 2 == 0,
+    "what is fine is small in stats_part()");
 
 static inline void
 up3(struct weir_stat3 *stat, enum pool_kind kind, uint64_t n)

@@ -74,7 +74,7 @@ enum { MOVES_AT_FIRST = 64 };
 
 /* Requests of host memory that no cache serves, after which what threads keep
  * goes to the pool, where it merges: else the pool is cut up around it. */
-enum { REQUESTS_A_DRAIN = 32 };
+enum { REQUESTS_A_DRAIN = 128 };
 
 /* One request on its way. */
 struct request {
@@ -209,9 +209,9 @@ idle_bytes(const struct arena *arena, enum pool_kind kind)
 	const struct weir_stat3 *held = &stats->reserved_bytes;
 	const struct weir_stat3 *live = &stats->allocated_bytes;
 
-	return kind == POOL_SMALL ?
-	    held->small_pool.current - live->small_pool.current :
-	    held->large_pool.current - live->large_pool.current;
+	return kind == POOL_LARGE ?
+	    held->large_pool.current - live->large_pool.current :
+	    held->small_pool.current - live->small_pool.current;
 }
 
 /* The streams of a device that was reset meanwhile must not be asked. */
@@ -610,7 +610,7 @@ take_block(struct pools *pools, const struct options *options, size_t rounded,
 	struct request r = { .pools = pools,
 		.options = options,
 		.rounded = rounded,
-		.kind = size_kind(rounded),
+		.kind = arena_kind(pools->arena, rounded),
 		.need = rounded };
 
 	if (options->reclaim_always) {
@@ -635,7 +635,7 @@ take_idle(struct pools *pools, const struct options *options, size_t rounded,
 	struct request r = { .pools = pools,
 		.options = options,
 		.rounded = rounded,
-		.kind = size_kind(rounded),
+		.kind = arena_kind(pools->arena, rounded),
 		.need = rounded };
 
 	reclaim_poll(pools->arena, RECLAIM_SKIPS);

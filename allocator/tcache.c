@@ -31,7 +31,11 @@ static struct leaf no_leaf;
 
 struct tcache tcache_nobody = {
 	.last = &tcache_nobody.none,
-	.leaf = &no_leaf,
+	.last_host = &tcache_nobody.none,
+	.nearby = { .leaf = &no_leaf },
+	.nearby_host = { .leaf = &no_leaf },
+	.nearby_fine = { .leaf = &no_leaf },
+	.latest_host = { .cache = &tcache_nobody.none },
 	.by_handle = { [0 ... TCACHE_WAYS - 1] = &tcache_nobody.none },
 	.by_pools = { [0 ... TCACHE_WAYS - 1] = &tcache_nobody.none },
 	.caches = { &tcache_nobody.caches, &tcache_nobody.caches },
@@ -43,13 +47,45 @@ bool tcache_asymmetric; /* set before there is a cache */
 static _Thread_local bool ended;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+/* ---- Classes ----------------------------------------------------------- */
+
+/* The bytes of a block of a class. */
+static size_t
+class_bytes(size_t n)
+{
+	return n <= TCACHE_BINS ? n * WEIR_GRANULE :
+				  (n - TCACHE_FINE) * FINE_GRANULE;
+}
+
+/* The class of a size where such is the granule; 0: there is none. */
+static size_t
+class_of(size_t granule, size_t size)
+{
+	if (size < FINE_END && granule < WEIR_GRANULE)
+		return TCACHE_FINE + size / FINE_GRANULE;
+	return size > TCACHE_BINNED ? 0 : size / WEIR_GRANULE;
+}
+
+static size_t
+class_of_block(const struct block *block)
+{
+	return class_of(block->arena->granule, block->size);
+}
+
+/* The last class that an arena has blocks of. */
+static size_t
+last_class(const struct arena *arena)
+{
+	return arena->granule < WEIR_GRANULE ? TCACHE_CLASSES : TCACHE_BINS;
+}
+
 /* ---- Magazines --------------------------------------------------------- */
 
 /* Blocks of a full magazine. */
 static unsigned
 magazine_max(size_t n)
 {
-	size_t max = TCACHE_MAGAZINE / (n * WEIR_GRANULE);
+	size_t max = TCACHE_MAGAZINE / class_bytes(n);
 
 	return max < TCACHE_BATCH ? (unsigned)max : TCACHE_BATCH;
 }
@@ -207,7 +243,7 @@ depot_take(struct cache *cache, size_t n)
 	if (full != NULL) {
 		depot->full[n] = full->next;
 		depot->full_count[n]--;
-		depot->bytes -= full->count * n * WEIR_GRANULE;
+		depot->bytes -= full->count * class_bytes(n);
 		in = least(full->in, depot->in);
 		depot->in = minus(depot->in, in);
 		struct magazine *empty = bin_change(bin, full, n);
@@ -233,7 +269,7 @@ depot_put(struct cache *cache, size_t n)
 	struct depot *depot = cache->pools->depot;
 	struct bin *bin = &cache->bins[n];
 	struct magazine *full = bin_first(bin);
-	size_t bytes = magazine_max(n) * n * WEIR_GRANULE;
+	size_t bytes = magazine_max(n) * class_bytes(n);
 
 	if (depot == NULL)
 		return;
@@ -313,8 +349,9 @@ bin_fill(struct cache *cache, size_t n)
 {
 	struct bin *bin = &cache->bins[n];
 
-	if (bin_empty(bin))
-		bin_swap(bin, n);
+	if (!bin_empty(bin))
+		return true;
+	bin_swap(bin, n);
 	if (bin_empty(bin))
 		depot_take(cache, n);
 	return !bin_empty(bin);
@@ -365,7 +402,7 @@ has_any(struct cache *cache, size_t n)
 {
 	if (!tcache_enter(cache))
 		return false;
-	bool any = n > TCACHE_BINS ? cache->slots > 0 : bin_fill(cache, n);
+	bool any = n == 0 ? cache->slots > 0 : bin_fill(cache, n);
 	tcache_leave(cache);
 	return any;
 }
@@ -373,10 +410,9 @@ has_any(struct cache *cache, size_t n)
 /* As malloc_binned() and malloc_slot(), but under the arena's lock, and told.
  * The cache may have been taken out of use before the lock was had. */
 static void *
-malloc_traced(struct cache *cache, size_t rounded, size_t size)
+malloc_traced(struct cache *cache, size_t n, size_t rounded, size_t size)
 {
 	struct arena *arena = cache->arena;
-	size_t n = rounded / WEIR_GRANULE;
 	struct block *block = NULL;
 
 	if (!has_any(cache, n))
@@ -384,7 +420,7 @@ malloc_traced(struct cache *cache, size_t rounded, size_t size)
 	history_enter(WEIR_HISTORY_STATE);
 	lock_enter(&arena->lock);
 	if (tcache_enter(cache)) {
-		if (n > TCACHE_BINS)
+		if (n == 0)
 			block = slot_find(cache, rounded);
 		else if (bin_fill(cache, n))
 			block = *--cache->bins[n].top;
@@ -427,6 +463,15 @@ tcache_find(int device, weir_stream handle)
 	return cache;
 }
 
+struct cache *
+tcache_find_host(const struct arena *arena)
+{
+	unsigned way = arena->any_pools->index % TCACHE_WAYS;
+	struct cache *cache = tcache_own->by_pools[way];
+
+	return cache->arena == arena && tcache_is_alive(cache) ? cache : NULL;
+}
+
 void *
 tcache_malloc_in(struct cache *cache, size_t size)
 {
@@ -434,29 +479,29 @@ tcache_malloc_in(struct cache *cache, size_t size)
 		return NULL;
 	size_t rounded = cache->rounding != NULL ?
 	    size_class(cache->rounding, size) :
-	    round_up(size, WEIR_GRANULE);
-	size_t n = rounded / WEIR_GRANULE;
+	    size_of_granule(cache->granule, size);
+	size_t n = class_of(cache->granule, rounded);
 	if (cache->traced)
-		return malloc_traced(cache, rounded, size);
+		return malloc_traced(cache, n, rounded, size);
 	if (!tcache_enter(cache))
 		return NULL;
-	return n > TCACHE_BINS ? malloc_slot(cache, rounded, size) :
-				 malloc_binned(cache, n, size);
+	return n == 0 ? malloc_slot(cache, rounded, size) :
+			malloc_binned(cache, n, size);
 }
 
 /* Entered; leaves. */
 static bool
-free_binned(struct cache *cache, struct block *block)
+free_binned(struct cache *cache, size_t n, struct block *block)
 {
-	size_t n = block->size / WEIR_GRANULE;
 	struct bin *bin = &cache->bins[n];
 	bool taken = bin_make(bin, n);
 
-	if (taken && bin_full(bin))
+	if (taken && bin_full(bin)) {
 		bin_swap(bin, n);
-	if (taken && bin_full(bin))
-		depot_put(cache, n);
-	taken = taken && !bin_full(bin);
+		if (bin_full(bin))
+			depot_put(cache, n);
+		taken = !bin_full(bin);
+	}
 	if (taken) {
 		*bin->top++ = block;
 		block_set_state(block, BLOCK_CACHED);
@@ -478,21 +523,45 @@ free_slot(struct cache *cache, struct block *block)
 	return taken;
 }
 
+static bool
+find_leaf(struct tcache *t, struct nearby *nearby, CUdeviceptr place)
+{
+	CUdeviceptr base = place & ~(CUdeviceptr)(LOOKUP_LEAF_SIZE - 1);
+
+	if (base == nearby->base || t == &tcache_nobody)
+		return false;
+	struct leaf *leaf = lookup_leaf(place);
+	if (leaf == NULL)
+		return false;
+	*nearby = (struct nearby){ base, leaf };
+	return true;
+}
+
 bool
 tcache_find_leaf(const void *ptr)
 {
-	CUdeviceptr addr = (CUdeviceptr)(uintptr_t)ptr;
-	CUdeviceptr base = addr & ~(CUdeviceptr)(LOOKUP_LEAF_SIZE - 1);
 	struct tcache *t = tcache_own;
 
-	if (base == t->leaf_base || t == &tcache_nobody)
-		return false;
-	struct leaf *leaf = lookup_leaf(addr);
-	if (leaf == NULL)
-		return false;
-	t->leaf_base = base;
-	t->leaf = leaf;
-	return true;
+	return find_leaf(t, &t->nearby, (CUdeviceptr)(uintptr_t)ptr);
+}
+
+bool
+tcache_find_host_leaf(const void *ptr)
+{
+	struct tcache *t = tcache_own;
+	CUdeviceptr addr = (CUdeviceptr)(uintptr_t)ptr;
+	CUdeviceptr place = lookup_place(addr);
+
+	return find_leaf(
+	    t, place == addr ? &t->nearby_host : &t->nearby_fine, place);
+}
+
+/* Not if it is retired; nothing is known of the pool but where it lies. */
+static bool
+is_for(const struct cache *cache, const struct pool *pool)
+{
+	return (uintptr_t)pool - (uintptr_t)cache->pool[POOL_SMALL] <
+	    POOL_KINDS * sizeof(*pool);
 }
 
 /* If it is the block's. */
@@ -503,23 +572,18 @@ put_into(struct cache *cache, struct block *block)
 
 	if (!cache->keeps || !tcache_enter(cache))
 		return false;
-	if (cache->pool[POOL_SMALL] != pool &&
-	    cache->pool[POOL_LARGE] != pool) {
+	if (!is_for(cache, pool)) {
 		tcache_leave(cache);
 		return false;
 	}
-	return block->size / WEIR_GRANULE > TCACHE_BINS ?
-	    free_slot(cache, block) :
-	    free_binned(cache, block);
+	size_t n = class_of(cache->granule, block->size);
+	return n == 0 ? free_slot(cache, block) : free_binned(cache, n, block);
 }
 
-/* Told from where it lies. */
 static bool
 is_of(const struct pool *pool, const struct pools *pools)
 {
-	return pools != NULL &&
-	    (pool == &pools->pool[POOL_SMALL] ||
-		pool == &pools->pool[POOL_LARGE]);
+	return pools != NULL && pools_have(pools, pool);
 }
 
 bool
@@ -536,6 +600,8 @@ tcache_free_rare(struct block *block)
 	if (cache->traced || !put_into(cache, block))
 		return false;
 	t->last = cache;
+	if (arena_is_host(cache->arena))
+		t->last_host = cache;
 	return true;
 }
 
@@ -969,9 +1035,10 @@ empty_slots(struct cache *cache)
 static bool
 empty_cache(struct cache *cache)
 {
+	size_t last = last_class(cache->arena);
 	bool any = empty_slots(cache);
 
-	for (size_t n = 1; n <= TCACHE_BINS; n++)
+	for (size_t n = 1; n <= last; n++)
 		any |= empty_bin(&cache->bins[n]);
 	return any;
 }
@@ -983,12 +1050,12 @@ depot_take_all(struct depot *depot)
 	struct magazine *list = NULL;
 
 	lock_enter(&depot->lock);
-	for (size_t n = 1; n <= TCACHE_BINS && depot->bytes > 0; n++) {
+	for (size_t n = 1; n <= TCACHE_CLASSES && depot->bytes > 0; n++) {
 		while (depot->full[n] != NULL) {
 			struct magazine *magazine = depot->full[n];
 			depot->full[n] = magazine->next;
 			depot->full_count[n]--;
-			depot->bytes -= magazine->count * n * WEIR_GRANULE;
+			depot->bytes -= magazine->count * class_bytes(n);
 			magazine->next = list;
 			list = magazine;
 		}
@@ -1007,7 +1074,7 @@ empty_depot(struct pools *pools)
 	tell_depot(pools);
 	while (list != NULL) {
 		struct magazine *magazine = list;
-		size_t n = magazine->blocks[0]->size / WEIR_GRANULE;
+		size_t n = class_of_block(magazine->blocks[0]);
 		list = magazine->next;
 		empty_magazine(magazine);
 		magazine_delete(magazine, n);
@@ -1044,7 +1111,7 @@ tcache_drain(struct arena *arena)
 static void
 delete_magazines(struct cache *cache)
 {
-	for (size_t n = 1; n <= TCACHE_BINS; n++) {
+	for (size_t n = 1; n <= TCACHE_CLASSES; n++) {
 		struct bin *bin = &cache->bins[n];
 		if (bin->bottom == NULL)
 			continue;
@@ -1067,8 +1134,8 @@ retire(struct cache *cache)
 	list_remove(&cache->link);
 	close_cache(cache);
 	atomic_store_explicit(&cache->handle, NOBODY, memory_order_relaxed);
-	cache->pool[POOL_SMALL] = NULL;
-	cache->pool[POOL_LARGE] = NULL;
+	for (int kind = 0; kind < POOL_KINDS; kind++)
+		cache->pool[kind] = NULL;
 	atomic_store_explicit(&cache->dead, true, memory_order_release);
 	atomic_store_explicit(&cache->wanted, 0, memory_order_release);
 	pools->caches--;
@@ -1130,7 +1197,7 @@ tcache_forget(struct arena *arena)
 		struct magazine *list = depot_take_all(depot);
 		while (list != NULL) {
 			struct magazine *next = list->next;
-			size_t n = list->blocks[0]->size / WEIR_GRANULE;
+			size_t n = class_of_block(list->blocks[0]);
 			magazine_delete(list, n);
 			list = next;
 		}
@@ -1150,6 +1217,10 @@ drop(struct tcache *t, struct cache *cache)
 	}
 	if (t->last == cache)
 		t->last = &t->none;
+	if (t->last_host == cache)
+		t->last_host = &t->none;
+	if (t->latest_host.cache == cache)
+		t->latest_host.cache = &t->none;
 	list_remove(&cache->own_link);
 	meta_free(cache, sizeof(*cache));
 }
@@ -1206,6 +1277,7 @@ set_up(struct cache *cache, struct tcache *t, struct pools *pools,
 
 	atomic_init(&cache->handle, tcache_key(pools));
 	cache->device = stream->device;
+	cache->granule = pools->arena->granule;
 	cache->context =
 	    stream_is_default(stream->handle) ? stream->context : NULL;
 	cache->rounding = rounds(options) && !host ? options : NULL;
@@ -1213,8 +1285,8 @@ set_up(struct cache *cache, struct tcache *t, struct pools *pools,
 	cache->traced = !host && tell_all();
 	cache->plain = keeps && tcache_asymmetric && cache->context == NULL &&
 	    cache->rounding == NULL && !cache->traced;
-	cache->pool[POOL_SMALL] = &pools->pool[POOL_SMALL];
-	cache->pool[POOL_LARGE] = &pools->pool[POOL_LARGE];
+	for (int kind = 0; kind < POOL_KINDS; kind++)
+		cache->pool[kind] = &pools->pool[kind];
 	cache->depot_max = options->tcache;
 	cache->arena = pools->arena;
 	cache->pools = pools;
@@ -1225,10 +1297,11 @@ set_up(struct cache *cache, struct tcache *t, struct pools *pools,
 static void
 make_cache(struct tcache *t, struct pools *pools, const struct options *options)
 {
+	bool host = arena_is_host(pools->arena);
 	struct cache **by_handle = &t->by_handle[tcache_way(tcache_key(pools))];
 	struct cache **by_pools = &t->by_pools[pools->index % TCACHE_WAYS];
 
-	if (!make_room(t, by_handle, pools->arena) ||
+	if ((!host && !make_room(t, by_handle, pools->arena)) ||
 	    !make_room(t, by_pools, pools->arena))
 		return;
 	struct cache *cache = meta_zalloc(sizeof(*cache));
@@ -1240,7 +1313,8 @@ make_cache(struct tcache *t, struct pools *pools, const struct options *options)
 	pools->caches++;
 	list_push_back(&pools->arena->caches, &cache->link);
 	list_push_back(&t->caches, &cache->own_link);
-	*by_handle = cache;
+	if (!host)
+		*by_handle = cache;
 	*by_pools = cache;
 }
 
@@ -1287,7 +1361,11 @@ make_own(void)
 	atomic_init(&t->none.key, NOBODY);
 	atomic_init(&t->none.handle, NOBODY);
 	t->last = &t->none;
-	t->leaf = &no_leaf;
+	t->last_host = &t->none;
+	t->latest_host.cache = &t->none;
+	t->nearby.leaf = &no_leaf;
+	t->nearby_host.leaf = &no_leaf;
+	t->nearby_fine.leaf = &no_leaf;
 	list_init(&t->caches);
 	for (unsigned i = 0; i < TCACHE_WAYS; i++) {
 		t->by_handle[i] = &t->none;
@@ -1383,7 +1461,7 @@ bin_bytes(const struct bin *bin, size_t n)
 
 	if (bin->second != NULL)
 		count += bin->second->count;
-	return count * n * WEIR_GRANULE;
+	return count * class_bytes(n);
 }
 
 size_t
@@ -1397,7 +1475,7 @@ tcache_bytes(const struct pools *pools)
 		const struct cache *cache = cache_of(l);
 		if (cache->pools != pools)
 			continue;
-		for (size_t n = 1; n <= TCACHE_BINS; n++)
+		for (size_t n = 1; n <= TCACHE_CLASSES; n++)
 			bytes += bin_bytes(&cache->bins[n], n);
 		for (unsigned i = 1; i <= cache->slots; i++)
 			bytes += cache->slot[i].size;
@@ -1412,7 +1490,7 @@ tcache_drop_depot(struct pools *pools)
 
 	if (depot == NULL)
 		return;
-	for (size_t n = 1; n <= TCACHE_BINS; n++) {
+	for (size_t n = 1; n <= TCACHE_CLASSES; n++) {
 		while (depot->empty[n] != NULL) {
 			struct magazine *magazine = depot->empty[n];
 			depot->empty[n] = magazine->next;

@@ -37,6 +37,10 @@
 
 enum {
 	TCACHE_BINS = 128, /* exact classes of 512 bytes, to 64 KiB */
+	/* Behind them those of 64 bytes, of fine pools. They begin with one of
+	 * no bytes. */
+	TCACHE_FINE = TCACHE_BINS + 1,
+	TCACHE_CLASSES = TCACHE_FINE + FINE_END / FINE_GRANULE - 1,
 	TCACHE_SLOTS = 16, /* blocks of any larger size */
 	TCACHE_WAYS = 64,  /* streams a thread finds at once */
 	TCACHE_BATCH = 64, /* blocks of one class that move together, at most */
@@ -90,8 +94,9 @@ struct cache {
 	struct slot {
 		size_t size;
 		struct block *block;
-	} slot[TCACHE_SLOTS + 1];         /* the latest last */
-	struct bin bins[TCACHE_BINS + 1]; /* by size; the first is never used */
+	} slot[TCACHE_SLOTS + 1]; /* the latest last */
+	/* By class; those of no bytes are never used. */
+	struct bin bins[TCACHE_CLASSES + 1];
 
 	atomic_uint wanted; /* the owner is to stay out */
 
@@ -106,6 +111,7 @@ struct cache {
 	bool traced;       /* works under the arena's lock: see tell.c */
 	CUcontext context; /* of a default stream; else NULL */
 	const struct options *rounding; /* NULL: steps of 512 bytes */
+	size_t granule;                 /* the arena's */
 	size_t depot_max;
 	struct arena *arena;
 	struct pools *pools; /* pinned by ->caches */
@@ -116,12 +122,27 @@ struct cache {
 	atomic_bool dead;     /* retired: out of the first list */
 };
 
+/* The leaf of the place that was looked for last. */
+struct nearby {
+	CUdeviceptr base;
+	struct leaf *leaf;
+};
+
 /* A thread's. Empty places hold `none`. */
 struct tcache {
-	struct cache *last;    /* that it freed to */
-	CUdeviceptr leaf_base; /* of the leaf of the address it freed last */
-	struct leaf *leaf;
-	struct cache *by_handle[TCACHE_WAYS];
+	struct cache *last; /* that it freed to */
+	struct nearby nearby;
+	struct cache *last_host; /* by weir_host_free(); of host memory */
+	struct nearby nearby_host;
+	struct nearby nearby_fine; /* starts that are no multiple of 512 */
+	/* Of the arena that the latest weir_host_malloc() went to, in this
+	 * context and with these options. */
+	struct {
+		CUcontext context; /* NULL: none */
+		const struct options *options;
+		struct cache *cache;
+	} latest_host;
+	struct cache *by_handle[TCACHE_WAYS]; /* of streams */
 	struct cache *by_pools[TCACHE_WAYS];
 	struct list caches; /* all it has, through ->own_link */
 	struct cache none;  /* takes nothing */
@@ -132,9 +153,9 @@ struct depot {
 	struct lock lock;
 	size_t bytes;
 	struct sums in; /* frees that are still to be told */
-	struct magazine *full[TCACHE_BINS + 1];
-	unsigned full_count[TCACHE_BINS + 1];
-	struct magazine *empty[TCACHE_BINS + 1];
+	struct magazine *full[TCACHE_CLASSES + 1];
+	unsigned full_count[TCACHE_CLASSES + 1];
+	struct magazine *empty[TCACHE_CLASSES + 1];
 };
 
 /* ---- The owner --------------------------------------------------------- */
@@ -146,9 +167,11 @@ extern _Thread_local struct tcache *tcache_own; /* or tcache_nobody */
 extern struct tcache tcache_nobody;
 extern bool tcache_asymmetric; /* membarrier() works */
 
-/* The calling thread's cache for a stream, or NULL. Its pools are to be
- * believed under the arena's lock, if the cache is alive then. */
+/* The calling thread's cache for a stream, or for page-locked memory of an
+ * arena; or NULL. Its pools are to be believed under the arena's lock, if the
+ * cache is alive then. */
 struct cache *tcache_find(int device, weir_stream handle);
+struct cache *tcache_find_host(const struct arena *arena);
 
 static inline bool
 tcache_is_alive(const struct cache *cache)
@@ -157,8 +180,9 @@ tcache_is_alive(const struct cache *cache)
 }
 
 /* Have tcache_free() find an address that it has not; false: it can already, or
- * never will. */
+ * never will. The same for tcache_free_host(). */
 bool tcache_find_leaf(const void *ptr);
+bool tcache_find_host_leaf(const void *ptr);
 
 /* What tcache_malloc() and tcache_free() below do not do: every other way to a
  * block in a cache, or into one. NULL and false: there is none. */
@@ -195,15 +219,26 @@ tcache_count_large(struct sums *sums, size_t bytes, size_t requested)
 	sums->requested += (int64_t)requested;
 }
 
-/* The bin of a size class: &cache->bins[rounded / WEIR_GRANULE] in one shift.
- */
-static inline struct bin *
+/* The bin of a size class: &bins[rounded / granule] in one shift. */
+static inline QUICK struct bin *
+tcache_bin_of(struct bin *bins, size_t granule, size_t rounded)
+{
+	_Static_assert(FINE_GRANULE % sizeof(struct bin) == 0, "one shift");
+	size_t offset = rounded / (granule / sizeof(struct bin));
+
+	return (struct bin *)(void *)((char *)bins + offset);
+}
+
+static inline QUICK struct bin *
 tcache_bin(struct cache *cache, size_t rounded)
 {
-	_Static_assert(WEIR_GRANULE % sizeof(struct bin) == 0, "one shift");
-	size_t offset = rounded / (WEIR_GRANULE / sizeof(struct bin));
+	return tcache_bin_of(cache->bins, WEIR_GRANULE, rounded);
+}
 
-	return (struct bin *)(void *)((char *)cache->bins + offset);
+static inline QUICK struct bin *
+tcache_fine_bin(struct cache *cache, size_t rounded)
+{
+	return tcache_bin_of(&cache->bins[TCACHE_FINE], FINE_GRANULE, rounded);
 }
 
 static inline unsigned
@@ -214,7 +249,7 @@ tcache_way(weir_stream handle)
 	return hash >> 26;
 }
 
-/* What a cache for these pools is found by: the stream, or for host memory,
+/* What a cache for these pools says it is for: the stream, or for host memory,
  * which is of no stream, the arena itself, whose address is no stream's. */
 static inline weir_stream
 tcache_key(const struct pools *pools)
@@ -263,26 +298,28 @@ tcache_count_in(struct cache *cache, size_t bytes, size_t requested)
 	cache->room.requested += (int64_t)requested;
 }
 
-/* A block for a request out of the calling thread's cache; false: none. The way
- * of most requests: a stream of its own, a small size, a block at hand. */
+/* A block for a request out of a cache of the calling thread's, if it is for
+ * `key`; false: none. The way of most requests: a small size, a block at hand.
+ *
+ * @param fine  of a fine pool: the size is below FINE_END
+ */
 static inline QUICK bool
-tcache_malloc(int device, size_t size, weir_stream handle, void **out)
+tcache_take(
+    bool fine, struct cache *cache, weir_stream key, size_t size, void **out)
 {
-	struct cache *cache = tcache_own->by_handle[tcache_way(handle)];
 	/* Of no bytes, and of too many to count, it is 0: that bin is empty. */
-	size_t rounded = round_up(size, WEIR_GRANULE);
+	size_t rounded = round_up(size, fine ? FINE_GRANULE : WEIR_GRANULE);
 
-	if (__builtin_expect(rounded > TCACHE_BINNED, 0))
+	if (!fine && __builtin_expect(rounded > TCACHE_BINNED, 0))
 		return false;
 	atomic_store_explicit(&cache->busy, 1, memory_order_relaxed);
 	atomic_signal_fence(memory_order_seq_cst);
-	if (__builtin_expect(atomic_load_explicit(
-				 &cache->key, memory_order_acquire) != handle,
+	if (__builtin_expect(
+		atomic_load_explicit(&cache->key, memory_order_acquire) != key,
 		0))
 		goto not_this_way;
-	if (device != WEIR_DEVICE_CURRENT && device != cache->device)
-		goto not_this_way;
-	struct bin *bin = tcache_bin(cache, rounded);
+	struct bin *bin =
+	    fine ? tcache_fine_bin(cache, rounded) : tcache_bin(cache, rounded);
 	struct block **top = bin->top;
 	if (__builtin_expect(top == bin->bottom, 0))
 		goto not_this_way;
@@ -303,15 +340,13 @@ not_this_way:
 
 /* The same for a size above the bins'; the latest block that was freed. */
 static inline bool
-tcache_malloc_large(int device, size_t size, weir_stream handle, void **out)
+tcache_take_large(struct cache *cache, weir_stream key, size_t size, void **out)
 {
-	struct cache *cache = tcache_own->by_handle[tcache_way(handle)];
 	size_t rounded = round_up(size, WEIR_GRANULE);
 
 	atomic_store_explicit(&cache->busy, 1, memory_order_relaxed);
 	atomic_signal_fence(memory_order_seq_cst);
-	if (atomic_load_explicit(&cache->key, memory_order_acquire) != handle ||
-	    (device != WEIR_DEVICE_CURRENT && device != cache->device))
+	if (atomic_load_explicit(&cache->key, memory_order_acquire) != key)
 		goto not_this_way;
 	/* slot[0] has no size. */
 	struct slot *slot = &cache->slot[cache->slots];
@@ -334,20 +369,41 @@ not_this_way:
 	return false;
 }
 
+/* The two for a stream. */
+static inline QUICK bool
+tcache_malloc(int device, size_t size, weir_stream handle, void **out)
+{
+	struct cache *cache = tcache_own->by_handle[tcache_way(handle)];
+
+	if (device != WEIR_DEVICE_CURRENT && device != cache->device)
+		return false;
+	return tcache_take(false, cache, handle, size, out);
+}
+
+static inline bool
+tcache_malloc_large(int device, size_t size, weir_stream handle, void **out)
+{
+	struct cache *cache = tcache_own->by_handle[tcache_way(handle)];
+
+	if (device != WEIR_DEVICE_CURRENT && device != cache->device)
+		return false;
+	return tcache_take_large(cache, handle, size, out);
+}
+
 /* What became of a block. */
 enum tcache_taken { TCACHE_TAKEN, TCACHE_TOO_LARGE, TCACHE_NOT_TAKEN };
 
-/* The live block that starts at an address, if the address is where the latest
- * one was and no other stream has used it; or NULL. */
+/* The live block that starts at a place, if that is where the latest one was
+ * and no other stream has used it; or NULL. */
 static inline QUICK struct block *
-tcache_block(const struct tcache *t, const void *ptr)
+tcache_block(const struct nearby *nearby, CUdeviceptr place)
 {
-	CUdeviceptr offset = (CUdeviceptr)(uintptr_t)ptr - t->leaf_base;
+	CUdeviceptr offset = place - nearby->base;
 
 	/* Elsewhere, or not where a block can start. */
 	if (__builtin_expect((offset & ~LOOKUP_STARTS) != 0, 0))
 		return NULL;
-	struct block *block = lookup_at(t->leaf, offset);
+	struct block *block = lookup_at(nearby->leaf, offset);
 	if (__builtin_expect(block == NULL, 0))
 		return NULL;
 	os_fetch_for_write(block);
@@ -363,7 +419,8 @@ static inline QUICK enum tcache_taken
 tcache_free(void *ptr)
 {
 	struct tcache *t = tcache_own;
-	struct block *block = tcache_block(t, ptr);
+	struct block *block =
+	    tcache_block(&t->nearby, (CUdeviceptr)(uintptr_t)ptr);
 
 	if (__builtin_expect(block == NULL, 0))
 		return TCACHE_NOT_TAKEN;
@@ -378,6 +435,51 @@ tcache_free(void *ptr)
 		0))
 		goto not_this_way;
 	struct bin *bin = tcache_bin(cache, size);
+	struct block **top = bin->top;
+	if (__builtin_expect(top == bin->end, 0))
+		goto not_this_way;
+	*top = block;
+	bin->top = top + 1;
+	block_set_state(block, BLOCK_CACHED);
+	tcache_count_in(cache, size, block->requested);
+	tcache_leave(cache);
+	return TCACHE_TAKEN;
+
+not_this_way:
+	tcache_leave(cache);
+	return TCACHE_NOT_TAKEN;
+}
+
+/* The same for weir_host_free(): what it takes is host memory, as the cache of
+ * the latest such free takes nothing else. */
+static inline QUICK enum tcache_taken
+tcache_free_host(void *ptr)
+{
+	struct tcache *t = tcache_own;
+	CUdeviceptr addr = (CUdeviceptr)(uintptr_t)ptr;
+	CUdeviceptr place = lookup_place(addr);
+	struct block *block = tcache_block(
+	    place == addr ? &t->nearby_host : &t->nearby_fine, place);
+
+	/* Of a pointer that is none a place loses the highest bits. */
+	if (__builtin_expect(block == NULL || block->addr != addr, 0))
+		return TCACHE_NOT_TAKEN;
+	size_t size = block->size;
+	if (__builtin_expect(size > TCACHE_BINNED, 0))
+		return TCACHE_TOO_LARGE;
+	struct cache *cache = t->last_host;
+	atomic_store_explicit(&cache->busy, 1, memory_order_relaxed);
+	atomic_signal_fence(memory_order_seq_cst);
+	const struct pool *pool =
+	    atomic_load_explicit(&cache->key_pool, memory_order_acquire);
+	bool fine = block->pool != pool;
+	/* The fine pool lies behind the small one. */
+	if (fine &&
+	    (uintptr_t)block->pool - (uintptr_t)pool !=
+		POOL_FINE * sizeof(*pool))
+		goto not_this_way;
+	struct bin *bin =
+	    fine ? tcache_fine_bin(cache, size) : tcache_bin(cache, size);
 	struct block **top = bin->top;
 	if (__builtin_expect(top == bin->end, 0))
 		goto not_this_way;
@@ -410,14 +512,13 @@ tcache_put_slot(struct cache *cache, struct block *block)
 
 /* The same for what is TCACHE_TOO_LARGE. */
 static inline bool
-tcache_free_large(void *ptr)
+tcache_free_large(
+    const struct nearby *nearby, struct cache *cache, const void *ptr)
 {
-	struct tcache *t = tcache_own;
-	struct block *block = tcache_block(t, ptr);
+	struct block *block = tcache_block(nearby, (CUdeviceptr)(uintptr_t)ptr);
 
 	if (__builtin_expect(block == NULL, 0))
 		return false;
-	struct cache *cache = t->last;
 	enum pool_kind kind = block->size > SMALL_MAX ? POOL_LARGE : POOL_SMALL;
 	atomic_store_explicit(&cache->busy, 1, memory_order_relaxed);
 	atomic_signal_fence(memory_order_seq_cst);

@@ -22,9 +22,11 @@
  *
  * What is held
  *
- * Sizes up to 256 KiB are multiples of 512 bytes, cut from segments of 2 MiB;
- * larger ones have a segment each, exact to the page. A cached one serves
- * requests that leave at most an eighth unused. Before more is taken from the
+ * Sizes below 4 KiB are multiples of 64 bytes, and to 256 KiB of 512, cut from
+ * segments of 256 KiB to 2 MiB, the larger the more is held. Larger ones have a
+ * segment each, exact to the page; a cached one serves requests that leave at
+ * most an eighth unused. So from 512 bytes on less than an eighth is lost to a
+ * block. Before more is taken from the
  * system, what is held beyond nine eighths of the most that was in use since
  * the last trim or decay (and beyond 16 MiB more than that) goes back; with
  * prefer:speed it is a half more. What has been unused for decay_ms goes back
@@ -56,8 +58,9 @@ enum weir_host_flags {
  * Allocate page-locked host memory on behalf of the current device.
  *
  * @param size  bytes, > 0
- * @return the address, 512-byte aligned, the same for the host and all devices;
- *         or NULL, and weir_last_status() is
+ * @return the address, the same for the host and all devices, aligned to 64
+ *         bytes, from 4 KiB on to 512, and above 256 KiB to a page; or NULL,
+ *         and weir_last_status() is
  *         WEIR_EINVAL    size is 0 or above WEIR_SIZE_MAX
  *         WEIR_EHOSTMEM  there is no more, or the limit is reached, and
  *                        nothing unused is left to give back

@@ -6,11 +6,16 @@
 
 #include <weir/host.h>
 
+#include <ctype.h>
+#include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "allocator/allocator.h"
@@ -28,7 +33,7 @@ host_take(size_t size)
 
 	if (ptr == NULL)
 		FAIL("weir_host_malloc(%zu): %s", size, weir_last_error());
-	EXPECT_EQ((uintptr_t)ptr % GRANULE, 0);
+	EXPECT_EQ((uintptr_t)ptr % (size < 4 * KIB ? 64 : GRANULE), 0);
 	if (sim() != NULL)
 		sim()->host_touch(ptr, size, 1);
 	return ptr;
@@ -411,6 +416,154 @@ TEST(a_mix_of_tiny_to_small_blocks_holds_an_eighth_more_than_is_live_at_most)
 	mix_small(roll_any, 30000);
 }
 
+static size_t
+roll_tiny(unsigned *seed)
+{
+	return 8 + (size_t)rand_r(seed) % (4 * KIB - 7);
+}
+
+TEST(a_mix_of_8_bytes_to_4_kib_holds_an_eighth_more_than_is_live_at_most)
+{
+	mix_small(roll_tiny, 30000);
+}
+
+TEST(blocks_below_4_kib_are_multiples_of_64_bytes_and_lose_an_eighth_at_most)
+{
+	for (size_t size = 1; size < 5 * KIB; size += 37) {
+		void *ptr = host_take(size);
+		size_t got = info_of(ptr).size;
+		EXPECT_LT(got - size, size < 4 * KIB ? 64 : 512);
+		EXPECT(size < 512 || (got - size) * 8 < size);
+		EXPECT_EQ(got % (got < 4 * KIB ? 64 : 512), 0);
+	}
+	expect_healthy();
+}
+
+TEST(a_tiny_block_is_freed_by_either_call_and_serves_again)
+{
+	char *a = host_take(100);
+	char *b = host_take(100);
+	char *c = host_take(100);
+
+	EXPECT_EQ(b, a + 128);
+	EXPECT_EQ(c, b + 128);
+	host_give(b);
+	EXPECT_EQ(host_take(128), (void *)b);
+	give(b);
+	EXPECT_EQ(host_take(65), (void *)b);
+	EXPECT_STATUS(weir_host_free(b + 64), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "64 bytes into the block");
+	EXPECT_STATUS(weir_host_free(b + 8), WEIR_EINVAL);
+	host_give(b);
+	EXPECT_STATUS(weir_host_free(b), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "freed before");
+	EXPECT_STATUS(weir_free(b), WEIR_EINVAL);
+	/* A pointer with bits where no address has any. */
+	EXPECT_STATUS(
+	    weir_host_free((void *)((uintptr_t)c | (uintptr_t)1 << 62)),
+	    WEIR_EINVAL);
+	host_give(a);
+	host_give(c);
+	expect_healthy();
+}
+
+TEST(tiny_neighbours_wait_for_their_own_streams_only)
+{
+	weir_stream late = new_stream();
+	char *a = host_take(64);
+	char *b = host_take(64);
+	void *device = take(64, late);
+
+	EXPECT_EQ(b, a + 64);
+	busy(late, LATE_MS);
+	upload(device, b + 17, 16, late);
+	host_give(a);
+	host_give(b);
+	EXPECT_EQ(host_stats().pending_bytes, 64);
+	EXPECT_EQ(host_take(64), (void *)a);
+	EXPECT_NE(host_take(64), (void *)b);
+	finish(late);
+	EXPECT_EQ(host_trim(SIZE_MAX), 0);
+	EXPECT_EQ(host_stats().pending_bytes, 0);
+	EXPECT_EQ(host_take(64), (void *)b);
+	expect_healthy();
+}
+
+/* Of one thread every peak is seen, whatever its blocks are of. */
+TEST(peaks_count_tiny_and_other_blocks_together)
+{
+	enum { N = 64 };
+	void *tiny[N];
+	void *small[N];
+
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < N; i++)
+			tiny[i] = host_take(1000);
+		for (int i = 0; i < N; i++)
+			small[i] = host_take(8 * KIB);
+		for (int i = 0; i < N; i++)
+			host_give(small[i]);
+		for (int i = 0; i < N; i++)
+			host_give(tiny[i]);
+	}
+	EXPECT_EQ(host_stats().requested_bytes.all.peak,
+	    N * (1000 + 8 * (uint64_t)KIB));
+	EXPECT_EQ(host_stats().allocation.all.peak, 2 * N);
+	EXPECT_EQ(host_stats().allocated_bytes.small_pool.peak,
+	    N * (1024 + 8 * (uint64_t)KIB));
+	EXPECT_EQ(host_stats().allocation.all.current, 0);
+	expect_healthy();
+}
+
+TEST(tiny_memory_goes_back_like_all_other)
+{
+	enum { N = 4000 };
+	static void *blocks[N];
+
+	for (int i = 0; i < N; i++)
+		blocks[i] = host_take(1000);
+	EXPECT_GE(held(), 4000000);
+	for (int i = 0; i < N; i++)
+		host_give(blocks[i]);
+	EXPECT_GT(host_trim(MIB), 2 * MIB);
+	EXPECT_LE(held(), MIB);
+	host_trim(0);
+	EXPECT_EQ(held(), 0);
+	conf("pinned_idle_mb:1");
+	for (int i = 0; i < N; i++)
+		blocks[i] = host_take(100);
+	for (int i = 0; i < N; i++)
+		host_give(blocks[i]);
+	EXPECT_LE(held(), MIB);
+	expect_healthy();
+}
+
+TEST(a_wrong_sum_of_what_is_cut_is_found)
+{
+	char text[256];
+
+	host_take(100);
+	struct arena *arena = host_arena_peek(0, 0);
+	arena->shared_bytes += 512;
+	EXPECT_EQ(weir_check(text, sizeof(text)), 1);
+	EXPECT_STR_HAS(text, "I-2");
+	arena->shared_bytes -= 512;
+	expect_healthy();
+}
+
+/* Programs that know nothing of weir have what the driver gives them. */
+TEST(what_stands_for_the_driver_s_own_is_aligned_as_the_driver_s)
+{
+	for (size_t size = 1; size < 3 * KIB; size += 200) {
+		void *ptr;
+		host_take(size);
+		EXPECT_OK(allocator_malloc_host(0, size, 0, &ptr));
+		EXPECT_EQ((uintptr_t)ptr % 512, 0);
+		EXPECT_EQ(info_of(ptr).size % 512, 0);
+	}
+	expect_healthy();
+}
+
 TEST(trim_gives_back_all_but_what_is_to_be_kept)
 {
 	void *blocks[4];
@@ -738,6 +891,114 @@ TEST(the_node_of_a_device_is_read_from_the_system_s_tables)
 	EXPECT_EQ(host_node(root, "0000:3B:00.0"), -1);
 }
 
+/* The call that says where pages are to be is caught on its way out of weir;
+ * all others go on. */
+static struct {
+	unsigned times;
+	long refuse; /* an errno */
+	uintptr_t addr;
+	size_t size;
+	long mode;
+	unsigned long nodes;
+} bound;
+
+long
+syscall(long number, ...)
+{
+	long (*real)(long, long, long, long, long, long, long);
+	long args[6];
+	va_list list;
+
+	va_start(list, number);
+	for (int i = 0; i < 6; i++)
+		args[i] = va_arg(list, long);
+	va_end(list);
+	*(void **)&real = dlsym(RTLD_NEXT, "syscall");
+	if (number != SYS_mbind)
+		return real(number, args[0], args[1], args[2], args[3], args[4],
+		    args[5]);
+	bound.times++;
+	bound.addr = (uintptr_t)args[0];
+	bound.size = (size_t)args[1];
+	bound.mode = args[2];
+	bound.nodes = *(const unsigned long *)(uintptr_t)args[3];
+	errno = (int)bound.refuse;
+	return bound.refuse != 0 ? -1 : 0;
+}
+
+/* Tables in which device 0 is on a node. */
+static void
+put_on_node(char *root, int node)
+{
+	char bus_id[32];
+	char path[256];
+
+	EXPECT_EQ(
+	    device_driver()->cuDeviceGetPCIBusId(bus_id, sizeof(bus_id), 0),
+	    CUDA_SUCCESS);
+	for (char *at = bus_id; *at != '\0'; at++)
+		*at = (char)tolower((unsigned char)*at);
+	EXPECT_NOT_NULL(mkdtemp(root));
+	snprintf(path, sizeof(path), "%s/bus/pci/devices/%s/numa_node", root,
+	    bus_id);
+	make_folders(path);
+	FILE *file = fopen(path, "w");
+	EXPECT_NOT_NULL(file);
+	fprintf(file, "%d\n", node);
+	fclose(file);
+	host_tables = root;
+}
+
+TEST(pages_are_asked_for_on_the_node_of_the_device)
+{
+	char root[] = "/tmp/weir-host-XXXXXX";
+
+	EXPECT_OK(weir_set_device(0));
+	put_on_node(root, 3);
+	registered("pinned_num_register_threads:2");
+	char *ptr = host_take(5 * MIB);
+	EXPECT_EQ(bound.times, 1);
+	EXPECT_EQ(bound.addr, (uintptr_t)ptr);
+	EXPECT_EQ(bound.size, 5 * MIB);
+	EXPECT_EQ(bound.mode, 1); /* preferred, not forced */
+	EXPECT_EQ(bound.nodes, 1ul << 3);
+	expect_healthy();
+}
+
+TEST(where_pages_cannot_be_placed_they_are_where_the_system_likes)
+{
+	static const long reasons[] = { ENOSYS, EPERM, EINVAL };
+	char root[] = "/tmp/weir-host-XXXXXX";
+
+	EXPECT_OK(weir_set_device(0));
+	put_on_node(root, 0);
+	registered("");
+	for (unsigned i = 0; i < 3; i++) {
+		bound.refuse = reasons[i];
+		char *ptr = host_take(5 * MIB);
+		EXPECT_EQ(bound.times, i + 1);
+		EXPECT_EQ(bound.nodes, 1);
+		EXPECT(weir_host_is_pinned(ptr));
+	}
+	expect_healthy();
+}
+
+TEST(nothing_is_asked_for_where_there_are_no_nodes)
+{
+	char root[] = "/tmp/weir-host-XXXXXX";
+
+	EXPECT_OK(weir_set_device(0));
+	put_on_node(root, -1);
+	registered("");
+	host_take(5 * MIB);
+	host_tables = "/nowhere";
+	host_take(5 * MIB);
+	conf("pinned_use_cuda_host_register:False");
+	host_take(5 * MIB); /* the driver has its own ways */
+	EXPECT_EQ(bound.times, 0);
+	expect_healthy();
+}
+
 /* ---- Memory of the caller's own ---------------------------------------- */
 
 TEST(registering_and_unregistering_change_what_is_pinned)
@@ -767,6 +1028,41 @@ TEST(registering_twice_is_told)
 	EXPECT_OK(weir_host_unregister(memory));
 	EXPECT_STATUS(weir_host_unregister(memory), WEIR_EINVAL);
 	EXPECT_STR_HAS(weir_last_error(), "weir_host_unregister(");
+	free(memory);
+	expect_healthy();
+}
+
+TEST(registrations_that_overlap_are_told)
+{
+	char *memory = aligned_alloc(65536, 4 * MIB);
+
+	EXPECT_OK(weir_host_register(memory + MIB, MIB, 0));
+	for (int i = 1; i <= 3; i++) {
+		EXPECT_STATUS(
+		    weir_host_register(memory + i * (MIB / 2), MIB, 0),
+		    WEIR_EINVAL);
+		EXPECT_STR_HAS(weir_last_error(), "weir_host_register(");
+	}
+	EXPECT(!weir_host_is_pinned(memory));
+	EXPECT(!weir_host_is_pinned(memory + 2 * MIB));
+	EXPECT(weir_host_is_pinned(memory + MIB));
+	EXPECT_OK(weir_host_register(memory + 2 * MIB, MIB, 0));
+	EXPECT_OK(weir_host_unregister(memory + MIB));
+	EXPECT_OK(weir_host_unregister(memory + 2 * MIB));
+	free(memory);
+	expect_healthy();
+}
+
+TEST(what_was_never_registered_cannot_be_undone)
+{
+	char *memory = aligned_alloc(65536, 4 * MIB);
+
+	EXPECT_STATUS(weir_host_unregister(memory), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "weir_host_unregister(");
+	EXPECT_OK(weir_host_register(memory, 4 * MIB, 0));
+	EXPECT_STATUS(weir_host_unregister(memory + MIB), WEIR_EINVAL);
+	EXPECT(weir_host_is_pinned(memory + MIB));
+	EXPECT_OK(weir_host_unregister(memory));
 	free(memory);
 	expect_healthy();
 }

@@ -121,6 +121,54 @@ TEST(the_lowest_and_the_highest_addresses_can_be_used)
 	EXPECT_EQ(lookup_floor(top + 511), block(1));
 }
 
+TEST(starts_of_64_bytes_are_found_among_those_of_512)
+{
+	put(BASE, block(0));
+	put(BASE + 64, block(1));
+	put(BASE + 448, block(2));
+	put(BASE + 512, block(3));
+	EXPECT_EQ(lookup_exact(BASE), block(0));
+	EXPECT_EQ(lookup_exact(BASE + 64), block(1));
+	EXPECT_NULL(lookup_exact(BASE + 32));
+	EXPECT_NULL(lookup_exact(BASE + 65));
+	EXPECT_NULL(lookup_exact(BASE + 128));
+	EXPECT_EQ(lookup_floor(BASE + 63), block(0));
+	EXPECT_EQ(lookup_floor(BASE + 447), block(1));
+	EXPECT_EQ(lookup_floor(BASE + 511), block(2));
+	EXPECT_EQ(lookup_floor(BASE + 600), block(3));
+	lookup_set(BASE + 64, NULL);
+	EXPECT_NULL(lookup_exact(BASE + 64));
+	EXPECT_EQ(lookup_floor(BASE + 100), block(0));
+}
+
+TEST(the_floor_of_64_bytes_goes_over_the_borders_of_leaves_and_tables)
+{
+	/* A leaf of such starts is 256 KiB of addresses, a table 2 GiB. */
+	put(BASE + 256 * 1024 - 64, block(0));
+	EXPECT_EQ(lookup_floor(BASE + 256 * 1024), block(0));
+	EXPECT_EQ(lookup_floor(BASE + 2 * MIB), block(0));
+	put(BASE + 2 * GIB - 64, block(1));
+	EXPECT_EQ(lookup_floor(BASE + 2 * GIB + MIB), block(1));
+	put(BASE + 2 * GIB, block(2));
+	EXPECT_EQ(lookup_floor(BASE + 2 * GIB + MIB), block(2));
+	EXPECT_NULL(lookup_floor(BASE + MIB / 8));
+}
+
+TEST(addresses_of_64_bytes_end_at_54_bits)
+{
+	CUdeviceptr end = (CUdeviceptr)1 << 54;
+
+	put(end - 64, block(0));
+	EXPECT_EQ(lookup_exact(end - 64), block(0));
+	EXPECT_EQ(lookup_floor(end - 1), block(0));
+	EXPECT_STATUS(lookup_prepare(end + 64), WEIR_ENOTSUP);
+	EXPECT_STR_HAS(weir_last_error(), "above 54 bits");
+	EXPECT_NULL(lookup_exact(end + 64));
+	/* What has its low bits in common, and the places of such starts. */
+	EXPECT_NULL(lookup_exact((end - 64) | (CUdeviceptr)7 << 61));
+	EXPECT_NULL(lookup_exact(((CUdeviceptr)1 << 57) + (end - 64) * 8));
+}
+
 TEST(addresses_above_57_bits_are_refused)
 {
 	EXPECT_STATUS(lookup_prepare((CUdeviceptr)1 << 57), WEIR_ENOTSUP);

@@ -246,11 +246,39 @@ TEST(oversize_blocks_serve_oversize_requests_of_nearly_their_size)
 
 TEST(host_segments_are_shared_up_to_256_kib_and_exact_to_the_page_above)
 {
-	EXPECT_EQ(size_host_segment(512, 4096), 2 * MIB);
-	EXPECT_EQ(size_host_segment(256 * KIB, 4096), 2 * MIB);
-	EXPECT_EQ(size_host_segment(256 * KIB + 512, 4096), 260 * KIB);
-	EXPECT_EQ(size_host_segment(256 * KIB + 512, 65536), 320 * KIB);
-	EXPECT_EQ(size_host_segment(3 * MIB, 4096), 3 * MIB);
+	EXPECT_EQ(size_host_segment(256 * KIB, 0, 4096), 2 * MIB);
+	EXPECT_EQ(size_host_segment(256 * KIB + 512, 0, 4096), 260 * KIB);
+	EXPECT_EQ(size_host_segment(256 * KIB + 512, 0, 65536), 320 * KIB);
+	EXPECT_EQ(size_host_segment(3 * MIB, 0, 4096), 3 * MIB);
+}
+
+TEST(a_shared_host_segment_has_room_for_eight_and_is_little_of_what_is_held)
+{
+	for (size_t size = 64; size <= 256 * KIB; size += 64) {
+		size_t least = size_host_segment(size, 0, 4096);
+		EXPECT_GE(least, 8 * size);
+		EXPECT(least == 256 * KIB || least < 16 * size);
+		for (size_t held = MIB; held <= 256 * MIB; held *= 4) {
+			size_t segment = size_host_segment(size, held, 4096);
+			EXPECT(segment == least || segment <= held / 32);
+			EXPECT_LE(segment, 2 * MIB);
+			EXPECT_GE(segment, least);
+		}
+	}
+	EXPECT_EQ(size_host_segment(64, 15 * MIB, 4096), 256 * KIB);
+	EXPECT_EQ(size_host_segment(64, 16 * MIB, 4096), 512 * KIB);
+	EXPECT_EQ(size_host_segment(64, 64 * MIB, 4096), 2 * MIB);
+}
+
+TEST(host_sizes_lose_an_eighth_at_most_from_512_bytes_on)
+{
+	for (size_t n = 1; n <= 300 * KIB; n++) {
+		size_t fine = size_of_granule(FINE_GRANULE, n);
+		EXPECT_GE(fine, n);
+		EXPECT_LT(fine - n, n < FINE_END ? 64 : 512);
+		EXPECT(n < 512 || (fine - n) * 8 < n);
+		EXPECT_EQ(size_of_granule(512, n), round_up(n, 512));
+	}
 }
 
 TEST(host_blocks_serve_requests_that_leave_an_eighth_of_theirs_at_most)

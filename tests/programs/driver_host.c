@@ -70,6 +70,51 @@ try_kinds(void)
 	MUST(cuda.free_host(host));
 }
 
+/* Memory of the program's own, and what registering says of memory that is
+ * pinned already. */
+static void
+try_registering(void)
+{
+	size_t size = 1 << 20;
+	char *own = aligned_alloc(65536, size);
+	unsigned type = 99;
+	address at = 0;
+	void *host;
+
+	MUST(cuda.host_register(own, size, 3));
+	MUST(cuda.host_pointer(&at, own + 100, 0));
+	MUST(cuda.get_attribute(&type, MEMORY_TYPE, (address)(uintptr_t)own));
+	printf("registered: type %u, pointer %d\n", type, at != 0);
+	printf("twice: %d\n", cuda.host_register(own, size, 0));
+	printf("freed as the driver's: %d\n", cuda.free_host(own) != SUCCESS);
+	MUST(cuda.host_unregister(own));
+	printf(
+	    "unregistered twice: %d\n", cuda.host_unregister(own) != SUCCESS);
+	MUST(cuda.host_alloc(&host, size, 0));
+	printf("pinned already: %d\n",
+	    cuda.host_register(host, size, 0) != SUCCESS);
+	printf("never registered: %d\n", cuda.host_unregister(host) != SUCCESS);
+	MUST(cuda.free_host(host));
+	free(own);
+}
+
+/* Small blocks lie as the driver lays them. */
+static void
+try_small(void)
+{
+	enum { N = 40 };
+	void *blocks[N];
+	unsigned misplaced = 0;
+
+	for (size_t i = 0; i < N; i++) {
+		MUST(cuda.host_alloc(&blocks[i], 1 + 100 * i, 0));
+		misplaced += (uintptr_t)blocks[i] % 512 != 0;
+	}
+	for (size_t i = 0; i < N; i++)
+		MUST(cuda.free_host(blocks[i]));
+	printf("misplaced: %u\n", misplaced);
+}
+
 static void
 try_errors(void)
 {
@@ -124,6 +169,8 @@ main(void)
 	cuda_by_dlsym(&cuda);
 	cuda_start(&cuda);
 	try_kinds();
+	try_registering();
+	try_small();
 	try_errors();
 	unsigned wrong = round_trips();
 	MUST(cuda.synchronize());

@@ -286,8 +286,8 @@ TEST(a_program_with_pinned_host_memory_is_served)
 	const json_t *alloc = json_object_get(calls, "cuMemHostAlloc");
 	const json_t *release = json_object_get(calls, "cuMemFreeHost");
 
-	EXPECT_EQ(report_number(alloc, "served"), 24 + 1 + 300);
-	EXPECT_EQ(report_number(release, "served"), 24 + 1 + 1 + 300);
+	EXPECT_EQ(report_number(alloc, "served"), 24 + 1 + 1 + 40 + 300);
+	EXPECT_EQ(report_number(release, "served"), 24 + 1 + 1 + 1 + 40 + 300);
 	json_decref(report);
 }
 

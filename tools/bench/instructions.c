@@ -17,7 +17,13 @@
 #include <weir/stream.h>
 #include <weir/trace.h>
 
-enum { SIZE = 64 << 10, LARGE = 2 << 20, WARM_UP = 1000, NO_SUCH_PATH = 3 };
+enum {
+	SIZE = 64 << 10,
+	LARGE = 2 << 20,
+	TINY = 1000,
+	WARM_UP = 1000,
+	NO_SUCH_PATH = 3
+};
 
 static weir_stream stream;
 static weir_stream user;
@@ -57,6 +63,13 @@ pinned_pairs(unsigned long n)
 		weir_host_free(weir_host_malloc(SIZE));
 }
 
+static void
+pinned_tiny_pairs(unsigned long n)
+{
+	for (unsigned long i = 0; i < n; i++)
+		weir_host_free(weir_host_malloc(TINY));
+}
+
 struct path {
 	const char *name;
 	const char *conf; /* or NULL */
@@ -70,6 +83,7 @@ static const struct path paths[] = {
 	{ "pool-pair", "tcache:0", pairs, OFF },
 	{ "record-cycle", NULL, records, OFF },
 	{ "pinned-pair", NULL, pinned_pairs, OFF },
+	{ "pinned-tiny-pair", NULL, pinned_tiny_pairs, OFF },
 	/* Three events each. */
 	{ "traced-pair", NULL, pairs, PLAIN },
 	{ "stacked-pair", NULL, pairs, STACKS },
@@ -161,8 +175,10 @@ main(int argc, char **argv)
 		return fail("cannot begin");
 	measured(path->run, n);
 	/* No call was checked; this is whether all of them did their work. */
-	if ((path->run == pinned_pairs ? weir_host_stats(0, &stats) :
-					 weir_stats(0, &stats)) != WEIR_OK ||
+	bool pinned =
+	    path->run == pinned_pairs || path->run == pinned_tiny_pairs;
+	if ((pinned ? weir_host_stats(0, &stats) : weir_stats(0, &stats)) !=
+		WEIR_OK ||
 	    stats.allocation.all.allocated != n ||
 	    stats.allocation.all.freed != n)
 		return fail("not every call succeeded");

@@ -220,12 +220,76 @@ run_loader(const struct sample *sample)
 	    (double)l.most_held / (double)l.most_live;
 }
 
+/* ---- Small blocks ------------------------------------------------------ */
+
+enum { SMALLS = 4000, SMALL_LEAST = 8, ROUNDS_A_LOOK = 16 };
+
+struct smalls {
+	void *blocks[SMALLS];
+	uint32_t sizes[SMALLS];
+	size_t live;
+	size_t most_live;
+	uint64_t most_held;
+};
+
+static bool
+replace_small(struct smalls *s, const struct sample *sample, struct dice *dice)
+{
+	const struct peer *peer = sample->peer;
+	size_t at = dice_roll(dice) % SMALLS;
+
+	if (s->blocks[at] != NULL)
+		peer->free(s->blocks[at], NULL);
+	s->live -= s->sizes[at];
+	s->sizes[at] = (uint32_t)(SMALL_LEAST +
+	    dice_roll(dice) % (sample->about->size - SMALL_LEAST + 1));
+	s->blocks[at] = peer->malloc(s->sizes[at], NULL);
+	if (s->blocks[at] == NULL)
+		s->sizes[at] = 0;
+	s->live += s->sizes[at];
+	if (s->live > s->most_live)
+		s->most_live = s->live;
+	return s->blocks[at] != NULL;
+}
+
+/* Of many live blocks any one is replaced by one of another size. The most held
+ * for the most live; or (`shared`) the time. */
+static double
+run_small(const struct sample *sample)
+{
+	static struct smalls s;
+	const struct peer *peer = sample->peer;
+	struct dice dice = { 1 };
+	bool done = true;
+
+	s = (struct smalls){ 0 };
+	uint64_t start = now_ns();
+	for (unsigned i = 0; done && i < sample->about->count; i++) {
+		done = replace_small(&s, sample, &dice);
+		if (sample->about->shared || i % ROUNDS_A_LOOK != 0 ||
+		    peer->held == NULL)
+			continue;
+		uint64_t held = peer->held();
+		s.most_held = held > s.most_held ? held : s.most_held;
+	}
+	double seconds = seconds_since(start);
+	for (int i = 0; i < SMALLS; i++)
+		if (s.blocks[i] != NULL)
+			peer->free(s.blocks[i], NULL);
+	if (!done)
+		return -1;
+	return sample->about->shared ?
+	    seconds :
+	    (double)s.most_held / (double)s.most_live;
+}
+
 /* ---- All --------------------------------------------------------------- */
 
 static bool
 measure_pairs(struct session *session)
 {
 	static const struct bench_case sizes[] = {
+		{ .name = "pair, 1000 B", .size = 1000 },
 		{ .name = "pair, 4 KiB", .size = 4 * KIB },
 		{ .name = "pair, 64 KiB", .size = 64 * KIB },
 		{ .name = "pair, 1 MiB", .size = MIB },
@@ -248,6 +312,7 @@ bool
 bench_pinned(struct session *session)
 {
 	unsigned steps = session->quick ? STEPS_QUICK : STEPS;
+	unsigned smalls = session->quick ? 5 * SMALLS : 16 * SMALLS;
 	/* Pages that are simulated are touched all the same. */
 	bool small = session->quick || session->simulated;
 	const struct bench_case cases[] = {
@@ -276,6 +341,26 @@ bench_pinned(struct session *session)
 		    .rounds = 1,
 		    .ops = steps,
 		    .count = steps,
+		    .shared = true },
+		{ .name = "8 B to 4 KiB, held for live",
+		    .run = run_small,
+		    .kinds = PEER_PINNED,
+		    .holds = true,
+		    .cold = true,
+		    .few = true,
+		    .rounds = 1,
+		    .unit = UNIT_PERCENT,
+		    .size = 4 * KIB,
+		    .count = smalls },
+		{ .name = "8 B to 4 KiB, one replaced",
+		    .run = run_small,
+		    .kinds = PEER_PINNED,
+		    .cold = true,
+		    .few = true,
+		    .rounds = 1,
+		    .size = 4 * KIB,
+		    .ops = smalls,
+		    .count = smalls,
 		    .shared = true },
 	};
 

@@ -56,10 +56,26 @@ peer_trim()
 	allocator()->empty_cache();
 }
 
+/* What is held has a name of its own where allocated_bytes is what is in use;
+ * elsewhere it is allocated_bytes. */
+template <typename Stats>
+auto
+held_of(const Stats &stats, int) -> decltype(stats.reserved_bytes.current)
+{
+	return stats.reserved_bytes.current;
+}
+
+template <typename Stats>
+auto
+held_of(const Stats &stats, long)
+{
+	return stats.allocated_bytes.current;
+}
+
 uint64_t
 peer_held()
 {
-	return allocator()->get_stats().allocated_bytes.current;
+	return static_cast<uint64_t>(held_of(allocator()->get_stats(), 0));
 }
 
 const char *

@@ -62,6 +62,10 @@ typedef struct context_st *context;
 	X(host_pointer, cuMemHostGetDevicePointer_v2,                          \
 	    "cuMemHostGetDevicePointer", 3020,                                 \
 	    (address * out, void *ptr, unsigned flags))                        \
+	X(host_register, cuMemHostRegister_v2, "cuMemHostRegister", 6050,      \
+	    (void *ptr, size_t bytes, unsigned flags))                         \
+	X(host_unregister, cuMemHostUnregister, "cuMemHostUnregister", 4000,   \
+	    (void *ptr))                                                       \
 	X(copy_in_async, cuMemcpyHtoDAsync_v2, "cuMemcpyHtoDAsync", 3020,      \
 	    (address dst, const void *src, size_t bytes, stream on))           \
 	X(copy_out, cuMemcpyDtoH_v2, "cuMemcpyDtoH", 3020,                     \
