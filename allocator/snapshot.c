@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "allocator/arena.h"
+#include "allocator/attend.h"
 #include "allocator/tcache.h"
 #include "allocator/tell.h"
 #include "base/meta.h"
@@ -519,20 +520,30 @@ look_at_all(const struct wish *wish, struct part *parts, int n)
 	return status;
 }
 
+/* A file of its own at `path`, or that of `fd` if there is none. */
 static enum weir_status
-write_all(const char *path, enum weir_snapshot_format format,
-    const struct wish *wish, struct part *parts, int n)
+begin(const char *path, int fd, enum weir_snapshot_format format,
+    struct snapshot_file **out)
 {
-	const struct options *options;
-	struct snapshot_file *s;
-	enum weir_status status = options_get(&options);
-	if (status == WEIR_OK)
-		status = look_at_all(wish, parts, n);
-	if (status == WEIR_OK)
-		status = snapshot_write_open(path, format, &s);
+	struct out *file;
+	enum weir_status status =
+	    path != NULL ? out_open(path, &file) : out_onto(fd, &file);
 	if (status != WEIR_OK)
 		return status;
-	status = write_segments(s, parts, n);
+	status = snapshot_write_begin(file, format, out);
+	if (status != WEIR_OK)
+		out_abandon(file);
+	return status;
+}
+
+static enum weir_status
+write_all(
+    struct snapshot_file *s, const struct wish *wish, struct part *parts, int n)
+{
+	const struct options *options;
+	enum weir_status status = options_get(&options);
+	if (status == WEIR_OK)
+		status = write_segments(s, parts, n);
 	if (status == WEIR_OK)
 		status = write_traces(s, wish, parts, n);
 	if (status == WEIR_OK)
@@ -543,28 +554,46 @@ write_all(const char *path, enum weir_snapshot_format format,
 	return status;
 }
 
-enum weir_status
-weir_snapshot_write(const char *path, enum weir_snapshot_format format,
-    const struct weir_snapshot *what)
+static enum weir_status
+write_snapshot(const char *path, int fd, enum weir_snapshot_format format,
+    const struct wish *wish)
 {
-	const struct driver *driver;
-	struct wish wish;
-	enum weir_status status = check_call(path, format);
-	if (status != WEIR_OK)
-		return status;
-	status = read_wish(what, &wish);
-	if (status != WEIR_OK)
-		return status;
 	/* With no driver loaded there are no arenas. */
-	driver = driver_peek();
+	const struct driver *driver = driver_peek();
+	struct snapshot_file *s;
 	int n = driver != NULL ? driver->device_count : 0;
 	if (n > DEVICES_MAX)
 		n = DEVICES_MAX;
 	struct part *parts = meta_map(DEVICES_MAX * sizeof(*parts));
 	if (parts == NULL)
 		return status_set(
-		    WEIR_EHOSTMEM, "%s: no host memory for a snapshot", path);
-	status = write_all(path, format, &wish, parts, n);
+		    WEIR_EHOSTMEM, "no host memory for a snapshot");
+	enum weir_status status = look_at_all(wish, parts, n);
+	if (status == WEIR_OK)
+		status = begin(path, fd, format, &s);
+	if (status == WEIR_OK)
+		status = write_all(s, wish, parts, n);
 	drop_parts(parts, n);
 	return status;
+}
+
+enum weir_status
+weir_snapshot_write(const char *path, enum weir_snapshot_format format,
+    const struct weir_snapshot *what)
+{
+	struct wish wish;
+	enum weir_status status = check_call(path, format);
+	if (status == WEIR_OK)
+		status = read_wish(what, &wish);
+	if (status != WEIR_OK)
+		return status;
+	return write_snapshot(path, -1, format, &wish);
+}
+
+enum weir_status
+snapshot_onto(int fd, enum weir_snapshot_format format)
+{
+	const struct wish all = { .device = WEIR_DEVICE_ALL };
+
+	return write_snapshot(NULL, fd, format, &all);
 }

@@ -127,35 +127,23 @@ put_pool(struct snapshot_file *s, struct trace_pool pool)
 /* ---- Beginning and end ------------------------------------------------- */
 
 enum weir_status
-snapshot_write_open(const char *path, enum weir_snapshot_format format,
+snapshot_write_begin(struct out *file, enum weir_snapshot_format format,
     struct snapshot_file **out)
 {
-	struct out *file;
 	struct snapshot_file *s = meta_zalloc(sizeof(*s));
-	if (s == NULL)
-		return status_set(
-		    WEIR_EHOSTMEM, "%s: no host memory for a snapshot", path);
-	enum weir_status status = WEIR_EHOSTMEM;
-	s->frames = frames_new(history_stacks(), HISTORY_STACKS);
-	if (s->frames == NULL) {
-		status_set(status, "%s: no host memory for stacks", path);
-		goto drop;
+	if (s != NULL)
+		s->frames = frames_new(history_stacks(), HISTORY_STACKS);
+	if (s == NULL || s->frames == NULL) {
+		meta_free(s, sizeof(*s));
+		return status_set(WEIR_EHOSTMEM,
+		    "%s: no host memory for a snapshot", file->path);
 	}
-	status = out_open(path, &file);
-	if (status != WEIR_OK)
-		goto drop_frames;
 	s->began = history_began();
 	s->now = clock_now();
 	writer_begin(&s->w, file, format == WEIR_SNAPSHOT_JSON);
 	writer_dict(&s->w);
 	*out = s;
 	return WEIR_OK;
-
-drop_frames:
-	frames_delete(s->frames);
-drop:
-	meta_free(s, sizeof(*s));
-	return status;
 }
 
 static void

@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 #include "trace/history.h"
+#include "trace/out.h"
 
 enum trace_block_state {
 	TRACE_BLOCK_ALLOCATED,
@@ -80,8 +81,9 @@ struct trace_device {
 
 struct snapshot_file;
 
-/* Begin a file. WEIR_EINVAL, WEIR_EHOSTMEM. */
-enum weir_status snapshot_write_open(const char *path,
+/* Begin a snapshot in a file, which is its own if this succeeds.
+ * WEIR_EHOSTMEM. */
+enum weir_status snapshot_write_begin(struct out *file,
     enum weir_snapshot_format format, struct snapshot_file **out);
 
 /* Between the two: all segments. */
