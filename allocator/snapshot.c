@@ -170,10 +170,13 @@ look_at_segments(const struct wish *wish, struct view *view)
 	}
 }
 
-/* Is it memory of the device, and of the pool that is asked for? */
+/* Is it memory of the device, and of the pool that is asked for? Host memory is
+ * in no pool of a graph's and of no stream. */
 static bool
 is_wanted(const struct wish *wish, const struct arena *arena)
 {
+	if (arena_is_host(arena))
+		return !wish->of_pool && !wish->of_stream;
 	return arena_is_counted(arena) &&
 	    (!wish->of_pool ||
 		(wish->graph == arena->pool.graph &&
@@ -254,15 +257,23 @@ compare_segments(const void *a, const void *b)
 	return ((*x)->addr > (*y)->addr) - ((*x)->addr < (*y)->addr);
 }
 
+/* Segments of a view that are, or are not, of host memory. */
+static size_t
+count_of(const struct view *view, bool host)
+{
+	return arena_is_host(view->arena) == host ? view->segment_count : 0;
+}
+
 /* Of all arenas of a device, in order. */
 static enum weir_status
-write_device_segments(struct snapshot_file *s, const struct part *part)
+write_device_segments(
+    struct snapshot_file *s, const struct part *part, bool host)
 {
 	const struct trace_segment **all;
 	size_t n = 0;
 
 	for (const struct view *v = part->views; v != NULL; v = v->next)
-		n += v->segment_count;
+		n += count_of(v, host);
 	if (n == 0)
 		return WEIR_OK;
 	size_t size = n * sizeof(*all);
@@ -272,7 +283,7 @@ write_device_segments(struct snapshot_file *s, const struct part *part)
 		    WEIR_EHOSTMEM, "no host memory for a snapshot");
 	n = 0;
 	for (const struct view *v = part->views; v != NULL; v = v->next)
-		for (size_t i = 0; i < v->segment_count; i++)
+		for (size_t i = 0; i < count_of(v, host); i++)
 			all[n++] = &v->segments[i];
 	qsort(all, n, sizeof(*all), compare_segments);
 	for (size_t i = 0; i < n; i++)
@@ -288,8 +299,12 @@ write_segments(struct snapshot_file *s, const struct part *parts, int n)
 
 	snapshot_write_segments(s);
 	for (int i = 0; i < n && status == WEIR_OK; i++)
-		status = write_device_segments(s, &parts[i]);
+		status = write_device_segments(s, &parts[i], false);
 	snapshot_write_segments_end(s);
+	snapshot_write_host_segments(s);
+	for (int i = 0; i < n && status == WEIR_OK; i++)
+		status = write_device_segments(s, &parts[i], true);
+	snapshot_write_host_segments_end(s);
 	return status;
 }
 
@@ -434,6 +449,8 @@ write_rest(struct snapshot_file *s, const struct options *options,
 		.garbage_collection_threshold =
 		    options->garbage_collection_threshold,
 		.expandable_segments = options->expandable_segments,
+		.pinned_register = options->pinned_register,
+		.pinned_threads = options->pinned_threads,
 		.roundup = options->roundup,
 		.options = rest->texts,
 		.option_count = read_options(rest->options, rest->texts),

@@ -191,6 +191,22 @@ snapshot_write_segments_end(struct snapshot_file *s)
 	writer_close(&s->w);
 }
 
+void
+snapshot_write_host_segments(struct snapshot_file *s)
+{
+	writer_name(&s->w, "host_segments");
+	writer_list(&s->w);
+}
+
+void
+snapshot_write_host_segments_end(struct snapshot_file *s)
+{
+	writer_close(&s->w);
+	writer_name(&s->w, "host_traces");
+	writer_list(&s->w);
+	writer_close(&s->w);
+}
+
 static void
 put_block(struct snapshot_file *s, const struct trace_block *block)
 {
@@ -386,11 +402,11 @@ snapshot_write_settings(
 	writer_name(&s->w, "garbage_collection_threshold");
 	writer_real(&s->w, settings->garbage_collection_threshold);
 	name_bool(s, "expandable_segments", settings->expandable_segments);
-	/* What weir has no option for: it never calls the driver with its lock
-	 * held, and has no page-locked memory. */
-	name_uint(s, "pinned_num_register_threads", 1);
+	name_uint(s, "pinned_num_register_threads", settings->pinned_threads);
+	/* It never calls the driver with its lock held. */
 	name_bool(s, "release_lock_on_cudamalloc", true);
-	name_bool(s, "pinned_use_cuda_host_register", false);
+	name_bool(
+	    s, "pinned_use_cuda_host_register", settings->pinned_register);
 	name_bool(s, "graph_capture_record_stream_reuse", false);
 	put_roundup(s, settings->roundup);
 	name_uint(s, "trace_alloc_max_entries",
