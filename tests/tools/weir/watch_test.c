@@ -423,6 +423,50 @@ TEST(run_keeps_the_history_and_writes_a_snapshot_at_the_end)
 	free(steps);
 }
 
+/* A copy that waits, and waits for streams, in the snapshot of a program that
+ * knows nothing of weir. */
+TEST(run_notes_in_the_history_what_the_program_waits_for)
+{
+	const char *folder = runtime_folder();
+	char *program = test_build("tests/programs/driver_dlsym");
+	struct command_result result;
+	json_error_t error;
+	json_t *snapshot;
+	const json_t *note;
+	char flag[4300];
+	char path[4200];
+	int starts = 0;
+	int ends = 0;
+	size_t i;
+
+	snprintf(path, sizeof(path), "%s/end.json", folder);
+	snprintf(flag, sizeof(flag), "--snapshot=%s", path);
+	unsetenv("WEIR_REPORT");
+	result = command_weir("run", "--quiet", "--sim", "--history=none", flag,
+	    "--", program, NULL);
+	EXPECT_EQ(result.status, 0);
+	command_free(&result);
+	snapshot = json_load_file(path, 0, &error);
+	EXPECT_NOT_NULL(snapshot);
+	json_array_foreach(
+	    json_object_get(snapshot, "external_annotations"), i, note)
+	{
+		const char *stage =
+		    json_string_value(json_object_get(note, "stage"));
+
+		if (strcmp(json_string_value(json_object_get(note, "name")),
+			"cuMemcpyDtoH") != 0)
+			continue;
+		starts += strcmp(stage, "START") == 0;
+		ends += strcmp(stage, "END") == 0;
+		EXPECT_EQ(starts, ends + (strcmp(stage, "START") == 0));
+	}
+	EXPECT_GT(starts, 0);
+	EXPECT_EQ(starts, ends);
+	json_decref(snapshot);
+	free(program);
+}
+
 TEST(run_refuses_what_cannot_be_told_to_the_program)
 {
 	struct command_result result =
