@@ -62,6 +62,7 @@ static atomic_bool ending;
 static atomic_bool signalled;
 static pthread_t thread;
 static unsigned process;
+static int taken; /* the signal; 0: none */
 
 /* Of the thread alone. */
 static uint64_t heard_ns[CLIENTS];
@@ -354,6 +355,19 @@ take_signal(const struct options *options)
 		    "snapshot_signal: the program has a use for that signal");
 	else if (sigaction(number, &action, NULL) != 0)
 		log_write(LOG_ERROR, "snapshot_signal: cannot be taken");
+	else
+		taken = number;
+}
+
+/* From now on the signal does nothing: our code may be unloaded. */
+static void
+leave_signal(void)
+{
+	struct sigaction found;
+
+	if (taken != 0 && sigaction(taken, NULL, &found) == 0 &&
+	    found.sa_handler == on_signal)
+		signal(taken, SIG_IGN);
 }
 
 /* ---- Beginning and end ------------------------------------------------- */
@@ -375,6 +389,7 @@ stop(void)
 
 	if (os_forked() || process != os_process_id())
 		return;
+	leave_signal();
 	if (atomic_load(&folder) >= 0)
 		meeting_leave(atomic_load(&folder), (pid_t)process);
 	atomic_store(&ending, true);
