@@ -23,6 +23,17 @@ struct program {
 
 static char pid_text[32];
 
+/* Programs start from nothing; a sanitizer's runtime comes with them, so not
+ * first, and sleeps at their ends. */
+static void
+plain_environment(void)
+{
+	unsetenv("WEIR_CONF");
+	unsetenv("WEIR_REPORT");
+	setenv("ASAN_OPTIONS", "verify_asan_link_order=0", 1);
+	setenv("TSAN_OPTIONS", "atexit_sleep_ms=0", 1);
+}
+
 static const char *
 runtime_folder(void)
 {
@@ -33,6 +44,7 @@ runtime_folder(void)
 	*strrchr(path, '/') = '\0';
 	setenv("XDG_RUNTIME_DIR", path, 1);
 	free(file);
+	plain_environment();
 	return path;
 }
 
@@ -42,10 +54,6 @@ run_program(const char *flag)
 	char *weir = test_build("bin/weir");
 	char *steps = test_build("tests/programs/driver_steps");
 
-	unsetenv("WEIR_CONF");
-	unsetenv("WEIR_REPORT");
-	setenv("ASAN_OPTIONS", "verify_asan_link_order=0", 1);
-	setenv("TSAN_OPTIONS", "atexit_sleep_ms=0", 1);
 	execl(weir, "weir", "run", "--quiet", "--sim", flag, "--", steps,
 	    (char *)NULL);
 	_exit(127);
@@ -296,7 +304,6 @@ TEST(processes_that_can_be_watched_are_listed)
 	struct command_result result;
 
 	runtime_folder();
-	unsetenv("NO_SUCH");
 	program = start("--watch");
 	step(&program, 'a', 0);
 	result = command_weir("watch", NULL);
@@ -407,7 +414,6 @@ TEST(run_keeps_the_history_and_writes_a_snapshot_at_the_end)
 
 	snprintf(path, sizeof(path), "%s/end.pickle", folder);
 	snprintf(flag, sizeof(flag), "--snapshot=%s", path);
-	unsetenv("WEIR_REPORT");
 	result = command_weir(
 	    "run", "--quiet", "--sim", "--history", flag, "--", steps, NULL);
 	EXPECT_EQ(result.status, 0);
@@ -441,7 +447,6 @@ TEST(run_notes_in_the_history_what_the_program_waits_for)
 
 	snprintf(path, sizeof(path), "%s/end.json", folder);
 	snprintf(flag, sizeof(flag), "--snapshot=%s", path);
-	unsetenv("WEIR_REPORT");
 	result = command_weir("run", "--quiet", "--sim", "--history=none", flag,
 	    "--", program, NULL);
 	EXPECT_EQ(result.status, 0);
