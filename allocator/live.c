@@ -18,7 +18,7 @@ static uint64_t began_ns;
 void
 live_begin(void)
 {
-	began_ns = os_time_ns();
+	began_ns = os_monotonic_ns();
 }
 
 /* ---- Sums -------------------------------------------------------------- */
@@ -177,7 +177,7 @@ look_at_device(struct watch_device *device, struct arena *main)
 size_t
 live_gather(struct watch_reply *reply)
 {
-	reply->time_ns = os_time_ns();
+	reply->time_ns = os_monotonic_ns();
 	reply->began_ns = began_ns;
 	reply->metadata_bytes = meta_bytes();
 	reply->history = history_on() ? (uint32_t)history_level() + 1 : 0;

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/os.h"
 #include "tests/support/command.h"
 #include "tests/support/device.h"
 #include "trace/meeting.h"
@@ -267,6 +268,23 @@ TEST(a_watcher_that_does_not_read_is_let_go)
 		EXPECT_LT(sent++, 1000000);
 	EXPECT(errno == EPIPE || errno == ECONNRESET);
 	stats_from(come());
+}
+
+TEST(a_watcher_that_is_silent_for_long_makes_room)
+{
+	int silent;
+	int other;
+
+	be_watched();
+	silent = come();
+	stats_from(silent);
+	other = come();
+	stats_from(other);
+	os_time_skip(UINT64_C(121) * 1000000000);
+	/* Whoever comes has the thread look at all of them. */
+	stats_from(other);
+	EXPECT_NULL(hear(silent));
+	stats_from(other);
 }
 
 TEST(a_snapshot_is_written_to_the_file_that_comes_along)
