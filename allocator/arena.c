@@ -5,6 +5,7 @@
 #include "allocator/arena.h"
 
 #include "allocator/allocator.h"
+#include "allocator/attend.h"
 #include "allocator/host.h"
 #include "allocator/lookup.h"
 #include "allocator/segment.h"
@@ -271,6 +272,7 @@ arena_get(int device, struct arena **out)
 	enum weir_status status = options_get(&options);
 	if (status != WEIR_OK)
 		return status;
+	attend_begin(options);
 	lock_enter(&lock);
 	arena = arena_peek(device);
 	if (arena == NULL) {

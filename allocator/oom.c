@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "allocator/arena.h"
+#include "allocator/attend.h"
 #include "allocator/tcache.h"
 #include "allocator/tell.h"
 #include "base/os.h"
@@ -263,6 +264,7 @@ oom_report(struct arena *arena, struct stream *stream, size_t requested,
 	status_set(WEIR_ENOMEM, "%s", buffer);
 	facts.oom.report = buffer;
 	observe_oom(&facts.oom);
+	attend_oom();
 	/* An observer's own failures are not the request's. */
 	return status_set(WEIR_ENOMEM, "%s", buffer);
 }

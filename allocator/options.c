@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -421,6 +422,110 @@ print_pinned_idle(const struct options *o, char *text, size_t size)
 	print_mib(o->pinned_idle, text, size);
 }
 
+/* ---- History, snapshots, watchers --------------------------------------- */
+
+static const char *const level_names[] = { "none", "state", "alloc", "all" };
+
+static bool
+set_history(struct options *o, struct word word)
+{
+	o->history = !word_is(word, "off");
+	o->history_level = WEIR_HISTORY_NONE;
+	for (int i = 0; i <= WEIR_HISTORY_ALL; i++)
+		if (word_is(word, level_names[i])) {
+			o->history_level = (enum weir_history_level)i;
+			return true;
+		}
+	return !o->history;
+}
+
+static void
+print_history(const struct options *o, char *text, size_t size)
+{
+	snprintf(text, size, "%s",
+	    o->history ? level_names[o->history_level] : "off");
+}
+
+/* 64 bytes each; so many that no host has them are a mistake. */
+static bool
+set_entries(struct options *o, struct word word)
+{
+	uint64_t n;
+
+	if (!parse_count(word, &n) || n == 0 || n > (uint64_t)1 << 32)
+		return false;
+	o->history_entries = n;
+	return true;
+}
+
+static void
+print_entries(const struct options *o, char *text, size_t size)
+{
+	snprintf(text, size, "%zu", o->history_entries);
+}
+
+static bool
+set_snapshot(struct options *o, struct word word)
+{
+	if (!word_is(word, "none"))
+		return word_copy(word, o->snapshot, sizeof(o->snapshot));
+	o->snapshot[0] = '\0';
+	return true;
+}
+
+/* Of what does not fit, the end is what tells. */
+static void
+print_snapshot(const struct options *o, char *text, size_t size)
+{
+	size_t length = strlen(o->snapshot);
+
+	if (length == 0)
+		snprintf(text, size, "none");
+	else if (length < size)
+		snprintf(text, size, "%s", o->snapshot);
+	else
+		snprintf(
+		    text, size, "...%s", o->snapshot + length - (size - 4));
+}
+
+static const struct {
+	const char *name;
+	int number;
+} signals[] = { { "off", 0 }, { "USR1", SIGUSR1 }, { "USR2", SIGUSR2 } };
+
+static bool
+set_signal(struct options *o, struct word word)
+{
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+		if (word_is(word, signals[i].name)) {
+			o->snapshot_signal = signals[i].number;
+			return true;
+		}
+	return false;
+}
+
+static void
+print_signal(const struct options *o, char *text, size_t size)
+{
+	size_t i = 0;
+
+	while (signals[i].number != o->snapshot_signal)
+		i++;
+	snprintf(text, size, "%s", signals[i].name);
+}
+
+static bool
+set_watch(struct options *o, struct word word)
+{
+	return parse_bool(word, &o->watch);
+}
+
+static void
+print_watch(const struct options *o, char *text, size_t size)
+{
+	print_flag(o->watch, text, size);
+}
+
 /* ---- Divisions of powers of two ---------------------------------------- */
 
 /* The class of a key in MiB. */
@@ -629,6 +734,27 @@ static const struct entry entries[] = {
 	    "The most page-locked host memory kept unused, of each kind; a "
 	    "free gives back what is beyond it.",
 	    set_pinned_idle, print_pinned_idle },
+	{ "history", "level", "off", "off, none, state, alloc or all",
+	    "Keep the history from the first allocation on, with stacks as "
+	    "enum weir_history_level has it.",
+	    set_history, print_history },
+	{ "history_entries", "count", "1000000", "1 to 4294967296",
+	    "Events of the history that are kept of each device, the latest.",
+	    set_entries, print_entries },
+	{ "snapshot", "file", "none", "a file's name without a comma, or none",
+	    "Write a snapshot there when the process ends, and at the first "
+	    "request that finds no memory, which then stays; %p is the "
+	    "process, %w why: exit, oom or signal. JSON if it ends in .json. "
+	    "Heeded at the first allocation.",
+	    set_snapshot, print_snapshot },
+	{ "snapshot_signal", "signal", "off", "off, USR1 or USR2",
+	    "Write the snapshot at this signal too, unless the program has a "
+	    "use for it. Heeded at the first allocation.",
+	    set_signal, print_signal },
+	{ "watch", "bool", "False", "True or False",
+	    "Let 'weir watch' look at the process while it runs. Heeded at "
+	    "the first allocation.",
+	    set_watch, print_watch },
 	{ "reclaim_always", "bool", "False", "True or False",
 	    "For tests: give all unused memory back before each allocation.",
 	    set_reclaim, print_reclaim },
@@ -749,6 +875,11 @@ check_bounds(struct options *options, const struct origin *origin)
 
 	if (options->sources[find_entry(word) - entries] == WEIR_OPTION_DEFAULT)
 		options->max_non_split_rounding = options->large_segment_size;
+	if (options->snapshot_signal != 0 && options->snapshot[0] == '\0')
+		return status_set(WEIR_EINVAL,
+		    "%s: option snapshot_signal: there is no option snapshot "
+		    "to name the file",
+		    origin->name);
 	enum weir_status status = check_bound(
 	    options, origin, "max_split_size_mb", options->max_split_size);
 	if (status != WEIR_OK)

@@ -10,9 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <weir/weir.h>
+#include <weir/trace.h>
 
-enum { ROUNDUP_CLASSES = 16 };
+enum { ROUNDUP_CLASSES = 16, OPTION_PATH = 1024 };
 
 /* Where waiting on the device and holding more memory are at odds. */
 enum prefer { PREFER_SPEED, PREFER_BALANCE, PREFER_MEMORY };
@@ -39,6 +39,13 @@ struct options {
 	size_t pinned_reserve;   /* bytes taken at once at first; 0: none */
 	size_t pinned_limit;     /* bytes a device; SIZE_MAX: none */
 	size_t pinned_idle;      /* bytes a kind; SIZE_MAX: no cap */
+	/* What attend.h does. */
+	bool history;
+	enum weir_history_level history_level;
+	size_t history_entries;     /* of a device */
+	char snapshot[OPTION_PATH]; /* the file's name; "": none */
+	int snapshot_signal;        /* 0: none */
+	bool watch;
 
 	enum weir_option_source *sources; /* one an option */
 	struct options *previous;         /* kept: readers may still look */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "allocator/arena.h"
+#include "allocator/attend.h"
 #include "allocator/tcache.h"
 #include "allocator/tell.h"
 #include "base/meta.h"
@@ -169,10 +170,13 @@ look_at_segments(const struct wish *wish, struct view *view)
 	}
 }
 
-/* Is it memory of the device, and of the pool that is asked for? */
+/* Is it memory of the device, and of the pool that is asked for? Host memory is
+ * in no pool of a graph's and of no stream. */
 static bool
 is_wanted(const struct wish *wish, const struct arena *arena)
 {
+	if (arena_is_host(arena))
+		return !wish->of_pool && !wish->of_stream;
 	return arena_is_counted(arena) &&
 	    (!wish->of_pool ||
 		(wish->graph == arena->pool.graph &&
@@ -253,15 +257,23 @@ compare_segments(const void *a, const void *b)
 	return ((*x)->addr > (*y)->addr) - ((*x)->addr < (*y)->addr);
 }
 
+/* Segments of a view that are, or are not, of host memory. */
+static size_t
+count_of(const struct view *view, bool host)
+{
+	return arena_is_host(view->arena) == host ? view->segment_count : 0;
+}
+
 /* Of all arenas of a device, in order. */
 static enum weir_status
-write_device_segments(struct snapshot_file *s, const struct part *part)
+write_device_segments(
+    struct snapshot_file *s, const struct part *part, bool host)
 {
 	const struct trace_segment **all;
 	size_t n = 0;
 
 	for (const struct view *v = part->views; v != NULL; v = v->next)
-		n += v->segment_count;
+		n += count_of(v, host);
 	if (n == 0)
 		return WEIR_OK;
 	size_t size = n * sizeof(*all);
@@ -271,7 +283,7 @@ write_device_segments(struct snapshot_file *s, const struct part *part)
 		    WEIR_EHOSTMEM, "no host memory for a snapshot");
 	n = 0;
 	for (const struct view *v = part->views; v != NULL; v = v->next)
-		for (size_t i = 0; i < v->segment_count; i++)
+		for (size_t i = 0; i < count_of(v, host); i++)
 			all[n++] = &v->segments[i];
 	qsort(all, n, sizeof(*all), compare_segments);
 	for (size_t i = 0; i < n; i++)
@@ -287,8 +299,12 @@ write_segments(struct snapshot_file *s, const struct part *parts, int n)
 
 	snapshot_write_segments(s);
 	for (int i = 0; i < n && status == WEIR_OK; i++)
-		status = write_device_segments(s, &parts[i]);
+		status = write_device_segments(s, &parts[i], false);
 	snapshot_write_segments_end(s);
+	snapshot_write_host_segments(s);
+	for (int i = 0; i < n && status == WEIR_OK; i++)
+		status = write_device_segments(s, &parts[i], true);
+	snapshot_write_host_segments_end(s);
 	return status;
 }
 
@@ -433,6 +449,8 @@ write_rest(struct snapshot_file *s, const struct options *options,
 		.garbage_collection_threshold =
 		    options->garbage_collection_threshold,
 		.expandable_segments = options->expandable_segments,
+		.pinned_register = options->pinned_register,
+		.pinned_threads = options->pinned_threads,
 		.roundup = options->roundup,
 		.options = rest->texts,
 		.option_count = read_options(rest->options, rest->texts),
@@ -519,20 +537,30 @@ look_at_all(const struct wish *wish, struct part *parts, int n)
 	return status;
 }
 
+/* A file of its own at `path`, or that of `fd` if there is none. */
 static enum weir_status
-write_all(const char *path, enum weir_snapshot_format format,
-    const struct wish *wish, struct part *parts, int n)
+begin(const char *path, int fd, enum weir_snapshot_format format,
+    struct snapshot_file **out)
 {
-	const struct options *options;
-	struct snapshot_file *s;
-	enum weir_status status = options_get(&options);
-	if (status == WEIR_OK)
-		status = look_at_all(wish, parts, n);
-	if (status == WEIR_OK)
-		status = snapshot_write_open(path, format, &s);
+	struct out *file;
+	enum weir_status status =
+	    path != NULL ? out_open(path, &file) : out_onto(fd, &file);
 	if (status != WEIR_OK)
 		return status;
-	status = write_segments(s, parts, n);
+	status = snapshot_write_begin(file, format, out);
+	if (status != WEIR_OK)
+		out_abandon(file);
+	return status;
+}
+
+static enum weir_status
+write_all(
+    struct snapshot_file *s, const struct wish *wish, struct part *parts, int n)
+{
+	const struct options *options;
+	enum weir_status status = options_get(&options);
+	if (status == WEIR_OK)
+		status = write_segments(s, parts, n);
 	if (status == WEIR_OK)
 		status = write_traces(s, wish, parts, n);
 	if (status == WEIR_OK)
@@ -543,28 +571,46 @@ write_all(const char *path, enum weir_snapshot_format format,
 	return status;
 }
 
-enum weir_status
-weir_snapshot_write(const char *path, enum weir_snapshot_format format,
-    const struct weir_snapshot *what)
+static enum weir_status
+write_snapshot(const char *path, int fd, enum weir_snapshot_format format,
+    const struct wish *wish)
 {
-	const struct driver *driver;
-	struct wish wish;
-	enum weir_status status = check_call(path, format);
-	if (status != WEIR_OK)
-		return status;
-	status = read_wish(what, &wish);
-	if (status != WEIR_OK)
-		return status;
 	/* With no driver loaded there are no arenas. */
-	driver = driver_peek();
+	const struct driver *driver = driver_peek();
+	struct snapshot_file *s;
 	int n = driver != NULL ? driver->device_count : 0;
 	if (n > DEVICES_MAX)
 		n = DEVICES_MAX;
 	struct part *parts = meta_map(DEVICES_MAX * sizeof(*parts));
 	if (parts == NULL)
 		return status_set(
-		    WEIR_EHOSTMEM, "%s: no host memory for a snapshot", path);
-	status = write_all(path, format, &wish, parts, n);
+		    WEIR_EHOSTMEM, "no host memory for a snapshot");
+	enum weir_status status = look_at_all(wish, parts, n);
+	if (status == WEIR_OK)
+		status = begin(path, fd, format, &s);
+	if (status == WEIR_OK)
+		status = write_all(s, wish, parts, n);
 	drop_parts(parts, n);
 	return status;
+}
+
+enum weir_status
+weir_snapshot_write(const char *path, enum weir_snapshot_format format,
+    const struct weir_snapshot *what)
+{
+	struct wish wish;
+	enum weir_status status = check_call(path, format);
+	if (status == WEIR_OK)
+		status = read_wish(what, &wish);
+	if (status != WEIR_OK)
+		return status;
+	return write_snapshot(path, -1, format, &wish);
+}
+
+enum weir_status
+snapshot_onto(int fd, enum weir_snapshot_format format)
+{
+	const struct wish all = { .device = WEIR_DEVICE_ALL };
+
+	return write_snapshot(NULL, fd, format, &all);
 }

@@ -267,6 +267,59 @@ weir_stream_synchronize(weir_stream stream)
 	return ask(stream, "cuStreamSynchronize", ask_wait, NULL);
 }
 
+/* What a copy is asked for with. */
+struct copying {
+	CUdeviceptr to;
+	CUdeviceptr from;
+	size_t size;
+	weir_stream named; /* as the caller did */
+	int device;
+};
+
+/* In a capture the copy would be a part of a graph, and nothing to wait for. */
+static CUresult
+ask_copy(CUstream stream, void *answer)
+{
+	const struct driver *driver = driver_peek();
+	const struct copying *copying = answer;
+	CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
+	CUresult code = driver->cuStreamIsCapturing(stream, &capturing);
+
+	if (code == CUDA_SUCCESS && capturing != CU_STREAM_CAPTURE_STATUS_NONE)
+		code = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	if (code == CUDA_SUCCESS)
+		code = driver->cuMemcpyAsync(
+		    copying->to, copying->from, copying->size, stream);
+	if (code != CUDA_SUCCESS)
+		return code;
+	observe_stream(
+	    WEIR_TRACE_STREAM_SYNCHRONIZATION, copying->device, copying->named);
+	return driver->cuStreamSynchronize(stream);
+}
+
+enum weir_status
+weir_copy(void *to, const void *from, size_t size, weir_stream stream)
+{
+	struct copying copying = { .to = (CUdeviceptr)(uintptr_t)to,
+		.from = (CUdeviceptr)(uintptr_t)from,
+		.size = size,
+		.named = stream };
+	enum weir_status status;
+
+	if (size == 0)
+		return WEIR_OK;
+	if (to == NULL || from == NULL || stream == WEIR_STREAM_ANY)
+		return status_set(WEIR_EINVAL,
+		    "weir_copy(%p, %p, %zu bytes, stream %p): %s", to, from,
+		    size, (void *)stream,
+		    stream == WEIR_STREAM_ANY ? "a copy needs a stream" :
+						"an address is NULL");
+	status = weir_stream_device(stream, &copying.device);
+	if (status != WEIR_OK)
+		return status;
+	return ask(stream, "cuMemcpyAsync", ask_copy, &copying);
+}
+
 enum weir_status
 weir_stream_wait_stream(weir_stream handle, weir_stream other)
 {

@@ -66,23 +66,50 @@ is_no_file(const char *path)
 	    memcmp(target, proc, sizeof(target)) == 0;
 }
 
+/* NULL: there is no memory, which is told. */
+static struct out *
+make(const char *path)
+{
+	struct out *made = meta_alloc(sizeof(*made));
+
+	if (made == NULL) {
+		status_set(
+		    WEIR_EHOSTMEM, "%s: no host memory to write it", path);
+		return NULL;
+	}
+	made->error = 0;
+	made->used = 0;
+	return made;
+}
+
 enum weir_status
 out_open(const char *path, struct out **out)
 {
 	if (is_no_file(path))
 		return status_set(WEIR_EINVAL,
 		    "%s: cannot be written: what is there is no file", path);
-	struct out *made = meta_alloc(sizeof(*made));
+	struct out *made = make(path);
 	if (made == NULL)
-		return status_set(
-		    WEIR_EHOSTMEM, "%s: no host memory to write it", path);
-	made->error = 0;
-	made->used = 0;
+		return WEIR_EHOSTMEM;
 	enum weir_status status = open_beside(made, path);
 	if (status != WEIR_OK) {
 		meta_free(made, sizeof(*made));
 		return status;
 	}
+	*out = made;
+	return WEIR_OK;
+}
+
+enum weir_status
+out_onto(int fd, struct out **out)
+{
+	static const char name[] = "the file";
+	struct out *made = make(name);
+	if (made == NULL)
+		return WEIR_EHOSTMEM;
+	made->fd = fd;
+	memcpy(made->path, name, sizeof(name));
+	made->beside[0] = '\0';
 	*out = made;
 	return WEIR_OK;
 }
@@ -123,17 +150,25 @@ out_bytes(struct out *out, const void *bytes, size_t n)
 	out->used += n;
 }
 
+static bool
+is_own(const struct out *out)
+{
+	return out->beside[0] != '\0';
+}
+
 static void
 drop(struct out *out)
 {
-	unlink(out->beside);
+	if (is_own(out))
+		unlink(out->beside);
 	meta_free(out, sizeof(*out));
 }
 
 void
 out_abandon(struct out *out)
 {
-	close(out->fd);
+	if (is_own(out))
+		close(out->fd);
 	drop(out);
 }
 
@@ -141,9 +176,10 @@ enum weir_status
 out_close(struct out *out)
 {
 	out_flush(out);
-	if (close(out->fd) != 0 && out->error == 0)
+	if (is_own(out) && close(out->fd) != 0 && out->error == 0)
 		out->error = errno;
-	if (out->error == 0 && rename(out->beside, out->path) != 0)
+	if (out->error == 0 && is_own(out) &&
+	    rename(out->beside, out->path) != 0)
 		out->error = errno;
 	if (out->error != 0) {
 		enum weir_status status =

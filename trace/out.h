@@ -16,13 +16,18 @@ struct out {
 	int error; /* of errno, of the first write that failed */
 	size_t used;
 	char path[OUT_PATH_MAX];
-	char beside[OUT_PATH_MAX]; /* where it is until it is complete */
+	char beside[OUT_PATH_MAX]; /* where it is until it is complete; "": the
+				      file is the caller's */
 	unsigned char buffer[OUT_BUFFER];
 };
 
 /* Begin a file that is to be at `path`, with mode 0600; nobody else has opened
  * it. WEIR_EINVAL, also for a path of a device or pipe; WEIR_EHOSTMEM. */
 enum weir_status out_open(const char *path, struct out **out);
+
+/* Write to an open file of the caller's, which stays open and keeps its name
+ * whatever comes of it. WEIR_EHOSTMEM. */
+enum weir_status out_onto(int fd, struct out **out);
 
 /* Have all of it written, and give it its place. WEIR_EINVAL if that or any
  * write before failed; then there is nothing of it. `out` is gone. */

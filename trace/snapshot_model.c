@@ -105,6 +105,20 @@ snapshot_new(void)
 	return snapshot;
 }
 
+struct snapshot
+snapshot_host(const struct snapshot *snapshot)
+{
+	struct snapshot host = *snapshot;
+
+	host.segments += snapshot->segment_count;
+	host.segment_count = snapshot->host_count;
+	host.host_count = 0;
+	host.trace_count = 0;
+	host.events.count = 0;
+	host.annotation_count = 0;
+	return host;
+}
+
 void
 snapshot_free(struct snapshot *snapshot)
 {

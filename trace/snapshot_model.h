@@ -90,7 +90,7 @@ struct snapshot_segment {
 	uint32_t block_count;
 	uint32_t stack;
 	uint32_t pool;
-	uint32_t device;
+	uint32_t device;     /* of host memory: on whose behalf */
 	bool told_allocated; /* the file has each of the three above */
 	bool told_active;
 	bool told_requested;
@@ -144,6 +144,9 @@ enum { SNAPSHOT_ARRAYS = 21 };
 
 struct snapshot {
 	uint32_t segment_count;
+	/* Segments of page-locked host memory, which lie behind those of
+	 * devices and are in no count but this; see snapshot_host(). */
+	uint32_t host_count;
 	uint32_t block_count;
 	uint32_t trace_count; /* devices that have a trace, from 0 */
 	uint32_t annotation_count;
@@ -190,6 +193,11 @@ const char *snapshot_state_name(enum snapshot_state state);
 
 /* One more than the highest device of any segment or trace. */
 uint32_t snapshot_device_count(const struct snapshot *snapshot);
+
+/* The page-locked host memory as a snapshot of its own, which has no traces:
+ * what looks at segments looks at it alike. It lives as long as `snapshot`, and
+ * is not freed. */
+struct snapshot snapshot_host(const struct snapshot *snapshot);
 
 /* Free a snapshot and all in it; NULL does nothing. */
 void snapshot_free(struct snapshot *snapshot);

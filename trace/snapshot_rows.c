@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
 #include "trace/snapshot_rows.h"
@@ -602,6 +603,49 @@ keep_segments(struct builder *builder, const struct object *list)
 	return WEIR_OK;
 }
 
+/* A copy of the segments of page-locked host memory, before keep_segments()
+ * moves any; there are none if the list is something else. */
+static enum weir_status
+copy_host(struct builder *builder, const struct object *top,
+    struct snapshot_segment **out, uint32_t *count)
+{
+	const struct value *value =
+	    build_get(top->items, top->count, KEY_HOST_SEGMENTS);
+	const struct object *list = NULL;
+
+	*count = 0;
+	*out = NULL;
+	if (value != NULL && value->kind == VALUE_CONTAINER)
+		list = build_object(builder, *value);
+	if (list == NULL || list->kind != OBJECT_SEGMENTS)
+		return WEIR_OK;
+	size_t bytes = list->count * sizeof(**out);
+	*out = meta_alloc(bytes);
+	if (*out == NULL)
+		return status_set(
+		    WEIR_EHOSTMEM, "no host memory for reading a snapshot");
+	memcpy(*out, builder->snapshot->segments + list->first, bytes);
+	*count = list->count;
+	return WEIR_OK;
+}
+
+/* Put them behind the segments of devices. */
+static enum weir_status
+keep_host(struct snapshot *snapshot, const struct snapshot_segment *host,
+    uint32_t count)
+{
+	enum weir_status status = snapshot_reserve(
+	    snapshot, SNAPSHOT_ARRAY_SEGMENTS, snapshot->segment_count, count);
+
+	if (status != WEIR_OK)
+		return status;
+	if (count > 0)
+		memcpy(snapshot->segments + snapshot->segment_count, host,
+		    count * sizeof(*host));
+	snapshot->host_count = count;
+	return WEIR_OK;
+}
+
 /* Move events down to `to`, all their fields. */
 static void
 move_events(
@@ -694,7 +738,9 @@ check_sums(const struct snapshot *snapshot)
 {
 	uint64_t sum = 0;
 
-	for (uint32_t i = 0; i < snapshot->segment_count; i++) {
+	for (uint32_t i = 0;
+	     i < (uint64_t)snapshot->segment_count + snapshot->host_count;
+	     i++) {
 		sum += snapshot->segments[i].bytes;
 		if (sum > bytes_max)
 			return status_set(
@@ -729,6 +775,9 @@ keep_part(struct builder *builder, struct value key, struct value value)
 		keep_annotations(builder, part);
 		return WEIR_OK;
 	}
+	if (key.kind == VALUE_STRING &&
+	    (key.id == KEY_HOST_SEGMENTS || key.id == KEY_HOST_TRACES))
+		return WEIR_OK;
 	name = key_name(builder, key, text);
 	if (name != NULL) {
 		char path[128];
@@ -751,6 +800,11 @@ build_whole(struct builder *builder, const struct object *top)
 		snapshot->annotation_count = 0;
 		return status == WEIR_OK ? check_sums(snapshot) : status;
 	}
+	struct snapshot_segment *host;
+	uint32_t hosts;
+	status = copy_host(builder, top, &host, &hosts);
+	if (status != WEIR_OK)
+		return status;
 	if (build_get(top->items, top->count, KEY_SEGMENTS) == NULL)
 		snapshot->segment_count = 0;
 	if (build_get(top->items, top->count, KEY_DEVICE_TRACES) == NULL)
@@ -759,5 +813,8 @@ build_whole(struct builder *builder, const struct object *top)
 		snapshot->annotation_count = 0;
 	for (uint32_t i = 0; i + 1 < top->count && status == WEIR_OK; i += 2)
 		status = keep_part(builder, top->items[i], top->items[i + 1]);
+	if (status == WEIR_OK)
+		status = keep_host(snapshot, host, hosts);
+	meta_free(host, hosts * sizeof(*host));
 	return status == WEIR_OK ? check_sums(snapshot) : status;
 }

@@ -26,6 +26,8 @@
 	X(KEY_FILENAME, "filename")                                            \
 	X(KEY_FRAMES, "frames")                                                \
 	X(KEY_HISTORY, "history")                                              \
+	X(KEY_HOST_SEGMENTS, "host_segments")                                  \
+	X(KEY_HOST_TRACES, "host_traces")                                      \
 	X(KEY_IS_EXPANDABLE, "is_expandable")                                  \
 	X(KEY_LINE, "line")                                                    \
 	X(KEY_NAME, "name")                                                    \

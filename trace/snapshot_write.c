@@ -127,35 +127,23 @@ put_pool(struct snapshot_file *s, struct trace_pool pool)
 /* ---- Beginning and end ------------------------------------------------- */
 
 enum weir_status
-snapshot_write_open(const char *path, enum weir_snapshot_format format,
+snapshot_write_begin(struct out *file, enum weir_snapshot_format format,
     struct snapshot_file **out)
 {
-	struct out *file;
 	struct snapshot_file *s = meta_zalloc(sizeof(*s));
-	if (s == NULL)
-		return status_set(
-		    WEIR_EHOSTMEM, "%s: no host memory for a snapshot", path);
-	enum weir_status status = WEIR_EHOSTMEM;
-	s->frames = frames_new(history_stacks(), HISTORY_STACKS);
-	if (s->frames == NULL) {
-		status_set(status, "%s: no host memory for stacks", path);
-		goto drop;
+	if (s != NULL)
+		s->frames = frames_new(history_stacks(), HISTORY_STACKS);
+	if (s == NULL || s->frames == NULL) {
+		meta_free(s, sizeof(*s));
+		return status_set(WEIR_EHOSTMEM,
+		    "%s: no host memory for a snapshot", file->path);
 	}
-	status = out_open(path, &file);
-	if (status != WEIR_OK)
-		goto drop_frames;
 	s->began = history_began();
 	s->now = clock_now();
 	writer_begin(&s->w, file, format == WEIR_SNAPSHOT_JSON);
 	writer_dict(&s->w);
 	*out = s;
 	return WEIR_OK;
-
-drop_frames:
-	frames_delete(s->frames);
-drop:
-	meta_free(s, sizeof(*s));
-	return status;
 }
 
 static void
@@ -200,6 +188,22 @@ snapshot_write_segments(struct snapshot_file *s)
 void
 snapshot_write_segments_end(struct snapshot_file *s)
 {
+	writer_close(&s->w);
+}
+
+void
+snapshot_write_host_segments(struct snapshot_file *s)
+{
+	writer_name(&s->w, "host_segments");
+	writer_list(&s->w);
+}
+
+void
+snapshot_write_host_segments_end(struct snapshot_file *s)
+{
+	writer_close(&s->w);
+	writer_name(&s->w, "host_traces");
+	writer_list(&s->w);
 	writer_close(&s->w);
 }
 
@@ -398,11 +402,11 @@ snapshot_write_settings(
 	writer_name(&s->w, "garbage_collection_threshold");
 	writer_real(&s->w, settings->garbage_collection_threshold);
 	name_bool(s, "expandable_segments", settings->expandable_segments);
-	/* What weir has no option for: it never calls the driver with its lock
-	 * held, and has no page-locked memory. */
-	name_uint(s, "pinned_num_register_threads", 1);
+	name_uint(s, "pinned_num_register_threads", settings->pinned_threads);
+	/* It never calls the driver with its lock held. */
 	name_bool(s, "release_lock_on_cudamalloc", true);
-	name_bool(s, "pinned_use_cuda_host_register", false);
+	name_bool(
+	    s, "pinned_use_cuda_host_register", settings->pinned_register);
 	name_bool(s, "graph_capture_record_stream_reuse", false);
 	put_roundup(s, settings->roundup);
 	name_uint(s, "trace_alloc_max_entries",

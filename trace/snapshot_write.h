@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 #include "trace/history.h"
+#include "trace/out.h"
 
 enum trace_block_state {
 	TRACE_BLOCK_ALLOCATED,
@@ -57,6 +58,8 @@ struct trace_settings {
 	uint64_t max_split_size; /* UINT64_MAX: none */
 	double garbage_collection_threshold;
 	bool expandable_segments;
+	bool pinned_register;
+	unsigned pinned_threads;
 	const uint32_t *roundup; /* of TRACE_ROUNDUP_CLASSES */
 	bool overflowed;         /* some history has dropped events */
 	const struct trace_option *options;
@@ -80,8 +83,9 @@ struct trace_device {
 
 struct snapshot_file;
 
-/* Begin a file. WEIR_EINVAL, WEIR_EHOSTMEM. */
-enum weir_status snapshot_write_open(const char *path,
+/* Begin a snapshot in a file, which is its own if this succeeds.
+ * WEIR_EHOSTMEM. */
+enum weir_status snapshot_write_begin(struct out *file,
     enum weir_snapshot_format format, struct snapshot_file **out);
 
 /* Between the two: all segments. */
@@ -89,6 +93,9 @@ void snapshot_write_segments(struct snapshot_file *s);
 void snapshot_write_segment(
     struct snapshot_file *s, const struct trace_segment *segment);
 void snapshot_write_segments_end(struct snapshot_file *s);
+/* The same for those of page-locked host memory, and an empty trace of it. */
+void snapshot_write_host_segments(struct snapshot_file *s);
+void snapshot_write_host_segments_end(struct snapshot_file *s);
 
 /* Between the two: for each device, from 0 on, its events in pieces, the first
  * of which has the number `first`. */

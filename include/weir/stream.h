@@ -67,6 +67,22 @@ WEIR_API enum weir_status weir_stream_query(weir_stream stream);
 /** Wait until all queued work is done. */
 WEIR_API enum weir_status weir_stream_synchronize(weir_stream stream);
 
+/**
+ * Copy on a stream, after what is queued there, and wait until it is done. For
+ * a copy that is not waited for, call CUDA.
+ *
+ * @param to, from  addresses of devices or of the host, as they come
+ * @param size      bytes; 0 does nothing
+ * @param stream    NULL is the default stream
+ * @return WEIR_OK; WEIR_EINVAL for NULL, WEIR_STREAM_ANY or a stream that was
+ *         destroyed; WEIR_ECAPTURE while the stream is captured; WEIR_EDRIVER
+ *
+ * Callbacks are told of the wait as of any other for a stream, before it begins
+ * (<weir/trace.h>).
+ */
+WEIR_API enum weir_status weir_copy(
+    void *to, const void *from, size_t size, weir_stream stream);
+
 /** Make work queued on `stream` after this call wait for what is queued on
  * `other` now. The host does not wait. */
 WEIR_API enum weir_status weir_stream_wait_stream(

@@ -50,7 +50,8 @@ enum weir_trace_kind {
 	WEIR_TRACE_STREAM_CREATION,
 	/** The host is about to wait for a device. */
 	WEIR_TRACE_DEVICE_SYNCHRONIZATION,
-	/** The host is about to wait for a stream. `stream`. */
+	/** The host is about to wait for a stream: weir_stream_synchronize(),
+	 * or a copy that is waited for, weir_copy(). `stream`. */
 	WEIR_TRACE_STREAM_SYNCHRONIZATION,
 	/** The host is about to wait for an event. `event`. */
 	WEIR_TRACE_EVENT_SYNCHRONIZATION,

@@ -54,6 +54,11 @@ static const char *const defaults[][2] = {
 	{ "pinned_use_background_threads", "False" },
 	{ "pinned_limit_mb", "unlimited" },
 	{ "pinned_idle_mb", "unlimited" },
+	{ "history", "off" },
+	{ "history_entries", "1000000" },
+	{ "snapshot", "none" },
+	{ "snapshot_signal", "off" },
+	{ "watch", "False" },
 	{ "reclaim_always", "False" },
 };
 
@@ -74,6 +79,21 @@ TEST(every_option_has_its_documented_default)
 		EXPECT(strlen(out.help) > 0);
 	}
 	EXPECT_STATUS(weir_option_at(OPTIONS, &out), WEIR_EINVAL);
+}
+
+TEST(a_name_that_is_too_long_to_be_shown_shows_its_end)
+{
+	char conf[400];
+	char *name = conf + strlen("snapshot:");
+
+	strcpy(conf, "snapshot:");
+	memset(name, 'd', 300);
+	strcpy(name + 300, "/last.pickle");
+	EXPECT_OK(weir_options_set(conf));
+	EXPECT_STR_HAS(option("snapshot").value, "...d");
+	EXPECT_STR_HAS(option("snapshot").value, "d/last.pickle");
+	EXPECT_OK(weir_options_set("snapshot:/tmp/x"));
+	expect_value("snapshot", "/tmp/x", WEIR_OPTION_CALL);
 }
 
 TEST(reading_and_setting_options_leaves_the_driver_alone)

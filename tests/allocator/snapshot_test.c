@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <weir/host.h>
 #include <weir/trace.h>
 
 #include "allocator/allocator.h"
@@ -359,6 +360,57 @@ TEST(memory_that_is_not_the_devices_is_left_out)
 	EXPECT_EQ(json_array_size(trace_of(json, 0)), 0);
 	give(block);
 	arena_drop(arena);
+}
+
+/* The device's segments and events are as they are without it. */
+TEST(page_locked_memory_is_told_apart)
+{
+	start(WEIR_HISTORY_STATE);
+	void *small = weir_host_malloc(64 * KIB);
+	void *large = weir_host_malloc_on(0, 3 * MIB, WEIR_HOST_PORTABLE);
+	EXPECT_NOT_NULL(small);
+	EXPECT_NOT_NULL(large);
+	json_t *json = snapshot();
+	EXPECT_EQ(segment_count(json), 0);
+	EXPECT_EQ(json_array_size(trace_of(json, 0)), 0);
+	const json_t *segments = get(json, "host_segments");
+	EXPECT_EQ(json_array_size(segments), 2);
+	EXPECT_EQ(json_array_size(get(json, "host_traces")), 0);
+	json_int_t last = 0;
+	for (size_t i = 0; i < 2; i++) {
+		const json_t *segment = json_array_get(segments, i);
+		EXPECT_GT(number(segment, "address"), last);
+		last = number(segment, "address");
+		EXPECT_EQ(number(segment, "device"), 0);
+		EXPECT_EQ(number(segment, "stream"), -1);
+		if (number(segment, "requested_size") != 3 * MIB) {
+			EXPECT_EQ(number(segment, "requested_size"), 64 * KIB);
+			continue;
+		}
+		const json_t *block = json_array_get(get(segment, "blocks"), 0);
+		EXPECT_EQ(
+		    number(block, "address"), (json_int_t)(uintptr_t)large);
+		EXPECT_STR_EQ(text(block, "state"), "active_allocated");
+		EXPECT_GT(json_array_size(get(block, "frames")), 0);
+	}
+	EXPECT_OK(weir_host_free(small));
+	EXPECT_OK(weir_host_free(large));
+}
+
+TEST(what_is_of_a_stream_or_a_pool_is_no_page_locked_memory)
+{
+	struct weir_snapshot of_stream = { .struct_size = sizeof(of_stream),
+		.of_stream = true };
+	struct weir_snapshot of_pool = { .struct_size = sizeof(of_pool),
+		.of_pool = true };
+
+	start(WEIR_HISTORY_NONE);
+	EXPECT_NOT_NULL(weir_host_malloc(MIB));
+	EXPECT_EQ(json_array_size(get(snapshot(), "host_segments")), 1);
+	EXPECT_EQ(
+	    json_array_size(get(snapshot_of(&of_stream), "host_segments")), 0);
+	EXPECT_EQ(
+	    json_array_size(get(snapshot_of(&of_pool), "host_segments")), 0);
 }
 
 /* ---- The history ------------------------------------------------------- */

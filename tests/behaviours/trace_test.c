@@ -170,6 +170,61 @@ TEST(a_wait_for_a_stream_is_told_before_it)
 	EXPECT_EQ(told.times, 0);
 }
 
+/* Called in the middle of the copy: is it still under way? */
+static void
+note_busy(const struct weir_trace *trace, void *user)
+{
+	bool *still_busy = user;
+
+	*still_busy = weir_stream_query(trace->stream) == WEIR_ENOTREADY;
+}
+
+TEST(a_copy_that_waits_tells_of_the_wait_for_its_stream)
+{
+	weir_stream stream = new_stream();
+	uint32_t words[2] = { 7, 8 };
+	void *block = take(sizeof(words), stream);
+	bool still_busy = false;
+
+	listen(WEIR_TRACE_STREAM_SYNCHRONIZATION);
+	EXPECT_OK(weir_copy(block, words, sizeof(words), stream));
+	expect_told(WEIR_TRACE_STREAM_SYNCHRONIZATION, NULL, stream);
+	words[0] = words[1] = 0;
+	EXPECT_OK(weir_copy(words, block, sizeof(words), stream));
+	expect_told(WEIR_TRACE_STREAM_SYNCHRONIZATION, NULL, stream);
+	EXPECT_EQ(words[0], 7);
+	EXPECT_EQ(words[1], 8);
+	EXPECT_OK(weir_copy(words, block, sizeof(words), NULL));
+	expect_told(WEIR_TRACE_STREAM_SYNCHRONIZATION, NULL, NULL);
+	/* Told before the wait, and done after it. */
+	EXPECT_OK(weir_trace_callback_add(
+	    WEIR_TRACE_STREAM_SYNCHRONIZATION, note_busy, &still_busy));
+	busy(stream, LATE_MS);
+	EXPECT_OK(weir_copy(block, block, sizeof(words), stream));
+	EXPECT(still_busy);
+	EXPECT(is_done(stream));
+	give(block);
+}
+
+TEST(a_copy_that_cannot_be_made_is_refused_and_not_told)
+{
+	weir_stream stream = new_stream();
+	uint32_t word = 0;
+	void *block = take(sizeof(word), stream);
+
+	listen(WEIR_TRACE_STREAM_SYNCHRONIZATION);
+	EXPECT_OK(weir_copy(NULL, NULL, 0, stream));
+	EXPECT_STATUS(weir_copy(block, NULL, 4, stream), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "an address is NULL");
+	EXPECT_STATUS(weir_copy(block, &word, 4, WEIR_STREAM_ANY), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "a copy needs a stream");
+	capture_begin(stream);
+	EXPECT_STATUS(weir_copy(block, block, 4, stream), WEIR_ECAPTURE);
+	capture_end(stream);
+	EXPECT_EQ(told.times, 0);
+	give(block);
+}
+
 TEST(a_wait_for_an_event_is_told_before_it)
 {
 	struct weir_event *event = new_event();

@@ -246,6 +246,62 @@ TEST(events_that_are_in_no_trace_are_dropped)
 	snapshot_free(snapshot);
 }
 
+static struct value
+segment(int64_t address)
+{
+	return dict_of("address", integer(address), "total_size", integer(512),
+	    "blocks", list_of(0, NULL), NULL);
+}
+
+/* In whichever order the file has them. */
+TEST(host_segments_lie_behind_those_of_devices_and_are_counted_apart)
+{
+	for (int turn = 0; turn < 2; turn++) {
+		struct value rows[2];
+		struct value lists[2];
+		struct snapshot *snapshot;
+		struct snapshot host;
+
+		builder = builder_new(true);
+		for (int i = 0; i < 2; i++) {
+			bool of_host = (i == 0) == (turn == 1);
+
+			rows[0] = segment(of_host ? 7 : 1);
+			rows[1] = segment(of_host ? 8 : 2);
+			lists[of_host] = list_of(2, rows);
+		}
+		snapshot =
+		    finished(turn == 0 ? dict_of("segments", lists[0],
+					     "host_segments", lists[1], NULL) :
+					 dict_of("host_segments", lists[1],
+					     "segments", lists[0], NULL));
+		EXPECT_EQ(snapshot->segment_count, 2);
+		EXPECT_EQ(snapshot->host_count, 2);
+		EXPECT_EQ(snapshot->segments[0].address, 1);
+		EXPECT_EQ(snapshot->segments[1].address, 2);
+		host = snapshot_host(snapshot);
+		EXPECT_EQ(host.segment_count, 2);
+		EXPECT_EQ(host.segments[0].address, 7);
+		EXPECT_EQ(host.segments[1].address, 8);
+		EXPECT_EQ(host.trace_count, 0);
+		EXPECT_EQ(snapshot->setting_count, 0);
+		snapshot_free(snapshot);
+	}
+}
+
+TEST(host_segments_that_are_none_are_passed_over)
+{
+	struct snapshot *snapshot;
+
+	builder = builder_new(true);
+	snapshot = finished(dict_of("segments", list_of(0, NULL),
+	    "host_segments", integer(3), "host_traces", integer(4), NULL));
+
+	EXPECT_EQ(snapshot->host_count, 0);
+	EXPECT_EQ(snapshot->setting_count, 0);
+	snapshot_free(snapshot);
+}
+
 TEST(containers_that_became_rows_are_used_again)
 {
 	struct value trace;

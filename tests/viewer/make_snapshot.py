@@ -12,6 +12,7 @@ The same KIND and EVENTS give the same file everywhere. What a kind has:
                characters, and very long
     state      segments and blocks without a history
     devices    two devices, the first of them empty
+    pinned     a device, and page-locked host memory beside it
     empty      nothing at all
     wild       what no allocator does: anything in any order
     million    EVENTS events of blocks that come and go on eight streams
@@ -394,6 +395,29 @@ def answers(made):
     return out
 
 
+def pinned(events):
+    """48 MiB of page-locked memory, 20 MiB of it in use, of device 0."""
+    made = training(min(events, 400))
+    frames = [{"name": "to_host", "filename": "offload.py", "line": 7}]
+
+    def block(addr, size, state):
+        return {"address": addr, "size": size, "frames": frames,
+                "requested_size": 0 if state == "inactive" else size - 512,
+                "state": state}
+    addr = 0x7E00_0000_0000
+    blocks = [block(addr, 16 * MIB, "active_allocated"),
+              block(addr + 16 * MIB, 4 * MIB, "active_pending_free"),
+              block(addr + 20 * MIB, 28 * MIB, "inactive")]
+    made["host_segments"] = [{
+        "address": addr, "total_size": 48 * MIB, "blocks": blocks,
+        "allocated_size": 16 * MIB, "active_size": 20 * MIB,
+        "requested_size": 20 * MIB - 1024, "device": 0, "stream": -1,
+        "segment_type": "large", "segment_pool_id": (0, 0),
+        "is_expandable": False, "frames": []}]
+    made["host_traces"] = []
+    return made
+
+
 KINDS = {
     "million": million,
     "wild": lambda n: wild(n, n),
@@ -401,6 +425,7 @@ KINDS = {
     "hostile": lambda n: training(min(n, 400), HOSTILE),
     "state": lambda n: state(),
     "devices": lambda n: training(min(n, 400), device=1, devices=2),
+    "pinned": pinned,
     "empty": lambda n: {"segments": [], "device_traces": []},
 }
 

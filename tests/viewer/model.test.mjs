@@ -100,6 +100,25 @@ test("the final state and the history agree", async () => {
 	assert.equal(model.reserved.values.at(-1), held);
 });
 
+test("page-locked memory is a device behind the others", async () => {
+	const { snap, answers: [answer] } = await data("pinned");
+	assert.equal(snap.pinnedFrom, 1);
+	assert.equal(snap.devices, 2);
+	assert.equal(snap.deviceName(0), "device 0");
+	assert.equal(snap.deviceName(1), "pinned memory of device 0");
+	const device = await buildModel(snap, 0);
+	const pinned = await buildModel(snap, 1);
+	/* The device is as it is without. */
+	assert.equal(device.finalSegments.reduce((a, s) => a + s.size, 0),
+	    answer.held);
+	assert.deepEqual(pinned.finalSegments.map((s) => [s.size, s.free]),
+	    [[48 << 20, 28 << 20]]);
+	assert.deepEqual(pinned.finalBlocks.map((b) => b.size),
+	    [16 << 20, 4 << 20]);
+	assert.equal(snap.address(pinned.finalSegments[0].addr), "0x7e0000000000");
+	assert.equal(pinned.events, 0);
+});
+
 test("streams add up to the whole at every event", async () => {
 	const { snap } = await data("training");
 	const model = await buildModel(snap, 0);

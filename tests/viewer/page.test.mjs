@@ -535,6 +535,19 @@ shown("the first device that has something is shown, others can be", "devices",
 	    assert.equal(await text(tab, ".tile strong"), "0 B");
     });
 
+shown("page-locked memory can be looked at as a device can", "pinned",
+    async (tab) => {
+	    const select = tab.locator("select[aria-label=Device]");
+	    assert.equal(await select.inputValue(), "0");
+	    assert.deepEqual(await select.locator("option").allInnerTexts(),
+		["device 0", "pinned memory of device 0"]);
+	    await select.selectOption("1");
+	    await settle(tab);
+	    assert.equal(await text(tab, ".tile strong"), "20.0 MiB");
+	    await showView(tab, "map");
+	    assert.ok(colours(await pixels(tab, ".stage")) > 2);
+    });
+
 for (const events of [0, 1, 2, 57, 400])
 	shown(`${events} events that fit nothing do no harm`, "wild",
 	    async (tab) => {

@@ -58,7 +58,7 @@ static bool
 stands_in(const struct hook *hook)
 {
 	return hook != NULL && gate_enabled() &&
-	    (id_of(hook) < HOOK_WATCH_FIRST || report_wanted());
+	    (id_of(hook) < HOOK_WATCH_FIRST || watch_wanted());
 }
 
 /*

@@ -206,8 +206,8 @@ enum hook_streams { HOOK_BOTH, HOOK_LEGACY, HOOK_PER_THREAD };
 	X(cuDevicePrimaryCtxRelease_v2, "cuDevicePrimaryCtxRelease", 11000,    \
 	    HOOK_BOTH, (CUdevice device))
 
-/* Those that only watch, for a report: without one they are handed out to
- * nobody. */
+/* Those that only watch, for a report or the history: without either they are
+ * handed out to nobody. */
 #define HOOKS_WATCH(X)                                                         \
 	X(cuMemcpyDtoHAsync_v2, "cuMemcpyDtoHAsync", 3020, HOOK_LEGACY,        \
 	    (void *to, CUdeviceptr from, size_t bytes, CUstream stream))       \

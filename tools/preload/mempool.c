@@ -602,8 +602,9 @@ cuCtxSynchronize(void)
 {
 	CUresult code;
 
-	report_call(HOOK_cuCtxSynchronize);
+	watch_begin(HOOK_cuCtxSynchronize);
 	code = REAL(cuCtxSynchronize)();
+	watch_end(HOOK_cuCtxSynchronize);
 	watch_wait();
 	if (code == CUDA_SUCCESS)
 		synchronized();
@@ -627,8 +628,9 @@ cuCtxSynchronize_v2(CUcontext context)
 {
 	CUresult code;
 
-	report_call(HOOK_cuCtxSynchronize_v2);
+	watch_begin(HOOK_cuCtxSynchronize_v2);
 	code = REAL(cuCtxSynchronize_v2)(context);
+	watch_end(HOOK_cuCtxSynchronize_v2);
 	watch_wait();
 	if (code == CUDA_SUCCESS && is_current(context))
 		synchronized();

@@ -337,11 +337,19 @@ uint64_t count_ns(size_t i);
 
 /* ---- watch.c: what the program waits for ------------------------------- */
 
+/* Anybody is to be told: by a report, or in the history. */
+bool watch_wanted(void);
+
 /* A free of plain memory, for which the driver would have waited. */
 void watch_free(void);
 
 /* The host has waited for the device in some way. */
 void watch_wait(void);
+
+/* Around a call that waits: it is counted, and noted in the history, where that
+ * is on, as a region by the name of the call. */
+void watch_begin(enum hook_id id);
+void watch_end(enum hook_id id);
 
 /* How often a copy to the host was waited for by nothing but such a free. */
 uint64_t watch_barriers(void);

@@ -22,8 +22,13 @@
  */
 #include <stdatomic.h>
 
+#include <weir/trace.h>
+
+#include "allocator/options.h"
+#include "base/status.h"
 #include "streams/capture.h"
 #include "tools/preload/preload.h"
+#include "trace/history.h"
 
 static _Atomic uint64_t barriers;
 static _Atomic uint64_t waits; /* of all threads */
@@ -33,6 +38,19 @@ static PRELOAD_THREAD struct {
 	enum { NONE, QUEUED, FREED_AFTER } stage;
 	uint64_t waits; /* by then */
 } latest;
+
+bool
+watch_wanted(void)
+{
+	const struct options *options;
+
+	if (report_wanted())
+		return true;
+	status_mute();
+	bool wanted = options_get(&options) == WEIR_OK && options->history;
+	status_unmute();
+	return wanted;
+}
 
 void
 watch_wait(void)
@@ -71,12 +89,48 @@ queued(void)
 	latest.waits = atomic_load_explicit(&waits, memory_order_relaxed);
 }
 
+/* ---- Regions ----------------------------------------------------------- */
+
+static void
+note(enum hook_id id, enum weir_stage stage)
+{
+	CUdevice device;
+
+	if (!history_on() || !gate_started() ||
+	    real_driver()->cuCtxGetDevice(&device) != CUDA_SUCCESS)
+		return;
+	gate_enter_weir();
+	weir_annotate(hooks[id].base, stage, device);
+	gate_leave_weir();
+}
+
+void
+watch_begin(enum hook_id id)
+{
+	report_call(id);
+	note(id, WEIR_STAGE_START);
+}
+
+void
+watch_end(enum hook_id id)
+{
+	note(id, WEIR_STAGE_END);
+}
+
 static CUresult
 waited(CUresult code)
 {
 	if (code == CUDA_SUCCESS)
 		watch_wait();
 	return code;
+}
+
+/* The same of a call that waits by itself. */
+static CUresult
+ended(enum hook_id id, CUresult code)
+{
+	watch_end(id);
+	return waited(code);
 }
 
 /* ---- Copies ------------------------------------------------------------ */
@@ -155,71 +209,75 @@ cuMemcpyAsync_ptsz(
 CUresult
 cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes)
 {
-	report_call(HOOK_cuMemcpyDtoH_v2);
-	return waited(REAL(cuMemcpyDtoH_v2)(to, from, bytes));
+	watch_begin(HOOK_cuMemcpyDtoH_v2);
+	return ended(
+	    HOOK_cuMemcpyDtoH_v2, REAL(cuMemcpyDtoH_v2)(to, from, bytes));
 }
 
 CUresult
 cuMemcpyDtoH_v2_ptds(void *to, CUdeviceptr from, size_t bytes)
 {
-	report_call(HOOK_cuMemcpyDtoH_v2_ptds);
-	return waited(REAL(cuMemcpyDtoH_v2_ptds)(to, from, bytes));
+	watch_begin(HOOK_cuMemcpyDtoH_v2_ptds);
+	return ended(HOOK_cuMemcpyDtoH_v2_ptds,
+	    REAL(cuMemcpyDtoH_v2_ptds)(to, from, bytes));
 }
 
 CUresult
 cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes)
 {
-	report_call(HOOK_cuMemcpy);
-	return waited(REAL(cuMemcpy)(to, from, bytes));
+	watch_begin(HOOK_cuMemcpy);
+	return ended(HOOK_cuMemcpy, REAL(cuMemcpy)(to, from, bytes));
 }
 
 CUresult
 cuMemcpy_ptds(CUdeviceptr to, CUdeviceptr from, size_t bytes)
 {
-	report_call(HOOK_cuMemcpy_ptds);
-	return waited(REAL(cuMemcpy_ptds)(to, from, bytes));
+	watch_begin(HOOK_cuMemcpy_ptds);
+	return ended(HOOK_cuMemcpy_ptds, REAL(cuMemcpy_ptds)(to, from, bytes));
 }
 
 CUresult
 cuMemcpy2D_v2(const void *copy)
 {
-	report_call(HOOK_cuMemcpy2D_v2);
-	return waited(REAL(cuMemcpy2D_v2)(copy));
+	watch_begin(HOOK_cuMemcpy2D_v2);
+	return ended(HOOK_cuMemcpy2D_v2, REAL(cuMemcpy2D_v2)(copy));
 }
 
 CUresult
 cuMemcpy2D_v2_ptds(const void *copy)
 {
-	report_call(HOOK_cuMemcpy2D_v2_ptds);
-	return waited(REAL(cuMemcpy2D_v2_ptds)(copy));
+	watch_begin(HOOK_cuMemcpy2D_v2_ptds);
+	return ended(HOOK_cuMemcpy2D_v2_ptds, REAL(cuMemcpy2D_v2_ptds)(copy));
 }
 
 CUresult
 cuMemcpy2DUnaligned_v2(const void *copy)
 {
-	report_call(HOOK_cuMemcpy2DUnaligned_v2);
-	return waited(REAL(cuMemcpy2DUnaligned_v2)(copy));
+	watch_begin(HOOK_cuMemcpy2DUnaligned_v2);
+	return ended(
+	    HOOK_cuMemcpy2DUnaligned_v2, REAL(cuMemcpy2DUnaligned_v2)(copy));
 }
 
 CUresult
 cuMemcpy2DUnaligned_v2_ptds(const void *copy)
 {
-	report_call(HOOK_cuMemcpy2DUnaligned_v2_ptds);
-	return waited(REAL(cuMemcpy2DUnaligned_v2_ptds)(copy));
+	watch_begin(HOOK_cuMemcpy2DUnaligned_v2_ptds);
+	return ended(HOOK_cuMemcpy2DUnaligned_v2_ptds,
+	    REAL(cuMemcpy2DUnaligned_v2_ptds)(copy));
 }
 
 CUresult
 cuMemcpy3D_v2(const void *copy)
 {
-	report_call(HOOK_cuMemcpy3D_v2);
-	return waited(REAL(cuMemcpy3D_v2)(copy));
+	watch_begin(HOOK_cuMemcpy3D_v2);
+	return ended(HOOK_cuMemcpy3D_v2, REAL(cuMemcpy3D_v2)(copy));
 }
 
 CUresult
 cuMemcpy3D_v2_ptds(const void *copy)
 {
-	report_call(HOOK_cuMemcpy3D_v2_ptds);
-	return waited(REAL(cuMemcpy3D_v2_ptds)(copy));
+	watch_begin(HOOK_cuMemcpy3D_v2_ptds);
+	return ended(HOOK_cuMemcpy3D_v2_ptds, REAL(cuMemcpy3D_v2_ptds)(copy));
 }
 
 /* ---- Waits ------------------------------------------------------------- */
@@ -227,15 +285,17 @@ cuMemcpy3D_v2_ptds(const void *copy)
 CUresult
 cuStreamSynchronize(CUstream stream)
 {
-	report_call(HOOK_cuStreamSynchronize);
-	return waited(REAL(cuStreamSynchronize)(stream));
+	watch_begin(HOOK_cuStreamSynchronize);
+	return ended(
+	    HOOK_cuStreamSynchronize, REAL(cuStreamSynchronize)(stream));
 }
 
 CUresult
 cuStreamSynchronize_ptsz(CUstream stream)
 {
-	report_call(HOOK_cuStreamSynchronize_ptsz);
-	return waited(REAL(cuStreamSynchronize_ptsz)(stream));
+	watch_begin(HOOK_cuStreamSynchronize_ptsz);
+	return ended(HOOK_cuStreamSynchronize_ptsz,
+	    REAL(cuStreamSynchronize_ptsz)(stream));
 }
 
 CUresult
@@ -285,8 +345,8 @@ cuLaunchHostFunc_ptsz(CUstream stream, void *function, void *data)
 CUresult
 cuEventSynchronize(CUevent event)
 {
-	report_call(HOOK_cuEventSynchronize);
-	return waited(REAL(cuEventSynchronize)(event));
+	watch_begin(HOOK_cuEventSynchronize);
+	return ended(HOOK_cuEventSynchronize, REAL(cuEventSynchronize)(event));
 }
 
 CUresult

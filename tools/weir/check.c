@@ -35,6 +35,7 @@ const struct argp argp_check = { NULL, take_flag, "SNAPSHOT",
 
 struct faults {
 	json_t *list; /* of {rule, device, address, what} */
+	bool host;    /* what is looked at is page-locked host memory */
 	bool failed;
 };
 
@@ -61,6 +62,7 @@ fault(struct faults *faults, const char *rule, uint32_t device,
 
 /* ---- Segments -------------------------------------------------------- */
 
+/* PyTorch rounds page-locked blocks to powers of two, small ones too. */
 static void
 check_block(const struct snapshot_segment *segment,
     const struct snapshot_block *block, uint64_t end, struct faults *faults)
@@ -78,7 +80,7 @@ check_block(const struct snapshot_segment *segment,
 	if (block->bytes == 0)
 		fault(faults, "I-1", device, block->address,
 		    "a block of 0 bytes");
-	if (block->bytes % GRANULE != 0)
+	if (block->bytes % GRANULE != 0 && !faults->host)
 		fault(faults, "I-1", device, block->address,
 		    "%" PRIu64 " bytes are no multiple of %d", block->bytes,
 		    GRANULE);
@@ -203,6 +205,17 @@ check_trace(
 	lives_drop(&lives);
 }
 
+/* Everything that is in segments. */
+static void
+check_memory(const struct snapshot *snapshot, const struct view_args *args,
+    struct faults *faults)
+{
+	for (uint32_t i = 0; i < snapshot->segment_count; i++)
+		if (view_has(args, snapshot->segments[i].device))
+			check_segment(snapshot, &snapshot->segments[i], faults);
+	check_overlaps(snapshot, args, faults);
+}
+
 /* ---- Telling --------------------------------------------------------- */
 
 static bool
@@ -217,7 +230,8 @@ print_text(const struct snapshot *snapshot, const json_t *list)
 
 	printf("%zu faults in %" PRIu32 " segments, %" PRIu32
 	       " blocks and %" PRIu32 " events\n",
-	    json_array_size(list), snapshot->segment_count,
+	    json_array_size(list),
+	    snapshot->segment_count + snapshot->host_count,
 	    snapshot->block_count, snapshot->events.count);
 	for (i = 0; i < 4 && json_array_size(list) > 0; i++)
 		table_add(table, "%s", headings[i]);
@@ -242,14 +256,13 @@ static int
 tell(const struct snapshot *snapshot, const struct view_args *args)
 {
 	struct faults faults = { .list = json_array() };
+	struct snapshot host = snapshot_host(snapshot);
 	size_t count;
 	int status = TOOL_DONE;
 
-	for (uint32_t i = 0; i < snapshot->segment_count; i++)
-		if (view_has(args, snapshot->segments[i].device))
-			check_segment(
-			    snapshot, &snapshot->segments[i], &faults);
-	check_overlaps(snapshot, args, &faults);
+	check_memory(snapshot, args, &faults);
+	faults.host = true;
+	check_memory(&host, args, &faults);
 	for (uint32_t d = 0; d < snapshot->trace_count; d++)
 		if (view_has(args, d) && snapshot->traces[d].count > 0)
 			check_trace(snapshot, d, &faults);

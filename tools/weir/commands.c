@@ -14,6 +14,8 @@ static const struct command commands[] = {
 	{ "run", "PROGRAM ARGS...",
 	    "run a program with its GPU memory under weir", cmd_run,
 	    &argp_run },
+	{ "watch", "[PID]", "how the memory of a running process stands",
+	    cmd_watch, &argp_watch },
 	{ "show", "SNAPSHOT", "segments and blocks, and a map of each",
 	    cmd_show, &argp_show },
 	{ "stats", "SNAPSHOT", "sums and counts of each device", cmd_stats,

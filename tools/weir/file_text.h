@@ -18,9 +18,10 @@ enum { XZ_DECODER_MEMORY = 256 << 20 };
 const char *xz_failure(lzma_ret code);
 
 /*
- * Read a file, "-" being stdin; xz is known by its first bytes, and expected where the name
- * ends in ".xz". False, and `why` set to a text without the path, if it cannot
- * be read, is not xz though it should be, is damaged, cut off, or too long.
+ * Read a file, "-" being stdin; xz is known by its first bytes, and expected
+ * where the name ends in ".xz". False, and `why` set to a text without the
+ * path, if it cannot be read, is not xz though it should be, is damaged, cut
+ * off, or too long.
  *
  * @param text  the text with a NUL after it; the caller frees it
  */

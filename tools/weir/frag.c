@@ -195,21 +195,46 @@ all_json(const struct snapshot *snapshot, const struct view_args *args,
 	return object;
 }
 
-static int
-tell(const struct snapshot *snapshot, const struct view_args *args)
+/* NULL without memory. */
+static json_t *
+json_of(const struct snapshot *snapshot, const struct view_args *args)
 {
 	size_t count;
 	struct group *groups = groups_of(snapshot, args, &count);
-	int status = TOOL_NO;
+	json_t *json = NULL;
 
-	if (groups == NULL)
-		return TOOL_NO;
-	if (args->json)
-		status = print_json(all_json(snapshot, args, groups, count));
-	else if (print_text(snapshot, args, groups, count))
-		status = TOOL_DONE;
+	if (groups != NULL)
+		json = all_json(snapshot, args, groups, count);
 	free(groups);
-	return status;
+	return json;
+}
+
+static bool
+print(const struct snapshot *snapshot, const struct view_args *args)
+{
+	size_t count;
+	struct group *groups = groups_of(snapshot, args, &count);
+	bool printed =
+	    groups != NULL && print_text(snapshot, args, groups, count);
+
+	free(groups);
+	return printed;
+}
+
+static int
+tell(const struct snapshot *snapshot, const struct view_args *args)
+{
+	struct snapshot host = snapshot_host(snapshot);
+	bool has_host = host.segment_count > 0;
+
+	if (args->json)
+		return print_json(put_host(json_of(snapshot, args),
+		    has_host ? json_of(&host, args) : NULL));
+	if (!print(snapshot, args))
+		return TOOL_NO;
+	if (has_host)
+		print_host_heading();
+	return !has_host || print(&host, args) ? TOOL_DONE : TOOL_NO;
 }
 
 int

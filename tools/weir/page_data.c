@@ -18,7 +18,7 @@
 /* Doubles hold every whole number up to here. */
 #define EXACT ((uint64_t)1 << 53)
 
-enum { DATA_VERSION = 1 };
+enum { DATA_VERSION = 2 };
 
 /* What a page's data are made from. */
 struct page_data {
@@ -28,6 +28,8 @@ struct page_data {
 	int64_t start; /* the first time */
 	uint64_t *streams;
 	uint32_t stream_count;
+	uint32_t devices; /* behind them comes page-locked memory, as a device
+			     for each that has some */
 };
 
 /* ---- Addresses, times, streams ---------------------------------------- */
@@ -50,13 +52,19 @@ stream_place(const struct page_data *page, uint64_t stream)
 	return (double)(found - page->streams);
 }
 
+/* Those of page-locked host memory too. */
+static uint32_t
+segments_of(const struct snapshot *s)
+{
+	return s->segment_count + s->host_count;
+}
+
 /* The handles of all events, segments and blocks, sorted, each once. */
 static bool
 collect_streams(struct page_data *page)
 {
 	const struct snapshot *s = page->snapshot;
-	size_t most =
-	    (size_t)s->events.count + s->segment_count + s->block_count;
+	size_t most = (size_t)s->events.count + segments_of(s) + s->block_count;
 	uint64_t *all = malloc((most + 1) * sizeof(*all));
 	size_t n = 0;
 
@@ -65,7 +73,7 @@ collect_streams(struct page_data *page)
 	for (uint32_t i = 0; i < s->events.count; i++)
 		if (n == 0 || all[n - 1] != s->events.stream[i])
 			all[n++] = s->events.stream[i];
-	for (uint32_t i = 0; i < s->segment_count; i++)
+	for (uint32_t i = 0; i < segments_of(s); i++)
 		if (n == 0 || all[n - 1] != s->segments[i].stream)
 			all[n++] = s->segments[i].stream;
 	for (uint32_t i = 0; i < s->block_count; i++)
@@ -109,7 +117,7 @@ find_base(struct page_data *page)
 		if (event_is_placed(s, i))
 			widen(s->events.address[i], s->events.address[i], &low,
 			    &high);
-	for (uint32_t i = 0; i < s->segment_count; i++)
+	for (uint32_t i = 0; i < segments_of(s); i++)
 		widen(s->segments[i].address, s->segments[i].address, &low,
 		    &high);
 	for (uint32_t i = 0; i < s->block_count; i++)
@@ -149,6 +157,7 @@ static const size_t type_sizes[] = { 1, 4, 8 };
 /* What a number is. */
 enum meaning {
 	PLAIN,
+	DEVICE,  /* of a segment */
 	SIGNED,  /* 64 bits with a sign */
 	ADDRESS, /* written from the base */
 	PLACE,   /* of an event: an address for most */
@@ -220,7 +229,7 @@ static const struct column columns[] = {
 	{ "event_pool", U32, EVENT_POOL, WHOLE(uint32_t), PLAIN },
 	{ "event_context", U32, EVENT_CONTEXT, WHOLE(uint32_t), PLAIN },
 	{ "event_metadata", U32, EVENT_METADATA, WHOLE(uint32_t), PLAIN },
-	{ "segment_device", U32, SEGMENTS, FIELD(segment, device), PLAIN },
+	{ "segment_device", U32, SEGMENTS, FIELD(segment, device), DEVICE },
 	{ "segment_addr", F64, SEGMENTS, FIELD(segment, address), ADDRESS },
 	{ "segment_size", F64, SEGMENTS, FIELD(segment, bytes), PLAIN },
 	{ "segment_stream", U32, SEGMENTS, FIELD(segment, stream), STREAM },
@@ -293,7 +302,7 @@ array_of(const struct page_data *page, enum rows rows)
 	const struct array arrays[] = {
 		[TITLE] = { page->title, 1, strlen(page->title) },
 		[TRACES] = ARRAY(s->traces, s->trace_count),
-		[SEGMENTS] = ARRAY(s->segments, s->segment_count),
+		[SEGMENTS] = ARRAY(s->segments, segments_of(s)),
 		[BLOCKS] = ARRAY(s->blocks, s->block_count),
 		[ANNOTATIONS] = ARRAY(s->annotations, s->annotation_count),
 		[SETTINGS] = ARRAY(s->settings, s->setting_count),
@@ -344,6 +353,9 @@ field_value(const struct page_data *page, enum meaning meaning, uint64_t field,
 	const struct snapshot *s = page->snapshot;
 
 	switch (meaning) {
+	case DEVICE:
+		return (double)(row < s->segment_count ? field :
+							 page->devices + field);
 	case SIGNED:
 		return (double)(int64_t)field;
 	case ADDRESS:
@@ -384,7 +396,10 @@ describe(const struct page_data *page)
 
 	if (out == NULL)
 		return NULL;
-	fprintf(out, "{\"base\":\"%" PRIu64 "\",\"columns\":{", page->base);
+	fprintf(out,
+	    "{\"base\":\"%" PRIu64 "\",\"pinned_from\":%" PRIu32
+	    ",\"columns\":{",
+	    page->base, page->devices);
 	for (size_t i = 0; i < COLUMNS; i++) {
 		const struct column *column = &columns[i];
 		uint64_t count = array_of(page, column->rows).count;
@@ -444,6 +459,7 @@ page_data_new(const struct snapshot *snapshot, const char *title)
 	}
 	page->snapshot = snapshot;
 	page->title = title;
+	page->devices = snapshot_device_count(snapshot);
 	if (!find_base(page))
 		goto drop;
 	find_start(page);

@@ -26,6 +26,9 @@ struct choices {
 	bool leaks;
 	const char *sites; /* how many; NULL for none */
 	const char *conf;
+	const char *history;  /* the level; NULL for none */
+	const char *snapshot; /* the file's name; NULL for none */
+	bool watch;
 	bool simulated;
 	char **program; /* its argv; NULL if none was named */
 };
@@ -42,6 +45,16 @@ static const struct argp_option flags[] = {
 	    "tell the N (10) stacks of calls that had most at the peak", 0 },
 	{ "conf", 'c', "CONF", 0,
 	    "options, \"key:value,key:value\"; replaces WEIR_CONF", 0 },
+	{ "history", 'H', "LEVEL", OPTION_ARG_OPTIONAL,
+	    "keep the history from the first allocation on, with stacks: none, "
+	    "state, alloc or all (all)",
+	    0 },
+	{ "snapshot", 'S', "FILE", 0,
+	    "write a snapshot to FILE at the end, or when memory has run out; "
+	    "%p in FILE is the process, %w why: exit, oom or signal",
+	    0 },
+	{ "watch", 'w', NULL, 0,
+	    "let 'weir watch' look at the program while it runs", 0 },
 	{ "sim", 's', NULL, 0,
 	    "use the simulated device and CUDA libraries, as is done where "
 	    "there is no GPU",
@@ -80,6 +93,15 @@ take_flag(int key, char *value, struct argp_state *state)
 		return 0;
 	case 'c':
 		choices->conf = value;
+		return 0;
+	case 'H':
+		choices->history = value != NULL ? value : "all";
+		return 0;
+	case 'S':
+		choices->snapshot = value;
+		return 0;
+	case 'w':
+		choices->watch = true;
 		return 0;
 	case 's':
 		choices->simulated = true;
@@ -120,23 +142,74 @@ set_variable(const char *name, const char *value)
 	return false;
 }
 
-/* The program may change its folder before it writes the report. */
+/* Where a file is, seen from any folder: the program may change its own before
+ * it is written. On the heap; NULL, and a complaint, if that cannot be told. */
+static char *
+absolute(const char *file)
+{
+	char folder[TOOL_PATH] = "";
+	char *path;
+
+	if ((file[0] != '/' && getcwd(folder, sizeof(folder)) == NULL) ||
+	    asprintf(&path, "%s%s%s", folder, file[0] != '/' ? "/" : "", file) <
+		0) {
+		complain("cannot tell where %s is: %s", file, strerror(errno));
+		return NULL;
+	}
+	return path;
+}
+
 static bool
 set_destination(const char *file)
 {
-	char folder[TOOL_PATH];
 	char *path;
 	bool done;
 
-	if (file[0] == '/' || file[0] == '\0' || strcmp(file, "-") == 0)
+	if (file[0] == '\0' || strcmp(file, "-") == 0)
 		return set_variable("WEIR_REPORT", file);
-	if (getcwd(folder, sizeof(folder)) == NULL ||
-	    asprintf(&path, "%s/%s", folder, file) < 0) {
-		complain("cannot tell where %s is: %s", file, strerror(errno));
-		return false;
-	}
-	done = set_variable("WEIR_REPORT", path);
+	path = absolute(file);
+	done = path != NULL && set_variable("WEIR_REPORT", path);
 	free(path);
+	return done;
+}
+
+/* The options that flags stand for, behind those that are given. */
+static bool
+set_conf(const struct choices *choices)
+{
+	const char *given = choices->conf;
+	char *file = NULL;
+	char *all = NULL;
+	bool done = false;
+
+	if (given == NULL)
+		given = getenv("WEIR_CONF");
+	if (choices->snapshot != NULL) {
+		file = absolute(choices->snapshot);
+		if (file == NULL)
+			return false;
+		if (strchr(file, ',') != NULL) {
+			complain("--snapshot=%s: a comma in the name cannot "
+				 "be told to the program",
+			    file);
+			goto drop;
+		}
+	}
+	if (asprintf(&all, "%s%s%s%s%s%s", given != NULL ? given : "",
+		choices->history != NULL ? ",history:" : "",
+		choices->history != NULL ? choices->history : "",
+		file != NULL ? ",snapshot:" : "", file != NULL ? file : "",
+		choices->watch ? ",watch:True" : "") < 0) {
+		complain("out of memory");
+		all = NULL;
+		goto drop;
+	}
+	done = (choices->conf == NULL && *all == '\0') ||
+	    set_variable("WEIR_CONF", all);
+
+drop:
+	free(all);
+	free(file);
 	return done;
 }
 
@@ -200,7 +273,7 @@ cmd_run(int argc, char **argv)
 	int error;
 
 	argp_parse(&argp_run, argc, argv, ARGP_IN_ORDER, NULL, &choices);
-	if (choices.conf != NULL && !set_variable("WEIR_CONF", choices.conf))
+	if (!set_conf(&choices))
 		return TOOL_NO;
 	if (!conf_accepted())
 		return TOOL_USAGE;

@@ -200,7 +200,7 @@ print_segments(const struct snapshot *snapshot, const struct choices *choices)
 }
 
 static bool
-print_text(const struct snapshot *snapshot, const struct choices *choices)
+print_all(const struct snapshot *snapshot, const struct choices *choices)
 {
 	struct sums sums = sums_of(snapshot, choices->view.device);
 	char count[VIEW_TEXT];
@@ -216,6 +216,19 @@ print_text(const struct snapshot *snapshot, const struct choices *choices)
 		return false;
 	putchar('\n');
 	return print_segments(snapshot, choices);
+}
+
+static bool
+print_text(const struct snapshot *snapshot, const struct choices *choices)
+{
+	struct snapshot host = snapshot_host(snapshot);
+
+	if (!print_all(snapshot, choices))
+		return false;
+	if (host.segment_count == 0)
+		return true;
+	print_host_heading();
+	return print_all(&host, choices);
 }
 
 /* ---- JSON ------------------------------------------------------------ */
@@ -287,13 +300,22 @@ all_json(const struct snapshot *snapshot, const struct choices *choices)
 	return object;
 }
 
+static json_t *
+with_host(const struct snapshot *snapshot, const struct choices *choices)
+{
+	struct snapshot host = snapshot_host(snapshot);
+
+	return put_host(all_json(snapshot, choices),
+	    host.segment_count > 0 ? all_json(&host, choices) : NULL);
+}
+
 static int
 tell(const struct snapshot *snapshot, const struct view_args *args)
 {
 	const struct choices *choices = (const struct choices *)args;
 
 	if (args->json)
-		return print_json(all_json(snapshot, choices));
+		return print_json(with_host(snapshot, choices));
 	return print_text(snapshot, choices) ? TOOL_DONE : TOOL_NO;
 }
 

@@ -229,6 +229,35 @@ out_annotations(const struct snapshot_part *part, bool *first, FILE *out)
 	}
 }
 
+/* The segments of a part; *first until one has been written. */
+static void
+out_segments(const struct snapshot_part *part, bool *first, FILE *out)
+{
+	for (uint32_t i = 0; i < part->snapshot->segment_count; i++) {
+		fputs(*first ? "\n    " : ",\n    ", out);
+		*first = false;
+		out_segment(part, &part->snapshot->segments[i], out);
+	}
+}
+
+/* Page-locked host memory, where any part has some. */
+static void
+out_host(const struct snapshot_part *parts, size_t count, FILE *out)
+{
+	bool first = true;
+
+	for (size_t p = 0; p < count; p++) {
+		struct snapshot host = snapshot_host(parts[p].snapshot);
+		const struct snapshot_part part = { &host, parts[p].device };
+
+		if (first && host.segment_count > 0)
+			fputs(",\n\"host_segments\": [", out);
+		out_segments(&part, &first, out);
+	}
+	if (!first)
+		fputs("],\n\"host_traces\": []", out);
+}
+
 void
 snapshot_out_json(const struct snapshot_part *parts, size_t count, FILE *out)
 {
@@ -236,14 +265,10 @@ snapshot_out_json(const struct snapshot_part *parts, size_t count, FILE *out)
 
 	fputs("{\"segments\": [", out);
 	for (size_t p = 0; p < count; p++)
-		for (uint32_t i = 0; i < parts[p].snapshot->segment_count;
-		     i++) {
-			fputs(first ? "\n    " : ",\n    ", out);
-			first = false;
-			out_segment(
-			    &parts[p], &parts[p].snapshot->segments[i], out);
-		}
-	fputs("],\n\"device_traces\": [", out);
+		out_segments(&parts[p], &first, out);
+	fputs("]", out);
+	out_host(parts, count, out);
+	fputs(",\n\"device_traces\": [", out);
 	first = true;
 	for (size_t p = 0; p < count; p++)
 		for (uint32_t d = 0;

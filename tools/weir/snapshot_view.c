@@ -456,7 +456,21 @@ size_text(uint64_t bytes)
 	return bytes_format(bytes, text, sizeof(texts[0]));
 }
 
+void
+print_host_heading(void)
+{
+	puts("\npage-locked host memory:");
+}
+
 /* ---- JSON ------------------------------------------------------------ */
+
+json_t *
+put_host(json_t *object, json_t *host)
+{
+	if (host != NULL)
+		json_object_set_new(object, "host", host);
+	return object;
+}
 
 void
 put_number(json_t *object, const char *key, uint64_t number)

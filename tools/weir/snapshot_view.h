@@ -142,7 +142,14 @@ bool frame_is_noise(const struct snapshot *snapshot, uint32_t frame);
 /* bytes_format() into a row of texts that the next eight calls keep. */
 const char *size_text(uint64_t bytes);
 
+/* What is printed before that of page-locked host memory. */
+void print_host_heading(void);
+
 /* ---- JSON ------------------------------------------------------------ */
+
+/* An object with that of page-locked host memory under "host", if there is
+ * one. */
+json_t *put_host(json_t *object, json_t *host);
 
 void put_number(json_t *object, const char *key, uint64_t number);
 /* The sums by their names: reserved_bytes and so on. */

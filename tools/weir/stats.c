@@ -53,6 +53,30 @@ device_json(const struct snapshot *snapshot, uint32_t device)
 	return object;
 }
 
+/* What each device has of page-locked host memory; NULL: none has any. */
+static json_t *
+host_json(const struct snapshot *snapshot, const struct view_args *args)
+{
+	struct snapshot host = snapshot_host(snapshot);
+	json_t *devices;
+
+	if (host.segment_count == 0)
+		return NULL;
+	devices = json_array();
+	for (uint32_t d = 0; d < snapshot_device_count(&host); d++) {
+		struct sums sums = sums_of(&host, (int)d);
+		json_t *object = json_object();
+
+		put_number(object, "device", d);
+		put_sums(object, &sums);
+		if (view_has(args, d) && sums.segments > 0)
+			json_array_append_new(devices, object);
+		else
+			json_decref(object);
+	}
+	return devices;
+}
+
 static json_t *
 all_json(const struct snapshot *snapshot, const struct view_args *args)
 {
@@ -72,7 +96,7 @@ all_json(const struct snapshot *snapshot, const struct view_args *args)
 	json_object_set_new(object, "snapshot", json_string(args->paths[0]));
 	json_object_set_new(object, "devices", devices);
 	json_object_set_new(object, "settings", settings);
-	return object;
+	return put_host(object, host_json(snapshot, args));
 }
 
 static void
@@ -83,7 +107,7 @@ add_row(struct table *table, const char *name, const char *value)
 }
 
 static bool
-print_device(const struct snapshot *snapshot, uint32_t device)
+print_device(const struct snapshot *snapshot, uint32_t device, const char *what)
 {
 	uint64_t counts[SNAPSHOT_ACTIONS_MAX] = { 0 };
 	struct sums sums = sums_of(snapshot, (int)device);
@@ -92,8 +116,8 @@ print_device(const struct snapshot *snapshot, uint32_t device)
 	char name[VIEW_TEXT];
 	bool printed;
 
-	printf("device %u holds %s, of which %s are allocated (%s)\n", device,
-	    size_text(sums.reserved), size_text(sums.allocated),
+	printf("device %u holds %s%s, of which %s are allocated (%s)\n", device,
+	    size_text(sums.reserved), what, size_text(sums.allocated),
 	    share_text(sums.allocated, sums.reserved, text));
 	add_row(table, "segments", count_text(sums.segments, text));
 	add_row(table, "blocks", count_text(sums.blocks, text));
@@ -120,14 +144,19 @@ static int
 tell(const struct snapshot *snapshot, const struct view_args *args)
 {
 	uint32_t devices = snapshot_device_count(snapshot);
+	struct snapshot host = snapshot_host(snapshot);
 	bool printed = true;
 
 	if (args->json)
 		return print_json(all_json(snapshot, args));
-	if (devices == 0)
+	if (devices == 0 && host.segment_count == 0)
 		puts("an empty snapshot: no segment and no event");
 	for (uint32_t d = 0; d < devices; d++)
-		if (view_has(args, d) && !print_device(snapshot, d))
+		if (view_has(args, d) && !print_device(snapshot, d, ""))
+			printed = false;
+	for (uint32_t d = 0; d < snapshot_device_count(&host); d++)
+		if (view_has(args, d) && sums_of(&host, (int)d).segments > 0 &&
+		    !print_device(&host, d, " of page-locked host memory"))
 			printed = false;
 	return printed ? TOOL_DONE : TOOL_NO;
 }

@@ -67,7 +67,8 @@ int cmd_version(int argc, char **argv);
 	X(stats)                                                               \
 	X(top)                                                                 \
 	X(trace)                                                               \
-	X(view)
+	X(view)                                                                \
+	X(watch)
 
 #define TOOL_COMMAND(name)                                                     \
 	int cmd_##name(int argc, char **argv);                                 \

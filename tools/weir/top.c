@@ -356,12 +356,12 @@ all_json(const struct snapshot *snapshot, const struct choices *choices,
 	return object;
 }
 
-static int
-tell(const struct snapshot *snapshot, const struct view_args *args)
+/* The rows of a snapshot, as they are asked for; the caller frees them. */
+static struct rows
+rows_of(const struct snapshot *snapshot, const struct choices *choices)
 {
-	const struct choices *choices = (const struct choices *)args;
+	const struct view_args *args = &choices->view;
 	struct rows rows = { 0 };
-	int status = TOOL_NO;
 
 	if (choices->by == BY_STACK)
 		rows_by_stack(snapshot, args->device, &rows);
@@ -369,12 +369,47 @@ tell(const struct snapshot *snapshot, const struct view_args *args)
 		rows_by_size(snapshot, args->device, &rows);
 	else
 		rows_by_lifetime(snapshot, args, &rows);
-	if (!rows.failed && args->json)
-		status = print_json(all_json(snapshot, choices, &rows));
-	else if (!rows.failed && print_text(snapshot, choices, &rows))
-		status = TOOL_DONE;
+	return rows;
+}
+
+/* NULL without memory. */
+static json_t *
+json_of(const struct snapshot *snapshot, const struct choices *choices)
+{
+	struct rows rows = rows_of(snapshot, choices);
+	json_t *json = NULL;
+
+	if (!rows.failed)
+		json = all_json(snapshot, choices, &rows);
 	free(rows.items);
-	return status;
+	return json;
+}
+
+static bool
+print(const struct snapshot *snapshot, const struct choices *choices)
+{
+	struct rows rows = rows_of(snapshot, choices);
+	bool printed = !rows.failed && print_text(snapshot, choices, &rows);
+
+	free(rows.items);
+	return printed;
+}
+
+static int
+tell(const struct snapshot *snapshot, const struct view_args *args)
+{
+	const struct choices *choices = (const struct choices *)args;
+	struct snapshot host = snapshot_host(snapshot);
+	bool has_host = host.segment_count > 0;
+
+	if (args->json)
+		return print_json(put_host(json_of(snapshot, choices),
+		    has_host ? json_of(&host, choices) : NULL));
+	if (!print(snapshot, choices))
+		return TOOL_NO;
+	if (has_host)
+		print_host_heading();
+	return !has_host || print(&host, choices) ? TOOL_DONE : TOOL_NO;
 }
 
 int

@@ -50,7 +50,7 @@ data_of(const struct snapshot *snapshot, const char *title)
 	page_data_free(page);
 	data.bytes = packed_read(text, length, &data.size);
 	free(text);
-	EXPECT_MEM_EQ(data.bytes, "weirview\1\0\0\0", 12);
+	EXPECT_MEM_EQ(data.bytes, "weirview\2\0\0\0", 12);
 	memcpy(&json_length, data.bytes + 12, 4);
 	json = json_loadb((char *)data.bytes + 16, json_length, 0, NULL);
 	EXPECT_NOT_NULL(json);
@@ -255,6 +255,27 @@ TEST(addresses_that_are_too_far_apart_are_refused)
 	snapshot->segments[0].address = 512;
 	snapshot->segments[1].address = (uint64_t)1 << 63;
 	EXPECT_NULL(page_data_new(snapshot, "a"));
+	snapshot_free(snapshot);
+}
+
+/* The last of the segments is taken for one of page-locked memory. */
+TEST(page_locked_memory_is_of_a_device_behind_the_others)
+{
+	struct snapshot *snapshot = load("snapshots/train4.pickle");
+	uint32_t devices = snapshot_device_count(snapshot);
+	uint32_t last = --snapshot->segment_count;
+	struct data data;
+
+	snapshot->host_count = 1;
+	snapshot->segments[last].device = 1;
+	data = data_of(snapshot, "a");
+	EXPECT_EQ(rows(&data, "segment_device"), last + 1);
+	EXPECT_EQ(at(&data, "segment_device", last), devices + 1);
+	EXPECT_EQ(at(&data, "segment_device", last - 1),
+	    snapshot->segments[last - 1].device);
+	EXPECT_EQ(at(&data, "segment_addr", last) + (double)data.base,
+	    (double)snapshot->segments[last].address);
+	data_free(&data);
 	snapshot_free(snapshot);
 }
 

@@ -3,12 +3,13 @@
  *
  *	"weirview"  u32 version  u32 length  JSON of that length  columns
  *
- * The JSON has {columns: {name: [type, offset, count]}, base}; offsets are
+ * The JSON has {columns: {name: [type, offset, count]}, base, pinned_from};
+ * device pinned_from + D is the page-locked host memory of device D. Offsets are
  * from the first multiple of 8 behind the JSON, and multiples of 8. Addresses are kept as distances
  * from `base`, so that they are exact as doubles. All text that comes from a
  * snapshot is in one table of strings, and is put on the page as text only.
  */
-const VERSION = 1;
+const VERSION = 2;
 
 const arrays = {
 	u8: Uint8Array,
@@ -63,6 +64,7 @@ export class Snapshot {
 		const { meta, columns } = columnsOf(buffer);
 		this.columns = columns;
 		this.base = BigInt(meta.base);
+		this.pinnedFrom = meta.pinned_from;
 		this.bytes = buffer.byteLength;
 		this.stringCache = new Map();
 		this.decoder = new TextDecoder();
@@ -125,6 +127,11 @@ export class Snapshot {
 			this.stringCache.set(i, text);
 		}
 		return text;
+	}
+
+	deviceName(device) {
+		return device < this.pinnedFrom ? `device ${device}` :
+			`pinned memory of device ${device - this.pinnedFrom}`;
 	}
 
 	get strings() {

@@ -135,7 +135,8 @@ class App {
 			onchange: (e) => this.changeDevice(Number(e.target.value)) },
 		...Array.from({ length: this.snap.devices }, (_, d) => h("option",
 		    { value: d, selected: d === this.model.device },
-		    `device ${d}${this.hasSomething(d) ? "" : " (empty)"}`)));
+		    this.snap.deviceName(d) +
+			(this.hasSomething(d) ? "" : " (empty)"))));
 		return h("header", {},
 		    h("h1", {}, mark(), "weir"),
 		    h("span", { class: "title", title: this.snap.title },

@@ -1,0 +1,47 @@
+/*
+ * What the options ask weir to do on its own, for programs that are not
+ * changed: keep the history from the first allocation on, write snapshots, and
+ * tell watchers how it stands.
+ *
+ *	attend.c  history and snapshots: at the end, at a failure
+ *	serve.c   the thread that answers signals and watchers
+ *	live.c    what watchers are told
+ *
+ * Nothing here fails a call of the program: what cannot be done is told once on
+ * stderr. In a forked child there is nothing to tell of, and nothing happens.
+ */
+#ifndef ALLOCATOR_ATTEND_H
+#define ALLOCATOR_ATTEND_H
+
+#include "allocator/options.h"
+#include "trace/watch.h"
+
+/* The first memory of the process is about to be asked for. Begins what the
+ * options ask for, once; the caller holds no lock. */
+void attend_begin(const struct options *options);
+
+/* A request has failed for want of memory. The caller holds no lock; the status
+ * of the thread changes. */
+void attend_oom(void);
+
+/* Why a snapshot is written: "%w" of its name. */
+enum attend_why { ATTEND_EXIT, ATTEND_OOM, ATTEND_SIGNAL };
+
+/* Write one as the option `snapshot` names it. False: it is off, or that could
+ * not be, which is told. */
+bool attend_snapshot(enum attend_why why);
+
+/* Begin the thread, if the options ask for one. What it cannot do is told. */
+void serve_begin(const struct options *options);
+
+/* The time that watchers are told as the beginning. */
+void live_begin(void);
+
+/* Fill a reply to WATCH_STATS; its size. Calls no driver. */
+size_t live_gather(struct watch_reply *reply);
+
+/* A snapshot of everything into an open file, from its beginning; of snapshot.c
+ * as weir_snapshot_write(). */
+enum weir_status snapshot_onto(int fd, enum weir_snapshot_format format);
+
+#endif

@@ -1,0 +1,79 @@
+/*
+ * A program that does what it is told, a letter at a time from its stdin, and
+ * answers each with a line: what it holds then, or what came of it.
+ *
+ *	a  allocate 1 MiB		f  free what came last
+ *	h  page-locked host memory	o  ask for more than there is
+ *	s  SIGUSR2 to itself		k  fork a child that ends by exit()
+ *	d  go to another folder
+ *
+ * It ends at the end of its stdin.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/cuda.h"
+
+enum { BLOCKS = 64, BYTES = 1 << 20 };
+
+static struct cuda cuda;
+static address blocks[BLOCKS];
+static unsigned held;
+
+static int
+child_status(void)
+{
+	pid_t child = fork();
+	int status = -1;
+
+	if (child == 0)
+		exit(7);
+	waitpid(child, &status, 0);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static int
+step(int letter)
+{
+	address none;
+	void *host;
+
+	switch (letter) {
+	case 'a':
+		return held < BLOCKS ? cuda.mem_alloc(&blocks[held++], BYTES) :
+				       -1;
+	case 'f':
+		return held > 0 ? cuda.mem_free(blocks[--held]) : -1;
+	case 'h':
+		return cuda.host_alloc(&host, BYTES, 0);
+	case 'o':
+		return cuda.mem_alloc(&none, (size_t)1 << 50);
+	case 's':
+		return raise(SIGUSR2);
+	case 'k':
+		return child_status();
+	case 'd':
+		return chdir("/");
+	default:
+		return -1;
+	}
+}
+
+int
+main(void)
+{
+	int letter;
+
+	cuda_by_dlsym(&cuda);
+	cuda_start(&cuda);
+	while ((letter = getchar()) != EOF) {
+		if (letter == '\n')
+			continue;
+		printf("%c %d\n", letter, step(letter));
+		fflush(stdout);
+	}
+	return 0;
+}

@@ -1,0 +1,126 @@
+/*
+ * What a process and those who watch it say to each other: `weir watch`.
+ *
+ * A watcher sends a request of fixed size and gets one reply, each a message of
+ * a SOCK_SEQPACKET socket, so that neither comes in pieces. Both are structs as
+ * they are in memory, since both ends are on one machine; a watcher of another
+ * version is told so. For a snapshot the watcher passes the file it is to be
+ * written to along: the process opens no file that somebody else names.
+ *
+ * What comes is not trusted: it is looked at by the functions below before it
+ * is used.
+ */
+#ifndef TRACE_WATCH_H
+#define TRACE_WATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { WATCH_MAGIC = 0x77656972, WATCH_VERSION = 1 };
+
+enum watch_kind {
+	WATCH_STATS,    /* what the process holds */
+	WATCH_SNAPSHOT, /* write one, to the file that comes with this */
+	WATCH_KINDS
+};
+
+struct watch_request {
+	uint32_t magic;
+	uint32_t version;
+	uint32_t kind;
+	uint32_t json; /* of a snapshot: 1, or 0 for a pickle */
+};
+
+enum {
+	WATCH_DEVICES = 16, /* those beyond are left out */
+	WATCH_ROWS = 8,     /* of streams, and of pools */
+	WATCH_TEXT = 256
+};
+
+/* What a stream has in a pool. */
+struct watch_stream {
+	uint64_t stream; /* the handle; all bits set: no stream */
+	uint64_t pool[2];
+	uint64_t live_bytes;
+	uint64_t pending_bytes;
+	uint64_t live_blocks;
+	uint64_t allocations; /* since the statistics were last reset */
+};
+
+/* A private pool. */
+struct watch_pool {
+	uint64_t pool[2];
+	uint64_t held_bytes;
+	uint64_t live_bytes;
+	uint64_t pending_bytes;
+	uint64_t live_blocks;
+};
+
+struct watch_memory {
+	uint64_t limit_bytes; /* all bits set: none */
+	uint64_t held_bytes;
+	uint64_t held_peak_bytes;
+	uint64_t live_bytes;
+	uint64_t live_peak_bytes;
+	uint64_t pending_bytes;
+	uint64_t requested_bytes;
+	uint64_t live_blocks;
+	/* Counted since the statistics were last reset. */
+	uint64_t allocations;
+	uint64_t frees;
+	uint64_t driver_allocations;
+	uint64_t driver_frees;
+	uint64_t host_waits;
+	uint64_t gpu_waits;
+	uint64_t ooms;
+};
+
+struct watch_device {
+	uint32_t device;
+	uint32_t stream_count; /* of the rows below */
+	uint32_t pool_count;
+	uint32_t streams_all; /* and how many there are */
+	uint32_t pools_all;
+	uint32_t unused;
+	uint64_t total_bytes;
+	uint64_t events_recorded; /* by the history */
+	uint64_t events_dropped;
+	struct watch_memory memory;
+	struct watch_memory pinned; /* page-locked host memory */
+	struct watch_stream streams[WATCH_ROWS];
+	struct watch_pool pools[WATCH_ROWS];
+};
+
+struct watch_reply {
+	uint32_t magic;
+	uint32_t version;
+	uint32_t kind;
+	uint32_t pid;
+	uint32_t failed;  /* 1: `text` says why; nothing follows */
+	uint32_t history; /* 0: off; the level + 1 */
+	uint32_t device_count;
+	uint32_t unused;
+	uint64_t time_ns;  /* of a clock that runs on */
+	uint64_t began_ns; /* when the process first asked for memory */
+	uint64_t metadata_bytes;
+	char weir[16]; /* the version of the library */
+	char text[WATCH_TEXT];
+	struct watch_device devices[WATCH_DEVICES];
+};
+
+/* Bytes of a reply with so many devices. */
+static inline size_t
+watch_reply_size(uint32_t devices)
+{
+	return offsetof(struct watch_reply, devices) +
+	    devices * sizeof(struct watch_device);
+}
+
+/* What is wrong with a request of n bytes, in words; NULL: nothing. */
+const char *watch_request_fault(const void *bytes, size_t n);
+
+/* The same of the reply to a request of this kind. */
+const char *watch_reply_fault(const void *bytes, size_t n, enum watch_kind to);
+
+#endif
