@@ -216,6 +216,7 @@ follow(const struct was *was, struct block *now)
 	if (block_state(now) == BLOCK_ACTIVE)
 		owner->freed_at = order_tick();
 	if (was->pools != arena->any_pools && marks_can_wait(was->pools) &&
+	    was->pools->capture == 0 &&
 	    marks_follow(
 		was->pools, owner, owner->freed_at, (struct patience){ 0 }))
 		return WEIR_OK;

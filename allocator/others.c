@@ -118,6 +118,7 @@ arena_make(
 	arena->source = source != NULL ? *source : source_driver;
 	arena->own_source = source != NULL;
 	arena->flags = flags;
+	arena->waiting.in_captures = (flags & ARENA_HOST) == 0;
 	arena->pool =
 	    (struct trace_pool){ .user = 1 + atomic_fetch_add(&made, 1) };
 	arena->totals = totals;
