@@ -976,6 +976,9 @@ trim_one(int device, size_t keep)
 	for (struct arena *a = main; a != NULL; a = arena_next(a))
 		if (!arena_is_host(a))
 			sum += reclaim_trim(a, &keep);
+	/* And what could not be emptied when its last block was freed. */
+	if (main != NULL)
+		arena_empty_unowned(main);
 	return sum;
 }
 

@@ -99,7 +99,9 @@ drop_copies(struct arena *arena)
 {
 	for (struct handle *h = first_handle(arena); h != NULL;
 	     h = next_handle(h)) {
-		if (h->copy != NULL)
+		/* What is refused is tried once more: nobody comes back. */
+		if (h->copy != NULL &&
+		    driver_peek()->cuMemFreeHost(h->copy) != CUDA_SUCCESS)
 			driver_peek()->cuMemFreeHost(h->copy);
 		h->copy = NULL;
 	}
