@@ -137,7 +137,13 @@ struct pools {
 	/* What was freed here until this tick may be used, without a wait, by
 	 * the request that is served right now. */
 	uint64_t usable_until;
-	bool ordered;   /* what the stream is behind may be relied on */
+	bool ordered;     /* what the stream is behind may be relied on */
+	uint64_t capture; /* in this capture only; 0: in none. The two are of
+			   * the request that is served right now */
+	/* The capture its stream was last seen in, and the tick of the latest
+	 * free before that: Note [Memory in a capture]. */
+	uint64_t seen_in;
+	uint64_t freed_before;
 	uint64_t tried; /* the last arena->tries in which it was waited for */
 	uint64_t followed; /* and in which all was done to be behind it */
 	/* Recorded when the stream ended; NULL where that could not be, or it
@@ -637,8 +643,12 @@ struct patience {
 	unsigned uses; /* uses with at least so many younger ones */
 };
 
-/* Can waits be put into the stream? Not while it is being captured. */
-bool marks_can_wait(const struct pools *mine);
+/* May a request rely on what its stream is behind, and can it be put behind
+ * more? Kept in mine->ordered; mine->capture says in which capture. */
+bool marks_can_wait(struct pools *mine);
+
+/* Where the stream is: for a free, and a request in a capture. */
+struct position marks_position(struct pools *pools);
 
 /* Put `mine` behind what `other` freed until a tick, by a wait on the device
  * if that is not known. */
@@ -672,6 +682,9 @@ void reclaim_pending_to(struct block *block, struct pool *pool);
 
 /* See which streams are idle, where that takes no wait. */
 void reclaim_refresh(struct arena *arena);
+/* The same, and free what can be; before and after a capture. Takes the lock.
+ */
+void reclaim_look(struct arena *arena);
 
 /* Give back what the collector finds old. */
 void reclaim_collect(struct arena *arena, const struct options *options);

@@ -216,6 +216,7 @@ follow(const struct was *was, struct block *now)
 	if (block_state(now) == BLOCK_ACTIVE)
 		owner->freed_at = order_tick();
 	if (was->pools != arena->any_pools && marks_can_wait(was->pools) &&
+	    was->pools->capture == 0 &&
 	    marks_follow(
 		was->pools, owner, owner->freed_at, (struct patience){ 0 }))
 		return WEIR_OK;
@@ -348,6 +349,34 @@ drop_blocks(struct job *job)
 	}
 }
 
+/* The pools of each stream, which stay until drop_pools(): what is freed may be
+ * the last block of a stream that has ended. */
+static enum weir_status
+prepare_pools(struct job *job)
+{
+	enum weir_status status = WEIR_OK;
+
+	for (size_t i = 0; i < job->n && status == WEIR_OK; i++) {
+		struct was *was = &job->blocks[i];
+		status = pools_get(job->arena, was->stream, &was->pools);
+		if (status == WEIR_OK)
+			was->pools->pins++;
+	}
+	return status;
+}
+
+static void
+drop_pools(struct job *job)
+{
+	for (size_t i = 0; i < job->n; i++) {
+		struct pools *pools = job->blocks[i].pools;
+		if (pools == NULL)
+			continue;
+		pools->pins--;
+		pools_drop_if_done(job->arena, pools);
+	}
+}
+
 static enum weir_status
 prepare(struct job *job)
 {
@@ -358,9 +387,8 @@ prepare(struct job *job)
 	enum weir_status status = check_calm(arena);
 	if (status == WEIR_OK)
 		status = check_live(arena, &job->restored.n_freed);
-	for (size_t i = 0; i < job->n && status == WEIR_OK; i++)
-		status = pools_get(
-		    arena, job->blocks[i].stream, &job->blocks[i].pools);
+	if (status == WEIR_OK)
+		status = prepare_pools(job);
 	for (size_t i = 0; i < job->n && status == WEIR_OK; i++)
 		status = check_memory(arena, &job->blocks[i]);
 	if (status == WEIR_OK)
@@ -496,6 +524,7 @@ checkpoint_restore(struct arena *arena, const struct checkpoint *checkpoint,
 		commit(&job);
 	else
 		drop_blocks(&job);
+	drop_pools(&job);
 	lock_leave(&arena->lock);
 	history_leave();
 	meta_free(job.blocks, checkpoint->room);

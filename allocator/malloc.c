@@ -493,6 +493,31 @@ count_free(struct block *block)
 	stats_sub(&block->pool->owner->stats.oversize_allocations, 1);
 }
 
+/* The block was used elsewhere: it waits for that. */
+static void
+release_later(struct block *block, uint64_t freed_at)
+{
+	struct pools *owner = block->pool->owner;
+
+	stats_free_pending(block->pool, block->size);
+	block_set_state(block, BLOCK_PENDING);
+	block->freed_at = freed_at;
+	if (owner->freed_at < freed_at)
+		owner->freed_at = freed_at;
+	block->pending.bytes = block->size;
+	waiting_add(&block->arena->waiting, &block->pending);
+}
+
+/* Of a block that was used elsewhere: in the capture that its stream is in all
+ * of that may come before what the stream is given next. */
+static bool
+is_over(struct block *block, struct position place)
+{
+	return place.capture != 0 && block->arena->kept > 0 &&
+	    use_is_over(
+		&block->pending, block->pool->owner->stream, place.capture);
+}
+
 /* The end of every free: pending if it was used elsewhere, else free. */
 void
 malloc_release(struct block *block)
@@ -504,13 +529,12 @@ malloc_release(struct block *block)
 	tell_free_requested(block);
 	count_free(block);
 	if (block->pending.uses != NULL) {
-		stats_free_pending(pool, block->size);
-		block_set_state(block, BLOCK_PENDING);
-		block->freed_at = order_tick();
-		block->pool->owner->freed_at = block->freed_at;
-		block->pending.bytes = block->size;
-		waiting_add(&block->arena->waiting, &block->pending);
-		return;
+		struct position place = marks_position(pool->owner);
+		if (!is_over(block, place)) {
+			release_later(block, place.tick);
+			return;
+		}
+		use_clear(&block->arena->waiting, &block->pending);
 	}
 	tell_free_completed(block);
 	stats_free(pool, block->size, block->requested);
@@ -965,6 +989,9 @@ trim_one(int device, size_t keep)
 	for (struct arena *a = main; a != NULL; a = arena_next(a))
 		if (!arena_is_host(a))
 			sum += reclaim_trim(a, &keep);
+	/* And what could not be emptied when its last block was freed. */
+	if (main != NULL)
+		arena_empty_unowned(main);
 	return sum;
 }
 

@@ -16,10 +16,21 @@
  * could ever be waited for.
  *
  * Nothing here waits on the host.
+ *
+ * Note [Memory in a capture]
+ *
+ * What a stream frees while it is captured another stream may use in the same
+ * capture if it is behind it there, or, where memory is short, is put behind it
+ * by an edge of the graph. That order says nothing of what the stream freed
+ * before the capture, with which it may be one block by now: so all that must
+ * have passed. Streams are looked at before a capture begins, for only then can
+ * they be asked. A graph's memory stays where it is; where it is not kept, the
+ * order of a capture is not relied on.
  */
 #include "allocator/arena.h"
 
 #include "base/status.h"
+#include "streams/capture.h"
 #include "streams/event.h"
 
 /* A stream that allocates is marked each time so much has been freed on it. */
@@ -178,6 +189,28 @@ marks_poll(const struct pools *mine)
 
 /* ---- What may be used without a wait ----------------------------------- */
 
+struct position
+marks_position(struct pools *pools)
+{
+	if (!pools->arena->waiting.in_captures)
+		return (struct position){ .tick = order_tick() };
+	struct position place = order_position(pools->stream);
+	if (place.capture != 0 && place.capture != pools->seen_in) {
+		pools->seen_in = place.capture;
+		pools->freed_before = pools->freed_at;
+	}
+	return place;
+}
+
+/* Is all that order says of them true of all their free memory? */
+static bool
+is_of(const struct pools *pools, uint64_t capture)
+{
+	return capture == 0 ||
+	    (pools->seen_in == capture &&
+		pools->freed_before <= pools->passed_at);
+}
+
 /* What was freed in `pools` until this tick may be used by `mine`. */
 static uint64_t
 until_for(const struct pools *pools, const struct pools *mine)
@@ -186,8 +219,9 @@ until_for(const struct pools *pools, const struct pools *mine)
 
 	if (pools == mine)
 		return UINT64_MAX;
-	if (mine->ordered) {
-		uint64_t behind = order_until(mine->stream, pools->stream);
+	if (mine->ordered && is_of(pools, mine->capture)) {
+		uint64_t behind =
+		    order_until(mine->stream, pools->stream, mine->capture);
 		until = behind > until ? behind : until;
 	}
 	return until;
@@ -207,22 +241,34 @@ marks_find_usable(const struct pools *mine)
 
 /* ---- Waits on the device ----------------------------------------------- */
 
-bool
-marks_can_wait(const struct pools *mine)
+static bool
+is_captured(struct stream *stream)
 {
-	struct stream *stream = mine->stream;
 	struct driver_guard guard;
+	bool captured = true; /* if it cannot be told */
 
-	if (stream->handle == WEIR_STREAM_ANY || mine->ended)
-		return false;
 	status_mute();
-	bool can = driver_enter(stream->context, &guard) == WEIR_OK;
-	if (can) {
-		can = !stream_capturing(stream);
+	if (driver_enter(stream->context, &guard) == WEIR_OK) {
+		captured = stream_capturing(stream);
 		driver_leave(&guard);
 	}
 	status_unmute();
-	return can;
+	return captured;
+}
+
+bool
+marks_can_wait(struct pools *mine)
+{
+	const struct arena *arena = mine->arena;
+
+	mine->capture = 0;
+	mine->ordered = false;
+	if (mine->stream->handle == WEIR_STREAM_ANY || mine->ended)
+		return false;
+	if (arena->kept > 0)
+		mine->capture = marks_position(mine).capture;
+	mine->ordered = mine->capture != 0 || !is_captured(mine->stream);
+	return mine->ordered;
 }
 
 /* Put `mine` behind a mark of another stream. */
@@ -241,7 +287,23 @@ wait_for(struct pools *mine, const struct pools *other, const struct mark *mark)
 		return false;
 	mine->arena->stats.num_gpu_waits++;
 	mine->stats.num_gpu_waits++;
-	order_learn(stream, other->stream, mark->at);
+	order_learn(stream, other->stream, mark->at, 0);
+	return true;
+}
+
+/* Put `mine` behind another stream in the capture that both are in. */
+static bool
+join(struct pools *mine, const struct pools *other)
+{
+	if (!is_of(other, mine->capture))
+		return false;
+	uint64_t tick =
+	    capture_join(mine->stream, other->stream, mine->capture);
+	if (tick == 0)
+		return false;
+	mine->arena->stats.num_gpu_waits++;
+	mine->stats.num_gpu_waits++;
+	order_learn(mine->stream, other->stream, tick, mine->capture);
 	return true;
 }
 
@@ -272,6 +334,8 @@ follow_end(struct pools *mine, struct pools *gone)
 static bool
 follow_all(struct pools *mine, struct pools *other)
 {
+	if (mine->capture != 0)
+		return join(mine, other);
 	if (other->ended)
 		return follow_end(mine, other);
 	return mark(other) &&
@@ -289,6 +353,13 @@ may_wait(const struct pools *other, unsigned i, struct patience patience)
 	return !patience.half_way || at - other->passed_at <= order_now() - at;
 }
 
+/* The marks of a stream that another one can wait for: in a capture, none. */
+static unsigned
+marks_of(const struct pools *other, const struct pools *mine)
+{
+	return mine->capture == 0 ? other->mark_count : 0;
+}
+
 static bool
 is_any(struct patience patience)
 {
@@ -301,7 +372,7 @@ marks_follow(struct pools *mine, struct pools *other, uint64_t tick,
 {
 	if (tick <= until_for(other, mine))
 		return true;
-	for (unsigned i = 0; i < other->mark_count; i++)
+	for (unsigned i = 0; i < marks_of(other, mine); i++)
 		if (other->marks[i].at >= tick && may_wait(other, i, patience))
 			return wait_for(mine, other, &other->marks[i]);
 	return is_any(patience) && follow_all(mine, other);
@@ -315,7 +386,7 @@ marks_follow_next(
 
 	if (other->freed_at <= until)
 		return false;
-	for (unsigned i = 0; i < other->mark_count; i++)
+	for (unsigned i = 0; i < marks_of(other, mine); i++)
 		if (other->marks[i].at > until && may_wait(other, i, patience))
 			return wait_for(mine, other, &other->marks[i]);
 	return is_any(patience) && follow_all(mine, other);

@@ -120,6 +120,7 @@ arena_make(
 	arena->granule =
 	    arena->source.granule != 0 ? arena->source.granule : WEIR_GRANULE;
 	arena->flags = flags;
+	arena->waiting.in_captures = (flags & ARENA_HOST) == 0;
 	arena->pool =
 	    (struct trace_pool){ .user = 1 + atomic_fetch_add(&made, 1) };
 	arena->totals = totals;

@@ -37,7 +37,7 @@ enum {
 void
 reclaim_put(struct block *block)
 {
-	block->freed_at = order_tick();
+	block->freed_at = marks_position(block->pool->owner).tick;
 	reclaim_put_since(block);
 }
 
@@ -256,6 +256,15 @@ reclaim_refresh(struct arena *arena)
 			pools->passed_at = tick;
 	}
 	status_unmute();
+}
+
+void
+reclaim_look(struct arena *arena)
+{
+	lock_enter(&arena->lock);
+	reclaim_poll(arena, RECLAIM_SKIPS);
+	reclaim_refresh(arena);
+	lock_leave(&arena->lock);
 }
 
 /*

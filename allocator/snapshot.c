@@ -62,11 +62,12 @@ struct part {
 
 /* ---- Looking ----------------------------------------------------------- */
 
-/* A driver segment that is on its way back has been told as gone. */
+/* A driver segment that is on its way back has been told as gone, and so has
+ * all memory of an arena that is suspended. */
 static bool
 is_shown(const struct block *block)
 {
-	return block_is_held(block) &&
+	return block_is_held(block) && !block->arena->uncounted &&
 	    (block->segment->expandable || block_state(block) != BLOCK_LEAVING);
 }
 

@@ -3,12 +3,14 @@
  * is unmapped, and its id is 0 once its reference is given up. The blocks stay
  * as they are and count as before, but for reserved_bytes, which is what is
  * held from the driver. While it is suspended an arena is kept, so that nothing
- * else looks at its handles.
+ * else looks at its handles. The history tells it as memory that is unmapped
+ * and mapped again, and a snapshot shows of it what is mapped: nothing.
  */
 #include "allocator/suspend.h"
 
 #include "allocator/lookup.h"
 #include "allocator/segment.h"
+#include "allocator/tell.h"
 #include "base/meta.h"
 #include "base/status.h"
 
@@ -53,17 +55,41 @@ next_handle(const struct handle *handle)
 	    first_from(handle->segment->arena, handle->segment->link.next);
 }
 
-/* Count the memory of all blocks as held, or not. */
+/* Tell that the memory of a run of blocks is there, or is not. */
 static void
-count_reserved(struct arena *arena, int sign)
+tell_run(const struct segment *segment, const struct block *first,
+    const struct block *end, bool there)
+{
+	CUdeviceptr stop =
+	    end != NULL ? end->addr : segment->addr + segment->size;
+
+	tell_memory(segment, first->addr, stop - first->addr,
+	    there ? TRACE_segment_map : TRACE_segment_unmap);
+}
+
+/* Count the memory of all blocks as held, or not, and tell of it. */
+static void
+count_reserved(struct arena *arena, bool held)
 {
 	for (struct list *l = arena->segments.next; l != &arena->segments;
-	     l = l->next)
-		for (struct block *b = segment_of(l)->first; b != NULL;
-		     b = b->next)
+	     l = l->next) {
+		const struct block *run = NULL;
+		struct block *b;
+		for (b = segment_of(l)->first; b != NULL; b = b->next) {
 			if (block_is_held(b))
 				stats_change(b->pool, STAT3_reserved_bytes,
-				    sign * (int64_t)b->size);
+				    held ? (int64_t)b->size :
+					   -(int64_t)b->size);
+			if (run != NULL && !block_is_held(b))
+				tell_run(segment_of(l), run, b, held);
+			if (!block_is_held(b))
+				run = NULL;
+			else if (run == NULL)
+				run = b;
+		}
+		if (run != NULL)
+			tell_run(segment_of(l), run, NULL, held);
+	}
 }
 
 /* ---- Copies ------------------------------------------------------------ */
@@ -73,7 +99,9 @@ drop_copies(struct arena *arena)
 {
 	for (struct handle *h = first_handle(arena); h != NULL;
 	     h = next_handle(h)) {
-		if (h->copy != NULL)
+		/* What is refused is tried once more: nobody comes back. */
+		if (h->copy != NULL &&
+		    driver_peek()->cuMemFreeHost(h->copy) != CUDA_SUCCESS)
 			driver_peek()->cuMemFreeHost(h->copy);
 		h->copy = NULL;
 	}
@@ -191,8 +219,8 @@ suspend(struct arena *arena, bool copy, size_t *freed)
 	return status;
 }
 
-enum weir_status
-arena_suspend(struct arena *arena, bool copy, size_t *freed)
+static enum weir_status
+suspend_arena(struct arena *arena, bool copy, size_t *freed)
 {
 	lock_enter(&arena->lock);
 	reclaim_poll(arena, RECLAIM_SKIPS);
@@ -209,7 +237,7 @@ arena_suspend(struct arena *arena, bool copy, size_t *freed)
 	status = suspend(arena, copy, freed);
 	arena_enter_from_driver(arena);
 	if (status == WEIR_OK) {
-		count_reserved(arena, -1);
+		count_reserved(arena, false);
 		arena->uncounted = true;
 	} else {
 		atomic_store(&arena->suspended, false);
@@ -217,6 +245,15 @@ arena_suspend(struct arena *arena, bool copy, size_t *freed)
 	}
 	arena_job_done(arena);
 	lock_leave(&arena->lock);
+	return status;
+}
+
+enum weir_status
+arena_suspend(struct arena *arena, bool copy, size_t *freed)
+{
+	history_enter(WEIR_HISTORY_ALL);
+	enum weir_status status = suspend_arena(arena, copy, freed);
+	history_leave();
 	return status;
 }
 
@@ -293,7 +330,7 @@ done(struct arena *arena)
 	     h = next_handle(h))
 		h->mapped = false; /* elsewhere: it is not on its way */
 	arena->uncounted = false;
-	count_reserved(arena, 1);
+	count_reserved(arena, true);
 	arena->kept--;
 	atomic_store(&arena->suspended, false);
 }
@@ -328,10 +365,12 @@ enum weir_status
 arena_resume(struct arena *arena)
 {
 	size_t need;
-	enum weir_status status = try_resume(arena, &need);
 
+	history_enter(WEIR_HISTORY_STATE);
+	enum weir_status status = try_resume(arena, &need);
 	while (status == WEIR_ENOMEM && arena_ask_others(arena, need) > 0)
 		status = try_resume(arena, &need);
+	history_leave();
 	return status;
 }
 

@@ -12,7 +12,8 @@
  *   3. free blocks of other streams that this one may use without a wait, also
  *      several neighbours together
  *   4. mapping such memory, and its own, from several places at one
- *   5. memory behind a wait on the device
+ *   5. memory behind a wait on the device; in a capture, pending blocks whose
+ *      uses it comes after there
  *   6. new memory from the driver, within the limit; before it, what the
  *      collector finds old (garbage_collection_threshold)
  *   7. memory of any kind behind waits on the device, also for all that another
@@ -270,8 +271,7 @@ remap(struct request *r)
 static bool
 can_wait(const struct request *r)
 {
-	r->pools->ordered = marks_can_wait(r->pools);
-	return r->pools->ordered;
+	return marks_can_wait(r->pools);
 }
 
 /* Make a pending block free memory of the request's stream, behind waits. */
@@ -290,7 +290,8 @@ claim(struct request *r, struct block *block, struct patience patience)
 		return false;
 	if (driver_enter(mine->stream->context, &guard) != WEIR_OK)
 		return false;
-	bool done = use_follow(&block->pending, mine->stream, &waits);
+	bool done = use_follow(&block->pending, mine->stream, mine->capture,
+	    patience.age < MARKS ? &waits : NULL);
 	driver_leave(&guard);
 	arena->stats.num_gpu_waits += waits;
 	mine->stats.num_gpu_waits += waits;
@@ -329,7 +330,8 @@ claim_pending(struct request *r, bool only_mine, struct patience patience)
 	return status;
 }
 
-/* Put the stream behind others, from mark to mark. */
+/* Put the stream behind others, from mark to mark; in a capture, behind all
+ * that they have captured. */
 static enum weir_status
 follow_others(struct request *r, struct patience patience)
 {
@@ -400,6 +402,9 @@ room_left(const struct request *r)
 static struct patience
 patience_for(const struct request *r, enum room room)
 {
+	/* A wait in a capture is one at each replay, for good. */
+	if (r->pools->capture != 0 && r->options->prefer != PREFER_MEMORY)
+		return stages[SPARE].patience;
 	switch (r->options->prefer) {
 	case PREFER_MEMORY:
 		return any;
@@ -560,7 +565,6 @@ may_move(const struct request *r, enum room room)
 static enum weir_status
 take_held(struct request *r, enum room room)
 {
-	struct patience patience = patience_for(r, room);
 	enum weir_status status = search_free(r);
 
 	if (status == WEIR_OK && r->got == NULL &&
@@ -569,10 +573,13 @@ take_held(struct request *r, enum room room)
 	if (status != WEIR_OK || r->got != NULL)
 		return status;
 	can_wait(r);
+	struct patience patience = patience_for(r, room);
+	bool captured = r->pools->capture != 0;
 	reclaim_poll(r->pools->arena, RECLAIM_SKIPS);
 	marks_poll(r->pools);
 	status = search_all(r);
-	if (status == WEIR_OK && r->got == NULL && patience.age < MARKS)
+	if (status == WEIR_OK && r->got == NULL &&
+	    (patience.age < MARKS || captured))
 		status = wait_on_device(r, patience);
 	if (status == WEIR_OK && r->got == NULL && may_move(r, room))
 		status = remap(r);

@@ -173,6 +173,7 @@ hold_pool(struct weir_graph *graph, struct weir_pool *pool, const char *call)
 			return status;
 	}
 	arena_keep(pool->arena);
+	reclaim_look(pool->arena);
 	graph->pool = pool;
 	return WEIR_OK;
 }
@@ -418,6 +419,7 @@ weir_graph_capture_end(struct weir_graph *graph)
 	graph->route = NULL;
 	if (status == WEIR_OK) {
 		graph->state = CAPTURED;
+		reclaim_look(graph->pool->arena);
 		return WEIR_OK;
 	}
 	status_mute();

@@ -8,6 +8,7 @@
 
 #include "base/os.h"
 #include "base/status.h"
+#include "streams/event.h"
 #include "streams/stream.h"
 
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_CAPTURE);
@@ -130,4 +131,92 @@ capture_of(const struct stream *stream)
 		id = 0;
 	status_unmute();
 	return id;
+}
+
+/* ---- Within a capture -------------------------------------------------- */
+
+/* The nodes that the stream's next work comes after, as one number. */
+static uint64_t
+number_of(const CUgraphNode *nodes, size_t n)
+{
+	uint64_t number = n + 1;
+
+	for (size_t i = 0; i < n; i++) {
+		number ^= (uint64_t)(uintptr_t)nodes[i];
+		number *= 0x9e3779b97f4a7c15u;
+		number ^= number >> 29;
+	}
+	return number;
+}
+
+static bool
+look(CUstream handle, uint64_t *id, uint64_t *front)
+{
+	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+	const CUgraphNode *nodes = NULL;
+	cuuint64_t capture = 0;
+	size_t n = 0;
+
+	/* An edge with more to it than an order is an error to this call. */
+	if (driver_peek()->cuStreamGetCaptureInfo(
+		handle, &status, &capture, NULL, &nodes, &n) != CUDA_SUCCESS)
+		return false;
+	*id = status == CU_STREAM_CAPTURE_STATUS_ACTIVE ? capture : 0;
+	*front = *id != 0 ? number_of(nodes, n) : 0;
+	return true;
+}
+
+bool
+capture_look(const struct stream *stream, uint64_t *id, uint64_t *front)
+{
+	struct driver_guard guard;
+
+	*id = 0;
+	*front = 0;
+	if (!capture_possible(stream))
+		return true;
+	status_mute();
+	bool told = driver_enter(stream->context, &guard) == WEIR_OK;
+	if (told) {
+		told = look(stream->handle, id, front);
+		driver_leave(&guard);
+	}
+	status_unmute();
+	return told;
+}
+
+/* With no capture that may begin in between: if this one ends, the streams are
+ * in none, and the wait is one like others. */
+static bool
+join(const struct stream *later, const struct stream *earlier, uint64_t id,
+    CUevent event)
+{
+	const struct driver *driver = driver_peek();
+
+	return capture_of(later) == id && capture_of(earlier) == id &&
+	    driver->cuEventRecord(event, earlier->handle) == CUDA_SUCCESS &&
+	    driver->cuStreamWaitEvent(later->handle, event, 0) == CUDA_SUCCESS;
+}
+
+uint64_t
+capture_join(struct stream *later, struct stream *earlier, uint64_t id)
+{
+	struct driver_guard guard;
+	CUevent event = NULL;
+	uint64_t tick = 0;
+
+	if (driver_enter(later->context, &guard) != WEIR_OK)
+		return 0;
+	if (event_take(later->context, &event) == WEIR_OK) {
+		lock_enter(&earlier->lock);
+		capture_hold_off();
+		tick = order_tick();
+		if (!join(later, earlier, id, event))
+			tick = 0;
+		capture_let_go();
+		lock_leave(&earlier->lock);
+		event_give(later->context, event);
+	}
+	driver_leave(&guard);
+	return tick;
 }

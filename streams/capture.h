@@ -52,4 +52,22 @@ enum weir_status capture_ask(const struct stream *stream, uint64_t *id);
 /* The same, 0 also where it cannot be told. */
 uint64_t capture_of(const struct stream *stream);
 
+/*
+ * The same, and a number for what in the capture the stream's next work comes
+ * after: as long as it is the same, nothing has been captured on the stream.
+ * False: it cannot be told.
+ */
+bool capture_look(const struct stream *stream, uint64_t *id, uint64_t *front);
+
+/*
+ * Put a stream behind another one in a capture that both are in, by an edge of
+ * the graph. Both stay in it, and what either has captured must be joined in
+ * any case, so no graph becomes wrong by it.
+ *
+ * @return the tick (streams/order.h) up to which it is behind the other; 0: it
+ *         could not be done, and the capture is as it was
+ */
+uint64_t capture_join(
+    struct stream *later, struct stream *earlier, uint64_t id);
+
 #endif

@@ -6,6 +6,7 @@
  */
 #include "streams/order.h"
 
+#include "base/status.h"
 #include "streams/capture.h"
 #include "streams/stream.h"
 
@@ -22,6 +23,7 @@ struct record {
 	CUevent event;         /* NULL: nothing is known here */
 	struct stream *stream; /* a reference; NULL: being recorded */
 	uint64_t tick;         /* of the last record to begin here */
+	uint64_t capture;      /* that its stream was in before it; 0: none */
 	unsigned calls;        /* records under way, of whatever event */
 };
 
@@ -33,8 +35,7 @@ static _Atomic(uint64_t) ids;
 void
 order_init(struct order *order)
 {
-	order->id = 1 + atomic_fetch_add(&ids, 1);
-	order->count = 0;
+	*order = (struct order){ .id = 1 + atomic_fetch_add(&ids, 1) };
 }
 
 uint64_t
@@ -45,86 +46,139 @@ order_tick(void)
 
 /* ---- Facts ------------------------------------------------------------- */
 
-static const struct order_fact *
-find(const struct order *order, uint64_t id) HOLDS(lock)
+static struct order_fact *
+find(struct order_facts *facts, uint64_t id) HOLDS(lock)
 {
-	for (unsigned i = 0; i < order->count; i++)
-		if (order->facts[i].id == id)
-			return &order->facts[i];
+	for (unsigned i = 0; i < facts->count; i++)
+		if (facts->facts[i].id == id)
+			return &facts->facts[i];
 	return NULL;
 }
 
 /* Where a fact about a stream is to be: its place, a new one, or that of the
  * fact that has been there for longest. */
 static struct order_fact *
-place(struct order *order, uint64_t id) HOLDS(lock)
+place(struct order_facts *facts, uint64_t id) HOLDS(lock)
 {
-	struct order_fact *fact = (struct order_fact *)find(order, id);
+	struct order_fact *fact = find(facts, id);
 	if (fact != NULL)
 		return fact;
-	if (order->count < ORDER_KNOWN) {
-		fact = &order->facts[order->count++];
+	if (facts->count < ORDER_KNOWN) {
+		fact = &facts->facts[facts->count++];
 	} else {
-		fact = &order->facts[0];
+		fact = &facts->facts[0];
 		for (unsigned i = 1; i < ORDER_KNOWN; i++)
-			if (order->facts[i].learned < fact->learned)
-				fact = &order->facts[i];
+			if (facts->facts[i].learned < fact->learned)
+				fact = &facts->facts[i];
 	}
 	*fact = (struct order_fact){ .id = id };
 	return fact;
 }
 
 static void
-add(struct order *order, struct order_fact new) HOLDS(lock)
+add(struct order_facts *facts, struct order_fact new) HOLDS(lock)
 {
-	if (new.id == order->id)
-		return;
-	struct order_fact *fact = place(order, new.id);
+	struct order_fact *fact = place(facts, new.id);
+
 	if (new.until > fact->until)
 		*fact = new;
 }
 
+/* A stream is in a capture: what it knew in another one is of no use. */
 static void
-learn(struct order *later, const struct order *earlier, uint64_t tick)
-    HOLDS(lock)
+enter_capture(struct order *order, uint64_t capture) HOLDS(lock)
+{
+	if (order->capture == capture)
+		return;
+	order->capture = capture;
+	order->captured.count = 0;
+	order->since = 0;
+}
+
+/* What a stream knows in a capture, or in none; NULL: nothing. */
+static struct order_facts *
+facts_in(const struct order *order, uint64_t capture) HOLDS(lock)
+{
+	struct order *o = (struct order *)order;
+
+	if (capture == 0)
+		return &o->facts;
+	return o->capture == capture ? &o->captured : NULL;
+}
+
+static void
+learn(struct order *later, const struct order *earlier, uint64_t tick,
+    uint64_t capture) HOLDS(lock)
 {
 	uint64_t now = order_tick();
 
 	if (later->id == earlier->id)
 		return;
-	for (unsigned i = 0; i < earlier->count; i++) {
-		struct order_fact fact = earlier->facts[i];
-		if (fact.learned > tick)
+	if (capture != 0)
+		enter_capture(later, capture);
+	struct order_facts *facts = facts_in(later, capture);
+	const struct order_facts *known = facts_in(earlier, capture);
+	for (unsigned i = 0; known != NULL && i < known->count; i++) {
+		struct order_fact fact = known->facts[i];
+		if (fact.learned > tick || fact.id == later->id)
 			continue;
 		fact.learned = now;
-		add(later, fact);
+		add(facts, fact);
 	}
 	/* Last, so that none of them takes its place: who has waited for it
 	 * must not find that it has not. */
-	add(later, (struct order_fact){ earlier->id, tick, now });
+	add(facts, (struct order_fact){ earlier->id, tick, now });
 }
 
 void
-order_learn(struct stream *later, const struct stream *earlier, uint64_t tick)
+order_learn(struct stream *later, const struct stream *earlier, uint64_t tick,
+    uint64_t capture)
 {
 	lock_enter(&lock);
-	learn(&later->order, &earlier->order, tick);
+	learn(&later->order, &earlier->order, tick, capture);
 	lock_leave(&lock);
 }
 
 uint64_t
-order_until(const struct stream *later, const struct stream *earlier)
+order_until(
+    const struct stream *later, const struct stream *earlier, uint64_t capture)
 {
 	uint64_t until = 0;
 
 	if (later == earlier)
 		return UINT64_MAX;
 	lock_enter(&lock);
-	const struct order_fact *fact = find(&later->order, earlier->order.id);
+	struct order_facts *facts = facts_in(&later->order, capture);
+	const struct order_fact *fact =
+	    facts != NULL ? find(facts, earlier->order.id) : NULL;
 	if (fact != NULL)
 		until = fact->until;
 	lock_leave(&lock);
 	return until;
+}
+
+struct position
+order_position(struct stream *stream)
+{
+	struct order *order = &stream->order;
+	struct position where = { 0 };
+	uint64_t front = 0;
+	bool told = capture_look(stream, &where.capture, &front);
+
+	/* The tick is taken after the look: it must not be before anything that
+	 * was seen. */
+	lock_enter(&lock);
+	where.tick = order_tick();
+	if (told && where.capture != 0) {
+		enter_capture(order, where.capture);
+		if (order->since == 0 || order->front != front) {
+			order->front = front;
+			order->since = where.tick;
+		}
+		where.tick = order->since;
+	}
+	lock_leave(&lock);
+	return where;
 }
 
 /* ---- Events of a program ----------------------------------------------- */
@@ -144,19 +198,34 @@ put(struct stream *stream)
 		stream_put(stream);
 }
 
+/* The capture that a stream is in. It may leave it, or enter one, before the
+ * driver's call that is about to be made: then the wait that is to tell of the
+ * record fails, or the two are not in one. */
+static uint64_t
+capture_now(CUstream handle)
+{
+	struct stream *stream = capture_none() ? NULL : stream_known(handle);
+	if (stream == NULL)
+		return 0;
+	uint64_t capture = order_position(stream).capture;
+	stream_put(stream);
+	return capture;
+}
+
 uint64_t
-order_recording(CUevent event)
+order_recording(CUevent event, CUstream handle)
 {
 	if (event == NULL)
 		return 0;
+	uint64_t capture = capture_now(handle);
 	lock_enter(&lock);
 	uint64_t tick = order_tick();
 	struct record *record = record_of(event);
 	struct stream *old = record->stream;
-	bool alone = record->calls++ == 0 && !capture_any();
-	record->event = alone ? event : NULL;
+	record->event = record->calls++ == 0 ? event : NULL;
 	record->stream = NULL;
 	record->tick = tick;
+	record->capture = capture;
 	lock_leave(&lock);
 	put(old);
 	return tick;
@@ -169,7 +238,7 @@ order_recorded(CUevent event, CUstream handle, uint64_t tick)
 
 	if (event == NULL)
 		return;
-	if (handle != NULL && !capture_any())
+	if (handle != NULL)
 		stream = stream_known(handle);
 	lock_enter(&lock);
 	struct record *record = record_of(event);
@@ -208,7 +277,7 @@ order_waiting(CUevent event)
 {
 	uint64_t tick = 0;
 
-	if (event == NULL || capture_any())
+	if (event == NULL)
 		return 0;
 	lock_enter(&lock);
 	const struct record *record = record_of(event);
@@ -221,15 +290,20 @@ order_waiting(CUevent event)
 void
 order_waited(CUstream handle, CUevent event, uint64_t tick)
 {
-	if (tick == 0 || capture_any())
-		return;
-	struct stream *later = stream_known(handle);
+	uint64_t capture;
+	struct stream *later = tick != 0 ? stream_known(handle) : NULL;
 	if (later == NULL)
 		return;
+	status_mute();
+	bool told = capture_ask(later, &capture) == WEIR_OK;
+	status_unmute();
 	lock_enter(&lock);
 	const struct record *record = record_of(event);
-	if (record->event == event && record->tick == tick)
-		learn(&later->order, &record->stream->order, tick);
+	/* An event of a capture is waited for in that capture, and no other one
+	 * is, but where the graph waits for it at each replay. */
+	if (told && record->event == event && record->tick == tick &&
+	    record->capture == capture)
+		learn(&later->order, &record->stream->order, tick, capture);
 	lock_leave(&lock);
 	stream_put(later);
 }

@@ -10,8 +10,18 @@
  * on: who is behind A at a later tick is behind B as well.
  *
  * Facts are only ever lost, never made up: each stream remembers a bounded
- * number of others, each event only the latest record, and what happens in a
- * capture is not looked at.
+ * number of others, and each event only the latest record.
+ *
+ * Note [Order in a capture]
+ *
+ * What waits in a capture say is true of the graph and of nothing else. So each
+ * stream has facts of two kinds: of its own work, and of the latest capture it
+ * was in, by the number of that capture; neither says anything of the other.
+ * Between the two lies what a stream is given where: order_position() says in
+ * which capture a stream is. It also says since when nothing has been captured
+ * on it, which the driver tells by the nodes that its next work comes after. A
+ * stream that waited after that tick is behind all of it, though what is freed
+ * is freed later: programs join first and free then.
  */
 #ifndef STREAMS_ORDER_H
 #define STREAMS_ORDER_H
@@ -26,14 +36,23 @@ struct stream;
 enum { ORDER_KNOWN = 24 };
 
 /* What one stream knows of the others; under order.c's lock. */
-struct order {
-	uint64_t id; /* of the stream; never used again; constant */
+struct order_facts {
 	unsigned count;
 	struct order_fact {
 		uint64_t id;      /* of the other stream */
 		uint64_t until;   /* behind it up to this tick */
 		uint64_t learned; /* at this tick */
 	} facts[ORDER_KNOWN];
+};
+
+struct order {
+	uint64_t id; /* of the stream; never used again; constant */
+	struct order_facts facts;
+	uint64_t capture; /* the latest it was seen in; 0: none */
+	struct order_facts captured;
+	uint64_t
+	    front; /* as capture_look() said last, and at this tick first */
+	uint64_t since;
 };
 
 void order_init(struct order *order);
@@ -49,12 +68,23 @@ order_now(void)
 /* The next tick. Take it before the event it stands for is recorded. */
 uint64_t order_tick(void);
 
-/* `later` waits for an event that was recorded on `earlier` at `tick`. */
-void order_learn(
-    struct stream *later, const struct stream *earlier, uint64_t tick);
+/* Where a stream is: all that it has been given so far, it had at `tick`. */
+struct position {
+	uint64_t capture; /* 0: it is in none, or that cannot be told */
+	uint64_t tick;
+};
 
-/* The tick up to which `later` is known to be behind `earlier`; 0: none. */
-uint64_t order_until(const struct stream *later, const struct stream *earlier);
+struct position order_position(struct stream *stream);
+
+/* `later` waits for an event that was recorded on `earlier` at `tick`, both in
+ * a capture, or in none (0). */
+void order_learn(struct stream *later, const struct stream *earlier,
+    uint64_t tick, uint64_t capture);
+
+/* The tick up to which `later` is known to be behind `earlier`, in a capture or
+ * in none; 0: it is not. */
+uint64_t order_until(
+    const struct stream *later, const struct stream *earlier, uint64_t capture);
 
 /*
  * What a program does with its events. The driver's call lies between the two
@@ -63,7 +93,7 @@ uint64_t order_until(const struct stream *later, const struct stream *earlier);
  * known. order_recorded() follows in any case, with no handle if the call has
  * failed. Handles that weir has not met are passed over.
  */
-uint64_t order_recording(CUevent event);
+uint64_t order_recording(CUevent event, CUstream handle);
 void order_recorded(CUevent event, CUstream handle, uint64_t tick);
 uint64_t order_waiting(CUevent event);
 void order_waited(CUstream handle, CUevent event, uint64_t tick);

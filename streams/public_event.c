@@ -108,9 +108,8 @@ record(struct weir_event *event, struct stream *stream)
 {
 	if (stream->handle == WEIR_STREAM_ANY)
 		return stream_record(stream, event->handle);
-	bool unknown =
-	    event->flags & WEIR_EVENT_INTERPROCESS || stream_capturing(stream);
-	uint64_t tick = order_recording(event->handle);
+	bool unknown = event->flags & WEIR_EVENT_INTERPROCESS;
+	uint64_t tick = order_recording(event->handle, stream->handle);
 	CUresult code =
 	    driver_peek()->cuEventRecord(event->handle, stream->handle);
 	order_recorded(event->handle,
@@ -205,7 +204,7 @@ weir_stream_wait_event(weir_stream handle, struct weir_event *event)
 	status = driver_status(
 	    driver_peek()->cuStreamWaitEvent(stream->handle, event->handle, 0),
 	    "cuStreamWaitEvent(stream %p)", (void *)handle);
-	if (status == WEIR_OK && !stream_capturing(stream))
+	if (status == WEIR_OK)
 		order_waited(stream->handle, event->handle, tick);
 	driver_leave(&guard);
 	if (status == WEIR_OK)

@@ -8,6 +8,7 @@
 
 #include "base/meta.h"
 #include "base/status.h"
+#include "streams/capture.h"
 #include "streams/event.h"
 
 /* What is kept for the next time. */
@@ -27,6 +28,7 @@ waiting_init(struct waiting *waiting)
 	waiting->spare = NULL;
 	waiting->spares = 0;
 	waiting->queue_count = 0;
+	waiting->in_captures = false;
 }
 
 /* ---- Queues ------------------------------------------------------------ */
@@ -124,9 +126,15 @@ use_drop(struct waiting *waiting, struct use *use)
 enum weir_status
 use_add(struct waiting *waiting, struct pending *pending, struct stream *stream)
 {
-	for (struct use *u = pending->uses; u != NULL; u = u->next)
-		if (u->queue->stream == stream)
-			return WEIR_OK;
+	uint64_t capture = waiting->in_captures ? capture_of(stream) : 0;
+
+	for (struct use *u = pending->uses; u != NULL; u = u->next) {
+		if (u->queue->stream != stream)
+			continue;
+		if (u->capture != 0)
+			u->capture = capture;
+		return WEIR_OK;
+	}
 
 	struct use *use = use_alloc(waiting);
 	if (use == NULL)
@@ -139,6 +147,8 @@ use_add(struct waiting *waiting, struct pending *pending, struct stream *stream)
 	use->owner = pending;
 	use->event = NULL;
 	use->tick = 0;
+	use->capture = capture;
+	use->placed = 0;
 	use->waiters = 0;
 	use->next = pending->uses;
 	pending->uses = use;
@@ -299,6 +309,31 @@ use_move(struct pending *from, struct pending *to)
 		u->owner = to;
 }
 
+/* The free ends what a stream did with the block: in the capture, or not. */
+static void
+place(struct use *use)
+{
+	if (use->capture == 0)
+		return;
+	struct position where = order_position(use->queue->stream);
+	if (where.capture != use->capture)
+		use->capture = 0;
+	use->placed = where.tick;
+}
+
+bool
+use_is_over(const struct pending *pending, const struct stream *stream,
+    uint64_t capture)
+{
+	for (struct use *u = pending->uses; u != NULL; u = u->next) {
+		place(u);
+		if (u->capture != capture ||
+		    order_until(stream, u->queue->stream, capture) < u->placed)
+			return false;
+	}
+	return true;
+}
+
 void
 waiting_add(struct waiting *waiting, struct pending *pending)
 {
@@ -306,6 +341,7 @@ waiting_add(struct waiting *waiting, struct pending *pending)
 	pending->unmet = 0;
 	for (struct use *u = pending->uses; u != NULL; u = u->next) {
 		struct use_queue *queue = u->queue;
+		place(u);
 		pending->unmet++;
 		list_push_back(&queue->uses, &u->link);
 		queue->fresh++;
@@ -430,23 +466,55 @@ waiting_poll(struct waiting *waiting, unsigned skips, struct list *done)
 	return moved;
 }
 
-bool
-use_follow(struct pending *pending, struct stream *later, uint64_t *waits)
+/* In a capture; the event of a use is of no use there. */
+static bool
+follow_captured(const struct use *use, struct stream *later, uint64_t capture,
+    uint64_t *waits)
 {
-	for (struct use *u = pending->uses; u != NULL; u = u->next) {
-		struct stream *stream = u->queue->stream;
-		const struct use *carrier = carrier_of(u);
-		if (carrier == NULL)
-			return false;
-		if (order_until(later, stream) >= carrier->tick)
-			continue;
-		if (driver_peek()->cuStreamWaitEvent(
-			later->handle, carrier->event, 0) != CUDA_SUCCESS)
-			return false;
-		++*waits;
-		order_learn(later, stream, carrier->tick);
-	}
+	struct stream *stream = use->queue->stream;
+
+	if (use->capture != capture)
+		return false;
+	if (order_until(later, stream, capture) >= use->placed)
+		return true;
+	uint64_t tick =
+	    waits != NULL ? capture_join(later, stream, capture) : 0;
+	if (tick == 0)
+		return false;
+	++*waits;
+	order_learn(later, stream, tick, capture);
 	return true;
+}
+
+static bool
+follow(struct use *use, struct stream *later, uint64_t *waits)
+{
+	struct stream *stream = use->queue->stream;
+	const struct use *carrier = carrier_of(use);
+	if (carrier == NULL)
+		return false;
+	if (order_until(later, stream, 0) >= carrier->tick)
+		return true;
+	if (waits == NULL ||
+	    driver_peek()->cuStreamWaitEvent(
+		later->handle, carrier->event, 0) != CUDA_SUCCESS)
+		return false;
+	++*waits;
+	order_learn(later, stream, carrier->tick, 0);
+	return true;
+}
+
+bool
+use_follow(struct pending *pending, struct stream *later, uint64_t capture,
+    uint64_t *waits)
+{
+	bool done = true;
+
+	for (struct use *u = pending->uses; u != NULL && done; u = u->next)
+		done = capture != 0 ?
+		    follow_captured(u, later, capture, waits) :
+		    follow(u, later, waits);
+	return done;
 }
 
 bool

@@ -21,6 +21,11 @@
  * driver refuses) is tried again later, so freeing neither fails nor waits.
  * All that freeing needs is allocated when the use is.
  *
+ * In a capture no event can be recorded, but its order is known (order.h, Note
+ * [Order in a capture]): a use that was named there, by a stream that still was
+ * in it at the free, may be followed in that capture, or found to be over.
+ * When the capture has ended it is marked like others.
+ *
  * Everything here is under the lock of the arena that owns `struct waiting`.
  */
 #ifndef STREAMS_USE_H
@@ -48,6 +53,8 @@ struct use {
 	struct pending *owner; /* NULL: it is gone, but for its waiters */
 	CUevent event;         /* or NULL: one behind it tells, or none yet */
 	uint64_t tick;         /* of the record */
+	uint64_t capture;      /* all of it was in this one; 0: or was not */
+	uint64_t placed;       /* its stream's place in that, at the free */
 	unsigned waiters; /* hosts that wait for `event` with no lock held */
 };
 
@@ -68,6 +75,7 @@ struct waiting {
 	struct use *spare; /* through ->next */
 	unsigned spares;
 	unsigned queue_count;
+	bool in_captures; /* its blocks are used in captures; constant */
 };
 
 void waiting_init(struct waiting *waiting);
@@ -108,13 +116,19 @@ size_t waiting_poll(struct waiting *waiting, unsigned skips, struct list *done);
 
 /*
  * Put `later` behind every unmet use, by waits on the device where its order is
- * not known. Between driver_enter() and driver_leave() for its context; it is
- * not being captured.
+ * not known. Between driver_enter() and driver_leave() for its context.
  *
- * @param waits  is raised by the waits made
+ * @param capture  that `later` is in; 0: it is not being captured
+ * @param waits    is raised by the waits made; NULL: none may be
  * @return false if one could not be made; those before it stand
  */
-bool use_follow(struct pending *pending, struct stream *later, uint64_t *waits);
+bool use_follow(struct pending *pending, struct stream *later, uint64_t capture,
+    uint64_t *waits);
+
+/* Of a live block that is about to be freed: is its stream, which is in a
+ * capture, behind all its uses? Then they hold nothing back. */
+bool use_is_over(const struct pending *pending, const struct stream *stream,
+    uint64_t capture);
 
 /* Are there, for each unmet use, `n` younger ones of its stream? Then it has
  * had some time to come to it. */

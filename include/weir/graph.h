@@ -19,6 +19,18 @@
  * Work of other threads and streams is never held up by a capture: a block is
  * freed for good as soon as the streams that used it, and are not captured,
  * have done so.
+ *
+ * Within a capture of several streams memory passes from one to another by the
+ * order of that capture: what a stream has freed, and a freed block that was
+ * used on other streams, serves a stream that has waited for all of these in
+ * the capture, be it before the free or after it. weir must see the waits:
+ * those by <weir/stream.h>, or by CUDA's calls under the preload. Else memory
+ * stays with its stream, and blocks used elsewhere are held until the capture
+ * ends. With `prefer:memory`, or before it fails, a request puts its stream
+ * behind another one of the same capture by an edge of the graph; that joins
+ * no work that the program does not, and adds no node. A program that sets the
+ * dependencies of a captured stream by hand so that it no longer comes after
+ * its own earlier work must not allocate on it.
  */
 #ifndef WEIR_GRAPH_H
 #define WEIR_GRAPH_H
@@ -126,7 +138,8 @@ WEIR_API enum weir_status weir_pool_check_live(
  * keep its addresses: graphs that were captured with it replay again once it is
  * resumed. Waits for all work of the device. While it is suspended, blocks can
  * be freed, but none can be allocated; nothing may be captured or replayed, and
- * the memory must not be used.
+ * the memory must not be used. The history tells it as memory that is unmapped,
+ * and mapped when it is resumed; live blocks live on.
  *
  * @param copy   keep what is in it, in page-locked host memory. Without, the
  *               contents are undefined afterwards

@@ -52,7 +52,7 @@ follow_next(struct pools *mine, struct pools *other, unsigned age)
 	struct patience patience = { .age = age };
 
 	lock_enter(&arena()->lock);
-	mine->ordered = marks_can_wait(mine);
+	marks_can_wait(mine);
 	bool done = marks_follow_next(mine, other, patience);
 	lock_leave(&arena()->lock);
 	return done;
@@ -64,7 +64,7 @@ follow(struct pools *mine, struct pools *other, uint64_t tick, unsigned age)
 	struct patience patience = { .age = age };
 
 	lock_enter(&arena()->lock);
-	mine->ordered = marks_can_wait(mine);
+	marks_can_wait(mine);
 	bool done = marks_follow(mine, other, tick, patience);
 	lock_leave(&arena()->lock);
 	return done;
@@ -75,7 +75,7 @@ static bool
 usable(struct pools *mine, const struct pools *other)
 {
 	lock_enter(&arena()->lock);
-	mine->ordered = marks_can_wait(mine);
+	marks_can_wait(mine);
 	marks_find_usable(mine);
 	bool done = other->freed_at <= other->usable_until;
 	lock_leave(&arena()->lock);
@@ -399,7 +399,7 @@ TEST(marks_that_a_stream_has_come_half_the_way_to_are_followed)
 	EXPECT_GT(old, 0);
 	EXPECT_LE(old, 4);
 	lock_enter(&arena()->lock);
-	of_b->ordered = marks_can_wait(of_b);
+	marks_can_wait(of_b);
 	EXPECT(marks_follow(of_b, of_a, of_a->marks[old - 1].at, half));
 	EXPECT(!marks_follow(of_b, of_a, of_a->marks[4].at, half));
 	lock_leave(&arena()->lock);

@@ -335,6 +335,40 @@ TEST(blocks_of_several_streams_are_restored_to_their_streams)
 	expect_healthy();
 }
 
+/* The last block of a stream that is gone is freed, and comes back. */
+TEST(blocks_of_a_stream_that_has_ended_are_restored)
+{
+	struct weir_pool *pool = make();
+	weir_stream stays = new_stream();
+	weir_stream gone = new_stream();
+	void *block[2] = { take_in(pool, 3 * MIB, gone),
+		take_in(pool, 1000, gone) };
+
+	give(take_in(pool, 4 * MIB, stays));
+	struct weir_checkpoint *made = checkpoint(pool);
+	EXPECT_OK(weir_stream_destroy(gone));
+	EXPECT_OK(weir_device_synchronize(0));
+	for (int i = 0; i < 3; i++) {
+		struct weir_restored out = { .struct_size = sizeof(out) };
+		EXPECT_OK(weir_checkpoint_restore(pool, made, &out));
+		EXPECT_EQ(out.n_freed, i == 2 ? 0 : 2);
+		EXPECT_EQ(out.n_live, 2);
+		weir_restored_drop(&out);
+		expect_healthy();
+		if (i != 1)
+			continue;
+		give(block[0]);
+		give(block[1]);
+		give(take_in(pool, 512, stays));
+	}
+	give(block[0]);
+	give(block[1]);
+	weir_checkpoint_drop(made);
+	weir_pool_release(pool);
+	EXPECT_EQ(stats().reserved_bytes.all.current, 0);
+	expect_healthy();
+}
+
 TEST(random_layouts_come_back_again_and_again)
 {
 	struct weir_pool *pool = make();

@@ -1,6 +1,7 @@
 /*
- * The fault sweep over captures, private pools, routes: whatever call fails, no
- * pool, route, capture or reservation is left behind. The device tells if
+ * The fault sweep over captures, private pools, routes, checkpoints and
+ * suspended pools: whatever call fails, no pool, route, capture or reservation
+ * is left behind. The device tells if
  * memory goes that a graph in being works with.
  */
 #include <weir/graph.h>
@@ -119,6 +120,20 @@ play_shared_pool(struct run *run)
 	expect_over(run);
 }
 
+/* Of a capture that may be broken by the work that is in it. */
+static enum weir_status
+end_broken(struct run *run, struct weir_graph *graph)
+{
+	bool calm = run->calm;
+
+	run->calm = false;
+	run_begin(run);
+	enum weir_status status = weir_graph_capture_end(graph);
+	run_end(run, status, "weir_graph_capture_end");
+	run->calm = calm;
+	return status;
+}
+
 /* A capture that is given up, and one that is broken by work that is not
  * joined. */
 static void
@@ -144,12 +159,7 @@ play_broken_captures(struct run *run)
 		void *block = allocate(run, 1000, on);
 		TRY(run, weir_stream_wait_stream(forked, on));
 		work_late(block, 1000, forked);
-		bool calm = run->calm;
-		run->calm = false;
-		run_begin(run);
-		enum weir_status status = weir_graph_capture_end(graph);
-		run_end(run, status, "weir_graph_capture_end");
-		run->calm = calm;
+		enum weir_status status = end_broken(run, graph);
 		EXPECT(!run->calm || status == WEIR_ECAPTURE);
 		release(run, block);
 	}
@@ -259,11 +269,172 @@ play_own_captures(struct run *run)
 	expect_over(run);
 }
 
+/* Memory passes from stream to stream, by the order of the capture and behind
+ * an edge. A fork or a join that has failed may break it. */
+static void
+play_forks(struct run *run)
+{
+	struct weir_graph *graph = new_graph(run, 0);
+	weir_stream on = stream(run, 0);
+	weir_stream forked = stream(run, 1);
+
+	if (graph == NULL || on == NULL || forked == NULL ||
+	    !TRY(run,
+		weir_graph_capture_begin(
+		    graph, on, NULL, WEIR_CAPTURE_RELAXED))) {
+		destroy(graph);
+		return;
+	}
+	TRY(run, weir_options_set("prefer:memory"));
+	bool forks = TRY(run, weir_stream_wait_stream(forked, on));
+	void *block = allocate(run, 3 * MEGABYTE, forks ? forked : on);
+	work_late(block, 3 * MEGABYTE, forks ? forked : on);
+	release(run, block);
+	block = allocate(run, 3 * MEGABYTE, on);
+	work_late(block, 3 * MEGABYTE, on);
+	if (block != NULL && forks &&
+	    TRY(run, weir_record_stream(block, forked)) &&
+	    TRY(run, weir_stream_wait_stream(forked, on)))
+		work_late(block, 3 * MEGABYTE, forked);
+	release(run, block);
+	release(run, allocate(run, 3 * MEGABYTE, on));
+	TRY(run, weir_stream_wait_stream(on, forked));
+	enum weir_status status = end_broken(run, graph);
+	EXPECT(!run->calm || status == WEIR_OK);
+	if (status == WEIR_OK)
+		TRY(run, weir_graph_replay(graph, forked));
+	destroy(graph);
+	TRY(run, weir_options_set("prefer:balance"));
+	expect_over(run);
+}
+
+/* Between replays the pool of a graph is suspended. */
+static void
+play_suspend(struct run *run)
+{
+	struct weir_graph *graph = new_graph(run, 0);
+	struct weir_pool *pool = NULL;
+	weir_stream on = stream(run, 0);
+	void *block = NULL;
+
+	if (TRY(run, weir_pool_create(0, NULL, 0, &pool)))
+		block = capture(run, graph, pool, on);
+	for (int i = 0; i < 2 && block != NULL; i++) {
+		weir_graph_replay(graph, on);
+		sim()->guard_graphs(0);
+		if (TRY(run, weir_pool_suspend(pool, i == 0, NULL)) &&
+		    !TRY(run, weir_pool_resume(pool)))
+			TRY(run, weir_pool_resume(pool));
+		sim()->guard_graphs(!is_kept_by_driver(run));
+		weir_graph_replay(graph, on);
+		run_expect_whole("weir_graph_replay");
+	}
+	/* And for good. */
+	destroy(graph);
+	if (pool != NULL)
+		TRY(run, weir_pool_suspend(pool, true, NULL));
+	release(run, block);
+	weir_pool_release(pool);
+	run_expect_whole("weir_pool_release");
+	expect_over(run);
+}
+
+static bool
+is_wanted(weir_stream stream, void *closure)
+{
+	return stream == *(weir_stream *)closure;
+}
+
+/* What a restore has freed is nobody's any more, and what is live is the
+ * run's. */
+static void
+take_over(struct run *run, const struct weir_restored *restored)
+{
+	for (size_t i = 0; i < restored->n_freed; i++)
+		for (int b = 0; b < RUN_BLOCKS; b++)
+			if (run->blocks[b] == restored->freed[i])
+				run->blocks[b] = NULL;
+	for (size_t i = 0, b = 0; i < restored->n_live; b++)
+		if (run->blocks[b] == NULL)
+			run->blocks[b] = restored->live[i++];
+}
+
+/* A pool by a filter; its blocks are restored, and pass from one stream to
+ * another. */
+static void
+play_checkpoint(struct run *run)
+{
+	struct weir_restored restored = { .struct_size = sizeof(restored) };
+	struct weir_checkpoint *made = NULL;
+	struct weir_pool *pool = NULL;
+	struct weir_route *route = NULL;
+	weir_stream on = stream(run, 0);
+
+	if (on != NULL && TRY(run, weir_pool_create(0, NULL, 0, &pool)) &&
+	    TRY(run, weir_route_filter(pool, is_wanted, &on, &route))) {
+		void *freed = allocate(run, 5 * MEGABYTE, on);
+		allocate(run, 1000, on);
+		release(run, freed);
+		TRY(run, weir_checkpoint_take(pool, &made));
+		void *block = allocate(run, 3 * MEGABYTE, on);
+		allocate(run, 9 * MEGABYTE, on);
+		work_late(block, MEGABYTE, on);
+		release_on(run, block, stream(run, 1));
+	}
+	for (int i = 0; i < 2 && made != NULL; i++) {
+		if (!TRY(run, weir_checkpoint_restore(pool, made, &restored)))
+			continue;
+		take_over(run, &restored);
+		weir_restored_drop(&restored);
+	}
+	weir_checkpoint_drop(made);
+	weir_route_end(route);
+	weir_pool_release(pool);
+	run_expect_whole("weir_pool_release");
+	expect_over(run);
+}
+
+/* A program's own capture that draws on a pool it has said. */
+static void
+play_register(struct run *run)
+{
+	struct weir_graph *graph = new_graph(run, 0);
+	struct weir_pool *pool = NULL;
+	weir_stream on = stream(run, 0);
+	const struct driver *driver = driver_peek();
+	CUgraph made = NULL;
+
+	if (graph != NULL && on != NULL &&
+	    TRY(run, weir_pool_create(0, NULL, 0, &pool)) &&
+	    driver->cuStreamBeginCapture(on, CU_STREAM_CAPTURE_MODE_RELAXED) ==
+		CUDA_SUCCESS) {
+		bool told = TRY(run, weir_graph_register(graph, on, pool));
+		release(run, allocate(run, 3 * MEGABYTE, on));
+		release(run, allocate(run, 1000, on));
+		if (driver->cuStreamEndCapture(on, &made) != CUDA_SUCCESS)
+			driver->cuStreamEndCapture(on, &made);
+		if (made != NULL &&
+		    driver->cuGraphDestroy(made) != CUDA_SUCCESS)
+			driver->cuGraphDestroy(made);
+		if (told)
+			TRY(run, weir_graph_capture_end(graph));
+	}
+	destroy(graph);
+	weir_pool_release(pool);
+	run_expect_whole("weir_pool_release");
+	release(run, allocate(run, 1000, on));
+	expect_over(run);
+}
+
 #define SCENARIOS(X)                                                           \
 	X(graph)                                                               \
 	X(shared_pool)                                                         \
 	X(broken_captures)                                                     \
+	X(forks)                                                               \
+	X(suspend)                                                             \
+	X(checkpoint)                                                          \
 	X(pools)                                                               \
-	X(own_captures)
+	X(own_captures)                                                        \
+	X(register)
 
 SCENARIOS(SCENARIO_TESTS)

@@ -225,6 +225,15 @@ check_kinds(
 }
 
 /* What is not live and yet active is pending: freed, but with work on it. */
+static bool
+is_any_suspended(const struct model *m)
+{
+	for (int p = 0; p < MODEL_POOLS; p++)
+		if (m->pools[p].suspended)
+			return true;
+	return false;
+}
+
 static void
 check_pending(
     struct model *m, const struct weir_stats *s, const struct sums *sums)
@@ -243,7 +252,8 @@ check_pending(
 	    "requested_bytes is %" PRIu64 ", %zu live, %zu pending",
 	    s->requested_bytes.all.current, sums->requested, pending);
 	model_expect(m,
-	    s->reserved_bytes.all.current >= s->active_bytes.all.current,
+	    is_any_suspended(m) ||
+		s->reserved_bytes.all.current >= s->active_bytes.all.current,
 	    "reserved_bytes is %" PRIu64 ", active_bytes %" PRIu64,
 	    s->reserved_bytes.all.current, s->active_bytes.all.current);
 }
@@ -280,6 +290,9 @@ model_check_sums(struct model *const models[], size_t n)
 	for (size_t i = 0; i < n; i++)
 		for (size_t k = 0; k < models[i]->n_blocks; k++)
 			add_block(&sums, &models[i]->blocks[k]);
+	for (int g = 0; g < MODEL_GRAPHS; g++)
+		if (m->graphs[g].graph != NULL)
+			add_block(&sums, &m->graphs[g].output);
 	for (size_t k = 0; m->crew != NULL && k < m->crew->n_mail; k++)
 		add_block(&sums, &m->crew->mailbox[k]);
 	/* A device by its number: asking for the current one is a call of the
@@ -307,6 +320,7 @@ model_check(struct model *m)
 	}
 	model_check_health(m);
 	model_check_sums(&m, 1);
+	model_check_graphs(m);
 }
 
 void
@@ -376,7 +390,7 @@ model_open(struct model *m, const struct mix *mix, uint64_t seed)
 	m->trace = getenv("WEIR_TEST_TRACE") != NULL;
 	m->simulated = device_is_simulated();
 	m->exact_classes = true;
-	m->alone = m->crew == NULL;
+	m->alone = m->crew == NULL && mix->weight[STEP_graph] == 0;
 	m->limit = SIZE_MAX;
 	model_say(m, "start");
 	model_ok(m, weir_set_device(0), "weir_set_device");
@@ -395,6 +409,8 @@ model_open(struct model *m, const struct mix *mix, uint64_t seed)
 	if (mix->history)
 		m->replay = history_replay_new();
 	hold_events(m);
+	if (m->simulated && mix->weight[STEP_graph] > 0)
+		sim()->guard_graphs(1);
 	if (mix->conf != NULL)
 		model_ok(m, weir_options_set(mix->conf), "weir_options_set");
 	if (mix->limit != 0) {
@@ -465,6 +481,8 @@ model_clear(struct model *m)
 	m->step++;
 	model_say(m, "the end");
 	model_calm(m);
+	model_verify(m);
+	model_clear_graphs(m);
 	while (m->n_blocks > 0)
 		model_release(m, m->n_blocks - 1);
 	model_verify(m);

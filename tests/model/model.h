@@ -15,6 +15,8 @@
  *	with prefer:memory a request fails only if it and the physical pieces
  *	that live blocks lie on pass the limit
  *	replaying the history gives the snapshot
+ *	a graph computes at each replay what it was captured to, and nobody
+ *	has memory that it works with
  *
  * The last is for the simulated device to see: it checks each access against
  * the order of the streams. The model itself keeps the order a caller owes,
@@ -32,6 +34,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <weir/graph.h>
 #include <weir/stream.h>
 
 #include "driver/abi.h"
@@ -66,6 +69,11 @@
 	X(refusal)   /* arm failures of one entry, several times over */       \
 	X(starve)    /* arm a failure of host memory */                        \
 	X(snapshot)  /* the history is replayed, and gives the snapshot */     \
+	X(graph)     /* a graph is captured, in a pool of its own or shared */ \
+	X(replay)    /* it is replayed */                                      \
+	X(reset)     /* it goes */                                             \
+	X(suspend)   /* its pool is suspended, or resumed */                   \
+	X(pool)      /* a pool is restored, worked in, trimmed, released */    \
 	X(swap)      /* give a block to another thread, take one of it */
 
 enum model_step {
@@ -139,6 +147,30 @@ enum {
 	MODEL_LINE = 120,
 };
 
+enum { MODEL_POOLS = 3, MODEL_GRAPHS = 5, MODEL_RANGES = 20 };
+
+/* A graph, whose output is live as long as it is. */
+struct model_graph {
+	struct weir_graph *graph; /* NULL: there is none */
+	struct model_pool *pool;
+	struct model_block output;
+	uint32_t tag;  /* that it writes there */
+	bool replayed; /* and has not been seen to have written */
+	struct model_range {
+		char *at;
+		size_t size;
+	} ranges[MODEL_RANGES]; /* it was captured with */
+	size_t n_ranges;
+};
+
+struct model_pool {
+	struct weir_pool *pool; /* NULL: there is none */
+	bool suspended;
+	struct weir_checkpoint *checkpoint;
+	struct model_block saved[MODEL_GRAPHS]; /* outputs at that time */
+	size_t n_saved;
+};
+
 struct model_crew;
 struct history_replay;
 
@@ -171,9 +203,17 @@ struct model {
 	size_t total;         /* of the device */
 	size_t held_at_start; /* of the device, by all */
 	bool exact_classes;   /* no rounding but to the granule */
-	bool alone;           /* statistics are this model's alone */
+	bool alone;           /* statistics are those of its blocks alone */
 
 	struct history_replay *replay; /* NULL: without a history */
+
+	struct model_pool pools[MODEL_POOLS];
+	struct model_graph graphs[MODEL_GRAPHS];
+	/* What has been done, so that it can be seen that it has been. */
+	unsigned captures;
+	unsigned replays;
+	unsigned suspends;
+	unsigned restores;
 
 	/* What the statistics must say. */
 	size_t peak_bytes;
@@ -241,8 +281,8 @@ void model_check_replay(struct model *m);
 /* Wait for the device and compare what was read. */
 void model_verify(struct model *m);
 
-/* The steps, in steps.c, world.c, ask.c and crew.c, one function each: what it
- * did is said by model_say(). */
+/* The steps, in steps.c, world.c, graphs.c, ask.c and crew.c, one function
+ * each: what it did is said by model_say(). */
 #define MODEL_STEP_FUNCTION(name) void step_##name(struct model *m);
 MODEL_STEPS(MODEL_STEP_FUNCTION)
 #undef MODEL_STEP_FUNCTION
@@ -271,6 +311,11 @@ void model_expect_apart(
  * must come after. False if a fault was in the way. */
 bool model_order(
     struct model *m, const struct model_block *b, unsigned slot, bool write);
+/* No graph works with the block, which is not of its pool. */
+void model_expect_no_graph(struct model *m, const struct model_block *b);
+/* What must hold of pools after a step; drop all of them. */
+void model_check_graphs(struct model *m);
+void model_clear_graphs(struct model *m);
 /* Undo a pin, if there is one. */
 void model_unpin(struct model *m, unsigned i);
 /* Free a block the plain way. */

@@ -267,6 +267,7 @@ allocated(struct model *m, struct model_block *b)
 		b->bytes == granules * WEIR_GRANULE,
 	    "a block of %zu bytes for %zu", b->bytes, b->size);
 	model_expect_apart(m, b, m);
+	model_expect_no_graph(m, b);
 	m->mallocs++;
 	m->blocks[m->n_blocks++] = *b;
 }

@@ -29,7 +29,7 @@ event(uintptr_t number)
 static uint64_t
 record_event(CUevent e, weir_stream stream)
 {
-	uint64_t tick = order_recording(e);
+	uint64_t tick = order_recording(e, stream);
 
 	order_recorded(e, stream, tick);
 	return tick;
@@ -44,7 +44,7 @@ wait_event(weir_stream stream, CUevent e)
 static uint64_t
 until(weir_stream later, weir_stream earlier)
 {
-	return order_until(known(later), known(earlier));
+	return order_until(known(later), known(earlier), 0);
 }
 
 TEST(a_stream_that_waits_is_behind_the_record)
@@ -151,7 +151,7 @@ TEST(while_an_event_is_recorded_neither_record_is_believed)
 	weir_stream c = new_stream();
 
 	record_event(event(1), a);
-	uint64_t tick = order_recording(event(1));
+	uint64_t tick = order_recording(event(1), a);
 	EXPECT_EQ(order_waiting(event(1)), 0);
 	wait_event(c, event(1));
 	order_recorded(event(1), b, tick);
@@ -169,14 +169,14 @@ TEST(of_two_records_at_once_neither_is_believed)
 	for (int first = 0; first < 2; first++) {
 		uint64_t tick[2];
 		for (int i = 0; i < 2; i++)
-			tick[i] = order_recording(event(1));
+			tick[i] = order_recording(event(1), a);
 		order_recorded(event(1), first ? b : a, tick[first]);
 		EXPECT_EQ(order_waiting(event(1)), 0);
 		order_recorded(event(1), first ? a : b, tick[!first]);
 		EXPECT_EQ(order_waiting(event(1)), 0);
 	}
 	/* One that begins beside a record under way is one of two as well. */
-	uint64_t long_one = order_recording(event(1));
+	uint64_t long_one = order_recording(event(1), a);
 	record_event(event(1), a);
 	EXPECT_EQ(order_waiting(event(1)), 0);
 	order_recorded(event(1), b, long_one);
@@ -193,7 +193,7 @@ TEST(a_wait_beside_a_record_teaches_nothing)
 
 	record_event(event(1), a);
 	uint64_t seen = order_waiting(event(1));
-	uint64_t tick = order_recording(event(1));
+	uint64_t tick = order_recording(event(1), a);
 	order_waited(c, event(1), seen);
 	order_recorded(event(1), b, tick);
 	order_waited(c, event(1), seen);
@@ -205,7 +205,7 @@ TEST(an_event_that_is_destroyed_while_it_is_recorded_is_not_known)
 {
 	weir_stream a = new_stream();
 
-	uint64_t tick = order_recording(event(1));
+	uint64_t tick = order_recording(event(1), a);
 	order_gone(event(1));
 	order_recorded(event(1), a, tick);
 	EXPECT_EQ(order_waiting(event(1)), 0);
@@ -218,7 +218,7 @@ TEST(a_record_that_fails_leaves_nothing_known)
 	weir_stream a = new_stream();
 
 	record_event(event(1), a);
-	order_recorded(event(1), NULL, order_recording(event(1)));
+	order_recorded(event(1), NULL, order_recording(event(1), a));
 	EXPECT_EQ(order_waiting(event(1)), 0);
 }
 
@@ -247,24 +247,129 @@ TEST(streams_and_events_that_are_not_known_are_passed_over)
 	foreign_destroy(foreign);
 }
 
-TEST(nothing_is_learned_while_a_capture_is_under_way)
+/* ---- Captures ---------------------------------------------------------- */
+
+static uint64_t
+begin(weir_stream stream)
+{
+	EXPECT_EQ(device_driver()->cuStreamBeginCapture(
+		      stream, CU_STREAM_CAPTURE_MODE_RELAXED),
+	    CUDA_SUCCESS);
+	return capture_of(known(stream));
+}
+
+static void
+end(weir_stream stream)
+{
+	CUgraph graph = NULL;
+
+	EXPECT_EQ(
+	    device_driver()->cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
+	device_driver()->cuGraphDestroy(graph);
+}
+
+static void
+wait_for(weir_stream later, weir_stream earlier)
+{
+	EXPECT_OK(weir_stream_wait_stream(later, earlier));
+}
+
+static uint64_t
+until_in(uint64_t capture, weir_stream later, weir_stream earlier)
+{
+	return order_until(known(later), known(earlier), capture);
+}
+
+TEST(a_capture_has_an_order_of_its_own)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+	weir_stream c = new_stream();
+
+	load_kernels();
+	wait_for(a, b);
+	uint64_t before = until(a, b);
+	uint64_t capture = begin(a);
+	EXPECT_EQ(order_position(known(a)).capture, capture);
+	EXPECT_EQ(order_position(known(b)).capture, 0);
+	EXPECT_EQ(until_in(capture, a, b), 0); /* from before */
+	wait_for(b, a);
+	busy(b, 1);
+	wait_for(c, b);
+	EXPECT_GT(until_in(capture, c, b), before);
+	EXPECT_GT(until_in(capture, c, a), before); /* it passes on */
+	EXPECT_EQ(until(c, b), 0);
+	wait_for(a, c);
+	EXPECT_GT(until_in(capture, a, b), before);
+	EXPECT_EQ(until(a, b), before);
+	end(a);
+	/* It is over: nothing of it holds outside, nor in the next one. */
+	EXPECT_EQ(order_position(known(c)).capture, 0);
+	EXPECT_EQ(until(c, b), 0);
+	uint64_t next = begin(b);
+	EXPECT_NE(next, capture);
+	wait_for(c, b);
+	EXPECT_EQ(until_in(next, b, a), 0);
+	EXPECT_EQ(until_in(next, c, a), 0);
+	end(b);
+}
+
+TEST(a_stream_stays_where_it_is_while_nothing_is_captured_on_it)
 {
 	weir_stream a = new_stream();
 	weir_stream b = new_stream();
 
-	record_event(event(1), a);
-	capture_began(NULL);
-	wait_event(b, event(1));
-	record_event(event(1), a);
-	capture_ended(NULL);
+	load_kernels();
+	uint64_t capture = begin(a);
+	wait_for(b, a);
+	busy(b, 1);
+	wait_for(a, b);
+	/* It has joined first, and what is freed then was used before. */
+	uint64_t tick = order_position(known(b)).tick;
+	EXPECT_EQ(order_position(known(b)).tick, tick);
+	EXPECT_GE(until_in(capture, a, b), tick);
+	busy(b, 1);
+	EXPECT_LT(until_in(capture, a, b), order_position(known(b)).tick);
+	wait_for(a, b);
+	EXPECT_GE(until_in(capture, a, b), order_position(known(b)).tick);
+	end(a);
+	/* Outside there may be more work at any time. */
+	tick = order_position(known(b)).tick;
+	EXPECT_GT(order_position(known(b)).tick, tick);
+}
+
+TEST(streams_that_are_not_captured_learn_while_others_are)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+	weir_stream captured = new_stream();
+
+	begin(captured);
+	wait_for(b, a);
+	EXPECT_GT(until(b, a), 0);
+	end(captured);
+}
+
+/* As a preload tells of them: the call of the driver lies in between. */
+TEST(a_record_or_a_wait_at_the_border_of_a_capture_teaches_nothing)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	uint64_t tick = record_event(event(1), a);
+	uint64_t capture = begin(b);
+	wait_event(b, event(1)); /* of a graph, at each replay */
 	EXPECT_EQ(until(b, a), 0);
-	EXPECT_EQ(order_waiting(event(1)), 0);
-	/* One that begins in the middle of a call. */
-	uint64_t tick = order_recording(event(1));
-	capture_began(NULL);
-	order_recorded(event(1), a, tick);
-	capture_ended(NULL);
-	EXPECT_EQ(order_waiting(event(1)), 0);
+	EXPECT_EQ(until_in(capture, b, a), 0);
+	wait_event(a, event(1));
+	record_event(event(2), b);
+	wait_event(a, event(2));
+	EXPECT_EQ(until(a, b), 0);
+	end(b);
+	wait_event(a, event(2));
+	EXPECT_EQ(until(a, b), 0);
+	wait_event(b, event(1));
+	EXPECT_EQ(until(b, a), tick);
 }
 
 TEST(an_event_takes_the_place_of_another)

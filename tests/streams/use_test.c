@@ -495,7 +495,7 @@ TEST(a_stream_follows_a_shared_event)
 	free_any(0, 4, 512);
 	EXPECT_OK(driver_enter(later->context, &guard));
 	for (int i = 0; i < 4; i++)
-		EXPECT(use_follow(&pending[i], later, &waits));
+		EXPECT(use_follow(&pending[i], later, 0, &waits));
 	driver_leave(&guard);
 	EXPECT_EQ(waits, 1); /* behind the others it is known to be */
 	EXPECT_EQ(records(), 1);

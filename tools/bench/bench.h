@@ -26,6 +26,7 @@ enum unit {
 	UNIT_MILLION, /* million operations a second */
 	UNIT_MS,      /* milliseconds a round */
 	UNIT_PERCENT, /* run() tells a share and no time */
+	UNIT_GIB,     /* GiB a second; operations are bytes */
 };
 
 struct session;
@@ -100,6 +101,7 @@ bool bench_kernels(struct session *session);
 bool bench_miss(struct session *session);
 bool bench_random(struct session *session);
 bool bench_pinned(struct session *session);
+bool bench_graphs(struct session *session);
 bool bench_replay(struct session *session);
 
 /* A loop several benchmarks have: `n` times malloc and free of `about->size`
@@ -166,6 +168,9 @@ json_t *report_json(const struct session *session);
 /* ---- peers.c, plugin.c --------------------------------------------------- */
 
 extern const struct peer *const builtin_peers[]; /* up to NULL */
+
+/* graphs.c */
+extern const struct peer peer_pools;
 
 /* pinned.c */
 extern const struct peer peer_pinned;

@@ -33,6 +33,9 @@ enum { GPU_STREAMS = 33 };
 	    (CUstream, CUevent, unsigned))                                     \
 	X(cuStreamQuery, "cuStreamQuery", (CUstream))                          \
 	X(cuCtxSynchronize, "cuCtxSynchronize", (void))                        \
+	X(cuMemsetD32Async, "cuMemsetD32Async",                                \
+	    (CUdeviceptr, unsigned, size_t, CUstream))                         \
+	X(cuMemcpyDtoH, "cuMemcpyDtoH_v2", (void *, CUdeviceptr, size_t))      \
 	X(cuModuleLoadData, "cuModuleLoadData", (CUmodule *, const void *))    \
 	X(cuModuleGetFunction, "cuModuleGetFunction",                          \
 	    (CUfunction *, CUmodule, const char *))                            \

@@ -45,6 +45,10 @@ const struct bench benches[] = {
 	    "page-locked host memory: pairs, the first 8 GiB, and what is held "
 	    "for a loader",
 	    "case", "weir-pinned", bench_pinned },
+	{ "graphs",
+	    "a thousand captures that share a pool, pools that are suspended, "
+	    "checkpoints",
+	    "case", "weir-pools", bench_graphs },
 	{ "kernels",
 	    "kernels of a million clocks on 4 streams, a block each; "
 	    "all of them",

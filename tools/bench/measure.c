@@ -167,6 +167,8 @@ in_unit(const struct bench_case *about, double seconds, uint64_t rounds)
 		return ops / seconds / 1e6;
 	case UNIT_PERCENT:
 		return seconds * 100;
+	case UNIT_GIB:
+		return ops / seconds / (1 << 30);
 	default:
 		return seconds * 1e3 / (double)rounds;
 	}
@@ -224,6 +226,13 @@ measure_all(struct session *session, const struct bench_case *about,
 	}
 }
 
+/* Is more better? */
+static bool
+is_rate(enum unit unit)
+{
+	return unit == UNIT_MILLION || unit == UNIT_GIB;
+}
+
 static void
 summarize(const struct session *session, const struct bench_case *about,
     struct result *results, size_t count)
@@ -246,7 +255,7 @@ summarize(const struct session *session, const struct bench_case *about,
 		double median = results[i].spread.median;
 
 		if (median > 0)
-			results[i].ratio = about->unit == UNIT_MILLION ?
+			results[i].ratio = is_rate(about->unit) ?
 			    base / median :
 			    median / base;
 	}

@@ -24,6 +24,7 @@ enum peer_kind {
 	PEER_NONE = 16,   /* allocates nothing: what the measuring costs */
 	PEER_CHILD = 32,  /* another process, which counts pairs by itself */
 	PEER_PINNED = 64, /* page-locked host memory, of no stream */
+	PEER_POOLS = 128, /* graphs and their pools */
 	PEER_DEVICE = PEER_WEIR | PEER_CACHING | PEER_DRIVER,
 	PEER_HERE = PEER_DEVICE | PEER_HOST | PEER_NONE,
 };

@@ -288,6 +288,7 @@ const struct peer *const builtin_peers[] = {
 	&peer_pinned,
 	&peer_registered,
 	&peer_host_alloc,
+	&peer_pools,
 #if !defined(WEIR_NO_JEMALLOC)
 	&peer_jemalloc,
 #endif

@@ -14,6 +14,7 @@ static const char *const units[] = {
 	[UNIT_MILLION] = "million/s",
 	[UNIT_MS] = "ms",
 	[UNIT_PERCENT] = "%",
+	[UNIT_GIB] = "GiB/s",
 };
 
 /* ---- Tables -------------------------------------------------------------- */

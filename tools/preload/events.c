@@ -16,9 +16,17 @@ explicit_stream(CUstream stream, bool per_thread)
 
 /* 0: weir is to learn nothing. */
 static uint64_t
-recording(CUevent event)
+recording(CUevent event, CUstream stream)
 {
-	return gate_started() ? order_recording(event) : 0;
+	return gate_started() ? order_recording(event, stream) : 0;
+}
+
+/* With a flag the record or the wait is part of a graph, made at each replay:
+ * it says nothing of the order in which work is queued or captured. */
+static uint64_t
+waiting(CUevent event, unsigned flags)
+{
+	return gate_started() && flags == 0 ? order_waiting(event) : 0;
 }
 
 static void
@@ -33,7 +41,7 @@ CUresult
 cuEventRecord(CUevent event, CUstream stream)
 {
 	report_call(HOOK_cuEventRecord);
-	uint64_t tick = recording(event);
+	uint64_t tick = recording(event, explicit_stream(stream, false));
 	CUresult code = REAL(cuEventRecord)(event, stream);
 	recorded(event, explicit_stream(stream, false), tick, code);
 	return code;
@@ -43,7 +51,7 @@ CUresult
 cuEventRecord_ptsz(CUevent event, CUstream stream)
 {
 	report_call(HOOK_cuEventRecord_ptsz);
-	uint64_t tick = recording(event);
+	uint64_t tick = recording(event, explicit_stream(stream, true));
 	CUresult code = REAL(cuEventRecord_ptsz)(event, stream);
 	recorded(event, explicit_stream(stream, true), tick, code);
 	return code;
@@ -53,9 +61,10 @@ CUresult
 cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags)
 {
 	report_call(HOOK_cuEventRecordWithFlags);
-	uint64_t tick = recording(event);
+	CUstream on = flags == 0 ? explicit_stream(stream, false) : NULL;
+	uint64_t tick = recording(event, on);
 	CUresult code = REAL(cuEventRecordWithFlags)(event, stream, flags);
-	recorded(event, explicit_stream(stream, false), tick, code);
+	recorded(event, on, tick, code);
 	return code;
 }
 
@@ -63,9 +72,10 @@ CUresult
 cuEventRecordWithFlags_ptsz(CUevent event, CUstream stream, unsigned flags)
 {
 	report_call(HOOK_cuEventRecordWithFlags_ptsz);
-	uint64_t tick = recording(event);
+	CUstream on = flags == 0 ? explicit_stream(stream, true) : NULL;
+	uint64_t tick = recording(event, on);
 	CUresult code = REAL(cuEventRecordWithFlags_ptsz)(event, stream, flags);
-	recorded(event, explicit_stream(stream, true), tick, code);
+	recorded(event, on, tick, code);
 	return code;
 }
 
@@ -73,7 +83,7 @@ CUresult
 cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
 {
 	report_call(HOOK_cuStreamWaitEvent);
-	uint64_t tick = gate_started() ? order_waiting(event) : 0;
+	uint64_t tick = waiting(event, flags);
 	CUresult code = REAL(cuStreamWaitEvent)(stream, event, flags);
 	if (code == CUDA_SUCCESS)
 		order_waited(explicit_stream(stream, false), event, tick);
@@ -84,7 +94,7 @@ CUresult
 cuStreamWaitEvent_ptsz(CUstream stream, CUevent event, unsigned flags)
 {
 	report_call(HOOK_cuStreamWaitEvent_ptsz);
-	uint64_t tick = gate_started() ? order_waiting(event) : 0;
+	uint64_t tick = waiting(event, flags);
 	CUresult code = REAL(cuStreamWaitEvent_ptsz)(stream, event, flags);
 	if (code == CUDA_SUCCESS)
 		order_waited(explicit_stream(stream, true), event, tick);

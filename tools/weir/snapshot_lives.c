@@ -137,6 +137,23 @@ take_blocks(struct finder *finder, const struct snapshot_segment *segment)
 	}
 }
 
+/* Is the memory at an address gone, by the latest event about it? Blocks of a
+ * suspended pool live on without. */
+static bool
+is_unmapped(const struct snapshot_events *events, struct snapshot_trace trace,
+    uint64_t address)
+{
+	for (uint32_t i = trace.first + trace.count; i-- > trace.first;) {
+		uint8_t action = events->action[i];
+
+		if ((action == SNAPSHOT_SEGMENT_MAP ||
+			action == SNAPSHOT_SEGMENT_UNMAP) &&
+		    address - events->address[i] < events->bytes[i])
+			return action == SNAPSHOT_SEGMENT_UNMAP;
+	}
+	return false;
+}
+
 bool
 lives_find(const struct snapshot *snapshot, uint32_t device, struct lives *out)
 {
@@ -169,7 +186,8 @@ lives_find(const struct snapshot *snapshot, uint32_t device, struct lives *out)
 		if (out->items[i].block == LIFE_NONE &&
 		    out->items[i].requested == LIFE_NONE &&
 		    out->items[i].completed == LIFE_NONE)
-			out->items[i].lost = true;
+			out->items[i].lost = !is_unmapped(
+			    &snapshot->events, trace, out->items[i].address);
 	free(finder.places);
 	return true;
 }

@@ -196,6 +196,11 @@ TEST(pinned_runs_with_every_peer_of_pinned_memory)
 	    "pinned", nothing, 7, "weir-pinned weir-registered cudaHostAlloc");
 }
 
+TEST(graphs_runs_with_pools_of_graphs)
+{
+	smoke("graphs", nothing, 8, "weir-pools");
+}
+
 TEST(kernels_runs_with_the_run_without_allocation)
 {
 	smoke("kernels", nothing, 2, "weir cudaMallocAsync cudaMalloc none");
@@ -467,7 +472,7 @@ TEST(the_list_names_benchmarks_and_peers)
 {
 	static const char *const names[] = { "pair", "batch", "replace",
 		"threads", "handover", "record", "pending", "miss", "random",
-		"pinned", "kernels", "replay", "weir-nocache",
+		"pinned", "graphs", "kernels", "replay", "weir-nocache",
 		"cudaMallocAsync", "cudaMalloc", "weir-pinned", "cudaHostAlloc",
 		"malloc", "none" };
 	struct command_result run = BENCH("--list");
