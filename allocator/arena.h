@@ -754,14 +754,14 @@ void pins_forget(struct arena *arena);
 
 /* ---- take.c ------------------------------------------------------------ */
 
-/* A block for a size class, by every means there is: Note [Reclaim ladder].
+/* A block for a request, by every means there is: Note [Reclaim ladder].
  * WEIR_ENOMEM, WEIR_EHOSTMEM, WEIR_EDRIVER. May leave and retake the lock. */
 enum weir_status take_block(struct pools *pools, const struct options *options,
-    size_t rounded, struct block **out);
+    size_t size, struct block **out);
 
 /* The same, of what may be used at once. WEIR_ENOMEM is not told. */
 enum weir_status take_idle(struct pools *pools, const struct options *options,
-    size_t rounded, struct block **out);
+    size_t size, struct block **out);
 
 /* ---- malloc.c ---------------------------------------------------------- */
 

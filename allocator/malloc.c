@@ -73,9 +73,8 @@ take(struct pools *pools, const struct options *options, size_t size, bool idle,
 	if (status != WEIR_OK)
 		return status;
 	arena->served++;
-	size_t rounded = arena_class(arena, options, size);
-	status = idle ? take_idle(pools, options, rounded, &block) :
-			take_block(pools, options, rounded, &block);
+	status = idle ? take_idle(pools, options, size, &block) :
+			take_block(pools, options, size, &block);
 	if (status != WEIR_OK) {
 		use_clear(&arena->waiting, &uses);
 		return status;
@@ -191,7 +190,7 @@ take_hard(struct arena *arena, struct stream *stream,
     const struct options *options, size_t size, enum weir_status status,
     void **out)
 {
-	size_t rounded = arena_class(arena, options, size);
+	size_t rounded = round_up(size, WEIR_GRANULE);
 
 	if (status == WEIR_ENOMEM)
 		status = take_from_helpers(arena, stream, options, size, out);

@@ -24,7 +24,8 @@
  *      then for one stream at a time whose free memory is then as in 8
  *
  * Only 9 waits, with no lock held, and for no more than is needed. When all of
- * it is exhausted the request fails.
+ * it is exhausted the request fails. From 7 on no more is looked for than was
+ * asked for: that requests are rounded up is no reason to wait or to fail.
  *
  * Note [Wait or grow]
  *
@@ -81,7 +82,8 @@ enum { REQUESTS_A_DRAIN = 128 };
 struct request {
 	struct pools *pools;
 	const struct options *options;
-	size_t rounded;
+	size_t size;
+	size_t rounded; /* what is looked for: the size class */
 	enum pool_kind kind;
 	size_t need;       /* bytes the driver or the limit could not give */
 	struct block *got; /* ACTIVE, of pools */
@@ -492,6 +494,19 @@ search_and_grow(struct request *r)
 	return status;
 }
 
+/* Where memory is short no more is looked for than was asked for. */
+static enum weir_status
+take_unrounded(struct request *r)
+{
+	size_t granule = r->pools->arena->granule;
+	size_t least = size_of_granule(granule, r->size);
+
+	if (r->rounded == least)
+		return WEIR_ENOMEM;
+	r->rounded = least;
+	return search_and_grow(r);
+}
+
 /* Does the limit leave room for it beside what is alive? */
 static bool
 could_fit(const struct request *r)
@@ -605,20 +620,30 @@ take(struct request *r)
 		status = grow(r, GROW_EXACT);
 	if (status != WEIR_ENOMEM)
 		return status;
-	if (r->rounded > arena->total_bytes || r->rounded > device_limit(arena))
+	if (r->size > arena->total_bytes || r->size > device_limit(arena))
 		return status;
-	return take_hard(r);
+	status = take_unrounded(r);
+	return status == WEIR_ENOMEM ? take_hard(r) : status;
 }
 
-enum weir_status
-take_block(struct pools *pools, const struct options *options, size_t rounded,
-    struct block **out)
+static struct request
+request(struct pools *pools, const struct options *options, size_t size)
 {
-	struct request r = { .pools = pools,
+	size_t rounded = arena_class(pools->arena, options, size);
+
+	return (struct request){ .pools = pools,
 		.options = options,
+		.size = size,
 		.rounded = rounded,
 		.kind = arena_kind(pools->arena, rounded),
 		.need = rounded };
+}
+
+enum weir_status
+take_block(struct pools *pools, const struct options *options, size_t size,
+    struct block **out)
+{
+	struct request r = request(pools, options, size);
 
 	if (options->reclaim_always) {
 		reclaim_poll(pools->arena, RECLAIM_SKIPS);
@@ -636,15 +661,12 @@ take_block(struct pools *pools, const struct options *options, size_t rounded,
 }
 
 enum weir_status
-take_idle(struct pools *pools, const struct options *options, size_t rounded,
+take_idle(struct pools *pools, const struct options *options, size_t size,
     struct block **out)
 {
-	struct request r = { .pools = pools,
-		.options = options,
-		.rounded = rounded,
-		.kind = arena_kind(pools->arena, rounded),
-		.need = rounded };
+	struct request r = request(pools, options, size);
 
+	r.rounded = size_of_granule(pools->arena->granule, size);
 	reclaim_poll(pools->arena, RECLAIM_SKIPS);
 	can_wait(&r);
 	enum weir_status status = search_all(&r);

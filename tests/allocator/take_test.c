@@ -478,3 +478,37 @@ TEST(pieces_are_small_where_little_is_left_of_the_limit)
 	EXPECT_OK(weir_limit_set(0, SIZE_MAX));
 	expect_healthy();
 }
+
+/* ---- Where memory is short ---------------------------------------------- */
+
+/* Rounding up spares mappings; it is no reason to fail. */
+TEST(a_request_is_not_rounded_up_where_only_its_own_size_fits)
+{
+	weir_stream a = new_stream();
+	size_t size = 10 * MIB + 512;
+
+	conf("tcache:0,growth_mb:0,prefer:memory,roundup_power2_divisions:1");
+	EXPECT_OK(weir_limit_set(0, 28 * MIB));
+	take(size, a);
+	EXPECT_EQ(stats().allocated_bytes.all.current, 16 * MIB);
+	take(size, a);
+	EXPECT_EQ(stats().allocated_bytes.all.current, 16 * MIB + size);
+	EXPECT_LE(reserved(), 28 * MIB);
+	EXPECT_NULL(weir_malloc(size, a));
+	EXPECT_EQ(weir_last_status(), WEIR_ENOMEM);
+	expect_healthy();
+}
+
+TEST(a_request_within_the_limit_is_served_though_its_class_is_beyond)
+{
+	weir_stream a = new_stream();
+
+	conf("tcache:0,roundup_power2_divisions:1");
+	EXPECT_OK(weir_limit_set(0, 24 * MIB));
+	char *ptr = take(20 * MIB, a);
+	EXPECT_EQ(stats().allocated_bytes.all.current, 20 * MIB);
+	give(ptr);
+	EXPECT_NULL(weir_malloc(24 * MIB + 1, a));
+	EXPECT_EQ(weir_last_status(), WEIR_ENOMEM);
+	expect_healthy();
+}

@@ -245,6 +245,8 @@ check_pending(
 	    "active is %" PRIu64 " with %" PRIu64 " live",
 	    s->active.all.current, sums->blocks);
 	expect_number(m, "pending_bytes", s->pending_bytes, pending);
+	if (pending == 0)
+		memset(m->held_back, 0, sizeof(m->held_back));
 	model_expect(m, requested <= pending,
 	    "requested_bytes is %" PRIu64 ", %zu live, %zu pending",
 	    s->requested_bytes.all.current, sums->requested, pending);
@@ -392,6 +394,7 @@ model_open(struct model *m, const struct mix *mix, uint64_t seed)
 	m->exact_classes = true;
 	m->alone = m->crew == NULL && mix->weight[STEP_graph] == 0;
 	m->limit = SIZE_MAX;
+	m->captured = SLOT_NONE;
 	model_say(m, "start");
 	model_ok(m, weir_set_device(0), "weir_set_device");
 	open_slots(m);

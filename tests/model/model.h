@@ -132,6 +132,7 @@ struct model_block {
 	weir_stream stream; /* it belongs to */
 	unsigned owner;     /* the slot of that stream */
 	uint32_t uses;      /* slots named by weir_record_stream() */
+	bool used_by_gone;  /* and a stream that has ended */
 	uint32_t tag;       /* what it is filled with; 0: not filled */
 	unsigned writer;    /* slot whose work the next one must come after */
 	uint32_t readers;   /* and those, for a write or a free */
@@ -183,7 +184,7 @@ struct model {
 	uint64_t step;
 	bool simulated;
 	bool trace;
-	bool capturing; /* a stream: some work cannot be waited for */
+	unsigned captured; /* the slot that is; else SLOT_NONE */
 
 	struct slot slots[SLOTS];
 	struct model_block blocks[MODEL_LIVE_MAX];
@@ -204,6 +205,11 @@ struct model {
 	size_t held_at_start; /* of the device, by all */
 	bool exact_classes;   /* no rounding but to the granule */
 	bool alone;           /* statistics are those of its blocks alone */
+
+	/* Bytes that were freed since nothing was pending: those used on a
+	 * slot, and in SLOT_GONE those for which only the whole context can be
+	 * asked, because the stream is gone or all may have used them. */
+	size_t held_back[SLOT_GONE + 1];
 
 	struct history_replay *replay; /* NULL: without a history */
 

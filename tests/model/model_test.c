@@ -26,10 +26,12 @@ static const char *const growths[] = { "growth_mb:0", "growth_mb:32",
 	"prefer:balance", "handle_mb:2", "handle_mb:64", "tcache:0", "tcache:4",
 	NULL };
 
-/* What changes nothing about what can be moved. */
+/* What changes nothing about what can be moved, nor about what is needed: where
+ * memory is short requests are not rounded up. */
 static const char *const small_pieces[] = { "growth_mb:0", "growth_mb:64",
 	"garbage_collection_threshold:0.5", "garbage_collection_threshold:0",
-	"tcache:0", "tcache:1", NULL };
+	"roundup_power2_divisions:4", "roundup_power2_divisions:0", "tcache:0",
+	"tcache:1", NULL };
 
 static const char *const segments[] = { "expandable_segments:False",
 	"expandable_segments:False", "expandable_segments:True",
@@ -118,7 +120,7 @@ TEST_TIMEOUT(random_programs_short_of_memory_keep_every_promise, 300)
 }
 
 /* As much as there can be on the device at all, with pieces of 2 MiB from the
- * start: a failure needs a reason. A capture would be one, so there is none. */
+ * start: a failure needs a reason. Pins would be one, so there are none. */
 TEST_TIMEOUT(random_programs_get_all_memory_that_there_is, 300)
 {
 	static const struct mix mix = {
@@ -133,7 +135,8 @@ TEST_TIMEOUT(random_programs_get_all_memory_that_there_is, 300)
 		.pieces = true,
 		.confs = small_pieces,
 		.weight = { ORDINARY, [STEP_event] = 20, [STEP_change] = 16,
-		    [STEP_bound] = 4, [STEP_configure] = 1 },
+		    [STEP_capture] = 3, [STEP_bound] = 4,
+		    [STEP_configure] = 1 },
 	};
 
 	model_run(&mix, steps_of(150000));
@@ -197,7 +200,7 @@ TEST_TIMEOUT(replaying_the_history_of_moved_memory_gives_the_snapshot, 300)
 		.history = true,
 		.confs = small_pieces,
 		.weight = { ORDINARY, [STEP_event] = 20, [STEP_change] = 16,
-		    [STEP_bound] = 4, [STEP_configure] = 1,
+		    [STEP_capture] = 3, [STEP_bound] = 4, [STEP_configure] = 1,
 		    [STEP_snapshot] = 8 },
 	};
 

@@ -164,8 +164,12 @@ stream_ended(struct model *m, unsigned slot)
 		if ((b->readers & slot_bit(slot)) != 0)
 			b->readers |= slot_bit(SLOT_LEGACY);
 		b->readers &= ~slot_bit(slot);
+		if ((b->uses & slot_bit(slot)) != 0)
+			b->used_by_gone = true;
 		b->uses &= ~slot_bit(slot);
 	}
+	m->held_back[SLOT_GONE] += m->held_back[slot];
+	m->held_back[slot] = 0;
 	m->slots[slot].kind = SLOT_EMPTY;
 }
 
@@ -229,7 +233,7 @@ step_capture(struct model *m)
 	/* weir leaves captures alone of streams that it has met. */
 	model_ok(m, weir_largest_free(0, model_stream(m, slot), &largest),
 	    "weir_largest_free");
-	m->capturing = true;
+	m->captured = slot;
 	model_driver_ok(m,
 	    driver_peek()->cuStreamBeginCapture(
 		model_stream(m, slot), CU_STREAM_CAPTURE_MODE_RELAXED),
@@ -248,7 +252,7 @@ step_capture(struct model *m)
 	    "cuStreamEndCapture");
 	model_driver_ok(
 	    m, driver_peek()->cuGraphDestroy(graph), "cuGraphDestroy");
-	m->capturing = false;
+	m->captured = SLOT_NONE;
 	model_say(m, "stream %u was captured", slot);
 }
 
