@@ -407,7 +407,7 @@ void arena_wait_keeps(struct arena *arena);
 size_t arena_empty(struct arena *arena);
 
 /* The same for all of a device, given any of its arenas. Holds no lock. */
-void arena_empty_unowned(struct arena *arena);
+size_t arena_empty_unowned(struct arena *arena);
 
 /* Let the other arenas of the device give back at least `want` bytes, first
  * those that nobody waits for; the bytes given back. Holds no lock. */

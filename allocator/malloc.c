@@ -990,7 +990,7 @@ trim_one(int device, size_t keep)
 			sum += reclaim_trim(a, &keep);
 	/* And what could not be emptied when its last block was freed. */
 	if (main != NULL)
-		arena_empty_unowned(main);
+		sum += arena_empty_unowned(main);
 	return sum;
 }
 

@@ -336,15 +336,17 @@ arena_empty(struct arena *arena)
 	return bytes;
 }
 
-void
+size_t
 arena_empty_unowned(struct arena *arena)
 {
 	struct arena *main = arena->main;
+	size_t bytes = 0;
 
 	if (atomic_load_explicit(&main->unowned, memory_order_relaxed) == 0)
-		return;
+		return 0;
 	for (struct arena *a = arena_next(main); a != NULL; a = arena_next(a))
-		arena_empty(a);
+		bytes += arena_empty(a);
+	return bytes;
 }
 
 /* ---- For each other ---------------------------------------------------- */
