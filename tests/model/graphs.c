@@ -355,9 +355,7 @@ step_graph(struct model *m)
 		.tag = (uint32_t)model_below(m, UINT32_MAX) + 1,
 		.output.size = c.size };
 	model_say(m, "capture %zu bytes on %u streams", c.size, c.forks);
-	m->capturing = true;
 	capture(&c);
-	m->capturing = false;
 	if (graph->graph == NULL)
 		return;
 	model_calm(m);
