@@ -249,7 +249,10 @@ struct arena {
 	struct source source;
 	bool own_source; /* not the driver's */
 	size_t granule;  /* of what is smaller than FINE_END */
-	unsigned flags;
+	/* Set under the lock, and looked at without: an arena that has just
+	 * been made, or is of use again, has nothing that they could be wrong
+	 * of. */
+	atomic_uint flags;
 	bool in_use;
 	uint64_t generation; /* how often it has gone out of use */
 	unsigned owners;
@@ -305,17 +308,23 @@ pools_have(const struct pools *pools, const struct pool *pool)
 	return (uintptr_t)pool - (uintptr_t)pools->pool < sizeof(pools->pool);
 }
 
+static inline unsigned
+arena_flags(const struct arena *arena)
+{
+	return atomic_load_explicit(&arena->flags, memory_order_relaxed);
+}
+
 static inline bool
 arena_is_host(const struct arena *arena)
 {
-	return (arena->flags & ARENA_HOST) != 0;
+	return (arena_flags(arena) & ARENA_HOST) != 0;
 }
 
 /* Does it count for the device's totals and limit? */
 static inline bool
 arena_is_counted(const struct arena *arena)
 {
-	return (arena->flags & (ARENA_UNCOUNTED | ARENA_HOST)) == 0;
+	return (arena_flags(arena) & (ARENA_UNCOUNTED | ARENA_HOST)) == 0;
 }
 
 /* The size class of a request in an arena. */

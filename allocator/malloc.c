@@ -167,7 +167,7 @@ take_from_helpers(struct arena *arena, struct stream *stream,
 	     a = arena_next(a)) {
 		struct pools *pools;
 		lock_enter(&a->lock);
-		if ((a->flags & ARENA_SERVES_OOM) != 0 && a->owners > 0 &&
+		if ((arena_flags(a) & ARENA_SERVES_OOM) != 0 && a->owners > 0 &&
 		    !atomic_load(&a->suspended) &&
 		    pools_get(a, stream, &pools) == WEIR_OK)
 			status = serve(pools, options, size, true, out, NULL);

@@ -119,7 +119,7 @@ arena_make(
 	arena->own_source = source != NULL;
 	arena->granule =
 	    arena->source.granule != 0 ? arena->source.granule : WEIR_GRANULE;
-	arena->flags = flags;
+	atomic_store(&arena->flags, flags);
 	arena->waiting.in_captures = (flags & ARENA_HOST) == 0;
 	arena->pool =
 	    (struct trace_pool){ .user = 1 + atomic_fetch_add(&made, 1) };

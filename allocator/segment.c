@@ -24,7 +24,7 @@ is_expandable(const struct pool *pool, const struct options *options)
 
 	return options->expandable_segments && arena->can_map &&
 	    pool->owner != arena->any_pools && !arena->own_source &&
-	    (arena->flags & ARENA_NO_SPLIT) == 0;
+	    (arena_flags(arena) & ARENA_NO_SPLIT) == 0;
 }
 
 /* ---- Making and dropping segments -------------------------------------- */
@@ -198,7 +198,7 @@ size_t
 segment_size_for(
     const struct arena *arena, const struct options *options, size_t rounded)
 {
-	if ((arena->flags & ARENA_NO_SPLIT) != 0)
+	if ((arena_flags(arena) & ARENA_NO_SPLIT) != 0)
 		return rounded;
 	if (!arena_is_host(arena))
 		return size_segment(options, rounded);
