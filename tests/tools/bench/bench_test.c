@@ -193,7 +193,7 @@ TEST(random_runs_with_every_peer)
 TEST(pinned_runs_with_every_peer_of_pinned_memory)
 {
 	smoke(
-	    "pinned", nothing, 7, "weir-pinned weir-registered cudaHostAlloc");
+	    "pinned", nothing, 10, "weir-pinned weir-registered cudaHostAlloc");
 }
 
 TEST(graphs_runs_with_pools_of_graphs)
