@@ -68,7 +68,8 @@ TEST(what_the_shell_has_set_does_not_come_to_the_tests)
 		"WEIR_LIBNVML", "WEIR_LOG", "WEIR_PRELOAD_FREE",
 		"WEIR_PRELOAD_IPC", "WEIR_REPORT", "WEIR_REPORT_LEAKS",
 		"WEIR_REPORT_SITES", "WEIR_TEST_HOSTILE", "WEIR_TEST_VICTIMS",
-		"SIMCUDA_CONF", "NO_COLOR", "CUDA_VISIBLE_DEVICES" };
+		"SIMCUDA_CONF", "NO_COLOR", "XDG_RUNTIME_DIR",
+		"CUDA_VISIBLE_DEVICES" };
 	char script[2048] = "bad=0; echo 1..1; for name in";
 	struct command_result result;
 
