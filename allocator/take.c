@@ -110,8 +110,8 @@ hand(struct request *r, struct block *block)
 }
 
 /*
- * The same for a block of any pool. Small ones of other streams come with some
- * more, for the next requests, each of which would go all the way to here.
+ * The same for a block of another pool. Small ones come with some more, for the
+ * next requests, each of which would go all the way to here.
  */
 static enum weir_status
 fetch(struct request *r, struct block *block)
@@ -119,7 +119,7 @@ fetch(struct request *r, struct block *block)
 	struct pools *owner = block->pool->owner;
 	size_t size = block->size < FETCHED ? block->size : FETCHED;
 
-	if (owner == r->pools || r->kind == POOL_LARGE || size <= r->rounded)
+	if (r->kind == POOL_LARGE || size <= r->rounded)
 		return hand(r, block);
 	enum weir_status status = pool_cut(block, r->options, size);
 	if (status != WEIR_OK)
@@ -140,7 +140,9 @@ search_free(struct request *r)
 	struct block *block = pool_find(&r->pools->pool[r->kind], r->options,
 	    r->rounded, r->pools == any, UINT64_MAX);
 
-	if (block == NULL && r->pools != any)
+	if (block != NULL)
+		return hand(r, block);
+	if (r->pools != any)
 		block = pool_find(&any->pool[r->kind], r->options, r->rounded,
 		    false, UINT64_MAX);
 	return block != NULL ? fetch(r, block) : WEIR_OK;

@@ -1639,13 +1639,13 @@ fill_from_pool(struct bin *bin, struct pool *pool,
 }
 
 void
-tcache_refill(
+tcache_refill_bin(
     struct cache *cache, const struct options *options, size_t rounded)
 {
 	size_t n = rounded / WEIR_GRANULE;
 
-	if (cache == NULL || !cache->handed_over || n > TCACHE_BINS ||
-	    !tcache_is_alive(cache) || arena_is_host(cache->arena))
+	if (n > TCACHE_BINS || !tcache_is_alive(cache) ||
+	    arena_is_host(cache->arena))
 		return;
 	struct bin *bin = &cache->bins[n];
 	unsigned count = refill_count(cache, n);

@@ -115,9 +115,10 @@ struct cache {
 	/* By class; those of no bytes are never used. */
 	struct bin bins[TCACHE_CLASSES + 1];
 
-	uint8_t misses[TCACHE_CLASSES + 1]; /* of a class: tcache_refill() */
-	bool used;                          /* since it was last looked at */
-	bool handed_over;                   /* it has got what others freed */
+	uint8_t
+	    misses[TCACHE_CLASSES + 1]; /* of a class: tcache_refill_bin() */
+	bool used;                      /* since it was last looked at */
+	bool handed_over;               /* it has got what others freed */
 
 	atomic_uint wanted; /* the owner is to stay out */
 
@@ -596,8 +597,16 @@ void tcache_came_in(struct cache *cache, const struct block *block);
 /* The calling thread's request for a class of its pools was served by them:
  * more of the same, if that happens often and others free what the thread
  * allocates. NULL does nothing. */
-void tcache_refill(
+void tcache_refill_bin(
     struct cache *cache, const struct options *options, size_t rounded);
+
+static inline void
+tcache_refill(
+    struct cache *cache, const struct options *options, size_t rounded)
+{
+	if (cache != NULL && cache->handed_over)
+		tcache_refill_bin(cache, options, rounded);
+}
 
 /* Take everything out of all caches and depots; or what is not in use, for a
  * request of some pools or, `widely`, of all: Note [What is in use stays]. True
