@@ -625,6 +625,24 @@ TEST(a_request_leaves_to_other_streams_what_they_have_cached)
 	expect_healthy();
 }
 
+TEST(a_request_takes_all_that_its_own_thread_has_cached)
+{
+	struct small small = { .stream = new_stream() };
+	weir_stream a = new_stream();
+
+	for (int i = 0; i < MANY_SMALL; i++)
+		small.block[i] = take(4096, small.stream);
+	void *other = take(2048, a);
+	free_small(&small);
+	give(other);
+	EXPECT_EQ(cached(small.stream), MANY_SMALL);
+	EXPECT_EQ(cached(a), 1);
+	take(40 * MIB, a);
+	EXPECT_EQ(cached(small.stream), 0);
+	EXPECT_EQ(cached(a), 0);
+	expect_healthy();
+}
+
 TEST(a_request_that_is_short_of_memory_takes_all_that_is_cached)
 {
 	pthread_barrier_t barrier;
