@@ -406,8 +406,7 @@ settle_all(struct arena *main)
 {
 	for (struct arena *a = main; a != NULL; a = arena_next(a)) {
 		lock_enter(&a->lock);
-		tcache_stop(a);
-		tcache_go(a);
+		tcache_tell(a);
 		lock_leave(&a->lock);
 	}
 }

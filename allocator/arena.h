@@ -235,7 +235,7 @@ struct arena {
 	size_t promised;     /* bytes that jobs are getting from the driver */
 	size_t shared_bytes; /* of segments that are host memory that is cut */
 	uint64_t tries;      /* requests that came to waiting, so far */
-	uint64_t served;     /* requests so far */
+	uint64_t served;     /* requests so far, and what was given ahead */
 	uint64_t moves;      /* handles mapped at another place so far */
 	size_t most_live;    /* bytes that callers had, or asked for, at once */
 	unsigned ending;     /* pools that have ended but not passed */
@@ -801,13 +801,29 @@ stats_at(struct weir_stats *stats, enum stat3 which)
 	return &(&stats->allocation)[which];
 }
 
+/*
+ * Threads tell what they have counted one after the other, so a free may be
+ * told before its malloc: until all have told, what is current may be below 0.
+ */
+static inline uint64_t
+stats_current(const struct weir_stat *stat)
+{
+	return (int64_t)stat->current > 0 ? stat->current : 0;
+}
+
+static inline void
+stats_note_peak(struct weir_stat *stat)
+{
+	if ((int64_t)stat->current > (int64_t)stat->peak)
+		stat->peak = stat->current;
+}
+
 static inline void
 stats_add(struct weir_stat *stat, uint64_t n)
 {
 	stat->current += n;
 	stat->allocated += n;
-	if (stat->current > stat->peak)
-		stat->peak = stat->current;
+	stats_note_peak(stat);
 }
 
 static inline void
@@ -903,7 +919,13 @@ size_t stats_pending_bytes(struct arena *arena, const struct stream *stream);
 
 /* A block's share of inactive_split: it is free, but part of its segment of
  * the driver is in use. */
-bool stats_is_inactive_split(const struct block *block);
+static inline bool
+stats_is_inactive_split(const struct block *block)
+{
+	return !block->segment->expandable &&
+	    block_state(block) == BLOCK_FREE &&
+	    (block->prev != NULL || block->next != NULL);
+}
 
 /* ---- check.c ----------------------------------------------------------- */
 

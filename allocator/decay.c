@@ -81,7 +81,8 @@ decay_run(struct arena *arena, const struct options *options)
 	size_t bytes = reclaim_shed_old(arena, tick);
 	decay->bytes += bytes;
 	if (bytes > 0 && arena_is_host(arena)) /* reclaim_bound() begins anew */
-		arena->most_live = arena->stats.requested_bytes.all.current;
+		arena->most_live =
+		    stats_current(&arena->stats.requested_bytes.all);
 }
 
 void

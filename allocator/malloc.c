@@ -84,6 +84,7 @@ take(struct pools *pools, const struct options *options, size_t size, bool idle,
 	block->requested = size;
 	malloc_count(options, block);
 	tcache_went_out(cache, block);
+	tcache_refill(cache, options, block->size);
 	tell_alloc(block);
 	*out = block;
 	return WEIR_OK;

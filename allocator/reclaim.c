@@ -405,6 +405,7 @@ reclaim_collect(struct arena *arena, const struct options *options)
 	size_t held = device_held(arena);
 	if (held <= bound)
 		return;
+	tcache_drain(arena);
 	reclaim_refresh(arena);
 	search_arena(arena, &search);
 	if (search.count == 0)
@@ -419,7 +420,7 @@ static size_t
 unused_bytes(const struct arena *arena)
 {
 	return arena->stats.reserved_bytes.all.current -
-	    arena->stats.active_bytes.all.current;
+	    stats_current(&arena->stats.active_bytes.all);
 }
 
 void
@@ -428,7 +429,8 @@ reclaim_bound(
 {
 	size_t share = options->prefer == PREFER_SPEED ? HOST_SPARE_SHARE_FAST :
 							 HOST_SPARE_SHARE;
-	size_t live = arena->stats.requested_bytes.all.current + rounded;
+	size_t live =
+	    stats_current(&arena->stats.requested_bytes.all) + rounded;
 	size_t held =
 	    arena_held(arena) + segment_size_for(arena, options, rounded);
 
@@ -587,7 +589,8 @@ reclaim_trim(struct arena *arena, size_t *keep)
 			break;
 	}
 	if (arena_is_host(arena)) /* it begins anew */
-		arena->most_live = arena->stats.requested_bytes.all.current;
+		arena->most_live =
+		    stats_current(&arena->stats.requested_bytes.all);
 	segment_unmap_left(arena, SIZE_MAX);
 	/* Addresses that a stream left, or that the driver refused before. */
 	segment_unreserve(arena);

@@ -111,11 +111,28 @@ stats_inactive(struct pool *pool, uint64_t size, uint64_t requested)
 	lock_leave(&totals->lock);
 }
 
+static inline void
+count_free(struct weir_stats *stats, enum pool_kind kind, uint64_t size,
+    uint64_t requested)
+{
+	count_freed(stats, kind, size);
+	count_inactive(stats, kind, size, requested);
+}
+
 void
 stats_free(struct pool *pool, uint64_t size, uint64_t requested)
 {
-	stats_free_pending(pool, size);
-	stats_inactive(pool, size, requested);
+	struct totals *totals = pool->owner->arena->totals;
+	enum pool_kind kind = pool->kind;
+
+	count_free(&pool->owner->arena->stats, kind, size, requested);
+	count_free(&pool->owner->stats, kind, size, requested);
+	if (totals == NULL)
+		return;
+	lock_enter(&totals->lock);
+	totals->changes++;
+	count_free(&totals->stats, kind, size, requested);
+	lock_leave(&totals->lock);
 }
 
 void
@@ -177,21 +194,14 @@ stats_change1(struct arena *arena, enum stat1 which, int delta)
 	lock_leave(&totals->lock);
 }
 
-static void
-note_peak(struct weir_stat *stat)
-{
-	if (stat->current > stat->peak)
-		stat->peak = stat->current;
-}
-
 void
 stats_note_peaks(struct weir_stats *stats)
 {
 	for (int i = 0; i < STAT3S; i++) {
 		struct weir_stat3 *stat = stats_at(stats, (enum stat3)i);
-		note_peak(&stat->all);
-		note_peak(&stat->small_pool);
-		note_peak(&stat->large_pool);
+		stats_note_peak(&stat->all);
+		stats_note_peak(&stat->small_pool);
+		stats_note_peak(&stat->large_pool);
 	}
 }
 
@@ -206,14 +216,6 @@ stats_note_arena_peaks(struct arena *arena)
 	lock_enter(&totals->lock);
 	stats_note_peaks(&totals->stats);
 	lock_leave(&totals->lock);
-}
-
-bool
-stats_is_inactive_split(const struct block *block)
-{
-	return block_state(block) == BLOCK_FREE &&
-	    !block->segment->expandable &&
-	    (block->prev != NULL || block->next != NULL);
 }
 
 /* ---- Reading ----------------------------------------------------------- */

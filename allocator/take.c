@@ -7,7 +7,8 @@
  * A request that its own pool cannot serve tries, in this order, and searches
  * again after every step that changed something:
  *
- *   1. memory of no stream, which is complete everywhere
+ *   1. memory of no stream, which is complete everywhere; what threads have
+ *      cached and do not use (tcache.h, Note [What is in use stays])
  *   2. pending blocks whose uses have ended meanwhile
  *   3. free blocks of other streams that this one may use without a wait, also
  *      several neighbours together
@@ -16,8 +17,9 @@
  *      uses it comes after there
  *   6. new memory from the driver, within the limit; before it, what the
  *      collector finds old (garbage_collection_threshold)
- *   7. memory of any kind behind waits on the device, also for all that another
- *      stream has to do, moved together; as much as is missing
+ *   7. all that is cached; memory of any kind behind waits on the device, also
+ *      for all that another stream has to do, moved together; as much as is
+ *      missing
  *   8. memory that other pools hold free and no work uses any more goes back
  *      to the driver, the longest unused first, as much as is missing
  *   9. the host waits: for pending blocks, the oldest first, one at a time,
@@ -74,6 +76,9 @@ static const struct patience any = { 0 };
 /* Handles that may be moved beside these. */
 enum { MOVES_AT_FIRST = 64 };
 
+/* Bytes that come with a small request from another pool. */
+enum { FETCHED = SMALL_MAX };
+
 /* Requests of host memory that no cache serves, after which what threads keep
  * goes to the pool, where it merges: else the pool is cut up around it. */
 enum { REQUESTS_A_DRAIN = 128 };
@@ -104,6 +109,29 @@ hand(struct request *r, struct block *block)
 	return WEIR_OK;
 }
 
+/*
+ * The same for a block of another pool. Small ones come with some more, for the
+ * next requests, each of which would go all the way to here.
+ */
+static enum weir_status
+fetch(struct request *r, struct block *block)
+{
+	struct pools *owner = block->pool->owner;
+	size_t size = block->size < FETCHED ? block->size : FETCHED;
+
+	if (r->kind == POOL_LARGE || size <= r->rounded)
+		return hand(r, block);
+	enum weir_status status = pool_cut(block, r->options, size);
+	if (status != WEIR_OK)
+		return status;
+	block_move(block, &r->pools->pool[r->kind]);
+	block->freed_at = order_tick();
+	r->pools->freed_at = block->freed_at;
+	block = block_put(block, BLOCK_FREE);
+	pools_drop_if_done(block->arena, owner);
+	return hand(r, block);
+}
+
 /* Requests of no stream are served from segments of the driver only. */
 static enum weir_status
 search_free(struct request *r)
@@ -112,10 +140,12 @@ search_free(struct request *r)
 	struct block *block = pool_find(&r->pools->pool[r->kind], r->options,
 	    r->rounded, r->pools == any, UINT64_MAX);
 
-	if (block == NULL && r->pools != any)
+	if (block != NULL)
+		return hand(r, block);
+	if (r->pools != any)
 		block = pool_find(&any->pool[r->kind], r->options, r->rounded,
 		    false, UINT64_MAX);
-	return block != NULL ? hand(r, block) : WEIR_OK;
+	return block != NULL ? fetch(r, block) : WEIR_OK;
 }
 
 /* The best block of another stream that may be used already. */
@@ -136,7 +166,7 @@ search_others(struct request *r)
 		if (block != NULL && (best == NULL || block->size < best->size))
 			best = block;
 	}
-	return best != NULL ? hand(r, best) : WEIR_OK;
+	return best != NULL ? fetch(r, best) : WEIR_OK;
 }
 
 /* The shortest run of neighbouring free blocks of any pools that may all be
@@ -213,8 +243,8 @@ idle_bytes(const struct arena *arena, enum pool_kind kind)
 	const struct weir_stat3 *live = &stats->allocated_bytes;
 
 	return kind == POOL_LARGE ?
-	    held->large_pool.current - live->large_pool.current :
-	    held->small_pool.current - live->small_pool.current;
+	    held->large_pool.current - stats_current(&live->large_pool) :
+	    held->small_pool.current - stats_current(&live->small_pool);
 }
 
 /* The streams of a device that was reset meanwhile must not be asked. */
@@ -386,10 +416,13 @@ static enum room
 room_left(const struct request *r)
 {
 	struct arena *arena = r->pools->arena;
-	size_t live = arena->stats.allocated_bytes.all.current + r->rounded;
+	const struct weir_stat *allocated = &arena->stats.allocated_bytes.all;
+	size_t live = stats_current(allocated) + r->rounded;
 
 	if (arena_is_host(arena)) /* it cannot wait on the device */
 		return ROOM;
+	if (live < allocated->peak)
+		live = allocated->peak;
 	if (arena->most_live < live)
 		arena->most_live = live;
 	size_t held = arena_held(arena) + r->rounded;
@@ -542,7 +575,10 @@ take_hard(struct request *r)
 	bool waited = false;
 
 	arena->tries++;
-	enum weir_status status = wait_hard(r);
+	enum weir_status status =
+	    tcache_drain(arena) ? search_and_grow(r) : WEIR_ENOMEM;
+	if (status == WEIR_ENOMEM)
+		status = wait_hard(r);
 	if (status != WEIR_ENOMEM)
 		return status;
 	reclaim_refresh(arena);
@@ -576,20 +612,28 @@ may_move(const struct request *r, enum room room)
 	    MOVES_AT_FIRST + arena->served / stages[room].requests_a_move;
 }
 
-/* Steps 1 to 5: what takes nothing new. */
+/* tcache.h, Note [What is in use stays]. */
+static bool
+drain(const struct request *r, struct patience patience)
+{
+	struct arena *arena = r->pools->arena;
+
+	return r->options->prefer == PREFER_MEMORY || arena_is_host(arena) ?
+	    tcache_drain(arena) :
+	    tcache_drain_idle(r->pools, patience.age < MARKS);
+}
+
+/* After step 1, to 5: what takes nothing new. */
 static enum weir_status
 take_held(struct request *r, enum room room)
 {
-	enum weir_status status = search_free(r);
-
-	if (status == WEIR_OK && r->got == NULL &&
-	    tcache_drain(r->pools->arena))
-		status = search_free(r);
-	if (status != WEIR_OK || r->got != NULL)
-		return status;
 	can_wait(r);
 	struct patience patience = patience_for(r, room);
 	bool captured = r->pools->capture != 0;
+	enum weir_status status = drain(r, patience) ? search_free(r) : WEIR_OK;
+
+	if (status != WEIR_OK || r->got != NULL)
+		return status;
 	reclaim_poll(r->pools->arena, RECLAIM_SKIPS);
 	marks_poll(r->pools);
 	status = search_all(r);
@@ -605,9 +649,12 @@ static enum weir_status
 take(struct request *r)
 {
 	struct arena *arena = r->pools->arena;
-	enum room room = room_left(r);
-	enum weir_status status = take_held(r, room);
+	enum weir_status status = search_free(r);
 
+	if (status != WEIR_OK || r->got != NULL)
+		return status;
+	enum room room = room_left(r);
+	status = take_held(r, room);
 	if (status != WEIR_OK || r->got != NULL)
 		return status;
 	if (arena_is_host(arena))

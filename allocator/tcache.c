@@ -173,6 +173,8 @@ bin_make(struct bin *bin, size_t n)
 
 /* ---- Depots ------------------------------------------------------------ */
 
+static const struct sums no_sums;
+
 static int64_t
 lesser(int64_t a, int64_t b)
 {
@@ -228,28 +230,52 @@ magazine_sums(const struct cache *cache, const struct magazine *magazine)
 	return least(in, least(frees_of(cache), cache->room));
 }
 
+/* Take the first full magazine of a class, which there is. */
+static struct magazine *
+depot_remove(struct depot *depot, size_t n)
+{
+	struct shelf *shelf = &depot->shelves[n];
+	struct magazine *magazine = shelf->full;
+
+	shelf->full = magazine->next;
+	if (--shelf->count < shelf->idle)
+		shelf->idle = shelf->count;
+	depot->bytes -= magazine->count * class_bytes(n);
+	return magazine;
+}
+
+static void
+depot_enter(struct depot *depot, const struct cache *cache) ENTERS(depot->lock)
+{
+	lock_enter(&depot->lock);
+	if (depot->user != cache) {
+		depot->shared |= depot->user != NULL;
+		depot->user = cache;
+	}
+}
+
 /* A full magazine out of the depot of the stream, for the empty first one. */
 static void
 depot_take(struct cache *cache, size_t n)
 {
 	struct depot *depot = cache->pools->depot;
 	struct bin *bin = &cache->bins[n];
+	struct sums in = no_sums;
 
 	if (depot == NULL)
 		return;
-	lock_enter(&depot->lock);
-	struct magazine *full = depot->full[n];
-	struct sums in = { 0 };
+	struct shelf *shelf = &depot->shelves[n];
+	depot_enter(depot, cache);
+	struct magazine *full = shelf->full;
 	if (full != NULL) {
-		depot->full[n] = full->next;
-		depot->full_count[n]--;
-		depot->bytes -= full->count * class_bytes(n);
+		depot_remove(depot, n);
+		cache->handed_over |= depot->shared;
 		in = least(full->in, depot->in);
 		depot->in = minus(depot->in, in);
 		struct magazine *empty = bin_change(bin, full, n);
 		if (empty != NULL) {
-			empty->next = depot->empty[n];
-			depot->empty[n] = empty;
+			empty->next = shelf->empty;
+			shelf->empty = empty;
 		}
 	}
 	lock_leave(&depot->lock);
@@ -273,23 +299,24 @@ depot_put(struct cache *cache, size_t n)
 
 	if (depot == NULL)
 		return;
+	struct shelf *shelf = &depot->shelves[n];
 	full->count = magazine_max(n);
 	full->in = magazine_sums(cache, full);
-	lock_enter(&depot->lock);
-	struct magazine *empty = depot->empty[n];
+	depot_enter(depot, cache);
+	struct magazine *empty = shelf->empty;
 	if (depot->bytes + bytes > cache->depot_max ||
-	    depot->full_count[n] == TCACHE_DEPOT) {
+	    shelf->count == TCACHE_DEPOT) {
 		lock_leave(&depot->lock);
 		return;
 	}
 	if (empty != NULL)
-		depot->empty[n] = empty->next;
+		shelf->empty = empty->next;
 	else
 		empty = magazine_new(n);
 	if (empty != NULL) {
-		full->next = depot->full[n];
-		depot->full[n] = full;
-		depot->full_count[n]++;
+		full->next = shelf->full;
+		shelf->full = full;
+		shelf->count++;
 		depot->bytes += bytes;
 		depot->in = plus(depot->in, full->in);
 		cache->room = minus(cache->room, full->in);
@@ -497,6 +524,7 @@ free_binned(struct cache *cache, size_t n, struct block *block)
 	bool taken = bin_make(bin, n);
 
 	if (taken && bin_full(bin)) {
+		cache->misses[n] = 0; /* it has blocks of its own */
 		bin_swap(bin, n);
 		if (bin_full(bin))
 			depot_put(cache, n);
@@ -779,6 +807,7 @@ tell_cache(struct cache *cache)
 	tell_kind(
 	    cache->pools, POOL_LARGE, &cache->large_out, &cache->large_in);
 	bool any = cache->out.count != 0;
+	cache->used = true;
 	if (any)
 		stats_note_peaks(&cache->pools->stats);
 	cache->out = (struct sums){ 0 };
@@ -795,8 +824,6 @@ give_room(struct cache *cache, struct sums room)
 	cache->room_given = room;
 }
 
-static const struct sums no_room;
-
 /* The frees that magazines have brought to a depot. */
 static void
 tell_depot(struct pools *pools)
@@ -807,9 +834,9 @@ tell_depot(struct pools *pools)
 		return;
 	lock_enter(&depot->lock);
 	struct sums in = depot->in;
-	depot->in = no_room;
+	depot->in = no_sums;
 	lock_leave(&depot->lock);
-	tell_kind(pools, POOL_SMALL, &no_room, &in);
+	tell_kind(pools, POOL_SMALL, &no_sums, &in);
 }
 
 /* Those that the caller's own cache has brought there. */
@@ -965,29 +992,37 @@ tcache_come_elsewhere(struct arena *main)
 			continue;
 		tell_brought(own_of(l));
 		any |= tell_cache(own_of(l));
-		give_room(own_of(l), no_room);
+		give_room(own_of(l), no_sums);
 	}
 	if (any)
 		stats_note_arena_peaks(main);
 	lock_leave(&main->lock);
 }
 
-void
-tcache_stop(struct arena *arena)
+/* Stopped: all depots and caches tell. */
+static void
+tell_everything(struct arena *arena)
 {
 	bool any = false;
 
-	stop(arena, NULL);
 	for (struct list *l = arena->pools.next; l != &arena->pools;
 	     l = l->next)
 		tell_depot(CONTAINER_OF(l, struct pools, link));
 	for (struct list *l = arena->caches.next; l != &arena->caches;
-	     l = l->next) {
+	     l = l->next)
 		any |= tell_cache(cache_of(l));
-		give_room(cache_of(l), no_room);
-	}
 	if (any)
 		stats_note_arena_peaks(arena);
+}
+
+void
+tcache_stop(struct arena *arena)
+{
+	stop(arena, NULL);
+	tell_everything(arena);
+	for (struct list *l = arena->caches.next; l != &arena->caches;
+	     l = l->next)
+		give_room(cache_of(l), no_sums);
 }
 
 void
@@ -996,6 +1031,15 @@ tcache_tell(struct arena *arena)
 	tcache_stop(arena);
 	tcache_go(arena);
 	tell_own(arena, NULL);
+}
+
+/* The calling thread's cache for these pools, or NULL. */
+static struct cache *
+own_cache(const struct pools *pools)
+{
+	struct cache *cache = tcache_own->by_pools[pools->index % TCACHE_WAYS];
+	return cache->pool[POOL_SMALL] == &pools->pool[POOL_SMALL] ? cache :
+								     NULL;
 }
 
 /* ---- Emptying ---------------------------------------------------------- */
@@ -1033,43 +1077,55 @@ empty_slots(struct cache *cache)
 }
 
 static bool
-empty_cache(struct cache *cache)
+empty_bins(struct cache *cache)
 {
 	size_t last = last_class(cache->arena);
-	bool any = empty_slots(cache);
+	bool any = false;
 
 	for (size_t n = 1; n <= last; n++)
 		any |= empty_bin(&cache->bins[n]);
 	return any;
 }
 
-/* All full magazines of a depot, through ->next. */
+static bool
+empty_cache(struct cache *cache)
+{
+	bool any = empty_slots(cache);
+
+	return empty_bins(cache) || any;
+}
+
+/* What is to be taken out of a depot. */
+enum drain { DRAIN_IDLE, DRAIN_ALL };
+
+/* Full magazines of a depot, through ->next. */
 static struct magazine *
-depot_take_all(struct depot *depot)
+depot_take_many(struct depot *depot, enum drain which)
 {
 	struct magazine *list = NULL;
 
 	lock_enter(&depot->lock);
-	for (size_t n = 1; n <= TCACHE_CLASSES && depot->bytes > 0; n++) {
-		while (depot->full[n] != NULL) {
-			struct magazine *magazine = depot->full[n];
-			depot->full[n] = magazine->next;
-			depot->full_count[n]--;
-			depot->bytes -= magazine->count * class_bytes(n);
+	for (size_t n = 1; n <= TCACHE_CLASSES; n++) {
+		struct shelf *shelf = &depot->shelves[n];
+		unsigned count =
+		    which == DRAIN_ALL ? shelf->count : shelf->idle;
+		while (count-- > 0) {
+			struct magazine *magazine = depot_remove(depot, n);
 			magazine->next = list;
 			list = magazine;
 		}
+		shelf->idle = shelf->count;
 	}
 	lock_leave(&depot->lock);
 	return list;
 }
 
 static bool
-empty_depot(struct pools *pools)
+empty_depot(struct pools *pools, enum drain which)
 {
 	if (pools->depot == NULL)
 		return false;
-	struct magazine *list = depot_take_all(pools->depot);
+	struct magazine *list = depot_take_many(pools->depot, which);
 	bool any = list != NULL;
 	tell_depot(pools);
 	while (list != NULL) {
@@ -1089,7 +1145,8 @@ empty_depots(struct arena *arena)
 
 	for (struct list *l = arena->pools.next; l != &arena->pools;
 	     l = l->next)
-		any |= empty_depot(CONTAINER_OF(l, struct pools, link));
+		any |=
+		    empty_depot(CONTAINER_OF(l, struct pools, link), DRAIN_ALL);
 	return any;
 }
 
@@ -1099,11 +1156,66 @@ tcache_drain(struct arena *arena)
 	bool any = false;
 
 	stop(arena, NULL);
+	tell_everything(arena);
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = l->next)
 		any |= empty_cache(cache_of(l));
 	tcache_go(arena);
 	return empty_depots(arena) || any;
+}
+
+/* Have the bins of a stopped cache not been used since this was last asked? It
+ * has told what it has counted. */
+static bool
+was_idle(struct cache *cache)
+{
+	bool idle = !cache->used;
+
+	cache->used = false;
+	return idle;
+}
+
+/* Has only the calling thread used the depot since this was last asked? */
+static bool
+depot_is_own(const struct pools *pools)
+{
+	struct depot *depot = pools->depot;
+
+	if (depot == NULL)
+		return false;
+	lock_enter(&depot->lock);
+	bool own = !depot->shared && depot->user == own_cache(pools);
+	depot->shared = false;
+	lock_leave(&depot->lock);
+	return own;
+}
+
+bool
+tcache_drain_idle(const struct pools *pools, bool widely)
+{
+	struct arena *arena = pools->arena;
+	bool any = false;
+
+	stop(arena, NULL);
+	tell_everything(arena);
+	for (struct list *l = arena->caches.next; l != &arena->caches;
+	     l = l->next) {
+		struct cache *cache = cache_of(l);
+		any |= empty_slots(cache);
+		if (cache->owner == tcache_own ||
+		    ((widely || cache->pools == pools) && was_idle(cache)))
+			any |= empty_bins(cache);
+	}
+	tcache_go(arena);
+	for (struct list *l = arena->pools.next; l != &arena->pools;
+	     l = l->next) {
+		struct pools *p = CONTAINER_OF(l, struct pools, link);
+		if (depot_is_own(p))
+			any |= empty_depot(p, DRAIN_ALL);
+		else if (widely || p == pools)
+			any |= empty_depot(p, DRAIN_IDLE);
+	}
+	return any;
 }
 
 /* ---- Making and dropping ----------------------------------------------- */
@@ -1154,7 +1266,7 @@ tcache_end(struct pools *pools)
 		if (cache_of(l)->pools == pools)
 			retire(cache_of(l));
 	}
-	empty_depot(pools);
+	empty_depot(pools, DRAIN_ALL);
 }
 
 void
@@ -1194,7 +1306,7 @@ tcache_forget(struct arena *arena)
 		    CONTAINER_OF(l, struct pools, link)->depot;
 		if (depot == NULL)
 			continue;
-		struct magazine *list = depot_take_all(depot);
+		struct magazine *list = depot_take_many(depot, DRAIN_ALL);
 		while (list != NULL) {
 			struct magazine *next = list->next;
 			size_t n = class_of_block(list->blocks[0]);
@@ -1316,14 +1428,6 @@ make_cache(struct tcache *t, struct pools *pools, const struct options *options)
 	if (!host)
 		*by_handle = cache;
 	*by_pools = cache;
-}
-
-static struct cache *
-own_cache(const struct pools *pools)
-{
-	struct cache *cache = tcache_own->by_pools[pools->index % TCACHE_WAYS];
-	return cache->pool[POOL_SMALL] == &pools->pool[POOL_SMALL] ? cache :
-								     NULL;
 }
 
 /* May a thread keep blocks of these pools? Oversize blocks are counted where
@@ -1450,7 +1554,104 @@ tcache_went_out(struct cache *cache, const struct block *block)
 void
 tcache_came_in(struct cache *cache, const struct block *block)
 {
+	size_t n = class_of_block(block);
+
 	change_room(cache, block, 1);
+	/* Its thread goes on to free the like: one lock for all of them. */
+	if (cache != NULL && n != 0 && bin_full(&cache->bins[n]))
+		while (!bin_empty(&cache->bins[n]))
+			reclaim_put(*--cache->bins[n].top);
+}
+
+enum { MISSES_A_BLOCK = 4 };
+
+/* How many more blocks a class is to be given. */
+static unsigned
+refill_count(struct cache *cache, size_t n)
+{
+	unsigned misses = cache->misses[n];
+	unsigned count = misses / MISSES_A_BLOCK;
+
+	if (misses < UINT8_MAX)
+		cache->misses[n]++;
+	return count < magazine_max(n) ? count : magazine_max(n);
+}
+
+/* Cut a block that was taken into as many of a class as it is long, which are
+ * cached then; what there is no host memory to cut is free again. */
+static void
+cut_into(struct bin *bin, struct block *block, size_t rounded)
+{
+	struct block *rest;
+
+	for (; block->size > rounded; block = rest) {
+		if (block_new(block->arena, block->addr + rounded, &rest) !=
+		    WEIR_OK) {
+			block_put(block, BLOCK_FREE);
+			return;
+		}
+		block_split(block, rounded, rest);
+		block_set_state(block, BLOCK_CACHED);
+		*bin->top++ = block;
+	}
+	block_set_state(block, BLOCK_CACHED);
+	*bin->top++ = block;
+}
+
+/* The lowest address is on top then. */
+static void
+bin_reverse(struct bin *bin)
+{
+	struct block **low = bin->bottom;
+	struct block **high = bin->top;
+
+	while (low < --high) {
+		struct block *block = *low;
+		*low++ = *high;
+		*high = block;
+	}
+}
+
+/* The best fits, as if they were asked for one by one. */
+static void
+fill_from_pool(struct bin *bin, struct pool *pool,
+    const struct options *options, size_t rounded, unsigned count)
+{
+	struct block **end = bin->top + count;
+
+	status_mute();
+	while (bin->top < end) {
+		size_t left = (size_t)(end - bin->top);
+		struct block *block =
+		    pool_find(pool, options, rounded, false, UINT64_MAX);
+		if (block == NULL)
+			break;
+		size_t fit = block->size / rounded;
+		if (pool_cut(block, options,
+			(fit < left ? fit : left) * rounded) != WEIR_OK)
+			break;
+		cut_into(bin, block, rounded);
+	}
+	status_unmute();
+	/* They would have come for them. */
+	pool->owner->arena->served += (uint64_t)(bin->top - bin->bottom);
+	bin_reverse(bin);
+}
+
+void
+tcache_refill_bin(
+    struct cache *cache, const struct options *options, size_t rounded)
+{
+	size_t n = rounded / WEIR_GRANULE;
+
+	if (n > TCACHE_BINS || !tcache_is_alive(cache) ||
+	    arena_is_host(cache->arena))
+		return;
+	struct bin *bin = &cache->bins[n];
+	unsigned count = refill_count(cache, n);
+	if (count > 0 && bin_make(bin, n) && bin_empty(bin))
+		fill_from_pool(
+		    bin, cache->pool[POOL_SMALL], options, rounded, count);
 }
 
 /* Bytes of a class in a cache. */
@@ -1491,9 +1692,10 @@ tcache_drop_depot(struct pools *pools)
 	if (depot == NULL)
 		return;
 	for (size_t n = 1; n <= TCACHE_CLASSES; n++) {
-		while (depot->empty[n] != NULL) {
-			struct magazine *magazine = depot->empty[n];
-			depot->empty[n] = magazine->next;
+		struct shelf *shelf = &depot->shelves[n];
+		while (shelf->empty != NULL) {
+			struct magazine *magazine = shelf->empty;
+			shelf->empty = magazine->next;
 			magazine_delete(magazine, n);
 		}
 	}

@@ -19,6 +19,23 @@
  * cache takes without further thought. They are empty while it is wanted, so
  * the shortest way looks at them in place of `wanted`.
  *
+ * Note [What is in use stays]
+ *
+ * A request that its pool cannot serve takes what its own thread has cached, in
+ * depots too that no other uses, and the larger blocks of all threads. Of other
+ * bins and depots it takes what has
+ * not been used since it was last looked at: the bins of a cache that has
+ * counted nothing, and as many magazines as a depot has had throughout; of
+ * other streams only where take.c, Note [Wait or grow], has waits come before
+ * new memory. What is used would be missed at once and come back block by
+ * block: threads that hand memory to each other would go on taking it from each
+ * other for want of a little, so new memory is taken for that, once. When there
+ * is none, or memory is to come before speed, all that is cached goes to the
+ * pools.
+ *
+ * A thread that is handed memory, and all the same comes to the pool for a
+ * class again and again, is given more than it asks for, up to a magazine.
+ *
  * Note [From thread to thread]
  *
  * A magazine is an array of pointers and moves as a whole, through the depot of
@@ -98,6 +115,11 @@ struct cache {
 	/* By class; those of no bytes are never used. */
 	struct bin bins[TCACHE_CLASSES + 1];
 
+	uint8_t
+	    misses[TCACHE_CLASSES + 1]; /* of a class: tcache_refill_bin() */
+	bool used;                      /* since it was last looked at */
+	bool handed_over;               /* it has got what others freed */
+
 	atomic_uint wanted; /* the owner is to stay out */
 
 	/* What it is for. Written by its owner and by whoever retires it. */
@@ -148,14 +170,20 @@ struct tcache {
 	struct cache none;  /* takes nothing */
 };
 
-/* Full magazines of a stream, for any thread, and empty ones. */
+/* Full magazines of a stream, for any thread, and empty ones; of a class all in
+ * one line of a processor's cache, mostly. */
 struct depot {
 	struct lock lock;
 	size_t bytes;
-	struct sums in; /* frees that are still to be told */
-	struct magazine *full[TCACHE_CLASSES + 1];
-	unsigned full_count[TCACHE_CLASSES + 1];
-	struct magazine *empty[TCACHE_CLASSES + 1];
+	struct sums in;           /* frees that are still to be told */
+	const struct cache *user; /* the latest; it may be no more */
+	bool shared; /* others have used it since it was last looked at */
+	struct shelf {
+		struct magazine *full;
+		struct magazine *empty;
+		unsigned count; /* of full ones */
+		unsigned idle;  /* the fewest since this was last looked at */
+	} shelves[TCACHE_CLASSES + 1]; /* by class */
 };
 
 /* ---- The owner --------------------------------------------------------- */
@@ -561,12 +589,30 @@ void tcache_come_elsewhere(struct arena *main);
 void tcache_settle(struct cache *cache);
 
 /* The pool has handed out a block on the calling thread's behalf, or taken one
- * back, which its room is to be less or more for. NULL does nothing. */
+ * back, which its room is to be less or more for. If its class is full there,
+ * a magazine of it follows. NULL does nothing. */
 void tcache_went_out(struct cache *cache, const struct block *block);
 void tcache_came_in(struct cache *cache, const struct block *block);
 
-/* Take everything out of all caches and depots; true if there was anything. */
+/* The calling thread's request for a class of its pools was served by them:
+ * more of the same, if that happens often and others free what the thread
+ * allocates. NULL does nothing. */
+void tcache_refill_bin(
+    struct cache *cache, const struct options *options, size_t rounded);
+
+static inline void
+tcache_refill(
+    struct cache *cache, const struct options *options, size_t rounded)
+{
+	if (cache != NULL && cache->handed_over)
+		tcache_refill_bin(cache, options, rounded);
+}
+
+/* Take everything out of all caches and depots; or what is not in use, for a
+ * request of some pools or, `widely`, of all: Note [What is in use stays]. True
+ * if there was anything. */
 bool tcache_drain(struct arena *arena);
+bool tcache_drain_idle(const struct pools *pools, bool widely);
 
 /* Take caches out of use: of a stream, or of the calling thread, or all. */
 void tcache_retire(struct arena *arena, const struct stream *stream, bool own);

@@ -104,7 +104,7 @@ tell_snapshot(struct arena *arena)
 	if (history_on())
 		emit(arena,
 		    (struct trace_event){
-			.size = arena->stats.active_bytes.all.current,
+			.size = stats_current(&arena->stats.active_bytes.all),
 			.action = TRACE_snapshot });
 }
 

@@ -99,10 +99,10 @@ current(const struct arena *arena, enum stat3 which)
 	struct totals *totals = arena->totals;
 
 	if (totals == NULL)
-		return stats_at((struct weir_stats *)&arena->stats, which)
-		    ->all.current;
+		return stats_current(
+		    &stats_at((struct weir_stats *)&arena->stats, which)->all);
 	lock_enter(&totals->lock);
-	size_t bytes = stats_at(&totals->stats, which)->all.current;
+	size_t bytes = stats_current(&stats_at(&totals->stats, which)->all);
 	lock_leave(&totals->lock);
 	return bytes;
 }

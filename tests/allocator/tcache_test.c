@@ -370,6 +370,110 @@ TEST(a_cache_keeps_no_more_than_it_may)
 	expect_healthy();
 }
 
+TEST(what_finds_the_depot_full_goes_to_the_pool_a_magazine_at_a_time)
+{
+	weir_stream a = new_stream();
+	enum { MANY = 4000, MOST = 2 * TCACHE_BATCH + 1024 };
+	void *block[MANY];
+	int given = 0;
+
+	conf("tcache:1");
+	for (int i = 0; i < MANY; i++)
+		block[i] = take(1024, a);
+	while (cached(a) < MOST)
+		give(block[given++]);
+	give(block[given++]);
+	EXPECT_EQ(cached(a), MOST - TCACHE_BATCH);
+	for (int i = 0; i < TCACHE_BATCH; i++)
+		give(block[given++]);
+	EXPECT_EQ(cached(a), MOST);
+	while (given < MANY)
+		give(block[given++]);
+	EXPECT_LE(cached(a), MOST);
+	expect_healthy();
+}
+
+/* Requests that came to the pool so far. */
+static uint64_t
+served(void)
+{
+	struct arena *arena = arena_peek(0);
+
+	lock_enter(&arena->lock);
+	uint64_t served = arena->served;
+	lock_leave(&arena->lock);
+	return served;
+}
+
+enum { MANY_SMALL = 2000 };
+struct small {
+	weir_stream stream;
+	void *block[MANY_SMALL];
+};
+
+static void *
+free_small(void *argument)
+{
+	struct small *small = argument;
+
+	for (int i = 0; i < MANY_SMALL; i++)
+		give(small->block[i]);
+	return NULL;
+}
+
+/* All memory of device 0 that is free goes to the pools. */
+static size_t
+largest_free(weir_stream stream)
+{
+	size_t largest;
+
+	EXPECT_OK(weir_largest_free(0, stream, &largest));
+	return largest;
+}
+
+TEST(a_thread_that_is_handed_memory_takes_a_magazine_at_a_time)
+{
+	struct small small = { .stream = new_stream() };
+	int came = 0;
+
+	for (int i = 0; i < MANY_SMALL; i++)
+		small.block[i] = take(4096, small.stream);
+	in_thread(free_small, &small);
+	give(take(4096, small.stream)); /* of theirs */
+	EXPECT_GE(largest_free(small.stream), MANY_SMALL * 4096);
+	for (int i = 0; i < MANY_SMALL; i++) {
+		size_t before = cached(small.stream);
+		small.block[i] = take(4096, small.stream);
+		came += cached(small.stream) >= before;
+	}
+	EXPECT_LE(came, MANY_SMALL / 8);
+	EXPECT_LE(cached(small.stream), TCACHE_BATCH);
+	EXPECT_EQ(stats().allocation.all.current, MANY_SMALL);
+	EXPECT_EQ(stats().allocation.all.peak, MANY_SMALL);
+	expect_healthy();
+	/* It comes by address, as it would one by one. */
+	for (int i = 1; i < MANY_SMALL; i++)
+		EXPECT_GT((char *)small.block[i], (char *)small.block[i - 1]);
+	free_small(&small);
+	trim(0);
+	EXPECT_EQ(stats().reserved_bytes.all.current, 0);
+	expect_healthy();
+}
+
+TEST(a_thread_that_frees_what_it_allocates_takes_one_block_at_a_time)
+{
+	struct small small = { .stream = new_stream() };
+
+	for (int round = 0; round < 2; round++) {
+		for (int i = 0; i < MANY_SMALL; i++)
+			small.block[i] = take(4096, small.stream);
+		EXPECT_EQ(cached(small.stream), 0);
+		free_small(&small);
+		largest_free(small.stream);
+	}
+	expect_healthy();
+}
+
 /* ---- Who misses it takes it back --------------------------------------- */
 
 TEST(a_trim_gives_back_what_is_cached)
@@ -441,6 +545,139 @@ TEST(a_request_takes_what_another_thread_has_cached)
 	EXPECT_EQ(stats().num_ooms, 0);
 	give(block);
 	pthread_barrier_wait(&barrier);
+	EXPECT_EQ(pthread_join(thread, NULL), 0);
+	expect_healthy();
+}
+
+/* Keeps small blocks: those are in use once before each of the first two pairs
+ * of barriers. */
+static void *
+hold_small(void *argument)
+{
+	struct held *held = argument;
+
+	for (int round = 0; round < 3; round++) {
+		void *block[20];
+		for (int i = 0; i < 20 && round < 2; i++)
+			block[i] = take(4096, held->stream);
+		for (int i = 0; i < 20 && round < 2; i++)
+			give(block[i]);
+		pthread_barrier_wait(held->barrier);
+		pthread_barrier_wait(held->barrier);
+	}
+	return NULL;
+}
+
+TEST(a_request_leaves_to_others_what_they_use)
+{
+	pthread_barrier_t barrier;
+	pthread_t thread;
+	struct held held = { new_stream(), &barrier };
+
+	EXPECT_EQ(pthread_barrier_init(&barrier, NULL, 2), 0);
+	EXPECT_EQ(pthread_create(&thread, NULL, hold_small, &held), 0);
+	pthread_barrier_wait(&barrier);
+	size_t kept = cached(held.stream);
+	EXPECT_GE(kept, 20);
+	take(40 * MIB, held.stream); /* new memory */
+	EXPECT_EQ(cached(held.stream), kept);
+	pthread_barrier_wait(&barrier);
+	pthread_barrier_wait(&barrier);
+	take(80 * MIB, held.stream);
+	EXPECT_EQ(cached(held.stream), kept);
+	pthread_barrier_wait(&barrier);
+	pthread_barrier_wait(&barrier);
+	/* It has not been used since. */
+	take(160 * MIB, held.stream);
+	EXPECT_EQ(cached(held.stream), 0);
+	pthread_barrier_wait(&barrier);
+	EXPECT_EQ(pthread_join(thread, NULL), 0);
+	expect_healthy();
+}
+
+TEST(a_request_leaves_to_other_streams_what_they_have_cached)
+{
+	pthread_barrier_t barrier;
+	pthread_t thread;
+	weir_stream a = new_stream();
+	weir_stream c = new_stream();
+	struct held held = { new_stream(), &barrier };
+
+	EXPECT_EQ(pthread_barrier_init(&barrier, NULL, 2), 0);
+	EXPECT_EQ(pthread_create(&thread, NULL, hold_small, &held), 0);
+	pthread_barrier_wait(&barrier);
+	size_t kept = cached(held.stream);
+	for (size_t size = 4 * MIB; size <= 64 * (size_t)MIB; size *= 2)
+		take(size, a);
+	EXPECT_EQ(cached(held.stream), kept);
+	/* Once much is held for what is alive, it is new memory that comes
+	 * last: at the second look they have not been used since. */
+	void *block = take(400 * (size_t)MIB, c);
+	busy(c, LATE_MS);
+	give(block);
+	take(300 * (size_t)MIB, a);
+	EXPECT_EQ(cached(held.stream), kept);
+	take(300 * (size_t)MIB, a);
+	EXPECT_EQ(cached(held.stream), 0);
+	for (int i = 0; i < 5; i++)
+		pthread_barrier_wait(&barrier);
+	EXPECT_EQ(pthread_join(thread, NULL), 0);
+	expect_healthy();
+}
+
+TEST(a_request_takes_all_that_its_own_thread_has_cached)
+{
+	struct small small = { .stream = new_stream() };
+	weir_stream a = new_stream();
+
+	for (int i = 0; i < MANY_SMALL; i++)
+		small.block[i] = take(4096, small.stream);
+	void *other = take(2048, a);
+	free_small(&small);
+	give(other);
+	EXPECT_EQ(cached(small.stream), MANY_SMALL);
+	EXPECT_EQ(cached(a), 1);
+	take(40 * MIB, a);
+	EXPECT_EQ(cached(small.stream), 0);
+	EXPECT_EQ(cached(a), 0);
+	expect_healthy();
+}
+
+TEST(a_request_that_is_short_of_memory_takes_all_that_is_cached)
+{
+	pthread_barrier_t barrier;
+	pthread_t thread;
+	struct held held = { new_stream(), &barrier };
+
+	EXPECT_OK(weir_limit_set(0, (size_t)32 * MIB));
+	EXPECT_EQ(pthread_barrier_init(&barrier, NULL, 2), 0);
+	EXPECT_EQ(pthread_create(&thread, NULL, hold_small, &held), 0);
+	pthread_barrier_wait(&barrier);
+	take(32 * MIB, new_stream());
+	EXPECT_EQ(stats().reserved_bytes.all.current, 32 * MIB);
+	EXPECT_EQ(cached(held.stream), 0);
+	EXPECT_EQ(stats().num_ooms, 0);
+	EXPECT_OK(weir_limit_set(0, SIZE_MAX)); /* the other one goes on */
+	for (int i = 0; i < 5; i++)
+		pthread_barrier_wait(&barrier);
+	EXPECT_EQ(pthread_join(thread, NULL), 0);
+	expect_healthy();
+}
+
+TEST(with_prefer_memory_nothing_cached_is_left_to_anyone)
+{
+	pthread_barrier_t barrier;
+	pthread_t thread;
+	struct held held = { new_stream(), &barrier };
+
+	conf("prefer:memory");
+	EXPECT_EQ(pthread_barrier_init(&barrier, NULL, 2), 0);
+	EXPECT_EQ(pthread_create(&thread, NULL, hold_small, &held), 0);
+	pthread_barrier_wait(&barrier);
+	take(40 * MIB, new_stream());
+	EXPECT_EQ(cached(held.stream), 0);
+	for (int i = 0; i < 5; i++)
+		pthread_barrier_wait(&barrier);
 	EXPECT_EQ(pthread_join(thread, NULL), 0);
 	expect_healthy();
 }
@@ -532,6 +769,114 @@ TEST(they_come_back_beside_another_arena_of_the_device)
 	EXPECT_OK(arena_make(0, NULL, 0, &other));
 	hand_over(&ring);
 	arena_drop(other);
+	expect_healthy();
+}
+
+/* Lots that one thread allocates and another frees, by turns. */
+enum { LOT = 1024, LOTS = 40 };
+struct lots {
+	weir_stream stream;
+	void *block[LOT];
+	pthread_barrier_t barrier;
+};
+
+static void *
+free_lots(void *argument)
+{
+	struct lots *lots = argument;
+
+	for (int n = 0; n < LOTS; n++) {
+		pthread_barrier_wait(&lots->barrier);
+		for (int i = 0; i < LOT; i++)
+			give(lots->block[i]);
+		pthread_barrier_wait(&lots->barrier);
+	}
+	return NULL;
+}
+
+/* Hand lots over in which a class has magazines of `batch`. */
+static void
+hand_lots_over(size_t size, uint64_t batch)
+{
+	struct lots lots = { .stream = new_stream() };
+	pthread_t thread;
+	uint64_t before = 0;
+
+	EXPECT_EQ(pthread_barrier_init(&lots.barrier, NULL, 2), 0);
+	EXPECT_EQ(pthread_create(&thread, NULL, free_lots, &lots), 0);
+	for (int n = 0; n < LOTS; n++) {
+		if (n == 3)
+			before = served();
+		for (int i = 0; i < LOT; i++)
+			lots.block[i] = take(size, lots.stream);
+		pthread_barrier_wait(&lots.barrier);
+		pthread_barrier_wait(&lots.barrier);
+	}
+	/* Once there is enough, nothing passes through the pool. */
+	EXPECT_EQ(served() - before, 0);
+	EXPECT_EQ(pthread_join(thread, NULL), 0);
+	struct weir_stats s = stats();
+	EXPECT_EQ(s.allocation.all.current, 0);
+	EXPECT_EQ(s.allocation.all.allocated, LOT * LOTS);
+	EXPECT_GE(s.allocation.all.peak, LOT);
+	EXPECT_LE(s.allocation.all.peak, LOT + 4 * batch);
+	EXPECT_LE(s.reserved_bytes.all.current, LOT * size + 8 * MIB);
+	expect_healthy();
+}
+
+TEST(lots_are_handed_over_from_cache_to_cache)
+{
+	hand_lots_over(64 * (size_t)KIB, 16);
+}
+
+TEST(lots_of_small_blocks_are_handed_over_from_cache_to_cache)
+{
+	hand_lots_over(1024, TCACHE_BATCH);
+}
+
+enum { EARLY = 100 };
+struct early {
+	weir_stream stream;
+	void *block[EARLY];
+};
+
+/* Frees what another thread has allocated and not told of, and then tells of
+ * it. */
+static void *
+free_early(void *argument)
+{
+	struct early *early = argument;
+
+	give(take(8192, early->stream));
+	give(take(8192, early->stream));
+	for (int i = 0; i < EARLY; i++)
+		give(early->block[i]);
+	give(take(8192, early->stream));
+	give(take(1024, early->stream)); /* out of the pool */
+	return NULL;
+}
+
+TEST(a_free_that_is_told_before_its_malloc_makes_no_peak)
+{
+	struct early early = { .stream = new_stream() };
+	void *block[2 * EARLY];
+
+	for (int i = 0; i < 2 * EARLY; i++)
+		block[i] = take(8192, early.stream);
+	for (int i = 0; i < 2 * EARLY; i++)
+		give(block[i]);
+	EXPECT_EQ(stats().allocation.all.current, 0);
+	for (int i = 0; i < EARLY; i++)
+		early.block[i] = take(8192, early.stream);
+	in_thread(free_early, &early);
+	struct weir_stats s = stats();
+	EXPECT_EQ(s.allocation.all.current, 0);
+	EXPECT_EQ(s.allocation.all.peak, 2 * EARLY);
+	EXPECT_EQ(s.active.small_pool.peak, 2 * EARLY);
+	EXPECT_EQ(s.requested_bytes.all.peak, 2 * EARLY * 8192);
+	EXPECT_EQ(stats_of_stream(early.stream).allocation.all.peak, 2 * EARLY);
+	/* Nor does it make much of what was alive. */
+	EXPECT_LE(arena_peek(0)->most_live, 2 * EARLY * 8192);
 	expect_healthy();
 }
 
