@@ -2,6 +2,7 @@
  * Programs that know nothing of weir print the same with it as without, and
  * are served by it.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -36,6 +37,25 @@ TEST(a_program_of_a_newer_toolkit_is_served)
 	serves_as((struct start){ .program = "driver_query",
 	    .argument = "new",
 	    .machine = "version:15000" });
+}
+
+/* Whatever it asks for has the same answers, however its frees are served. */
+TEST_TIMEOUT(random_programs_are_answered_as_without_weir, 300)
+{
+	static const char *const variables[] = { NULL,
+		"WEIR_PRELOAD_FREE=strict", "WEIR_PRELOAD_FREE=fast",
+		"WEIR_CONF=expandable_segments:False", "WEIR_CONF=tcache:0" };
+	uint64_t programs = start_simulated() ? test_effort(5) : 5;
+
+	for (uint64_t i = 0; i < programs; i++) {
+		char seed[24];
+
+		snprintf(seed, sizeof(seed), "%llu", 1000 + 7ull * i);
+		serves_as((struct start){ .program = "driver_random",
+		    .argument = seed,
+		    .variable = variables[i % 5],
+		    .machine = "hold_ns:100000" });
+	}
 }
 
 TEST(a_program_with_threads_is_served)
