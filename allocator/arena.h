@@ -657,7 +657,14 @@ struct patience {
 bool marks_can_wait(struct pools *mine);
 
 /* Where the stream is: for a free, and a request in a capture. */
-struct position marks_position(struct pools *pools);
+struct position marks_position_captured(struct pools *pools);
+static inline struct position
+marks_position(struct pools *pools)
+{
+	if (pools->arena->waiting.in_captures)
+		return marks_position_captured(pools);
+	return (struct position){ .tick = order_tick() };
+}
 
 /* Put `mine` behind what `other` freed until a tick, by a wait on the device
  * if that is not known. */

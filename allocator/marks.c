@@ -190,11 +190,10 @@ marks_poll(const struct pools *mine)
 /* ---- What may be used without a wait ----------------------------------- */
 
 struct position
-marks_position(struct pools *pools)
+marks_position_captured(struct pools *pools)
 {
-	if (!pools->arena->waiting.in_captures)
-		return (struct position){ .tick = order_tick() };
 	struct position place = order_position(pools->stream);
+
 	if (place.capture != 0 && place.capture != pools->seen_in) {
 		pools->seen_in = place.capture;
 		pools->freed_before = pools->freed_at;

@@ -309,12 +309,11 @@ use_move(struct pending *from, struct pending *to)
 		u->owner = to;
 }
 
-/* The free ends what a stream did with the block: in the capture, or not. */
+/* The free ends what a stream did with the block in a capture, if it is in that
+ * still. */
 static void
 place(struct use *use)
 {
-	if (use->capture == 0)
-		return;
 	struct position where = order_position(use->queue->stream);
 	if (where.capture != use->capture)
 		use->capture = 0;
@@ -326,7 +325,8 @@ use_is_over(const struct pending *pending, const struct stream *stream,
     uint64_t capture)
 {
 	for (struct use *u = pending->uses; u != NULL; u = u->next) {
-		place(u);
+		if (u->capture != 0)
+			place(u);
 		if (u->capture != capture ||
 		    order_until(stream, u->queue->stream, capture) < u->placed)
 			return false;
@@ -341,7 +341,8 @@ waiting_add(struct waiting *waiting, struct pending *pending)
 	pending->unmet = 0;
 	for (struct use *u = pending->uses; u != NULL; u = u->next) {
 		struct use_queue *queue = u->queue;
-		place(u);
+		if (u->capture != 0)
+			place(u);
 		pending->unmet++;
 		list_push_back(&queue->uses, &u->link);
 		queue->fresh++;
