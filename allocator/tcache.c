@@ -103,14 +103,15 @@ magazine_new(size_t n)
 	struct magazine *magazine = meta_alloc(magazine_size(n));
 
 	if (magazine != NULL)
-		*magazine = (struct magazine){ 0 };
+		*magazine = (struct magazine){ .n = (unsigned)n };
 	return magazine;
 }
 
 static void
-magazine_delete(struct magazine *magazine, size_t n)
+magazine_delete(struct magazine *magazine)
 {
-	meta_free(magazine, magazine_size(n));
+	if (magazine != NULL)
+		meta_free(magazine, magazine_size(magazine->n));
 }
 
 /* The first magazine of a bin that has some. */
@@ -162,8 +163,8 @@ bin_make(struct bin *bin, size_t n)
 	struct magazine *first = magazine_new(n);
 	bin->second = magazine_new(n);
 	if (first == NULL || bin->second == NULL) {
-		magazine_delete(first, n);
-		magazine_delete(bin->second, n);
+		magazine_delete(first);
+		magazine_delete(bin->second);
 		bin->second = NULL;
 		return false;
 	}
@@ -1130,10 +1131,9 @@ empty_depot(struct pools *pools, enum drain which)
 	tell_depot(pools);
 	while (list != NULL) {
 		struct magazine *magazine = list;
-		size_t n = class_of_block(magazine->blocks[0]);
 		list = magazine->next;
 		empty_magazine(magazine);
-		magazine_delete(magazine, n);
+		magazine_delete(magazine);
 	}
 	return any;
 }
@@ -1227,8 +1227,8 @@ delete_magazines(struct cache *cache)
 		struct bin *bin = &cache->bins[n];
 		if (bin->bottom == NULL)
 			continue;
-		magazine_delete(bin_first(bin), n);
-		magazine_delete(bin->second, n);
+		magazine_delete(bin_first(bin));
+		magazine_delete(bin->second);
 		*bin = (struct bin){ 0 };
 	}
 }
@@ -1309,8 +1309,7 @@ tcache_forget(struct arena *arena)
 		struct magazine *list = depot_take_many(depot, DRAIN_ALL);
 		while (list != NULL) {
 			struct magazine *next = list->next;
-			size_t n = class_of_block(list->blocks[0]);
-			magazine_delete(list, n);
+			magazine_delete(list);
 			list = next;
 		}
 	}
@@ -1696,7 +1695,7 @@ tcache_drop_depot(struct pools *pools)
 		while (shelf->empty != NULL) {
 			struct magazine *magazine = shelf->empty;
 			shelf->empty = magazine->next;
-			magazine_delete(magazine, n);
+			magazine_delete(magazine);
 		}
 	}
 	lock_destroy(&depot->lock);

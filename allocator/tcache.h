@@ -80,6 +80,7 @@ struct sums {
 struct magazine {
 	struct magazine *next; /* in a depot */
 	unsigned count;        /* while it is not the first of a bin */
+	unsigned n;            /* its class; constant */
 	struct sums in;        /* frees that it has brought to a depot */
 	struct block *blocks[];
 };
