@@ -629,8 +629,8 @@ enum { MARKS_ASKED = 64 };
  * its memory is done with. */
 void marks_keep(struct pools *mine);
 
-/* See how far other streams have come, and mark them for the next time. */
-void marks_poll(const struct pools *mine);
+/* See how far the streams have come, and mark others for the next time. */
+void marks_poll(struct pools *mine);
 
 /* Find out, in pools->usable_until of all pools, what a request of `mine` may
  * use without a wait. Again after the lock was left. */
@@ -644,8 +644,9 @@ block_is_usable(const struct block *block)
 	    block->freed_at <= block->pool->owner->usable_until;
 }
 
-/* Which marks of other streams, and uses of pending blocks, are waited for:
- * take.c, Note [Wait or grow]. All zero: any, and new ones are made. */
+/* Which marks of other streams, and uses of pending blocks, are waited for,
+ * beside those that cost nothing: take.c, Note [Wait or grow]. All zero: any,
+ * and new ones are made. */
 struct patience {
 	unsigned age;  /* marks with at least so many younger ones */
 	bool half_way; /* marks the stream has come half the way to */
@@ -666,10 +667,26 @@ marks_position(struct pools *pools)
 	return (struct position){ .tick = order_tick() };
 }
 
+static inline bool
+patience_is_any(struct patience patience)
+{
+	return patience.age == 0 && !patience.half_way;
+}
+
+/* What a wait delays: Note [What a wait costs]. */
+enum wait_cost { WAIT_FREE, WAIT_DEAR, WAIT_FAR };
+enum wait_cost marks_cost(
+    const struct pools *mine, const struct stream *other, uint64_t tick);
+
 /* Put `mine` behind what `other` freed until a tick, by a wait on the device
  * if that is not known. */
 bool marks_follow(struct pools *mine, struct pools *other, uint64_t tick,
     struct patience patience);
+
+/* The best block for a request of `mine` that the earliest mark of `other` lets
+ * go that is waited for; NULL: none does. Wait by marks_follow(). */
+struct block *marks_find(const struct pools *mine, struct pools *other,
+    const struct options *options, size_t rounded, struct patience patience);
 
 /* Put `mine` behind the next mark of `other`; false if nothing comes of it. */
 bool marks_follow_next(

@@ -26,6 +26,20 @@
  * have passed. Streams are looked at before a capture begins, for only then can
  * they be asked. A graph's memory stays where it is; where it is not kept, the
  * order of a capture is not relied on.
+ *
+ * Note [What a wait costs]
+ *
+ * A stream comes to what it is given now when it has done all it has by then. A
+ * wait for another stream delays it only if that one takes longer. How long
+ * each takes is not known, but how far it has come: to the latest mark, or use,
+ * that was seen to be met. Ticks stand for time, so what is left of the other's
+ * work is the ticks from there to its mark, and what is left of the stream's
+ * own those since its oldest mark that is not met. If that is more the wait is
+ * free.
+ *
+ * A stream without such a mark has nothing to do, or nothing that is known of.
+ * Whoever wants something of an idle stream waits for it, so it is never made
+ * to wait for what is far away.
  */
 #include "allocator/arena.h"
 
@@ -35,6 +49,9 @@
 
 /* A stream that allocates is marked each time so much has been freed on it. */
 enum { MARK_LEAST = 4 << 20, MARK_SHARE = 32 };
+
+/* Ticks of another's work that an idle stream may wait for. */
+enum { NEAR = 64 };
 
 /* ---- Marks ------------------------------------------------------------- */
 
@@ -136,6 +153,7 @@ listen(struct pools *pools)
 		CUDA_SUCCESS) {
 		if (pools->passed_at < pools->marks[0].at)
 			pools->passed_at = pools->marks[0].at;
+		stream_met(pools->stream, pools->marks[0].at);
 		drop(pools, 0);
 	}
 	driver_leave(&guard);
@@ -166,12 +184,13 @@ marks_keep(struct pools *mine)
 }
 
 void
-marks_poll(const struct pools *mine)
+marks_poll(struct pools *mine)
 {
 	struct arena *arena = mine->arena;
 	struct list *l = arena->pools.next;
 
 	status_mute();
+	listen(mine);
 	for (unsigned n = 0; l != &arena->pools && n < MARKS_ASKED;
 	     l = l->next) {
 		struct pools *pools = CONTAINER_OF(l, struct pools, link);
@@ -341,12 +360,30 @@ follow_all(struct pools *mine, struct pools *other)
 	    wait_for(mine, other, &other->marks[other->mark_count - 1]);
 }
 
+enum wait_cost
+marks_cost(const struct pools *mine, const struct stream *other, uint64_t tick)
+{
+	uint64_t left = stream_left(other, tick);
+
+	if (left == 0)
+		return WAIT_FREE;
+	if (mine->mark_count == 0)
+		return left <= NEAR ? WAIT_DEAR : WAIT_FAR;
+	return left <= order_now() - mine->marks[0].at ? WAIT_FREE : WAIT_DEAR;
+}
+
 /* Is it waited for? */
 static bool
-may_wait(const struct pools *other, unsigned i, struct patience patience)
+may_wait(const struct pools *mine, const struct pools *other, unsigned i,
+    struct patience patience)
 {
 	uint64_t at = other->marks[i].at;
 
+	if (patience_is_any(patience))
+		return true;
+	enum wait_cost cost = marks_cost(mine, other->stream, at);
+	if (cost != WAIT_DEAR)
+		return cost == WAIT_FREE;
 	if (i + patience.age >= other->mark_count)
 		return false;
 	return !patience.half_way || at - other->passed_at <= order_now() - at;
@@ -359,12 +396,6 @@ marks_of(const struct pools *other, const struct pools *mine)
 	return mine->capture == 0 ? other->mark_count : 0;
 }
 
-static bool
-is_any(struct patience patience)
-{
-	return patience.age == 0 && !patience.half_way;
-}
-
 bool
 marks_follow(struct pools *mine, struct pools *other, uint64_t tick,
     struct patience patience)
@@ -372,9 +403,30 @@ marks_follow(struct pools *mine, struct pools *other, uint64_t tick,
 	if (tick <= until_for(other, mine))
 		return true;
 	for (unsigned i = 0; i < marks_of(other, mine); i++)
-		if (other->marks[i].at >= tick && may_wait(other, i, patience))
+		if (other->marks[i].at >= tick &&
+		    may_wait(mine, other, i, patience))
 			return wait_for(mine, other, &other->marks[i]);
-	return is_any(patience) && follow_all(mine, other);
+	return patience_is_any(patience) && follow_all(mine, other);
+}
+
+struct block *
+marks_find(const struct pools *mine, struct pools *other,
+    const struct options *options, size_t rounded, struct patience patience)
+{
+	struct pool *pool = &other->pool[size_kind(rounded)];
+	uint64_t until = until_for(other, mine);
+	struct block *block = NULL;
+
+	if (other->freed_at <= until || pool->free.count == 0)
+		return NULL;
+	for (unsigned i = 0; i < marks_of(other, mine) && block == NULL; i++)
+		if (other->marks[i].at > until &&
+		    may_wait(mine, other, i, patience))
+			block = pool_find(
+			    pool, options, rounded, false, other->marks[i].at);
+	if (block == NULL && patience_is_any(patience))
+		block = pool_find(pool, options, rounded, false, UINT64_MAX);
+	return block;
 }
 
 bool
@@ -386,7 +438,8 @@ marks_follow_next(
 	if (other->freed_at <= until)
 		return false;
 	for (unsigned i = 0; i < marks_of(other, mine); i++)
-		if (other->marks[i].at > until && may_wait(other, i, patience))
+		if (other->marks[i].at > until &&
+		    may_wait(mine, other, i, patience))
 			return wait_for(mine, other, &other->marks[i]);
-	return is_any(patience) && follow_all(mine, other);
+	return patience_is_any(patience) && follow_all(mine, other);
 }

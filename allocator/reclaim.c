@@ -252,8 +252,10 @@ reclaim_refresh(struct arena *arena)
 		if (pools->passed_at > pools->freed_at)
 			continue;
 		uint64_t tick = order_tick();
-		if (is_idle(pools))
+		if (is_idle(pools)) {
 			pools->passed_at = tick;
+			stream_met(pools->stream, tick);
+		}
 	}
 	status_unmute();
 }

@@ -31,16 +31,22 @@
  *
  * Note [Wait or grow]
  *
- * `prefer:speed` leaves 5 out, `prefer:memory` does 7 before 6. Between them
- * the rule goes by what is held for the most that was ever alive:
+ * `prefer:speed` leaves 5 out, `prefer:memory` does 7 before 6. Between them a
+ * stream waits for what it finds done when it comes to it (marks.c, Note [What
+ * a wait costs]), and for more by what is held for the most that was ever
+ * alive:
  *
  *   up to a fifth more   new memory is taken
  *   beyond               5 comes first, for marks that their streams have come
- *                        at least half the way to since they were made
+ *                        at least half the way to since they were made, and for
+ *                        any use of a pending block
  *   a third more         for any but the latest mark
  *   a half more          waits have not kept it down, so what they cost is for
  *                        nothing: only for the oldest marks, and for the uses
  *                        of pending blocks that are as old
+ *
+ * It waits for no more than brings a block that is enough, but that pending
+ * blocks of its own also serve to be moved together.
  *
  * Moving memory together costs calls that new memory would cost once and for
  * all, so it has a budget: a program that goes on as it did must not go on
@@ -48,6 +54,8 @@
  * smaller.
  * docs/adr/0004 has the figures.
  */
+#include <limits.h>
+
 #include "allocator/arena.h"
 #include "allocator/tcache.h"
 
@@ -65,8 +73,8 @@ struct stage {
 	unsigned requests_a_move; /* handles may be moved one in so many */
 };
 static const struct stage stages[] = {
-	[SPARE] = { 64, { MARKS, false, 0 }, 2000 },
-	[ROOM] = { 5, { MARKS, false, 0 }, 300 },
+	[SPARE] = { 64, { MARKS, false, UINT_MAX }, 2000 },
+	[ROOM] = { 5, { MARKS, false, UINT_MAX }, 300 },
 	[CLOSE] = { 3, { 1, true, 0 }, 300 },
 	[TIGHT] = { 2, { 1, false, 0 }, 300 },
 	[LOST] = { 0, { 5, false, 5 }, 300 },
@@ -74,7 +82,10 @@ static const struct stage stages[] = {
 static const struct patience any = { 0 };
 
 /* Handles that may be moved beside these. */
-enum { MOVES_AT_FIRST = 64 };
+enum { MOVES_AT_FIRST = 32 };
+
+/* How many pending blocks a request looks at that need not have one. */
+enum { PENDING_ASKED = 256 };
 
 /* Bytes that come with a small request from another pool. */
 enum { FETCHED = SMALL_MAX };
@@ -306,6 +317,27 @@ can_wait(const struct request *r)
 	return marks_can_wait(r->pools);
 }
 
+/* May the uses of a pending block be waited for? */
+static bool
+may_claim(const struct pools *mine, const struct pending *pending,
+    struct patience patience)
+{
+	enum wait_cost most = WAIT_FREE;
+
+	if (patience_is_any(patience) || mine->capture != 0)
+		return true;
+	for (const struct use *u = pending->uses; u != NULL; u = u->next) {
+		uint64_t tick = use_tick(u);
+		enum wait_cost cost = tick != 0 ?
+		    marks_cost(mine, u->queue->stream, tick) :
+		    WAIT_FAR;
+		if (cost > most)
+			most = cost;
+	}
+	return most == WAIT_FREE ||
+	    (most == WAIT_DEAR && use_is_old(pending, patience.uses));
+}
+
 /* Make a pending block free memory of the request's stream, behind waits. */
 static bool
 claim(struct request *r, struct block *block, struct patience patience)
@@ -316,7 +348,7 @@ claim(struct request *r, struct block *block, struct patience patience)
 	struct driver_guard guard;
 	uint64_t waits = 0;
 
-	if (!use_is_old(&block->pending, patience.uses) ||
+	if (!may_claim(mine, &block->pending, patience) ||
 	    (owner != arena->any_pools &&
 		!marks_follow(mine, owner, block->freed_at, patience)))
 		return false;
@@ -334,19 +366,85 @@ claim(struct request *r, struct block *block, struct patience patience)
 	return true;
 }
 
+static size_t
+pending_asked(struct patience patience)
+{
+	return patience_is_any(patience) ? SIZE_MAX : PENDING_ASKED;
+}
+
+/* Bytes of the run of free memory that a pending block would be part of. */
+static size_t
+run_around(const struct block *block)
+{
+	size_t size = block->size;
+
+	if (!block->segment->expandable)
+		return size;
+	for (struct block *b = block->prev; block_is_usable(b); b = b->prev)
+		size += b->size;
+	for (struct block *b = block->next; block_is_usable(b); b = b->next)
+		size += b->size;
+	return size;
+}
+
+/* Take the oldest pending block that is enough, alone or with neighbours. */
+static enum weir_status
+claim_one(struct request *r, bool only_mine, struct patience patience)
+{
+	struct list *pending = &r->pools->arena->waiting.pending;
+	size_t left = pending_asked(patience);
+	enum weir_status status = WEIR_OK;
+	struct list *next;
+
+	for (struct list *l = pending->next;
+	     l != pending && left > 0 && status == WEIR_OK && r->got == NULL;
+	     l = next, left--) {
+		struct block *block = block_of_pending(l);
+		next = l->next;
+		if (block_state(block) != BLOCK_LEFT &&
+		    block->pool->kind == r->kind &&
+		    (block->pool->owner == r->pools || !only_mine) &&
+		    run_around(block) >= r->rounded &&
+		    claim(r, block, patience))
+			status = search_all(r);
+	}
+	return status;
+}
+
+/* Wait for a mark that lets go a block that is enough. */
+static enum weir_status
+follow_one(struct request *r, struct patience patience)
+{
+	struct arena *arena = r->pools->arena;
+
+	for (struct list *l = arena->pools.next; l != &arena->pools;
+	     l = l->next) {
+		struct pools *pools = CONTAINER_OF(l, struct pools, link);
+		if (pools == r->pools || pools == arena->any_pools)
+			continue;
+		struct block *block = marks_find(
+		    r->pools, pools, r->options, r->rounded, patience);
+		if (block != NULL &&
+		    marks_follow(r->pools, pools, block->freed_at, patience))
+			return search_all(r);
+	}
+	return WEIR_OK;
+}
+
 /* Take pending blocks behind waits, the oldest first, while they may help. */
 static enum weir_status
 claim_pending(struct request *r, bool only_mine, struct patience patience)
 {
 	struct arena *arena = r->pools->arena;
+	size_t left = pending_asked(patience);
 	enum weir_status status = WEIR_OK;
 	struct list *next;
 	size_t got = 0;
 
 	for (struct list *l = arena->waiting.pending.next;
-	     l != &arena->waiting.pending && status == WEIR_OK &&
+	     l != &arena->waiting.pending && left > 0 && status == WEIR_OK &&
 	     r->got == NULL;
-	     l = next) {
+	     l = next, left--) {
 		struct block *block = block_of_pending(l);
 		size_t size = block->size;
 		next = l->next;
@@ -392,10 +490,17 @@ wait_on_device(struct request *r, struct patience patience)
 	if (idle_bytes(r->pools->arena, r->kind) < r->rounded || !can_wait(r))
 		return WEIR_OK;
 	status_mute();
-	status = claim_pending(r, true, patience);
+	/* Best is what one wait brings. */
+	status = claim_one(r, true, patience);
 	if (status == WEIR_OK && r->got == NULL)
+		status = claim_one(r, false, patience);
+	if (status == WEIR_OK && r->got == NULL)
+		status = follow_one(r, patience);
+	if (status == WEIR_OK && r->got == NULL)
+		status = claim_pending(r, true, patience);
+	if (status == WEIR_OK && r->got == NULL && patience_is_any(patience))
 		status = claim_pending(r, false, patience);
-	if (status == WEIR_OK && r->got == NULL)
+	if (status == WEIR_OK && r->got == NULL && patience_is_any(patience))
 		status = follow_others(r, patience);
 	if (status != WEIR_OK)
 		return status_unmute_and_tell();
@@ -440,14 +545,8 @@ patience_for(const struct request *r, enum room room)
 	/* A wait in a capture is one at each replay, for good. */
 	if (r->pools->capture != 0 && r->options->prefer != PREFER_MEMORY)
 		return stages[SPARE].patience;
-	switch (r->options->prefer) {
-	case PREFER_MEMORY:
-		return any;
-	case PREFER_SPEED:
-		return stages[SPARE].patience;
-	default:
-		return stages[room].patience;
-	}
+	return r->options->prefer == PREFER_MEMORY ? any :
+						     stages[room].patience;
 }
 
 /* Does free memory of a kind help, there or elsewhere? */
@@ -638,7 +737,7 @@ take_held(struct request *r, enum room room)
 	marks_poll(r->pools);
 	status = search_all(r);
 	if (status == WEIR_OK && r->got == NULL &&
-	    (patience.age < MARKS || captured))
+	    (r->options->prefer != PREFER_SPEED || captured))
 		status = wait_on_device(r, patience);
 	if (status == WEIR_OK && r->got == NULL && may_move(r, room))
 		status = remap(r);

@@ -38,6 +38,9 @@ struct stream {
 	bool blocking; /* ordered with the legacy default stream */
 
 	struct order order; /* what it is known to be behind */
+	/* All it had at this tick was seen to be done: how far it has come.
+	 * 0: nothing was seen of it. */
+	_Atomic(uint64_t) met_at;
 
 	/* LOCK_RANK_STREAM. A record and the end exclude each other: no handle
 	 * is used that another thread is destroying. */
@@ -120,6 +123,26 @@ bool stream_capturing(struct stream *stream);
  * being captured. It has not ended. Between driver_enter() and driver_leave().
  */
 bool stream_idle(struct stream *stream);
+
+/* An event that was recorded on the stream at a tick has been met. */
+static inline void
+stream_met(struct stream *stream, uint64_t tick)
+{
+	if (atomic_load_explicit(&stream->met_at, memory_order_relaxed) < tick)
+		atomic_store_explicit(
+		    &stream->met_at, tick, memory_order_relaxed);
+}
+
+/* For how many ticks' worth of work it is still busy before it comes to what it
+ * had at a tick; 0: it has. */
+static inline uint64_t
+stream_left(const struct stream *stream, uint64_t tick)
+{
+	uint64_t met =
+	    atomic_load_explicit(&stream->met_at, memory_order_relaxed);
+
+	return tick > met ? tick - met : 0;
+}
 
 /* True if a record or a wait on this stream would put others in order: it is
  * the legacy default stream and there are blocking ones. */

@@ -165,7 +165,7 @@ no_memory:
 
 /* The first use from here to the end of its queue that carries an event. */
 static struct use *
-carrier_from(const struct use_queue *queue, struct list *l)
+carrier_from(const struct use_queue *queue, const struct list *l)
 {
 	for (; l != &queue->uses; l = l->next) {
 		struct use *use = CONTAINER_OF(l, struct use, link);
@@ -410,10 +410,12 @@ poll_queue(struct waiting *waiting, struct use_queue *queue, unsigned skips,
 	queue->refs++; /* settling the last use must not free it under us */
 	while (use != NULL) {
 		struct list *behind = use->link.next;
-		if (driver_peek()->cuEventQuery(use->event) == CUDA_SUCCESS)
+		if (driver_peek()->cuEventQuery(use->event) == CUDA_SUCCESS) {
+			stream_met(queue->stream, use->tick);
 			moved += settle_until(waiting, queue, use, done);
-		else if (skips-- == 0)
+		} else if (skips-- == 0) {
 			break;
+		}
 		use = carrier_from(queue, behind);
 	}
 	driver_leave(&guard);
@@ -516,6 +518,14 @@ use_follow(struct pending *pending, struct stream *later, uint64_t capture,
 		    follow_captured(u, later, capture, waits) :
 		    follow(u, later, waits);
 	return done;
+}
+
+uint64_t
+use_tick(const struct use *use)
+{
+	const struct use *carrier = carrier_from(use->queue, &use->link);
+
+	return carrier != NULL ? carrier->tick : 0;
 }
 
 bool

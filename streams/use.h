@@ -130,6 +130,9 @@ bool use_follow(struct pending *pending, struct stream *later, uint64_t capture,
 bool use_is_over(const struct pending *pending, const struct stream *stream,
     uint64_t capture);
 
+/* The tick of the event that tells of an unmet use; 0: there is none yet. */
+uint64_t use_tick(const struct use *use);
+
 /* Are there, for each unmet use, `n` younger ones of its stream? Then it has
  * had some time to come to it. */
 bool use_is_old(const struct pending *pending, unsigned n);

@@ -39,7 +39,7 @@ free_some(weir_stream stream, size_t bytes)
 
 /* What a request of `mine` does before it looks at others' memory. */
 static void
-poll(const struct pools *mine)
+poll(struct pools *mine)
 {
 	lock_enter(&arena()->lock);
 	marks_poll(mine);
@@ -404,6 +404,63 @@ TEST(marks_that_a_stream_has_come_half_the_way_to_are_followed)
 	EXPECT(!marks_follow(of_b, of_a, of_a->marks[4].at, half));
 	lock_leave(&arena()->lock);
 	EXPECT_EQ(gpu_waits(), 1);
+}
+
+static enum wait_cost
+cost(const struct pools *mine, const struct pools *other, unsigned mark)
+{
+	return marks_cost(mine, other->stream, other->marks[mark].at);
+}
+
+TEST(a_wait_is_free_for_a_stream_that_has_more_to_do_itself)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	conf("tcache:0");
+	struct pools *of_a = marked(a, 4);
+	struct pools *of_b = pools_of(b);
+	busy(b, LATE_MS);
+	free_some(b, 8 * MIB);
+	take(512, b);
+	EXPECT_EQ(of_b->mark_count, 1);
+	EXPECT_EQ(cost(of_b, of_a, 3), WAIT_DEAR);
+	for (int i = 0; i < 40; i++)
+		free_some(b, 2 * MIB);
+	EXPECT_EQ(cost(of_b, of_a, 3), WAIT_FREE);
+	/* Whatever the patience. */
+	EXPECT(follow(of_b, of_a, of_a->marks[3].at, MARKS));
+	EXPECT_EQ(gpu_waits(), 1);
+	expect_healthy();
+}
+
+/* What is near it may wait for at a price, if it must. */
+TEST(a_stream_with_nothing_to_do_does_not_wait_for_what_is_far_away)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+	struct patience latest = { .age = 1 };
+
+	conf("tcache:0");
+	struct pools *of_b = pools_of(b);
+	struct pools *of_a = marked(a, 2);
+	EXPECT_EQ(cost(of_b, of_a, 0), WAIT_DEAR);
+	EXPECT(follow_next(of_b, of_a, 1));
+	for (int i = 0; i < 100; i++)
+		free_some(a, 8 * MIB);
+	take(512, a);
+	unsigned last = of_a->mark_count - 1;
+	EXPECT_EQ(cost(of_b, of_a, last), WAIT_FAR);
+	free_some(a, 8 * MIB);
+	take(512, a);
+	lock_enter(&arena()->lock);
+	of_b->ordered = marks_can_wait(of_b);
+	EXPECT(!marks_follow(of_b, of_a, of_a->marks[last].at, latest));
+	lock_leave(&arena()->lock);
+	finish(a);
+	poll(of_b);
+	EXPECT_EQ(marks_cost(of_b, of_a->stream, of_a->passed_at), WAIT_FREE);
+	expect_healthy();
 }
 
 /* What temporary streams leave is not lost until their work is done. */

@@ -433,8 +433,8 @@ TEST(balance_moves_memory_seldom_while_there_is_room)
 			give(idle[k]);
 		take(8 * PIECE, a);
 	}
-	EXPECT_GE(stats().remapped_bytes, 64 * PIECE);
-	EXPECT_LE(stats().remapped_bytes, 72 * PIECE);
+	EXPECT_GE(stats().remapped_bytes, 32 * PIECE);
+	EXPECT_LE(stats().remapped_bytes, 40 * PIECE);
 	expect_healthy();
 }
 
