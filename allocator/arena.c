@@ -377,15 +377,11 @@ forget_arena(struct arena *arena)
 	lock_leave(&arena->lock);
 }
 
-void
-allocator_forget_device(int device)
+/* The arena itself stays, out of reach: a thread may be in it, and its blocks
+ * are for ever. */
+static void
+forget_arenas(int device, struct arena *arena)
 {
-	struct arena *arena = arena_peek(device);
-	if (arena == NULL)
-		return;
-
-	/* The arena itself stays, out of reach: a thread may be in it, and
-	 * its blocks are for ever. */
 	lock_enter(&lock);
 	atomic_store(&arenas[device], NULL);
 	arena->next_forgotten = forgotten;
@@ -394,8 +390,21 @@ allocator_forget_device(int device)
 	for (struct arena *a = arena; a != NULL; a = arena_next(a))
 		forget_arena(a);
 	host_forget_device(device);
-	event_forget(arena->context);
-	stream_forget(arena->context);
+}
+
+/* Streams of a device may have been used for memory of others. */
+void
+allocator_forget_device(int device)
+{
+	struct arena *arena = arena_peek(device);
+	CUcontext context = driver_context_peek(device);
+
+	if (arena != NULL)
+		forget_arenas(device, arena);
+	if (context == NULL)
+		return;
+	event_forget(context);
+	stream_forget(context);
 }
 
 /* ---- Over all arenas --------------------------------------------------- */

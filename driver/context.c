@@ -73,6 +73,16 @@ driver_context(int device, CUcontext *out)
 	return WEIR_OK;
 }
 
+CUcontext
+driver_context_peek(int device)
+{
+	const struct driver *driver = driver_peek();
+
+	if (driver == NULL || device < 0 || device >= driver->device_count)
+		return NULL;
+	return atomic_load_explicit(&contexts[device], memory_order_acquire);
+}
+
 enum weir_status
 driver_enter(CUcontext context, struct driver_guard *guard)
 {

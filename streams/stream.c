@@ -402,6 +402,7 @@ stream_forget(CUcontext context)
 				at = &stream->next;
 				continue;
 			}
+			atomic_store(&stream->gone, true);
 			atomic_store(&stream->ended, true);
 			*at = stream->next;
 			stream->next = gone;

@@ -48,6 +48,7 @@ struct stream {
 
 	atomic_uint refs;    /* the table's, and one for each holder */
 	atomic_bool ended;   /* set once */
+	atomic_bool gone;    /* its context is, and all its work; set once */
 	struct stream *next; /* in its bucket, under the table's lock */
 
 	/* The allocator's pools for it, under the lock of its arena. */

@@ -175,6 +175,14 @@ carrier_from(const struct use_queue *queue, const struct list *l)
 	return NULL;
 }
 
+/* Has the context of the queue's stream gone? All its work is done then, and
+ * its events are no more. */
+static bool
+is_gone(const struct use_queue *queue)
+{
+	return atomic_load(&queue->stream->gone);
+}
+
 /* Take a use out of its queue. If the one before it has no event it gets this
  * one, unless a host waits for it. */
 static void
@@ -213,6 +221,8 @@ mark(struct use_queue *queue)
 
 	if (last->event != NULL)
 		return true;
+	if (is_gone(queue))
+		return false;
 	if (driver_enter(stream->context, &guard) != WEIR_OK)
 		return false;
 	last->tick = order_tick();
@@ -234,6 +244,8 @@ carrier_of(struct use *use)
 {
 	struct use *carrier = carrier_from(use->queue, &use->link);
 
+	if (is_gone(use->queue))
+		return NULL;
 	if (carrier == NULL && mark(use->queue))
 		carrier = carrier_from(use->queue, &use->link);
 	return carrier;
@@ -272,7 +284,7 @@ use_free(struct waiting *waiting, struct use *use)
 	use->owner = NULL;
 	if (use->waiters > 0)
 		return;
-	if (use->event != NULL)
+	if (use->event != NULL && !is_gone(use->queue))
 		event_give(use->queue->stream->context, use->event);
 	queue_put(waiting, use->queue);
 	use_drop(waiting, use);
@@ -395,7 +407,20 @@ settle_until(struct waiting *waiting, struct use_queue *queue,
 	return moved;
 }
 
-/* Ask the events of a queue. */
+/* All uses of a queue whose stream's context has gone are met. */
+static size_t
+settle_gone(struct waiting *waiting, struct use_queue *queue, struct list *done)
+{
+	const struct use *last =
+	    CONTAINER_OF(queue->uses.prev, struct use, link);
+
+	queue->refs++; /* as below */
+	size_t moved = settle_until(waiting, queue, last, done);
+	queue_put(waiting, queue);
+	return moved;
+}
+
+/* Ask the events of a queue that has some uses. */
 static size_t
 poll_queue(struct waiting *waiting, struct use_queue *queue, unsigned skips,
     struct list *done)
@@ -404,6 +429,8 @@ poll_queue(struct waiting *waiting, struct use_queue *queue, unsigned skips,
 	struct driver_guard guard;
 	struct use *use = queue->first;
 
+	if (is_gone(queue))
+		return settle_gone(waiting, queue, done);
 	if (use == NULL ||
 	    driver_enter(queue->stream->context, &guard) != WEIR_OK)
 		return 0;
@@ -436,7 +463,8 @@ waiting_glance(struct waiting *waiting, struct list *done)
 		list_remove(&queue->link);
 		list_push_back(&waiting->queues, &queue->link);
 		if (list_empty(&queue->uses) ||
-		    (queue->first == NULL && (is_dear(queue) || !mark(queue))))
+		    (!is_gone(queue) && queue->first == NULL &&
+			(is_dear(queue) || !mark(queue))))
 			continue;
 		looks--;
 		moved += poll_queue(waiting, queue, 0, done);
@@ -493,6 +521,8 @@ static bool
 follow(struct use *use, struct stream *later, uint64_t *waits)
 {
 	struct stream *stream = use->queue->stream;
+	if (is_gone(use->queue))
+		return true;
 	const struct use *carrier = carrier_of(use);
 	if (carrier == NULL)
 		return false;

@@ -5,8 +5,10 @@
  */
 #include "allocator/arena.h"
 
+#include <dlfcn.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "allocator/allocator.h"
 #include "base/meta.h"
@@ -360,4 +362,70 @@ TEST(memory_of_a_context_that_was_reset_is_foreign_and_nothing_is_asked_of_it)
 	give(take(4 * MIB, NULL));
 	EXPECT_EQ(stats().allocation.all.allocated, 1);
 	EXPECT_EQ(weir_check(NULL, 0), 0);
+}
+
+/* By the driver's own call, of which weir has no need. */
+static void
+reset_device(int device)
+{
+	const char *path = getenv("WEIR_LIBCUDA");
+	CUresult (*reset)(CUdevice);
+	void *library = dlopen(
+	    path != NULL && *path != '\0' ? path : "libcuda.so.1", RTLD_NOW);
+
+	EXPECT_NOT_NULL(library);
+	void *symbol = dlsym(library, "cuDevicePrimaryCtxReset_v2");
+	EXPECT_NOT_NULL(symbol);
+	memcpy(&reset, &symbol, sizeof(reset));
+	EXPECT_EQ(reset(device), CUDA_SUCCESS);
+	allocator_forget_device(device);
+}
+
+/* Its streams have done all they will ever do. */
+TEST(what_streams_of_a_device_that_was_reset_used_elsewhere_is_free_again)
+{
+	weir_stream gone;
+	char *pending[20];
+
+	device_need(2);
+	conf("tcache:0");
+	EXPECT_OK(weir_stream_create(1, 0, &gone));
+	char *live = take(4 * MIB, NULL);
+	char *small = take(512, NULL);
+	record(live, gone);
+	record(small, gone);
+	busy(gone, LATE_MS);
+	for (int i = 0; i < 20; i++) { /* with an event, and without */
+		pending[i] = take(i < 10 ? 2 * MIB : 512, NULL);
+		record(pending[i], gone);
+	}
+	for (int i = 0; i < 20; i++)
+		give(pending[i]);
+	EXPECT_EQ(stats().pending_bytes, 20 * MIB + 10 * 512);
+	reset_device(1);
+	give(live);
+	give(small);
+	give(take(8 * MIB, NULL)); /* looks at what waits */
+	EXPECT_EQ(stats().pending_bytes, 0);
+	EXPECT_EQ(stats().active_bytes.all.current, 0);
+	expect_healthy();
+}
+
+TEST(nobody_waits_for_streams_of_a_device_that_was_reset)
+{
+	weir_stream gone;
+
+	device_need(2);
+	conf("tcache:0,prefer:memory");
+	EXPECT_OK(weir_stream_create(1, 0, &gone));
+	EXPECT_OK(weir_limit_set(0, 16 * MIB));
+	char *ptr = take(16 * MIB, NULL);
+	record(ptr, gone);
+	busy(gone, LATE_MS);
+	give(ptr);
+	reset_device(1);
+	take(16 * MIB, new_stream());
+	EXPECT_EQ(stats().num_host_waits, 0);
+	EXPECT_OK(weir_limit_set(0, SIZE_MAX));
+	expect_healthy();
 }
