@@ -17,8 +17,8 @@
  * earlier the sooner met; an event on all work of a context, for
  * WEIR_STREAM_ANY, is dear, and much is more there.
  *
- * When the context of a stream goes, all its uses are met, and its events are no
- * more: the next poll sees it, and nothing is asked of the driver.
+ * When the context of a stream goes, all its uses are met, and its events are
+ * no more: the next poll sees it, and nothing is asked of the driver.
  *
  * An event that cannot be recorded now (the stream is being captured, or the
  * driver refuses) is tried again later, so freeing neither fails nor waits.
