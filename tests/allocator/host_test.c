@@ -902,8 +902,10 @@ static struct {
 	unsigned long nodes;
 } bound;
 
+long caught_call(long number, ...) __asm__("syscall");
+
 long
-syscall(long number, ...)
+caught_call(long number, ...)
 {
 	long (*real)(long, long, long, long, long, long, long);
 	long args[6];
