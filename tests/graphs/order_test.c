@@ -521,9 +521,10 @@ TEST(where_no_event_can_be_recorded_a_capture_goes_on_without_an_edge)
 	void *first = take(SIZE, b);
 	work(first, 1, b);
 	give(first);
-	sim()->fail("cuStreamWaitEvent", 1, 1, CUDA_ERROR_UNKNOWN);
+	sim()->fail("cuStreamWaitEvent", 1, 100, CUDA_ERROR_UNKNOWN);
 	void *second = take(SIZE, a);
 	EXPECT_NE(second, first);
+	sim()->reset();
 	sim()->fail("cuStreamGetCaptureInfo", 1, 1, CUDA_ERROR_UNKNOWN);
 	work(second, 2, a);
 	wait_for(a, b);

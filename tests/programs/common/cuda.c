@@ -225,15 +225,15 @@ try_contexts(const struct cuda *cuda)
 	address ptr;
 	context its;
 
+	/* Where memory of the context was before, as that is what may show. */
 	MUST(cuda->mem_alloc(&ptr, 3000));
-	MUST(cuda->get_attribute(&its, CONTEXT, ptr));
-	printf("a context: %d", its != NULL);
 	MUST(cuda->mem_free(ptr));
 	MUST(cuda->synchronize());
-	for (size_t bytes = 3000; bytes < 100u * MIB; bytes *= 32) {
+	printf("a context:");
+	for (size_t bytes = 3000; bytes < 4u * MIB; bytes *= 32) {
 		MUST(cuda->mem_alloc_async(&ptr, bytes, NULL));
 		MUST(cuda->get_attribute(&its, CONTEXT, ptr));
-		printf(", %d", its != NULL);
+		printf(" %d", its != NULL);
 		MUST(cuda->mem_free_async(ptr, NULL));
 	}
 	printf("\n");
