@@ -442,6 +442,24 @@ tcache_block(const struct nearby *nearby, CUdeviceptr place)
 	return block;
 }
 
+/* Entered, and leaves. The bin is the block's. */
+static inline QUICK enum tcache_taken
+tcache_push(
+    struct cache *cache, struct bin *bin, struct block *block, size_t size)
+{
+	struct block **top = bin->top;
+	bool taken = top != bin->end;
+
+	if (__builtin_expect(taken, 1)) {
+		*top = block;
+		bin->top = top + 1;
+		block_set_state(block, BLOCK_CACHED);
+		tcache_count_in(cache, size, block->requested);
+	}
+	tcache_leave(cache);
+	return taken ? TCACHE_TAKEN : TCACHE_NOT_TAKEN;
+}
+
 /* Put a block into the calling thread's cache. The way of most frees: to the
  * stream of the latest, a small size, room at hand. */
 static inline QUICK enum tcache_taken
@@ -461,22 +479,11 @@ tcache_free(void *ptr)
 	atomic_signal_fence(memory_order_seq_cst);
 	if (__builtin_expect(atomic_load_explicit(&cache->key_pool,
 				 memory_order_acquire) != block->pool,
-		0))
-		goto not_this_way;
-	struct bin *bin = tcache_bin(cache, size);
-	struct block **top = bin->top;
-	if (__builtin_expect(top == bin->end, 0))
-		goto not_this_way;
-	*top = block;
-	bin->top = top + 1;
-	block_set_state(block, BLOCK_CACHED);
-	tcache_count_in(cache, size, block->requested);
-	tcache_leave(cache);
-	return TCACHE_TAKEN;
-
-not_this_way:
-	tcache_leave(cache);
-	return TCACHE_NOT_TAKEN;
+		0)) {
+		tcache_leave(cache);
+		return TCACHE_NOT_TAKEN;
+	}
+	return tcache_push(cache, tcache_bin(cache, size), block, size);
 }
 
 /* The same for weir_host_free(): what it takes is host memory, as the cache of
@@ -505,23 +512,13 @@ tcache_free_host(void *ptr)
 	/* The fine pool lies behind the small one. */
 	if (fine &&
 	    (uintptr_t)block->pool - (uintptr_t)pool !=
-		POOL_FINE * sizeof(*pool))
-		goto not_this_way;
-	struct bin *bin =
-	    fine ? tcache_fine_bin(cache, size) : tcache_bin(cache, size);
-	struct block **top = bin->top;
-	if (__builtin_expect(top == bin->end, 0))
-		goto not_this_way;
-	*top = block;
-	bin->top = top + 1;
-	block_set_state(block, BLOCK_CACHED);
-	tcache_count_in(cache, size, block->requested);
-	tcache_leave(cache);
-	return TCACHE_TAKEN;
-
-not_this_way:
-	tcache_leave(cache);
-	return TCACHE_NOT_TAKEN;
+		POOL_FINE * sizeof(*pool)) {
+		tcache_leave(cache);
+		return TCACHE_NOT_TAKEN;
+	}
+	return tcache_push(cache,
+	    fine ? tcache_fine_bin(cache, size) : tcache_bin(cache, size),
+	    block, size);
 }
 
 /* Entered. The cache is the block's and has a slot free. */
