@@ -201,14 +201,23 @@ TEST(neighbours_of_several_streams_serve_together_in_a_capture)
 
 /* ---- What was used on other streams ------------------------------------ */
 
+/* A block of `a` that `b` uses after it. */
+static void *
+take_for_both(void)
+{
+	void *block = take(SIZE, a);
+
+	work(block, 1, a);
+	wait_for(b, a);
+	work(block, 2, b);
+	record(block, b);
+	return block;
+}
+
 TEST(a_block_used_on_a_stream_that_has_been_joined_is_free_at_once)
 {
 	arrange();
-	void *first = take(SIZE, a);
-	work(first, 1, a);
-	wait_for(b, a);
-	work(first, 2, b);
-	record(first, b);
+	void *first = take_for_both();
 	wait_for(a, b);
 	give(first);
 	EXPECT_EQ(pool_stats(graph).pending_bytes, 0);
@@ -225,11 +234,7 @@ TEST(a_block_used_on_a_stream_that_has_been_joined_is_free_at_once)
 TEST(a_block_used_on_another_stream_is_used_again_when_that_is_joined)
 {
 	arrange();
-	void *first = take(SIZE, a);
-	work(first, 1, a);
-	wait_for(b, a);
-	work(first, 2, b);
-	record(first, b);
+	void *first = take_for_both();
 	give(first);
 	EXPECT_EQ(pool_stats(graph).pending_bytes, SIZE);
 	void *second = take(SIZE, a);
@@ -251,11 +256,7 @@ TEST(a_block_used_on_another_stream_is_used_again_when_that_is_joined)
 TEST(a_block_passes_to_the_stream_that_used_it)
 {
 	arrange();
-	void *first = take(SIZE, a);
-	work(first, 1, a);
-	wait_for(b, a);
-	work(first, 2, b);
-	record(first, b);
+	void *first = take_for_both();
 	give(first);
 	void *second = take(SIZE, b);
 	EXPECT_EQ(second, first);
