@@ -3,7 +3,6 @@
  */
 #include <argp.h>
 #include <jansson.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -45,20 +44,6 @@ static const struct argp_option flags[] = {
 	{ 0 },
 };
 
-static void
-take_speed(
-    struct choices *choices, const char *value, const struct argp_state *state)
-{
-	char *end;
-	double speed = strtod(value, &end);
-
-	if (end == value || *end != '\0' || !isfinite(speed) || speed < 0.001 ||
-	    speed > 1e6)
-		argp_error(state,
-		    "--speed is a number from 0.001 to 1e6, not '%s'", value);
-	choices->trial.play.speed = speed;
-}
-
 static error_t
 take_flag(int key, char *value, struct argp_state *state)
 {
@@ -78,7 +63,11 @@ take_flag(int key, char *value, struct argp_state *state)
 		choices->trial.conf = value;
 		return 0;
 	case 'x':
-		take_speed(choices, value, state);
+		if (!number_parse(
+			value, 0.001, 1e6, &choices->trial.play.speed))
+			argp_error(state,
+			    "--speed is a number from 0.001 to 1e6, not '%s'",
+			    value);
 		return 0;
 	case 'k':
 		choices->trial.play.check = true;

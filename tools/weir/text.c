@@ -53,6 +53,18 @@ bytes_parse(const char *text, uint64_t *out)
 	return true;
 }
 
+bool
+number_parse(const char *text, double least, double most, double *out)
+{
+	char *end;
+	double value = strtod(text, &end);
+
+	if (end == text || *end != '\0' || !(value >= least && value <= most))
+		return false;
+	*out = value;
+	return true;
+}
+
 const char *
 bytes_format(uint64_t bytes, char *text, size_t size)
 {

@@ -85,6 +85,9 @@ void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
  * M too). False for anything else, and for what 64 bits do not hold. */
 bool bytes_parse(const char *text, uint64_t *out);
 
+/* Parse a number from `least` to `most`. False for anything else. */
+bool number_parse(const char *text, double least, double most, double *out);
+
 /* "512 bytes", "20.00 MiB". Cuts to `size`; returns `text`. */
 const char *bytes_format(uint64_t bytes, char *text, size_t size);
 

@@ -58,22 +58,6 @@ take_pid(
 	choices->pid = (pid_t)pid;
 }
 
-static void
-take_interval(
-    struct choices *choices, const char *value, const struct argp_state *state)
-{
-	char *end;
-	double seconds = strtod(value, &end);
-
-	if (end == value || *end != '\0' || !isfinite(seconds) ||
-	    seconds < 0.01 || seconds > 86400)
-		argp_error(state,
-		    "--interval is a number of seconds from 0.01 to 86400, "
-		    "not '%s'",
-		    value);
-	choices->interval_s = seconds;
-}
-
 static error_t
 take_flag(int key, char *value, struct argp_state *state)
 {
@@ -87,7 +71,11 @@ take_flag(int key, char *value, struct argp_state *state)
 		choices->once = true;
 		return 0;
 	case 'i':
-		take_interval(choices, value, state);
+		if (!number_parse(value, 0.01, 86400, &choices->interval_s))
+			argp_error(state,
+			    "--interval is a number of seconds from 0.01 to "
+			    "86400, not '%s'",
+			    value);
 		return 0;
 	case 's':
 		choices->snapshot = value;

@@ -24,6 +24,20 @@ expect_refused(const char *text)
 	EXPECT_EQ(value, 77);
 }
 
+TEST(numbers_are_read_within_their_bounds)
+{
+	static const char *const wrong[] = { "", "x", "1x", "1 ", "nan", "inf",
+		"-inf", "0.49", "2.01", "-1", "1e999" };
+	double value;
+
+	EXPECT(number_parse("0.5", 0.5, 2, &value) && value == 0.5);
+	EXPECT(number_parse("2", 0.5, 2, &value) && value == 2);
+	EXPECT(number_parse("1.25e0", 0.5, 2, &value) && value == 1.25);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		if (number_parse(wrong[i], 0.5, 2, &value) || value != 1.25)
+			FAIL("'%s' is taken", wrong[i]);
+}
+
 TEST(sizes_are_read_with_and_without_units)
 {
 	expect_bytes("0", 0);
