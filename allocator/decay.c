@@ -68,7 +68,10 @@ decay_run(struct arena *arena, const struct options *options)
 		return;
 	uint64_t now_ns = os_time_ns();
 	uint64_t time_ns = decay_ns(arena, options);
-	if (now_ns - decay->latest_ns < time_ns / (DECAY_STEPS - 1))
+	/* (At the first look one is kept: the clock may have begun just now.)
+	 */
+	if (decay->latest_ns != 0 &&
+	    now_ns - decay->latest_ns < time_ns / (DECAY_STEPS - 1))
 		return;
 	uint64_t tick =
 	    now_ns > time_ns ? old_tick(decay, now_ns - time_ns) : 0;

@@ -177,7 +177,7 @@ os_on_thread_exit(void (*hook)(uint32_t thread_id))
 	atomic_store(&exit_hook, hook);
 }
 
-static _Atomic uint64_t stopped_ns; /* when it was stopped, or 0 */
+static _Atomic uint64_t stopped_ns; /* what it is while it stands still, or 0 */
 static _Atomic uint64_t skipped_ns;
 
 uint64_t
@@ -207,7 +207,7 @@ os_time_skip(uint64_t ns)
 void
 os_time_stop(bool stopped)
 {
-	atomic_store(&stopped_ns, stopped ? os_monotonic_ns() : 0);
+	atomic_store(&stopped_ns, stopped ? 1 : 0);
 }
 
 /* The C library has it ready, and it is never freed. */

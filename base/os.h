@@ -63,7 +63,8 @@ uint64_t os_monotonic_ns(void);
 uint64_t os_time_ns(void);
 /* For tests: it is later by so much from now on. */
 void os_time_skip(uint64_t ns);
-/* For tests: it passes by os_time_skip() alone, from now on or until false. */
+/* For tests: it begins, as when the machine has just been started, and passes
+ * by os_time_skip() alone, from now on or until false. */
 void os_time_stop(bool stopped);
 
 /* Numbers as C has them, with a point, whatever the program's language is. So
