@@ -78,6 +78,7 @@ static void *
 run(void *unused)
 {
 	(void)unused;
+	pthread_setname_np(pthread_self(), "weir-reap");
 	status_mute();
 	while (!nap(look_at_all() ? busy_ns : idle_ns))
 		;
