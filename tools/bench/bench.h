@@ -102,6 +102,7 @@ bool bench_miss(struct session *session);
 bool bench_random(struct session *session);
 bool bench_pinned(struct session *session);
 bool bench_graphs(struct session *session);
+bool bench_history(struct session *session);
 bool bench_replay(struct session *session);
 
 /* A loop several benchmarks have: `n` times malloc and free of `about->size`
@@ -171,6 +172,10 @@ extern const struct peer *const builtin_peers[]; /* up to NULL */
 
 /* graphs.c */
 extern const struct peer peer_pools;
+
+/* history.c */
+extern const struct peer peer_history;
+extern const struct peer peer_stacks;
 
 /* pinned.c */
 extern const struct peer peer_pinned;

@@ -49,6 +49,9 @@ const struct bench benches[] = {
 	    "a thousand captures that share a pool, pools that are suspended, "
 	    "checkpoints",
 	    "case", "weir-pools", bench_graphs },
+	{ "history",
+	    "a pair with the history on, and a full history as a snapshot",
+	    "case", "weir", bench_history },
 	{ "kernels",
 	    "kernels of a million clocks on 4 streams, a block each; "
 	    "all of them",

@@ -289,6 +289,8 @@ const struct peer *const builtin_peers[] = {
 	&peer_registered,
 	&peer_host_alloc,
 	&peer_pools,
+	&peer_history,
+	&peer_stacks,
 #if !defined(WEIR_NO_JEMALLOC)
 	&peer_jemalloc,
 #endif

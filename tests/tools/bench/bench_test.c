@@ -201,6 +201,11 @@ TEST(graphs_runs_with_pools_of_graphs)
 	smoke("graphs", nothing, 8, "weir-pools");
 }
 
+TEST(history_runs_with_stacks_and_without)
+{
+	smoke("history", nothing, 2, "weir-history weir-stacks");
+}
+
 TEST(kernels_runs_with_the_run_without_allocation)
 {
 	smoke("kernels", nothing, 2, "weir cudaMallocAsync cudaMalloc none");
