@@ -241,15 +241,25 @@ end_stream(struct run *run, int i)
 		run->streams[i] = NULL;
 }
 
-/* Work on a block that takes its time. It may be what fails. */
+/* Work on a block that takes its time, if it writes little: a page. It may be
+ * what fails; there is a context for it, whatever the thread has. */
 bool
 work_late(void *block, size_t size, weir_stream on)
 {
+	const size_t most = 4096;
+	struct weir_block_info info = { .struct_size = sizeof(info) };
+	struct driver_guard guard;
+
 	if (block == NULL)
 		return false;
+	EXPECT_OK(weir_block_info(block, &info));
+	if (driver_enter(arena_peek(info.device)->context, &guard) != WEIR_OK)
+		return false;
 	sim()->delay_next(on, 3000000);
-	return driver_peek()->cuMemsetD8Async(
-		   (CUdeviceptr)(uintptr_t)block, 1, size, on) == CUDA_SUCCESS;
+	CUresult code = driver_peek()->cuMemsetD8Async(
+	    (CUdeviceptr)(uintptr_t)block, 1, size < most ? size : most, on);
+	driver_leave(&guard);
+	return code == CUDA_SUCCESS;
 }
 
 /* ---- One run in one process -------------------------------------------- */
