@@ -129,6 +129,7 @@ calibrate(struct session *session, const struct bench_case *about,
     struct result *result)
 {
 	uint64_t n = 1;
+	double before = 0; /* seconds of as many rounds, just before */
 	double seconds;
 
 	result->rounds = about->rounds;
@@ -141,8 +142,15 @@ calibrate(struct session *session, const struct bench_case *about,
 		seconds = take_sample(session, about, result, n);
 		if (seconds < 0)
 			return false;
-		if (seconds >= session->sample_s || n >= ROUNDS_MAX)
+		if (n >= ROUNDS_MAX)
 			break;
+		if (seconds >= session->sample_s) {
+			if (before >= session->sample_s)
+				break;
+			before = seconds; /* once more: it may be a beginning */
+			continue;
+		}
+		before = 0;
 		/* Not at once all the way: the first rounds are slow. */
 		wanted = seconds > 0 ?
 		    (double)n * 1.1 * session->sample_s / seconds :

@@ -1,6 +1,7 @@
 /*
  * What a malloc or free costs that no thread cache serves: a hit in the pool,
- * cutting a block, joining blocks, mapping new memory.
+ * cutting a block, joining blocks, memory of another stream, pieces mapped
+ * together, mapping new memory.
  */
 #include <stdlib.h>
 
@@ -66,6 +67,143 @@ run_map(const struct sample *sample)
 	return seconds;
 }
 
+/* ---- Memory that is there, but not on this stream or in one piece -------- */
+
+static uint64_t
+held_by_weir(void)
+{
+	struct weir_stats stats = { .struct_size = sizeof(stats) };
+
+	return weir_stats(0, &stats) == WEIR_OK ?
+	    stats.reserved_bytes.all.current :
+	    0;
+}
+
+/* The seconds of a malloc, which weir must serve from what it holds. */
+static double
+timed_malloc(const struct sample *sample, size_t size, weir_stream stream)
+{
+	const struct peer *peer = sample->peer;
+	uint64_t before = held_by_weir();
+	uint64_t start = now_ns();
+	void *block = peer->malloc(size, stream);
+	double seconds = seconds_since(start);
+
+	if (block == NULL)
+		return -1;
+	if (peer->kind == PEER_WEIR && held_by_weir() > before) {
+		sample->session->why = "took new memory";
+		seconds = -1;
+	}
+	peer->free(block, stream);
+	return seconds;
+}
+
+/* A block that another stream has freed, when all its work is done; or
+ * (`shared`) while that stream is busy with it. */
+static double
+take_theirs(const struct sample *sample)
+{
+	const struct peer *peer = sample->peer;
+	bool is_busy = sample->about->shared;
+	size_t size = sample->about->size;
+
+	peer->trim();
+	void *theirs = peer->malloc(size, gpu.streams[1]);
+	if (theirs == NULL)
+		return -1;
+	bool done = !is_busy || gpu_sleep(gpu.streams[1], 500 * 1000);
+	peer->free(theirs, gpu.streams[1]);
+	if (!done || (!is_busy && !gpu_wait()))
+		return -1;
+	double seconds = timed_malloc(sample, size, gpu.streams[0]);
+	return gpu_wait() ? seconds : -1;
+}
+
+/* `count` free pieces between as many live ones are wanted as one block. */
+static double
+take_pieces(const struct sample *sample)
+{
+	const struct peer *peer = sample->peer;
+	weir_stream stream = gpu.streams[0];
+	void *pieces[PIECES];
+	unsigned live = 0;
+	unsigned all = 2 * sample->about->count;
+	size_t piece = sample->about->size / sample->about->count;
+	double seconds = -1;
+
+	peer->trim();
+	while (
+	    live < all && (pieces[live] = peer->malloc(piece, stream)) != NULL)
+		live++;
+	for (unsigned i = 1; i < live; i += 2)
+		peer->free(pieces[i], stream);
+	if (live == all && gpu_wait())
+		seconds = timed_malloc(sample, sample->about->size, stream);
+	for (unsigned i = 0; i < live; i += 2)
+		peer->free(pieces[i], stream);
+	return gpu_wait() ? seconds : -1;
+}
+
+/* With `shared` weir is told to hold little: else it takes some new memory
+ * before it makes a stream wait or moves memory together. */
+static double
+run_there(const struct sample *sample)
+{
+	bool in_pieces = sample->about->count != 0;
+	bool waits = sample->about->shared && sample->peer->kind == PEER_WEIR;
+	double seconds = 0;
+
+	if (waits && weir_options_set("prefer:memory") != WEIR_OK)
+		return -1;
+	for (uint64_t i = 0; i < sample->n && seconds >= 0; i++) {
+		double one =
+		    in_pieces ? take_pieces(sample) : take_theirs(sample);
+		seconds = one < 0 ? -1 : seconds + one;
+	}
+	if (waits)
+		weir_options_set("prefer:balance");
+	return seconds;
+}
+
+static bool
+measure_there(struct session *session)
+{
+	/* Pages that are simulated are touched all the same. */
+	bool small = session->quick || session->simulated;
+	const struct bench_case cases[] = {
+		{ .name = "64 MiB of another stream", .size = 64 * MIB },
+		{ .name = "the same, still busy",
+		    .size = 64 * MIB,
+		    .shared = true },
+		{ .name = "64 MiB in 16 pieces",
+		    .size = 64 * MIB,
+		    .count = 16,
+		    .shared = true },
+		{ .name =
+			small ? "1 GiB in 256 pieces" : "10 GiB in 256 pieces",
+		    .size = (size_t)(small ? 1024 : 10240) * MIB,
+		    .count = PIECES / 2,
+		    .shared = true,
+		    .few = true },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct bench_case about = cases[i];
+
+		about.run = run_there;
+		about.kinds = PEER_DEVICE;
+		about.rounds = about.few || session->quick ? 1 : 10;
+		about.ops = 1;
+		about.not_slow = true;
+		if (!measure(session, &about))
+			return false;
+	}
+	return true;
+}
+
+/* ---- All --------------------------------------------------------------- */
+
 bool
 bench_miss(struct session *session)
 {
@@ -107,5 +245,5 @@ bench_miss(struct session *session)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		if (!measure(session, &cases[i]))
 			return false;
-	return true;
+	return measure_there(session);
 }

@@ -181,7 +181,7 @@ TEST(pending_runs)
 
 TEST(miss_runs_with_every_device_peer)
 {
-	smoke("miss", nothing, 6, "weir cudaMallocAsync cudaMalloc");
+	smoke("miss", nothing, 10, "weir cudaMallocAsync");
 }
 
 TEST(random_runs_with_every_peer)
