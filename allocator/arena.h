@@ -629,8 +629,12 @@ enum { MARKS_ASKED = 64 };
  * its memory is done with. */
 void marks_keep(struct pools *mine);
 
-/* See how far the streams have come, and mark others for the next time. */
+/* See how far the streams have come, and mark those that are not done for the
+ * next time. */
 void marks_poll(struct pools *mine);
+
+/* Ask a stream whether it has nothing left to do, and remember it. */
+bool marks_ask(struct pools *pools);
 
 /* Find out, in pools->usable_until of all pools, what a request of `mine` may
  * use without a wait. Again after the lock was left. */

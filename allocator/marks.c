@@ -5,11 +5,13 @@
  *
  * A mark is an event recorded on a stream, with the tick at which that was
  * done. Freeing on the stream's own behalf records none: it would cost more
- * than the free. Marks are made when some request finds nothing free and looks
- * at what other streams have: one for each of them that has freed something
- * since its latest mark. The next request that comes so far sees which have
- * passed, and may wait on the device for one that has not. The oldest are the
- * ones to wait for: the stream has had most time to get there.
+ * than the free. When some request finds nothing free it looks at what other
+ * streams have, and asks each of them that has freed something since it was
+ * last known to be done. One that has nothing left to do needs no mark; others
+ * get one if they have freed something since the latest. The next request that
+ * comes so far sees which have passed, and may wait on the device for one that
+ * has not. The oldest are the ones to wait for: the stream has had most time to
+ * get there.
  *
  * A stream that lags behind has more to be marked than there are marks. They
  * are thinned out then: without a late one nothing that has been freed lately
@@ -159,6 +161,34 @@ listen(struct pools *pools)
 	driver_leave(&guard);
 }
 
+/* Has the stream nothing left to do? False if it cannot be asked. */
+static bool
+is_idle(struct pools *pools)
+{
+	struct stream *stream = pools->stream;
+	struct driver_guard guard;
+
+	if (pools->ended || stream->handle == WEIR_STREAM_ANY ||
+	    stream->thread != 0 ||
+	    driver_enter(stream->context, &guard) != WEIR_OK)
+		return false;
+	bool idle = stream_idle(stream);
+	driver_leave(&guard);
+	return idle;
+}
+
+bool
+marks_ask(struct pools *pools)
+{
+	uint64_t tick = order_tick();
+
+	if (!is_idle(pools))
+		return false;
+	pools->passed_at = tick;
+	stream_met(pools->stream, tick);
+	return true;
+}
+
 static bool
 has_free(const struct pools *pools)
 {
@@ -199,9 +229,11 @@ marks_poll(struct pools *mine)
 			continue;
 		n++;
 		listen(pools);
-		if (pools->passed_at <= pools->freed_at &&
-		    pools->mark_count < MARKS)
-			mark(pools);
+		if (pools->passed_at > pools->freed_at ||
+		    pools->mark_count == MARKS ||
+		    (pools->mark_count == 0 && marks_ask(pools)))
+			continue;
+		mark(pools);
 	}
 	status_unmute();
 }

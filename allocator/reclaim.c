@@ -224,23 +224,6 @@ reclaim_glance(struct arena *arena)
 
 /* ---- What can go back to the driver ------------------------------------ */
 
-/* Is the stream idle right now? False if it cannot be asked. */
-static bool
-is_idle(struct pools *pools)
-{
-	struct stream *stream = pools->stream;
-	struct driver_guard guard;
-
-	if (pools->ended || stream->handle == WEIR_STREAM_ANY ||
-	    stream->thread != 0)
-		return false;
-	if (driver_enter(stream->context, &guard) != WEIR_OK)
-		return false;
-	bool idle = stream_idle(stream);
-	driver_leave(&guard);
-	return idle;
-}
-
 /* Bring passed_at up to date where that takes no wait. */
 void
 reclaim_refresh(struct arena *arena)
@@ -249,13 +232,8 @@ reclaim_refresh(struct arena *arena)
 	for (struct list *l = arena->pools.next; l != &arena->pools;
 	     l = l->next) {
 		struct pools *pools = CONTAINER_OF(l, struct pools, link);
-		if (pools->passed_at > pools->freed_at)
-			continue;
-		uint64_t tick = order_tick();
-		if (is_idle(pools)) {
-			pools->passed_at = tick;
-			stream_met(pools->stream, tick);
-		}
+		if (pools->passed_at <= pools->freed_at)
+			marks_ask(pools);
 	}
 	status_unmute();
 }

@@ -346,6 +346,7 @@ TEST(a_block_freed_on_another_stream_serves_that_stream_at_once)
 	EXPECT_OK(weir_free_async(ptr, b));
 	EXPECT_EQ(take(4 * MIB, b), ptr);
 	EXPECT_EQ(info_of(ptr).stream, b);
+	busy(b, LATE_MS);
 	EXPECT_OK(weir_free_async(ptr, b));
 	EXPECT_NE(take(4 * MIB, a), ptr);
 	expect_healthy();

@@ -199,9 +199,10 @@ TEST(the_rest_of_moved_memory_serves_others_in_time)
 	give(idle[1]);
 	char *whole = take(10 * MIB, a);
 	uint64_t held = reserved();
+	busy(a, LATE_MS);
 	EXPECT_NE(take(6 * MIB, b), whole + 10 * MIB);
 	EXPECT_EQ(reserved(), held + 6 * MIB);
-	settle();
+	finish(a);
 	EXPECT_EQ(take(6 * MIB, b), whole + 10 * MIB);
 	EXPECT_EQ(reserved(), held + 6 * MIB);
 	EXPECT_EQ(stats().num_gpu_waits, 0);

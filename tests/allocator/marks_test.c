@@ -136,6 +136,28 @@ TEST(a_mark_that_has_passed_lets_others_use_what_was_freed_before_it)
 	expect_healthy();
 }
 
+TEST(what_an_idle_stream_has_freed_serves_the_first_that_asks)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	conf("tcache:0");
+	struct pools *of_a = pools_of(a);
+	struct pools *of_b = pools_of(b);
+	char *theirs = take(100 * MIB, a);
+	fill(theirs, 100 * MIB, 1, a);
+	give(theirs);
+	finish(a);
+	uint64_t held = stats().reserved_bytes.all.current;
+	char *mine = take(100 * MIB, b);
+	fill(mine, 100 * MIB, 2, b);
+	EXPECT_EQ(stats().reserved_bytes.all.current, held);
+	EXPECT_EQ(of_a->mark_count, 0); /* it need not be marked */
+	EXPECT_EQ(gpu_waits(), 0);
+	EXPECT(usable(of_b, of_a));
+	expect_healthy();
+}
+
 /* So that a stream that frees all the time has marks of different ages. */
 TEST(a_stream_that_allocates_is_marked_each_time_it_has_freed_some)
 {
@@ -290,6 +312,7 @@ TEST(a_stream_that_is_captured_is_marked_after_it)
 	capture_begin(a);
 	expect_unmarked(a);
 	capture_end(a);
+	busy(a, LATE_MS);
 	struct pools *of_b = pools_of(new_stream());
 	EXPECT_EQ(of_a->mark_count, 1);
 	settle();
@@ -565,8 +588,11 @@ TEST(a_capture_relies_on_nothing_but_what_is_done)
 
 TEST(a_mark_that_cannot_be_made_is_made_the_next_time)
 {
+	/* (It is asked first whether it can be asked if it is idle.) */
 	static const char *const entries[] = { "cuEventRecord",
 		"cuStreamIsCapturing" };
+	static const unsigned faults[] = { 1, 2 };
+	unsigned all = 0;
 	weir_stream a = new_stream();
 
 	device_need_sim("calls of the driver are made to fail");
@@ -576,9 +602,12 @@ TEST(a_mark_that_cannot_be_made_is_made_the_next_time)
 	busy(a, LATE_MS);
 	free_some(a, 2 * MIB);
 	for (unsigned i = 0; i < 2; i++) {
-		EXPECT_EQ(sim()->fail(entries[i], 1, 1, CUDA_ERROR_UNKNOWN), 0);
+		EXPECT_EQ(
+		    sim()->fail(entries[i], 1, faults[i], CUDA_ERROR_UNKNOWN),
+		    0);
 		poll(of_b);
-		EXPECT_EQ(sim()->faults(), i + 1);
+		all += faults[i];
+		EXPECT_EQ(sim()->faults(), all);
 		EXPECT_EQ(of_a->mark_count, 0);
 		EXPECT_STATUS(weir_last_status(), WEIR_OK);
 	}
