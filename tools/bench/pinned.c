@@ -315,6 +315,7 @@ measure_small(struct session *session)
 		.name = "8 B to 4 KiB, held for live",
 		.run = run_small,
 		.kinds = PEER_PINNED,
+		.not_slow = true, /* minutes */
 		.holds = true,
 		.cold = true,
 		.few = true,
