@@ -82,7 +82,7 @@ TEST(a_program_with_two_and_three_dimensions_is_served)
 }
 
 /* All but the 20 blocks of a pool whose reuse is restricted, and what is
- * wrong. */
+ * wrong. (A GPU's runtime makes one call more than it is asked for.) */
 TEST(a_program_with_memory_pools_is_served)
 {
 	/* A GPU's driver counts a free when it gets to it. */
@@ -91,8 +91,10 @@ TEST(a_program_with_memory_pools_is_served)
 	const json_t *calls = json_object_get(report, "calls");
 	const json_t *alloc = json_object_get(calls, "cuMemAllocFromPoolAsync");
 
-	EXPECT_EQ(report_number(alloc, "seen"),
-	    report_number(alloc, "served") + 20 + 2);
+	long long others =
+	    report_number(alloc, "seen") - report_number(alloc, "served");
+	EXPECT_GE(others, 20 + 2);
+	EXPECT_LE(others, start_simulated() ? 20 + 2 : 20 + 3);
 	EXPECT_GT(report_number(alloc, "served"), 800);
 	EXPECT_EQ(report_number(report, "live_bytes_at_exit"), 0);
 	json_decref(report);
