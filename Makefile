@@ -335,7 +335,7 @@ $(B)/obj/%.o: %.c $(B)/flags | $(call deps,build) $(je_ready) \
 
 # Our declarations are compared with the toolkit's, where there is one.
 $(B)/obj/allocator/tcache.o $(B)/obj/allocator/malloc.o \
-$(B)/obj/allocator/host.o: \
+$(B)/obj/allocator/host.o $(B)/obj/allocator/tell.o: \
 	cflags += $(tls_flags) $(fetch_flags) -fno-tree-slp-vectorize
 $(B)/obj/trace/history.o: cflags += $(tls_flags)
 $(B)/obj/tests/driver/%.o: cppflags += $(addprefix -isystem ,\

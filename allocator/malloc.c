@@ -287,15 +287,12 @@ allocate_known(struct cache *cache, const struct options *options, size_t size,
 	return alive;
 }
 
+/* By the arena. `cache` is what the thread has for the stream, or NULL. */
 static __attribute__((noinline)) void *
-malloc_rare(int device, size_t size, weir_stream stream)
+malloc_slow(int device, size_t size, weir_stream stream, struct cache *cache)
 {
 	const struct options *options;
-	struct cache *cache = tcache_find(device, stream);
-	void *ptr = cache != NULL ? tcache_malloc_in(cache, size) : NULL;
-
-	if (ptr != NULL)
-		return ptr;
+	void *ptr;
 	enum weir_status status = check_size(size);
 	if (status == WEIR_OK)
 		status = options_get(&options);
@@ -310,6 +307,15 @@ malloc_rare(int device, size_t size, weir_stream stream)
 		return NULL;
 	tell_allocated_at(ptr);
 	return ptr;
+}
+
+static __attribute__((noinline)) void *
+malloc_rare(int device, size_t size, weir_stream stream)
+{
+	struct cache *cache = tcache_find(device, stream);
+	void *ptr = cache != NULL ? tcache_malloc_in(cache, size) : NULL;
+
+	return ptr != NULL ? ptr : malloc_slow(device, size, stream, cache);
 }
 
 static __attribute__((noinline)) void *
@@ -364,14 +370,14 @@ holds(const struct block *block, CUdeviceptr addr)
 /* The live block that starts at an address, with its arena's lock taken; or
  * NULL, with none. The first look takes no lock: what it finds is a block for
  * ever, if not this one. */
-static struct block *
+static inline QUICK struct block *
 lock_found(struct block *block, const void *ptr) UNCHECKED
 {
 	if (block == NULL)
 		return NULL;
 	struct arena *arena = block->arena;
 	lock_enter(&arena->lock);
-	if (holds(block, address(ptr)) && block->addr == address(ptr))
+	if (block->addr == address(ptr) && holds(block, address(ptr)))
 		return block;
 	lock_leave(&arena->lock);
 	return NULL;
@@ -559,7 +565,7 @@ tell_first(const struct block *block) UNCHECKED
 
 /* As lock_found(), for a block that is to be freed: history_leave() follows,
  * whatever comes of it. */
-static inline struct block *
+static inline QUICK struct block *
 lock_to_free(struct block *block, const void *ptr) UNCHECKED
 {
 	history_enter(WEIR_HISTORY_ALL);
@@ -572,7 +578,7 @@ lock_to_free(struct block *block, const void *ptr) UNCHECKED
 
 /* Leave the lock after a free: the memory of an arena that nobody owns any
  * more goes back, and host memory beyond what may stay unused. */
-static void
+static inline QUICK void
 leave_freed(struct arena *arena) UNCHECKED
 {
 	const struct options *options;
@@ -585,48 +591,81 @@ leave_freed(struct arena *arena) UNCHECKED
 		arena_empty(arena);
 }
 
-/* A block that is not where the latest one was takes the shortest way too. */
-static __attribute__((noinline)) enum weir_status
-free_rare(void *ptr) UNCHECKED
+/* By the arena's lock; `keep` if the thread's cache is to have it. What is at
+ * the address may be no such block. */
+static inline QUICK enum weir_status
+free_locked(struct block *block, void *ptr, bool keep) UNCHECKED
 {
-	if (ptr == NULL ||
-	    (tcache_find_leaf(ptr) && tcache_free(ptr) == TCACHE_TAKEN))
-		return WEIR_OK;
-	struct block *block = lookup_exact(address(ptr));
-	if ((block != NULL && tcache_free_rare(block)) || os_forked())
-		return WEIR_OK;
 	block = lock_to_free(block, ptr);
 	if (block == NULL) {
 		history_leave();
 		return refuse("weir_free", ptr);
 	}
 	struct arena *arena = block->arena;
-	if (!tell_all() || !tcache_keep(block))
+	if (!keep || !tcache_keep(block))
 		malloc_release(block);
 	leave_freed(arena);
 	history_leave();
 	return WEIR_OK;
 }
 
+/* What may be a block, or NULL. */
 static __attribute__((noinline)) enum weir_status
-free_large(void *ptr)
+free_slow(void *ptr, struct block *block)
 {
-	const struct tcache *t = tcache_own;
+	if ((block != NULL && tcache_free_rare(block)) || os_forked())
+		return WEIR_OK;
+	return free_locked(block, ptr, false);
+}
 
-	return tcache_free_large(&t->nearby, t->last, ptr) ? WEIR_OK :
-							     free_rare(ptr);
+/* A block that tcache_free() has found and not taken. */
+static __attribute__((noinline)) enum weir_status
+free_found(void *ptr, struct block *block)
+{
+	return tcache_is_traced(block) ? free_locked(block, ptr, true) :
+					 free_slow(ptr, block);
+}
+
+/* A block that is not where the latest one was takes the shortest way too. */
+static __attribute__((noinline)) enum weir_status
+free_unknown(void *ptr)
+{
+	struct block *block;
+	enum tcache_taken taken = TCACHE_UNKNOWN;
+
+	if (ptr == NULL)
+		return WEIR_OK;
+	if (tcache_find_leaf(ptr))
+		taken = tcache_free(ptr, &block);
+	if (taken == TCACHE_TAKEN)
+		return WEIR_OK;
+	if (taken != TCACHE_UNKNOWN)
+		return free_found(ptr, block);
+	return free_slow(ptr, lookup_exact(address(ptr)));
+}
+
+static __attribute__((noinline)) enum weir_status
+free_large(void *ptr, struct block *block)
+{
+	return tcache_free_large(tcache_own->last, block) ?
+	    WEIR_OK :
+	    free_found(ptr, block);
 }
 
 enum weir_status
 weir_free(void *ptr)
 {
-	switch (tcache_free(ptr)) {
+	struct block *block;
+
+	switch (tcache_free(ptr, &block)) {
 	case TCACHE_TAKEN:
 		return WEIR_OK;
 	case TCACHE_TOO_LARGE:
-		return free_large(ptr);
+		return free_large(ptr, block);
+	case TCACHE_NOT_TAKEN:
+		return free_found(ptr, block);
 	default:
-		return free_rare(ptr);
+		return free_unknown(ptr);
 	}
 }
 
@@ -659,8 +698,9 @@ static __attribute__((noinline)) enum weir_status
 host_free_large(void *ptr)
 {
 	const struct tcache *t = tcache_own;
+	struct block *block = tcache_block(&t->nearby_host, address(ptr));
 
-	return tcache_free_large(&t->nearby_host, t->last_host, ptr) ?
+	return block != NULL && tcache_free_large(t->last_host, block) ?
 	    WEIR_OK :
 	    host_free_rare(ptr);
 }

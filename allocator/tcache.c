@@ -344,7 +344,7 @@ static void tell_peak(struct cache *cache);
 static void tell_own(struct arena *arena, struct cache *used);
 
 /* Entered. False if a peak has been passed. */
-static bool
+static inline QUICK bool
 give(struct cache *cache, struct block *block, size_t size)
 {
 	block->requested = size;
@@ -424,7 +424,7 @@ malloc_slot(struct cache *cache, size_t rounded, size_t size)
 	return hand_out(cache, block, size);
 }
 
-/* Is it worth while to take the lock and the stack? */
+/* Is it worth while to take a stack for it? */
 static bool
 has_any(struct cache *cache, size_t n)
 {
@@ -435,27 +435,46 @@ has_any(struct cache *cache, size_t n)
 	return any;
 }
 
+/* What a cache rounds a size to, which is not 0 or too much. */
+static size_t
+rounded_in(const struct cache *cache, size_t size)
+{
+	return cache->rounding != NULL ? size_class(cache->rounding, size) :
+					 size_of_granule(cache->granule, size);
+}
+
+static inline struct block *
+take_traced(struct cache *cache, size_t n, size_t rounded)
+{
+	if (n == 0)
+		return slot_find(cache, rounded);
+	if (bin_empty(&cache->bins[n]) && !bin_fill(cache, n))
+		return NULL;
+	return *--cache->bins[n].top;
+}
+
 /* As malloc_binned() and malloc_slot(), but under the arena's lock, and told.
- * The cache may have been taken out of use before the lock was had. */
-static void *
-malloc_traced(struct cache *cache, size_t n, size_t rounded, size_t size)
+ * The cache may have been taken out of use before the lock was had; with it
+ * nobody else is at it. */
+static __attribute__((noinline)) void *
+malloc_traced(struct cache *cache, size_t size)
 {
 	struct arena *arena = cache->arena;
 	struct block *block = NULL;
 
-	if (!has_any(cache, n))
+	if (size - 1 >= WEIR_SIZE_MAX)
+		return NULL;
+	size_t rounded = rounded_in(cache, size);
+	size_t n = class_of(cache->granule, rounded);
+	if (history_takes_stacks(WEIR_HISTORY_STATE) && !has_any(cache, n))
 		return NULL;
 	history_enter(WEIR_HISTORY_STATE);
 	lock_enter(&arena->lock);
-	if (tcache_enter(cache)) {
-		if (n == 0)
-			block = slot_find(cache, rounded);
-		else if (bin_fill(cache, n))
-			block = *--cache->bins[n].top;
-		bool below = block == NULL || give(cache, block, size);
-		tcache_leave(cache);
-		if (block != NULL)
-			tell_alloc(block);
+	if (tcache_is_alive(cache))
+		block = take_traced(cache, n, rounded);
+	if (block != NULL) {
+		bool below = give(cache, block, size);
+		tell_alloc(block);
 		if (!below)
 			tell_own(arena, cache);
 	}
@@ -467,28 +486,13 @@ malloc_traced(struct cache *cache, size_t n, size_t rounded, size_t size)
 	return (void *)(uintptr_t)block->addr;
 }
 
-/* Is the context the one that the cache of a default stream is for? */
-static bool
-is_current(const struct cache *cache)
+bool
+tcache_is_current(const struct cache *cache)
 {
 	CUcontext current = NULL;
 
 	return driver_peek()->cuCtxGetCurrent(&current) == CUDA_SUCCESS &&
 	    current == cache->context;
-}
-
-struct cache *
-tcache_find(int device, weir_stream handle)
-{
-	if (handle == NULL)
-		handle = WEIR_STREAM_LEGACY;
-	struct cache *cache = tcache_own->by_handle[tcache_way(handle)];
-	if (atomic_load_explicit(&cache->handle, memory_order_relaxed) !=
-		handle ||
-	    (device != WEIR_DEVICE_CURRENT && device != cache->device) ||
-	    (cache->context != NULL && !is_current(cache)))
-		return NULL;
-	return cache;
 }
 
 struct cache *
@@ -503,53 +507,58 @@ tcache_find_host(const struct arena *arena)
 void *
 tcache_malloc_in(struct cache *cache, size_t size)
 {
+	if (cache->traced)
+		return malloc_traced(cache, size);
 	if (!cache->keeps || size - 1 >= WEIR_SIZE_MAX)
 		return NULL;
-	size_t rounded = cache->rounding != NULL ?
-	    size_class(cache->rounding, size) :
-	    size_of_granule(cache->granule, size);
+	size_t rounded = rounded_in(cache, size);
 	size_t n = class_of(cache->granule, rounded);
-	if (cache->traced)
-		return malloc_traced(cache, n, rounded, size);
 	if (!tcache_enter(cache))
 		return NULL;
 	return n == 0 ? malloc_slot(cache, rounded, size) :
 			malloc_binned(cache, n, size);
 }
 
-/* Entered; leaves. */
+/* Entered. Room for one more of a class, if there can be. */
 static bool
-free_binned(struct cache *cache, size_t n, struct block *block)
+bin_make_room(struct cache *cache, size_t n)
 {
 	struct bin *bin = &cache->bins[n];
-	bool taken = bin_make(bin, n);
 
-	if (taken && bin_full(bin)) {
+	if (!bin_make(bin, n))
+		return false;
+	if (bin_full(bin)) {
 		cache->misses[n] = 0; /* it has blocks of its own */
 		bin_swap(bin, n);
 		if (bin_full(bin))
 			depot_put(cache, n);
-		taken = !bin_full(bin);
 	}
-	if (taken) {
-		*bin->top++ = block;
-		block_set_state(block, BLOCK_CACHED);
-		tcache_count_in(cache, block->size, block->requested);
-	}
-	tcache_leave(cache);
-	return taken;
+	return !bin_full(bin);
 }
 
-/* Entered; leaves. */
+/* Entered. */
+static inline QUICK bool
+free_binned(struct cache *cache, size_t n, struct block *block)
+{
+	struct bin *bin = &cache->bins[n];
+
+	/* One with no magazines is full. */
+	if (bin_full(bin) && !bin_make_room(cache, n))
+		return false;
+	*bin->top++ = block;
+	block_set_state(block, BLOCK_CACHED);
+	tcache_count_in(cache, block->size, block->requested);
+	return true;
+}
+
+/* Entered. */
 static bool
 free_slot(struct cache *cache, struct block *block)
 {
-	bool taken = cache->slots < TCACHE_SLOTS;
-
-	if (taken)
-		tcache_put_slot(cache, block);
-	tcache_leave(cache);
-	return taken;
+	if (cache->slots == TCACHE_SLOTS)
+		return false;
+	tcache_put_slot(cache, block);
+	return true;
 }
 
 static bool
@@ -567,11 +576,11 @@ find_leaf(struct tcache *t, struct nearby *nearby, CUdeviceptr place)
 }
 
 bool
-tcache_find_leaf(const void *ptr)
+tcache_turn_to_leaf(CUdeviceptr place)
 {
 	struct tcache *t = tcache_own;
 
-	return find_leaf(t, &t->nearby, (CUdeviceptr)(uintptr_t)ptr);
+	return find_leaf(t, &t->nearby, place);
 }
 
 bool
@@ -593,18 +602,12 @@ is_for(const struct cache *cache, const struct pool *pool)
 	    POOL_KINDS * sizeof(*pool);
 }
 
-/* If it is the block's. */
-static bool
+/* Entered. If it is the block's. */
+static inline QUICK bool
 put_into(struct cache *cache, struct block *block)
 {
-	const struct pool *pool = block->pool;
-
-	if (!cache->keeps || !tcache_enter(cache))
+	if (!is_for(cache, block->pool))
 		return false;
-	if (!is_for(cache, pool)) {
-		tcache_leave(cache);
-		return false;
-	}
 	size_t n = class_of(cache->granule, block->size);
 	return n == 0 ? free_slot(cache, block) : free_binned(cache, n, block);
 }
@@ -626,7 +629,11 @@ tcache_free_rare(struct block *block)
 	/* One that is dead may name pools that are others by now. */
 	if (!tcache_is_alive(cache) || !is_of(block->pool, cache->pools))
 		cache = t->by_pools[block->way % TCACHE_WAYS];
-	if (cache->traced || !put_into(cache, block))
+	if (cache->traced || !cache->keeps || !tcache_enter(cache))
+		return false;
+	bool taken = put_into(cache, block);
+	tcache_leave(cache);
+	if (!taken)
 		return false;
 	t->last = cache;
 	if (arena_is_host(cache->arena))
@@ -637,14 +644,12 @@ tcache_free_rare(struct block *block)
 bool
 tcache_keep(struct block *block)
 {
-	const struct pools *pools = block->pool->owner;
-	struct cache *cache = tcache_own->by_pools[pools->index % TCACHE_WAYS];
+	struct cache *cache = tcache_own->by_pools[block->way % TCACHE_WAYS];
 
 	if (!cache->traced || block->pending.uses != NULL ||
 	    !put_into(cache, block))
 		return false;
-	tell_free_requested(block);
-	tell_free_completed(block);
+	tell_freed(block);
 	return true;
 }
 
@@ -657,10 +662,12 @@ tcache_free_on(void *ptr, weir_stream handle)
 	if (cache == NULL)
 		return false;
 	struct block *block = lookup_exact((CUdeviceptr)(uintptr_t)ptr);
+	struct block *found;
 	if (block == NULL || block_state(block) != BLOCK_ACTIVE ||
 	    !is_of(block->pool, cache->pools))
 		return false;
-	return tcache_free(ptr) == TCACHE_TAKEN || tcache_free_rare(block);
+	return tcache_free(ptr, &found) == TCACHE_TAKEN ||
+	    tcache_free_rare(block);
 }
 
 /* ---- Stopping ---------------------------------------------------------- */
@@ -1393,7 +1400,7 @@ set_up(struct cache *cache, struct tcache *t, struct pools *pools,
 	    stream_is_default(stream->handle) ? stream->context : NULL;
 	cache->rounding = rounds(options) && !host ? options : NULL;
 	cache->keeps = keeps;
-	cache->traced = !host && tell_all();
+	cache->traced = keeps && !host && tell_all();
 	cache->plain = keeps && tcache_asymmetric && cache->context == NULL &&
 	    cache->rounding == NULL && !cache->traced;
 	for (int kind = 0; kind < POOL_KINDS; kind++)

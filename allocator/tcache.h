@@ -131,7 +131,7 @@ struct cache {
 	int device;
 	bool plain;        /* nothing is to be looked at but the handle */
 	bool keeps;        /* blocks; else it only finds the pools */
-	bool traced;       /* works under the arena's lock: see tell.c */
+	bool traced;       /* keeps them under the arena's lock: see tell.c */
 	CUcontext context; /* of a default stream; else NULL */
 	const struct options *rounding; /* NULL: steps of 512 bytes */
 	size_t granule;                 /* the arena's */
@@ -199,7 +199,7 @@ extern bool tcache_asymmetric; /* membarrier() works */
 /* The calling thread's cache for a stream, or for page-locked memory of an
  * arena; or NULL. Its pools are to be believed under the arena's lock, if the
  * cache is alive then. */
-struct cache *tcache_find(int device, weir_stream handle);
+static inline struct cache *tcache_find(int device, weir_stream handle);
 struct cache *tcache_find_host(const struct arena *arena);
 
 static inline bool
@@ -210,8 +210,18 @@ tcache_is_alive(const struct cache *cache)
 
 /* Have tcache_free() find an address that it has not; false: it can already, or
  * never will. The same for tcache_free_host(). */
-bool tcache_find_leaf(const void *ptr);
+static inline bool tcache_find_leaf(const void *ptr);
 bool tcache_find_host_leaf(const void *ptr);
+bool tcache_turn_to_leaf(CUdeviceptr place); /* the slow half of the first */
+
+static inline bool
+tcache_find_leaf(const void *ptr)
+{
+	CUdeviceptr place = (CUdeviceptr)(uintptr_t)ptr;
+	CUdeviceptr base = place & ~(CUdeviceptr)(LOOKUP_LEAF_SIZE - 1);
+
+	return base != tcache_own->nearby.base && tcache_turn_to_leaf(place);
+}
 
 /* What tcache_malloc() and tcache_free() below do not do: every other way to a
  * block in a cache, or into one. NULL and false: there is none. */
@@ -276,6 +286,23 @@ tcache_way(weir_stream handle)
 	uint32_t hash = (uint32_t)(uintptr_t)handle * UINT32_C(0x9e3779b1);
 
 	return hash >> 26;
+}
+
+/* Is the context the one that the cache of a default stream is for? */
+bool tcache_is_current(const struct cache *cache);
+
+static inline struct cache *
+tcache_find(int device, weir_stream handle)
+{
+	if (handle == NULL)
+		handle = WEIR_STREAM_LEGACY;
+	struct cache *cache = tcache_own->by_handle[tcache_way(handle)];
+	if (atomic_load_explicit(&cache->handle, memory_order_relaxed) !=
+		handle ||
+	    (device != WEIR_DEVICE_CURRENT && device != cache->device) ||
+	    (cache->context != NULL && !tcache_is_current(cache)))
+		return NULL;
+	return cache;
 }
 
 /* What a cache for these pools says it is for: the stream, or for host memory,
@@ -419,8 +446,13 @@ tcache_malloc_large(int device, size_t size, weir_stream handle, void **out)
 	return tcache_take_large(cache, handle, size, out);
 }
 
-/* What became of a block. */
-enum tcache_taken { TCACHE_TAKEN, TCACHE_TOO_LARGE, TCACHE_NOT_TAKEN };
+/* What became of a block; UNKNOWN: tcache_block() knows none there. */
+enum tcache_taken {
+	TCACHE_TAKEN,
+	TCACHE_TOO_LARGE,
+	TCACHE_NOT_TAKEN,
+	TCACHE_UNKNOWN
+};
 
 /* The live block that starts at a place, if that is where the latest one was
  * and no other stream has used it; or NULL. */
@@ -461,16 +493,18 @@ tcache_push(
 }
 
 /* Put a block into the calling thread's cache. The way of most frees: to the
- * stream of the latest, a small size, room at hand. */
+ * stream of the latest, a small size, room at hand. *out is the block, unless
+ * it is UNKNOWN. */
 static inline QUICK enum tcache_taken
-tcache_free(void *ptr)
+tcache_free(void *ptr, struct block **out)
 {
 	struct tcache *t = tcache_own;
 	struct block *block =
 	    tcache_block(&t->nearby, (CUdeviceptr)(uintptr_t)ptr);
 
 	if (__builtin_expect(block == NULL, 0))
-		return TCACHE_NOT_TAKEN;
+		return TCACHE_UNKNOWN;
+	*out = block;
 	size_t size = block->size;
 	if (__builtin_expect(size > TCACHE_BINNED, 0))
 		return TCACHE_TOO_LARGE;
@@ -484,6 +518,14 @@ tcache_free(void *ptr)
 		return TCACHE_NOT_TAKEN;
 	}
 	return tcache_push(cache, tcache_bin(cache, size), block, size);
+}
+
+/* Does the calling thread keep such a block under the arena's lock? It is for
+ * tcache_keep(). */
+static inline bool
+tcache_is_traced(const struct block *block)
+{
+	return tcache_own->by_pools[block->way % TCACHE_WAYS]->traced;
 }
 
 /* The same for weir_host_free(): what it takes is host memory, as the cache of
@@ -538,13 +580,8 @@ tcache_put_slot(struct cache *cache, struct block *block)
 
 /* The same for what is TCACHE_TOO_LARGE. */
 static inline bool
-tcache_free_large(
-    const struct nearby *nearby, struct cache *cache, const void *ptr)
+tcache_free_large(struct cache *cache, struct block *block)
 {
-	struct block *block = tcache_block(nearby, (CUdeviceptr)(uintptr_t)ptr);
-
-	if (__builtin_expect(block == NULL, 0))
-		return false;
 	enum pool_kind kind = block->size > SMALL_MAX ? POOL_LARGE : POOL_SMALL;
 	atomic_store_explicit(&cache->busy, 1, memory_order_relaxed);
 	atomic_signal_fence(memory_order_seq_cst);

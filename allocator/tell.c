@@ -15,24 +15,8 @@
 
 /*
  * A device has one history, under the lock of its own arena; where it has other
- * arenas too, that of the totals is taken as well by all of them. What is in no
- * totals is no memory of the device.
+ * arenas too, that of the totals is taken as well by all of them.
  */
-static void
-emit(struct arena *arena, struct trace_event event) UNCHECKED
-{
-	struct totals *totals = arena->totals;
-
-	if (arena->forgotten || !arena_is_counted(arena))
-		return;
-	event.pool = arena->pool;
-	if (totals != NULL)
-		lock_enter(&totals->lock);
-	history_emit(&arena->main->history, event);
-	if (totals != NULL)
-		lock_leave(&totals->lock);
-}
-
 struct history_ring *
 tell_ring_enter(struct arena *arena) UNCHECKED
 {
@@ -48,64 +32,146 @@ tell_ring_leave(struct arena *arena) UNCHECKED
 		lock_leave(&arena->totals->lock);
 }
 
-static uint64_t
-stream_of(const struct pool *pool)
+/* What is in no totals is no memory of the device. */
+static bool
+tells(const struct arena *arena)
 {
-	return (uint64_t)(uintptr_t)pool->owner->stream->handle;
+	return !arena->forgotten && arena_is_counted(arena);
+}
+
+/* What an event is of, beside its pool. */
+struct subject {
+	uint64_t addr;
+	uint64_t size;
+	uint64_t stream;
+	uint32_t granules;
+	uint32_t stack;
+};
+
+static inline QUICK void
+add(const struct arena *arena, struct history_ring *ring,
+    enum trace_action action, const struct subject *of,
+    const struct history_stamp *stamp)
+{
+	struct trace_event *event = history_add(ring, action, stamp);
+
+	if (event == NULL)
+		return;
+	event->addr = of->addr;
+	event->size = of->size;
+	event->stream = of->stream;
+	event->pool = arena->pool;
+	event->granules = of->granules;
+	event->stack = of->stack;
+}
+
+static void
+tell(struct arena *arena, enum trace_action action, struct subject of)
+{
+	if (!tells(arena))
+		return;
+	struct history_ring *ring = tell_ring_enter(arena);
+	struct history_stamp stamp = history_stamp();
+	of.stack = history_told(&stamp, of.stack);
+	add(arena, ring, action, &of, &stamp);
+	tell_ring_leave(arena);
+}
+
+static uint64_t
+handle_of(const struct stream *stream)
+{
+	return (uint64_t)(uintptr_t)stream->handle;
+}
+
+/* Tell of a block, and of another last action at the same moment. In a call of
+ * somebody else's the stack is that of the allocation. */
+static inline QUICK void
+tell_of(const struct block *block, bool others, enum trace_action action,
+    enum trace_action last)
+{
+	struct arena *arena = block->arena;
+
+	if (!tells(arena))
+		return;
+	struct history_ring *ring = tell_ring_enter(arena);
+	struct history_stamp stamp = history_stamp();
+	uint32_t stack = stamp.by.stack;
+	if (others || stack == 0)
+		stack = block->stack;
+	struct subject of = { .addr = block->addr,
+		.size = block->requested,
+		.stream = handle_of(block->pool->owner->stream),
+		.granules = (uint32_t)(block->size / WEIR_GRANULE),
+		.stack = history_told(&stamp, stack) };
+	add(arena, ring, action, &of, &stamp);
+	if (last != action)
+		add(arena, ring, last, &of, &stamp);
+	tell_ring_leave(arena);
 }
 
 void
-tell_block(struct block *block, enum trace_action action)
+tell_new(struct block *block)
+{
+	block->stack = history_stack();
+	tell_of(block, true, TRACE_alloc, TRACE_alloc);
+}
+
+void
+tell_request(const struct block *block)
+{
+	tell_of(block, false, TRACE_free_requested, TRACE_free_requested);
+}
+
+void
+tell_completion(struct block *block)
 {
 	/* What is completed later is completed by somebody else's call. */
-	bool late = action == TRACE_free_completed &&
-	    block_state(block) == BLOCK_PENDING;
-	uint32_t stack = late ? 0 : history_stack();
+	bool late = block_state(block) == BLOCK_PENDING;
 
-	emit(block->arena,
-	    (struct trace_event){ .addr = block->addr,
-		.size = block->requested,
-		.stream = stream_of(block->pool),
-		.granules = (uint32_t)(block->size / WEIR_GRANULE),
-		.stack = stack != 0 ? stack : block->stack,
-		.action = action });
-	if (action == TRACE_free_completed)
-		block->stack = 0;
+	tell_of(block, late, TRACE_free_completed, TRACE_free_completed);
+	block->stack = 0;
+}
+
+void
+tell_both(struct block *block)
+{
+	tell_of(block, false, TRACE_free_requested, TRACE_free_completed);
+	block->stack = 0;
 }
 
 void
 tell_memory(const struct segment *segment, CUdeviceptr addr, size_t size,
     enum trace_action action)
 {
-	emit(segment->arena,
-	    (struct trace_event){ .addr = addr,
+	uint32_t stack = history_stack();
+	struct subject of = { .addr = addr,
 		.size = size,
 		.stream = (uint64_t)(uintptr_t)segment->stream,
-		.stack =
-		    history_stack() != 0 ? history_stack() : segment->stack,
-		.action = action });
+		.stack = stack != 0 ? stack : segment->stack };
+
+	tell(segment->arena, action, of);
 }
 
 void
 tell_failure(struct arena *arena, const struct stream *stream,
     size_t free_bytes, size_t rounded)
 {
-	emit(arena,
-	    (struct trace_event){ .addr = free_bytes,
+	struct subject of = { .addr = free_bytes,
 		.size = rounded,
-		.stream = (uint64_t)(uintptr_t)stream->handle,
-		.stack = history_stack(),
-		.action = TRACE_oom });
+		.stream = handle_of(stream),
+		.stack = history_stack() };
+
+	tell(arena, TRACE_oom, of);
 }
 
 void
 tell_snapshot(struct arena *arena)
 {
+	struct subject of = { .size = stats_current(
+				  &arena->stats.active_bytes.all) };
+
 	if (history_on())
-		emit(arena,
-		    (struct trace_event){
-			.size = stats_current(&arena->stats.active_bytes.all),
-			.action = TRACE_snapshot });
+		tell(arena, TRACE_snapshot, of);
 }
 
 /* ---- Callbacks --------------------------------------------------------- */

@@ -12,7 +12,10 @@
 /* ---- Under the arena's lock -------------------------------------------- */
 
 /* The slow halves of what follows. */
-void tell_block(struct block *block, enum trace_action action);
+void tell_new(struct block *block);
+void tell_request(const struct block *block);
+void tell_completion(struct block *block);
+void tell_both(struct block *block);
 void tell_memory(const struct segment *segment, CUdeviceptr addr, size_t size,
     enum trace_action action);
 void tell_failure(struct arena *arena, const struct stream *stream,
@@ -28,18 +31,16 @@ void tell_ring_leave(struct arena *arena);
 static inline void
 tell_alloc(struct block *block)
 {
-	if (history_on()) {
-		block->stack = history_stack();
-		tell_block(block, TRACE_alloc);
-	}
+	if (history_on())
+		tell_new(block);
 }
 
 /* Its caller has given it back. */
 static inline void
-tell_free_requested(struct block *block)
+tell_free_requested(const struct block *block)
 {
 	if (history_on())
-		tell_block(block, TRACE_free_requested);
+		tell_request(block);
 }
 
 /* Its memory can serve again. */
@@ -47,7 +48,15 @@ static inline void
 tell_free_completed(struct block *block)
 {
 	if (history_on())
-		tell_block(block, TRACE_free_completed);
+		tell_completion(block);
+}
+
+/* Both at one moment. */
+static inline void
+tell_freed(struct block *block)
+{
+	if (history_on())
+		tell_both(block);
 }
 
 /* Memory has been mapped at addresses that are now part of `block`, or is

@@ -24,23 +24,23 @@ atomic_uint history_state;
 
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_HISTORY);
 /* Written under the lock, read without. */
-static _Atomic uint32_t skipped;
 static atomic_uint stacks_wanted;
 static atomic_size_t capacity;
 /* Made when stacks are first wanted, and kept: others may be at it. */
 static _Atomic(struct stack_table *) stacks;
 static struct clock_point began GUARDED_BY(lock);
 
-/* What the events of a thread have. */
+_Thread_local struct history_thread history_here;
+
+/* What else a thread has. */
 static _Thread_local struct {
-	uint32_t stack; /* of the call that is under way */
-	uint32_t thread;
-	uint32_t metadata;
-	uint32_t compile; /* the innermost context */
-	unsigned depth;   /* of contexts */
+	unsigned depth; /* of contexts */
 	uint32_t contexts[CONTEXTS];
 	bool capturing; /* a stack: Python may free memory meanwhile */
 } here;
+
+enum { ALL_ACTIONS = (1 << TRACE_ACTION_COUNT) - 1 };
+_Static_assert(HISTORY_KEPT + TRACE_ACTION_COUNT <= 32, "a bit for each");
 
 /* ---- Settings ---------------------------------------------------------- */
 
@@ -141,11 +141,11 @@ history_set(const struct history_settings *settings)
 	if (status == WEIR_OK) {
 		if (atomic_load(&history_state) == 0)
 			began = clock_now();
-		atomic_store(&skipped, settings->skip);
 		atomic_store(&stacks_wanted, settings->stacks);
 		atomic_store(&capacity, settings->capacity);
-		atomic_store(
-		    &history_state, 1 | (unsigned)settings->level << 1);
+		atomic_store(&history_state,
+		    1 | (unsigned)settings->level << HISTORY_LEVEL |
+			(ALL_ACTIONS & ~settings->skip) << HISTORY_KEPT);
 	}
 	lock_leave(&lock);
 	return status;
@@ -154,11 +154,14 @@ history_set(const struct history_settings *settings)
 struct history_settings
 history_settings(void)
 {
+	unsigned state = atomic_load(&history_state);
+	uint32_t kept = state != 0 ? state >> HISTORY_KEPT : ALL_ACTIONS;
+
 	return (struct history_settings){
-		.level = history_level(),
+		.level = history_level_of(state),
 		.stacks = (enum weir_stacks)atomic_load(&stacks_wanted),
 		.capacity = atomic_load(&capacity),
-		.skip = atomic_load(&skipped),
+		.skip = ALL_ACTIONS & ~kept,
 	};
 }
 
@@ -179,10 +182,9 @@ history_stacks(void)
 
 /* ---- A call ------------------------------------------------------------ */
 
-/* The calling thread's stack: C's frames from the caller's caller on, and
- * Python's behind them. */
-__attribute__((noinline)) static uint32_t
-take_stack(void)
+/* C's frames, and Python's behind them. */
+uint32_t
+history_take_stack(void)
 {
 	void *frames[STACK_FRAMES_MAX];
 	bool all = atomic_load_explicit(&stacks_wanted, memory_order_relaxed) ==
@@ -198,41 +200,20 @@ take_stack(void)
 		    all ? STACK_FRAMES_MAX - C_FRAMES : STACK_FRAMES_MAX);
 	if (all && python > 0) {
 		memmove(frames + C_FRAMES, frames, python * sizeof(*frames));
-		c = recall_capture(frames, C_FRAMES, 2);
+		c = recall_capture(frames, C_FRAMES, 1);
 		memmove(
 		    frames + c, frames + C_FRAMES, python * sizeof(*frames));
 	} else if (all) {
-		c = recall_capture(frames, STACK_FRAMES_MAX, 2);
+		c = recall_capture(frames, STACK_FRAMES_MAX, 1);
 	}
 	here.capturing = false;
 	return stack_table_intern(atomic_load(&stacks), frames, c + python);
 }
 
-void
-history_enter_on(enum weir_history_level from)
-{
-	enum weir_history_level level = history_level();
-
-	here.stack =
-	    level >= from && level > WEIR_HISTORY_NONE ? take_stack() : 0;
-}
-
-void
-history_leave_on(void)
-{
-	here.stack = 0;
-}
-
-uint32_t
-history_stack(void)
-{
-	return here.stack;
-}
-
 /* ---- Rings ------------------------------------------------------------- */
 
-static bool
-open_ring(struct history_ring *ring)
+bool
+history_open(struct history_ring *ring)
 {
 	size_t bound = atomic_load(&capacity);
 	size_t n = bound + RING_SPARE;
@@ -240,42 +221,22 @@ open_ring(struct history_ring *ring)
 	if (ring->refused || bound == 0)
 		return false;
 	ring->events = meta_map(n * sizeof(*ring->events));
+	ring->at = ring->events;
 	ring->refused = ring->events == NULL;
 	ring->bound = bound;
 	ring->capacity = n;
-	ring->at = 0;
 	ring->there = ring->next;
-	return ring->events != NULL;
+	if (ring->refused)
+		return false;
+	ring->end = ring->events + n;
+	return true;
 }
 
-static uint32_t
-thread_number(void)
+uint32_t
+history_number_thread(void)
 {
-	here.thread = (uint32_t)syscall(SYS_gettid);
-	return here.thread;
-}
-
-void
-history_emit(struct history_ring *ring, struct trace_event event)
-{
-	uint32_t skip = atomic_load_explicit(&skipped, memory_order_relaxed);
-
-	if (!history_on() || (skip & 1u << event.action) != 0)
-		return;
-	if (ring->events == NULL && !open_ring(ring)) {
-		ring->next++;
-		return;
-	}
-	event.thread = here.thread != 0 ? here.thread : thread_number();
-	event.metadata = here.metadata;
-	event.compile = here.compile;
-	if (history_level() < WEIR_HISTORY_ALLOC)
-		event.stack = 0;
-	event.ticks = clock_ticks();
-	ring->events[ring->at] = event;
-	if (++ring->at == ring->capacity)
-		ring->at = 0;
-	ring->next++;
+	history_here.thread = (uint32_t)syscall(SYS_gettid);
+	return history_here.thread;
 }
 
 /* Events that are there, of at most so many. */
@@ -310,8 +271,8 @@ history_copy(const struct history_ring *ring, uint64_t *from, uint64_t end,
 	if (n > end - *from)
 		n = (size_t)(end - *from);
 	size_t back = (size_t)(ring->next - *from);
-	size_t start = ring->at >= back ? ring->at - back :
-					  ring->at + ring->capacity - back;
+	size_t at = (size_t)(ring->at - ring->events);
+	size_t start = at >= back ? at - back : at + ring->capacity - back;
 	size_t whole = ring->capacity - start < n ? ring->capacity - start : n;
 	memcpy(events, ring->events + start, whole * sizeof(*events));
 	memcpy(events + whole, ring->events, (n - whole) * sizeof(*events));
@@ -337,14 +298,14 @@ history_resize(struct history_ring *ring, bool clear)
 	}
 	if (old.events == NULL || old.bound == atomic_load(&capacity))
 		return;
-	if (!open_ring(ring)) {
+	if (!history_open(ring)) {
 		*ring = old;
 		return;
 	}
 	uint64_t first = history_oldest(&old);
 	if (old.next - first > ring->bound)
 		first = old.next - ring->bound;
-	ring->at =
+	ring->at +=
 	    history_copy(&old, &first, old.next, ring->events, ring->bound);
 	ring->there = first;
 	meta_unmap(old.events, old.capacity * sizeof(*old.events));
@@ -355,13 +316,13 @@ history_resize(struct history_ring *ring, bool clear)
 enum weir_status
 weir_metadata_set(const char *text)
 {
-	return text_intern(text, &here.metadata);
+	return text_intern(text, &history_here.metadata);
 }
 
 const char *
 weir_metadata_get(void)
 {
-	return text_get(here.metadata);
+	return text_get(history_here.metadata);
 }
 
 enum weir_status
@@ -376,8 +337,8 @@ weir_compile_context_push(const char *name)
 	if (status != WEIR_OK)
 		return status;
 	if (here.depth < CONTEXTS) {
-		here.contexts[here.depth] = here.compile;
-		here.compile = id;
+		here.contexts[here.depth] = history_here.compile;
+		history_here.compile = id;
 	}
 	here.depth++;
 	return WEIR_OK;
@@ -390,7 +351,7 @@ weir_compile_context_pop(void)
 		return status_set(
 		    WEIR_EINVAL, "weir_compile_context_pop: there is none");
 	if (--here.depth < CONTEXTS)
-		here.compile = here.contexts[here.depth];
+		history_here.compile = here.contexts[here.depth];
 	return WEIR_OK;
 }
 

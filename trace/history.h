@@ -54,9 +54,9 @@ struct trace_event {
 	struct trace_pool pool;
 	uint32_t granules; /* WEIR_GRANULE bytes of the block; 0: no block */
 	uint32_t stack;    /* of the history's table; 0: none */
-	uint32_t action;
 
-	/* Added by history_emit(); the stack is taken away below ALLOC. */
+	/* Of history_add(). */
+	uint32_t action;
 	uint32_t thread; /* the system's number of it */
 	uint32_t metadata;
 	uint32_t compile;
@@ -65,9 +65,10 @@ struct trace_event {
 
 struct history_ring {
 	struct trace_event *events; /* NULL: no memory yet, or none to be had */
-	size_t bound;               /* events that are kept */
+	struct trace_event *at;     /* where the next goes; NULL too */
+	struct trace_event *end;
+	size_t bound;    /* events that are kept */
 	size_t capacity; /* somewhat more, so that those can be copied */
-	size_t at;       /* where the next goes */
 	uint64_t next;   /* its number */
 	uint64_t first;  /* number of the first since it was cleared */
 	uint64_t there;  /* and of the first since there was this memory */
@@ -83,7 +84,9 @@ struct history_settings {
 	uint32_t skip; /* a bit for each action */
 };
 
-/* 1 while it is on, and the level above that; for history_on() and _level(). */
+/* While it is on 1, above that the level, and above that a bit for each action
+ * that is kept; else 0. For what follows. */
+enum { HISTORY_LEVEL = 1, HISTORY_KEPT = 3 };
 extern atomic_uint history_state;
 
 static inline bool
@@ -93,14 +96,19 @@ history_on(void)
 	    atomic_load_explicit(&history_state, memory_order_relaxed) != 0, 0);
 }
 
+static inline enum weir_history_level
+history_level_of(unsigned state)
+{
+	return (enum weir_history_level)(
+	    state >> HISTORY_LEVEL & WEIR_HISTORY_ALL);
+}
+
 /* The level; WEIR_HISTORY_NONE also while it is off. */
 static inline enum weir_history_level
 history_level(void)
 {
-	unsigned state =
-	    atomic_load_explicit(&history_state, memory_order_relaxed);
-
-	return (enum weir_history_level)(state >> 1);
+	return history_level_of(
+	    atomic_load_explicit(&history_state, memory_order_relaxed));
 }
 
 /* Understand what the user asks for. WEIR_EINVAL, nothing has changed. */
@@ -123,32 +131,76 @@ static inline void history_enter(enum weir_history_level from);
 static inline void history_leave(void);
 
 /* The stack of the call, or 0. */
-uint32_t history_stack(void);
+static inline uint32_t history_stack(void);
 
-/* What these two do while the history is on. */
-void history_enter_on(enum weir_history_level from);
-void history_leave_on(void);
+/* What the events of the calling thread have. */
+struct history_thread {
+	uint32_t stack;  /* of the call that is under way */
+	uint32_t thread; /* 0: the system has not been asked yet */
+	uint32_t metadata;
+	uint32_t compile; /* the innermost context */
+};
+extern _Thread_local struct history_thread history_here;
 
-static inline void
+static inline uint32_t
+history_stack(void)
+{
+	return history_here.stack;
+}
+
+/* The calling thread's stack, from the caller on. */
+uint32_t history_take_stack(void);
+
+/* Does a call have its stack taken, from this level on? */
+static inline bool
+history_takes_stacks(enum weir_history_level from)
+{
+	enum weir_history_level level = history_level();
+
+	return level >= from && level > WEIR_HISTORY_NONE;
+}
+
+/* Always a part of its caller: with that stacks begin. */
+static inline __attribute__((always_inline)) void
 history_enter(enum weir_history_level from)
 {
 	if (history_on())
-		history_enter_on(from);
+		history_here.stack =
+		    history_takes_stacks(from) ? history_take_stack() : 0;
 }
 
 static inline void
 history_leave(void)
 {
 	if (history_on())
-		history_leave_on();
+		history_here.stack = 0;
 }
 
 /* ---- Rings ------------------------------------------------------------- */
 
 /* All under the lock of the ring's arena. */
 
-/* Add an event if the history is on and keeps such. */
-void history_emit(struct history_ring *ring, struct trace_event event);
+/* What all events of one moment have. */
+struct history_stamp {
+	unsigned state; /* of the history */
+	struct history_thread by;
+	uint64_t ticks;
+};
+
+/* That of this moment. */
+static inline struct history_stamp history_stamp(void);
+
+/* A stack as events have it: none below the level ALLOC. */
+static inline uint32_t
+history_told(const struct history_stamp *stamp, uint32_t stack)
+{
+	return history_level_of(stamp->state) < WEIR_HISTORY_ALLOC ? 0 : stack;
+}
+
+/* Add an event, if the history is on and keeps such. It is written once, where
+ * it stays: the caller fills in the rest. NULL: there is nothing to fill in. */
+static inline struct trace_event *history_add(struct history_ring *ring,
+    enum trace_action action, const struct history_stamp *stamp);
 
 /* Bring a ring to the size that is in force; `clear` forgets all. */
 void history_resize(struct history_ring *ring, bool clear);
@@ -165,6 +217,47 @@ uint64_t history_oldest(const struct history_ring *ring);
 size_t history_copy(const struct history_ring *ring, uint64_t *from,
     uint64_t end, struct trace_event *events, size_t n);
 
+/* What the two do for a thread's first event, and where there is no memory yet;
+ * false: there is none to be had. */
+uint32_t history_number_thread(void);
+bool history_open(struct history_ring *ring);
+
+static inline struct history_stamp
+history_stamp(void)
+{
+	struct history_stamp stamp = {
+		.state =
+		    atomic_load_explicit(&history_state, memory_order_relaxed),
+		.by = history_here,
+		.ticks = clock_ticks(),
+	};
+
+	if (__builtin_expect(stamp.by.thread == 0, 0))
+		stamp.by.thread = history_number_thread();
+	return stamp;
+}
+
+static inline struct trace_event *
+history_add(struct history_ring *ring, enum trace_action action,
+    const struct history_stamp *stamp)
+{
+	if ((stamp->state & 1u << HISTORY_KEPT << action) == 0)
+		return NULL;
+	if (__builtin_expect(ring->at == NULL, 0) && !history_open(ring)) {
+		ring->next++;
+		return NULL;
+	}
+	struct trace_event *event = ring->at;
+	ring->at = event + 1 == ring->end ? ring->events : event + 1;
+	ring->next++;
+	event->action = action;
+	event->thread = stamp->by.thread;
+	event->metadata = stamp->by.metadata;
+	event->compile = stamp->by.compile;
+	event->ticks = stamp->ticks;
+	return event;
+}
+
 /* ---- For those who write ----------------------------------------------- */
 
 const char *trace_action_name(enum trace_action action);
@@ -180,7 +273,7 @@ enum {
 };
 struct stack_table *history_stacks(void);
 
-/* The settings in force; of no use while it is off. */
+/* The settings in force; while it is off, NONE and all actions. */
 struct history_settings history_settings(void);
 
 /* ---- Annotations ------------------------------------------------------- */

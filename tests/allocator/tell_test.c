@@ -115,6 +115,80 @@ TEST(what_a_thread_cache_serves_is_an_event_too)
 	expect_healthy();
 }
 
+TEST(what_a_cache_takes_is_requested_and_completed_at_one_moment)
+{
+	weir_stream stream = new_stream();
+
+	start(WEIR_HISTORY_NONE);
+	give(take(4096, stream));
+	give(take(4096, stream));
+	read_events();
+	EXPECT_EQ(count, 7);
+	const struct trace_event *one = &events[count - 2];
+	struct trace_event other = events[count - 1];
+	EXPECT_EQ(one->action, TRACE_free_requested);
+	EXPECT_EQ(other.action, TRACE_free_completed);
+	other.action = one->action;
+	EXPECT_EQ(memcmp(one, &other, sizeof(other)), 0);
+	for (size_t i = 1; i < count; i++)
+		EXPECT_GE(events[i].ticks, events[i - 1].ticks);
+	expect_healthy();
+}
+
+TEST(either_event_of_a_cached_free_may_be_skipped)
+{
+	static const char *const skips[] = { "free_requested", "free_completed",
+		"free_requested,free_completed", "alloc" };
+	static const char *const told[] = { "alloc free_completed",
+		"alloc free_requested", "alloc",
+		"free_requested free_completed" };
+	weir_stream stream = new_stream();
+
+	give(take(4096, stream));
+	for (int i = 0; i < 4; i++) {
+		struct weir_history history = { .struct_size = sizeof(history),
+			.skip = skips[i],
+			.clear = true };
+		EXPECT_OK(weir_history_start(&history));
+		from = 0;
+		give(take(4096, stream)); /* the thread gets a new cache */
+		read_events();
+		give(take(4096, stream));
+		expect_events(told[i]);
+	}
+	expect_healthy();
+}
+
+/* Addresses that are far apart are looked up in different tables. */
+TEST(blocks_that_lie_far_apart_are_cached_and_told)
+{
+	enum { BLOCKS = 4 };
+	weir_stream stream = new_stream();
+	void *blocks[BLOCKS];
+	void *between[BLOCKS];
+
+	start(WEIR_HISTORY_NONE);
+	for (int i = 0; i < BLOCKS; i++) {
+		blocks[i] = take(64 * KIB, stream);
+		between[i] = take(900 * KIB, stream);
+	}
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < BLOCKS; i++)
+			give(blocks[i]);
+		read_events();
+		for (int i = BLOCKS - 1; i >= 0; i--) {
+			EXPECT_EQ(take(64 * KIB, stream), blocks[i]);
+			expect_events("alloc");
+			EXPECT_EQ(events[0].addr, number(blocks[i]));
+		}
+	}
+	for (int i = 0; i < BLOCKS; i++)
+		give(between[i]);
+	for (int i = 0; i < BLOCKS; i++)
+		give(blocks[i]);
+	expect_healthy();
+}
+
 TEST(caches_keep_what_they_have_when_the_history_is_on)
 {
 	weir_stream stream = new_stream();

@@ -35,8 +35,11 @@ keep(size_t entries, enum weir_history_level level)
 static void
 emit(uint64_t addr)
 {
-	history_emit(
-	    &ring, (struct trace_event){ .addr = addr, .action = TRACE_alloc });
+	struct history_stamp stamp = history_stamp();
+	struct trace_event *event = history_add(&ring, TRACE_alloc, &stamp);
+
+	if (event != NULL)
+		event->addr = addr;
 }
 
 /* The ring has the events with addresses from `first` on, in order. */
@@ -82,9 +85,13 @@ TEST(actions_are_skipped_by_name)
 		1u << TRACE_free_completed);
 	EXPECT_EQ(settings.capacity, 5);
 	EXPECT_OK(history_set(&settings));
+	struct history_stamp stamp = history_stamp();
 	for (unsigned action = 0; action < TRACE_ACTION_COUNT; action++)
-		history_emit(&ring, (struct trace_event){ .action = action });
+		history_add(&ring, (enum trace_action)action, &stamp);
 	EXPECT_EQ(ring.next, TRACE_ACTION_COUNT - 3);
+	EXPECT_EQ(history_settings().skip, settings.skip);
+	history_unset();
+	EXPECT_EQ(history_settings().skip, 0);
 }
 
 TEST(a_wrong_wish_is_told_by_name)
@@ -292,9 +299,8 @@ TEST(events_have_their_stack_from_alloc_on)
 
 	for (int i = 0; i < 4; i++) {
 		keep(8, levels[i]);
-		history_emit(&ring,
-		    (struct trace_event){ .stack = 5, .action = TRACE_alloc });
-		EXPECT_EQ(latest().stack, i < 2 ? 0 : 5);
+		struct history_stamp stamp = history_stamp();
+		EXPECT_EQ(history_told(&stamp, 5), i < 2 ? 0 : 5);
 	}
 }
 
