@@ -174,7 +174,8 @@ TEST(the_largest_free_block_of_a_stream_is_told)
 	EXPECT_OK(weir_largest_free(0, stream, &bytes));
 	EXPECT_EQ(bytes, 0);
 	take_apart(block, (unsigned[]){ 4, 10 }, 2);
-	busy(NULL, LATE_MS); /* so that the other stream has memory of its own */
+	busy(
+	    NULL, LATE_MS); /* so that the other stream has memory of its own */
 	give_all(block, 2);
 	EXPECT_OK(weir_largest_free(0, NULL, &bytes));
 	EXPECT_EQ(bytes, 10 * MIB);
