@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -101,17 +100,11 @@ stop(void)
 void
 host_reap_start(void)
 {
-	sigset_t all;
-	sigset_t before;
-
 	if (atomic_load_explicit(&running, memory_order_relaxed) ||
 	    atomic_exchange(&running, true))
 		return;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	if (pthread_create(&thread, NULL, run, NULL) != 0)
-		atomic_store(&running, false);
-	else
+	if (os_thread_start(&thread, run, NULL))
 		atexit(stop);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	else
+		atomic_store(&running, false);
 }
