@@ -97,6 +97,7 @@ free_pieces(struct copies *copies)
 	status_mute();
 	for (size_t i = 0; i < copies->n; i++)
 		weir_host_free(copies->pieces[i].copy);
+	host_reap_freed();
 	status_unmute();
 }
 

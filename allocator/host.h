@@ -51,5 +51,8 @@ enum weir_status host_get(int device, size_t size, void **out);
 /* See to it that the thread that looks after freed memory runs. Whatever fails,
  * nothing depends on it. */
 void host_reap_start(void);
+/* Much has been freed that nobody may ask for again: the same thread gives it
+ * back when it has decayed. */
+void host_reap_freed(void);
 
 #endif

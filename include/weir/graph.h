@@ -160,8 +160,9 @@ WEIR_API enum weir_status weir_pool_suspend(
 /**
  * Have the memory of a suspended pool again, at the same addresses; other pools
  * give back what they have unused if need be. The host memory that copies were
- * in is cached from then on: a pool that is suspended again finds it there;
- * weir_host_trim() gives it back at once.
+ * in is cached from then on: a pool that is suspended again finds it there. It
+ * goes back when it has been unused for decay_ms, of which a thread of weir's
+ * sees to it, and by weir_host_trim().
  *
  * @return WEIR_EINVAL if it is not suspended; WEIR_ENOMEM, WEIR_EDRIVER: it
  * still is, and it can be tried again

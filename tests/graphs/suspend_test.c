@@ -6,8 +6,10 @@
 #include <weir/host.h>
 
 #include <sched.h>
+#include <time.h>
 
 #include "base/meta.h"
+#include "base/os.h"
 #include "graphs/pool.h"
 #include "tests/support/device.h"
 
@@ -278,6 +280,43 @@ TEST(copies_keep_to_the_limit_of_page_locked_memory)
 	give(large);
 	weir_pool_release(pool);
 	expect_no_copies();
+	expect_healthy();
+}
+
+/* Much time passes, in a few moments, or until no page-locked memory is held.
+ */
+static bool
+wait_for_decay(int moments)
+{
+	const uint64_t step_ns = 3 * UINT64_C(1000000000);
+	const struct timespec nap = { .tv_nsec = 50 * 1000 * 1000 };
+
+	for (int i = 0; i < moments; i++) {
+		if (host_stats().reserved_bytes.all.current == 0)
+			return true;
+		os_time_skip(step_ns);
+		nanosleep(&nap, NULL);
+	}
+	return false;
+}
+
+TEST(memory_of_copies_decays_though_nobody_asks_for_any)
+{
+	struct weir_pool *pool = make();
+	weir_stream stream = new_stream();
+	unsigned char *large = take_large(pool, stream);
+
+	for (int i = 0; i < 2; i++) {
+		suspend(pool, true);
+		EXPECT_OK(weir_pool_resume(pool));
+		EXPECT_GT(host_stats().reserved_bytes.all.current, 0);
+		EXPECT(wait_for_decay(400));
+		expect_large(large, stream);
+	}
+	conf("decay_ms:off");
+	suspend(pool, true);
+	EXPECT_OK(weir_pool_resume(pool));
+	EXPECT(!wait_for_decay(24));
 	expect_healthy();
 }
 
