@@ -6,6 +6,7 @@
 
 #include "allocator/allocator.h"
 #include "allocator/attend.h"
+#include "allocator/copies.h"
 #include "allocator/host.h"
 #include "allocator/lookup.h"
 #include "allocator/segment.h"
@@ -357,6 +358,8 @@ forget_contents(struct arena *arena)
 	if (arena != arena->main)
 		arena->totals = NULL;
 	arena->uncounted = false;
+	copies_forget(arena->copies);
+	arena->copies = NULL;
 }
 
 static void

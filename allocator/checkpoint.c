@@ -29,6 +29,7 @@ struct was {
 	/* While it is restored. */
 	struct pools *pools;
 	struct block *spare; /* for its start */
+	bool begins;         /* a run */
 };
 
 struct checkpoint {
@@ -314,10 +315,14 @@ begins_run(const struct job *job, size_t i)
 	    block_over(job->arena, was[-1].addr)->segment;
 }
 
-/* A block for each start, and one for what lies behind each run. */
+/* A block for each start, and one for what lies behind each run. (Where runs
+ * begin is found now: once all is freed and joined, the block over an address
+ * starts far below it, and looking for it takes long.) */
 static enum weir_status
 prepare_blocks(struct job *job)
 {
+	for (size_t i = 0; i < job->n; i++)
+		job->blocks[i].begins = begins_run(job, i);
 	for (size_t i = 0; i < job->n; i++) {
 		struct was *was = &job->blocks[i];
 		struct block *behind;
@@ -325,7 +330,7 @@ prepare_blocks(struct job *job)
 		    block_new(job->arena, was->addr, &was->spare);
 		if (status != WEIR_OK)
 			return status;
-		if (i + 1 < job->n && !begins_run(job, i + 1))
+		if (i + 1 < job->n && !job->blocks[i + 1].begins)
 			continue;
 		status = block_new(job->arena, was->addr + was->size, &behind);
 		if (status != WEIR_OK)
@@ -488,7 +493,7 @@ commit(struct job *job)
 	job->restored.n_live = 0;
 	for (size_t i = 0; i < job->n; i = last + 1) {
 		last = i;
-		while (last + 1 < job->n && !begins_run(job, last + 1))
+		while (last + 1 < job->n && !job->blocks[last + 1].begins)
 			last++;
 		struct block *block =
 		    join_run(job, &job->blocks[i], &job->blocks[last]);

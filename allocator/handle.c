@@ -84,6 +84,37 @@ handles_within(const struct segment *segment, CUdeviceptr addr, size_t size,
 	return last->addr + last->size - first->addr;
 }
 
+/* The first handle of the segments from a link on. */
+static struct handle *
+first_from(const struct arena *arena, const struct list *l)
+{
+	for (; l != &arena->segments; l = l->next) {
+		const struct segment *segment =
+		    CONTAINER_OF(l, struct segment, link);
+		struct handle *handle =
+		    handle_of_node(tree_first(&segment->handles));
+		if (handle != NULL)
+			return handle;
+	}
+	return NULL;
+}
+
+struct handle *
+handles_first(const struct arena *arena)
+{
+	return first_from(arena, arena->segments.next);
+}
+
+struct handle *
+handles_next(const struct handle *handle)
+{
+	struct handle *next = handle_of_node(tree_next(&handle->node));
+
+	return next != NULL ?
+	    next :
+	    first_from(handle->segment->arena, handle->segment->link.next);
+}
+
 /* ---- Calls to the driver ----------------------------------------------- */
 
 size_t

@@ -132,6 +132,18 @@ allocator_malloc_host(int device, size_t size, unsigned flags, void **out)
 	return allocate(device, size, HOST_COARSE + flags, out);
 }
 
+enum weir_status
+host_get(int device, size_t size, void **out)
+{
+	enum weir_status status = allocate(device, size, HOST_REGISTERED, out);
+
+	if (status != WEIR_OK && status != WEIR_ENOMEM &&
+	    status != WEIR_EHOSTMEM)
+		status = allocate(device, size, 0, out);
+	/* It is the host's that is missing: so the report has it, too. */
+	return status == WEIR_ENOMEM ? WEIR_EHOSTMEM : status;
+}
+
 static unsigned
 kind_of(const struct options *options, unsigned flags)
 {

@@ -39,8 +39,20 @@ void host_forget_device(int device);
 /* The arena of a kind of a device, if it has one; no lock. */
 struct arena *host_arena_peek(int device, unsigned kind);
 
+/*
+ * Memory of weir's own, to be given back with weir_host_free(): pages that are
+ * registered, whatever the options have for others, so that several threads get
+ * it faster; from the driver where that registers none. Holds no lock.
+ *
+ * @return WEIR_EHOSTMEM, WEIR_EDRIVER
+ */
+enum weir_status host_get(int device, size_t size, void **out);
+
 /* See to it that the thread that looks after freed memory runs. Whatever fails,
  * nothing depends on it. */
 void host_reap_start(void);
+/* Much has been freed that nobody may ask for again: the same thread gives it
+ * back when it has decayed. */
+void host_reap_freed(void);
 
 #endif

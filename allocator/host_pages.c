@@ -15,8 +15,6 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -137,20 +135,6 @@ touch(void *argument)
 	return NULL;
 }
 
-/* Signals are for the program's threads. */
-static bool
-start(pthread_t *thread, struct touch *part)
-{
-	sigset_t all;
-	sigset_t before;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	bool started = pthread_create(thread, NULL, touch, part) == 0;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return started;
-}
-
 static bool
 touch_all(char *memory, size_t size, unsigned threads)
 {
@@ -167,7 +151,7 @@ touch_all(char *memory, size_t size, unsigned threads)
 		parts[n] = (struct touch){ .at = memory + at,
 			.size = size - at < step ? size - at : step };
 	for (unsigned i = 1; i < n; i++)
-		started[i] = start(&ids[i], &parts[i]);
+		started[i] = os_thread_start(&ids[i], touch, &parts[i]);
 	for (unsigned i = 0; i < n; i++) {
 		if (started[i])
 			pthread_join(ids[i], NULL);
@@ -380,7 +364,9 @@ reserve_take(unsigned kind, int device, size_t size)
 		return 0;
 	lock_enter(&lock);
 	struct reserve **at = &reserves[device][kind];
-	if (*at == NULL && options->pinned_reserve > 0)
+	bool wanted = options->pinned_reserve > 0 &&
+	    (kind != HOST_REGISTERED || options->pinned_register);
+	if (*at == NULL && wanted)
 		*at = meta_zalloc(sizeof(**at));
 	if (*at != NULL && !(*at)->tried)
 		reserve_make(*at, kind, device, options->pinned_reserve);

@@ -41,8 +41,6 @@ struct handle {
 	struct handle *next;
 	CUdeviceptr to;
 	bool mapped; /* at `to` */
-
-	void *copy; /* of what was in it, while its arena is suspended */
 };
 
 /* ---- handle.c ---------------------------------------------------------- */
@@ -73,6 +71,11 @@ struct handle *handles_take(
  * pinned; 0 bytes if there is none. */
 size_t handles_within(const struct segment *segment, CUdeviceptr addr,
     size_t size, CUdeviceptr *start);
+
+/* All handles of an arena, one after the other: segment by segment, by
+ * address. */
+struct handle *handles_first(const struct arena *arena);
+struct handle *handles_next(const struct handle *handle);
 
 /* The last handle that starts at or below addr, or NULL. */
 struct handle *handle_floor(const struct segment *segment, CUdeviceptr addr);

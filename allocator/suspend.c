@@ -8,8 +8,8 @@
  */
 #include "allocator/suspend.h"
 
+#include "allocator/copies.h"
 #include "allocator/lookup.h"
-#include "allocator/segment.h"
 #include "allocator/tell.h"
 #include "base/meta.h"
 #include "base/status.h"
@@ -24,35 +24,6 @@ static struct handle *
 handle_at(struct tree_node *node)
 {
 	return node != NULL ? CONTAINER_OF(node, struct handle, node) : NULL;
-}
-
-/* All handles of an arena, one after the other. */
-static struct handle *
-first_from(const struct arena *arena, struct list *l)
-{
-	for (; l != &arena->segments; l = l->next) {
-		struct handle *handle =
-		    handle_at(tree_first(&segment_of(l)->handles));
-		if (handle != NULL)
-			return handle;
-	}
-	return NULL;
-}
-
-static struct handle *
-first_handle(const struct arena *arena)
-{
-	return first_from(arena, arena->segments.next);
-}
-
-static struct handle *
-next_handle(const struct handle *handle)
-{
-	struct handle *next = handle_at(tree_next(&handle->node));
-
-	return next != NULL ?
-	    next :
-	    first_from(handle->segment->arena, handle->segment->link.next);
 }
 
 /* Tell that the memory of a run of blocks is there, or is not. */
@@ -92,65 +63,6 @@ count_reserved(struct arena *arena, bool held)
 	}
 }
 
-/* ---- Copies ------------------------------------------------------------ */
-
-static void
-drop_copies(struct arena *arena)
-{
-	for (struct handle *h = first_handle(arena); h != NULL;
-	     h = next_handle(h)) {
-		/* What is refused is tried once more: nobody comes back. */
-		if (h->copy != NULL &&
-		    driver_peek()->cuMemFreeHost(h->copy) != CUDA_SUCCESS)
-			driver_peek()->cuMemFreeHost(h->copy);
-		h->copy = NULL;
-	}
-}
-
-static enum weir_status
-copy_out(struct arena *arena)
-{
-	const struct driver *driver = driver_peek();
-	CUresult code = CUDA_SUCCESS;
-	struct handle *h;
-
-	for (h = first_handle(arena); h != NULL; h = next_handle(h)) {
-		code = driver->cuMemHostAlloc(&h->copy, h->size, 0);
-		if (code != CUDA_SUCCESS) {
-			h->copy = NULL;
-			break;
-		}
-		code = driver->cuMemcpyDtoH(h->copy, h->addr, h->size);
-		if (code != CUDA_SUCCESS)
-			break;
-	}
-	if (code == CUDA_SUCCESS)
-		return WEIR_OK;
-	size_t size = h->size;
-	drop_copies(arena);
-	if (code == CUDA_ERROR_OUT_OF_MEMORY)
-		return status_set(WEIR_EHOSTMEM,
-		    "suspending: no page-locked host memory for %zu bytes",
-		    size);
-	return driver_status(code, "suspending: copying %zu bytes out", size);
-}
-
-static enum weir_status
-copy_in(struct arena *arena)
-{
-	for (struct handle *h = first_handle(arena); h != NULL;
-	     h = next_handle(h)) {
-		if (h->copy == NULL)
-			continue;
-		CUresult code =
-		    driver_peek()->cuMemcpyHtoD(h->addr, h->copy, h->size);
-		if (code != CUDA_SUCCESS)
-			return driver_status(
-			    code, "resuming: copying %zu bytes in", h->size);
-	}
-	return WEIR_OK;
-}
-
 /* ---- Suspending -------------------------------------------------------- */
 
 static enum weir_status
@@ -188,8 +100,8 @@ give_up(struct arena *arena)
 	const struct driver *driver = driver_peek();
 	size_t bytes = 0;
 
-	for (struct handle *h = first_handle(arena); h != NULL;
-	     h = next_handle(h)) {
+	for (struct handle *h = handles_first(arena); h != NULL;
+	     h = handles_next(h)) {
 		h->mapped =
 		    driver->cuMemUnmap(h->addr, h->size) != CUDA_SUCCESS;
 		if (!h->mapped && h->id != 0 &&
@@ -212,7 +124,7 @@ suspend(struct arena *arena, bool copy, size_t *freed)
 	if (status != WEIR_OK)
 		return status;
 	if (copy)
-		status = copy_out(arena);
+		status = copies_take(arena, &arena->copies);
 	if (status == WEIR_OK)
 		*freed = give_up(arena);
 	driver_leave(&guard);
@@ -264,20 +176,20 @@ missing_bytes(const struct arena *arena)
 {
 	size_t bytes = 0;
 
-	for (struct handle *h = first_handle(arena); h != NULL;
-	     h = next_handle(h))
+	for (struct handle *h = handles_first(arena); h != NULL;
+	     h = handles_next(h))
 		bytes += h->id == 0 && !h->mapped ? h->size : 0;
 	return bytes;
 }
 
-/* Undo what map_again() has done. */
+/* Undo what bring_back() has done. */
 static void
 unmap_again(struct arena *arena)
 {
 	const struct driver *driver = driver_peek();
 
-	for (struct handle *h = first_handle(arena); h != NULL;
-	     h = next_handle(h)) {
+	for (struct handle *h = handles_first(arena); h != NULL;
+	     h = handles_next(h)) {
 		if (h->mapped &&
 		    driver->cuMemUnmap(h->addr, h->size) == CUDA_SUCCESS)
 			h->mapped = false;
@@ -288,19 +200,39 @@ unmap_again(struct arena *arena)
 }
 
 static enum weir_status
-map_again(struct arena *arena)
+map_again(struct handle *handle, int device)
 {
 	enum weir_status status = WEIR_OK;
 
-	for (struct handle *h = first_handle(arena);
-	     h != NULL && status == WEIR_OK; h = next_handle(h)) {
-		h->to = h->addr;
-		if (h->id == 0 && !h->mapped)
-			status = handle_create(h, arena->device);
-		if (status == WEIR_OK && !h->mapped)
-			status = handle_map(h);
-		if (status == WEIR_OK)
-			status = handles_open(arena->device, h->addr, h->size);
+	handle->to = handle->addr;
+	if (handle->id == 0 && !handle->mapped)
+		status = handle_create(handle, device);
+	if (status == WEIR_OK && !handle->mapped)
+		status = handle_map(handle);
+	if (status == WEIR_OK)
+		status = handles_open(device, handle->addr, handle->size);
+	return status;
+}
+
+/* Have memory again, and in it what was there: that is on its way while more
+ * is mapped. */
+static enum weir_status
+bring_back(struct arena *arena)
+{
+	struct copies *copies = arena->copies;
+	enum weir_status status = WEIR_OK;
+
+	if (copies != NULL)
+		copies_begin(copies);
+	for (struct handle *h = handles_first(arena);
+	     h != NULL && status == WEIR_OK; h = handles_next(h)) {
+		status = map_again(h, arena->device);
+		if (status == WEIR_OK && copies != NULL)
+			status = copies_queue(copies, h);
+	}
+	if (copies != NULL) {
+		enum weir_status waited = copies_wait(copies);
+		status = status == WEIR_OK ? waited : status;
 	}
 	return status;
 }
@@ -312,22 +244,22 @@ resume(struct arena *arena)
 	enum weir_status status = driver_enter(arena->context, &guard);
 	if (status != WEIR_OK)
 		return status;
-	status = map_again(arena);
-	if (status == WEIR_OK)
-		status = copy_in(arena);
-	if (status == WEIR_OK)
-		drop_copies(arena);
-	else
+	status = bring_back(arena);
+	if (status != WEIR_OK)
 		unmap_again(arena);
 	driver_leave(&guard);
+	if (status == WEIR_OK) {
+		copies_drop(arena->copies);
+		arena->copies = NULL;
+	}
 	return status;
 }
 
 static void
 done(struct arena *arena)
 {
-	for (struct handle *h = first_handle(arena); h != NULL;
-	     h = next_handle(h))
+	for (struct handle *h = handles_first(arena); h != NULL;
+	     h = handles_next(h))
 		h->mapped = false; /* elsewhere: it is not on its way */
 	arena->uncounted = false;
 	count_reserved(arena, true);
@@ -416,12 +348,14 @@ void
 arena_drop_suspended(struct arena *arena)
 {
 	struct driver_guard guard;
+	struct copies *copies = NULL;
 
 	if (!arena->uncounted || arena->jobs > 1 || !is_unused(arena))
 		return;
 	status_mute();
 	if (driver_enter(arena->context, &guard) == WEIR_OK) {
-		drop_copies(arena);
+		copies = arena->copies;
+		arena->copies = NULL;
 		for (struct list *l = arena->segments.next;
 		     l != &arena->segments; l = l->next)
 			drop_segment(segment_of(l));
@@ -431,4 +365,9 @@ arena_drop_suspended(struct arena *arena)
 		atomic_store(&arena->suspended, false);
 	}
 	status_unmute();
+	if (copies == NULL)
+		return;
+	arena_leave_for_driver(arena);
+	copies_drop(copies);
+	arena_enter_from_driver(arena);
 }

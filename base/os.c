@@ -13,6 +13,8 @@
 #include <linux/futex.h>
 #include <locale.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -272,6 +274,29 @@ void
 os_wake_one(atomic_uint *word)
 {
 	futex(word, FUTEX_WAKE_PRIVATE, 1);
+}
+
+bool
+os_thread_start(pthread_t *thread, void *(*run)(void *), void *argument)
+{
+	sigset_t all;
+	sigset_t before;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	bool started = pthread_create(thread, NULL, run, argument) == 0;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return started;
+}
+
+unsigned
+os_processors(void)
+{
+	cpu_set_t allowed;
+
+	if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0)
+		return 1;
+	return (unsigned)CPU_COUNT(&allowed);
 }
 
 unsigned

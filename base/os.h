@@ -4,6 +4,7 @@
 #ifndef BASE_OS_H
 #define BASE_OS_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -52,6 +53,13 @@ os_relax(void)
  * os_wake_one() for it, or for no reason. */
 void os_sleep_while(atomic_uint *word, unsigned value);
 void os_wake_one(atomic_uint *word);
+
+/* A thread that no signal comes to: these are for the program's own. False if
+ * there can be none. */
+bool os_thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
+
+/* Processors that the calling thread may run on; at least 1. */
+unsigned os_processors(void);
 
 /* The id of this process. */
 unsigned os_process_id(void);

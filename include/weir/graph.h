@@ -141,8 +141,9 @@ WEIR_API enum weir_status weir_pool_check_live(
  * the memory must not be used. The history tells it as memory that is unmapped,
  * and mapped when it is resumed; live blocks live on.
  *
- * @param copy   keep what is in it, in page-locked host memory. Without, the
- *               contents are undefined afterwards
+ * @param copy   keep what is in it, in page-locked host memory, which is
+ * counted and has its limit and its cache as in <weir/host.h>. Several threads
+ * of weir's own get and fill it. Without, the contents are undefined afterwards
  * @param freed_bytes  bytes given back; may be NULL. A piece that the driver
  *               does not let go of stays
  * @return WEIR_EINVAL     it is suspended, or pages of it are pinned
@@ -158,7 +159,10 @@ WEIR_API enum weir_status weir_pool_suspend(
 
 /**
  * Have the memory of a suspended pool again, at the same addresses; other pools
- * give back what they have unused if need be.
+ * give back what they have unused if need be. The host memory that copies were
+ * in is cached from then on: a pool that is suspended again finds it there. It
+ * goes back when it has been unused for decay_ms, of which a thread of weir's
+ * sees to it, and by weir_host_trim().
  *
  * @return WEIR_EINVAL if it is not suspended; WEIR_ENOMEM, WEIR_EDRIVER: it
  * still is, and it can be tried again

@@ -2,6 +2,8 @@
 #include "base/os.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -347,4 +349,42 @@ TEST(bytes_and_numbers_as_text_have_a_point_in_every_language)
 	/* All others go on as they did. */
 	snprintf(text, sizeof(text), "%.1f", 0.5);
 	EXPECT_STR_EQ(text, "0,5");
+}
+
+/* ---- Threads that are started ------------------------------------------ */
+
+static void *
+note_mask(void *argument)
+{
+	pthread_sigmask(SIG_SETMASK, NULL, argument);
+	return NULL;
+}
+
+TEST(no_signal_comes_to_a_thread_that_is_started)
+{
+	pthread_t thread;
+	sigset_t theirs;
+	sigset_t ours;
+
+	sigemptyset(&theirs);
+	EXPECT(os_thread_start(&thread, note_mask, &theirs));
+	EXPECT_EQ(pthread_join(thread, NULL), 0);
+	EXPECT_EQ(sigismember(&theirs, SIGTERM), 1);
+	pthread_sigmask(SIG_SETMASK, NULL, &ours);
+	EXPECT_EQ(sigismember(&ours, SIGTERM), 0);
+}
+
+TEST(processors_are_those_that_the_thread_may_run_on)
+{
+	cpu_set_t one;
+	int first = 0;
+
+	EXPECT_EQ(sched_getaffinity(0, sizeof(one), &one), 0);
+	EXPECT_EQ(os_processors(), (unsigned)CPU_COUNT(&one));
+	while (!CPU_ISSET(first, &one))
+		first++;
+	CPU_ZERO(&one);
+	CPU_SET(first, &one);
+	EXPECT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+	EXPECT_EQ(os_processors(), 1);
 }

@@ -3,8 +3,13 @@
  * stay, and graphs replay when they have been resumed.
  */
 #include <weir/graph.h>
+#include <weir/host.h>
+
+#include <sched.h>
+#include <time.h>
 
 #include "base/meta.h"
+#include "base/os.h"
 #include "graphs/pool.h"
 #include "tests/support/device.h"
 
@@ -43,6 +48,26 @@ reserved(void)
 	return stats().reserved_bytes.all.current;
 }
 
+static struct weir_stats
+host_stats(void)
+{
+	struct weir_stats stats = { .struct_size = sizeof(stats) };
+
+	EXPECT_OK(weir_host_stats(0, &stats));
+	return stats;
+}
+
+/* What is kept of copies goes; all of it was free. */
+static void
+expect_no_copies(void)
+{
+	EXPECT_EQ(host_stats().allocated_bytes.all.current, 0);
+	EXPECT_OK(weir_host_trim(WEIR_DEVICE_ALL, 0, NULL));
+	EXPECT_EQ(host_stats().reserved_bytes.all.current, 0);
+	if (sim() != NULL)
+		EXPECT_EQ(sim()->live("host"), 0);
+}
+
 TEST(a_suspended_pool_gives_its_memory_back_and_has_it_again)
 {
 	struct weir_pool *pool = make();
@@ -59,7 +84,9 @@ TEST(a_suspended_pool_gives_its_memory_back_and_has_it_again)
 	EXPECT_EQ(device_free_bytes(0), available + 14 * MIB);
 	EXPECT_EQ(reserved(), 0);
 	EXPECT_EQ(stats().allocated_bytes.all.current, 4 * MIB + 1024);
+	EXPECT_EQ(host_stats().allocated_bytes.all.current, 14 * MIB);
 	EXPECT_OK(weir_pool_resume(pool));
+	EXPECT_EQ(host_stats().allocated_bytes.all.current, 0);
 	EXPECT_EQ(reserved(), 14 * MIB);
 	expect_healthy();
 	expect_filled(a, 4 * MIB, 1, stream);
@@ -76,8 +103,253 @@ TEST(a_suspended_pool_gives_its_memory_back_and_has_it_again)
 	finish(stream);
 	weir_pool_release(pool);
 	EXPECT_EQ(reserved(), 0);
-	if (sim() != NULL)
-		EXPECT_EQ(sim()->live("host"), 0);
+	expect_no_copies();
+	expect_healthy();
+}
+
+/* ---- Copies ------------------------------------------------------------ */
+
+/* More than one piece, whatever is mapped ahead. */
+enum { LARGE = 100 << 20, PIECES = 4 };
+
+/* Nobody else gets memory for copies, so that what is called when is known. */
+static void
+use_one_processor(void)
+{
+	cpu_set_t one;
+	int first = 0;
+
+	EXPECT_EQ(sched_getaffinity(0, sizeof(one), &one), 0);
+	while (!CPU_ISSET(first, &one))
+		first++;
+	CPU_ZERO(&one);
+	CPU_SET(first, &one);
+	EXPECT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+}
+
+static uint64_t
+calls(const char *entry)
+{
+	return sim()->calls(entry);
+}
+
+/* A large block whose parts are told apart, and a hole in what is mapped. */
+static unsigned char *
+take_large(struct weir_pool *pool, weir_stream stream)
+{
+	unsigned char *large = take_in(pool, LARGE, stream);
+
+	for (int i = 0; i < 10; i++)
+		fill(large + i * (LARGE / 10), LARGE / 10,
+		    (unsigned char)(i + 1), stream);
+	return large;
+}
+
+static void
+expect_large(unsigned char *large, weir_stream stream)
+{
+	for (int i = 0; i < 10; i++)
+		expect_filled(large + i * (LARGE / 10), LARGE / 10,
+		    (unsigned char)(i + 1), stream);
+}
+
+TEST(what_is_copied_in_pieces_comes_back_whole)
+{
+	struct weir_pool *pool = make();
+	weir_stream stream = new_stream();
+	weir_stream other = new_stream();
+	unsigned char *large = take_large(pool, stream);
+	unsigned char *small = take_in(pool, 1000, other);
+
+	fill(small, 1000, 99, other);
+	for (int i = 0; i < 3; i++) {
+		size_t freed = suspend(pool, true);
+		EXPECT_GE(freed, (size_t)LARGE);
+		EXPECT_EQ(host_stats().allocated_bytes.all.current, freed);
+		EXPECT_OK(weir_pool_resume(pool));
+		expect_large(large, stream);
+		expect_filled(small, 1000, 99, other);
+	}
+	give(large);
+	give(small);
+	weir_pool_release(pool);
+	expect_no_copies();
+	expect_healthy();
+}
+
+TEST(copies_use_memory_that_is_cached)
+{
+	struct weir_pool *pool = make();
+	weir_stream stream = new_stream();
+	unsigned char *large = take_large(pool, stream);
+
+	suspend(pool, true);
+	size_t held = host_stats().reserved_bytes.all.current;
+	EXPECT_OK(weir_pool_resume(pool));
+	/* It is cached, as other page-locked memory is. */
+	EXPECT_EQ(host_stats().reserved_bytes.all.current, held);
+	device_need_sim("calls of the driver are counted");
+	uint64_t registered = calls("cuMemHostRegister");
+	EXPECT_GE(registered, PIECES);
+	suspend(pool, true);
+	EXPECT_EQ(calls("cuMemHostRegister"), registered);
+	EXPECT_EQ(calls("cuMemHostUnregister"), 0);
+	EXPECT_OK(weir_pool_resume(pool));
+	expect_large(large, stream);
+	give(large);
+	weir_pool_release(pool);
+	expect_no_copies();
+	expect_healthy();
+}
+
+TEST(a_piece_is_copied_while_memory_for_the_next_is_got)
+{
+	struct weir_pool *pool = make();
+	weir_stream stream = new_stream();
+	unsigned char *large = take_large(pool, stream);
+
+	device_need_sim("calls of the driver are counted");
+	use_one_processor();
+	finish(stream);
+	uint64_t copied = calls("cuMemcpyDtoHAsync");
+	EXPECT_EQ(sim()->fail("cuMemHostRegister", PIECES, 100,
+		      CUDA_ERROR_OUT_OF_MEMORY),
+	    0);
+	EXPECT_STATUS(weir_pool_suspend(pool, true, NULL), WEIR_EHOSTMEM);
+	EXPECT_STR_HAS(weir_last_error(), "suspending: ");
+	EXPECT_EQ(calls("cuMemcpyDtoHAsync"), copied + PIECES - 1);
+	sim()->reset();
+	expect_healthy();
+	expect_large(large, stream);
+	/* And back while more is mapped. */
+	suspend(pool, true);
+	copied = calls("cuMemcpyHtoDAsync");
+	EXPECT_EQ(sim()->fail("cuMemMap", 3, 1, CUDA_ERROR_UNKNOWN), 0);
+	EXPECT_STATUS(weir_pool_resume(pool), WEIR_EDRIVER);
+	EXPECT_GT(calls("cuMemcpyHtoDAsync"), copied);
+	EXPECT_EQ(reserved(), 0);
+	sim()->reset();
+	expect_healthy();
+	EXPECT_OK(weir_pool_resume(pool));
+	expect_large(large, stream);
+	give(large);
+	weir_pool_release(pool);
+	expect_no_copies();
+	expect_healthy();
+}
+
+TEST(copies_take_no_longer_than_the_bytes_need)
+{
+	uint64_t gbps = 0;
+	struct weir_pool *pool = make();
+	weir_stream stream = new_stream();
+	unsigned char *large = take_large(pool, stream);
+
+	device_need_sim("time is virtual");
+	EXPECT_EQ(sim()->setting("host_gbps", &gbps), 0);
+	finish(stream);
+	uint64_t start = sim()->now_ns();
+	size_t bytes = suspend(pool, true);
+	uint64_t needed = bytes / gbps;
+	EXPECT_LE(sim()->now_ns() - start, needed + needed / 10);
+	start = sim()->now_ns();
+	EXPECT_OK(weir_pool_resume(pool));
+	EXPECT_LE(sim()->now_ns() - start, needed + needed / 10);
+	expect_large(large, stream);
+	expect_healthy();
+}
+
+TEST(copies_keep_to_the_limit_of_page_locked_memory)
+{
+	struct weir_pool *pool = make();
+	weir_stream stream = new_stream();
+	unsigned char *large = take_large(pool, stream);
+
+	conf("pinned_limit_mb:80");
+	EXPECT_STATUS(weir_pool_suspend(pool, true, NULL), WEIR_EHOSTMEM);
+	EXPECT_LE(host_stats().reserved_bytes.all.peak, 80 * MIB);
+	expect_no_copies();
+	expect_healthy();
+	expect_large(large, stream);
+	/* What is unused under it makes room. */
+	conf("pinned_limit_mb:140");
+	EXPECT_OK(weir_host_free(weir_host_malloc(100 * MIB)));
+	suspend(pool, true);
+	EXPECT_OK(weir_pool_resume(pool));
+	expect_large(large, stream);
+	give(large);
+	weir_pool_release(pool);
+	expect_no_copies();
+	expect_healthy();
+}
+
+/* Much time passes, in a few moments, or until no page-locked memory is held.
+ */
+static bool
+wait_for_decay(int moments)
+{
+	const uint64_t step_ns = 3 * UINT64_C(1000000000);
+	const struct timespec nap = { .tv_nsec = 50 * 1000 * 1000 };
+
+	for (int i = 0; i < moments; i++) {
+		if (host_stats().reserved_bytes.all.current == 0)
+			return true;
+		os_time_skip(step_ns);
+		nanosleep(&nap, NULL);
+	}
+	return false;
+}
+
+TEST(memory_of_copies_decays_though_nobody_asks_for_any)
+{
+	struct weir_pool *pool = make();
+	weir_stream stream = new_stream();
+	unsigned char *large = take_large(pool, stream);
+
+	for (int i = 0; i < 2; i++) {
+		suspend(pool, true);
+		EXPECT_OK(weir_pool_resume(pool));
+		EXPECT_GT(host_stats().reserved_bytes.all.current, 0);
+		EXPECT(wait_for_decay(400));
+		expect_large(large, stream);
+	}
+	conf("decay_ms:off");
+	suspend(pool, true);
+	EXPECT_OK(weir_pool_resume(pool));
+	EXPECT(!wait_for_decay(24));
+	expect_healthy();
+}
+
+TEST(no_reserve_is_made_for_copies)
+{
+	struct weir_pool *pool = make();
+	void *a = take_in(pool, 4 * MIB, new_stream());
+
+	conf("pinned_reserve_segment_size_mb:64");
+	suspend(pool, true);
+	EXPECT_OK(weir_pool_resume(pool));
+	give(a);
+	weir_pool_release(pool);
+	expect_no_copies();
+}
+
+TEST(where_nothing_can_be_registered_the_driver_allocates)
+{
+	struct weir_pool *pool = make();
+	weir_stream stream = new_stream();
+	unsigned char *large = take_large(pool, stream);
+
+	device_need_sim("calls of the driver are made to fail");
+	conf("pinned_reserve_segment_size_mb:64");
+	EXPECT_EQ(
+	    sim()->fail("cuMemHostRegister", 1, 100, CUDA_ERROR_NOT_SUPPORTED),
+	    0);
+	suspend(pool, true);
+	EXPECT_GE(calls("cuMemHostAlloc"), 3);
+	EXPECT_OK(weir_pool_resume(pool));
+	expect_large(large, stream);
+	give(large);
+	weir_pool_release(pool);
 	expect_healthy();
 }
 
@@ -196,8 +468,8 @@ TEST(a_suspended_pool_can_be_released)
 	give(a);
 	EXPECT(!arena->in_use);
 	EXPECT_EQ(reserved(), 0);
+	expect_no_copies();
 	if (sim() != NULL) {
-		EXPECT_EQ(sim()->live("host"), 0);
 		EXPECT_EQ(sim()->live("reservation"), 0);
 		EXPECT_EQ(sim()->live("handle"), 0);
 	}
@@ -234,9 +506,11 @@ TEST(what_cannot_be_suspended_is_told)
 
 TEST(each_call_of_suspending_and_resuming_may_fail)
 {
-	static const char *const entries[] = { "cuMemHostAlloc", "cuMemcpyDtoH",
-		"cuMemUnmap", "cuMemRelease", "cuMemCreate", "cuMemMap",
-		"cuMemSetAccess", "cuMemcpyHtoD", "cuCtxGetCurrent" };
+	static const char *const entries[] = { "cuMemHostRegister",
+		"cuStreamCreateWithPriority", "cuMemcpyDtoHAsync",
+		"cuStreamSynchronize", "cuStreamDestroy", "cuMemUnmap",
+		"cuMemRelease", "cuMemCreate", "cuMemMap", "cuMemSetAccess",
+		"cuMemcpyHtoDAsync", "cuCtxGetCurrent" };
 
 	device_need_sim("calls of the driver are made to fail");
 	for (size_t e = 0; e < sizeof(entries) / sizeof(entries[0]); e++) {
@@ -273,7 +547,7 @@ TEST(each_call_of_suspending_and_resuming_may_fail)
 			weir_pool_release(pool);
 			trim(0);
 			EXPECT_EQ(reserved(), 0);
-			EXPECT_EQ(sim()->live("host"), 0);
+			expect_no_copies();
 			EXPECT_EQ(sim()->live("handle"), 0);
 			EXPECT_EQ(sim()->live("mapping"), 0);
 			EXPECT_EQ(sim()->live("reservation"), 0);

@@ -95,8 +95,9 @@ TEST(a_pool_that_could_not_be_resumed_is_still_told_as_suspended)
 	device_need_sim("calls fail");
 	EXPECT_OK(weir_pool_create(0, NULL, 0, &pool));
 	void *block = weir_pool_malloc(pool, 4 * MIB, stream);
-	sim()->fail("cuMemHostAlloc", 1, 1, CUDA_ERROR_OUT_OF_MEMORY);
+	sim()->fail("cuMemHostRegister", 1, 100, CUDA_ERROR_OUT_OF_MEMORY);
 	EXPECT_STATUS(weir_pool_suspend(pool, true, NULL), WEIR_EHOSTMEM);
+	sim()->reset();
 	expect_replay(replay);
 	EXPECT_OK(weir_pool_suspend(pool, true, NULL));
 	sim()->fail("cuMemCreate", 1, 1, CUDA_ERROR_OUT_OF_MEMORY);
