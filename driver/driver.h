@@ -90,6 +90,11 @@ struct driver_guard {
 enum weir_status driver_enter(CUcontext context, struct driver_guard *guard);
 void driver_leave(const struct driver_guard *guard);
 
+/* The same, but for the capture mode: for calls that are not made while there
+ * is a capture (streams/capture.h). */
+enum weir_status driver_enter_unrelaxed(
+    CUcontext context, struct driver_guard *guard);
+
 /* NVML, found at run time like the driver. */
 enum weir_status nvml_telemetry(
     const char *pci_bus_id, struct weir_telemetry *out);

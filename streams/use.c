@@ -210,31 +210,43 @@ unlink_use(struct use *use)
 		queue->first = carrier_from(queue, behind);
 }
 
-/* Record an event for all uses of a queue that have none, if that can be done
- * now. There are some uses. */
-static bool
-mark(struct use_queue *queue)
+static struct use *
+last_of(const struct use_queue *queue)
 {
-	struct use *last = CONTAINER_OF(queue->uses.prev, struct use, link);
-	struct stream *stream = queue->stream;
-	struct driver_guard guard;
+	return CONTAINER_OF(queue->uses.prev, struct use, link);
+}
 
-	if (last->event != NULL)
-		return true;
-	if (is_gone(queue))
-		return false;
-	if (driver_enter(stream->context, &guard) != WEIR_OK)
-		return false;
+/* Record an event for all uses of a queue that have none, of which there are
+ * some, if that can be done now. Its context has been entered. */
+static bool
+record(struct use_queue *queue)
+{
+	struct use *last = last_of(queue);
+
 	last->tick = order_tick();
-	enum weir_status status = stream_mark(stream, &last->event);
-	driver_leave(&guard);
-	if (status != WEIR_OK)
+	if (stream_mark(queue->stream, &last->event) != WEIR_OK)
 		return false;
 	if (queue->first == NULL)
 		queue->first = last;
 	queue->fresh = 0;
 	queue->fresh_bytes = 0;
 	return true;
+}
+
+/* The same, if there are any. There are some uses. */
+static bool
+mark(struct use_queue *queue)
+{
+	struct capture_guard guard;
+
+	if (last_of(queue)->event != NULL)
+		return true;
+	if (is_gone(queue) ||
+	    capture_enter(queue->stream->context, &guard) != WEIR_OK)
+		return false;
+	bool done = record(queue);
+	capture_leave(&guard);
+	return done;
 }
 
 /* The use whose event tells of this one, which waits; NULL if there is none
@@ -420,22 +432,14 @@ settle_gone(struct waiting *waiting, struct use_queue *queue, struct list *done)
 	return moved;
 }
 
-/* Ask the events of a queue that has some uses. */
+/* Ask the events of a queue. Its context has been entered. */
 static size_t
-poll_queue(struct waiting *waiting, struct use_queue *queue, unsigned skips,
+ask(struct waiting *waiting, struct use_queue *queue, unsigned skips,
     struct list *done)
 {
 	size_t moved = 0;
-	struct driver_guard guard;
-	struct use *use = queue->first;
 
-	if (is_gone(queue))
-		return settle_gone(waiting, queue, done);
-	if (use == NULL ||
-	    driver_enter(queue->stream->context, &guard) != WEIR_OK)
-		return 0;
-	queue->refs++; /* settling the last use must not free it under us */
-	while (use != NULL) {
+	for (struct use *use = queue->first; use != NULL;) {
 		struct list *behind = use->link.next;
 		if (driver_peek()->cuEventQuery(use->event) == CUDA_SUCCESS) {
 			stream_met(queue->stream, use->tick);
@@ -445,7 +449,28 @@ poll_queue(struct waiting *waiting, struct use_queue *queue, unsigned skips,
 		}
 		use = carrier_from(queue, behind);
 	}
-	driver_leave(&guard);
+	return moved;
+}
+
+/* Mark, where it may be, what is not in a queue that has some uses, and ask for
+ * those that are. */
+static size_t
+poll_queue(struct waiting *waiting, struct use_queue *queue, bool may_mark,
+    unsigned skips, struct list *done)
+{
+	bool unmarked = may_mark && last_of(queue)->event == NULL;
+	struct capture_guard guard;
+
+	if (is_gone(queue))
+		return settle_gone(waiting, queue, done);
+	if ((queue->first == NULL && !unmarked) ||
+	    capture_enter(queue->stream->context, &guard) != WEIR_OK)
+		return 0;
+	queue->refs++; /* settling the last use must not free it under us */
+	if (unmarked)
+		record(queue); /* tried again later */
+	size_t moved = ask(waiting, queue, skips, done);
+	capture_leave(&guard);
 	queue_put(waiting, queue);
 	return moved;
 }
@@ -467,7 +492,7 @@ waiting_glance(struct waiting *waiting, struct list *done)
 			(is_dear(queue) || !mark(queue))))
 			continue;
 		looks--;
-		moved += poll_queue(waiting, queue, 0, done);
+		moved += poll_queue(waiting, queue, false, 0, done);
 	}
 	status_unmute();
 	return moved;
@@ -490,8 +515,7 @@ waiting_poll(struct waiting *waiting, unsigned skips, struct list *done)
 		next = l->next;
 		if (list_empty(&queue->uses))
 			continue;
-		mark(queue);
-		moved += poll_queue(waiting, queue, skips, done);
+		moved += poll_queue(waiting, queue, true, skips, done);
 	}
 	status_unmute();
 	return moved;
