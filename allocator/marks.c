@@ -147,12 +147,10 @@ listen(struct pools *pools)
 {
 	struct capture_guard guard;
 
-	if (pools->mark_count == 0 ||
-	    capture_enter(pools->stream->context, &guard) != WEIR_OK)
+	if (pools->mark_count == 0 || capture_enter(NULL, &guard) != WEIR_OK)
 		return;
 	while (pools->mark_count > 0 &&
-	    driver_peek()->cuEventQuery(pools->marks[0].event) ==
-		CUDA_SUCCESS) {
+	    event_met(pools->stream->context, pools->marks[0].event)) {
 		if (pools->passed_at < pools->marks[0].at)
 			pools->passed_at = pools->marks[0].at;
 		stream_met(pools->stream, pools->marks[0].at);

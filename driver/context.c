@@ -123,7 +123,7 @@ enter(CUcontext context, bool relaxed, struct driver_guard *guard)
 	const struct driver *driver;
 	enum weir_status status = driver_get(&driver);
 
-	if (status == WEIR_OK)
+	if (status == WEIR_OK && context != NULL)
 		status = make_current(driver, context, &entered);
 	if (status == WEIR_OK && relaxed)
 		status = relax(driver, &entered);

@@ -85,7 +85,7 @@ struct driver_guard {
  * Make `context` current if it is not, and let the thread make calls that a
  * capture elsewhere would forbid (capture mode relaxed), so that allocating
  * never breaks a capture. driver_leave() restores both and cannot fail; guards
- * may nest.
+ * may nest. NULL: whatever context is current stays so.
  */
 enum weir_status driver_enter(CUcontext context, struct driver_guard *guard);
 void driver_leave(const struct driver_guard *guard);
