@@ -501,7 +501,7 @@ glance_dear(struct waiting *waiting, struct use_queue *queue, struct list *done)
 	}
 	queue->refs++; /* as above */
 	size_t moved = poll_queue(waiting, queue, look, done);
-	if (moved > 0)
+	if (moved > 0 || waiting->bytes >= BATCH_BYTES_DEAR)
 		queue->paused = 0;
 	else if (queue->paused < PAUSE_MOST)
 		queue->paused = queue->paused == 0 ? 1 : 2 * queue->paused;

@@ -21,9 +21,9 @@
  *
  * A request that misses no memory has a glance at what waits. With
  * WEIR_STREAM_ANY each would ask the driver once or more for what the next is
- * told as well. So a glance there settles no more than one event, and one that
- * finds none met lets some go by before the next, twice as many as last time,
- * up to a few. Who misses memory asks in any case.
+ * told as well. So a glance there settles no more than one event. One that
+ * finds none met, where little memory waits, lets some go by before the next,
+ * twice as many as last time, up to a few. Who misses memory asks in any case.
  *
  * When the context of a stream goes, all its uses are met, and its events are
  * no more: the next poll sees it, and nothing is asked of the driver.

@@ -433,7 +433,7 @@ TEST(glances_that_find_nothing_of_no_stream_become_rarer)
 
 	arrange_any();
 	busy(a, LATE_MS);
-	free_any(0, 1, 64 * MIB);
+	free_any(0, 16, 512);
 	for (int i = 0; i < 11; i++)
 		EXPECT_EQ(glance(), 0);
 	EXPECT_EQ(asked(), 4);
@@ -443,7 +443,21 @@ TEST(glances_that_find_nothing_of_no_stream_become_rarer)
 	EXPECT_EQ(poll(0), 0);
 	EXPECT_EQ(asked(), 7);
 	finish(a);
-	EXPECT_EQ(poll(0), 1);
+	EXPECT_EQ(poll(0), 0xffff);
+}
+
+TEST(much_memory_of_no_stream_is_asked_about_each_time)
+{
+	weir_stream a = new_stream();
+
+	arrange_any();
+	busy(a, LATE_MS);
+	free_any(0, 1, 64 * MIB);
+	for (int i = 0; i < 11; i++)
+		EXPECT_EQ(glance(), 0);
+	EXPECT_EQ(asked(), 11);
+	finish(a);
+	EXPECT_EQ(glance(), 1);
 }
 
 /* One that finds something is followed by the next at once. */
@@ -453,16 +467,15 @@ TEST(glances_that_find_something_go_on)
 
 	arrange_any();
 	busy(a, LATE_MS);
-	free_any(0, 1, 64 * MIB);
-	free_any(1, 2, 64 * MIB);
-	free_any(2, 3, 64 * MIB);
+	free_any(0, 16, 512);
+	free_any(16, 32, 512);
 	EXPECT_EQ(glance(), 0);
 	finish(a);
 	EXPECT_EQ(glance(), 0);
 	EXPECT_EQ(asked(), 1);
-	for (int i = 0; i < 3; i++)
-		EXPECT_EQ(glance(), 1);
-	EXPECT_EQ(asked(), 4);
+	for (int i = 0; i < 2; i++)
+		EXPECT_EQ(glance(), 16);
+	EXPECT_EQ(asked(), 3);
 }
 
 /* What is still unmarked is marked by a poll even behind events that are not
