@@ -164,14 +164,14 @@ static bool
 is_idle(struct pools *pools)
 {
 	struct stream *stream = pools->stream;
-	struct driver_guard guard;
+	struct capture_guard guard;
 
 	if (pools->ended || stream->handle == WEIR_STREAM_ANY ||
 	    stream->thread != 0 ||
-	    driver_enter(stream->context, &guard) != WEIR_OK)
+	    capture_enter(stream->context, &guard) != WEIR_OK)
 		return false;
 	bool idle = stream_idle(stream);
-	driver_leave(&guard);
+	capture_leave(&guard);
 	return idle;
 }
 
@@ -295,6 +295,8 @@ is_captured(struct stream *stream)
 	struct capture_guard guard;
 	bool captured = true; /* if it cannot be told */
 
+	if (capture_none())
+		return false;
 	status_mute();
 	if (capture_enter(stream->context, &guard) == WEIR_OK) {
 		captured = stream_capturing(stream);
