@@ -121,17 +121,17 @@ static bool
 mark(struct pools *pools)
 {
 	struct stream *stream = pools->stream;
-	struct driver_guard guard;
+	struct capture_guard guard;
 	struct mark new;
 
 	if (latest_mark(pools) > pools->freed_at)
 		return true;
 	if (!can_mark(pools) ||
-	    driver_enter(stream->context, &guard) != WEIR_OK)
+	    capture_enter(stream->context, &guard) != WEIR_OK)
 		return false;
 	new.at = order_tick();
 	enum weir_status status = stream_mark(stream, &new.event);
-	driver_leave(&guard);
+	capture_leave(&guard);
 	if (status != WEIR_OK)
 		return false;
 	if (pools->mark_count == MARKS)
@@ -145,20 +145,18 @@ mark(struct pools *pools)
 static void
 listen(struct pools *pools)
 {
-	struct driver_guard guard;
+	struct capture_guard guard;
 
-	if (pools->mark_count == 0 ||
-	    driver_enter(pools->stream->context, &guard) != WEIR_OK)
+	if (pools->mark_count == 0 || capture_enter(NULL, &guard) != WEIR_OK)
 		return;
 	while (pools->mark_count > 0 &&
-	    driver_peek()->cuEventQuery(pools->marks[0].event) ==
-		CUDA_SUCCESS) {
+	    event_met(pools->stream->context, pools->marks[0].event)) {
 		if (pools->passed_at < pools->marks[0].at)
 			pools->passed_at = pools->marks[0].at;
 		stream_met(pools->stream, pools->marks[0].at);
 		drop(pools, 0);
 	}
-	driver_leave(&guard);
+	capture_leave(&guard);
 }
 
 /* Has the stream nothing left to do? False if it cannot be asked. */
@@ -166,14 +164,14 @@ static bool
 is_idle(struct pools *pools)
 {
 	struct stream *stream = pools->stream;
-	struct driver_guard guard;
+	struct capture_guard guard;
 
 	if (pools->ended || stream->handle == WEIR_STREAM_ANY ||
 	    stream->thread != 0 ||
-	    driver_enter(stream->context, &guard) != WEIR_OK)
+	    capture_enter(stream->context, &guard) != WEIR_OK)
 		return false;
 	bool idle = stream_idle(stream);
-	driver_leave(&guard);
+	capture_leave(&guard);
 	return idle;
 }
 
@@ -294,13 +292,15 @@ marks_find_usable(const struct pools *mine)
 static bool
 is_captured(struct stream *stream)
 {
-	struct driver_guard guard;
+	struct capture_guard guard;
 	bool captured = true; /* if it cannot be told */
 
+	if (capture_none())
+		return false;
 	status_mute();
-	if (driver_enter(stream->context, &guard) == WEIR_OK) {
+	if (capture_enter(stream->context, &guard) == WEIR_OK) {
 		captured = stream_capturing(stream);
-		driver_leave(&guard);
+		capture_leave(&guard);
 	}
 	status_unmute();
 	return captured;
@@ -326,13 +326,13 @@ static bool
 wait_for(struct pools *mine, const struct pools *other, const struct mark *mark)
 {
 	struct stream *stream = mine->stream;
-	struct driver_guard guard;
+	struct capture_guard guard;
 
-	if (driver_enter(stream->context, &guard) != WEIR_OK)
+	if (capture_enter(stream->context, &guard) != WEIR_OK)
 		return false;
 	CUresult code =
 	    driver_peek()->cuStreamWaitEvent(stream->handle, mark->event, 0);
-	driver_leave(&guard);
+	capture_leave(&guard);
 	if (code != CUDA_SUCCESS)
 		return false;
 	mine->arena->stats.num_gpu_waits++;

@@ -83,18 +83,13 @@ driver_context_peek(int device)
 	return atomic_load_explicit(&contexts[device], memory_order_acquire);
 }
 
-enum weir_status
-driver_enter(CUcontext context, struct driver_guard *guard)
+static inline enum weir_status
+make_current(
+    const struct driver *driver, CUcontext context, struct driver_guard *guard)
 {
-	struct driver_guard entered = { false, CU_STREAM_CAPTURE_MODE_RELAXED };
-	const struct driver *driver;
 	CUcontext current = NULL;
-	CUresult code;
-	enum weir_status status = driver_get(&driver);
+	CUresult code = driver->cuCtxGetCurrent(&current);
 
-	if (status != WEIR_OK)
-		return status;
-	code = driver->cuCtxGetCurrent(&current);
 	if (code != CUDA_SUCCESS)
 		return driver_status(code, "cuCtxGetCurrent()");
 	if (current != context) {
@@ -102,17 +97,51 @@ driver_enter(CUcontext context, struct driver_guard *guard)
 		if (code != CUDA_SUCCESS)
 			return driver_status(
 			    code, "cuCtxPushCurrent(%p)", (void *)context);
-		entered.pushed = true;
+		guard->pushed = true;
 	}
-	code = driver->cuThreadExchangeStreamCaptureMode(&entered.mode);
-	if (code != CUDA_SUCCESS) {
-		if (entered.pushed)
-			driver->cuCtxPopCurrent(&current);
-		return driver_status(
-		    code, "cuThreadExchangeStreamCaptureMode(relaxed)");
-	}
-	*guard = entered;
 	return WEIR_OK;
+}
+
+static inline enum weir_status
+relax(const struct driver *driver, struct driver_guard *guard)
+{
+	CUcontext popped;
+	CUresult code = driver->cuThreadExchangeStreamCaptureMode(&guard->mode);
+
+	if (code == CUDA_SUCCESS)
+		return WEIR_OK;
+	if (guard->pushed)
+		driver->cuCtxPopCurrent(&popped);
+	return driver_status(
+	    code, "cuThreadExchangeStreamCaptureMode(relaxed)");
+}
+
+static inline enum weir_status
+enter(CUcontext context, bool relaxed, struct driver_guard *guard)
+{
+	struct driver_guard entered = { false, CU_STREAM_CAPTURE_MODE_RELAXED };
+	const struct driver *driver;
+	enum weir_status status = driver_get(&driver);
+
+	if (status == WEIR_OK && context != NULL)
+		status = make_current(driver, context, &entered);
+	if (status == WEIR_OK && relaxed)
+		status = relax(driver, &entered);
+	if (status == WEIR_OK)
+		*guard = entered;
+	return status;
+}
+
+enum weir_status
+driver_enter(CUcontext context, struct driver_guard *guard)
+{
+	return enter(context, true, guard);
+}
+
+enum weir_status
+driver_enter_unrelaxed(CUcontext context, struct driver_guard *guard)
+{
+	return enter(context, false, guard);
 }
 
 /* The results do not matter: either both calls work, as they did on the way

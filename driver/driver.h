@@ -85,10 +85,15 @@ struct driver_guard {
  * Make `context` current if it is not, and let the thread make calls that a
  * capture elsewhere would forbid (capture mode relaxed), so that allocating
  * never breaks a capture. driver_leave() restores both and cannot fail; guards
- * may nest.
+ * may nest. NULL: whatever context is current stays so.
  */
 enum weir_status driver_enter(CUcontext context, struct driver_guard *guard);
 void driver_leave(const struct driver_guard *guard);
+
+/* The same, but for the capture mode: for calls that are not made while there
+ * is a capture (streams/capture.h). */
+enum weir_status driver_enter_unrelaxed(
+    CUcontext context, struct driver_guard *guard);
 
 /* NVML, found at run time like the driver. */
 enum weir_status nvml_telemetry(

@@ -282,26 +282,33 @@ load_once(void)
 	return status;
 }
 
-enum weir_status
-driver_get(const struct driver **out)
+/* Not inlined into driver_get(): this happens once. */
+__attribute__((noinline)) static enum weir_status
+get_first(const struct driver **out)
 {
-	enum weir_status status;
-
 	if (os_forked())
 		return status_set(WEIR_EFORK,
 		    "CUDA cannot be used in a forked child: exec() a new "
 		    "program instead, or fork() before weir is used");
-	if (driver_peek() == NULL) {
-		if (loading)
-			return status_set(WEIR_EDRIVER,
-			    "weir was called from within the loading of the "
-			    "CUDA driver");
-		os_watch_fork();
-		status = load_once();
-		if (status != WEIR_OK)
-			return status;
-	}
-	*out = driver_peek();
+	if (loading)
+		return status_set(WEIR_EDRIVER,
+		    "weir was called from within the loading of the CUDA "
+		    "driver");
+	os_watch_fork();
+	enum weir_status status = load_once();
+	if (status == WEIR_OK)
+		*out = driver_peek();
+	return status;
+}
+
+enum weir_status
+driver_get(const struct driver **out)
+{
+	const struct driver *driver = driver_peek();
+
+	if (driver == NULL || os_forked())
+		return get_first(out);
+	*out = driver;
 	return WEIR_OK;
 }
 

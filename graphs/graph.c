@@ -206,8 +206,8 @@ begin_capture(struct stream *stream, CUstreamCaptureMode mode)
 	enum weir_status status = driver_enter(stream->context, &guard);
 	if (status != WEIR_OK)
 		return status;
-	lock_enter(&stream->lock);
 	capture_began(stream->context);
+	lock_enter(&stream->lock);
 	CUresult code =
 	    driver_peek()->cuStreamBeginCapture(stream->handle, mode);
 	lock_leave(&stream->lock);

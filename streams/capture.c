@@ -1,15 +1,47 @@
 /*
  * A count is enough: whoever asks wants to know whether a call that breaks
  * captures may be made now.
+ *
+ * Note [Holding captures off]
+ *
+ * Calls that a capture must not meet are made many times, and captures begin
+ * seldom. So who makes such calls counts himself in, on a line of his own, and
+ * only then looks whether a capture is under way. Who begins one first tells of
+ * it, and then waits until nobody is inside who came before. Of the two one
+ * sees the other: the orders are sequentially consistent.
+ *
+ * With a capture under way those who come take a lock instead, under which the
+ * next one is told of, so that nobody keeps it waiting for ever. A thread may
+ * come in again while it is inside. Inside locks are taken, so a capture is
+ * begun with none held; and nothing is waited for, or the program would wait
+ * with it.
+ *
+ * Where all captures are told of, and there is none, who is inside need not
+ * change the thread's capture mode, which would cost as much as what is asked:
+ * none begins before he is out.
  */
 #include "streams/capture.h"
 
+#include <sched.h>
 #include <stdatomic.h>
+#include <stddef.h>
 
 #include "base/os.h"
 #include "base/status.h"
 #include "streams/event.h"
 #include "streams/stream.h"
+
+/* Those who are inside, of some threads: processors do not share a line. */
+enum { LINES = 64, LINE_BYTES = 64 };
+
+struct capture_line {
+	_Alignas(LINE_BYTES) atomic_uint inside;
+};
+
+static struct capture_line lines[LINES];
+
+/* Looks at a line before the processor is left to others. */
+enum { LOOKS = 100 };
 
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_CAPTURE);
 static atomic_int captures;
@@ -17,25 +49,95 @@ static atomic_int captures;
 enum known { SOME_TOLD, ALL_TOLD, SOME_MISSED };
 static _Atomic(enum known) known;
 
+/* ---- Who is inside ----------------------------------------------------- */
+
+static struct capture_line *
+count_in(void)
+{
+	struct capture_line *line = &lines[os_thread_id() % LINES];
+
+	atomic_fetch_add(&line->inside, 1);
+	return line;
+}
+
+static void
+count_out(struct capture_line *line)
+{
+	atomic_fetch_sub_explicit(&line->inside, 1, memory_order_release);
+}
+
+/* Until all who have not seen what was told before are out. In a forked child
+ * they never will be. */
+static void
+wait_for_all(void)
+{
+	for (int i = 0; i < LINES; i++)
+		for (int n = 0;
+		     atomic_load(&lines[i].inside) > 0 && !os_forked(); n++)
+			if (n < LOOKS)
+				os_relax();
+			else
+				sched_yield();
+}
+
+struct capture_line *
+capture_hold_off(void) UNCHECKED
+{
+	struct capture_line *line = count_in();
+
+	if (!capture_any())
+		return line;
+	count_out(line);
+	lock_enter(&lock);
+	return NULL;
+}
+
+void
+capture_let_go(struct capture_line *line) UNCHECKED
+{
+	if (line != NULL)
+		count_out(line);
+	else
+		lock_leave(&lock);
+}
+
+/* Where all captures are told of and none is under way. */
+static bool
+enter_line(struct capture_guard *guard)
+{
+	if (!capture_none())
+		return false;
+	guard->line = count_in();
+	if (capture_none())
+		return true;
+	count_out(guard->line);
+	return false;
+}
+
+enum weir_status
+capture_enter(CUcontext context, struct capture_guard *guard)
+{
+	if (!enter_line(guard)) {
+		guard->line = NULL;
+		return driver_enter(context, &guard->guard);
+	}
+	enum weir_status status =
+	    driver_enter_unrelaxed(context, &guard->guard);
+	if (status != WEIR_OK)
+		count_out(guard->line);
+	return status;
+}
+
+/* ---- Captures ---------------------------------------------------------- */
+
 void
 capture_began(CUcontext context)
 {
 	(void)context;
-	capture_hold_off();
-	atomic_fetch_add(&captures, 1);
-	capture_let_go();
-}
-
-void
-capture_hold_off(void) UNCHECKED
-{
 	lock_enter(&lock);
-}
-
-void
-capture_let_go(void) UNCHECKED
-{
+	atomic_fetch_add(&captures, 1);
 	lock_leave(&lock);
+	wait_for_all();
 }
 
 void
@@ -65,6 +167,7 @@ void
 capture_missed(void)
 {
 	atomic_store(&known, SOME_MISSED);
+	wait_for_all();
 }
 
 bool
@@ -209,11 +312,11 @@ capture_join(struct stream *later, struct stream *earlier, uint64_t id)
 		return 0;
 	if (event_take(later->context, &event) == WEIR_OK) {
 		lock_enter(&earlier->lock);
-		capture_hold_off();
+		struct capture_line *line = capture_hold_off();
 		tick = order_tick();
 		if (!join(later, earlier, id, event))
 			tick = 0;
-		capture_let_go();
+		capture_let_go(line);
 		lock_leave(&earlier->lock);
 		event_give(later->context, event);
 	}

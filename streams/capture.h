@@ -9,28 +9,52 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "driver/abi.h"
+#include "driver/driver.h"
 
 #include <weir/weir.h>
 
 struct stream;
 
 /* Tell of a capture before the driver begins it, and after it is over or could
- * not be begun. */
+ * not be begun. With no lock held: the first waits for those who hold captures
+ * off, who may need it. */
 void capture_began(CUcontext context);
 void capture_ended(CUcontext context);
 
 /* No capture is begun in between by who tells of it: for a call that would
- * break one, made after it has been seen that there is none. */
-void capture_hold_off(void);
-void capture_let_go(void);
+ * break one, made after it has been seen that there is none. The call does not
+ * wait for the program. What the first returns the other is given. */
+struct capture_line *capture_hold_off(void);
+void capture_let_go(struct capture_line *line);
+
+/* What capture_enter() has done, for capture_leave(). */
+struct capture_guard {
+	struct driver_guard guard;
+	struct capture_line *line; /* NULL: as driver_enter() */
+};
+
+/*
+ * As driver_enter() and driver_leave(), for calls that are short: instead of
+ * the thread's capture mode being changed, captures are held off, where that
+ * is enough. Nothing in between may wait.
+ */
+enum weir_status capture_enter(CUcontext context, struct capture_guard *guard);
+
+static inline void
+capture_leave(const struct capture_guard *guard)
+{
+	driver_leave(&guard->guard);
+	if (guard->line != NULL)
+		capture_let_go(guard->line);
+}
 
 /* True while any capture that was told of is under way. */
 bool capture_any(void);
 
 /*
  * Whoever tells of captures sees all there are; and, for good, may have missed
- * one. At first nobody says so.
+ * one: before the driver begins that, as capture_began(). At first nobody says
+ * so.
  */
 void capture_tell_all(void);
 void capture_missed(void);

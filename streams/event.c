@@ -79,6 +79,21 @@ event_give(CUcontext context, CUevent event)
 		driver_peek()->cuEventDestroy(event);
 }
 
+/* The driver tells by the event alone. One that asks for a context gets it. */
+bool
+event_met(CUcontext context, CUevent event)
+{
+	struct driver_guard guard;
+	CUresult code = driver_peek()->cuEventQuery(event);
+
+	if (code == CUDA_ERROR_INVALID_CONTEXT &&
+	    driver_enter_unrelaxed(context, &guard) == WEIR_OK) {
+		code = driver_peek()->cuEventQuery(event);
+		driver_leave(&guard);
+	}
+	return code == CUDA_SUCCESS;
+}
+
 void
 event_forget(CUcontext context)
 {

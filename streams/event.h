@@ -12,6 +12,10 @@ enum weir_status event_take(CUcontext context, CUevent *out);
 /* Give it back. Work that waits for it is not disturbed. */
 void event_give(CUcontext context, CUevent event);
 
+/* Has an event of the context been met? Between capture_enter() and
+ * capture_leave() or the like, whatever context is current. */
+bool event_met(CUcontext context, CUevent event);
+
 /* Drop the events of a context that is gone; none is destroyed. */
 void event_forget(CUcontext context);
 

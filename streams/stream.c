@@ -498,11 +498,11 @@ stream_idle(struct stream *stream)
 	bool idle = false;
 
 	lock_enter(&stream->lock);
-	capture_hold_off();
+	struct capture_line *line = capture_hold_off();
 	if (!stream_capturing(stream))
 		idle = driver_peek()->cuStreamQuery(stream->handle) ==
 		    CUDA_SUCCESS;
-	capture_let_go();
+	capture_let_go(line);
 	lock_leave(&stream->lock);
 	return idle;
 }
@@ -556,9 +556,9 @@ enum weir_status
 stream_record(struct stream *stream, CUevent event)
 {
 	lock_enter(&stream->lock);
-	capture_hold_off();
+	struct capture_line *line = capture_hold_off();
 	enum weir_status status = record(stream, event);
-	capture_let_go();
+	capture_let_go(line);
 	lock_leave(&stream->lock);
 	return status;
 }

@@ -18,6 +18,9 @@ enum { QUEUES_KEPT = 32, USES_KEPT = 1024 };
  * memory. */
 enum { BATCH_USES = 16, BATCH_BYTES = 1 << 20, BATCH_BYTES_DEAR = 64 << 20 };
 
+/* use.h, Note [Glances]. */
+enum { PAUSE_MOST = 8 };
+
 void
 waiting_init(struct waiting *waiting)
 {
@@ -60,6 +63,8 @@ queue_get(struct waiting *waiting, struct stream *stream)
 	queue->first = NULL;
 	queue->fresh = 0;
 	queue->fresh_bytes = 0;
+	queue->pause = 0;
+	queue->paused = 0;
 	list_init(&queue->uses);
 	list_push_front(&waiting->queues, &queue->link);
 	waiting->queue_count++;
@@ -210,31 +215,43 @@ unlink_use(struct use *use)
 		queue->first = carrier_from(queue, behind);
 }
 
-/* Record an event for all uses of a queue that have none, if that can be done
- * now. There are some uses. */
-static bool
-mark(struct use_queue *queue)
+static struct use *
+last_of(const struct use_queue *queue)
 {
-	struct use *last = CONTAINER_OF(queue->uses.prev, struct use, link);
-	struct stream *stream = queue->stream;
-	struct driver_guard guard;
+	return CONTAINER_OF(queue->uses.prev, struct use, link);
+}
 
-	if (last->event != NULL)
-		return true;
-	if (is_gone(queue))
-		return false;
-	if (driver_enter(stream->context, &guard) != WEIR_OK)
-		return false;
+/* Record an event for all uses of a queue that have none, of which there are
+ * some, if that can be done now. Its context has been entered. */
+static bool
+record(struct use_queue *queue)
+{
+	struct use *last = last_of(queue);
+
 	last->tick = order_tick();
-	enum weir_status status = stream_mark(stream, &last->event);
-	driver_leave(&guard);
-	if (status != WEIR_OK)
+	if (stream_mark(queue->stream, &last->event) != WEIR_OK)
 		return false;
 	if (queue->first == NULL)
 		queue->first = last;
 	queue->fresh = 0;
 	queue->fresh_bytes = 0;
 	return true;
+}
+
+/* The same, if there are any. There are some uses. */
+static bool
+mark(struct use_queue *queue)
+{
+	struct capture_guard guard;
+
+	if (last_of(queue)->event != NULL)
+		return true;
+	if (is_gone(queue) ||
+	    capture_enter(queue->stream->context, &guard) != WEIR_OK)
+		return false;
+	bool done = record(queue);
+	capture_leave(&guard);
+	return done;
 }
 
 /* The use whose event tells of this one, which waits; NULL if there is none
@@ -420,32 +437,75 @@ settle_gone(struct waiting *waiting, struct use_queue *queue, struct list *done)
 	return moved;
 }
 
-/* Ask the events of a queue that has some uses. */
+/* How to look at a queue. */
+struct look {
+	bool marks;     /* what has no event is given one */
+	bool once;      /* no more than one is to be met */
+	unsigned skips; /* unmet ones to look past */
+};
+
+/* Ask the events of a queue. */
 static size_t
-poll_queue(struct waiting *waiting, struct use_queue *queue, unsigned skips,
+ask(struct waiting *waiting, struct use_queue *queue, struct look look,
     struct list *done)
 {
 	size_t moved = 0;
-	struct driver_guard guard;
-	struct use *use = queue->first;
 
-	if (is_gone(queue))
-		return settle_gone(waiting, queue, done);
-	if (use == NULL ||
-	    driver_enter(queue->stream->context, &guard) != WEIR_OK)
-		return 0;
-	queue->refs++; /* settling the last use must not free it under us */
-	while (use != NULL) {
+	for (struct use *use = queue->first; use != NULL;) {
 		struct list *behind = use->link.next;
-		if (driver_peek()->cuEventQuery(use->event) == CUDA_SUCCESS) {
+		if (event_met(queue->stream->context, use->event)) {
 			stream_met(queue->stream, use->tick);
 			moved += settle_until(waiting, queue, use, done);
-		} else if (skips-- == 0) {
+			if (look.once)
+				break;
+		} else if (look.skips-- == 0) {
 			break;
 		}
 		use = carrier_from(queue, behind);
 	}
-	driver_leave(&guard);
+	return moved;
+}
+
+/* Look at a queue that has some uses. */
+static size_t
+poll_queue(struct waiting *waiting, struct use_queue *queue, struct look look,
+    struct list *done)
+{
+	bool unmarked = look.marks && last_of(queue)->event == NULL;
+	struct capture_guard guard;
+
+	if (is_gone(queue))
+		return settle_gone(waiting, queue, done);
+	if ((queue->first == NULL && !unmarked) ||
+	    capture_enter(unmarked ? queue->stream->context : NULL, &guard) !=
+		WEIR_OK)
+		return 0;
+	queue->refs++; /* settling the last use must not free it under us */
+	if (unmarked)
+		record(queue); /* tried again later */
+	size_t moved = ask(waiting, queue, look, done);
+	capture_leave(&guard);
+	queue_put(waiting, queue);
+	return moved;
+}
+
+/* Note [Glances]. */
+static size_t
+glance_dear(struct waiting *waiting, struct use_queue *queue, struct list *done)
+{
+	const struct look look = { .once = true };
+
+	if (queue->pause > 0) {
+		queue->pause--;
+		return 0;
+	}
+	queue->refs++; /* as above */
+	size_t moved = poll_queue(waiting, queue, look, done);
+	if (moved > 0 || waiting->bytes >= BATCH_BYTES_DEAR)
+		queue->paused = 0;
+	else if (queue->paused < PAUSE_MOST)
+		queue->paused = queue->paused == 0 ? 1 : 2 * queue->paused;
+	queue->pause = queue->paused;
 	queue_put(waiting, queue);
 	return moved;
 }
@@ -453,6 +513,7 @@ poll_queue(struct waiting *waiting, struct use_queue *queue, unsigned skips,
 size_t
 waiting_glance(struct waiting *waiting, struct list *done)
 {
+	const struct look look = { .marks = false };
 	unsigned looks = waiting->queue_count <= 2 ? 2 : 1;
 	size_t moved = 0;
 
@@ -467,7 +528,9 @@ waiting_glance(struct waiting *waiting, struct list *done)
 			(is_dear(queue) || !mark(queue))))
 			continue;
 		looks--;
-		moved += poll_queue(waiting, queue, 0, done);
+		moved += is_dear(queue) ?
+		    glance_dear(waiting, queue, done) :
+		    poll_queue(waiting, queue, look, done);
 	}
 	status_unmute();
 	return moved;
@@ -476,6 +539,7 @@ waiting_glance(struct waiting *waiting, struct list *done)
 size_t
 waiting_poll(struct waiting *waiting, unsigned skips, struct list *done)
 {
+	const struct look look = { .marks = true, .skips = skips };
 	struct list *next;
 	size_t moved = 0;
 
@@ -490,8 +554,7 @@ waiting_poll(struct waiting *waiting, unsigned skips, struct list *done)
 		next = l->next;
 		if (list_empty(&queue->uses))
 			continue;
-		mark(queue);
-		moved += poll_queue(waiting, queue, skips, done);
+		moved += poll_queue(waiting, queue, look, done);
 	}
 	status_unmute();
 	return moved;

@@ -17,6 +17,14 @@
  * earlier the sooner met; an event on all work of a context, for
  * WEIR_STREAM_ANY, is dear, and much is more there.
  *
+ * Note [Glances]
+ *
+ * A request that misses no memory has a glance at what waits. With
+ * WEIR_STREAM_ANY each would ask the driver once or more for what the next is
+ * told as well. So a glance there settles no more than one event. One that
+ * finds none met, where little memory waits, lets some go by before the next,
+ * twice as many as last time, up to a few. Who misses memory asks in any case.
+ *
  * When the context of a stream goes, all its uses are met, and its events are
  * no more: the next poll sees it, and nothing is asked of the driver.
  *
@@ -46,6 +54,8 @@ struct use_queue {
 	size_t fresh_bytes;
 	struct list link; /* in waiting.queues */
 	unsigned refs;    /* uses that name it, waiting or not */
+	unsigned pause;   /* glances that go by; Note [Glances] */
+	unsigned paused;  /* the latest such pause, 0 if none */
 };
 
 /* One stream that used one block. */

@@ -479,18 +479,16 @@ struct info {
 	size_t *n_deps;
 };
 
-/* The handles of a stream's deps, valid until the next such call. */
+/* The handles of a stream's deps, valid until the next such call for it. */
 static const CUgraphNode *
-deps_handles(const struct stream *stream)
+deps_handles(struct stream *stream)
 {
-	static CUgraphNode *handles;
-	static size_t capacity;
-
 	for (size_t i = 0; i < stream->n_deps; i++) {
-		handles = sim_grow(handles, i, &capacity, sizeof(*handles));
-		handles[i] = handle_pointer(stream->deps[i]->handle);
+		stream->told = sim_grow(stream->told, i, &stream->told_capacity,
+		    sizeof(*stream->told));
+		stream->told[i] = handle_pointer(stream->deps[i]->handle);
 	}
-	return handles;
+	return stream->told;
 }
 
 static CUresult

@@ -425,6 +425,8 @@ struct stream {
 	struct capture *capture; /* it is in, or NULL */
 	struct node **deps;      /* of what is captured next */
 	size_t n_deps, deps_capacity;
+	CUgraphNode *told; /* handles of deps, as they were last asked for */
+	size_t told_capacity;
 };
 
 /* The stream a caller means, or NULL and *why says why not. */

@@ -44,6 +44,7 @@ stream_drop(struct stream *stream)
 		return;
 	mark_drop(stream->blocker);
 	free(stream->deps);
+	free(stream->told);
 	free(stream);
 }
 

@@ -193,6 +193,37 @@ TEST(a_context_that_is_current_is_not_pushed)
 	EXPECT_EQ(mode_now(driver), CU_STREAM_CAPTURE_MODE_GLOBAL);
 }
 
+TEST(no_context_changes_the_mode_alone)
+{
+	const struct driver *driver;
+	struct fake_cuda *fake = load_fake(&driver);
+	struct driver_guard guard;
+
+	EXPECT_EQ(driver_enter(NULL, &guard), WEIR_OK);
+	EXPECT_NULL(current(driver));
+	EXPECT_EQ(mode_now(driver), CU_STREAM_CAPTURE_MODE_RELAXED);
+	driver_leave(&guard);
+	EXPECT_EQ(mode_now(driver), CU_STREAM_CAPTURE_MODE_GLOBAL);
+	EXPECT_EQ(fake->pushes, 0);
+	EXPECT_EQ(fake->pops, 0);
+}
+
+TEST(entering_unrelaxed_makes_current_alone)
+{
+	const struct driver *driver;
+	struct driver_guard guard;
+	CUcontext context;
+
+	load_fake(&driver);
+	driver_context(0, &context);
+	EXPECT_EQ(driver_enter_unrelaxed(context, &guard), WEIR_OK);
+	EXPECT_EQ(current(driver), context);
+	EXPECT_EQ(mode_now(driver), CU_STREAM_CAPTURE_MODE_GLOBAL);
+	driver_leave(&guard);
+	EXPECT_NULL(current(driver));
+	EXPECT_EQ(mode_now(driver), CU_STREAM_CAPTURE_MODE_GLOBAL);
+}
+
 TEST(guards_nest)
 {
 	const struct driver *driver;

@@ -605,6 +605,23 @@ TEST(an_event_is_done_when_what_was_before_it_is)
 	CU(cu.cuStreamSynchronize(stream));
 }
 
+TEST(an_event_is_asked_for_with_no_context_current)
+{
+	CUcontext context = cuda_begin();
+	CUevent event = cuda_event();
+	CUstream stream = cuda_stream();
+
+	cuda_sleep(stream, CUDA_LONG_NS);
+	CU(cu.cuEventRecord(event, stream));
+	CU(cu.cuCtxSetCurrent(NULL));
+	EXPECT_CU(cu.cuEventQuery(event), CUDA_ERROR_NOT_READY);
+	CU(cu.cuCtxSetCurrent(context));
+	CU(cu.cuEventSynchronize(event));
+	CU(cu.cuCtxSetCurrent(NULL));
+	CU(cu.cuEventQuery(event));
+	CU(cu.cuCtxSetCurrent(context));
+}
+
 TEST(recording_again_replaces_the_record)
 {
 	cuda_begin();

@@ -1,6 +1,11 @@
 /* Captures that weir is told of are counted. */
 #include "streams/capture.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "streams/event.h"
 #include "streams/stream.h"
 #include "tests/support/device.h"
 
@@ -95,4 +100,162 @@ TEST(a_capture_of_which_cannot_be_told_is_an_error)
 	EXPECT_EQ(id, 0);
 	EXPECT_EQ(capture_of(stream), 0);
 	stream_put(stream);
+}
+
+/* ---- Holding captures off ---------------------------------------------- */
+
+static struct stream *
+stream_of(weir_stream handle)
+{
+	struct stream *stream = NULL;
+
+	EXPECT_OK(stream_find(0, handle, &stream));
+	return stream;
+}
+
+/* How many times the thread's mode is changed by going in and out. */
+static uint64_t
+changes(const struct stream *stream)
+{
+	uint64_t before = sim()->calls("cuThreadExchangeStreamCaptureMode");
+	struct capture_guard guard;
+
+	EXPECT_OK(capture_enter(stream->context, &guard));
+	capture_leave(&guard);
+	return sim()->calls("cuThreadExchangeStreamCaptureMode") - before;
+}
+
+TEST(the_mode_of_the_thread_is_changed_where_a_capture_may_be_under_way)
+{
+	struct stream *stream = stream_of(new_stream());
+
+	device_need_sim("calls of the driver are counted");
+	EXPECT_EQ(changes(stream), 2);
+	capture_tell_all();
+	EXPECT_EQ(changes(stream), 0);
+	capture_began(stream->context);
+	EXPECT_EQ(changes(stream), 2);
+	capture_ended(stream->context);
+	EXPECT_EQ(changes(stream), 0);
+	capture_missed();
+	EXPECT_EQ(changes(stream), 2);
+	stream_put(stream);
+}
+
+TEST(who_cannot_enter_holds_nothing_off)
+{
+	struct stream *stream = stream_of(new_stream());
+	struct capture_guard guard;
+
+	device_need_sim("calls of the driver are made to fail");
+	capture_tell_all();
+	EXPECT_EQ(sim()->fail("cuCtxGetCurrent", 1, 1, CUDA_ERROR_UNKNOWN), 0);
+	EXPECT_STATUS(capture_enter(stream->context, &guard), WEIR_EDRIVER);
+	capture_began(stream->context);
+	capture_ended(stream->context);
+	stream_put(stream);
+}
+
+static atomic_bool begun;
+
+static void *
+begin(void *argument)
+{
+	if (argument != NULL)
+		capture_began(NULL);
+	else
+		capture_missed();
+	atomic_store(&begun, true);
+	return NULL;
+}
+
+/* A capture waits for this thread, which is inside, and comes in again. */
+static void
+expect_held_off(bool told)
+{
+	struct stream *stream = stream_of(new_stream());
+	struct capture_guard outer;
+	struct capture_guard inner;
+	pthread_t thread;
+
+	atomic_store(&begun, false);
+	capture_tell_all();
+	EXPECT_OK(capture_enter(stream->context, &outer));
+	EXPECT_EQ(
+	    pthread_create(&thread, NULL, begin, told ? &thread : NULL), 0);
+	while (capture_none())
+		usleep(100);
+	usleep(2000);
+	EXPECT_OK(capture_enter(stream->context, &inner));
+	capture_let_go(capture_hold_off());
+	capture_leave(&inner);
+	EXPECT(!atomic_load(&begun));
+	capture_leave(&outer);
+	EXPECT_EQ(pthread_join(thread, NULL), 0);
+	EXPECT(atomic_load(&begun));
+	stream_put(stream);
+}
+
+TEST(a_capture_begins_when_all_are_out_who_came_before)
+{
+	expect_held_off(true);
+}
+
+TEST(a_capture_that_is_not_told_of_waits_for_them_too)
+{
+	expect_held_off(false);
+}
+
+enum { CALLERS = 3, CAPTURES = 400 };
+
+static struct stream *captured;
+static atomic_bool stop;
+
+/* Calls that would break a capture of another thread. */
+static void *
+call(void *argument)
+{
+	struct capture_guard guard;
+	CUevent event = NULL;
+
+	(void)argument;
+	while (!atomic_load(&stop)) {
+		EXPECT_OK(capture_enter(captured->context, &guard));
+		if (event == NULL)
+			EXPECT_OK(event_take(captured->context, &event));
+		EXPECT_EQ(device_driver()->cuEventQuery(event), CUDA_SUCCESS);
+		capture_leave(&guard);
+	}
+	return NULL;
+}
+
+static void
+capture_once(void)
+{
+	CUgraph graph = NULL;
+
+	capture_began(captured->context);
+	EXPECT_EQ(device_driver()->cuStreamBeginCapture(
+		      captured->handle, CU_STREAM_CAPTURE_MODE_GLOBAL),
+	    CUDA_SUCCESS);
+	EXPECT_EQ(device_driver()->cuStreamEndCapture(captured->handle, &graph),
+	    CUDA_SUCCESS);
+	capture_ended(captured->context);
+	EXPECT_EQ(device_driver()->cuGraphDestroy(graph), CUDA_SUCCESS);
+}
+
+TEST(no_capture_is_broken_by_calls_at_the_same_time)
+{
+	pthread_t threads[CALLERS];
+
+	captured = stream_of(new_stream());
+	capture_tell_all();
+	for (int i = 0; i < CALLERS; i++)
+		EXPECT_EQ(pthread_create(&threads[i], NULL, call, NULL), 0);
+	for (unsigned i = 0; i < test_effort(CAPTURES); i++)
+		capture_once();
+	atomic_store(&stop, true);
+	for (int i = 0; i < CALLERS; i++)
+		EXPECT_EQ(pthread_join(threads[i], NULL), 0);
+	stream_put(captured);
 }

@@ -138,3 +138,42 @@ TEST(events_of_a_context_that_is_gone_are_forgotten)
 	event_forget((CUcontext)7);
 	driver_leave(&guard);
 }
+
+TEST(an_event_is_met_whatever_context_is_current)
+{
+	struct driver_guard guard;
+	CUcontext context = enter(0, &guard);
+	weir_stream stream = new_stream();
+	CUevent event;
+
+	EXPECT_OK(event_take(context, &event));
+	busy(stream, LATE_MS);
+	EXPECT_EQ(device_driver()->cuEventRecord(event, (CUstream)stream),
+	    CUDA_SUCCESS);
+	driver_leave(&guard);
+	EXPECT_EQ(device_driver()->cuCtxSetCurrent(NULL), CUDA_SUCCESS);
+	EXPECT(!event_met(context, event));
+	finish(stream);
+	EXPECT_EQ(device_driver()->cuCtxSetCurrent(NULL), CUDA_SUCCESS);
+	EXPECT(event_met(context, event));
+}
+
+TEST(a_driver_that_wants_a_context_for_an_event_gets_it)
+{
+	struct driver_guard guard;
+	CUcontext context = enter(0, &guard);
+	CUcontext current;
+	CUevent event;
+
+	device_need_sim("calls of the driver are made to fail");
+	EXPECT_OK(event_take(context, &event));
+	driver_leave(&guard);
+	sim()->reset();
+	EXPECT_EQ(
+	    sim()->fail("cuEventQuery", 1, 1, CUDA_ERROR_INVALID_CONTEXT), 0);
+	EXPECT(event_met(context, event));
+	EXPECT_EQ(sim()->calls("cuEventQuery"), 2);
+	EXPECT_EQ(sim()->calls("cuCtxPushCurrent"), 1);
+	EXPECT_EQ(device_driver()->cuCtxGetCurrent(&current), CUDA_SUCCESS);
+	EXPECT_NULL(current);
+}

@@ -407,6 +407,77 @@ TEST(a_request_that_finds_nothing_marks_what_is_not)
 	EXPECT(waiting.count == 0);
 }
 
+static uint64_t
+asked(void)
+{
+	return sim()->calls("cuEventQuery");
+}
+
+TEST(a_glance_at_memory_of_no_stream_settles_one_event)
+{
+	arrange_any();
+	free_any(0, 1, 64 * MIB);
+	free_any(1, 2, 64 * MIB);
+	settle();
+	EXPECT_EQ(glance(), 1);
+	EXPECT_EQ(asked(), 1);
+	EXPECT_EQ(glance(), 1);
+	EXPECT_EQ(asked(), 2);
+	EXPECT_EQ(waiting.count, 0);
+}
+
+/* The 1st, 3rd, 6th, 11th, 20th, 29th and so on; a poll asks at once. */
+TEST(glances_that_find_nothing_of_no_stream_become_rarer)
+{
+	weir_stream a = new_stream();
+
+	arrange_any();
+	busy(a, LATE_MS);
+	free_any(0, 16, 512);
+	for (int i = 0; i < 11; i++)
+		EXPECT_EQ(glance(), 0);
+	EXPECT_EQ(asked(), 4);
+	for (int i = 0; i < 18; i++)
+		EXPECT_EQ(glance(), 0);
+	EXPECT_EQ(asked(), 6);
+	EXPECT_EQ(poll(0), 0);
+	EXPECT_EQ(asked(), 7);
+	finish(a);
+	EXPECT_EQ(poll(0), 0xffff);
+}
+
+TEST(much_memory_of_no_stream_is_asked_about_each_time)
+{
+	weir_stream a = new_stream();
+
+	arrange_any();
+	busy(a, LATE_MS);
+	free_any(0, 1, 64 * MIB);
+	for (int i = 0; i < 11; i++)
+		EXPECT_EQ(glance(), 0);
+	EXPECT_EQ(asked(), 11);
+	finish(a);
+	EXPECT_EQ(glance(), 1);
+}
+
+/* One that finds something is followed by the next at once. */
+TEST(glances_that_find_something_go_on)
+{
+	weir_stream a = new_stream();
+
+	arrange_any();
+	busy(a, LATE_MS);
+	free_any(0, 16, 512);
+	free_any(16, 32, 512);
+	EXPECT_EQ(glance(), 0);
+	finish(a);
+	EXPECT_EQ(glance(), 0);
+	EXPECT_EQ(asked(), 1);
+	for (int i = 0; i < 2; i++)
+		EXPECT_EQ(glance(), 16);
+	EXPECT_EQ(asked(), 3);
+}
+
 /* What is still unmarked is marked by a poll even behind events that are not
  * met. */
 TEST(events_are_in_the_order_of_the_frees)

@@ -207,3 +207,17 @@ TEST(plain_memory_comes_and_goes_in_a_capture)
 		command_free(&result);
 	}
 }
+
+/* Nor do frees and requests on other threads break captures, at whatever moment
+ * these begin; and while there is none they change no thread's mode. */
+TEST(captures_begin_and_end_while_other_threads_free_plain_memory)
+{
+	struct start how = { .program = "runtime_capture_threads",
+		.preload = true };
+	struct command_result result = start(&how);
+
+	EXPECT_STR_EQ(result.err, "");
+	EXPECT_STR_EQ(result.out, "captures: 300 of 300\n");
+	EXPECT_EQ(result.status, 0);
+	command_free(&result);
+}
