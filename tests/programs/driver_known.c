@@ -40,6 +40,11 @@ struct properties {
 	unsigned char reserved[54];
 };
 
+struct access {
+	int location[2];
+	int flags;
+};
+
 static struct cuda cuda;
 static stream kept;
 static pool standard;
@@ -53,10 +58,13 @@ static pool standard;
 	X(cuMemAllocFromPoolAsync, (address *, size_t, pool, stream))          \
 	X(cuDeviceGetDefaultMemPool, (pool *, int))                            \
 	X(cuDeviceSetMemPool, (int, pool))                                     \
-	X(cuDevicePrimaryCtxReset_v2, (int))                                   \
 	X(cuStreamBeginCapture_v2, (stream, int))                              \
 	X(cuStreamEndCapture, (stream, void **))                               \
-	X(cuGraphDestroy, (void *))
+	X(cuGraphDestroy, (void *))                                            \
+	X(cuEventCreate, (void **, unsigned))                                  \
+	X(cuEventRecord, (void *, stream))                                     \
+	X(cuStreamWaitEvent, (stream, void *, unsigned))                       \
+	X(cuMemPoolSetAccess, (pool, const struct access *, size_t))
 
 static struct {
 #define MORE_FIELD(name, params) result(*name) params;
@@ -233,6 +241,17 @@ name_pools(stream on)
 	MUST(p.cuMemPoolDestroy(two));
 }
 
+/* A stream is in the capture of another once it is behind it. */
+static void
+follow(stream later, stream earlier)
+{
+	void *event;
+
+	MUST(p.cuEventCreate(&event, 2));
+	MUST(p.cuEventRecord(event, earlier));
+	MUST(p.cuStreamWaitEvent(later, event, 0));
+}
+
 /* What is allocated in a capture is a node of the graph. */
 static void
 capture(stream on, stream other)
@@ -251,6 +270,11 @@ capture(stream on, stream other)
 	    cuda.mem_free_async(outer, on));
 	MUST(cuda.mem_alloc_async(&beside, BYTES, other));
 	MUST(cuda.mem_free_async(beside, other));
+	warm_up(other);
+	follow(other, on);
+	MUST(cuda.mem_alloc_async(&beside, BYTES, other));
+	MUST(cuda.mem_free_async(beside, other));
+	follow(on, other);
 	printf("of the inside: %d\n", cuda.mem_free_async(inner, on));
 	result end = p.cuStreamEndCapture(on, &graph);
 	printf("the end: %d\n", end);
@@ -381,6 +405,19 @@ alternate(context one, context two)
 	}
 }
 
+/* One block of the driver: the other device may use what is allocated. */
+static void
+give_access(void)
+{
+	const struct access access = { { ON_DEVICE, 1 }, 3 };
+	address ptr;
+
+	warm_up(kept);
+	MUST(p.cuMemPoolSetAccess(standard, &access, 1));
+	MUST(cuda.mem_alloc_async(&ptr, BYTES, kept));
+	MUST(cuda.mem_free_async(ptr, kept));
+}
+
 int
 main(int argc, char **argv)
 {
@@ -400,6 +437,7 @@ main(int argc, char **argv)
 	if (argc > 1) {
 		MUST(cuda.retain(&second, 1));
 		alternate(primary, second);
+		give_access();
 		return 0;
 	}
 	for (int i = 0; i < 2; i++) {
