@@ -40,6 +40,19 @@ struct allocator_block {
  * lock is taken, so nobody else may free it meanwhile. False: there is none. */
 bool allocator_find(const void *ptr, struct allocator_block *out);
 
+/*
+ * As weir_malloc_on() and weir_free_async(), as far as the calling thread's
+ * cache serves the stream: no driver is called, and no failure is told. NULL
+ * and false: nothing has happened.
+ *
+ * @param stream   not NULL
+ * @param context  of a default stream the current one; else NULL
+ */
+void *allocator_malloc_cached(
+    int device, size_t size, weir_stream stream, CUcontext context);
+bool allocator_free_cached(
+    void *ptr, weir_stream stream, CUcontext context, size_t *requested_bytes);
+
 /* As weir_host_malloc_on(), but always allocated by the driver, so that all it
  * says of such memory is true. */
 enum weir_status allocator_malloc_host(

@@ -351,6 +351,27 @@ weir_malloc(size_t size, weir_stream stream)
 	return malloc_on(WEIR_DEVICE_CURRENT, size, stream);
 }
 
+static __attribute__((noinline)) void *
+malloc_cached_rare(size_t size, weir_stream stream, CUcontext context)
+{
+	struct cache *cache = tcache_find_in(stream, context);
+
+	return cache != NULL ? tcache_malloc_in(cache, size) : NULL;
+}
+
+void *
+allocator_malloc_cached(
+    int device, size_t size, weir_stream stream, CUcontext context)
+{
+	void *ptr;
+
+	if (tcache_malloc(device, size, stream, &ptr) ||
+	    (size > TCACHE_BINNED &&
+		tcache_malloc_large(device, size, stream, &ptr)))
+		return ptr;
+	return malloc_cached_rare(size, stream, context);
+}
+
 /* ---- Finding ----------------------------------------------------------- */
 
 static CUdeviceptr
@@ -834,6 +855,43 @@ put:
 	history_leave();
 	stream_put(stream);
 	return status;
+}
+
+static __attribute__((noinline)) bool
+free_cached_rare(
+    void *ptr, weir_stream stream, CUcontext context, size_t *requested_bytes)
+{
+	const struct cache *cache = tcache_find_in(stream, context);
+	struct block *block = lookup_exact(address(ptr));
+
+	if (cache == NULL || block == NULL)
+		return false;
+	size_t requested = block->requested;
+	if (!tcache_free_in(cache, block))
+		return false;
+	*requested_bytes = requested;
+	return true;
+}
+
+bool
+allocator_free_cached(
+    void *ptr, weir_stream stream, CUcontext context, size_t *requested_bytes)
+{
+	struct tcache *t = tcache_own;
+	struct block *block = tcache_block(&t->nearby, address(ptr));
+	struct cache *cache = t->last;
+
+	/* What takes the block is for its stream, or is none any more. */
+	if (block == NULL ||
+	    atomic_load_explicit(&cache->key, memory_order_acquire) != stream)
+		return free_cached_rare(ptr, stream, context, requested_bytes);
+	size_t requested = block->requested;
+	enum tcache_taken taken = tcache_put(cache, block);
+	if (taken == TCACHE_NOT_TAKEN ||
+	    (taken == TCACHE_TOO_LARGE && !tcache_free_large(cache, block)))
+		return free_cached_rare(ptr, stream, context, requested_bytes);
+	*requested_bytes = requested;
+	return true;
 }
 
 /* ---- Recording --------------------------------------------------------- */

@@ -496,6 +496,18 @@ tcache_is_current(const struct cache *cache)
 }
 
 struct cache *
+tcache_find_in(weir_stream handle, CUcontext context)
+{
+	struct cache *cache = tcache_own->by_handle[tcache_way(handle)];
+
+	return atomic_load_explicit(&cache->handle, memory_order_relaxed) ==
+		    handle &&
+		cache->context == context && !cache->traced ?
+	    cache :
+	    NULL;
+}
+
+struct cache *
 tcache_find_host(const struct arena *arena)
 {
 	unsigned way = arena->any_pools->index % TCACHE_WAYS;
@@ -654,20 +666,31 @@ tcache_keep(struct block *block)
 }
 
 bool
+tcache_free_in(const struct cache *cache, struct block *block)
+{
+	void *ptr = (void *)(uintptr_t)block->addr;
+	struct block *found;
+
+	/* What is freed there belongs there, or is not taken. */
+	if (block_state(block) != BLOCK_ACTIVE ||
+	    !is_of(block->pool, cache->pools))
+		return false;
+	if (tcache_free(ptr, &found) == TCACHE_TAKEN)
+		return true;
+	/* Once it is the latest place the next one has the shortest way. */
+	tcache_find_leaf(ptr);
+	return tcache_free_rare(block);
+}
+
+bool
 tcache_free_on(void *ptr, weir_stream handle)
 {
 	const struct cache *cache = tcache_find(WEIR_DEVICE_CURRENT, handle);
 
-	/* What is freed there belongs there, or is not taken. */
 	if (cache == NULL)
 		return false;
 	struct block *block = lookup_exact((CUdeviceptr)(uintptr_t)ptr);
-	struct block *found;
-	if (block == NULL || block_state(block) != BLOCK_ACTIVE ||
-	    !is_of(block->pool, cache->pools))
-		return false;
-	return tcache_free(ptr, &found) == TCACHE_TAKEN ||
-	    tcache_free_rare(block);
+	return block != NULL && tcache_free_in(cache, block);
 }
 
 /* ---- Stopping ---------------------------------------------------------- */

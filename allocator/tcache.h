@@ -202,6 +202,10 @@ extern bool tcache_asymmetric; /* membarrier() works */
 static inline struct cache *tcache_find(int device, weir_stream handle);
 struct cache *tcache_find_host(const struct arena *arena);
 
+/* As tcache_find(), where the caller knows of a default stream that `context`
+ * is current; NULL for another. NULL also for a cache that is traced. */
+struct cache *tcache_find_in(weir_stream handle, CUcontext context);
+
 static inline bool
 tcache_is_alive(const struct cache *cache)
 {
@@ -395,7 +399,7 @@ not_this_way:
 }
 
 /* The same for a size above the bins'; the latest block that was freed. */
-static inline bool
+static inline QUICK bool
 tcache_take_large(struct cache *cache, weir_stream key, size_t size, void **out)
 {
 	size_t rounded = round_up(size, WEIR_GRANULE);
@@ -436,7 +440,7 @@ tcache_malloc(int device, size_t size, weir_stream handle, void **out)
 	return tcache_take(false, cache, handle, size, out);
 }
 
-static inline bool
+static inline QUICK bool
 tcache_malloc_large(int device, size_t size, weir_stream handle, void **out)
 {
 	struct cache *cache = tcache_own->by_handle[tcache_way(handle)];
@@ -492,6 +496,25 @@ tcache_push(
 	return taken ? TCACHE_TAKEN : TCACHE_NOT_TAKEN;
 }
 
+/* Put a block into a cache of the calling thread, if it is the block's. */
+static inline QUICK enum tcache_taken
+tcache_put(struct cache *cache, struct block *block)
+{
+	size_t size = block->size;
+
+	if (__builtin_expect(size > TCACHE_BINNED, 0))
+		return TCACHE_TOO_LARGE;
+	atomic_store_explicit(&cache->busy, 1, memory_order_relaxed);
+	atomic_signal_fence(memory_order_seq_cst);
+	if (__builtin_expect(atomic_load_explicit(&cache->key_pool,
+				 memory_order_acquire) != block->pool,
+		0)) {
+		tcache_leave(cache);
+		return TCACHE_NOT_TAKEN;
+	}
+	return tcache_push(cache, tcache_bin(cache, size), block, size);
+}
+
 /* Put a block into the calling thread's cache. The way of most frees: to the
  * stream of the latest, a small size, room at hand. *out is the block, unless
  * it is UNKNOWN. */
@@ -505,19 +528,7 @@ tcache_free(void *ptr, struct block **out)
 	if (__builtin_expect(block == NULL, 0))
 		return TCACHE_UNKNOWN;
 	*out = block;
-	size_t size = block->size;
-	if (__builtin_expect(size > TCACHE_BINNED, 0))
-		return TCACHE_TOO_LARGE;
-	struct cache *cache = t->last;
-	atomic_store_explicit(&cache->busy, 1, memory_order_relaxed);
-	atomic_signal_fence(memory_order_seq_cst);
-	if (__builtin_expect(atomic_load_explicit(&cache->key_pool,
-				 memory_order_acquire) != block->pool,
-		0)) {
-		tcache_leave(cache);
-		return TCACHE_NOT_TAKEN;
-	}
-	return tcache_push(cache, tcache_bin(cache, size), block, size);
+	return tcache_put(t->last, block);
 }
 
 /* Does the calling thread keep such a block under the arena's lock? It is for
@@ -579,7 +590,7 @@ tcache_put_slot(struct cache *cache, struct block *block)
 }
 
 /* The same for what is TCACHE_TOO_LARGE. */
-static inline bool
+static inline QUICK bool
 tcache_free_large(struct cache *cache, struct block *block)
 {
 	enum pool_kind kind = block->size > SMALL_MAX ? POOL_LARGE : POOL_SMALL;
@@ -594,8 +605,9 @@ tcache_free_large(struct cache *cache, struct block *block)
 	return taken;
 }
 
-/* The same for a block of the stream that is named only. */
+/* The same for a block of the stream that is named only; of the cache's. */
 bool tcache_free_on(void *ptr, weir_stream stream);
+bool tcache_free_in(const struct cache *cache, struct block *block);
 
 /* Under the arena's lock: put a block into the calling thread's cache, where
  * that is traced, and tell of it; false: not taken. */

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "allocator/allocator.h"
 #include "allocator/arena.h"
 #include "allocator/tcache.h"
 #include "tests/support/device.h"
@@ -284,6 +285,31 @@ TEST(a_default_stream_has_a_cache_of_its_own)
 	give(block);
 	EXPECT_EQ(take(4096, WEIR_STREAM_LEGACY), block);
 	EXPECT_NE(take(4096, WEIR_STREAM_PER_THREAD), block);
+	expect_healthy();
+}
+
+/* Only where it is of the stream that is named. */
+TEST(what_is_cached_can_be_had_and_freed_with_no_call_of_the_driver)
+{
+	static const size_t sizes[] = { 3000, 1 << 20, 8 << 20 };
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+	size_t requested = 0;
+
+	for (int i = 0; i < 3; i++) {
+		void *block = take(sizes[i], a);
+
+		take(sizes[i], b);
+		EXPECT_NULL(allocator_malloc_cached(0, sizes[i], a, NULL));
+		EXPECT(!allocator_free_cached(block, b, NULL, &requested));
+		EXPECT(allocator_free_cached(block, a, NULL, &requested));
+		EXPECT_EQ(requested, sizes[i]);
+		EXPECT(!allocator_free_cached(block, a, NULL, &requested));
+		EXPECT_NULL(allocator_malloc_cached(0, sizes[i], b, NULL));
+		EXPECT_EQ(allocator_malloc_cached(0, sizes[i], a, NULL), block);
+	}
+	EXPECT_NULL(allocator_malloc_cached(0, 0, a, NULL));
+	EXPECT_NULL(allocator_malloc_cached(0, SIZE_MAX, a, NULL));
 	expect_healthy();
 }
 

@@ -100,6 +100,39 @@ TEST(a_program_with_memory_pools_is_served)
 	json_decref(report);
 }
 
+/* What is known of a stream from requests before goes out of date. All is
+ * served but a block of a pool whose reuse is restricted, for each of two
+ * streams, two in a capture, what is wrong, and what is late. */
+TEST(a_program_that_changes_what_serves_its_streams_is_served)
+{
+	json_t *report = start_twice("driver_known", NULL);
+	const json_t *calls = json_object_get(report, "calls");
+	const json_t *alloc = json_object_get(calls, "cuMemAllocAsync");
+
+	EXPECT_EQ(report_number(alloc, "seen"),
+	    report_number(alloc, "served") + 2 * 3 + 2 + 1 + 1);
+	EXPECT_EQ(report_number(report, "live_bytes_at_exit"), 0);
+	json_decref(report);
+}
+
+TEST(a_program_that_goes_between_devices_is_served)
+{
+	if (!start_simulated())
+		SKIP("this machine may have one GPU");
+	json_t *report = start_twice_as((struct start){
+	    .program = "driver_known",
+	    .argument = "two",
+	    .machine = "devices:2",
+	});
+	const json_t *calls = json_object_get(report, "calls");
+	const json_t *alloc = json_object_get(calls, "cuMemAllocAsync");
+
+	EXPECT_EQ(
+	    report_number(alloc, "seen"), report_number(alloc, "served") + 1);
+	EXPECT_EQ(report_number(report, "live_bytes_at_exit"), 0);
+	json_decref(report);
+}
+
 /* The one block that is shared with a child is the driver's. */
 TEST(a_program_that_shares_a_pool_is_served_beside_it)
 {

@@ -7,6 +7,7 @@
  * The counting is of what bench_measured() does, and by callgrind; see
  * scripts/bench-instructions. Exit status 3: this weir has no such path.
  */
+#include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,8 @@
 #include <weir/host.h>
 #include <weir/stream.h>
 #include <weir/trace.h>
+
+#include "driver/sim/simcuda.h"
 
 enum {
 	SIZE = 64 << 10,
@@ -70,23 +73,96 @@ pinned_tiny_pairs(unsigned long n)
 		weir_host_free(weir_host_malloc(TINY));
 }
 
+/*
+ * Entries of the driver, as a program calls them that was not made for weir:
+ * the preload library is in the process, and answers. X(name, symbol,
+ * parameters)
+ */
+#define DRIVER_ENTRIES_CALLED(X)                                               \
+	X(alloc, "cuMemAlloc_v2", (CUdeviceptr *, size_t))                     \
+	X(free, "cuMemFree_v2", (CUdeviceptr))                                 \
+	X(alloc_async, "cuMemAllocAsync", (CUdeviceptr *, size_t, CUstream))   \
+	X(alloc_from, "cuMemAllocFromPoolAsync",                               \
+	    (CUdeviceptr *, size_t, CUmemoryPool, CUstream))                   \
+	X(free_async, "cuMemFreeAsync", (CUdeviceptr, CUstream))               \
+	X(pool_create, "cuMemPoolCreate",                                      \
+	    (CUmemoryPool *, const CUmemPoolProps *))
+
+static struct {
+#define CALLED_FIELD(name, symbol, params) CUresult(*name) params;
+	DRIVER_ENTRIES_CALLED(CALLED_FIELD)
+#undef CALLED_FIELD
+	uint64_t (*calls)(const char *entry); /* of the simulated one */
+} driver;
+
+static CUmemoryPool pool;
+static bool refused; /* any call of these */
+
+static void
+async_pairs(unsigned long n)
+{
+	CUdeviceptr ptr;
+
+	for (unsigned long i = 0; i < n; i++)
+		refused |=
+		    driver.alloc_async(&ptr, SIZE, stream) != CUDA_SUCCESS ||
+		    driver.free_async(ptr, stream) != CUDA_SUCCESS;
+}
+
+static void
+async_default_pairs(unsigned long n)
+{
+	CUdeviceptr ptr;
+
+	for (unsigned long i = 0; i < n; i++)
+		refused |=
+		    driver.alloc_async(&ptr, SIZE, NULL) != CUDA_SUCCESS ||
+		    driver.free_async(ptr, NULL) != CUDA_SUCCESS;
+}
+
+static void
+async_pool_pairs(unsigned long n)
+{
+	CUdeviceptr ptr;
+
+	for (unsigned long i = 0; i < n; i++)
+		refused |= driver.alloc_from(&ptr, SIZE, pool, stream) !=
+			CUDA_SUCCESS ||
+		    driver.free_async(ptr, stream) != CUDA_SUCCESS;
+}
+
+static void
+plain_pairs(unsigned long n)
+{
+	CUdeviceptr ptr;
+
+	for (unsigned long i = 0; i < n; i++)
+		refused |= driver.alloc(&ptr, SIZE) != CUDA_SUCCESS ||
+		    driver.free(ptr) != CUDA_SUCCESS;
+}
+
 struct path {
 	const char *name;
 	const char *conf; /* or NULL */
 	void (*run)(unsigned long n);
 	enum history history;
+	bool preloaded; /* calls the driver, which the preload answers for */
 };
 
 static const struct path paths[] = {
-	{ "cached-pair", NULL, pairs, OFF },
-	{ "large-pair", NULL, large_pairs, OFF },
-	{ "pool-pair", "tcache:0", pairs, OFF },
-	{ "record-cycle", NULL, records, OFF },
-	{ "pinned-pair", NULL, pinned_pairs, OFF },
-	{ "pinned-tiny-pair", NULL, pinned_tiny_pairs, OFF },
+	{ "cached-pair", NULL, pairs, OFF, false },
+	{ "large-pair", NULL, large_pairs, OFF, false },
+	{ "pool-pair", "tcache:0", pairs, OFF, false },
+	{ "record-cycle", NULL, records, OFF, false },
+	{ "pinned-pair", NULL, pinned_pairs, OFF, false },
+	{ "pinned-tiny-pair", NULL, pinned_tiny_pairs, OFF, false },
 	/* Three events each. */
-	{ "traced-pair", NULL, pairs, PLAIN },
-	{ "stacked-pair", NULL, pairs, STACKS },
+	{ "traced-pair", NULL, pairs, PLAIN, false },
+	{ "stacked-pair", NULL, pairs, STACKS, false },
+	{ "async-pair", NULL, async_pairs, OFF, true },
+	{ "async-default-pair", NULL, async_default_pairs, OFF, true },
+	{ "async-pool-pair", NULL, async_pool_pairs, OFF, true },
+	{ "plain-pair", NULL, plain_pairs, OFF, true },
 };
 
 void bench_measured(void (*run)(unsigned long n), unsigned long n);
@@ -146,12 +222,63 @@ start_history(enum history history)
 	return weir_history_start(history == PLAIN ? &plain : NULL);
 }
 
+/* What dlsym() finds may be a function; C has no cast for it. */
+static bool
+find(void *library, const char *symbol, void *function)
+{
+	void *found = library != NULL ? dlsym(library, symbol) : NULL;
+
+	memcpy(function, &found, sizeof(found));
+	return found != NULL;
+}
+
+static bool
+find_driver(void)
+{
+	const CUmemPoolProps props = {
+		.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE },
+	};
+	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+	bool all = find(library, "simcuda_calls", &driver.calls);
+
+#define CALLED_FIND(name, symbol, params)                                      \
+	all = find(library, symbol, &driver.name) && all;
+	DRIVER_ENTRIES_CALLED(CALLED_FIND)
+#undef CALLED_FIND
+	return all && driver.pool_create(&pool, &props) == CUDA_SUCCESS;
+}
+
+/* No call was checked before; this is whether all of them did their work. */
+static bool
+all_served(const struct path *path, unsigned long n)
+{
+	struct weir_stats stats = { .struct_size = sizeof(stats) };
+	bool pinned =
+	    path->run == pinned_pairs || path->run == pinned_tiny_pairs;
+
+	if (path->preloaded) /* by weir, and not by the driver */
+		return !refused && driver.calls("cuMemAllocAsync") == 0 &&
+		    driver.calls("cuMemAllocFromPoolAsync") == 0 &&
+		    driver.calls("cuMemAlloc") < n;
+	return (pinned ? weir_host_stats(0, &stats) : weir_stats(0, &stats)) ==
+	    WEIR_OK &&
+	    stats.allocation.all.allocated == n &&
+	    stats.allocation.all.freed == n;
+}
+
+static bool
+reset_stats(void)
+{
+	return weir_stats_reset_accumulated(0) == WEIR_OK &&
+	    weir_host_stats_reset_accumulated(0) == WEIR_OK;
+}
+
 int
 main(int argc, char **argv)
 {
 	const struct path *path = argc == 3 ? path_find(argv[1]) : NULL;
 	unsigned long n = path != NULL ? strtoul(argv[2], NULL, 10) : 0;
-	struct weir_stats stats = { .struct_size = sizeof(stats) };
 
 	if (argc == 2 && strcmp(argv[1], "--machine") == 0) {
 		print_machine();
@@ -169,18 +296,13 @@ main(int argc, char **argv)
 	    weir_stream_create(0, 0, &user) != WEIR_OK ||
 	    start_history(path->history) != WEIR_OK)
 		return fail("cannot begin");
+	if (path->preloaded && !find_driver())
+		return fail("no simulated driver");
 	path->run(WARM_UP);
-	if (weir_stats_reset_accumulated(0) != WEIR_OK ||
-	    weir_host_stats_reset_accumulated(0) != WEIR_OK)
+	if (!path->preloaded && !reset_stats())
 		return fail("cannot begin");
 	measured(path->run, n);
-	/* No call was checked; this is whether all of them did their work. */
-	bool pinned =
-	    path->run == pinned_pairs || path->run == pinned_tiny_pairs;
-	if ((pinned ? weir_host_stats(0, &stats) : weir_stats(0, &stats)) !=
-		WEIR_OK ||
-	    stats.allocation.all.allocated != n ||
-	    stats.allocation.all.freed != n)
+	if (!all_served(path, n))
 		return fail("not every call succeeded");
 	return 0;
 }

@@ -90,7 +90,7 @@ static const uint64_t first_id = (uint64_t)1 << 62;
 enum { IDENTITY_BUCKETS = 1024 };
 static pthread_mutex_t identity_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct identity *identities[IDENTITY_BUCKETS];
-static atomic_size_t n_identities;
+atomic_size_t address_identities; /* how many */
 
 /* With the lock held. */
 static struct identity **
@@ -123,7 +123,7 @@ identity_of(const struct place *place, uint64_t of_range)
 		*identity = (struct identity){ NULL, place->base, place->device,
 			first_id + given++ };
 		*at = identity;
-		atomic_fetch_add(&n_identities, 1);
+		atomic_fetch_add(&address_identities, 1);
 	}
 	id = identity->id;
 leave:
@@ -132,19 +132,17 @@ leave:
 }
 
 void
-address_forget(CUdeviceptr base)
+address_forget_identity(CUdeviceptr base)
 {
 	struct identity *identity;
 	struct identity **at;
 
-	if (atomic_load_explicit(&n_identities, memory_order_relaxed) == 0)
-		return;
 	pthread_mutex_lock(&identity_lock);
 	at = identity_at(base);
 	identity = *at;
 	if (identity != NULL) {
 		*at = identity->next;
-		atomic_fetch_sub(&n_identities, 1);
+		atomic_fetch_sub(&address_identities, 1);
 	}
 	pthread_mutex_unlock(&identity_lock);
 	if (identity != NULL)
@@ -166,7 +164,7 @@ address_device_ends(int device)
 				continue;
 			}
 			*at = identity->next;
-			atomic_fetch_sub(&n_identities, 1);
+			atomic_fetch_sub(&address_identities, 1);
 			meta_free(identity, sizeof(*identity));
 		}
 	}

@@ -18,8 +18,7 @@
 #include "streams/capture.h"
 #include "tools/preload/preload.h"
 
-/* > 0 while this thread is in a call of weir. */
-static PRELOAD_THREAD int in_weir;
+PRELOAD_THREAD int gate_in_weir;
 
 /* ---- Enabled at all ---------------------------------------------------- */
 
@@ -119,14 +118,35 @@ enum state { NOT_STARTED, STARTED, FAILED };
 
 static _Atomic(enum state) state;
 
+static atomic_bool ending;
+
+/* The program ends, and with it the driver, which is asked about each call from
+ * now on: it knows when it is over. */
+static void
+end(void)
+{
+	atomic_store(&ending, true);
+	gate_changed();
+}
+
+/* The driver has been initialised by now: when the program ends, end() comes
+ * before what ends the driver. */
+static void
+expect_end(void)
+{
+	atexit(end);
+}
+
 static enum state
 start(void)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	static atomic_bool told;
 	enum weir_status status;
 
 	driver_set_finder(real_for_weir);
 	os_watch_fork();
+	pthread_once(&once, expect_end);
 	capture_tell_all();
 	gate_enter_weir();
 	status = weir_init();
@@ -145,7 +165,8 @@ start(void)
 bool
 gate_started(void)
 {
-	return in_weir == 0 && !os_forked() && atomic_load(&state) == STARTED;
+	return gate_in_weir == 0 && !os_forked() &&
+	    atomic_load(&state) == STARTED;
 }
 
 /* Start if that has not been tried. The driver has been initialised by the
@@ -160,24 +181,12 @@ started_now(void)
 	return now == STARTED;
 }
 
-void
-gate_enter_weir(void)
-{
-	in_weir++;
-}
-
-void
-gate_leave_weir(void)
-{
-	in_weir--;
-}
-
 /* ---- Contexts ---------------------------------------------------------- */
 
 /* Counts the times contexts or streams may have ended: a handle may then name
  * another. */
 static atomic_uint handles_ended;
-
+_Atomic(uint64_t) gate_changes = 1;
 /* What this thread last found out about a context. */
 static PRELOAD_THREAD struct {
 	CUcontext context;
@@ -193,9 +202,24 @@ static PRELOAD_THREAD struct {
 } known_stream;
 
 void
+gate_changed(void)
+{
+	atomic_fetch_add(&gate_changes, 1);
+}
+
+uint64_t
+gate_change(void)
+{
+	uint64_t change = atomic_load(&gate_changes);
+
+	return capture_any() || atomic_load(&ending) ? 0 : change;
+}
+
+void
 gate_handles_changed(void)
 {
 	atomic_fetch_add(&handles_ended, 1);
+	gate_changed();
 }
 
 /* The device of the context that is current; true if it is its primary one.
@@ -259,7 +283,7 @@ serves(
 bool
 gate_admits(void)
 {
-	return in_weir == 0 && gate_enabled() && !os_forked() &&
+	return gate_in_weir == 0 && gate_enabled() && !os_forked() &&
 	    atomic_load(&state) != FAILED && real_driver() != NULL;
 }
 
@@ -269,7 +293,7 @@ admit(CUcontext *current)
 {
 	const struct real *real;
 
-	if (in_weir != 0 || !gate_enabled() || os_forked() ||
+	if (gate_in_weir != 0 || !gate_enabled() || os_forked() ||
 	    atomic_load(&state) == FAILED)
 		return NULL;
 	real = real_driver();

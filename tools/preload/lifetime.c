@@ -70,6 +70,7 @@ capture_begin(CUstream stream, bool per_thread)
 		CUcontext context = context_of(stream);
 		atomic_store(&origins[i].context, context);
 		capture_began(context);
+		gate_changed();
 		return &origins[i];
 	}
 	capture_missed();

@@ -56,8 +56,9 @@ enum { DEVICES = 64, POOL_BUCKETS = 64, BLOCK_BUCKETS = 4096 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct mempool *pools[POOL_BUCKETS];
 static struct mempool *spare;
+static struct mempool_block *spare_blocks;
 static struct mempool_block *blocks[BLOCK_BUCKETS];
-static atomic_size_t n_blocks;
+atomic_size_t mempool_blocks; /* in the table */
 
 static struct mempool defaults[DEVICES];
 static _Atomic(CUmemoryPool) default_handles[DEVICES];
@@ -168,6 +169,12 @@ device_of(const struct mempool *pool)
 	return pool->device;
 }
 
+bool
+mempool_is_default(const struct mempool *pool)
+{
+	return pool == default_of(device_of(pool));
+}
+
 static struct mempool *
 find_default(CUmemoryPool handle)
 {
@@ -224,19 +231,37 @@ bool
 mempool_prepare(struct mempool *pool, struct mempool_block **out)
 {
 	*out = NULL;
-	if (pool == default_of(device_of(pool)))
+	if (mempool_is_default(pool))
 		return true;
-	*out = meta_alloc(sizeof(**out));
+	pthread_mutex_lock(&lock);
+	*out = spare_blocks;
+	if (*out != NULL)
+		spare_blocks = (*out)->next;
+	pthread_mutex_unlock(&lock);
+	if (*out == NULL)
+		*out = meta_alloc(sizeof(**out));
 	if (*out == NULL)
 		return false;
 	(*out)->pool = pool;
 	return true;
 }
 
+/* With the lock held. */
+static void
+leave(struct mempool_block *block)
+{
+	block->next = spare_blocks;
+	spare_blocks = block;
+}
+
 void
 mempool_unprepare(struct mempool_block *block)
 {
-	meta_free(block, sizeof(*block));
+	if (block == NULL)
+		return;
+	pthread_mutex_lock(&lock);
+	leave(block);
+	pthread_mutex_unlock(&lock);
 }
 
 static void
@@ -250,7 +275,7 @@ insert(struct mempool_block *block)
 	*at = block;
 	block->pool->blocks++;
 	pthread_mutex_unlock(&lock);
-	atomic_fetch_add(&n_blocks, 1);
+	atomic_fetch_add(&mempool_blocks, 1);
 }
 
 void
@@ -277,13 +302,11 @@ place_of(CUdeviceptr ptr)
 }
 
 struct mempool_block *
-mempool_take(CUdeviceptr ptr)
+mempool_take_block(CUdeviceptr ptr)
 {
 	struct mempool_block **at;
 	struct mempool_block *block;
 
-	if (atomic_load_explicit(&n_blocks, memory_order_relaxed) == 0)
-		return NULL;
 	pthread_mutex_lock(&lock);
 	at = place_of(ptr);
 	block = *at;
@@ -291,7 +314,7 @@ mempool_take(CUdeviceptr ptr)
 		*at = block->next;
 	pthread_mutex_unlock(&lock);
 	if (block != NULL)
-		atomic_fetch_sub(&n_blocks, 1);
+		atomic_fetch_sub(&mempool_blocks, 1);
 	return block;
 }
 
@@ -329,8 +352,8 @@ mempool_freed(struct mempool_block *block, int device, size_t bytes)
 	pthread_mutex_lock(&lock);
 	pool->blocks--;
 	retire(pool);
+	leave(block);
 	pthread_mutex_unlock(&lock);
-	meta_free(block, sizeof(*block));
 }
 
 CUmemoryPool
@@ -423,6 +446,7 @@ drop(CUmemoryPool handle)
 		retire(pool);
 	}
 	pthread_mutex_unlock(&lock);
+	gate_changed();
 }
 
 CUresult
@@ -450,6 +474,7 @@ set_current(CUresult code, int device, CUmemoryPool handle)
 	else if (pool == default_of(device))
 		pool = NULL;
 	atomic_store(&current[device], pool);
+	gate_changed();
 	return code;
 }
 
@@ -493,10 +518,10 @@ mempool_device_ends(int device)
 				continue;
 			}
 			*at = block->next;
-			atomic_fetch_sub(&n_blocks, 1);
+			atomic_fetch_sub(&mempool_blocks, 1);
 			block->pool->blocks--;
 			retire(block->pool);
-			meta_free(block, sizeof(*block));
+			leave(block);
 		}
 	}
 	for (int i = 0; i < POOL_BUCKETS; i++)
@@ -653,6 +678,7 @@ attribute_set(struct mempool *pool, int attribute, const void *value)
 			atomic_fetch_or(&pool->reuse_off, bit);
 		else
 			atomic_fetch_and(&pool->reuse_off, ~bit);
+		gate_changed();
 		return;
 	case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
 		atomic_store(&pool->threshold, *(const uint64_t *)value);
@@ -754,9 +780,11 @@ cuMemPoolSetAccess(
 		bit = 1ul << one->location.id;
 		if (one->flags == CU_MEM_ACCESS_FLAGS_PROT_NONE) {
 			atomic_fetch_and(&pool->peers, ~bit);
+			gate_changed();
 			continue;
 		}
 		atomic_fetch_or(&pool->peers, bit);
+		gate_changed();
 		gate_enter_weir();
 		access_grant(device_of(pool), one);
 		gate_leave_weir();

@@ -4,11 +4,232 @@
  * It is of the pool of its stream, whichever memory pool of the program it is
  * counted in. An allocation in a stream that is being captured is a node of a
  * graph, and the driver's.
+ *
+ * Note [The short way]
+ *
+ * What a request asks first (may weir serve it, of which device is its stream,
+ * out of which pool does it come) has the same answer as the time before,
+ * mostly. A thread keeps the answers for some of its streams, each with the
+ * number of gate_changes that it was found out by. While that is the same a
+ * request goes straight to the thread's cache, and if that has not got what is
+ * asked for, the long way, as all others.
+ *
+ * A default stream is that of the current context, which only the driver knows:
+ * it is asked for that each time. Of other streams the context is their own,
+ * and the driver is not asked; it might say that it is over, so gate.c sees to
+ * it that nothing is kept once the program ends.
  */
 #include <weir/stream.h>
 
 #include "allocator/allocator.h"
+#include "streams/stream.h"
 #include "tools/preload/preload.h"
+
+/* ---- The short way ----------------------------------------------------- */
+
+/* What a thread knows of a stream: Note [The short way]. */
+struct known {
+	weir_stream stream;   /* explicit */
+	uint64_t change;      /* gate_change(); 0: nothing is known */
+	CUcontext context;    /* of a default stream, else NULL */
+	struct mempool *pool; /* a default one; NULL: another, or the driver */
+	int device;
+};
+
+enum { KNOWN_BITS = 4 };
+
+static inline struct known *
+known_place(weir_stream stream)
+{
+	static PRELOAD_THREAD struct known known[1 << KNOWN_BITS];
+	uint32_t hash = (uint32_t)(uintptr_t)stream * UINT32_C(0x9e3779b1);
+
+	return &known[hash >> (32 - KNOWN_BITS)];
+}
+
+static inline struct known *
+known_default_place(weir_stream stream)
+{
+	static PRELOAD_THREAD struct known legacy;
+	static PRELOAD_THREAD struct known per_thread;
+
+	return stream == WEIR_STREAM_LEGACY ? &legacy : &per_thread;
+}
+
+/* The default stream that a handle names; NULL: it names another stream. */
+static weir_stream
+default_named(CUstream handle, weir_stream of_null)
+{
+	if (handle == NULL)
+		return of_null;
+	return stream_is_default((weir_stream)handle) ? (weir_stream)handle :
+							NULL;
+}
+
+/* `change` is from before anything was asked. */
+static void
+remember(weir_stream stream, int device, uint64_t change)
+{
+	struct known known = {
+		.stream = stream, .change = change, .device = device
+	};
+
+	if (change == 0 || sites_wanted())
+		return;
+	known.pool = mempool_serving(device, NULL, true);
+	if (known.pool != NULL && !mempool_is_default(known.pool))
+		known.pool = NULL;
+	if (!stream_is_default(stream))
+		*known_place(stream) = known;
+	else if (real_driver()->cuCtxGetCurrent(&known.context) == CUDA_SUCCESS)
+		*known_default_place(stream) = known;
+}
+
+static inline bool
+is_known(const struct known *known, weir_stream stream)
+{
+	return known->stream == stream &&
+	    known->change ==
+	    atomic_load_explicit(&gate_changes, memory_order_acquire) &&
+	    gate_in_weir == 0;
+}
+
+/* The same of a default stream. */
+static bool
+is_known_default(const struct known *known, weir_stream stream)
+{
+	CUcontext current = NULL;
+
+	return is_known(known, stream) &&
+	    real_driver()->cuCtxGetCurrent(&current) == CUDA_SUCCESS &&
+	    current == known->context;
+}
+
+static __attribute__((noinline)) void
+tell_allocated(enum hook_id id, const struct request *request, CUdeviceptr ptr)
+{
+	report_call(id);
+	report_allocated(request, ptr);
+	report_served(id, CUDA_SUCCESS);
+}
+
+/* True if it has been allocated, in the device's pool. */
+static inline __attribute__((always_inline)) bool
+allocate_known(const struct known *known, enum hook_id id, CUdeviceptr *out,
+    size_t bytes, weir_stream stream, CUcontext context)
+{
+	CUdeviceptr ptr;
+
+	if (known->pool == NULL || out == NULL)
+		return false;
+	ptr = (CUdeviceptr)(uintptr_t)allocator_malloc_cached(
+	    known->device, bytes, stream, context);
+	if (ptr == 0)
+		return false;
+	*out = ptr;
+	mempool_allocated(known->pool, NULL, ptr, bytes);
+	if (report_wanted())
+		tell_allocated(id,
+		    &(struct request){
+			known->device, bytes, stream, known->pool },
+		    ptr);
+	return true;
+}
+
+static inline bool
+allocate_short(
+    enum hook_id id, CUdeviceptr *out, size_t bytes, weir_stream stream)
+{
+	const struct known *known = known_place(stream);
+
+	return is_known(known, stream) &&
+	    allocate_known(known, id, out, bytes, stream, NULL);
+}
+
+static bool
+allocate_default(
+    enum hook_id id, CUdeviceptr *out, size_t bytes, weir_stream stream)
+{
+	const struct known *known = known_default_place(stream);
+
+	return stream != NULL && is_known_default(known, stream) &&
+	    allocate_known(known, id, out, bytes, stream, known->context);
+}
+
+/* The same in a pool of the program's. */
+static bool
+allocate_named(enum hook_id id, CUdeviceptr *out, size_t bytes,
+    CUmemoryPool handle, CUstream stream)
+{
+	const struct known *known = known_place(stream);
+	struct request request = { .bytes = bytes, .stream = stream };
+	struct mempool_block *block;
+	CUdeviceptr ptr;
+
+	if (!is_known(known, stream) || out == NULL)
+		return false;
+	request.device = known->device;
+	request.pool = mempool_serving(known->device, handle, false);
+	if (request.pool == NULL || !mempool_prepare(request.pool, &block))
+		return false;
+	ptr = (CUdeviceptr)(uintptr_t)allocator_malloc_cached(
+	    known->device, bytes, stream, NULL);
+	if (ptr == 0) {
+		mempool_unprepare(block);
+		return false;
+	}
+	*out = ptr;
+	mempool_allocated(request.pool, block, ptr, bytes);
+	if (report_wanted())
+		tell_allocated(id, &request, ptr);
+	return true;
+}
+
+static __attribute__((noinline)) void
+tell_freed(enum hook_id id, int device, size_t bytes)
+{
+	report_call(id);
+	report_freed(device, bytes);
+	report_served(id, CUDA_SUCCESS);
+}
+
+/* True if it has been freed. */
+static inline __attribute__((always_inline)) bool
+free_known(const struct known *known, enum hook_id id, CUdeviceptr ptr,
+    weir_stream stream, CUcontext context)
+{
+	struct mempool_block *block = mempool_take(ptr);
+	size_t bytes;
+
+	address_forget(ptr);
+	if (!allocator_free_cached(
+		(void *)(uintptr_t)ptr, stream, context, &bytes)) {
+		mempool_put_back(block);
+		return false;
+	}
+	mempool_freed(block, known->device, bytes);
+	if (report_wanted())
+		tell_freed(id, known->device, bytes);
+	return true;
+}
+
+static inline bool
+free_short(enum hook_id id, CUdeviceptr ptr, weir_stream stream)
+{
+	const struct known *known = known_place(stream);
+
+	return is_known(known, stream) &&
+	    free_known(known, id, ptr, stream, NULL);
+}
+
+static bool
+free_default(enum hook_id id, CUdeviceptr ptr, weir_stream stream)
+{
+	const struct known *known = known_default_place(stream);
+
+	return stream != NULL && is_known_default(known, stream) &&
+	    free_known(known, id, ptr, stream, known->context);
+}
 
 /* ---- Allocate ---------------------------------------------------------- */
 
@@ -25,6 +246,7 @@ static bool
 allocate(const struct wish *wish, CUdeviceptr *out, CUresult *code)
 {
 	struct request request = { .bytes = wish->bytes };
+	uint64_t change = gate_change();
 
 	if (out == NULL || wish->bytes == 0 ||
 	    !gate_stream(wish->stream, wish->per_thread, &request.device,
@@ -33,12 +255,12 @@ allocate(const struct wish *wish, CUdeviceptr *out, CUresult *code)
 		return false;
 	if (request.stream != WEIR_STREAM_LEGACY)
 		memory_other_stream();
+	remember(request.stream, request.device, change);
 	request.pool =
 	    mempool_serving(request.device, wish->pool, wish->of_device);
 	return request.pool != NULL && memory_allocate(&request, out, code);
 }
 
-/* The driver's turn, where weir has not served it. */
 static CUresult
 served(enum hook_id id, CUresult code)
 {
@@ -46,12 +268,15 @@ served(enum hook_id id, CUresult code)
 	return code;
 }
 
-CUresult
-cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream)
+static __attribute__((noinline)) CUresult
+allocate_async(CUdeviceptr *out, size_t bytes, CUstream stream)
 {
 	struct wish wish = { bytes, NULL, true, stream, false };
 	CUresult code;
 
+	if (allocate_default(HOOK_cuMemAllocAsync, out, bytes,
+		default_named(stream, WEIR_STREAM_LEGACY)))
+		return CUDA_SUCCESS;
 	report_call(HOOK_cuMemAllocAsync);
 	if (allocate(&wish, out, &code))
 		return served(HOOK_cuMemAllocAsync, code);
@@ -62,11 +287,22 @@ cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream)
 }
 
 CUresult
-cuMemAllocAsync_ptsz(CUdeviceptr *out, size_t bytes, CUstream stream)
+cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream)
+{
+	return allocate_short(HOOK_cuMemAllocAsync, out, bytes, stream) ?
+	    CUDA_SUCCESS :
+	    allocate_async(out, bytes, stream);
+}
+
+static __attribute__((noinline)) CUresult
+allocate_async_ptsz(CUdeviceptr *out, size_t bytes, CUstream stream)
 {
 	struct wish wish = { bytes, NULL, true, stream, true };
 	CUresult code;
 
+	if (allocate_default(HOOK_cuMemAllocAsync_ptsz, out, bytes,
+		default_named(stream, WEIR_STREAM_PER_THREAD)))
+		return CUDA_SUCCESS;
 	report_call(HOOK_cuMemAllocAsync_ptsz);
 	if (allocate(&wish, out, &code))
 		return served(HOOK_cuMemAllocAsync_ptsz, code);
@@ -77,12 +313,23 @@ cuMemAllocAsync_ptsz(CUdeviceptr *out, size_t bytes, CUstream stream)
 }
 
 CUresult
+cuMemAllocAsync_ptsz(CUdeviceptr *out, size_t bytes, CUstream stream)
+{
+	return allocate_short(HOOK_cuMemAllocAsync_ptsz, out, bytes, stream) ?
+	    CUDA_SUCCESS :
+	    allocate_async_ptsz(out, bytes, stream);
+}
+
+CUresult
 cuMemAllocFromPoolAsync(
     CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
 {
 	struct wish wish = { bytes, pool, false, stream, false };
 	CUresult code;
 
+	if (allocate_named(
+		HOOK_cuMemAllocFromPoolAsync, out, bytes, pool, stream))
+		return CUDA_SUCCESS;
 	report_call(HOOK_cuMemAllocFromPoolAsync);
 	if (allocate(&wish, out, &code))
 		return served(HOOK_cuMemAllocFromPoolAsync, code);
@@ -99,6 +346,9 @@ cuMemAllocFromPoolAsync_ptsz(
 	struct wish wish = { bytes, pool, false, stream, true };
 	CUresult code;
 
+	if (allocate_named(
+		HOOK_cuMemAllocFromPoolAsync_ptsz, out, bytes, pool, stream))
+		return CUDA_SUCCESS;
 	report_call(HOOK_cuMemAllocFromPoolAsync_ptsz);
 	if (allocate(&wish, out, &code))
 		return served(HOOK_cuMemAllocFromPoolAsync_ptsz, code);
@@ -137,6 +387,7 @@ free_after(const struct held *held, CUstream stream)
 static CUresult
 free_on(const struct held *held, CUstream handle, bool per_thread)
 {
+	uint64_t change = gate_change();
 	enum weir_status status;
 	weir_stream stream;
 	int device;
@@ -154,6 +405,7 @@ free_on(const struct held *held, CUstream handle, bool per_thread)
 		return free_after(held, (CUstream)stream);
 	if (stream != WEIR_STREAM_LEGACY)
 		memory_other_stream();
+	remember(stream, device, change);
 	gate_enter_weir();
 	status = weir_free_async((void *)(uintptr_t)held->ptr, stream);
 	gate_leave_weir();
@@ -179,11 +431,14 @@ release(CUdeviceptr ptr, CUstream handle, bool per_thread, CUresult *code)
 	return true;
 }
 
-CUresult
-cuMemFreeAsync(CUdeviceptr ptr, CUstream stream)
+static __attribute__((noinline)) CUresult
+free_async(CUdeviceptr ptr, CUstream stream)
 {
 	CUresult code;
 
+	if (free_default(HOOK_cuMemFreeAsync, ptr,
+		default_named(stream, WEIR_STREAM_LEGACY)))
+		return CUDA_SUCCESS;
 	report_call(HOOK_cuMemFreeAsync);
 	if (!release(ptr, stream, false, &code))
 		return REAL(cuMemFreeAsync)(ptr, stream);
@@ -191,12 +446,31 @@ cuMemFreeAsync(CUdeviceptr ptr, CUstream stream)
 }
 
 CUresult
-cuMemFreeAsync_ptsz(CUdeviceptr ptr, CUstream stream)
+cuMemFreeAsync(CUdeviceptr ptr, CUstream stream)
+{
+	return free_short(HOOK_cuMemFreeAsync, ptr, stream) ?
+	    CUDA_SUCCESS :
+	    free_async(ptr, stream);
+}
+
+static __attribute__((noinline)) CUresult
+free_async_ptsz(CUdeviceptr ptr, CUstream stream)
 {
 	CUresult code;
 
+	if (free_default(HOOK_cuMemFreeAsync_ptsz, ptr,
+		default_named(stream, WEIR_STREAM_PER_THREAD)))
+		return CUDA_SUCCESS;
 	report_call(HOOK_cuMemFreeAsync_ptsz);
 	if (!release(ptr, stream, true, &code))
 		return REAL(cuMemFreeAsync_ptsz)(ptr, stream);
 	return served(HOOK_cuMemFreeAsync_ptsz, code);
+}
+
+CUresult
+cuMemFreeAsync_ptsz(CUdeviceptr ptr, CUstream stream)
+{
+	return free_short(HOOK_cuMemFreeAsync_ptsz, ptr, stream) ?
+	    CUDA_SUCCESS :
+	    free_async_ptsz(ptr, stream);
 }

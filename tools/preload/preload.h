@@ -30,6 +30,7 @@
 #ifndef TOOLS_PRELOAD_PRELOAD_H
 #define TOOLS_PRELOAD_PRELOAD_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -167,10 +168,31 @@ bool gate_capturing(weir_stream stream);
 /* Contexts or streams may have ended: forget what is known of handles. */
 void gate_handles_changed(void);
 
+/*
+ * Requests may be answered otherwise from now on: that, or a pool serves
+ * otherwise, or a capture is about to begin. The number that counts this is
+ * read before something is found out that is kept by it; 0: nothing is to be
+ * kept now, since a capture is under way or the program ends.
+ */
+extern _Atomic(uint64_t) gate_changes;
+void gate_changed(void);
+uint64_t gate_change(void);
+
 /* Around every call of weir: what weir calls in the driver, and what the
  * driver calls in turn, is not for us. */
-void gate_enter_weir(void);
-void gate_leave_weir(void);
+extern PRELOAD_THREAD int gate_in_weir; /* > 0 in between */
+
+static inline void
+gate_enter_weir(void)
+{
+	gate_in_weir++;
+}
+
+static inline void
+gate_leave_weir(void)
+{
+	gate_in_weir--;
+}
 
 /* The driver's code for a failure of weir; WEIR_OK is 0. */
 CUresult gate_result(enum weir_status status);
@@ -245,7 +267,17 @@ struct place {
 enum memory_owner address_find(CUdeviceptr ptr, struct place *out);
 
 /* The allocation that begins there is being freed. */
-void address_forget(CUdeviceptr base);
+extern atomic_size_t address_identities;
+void address_forget_identity(CUdeviceptr base);
+
+static inline void
+address_forget(CUdeviceptr base)
+{
+	if (atomic_load_explicit(&address_identities, memory_order_relaxed) !=
+	    0)
+		address_forget_identity(base);
+}
+
 void address_device_ends(int device);
 
 /* ---- ipc.c ------------------------------------------------------------- */
@@ -300,6 +332,9 @@ struct mempool_block;
 struct mempool *mempool_serving(
     int device, CUmemoryPool handle, bool of_device);
 
+/* True for a device's default pool, whose blocks need not be remembered. */
+bool mempool_is_default(const struct mempool *pool);
+
 /* Before an allocation for the pool: what is needed to remember it, NULL for a
  * default pool; false without memory for that. */
 bool mempool_prepare(struct mempool *pool, struct mempool_block **out);
@@ -309,7 +344,18 @@ void mempool_allocated(struct mempool *pool, struct mempool_block *block,
 
 /* Before a free of stream-ordered memory: what is known of the block, NULL if
  * it is its device's default pool's. It then goes to one of the others. */
-struct mempool_block *mempool_take(CUdeviceptr ptr);
+extern atomic_size_t mempool_blocks; /* that are of other pools */
+struct mempool_block *mempool_take_block(CUdeviceptr ptr);
+
+static inline struct mempool_block *
+mempool_take(CUdeviceptr ptr)
+{
+	return atomic_load_explicit(&mempool_blocks, memory_order_relaxed) ==
+		0 ?
+	    NULL :
+	    mempool_take_block(ptr);
+}
+
 void mempool_freed(struct mempool_block *block, int device, size_t bytes);
 void mempool_put_back(struct mempool_block *block);
 
@@ -358,6 +404,9 @@ uint64_t watch_barriers(void);
 
 struct site_block;
 
+/* Anybody is to be told. Without it nothing of the following happens. */
+bool sites_wanted(void);
+
 /* Remember who has allocated. With no lock held. */
 void sites_allocated(CUdeviceptr ptr, int device, size_t bytes);
 
@@ -371,16 +420,54 @@ void sites_device_ends(int device);
 
 /* ---- report.c ---------------------------------------------------------- */
 
-/* WEIR_REPORT is set. Without it the calls below do nothing. */
-bool report_wanted(void);
+enum report_answer { REPORT_UNREAD, REPORT_NONE, REPORT_WANTED };
+extern _Atomic(enum report_answer) report_answer;
+bool report_read(void);
+void report_count_call(enum hook_id id);
+void report_count_served(enum hook_id id);
+void report_count_allocated(const struct request *request, CUdeviceptr ptr);
+void report_count_freed(int device, size_t bytes);
+
+/* WEIR_REPORT is set. Without it the calls below do nothing, in a load. */
+static inline bool
+report_wanted(void)
+{
+	enum report_answer answer =
+	    atomic_load_explicit(&report_answer, memory_order_acquire);
+
+	return answer != REPORT_NONE &&
+	    (answer == REPORT_WANTED || report_read());
+}
 
 /* Count a call of a hook, and one that weir has answered with success. */
-void report_call(enum hook_id id);
-void report_served(enum hook_id id, CUresult code);
+static inline void
+report_call(enum hook_id id)
+{
+	if (report_wanted())
+		report_count_call(id);
+}
+
+static inline void
+report_served(enum hook_id id, CUresult code)
+{
+	if (code == CUDA_SUCCESS && report_wanted())
+		report_count_served(id);
+}
 
 /* What the program holds. report_allocated() comes between the two above. */
-void report_allocated(const struct request *request, CUdeviceptr ptr);
-void report_freed(int device, size_t bytes);
+static inline void
+report_allocated(const struct request *request, CUdeviceptr ptr)
+{
+	if (report_wanted())
+		report_count_allocated(request, ptr);
+}
+
+static inline void
+report_freed(int device, size_t bytes)
+{
+	if (report_wanted())
+		report_count_freed(device, bytes);
+}
 
 /* The allocator is about to forget a device: what it has counted, and what the
  * program held there. */

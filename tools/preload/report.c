@@ -103,16 +103,17 @@ read_destination(void)
 	pthread_atfork(NULL, NULL, forget_counts);
 }
 
+_Atomic(enum report_answer) report_answer;
+
 bool
-report_wanted(void)
+report_read(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	static atomic_bool ready;
 
-	if (!atomic_load_explicit(&ready, memory_order_acquire)) {
-		pthread_once(&once, read_destination);
-		atomic_store_explicit(&ready, true, memory_order_release);
-	}
+	pthread_once(&once, read_destination);
+	atomic_store_explicit(&report_answer,
+	    destination != NULL ? REPORT_WANTED : REPORT_NONE,
+	    memory_order_release);
 	return destination != NULL;
 }
 
@@ -146,10 +147,8 @@ raise_to(counter *place, uint64_t value)
 }
 
 void
-report_call(enum hook_id id)
+report_count_call(enum hook_id id)
 {
-	if (!report_wanted())
-		return;
 	count_up(&calls[id].seen, 1);
 	calls_before = count_of_thread();
 }
@@ -161,10 +160,8 @@ needed_no_driver(void)
 }
 
 void
-report_served(enum hook_id id, CUresult code)
+report_count_served(enum hook_id id)
 {
-	if (code != CUDA_SUCCESS || !report_wanted())
-		return;
 	count_up(&calls[id].served, 1);
 	if (needed_no_driver())
 		count_up(&calls[id].saved, 1);
@@ -244,15 +241,13 @@ uncached(uint64_t bytes, counter **all, counter **of_device, int slot)
 }
 
 void
-report_allocated(const struct request *request, CUdeviceptr ptr)
+report_count_allocated(const struct request *request, CUdeviceptr ptr)
 {
 	int slot = slot_of(request->device);
 	uint64_t bytes = request->bytes;
 	counter *of_device;
 	counter *all;
 
-	if (!report_wanted())
-		return;
 	count_request(request);
 	count_up(&held[slot].bytes, bytes);
 	count_up(&held[slot].blocks, 1);
@@ -268,15 +263,13 @@ report_allocated(const struct request *request, CUdeviceptr ptr)
 }
 
 void
-report_freed(int device, size_t bytes)
+report_count_freed(int device, size_t bytes)
 {
 	int slot = slot_of(device);
 	counter *of_device;
 	uint64_t rounded;
 	counter *all;
 
-	if (!report_wanted())
-		return;
 	count_down(&held[slot].bytes, bytes);
 	count_down(&held[slot].blocks, 1);
 	count_down(&live_bytes, bytes);

@@ -95,8 +95,8 @@ read_environment(void)
 	pthread_atfork(NULL, NULL, forget_all);
 }
 
-static bool
-wanted(void)
+bool
+sites_wanted(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	static atomic_bool ready;
@@ -201,7 +201,7 @@ sites_allocated(CUdeviceptr ptr, int device, size_t bytes)
 	struct site *site;
 	uint32_t stack;
 
-	if (!wanted())
+	if (!sites_wanted())
 		return;
 	block = meta_alloc(sizeof(*block));
 	if (block == NULL)
@@ -226,7 +226,7 @@ sites_take(CUdeviceptr ptr)
 {
 	struct site_block *block;
 
-	if (!wanted())
+	if (!sites_wanted())
 		return NULL;
 	pthread_mutex_lock(&lock);
 	block = take(place_of(ptr));
@@ -253,7 +253,7 @@ sites_put_back(struct site_block *block)
 void
 sites_device_ends(int device)
 {
-	if (!wanted())
+	if (!sites_wanted())
 		return;
 	pthread_mutex_lock(&lock);
 	for (size_t i = 0; i < BLOCKS; i++) {
@@ -342,7 +342,7 @@ list(bool (*counts)(struct site *), int (*order)(const void *, const void *),
 struct site_list *
 sites_leaks(void)
 {
-	if (!wanted() || !leaks_wanted)
+	if (!sites_wanted() || !leaks_wanted)
 		return NULL;
 	return list(counts_now, by_live, SIZE_MAX);
 }
@@ -350,7 +350,7 @@ sites_leaks(void)
 struct site_list *
 sites_top(void)
 {
-	if (!wanted() || top_wanted == 0)
+	if (!sites_wanted() || top_wanted == 0)
 		return NULL;
 	return list(counts_at_peak, by_peak, top_wanted);
 }
