@@ -247,18 +247,21 @@ suspend_and_resume(const struct sample *sample, const struct suspended *s)
 	return sample->about->count == SUSPEND ? suspending : resuming;
 }
 
+/* Threads that are started for it run where this one may. */
 static double
 run_suspend(const struct sample *sample)
 {
 	struct suspended s = { 0 };
 	double seconds = -1;
 
+	unpin();
 	if (take_pieces(&s, sample->about->size))
 		seconds = suspend_and_resume(sample, &s);
 	weir_graph_destroy(s.graph);
 	for (unsigned i = 0; i < s.count; i++)
 		weir_free((void *)(uintptr_t)s.pieces[i]);
 	weir_pool_release(s.pool);
+	pin(0);
 	return seconds;
 }
 

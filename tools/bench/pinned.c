@@ -127,15 +127,19 @@ const struct peer peer_host_alloc = {
 
 /* ---- Cold -------------------------------------------------------------- */
 
-/* One malloc when nothing is cached. */
+/* One malloc when nothing is cached. Threads that it starts run where this one
+ * may. */
 static double
 run_cold(const struct sample *sample)
 {
 	const struct peer *peer = sample->peer;
+
+	unpin();
 	uint64_t start = now_ns();
 	void *block = peer->malloc(sample->about->size, NULL);
 	double seconds = seconds_since(start);
 
+	pin(0);
 	if (block == NULL)
 		return -1;
 	peer->free(block, NULL);
