@@ -1263,7 +1263,8 @@ delete_magazines(struct cache *cache)
 	}
 }
 
-/* Take a cache out of use; stopped or the caller's own, and told. */
+/* Take a cache out of use; stopped or the caller's own, and told. It stays
+ * wanted: its owner may have found it already, and is not to come in. */
 static void
 retire(struct cache *cache)
 {
@@ -1279,7 +1280,6 @@ retire(struct cache *cache)
 	for (int kind = 0; kind < POOL_KINDS; kind++)
 		cache->pool[kind] = NULL;
 	atomic_store_explicit(&cache->dead, true, memory_order_release);
-	atomic_store_explicit(&cache->wanted, 0, memory_order_release);
 	pools->caches--;
 }
 

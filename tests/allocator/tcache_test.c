@@ -363,6 +363,24 @@ TEST(a_change_of_options_empties_all_caches)
 	expect_healthy();
 }
 
+/* Whoever found it just before must not come in: what it took from the depot
+ * there nobody would ever find. */
+TEST(a_cache_that_is_out_of_use_cannot_be_entered)
+{
+	weir_stream stream = new_stream();
+
+	give(take(512, stream));
+	struct cache *cache = tcache_find(0, stream);
+	EXPECT_NOT_NULL(cache);
+	EXPECT(tcache_enter(cache));
+	tcache_leave(cache);
+	tcache_renew();
+	EXPECT(!tcache_is_alive(cache));
+	EXPECT(!tcache_enter(cache));
+	give(take(512, stream)); /* there is another by now */
+	expect_healthy();
+}
+
 TEST(a_cache_rounds_as_the_options_say)
 {
 	weir_stream a = new_stream();
