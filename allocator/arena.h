@@ -709,13 +709,14 @@ enum { RECLAIM_SKIPS = 64 };
 /* Free the pending blocks whose uses have ended and take over from streams
  * that have; true if any memory became free. `skips` as for waiting_poll(). */
 bool reclaim_poll(struct arena *arena, unsigned skips);
+/* The same, but memory of no stream may be kept for requests of its size:
+ * tcache.h, Note [Complete memory]. */
+void reclaim_poll_complete(struct arena *arena);
 
-/* See to a few of the streams that pending blocks wait for. */
+/* See to a few of the streams that pending blocks wait for; as the second. */
 void reclaim_glance(struct arena *arena);
 
-/* A pending block whose uses are gone becomes free, of its pool or of another
- * one's. */
-void reclaim_pending(struct block *block);
+/* A pending block whose uses are gone becomes free, of another pool. */
 void reclaim_pending_to(struct block *block, struct pool *pool);
 
 /* See which streams are idle, where that takes no wait. */

@@ -73,8 +73,12 @@ take(struct pools *pools, const struct options *options, size_t size, bool idle,
 	if (status != WEIR_OK)
 		return status;
 	arena->served++;
-	status = idle ? take_idle(pools, options, size, &block) :
-			take_block(pools, options, size, &block);
+	if (uses.uses != NULL && !idle)
+		block = tcache_take_complete(
+		    pools, arena_class(arena, options, size));
+	if (block == NULL)
+		status = idle ? take_idle(pools, options, size, &block) :
+				take_block(pools, options, size, &block);
 	if (status != WEIR_OK) {
 		use_clear(&arena->waiting, &uses);
 		return status;

@@ -765,7 +765,9 @@ stop(struct arena *arena, const struct pools *pools)
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = l->next) {
 		struct cache *cache = cache_of(l);
-		if (cache->owner == tcache_own ||
+		/* The owner of one that keeps nothing is at it under the lock.
+		 */
+		if (cache->owner == tcache_own || !cache->keeps ||
 		    (pools != NULL && cache->pools != pools))
 			continue;
 		close_cache(cache);
@@ -911,11 +913,11 @@ room_of(const struct arena *arena)
 	return least(room, all);
 }
 
-/* A cache of the calling thread that is in use. */
+/* A cache of the calling thread that is in use, and counts. */
 static bool
 is_own(const struct cache *cache, const struct arena *arena)
 {
-	return cache->arena == arena && tcache_is_alive(cache);
+	return cache->arena == arena && cache->keeps && tcache_is_alive(cache);
 }
 
 static struct cache *
@@ -1110,7 +1112,7 @@ empty_slots(struct cache *cache)
 static bool
 empty_bins(struct cache *cache)
 {
-	size_t last = last_class(cache->arena);
+	size_t last = cache->keeps ? last_class(cache->arena) : 0;
 	bool any = false;
 
 	for (size_t n = 1; n <= last; n++)
@@ -1414,7 +1416,8 @@ set_up(struct cache *cache, struct tcache *t, struct pools *pools,
 	bool host = arena_is_host(pools->arena);
 	/* A cap counts what is cached, too. */
 	bool keeps = options->tcache > 0 &&
-	    !(host && options->pinned_idle != OPTION_UNLIMITED);
+	    (host ? options->pinned_idle == OPTION_UNLIMITED :
+		    stream->handle != WEIR_STREAM_ANY);
 
 	atomic_init(&cache->handle, tcache_key(pools));
 	cache->device = stream->device;
@@ -1423,6 +1426,8 @@ set_up(struct cache *cache, struct tcache *t, struct pools *pools,
 	    stream_is_default(stream->handle) ? stream->context : NULL;
 	cache->rounding = rounds(options) && !host ? options : NULL;
 	cache->keeps = keeps;
+	cache->complete =
+	    options->tcache > 0 && !host && stream->handle == WEIR_STREAM_ANY;
 	cache->traced = keeps && !host && tell_all();
 	cache->plain = keeps && tcache_asymmetric && cache->context == NULL &&
 	    cache->rounding == NULL && !cache->traced;
@@ -1435,6 +1440,12 @@ set_up(struct cache *cache, struct tcache *t, struct pools *pools,
 	open_cache(cache);
 }
 
+static bool
+is_taken(const struct tcache *t, const struct cache *place)
+{
+	return place != &t->none && tcache_is_alive(place);
+}
+
 static void
 make_cache(struct tcache *t, struct pools *pools, const struct options *options)
 {
@@ -1442,15 +1453,19 @@ make_cache(struct tcache *t, struct pools *pools, const struct options *options)
 	struct cache **by_handle = &t->by_handle[tcache_way(tcache_key(pools))];
 	struct cache **by_pools = &t->by_pools[pools->index % TCACHE_WAYS];
 
+	/* One that keeps nothing is not worth another's place. */
+	if (!host && pools->stream->handle == WEIR_STREAM_ANY &&
+	    (is_taken(t, *by_handle) || is_taken(t, *by_pools)))
+		return;
 	if ((!host && !make_room(t, by_handle, pools->arena)) ||
 	    !make_room(t, by_pools, pools->arena))
 		return;
 	struct cache *cache = meta_zalloc(sizeof(*cache));
 	if (cache == NULL)
 		return;
-	if (options->tcache > 0)
-		make_depot(pools);
 	set_up(cache, t, pools, options);
+	if (cache->keeps)
+		make_depot(pools);
 	pools->caches++;
 	list_push_back(&pools->arena->caches, &cache->link);
 	list_push_back(&t->caches, &cache->own_link);
@@ -1475,7 +1490,6 @@ is_cacheable(const struct pools *pools, const struct options *options)
 	if (arena_is_host(pools->arena))
 		return true;
 	return pools->arena == pools->arena->main && !route_may_match(stream) &&
-	    stream->handle != WEIR_STREAM_ANY &&
 	    (stream->thread == 0 || stream->thread == os_thread_id());
 }
 
@@ -1528,10 +1542,59 @@ tcache_come(struct pools *pools)
 		cache = own_cache(pools);
 	}
 	if (cache != NULL && !cache->keeps)
-		return NULL;
+		cache = NULL;
 	if (has_news(pools->arena))
 		tell_own(pools->arena, cache);
 	return cache;
+}
+
+/* The calling thread's cache for complete memory of these pools, or NULL. */
+static struct cache *
+complete_cache(const struct pools *pools)
+{
+	struct cache *cache = own_cache(pools);
+
+	return cache != NULL && cache->complete ? cache : NULL;
+}
+
+/* The oldest of the slots makes room. */
+bool
+tcache_keep_complete(struct block *block)
+{
+	struct cache *cache = complete_cache(block->pool->owner);
+
+	if (cache == NULL)
+		return false;
+	if (cache->slots == TCACHE_SLOTS) {
+		struct block *oldest = cache->slot[1].block;
+		for (unsigned i = 1; i < TCACHE_SLOTS; i++)
+			cache->slot[i] = cache->slot[i + 1];
+		cache->slots--;
+		reclaim_put_since(oldest);
+	}
+	block_set_state(block, BLOCK_CACHED);
+	cache->slot[++cache->slots] =
+	    (struct slot){ .size = block->size, .block = block };
+	return true;
+}
+
+struct block *
+tcache_take_complete(const struct pools *pools, size_t rounded)
+{
+	struct cache *cache = complete_cache(pools);
+	struct block *block = cache != NULL ? slot_find(cache, rounded) : NULL;
+
+	if (block != NULL)
+		block_set_state(block, BLOCK_ACTIVE);
+	return block;
+}
+
+bool
+tcache_settle_complete(const struct pools *pools)
+{
+	struct cache *cache = complete_cache(pools);
+
+	return cache != NULL && empty_slots(cache);
 }
 
 void
@@ -1561,7 +1624,7 @@ have_room(const struct arena *arena)
 	struct list *own = &tcache_own->caches;
 
 	for (struct list *l = own->next; l != own; l = l->next)
-		if (own_of(l)->keeps && is_own(own_of(l), arena))
+		if (is_own(own_of(l), arena))
 			return true;
 	return false;
 }

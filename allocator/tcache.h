@@ -36,6 +36,15 @@
  * A thread that is handed memory, and all the same comes to the pool for a
  * class again and again, is given more than it asks for, up to a magazine.
  *
+ * Note [Complete memory]
+ *
+ * Memory of no stream that was freed and is found to be complete is likely
+ * asked for again in the very same size. So what a thread finds, when it looks
+ * in passing, it keeps whole in the slots of a cache of its own, where it need
+ * be neither joined nor cut: until a request of another size finds nothing in
+ * the pool. This cache works under the arena's lock only: each free needs it,
+ * for the uses. It takes part in nothing else that is said here.
+ *
  * Note [From thread to thread]
  *
  * A magazine is an array of pointers and moves as a whole, through the depot of
@@ -131,6 +140,7 @@ struct cache {
 	int device;
 	bool plain;        /* nothing is to be looked at but the handle */
 	bool keeps;        /* blocks; else it only finds the pools */
+	bool complete;     /* and keeps complete memory, under the lock */
 	bool traced;       /* keeps them under the arena's lock: see tell.c */
 	CUcontext context; /* of a default stream; else NULL */
 	const struct options *rounding; /* NULL: steps of 512 bytes */
@@ -303,7 +313,8 @@ tcache_find(int device, weir_stream handle)
 	struct cache *cache = tcache_own->by_handle[tcache_way(handle)];
 	if (atomic_load_explicit(&cache->handle, memory_order_relaxed) !=
 		handle ||
-	    (device != WEIR_DEVICE_CURRENT && device != cache->device) ||
+	    (device != cache->device &&
+		(device != WEIR_DEVICE_CURRENT || handle == WEIR_STREAM_ANY)) ||
 	    (cache->context != NULL && !tcache_is_current(cache)))
 		return NULL;
 	return cache;
@@ -630,6 +641,13 @@ void tcache_tell_news(struct arena *arena);
  * its caches have counted is told, and before they hand out more they look at
  * the peaks again. Takes the lock. */
 void tcache_come_elsewhere(struct arena *main);
+
+/* A block of no stream that is complete is kept for a request of its size, or
+ * false; one of that size, ACTIVE, or NULL; and all go back to the pool, or
+ * false. Of the calling thread; Note [Complete memory]. */
+bool tcache_keep_complete(struct block *block);
+struct block *tcache_take_complete(const struct pools *pools, size_t rounded);
+bool tcache_settle_complete(const struct pools *pools);
 
 /* Give back what is too large for the bins. A request that goes to the pool is
  * to find it there. NULL does nothing. */
