@@ -123,6 +123,22 @@ enter(struct arena *arena) ENTERS(arena->lock)
 		reclaim_glance(arena);
 }
 
+/* The same for memory of no stream. While there is what a request is for it
+ * asks for no more. */
+static void
+enter_for(struct cache *cache, const struct options *options, size_t size)
+    ENTERS(cache->arena->lock)
+{
+	struct arena *arena = cache->arena;
+
+	lock_enter(&arena->lock);
+	if ((waiting_is_due(&arena->waiting) &&
+		!tcache_has_complete(
+		    cache, arena_class(arena, options, size))) ||
+	    arena->ending > 0)
+		reclaim_glance(arena);
+}
+
 static void
 leave(struct arena *arena) LEAVES(arena->lock)
 {
@@ -274,7 +290,10 @@ allocate_known(struct cache *cache, const struct options *options, size_t size,
 	struct stream *refused = NULL;
 	struct arena *arena = cache->arena;
 
-	enter(arena);
+	if (cache->complete)
+		enter_for(cache, options, size);
+	else
+		enter(arena);
 	bool alive =
 	    tcache_is_alive(cache) && !capture_possible(cache->pools->stream);
 	if (alive)

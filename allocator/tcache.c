@@ -1557,6 +1557,15 @@ complete_cache(const struct pools *pools)
 	return cache != NULL && cache->complete ? cache : NULL;
 }
 
+bool
+tcache_has_complete(const struct cache *cache, size_t rounded)
+{
+	for (unsigned i = cache->slots; i > 0; i--)
+		if (cache->slot[i].size == rounded)
+			return true;
+	return false;
+}
+
 /* The oldest of the slots makes room. */
 bool
 tcache_keep_complete(struct block *block)

@@ -642,6 +642,9 @@ void tcache_tell_news(struct arena *arena);
  * the peaks again. Takes the lock. */
 void tcache_come_elsewhere(struct arena *main);
 
+/* Is there complete memory of a size in a cache of the calling thread? */
+bool tcache_has_complete(const struct cache *cache, size_t rounded);
+
 /* A block of no stream that is complete is kept for a request of its size, or
  * false; one of that size, ACTIVE, or NULL; and all go back to the pool, or
  * false. Of the calling thread; Note [Complete memory]. */
