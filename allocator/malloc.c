@@ -123,19 +123,17 @@ enter(struct arena *arena) ENTERS(arena->lock)
 		reclaim_glance(arena);
 }
 
-/* The same for memory of no stream. While there is what a request is for it
- * asks for no more. */
+/* The same for a request by a cache. Of no stream it asks for no more while
+ * there is what it is for. */
 static void
-enter_for(struct cache *cache, const struct options *options, size_t size)
-    ENTERS(cache->arena->lock)
+enter_for(struct arena *arena, const struct cache *cache,
+    const struct options *options, size_t size) ENTERS(arena->lock)
 {
-	struct arena *arena = cache->arena;
-
 	lock_enter(&arena->lock);
-	if ((waiting_is_due(&arena->waiting) &&
-		!tcache_has_complete(
-		    cache, arena_class(arena, options, size))) ||
-	    arena->ending > 0)
+	bool due = waiting_is_due(&arena->waiting) &&
+	    !(cache->complete &&
+		tcache_has_complete(cache, arena_class(arena, options, size)));
+	if (due || arena->ending > 0)
 		reclaim_glance(arena);
 }
 
@@ -290,10 +288,7 @@ allocate_known(struct cache *cache, const struct options *options, size_t size,
 	struct stream *refused = NULL;
 	struct arena *arena = cache->arena;
 
-	if (cache->complete)
-		enter_for(cache, options, size);
-	else
-		enter(arena);
+	enter_for(arena, cache, options, size);
 	bool alive =
 	    tcache_is_alive(cache) && !capture_possible(cache->pools->stream);
 	if (alive)
