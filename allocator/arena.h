@@ -236,6 +236,7 @@ struct arena {
 	size_t shared_bytes; /* of segments that are host memory that is cut */
 	uint64_t tries;      /* requests that came to waiting, so far */
 	uint64_t served;     /* requests so far, and what was given ahead */
+	uint64_t looked;     /* `served` when all caches were looked at */
 	uint64_t moves;      /* handles mapped at another place so far */
 	size_t most_live;    /* bytes that callers had, or asked for, at once */
 	unsigned ending;     /* pools that have ended but not passed */
