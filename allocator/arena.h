@@ -443,7 +443,8 @@ size_t device_held(const struct arena *arena);
 size_t device_reserved(const struct arena *arena);
 size_t device_live(const struct arena *arena);
 size_t device_room(const struct arena *arena);
-/* The same, but at most what the device has beside what is held. */
+/* The limit, but at most what the device has; and what is left of that. */
+size_t device_size(const struct arena *arena);
 size_t device_left(const struct arena *arena);
 size_t device_limit(const struct arena *arena);
 

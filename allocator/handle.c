@@ -128,6 +128,7 @@ handle_size(
 	else if (arena->streams > 1)
 		most = times(most, HANDLE_TIMES);
 	most = min_size(most, device_left(arena) / LEFT_SHARE);
+	most = min_size(most, device_size(arena) / HANDLES_LEAST);
 	most = round_down(most, arena->granularity);
 	if (most < arena->granularity)
 		most = arena->granularity;
