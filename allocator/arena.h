@@ -227,8 +227,9 @@ struct arena {
 	struct list segments;
 	struct list caches; /* of threads */
 	struct waiting waiting;
-	struct list left; /* LEFT blocks that can be unmapped */
-	struct tree pins; /* struct pin, by address */
+	struct list left;          /* LEFT blocks that can be unmapped */
+	struct handle *unreleased; /* in no segment, through ->next */
+	struct tree pins;          /* struct pin, by address */
 	struct decay decay;
 	struct block *spare; /* blocks in no segment, through ->next */
 	unsigned jobs;       /* under way with the lock left in between */

@@ -176,9 +176,28 @@ handle_unmap(struct handle *handle)
 void
 handle_release(struct handle *handle)
 {
-	if (handle->id != 0)
-		driver_peek()->cuMemRelease(handle->id);
-	handle->id = 0;
+	if (handle->id != 0 &&
+	    driver_peek()->cuMemRelease(handle->id) == CUDA_SUCCESS)
+		handle->id = 0;
+}
+
+void
+handles_release_again(struct arena *arena)
+{
+	struct handle *handle = arena->unreleased;
+
+	arena->unreleased = NULL;
+	while (handle != NULL) {
+		struct handle *next = handle->next;
+		handle_release(handle);
+		if (handle->id == 0 || arena->forgotten) {
+			meta_free(handle, sizeof(*handle));
+		} else {
+			handle->next = arena->unreleased;
+			arena->unreleased = handle;
+		}
+		handle = next;
+	}
 }
 
 enum weir_status

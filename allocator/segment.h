@@ -54,11 +54,14 @@ size_t handle_size(
     const struct arena *arena, const struct options *options, size_t missing);
 
 /* Calls to the driver, with no lock. handle_unmap() and handle_release() undo
- * what has been done, if it has. */
+ * what has been done, if it has; what cannot be released keeps its id. */
 enum weir_status handle_create(struct handle *handle, int device);
 enum weir_status handle_map(struct handle *handle);
 void handle_unmap(struct handle *handle);
 void handle_release(struct handle *handle);
+/* Those that the driver did not take back when they could not be used; with the
+ * lock. If their context is gone they are forgotten all the same. */
+void handles_release_again(struct arena *arena);
 /* Make mapped memory readable and writable by its device. */
 enum weir_status handles_open(int device, CUdeviceptr addr, size_t size);
 
