@@ -1128,6 +1128,10 @@ empty_cache(struct cache *cache)
 	return empty_bins(cache) || any;
 }
 
+/* Requests that the pools serve, for each cache of another thread, before those
+ * are stopped again to see what they do not use. */
+enum { REQUESTS_A_LOOK = 64 };
+
 /* What is to be taken out of a depot. */
 enum drain { DRAIN_IDLE, DRAIN_ALL };
 
@@ -1207,9 +1211,9 @@ was_idle(struct cache *cache)
 	return idle;
 }
 
-/* Has only the calling thread used the depot since this was last asked? */
+/* Has only the calling thread used the depot since all were looked at? */
 static bool
-depot_is_own(const struct pools *pools)
+depot_is_own(const struct pools *pools, bool look)
 {
 	struct depot *depot = pools->depot;
 
@@ -1217,17 +1221,55 @@ depot_is_own(const struct pools *pools)
 		return false;
 	lock_enter(&depot->lock);
 	bool own = !depot->shared && depot->user == own_cache(pools);
-	depot->shared = false;
+	if (look)
+		depot->shared = false;
 	lock_leave(&depot->lock);
 	return own;
 }
 
-bool
-tcache_drain_idle(const struct pools *pools, bool widely)
+/* What the calling thread alone has cached; it has told. */
+static bool
+drain_own(struct arena *arena)
 {
+	struct list *own = &tcache_own->caches;
+	bool any = false;
+
+	for (struct list *l = own->next; l != own; l = l->next) {
+		struct cache *cache = own_of(l);
+		if (!is_own(cache, arena))
+			continue;
+		any |= empty_cache(cache);
+		if (depot_is_own(cache->pools, false))
+			any |= empty_depot(cache->pools, DRAIN_ALL);
+	}
+	return any;
+}
+
+/* Has the arena served enough since all caches were looked at? */
+static bool
+look_is_due(struct arena *arena)
+{
+	uint64_t wait = 0;
+
+	for (struct list *l = arena->caches.next; l != &arena->caches;
+	     l = l->next)
+		if (cache_of(l)->owner != tcache_own)
+			wait += REQUESTS_A_LOOK;
+	if (arena->served - arena->looked < wait)
+		return false;
+	arena->looked = arena->served;
+	return true;
+}
+
+bool
+tcache_drain_idle(const struct pool *pool, bool widely)
+{
+	const struct pools *pools = pool->owner;
 	struct arena *arena = pools->arena;
 	bool any = false;
 
+	if (pool->kind == POOL_SMALL && !look_is_due(arena))
+		return drain_own(arena);
 	stop(arena, NULL);
 	tell_everything(arena);
 	for (struct list *l = arena->caches.next; l != &arena->caches;
@@ -1242,7 +1284,7 @@ tcache_drain_idle(const struct pools *pools, bool widely)
 	for (struct list *l = arena->pools.next; l != &arena->pools;
 	     l = l->next) {
 		struct pools *p = CONTAINER_OF(l, struct pools, link);
-		if (depot_is_own(p))
+		if (depot_is_own(p, true))
 			any |= empty_depot(p, DRAIN_ALL);
 		else if (widely || p == pools)
 			any |= empty_depot(p, DRAIN_IDLE);
