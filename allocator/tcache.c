@@ -1245,6 +1245,19 @@ drain_own(struct arena *arena)
 	return any;
 }
 
+/* Complete memory that any thread keeps, for which none is to be stopped. */
+static bool
+drain_complete(struct arena *arena)
+{
+	bool any = false;
+
+	for (struct list *l = arena->caches.next; l != &arena->caches;
+	     l = l->next)
+		if (cache_of(l)->complete)
+			any |= empty_slots(cache_of(l));
+	return any;
+}
+
 /* Has the arena served enough since all caches were looked at? */
 static bool
 look_is_due(struct arena *arena)
@@ -1253,7 +1266,7 @@ look_is_due(struct arena *arena)
 
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = l->next)
-		if (cache_of(l)->owner != tcache_own)
+		if (cache_of(l)->owner != tcache_own && cache_of(l)->keeps)
 			wait += REQUESTS_A_LOOK;
 	if (arena->served - arena->looked < wait)
 		return false;
@@ -1266,10 +1279,10 @@ tcache_drain_idle(const struct pool *pool, bool widely)
 {
 	const struct pools *pools = pool->owner;
 	struct arena *arena = pools->arena;
-	bool any = false;
+	bool any = drain_complete(arena);
 
 	if (pool->kind == POOL_SMALL && !look_is_due(arena))
-		return drain_own(arena);
+		return drain_own(arena) || any;
 	stop(arena, NULL);
 	tell_everything(arena);
 	for (struct list *l = arena->caches.next; l != &arena->caches;
