@@ -1596,8 +1596,11 @@ tcache_come(struct pools *pools)
 			make_cache(tcache_own, pools, options);
 		cache = own_cache(pools);
 	}
-	if (cache != NULL && !cache->keeps)
+	if (cache != NULL && !cache->keeps) {
+		if (!cache->complete) /* no cache keeps anything */
+			return NULL;
 		cache = NULL;
+	}
 	if (has_news(pools->arena))
 		tell_own(pools->arena, cache);
 	return cache;
