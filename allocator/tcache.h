@@ -151,6 +151,14 @@ struct nearby {
 	struct leaf *leaf;
 };
 
+/* Where the latest weir_host_malloc() went. A change of options takes the cache
+ * out of use. */
+struct latest {
+	struct cache *cache;
+	weir_stream key;   /* the cache's; NULL: it is only for a context */
+	CUcontext context; /* that is to be current, or NULL */
+};
+
 /* A thread's. Empty places hold `none`. */
 struct tcache {
 	struct cache *last; /* that it freed to */
@@ -158,13 +166,7 @@ struct tcache {
 	struct cache *last_host; /* by weir_host_free(); of host memory */
 	struct nearby nearby_host;
 	struct nearby nearby_fine; /* starts that are no multiple of 512 */
-	/* Of the arena that the latest weir_host_malloc() went to, in this
-	 * context and with these options. */
-	struct {
-		CUcontext context; /* NULL: none */
-		const struct options *options;
-		struct cache *cache;
-	} latest_host;
+	struct latest latest_host;
 	struct cache *by_handle[TCACHE_WAYS]; /* of streams */
 	struct cache *by_pools[TCACHE_WAYS];
 	struct list caches; /* all it has, through ->own_link */
@@ -542,7 +544,7 @@ tcache_is_traced(const struct block *block)
 /* The same for weir_host_free(): what it takes is host memory, as the cache of
  * the latest such free takes nothing else. */
 static inline QUICK enum tcache_taken
-tcache_free_host(void *ptr)
+tcache_free_host(void *ptr, struct block **out)
 {
 	struct tcache *t = tcache_own;
 	CUdeviceptr addr = (CUdeviceptr)(uintptr_t)ptr;
@@ -552,7 +554,8 @@ tcache_free_host(void *ptr)
 
 	/* Of a pointer that is none a place loses the highest bits. */
 	if (__builtin_expect(block == NULL || block->addr != addr, 0))
-		return TCACHE_NOT_TAKEN;
+		return TCACHE_UNKNOWN;
+	*out = block;
 	size_t size = block->size;
 	if (__builtin_expect(size > TCACHE_BINNED, 0))
 		return TCACHE_TOO_LARGE;
@@ -561,17 +564,15 @@ tcache_free_host(void *ptr)
 	atomic_signal_fence(memory_order_seq_cst);
 	const struct pool *pool =
 	    atomic_load_explicit(&cache->key_pool, memory_order_acquire);
-	bool fine = block->pool != pool;
+	if (__builtin_expect(block->pool == pool, 1))
+		return tcache_push(cache, tcache_bin(cache, size), block, size);
 	/* The fine pool lies behind the small one. */
-	if (fine &&
-	    (uintptr_t)block->pool - (uintptr_t)pool !=
-		POOL_FINE * sizeof(*pool)) {
-		tcache_leave(cache);
-		return TCACHE_NOT_TAKEN;
-	}
-	return tcache_push(cache,
-	    fine ? tcache_fine_bin(cache, size) : tcache_bin(cache, size),
-	    block, size);
+	if ((uintptr_t)block->pool - (uintptr_t)pool ==
+	    POOL_FINE * sizeof(*pool))
+		return tcache_push(
+		    cache, tcache_fine_bin(cache, size), block, size);
+	tcache_leave(cache);
+	return TCACHE_NOT_TAKEN;
 }
 
 /* Entered. The cache is the block's and has a slot free. */

@@ -134,6 +134,23 @@ TEST(a_freed_block_serves_the_next_request)
 	expect_healthy();
 }
 
+TEST(with_one_device_what_is_cached_needs_no_call_of_the_driver)
+{
+	static const size_t sizes[] = { 1000, 64 * KIB, MIB };
+
+	device_need_sim("counts the driver's calls");
+	for (int i = 0; i < 3; i++) {
+		void *block = weir_host_malloc(sizes[i]);
+
+		host_give(block);
+		uint64_t calls = sim()->calls("cuCtxGetCurrent");
+		EXPECT_EQ(weir_host_malloc(sizes[i]), block);
+		host_give(block);
+		EXPECT_EQ(sim()->calls("cuCtxGetCurrent"), calls);
+	}
+	expect_healthy();
+}
+
 TEST(a_block_in_use_by_a_late_stream_is_not_handed_out)
 {
 	weir_stream late = new_stream();
@@ -818,6 +835,10 @@ TEST(a_change_of_mode_frees_blocks_as_they_came)
 	host_give(ours);
 	EXPECT_EQ(host_take(MIB), driver);
 	EXPECT_EQ(host_trim(0), MIB);
+	host_give(driver);
+	host_give(host_take(MIB)); /* the next would go the same way */
+	registered("");
+	EXPECT_NE(host_take(MIB), driver);
 	expect_healthy();
 }
 
