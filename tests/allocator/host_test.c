@@ -768,8 +768,11 @@ TEST(kinds_are_apart)
 TEST(each_device_has_its_own)
 {
 	device_need(2);
+	struct weir_stats out = { .struct_size = sizeof(out) };
 	void *a = weir_host_malloc_on(0, MIB, 0);
 	host_give(a);
+	EXPECT_OK(weir_host_stats(1, &out));
+	EXPECT_EQ(out.reserved_bytes.all.peak, 0);
 	void *b = weir_host_malloc_on(1, MIB, 0);
 	EXPECT_NE(b, a);
 	EXPECT_EQ(info_of(b).device, 1);
@@ -1170,6 +1173,25 @@ TEST(bad_requests_are_told)
 	expect_healthy();
 }
 
+TEST(bad_questions_are_told)
+{
+	struct weir_stats none = { 0 };
+	struct weir_stats out = { .struct_size = sizeof(out) };
+	size_t freed = 7;
+
+	host_take(MIB);
+	EXPECT_STATUS(weir_host_stats(0, NULL), WEIR_EINVAL);
+	EXPECT_STATUS(weir_host_stats(0, &none), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "weir_host_stats");
+	EXPECT_STATUS(weir_host_stats(77, &out), WEIR_ENODEVICE);
+	EXPECT_EQ(out.reserved_bytes.all.current, 0);
+	EXPECT_STATUS(weir_host_stats_reset_peak(77), WEIR_ENODEVICE);
+	EXPECT_STATUS(weir_host_stats_reset_accumulated(77), WEIR_ENODEVICE);
+	EXPECT_STATUS(weir_host_trim(77, 0, &freed), WEIR_ENODEVICE);
+	EXPECT_EQ(freed, 7);
+	EXPECT_OK(weir_host_trim(0, 0, NULL));
+}
+
 TEST(bad_pointers_are_told)
 {
 	int local = 0;
@@ -1186,6 +1208,9 @@ TEST(bad_pointers_are_told)
 	EXPECT_STATUS(weir_host_record(device, NULL), WEIR_EINVAL);
 	EXPECT_STATUS(weir_host_record(&local, NULL), WEIR_EINVAL);
 	EXPECT_STATUS(weir_host_record(NULL, NULL), WEIR_EINVAL);
+	weir_stream gone = new_stream();
+	EXPECT_OK(weir_stream_destroy(gone));
+	EXPECT_STATUS(weir_host_record(ptr, gone), WEIR_EINVAL);
 	EXPECT_STATUS(weir_free_async(ptr, NULL), WEIR_EINVAL);
 	EXPECT_STR_HAS(weir_last_error(), "of no stream");
 	host_give(ptr);
