@@ -49,14 +49,6 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* ---- Classes ----------------------------------------------------------- */
 
-/* The bytes of a block of a class. */
-static size_t
-class_bytes(size_t n)
-{
-	return n <= TCACHE_BINS ? n * WEIR_GRANULE :
-				  (n - TCACHE_FINE) * FINE_GRANULE;
-}
-
 /* The class of a size where such is the granule; 0: there is none. */
 static size_t
 class_of(size_t granule, size_t size)
@@ -79,142 +71,16 @@ last_class(const struct arena *arena)
 	return arena->granule < WEIR_GRANULE ? TCACHE_CLASSES : TCACHE_BINS;
 }
 
-/* ---- Magazines --------------------------------------------------------- */
-
-/* Blocks of a full magazine. */
-static unsigned
-magazine_max(size_t n)
-{
-	size_t max = TCACHE_MAGAZINE / class_bytes(n);
-
-	return max < TCACHE_BATCH ? (unsigned)max : TCACHE_BATCH;
-}
-
-static size_t
-magazine_size(size_t n)
-{
-	return sizeof(struct magazine) +
-	    magazine_max(n) * sizeof(struct block *);
-}
-
-static struct magazine *
-magazine_new(size_t n)
-{
-	struct magazine *magazine = meta_alloc(magazine_size(n));
-
-	if (magazine != NULL)
-		*magazine = (struct magazine){ .n = (unsigned)n };
-	return magazine;
-}
-
-static void
-magazine_delete(struct magazine *magazine)
-{
-	if (magazine != NULL)
-		meta_free(magazine, magazine_size(magazine->n));
-}
-
-/* The first magazine of a bin that has some. */
-static struct magazine *
-bin_first(const struct bin *bin)
-{
-	return CONTAINER_OF(bin->bottom, struct magazine, blocks);
-}
-
-static bool
-bin_empty(const struct bin *bin)
-{
-	return bin->top == bin->bottom;
-}
-
-static bool
-bin_full(const struct bin *bin)
-{
-	return bin->top == bin->end;
-}
-
-/* Make a magazine the first of a bin; returns the one that was, or NULL. */
-static struct magazine *
-bin_change(struct bin *bin, struct magazine *magazine, size_t n)
-{
-	struct magazine *old = bin->bottom != NULL ? bin_first(bin) : NULL;
-
-	if (old != NULL)
-		old->count = (unsigned)(bin->top - bin->bottom);
-	bin->bottom = magazine->blocks;
-	bin->top = bin->bottom + magazine->count;
-	bin->end = bin->bottom + magazine_max(n);
-	return old;
-}
-
-static void
-bin_swap(struct bin *bin, size_t n)
-{
-	if (bin->second != NULL)
-		bin->second = bin_change(bin, bin->second, n);
-}
-
-/* The two magazines of a class; false: no memory. */
-static bool
-bin_make(struct bin *bin, size_t n)
-{
-	if (bin->bottom != NULL)
-		return true;
-	struct magazine *first = magazine_new(n);
-	bin->second = magazine_new(n);
-	if (first == NULL || bin->second == NULL) {
-		magazine_delete(first);
-		magazine_delete(bin->second);
-		bin->second = NULL;
-		return false;
-	}
-	bin_change(bin, first, n);
-	return true;
-}
-
 /* ---- Depots ------------------------------------------------------------ */
 
 static const struct sums no_sums;
-
-static int64_t
-lesser(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
-static struct sums
-plus(struct sums a, struct sums b)
-{
-	return (struct sums){ a.count + b.count, a.bytes + b.bytes,
-		a.requested + b.requested };
-}
-
-static struct sums
-minus(struct sums a, struct sums b)
-{
-	return (struct sums){ a.count - b.count, a.bytes - b.bytes,
-		a.requested - b.requested };
-}
-
-/* Is any of the three negative? */
-static bool
-lacks(const struct sums *sums)
-{
-	return (sums->count | sums->bytes | sums->requested) < 0;
-}
-
-static struct sums
-least(struct sums a, struct sums b)
-{
-	return (struct sums){ lesser(a.count, b.count),
-		lesser(a.bytes, b.bytes), lesser(a.requested, b.requested) };
-}
 
 /* Frees since they were told: mallocs less what the room has fallen by. */
 static struct sums
 frees_of(const struct cache *cache)
 {
-	return minus(cache->out, minus(cache->room_given, cache->room));
+	return sums_minus(
+	    cache->out, sums_minus(cache->room_given, cache->room));
 }
 
 /* What a full magazine brings along: Note [From thread to thread]. Some of it
@@ -228,103 +94,43 @@ magazine_sums(const struct cache *cache, const struct magazine *magazine)
 		in.bytes += (int64_t)magazine->blocks[i]->size;
 		in.requested += (int64_t)magazine->blocks[i]->requested;
 	}
-	return least(in, least(frees_of(cache), cache->room));
-}
-
-/* Take the first full magazine of a class, which there is. */
-static struct magazine *
-depot_remove(struct depot *depot, size_t n)
-{
-	struct shelf *shelf = &depot->shelves[n];
-	struct magazine *magazine = shelf->full;
-
-	shelf->full = magazine->next;
-	if (--shelf->count < shelf->idle)
-		shelf->idle = shelf->count;
-	depot->bytes -= magazine->count * class_bytes(n);
-	return magazine;
-}
-
-static void
-depot_enter(struct depot *depot, const struct cache *cache) ENTERS(depot->lock)
-{
-	lock_enter(&depot->lock);
-	if (depot->user != cache) {
-		depot->shared |= depot->user != NULL;
-		depot->user = cache;
-	}
+	return sums_least(in, sums_least(frees_of(cache), cache->room));
 }
 
 /* A full magazine out of the depot of the stream, for the empty first one. */
 static void
-depot_take(struct cache *cache, size_t n)
+take_full(struct cache *cache, size_t n)
 {
 	struct depot *depot = cache->pools->depot;
-	struct bin *bin = &cache->bins[n];
-	struct sums in = no_sums;
+	struct sums in;
 
 	if (depot == NULL)
 		return;
-	struct shelf *shelf = &depot->shelves[n];
-	depot_enter(depot, cache);
-	struct magazine *full = shelf->full;
-	if (full != NULL) {
-		depot_remove(depot, n);
-		cache->handed_over |= depot->shared;
-		in = least(full->in, depot->in);
-		depot->in = minus(depot->in, in);
-		struct magazine *empty = bin_change(bin, full, n);
-		if (empty != NULL) {
-			empty->next = shelf->empty;
-			shelf->empty = empty;
-		}
-	}
-	lock_leave(&depot->lock);
-	if (full == NULL)
+	enum depot_taken taken =
+	    depot_take(depot, cache, &cache->bins[n], n, &in);
+	if (taken == DEPOT_NONE)
 		return;
-	cache->room = plus(cache->room, in);
-	/* They come from another processor's cache, all at once. */
-	for (unsigned i = 0; i < full->count; i++)
-		os_fetch_for_write(full->blocks[i]);
+	cache->handed_over |= taken == DEPOT_SHARED;
+	cache->room = sums_plus(cache->room, in);
 }
 
 /* The full first magazine into the depot, if that does not hold enough, for an
  * empty one. */
 static void
-depot_put(struct cache *cache, size_t n)
+put_full(struct cache *cache, size_t n)
 {
 	struct depot *depot = cache->pools->depot;
-	struct bin *bin = &cache->bins[n];
-	struct magazine *full = bin_first(bin);
-	size_t bytes = magazine_max(n) * class_bytes(n);
+	struct magazine *full = bin_first(&cache->bins[n]);
 
 	if (depot == NULL)
 		return;
-	struct shelf *shelf = &depot->shelves[n];
 	full->count = magazine_max(n);
-	full->in = magazine_sums(cache, full);
-	depot_enter(depot, cache);
-	struct magazine *empty = shelf->empty;
-	if (depot->bytes + bytes > cache->depot_max ||
-	    shelf->count == TCACHE_DEPOT) {
-		lock_leave(&depot->lock);
+	struct sums in = magazine_sums(cache, full);
+	full->in = in;
+	if (!depot_put(depot, cache, &cache->bins[n], cache->depot_max))
 		return;
-	}
-	if (empty != NULL)
-		shelf->empty = empty->next;
-	else
-		empty = magazine_new(n);
-	if (empty != NULL) {
-		full->next = shelf->full;
-		shelf->full = full;
-		shelf->count++;
-		depot->bytes += bytes;
-		depot->in = plus(depot->in, full->in);
-		cache->room = minus(cache->room, full->in);
-		cache->brought = true;
-		bin_change(bin, empty, n);
-	}
-	lock_leave(&depot->lock);
+	cache->room = sums_minus(cache->room, in);
+	cache->brought = true;
 }
 
 /* ---- The owner --------------------------------------------------------- */
@@ -336,8 +142,8 @@ count_peak(struct cache *cache, const struct block *block)
 	struct sums one = { 1, (int64_t)block->size,
 		(int64_t)block->requested };
 
-	cache->out = plus(cache->out, one);
-	cache->room = minus(cache->room, one);
+	cache->out = sums_plus(cache->out, one);
+	cache->room = sums_minus(cache->room, one);
 }
 
 static void tell_peak(struct cache *cache);
@@ -379,9 +185,9 @@ bin_fill(struct cache *cache, size_t n)
 
 	if (!bin_empty(bin))
 		return true;
-	bin_swap(bin, n);
+	bin_swap(bin);
 	if (bin_empty(bin))
-		depot_take(cache, n);
+		take_full(cache, n);
 	return !bin_empty(bin);
 }
 
@@ -541,9 +347,9 @@ bin_make_room(struct cache *cache, size_t n)
 		return false;
 	if (bin_full(bin)) {
 		cache->misses[n] = 0; /* it has blocks of its own */
-		bin_swap(bin, n);
+		bin_swap(bin);
 		if (bin_full(bin))
-			depot_put(cache, n);
+			put_full(cache, n);
 	}
 	return !bin_full(bin);
 }
@@ -797,12 +603,6 @@ tcache_go(struct arena *arena)
 
 /* ---- Telling ----------------------------------------------------------- */
 
-static bool
-is_zero(const struct sums *sums)
-{
-	return (sums->count | sums->bytes | sums->requested) == 0;
-}
-
 static void
 tell_kind(struct pools *pools, enum pool_kind kind, const struct sums *out,
     const struct sums *in)
@@ -813,7 +613,7 @@ tell_kind(struct pools *pools, enum pool_kind kind, const struct sums *out,
 	uint64_t up = (uint64_t)out->bytes;
 	uint64_t down = (uint64_t)in->bytes;
 
-	if (is_zero(out) && is_zero(in))
+	if (sums_are_zero(out) && sums_are_zero(in))
 		return;
 	stats_flow(pool, STAT3_allocation, mallocs, frees);
 	stats_flow(pool, STAT3_active, mallocs, frees);
@@ -830,10 +630,10 @@ tell_cache(struct cache *cache)
 {
 	struct sums in = frees_of(cache);
 
-	if (is_zero(&cache->out) && is_zero(&in))
+	if (sums_are_zero(&cache->out) && sums_are_zero(&in))
 		return false;
-	struct sums small_out = minus(cache->out, cache->large_out);
-	struct sums small_in = minus(in, cache->large_in);
+	struct sums small_out = sums_minus(cache->out, cache->large_out);
+	struct sums small_in = sums_minus(in, cache->large_in);
 	tell_kind(cache->pools, POOL_SMALL, &small_out, &small_in);
 	tell_kind(
 	    cache->pools, POOL_LARGE, &cache->large_out, &cache->large_in);
@@ -859,14 +659,9 @@ give_room(struct cache *cache, struct sums room)
 static void
 tell_depot(struct pools *pools)
 {
-	struct depot *depot = pools->depot;
-
-	if (depot == NULL)
+	if (pools->depot == NULL)
 		return;
-	lock_enter(&depot->lock);
-	struct sums in = depot->in;
-	depot->in = no_sums;
-	lock_leave(&depot->lock);
+	struct sums in = depot_untold(pools->depot);
 	tell_kind(pools, POOL_SMALL, &no_sums, &in);
 }
 
@@ -908,7 +703,7 @@ room_of(const struct arena *arena)
 	lock_enter(&totals->lock);
 	struct sums all = room_in(&totals->stats);
 	lock_leave(&totals->lock);
-	return least(room, all);
+	return sums_least(room, all);
 }
 
 /* A cache of the calling thread that is in use. */
@@ -937,7 +732,7 @@ share_room(const struct arena *arena, struct cache *used, unsigned others)
 		if (!is_own(own_of(l), arena) || own_of(l) == used)
 			continue;
 		give_room(own_of(l), part);
-		room = minus(room, part);
+		room = sums_minus(room, part);
 	}
 	if (used != NULL)
 		give_room(used, room);
@@ -966,16 +761,16 @@ tell_own(struct arena *arena, struct cache *used)
 		any |= tell_cache(cache);
 		if (cache == used)
 			continue;
-		taken = plus(taken, cache->room);
+		taken = sums_plus(taken, cache->room);
 		others++;
 	}
 	if (used != NULL)
 		tell_depot(used->pools);
 	if (any)
 		stats_note_arena_peaks(arena);
-	struct sums room = minus(room_of(arena), taken);
-	struct sums more = minus(room, taken);
-	if (others > 0 && lacks(&more))
+	struct sums room = sums_minus(room_of(arena), taken);
+	struct sums more = sums_minus(room, taken);
+	if (others > 0 && sums_lack(&more))
 		share_room(arena, used, others);
 	else if (used != NULL)
 		give_room(used, room);
@@ -1126,31 +921,6 @@ empty_cache(struct cache *cache)
 	return empty_bins(cache) || any;
 }
 
-/* What is to be taken out of a depot. */
-enum drain { DRAIN_IDLE, DRAIN_ALL };
-
-/* Full magazines of a depot, through ->next. */
-static struct magazine *
-depot_take_many(struct depot *depot, enum drain which)
-{
-	struct magazine *list = NULL;
-
-	lock_enter(&depot->lock);
-	for (size_t n = 1; n <= TCACHE_CLASSES; n++) {
-		struct shelf *shelf = &depot->shelves[n];
-		unsigned count =
-		    which == DRAIN_ALL ? shelf->count : shelf->idle;
-		while (count-- > 0) {
-			struct magazine *magazine = depot_remove(depot, n);
-			magazine->next = list;
-			list = magazine;
-		}
-		shelf->idle = shelf->count;
-	}
-	lock_leave(&depot->lock);
-	return list;
-}
-
 static bool
 empty_depot(struct pools *pools, enum drain which)
 {
@@ -1205,21 +975,6 @@ was_idle(struct cache *cache)
 	return idle;
 }
 
-/* Has only the calling thread used the depot since this was last asked? */
-static bool
-depot_is_own(const struct pools *pools)
-{
-	struct depot *depot = pools->depot;
-
-	if (depot == NULL)
-		return false;
-	lock_enter(&depot->lock);
-	bool own = !depot->shared && depot->user == own_cache(pools);
-	depot->shared = false;
-	lock_leave(&depot->lock);
-	return own;
-}
-
 bool
 tcache_drain_idle(const struct pools *pools, bool widely)
 {
@@ -1240,7 +995,9 @@ tcache_drain_idle(const struct pools *pools, bool widely)
 	for (struct list *l = arena->pools.next; l != &arena->pools;
 	     l = l->next) {
 		struct pools *p = CONTAINER_OF(l, struct pools, link);
-		if (depot_is_own(p))
+		if (p->depot == NULL)
+			continue;
+		if (depot_is_own(p->depot, own_cache(p)))
 			any |= empty_depot(p, DRAIN_ALL);
 		else if (widely || p == pools)
 			any |= empty_depot(p, DRAIN_IDLE);
@@ -1253,14 +1010,8 @@ tcache_drain_idle(const struct pools *pools, bool widely)
 static void
 delete_magazines(struct cache *cache)
 {
-	for (size_t n = 1; n <= TCACHE_CLASSES; n++) {
-		struct bin *bin = &cache->bins[n];
-		if (bin->bottom == NULL)
-			continue;
-		magazine_delete(bin_first(bin));
-		magazine_delete(bin->second);
-		*bin = (struct bin){ 0 };
-	}
+	for (size_t n = 1; n <= TCACHE_CLASSES; n++)
+		bin_delete(&cache->bins[n]);
 }
 
 /* Take a cache out of use; stopped or the caller's own, and told. It stays
@@ -1384,18 +1135,6 @@ make_room(struct tcache *t, struct cache **place, const struct arena *arena)
 	return true;
 }
 
-static void
-make_depot(struct pools *pools)
-{
-	if (pools->depot != NULL)
-		return;
-	struct depot *depot = meta_zalloc(sizeof(*depot));
-	if (depot == NULL)
-		return;
-	lock_init(&depot->lock, LOCK_RANK_DEPOT);
-	pools->depot = depot;
-}
-
 /* Is anything but 512 bytes a step of sizes? */
 static bool
 rounds(const struct options *options)
@@ -1448,8 +1187,8 @@ make_cache(struct tcache *t, struct pools *pools, const struct options *options)
 	struct cache *cache = meta_zalloc(sizeof(*cache));
 	if (cache == NULL)
 		return;
-	if (options->tcache > 0)
-		make_depot(pools);
+	if (options->tcache > 0 && pools->depot == NULL)
+		pools->depot = depot_new();
 	set_up(cache, t, pools, options);
 	pools->caches++;
 	list_push_back(&pools->arena->caches, &cache->link);
@@ -1550,8 +1289,8 @@ change_room(struct cache *cache, const struct block *block, int sign)
 
 	if (cache == NULL)
 		return;
-	cache->room = plus(cache->room, change);
-	cache->room_given = plus(cache->room_given, change);
+	cache->room = sums_plus(cache->room, change);
+	cache->room_given = sums_plus(cache->room_given, change);
 }
 
 /* Has any of the calling thread's caches been given room? */
@@ -1575,7 +1314,7 @@ tcache_went_out(struct cache *cache, const struct block *block)
 	change_room(cache, block, -1);
 	/* It has taken what other caches of the thread were given, or has
 	 * passed a peak: theirs is less now. */
-	if (cache != NULL ? !alone && lacks(&cache->room) :
+	if (cache != NULL ? !alone && sums_lack(&cache->room) :
 			    have_room(block->arena))
 		tell_own(block->arena, cache);
 }
@@ -1711,25 +1450,6 @@ tcache_bytes(const struct pools *pools)
 			bytes += cache->slot[i].size;
 	}
 	return bytes;
-}
-
-void
-tcache_drop_depot(struct pools *pools)
-{
-	struct depot *depot = pools->depot;
-
-	if (depot == NULL)
-		return;
-	for (size_t n = 1; n <= TCACHE_CLASSES; n++) {
-		struct shelf *shelf = &depot->shelves[n];
-		while (shelf->empty != NULL) {
-			struct magazine *magazine = shelf->empty;
-			shelf->empty = magazine->next;
-			magazine_delete(magazine);
-		}
-	}
-	lock_destroy(&depot->lock);
-	meta_free(depot, sizeof(*depot));
 }
 
 /* ---- With no lock ------------------------------------------------------ */

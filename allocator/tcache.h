@@ -49,48 +49,13 @@
 #define ALLOCATOR_TCACHE_H
 
 #include "allocator/arena.h"
+#include "allocator/depot.h"
 #include "allocator/lookup.h"
 #include "base/os.h"
 
 enum {
-	TCACHE_BINS = 128, /* exact classes of 512 bytes, to 64 KiB */
-	/* Behind them those of 64 bytes, of fine pools. They begin with one of
-	 * no bytes. */
-	TCACHE_FINE = TCACHE_BINS + 1,
-	TCACHE_CLASSES = TCACHE_FINE + FINE_END / FINE_GRANULE - 1,
 	TCACHE_SLOTS = 16, /* blocks of any larger size */
 	TCACHE_WAYS = 64,  /* streams a thread finds at once */
-	TCACHE_BATCH = 64, /* blocks of one class that move together, at most */
-	TCACHE_DEPOT = 256, /* magazines of one class in a depot, at most */
-};
-
-enum {
-	TCACHE_BINNED = TCACHE_BINS << 9, /* bytes of the largest class */
-	TCACHE_MAGAZINE = 1 << 20, /* of a class in a magazine, at most */
-};
-
-/* Three sums that statistics are made of. */
-struct sums {
-	int64_t count;
-	int64_t bytes;
-	int64_t requested;
-};
-
-/* Blocks of one class. */
-struct magazine {
-	struct magazine *next; /* in a depot */
-	unsigned count;        /* while it is not the first of a bin */
-	unsigned n;            /* its class; constant */
-	struct sums in;        /* frees that it has brought to a depot */
-	struct block *blocks[];
-};
-
-/* All NULL before the first block comes. */
-struct bin {
-	struct block **top;    /* behind the last block of the first magazine */
-	struct block **bottom; /* its ->blocks */
-	struct block **end;    /* where it is full */
-	struct magazine *second;
 };
 
 struct cache {
@@ -171,22 +136,6 @@ struct tcache {
 	struct cache *by_pools[TCACHE_WAYS];
 	struct list caches; /* all it has, through ->own_link */
 	struct cache none;  /* takes nothing */
-};
-
-/* Full magazines of a stream, for any thread, and empty ones; of a class all in
- * one line of a processor's cache, mostly. */
-struct depot {
-	struct lock lock;
-	size_t bytes;
-	struct sums in;           /* frees that are still to be told */
-	const struct cache *user; /* the latest; it may be no more */
-	bool shared; /* others have used it since it was last looked at */
-	struct shelf {
-		struct magazine *full;
-		struct magazine *empty;
-		unsigned count; /* of full ones */
-		unsigned idle;  /* the fewest since this was last looked at */
-	} shelves[TCACHE_CLASSES + 1]; /* by class */
 };
 
 /* ---- The owner --------------------------------------------------------- */
@@ -677,9 +626,6 @@ void tcache_tell(struct arena *arena);
 
 /* The context is gone, and all blocks with it. */
 void tcache_forget(struct arena *arena);
-
-/* The pools are gone, and their caches. */
-void tcache_drop_depot(struct pools *pools);
 
 /* Bytes in caches and depots of these pools, for weir_check(); stopped. */
 size_t tcache_bytes(const struct pools *pools);
