@@ -10,6 +10,7 @@
  */
 #include "allocator/tcache.h"
 
+#include "allocator/counts.h"
 #include "allocator/route.h"
 #include <linux/membarrier.h>
 #include <pthread.h>
@@ -73,16 +74,6 @@ last_class(const struct arena *arena)
 
 /* ---- Depots ------------------------------------------------------------ */
 
-static const struct sums no_sums;
-
-/* Frees since they were told: mallocs less what the room has fallen by. */
-static struct sums
-frees_of(const struct cache *cache)
-{
-	return sums_minus(
-	    cache->out, sums_minus(cache->room_given, cache->room));
-}
-
 /* What a full magazine brings along: Note [From thread to thread]. Some of it
  * may have been told since, and some room been used. */
 static struct sums
@@ -94,7 +85,7 @@ magazine_sums(const struct cache *cache, const struct magazine *magazine)
 		in.bytes += (int64_t)magazine->blocks[i]->size;
 		in.requested += (int64_t)magazine->blocks[i]->requested;
 	}
-	return sums_least(in, sums_least(frees_of(cache), cache->room));
+	return sums_least(in, sums_least(counts_frees(cache), cache->room));
 }
 
 /* A full magazine out of the depot of the stream, for the empty first one. */
@@ -146,9 +137,6 @@ count_peak(struct cache *cache, const struct block *block)
 	cache->room = sums_minus(cache->room, one);
 }
 
-static void tell_peak(struct cache *cache);
-static void tell_own(struct arena *arena, struct cache *used);
-
 /* Entered. False if a peak has been passed. */
 static inline QUICK bool
 give(struct cache *cache, struct block *block, size_t size)
@@ -173,7 +161,7 @@ hand_out(struct cache *cache, struct block *block, size_t size)
 
 	tcache_leave(cache);
 	if (__builtin_expect(!below, 0))
-		tell_peak(cache);
+		counts_tell_peak(cache);
 	return ptr;
 }
 
@@ -282,7 +270,7 @@ malloc_traced(struct cache *cache, size_t size)
 		bool below = give(cache, block, size);
 		tell_alloc(block);
 		if (!below)
-			tell_own(arena, cache);
+			counts_tell_own(arena, cache);
 	}
 	lock_leave(&arena->lock);
 	history_leave();
@@ -522,12 +510,6 @@ prepare(void)
 	    membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
 }
 
-static struct cache *
-cache_of(struct list *link)
-{
-	return CONTAINER_OF(link, struct cache, link);
-}
-
 static void
 wait_for_owner(const struct cache *cache)
 {
@@ -601,254 +583,14 @@ tcache_go(struct arena *arena)
 	}
 }
 
-/* ---- Telling ----------------------------------------------------------- */
-
-static void
-tell_kind(struct pools *pools, enum pool_kind kind, const struct sums *out,
-    const struct sums *in)
-{
-	struct pool *pool = &pools->pool[kind];
-	uint64_t mallocs = (uint64_t)out->count;
-	uint64_t frees = (uint64_t)in->count;
-	uint64_t up = (uint64_t)out->bytes;
-	uint64_t down = (uint64_t)in->bytes;
-
-	if (sums_are_zero(out) && sums_are_zero(in))
-		return;
-	stats_flow(pool, STAT3_allocation, mallocs, frees);
-	stats_flow(pool, STAT3_active, mallocs, frees);
-	stats_flow(pool, STAT3_allocated_bytes, up, down);
-	stats_flow(pool, STAT3_active_bytes, up, down);
-	stats_flow(pool, STAT3_requested_bytes, (uint64_t)out->requested,
-	    (uint64_t)in->requested);
-}
-
-/* Stopped, or the caller's own. True if something has been allocated: the
- * caller looks at the arena's peaks when all that is to be told has been. */
-static bool
-tell_cache(struct cache *cache)
-{
-	struct sums in = frees_of(cache);
-
-	if (sums_are_zero(&cache->out) && sums_are_zero(&in))
-		return false;
-	struct sums small_out = sums_minus(cache->out, cache->large_out);
-	struct sums small_in = sums_minus(in, cache->large_in);
-	tell_kind(cache->pools, POOL_SMALL, &small_out, &small_in);
-	tell_kind(
-	    cache->pools, POOL_LARGE, &cache->large_out, &cache->large_in);
-	bool any = cache->out.count != 0;
-	cache->used = true;
-	if (any)
-		stats_note_peaks(&cache->pools->stats);
-	cache->out = (struct sums){ 0 };
-	cache->large_out = (struct sums){ 0 };
-	cache->large_in = (struct sums){ 0 };
-	cache->room_given = cache->room;
-	return any;
-}
-
-static void
-give_room(struct cache *cache, struct sums room)
-{
-	cache->room = room;
-	cache->room_given = room;
-}
-
-/* The frees that magazines have brought to a depot. */
-static void
-tell_depot(struct pools *pools)
-{
-	if (pools->depot == NULL)
-		return;
-	struct sums in = depot_untold(pools->depot);
-	tell_kind(pools, POOL_SMALL, &no_sums, &in);
-}
-
-/* Those that the caller's own cache has brought there. */
-static void
-tell_brought(struct cache *cache)
-{
-	if (cache->brought)
-		tell_depot(cache->pools);
-	cache->brought = false;
-}
-
-static int64_t
-below_peak(const struct weir_stat3 *stat)
-{
-	return (int64_t)(stat->all.peak - stat->all.current);
-}
-
-static struct sums
-room_in(const struct weir_stats *s)
-{
-	return (struct sums){
-		lesser(below_peak(&s->allocation), below_peak(&s->active)),
-		lesser(below_peak(&s->allocated_bytes),
-		    below_peak(&s->active_bytes)),
-		below_peak(&s->requested_bytes),
-	};
-}
-
-/* How much more may be alive before a peak is passed. */
-static struct sums
-room_of(const struct arena *arena)
-{
-	struct totals *totals = arena->totals;
-	struct sums room = room_in(&arena->stats);
-
-	if (totals == NULL)
-		return room;
-	lock_enter(&totals->lock);
-	struct sums all = room_in(&totals->stats);
-	lock_leave(&totals->lock);
-	return sums_least(room, all);
-}
-
-/* A cache of the calling thread that is in use. */
-static bool
-is_own(const struct cache *cache, const struct arena *arena)
-{
-	return cache->arena == arena && tcache_is_alive(cache);
-}
-
-static struct cache *
-own_of(struct list *link)
-{
-	return CONTAINER_OF(link, struct cache, own_link);
-}
-
-/* Half of the room for `used`, the rest for the others. */
-static void
-share_room(const struct arena *arena, struct cache *used, unsigned others)
-{
-	struct sums room = room_of(arena);
-	struct sums part = { room.count / 2 / others, room.bytes / 2 / others,
-		room.requested / 2 / others };
-	struct list *own = &tcache_own->caches;
-
-	for (struct list *l = own->next; l != own; l = l->next) {
-		if (!is_own(own_of(l), arena) || own_of(l) == used)
-			continue;
-		give_room(own_of(l), part);
-		room = sums_minus(room, part);
-	}
-	if (used != NULL)
-		give_room(used, room);
-}
-
-/*
- * The calling thread's caches tell what they have counted. Then the one in use
- * is given all the room below the peaks that the others do not have, so that
- * together they cannot pass a peak unseen; or, if they have most of it, it is
- * shared out anew. Room that another thread has is not taken into account: a
- * peak may be missed by that.
- */
-static void
-tell_own(struct arena *arena, struct cache *used)
-{
-	struct list *own = &tcache_own->caches;
-	struct sums taken = { 0 };
-	unsigned others = 0;
-	bool any = false;
-
-	for (struct list *l = own->next; l != own; l = l->next) {
-		struct cache *cache = own_of(l);
-		if (!is_own(cache, arena))
-			continue;
-		tell_brought(cache);
-		any |= tell_cache(cache);
-		if (cache == used)
-			continue;
-		taken = sums_plus(taken, cache->room);
-		others++;
-	}
-	if (used != NULL)
-		tell_depot(used->pools);
-	if (any)
-		stats_note_arena_peaks(arena);
-	struct sums room = sums_minus(room_of(arena), taken);
-	struct sums more = sums_minus(room, taken);
-	if (others > 0 && sums_lack(&more))
-		share_room(arena, used, others);
-	else if (used != NULL)
-		give_room(used, room);
-}
-
-/* Has the calling thread anything to tell? */
-static bool
-has_news(const struct arena *arena)
-{
-	struct list *own = &tcache_own->caches;
-
-	for (struct list *l = own->next; l != own; l = l->next) {
-		const struct cache *cache = own_of(l);
-		if (is_own(cache, arena) &&
-		    (cache->brought || cache->out.count != 0 ||
-			cache->room.count != cache->room_given.count))
-			return true;
-	}
-	return false;
-}
-
-static void
-tell_peak(struct cache *cache)
-{
-	struct arena *arena = cache->arena;
-
-	lock_enter(&arena->lock);
-	if (tcache_is_alive(cache))
-		tell_own(arena, cache);
-	lock_leave(&arena->lock);
-}
-
-/* A cache with no room tells before it hands out anything. */
-void
-tcache_come_elsewhere(struct arena *main)
-{
-	struct list *own = &tcache_own->caches;
-	bool any = false;
-
-	if (list_empty(own))
-		return;
-	lock_enter(&main->lock);
-	for (struct list *l = own->next; l != own; l = l->next) {
-		if (!is_own(own_of(l), main))
-			continue;
-		tell_brought(own_of(l));
-		any |= tell_cache(own_of(l));
-		give_room(own_of(l), no_sums);
-	}
-	if (any)
-		stats_note_arena_peaks(main);
-	lock_leave(&main->lock);
-}
-
-/* Stopped: all depots and caches tell. */
-static void
-tell_everything(struct arena *arena)
-{
-	bool any = false;
-
-	for (struct list *l = arena->pools.next; l != &arena->pools;
-	     l = l->next)
-		tell_depot(CONTAINER_OF(l, struct pools, link));
-	for (struct list *l = arena->caches.next; l != &arena->caches;
-	     l = l->next)
-		any |= tell_cache(cache_of(l));
-	if (any)
-		stats_note_arena_peaks(arena);
-}
-
 void
 tcache_stop(struct arena *arena)
 {
 	stop(arena, NULL);
-	tell_everything(arena);
+	counts_tell_all(arena);
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = l->next)
-		give_room(cache_of(l), no_sums);
+		counts_give_room(cache_of(l), (struct sums){ 0 });
 }
 
 void
@@ -856,8 +598,10 @@ tcache_tell(struct arena *arena)
 {
 	tcache_stop(arena);
 	tcache_go(arena);
-	tell_own(arena, NULL);
+	counts_tell_own(arena, NULL);
 }
+
+/* ---- Emptying ---------------------------------------------------------- */
 
 /* The calling thread's cache for these pools, or NULL. */
 static struct cache *
@@ -867,8 +611,6 @@ own_cache(const struct pools *pools)
 	return cache->pool[POOL_SMALL] == &pools->pool[POOL_SMALL] ? cache :
 								     NULL;
 }
-
-/* ---- Emptying ---------------------------------------------------------- */
 
 static bool
 empty_magazine(struct magazine *magazine)
@@ -928,7 +670,7 @@ empty_depot(struct pools *pools, enum drain which)
 		return false;
 	struct magazine *list = depot_take_many(pools->depot, which);
 	bool any = list != NULL;
-	tell_depot(pools);
+	counts_tell_depot(pools);
 	while (list != NULL) {
 		struct magazine *magazine = list;
 		list = magazine->next;
@@ -956,7 +698,7 @@ tcache_drain(struct arena *arena)
 	bool any = false;
 
 	stop(arena, NULL);
-	tell_everything(arena);
+	counts_tell_all(arena);
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = l->next)
 		any |= empty_cache(cache_of(l));
@@ -982,7 +724,7 @@ tcache_drain_idle(const struct pools *pools, bool widely)
 	bool any = false;
 
 	stop(arena, NULL);
-	tell_everything(arena);
+	counts_tell_all(arena);
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = l->next) {
 		struct cache *cache = cache_of(l);
@@ -1021,7 +763,7 @@ retire(struct cache *cache)
 {
 	struct pools *pools = cache->pools;
 
-	if (tell_cache(cache))
+	if (counts_tell(cache))
 		stats_note_arena_peaks(cache->arena);
 	empty_cache(cache);
 	delete_magazines(cache);
@@ -1246,11 +988,29 @@ make_own(void)
 	return t;
 }
 
+/* ---- Coming to the pool ------------------------------------------------ */
+
+/* Has the calling thread anything to tell? */
+static bool
+has_news(const struct arena *arena)
+{
+	struct list *own = &tcache_own->caches;
+
+	for (struct list *l = own->next; l != own; l = l->next) {
+		const struct cache *cache = own_of(l);
+		if (is_own(cache, arena) &&
+		    (cache->brought || cache->out.count != 0 ||
+			cache->room.count != cache->room_given.count))
+			return true;
+	}
+	return false;
+}
+
 void
 tcache_tell_news(struct arena *arena)
 {
 	if (has_news(arena))
-		tell_own(arena, NULL);
+		counts_tell_own(arena, NULL);
 }
 
 struct cache *
@@ -1269,7 +1029,7 @@ tcache_come(struct pools *pools)
 	if (cache != NULL && !cache->keeps)
 		return NULL;
 	if (has_news(pools->arena))
-		tell_own(pools->arena, cache);
+		counts_tell_own(pools->arena, cache);
 	return cache;
 }
 
@@ -1316,7 +1076,7 @@ tcache_went_out(struct cache *cache, const struct block *block)
 	 * passed a peak: theirs is less now. */
 	if (cache != NULL ? !alone && sums_lack(&cache->room) :
 			    have_room(block->arena))
-		tell_own(block->arena, cache);
+		counts_tell_own(block->arena, cache);
 }
 
 void
