@@ -353,6 +353,7 @@ forget_contents(struct arena *arena)
 		forget_segment(
 		    CONTAINER_OF(arena->segments.next, struct segment, link));
 	list_init(&arena->left);
+	handles_release_again(arena);
 	arena->shared_bytes = 0;
 	arena->stats = (struct weir_stats){ 0 };
 	if (arena != arena->main)

@@ -227,8 +227,9 @@ struct arena {
 	struct list segments;
 	struct list caches; /* of threads */
 	struct waiting waiting;
-	struct list left; /* LEFT blocks that can be unmapped */
-	struct tree pins; /* struct pin, by address */
+	struct list left;          /* LEFT blocks that can be unmapped */
+	struct handle *unreleased; /* in no segment, through ->next */
+	struct tree pins;          /* struct pin, by address */
 	struct decay decay;
 	struct block *spare; /* blocks in no segment, through ->next */
 	unsigned jobs;       /* under way with the lock left in between */
@@ -236,6 +237,7 @@ struct arena {
 	size_t shared_bytes; /* of segments that are host memory that is cut */
 	uint64_t tries;      /* requests that came to waiting, so far */
 	uint64_t served;     /* requests so far, and what was given ahead */
+	uint64_t looked;     /* `served` when all caches were looked at */
 	uint64_t moves;      /* handles mapped at another place so far */
 	size_t most_live;    /* bytes that callers had, or asked for, at once */
 	unsigned ending;     /* pools that have ended but not passed */
@@ -442,7 +444,8 @@ size_t device_held(const struct arena *arena);
 size_t device_reserved(const struct arena *arena);
 size_t device_live(const struct arena *arena);
 size_t device_room(const struct arena *arena);
-/* The same, but at most what the device has beside what is held. */
+/* The limit, but at most what the device has; and what is left of that. */
+size_t device_size(const struct arena *arena);
 size_t device_left(const struct arena *arena);
 size_t device_limit(const struct arena *arena);
 

@@ -192,11 +192,12 @@ depot_take_many(struct depot *depot, enum drain which)
 }
 
 bool
-depot_is_own(struct depot *depot, const struct cache *user)
+depot_is_own(struct depot *depot, const struct cache *user, bool look)
 {
 	lock_enter(&depot->lock);
 	bool own = !depot->shared && depot->user == user;
-	depot->shared = false;
+	if (look)
+		depot->shared = false;
 	lock_leave(&depot->lock);
 	return own;
 }

@@ -236,7 +236,8 @@ depot_untold(struct depot *depot)
 	return in;
 }
 
-/* Has only this cache used the depot since this was last asked? */
-bool depot_is_own(struct depot *depot, const struct cache *user);
+/* Has only this cache used the depot since all were looked at? That begins anew
+ * with a `look`. */
+bool depot_is_own(struct depot *depot, const struct cache *user, bool look);
 
 #endif

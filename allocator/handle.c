@@ -128,6 +128,7 @@ handle_size(
 	else if (arena->streams > 1)
 		most = times(most, HANDLE_TIMES);
 	most = min_size(most, device_left(arena) / LEFT_SHARE);
+	most = min_size(most, device_size(arena) / HANDLES_LEAST);
 	most = round_down(most, arena->granularity);
 	if (most < arena->granularity)
 		most = arena->granularity;
@@ -175,9 +176,28 @@ handle_unmap(struct handle *handle)
 void
 handle_release(struct handle *handle)
 {
-	if (handle->id != 0)
-		driver_peek()->cuMemRelease(handle->id);
-	handle->id = 0;
+	if (handle->id != 0 &&
+	    driver_peek()->cuMemRelease(handle->id) == CUDA_SUCCESS)
+		handle->id = 0;
+}
+
+void
+handles_release_again(struct arena *arena)
+{
+	struct handle *handle = arena->unreleased;
+
+	arena->unreleased = NULL;
+	while (handle != NULL) {
+		struct handle *next = handle->next;
+		handle_release(handle);
+		if (handle->id == 0 || arena->forgotten) {
+			meta_free(handle, sizeof(*handle));
+		} else {
+			handle->next = arena->unreleased;
+			arena->unreleased = handle;
+		}
+		handle = next;
+	}
 }
 
 enum weir_status

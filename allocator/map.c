@@ -484,13 +484,21 @@ drop_prepared(struct job *job)
 	job->rest = NULL;
 }
 
+/* What the driver did not take back it is asked for another time. */
 static void
 drop_job(struct job *job)
 {
+	struct arena *arena = job->pool->owner->arena;
+
 	while (job->fresh != NULL) {
-		struct handle *next = job->fresh->next;
-		meta_free(job->fresh, sizeof(*job->fresh));
-		job->fresh = next;
+		struct handle *handle = job->fresh;
+		job->fresh = handle->next;
+		if (handle->id == 0) {
+			meta_free(handle, sizeof(*handle));
+		} else {
+			handle->next = arena->unreleased;
+			arena->unreleased = handle;
+		}
 	}
 	if (job->donors != NULL)
 		meta_free(job->donors, job->donors_room);

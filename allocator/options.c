@@ -695,7 +695,8 @@ static const struct entry entries[] = {
 	{ "handle_mb", "MiB", "40", "2 or more",
 	    "The largest piece of physical memory that is mapped into an "
 	    "expandable segment, and taken out of one, as a whole; where "
-	    "several streams allocate, three times as much.",
+	    "several streams allocate, three times as much. Never more than a "
+	    "1,024th of the limit, or of the device's memory.",
 	    set_handle, print_handle },
 	{ "prefer", "word", "balance", "speed, balance or memory",
 	    "What to do where memory is free but work on other streams is not "

@@ -553,6 +553,7 @@ segment_unreserve(struct arena *arena)
 			segment_unreserve_if_empty(
 			    CONTAINER_OF(l, struct segment, link));
 		}
+		handles_release_again(arena);
 		driver_leave(&guard);
 	}
 	status_unmute();

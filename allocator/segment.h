@@ -18,14 +18,17 @@
  *
  * A handle goes back to the driver, or to another place, only when all of it is
  * free, and costs the driver 35 us to make accessible and to unmap, whatever
- * its size. With prefer:memory it is a small part of what was ever alive: the
- * granularity below 4 GiB, so that what cannot be moved stays in proportion.
+ * its size. So what it holds for nothing is in proportion to its size, and that
+ * to the limit: at the limit itself, where nothing else is left, it is what
+ * fails requests. With prefer:memory it is a small part of what was ever alive:
+ * the granularity below 4 GiB.
  */
 enum { AHEAD_SHARE = 128 };          /* one stream: of what its pools hold */
 enum { STEP_SHARE = 32 };            /* several: of what the device holds */
 enum { STEP_TIMES = 8 };             /* and this times growth_mb at most */
 enum { HANDLE_TIMES = 3 };           /* and this times handle_mb a handle */
 enum { LEFT_SHARE = 64 };            /* and of what is left of the limit */
+enum { HANDLES_LEAST = 1024 };       /* to come to the limit */
 enum { MEMORY_HANDLE_SHARE = 1024 }; /* prefer:memory: of what was alive */
 
 /* One physical allocation, mapped whole. */
@@ -51,11 +54,14 @@ size_t handle_size(
     const struct arena *arena, const struct options *options, size_t missing);
 
 /* Calls to the driver, with no lock. handle_unmap() and handle_release() undo
- * what has been done, if it has. */
+ * what has been done, if it has; what cannot be released keeps its id. */
 enum weir_status handle_create(struct handle *handle, int device);
 enum weir_status handle_map(struct handle *handle);
 void handle_unmap(struct handle *handle);
 void handle_release(struct handle *handle);
+/* Those that the driver did not take back when they could not be used; with the
+ * lock. If their context is gone they are forgotten all the same. */
+void handles_release_again(struct arena *arena);
 /* Make mapped memory readable and writable by its device. */
 enum weir_status handles_open(int device, CUdeviceptr addr, size_t size);
 

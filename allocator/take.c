@@ -719,7 +719,7 @@ drain(const struct request *r, struct patience patience)
 
 	return r->options->prefer == PREFER_MEMORY || arena_is_host(arena) ?
 	    tcache_drain(arena) :
-	    tcache_drain_idle(r->pools, patience.age < MARKS);
+	    tcache_drain_idle(&r->pools->pool[r->kind], patience.age < MARKS);
 }
 
 /* After step 1, to 5: what takes nothing new. */

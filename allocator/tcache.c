@@ -663,6 +663,10 @@ empty_cache(struct cache *cache)
 	return empty_bins(cache) || any;
 }
 
+/* Requests that the pools serve, for each cache of another thread, before those
+ * are stopped again to see what they do not use. */
+enum { REQUESTS_A_LOOK = 64 };
+
 static bool
 empty_depot(struct pools *pools, enum drain which)
 {
@@ -717,12 +721,57 @@ was_idle(struct cache *cache)
 	return idle;
 }
 
-bool
-tcache_drain_idle(const struct pools *pools, bool widely)
+/* Has only the calling thread used the depot since all were looked at? */
+static bool
+has_own_depot(const struct pools *pools, bool look)
 {
+	return pools->depot != NULL &&
+	    depot_is_own(pools->depot, own_cache(pools), look);
+}
+
+/* What the calling thread alone has cached; it has told. */
+static bool
+drain_own(struct arena *arena)
+{
+	struct list *own = &tcache_own->caches;
+	bool any = false;
+
+	for (struct list *l = own->next; l != own; l = l->next) {
+		struct cache *cache = own_of(l);
+		if (!is_own(cache, arena))
+			continue;
+		any |= empty_cache(cache);
+		if (has_own_depot(cache->pools, false))
+			any |= empty_depot(cache->pools, DRAIN_ALL);
+	}
+	return any;
+}
+
+/* Has the arena served enough since all caches were looked at? */
+static bool
+look_is_due(struct arena *arena)
+{
+	uint64_t wait = 0;
+
+	for (struct list *l = arena->caches.next; l != &arena->caches;
+	     l = l->next)
+		if (cache_of(l)->owner != tcache_own)
+			wait += REQUESTS_A_LOOK;
+	if (arena->served - arena->looked < wait)
+		return false;
+	arena->looked = arena->served;
+	return true;
+}
+
+bool
+tcache_drain_idle(const struct pool *pool, bool widely)
+{
+	const struct pools *pools = pool->owner;
 	struct arena *arena = pools->arena;
 	bool any = false;
 
+	if (pool->kind == POOL_SMALL && !look_is_due(arena))
+		return drain_own(arena);
 	stop(arena, NULL);
 	counts_tell_all(arena);
 	for (struct list *l = arena->caches.next; l != &arena->caches;
@@ -737,9 +786,7 @@ tcache_drain_idle(const struct pools *pools, bool widely)
 	for (struct list *l = arena->pools.next; l != &arena->pools;
 	     l = l->next) {
 		struct pools *p = CONTAINER_OF(l, struct pools, link);
-		if (p->depot == NULL)
-			continue;
-		if (depot_is_own(p->depot, own_cache(p)))
+		if (has_own_depot(p, true))
 			any |= empty_depot(p, DRAIN_ALL);
 		else if (widely || p == pools)
 			any |= empty_depot(p, DRAIN_IDLE);

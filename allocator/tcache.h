@@ -33,6 +33,12 @@
  * is none, or memory is to come before speed, all that is cached goes to the
  * pools.
  *
+ * Looking stops all threads that have a cache, and between two looks that come
+ * close after each other everything seems unused. So small requests, of which
+ * there may be many, do it no oftener than once in some that the pools have
+ * served for each of those caches; in between they have what their own thread
+ * has cached.
+ *
  * A thread that is handed memory, and all the same comes to the pool for a
  * class again and again, is given more than it asks for, up to a magazine.
  *
@@ -609,7 +615,7 @@ tcache_refill(
  * request of some pools or, `widely`, of all: Note [What is in use stays]. True
  * if there was anything. */
 bool tcache_drain(struct arena *arena);
-bool tcache_drain_idle(const struct pools *pools, bool widely);
+bool tcache_drain_idle(const struct pool *pool, bool widely);
 
 /* Take caches out of use: of a stream, or of the calling thread, or all. */
 void tcache_retire(struct arena *arena, const struct stream *stream, bool own);

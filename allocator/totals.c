@@ -140,14 +140,20 @@ device_room(const struct arena *arena)
 }
 
 size_t
-device_left(const struct arena *arena)
+device_size(const struct arena *arena)
 {
 	size_t limit = device_limit(arena);
+
+	return limit < arena->total_bytes ? limit : arena->total_bytes;
+}
+
+size_t
+device_left(const struct arena *arena)
+{
+	size_t size = device_size(arena);
 	size_t bytes = device_held(arena);
 
-	if (limit > arena->total_bytes)
-		limit = arena->total_bytes;
-	return bytes < limit ? limit - bytes : 0;
+	return bytes < size ? size - bytes : 0;
 }
 
 enum weir_status

@@ -4,6 +4,8 @@
  * What is done at the limit is in reclaim_test.c, what moving does in
  * map_test.c.
  */
+#include <stdlib.h>
+
 #include "allocator/arena.h"
 #include "tests/support/device.h"
 
@@ -444,6 +446,7 @@ TEST(a_small_request_takes_a_large_piece_only_if_nothing_else_is_left)
 	weir_stream a = new_stream();
 	unsigned n = 0;
 
+	device_need_bytes((size_t)64 << 30); /* handles may be of 64 MiB */
 	conf("tcache:0,growth_mb:0");
 	char *large = take(40 * MIB, a);
 	take(2 * MIB, a);
@@ -466,11 +469,9 @@ TEST(pieces_are_small_where_little_is_left_of_the_limit)
 {
 	weir_stream a = new_stream();
 
-	conf("tcache:0,growth_mb:0,handle_mb:16");
-	EXPECT_OK(weir_limit_set(0, (size_t)1200 * MIB));
-	take(32 * MIB, a);
-	EXPECT_EQ(stats().num_device_alloc, 2);
-	take(656 * MIB, a);
+	conf("tcache:0,growth_mb:0,handle_mb:8");
+	take(8192 * (size_t)MIB, a);
+	EXPECT_EQ(stats().num_device_alloc, 8192 / 8);
 	uint64_t pieces = stats().num_device_alloc;
 	EXPECT_OK(weir_limit_set(0, reserved() + 256 * MIB));
 	take(32 * MIB, a);
@@ -479,7 +480,115 @@ TEST(pieces_are_small_where_little_is_left_of_the_limit)
 	expect_healthy();
 }
 
+TEST(pieces_are_a_small_part_of_a_limit)
+{
+	weir_stream a = new_stream();
+
+	conf("tcache:0,growth_mb:0");
+	EXPECT_OK(weir_limit_set(0, (size_t)8192 * MIB));
+	take(64 * MIB, a);
+	EXPECT_EQ(stats().num_device_alloc, 64 / 8);
+	EXPECT_OK(weir_limit_set(0, (size_t)2048 * MIB));
+	take(64 * MIB, a);
+	EXPECT_EQ(stats().num_device_alloc, 64 / 8 + 64 / 2);
+	EXPECT_OK(weir_limit_set(0, SIZE_MAX));
+	expect_healthy();
+}
+
 /* ---- Where memory is short ---------------------------------------------- */
+
+enum { LIVE_MAX = 200, STREAMS = 3, FAILURES = 20 };
+
+struct alive {
+	char *block[LIVE_MAX];
+	size_t size[LIVE_MAX];
+	unsigned count;
+};
+
+static int
+compare_numbers(const void *a, const void *b)
+{
+	uintptr_t x = *(const uintptr_t *)a;
+	uintptr_t y = *(const uintptr_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Bytes of all granules of 2 MiB that something lies in. */
+static size_t
+granules_in_use(const struct alive *alive)
+{
+	static uintptr_t granules[LIVE_MAX * 66];
+	size_t n = 0;
+	size_t used = 0;
+
+	for (unsigned i = 0; i < alive->count; i++) {
+		uintptr_t addr = (uintptr_t)alive->block[i];
+		uintptr_t last = (addr + alive->size[i] - 1) / (2 * MIB);
+		for (uintptr_t g = addr / (2 * MIB); g <= last; g++)
+			granules[n++] = g;
+	}
+	qsort(granules, n, sizeof(granules[0]), compare_numbers);
+	for (size_t i = 0; i < n; i++)
+		used += i == 0 || granules[i] != granules[i - 1];
+	return used * 2 * MIB;
+}
+
+static void
+give_any(struct alive *alive, const weir_stream *streams, uint64_t random)
+{
+	unsigned i = (unsigned)(random % alive->count);
+
+	if ((random >> 8 & 1) != 0)
+		EXPECT_OK(weir_record_stream(
+		    alive->block[i], streams[random >> 9 & 1]));
+	give(alive->block[i]);
+	alive->count--;
+	alive->block[i] = alive->block[alive->count];
+	alive->size[i] = alive->size[alive->count];
+}
+
+/* Handles as small as they come: what fails then is not for want of pages. */
+TEST(a_request_fails_only_if_what_is_alive_leaves_no_room)
+{
+	size_t limit = (size_t)512 * MIB;
+	weir_stream streams[STREAMS];
+	struct alive alive = { .count = 0 };
+	uint64_t random = 88172645463325252;
+	unsigned failures = 0;
+
+	EXPECT_OK(weir_limit_set(0, limit));
+	for (int i = 0; i < STREAMS; i++)
+		streams[i] = new_stream();
+	while (failures < FAILURES) {
+		random ^= random << 13;
+		random ^= random >> 7;
+		random ^= random << 17;
+		weir_stream stream = streams[random % STREAMS];
+		size_t size = (size_t)1 << (9 + random / 4 % 18);
+		size += size * (random >> 20 & 255) / 256;
+		if ((random >> 32 & 3) != 0 && alive.count > LIVE_MAX / 2)
+			give_any(&alive, streams, random >> 34);
+		if ((random >> 50 & 1) != 0)
+			busy(stream, 1);
+		if (alive.count == LIVE_MAX)
+			continue;
+		char *block = weir_malloc(size, stream);
+		if (block == NULL) {
+			size_t pages = (size + 2 * MIB - 1) / (2 * MIB);
+			EXPECT_GT(
+			    granules_in_use(&alive) + pages * 2 * MIB, limit);
+			failures++;
+			while (alive.count > 10)
+				give_any(&alive, streams, random >> 34);
+			continue;
+		}
+		alive.block[alive.count] = block;
+		alive.size[alive.count++] = size;
+	}
+	EXPECT_OK(weir_limit_set(0, SIZE_MAX));
+	expect_healthy();
+}
 
 /* Rounding up spares mappings; it is no reason to fail. */
 TEST(a_request_is_not_rounded_up_where_only_its_own_size_fits)

@@ -669,6 +669,33 @@ TEST(a_request_leaves_to_other_streams_what_they_have_cached)
 	expect_healthy();
 }
 
+TEST(small_requests_leave_others_alone_until_they_are_many)
+{
+	pthread_barrier_t barrier;
+	pthread_t thread;
+	struct held held = { new_stream(), &barrier };
+	int small = 0;
+
+	EXPECT_EQ(pthread_barrier_init(&barrier, NULL, 2), 0);
+	EXPECT_EQ(pthread_create(&thread, NULL, hold_small, &held), 0);
+	pthread_barrier_wait(&barrier);
+	size_t kept = cached(held.stream);
+	/* The first look, after which they seem unused. */
+	take(40 * MIB, held.stream);
+	EXPECT_EQ(cached(held.stream), kept);
+	/* Each fills what is mapped for it, so that others miss. */
+	for (; small < 40; small++)
+		take(MIB, held.stream);
+	EXPECT_EQ(cached(held.stream), kept);
+	for (; small < 200 && cached(held.stream) > 0; small++)
+		take(MIB, held.stream);
+	EXPECT_EQ(cached(held.stream), 0);
+	for (int i = 0; i < 5; i++)
+		pthread_barrier_wait(&barrier);
+	EXPECT_EQ(pthread_join(thread, NULL), 0);
+	expect_healthy();
+}
+
 TEST(a_request_takes_all_that_its_own_thread_has_cached)
 {
 	struct small small = { .stream = new_stream() };

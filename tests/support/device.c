@@ -49,6 +49,17 @@ device_need(int count)
 		SKIP("there are not so many devices");
 }
 
+void
+device_need_bytes(size_t bytes)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "memory_mb:%zu", bytes / MIB);
+	setenv("SIMCUDA_CONF", text, 1);
+	if (device_total(0) < bytes)
+		SKIP("the device has not so much memory");
+}
+
 static CUcontext
 context_of(int device)
 {

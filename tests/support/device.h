@@ -38,6 +38,9 @@ void device_need_sim(const char *reason);
  * the simulation is told to have as many. */
 void device_need(int count);
 
+/* The same for the bytes of a device. */
+void device_need_bytes(size_t bytes);
+
 /* Bytes a device has. */
 size_t device_total(int device);
 
