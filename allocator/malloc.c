@@ -711,11 +711,13 @@ weir_free(void *ptr)
 static __attribute__((noinline)) enum weir_status
 host_free_rare(void *ptr) UNCHECKED
 {
+	struct block *block;
+
 	if (ptr == NULL || os_forked() ||
 	    (tcache_find_host_leaf(ptr) &&
-		tcache_free_host(ptr) == TCACHE_TAKEN))
+		tcache_free_host(ptr, &block) == TCACHE_TAKEN))
 		return WEIR_OK;
-	struct block *block = lookup_exact(address(ptr));
+	block = lookup_exact(address(ptr));
 	if (block != NULL && !arena_is_host(block->arena) &&
 	    block_state(block) == BLOCK_ACTIVE)
 		return status_set(WEIR_EINVAL,
@@ -734,12 +736,9 @@ host_free_rare(void *ptr) UNCHECKED
 }
 
 static __attribute__((noinline)) enum weir_status
-host_free_large(void *ptr)
+host_free_large(void *ptr, struct block *block)
 {
-	const struct tcache *t = tcache_own;
-	struct block *block = tcache_block(&t->nearby_host, address(ptr));
-
-	return block != NULL && tcache_free_large(t->last_host, block) ?
+	return tcache_free_large(tcache_own->last_host, block) ?
 	    WEIR_OK :
 	    host_free_rare(ptr);
 }
@@ -747,11 +746,13 @@ host_free_large(void *ptr)
 enum weir_status
 weir_host_free(void *ptr)
 {
-	switch (tcache_free_host(ptr)) {
+	struct block *block;
+
+	switch (tcache_free_host(ptr, &block)) {
 	case TCACHE_TAKEN:
 		return WEIR_OK;
 	case TCACHE_TOO_LARGE:
-		return host_free_large(ptr);
+		return host_free_large(ptr, block);
 	default:
 		return host_free_rare(ptr);
 	}

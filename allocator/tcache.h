@@ -64,48 +64,13 @@
 #define ALLOCATOR_TCACHE_H
 
 #include "allocator/arena.h"
+#include "allocator/depot.h"
 #include "allocator/lookup.h"
 #include "base/os.h"
 
 enum {
-	TCACHE_BINS = 128, /* exact classes of 512 bytes, to 64 KiB */
-	/* Behind them those of 64 bytes, of fine pools. They begin with one of
-	 * no bytes. */
-	TCACHE_FINE = TCACHE_BINS + 1,
-	TCACHE_CLASSES = TCACHE_FINE + FINE_END / FINE_GRANULE - 1,
 	TCACHE_SLOTS = 16, /* blocks of any larger size */
 	TCACHE_WAYS = 64,  /* streams a thread finds at once */
-	TCACHE_BATCH = 64, /* blocks of one class that move together, at most */
-	TCACHE_DEPOT = 256, /* magazines of one class in a depot, at most */
-};
-
-enum {
-	TCACHE_BINNED = TCACHE_BINS << 9, /* bytes of the largest class */
-	TCACHE_MAGAZINE = 1 << 20, /* of a class in a magazine, at most */
-};
-
-/* Three sums that statistics are made of. */
-struct sums {
-	int64_t count;
-	int64_t bytes;
-	int64_t requested;
-};
-
-/* Blocks of one class. */
-struct magazine {
-	struct magazine *next; /* in a depot */
-	unsigned count;        /* while it is not the first of a bin */
-	unsigned n;            /* its class; constant */
-	struct sums in;        /* frees that it has brought to a depot */
-	struct block *blocks[];
-};
-
-/* All NULL before the first block comes. */
-struct bin {
-	struct block **top;    /* behind the last block of the first magazine */
-	struct block **bottom; /* its ->blocks */
-	struct block **end;    /* where it is full */
-	struct magazine *second;
 };
 
 struct cache {
@@ -167,6 +132,14 @@ struct nearby {
 	struct leaf *leaf;
 };
 
+/* Where the latest weir_host_malloc() went. A change of options takes the cache
+ * out of use. */
+struct latest {
+	struct cache *cache;
+	weir_stream key;   /* the cache's; NULL: it is only for a context */
+	CUcontext context; /* that is to be current, or NULL */
+};
+
 /* A thread's. Empty places hold `none`. */
 struct tcache {
 	struct cache *last; /* that it freed to */
@@ -174,33 +147,11 @@ struct tcache {
 	struct cache *last_host; /* by weir_host_free(); of host memory */
 	struct nearby nearby_host;
 	struct nearby nearby_fine; /* starts that are no multiple of 512 */
-	/* Of the arena that the latest weir_host_malloc() went to, in this
-	 * context and with these options. */
-	struct {
-		CUcontext context; /* NULL: none */
-		const struct options *options;
-		struct cache *cache;
-	} latest_host;
+	struct latest latest_host;
 	struct cache *by_handle[TCACHE_WAYS]; /* of streams */
 	struct cache *by_pools[TCACHE_WAYS];
 	struct list caches; /* all it has, through ->own_link */
 	struct cache none;  /* takes nothing */
-};
-
-/* Full magazines of a stream, for any thread, and empty ones; of a class all in
- * one line of a processor's cache, mostly. */
-struct depot {
-	struct lock lock;
-	size_t bytes;
-	struct sums in;           /* frees that are still to be told */
-	const struct cache *user; /* the latest; it may be no more */
-	bool shared; /* others have used it since it was last looked at */
-	struct shelf {
-		struct magazine *full;
-		struct magazine *empty;
-		unsigned count; /* of full ones */
-		unsigned idle;  /* the fewest since this was last looked at */
-	} shelves[TCACHE_CLASSES + 1]; /* by class */
 };
 
 /* ---- The owner --------------------------------------------------------- */
@@ -559,7 +510,7 @@ tcache_is_traced(const struct block *block)
 /* The same for weir_host_free(): what it takes is host memory, as the cache of
  * the latest such free takes nothing else. */
 static inline QUICK enum tcache_taken
-tcache_free_host(void *ptr)
+tcache_free_host(void *ptr, struct block **out)
 {
 	struct tcache *t = tcache_own;
 	CUdeviceptr addr = (CUdeviceptr)(uintptr_t)ptr;
@@ -569,7 +520,8 @@ tcache_free_host(void *ptr)
 
 	/* Of a pointer that is none a place loses the highest bits. */
 	if (__builtin_expect(block == NULL || block->addr != addr, 0))
-		return TCACHE_NOT_TAKEN;
+		return TCACHE_UNKNOWN;
+	*out = block;
 	size_t size = block->size;
 	if (__builtin_expect(size > TCACHE_BINNED, 0))
 		return TCACHE_TOO_LARGE;
@@ -578,17 +530,15 @@ tcache_free_host(void *ptr)
 	atomic_signal_fence(memory_order_seq_cst);
 	const struct pool *pool =
 	    atomic_load_explicit(&cache->key_pool, memory_order_acquire);
-	bool fine = block->pool != pool;
+	if (__builtin_expect(block->pool == pool, 1))
+		return tcache_push(cache, tcache_bin(cache, size), block, size);
 	/* The fine pool lies behind the small one. */
-	if (fine &&
-	    (uintptr_t)block->pool - (uintptr_t)pool !=
-		POOL_FINE * sizeof(*pool)) {
-		tcache_leave(cache);
-		return TCACHE_NOT_TAKEN;
-	}
-	return tcache_push(cache,
-	    fine ? tcache_fine_bin(cache, size) : tcache_bin(cache, size),
-	    block, size);
+	if ((uintptr_t)block->pool - (uintptr_t)pool ==
+	    POOL_FINE * sizeof(*pool))
+		return tcache_push(
+		    cache, tcache_fine_bin(cache, size), block, size);
+	tcache_leave(cache);
+	return TCACHE_NOT_TAKEN;
 }
 
 /* Entered. The cache is the block's and has a slot free. */
@@ -703,9 +653,6 @@ void tcache_tell(struct arena *arena);
 
 /* The context is gone, and all blocks with it. */
 void tcache_forget(struct arena *arena);
-
-/* The pools are gone, and their caches. */
-void tcache_drop_depot(struct pools *pools);
 
 /* Bytes in caches and depots of these pools, for weir_check(); stopped. */
 size_t tcache_bytes(const struct pools *pools);
