@@ -1,6 +1,6 @@
 /*
- * The history: what it adds to a pair, and how long a full one takes to be
- * written as a snapshot.
+ * The history: a pair with it on, what an event costs by that, and how long a
+ * full one takes to be written as a snapshot.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +16,7 @@ enum {
 	EVENTS_A_PAIR = 3, /* alloc, free_requested, free_completed */
 	/* So few that all have been written over before the clock is read. */
 	ENTRIES_PAIR = 3000,
+	TURNS = 10, /* of pairs with it and without, in a sample of events */
 };
 
 /* ---- The peers --------------------------------------------------------- */
@@ -75,6 +76,39 @@ run_told_pairs(const struct sample *sample)
 	return seconds;
 }
 
+/* ---- Events ------------------------------------------------------------ */
+
+/* Pairs with no history on; the first thousand are not counted. */
+static double
+run_plain_pairs(const struct sample *sample)
+{
+	struct sample first = *sample;
+
+	first.n = ENTRIES_PAIR / EVENTS_A_PAIR;
+	return run_pairs(&first) >= 0 ? run_pairs(sample) : -1;
+}
+
+/* What the history adds to pairs: those with it less as many without, by turns,
+ * so that a slow while of the machine is in both. */
+static double
+run_events(const struct sample *sample)
+{
+	struct sample turn = *sample;
+	double seconds = 0;
+
+	for (uint64_t left = sample->n; left > 0; left -= turn.n) {
+		turn.n = sample->n / TURNS + 1;
+		if (turn.n > left)
+			turn.n = left;
+		double plain = run_plain_pairs(&turn);
+		double told = plain >= 0 ? run_told_pairs(&turn) : -1;
+		if (told < 0)
+			return -1;
+		seconds += told - plain;
+	}
+	return seconds > 0 ? seconds : 0;
+}
+
 /* ---- Snapshots --------------------------------------------------------- */
 
 /* `count` events. */
@@ -113,6 +147,13 @@ bench_history(struct session *session)
 		.ops = 1,
 		.size = 64 * KIB,
 	};
+	const struct bench_case event = {
+		.name = "an event of that",
+		.run = run_events,
+		.kinds = PEER_HISTORY,
+		.ops = EVENTS_A_PAIR,
+		.size = 64 * KIB,
+	};
 	const struct bench_case write = {
 		.name = session->quick ? "write 3,000 events" :
 					 "write 1,000,000 events",
@@ -125,5 +166,6 @@ bench_history(struct session *session)
 		.count = session->quick ? 3000 : 1000000,
 	};
 
-	return measure(session, &pair) && measure(session, &write);
+	return measure(session, &pair) && measure(session, &event) &&
+	    measure(session, &write);
 }

@@ -50,7 +50,8 @@ const struct bench benches[] = {
 	    "checkpoints",
 	    "case", "weir-pools", bench_graphs },
 	{ "history",
-	    "a pair with the history on, and a full history as a snapshot",
+	    "a pair with the history on, what an event costs, and a full "
+	    "history as a snapshot",
 	    "case", "weir", bench_history },
 	{ "kernels",
 	    "kernels of a million clocks on 4 streams, a block each; "

@@ -203,7 +203,7 @@ TEST(graphs_runs_with_pools_of_graphs)
 
 TEST(history_runs_with_stacks_and_without)
 {
-	smoke("history", nothing, 2, "weir-history weir-stacks");
+	smoke("history", nothing, 3, "weir-history weir-stacks");
 }
 
 TEST(kernels_runs_with_the_run_without_allocation)
