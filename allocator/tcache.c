@@ -576,7 +576,7 @@ free_slot(struct cache *cache, struct block *block)
 static bool
 find_leaf(struct tcache *t, struct nearby *nearby, CUdeviceptr place)
 {
-	CUdeviceptr base = place & ~(CUdeviceptr)(LOOKUP_LEAF_SIZE - 1);
+	CUdeviceptr base = lookup_base(place);
 
 	if (base == nearby->base || t == &tcache_nobody)
 		return false;
@@ -631,17 +631,12 @@ is_of(const struct pool *pool, const struct pools *pools)
 }
 
 bool
-tcache_free_rare(struct block *block)
+tcache_free_in_its(struct cache *cache, struct block *block)
 {
 	struct tcache *t = tcache_own;
 
-	if (block_state(block) != BLOCK_ACTIVE || block->pending.uses != NULL)
-		return false;
-	struct cache *cache = t->last;
-	/* One that is dead may name pools that are others by now. */
-	if (!tcache_is_alive(cache) || !is_of(block->pool, cache->pools))
-		cache = t->by_pools[block->way % TCACHE_WAYS];
-	if (cache->traced || !cache->keeps || !tcache_enter(cache))
+	if (block_state(block) != BLOCK_ACTIVE || block->pending.uses != NULL ||
+	    cache->traced || !tcache_enter(cache))
 		return false;
 	bool taken = put_into(cache, block);
 	tcache_leave(cache);
@@ -656,7 +651,7 @@ tcache_free_rare(struct block *block)
 bool
 tcache_keep(struct block *block)
 {
-	struct cache *cache = tcache_own->by_pools[block->way % TCACHE_WAYS];
+	struct cache *cache = tcache_for(block);
 
 	if (!cache->traced || block->pending.uses != NULL ||
 	    !put_into(cache, block))
@@ -807,20 +802,8 @@ static void
 tell_kind(struct pools *pools, enum pool_kind kind, const struct sums *out,
     const struct sums *in)
 {
-	struct pool *pool = &pools->pool[kind];
-	uint64_t mallocs = (uint64_t)out->count;
-	uint64_t frees = (uint64_t)in->count;
-	uint64_t up = (uint64_t)out->bytes;
-	uint64_t down = (uint64_t)in->bytes;
-
-	if (is_zero(out) && is_zero(in))
-		return;
-	stats_flow(pool, STAT3_allocation, mallocs, frees);
-	stats_flow(pool, STAT3_active, mallocs, frees);
-	stats_flow(pool, STAT3_allocated_bytes, up, down);
-	stats_flow(pool, STAT3_active_bytes, up, down);
-	stats_flow(pool, STAT3_requested_bytes, (uint64_t)out->requested,
-	    (uint64_t)in->requested);
+	if (!is_zero(out) || !is_zero(in))
+		stats_flow(&pools->pool[kind], out, in);
 }
 
 /* Stopped, or the caller's own. True if something has been allocated: the
@@ -840,7 +823,7 @@ tell_cache(struct cache *cache)
 	bool any = cache->out.count != 0;
 	cache->used = true;
 	if (any)
-		stats_note_peaks(&cache->pools->stats);
+		stats_note_peaks(&cache->pools->tally);
 	cache->out = (struct sums){ 0 };
 	cache->large_out = (struct sums){ 0 };
 	cache->large_in = (struct sums){ 0 };
@@ -879,20 +862,16 @@ tell_brought(struct cache *cache)
 	cache->brought = false;
 }
 
-static int64_t
-below_peak(const struct weir_stat3 *stat)
-{
-	return (int64_t)(stat->all.peak - stat->all.current);
-}
-
 static struct sums
-room_in(const struct weir_stats *s)
+room_in(const struct tally *tally)
 {
+	const int64_t *room = tally->part[PART_ALL].room;
+
 	return (struct sums){
-		lesser(below_peak(&s->allocation), below_peak(&s->active)),
-		lesser(below_peak(&s->allocated_bytes),
-		    below_peak(&s->active_bytes)),
-		below_peak(&s->requested_bytes),
+		lesser(room[TALLIED_allocation], room[TALLIED_active]),
+		lesser(
+		    room[TALLIED_allocated_bytes], room[TALLIED_active_bytes]),
+		room[TALLIED_requested_bytes],
 	};
 }
 
@@ -901,12 +880,12 @@ static struct sums
 room_of(const struct arena *arena)
 {
 	struct totals *totals = arena->totals;
-	struct sums room = room_in(&arena->stats);
+	struct sums room = room_in(&arena->tally);
 
 	if (totals == NULL)
 		return room;
 	lock_enter(&totals->lock);
-	struct sums all = room_in(&totals->stats);
+	struct sums all = room_in(&totals->tally);
 	lock_leave(&totals->lock);
 	return least(room, all);
 }
@@ -982,7 +961,7 @@ tell_own(struct arena *arena, struct cache *used)
 }
 
 /* Has the calling thread anything to tell? */
-static bool
+static inline bool
 has_news(const struct arena *arena)
 {
 	struct list *own = &tcache_own->caches;
@@ -1064,15 +1043,6 @@ tcache_tell(struct arena *arena)
 	tell_own(arena, NULL);
 }
 
-/* The calling thread's cache for these pools, or NULL. */
-static struct cache *
-own_cache(const struct pools *pools)
-{
-	struct cache *cache = tcache_own->by_pools[pools->index % TCACHE_WAYS];
-	return cache->pool[POOL_SMALL] == &pools->pool[POOL_SMALL] ? cache :
-								     NULL;
-}
-
 /* ---- Emptying ---------------------------------------------------------- */
 
 static bool
@@ -1097,8 +1067,8 @@ empty_bin(struct bin *bin)
 	return any;
 }
 
-static bool
-empty_slots(struct cache *cache)
+bool
+tcache_empty_slots(struct cache *cache)
 {
 	bool any = cache->slots > 0;
 
@@ -1121,7 +1091,7 @@ empty_bins(struct cache *cache)
 static bool
 empty_cache(struct cache *cache)
 {
-	bool any = empty_slots(cache);
+	bool any = tcache_empty_slots(cache);
 
 	return empty_bins(cache) || any;
 }
@@ -1218,7 +1188,7 @@ depot_is_own(const struct pools *pools, bool look)
 	if (depot == NULL)
 		return false;
 	lock_enter(&depot->lock);
-	bool own = !depot->shared && depot->user == own_cache(pools);
+	bool own = !depot->shared && depot->user == tcache_of(pools);
 	if (look)
 		depot->shared = false;
 	lock_leave(&depot->lock);
@@ -1273,7 +1243,7 @@ tcache_drain_idle(const struct pool *pool, bool widely)
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = l->next) {
 		struct cache *cache = cache_of(l);
-		any |= empty_slots(cache);
+		any |= tcache_empty_slots(cache);
 		if (cache->owner == tcache_own ||
 		    ((widely || cache->pools == pools) && was_idle(cache)))
 			any |= empty_bins(cache);
@@ -1357,7 +1327,7 @@ tcache_retire(struct arena *arena, const struct stream *stream, bool own)
 		    (stream != NULL && pools->stream != stream))
 			continue;
 		retire(cache);
-		pools_drop_if_done(arena, pools);
+		pools_drop_if_done(pools);
 	}
 	tcache_go(arena);
 }
@@ -1438,16 +1408,6 @@ make_depot(struct pools *pools)
 	pools->depot = depot;
 }
 
-/* Is anything but 512 bytes a step of sizes? */
-static bool
-rounds(const struct options *options)
-{
-	for (int i = 0; i < ROUNDUP_CLASSES; i++)
-		if (options->roundup[i] != 0)
-			return true;
-	return false;
-}
-
 static void
 set_up(struct cache *cache, struct tcache *t, struct pools *pools,
     const struct options *options)
@@ -1463,7 +1423,7 @@ set_up(struct cache *cache, struct tcache *t, struct pools *pools,
 	cache->granule = pools->arena->granule;
 	cache->context =
 	    stream_is_default(stream->handle) ? stream->context : NULL;
-	cache->rounding = rounds(options) && !host ? options : NULL;
+	cache->rounding = options->rounds && !host ? options : NULL;
 	cache->keeps = keeps;
 	cache->traced = keeps && !host && tell_all();
 	cache->plain = keeps && tcache_asymmetric && cache->context == NULL &&
@@ -1557,30 +1517,22 @@ tcache_tell_news(struct arena *arena)
 }
 
 struct cache *
-tcache_come(struct pools *pools)
+tcache_come_with(struct pools *pools, struct cache *cache)
 {
 	const struct options *options;
-	struct cache *cache = own_cache(pools);
 
 	if (cache == NULL && options_get(&options) == WEIR_OK &&
 	    is_cacheable(pools, options)) {
 		tcache_own = make_own();
 		if (tcache_own != &tcache_nobody)
 			make_cache(tcache_own, pools, options);
-		cache = own_cache(pools);
+		cache = tcache_of(pools);
 	}
-	if (cache != NULL && !cache->keeps)
+	if (cache != NULL && !cache->keeps) /* it has just been made */
 		return NULL;
 	if (has_news(pools->arena))
 		tell_own(pools->arena, cache);
 	return cache;
-}
-
-void
-tcache_settle(struct cache *cache)
-{
-	if (cache != NULL)
-		empty_slots(cache);
 }
 
 /* What the pool does changes what is left below the peaks. */
@@ -1590,8 +1542,6 @@ change_room(struct cache *cache, const struct block *block, int sign)
 	struct sums change = { sign, sign * (int64_t)block->size,
 		sign * (int64_t)block->requested };
 
-	if (cache == NULL)
-		return;
 	cache->room = plus(cache->room, change);
 	cache->room_given = plus(cache->room_given, change);
 }
@@ -1614,7 +1564,8 @@ tcache_went_out(struct cache *cache, const struct block *block)
 	const struct list *own = &tcache_own->caches;
 	bool alone = own->next == own->prev;
 
-	change_room(cache, block, -1);
+	if (cache != NULL)
+		change_room(cache, block, -1);
 	/* It has taken what other caches of the thread were given, or has
 	 * passed a peak: theirs is less now. */
 	if (cache != NULL ? !alone && lacks(&cache->room) :
@@ -1623,13 +1574,13 @@ tcache_went_out(struct cache *cache, const struct block *block)
 }
 
 void
-tcache_came_in(struct cache *cache, const struct block *block)
+tcache_take_in(struct cache *cache, const struct block *block)
 {
 	size_t n = class_of_block(block);
 
 	change_room(cache, block, 1);
 	/* Its thread goes on to free the like: one lock for all of them. */
-	if (cache != NULL && n != 0 && bin_full(&cache->bins[n]))
+	if (n != 0 && bin_full(&cache->bins[n]))
 		while (!bin_empty(&cache->bins[n]))
 			reclaim_put(*--cache->bins[n].top);
 }
@@ -1807,7 +1758,7 @@ end_cache(struct cache *cache)
 	if (!atomic_load_explicit(&cache->dead, memory_order_acquire)) {
 		struct pools *pools = cache->pools;
 		retire(cache);
-		pools_drop_if_done(arena, pools);
+		pools_drop_if_done(pools);
 	}
 	lock_leave(&arena->lock);
 }
