@@ -92,7 +92,7 @@ pools_drop(struct pools *pools)
 	if (arena == arena->main)
 		pools->stream->pools = NULL;
 	stream_put(pools->stream);
-	tcache_drop_depot(pools);
+	depot_delete(pools->depot);
 	meta_free(pools, sizeof(*pools));
 }
 

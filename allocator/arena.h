@@ -41,6 +41,7 @@
 
 #include <stdatomic.h>
 
+#include "allocator/depot.h"
 #include "allocator/lookup.h"
 #include "allocator/options.h"
 #include "allocator/sizes.h"
@@ -111,13 +112,6 @@ struct pool {
 	enum pool_kind kind;  /* constant */
 	struct tree free;     /* by size, then address: best fit */
 	struct tree unmapped; /* by address */
-};
-
-/* Three sums that statistics are made of. */
-struct sums {
-	int64_t count;
-	int64_t bytes;
-	int64_t requested;
 };
 
 /*
@@ -797,13 +791,14 @@ enum { RECLAIM_SKIPS = 64 };
 /* Free the pending blocks whose uses have ended and take over from streams
  * that have; true if any memory became free. `skips` as for waiting_poll(). */
 bool reclaim_poll(struct arena *arena, unsigned skips);
+/* The same, but memory of no stream may be kept for requests of its size:
+ * tcache.h, Note [Complete memory]. */
+void reclaim_poll_complete(struct arena *arena);
 
-/* See to a few of the streams that pending blocks wait for. */
+/* See to a few of the streams that pending blocks wait for; as the second. */
 void reclaim_glance(struct arena *arena);
 
-/* A pending block whose uses are gone becomes free, of its pool or of another
- * one's. */
-void reclaim_pending(struct block *block);
+/* A pending block whose uses are gone becomes free, of another pool. */
 void reclaim_pending_to(struct block *block, struct pool *pool);
 
 /* See which streams are idle, where that takes no wait. */

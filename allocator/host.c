@@ -166,74 +166,98 @@ weir_host_malloc_on(int device, size_t size, unsigned flags)
 	return ptr;
 }
 
-/* The next request in this context goes to the same arena. */
+/* The next request goes to the same arena: where there is but one device at
+ * once, else if the same context is current. */
 static void
 remember(void)
 {
 	struct tcache *t = tcache_own;
-	const struct options *options = options_peek();
-	CUcontext context;
+	bool only = driver_peek()->device_count == 1;
+	CUcontext context = NULL;
 	int device;
 
 	if (t == &tcache_nobody)
 		return;
-	t->latest_host.context = NULL;
+	t->latest_host = (struct latest){ .cache = &t->none };
 	if (device_resolve(WEIR_DEVICE_CURRENT, &device) != WEIR_OK ||
 	    device >= DEVICES_MAX)
 		return;
-	struct arena *arena = host_arena_peek(device, kind_of(options, 0));
+	struct arena *arena =
+	    host_arena_peek(device, kind_of(options_peek(), 0));
 	if (arena == NULL ||
-	    driver_peek()->cuCtxGetCurrent(&context) != CUDA_SUCCESS ||
-	    context != arena->context)
+	    (!only &&
+		(driver_peek()->cuCtxGetCurrent(&context) != CUDA_SUCCESS ||
+		    context != arena->context)))
 		return;
 	struct cache *cache = tcache_find_host(arena);
-	if (cache == NULL)
-		return;
-	t->latest_host.context = context;
-	t->latest_host.options = options;
-	t->latest_host.cache = cache;
+	if (cache != NULL)
+		t->latest_host = (struct latest){
+			.cache = cache,
+			.key = only ? (weir_stream)arena : NULL,
+			.context = context,
+		};
 }
 
-/* Does a request go where the latest one did? */
-static inline bool
-is_latest(const struct tcache *t)
+static inline QUICK bool
+take_small(
+    const struct latest *latest, weir_stream key, size_t size, void **out)
+{
+	/* What is too large to count is 0 here: nothing is of that size. */
+	return round_up(size, FINE_GRANULE) < FINE_END ?
+	    tcache_take(true, latest->cache, key, size, out) :
+	    tcache_take(false, latest->cache, key, size, out);
+}
+
+/* Out of the latest cache, if the driver says that the context is current. */
+static bool
+take_asked(const struct latest *latest, size_t size, void **out)
 {
 	CUcontext context;
 
-	return t->latest_host.context != NULL &&
-	    t->latest_host.options == options_peek() &&
-	    driver_peek()->cuCtxGetCurrent(&context) == CUDA_SUCCESS &&
-	    context == t->latest_host.context;
-}
-
-/* Out of the thread's cache, as the latest request. */
-static inline bool
-take_latest(size_t size, void **out)
-{
-	const struct tcache *t = tcache_own;
-
-	if (!is_latest(t))
+	if (latest->context == NULL ||
+	    driver_peek()->cuCtxGetCurrent(&context) != CUDA_SUCCESS ||
+	    context != latest->context)
 		return false;
-	struct cache *cache = t->latest_host.cache;
-	weir_stream key = (weir_stream)cache->arena;
-	/* What is too large to count is 0 here: nothing is of that size. */
-	if (round_up(size, FINE_GRANULE) < FINE_END)
-		return tcache_take(true, cache, key, size, out);
-	return size > TCACHE_BINNED ? tcache_take_large(cache, key, size, out) :
-				      tcache_take(false, cache, key, size, out);
+	weir_stream key = (weir_stream)latest->cache->arena;
+	return size > TCACHE_BINNED ?
+	    tcache_take_large(latest->cache, key, size, out) :
+	    take_small(latest, key, size, out);
 }
 
-void *
-weir_host_malloc(size_t size)
+static __attribute__((noinline)) void *
+host_malloc_rare(size_t size)
 {
 	void *ptr;
 
-	if (take_latest(size, &ptr))
+	if (take_asked(&tcache_own->latest_host, size, &ptr))
 		return ptr;
 	ptr = weir_host_malloc_on(WEIR_DEVICE_CURRENT, size, 0);
 	if (ptr != NULL)
 		remember();
 	return ptr;
+}
+
+static __attribute__((noinline)) void *
+host_malloc_large(size_t size)
+{
+	const struct latest *latest = &tcache_own->latest_host;
+	void *ptr;
+
+	if (tcache_take_large(latest->cache, latest->key, size, &ptr))
+		return ptr;
+	return host_malloc_rare(size);
+}
+
+void *
+weir_host_malloc(size_t size)
+{
+	const struct latest *latest = &tcache_own->latest_host;
+	void *ptr;
+
+	if (take_small(latest, latest->key, size, &ptr))
+		return ptr;
+	return size > TCACHE_BINNED ? host_malloc_large(size) :
+				      host_malloc_rare(size);
 }
 
 /* ---- What is pinned ---------------------------------------------------- */

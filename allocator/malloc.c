@@ -56,19 +56,23 @@ malloc_count(const struct options *options, struct block *block)
 	count_malloc(options, block);
 }
 
-/* A block for the stream. */
+/* A block for the stream; or of no stream, if it is used everywhere. */
 static inline QUICK enum weir_status
 take(struct pools *pools, const struct options *options, size_t size, bool idle,
-    struct block **out)
+    bool everywhere, struct block **out)
 {
 	struct cache *cache = tcache_come(pools);
-	struct block *block;
+	struct block *block = NULL;
+	enum weir_status status = WEIR_OK;
 
 	tcache_settle(cache);
 	pools->arena->served++;
-	enum weir_status status = idle ?
-	    take_idle(pools, options, size, &block) :
-	    take_block(pools, options, size, &block);
+	if (everywhere && !idle)
+		block = tcache_take_complete(
+		    pools, arena_class(pools->arena, options, size));
+	if (block == NULL)
+		status = idle ? take_idle(pools, options, size, &block) :
+				take_block(pools, options, size, &block);
 	if (status != WEIR_OK)
 		return status;
 	block->requested = size;
@@ -94,7 +98,7 @@ take_used(struct pools *pools, const struct options *options, size_t size,
 	struct pending uses = { 0 };
 	enum weir_status status = use_add(waiting, &uses, pools->stream);
 	if (status == WEIR_OK)
-		status = take(pools, options, size, idle, out);
+		status = take(pools, options, size, idle, true, out);
 	if (status != WEIR_OK) {
 		use_clear(waiting, &uses);
 		return status;
@@ -121,7 +125,7 @@ serve(struct pools *pools, const struct options *options, size_t size,
 	pools->pins++;
 	enum weir_status status = is_used_everywhere(pools) ?
 	    take_used(pools, options, size, idle, &block) :
-	    take(pools, options, size, idle, &block);
+	    take(pools, options, size, idle, false, &block);
 	pools->pins--;
 	if (__builtin_expect(status == WEIR_OK, 1)) {
 		*out = (void *)(uintptr_t)block->addr;
@@ -138,6 +142,20 @@ enter(struct arena *arena) ENTERS(arena->lock)
 {
 	lock_enter(&arena->lock);
 	if (waiting_is_due(&arena->waiting) || arena->ending > 0)
+		reclaim_glance(arena);
+}
+
+/* The same for a request by a cache. Of no stream it asks for no more while
+ * there is what it is for. */
+static void
+enter_for(struct arena *arena, const struct cache *cache,
+    const struct options *options, size_t size) ENTERS(arena->lock)
+{
+	lock_enter(&arena->lock);
+	bool due = waiting_is_due(&arena->waiting) &&
+	    !(cache->complete &&
+		tcache_has_complete(cache, arena_class(arena, options, size)));
+	if (due || arena->ending > 0)
 		reclaim_glance(arena);
 }
 
@@ -292,7 +310,7 @@ allocate_known(struct cache *cache, const struct options *options, size_t size,
 	struct stream *refused = NULL;
 	struct arena *arena = cache->arena;
 
-	enter(arena);
+	enter_for(arena, cache, options, size);
 	bool alive =
 	    tcache_is_alive(cache) && !capture_possible(cache->pools->stream);
 	if (alive)
@@ -743,11 +761,13 @@ weir_free(void *ptr)
 static __attribute__((noinline)) enum weir_status
 host_free_rare(void *ptr) UNCHECKED
 {
+	struct block *block;
+
 	if (ptr == NULL || os_forked() ||
 	    (tcache_find_host_leaf(ptr) &&
-		tcache_free_host(ptr) == TCACHE_TAKEN))
+		tcache_free_host(ptr, &block) == TCACHE_TAKEN))
 		return WEIR_OK;
-	struct block *block = lookup_exact(address(ptr));
+	block = lookup_exact(address(ptr));
 	if (block != NULL && !arena_is_host(block->arena) &&
 	    block_state(block) == BLOCK_ACTIVE)
 		return status_set(WEIR_EINVAL,
@@ -766,12 +786,9 @@ host_free_rare(void *ptr) UNCHECKED
 }
 
 static __attribute__((noinline)) enum weir_status
-host_free_large(void *ptr)
+host_free_large(void *ptr, struct block *block)
 {
-	const struct tcache *t = tcache_own;
-	struct block *block = tcache_block(&t->nearby_host, address(ptr));
-
-	return block != NULL && tcache_free_large(t->last_host, block) ?
+	return tcache_free_large(tcache_own->last_host, block) ?
 	    WEIR_OK :
 	    host_free_rare(ptr);
 }
@@ -779,11 +796,13 @@ host_free_large(void *ptr)
 enum weir_status
 weir_host_free(void *ptr)
 {
-	switch (tcache_free_host(ptr)) {
+	struct block *block;
+
+	switch (tcache_free_host(ptr, &block)) {
 	case TCACHE_TAKEN:
 		return WEIR_OK;
 	case TCACHE_TOO_LARGE:
-		return host_free_large(ptr);
+		return host_free_large(ptr, block);
 	default:
 		return host_free_rare(ptr);
 	}

@@ -61,12 +61,11 @@ reclaim_put(struct block *block)
 	put_since(block);
 }
 
-void
-reclaim_pending(struct block *block)
+static void
+end_pending(struct block *block)
 {
 	tell_free_completed(block);
 	stats_inactive(block->pool, block->size, block->requested);
-	reclaim_put(block);
 }
 
 void
@@ -74,8 +73,7 @@ reclaim_pending_to(struct block *block, struct pool *pool)
 {
 	struct pools *owner = block->pool->owner;
 
-	tell_free_completed(block);
-	stats_inactive(block->pool, block->size, block->requested);
+	end_pending(block);
 	block_set_state(block, BLOCK_LEAVING); /* held, and in no tree */
 	block_move(block, pool);
 	pools_drop_if_done(owner);
@@ -186,9 +184,10 @@ poll_ended(struct arena *arena)
 	return any;
 }
 
-/* Pending blocks with no unmet use left become free. */
+/* Pending blocks with no unmet use left become free. `keep` those of no stream
+ * for requests of their size. */
 static bool
-settle(struct arena *arena, struct list *done)
+settle(struct arena *arena, struct list *done, bool keep)
 {
 	bool any = false;
 
@@ -199,14 +198,17 @@ settle(struct arena *arena, struct list *done)
 			list_push_back(&arena->left, &block->pending.link);
 			continue;
 		}
-		reclaim_pending(block);
+		end_pending(block);
+		if (!keep || block->pool->owner != arena->any_pools ||
+		    !tcache_keep_complete(block))
+			reclaim_put(block);
 		any = true;
 	}
 	return any;
 }
 
-bool
-reclaim_poll(struct arena *arena, unsigned skips)
+static bool
+poll(struct arena *arena, unsigned skips, bool keep)
 {
 	struct list done;
 	bool any = poll_ended(arena);
@@ -214,7 +216,19 @@ reclaim_poll(struct arena *arena, unsigned skips)
 	arena_poll_keeps(arena);
 	list_init(&done);
 	waiting_poll(&arena->waiting, skips, &done);
-	return settle(arena, &done) || any;
+	return settle(arena, &done, keep) || any;
+}
+
+bool
+reclaim_poll(struct arena *arena, unsigned skips)
+{
+	return poll(arena, skips, false);
+}
+
+void
+reclaim_poll_complete(struct arena *arena)
+{
+	poll(arena, RECLAIM_SKIPS, true);
 }
 
 void
@@ -225,7 +239,7 @@ reclaim_glance(struct arena *arena)
 	poll_ended(arena);
 	list_init(&done);
 	waiting_glance(&arena->waiting, &done);
-	settle(arena, &done);
+	settle(arena, &done, true);
 }
 
 /* ---- What can go back to the driver ------------------------------------ */

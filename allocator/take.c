@@ -9,7 +9,8 @@
  *
  *   1. memory of no stream, which is complete everywhere; what threads have
  *      cached and do not use (tcache.h, Note [What is in use stays])
- *   2. pending blocks whose uses have ended meanwhile
+ *   2. pending blocks whose uses have ended meanwhile; for memory of no stream
+ *      this comes before what threads have cached
  *   3. free blocks of other streams that this one may use without a wait, also
  *      several neighbours together
  *   4. mapping such memory, and its own, from several places at one
@@ -747,6 +748,29 @@ drain(const struct request *r, struct patience patience)
 	    tcache_drain_idle(&r->pools->pool[r->kind], patience.age < MARKS);
 }
 
+/* A request for device memory of no stream. */
+static bool
+is_plain(const struct request *r)
+{
+	const struct arena *arena = r->pools->arena;
+
+	return r->pools == arena->any_pools && !arena_is_host(arena);
+}
+
+/* Step 2 of such a request, before what threads have cached of streams: that is
+ * of little use to it. */
+static enum weir_status
+take_complete(struct request *r)
+{
+	struct pools *pools = r->pools;
+
+	reclaim_poll_complete(pools->arena);
+	r->got = tcache_take_complete(pools, r->rounded);
+	return r->got == NULL && tcache_settle_complete(pools) ?
+	    search_free(r) :
+	    WEIR_OK;
+}
+
 /* After step 1, to 5: what takes nothing new. */
 static enum weir_status
 take_held(struct request *r, enum room room)
@@ -758,7 +782,8 @@ take_held(struct request *r, enum room room)
 
 	if (status != WEIR_OK || r->got != NULL)
 		return status;
-	reclaim_poll(r->pools->arena, RECLAIM_SKIPS);
+	if (!is_plain(r))
+		reclaim_poll(r->pools->arena, RECLAIM_SKIPS);
 	marks_poll(r->pools);
 	status = search_all(r);
 	if (status == WEIR_OK && r->got == NULL &&
@@ -776,6 +801,8 @@ take(struct request *r)
 	struct arena *arena = r->pools->arena;
 	enum weir_status status = search_any(r);
 
+	if (status == WEIR_OK && r->got == NULL && is_plain(r))
+		status = take_complete(r);
 	if (status != WEIR_OK || r->got != NULL)
 		return status;
 	enum room room = room_left(r);

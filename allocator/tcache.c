@@ -10,6 +10,7 @@
  */
 #include "allocator/tcache.h"
 
+#include "allocator/counts.h"
 #include "allocator/route.h"
 #include <linux/membarrier.h>
 #include <pthread.h>
@@ -49,14 +50,6 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* ---- Classes ----------------------------------------------------------- */
 
-/* The bytes of a block of a class. */
-static size_t
-class_bytes(size_t n)
-{
-	return n <= TCACHE_BINS ? n * WEIR_GRANULE :
-				  (n - TCACHE_FINE) * FINE_GRANULE;
-}
-
 /* The class of a size where such is the granule; 0: there is none. */
 static size_t
 class_of(size_t granule, size_t size)
@@ -79,143 +72,7 @@ last_class(const struct arena *arena)
 	return arena->granule < WEIR_GRANULE ? TCACHE_CLASSES : TCACHE_BINS;
 }
 
-/* ---- Magazines --------------------------------------------------------- */
-
-/* Blocks of a full magazine. */
-static unsigned
-magazine_max(size_t n)
-{
-	size_t max = TCACHE_MAGAZINE / class_bytes(n);
-
-	return max < TCACHE_BATCH ? (unsigned)max : TCACHE_BATCH;
-}
-
-static size_t
-magazine_size(size_t n)
-{
-	return sizeof(struct magazine) +
-	    magazine_max(n) * sizeof(struct block *);
-}
-
-static struct magazine *
-magazine_new(size_t n)
-{
-	struct magazine *magazine = meta_alloc(magazine_size(n));
-
-	if (magazine != NULL)
-		*magazine = (struct magazine){ .n = (unsigned)n };
-	return magazine;
-}
-
-static void
-magazine_delete(struct magazine *magazine)
-{
-	if (magazine != NULL)
-		meta_free(magazine, magazine_size(magazine->n));
-}
-
-/* The first magazine of a bin that has some. */
-static struct magazine *
-bin_first(const struct bin *bin)
-{
-	return CONTAINER_OF(bin->bottom, struct magazine, blocks);
-}
-
-static bool
-bin_empty(const struct bin *bin)
-{
-	return bin->top == bin->bottom;
-}
-
-static bool
-bin_full(const struct bin *bin)
-{
-	return bin->top == bin->end;
-}
-
-/* Make a magazine the first of a bin; returns the one that was, or NULL. */
-static struct magazine *
-bin_change(struct bin *bin, struct magazine *magazine, size_t n)
-{
-	struct magazine *old = bin->bottom != NULL ? bin_first(bin) : NULL;
-
-	if (old != NULL)
-		old->count = (unsigned)(bin->top - bin->bottom);
-	bin->bottom = magazine->blocks;
-	bin->top = bin->bottom + magazine->count;
-	bin->end = bin->bottom + magazine_max(n);
-	return old;
-}
-
-static void
-bin_swap(struct bin *bin, size_t n)
-{
-	if (bin->second != NULL)
-		bin->second = bin_change(bin, bin->second, n);
-}
-
-/* The two magazines of a class; false: no memory. */
-static bool
-bin_make(struct bin *bin, size_t n)
-{
-	if (bin->bottom != NULL)
-		return true;
-	struct magazine *first = magazine_new(n);
-	bin->second = magazine_new(n);
-	if (first == NULL || bin->second == NULL) {
-		magazine_delete(first);
-		magazine_delete(bin->second);
-		bin->second = NULL;
-		return false;
-	}
-	bin_change(bin, first, n);
-	return true;
-}
-
 /* ---- Depots ------------------------------------------------------------ */
-
-static const struct sums no_sums;
-
-static int64_t
-lesser(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
-static struct sums
-plus(struct sums a, struct sums b)
-{
-	return (struct sums){ a.count + b.count, a.bytes + b.bytes,
-		a.requested + b.requested };
-}
-
-static struct sums
-minus(struct sums a, struct sums b)
-{
-	return (struct sums){ a.count - b.count, a.bytes - b.bytes,
-		a.requested - b.requested };
-}
-
-/* Is any of the three negative? */
-static bool
-lacks(const struct sums *sums)
-{
-	return (sums->count | sums->bytes | sums->requested) < 0;
-}
-
-static struct sums
-least(struct sums a, struct sums b)
-{
-	return (struct sums){ lesser(a.count, b.count),
-		lesser(a.bytes, b.bytes), lesser(a.requested, b.requested) };
-}
-
-/* Frees since they were told: mallocs less what the room has fallen by. */
-static struct sums
-frees_of(const struct cache *cache)
-{
-	return minus(cache->out, minus(cache->room_given, cache->room));
-}
 
 /* What a full magazine brings along: Note [From thread to thread]. Some of it
  * may have been told since, and some room been used. */
@@ -228,103 +85,43 @@ magazine_sums(const struct cache *cache, const struct magazine *magazine)
 		in.bytes += (int64_t)magazine->blocks[i]->size;
 		in.requested += (int64_t)magazine->blocks[i]->requested;
 	}
-	return least(in, least(frees_of(cache), cache->room));
-}
-
-/* Take the first full magazine of a class, which there is. */
-static struct magazine *
-depot_remove(struct depot *depot, size_t n)
-{
-	struct shelf *shelf = &depot->shelves[n];
-	struct magazine *magazine = shelf->full;
-
-	shelf->full = magazine->next;
-	if (--shelf->count < shelf->idle)
-		shelf->idle = shelf->count;
-	depot->bytes -= magazine->count * class_bytes(n);
-	return magazine;
-}
-
-static void
-depot_enter(struct depot *depot, const struct cache *cache) ENTERS(depot->lock)
-{
-	lock_enter(&depot->lock);
-	if (depot->user != cache) {
-		depot->shared |= depot->user != NULL;
-		depot->user = cache;
-	}
+	return sums_least(in, sums_least(counts_frees(cache), cache->room));
 }
 
 /* A full magazine out of the depot of the stream, for the empty first one. */
 static void
-depot_take(struct cache *cache, size_t n)
+take_full(struct cache *cache, size_t n)
 {
 	struct depot *depot = cache->pools->depot;
-	struct bin *bin = &cache->bins[n];
-	struct sums in = no_sums;
+	struct sums in;
 
 	if (depot == NULL)
 		return;
-	struct shelf *shelf = &depot->shelves[n];
-	depot_enter(depot, cache);
-	struct magazine *full = shelf->full;
-	if (full != NULL) {
-		depot_remove(depot, n);
-		cache->handed_over |= depot->shared;
-		in = least(full->in, depot->in);
-		depot->in = minus(depot->in, in);
-		struct magazine *empty = bin_change(bin, full, n);
-		if (empty != NULL) {
-			empty->next = shelf->empty;
-			shelf->empty = empty;
-		}
-	}
-	lock_leave(&depot->lock);
-	if (full == NULL)
+	enum depot_taken taken =
+	    depot_take(depot, cache, &cache->bins[n], n, &in);
+	if (taken == DEPOT_NONE)
 		return;
-	cache->room = plus(cache->room, in);
-	/* They come from another processor's cache, all at once. */
-	for (unsigned i = 0; i < full->count; i++)
-		os_fetch_for_write(full->blocks[i]);
+	cache->handed_over |= taken == DEPOT_SHARED;
+	cache->room = sums_plus(cache->room, in);
 }
 
 /* The full first magazine into the depot, if that does not hold enough, for an
  * empty one. */
 static void
-depot_put(struct cache *cache, size_t n)
+put_full(struct cache *cache, size_t n)
 {
 	struct depot *depot = cache->pools->depot;
-	struct bin *bin = &cache->bins[n];
-	struct magazine *full = bin_first(bin);
-	size_t bytes = magazine_max(n) * class_bytes(n);
+	struct magazine *full = bin_first(&cache->bins[n]);
 
 	if (depot == NULL)
 		return;
-	struct shelf *shelf = &depot->shelves[n];
 	full->count = magazine_max(n);
-	full->in = magazine_sums(cache, full);
-	depot_enter(depot, cache);
-	struct magazine *empty = shelf->empty;
-	if (depot->bytes + bytes > cache->depot_max ||
-	    shelf->count == TCACHE_DEPOT) {
-		lock_leave(&depot->lock);
+	struct sums in = magazine_sums(cache, full);
+	full->in = in;
+	if (!depot_put(depot, cache, &cache->bins[n], cache->depot_max))
 		return;
-	}
-	if (empty != NULL)
-		shelf->empty = empty->next;
-	else
-		empty = magazine_new(n);
-	if (empty != NULL) {
-		full->next = shelf->full;
-		shelf->full = full;
-		shelf->count++;
-		depot->bytes += bytes;
-		depot->in = plus(depot->in, full->in);
-		cache->room = minus(cache->room, full->in);
-		cache->brought = true;
-		bin_change(bin, empty, n);
-	}
-	lock_leave(&depot->lock);
+	cache->room = sums_minus(cache->room, in);
+	cache->brought = true;
 }
 
 /* ---- The owner --------------------------------------------------------- */
@@ -336,12 +133,9 @@ count_peak(struct cache *cache, const struct block *block)
 	struct sums one = { 1, (int64_t)block->size,
 		(int64_t)block->requested };
 
-	cache->out = plus(cache->out, one);
-	cache->room = minus(cache->room, one);
+	cache->out = sums_plus(cache->out, one);
+	cache->room = sums_minus(cache->room, one);
 }
-
-static void tell_peak(struct cache *cache);
-static void tell_own(struct arena *arena, struct cache *used);
 
 /* Entered. False if a peak has been passed. */
 static inline QUICK bool
@@ -367,7 +161,7 @@ hand_out(struct cache *cache, struct block *block, size_t size)
 
 	tcache_leave(cache);
 	if (__builtin_expect(!below, 0))
-		tell_peak(cache);
+		counts_tell_peak(cache);
 	return ptr;
 }
 
@@ -379,9 +173,9 @@ bin_fill(struct cache *cache, size_t n)
 
 	if (!bin_empty(bin))
 		return true;
-	bin_swap(bin, n);
+	bin_swap(bin);
 	if (bin_empty(bin))
-		depot_take(cache, n);
+		take_full(cache, n);
 	return !bin_empty(bin);
 }
 
@@ -476,7 +270,7 @@ malloc_traced(struct cache *cache, size_t size)
 		bool below = give(cache, block, size);
 		tell_alloc(block);
 		if (!below)
-			tell_own(arena, cache);
+			counts_tell_own(arena, cache);
 	}
 	lock_leave(&arena->lock);
 	history_leave();
@@ -541,9 +335,9 @@ bin_make_room(struct cache *cache, size_t n)
 		return false;
 	if (bin_full(bin)) {
 		cache->misses[n] = 0; /* it has blocks of its own */
-		bin_swap(bin, n);
+		bin_swap(bin);
 		if (bin_full(bin))
-			depot_put(cache, n);
+			put_full(cache, n);
 	}
 	return !bin_full(bin);
 }
@@ -711,12 +505,6 @@ prepare(void)
 	    membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
 }
 
-static struct cache *
-cache_of(struct list *link)
-{
-	return CONTAINER_OF(link, struct cache, link);
-}
-
 static void
 wait_for_owner(const struct cache *cache)
 {
@@ -760,7 +548,9 @@ stop(struct arena *arena, const struct pools *pools)
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = l->next) {
 		struct cache *cache = cache_of(l);
-		if (cache->owner == tcache_own ||
+		/* The owner of one that keeps nothing is at it under the lock.
+		 */
+		if (cache->owner == tcache_own || !cache->keeps ||
 		    (pools != NULL && cache->pools != pools))
 			continue;
 		close_cache(cache);
@@ -790,249 +580,14 @@ tcache_go(struct arena *arena)
 	}
 }
 
-/* ---- Telling ----------------------------------------------------------- */
-
-static bool
-is_zero(const struct sums *sums)
-{
-	return (sums->count | sums->bytes | sums->requested) == 0;
-}
-
-static void
-tell_kind(struct pools *pools, enum pool_kind kind, const struct sums *out,
-    const struct sums *in)
-{
-	if (!is_zero(out) || !is_zero(in))
-		stats_flow(&pools->pool[kind], out, in);
-}
-
-/* Stopped, or the caller's own. True if something has been allocated: the
- * caller looks at the arena's peaks when all that is to be told has been. */
-static bool
-tell_cache(struct cache *cache)
-{
-	struct sums in = frees_of(cache);
-
-	if (is_zero(&cache->out) && is_zero(&in))
-		return false;
-	struct sums small_out = minus(cache->out, cache->large_out);
-	struct sums small_in = minus(in, cache->large_in);
-	tell_kind(cache->pools, POOL_SMALL, &small_out, &small_in);
-	tell_kind(
-	    cache->pools, POOL_LARGE, &cache->large_out, &cache->large_in);
-	bool any = cache->out.count != 0;
-	cache->used = true;
-	if (any)
-		stats_note_peaks(&cache->pools->tally);
-	cache->out = (struct sums){ 0 };
-	cache->large_out = (struct sums){ 0 };
-	cache->large_in = (struct sums){ 0 };
-	cache->room_given = cache->room;
-	return any;
-}
-
-static void
-give_room(struct cache *cache, struct sums room)
-{
-	cache->room = room;
-	cache->room_given = room;
-}
-
-/* The frees that magazines have brought to a depot. */
-static void
-tell_depot(struct pools *pools)
-{
-	struct depot *depot = pools->depot;
-
-	if (depot == NULL)
-		return;
-	lock_enter(&depot->lock);
-	struct sums in = depot->in;
-	depot->in = no_sums;
-	lock_leave(&depot->lock);
-	tell_kind(pools, POOL_SMALL, &no_sums, &in);
-}
-
-/* Those that the caller's own cache has brought there. */
-static void
-tell_brought(struct cache *cache)
-{
-	if (cache->brought)
-		tell_depot(cache->pools);
-	cache->brought = false;
-}
-
-static struct sums
-room_in(const struct tally *tally)
-{
-	const int64_t *room = tally->part[PART_ALL].room;
-
-	return (struct sums){
-		lesser(room[TALLIED_allocation], room[TALLIED_active]),
-		lesser(
-		    room[TALLIED_allocated_bytes], room[TALLIED_active_bytes]),
-		room[TALLIED_requested_bytes],
-	};
-}
-
-/* How much more may be alive before a peak is passed. */
-static struct sums
-room_of(const struct arena *arena)
-{
-	struct totals *totals = arena->totals;
-	struct sums room = room_in(&arena->tally);
-
-	if (totals == NULL)
-		return room;
-	lock_enter(&totals->lock);
-	struct sums all = room_in(&totals->tally);
-	lock_leave(&totals->lock);
-	return least(room, all);
-}
-
-/* A cache of the calling thread that is in use. */
-static bool
-is_own(const struct cache *cache, const struct arena *arena)
-{
-	return cache->arena == arena && tcache_is_alive(cache);
-}
-
-static struct cache *
-own_of(struct list *link)
-{
-	return CONTAINER_OF(link, struct cache, own_link);
-}
-
-/* Half of the room for `used`, the rest for the others. */
-static void
-share_room(const struct arena *arena, struct cache *used, unsigned others)
-{
-	struct sums room = room_of(arena);
-	struct sums part = { room.count / 2 / others, room.bytes / 2 / others,
-		room.requested / 2 / others };
-	struct list *own = &tcache_own->caches;
-
-	for (struct list *l = own->next; l != own; l = l->next) {
-		if (!is_own(own_of(l), arena) || own_of(l) == used)
-			continue;
-		give_room(own_of(l), part);
-		room = minus(room, part);
-	}
-	if (used != NULL)
-		give_room(used, room);
-}
-
-/*
- * The calling thread's caches tell what they have counted. Then the one in use
- * is given all the room below the peaks that the others do not have, so that
- * together they cannot pass a peak unseen; or, if they have most of it, it is
- * shared out anew. Room that another thread has is not taken into account: a
- * peak may be missed by that.
- */
-static void
-tell_own(struct arena *arena, struct cache *used)
-{
-	struct list *own = &tcache_own->caches;
-	struct sums taken = { 0 };
-	unsigned others = 0;
-	bool any = false;
-
-	for (struct list *l = own->next; l != own; l = l->next) {
-		struct cache *cache = own_of(l);
-		if (!is_own(cache, arena))
-			continue;
-		tell_brought(cache);
-		any |= tell_cache(cache);
-		if (cache == used)
-			continue;
-		taken = plus(taken, cache->room);
-		others++;
-	}
-	if (used != NULL)
-		tell_depot(used->pools);
-	if (any)
-		stats_note_arena_peaks(arena);
-	struct sums room = minus(room_of(arena), taken);
-	struct sums more = minus(room, taken);
-	if (others > 0 && lacks(&more))
-		share_room(arena, used, others);
-	else if (used != NULL)
-		give_room(used, room);
-}
-
-/* Has the calling thread anything to tell? */
-static inline bool
-has_news(const struct arena *arena)
-{
-	struct list *own = &tcache_own->caches;
-
-	for (struct list *l = own->next; l != own; l = l->next) {
-		const struct cache *cache = own_of(l);
-		if (is_own(cache, arena) &&
-		    (cache->brought || cache->out.count != 0 ||
-			cache->room.count != cache->room_given.count))
-			return true;
-	}
-	return false;
-}
-
-static void
-tell_peak(struct cache *cache)
-{
-	struct arena *arena = cache->arena;
-
-	lock_enter(&arena->lock);
-	if (tcache_is_alive(cache))
-		tell_own(arena, cache);
-	lock_leave(&arena->lock);
-}
-
-/* A cache with no room tells before it hands out anything. */
-void
-tcache_come_elsewhere(struct arena *main)
-{
-	struct list *own = &tcache_own->caches;
-	bool any = false;
-
-	if (list_empty(own))
-		return;
-	lock_enter(&main->lock);
-	for (struct list *l = own->next; l != own; l = l->next) {
-		if (!is_own(own_of(l), main))
-			continue;
-		tell_brought(own_of(l));
-		any |= tell_cache(own_of(l));
-		give_room(own_of(l), no_sums);
-	}
-	if (any)
-		stats_note_arena_peaks(main);
-	lock_leave(&main->lock);
-}
-
-/* Stopped: all depots and caches tell. */
-static void
-tell_everything(struct arena *arena)
-{
-	bool any = false;
-
-	for (struct list *l = arena->pools.next; l != &arena->pools;
-	     l = l->next)
-		tell_depot(CONTAINER_OF(l, struct pools, link));
-	for (struct list *l = arena->caches.next; l != &arena->caches;
-	     l = l->next)
-		any |= tell_cache(cache_of(l));
-	if (any)
-		stats_note_arena_peaks(arena);
-}
-
 void
 tcache_stop(struct arena *arena)
 {
 	stop(arena, NULL);
-	tell_everything(arena);
+	counts_tell_all(arena);
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = l->next)
-		give_room(cache_of(l), no_sums);
+		counts_give_room(cache_of(l), (struct sums){ 0 });
 }
 
 void
@@ -1040,7 +595,7 @@ tcache_tell(struct arena *arena)
 {
 	tcache_stop(arena);
 	tcache_go(arena);
-	tell_own(arena, NULL);
+	counts_tell_own(arena, NULL);
 }
 
 /* ---- Emptying ---------------------------------------------------------- */
@@ -1080,7 +635,7 @@ tcache_empty_slots(struct cache *cache)
 static bool
 empty_bins(struct cache *cache)
 {
-	size_t last = last_class(cache->arena);
+	size_t last = cache->keeps ? last_class(cache->arena) : 0;
 	bool any = false;
 
 	for (size_t n = 1; n <= last; n++)
@@ -1100,31 +655,6 @@ empty_cache(struct cache *cache)
  * are stopped again to see what they do not use. */
 enum { REQUESTS_A_LOOK = 64 };
 
-/* What is to be taken out of a depot. */
-enum drain { DRAIN_IDLE, DRAIN_ALL };
-
-/* Full magazines of a depot, through ->next. */
-static struct magazine *
-depot_take_many(struct depot *depot, enum drain which)
-{
-	struct magazine *list = NULL;
-
-	lock_enter(&depot->lock);
-	for (size_t n = 1; n <= TCACHE_CLASSES; n++) {
-		struct shelf *shelf = &depot->shelves[n];
-		unsigned count =
-		    which == DRAIN_ALL ? shelf->count : shelf->idle;
-		while (count-- > 0) {
-			struct magazine *magazine = depot_remove(depot, n);
-			magazine->next = list;
-			list = magazine;
-		}
-		shelf->idle = shelf->count;
-	}
-	lock_leave(&depot->lock);
-	return list;
-}
-
 static bool
 empty_depot(struct pools *pools, enum drain which)
 {
@@ -1132,7 +662,7 @@ empty_depot(struct pools *pools, enum drain which)
 		return false;
 	struct magazine *list = depot_take_many(pools->depot, which);
 	bool any = list != NULL;
-	tell_depot(pools);
+	counts_tell_depot(pools);
 	while (list != NULL) {
 		struct magazine *magazine = list;
 		list = magazine->next;
@@ -1160,7 +690,7 @@ tcache_drain(struct arena *arena)
 	bool any = false;
 
 	stop(arena, NULL);
-	tell_everything(arena);
+	counts_tell_all(arena);
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = l->next)
 		any |= empty_cache(cache_of(l));
@@ -1181,18 +711,10 @@ was_idle(struct cache *cache)
 
 /* Has only the calling thread used the depot since all were looked at? */
 static bool
-depot_is_own(const struct pools *pools, bool look)
+has_own_depot(const struct pools *pools, bool look)
 {
-	struct depot *depot = pools->depot;
-
-	if (depot == NULL)
-		return false;
-	lock_enter(&depot->lock);
-	bool own = !depot->shared && depot->user == tcache_of(pools);
-	if (look)
-		depot->shared = false;
-	lock_leave(&depot->lock);
-	return own;
+	return pools->depot != NULL &&
+	    depot_is_own(pools->depot, tcache_of(pools), look);
 }
 
 /* What the calling thread alone has cached; it has told. */
@@ -1207,9 +729,22 @@ drain_own(struct arena *arena)
 		if (!is_own(cache, arena))
 			continue;
 		any |= empty_cache(cache);
-		if (depot_is_own(cache->pools, false))
+		if (has_own_depot(cache->pools, false))
 			any |= empty_depot(cache->pools, DRAIN_ALL);
 	}
+	return any;
+}
+
+/* Complete memory that any thread keeps, for which none is to be stopped. */
+static bool
+drain_complete(struct arena *arena)
+{
+	bool any = false;
+
+	for (struct list *l = arena->caches.next; l != &arena->caches;
+	     l = l->next)
+		if (cache_of(l)->complete)
+			any |= tcache_empty_slots(cache_of(l));
 	return any;
 }
 
@@ -1221,7 +756,7 @@ look_is_due(struct arena *arena)
 
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = l->next)
-		if (cache_of(l)->owner != tcache_own)
+		if (cache_of(l)->owner != tcache_own && cache_of(l)->keeps)
 			wait += REQUESTS_A_LOOK;
 	if (arena->served - arena->looked < wait)
 		return false;
@@ -1234,12 +769,12 @@ tcache_drain_idle(const struct pool *pool, bool widely)
 {
 	const struct pools *pools = pool->owner;
 	struct arena *arena = pools->arena;
-	bool any = false;
+	bool any = drain_complete(arena);
 
 	if (pool->kind == POOL_SMALL && !look_is_due(arena))
-		return drain_own(arena);
+		return drain_own(arena) || any;
 	stop(arena, NULL);
-	tell_everything(arena);
+	counts_tell_all(arena);
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = l->next) {
 		struct cache *cache = cache_of(l);
@@ -1252,7 +787,7 @@ tcache_drain_idle(const struct pool *pool, bool widely)
 	for (struct list *l = arena->pools.next; l != &arena->pools;
 	     l = l->next) {
 		struct pools *p = CONTAINER_OF(l, struct pools, link);
-		if (depot_is_own(p, true))
+		if (has_own_depot(p, true))
 			any |= empty_depot(p, DRAIN_ALL);
 		else if (widely || p == pools)
 			any |= empty_depot(p, DRAIN_IDLE);
@@ -1265,14 +800,8 @@ tcache_drain_idle(const struct pool *pool, bool widely)
 static void
 delete_magazines(struct cache *cache)
 {
-	for (size_t n = 1; n <= TCACHE_CLASSES; n++) {
-		struct bin *bin = &cache->bins[n];
-		if (bin->bottom == NULL)
-			continue;
-		magazine_delete(bin_first(bin));
-		magazine_delete(bin->second);
-		*bin = (struct bin){ 0 };
-	}
+	for (size_t n = 1; n <= TCACHE_CLASSES; n++)
+		bin_delete(&cache->bins[n]);
 }
 
 /* Take a cache out of use; stopped or the caller's own, and told. It stays
@@ -1282,7 +811,7 @@ retire(struct cache *cache)
 {
 	struct pools *pools = cache->pools;
 
-	if (tell_cache(cache))
+	if (counts_tell(cache))
 		stats_note_arena_peaks(cache->arena);
 	empty_cache(cache);
 	delete_magazines(cache);
@@ -1397,18 +926,6 @@ make_room(struct tcache *t, struct cache **place, const struct arena *arena)
 }
 
 static void
-make_depot(struct pools *pools)
-{
-	if (pools->depot != NULL)
-		return;
-	struct depot *depot = meta_zalloc(sizeof(*depot));
-	if (depot == NULL)
-		return;
-	lock_init(&depot->lock, LOCK_RANK_DEPOT);
-	pools->depot = depot;
-}
-
-static void
 set_up(struct cache *cache, struct tcache *t, struct pools *pools,
     const struct options *options)
 {
@@ -1416,7 +933,8 @@ set_up(struct cache *cache, struct tcache *t, struct pools *pools,
 	bool host = arena_is_host(pools->arena);
 	/* A cap counts what is cached, too. */
 	bool keeps = options->tcache > 0 &&
-	    !(host && options->pinned_idle != OPTION_UNLIMITED);
+	    (host ? options->pinned_idle == OPTION_UNLIMITED :
+		    stream->handle != WEIR_STREAM_ANY);
 
 	atomic_init(&cache->handle, tcache_key(pools));
 	cache->device = stream->device;
@@ -1425,6 +943,8 @@ set_up(struct cache *cache, struct tcache *t, struct pools *pools,
 	    stream_is_default(stream->handle) ? stream->context : NULL;
 	cache->rounding = options->rounds && !host ? options : NULL;
 	cache->keeps = keeps;
+	cache->complete =
+	    options->tcache > 0 && !host && stream->handle == WEIR_STREAM_ANY;
 	cache->traced = keeps && !host && tell_all();
 	cache->plain = keeps && tcache_asymmetric && cache->context == NULL &&
 	    cache->rounding == NULL && !cache->traced;
@@ -1437,6 +957,12 @@ set_up(struct cache *cache, struct tcache *t, struct pools *pools,
 	open_cache(cache);
 }
 
+static bool
+is_taken(const struct tcache *t, const struct cache *place)
+{
+	return place != &t->none && tcache_is_alive(place);
+}
+
 static void
 make_cache(struct tcache *t, struct pools *pools, const struct options *options)
 {
@@ -1444,15 +970,19 @@ make_cache(struct tcache *t, struct pools *pools, const struct options *options)
 	struct cache **by_handle = &t->by_handle[tcache_way(tcache_key(pools))];
 	struct cache **by_pools = &t->by_pools[pools->index % TCACHE_WAYS];
 
+	/* One that keeps nothing is not worth another's place. */
+	if (!host && pools->stream->handle == WEIR_STREAM_ANY &&
+	    (is_taken(t, *by_handle) || is_taken(t, *by_pools)))
+		return;
 	if ((!host && !make_room(t, by_handle, pools->arena)) ||
 	    !make_room(t, by_pools, pools->arena))
 		return;
 	struct cache *cache = meta_zalloc(sizeof(*cache));
 	if (cache == NULL)
 		return;
-	if (options->tcache > 0)
-		make_depot(pools);
 	set_up(cache, t, pools, options);
+	if (cache->keeps && pools->depot == NULL)
+		pools->depot = depot_new();
 	pools->caches++;
 	list_push_back(&pools->arena->caches, &cache->link);
 	list_push_back(&t->caches, &cache->own_link);
@@ -1477,7 +1007,6 @@ is_cacheable(const struct pools *pools, const struct options *options)
 	if (arena_is_host(pools->arena))
 		return true;
 	return pools->arena == pools->arena->main && !route_may_match(stream) &&
-	    stream->handle != WEIR_STREAM_ANY &&
 	    (stream->thread == 0 || stream->thread == os_thread_id());
 }
 
@@ -1509,11 +1038,29 @@ make_own(void)
 	return t;
 }
 
+/* ---- Coming to the pool ------------------------------------------------ */
+
+/* Has the calling thread anything to tell? */
+static bool
+has_news(const struct arena *arena)
+{
+	struct list *own = &tcache_own->caches;
+
+	for (struct list *l = own->next; l != own; l = l->next) {
+		const struct cache *cache = own_of(l);
+		if (is_own(cache, arena) &&
+		    (cache->brought || cache->out.count != 0 ||
+			cache->room.count != cache->room_given.count))
+			return true;
+	}
+	return false;
+}
+
 void
 tcache_tell_news(struct arena *arena)
 {
 	if (has_news(arena))
-		tell_own(arena, NULL);
+		counts_tell_own(arena, NULL);
 }
 
 struct cache *
@@ -1528,11 +1075,72 @@ tcache_come_with(struct pools *pools, struct cache *cache)
 			make_cache(tcache_own, pools, options);
 		cache = tcache_of(pools);
 	}
-	if (cache != NULL && !cache->keeps) /* it has just been made */
-		return NULL;
+	if (cache != NULL && !cache->keeps) {
+		if (!cache->complete) /* no cache keeps anything */
+			return NULL;
+		cache = NULL;
+	}
 	if (has_news(pools->arena))
-		tell_own(pools->arena, cache);
+		counts_tell_own(pools->arena, cache);
 	return cache;
+}
+
+/* The calling thread's cache for complete memory of these pools, or NULL. */
+static struct cache *
+complete_cache(const struct pools *pools)
+{
+	struct cache *cache = tcache_of(pools);
+
+	return cache != NULL && cache->complete ? cache : NULL;
+}
+
+bool
+tcache_has_complete(const struct cache *cache, size_t rounded)
+{
+	for (unsigned i = cache->slots; i > 0; i--)
+		if (cache->slot[i].size == rounded)
+			return true;
+	return false;
+}
+
+/* The oldest of the slots makes room. */
+bool
+tcache_keep_complete(struct block *block)
+{
+	struct cache *cache = complete_cache(block->pool->owner);
+
+	if (cache == NULL)
+		return false;
+	if (cache->slots == TCACHE_SLOTS) {
+		struct block *oldest = cache->slot[1].block;
+		for (unsigned i = 1; i < TCACHE_SLOTS; i++)
+			cache->slot[i] = cache->slot[i + 1];
+		cache->slots--;
+		reclaim_put_since(oldest);
+	}
+	block_set_state(block, BLOCK_CACHED);
+	cache->slot[++cache->slots] =
+	    (struct slot){ .size = block->size, .block = block };
+	return true;
+}
+
+struct block *
+tcache_take_complete(const struct pools *pools, size_t rounded)
+{
+	struct cache *cache = complete_cache(pools);
+	struct block *block = cache != NULL ? slot_find(cache, rounded) : NULL;
+
+	if (block != NULL)
+		block_set_state(block, BLOCK_ACTIVE);
+	return block;
+}
+
+bool
+tcache_settle_complete(const struct pools *pools)
+{
+	struct cache *cache = complete_cache(pools);
+
+	return cache != NULL && tcache_empty_slots(cache);
 }
 
 /* What the pool does changes what is left below the peaks. */
@@ -1542,8 +1150,8 @@ change_room(struct cache *cache, const struct block *block, int sign)
 	struct sums change = { sign, sign * (int64_t)block->size,
 		sign * (int64_t)block->requested };
 
-	cache->room = plus(cache->room, change);
-	cache->room_given = plus(cache->room_given, change);
+	cache->room = sums_plus(cache->room, change);
+	cache->room_given = sums_plus(cache->room_given, change);
 }
 
 /* Has any of the calling thread's caches been given room? */
@@ -1553,7 +1161,7 @@ have_room(const struct arena *arena)
 	struct list *own = &tcache_own->caches;
 
 	for (struct list *l = own->next; l != own; l = l->next)
-		if (own_of(l)->keeps && is_own(own_of(l), arena))
+		if (is_own(own_of(l), arena))
 			return true;
 	return false;
 }
@@ -1568,9 +1176,9 @@ tcache_went_out(struct cache *cache, const struct block *block)
 		change_room(cache, block, -1);
 	/* It has taken what other caches of the thread were given, or has
 	 * passed a peak: theirs is less now. */
-	if (cache != NULL ? !alone && lacks(&cache->room) :
+	if (cache != NULL ? !alone && sums_lack(&cache->room) :
 			    have_room(block->arena))
-		tell_own(block->arena, cache);
+		counts_tell_own(block->arena, cache);
 }
 
 void
@@ -1704,25 +1312,6 @@ tcache_bytes(const struct pools *pools)
 			bytes += cache->slot[i].size;
 	}
 	return bytes;
-}
-
-void
-tcache_drop_depot(struct pools *pools)
-{
-	struct depot *depot = pools->depot;
-
-	if (depot == NULL)
-		return;
-	for (size_t n = 1; n <= TCACHE_CLASSES; n++) {
-		struct shelf *shelf = &depot->shelves[n];
-		while (shelf->empty != NULL) {
-			struct magazine *magazine = shelf->empty;
-			shelf->empty = magazine->next;
-			magazine_delete(magazine);
-		}
-	}
-	lock_destroy(&depot->lock);
-	meta_free(depot, sizeof(*depot));
 }
 
 /* ---- With no lock ------------------------------------------------------ */

@@ -42,6 +42,15 @@
  * A thread that is handed memory, and all the same comes to the pool for a
  * class again and again, is given more than it asks for, up to a magazine.
  *
+ * Note [Complete memory]
+ *
+ * Memory of no stream that was freed and is found to be complete is likely
+ * asked for again in the very same size. So what a thread finds, when it looks
+ * in passing, it keeps whole in the slots of a cache of its own, where it need
+ * be neither joined nor cut: until a request of another size finds nothing in
+ * the pool. This cache works under the arena's lock only: each free needs it,
+ * for the uses. It takes part in nothing else that is said here.
+ *
  * Note [From thread to thread]
  *
  * A magazine is an array of pointers and moves as a whole, through the depot of
@@ -55,41 +64,13 @@
 #define ALLOCATOR_TCACHE_H
 
 #include "allocator/arena.h"
+#include "allocator/depot.h"
 #include "allocator/lookup.h"
 #include "base/os.h"
 
 enum {
-	TCACHE_BINS = 128, /* exact classes of 512 bytes, to 64 KiB */
-	/* Behind them those of 64 bytes, of fine pools. They begin with one of
-	 * no bytes. */
-	TCACHE_FINE = TCACHE_BINS + 1,
-	TCACHE_CLASSES = TCACHE_FINE + FINE_END / FINE_GRANULE - 1,
 	TCACHE_SLOTS = 16, /* blocks of any larger size */
 	TCACHE_WAYS = 64,  /* streams a thread finds at once */
-	TCACHE_BATCH = 64, /* blocks of one class that move together, at most */
-	TCACHE_DEPOT = 256, /* magazines of one class in a depot, at most */
-};
-
-enum {
-	TCACHE_BINNED = TCACHE_BINS << 9, /* bytes of the largest class */
-	TCACHE_MAGAZINE = 1 << 20, /* of a class in a magazine, at most */
-};
-
-/* Blocks of one class. */
-struct magazine {
-	struct magazine *next; /* in a depot */
-	unsigned count;        /* while it is not the first of a bin */
-	unsigned n;            /* its class; constant */
-	struct sums in;        /* frees that it has brought to a depot */
-	struct block *blocks[];
-};
-
-/* All NULL before the first block comes. */
-struct bin {
-	struct block **top;    /* behind the last block of the first magazine */
-	struct block **bottom; /* its ->blocks */
-	struct block **end;    /* where it is full */
-	struct magazine *second;
 };
 
 struct cache {
@@ -130,6 +111,7 @@ struct cache {
 	int device;
 	bool plain;        /* nothing is to be looked at but the handle */
 	bool keeps;        /* blocks; else it only finds the pools */
+	bool complete;     /* and keeps complete memory, under the lock */
 	bool traced;       /* keeps them under the arena's lock: see tell.c */
 	CUcontext context; /* of a default stream; else NULL */
 	const struct options *rounding; /* NULL: steps of 512 bytes */
@@ -144,6 +126,14 @@ struct cache {
 	atomic_bool dead;     /* retired: out of the first list */
 };
 
+/* Where the latest weir_host_malloc() went. A change of options takes the cache
+ * out of use. */
+struct latest {
+	struct cache *cache;
+	weir_stream key;   /* the cache's; NULL: it is only for a context */
+	CUcontext context; /* that is to be current, or NULL */
+};
+
 /* A thread's. Empty places hold `none`. */
 struct tcache {
 	struct cache *last; /* that it freed to */
@@ -151,33 +141,11 @@ struct tcache {
 	struct cache *last_host; /* by weir_host_free(); of host memory */
 	struct nearby nearby_host;
 	struct nearby nearby_fine; /* starts that are no multiple of 512 */
-	/* Of the arena that the latest weir_host_malloc() went to, in this
-	 * context and with these options. */
-	struct {
-		CUcontext context; /* NULL: none */
-		const struct options *options;
-		struct cache *cache;
-	} latest_host;
+	struct latest latest_host;
 	struct cache *by_handle[TCACHE_WAYS]; /* of streams */
 	struct cache *by_pools[TCACHE_WAYS];
 	struct list caches; /* all it has, through ->own_link */
 	struct cache none;  /* takes nothing */
-};
-
-/* Full magazines of a stream, for any thread, and empty ones; of a class all in
- * one line of a processor's cache, mostly. */
-struct depot {
-	struct lock lock;
-	size_t bytes;
-	struct sums in;           /* frees that are still to be told */
-	const struct cache *user; /* the latest; it may be no more */
-	bool shared; /* others have used it since it was last looked at */
-	struct shelf {
-		struct magazine *full;
-		struct magazine *empty;
-		unsigned count; /* of full ones */
-		unsigned idle;  /* the fewest since this was last looked at */
-	} shelves[TCACHE_CLASSES + 1]; /* by class */
 };
 
 /* ---- The owner --------------------------------------------------------- */
@@ -294,7 +262,8 @@ tcache_find(int device, weir_stream handle)
 	struct cache *cache = tcache_own->by_handle[tcache_way(handle)];
 	if (atomic_load_explicit(&cache->handle, memory_order_relaxed) !=
 		handle ||
-	    (device != WEIR_DEVICE_CURRENT && device != cache->device) ||
+	    (device != cache->device &&
+		(device != WEIR_DEVICE_CURRENT || handle == WEIR_STREAM_ANY)) ||
 	    (cache->context != NULL && !tcache_is_current(cache)))
 		return NULL;
 	return cache;
@@ -541,7 +510,7 @@ tcache_free_rare(struct block *block)
 /* The same for weir_host_free(): what it takes is host memory, as the cache of
  * the latest such free takes nothing else. */
 static inline QUICK enum tcache_taken
-tcache_free_host(void *ptr)
+tcache_free_host(void *ptr, struct block **out)
 {
 	struct tcache *t = tcache_own;
 	CUdeviceptr addr = (CUdeviceptr)(uintptr_t)ptr;
@@ -551,7 +520,8 @@ tcache_free_host(void *ptr)
 
 	/* Of a pointer that is none a place loses the highest bits. */
 	if (__builtin_expect(block == NULL || block->addr != addr, 0))
-		return TCACHE_NOT_TAKEN;
+		return TCACHE_UNKNOWN;
+	*out = block;
 	size_t size = block->size;
 	if (__builtin_expect(size > TCACHE_BINNED, 0))
 		return TCACHE_TOO_LARGE;
@@ -560,17 +530,15 @@ tcache_free_host(void *ptr)
 	atomic_signal_fence(memory_order_seq_cst);
 	const struct pool *pool =
 	    atomic_load_explicit(&cache->key_pool, memory_order_acquire);
-	bool fine = block->pool != pool;
+	if (__builtin_expect(block->pool == pool, 1))
+		return tcache_push(cache, tcache_bin(cache, size), block, size);
 	/* The fine pool lies behind the small one. */
-	if (fine &&
-	    (uintptr_t)block->pool - (uintptr_t)pool !=
-		POOL_FINE * sizeof(*pool)) {
-		tcache_leave(cache);
-		return TCACHE_NOT_TAKEN;
-	}
-	return tcache_push(cache,
-	    fine ? tcache_fine_bin(cache, size) : tcache_bin(cache, size),
-	    block, size);
+	if ((uintptr_t)block->pool - (uintptr_t)pool ==
+	    POOL_FINE * sizeof(*pool))
+		return tcache_push(
+		    cache, tcache_fine_bin(cache, size), block, size);
+	tcache_leave(cache);
+	return TCACHE_NOT_TAKEN;
 }
 
 /* Entered. The cache is the block's and has a slot free. */
@@ -637,8 +605,9 @@ tcache_come(struct pools *pools)
 {
 	struct cache *cache = tcache_of(pools);
 
-	return cache != NULL && !cache->keeps ? NULL :
-						tcache_come_with(pools, cache);
+	return cache != NULL && !cache->keeps && !cache->complete ?
+	    NULL :
+	    tcache_come_with(pools, cache);
 }
 
 /* The same without a cache: what the calling thread's have counted is told. */
@@ -648,6 +617,16 @@ void tcache_tell_news(struct arena *arena);
  * its caches have counted is told, and before they hand out more they look at
  * the peaks again. Takes the lock. */
 void tcache_come_elsewhere(struct arena *main);
+
+/* Is there complete memory of a size in a cache of the calling thread? */
+bool tcache_has_complete(const struct cache *cache, size_t rounded);
+
+/* A block of no stream that is complete is kept for a request of its size, or
+ * false; one of that size, ACTIVE, or NULL; and all go back to the pool, or
+ * false. Of the calling thread; Note [Complete memory]. */
+bool tcache_keep_complete(struct block *block);
+struct block *tcache_take_complete(const struct pools *pools, size_t rounded);
+bool tcache_settle_complete(const struct pools *pools);
 
 /* Give back what is too large for the bins. A request that goes to the pool is
  * to find it there. NULL does nothing. */
@@ -706,9 +685,6 @@ void tcache_tell(struct arena *arena);
 
 /* The context is gone, and all blocks with it. */
 void tcache_forget(struct arena *arena);
-
-/* The pools are gone, and their caches. */
-void tcache_drop_depot(struct pools *pools);
 
 /* Bytes in caches and depots of these pools, for weir_check(); stopped. */
 size_t tcache_bytes(const struct pools *pools);

@@ -17,7 +17,9 @@ current_device(int *out)
 	CUcontext context = NULL;
 	CUdevice device;
 
-	if (driver->cuCtxGetCurrent(&context) == CUDA_SUCCESS &&
+	if (driver->device_count == 1)
+		*out = 0;
+	else if (driver->cuCtxGetCurrent(&context) == CUDA_SUCCESS &&
 	    context != NULL && driver->cuCtxGetDevice(&device) == CUDA_SUCCESS)
 		*out = device;
 	else

@@ -37,6 +37,11 @@
  * Memory is allocated on behalf of a device: in its context, and where pages
  * are registered, on the NUMA node the device is at, in huge pages where the
  * system has them. All devices can use it. When the device is reset it is gone.
+ *
+ * The rules of <weir/weir.h> hold: sizes are bytes, a failed call changes
+ * nothing, and every call is thread-safe. Any thread may record and free what
+ * another allocated. Every call that needs the driver may fail as weir_init()
+ * does.
  */
 #ifndef WEIR_HOST_H
 #define WEIR_HOST_H
@@ -55,7 +60,8 @@ enum weir_host_flags {
 };
 
 /**
- * Allocate page-locked host memory on behalf of the current device.
+ * Allocate page-locked host memory on behalf of the current device. It is the
+ * caller's until weir_host_free(); what is in it at first is undefined.
  *
  * @param size  bytes, > 0
  * @return the address, the same for the host and all devices, aligned to 64
@@ -67,15 +73,22 @@ enum weir_host_flags {
  *         WEIR_EDRIVER   the driver refuses otherwise
  *         or any failure of weir_init(); WEIR_ECONTEXT
  *
- * Waits for streams only if there is nothing else to be had.
+ * Waits for streams only if there is nothing else to be had. What the thread
+ * has cached is handed out with no lock; with no call of the driver either
+ * where there is one device, else that is asked which is current.
  */
 WEIR_API void *weir_host_malloc(size_t size);
 
 /**
- * The same on behalf of a device, of a kind. Write-combined memory is always
- * allocated by the driver, never registered.
+ * The same on behalf of a device, of a kind: flags are for what the driver
+ * allocates. Registered memory (pinned_use_cuda_host_register) is portable and
+ * mapped whatever they are; write-combined memory is never registered.
  *
- * @param flags  of enum weir_host_flags
+ * @param device  a device, or WEIR_DEVICE_CURRENT
+ * @param size    bytes, > 0
+ * @param flags   of enum weir_host_flags; 0 is none
+ * @return as weir_host_malloc(); WEIR_EINVAL also for other flags;
+ *         WEIR_ENODEVICE
  */
 WEIR_API void *weir_host_malloc_on(int device, size_t size, unsigned flags);
 
@@ -88,37 +101,49 @@ WEIR_API void *weir_host_malloc_on(int device, size_t size, unsigned flags);
  *         or points into a block (weir_last_error() says which)
  *
  * Never fails for want of memory. Does not wait, unless pinned_idle_mb bids it
- * give memory back, for which the driver may wait for the device. weir_free()
- * does the same.
+ * give memory back, for which the driver may wait for the device. Of two frees
+ * of one block at the same time both may succeed, as with weir_free(), which
+ * frees host memory too.
  */
 WEIR_API enum weir_status weir_host_free(void *ptr);
 
 /**
- * Say that work queued on a stream uses the block.
+ * Say that work queued on a stream uses the block. It holds until the block is
+ * freed; of several streams each is to be said, each once.
  *
  * @param ptr     any address within a live block
  * @param stream  a stream of any device; WEIR_STREAM_ANY is all work submitted
  *                to the current device
  * @return WEIR_OK; WEIR_EINVAL if no live block of page-locked memory of weir's
  *         holds ptr, or the stream was destroyed; WEIR_EHOSTMEM
+ *
+ * Does not wait.
  */
 WEIR_API enum weir_status weir_host_record(const void *ptr, weir_stream stream);
 
 /**
  * Is the memory at an address page-locked: weir's, allocated with the driver,
- * or registered with it? False also where there is no driver to ask.
+ * or registered with it? False also where there is no driver to ask. Never
+ * fails, and leaves weir_last_status() as it was.
+ *
+ * @param ptr  any address, also within a block
  */
 WEIR_API bool weir_host_is_pinned(const void *ptr);
 
 /**
- * Page-lock memory of the caller's own, until weir_host_unregister().
+ * Page-lock memory of the caller's own, in the context of the current device,
+ * until weir_host_unregister(). It stays the caller's, who is not to give it
+ * back before; it is in no statistics and under no limit.
  *
+ * @param ptr    the first byte, of any alignment; whole pages are locked
+ * @param size   bytes, > 0
  * @param flags  of enum weir_host_flags, but not WEIR_HOST_WRITE_COMBINED
- * @return WEIR_OK; WEIR_EINVAL if ptr is NULL, size 0, or some of it is
- *         page-locked already (weir_last_error() says by whom); WEIR_EHOSTMEM
- *         if the system locks no more; WEIR_EDRIVER
+ * @return WEIR_OK; WEIR_EINVAL if ptr is NULL, size 0 or above WEIR_SIZE_MAX,
+ *         flags are others, or some of it is page-locked already
+ *         (weir_last_error() says by whom); WEIR_EHOSTMEM if the system locks
+ *         no more; WEIR_EDRIVER
  *
- * Thread-safe; several threads may register at once.
+ * Several threads may register at once; no lock is held over it.
  */
 WEIR_API enum weir_status weir_host_register(
     void *ptr, size_t size, unsigned flags);
@@ -127,17 +152,20 @@ WEIR_API enum weir_status weir_host_register(
  * Undo weir_host_register(), when no work uses the memory any more.
  *
  * @param ptr  the address that was registered
- * @return WEIR_OK; WEIR_EINVAL if no registration begins there
+ * @return WEIR_OK; WEIR_EINVAL if no registration begins there, or the memory
+ *         is weir's own; WEIR_EDRIVER
  */
 WEIR_API enum weir_status weir_host_unregister(void *ptr);
 
 /**
  * Give unused page-locked memory back to the system, the longest unused first.
- * Waits for pending blocks.
+ * Waits for pending blocks. What the driver does not take back stays.
  *
  * @param device       a device, WEIR_DEVICE_CURRENT or WEIR_DEVICE_ALL
- * @param keep_bytes   what may stay unused; 0 empties the cache
+ * @param keep_bytes   what may stay unused, of all kinds and devices together;
+ *                     0 empties the cache
  * @param freed_bytes  bytes given back; may be NULL
+ * @return WEIR_OK; WEIR_ENODEVICE
  */
 WEIR_API enum weir_status weir_host_trim(
     int device, size_t keep_bytes, size_t *freed_bytes);
@@ -146,12 +174,19 @@ WEIR_API enum weir_status weir_host_trim(
  * The statistics of page-locked memory allocated on behalf of a device; none of
  * it is in weir_stats(). Names mean what they mean there, with the system in
  * the driver's place; small is up to 1 MiB. Memory registered by the caller
- * is not counted.
+ * is not counted. A device with no such memory reads as all zeros.
+ *
+ * @param device  a device, or WEIR_DEVICE_CURRENT
+ * @param out     its struct_size is set by the caller
+ * @return WEIR_OK; WEIR_EINVAL if out is NULL or its struct_size is not set;
+ *         WEIR_ENODEVICE
  */
 WEIR_API enum weir_status weir_host_stats(int device, struct weir_stats *out);
-/** Make every peak equal to its current value. */
+
+/** Make every peak equal to its current value. WEIR_OK; WEIR_ENODEVICE. */
 WEIR_API enum weir_status weir_host_stats_reset_peak(int device);
-/** Zero the allocated and freed sums and the counters. */
+
+/** Zero the allocated and freed sums and the counters. The same. */
 WEIR_API enum weir_status weir_host_stats_reset_accumulated(int device);
 
 #ifdef __cplusplus

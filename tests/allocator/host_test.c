@@ -134,6 +134,23 @@ TEST(a_freed_block_serves_the_next_request)
 	expect_healthy();
 }
 
+TEST(with_one_device_what_is_cached_needs_no_call_of_the_driver)
+{
+	static const size_t sizes[] = { 1000, 64 * KIB, MIB };
+
+	device_need_sim("counts the driver's calls");
+	for (int i = 0; i < 3; i++) {
+		void *block = weir_host_malloc(sizes[i]);
+
+		host_give(block);
+		uint64_t calls = sim()->calls("cuCtxGetCurrent");
+		EXPECT_EQ(weir_host_malloc(sizes[i]), block);
+		host_give(block);
+		EXPECT_EQ(sim()->calls("cuCtxGetCurrent"), calls);
+	}
+	expect_healthy();
+}
+
 TEST(a_block_in_use_by_a_late_stream_is_not_handed_out)
 {
 	weir_stream late = new_stream();
@@ -751,8 +768,11 @@ TEST(kinds_are_apart)
 TEST(each_device_has_its_own)
 {
 	device_need(2);
+	struct weir_stats out = { .struct_size = sizeof(out) };
 	void *a = weir_host_malloc_on(0, MIB, 0);
 	host_give(a);
+	EXPECT_OK(weir_host_stats(1, &out));
+	EXPECT_EQ(out.reserved_bytes.all.peak, 0);
 	void *b = weir_host_malloc_on(1, MIB, 0);
 	EXPECT_NE(b, a);
 	EXPECT_EQ(info_of(b).device, 1);
@@ -818,6 +838,10 @@ TEST(a_change_of_mode_frees_blocks_as_they_came)
 	host_give(ours);
 	EXPECT_EQ(host_take(MIB), driver);
 	EXPECT_EQ(host_trim(0), MIB);
+	host_give(driver);
+	host_give(host_take(MIB)); /* the next would go the same way */
+	registered("");
+	EXPECT_NE(host_take(MIB), driver);
 	expect_healthy();
 }
 
@@ -1149,6 +1173,25 @@ TEST(bad_requests_are_told)
 	expect_healthy();
 }
 
+TEST(bad_questions_are_told)
+{
+	struct weir_stats none = { 0 };
+	struct weir_stats out = { .struct_size = sizeof(out) };
+	size_t freed = 7;
+
+	host_take(MIB);
+	EXPECT_STATUS(weir_host_stats(0, NULL), WEIR_EINVAL);
+	EXPECT_STATUS(weir_host_stats(0, &none), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "weir_host_stats");
+	EXPECT_STATUS(weir_host_stats(77, &out), WEIR_ENODEVICE);
+	EXPECT_EQ(out.reserved_bytes.all.current, 0);
+	EXPECT_STATUS(weir_host_stats_reset_peak(77), WEIR_ENODEVICE);
+	EXPECT_STATUS(weir_host_stats_reset_accumulated(77), WEIR_ENODEVICE);
+	EXPECT_STATUS(weir_host_trim(77, 0, &freed), WEIR_ENODEVICE);
+	EXPECT_EQ(freed, 7);
+	EXPECT_OK(weir_host_trim(0, 0, NULL));
+}
+
 TEST(bad_pointers_are_told)
 {
 	int local = 0;
@@ -1165,6 +1208,9 @@ TEST(bad_pointers_are_told)
 	EXPECT_STATUS(weir_host_record(device, NULL), WEIR_EINVAL);
 	EXPECT_STATUS(weir_host_record(&local, NULL), WEIR_EINVAL);
 	EXPECT_STATUS(weir_host_record(NULL, NULL), WEIR_EINVAL);
+	weir_stream gone = new_stream();
+	EXPECT_OK(weir_stream_destroy(gone));
+	EXPECT_STATUS(weir_host_record(ptr, gone), WEIR_EINVAL);
 	EXPECT_STATUS(weir_free_async(ptr, NULL), WEIR_EINVAL);
 	EXPECT_STR_HAS(weir_last_error(), "of no stream");
 	host_give(ptr);

@@ -951,6 +951,146 @@ TEST(a_free_that_is_told_before_its_malloc_makes_no_peak)
 	expect_healthy();
 }
 
+/* ---- Complete memory --------------------------------------------------- */
+
+enum { PIECES = 16, PIECE = 64 << 10 };
+
+static size_t
+held_bytes(void)
+{
+	return stats().reserved_bytes.all.current;
+}
+
+static void *rest; /* of the segment */
+
+/* Fill a segment of no stream but for some pieces, which are complete, and have
+ * them kept whole, but for one. */
+static void *
+keep_pieces(void)
+{
+	void *piece[PIECES];
+	size_t before = held_bytes();
+
+	for (int i = 0; i < PIECES; i++)
+		piece[i] = take(PIECE, WEIR_STREAM_ANY);
+	rest = take(MIB, WEIR_STREAM_ANY);
+	for (int i = 0; i < PIECES; i++)
+		give(piece[i]);
+	settle();
+	void *one = take(PIECE, WEIR_STREAM_ANY);
+	EXPECT_EQ(one, piece[PIECES - 1]);
+	EXPECT_EQ(cached(WEIR_STREAM_ANY), PIECES - 1);
+	EXPECT_EQ(held_bytes(), before + 2 * MIB);
+	expect_healthy();
+	return one;
+}
+
+TEST(complete_memory_stays_whole_for_requests_of_its_size)
+{
+	keep_pieces();
+	for (int i = 1; i < PIECES; i++)
+		take(PIECE, WEIR_STREAM_ANY);
+	EXPECT_EQ(cached(WEIR_STREAM_ANY), 0);
+	EXPECT_EQ(held_bytes(), 2 * MIB);
+	expect_healthy();
+}
+
+TEST(complete_memory_is_joined_for_a_larger_request)
+{
+	keep_pieces();
+	take((PIECES - 2) * PIECE, WEIR_STREAM_ANY);
+	EXPECT_EQ(cached(WEIR_STREAM_ANY), 0);
+	EXPECT_EQ(held_bytes(), 2 * MIB);
+	expect_healthy();
+}
+
+static void *
+take_most(void *stream)
+{
+	take((PIECES - 2) * PIECE, stream);
+	return NULL;
+}
+
+/* Also where threads are not stopped to see what they do not use. */
+TEST(complete_memory_that_a_thread_keeps_is_there_for_others)
+{
+	give(take(700, new_stream()));
+	keep_pieces();
+	size_t before = held_bytes();
+	in_thread(take_most, WEIR_STREAM_ANY);
+	EXPECT_EQ(cached(WEIR_STREAM_ANY), 0);
+	EXPECT_EQ(held_bytes(), before);
+	expect_healthy();
+}
+
+TEST(complete_memory_that_is_kept_serves_streams)
+{
+	keep_pieces();
+	take_most(new_stream());
+	EXPECT_EQ(cached(WEIR_STREAM_ANY), 0);
+	EXPECT_EQ(held_bytes(), 2 * MIB);
+	expect_healthy();
+}
+
+TEST(complete_memory_that_is_kept_is_trimmed)
+{
+	give(keep_pieces());
+	give(rest);
+	settle();
+	EXPECT_GT(cached(WEIR_STREAM_ANY), 0);
+	EXPECT_OK(weir_trim(0, 0, NULL));
+	EXPECT_EQ(held_bytes(), 0);
+	expect_healthy();
+}
+
+TEST(the_oldest_complete_memory_goes_to_the_pool)
+{
+	enum { SIZES = TCACHE_SLOTS + 8 };
+	void *block[SIZES];
+
+	for (size_t i = 0; i < SIZES; i++)
+		block[i] = take((i + 1) * PIECE, WEIR_STREAM_ANY);
+	for (size_t i = 0; i < SIZES; i++)
+		give(block[i]);
+	settle();
+	for (int i = 0; i < 4; i++)
+		take(512, WEIR_STREAM_ANY);
+	EXPECT_GT(cached(WEIR_STREAM_ANY), 0);
+	EXPECT_LE(cached(WEIR_STREAM_ANY), TCACHE_SLOTS);
+	expect_healthy();
+}
+
+/* With no cache there is none for this either. */
+TEST(without_caches_complete_memory_goes_to_the_pool)
+{
+	conf("tcache:0");
+	void *block[PIECES];
+
+	for (int i = 0; i < PIECES; i++)
+		block[i] = take(PIECE, WEIR_STREAM_ANY);
+	for (int i = 0; i < PIECES; i++)
+		give(block[i]);
+	settle();
+	take(PIECE, WEIR_STREAM_ANY);
+	EXPECT_EQ(cached(WEIR_STREAM_ANY), 0);
+	expect_healthy();
+}
+
+static void *
+keep_some(void *unused)
+{
+	keep_pieces();
+	return unused;
+}
+
+TEST(a_thread_that_ends_leaves_complete_memory_to_the_pool)
+{
+	in_thread(keep_some, NULL);
+	EXPECT_EQ(cached(WEIR_STREAM_ANY), 0);
+	EXPECT_EQ(held_bytes(), 2 * MIB);
+	expect_healthy();
+}
+
 /* ---- All at once ------------------------------------------------------- */
 
 struct worker {

@@ -428,6 +428,106 @@ TEST(threads_are_told_by_where_they_allocate)
 	json_decref(report);
 }
 
+/* ---- Threads ------------------------------------------------------------
+ */
+
+/* What a program prints of itself. */
+struct told {
+	unsigned long long allocations;
+	unsigned long long live_bytes;
+	unsigned long long live_blocks;
+	unsigned long long peak_bytes;
+};
+
+/* The report of driver_tally, and what that says of itself. */
+static json_t *
+tally_of(const char *argument, struct told *told)
+{
+	char *path = report_path();
+	struct start how = { .program = "driver_tally",
+		.argument = argument,
+		.preload = true,
+		.report = path };
+	struct command_result result = start(&how);
+	json_t *report;
+
+	EXPECT_EQ(result.status, 0);
+	EXPECT_STR_EQ(result.err, "");
+	if (told != NULL)
+		EXPECT_EQ(sscanf(result.out,
+			      "allocations: %llu, live: %llu bytes in %llu "
+			      "blocks, peak: %llu bytes",
+			      &told->allocations, &told->live_bytes,
+			      &told->live_blocks, &told->peak_bytes),
+		    4);
+	command_free(&result);
+	report = report_read(path);
+	unlink(path);
+	free(path);
+	return report;
+}
+
+static void
+expect_counted(const json_t *report, const struct told *told)
+{
+	const json_t *calls = json_object_get(report, "calls");
+	const json_t *streams = json_object_get(report, "streams");
+	long long allocations = (long long)told->allocations;
+	long long requests = 0;
+	const json_t *stream;
+	size_t i;
+
+	json_array_foreach(streams, i, stream) requests +=
+	    report_number(stream, "requests");
+	EXPECT_EQ(requests, allocations);
+	EXPECT_EQ(report_number(report, "allocations_served"), allocations);
+	EXPECT_EQ(
+	    report_number(json_object_get(calls, "cuMemAllocAsync"), "seen"),
+	    allocations);
+	EXPECT_EQ(report_number(report, "frees_served"),
+	    allocations - (long long)told->live_blocks);
+	EXPECT_EQ(report_number(report, "live_bytes_at_exit"),
+	    (long long)told->live_bytes);
+	EXPECT_EQ(report_number(report, "live_blocks_at_exit"),
+	    (long long)told->live_blocks);
+}
+
+TEST(what_one_thread_holds_is_told_to_the_byte)
+{
+	struct told told;
+	json_t *report = tally_of("one", &told);
+
+	expect_counted(report, &told);
+	EXPECT_EQ(report_number(report, "peak_live_bytes"),
+	    (long long)told.peak_bytes);
+	EXPECT_GE(report_number(report, "peak_without_caching_bytes"),
+	    (long long)told.peak_bytes);
+	json_decref(report);
+}
+
+/* A peak of several may be missed by a MiB for each. */
+TEST(what_threads_that_have_ended_counted_is_not_lost)
+{
+	enum { THREADS = 4 };
+	struct told told;
+	json_t *report = tally_of("many", &told);
+	long long peak = report_number(report, "peak_live_bytes");
+
+	expect_counted(report, &told);
+	EXPECT_LE(peak, (long long)told.peak_bytes);
+	EXPECT_GE(peak, (long long)told.peak_bytes - (THREADS << 20));
+	json_decref(report);
+}
+
+TEST(threads_that_do_not_end_are_in_the_report)
+{
+	json_t *report = tally_of("endless", NULL);
+
+	EXPECT_GE(report_number(report, "allocations_served"), 4 * 500);
+	EXPECT_GE(report_number(report, "peak_live_bytes"), 64 << 10);
+	json_decref(report);
+}
+
 /* ---- Frees as barriers ----------------------------------------------------
  */
 

@@ -44,7 +44,8 @@ struct bench_case {
 	bool cold;       /* all memory is given back before each sample */
 	bool few;        /* each sample costs seconds: take a few */
 	uint64_t rounds; /* of a sample; 0: as many as take session->sample_s */
-	uint64_t ops;    /* operations a round, of those the unit counts */
+	uint64_t rounds_slow; /* of slow peers, unless it is 0 */
+	uint64_t ops;         /* operations a round, of those the unit counts */
 	enum unit unit;
 
 	/* For run(): what they mean is said there. */

@@ -99,25 +99,25 @@ static CUmemoryPool pool;
 static bool refused; /* any call of these */
 
 static void
-async_pairs(unsigned long n)
+async_pairs_on(CUstream on, unsigned long n)
 {
 	CUdeviceptr ptr;
 
 	for (unsigned long i = 0; i < n; i++)
-		refused |=
-		    driver.alloc_async(&ptr, SIZE, stream) != CUDA_SUCCESS ||
-		    driver.free_async(ptr, stream) != CUDA_SUCCESS;
+		refused |= driver.alloc_async(&ptr, SIZE, on) != CUDA_SUCCESS ||
+		    driver.free_async(ptr, on) != CUDA_SUCCESS;
+}
+
+static void
+async_pairs(unsigned long n)
+{
+	async_pairs_on(stream, n);
 }
 
 static void
 async_default_pairs(unsigned long n)
 {
-	CUdeviceptr ptr;
-
-	for (unsigned long i = 0; i < n; i++)
-		refused |=
-		    driver.alloc_async(&ptr, SIZE, NULL) != CUDA_SUCCESS ||
-		    driver.free_async(ptr, NULL) != CUDA_SUCCESS;
+	async_pairs_on(NULL, n);
 }
 
 static void
@@ -163,6 +163,9 @@ static const struct path paths[] = {
 	{ "async-default-pair", NULL, async_default_pairs, OFF, true },
 	{ "async-pool-pair", NULL, async_pool_pairs, OFF, true },
 	{ "plain-pair", NULL, plain_pairs, OFF, true },
+	/* With WEIR_REPORT set. */
+	{ "reported-async-pair", NULL, async_pairs, OFF, true },
+	{ "reported-plain-pair", NULL, plain_pairs, OFF, true },
 };
 
 void bench_measured(void (*run)(unsigned long n), unsigned long n);

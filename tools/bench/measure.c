@@ -132,10 +132,12 @@ calibrate(struct session *session, const struct bench_case *about,
 	double before = 0; /* seconds of as many rounds, just before */
 	double seconds;
 
-	result->rounds = about->rounds;
+	result->rounds = result->peer->slow && about->rounds_slow != 0 ?
+	    about->rounds_slow :
+	    about->rounds;
 	if (about->rounds != 0)
 		return about->cold ||
-		    take_sample(session, about, result, about->rounds) >= 0;
+		    take_sample(session, about, result, result->rounds) >= 0;
 	for (;;) {
 		double wanted;
 

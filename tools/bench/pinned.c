@@ -173,9 +173,11 @@ struct loader {
 };
 
 static bool
-replace_batch(
-    struct loader *l, const struct peer *peer, struct dice *dice, unsigned at)
+replace_batch(struct loader *l, const struct sample *sample, struct dice *dice,
+    uint64_t at)
 {
+	const struct peer *peer = sample->peer;
+
 	for (int i = 0; i < PARTS; i++) {
 		if (l->blocks[at][i] != NULL)
 			peer->free(l->blocks[at][i], NULL);
@@ -194,13 +196,16 @@ replace_batch(
 	}
 	if (l->live > l->most_live)
 		l->most_live = l->live;
-	uint64_t held = peer->held != NULL ? peer->held() : 0;
-	if (held > l->most_held)
-		l->most_held = held;
+	if (sample->about->holds) {
+		uint64_t held = peer->held();
+		l->most_held = held > l->most_held ? held : l->most_held;
+	}
 	return true;
 }
 
-/* The most held for the most live; or (`shared`) the time. */
+/* The most held for the most live, if the case `holds`; or the time, in which
+ * all that is allocated is freed: a round costs the same however many there
+ * are. */
 static double
 run_loader(const struct sample *sample)
 {
@@ -210,18 +215,18 @@ run_loader(const struct sample *sample)
 	bool done = true;
 	uint64_t start = now_ns();
 
-	for (unsigned i = 0; done && i < sample->about->count; i++)
-		done = replace_batch(&l, peer, &dice, i % BATCHES);
-	double seconds = seconds_since(start);
+	for (uint64_t i = 0; done && i < sample->n; i++)
+		done = replace_batch(&l, sample, &dice, i % BATCHES);
 	for (int at = 0; at < BATCHES; at++)
 		for (int i = 0; i < PARTS; i++)
 			if (l.blocks[at][i] != NULL)
 				peer->free(l.blocks[at][i], NULL);
+	double seconds = seconds_since(start);
 	if (!done)
 		return -1;
-	return sample->about->shared ?
-	    seconds :
-	    (double)l.most_held / (double)l.most_live;
+	return sample->about->holds ?
+	    (double)l.most_held / (double)l.most_live :
+	    seconds;
 }
 
 /* ---- Small blocks ------------------------------------------------------ */
@@ -256,8 +261,8 @@ replace_small(struct smalls *s, const struct sample *sample, struct dice *dice)
 	return s->blocks[at] != NULL;
 }
 
-/* Of many live blocks any one is replaced by one of another size. The most held
- * for the most live; or (`shared`) the time. */
+/* Of many live blocks any one is replaced by one of another size. What it tells
+ * is as in run_loader(). */
 static double
 run_small(const struct sample *sample)
 {
@@ -268,23 +273,22 @@ run_small(const struct sample *sample)
 
 	s = (struct smalls){ 0 };
 	uint64_t start = now_ns();
-	for (unsigned i = 0; done && i < sample->about->count; i++) {
+	for (uint64_t i = 0; done && i < sample->n; i++) {
 		done = replace_small(&s, sample, &dice);
-		if (sample->about->shared || i % ROUNDS_A_LOOK != 0 ||
-		    peer->held == NULL)
+		if (!sample->about->holds || i % ROUNDS_A_LOOK != 0)
 			continue;
 		uint64_t held = peer->held();
 		s.most_held = held > s.most_held ? held : s.most_held;
 	}
-	double seconds = seconds_since(start);
 	for (int i = 0; i < SMALLS; i++)
 		if (s.blocks[i] != NULL)
 			peer->free(s.blocks[i], NULL);
+	double seconds = seconds_since(start);
 	if (!done)
 		return -1;
-	return sample->about->shared ?
-	    seconds :
-	    (double)s.most_held / (double)s.most_live;
+	return sample->about->holds ?
+	    (double)s.most_held / (double)s.most_live :
+	    seconds;
 }
 
 /* ---- All --------------------------------------------------------------- */
@@ -319,14 +323,14 @@ measure_small(struct session *session)
 		.name = "8 B to 4 KiB, held for live",
 		.run = run_small,
 		.kinds = PEER_PINNED,
-		.not_slow = true, /* minutes */
 		.holds = true,
 		.cold = true,
 		.few = true,
-		.rounds = 1,
+		.rounds = session->quick ? 5 * SMALLS : 16 * SMALLS,
+		.rounds_slow = SMALLS / 4,
+		.ops = 1,
 		.unit = UNIT_PERCENT,
 		.size = 4 * KIB,
-		.count = session->quick ? 5 * SMALLS : 16 * SMALLS,
 	};
 
 	if (!measure(session, &about))
@@ -334,8 +338,6 @@ measure_small(struct session *session)
 	about.name = "8 B to 4 KiB, one replaced";
 	about.holds = false;
 	about.unit = UNIT_NS;
-	about.ops = about.count;
-	about.shared = true;
 	return measure(session, &about);
 }
 
@@ -360,18 +362,17 @@ bench_pinned(struct session *session)
 		    .holds = true,
 		    .cold = true,
 		    .few = true,
-		    .rounds = 1,
-		    .unit = UNIT_PERCENT,
-		    .count = steps },
+		    .rounds = steps,
+		    .rounds_slow = STEPS_QUICK,
+		    .unit = UNIT_PERCENT },
 		{ .name = "loader, a batch",
 		    .run = run_loader,
 		    .kinds = PEER_PINNED,
 		    .cold = true,
 		    .few = true,
-		    .rounds = 1,
-		    .ops = steps,
-		    .count = steps,
-		    .shared = true },
+		    .rounds = steps,
+		    .rounds_slow = STEPS_QUICK,
+		    .ops = 1 },
 	};
 
 	if (!measure_pairs(session) || !measure_small(session))

@@ -1,10 +1,10 @@
 /*
  * PyTorch's caching allocator of page-locked host memory as a peer, compiled and
- * loaded as torch_peer.cpp is. A block is freed by its owner, so those are kept.
+ * loaded as torch_peer.cpp is. A block is freed by its context, which it has in
+ * its first bytes until then.
  */
 #include <exception>
 #include <string>
-#include <unordered_map>
 
 #include <ATen/core/CachingHostAllocator.h>
 #include <c10/core/Allocator.h>
@@ -16,7 +16,7 @@ namespace
 {
 
 thread_local std::string last_error;
-std::unordered_map<void *, c10::DataPtr> owners;
+c10::DeleterFnPtr deleter; /* of all blocks */
 
 at::HostAllocator *
 allocator()
@@ -36,7 +36,7 @@ peer_take(size_t size, weir_stream)
 	try {
 		c10::DataPtr owner = allocator()->allocate(size);
 		void *block = owner.get();
-		owners[block] = std::move(owner);
+		*static_cast<void **>(block) = owner.release_context();
 		return block;
 	} catch (const std::exception &e) {
 		last_error = e.what();
@@ -47,7 +47,7 @@ peer_take(size_t size, weir_stream)
 void
 peer_give(void *block, weir_stream)
 {
-	owners.erase(block);
+	deleter(*static_cast<void **>(block));
 }
 
 void
@@ -83,14 +83,11 @@ peer_open()
 {
 	try {
 		c10::cuda::set_device(0);
+		deleter = allocator()->allocate(512).get_deleter();
 	} catch (const std::exception &e) {
 		last_error = e.what();
 		return peer_error();
 	}
-	void *block = peer_take(512, nullptr);
-	if (block == nullptr)
-		return peer_error();
-	peer_give(block, nullptr);
 	return nullptr;
 }
 

@@ -5,11 +5,10 @@
  * leads to a function here that calls on between two looks at the clock;
  * without a report there is nothing between.
  */
-#include <stdatomic.h>
 #include <string.h>
 
 #include "base/os.h"
-#include "tools/preload/preload.h"
+#include "tools/preload/tally.h"
 
 /*
  * One function calls entries of all types. The ABIs this library knows pass
@@ -27,24 +26,23 @@ typedef CUresult any_entry(word, word, word, word, word, word);
 struct counted {
 	any_entry *real;
 	bool question;
-	_Atomic uint64_t calls;
-	_Atomic uint64_t ns;
 };
 
 static PRELOAD_THREAD uint64_t calls_of_thread;
 
 /* The types differ on purpose. */
 __attribute__((no_sanitize("undefined"))) static CUresult
-call(struct counted *counted, const word w[REGISTERS])
+call(const struct counted *counted, size_t entry, const word w[REGISTERS])
 {
+	struct tally *tally = tally_own();
 	uint64_t start = os_monotonic_ns();
 	CUresult code = counted->real(w[0], w[1], w[2], w[3], w[4], w[5]);
 	uint64_t ns = os_monotonic_ns() - start;
 
 	if (!counted->question)
 		calls_of_thread++;
-	atomic_fetch_add_explicit(&counted->calls, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&counted->ns, ns, memory_order_relaxed);
+	tally_add(&tally->entries[entry].calls, 1);
+	tally_add(&tally->entries[entry].ns, (int64_t)ns);
 	return code;
 }
 
@@ -53,8 +51,8 @@ call(struct counted *counted, const word w[REGISTERS])
 	static CUresult count_##name(                                          \
 	    word a, word b, word c, word d, word e, word f)                    \
 	{                                                                      \
-		return call(                                                   \
-		    &counted_##name, (const word[]){ a, b, c, d, e, f });      \
+		return call(&counted_##name, COUNT_##name,                     \
+		    (const word[]){ a, b, c, d, e, f });                       \
 	}
 DRIVER_ENTRIES(COUNTED)
 #undef COUNTED
@@ -77,7 +75,7 @@ static const struct row rows[] = {
 static const struct row *
 row_of(const char *name)
 {
-	for (size_t i = 0; i < count_entries(); i++) {
+	for (size_t i = 0; i < COUNT_ENTRIES; i++) {
 		size_t length = strlen(rows[i].name);
 
 		if (strncmp(rows[i].name, name, length) == 0 &&
@@ -132,27 +130,8 @@ count_of_thread(void)
 	return calls_of_thread;
 }
 
-size_t
-count_entries(void)
-{
-	return sizeof(rows) / sizeof(*rows);
-}
-
 const char *
 count_name(size_t i)
 {
 	return rows[i].name;
-}
-
-uint64_t
-count_of(size_t i)
-{
-	return atomic_load_explicit(
-	    &rows[i].counted->calls, memory_order_relaxed);
-}
-
-uint64_t
-count_ns(size_t i)
-{
-	return atomic_load_explicit(&rows[i].counted->ns, memory_order_relaxed);
 }

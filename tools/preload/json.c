@@ -53,17 +53,21 @@ write_calls(FILE *file, const struct report *report)
 	fprintf(file, "\n  },\n");
 }
 
+/* The calls of each entry, or the time in them. */
 static void
-write_entries(FILE *file, const char *key, uint64_t (*value)(size_t))
+write_entries(
+    FILE *file, const char *key, const struct report *report, bool times)
 {
 	const char *comma = "";
 
 	fprintf(file, "  \"%s\": {", key);
-	for (size_t i = 0; i < count_entries(); i++) {
-		if (count_of(i) == 0)
+	for (size_t i = 0; i < COUNT_ENTRIES; i++) {
+		const struct report_entry *entry = &report->entries[i];
+
+		if (entry->calls == 0)
 			continue;
 		fprintf(file, "%s\n    \"%s\": %" PRIu64, comma, count_name(i),
-		    value(i));
+		    times ? entry->ns : entry->calls);
 		comma = ",";
 	}
 	fprintf(file, "\n  },\n");
@@ -169,8 +173,8 @@ report_write_json(FILE *file, const struct report *report)
 	write_number(file, "ooms", report->ooms);
 	write_streams(file, report);
 	write_calls(file, report);
-	write_entries(file, "driver_calls", count_of);
-	write_entries(file, "driver_calls_ns", count_ns);
+	write_entries(file, "driver_calls", report, false);
+	write_entries(file, "driver_calls_ns", report, true);
 	write_sites(file, "leaks", report->leaks);
 	write_sites(file, "sites", report->top);
 	write_warnings(file, report);

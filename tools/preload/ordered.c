@@ -34,6 +34,7 @@ struct known {
 	CUcontext context;    /* of a default stream, else NULL */
 	struct mempool *pool; /* a default one; NULL: another, or the driver */
 	int device;
+	struct report_place place;
 };
 
 enum { KNOWN_BITS = 4 };
@@ -79,6 +80,8 @@ remember(weir_stream stream, int device, uint64_t change)
 	known.pool = mempool_serving(device, NULL, true);
 	if (known.pool != NULL && !mempool_is_default(known.pool))
 		known.pool = NULL;
+	if (report_wanted())
+		known.place = report_place(device, stream);
 	if (!stream_is_default(stream))
 		*known_place(stream) = known;
 	else if (real_driver()->cuCtxGetCurrent(&known.context) == CUDA_SUCCESS)
@@ -105,14 +108,6 @@ is_known_default(const struct known *known, weir_stream stream)
 	    current == known->context;
 }
 
-static __attribute__((noinline)) void
-tell_allocated(enum hook_id id, const struct request *request, CUdeviceptr ptr)
-{
-	report_call(id);
-	report_allocated(request, ptr);
-	report_served(id, CUDA_SUCCESS);
-}
-
 /* True if it has been allocated, in the device's pool. */
 static inline __attribute__((always_inline)) bool
 allocate_known(const struct known *known, enum hook_id id, CUdeviceptr *out,
@@ -129,10 +124,7 @@ allocate_known(const struct known *known, enum hook_id id, CUdeviceptr *out,
 	*out = ptr;
 	mempool_allocated(known->pool, NULL, ptr, bytes);
 	if (report_wanted())
-		tell_allocated(id,
-		    &(struct request){
-			known->device, bytes, stream, known->pool },
-		    ptr);
+		report_count_quick_malloc(id, known->place, bytes);
 	return true;
 }
 
@@ -181,16 +173,8 @@ allocate_named(enum hook_id id, CUdeviceptr *out, size_t bytes,
 	*out = ptr;
 	mempool_allocated(request.pool, block, ptr, bytes);
 	if (report_wanted())
-		tell_allocated(id, &request, ptr);
+		report_count_quick_malloc(id, known->place, bytes);
 	return true;
-}
-
-static __attribute__((noinline)) void
-tell_freed(enum hook_id id, int device, size_t bytes)
-{
-	report_call(id);
-	report_freed(device, bytes);
-	report_served(id, CUDA_SUCCESS);
 }
 
 /* True if it has been freed. */
@@ -209,7 +193,7 @@ free_known(const struct known *known, enum hook_id id, CUdeviceptr ptr,
 	}
 	mempool_freed(block, known->device, bytes);
 	if (report_wanted())
-		tell_freed(id, known->device, bytes);
+		report_count_quick_free(id, known->place, bytes);
 	return true;
 }
 

@@ -23,6 +23,7 @@
  *	count.c     the driver calls weir itself makes
  *	watch.c     copies to the host, and what waits for them
  *	report.c    what was seen, told at exit; text.c and json.c write it
+ *	tally.c     the counters for it, of each thread
  *	sites.c     where in the program memory comes from
  *
  * Nothing runs before a symbol of the driver is asked for or called.
@@ -375,11 +376,14 @@ void *count_through(const char *name, void *real);
  * current, whether a stream is being captured. */
 uint64_t count_of_thread(void);
 
-/* The entries, and of each the calls and the time in them. */
-size_t count_entries(void);
+/* The entries. */
+enum {
+#define COUNT_ENTRY(name, version, required, params) COUNT_##name,
+	DRIVER_ENTRIES(COUNT_ENTRY)
+#undef COUNT_ENTRY
+	    COUNT_ENTRIES
+};
 const char *count_name(size_t i);
-uint64_t count_of(size_t i);
-uint64_t count_ns(size_t i);
 
 /* ---- watch.c: what the program waits for ------------------------------- */
 
@@ -427,6 +431,18 @@ void report_count_call(enum hook_id id);
 void report_count_served(enum hook_id id);
 void report_count_allocated(const struct request *request, CUdeviceptr ptr);
 void report_count_freed(int device, size_t bytes);
+
+/* Where a device's stream is in the report; and all of the above at once there:
+ * a call that weir has answered with success and no call of the driver. */
+struct report_place {
+	unsigned row;
+	unsigned slot;
+};
+struct report_place report_place(int device, weir_stream stream);
+void report_count_quick_malloc(
+    enum hook_id id, struct report_place place, size_t bytes);
+void report_count_quick_free(
+    enum hook_id id, struct report_place place, size_t bytes);
 
 /* WEIR_REPORT is set. Without it the calls below do nothing, in a load. */
 static inline bool

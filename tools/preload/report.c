@@ -27,31 +27,12 @@
 #include "base/log.h"
 #include "base/os.h"
 #include "driver/driver.h"
-#include "tools/preload/preload.h"
+#include "tools/preload/tally.h"
 
 /* ---- Counters ---------------------------------------------------------- */
 
-typedef atomic_uint_fast64_t counter;
-
-static struct {
-	counter seen;
-	counter served;
-	counter saved;
-} calls[HOOK_COUNT];
-
-/* Of all devices. */
-static counter live_blocks;
-static counter live_bytes;
-static counter peak_live_bytes;
-
 /* Note [Without caching]. */
 enum { PAGE = 2 << 20, UNIT = 512 };
-static counter live_pages; /* bytes, of those that have pages of their own */
-static counter live_small; /* bytes, of those that share pages */
-static counter peak_uncached_bytes;
-
-/* Devices above are not told apart. */
-enum { DEVICES = 64 };
 
 /* What a device's arena has told before it was forgotten. */
 struct past {
@@ -60,23 +41,12 @@ struct past {
 	uint64_t gpu_waits;
 	uint64_t ooms;
 };
-static struct past pasts[DEVICES];
-
-/* What the program holds of a device. */
-static struct {
-	counter bytes;
-	counter blocks;
-	counter pages;
-	counter small;
-} held[DEVICES];
+static struct past pasts[TALLY_DEVICES];
 
 /* A row is a stream's once its key is set; the last is of all others. */
 static struct {
 	atomic_uintptr_t key; /* 0: free */
 	atomic_int device;
-	counter requests;
-	counter hits;
-	counter bytes;
 } streams[REPORT_STREAMS];
 
 /* The driver calls of this thread when its present call of a hook began. */
@@ -84,13 +54,6 @@ static PRELOAD_THREAD uint64_t calls_before;
 
 /* Where the report goes; NULL if nobody wants one. */
 static char *destination;
-
-/* A child starts from nothing, and so reports only what it does itself. */
-static void
-forget_counts(void)
-{
-	memset(calls, 0, sizeof(calls));
-}
 
 static void
 read_destination(void)
@@ -100,7 +63,9 @@ read_destination(void)
 	if (value == NULL || *value == '\0')
 		return;
 	destination = strdup(value);
-	pthread_atfork(NULL, NULL, forget_counts);
+	/* A child starts from nothing, and so reports only what it does itself.
+	 */
+	pthread_atfork(NULL, NULL, tally_forget_all);
 }
 
 _Atomic(enum report_answer) report_answer;
@@ -119,37 +84,10 @@ report_read(void)
 
 /* ---- Counting ---------------------------------------------------------- */
 
-static void
-count_up(counter *place, uint64_t n)
-{
-	atomic_fetch_add_explicit(place, n, memory_order_relaxed);
-}
-
-static void
-count_down(counter *place, uint64_t n)
-{
-	atomic_fetch_sub_explicit(place, n, memory_order_relaxed);
-}
-
-static uint64_t
-count_now(counter *place)
-{
-	return atomic_load_explicit(place, memory_order_relaxed);
-}
-
-static void
-raise_to(counter *place, uint64_t value)
-{
-	uint64_t old = count_now(place);
-
-	while (value > old && !atomic_compare_exchange_weak(place, &old, value))
-		;
-}
-
 void
 report_count_call(enum hook_id id)
 {
-	count_up(&calls[id].seen, 1);
+	tally_add(&tally_own()->calls[id].seen, 1);
 	calls_before = count_of_thread();
 }
 
@@ -162,47 +100,50 @@ needed_no_driver(void)
 void
 report_count_served(enum hook_id id)
 {
-	count_up(&calls[id].served, 1);
+	struct tally_calls *calls = &tally_own()->calls[id];
+
+	tally_add(&calls->served, 1);
 	if (needed_no_driver())
-		count_up(&calls[id].saved, 1);
+		tally_add(&calls->saved, 1);
 }
 
-static int
+static size_t
 slot_of(int device)
 {
-	return device >= 0 && device < DEVICES ? device : DEVICES - 1;
+	return (unsigned)device < TALLY_DEVICES ? (size_t)device :
+						  TALLY_DEVICES - 1;
 }
 
 /* What distinguishes a stream: default ones are of a device, others have a
  * handle of their own. Never 0. */
 static uintptr_t
-key_of(const struct request *request)
+key_of(int device, weir_stream handle)
 {
-	uintptr_t stream = (uintptr_t)request->stream;
-	uintptr_t device = (uintptr_t)request->device + 1;
+	uintptr_t stream = (uintptr_t)handle;
+	uintptr_t place = (uintptr_t)device + 1;
 
-	if (request->stream == WEIR_STREAM_ANY)
+	if (handle == WEIR_STREAM_ANY)
 		stream = 0;
 	return stream <= (uintptr_t)WEIR_STREAM_PER_THREAD ?
-	    stream | device << 8 :
+	    stream | place << 8 :
 	    stream;
 }
 
-static size_t
-row_of(const struct request *request)
+static unsigned
+row_of(int device, weir_stream stream)
 {
-	static PRELOAD_THREAD size_t latest;
-	uintptr_t key = key_of(request);
+	static PRELOAD_THREAD unsigned latest;
+	uintptr_t key = key_of(device, stream);
 
 	if (atomic_load(&streams[latest].key) == key)
 		return latest;
-	for (size_t i = 0; i < REPORT_STREAMS - 1; i++) {
+	for (unsigned i = 0; i < REPORT_STREAMS - 1; i++) {
 		uintptr_t found = atomic_load(&streams[i].key);
 
 		if (found == 0 &&
 		    atomic_compare_exchange_strong(
 			&streams[i].key, &found, key)) {
-			atomic_store(&streams[i].device, request->device);
+			atomic_store(&streams[i].device, device);
 			found = key;
 		}
 		if (found == key)
@@ -211,72 +152,93 @@ row_of(const struct request *request)
 	return REPORT_STREAMS - 1;
 }
 
-static void
-count_request(const struct request *request)
+static int64_t
+multiple_of(int64_t unit, uint64_t bytes)
 {
-	size_t row = row_of(request);
-
-	count_up(&streams[row].requests, 1);
-	count_up(&streams[row].bytes, request->bytes);
-	if (needed_no_driver())
-		count_up(&streams[row].hits, 1);
+	return ((int64_t)bytes + unit - 1) & -unit;
 }
 
-static uint64_t
-multiple_of(uint64_t unit, uint64_t bytes)
+static struct tally_bytes
+bytes_of(uint64_t bytes)
 {
-	return (bytes + unit - 1) / unit * unit;
-}
-
-/* Where an allocation counts for what the driver would have held, and as how
- * much. */
-static uint64_t
-uncached(uint64_t bytes, counter **all, counter **of_device, int slot)
-{
-	bool own_pages = bytes >= PAGE;
-
-	*all = own_pages ? &live_pages : &live_small;
-	*of_device = own_pages ? &held[slot].pages : &held[slot].small;
-	return multiple_of(own_pages ? PAGE : UNIT, bytes);
+	return (struct tally_bytes){ { [TALLY_LIVE] = (int64_t)bytes,
+	    [TALLY_UNCACHED] =
+		multiple_of(bytes >= PAGE ? PAGE : UNIT, bytes) } };
 }
 
 void
 report_count_allocated(const struct request *request, CUdeviceptr ptr)
 {
-	int slot = slot_of(request->device);
-	uint64_t bytes = request->bytes;
-	counter *of_device;
-	counter *all;
+	struct tally *own = tally_own();
+	struct tally_stream *stream =
+	    &own->streams[row_of(request->device, request->stream)];
 
-	count_request(request);
-	count_up(&held[slot].bytes, bytes);
-	count_up(&held[slot].blocks, 1);
-	count_up(&live_blocks, 1);
-	raise_to(
-	    &peak_live_bytes, atomic_fetch_add(&live_bytes, bytes) + bytes);
-	bytes = uncached(bytes, &all, &of_device, slot);
-	count_up(all, bytes);
-	count_up(of_device, bytes);
-	raise_to(&peak_uncached_bytes,
-	    count_now(&live_pages) + multiple_of(PAGE, count_now(&live_small)));
+	tally_add(&stream->requests, 1);
+	tally_add(&stream->bytes, (int64_t)request->bytes);
+	if (needed_no_driver())
+		tally_add(&stream->hits, 1);
+	tally_allocated(
+	    own, slot_of(request->device), bytes_of(request->bytes));
 	sites_allocated(ptr, request->device, request->bytes);
 }
 
 void
 report_count_freed(int device, size_t bytes)
 {
-	int slot = slot_of(device);
-	counter *of_device;
-	uint64_t rounded;
-	counter *all;
+	tally_freed(tally_own(), slot_of(device), bytes_of(bytes));
+}
 
-	count_down(&held[slot].bytes, bytes);
-	count_down(&held[slot].blocks, 1);
-	count_down(&live_bytes, bytes);
-	count_down(&live_blocks, 1);
-	rounded = uncached(bytes, &all, &of_device, slot);
-	count_down(all, rounded);
-	count_down(of_device, rounded);
+struct report_place
+report_place(int device, weir_stream stream)
+{
+	return (struct report_place){ .row = row_of(device, stream),
+		.slot = (unsigned)slot_of(device) };
+}
+
+/* The first call of a thread is counted apart, so that the others have no
+ * registers to save. */
+static __attribute__((noinline)) void
+begin_with_malloc(enum hook_id id, struct report_place place, size_t bytes)
+{
+	tally_begin();
+	report_count_quick_malloc(id, place, bytes);
+}
+
+void
+report_count_quick_malloc(
+    enum hook_id id, struct report_place place, size_t bytes)
+{
+	struct tally *own = tally_of_thread;
+
+	if (__builtin_expect(own == NULL, 0)) {
+		begin_with_malloc(id, place, bytes);
+		return;
+	}
+	tally_add(&own->calls[id].quick, 1);
+	tally_add(&own->streams[place.row].quick, 1);
+	tally_add(&own->streams[place.row].bytes, (int64_t)bytes);
+	tally_allocated(own, place.slot, bytes_of(bytes));
+}
+
+static __attribute__((noinline)) void
+begin_with_free(enum hook_id id, struct report_place place, size_t bytes)
+{
+	tally_begin();
+	report_count_quick_free(id, place, bytes);
+}
+
+void
+report_count_quick_free(
+    enum hook_id id, struct report_place place, size_t bytes)
+{
+	struct tally *own = tally_of_thread;
+
+	if (__builtin_expect(own == NULL, 0)) {
+		begin_with_free(id, place, bytes);
+		return;
+	}
+	tally_add(&own->calls[id].quick, 1);
+	tally_freed(own, place.slot, bytes_of(bytes));
 }
 
 /* ---- What weir has to tell --------------------------------------------- */
@@ -308,15 +270,12 @@ present(int device)
 void
 report_device_ends(int device)
 {
-	int slot = slot_of(device);
+	size_t slot = slot_of(device);
 
 	if (!report_wanted())
 		return;
 	pasts[slot] = add(pasts[slot], present(device));
-	count_down(&live_bytes, atomic_exchange(&held[slot].bytes, 0));
-	count_down(&live_blocks, atomic_exchange(&held[slot].blocks, 0));
-	count_down(&live_pages, atomic_exchange(&held[slot].pages, 0));
-	count_down(&live_small, atomic_exchange(&held[slot].small, 0));
+	tally_forget(slot);
 }
 
 /* Over all devices; peaks are added up. */
@@ -328,7 +287,7 @@ total(void)
 
 	if (driver == NULL || !gate_started())
 		return sum;
-	for (int i = 0; i < driver->device_count && i < DEVICES; i++) {
+	for (int i = 0; i < driver->device_count && i < TALLY_DEVICES; i++) {
 		struct past one = add(pasts[i], present(i));
 		uint64_t held_bytes = sum.peak_held_bytes + one.peak_held_bytes;
 
@@ -347,14 +306,23 @@ static const enum hook_id allocations[] = { HOOK_cuMemAlloc_v2,
 static const enum hook_id frees[] = { HOOK_cuMemFree_v2, HOOK_cuMemFreeAsync,
 	HOOK_cuMemFreeAsync_ptsz };
 
+static struct report_calls
+calls_of(const struct tally_calls *calls)
+{
+	uint64_t quick = (uint64_t)tally_now(&calls->quick);
+
+	return (struct report_calls){
+		.seen = (uint64_t)tally_now(&calls->seen) + quick,
+		.served = (uint64_t)tally_now(&calls->served) + quick,
+		.saved = (uint64_t)tally_now(&calls->saved) + quick
+	};
+}
+
 static void
-gather_calls(struct report *report)
+gather_calls(struct report *report, const struct tally *sum)
 {
 	for (int i = 0; i < HOOK_COUNT; i++)
-		report->calls[i] =
-		    (struct report_calls){ count_now(&calls[i].seen),
-			    count_now(&calls[i].served),
-			    count_now(&calls[i].saved) };
+		report->calls[i] = calls_of(&sum->calls[i]);
 	for (size_t i = 0; i < sizeof(allocations) / sizeof(*allocations);
 	     i++) {
 		const struct report_calls *c = &report->calls[allocations[i]];
@@ -368,9 +336,18 @@ gather_calls(struct report *report)
 		report->frees_served += c->served;
 		report->calls_saved += c->saved;
 	}
-	for (size_t i = 0; i < count_entries(); i++) {
-		report->driver_calls += count_of(i);
-		report->driver_ns += count_ns(i);
+}
+
+static void
+gather_entries(struct report *report, const struct tally *sum)
+{
+	for (size_t i = 0; i < COUNT_ENTRIES; i++) {
+		struct report_entry *entry = &report->entries[i];
+
+		entry->calls = (uint64_t)tally_now(&sum->entries[i].calls);
+		entry->ns = (uint64_t)tally_now(&sum->entries[i].ns);
+		report->driver_calls += entry->calls;
+		report->driver_ns += entry->ns;
 	}
 }
 
@@ -378,39 +355,65 @@ static weir_stream
 stream_of(uintptr_t key)
 {
 	if ((key & 0xff) > (uintptr_t)WEIR_STREAM_PER_THREAD ||
-	    key >> 8 > DEVICES)
+	    key >> 8 > TALLY_DEVICES)
 		return (weir_stream)key;
 	return (key & 0xff) == 0 ? WEIR_STREAM_ANY : (weir_stream)(key & 0xff);
 }
 
 static void
-gather_streams(struct report *report)
+gather_streams(struct report *report, const struct tally *sum)
 {
 	for (size_t i = 0; i < REPORT_STREAMS; i++) {
+		const struct tally_stream *stream = &sum->streams[i];
 		bool others = i == REPORT_STREAMS - 1;
+		uint64_t quick = (uint64_t)tally_now(&stream->quick);
+		uint64_t requests =
+		    (uint64_t)tally_now(&stream->requests) + quick;
 
-		if (count_now(&streams[i].requests) == 0)
+		if (requests == 0)
 			continue;
 		report->streams[report->n_streams++] = (struct report_stream){
 			.device = others ? -1 : atomic_load(&streams[i].device),
 			.stream = stream_of(atomic_load(&streams[i].key)),
-			.requests = count_now(&streams[i].requests),
-			.hits = count_now(&streams[i].hits),
-			.bytes = count_now(&streams[i].bytes)
+			.requests = requests,
+			.hits = (uint64_t)tally_now(&stream->hits) + quick,
+			.bytes = (uint64_t)tally_now(&stream->bytes)
 		};
 	}
 }
 
+/* While threads go on, one may have been seen to free what another was not yet
+ * seen to allocate. */
+static uint64_t
+at_least_none(int64_t n)
+{
+	return n > 0 ? (uint64_t)n : 0;
+}
+
 static void
-gather(struct report *report)
+gather_memory(struct report *report, const struct tally *sum)
+{
+	int64_t blocks = 0;
+	int64_t bytes = 0;
+
+	for (size_t i = 0; i < TALLY_DEVICES; i++) {
+		blocks += tally_now(&sum->held[i].blocks);
+		bytes += tally_now(&sum->held[i].bytes[TALLY_LIVE]);
+	}
+	report->live_blocks = at_least_none(blocks);
+	report->live_bytes = at_least_none(bytes);
+	report->peak_live_bytes = (uint64_t)tally_peak_of(TALLY_LIVE);
+	/* Those that share pages share the last one too. */
+	report->uncached_bytes = (uint64_t)multiple_of(
+	    PAGE, (uint64_t)tally_peak_of(TALLY_UNCACHED));
+}
+
+static void
+gather(struct report *report, const struct tally *counted)
 {
 	struct past sum = total();
 
 	*report = (struct report){ .serving = gate_started(),
-		.peak_live_bytes = count_now(&peak_live_bytes),
-		.live_bytes = count_now(&live_bytes),
-		.live_blocks = count_now(&live_blocks),
-		.uncached_bytes = count_now(&peak_uncached_bytes),
 		.peak_held_bytes = sum.peak_held_bytes,
 		.host_waits = sum.host_waits,
 		.gpu_waits = sum.gpu_waits,
@@ -418,8 +421,10 @@ gather(struct report *report)
 		.barriers = watch_barriers(),
 		.leaks = sites_leaks(),
 		.top = sites_top() };
-	gather_calls(report);
-	gather_streams(report);
+	gather_calls(report, counted);
+	gather_entries(report, counted);
+	gather_streams(report, counted);
+	gather_memory(report, counted);
 }
 
 const char *
@@ -485,10 +490,10 @@ colour_wanted(void)
 }
 
 static bool
-anything_seen(void)
+anything_seen(const struct tally *sum)
 {
 	for (int i = 0; i < HOOK_COUNT; i++)
-		if (count_now(&calls[i].seen) != 0)
+		if (tally_now(&sum->calls[i].seen) != 0)
 			return true;
 	return false;
 }
@@ -498,10 +503,14 @@ __attribute__((destructor)) static void
 write_report(void)
 {
 	static struct report report;
+	static struct tally sum;
 
-	if (!anything_seen() || os_forked())
+	if (os_forked())
 		return;
-	gather(&report);
+	tally_read(&sum);
+	if (!anything_seen(&sum))
+		return;
+	gather(&report, &sum);
 	if (strcmp(destination, "-") == 0) {
 		report_write_text(stderr, &report, colour_wanted());
 	} else {

@@ -10,7 +10,7 @@
 
 #include <weir/weir.h>
 
-#include "tools/preload/hooks.h"
+#include "tools/preload/preload.h"
 
 /* Streams beyond these are counted together, in the last. */
 enum { REPORT_STREAMS = 64 };
@@ -30,14 +30,21 @@ struct report_calls {
 	uint64_t saved;  /* of these, with no call of the driver */
 };
 
+struct report_entry {
+	uint64_t calls;
+	uint64_t ns;
+};
+
 struct report {
 	bool serving;
 	struct report_calls calls[HOOK_COUNT];
 	uint64_t allocations_served;
 	uint64_t frees_served;
 	uint64_t calls_saved;
+	/* Of weir: all, and by entry. */
 	uint64_t driver_calls;
 	uint64_t driver_ns;
+	struct report_entry entries[COUNT_ENTRIES];
 	uint64_t peak_live_bytes;
 	uint64_t live_bytes;
 	uint64_t live_blocks;

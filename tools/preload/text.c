@@ -123,27 +123,32 @@ static void
 write_driver_calls(const struct page *page, const struct report *report)
 {
 	enum { ROWS = 5 };
-	bool told[256] = { false };
-	size_t n = count_entries() < 256 ? count_entries() : 256;
+	bool told[COUNT_ENTRIES] = { false };
 
 	if (report->driver_calls == 0)
 		return;
 	fprintf(page->file, "%s%-36s %11s %12s%s\n", page->bold,
 	    "driver calls that took most", "calls", "time", page->plain);
 	for (int row = 0; row < ROWS; row++) {
+		const struct report_entry *most = NULL;
 		char time[32];
-		size_t most = n;
+		size_t which = 0;
 
-		for (size_t i = 0; i < n; i++)
-			if (!told[i] && count_of(i) != 0 &&
-			    (most == n || count_ns(i) > count_ns(most)))
-				most = i;
-		if (most == n)
+		for (size_t i = 0; i < COUNT_ENTRIES; i++) {
+			const struct report_entry *entry = &report->entries[i];
+
+			if (told[i] || entry->calls == 0 ||
+			    (most != NULL && entry->ns <= most->ns))
+				continue;
+			most = entry;
+			which = i;
+		}
+		if (most == NULL)
 			return;
-		told[most] = true;
+		told[which] = true;
 		fprintf(page->file, "  %-34s %11" PRIu64 " %12s\n",
-		    count_name(most), count_of(most),
-		    format_time(count_ns(most), time, sizeof(time)));
+		    count_name(which), most->calls,
+		    format_time(most->ns, time, sizeof(time)));
 	}
 }
 

@@ -192,8 +192,8 @@ TEST(random_runs_with_every_peer)
 
 TEST(pinned_runs_with_every_peer_of_pinned_memory)
 {
-	smoke("pinned", nothing, 10, "weir-pinned weir-registered");
-	smoke("pinned", nothing, 8, "cudaHostAlloc");
+	smoke(
+	    "pinned", nothing, 10, "weir-pinned weir-registered cudaHostAlloc");
 }
 
 TEST(graphs_runs_with_pools_of_graphs)
