@@ -333,11 +333,10 @@ $(B)/obj/%.o: %.c $(B)/flags | $(call deps,build) $(je_ready) \
 	$(call say,CC,$<)
 	$(Q)$(CC) $(cflags) -MMD -MP -c -o $@ $<
 
-# Our declarations are compared with the toolkit's, where there is one.
-$(B)/obj/allocator/tcache.o $(B)/obj/allocator/malloc.o \
-$(B)/obj/allocator/host.o $(B)/obj/allocator/tell.o: \
+$(B)/obj/base/%.o $(B)/obj/trace/%.o $(B)/obj/streams/%.o \
+$(B)/obj/allocator/%.o $(patsubst %.c,$(B)/obj/%.o,$(wildcard driver/*.c)): \
 	cflags += $(tls_flags) $(fetch_flags) -fno-tree-slp-vectorize
-$(B)/obj/trace/history.o: cflags += $(tls_flags)
+# Our declarations are compared with the toolkit's, where there is one.
 $(B)/obj/tests/driver/%.o: cppflags += $(addprefix -isystem ,\
 	$(wildcard $(CUDA_HOME)/include))
 

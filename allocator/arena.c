@@ -77,14 +77,6 @@ pools_peek(const struct arena *arena, const struct stream *stream)
 }
 
 void
-pools_drop_if_done(struct arena *arena, struct pools *pools)
-{
-	(void)arena;
-	if (pools->passed)
-		pools_drop(pools);
-}
-
-void
 pools_drop(struct pools *pools)
 {
 	struct arena *arena = pools->arena;
@@ -356,6 +348,7 @@ forget_contents(struct arena *arena)
 	handles_release_again(arena);
 	arena->shared_bytes = 0;
 	arena->stats = (struct weir_stats){ 0 };
+	arena->tally = (struct tally){ 0 };
 	if (arena != arena->main)
 		arena->totals = NULL;
 	arena->uncounted = false;
@@ -443,10 +436,11 @@ check_device(struct arena *main, struct check *check)
 		lock_enter(&a->lock);
 		tcache_stop(a);
 		arena_check(a, check);
+		struct weir_stats all = stats_all(&a->stats, &a->tally);
 		if (arena_is_counted(a))
-			stats_add_current(&sums, &a->stats);
+			stats_add_current(&sums, &all);
 		else if (arena_is_host(a))
-			stats_add_current(&host_sums, &a->stats);
+			stats_add_current(&host_sums, &all);
 		tcache_go(a);
 		lock_leave(&a->lock);
 	}

@@ -41,6 +41,8 @@
 
 #include <stdatomic.h>
 
+#include "allocator/depot.h"
+#include "allocator/lookup.h"
 #include "allocator/options.h"
 #include "allocator/sizes.h"
 #include "base/list.h"
@@ -48,6 +50,9 @@
 #include "base/tree.h"
 #include "streams/use.h"
 #include "trace/history.h"
+
+/* Part of the shortest way wherever it is used. */
+#define QUICK __attribute__((always_inline))
 
 enum block_state {
 	BLOCK_UNMAPPED,
@@ -91,6 +96,7 @@ struct segment {
 	bool expandable;
 	bool oversize; /* counted as such: options may change */
 	bool shared;   /* host memory that is cut */
+	bool alone;    /* in its words of the table: lookup_is_alone() */
 
 	struct list link; /* in arena->segments */
 	struct block *first;
@@ -106,6 +112,35 @@ struct pool {
 	enum pool_kind kind;  /* constant */
 	struct tree free;     /* by size, then address: best fit */
 	struct tree unmapped; /* by address */
+};
+
+/*
+ * The statistics that each malloc and free changes (of struct weir_stats those
+ * that TALLIED_STATS() names, which are not kept there), in as few places as
+ * they can be told from: stats_all(). What is current is the peak less the
+ * room below it, so that a free changes the room only, and a malloc sees by its
+ * sign whether it has passed the peak.
+ */
+#define TALLIED_STATS(X)                                                       \
+	X(allocation, count)                                                   \
+	X(allocated_bytes, bytes)                                              \
+	X(active, count)                                                       \
+	X(active_bytes, bytes)                                                 \
+	X(requested_bytes, requested)
+enum tallied {
+#define TALLIED_ENUM(name, sum) TALLIED_##name,
+	TALLIED_STATS(TALLIED_ENUM)
+#undef TALLIED_ENUM
+	    TALLIED
+};
+enum stat_part { PART_ALL, PART_SMALL, PART_LARGE, PARTS };
+struct tally {
+	struct tally_part {
+		int64_t room[TALLIED];
+		struct sums up; /* allocated */
+		int64_t peak[TALLIED];
+		int64_t began[TALLIED]; /* current, when `up` was 0 */
+	} part[PARTS];
 };
 
 /* A mark on a stream: Note [Marks]. */
@@ -152,7 +187,8 @@ struct pools {
 	bool ended;  /* the stream is gone: see Note [A stream ends] */
 	bool passed; /* ended, and all its work is done */
 
-	struct weir_stats stats;
+	struct tally tally;
+	struct weir_stats stats; /* but those */
 };
 
 /* What decay.c remembers. */
@@ -231,18 +267,20 @@ struct arena {
 	struct handle *unreleased; /* in no segment, through ->next */
 	struct tree pins;          /* struct pin, by address */
 	struct decay decay;
-	struct block *spare; /* blocks in no segment, through ->next */
-	unsigned jobs;       /* under way with the lock left in between */
-	size_t promised;     /* bytes that jobs are getting from the driver */
-	size_t shared_bytes; /* of segments that are host memory that is cut */
-	uint64_t tries;      /* requests that came to waiting, so far */
-	uint64_t served;     /* requests so far, and what was given ahead */
-	uint64_t looked;     /* `served` when all caches were looked at */
-	uint64_t moves;      /* handles mapped at another place so far */
-	size_t most_live;    /* bytes that callers had, or asked for, at once */
-	unsigned ending;     /* pools that have ended but not passed */
-	bool forgotten;      /* its context is gone */
-	struct weir_stats stats;
+	struct block *spare;  /* blocks in no segment, through ->next */
+	struct nearby starts; /* where the latest was named */
+	unsigned jobs;        /* under way with the lock left in between */
+	size_t promised;      /* bytes that jobs are getting from the driver */
+	size_t shared_bytes;  /* of segments that are host memory that is cut */
+	uint64_t tries;       /* requests that came to waiting, so far */
+	uint64_t served;      /* requests so far, and what was given ahead */
+	uint64_t looked;      /* `served` when all caches were looked at */
+	uint64_t moves;       /* handles mapped at another place so far */
+	size_t most_live; /* bytes that callers had, or asked for, at once */
+	unsigned ending;  /* pools that have ended but not passed */
+	bool forgotten;   /* its context is gone */
+	struct tally tally;
+	struct weir_stats stats; /* but those */
 	/* Of all arenas of the device; NULL while there is but one. */
 	struct totals *totals;
 	struct trace_pool pool; /* which one it is, in the history */
@@ -274,7 +312,8 @@ struct arena {
 struct totals {
 	struct lock lock; /* LOCK_RANK_TOTALS */
 	uint64_t changes;
-	struct weir_stats stats;
+	struct tally tally;
+	struct weir_stats stats; /* but those */
 	size_t promised;
 };
 
@@ -377,10 +416,15 @@ size_t arena_held(const struct arena *arena);
 enum weir_status arena_promise(struct arena *arena, size_t size, size_t *need);
 void arena_promised(struct arena *arena, size_t size);
 
-/* Drop pools that have ended, passed and hold no block. */
-void pools_drop_if_done(struct arena *arena, struct pools *pools);
-/* The same for any that hold no block and nobody uses. */
+/* Drop pools that hold no block and that nobody uses. */
 void pools_drop(struct pools *pools);
+/* The same if they have ended and passed. */
+static inline void
+pools_drop_if_done(struct pools *pools)
+{
+	if (__builtin_expect(pools->passed, 0))
+		pools_drop(pools);
+}
 
 /* ---- others.c ---------------------------------------------------------- */
 
@@ -418,8 +462,17 @@ void arena_wait_keeps(struct arena *arena);
 /* Give back what an arena that nobody owns can; the bytes. Takes the lock. */
 size_t arena_empty(struct arena *arena);
 
-/* The same for all of a device, given any of its arenas. Holds no lock. */
-size_t arena_empty_unowned(struct arena *arena);
+/* The same for all of a device, given its own arena, or any. Holds no lock. */
+size_t arena_empty_all(struct arena *main);
+static inline size_t
+arena_empty_unowned(struct arena *arena)
+{
+	struct arena *main = arena->main;
+
+	return atomic_load_explicit(&main->unowned, memory_order_relaxed) > 0 ?
+	    arena_empty_all(main) :
+	    0;
+}
 
 /* Let the other arenas of the device give back at least `want` bytes, first
  * those that nobody waits for; the bytes given back. Holds no lock. */
@@ -484,9 +537,10 @@ struct block *block_put(struct block *block, enum block_state state);
 /* Take a FREE or UNMAPPED block out of its pool's tree. */
 void block_take(struct block *block);
 
-/* Take a FREE block as ACTIVE; what is behind `size` bytes of it goes back to
- * the pool as `rest` (from block_new() for its address; NULL: nothing does). */
-void block_hand_out(struct block *block, size_t size, struct block *rest);
+/* Take a FREE block as ACTIVE; or `size` bytes of it, and the rest stays in the
+ * pool: WEIR_EHOSTMEM, and nothing has changed. */
+void block_hand_out(struct block *block);
+enum weir_status block_hand_out_front(struct block *block, size_t size);
 
 /* Put a block that was MAPPING, LEAVING or LEFT into the pool it belongs in by
  * now, and count the memory it has got or lost. */
@@ -509,13 +563,17 @@ block_set_state(struct block *block, enum block_state state)
 
 /* Does it count as held? It has memory, and is in the table of addresses. */
 static inline bool
-block_is_held(const struct block *block)
+block_state_is_held(enum block_state state)
 {
-	enum block_state state = block_state(block);
-
 	return state == BLOCK_FREE || state == BLOCK_ACTIVE ||
 	    state == BLOCK_PENDING || state == BLOCK_CACHED ||
 	    state == BLOCK_LEAVING;
+}
+
+static inline bool
+block_is_held(const struct block *block)
+{
+	return block_state_is_held(block_state(block));
 }
 
 /* Whoever frees a block looks at it with no lock, and so at nothing that is
@@ -528,7 +586,13 @@ block_set_pool(struct block *block, struct pool *pool)
 }
 
 /* Change the pool of a block that is in no tree; statistics by stream move. */
-void block_move(struct block *block, struct pool *pool);
+void block_move_to(struct block *block, struct pool *pool);
+static inline void
+block_move(struct block *block, struct pool *pool)
+{
+	if (block->pool != pool)
+		block_move_to(block, pool);
+}
 
 /* Join neighbours of one state, FREE or UNMAPPED, and of any pools, into one
  * block of the first one's pool that is in no tree. */
@@ -545,7 +609,13 @@ struct span {
 struct block *block_adopt(const struct span *span, struct pools *pools);
 
 /* The pool a block's memory goes to when it is free. */
-struct pool *block_home(struct block *block);
+static inline struct pool *
+block_home(const struct block *block)
+{
+	if (__builtin_expect(block->pool->owner->passed, 0))
+		return &block->arena->any_pools->pool[block->pool->kind];
+	return block->pool;
+}
 
 int compare_size_address(const struct tree_node *a, const struct tree_node *b);
 int compare_address(const struct tree_node *a, const struct tree_node *b);
@@ -629,9 +699,18 @@ size_t segment_releasable(const struct span *span);
 /* How many streams one request asks about. */
 enum { MARKS_ASKED = 64 };
 
+/* A stream that allocates is marked each time so much has been freed on it. */
+enum { MARKS_LEAST = 4 << 20 };
+
 /* Mark the stream of a request now and then, so that others can tell what of
  * its memory is done with. */
-void marks_keep(struct pools *mine);
+void marks_keep_due(struct pools *mine);
+static inline void
+marks_keep(struct pools *mine)
+{
+	if (mine->freed_bytes >= MARKS_LEAST && mine->arena->streams > 1)
+		marks_keep_due(mine);
+}
 
 /* See how far the streams have come, and mark those that are not done for the
  * next time. */
@@ -768,11 +847,18 @@ void reclaim_put_since(struct block *block);
 
 /* ---- decay.c ----------------------------------------------------------- */
 
-/* Now and then give back what has not been used for long: Note [Decay]. May
- * leave and retake the lock. */
-void decay_look(struct arena *arena, const struct options *options);
-/* The same at once. */
+enum { DECAY_REQUESTS = 64 };
+
+/* Give back what has not been used for long: Note [Decay]. May leave and retake
+ * the lock. */
 void decay_run(struct arena *arena, const struct options *options);
+/* The same, now and then. */
+static inline void
+decay_look(struct arena *arena, const struct options *options)
+{
+	if (arena->served % DECAY_REQUESTS == 0 || arena_is_host(arena))
+		decay_run(arena, options);
+}
 
 /* New memory is needed. */
 void decay_regret(struct arena *arena);
@@ -839,10 +925,23 @@ stats_at(struct weir_stats *stats, enum stat3 which)
  * told before its malloc: until all have told, what is current may be below 0.
  */
 static inline uint64_t
-stats_current(const struct weir_stat *stat)
+tally_now(const struct tally *tally, enum stat_part part, enum tallied which)
 {
-	return (int64_t)stat->current > 0 ? stat->current : 0;
+	const struct tally_part *p = &tally->part[part];
+	int64_t now = p->peak[which] - p->room[which];
+
+	return now > 0 ? (uint64_t)now : 0;
 }
+
+static inline enum stat_part
+part_of(enum pool_kind kind)
+{
+	return kind == POOL_LARGE ? PART_LARGE : PART_SMALL;
+}
+
+/* All statistics. */
+struct weir_stats stats_all(
+    const struct weir_stats *stats, const struct tally *tally);
 
 static inline void
 stats_note_peak(struct weir_stat *stat)
@@ -888,7 +987,8 @@ stats_change3(struct weir_stat3 *stat, enum pool_kind kind, int64_t delta)
 	}
 }
 
-/* Change a statistic of a stream only: memory has moved between streams. */
+/* Change a statistic of a stream only: memory has moved between streams. Here
+ * and below: one that is not tallied. */
 static inline void
 stats_change_stream(struct pool *pool, enum stat3 which, int64_t delta)
 {
@@ -926,12 +1026,14 @@ void stats_inactive(struct pool *pool, uint64_t size, uint64_t requested);
 /* Much at once. Peaks are not looked at: what has been counted in several
  * places is told one after the other, and only the sum has been. */
 void stats_flow(
-    struct pool *pool, enum stat3 which, uint64_t up, uint64_t down);
-void stats_flow3(
-    struct weir_stat3 *stat, enum pool_kind kind, uint64_t up, uint64_t down);
-void stats_note_peaks(struct weir_stats *stats);
+    struct pool *pool, const struct sums *out, const struct sums *in);
+void stats_note_peaks(struct tally *tally);
 /* Of an arena, and its device. */
 void stats_note_arena_peaks(struct arena *arena);
+
+/* All that is counted for a live block goes over to another stream. */
+void stats_move(
+    struct pool *from, struct pool *to, uint64_t size, uint64_t requested);
 
 /* Statistics of an arena and its device that are one struct weir_stat. */
 enum stat1 { STAT1_oversize_allocations, STAT1_oversize_segments };

@@ -63,31 +63,80 @@ make_slab(struct arena *arena)
 	return WEIR_OK;
 }
 
+/* Turn to the leaf of a place; NULL: there is none yet. */
+static __attribute__((noinline)) struct leaf *
+turn_to(struct nearby *nearby, CUdeviceptr place)
+{
+	struct leaf *leaf = lookup_leaf(place);
+
+	if (leaf != NULL)
+		*nearby = (struct nearby){ lookup_base(place), leaf };
+	return leaf;
+}
+
+/* The leaf of a place, mostly that of the latest. */
+static inline struct leaf *
+leaf_of(struct arena *arena, CUdeviceptr place)
+{
+	struct nearby *nearby = &arena->starts;
+
+	return __builtin_expect(nearby->base == lookup_base(place), 1) ?
+	    nearby->leaf :
+	    turn_to(nearby, place);
+}
+
+/* Name the block that starts where this one does; NULL for none. */
+static inline void
+name(const struct block *at, struct block *block)
+{
+	CUdeviceptr place = lookup_place(at->addr);
+	struct leaf *leaf = leaf_of(at->arena, place);
+
+	if (leaf != NULL) /* else a NULL for an address never prepared */
+		lookup_set_in_leaf(leaf, place, block, at->segment->alone);
+}
+
+/* What a new block may lack. */
+static __attribute__((noinline)) enum weir_status
+prepare(struct arena *arena, CUdeviceptr addr)
+{
+	enum weir_status status = lookup_prepare(addr);
+
+	return status == WEIR_OK && arena->spare == NULL ? make_slab(arena) :
+							   status;
+}
+
+/* One that lacks what split() sets. */
+static inline QUICK enum weir_status new (
+    struct arena *arena, CUdeviceptr addr, struct block **out) {
+	if (leaf_of(arena, lookup_place(addr)) == NULL || arena->spare == NULL){
+	    enum weir_status status = prepare(arena, addr);
+	    if (status != WEIR_OK) return status; }
+struct block *block = arena->spare;
+arena->spare = block->next;
+block->addr = addr;
+block->requested = 0;
+block->pending = (struct pending){ 0 };
+list_init(&block->pending.link);
+block->stack = 0;
+*out = block;
+return WEIR_OK;
+}
+
 enum weir_status
 block_new(struct arena *arena, CUdeviceptr addr, struct block **out)
 {
-	enum weir_status status = lookup_prepare(addr);
+	struct block *block;
+	enum weir_status status = new (arena, addr, &block);
 	if (status != WEIR_OK)
 		return status;
-	if (arena->spare == NULL) {
-		status = make_slab(arena);
-		if (status != WEIR_OK)
-			return status;
-	}
-	struct block *block = arena->spare;
-	arena->spare = block->next;
-	block->addr = addr;
 	block->size = 0;
-	block->requested = 0;
 	block_set_state(block, BLOCK_UNMAPPED);
 	block->segment = NULL;
 	block->pool = NULL;
 	block->prev = NULL;
 	block->next = NULL;
-	block->pending = (struct pending){ 0 };
-	list_init(&block->pending.link);
 	block->freed_at = 0;
-	block->stack = 0;
 	*out = block;
 	return WEIR_OK;
 }
@@ -113,31 +162,41 @@ block_prepare(struct arena *arena, CUdeviceptr addr)
 	return status;
 }
 
-void
-block_split(struct block *block, size_t size, struct block *rest)
+static inline QUICK void
+split(struct block *block, size_t size, struct block *rest,
+    enum block_state state)
 {
+	struct block *next = block->next;
+	struct pool *pool = block->pool;
+
 	rest->size = block->size - size;
-	block_set_state(rest, block_state(block));
+	block_set_state(rest, state);
 	rest->segment = block->segment;
-	rest->pool = block->pool;
+	rest->pool = pool;
 	rest->way = block->way;
 	rest->freed_at = block->freed_at;
 	rest->prev = block;
-	rest->next = block->next;
-	if (rest->next != NULL)
-		rest->next->prev = rest;
+	rest->next = next;
+	if (next != NULL)
+		next->prev = rest;
 	block->next = rest;
 	block->size = size;
-	block->pool->owner->blocks++;
-	if (block_is_held(rest))
-		lookup_set(rest->addr, rest);
+	pool->owner->blocks++;
+	if (block_state_is_held(state))
+		name(rest, rest);
 }
 
-static struct tree *
-tree_of(struct block *block)
+void
+block_split(struct block *block, size_t size, struct block *rest)
 {
-	return block_state(block) == BLOCK_FREE ? &block->pool->free :
-						  &block->pool->unmapped;
+	split(block, size, rest, block_state(block));
+}
+
+static inline struct tree *
+tree_of(struct block *block, enum block_state state)
+{
+	return state == BLOCK_FREE ? &block->pool->free :
+				     &block->pool->unmapped;
 }
 
 /* What becomes of inactive_split in one go: only the sum counts. */
@@ -146,7 +205,7 @@ struct net {
 	int64_t bytes;
 };
 
-static void
+static inline QUICK void
 net_add(struct net *net, const struct block *block, int sign)
 {
 	if (!stats_is_inactive_split(block))
@@ -155,20 +214,18 @@ net_add(struct net *net, const struct block *block, int sign)
 	net->bytes += sign * (int64_t)block->size;
 }
 
-static void
-net_count(const struct net *net, struct pool *pool)
+static __attribute__((noinline)) void
+count(struct pool *pool, int64_t blocks, int64_t bytes)
 {
-	if (net->blocks == 0 && net->bytes == 0)
-		return;
-	stats_change(pool, STAT3_inactive_split, net->blocks);
-	stats_change(pool, STAT3_inactive_split_bytes, net->bytes);
+	stats_change(pool, STAT3_inactive_split, blocks);
+	stats_change(pool, STAT3_inactive_split_bytes, bytes);
 }
 
-static void
-take(struct block *block, struct net *net)
+static inline QUICK void
+net_count(const struct net *net, struct pool *pool)
 {
-	net_add(net, block, -1);
-	tree_remove(tree_of(block), &block->node);
+	if (net->blocks != 0 || net->bytes != 0)
+		count(pool, net->blocks, net->bytes);
 }
 
 void
@@ -176,90 +233,109 @@ block_take(struct block *block)
 {
 	struct net net = { 0 };
 
-	take(block, &net);
+	net_add(&net, block, -1);
+	tree_remove(tree_of(block, block_state(block)), &block->node);
 	net_count(&net, block->pool);
 }
 
-/* May the two be one? Both are to be FREE or UNMAPPED. */
-static bool
-mergeable(const struct block *a, const struct block *b)
+/* May a neighbour be one with a block of this state, FREE or UNMAPPED? */
+static inline bool
+mergeable(const struct block *neighbour, const struct pool *pool,
+    enum block_state state)
 {
-	return a != NULL && b != NULL && block_state(a) == block_state(b) &&
-	    a->pool == b->pool;
+	return neighbour != NULL && block_state(neighbour) == state &&
+	    neighbour->pool == pool;
 }
 
-/* Join a block with its next neighbour, which is gone then; both are in no
- * tree. */
-static void
-absorb_next(struct block *block)
+/* Join a block with its next neighbour, which is gone then and in no tree. */
+static inline QUICK void
+absorb_next(struct block *block, bool held)
 {
 	struct block *gone = block->next;
+	struct block *next = gone->next;
 
-	if (block_is_held(gone))
-		lookup_set(gone->addr, NULL);
+	if (held)
+		name(gone, NULL);
 	block->size += gone->size;
-	block->next = gone->next;
-	if (block->next != NULL)
-		block->next->prev = block;
+	block->next = next;
+	if (next != NULL)
+		next->prev = block;
 	if (gone->freed_at > block->freed_at)
 		block->freed_at = gone->freed_at;
 	block->pool->owner->blocks--;
 	block_delete(gone);
 }
 
-static struct block *
-put(struct block *block, enum block_state state, struct net *net)
-{
-	bool was_held = block_is_held(block);
-
-	block_set_state(block, state);
-	if (block_is_held(block) != was_held)
-		lookup_set(block->addr, was_held ? NULL : block);
-	block->requested = 0;
-	block->stack = 0;
-	if (mergeable(block, block->next)) {
-		take(block->next, net);
-		absorb_next(block);
-	}
-	if (mergeable(block->prev, block)) {
-		block = block->prev;
-		take(block, net);
-		absorb_next(block);
-	}
-	tree_insert(tree_of(block), &block->node);
-	net_add(net, block, 1);
-	return block;
-}
-
+/* It takes the place of its next neighbour in the tree, or is joined to the one
+ * before, which is in its place: mostly that is where they belong. */
 struct block *
 block_put(struct block *block, enum block_state state)
 {
+	const bool held = state == BLOCK_FREE;
+	struct pool *pool = block->pool;
+	struct tree *tree = tree_of(block, state);
+	bool placed = false;
 	struct net net = { 0 };
 
-	block = put(block, state, &net);
-	net_count(&net, block->pool);
+	if (block_is_held(block) != held)
+		name(block, held ? block : NULL);
+	block_set_state(block, state);
+	block->requested = 0;
+	block->stack = 0;
+	if (mergeable(block->next, pool, state)) {
+		net_add(&net, block->next, -1);
+		tree_replace(tree, &block->next->node, &block->node);
+		absorb_next(block, held);
+		placed = true;
+	}
+	if (mergeable(block->prev, pool, state)) {
+		if (placed)
+			tree_remove(tree, &block->node);
+		block = block->prev;
+		net_add(&net, block, -1);
+		absorb_next(block, held);
+		placed = true;
+	}
+	if (placed)
+		tree_raised(tree, &block->node);
+	else
+		tree_insert(tree, &block->node);
+	net_add(&net, block, 1);
+	net_count(&net, pool);
 	return block;
 }
 
 void
-block_hand_out(struct block *block, size_t size, struct block *rest)
+block_hand_out(struct block *block)
 {
-	struct net net = { 0 };
-
-	take(block, &net);
+	block_take(block);
 	block_set_state(block, BLOCK_ACTIVE);
-	if (rest != NULL) {
-		block_split(block, size, rest);
-		put(rest, BLOCK_FREE, &net);
-	}
+}
+
+/* The rest takes its place in the tree, where it belongs, mostly. It has no
+ * free neighbour, as the block had none. */
+enum weir_status
+block_hand_out_front(struct block *block, size_t size)
+{
+	struct tree *tree = &block->pool->free;
+	struct net net = { 0 };
+	struct block *rest;
+	enum weir_status status = new (block->arena, block->addr + size, &rest);
+	if (status != WEIR_OK)
+		return status;
+	net_add(&net, block, -1);
+	split(block, size, rest, BLOCK_FREE);
+	tree_replace(tree, &block->node, &rest->node);
+	tree_lowered(tree, &rest->node);
+	block_set_state(block, BLOCK_ACTIVE);
+	net_add(&net, rest, 1);
 	net_count(&net, block->pool);
+	return WEIR_OK;
 }
 
 void
-block_move(struct block *block, struct pool *pool)
+block_move_to(struct block *block, struct pool *pool)
 {
-	if (block->pool == pool)
-		return;
 	if (block_is_held(block) && !block->arena->uncounted) {
 		int64_t size = (int64_t)block->size;
 		stats_change_stream(block->pool, STAT3_reserved_bytes, -size);
@@ -288,13 +364,13 @@ block_settle(struct block *block, enum block_state state)
 		    pool, STAT3_reserved_bytes, was_held ? -size : size);
 		tell_range(block, addr, (size_t)size, !was_held);
 	}
-	pools_drop_if_done(block->arena, owner);
+	pools_drop_if_done(owner);
 }
 
 void
 block_set_left(struct block *block)
 {
-	lookup_set(block->addr, NULL);
+	name(block, NULL);
 	block_set_state(block, BLOCK_LEFT);
 	tell_range(block, block->addr, block->size, false);
 }
@@ -309,7 +385,7 @@ block_join(struct block *first, const struct block *last)
 		struct block *next = first->next;
 		block_take(next);
 		block_move(next, first->pool);
-		absorb_next(first);
+		absorb_next(first, block_is_held(next));
 	}
 	struct pools *owner = first->pool->owner;
 	if (first->freed_at > owner->freed_at)
@@ -330,16 +406,6 @@ block_adopt(const struct span *span, struct pools *pools)
 		block->freed_at = order_tick();
 		pools->freed_at = block->freed_at;
 	}
-	pools_drop_if_done(block->arena, owner);
+	pools_drop_if_done(owner);
 	return block;
-}
-
-struct pool *
-block_home(struct block *block)
-{
-	struct pools *owner = block->pool->owner;
-
-	if (owner->passed)
-		return &block->arena->any_pools->pool[block->pool->kind];
-	return block->pool;
 }

@@ -350,9 +350,12 @@ check_stat(struct check *check, const char *name, const struct weir_stat3 *stat,
 }
 
 static void
-check_totals(struct check *check, const struct weir_stats *stats,
-    const struct counted *t)
+check_totals(struct check *check, const struct weir_stats *kept,
+    const struct tally *tally, const struct counted *t)
 {
+	const struct weir_stats all = stats_all(kept, tally);
+	const struct weir_stats *stats = &all;
+
 	check_stat(
 	    check, "reserved_bytes", &stats->reserved_bytes, t->reserved);
 	check_stat(check, "active_bytes", &stats->active_bytes, t->active);
@@ -394,7 +397,7 @@ check_pools(struct check *check, struct arena *arena, struct pools *pools)
 	if (arena->uncounted)
 		t.reserved = 0;
 	CHECK(check, "I-6", t.cached == tcache_bytes(pools), 0);
-	check_totals(check, &pools->stats, &t);
+	check_totals(check, &pools->stats, &pools->tally, &t);
 	CHECK(check, "I-6", blocks == pools->blocks, 0);
 	for (int kind = 0; kind < POOL_KINDS; kind++) {
 		struct pool *pool = &pools->pool[kind];
@@ -417,7 +420,7 @@ arena_check(struct arena *arena, struct check *check)
 		    check, CONTAINER_OF(l, struct segment, link), &totals);
 	if (arena->uncounted)
 		totals.reserved = 0;
-	check_totals(check, &arena->stats, &totals);
+	check_totals(check, &arena->stats, &arena->tally, &totals);
 	check_pins(check, arena);
 	CHECK(check, "I-2", totals.shared == arena->shared_bytes, 0);
 	CHECK(check, "I-7", totals.waiting == arena->waiting.count, 0);
@@ -439,9 +442,9 @@ totals_check(struct totals *totals, uint64_t changes,
 	if (totals == NULL)
 		return;
 	lock_enter(&totals->lock);
+	struct weir_stats stats = stats_all(&totals->stats, &totals->tally);
 	for (int i = 0; i < STAT3S && totals->changes == changes; i++)
-		check_stat(check, names[i],
-		    stats_at(&totals->stats, (enum stat3)i),
+		check_stat(check, names[i], stats_at(&stats, (enum stat3)i),
 		    stats_at((struct weir_stats *)sums, (enum stat3)i)
 			->all.current);
 	lock_leave(&totals->lock);

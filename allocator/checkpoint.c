@@ -378,7 +378,7 @@ drop_pools(struct job *job)
 		if (pools == NULL)
 			continue;
 		pools->pins--;
-		pools_drop_if_done(job->arena, pools);
+		pools_drop_if_done(pools);
 	}
 }
 

@@ -9,20 +9,8 @@ static void
 tell_kind(struct pools *pools, enum pool_kind kind, const struct sums *out,
     const struct sums *in)
 {
-	struct pool *pool = &pools->pool[kind];
-	uint64_t mallocs = (uint64_t)out->count;
-	uint64_t frees = (uint64_t)in->count;
-	uint64_t up = (uint64_t)out->bytes;
-	uint64_t down = (uint64_t)in->bytes;
-
-	if (sums_are_zero(out) && sums_are_zero(in))
-		return;
-	stats_flow(pool, STAT3_allocation, mallocs, frees);
-	stats_flow(pool, STAT3_active, mallocs, frees);
-	stats_flow(pool, STAT3_allocated_bytes, up, down);
-	stats_flow(pool, STAT3_active_bytes, up, down);
-	stats_flow(pool, STAT3_requested_bytes, (uint64_t)out->requested,
-	    (uint64_t)in->requested);
+	if (!sums_are_zero(out) || !sums_are_zero(in))
+		stats_flow(&pools->pool[kind], out, in);
 }
 
 bool
@@ -40,7 +28,7 @@ counts_tell(struct cache *cache)
 	bool any = cache->out.count != 0;
 	cache->used = true;
 	if (any)
-		stats_note_peaks(&cache->pools->stats);
+		stats_note_peaks(&cache->pools->tally);
 	cache->out = (struct sums){ 0 };
 	cache->large_out = (struct sums){ 0 };
 	cache->large_in = (struct sums){ 0 };
@@ -66,20 +54,16 @@ tell_brought(struct cache *cache)
 	cache->brought = false;
 }
 
-static int64_t
-below_peak(const struct weir_stat3 *stat)
-{
-	return (int64_t)(stat->all.peak - stat->all.current);
-}
-
 static struct sums
-room_in(const struct weir_stats *s)
+room_in(const struct tally *tally)
 {
+	const int64_t *room = tally->part[PART_ALL].room;
+
 	return (struct sums){
-		lesser(below_peak(&s->allocation), below_peak(&s->active)),
-		lesser(below_peak(&s->allocated_bytes),
-		    below_peak(&s->active_bytes)),
-		below_peak(&s->requested_bytes),
+		lesser(room[TALLIED_allocation], room[TALLIED_active]),
+		lesser(
+		    room[TALLIED_allocated_bytes], room[TALLIED_active_bytes]),
+		room[TALLIED_requested_bytes],
 	};
 }
 
@@ -88,12 +72,12 @@ static struct sums
 room_of(const struct arena *arena)
 {
 	struct totals *totals = arena->totals;
-	struct sums room = room_in(&arena->stats);
+	struct sums room = room_in(&arena->tally);
 
 	if (totals == NULL)
 		return room;
 	lock_enter(&totals->lock);
-	struct sums all = room_in(&totals->stats);
+	struct sums all = room_in(&totals->tally);
 	lock_leave(&totals->lock);
 	return sums_least(room, all);
 }

@@ -23,7 +23,7 @@
 #include "allocator/tcache.h"
 #include "base/os.h"
 
-enum { REQUESTS_A_LOOK = 64, SLOWER_MAX = 6 };
+enum { SLOWER_MAX = 6 };
 
 static uint64_t
 decay_ns(const struct arena *arena, const struct options *options)
@@ -53,13 +53,6 @@ keep_tick(struct decay *decay, uint64_t now_ns)
 }
 
 void
-decay_look(struct arena *arena, const struct options *options)
-{
-	if (arena->served % REQUESTS_A_LOOK == 0 || arena_is_host(arena))
-		decay_run(arena, options);
-}
-
-void
 decay_run(struct arena *arena, const struct options *options)
 {
 	struct decay *decay = &arena->decay;
@@ -85,7 +78,7 @@ decay_run(struct arena *arena, const struct options *options)
 	decay->bytes += bytes;
 	if (bytes > 0 && arena_is_host(arena)) /* reclaim_bound() begins anew */
 		arena->most_live =
-		    stats_current(&arena->stats.requested_bytes.all);
+		    tally_now(&arena->tally, PART_ALL, TALLIED_requested_bytes);
 }
 
 void

@@ -106,7 +106,9 @@ look_at_streams(struct watch_device *device, const struct arena *arena)
 	for (struct list *l = arena->pools.next; l != &arena->pools;
 	     l = l->next) {
 		const struct pools *pools = CONTAINER_OF(l, struct pools, link);
-		const struct weir_stats *stats = &pools->stats;
+		const struct weir_stats all =
+		    stats_all(&pools->stats, &pools->tally);
+		const struct weir_stats *stats = &all;
 
 		if (stats->allocation.all.allocated == 0)
 			continue;
@@ -124,21 +126,20 @@ look_at_streams(struct watch_device *device, const struct arena *arena)
 static void
 look_at_arena(struct watch_device *device, struct arena *arena)
 {
-	const struct weir_stats *stats = &arena->stats;
-
 	lock_enter(&arena->lock);
 	if (arena->in_use && arena_is_counted(arena)) {
 		tcache_tell(arena);
 		look_at_streams(device, arena);
+		struct weir_stats stats =
+		    stats_all(&arena->stats, &arena->tally);
 		if (arena != arena->main)
 			add_pool(device,
 			    (struct watch_pool){
 				.pool = { arena->pool.graph, arena->pool.user },
-				.held_bytes = stats->reserved_bytes.all.current,
-				.live_bytes =
-				    stats->allocated_bytes.all.current,
-				.pending_bytes = pending_of(stats),
-				.live_blocks = stats->allocation.all.current });
+				.held_bytes = stats.reserved_bytes.all.current,
+				.live_bytes = stats.allocated_bytes.all.current,
+				.pending_bytes = pending_of(&stats),
+				.live_blocks = stats.allocation.all.current });
 	}
 	lock_leave(&arena->lock);
 }

@@ -22,7 +22,7 @@ enum {
 	LEAF_ENTRIES = 1 << LEAF_BITS,
 	TABLE_ENTRIES = 1 << TABLE_BITS,
 	ROOT_ENTRIES = 1 << ROOT_BITS,
-	WORD = 64,
+	WORD = LOOKUP_WORD,
 	TABLES_BACK = 1024, /* how far lookup_floor() looks: 16 TiB */
 	FINE_BACK = 2,      /* and for fine starts: 2 GiB at least */
 	ADDRESS_BITS = 57,
@@ -30,7 +30,8 @@ enum {
 };
 
 struct table {
-	_Atomic(uint64_t) used[TABLE_ENTRIES / WORD]; /* leaves with a start */
+	/* Leaves that there are: where to look for a start. */
+	_Atomic(uint64_t) used[TABLE_ENTRIES / WORD];
 	_Atomic(struct leaf *) leaves[TABLE_ENTRIES];
 };
 
@@ -86,9 +87,10 @@ make_leaf(CUdeviceptr addr) HOLDS(lock)
 	struct leaf *leaf = meta_map(sizeof(*leaf));
 	if (leaf == NULL)
 		return WEIR_EHOSTMEM;
-	atomic_store_explicit(
-	    &table->leaves[(addr >> LEAF_SHIFT) % TABLE_ENTRIES], leaf,
-	    memory_order_release);
+	size_t page = (addr >> LEAF_SHIFT) % TABLE_ENTRIES;
+	atomic_store_explicit(&table->leaves[page], leaf, memory_order_release);
+	atomic_fetch_or_explicit(&table->used[page / WORD],
+	    (uint64_t)1 << page % WORD, memory_order_release);
 	return WEIR_OK;
 }
 
@@ -113,24 +115,6 @@ lookup_prepare(CUdeviceptr addr)
 	return WEIR_OK;
 }
 
-static void
-bit_set(_Atomic(uint64_t) *words, size_t i)
-{
-	uint64_t bit = (uint64_t)1 << i % WORD;
-
-	/* Mostly it is set: a look is cheaper. */
-	if (atomic_load_explicit(&words[i / WORD], memory_order_relaxed) & bit)
-		return;
-	atomic_fetch_or_explicit(&words[i / WORD], bit, memory_order_release);
-}
-
-static void
-bit_clear(_Atomic(uint64_t) *words, size_t i)
-{
-	atomic_fetch_and_explicit(
-	    &words[i / WORD], ~((uint64_t)1 << i % WORD), memory_order_release);
-}
-
 /* The highest set bit at or below i, or -1. */
 static long
 bit_floor(_Atomic(uint64_t) *words, long i)
@@ -153,22 +137,10 @@ void
 lookup_set(CUdeviceptr addr, struct block *block)
 {
 	CUdeviceptr place = lookup_place(addr);
-	struct table *table = table_at(place >> TABLE_SHIFT);
-	struct leaf *leaf = table != NULL ? leaf_of(table, place) : NULL;
-	size_t page = (place >> LEAF_SHIFT) % TABLE_ENTRIES;
-	size_t entry = entry_of(place);
+	struct leaf *leaf = lookup_leaf(place);
 
-	if (leaf == NULL)
-		return; /* only a NULL for an address never prepared */
-	atomic_store_explicit(
-	    &leaf->blocks[entry], block, memory_order_release);
-	if (block != NULL) {
-		bit_set(leaf->used, entry);
-		bit_set(table->used, page);
-		return;
-	}
-	/* The table's bit stays: it says "look", not "there is one". */
-	bit_clear(leaf->used, entry);
+	if (leaf != NULL) /* else a NULL for an address never prepared */
+		lookup_set_in_leaf(leaf, place, block, false);
 }
 
 struct leaf *

@@ -45,6 +45,7 @@ enum {
 	LOOKUP_LEAF_BITS = 21,
 	LOOKUP_ENTRIES = 1 << (LOOKUP_LEAF_BITS - LOOKUP_GRANULE_BITS),
 	LOOKUP_LEAF_SIZE = 1 << LOOKUP_LEAF_BITS, /* bytes of addresses */
+	LOOKUP_WORD = 64, /* starts whose bits are in one word */
 };
 /* The bits of an offset in a leaf at which a block can start. */
 #define LOOKUP_STARTS ((CUdeviceptr)LOOKUP_LEAF_SIZE - WEIR_GRANULE)
@@ -62,9 +63,58 @@ lookup_place(CUdeviceptr addr)
 
 struct leaf {
 	_Atomic(struct block *) blocks[LOOKUP_ENTRIES];
-	_Atomic(uint64_t) used[LOOKUP_ENTRIES / 64];
+	_Atomic(uint64_t) used[LOOKUP_ENTRIES / LOOKUP_WORD];
 };
 struct leaf *lookup_leaf(CUdeviceptr place);
+
+/* The place of the first start in a leaf. */
+static inline CUdeviceptr
+lookup_base(CUdeviceptr place)
+{
+	return place & ~(CUdeviceptr)(LOOKUP_LEAF_SIZE - 1);
+}
+
+/* The leaf of the place that was looked for last; no leaf, of the lowest, if
+ * none was. */
+struct nearby {
+	CUdeviceptr base;
+	struct leaf *leaf;
+};
+
+/*
+ * lookup_set() at a place in its leaf.
+ *
+ * @param alone  the words of bits that lie in the segment are its alone, so
+ *               nobody else writes one meanwhile
+ */
+static inline void
+lookup_set_in_leaf(
+    struct leaf *leaf, CUdeviceptr place, struct block *block, bool alone)
+{
+	size_t entry = (place & (LOOKUP_LEAF_SIZE - 1)) >> LOOKUP_GRANULE_BITS;
+	_Atomic(uint64_t) *word = &leaf->used[entry / LOOKUP_WORD];
+	uint64_t bit = (uint64_t)1 << entry % LOOKUP_WORD;
+	uint64_t bits = atomic_load_explicit(word, memory_order_relaxed);
+
+	atomic_store_explicit(
+	    &leaf->blocks[entry], block, memory_order_release);
+	if (alone)
+		atomic_store_explicit(word,
+		    block != NULL ? bits | bit : bits & ~bit,
+		    memory_order_release);
+	else if (block == NULL)
+		atomic_fetch_and_explicit(word, ~bit, memory_order_release);
+	else if ((bits & bit) == 0) /* or the look was cheaper */
+		atomic_fetch_or_explicit(word, bit, memory_order_release);
+}
+
+/* Are the words of bits of all starts in a segment its alone? Those of its fine
+ * starts are too, then: they cover less. */
+static inline bool
+lookup_is_alone(CUdeviceptr addr, size_t size)
+{
+	return (addr | size) % (LOOKUP_WORD << LOOKUP_GRANULE_BITS) == 0;
+}
 
 /* The block that starts at an offset of LOOKUP_STARTS in a leaf: one load. */
 static inline struct block *

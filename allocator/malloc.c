@@ -37,8 +37,8 @@ check_size(size_t size)
 }
 
 /* Count a block that has just been handed out. */
-void
-malloc_count(const struct options *options, struct block *block)
+static inline QUICK void
+count_malloc(const struct options *options, struct block *block)
 {
 	struct pool *pool = block->pool;
 
@@ -50,48 +50,68 @@ malloc_count(const struct options *options, struct block *block)
 	}
 }
 
-/*
- * A block for the stream. A block of no stream is used on every stream: it
- * carries a use of WEIR_STREAM_ANY from the start, so that freeing it needs no
- * memory and follows the rule for all used blocks. The use is made first: once
- * there is a block nothing can fail. Host memory is the host's: no stream uses
- * it but those that are recorded.
- */
-static enum weir_status
-take(struct pools *pools, const struct options *options, size_t size, bool idle,
-    struct block **out)
+void
+malloc_count(const struct options *options, struct block *block)
 {
-	struct arena *arena = pools->arena;
-	struct block *block = NULL;
-	struct pending uses = { 0 };
-	enum weir_status status = WEIR_OK;
+	count_malloc(options, block);
+}
+
+/* A block for the stream; or of no stream, if it is used everywhere. */
+static inline QUICK enum weir_status
+take(struct pools *pools, const struct options *options, size_t size, bool idle,
+    bool everywhere, struct block **out)
+{
 	struct cache *cache = tcache_come(pools);
+	struct block *block = NULL;
+	enum weir_status status = WEIR_OK;
 
 	tcache_settle(cache);
-	if (pools == arena->any_pools && !arena_is_host(arena))
-		status = use_add(&arena->waiting, &uses, pools->stream);
-	if (status != WEIR_OK)
-		return status;
-	arena->served++;
-	if (uses.uses != NULL && !idle)
+	pools->arena->served++;
+	if (everywhere && !idle)
 		block = tcache_take_complete(
-		    pools, arena_class(arena, options, size));
+		    pools, arena_class(pools->arena, options, size));
 	if (block == NULL)
 		status = idle ? take_idle(pools, options, size, &block) :
 				take_block(pools, options, size, &block);
-	if (status != WEIR_OK) {
-		use_clear(&arena->waiting, &uses);
+	if (status != WEIR_OK)
 		return status;
-	}
-	if (uses.uses != NULL)
-		use_move(&uses, &block->pending);
 	block->requested = size;
-	malloc_count(options, block);
+	count_malloc(options, block);
 	tcache_went_out(cache, block);
 	tcache_refill(cache, options, block->size);
 	tell_alloc(block);
 	*out = block;
 	return WEIR_OK;
+}
+
+/*
+ * A block of no stream is used on every stream: it carries a use of
+ * WEIR_STREAM_ANY from the start, so that freeing it needs no memory and
+ * follows the rule for all used blocks. The use is made first: once there is a
+ * block nothing can fail.
+ */
+static __attribute__((noinline)) enum weir_status
+take_used(struct pools *pools, const struct options *options, size_t size,
+    bool idle, struct block **out)
+{
+	struct waiting *waiting = &pools->arena->waiting;
+	struct pending uses = { 0 };
+	enum weir_status status = use_add(waiting, &uses, pools->stream);
+	if (status == WEIR_OK)
+		status = take(pools, options, size, idle, true, out);
+	if (status != WEIR_OK) {
+		use_clear(waiting, &uses);
+		return status;
+	}
+	use_move(&uses, &(*out)->pending);
+	return WEIR_OK;
+}
+
+/* Host memory is the host's: no stream uses it but those that are recorded. */
+static inline bool
+is_used_everywhere(const struct pools *pools)
+{
+	return pools == pools->arena->any_pools && !arena_is_host(pools->arena);
 }
 
 /* Serve a request of a stream whose pools are known. Of a shortage *refused is
@@ -100,18 +120,20 @@ static enum weir_status
 serve(struct pools *pools, const struct options *options, size_t size,
     bool idle, void **out, struct stream **refused)
 {
-	struct arena *arena = pools->arena;
 	struct block *block;
 
 	pools->pins++;
-	enum weir_status status = take(pools, options, size, idle, &block);
+	enum weir_status status = is_used_everywhere(pools) ?
+	    take_used(pools, options, size, idle, &block) :
+	    take(pools, options, size, idle, false, &block);
 	pools->pins--;
-	if (status == WEIR_OK)
+	if (__builtin_expect(status == WEIR_OK, 1)) {
 		*out = (void *)(uintptr_t)block->addr;
+		return WEIR_OK;
+	}
 	if (status == WEIR_ENOMEM && refused != NULL)
 		*refused = stream_ref(pools->stream);
-	if (status != WEIR_OK)
-		pools_drop_if_done(arena, pools);
+	pools_drop_if_done(pools);
 	return status;
 }
 
@@ -331,7 +353,9 @@ static __attribute__((noinline)) void *
 malloc_rare(int device, size_t size, weir_stream stream)
 {
 	struct cache *cache = tcache_find(device, stream);
-	void *ptr = cache != NULL ? tcache_malloc_in(cache, size) : NULL;
+	void *ptr = cache != NULL && cache->keeps ?
+	    tcache_malloc_in(cache, size) :
+	    NULL;
 
 	return ptr != NULL ? ptr : malloc_slow(device, size, stream, cache);
 }
@@ -398,12 +422,18 @@ address(const void *ptr)
 	return (CUdeviceptr)(uintptr_t)ptr;
 }
 
+/* Under its arena's lock. */
+static bool
+is_live(const struct block *block)
+{
+	return block->segment != NULL && block_state(block) == BLOCK_ACTIVE;
+}
+
 /* Is this the live block that holds the address? Under its arena's lock. */
 static bool
 holds(const struct block *block, CUdeviceptr addr)
 {
-	return block->segment != NULL && block_state(block) == BLOCK_ACTIVE &&
-	    addr >= block->addr && addr - block->addr < block->size;
+	return is_live(block) && addr - block->addr < block->size;
 }
 
 /* The live block that starts at an address, with its arena's lock taken; or
@@ -416,7 +446,7 @@ lock_found(struct block *block, const void *ptr) UNCHECKED
 		return NULL;
 	struct arena *arena = block->arena;
 	lock_enter(&arena->lock);
-	if (block->addr == address(ptr) && holds(block, address(ptr)))
+	if (block->addr == address(ptr) && is_live(block))
 		return block;
 	lock_leave(&arena->lock);
 	return NULL;
@@ -571,17 +601,17 @@ malloc_release(struct block *block)
 	struct cache *cache = tcache_come(pool->owner);
 
 	tcache_settle(cache);
-	tell_free_requested(block);
 	count_free(block);
 	if (block->pending.uses != NULL) {
 		struct position place = marks_position(pool->owner);
 		if (!is_over(block, place)) {
+			tell_free_requested(block);
 			release_later(block, place.tick);
 			return;
 		}
 		use_clear(&block->arena->waiting, &block->pending);
 	}
-	tell_free_completed(block);
+	tell_freed(block);
 	stats_free(pool, block->size, block->requested);
 	tcache_came_in(cache, block);
 	reclaim_put(block);
@@ -648,21 +678,36 @@ free_locked(struct block *block, void *ptr, bool keep) UNCHECKED
 	return WEIR_OK;
 }
 
+static __attribute__((noinline)) enum weir_status
+free_traced(void *ptr, struct block *block)
+{
+	return free_locked(block, ptr, true);
+}
+
 /* What may be a block, or NULL. */
 static __attribute__((noinline)) enum weir_status
 free_slow(void *ptr, struct block *block)
 {
-	if ((block != NULL && tcache_free_rare(block)) || os_forked())
-		return WEIR_OK;
-	return free_locked(block, ptr, false);
+	return os_forked() ? WEIR_OK : free_locked(block, ptr, false);
+}
+
+static __attribute__((noinline)) enum weir_status
+free_kept(void *ptr, struct block *block, struct cache *cache)
+{
+	return tcache_free_in_its(cache, block) ? WEIR_OK :
+						  free_slow(ptr, block);
 }
 
 /* A block that tcache_free() has found and not taken. */
 static __attribute__((noinline)) enum weir_status
 free_found(void *ptr, struct block *block)
 {
-	return tcache_is_traced(block) ? free_locked(block, ptr, true) :
-					 free_slow(ptr, block);
+	struct cache *cache = tcache_for(block);
+
+	if (cache->traced)
+		return free_traced(ptr, block);
+	return cache->keeps ? free_kept(ptr, block, cache) :
+			      free_slow(ptr, block);
 }
 
 /* A block that is not where the latest one was takes the shortest way too. */
@@ -680,7 +725,12 @@ free_unknown(void *ptr)
 		return WEIR_OK;
 	if (taken != TCACHE_UNKNOWN)
 		return free_found(ptr, block);
-	return free_slow(ptr, lookup_exact(address(ptr)));
+	block = lookup_exact(address(ptr));
+	/* One that others have used is no cache's. */
+	if (block != NULL && block->pending.uses == NULL &&
+	    tcache_free_rare(block))
+		return WEIR_OK;
+	return free_slow(ptr, block);
 }
 
 static __attribute__((noinline)) enum weir_status
@@ -780,21 +830,9 @@ allocator_free_done(void *ptr) UNCHECKED
 static void
 count_move(struct block *block, struct pool *to)
 {
-	static const enum stat3 counts[] = { STAT3_allocation, STAT3_active };
-	static const enum stat3 sizes[] = { STAT3_allocated_bytes,
-		STAT3_active_bytes };
 	struct pool *from = block->pool;
-	int64_t size = (int64_t)block->size;
-	int64_t requested = (int64_t)block->requested;
 
-	for (int i = 0; i < 2; i++) {
-		stats_change_stream(from, counts[i], -1);
-		stats_change_stream(to, counts[i], 1);
-		stats_change_stream(from, sizes[i], -size);
-		stats_change_stream(to, sizes[i], size);
-	}
-	stats_change_stream(from, STAT3_requested_bytes, -requested);
-	stats_change_stream(to, STAT3_requested_bytes, requested);
+	stats_move(from, to, block->size, block->requested);
 	if (block->oversize) {
 		stats_sub(&from->owner->stats.oversize_allocations, 1);
 		stats_add(&to->owner->stats.oversize_allocations, 1);
@@ -828,7 +866,7 @@ hand_over(struct block *block, struct stream *stream)
 		count_move(block, pool);
 		block_move(block, pool);
 	}
-	pools_drop_if_done(arena, from);
+	pools_drop_if_done(from);
 	return WEIR_OK;
 }
 
@@ -915,18 +953,41 @@ allocator_free_cached(
 
 /* ---- Recording --------------------------------------------------------- */
 
+/* The stream and the first byte of its block are mostly known; false: find
+ * out. */
+static bool
+record_known(bool host, const void *ptr, weir_stream handle,
+    enum weir_status *status) UNCHECKED
+{
+	struct block *block =
+	    ptr != NULL && !os_forked() ? find_exact_locked(ptr) : NULL;
+	if (block == NULL)
+		return false;
+	struct arena *arena = block->arena;
+	struct stream *stream = host == arena_is_host(arena) ?
+	    use_known(&arena->waiting, handle) :
+	    NULL;
+	bool known = stream != NULL && stream != block->pool->owner->stream;
+	if (known)
+		*status = use_add(&arena->waiting, &block->pending, stream);
+	lock_leave(&arena->lock);
+	return known;
+}
+
 /* `host`: host memory only. */
 static enum weir_status
 record(const char *call, bool host, const void *ptr, weir_stream handle)
     UNCHECKED
 {
 	struct stream *stream;
+	enum weir_status status;
 
+	if (record_known(host, ptr, handle, &status))
+		return status;
 	if (os_forked())
 		return status_set(
 		    WEIR_EFORK, "%s: %s", call, weir_status_text(WEIR_EFORK));
-	enum weir_status status =
-	    stream_find(WEIR_DEVICE_CURRENT, handle, &stream);
+	status = stream_find(WEIR_DEVICE_CURRENT, handle, &stream);
 	if (status != WEIR_OK)
 		return status;
 	struct block *block = ptr != NULL ? find_locked(ptr) : NULL;

@@ -49,8 +49,8 @@
 #include "streams/capture.h"
 #include "streams/event.h"
 
-/* A stream that allocates is marked each time so much has been freed on it. */
-enum { MARK_LEAST = 4 << 20, MARK_SHARE = 32 };
+/* Or, of what it holds, a stream that allocates: MARKS_LEAST. */
+enum { MARK_SHARE = 32 };
 
 /* Ticks of another's work that an idle stream may wait for. */
 enum { NEAR = 64 };
@@ -195,14 +195,12 @@ has_free(const struct pools *pools)
 }
 
 void
-marks_keep(struct pools *mine)
+marks_keep_due(struct pools *mine)
 {
 	struct arena *arena = mine->arena;
 	size_t held = mine->stats.reserved_bytes.all.current;
 
-	if (mine->freed_bytes < MARK_LEAST ||
-	    mine->freed_bytes < held / MARK_SHARE || mine == arena->any_pools ||
-	    arena->streams < 2)
+	if (mine->freed_bytes < held / MARK_SHARE || mine == arena->any_pools)
 		return;
 	status_mute();
 	listen(mine);

@@ -609,17 +609,28 @@ set_roundup_list(struct options *o, struct word word)
 }
 
 static bool
-set_roundup(struct options *o, struct word word)
+set_roundup_all(struct options *o, struct word word)
 {
 	uint32_t value;
 
-	if (word.length >= 2 && word.at[0] == '[' &&
-	    word.at[word.length - 1] == ']')
-		return set_roundup_list(o, word);
 	if (!roundup_value(word, &value))
 		return false;
 	for (size_t i = 0; i < ROUNDUP_CLASSES; i++)
 		o->roundup[i] = value;
+	return true;
+}
+
+static bool
+set_roundup(struct options *o, struct word word)
+{
+	bool list = word.length >= 2 && word.at[0] == '[' &&
+	    word.at[word.length - 1] == ']';
+
+	if (list ? !set_roundup_list(o, word) : !set_roundup_all(o, word))
+		return false;
+	o->rounds = false;
+	for (size_t i = 0; i < ROUNDUP_CLASSES; i++)
+		o->rounds = o->rounds || o->roundup[i] != 0;
 	return true;
 }
 
@@ -1009,19 +1020,15 @@ load(const struct options **out) HOLDS(lock)
 }
 
 enum weir_status
-options_get(const struct options **out)
+options_get_first(const struct options **out)
 {
 	enum weir_status status = WEIR_OK;
-	const struct options *options =
-	    atomic_load_explicit(&options_current, memory_order_acquire);
 
-	if (options == NULL) {
-		lock_enter(&lock);
-		options = atomic_load(&options_current);
-		if (options == NULL)
-			status = load(&options);
-		lock_leave(&lock);
-	}
+	lock_enter(&lock);
+	const struct options *options = atomic_load(&options_current);
+	if (options == NULL)
+		status = load(&options);
+	lock_leave(&lock);
 	if (status == WEIR_OK)
 		*out = options;
 	return status;

@@ -27,6 +27,7 @@ struct options {
 	double memory_fraction;              /* of each device; 1: no limit */
 	size_t memory_limit;               /* bytes a device; SIZE_MAX: none */
 	uint32_t roundup[ROUNDUP_CLASSES]; /* divisions; 0: none */
+	bool rounds;                       /* is any of them not 0? */
 	bool reclaim_always;
 	size_t tcache;     /* bytes of a thread's small blocks of a stream */
 	size_t growth_max; /* bytes mapped ahead at most */
@@ -53,7 +54,8 @@ struct options {
 
 /* The values in force; reads the environment at the first call. WEIR_EINVAL,
  * each time, if that holds a mistake; WEIR_EHOSTMEM. */
-enum weir_status options_get(const struct options **out);
+static inline enum weir_status options_get(const struct options **out);
+enum weir_status options_get_first(const struct options **out);
 
 /* Those that options_get() gave last; NULL: none. */
 extern _Atomic(const struct options *) options_current;
@@ -62,6 +64,17 @@ static inline const struct options *
 options_peek(void)
 {
 	return atomic_load_explicit(&options_current, memory_order_acquire);
+}
+
+static inline enum weir_status
+options_get(const struct options **out)
+{
+	const struct options *options = options_peek();
+
+	if (__builtin_expect(options == NULL, 0))
+		return options_get_first(out);
+	*out = options;
+	return WEIR_OK;
 }
 
 /* The "16,777,216 TiB is unlimited" of a size option. */

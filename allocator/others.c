@@ -298,7 +298,9 @@ retire(struct arena *arena)
 		lock_leave(&totals->lock);
 	}
 	arena->stats = (struct weir_stats){ 0 };
+	arena->tally = (struct tally){ 0 };
 	arena->any_pools->stats = (struct weir_stats){ 0 };
+	arena->any_pools->tally = (struct tally){ 0 };
 	arena->served = 0;
 	arena->moves = 0;
 	arena->most_live = 0;
@@ -337,13 +339,10 @@ arena_empty(struct arena *arena)
 }
 
 size_t
-arena_empty_unowned(struct arena *arena)
+arena_empty_all(struct arena *main)
 {
-	struct arena *main = arena->main;
 	size_t bytes = 0;
 
-	if (atomic_load_explicit(&main->unowned, memory_order_relaxed) == 0)
-		return 0;
 	for (struct arena *a = arena_next(main); a != NULL; a = arena_next(a))
 		bytes += arena_empty(a);
 	return bytes;

@@ -100,15 +100,9 @@ splits(const struct block *block, const struct options *options, size_t rounded)
 enum weir_status
 pool_cut(struct block *block, const struct options *options, size_t rounded)
 {
-	struct block *rest = NULL;
-
-	if (splits(block, options, rounded)) {
-		enum weir_status status =
-		    block_new(block->arena, block->addr + rounded, &rest);
-		if (status != WEIR_OK)
-			return status;
-	}
-	block_hand_out(block, rounded, rest);
+	if (splits(block, options, rounded))
+		return block_hand_out_front(block, rounded);
+	block_hand_out(block);
 	return WEIR_OK;
 }
 

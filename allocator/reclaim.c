@@ -34,25 +34,31 @@ enum {
 
 /* ---- Becoming free ----------------------------------------------------- */
 
-void
-reclaim_put(struct block *block)
+static inline QUICK void
+put_since(struct block *block)
 {
-	block->freed_at = marks_position(block->pool->owner).tick;
-	reclaim_put_since(block);
+	struct pools *owner = block->pool->owner;
+
+	block_move(block, block_home(block));
+	struct pools *home = block->pool->owner;
+	if (home->freed_at < block->freed_at)
+		home->freed_at = block->freed_at;
+	home->freed_bytes += block->size;
+	block_put(block, BLOCK_FREE);
+	pools_drop_if_done(owner);
 }
 
 void
 reclaim_put_since(struct block *block)
 {
-	struct arena *arena = block->arena;
-	struct pools *owner = block->pool->owner;
+	put_since(block);
+}
 
-	block_move(block, block_home(block));
-	if (block->pool->owner->freed_at < block->freed_at)
-		block->pool->owner->freed_at = block->freed_at;
-	block->pool->owner->freed_bytes += block->size;
-	block_put(block, BLOCK_FREE);
-	pools_drop_if_done(arena, owner);
+void
+reclaim_put(struct block *block)
+{
+	block->freed_at = marks_position(block->pool->owner).tick;
+	put_since(block);
 }
 
 static void
@@ -70,7 +76,7 @@ reclaim_pending_to(struct block *block, struct pool *pool)
 	end_pending(block);
 	block_set_state(block, BLOCK_LEAVING); /* held, and in no tree */
 	block_move(block, pool);
-	pools_drop_if_done(block->arena, owner);
+	pools_drop_if_done(owner);
 	reclaim_put(block);
 }
 
@@ -106,7 +112,7 @@ pass(struct pools *pools)
 		give_to_any(&pool->free, any, BLOCK_FREE);
 		give_to_any(&pool->unmapped, any, BLOCK_UNMAPPED);
 	}
-	pools_drop_if_done(arena, pools);
+	pools_drop_if_done(pools);
 }
 
 /* Record the end of a stream; on the context where the stream is gone. */
@@ -414,7 +420,7 @@ static size_t
 unused_bytes(const struct arena *arena)
 {
 	return arena->stats.reserved_bytes.all.current -
-	    stats_current(&arena->stats.active_bytes.all);
+	    tally_now(&arena->tally, PART_ALL, TALLIED_active_bytes);
 }
 
 void
@@ -424,7 +430,8 @@ reclaim_bound(
 	size_t share = options->prefer == PREFER_SPEED ? HOST_SPARE_SHARE_FAST :
 							 HOST_SPARE_SHARE;
 	size_t live =
-	    stats_current(&arena->stats.requested_bytes.all) + rounded;
+	    tally_now(&arena->tally, PART_ALL, TALLIED_requested_bytes) +
+	    rounded;
 	size_t held =
 	    arena_held(arena) + segment_size_for(arena, options, rounded);
 
@@ -515,7 +522,7 @@ wait_stream(struct arena *arena) UNCHECKED
 		pools->passed_at = tick;
 	poll_ended(arena);
 	pools->pins--;
-	pools_drop_if_done(arena, pools);
+	pools_drop_if_done(pools);
 	return true;
 }
 
@@ -584,7 +591,7 @@ reclaim_trim(struct arena *arena, size_t *keep)
 	}
 	if (arena_is_host(arena)) /* it begins anew */
 		arena->most_live =
-		    stats_current(&arena->stats.requested_bytes.all);
+		    tally_now(&arena->tally, PART_ALL, TALLIED_requested_bytes);
 	segment_unmap_left(arena, SIZE_MAX);
 	/* Addresses that a stream left, or that the driver refused before. */
 	segment_unreserve(arena);

@@ -52,6 +52,7 @@ segment_new(struct pool *pool, CUdeviceptr addr, size_t size, bool expandable,
 	segment->stream = pool->owner->stream->handle;
 	segment->kind = pool->kind;
 	segment->expandable = expandable;
+	segment->alone = lookup_is_alone(addr, size);
 	segment->first = block;
 	segment->stack = history_stack();
 	tree_init(&segment->handles, compare_handles);
@@ -378,7 +379,7 @@ release_driver(const struct span *span)
 	count_driver_segment(segment, -1);
 	struct pools *owner = block->pool->owner;
 	segment_delete(segment);
-	pools_drop_if_done(arena, owner);
+	pools_drop_if_done(owner);
 	return size;
 }
 

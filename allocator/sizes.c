@@ -21,7 +21,7 @@ divisions(const struct options *options, size_t n)
 }
 
 size_t
-size_class(const struct options *options, size_t n)
+size_class_divided(const struct options *options, size_t n)
 {
 	if (n <= WEIR_GRANULE)
 		return WEIR_GRANULE;
@@ -34,12 +34,6 @@ size_class(const struct options *options, size_t n)
 	return round_up(n, power == n ? power : power / parts);
 }
 
-enum pool_kind
-size_kind(size_t rounded)
-{
-	return rounded <= SMALL_MAX ? POOL_SMALL : POOL_LARGE;
-}
-
 size_t
 size_segment(const struct options *options, size_t rounded)
 {
@@ -48,17 +42,6 @@ size_segment(const struct options *options, size_t rounded)
 	if (rounded < LARGE_EXACT)
 		return round_up(options->large_segment_size, SEGMENT_STEP);
 	return round_up(rounded, SEGMENT_STEP);
-}
-
-bool
-size_splits(const struct options *options, enum pool_kind kind, bool expandable,
-    size_t block, size_t rounded)
-{
-	size_t rest = block - rounded;
-
-	if (kind != POOL_LARGE || expandable)
-		return rest > 0;
-	return rounded < options->max_split_size && rest > SMALL_MAX;
 }
 
 bool

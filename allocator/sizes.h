@@ -58,16 +58,36 @@ times(size_t bound, size_t n)
 }
 
 /* The size class of a request of 1 <= n <= WEIR_SIZE_MAX bytes. */
-size_t size_class(const struct options *options, size_t n);
+static inline size_t size_class(const struct options *options, size_t n);
+size_t size_class_divided(const struct options *options, size_t n);
 
-enum pool_kind size_kind(size_t rounded);
+static inline size_t
+size_class(const struct options *options, size_t n)
+{
+	return options->rounds ? size_class_divided(options, n) :
+				 round_up(n, WEIR_GRANULE);
+}
+
+static inline enum pool_kind
+size_kind(size_t rounded)
+{
+	return rounded <= SMALL_MAX ? POOL_SMALL : POOL_LARGE;
+}
 
 /* Bytes of the driver segment made for a size class. */
 size_t size_segment(const struct options *options, size_t rounded);
 
 /* Is a block of `block` bytes to be cut when `rounded` are wanted? */
-bool size_splits(const struct options *options, enum pool_kind kind,
-    bool expandable, size_t block, size_t rounded);
+static inline bool
+size_splits(const struct options *options, enum pool_kind kind, bool expandable,
+    size_t block, size_t rounded)
+{
+	size_t rest = block - rounded;
+
+	if (kind != POOL_LARGE || expandable)
+		return rest > 0;
+	return rounded < options->max_split_size && rest > SMALL_MAX;
+}
 
 /* May a driver-segment block of `block` bytes serve `rounded` at all? Keeps
  * oversize blocks (max_split_size) for oversize requests. */

@@ -23,147 +23,222 @@ _Static_assert(offsetof(struct weir_stat3, large_pool) -
 _Static_assert(POOL_SMALL % 2 == 0 && POOL_LARGE % 2 == 1 && POOL_FINE % 2 == 0,
     "what is fine is small in stats_part()");
 
-static inline void
-up3(struct weir_stat3 *stat, enum pool_kind kind, uint64_t n)
+_Static_assert(offsetof(struct weir_stat3, small_pool) ==
+	    PART_SMALL * sizeof(struct weir_stat) &&
+	offsetof(struct weir_stat3, large_pool) ==
+	    PART_LARGE * sizeof(struct weir_stat),
+    "parts are numbered as they lie");
+
+/* ---- Tallies ----------------------------------------------------------- */
+
+static __attribute__((noinline, cold)) void
+raise_peak(struct tally_part *part, enum tallied which)
 {
-	stats_add(&stat->all, n);
-	stats_add(stats_part(stat, kind), n);
+	part->peak[which] -= part->room[which];
+	part->room[which] = 0;
 }
 
 static inline void
-down3(struct weir_stat3 *stat, enum pool_kind kind, uint64_t n)
+use_room(struct tally_part *part, enum tallied which, int64_t n)
 {
-	stats_sub(&stat->all, n);
-	stats_sub(stats_part(stat, kind), n);
+	if (__builtin_expect((part->room[which] -= n) < 0, 0))
+		raise_peak(part, which);
+}
+
+typedef void (*count)(struct tally_part *part, int64_t size, int64_t requested);
+
+static inline QUICK void
+count_malloc(struct tally_part *part, int64_t size, int64_t requested)
+{
+	const struct sums one = { 1, size, requested };
+
+	part->up.count++;
+	part->up.bytes += size;
+	part->up.requested += requested;
+#define TALLIED_MALLOC(name, sum) use_room(part, TALLIED_##name, one.sum);
+	TALLIED_STATS(TALLIED_MALLOC)
+#undef TALLIED_MALLOC
 }
 
 static inline void
-count_malloc(struct weir_stats *stats, enum pool_kind kind, uint64_t size,
-    uint64_t requested)
+count_freed(struct tally_part *part, int64_t size, int64_t requested)
 {
-	up3(&stats->allocation, kind, 1);
-	up3(&stats->allocated_bytes, kind, size);
-	up3(&stats->active, kind, 1);
-	up3(&stats->active_bytes, kind, size);
-	up3(&stats->requested_bytes, kind, requested);
+	(void)requested;
+	part->room[TALLIED_allocation]++;
+	part->room[TALLIED_allocated_bytes] += size;
 }
 
 static inline void
-count_freed(struct weir_stats *stats, enum pool_kind kind, uint64_t size)
+count_inactive(struct tally_part *part, int64_t size, int64_t requested)
 {
-	down3(&stats->allocation, kind, 1);
-	down3(&stats->allocated_bytes, kind, size);
+	part->room[TALLIED_active]++;
+	part->room[TALLIED_active_bytes] += size;
+	part->room[TALLIED_requested_bytes] += requested;
 }
 
 static inline void
-count_inactive(struct weir_stats *stats, enum pool_kind kind, uint64_t size,
-    uint64_t requested)
+count_free(struct tally_part *part, int64_t size, int64_t requested)
 {
-	down3(&stats->active, kind, 1);
-	down3(&stats->active_bytes, kind, size);
-	down3(&stats->requested_bytes, kind, requested);
+	count_freed(part, size, requested);
+	count_inactive(part, size, requested);
+}
+
+static inline struct tally_part *
+part_for(struct tally *tally, const struct pool *pool)
+{
+	return pool->kind == POOL_LARGE ? &tally->part[PART_LARGE] :
+					  &tally->part[PART_SMALL];
+}
+
+static inline QUICK void
+count_in(struct tally *tally, const struct pool *pool, uint64_t size,
+    uint64_t requested, count count)
+{
+	count(&tally->part[PART_ALL], (int64_t)size, (int64_t)requested);
+	count(part_for(tally, pool), (int64_t)size, (int64_t)requested);
+}
+
+static __attribute__((noinline)) void
+count_in_totals(struct totals *totals, const struct pool *pool, uint64_t size,
+    uint64_t requested, count count)
+{
+	lock_enter(&totals->lock);
+	totals->changes++;
+	count_in(&totals->tally, pool, size, requested, count);
+	lock_leave(&totals->lock);
+}
+
+/* For a pool's stream, its arena and its device. */
+static inline QUICK void
+count_all(
+    const struct pool *pool, uint64_t size, uint64_t requested, count count)
+{
+	struct arena *arena = pool->owner->arena;
+
+	count_in(&arena->tally, pool, size, requested, count);
+	count_in(&pool->owner->tally, pool, size, requested, count);
+	if (__builtin_expect(arena->totals != NULL, 0))
+		count_in_totals(arena->totals, pool, size, requested, count);
 }
 
 void
 stats_malloc(struct pool *pool, uint64_t size, uint64_t requested)
 {
-	struct totals *totals = pool->owner->arena->totals;
-	enum pool_kind kind = pool->kind;
-
-	count_malloc(&pool->owner->arena->stats, kind, size, requested);
-	count_malloc(&pool->owner->stats, kind, size, requested);
-	if (totals == NULL)
-		return;
-	lock_enter(&totals->lock);
-	totals->changes++;
-	count_malloc(&totals->stats, kind, size, requested);
-	lock_leave(&totals->lock);
-}
-
-void
-stats_free_pending(struct pool *pool, uint64_t size)
-{
-	struct totals *totals = pool->owner->arena->totals;
-
-	count_freed(&pool->owner->arena->stats, pool->kind, size);
-	count_freed(&pool->owner->stats, pool->kind, size);
-	if (totals == NULL)
-		return;
-	lock_enter(&totals->lock);
-	totals->changes++;
-	count_freed(&totals->stats, pool->kind, size);
-	lock_leave(&totals->lock);
-}
-
-void
-stats_inactive(struct pool *pool, uint64_t size, uint64_t requested)
-{
-	struct totals *totals = pool->owner->arena->totals;
-	enum pool_kind kind = pool->kind;
-
-	count_inactive(&pool->owner->arena->stats, kind, size, requested);
-	count_inactive(&pool->owner->stats, kind, size, requested);
-	if (totals == NULL)
-		return;
-	lock_enter(&totals->lock);
-	totals->changes++;
-	count_inactive(&totals->stats, kind, size, requested);
-	lock_leave(&totals->lock);
-}
-
-static inline void
-count_free(struct weir_stats *stats, enum pool_kind kind, uint64_t size,
-    uint64_t requested)
-{
-	count_freed(stats, kind, size);
-	count_inactive(stats, kind, size, requested);
+	count_all(pool, size, requested, count_malloc);
 }
 
 void
 stats_free(struct pool *pool, uint64_t size, uint64_t requested)
 {
-	struct totals *totals = pool->owner->arena->totals;
-	enum pool_kind kind = pool->kind;
-
-	count_free(&pool->owner->arena->stats, kind, size, requested);
-	count_free(&pool->owner->stats, kind, size, requested);
-	if (totals == NULL)
-		return;
-	lock_enter(&totals->lock);
-	totals->changes++;
-	count_free(&totals->stats, kind, size, requested);
-	lock_leave(&totals->lock);
+	count_all(pool, size, requested, count_free);
 }
 
 void
-stats_flow3(
-    struct weir_stat3 *stat, enum pool_kind kind, uint64_t up, uint64_t down)
+stats_free_pending(struct pool *pool, uint64_t size)
 {
-	struct weir_stat *part = stats_part(stat, kind);
-
-	stat->all.current += up - down;
-	stat->all.allocated += up;
-	stat->all.freed += down;
-	part->current += up - down;
-	part->allocated += up;
-	part->freed += down;
+	count_all(pool, size, 0, count_freed);
 }
 
 void
-stats_flow(struct pool *pool, enum stat3 which, uint64_t up, uint64_t down)
+stats_inactive(struct pool *pool, uint64_t size, uint64_t requested)
+{
+	count_all(pool, size, requested, count_inactive);
+}
+
+void
+stats_move(
+    struct pool *from, struct pool *to, uint64_t size, uint64_t requested)
+{
+	count_in(&from->owner->tally, from, size, requested, count_free);
+	count_in(&to->owner->tally, to, size, requested, count_malloc);
+}
+
+static void
+count_flow(
+    struct tally_part *part, const struct sums *out, const struct sums *in)
+{
+	part->up.count += out->count;
+	part->up.bytes += out->bytes;
+	part->up.requested += out->requested;
+#define TALLIED_FLOW(name, sum)                                                \
+	part->room[TALLIED_##name] += in->sum - out->sum;
+	TALLIED_STATS(TALLIED_FLOW)
+#undef TALLIED_FLOW
+}
+
+static void
+flow_in(struct tally *tally, const struct pool *pool, const struct sums *out,
+    const struct sums *in)
+{
+	count_flow(&tally->part[PART_ALL], out, in);
+	count_flow(part_for(tally, pool), out, in);
+}
+
+void
+stats_flow(struct pool *pool, const struct sums *out, const struct sums *in)
 {
 	struct arena *arena = pool->owner->arena;
 	struct totals *totals = arena->totals;
 
-	stats_flow3(stats_at(&arena->stats, which), pool->kind, up, down);
-	stats_flow3(stats_at(&pool->owner->stats, which), pool->kind, up, down);
+	flow_in(&arena->tally, pool, out, in);
+	flow_in(&pool->owner->tally, pool, out, in);
 	if (totals == NULL)
 		return;
 	lock_enter(&totals->lock);
 	totals->changes++;
-	stats_flow3(stats_at(&totals->stats, which), pool->kind, up, down);
+	flow_in(&totals->tally, pool, out, in);
 	lock_leave(&totals->lock);
 }
+
+void
+stats_note_peaks(struct tally *tally)
+{
+	for (int part = 0; part < PARTS; part++)
+		for (int i = 0; i < TALLIED; i++)
+			use_room(&tally->part[part], (enum tallied)i, 0);
+}
+
+void
+stats_note_arena_peaks(struct arena *arena)
+{
+	struct totals *totals = arena->totals;
+
+	stats_note_peaks(&arena->tally);
+	if (totals == NULL)
+		return;
+	lock_enter(&totals->lock);
+	stats_note_peaks(&totals->tally);
+	lock_leave(&totals->lock);
+}
+
+/* One statistic of a part. */
+static struct weir_stat
+stat_of(const struct tally_part *part, enum tallied which, int64_t up)
+{
+	int64_t now = part->peak[which] - part->room[which];
+
+	return (struct weir_stat){ .current = (uint64_t)now,
+		.peak = (uint64_t)part->peak[which],
+		.allocated = (uint64_t)up,
+		.freed = (uint64_t)(up - (now - part->began[which])) };
+}
+
+struct weir_stats
+stats_all(const struct weir_stats *stats, const struct tally *tally)
+{
+	struct weir_stats out = *stats;
+
+	for (int i = 0; i < PARTS; i++) {
+		const struct tally_part *part = &tally->part[i];
+#define TALLIED_FILL(name, sum)                                                \
+	(&out.name.all)[i] = stat_of(part, TALLIED_##name, part->up.sum);
+		TALLIED_STATS(TALLIED_FILL)
+#undef TALLIED_FILL
+	}
+	return out;
+}
+
+/* ---- The others --------------------------------------------------------- */
 
 static struct weir_stat *
 stat1_at(struct weir_stats *stats, enum stat1 which)
@@ -191,30 +266,6 @@ stats_change1(struct arena *arena, enum stat1 which, int delta)
 		return;
 	lock_enter(&totals->lock);
 	change1(stat1_at(&totals->stats, which), delta);
-	lock_leave(&totals->lock);
-}
-
-void
-stats_note_peaks(struct weir_stats *stats)
-{
-	for (int i = 0; i < STAT3S; i++) {
-		struct weir_stat3 *stat = stats_at(stats, (enum stat3)i);
-		stats_note_peak(&stat->all);
-		stats_note_peak(&stat->small_pool);
-		stats_note_peak(&stat->large_pool);
-	}
-}
-
-void
-stats_note_arena_peaks(struct arena *arena)
-{
-	struct totals *totals = arena->totals;
-
-	stats_note_peaks(&arena->stats);
-	if (totals == NULL)
-		return;
-	lock_enter(&totals->lock);
-	stats_note_peaks(&totals->stats);
 	lock_leave(&totals->lock);
 }
 
@@ -295,7 +346,7 @@ arena_stats(struct arena *arena, struct weir_stats *out)
 	size_t struct_size = out->struct_size;
 	lock_enter(&arena->lock);
 	tcache_tell(arena);
-	*out = arena->stats;
+	*out = stats_all(&arena->stats, &arena->tally);
 	out->pending_bytes = stats_pending_bytes(arena, NULL);
 	lock_leave(&arena->lock);
 	out->struct_size = struct_size;
@@ -350,8 +401,11 @@ weir_stats_stream(int device, weir_stream handle, struct weir_stats *out)
 		lock_enter(&arena->lock);
 		tcache_tell(arena);
 		struct pools *pools = pools_peek(arena, stream);
-		if (pools != NULL && arena_is_counted(arena))
-			add_all(&copy, &pools->stats);
+		if (pools != NULL && arena_is_counted(arena)) {
+			struct weir_stats part =
+			    stats_all(&pools->stats, &pools->tally);
+			add_all(&copy, &part);
+		}
 		if (arena_is_counted(arena))
 			copy.pending_bytes +=
 			    stats_pending_bytes(arena, stream);
@@ -367,30 +421,34 @@ weir_stats_stream(int device, weir_stream handle, struct weir_stats *out)
 
 /* ---- Resets ------------------------------------------------------------ */
 
-static void
-reset_peak(struct weir_stat *stat)
-{
-	stat->peak = stat->current;
-}
+enum reset { RESET_PEAKS, RESET_SUMS };
 
 static void
-reset_sums(struct weir_stat *stat)
+reset_stat(struct weir_stat *stat, enum reset what)
 {
-	stat->allocated = 0;
-	stat->freed = 0;
-}
-
-static void
-each_stat(struct weir_stats *stats, void (*apply)(struct weir_stat *))
-{
-	for (int i = 0; i < STAT3S; i++) {
-		struct weir_stat3 *stat = stats_at(stats, (enum stat3)i);
-		apply(&stat->all);
-		apply(&stat->small_pool);
-		apply(&stat->large_pool);
+	if (what == RESET_PEAKS) {
+		stat->peak = stat->current;
+	} else {
+		stat->allocated = 0;
+		stat->freed = 0;
 	}
-	apply(&stats->oversize_allocations);
-	apply(&stats->oversize_segments);
+}
+
+static void
+reset_part(struct tally_part *part, enum reset what)
+{
+	for (int i = 0; i < TALLIED; i++) {
+		int64_t now = part->peak[i] - part->room[i];
+
+		if (what == RESET_SUMS) {
+			part->began[i] = now;
+		} else {
+			part->peak[i] = now;
+			part->room[i] = 0;
+		}
+	}
+	if (what == RESET_SUMS)
+		part->up = (struct sums){ 0 };
 }
 
 void
@@ -418,26 +476,37 @@ stats_add_current(struct weir_stats *to, const struct weir_stats *from)
 }
 
 static void
-reset_all(struct weir_stats *stats, void (*apply)(struct weir_stat *))
+reset_all(struct weir_stats *stats, struct tally *tally, enum reset what)
 {
-	each_stat(stats, apply);
-	if (apply == reset_sums)
+	for (int i = 0; i < STAT3S; i++) {
+		struct weir_stat3 *stat = stats_at(stats, (enum stat3)i);
+		reset_stat(&stat->all, what);
+		reset_stat(&stat->small_pool, what);
+		reset_stat(&stat->large_pool, what);
+	}
+	reset_stat(&stats->oversize_allocations, what);
+	reset_stat(&stats->oversize_segments, what);
+	for (int i = 0; i < PARTS; i++)
+		reset_part(&tally->part[i], what);
+	if (what == RESET_SUMS)
 		stats_zero_counters(stats);
 }
 
 static void
-reset_arena(struct arena *arena, void (*apply)(struct weir_stat *))
+reset_arena(struct arena *arena, enum reset what)
 {
 	lock_enter(&arena->lock);
 	struct totals *totals = arena->totals;
 	tcache_tell(arena);
-	reset_all(&arena->stats, apply);
+	reset_all(&arena->stats, &arena->tally, what);
 	for (struct list *l = arena->pools.next; l != &arena->pools;
-	     l = l->next)
-		reset_all(&CONTAINER_OF(l, struct pools, link)->stats, apply);
+	     l = l->next) {
+		struct pools *pools = CONTAINER_OF(l, struct pools, link);
+		reset_all(&pools->stats, &pools->tally, what);
+	}
 	if (arena == arena->main && totals != NULL) {
 		lock_enter(&totals->lock);
-		reset_all(&totals->stats, apply);
+		reset_all(&totals->stats, &totals->tally, what);
 		lock_leave(&totals->lock);
 	}
 	tcache_tell(arena); /* of the new peaks */
@@ -445,7 +514,7 @@ reset_arena(struct arena *arena, void (*apply)(struct weir_stat *))
 }
 
 static void
-reset_host_totals(struct arena *main, void (*apply)(struct weir_stat *))
+reset_host_totals(struct arena *main, enum reset what)
 {
 	lock_enter(&main->lock);
 	struct totals *totals = main->host_totals;
@@ -453,12 +522,12 @@ reset_host_totals(struct arena *main, void (*apply)(struct weir_stat *))
 	if (totals == NULL)
 		return;
 	lock_enter(&totals->lock);
-	reset_all(&totals->stats, apply);
+	reset_all(&totals->stats, &totals->tally, what);
 	lock_leave(&totals->lock);
 }
 
 static enum weir_status
-reset(int device, bool host, void (*apply)(struct weir_stat *))
+reset(int device, bool host, enum reset what)
 {
 	enum weir_status status = device_resolve(device, &device);
 	if (status != WEIR_OK)
@@ -468,34 +537,34 @@ reset(int device, bool host, void (*apply)(struct weir_stat *))
 		return WEIR_OK;
 	for (struct arena *a = arena; a != NULL; a = arena_next(a))
 		if (arena_is_host(a) == host)
-			reset_arena(a, apply);
+			reset_arena(a, what);
 	if (host)
-		reset_host_totals(arena, apply);
+		reset_host_totals(arena, what);
 	return WEIR_OK;
 }
 
 enum weir_status
 weir_stats_reset_peak(int device)
 {
-	return reset(device, false, reset_peak);
+	return reset(device, false, RESET_PEAKS);
 }
 
 enum weir_status
 weir_host_stats_reset_peak(int device)
 {
-	return reset(device, true, reset_peak);
+	return reset(device, true, RESET_PEAKS);
 }
 
 enum weir_status
 weir_stats_reset_accumulated(int device)
 {
-	return reset(device, false, reset_sums);
+	return reset(device, false, RESET_SUMS);
 }
 
 enum weir_status
 weir_host_stats_reset_accumulated(int device)
 {
-	return reset(device, true, reset_sums);
+	return reset(device, true, RESET_SUMS);
 }
 
 /* ---- Names ------------------------------------------------------------- */

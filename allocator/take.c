@@ -108,17 +108,25 @@ struct request {
 
 /* ---- What there is ----------------------------------------------------- */
 
-static enum weir_status
-hand(struct request *r, struct block *block)
+static inline QUICK enum weir_status
+hand_at_once(struct request *r, struct block *block)
 {
 	enum weir_status status = pool_cut(block, r->options, r->rounded);
 	if (status != WEIR_OK)
 		return status;
-	struct pools *owner = block->pool->owner;
-	block_move(block, &r->pools->pool[r->kind]);
-	pools_drop_if_done(block->arena, owner);
+	struct pool *pool = block->pool;
+	if (pool->owner != r->pools) {
+		block_move(block, &r->pools->pool[r->kind]);
+		pools_drop_if_done(pool->owner);
+	}
 	r->got = block;
 	return WEIR_OK;
+}
+
+static enum weir_status
+hand(struct request *r, struct block *block)
+{
+	return hand_at_once(r, block);
 }
 
 /*
@@ -140,24 +148,41 @@ fetch(struct request *r, struct block *block)
 	block->freed_at = order_tick();
 	r->pools->freed_at = block->freed_at;
 	block = block_put(block, BLOCK_FREE);
-	pools_drop_if_done(block->arena, owner);
+	pools_drop_if_done(owner);
 	return hand(r, block);
 }
 
-/* Requests of no stream are served from segments of the driver only. */
+/* The best block of the pool itself. Requests of no stream are served from
+ * segments of the driver only. */
+static inline QUICK enum weir_status
+search_own(struct request *r)
+{
+	struct pools *mine = r->pools;
+	struct block *block = pool_find(&mine->pool[r->kind], r->options,
+	    r->rounded, mine == mine->arena->any_pools, UINT64_MAX);
+
+	return block != NULL ? hand_at_once(r, block) : WEIR_OK;
+}
+
+/* The best of those of no stream, for others. */
+static enum weir_status
+search_any(struct request *r)
+{
+	struct pools *any = r->pools->arena->any_pools;
+	struct block *block = r->pools == any ?
+	    NULL :
+	    pool_find(
+		&any->pool[r->kind], r->options, r->rounded, false, UINT64_MAX);
+
+	return block != NULL ? fetch(r, block) : WEIR_OK;
+}
+
 static enum weir_status
 search_free(struct request *r)
 {
-	struct pools *any = r->pools->arena->any_pools;
-	struct block *block = pool_find(&r->pools->pool[r->kind], r->options,
-	    r->rounded, r->pools == any, UINT64_MAX);
+	enum weir_status status = search_own(r);
 
-	if (block != NULL)
-		return hand(r, block);
-	if (r->pools != any)
-		block = pool_find(&any->pool[r->kind], r->options, r->rounded,
-		    false, UINT64_MAX);
-	return block != NULL ? fetch(r, block) : WEIR_OK;
+	return status == WEIR_OK && r->got == NULL ? search_any(r) : status;
 }
 
 /* The best block of another stream that may be used already. */
@@ -250,13 +275,10 @@ search_all(struct request *r)
 static size_t
 idle_bytes(const struct arena *arena, enum pool_kind kind)
 {
-	const struct weir_stats *stats = &arena->stats;
-	const struct weir_stat3 *held = &stats->reserved_bytes;
-	const struct weir_stat3 *live = &stats->allocated_bytes;
+	struct weir_stat3 held = arena->stats.reserved_bytes;
 
-	return kind == POOL_LARGE ?
-	    held->large_pool.current - stats_current(&live->large_pool) :
-	    held->small_pool.current - stats_current(&live->small_pool);
+	return stats_part(&held, kind)->current -
+	    tally_now(&arena->tally, part_of(kind), TALLIED_allocated_bytes);
 }
 
 /* The streams of a device that was reset meanwhile must not be asked. */
@@ -522,13 +544,16 @@ static enum room
 room_left(const struct request *r)
 {
 	struct arena *arena = r->pools->arena;
-	const struct weir_stat *allocated = &arena->stats.allocated_bytes.all;
-	size_t live = stats_current(allocated) + r->rounded;
+	const struct tally *tally = &arena->tally;
+	size_t peak =
+	    (size_t)tally->part[PART_ALL].peak[TALLIED_allocated_bytes];
+	size_t live =
+	    tally_now(tally, PART_ALL, TALLIED_allocated_bytes) + r->rounded;
 
 	if (arena_is_host(arena)) /* it cannot wait on the device */
 		return ROOM;
-	if (live < allocated->peak)
-		live = allocated->peak;
+	if (live < peak)
+		live = peak;
 	if (arena->most_live < live)
 		arena->most_live = live;
 	size_t held = arena_held(arena) + r->rounded;
@@ -769,11 +794,12 @@ take_held(struct request *r, enum room room)
 	return status;
 }
 
-static enum weir_status
+/* All but the pool itself. */
+static __attribute__((noinline)) enum weir_status
 take(struct request *r)
 {
 	struct arena *arena = r->pools->arena;
-	enum weir_status status = search_free(r);
+	enum weir_status status = search_any(r);
 
 	if (status == WEIR_OK && r->got == NULL && is_plain(r))
 		status = take_complete(r);
@@ -799,36 +825,41 @@ take(struct request *r)
 	return status == WEIR_ENOMEM ? take_hard(r) : status;
 }
 
-static struct request
-request(struct pools *pools, const struct options *options, size_t size)
+static inline void
+request_init(struct request *r, struct pools *pools,
+    const struct options *options, size_t size)
 {
 	size_t rounded = arena_class(pools->arena, options, size);
 
-	return (struct request){ .pools = pools,
-		.options = options,
-		.size = size,
-		.rounded = rounded,
-		.kind = arena_kind(pools->arena, rounded),
-		.need = rounded };
+	r->pools = pools;
+	r->options = options;
+	r->size = size;
+	r->rounded = rounded;
+	r->kind = arena_kind(pools->arena, rounded);
+	r->need = rounded;
+	r->got = NULL;
 }
 
 enum weir_status
 take_block(struct pools *pools, const struct options *options, size_t size,
     struct block **out)
 {
-	struct request r = request(pools, options, size);
+	struct arena *arena = pools->arena;
+	struct request r;
 
-	if (options->reclaim_always) {
-		reclaim_poll(pools->arena, RECLAIM_SKIPS);
-		reclaim_refresh(pools->arena);
-		reclaim_shed(pools->arena, SIZE_MAX);
+	request_init(&r, pools, options, size);
+	if (__builtin_expect(options->reclaim_always, 0)) {
+		reclaim_poll(arena, RECLAIM_SKIPS);
+		reclaim_refresh(arena);
+		reclaim_shed(arena, SIZE_MAX);
 	}
-	decay_look(pools->arena, options);
-	if (arena_is_host(pools->arena) &&
-	    pools->arena->served % REQUESTS_A_DRAIN == 0)
-		tcache_drain(pools->arena);
+	decay_look(arena, options);
+	if (arena->served % REQUESTS_A_DRAIN == 0 && arena_is_host(arena))
+		tcache_drain(arena);
 	marks_keep(pools);
-	enum weir_status status = take(&r);
+	enum weir_status status = search_own(&r);
+	if (status == WEIR_OK && r.got == NULL)
+		status = take(&r);
 	*out = r.got;
 	return status;
 }
@@ -837,8 +868,9 @@ enum weir_status
 take_idle(struct pools *pools, const struct options *options, size_t size,
     struct block **out)
 {
-	struct request r = request(pools, options, size);
+	struct request r;
 
+	request_init(&r, pools, options, size);
 	r.rounded = size_of_granule(pools->arena->granule, size);
 	reclaim_poll(pools->arena, RECLAIM_SKIPS);
 	can_wait(&r);

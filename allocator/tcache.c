@@ -370,7 +370,7 @@ free_slot(struct cache *cache, struct block *block)
 static bool
 find_leaf(struct tcache *t, struct nearby *nearby, CUdeviceptr place)
 {
-	CUdeviceptr base = place & ~(CUdeviceptr)(LOOKUP_LEAF_SIZE - 1);
+	CUdeviceptr base = lookup_base(place);
 
 	if (base == nearby->base || t == &tcache_nobody)
 		return false;
@@ -425,17 +425,12 @@ is_of(const struct pool *pool, const struct pools *pools)
 }
 
 bool
-tcache_free_rare(struct block *block)
+tcache_free_in_its(struct cache *cache, struct block *block)
 {
 	struct tcache *t = tcache_own;
 
-	if (block_state(block) != BLOCK_ACTIVE || block->pending.uses != NULL)
-		return false;
-	struct cache *cache = t->last;
-	/* One that is dead may name pools that are others by now. */
-	if (!tcache_is_alive(cache) || !is_of(block->pool, cache->pools))
-		cache = t->by_pools[block->way % TCACHE_WAYS];
-	if (cache->traced || !cache->keeps || !tcache_enter(cache))
+	if (block_state(block) != BLOCK_ACTIVE || block->pending.uses != NULL ||
+	    cache->traced || !tcache_enter(cache))
 		return false;
 	bool taken = put_into(cache, block);
 	tcache_leave(cache);
@@ -450,7 +445,7 @@ tcache_free_rare(struct block *block)
 bool
 tcache_keep(struct block *block)
 {
-	struct cache *cache = tcache_own->by_pools[block->way % TCACHE_WAYS];
+	struct cache *cache = tcache_for(block);
 
 	if (!cache->traced || block->pending.uses != NULL ||
 	    !put_into(cache, block))
@@ -605,15 +600,6 @@ tcache_tell(struct arena *arena)
 
 /* ---- Emptying ---------------------------------------------------------- */
 
-/* The calling thread's cache for these pools, or NULL. */
-static struct cache *
-own_cache(const struct pools *pools)
-{
-	struct cache *cache = tcache_own->by_pools[pools->index % TCACHE_WAYS];
-	return cache->pool[POOL_SMALL] == &pools->pool[POOL_SMALL] ? cache :
-								     NULL;
-}
-
 static bool
 empty_magazine(struct magazine *magazine)
 {
@@ -636,8 +622,8 @@ empty_bin(struct bin *bin)
 	return any;
 }
 
-static bool
-empty_slots(struct cache *cache)
+bool
+tcache_empty_slots(struct cache *cache)
 {
 	bool any = cache->slots > 0;
 
@@ -660,7 +646,7 @@ empty_bins(struct cache *cache)
 static bool
 empty_cache(struct cache *cache)
 {
-	bool any = empty_slots(cache);
+	bool any = tcache_empty_slots(cache);
 
 	return empty_bins(cache) || any;
 }
@@ -728,7 +714,7 @@ static bool
 has_own_depot(const struct pools *pools, bool look)
 {
 	return pools->depot != NULL &&
-	    depot_is_own(pools->depot, own_cache(pools), look);
+	    depot_is_own(pools->depot, tcache_of(pools), look);
 }
 
 /* What the calling thread alone has cached; it has told. */
@@ -758,7 +744,7 @@ drain_complete(struct arena *arena)
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = l->next)
 		if (cache_of(l)->complete)
-			any |= empty_slots(cache_of(l));
+			any |= tcache_empty_slots(cache_of(l));
 	return any;
 }
 
@@ -792,7 +778,7 @@ tcache_drain_idle(const struct pool *pool, bool widely)
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = l->next) {
 		struct cache *cache = cache_of(l);
-		any |= empty_slots(cache);
+		any |= tcache_empty_slots(cache);
 		if (cache->owner == tcache_own ||
 		    ((widely || cache->pools == pools) && was_idle(cache)))
 			any |= empty_bins(cache);
@@ -870,7 +856,7 @@ tcache_retire(struct arena *arena, const struct stream *stream, bool own)
 		    (stream != NULL && pools->stream != stream))
 			continue;
 		retire(cache);
-		pools_drop_if_done(arena, pools);
+		pools_drop_if_done(pools);
 	}
 	tcache_go(arena);
 }
@@ -939,16 +925,6 @@ make_room(struct tcache *t, struct cache **place, const struct arena *arena)
 	return true;
 }
 
-/* Is anything but 512 bytes a step of sizes? */
-static bool
-rounds(const struct options *options)
-{
-	for (int i = 0; i < ROUNDUP_CLASSES; i++)
-		if (options->roundup[i] != 0)
-			return true;
-	return false;
-}
-
 static void
 set_up(struct cache *cache, struct tcache *t, struct pools *pools,
     const struct options *options)
@@ -965,7 +941,7 @@ set_up(struct cache *cache, struct tcache *t, struct pools *pools,
 	cache->granule = pools->arena->granule;
 	cache->context =
 	    stream_is_default(stream->handle) ? stream->context : NULL;
-	cache->rounding = rounds(options) && !host ? options : NULL;
+	cache->rounding = options->rounds && !host ? options : NULL;
 	cache->keeps = keeps;
 	cache->complete =
 	    options->tcache > 0 && !host && stream->handle == WEIR_STREAM_ANY;
@@ -1088,17 +1064,16 @@ tcache_tell_news(struct arena *arena)
 }
 
 struct cache *
-tcache_come(struct pools *pools)
+tcache_come_with(struct pools *pools, struct cache *cache)
 {
 	const struct options *options;
-	struct cache *cache = own_cache(pools);
 
 	if (cache == NULL && options_get(&options) == WEIR_OK &&
 	    is_cacheable(pools, options)) {
 		tcache_own = make_own();
 		if (tcache_own != &tcache_nobody)
 			make_cache(tcache_own, pools, options);
-		cache = own_cache(pools);
+		cache = tcache_of(pools);
 	}
 	if (cache != NULL && !cache->keeps) {
 		if (!cache->complete) /* no cache keeps anything */
@@ -1114,7 +1089,7 @@ tcache_come(struct pools *pools)
 static struct cache *
 complete_cache(const struct pools *pools)
 {
-	struct cache *cache = own_cache(pools);
+	struct cache *cache = tcache_of(pools);
 
 	return cache != NULL && cache->complete ? cache : NULL;
 }
@@ -1165,14 +1140,7 @@ tcache_settle_complete(const struct pools *pools)
 {
 	struct cache *cache = complete_cache(pools);
 
-	return cache != NULL && empty_slots(cache);
-}
-
-void
-tcache_settle(struct cache *cache)
-{
-	if (cache != NULL)
-		empty_slots(cache);
+	return cache != NULL && tcache_empty_slots(cache);
 }
 
 /* What the pool does changes what is left below the peaks. */
@@ -1182,8 +1150,6 @@ change_room(struct cache *cache, const struct block *block, int sign)
 	struct sums change = { sign, sign * (int64_t)block->size,
 		sign * (int64_t)block->requested };
 
-	if (cache == NULL)
-		return;
 	cache->room = sums_plus(cache->room, change);
 	cache->room_given = sums_plus(cache->room_given, change);
 }
@@ -1206,7 +1172,8 @@ tcache_went_out(struct cache *cache, const struct block *block)
 	const struct list *own = &tcache_own->caches;
 	bool alone = own->next == own->prev;
 
-	change_room(cache, block, -1);
+	if (cache != NULL)
+		change_room(cache, block, -1);
 	/* It has taken what other caches of the thread were given, or has
 	 * passed a peak: theirs is less now. */
 	if (cache != NULL ? !alone && sums_lack(&cache->room) :
@@ -1215,13 +1182,13 @@ tcache_went_out(struct cache *cache, const struct block *block)
 }
 
 void
-tcache_came_in(struct cache *cache, const struct block *block)
+tcache_take_in(struct cache *cache, const struct block *block)
 {
 	size_t n = class_of_block(block);
 
 	change_room(cache, block, 1);
 	/* Its thread goes on to free the like: one lock for all of them. */
-	if (cache != NULL && n != 0 && bin_full(&cache->bins[n]))
+	if (n != 0 && bin_full(&cache->bins[n]))
 		while (!bin_empty(&cache->bins[n]))
 			reclaim_put(*--cache->bins[n].top);
 }
@@ -1380,7 +1347,7 @@ end_cache(struct cache *cache)
 	if (!atomic_load_explicit(&cache->dead, memory_order_acquire)) {
 		struct pools *pools = cache->pools;
 		retire(cache);
-		pools_drop_if_done(arena, pools);
+		pools_drop_if_done(pools);
 	}
 	lock_leave(&arena->lock);
 }

@@ -126,12 +126,6 @@ struct cache {
 	atomic_bool dead;     /* retired: out of the first list */
 };
 
-/* The leaf of the place that was looked for last. */
-struct nearby {
-	CUdeviceptr base;
-	struct leaf *leaf;
-};
-
 /* Where the latest weir_host_malloc() went. A change of options takes the cache
  * out of use. */
 struct latest {
@@ -155,9 +149,6 @@ struct tcache {
 };
 
 /* ---- The owner --------------------------------------------------------- */
-
-/* Part of the shortest way wherever it is used. */
-#define QUICK __attribute__((always_inline))
 
 extern _Thread_local struct tcache *tcache_own; /* or tcache_nobody */
 extern struct tcache tcache_nobody;
@@ -189,15 +180,16 @@ static inline bool
 tcache_find_leaf(const void *ptr)
 {
 	CUdeviceptr place = (CUdeviceptr)(uintptr_t)ptr;
-	CUdeviceptr base = place & ~(CUdeviceptr)(LOOKUP_LEAF_SIZE - 1);
 
-	return base != tcache_own->nearby.base && tcache_turn_to_leaf(place);
+	return lookup_base(place) != tcache_own->nearby.base &&
+	    tcache_turn_to_leaf(place);
 }
 
 /* What tcache_malloc() and tcache_free() below do not do: every other way to a
  * block in a cache, or into one. NULL and false: there is none. */
 void *tcache_malloc_in(struct cache *cache, size_t size);
-bool tcache_free_rare(struct block *block);
+static inline bool tcache_free_rare(struct block *block);
+bool tcache_free_in_its(struct cache *cache, struct block *block);
 
 static inline bool
 tcache_enter(struct cache *cache)
@@ -499,12 +491,20 @@ tcache_free(void *ptr, struct block **out)
 	return tcache_put(t->last, block);
 }
 
-/* Does the calling thread keep such a block under the arena's lock? It is for
- * tcache_keep(). */
-static inline bool
-tcache_is_traced(const struct block *block)
+/* The calling thread's cache for what may be a block, if there is one for it.
+ */
+static inline struct cache *
+tcache_for(const struct block *block)
 {
-	return tcache_own->by_pools[block->way % TCACHE_WAYS]->traced;
+	return tcache_own->by_pools[block->way % TCACHE_WAYS];
+}
+
+static inline bool
+tcache_free_rare(struct block *block)
+{
+	struct cache *cache = tcache_for(block);
+
+	return cache->keeps && tcache_free_in_its(cache, block);
 }
 
 /* The same for weir_host_free(): what it takes is host memory, as the cache of
@@ -588,7 +588,27 @@ bool tcache_keep(struct block *block);
  * pools if it has none. Returns that, or NULL: without memory there is none,
  * and some only find the pools.
  */
-struct cache *tcache_come(struct pools *pools);
+static inline struct cache *tcache_come(struct pools *pools);
+struct cache *tcache_come_with(struct pools *pools, struct cache *cache);
+
+/* The calling thread's cache for these pools, or NULL. */
+static inline struct cache *
+tcache_of(const struct pools *pools)
+{
+	struct cache *cache = tcache_own->by_pools[pools->index % TCACHE_WAYS];
+	return cache->pool[POOL_SMALL] == &pools->pool[POOL_SMALL] ? cache :
+								     NULL;
+}
+
+static inline struct cache *
+tcache_come(struct pools *pools)
+{
+	struct cache *cache = tcache_of(pools);
+
+	return cache != NULL && !cache->keeps && !cache->complete ?
+	    NULL :
+	    tcache_come_with(pools, cache);
+}
 
 /* The same without a cache: what the calling thread's have counted is told. */
 void tcache_tell_news(struct arena *arena);
@@ -610,13 +630,25 @@ bool tcache_settle_complete(const struct pools *pools);
 
 /* Give back what is too large for the bins. A request that goes to the pool is
  * to find it there. NULL does nothing. */
-void tcache_settle(struct cache *cache);
+bool tcache_empty_slots(struct cache *cache); /* were there any? */
+static inline void
+tcache_settle(struct cache *cache)
+{
+	if (cache != NULL && cache->slots > 0)
+		tcache_empty_slots(cache);
+}
 
 /* The pool has handed out a block on the calling thread's behalf, or taken one
  * back, which its room is to be less or more for. If its class is full there,
  * a magazine of it follows. NULL does nothing. */
 void tcache_went_out(struct cache *cache, const struct block *block);
-void tcache_came_in(struct cache *cache, const struct block *block);
+void tcache_take_in(struct cache *cache, const struct block *block);
+static inline void
+tcache_came_in(struct cache *cache, const struct block *block)
+{
+	if (cache != NULL)
+		tcache_take_in(cache, block);
+}
 
 /* The calling thread's request for a class of its pools was served by them:
  * more of the same, if that happens often and others free what the thread

@@ -167,8 +167,8 @@ tell_failure(struct arena *arena, const struct stream *stream,
 void
 tell_snapshot(struct arena *arena)
 {
-	struct subject of = { .size = stats_current(
-				  &arena->stats.active_bytes.all) };
+	struct subject of = { .size = tally_now(&arena->tally, PART_ALL,
+				  TALLIED_active_bytes) };
 
 	if (history_on())
 		tell(arena, TRACE_snapshot, of);

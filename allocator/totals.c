@@ -41,6 +41,7 @@ totals_begin(struct arena *main)
 	if (totals == NULL)
 		return WEIR_EHOSTMEM;
 	totals->stats = main->stats;
+	totals->tally = main->tally;
 	stats_zero_counters(&totals->stats);
 	totals->promised = main->promised;
 	main->totals = totals;
@@ -93,30 +94,31 @@ device_held(const struct arena *arena) UNCHECKED
 	return bytes;
 }
 
-static size_t
-current(const struct arena *arena, enum stat3 which)
+size_t
+device_reserved(const struct arena *arena)
 {
 	struct totals *totals = arena->totals;
 
 	if (totals == NULL)
-		return stats_current(
-		    &stats_at((struct weir_stats *)&arena->stats, which)->all);
+		return arena->stats.reserved_bytes.all.current;
 	lock_enter(&totals->lock);
-	size_t bytes = stats_current(&stats_at(&totals->stats, which)->all);
+	size_t bytes = totals->stats.reserved_bytes.all.current;
 	lock_leave(&totals->lock);
 	return bytes;
 }
 
 size_t
-device_reserved(const struct arena *arena)
-{
-	return current(arena, STAT3_reserved_bytes);
-}
-
-size_t
 device_live(const struct arena *arena)
 {
-	return current(arena, STAT3_allocated_bytes);
+	const enum tallied which = TALLIED_allocated_bytes;
+	struct totals *totals = arena->totals;
+
+	if (totals == NULL)
+		return tally_now(&arena->tally, PART_ALL, which);
+	lock_enter(&totals->lock);
+	size_t bytes = tally_now(&totals->tally, PART_ALL, which);
+	lock_leave(&totals->lock);
+	return bytes;
 }
 
 size_t
@@ -204,11 +206,11 @@ begin_stats(struct arena *main, struct weir_stats *out)
 	struct totals *totals = main->totals;
 
 	if (totals == NULL) {
-		*out = main->stats;
+		*out = stats_all(&main->stats, &main->tally);
 		return;
 	}
 	lock_enter(&totals->lock);
-	*out = totals->stats;
+	*out = stats_all(&totals->stats, &totals->tally);
 	lock_leave(&totals->lock);
 	stats_add_counters(out, &main->stats);
 }
@@ -251,7 +253,7 @@ device_host_stats(struct arena *main, struct weir_stats *out)
 		lock_leave(&a->lock);
 	}
 	lock_enter(&totals->lock);
-	*out = totals->stats;
+	*out = stats_all(&totals->stats, &totals->tally);
 	lock_leave(&totals->lock);
 	stats_add_counters(out, &counters);
 	out->pending_bytes = counters.pending_bytes;

@@ -40,8 +40,8 @@ rank_name(enum lock_rank rank)
 								 "?";
 }
 
-static void
-check_enter(const struct lock *lock)
+void
+lock_check_enter(const struct lock *lock)
 {
 	const struct lock *top;
 
@@ -57,15 +57,15 @@ check_enter(const struct lock *lock)
 	__builtin_trap();
 }
 
-static void
-note_enter(const struct lock *lock)
+void
+lock_note_enter(const struct lock *lock)
 {
 	held.locks[held.n++] = lock;
 }
 
 /* Locks may be left in any order. */
-static void
-note_leave(const struct lock *lock)
+void
+lock_note_leave(const struct lock *lock)
 {
 	int i = held.n;
 
@@ -90,24 +90,6 @@ lock_none_held(void)
 
 #else
 
-static void
-check_enter(const struct lock *lock)
-{
-	(void)lock;
-}
-
-static void
-note_enter(const struct lock *lock)
-{
-	(void)lock;
-}
-
-static void
-note_leave(const struct lock *lock)
-{
-	(void)lock;
-}
-
 bool
 lock_none_held(void)
 {
@@ -116,16 +98,13 @@ lock_none_held(void)
 
 #endif
 
-/* lock->state. */
-enum { FREE, HELD, AWAITED };
-
 /* Looks at a lock before sleeping: about a microsecond. */
 enum { LOOKS = 40 };
 
 void
 lock_init(struct lock *lock, enum lock_rank rank)
 {
-	atomic_init(&lock->state, FREE);
+	atomic_init(&lock->state, LOCK_FREE);
 	lock->rank = rank;
 }
 
@@ -135,46 +114,24 @@ lock_destroy(struct lock *lock)
 	(void)lock;
 }
 
-static bool
-try_enter(struct lock *lock)
-{
-	unsigned state = FREE;
-
-	return atomic_compare_exchange_strong_explicit(&lock->state, &state,
-	    HELD, memory_order_acquire, memory_order_relaxed);
-}
-
-static __attribute__((noinline)) void
-wait_and_enter(struct lock *lock)
+UNCHECKED void
+lock_wait(struct lock *lock)
 {
 	for (int i = 0; i < LOOKS; i++) {
 		os_relax();
 		if (atomic_load_explicit(&lock->state, memory_order_relaxed) ==
-			FREE &&
-		    try_enter(lock))
+			LOCK_FREE &&
+		    lock_try(lock))
 			return;
 	}
 	/* Who has slept cannot know whether others do. */
-	while (atomic_exchange_explicit(
-		   &lock->state, AWAITED, memory_order_acquire) != FREE)
-		os_sleep_while(&lock->state, AWAITED);
+	while (atomic_exchange_explicit(&lock->state, LOCK_AWAITED,
+		   memory_order_acquire) != LOCK_FREE)
+		os_sleep_while(&lock->state, LOCK_AWAITED);
 }
 
-UNCHECKED void
-lock_enter(struct lock *lock)
+void
+lock_wake(struct lock *lock)
 {
-	check_enter(lock);
-	if (__builtin_expect(!try_enter(lock), 0))
-		wait_and_enter(lock);
-	note_enter(lock);
-}
-
-UNCHECKED void
-lock_leave(struct lock *lock)
-{
-	note_leave(lock);
-	if (__builtin_expect(atomic_exchange_explicit(&lock->state, FREE,
-				 memory_order_release) == AWAITED,
-		0))
-		os_wake_one(&lock->state);
+	os_wake_one(&lock->state);
 }

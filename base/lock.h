@@ -72,11 +72,73 @@ struct CAPABILITY lock {
 
 void lock_init(struct lock *lock, enum lock_rank rank);
 void lock_destroy(struct lock *lock);
-void lock_enter(struct lock *lock) ENTERS(*lock);
-void lock_leave(struct lock *lock) LEAVES(*lock);
+static inline void lock_enter(struct lock *lock) ENTERS(*lock);
+static inline void lock_leave(struct lock *lock) LEAVES(*lock);
 
 /* True if the calling thread holds no lock at all. Always true in release
  * builds. */
 bool lock_none_held(void);
+
+/* ---- The same for the compiler ----------------------------------------- */
+
+/* lock->state. */
+enum { LOCK_FREE, LOCK_HELD, LOCK_AWAITED };
+
+/* The rank check. */
+#if LOCK_CHECKED
+void lock_check_enter(const struct lock *lock);
+void lock_note_enter(const struct lock *lock);
+void lock_note_leave(const struct lock *lock);
+#else
+static inline void
+lock_check_enter(const struct lock *lock)
+{
+	(void)lock;
+}
+
+static inline void
+lock_note_enter(const struct lock *lock)
+{
+	(void)lock;
+}
+
+static inline void
+lock_note_leave(const struct lock *lock)
+{
+	(void)lock;
+}
+#endif
+
+/* Take a lock that is held; wake one who waits. */
+void lock_wait(struct lock *lock);
+void lock_wake(struct lock *lock);
+
+static inline bool
+lock_try(struct lock *lock)
+{
+	unsigned state = LOCK_FREE;
+
+	return atomic_compare_exchange_strong_explicit(&lock->state, &state,
+	    LOCK_HELD, memory_order_acquire, memory_order_relaxed);
+}
+
+static inline UNCHECKED void
+lock_enter(struct lock *lock)
+{
+	lock_check_enter(lock);
+	if (__builtin_expect(!lock_try(lock), 0))
+		lock_wait(lock);
+	lock_note_enter(lock);
+}
+
+static inline UNCHECKED void
+lock_leave(struct lock *lock)
+{
+	lock_note_leave(lock);
+	if (__builtin_expect(atomic_exchange_explicit(&lock->state, LOCK_FREE,
+				 memory_order_release) == LOCK_AWAITED,
+		0))
+		lock_wake(lock);
+}
 
 #endif

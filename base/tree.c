@@ -160,6 +160,19 @@ tree_remove(struct tree *tree, struct tree_node *node)
 	shrunk(tree, parent, side);
 }
 
+void
+tree_replace(struct tree *tree, struct tree_node *node, struct tree_node *with)
+{
+	*with = *node;
+	if (node->parent == NULL)
+		tree->root = with;
+	else
+		node->parent->child[side_of(node)] = with;
+	for (int side = LOWER; side <= HIGHER; side++)
+		if (with->child[side] != NULL)
+			with->child[side]->parent = with;
+}
+
 struct tree_node *
 tree_lower_bound(const struct tree *tree, const struct tree_node *key)
 {
@@ -219,6 +232,32 @@ struct tree_node *
 tree_prev(const struct tree_node *node)
 {
 	return neighbour(node, LOWER);
+}
+
+/* A node, not in order, goes to where it belongs. */
+static __attribute__((noinline)) void
+move(struct tree *tree, struct tree_node *node)
+{
+	tree_remove(tree, node);
+	tree_insert(tree, node);
+}
+
+void
+tree_lowered(struct tree *tree, struct tree_node *node)
+{
+	const struct tree_node *prev = tree_prev(node);
+
+	if (prev != NULL && tree->compare(node, prev) < 0)
+		move(tree, node);
+}
+
+void
+tree_raised(struct tree *tree, struct tree_node *node)
+{
+	const struct tree_node *next = tree_next(node);
+
+	if (next != NULL && tree->compare(node, next) > 0)
+		move(tree, node);
 }
 
 /*

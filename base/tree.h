@@ -29,6 +29,15 @@ void tree_init(struct tree *tree, tree_compare compare);
 void tree_insert(struct tree *tree, struct tree_node *node);
 void tree_remove(struct tree *tree, struct tree_node *node);
 
+/* A node that is in no tree takes the place of one that is. */
+void tree_replace(
+    struct tree *tree, struct tree_node *node, struct tree_node *with);
+
+/* The key of a node has become lower, or higher: it goes where it belongs. Most
+ * of them stay. */
+void tree_lowered(struct tree *tree, struct tree_node *node);
+void tree_raised(struct tree *tree, struct tree_node *node);
+
 /* The first node that is not before `key` (which need not be in the tree), or
  * NULL. */
 struct tree_node *tree_lower_bound(

@@ -38,12 +38,6 @@ order_init(struct order *order)
 	*order = (struct order){ .id = 1 + atomic_fetch_add(&ids, 1) };
 }
 
-uint64_t
-order_tick(void)
-{
-	return 1 + atomic_fetch_add(&order_last, 1);
-}
-
 /* ---- Facts ------------------------------------------------------------- */
 
 static struct order_fact *

@@ -14,9 +14,8 @@
 /* What is kept for the next time. */
 enum { QUEUES_KEPT = 32, USES_KEPT = 1024 };
 
-/* Uses of a stream wait for each other until there are as many, or so much
- * memory. */
-enum { BATCH_USES = 16, BATCH_BYTES = 1 << 20, BATCH_BYTES_DEAR = 64 << 20 };
+/* Instead of USE_BATCH_BYTES where a record is dear. */
+enum { BATCH_BYTES_DEAR = 64 << 20 };
 
 /* use.h, Note [Glances]. */
 enum { PAUSE_MOST = 8 };
@@ -166,6 +165,21 @@ no_memory:
 	    WEIR_EHOSTMEM, "recording a stream: no host memory for its use");
 }
 
+struct stream *
+use_known(const struct waiting *waiting, weir_stream handle)
+{
+	if (stream_is_default(handle) || handle == WEIR_STREAM_ANY)
+		return NULL;
+	for (struct list *l = waiting->queues.next; l != &waiting->queues;
+	     l = l->next) {
+		struct stream *stream =
+		    CONTAINER_OF(l, struct use_queue, link)->stream;
+		if (stream->handle == handle && !atomic_load(&stream->ended))
+			return stream;
+	}
+	return NULL;
+}
+
 /* ---- Events ------------------------------------------------------------ */
 
 /* The first use from here to the end of its queue that carries an event. */
@@ -279,15 +293,9 @@ is_dear(const struct use_queue *queue)
 static bool
 is_full(const struct use_queue *queue)
 {
-	size_t bytes = is_dear(queue) ? BATCH_BYTES_DEAR : BATCH_BYTES;
+	size_t bytes = is_dear(queue) ? BATCH_BYTES_DEAR : USE_BATCH_BYTES;
 
-	return queue->fresh >= BATCH_USES || queue->fresh_bytes >= bytes;
-}
-
-bool
-waiting_is_due(const struct waiting *waiting)
-{
-	return waiting->count >= BATCH_USES || waiting->bytes >= BATCH_BYTES;
+	return queue->fresh >= USE_BATCH || queue->fresh_bytes >= bytes;
 }
 
 /* ---- Uses -------------------------------------------------------------- */
@@ -366,7 +374,6 @@ use_is_over(const struct pending *pending, const struct stream *stream,
 void
 waiting_add(struct waiting *waiting, struct pending *pending)
 {
-	status_mute();
 	pending->unmet = 0;
 	for (struct use *u = pending->uses; u != NULL; u = u->next) {
 		struct use_queue *queue = u->queue;
@@ -376,13 +383,15 @@ waiting_add(struct waiting *waiting, struct pending *pending)
 		list_push_back(&queue->uses, &u->link);
 		queue->fresh++;
 		queue->fresh_bytes += pending->bytes;
-		if (is_full(queue))
+		if (is_full(queue)) {
+			status_mute();
 			mark(queue);
+			status_unmute();
+		}
 	}
 	list_push_back(&waiting->pending, &pending->link);
 	waiting->count++;
 	waiting->bytes += pending->bytes;
-	status_unmute();
 }
 
 /* ---- Polling ----------------------------------------------------------- */

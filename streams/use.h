@@ -45,6 +45,10 @@
 #include "base/list.h"
 #include "streams/stream.h"
 
+/* Uses of a stream wait for each other until there are as many, or so much
+ * memory. */
+enum { USE_BATCH = 16, USE_BATCH_BYTES = 1 << 20 };
+
 /* One stream's uses that wait, in the order they were freed. */
 struct use_queue {
 	struct stream *stream; /* a reference */
@@ -98,6 +102,10 @@ void waiting_init(struct waiting *waiting);
 enum weir_status use_add(
     struct waiting *waiting, struct pending *pending, struct stream *stream);
 
+/* The stream of a handle, if it is no default stream and has used memory here
+ * lately; or NULL. It stays as long as the lock is held. */
+struct stream *use_known(const struct waiting *waiting, weir_stream handle);
+
 /* Take all uses off; the marks of a pending block are dropped. */
 void use_clear(struct waiting *waiting, struct pending *pending);
 
@@ -110,7 +118,11 @@ void waiting_add(struct waiting *waiting, struct pending *pending);
 
 /* Does so much wait that a request should look at it even if it misses no
  * memory? */
-bool waiting_is_due(const struct waiting *waiting);
+static inline bool
+waiting_is_due(const struct waiting *waiting)
+{
+	return waiting->count >= USE_BATCH || waiting->bytes >= USE_BATCH_BYTES;
+}
 
 /* As waiting_poll(), past no event, and for no more than two streams, all of
  * them in turn: what it costs does not grow with what waits. Records none that

@@ -101,6 +101,32 @@ TEST(a_block_taken_out_is_found_no_more)
 	EXPECT_EQ(lookup_floor(BASE + 5 * MIB), block(2));
 }
 
+TEST(who_is_alone_in_a_word_of_starts_writes_the_same)
+{
+	EXPECT_OK(lookup_prepare(BASE));
+	struct leaf *leaf = lookup_leaf(BASE);
+
+	for (int i = 0; i < 3; i++)
+		lookup_set_in_leaf(
+		    leaf, BASE + (CUdeviceptr)i * 4096, block(i), true);
+	lookup_set_in_leaf(leaf, BASE + 4096, NULL, true);
+	EXPECT_EQ(lookup_exact(BASE), block(0));
+	EXPECT_NULL(lookup_exact(BASE + 4096));
+	EXPECT_EQ(lookup_floor(BASE + 8191), block(0));
+	EXPECT_EQ(lookup_floor(BASE + 8193), block(2));
+	lookup_set_in_leaf(leaf, BASE, NULL, true);
+	lookup_set_in_leaf(leaf, BASE + 8192, NULL, true);
+	EXPECT_NULL(lookup_floor(BASE + MIB));
+}
+
+TEST(a_segment_is_alone_in_whole_words_only)
+{
+	EXPECT(lookup_is_alone(BASE, 2 * MIB));
+	EXPECT(lookup_is_alone(BASE + 32 * 1024, 32 * 1024));
+	EXPECT(!lookup_is_alone(BASE, 16 * 1024));
+	EXPECT(!lookup_is_alone(BASE + 4096, 2 * MIB));
+}
+
 TEST(one_block_takes_the_place_of_another)
 {
 	put(BASE, block(0));

@@ -176,12 +176,15 @@ TEST(a_destroyed_stream_is_refused_by_every_call)
 	size_t bytes;
 
 	void *ptr = take(512, NULL);
+	void *used = take(512, NULL);
+	record(used, gone);
 	EXPECT_OK(weir_stream_destroy(gone));
 	struct weir_stats before = stats();
 	EXPECT_NO_MEMORY(weir_malloc(512, gone), WEIR_EINVAL);
 	EXPECT_STR_HAS(weir_last_error(), "destroyed");
 	EXPECT_NO_MEMORY(weir_malloc_on(0, 512, gone), WEIR_EINVAL);
 	EXPECT_STATUS(weir_record_stream(ptr, gone), WEIR_EINVAL);
+	EXPECT_STATUS(weir_record_stream(used, gone), WEIR_EINVAL);
 	EXPECT_STATUS(weir_free_async(ptr, gone), WEIR_EINVAL);
 	EXPECT_STATUS(weir_stats_stream(0, gone, &s), WEIR_EINVAL);
 	EXPECT_STATUS(weir_largest_free(0, gone, &bytes), WEIR_EINVAL);

@@ -145,7 +145,9 @@ TEST(peaks_are_those_of_all_arenas_together)
 	EXPECT_EQ(stats().allocated_bytes.all.peak, 12 * MIB);
 	EXPECT_OK(weir_stats_reset_peak(0));
 	EXPECT_EQ(stats().allocated_bytes.all.peak, 8 * MIB);
-	EXPECT_EQ(arena->stats.allocated_bytes.all.peak, 8 * MIB);
+	EXPECT_EQ(
+	    stats_all(&arena->stats, &arena->tally).allocated_bytes.all.peak,
+	    8 * MIB);
 	a = take(2 * MIB, stream);
 	EXPECT_EQ(stats().allocated_bytes.all.peak, 10 * MIB);
 	give(b);
@@ -445,7 +447,9 @@ TEST(an_arena_that_nobody_owns_gives_back_at_once_and_is_used_again)
 	EXPECT_EQ(stats().num_device_alloc, taken);
 	EXPECT(!arena->in_use);
 	EXPECT_EQ(make(&pages_source, ARENA_NO_SPLIT), arena);
-	EXPECT_EQ(arena->stats.allocation.all.allocated, 0);
+	EXPECT_EQ(
+	    stats_all(&arena->stats, &arena->tally).allocation.all.allocated,
+	    0);
 	take_in(arena, 512, stream);
 	EXPECT_EQ(held(arena), 512);
 	expect_healthy();

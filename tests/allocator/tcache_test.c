@@ -129,13 +129,13 @@ TEST(cached_memory_counts_as_free)
 }
 
 /* What the statistics should say, kept by hand. */
-struct tally {
+struct expected {
 	uint64_t count, bytes, requested;
 	uint64_t count_peak, bytes_peak, requested_peak;
 };
 
 static void
-note(struct tally *t, int64_t count, int64_t bytes, int64_t requested)
+note(struct expected *t, int64_t count, int64_t bytes, int64_t requested)
 {
 	t->count += (uint64_t)count;
 	t->bytes += (uint64_t)bytes;
@@ -155,7 +155,7 @@ expect_exact_peaks(unsigned seed)
 	weir_stream stream[STREAMS];
 	void *block[LIVE] = { NULL };
 	size_t size[LIVE];
-	struct tally t = { 0 };
+	struct expected t = { 0 };
 
 	for (int i = 0; i < STREAMS; i++)
 		stream[i] = new_stream();

@@ -218,7 +218,8 @@ TEST(a_block_used_elsewhere_is_completed_when_that_work_is_done)
 	expect_events("segment_map alloc");
 	give(block);
 	expect_events("free_requested");
-	EXPECT_EQ(arena_peek(0)->stats.active.all.current, 1);
+	EXPECT_EQ(
+	    tally_now(&arena_peek(0)->tally, PART_ALL, TALLIED_active), 1);
 	finish(other);
 	give(take(MIB + 1, stream));
 	read_events();

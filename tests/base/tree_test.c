@@ -172,6 +172,70 @@ TEST(random_inserts_and_removes_agree_with_a_sorted_array)
 	try_random(99, 600, 2500);
 }
 
+/* Change the key of a node that is in the tree. */
+static void
+change(struct tree *tree, struct item *item, long key)
+{
+	bool lower = key < item->key;
+
+	item->key = key;
+	if (lower)
+		tree_lowered(tree, &item->node);
+	else
+		tree_raised(tree, &item->node);
+}
+
+TEST(a_node_goes_where_its_changed_key_belongs)
+{
+	enum { N = 60, STEPS = 4000, KEYS = 1000 };
+	struct tree tree;
+	struct item *items = new_items(&tree, N);
+	bool used[KEYS] = { false };
+	uint64_t seed = 5;
+
+	for (int i = 0; i < N; i++) {
+		used[items[i].key] = true;
+		flip(&tree, &items[i]);
+	}
+	for (int step = 0; step < STEPS; step++) {
+		struct item *item = &items[random_next(&seed) % N];
+		/* Near, and mostly still in its place, or anywhere. */
+		long key = step % 2 == 0 ?
+		    item->key + (long)(random_next(&seed) % 5) - 2 :
+		    (long)(random_next(&seed) % KEYS);
+		if (key < 0 || key >= KEYS || used[key])
+			continue;
+		used[item->key] = false;
+		used[key] = true;
+		change(&tree, item, key);
+		EXPECT(tree_consistent(&tree));
+		EXPECT_EQ(tree.count, N);
+	}
+	free(items);
+}
+
+TEST(a_node_takes_the_place_of_another)
+{
+	enum { N = 40 };
+	struct tree tree;
+	struct item *items = new_items(&tree, N);
+	struct item *others = calloc(N, sizeof(*others));
+
+	for (int i = 0; i < N; i++)
+		flip(&tree, &items[(i * 7) % N]);
+	for (int i = 0; i < N; i++) {
+		others[i].key = items[i].key;
+		others[i].in = true;
+		tree_replace(&tree, &items[i].node, &others[i].node);
+		/* Nothing in the tree points there any more. */
+		memset(&items[i].node, 0xff, sizeof(items[i].node));
+		EXPECT(tree_consistent(&tree));
+	}
+	expect_equal(&tree, others, N);
+	free(items);
+	free(others);
+}
+
 TEST(rising_keys_do_not_make_the_tree_deep)
 {
 	enum { N = 4096 };

@@ -92,6 +92,25 @@ TEST(a_use_is_hung_on_once_for_each_stream)
 	use_clear(&waiting, &pending[0]);
 }
 
+TEST(a_stream_is_known_by_its_handle_while_it_lives)
+{
+	weir_stream a = new_stream();
+
+	arrange();
+	EXPECT_NULL(use_known(&waiting, a));
+	use(0, a);
+	use(0, NULL);
+	use(0, WEIR_STREAM_ANY);
+	EXPECT_EQ(use_known(&waiting, a), find(a));
+	/* These are other streams elsewhere. */
+	EXPECT_NULL(use_known(&waiting, NULL));
+	EXPECT_NULL(use_known(&waiting, find(NULL)->handle));
+	EXPECT_NULL(use_known(&waiting, WEIR_STREAM_ANY));
+	EXPECT_OK(weir_stream_destroy(a));
+	EXPECT_NULL(use_known(&waiting, a));
+	use_clear(&waiting, &pending[0]);
+}
+
 TEST(a_block_is_free_when_the_work_of_its_user_is_done)
 {
 	weir_stream a = new_stream();
