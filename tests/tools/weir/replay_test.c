@@ -284,8 +284,8 @@ TEST(work_keeps_the_using_stream_busy_where_there_is_any)
 				"k,0,5000,1,0\n"
 				"r,1000,20971520,1,1000\n"
 				"f,1000,20971520,0,1000\n"
-				"a,2000,20971520,0,20000\n"
-				"c,1000,20971520,0,500000\n");
+				"a,2000,20971520,0,300000\n"
+				"c,1000,20971520,0,900000\n");
 
 	EXPECT_EQ(number(json, "peak_active_bytes"), 20 * MIB);
 	json_decref(json);
