@@ -97,16 +97,17 @@ tally_begin(void)
 	return tally_of_thread;
 }
 
-/* Its parent's threads are not there, and what they had is left where it is. */
+/* Of its parent's threads only the calling one is there. */
 void
 tally_forget_all(void)
 {
 	pthread_mutex_init(&lock, NULL);
-	memset(&of_others.tally, 0, sizeof(of_others.tally));
+	for (struct owned *o = all; o != NULL; o = o->next) {
+		memset(&o->tally, 0, sizeof(o->tally));
+		o->used = o == &of_others || &o->tally == tally_of_thread;
+	}
 	memset(forgotten, 0, sizeof(forgotten));
 	memset(peaks, 0, sizeof(peaks));
-	all = &of_others;
-	tally_of_thread = NULL;
 }
 
 /* ---- Peaks ------------------------------------------------------------- */
