@@ -34,9 +34,9 @@ wait_for(uint64_t ns, weir_stream stream)
 
 TEST(memory_that_has_not_been_used_for_the_time_goes_back)
 {
+	device_need_bytes((size_t)64 << 30); /* handles may be of 64 MiB */
 	weir_stream a = new_stream();
 
-	device_need_bytes((size_t)64 << 30); /* handles may be of 64 MiB */
 	conf(options);
 	give(take(64 * MIB, a));
 	wait_for(0, a);
@@ -138,9 +138,9 @@ TEST(the_time_doubles_when_memory_is_needed_again)
 
 TEST(nothing_goes_back_if_it_is_off)
 {
+	device_need_bytes((size_t)64 << 30); /* handles may be of 64 MiB */
 	weir_stream a = new_stream();
 
-	device_need_bytes((size_t)64 << 30); /* handles may be of 64 MiB */
 	conf("tcache:0,growth_mb:0,decay_ms:off");
 	give(take(64 * MIB, a));
 	wait_for(0, a);

@@ -443,10 +443,10 @@ TEST(balance_moves_memory_seldom_while_there_is_room)
 /* It would stay with what one small block needs of it. */
 TEST(a_small_request_takes_a_large_piece_only_if_nothing_else_is_left)
 {
+	device_need_bytes((size_t)64 << 30); /* handles may be of 64 MiB */
 	weir_stream a = new_stream();
 	unsigned n = 0;
 
-	device_need_bytes((size_t)64 << 30); /* handles may be of 64 MiB */
 	conf("tcache:0,growth_mb:0");
 	char *large = take(40 * MIB, a);
 	take(2 * MIB, a);
