@@ -737,7 +737,9 @@ block_is_usable(const struct block *block)
 struct patience {
 	unsigned age;  /* marks with at least so many younger ones */
 	bool half_way; /* marks the stream has come half the way to */
-	unsigned uses; /* uses with at least so many younger ones */
+	unsigned uses; /* uses with at least so many younger ones, */
+	unsigned near; /* and, if the stream has nothing to do, not further away
+			* than so many ticks */
 };
 
 /* May a request rely on what its stream is behind, and can it be put behind
@@ -760,10 +762,14 @@ patience_is_any(struct patience patience)
 	return patience.age == 0 && !patience.half_way;
 }
 
-/* What a wait delays: Note [What a wait costs]. */
+/* Ticks of another's work that a stream with nothing to do may wait for. */
+enum { NEAR = 64 };
+
+/* What a wait for a tick of another stream delays: Note [What a wait costs]. To
+ * a stream with nothing to do, what is more than `near` ticks away is far. */
 enum wait_cost { WAIT_FREE, WAIT_DEAR, WAIT_FAR };
-enum wait_cost marks_cost(
-    const struct pools *mine, const struct stream *other, uint64_t tick);
+enum wait_cost marks_cost(const struct pools *mine, const struct stream *other,
+    uint64_t tick, unsigned near);
 
 /* Put `mine` behind what `other` freed until a tick, by a wait on the device
  * if that is not known. */

@@ -730,7 +730,8 @@ map_for(struct pool *pool, const struct options *options, size_t rounded,
 	job.addr = job.start->addr;
 	status = run_job(&job, how, need);
 	drop_job(&job);
-	if (status != WEIR_OK)
+	/* What cannot be moved is grown next, at these addresses. */
+	if (status != WEIR_OK && how != GROW_MOVED)
 		segment_unreserve_if_empty(job.segment);
 	return status;
 }

@@ -41,7 +41,7 @@
  *
  * A stream without such a mark has nothing to do, or nothing that is known of.
  * Whoever wants something of an idle stream waits for it, so it is never made
- * to wait for what is far away.
+ * to wait for what is far away. How far that is depends on how much is held.
  */
 #include "allocator/arena.h"
 
@@ -52,8 +52,6 @@
 /* Or, of what it holds, a stream that allocates: MARKS_LEAST. */
 enum { MARK_SHARE = 32 };
 
-/* Ticks of another's work that an idle stream may wait for. */
-enum { NEAR = 64 };
 
 /* ---- Marks ------------------------------------------------------------- */
 
@@ -391,14 +389,15 @@ follow_all(struct pools *mine, struct pools *other)
 }
 
 enum wait_cost
-marks_cost(const struct pools *mine, const struct stream *other, uint64_t tick)
+marks_cost(const struct pools *mine, const struct stream *other, uint64_t tick,
+    unsigned near)
 {
 	uint64_t left = stream_left(other, tick);
 
 	if (left == 0)
 		return WAIT_FREE;
 	if (mine->mark_count == 0)
-		return left <= NEAR ? WAIT_DEAR : WAIT_FAR;
+		return left <= near ? WAIT_DEAR : WAIT_FAR;
 	return left <= order_now() - mine->marks[0].at ? WAIT_FREE : WAIT_DEAR;
 }
 
@@ -411,7 +410,7 @@ may_wait(const struct pools *mine, const struct pools *other, unsigned i,
 
 	if (patience_is_any(patience))
 		return true;
-	enum wait_cost cost = marks_cost(mine, other->stream, at);
+	enum wait_cost cost = marks_cost(mine, other->stream, at, NEAR);
 	if (cost != WAIT_DEAR)
 		return cost == WAIT_FREE;
 	if (i + patience.age >= other->mark_count)

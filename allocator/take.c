@@ -7,8 +7,9 @@
  * A request that its own pool cannot serve tries, in this order, and searches
  * again after every step that changed something:
  *
- *   1. memory of no stream, which is complete everywhere; what threads have
- *      cached and do not use (tcache.h, Note [What is in use stays])
+ *   1. memory of no stream, which is complete everywhere; memory of others
+ *      that nobody has used yet; what threads have cached and do not use
+ *      (tcache.h, Note [What is in use stays])
  *   2. pending blocks whose uses have ended meanwhile; for memory of no stream
  *      this comes before what threads have cached
  *   3. free blocks of other streams that this one may use without a wait, also
@@ -40,8 +41,9 @@
  *   up to a fifth more   new memory is taken
  *   beyond               5 comes first, for marks that their streams have come
  *                        at least half the way to since they were made, and for
- *                        any use of a pending block
- *   a third more         for any but the latest mark
+ *                        any use of a pending block, twice as far away if the
+ *                        stream has nothing to do
+ *   a third more         for any but the latest mark, and uses four times as far
  *   a half more          waits have not kept it down, so what they cost is for
  *                        nothing: only for the oldest marks, and for the uses
  *                        of pending blocks that are as old
@@ -52,7 +54,7 @@
  * Moving memory together costs calls that new memory would cost once and for
  * all, so it has a budget: a program that goes on as it did must not go on
  * calling the driver. As long as hardly more is held than was alive, it is
- * smaller.
+ * smaller, and where waits are made it is smaller again.
  * docs/adr/0004 has the figures.
  */
 #include <limits.h>
@@ -74,16 +76,16 @@ struct stage {
 	unsigned requests_a_move; /* handles may be moved one in so many */
 };
 static const struct stage stages[] = {
-	[SPARE] = { 64, { MARKS, false, UINT_MAX }, 2000 },
-	[ROOM] = { 5, { MARKS, false, UINT_MAX }, 300 },
-	[CLOSE] = { 3, { 1, true, 0 }, 300 },
-	[TIGHT] = { 2, { 1, false, 0 }, 300 },
-	[LOST] = { 0, { 5, false, 5 }, 300 },
+	[SPARE] = { 64, { MARKS, false, UINT_MAX, NEAR }, 2000 },
+	[ROOM] = { 5, { MARKS, false, UINT_MAX, NEAR }, 300 },
+	[CLOSE] = { 3, { 1, true, 0, 2 * NEAR }, 1000 },
+	[TIGHT] = { 2, { 1, false, 0, 4 * NEAR }, 1000 },
+	[LOST] = { 0, { 5, false, 5, 4 * NEAR }, 1000 },
 };
 static const struct patience any = { 0 };
 
 /* Handles that may be moved beside these. */
-enum { MOVES_AT_FIRST = 32 };
+enum { MOVES_AT_FIRST = 20 };
 
 /* How many pending blocks a request looks at that need not have one. */
 enum { PENDING_ASKED = 256 };
@@ -204,6 +206,18 @@ search_others(struct request *r)
 			best = block;
 	}
 	return best != NULL ? fetch(r, best) : WEIR_OK;
+}
+
+/* The best that was mapped for another stream and that nobody has used yet. */
+static enum weir_status
+search_fresh(struct request *r)
+{
+	struct arena *arena = r->pools->arena;
+
+	for (struct list *l = arena->pools.next; l != &arena->pools;
+	     l = l->next)
+		CONTAINER_OF(l, struct pools, link)->usable_until = 0;
+	return search_others(r);
 }
 
 /* The shortest run of neighbouring free blocks of any pools that may all be
@@ -352,7 +366,8 @@ may_claim(const struct pools *mine, const struct pending *pending,
 	for (const struct use *u = pending->uses; u != NULL; u = u->next) {
 		uint64_t tick = use_tick(u);
 		enum wait_cost cost = tick != 0 ?
-		    marks_cost(mine, u->queue->stream, tick) :
+		    marks_cost(mine, u->queue->stream, tick,
+			patience.near) :
 		    WAIT_FAR;
 		if (cost > most)
 			most = cost;
@@ -778,8 +793,10 @@ take_held(struct request *r, enum room room)
 	can_wait(r);
 	struct patience patience = patience_for(r, room);
 	bool captured = r->pools->capture != 0;
-	enum weir_status status = drain(r, patience) ? search_free(r) : WEIR_OK;
+	enum weir_status status = search_fresh(r);
 
+	if (status == WEIR_OK && r->got == NULL && drain(r, patience))
+		status = search_free(r);
 	if (status != WEIR_OK || r->got != NULL)
 		return status;
 	if (!is_plain(r))

@@ -309,6 +309,23 @@ TEST(a_trim_waits_for_the_work_on_addresses_that_memory_has_left)
 }
 
 /* However often memory moves, mappings and addresses do not pile up. */
+TEST(addresses_are_reserved_once_though_there_is_not_enough_to_move)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	device_need_sim("calls are counted");
+	conf("tcache:0");
+	char *ptr = take(30 * MIB, a);
+	EXPECT_EQ(sim()->calls("cuMemAddressReserve"), 1);
+	busy(a, LATE_MS);
+	give(ptr);
+	take(20 * MIB, b);
+	EXPECT_EQ(sim()->calls("cuMemAddressReserve"), 2);
+	EXPECT_EQ(sim()->calls("cuMemAddressFree"), 0);
+	expect_healthy();
+}
+
 TEST(addresses_that_memory_has_left_are_used_again)
 {
 	weir_stream a = new_stream();

@@ -313,9 +313,12 @@ TEST(a_stream_that_is_captured_is_marked_after_it)
 	expect_unmarked(a);
 	capture_end(a);
 	busy(a, LATE_MS);
+	free_some(a, 2 * MIB);
 	struct pools *of_b = pools_of(new_stream());
+	poll(of_b);
 	EXPECT_EQ(of_a->mark_count, 1);
-	settle();
+	EXPECT(!usable(of_b, of_a));
+	finish(a);
 	poll(of_b);
 	EXPECT(usable(of_b, of_a));
 	expect_healthy();
@@ -432,7 +435,7 @@ TEST(marks_that_a_stream_has_come_half_the_way_to_are_followed)
 static enum wait_cost
 cost(const struct pools *mine, const struct pools *other, unsigned mark)
 {
-	return marks_cost(mine, other->stream, other->marks[mark].at);
+	return marks_cost(mine, other->stream, other->marks[mark].at, NEAR);
 }
 
 TEST(a_wait_is_free_for_a_stream_that_has_more_to_do_itself)
@@ -482,7 +485,8 @@ TEST(a_stream_with_nothing_to_do_does_not_wait_for_what_is_far_away)
 	lock_leave(&arena()->lock);
 	finish(a);
 	poll(of_b);
-	EXPECT_EQ(marks_cost(of_b, of_a->stream, of_a->passed_at), WAIT_FREE);
+	EXPECT_EQ(marks_cost(of_b, of_a->stream, of_a->passed_at, NEAR),
+	    WAIT_FREE);
 	expect_healthy();
 }
 
