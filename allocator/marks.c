@@ -52,7 +52,6 @@
 /* Or, of what it holds, a stream that allocates: MARKS_LEAST. */
 enum { MARK_SHARE = 32 };
 
-
 /* ---- Marks ------------------------------------------------------------- */
 
 /*

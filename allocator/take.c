@@ -43,10 +43,10 @@
  *                        at least half the way to since they were made, and for
  *                        any use of a pending block, twice as far away if the
  *                        stream has nothing to do
- *   a third more         for any but the latest mark, and uses four times as far
- *   a half more          waits have not kept it down, so what they cost is for
- *                        nothing: only for the oldest marks, and for the uses
- *                        of pending blocks that are as old
+ *   a third more         for any but the latest mark, and uses four times as
+ * far a half more          waits have not kept it down, so what they cost is
+ * for nothing: only for the oldest marks, and for the uses of pending blocks
+ * that are as old
  *
  * It waits for no more than brings a block that is enough, but that pending
  * blocks of its own also serve to be moved together.
@@ -366,8 +366,7 @@ may_claim(const struct pools *mine, const struct pending *pending,
 	for (const struct use *u = pending->uses; u != NULL; u = u->next) {
 		uint64_t tick = use_tick(u);
 		enum wait_cost cost = tick != 0 ?
-		    marks_cost(mine, u->queue->stream, tick,
-			patience.near) :
+		    marks_cost(mine, u->queue->stream, tick, patience.near) :
 		    WAIT_FAR;
 		if (cost > most)
 			most = cost;

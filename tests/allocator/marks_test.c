@@ -485,8 +485,8 @@ TEST(a_stream_with_nothing_to_do_does_not_wait_for_what_is_far_away)
 	lock_leave(&arena()->lock);
 	finish(a);
 	poll(of_b);
-	EXPECT_EQ(marks_cost(of_b, of_a->stream, of_a->passed_at, NEAR),
-	    WAIT_FREE);
+	EXPECT_EQ(
+	    marks_cost(of_b, of_a->stream, of_a->passed_at, NEAR), WAIT_FREE);
 	expect_healthy();
 }
 
