@@ -43,10 +43,11 @@
  *                        at least half the way to since they were made, and for
  *                        any use of a pending block, twice as far away if the
  *                        stream has nothing to do
- *   a third more         for any but the latest mark, and uses four times as
- * far a half more          waits have not kept it down, so what they cost is
- * for nothing: only for the oldest marks, and for the uses of pending blocks
- * that are as old
+ *   a third more         for any but the latest mark, and for uses four times
+ *                        as far away
+ *   a half more          waits have not kept it down, so what they cost is for
+ *                        nothing: only for the oldest marks, and for the uses
+ *                        of pending blocks that are as old
  *
  * It waits for no more than brings a block that is enough, but that pending
  * blocks of its own also serve to be moved together.
