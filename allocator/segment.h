@@ -29,7 +29,7 @@ enum { STEP_TIMES = 8 };             /* and this times growth_mb at most */
 enum { HANDLE_TIMES = 5 };           /* and this times handle_mb a handle */
 enum { LEFT_SHARE = 64 };            /* and of what is left of the limit */
 enum { HANDLES_LEAST = 1024 };       /* to come to the limit */
-enum { MEMORY_HANDLE_SHARE = 1024 }; /* prefer:memory: of what was alive */
+enum { MEMORY_HANDLE_SHARE = 384 }; /* prefer:memory: of what was alive */
 
 /* One physical allocation, mapped whole. */
 struct handle {
