@@ -21,15 +21,15 @@
  * its size. So what it holds for nothing is in proportion to its size, and that
  * to the limit: at the limit itself, where nothing else is left, it is what
  * fails requests. With prefer:memory it is a small part of what was ever alive:
- * the granularity below 1.5 GiB.
+ * the granularity below 4 GiB.
  */
-enum { AHEAD_SHARE = 128 };         /* one stream: of what its pools hold */
-enum { STEP_SHARE = 32 };           /* several: of what the device holds */
-enum { STEP_TIMES = 8 };            /* and this times growth_mb at most */
-enum { HANDLE_TIMES = 5 };          /* and this times handle_mb a handle */
-enum { LEFT_SHARE = 64 };           /* and of what is left of the limit */
-enum { HANDLES_LEAST = 1024 };      /* to come to the limit */
-enum { MEMORY_HANDLE_SHARE = 384 }; /* prefer:memory: of what was alive */
+enum { AHEAD_SHARE = 128 };          /* one stream: of what its pools hold */
+enum { STEP_SHARE = 32 };            /* several: of what the device holds */
+enum { STEP_TIMES = 8 };             /* and this times growth_mb at most */
+enum { HANDLE_TIMES = 5 };           /* and this times handle_mb a handle */
+enum { LEFT_SHARE = 64 };            /* and of what is left of the limit */
+enum { HANDLES_LEAST = 1024 };       /* to come to the limit */
+enum { MEMORY_HANDLE_SHARE = 1024 }; /* prefer:memory: of what was alive */
 
 /* One physical allocation, mapped whole. */
 struct handle {

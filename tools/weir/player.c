@@ -43,6 +43,7 @@ struct player {
 	struct stage *stage;
 	struct played_stream *streams; /* by the trace's number */
 	struct played *blocks;
+	uint64_t random;
 	uint64_t live_bytes;
 	uint64_t device_allocs;   /* when the driver was last asked */
 	uint64_t early_map_calls; /* in the first tenth of the rows */
@@ -62,6 +63,16 @@ static uint64_t
 scaled_ns(const struct player *player, uint64_t time_us)
 {
 	return (uint64_t)((double)time_us * 1000 / player->choices->speed);
+}
+
+/* The same for what may be late. */
+static uint64_t
+late_ns(struct player *player, uint64_t time_us)
+{
+	uint64_t most = (uint64_t)(player->choices->late_us * 1000);
+
+	return scaled_ns(player, time_us) +
+	    (most > 0 ? random_next(&player->random) % (most + 1) : 0);
 }
 
 static void
@@ -234,7 +245,7 @@ play_record(struct player *player, const struct trace_row *row)
 	if (stream == NULL)
 		return false;
 	if (!player->trace->has_work &&
-	    !stage_occupy(player->stage, stream, scaled_ns(player, until_us)))
+	    !stage_occupy(player->stage, stream, late_ns(player, until_us)))
 		return false;
 	return play_use(player, row->block, stream);
 }
@@ -247,7 +258,7 @@ play_unnamed_use(struct player *player, const struct trace_row *row)
 	weir_stream stream;
 
 	return stage_busy_stream(player->stage,
-		   scaled_ns(player, block->used_until_us), &stream) &&
+		   late_ns(player, block->used_until_us), &stream) &&
 	    play_use(player, row->block, stream);
 }
 
@@ -323,7 +334,7 @@ play_end(struct player *player, const struct trace_row *row)
 static bool
 play_row(struct player *player, const struct trace_row *row)
 {
-	stage_wait_until(player->stage, scaled_ns(player, row->time_us));
+	stage_wait_until(player->stage, late_ns(player, row->time_us));
 	switch (row->action) {
 	case 'a':
 		return play_alloc(player, row);
@@ -543,9 +554,10 @@ bool
 play(const struct trace *trace, const struct play_choices *choices,
     struct figures *out)
 {
-	struct player player = {
-		.trace = trace, .choices = choices, .figures = out
-	};
+	struct player player = { .random = choices->seed,
+		.trace = trace,
+		.choices = choices,
+		.figures = out };
 	bool good = false;
 
 	*out = (struct figures){ 0 };

@@ -13,6 +13,8 @@
 struct play_choices {
 	uint64_t limit_bytes; /* of the device; UINT64_MAX for none */
 	double speed;         /* > 0; 2 plays twice as fast as recorded */
+	double late_us;       /* by so much at most rows and uses are late */
+	uint64_t seed;        /* of that */
 	bool check;           /* weir_check() now and then, and at the end */
 	bool touch;           /* write each block, and look at it at its free */
 	bool until_oom;       /* stop at the first request that fails */

@@ -29,6 +29,10 @@ static const struct argp_option flags[] = {
 	{ "conf", 'c', "CONF", 0, "options, \"key:value,key:value\"", 0 },
 	{ "speed", 'x', "N", 0,
 	    "play N times as fast as it was recorded; 1 is the default", 0 },
+	{ "late", 'r', "US", 0,
+	    "play each row late by up to so many microseconds, at random", 0 },
+	{ "seed", 'e', "N", 0, "of what is random in that; 1 is the default",
+	    0 },
 	{ "check", 'k', NULL, 0,
 	    "check all memory every 1000 rows and at the end, and write to it",
 	    0 },
@@ -48,6 +52,7 @@ static error_t
 take_flag(int key, char *value, struct argp_state *state)
 {
 	struct choices *choices = state->input;
+	double number;
 
 	switch (key) {
 	case 'j':
@@ -68,6 +73,19 @@ take_flag(int key, char *value, struct argp_state *state)
 			argp_error(state,
 			    "--speed is a number from 0.001 to 1e6, not '%s'",
 			    value);
+		return 0;
+	case 'r':
+		if (!number_parse(value, 0, 1e9, &choices->trial.play.late_us))
+			argp_error(state,
+			    "--late is a number of microseconds up to 1e9, not "
+			    "'%s'",
+			    value);
+		return 0;
+	case 'e':
+		if (!number_parse(value, 0, 1e15, &number))
+			argp_error(state,
+			    "--seed is a number up to 1e15, not '%s'", value);
+		choices->trial.play.seed = (uint64_t)number;
 		return 0;
 	case 'k':
 		choices->trial.play.check = true;
@@ -148,7 +166,8 @@ int
 cmd_replay(int argc, char **argv)
 {
 	struct choices choices = { .trial.play = { .limit_bytes = UINT64_MAX,
-				       .speed = 1 } };
+				       .speed = 1,
+				       .seed = 1 } };
 	int result = TOOL_DONE;
 
 	argp_parse(&argp_replay, argc, argv, 0, NULL, &choices);

@@ -88,6 +88,18 @@ bool bytes_parse(const char *text, uint64_t *out);
 /* Parse a number from `least` to `most`. False for anything else. */
 bool number_parse(const char *text, double least, double most, double *out);
 
+/* The next of random numbers that are the same everywhere (splitmix64); `state`
+ * begins as the seed. */
+static inline uint64_t
+random_next(uint64_t *state)
+{
+	uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+
+	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+	return z ^ z >> 31;
+}
+
 /* "512 bytes", "20.00 MiB". Cuts to `size`; returns `text`. */
 const char *bytes_format(uint64_t bytes, char *text, size_t size);
 

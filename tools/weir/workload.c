@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/weir/tool.h"
 #include "tools/weir/workload.h"
 
 enum {
@@ -91,21 +92,10 @@ add_row(struct workload *workload, struct row row)
 
 /* ---- Choices --------------------------------------------------------- */
 
-/* splitmix64: the same everywhere. */
-static uint64_t
-next_random(struct workload *workload)
-{
-	uint64_t z = workload->random += UINT64_C(0x9e3779b97f4a7c15);
-
-	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-	return z ^ z >> 31;
-}
-
 uint64_t
 work_random(struct work_host *host, uint64_t low, uint64_t high)
 {
-	return low + next_random(host->workload) % (high - low + 1);
+	return low + random_next(&host->workload->random) % (high - low + 1);
 }
 
 uint64_t
@@ -124,7 +114,7 @@ work_length(struct work_host *host, uint64_t low, uint64_t high, uint64_t step)
 bool
 work_chance(struct work_host *host, uint64_t n)
 {
-	return next_random(host->workload) % n == 0;
+	return random_next(&host->workload->random) % n == 0;
 }
 
 /* ---- What the host does ---------------------------------------------- */

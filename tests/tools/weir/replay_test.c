@@ -482,6 +482,33 @@ TEST(speed_moves_the_rows_and_their_uses_together)
 	free(path);
 }
 
+/* The first row is a fifth of a second late on the average. */
+TEST(rows_are_late_at_random_by_no_more_than_is_asked_for)
+{
+	char *path = trace_of("a,1000,20971520,0,0\n"
+			      "f,1000,20971520,0,10\n"
+			      "a,2000,20971520,0,20\n");
+	uint64_t duration[4];
+
+	for (int i = 0; i < 4; i++) {
+		char seed[32];
+
+		snprintf(seed, sizeof(seed), "--seed=%d", i);
+		struct command_result result = command_weir("replay", "--json",
+		    "--sim", "--late=400000", seed, path, NULL);
+		json_t *json = parsed(result.out);
+		duration[i] = number(json, "duration_us");
+		EXPECT_LE(duration[i], 400020);
+		EXPECT_EQ(number(json, "allocs"), 2);
+		json_decref(json);
+		command_free(&result);
+	}
+	EXPECT(duration[0] != duration[1] || duration[0] != duration[2]);
+	EXPECT_GT(
+	    duration[0] + duration[1] + duration[2] + duration[3], 100000);
+	free(path);
+}
+
 /* ---- Content, and the smallest limit --------------------------------- */
 
 TEST(what_is_written_to_blocks_stays_until_their_free)
@@ -601,6 +628,7 @@ TEST(one_stream_holds_little_more_than_what_is_alive)
 TEST(several_streams_hold_little_more_if_memory_is_preferred)
 {
 	expect_efficiency("fsdp_prefetch.csv.xz", NULL, 65);
+	expect_efficiency("fsdp_prefetch.csv.xz", "--late=1000", 65);
 	expect_efficiency("fsdp_prefetch.csv.xz", "--conf=prefer:memory", 95);
 }
 
@@ -711,6 +739,8 @@ TEST(wrong_flags_are_usage_errors_that_name_them)
 		{ "--speed=fast", "'fast'" },
 		{ "--speed=inf", "'inf'" },
 		{ "--speed=nan", "'nan'" },
+		{ "--late=-1", "'-1'" },
+		{ "--seed=some", "'some'" },
 		{ "--fit", "--limit" },
 		{ "--conf=no_such_option:1", "no_such_option" },
 		{ "--conf=expandable_segments:perhaps", "perhaps" },
