@@ -550,7 +550,7 @@ TEST(pending_blocks_are_waited_for_until_one_is_large_enough)
 	for (int i = 0; i < 3; i++) {
 		use[i] = new_stream();
 		block[i] = take(i == 1 ? 12 * MIB : 6 * MIB, a);
-		busy(use[i], i == 2 ? 3 * LATE_MS : 20 + 20 * (unsigned)i);
+		busy(use[i], i == 2 ? 3 * LATE_MS : 100 + 100 * (unsigned)i);
 		record(block[i], use[i]);
 	}
 	for (int i = 0; i < 3; i++)
