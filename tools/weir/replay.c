@@ -48,18 +48,30 @@ static const struct argp_option flags[] = {
 	{ 0 },
 };
 
+static double
+take_number(const struct argp_state *state, const char *flag, const char *value,
+    double least, double most)
+{
+	double number = least;
+
+	if (!number_parse(value, least, most, &number))
+		argp_error(state, "%s is a number from %g to %g, not '%s'",
+		    flag, least, most, value);
+	return number;
+}
+
 static error_t
 take_flag(int key, char *value, struct argp_state *state)
 {
 	struct choices *choices = state->input;
-	double number;
+	struct play_choices *play = &choices->trial.play;
 
 	switch (key) {
 	case 'j':
 		choices->json = true;
 		return 0;
 	case 'l':
-		if (!bytes_parse(value, &choices->trial.play.limit_bytes))
+		if (!bytes_parse(value, &play->limit_bytes))
 			argp_error(state,
 			    "--limit is a size such as 512M or 8G, not '%s'",
 			    value);
@@ -68,30 +80,20 @@ take_flag(int key, char *value, struct argp_state *state)
 		choices->trial.conf = value;
 		return 0;
 	case 'x':
-		if (!number_parse(
-			value, 0.001, 1e6, &choices->trial.play.speed))
-			argp_error(state,
-			    "--speed is a number from 0.001 to 1e6, not '%s'",
-			    value);
+		play->speed = take_number(state, "--speed", value, 0.001, 1e6);
 		return 0;
 	case 'r':
-		if (!number_parse(value, 0, 1e9, &choices->trial.play.late_us))
-			argp_error(state,
-			    "--late is a number of microseconds up to 1e9, not "
-			    "'%s'",
-			    value);
+		play->late_us = take_number(state, "--late", value, 0, 1e9);
 		return 0;
 	case 'e':
-		if (!number_parse(value, 0, 1e15, &number))
-			argp_error(state,
-			    "--seed is a number up to 1e15, not '%s'", value);
-		choices->trial.play.seed = (uint64_t)number;
+		play->seed =
+		    (uint64_t)take_number(state, "--seed", value, 0, 1e15);
 		return 0;
 	case 'k':
-		choices->trial.play.check = true;
+		play->check = true;
 		return 0;
 	case 't':
-		choices->trial.play.touch = true;
+		play->touch = true;
 		return 0;
 	case 'f':
 		choices->fit = true;
@@ -106,8 +108,7 @@ take_flag(int key, char *value, struct argp_state *state)
 		argp_error(state, "no TRACE");
 		return 0;
 	case ARGP_KEY_SUCCESS:
-		if (choices->fit &&
-		    choices->trial.play.limit_bytes != UINT64_MAX)
+		if (choices->fit && play->limit_bytes != UINT64_MAX)
 			argp_error(
 			    state, "--fit finds the limit that --limit sets");
 		return 0;
