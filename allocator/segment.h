@@ -24,7 +24,7 @@
  * the granularity below 4 GiB.
  */
 enum { AHEAD_SHARE = 128 };          /* one stream: of what its pools hold */
-enum { STEP_SHARE = 32 };            /* several: of what the device holds */
+enum { STEP_SHARE = 20 };            /* several: of what the device holds */
 enum { STEP_TIMES = 8 };             /* and this times growth_mb at most */
 enum { HANDLE_TIMES = 5 };           /* and this times handle_mb a handle */
 enum { LEFT_SHARE = 64 };            /* and of what is left of the limit */

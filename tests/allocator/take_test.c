@@ -318,7 +318,7 @@ TEST(speed_takes_new_memory_and_never_waits_before)
 	weir_stream a;
 	weir_stream b;
 
-	conf("prefer:speed");
+	conf("prefer:speed,growth_mb:0");
 	two_streams(&a, &b);
 	late_memory(a);
 	for (int i = 0; i < 12; i++)
