@@ -308,7 +308,7 @@ TEST(a_trim_waits_for_the_work_on_addresses_that_memory_has_left)
 	expect_healthy();
 }
 
-/* However often memory moves, mappings and addresses do not pile up. */
+/* What cannot be moved is grown where it was to be moved to. */
 TEST(addresses_are_reserved_once_though_there_is_not_enough_to_move)
 {
 	weir_stream a = new_stream();
@@ -326,6 +326,7 @@ TEST(addresses_are_reserved_once_though_there_is_not_enough_to_move)
 	expect_healthy();
 }
 
+/* However often memory moves, mappings and addresses do not pile up. */
 TEST(addresses_that_memory_has_left_are_used_again)
 {
 	weir_stream a = new_stream();
