@@ -410,6 +410,15 @@ void arena_job_done(struct arena *arena);
 /* Bytes held, or about to be. */
 size_t arena_held(const struct arena *arena);
 
+/* What is held with prefer:memory, for what was ever alive, before everything
+ * that is free is moved together: docs/adr/0004. */
+enum { MEMORY_SHARE = 12 };
+static inline size_t
+arena_memory_most(const struct arena *arena)
+{
+	return arena->most_live + arena->most_live / MEMORY_SHARE;
+}
+
 /* What `size` more bytes may be got from the driver: they count as held from
  * now on, until arena_promised() when they are or have not come. WEIR_ENOMEM if
  * they would pass the limit; *need is then what is missing under it. */

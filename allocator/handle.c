@@ -123,10 +123,10 @@ handle_size(
 {
 	size_t most = options->handle_max;
 
+	if (arena->streams < 2)
+		most /= HANDLE_ALONE_SHARE;
 	if (options->prefer == PREFER_MEMORY)
-		most = min_size(most, arena->most_live / MEMORY_HANDLE_SHARE);
-	else if (arena->streams > 1)
-		most = times(most, HANDLE_TIMES);
+		most = min_size(most, arena->most_live / MEMORY_SHARE);
 	most = min_size(most, device_left(arena) / LEFT_SHARE);
 	most = min_size(most, device_size(arena) / HANDLES_LEAST);
 	most = round_down(most, arena->granularity);

@@ -16,6 +16,12 @@
  *
  * The calls to the driver are made with the arena's lock left. Blocks that take
  * part are MAPPING or LEAVING meanwhile: in no tree, so nobody else sees them.
+ *
+ * Note [Addresses]
+ *
+ * Each stream has addresses of its own, so that what it frees comes to lie side
+ * by side. With prefer:memory they are everyone's, and a run may be of several
+ * pools: so free memory of all streams comes to lie side by side.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +57,10 @@ struct job {
 	struct pool *pool;
 	const struct options *options;
 	size_t rounded;
+	bool shared;         /* runs may be of any pools: Note [Addresses] */
+	bool bare;           /* they have no memory: all of it can be moved */
 	struct block *start; /* of the run; until blocks are hidden */
+	size_t missing;      /* bytes to map there */
 	struct segment *segment;
 	CUdeviceptr addr; /* of the run */
 	struct part parts[PARTS_MAX];
@@ -69,11 +78,15 @@ struct job {
 /* ---- The run ----------------------------------------------------------- */
 
 static bool
-in_run(const struct block *block, const struct pool *pool)
+in_run(const struct job *job, const struct block *block)
 {
-	return block != NULL && block->pool == pool &&
-	    (block_state(block) == BLOCK_FREE ||
-		block_state(block) == BLOCK_UNMAPPED);
+	if (block == NULL)
+		return false;
+	if (block_state(block) == BLOCK_UNMAPPED)
+		return block->pool == job->pool || job->shared;
+	return !job->bare && block_state(block) == BLOCK_FREE &&
+	    (block->pool == job->pool ||
+		(job->shared && block_is_usable(block)));
 }
 
 /* What of a block of a run is to be mapped, `have` bytes lying before it. */
@@ -91,43 +104,72 @@ missing_in(const struct block *block, size_t have, size_t rounded)
 /* Measure the run through an unmapped block; SIZE_MAX if it is too short, else
  * the bytes to map. */
 static size_t
-measure(const struct block *unmapped, size_t rounded, const struct block **out)
+measure(const struct job *job, struct block *unmapped, struct block **out)
 {
-	struct pool *pool = unmapped->pool;
-	const struct block *block = unmapped;
+	struct block *block = unmapped;
 	size_t missing = 0;
 	size_t have = 0;
 	size_t parts = 0;
 
-	if (in_run(block->prev, pool) && block_state(block->prev) == BLOCK_FREE)
+	if (in_run(job, block->prev) && block_state(block->prev) == BLOCK_FREE)
 		block = block->prev;
 	*out = block;
-	for (; have < rounded && in_run(block, pool); block = block->next) {
-		size_t part = missing_in(block, have, rounded);
+	for (; have < job->rounded && in_run(job, block); block = block->next) {
+		size_t part = missing_in(block, have, job->rounded);
 		missing += part;
 		parts += part > 0;
 		have += block->size;
 	}
-	return have >= rounded && parts <= PARTS_MAX ? missing : SIZE_MAX;
+	return have >= job->rounded && parts <= PARTS_MAX ? missing : SIZE_MAX;
 }
 
-/* The run that needs least to be mapped, the lowest of equals. */
-static struct block *
-find_run(struct pool *pool, size_t rounded, size_t *missing)
+/* Of the runs through the unmapped blocks of a pool the one that needs least to
+ * be mapped, the lowest of equals, if that is less than so far. */
+static void
+find_run_in(struct job *job, const struct pool *pool)
 {
-	const struct block *best = NULL;
-
-	*missing = SIZE_MAX;
 	for (struct tree_node *n = tree_first(&pool->unmapped); n != NULL;
 	     n = tree_next(n)) {
-		const struct block *start;
-		size_t bytes = measure(block_of_node(n), rounded, &start);
-		if (bytes < *missing) {
-			best = start;
-			*missing = bytes;
+		struct block *start;
+		size_t bytes = measure(job, block_of_node(n), &start);
+		if (bytes < job->missing) {
+			job->start = start;
+			job->missing = bytes;
 		}
 	}
-	return (struct block *)best;
+}
+
+static bool
+find_run(struct job *job)
+{
+	struct arena *arena = job->pool->owner->arena;
+
+	job->start = NULL;
+	job->missing = SIZE_MAX;
+	find_run_in(job, job->pool);
+	for (struct list *l = arena->pools.next;
+	     job->shared && l != &arena->pools; l = l->next) {
+		struct pools *pools = CONTAINER_OF(l, struct pools, link);
+		if (pools != job->pool->owner)
+			find_run_in(job, &pools->pool[job->pool->kind]);
+	}
+	return job->start != NULL;
+}
+
+/* A block of another pool becomes one of this, merged. */
+static struct block *
+adopt(struct pool *pool, struct block *block)
+{
+	struct pools *owner = block->pool->owner;
+	struct span span = { block, block };
+
+	if (block_state(block) == BLOCK_FREE)
+		return block_put(block_adopt(&span, pool->owner), BLOCK_FREE);
+	block_take(block);
+	block_move(block, pool);
+	block = block_put(block, BLOCK_UNMAPPED);
+	pools_drop_if_done(owner);
+	return block;
 }
 
 /* Let the pool have the unmapped addresses of streams that have ended. */
@@ -141,20 +183,34 @@ adopt_addresses(struct pool *pool, size_t rounded)
 		struct block *block = block_of_node(n);
 		if (block->size < round_up(rounded, block->arena->granularity))
 			continue;
-		block_take(block);
-		block_move(block, pool);
-		block_put(block, BLOCK_UNMAPPED);
+		adopt(pool, block);
 		return true;
 	}
 	return false;
 }
 
+/* Let the pool have all of the run. */
+static void
+adopt_run(struct job *job)
+{
+	CUdeviceptr end = job->start->addr + job->rounded;
+
+	for (struct block *b = job->start; b != NULL && b->addr < end;
+	     b = b->next)
+		if (b->pool != job->pool)
+			b = adopt(job->pool, b);
+}
+
 /* The run to map for a request, in addresses found, adopted or reserved. */
 static enum weir_status
-find_or_make_run(struct job *job, size_t *missing)
+find_or_make_run(struct job *job)
 {
-	job->start = find_run(job->pool, job->rounded, missing);
-	if (job->start != NULL)
+	job->shared = job->options->prefer == PREFER_MEMORY;
+	bool found = find_run(job);
+	if (found && job->shared)
+		adopt_run(job);
+	job->shared = false;
+	if (found && find_run(job))
 		return WEIR_OK;
 	if (!adopt_addresses(job->pool, job->rounded)) {
 		enum weir_status status =
@@ -162,8 +218,7 @@ find_or_make_run(struct job *job, size_t *missing)
 		if (status != WEIR_OK)
 			return status;
 	}
-	job->start = find_run(job->pool, job->rounded, missing);
-	if (job->start != NULL)
+	if (find_run(job))
 		return WEIR_OK;
 	return status_set(
 	    WEIR_ENOMEM, "no addresses for %zu bytes", job->rounded);
@@ -411,6 +466,19 @@ growth_step(const struct job *job)
 	return round_down(min_size(step, most), arena->granularity);
 }
 
+/* What may be mapped beside what is missing: all, but with prefer:memory. */
+static size_t
+most_ahead(const struct job *job, size_t missing)
+{
+	const struct arena *arena = job->pool->owner->arena;
+	size_t most = arena_memory_most(arena);
+	size_t held = arena_held(arena) + missing;
+
+	if (job->options->prefer != PREFER_MEMORY)
+		return SIZE_MAX;
+	return held < most ? round_down(most - held, arena->granularity) : 0;
+}
+
 /* Map ahead up to whole steps; never beyond the limit. */
 static void
 go_ahead(struct job *job)
@@ -420,7 +488,7 @@ go_ahead(struct job *job)
 	size_t missing = part->size - part->filled;
 	size_t step = growth_step(job);
 
-	if (job->options->prefer == PREFER_MEMORY || missing == 0 || step == 0)
+	if (missing == 0 || step == 0)
 		return;
 	/* With one stream what a large request needs is enough. */
 	size_t steps = arena->streams > 1 ? (missing + step - 1) / step : 1;
@@ -428,6 +496,7 @@ go_ahead(struct job *job)
 		return;
 	size_t ahead =
 	    min_size(steps * step - missing, part->block->size - part->size);
+	ahead = min_size(ahead, most_ahead(job, missing));
 	if (device_room(arena) >= missing + ahead)
 		part->size += ahead;
 }
@@ -706,6 +775,25 @@ run_job(struct job *job, enum grow_how how, size_t *need)
 	return status;
 }
 
+static enum weir_status
+map_somewhere(struct job *job, enum grow_how how, size_t *need)
+{
+	enum weir_status status = find_or_make_run(job);
+	if (status != WEIR_OK)
+		return status;
+	*need = job->missing;
+	if (job->missing == 0) /* another thread has freed it meanwhile */
+		return WEIR_OK;
+	job->segment = job->start->segment;
+	job->addr = job->start->addr;
+	status = run_job(job, how, need);
+	drop_job(job);
+	/* What cannot be moved is grown next, at these addresses. */
+	if (status != WEIR_OK && how != GROW_MOVED)
+		segment_unreserve_if_empty(job->segment);
+	return status;
+}
+
 enum weir_status
 map_for(struct pool *pool, const struct options *options, size_t rounded,
     enum grow_how how, size_t *need)
@@ -713,25 +801,22 @@ map_for(struct pool *pool, const struct options *options, size_t rounded,
 	struct job job = {
 		.pool = pool, .options = options, .rounded = rounded
 	};
-	size_t missing;
+	struct job bare = job;
 
 	*need = round_up(rounded, pool->owner->arena->granularity);
 	if (rounded > pool->owner->arena->total_bytes)
 		return status_set(WEIR_ENOMEM,
 		    "%zu bytes are more than device %d has", rounded,
 		    pool->owner->arena->device);
-	enum weir_status status = find_or_make_run(&job, &missing);
-	if (status != WEIR_OK)
+	enum weir_status status = map_somewhere(&job, how, need);
+	if (status != WEIR_ENOMEM || how != GROW_EXACT ||
+	    job.missing >= rounded)
 		return status;
-	*need = missing;
-	if (missing == 0) /* another thread has freed it meanwhile */
-		return WEIR_OK;
-	job.segment = job.start->segment;
-	job.addr = job.start->addr;
-	status = run_job(&job, how, need);
-	drop_job(&job);
-	/* What cannot be moved is grown next, at these addresses. */
-	if (status != WEIR_OK && how != GROW_MOVED)
-		segment_unreserve_if_empty(job.segment);
+	/* A run may have a part of what could be moved as a whole. */
+	size_t least = *need;
+	bare.bare = true;
+	marks_find_usable(pool->owner); /* the lock may have been left */
+	status = map_somewhere(&bare, how, need);
+	*need = min_size(*need, least);
 	return status;
 }

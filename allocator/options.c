@@ -703,11 +703,13 @@ static const struct entry entries[] = {
 	    "How much a thread keeps of small blocks it has freed, for each "
 	    "stream; it also keeps a few larger ones. 0 keeps nothing.",
 	    set_tcache, print_tcache },
-	{ "handle_mb", "MiB", "40", "2 or more",
+	{ "handle_mb", "MiB", "200", "2 or more",
 	    "The largest piece of physical memory that is mapped into an "
-	    "expandable segment, and taken out of one, as a whole; where "
-	    "several streams allocate, three times as much. Never more than a "
-	    "1,024th of the limit, or of the device's memory.",
+	    "expandable segment, and taken out of one, as a whole; with one "
+	    "stream, a fifth of it. Never more than a 1,024th of the limit, or "
+	    "of the device's memory. With 2, a request fails only if it and "
+	    "the granules of 2 MiB that live blocks lie in exceed the limit, "
+	    "whenever that was set.",
 	    set_handle, print_handle },
 	{ "prefer", "word", "balance", "speed, balance or memory",
 	    "What to do where memory is free but work on other streams is not "

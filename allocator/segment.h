@@ -20,16 +20,15 @@
  * free, and costs the driver 35 us to make accessible and to unmap, whatever
  * its size. So what it holds for nothing is in proportion to its size, and that
  * to the limit: at the limit itself, where nothing else is left, it is what
- * fails requests. With prefer:memory it is a small part of what was ever alive:
- * the granularity below 4 GiB.
+ * fails requests. With prefer:memory it is no more than may be held beyond what
+ * was ever alive: what is mapped ahead stays within that too.
  */
-enum { AHEAD_SHARE = 128 };          /* one stream: of what its pools hold */
-enum { STEP_SHARE = 20 };            /* several: of what the device holds */
-enum { STEP_TIMES = 8 };             /* and this times growth_mb at most */
-enum { HANDLE_TIMES = 5 };           /* and this times handle_mb a handle */
-enum { LEFT_SHARE = 64 };            /* and of what is left of the limit */
-enum { HANDLES_LEAST = 1024 };       /* to come to the limit */
-enum { MEMORY_HANDLE_SHARE = 1024 }; /* prefer:memory: of what was alive */
+enum { AHEAD_SHARE = 128 };      /* one stream: of what its pools hold */
+enum { STEP_SHARE = 20 };        /* several: of what the device holds */
+enum { STEP_TIMES = 8 };         /* and this times growth_mb at most */
+enum { HANDLE_ALONE_SHARE = 5 }; /* one stream: of handle_mb, a handle */
+enum { LEFT_SHARE = 64 };        /* and of what is left of the limit */
+enum { HANDLES_LEAST = 1024 };   /* to come to the limit */
 
 /* One physical allocation, mapped whole. */
 struct handle {

@@ -221,48 +221,84 @@ search_fresh(struct request *r)
 	return search_others(r);
 }
 
-/* The shortest run of neighbouring free blocks of any pools that may all be
- * used already and is long enough. */
+/* The size a span could have without moving: pool.c. */
+static size_t
+growable_size(const struct span *span, size_t size)
+{
+	const struct block *next = span->last->next;
+
+	return next != NULL && block_state(next) == BLOCK_UNMAPPED ?
+	    size + next->size :
+	    size;
+}
+
+/* What a block is to be waited for: the uses it pends for, its stream. */
+static unsigned
+waits_for(const struct block *block)
+{
+	return (block_state(block) == BLOCK_PENDING) +
+	    (block->freed_at > block->pool->owner->usable_until);
+}
+
+struct found {
+	struct span span;
+	size_t size; /* growable */
+	unsigned waits;
+};
+
+/* The best run of neighbouring blocks that are `good`, of any pools, and long
+ * enough: of equals the one that takes fewest waits. */
 static void
 find_span(const struct request *r, const struct segment *segment,
-    struct span *best, size_t *best_size)
+    bool (*good)(const struct block *), struct found *best)
 {
 	struct block *next;
 
 	for (struct block *b = segment->first; b != NULL; b = next) {
-		struct span span = { b, b };
-		size_t size = 0;
+		struct found found = { .span = { b, b } };
 		next = b->next;
-		if (!block_is_usable(b))
+		if (!good(b))
 			continue;
-		for (next = b; block_is_usable(next); next = next->next) {
-			span.last = next;
-			size += next->size;
+		for (next = b; good(next); next = next->next) {
+			found.span.last = next;
+			found.size += next->size;
+			found.waits += waits_for(next);
 		}
-		if (size >= r->rounded && size < *best_size) {
-			*best = span;
-			*best_size = size;
-		}
+		if (found.size < r->rounded)
+			continue;
+		found.size = growable_size(&found.span, found.size);
+		if (found.size < best->size ||
+		    (found.size == best->size && found.waits < best->waits))
+			*best = found;
 	}
+}
+
+/* The same of all segments; false if there is none. */
+static bool
+find_span_anywhere(const struct request *r, bool (*good)(const struct block *),
+    struct span *span)
+{
+	struct arena *arena = r->pools->arena;
+	struct found best = { .size = SIZE_MAX };
+
+	for (struct list *l = arena->segments.next; l != &arena->segments;
+	     l = l->next) {
+		struct segment *segment = CONTAINER_OF(l, struct segment, link);
+		if (segment->expandable && segment->kind == r->kind)
+			find_span(r, segment, good, &best);
+	}
+	*span = best.span;
+	return best.size != SIZE_MAX;
 }
 
 /* Join neighbours of several pools that serve together. */
 static enum weir_status
 search_spans(struct request *r)
 {
-	struct arena *arena = r->pools->arena;
-	struct span best = { 0 };
-	size_t best_size = SIZE_MAX;
+	struct span best;
 
-	if (r->pools == arena->any_pools)
-		return WEIR_OK;
-	for (struct list *l = arena->segments.next; l != &arena->segments;
-	     l = l->next) {
-		struct segment *segment = CONTAINER_OF(l, struct segment, link);
-		if (segment->expandable && segment->kind == r->kind)
-			find_span(r, segment, &best, &best_size);
-	}
-	if (best.first == NULL)
+	if (r->pools == r->pools->arena->any_pools ||
+	    !find_span_anywhere(r, block_is_usable, &best))
 		return WEIR_OK;
 	struct block *block = block_adopt(&best, r->pools);
 	return hand(r, block_put(block, BLOCK_FREE));
@@ -520,6 +556,111 @@ follow_others(struct request *r, struct patience patience)
 	return status;
 }
 
+/* ---- Best fit everywhere ----------------------------------------------- */
+
+/* How many waits with which its blocks change one request puts up with. */
+enum { EVERYWHERE_TRIES = 64 };
+
+static bool
+can_be_had(const struct block *block)
+{
+	return block != NULL &&
+	    (block_state(block) == BLOCK_FREE ||
+		block_state(block) == BLOCK_PENDING);
+}
+
+/* The latest tick at which one of some pools was freed in a span. */
+static uint64_t
+freed_in(const struct span *span, const struct pools *pools)
+{
+	const struct block *b = span->first;
+	uint64_t tick = 0;
+
+	for (;; b = b->next) {
+		if (b->pool->owner == pools && b->freed_at > tick)
+			tick = b->freed_at;
+		if (b == span->last)
+			return tick;
+	}
+}
+
+enum readiness { READY, CHANGED, REFUSED };
+
+/* Put the stream behind all work on a span, or on as much of it as changes its
+ * blocks: then it is to be looked for again. */
+static enum readiness
+wait_for_span(struct request *r, const struct span *span)
+{
+	struct pools *mine = r->pools;
+
+	for (struct block *b = span->first;; b = b->next) {
+		struct pools *owner = b->pool->owner;
+		if (block_state(b) == BLOCK_PENDING)
+			return claim(r, b, any) ? CHANGED : REFUSED;
+		if (!block_is_usable(b)) {
+			bool ended = owner->ended;
+			uint64_t tick = freed_in(span, owner);
+			if (!marks_follow(mine, owner, tick, any))
+				return REFUSED;
+			if (ended)
+				return CHANGED;
+			owner->usable_until = tick;
+		}
+		if (b == span->last)
+			return READY;
+	}
+}
+
+/* The last block of a span that the request needs. */
+static struct block *
+last_needed(const struct request *r, const struct span *span)
+{
+	struct block *b = span->first;
+
+	for (size_t size = b->size; size < r->rounded; size += b->size)
+		b = b->next;
+	return b;
+}
+
+/* The best fit of all memory there is, with whatever waits it takes. */
+static enum weir_status
+search_everywhere(struct request *r)
+{
+	struct span span;
+
+	for (unsigned n = 0; n < EVERYWHERE_TRIES; n++) {
+		marks_find_usable(r->pools);
+		if (!find_span_anywhere(r, can_be_had, &span))
+			return WEIR_OK;
+		span.last = last_needed(r, &span);
+		enum readiness readiness = wait_for_span(r, &span);
+		if (readiness == REFUSED)
+			return WEIR_OK;
+		if (readiness == CHANGED)
+			continue;
+		struct block *block = block_adopt(&span, r->pools);
+		return hand(r, block_put(block, BLOCK_FREE));
+	}
+	return WEIR_OK;
+}
+
+/* Is the best fit looked for everywhere? Not where the stream has one that is
+ * as good as any. */
+static bool
+looks_everywhere(const struct request *r)
+{
+	struct pools *mine = r->pools;
+	struct arena *arena = mine->arena;
+
+	if (r->options->prefer != PREFER_MEMORY || r->kind != POOL_LARGE ||
+	    arena->streams < 2 || mine == arena->any_pools ||
+	    !marks_can_wait(mine) || mine->capture != 0)
+		return false;
+	struct block *own = pool_find(
+	    &mine->pool[r->kind], r->options, r->rounded, false, UINT64_MAX);
+	return own == NULL || own->size > r->rounded;
+}
+
 static enum weir_status
 wait_on_device(struct request *r, struct patience patience)
 {
@@ -747,7 +888,8 @@ may_move(const struct request *r, enum room room)
 {
 	const struct arena *arena = r->pools->arena;
 
-	return r->options->prefer == PREFER_MEMORY ||
+	return (r->options->prefer == PREFER_MEMORY &&
+		   arena_held(arena) + r->rounded > arena_memory_most(arena)) ||
 	    arena->moves <
 	    MOVES_AT_FIRST + arena->served / stages[room].requests_a_move;
 }
@@ -874,7 +1016,11 @@ take_block(struct pools *pools, const struct options *options, size_t size,
 	if (arena->served % REQUESTS_A_DRAIN == 0 && arena_is_host(arena))
 		tcache_drain(arena);
 	marks_keep(pools);
-	enum weir_status status = search_own(&r);
+	enum weir_status status = __builtin_expect(looks_everywhere(&r), 0) ?
+	    search_everywhere(&r) :
+	    WEIR_OK;
+	if (status == WEIR_OK && r.got == NULL)
+		status = search_own(&r);
 	if (status == WEIR_OK && r.got == NULL)
 		status = take(&r);
 	*out = r.got;

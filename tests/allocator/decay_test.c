@@ -11,7 +11,7 @@ static const uint64_t second = 1000000000;
 static const uint64_t hour = 3600 * second;
 
 static const char options[] =
-    "tcache:0,growth_mb:0,handle_mb:64,decay_ms:3600000";
+    "tcache:0,growth_mb:0,handle_mb:320,decay_ms:3600000";
 
 static uint64_t
 reserved(void)

@@ -326,6 +326,56 @@ TEST(addresses_are_reserved_once_though_there_is_not_enough_to_move)
 	expect_healthy();
 }
 
+/* With prefer:memory a stream grows what another has freed last. */
+TEST(memory_grows_where_another_streams_memory_ends)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	conf("prefer:memory,tcache:0,growth_mb:0");
+	char *first = take(8 * MIB, a);
+	char *second = take(8 * MIB, b);
+	EXPECT_EQ(second, first + 8 * MIB);
+	give(second);
+	finish(b);
+	EXPECT_EQ(take(12 * MIB, a), second);
+	EXPECT_EQ(reserved(), 20 * MIB);
+	EXPECT_EQ(stats().remapped_bytes, 0);
+	fill(second, 12 * MIB, 1, a);
+	expect_filled(second, 12 * MIB, 1, a);
+	expect_healthy();
+}
+
+/* The run that needs least to be mapped begins with addresses and ends with a
+ * part of free memory, which could not be moved then, and the limit has no room
+ * for what would be new. */
+TEST(a_run_does_not_stand_in_the_way_of_moving_memory)
+{
+	weir_stream a = new_stream();
+	size_t freed = 0;
+
+	conf("tcache:0,growth_mb:0,handle_mb:2");
+	char *gone = take(24 * MIB, a);
+	char *idle = take(32 * MIB, a);
+	take(2 * MIB, a);
+	give(gone);
+	finish(a);
+	EXPECT_OK(weir_trim(0, 0, &freed));
+	EXPECT_EQ(freed, 24 * MIB);
+	EXPECT_OK(weir_limit_set(0, 42 * MIB));
+	busy(a, LATE_MS);
+	give(idle);
+	char *whole = take(40 * MIB, a);
+	EXPECT(!is_done(a));
+	EXPECT_EQ(stats().num_host_waits, 0);
+	EXPECT_EQ(stats().remapped_bytes, 32 * MIB);
+	EXPECT_EQ(reserved(), 42 * MIB);
+	fill(whole, 40 * MIB, 1, a);
+	expect_filled(whole, 40 * MIB, 1, a);
+	EXPECT_OK(weir_limit_set(0, SIZE_MAX));
+	expect_healthy();
+}
+
 /* However often memory moves, mappings and addresses do not pile up. */
 TEST(addresses_that_memory_has_left_are_used_again)
 {
@@ -415,7 +465,7 @@ fail_each(const char *entry, unsigned calls)
 	char *live[PIECES];
 
 	device_need_sim("calls of the driver are made to fail");
-	conf("tcache:0,handle_mb:4");
+	conf("tcache:0,handle_mb:20");
 	scatter(a, live);
 	for (unsigned n = 1; n <= calls; n++) {
 		struct held before = held();
@@ -458,7 +508,7 @@ TEST(a_mapping_that_cannot_be_undone_is_undone_later)
 	char *live[PIECES];
 
 	device_need_sim("calls of the driver are made to fail");
-	conf("tcache:0,handle_mb:4");
+	conf("tcache:0,handle_mb:20");
 	scatter(a, live);
 	struct held before = held();
 	for (unsigned n = 1; n <= PIECES + 4; n++) {
@@ -505,7 +555,7 @@ TEST(a_driver_that_refuses_memory_is_asked_for_each_piece_once)
 	weir_stream a = new_stream();
 
 	device_need_sim("calls of the driver are made to fail");
-	conf("tcache:0,handle_mb:4");
+	conf("tcache:0,handle_mb:20");
 	give(take(16 * MIB, a));
 	give(take(16 * MIB, WEIR_STREAM_ANY));
 	finish(a);

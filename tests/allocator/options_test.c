@@ -45,7 +45,7 @@ static const char *const defaults[][2] = {
 	{ "memory_limit_mb", "unlimited" },
 	{ "growth_mb", "8" },
 	{ "tcache", "64" },
-	{ "handle_mb", "40" },
+	{ "handle_mb", "200" },
 	{ "prefer", "balance" },
 	{ "decay_ms", "10000" },
 	{ "pinned_use_cuda_host_register", "False" },

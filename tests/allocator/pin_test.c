@@ -19,7 +19,7 @@ TEST(pinned_pages_do_not_go_back_before_they_are_unpinned)
 	weir_stream a = new_stream();
 	size_t freed;
 
-	conf("tcache:0,handle_mb:4");
+	conf("tcache:0,handle_mb:20");
 	char *block = take(8 * MIB, a);
 	char *other = take(8 * MIB, a);
 	EXPECT_OK(weir_pin(block));
@@ -46,7 +46,7 @@ TEST(a_piece_that_a_pinned_block_touches_stays_as_a_whole)
 	weir_stream a = new_stream();
 	size_t freed;
 
-	conf("tcache:0,handle_mb:8");
+	conf("tcache:0,handle_mb:40");
 	char *first = take(8 * MIB, a);
 	char *pinned = take(2 * MIB, a);
 	char *rest = take(6 * MIB, a);
@@ -171,7 +171,7 @@ TEST(a_longer_block_at_the_same_address_is_pinned_as_a_whole)
 	weir_stream a = new_stream();
 	size_t freed;
 
-	conf("tcache:0,growth_mb:0,handle_mb:4");
+	conf("tcache:0,growth_mb:0,handle_mb:20");
 	char *block = take(4 * MIB, a);
 	EXPECT_OK(weir_pin(block));
 	give(block);

@@ -759,7 +759,7 @@ TEST(a_limit_below_what_is_held_makes_requests_reclaim_first)
 	weir_stream a = new_stream();
 	weir_stream b = new_stream();
 
-	conf("handle_mb:8"); /* what is partly in use does not go back */
+	conf("handle_mb:40"); /* what is partly in use does not go back */
 	void *theirs = take((size_t)64 * MIB, a);
 	busy(a, LATE_MS);
 	give(theirs);

@@ -191,7 +191,7 @@ TEST(a_request_is_mapped_over_a_run_of_free_blocks_and_holes)
 
 TEST(part_of_a_large_free_block_goes_back_and_its_low_end_stays)
 {
-	conf("handle_mb:64");
+	conf("handle_mb:320");
 	char *a = take((size_t)256 * MIB, NULL);
 
 	give(a);
@@ -206,7 +206,7 @@ TEST(part_of_a_large_free_block_goes_back_and_its_low_end_stays)
 TEST(memory_around_live_blocks_goes_back_as_far_as_handles_reach)
 {
 	device_need_bytes((size_t)64 << 30); /* handles may be of 64 MiB */
-	conf("handle_mb:64");
+	conf("handle_mb:320");
 	char *a = take((size_t)256 * MIB, NULL);
 
 	give(a);

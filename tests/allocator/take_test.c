@@ -352,6 +352,75 @@ TEST(memory_waits_on_the_device_and_takes_nothing_new_before)
 	expect_healthy();
 }
 
+/* Its own would leave a piece that serves no such request any more. */
+TEST(memory_takes_the_best_fit_of_all_streams)
+{
+	weir_stream a;
+	weir_stream b;
+
+	conf("prefer:memory");
+	two_streams(&a, &b);
+	char *own = take(24 * MIB, b);
+	take(2 * MIB, b);
+	char *theirs = take(8 * MIB, a);
+	take(2 * MIB, a);
+	char *pending = take(12 * MIB, a);
+	take(2 * MIB, a);
+	busy(a, LATE_MS);
+	record(pending, a);
+	give(own);
+	give(theirs);
+	give(pending);
+	uint64_t before = maps();
+	EXPECT_EQ(take(8 * MIB, b), theirs);
+	EXPECT_EQ(take(12 * MIB, b), pending);
+	EXPECT_EQ(take(24 * MIB, b), own);
+	EXPECT_GE(gpu_waits(), 1);
+	EXPECT_EQ(maps(), before);
+	EXPECT_EQ(stats().num_host_waits, 0);
+	EXPECT(!is_done(a));
+	/* What another had is the stream's that waited. */
+	give(theirs);
+	give(own);
+	uint64_t waits = gpu_waits();
+	EXPECT_EQ(take(24 * MIB, b), own);
+	EXPECT_EQ(take(8 * MIB, b), theirs);
+	EXPECT_EQ(gpu_waits(), waits);
+	fill(theirs, 8 * MIB, 1, b);
+	expect_filled(theirs, 8 * MIB, 1, b);
+	expect_healthy();
+}
+
+TEST(memory_joins_what_several_streams_have_freed_behind_waits)
+{
+	weir_stream a;
+	weir_stream b;
+
+	conf("prefer:memory");
+	two_streams(&a, &b);
+	char *first = take(8 * MIB, a);
+	char *second = take(8 * MIB, b);
+	char *third = take(8 * MIB, a);
+	take(2 * MIB, a);
+	EXPECT_EQ(second, first + 8 * MIB);
+	EXPECT_EQ(third, second + 8 * MIB);
+	weir_stream use = new_stream();
+	busy(a, LATE_MS);
+	busy(use, LATE_MS);
+	record(third, use);
+	give(first);
+	give(second);
+	give(third);
+	uint64_t before = maps();
+	EXPECT_EQ(take(24 * MIB, b), first);
+	EXPECT_EQ(maps(), before);
+	EXPECT_EQ(stats().pending_bytes, 0);
+	EXPECT(!is_done(a) && !is_done(use));
+	fill(first, 24 * MIB, 1, b);
+	expect_filled(first, 24 * MIB, 1, b);
+	expect_healthy();
+}
+
 TEST(memory_takes_pending_blocks_its_own_first)
 {
 	weir_stream a;
@@ -362,7 +431,9 @@ TEST(memory_takes_pending_blocks_its_own_first)
 	two_streams(&a, &b);
 	busy(use, LATE_MS);
 	char *theirs = take(8 * MIB, a);
+	take(2 * MIB, a);
 	char *own = take(8 * MIB, b);
+	take(2 * MIB, b);
 	record(theirs, use);
 	record(own, use);
 	give(theirs);
@@ -389,7 +460,7 @@ TEST(memory_maps_in_pieces_of_the_smallest_size)
 	take(20 * MIB + 512, a);
 	EXPECT_EQ(reserved(), 22 * MIB);
 	EXPECT_EQ(stats().num_device_alloc, 11);
-	conf("prefer:balance,handle_mb:8");
+	conf("prefer:balance,handle_mb:40");
 	take(20 * MIB + 512, a);
 	EXPECT_EQ(reserved(), 42 * MIB);
 	EXPECT_EQ(stats().num_device_alloc, 11 + 3);
@@ -495,7 +566,7 @@ TEST(balance_moves_memory_seldom_while_there_is_room)
 	enum { PIECE = 6 << 20 }; /* of two streams */
 	weir_stream a = new_stream();
 
-	conf("tcache:0,growth_mb:0,handle_mb:2");
+	conf("tcache:0,growth_mb:0,handle_mb:10");
 	take((size_t)512 * MIB, new_stream()); /* there is room */
 	for (int i = 0; i < 20; i++) {
 		char *idle[8];
@@ -541,7 +612,7 @@ TEST(pieces_are_small_where_little_is_left_of_the_limit)
 {
 	weir_stream a = new_stream();
 
-	conf("tcache:0,growth_mb:0,handle_mb:8");
+	conf("tcache:0,growth_mb:0,handle_mb:40");
 	take(8192 * (size_t)MIB, a);
 	EXPECT_EQ(stats().num_device_alloc, 8192 / 8);
 	uint64_t pieces = stats().num_device_alloc;

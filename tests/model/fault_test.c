@@ -473,7 +473,7 @@ play_remap_others(struct run *run)
 {
 	void *blocks[6];
 
-	set_options(run, "prefer:memory");
+	set_options(run, "prefer:memory,handle_mb:2");
 	TRY(run, weir_limit_set(0, 32 * MEGABYTE));
 	for (int i = 0; i < 6; i++)
 		blocks[i] =
@@ -491,7 +491,7 @@ play_remap_others(struct run *run)
 	release(run, blocks[0]);
 	blocks[1] = allocate(run, 512, stream(run, 3));
 	pass_time();
-	release(run, allocate(run, 24 * MEGABYTE, stream(run, 0)));
+	release(run, allocate(run, 22 * MEGABYTE, stream(run, 0)));
 	release(run, blocks[1]);
 	release(run, blocks[2]);
 	TRY(run, weir_limit_set(0, SIZE_MAX));

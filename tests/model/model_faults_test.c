@@ -21,7 +21,7 @@ static const char *const confs[] = { "expandable_segments:False",
 	"garbage_collection_threshold:0.01", "garbage_collection_threshold:0",
 	"reclaim_always:True", "reclaim_always:False", "reclaim_always:False",
 	"prefer:speed", "prefer:memory", "prefer:balance", "handle_mb:2",
-	"handle_mb:64", NULL };
+	"handle_mb:320", NULL };
 
 TEST_TIMEOUT(random_programs_with_failing_drivers_keep_every_promise, 300)
 {

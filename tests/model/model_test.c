@@ -23,15 +23,16 @@ static const char *const growths[] = { "growth_mb:0", "growth_mb:32",
 	"growth_mb:256", "garbage_collection_threshold:0.01",
 	"garbage_collection_threshold:0", "roundup_power2_divisions:4",
 	"roundup_power2_divisions:0", "prefer:speed", "prefer:memory",
-	"prefer:balance", "handle_mb:2", "handle_mb:64", "tcache:0", "tcache:4",
-	NULL };
+	"prefer:balance", "handle_mb:2", "handle_mb:320", "tcache:0",
+	"tcache:4", "prefer:balance", NULL };
 
 /* What changes nothing about what can be moved, nor about what is needed: where
  * memory is short requests are not rounded up. */
 static const char *const small_pieces[] = { "growth_mb:0", "growth_mb:64",
 	"garbage_collection_threshold:0.5", "garbage_collection_threshold:0",
 	"roundup_power2_divisions:4", "roundup_power2_divisions:0", "tcache:0",
-	"tcache:1", NULL };
+	"tcache:1", "prefer:speed", "prefer:memory", "prefer:memory",
+	"prefer:balance", NULL };
 
 static const char *const segments[] = { "expandable_segments:False",
 	"expandable_segments:False", "expandable_segments:True",
@@ -39,7 +40,7 @@ static const char *const segments[] = { "expandable_segments:False",
 	"max_split_size_mb:unlimited", "max_non_split_rounding_mb:20",
 	"max_non_split_rounding_mb:100", "garbage_collection_threshold:0.01",
 	"garbage_collection_threshold:0", "prefer:speed", "prefer:memory",
-	"prefer:balance", "handle_mb:2", "handle_mb:64", NULL };
+	"prefer:balance", "handle_mb:2", "handle_mb:320", NULL };
 
 /* On a GPU time is real, and what is measured on the simulation already need
  * not be measured again. */
@@ -125,7 +126,7 @@ TEST_TIMEOUT(random_programs_get_all_memory_that_there_is, 300)
 {
 	static const struct mix mix = {
 		.name = "pieces",
-		.conf = "prefer:memory",
+		.conf = "prefer:memory,handle_mb:2",
 		.limit = (size_t)320 << 20,
 		.slots = 14,
 		.live = 50,
@@ -189,7 +190,7 @@ TEST_TIMEOUT(replaying_the_history_of_moved_memory_gives_the_snapshot, 300)
 {
 	static const struct mix mix = {
 		.name = "history of moves",
-		.conf = "prefer:memory",
+		.conf = "prefer:memory,handle_mb:2",
 		.limit = (size_t)320 << 20,
 		.slots = 14,
 		.live = 50,

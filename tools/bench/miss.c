@@ -79,19 +79,24 @@ held_by_weir(void)
 	    0;
 }
 
-/* The seconds of a malloc, which weir must serve from what it holds. */
+/* The seconds of a malloc, which weir must serve from what it holds: it may
+ * have no more. */
 static double
 timed_malloc(const struct sample *sample, size_t size, weir_stream stream)
 {
 	const struct peer *peer = sample->peer;
+	bool is_weir = peer->kind == PEER_WEIR;
 	uint64_t before = held_by_weir();
+	if (is_weir && weir_limit_set(0, before) != WEIR_OK)
+		return -1;
 	uint64_t start = now_ns();
 	void *block = peer->malloc(size, stream);
 	double seconds = seconds_since(start);
-
+	if (is_weir && weir_limit_set(0, SIZE_MAX) != WEIR_OK)
+		return -1;
 	if (block == NULL)
 		return -1;
-	if (peer->kind == PEER_WEIR && held_by_weir() > before) {
+	if (is_weir && held_by_weir() > before) {
 		sample->session->why = "took new memory";
 		seconds = -1;
 	}
@@ -145,8 +150,21 @@ take_pieces(const struct sample *sample)
 	return gpu_wait() ? seconds : -1;
 }
 
-/* With `shared` weir is told to hold little: else it takes some new memory
- * before it makes a stream wait or moves memory together. */
+/* With `shared` weir is told to hold little, in handles that are no more than a
+ * piece: else it takes some new memory before it makes a stream wait or moves
+ * memory together. */
+static bool
+hold_little(const struct bench_case *about)
+{
+	size_t handle = about->count > 0 ? about->size / about->count / 4 : 0;
+	char conf[64];
+
+	handle = handle < 2 * MIB ? 2 * MIB : handle;
+	snprintf(conf, sizeof(conf), "prefer:memory,growth_mb:0,handle_mb:%zu",
+	    handle / MIB);
+	return weir_options_set(conf) == WEIR_OK;
+}
+
 static double
 run_there(const struct sample *sample)
 {
@@ -154,7 +172,7 @@ run_there(const struct sample *sample)
 	bool waits = sample->about->shared && sample->peer->kind == PEER_WEIR;
 	double seconds = 0;
 
-	if (waits && weir_options_set("prefer:memory") != WEIR_OK)
+	if (waits && !hold_little(sample->about))
 		return -1;
 	for (uint64_t i = 0; i < sample->n && seconds >= 0; i++) {
 		double one =
@@ -162,7 +180,7 @@ run_there(const struct sample *sample)
 		seconds = one < 0 ? -1 : seconds + one;
 	}
 	if (waits)
-		weir_options_set("prefer:balance");
+		weir_options_set("prefer:balance,growth_mb:8,handle_mb:200");
 	return seconds;
 }
 

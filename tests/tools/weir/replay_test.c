@@ -629,7 +629,19 @@ TEST(several_streams_hold_little_more_if_memory_is_preferred)
 {
 	expect_efficiency("fsdp_prefetch.csv.xz", NULL, 65);
 	expect_efficiency("fsdp_prefetch.csv.xz", "--late=1000", 65);
-	expect_efficiency("fsdp_prefetch.csv.xz", "--conf=prefer:memory", 95);
+	expect_efficiency("fsdp_prefetch.csv.xz", "--conf=prefer:memory", 90);
+}
+
+/* It waits for all there is, at the place where least is left over, and need
+ * not map so much together that the program goes on calling the driver. */
+TEST(memory_that_is_preferred_is_seldom_mapped_once_the_program_runs)
+{
+	char *path = test_data("fsdp_prefetch.csv.xz");
+	json_t *json = replayed_with(path, "--conf=prefer:memory");
+
+	EXPECT_LE(number(json, "map_calls_late") * 500, number(json, "events"));
+	json_decref(json);
+	free(path);
 }
 
 /* ---- Several traces -------------------------------------------------- */
