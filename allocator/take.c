@@ -33,10 +33,15 @@
  *
  * Note [Wait or grow]
  *
- * `prefer:speed` leaves 5 out, `prefer:memory` does 7 before 6. Between them a
- * stream waits for what it finds done when it comes to it (marks.c, Note [What
- * a wait costs]), and for more by what is held for the most that was ever
- * alive:
+ * `prefer:speed` leaves 5 out. `prefer:memory` waits whenever there is memory
+ * to be had by it, and for a large block before its own pool is searched, but
+ * for one that fits exactly: the best fit of all streams leaves least over, so
+ * that little needs to be mapped together later. Only beyond a twelfth more
+ * than was ever alive is that done without a budget.
+ *
+ * Between the two a stream waits for what it finds done when it comes to it
+ * (marks.c, Note [What a wait costs]), and for more by what is held for the
+ * most that was ever alive:
  *
  *   up to a fifth more   new memory is taken
  *   beyond               5 comes first, for marks that their streams have come
