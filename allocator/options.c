@@ -715,9 +715,10 @@ static const struct entry entries[] = {
 	    "What to do where memory is free but work on other streams is not "
 	    "known to be done with it: take more from the driver (speed), or "
 	    "wait on the device as long as there is any such memory (memory); "
-	    "balance is between. With memory, physical memory comes in pieces "
-	    "of "
-	    "a 1024th of what was alive at most, 2 MiB or more.",
+	    "balance is between. With memory a large block is taken where it "
+	    "fits best of all streams' memory, so that hardly more is held "
+	    "than with one stream; streams that are always busy wait for each "
+	    "other.",
 	    set_prefer, print_prefer },
 	{ "decay_ms", "ms", "10000", "1 to 31622400000, or off",
 	    "Memory that has not been used for so long goes back to the "

@@ -12,7 +12,7 @@
  *	a failed call changes nothing
  *	what was written to a block is what is read from it
  *	no two streams touch the same memory without an order between them
- *	with prefer:memory a request fails only if it and the physical pieces
+ *	with handle_mb:2 a request fails only if it and the physical pieces
  *	that live blocks lie on pass the limit
  *	replaying the history gives the snapshot
  *	a graph computes at each replay what it was captured to, and nobody

@@ -120,8 +120,9 @@ TEST_TIMEOUT(random_programs_short_of_memory_keep_every_promise, 300)
 	model_run(&mix, steps_of(150000));
 }
 
-/* As much as there can be on the device at all, with pieces of 2 MiB from the
- * start: a failure needs a reason. Pins would be one, so there are none. */
+/* As much as there can be on the device at all, with pieces of 2 MiB, whatever
+ * is preferred: a failure needs a reason. Pins would be one, so there are none.
+ */
 TEST_TIMEOUT(random_programs_get_all_memory_that_there_is, 300)
 {
 	static const struct mix mix = {

@@ -156,7 +156,7 @@ take_pieces(const struct sample *sample)
 static bool
 hold_little(const struct bench_case *about)
 {
-	size_t handle = about->count > 0 ? about->size / about->count / 4 : 0;
+	size_t handle = about->count > 0 ? about->size / about->count : 0;
 	char conf[64];
 
 	handle = handle < 2 * MIB ? 2 * MIB : handle;
