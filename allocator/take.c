@@ -627,12 +627,31 @@ last_needed(const struct request *r, const struct span *span)
 	return b;
 }
 
+/* Is the best fit looked for everywhere? Not where the stream has one that is
+ * as good as any. */
+static bool
+looks_everywhere(const struct request *r)
+{
+	struct pools *mine = r->pools;
+	struct arena *arena = mine->arena;
+
+	if (r->kind != POOL_LARGE || arena->streams < 2 ||
+	    mine == arena->any_pools || !marks_can_wait(mine) ||
+	    mine->capture != 0)
+		return false;
+	struct block *own = pool_find(
+	    &mine->pool[r->kind], r->options, r->rounded, false, UINT64_MAX);
+	return own == NULL || own->size > r->rounded;
+}
+
 /* The best fit of all memory there is, with whatever waits it takes. */
-static enum weir_status
+static __attribute__((noinline)) enum weir_status
 search_everywhere(struct request *r)
 {
 	struct span span;
 
+	if (!looks_everywhere(r))
+		return WEIR_OK;
 	for (unsigned n = 0; n < EVERYWHERE_TRIES; n++) {
 		marks_find_usable(r->pools);
 		if (!find_span_anywhere(r, can_be_had, &span))
@@ -647,23 +666,6 @@ search_everywhere(struct request *r)
 		return hand(r, block_put(block, BLOCK_FREE));
 	}
 	return WEIR_OK;
-}
-
-/* Is the best fit looked for everywhere? Not where the stream has one that is
- * as good as any. */
-static bool
-looks_everywhere(const struct request *r)
-{
-	struct pools *mine = r->pools;
-	struct arena *arena = mine->arena;
-
-	if (r->options->prefer != PREFER_MEMORY || r->kind != POOL_LARGE ||
-	    arena->streams < 2 || mine == arena->any_pools ||
-	    !marks_can_wait(mine) || mine->capture != 0)
-		return false;
-	struct block *own = pool_find(
-	    &mine->pool[r->kind], r->options, r->rounded, false, UINT64_MAX);
-	return own == NULL || own->size > r->rounded;
 }
 
 static enum weir_status
@@ -1021,9 +1023,9 @@ take_block(struct pools *pools, const struct options *options, size_t size,
 	if (arena->served % REQUESTS_A_DRAIN == 0 && arena_is_host(arena))
 		tcache_drain(arena);
 	marks_keep(pools);
-	enum weir_status status = __builtin_expect(looks_everywhere(&r), 0) ?
-	    search_everywhere(&r) :
-	    WEIR_OK;
+	enum weir_status status = WEIR_OK;
+	if (__builtin_expect(options->prefer == PREFER_MEMORY, 0))
+		status = search_everywhere(&r);
 	if (status == WEIR_OK && r.got == NULL)
 		status = search_own(&r);
 	if (status == WEIR_OK && r.got == NULL)
