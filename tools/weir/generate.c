@@ -2,7 +2,6 @@
  * weir generate: traces of programs with several streams.
  */
 #include <argp.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,13 +30,9 @@ static uint64_t
 take_number(const struct argp_state *state, const char *flag, const char *value,
     uint64_t most)
 {
-	char *end;
-	unsigned long long number;
+	uint64_t number = 0;
 
-	errno = 0;
-	number = strtoull(value, &end, 10);
-	if (*value < '0' || *value > '9' || *end != '\0' || errno != 0 ||
-	    number > most)
+	if (!count_parse(value, most, &number))
 		argp_error(state, "%s is a number up to %ju, not '%s'", flag,
 		    (uintmax_t)most, value);
 	return number;

@@ -86,8 +86,9 @@ take_flag(int key, char *value, struct argp_state *state)
 		play->late_us = take_number(state, "--late", value, 0, 1e9);
 		return 0;
 	case 'e':
-		play->seed =
-		    (uint64_t)take_number(state, "--seed", value, 0, 1e15);
+		if (!count_parse(value, UINT64_MAX, &play->seed))
+			argp_error(
+			    state, "--seed is a whole number, not '%s'", value);
 		return 0;
 	case 'k':
 		play->check = true;

@@ -2,6 +2,7 @@
  * Complaints, sizes in words, and tables for people.
  */
 #include <ctype.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,6 +61,20 @@ number_parse(const char *text, double least, double most, double *out)
 	double value = strtod(text, &end);
 
 	if (end == text || *end != '\0' || !(value >= least && value <= most))
+		return false;
+	*out = value;
+	return true;
+}
+
+bool
+count_parse(const char *text, uint64_t most, uint64_t *out)
+{
+	char *end;
+
+	errno = 0;
+	unsigned long long value = strtoull(text, &end, 10);
+	if (*text < '0' || *text > '9' || *end != '\0' || errno != 0 ||
+	    value > most)
 		return false;
 	*out = value;
 	return true;

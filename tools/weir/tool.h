@@ -88,6 +88,10 @@ bool bytes_parse(const char *text, uint64_t *out);
 /* Parse a number from `least` to `most`. False for anything else. */
 bool number_parse(const char *text, double least, double most, double *out);
 
+/* Parse a whole number from 0 to `most`, in decimal digits only. False for
+ * anything else. */
+bool count_parse(const char *text, uint64_t most, uint64_t *out);
+
 /* The next of random numbers that are the same everywhere (splitmix64); `state`
  * begins as the seed. */
 static inline uint64_t

@@ -753,6 +753,7 @@ TEST(wrong_flags_are_usage_errors_that_name_them)
 		{ "--speed=nan", "'nan'" },
 		{ "--late=-1", "'-1'" },
 		{ "--seed=some", "'some'" },
+		{ "--seed=1.5", "'1.5'" },
 		{ "--fit", "--limit" },
 		{ "--conf=no_such_option:1", "no_such_option" },
 		{ "--conf=expandable_segments:perhaps", "perhaps" },

@@ -24,6 +24,22 @@ expect_refused(const char *text)
 	EXPECT_EQ(value, 77);
 }
 
+TEST(counts_are_whole_and_in_digits)
+{
+	static const char *const wrong[] = { "", "-1", "+1", " 1", "1 ", "1.5",
+		"1e3", "0x10", "one", "11", "18446744073709551616" };
+	uint64_t value = 7;
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		if (count_parse(wrong[i], 10, &value) || value != 7)
+			FAIL(
+			    "'%s' was read as %ju", wrong[i], (uintmax_t)value);
+	EXPECT(count_parse("10", 10, &value) && value == 10);
+	EXPECT(count_parse("0", 10, &value) && value == 0);
+	EXPECT(count_parse("18446744073709551615", UINT64_MAX, &value));
+	EXPECT_EQ(value, UINT64_MAX);
+}
+
 TEST(numbers_are_read_within_their_bounds)
 {
 	static const char *const wrong[] = { "", "x", "1x", "1 ", "nan", "inf",
