@@ -591,10 +591,8 @@ freed_in(const struct span *span, const struct pools *pools)
 
 enum readiness { READY, CHANGED, REFUSED };
 
-/* Put the stream behind all work on a span, or on as much of it as changes its
- * blocks: then it is to be looked for again. */
 static enum readiness
-wait_for_span(struct request *r, const struct span *span)
+follow_span(struct request *r, const struct span *span)
 {
 	struct pools *mine = r->pools;
 
@@ -614,6 +612,18 @@ wait_for_span(struct request *r, const struct span *span)
 		if (b == span->last)
 			return READY;
 	}
+}
+
+/* Put the stream behind all work on a span, or on as much of it as changes its
+ * blocks: then it is to be looked for again. */
+static enum readiness
+wait_for_span(struct request *r, const struct span *span)
+{
+	/* What the driver refuses here is no failure of the request. */
+	status_mute();
+	enum readiness readiness = follow_span(r, span);
+	status_unmute();
+	return readiness;
 }
 
 /* The last block of a span that the request needs. */

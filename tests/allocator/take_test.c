@@ -391,6 +391,29 @@ TEST(memory_takes_the_best_fit_of_all_streams)
 	expect_healthy();
 }
 
+/* Another way is found, and a request that is served has no error. */
+TEST(memory_is_served_where_the_driver_refuses_to_wait)
+{
+	static const char *const entries[] = { "cuEventRecord",
+		"cuStreamWaitEvent" };
+	weir_stream a;
+	weir_stream b;
+
+	device_need_sim("calls of the driver are made to fail");
+	conf("prefer:memory,growth_mb:0");
+	two_streams(&a, &b);
+	for (size_t i = 0; i < 2; i++) {
+		late_memory(a);
+		EXPECT_EQ(sim()->fail(entries[i], 1, 1, CUDA_ERROR_UNKNOWN), 0);
+		char *ptr = take(32 * MIB, b);
+		EXPECT_STATUS(weir_last_status(), WEIR_OK);
+		EXPECT_EQ(sim()->faults(), i + 1);
+		fill(ptr, 32 * MIB, 1, b);
+		expect_filled(ptr, 32 * MIB, 1, b);
+		expect_healthy();
+	}
+}
+
 TEST(memory_joins_what_several_streams_have_freed_behind_waits)
 {
 	weir_stream a;
