@@ -124,7 +124,7 @@ lock_wait(struct lock *lock)
 		    lock_try(lock))
 			return;
 	}
-	/* Who has slept cannot know whether others do. */
+	/* A thread that has slept cannot know whether others sleep. */
 	while (atomic_exchange_explicit(&lock->state, LOCK_AWAITED,
 		   memory_order_acquire) != LOCK_FREE)
 		os_sleep_while(&lock->state, LOCK_AWAITED);

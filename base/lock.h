@@ -24,6 +24,7 @@
 
 /* X(rank): in the order they may be taken. */
 #define LOCK_RANKS(X)                                                          \
+	X(LOCK_RANK_STORAGE) /* which streams use a storage */                 \
 	X(LOCK_RANK_SHARED)  /* the streams lent to everybody */               \
 	X(LOCK_RANK_HOST)    /* making arenas of host memory */                \
 	X(LOCK_RANK_INIT)    /* loading the driver, reading the environment */ \

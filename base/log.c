@@ -1,7 +1,11 @@
 /*
- * Messages on stderr. The line is put together on the stack and written by
- * one write(2), so lines of several threads and processes do not mix (up to
- * PIPE_BUF bytes); longer ones are cut.
+ * Messages on stderr, or to the program's own function. The line is put
+ * together on the stack and written by one write(2), so lines of several
+ * threads and processes do not mix (up to PIPE_BUF bytes); longer ones are cut.
+ *
+ * A message may be written while any lock is held, so the function is read
+ * without one: `turn` is odd while it changes, and a reader that sees it change
+ * reads again (a seqlock).
  */
 #include "base/log.h"
 
@@ -11,37 +15,130 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
-enum { LINE_SIZE = 4096 };
+#include "base/lock.h"
+#include "base/status.h"
+#include "base/utf8.h"
+
+enum { LINE_SIZE = 4096, SHORT_LINE = 256 };
 
 static const char prefix[] = "weir: ";
 
+/* Names of files and programs are in messages, and a terminal shows them. */
 static void
-write_line(const char *format, va_list args)
+harmless(char *text)
 {
-	char line[LINE_SIZE];
+	for (size_t left = strlen(text); left > 0;) {
+		uint32_t code;
+		size_t n = utf8_next(text, left, &code);
+		size_t bytes = n > 0 ? n : 1;
+
+		if ((n == 0 || utf8_is_control(code)) && *text != '\n')
+			memset(text, '?', bytes);
+		text += bytes;
+		left -= bytes;
+	}
+}
+
+/* ---- The program's own function ------------------------------------------ */
+
+struct sink {
+	weir_log_callback callback; /* NULL: stderr */
+	void *user;
+	enum log_level level;
+};
+
+static struct lock sink_lock = LOCK_INITIALIZER(LOCK_RANK_LOG);
+static atomic_uint turn; /* odd: the three below are changing */
+static _Atomic(weir_log_callback) sink_callback;
+static _Atomic(void *) sink_user;
+static atomic_int sink_level;
+
+static struct sink
+sink_now(void)
+{
+	struct sink sink;
+	unsigned before;
+
+	do {
+		before = atomic_load(&turn);
+		sink.callback = atomic_load(&sink_callback);
+		sink.user = atomic_load(&sink_user);
+		sink.level = (enum log_level)atomic_load(&sink_level);
+	} while (before % 2 != 0 || atomic_load(&turn) != before);
+	return sink;
+}
+
+enum weir_status
+weir_log_set(enum weir_log_level level, weir_log_callback callback, void *user)
+{
+	if (level < WEIR_LOG_ERROR || level > WEIR_LOG_DEBUG)
+		return status_set(WEIR_EINVAL,
+		    "weir_log_set: level %d is not WEIR_LOG_ERROR to "
+		    "WEIR_LOG_DEBUG",
+		    (int)level);
+	lock_enter(&sink_lock);
+	atomic_fetch_add(&turn, 1);
+	atomic_store(&sink_callback, callback);
+	atomic_store(&sink_user, user);
+	atomic_store(&sink_level, (int)level);
+	atomic_fetch_add(&turn, 1);
+	lock_leave(&sink_lock);
+	return WEIR_OK;
+}
+
+/* ---- Lines --------------------------------------------------------------- */
+
+/* In a buffer of `size` bytes. */
+static void
+write_line_in(char *line, size_t size, const struct sink *sink,
+    enum log_level level, const char *format, va_list args)
+{
 	size_t length = sizeof(prefix) - 1;
-	int n;
 
 	memcpy(line, prefix, length);
 	/* One byte stays free for the end of the line. */
-	n = vsnprintf(line + length, sizeof(line) - length - 1, format, args);
-	if (n < 0)
+	if (vsnprintf(line + length, size - length - 1, format, args) < 0)
 		return;
+	harmless(line + length);
+	if (sink->callback != NULL) {
+		sink->callback(
+		    (enum weir_log_level)level, line + length, sink->user);
+		return;
+	}
 	length += strlen(line + length);
 	line[length++] = '\n';
 	while (write(STDERR_FILENO, line, length) < 0 && errno == EINTR)
 		continue;
 }
 
+/* A thread's stack may be of 16 KiB; without memory the line is cut. */
+static void
+write_line(const struct sink *sink, enum log_level level, const char *format,
+    va_list args)
+{
+	char few[SHORT_LINE];
+	char *line = mmap(NULL, LINE_SIZE, PROT_READ | PROT_WRITE,
+	    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (line == MAP_FAILED) {
+		write_line_in(few, sizeof(few), sink, level, format, args);
+		return;
+	}
+	write_line_in(line, LINE_SIZE, sink, level, format, args);
+	munmap(line, LINE_SIZE);
+}
+
 __attribute__((format(printf, 1, 2))) static void
 write_always(const char *format, ...)
 {
+	const struct sink sink = { .callback = NULL };
 	va_list args;
 
 	va_start(args, format);
-	write_line(format, args);
+	write_line(&sink, LOG_ERROR, format, args);
 	va_end(args);
 }
 
@@ -82,12 +179,13 @@ shown_level(void)
 void
 log_write(enum log_level level, const char *format, ...)
 {
+	const struct sink sink = sink_now();
 	int saved = errno;
 	va_list args;
 
-	if (level <= shown_level()) {
+	if (level <= (sink.callback != NULL ? sink.level : shown_level())) {
 		va_start(args, format);
-		write_line(format, args);
+		write_line(&sink, level, format, args);
 		va_end(args);
 	}
 	errno = saved;

@@ -1,10 +1,12 @@
 /*
  * Messages for a person, on stderr, a line each with the prefix "weir: ".
  * WEIR_LOG=error|warn|info|debug sets what is shown; warn is the default.
+ * weir_log_set() sends them to a function of the program instead.
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
+/* Numbered as enum weir_log_level. */
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
 /* One write(2) a message; needs no memory. Keeps errno. */

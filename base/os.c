@@ -18,6 +18,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -85,6 +86,22 @@ bool
 os_forked(void)
 {
 	return atomic_load_explicit(&forked, memory_order_relaxed);
+}
+
+size_t
+os_stack_left(void)
+{
+	pthread_attr_t attributes;
+	void *lowest = NULL;
+	size_t size = 0;
+	char here;
+
+	if (pthread_getattr_np(pthread_self(), &attributes) != 0)
+		return SIZE_MAX;
+	pthread_attr_getstack(&attributes, &lowest, &size);
+	pthread_attr_destroy(&attributes);
+	size_t left = (uintptr_t)&here - (uintptr_t)lowest;
+	return left < size ? left : SIZE_MAX;
 }
 
 static uint32_t
@@ -246,7 +263,7 @@ os_format_bytes(uint64_t bytes, char *text, size_t size)
 		    bytes == 1 ? "" : "s");
 		return text;
 	}
-	/* What would be rounded to 1024.00 is 1.00 of the next unit. */
+	/* A value that rounds to 1024.00 is 1.00 of the next unit. */
 	for (; value >= 1023.995 && units[unit + 1] != '\0'; unit++)
 		value /= 1024;
 	locale_t before = uselocale(plain_locale());
@@ -287,6 +304,15 @@ os_thread_start(pthread_t *thread, void *(*run)(void *), void *argument)
 	bool started = pthread_create(thread, NULL, run, argument) == 0;
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return started;
+}
+
+bool
+os_is_eventfd(int fd)
+{
+	struct stat file;
+
+	/* A file without a type was made by the kernel. */
+	return fd >= 0 && fstat(fd, &file) == 0 && (file.st_mode & S_IFMT) == 0;
 }
 
 unsigned

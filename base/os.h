@@ -1,5 +1,5 @@
 /*
- * What differs between systems: page size, forks, threads, formatting.
+ * The parts that differ between systems: page size, forks, threads, formatting.
  */
 #ifndef BASE_OS_H
 #define BASE_OS_H
@@ -21,6 +21,10 @@ size_t os_memory_bytes(void);
 bool os_forked(void);
 /* Start watching; calls after the first do nothing. */
 void os_watch_fork(void);
+
+/* Bytes of stack that the calling thread has left, as far as is known; takes
+ * a system call or more. */
+size_t os_stack_left(void);
 
 /* A number that no other living thread has, small and never 0; cached. */
 uint32_t os_thread_id(void);
@@ -58,6 +62,10 @@ void os_wake_one(atomic_uint *word);
  * there can be none. */
 bool os_thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
 
+/* Is a descriptor of no file, socket or pipe, as that of an eventfd is? If not,
+ * the program has closed ours, and may have opened another by its number. */
+bool os_is_eventfd(int fd);
+
 /* Processors that the calling thread may run on; at least 1. */
 unsigned os_processors(void);
 
@@ -67,7 +75,7 @@ unsigned os_process_id(void);
 /* Monotonic time. */
 uint64_t os_monotonic_ns(void);
 
-/* The same for what is done after a while: tests let it pass. */
+/* A clock for work that is done after a while; tests let it pass. */
 uint64_t os_time_ns(void);
 /* For tests: it is later by so much from now on. */
 void os_time_skip(uint64_t ns);

@@ -1,25 +1,38 @@
 /*
  * The last failure of each thread: its status and one line of text.
  *
- * The text is formatted on the stack and then copied, so that the arguments
- * may point into the text it replaces. The thread-local block is as large as
- * it will ever be from a thread's first use of the library on: telling a
- * failure allocates nothing. It must stay out of the static TLS block, or
- * dlopen() of the library would fail in programs that have used theirs up;
- * -fPIC sees to that.
+ * The texts are pages of the thread's own, mapped at its first failure and
+ * unmapped at its end: thread-local storage is taken from the thread's stack,
+ * which may be of 16 KiB. For the same reason a text is formatted where it will
+ * stay, in a third place, so that the arguments may point into the text that it
+ * replaces. Where no page can be mapped the text is that of the status.
  */
 #include "base/status.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+
+struct texts {
+	char *text;  /* of the last failure remembered */
+	char *muted; /* of the last muted one */
+	char *spare; /* where the next one is formatted */
+	char places[3][STATUS_TEXT_SIZE];
+};
 
 static _Thread_local struct {
 	enum weir_status status; /* of the last failure remembered */
-	char text[STATUS_TEXT_SIZE];
 	enum weir_status latest; /* of the last one, also while muted */
 	unsigned muted;          /* depth of status_mute() */
-	char muted_text[STATUS_TEXT_SIZE]; /* of the last muted one */
+	struct texts *texts;     /* NULL: there are none */
 } last;
+
+/* A thread with texts has them for this key, so that its end is seen. */
+static pthread_key_t key;
+static atomic_bool key_usable;
+static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 
 static const char *const names[] = {
 #define STATUS_NAME(name, text) #name,
@@ -51,6 +64,72 @@ weir_status_text(enum weir_status status)
 	return known(status) ? texts[status] : "unknown status";
 }
 
+/* ---- Texts ------------------------------------------------------------- */
+
+/* The end of a thread. Destructors that run later may fail again: then this
+ * runs once more. */
+static void
+drop_texts(void *texts)
+{
+	if (!atomic_load(&key_usable))
+		return;
+	last.texts = NULL;
+	munmap(texts, sizeof(struct texts));
+}
+
+static void
+make_key(void)
+{
+	if (pthread_key_create(&key, drop_texts) == 0)
+		atomic_store(&key_usable, true);
+}
+
+/* At exit or dlclose(): the code of drop_texts() may be gone soon. */
+__attribute__((destructor)) static void
+drop_key(void)
+{
+	if (atomic_exchange(&key_usable, false))
+		pthread_key_delete(key);
+}
+
+/* Without a key the texts of a thread that ends stay mapped. */
+static __attribute__((noinline)) struct texts *
+make_texts(void)
+{
+	struct texts *texts = mmap(NULL, sizeof(*texts), PROT_READ | PROT_WRITE,
+	    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (texts == MAP_FAILED)
+		return NULL;
+	texts->text = texts->places[0];
+	texts->muted = texts->places[1];
+	texts->spare = texts->places[2];
+	pthread_once(&key_once, make_key);
+	if (atomic_load(&key_usable))
+		pthread_setspecific(key, texts);
+	last.texts = texts;
+	return texts;
+}
+
+static struct texts *
+own_texts(void)
+{
+	return last.texts != NULL ? last.texts : make_texts();
+}
+
+/* The formatted text is now the text of a failure. */
+static void
+show(struct texts *texts)
+{
+	char **place = last.muted != 0 ? &texts->muted : &texts->text;
+	char *old = *place;
+
+	*place = texts->spare;
+	texts->spare = old;
+}
+
+/* ---- The last failure -------------------------------------------------- */
+
 enum weir_status
 weir_last_status(void)
 {
@@ -60,7 +139,9 @@ weir_last_status(void)
 const char *
 weir_last_error(void)
 {
-	return last.text;
+	if (last.texts != NULL)
+		return last.texts->text;
+	return last.status == WEIR_OK ? "" : weir_status_text(last.status);
 }
 
 #define TEXT_OF(x) TEXT_OF_VALUE(x)
@@ -73,23 +154,18 @@ weir_version(void)
 	    WEIR_VERSION_MINOR) "." TEXT_OF(WEIR_VERSION_PATCH);
 }
 
-/* Where the text of a failure goes now. */
-static char *
-buffer(void)
-{
-	return last.muted != 0 ? last.muted_text : last.text;
-}
-
 enum weir_status
 status_set(enum weir_status status, const char *format, ...)
 {
-	char text[STATUS_TEXT_SIZE];
+	struct texts *texts = own_texts();
 	va_list args;
 
-	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
-	va_end(args);
-	memcpy(buffer(), text, strlen(text) + 1);
+	if (texts != NULL) {
+		va_start(args, format);
+		vsnprintf(texts->spare, STATUS_TEXT_SIZE, format, args);
+		va_end(args);
+		show(texts);
+	}
 	last.latest = status;
 	if (last.muted == 0)
 		last.status = status;
@@ -99,32 +175,28 @@ status_set(enum weir_status status, const char *format, ...)
 enum weir_status
 status_prefix(const char *format, ...)
 {
-	char prefix[STATUS_TEXT_SIZE];
 	enum weir_status status = last.muted != 0 ? last.latest : last.status;
-	char *text = buffer();
-	size_t length;
-	size_t kept;
+	struct texts *texts = last.texts;
 	va_list args;
 
-	if (status == WEIR_OK)
-		return WEIR_OK;
+	if (status == WEIR_OK || texts == NULL)
+		return status;
 	va_start(args, format);
-	vsnprintf(prefix, sizeof(prefix) - 2, format, args);
+	vsnprintf(texts->spare, STATUS_TEXT_SIZE - 2, format, args);
 	va_end(args);
-	strcat(prefix, ": ");
-
-	length = strlen(prefix);
-	kept = strnlen(text, STATUS_TEXT_SIZE - 1 - length);
-	memmove(text + length, text, kept);
-	memcpy(text, prefix, length);
-	text[length + kept] = '\0';
+	strcat(texts->spare, ": ");
+	strncat(texts->spare, status_latest_text(),
+	    STATUS_TEXT_SIZE - 1 - strlen(texts->spare));
+	show(texts);
 	return status;
 }
 
 const char *
 status_latest_text(void)
 {
-	return buffer();
+	if (last.texts == NULL)
+		return weir_status_text(last.latest);
+	return last.muted != 0 ? last.texts->muted : last.texts->text;
 }
 
 void
@@ -142,6 +214,9 @@ status_unmute(void)
 enum weir_status
 status_unmute_and_tell(void)
 {
+	const char *text = last.texts != NULL ? last.texts->muted :
+						weir_status_text(last.latest);
+
 	last.muted--;
-	return status_set(last.latest, "%s", last.muted_text);
+	return status_set(last.latest, "%s", text);
 }

@@ -3,8 +3,8 @@
  *
  * Every failure is told where it is found: `return status_set(WEIR_EINVAL,
  * "weir_free(%p): not allocated by weir", ptr);` A later failure on the same
- * thread replaces it. The text lives in a thread-local buffer, so telling a
- * failure needs no memory.
+ * thread replaces it. The text lives in pages of the thread, mapped at its
+ * first failure.
  */
 #ifndef BASE_STATUS_H
 #define BASE_STATUS_H

@@ -1,0 +1,36 @@
+/*
+ * The Levenshtein distance, by one row of its table.
+ */
+#include "base/nearest.h"
+
+#include <string.h>
+
+enum { LONGEST = 63 };
+
+size_t
+nearest_distance(const char *word, size_t length, const char *other)
+{
+	size_t row[LONGEST + 1];
+	size_t width = strnlen(other, LONGEST);
+
+	if (length > LONGEST)
+		length = LONGEST;
+	for (size_t j = 0; j <= width; j++)
+		row[j] = j;
+	for (size_t i = 1; i <= length; i++) {
+		size_t diagonal = row[0];
+
+		row[0] = i;
+		for (size_t j = 1; j <= width; j++) {
+			size_t best = diagonal + (word[i - 1] != other[j - 1]);
+
+			diagonal = row[j];
+			if (row[j] + 1 < best)
+				best = row[j] + 1;
+			if (row[j - 1] + 1 < best)
+				best = row[j - 1] + 1;
+			row[j] = best;
+		}
+	}
+	return row[width];
+}

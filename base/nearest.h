@@ -1,0 +1,15 @@
+/*
+ * Which word somebody meant.
+ */
+#ifndef BASE_NEAREST_H
+#define BASE_NEAREST_H
+
+#include <stddef.h>
+
+/*
+ * Insertions, deletions and substitutions between a word of `length` bytes and
+ * another. Of longer words the first 63 bytes count. Takes no memory.
+ */
+size_t nearest_distance(const char *word, size_t length, const char *other);
+
+#endif
