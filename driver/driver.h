@@ -75,7 +75,7 @@ enum weir_status driver_context(int device, CUcontext *out);
 /* The same, or NULL if it has not been retained or there is no such device. */
 CUcontext driver_context_peek(int device);
 
-/* What driver_enter() has changed, for driver_leave(). */
+/* The state that driver_enter() changed, for driver_leave(). */
 struct driver_guard {
 	bool pushed;              /* a context, over the caller's own */
 	CUstreamCaptureMode mode; /* the caller's, to be put back */

@@ -105,7 +105,7 @@
 	    "invalid resource type or operation")                              \
 	X(CUDA_ERROR_UNKNOWN, 999, "unknown error")
 
-/* Those that weir or the simulated driver answers; NVIDIA has more. */
+/* The attributes that weir or the simulated driver answers; NVIDIA has more. */
 #define DRIVER_DEVICE_ATTRIBUTES(X)                                            \
 	X(MAX_THREADS_PER_BLOCK, 1)                                            \
 	X(MAX_BLOCK_DIM_X, 2)                                                  \
@@ -277,7 +277,19 @@
 	X(cuMemFree, 3020, 1, (CUdeviceptr address))                           \
 	X(cuMemGetInfo, 3020, 1, (size_t * free_bytes, size_t * total_bytes))  \
 	X(cuPointerGetAttribute, 4000, 1,                                      \
-	    (void *data, CUpointer_attribute attribute, CUdeviceptr address))
+	    (void *data, CUpointer_attribute attribute, CUdeviceptr address))  \
+	X(cuMemGetAddressRange, 3020, 0,                                       \
+	    (CUdeviceptr * base, size_t * size, CUdeviceptr address))          \
+	X(cuIpcGetMemHandle, 4010, 0,                                          \
+	    (CUipcMemHandle * handle, CUdeviceptr address))                    \
+	X(cuIpcOpenMemHandle, 11000, 0,                                        \
+	    (CUdeviceptr * address, CUipcMemHandle handle,                     \
+		unsigned int flags))                                           \
+	X(cuIpcCloseMemHandle, 4010, 0, (CUdeviceptr address))                 \
+	X(cuIpcGetEventHandle, 4010, 0,                                        \
+	    (CUipcEventHandle * handle, CUevent event))                        \
+	X(cuIpcOpenEventHandle, 4010, 0,                                       \
+	    (CUevent * event, CUipcEventHandle handle))
 
 #define DRIVER_VMM_ENTRIES(X)                                                  \
 	X(cuMemAddressReserve, 10020, 1,                                       \
@@ -307,7 +319,11 @@
 		CUmemAllocationHandleType type, unsigned long long flags))     \
 	X(cuMemImportFromShareableHandle, 10020, 1,                            \
 	    (CUmemGenericAllocationHandle * handle, void *shareable,           \
-		CUmemAllocationHandleType type))
+		CUmemAllocationHandleType type))                               \
+	X(cuMemRetainAllocationHandle, 11000, 0,                               \
+	    (CUmemGenericAllocationHandle * handle, void *address))            \
+	X(cuMemGetAllocationPropertiesFromHandle, 10020, 0,                    \
+	    (CUmemAllocationProp * prop, CUmemGenericAllocationHandle handle))
 
 #define DRIVER_HOST_ENTRIES(X)                                                 \
 	X(cuMemHostAlloc, 2020, 1,                                             \
@@ -320,6 +336,9 @@
 #define DRIVER_COPY_ENTRIES(X)                                                 \
 	X(cuMemcpyAsync, 4000, 1,                                              \
 	    (CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream))  \
+	X(cuMemcpyPeerAsync, 4000, 0,                                          \
+	    (CUdeviceptr to, CUcontext to_context, CUdeviceptr from,           \
+		CUcontext from_context, size_t size, CUstream stream))         \
 	X(cuMemcpyHtoDAsync, 3020, 1,                                          \
 	    (CUdeviceptr to, const void *from, size_t size, CUstream stream))  \
 	X(cuMemcpyDtoHAsync, 3020, 1,                                          \

@@ -51,7 +51,7 @@ struct memory_v1 {
 	unsigned long long used; /* with what the driver keeps */
 };
 
-/* What the list of processes has had since its version 2. */
+/* An entry of the list of processes since its version 2. */
 struct process {
 	unsigned pid;
 	unsigned long long used; /* bytes; all ones where not known */

@@ -1,5 +1,5 @@
 /*
- * What the files of driver/ share and nobody else needs.
+ * Declarations that only the files of driver/ share.
  */
 #ifndef DRIVER_PRIVATE_H
 #define DRIVER_PRIVATE_H

@@ -101,10 +101,13 @@ driver_gone(CUresult code)
 	    code == CUDA_ERROR_DEINITIALIZED;
 }
 
+/* Longer calls are cut: a thread's stack may be of 16 KiB. */
+enum { CALL_SIZE = 320 };
+
 enum weir_status
 driver_status(CUresult code, const char *format, ...)
 {
-	char call[STATUS_TEXT_SIZE / 2];
+	char call[CALL_SIZE];
 	va_list args;
 
 	if (code == CUDA_SUCCESS)

@@ -69,7 +69,7 @@ CUresult capture_refuse_context(struct context *context);
 CUresult capture_check_legacy(struct stream *stream);
 /* Capture what would be put on the stream; takes over the action. */
 CUresult capture_add(struct stream *stream, const struct action *action);
-/* The same for a node with more to it; NULL if that must not be, see *why. */
+/* As above, for a node with more to it; NULL if it is not allowed, see *why. */
 struct node *capture_node(
     struct stream *stream, CUgraphNodeType type, CUresult *why);
 CUresult capture_record(

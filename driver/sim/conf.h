@@ -18,6 +18,8 @@
 	X(device_gbps, 4000, 1, 1000000)                                       \
 	X(host_gbps, 50, 1, 1000000)                                           \
 	X(uninitialized, 0, 0, 1)                                              \
+	X(fabric, 0, 0, 2)                                                     \
+	X(rdma, 0, 0, 1)                                                       \
 	X(abort, 0, 0, 1)                                                      \
 	X(verbose, 0, 0, 1)                                                    \
 	X(processes, 0, 0, 64)                                                 \

@@ -106,6 +106,7 @@ context_begin(struct context *context, struct device *device, unsigned flags)
 	context->active = true;
 	context->sticky = CUDA_SUCCESS;
 	context->peers = 0;
+	context->limits_set = 0;
 }
 
 static struct context *

@@ -20,6 +20,8 @@ struct request {
 	uint64_t from;
 	size_t size;
 	enum side to_side, from_side;
+	bool between_peers;
+	CUcontext contexts[2]; /* of peers; NULL is tolerated */
 };
 
 /* True if the memory can be what the call says it is. */
@@ -39,8 +41,14 @@ static CUresult
 copy_action(const struct request *request, struct action *action)
 {
 	struct copy *copy = &action->copy;
+	CUresult code = CUDA_SUCCESS;
 
 	*action = (struct action){ .kind = OP_COPY };
+	for (int i = 0; i < 2; i++) {
+		if (request->contexts[i] != NULL &&
+		    context_find(request->contexts[i], &code) == NULL)
+			return code;
+	}
 	copy->to = request->to;
 	copy->from = request->from;
 	copy->size = request->size;
@@ -49,6 +57,7 @@ copy_action(const struct request *request, struct action *action)
 	    !side_fits(request->from, request->size, request->from_side,
 		&copy->from_pageable))
 		return CUDA_ERROR_INVALID_VALUE;
+	copy->between_peers = request->between_peers;
 	action->duration_ns =
 	    copy_duration_ns(request->to, request->from, request->size);
 	return CUDA_SUCCESS;
@@ -94,6 +103,25 @@ copy_async(enum sim_entry entry, CUstream handle, const struct request *request)
 	return gate_leave(code);
 }
 
+/* A copy between peers that names no stream comes after all work of both. */
+static CUresult
+wait_for_peers(const struct request *request)
+{
+	CUresult code = CUDA_SUCCESS;
+
+	for (int i = 0; i < 2; i++) {
+		struct context *context;
+
+		if (request->contexts[i] == NULL)
+			continue;
+		context = context_find(request->contexts[i], &code);
+		if (context == NULL)
+			return code;
+		context_wait(context);
+	}
+	return CUDA_SUCCESS;
+}
+
 /* On the default stream, and waits for it; captures of streams that the default
  * stream does not wait for are not disturbed. */
 static CUresult
@@ -107,6 +135,8 @@ copy_now(enum sim_entry entry, CUstream handle, const struct request *request)
 	if (code == CUDA_SUCCESS)
 		code = capture_refuse_waiting(stream);
 	if (code == CUDA_SUCCESS)
+		code = wait_for_peers(request);
+	if (code == CUDA_SUCCESS)
 		code = copy_on(stream, request, true);
 	return gate_leave(code);
 }
@@ -114,27 +144,55 @@ copy_now(enum sim_entry entry, CUstream handle, const struct request *request)
 static struct request
 any_to_any(uint64_t to, uint64_t from, size_t size)
 {
-	return (struct request){ to, from, size, SIDE_ANY, SIDE_ANY };
+	return (struct request){ .to = to,
+		.from = from,
+		.size = size,
+		.to_side = SIDE_ANY,
+		.from_side = SIDE_ANY };
 }
 
 static struct request
 host_to_device(uint64_t to, const void *from, size_t size)
 {
-	return (struct request){ to, handle_bits(from), size, SIDE_DEVICE,
-		SIDE_HOST };
+	return (struct request){ .to = to,
+		.from = handle_bits(from),
+		.size = size,
+		.to_side = SIDE_DEVICE,
+		.from_side = SIDE_HOST };
 }
 
 static struct request
 device_to_host(void *to, uint64_t from, size_t size)
 {
-	return (struct request){ handle_bits(to), from, size, SIDE_HOST,
-		SIDE_DEVICE };
+	return (struct request){ .to = handle_bits(to),
+		.from = from,
+		.size = size,
+		.to_side = SIDE_HOST,
+		.from_side = SIDE_DEVICE };
 }
 
 static struct request
 device_to_device(uint64_t to, uint64_t from, size_t size)
 {
-	return (struct request){ to, from, size, SIDE_DEVICE, SIDE_DEVICE };
+	return (struct request){ .to = to,
+		.from = from,
+		.size = size,
+		.to_side = SIDE_DEVICE,
+		.from_side = SIDE_DEVICE };
+}
+
+/* The contexts say whose memory it is, which the addresses do too. */
+static struct request
+peer_to_peer(uint64_t to, CUcontext to_context, uint64_t from,
+    CUcontext from_context, size_t size)
+{
+	return (struct request){ .to = to,
+		.from = from,
+		.size = size,
+		.to_side = SIDE_DEVICE,
+		.from_side = SIDE_DEVICE,
+		.between_peers = true,
+		.contexts = { to_context, from_context } };
 }
 
 /* ---- copies that wait --------------------------------------------------- */
@@ -208,10 +266,9 @@ CUresult
 cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
     CUcontext from_context, size_t size)
 {
-	struct request request = device_to_device(to, from, size);
+	struct request request =
+	    peer_to_peer(to, to_context, from, from_context, size);
 
-	(void)to_context;
-	(void)from_context;
 	return copy_now(E_cuMemcpyPeer, CU_STREAM_LEGACY, &request);
 }
 
@@ -219,10 +276,9 @@ CUresult
 cuMemcpyPeer_ptds(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
     CUcontext from_context, size_t size)
 {
-	struct request request = device_to_device(to, from, size);
+	struct request request =
+	    peer_to_peer(to, to_context, from, from_context, size);
 
-	(void)to_context;
-	(void)from_context;
 	return copy_now(E_cuMemcpyPeer, CU_STREAM_PER_THREAD, &request);
 }
 
@@ -266,10 +322,9 @@ CUresult
 cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
     CUcontext from_context, size_t size, CUstream stream)
 {
-	struct request request = device_to_device(to, from, size);
+	struct request request =
+	    peer_to_peer(to, to_context, from, from_context, size);
 
-	(void)to_context;
-	(void)from_context;
 	return copy_async(E_cuMemcpyPeerAsync, stream, &request);
 }
 

@@ -166,6 +166,11 @@ get_attribute(int *value, CUdevice_attribute attribute, CUdevice device)
 	*value = 0;
 	if (attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)
 		*value = device + 1;
+	if (attribute == CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED)
+		*value = conf.fabric > 0;
+	if (attribute ==
+	    CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED)
+		*value = (int)conf.rdma;
 	for (size_t i = 0; i < sizeof(attributes) / sizeof(attributes[0]);
 	     i++) {
 		if (attributes[i].attribute == attribute)
@@ -198,7 +203,7 @@ cuDeviceComputeCapability(int *major, int *minor, CUdevice device)
 	return gate_leave(code);
 }
 
-/* The same bytes as the simulated NVML gives: "simcuda" and the ordinal. */
+/* "simcuda" and the ordinal; the simulated NVML gives the same bytes. */
 static CUresult
 get_uuid(CUuuid *uuid, CUdevice device)
 {

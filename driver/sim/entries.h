@@ -15,7 +15,7 @@
 #ifndef DRIVER_SIM_ENTRIES_H
 #define DRIVER_SIM_ENTRIES_H
 
-/* What gate_enter() sees to. */
+/* Flags of an entry for gate_enter(). */
 enum {
 	ENTRY_NONE = 0,
 	ENTRY_INIT = 1,     /* cuInit() must have been called */
@@ -98,6 +98,10 @@ enum {
 	    (CUcontext *context))                                              \
 	P(cuCtxGetDevice, cuCtxGetDevice, 2000, CONTEXT, (CUdevice *device))   \
 	P(cuCtxGetFlags, cuCtxGetFlags, 7000, CONTEXT, (unsigned int *flags))  \
+	P(cuCtxGetLimit, cuCtxGetLimit, 3010, CONTEXT,                         \
+	    (size_t *value, CUlimit limit))                                    \
+	P(cuCtxSetLimit, cuCtxSetLimit, 3010, CONTEXT,                         \
+	    (CUlimit limit, size_t value))                                     \
 	P(cuCtxGetApiVersion, cuCtxGetApiVersion, 3020, INIT,                  \
 	    (CUcontext context, unsigned int *version))                        \
 	P(cuCtxGetId, cuCtxGetId, 12000, INIT,                                 \
@@ -235,6 +239,18 @@ enum {
 	    unsigned int element))                                             \
 	P(cuMemAllocManaged, cuMemAllocManaged, 6000, CONTEXT_UR,              \
 	    (CUdeviceptr *address, size_t size, unsigned int flags))           \
+	S(cuMemPrefetchAsync, cuMemPrefetchAsync, 8000, CONTEXT,               \
+	    (CUdeviceptr address, size_t size, CUdevice device, CUstream       \
+	    stream))                                                           \
+	S(cuMemPrefetchAsync_v2, cuMemPrefetchAsync, 12020, CONTEXT,           \
+	    (CUdeviceptr address, size_t size, CUmemLocation location,         \
+	    unsigned int flags, CUstream stream))                              \
+	P(cuMemAdvise, cuMemAdvise, 8000, CONTEXT,                             \
+	    (CUdeviceptr address, size_t size, CUmem_advise advice, CUdevice   \
+	    device))                                                           \
+	P(cuMemAdvise_v2, cuMemAdvise, 12020, CONTEXT,                         \
+	    (CUdeviceptr address, size_t size, CUmem_advise advice,            \
+	    CUmemLocation location))                                           \
 	P(cuMemFree_v2, cuMemFree, 3020, INIT_U, (CUdeviceptr address))        \
 	P(cuMemGetInfo_v2, cuMemGetInfo, 3020, CONTEXT,                        \
 	    (size_t *free_bytes, size_t *total_bytes))                         \
@@ -389,9 +405,13 @@ enum {
 	P(cuModuleLoadDataEx, cuModuleLoadDataEx, 2010, CONTEXT_UR,            \
 	    (CUmodule *module, const void *image, unsigned int n_options,      \
 	    CUjit_option *options, void **values))                             \
+	P(cuModuleGetLoadingMode, cuModuleGetLoadingMode, 11070, INIT,         \
+	    (CUmoduleLoadingMode *mode))                                       \
 	P(cuModuleUnload, cuModuleUnload, 2000, CONTEXT, (CUmodule module))    \
 	P(cuModuleGetFunction, cuModuleGetFunction, 2000, CONTEXT,             \
 	    (CUfunction *function, CUmodule module, const char *name))         \
+	P(cuFuncGetParamInfo, cuFuncGetParamInfo, 12040, INIT,                 \
+	    (CUfunction function, size_t index, size_t *offset, size_t *size)) \
 	S(cuLaunchKernel, cuLaunchKernel, 4000, CONTEXT_R,                     \
 	    (CUfunction function, unsigned int grid_x, unsigned int grid_y,    \
 	    unsigned int grid_z, unsigned int block_x, unsigned int block_y,   \

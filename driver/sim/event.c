@@ -44,7 +44,7 @@ event_new(struct context *context, unsigned flags)
 	return event;
 }
 
-/* What it was recorded for. */
+/* Drop the work that the event was recorded behind. */
 static void
 event_clear(struct event *event)
 {

@@ -199,9 +199,12 @@ check_accesses(const struct op *op)
 {
 	struct access accesses[SIM_ACCESSES];
 	size_t n = action_accesses(&op->action, accesses);
+	bool staged =
+	    op->action.kind == OP_COPY && op->action.copy.between_peers;
 
 	for (size_t i = 0; i < n; i++) {
-		const char *wrong = memory_check(&accesses[i], op->context);
+		const char *wrong =
+		    memory_check(&accesses[i], staged ? NULL : op->context);
 
 		if (wrong == NULL)
 			continue;

@@ -4,6 +4,7 @@
  * memory that counts as the device's.
  */
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "driver/sim/sim.h"
 
@@ -18,6 +19,13 @@ map_host(size_t size)
 	return memory == MAP_FAILED ? 0 : handle_bits(memory);
 }
 
+/* Pages that are locked are there: more than the machine has cannot be. */
+static size_t
+machine_bytes(void)
+{
+	return (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+}
+
 static CUresult
 host_new(enum range_kind kind, size_t size, unsigned flags, struct range **out)
 {
@@ -26,7 +34,7 @@ host_new(enum range_kind kind, size_t size, unsigned flags, struct range **out)
 
 	if (size == 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (mapped < size)
+	if (mapped < size || (kind == RANGE_HOST && mapped > machine_bytes()))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	address = map_host(mapped);
 	if (address == 0)

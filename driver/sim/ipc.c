@@ -21,7 +21,7 @@
 
 #include "driver/sim/ipc.h"
 
-enum { IPC_MAGIC = 0x73696d63 };
+enum { IPC_MAGIC = 0x73696d63, FABRIC_MAGIC = 0x73696d66, FABRIC_BYTES = 64 };
 
 static uint64_t foreign_bytes; /* for race.c, of what was imported */
 
@@ -56,6 +56,28 @@ export_fd(const struct phys *phys, int *out)
 	return CUDA_SUCCESS;
 }
 
+/* What is in a fabric handle: a descriptor by name. The real ones work from
+ * machine to machine; these from process to process. */
+struct fabric_handle {
+	uint32_t magic;
+	int32_t pid;
+	int32_t fd;
+	uint32_t unused;
+	uint64_t position;
+};
+
+static void
+export_fabric(const struct phys *phys, void *out)
+{
+	struct fabric_handle handle = { .magic = FABRIC_MAGIC,
+		.pid = getpid(),
+		.fd = phys->fd,
+		.position = phys->offset + phys->size / SIM_GRANULE };
+
+	memset(out, 0, FABRIC_BYTES);
+	memcpy(out, &handle, sizeof(handle));
+}
+
 CUresult
 cuMemExportToShareableHandle(void *shareable,
     CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type,
@@ -67,10 +89,14 @@ cuMemExportToShareableHandle(void *shareable,
 	if (code != CUDA_SUCCESS)
 		return gate_leave(code);
 	if (shareable == NULL || phys == NULL || flags != 0 ||
-	    type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
+	    (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR &&
+		type != CU_MEM_HANDLE_TYPE_FABRIC) ||
 	    (phys->prop.requestedHandleTypes & type) == 0)
 		return gate_leave(CUDA_ERROR_INVALID_VALUE);
-	code = export_fd(phys, shareable);
+	if (type == CU_MEM_HANDLE_TYPE_FABRIC)
+		export_fabric(phys, shareable);
+	else
+		code = export_fd(phys, shareable);
 	if (code == CUDA_SUCCESS)
 		phys->exported = true;
 	return gate_leave(code);
@@ -174,6 +200,28 @@ import_fd(int fd, CUmemGenericAllocationHandle *out)
 	return CUDA_SUCCESS;
 }
 
+static CUresult
+import_fabric(const void *shareable, CUmemGenericAllocationHandle *out)
+{
+	struct fabric_handle handle;
+	CUresult code;
+	int fd;
+
+	if (conf.fabric != 1)
+		return CUDA_ERROR_NOT_PERMITTED;
+	memcpy(&handle, shareable, sizeof(handle));
+	if (handle.magic != FABRIC_MAGIC)
+		return CUDA_ERROR_INVALID_VALUE;
+	fd = reopen(handle.pid, handle.fd);
+	if (fd < 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	code = lseek(fd, (off_t)handle.position, SEEK_SET) < 0 ?
+	    CUDA_ERROR_INVALID_VALUE :
+	    import_fd(fd, out);
+	close(fd);
+	return code;
+}
+
 CUresult
 cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle,
     void *shareable, CUmemAllocationHandleType type)
@@ -182,10 +230,13 @@ cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle,
 
 	if (code == CUDA_SUCCESS &&
 	    (handle == NULL ||
-		type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
+		(type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR &&
+		    (type != CU_MEM_HANDLE_TYPE_FABRIC || shareable == NULL))))
 		code = CUDA_ERROR_INVALID_VALUE;
 	if (code == CUDA_SUCCESS)
-		code = import_fd((int)(intptr_t)shareable, handle);
+		code = type == CU_MEM_HANDLE_TYPE_FABRIC ?
+		    import_fabric(shareable, handle) :
+		    import_fd((int)(intptr_t)shareable, handle);
 	return gate_leave(code);
 }
 

@@ -6,7 +6,7 @@
 
 #include "driver/sim/sim.h"
 
-/* What is in a CUipcMemHandle, and in a CUmemPoolPtrExportData. */
+/* The content of a CUipcMemHandle, and of a CUmemPoolPtrExportData. */
 struct ipc_handle {
 	uint32_t magic;
 	int32_t pid;

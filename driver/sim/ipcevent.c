@@ -30,7 +30,7 @@ struct shared_event {
 	struct counts *counts;
 };
 
-/* What is in a CUipcEventHandle. */
+/* The content of a CUipcEventHandle. */
 struct event_handle {
 	uint32_t magic;
 	int32_t pid;

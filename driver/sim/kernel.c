@@ -243,6 +243,10 @@ kernel_find(const char *name)
 		if (strcmp(kernels[i].name, name) == 0)
 			return &kernels[i];
 	}
+	for (size_t i = 0; i < TENSOR_KERNELS; i++) {
+		if (strcmp(tensor_kernels[i].name, name) == 0)
+			return &tensor_kernels[i];
+	}
 	return NULL;
 }
 
@@ -408,6 +412,34 @@ cuModuleGetFunction(CUfunction *out, CUmodule handle, const char *name)
 	}
 	if (code == CUDA_SUCCESS)
 		*out = handle_pointer(function->handle);
+	return gate_leave(code);
+}
+
+CUresult
+cuFuncGetParamInfo(
+    CUfunction handle, size_t index, size_t *offset, size_t *size)
+{
+	CUresult code = gate_enter(E_cuFuncGetParamInfo);
+	const struct function *function =
+	    handle_find(HANDLE_FUNCTION, handle_bits(handle));
+	size_t at = 0;
+
+	if (code == CUDA_SUCCESS && function == NULL)
+		code = CUDA_ERROR_INVALID_HANDLE;
+	if (code == CUDA_SUCCESS &&
+	    (offset == NULL || index >= function->kernel->n_params))
+		code = CUDA_ERROR_INVALID_VALUE;
+	if (code != CUDA_SUCCESS)
+		return gate_leave(code);
+	for (size_t i = 0; i <= index; i++) {
+		size_t bytes = function->kernel->param_bytes[i];
+
+		at = (at + bytes - 1) / bytes * bytes;
+		*offset = at;
+		if (size != NULL)
+			*size = bytes;
+		at += bytes;
+	}
 	return gate_leave(code);
 }
 

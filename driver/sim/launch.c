@@ -136,7 +136,7 @@ exec_drop(struct exec *exec)
 
 /* ---- launching ---------------------------------------------------------- */
 
-/* What the node does this time. */
+/* The node's work in this launch. */
 static struct action
 node_action(const struct node *node)
 {

@@ -42,17 +42,20 @@ range_is_host(const struct range *range)
 	return range->kind == RANGE_HOST || range->kind == RANGE_REGISTERED;
 }
 
-/* What hinders the context's device from such an access, or NULL. */
+/* What hinders the context's device from such an access, or NULL. Without a
+ * context it is the device whose memory it is. */
 static const char *
 range_check(const struct range *range, enum access_mode mode,
     const struct context *context)
 {
-	uint32_t bit = 1u << context->device->ordinal;
+	uint32_t bit;
 
 	if (range->freed)
 		return "that was freed before";
 	if (range_is_host(range) || range->kind == RANGE_MANAGED)
 		return NULL;
+	bit = 1u << (context != NULL ? context->device->ordinal :
+				       range->phys->device->ordinal);
 	if (range->kind == RANGE_MAPPING || range->kind == RANGE_POOLED) {
 		if ((range->can_read & bit) == 0)
 			return "that its device has no access to";
@@ -60,7 +63,8 @@ range_check(const struct range *range, enum access_mode mode,
 			return "that its device may only read";
 		return NULL;
 	}
-	if (!context_reaches(context, range->phys->device->ordinal))
+	if (context != NULL &&
+	    !context_reaches(context, range->phys->device->ordinal))
 		return "of another device, without peer access";
 	return NULL;
 }

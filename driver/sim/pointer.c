@@ -8,7 +8,7 @@
 
 #include "driver/sim/sim.h"
 
-/* What an attribute's value is, however wide. */
+/* An attribute's value, of any width. */
 struct answer {
 	size_t size;
 	union {

@@ -634,7 +634,7 @@ cuDeviceSetMemPool(CUdevice ordinal, CUmemoryPool handle)
 	return gate_leave(code);
 }
 
-/* The same by location: only pinned memory of devices is simulated. */
+/* As above, by location: only pinned memory of devices is simulated. */
 static CUresult
 check_location(const CUmemLocation *location, CUmemAllocationType type)
 {

@@ -18,7 +18,7 @@ struct pool {
 	struct range *idle[POOL_BINS]; /* blocks, by a hash of their size */
 	uint64_t attributes[CU_MEMPOOL_ATTR_USED_MEM_HIGH + 1];
 	uint32_t can_read, can_write; /* devices */
-	/* Of another process, and which: it has no memory to allocate. */
+	/* The other process it belongs to: it has no memory to allocate. */
 	bool imported;
 	int exporter_pid;
 	uint64_t exporter_pool;

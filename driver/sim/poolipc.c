@@ -15,7 +15,7 @@
 
 enum { FILE_MAGIC = 0x73696d70, POINTER_MAGIC = 0x73696d71 };
 
-/* What is in the file. */
+/* The content of the file. */
 struct pool_file {
 	uint32_t magic;
 	int32_t pid;

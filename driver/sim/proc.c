@@ -5,6 +5,7 @@
  * the version asked for is meant, and of those with a stream the kind that
  * the flags ask for.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "driver/sim/conf.h"
@@ -29,22 +30,34 @@ const struct entry sim_entries[] = {
 #undef SIM_ENTRY
 };
 
-static CUdriverProcAddressQueryResult
-find(const char *name, void **function, int version, cuuint64_t flags)
+/* The newest of `n` entries that is called `name` and is no newer than
+ * `version`, or `best` if that is newer still. */
+static const struct entry *
+find_among(const struct entry *entries, size_t n, const char *name, int version,
+    const struct entry *best, bool *named)
 {
-	const struct entry *best = NULL;
-	bool named = false;
-
-	for (size_t i = 0; i < SIM_N_ENTRIES; i++) {
-		const struct entry *entry = &sim_entries[i];
+	for (size_t i = 0; i < n; i++) {
+		const struct entry *entry = &entries[i];
 
 		if (strcmp(entry->base, name) != 0)
 			continue;
-		named = true;
+		*named = true;
 		if (entry->version <= version &&
 		    (best == NULL || best->version < entry->version))
 			best = entry;
 	}
+	return best;
+}
+
+static CUdriverProcAddressQueryResult
+find(const char *name, void **function, int version, cuuint64_t flags)
+{
+	bool named = false;
+	const struct entry *best =
+	    find_among(sim_entries, SIM_N_ENTRIES, name, version, NULL, &named);
+
+	best = find_among(
+	    sim_unsimulated, sim_n_unsimulated, name, version, best, &named);
 	if (best == NULL)
 		return named ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT :
 			       CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
@@ -55,7 +68,7 @@ find(const char *name, void **function, int version, cuuint64_t flags)
 	return CU_GET_PROC_ADDRESS_SUCCESS;
 }
 
-/* What SIMCUDA_CONF says; entries are asked for before cuInit(). */
+/* The settings of SIMCUDA_CONF; entries are asked for before cuInit(). */
 static int
 driver_version(void)
 {
@@ -103,7 +116,7 @@ cuGetProcAddress_v2(const char *symbol, void **function, int version,
 		code = get_address(symbol, function, version, flags, &found);
 	if (code != CUDA_SUCCESS)
 		return gate_leave(code);
-	/* What is not found is no error of this form. */
+	/* In this form an entry that is not found is no error. */
 	if (found != CU_GET_PROC_ADDRESS_SUCCESS)
 		*function = NULL;
 	if (status != NULL)
@@ -111,15 +124,40 @@ cuGetProcAddress_v2(const char *symbol, void **function, int version,
 	return gate_leave(CUDA_SUCCESS);
 }
 
-/* Tables of functions without names; we have none. */
+/* The first entry that NVIDIA's runtime cannot do without. */
+static const CUuuid runtime_table = { { 0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4,
+    0xe7, 0x4a, 0x89, 0x87, 0xd9, 0x39, 0x12, 0xfd, 0x9d, 0xf9 } };
+
+/*
+ * Tables of functions without names. We have none, and so NVIDIA's runtime
+ * does not run here (docs/adr/0008); who started it learns what does.
+ */
+static CUresult
+refuse_table(const CUuuid *id)
+{
+	static bool said;
+
+	if (memcmp(id, &runtime_table, sizeof(*id)) != 0)
+		return CUDA_ERROR_NOT_FOUND;
+	if (!said)
+		fputs("simcuda: this program contains NVIDIA's CUDA runtime, "
+		      "which accepts NVIDIA's driver only.\n"
+		      "simcuda: Link it with weir's runtime for simcuda: nvcc "
+		      "-L DIR, where DIR has weir's libcudart_static.a.\n",
+		    stderr);
+	said = true;
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
 CUresult
 cuGetExportTable(const void **table, const CUuuid *id)
 {
 	CUresult code = gate_enter(E_cuGetExportTable);
 
+	if (code == CUDA_SUCCESS && (table == NULL || id == NULL))
+		code = CUDA_ERROR_INVALID_VALUE;
 	if (code == CUDA_SUCCESS)
-		code = table == NULL || id == NULL ? CUDA_ERROR_INVALID_VALUE :
-						     CUDA_ERROR_NOT_FOUND;
+		code = refuse_table(id);
 	return gate_leave(code);
 }
 

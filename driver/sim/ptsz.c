@@ -283,3 +283,18 @@ cuLaunchKernel_ptsz(CUfunction function, unsigned int grid_x,
 	return cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x,
 	    block_y, block_z, shared_bytes, own(stream), parameters, extra);
 }
+
+CUresult
+cuMemPrefetchAsync_ptsz(
+    CUdeviceptr address, size_t size, CUdevice device, CUstream stream)
+{
+	return cuMemPrefetchAsync(address, size, device, own(stream));
+}
+
+CUresult
+cuMemPrefetchAsync_v2_ptsz(CUdeviceptr address, size_t size,
+    CUmemLocation location, unsigned int flags, CUstream stream)
+{
+	return cuMemPrefetchAsync_v2(
+	    address, size, location, flags, own(stream));
+}

@@ -277,7 +277,7 @@ read_add(struct span *span, const struct past *read, const struct op *op)
 {
 	size_t n = 0;
 
-	/* Those this operation knows stand behind it from now on. */
+	/* Keep the reads that this operation is not ordered after. */
 	for (size_t i = 0; i < span->n_reads; i++) {
 		struct past *old = &span->reads[i];
 

@@ -18,7 +18,7 @@ next_rank(void)
 	return state;
 }
 
-/* What starts before `start` goes to *low, the rest to *high. */
+/* Ranges that start before `start` go to *low, the others to *high. */
 static void
 split(
     struct range *node, uint64_t start, struct range **low, struct range **high)

@@ -53,8 +53,9 @@ enum {
 	SIM_DEVICES = 16,
 	SIM_GRANULE = 2 << 20, /* of mappings, bytes */
 	SIM_SMALL = 512,       /* what small allocations are rounded to */
-	SIM_PARAMS = 8,        /* of a kernel, at most */
+	SIM_PARAMS = 28,       /* of a kernel, at most */
 	SIM_ACCESSES = 4,      /* pieces of memory an operation touches */
+	SIM_LIMITS = 7,        /* kinds of CUlimit */
 	SIM_STACK = 64         /* contexts a thread may have pushed */
 };
 
@@ -149,7 +150,7 @@ void line_init(struct line *line, uint64_t label);
 void line_fini(struct line *line);
 /* A new operation on the line, after all that the host knows. */
 void line_step(struct line *line);
-/* What is put on the line from now on comes after the point. */
+/* Operations queued on the line from now on come after the point. */
 void line_join(struct line *line, const struct point *point);
 void line_join_host(struct line *line);
 /* Where the line is; the caller drops it. */
@@ -195,6 +196,7 @@ struct copy {
 	size_t size;
 	void *staged; /* what was in pageable memory at the call, or NULL */
 	bool to_pageable, from_pageable;
+	bool between_peers; /* the driver stages it where there is no access */
 };
 
 struct fill {
@@ -212,6 +214,10 @@ struct kernel {
 	void (*run)(const uint64_t *params);
 	uint64_t (*duration_ns)(const uint64_t *params); /* NULL: by bytes */
 };
+
+/* The kernels of a tensor's copies and fills (kernel_tensor.c). */
+extern const struct kernel tensor_kernels[];
+enum { TENSOR_KERNELS = 2 };
 
 struct kernel_call {
 	const struct kernel *kernel;
@@ -238,7 +244,7 @@ struct wait {
 	bool counted;      /* by wait_count() */
 };
 
-/* What to do, apart from where and when. */
+/* The operation itself, without its place and time. */
 struct action {
 	enum op_kind kind;
 	uint64_t duration_ns;
@@ -312,7 +318,7 @@ void mark_block(struct mark *mark, struct stream *stream);
 
 uint64_t time_now(void);
 void time_spend(uint64_t ns);
-/* What is due by now happens; host functions only if `host`. */
+/* Run all operations that are due by now; host functions only if `host`. */
 void time_run(bool host);
 void time_advance_to(uint64_t ns);
 /* True if the host can see that the moment is past. */
@@ -365,9 +371,11 @@ struct context {
 	struct stream *streams; /* all that live, by next */
 	struct stream *ended;   /* destroyed, and not known to be done */
 	size_t n_ended;
-	struct stream *gather; /* see context_gather() */
-	struct page *pages;    /* of small allocations */
-	struct range *ranges;  /* its memory */
+	struct stream *gather;     /* see context_gather() */
+	size_t limits[SIM_LIMITS]; /* those of limits_set */
+	unsigned limits_set;       /* bits */
+	struct page *pages;        /* of small allocations */
+	struct range *ranges;      /* its memory */
 };
 
 struct own_stream {
@@ -431,7 +439,7 @@ struct stream {
 
 /* The stream a caller means, or NULL and *why says why not. */
 struct stream *stream_find(CUstream handle, CUresult *why);
-/* The same for putting work on it: captures may forbid that. */
+/* Find the stream to queue work on it, which captures may forbid. */
 struct stream *stream_for_work(CUstream handle, CUresult *why);
 struct stream *stream_new(
     struct context *context, unsigned flags, int priority, bool with_handle);
@@ -449,7 +457,7 @@ void stream_wait_event(struct stream *stream, struct mark *mark, bool counted);
 void stream_start_wait(
     struct stream *stream, const struct wait *wait, uint64_t ns);
 void stream_defer(struct stream *stream, struct op *op);
-/* What blocked it is there since `ns`: go on. */
+/* The stream is no longer blocked, since `ns`: go on. */
 void stream_resume(struct stream *stream, uint64_t ns);
 /* A mark at its end; the caller drops it. */
 struct mark *stream_mark(struct stream *stream);
@@ -579,7 +587,8 @@ struct range *memory_find(uint64_t address); /* or NULL */
 bool memory_covers(uint64_t address, size_t size);
 /* Neither the driver's nor reserved: the host's own. */
 bool memory_is_pageable(uint64_t address);
-/* What is wrong with the access by the context's device, or NULL. */
+/* Say what is wrong with the access by the context's device, or with one by
+ * the memory's own device if there is no context. NULL if nothing is. */
 const char *memory_check(
     const struct access *access, const struct context *context);
 void memory_use(const struct access *access, const struct point *at);
@@ -680,5 +689,9 @@ struct entry {
 };
 
 extern const struct entry sim_entries[];
+
+/* Entries that fail with CUDA_ERROR_NOT_SUPPORTED (unsimulated.c). */
+extern const struct entry sim_unsimulated[];
+extern const size_t sim_n_unsimulated;
 
 #endif

@@ -18,14 +18,21 @@
  *	device_gbps	4000	bandwidth of device memory, GB/s
  *	host_gbps	50	bandwidth between host and device, GB/s
  *	uninitialized	0	1: reading memory never written is a violation
+ *	fabric		0	1: memory can have fabric handles; 2: the device
+ *				says so, but the system is not set up for them
+ *	rdma		0	1: GPUDirect RDMA works with mapped memory
  *	abort		0	1: abort() at the first violation
- *	verbose		0	1: tell violations on stderr
+ *	verbose		0	1: print violations on stderr, and calls that
+ *				are not simulated
  *	processes	0	how many other processes NVML lists
  *	process_mb	512	and what each of them holds
  *	hold_ns		0	as hold_events(seed, hold_ns) from the start
  *	seed		1	of what is random
  *	fail_every	0	of the calls that fail_any() counts every so
  *				manieth gives OUT_OF_MEMORY; 0: none
+ *
+ * Each call of the driver's API is there. Those that are not simulated fail
+ * with CUDA_ERROR_NOT_SUPPORTED; unsimulated.h lists them.
  *
  * Virtual time starts at a fixed value at cuInit() and moves only when the
  * host waits, calls, or advances it here. Nothing sleeps.
@@ -143,7 +150,7 @@ enum { SIMCUDA_VERSION = 3 };
 SIMCUDA_CONTROLS(SIMCUDA_DECLARE)
 #undef SIMCUDA_DECLARE
 
-/* The same as function pointers, for those who take them by dlsym(). */
+/* These calls as function pointers, for programs that use dlsym(). */
 struct simcuda_api {
 #define SIMCUDA_FIELD(result, name, params) result(*name) params;
 	SIMCUDA_CONTROLS(SIMCUDA_FIELD)

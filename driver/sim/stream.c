@@ -515,8 +515,11 @@ cuStreamGetFlags(CUstream handle, unsigned int *flags)
 	if (code != CUDA_SUCCESS)
 		return gate_leave(code);
 	stream = stream_find(handle, &code);
-	if (stream != NULL)
-		*flags = stream->flags;
+	if (stream != NULL) {
+		code = capture_refuse(stream);
+		if (code == CUDA_SUCCESS)
+			*flags = stream->flags;
+	}
 	return gate_leave(code);
 }
 

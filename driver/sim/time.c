@@ -148,17 +148,18 @@ run_one(void)
 
 	if (op->end_ns > now_ns)
 		now_ns = op->end_ns;
+	/* What comes after a host function is not seen while that runs. */
+	if (op->action.kind == OP_HOST)
+		run_host_function(op);
 	if (op->end_ns > reached_ns)
 		reached_ns = op->end_ns;
 	if (op->action.kind == OP_WAIT_VALUE) {
 		polled = sim_grow(
 		    polled, n_polled, &polled_capacity, sizeof(*polled));
 		polled[n_polled++] = op;
-	} else if (op->action.kind == OP_HOST) {
-		run_host_function(op);
-		op_free(op);
 	} else {
-		op_execute(op);
+		if (op->action.kind != OP_HOST)
+			op_execute(op);
 		op_free(op);
 	}
 	if (n_polled > 0)

@@ -77,10 +77,13 @@ check_prop(const CUmemAllocationProp *prop)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (device_find(prop->location.id) == NULL)
 		return CUDA_ERROR_INVALID_DEVICE;
-	if ((prop->requestedHandleTypes & CU_MEM_HANDLE_TYPE_FABRIC) != 0)
-		return CUDA_ERROR_NOT_SUPPORTED;
+	if ((prop->requestedHandleTypes & CU_MEM_HANDLE_TYPE_FABRIC) != 0 &&
+	    conf.fabric != 1)
+		return conf.fabric == 0 ? CUDA_ERROR_NOT_SUPPORTED :
+					  CUDA_ERROR_NOT_PERMITTED;
 	if ((prop->requestedHandleTypes &
-		~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0)
+		~(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR |
+		    CU_MEM_HANDLE_TYPE_FABRIC)) != 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	return CUDA_SUCCESS;
 }
@@ -304,7 +307,7 @@ grant(struct range *range, const CUmemAccessDesc *access)
 		range->can_write |= bit;
 }
 
-/* What any device may do, the simulator must be able to. */
+/* The simulator itself has every access that any device has. */
 static int
 wanted_protection(const struct range *range)
 {

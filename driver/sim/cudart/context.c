@@ -26,7 +26,7 @@ struct device {
 
 static struct device devices[RUNTIME_DEVICES];
 
-/* What this thread has chosen, and what was made current for it. */
+/* The device that this thread chose, and the context made current for it. */
 static _Thread_local int chosen;
 static _Thread_local struct {
 	CUcontext context;
@@ -112,12 +112,20 @@ cudaGetDriverEntryPointByVersion(const char *symbol, void **function,
 	code = query(symbol, function, (int)version, flags, &told);
 	if (status != NULL)
 		*status = (enum cudaDriverEntryPointQueryResult)told;
-	/* That there is no such entry is an answer. */
+	/* "No such entry" is an answer, not an error. */
 	if (code == CUDA_ERROR_NOT_FOUND) {
 		*function = NULL;
 		return cudaSuccess;
 	}
 	return runtime_check(code);
+}
+
+cudaError_t
+cudaGetDriverEntryPoint(const char *symbol, void **function,
+    unsigned long long flags, enum cudaDriverEntryPointQueryResult *status)
+{
+	return cudaGetDriverEntryPointByVersion(
+	    symbol, function, CUDART_VERSION, flags, status);
 }
 
 /* ---- Contexts ---------------------------------------------------------- */
@@ -176,7 +184,7 @@ runtime_enter(void)
 	error = runtime_check(driver.cuCtxGetCurrent(&current));
 	if (error != cudaSuccess)
 		return error;
-	/* What was current before a reset has to be woken again. */
+	/* A context that was current before a reset is initialised again. */
 	if (current == NULL ||
 	    (current == made.context &&
 		made.resets != runtime_resets(made.device)))

@@ -104,23 +104,43 @@ cudaMemcpy2D(void *dst, size_t dst_pitch, const void *src, size_t src_pitch,
 	return cudaStreamSynchronize(cudaStreamLegacy);
 }
 
-/* Addresses name their device: peers need no other call. */
+/* The driver stages what devices without access to each other copy. */
+static cudaError_t
+contexts_of(int dst_device, int src_device, CUcontext *to, CUcontext *from)
+{
+	cudaError_t error = runtime_enter();
+
+	if (error == cudaSuccess)
+		error = runtime_context(dst_device, to);
+	if (error == cudaSuccess)
+		error = runtime_context(src_device, from);
+	return error;
+}
+
 cudaError_t
 cudaMemcpyPeerAsync(void *dst, int dst_device, const void *src, int src_device,
     size_t size, cudaStream_t stream)
 {
-	(void)dst_device;
-	(void)src_device;
-	return cudaMemcpyAsync(dst, src, size, cudaMemcpyDefault, stream);
+	CUcontext to, from;
+	cudaError_t error = contexts_of(dst_device, src_device, &to, &from);
+
+	if (error != cudaSuccess)
+		return error;
+	return runtime_check(driver.cuMemcpyPeerAsync(
+	    address(dst), to, address(src), from, size, stream));
 }
 
 cudaError_t
 cudaMemcpyPeer(
     void *dst, int dst_device, const void *src, int src_device, size_t size)
 {
-	(void)dst_device;
-	(void)src_device;
-	return cudaMemcpy(dst, src, size, cudaMemcpyDefault);
+	CUcontext to, from;
+	cudaError_t error = contexts_of(dst_device, src_device, &to, &from);
+
+	if (error != cudaSuccess)
+		return error;
+	return runtime_check(
+	    driver.cuMemcpyPeer(address(dst), to, address(src), from, size));
 }
 
 cudaError_t

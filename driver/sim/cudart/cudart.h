@@ -25,6 +25,33 @@
 	  (CUcontext peer, unsigned flags))                                    \
 	X(cuCtxDisablePeerAccess, "cuCtxDisablePeerAccess", 4000, 0,           \
 	  (CUcontext peer))                                                    \
+	X(cuDevicePrimaryCtxSetFlags, "cuDevicePrimaryCtxSetFlags", 11000, 0,  \
+	  (CUdevice device, unsigned flags))                                   \
+	X(cuDeviceGetByPCIBusId, "cuDeviceGetByPCIBusId", 4010, 0,             \
+	  (CUdevice *device, const char *bus_id))                              \
+	X(cuCtxGetLimit, "cuCtxGetLimit", 3010, 0,                             \
+	  (size_t *value, CUlimit limit))                                      \
+	X(cuCtxSetLimit, "cuCtxSetLimit", 3010, 0,                             \
+	  (CUlimit limit, size_t value))                                       \
+	X(cuMemAllocManaged, "cuMemAllocManaged", 6000, 0,                     \
+	  (CUdeviceptr *ptr, size_t size, unsigned flags))                     \
+	X(cuMemPrefetchAsync, "cuMemPrefetchAsync", 8000, 0,                   \
+	  (CUdeviceptr ptr, size_t size, CUdevice device, CUstream stream))    \
+	X(cuMemAdvise, "cuMemAdvise", 8000, 0,                                 \
+	  (CUdeviceptr ptr, size_t size, CUmem_advise advice, CUdevice         \
+	   device))                                                            \
+	X(cuMemHostGetFlags, "cuMemHostGetFlags", 2030, 0,                     \
+	  (unsigned *flags, void *ptr))                                        \
+	X(cuMemcpyPeer, "cuMemcpyPeer", 4000, 0,                               \
+	  (CUdeviceptr to, CUcontext to_context, CUdeviceptr from,             \
+	   CUcontext from_context, size_t size))                               \
+	X(cuEventRecordWithFlags, "cuEventRecordWithFlags", 11010, 0,          \
+	  (CUevent event, CUstream stream, unsigned flags))                    \
+	X(cuStreamAddCallback, "cuStreamAddCallback", 5000, 0,                 \
+	  (CUstream stream, CUstreamCallback callback, void *user,             \
+	   unsigned flags))                                                    \
+	X(cuGraphUpload, "cuGraphUpload", 11010, 0,                            \
+	  (CUgraphExec exec, CUstream stream))                                 \
 	X(cuMemAllocPitch, "cuMemAllocPitch", 3020, 0,                         \
 	  (CUdeviceptr *ptr, size_t *pitch, size_t width, size_t height,       \
 	   unsigned element))                                                  \
@@ -63,12 +90,6 @@
 	  (CUmemoryPool *pool, CUdevice device))                               \
 	X(cuDeviceSetMemPool, "cuDeviceSetMemPool", 11020, 0,                  \
 	  (CUdevice device, CUmemoryPool pool))                                \
-	X(cuIpcGetMemHandle, "cuIpcGetMemHandle", 4010, 0,                     \
-	  (CUipcMemHandle *handle, CUdeviceptr ptr))                           \
-	X(cuIpcOpenMemHandle, "cuIpcOpenMemHandle", 11000, 0,                  \
-	  (CUdeviceptr *ptr, CUipcMemHandle handle, unsigned flags))           \
-	X(cuIpcCloseMemHandle, "cuIpcCloseMemHandle", 4010, 0,                 \
-	  (CUdeviceptr ptr))                                                   \
 	X(cuMemHostGetDevicePointer, "cuMemHostGetDevicePointer", 3020, 0,     \
 	  (CUdeviceptr *device_ptr, void *ptr, unsigned flags))                \
 	X(cuPointerGetAttributes, "cuPointerGetAttributes", 7000, 0,           \
@@ -111,6 +132,11 @@ unsigned runtime_resets(int device);
  * runtime_load(). */
 cudaError_t runtime_device(int *device);
 
+/* ---- variable.c -------------------------------------------------------- */
+
+/* The image of that handle goes, and its variables with it. */
+void variables_forget(void **handle);
+
 /* ---- error.c ----------------------------------------------------------- */
 
 /* Remember an error and return it. Success is not remembered. */
@@ -127,7 +153,7 @@ address(const void *ptr)
 	return (CUdeviceptr)(uintptr_t)ptr;
 }
 
-/* What an allocation of the driver comes to. */
+/* Turn the driver's result of an allocation into the runtime's. */
 static inline cudaError_t
 give(CUresult code, const CUdeviceptr *found, void **out)
 {

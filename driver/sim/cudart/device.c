@@ -61,6 +61,27 @@ attribute(CUdevice_attribute which, int device)
 	return value;
 }
 
+/* Properties that programs which manage memory read, besides sizes. */
+static void
+describe(struct cudaDeviceProp *prop, int device)
+{
+	prop->sharedMemPerBlock = 48 << 10;
+	prop->regsPerBlock = 65536;
+	prop->memPitch = 0x7fffffff;
+	prop->totalConstMem = 64 << 10;
+	prop->surfaceAlignment = 512;
+	prop->concurrentKernels = 1;
+	prop->pciBusID = device + 1;
+	prop->asyncEngineCount = 2;
+	prop->unifiedAddressing = 1;
+	prop->maxThreadsPerMultiProcessor = 2048;
+	prop->streamPrioritiesSupported = 1;
+	prop->managedMemory = 1;
+	prop->concurrentManagedAccess = 1;
+	prop->hostRegisterSupported = 1;
+	prop->memoryPoolsSupported = 1;
+}
+
 cudaError_t
 cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
 {
@@ -94,6 +115,7 @@ cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
 	    attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
 	found.texturePitchAlignment = (size_t)attribute(
 	    CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT, device);
+	describe(&found, device);
 	*prop = found;
 	return cudaSuccess;
 }
@@ -174,4 +196,81 @@ cudaDeviceDisablePeerAccess(int peer)
 	if (error != cudaSuccess)
 		return error;
 	return runtime_check(driver.cuCtxDisablePeerAccess(context));
+}
+
+cudaError_t
+cudaDeviceGetByPCIBusId(int *device, const char *id)
+{
+	cudaError_t error = runtime_load();
+
+	if (error != cudaSuccess)
+		return error;
+	return runtime_check(driver.cuDeviceGetByPCIBusId(device, id));
+}
+
+cudaError_t
+cudaDeviceGetLimit(size_t *value, enum cudaLimit limit)
+{
+	cudaError_t error = runtime_enter();
+
+	if (error != cudaSuccess)
+		return error;
+	return runtime_check(driver.cuCtxGetLimit(value, (CUlimit)limit));
+}
+
+cudaError_t
+cudaDeviceSetLimit(enum cudaLimit limit, size_t value)
+{
+	cudaError_t error = runtime_enter();
+
+	if (error != cudaSuccess)
+		return error;
+	return runtime_check(driver.cuCtxSetLimit((CUlimit)limit, value));
+}
+
+cudaError_t
+cudaGetDeviceFlags(unsigned *flags)
+{
+	unsigned found = 0;
+	int device, active;
+	cudaError_t error = runtime_load();
+
+	if (error == cudaSuccess)
+		error = runtime_device(&device);
+	if (error != cudaSuccess)
+		return error;
+	if (flags == NULL)
+		return runtime_error(cudaErrorInvalidValue);
+	error = runtime_check(
+	    driver.cuDevicePrimaryCtxGetState(device, &found, &active));
+	if (error == cudaSuccess)
+		*flags = found | cudaDeviceMapHost;
+	return error;
+}
+
+/* All contexts map host memory: the driver has no flag for it any more. */
+cudaError_t
+cudaSetDeviceFlags(unsigned flags)
+{
+	int device;
+	cudaError_t error = runtime_load();
+
+	if (error == cudaSuccess)
+		error = runtime_device(&device);
+	if (error != cudaSuccess)
+		return error;
+	return runtime_check(driver.cuDevicePrimaryCtxSetFlags(
+	    device, flags & ~(unsigned)cudaDeviceMapHost));
+}
+
+cudaError_t
+cudaProfilerStart(void)
+{
+	return cudaSuccess;
+}
+
+cudaError_t
+cudaProfilerStop(void)
+{
+	return cudaSuccess;
 }

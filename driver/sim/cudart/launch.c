@@ -3,6 +3,7 @@
  * is first launched there, and again after a reset.
  */
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +20,7 @@ struct kernel {
 	const void *host_function; /* what the program launches it by */
 	char *name;
 	struct image *image;
+	bool refused; /* and that was said; under the lock */
 	struct kernel *next;
 };
 
@@ -93,7 +95,32 @@ __cudaUnregisterFatBinary(void **handle)
 		free(kernel);
 	}
 	pthread_mutex_unlock(&lock);
+	variables_forget(handle);
 	free(image);
+}
+
+/* Is this a "fat binary", which nvcc puts into a program? */
+static bool
+is_compiled(const struct image *image)
+{
+	enum { MAGIC = 0xba55ed50 };
+	uint32_t magic;
+
+	memcpy(&magic, image->binary->data, sizeof(magic));
+	return magic == (uint32_t)MAGIC;
+}
+
+/* There is no processor for it. Under the lock. */
+static cudaError_t
+refuse(struct kernel *kernel)
+{
+	if (!kernel->refused)
+		fprintf(stderr,
+		    "simcuda: kernel %s was compiled for a GPU and cannot run "
+		    "here; calls that manage memory can.\n",
+		    kernel->name);
+	kernel->refused = true;
+	return cudaErrorNotSupported;
 }
 
 /* The image's module on the device. Under the lock. */
@@ -116,40 +143,74 @@ load_image(struct image *image, int device, CUmodule *out)
 	return CUDA_SUCCESS;
 }
 
-static cudaError_t
-find_function(const void *host_function, int device, CUfunction *out)
+/* The kernel that the program launches by that address, or NULL. */
+static struct kernel *
+find_kernel(const void *host_function)
 {
-	const struct kernel *kernel;
-	CUmodule module;
-	CUresult code;
+	struct kernel *kernel;
 
 	pthread_mutex_lock(&lock);
 	kernel = kernels;
 	while (kernel != NULL && kernel->host_function != host_function)
 		kernel = kernel->next;
-	if (kernel == NULL) {
-		pthread_mutex_unlock(&lock);
-		return runtime_error(cudaErrorInvalidDeviceFunction);
-	}
-	code = load_image(kernel->image, device, &module);
-	if (code == CUDA_SUCCESS)
+	pthread_mutex_unlock(&lock);
+	return kernel;
+}
+
+static cudaError_t
+find_function(struct kernel *kernel, int device, CUfunction *out)
+{
+	cudaError_t error = cudaSuccess;
+	CUmodule module;
+	CUresult code = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&lock);
+	if (is_compiled(kernel->image))
+		error = refuse(kernel);
+	else
+		code = load_image(kernel->image, device, &module);
+	if (error == cudaSuccess && code == CUDA_SUCCESS)
 		code = driver.cuModuleGetFunction(out, module, kernel->name);
 	pthread_mutex_unlock(&lock);
-	return runtime_check(code);
+	return error != cudaSuccess ? runtime_error(error) :
+				      runtime_check(code);
+}
+
+/* ---- launching ---------------------------------------------------------- */
+
+cudaError_t
+__cudaGetKernel(cudaKernel_t *kernel, const void *function)
+{
+	struct kernel *found = find_kernel(function);
+
+	if (kernel == NULL)
+		return runtime_error(cudaErrorInvalidValue);
+	if (found == NULL)
+		return runtime_error(cudaErrorInvalidDeviceFunction);
+	*kernel = (cudaKernel_t)found;
+	return cudaSuccess;
 }
 
 cudaError_t
-cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **args,
+cudaGetKernel(cudaKernel_t *kernel, const void *function)
+{
+	return __cudaGetKernel(kernel, function);
+}
+
+cudaError_t
+__cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **args,
     size_t shared_bytes, cudaStream_t stream)
 {
 	CUfunction found = NULL;
 	int device;
 	cudaError_t error = runtime_enter();
 
+	if (error == cudaSuccess && kernel == NULL)
+		error = runtime_error(cudaErrorInvalidDeviceFunction);
 	if (error == cudaSuccess)
 		error = runtime_device(&device);
 	if (error == cudaSuccess)
-		error = find_function(function, device, &found);
+		error = find_function((struct kernel *)kernel, device, &found);
 	if (error != cudaSuccess)
 		return error;
 	if (grid.x == 0 || grid.y == 0 || grid.z == 0 || block.x == 0 ||
@@ -162,9 +223,73 @@ cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **args,
 }
 
 cudaError_t
+__cudaLaunchKernel_ptsz(cudaKernel_t kernel, dim3 grid, dim3 block, void **args,
+    size_t shared_bytes, cudaStream_t stream)
+{
+	return __cudaLaunchKernel(
+	    kernel, grid, block, args, shared_bytes, per_thread(stream));
+}
+
+cudaError_t
+cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **args,
+    size_t shared_bytes, cudaStream_t stream)
+{
+	return __cudaLaunchKernel((cudaKernel_t)find_kernel(function), grid,
+	    block, args, shared_bytes, stream);
+}
+
+cudaError_t
 cudaLaunchKernel_ptsz(const void *function, dim3 grid, dim3 block, void **args,
     size_t shared_bytes, cudaStream_t stream)
 {
 	return cudaLaunchKernel(
 	    function, grid, block, args, shared_bytes, per_thread(stream));
+}
+
+/* The device runs one operation of a stream at a time: all its blocks are
+ * there at once. */
+cudaError_t
+cudaLaunchCooperativeKernel(const void *function, dim3 grid, dim3 block,
+    void **args, size_t shared_bytes, cudaStream_t stream)
+{
+	return cudaLaunchKernel(
+	    function, grid, block, args, shared_bytes, stream);
+}
+
+/* ---- what is between <<< and >>> ---------------------------------------- */
+
+/* An argument of a launch may launch too, so there are several. */
+enum { CALLS = 16 };
+
+static _Thread_local struct call {
+	dim3 grid, block;
+	size_t shared_bytes;
+	struct CUstream_st *stream;
+} calls[CALLS];
+static _Thread_local unsigned n_calls;
+
+unsigned
+__cudaPushCallConfiguration(
+    dim3 grid, dim3 block, size_t shared_bytes, struct CUstream_st *stream)
+{
+	if (n_calls == CALLS)
+		return (unsigned)runtime_error(cudaErrorInvalidConfiguration);
+	calls[n_calls++] = (struct call){ grid, block, shared_bytes, stream };
+	return 0;
+}
+
+cudaError_t
+__cudaPopCallConfiguration(
+    dim3 *grid, dim3 *block, size_t *shared_bytes, void *stream)
+{
+	const struct call *call;
+
+	if (n_calls == 0)
+		return runtime_error(cudaErrorInvalidConfiguration);
+	call = &calls[--n_calls];
+	*grid = call->grid;
+	*block = call->block;
+	*shared_bytes = call->shared_bytes;
+	*(struct CUstream_st **)stream = call->stream;
+	return cudaSuccess;
 }

@@ -121,6 +121,56 @@ cudaFreeAsync_ptsz(void *ptr, cudaStream_t stream)
 	return runtime_check(driver.cuMemFreeAsync_ptsz(address(ptr), stream));
 }
 
+/* ---- Managed memory ----------------------------------------------------- */
+
+cudaError_t
+cudaMallocManaged(void **ptr, size_t size, unsigned flags)
+{
+	CUdeviceptr found = 0;
+	cudaError_t error = runtime_enter();
+
+	if (error != cudaSuccess)
+		return error;
+	if (ptr == NULL || size == 0)
+		return runtime_error(cudaErrorInvalidValue);
+	return give(driver.cuMemAllocManaged(&found, size, flags), &found, ptr);
+}
+
+/* The driver's first forms, which old drivers have too, name a device; any
+ * place of the host is CU_DEVICE_CPU. */
+static CUdevice
+device_of(struct cudaMemLocation location)
+{
+	return location.type == cudaMemLocationTypeDevice ? location.id :
+							    CU_DEVICE_CPU;
+}
+
+cudaError_t
+cudaMemPrefetchAsync(const void *ptr, size_t size,
+    struct cudaMemLocation location, unsigned flags, cudaStream_t stream)
+{
+	cudaError_t error = runtime_enter();
+
+	if (error != cudaSuccess)
+		return error;
+	if (flags != 0 || location.type == cudaMemLocationTypeInvalid)
+		return runtime_error(cudaErrorInvalidValue);
+	return runtime_check(driver.cuMemPrefetchAsync(
+	    address(ptr), size, device_of(location), stream));
+}
+
+cudaError_t
+cudaMemAdvise(const void *ptr, size_t size, enum cudaMemoryAdvise advice,
+    struct cudaMemLocation location)
+{
+	cudaError_t error = runtime_enter();
+
+	if (error != cudaSuccess)
+		return error;
+	return runtime_check(driver.cuMemAdvise(
+	    address(ptr), size, (CUmem_advise)advice, device_of(location)));
+}
+
 /* ---- Host memory ------------------------------------------------------- */
 
 cudaError_t
@@ -189,6 +239,16 @@ cudaHostGetDevicePointer(void **device_ptr, void *ptr, unsigned flags)
 	    &found, device_ptr);
 }
 
+cudaError_t
+cudaHostGetFlags(unsigned *flags, void *ptr)
+{
+	cudaError_t error = runtime_enter();
+
+	if (error != cudaSuccess)
+		return error;
+	return runtime_check(driver.cuMemHostGetFlags(flags, ptr));
+}
+
 /* ---- Asking ------------------------------------------------------------ */
 
 cudaError_t
@@ -209,13 +269,16 @@ cudaPointerGetAttributes(
 	CUpointer_attribute which[] = { CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
 		CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
 		CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
-		CU_POINTER_ATTRIBUTE_HOST_POINTER };
+		CU_POINTER_ATTRIBUTE_HOST_POINTER,
+		CU_POINTER_ATTRIBUTE_IS_MANAGED };
+	bool managed = false;
 	struct cudaPointerAttributes found = { .device = -2 };
 	unsigned type = 0;
 	int device = -2;
 	CUdeviceptr device_pointer = 0;
 	void *host_pointer = NULL;
-	void *data[] = { &type, &device, &device_pointer, &host_pointer };
+	void *data[] = { &type, &device, &device_pointer, &host_pointer,
+		&managed };
 	cudaError_t error = runtime_enter();
 
 	if (error != cudaSuccess)
@@ -223,7 +286,7 @@ cudaPointerGetAttributes(
 	if (attributes == NULL)
 		return runtime_error(cudaErrorInvalidValue);
 	error = runtime_check(
-	    driver.cuPointerGetAttributes(4, which, data, address(ptr)));
+	    driver.cuPointerGetAttributes(5, which, data, address(ptr)));
 	if (error != cudaSuccess)
 		return error;
 	if (type == 0) {
@@ -231,6 +294,8 @@ cudaPointerGetAttributes(
 	} else {
 		found.type = type == CU_MEMORYTYPE_HOST ? cudaMemoryTypeHost :
 							  cudaMemoryTypeDevice;
+		if (managed)
+			found.type = cudaMemoryTypeManaged;
 		found.device = device;
 		found.devicePointer = (void *)(uintptr_t)device_pointer;
 		found.hostPointer = host_pointer;

@@ -212,3 +212,31 @@ cudaIpcCloseMemHandle(void *ptr)
 		return error;
 	return runtime_check(driver.cuIpcCloseMemHandle(address(ptr)));
 }
+
+cudaError_t
+cudaIpcGetEventHandle(cudaIpcEventHandle_t *handle, cudaEvent_t event)
+{
+	CUipcEventHandle its;
+	cudaError_t error = runtime_enter();
+
+	if (error != cudaSuccess)
+		return error;
+	if (handle == NULL)
+		return runtime_error(cudaErrorInvalidValue);
+	error = runtime_check(driver.cuIpcGetEventHandle(&its, event));
+	if (error == cudaSuccess)
+		memcpy(handle, &its, sizeof(its));
+	return error;
+}
+
+cudaError_t
+cudaIpcOpenEventHandle(cudaEvent_t *event, cudaIpcEventHandle_t handle)
+{
+	CUipcEventHandle its;
+	cudaError_t error = runtime_enter();
+
+	if (error != cudaSuccess)
+		return error;
+	memcpy(&its, &handle, sizeof(its));
+	return runtime_check(driver.cuIpcOpenEventHandle(event, its));
+}

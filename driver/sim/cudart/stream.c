@@ -1,6 +1,8 @@
 /*
  * Streams, events, captures and graphs: the driver's, by the runtime's names.
  */
+#include <string.h>
+
 #include "driver/sim/cudart/cudart.h"
 
 cudaError_t
@@ -123,6 +125,33 @@ cudaLaunchHostFunc_ptsz(cudaStream_t stream, cudaHostFn_t function, void *user)
 /* ---- Events ------------------------------------------------------------ */
 
 cudaError_t
+cudaStreamGetId(cudaStream_t stream, unsigned long long *id)
+{
+	cudaError_t error = runtime_enter();
+
+	if (error != cudaSuccess)
+		return error;
+	if (driver.cuStreamGetId == NULL)
+		return runtime_error(cudaErrorNotSupported);
+	return runtime_check(driver.cuStreamGetId(stream, id));
+}
+
+cudaError_t
+cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback,
+    void *user, unsigned flags)
+{
+	CUstreamCallback function;
+	cudaError_t error = runtime_enter();
+
+	if (error != cudaSuccess)
+		return error;
+	/* The runtime's codes that a callback may see are the driver's. */
+	memcpy(&function, &callback, sizeof(function));
+	return runtime_check(
+	    driver.cuStreamAddCallback(stream, function, user, flags));
+}
+
+cudaError_t
 cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
 {
 	cudaError_t error = runtime_enter();
@@ -162,6 +191,17 @@ cudaError_t
 cudaEventRecord_ptsz(cudaEvent_t event, cudaStream_t stream)
 {
 	return cudaEventRecord(event, per_thread(stream));
+}
+
+cudaError_t
+cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags)
+{
+	cudaError_t error = runtime_enter();
+
+	if (error != cudaSuccess)
+		return error;
+	return runtime_check(
+	    driver.cuEventRecordWithFlags(event, stream, flags));
 }
 
 cudaError_t
@@ -282,6 +322,23 @@ cudaGraphInstantiate(
 		return error;
 	return runtime_check(
 	    driver.cuGraphInstantiateWithFlags(exec, graph, flags));
+}
+
+cudaError_t
+cudaGraphInstantiateWithFlags(
+    cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long flags)
+{
+	return cudaGraphInstantiate(exec, graph, flags);
+}
+
+cudaError_t
+cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream)
+{
+	cudaError_t error = runtime_enter();
+
+	if (error != cudaSuccess)
+		return error;
+	return runtime_check(driver.cuGraphUpload(exec, stream));
 }
 
 cudaError_t

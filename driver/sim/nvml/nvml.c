@@ -29,7 +29,7 @@ static struct nvmlDevice_st devices[DEVICES];
 static unsigned initialized; /* calls of nvmlInit_v2() not shut down */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* What is asked of simcuda; NULL pointers until it is loaded. */
+/* The calls of simcuda that are used; NULL pointers until it is loaded. */
 static struct {
 	int (*setting)(const char *key, uint64_t *value);
 	size_t (*memory_used)(int device);
@@ -127,7 +127,7 @@ is_initialized(void)
 	return yes;
 }
 
-/* What any call about a device begins with. */
+/* The checks that each call about a device begins with. */
 static nvmlReturn_t
 check(nvmlDevice_t device, const void *out)
 {

@@ -27,6 +27,7 @@
 	X(cudaErrorCudartUnloading, 4, "driver shutting down")                 \
 	X(cudaErrorInvalidConfiguration, 9, "invalid configuration argument")  \
 	X(cudaErrorInvalidPitchValue, 12, "invalid pitch argument")            \
+	X(cudaErrorInvalidSymbol, 13, "invalid device symbol")                 \
 	X(cudaErrorInvalidMemcpyDirection, 21,                                 \
 	    "invalid copy direction for memcpy")                               \
 	X(cudaErrorInsufficientDriver, 35,                                     \
@@ -40,6 +41,8 @@
 	    "mapping of buffer object failed")                                 \
 	X(cudaErrorUnmapBufferObjectFailed, 206,                               \
 	    "unmapping of buffer object failed")                               \
+	X(cudaErrorUnsupportedLimit, 215,                                      \
+	    "limit is not supported on this architecture")                     \
 	X(cudaErrorPeerAccessUnsupported, 217,                                 \
 	    "peer access is not supported between these two devices")          \
 	X(cudaErrorInvalidPtx, 218, "a PTX JIT compilation failed")            \
@@ -104,7 +107,10 @@ typedef struct CUgraph_st *cudaGraph_t;
 typedef struct CUgraphNode_st *cudaGraphNode_t;
 typedef struct CUgraphExec_st *cudaGraphExec_t;
 typedef struct CUmemPoolHandle_st *cudaMemPool_t;
+typedef struct CUkern_st *cudaKernel_t;
 typedef void (*cudaHostFn_t)(void *user);
+typedef void (*cudaStreamCallback_t)(
+    cudaStream_t stream, cudaError_t status, void *user);
 
 #define cudaStreamLegacy ((cudaStream_t)0x1)
 #define cudaStreamPerThread ((cudaStream_t)0x2)
@@ -123,6 +129,10 @@ enum {
 	cudaHostRegisterDefault = 0,
 	cudaHostRegisterPortable = 1,
 	cudaHostRegisterMapped = 2,
+	cudaMemAttachGlobal = 1,
+	cudaMemAttachHost = 2,
+	cudaDeviceScheduleAuto = 0,
+	cudaDeviceMapHost = 8,
 };
 
 enum cudaMemcpyKind {
@@ -131,6 +141,25 @@ enum cudaMemcpyKind {
 	cudaMemcpyDeviceToHost = 2,
 	cudaMemcpyDeviceToDevice = 3,
 	cudaMemcpyDefault = 4,
+};
+
+enum cudaMemoryAdvise {
+	cudaMemAdviseSetReadMostly = 1,
+	cudaMemAdviseUnsetReadMostly = 2,
+	cudaMemAdviseSetPreferredLocation = 3,
+	cudaMemAdviseUnsetPreferredLocation = 4,
+	cudaMemAdviseSetAccessedBy = 5,
+	cudaMemAdviseUnsetAccessedBy = 6,
+};
+
+enum cudaLimit {
+	cudaLimitStackSize = 0,
+	cudaLimitPrintfFifoSize = 1,
+	cudaLimitMallocHeapSize = 2,
+	cudaLimitDevRuntimeSyncDepth = 3,
+	cudaLimitDevRuntimePendingLaunchCount = 4,
+	cudaLimitMaxL2FetchGranularity = 5,
+	cudaLimitPersistingL2CacheSize = 6,
 };
 
 enum cudaMemoryType {
@@ -233,6 +262,10 @@ typedef struct cudaIpcMemHandle_st {
 	char reserved[64];
 } cudaIpcMemHandle_t;
 
+typedef struct cudaIpcEventHandle_st {
+	char reserved[64];
+} cudaIpcEventHandle_t;
+
 struct cudaPitchedPtr {
 	void *ptr;
 	size_t pitch;
@@ -294,7 +327,8 @@ typedef struct {
 	char bytes[16];
 } cudaUUID_t;
 
-/* The first part is as the toolkit has it, and so is the whole size. */
+/* Members are where the toolkit has them. What is of no use to programs that
+ * manage memory is left out, with its place kept. */
 struct cudaDeviceProp {
 	char name[256];
 	cudaUUID_t uuid;
@@ -316,7 +350,37 @@ struct cudaDeviceProp {
 	int multiProcessorCount;
 	int integrated;
 	int canMapHostMemory;
-	char reserved[1008 - 396];
+	int reservedTextures[39];
+	size_t surfaceAlignment;
+	int concurrentKernels;
+	int ECCEnabled;
+	int pciBusID;
+	int pciDeviceID;
+	int pciDomainID;
+	int tccDriver;
+	int asyncEngineCount;
+	int unifiedAddressing;
+	int memoryBusWidth;
+	int l2CacheSize;
+	int persistingL2CacheMaxSize;
+	int maxThreadsPerMultiProcessor;
+	int streamPrioritiesSupported;
+	int globalL1CacheSupported;
+	int localL1CacheSupported;
+	size_t sharedMemPerMultiprocessor;
+	int regsPerMultiprocessor;
+	int managedMemory;
+	int reservedBoards[3];
+	int pageableMemoryAccess;
+	int concurrentManagedAccess;
+	int reservedLaunches[3];
+	size_t sharedMemPerBlockOptin;
+	int reservedTables[4];
+	size_t reservedSharedMemPerBlock;
+	int hostRegisterSupported;
+	int reservedArrays[3];
+	int memoryPoolsSupported;
+	char reserved[1008 - 724];
 };
 
 typedef struct dim3 {
@@ -361,6 +425,17 @@ CUDARTAPI cudaError_t cudaDeviceGetStreamPriorityRange(
     int *least, int *greatest);
 CUDARTAPI cudaError_t cudaDeviceSynchronize(void);
 CUDARTAPI cudaError_t cudaDeviceReset(void);
+CUDARTAPI cudaError_t cudaDeviceGetByPCIBusId(int *device, const char *id);
+CUDARTAPI cudaError_t cudaDeviceGetLimit(size_t *value, enum cudaLimit limit);
+CUDARTAPI cudaError_t cudaDeviceSetLimit(enum cudaLimit limit, size_t value);
+CUDARTAPI cudaError_t cudaGetDeviceFlags(unsigned *flags);
+CUDARTAPI cudaError_t cudaSetDeviceFlags(unsigned flags);
+CUDARTAPI cudaError_t cudaGetDriverEntryPoint(const char *symbol,
+    void **function, unsigned long long flags,
+    enum cudaDriverEntryPointQueryResult *status);
+/* They do nothing: there is no profiler. */
+CUDARTAPI cudaError_t cudaProfilerStart(void);
+CUDARTAPI cudaError_t cudaProfilerStop(void);
 CUDARTAPI cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer);
 CUDARTAPI cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags);
 CUDARTAPI cudaError_t cudaDeviceDisablePeerAccess(int peer);
@@ -383,6 +458,18 @@ CUDARTAPI cudaError_t cudaHostRegister(void *ptr, size_t size, unsigned flags);
 CUDARTAPI cudaError_t cudaHostUnregister(void *ptr);
 CUDARTAPI cudaError_t cudaHostGetDevicePointer(
     void **device_ptr, void *ptr, unsigned flags);
+CUDARTAPI cudaError_t cudaHostGetFlags(unsigned *flags, void *ptr);
+#ifdef __cplusplus
+CUDARTAPI cudaError_t cudaMallocManaged(
+    void **ptr, size_t size, unsigned flags = cudaMemAttachGlobal);
+#else
+CUDARTAPI cudaError_t cudaMallocManaged(
+    void **ptr, size_t size, unsigned flags);
+#endif
+CUDARTAPI cudaError_t cudaMemPrefetchAsync(const void *ptr, size_t size,
+    struct cudaMemLocation location, unsigned flags, cudaStream_t stream);
+CUDARTAPI cudaError_t cudaMemAdvise(const void *ptr, size_t size,
+    enum cudaMemoryAdvise advice, struct cudaMemLocation location);
 CUDARTAPI cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes);
 CUDARTAPI cudaError_t cudaPointerGetAttributes(
     struct cudaPointerAttributes *attributes, const void *ptr);
@@ -422,6 +509,11 @@ CUDARTAPI cudaError_t cudaIpcOpenMemHandle(
     void **ptr, cudaIpcMemHandle_t handle, unsigned flags);
 CUDARTAPI cudaError_t cudaIpcCloseMemHandle(void *ptr);
 
+CUDARTAPI cudaError_t cudaIpcGetEventHandle(
+    cudaIpcEventHandle_t *handle, cudaEvent_t event);
+CUDARTAPI cudaError_t cudaIpcOpenEventHandle(
+    cudaEvent_t *event, cudaIpcEventHandle_t handle);
+
 /* ---- Memory pools ------------------------------------------------------ */
 
 CUDARTAPI cudaError_t cudaMallocFromPoolAsync(
@@ -460,11 +552,18 @@ CUDARTAPI cudaError_t cudaStreamGetPriority(cudaStream_t stream, int *priority);
 CUDARTAPI cudaError_t cudaLaunchHostFunc(
     cudaStream_t stream, cudaHostFn_t function, void *user);
 
+CUDARTAPI cudaError_t cudaStreamGetId(
+    cudaStream_t stream, unsigned long long *id);
+CUDARTAPI cudaError_t cudaStreamAddCallback(cudaStream_t stream,
+    cudaStreamCallback_t callback, void *user, unsigned flags);
+
 CUDARTAPI cudaError_t cudaEventCreate(cudaEvent_t *event);
 CUDARTAPI cudaError_t cudaEventCreateWithFlags(
     cudaEvent_t *event, unsigned flags);
 CUDARTAPI cudaError_t cudaEventDestroy(cudaEvent_t event);
 CUDARTAPI cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
+CUDARTAPI cudaError_t cudaEventRecordWithFlags(
+    cudaEvent_t event, cudaStream_t stream, unsigned flags);
 CUDARTAPI cudaError_t cudaEventQuery(cudaEvent_t event);
 CUDARTAPI cudaError_t cudaEventSynchronize(cudaEvent_t event);
 CUDARTAPI cudaError_t cudaEventElapsedTime(
@@ -482,6 +581,10 @@ CUDARTAPI cudaError_t cudaStreamIsCapturing(
     cudaStream_t stream, enum cudaStreamCaptureStatus *status);
 CUDARTAPI cudaError_t cudaGraphInstantiate(
     cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long flags);
+CUDARTAPI cudaError_t cudaGraphInstantiateWithFlags(
+    cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long flags);
+CUDARTAPI cudaError_t cudaGraphUpload(
+    cudaGraphExec_t exec, cudaStream_t stream);
 CUDARTAPI cudaError_t cudaGraphGetNodes(
     cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count);
 CUDARTAPI cudaError_t cudaGraphLaunch(
@@ -491,8 +594,34 @@ CUDARTAPI cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 
 /* ---- Kernels ----------------------------------------------------------- */
 
+/*
+ * The simulated device has kernels of its own (driver/sim/kernel.c) and cannot
+ * run those that nvcc compiles: their launch gives cudaErrorNotSupported and
+ * names the kernel on stderr, once for each.
+ */
 CUDARTAPI cudaError_t cudaLaunchKernel(const void *function, dim3 grid,
     dim3 block, void **args, size_t shared_bytes, cudaStream_t stream);
+CUDARTAPI cudaError_t cudaLaunchCooperativeKernel(const void *function,
+    dim3 grid, dim3 block, void **args, size_t shared_bytes,
+    cudaStream_t stream);
+CUDARTAPI cudaError_t cudaGetKernel(cudaKernel_t *kernel, const void *function);
+
+/*
+ * Variables of the device, by the address of what stands for them on the host.
+ * Each has memory of its own on each device, from its first use on. It begins
+ * as zeroes: initial values are in the image of device code, which is not read.
+ */
+CUDARTAPI cudaError_t cudaGetSymbolAddress(void **ptr, const void *symbol);
+CUDARTAPI cudaError_t cudaGetSymbolSize(size_t *size, const void *symbol);
+CUDARTAPI cudaError_t cudaMemcpyToSymbol(const void *symbol, const void *src,
+    size_t size, size_t offset, enum cudaMemcpyKind kind);
+CUDARTAPI cudaError_t cudaMemcpyFromSymbol(void *dst, const void *symbol,
+    size_t size, size_t offset, enum cudaMemcpyKind kind);
+CUDARTAPI cudaError_t cudaMemcpyToSymbolAsync(const void *symbol,
+    const void *src, size_t size, size_t offset, enum cudaMemcpyKind kind,
+    cudaStream_t stream);
+CUDARTAPI cudaError_t cudaMemcpyFromSymbolAsync(void *dst, const void *symbol,
+    size_t size, size_t offset, enum cudaMemcpyKind kind, cudaStream_t stream);
 
 /*
  * What a program does at its start for each image of device code and each
@@ -513,6 +642,29 @@ CUDARTAPI void __cudaUnregisterFatBinary(void **handle);
 CUDARTAPI void __cudaRegisterFunction(void **handle, const char *host_function,
     char *device_function, const char *device_name, int thread_limit, void *tid,
     void *bid, void *block, void *grid, int *warp_size);
+
+CUDARTAPI void __cudaRegisterVar(void **handle, char *host_variable,
+    char *device_variable, const char *device_name, int external, size_t size,
+    int constant, int global);
+CUDARTAPI void __cudaRegisterManagedVar(void **handle, void **host_pointer,
+    char *device_variable, const char *device_name, int external, size_t size,
+    int constant, int global);
+CUDARTAPI char __cudaInitModule(void **handle);
+
+/*
+ * A launch as nvcc writes it: what is between <<< and >>> is pushed, and the
+ * function that stands for the kernel pops it and launches.
+ */
+CUDARTAPI unsigned __cudaPushCallConfiguration(
+    dim3 grid, dim3 block, size_t shared_bytes, struct CUstream_st *stream);
+CUDARTAPI cudaError_t __cudaPopCallConfiguration(
+    dim3 *grid, dim3 *block, size_t *shared_bytes, void *stream);
+CUDARTAPI cudaError_t __cudaGetKernel(
+    cudaKernel_t *kernel, const void *function);
+CUDARTAPI cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid,
+    dim3 block, void **args, size_t shared_bytes, cudaStream_t stream);
+CUDARTAPI cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t kernel, dim3 grid,
+    dim3 block, void **args, size_t shared_bytes, cudaStream_t stream);
 
 /* ---- The per-thread default stream ------------------------------------- */
 

@@ -1,0 +1,16 @@
+/*
+ * The calls that are not simulated: each fails with cudaErrorNotSupported. So
+ * programs that have them link and start.
+ */
+#include "driver/sim/cudart/unsimulated.h"
+
+#include "driver/sim/cudart/cudart.h"
+
+#define REFUSE(symbol)                                                         \
+	CUDARTAPI cudaError_t symbol(void);                                    \
+	cudaError_t symbol(void)                                               \
+	{                                                                      \
+		return runtime_error(cudaErrorNotSupported);                   \
+	}
+RUNTIME_UNSIMULATED(REFUSE)
+#undef REFUSE

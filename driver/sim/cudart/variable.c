@@ -1,0 +1,329 @@
+/*
+ * Variables of the device: registered when the program starts, and given memory
+ * on a device when they are first used there, and again after a reset. Managed
+ * variables have one memory for all.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver/sim/cudart/cudart.h"
+
+struct variable {
+	void **handle;    /* of its image */
+	const void *host; /* what stands for it on the host */
+	void **managed;   /* where its address goes, or NULL */
+	char *name;
+	size_t size;
+	CUdeviceptr memory[RUNTIME_DEVICES]; /* 0 before the first use */
+	unsigned resets[RUNTIME_DEVICES];    /* when that was given */
+	struct variable *next;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct variable *variables; /* under the lock */
+
+static void
+add(const struct variable *what, const char *name)
+{
+	struct variable *variable = malloc(sizeof(*variable));
+	char *copy = strdup(name);
+
+	/* There is no way to say so; its use will fail. */
+	if (variable == NULL || copy == NULL) {
+		free(variable);
+		free(copy);
+		return;
+	}
+	*variable = *what;
+	variable->name = copy;
+	pthread_mutex_lock(&lock);
+	variable->next = variables;
+	variables = variable;
+	pthread_mutex_unlock(&lock);
+}
+
+void
+__cudaRegisterVar(void **handle, char *host_variable, char *device_variable,
+    const char *device_name, int external, size_t size, int constant,
+    int global)
+{
+	struct variable variable = {
+		.handle = handle, .host = host_variable, .size = size
+	};
+
+	(void)device_variable;
+	(void)external;
+	(void)constant;
+	(void)global;
+	add(&variable, device_name);
+}
+
+void
+__cudaRegisterManagedVar(void **handle, void **host_pointer,
+    char *device_variable, const char *device_name, int external, size_t size,
+    int constant, int global)
+{
+	struct variable variable = { .handle = handle,
+		.host = host_pointer,
+		.managed = host_pointer,
+		.size = size };
+
+	(void)device_variable;
+	(void)external;
+	(void)constant;
+	(void)global;
+	add(&variable, device_name);
+}
+
+void
+variables_forget(void **handle)
+{
+	pthread_mutex_lock(&lock);
+	for (struct variable **v = &variables; *v != NULL;) {
+		struct variable *variable = *v;
+
+		if (variable->handle != handle) {
+			v = &variable->next;
+			continue;
+		}
+		*v = variable->next;
+		free(variable->name);
+		free(variable);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+/* Nobody reads the image, where the first value is. */
+static void
+say_zero(const struct variable *variable)
+{
+	fprintf(stderr,
+	    "simcuda: variable %s begins as zeroes: what it was initialised "
+	    "with is not known here.\n",
+	    variable->name);
+}
+
+/* ---- managed variables -------------------------------------------------- */
+
+/* Nobody waits for a result: on failure the program meets a null pointer. */
+char
+__cudaInitModule(void **handle)
+{
+	if (runtime_enter() != cudaSuccess)
+		return 0;
+	pthread_mutex_lock(&lock);
+	for (struct variable *v = variables; v != NULL; v = v->next) {
+		CUdeviceptr found = 0;
+
+		if (v->handle != handle || v->managed == NULL ||
+		    v->memory[0] != 0)
+			continue;
+		if (driver.cuMemAllocManaged(
+			&found, v->size, cudaMemAttachGlobal) != CUDA_SUCCESS)
+			continue;
+		memset((void *)(uintptr_t)found, 0, v->size);
+		v->memory[0] = found;
+		*v->managed = (void *)(uintptr_t)found;
+		say_zero(v);
+	}
+	pthread_mutex_unlock(&lock);
+	return 1;
+}
+
+/* ---- variables of a device ---------------------------------------------- */
+
+/* Memory that is mapped and not allocated: a program's own allocations, which
+ * tools count, are none of the runtime's. */
+static CUresult
+map_memory(int device, size_t size, CUdeviceptr *out)
+{
+	CUmemAllocationProp prop = { .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = { CU_MEM_LOCATION_TYPE_DEVICE, device } };
+	CUmemAccessDesc access = { prop.location,
+		CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
+	CUmemGenericAllocationHandle handle;
+	size_t granularity = 0;
+	CUdeviceptr place = 0;
+	CUresult code = driver.cuMemGetAllocationGranularity(
+	    &granularity, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+
+	if (code != CUDA_SUCCESS)
+		return code;
+	size = (size + granularity - 1) / granularity * granularity;
+	code = driver.cuMemAddressReserve(&place, size, 0, 0, 0);
+	if (code != CUDA_SUCCESS)
+		return code;
+	code = driver.cuMemCreate(&handle, size, &prop, 0);
+	if (code != CUDA_SUCCESS)
+		goto free_place;
+	code = driver.cuMemMap(place, size, 0, handle, 0);
+	/* The mapping keeps the memory. */
+	driver.cuMemRelease(handle);
+	if (code != CUDA_SUCCESS)
+		goto free_place;
+	code = driver.cuMemSetAccess(place, size, &access, 1);
+	if (code != CUDA_SUCCESS)
+		goto unmap;
+	*out = place;
+	return CUDA_SUCCESS;
+
+unmap:
+	driver.cuMemUnmap(place, size);
+free_place:
+	driver.cuMemAddressFree(place, size);
+	return code;
+}
+
+/* See that the variable has memory on the device, and zeroes in it if it is
+ * used for the first time or after a reset. Under the lock. */
+static CUresult
+give_memory(struct variable *variable, int device)
+{
+	unsigned resets = runtime_resets(device);
+	CUresult code = CUDA_SUCCESS;
+
+	if (variable->memory[device] != 0 && variable->resets[device] == resets)
+		return CUDA_SUCCESS;
+	if (variable->memory[device] == 0)
+		code = map_memory(
+		    device, variable->size, &variable->memory[device]);
+	if (code == CUDA_SUCCESS)
+		code = driver.cuMemsetD8Async(variable->memory[device], 0,
+		    variable->size, cudaStreamLegacy);
+	if (code == CUDA_SUCCESS)
+		code = driver.cuStreamSynchronize(cudaStreamLegacy);
+	if (code == CUDA_SUCCESS)
+		variable->resets[device] = resets;
+	else
+		variable->resets[device] = resets - 1;
+	return code;
+}
+
+/* Where the variable is on the current device, and how large. `written` if the
+ * caller writes all of it, so that its first value does not matter. */
+static cudaError_t
+find_variable(
+    const void *symbol, size_t written, CUdeviceptr *where, size_t *size)
+{
+	struct variable *variable;
+	CUresult code;
+	int device = 0;
+	cudaError_t error = runtime_enter();
+
+	if (error == cudaSuccess)
+		error = runtime_device(&device);
+	if (error != cudaSuccess)
+		return error;
+	pthread_mutex_lock(&lock);
+	variable = variables;
+	while (variable != NULL && variable->host != symbol)
+		variable = variable->next;
+	if (variable == NULL) {
+		pthread_mutex_unlock(&lock);
+		return runtime_error(cudaErrorInvalidSymbol);
+	}
+	if (variable->managed != NULL)
+		device = 0;
+	else if (variable->memory[device] == 0 && written < variable->size)
+		say_zero(variable);
+	code = variable->managed != NULL ? CUDA_SUCCESS :
+					   give_memory(variable, device);
+	*where = variable->memory[device];
+	*size = variable->size;
+	pthread_mutex_unlock(&lock);
+	return runtime_check(code);
+}
+
+cudaError_t
+cudaGetSymbolAddress(void **ptr, const void *symbol)
+{
+	CUdeviceptr where;
+	size_t size;
+	cudaError_t error = find_variable(symbol, 0, &where, &size);
+
+	if (error == cudaSuccess && ptr == NULL)
+		return runtime_error(cudaErrorInvalidValue);
+	if (error == cudaSuccess)
+		*ptr = (void *)(uintptr_t)where;
+	return error;
+}
+
+cudaError_t
+cudaGetSymbolSize(size_t *size, const void *symbol)
+{
+	CUdeviceptr where;
+	size_t found;
+	cudaError_t error = find_variable(symbol, SIZE_MAX, &where, &found);
+
+	if (error == cudaSuccess && size == NULL)
+		return runtime_error(cudaErrorInvalidValue);
+	if (error == cudaSuccess)
+		*size = found;
+	return error;
+}
+
+/* A part of the variable. */
+static cudaError_t
+find_part(
+    const void *symbol, size_t size, size_t offset, bool writes, void **where)
+{
+	CUdeviceptr start;
+	size_t whole;
+	cudaError_t error =
+	    find_variable(symbol, writes ? size : 0, &start, &whole);
+
+	if (error != cudaSuccess)
+		return error;
+	if (offset > whole || size > whole - offset)
+		return runtime_error(cudaErrorInvalidValue);
+	*where = (void *)(uintptr_t)(start + offset);
+	return cudaSuccess;
+}
+
+cudaError_t
+cudaMemcpyToSymbol(const void *symbol, const void *src, size_t size,
+    size_t offset, enum cudaMemcpyKind kind)
+{
+	void *where = NULL;
+	cudaError_t error = find_part(symbol, size, offset, true, &where);
+
+	return error != cudaSuccess ? error :
+				      cudaMemcpy(where, src, size, kind);
+}
+
+cudaError_t
+cudaMemcpyFromSymbol(void *dst, const void *symbol, size_t size, size_t offset,
+    enum cudaMemcpyKind kind)
+{
+	void *where = NULL;
+	cudaError_t error = find_part(symbol, size, offset, false, &where);
+
+	return error != cudaSuccess ? error :
+				      cudaMemcpy(dst, where, size, kind);
+}
+
+cudaError_t
+cudaMemcpyToSymbolAsync(const void *symbol, const void *src, size_t size,
+    size_t offset, enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+	void *where = NULL;
+	cudaError_t error = find_part(symbol, size, offset, true, &where);
+
+	return error != cudaSuccess ?
+	    error :
+	    cudaMemcpyAsync(where, src, size, kind, stream);
+}
+
+cudaError_t
+cudaMemcpyFromSymbolAsync(void *dst, const void *symbol, size_t size,
+    size_t offset, enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+	void *where = NULL;
+	cudaError_t error = find_part(symbol, size, offset, false, &where);
+
+	return error != cudaSuccess ?
+	    error :
+	    cudaMemcpyAsync(dst, where, size, kind, stream);
+}
