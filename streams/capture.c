@@ -31,7 +31,7 @@
 #include "streams/event.h"
 #include "streams/stream.h"
 
-/* Those who are inside, of some threads: processors do not share a line. */
+/* Counts of threads inside; processors do not share a cache line. */
 enum { LINES = 64, LINE_BYTES = 64 };
 
 struct capture_line {
@@ -192,10 +192,18 @@ ask(CUstream handle, uint64_t *out)
 }
 
 bool
-capture_possible(const struct stream *stream)
+capture_maybe(CUstream handle)
 {
 	CUstreamCaptureStatus status;
 
+	return driver_peek()->cuStreamIsCapturing(handle, &status) !=
+	    CUDA_SUCCESS ||
+	    status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+bool
+capture_possible(const struct stream *stream)
+{
 	/* The legacy default stream cannot be captured, and a thread's own only
 	 * be asked about there. */
 	if (capture_none() || stream->handle == WEIR_STREAM_ANY ||
@@ -203,8 +211,17 @@ capture_possible(const struct stream *stream)
 	    atomic_load(&stream->ended) ||
 	    (stream->thread != 0 && stream->thread != os_thread_id()))
 		return false;
-	return driver_peek()->cuStreamIsCapturing(stream->handle, &status) !=
-	    CUDA_SUCCESS ||
+	return capture_maybe(stream->handle);
+}
+
+bool
+capture_is_open(const struct stream *stream)
+{
+	CUstreamCaptureStatus status;
+
+	return !capture_none() &&
+	    driver_peek()->cuStreamIsCapturing(stream->handle, &status) ==
+	    CUDA_SUCCESS &&
 	    status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 

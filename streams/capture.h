@@ -27,7 +27,7 @@ void capture_ended(CUcontext context);
 struct capture_line *capture_hold_off(void);
 void capture_let_go(struct capture_line *line);
 
-/* What capture_enter() has done, for capture_leave(). */
+/* The state that capture_enter() changed, for capture_leave(). */
 struct capture_guard {
 	struct driver_guard guard;
 	struct capture_line *line; /* NULL: as driver_enter() */
@@ -62,8 +62,16 @@ void capture_missed(void);
 /* True if no capture can be under way: no stream needs to be asked. */
 bool capture_none(void);
 
+/* True if the stream of a handle is in a capture, broken or not, or if that
+ * cannot be told. */
+bool capture_maybe(CUstream handle);
+
 /* True if a stream may be in a capture; if not, that has cost little. */
 bool capture_possible(const struct stream *stream);
+
+/* True if a stream is in a capture that has not been ended, broken or not; not
+ * if that cannot be told. */
+bool capture_is_open(const struct stream *stream);
 
 /*
  * The driver's number of the capture that a stream is in; 0: it is in none, or

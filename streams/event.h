@@ -4,6 +4,8 @@
 #ifndef STREAMS_EVENT_H
 #define STREAMS_EVENT_H
 
+#include <weir/stream.h>
+
 #include "driver/driver.h"
 
 /* An event of the context. Between driver_enter() and driver_leave(). */
@@ -18,5 +20,17 @@ bool event_met(CUcontext context, CUevent event);
 
 /* Drop the events of a context that is gone; none is destroyed. */
 void event_forget(CUcontext context);
+
+/* ---- public_event.c ---------------------------------------------------- */
+
+/* A struct weir_event of an event that another process has made; takes it over
+ * on success. WEIR_EHOSTMEM. */
+enum weir_status event_adopt(
+    int device, CUcontext context, CUevent handle, struct weir_event **out);
+
+/* Where it was recorded first, and WEIR_EVENT_INTERPROCESS and the like. */
+CUcontext event_context(const struct weir_event *event);
+int event_device(const struct weir_event *event);
+unsigned event_flags(const struct weir_event *event);
 
 #endif

@@ -89,7 +89,7 @@ enter_capture(struct order *order, uint64_t capture) HOLDS(lock)
 	order->since = 0;
 }
 
-/* What a stream knows in a capture, or in none; NULL: nothing. */
+/* A stream's order in a capture, or in none; NULL: no order is known. */
 static struct order_facts *
 facts_in(const struct order *order, uint64_t capture) HOLDS(lock)
 {
@@ -234,6 +234,8 @@ order_recorded(CUevent event, CUstream handle, uint64_t tick)
 		return;
 	if (handle != NULL)
 		stream = stream_known(handle);
+	if (stream != NULL)
+		atomic_fetch_add(&stream->records, 1);
 	lock_enter(&lock);
 	struct record *record = record_of(event);
 	record->calls--;

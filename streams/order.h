@@ -35,7 +35,7 @@ struct stream;
 
 enum { ORDER_KNOWN = 24 };
 
-/* What one stream knows of the others; under order.c's lock. */
+/* One stream's order after the others; under order.c's lock. */
 struct order_facts {
 	unsigned count;
 	struct order_fact {

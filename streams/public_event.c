@@ -6,6 +6,7 @@
 
 #include "base/meta.h"
 #include "base/status.h"
+#include "streams/event.h"
 #include "streams/stream.h"
 #include "trace/observe.h"
 
@@ -247,6 +248,39 @@ void *
 weir_event_handle(struct weir_event *event)
 {
 	return event != NULL ? (void *)event->handle : NULL;
+}
+
+enum weir_status
+event_adopt(
+    int device, CUcontext context, CUevent handle, struct weir_event **out)
+{
+	enum weir_status status =
+	    weir_event_create(WEIR_EVENT_INTERPROCESS, out);
+
+	if (status == WEIR_OK) {
+		(*out)->handle = handle;
+		(*out)->context = context;
+		(*out)->device = device;
+	}
+	return status;
+}
+
+CUcontext
+event_context(const struct weir_event *event)
+{
+	return event->context;
+}
+
+int
+event_device(const struct weir_event *event)
+{
+	return event->device;
+}
+
+unsigned
+event_flags(const struct weir_event *event)
+{
+	return event->flags;
 }
 
 int

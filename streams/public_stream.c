@@ -6,6 +6,7 @@
 
 #include "base/lock.h"
 #include "base/status.h"
+#include "streams/capture.h"
 #include "streams/stream.h"
 #include "trace/observe.h"
 
@@ -31,32 +32,71 @@ static struct kept {
 } kept[KEPT_MAX] GUARDED_BY(kept_lock);
 static size_t kept_count GUARDED_BY(kept_lock);
 
-void
-stream_keep(const struct stream *stream)
-{
-	lock_enter(&kept_lock);
-	/* Beyond the bound it is neither used nor destroyed. */
-	if (kept_count < KEPT_MAX)
-		kept[kept_count++] = (struct kept){ stream->handle,
-			stream->device, stream->priority };
-	lock_leave(&kept_lock);
-}
-
+/* Take the stream out that has been kept longest. */
 static bool
-take_kept(int device, int priority, weir_stream *out)
+take_oldest(int device, int priority, struct kept *out)
 {
 	bool found = false;
 
 	lock_enter(&kept_lock);
-	for (size_t i = 0; i < kept_count && !found; i++) {
-		if (kept[i].device != device || kept[i].priority != priority)
-			continue;
-		*out = kept[i].handle;
-		kept[i] = kept[--kept_count];
-		found = true;
+	for (size_t i = 0; i < kept_count; i++) {
+		if (found)
+			kept[i - 1] = kept[i];
+		else if (kept[i].device == device &&
+		    kept[i].priority == priority) {
+			*out = kept[i];
+			found = true;
+		}
 	}
+	kept_count -= found;
 	lock_leave(&kept_lock);
 	return found;
+}
+
+static void
+keep(const struct kept *stream)
+{
+	lock_enter(&kept_lock);
+	/* Beyond the bound it is neither used nor destroyed. */
+	if (kept_count < KEPT_MAX)
+		kept[kept_count++] = *stream;
+	lock_leave(&kept_lock);
+}
+
+void
+stream_keep(const struct stream *stream)
+{
+	keep(
+	    &(struct kept){ stream->handle, stream->device, stream->priority });
+}
+
+static bool
+is_idle(CUcontext context, weir_stream handle)
+{
+	struct capture_guard guard;
+
+	if (capture_enter(context, &guard) != WEIR_OK)
+		return false;
+	bool idle = driver_peek()->cuStreamQuery(handle) == CUDA_SUCCESS;
+	capture_leave(&guard);
+	return idle;
+}
+
+/* A kept stream that has nothing left to do, the one kept longest: work of a
+ * new stream is behind nothing of an old one. */
+static bool
+take_kept(CUcontext context, int device, int priority, weir_stream *out)
+{
+	struct kept oldest;
+
+	if (!take_oldest(device, priority, &oldest))
+		return false;
+	if (!is_idle(context, oldest.handle)) {
+		keep(&oldest);
+		return false;
+	}
+	*out = oldest.handle;
+	return true;
 }
 
 /* A stream of the driver, new or kept. */
@@ -66,7 +106,7 @@ make(int device, int priority, weir_stream *out)
 	struct driver_guard guard;
 	CUcontext context;
 	enum weir_status status = driver_context(device, &context);
-	if (status != WEIR_OK || take_kept(device, priority, out))
+	if (status != WEIR_OK || take_kept(context, device, priority, out))
 		return status;
 	status = driver_enter(context, &guard);
 	if (status != WEIR_OK)
@@ -267,7 +307,7 @@ weir_stream_synchronize(weir_stream stream)
 	return ask(stream, "cuStreamSynchronize", ask_wait, NULL);
 }
 
-/* What a copy is asked for with. */
+/* The arguments of a copy. */
 struct copying {
 	CUdeviceptr to;
 	CUdeviceptr from;

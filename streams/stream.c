@@ -11,9 +11,10 @@
  * Note [Destroyed streams]
  *
  * For the marker to be right the driver must not give the handle to a stream
- * of somebody else. So weir_stream_destroy() keeps the driver's stream for the
- * next weir_stream_create() of the same device and priority, whose work comes
- * after what the old one had queued.
+ * of somebody else. So weir_stream_destroy() keeps the driver's stream for a
+ * weir_stream_create() of the same device and priority that comes when all its
+ * work is done. Until then others are made: work of a new stream comes after
+ * nothing that an old one had queued.
  */
 #include "streams/stream.h"
 
@@ -31,7 +32,7 @@ enum { BUCKETS = 256 };
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_STREAMS);
 static struct stream *buckets[BUCKETS] GUARDED_BY(lock);
 
-/* What a stream is found by. */
+/* The key that a stream is found by. */
 struct key {
 	CUcontext context; /* NULL for a stream with a handle of its own */
 	CUstream handle;
@@ -150,34 +151,22 @@ key_make(int device, weir_stream handle, struct key *key)
 	return driver_context(device, &key->context);
 }
 
-/* The device of a context. */
-static enum weir_status
-context_device(CUcontext context, int *out)
-{
-	struct driver_guard guard;
-	CUdevice device;
-	enum weir_status status = driver_enter(context, &guard);
-	if (status != WEIR_OK)
-		return status;
-	CUresult code = driver_peek()->cuCtxGetDevice(&device);
-	driver_leave(&guard);
-	if (code != CUDA_SUCCESS)
-		return driver_status(
-		    code, "cuCtxGetDevice(context %p)", (void *)context);
-	*out = device;
-	return WEIR_OK;
-}
-
-/* True also if it cannot be told. */
-static bool
-is_blocking(CUstream handle)
+/* In its context. To ask a stream that is captured for its flags would break
+ * the capture. */
+static void
+ask_blocking(struct stream *stream)
 {
 	unsigned flags = 0;
 
-	if (handle == WEIR_STREAM_ANY || handle == WEIR_STREAM_LEGACY)
-		return false;
-	return driver_peek()->cuStreamGetFlags(handle, &flags) !=
-	    CUDA_SUCCESS ||
+	stream->unasked = false;
+	stream->blocking = false;
+	if (stream->handle == WEIR_STREAM_ANY ||
+	    stream->handle == WEIR_STREAM_LEGACY)
+		return;
+	stream->unasked = !capture_none() && capture_maybe(stream->handle);
+	stream->blocking = stream->unasked ||
+	    driver_peek()->cuStreamGetFlags(stream->handle, &flags) !=
+		CUDA_SUCCESS ||
 	    !(flags & CU_STREAM_NON_BLOCKING);
 }
 
@@ -185,9 +174,14 @@ is_blocking(CUstream handle)
 static enum weir_status
 describe(const struct key *key, struct stream *stream)
 {
+	struct driver_guard guard;
+	CUdevice device;
+	CUresult code;
+
+	stream->handle = key->handle;
 	stream->context = key->context;
 	if (key->context == NULL) {
-		CUresult code = driver_peek()->cuStreamGetCtx(
+		code = driver_peek()->cuStreamGetCtx(
 		    key->handle, &stream->context);
 		if (code != CUDA_SUCCESS)
 			return status_set(WEIR_EINVAL,
@@ -195,8 +189,17 @@ describe(const struct key *key, struct stream *stream)
 			    "%s (%d)",
 			    (void *)key->handle, driver_text(code), code);
 	}
-	stream->blocking = is_blocking(key->handle);
-	return context_device(stream->context, &stream->device);
+	enum weir_status status = driver_enter(stream->context, &guard);
+	if (status != WEIR_OK)
+		return status;
+	code = driver_peek()->cuCtxGetDevice(&device);
+	ask_blocking(stream);
+	driver_leave(&guard);
+	if (code != CUDA_SUCCESS)
+		return driver_status(code, "cuCtxGetDevice(context %p)",
+		    (void *)stream->context);
+	stream->device = device;
+	return WEIR_OK;
 }
 
 static enum weir_status
@@ -213,7 +216,6 @@ stream_new(
 		meta_free(stream, sizeof(*stream));
 		return status;
 	}
-	stream->handle = key->handle;
 	stream->thread = key->thread;
 	stream->origin = origin;
 	lock_init(&stream->lock, LOCK_RANK_STREAM);
@@ -417,6 +419,21 @@ stream_forget(CUcontext context)
 	}
 }
 
+/* Is the stream ordered with the legacy default stream? Under the lock of the
+ * table. */
+static bool
+is_blocking(struct stream *stream)
+{
+	struct driver_guard guard;
+
+	if (stream->unasked && stream->thread == 0 &&
+	    driver_enter(stream->context, &guard) == WEIR_OK) {
+		ask_blocking(stream);
+		driver_leave(&guard);
+	}
+	return stream->blocking;
+}
+
 bool
 stream_orders_others(const struct stream *stream)
 {
@@ -427,24 +444,14 @@ stream_orders_others(const struct stream *stream)
 	lock_enter(&lock);
 	for (size_t i = 0; i < BUCKETS && !others; i++)
 		for (struct stream *s = buckets[i]; s != NULL; s = s->next)
-			if (s->context == stream->context && s->blocking &&
-			    !atomic_load(&s->ended))
+			if (s->context == stream->context &&
+			    !atomic_load(&s->ended) && is_blocking(s))
 				others = true;
 	lock_leave(&lock);
 	return others;
 }
 
 /* ---- Marks ------------------------------------------------------------ */
-
-static bool
-handle_capturing(CUstream handle)
-{
-	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-
-	return driver_peek()->cuStreamIsCapturing(handle, &status) !=
-	    CUDA_SUCCESS ||
-	    status != CU_STREAM_CAPTURE_STATUS_NONE;
-}
 
 /* Is any stream that weir knows of in this context being captured? */
 static bool
@@ -457,7 +464,7 @@ context_capturing(CUcontext context)
 		for (struct stream *s = buckets[i]; s != NULL; s = s->next) {
 			if (s->context == context && !atomic_load(&s->ended) &&
 			    !is_shared_handle(s->handle) &&
-			    handle_capturing(s->handle)) {
+			    capture_maybe(s->handle)) {
 				capturing = true;
 				break;
 			}
@@ -516,7 +523,7 @@ stream_capturing(struct stream *stream)
 		return context_capturing(stream->context);
 	/* Of the legacy default stream the driver tells whether a blocking one
 	 * is captured: others do not mind what is put on it. */
-	return handle_capturing(record_handle(stream));
+	return capture_maybe(record_handle(stream));
 }
 
 static enum weir_status
@@ -575,6 +582,7 @@ stream_mark(struct stream *stream, CUevent *out)
 		event_give(stream->context, event);
 		return status;
 	}
+	atomic_fetch_add(&stream->records, 1);
 	*out = event;
 	return WEIR_OK;
 }

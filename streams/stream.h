@@ -1,5 +1,5 @@
 /*
- * What weir knows of CUDA streams.
+ * weir's records of CUDA streams.
  *
  * A stream is found by its handle. Three handles are not streams of their
  * own: NULL and CU_STREAM_LEGACY are the legacy default stream of a context,
@@ -24,7 +24,7 @@
 #include "driver/driver.h"
 #include "streams/order.h"
 
-/* Who made it, and so who may end it. */
+/* Who created it, and so who may destroy it. */
 enum stream_origin { STREAM_FOREIGN, STREAM_CREATED, STREAM_POOLED };
 
 struct stream {
@@ -34,13 +34,21 @@ struct stream {
 	uint32_t thread; /* owner of a per-thread default stream; else 0 */
 	int device;
 	enum stream_origin origin;
-	int priority;  /* as asked of weir; CREATED and POOLED */
-	bool blocking; /* ordered with the legacy default stream */
+	int priority; /* as asked of weir; CREATED and POOLED */
+
+	/* Ordered with the legacy default stream; of one that was met in a
+	 * capture that is not known, and is taken for granted until it can be
+	 * asked. Under the lock of the table. */
+	bool blocking;
+	bool unasked;
 
 	struct order order; /* what it is known to be behind */
 	/* All it had at this tick was seen to be done: how far it has come.
 	 * 0: nothing was seen of it. */
 	_Atomic(uint64_t) met_at;
+	/* Events that were recorded on it, as far as weir knows: what was freed
+	 * between two of them others may use at the same time. */
+	_Atomic(uint64_t) records;
 
 	/* LOCK_RANK_STREAM. A record and the end exclude each other: no handle
 	 * is used that another thread is destroying. */

@@ -11,7 +11,7 @@
 #include "streams/capture.h"
 #include "streams/event.h"
 
-/* What is kept for the next time. */
+/* Structs that are kept for the next use. */
 enum { QUEUES_KEPT = 32, USES_KEPT = 1024 };
 
 /* Instead of USE_BATCH_BYTES where a record is dear. */
@@ -127,40 +127,47 @@ use_drop(struct waiting *waiting, struct use *use)
 	waiting->spares++;
 }
 
-enum weir_status
-use_add(struct waiting *waiting, struct pending *pending, struct stream *stream)
+static inline struct use *
+use_of(const struct pending *pending, const struct stream *stream)
 {
-	uint64_t capture = waiting->in_captures ? capture_of(stream) : 0;
+	struct use *use = pending->uses;
 
-	for (struct use *u = pending->uses; u != NULL; u = u->next) {
-		if (u->queue->stream != stream)
-			continue;
-		if (u->capture != 0)
-			u->capture = capture;
-		return WEIR_OK;
-	}
+	while (use != NULL && use->queue->stream != stream)
+		use = use->next;
+	return use;
+}
 
+/* Hang a new use on a block; NULL: there is no host memory. */
+static inline struct use *
+use_hang(
+    struct waiting *waiting, struct pending *pending, struct stream *stream)
+{
 	struct use *use = use_alloc(waiting);
+
 	if (use == NULL)
-		goto no_memory;
+		return NULL;
 	use->queue = queue_get(waiting, stream);
-	if (use->queue == NULL)
-		goto drop_use;
+	if (use->queue == NULL) {
+		use_drop(waiting, use);
+		return NULL;
+	}
 	use->queue->refs++;
 	list_init(&use->link);
 	use->owner = pending;
 	use->event = NULL;
 	use->tick = 0;
-	use->capture = capture;
+	use->capture = waiting->in_captures ? capture_of(stream) : 0;
 	use->placed = 0;
+	use->past = false;
 	use->waiters = 0;
 	use->next = pending->uses;
 	pending->uses = use;
-	return WEIR_OK;
+	return use;
+}
 
-drop_use:
-	use_drop(waiting, use);
-no_memory:
+static enum weir_status
+no_memory(void)
+{
 	return status_set(
 	    WEIR_EHOSTMEM, "recording a stream: no host memory for its use");
 }
@@ -300,6 +307,14 @@ is_full(const struct use_queue *queue)
 
 /* ---- Uses -------------------------------------------------------------- */
 
+/* A use that is in no queue needs no event any more. */
+static inline void
+give_event(const struct use *use)
+{
+	if (use->event != NULL && !is_gone(use->queue))
+		event_give(use->queue->stream->context, use->event);
+}
+
 /* While a host waits for its event it stays, of no block. */
 static void
 use_free(struct waiting *waiting, struct use *use)
@@ -309,10 +324,49 @@ use_free(struct waiting *waiting, struct use *use)
 	use->owner = NULL;
 	if (use->waiters > 0)
 		return;
-	if (use->event != NULL && !is_gone(use->queue))
-		event_give(use->queue->stream->context, use->event);
+	give_event(use);
 	queue_put(waiting, use->queue);
 	use_drop(waiting, use);
+}
+
+/* Take a use off its block. */
+static inline void
+use_take_off(struct waiting *waiting, struct use *use)
+{
+	struct use **at = &use->owner->uses;
+
+	while (*at != use)
+		at = &(*at)->next;
+	*at = use->next;
+	use_free(waiting, use);
+}
+
+/* A stream is named that was named before. */
+static __attribute__((noinline)) enum weir_status
+use_again(struct waiting *waiting, struct pending *pending, struct use *old)
+{
+	struct stream *stream = old->queue->stream;
+
+	if (old->past) {
+		if (use_hang(waiting, pending, stream) == NULL)
+			return no_memory();
+		use_take_off(waiting, old);
+	} else if (old->capture != 0) {
+		old->capture = waiting->in_captures ? capture_of(stream) : 0;
+	}
+	return WEIR_OK;
+}
+
+enum weir_status
+use_add(struct waiting *waiting, struct pending *pending, struct stream *stream)
+{
+	struct use *old = use_of(pending, stream);
+
+	if (old != NULL)
+		return use_again(waiting, pending, old);
+	if (use_hang(waiting, pending, stream) == NULL)
+		return no_memory();
+	return WEIR_OK;
 }
 
 static void
@@ -346,7 +400,7 @@ use_move(struct pending *from, struct pending *to)
 		u->owner = to;
 }
 
-/* The free ends what a stream did with the block in a capture, if it is in that
+/* The end of what a stream did with the block in a capture, if it is in that
  * still. */
 static void
 place(struct use *use)
@@ -362,7 +416,7 @@ use_is_over(const struct pending *pending, const struct stream *stream,
     uint64_t capture)
 {
 	for (struct use *u = pending->uses; u != NULL; u = u->next) {
-		if (u->capture != 0)
+		if (u->capture != 0 && !u->past)
 			place(u);
 		if (u->capture != capture ||
 		    order_until(stream, u->queue->stream, capture) < u->placed)
@@ -371,23 +425,72 @@ use_is_over(const struct pending *pending, const struct stream *stream,
 	return true;
 }
 
+/* A use comes to the end of its queue, and keeps some bytes from others. */
+static inline void
+enqueue(struct use *use, size_t bytes)
+{
+	struct use_queue *queue = use->queue;
+
+	if (use->capture != 0)
+		place(use);
+	list_push_back(&queue->uses, &use->link);
+	queue->fresh++;
+	queue->fresh_bytes += bytes;
+	if (is_full(queue)) {
+		status_mute();
+		mark(queue);
+		status_unmute();
+	}
+}
+
+enum weir_status
+use_add_past(struct waiting *waiting, struct pending *pending, size_t bytes,
+    struct stream *stream)
+{
+	struct use *old = use_of(pending, stream);
+
+	if (old != NULL && !old->past)
+		return WEIR_OK;
+	struct use *use = use_hang(waiting, pending, stream);
+	if (use == NULL)
+		return no_memory();
+	if (old != NULL)
+		use_take_off(waiting, old);
+	use->past = true;
+	pending->has_past = true;
+	enqueue(use, bytes);
+	return WEIR_OK;
+}
+
+/* A past use in no queue was met while its block was live. */
+static bool
+is_met(const struct use *use)
+{
+	return use->past && list_empty(&use->link);
+}
+
+void
+use_drop_met(struct waiting *waiting, struct pending *pending)
+{
+	struct use *next;
+
+	pending->has_past = false;
+
+	for (struct use *u = pending->uses; u != NULL; u = next) {
+		next = u->next;
+		if (is_met(u))
+			use_take_off(waiting, u);
+	}
+}
+
 void
 waiting_add(struct waiting *waiting, struct pending *pending)
 {
 	pending->unmet = 0;
 	for (struct use *u = pending->uses; u != NULL; u = u->next) {
-		struct use_queue *queue = u->queue;
-		if (u->capture != 0)
-			place(u);
 		pending->unmet++;
-		list_push_back(&queue->uses, &u->link);
-		queue->fresh++;
-		queue->fresh_bytes += pending->bytes;
-		if (is_full(queue)) {
-			status_mute();
-			mark(queue);
-			status_unmute();
-		}
+		if (!u->past)
+			enqueue(u, pending->bytes);
 	}
 	list_push_back(&waiting->pending, &pending->link);
 	waiting->count++;
@@ -396,17 +499,22 @@ waiting_add(struct waiting *waiting, struct pending *pending)
 
 /* ---- Polling ----------------------------------------------------------- */
 
-/* Drop a met use from its block; the block, if it was the last unmet one. */
+/* Drop a met use from its block; the block, if it was the last unmet one. A
+ * live block keeps it, in no queue. */
 static struct pending *
 settle(struct waiting *waiting, struct use *use)
 {
 	struct pending *pending = use->owner;
-	struct use **at = &pending->uses;
 
-	while (*at != use)
-		at = &(*at)->next;
-	*at = use->next;
-	use_free(waiting, use);
+	if (__builtin_expect(pending->unmet == 0, 0)) {
+		unlink_use(use);
+		if (use->waiters == 0) {
+			give_event(use);
+			use->event = NULL;
+		}
+		return NULL;
+	}
+	use_take_off(waiting, use);
 	return --pending->unmet == 0 ? pending : NULL;
 }
 

@@ -6,6 +6,12 @@
  * streams, and the block is pending until all are met, in any order. A late
  * stream holds back only the blocks it used.
  *
+ * weir_record_use() says that a stream's use is queued by now: that use is
+ * *past*, and goes to the end of its stream's queue at the call. One that is
+ * met while its block is live stays on the block, in no queue, until the free
+ * drops it: a free by a thread's cache reads the uses of a block with no lock.
+ * A use that lasts until the free covers any of the same stream before it.
+ *
  * A use is *marked* when an event has been recorded on its stream at its place
  * in the queue or behind it: the queue is in the order of the frees, so an
  * event tells of all before it. One event, carried by the last use it tells
@@ -34,7 +40,7 @@
  *
  * In a capture no event can be recorded, but its order is known (order.h, Note
  * [Order in a capture]): a use that was named there, by a stream that still was
- * in it at the free, may be followed in that capture, or found to be over.
+ * in it at its end, may be followed in that capture, or found to be over.
  * When the capture has ended it is marked like others.
  *
  * Everything here is under the lock of the arena that owns `struct waiting`.
@@ -71,7 +77,8 @@ struct use {
 	CUevent event;         /* or NULL: one behind it tells, or none yet */
 	uint64_t tick;         /* of the record */
 	uint64_t capture;      /* all of it was in this one; 0: or was not */
-	uint64_t placed;       /* its stream's place in that, at the free */
+	uint64_t placed;       /* its stream's place in that, at its end */
+	bool past;             /* by weir_record_use(): it ended at the call */
 	unsigned waiters; /* hosts that wait for `event` with no lock held */
 };
 
@@ -79,6 +86,7 @@ struct use {
 struct pending {
 	struct use *uses;
 	unsigned unmet;
+	bool has_past;    /* one of them is, or was */
 	size_t bytes;     /* of the block, when it is freed */
 	struct list link; /* in waiting.pending, oldest first */
 };
@@ -102,6 +110,15 @@ void waiting_init(struct waiting *waiting);
 enum weir_status use_add(
     struct waiting *waiting, struct pending *pending, struct stream *stream);
 
+/* Hang a use by `stream`, which is queued by now, on a live block of some
+ * bytes, in place of an earlier such use; nothing if a use is there that lasts
+ * until the free. WEIR_EHOSTMEM, and then all is as it was. */
+enum weir_status use_add_past(struct waiting *waiting, struct pending *pending,
+    size_t bytes, struct stream *stream);
+
+/* Of a live block that is about to be freed: take off what was met. */
+void use_drop_met(struct waiting *waiting, struct pending *pending);
+
 /* The stream of a handle, if it is no default stream and has used memory here
  * lately; or NULL. It stays as long as the lock is held. */
 struct stream *use_known(const struct waiting *waiting, weir_stream handle);
@@ -109,7 +126,7 @@ struct stream *use_known(const struct waiting *waiting, weir_stream handle);
 /* Take all uses off; the marks of a pending block are dropped. */
 void use_clear(struct waiting *waiting, struct pending *pending);
 
-/* Hand all uses of a live block to one that has none. */
+/* Hand all uses of a live block to one that has none. None is past. */
 void use_move(struct pending *from, struct pending *to);
 
 /* The block is freed: let it wait for its uses (it has some). Marks them, or
