@@ -62,4 +62,9 @@ enum weir_status allocator_malloc_host(
  * stream: it is free at once. */
 enum weir_status allocator_free_done(void *ptr);
 
+/* As weir_stats(), but threads' caches are not asked: what they have served is
+ * missing; memory held, waits and failures are true. False: the device has no
+ * memory of weir's. */
+bool allocator_glance(int device, struct weir_stats *out);
+
 #endif

@@ -7,6 +7,7 @@
 #include "allocator/allocator.h"
 #include "allocator/attend.h"
 #include "allocator/copies.h"
+#include "allocator/guard.h"
 #include "allocator/host.h"
 #include "allocator/lookup.h"
 #include "allocator/segment.h"
@@ -28,7 +29,7 @@ pool_init(struct pool *pool, struct pools *owner, enum pool_kind kind)
 {
 	pool->owner = owner;
 	pool->kind = kind;
-	tree_init(&pool->free, compare_size_address);
+	tree_init(&pool->free, compare_run_address);
 	tree_init(&pool->unmapped, compare_address);
 }
 
@@ -49,9 +50,12 @@ pools_get(struct arena *arena, struct stream *stream, struct pools **out)
 		for (int kind = 0; kind < POOL_KINDS; kind++)
 			pool_init(
 			    &pools->pool[kind], pools, (enum pool_kind)kind);
+		list_init(&pools->freed);
 		list_push_back(&arena->pools, &pools->link);
 		pools->index = arena->pools_made++;
 		arena->streams += stream->handle != WEIR_STREAM_ANY;
+		if (arena->streams > 1)
+			reclaim_begin_several(arena);
 		if (arena == arena->main)
 			stream->pools = pools;
 		/* It may have ended since it was found. */
@@ -225,6 +229,7 @@ arena_new(int device, const struct options *options, struct arena **out)
 	status = stream_find(device, WEIR_STREAM_ANY, &arena->any);
 	if (status != WEIR_OK)
 		goto drop_arena;
+	guard_begin(options->guard);
 	status = arena_set_up(arena, arena);
 	if (status != WEIR_OK)
 		goto drop_stream;
@@ -425,6 +430,7 @@ check_device(struct arena *main, struct check *check)
 	struct weir_stats sums = { 0 };
 	struct weir_stats host_sums = { 0 };
 
+	guard_look_at_all(main, check);
 	settle_all(main);
 	lock_enter(&main->lock);
 	struct totals *totals = main->totals;

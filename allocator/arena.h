@@ -8,6 +8,8 @@
  *            allocation of the driver
  *   block    a cut of a segment; in one state, and of one pool, at a time
  *   pool     the free blocks of one stream and kind (small, large or fine)
+ *   run      free neighbours that a stream may use at once: its own, and
+ *            those of no stream between and beside them
  *   pools    the pools of one stream, one of each kind, with its statistics
  *
  * A block is
@@ -18,17 +20,19 @@
  *      |                  |                    (used on other streams)
  *      '---- LEFT <-------'  its memory has been mapped elsewhere
  *
- * An UNMAPPED block is in pool->unmapped of its pool, a FREE one in
- * pool->free, an ACTIVE one with its caller, a PENDING one in arena->waiting,
- * and so is a LEFT one until its old work is done, then in arena->left.
- * While the driver is called without the lock, blocks that are to be mapped
- * are MAPPING, blocks whose memory is to go are LEAVING; these are nowhere.
- * A CACHED block is free memory that a thread keeps (tcache.h). The state of a
- * block passes between ACTIVE and CACHED without the lock; all other changes
- * are made with it.
- * Blocks may pass from one stream's pools to another's; neighbours of two
- * pools are never merged. The pools of WEIR_STREAM_ANY are everyone's: what is
- * in them is complete on every stream.
+ * An UNMAPPED block is in pool->unmapped of the pools of no stream. A FREE one
+ * is in a run, whose first block of its pool is in pool->free. An ACTIVE one
+ * with its caller, a PENDING one in arena->waiting, and so is a LEFT one until
+ * its old work is done, then in arena->left. While the driver is called without
+ * the lock, blocks that are to be mapped are MAPPING, blocks whose memory is to
+ * go are LEAVING; these are nowhere. A GUARD block is a zone of an ACTIVE
+ * neighbour (guard.h), held and nowhere. A CACHED block is free memory that a
+ * thread keeps (tcache.h). The state of a block passes between ACTIVE and
+ * CACHED without the lock; all other changes are made with it. Blocks may pass
+ * from one stream's pools to another's; neighbours of two pools are never
+ * merged, and of a stream's pool only those that one event covers: block.c,
+ * Note [Fences]. The pools of WEIR_STREAM_ANY are everyone's: what is in them
+ * is complete on every stream.
  *
  * Starts and sizes are multiples of WEIR_GRANULE, in a pool of the kind
  * POOL_FINE of the arena's granule.
@@ -62,7 +66,15 @@ enum block_state {
 	BLOCK_CACHED,
 	BLOCK_LEFT,
 	BLOCK_MAPPING,
-	BLOCK_LEAVING
+	BLOCK_LEAVING,
+	BLOCK_GUARD /* a zone of its neighbour: guard.h */
+};
+
+/* Does an ACTIVE block lie between zones? */
+enum block_guard {
+	GUARD_NONE,
+	GUARD_CUT, /* that are not to be looked at */
+	GUARD_FILLED
 };
 
 /* What a free and the malloc after it look at lies in the first 64 bytes, one
@@ -78,12 +90,18 @@ struct block {
 	_Atomic(enum block_state) state;
 	bool oversize;          /* counted as such; ACTIVE */
 	uint8_t way;            /* the low bits of pool->owner->index */
+	uint8_t guarded;        /* enum block_guard; ACTIVE */
 	struct pending pending; /* uses, and the wait for them */
 	struct block *prev;     /* neighbours by address in the segment */
 	struct block *next;
 	struct tree_node node; /* in pool->free or pool->unmapped */
 	uint64_t freed_at;     /* FREE: the tick of the latest free in it */
-	uint32_t stack;        /* where it was allocated, of the history's */
+	uint64_t fence; /* FREE: events recorded on its stream before that */
+	/* FREE: bytes of the run, in the first of its pool there; 0 in the
+	 * others, RUN_NONE in a block that is in no run. */
+	size_t run;
+	uint32_t stack;  /* where it was allocated, of the history's */
+	uint32_t serial; /* no other guarded block has it */
 };
 
 struct segment {
@@ -110,8 +128,8 @@ struct segment {
 struct pool {
 	struct pools *owner;  /* constant */
 	enum pool_kind kind;  /* constant */
-	struct tree free;     /* by size, then address: best fit */
-	struct tree unmapped; /* by address */
+	struct tree free;     /* runs, by size, then address: best fit */
+	struct tree unmapped; /* by address; of no stream */
 };
 
 /*
@@ -165,6 +183,8 @@ struct pools {
 	/* All work queued before this tick is done. */
 	uint64_t passed_at;
 	uint64_t freed_at; /* the tick of the latest free */
+	struct list freed; /* FREE blocks, the earliest freed first; not of
+			    * the pools of no stream */
 	/* Marks that have not passed yet, the oldest first. */
 	struct mark marks[MARKS];
 	unsigned mark_count;
@@ -229,6 +249,7 @@ enum arena_flags {
 	ARENA_UNCOUNTED = 2,  /* neither in the device's totals nor its limit */
 	ARENA_SERVES_OOM = 4, /* what is free there serves the last need */
 	ARENA_HOST = 8,       /* page-locked host memory: Note [Host memory] */
+	ARENA_SEGMENTS = 16,  /* in segments of the driver, never expandable */
 };
 
 struct totals;
@@ -259,6 +280,8 @@ struct arena {
 	struct pools *any_pools;
 	struct list pools; /* of every stream, any_pools too */
 	unsigned streams;  /* that have pools */
+	bool several; /* there were two, or requests of no stream: what they
+		       * have freed is in pools->freed, for others */
 	unsigned pools_made;
 	struct list segments;
 	struct list caches; /* of threads */
@@ -576,7 +599,7 @@ block_state_is_held(enum block_state state)
 {
 	return state == BLOCK_FREE || state == BLOCK_ACTIVE ||
 	    state == BLOCK_PENDING || state == BLOCK_CACHED ||
-	    state == BLOCK_LEAVING;
+	    state == BLOCK_LEAVING || state == BLOCK_GUARD;
 }
 
 static inline bool
@@ -626,7 +649,36 @@ block_home(const struct block *block)
 	return block->pool;
 }
 
-int compare_size_address(const struct tree_node *a, const struct tree_node *b);
+/* A block that is in no run. */
+#define RUN_NONE SIZE_MAX
+
+/* Is it FREE, and in its pool? */
+static inline bool
+block_is_in_run(const struct block *block)
+{
+	return block != NULL && block_state(block) == BLOCK_FREE &&
+	    block->run != RUN_NONE;
+}
+
+/* Is it complete on every stream? */
+static inline bool
+block_is_complete(const struct block *block)
+{
+	return block->pool->owner == block->arena->any_pools;
+}
+
+/* All of the run that a block of a tree stands for. */
+struct span block_run(struct block *head);
+
+/* Fence a block that has been freed, or moved, at block->freed_at. */
+static inline void
+block_set_fence(struct block *block)
+{
+	block->fence = atomic_load_explicit(
+	    &block->pool->owner->stream->records, memory_order_relaxed);
+}
+
+int compare_run_address(const struct tree_node *a, const struct tree_node *b);
 int compare_address(const struct tree_node *a, const struct tree_node *b);
 
 static inline struct block *
@@ -644,18 +696,20 @@ block_of_pending(struct list *link)
 /* ---- pool.c ------------------------------------------------------------ */
 
 /*
- * The best block of a pool for a size class among those freed no later than
- * `until`, or NULL.
+ * The block that stands for the best run of a pool for a size class, or NULL.
  *
  * @param plain  only blocks of driver segments will do
  */
 struct block *pool_find(struct pool *pool, const struct options *options,
-    size_t rounded, bool plain, uint64_t until);
+    size_t rounded, bool plain);
 
-/* Take a block that was found as ACTIVE, cut to size; the rest stays in its
- * pool. WEIR_EHOSTMEM, and nothing has changed. */
+/* Take the front of a run that was found as one ACTIVE block, cut to size; what
+ * is left stays free. WEIR_EHOSTMEM, and nothing has changed. */
 enum weir_status pool_cut(
-    struct block *block, const struct options *options, size_t rounded);
+    struct block **block, const struct options *options, size_t rounded);
+/* The same of FREE neighbours of any pools that a pool's stream may use. */
+enum weir_status pool_cut_span(struct span span, struct pool *pool,
+    const struct options *options, size_t rounded, struct block **out);
 
 /* Bytes of the largest block in a pool; 0 if it is empty. */
 size_t pool_largest(const struct pool *pool);
@@ -788,7 +842,7 @@ bool marks_follow(struct pools *mine, struct pools *other, uint64_t tick,
 /* The best block for a request of `mine` that the earliest mark of `other` lets
  * go that is waited for; NULL: none does. Wait by marks_follow(). */
 struct block *marks_find(const struct pools *mine, struct pools *other,
-    const struct options *options, size_t rounded, struct patience patience);
+    size_t rounded, struct patience patience);
 
 /* Put `mine` behind the next mark of `other`; false if nothing comes of it. */
 bool marks_follow_next(
@@ -815,6 +869,18 @@ void reclaim_glance(struct arena *arena);
 
 /* A pending block whose uses are gone becomes free, of another pool. */
 void reclaim_pending_to(struct block *block, struct pool *pool);
+
+/* What streams have freed and are done with becomes memory of no stream. Not in
+ * other arenas: their requests are to get the same addresses when they are
+ * restored. */
+static inline bool
+arena_promotes(const struct arena *arena)
+{
+	return arena == arena->main && arena->kept == 0;
+}
+/* From now on others than one stream may have use for it. */
+void reclaim_begin_several(struct arena *arena);
+void reclaim_promote(struct arena *arena);
 
 /* See which streams are idle, where that takes no wait. */
 void reclaim_refresh(struct arena *arena);
@@ -1088,6 +1154,9 @@ struct check {
 };
 
 void arena_check(struct arena *arena, struct check *check);
+
+/* One more fault. */
+void check_fault(struct check *check, const char *text);
 
 /* Totals (or NULL) against the sums over their arenas, unless they have
  * changed since they were at `changes`. Takes their lock. */

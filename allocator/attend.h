@@ -6,6 +6,7 @@
  *	attend.c  history and snapshots: at the end, at a failure
  *	serve.c   the thread that answers signals and watchers
  *	live.c    what watchers are told
+ *	ctl.c     values by name
  *
  * Nothing here fails a call of the program: what cannot be done is told once on
  * stderr. In a forked child there is nothing to tell of, and nothing happens.
@@ -20,6 +21,9 @@
  * options ask for, once; the caller holds no lock. */
 void attend_begin(const struct options *options);
 
+/* Has it begun? Options that it heeds change nothing then. */
+bool attend_has_begun(void);
+
 /* A request has failed for want of memory. The caller holds no lock; the status
  * of the thread changes. */
 void attend_oom(void);
@@ -31,6 +35,9 @@ enum attend_why { ATTEND_EXIT, ATTEND_OOM, ATTEND_SIGNAL };
  * not be, which is told. */
 bool attend_snapshot(enum attend_why why);
 
+/* Write the snapshot of the end, unless one of a failure is to stay there. */
+void attend_end(void);
+
 /* Begin the thread, if the options ask for one. What it cannot do is told. */
 void serve_begin(const struct options *options);
 
@@ -39,6 +46,11 @@ void live_begin(void);
 
 /* Fill a reply to WATCH_STATS; its size. Calls no driver. */
 size_t live_gather(struct watch_reply *reply);
+
+/* The values of <weir/ctl.h> that a request of WATCH_LIST asks for, or the one
+ * of WATCH_SET, set; false: `text` says why not. */
+bool ctl_answer(const struct watch_ctl_request *request,
+    struct watch_ctl_reply *reply, char text[WATCH_TEXT]);
 
 /* A snapshot of everything into an open file, from its beginning; of snapshot.c
  * as weir_snapshot_write(). */

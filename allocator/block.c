@@ -4,6 +4,20 @@
  * Invariants I-1, I-4 and I-5 of docs/invariants.md are kept here: blocks tile
  * their segment, links are symmetric, and no two neighbours that could be one
  * are two.
+ *
+ * Note [Fences]
+ *
+ * A free block has one fence: its stream, and the tick of the latest free in
+ * it. Other streams may use the block once they are ordered after that tick.
+ * Two neighbours of one stream are merged only if no event was recorded on the
+ * stream between their frees (block->fence counts the events): every event that
+ * others can wait for then covers both or neither, and merging loses nothing.
+ * While a device has one stream, nobody else waits, and all are merged.
+ *
+ * What is not merged still serves as one. A run is a row of neighbours that are
+ * of one stream's pool or complete. The first of them that is of the pool has
+ * the size of the run and stands for it in the tree; a complete block may be
+ * part of the runs of two streams, on its left and on its right.
  */
 #include "allocator/arena.h"
 #include "allocator/lookup.h"
@@ -31,10 +45,10 @@ compare_address(const struct tree_node *a, const struct tree_node *b)
 }
 
 int
-compare_size_address(const struct tree_node *a, const struct tree_node *b)
+compare_run_address(const struct tree_node *a, const struct tree_node *b)
 {
-	size_t x = CONTAINER_OF(a, struct block, node)->size;
-	size_t y = CONTAINER_OF(b, struct block, node)->size;
+	size_t x = CONTAINER_OF(a, struct block, node)->run;
+	size_t y = CONTAINER_OF(b, struct block, node)->run;
 
 	if (x != y)
 		return x < y ? -1 : 1;
@@ -137,6 +151,8 @@ block_new(struct arena *arena, CUdeviceptr addr, struct block **out)
 	block->prev = NULL;
 	block->next = NULL;
 	block->freed_at = 0;
+	block->fence = 0;
+	block->run = RUN_NONE;
 	*out = block;
 	return WEIR_OK;
 }
@@ -175,6 +191,7 @@ split(struct block *block, size_t size, struct block *rest,
 	rest->pool = pool;
 	rest->way = block->way;
 	rest->freed_at = block->freed_at;
+	rest->fence = block->fence;
 	rest->prev = block;
 	rest->next = next;
 	if (next != NULL)
@@ -190,13 +207,6 @@ void
 block_split(struct block *block, size_t size, struct block *rest)
 {
 	split(block, size, rest, block_state(block));
-}
-
-static inline struct tree *
-tree_of(struct block *block, enum block_state state)
-{
-	return state == BLOCK_FREE ? &block->pool->free :
-				     &block->pool->unmapped;
 }
 
 /* What becomes of inactive_split in one go: only the sum counts. */
@@ -228,23 +238,115 @@ net_count(const struct net *net, struct pool *pool)
 		count(pool, net->blocks, net->bytes);
 }
 
+/* ---- Runs -------------------------------------------------------------- */
+
+/* Is it of the runs of a pool? */
+static inline bool
+is_of_runs(const struct block *block, const struct pool *pool)
+{
+	return block_is_in_run(block) &&
+	    (block->pool == pool || block_is_complete(block));
+}
+
+/* Make the first block of its pool stand for the run that a block is of, and
+ * no other. */
+static __attribute__((noinline)) void
+renew_run(struct block *block)
+{
+	struct pool *pool = block->pool;
+	struct block *head = block;
+	struct block *last = block;
+	size_t size = block->size;
+
+	for (struct block *b = block->prev; is_of_runs(b, pool); b = b->prev) {
+		size += b->size;
+		if (b->pool == pool)
+			head = b;
+	}
+	for (struct block *b = block->next; is_of_runs(b, pool); b = b->next) {
+		size += b->size;
+		last = b;
+	}
+	for (struct block *b = head; b != last;) {
+		b = b->next;
+		if (b->pool == pool && b->run > 0) {
+			tree_remove(&pool->free, &b->node);
+			b->run = 0;
+		}
+	}
+	if (head->run == size)
+		return;
+	if (head->run > 0)
+		tree_remove(&pool->free, &head->node);
+	head->run = size;
+	tree_insert(&pool->free, &head->node);
+}
+
+/* Something next to a block has changed. */
+static __attribute__((noinline)) void
+renew_runs_of(struct block *block)
+{
+	if (!block_is_complete(block)) {
+		renew_run(block);
+		return;
+	}
+	if (block_is_in_run(block->prev) && !block_is_complete(block->prev))
+		renew_run(block->prev);
+	if (block_is_in_run(block->next) && !block_is_complete(block->next))
+		renew_run(block->next);
+}
+
+struct span
+block_run(struct block *head)
+{
+	struct span run = { head, head };
+	const struct pool *pool = head->pool;
+
+	if (head->run == head->size)
+		return run;
+	while (is_of_runs(run.first->prev, pool))
+		run.first = run.first->prev;
+	while (is_of_runs(run.last->next, pool))
+		run.last = run.last->next;
+	return run;
+}
+
 void
 block_take(struct block *block)
 {
 	struct net net = { 0 };
 
+	if (block_state(block) != BLOCK_FREE) {
+		tree_remove(&block->pool->unmapped, &block->node);
+		return;
+	}
 	net_add(&net, block, -1);
-	tree_remove(tree_of(block, block_state(block)), &block->node);
+	if (block->run > 0)
+		tree_remove(&block->pool->free, &block->node);
+	block->run = RUN_NONE;
+	if (!list_empty(&block->pending.link))
+		list_remove(&block->pending.link);
+	if (block_is_in_run(block->prev))
+		renew_runs_of(block->prev);
+	if (block_is_in_run(block->next))
+		renew_runs_of(block->next);
 	net_count(&net, block->pool);
 }
 
-/* May a neighbour be one with a block of this state, FREE or UNMAPPED? */
-static inline bool
-mergeable(const struct block *neighbour, const struct pool *pool,
-    enum block_state state)
+/* May a neighbour be one with a free block? Of a stream's only what one event
+ * covers, or what was freed late would hold back what was freed before. */
+static inline QUICK bool
+go_together(const struct block *neighbour, const struct block *block)
 {
-	return neighbour != NULL && block_state(neighbour) == state &&
-	    neighbour->pool == pool;
+	return neighbour->pool == block->pool &&
+	    (neighbour->fence == block->fence || block->arena->streams < 2 ||
+		block_is_complete(block));
+}
+
+static inline bool
+mergeable(const struct block *neighbour, const struct block *block)
+{
+	return block_is_in_run(neighbour) && go_together(neighbour, block);
 }
 
 /* Join a block with its next neighbour, which is gone then and in no tree. */
@@ -260,49 +362,175 @@ absorb_next(struct block *block, bool held)
 	block->next = next;
 	if (next != NULL)
 		next->prev = block;
-	if (gone->freed_at > block->freed_at)
+	if (gone->freed_at > block->freed_at) {
 		block->freed_at = gone->freed_at;
+		block->fence = gone->fence;
+	}
 	block->pool->owner->blocks--;
+	if (!list_empty(&gone->pending.link))
+		list_remove(&gone->pending.link);
 	block_delete(gone);
+}
+
+/* Addresses without memory are of no stream. */
+static struct pool *
+unmapped_pool(const struct block *block)
+{
+	return &block->arena->any_pools->pool[block->segment->kind];
+}
+
+static struct block *
+put_unmapped(struct block *block)
+{
+	struct tree *tree = &unmapped_pool(block)->unmapped;
+
+	block_move(block, unmapped_pool(block));
+	if (block_is_held(block))
+		name(block, NULL);
+	block_set_state(block, BLOCK_UNMAPPED);
+	block->requested = 0;
+	block->stack = 0;
+	if (block->next != NULL && block_state(block->next) == BLOCK_UNMAPPED) {
+		tree_remove(tree, &block->next->node);
+		absorb_next(block, false);
+	}
+	if (block->prev != NULL && block_state(block->prev) == BLOCK_UNMAPPED) {
+		block = block->prev;
+		absorb_next(block, false);
+	} else {
+		tree_insert(tree, &block->node);
+	}
+	return block;
+}
+
+/* Where a block is that is on its way into its pool. */
+struct putting {
+	struct block *block;
+	bool placed; /* it is in the tree, if not where it belongs */
+	struct net net;
+};
+
+static inline QUICK void
+put_with_next(struct putting *p)
+{
+	struct tree *tree = &p->block->pool->free;
+	struct block *next = p->block->next;
+
+	net_add(&p->net, next, -1);
+	if (next->run > 0 && !p->placed) {
+		p->block->run = next->run;
+		tree_replace(tree, &next->node, &p->block->node);
+		p->placed = true;
+	} else if (next->run > 0) {
+		tree_remove(tree, &next->node);
+	}
+	absorb_next(p->block, true);
+}
+
+static inline QUICK void
+put_with_prev(struct putting *p)
+{
+	if (p->placed)
+		tree_remove(&p->block->pool->free, &p->block->node);
+	p->block = p->block->prev;
+	net_add(&p->net, p->block, -1);
+	absorb_next(p->block, true);
+	p->placed = p->block->run > 0;
+}
+
+/* It is a run by itself. */
+static inline QUICK void
+put_alone(struct putting *p)
+{
+	struct block *block = p->block;
+	struct tree *tree = &block->pool->free;
+
+	block->run = block->size;
+	if (p->placed)
+		tree_raised(tree, &block->node);
+	else
+		tree_insert(tree, &block->node);
+}
+
+static inline QUICK struct block *
+put_ends(struct putting *p)
+{
+	struct block *block = p->block;
+
+	net_add(&p->net, block, 1);
+	net_count(&p->net, block->pool);
+	if (block->arena->several && !block_is_complete(block)) {
+		list_remove(&block->pending.link);
+		list_push_back(
+		    &block->pool->owner->freed, &block->pending.link);
+	}
+	return block;
+}
+
+/* There is more beside it than what it is joined with. */
+static __attribute__((noinline)) struct block *
+put_beside(struct putting p)
+{
+	while (mergeable(p.block->next, p.block))
+		put_with_next(&p);
+	while (mergeable(p.block->prev, p.block))
+		put_with_prev(&p);
+	if (block_is_complete(p.block))
+		put_alone(&p);
+	renew_runs_of(p.block);
+	return put_ends(&p);
+}
+
+/* Is what is free a run by itself that a block can be joined with? */
+static inline QUICK bool
+joins(const struct block *neighbour, const struct block *block)
+{
+	return neighbour->run == neighbour->size &&
+	    go_together(neighbour, block);
+}
+
+static inline QUICK bool
+is_free(const struct block *block)
+{
+	return block != NULL && block_state(block) == BLOCK_FREE;
 }
 
 /* It takes the place of its next neighbour in the tree, or is joined to the one
  * before, which is in its place: mostly that is where they belong. */
+static inline QUICK struct block *
+put_free(struct block *block)
+{
+	struct putting p = { .block = block };
+	bool alone = !block_is_complete(block);
+
+	if (!block_is_held(block))
+		name(block, block);
+	block_set_state(block, BLOCK_FREE);
+	block->requested = 0;
+	block->stack = 0;
+	block->run = 0;
+	if (is_free(block->next)) {
+		if (alone && joins(block->next, block))
+			put_with_next(&p);
+		else
+			alone = false;
+	}
+	if (is_free(block->prev)) {
+		if (alone && joins(block->prev, block))
+			put_with_prev(&p);
+		else
+			alone = false;
+	}
+	if (!alone)
+		return put_beside(p);
+	put_alone(&p);
+	return put_ends(&p);
+}
+
 struct block *
 block_put(struct block *block, enum block_state state)
 {
-	const bool held = state == BLOCK_FREE;
-	struct pool *pool = block->pool;
-	struct tree *tree = tree_of(block, state);
-	bool placed = false;
-	struct net net = { 0 };
-
-	if (block_is_held(block) != held)
-		name(block, held ? block : NULL);
-	block_set_state(block, state);
-	block->requested = 0;
-	block->stack = 0;
-	if (mergeable(block->next, pool, state)) {
-		net_add(&net, block->next, -1);
-		tree_replace(tree, &block->next->node, &block->node);
-		absorb_next(block, held);
-		placed = true;
-	}
-	if (mergeable(block->prev, pool, state)) {
-		if (placed)
-			tree_remove(tree, &block->node);
-		block = block->prev;
-		net_add(&net, block, -1);
-		absorb_next(block, held);
-		placed = true;
-	}
-	if (placed)
-		tree_raised(tree, &block->node);
-	else
-		tree_insert(tree, &block->node);
-	net_add(&net, block, 1);
-	net_count(&net, pool);
-	return block;
+	return state == BLOCK_FREE ? put_free(block) : put_unmapped(block);
 }
 
 void
@@ -310,6 +538,17 @@ block_hand_out(struct block *block)
 {
 	block_take(block);
 	block_set_state(block, BLOCK_ACTIVE);
+}
+
+/* The same with neighbours that are of its run, or of others. */
+static __attribute__((noinline)) void
+hand_out_front_of_run(struct block *block, size_t size, struct block *rest)
+{
+	block_take(block);
+	rest->run = RUN_NONE;
+	split(block, size, rest, BLOCK_FREE);
+	block_set_state(block, BLOCK_ACTIVE);
+	put_free(rest);
 }
 
 /* The rest takes its place in the tree, where it belongs, mostly. It has no
@@ -323,10 +562,19 @@ block_hand_out_front(struct block *block, size_t size)
 	enum weir_status status = new (block->arena, block->addr + size, &rest);
 	if (status != WEIR_OK)
 		return status;
+	if (block->run != block->size || block_is_complete(block)) {
+		hand_out_front_of_run(block, size, rest);
+		return WEIR_OK;
+	}
 	net_add(&net, block, -1);
 	split(block, size, rest, BLOCK_FREE);
+	rest->run = rest->size;
 	tree_replace(tree, &block->node, &rest->node);
 	tree_lowered(tree, &rest->node);
+	if (!list_empty(&block->pending.link)) {
+		list_insert_before(&block->pending.link, &rest->pending.link);
+		list_remove(&block->pending.link);
+	}
 	block_set_state(block, BLOCK_ACTIVE);
 	net_add(&net, rest, 1);
 	net_count(&net, block->pool);
@@ -356,7 +604,8 @@ block_settle(struct block *block, enum block_state state)
 
 	/* Its stream may have ended meanwhile: first it goes where it belongs
 	 * by now, then what it has got or lost is counted there. */
-	block_move(block, block_home(block));
+	block_move(block,
+	    state == BLOCK_FREE ? block_home(block) : unmapped_pool(block));
 	struct pool *pool = block->pool;
 	block = block_put(block, state);
 	if (block_is_held(block) != was_held) {
@@ -383,9 +632,10 @@ block_join(struct block *first, const struct block *last)
 	block_take(first);
 	while (first->addr + first->size < end) {
 		struct block *next = first->next;
+		bool held = block_is_held(next);
 		block_take(next);
 		block_move(next, first->pool);
-		absorb_next(first, block_is_held(next));
+		absorb_next(first, held);
 	}
 	struct pools *owner = first->pool->owner;
 	if (first->freed_at > owner->freed_at)
@@ -404,6 +654,7 @@ block_adopt(const struct span *span, struct pools *pools)
 	 * behind before. */
 	if (owner != pools || span->first != span->last) {
 		block->freed_at = order_tick();
+		block_set_fence(block);
 		pools->freed_at = block->freed_at;
 	}
 	pools_drop_if_done(owner);

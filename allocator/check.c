@@ -34,6 +34,12 @@ fault(struct check *check, const char *format, ...)
 	}
 }
 
+void
+check_fault(struct check *check, const char *text)
+{
+	fault(check, "%s", text);
+}
+
 /* A rule that must hold. */
 #define CHECK(check, rule, condition, addr)                                    \
 	do {                                                                   \
@@ -73,7 +79,10 @@ check_place(struct check *check, struct block *b)
 	bool may_wait =
 	    block_state(b) == BLOCK_PENDING || block_state(b) == BLOCK_LEFT;
 
-	CHECK(check, "I-6", is_free == (block_state(b) == BLOCK_FREE), b->addr);
+	CHECK(check, "I-6", is_free == (block_is_in_run(b) && b->run > 0),
+	    b->addr);
+	CHECK(check, "I-6", block_state(b) != BLOCK_FREE || b->run != RUN_NONE,
+	    b->addr);
 	CHECK(check, "I-6", is_unmapped == (block_state(b) == BLOCK_UNMAPPED),
 	    b->addr);
 	CHECK(check, "I-7", waits || block_state(b) != BLOCK_PENDING, b->addr);
@@ -113,7 +122,8 @@ check_uses(struct check *check, struct block *b)
 		CHECK(check, "I-7", u->owner == &b->pending, b->addr);
 		bool live = block_state(b) == BLOCK_ACTIVE ||
 		    block_state(b) == BLOCK_LEAVING;
-		CHECK(check, "I-7", list_empty(&u->link) == live, b->addr);
+		CHECK(check, "I-7",
+		    list_empty(&u->link) == live || (live && u->past), b->addr);
 		unmet += !live;
 	}
 	CHECK(check, "I-7", unmet == b->pending.unmet, b->addr);
@@ -130,8 +140,34 @@ check_neighbours(struct check *check, const struct block *b)
 	CHECK(check, "I-5",
 	    b->pool != next->pool || block_state(b) != block_state(next) ||
 		(block_state(b) != BLOCK_FREE &&
-		    block_state(b) != BLOCK_UNMAPPED),
+		    block_state(b) != BLOCK_UNMAPPED) ||
+		(b->fence != next->fence && !block_is_complete(b)),
 	    b->addr);
+}
+
+static bool
+is_of_runs(const struct block *b, const struct pool *pool)
+{
+	return block_is_in_run(b) && (b->pool == pool || block_is_complete(b));
+}
+
+/* The first block of a pool in a run, and no other, has its size. */
+static void
+check_run(struct check *check, const struct block *b)
+{
+	const struct block *first = b;
+	bool is_head = true;
+	size_t size = 0;
+
+	if (!block_is_in_run(b))
+		return;
+	while (is_of_runs(first->prev, b->pool)) {
+		first = first->prev;
+		is_head = is_head && first->pool != b->pool;
+	}
+	for (; is_of_runs(first, b->pool); first = first->next)
+		size += first->size;
+	CHECK(check, "I-6", b->run == (is_head ? size : 0), b->addr);
 }
 
 static void
@@ -157,6 +193,7 @@ check_block(struct check *check, struct block *b)
 	check_place(check, b);
 	check_uses(check, b);
 	check_neighbours(check, b);
+	check_run(check, b);
 }
 
 static void
@@ -170,6 +207,7 @@ count_block(struct counted *t, const struct block *b)
 		t->waiting += b->pending.unmet > 0;
 		return;
 	case BLOCK_LEAVING:
+	case BLOCK_GUARD:
 		break;
 	case BLOCK_CACHED:
 		t->cached += b->size;
@@ -388,7 +426,8 @@ check_pools(struct check *check, struct arena *arena, struct pools *pools)
 			if (b->pool->owner != pools)
 				continue;
 			blocks++;
-			in_pools += block_state(b) == BLOCK_FREE ||
+			in_pools +=
+			    (block_state(b) == BLOCK_FREE && b->run > 0) ||
 			    block_state(b) == BLOCK_UNMAPPED;
 			count_block(&t, b);
 		}

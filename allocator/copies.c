@@ -21,6 +21,7 @@
  */
 #include "allocator/copies.h"
 
+#include <sched.h>
 #include <stdio.h>
 
 #include <weir/host.h>
@@ -29,6 +30,7 @@
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
+#include "streams/event.h"
 
 enum { PIECE = 32 << 20, THREADS_MAX = 8, TEXT_SIZE = 512 };
 
@@ -119,13 +121,36 @@ drop_stream(const struct copies *copies)
 		driver_peek()->cuStreamDestroy(copies->stream);
 }
 
+/* Wait for the stream without cuStreamSynchronize(). */
+static bool
+wait_by_event(const struct copies *copies)
+{
+	const struct driver *driver = driver_peek();
+	CUevent event;
+
+	if (event_take(copies->context, &event) != WEIR_OK)
+		return false;
+	bool done =
+	    driver->cuEventRecord(event, copies->stream) == CUDA_SUCCESS &&
+	    driver->cuEventSynchronize(event) == CUDA_SUCCESS;
+	event_give(copies->context, event);
+	return done;
+}
+
+/* The copies end before the call returns, also if the driver refuses to wait:
+ * the caller frees the memory that they read and write. */
 enum weir_status
 copies_wait(const struct copies *copies)
 {
-	CUresult code = driver_peek()->cuStreamSynchronize(copies->stream);
+	const struct driver *driver = driver_peek();
+	CUresult code = driver->cuStreamSynchronize(copies->stream);
 
-	if (code != CUDA_SUCCESS) /* nothing may be under way any more */
-		driver_peek()->cuStreamSynchronize(copies->stream);
+	if (code != CUDA_SUCCESS &&
+	    driver->cuStreamSynchronize(copies->stream) != CUDA_SUCCESS &&
+	    !wait_by_event(copies))
+		while (driver->cuStreamQuery(copies->stream) ==
+		    CUDA_ERROR_NOT_READY)
+			sched_yield();
 	return driver_status(code, "cuStreamSynchronize(copies)");
 }
 

@@ -6,6 +6,8 @@
  * memory until then, so a failure between the two leaves memory that is mapped
  * and usable, not lost.
  */
+#include <sched.h>
+
 #include "allocator/segment.h"
 #include "base/meta.h"
 #include "base/status.h"
@@ -200,19 +202,110 @@ handles_release_again(struct arena *arena)
 	}
 }
 
+/* Devices that reach the memory of a device besides itself: a bit each. */
+static _Atomic(uint64_t) peers[DEVICES_MAX][DEVICES_MAX / 64];
+
+/* Told to the driver in one call: a thread's stack may be of 16 KiB. */
+enum { ACCESS_MAX = 16 };
+
+static bool
+is_peer(int device, int peer)
+{
+	return (atomic_load(&peers[device][peer / 64]) >> peer % 64 & 1) != 0;
+}
+
+/* Some of those who may use the memory of a device, from *next on; how many. */
+static size_t
+list_access(int device, int *next, CUmemAccessDesc access[ACCESS_MAX])
+{
+	size_t n = 0;
+
+	for (int i = *next; i < DEVICES_MAX && n < ACCESS_MAX; *next = ++i)
+		if (i == device || is_peer(device, i))
+			access[n++] = (CUmemAccessDesc){
+				.location = { .type =
+						  CU_MEM_LOCATION_TYPE_DEVICE,
+				    .id = i },
+				.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+			};
+	return n;
+}
+
 enum weir_status
 handles_open(int device, CUdeviceptr addr, size_t size)
 {
-	CUmemAccessDesc access = {
-		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE,
-		    .id = device },
-		.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
-	};
+	CUmemAccessDesc access[ACCESS_MAX];
+	CUresult code = CUDA_SUCCESS;
+	size_t n;
 
-	return driver_status(
-	    driver_peek()->cuMemSetAccess(addr, size, &access, 1),
+	for (int next = 0; code == CUDA_SUCCESS &&
+	     (n = list_access(device, &next, access)) > 0;)
+		code = driver_peek()->cuMemSetAccess(addr, size, access, n);
+	return driver_status(code,
 	    "cuMemSetAccess(%#llx, %zu bytes, device %d)",
 	    (unsigned long long)addr, size, device);
+}
+
+/* Open what an arena has mapped to those who may use it by now. */
+static enum weir_status
+reopen_arena(struct arena *arena)
+{
+	enum weir_status status = WEIR_OK;
+
+	lock_enter(&arena->lock);
+	/* What others are mapping may have been opened by the old list. */
+	while (arena->jobs > 0) {
+		lock_leave(&arena->lock);
+		sched_yield();
+		lock_enter(&arena->lock);
+	}
+	/* Memory of an arena that is suspended is opened when it is resumed. */
+	bool there = !atomic_load(&arena->suspended);
+	for (struct handle *h = there ? handles_first(arena) : NULL;
+	     h != NULL && status == WEIR_OK; h = handles_next(h))
+		status = handles_open(arena->device, h->addr, h->size);
+	lock_leave(&arena->lock);
+	return status;
+}
+
+static enum weir_status
+check_peers(int device, int peer)
+{
+	int can = 0;
+	enum weir_status status = device_resolve(device, &device);
+	if (status == WEIR_OK)
+		status = device_resolve(peer, &peer);
+	if (status != WEIR_OK || device == peer)
+		return status;
+	status = driver_status(
+	    driver_peek()->cuDeviceCanAccessPeer(&can, peer, device),
+	    "cuDeviceCanAccessPeer(%d, %d)", peer, device);
+	if (status == WEIR_OK && can == 0)
+		status = status_set(WEIR_ENOTSUP,
+		    "weir_peer_access: device %d cannot reach the memory of "
+		    "device %d",
+		    peer, device);
+	return status;
+}
+
+enum weir_status
+weir_peer_access(int device, int peer)
+{
+	if (device < 0 || peer < 0)
+		return status_set(WEIR_ENODEVICE,
+		    "weir_peer_access(%d, %d): no such device", device, peer);
+	enum weir_status status = check_peers(device, peer);
+	if (status != WEIR_OK || device == peer || is_peer(device, peer))
+		return status;
+	uint64_t bit = (uint64_t)1 << peer % 64;
+
+	atomic_fetch_or(&peers[device][peer / 64], bit);
+	for (struct arena *a = arena_peek(device);
+	     a != NULL && status == WEIR_OK; a = arena_next(a))
+		status = reopen_arena(a);
+	if (status != WEIR_OK)
+		atomic_fetch_and(&peers[device][peer / 64], ~bit);
+	return status;
 }
 
 /* ---- Into and out of segments ------------------------------------------ */

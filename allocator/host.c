@@ -96,6 +96,11 @@ check_request(size_t size, unsigned flags)
 	if (size > WEIR_SIZE_MAX)
 		return status_set(WEIR_EINVAL,
 		    "weir_host_malloc(%zu bytes): more than 1EB memory", size);
+	if (size > os_memory_bytes())
+		return status_set(WEIR_EHOSTMEM,
+		    "weir_host_malloc(%zu bytes): the machine has %zu bytes of "
+		    "memory",
+		    size, os_memory_bytes());
 	return WEIR_OK;
 }
 

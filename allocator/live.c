@@ -181,7 +181,7 @@ live_gather(struct watch_reply *reply)
 	reply->time_ns = os_monotonic_ns();
 	reply->began_ns = began_ns;
 	reply->metadata_bytes = meta_bytes();
-	reply->history = history_on() ? (uint32_t)history_level() + 1 : 0;
+	reply->history = history_is_kept() ? (uint32_t)history_level() + 1 : 0;
 	for (int i = 0; i < DEVICES_MAX && reply->device_count < WATCH_DEVICES;
 	     i++) {
 		struct arena *main = arena_peek(i);

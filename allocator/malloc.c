@@ -9,6 +9,8 @@
 
 #include "allocator/allocator.h"
 #include "allocator/arena.h"
+#include "allocator/attend.h"
+#include "allocator/guard.h"
 #include "allocator/lookup.h"
 #include "allocator/route.h"
 #include "allocator/tcache.h"
@@ -56,6 +58,30 @@ malloc_count(const struct options *options, struct block *block)
 	count_malloc(options, block);
 }
 
+/* The same between zones, without a cache. */
+static __attribute__((noinline)) enum weir_status
+take_guarded(struct pools *pools, const struct options *options, size_t size,
+    bool idle, struct block **out)
+{
+	size_t whole =
+	    arena_class(pools->arena, options, size) + 2 * guard_zone;
+	struct block *block;
+
+	pools->arena->served++;
+	enum weir_status status = idle ?
+	    take_idle(pools, options, whole, &block) :
+	    take_block(pools, options, whole, &block);
+	if (status == WEIR_OK)
+		status = guard_cut(options, size, &block);
+	if (status != WEIR_OK)
+		return status;
+	block->requested = size;
+	count_malloc(options, block);
+	tell_alloc(block);
+	*out = block;
+	return WEIR_OK;
+}
+
 /* A block for the stream; or of no stream, if it is used everywhere. */
 static inline QUICK enum weir_status
 take(struct pools *pools, const struct options *options, size_t size, bool idle,
@@ -65,6 +91,8 @@ take(struct pools *pools, const struct options *options, size_t size, bool idle,
 	struct block *block = NULL;
 	enum weir_status status = WEIR_OK;
 
+	if (guard_is_for(pools->arena))
+		return take_guarded(pools, options, size, idle, out);
 	tcache_settle(cache);
 	pools->arena->served++;
 	if (everywhere && !idle)
@@ -327,6 +355,19 @@ allocate_known(struct cache *cache, const struct options *options, size_t size,
 	return alive;
 }
 
+/* Begin what the options ask for, before the stack of the call is taken: a
+ * history that begins now has the stack of the first allocation too. */
+static enum weir_status
+attend_first(const struct options *options)
+{
+	const struct driver *driver;
+	enum weir_status status = driver_get(&driver);
+
+	if (status == WEIR_OK)
+		attend_begin(options);
+	return status;
+}
+
 /* By the arena. `cache` is what the thread has for the stream, or NULL. */
 static __attribute__((noinline)) void *
 malloc_slow(int device, size_t size, weir_stream stream, struct cache *cache)
@@ -336,6 +377,8 @@ malloc_slow(int device, size_t size, weir_stream stream, struct cache *cache)
 	enum weir_status status = check_size(size);
 	if (status == WEIR_OK)
 		status = options_get(&options);
+	if (status == WEIR_OK && cache == NULL)
+		status = attend_first(options);
 	if (status != WEIR_OK)
 		return NULL;
 	history_enter(WEIR_HISTORY_STATE);
@@ -345,6 +388,8 @@ malloc_slow(int device, size_t size, weir_stream stream, struct cache *cache)
 	history_leave();
 	if (status != WEIR_OK)
 		return NULL;
+	if (__builtin_expect(guard_zone != 0, 0))
+		guard_fill(ptr);
 	tell_allocated_at(ptr);
 	return ptr;
 }
@@ -528,6 +573,43 @@ allocator_find(const void *ptr, struct allocator_block *out)
 	return true;
 }
 
+/* The same of an address in no block of the program's. It may have been in one,
+ * or is behind one, as after a step too far. */
+static enum weir_status
+refuse_unused(const char *call, const void *ptr) UNCHECKED
+{
+	struct block *block = lookup_floor(address(ptr));
+	struct arena *arena = block != NULL ? block->arena : NULL;
+	bool ours = false;
+	bool mapped = false;
+	size_t behind = 0; /* bytes of the block that ends there */
+
+	if (arena != NULL) {
+		lock_enter(&arena->lock);
+		ours = block->segment != NULL &&
+		    address(ptr) - block->addr < block->size;
+		mapped = ours && block_state(block) != BLOCK_UNMAPPED;
+		if (ours && block->addr == address(ptr) &&
+		    block->prev != NULL &&
+		    block_state(block->prev) == BLOCK_ACTIVE)
+			behind = block->prev->size;
+		lock_leave(&arena->lock);
+	}
+	if (!ours)
+		return status_set(
+		    WEIR_EINVAL, "%s(%p): not allocated by weir", call, ptr);
+	if (behind != 0)
+		return status_set(WEIR_EINVAL,
+		    "%s(%p): freed before, or one past a block: the block of "
+		    "%zu bytes before it is allocated",
+		    call, ptr, behind);
+	return status_set(WEIR_EINVAL,
+	    mapped ? "%s(%p): freed before: it lies in memory that is cached" :
+		     "%s(%p): freed before: its memory has been given back to "
+		     "the driver",
+	    call, ptr);
+}
+
 /* Say why an address cannot be freed. */
 static enum weir_status
 refuse(const char *call, const void *ptr) UNCHECKED
@@ -548,13 +630,7 @@ refuse(const char *call, const void *ptr) UNCHECKED
 		    call, ptr, (unsigned long long)(address(ptr) - base), size,
 		    (unsigned long long)base);
 	}
-	if (allocator_owns(address(ptr)))
-		return status_set(WEIR_EINVAL,
-		    "%s(%p): freed before: it lies in memory "
-		    "that is cached",
-		    call, ptr);
-	return status_set(
-	    WEIR_EINVAL, "%s(%p): not allocated by weir", call, ptr);
+	return refuse_unused(call, ptr);
 }
 
 /* ---- Freeing ----------------------------------------------------------- */
@@ -583,11 +659,17 @@ release_later(struct block *block, uint64_t freed_at)
 	waiting_add(&block->arena->waiting, &block->pending);
 }
 
-/* Of a block that was used elsewhere: in the capture that its stream is in all
- * of that may come before what the stream is given next. */
+/* Of a block that was used elsewhere: was all of that met by now? Or, in the
+ * capture that its stream is in, may all of it come before what the stream is
+ * given next? */
 static bool
 is_over(struct block *block, struct position place)
 {
+	if (__builtin_expect(block->pending.has_past, 0)) {
+		use_drop_met(&block->arena->waiting, &block->pending);
+		if (block->pending.uses == NULL)
+			return true;
+	}
 	return place.capture != 0 && block->arena->kept > 0 &&
 	    use_is_over(
 		&block->pending, block->pool->owner->stream, place.capture);
@@ -601,6 +683,8 @@ malloc_release(struct block *block)
 	struct cache *cache = tcache_come(pool->owner);
 
 	tcache_settle(cache);
+	if (__builtin_expect(block->guarded != GUARD_NONE, 0))
+		guard_release(block);
 	count_free(block);
 	if (block->pending.uses != NULL) {
 		struct position place = marks_position(pool->owner);
@@ -665,6 +749,8 @@ leave_freed(struct arena *arena) UNCHECKED
 static inline QUICK enum weir_status
 free_locked(struct block *block, void *ptr, bool keep) UNCHECKED
 {
+	if (__builtin_expect(guard_zone != 0, 0))
+		guard_look(ptr, true);
 	block = lock_to_free(block, ptr);
 	if (block == NULL) {
 		history_leave();
@@ -813,6 +899,8 @@ allocator_free_done(void *ptr) UNCHECKED
 {
 	if (ptr == NULL || os_forked())
 		return WEIR_OK;
+	if (__builtin_expect(guard_zone != 0, 0))
+		guard_look(ptr, true);
 	struct block *block = lock_to_free(lookup_exact(address(ptr)), ptr);
 	if (block == NULL) {
 		history_leave();
@@ -887,6 +975,8 @@ weir_free_async(void *ptr, weir_stream handle) UNCHECKED
 	enum weir_status status = stream_find(device, handle, &stream);
 	if (status != WEIR_OK)
 		return status;
+	if (__builtin_expect(guard_zone != 0, 0))
+		guard_look(ptr, stream->device == block->arena->device);
 	block = lock_to_free(block, ptr);
 	if (block == NULL) {
 		status = refuse("weir_free_async", ptr);
@@ -953,10 +1043,28 @@ allocator_free_cached(
 
 /* ---- Recording --------------------------------------------------------- */
 
+/* A call that says where a block is used. */
+struct record {
+	const char *call;
+	bool host; /* host memory only */
+	bool past; /* all of the use is queued by now */
+};
+
+static enum weir_status
+record_use(
+    const struct record *record, struct block *block, struct stream *stream)
+{
+	struct waiting *waiting = &block->arena->waiting;
+
+	return record->past ?
+	    use_add_past(waiting, &block->pending, block->size, stream) :
+	    use_add(waiting, &block->pending, stream);
+}
+
 /* The stream and the first byte of its block are mostly known; false: find
  * out. */
 static bool
-record_known(bool host, const void *ptr, weir_stream handle,
+record_known(const struct record *record, const void *ptr, weir_stream handle,
     enum weir_status *status) UNCHECKED
 {
 	struct block *block =
@@ -964,46 +1072,45 @@ record_known(bool host, const void *ptr, weir_stream handle,
 	if (block == NULL)
 		return false;
 	struct arena *arena = block->arena;
-	struct stream *stream = host == arena_is_host(arena) ?
+	struct stream *stream = record->host == arena_is_host(arena) ?
 	    use_known(&arena->waiting, handle) :
 	    NULL;
 	bool known = stream != NULL && stream != block->pool->owner->stream;
 	if (known)
-		*status = use_add(&arena->waiting, &block->pending, stream);
+		*status = record_use(record, block, stream);
 	lock_leave(&arena->lock);
 	return known;
 }
 
-/* `host`: host memory only. */
 static enum weir_status
-record(const char *call, bool host, const void *ptr, weir_stream handle)
+record(const struct record *record, const void *ptr, weir_stream handle)
     UNCHECKED
 {
 	struct stream *stream;
 	enum weir_status status;
 
-	if (record_known(host, ptr, handle, &status))
+	if (record_known(record, ptr, handle, &status))
 		return status;
 	if (os_forked())
-		return status_set(
-		    WEIR_EFORK, "%s: %s", call, weir_status_text(WEIR_EFORK));
+		return status_set(WEIR_EFORK, "%s: %s", record->call,
+		    weir_status_text(WEIR_EFORK));
 	status = stream_find(WEIR_DEVICE_CURRENT, handle, &stream);
 	if (status != WEIR_OK)
 		return status;
 	struct block *block = ptr != NULL ? find_locked(ptr) : NULL;
 	if (block == NULL) {
 		status = status_set(WEIR_EINVAL,
-		    "%s(%p): no live block of weir holds this address", call,
-		    ptr);
+		    "%s(%p): no live block of weir holds this address",
+		    record->call, ptr);
 		goto put;
 	}
 	struct arena *arena = block->arena;
-	if (host && !arena_is_host(arena))
+	if (record->host && !arena_is_host(arena))
 		status = status_set(WEIR_EINVAL,
-		    "%s(%p): it is memory of device %d, not of the host", call,
-		    ptr, arena->device);
+		    "%s(%p): it is memory of device %d, not of the host",
+		    record->call, ptr, arena->device);
 	else if (block->pool->owner->stream != stream || arena_is_host(arena))
-		status = use_add(&arena->waiting, &block->pending, stream);
+		status = record_use(record, block, stream);
 	lock_leave(&arena->lock);
 put:
 	stream_put(stream);
@@ -1013,13 +1120,27 @@ put:
 enum weir_status
 weir_record_stream(const void *ptr, weir_stream stream)
 {
-	return record("weir_record_stream", false, ptr, stream);
+	static const struct record call = { .call = "weir_record_stream" };
+
+	return record(&call, ptr, stream);
+}
+
+enum weir_status
+weir_record_use(const void *ptr, weir_stream stream)
+{
+	static const struct record call = { .call = "weir_record_use",
+		.past = true };
+
+	return record(&call, ptr, stream);
 }
 
 enum weir_status
 weir_host_record(const void *ptr, weir_stream stream)
 {
-	return record("weir_host_record", true, ptr, stream);
+	static const struct record call = { .call = "weir_host_record",
+		.host = true };
+
+	return record(&call, ptr, stream);
 }
 
 /* ---- Asking ------------------------------------------------------------ */
@@ -1163,6 +1284,9 @@ trim_one(int device, size_t keep)
 {
 	struct arena *main = arena_peek(device);
 	size_t sum = main != NULL ? route_tidy(main) : 0;
+
+	if (main != NULL)
+		guard_look_at_all(main, NULL);
 
 	for (struct arena *a = main; a != NULL; a = arena_next(a))
 		if (!arena_is_host(a))

@@ -19,9 +19,8 @@
  *
  * Note [Addresses]
  *
- * Each stream has addresses of its own, so that what it frees comes to lie side
- * by side. With prefer:memory they are everyone's, and a run may be of several
- * pools: so free memory of all streams comes to lie side by side.
+ * All streams share the addresses of a kind, and what has no memory is of no
+ * stream: so free memory of all streams comes to lie side by side.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +56,6 @@ struct job {
 	struct pool *pool;
 	const struct options *options;
 	size_t rounded;
-	bool shared;         /* runs may be of any pools: Note [Addresses] */
 	bool bare;           /* they have no memory: all of it can be moved */
 	struct block *start; /* of the run; until blocks are hidden */
 	size_t missing;      /* bytes to map there */
@@ -80,13 +78,9 @@ struct job {
 static bool
 in_run(const struct job *job, const struct block *block)
 {
-	if (block == NULL)
-		return false;
-	if (block_state(block) == BLOCK_UNMAPPED)
-		return block->pool == job->pool || job->shared;
-	return !job->bare && block_state(block) == BLOCK_FREE &&
-	    (block->pool == job->pool ||
-		(job->shared && block_is_usable(block)));
+	return block != NULL &&
+	    (block_state(block) == BLOCK_UNMAPPED ||
+		(!job->bare && block_is_usable(block)));
 }
 
 /* What of a block of a run is to be mapped, `have` bytes lying before it. */
@@ -111,7 +105,8 @@ measure(const struct job *job, struct block *unmapped, struct block **out)
 	size_t have = 0;
 	size_t parts = 0;
 
-	if (in_run(job, block->prev) && block_state(block->prev) == BLOCK_FREE)
+	while (
+	    in_run(job, block->prev) && block_state(block->prev) == BLOCK_FREE)
 		block = block->prev;
 	*out = block;
 	for (; have < job->rounded && in_run(job, block); block = block->next) {
@@ -123,12 +118,17 @@ measure(const struct job *job, struct block *unmapped, struct block **out)
 	return have >= job->rounded && parts <= PARTS_MAX ? missing : SIZE_MAX;
 }
 
-/* Of the runs through the unmapped blocks of a pool the one that needs least to
- * be mapped, the lowest of equals, if that is less than so far. */
-static void
-find_run_in(struct job *job, const struct pool *pool)
+/* Of the runs through unmapped blocks the one that needs least to be mapped,
+ * the lowest of equals. */
+static bool
+find_run(struct job *job)
 {
-	for (struct tree_node *n = tree_first(&pool->unmapped); n != NULL;
+	const struct pools *any = job->pool->owner->arena->any_pools;
+	const struct tree *unmapped = &any->pool[job->pool->kind].unmapped;
+
+	job->start = NULL;
+	job->missing = SIZE_MAX;
+	for (struct tree_node *n = tree_first(unmapped); n != NULL;
 	     n = tree_next(n)) {
 		struct block *start;
 		size_t bytes = measure(job, block_of_node(n), &start);
@@ -137,91 +137,22 @@ find_run_in(struct job *job, const struct pool *pool)
 			job->missing = bytes;
 		}
 	}
-}
-
-static bool
-find_run(struct job *job)
-{
-	struct arena *arena = job->pool->owner->arena;
-
-	job->start = NULL;
-	job->missing = SIZE_MAX;
-	find_run_in(job, job->pool);
-	for (struct list *l = arena->pools.next;
-	     job->shared && l != &arena->pools; l = l->next) {
-		struct pools *pools = CONTAINER_OF(l, struct pools, link);
-		if (pools != job->pool->owner)
-			find_run_in(job, &pools->pool[job->pool->kind]);
-	}
 	return job->start != NULL;
 }
 
-/* A block of another pool becomes one of this, merged. */
-static struct block *
-adopt(struct pool *pool, struct block *block)
-{
-	struct pools *owner = block->pool->owner;
-	struct span span = { block, block };
-
-	if (block_state(block) == BLOCK_FREE)
-		return block_put(block_adopt(&span, pool->owner), BLOCK_FREE);
-	block_take(block);
-	block_move(block, pool);
-	block = block_put(block, BLOCK_UNMAPPED);
-	pools_drop_if_done(owner);
-	return block;
-}
-
-/* Let the pool have the unmapped addresses of streams that have ended. */
-static bool
-adopt_addresses(struct pool *pool, size_t rounded)
-{
-	struct pool *any = &pool->owner->arena->any_pools->pool[pool->kind];
-
-	for (struct tree_node *n = tree_first(&any->unmapped); n != NULL;
-	     n = tree_next(n)) {
-		struct block *block = block_of_node(n);
-		if (block->size < round_up(rounded, block->arena->granularity))
-			continue;
-		adopt(pool, block);
-		return true;
-	}
-	return false;
-}
-
-/* Let the pool have all of the run. */
-static void
-adopt_run(struct job *job)
-{
-	CUdeviceptr end = job->start->addr + job->rounded;
-
-	for (struct block *b = job->start; b != NULL && b->addr < end;
-	     b = b->next)
-		if (b->pool != job->pool)
-			b = adopt(job->pool, b);
-}
-
-/* The run to map for a request, in addresses found, adopted or reserved. */
+/* The run to map for a request, in addresses found or reserved. */
 static enum weir_status
 find_or_make_run(struct job *job)
 {
-	job->shared = job->options->prefer == PREFER_MEMORY;
-	bool found = find_run(job);
-	if (found && job->shared)
-		adopt_run(job);
-	job->shared = false;
-	if (found && find_run(job))
+	enum weir_status status = WEIR_OK;
+
+	if (!find_run(job))
+		status = segment_reserve(job->pool, job->rounded);
+	if (status == WEIR_OK && (job->start != NULL || find_run(job)))
 		return WEIR_OK;
-	if (!adopt_addresses(job->pool, job->rounded)) {
-		enum weir_status status =
-		    segment_reserve(job->pool, job->rounded);
-		if (status != WEIR_OK)
-			return status;
-	}
-	if (find_run(job))
-		return WEIR_OK;
-	return status_set(
-	    WEIR_ENOMEM, "no addresses for %zu bytes", job->rounded);
+	return status != WEIR_OK ?
+	    status :
+	    status_set(WEIR_ENOMEM, "no addresses for %zu bytes", job->rounded);
 }
 
 static void
@@ -718,6 +649,11 @@ commit(struct job *job)
 	for (size_t i = 0; i < job->part_count; i++) {
 		struct block *block = job->parts[i].block;
 		block->freed_at = tick;
+		/* What is new is complete; one stream alone has no use for
+		 * the difference. */
+		if (tick > 0 || arena->streams < 2 || !arena_promotes(arena))
+			block_move(block, job->pool);
+		block_set_fence(block);
 		segment->busy--;
 		block_settle(block, BLOCK_FREE);
 	}

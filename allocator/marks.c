@@ -212,6 +212,8 @@ marks_poll(struct pools *mine)
 	struct arena *arena = mine->arena;
 	struct list *l = arena->pools.next;
 
+	if (mine == arena->any_pools)
+		reclaim_begin_several(arena);
 	status_mute();
 	listen(mine);
 	for (unsigned n = 0; l != &arena->pools && n < MARKS_ASKED;
@@ -229,6 +231,7 @@ marks_poll(struct pools *mine)
 		mark(pools);
 	}
 	status_unmute();
+	reclaim_promote(arena);
 }
 
 /* ---- What may be used without a wait ----------------------------------- */
@@ -437,23 +440,41 @@ marks_follow(struct pools *mine, struct pools *other, uint64_t tick,
 	return patience_is_any(patience) && follow_all(mine, other);
 }
 
-struct block *
-marks_find(const struct pools *mine, struct pools *other,
-    const struct options *options, size_t rounded, struct patience patience)
+/* The smallest block that is enough of those freed until a tick. */
+static struct block *
+find_freed(const struct pools *pools, enum pool_kind kind, size_t rounded,
+    uint64_t until)
 {
-	struct pool *pool = &other->pool[size_kind(rounded)];
+	struct block *best = NULL;
+
+	for (struct list *l = pools->freed.next; l != &pools->freed;
+	     l = l->next) {
+		struct block *block = block_of_pending(l);
+		if (block->freed_at <= until && block->pool->kind == kind &&
+		    block->size >= rounded && block->segment->expandable &&
+		    (best == NULL || block->size < best->size))
+			best = block;
+	}
+	return best;
+}
+
+struct block *
+marks_find(const struct pools *mine, struct pools *other, size_t rounded,
+    struct patience patience)
+{
+	enum pool_kind kind = size_kind(rounded);
 	uint64_t until = until_for(other, mine);
 	struct block *block = NULL;
 
-	if (other->freed_at <= until || pool->free.count == 0)
+	if (other->freed_at <= until || list_empty(&other->freed))
 		return NULL;
 	for (unsigned i = 0; i < marks_of(other, mine) && block == NULL; i++)
 		if (other->marks[i].at > until &&
 		    may_wait(mine, other, i, patience))
-			block = pool_find(
-			    pool, options, rounded, false, other->marks[i].at);
+			block = find_freed(
+			    other, kind, rounded, other->marks[i].at);
 	if (block == NULL && patience_is_any(patience))
-		block = pool_find(pool, options, rounded, false, UINT64_MAX);
+		block = find_freed(other, kind, rounded, UINT64_MAX);
 	return block;
 }
 

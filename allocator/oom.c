@@ -9,11 +9,16 @@
 #include "allocator/attend.h"
 #include "allocator/tcache.h"
 #include "allocator/tell.h"
+#include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
 #include "trace/observe.h"
 
-enum { PROCESSES_MAX = 16 };
+enum {
+	PROCESSES_MAX = 16,
+	FEW = 256,              /* bytes of a report where memory is short */
+	STACK_NEEDED = 32 << 10 /* to load NVML */
+};
 
 /* A text that is appended to and cut at its end. */
 struct text {
@@ -127,14 +132,16 @@ gather(struct arena *arena, struct stream *stream, struct facts *facts)
 	    facts->oom.allocated_bytes - facts->oom.pending_bytes;
 }
 
-static void
+/* Not on a thread with a small stack. */
+static __attribute__((noinline)) void
 say_processes(struct text *text, int device)
 {
 	struct nvml_process processes[PROCESSES_MAX];
 	char bus_id[32];
 	char size[32];
 
-	if (driver_peek()->cuDeviceGetPCIBusId(
+	if (os_stack_left() < STACK_NEEDED ||
+	    driver_peek()->cuDeviceGetPCIBusId(
 		bus_id, sizeof(bus_id), device) != CUDA_SUCCESS)
 		return;
 	size_t n = nvml_processes(bus_id, processes, PROCESSES_MAX);
@@ -246,8 +253,11 @@ oom_report(struct arena *arena, struct stream *stream, size_t requested,
 	if (arena_is_host(arena))
 		return report_host(arena, requested);
 
-	char buffer[STATUS_TEXT_SIZE];
-	struct text text = { .at = buffer, .size = sizeof(buffer) };
+	char few[FEW];
+	char *page = meta_alloc(STATUS_TEXT_SIZE);
+	char *buffer = page != NULL ? page : few;
+	struct text text = { .at = buffer,
+		.size = page != NULL ? STATUS_TEXT_SIZE : sizeof(few) };
 	struct facts facts = {
 		.oom = { .struct_size = sizeof(struct weir_oom),
 		    .device = arena->device,
@@ -266,5 +276,8 @@ oom_report(struct arena *arena, struct stream *stream, size_t requested,
 	observe_oom(&facts.oom);
 	attend_oom();
 	/* An observer's own failures are not the request's. */
-	return status_set(WEIR_ENOMEM, "%s", buffer);
+	status_set(WEIR_ENOMEM, "%s", buffer);
+	if (page != NULL)
+		meta_free(page, STATUS_TEXT_SIZE);
+	return WEIR_ENOMEM;
 }

@@ -16,11 +16,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "allocator/guard.h"
 #include "allocator/sizes.h"
 #include "allocator/tcache.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/meta.h"
+#include "base/nearest.h"
 #include "base/os.h"
 #include "base/status.h"
 
@@ -112,7 +114,8 @@ is_power_of_two(uint64_t n)
 	return n != 0 && (n & (n - 1)) == 0;
 }
 
-/* Mebibytes into bytes, at least `least` bytes; huge means unlimited. */
+/* Mebibytes into bytes, at least `least` bytes. What is more than bytes can be
+ * is the most that is a whole number of them, so that it reads back as one. */
 static bool
 parse_mib(struct word word, size_t least, size_t *out)
 {
@@ -120,18 +123,21 @@ parse_mib(struct word word, size_t least, size_t *out)
 
 	if (!parse_count(word, &n))
 		return false;
-	size_t bytes = n > SIZE_MAX / MIB ? OPTION_UNLIMITED : n * MIB;
+	size_t bytes = (n < SIZE_MAX / MIB ? n : SIZE_MAX / MIB) * MIB;
 	if (bytes < least)
 		return false;
 	*out = bytes;
 	return true;
 }
 
-/* The same, or the word for no bound. */
+/* The same, or the word for no bound, which a huge number is too. */
 static bool
 parse_unlimited(struct word word, size_t *out)
 {
-	if (!word_is(word, "unlimited"))
+	uint64_t n;
+
+	if (!word_is(word, "unlimited") &&
+	    !(parse_count(word, &n) && n > SIZE_MAX / MIB))
 		return parse_mib(word, 0, out);
 	*out = OPTION_UNLIMITED;
 	return true;
@@ -279,6 +285,23 @@ print_handle(const struct options *o, char *text, size_t size)
 	print_mib(o->handle_max, text, size);
 }
 
+static bool
+set_guard(struct options *o, struct word word)
+{
+	uint64_t bytes;
+
+	if (!parse_count(word, &bytes) || bytes > GUARD_MAX)
+		return false;
+	o->guard = (size_t)bytes;
+	return true;
+}
+
+static void
+print_guard(const struct options *o, char *text, size_t size)
+{
+	snprintf(text, size, "%zu", o->guard);
+}
+
 static const char *const prefer_names[] = { "speed", "balance", "memory" };
 
 static bool
@@ -389,7 +412,7 @@ static bool
 set_pinned_reserve(struct options *o, struct word word)
 {
 	return parse_mib(word, 0, &o->pinned_reserve) &&
-	    o->pinned_reserve != OPTION_UNLIMITED;
+	    o->pinned_reserve < (size_t)1 << 60;
 }
 
 static void
@@ -770,6 +793,13 @@ static const struct entry entries[] = {
 	    "Let 'weir watch' look at the process while it runs. Heeded at "
 	    "the first allocation.",
 	    set_watch, print_watch },
+	{ "guard", "bytes", "0", "0 (off) to 1048576",
+	    "For finding faults of the program: at least so many bytes before "
+	    "and behind each block of device memory hold a pattern that is "
+	    "looked at when it is freed, and freed memory is filled with 0xff. "
+	    "Each allocation and free then waits for the device; thread caches "
+	    "are off. Heeded at the first allocation.",
+	    set_guard, print_guard },
 	{ "reclaim_always", "bool", "False", "True or False",
 	    "For tests: give all unused memory back before each allocation.",
 	    set_reclaim, print_reclaim },
@@ -845,10 +875,41 @@ struct origin {
 	bool pytorch; /* foreign keys are understood */
 };
 
+/* With the key that may have been meant, if a third of it at most differs. */
 static enum weir_status
-apply(struct options *options, const struct origin *origin, struct word key,
+refuse_key(const struct origin *origin, struct word key)
+{
+	const char *nearest = entries[0].key;
+
+	for (size_t i = 1; i < ENTRIES; i++)
+		if (nearest_distance(key.at, key.length, entries[i].key) <
+		    nearest_distance(key.at, key.length, nearest))
+			nearest = entries[i].key;
+	if (nearest_distance(key.at, key.length, nearest) * 3 <= key.length)
+		return status_set(WEIR_EINVAL,
+		    "%s: unknown option '%.*s'; did you mean '%s'?",
+		    origin->name, (int)key.length, key.at, nearest);
+	return status_set(WEIR_EINVAL, "%s: unknown option '%.*s'",
+	    origin->name, (int)key.length, key.at);
+}
+
+/* "option.tcache", the path of <weir/ctl.h>, is the key too. */
+static struct word
+key_of_path(struct word path)
+{
+	static const char part[] = "option.";
+	const size_t length = sizeof(part) - 1;
+
+	if (path.length <= length || strncmp(path.at, part, length) != 0)
+		return path;
+	return (struct word){ path.at + length, path.length - length };
+}
+
+static enum weir_status
+apply(struct options *options, const struct origin *origin, struct word path,
     struct word value)
 {
+	const struct word key = key_of_path(path);
 	const struct entry *entry = find_entry(key);
 
 	if (entry == NULL && origin->pytorch && is_foreign(key)) {
@@ -857,8 +918,7 @@ apply(struct options *options, const struct origin *origin, struct word key,
 		return WEIR_OK;
 	}
 	if (entry == NULL)
-		return status_set(WEIR_EINVAL, "%s: unknown option '%.*s'",
-		    origin->name, (int)key.length, key.at);
+		return refuse_key(origin, key);
 	if (!entry->parse(options, value))
 		return status_set(WEIR_EINVAL,
 		    "%s: option %s: '%.*s' is not %s", origin->name, entry->key,
@@ -927,7 +987,8 @@ parse(struct options *options, const struct origin *origin, const char *at)
 /* ---- Values in force --------------------------------------------------- */
 
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_OPTIONS);
-_Atomic(const struct options *) options_current; /* written under lock */
+_Atomic(const struct options *) options_current;   /* written under lock */
+static struct options *published GUARDED_BY(lock); /* all, latest first */
 
 static struct options *
 options_copy(const struct options *from)
@@ -954,6 +1015,42 @@ options_delete(struct options *options)
 {
 	meta_free(options->sources, ENTRIES * sizeof(*options->sources));
 	meta_free(options, sizeof(*options));
+}
+
+/* Does each option have the same value, and from the same source? Texts tell
+ * values apart, but for numbers with more digits than are printed. */
+static bool
+is_same(const struct options *a, const struct options *b)
+{
+	char one[OPTION_PATH];
+	char other[OPTION_PATH];
+
+	if (a->garbage_collection_threshold !=
+		b->garbage_collection_threshold ||
+	    a->memory_fraction != b->memory_fraction)
+		return false;
+	for (size_t i = 0; i < ENTRIES; i++) {
+		if (a->sources[i] != b->sources[i])
+			return false;
+		entries[i].print(a, one, sizeof(one));
+		entries[i].print(b, other, sizeof(other));
+		if (strcmp(one, other) != 0)
+			return false;
+	}
+	return true;
+}
+
+/* Values that were in force before, the same as these. Readers may still look
+ * at any, so none is freed; but a program that goes to and fro keeps no more.
+ */
+static const struct options *
+find_known(const struct options *options) HOLDS(lock)
+{
+	const struct options *known = published;
+
+	while (known != NULL && !is_same(options, known))
+		known = known->previous;
+	return known;
 }
 
 static enum weir_status
@@ -1017,6 +1114,7 @@ load(const struct options **out) HOLDS(lock)
 		options_delete(options);
 		return status;
 	}
+	published = options;
 	atomic_store_explicit(&options_current, options, memory_order_release);
 	*out = options;
 	return WEIR_OK;
@@ -1037,16 +1135,31 @@ options_get_first(const struct options **out)
 	return status;
 }
 
-enum weir_status
-weir_options_set(const char *conf)
-{
-	const struct origin origin = { "weir_options_set", WEIR_OPTION_CALL,
-		false };
-	const struct options *before;
+/* Either a text of options, or one key with its value. */
+struct change {
+	struct origin origin;
+	const char *conf;
+	const char *key;
+	const char *value;
+};
 
-	if (conf == NULL)
-		return status_set(
-		    WEIR_EINVAL, "weir_options_set: conf is NULL");
+static enum weir_status
+apply_change(struct options *options, const struct change *change)
+{
+	if (change->conf != NULL)
+		return parse(options, &change->origin, change->conf);
+	enum weir_status status = apply(options, &change->origin,
+	    (struct word){ change->key, strlen(change->key) },
+	    (struct word){ change->value, strlen(change->value) });
+	if (status != WEIR_OK)
+		return status;
+	return check_bounds(options, &change->origin);
+}
+
+static enum weir_status
+make_change(const struct change *change)
+{
+	const struct options *before;
 	enum weir_status status = options_get(&before);
 	if (status != WEIR_OK)
 		return status;
@@ -1057,18 +1170,59 @@ weir_options_set(const char *conf)
 		lock_leave(&lock);
 		return no_memory();
 	}
-	status = parse(options, &origin, conf);
-	if (status == WEIR_OK) {
-		options->previous = (struct options *)before;
-		atomic_store_explicit(
-		    &options_current, options, memory_order_release);
+	status = apply_change(options, change);
+	const struct options *known =
+	    status == WEIR_OK ? find_known(options) : NULL;
+	if (status == WEIR_OK && known == NULL) {
+		options->previous = published;
+		published = options;
 	}
+	if (status == WEIR_OK)
+		atomic_store_explicit(&options_current,
+		    known != NULL ? known : options, memory_order_release);
 	lock_leave(&lock);
-	if (status != WEIR_OK)
+	if (status != WEIR_OK || known != NULL)
 		options_delete(options);
-	else
+	if (status == WEIR_OK)
 		tcache_renew();
 	return status;
+}
+
+enum weir_status
+weir_options_set(const char *conf)
+{
+	const struct change change = {
+		.origin = { "weir_options_set", WEIR_OPTION_CALL, false },
+		.conf = conf,
+	};
+
+	if (conf == NULL)
+		return status_set(
+		    WEIR_EINVAL, "weir_options_set: conf is NULL");
+	return make_change(&change);
+}
+
+enum weir_status
+option_set(const char *caller, const char *key, const char *value)
+{
+	const struct change change = {
+		.origin = { caller, WEIR_OPTION_CALL, false },
+		.key = key,
+		.value = value,
+	};
+
+	return make_change(&change);
+}
+
+enum weir_status
+option_text(size_t i, char *text, size_t size)
+{
+	const struct options *options;
+	enum weir_status status = options_get(&options);
+	if (status != WEIR_OK)
+		return status;
+	entries[i].print(options, text, size);
+	return WEIR_OK;
 }
 
 enum weir_status

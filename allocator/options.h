@@ -47,6 +47,7 @@ struct options {
 	char snapshot[OPTION_PATH]; /* the file's name; "": none */
 	int snapshot_signal;        /* 0: none */
 	bool watch;
+	size_t guard; /* bytes of a zone, about; 0: none */
 
 	enum weir_option_source *sources; /* one an option */
 	struct options *previous;         /* kept: readers may still look */
@@ -76,6 +77,14 @@ options_get(const struct options **out)
 	*out = options;
 	return WEIR_OK;
 }
+
+/* Set one option; the value may have commas. `caller` begins the error's text.
+ * Fails as weir_options_set(). */
+enum weir_status option_set(
+    const char *caller, const char *key, const char *value);
+
+/* The value of the i-th option, which is there, in full. */
+enum weir_status option_text(size_t i, char *text, size_t size);
 
 /* The "16,777,216 TiB is unlimited" of a size option. */
 #define OPTION_UNLIMITED SIZE_MAX

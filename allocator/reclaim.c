@@ -7,7 +7,8 @@
  * Once all work queued on a stream at a tick is done, pools->passed_at is that
  * tick, and blocks freed until then may be used by anyone, and unmapped. Other
  * streams may also use what was freed before a point that they are behind.
- * Memory of no stream has always passed.
+ * Memory of no stream has always passed, and what is seen to have passed
+ * becomes memory of no stream: reclaim_promote().
  *
  * Note [A stream ends]
  *
@@ -44,6 +45,8 @@ put_since(struct block *block)
 	if (home->freed_at < block->freed_at)
 		home->freed_at = block->freed_at;
 	home->freed_bytes += block->size;
+	if (block->arena->several)
+		block_set_fence(block);
 	block_put(block, BLOCK_FREE);
 	pools_drop_if_done(owner);
 }
@@ -91,6 +94,50 @@ give_to_any(struct tree *tree, struct pool *any, enum block_state state)
 		block_take(block);
 		block_move(block, any);
 		block_put(block, state);
+	}
+}
+
+static void
+promote_freed(struct pools *pools)
+{
+	struct arena *arena = pools->arena;
+
+	while (!list_empty(&pools->freed)) {
+		struct block *block = block_of_pending(pools->freed.next);
+		if (block->freed_at > pools->passed_at)
+			break;
+		block_take(block);
+		block_move(block, &arena->any_pools->pool[block->pool->kind]);
+		block_put(block, BLOCK_FREE);
+	}
+}
+
+void
+reclaim_begin_several(struct arena *arena)
+{
+	if (arena->several)
+		return;
+	arena->several = true;
+	for (struct list *l = arena->segments.next; l != &arena->segments;
+	     l = l->next) {
+		struct segment *segment = CONTAINER_OF(l, struct segment, link);
+		for (struct block *b = segment->first; b != NULL; b = b->next)
+			if (block_is_in_run(b) && !block_is_complete(b))
+				list_push_back(
+				    &b->pool->owner->freed, &b->pending.link);
+	}
+}
+
+void
+reclaim_promote(struct arena *arena)
+{
+	if (!arena->several || !arena_promotes(arena))
+		return;
+	for (struct list *l = arena->pools.next; l != &arena->pools;
+	     l = l->next) {
+		struct pools *pools = CONTAINER_OF(l, struct pools, link);
+		if (pools != arena->any_pools)
+			promote_freed(pools);
 	}
 }
 
@@ -199,9 +246,11 @@ settle(struct arena *arena, struct list *done, bool keep)
 			continue;
 		}
 		end_pending(block);
-		if (!keep || block->pool->owner != arena->any_pools ||
-		    !tcache_keep_complete(block))
+		if (arena->waiting.in_captures)
 			reclaim_put(block);
+		else if (!keep || block->pool->owner != arena->any_pools ||
+		    !tcache_keep_complete(block))
+			reclaim_put_since(block);
 		any = true;
 	}
 	return any;
@@ -256,6 +305,7 @@ reclaim_refresh(struct arena *arena)
 			marks_ask(pools);
 	}
 	status_unmute();
+	reclaim_promote(arena);
 }
 
 void

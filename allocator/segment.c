@@ -24,7 +24,7 @@ is_expandable(const struct pool *pool, const struct options *options)
 
 	return options->expandable_segments && arena->can_map &&
 	    pool->owner != arena->any_pools && !arena->own_source &&
-	    (arena_flags(arena) & ARENA_NO_SPLIT) == 0;
+	    (arena_flags(arena) & (ARENA_NO_SPLIT | ARENA_SEGMENTS)) == 0;
 }
 
 /* ---- Making and dropping segments -------------------------------------- */
@@ -207,11 +207,10 @@ segment_size_for(
 }
 
 static enum weir_status
-grow_driver(struct pool *pool, const struct options *options, size_t rounded,
-    size_t *need)
+grow_by_segment(struct pool *pool, const struct options *options,
+    size_t rounded, size_t size, size_t *need)
 {
 	struct arena *arena = pool->owner->arena;
-	size_t size = segment_size_for(arena, options, rounded);
 	struct segment *segment;
 	CUdeviceptr addr;
 
@@ -250,6 +249,25 @@ drop_promise:
 	return status;
 }
 
+/* Where there is no room for a segment of the usual size, one of what is
+ * missing may do: nothing is gained by a failure for the sake of later
+ * requests. */
+static enum weir_status
+grow_driver(struct pool *pool, const struct options *options, size_t rounded,
+    bool exact, size_t *need)
+{
+	const struct arena *arena = pool->owner->arena;
+	size_t size = segment_size_for(arena, options, rounded);
+	size_t least = round_up(rounded, SEGMENT_STEP);
+	enum weir_status status =
+	    grow_by_segment(pool, options, rounded, size, need);
+
+	if (status != WEIR_ENOMEM || !exact || least >= size ||
+	    arena_is_host(arena) || (arena_flags(arena) & ARENA_NO_SPLIT) != 0)
+		return status;
+	return grow_by_segment(pool, options, rounded, least, need);
+}
+
 enum weir_status
 segment_grow(struct pool *pool, const struct options *options, size_t rounded,
     enum grow_how how, size_t *need)
@@ -259,6 +277,7 @@ segment_grow(struct pool *pool, const struct options *options, size_t rounded,
 	enum weir_status status = driver_enter(arena->context, &guard);
 	if (status != WEIR_OK)
 		return status;
+	bool exact = how == GROW_EXACT;
 	arena->jobs++;
 	if (arena->kept > 0 && how != GROW_MOVED)
 		how = GROW_NEW;
@@ -269,7 +288,7 @@ segment_grow(struct pool *pool, const struct options *options, size_t rounded,
 	else if (how == GROW_MOVED)
 		status = status_set(WEIR_ENOMEM, "nothing can be moved there");
 	else
-		status = grow_driver(pool, options, rounded, need);
+		status = grow_driver(pool, options, rounded, exact, need);
 	driver_leave(&guard);
 	arena_job_done(arena);
 	return status;

@@ -1,7 +1,7 @@
 /*
- * The thread that answers who looks at the process from outside: a signal that
- * asks for a snapshot, and watchers at a socket (trace/meeting.h). It is made
- * at the first allocation, and only if an option asks for it.
+ * The thread that answers who comes from outside: a signal that asks for a
+ * snapshot or for the end, and watchers at a socket (trace/meeting.h). It is
+ * made at the first allocation, and only if an option asks for it.
  *
  * Note [The thread that answers]
  *
@@ -17,7 +17,10 @@
  *
  * The handler of the signal does no more than set a flag and wake the thread.
  * It is put in only where the program has none at that time, and does nothing
- * in a child.
+ * in a child. SIGTERM is taken in this way where a snapshot is wanted at the
+ * end: that is how schedulers end a program, and no exit handler runs then. The
+ * thread writes the snapshot, or gives up after LAST_S, and the process ends by
+ * SIGTERM.
  *
  * A fork leaves the thread behind, so the child closes what it has inherited of
  * it: or watchers would come to a socket that nobody serves. At exit the thread
@@ -29,6 +32,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -50,6 +54,7 @@ enum {
 	GLANCE_MS = 10 * 1000, /* how often silence is looked for */
 	SILENCE_S = 120,
 	END_S = 5,
+	LAST_S = 8, /* for a snapshot at SIGTERM */
 };
 
 /* Descriptors, -1 where there is none; a forked child looks at them too. */
@@ -60,6 +65,9 @@ static atomic_int clients[CLIENTS];
 
 static atomic_bool ending;
 static atomic_bool signalled;
+static atomic_bool terminated; /* by SIGTERM, which is ours */
+static timer_t patience;       /* how long the last snapshot may take */
+static bool is_patient;        /* there is such a timer */
 static pthread_t thread;
 static unsigned process;
 static int taken; /* the signal; 0: none */
@@ -67,6 +75,7 @@ static int taken; /* the signal; 0: none */
 /* Of the thread alone. */
 static uint64_t heard_ns[CLIENTS];
 static struct watch_reply reply;
+static struct watch_ctl_reply values;
 
 /* Forget a descriptor before it is closed: its number is soon another's. */
 static void
@@ -96,14 +105,20 @@ static void
 refuse(const char *why)
 {
 	reply.failed = 1;
-	strncpy(reply.text, why, sizeof(reply.text) - 1);
+	snprintf(reply.text, sizeof(reply.text), "%s", why);
+}
+
+static bool
+send_bytes(int fd, const void *bytes, size_t size)
+{
+	return send(fd, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL) ==
+	    (ssize_t)size;
 }
 
 static bool
 send_reply(int fd, size_t size)
 {
-	return send(fd, &reply, size, MSG_DONTWAIT | MSG_NOSIGNAL) ==
-	    (ssize_t)size;
+	return send_bytes(fd, &reply, size);
 }
 
 /* A file that may be written from its beginning. */
@@ -129,6 +144,26 @@ answer_snapshot(const struct watch_request *request, int file)
 	return watch_reply_size(0);
 }
 
+/* Answer a request for values by name. */
+static bool
+answer_ctl(int fd, const struct watch_ctl_request *request)
+{
+	char why[WATCH_TEXT];
+
+	begin_reply((enum watch_kind)request->kind);
+	memset(&values, 0, watch_ctl_reply_size(0));
+	values.magic = WATCH_MAGIC;
+	values.version = WATCH_VERSION;
+	values.kind = request->kind;
+	values.pid = process;
+	if (!ctl_answer(request, &values, why))
+		refuse(why);
+	else if (request->kind == WATCH_LIST)
+		return send_bytes(
+		    fd, &values, watch_ctl_reply_size(values.row_count));
+	return send_reply(fd, watch_reply_size(0));
+}
+
 /* False: the watcher is not to be listened to any more. */
 static bool
 answer(int fd, const void *bytes, size_t n, int file)
@@ -144,6 +179,8 @@ answer(int fd, const void *bytes, size_t n, int file)
 		return false;
 	}
 	memcpy(&request, bytes, sizeof(request));
+	if (request.kind == WATCH_LIST || request.kind == WATCH_SET)
+		return answer_ctl(fd, bytes);
 	begin_reply((enum watch_kind)request.kind);
 	size = request.kind == WATCH_SNAPSHOT ?
 	    answer_snapshot(&request, file) :
@@ -181,12 +218,16 @@ take_file(struct msghdr *message)
 static bool
 serve(int fd)
 {
-	char bytes[sizeof(struct watch_request) + 1];
+	union {
+		struct watch_request request;
+		struct watch_ctl_request values;
+		char more[sizeof(struct watch_ctl_request) + 1];
+	} bytes;
 	union {
 		struct cmsghdr header;
 		char room[CMSG_SPACE(sizeof(int))];
 	} control;
-	struct iovec part = { bytes, sizeof(bytes) };
+	struct iovec part = { &bytes, sizeof(bytes) };
 	struct msghdr message = { .msg_iov = &part,
 		.msg_iovlen = 1,
 		.msg_control = control.room,
@@ -198,7 +239,7 @@ serve(int fd)
 		return errno == EAGAIN || errno == EINTR;
 	int file = take_file(&message);
 	if (n > 0)
-		go_on = answer(fd, bytes, (size_t)n, file);
+		go_on = answer(fd, &bytes, (size_t)n, file);
 	if (file >= 0)
 		close(file);
 	return go_on;
@@ -275,6 +316,19 @@ look_at_clients(const struct pollfd *polled)
 	}
 }
 
+/* End the process as if nobody had handled the signal. */
+static void
+end_by(int number)
+{
+	sigset_t set;
+
+	signal(number, SIG_DFL);
+	sigemptyset(&set);
+	sigaddset(&set, number);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+	raise(number);
+}
+
 static void
 look_at_wake(int fd)
 {
@@ -284,6 +338,10 @@ look_at_wake(int fd)
 		return;
 	if (!atomic_load(&ending) && atomic_exchange(&signalled, false))
 		attend_snapshot(ATTEND_SIGNAL);
+	if (atomic_load(&terminated)) {
+		attend_end();
+		end_by(SIGTERM);
+	}
 }
 
 static void *
@@ -302,6 +360,9 @@ run(void *unused)
 			break;
 		if (ready <= 0)
 			continue;
+		/* The program has closed what it does not know. */
+		if (((polled[0].revents | polled[1].revents) & POLLNVAL) != 0)
+			break;
 		if (polled[0].revents != 0)
 			look_at_wake(polled[0].fd);
 		look_at_clients(polled + 2);
@@ -318,7 +379,7 @@ wake_thread(void)
 	int fd = atomic_load(&wake);
 
 	/* It cannot fail but by being there already. */
-	if (fd >= 0 && write(fd, &once, sizeof(once)) < 0)
+	if (os_is_eventfd(fd) && write(fd, &once, sizeof(once)) < 0)
 		return;
 }
 
@@ -337,20 +398,64 @@ on_signal(int number)
 	errno = error;
 }
 
+/* The process is to end. The thread writes the snapshot and ends it; in a
+ * child, and when that takes too long, the signal does what it always does. */
+static void
+on_term(int number, siginfo_t *info, void *unused)
+{
+	const struct itimerspec long_enough = { .it_value.tv_sec = LAST_S };
+	int error = errno;
+
+	(void)unused;
+	if ((unsigned)getpid() != process || !is_patient ||
+	    info->si_code == SI_TIMER || atomic_load(&ending)) {
+		signal(number, SIG_DFL);
+		raise(number); /* comes when this handler returns */
+	} else if (!atomic_exchange(&terminated, true)) {
+		timer_settime(patience, 0, &long_enough, NULL);
+		wake_thread();
+	}
+	errno = error;
+}
+
+static bool
+is_default(int number)
+{
+	struct sigaction found;
+
+	return sigaction(number, NULL, &found) == 0 &&
+	    (found.sa_flags & SA_SIGINFO) == 0 && found.sa_handler == SIG_DFL;
+}
+
+/* Without a word where the program has a use for it: it ends by exit() then, as
+ * a rule. */
+static void
+take_term(const struct options *options)
+{
+	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL,
+		.sigev_signo = SIGTERM };
+	struct sigaction action = { .sa_sigaction = on_term,
+		.sa_flags = SA_RESTART | SA_SIGINFO };
+
+	if (options->snapshot[0] == '\0' || !is_default(SIGTERM))
+		return;
+	is_patient = timer_create(CLOCK_MONOTONIC, &event, &patience) == 0;
+	sigemptyset(&action.sa_mask);
+	if (is_patient)
+		sigaction(SIGTERM, &action, NULL);
+}
+
 static void
 take_signal(const struct options *options)
 {
 	struct sigaction action = { .sa_handler = on_signal,
 		.sa_flags = SA_RESTART };
-	struct sigaction found;
 	int number = options->snapshot_signal;
 
 	if (number == 0)
 		return;
 	sigemptyset(&action.sa_mask);
-	if (sigaction(number, NULL, &found) != 0)
-		return;
-	if ((found.sa_flags & SA_SIGINFO) != 0 || found.sa_handler != SIG_DFL)
+	if (!is_default(number))
 		log_write(LOG_ERROR,
 		    "snapshot_signal: the program has a use for that signal");
 	else if (sigaction(number, &action, NULL) != 0)
@@ -359,11 +464,17 @@ take_signal(const struct options *options)
 		taken = number;
 }
 
-/* From now on the signal does nothing: our code may be unloaded. */
+/* From now on the signal does nothing, and SIGTERM what it always does: our
+ * code may be unloaded. */
 static void
 leave_signal(void)
 {
 	struct sigaction found;
+
+	if (is_patient && sigaction(SIGTERM, NULL, &found) == 0 &&
+	    (found.sa_flags & SA_SIGINFO) != 0 &&
+	    found.sa_sigaction == on_term && !atomic_load(&terminated))
+		signal(SIGTERM, SIG_DFL);
 
 	if (taken != 0 && sigaction(taken, NULL, &found) == 0 &&
 	    found.sa_handler == on_signal)
@@ -393,6 +504,9 @@ stop(void)
 	if (atomic_load(&folder) >= 0)
 		meeting_leave(atomic_load(&folder), (pid_t)process);
 	atomic_store(&ending, true);
+	/* A program that has closed all descriptors cannot wake it. */
+	if (!os_is_eventfd(atomic_load(&wake)))
+		return;
 	wake_thread();
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += END_S;
@@ -440,7 +554,7 @@ make_thread(void)
 void
 serve_begin(const struct options *options)
 {
-	if (!options->watch && options->snapshot_signal == 0)
+	if (!options->watch && options->snapshot[0] == '\0')
 		return;
 	process = os_process_id();
 	for (int i = 0; i < CLIENTS; i++)
@@ -456,4 +570,5 @@ serve_begin(const struct options *options)
 	}
 	atexit(stop);
 	take_signal(options);
+	take_term(options);
 }

@@ -265,10 +265,11 @@ count_of(const struct view *view, bool host)
 	return arena_is_host(view->arena) == host ? view->segment_count : 0;
 }
 
-/* Of all arenas of a device, in order. */
+/* Do something with each segment of all arenas of a device, in order. */
 static enum weir_status
-write_device_segments(
-    struct snapshot_file *s, const struct part *part, bool host)
+each_segment(const struct part *part, bool host,
+    void (*act)(void *closure, const struct trace_segment *segment),
+    void *closure)
 {
 	const struct trace_segment **all;
 	size_t n = 0;
@@ -288,9 +289,22 @@ write_device_segments(
 			all[n++] = &v->segments[i];
 	qsort(all, n, sizeof(*all), compare_segments);
 	for (size_t i = 0; i < n; i++)
-		snapshot_write_segment(s, all[i]);
+		act(closure, all[i]);
 	meta_unmap(all, size);
 	return WEIR_OK;
+}
+
+static void
+write_segment(void *closure, const struct trace_segment *segment)
+{
+	snapshot_write_segment(closure, segment);
+}
+
+static enum weir_status
+write_device_segments(
+    struct snapshot_file *s, const struct part *part, bool host)
+{
+	return each_segment(part, host, write_segment, s);
 }
 
 static enum weir_status
@@ -386,14 +400,30 @@ read_options(struct weir_option *options, struct trace_option *out)
 {
 	size_t n = 0;
 
+	static const char *const sources[] = { NULL, "environment", "call" };
+
 	status_mute();
 	while (n < OPTIONS_MAX && weir_option_at(n, &options[n]) == WEIR_OK) {
-		out[n] =
-		    (struct trace_option){ options[n].key, options[n].value };
+		out[n] = (struct trace_option){ options[n].key,
+			options[n].value, sources[options[n].source] };
 		n++;
 	}
 	status_unmute();
 	return n;
+}
+
+/* Who has set the limit of a device. */
+static const char *
+limit_source(const struct arena *main, const struct options *options)
+{
+	size_t limit = device_limit(main);
+
+	if (limit == options->memory_limit)
+		return "memory_limit_mb";
+	if (limit ==
+	    (size_t)(options->memory_fraction * (double)main->total_bytes))
+		return "per_process_memory_fraction";
+	return "weir_limit_set()";
 }
 
 /* What the last parts say. */
@@ -425,6 +455,9 @@ list_devices(
 			.device = i,
 			.recorded = parts[i].recorded,
 			.dropped = parts[i].dropped,
+			.total_bytes = parts[i].main->total_bytes,
+			.limit_bytes = device_limit(parts[i].main),
+			.limit_source = limit_source(parts[i].main, options),
 			.numbers = numbers,
 			.number_count = k,
 		};
@@ -459,7 +492,7 @@ write_rest(struct snapshot_file *s, const struct options *options,
 
 	for (size_t i = 0; i < devices; i++)
 		settings.overflowed |= rest->devices[i].dropped > 0;
-	snapshot_write_settings(s, &settings);
+	snapshot_write_settings(s, &settings, rest->devices, devices);
 	snapshot_write_annotations(s);
 	snapshot_write_weir(s, &settings, rest->devices, devices);
 	meta_unmap(rest, sizeof(*rest));
@@ -471,7 +504,7 @@ write_rest(struct snapshot_file *s, const struct options *options,
 static enum weir_status
 read_wish(const struct weir_snapshot *what, struct wish *wish)
 {
-	static const char call[] = "weir_snapshot_write";
+	static const char call[] = "weir_snapshot";
 
 	*wish = (struct wish){ .device = WEIR_DEVICE_ALL };
 	if (what == NULL)
@@ -606,6 +639,125 @@ weir_snapshot_write(const char *path, enum weir_snapshot_format format,
 	if (status != WEIR_OK)
 		return status;
 	return write_snapshot(path, -1, format, &wish);
+}
+
+/* ---- Visiting ---------------------------------------------------------- */
+
+struct visit {
+	weir_segment_visitor visitor;
+	void *user;
+	struct weir_block_view *blocks; /* as many as a segment has at most */
+};
+
+static weir_stream
+stream_view(uint64_t handle)
+{
+	return handle == (uint64_t)(uintptr_t)WEIR_STREAM_LEGACY ?
+	    NULL :
+	    (weir_stream)(uintptr_t)handle;
+}
+
+static enum weir_block_state
+state_view(enum trace_block_state state)
+{
+	return state == TRACE_BLOCK_ALLOCATED ? WEIR_BLOCK_ALLOCATED :
+	    state == TRACE_BLOCK_PENDING      ? WEIR_BLOCK_PENDING :
+						WEIR_BLOCK_INACTIVE;
+}
+
+static void
+visit_segment(void *closure, const struct trace_segment *segment)
+{
+	const struct visit *visit = closure;
+
+	for (size_t i = 0; i < segment->block_count; i++) {
+		const struct trace_block *b = &segment->blocks[i];
+		visit->blocks[i] = (struct weir_block_view){
+			.address = (void *)(uintptr_t)b->addr,
+			.size = b->size,
+			.requested_bytes = b->requested,
+			.stream = stream_view(b->stream),
+			.state = state_view(b->state),
+		};
+	}
+	visit->visitor(
+	    &(struct weir_segment_view){
+		.struct_size = sizeof(struct weir_segment_view),
+		.device = segment->device,
+		.address = (void *)(uintptr_t)segment->addr,
+		.size = segment->size,
+		.allocated_bytes = segment->allocated,
+		.active_bytes = segment->active,
+		.requested_bytes = segment->requested,
+		.stream = stream_view(segment->stream),
+		.pool_id = { segment->pool.graph, segment->pool.user },
+		.small = segment->small,
+		.expandable = segment->expandable,
+		.blocks = visit->blocks,
+		.block_count = segment->block_count },
+	    visit->user);
+}
+
+/* Blocks of the segment that has most. */
+static size_t
+most_blocks(const struct part *parts, int n)
+{
+	size_t most = 1;
+
+	for (int i = 0; i < n; i++)
+		for (const struct view *v = parts[i].views; v != NULL;
+		     v = v->next)
+			for (size_t k = 0; k < v->segment_count; k++)
+				if (v->segments[k].block_count > most)
+					most = v->segments[k].block_count;
+	return most;
+}
+
+static enum weir_status
+visit_all(struct visit *visit, const struct part *parts, int n)
+{
+	enum weir_status status = WEIR_OK;
+	size_t size = most_blocks(parts, n) * sizeof(*visit->blocks);
+
+	visit->blocks = meta_map(size);
+	if (visit->blocks == NULL)
+		return status_set(
+		    WEIR_EHOSTMEM, "no host memory for a snapshot");
+	for (int i = 0; i < n && status == WEIR_OK; i++)
+		status = each_segment(&parts[i], false, visit_segment, visit);
+	meta_unmap(visit->blocks, size);
+	return status;
+}
+
+enum weir_status
+weir_segments_visit(
+    const struct weir_snapshot *what, weir_segment_visitor visitor, void *user)
+{
+	static const char call[] = "weir_segments_visit";
+	const struct driver *driver = driver_peek();
+	int n = driver != NULL ? driver->device_count : 0;
+	struct visit visit = { .visitor = visitor, .user = user };
+	struct wish wish;
+
+	if (os_forked())
+		return status_set(
+		    WEIR_EFORK, "%s: %s", call, weir_status_text(WEIR_EFORK));
+	if (visitor == NULL)
+		return status_set(WEIR_EINVAL, "%s: visitor is NULL", call);
+	enum weir_status status = read_wish(what, &wish);
+	if (status != WEIR_OK)
+		return status;
+	struct part *parts = meta_map(DEVICES_MAX * sizeof(*parts));
+	if (parts == NULL)
+		return status_set(
+		    WEIR_EHOSTMEM, "no host memory for a snapshot");
+	if (n > DEVICES_MAX)
+		n = DEVICES_MAX;
+	status = look_at_all(&wish, parts, n);
+	if (status == WEIR_OK)
+		status = visit_all(&visit, parts, n);
+	drop_parts(parts, n);
+	return status;
 }
 
 enum weir_status

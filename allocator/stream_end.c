@@ -7,6 +7,7 @@
 #include "allocator/tcache.h"
 #include "base/os.h"
 #include "base/status.h"
+#include "streams/capture.h"
 
 /* Its pools, if it has any, are told that the stream is about to go. */
 static void
@@ -79,6 +80,12 @@ weir_stream_destroy(weir_stream handle)
 		return status_set(WEIR_EINVAL,
 		    "weir_stream_destroy(%p): not a stream made "
 		    "by weir_stream_create()",
+		    (void *)handle);
+	}
+	if (capture_is_open(stream)) {
+		stream_put(stream);
+		return status_set(WEIR_ECAPTURE,
+		    "weir_stream_destroy(%p): the stream is being captured",
 		    (void *)handle);
 	}
 	end_pools(stream);

@@ -7,13 +7,14 @@
  * A request that its own pool cannot serve tries, in this order, and searches
  * again after every step that changed something:
  *
- *   1. memory of no stream, which is complete everywhere; memory of others
- *      that nobody has used yet; what threads have cached and do not use
- *      (tcache.h, Note [What is in use stays])
+ *   1. free blocks of other streams that it may use without a wait, as far as
+ *      is known already, together with memory of no stream, which is complete
+ *      everywhere; what threads have cached and do not use (tcache.h, Note
+ *      [What is in use stays])
  *   2. pending blocks whose uses have ended meanwhile; for memory of no stream
  *      this comes before what threads have cached
- *   3. free blocks of other streams that this one may use without a wait, also
- *      several neighbours together
+ *   3. the streams are polled, and what is found complete becomes memory of no
+ *      stream; then as 1
  *   4. mapping such memory, and its own, from several places at one
  *   5. memory behind a wait on the device; in a capture, pending blocks whose
  *      uses it comes after there
@@ -119,7 +120,7 @@ struct request {
 static inline QUICK enum weir_status
 hand_at_once(struct request *r, struct block *block)
 {
-	enum weir_status status = pool_cut(block, r->options, r->rounded);
+	enum weir_status status = pool_cut(&block, r->options, r->rounded);
 	if (status != WEIR_OK)
 		return status;
 	struct pool *pool = block->pool;
@@ -137,27 +138,12 @@ hand(struct request *r, struct block *block)
 	return hand_at_once(r, block);
 }
 
-/*
- * The same for a block of another pool. Small ones come with some more, for the
- * next requests, each of which would go all the way to here.
- */
+/* The same for neighbours of any pools. */
 static enum weir_status
-fetch(struct request *r, struct block *block)
+hand_span(struct request *r, struct span span)
 {
-	struct pools *owner = block->pool->owner;
-	size_t size = block->size < FETCHED ? block->size : FETCHED;
-
-	if (r->kind == POOL_LARGE || size <= r->rounded)
-		return hand(r, block);
-	enum weir_status status = pool_cut(block, r->options, size);
-	if (status != WEIR_OK)
-		return status;
-	block_move(block, &r->pools->pool[r->kind]);
-	block->freed_at = order_tick();
-	r->pools->freed_at = block->freed_at;
-	block = block_put(block, BLOCK_FREE);
-	pools_drop_if_done(owner);
-	return hand(r, block);
+	return pool_cut_span(
+	    span, &r->pools->pool[r->kind], r->options, r->rounded, &r->got);
 }
 
 /* The best block of the pool itself. Requests of no stream are served from
@@ -167,9 +153,33 @@ search_own(struct request *r)
 {
 	struct pools *mine = r->pools;
 	struct block *block = pool_find(&mine->pool[r->kind], r->options,
-	    r->rounded, mine == mine->arena->any_pools, UINT64_MAX);
+	    r->rounded, mine == mine->arena->any_pools);
 
 	return block != NULL ? hand_at_once(r, block) : WEIR_OK;
+}
+
+/*
+ * The same for a block of another pool. Small ones come with some more, for the
+ * next requests, each of which would go all the way to here.
+ */
+static enum weir_status
+fetch(struct request *r, struct block *block)
+{
+	struct pools *owner = block->pool->owner;
+	size_t size = block->run < FETCHED ? block->run : FETCHED;
+
+	if (r->kind == POOL_LARGE || size <= r->rounded)
+		return hand(r, block);
+	enum weir_status status = pool_cut(&block, r->options, size);
+	if (status != WEIR_OK)
+		return status;
+	block_move(block, &r->pools->pool[r->kind]);
+	block->freed_at = order_tick();
+	block_set_fence(block);
+	r->pools->freed_at = block->freed_at;
+	block_put(block, BLOCK_FREE);
+	pools_drop_if_done(owner);
+	return search_own(r);
 }
 
 /* The best of those of no stream, for others. */
@@ -179,8 +189,7 @@ search_any(struct request *r)
 	struct pools *any = r->pools->arena->any_pools;
 	struct block *block = r->pools == any ?
 	    NULL :
-	    pool_find(
-		&any->pool[r->kind], r->options, r->rounded, false, UINT64_MAX);
+	    pool_find(&any->pool[r->kind], r->options, r->rounded, false);
 
 	return block != NULL ? fetch(r, block) : WEIR_OK;
 }
@@ -191,39 +200,6 @@ search_free(struct request *r)
 	enum weir_status status = search_own(r);
 
 	return status == WEIR_OK && r->got == NULL ? search_any(r) : status;
-}
-
-/* The best block of another stream that may be used already. */
-static enum weir_status
-search_others(struct request *r)
-{
-	struct arena *arena = r->pools->arena;
-	struct block *best = NULL;
-
-	for (struct list *l = arena->pools.next; l != &arena->pools;
-	     l = l->next) {
-		struct pools *pools = CONTAINER_OF(l, struct pools, link);
-		struct pool *pool = &pools->pool[r->kind];
-		if (pools == r->pools || pool->free.count == 0)
-			continue;
-		struct block *block = pool_find(pool, r->options, r->rounded,
-		    r->pools == arena->any_pools, pools->usable_until);
-		if (block != NULL && (best == NULL || block->size < best->size))
-			best = block;
-	}
-	return best != NULL ? fetch(r, best) : WEIR_OK;
-}
-
-/* The best that was mapped for another stream and that nobody has used yet. */
-static enum weir_status
-search_fresh(struct request *r)
-{
-	struct arena *arena = r->pools->arena;
-
-	for (struct list *l = arena->pools.next; l != &arena->pools;
-	     l = l->next)
-		CONTAINER_OF(l, struct pools, link)->usable_until = 0;
-	return search_others(r);
 }
 
 /* The size a span could have without moving: pool.c. */
@@ -305,8 +281,7 @@ search_spans(struct request *r)
 	if (r->pools == r->pools->arena->any_pools ||
 	    !find_span_anywhere(r, block_is_usable, &best))
 		return WEIR_OK;
-	struct block *block = block_adopt(&best, r->pools);
-	return hand(r, block_put(block, BLOCK_FREE));
+	return hand_span(r, best);
 }
 
 /* Everything that takes no wait, no mapping and nothing new. */
@@ -317,10 +292,8 @@ search_all(struct request *r)
 
 	if (status == WEIR_OK && r->got == NULL) {
 		marks_find_usable(r->pools);
-		status = search_others(r);
-	}
-	if (status == WEIR_OK && r->got == NULL)
 		status = search_spans(r);
+	}
 	return status;
 }
 
@@ -366,7 +339,7 @@ grow(struct request *r, enum grow_how how)
 		if (arena->forgotten)
 			return tell_forgotten(arena);
 		if (status == WEIR_OK)
-			status = search_free(r);
+			status = search_all(r);
 	}
 	return status;
 }
@@ -501,8 +474,8 @@ follow_one(struct request *r, struct patience patience)
 		struct pools *pools = CONTAINER_OF(l, struct pools, link);
 		if (pools == r->pools || pools == arena->any_pools)
 			continue;
-		struct block *block = marks_find(
-		    r->pools, pools, r->options, r->rounded, patience);
+		struct block *block =
+		    marks_find(r->pools, pools, r->rounded, patience);
 		if (block != NULL &&
 		    marks_follow(r->pools, pools, block->freed_at, patience))
 			return search_all(r);
@@ -649,9 +622,9 @@ looks_everywhere(const struct request *r)
 	    mine == arena->any_pools || !marks_can_wait(mine) ||
 	    mine->capture != 0)
 		return false;
-	struct block *own = pool_find(
-	    &mine->pool[r->kind], r->options, r->rounded, false, UINT64_MAX);
-	return own == NULL || own->size > r->rounded;
+	struct block *own =
+	    pool_find(&mine->pool[r->kind], r->options, r->rounded, false);
+	return own == NULL || own->run > r->rounded;
 }
 
 /* The best fit of all memory there is, with whatever waits it takes. */
@@ -672,8 +645,7 @@ search_everywhere(struct request *r)
 			return WEIR_OK;
 		if (readiness == CHANGED)
 			continue;
-		struct block *block = block_adopt(&span, r->pools);
-		return hand(r, block_put(block, BLOCK_FREE));
+		return hand_span(r, span);
 	}
 	return WEIR_OK;
 }
@@ -931,6 +903,19 @@ is_plain(const struct request *r)
 	return r->pools == arena->any_pools && !arena_is_host(arena);
 }
 
+/* Complete memory serves everyone, so a large request prefers what only those
+ * may use that are ordered after it. */
+static enum weir_status
+search_ordered(struct request *r)
+{
+	if (r->kind != POOL_LARGE || r->pools->arena->streams < 2 ||
+	    is_plain(r))
+		return WEIR_OK;
+	can_wait(r);
+	marks_find_usable(r->pools);
+	return search_spans(r);
+}
+
 /* Step 2 of such a request, before what threads have cached of streams: that is
  * of little use to it. */
 static enum weir_status
@@ -952,10 +937,11 @@ take_held(struct request *r, enum room room)
 	can_wait(r);
 	struct patience patience = patience_for(r, room);
 	bool captured = r->pools->capture != 0;
-	enum weir_status status = search_fresh(r);
+	enum weir_status status = search_all(r);
 
 	if (status == WEIR_OK && r->got == NULL && drain(r, patience))
 		status = search_free(r);
+
 	if (status != WEIR_OK || r->got != NULL)
 		return status;
 	if (!is_plain(r))
@@ -975,7 +961,10 @@ static __attribute__((noinline)) enum weir_status
 take(struct request *r)
 {
 	struct arena *arena = r->pools->arena;
-	enum weir_status status = search_any(r);
+	enum weir_status status = search_ordered(r);
+
+	if (status == WEIR_OK && r->got == NULL)
+		status = search_any(r);
 
 	if (status == WEIR_OK && r->got == NULL && is_plain(r))
 		status = take_complete(r);

@@ -11,6 +11,7 @@
 #include "allocator/tcache.h"
 
 #include "allocator/counts.h"
+#include "allocator/guard.h"
 #include "allocator/route.h"
 #include <linux/membarrier.h>
 #include <pthread.h>
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 #include "allocator/tell.h"
+#include "base/log.h"
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
@@ -165,18 +167,54 @@ hand_out(struct cache *cache, struct block *block, size_t size)
 	return ptr;
 }
 
+/* Is the block that is to leave a cache still cached? Else it has left another
+ * before: tcache.h, Note [Freed twice at once]. */
+static inline bool
+is_cached(const struct block *block, size_t bytes)
+{
+	return __builtin_expect(block_state(block) == BLOCK_CACHED, 1) &&
+	    __builtin_expect(block->size == bytes, 1);
+}
+
+/* Reports a block of `bytes` that is not; returns what its free counted, as far
+ * as can be told: what was requested is forgotten when a block is free. */
+static __attribute__((cold)) struct sums
+report_twice(const struct block *block, size_t bytes)
+{
+	size_t requested = block->requested;
+
+	log_write(LOG_ERROR,
+	    "a block of %zu bytes, at %#llx, was freed by two threads at the "
+	    "same time; it is handed out once",
+	    bytes, (unsigned long long)block->addr);
+	return (struct sums){ 1, (int64_t)bytes,
+		(int64_t)(requested - 1 < bytes ? requested : bytes) };
+}
+
+/* Entered, or under the lock. The second free is taken back. */
+static __attribute__((cold)) void
+drop_twice(struct cache *cache, const struct block *block, size_t bytes)
+{
+	cache->room = sums_minus(cache->room, report_twice(block, bytes));
+}
+
 /* Entered. Is there a block of the class, in a bin or out of the depot? */
 static bool
 bin_fill(struct cache *cache, size_t n)
 {
 	struct bin *bin = &cache->bins[n];
 
-	if (!bin_empty(bin))
-		return true;
-	bin_swap(bin);
-	if (bin_empty(bin))
-		take_full(cache, n);
-	return !bin_empty(bin);
+	for (;;) {
+		if (bin_empty(bin))
+			bin_swap(bin);
+		if (bin_empty(bin))
+			take_full(cache, n);
+		if (bin_empty(bin))
+			return false;
+		if (is_cached(bin->top[-1], class_bytes(n)))
+			return true;
+		drop_twice(cache, *--bin->top, class_bytes(n));
+	}
 }
 
 /* Entered; leaves. A block of a class, if there is one. */
@@ -197,10 +235,12 @@ slot_find(struct cache *cache, size_t size)
 		if (cache->slot[i].size != size)
 			continue;
 		struct block *block = cache->slot[i].block;
-		for (; i < cache->slots; i++)
-			cache->slot[i] = cache->slot[i + 1];
+		for (unsigned k = i; k < cache->slots; k++)
+			cache->slot[k] = cache->slot[k + 1];
 		cache->slots--;
-		return block;
+		if (is_cached(block, size))
+			return block;
+		drop_twice(cache, block, size);
 	}
 	return NULL;
 }
@@ -242,9 +282,10 @@ take_traced(struct cache *cache, size_t n, size_t rounded)
 {
 	if (n == 0)
 		return slot_find(cache, rounded);
-	if (bin_empty(&cache->bins[n]) && !bin_fill(cache, n))
-		return NULL;
-	return *--cache->bins[n].top;
+	struct bin *bin = &cache->bins[n];
+	bool ready =
+	    !bin_empty(bin) && block_state(bin->top[-1]) == BLOCK_CACHED;
+	return ready || bin_fill(cache, n) ? *--bin->top : NULL;
 }
 
 /* As malloc_binned() and malloc_slot(), but under the arena's lock, and told.
@@ -600,25 +641,40 @@ tcache_tell(struct arena *arena)
 
 /* ---- Emptying ---------------------------------------------------------- */
 
-static bool
-empty_magazine(struct magazine *magazine)
+/* Free a block of a cache or depot, unless that has been done: then the second
+ * free is no longer counted. */
+static void
+put_back(struct pools *pools, struct block *block, size_t bytes)
 {
+	if (is_cached(block, bytes)) {
+		reclaim_put(block);
+		return;
+	}
+	struct sums twice = report_twice(block, bytes);
+	stats_malloc(&pools->pool[arena_kind(pools->arena, bytes)],
+	    (uint64_t)twice.bytes, (uint64_t)twice.requested);
+}
+
+static bool
+empty_magazine(struct pools *pools, struct magazine *magazine)
+{
+	size_t bytes = class_bytes(magazine->n);
 	bool any = magazine->count > 0;
 
 	while (magazine->count > 0)
-		reclaim_put(magazine->blocks[--magazine->count]);
+		put_back(pools, magazine->blocks[--magazine->count], bytes);
 	return any;
 }
 
 static bool
-empty_bin(struct bin *bin)
+empty_bin(struct pools *pools, struct bin *bin, size_t n)
 {
 	bool any = !bin_empty(bin);
 
 	while (!bin_empty(bin))
-		reclaim_put(*--bin->top);
+		put_back(pools, *--bin->top, class_bytes(n));
 	if (bin->second != NULL)
-		any |= empty_magazine(bin->second);
+		any |= empty_magazine(pools, bin->second);
 	return any;
 }
 
@@ -627,8 +683,13 @@ tcache_empty_slots(struct cache *cache)
 {
 	bool any = cache->slots > 0;
 
-	while (cache->slots > 0)
-		reclaim_put_since(cache->slot[cache->slots--].block);
+	while (cache->slots > 0) {
+		struct slot *slot = &cache->slot[cache->slots--];
+		if (is_cached(slot->block, slot->size))
+			reclaim_put_since(slot->block);
+		else
+			put_back(cache->pools, slot->block, slot->size);
+	}
 	return any;
 }
 
@@ -639,7 +700,7 @@ empty_bins(struct cache *cache)
 	bool any = false;
 
 	for (size_t n = 1; n <= last; n++)
-		any |= empty_bin(&cache->bins[n]);
+		any |= empty_bin(cache->pools, &cache->bins[n], n);
 	return any;
 }
 
@@ -666,7 +727,7 @@ empty_depot(struct pools *pools, enum drain which)
 	while (list != NULL) {
 		struct magazine *magazine = list;
 		list = magazine->next;
-		empty_magazine(magazine);
+		empty_magazine(pools, magazine);
 		magazine_delete(magazine);
 	}
 	return any;
@@ -999,7 +1060,7 @@ is_cacheable(const struct pools *pools, const struct options *options)
 {
 	const struct stream *stream = pools->stream;
 
-	if (options->reclaim_always ||
+	if (options->reclaim_always || guard_is_for(pools->arena) ||
 	    options->max_split_size != OPTION_UNLIMITED ||
 	    pools->arena->stats.oversize_allocations.current != 0 ||
 	    pools->ended || ended || os_forked())
@@ -1190,7 +1251,8 @@ tcache_take_in(struct cache *cache, const struct block *block)
 	/* Its thread goes on to free the like: one lock for all of them. */
 	if (n != 0 && bin_full(&cache->bins[n]))
 		while (!bin_empty(&cache->bins[n]))
-			reclaim_put(*--cache->bins[n].top);
+			put_back(cache->pools, *--cache->bins[n].top,
+			    class_bytes(n));
 }
 
 enum { MISSES_A_BLOCK = 4 };
@@ -1252,12 +1314,11 @@ fill_from_pool(struct bin *bin, struct pool *pool,
 	status_mute();
 	while (bin->top < end) {
 		size_t left = (size_t)(end - bin->top);
-		struct block *block =
-		    pool_find(pool, options, rounded, false, UINT64_MAX);
+		struct block *block = pool_find(pool, options, rounded, false);
 		if (block == NULL)
 			break;
-		size_t fit = block->size / rounded;
-		if (pool_cut(block, options,
+		size_t fit = block->run / rounded;
+		if (pool_cut(&block, options,
 			(fit < left ? fit : left) * rounded) != WEIR_OK)
 			break;
 		cut_into(bin, block, rounded);

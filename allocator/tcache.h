@@ -59,6 +59,17 @@
  * processor's cache. What the statistics are still to be told of its frees goes
  * along: else the one thread would seem to allocate ever more, and to pass a
  * peak with each malloc.
+ *
+ * Note [Freed twice at once]
+ *
+ * Two threads that free a block at the same time may both find it allocated,
+ * and both cache it: telling them apart would need an atomic exchange in each
+ * free. So a block is looked at once more when it leaves a cache. The first
+ * thread that takes it out changes its state, and the second drops its entry,
+ * reports it on stderr and takes the free back from the statistics. The block
+ * is handed out twice only if both threads take it out within the same few
+ * instructions. Under the arena's lock (no thread caches, or traced ones) the
+ * second free fails.
  */
 #ifndef ALLOCATOR_TCACHE_H
 #define ALLOCATOR_TCACHE_H
@@ -340,13 +351,15 @@ tcache_take(
 		goto not_this_way;
 	struct bin *bin =
 	    fine ? tcache_fine_bin(cache, rounded) : tcache_bin(cache, rounded);
-	struct block **top = bin->top;
-	if (__builtin_expect(top == bin->bottom, 0))
+	if (__builtin_expect(bin_empty(bin), 0))
+		goto not_this_way;
+	struct block *block = bin->top[-1];
+	/* Note [Freed twice at once]; the other way drops it. */
+	if (__builtin_expect(block_state(block) != BLOCK_CACHED, 0))
 		goto not_this_way;
 	if (!tcache_count_out(cache, (int64_t)rounded, (int64_t)size))
 		goto not_this_way;
-	struct block *block = *--top;
-	bin->top = top;
+	bin->top--;
 	block->requested = size;
 	block_set_state(block, BLOCK_ACTIVE);
 	*out = (void *)(uintptr_t)block->addr;
@@ -372,9 +385,11 @@ tcache_take_large(struct cache *cache, weir_stream key, size_t size, void **out)
 	struct slot *slot = &cache->slot[cache->slots];
 	if (slot->size != rounded || rounded == 0)
 		goto not_this_way;
+	struct block *block = slot->block;
+	if (__builtin_expect(block_state(block) != BLOCK_CACHED, 0))
+		goto not_this_way;
 	if (!tcache_count_out(cache, (int64_t)rounded, (int64_t)size))
 		goto not_this_way;
-	struct block *block = slot->block;
 	cache->slots--;
 	if (rounded > SMALL_MAX)
 		tcache_count_large(&cache->large_out, rounded, size);

@@ -48,6 +48,28 @@ struct subject {
 	uint32_t stack;
 };
 
+/* Call the observers. An observer sees the blocks' own addresses; of oom the
+ * address is no address. */
+static void
+observe_event_of(const struct arena *arena, enum trace_action action,
+    const struct subject *of)
+{
+	bool oom = action == TRACE_oom;
+
+	observe_memory(&(struct weir_memory_event){
+	    .struct_size = sizeof(struct weir_memory_event),
+	    .action = (enum weir_action)action,
+	    .device = arena->device,
+	    .address = oom ? NULL : (void *)(uintptr_t)of->addr,
+	    .size = of->size,
+	    .block_size = (size_t)of->granules * WEIR_GRANULE,
+	    .stream = of->stream == (uint64_t)(uintptr_t)WEIR_STREAM_LEGACY ?
+		NULL :
+		(weir_stream)(uintptr_t)of->stream,
+	    .pool_id = { arena->pool.graph, arena->pool.user },
+	    .device_free_bytes = oom ? of->addr : 0 });
+}
+
 static inline QUICK void
 add(const struct arena *arena, struct history_ring *ring,
     enum trace_action action, const struct subject *of,
@@ -73,6 +95,8 @@ tell(struct arena *arena, enum trace_action action, struct subject of)
 	struct history_ring *ring = tell_ring_enter(arena);
 	struct history_stamp stamp = history_stamp();
 	of.stack = history_told(&stamp, of.stack);
+	if (history_observed(&stamp))
+		observe_event_of(arena, action, &of);
 	add(arena, ring, action, &of, &stamp);
 	tell_ring_leave(arena);
 }
@@ -83,43 +107,71 @@ handle_of(const struct stream *stream)
 	return (uint64_t)(uintptr_t)stream->handle;
 }
 
-/* Tell of a block, and of another last action at the same moment. In a call of
- * somebody else's the stack is that of the allocation. */
-static inline QUICK void
-tell_of(const struct block *block, bool others, enum trace_action action,
+static inline QUICK struct subject
+subject_of(const struct block *block)
+{
+	return (struct subject){ .addr = block->addr,
+		.size = block->requested,
+		.stream = handle_of(block->pool->owner->stream),
+		.granules = (uint32_t)(block->size / WEIR_GRANULE) };
+}
+
+/* The observers' part of tell_of(), out of the way of the history alone: a
+ * subject that it were given would have to lie in memory. */
+static __attribute__((noinline)) void
+observe_block(
+    const struct block *block, enum trace_action action, enum trace_action last)
+{
+	struct subject of = subject_of(block);
+
+	observe_event_of(block->arena, action, &of);
+	if (last != action)
+		observe_event_of(block->arena, last, &of);
+}
+
+/* Whose stack the events of a block have. */
+enum whose {
+	ALLOCATIONS, /* in a call of somebody else's */
+	CALLS,
+	EITHERS /* the call's if it has one, or the allocation's */
+};
+
+/* Tell of a block, and of another last action at the same moment. Returns the
+ * stack of the call. */
+static inline QUICK uint32_t
+tell_of(const struct block *block, enum whose whose, enum trace_action action,
     enum trace_action last)
 {
 	struct arena *arena = block->arena;
 
 	if (!tells(arena))
-		return;
+		return history_stack();
 	struct history_ring *ring = tell_ring_enter(arena);
 	struct history_stamp stamp = history_stamp();
 	uint32_t stack = stamp.by.stack;
-	if (others || stack == 0)
+	if (whose == ALLOCATIONS || (whose == EITHERS && stack == 0))
 		stack = block->stack;
-	struct subject of = { .addr = block->addr,
-		.size = block->requested,
-		.stream = handle_of(block->pool->owner->stream),
-		.granules = (uint32_t)(block->size / WEIR_GRANULE),
-		.stack = history_told(&stamp, stack) };
+	if (history_observed(&stamp))
+		observe_block(block, action, last);
+	struct subject of = subject_of(block);
+	of.stack = history_told(&stamp, stack);
 	add(arena, ring, action, &of, &stamp);
 	if (last != action)
 		add(arena, ring, last, &of, &stamp);
 	tell_ring_leave(arena);
+	return stamp.by.stack;
 }
 
 void
 tell_new(struct block *block)
 {
-	block->stack = history_stack();
-	tell_of(block, true, TRACE_alloc, TRACE_alloc);
+	block->stack = tell_of(block, CALLS, TRACE_alloc, TRACE_alloc);
 }
 
 void
 tell_request(const struct block *block)
 {
-	tell_of(block, false, TRACE_free_requested, TRACE_free_requested);
+	tell_of(block, EITHERS, TRACE_free_requested, TRACE_free_requested);
 }
 
 void
@@ -128,14 +180,15 @@ tell_completion(struct block *block)
 	/* What is completed later is completed by somebody else's call. */
 	bool late = block_state(block) == BLOCK_PENDING;
 
-	tell_of(block, late, TRACE_free_completed, TRACE_free_completed);
+	tell_of(block, late ? ALLOCATIONS : EITHERS, TRACE_free_completed,
+	    TRACE_free_completed);
 	block->stack = 0;
 }
 
 void
 tell_both(struct block *block)
 {
-	tell_of(block, false, TRACE_free_requested, TRACE_free_completed);
+	tell_of(block, EITHERS, TRACE_free_requested, TRACE_free_completed);
 	block->stack = 0;
 }
 
@@ -217,6 +270,38 @@ weir_trace_callback_remove(
 	return status;
 }
 
+/* ---- Observers --------------------------------------------------------- */
+
+_Static_assert((int)WEIR_ACTION_ALLOC == (int)TRACE_alloc &&
+	(int)WEIR_ACTION_SNAPSHOT == (int)TRACE_snapshot &&
+	(int)WEIR_ACTIONS == (int)TRACE_ACTION_COUNT,
+    "the actions are those of the history");
+
+/* Caches pass a lock from now on, where events have their order. */
+enum weir_status
+weir_memory_observer_add(weir_memory_observer observer, void *user)
+{
+	enum weir_status status = observe_memory_add(observer, user);
+
+	if (status == WEIR_OK) {
+		history_set_observed(true);
+		tcache_renew();
+	}
+	return status;
+}
+
+enum weir_status
+weir_memory_observer_remove(weir_memory_observer observer, void *user)
+{
+	enum weir_status status = observe_memory_remove(observer, user);
+
+	if (status == WEIR_OK && !observed(OBSERVE_MEMORY)) {
+		history_set_observed(false);
+		tcache_renew();
+	}
+	return status;
+}
+
 /* ---- History ----------------------------------------------------------- */
 
 /* Bring the ring of each device to the size that is in force. */
@@ -290,7 +375,7 @@ weir_history_info(int device, struct weir_history_info *out)
 	if (status != WEIR_OK)
 		return status;
 	struct weir_history_info info = { .struct_size = out->struct_size,
-		.on = history_on(),
+		.on = history_is_kept(),
 		.level = history_level() };
 	struct arena *arena = arena_peek(device);
 	if (arena != NULL) {

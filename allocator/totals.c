@@ -5,6 +5,7 @@
  * device's. The first further arena begins them, as a copy; from then on
  * changes of every arena are made there too, so that peaks are true.
  */
+#include "allocator/allocator.h"
 #include "allocator/arena.h"
 #include "allocator/tcache.h"
 #include "base/meta.h"
@@ -231,6 +232,26 @@ device_stats(struct arena *main, struct weir_stats *out)
 		}
 		lock_leave(&a->lock);
 	}
+}
+
+bool
+allocator_glance(int device, struct weir_stats *out)
+{
+	struct arena *main = arena_peek(device);
+
+	if (main == NULL)
+		return false;
+	*out = (struct weir_stats){ .struct_size = sizeof(*out) };
+	lock_enter(&main->lock);
+	begin_stats(main, out);
+	lock_leave(&main->lock);
+	for (struct arena *a = arena_next(main); a != NULL; a = arena_next(a)) {
+		lock_enter(&a->lock);
+		if (arena_is_counted(a))
+			stats_add_counters(out, &a->stats);
+		lock_leave(&a->lock);
+	}
+	return true;
 }
 
 void
