@@ -44,7 +44,7 @@ weir_graph_create(unsigned flags, struct weir_graph **out)
 	return WEIR_OK;
 }
 
-/* What the driver has made goes; that it refuses cannot be helped. */
+/* Destroy what the driver made; a refusal cannot be helped. */
 static void
 drop_handles(struct weir_graph *graph)
 {
@@ -73,8 +73,9 @@ end_capture(struct weir_graph *graph, CUgraph *out)
 
 	*out = NULL;
 	CUresult code = driver_peek()->cuStreamEndCapture(stream->handle, out);
-	/* A capture that cannot be ended is one that goes on: once more. */
-	if (code != CUDA_SUCCESS && capture_of(stream) != 0)
+	/* A capture that cannot be ended is one that goes on, also if it is
+	 * broken: once more. */
+	if (code != CUDA_SUCCESS && capture_possible(stream))
 		driver_peek()->cuStreamEndCapture(stream->handle, &unwanted);
 	if (unwanted != NULL)
 		driver_peek()->cuGraphDestroy(unwanted);

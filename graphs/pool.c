@@ -98,11 +98,21 @@ source_give(void *closure, int device, CUdeviceptr addr, size_t size)
 	    source->closure, device, (void *)(uintptr_t)addr, size);
 }
 
+static unsigned
+arena_flags_of(unsigned flags)
+{
+	return ((flags & WEIR_POOL_USE_ON_OOM) != 0 ? ARENA_SERVES_OOM : 0) |
+	    ((flags & WEIR_POOL_NO_SPLIT) != 0 ? ARENA_NO_SPLIT : 0) |
+	    ((flags & WEIR_POOL_SEGMENTS) != 0 ? ARENA_SEGMENTS : 0);
+}
+
 static enum weir_status
 check_create(const struct weir_pool_source *source, unsigned flags)
 {
-	if ((flags & ~(unsigned)(WEIR_POOL_USE_ON_OOM | WEIR_POOL_NO_SPLIT)) !=
-	    0)
+	if ((flags &
+		~(unsigned)(WEIR_POOL_USE_ON_OOM | WEIR_POOL_NO_SPLIT |
+		    WEIR_POOL_KEEP | WEIR_POOL_SEGMENTS |
+		    WEIR_POOL_REGISTRABLE)) != 0)
 		return status_set(
 		    WEIR_EINVAL, "weir_pool_create: unknown flags %#x", flags);
 	if (source != NULL &&
@@ -111,6 +121,17 @@ check_create(const struct weir_pool_source *source, unsigned flags)
 		return status_set(WEIR_EINVAL,
 		    "weir_pool_create: the source has no struct_size, name or "
 		    "functions");
+	if (source != NULL && (flags & WEIR_POOL_REGISTRABLE) != 0)
+		return status_set(WEIR_EINVAL,
+		    "weir_pool_create: a pool of WEIR_POOL_REGISTRABLE has no "
+		    "source of its own (%s)",
+		    source->name);
+	if ((flags & WEIR_POOL_SEGMENTS) != 0 &&
+	    (flags & WEIR_POOL_REGISTRABLE) != 0)
+		return status_set(WEIR_EINVAL,
+		    "weir_pool_create: memory is either registrable or in "
+		    "segments of the driver (flags %#x)",
+		    flags);
 	return WEIR_OK;
 }
 
@@ -118,7 +139,6 @@ enum weir_status
 weir_pool_create(int device, const struct weir_pool_source *source,
     unsigned flags, struct weir_pool **out)
 {
-	unsigned arena_flags = 0;
 	struct arena *arena;
 	enum weir_status status = check_create(source, flags);
 	if (status == WEIR_OK && out == NULL)
@@ -126,27 +146,32 @@ weir_pool_create(int device, const struct weir_pool_source *source,
 		    status_set(WEIR_EINVAL, "weir_pool_create: out is NULL");
 	if (status == WEIR_OK)
 		status = device_resolve(device, &device);
+	if (status == WEIR_OK && (flags & WEIR_POOL_REGISTRABLE) != 0)
+		status = registrable_check(device);
 	if (status != WEIR_OK)
 		return status;
 	struct weir_pool *pool = meta_zalloc(sizeof(*pool));
 	if (pool == NULL)
 		return status_set(WEIR_EHOSTMEM, "no host memory for a pool");
-	struct source given = {
+	struct source own = {
 		.take = source_take, .give = source_give, .closure = pool
 	};
+	const struct source *given = NULL;
 	if (source != NULL) {
 		pool->source = *source;
-		given.name = source->name;
+		own.name = source->name;
+		given = &own;
 	}
-	if ((flags & WEIR_POOL_USE_ON_OOM) != 0)
-		arena_flags |= ARENA_SERVES_OOM;
-	if ((flags & WEIR_POOL_NO_SPLIT) != 0)
-		arena_flags |= ARENA_NO_SPLIT;
-	status = arena_make(
-	    device, source != NULL ? &given : NULL, arena_flags, &arena);
+	if ((flags & WEIR_POOL_REGISTRABLE) != 0)
+		given = &source_registrable;
+	status = arena_make(device, given, arena_flags_of(flags), &arena);
 	if (status != WEIR_OK) {
 		meta_free(pool, sizeof(*pool));
 		return status;
+	}
+	if ((flags & WEIR_POOL_KEEP) != 0) {
+		arena_keep(arena);
+		pool->kept = true;
 	}
 	enter(pool, arena);
 	*out = pool;
@@ -170,14 +195,56 @@ weir_pool_release(struct weir_pool *pool)
 		return;
 	lock_enter(&lock);
 	bool last = --pool->refs == 0;
+	bool kept = last && pool->kept;
 	struct arena *arena = pool->arena;
+	if (last)
+		pool->kept = false;
 	lock_leave(&lock);
 	if (!last || os_forked())
 		return;
+	if (kept)
+		arena_unkeep_later(arena);
 	arena_drop(arena);
 	lock_enter(&lock);
 	prune();
 	lock_leave(&lock);
+}
+
+enum weir_status
+weir_pool_flags_set(struct weir_pool *pool, unsigned mask, unsigned flags)
+{
+	const unsigned all =
+	    WEIR_POOL_USE_ON_OOM | WEIR_POOL_NO_SPLIT | WEIR_POOL_KEEP;
+	if (pool == NULL || (mask & ~all) != 0)
+		return status_set(WEIR_EINVAL,
+		    "weir_pool_flags_set: %s, mask %#x",
+		    pool == NULL ? "the pool is NULL" : "unknown flags", mask);
+	unsigned clear = arena_flags_of(mask & ~flags);
+	unsigned set = arena_flags_of(mask & flags);
+	bool keep = (mask & flags & WEIR_POOL_KEEP) != 0;
+
+	lock_enter(&pool->arena->lock);
+	atomic_store(
+	    &pool->arena->flags, (arena_flags(pool->arena) & ~clear) | set);
+	lock_leave(&pool->arena->lock);
+	if ((mask & WEIR_POOL_KEEP) == 0)
+		return WEIR_OK;
+	lock_enter(&lock);
+	bool changed = pool->kept != keep;
+	pool->kept = keep;
+	lock_leave(&lock);
+	if (changed && keep)
+		arena_keep(pool->arena);
+	else if (changed)
+		arena_unkeep_later(pool->arena);
+	return WEIR_OK;
+}
+
+void
+weir_pool_segment_id(const struct weir_pool *pool, uint64_t id[2])
+{
+	id[0] = pool != NULL ? pool->arena->pool.graph : 0;
+	id[1] = pool != NULL ? pool->arena->pool.user : 0;
 }
 
 uint64_t

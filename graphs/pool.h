@@ -18,6 +18,7 @@ struct weir_pool {
 
 	/* Under the registry's lock. */
 	unsigned refs;
+	bool kept; /* by WEIR_POOL_KEEP: a keep on its arena */
 	struct list link;
 };
 
@@ -27,5 +28,13 @@ enum weir_status pool_adopt(struct arena *arena, struct weir_pool **out);
 
 /* Nothing that is made on the way of what follows may fail. */
 void pool_hold(struct weir_pool *pool);
+
+/* ---- registrable.c ----------------------------------------------------- */
+
+/* Where a pool of WEIR_POOL_REGISTRABLE has its segments from. */
+extern const struct source source_registrable;
+
+/* Can there be such a pool on a device? WEIR_ENOTSUP. */
+enum weir_status registrable_check(int device);
 
 #endif
