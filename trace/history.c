@@ -32,7 +32,7 @@ static struct clock_point began GUARDED_BY(lock);
 
 _Thread_local struct history_thread history_here;
 
-/* What else a thread has. */
+/* The other data of a thread. */
 static _Thread_local struct {
 	unsigned depth; /* of contexts */
 	uint32_t contexts[CONTEXTS];
@@ -40,7 +40,7 @@ static _Thread_local struct {
 } here;
 
 enum { ALL_ACTIONS = (1 << TRACE_ACTION_COUNT) - 1 };
-_Static_assert(HISTORY_KEPT + TRACE_ACTION_COUNT <= 32, "a bit for each");
+_Static_assert(HISTORY_KEPT + TRACE_ACTION_COUNT < 31, "a bit for each");
 
 /* ---- Settings ---------------------------------------------------------- */
 
@@ -139,13 +139,14 @@ history_set(const struct history_settings *settings)
 	if (settings->level > WEIR_HISTORY_NONE)
 		status = make_stacks();
 	if (status == WEIR_OK) {
-		if (atomic_load(&history_state) == 0)
+		if (!history_is_kept())
 			began = clock_now();
 		atomic_store(&stacks_wanted, settings->stacks);
 		atomic_store(&capacity, settings->capacity);
 		atomic_store(&history_state,
 		    1 | (unsigned)settings->level << HISTORY_LEVEL |
-			(ALL_ACTIONS & ~settings->skip) << HISTORY_KEPT);
+			(ALL_ACTIONS & ~settings->skip) << HISTORY_KEPT |
+			(atomic_load(&history_state) & HISTORY_OBSERVED));
 	}
 	lock_leave(&lock);
 	return status;
@@ -155,7 +156,7 @@ struct history_settings
 history_settings(void)
 {
 	unsigned state = atomic_load(&history_state);
-	uint32_t kept = state != 0 ? state >> HISTORY_KEPT : ALL_ACTIONS;
+	uint32_t kept = (state & 1) != 0 ? state >> HISTORY_KEPT : ALL_ACTIONS;
 
 	return (struct history_settings){
 		.level = history_level_of(state),
@@ -163,6 +164,17 @@ history_settings(void)
 		.capacity = atomic_load(&capacity),
 		.skip = ALL_ACTIONS & ~kept,
 	};
+}
+
+void
+history_set_observed(bool observed)
+{
+	lock_enter(&lock);
+	if (observed)
+		atomic_fetch_or(&history_state, HISTORY_OBSERVED);
+	else
+		atomic_fetch_and(&history_state, ~(unsigned)HISTORY_OBSERVED);
+	lock_leave(&lock);
 }
 
 struct clock_point
@@ -208,6 +220,19 @@ history_take_stack(void)
 	}
 	here.capturing = false;
 	return stack_table_intern(atomic_load(&stacks), frames, c + python);
+}
+
+void
+weir_python_hold(void)
+{
+	if (history_takes_stacks(WEIR_HISTORY_STATE))
+		python_hold();
+}
+
+void
+weir_python_drop(void)
+{
+	python_drop();
 }
 
 /* ---- Rings ------------------------------------------------------------- */
@@ -391,14 +416,14 @@ weir_annotate(const char *name, enum weir_stage stage, int device)
 	if ((unsigned)stage > WEIR_STAGE_END)
 		return status_set(
 		    WEIR_EINVAL, "weir_annotate: unknown stage %d", (int)stage);
-	if (!history_on())
+	if (!history_is_kept())
 		return WEIR_OK;
 	status = text_intern(name, &entry.name);
 	if (status != WEIR_OK)
 		return status;
 	lock_enter(&lock);
 	entry.ticks = clock_ticks();
-	if (history_on())
+	if (history_is_kept())
 		status = note(&entry);
 	lock_leave(&lock);
 	return status;
@@ -423,7 +448,7 @@ void
 history_unset(void)
 {
 	lock_enter(&lock);
-	atomic_store(&history_state, 0);
+	atomic_fetch_and(&history_state, HISTORY_OBSERVED);
 	meta_unmap(notes.entries, notes.capacity * sizeof(*notes.entries));
 	notes.entries = NULL;
 	notes.capacity = 0;

@@ -47,7 +47,7 @@ struct trace_pool {
 
 /* An event as it is kept; 64 bytes. */
 struct trace_event {
-	/* Of the one who tells. */
+	/* Set by the caller. */
 	uint64_t addr; /* of oom: bytes that the device has free */
 	uint64_t size; /* asked for; of segments, all of it */
 	uint64_t stream;
@@ -55,7 +55,7 @@ struct trace_event {
 	uint32_t granules; /* WEIR_GRANULE bytes of the block; 0: no block */
 	uint32_t stack;    /* of the history's table; 0: none */
 
-	/* Of history_add(). */
+	/* Set by history_add(). */
 	uint32_t action;
 	uint32_t thread; /* the system's number of it */
 	uint32_t metadata;
@@ -85,16 +85,33 @@ struct history_settings {
 };
 
 /* While it is on 1, above that the level, and above that a bit for each action
- * that is kept; else 0. For what follows. */
-enum { HISTORY_LEVEL = 1, HISTORY_KEPT = 3 };
+ * that is kept; else 0. For what follows. The bit above all of these says that
+ * observers are called at each event (trace/observe.h), history or not. */
+enum {
+	HISTORY_LEVEL = 1,
+	HISTORY_KEPT = 3,
+	HISTORY_OBSERVED = 1 << (HISTORY_KEPT + TRACE_ACTION_COUNT)
+};
 extern atomic_uint history_state;
 
+/* Events are wanted: by the history, or by observers. */
 static inline bool
 history_on(void)
 {
 	return __builtin_expect(
 	    atomic_load_explicit(&history_state, memory_order_relaxed) != 0, 0);
 }
+
+/* Events are kept. */
+static inline bool
+history_is_kept(void)
+{
+	return (atomic_load_explicit(&history_state, memory_order_relaxed) &
+		   1) != 0;
+}
+
+/* Observers are there, or are no more. */
+void history_set_observed(bool observed);
 
 static inline enum weir_history_level
 history_level_of(unsigned state)
@@ -133,7 +150,7 @@ static inline void history_leave(void);
 /* The stack of the call, or 0. */
 static inline uint32_t history_stack(void);
 
-/* What the events of the calling thread have. */
+/* The fields that all events of the calling thread share. */
 struct history_thread {
 	uint32_t stack;  /* of the call that is under way */
 	uint32_t thread; /* 0: the system has not been asked yet */
@@ -180,21 +197,34 @@ history_leave(void)
 
 /* All under the lock of the ring's arena. */
 
-/* What all events of one moment have. */
+/* The fields that all events of one moment share. */
 struct history_stamp {
 	unsigned state; /* of the history */
 	struct history_thread by;
 	uint64_t ticks;
 };
 
-/* That of this moment. */
+/* The fields of events of this moment. */
 static inline struct history_stamp history_stamp(void);
+
+_Static_assert(WEIR_HISTORY_NONE == 0 && WEIR_HISTORY_STATE == 1 &&
+	WEIR_HISTORY_ALLOC == 2 && WEIR_HISTORY_ALL == 3,
+    "the levels from ALLOC on have its bit");
 
 /* A stack as events have it: none below the level ALLOC. */
 static inline uint32_t
 history_told(const struct history_stamp *stamp, uint32_t stack)
 {
-	return history_level_of(stamp->state) < WEIR_HISTORY_ALLOC ? 0 : stack;
+	return (stamp->state & WEIR_HISTORY_ALLOC << HISTORY_LEVEL) != 0 ?
+	    stack :
+	    0;
+}
+
+/* Are observers to be called at this moment? */
+static inline bool
+history_observed(const struct history_stamp *stamp)
+{
+	return __builtin_expect((stamp->state & HISTORY_OBSERVED) != 0, 0);
 }
 
 /* Add an event, if the history is on and keeps such. It is written once, where
@@ -262,7 +292,7 @@ history_add(struct history_ring *ring, enum trace_action action,
 
 const char *trace_action_name(enum trace_action action);
 
-/* Of the time when the history began. */
+/* The moment when the history began. */
 struct clock_point history_began(void);
 
 /* Where stacks of events are; NULL: there are none. Their numbers are at most

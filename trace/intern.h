@@ -23,7 +23,7 @@ struct intern {
 	size_t used;
 };
 
-/* Of `size` bytes; `seed` is intern_seed(). */
+/* The hash of `size` bytes; `seed` is intern_seed(). */
 uint32_t intern_hash(uint64_t seed, const void *bytes, size_t size);
 uint64_t intern_seed(void);
 

@@ -17,6 +17,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/os.h"
 #include "base/status.h"
 
 enum { WAITING = 8, NAME_SIZE = 32 };
@@ -225,6 +226,22 @@ set_timeout(int fd, unsigned timeout_ms)
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof(time));
 }
 
+/* As connect(), which a signal ends early; the time begins anew then. */
+static int
+connect_within(int fd, const struct sockaddr_un *address, unsigned timeout_ms)
+{
+	uint64_t end = os_monotonic_ns() + timeout_ms * UINT64_C(1000000);
+	int code;
+
+	do
+		code = connect(
+		    fd, (const struct sockaddr *)address, sizeof(*address));
+	while (code != 0 && errno == EINTR && os_monotonic_ns() < end);
+	if (code != 0 && errno == EINTR)
+		errno = EAGAIN;
+	return code;
+}
+
 enum weir_status
 meeting_connect(int folder, pid_t pid, unsigned timeout_ms, int *fd)
 {
@@ -235,7 +252,7 @@ meeting_connect(int folder, pid_t pid, unsigned timeout_ms, int *fd)
 		return fail("cannot be made", "a socket");
 	set_timeout(made, timeout_ms);
 	enum weir_status status = WEIR_OK;
-	if (connect(made, (struct sockaddr *)&address, sizeof(address)) != 0) {
+	if (connect_within(made, &address, timeout_ms) != 0) {
 		if (errno == ENOENT)
 			status = WEIR_ENOTSUP;
 		else if (errno == ECONNREFUSED)

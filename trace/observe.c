@@ -14,6 +14,7 @@ enum { OBSERVERS_MAX = 64 };
 
 union call {
 	weir_oom_observer oom;
+	weir_memory_observer memory;
 	weir_trace_callback trace;
 };
 
@@ -30,6 +31,8 @@ static struct observer observers[OBSERVE_KINDS][OBSERVERS_MAX] GUARDED_BY(lock);
 static bool
 same(unsigned kind, union call a, union call b)
 {
+	if (kind == OBSERVE_MEMORY)
+		return a.memory == b.memory;
 	return kind == OBSERVE_OOM ? a.oom == b.oom : a.trace == b.trace;
 }
 
@@ -123,6 +126,35 @@ observe_oom(const struct weir_oom *oom)
 
 	for (unsigned i = 0; i < n; i++)
 		copy[i].call.oom(oom, copy[i].user);
+}
+
+/* ---- Events of the history --------------------------------------------- */
+
+enum weir_status
+observe_memory_add(weir_memory_observer observer, void *user)
+{
+	if (observer == NULL)
+		return status_set(
+		    WEIR_EINVAL, "weir_memory_observer_add: observer is NULL");
+	return add(OBSERVE_MEMORY, (union call){ .memory = observer }, user,
+	    "weir_memory_observer_add");
+}
+
+enum weir_status
+observe_memory_remove(weir_memory_observer observer, void *user)
+{
+	return drop(OBSERVE_MEMORY, (union call){ .memory = observer }, user,
+	    "weir_memory_observer_remove");
+}
+
+void
+observe_memory(const struct weir_memory_event *event)
+{
+	struct observer copy[OBSERVERS_MAX];
+	unsigned n = copy_all(OBSERVE_MEMORY, copy);
+
+	for (unsigned i = 0; i < n; i++)
+		copy[i].call.memory(event, copy[i].user);
 }
 
 /* ---- All else ---------------------------------------------------------- */

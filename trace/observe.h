@@ -1,5 +1,5 @@
 /*
- * Who wants to be told, and telling them with no lock held.
+ * The observers, and calling them with no lock held.
  */
 #ifndef TRACE_OBSERVE_H
 #define TRACE_OBSERVE_H
@@ -9,8 +9,8 @@
 #include <weir/trace.h>
 
 /* What there can be observers of: the kinds of enum weir_trace_kind, and
- * out-of-memory failures. */
-enum { OBSERVE_OOM = WEIR_TRACE_KINDS, OBSERVE_KINDS };
+ * out-of-memory failures, and events of the history. */
+enum { OBSERVE_OOM = WEIR_TRACE_KINDS, OBSERVE_MEMORY, OBSERVE_KINDS };
 
 /* How many there are of each. */
 extern atomic_uint observe_counts[OBSERVE_KINDS];
@@ -35,7 +35,15 @@ enum weir_status observe_remove(
 void observe(struct weir_trace trace);
 void observe_oom(const struct weir_oom *oom);
 
-/* The same for streams and events, where anybody listens. */
+/* weir_memory_observer_add() and _remove(), but for what the allocator has to
+ * do besides; and the call of all of them, which may be under an arena's lock.
+ */
+enum weir_status observe_memory_add(weir_memory_observer observer, void *user);
+enum weir_status observe_memory_remove(
+    weir_memory_observer observer, void *user);
+void observe_memory(const struct weir_memory_event *event);
+
+/* Report an event of streams and events, if there are observers. */
 static inline void
 observe_event(
     enum weir_trace_kind kind, int device, void *event, weir_stream stream)

@@ -20,6 +20,7 @@
 
 enum {
 	MARKS_MAX = 256,
+	CHECK_EVERY = 4096,  /* operations between two looks at the budget */
 	LINE_MAX_BYTES = 64, /* of a number in protocol 0 */
 };
 
@@ -193,7 +194,7 @@ op_proto(struct machine *machine, uint64_t argument)
 	    "a pickle of protocol %" PRIu64 "; 0 to 5 are known", argument);
 }
 
-/* What frames hold is read as it comes. */
+/* The contents of frames are read as they come. */
 static enum weir_status
 op_frame(struct machine *machine, uint64_t argument)
 {
@@ -763,7 +764,7 @@ op_setitems(struct machine *machine, uint64_t argument)
 
 /* ---- The table ------------------------------------------------------- */
 
-/* What is done with an operation that is not carried out. */
+/* Refuse an operation, and say why. */
 static const char imports[] = "would import an object: refused";
 static const char builds[] = "would call or build an object: refused";
 static const char refers[] = "refers to something outside: refused";
@@ -882,9 +883,11 @@ step(struct machine *machine)
 static enum weir_status
 run(struct machine *machine)
 {
-	while (!machine->stopped) {
+	for (uint64_t n = 1; !machine->stopped; n++) {
 		enum weir_status status = have(machine, 1);
 
+		if (status == WEIR_OK && n % CHECK_EVERY == 0)
+			status = source_check(machine->source);
 		if (status == WEIR_OK)
 			status = step(machine);
 		if (status != WEIR_OK)

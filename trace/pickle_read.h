@@ -5,9 +5,9 @@
  * A pickle is a program for a small machine with a stack. The one here makes
  * numbers, texts, lists, tuples and dicts, and refuses every operation that
  * imports or calls something: reading a snapshot runs nothing of it. The
- * input may be any bytes. Host memory stays in proportion to it: at most some
- * 64 bytes for each of its bytes, and two thirds of the file for a snapshot as
- * PyTorch writes it.
+ * input may be any bytes. Host memory stays in proportion to it: the source's
+ * budget sees to that (Note [The budget of a reader]). A snapshot as PyTorch
+ * writes it takes two thirds of the file.
  */
 #ifndef TRACE_PICKLE_READ_H
 #define TRACE_PICKLE_READ_H

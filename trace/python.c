@@ -1,7 +1,9 @@
 /*
  * A code object that is met gets a number, and its name and file are written
- * down then, so that nobody needs Python to name a frame. A reference is kept,
- * so that its address stays its own; so the table has a bound.
+ * down then, so that nobody needs Python to name a frame. Under Python's lock a
+ * reference is kept, so that its address stays its own; so the table has a
+ * bound. Without the lock none can be taken (python_layout.h): another code may
+ * come to that address, so the names are compared each time.
  *
  * The table is read without a lock and added to under ours. A Python built
  * without a lock of its own runs several threads here at once.
@@ -12,6 +14,7 @@
 #include <string.h>
 
 #include "base/lock.h"
+#include "trace/python_layout.h"
 #include "trace/text.h"
 
 enum { CODES_MAX = 1 << 16, BUCKETS = 1 << 17 };
@@ -46,12 +49,20 @@ static struct {
 
 atomic_bool python_is_found;
 
+/* The stack that the calling thread took before it released Python's lock. */
+enum { HELD_MAX = 64 };
+static _Thread_local struct {
+	void *frames[HELD_MAX];
+	size_t n;
+} held;
+
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_HISTORY);
 
 /* Codes by number from 1 on, and buckets of numbers. Written under the lock;
  * a code is there before its number is. */
 static struct code {
-	object *object;
+	const object *object;
+	bool kept;         /* by a reference */
 	uint32_t function; /* texts */
 	uint32_t file;
 } codes[CODES_MAX];
@@ -83,9 +94,11 @@ void
 python_look(void)
 {
 	lock_enter(&lock);
-	if (!python_found())
+	if (!python_found() && find_all()) {
+		layout_find();
 		atomic_store_explicit(
-		    &python_is_found, find_all(), memory_order_release);
+		    &python_is_found, true, memory_order_release);
+	}
 	lock_leave(&lock);
 }
 
@@ -121,32 +134,51 @@ text_of(object *from, const char *attribute)
 	return id;
 }
 
+/* A code to look for; with its names, if no reference keeps it. */
+struct wanted {
+	const object *object;
+	const char *function;
+	const char *file;
+};
+
+static bool
+same_code(const struct code *known, const struct wanted *wanted)
+{
+	if (known->object != wanted->object)
+		return false;
+	if (known->kept || wanted->function == NULL)
+		return known->kept && wanted->function == NULL;
+	return strcmp(text_get(known->function), wanted->function) == 0 &&
+	    strcmp(text_get(known->file), wanted->file) == 0;
+}
+
 /* The number of a code, or 0 with the empty bucket where it belongs. */
 static uint32_t
-find(const object *code, _Atomic uint32_t **empty)
+find(const struct wanted *wanted, _Atomic uint32_t **empty)
 {
-	uint64_t hash = (uint64_t)(uintptr_t)code * 0x9e3779b97f4a7c15u;
+	uint64_t hash =
+	    (uint64_t)(uintptr_t)wanted->object * 0x9e3779b97f4a7c15u;
 
 	for (uint64_t i = hash >> 47;; i++) {
 		_Atomic uint32_t *bucket = &buckets[i % BUCKETS];
 		uint32_t number =
 		    atomic_load_explicit(bucket, memory_order_acquire);
 		*empty = bucket;
-		if (number == 0 || codes[number].object == code)
+		if (number == 0 || same_code(&codes[number], wanted))
 			return number;
 	}
 }
 
 /* Number a code that has none, if there is room. */
 static uint32_t
-add(struct code code) HOLDS(lock)
+add(const struct wanted *wanted, const struct code *code) HOLDS(lock)
 {
 	_Atomic uint32_t *bucket;
-	uint32_t number = find(code.object, &bucket);
+	uint32_t number = find(wanted, &bucket);
 
 	if (number != 0 || count == CODES_MAX)
 		return number;
-	codes[count] = code;
+	codes[count] = *code;
 	atomic_store_explicit(bucket, count, memory_order_release);
 	return count++;
 }
@@ -155,25 +187,58 @@ add(struct code code) HOLDS(lock)
 static uint32_t
 number_of(object *object)
 {
+	const struct wanted wanted = { .object = object };
 	_Atomic uint32_t *bucket;
-	uint32_t number = find(object, &bucket);
+	uint32_t number = find(&wanted, &bucket);
 
 	if (number != 0)
 		return number;
 	/* Python is asked with no lock of ours. The reference is for ever. */
 	struct code code = { .object = object,
+		.kept = true,
 		.function = text_of(object, "co_name"),
 		.file = text_of(object, "co_filename") };
 	py.Py_IncRef(object);
 	lock_enter(&lock);
-	number = add(code);
+	number = add(&wanted, &code);
 	lock_leave(&lock);
 	if (number == 0)
 		py.Py_DecRef(object);
 	return number;
 }
 
+/* Likewise without Python's lock; also 0 for a code that cannot be read. */
+static uint32_t
+number_unlocked(const void *object)
+{
+	char function[LAYOUT_TEXT];
+	char file[LAYOUT_TEXT];
+	const struct wanted wanted = { object, function, file };
+	struct code code = { .object = object };
+	_Atomic uint32_t *bucket;
+
+	if (!layout_names(object, function, file))
+		return 0;
+	uint32_t number = find(&wanted, &bucket);
+	if (number != 0)
+		return number;
+	if (text_intern(function, &code.function) != WEIR_OK ||
+	    text_intern(file, &code.file) != WEIR_OK)
+		return 0;
+	lock_enter(&lock);
+	number = add(&wanted, &code);
+	lock_leave(&lock);
+	return number;
+}
+
 /* ---- Taking ------------------------------------------------------------ */
+
+static void *
+make_word(uint64_t number, int line)
+{
+	return (void *)(uintptr_t)((uint64_t)1 << 63 | number << 32 |
+	    (line > 0 ? (unsigned)line : 0));
+}
 
 static void *
 word_of(object *frame)
@@ -183,8 +248,47 @@ word_of(object *frame)
 	uint64_t number = number_of(code);
 
 	py.Py_DecRef(code);
-	return (void *)(uintptr_t)((uint64_t)1 << 63 | number << 32 |
-	    (line > 0 ? (unsigned)line : 0));
+	return make_word(number, line);
+}
+
+void
+python_hold(void)
+{
+	held.n = 0;
+	if (python_found())
+		held.n = python_capture(held.frames, HELD_MAX);
+}
+
+void
+python_drop(void)
+{
+	held.n = 0;
+}
+
+/* Copy the frames that the thread has taken. */
+static size_t
+recall_held(void **frames, size_t n)
+{
+	size_t found = held.n < n ? held.n : n;
+
+	memcpy(frames, held.frames, found * sizeof(*frames));
+	return found;
+}
+
+/* Read the frames of a thread that does not hold Python's lock. */
+static size_t
+capture_unlocked(void **frames, size_t n)
+{
+	struct layout_walk walk;
+	size_t found = 0;
+
+	if (!layout_begin(&walk))
+		return 0;
+	while (found < n && layout_next(&walk))
+		frames[found++] =
+		    make_word(number_unlocked(walk.code), walk.line);
+	layout_end(&walk);
+	return found;
 }
 
 size_t
@@ -196,11 +300,12 @@ python_capture(void **frames, size_t n)
 	size_t found = 0;
 
 	if (!may_ask())
-		return 0;
+		return held.n > 0 ? recall_held(frames, n) :
+				    capture_unlocked(frames, n);
 	object *frame = py.PyEval_GetFrame();
 	if (frame == NULL)
 		return 0;
-	/* What is being raised on this thread stays so. */
+	/* Keep the exception that is being raised on this thread. */
 	py.PyErr_Fetch(&type, &value, &traceback);
 	py.Py_IncRef(frame);
 	while (frame != NULL && found < n) {

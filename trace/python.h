@@ -3,7 +3,9 @@
  *
  * Nothing of Python is linked: its calls are found by their names, and only
  * such are used as are public and the same from 3.9 on. Python is asked only on
- * a thread that holds its lock already; it is never taken, so nobody waits.
+ * a thread that holds its lock already; it is never taken, so nobody waits. On
+ * a thread without it, as in a call of ctypes, the frames are read from the
+ * interpreter's structs, if these are known (python_layout.h).
  */
 #ifndef TRACE_PYTHON_H
 #define TRACE_PYTHON_H
@@ -28,9 +30,18 @@ python_found(void)
 /*
  * Write the Python frames of the calling thread, innermost first, at most n, as
  * words that no address of code equals. Returns how many; 0 also where the
- * thread does not hold Python's lock. Holds no lock of weir.
+ * thread does not hold Python's lock and its frames cannot be read. Holds no
+ * lock of weir.
  */
 size_t python_capture(void **frames, size_t n);
+
+/*
+ * Take the frames of the calling thread, which holds Python's lock, for
+ * captures on it while it does not, until python_drop(). Nothing without an
+ * interpreter.
+ */
+void python_hold(void);
+void python_drop(void);
 
 /* Is the word a Python frame? */
 static inline bool
@@ -39,7 +50,7 @@ python_is_frame(const void *word)
 	return ((uintptr_t)word >> 63) != 0;
 }
 
-/* What the word of a Python frame stands for, for ever. */
+/* The function that the word of a Python frame names, for ever. */
 struct python_place {
 	const char *function;
 	const char *file;

@@ -251,6 +251,8 @@ recall_capture(void **frames, size_t n, size_t skip)
 	    find(bucket_of(all, walk.base, walk.first), walk.base);
 	if (stack != NULL)
 		return copy(frames, n, skip, stack->words, stack->n);
+	if (!stack_has_room())
+		return 0;
 	walk.n = 0;
 	walk.known = true;
 	unwind.backtrace(note_frame, &walk);

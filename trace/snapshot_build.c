@@ -415,7 +415,7 @@ builder_dict(struct builder *builder, struct value *out)
 	return new_object(builder, OBJECT_DICT, out);
 }
 
-/* What these items say is in a row now: nobody asks for them again. */
+/* These items are in a row now and are not needed any more. */
 static void
 absorb(struct builder *builder, const struct value *items, size_t count)
 {
@@ -844,7 +844,7 @@ builder_free(struct builder *builder)
 	meta_free(builder, sizeof(*builder));
 }
 
-/* What a file holds that is no snapshot, in words. */
+/* Name the content of a file that is no snapshot. */
 static const char *
 what_is(struct builder *builder, struct value value)
 {

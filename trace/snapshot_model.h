@@ -57,8 +57,15 @@ enum snapshot_state {
 struct snapshot_frame {
 	uint32_t name; /* string */
 	uint32_t file; /* string */
-	uint32_t line;
+	uint32_t line; /* UINT32_MAX: the file has 2^64-1, which is no line */
 };
+
+/* The line of a frame, or 0 if it has none. */
+static inline uint32_t
+snapshot_line(const struct snapshot_frame *frame)
+{
+	return frame->line == UINT32_MAX ? 0 : frame->line;
+}
 
 /* Frames from `first` on in stack_frames. */
 struct snapshot_stack {
@@ -80,7 +87,7 @@ struct snapshot_block {
 struct snapshot_segment {
 	uint64_t address;
 	uint64_t bytes;
-	/* As the file tells them; sums over blocks may differ, which
+	/* From the file; sums over blocks may differ, which
 	 * `weir check` finds. */
 	uint64_t told_allocated_bytes;
 	uint64_t told_active_bytes;

@@ -17,7 +17,7 @@ enum {
 	SETTINGS_DEPTH = 4,
 };
 
-/* What all of a kind may come to, so that sums do not overflow: 4 EiB. */
+/* The most that all bytes of a kind may sum up to, without overflow: 4 EiB. */
 static const uint64_t bytes_max = UINT64_C(1) << 62;
 
 /* A block whose address the file leaves to be counted. */
@@ -206,7 +206,9 @@ make_frame(const struct fields *fields, uint32_t *row)
 
 	if (status != WEIR_OK)
 		return status;
-	frame.line = line > UINT32_MAX ? 0 : (uint32_t)line;
+	frame.line = line == UINT64_MAX ? UINT32_MAX :
+	    line >= UINT32_MAX          ? 0 :
+					  (uint32_t)line;
 	return build_frame(fields->builder, frame, row);
 }
 

@@ -59,7 +59,7 @@ enum build_word {
 	KEY_END = WORD_INACTIVE, /* keys are below */
 };
 
-/* What a container is. Rows and lists of rows follow each other alike. */
+/* The kind of a container. Rows and lists of rows are in the same order. */
 enum object_kind {
 	OBJECT_LIST, /* items, or empty */
 	OBJECT_DICT, /* items: keys and values in turns */

@@ -388,9 +388,55 @@ name_text(struct snapshot_file *s, const char *name, const char *value)
 	writer_text(&s->w, value);
 }
 
+/* A dict of the options that somebody has set: their values, or by whom. */
+static void
+put_set_options(struct snapshot_file *s, const char *name,
+    const struct trace_settings *settings, bool sources)
+{
+	writer_name(&s->w, name);
+	writer_dict(&s->w);
+	for (size_t i = 0; i < settings->option_count; i++) {
+		const struct trace_option *option = &settings->options[i];
+
+		if (option->source != NULL)
+			name_text(s, option->key,
+			    sources ? option->source : option->value);
+	}
+	writer_close(&s->w);
+}
+
+/* Dicts by the number of a device. */
+static void
+put_limits(
+    struct snapshot_file *s, const struct trace_device *devices, size_t n)
+{
+	static const char *const names[] = { "weir_device_bytes",
+		"weir_limit_bytes", "weir_limit_sources" };
+
+	for (int part = 0; part < 3; part++) {
+		writer_name(&s->w, names[part]);
+		writer_dict(&s->w);
+		for (size_t i = 0; i < n; i++) {
+			char key[16];
+
+			snprintf(key, sizeof(key), "%d", devices[i].device);
+			if (part == 0)
+				name_uint(s, key, devices[i].total_bytes);
+			else if (devices[i].limit_bytes == UINT64_MAX)
+				continue;
+			else if (part == 1)
+				name_uint(s, key, devices[i].limit_bytes);
+			else
+				name_text(s, key, devices[i].limit_source);
+		}
+		writer_close(&s->w);
+	}
+}
+
 void
-snapshot_write_settings(
-    struct snapshot_file *s, const struct trace_settings *settings)
+snapshot_write_settings(struct snapshot_file *s,
+    const struct trace_settings *settings, const struct trace_device *devices,
+    size_t n)
 {
 	bool unsplit = settings->max_split_size == UINT64_MAX;
 
@@ -410,8 +456,11 @@ snapshot_write_settings(
 	name_bool(s, "graph_capture_record_stream_reuse", false);
 	put_roundup(s, settings->roundup);
 	name_uint(s, "trace_alloc_max_entries",
-	    history_on() ? history_settings().capacity : 0);
+	    history_is_kept() ? history_settings().capacity : 0);
 	name_bool(s, "trace_alloc_overflowed", settings->overflowed);
+	put_set_options(s, "weir_options", settings, false);
+	put_set_options(s, "weir_option_sources", settings, true);
+	put_limits(s, devices, n);
 	writer_close(&s->w);
 }
 
@@ -459,7 +508,7 @@ put_device(struct snapshot_file *s, const struct trace_device *device)
 	writer_dict(&s->w);
 	for (size_t i = 0; i < device->number_count; i++) {
 		writer_name(&s->w, device->numbers[i].name);
-		/* What has no bound is -1, as PyTorch has it. */
+		/* No bound is -1, as in PyTorch. */
 		writer_int(&s->w, (int64_t)device->numbers[i].value);
 	}
 	writer_close(&s->w);
@@ -475,7 +524,7 @@ put_history(struct snapshot_file *s)
 
 	writer_name(&s->w, "history");
 	writer_dict(&s->w);
-	name_bool(s, "on", history_on());
+	name_bool(s, "on", history_is_kept());
 	name_text(s, "level", levels[settings.level]);
 	name_text(s, "stacks", stacks[settings.stacks]);
 	name_uint(s, "max_entries", settings.capacity);

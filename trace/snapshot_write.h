@@ -49,6 +49,7 @@ struct trace_segment {
 struct trace_option {
 	const char *key;
 	const char *value;
+	const char *source; /* who set it; NULL: it is at its default */
 };
 
 enum { TRACE_ROUNDUP_CLASSES = 16 };
@@ -72,11 +73,14 @@ struct trace_number {
 	uint64_t value; /* all bits set: without bound */
 };
 
-/* What else there is to say of a device. */
+/* Further data of a device. */
 struct trace_device {
 	int device;
 	uint64_t recorded;
 	uint64_t dropped;
+	uint64_t total_bytes;     /* the device's memory */
+	uint64_t limit_bytes;     /* UINT64_MAX: none */
+	const char *limit_source; /* who set it */
 	const struct trace_number *numbers;
 	size_t number_count;
 };
@@ -93,7 +97,7 @@ void snapshot_write_segments(struct snapshot_file *s);
 void snapshot_write_segment(
     struct snapshot_file *s, const struct trace_segment *segment);
 void snapshot_write_segments_end(struct snapshot_file *s);
-/* The same for those of page-locked host memory, and an empty trace of it. */
+/* Write the segments of page-locked host memory, and an empty trace of it. */
 void snapshot_write_host_segments(struct snapshot_file *s);
 void snapshot_write_host_segments_end(struct snapshot_file *s);
 
@@ -106,10 +110,13 @@ void snapshot_write_events(struct snapshot_file *s,
 void snapshot_write_trace_end(struct snapshot_file *s);
 void snapshot_write_traces_end(struct snapshot_file *s);
 
-void snapshot_write_settings(
-    struct snapshot_file *s, const struct trace_settings *settings);
+/* PyTorch's settings by its names; then options of weir's that are not at their
+ * default, and limits of the n devices, under names that PyTorch has not. */
+void snapshot_write_settings(struct snapshot_file *s,
+    const struct trace_settings *settings, const struct trace_device *devices,
+    size_t n);
 void snapshot_write_annotations(struct snapshot_file *s);
-/* What only weir has. */
+/* Data that only weir's snapshots have. */
 void snapshot_write_weir(struct snapshot_file *s,
     const struct trace_settings *settings, const struct trace_device *devices,
     size_t n);

@@ -74,6 +74,13 @@ make_room(struct source *source)
 }
 
 enum weir_status
+source_check(const struct source *source)
+{
+	return source->budget == NULL ? WEIR_OK :
+					budget_check_metadata(source->budget);
+}
+
+enum weir_status
 source_fill(struct source *source, size_t size)
 {
 	while (source_left(source) < size && source->read != NULL) {
@@ -93,6 +100,11 @@ source_fill(struct source *source, size_t size)
 			source->read = NULL;
 		source->end += got;
 		source->end_offset += (uint64_t)got;
+		if (source->budget != NULL)
+			source->budget->decoded = source->end_offset;
+		status = source_check(source);
+		if (status != WEIR_OK)
+			return status;
 	}
 	return WEIR_OK;
 }

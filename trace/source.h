@@ -12,6 +12,8 @@
 
 #include <weir/weir.h>
 
+#include "trace/budget.h"
+
 /* Read up to `size` bytes; how many, 0 at the end, or -1, and told by
  * status_set(). */
 typedef ptrdiff_t (*source_read)(void *user, void *buffer, size_t size);
@@ -24,6 +26,9 @@ struct source {
 	void *user;
 	uint8_t *buffer;
 	size_t room;
+	/* What may be taken for what is made of it; NULL: there is no limit.
+	 * `decoded` is kept up here, the rest is the caller's. */
+	struct budget *budget;
 };
 
 /* All of the input lies in memory, which stays the caller's. */
@@ -52,8 +57,12 @@ source_left(const struct source *source)
  * Have at least `size` bytes at hand from `at` on; what is before `at` may be
  * gone then. Fewer are there at the end of the input only.
  *
- * @return WEIR_OK, also at the end; WEIR_EHOSTMEM; or what `read` told
+ * @return WEIR_OK, also at the end; WEIR_EHOSTMEM; WEIR_EINVAL if the budget
+ *         is passed; or what `read` told
  */
 enum weir_status source_fill(struct source *source, size_t size);
+
+/* WEIR_EINVAL, told, if the budget is passed. */
+enum weir_status source_check(const struct source *source);
 
 #endif

@@ -19,10 +19,24 @@
 #include <string.h>
 
 #include "base/meta.h"
+#include "base/os.h"
 
 enum { SKIP_MAX = 16 };
 
 /* ---- Taking ------------------------------------------------------------ */
+
+/* Unwinding takes some KiB of stack, which a thread with the smallest there is
+ * has not got. Found out once a thread. */
+bool
+stack_has_room(void)
+{
+	enum { NEEDED = 12 << 10, NO = 1, YES };
+	static _Thread_local uint8_t known;
+
+	if (known == 0)
+		known = os_stack_left() < NEEDED ? NO : YES;
+	return known == YES;
+}
 
 /*
  * backtrace() begins with its caller, or with a sanitizer's that stands in for
@@ -41,6 +55,8 @@ stack_capture(void **frames, size_t n, size_t skip)
 		n = STACK_FRAMES_MAX;
 	if (skip > SKIP_MAX)
 		skip = SKIP_MAX;
+	if (!stack_has_room())
+		return 0;
 	size_t found = (size_t)backtrace(all, (int)(OURS + skip + n));
 
 	while (first < found && first < OURS && all[first] != caller)

@@ -10,6 +10,7 @@
 #ifndef TRACE_STACK_H
 #define TRACE_STACK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,12 +23,16 @@ enum { STACK_FRAMES_MAX = 64 };
  * function that called this one, or with `skip` > 0 (at most 16) in one that
  * many calls further out.
  *
- * @return how many there are; 0 where stacks cannot be told
+ * @return how many there are; 0 where stacks cannot be told, and on a thread
+ *         with a stack of 16 KiB or little more
  *
  * Thread-safe. The first call in a process may load the compiler's unwinder
  * and allocate.
  */
 size_t stack_capture(void **frames, size_t n, size_t skip);
+
+/* May the calling thread unwind its stack? */
+bool stack_has_room(void);
 
 /*
  * Stacks that were met, each once, under numbers above 0. A number stays that
@@ -62,7 +67,7 @@ size_t stack_table_frames(
 size_t stack_table_count(const struct stack_table *table);
 uint64_t stack_table_lost(const struct stack_table *table);
 
-/* What is behind an address. Texts are cut to size, and "" if not known. */
+/* The function and line at an address. Texts are cut to size; "": not known. */
 struct stack_place {
 	char function[256]; /* C++ names as they are written in the source */
 	char file[256];     /* the source, by its path */

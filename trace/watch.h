@@ -1,5 +1,6 @@
 /*
- * What a process and those who watch it say to each other: `weir watch`.
+ * What a process and those who watch it say to each other: `weir watch` and
+ * `weir ctl`.
  *
  * A watcher sends a request of fixed size and gets one reply, each a message of
  * a SOCK_SEQPACKET socket, so that neither comes in pieces. Both are structs as
@@ -17,11 +18,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <weir/ctl.h>
+
 enum { WATCH_MAGIC = 0x77656972, WATCH_VERSION = 1 };
 
 enum watch_kind {
 	WATCH_STATS,    /* what the process holds */
 	WATCH_SNAPSHOT, /* write one, to the file that comes with this */
+	WATCH_LIST,     /* values by name: struct watch_ctl_request */
+	WATCH_SET,      /* and set one */
 	WATCH_KINDS
 };
 
@@ -38,7 +43,7 @@ enum {
 	WATCH_TEXT = 256
 };
 
-/* What a stream has in a pool. */
+/* The memory of a stream in a pool. */
 struct watch_stream {
 	uint64_t stream; /* the handle; all bits set: no stream */
 	uint64_t pool[2];
@@ -109,6 +114,56 @@ struct watch_reply {
 	struct watch_device devices[WATCH_DEVICES];
 };
 
+/* ---- Values by name: <weir/ctl.h> -----------------------------------------
+ */
+
+enum { WATCH_CTL_ROWS = 16, WATCH_UNIT = 16, WATCH_HELP = 512 };
+
+struct watch_ctl_request {
+	uint32_t magic;
+	uint32_t version;
+	uint32_t kind;
+	uint32_t from; /* of a list: the first row that is wanted */
+	char path[WEIR_CTL_PATH];
+	char value[WEIR_CTL_TEXT]; /* of WATCH_SET */
+};
+
+struct watch_ctl_row {
+	uint32_t type; /* enum weir_ctl_type */
+	uint32_t readable;
+	uint32_t writable;
+	uint32_t unused;
+	char unit[WATCH_UNIT];
+	char path[WEIR_CTL_PATH];
+	char text[WEIR_CTL_TEXT];
+	char accepted[WATCH_HELP];
+	char help[WATCH_HELP];
+};
+
+/* The reply to WATCH_LIST; one that says no is a struct watch_reply. */
+struct watch_ctl_reply {
+	uint32_t magic;
+	uint32_t version;
+	uint32_t kind;
+	uint32_t pid;
+	uint32_t failed; /* 0 */
+	uint32_t row_count;
+	uint32_t rows_all; /* with those before `from` and behind these */
+	uint32_t unused;
+	struct watch_ctl_row rows[WATCH_CTL_ROWS];
+};
+
+/* Bytes of such a reply with so many rows. */
+static inline size_t
+watch_ctl_reply_size(uint32_t rows)
+{
+	return offsetof(struct watch_ctl_reply, rows) +
+	    rows * sizeof(struct watch_ctl_row);
+}
+
+/* The fault of such a reply, in words; NULL: none. */
+const char *watch_ctl_reply_fault(const void *bytes, size_t n);
+
 /* Bytes of a reply with so many devices. */
 static inline size_t
 watch_reply_size(uint32_t devices)
@@ -117,10 +172,10 @@ watch_reply_size(uint32_t devices)
 	    devices * sizeof(struct watch_device);
 }
 
-/* What is wrong with a request of n bytes, in words; NULL: nothing. */
+/* The fault of a request of n bytes, in words; NULL: none. */
 const char *watch_request_fault(const void *bytes, size_t n);
 
-/* The same of the reply to a request of this kind. */
+/* The fault of the reply to a request of this kind; NULL: none. */
 const char *watch_reply_fault(const void *bytes, size_t n, enum watch_kind to);
 
 #endif

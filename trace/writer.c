@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/os.h"
+#include "base/utf8.h"
 
 enum { BATCH = 1000, NUMBER_MAX = 32 };
 
@@ -125,58 +126,30 @@ writer_end(struct writer *w)
 static size_t
 character(const unsigned char *s)
 {
-	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-	size_t n = *s < 0x80 ? 1 :
-	    *s >> 5 == 6     ? 2 :
-	    *s >> 4 == 14    ? 3 :
-	    *s >> 3 == 30    ? 4 :
-			       0;
+	uint32_t code;
 
-	if (n < 2)
-		return n;
-	uint32_t value = *s & (0x7fu >> n);
-	for (size_t i = 1; i < n; i++) {
-		if (s[i] >> 6 != 2)
-			return 0;
-		value = value << 6 | (s[i] & 0x3f);
-	}
-	bool surrogate = value >> 11 == 0xd800 >> 11;
-	return value < least[n] || value > 0x10ffff || surrogate ? 0 : n;
+	return utf8_next((const char *)s, strnlen((const char *)s, 4), &code);
 }
 
 static const char unknown[] = "\xef\xbf\xbd"; /* U+FFFD */
 
 static void
-json_character(struct out *out, unsigned char c)
-{
-	char text[8];
-
-	if (c == '"' || c == '\\') {
-		out_byte(out, '\\');
-		out_byte(out, c);
-	} else if (c < 0x20 || c == 0x7f) {
-		out_bytes(out, text,
-		    (size_t)snprintf(text, sizeof(text), "\\u%04x", c));
-	} else {
-		out_byte(out, c);
-	}
-}
-
-static void
 json_text(struct out *out, const char *text)
 {
-	const unsigned char *s = (const unsigned char *)text;
-
 	out_byte(out, '"');
-	while (*s != '\0') {
-		size_t n = character(s);
-		if (n == 1)
-			json_character(out, *s);
-		else if (n == 0)
+	while (*text != '\0') {
+		char escape[UTF8_ESCAPE];
+		uint32_t code;
+		size_t n = utf8_next(text, strnlen(text, 4), &code);
+		size_t escaped = n == 0 ? 0 : utf8_escape_json(escape, code);
+
+		if (n == 0)
 			out_bytes(out, unknown, sizeof(unknown) - 1);
+		else if (escaped > 0)
+			out_bytes(out, escape, escaped);
 		else
-			out_bytes(out, s, n);
-		s += n > 0 ? n : 1;
+			out_bytes(out, text, n);
+		text += n > 0 ? n : 1;
 	}
 	out_byte(out, '"');
 }
@@ -347,7 +320,7 @@ json_uint(struct out *out, uint64_t value)
 	out_bytes(out, digits + NUMBER_MAX - n, n);
 }
 
-/* As few bytes as hold the number and its sign. */
+/* The fewest bytes that hold the number and its sign. */
 static void
 pickle_long(struct out *out, uint64_t value, bool negative)
 {

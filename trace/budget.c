@@ -1,0 +1,66 @@
+/*
+ * The limits of a reader: budget.h.
+ */
+#include "trace/budget.h"
+
+#include "base/meta.h"
+#include "base/os.h"
+#include "base/status.h"
+
+enum {
+	STORED_BASE = 256 << 20,
+	STORED_RATIO = 256,
+	DECODED_BASE = 64 << 20,
+	DECODED_RATIO = 64,
+};
+
+static uint64_t
+allowance(uint64_t base, uint64_t ratio, uint64_t bytes)
+{
+	return bytes > (UINT64_MAX - base) / ratio ? UINT64_MAX :
+						     base + ratio * bytes;
+}
+
+static uint64_t
+lesser(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+uint64_t
+budget_limit(const struct budget *budget)
+{
+	if (budget->most != 0)
+		return budget->most;
+	return lesser(os_memory_bytes() / 2,
+	    lesser(allowance(STORED_BASE, STORED_RATIO, budget->stored),
+		allowance(DECODED_BASE, DECODED_RATIO, budget->decoded)));
+}
+
+enum weir_status
+budget_check(const struct budget *budget, uint64_t used)
+{
+	uint64_t limit = budget_limit(budget);
+	char stored[32];
+	char decoded[32];
+	char most[32];
+
+	if (used <= limit)
+		return WEIR_OK;
+	return status_set(WEIR_EINVAL,
+	    "it needs more than %s of memory for the first %s of the file, "
+	    "which are %s decompressed; 'weir --read-memory=SIZE COMMAND' "
+	    "allows more",
+	    os_format_bytes(limit, most, sizeof(most)),
+	    os_format_bytes(budget->stored, stored, sizeof(stored)),
+	    os_format_bytes(budget->decoded, decoded, sizeof(decoded)));
+}
+
+enum weir_status
+budget_check_metadata(const struct budget *budget)
+{
+	uint64_t now = meta_bytes();
+
+	return budget_check(
+	    budget, now > budget->before ? now - budget->before : 0);
+}
