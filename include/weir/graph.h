@@ -62,15 +62,40 @@ struct weir_pool_source {
 	void *closure;
 };
 
-/** What a pool is like; bits. */
+/** Properties of a pool; bits. */
 enum weir_pool_flags {
 	WEIR_POOL_DEFAULT = 0,
-	/** What it has free serves requests that find no memory elsewhere; such
+	/** Its free memory serves requests that find no memory elsewhere; such
 	 * a block belongs to the pool. */
 	WEIR_POOL_USE_ON_OOM = 1,
 	/** Blocks are not cut: each is one piece from the source, and a free
 	 * one serves requests of its own size class only. */
 	WEIR_POOL_NO_SPLIT = 2,
+	/** As long as it is held its memory stays where it is and goes to
+	 * nobody else, as if a graph kept it; for graphs weir is not told of.
+	 * After the last hold it does so until all work queued by then is
+	 * done. */
+	WEIR_POOL_KEEP = 4,
+	/** Its memory comes in segments of the driver (cuMemAlloc), also where
+	 * expandable segments are on: one allocation each, which other
+	 * processes and libraries can have in the ways of old. At creation
+	 * only. */
+	WEIR_POOL_SEGMENTS = 8,
+	/**
+	 * Memory that can be registered with a library or a network card
+	 * (ncclCommRegister(), NCCL's windows, GPUDirect RDMA), and shared with
+	 * other processes. Each segment is one physical allocation of
+	 * cuMemCreate(), mapped once and never moved: no block lies across two.
+	 * It can be exported as a file descriptor and, where the device has
+	 * them, as a fabric handle; it is marked for GPUDirect RDMA where the
+	 * device supports that. Every device that can reach this one may read
+	 * and write it. Segments are as large as those of the driver are with
+	 * `expandable_segments:False`; memory goes back a whole segment at a
+	 * time, once all of it is free and no work uses it. What was registered
+	 * is to be deregistered before that: see weir_pin(). Such a pool cannot
+	 * be suspended, and has no source of its own.
+	 */
+	WEIR_POOL_REGISTRABLE = 16,
 };
 
 /**
@@ -79,12 +104,30 @@ enum weir_pool_flags {
  * @param device  a device or WEIR_DEVICE_CURRENT
  * @param source  NULL: the driver
  * @param flags   of enum weir_pool_flags
- * @return WEIR_EINVAL for unknown flags or a source without its functions;
- *         WEIR_EHOSTMEM; WEIR_ENODEVICE; any failure of weir_init()
+ * @return WEIR_EINVAL for unknown flags, a source without its functions, or a
+ *         source or WEIR_POOL_SEGMENTS beside WEIR_POOL_REGISTRABLE;
+ * WEIR_ENOTSUP for that flag on a device that cannot map memory; WEIR_EHOSTMEM;
+ * WEIR_ENODEVICE; any failure of weir_init()
  */
 WEIR_API enum weir_status weir_pool_create(int device,
     const struct weir_pool_source *source, unsigned flags,
     struct weir_pool **out);
+
+/**
+ * Set or clear flags of a pool: what `mask` has becomes as `flags` has it.
+ *
+ * @param mask  of WEIR_POOL_USE_ON_OOM, WEIR_POOL_NO_SPLIT, WEIR_POOL_KEEP.
+ *              Without WEIR_POOL_NO_SPLIT blocks that are there are not cut or
+ *              joined anew; segments that come are
+ * @return WEIR_OK; WEIR_EINVAL for other flags or NULL
+ */
+WEIR_API enum weir_status weir_pool_flags_set(
+    struct weir_pool *pool, unsigned mask, unsigned flags);
+
+/** The pool's `segment_pool_id` in snapshots and events: which pool of a graph,
+ * or which of a user. A pool that has ended may have had the same. */
+WEIR_API void weir_pool_segment_id(
+    const struct weir_pool *pool, uint64_t id[2]);
 
 /** Hold a pool once more, by a pointer that is held already. */
 WEIR_API enum weir_status weir_pool_acquire(struct weir_pool *pool);
@@ -174,7 +217,7 @@ WEIR_API enum weir_status weir_pool_resume(struct weir_pool *pool);
 /** Which blocks a pool had at a moment, and which of them were live. */
 struct weir_checkpoint;
 
-/** What a restore has changed. Both lists are weir's. */
+/** The changes that a restore has made. Both lists are weir's. */
 struct weir_restored {
 	size_t struct_size; /**< set by the caller: sizeof the struct */
 	/** Live before, and freed by the restore: whoever had one of these must
@@ -258,7 +301,7 @@ WEIR_API void weir_route_end(struct weir_route *route);
 /** A captured graph, and its hold on a pool. One thread uses it at a time. */
 struct weir_graph;
 
-/** What a graph is like; bits. */
+/** Properties of a graph; bits. */
 enum weir_graph_flags {
 	WEIR_GRAPH_DEFAULT = 0,
 	/** The end of the capture does not instantiate: weir_graph_handle() may
@@ -267,8 +310,8 @@ enum weir_graph_flags {
 	WEIR_GRAPH_KEEP = 1,
 };
 
-/** What calls of CUDA a capture forbids, and to whom: those that may be unsafe
- * while a stream is captured. As CUstreamCaptureMode. */
+/** To which threads a capture forbids calls of CUDA that may be unsafe while a
+ * stream is captured. As CUstreamCaptureMode. */
 enum weir_capture_mode {
 	WEIR_CAPTURE_GLOBAL,       /**< to all threads */
 	WEIR_CAPTURE_THREAD_LOCAL, /**< to the thread that captures */

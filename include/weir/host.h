@@ -52,7 +52,7 @@
 extern "C" {
 #endif
 
-/** What host memory is like; bits, with the values of CU_MEMHOSTALLOC_... */
+/** Properties of host memory; bits, with the values of CU_MEMHOSTALLOC_... */
 enum weir_host_flags {
 	WEIR_HOST_PORTABLE = 1,       /**< page-locked for all contexts */
 	WEIR_HOST_MAPPED = 2,         /**< has a device pointer */
@@ -69,7 +69,8 @@ enum weir_host_flags {
  *         and weir_last_status() is
  *         WEIR_EINVAL    size is 0 or above WEIR_SIZE_MAX
  *         WEIR_EHOSTMEM  there is no more, or the limit is reached, and
- *                        nothing unused is left to give back
+ *                        nothing unused is left to give back; or size is
+ *                        more than the machine's memory
  *         WEIR_EDRIVER   the driver refuses otherwise
  *         or any failure of weir_init(); WEIR_ECONTEXT
  *
@@ -80,9 +81,10 @@ enum weir_host_flags {
 WEIR_API void *weir_host_malloc(size_t size);
 
 /**
- * The same on behalf of a device, of a kind: flags are for what the driver
- * allocates. Registered memory (pinned_use_cuda_host_register) is portable and
- * mapped whatever they are; write-combined memory is never registered.
+ * As weir_host_malloc(), for a named device and with flags. The flags are for
+ * memory that the driver allocates. Registered memory
+ * (pinned_use_cuda_host_register) is portable and mapped whatever they are;
+ * write-combined memory is never registered.
  *
  * @param device  a device, or WEIR_DEVICE_CURRENT
  * @param size    bytes, > 0

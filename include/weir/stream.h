@@ -38,11 +38,15 @@ WEIR_API enum weir_status weir_stream_from_pool(
 /**
  * Destroy a stream made by weir_stream_create(). Work queued on it goes on;
  * its cached memory serves any stream once that work is done. The driver's
- * stream is kept for a later weir_stream_create(), so that a use of the old
- * handle is an error and never another program part's stream.
+ * stream is kept for a weir_stream_create() that comes when all its work is
+ * done, so that a use of the old handle is an error until then, and no new
+ * stream is behind work of an old one.
  *
  * @return WEIR_EINVAL for a stream that weir did not create, a pool stream, a
- *         default stream, or one destroyed before
+ *         default stream, or one destroyed before; WEIR_ECAPTURE while the
+ *         stream is in a capture that has not been ended, also a broken one,
+ *         which would otherwise end in the hands of who gets the stream next:
+ *         nothing has changed
  */
 WEIR_API enum weir_status weir_stream_destroy(weir_stream stream);
 
@@ -111,7 +115,7 @@ WEIR_API enum weir_status weir_device_synchronize(int device);
  * records it at a time. */
 struct weir_event;
 
-/** What an event is for; bits. */
+/** Purposes of an event; bits. */
 enum weir_event_flags {
 	WEIR_EVENT_DEFAULT = 0,
 	WEIR_EVENT_TIMING = 1,       /**< weir_event_elapsed_ms() works */

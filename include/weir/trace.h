@@ -27,9 +27,9 @@ extern "C" {
 /* ---- Callbacks ------------------------------------------------------- */
 
 /**
- * What a callback can be told of, and which fields of struct weir_trace say
- * more. Only what goes through weir's calls is told: weir's own events, waits
- * and recorded streams are not.
+ * The events that a callback can be called for, and the fields of struct
+ * weir_trace that each has. Only calls of weir are reported: weir's own events,
+ * waits and recorded streams are not.
  */
 enum weir_trace_kind {
 	/** A CUDA event has been created: at the first record of a
@@ -121,6 +121,61 @@ WEIR_API enum weir_status weir_oom_observer_add(
 WEIR_API enum weir_status weir_oom_observer_remove(
     weir_oom_observer observer, void *user);
 
+/* ---- Observers ------------------------------------------------------- */
+
+/** An event of memory: the actions of the history, in PyTorch's words. */
+enum weir_action {
+	WEIR_ACTION_ALLOC,          /**< a block has been handed out */
+	WEIR_ACTION_FREE_REQUESTED, /**< its caller has freed it */
+	WEIR_ACTION_FREE_COMPLETED, /**< its memory can serve again */
+	WEIR_ACTION_SEGMENT_ALLOC,  /**< the driver has given a segment */
+	WEIR_ACTION_SEGMENT_FREE,   /**< a segment goes back to it */
+	WEIR_ACTION_SEGMENT_MAP,    /**< memory has been mapped */
+	WEIR_ACTION_SEGMENT_UNMAP,  /**< memory is mapped there no more */
+	WEIR_ACTION_OOM,            /**< a request has failed */
+	WEIR_ACTION_SNAPSHOT,       /**< somebody has looked at all memory */
+	WEIR_ACTIONS                /**< how many there are */
+};
+
+/** One of them. Fields that the action does not have are NULL or 0. */
+struct weir_memory_event {
+	size_t struct_size; /**< bytes of this struct, set by weir */
+	enum weir_action action;
+	int device;
+	void *address;       /**< first byte of the block or range */
+	size_t size;         /**< bytes asked for; of ranges, all of it; of
+				oom, the size class; of snapshot, active bytes */
+	size_t block_size;   /**< bytes of the block, in multiples of 512 */
+	weir_stream stream;  /**< it belongs to; NULL: the default stream */
+	uint64_t pool_id[2]; /**< as `segment_pool_id` of a snapshot */
+	size_t device_free_bytes; /**< of oom: what the driver has free */
+};
+
+/** `event` is valid during the call only. */
+typedef void (*weir_memory_observer)(
+    const struct weir_memory_event *event, void *user);
+
+/**
+ * Call `observer` with `user` at each event of a device's memory, on the
+ * thread that causes it, in the order in which things happen. It is for who
+ * keeps a history of their own: with each event, and with each live block,
+ * they can keep what weir does not know of.
+ *
+ * An observer is called with locks of weir held. It must be short, must not
+ * call weir or CUDA, and must not wait for a thread that may be in weir. While
+ * there is one, every allocation and free takes the device's lock.
+ *
+ * @return WEIR_OK; WEIR_EINVAL for NULL, for a pair that is there already or
+ *         the 65th
+ */
+WEIR_API enum weir_status weir_memory_observer_add(
+    weir_memory_observer observer, void *user);
+
+/** Stop calling it. WEIR_EINVAL if the pair is not there. A call under way on
+ * another thread may still be running when this returns. */
+WEIR_API enum weir_status weir_memory_observer_remove(
+    weir_memory_observer observer, void *user);
+
 /* ---- History --------------------------------------------------------- */
 
 /** Where stacks are taken, and which events carry one. Each level has what the
@@ -182,7 +237,22 @@ WEIR_API enum weir_status weir_history_start(
 /** Stop recording and forget all that was recorded. */
 WEIR_API enum weir_status weir_history_stop(void);
 
-/** What the history of a device has come to. */
+/**
+ * For extension modules of Python: keep the Python frames of the calling
+ * thread, which holds the GIL, for the calls of weir that it makes without it,
+ * until weir_python_drop(). Call it before the GIL is released and the other
+ * after it has been taken again; up to 64 frames are kept.
+ *
+ * weir never waits for the GIL. On a thread without it, it reads the frames of
+ * CPython 3.9 to 3.13 from the interpreter's structs by itself; this call is
+ * for other versions and builds (free-threaded ones). Does nothing while the
+ * history takes no stacks: a branch.
+ */
+WEIR_API void weir_python_hold(void);
+/** Forget these frames. */
+WEIR_API void weir_python_drop(void);
+
+/** How many events the history of a device has. */
 struct weir_history_info {
 	size_t struct_size; /**< set by the caller: sizeof the struct */
 	bool on;
@@ -244,7 +314,7 @@ enum weir_snapshot_format {
 	WEIR_SNAPSHOT_JSON,
 };
 
-/** What a snapshot is to have. All zero: device 0 and its history. */
+/** The content of a snapshot. All zero: device 0 and its history. */
 struct weir_snapshot {
 	size_t struct_size; /**< set by the caller: sizeof the struct */
 	int device;         /**< or WEIR_DEVICE_ALL */
@@ -261,7 +331,7 @@ struct weir_snapshot {
  *
  * The file is a dictionary as PyTorch's torch.cuda.memory._snapshot() gives it:
  * `segments`, `device_traces`, `allocator_settings`, `external_annotations`.
- * What weir knows beyond that is under further keys: of blocks `stream` and
+ * weir adds keys of its own: of blocks `stream` and
  * `cached`; of events `seq`, `thread_id`, `pool_id` and `block_size`; and
  * `weir`, which has the version, all options, and for each device its
  * statistics and what its history has dropped. A segment is a run of memory
@@ -286,6 +356,56 @@ struct weir_snapshot {
  */
 WEIR_API enum weir_status weir_snapshot_write(const char *path,
     enum weir_snapshot_format format, const struct weir_snapshot *what);
+
+/** The state of a block. */
+enum weir_block_state {
+	WEIR_BLOCK_ALLOCATED, /**< in the hands of a caller */
+	WEIR_BLOCK_PENDING,   /**< freed, and other streams may still use it */
+	WEIR_BLOCK_INACTIVE,  /**< free, also where a thread has it cached */
+};
+
+/** A block of a segment. */
+struct weir_block_view {
+	void *address;
+	size_t size;            /**< bytes */
+	size_t requested_bytes; /**< 0 of inactive ones */
+	weir_stream stream;     /**< it belongs to; NULL: the default stream */
+	enum weir_block_state state;
+};
+
+/** A run of memory that is mapped in one piece; its blocks tile it. */
+struct weir_segment_view {
+	size_t struct_size; /**< bytes of this struct, set by weir */
+	int device;
+	void *address;
+	size_t size;            /**< bytes */
+	size_t allocated_bytes; /**< of blocks in the hands of callers */
+	size_t active_bytes;    /**< of these and of pending blocks */
+	size_t requested_bytes; /**< asked for, of active blocks */
+	weir_stream stream;     /**< the one it was got for */
+	uint64_t pool_id[2];    /**< {0, 0}: the device's own memory */
+	bool small;             /**< for blocks of up to 1 MiB */
+	bool expandable;
+	const struct weir_block_view *blocks; /**< by address */
+	size_t block_count;
+};
+
+/** `segment` and its blocks are valid during the call only. */
+typedef void (*weir_segment_visitor)(
+    const struct weir_segment_view *segment, void *user);
+
+/**
+ * Look at all segments and blocks of devices, as a snapshot has them: call
+ * `visitor` with `user` for each segment, by device and address. Page-locked
+ * memory is not among them. Each device is read at one moment, before the
+ * first call; no lock of weir is held during the calls.
+ *
+ * @param what  which; its `no_trace` says nothing here. NULL: all
+ * @return WEIR_OK; WEIR_EINVAL if visitor is NULL or a struct_size is not set;
+ *         WEIR_ENODEVICE; WEIR_EHOSTMEM; WEIR_EFORK
+ */
+WEIR_API enum weir_status weir_segments_visit(
+    const struct weir_snapshot *what, weir_segment_visitor visitor, void *user);
 
 #ifdef __cplusplus
 }

@@ -3,8 +3,9 @@
  *
  * Freed memory stays in the pool of its stream and serves that stream again
  * at once, with no call to the driver and no wait. This header is the manual
- * of the allocator; <weir/stream.h> is that of streams and events and
- * <weir/trace.h> that of callbacks, history and snapshots.
+ * of the allocator; <weir/stream.h> is that of streams and events,
+ * <weir/trace.h> that of callbacks, history and snapshots, and <weir/ctl.h>
+ * that of options and statistics by name.
  *
  * Rules that hold for every call
  *
@@ -79,9 +80,10 @@ typedef struct CUstream_st *weir_stream;
 	X(WEIR_ENOENTRY, "the CUDA driver lacks an entry point")               \
 	X(WEIR_EDRIVER, "the CUDA driver reports an error")                    \
 	X(WEIR_EFORK, "CUDA cannot be used in a forked child")                 \
-	X(WEIR_EEXIT, "the CUDA driver is shutting down")
+	X(WEIR_EEXIT, "the CUDA driver is shutting down")                      \
+	X(WEIR_EFILE, "a file cannot be read or written")
 
-/** What a call came to. WEIR_OK is 0; all others are failures. */
+/** The result of a call. WEIR_OK is 0; all others are failures. */
 enum weir_status {
 #define WEIR_STATUS_ENUM(name, text) name,
 	WEIR_STATUSES(WEIR_STATUS_ENUM)
@@ -134,7 +136,8 @@ WEIR_API enum weir_status weir_init(void);
  * Allocate device memory for work queued on `stream` after this call.
  *
  * The block belongs to `stream`: once freed it serves `stream` again, and not
- * before every stream named by weir_record_stream() has passed the free.
+ * before every stream named by weir_record_stream() has passed the free, and
+ * every stream named by weir_record_use() the call.
  *
  * @param size    bytes, > 0; rounded up to a size class (a multiple of 512 B)
  * @param stream  where the memory is first used; NULL is the default stream
@@ -168,9 +171,12 @@ WEIR_API void *weir_malloc_on(int device, size_t size, weir_stream stream);
  *         before, or points into a block (weir_last_error() says which).
  *
  * Never waits, never fails for want of memory. Thread-safe; but the second of
- * two frees of one block is told only if the first has returned before it
- * begins. Two threads that free it at the same time may both succeed, and the
- * memory is then given out twice.
+ * two frees of one block is told for certain only if the first has returned
+ * before it begins. Where two threads free it at the same time, both may return
+ * WEIR_OK; weir then finds out when the block is allocated again, hands it out
+ * once and says so on stderr, unless both threads allocate it within the same
+ * few instructions. With `tcache:0`, and while the history is on, one of the
+ * two always fails.
  */
 WEIR_API enum weir_status weir_free(void *ptr);
 
@@ -195,6 +201,23 @@ WEIR_API enum weir_status weir_free_async(void *ptr, weir_stream stream);
  */
 WEIR_API enum weir_status weir_record_stream(
     const void *ptr, weir_stream stream);
+
+/**
+ * Say that all use of the block on `stream` is queued there by now, so that
+ * after its free it is not reused before that work is done. Work that `stream`
+ * is given later holds nothing back: call it after the last kernel or copy
+ * there that uses the block.
+ *
+ * Call it again after each later use: the latest call for a stream counts.
+ * Where weir_record_stream() named the stream, before or after, that counts
+ * instead, since it lasts until the free. Of small blocks the calls of one
+ * stream share an event, which may come a little after the call.
+ *
+ * @param ptr  as of weir_record_stream()
+ * @return as weir_record_stream(). WEIR_EHOSTMEM changes nothing: what was
+ *         recorded before stands, and this use is not.
+ */
+WEIR_API enum weir_status weir_record_use(const void *ptr, weir_stream stream);
 
 /**
  * Keep the physical pages behind a block where they are until weir_unpin(), for
@@ -227,7 +250,7 @@ WEIR_API enum weir_status weir_pin(const void *ptr);
  */
 WEIR_API enum weir_status weir_unpin(const void *ptr);
 
-/** What weir knows of a live block. */
+/** A live block, as weir knows it. */
 struct weir_block_info {
 	size_t struct_size;     /**< set by the caller: sizeof the struct */
 	void *address;          /**< first byte */
@@ -470,6 +493,37 @@ WEIR_API enum weir_status weir_options_set(const char *conf);
  */
 WEIR_API enum weir_status weir_option_at(size_t i, struct weir_option *out);
 
+/* ---- Messages -------------------------------------------------------- */
+
+/** How much a message matters; each level has those before it. */
+enum weir_log_level {
+	WEIR_LOG_ERROR, /**< something that was asked for is not done */
+	WEIR_LOG_WARN,  /**< something that the user should know */
+	WEIR_LOG_INFO,  /**< what weir decided, and why */
+	WEIR_LOG_DEBUG,
+};
+
+/** `text` is one message, without a line's end; valid during the call only. */
+typedef void (*weir_log_callback)(
+    enum weir_log_level level, const char *text, void *user);
+
+/**
+ * Send weir's messages to a function of the program, instead of to stderr.
+ *
+ * The callback runs on the thread that has the message, and may run on several
+ * threads at once. Locks of weir may be held: it must not call weir or CUDA,
+ * and must not wait for a thread that may be in weir. A call under way on
+ * another thread may still be running when this returns.
+ *
+ * @param level     the least important messages to send. The environment
+ *                  variable WEIR_LOG counts for stderr only
+ * @param callback  NULL: stderr again, at the level of WEIR_LOG
+ * @param user      what the callback is given
+ * @return WEIR_OK; WEIR_EINVAL for an unknown level
+ */
+WEIR_API enum weir_status weir_log_set(
+    enum weir_log_level level, weir_log_callback callback, void *user);
+
 /* ---- Devices --------------------------------------------------------- */
 
 /** The number of devices. */
@@ -485,7 +539,21 @@ WEIR_API enum weir_status weir_get_device(int *device);
 /** Make the primary context of a device current on this thread. */
 WEIR_API enum weir_status weir_set_device(int device);
 
-/** What a device is. */
+/**
+ * Let another device read and write the memory of a device: what is mapped now
+ * and what will be. It counts for the life of the process. Segments of the
+ * driver are not part of it: cuCtxEnablePeerAccess() opens those.
+ *
+ * @param device  whose memory it is, by number
+ * @param peer    which shall reach it, by number; the device itself does
+ * @return WEIR_OK; WEIR_ENODEVICE; WEIR_ENOTSUP if the peer cannot reach it;
+ *         WEIR_EDRIVER. Nothing has changed then
+ *
+ * Thread-safe. Waits for memory that other threads are just mapping.
+ */
+WEIR_API enum weir_status weir_peer_access(int device, int peer);
+
+/** A device: its name, size and capabilities. */
 struct weir_device_info {
 	size_t struct_size; /**< set by the caller: sizeof the struct */
 	char name[256];
@@ -502,7 +570,7 @@ struct weir_device_info {
 WEIR_API enum weir_status weir_device_info(
     int device, struct weir_device_info *out);
 
-/** What the device's own management library (NVML) measures. */
+/** Measurements of a device by its management library, NVML. */
 struct weir_telemetry {
 	size_t struct_size;      /**< set by the caller: sizeof the struct */
 	int temperature_celsius; /**< of the chip */
