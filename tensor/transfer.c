@@ -1,0 +1,287 @@
+/*
+ * Moving pieces between a file and memory; tensor/transfer.h tells how.
+ */
+#include "tensor/transfer.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <weir/host.h>
+#include <weir/stream.h>
+
+#include "base/os.h"
+#include "base/status.h"
+#include "tensor/tensor.h"
+
+enum { CHUNK = 8 << 20, BUFFERS = 2, THREADS_MAX = 6, ERROR_TEXT = 512 };
+
+/* Data that all threads share. */
+struct job {
+	const struct transfer *transfer;
+	uint64_t total;
+	_Atomic(uint64_t) taken; /* bytes, of the pieces in order */
+	_Atomic(uint64_t) done;
+	/* The first failure: who sets `failed` writes the rest. */
+	atomic_bool failed;
+	enum weir_status status;
+	char text[ERROR_TEXT];
+};
+
+/* One thread. */
+struct worker {
+	struct job *job;
+	pthread_t thread;
+	bool started;
+	/* Per device in turn: made when a chunk of a device comes. */
+	int device; /* -1: none yet */
+	weir_stream stream;
+	char *buffers[BUFFERS];
+	struct weir_event *events[BUFFERS]; /* of the last copy of each */
+	unsigned next;
+	size_t joined; /* the piece that the stream has joined; + 1 */
+};
+
+static void
+job_fail(struct job *job, enum weir_status status)
+{
+	if (atomic_exchange(&job->failed, true))
+		return;
+	job->status = status;
+	snprintf(job->text, sizeof(job->text), "%s", weir_last_error());
+}
+
+/* ---- The file ----------------------------------------------------------- */
+
+static enum weir_status
+file_all(const struct transfer *t, char *memory, size_t bytes, uint64_t at)
+{
+	while (bytes > 0) {
+		ssize_t n = t->to_file ?
+		    pwrite(t->file, memory, bytes, (off_t)at) :
+		    pread(t->file, memory, bytes, (off_t)at);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return status_set(WEIR_EFILE,
+			    "%s: %s %zu bytes at %llu: %s", t->path,
+			    t->to_file ? "writing" : "reading", bytes,
+			    (unsigned long long)at,
+			    n < 0 ? strerror(errno) : "the file has ended");
+		memory += n;
+		at += (uint64_t)n;
+		bytes -= (size_t)n;
+	}
+	return WEIR_OK;
+}
+
+/* ---- Chunks ------------------------------------------------------------- */
+
+struct chunk {
+	size_t piece;
+	uint64_t offset; /* in the piece */
+	size_t bytes;
+};
+
+/* Chunks are cut at multiples of CHUNK of all pieces together, and at the end
+ * of each piece. False: nothing is left, or it has failed. */
+static bool
+take_chunk(struct job *job, struct chunk *out)
+{
+	const struct transfer *t = job->transfer;
+	uint64_t at = atomic_load(&job->taken), start, bytes;
+	size_t i;
+
+	do {
+		if (at >= job->total || atomic_load(&job->failed))
+			return false;
+		start = at;
+		for (i = 0; start >= t->pieces[i].bytes; i++)
+			start -= t->pieces[i].bytes;
+		bytes = t->pieces[i].bytes - start;
+		if (bytes > CHUNK)
+			bytes = CHUNK;
+	} while (!atomic_compare_exchange_weak(&job->taken, &at, at + bytes));
+	*out = (struct chunk){ i, start, (size_t)bytes };
+	return true;
+}
+
+static enum weir_status
+worker_ready(struct worker *w, const struct weir_tensor *tensor, size_t piece)
+{
+	int device = tensor->storage->device;
+	enum weir_status status = WEIR_OK;
+
+	if (w->device != device) {
+		if (w->stream != NULL)
+			status = weir_stream_synchronize(w->stream);
+		if (status == WEIR_OK)
+			status = weir_stream_from_pool(device, 0, &w->stream);
+		if (status != WEIR_OK)
+			return status;
+		for (int i = 0; i < BUFFERS; i++) {
+			weir_event_destroy(w->events[i]);
+			w->events[i] = NULL;
+			status = weir_event_create(0, &w->events[i]);
+			if (status != WEIR_OK)
+				return status;
+			if (w->buffers[i] == NULL)
+				w->buffers[i] =
+				    weir_host_malloc_on(device, CHUNK, 0);
+			if (w->buffers[i] == NULL)
+				return weir_last_status();
+		}
+		w->device = device;
+	}
+	if (w->joined == piece + 1)
+		return WEIR_OK;
+	w->joined = piece + 1;
+	return weir_tensor_join(tensor, w->stream);
+}
+
+/* By way of a buffer. To the device the copy goes on while the next chunk is
+ * read; to the file it is waited for, and the other threads go on. */
+static enum weir_status
+move_by_buffer(struct worker *w, const struct chunk *chunk)
+{
+	const struct transfer *t = w->job->transfer;
+	const struct piece *piece = &t->pieces[chunk->piece];
+	unsigned i = w->next++ % BUFFERS;
+	char *memory = tensor_data(piece->tensor) + chunk->offset;
+	char *buffer;
+	struct stream *stream;
+	struct driver_guard guard;
+	enum weir_status status = worker_ready(w, piece->tensor, chunk->piece);
+
+	if (status == WEIR_OK)
+		status = weir_event_synchronize(w->events[i]);
+	if (status != WEIR_OK)
+		return status;
+	buffer = w->buffers[i];
+	if (!t->to_file)
+		status = file_all(
+		    t, buffer, chunk->bytes, piece->at + chunk->offset);
+	if (status == WEIR_OK)
+		status = stream_find(w->device, w->stream, &stream);
+	if (status != WEIR_OK)
+		return status;
+	status = driver_enter(stream->context, &guard);
+	if (status == WEIR_OK) {
+		char *to = t->to_file ? buffer : memory;
+		char *from = t->to_file ? memory : buffer;
+
+		status = driver_status(
+		    driver_peek()->cuMemcpyAsync((CUdeviceptr)(uintptr_t)to,
+			(CUdeviceptr)(uintptr_t)from, chunk->bytes,
+			stream->handle),
+		    "cuMemcpyAsync(%p, %p, %zu bytes)", (void *)to,
+		    (void *)from, chunk->bytes);
+		driver_leave(&guard);
+	}
+	stream_put(stream);
+	if (status == WEIR_OK)
+		status = weir_event_record(w->events[i], w->stream);
+	if (status != WEIR_OK || !t->to_file)
+		return status;
+	status = weir_event_synchronize(w->events[i]);
+	if (status != WEIR_OK)
+		return status;
+	return file_all(t, buffer, chunk->bytes, piece->at + chunk->offset);
+}
+
+static enum weir_status
+move_chunk(struct worker *w, const struct chunk *chunk)
+{
+	const struct transfer *t = w->job->transfer;
+	const struct piece *piece = &t->pieces[chunk->piece];
+
+	if (!memory_is_host(piece->tensor->storage->memory))
+		return move_by_buffer(w, chunk);
+	return file_all(t, tensor_data(piece->tensor) + chunk->offset,
+	    chunk->bytes, piece->at + chunk->offset);
+}
+
+/* ---- Threads ------------------------------------------------------------ */
+
+static void
+work(struct worker *w, bool tells)
+{
+	struct job *job = w->job;
+	const struct transfer *t = job->transfer;
+	struct chunk chunk;
+	enum weir_status status = WEIR_OK;
+
+	while (status == WEIR_OK && take_chunk(job, &chunk)) {
+		status = move_chunk(w, &chunk);
+		if (status != WEIR_OK)
+			break;
+		uint64_t done =
+		    atomic_fetch_add(&job->done, chunk.bytes) + chunk.bytes;
+		if (tells && t->progress != NULL && done < job->total)
+			t->progress(t->closure, done, job->total);
+	}
+	if (status != WEIR_OK)
+		job_fail(job, status);
+	if (w->stream != NULL) {
+		status = weir_stream_synchronize(w->stream);
+		if (status != WEIR_OK)
+			job_fail(job, status);
+	}
+	for (int i = 0; i < BUFFERS; i++) {
+		weir_event_destroy(w->events[i]);
+		weir_host_free(w->buffers[i]);
+	}
+}
+
+static void *
+run_thread(void *argument)
+{
+	work(argument, false);
+	return NULL;
+}
+
+static unsigned
+thread_count(uint64_t total)
+{
+	uint64_t chunks = (total + CHUNK - 1) / CHUNK;
+	unsigned n = os_processors();
+
+	if (n > THREADS_MAX)
+		n = THREADS_MAX;
+	/* With one processor, one thread reads while the other waits. */
+	if (n < 2)
+		n = 2;
+	return chunks < n ? (unsigned)chunks : n;
+}
+
+enum weir_status
+transfer_run(const struct transfer *transfer)
+{
+	struct job job = { .transfer = transfer };
+	struct worker workers[THREADS_MAX];
+	unsigned n;
+
+	for (size_t i = 0; i < transfer->n_pieces; i++)
+		job.total += transfer->pieces[i].bytes;
+	n = thread_count(job.total);
+	for (unsigned i = 0; i < THREADS_MAX; i++)
+		workers[i] = (struct worker){ .job = &job, .device = -1 };
+	/* A thread that cannot be started is not needed. */
+	for (unsigned i = 1; i < n; i++)
+		workers[i].started = os_thread_start(
+		    &workers[i].thread, run_thread, &workers[i]);
+	work(&workers[0], true);
+	for (unsigned i = 1; i < n; i++) {
+		if (workers[i].started)
+			pthread_join(workers[i].thread, NULL);
+	}
+	if (atomic_load(&job.failed))
+		return status_set(job.status, "%s", job.text);
+	if (transfer->progress != NULL)
+		transfer->progress(transfer->closure, job.total, job.total);
+	return WEIR_OK;
+}

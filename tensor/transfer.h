@@ -1,0 +1,39 @@
+/*
+ * Bytes between a file and memory, several threads at a time.
+ *
+ * The work is a list of pieces. Threads take chunks of them, one after the
+ * other; each has a stream and two buffers of page-locked memory, so that one
+ * is copied to or from the device while the other is read from or written to
+ * the file. Memory of the host is read and written where it is.
+ */
+#ifndef TENSOR_TRANSFER_H
+#define TENSOR_TRANSFER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <weir/tensor.h>
+
+/* Elements that lie together, in memory and in the file. */
+struct piece {
+	const struct weir_tensor *tensor; /* contiguous */
+	uint64_t at;                      /* in the file, bytes */
+	uint64_t bytes;                   /* > 0 */
+};
+
+struct transfer {
+	int file;
+	const char *path; /* for messages */
+	bool to_file;
+	const struct piece *pieces;
+	size_t n_pieces;
+	void (*progress)(void *closure, uint64_t done, uint64_t total);
+	void *closure;
+};
+
+/* Do it all, and wait until all is done. WEIR_EFILE, WEIR_EHOSTMEM,
+ * WEIR_EDRIVER. */
+enum weir_status transfer_run(const struct transfer *transfer);
+
+#endif
