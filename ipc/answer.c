@@ -1,0 +1,454 @@
+/*
+ * The thread that answers those who open this process's memory.
+ *
+ * Note [Peers]
+ *
+ * A peer is a process that has connected. The system says who it is, and it
+ * must be of this user. What it has opened it holds until it closes it, or
+ * until it has ended: of that its pidfd tells, which is ready only when the
+ * process's descriptors, and so its work on devices, are gone. That the
+ * connection is closed tells less: a process that runs on may still use the
+ * memory, so its holds stay.
+ *
+ * Nothing waits for a peer. Sockets do not block; a request of another form, or
+ * a reply that does not fit into the socket, ends the connection. There is room
+ * for PEERS of them, and what a peer holds is a list of the exports that there
+ * are.
+ *
+ * A fork leaves the thread behind, so the child closes the sockets: nobody
+ * would answer there. At exit the thread is asked to end and waited for.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/meta.h"
+#include "base/os.h"
+#include "base/status.h"
+#include "ipc/ipc.h"
+
+enum { PEERS = 256, WAITING = 64, END_S = 5 };
+
+/* An export that a peer has open. */
+struct hold {
+	struct hold *next;
+	struct weir_ipc_export *export;
+	size_t times;
+};
+
+/* Used by the thread alone; but a forked child closes the descriptors. */
+struct peer {
+	bool used;
+	atomic_int fd;    /* -1: it has hung up */
+	atomic_int pidfd; /* -1: not used */
+	struct hold *holds;
+};
+
+static struct peer peers[PEERS];
+static atomic_int wake = -1;
+static atomic_int listener = -1;
+static atomic_bool ending;
+static atomic_uint holders; /* peers with holds */
+static pthread_t thread;
+static unsigned process;
+
+static void
+close_one(atomic_int *fd)
+{
+	int old = atomic_exchange(fd, -1);
+
+	if (old >= 0)
+		close(old);
+}
+
+/* ---- Holds ------------------------------------------------------------- */
+
+static struct hold **
+hold_of(struct peer *peer, uint64_t number)
+{
+	struct hold **at = &peer->holds;
+
+	while (*at != NULL && (*at)->export->number != number)
+		at = &(*at)->next;
+	return at;
+}
+
+static enum ipc_refusal
+hold_add(struct peer *peer, const struct ipc_request *request,
+    struct weir_ipc_export **out)
+{
+	struct weir_ipc_export *export =
+	    owner_hold(request->number, request->secret);
+	struct hold *hold;
+
+	if (export == NULL)
+		return IPC_NOT_SHARED;
+	hold = *hold_of(peer, request->number);
+	if (hold == NULL) {
+		hold = meta_zalloc(sizeof(*hold));
+		if (hold == NULL) {
+			owner_drop(export, 1);
+			return IPC_NO_MEMORY;
+		}
+		if (peer->holds == NULL)
+			atomic_fetch_add(&holders, 1);
+		hold->export = export;
+		hold->next = peer->holds;
+		peer->holds = hold;
+	}
+	hold->times++;
+	*out = export;
+	return IPC_GRANTED;
+}
+
+static void
+hold_remove(struct peer *peer, struct hold **at)
+{
+	struct hold *hold = *at;
+
+	*at = hold->next;
+	if (peer->holds == NULL)
+		atomic_fetch_sub(&holders, 1);
+	owner_drop(hold->export, hold->times);
+	meta_free(hold, sizeof(*hold));
+}
+
+static enum ipc_refusal
+hold_drop(struct peer *peer, uint64_t number)
+{
+	struct hold **at = hold_of(peer, number);
+
+	if (*at == NULL)
+		return IPC_NOT_OPEN;
+	if ((*at)->times == 1) {
+		hold_remove(peer, at);
+	} else {
+		(*at)->times--;
+		owner_drop((*at)->export, 1);
+	}
+	return IPC_GRANTED;
+}
+
+unsigned
+answer_peers(void)
+{
+	return atomic_load(&holders);
+}
+
+/* ---- Answers ----------------------------------------------------------- */
+
+/* Up to IPC_BATCH pieces from the one that is asked for. */
+static enum ipc_refusal
+gather_pieces(struct peer *peer, const struct ipc_request *request,
+    struct ipc_reply *reply, int fds[IPC_BATCH])
+{
+	const struct hold *hold = *hold_of(peer, request->number);
+	const struct weir_ipc_export *export;
+
+	if (hold == NULL)
+		return IPC_NOT_OPEN;
+	export = hold->export;
+	if (export->record.kind != IPC_MAPPED ||
+	    request->first >= export->record.pieces)
+		return IPC_OTHER_FORM;
+	for (uint64_t i = request->first;
+	     i < export->record.pieces && reply->n < IPC_BATCH; i++) {
+		if (owner_piece(export, i, &fds[reply->n]) != WEIR_OK)
+			return reply->n > 0 ? IPC_GRANTED : IPC_FAILED;
+		reply->sizes[reply->n++] =
+		    export->pieces[i + 1] - export->pieces[i];
+	}
+	return IPC_GRANTED;
+}
+
+static bool
+send_reply(int fd, const struct ipc_reply *reply, const int *fds)
+{
+	return ipc_send(fd, reply, sizeof(*reply), fds, reply->n) ==
+	    (ssize_t)sizeof(*reply);
+}
+
+/* False: the peer is not to be listened to any more. */
+static bool
+answer(struct peer *peer, const struct ipc_request *request)
+{
+	struct ipc_reply reply =
+	    ipc_reply_make((enum ipc_verb)request->verb, IPC_GRANTED);
+	struct weir_ipc_export *export = NULL;
+	int fds[IPC_BATCH] = { 0 };
+	bool sent;
+
+	switch (request->verb) {
+	case IPC_OPEN:
+		reply.refusal = hold_add(peer, request, &export);
+		if (export != NULL)
+			reply.record = export->record;
+		break;
+	case IPC_PIECES:
+		reply.refusal = gather_pieces(peer, request, &reply, fds);
+		break;
+	default:
+		reply.refusal = hold_drop(peer, request->number);
+	}
+	sent = send_reply(atomic_load(&peer->fd), &reply, fds);
+	for (uint32_t i = 0; i < reply.n; i++)
+		close(fds[i]);
+	/* It cannot have what it was not told of. */
+	if (!sent && export != NULL)
+		hold_drop(peer, request->number);
+	return sent;
+}
+
+static bool
+serve(struct peer *peer)
+{
+	struct ipc_request request;
+	int fd = atomic_load(&peer->fd);
+	/* Descriptors that come along are closed by the system. */
+	ssize_t n = recv(fd, &request, sizeof(request), MSG_TRUNC);
+
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR;
+	if (n == 0)
+		return false;
+	if (ipc_request_fault(&request, (size_t)n) == NULL)
+		return answer(peer, &request);
+	struct ipc_reply reply = ipc_reply_make(IPC_CLOSE, IPC_OTHER_FORM);
+	send_reply(fd, &reply, NULL);
+	return false;
+}
+
+/* ---- Peers ------------------------------------------------------------- */
+
+static struct peer *
+find_free(void)
+{
+	for (int i = 0; i < PEERS; i++)
+		if (!peers[i].used)
+			return &peers[i];
+	return NULL;
+}
+
+static void
+greet(void)
+{
+	struct ipc_reply reply;
+	struct peer *peer = find_free();
+	int fd = accept4(
+	    atomic_load(&listener), NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int pidfd = -1;
+	pid_t pid;
+
+	if (fd < 0)
+		return;
+	if (ipc_peer(fd, &pid) && peer != NULL)
+		pidfd = ipc_process_open(pid);
+	if (pidfd >= 0) {
+		*peer = (struct peer){ .used = true };
+		atomic_store(&peer->pidfd, pidfd);
+		atomic_store(&peer->fd, fd);
+		return;
+	}
+	reply = ipc_reply_make(IPC_OPEN, IPC_TOO_MANY);
+	send_reply(fd, &reply, NULL);
+	close(fd);
+}
+
+/* It has ended, or has gone and holds nothing. */
+static void
+forget(struct peer *peer)
+{
+	while (peer->holds != NULL)
+		hold_remove(peer, &peer->holds);
+	close_one(&peer->fd);
+	close_one(&peer->pidfd);
+	peer->used = false;
+}
+
+/* A descriptor that the program has closed tells nothing any more, and its
+ * number may be another's: it is left alone, and what the peer holds stays. */
+static void
+look_at_peer(struct peer *peer, short said, short ended)
+{
+	if ((said & POLLNVAL) != 0) {
+		atomic_store(&peer->fd, -1);
+		said = 0;
+	}
+	if ((ended & POLLNVAL) != 0) {
+		atomic_store(&peer->pidfd, -1);
+		ended = 0;
+	}
+	if (said != 0 && !serve(peer))
+		close_one(&peer->fd);
+	if (ended != 0 || (atomic_load(&peer->fd) < 0 && peer->holds == NULL))
+		forget(peer);
+}
+
+/* ---- The thread -------------------------------------------------------- */
+
+enum { FIRST_PEER = 2, POLLED = FIRST_PEER + 2 * PEERS };
+
+/* Descriptors of -1 are passed over. */
+static void
+fill(struct pollfd *polled)
+{
+	polled[0] =
+	    (struct pollfd){ .fd = atomic_load(&wake), .events = POLLIN };
+	polled[1] =
+	    (struct pollfd){ .fd = atomic_load(&listener), .events = POLLIN };
+	for (int i = 0; i < PEERS; i++) {
+		struct pollfd *pair = &polled[FIRST_PEER + 2 * i];
+		bool used = peers[i].used;
+
+		pair[0] =
+		    (struct pollfd){ .fd =
+					 used ? atomic_load(&peers[i].fd) : -1,
+			    .events = POLLIN };
+		pair[1] =
+		    (struct pollfd){ .fd = used ? atomic_load(&peers[i].pidfd) :
+						  -1,
+			    .events = POLLIN };
+	}
+}
+
+static void *
+run(void *unused)
+{
+	static struct pollfd polled[POLLED];
+
+	(void)unused;
+	pthread_setname_np(pthread_self(), "weir-ipc");
+	status_mute();
+	while (!atomic_load(&ending)) {
+		fill(polled);
+		int ready = poll(polled, POLLED, -1);
+
+		if (ready < 0 && errno != EINTR && errno != ENOMEM)
+			break;
+		if (ready <= 0)
+			continue;
+		/* The program has closed what it does not know. */
+		if (((polled[0].revents | polled[1].revents) & POLLNVAL) != 0)
+			break;
+		for (int i = 0; i < PEERS; i++) {
+			struct pollfd *pair = &polled[FIRST_PEER + 2 * i];
+
+			if (peers[i].used)
+				look_at_peer(&peers[i], pair[0].revents,
+				    pair[1].revents);
+		}
+		if (polled[1].revents != 0)
+			greet();
+	}
+	return NULL;
+}
+
+/* ---- Beginning and end ------------------------------------------------- */
+
+static void
+close_all(void)
+{
+	close_one(&listener);
+	close_one(&wake);
+	for (int i = 0; i < PEERS; i++) {
+		if (!peers[i].used)
+			continue;
+		close_one(&peers[i].fd);
+		close_one(&peers[i].pidfd);
+	}
+}
+
+static void
+stop(void)
+{
+	const uint64_t once = 1;
+	struct timespec until;
+
+	if (os_forked() || process != os_process_id())
+		return;
+	atomic_store(&ending, true);
+	/* A program that has closed all descriptors cannot wake it, but may
+	 * have ended it. */
+	if (!os_is_eventfd(atomic_load(&wake)) ||
+	    write(atomic_load(&wake), &once, sizeof(once)) < 0) {
+		pthread_tryjoin_np(thread, NULL);
+		return;
+	}
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += END_S;
+	if (pthread_timedjoin_np(thread, NULL, &until) == 0)
+		close_all();
+}
+
+/* A socket of this process, of a name that nobody can foresee. */
+static int
+listen_at(uint64_t *nonce)
+{
+	struct sockaddr_un address;
+	unsigned size;
+	int fd;
+
+	if (getrandom(nonce, sizeof(*nonce), 0) != sizeof(*nonce))
+		return -1;
+	size = ipc_socket_address((int32_t)os_process_id(), *nonce, &address);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd >= 0 &&
+	    (bind(fd, (struct sockaddr *)&address, size) != 0 ||
+		listen(fd, WAITING) != 0)) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+static bool
+pidfds_work(void)
+{
+	int pidfd = ipc_process_open((pid_t)os_process_id());
+
+	if (pidfd >= 0)
+		close(pidfd);
+	return pidfd >= 0;
+}
+
+enum weir_status
+answer_start(uint64_t *nonce)
+{
+	static bool started;
+	static uint64_t own;
+
+	if (started) {
+		*nonce = own;
+		return WEIR_OK;
+	}
+	if (!pidfds_work())
+		return status_set(WEIR_ENOTSUP,
+		    "weir_ipc_export: the system has no descriptors of "
+		    "processes (pidfd_open)");
+	process = os_process_id();
+	os_watch_fork();
+	atomic_store(&listener, listen_at(&own));
+	atomic_store(&wake, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	if (atomic_load(&listener) < 0 || atomic_load(&wake) < 0 ||
+	    pthread_atfork(NULL, NULL, close_all) != 0 ||
+	    !os_thread_start(&thread, run, NULL)) {
+		close_all();
+		return status_set(WEIR_EHOSTMEM,
+		    "weir_ipc_export: the thread that answers, or its socket, "
+		    "cannot be made");
+	}
+	atexit(stop);
+	started = true;
+	*nonce = own;
+	return WEIR_OK;
+}

@@ -1,0 +1,24 @@
+/*
+ * PyTorch's handles as they are read.
+ */
+#ifndef IPC_TORCH_H
+#define IPC_TORCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The parts of a handle; they point into its bytes. */
+struct torch_handle {
+	int32_t pid;
+	uint32_t count; /* of pieces; 0: memory of the driver */
+	uint64_t piece; /* bytes of each */
+	bool fabric;    /* no descriptors, but fabric handles */
+	const unsigned char *items;
+};
+
+/* Read a handle. NULL, or what is wrong with it. */
+const char *torch_read(
+    const void *data, size_t length, struct torch_handle *out);
+
+#endif
