@@ -1,0 +1,250 @@
+/*
+ * Allocating and freeing.
+ */
+#ifndef PLUGINS_TORCH_BLOCKS_HPP
+#define PLUGINS_TORCH_BLOCKS_HPP
+
+#include <atomic>
+
+#include <cuda_runtime_api.h>
+
+#include "plugins/torch/context.hpp"
+#include "plugins/torch/shortage.hpp"
+
+namespace weir_torch
+{
+namespace
+{
+
+bool caching_on = true;
+
+void *
+take(DeviceIndex device, size_t size, cudaStream_t stream)
+{
+	if (C10_UNLIKELY(size >= WEIR_SIZE_MAX))
+		throw_shortage(device, size);
+	void *ptr = weir_malloc_on(device, size, weir_of(stream));
+	if (C10_UNLIKELY(ptr == nullptr))
+		ptr = take_hard(device, size, stream);
+	if (C10_UNLIKELY(c10::memoryProfilingEnabled())) {
+		bool found;
+		report_profile(ptr,
+		    static_cast<int64_t>(info_of(ptr, &found).size), device);
+	}
+	trace_allocation(ptr);
+	return ptr;
+}
+
+C10_NOINLINE void *
+take_watched(DeviceIndex device, size_t size, cudaStream_t stream)
+{
+	Call call(caching::RecordContext::STATE);
+
+	return take(device, size, stream);
+}
+
+void *
+allocate_on(DeviceIndex device, size_t size, cudaStream_t stream)
+{
+	return C10_UNLIKELY(watched()) ? take_watched(device, size, stream) :
+					 take(device, size, stream);
+}
+
+C10_NOINLINE weir_status
+free_profiled(void *ptr)
+{
+	bool found;
+	BlockInfo info = info_of(ptr, &found);
+	weir_status status = weir_torch_free(ptr);
+
+	if (status == WEIR_OK && found)
+		report_profile(ptr, -static_cast<int64_t>(info.size),
+		    static_cast<DeviceIndex>(info.device));
+	return status;
+}
+
+weir_status
+free_now(void *ptr)
+{
+	trace_deallocation(ptr);
+	if (C10_UNLIKELY(c10::memoryProfilingEnabled()))
+		return free_profiled(ptr);
+	return weir_torch_free(ptr);
+}
+
+C10_NOINLINE weir_status
+free_watched(void *ptr)
+{
+	Call call(caching::RecordContext::ALL);
+
+	return free_now(ptr);
+}
+
+weir_status
+free_block(void *ptr)
+{
+	return C10_UNLIKELY(watched()) ? free_watched(ptr) : free_now(ptr);
+}
+
+/* Not an error of the program: its process ends, or is a forked one, which has
+ * no GPU. */
+bool
+is_of_no_matter(weir_status status)
+{
+	return status == WEIR_OK || status == WEIR_EEXIT ||
+	    status == WEIR_EFORK;
+}
+
+/* Frees the memory of data pointers. It runs in destructors, so it does not
+ * throw. */
+void
+delete_block(void *ptr)
+{
+	if (ptr != nullptr && !is_of_no_matter(free_block(ptr)))
+		complain("free");
+}
+
+/* As above, without a cache. */
+void
+delete_uncached(void *ptr)
+{
+	trace_deallocation(ptr);
+	(void)cudaFree(ptr);
+}
+
+void *
+allocate_uncached(size_t size)
+{
+	void *ptr = nullptr;
+
+	C10_CUDA_CHECK(cudaMalloc(&ptr, size));
+	trace_allocation(ptr);
+	return ptr;
+}
+
+/* PyTorch's allocator, of which each part has its own file: this is the first,
+ * and Allocator in adapter.cpp is all of it. */
+class Blocks : public Base
+{
+public:
+	DataPtr
+	allocate(size_t size)
+	{
+		DeviceIndex device = current_device();
+		c10::Device place(c10::kCUDA, device);
+
+		if (C10_UNLIKELY(!caching_on)) {
+			void *ptr = allocate_uncached(size);
+			return { ptr, ptr, &delete_uncached, place };
+		}
+		void *ptr = size == 0 ?
+		    nullptr :
+		    allocate_on(device, size, current_stream(device));
+		return { ptr, ptr, &delete_block, place };
+	}
+
+	c10::DeleterFnPtr
+	raw_deleter() const
+	{
+		return caching_on ? &delete_block : &delete_uncached;
+	}
+
+	void
+	copy_data(void *to, const void *from, size_t size) const
+	{
+		C10_CUDA_CHECK(
+		    cudaMemcpy(to, from, size, cudaMemcpyDeviceToDevice));
+	}
+
+	void *
+	raw_alloc(size_t size)
+	{
+		if (size == 0)
+			return nullptr;
+		if (C10_UNLIKELY(!caching_on))
+			return allocate_uncached(size);
+		DeviceIndex device = current_device();
+		return allocate_on(device, size, current_stream(device));
+	}
+
+	void *
+	raw_alloc_with_stream(size_t size, cudaStream_t stream)
+	{
+		if (size == 0)
+			return nullptr;
+		if (C10_UNLIKELY(!caching_on))
+			return allocate_uncached(size);
+		return allocate_on(current_device(), size, stream);
+	}
+
+	void
+	raw_delete(void *ptr)
+	{
+		if (ptr == nullptr)
+			return;
+		if (C10_UNLIKELY(!caching_on))
+			return delete_uncached(ptr);
+		weir_status status = free_block(ptr);
+		if (!is_of_no_matter(status))
+			fail("invalid device pointer: %p: %s", ptr,
+			    weir_last_error());
+	}
+
+	void
+	recordStream(const DataPtr &ptr, c10::cuda::CUDAStream stream)
+	{
+		if (ptr.get() == nullptr || ptr.get_deleter() != &delete_block)
+			return;
+		expect(
+		    weir_record_stream(ptr.get(), weir_of(handle_of(stream))),
+		    "record_stream");
+	}
+
+	void
+	recordStream(const DataPtr &ptr, c10::Stream stream)
+	{
+		recordStream(ptr, c10::cuda::CUDAStream(stream));
+	}
+
+	void
+	init(int device_count)
+	{
+		expect(weir_init(), "weir_init");
+		only_device = device_count == 1;
+		devices_.store(device_count);
+	}
+
+	bool
+	initialized()
+	{
+		return devices_.load() > 0;
+	}
+
+	void
+	enable(bool value)
+	{
+		caching_on = value;
+	}
+
+	bool
+	isEnabled() const
+	{
+		return caching_on;
+	}
+
+	/* Programs, and PyTorch itself, take this name for the whole interface,
+	 * which is here; weir.torch.installed() tells the two apart. */
+	std::string
+	name()
+	{
+		return "native";
+	}
+
+protected:
+	std::atomic<int> devices_{ 0 };
+};
+
+} // namespace
+} // namespace weir_torch
+
+#endif

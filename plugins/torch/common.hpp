@@ -1,0 +1,156 @@
+/*
+ * Helpers of all parts of the adapter: conversions, failures as exceptions, the
+ * device and the stream of a call.
+ */
+#ifndef PLUGINS_TORCH_COMMON_HPP
+#define PLUGINS_TORCH_COMMON_HPP
+
+#include <cstdarg>
+#include <cstdio>
+#include <string>
+
+#include "plugins/torch/compat.h"
+#include "plugins/torch/weir_torch.h"
+
+namespace weir_torch
+{
+namespace
+{
+
+using c10::DataPtr;
+using c10::DeviceIndex;
+
+constexpr size_t TEXT = 4096;
+
+/* Calls have the same names. */
+using Stats = struct weir_stats;
+using BlockInfo = struct weir_block_info;
+
+weir_torch_id
+id_of(PoolId id)
+{
+	return { id.first, id.second };
+}
+
+PoolId
+id_of(weir_torch_id id)
+{
+	return { id.graph, id.user };
+}
+
+/* Complain without an exception: for destructors, which must not throw. */
+void
+complain(const char *what)
+{
+	std::fprintf(stderr, "weir: %s: %s\n", what, weir_last_error());
+}
+
+/* PyTorch's error, of a text that is made without a stream of C++. */
+[[noreturn]] C10_NOINLINE __attribute__((format(printf, 1, 2))) void
+fail(const char *format, ...)
+{
+	char text[TEXT];
+	const char *all = text;
+	va_list args;
+
+	va_start(args, format);
+	std::vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	TORCH_CHECK(false, all);
+	__builtin_unreachable();
+}
+
+void
+expect(weir_status status, const char *what)
+{
+	if (status != WEIR_OK)
+		fail("%s: %s", what,
+		    status == weir_last_status() ? weir_last_error() :
+						   weir_status_text(status));
+}
+
+/* ---- The device and the stream of a call ------------------------------- */
+
+/* Set by init(): one device is always the current one. To ask the runtime takes
+ * longer than to allocate, and threads wait for each other there. */
+bool only_device;
+
+DeviceIndex
+current_device()
+{
+	DeviceIndex device = 0;
+
+	if (only_device)
+		return device;
+	C10_CUDA_CHECK(c10::cuda::GetDevice(&device));
+	return device;
+}
+
+/*
+ * The handle of a stream. PyTorch looks up the streams of its pools under a
+ * guard of the device; a stream of one number has one handle for ever, so a
+ * thread remembers the latest.
+ */
+cudaStream_t
+handle_of(const c10::cuda::CUDAStream &stream)
+{
+	thread_local struct {
+		c10::StreamId id = 0;
+		DeviceIndex device = -1;
+		cudaStream_t handle = nullptr;
+	} last;
+
+	if (stream.id() == 0)
+		return nullptr;
+	if (last.device != stream.device_index() || last.id != stream.id()) {
+		last.handle = stream.stream();
+		last.id = stream.id();
+		last.device = stream.device_index();
+	}
+	return last.handle;
+}
+
+cudaStream_t
+current_stream(DeviceIndex device)
+{
+	return handle_of(c10::cuda::getCurrentCUDAStream(device));
+}
+
+weir_stream
+weir_of(cudaStream_t stream)
+{
+	return reinterpret_cast<weir_stream>(stream);
+}
+
+cudaStream_t
+cuda_of(weir_stream stream)
+{
+	return reinterpret_cast<cudaStream_t>(stream);
+}
+
+/* ---- What weir tells ---------------------------------------------------- */
+
+Stats
+stats_of(DeviceIndex device)
+{
+	Stats stats{};
+
+	stats.struct_size = sizeof(stats);
+	expect(weir_stats(device, &stats), "weir_stats");
+	return stats;
+}
+
+BlockInfo
+info_of(const void *ptr, bool *found)
+{
+	BlockInfo info{};
+
+	info.struct_size = sizeof(info);
+	*found = weir_block_info(ptr, &info) == WEIR_OK;
+	return info;
+}
+
+} // namespace
+} // namespace weir_torch
+
+#endif

@@ -1,0 +1,93 @@
+#include "plugins/torch/filter.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+enum { SLOTS_KEPT = 64 };
+
+struct filter_slot {
+	atomic_bool open;
+	atomic_uint calls; /* under way */
+	struct weir_torch_filter filter;
+	struct filter_slot *next; /* while it is closed */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* Closed slots, the longest closed first; under the lock. */
+static struct filter_slot *oldest;
+static struct filter_slot *latest;
+static unsigned closed;
+
+static struct filter_slot *
+reuse_slot(void)
+{
+	struct filter_slot *slot = NULL;
+
+	pthread_mutex_lock(&lock);
+	if (closed > SLOTS_KEPT) {
+		slot = oldest;
+		oldest = slot->next;
+		closed--;
+	}
+	pthread_mutex_unlock(&lock);
+	return slot;
+}
+
+struct filter_slot *
+filter_open(const struct weir_torch_filter *filter)
+{
+	struct filter_slot *slot = reuse_slot();
+
+	if (slot == NULL)
+		slot = calloc(1, sizeof(*slot));
+	if (slot == NULL)
+		return NULL;
+	slot->filter = *filter;
+	slot->next = NULL;
+	atomic_store(&slot->open, true);
+	return slot;
+}
+
+/* Both sides write before they read, in one order for all: either the call is
+ * seen by who closes, or the call sees that the slot is closed. */
+bool
+filter_ask(weir_stream stream, void *closure)
+{
+	struct filter_slot *slot = closure;
+	bool matches = false;
+
+	if (stream == WEIR_STREAM_LEGACY)
+		stream = NULL;
+	atomic_fetch_add(&slot->calls, 1);
+	if (atomic_load(&slot->open))
+		matches = slot->filter.matches(slot->filter.closure, stream);
+	atomic_fetch_sub(&slot->calls, 1);
+	return matches;
+}
+
+void
+filter_disown(struct filter_slot *slot)
+{
+	slot->filter.drop = NULL;
+}
+
+void
+filter_close(struct filter_slot *slot)
+{
+	if (slot == NULL)
+		return;
+	atomic_store(&slot->open, false);
+	while (atomic_load(&slot->calls) > 0)
+		sched_yield();
+	if (slot->filter.drop != NULL)
+		slot->filter.drop(slot->filter.closure);
+	pthread_mutex_lock(&lock);
+	if (closed++ == 0)
+		oldest = slot;
+	else
+		latest->next = slot;
+	latest = slot;
+	pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,119 @@
+/*
+ * The functions of a pluggable allocator, for where there is no compiler.
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "plugins/torch/weir_torch.h"
+
+void *
+weir_torch_plug_alloc(size_t size, int device, weir_stream stream)
+{
+	if (size == 0)
+		return NULL;
+	void *ptr = weir_malloc_on(device, size, stream);
+	if (ptr == NULL)
+		fprintf(stderr, "weir: %s\n", weir_last_error());
+	return ptr;
+}
+
+void
+weir_torch_plug_free(void *ptr, size_t size, int device, weir_stream stream)
+{
+	(void)size;
+	(void)device;
+	(void)stream;
+	if (weir_free(ptr) != WEIR_OK)
+		fprintf(stderr, "weir: %s\n", weir_last_error());
+}
+
+void
+weir_torch_plug_init(int device_count)
+{
+	(void)device_count;
+	if (weir_init() != WEIR_OK)
+		fprintf(stderr, "weir: %s\n", weir_last_error());
+}
+
+void
+weir_torch_plug_reset(void)
+{
+	(void)weir_torch_empty((struct weir_torch_id){ 0, 0 });
+}
+
+void
+weir_torch_plug_fraction(double fraction, int device)
+{
+	if (weir_fraction_set(device, fraction) != WEIR_OK)
+		fprintf(stderr, "weir: %s\n", weir_last_error());
+}
+
+void *
+weir_torch_plug_base(void *ptr, size_t *size)
+{
+	struct weir_block_info info = { .struct_size = sizeof(info) };
+
+	if (weir_block_info(ptr, &info) != WEIR_OK)
+		return ptr;
+	if (size != NULL)
+		*size = info.segment_size;
+	return info.segment;
+}
+
+void
+weir_torch_plug_record(void *ptr, weir_stream stream)
+{
+	(void)weir_record_stream(ptr, stream);
+}
+
+/* ---- Pools ------------------------------------------------------------- */
+
+/* Is a stream being captured? False where it cannot be told. */
+static bool
+is_captured(weir_stream stream)
+{
+	static int (*ask)(weir_stream stream, int *status);
+	int status = 0;
+
+	if (ask == NULL) {
+		void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+		if (driver != NULL)
+			*(void **)&ask = dlsym(driver, "cuStreamIsCapturing");
+	}
+	return ask != NULL && stream != NULL && ask(stream, &status) == 0 &&
+	    status == 1;
+}
+
+static bool
+plug_matches(void *closure, weir_stream stream)
+{
+	return (long)(intptr_t)closure == syscall(SYS_gettid) ||
+	    is_captured(stream);
+}
+
+void
+weir_torch_plug_begin(int device, struct weir_torch_id id, void *unused)
+{
+	struct weir_torch_filter filter = { .matches = plug_matches,
+		.closure = (void *)(intptr_t)syscall(SYS_gettid) };
+
+	(void)unused;
+	if (weir_torch_pool_begin(device, id, &filter) != WEIR_OK)
+		fprintf(stderr, "weir: cannot route to pool (%llu, %llu)\n",
+		    (unsigned long long)id.graph, (unsigned long long)id.user);
+}
+
+void
+weir_torch_plug_end(int device, struct weir_torch_id id)
+{
+	(void)weir_torch_pool_end(device, id);
+}
+
+void
+weir_torch_plug_release(int device, struct weir_torch_id id)
+{
+	(void)weir_torch_pool_release(device, id);
+}
