@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""Build weir's Python package: a PEP 517 backend that needs nothing but make.
+
+    pip install .                      # uses this by pyproject.toml
+    python3 python/backend.py FOLDER   # a wheel; `make wheel` does so
+
+The package is what `make python` lays out in the build folder: the modules, the
+extension over the stable ABI, the C library and its headers. A wheel of it
+serves every CPython from 3.9 on.
+"""
+
+import base64
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import zipfile
+
+TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# What a source distribution has: all that `make python` reads.
+SOURCES = ("LICENSE", "README.md", "CHANGELOG.md", "Makefile", "pyproject.toml",
+           "packaging", "allocator", "base", "docs", "driver", "graphs",
+           "include", "ipc", "plugins", "python", "scripts", "streams", "tensor",
+           "tools", "trace")
+
+
+def version():
+    """The version of <weir/weir.h>, as "0.1.0"."""
+    with open(os.path.join(TOP, "include/weir/weir.h")) as file:
+        text = file.read()
+    return ".".join(
+        re.search(rf"#define WEIR_VERSION_{part} (\d+)", text).group(1)
+        for part in ("MAJOR", "MINOR", "PATCH"))
+
+
+def make(*goals):
+    """Run make in the tree, with this Python's headers; what it prints goes to
+    stderr. Installs nothing on the system."""
+    subprocess.run(["make", "-C", TOP, "DEPS=0", "VIEWER=0",
+                    f"PYTHON={sys.executable}", *goals],
+                   check=True, stdout=sys.stderr)
+
+
+def build_folder():
+    """The folder that make builds into."""
+    shown = subprocess.run(
+        ["make", "-s", "--no-print-directory", "-C", TOP, "DEPS=0",
+         "VIEWER=0", "show-build"],
+        check=True, stdout=subprocess.PIPE, text=True)
+    return os.path.join(TOP, shown.stdout.strip())
+
+
+def package():
+    """Build the package. Gives the folder `weir` is in."""
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        raise SystemExit("weir is built for CPython's stable ABI, which this "
+                         "Python without the GIL has not")
+    folder = os.environ.get("WEIR_PYTHON_PACKAGE")
+    if folder is None:
+        make("python")
+        folder = os.path.join(build_folder(), "python")
+    return folder
+
+
+def platform_tag(folder):
+    """The oldest glibc that the libraries run with, as pip names it."""
+    needed = (2, 5)
+    for name in ("libweir.so.0", "_weir.abi3.so"):
+        with open(os.path.join(folder, "weir", name), "rb") as file:
+            for found in re.findall(rb"\0GLIBC_2\.(\d+)(?=[\0.])", file.read()):
+                needed = max(needed, (2, int(found)))
+    return f"manylinux_{needed[0]}_{needed[1]}_{os.uname().machine}"
+
+
+def metadata():
+    """The text of METADATA."""
+    with open(os.path.join(TOP, "README.md")) as file:
+        readme = file.read()
+    return (f"Metadata-Version: 2.1\nName: weir\nVersion: {version()}\n"
+            "Summary: A caching GPU memory allocator with stream-ordered reuse\n"
+            "License: Apache-2.0\nRequires-Python: >=3.9\n"
+            "Description-Content-Type: text/markdown\n\n" + readme)
+
+
+def info_files(tag):
+    """Name and text of each file of the .dist-info folder but RECORD."""
+    with open(os.path.join(TOP, "LICENSE")) as file:
+        licence = file.read()
+    return {
+        "METADATA": metadata(),
+        "WHEEL": "Wheel-Version: 1.0\nGenerator: weir\n"
+                 f"Root-Is-Purelib: false\nTag: {tag}\n",
+        "LICENSE": licence,
+    }
+
+
+def write_member(archive, name, content, mode=0o644):
+    """Put a file into a wheel, always with the same time. Gives its line of
+    RECORD."""
+    info = zipfile.ZipInfo(name, (2020, 1, 1, 0, 0, 0))
+    info.external_attr = (0o100000 | mode) << 16
+    info.compress_type = zipfile.ZIP_DEFLATED
+    archive.writestr(info, content)
+    digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest())
+    return f"{name},sha256={digest.decode().rstrip('=')},{len(content)}\n"
+
+
+def package_files(folder):
+    """Paths of the package's files, relative to the folder it is in."""
+    yield "_weir_autoload.py"
+    yield "weir.pth"
+    for path, folders, names in os.walk(os.path.join(folder, "weir")):
+        folders[:] = sorted(f for f in folders if f != "__pycache__")
+        for name in sorted(names):
+            yield os.path.relpath(os.path.join(path, name), folder)
+
+
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    """PEP 517: make a wheel. Gives its name."""
+    folder = package()
+    tag = f"cp39-abi3-{platform_tag(folder)}"
+    name = f"weir-{version()}-{tag}.whl"
+    info = f"weir-{version()}.dist-info"
+    record = ""
+    os.makedirs(wheel_directory, exist_ok=True)
+    with zipfile.ZipFile(os.path.join(wheel_directory, name), "w") as archive:
+        for path in package_files(folder):
+            with open(os.path.join(folder, path), "rb") as file:
+                content = file.read()
+            mode = 0o755 if ".so" in path else 0o644
+            record += write_member(archive, path, content, mode)
+        for file_name, text in info_files(tag).items():
+            record += write_member(archive, f"{info}/{file_name}",
+                                   text.encode())
+        record += f"{info}/RECORD,,\n"
+        write_member(archive, f"{info}/RECORD", record.encode())
+    return name
+
+
+def build_sdist(sdist_directory, config_settings=None):
+    """PEP 517: make a source distribution. Gives its name."""
+    base = f"weir-{version()}"
+    name = f"{base}.tar.gz"
+
+    def keep(member):
+        parts = member.name.split("/")
+        return None if {"__pycache__", "node_modules"} & set(parts) else member
+
+    with tarfile.open(os.path.join(sdist_directory, name), "w:gz",
+                      format=tarfile.PAX_FORMAT) as archive:
+        for source in SOURCES:
+            path = os.path.join(TOP, source)
+            if os.path.exists(path):
+                archive.add(path, f"{base}/{source}", filter=keep)
+        info = os.path.join(sdist_directory, "PKG-INFO")
+        with open(info, "w") as file:
+            file.write(metadata())
+        archive.add(info, f"{base}/PKG-INFO")
+        os.unlink(info)
+    return name
+
+
+def get_requires_for_build_wheel(config_settings=None):
+    """PEP 517: nothing."""
+    return []
+
+
+def get_requires_for_build_sdist(config_settings=None):
+    """PEP 517: nothing."""
+    return []
+
+
+def main(arguments):
+    """Make a wheel into a folder and print its path."""
+    if len(arguments) != 1:
+        sys.exit(__doc__)
+    print(os.path.join(arguments[0], build_wheel(arguments[0])))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

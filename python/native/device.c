@@ -1,0 +1,178 @@
+/*
+ * Devices: which there are, which is current, what they are.
+ */
+#include "python/native/native.h"
+
+PyDoc_STRVAR(init_doc,
+    "init($module)\n--\n\n"
+    "Load the driver, initialise CUDA and read the options of the "
+    "environment.\n"
+    "Every other call does this when needed; call it to learn of a failure\n"
+    "early. Raises NoDeviceError when there is no usable driver or device,\n"
+    "InvalidArgumentError for a wrong WEIR_CONF.");
+
+static PyObject *
+module_init(PyObject *module, PyObject *none)
+{
+	enum weir_status status;
+
+	(void)module;
+	(void)none;
+	NATIVE_RELEASE_GIL;
+	status = weir_init();
+	NATIVE_TAKE_GIL;
+	return error_none(status);
+}
+
+static PyObject *
+module_device_count(PyObject *module, PyObject *none)
+{
+	int count = 0;
+	enum weir_status status;
+
+	(void)module;
+	(void)none;
+	NATIVE_RELEASE_GIL;
+	status = weir_device_count(&count);
+	NATIVE_TAKE_GIL;
+	if (status != WEIR_OK)
+		return error_raise(status);
+	return PyLong_FromLong(count);
+}
+
+static PyObject *
+module_get_device(PyObject *module, PyObject *none)
+{
+	int device = 0;
+	enum weir_status status;
+
+	(void)module;
+	(void)none;
+	NATIVE_RELEASE_GIL;
+	status = weir_get_device(&device);
+	NATIVE_TAKE_GIL;
+	if (status != WEIR_OK)
+		return error_raise(status);
+	return PyLong_FromLong(device);
+}
+
+PyDoc_STRVAR(set_device_doc,
+    "set_device($module, device)\n--\n\n"
+    "Make the primary context of a device current on this thread. Raises\n"
+    "NoDeviceError.");
+
+static PyObject *
+module_set_device(PyObject *module, PyObject *arg)
+{
+	int device;
+	enum weir_status status;
+
+	(void)module;
+	if (!arg_device(arg, &device))
+		return NULL;
+	NATIVE_RELEASE_GIL;
+	status =
+	    device == WEIR_DEVICE_CURRENT ? weir_get_device(&device) : WEIR_OK;
+	if (status == WEIR_OK)
+		status = weir_set_device(device);
+	NATIVE_TAKE_GIL;
+	return error_none(status);
+}
+
+PyDoc_STRVAR(device_info_doc,
+    "device_info($module, device=None)\n--\n\n"
+    "What a device is, as a dict: name, capability (major, minor), "
+    "total_bytes,\n"
+    "uuid, pci_bus_id, driver_version (13000 is 13.0), simulated.");
+
+static PyObject *
+module_device_info(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+	struct weir_device_info info = { .struct_size = sizeof info };
+	int device;
+	enum weir_status status;
+
+	(void)module;
+	if (!arg_only_device(args, kwargs, &device))
+		return NULL;
+	NATIVE_RELEASE_GIL;
+	status = weir_device_info(device, &info);
+	NATIVE_TAKE_GIL;
+	if (status != WEIR_OK)
+		return error_raise(status);
+	return Py_BuildValue("{sss(ii)sNsssssisN}", "name", info.name,
+	    "capability", info.capability_major, info.capability_minor,
+	    "total_bytes", PyLong_FromSize_t(info.total_bytes), "uuid",
+	    info.uuid, "pci_bus_id", info.pci_bus_id, "driver_version",
+	    info.driver_version, "simulated", PyBool_FromLong(info.simulated));
+}
+
+PyDoc_STRVAR(telemetry_doc,
+    "telemetry($module, device=None)\n--\n\n"
+    "What the device's management library measures, as a dict:\n"
+    "temperature_celsius, power_milliwatts, sm_clock_mhz, memory_clock_mhz,\n"
+    "utilization_percent, memory_used_bytes (by all processes), processes.\n"
+    "Raises NotSupportedError where NVML cannot be loaded.");
+
+static PyObject *
+module_telemetry(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+	struct weir_telemetry t = { .struct_size = sizeof t };
+	int device;
+	enum weir_status status;
+
+	(void)module;
+	if (!arg_only_device(args, kwargs, &device))
+		return NULL;
+	NATIVE_RELEASE_GIL;
+	status = weir_telemetry(device, &t);
+	NATIVE_TAKE_GIL;
+	if (status != WEIR_OK)
+		return error_raise(status);
+	return Py_BuildValue("{sisIsIsIsIsNsN}", "temperature_celsius",
+	    t.temperature_celsius, "power_milliwatts", t.power_milliwatts,
+	    "sm_clock_mhz", t.sm_clock_mhz, "memory_clock_mhz",
+	    t.memory_clock_mhz, "utilization_percent", t.utilization_percent,
+	    "memory_used_bytes", PyLong_FromSize_t(t.memory_used_bytes),
+	    "processes", PyLong_FromSize_t(t.processes));
+}
+
+PyDoc_STRVAR(synchronize_doc,
+    "synchronize($module, device=None)\n--\n\n"
+    "Wait until all work on a device is done. The GIL is released meanwhile.");
+
+static PyObject *
+module_synchronize(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+	int device;
+	enum weir_status status;
+
+	(void)module;
+	if (!arg_only_device(args, kwargs, &device))
+		return NULL;
+	NATIVE_RELEASE_GIL;
+	status =
+	    device == WEIR_DEVICE_CURRENT ? weir_get_device(&device) : WEIR_OK;
+	if (status == WEIR_OK)
+		status = weir_device_synchronize(device);
+	NATIVE_TAKE_GIL;
+	return error_none(status);
+}
+
+PyMethodDef device_methods[] = {
+	{ "init", module_init, METH_NOARGS, init_doc },
+	{ "device_count", module_device_count, METH_NOARGS,
+	    "device_count($module)\n--\n\nThe number of devices." },
+	{ "get_device", module_get_device, METH_NOARGS,
+	    "get_device($module)\n--\n\n"
+	    "The current device of this thread: that of the current CUDA "
+	    "context; with none,\nthe one last set; else 0." },
+	{ "set_device", module_set_device, METH_O, set_device_doc },
+	{ "device_info", NATIVE_KEYWORDS(module_device_info),
+	    METH_VARARGS | METH_KEYWORDS, device_info_doc },
+	{ "telemetry", NATIVE_KEYWORDS(module_telemetry),
+	    METH_VARARGS | METH_KEYWORDS, telemetry_doc },
+	{ "synchronize", NATIVE_KEYWORDS(module_synchronize),
+	    METH_VARARGS | METH_KEYWORDS, synchronize_doc },
+	{ NULL, NULL, 0, NULL },
+};

@@ -1,0 +1,537 @@
+/*
+ * Sharing memory with others: Python's buffers and the CUDA Array Interface,
+ * both ways.
+ *
+ * What is taken over keeps its owner until the last tensor on it is gone. The
+ * owner is let go of under the GIL; where the interpreter has ended it is left
+ * alone.
+ */
+#include "python/native/tensor.h"
+
+#include <stdlib.h>
+
+#include <weir/exchange.h>
+
+/* How buffers write the types; the others have no name there. */
+static const char *const formats[WEIR_FLOAT8_E8M0FNU + 1] = {
+	[WEIR_BOOL] = "?",
+	[WEIR_INT8] = "b",
+	[WEIR_INT16] = "h",
+	[WEIR_INT32] = "i",
+	[WEIR_INT64] = "q",
+	[WEIR_UINT8] = "B",
+	[WEIR_UINT16] = "H",
+	[WEIR_UINT32] = "I",
+	[WEIR_UINT64] = "Q",
+	[WEIR_FLOAT16] = "e",
+	[WEIR_FLOAT32] = "f",
+	[WEIR_FLOAT64] = "d",
+	[WEIR_COMPLEX64] = "Zf",
+	[WEIR_COMPLEX128] = "Zd",
+};
+enum { FORMATS = sizeof formats / sizeof formats[0] };
+
+const char *
+tensor_format(enum weir_dtype dtype)
+{
+	return formats[dtype];
+}
+
+/* ---- Taking memory over ------------------------------------------------ */
+
+/* Bytes below and above the element at index 0, 0, ... that elements lie in;
+ * false, with an exception set, if that is more than a pointer can tell. */
+static bool
+extent(const struct weir_layout *layout, size_t *below, size_t *above)
+{
+	__int128 item = (__int128)weir_dtype_size(layout->dtype);
+	__int128 low = 0;
+	__int128 high = item;
+	const __int128 most = (__int128)WEIR_SIZE_MAX;
+
+	*below = 0;
+	*above = 0;
+	for (int i = 0; i < layout->ndim; i++) {
+		if (layout->shape[i] < 0) {
+			PyErr_Format(PyExc_ValueError,
+			    "shape[%d] is %lld; it is 0 or more", i,
+			    (long long)layout->shape[i]);
+			return false;
+		}
+		if (layout->shape[i] == 0)
+			return true;
+	}
+	for (int i = 0; i < layout->ndim; i++) {
+		__int128 step = (__int128)(layout->shape[i] - 1) *
+		    layout->strides[i] * item;
+		low += step < 0 ? step : 0;
+		high += step > 0 ? step : 0;
+		if (low < -most || high > most) {
+			PyErr_Format(PyExc_ValueError,
+			    "the elements lie in more than 2**60 bytes");
+			return false;
+		}
+	}
+	*below = (size_t)-low;
+	*above = (size_t)high;
+	return true;
+}
+
+/* Row-major strides of a shape, in elements; they may be nonsense where there
+ * are no elements. */
+static void
+row_major(const int64_t *shape, int n, int64_t *strides)
+{
+	uint64_t stride = 1;
+
+	for (int i = n - 1; i >= 0; i--) {
+		strides[i] = (int64_t)stride;
+		stride *= (uint64_t)shape[i];
+	}
+}
+
+PyObject *
+tensor_give_up(const struct weir_foreign *foreign)
+{
+	PyObject *type;
+	PyObject *value;
+	PyObject *traceback;
+
+	PyErr_Fetch(&type, &value, &traceback);
+	foreign->give(foreign->closure, foreign->data);
+	PyErr_Restore(type, value, traceback);
+	return NULL;
+}
+
+PyObject *
+tensor_import(struct tensor_import *import)
+{
+	struct weir_foreign *foreign = &import->foreign;
+	struct weir_storage *storage = NULL;
+	struct weir_tensor *tensor = NULL;
+	size_t below;
+	size_t above;
+
+	if (import->layout.strides == NULL) {
+		row_major(
+		    import->layout.shape, import->layout.ndim, import->strides);
+		import->layout.strides = import->strides;
+	}
+	if (!extent(&import->layout, &below, &above))
+		return tensor_give_up(foreign);
+	if (import->first == NULL && above != 0) {
+		PyErr_SetString(PyExc_ValueError,
+		    "data is NULL, but the shape has elements");
+		return tensor_give_up(foreign);
+	}
+	foreign->struct_size = sizeof *foreign;
+	foreign->bytes = below + above;
+	foreign->data =
+	    foreign->bytes == 0 ? NULL : (char *)import->first - below;
+	import->layout.struct_size = sizeof import->layout;
+	import->layout.offset_bytes = below;
+	enum weir_status status = weir_storage_wrap(foreign, &storage);
+	if (status != WEIR_OK) {
+		error_raise(status);
+		return tensor_give_up(foreign);
+	}
+	status = weir_tensor_over(storage, &import->layout,
+	    foreign->has_stream ? foreign->stream : NULL, &tensor);
+	if (status != WEIR_OK)
+		error_raise(status);
+	weir_storage_release(storage); /* the last one gives the memory back */
+	return status == WEIR_OK ? tensor_wrap(tensor) : NULL;
+}
+
+/* Let go of an owner, on any thread. */
+static void
+give_object(void *closure, void *data)
+{
+	(void)data;
+	if (!Py_IsInitialized())
+		return;
+	PyGILState_STATE gil = PyGILState_Ensure();
+	PyObject *type;
+	PyObject *value;
+	PyObject *traceback;
+	PyErr_Fetch(&type, &value, &traceback);
+	Py_DecRef(closure);
+	PyErr_Restore(type, value, traceback);
+	PyGILState_Release(gil);
+}
+
+static void
+give_buffer(void *closure, void *data)
+{
+	(void)data;
+	if (!Py_IsInitialized())
+		return;
+	PyGILState_STATE gil = PyGILState_Ensure();
+	PyObject *type;
+	PyObject *value;
+	PyObject *traceback;
+	PyErr_Fetch(&type, &value, &traceback);
+	native_release_buffer(closure);
+	PyErr_Restore(type, value, traceback);
+	PyGILState_Release(gil);
+	free(closure);
+}
+
+/* ---- Buffers ----------------------------------------------------------- */
+
+int
+tensor_get_buffer(PyObject *self, struct native_buffer *view, int flags)
+{
+	enum { FORMAT = NATIVE_BUF_FORMAT, ND = NATIVE_BUF_ND };
+	struct weir_tensor_info info = tensor_info(self);
+	const char *format = formats[info.dtype];
+	bool strided = (flags & NATIVE_BUF_STRIDES) == NATIVE_BUF_STRIDES;
+	const char *wrong = NULL;
+
+	view->obj = NULL;
+	if (info.memory == WEIR_MEMORY_DEVICE)
+		wrong = "the memory is on a device: use numpy() or to('cpu')";
+	else if (format == NULL)
+		wrong = "buffers have no name for the type";
+	else if (info.read_only && (flags & NATIVE_BUF_WRITABLE) != 0)
+		wrong = "the tensor is read-only";
+	else if (!strided && !info.contiguous)
+		wrong = "the tensor is not contiguous";
+	if (wrong != NULL) {
+		PyErr_SetString(PyExc_BufferError, wrong);
+		return -1;
+	}
+	Py_ssize_t *strides = malloc(((size_t)info.ndim + 1) * sizeof *strides);
+	if (strides == NULL) {
+		PyErr_NoMemory();
+		return -1;
+	}
+	size_t item = weir_dtype_size(info.dtype);
+	for (int i = 0; i < info.ndim; i++)
+		strides[i] = (Py_ssize_t)(info.strides[i] * (int64_t)item);
+	*view = (struct native_buffer){
+		.buf = info.data,
+		.obj = self,
+		.len = (Py_ssize_t)info.bytes,
+		.itemsize = (Py_ssize_t)item,
+		.readonly = info.read_only,
+		.ndim = info.ndim,
+		.format = (flags & FORMAT) != 0 ? (char *)format : NULL,
+		.shape = (flags & ND) == ND ? (Py_ssize_t *)info.shape : NULL,
+		.strides = strided ? strides : NULL,
+		.internal = strides,
+	};
+	Py_IncRef(self);
+	return 0;
+}
+
+void
+tensor_release_buffer(PyObject *self, struct native_buffer *view)
+{
+	(void)self;
+	free(view->internal);
+}
+
+/* The type of a buffer's format, in this machine's sizes and byte order. */
+static enum weir_dtype
+dtype_of_format(const char *format, Py_ssize_t item)
+{
+	if (format == NULL)
+		return WEIR_UINT8;
+	if (*format == '@' || *format == '=' || *format == '<' ||
+	    *format == '|')
+		format++;
+	/* "l" and "L" are as long as the items are. */
+	const char *same = strcmp(format, "l") == 0 ? item == 8 ? "q" : "i" :
+	    strcmp(format, "L") == 0                ? item == 8 ? "Q" : "I" :
+	    strcmp(format, "c") == 0                ? "B" :
+						      format;
+	for (int d = 1; d < FORMATS; d++)
+		if (formats[d] != NULL && strcmp(formats[d], same) == 0 &&
+		    weir_dtype_size((enum weir_dtype)d) == (size_t)item)
+			return (enum weir_dtype)d;
+	return WEIR_DTYPE_NONE;
+}
+
+/* Describe a buffer; false with an exception set. */
+static bool
+read_buffer(const struct native_buffer *view, struct tensor_import *import)
+{
+	import->layout.dtype = dtype_of_format(view->format, view->itemsize);
+	if (import->layout.dtype == WEIR_DTYPE_NONE) {
+		PyErr_Format(PyExc_TypeError,
+		    "a buffer of format '%s' has no type of weir's",
+		    view->format);
+		return false;
+	}
+	if (view->ndim > WEIR_DIMS_MAX) {
+		PyErr_Format(PyExc_ValueError,
+		    "the buffer has %d dimensions; there are at most %d",
+		    view->ndim, WEIR_DIMS_MAX);
+		return false;
+	}
+	for (int i = 0; i < view->ndim; i++) {
+		if (view->strides[i] % view->itemsize != 0) {
+			PyErr_Format(PyExc_ValueError,
+			    "strides[%d] is %zd bytes, no multiple of %zd", i,
+			    view->strides[i], view->itemsize);
+			return false;
+		}
+		import->strides[i] = view->strides[i] / view->itemsize;
+	}
+	import->layout.ndim = view->ndim;
+	import->layout.shape = (const int64_t *)view->shape;
+	import->layout.strides = import->strides;
+	import->first = view->buf;
+	return true;
+}
+
+PyDoc_STRVAR(from_buffer_doc,
+    "from_buffer($module, object)\n--\n\n"
+    "A tensor of the host on the memory of an object that has the buffer\n"
+    "protocol (numpy.ndarray, bytearray, bytes, memoryview), which is kept. "
+    "It\n"
+    "is read-only if the buffer is. Raises TypeError for a type there is not.");
+
+static PyObject *
+module_from_buffer(PyObject *module, PyObject *object)
+{
+	enum { FLAGS = NATIVE_BUF_STRIDES | NATIVE_BUF_FORMAT };
+	struct native_buffer *view = malloc(sizeof *view);
+
+	(void)module;
+	if (view == NULL)
+		return PyErr_NoMemory();
+	if (native_get_buffer(object, view, FLAGS) != 0) {
+		free(view);
+		return NULL;
+	}
+	struct tensor_import import = { .foreign = { .memory = WEIR_MEMORY_HOST,
+					    .read_only = view->readonly != 0,
+					    .give = give_buffer,
+					    .closure = view } };
+	if (!read_buffer(view, &import))
+		return tensor_give_up(&import.foreign);
+	return tensor_import(&import);
+}
+
+/* ---- The CUDA Array Interface ------------------------------------------ */
+
+/* The values of an interface, as Python objects. */
+static PyObject *
+interface_dict(const struct weir_array_interface *array, bool ordered)
+{
+	PyObject *strides = array->has_strides ?
+	    tensor_lengths(array->strides, array->ndim) :
+	    native_none();
+	PyObject *stream = ordered ?
+	    PyLong_FromUnsignedLongLong(array->stream) :
+	    native_none();
+
+	return Py_BuildValue("{sNsss(NN)sNsisN}", "shape",
+	    tensor_lengths(array->shape, array->ndim), "typestr",
+	    array->typestr, "data", PyLong_FromVoidPtr(array->data),
+	    PyBool_FromLong(array->read_only), "strides", strides, "version",
+	    array->version, "stream", stream);
+}
+
+PyObject *
+tensor_get_interface(PyObject *self, void *closure)
+{
+	struct weir_array_interface array = { .struct_size = sizeof array };
+	struct weir_tensor_info info = tensor_info(self);
+	enum weir_status status;
+
+	(void)closure;
+	if (info.memory == WEIR_MEMORY_HOST ||
+	    info.memory == WEIR_MEMORY_PINNED) {
+		PyErr_Format(PyExc_AttributeError,
+		    "%R has no __cuda_array_interface__", self);
+		return NULL;
+	}
+	NATIVE_RELEASE_GIL;
+	status = weir_tensor_array_interface(tensor_of(self), &array);
+	NATIVE_TAKE_GIL;
+	if (status == WEIR_ENOTSUP) {
+		PyErr_Format(PyExc_TypeError,
+		    "the CUDA Array Interface has no %s: use DLPack",
+		    weir_dtype_name(info.dtype));
+		return NULL;
+	}
+	if (status != WEIR_OK)
+		return error_raise(status);
+	/* Memory of any stream has nothing to wait for. */
+	return interface_dict(&array, info.stream != WEIR_STREAM_ANY);
+}
+
+/* ---- Reading an interface ---------------------------------------------- */
+
+static bool
+wrong(PyObject *class, const char *what, PyObject *value)
+{
+	PyErr_Format(class, "__cuda_array_interface__: %s, not %R", what,
+	    value == NULL ? Py_None : value);
+	return false;
+}
+
+/* Whether there is such a type is for weir to say, but a text that names none
+ * at all is a TypeError, as others have it. */
+static bool
+read_typestr(PyObject *dict, struct weir_array_interface *out)
+{
+	PyObject *value = PyDict_GetItemString(dict, "typestr");
+	const char *text;
+
+	if (value == NULL || !PyUnicode_Check(value))
+		return wrong(PyExc_TypeError, "typestr is a str", value);
+	if (!PyArg_Parse(value, "s", &text))
+		return false;
+	size_t length = strlen(text);
+	if (length < 3 || length >= sizeof out->typestr ||
+	    strchr("biufcV", text[1]) == NULL)
+		return wrong(
+		    PyExc_TypeError, "typestr is of a type of weir's", value);
+	memcpy(out->typestr, text, length + 1);
+	return true;
+}
+
+static bool
+read_data(PyObject *dict, struct weir_array_interface *out)
+{
+	PyObject *value = PyDict_GetItemString(dict, "data");
+
+	if (value == NULL || !PyTuple_Check(value) || PyTuple_Size(value) != 2)
+		return wrong(
+		    PyExc_TypeError, "data is (address, read-only)", value);
+	PyObject *address = PyTuple_GetItem(value, 0);
+	if (!PyLong_Check(address))
+		return wrong(PyExc_TypeError, "data[0] is an int", address);
+	out->data = PyLong_AsVoidPtr(address);
+	int read_only = PyObject_IsTrue(PyTuple_GetItem(value, 1));
+	out->read_only = read_only > 0;
+	return read_only >= 0 && PyErr_Occurred() == NULL;
+}
+
+static bool
+read_lengths(PyObject *dict, struct weir_array_interface *out)
+{
+	PyObject *value = PyDict_GetItemString(dict, "shape");
+	struct tensor_shape lengths;
+
+	if (value == NULL || !PyTuple_Check(value))
+		return wrong(PyExc_TypeError, "shape is a tuple", value);
+	if (!tensor_arg_shape(value, &lengths))
+		return false;
+	out->ndim = lengths.n;
+	memcpy(out->shape, lengths.lengths, sizeof out->shape);
+	value = PyDict_GetItemString(dict, "strides");
+	out->has_strides = value != NULL && value != Py_None;
+	if (!out->has_strides)
+		return true;
+	if (!PyTuple_Check(value))
+		return wrong(PyExc_TypeError, "strides is a tuple", value);
+	if (!tensor_arg_shape(value, &lengths))
+		return false;
+	memcpy(out->strides, lengths.lengths, sizeof out->strides);
+	return lengths.n == out->ndim ||
+	    wrong(PyExc_ValueError, "strides has a number for each dimension",
+		value);
+}
+
+static bool
+read_stream(PyObject *dict, struct weir_array_interface *out)
+{
+	PyObject *value = PyDict_GetItemString(dict, "stream");
+
+	out->has_stream = value != NULL && value != Py_None;
+	if (!out->has_stream)
+		return true;
+	if (!PyLong_Check(value))
+		return wrong(
+		    PyExc_TypeError, "stream is an int or None", value);
+	out->stream = (uintptr_t)PyLong_AsVoidPtr(value);
+	return PyErr_Occurred() == NULL;
+}
+
+static bool
+read_interface(PyObject *dict, struct weir_array_interface *out)
+{
+	if (!PyDict_Check(dict))
+		return wrong(PyExc_TypeError, "it is a dict", dict);
+	PyObject *version = PyDict_GetItemString(dict, "version");
+	if (version == NULL || !PyLong_Check(version))
+		return wrong(PyExc_TypeError, "version is an int", version);
+	/* A later version has what this one has. */
+	out->version = 3;
+	PyObject *mask = PyDict_GetItemString(dict, "mask");
+	out->has_mask = mask != NULL && mask != Py_None;
+	return read_lengths(dict, out) && read_typestr(dict, out) &&
+	    read_data(dict, out) && read_stream(dict, out);
+}
+
+PyDoc_STRVAR(from_interface_doc,
+    "from_cuda_array_interface($module, object, device=None, stream=None)\n"
+    "--\n\n"
+    "A tensor on the memory of an object with __cuda_array_interface__, which "
+    "is\n"
+    "kept; nothing is copied.\n\n"
+    "device: the device to say it is of; None asks the driver. stream: it is "
+    "put\n"
+    "behind the stream that the object names, which in turn is put behind\n"
+    "weir's work when the last tensor on the memory is gone; None is the\n"
+    "current one.\n\n"
+    "Raises TypeError and ValueError for what the interface does not allow: a\n"
+    "missing key, stream 0, a mask, big-endian types, strides that are no\n"
+    "multiples of the item size, an address of no device.");
+
+static PyObject *
+import_interface(PyObject *object, const struct weir_array_interface *array,
+    int device, weir_stream stream)
+{
+	const struct weir_owner owner = { .struct_size = sizeof owner,
+		.give = give_object,
+		.closure = object };
+	struct weir_tensor *tensor = NULL;
+	enum weir_status status;
+
+	Py_IncRef(object); /* `give` lets go of it */
+	NATIVE_RELEASE_GIL;
+	status = weir_tensor_from_array_interface(
+	    array, device, stream, &owner, &tensor);
+	NATIVE_TAKE_GIL;
+	if (status != WEIR_OK)
+		Py_DecRef(object);
+	return tensor_result(status, tensor);
+}
+
+static PyObject *
+module_from_interface(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+	static char *names[] = { "object", "device", "stream", NULL };
+	struct weir_array_interface array = { .struct_size = sizeof array };
+	PyObject *object;
+	int device = WEIR_DEVICE_CURRENT;
+	weir_stream stream = ARG_STREAM_CURRENT;
+
+	(void)module;
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs,
+		"O|O&O&:from_cuda_array_interface", names, &object, arg_device,
+		&device, arg_stream, &stream))
+		return NULL;
+	PyObject *dict =
+	    PyObject_GetAttrString(object, "__cuda_array_interface__");
+	if (dict == NULL)
+		return NULL;
+	bool right = read_interface(dict, &array);
+	Py_DecRef(dict);
+	if (!right || !arg_stream_resolve(device, &stream))
+		return NULL;
+	return import_interface(object, &array, device, stream);
+}
+
+PyMethodDef exchange_functions[] = {
+	{ "from_buffer", module_from_buffer, METH_O, from_buffer_doc },
+	{ "from_cuda_array_interface", NATIVE_KEYWORDS(module_from_interface),
+	    METH_VARARGS | METH_KEYWORDS, from_interface_doc },
+	{ NULL, NULL, 0, NULL },
+};

@@ -1,0 +1,387 @@
+/*
+ * Callbacks of Python: events as they happen, and requests that failed for want
+ * of memory.
+ *
+ * A callback is known to weir by a number and looked up under the GIL, so one
+ * that is removed while another thread is about to call it is simply not there
+ * any more. Once the interpreter ends, nothing is called.
+ */
+#include "python/native/native.h"
+
+#include <stdatomic.h>
+
+static PyObject *callbacks; /* number -> callable */
+static PyObject *numbers;   /* (kind, callable) -> number */
+static PyObject *event_type;
+static PyObject *oom_type;
+static unsigned long last_number;
+static atomic_bool ended;
+
+/* In the order of enum weir_trace_kind. */
+static const char *const kinds[] = { "event_creation", "event_deletion",
+	"event_record", "event_wait", "memory_allocation",
+	"memory_deallocation", "stream_creation", "device_synchronization",
+	"stream_synchronization", "event_synchronization", NULL };
+_Static_assert(
+    sizeof kinds / sizeof kinds[0] == WEIR_TRACE_KINDS + 1, "a name each");
+
+/* ---- Calling ----------------------------------------------------------- */
+
+/* Put a value into a struct sequence, which owns it. */
+static bool
+put(PyObject *sequence, Py_ssize_t i, PyObject *value)
+{
+	if (value == NULL)
+		return false;
+	PyStructSequence_SetItem(sequence, i, value);
+	return true;
+}
+
+static PyObject *
+trace_object(const struct weir_trace *t)
+{
+	PyObject *o = PyStructSequence_New((PyTypeObject *)event_type);
+
+	if (o != NULL && put(o, 0, PyUnicode_FromString(kinds[t->kind])) &&
+	    put(o, 1, PyLong_FromLong(t->device)) &&
+	    put(o, 2, PyLong_FromVoidPtr(t->event)) &&
+	    put(o, 3, arg_stream_number(t->stream)) &&
+	    put(o, 4, PyLong_FromVoidPtr(t->address)) &&
+	    put(o, 5, PyLong_FromSize_t(t->size)))
+		return o;
+	Py_XDECREF(o);
+	return NULL;
+}
+
+static PyObject *
+oom_object(const struct weir_oom *oom)
+{
+	PyObject *o = PyStructSequence_New((PyTypeObject *)oom_type);
+
+	if (o != NULL && put(o, 0, PyLong_FromLong(oom->device)) &&
+	    put(o, 1, arg_stream_number(oom->stream)) &&
+	    put(o, 2, PyLong_FromSize_t(oom->requested_bytes)) &&
+	    put(o, 3, PyLong_FromSize_t(oom->rounded_bytes)) &&
+	    put(o, 4, PyLong_FromSize_t(oom->limit_bytes)) &&
+	    put(o, 5, PyLong_FromSize_t(oom->reserved_bytes)) &&
+	    put(o, 6, PyLong_FromSize_t(oom->allocated_bytes)) &&
+	    put(o, 7, PyLong_FromSize_t(oom->pending_bytes)) &&
+	    put(o, 8, PyLong_FromSize_t(oom->device_free_bytes)) &&
+	    put(o, 9,
+		PyUnicode_DecodeUTF8(
+		    oom->report, (Py_ssize_t)strlen(oom->report), "replace")))
+		return o;
+	Py_XDECREF(o);
+	return NULL;
+}
+
+/* Call the callback of a number with an object that it takes over. The GIL is
+ * held. What the callback raises is printed and goes no further. */
+static void
+call(void *user, PyObject *object)
+{
+	PyObject *number = PyLong_FromVoidPtr(user);
+	PyObject *callable =
+	    number == NULL ? NULL : PyDict_GetItemWithError(callbacks, number);
+
+	if (callable != NULL && object != NULL) {
+		Py_IncRef(callable); /* it may remove itself */
+		PyObject *result =
+		    PyObject_CallFunctionObjArgs(callable, object, NULL);
+		if (result == NULL)
+			PyErr_WriteUnraisable(callable);
+		Py_XDECREF(result);
+		Py_DecRef(callable);
+	}
+	PyErr_Clear();
+	Py_XDECREF(number);
+	Py_XDECREF(object);
+}
+
+/* Keep the exception of the thread that called weir. */
+struct called {
+	PyGILState_STATE gil;
+	PyObject *type;
+	PyObject *value;
+	PyObject *traceback;
+};
+
+static void
+call_begin(struct called *c)
+{
+	c->gil = PyGILState_Ensure();
+	PyErr_Fetch(&c->type, &c->value, &c->traceback);
+}
+
+static void
+call_end(struct called *c)
+{
+	PyErr_Restore(c->type, c->value, c->traceback);
+	PyGILState_Release(c->gil);
+}
+
+static void
+on_trace(const struct weir_trace *trace, void *user)
+{
+	struct called c;
+
+	if (atomic_load(&ended) || !Py_IsInitialized())
+		return;
+	call_begin(&c);
+	call(user, trace_object(trace));
+	call_end(&c);
+}
+
+static void
+on_oom(const struct weir_oom *oom, void *user)
+{
+	struct called c;
+
+	if (atomic_load(&ended) || !Py_IsInitialized())
+		return;
+	call_begin(&c);
+	call(user, oom_object(oom));
+	call_end(&c);
+}
+
+/* ---- Adding and removing ----------------------------------------------- */
+
+/* OOM observers have the place after the kinds of events. */
+enum { KIND_OOM = WEIR_TRACE_KINDS };
+
+static enum weir_status
+tell_weir(int kind, void *user, bool add)
+{
+	if (kind == KIND_OOM)
+		return add ? weir_oom_observer_add(on_oom, user) :
+			     weir_oom_observer_remove(on_oom, user);
+	return add ? weir_trace_callback_add(
+			 (enum weir_trace_kind)kind, on_trace, user) :
+		     weir_trace_callback_remove(
+			 (enum weir_trace_kind)kind, on_trace, user);
+}
+
+static PyObject *
+observe_add(int kind, PyObject *callable)
+{
+	if (!PyCallable_Check(callable)) {
+		PyErr_Format(PyExc_TypeError,
+		    "callback is callable, and %R is not", callable);
+		return NULL;
+	}
+	PyObject *key = Py_BuildValue("(iO)", kind, callable);
+	if (key == NULL)
+		return NULL;
+	if (PyDict_GetItemWithError(numbers, key) != NULL) {
+		PyErr_Format(
+		    PyExc_ValueError, "callback %R is there already", callable);
+		Py_DecRef(key);
+		return NULL;
+	}
+	PyObject *number = PyLong_FromUnsignedLong(++last_number);
+	if (PyErr_Occurred() != NULL || number == NULL ||
+	    PyDict_SetItem(numbers, key, number) != 0 ||
+	    PyDict_SetItem(callbacks, number, callable) != 0) {
+		Py_XDECREF(number);
+		Py_DecRef(key);
+		return NULL;
+	}
+	enum weir_status status =
+	    tell_weir(kind, (void *)(uintptr_t)last_number, true);
+	if (status != WEIR_OK) {
+		PyDict_DelItem(numbers, key);
+		PyDict_DelItem(callbacks, number);
+	}
+	Py_DecRef(number);
+	Py_DecRef(key);
+	return error_none(status);
+}
+
+static PyObject *
+observe_remove(int kind, PyObject *callable)
+{
+	PyObject *key = Py_BuildValue("(iO)", kind, callable);
+
+	if (key == NULL)
+		return NULL;
+	PyObject *number = PyDict_GetItemWithError(numbers, key);
+	if (number == NULL) {
+		if (PyErr_Occurred() == NULL)
+			PyErr_Format(PyExc_ValueError,
+			    "callback %R is not there", callable);
+		Py_DecRef(key);
+		return NULL;
+	}
+	Py_IncRef(number);
+	enum weir_status status =
+	    tell_weir(kind, PyLong_AsVoidPtr(number), false);
+	PyDict_DelItem(numbers, key);
+	PyDict_DelItem(callbacks, number);
+	Py_DecRef(number);
+	Py_DecRef(key);
+	return error_none(status);
+}
+
+PyDoc_STRVAR(add_oom_doc,
+    "add_oom_observer($module, callback)\n--\n\n"
+    "Call callback(oom) whenever a request finds no memory, after every step "
+    "to\n"
+    "get some was tried; oom is a weir.OutOfMemory. It runs on the thread "
+    "that\n"
+    "asked, with no lock of weir held, and may call weir. What it raises is\n"
+    "printed and goes no further. Raises ValueError if it is there already.");
+PyDoc_STRVAR(remove_oom_doc,
+    "remove_oom_observer($module, callback)\n--\n\n"
+    "Stop calling it. Raises ValueError if it is not there.");
+PyDoc_STRVAR(add_trace_doc,
+    "add_trace_callback($module, kind, callback)\n--\n\n"
+    "Call callback(event) at every event of a kind; event is a\n"
+    "weir.TraceEvent. kind: 'event_creation', 'event_deletion', "
+    "'event_record',\n"
+    "'event_wait', 'memory_allocation', 'memory_deallocation',\n"
+    "'stream_creation', 'device_synchronization', 'stream_synchronization' or\n"
+    "'event_synchronization'. Deletions, deallocations and synchronisations "
+    "are\n"
+    "told before they happen, the others after.\n\n"
+    "It runs on the thread that met the event, with no lock of weir held, and\n"
+    "may call weir. What it raises is printed and goes no further.");
+PyDoc_STRVAR(remove_trace_doc,
+    "remove_trace_callback($module, kind, callback)\n--\n\n"
+    "Stop calling it. Raises ValueError if it is not there.");
+
+static PyObject *
+module_add_oom(PyObject *module, PyObject *arg)
+{
+	(void)module;
+	return observe_add(KIND_OOM, arg);
+}
+
+static PyObject *
+module_remove_oom(PyObject *module, PyObject *arg)
+{
+	(void)module;
+	return observe_remove(KIND_OOM, arg);
+}
+
+static PyObject *
+with_kind(PyObject *args, PyObject *kwargs,
+    PyObject *(*act)(int kind, PyObject *callable))
+{
+	static char *names[] = { "kind", "callback", NULL };
+	const char *word;
+	PyObject *callable;
+
+	if (!PyArg_ParseTupleAndKeywords(
+		args, kwargs, "sO", names, &word, &callable))
+		return NULL;
+	int kind = arg_choice("kind", word, kinds);
+	return kind < 0 ? NULL : act(kind, callable);
+}
+
+static PyObject *
+module_add_trace(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+	(void)module;
+	return with_kind(args, kwargs, observe_add);
+}
+
+static PyObject *
+module_remove_trace(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+	(void)module;
+	return with_kind(args, kwargs, observe_remove);
+}
+
+/* The interpreter ends: weir may go on, but calls no Python any more. */
+static PyObject *
+module_end(PyObject *module, PyObject *none)
+{
+	(void)module;
+	(void)none;
+	atomic_store(&ended, true);
+	return native_none();
+}
+
+PyMethodDef observe_methods[] = {
+	{ "add_oom_observer", module_add_oom, METH_O, add_oom_doc },
+	{ "remove_oom_observer", module_remove_oom, METH_O, remove_oom_doc },
+	{ "add_trace_callback", NATIVE_KEYWORDS(module_add_trace),
+	    METH_VARARGS | METH_KEYWORDS, add_trace_doc },
+	{ "remove_trace_callback", NATIVE_KEYWORDS(module_remove_trace),
+	    METH_VARARGS | METH_KEYWORDS, remove_trace_doc },
+	{ "_end", module_end, METH_NOARGS, NULL },
+	{ NULL, NULL, 0, NULL },
+};
+
+/* ---- What callbacks are given ------------------------------------------ */
+
+static PyStructSequence_Field event_fields[] = {
+	{ "kind", "as add_trace_callback() names it" },
+	{ "device", "the device's number" },
+	{ "event", "a CUevent, or 0" },
+	{ "stream", "a handle; 0: the default stream, -1: any" },
+	{ "address", "the first byte of the block, or 0" },
+	{ "size", "bytes asked for, or 0" },
+	{ NULL, NULL },
+};
+static PyStructSequence_Desc event_desc = { "weir.TraceEvent",
+	"An event that a callback is told of.", event_fields, 6 };
+
+static PyStructSequence_Field oom_fields[] = {
+	{ "device", "the device's number" },
+	{ "stream", "a handle; 0: the default stream, -1: any" },
+	{ "requested_bytes", "what the caller asked for" },
+	{ "rounded_bytes", "its size class" },
+	{ "limit_bytes", "the limit in force, or the device's total" },
+	{ "reserved_bytes", "what weir holds" },
+	{ "allocated_bytes", "of these, in the hands of callers" },
+	{ "pending_bytes", "of these, waiting for other streams" },
+	{ "device_free_bytes", "what the driver has free" },
+	{ "report", "the text of the error" },
+	{ NULL, NULL },
+};
+static PyStructSequence_Desc oom_desc = { "weir.OutOfMemory",
+	"A request that found no memory.", oom_fields, 10 };
+
+static PyObject *
+add_sequence(PyObject *module, PyStructSequence_Desc *desc)
+{
+	PyObject *type = (PyObject *)PyStructSequence_NewType(desc);
+
+	if (type == NULL)
+		return NULL;
+	Py_IncRef(type);
+	if (PyModule_AddObject(module, strchr(desc->name, '.') + 1, type) == 0)
+		return type;
+	Py_DecRef(type);
+	return NULL;
+}
+
+/* Have atexit call module_end(). */
+static bool
+end_with_interpreter(PyObject *module)
+{
+	PyObject *end = PyObject_GetAttrString(module, "_end");
+	PyObject *atexit = end == NULL ? NULL : PyImport_ImportModule("atexit");
+	PyObject *result = atexit == NULL ?
+	    NULL :
+	    PyObject_CallMethod(atexit, "register", "O", end);
+
+	Py_XDECREF(result);
+	Py_XDECREF(atexit);
+	Py_XDECREF(end);
+	return result != NULL;
+}
+
+bool
+observe_setup(PyObject *module)
+{
+	callbacks = PyDict_New();
+	numbers = PyDict_New();
+	event_type = add_sequence(module, &event_desc);
+	oom_type = add_sequence(module, &oom_desc);
+	return callbacks != NULL && numbers != NULL && event_type != NULL &&
+	    oom_type != NULL &&
+	    PyModule_AddFunctions(module, observe_methods) == 0 &&
+	    end_with_interpreter(module);
+}

@@ -1,0 +1,224 @@
+/*
+ * Tensors in files: weir.save() and weir.load() are in Python over these two.
+ */
+#include "python/native/tensor.h"
+
+#include <stdlib.h>
+#include <weir/save.h>
+
+/* ---- Progress ---------------------------------------------------------- */
+
+/* A callback of Python, and what it raised first. */
+struct progress {
+	PyObject *callable; /* NULL: there is none */
+	PyObject *type;
+	PyObject *value;
+	PyObject *traceback;
+};
+
+static void
+on_progress(void *closure, uint64_t done, uint64_t total)
+{
+	struct progress *progress = closure;
+	PyGILState_STATE gil = PyGILState_Ensure();
+
+	if (progress->type == NULL) {
+		PyObject *result = PyObject_CallFunction(progress->callable,
+		    "KK", (unsigned long long)done, (unsigned long long)total);
+		if (result == NULL)
+			PyErr_Fetch(&progress->type, &progress->value,
+			    &progress->traceback);
+		Py_XDECREF(result);
+	}
+	PyGILState_Release(gil);
+}
+
+/* Raise what the callback has raised. True if it has. */
+static bool
+progress_raise(struct progress *progress)
+{
+	if (progress->type == NULL)
+		return false;
+	PyErr_Restore(progress->type, progress->value, progress->traceback);
+	return true;
+}
+
+/* ---- Lists of texts ---------------------------------------------------- */
+
+/* The texts of a tuple, whose references are kept by it: an array that ends
+ * with NULL, to be freed; NULL with an exception set. */
+static const char **
+texts_of(PyObject *tuple)
+{
+	Py_ssize_t n = PyTuple_Size(tuple);
+	const char **texts =
+	    n < 0 ? NULL : calloc((size_t)n + 1, sizeof *texts);
+
+	if (texts == NULL && n >= 0)
+		PyErr_NoMemory();
+	for (Py_ssize_t i = 0; texts != NULL && i < n; i++)
+		if (!PyArg_Parse(PyTuple_GetItem(tuple, i), "s", &texts[i])) {
+			free(texts);
+			return NULL;
+		}
+	return texts;
+}
+
+/* ---- Saving ------------------------------------------------------------ */
+
+/* Names and tensors in tuples, as pairs; to be freed. */
+static struct weir_named *
+named_of(PyObject *names, PyObject *tensors)
+{
+	Py_ssize_t n = PyTuple_Size(names);
+	struct weir_named *named = calloc((size_t)n + 1, sizeof *named);
+
+	if (named == NULL)
+		PyErr_NoMemory();
+	for (Py_ssize_t i = 0; named != NULL && i < n; i++) {
+		PyObject *tensor = PyTuple_GetItem(tensors, i);
+		bool right = tensor_is(tensor) &&
+		    PyArg_Parse(PyTuple_GetItem(names, i), "s", &named[i].name);
+		if (!right) {
+			if (PyErr_Occurred() == NULL)
+				PyErr_Format(PyExc_TypeError,
+				    "%R is no weir.Tensor", tensor);
+			free(named);
+			return NULL;
+		}
+		named[i].tensor = tensor_of(tensor);
+	}
+	return named;
+}
+
+static PyObject *
+save(const char *path, const struct weir_named *named, size_t n,
+    struct weir_save_options *options)
+{
+	struct progress *progress = options->closure;
+	enum weir_status status;
+
+	NATIVE_RELEASE_GIL;
+	status = weir_save(path, named, n, options);
+	NATIVE_TAKE_GIL;
+	return progress_raise(progress) ? NULL : error_none(status);
+}
+
+static PyObject *
+module_save(PyObject *module, PyObject *args)
+{
+	PyObject *path;
+	PyObject *names;
+	PyObject *tensors;
+	PyObject *metadata;
+	struct progress progress = { NULL, NULL, NULL, NULL };
+	PyObject *result = NULL;
+
+	(void)module;
+	if (!PyArg_ParseTuple(args, "O&O!O!O!O:_save", PyUnicode_FSConverter,
+		&path, &PyTuple_Type, &names, &PyTuple_Type, &tensors,
+		&PyTuple_Type, &metadata, &progress.callable))
+		return NULL;
+	const char **texts = texts_of(metadata);
+	struct weir_named *named =
+	    texts == NULL || PyTuple_Size(names) != PyTuple_Size(tensors) ?
+	    NULL :
+	    named_of(names, tensors);
+	struct weir_save_options options = { .struct_size = sizeof options,
+		.metadata = texts,
+		.progress = progress.callable != Py_None ? on_progress : NULL,
+		.closure = &progress };
+	if (named != NULL)
+		result = save(PyBytes_AsString(path), named,
+		    (size_t)PyTuple_Size(names), &options);
+	free(named);
+	free(texts);
+	Py_DecRef(path);
+	return result;
+}
+
+/* ---- Loading ----------------------------------------------------------- */
+
+static PyObject *
+loaded_one(const struct weir_loaded *loaded, size_t i)
+{
+	const struct weir_tensor *tensor = weir_loaded_tensor(loaded, i);
+	struct weir_tensor_info info = { .struct_size = sizeof info };
+	struct weir_tensor *own = NULL;
+
+	weir_tensor_info(tensor, &info);
+	enum weir_status status = weir_tensor_alias(tensor, info.stream, &own);
+	PyObject *object = tensor_result(status, own);
+	if (object == NULL)
+		return NULL;
+	return Py_BuildValue("(sN)", weir_loaded_name(loaded, i), object);
+}
+
+static PyObject *
+loaded_all(const struct weir_loaded *loaded)
+{
+	PyObject *list = PyList_New(0);
+
+	for (size_t i = 0; list != NULL && i < weir_loaded_count(loaded); i++) {
+		PyObject *pair = loaded_one(loaded, i);
+		if (pair == NULL || PyList_Append(list, pair) != 0) {
+			Py_DecRef(list);
+			list = NULL;
+		}
+		Py_XDECREF(pair);
+	}
+	return list;
+}
+
+static PyObject *
+load(const char *path, struct weir_load_options *options)
+{
+	struct progress *progress = options->closure;
+	struct weir_loaded *loaded = NULL;
+	enum weir_status status;
+
+	NATIVE_RELEASE_GIL;
+	status = weir_load(path, options, &loaded);
+	NATIVE_TAKE_GIL;
+	PyObject *result = NULL;
+	if (!progress_raise(progress))
+		result = status == WEIR_OK ? loaded_all(loaded) :
+					     error_raise(status);
+	weir_loaded_drop(loaded);
+	return result;
+}
+
+static PyObject *
+module_load(PyObject *module, PyObject *args)
+{
+	PyObject *path;
+	struct tensor_place place = { .given = false };
+	PyObject *map;
+	struct progress progress = { NULL, NULL, NULL, NULL };
+	PyObject *result = NULL;
+
+	(void)module;
+	if (!PyArg_ParseTuple(args, "O&O&O!O:_load", PyUnicode_FSConverter,
+		&path, tensor_arg_place, &place, &PyTuple_Type, &map,
+		&progress.callable))
+		return NULL;
+	const char **texts = texts_of(map);
+	bool right = texts != NULL &&
+	    (!place.given || tensor_place_resolve(&place, ARG_STREAM_CURRENT));
+	struct weir_load_options options = { .struct_size = sizeof options,
+		.place = place.given ? &place.place : NULL,
+		.map = texts,
+		.progress = progress.callable != Py_None ? on_progress : NULL,
+		.closure = &progress };
+	if (right)
+		result = load(PyBytes_AsString(path), &options);
+	free(texts);
+	Py_DecRef(path);
+	return result;
+}
+
+PyMethodDef save_functions[] = {
+	{ "_save", module_save, METH_VARARGS, NULL },
+	{ "_load", module_load, METH_VARARGS, NULL },
+	{ NULL, NULL, 0, NULL },
+};

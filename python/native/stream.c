@@ -1,0 +1,473 @@
+/*
+ * weir.Stream: a CUDA stream, whoever created it.
+ */
+#include "python/native/native.h"
+
+static PyObject *stream_type;
+
+/* What `with stream:` has made current on this thread, and what was so before.
+ * Blocks of one thread nest. */
+enum { WITH_DEPTH = 64 };
+static _Thread_local struct {
+	weir_stream before[WITH_DEPTH];
+	int n;
+} with;
+
+static struct stream *
+stream_of(PyObject *object)
+{
+	return (struct stream *)object;
+}
+
+bool
+stream_is(PyObject *object)
+{
+	return Py_TYPE(object) == (PyTypeObject *)stream_type;
+}
+
+static PyObject *
+stream_wrap(weir_stream handle, int device, bool owned)
+{
+	struct stream *stream = native_new(stream_type);
+
+	if (stream == NULL) {
+		if (owned)
+			weir_stream_destroy(handle);
+		return NULL;
+	}
+	stream->handle = handle;
+	stream->device = device;
+	stream->owned = owned;
+	return (PyObject *)stream;
+}
+
+/* The number of a device where WEIR_DEVICE_CURRENT may stand. */
+static bool
+resolve_device(int *device)
+{
+	enum weir_status status = WEIR_OK;
+
+	if (*device == WEIR_DEVICE_CURRENT)
+		status = weir_get_device(device);
+	if (status != WEIR_OK)
+		error_raise(status);
+	return status == WEIR_OK;
+}
+
+/* ---- Making ------------------------------------------------------------ */
+
+/* Both ways to get a stream take the same arguments. */
+static PyObject *
+make(PyObject *args, PyObject *kwargs, bool pooled)
+{
+	static char *names[] = { "device", "priority", NULL };
+	int device = WEIR_DEVICE_CURRENT;
+	int priority = 0;
+	weir_stream handle;
+	enum weir_status status;
+
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O&i:Stream", names,
+		arg_device, &device, &priority) ||
+	    !resolve_device(&device))
+		return NULL;
+	NATIVE_RELEASE_GIL;
+	status = pooled ? weir_stream_from_pool(device, priority, &handle) :
+			  weir_stream_create(device, priority, &handle);
+	NATIVE_TAKE_GIL;
+	if (status != WEIR_OK)
+		return error_raise(status);
+	return stream_wrap(handle, device, !pooled);
+}
+
+static PyObject *
+stream_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+	(void)type;
+	return make(args, kwargs, false);
+}
+
+PyDoc_STRVAR(from_pool_doc,
+    "from_pool(device=None, priority=0)\n--\n\n"
+    "One of the 32 shared streams of a device, round robin. It is never\n"
+    "destroyed. A priority below 0 is high.");
+
+static PyObject *
+stream_from_pool(PyObject *class, PyObject *args, PyObject *kwargs)
+{
+	(void)class;
+	return make(args, kwargs, true);
+}
+
+PyDoc_STRVAR(external_doc,
+    "external(handle, device=None)\n--\n\n"
+    "A stream that somebody else created and destroys: a handle (0 is the\n"
+    "default stream) or an object with __cuda_stream__. device: its device;\n"
+    "None asks the driver.");
+
+static PyObject *
+stream_external(PyObject *class, PyObject *args, PyObject *kwargs)
+{
+	static char *names[] = { "handle", "device", NULL };
+	weir_stream handle;
+	PyObject *named = Py_None;
+	int device = WEIR_DEVICE_CURRENT;
+	enum weir_status status;
+
+	(void)class;
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|O:external", names,
+		arg_stream, &handle, &named))
+		return NULL;
+	if (handle == ARG_STREAM_CURRENT || handle == WEIR_STREAM_ANY) {
+		PyErr_SetString(PyExc_ValueError,
+		    "handle is a stream; None and ANY_STREAM are none");
+		return NULL;
+	}
+	if (named != Py_None) {
+		if (!arg_device(named, &device) || !resolve_device(&device))
+			return NULL;
+		return stream_wrap(handle, device, false);
+	}
+	NATIVE_RELEASE_GIL;
+	status = weir_stream_device(handle, &device);
+	NATIVE_TAKE_GIL;
+	if (status != WEIR_OK)
+		return error_raise(status);
+	return stream_wrap(handle, device, false);
+}
+
+/* A stream that is let go of is destroyed; work queued on it goes on. */
+static void
+stream_dealloc(PyObject *object)
+{
+	PyObject *type;
+	PyObject *value;
+	PyObject *traceback;
+
+	PyErr_Fetch(&type, &value, &traceback);
+	if (stream_of(object)->owned)
+		weir_stream_destroy(stream_of(object)->handle);
+	native_delete(object);
+	PyErr_Restore(type, value, traceback);
+}
+
+/* ---- Methods ----------------------------------------------------------- */
+
+/* True if the work is done, False if not, NULL for other failures. */
+static PyObject *
+answer(enum weir_status status)
+{
+	if (status != WEIR_OK && status != WEIR_ENOTREADY)
+		return error_raise(status);
+	return PyBool_FromLong(status == WEIR_OK);
+}
+
+PyDoc_STRVAR(query_doc,
+    "query($self)\n--\n\n"
+    "Is all work queued on the stream done?");
+
+static PyObject *
+stream_query(PyObject *self, PyObject *none)
+{
+	enum weir_status status;
+
+	(void)none;
+	NATIVE_RELEASE_GIL;
+	status = weir_stream_query(stream_of(self)->handle);
+	NATIVE_TAKE_GIL;
+	return answer(status);
+}
+
+PyDoc_STRVAR(synchronize_doc,
+    "synchronize($self)\n--\n\n"
+    "Wait until all queued work is done. The GIL is released meanwhile.");
+
+static PyObject *
+stream_synchronize(PyObject *self, PyObject *none)
+{
+	enum weir_status status;
+
+	(void)none;
+	NATIVE_RELEASE_GIL;
+	status = weir_stream_synchronize(stream_of(self)->handle);
+	NATIVE_TAKE_GIL;
+	return error_none(status);
+}
+
+PyDoc_STRVAR(wait_stream_doc,
+    "wait_stream($self, other)\n--\n\n"
+    "Make work queued here after this call wait for what is queued on another\n"
+    "stream now. The host does not wait.");
+
+static PyObject *
+stream_wait_stream(PyObject *self, PyObject *arg)
+{
+	weir_stream other;
+	enum weir_status status;
+
+	if (!arg_stream(arg, &other) ||
+	    !arg_stream_resolve(stream_of(self)->device, &other))
+		return NULL;
+	NATIVE_RELEASE_GIL;
+	status = weir_stream_wait_stream(stream_of(self)->handle, other);
+	NATIVE_TAKE_GIL;
+	return error_none(status);
+}
+
+PyDoc_STRVAR(wait_event_doc,
+    "wait_event($self, event)\n--\n\n"
+    "Make work queued here after this call wait for an event. Does nothing if\n"
+    "nothing was recorded. The host does not wait.");
+
+static PyObject *
+stream_wait_event(PyObject *self, PyObject *arg)
+{
+	struct weir_event *event = event_of(arg);
+	enum weir_status status;
+
+	if (event == NULL)
+		return NULL;
+	NATIVE_RELEASE_GIL;
+	status = weir_stream_wait_event(stream_of(self)->handle, event);
+	NATIVE_TAKE_GIL;
+	return error_none(status);
+}
+
+PyDoc_STRVAR(record_event_doc,
+    "record_event($self)\n--\n\n"
+    "A new weir.Event that marks this point of the stream.");
+
+static PyObject *
+stream_record_event(PyObject *self, PyObject *none)
+{
+	(void)none;
+	return event_recorded(stream_of(self)->handle);
+}
+
+PyDoc_STRVAR(retire_doc,
+    "retire($self)\n--\n\n"
+    "Say that the stream, which somebody else created, is about to be\n"
+    "destroyed: its cached memory serves any stream once the work queued so\n"
+    "far is done.");
+
+static PyObject *
+stream_retire(PyObject *self, PyObject *none)
+{
+	enum weir_status status;
+
+	(void)none;
+	NATIVE_RELEASE_GIL;
+	status = weir_stream_retire(stream_of(self)->handle);
+	NATIVE_TAKE_GIL;
+	return error_none(status);
+}
+
+static PyObject *
+stream_protocol(PyObject *self, PyObject *none)
+{
+	(void)none;
+	return Py_BuildValue(
+	    "(iN)", 0, PyLong_FromVoidPtr(stream_of(self)->handle));
+}
+
+/* ---- Being current ----------------------------------------------------- */
+
+static PyObject *
+stream_enter(PyObject *self, PyObject *none)
+{
+	weir_stream before;
+
+	(void)none;
+	if (with.n == WITH_DEPTH) {
+		PyErr_SetString(
+		    PyExc_RuntimeError, "`with stream` is nested too deeply");
+		return NULL;
+	}
+	enum weir_status status =
+	    weir_stream_current(stream_of(self)->device, &before);
+	if (status == WEIR_OK)
+		status = weir_stream_set_current(stream_of(self)->handle);
+	if (status != WEIR_OK)
+		return error_raise(status);
+	with.before[with.n++] = before;
+	Py_IncRef(self);
+	return self;
+}
+
+static PyObject *
+stream_exit(PyObject *self, PyObject *args)
+{
+	(void)self;
+	(void)args;
+	if (with.n == 0) {
+		PyErr_SetString(PyExc_RuntimeError,
+		    "the stream was entered by another thread");
+		return NULL;
+	}
+	return error_none(weir_stream_set_current(with.before[--with.n]));
+}
+
+/* ---- Attributes -------------------------------------------------------- */
+
+static PyObject *
+get_handle(PyObject *self, void *closure)
+{
+	(void)closure;
+	return PyLong_FromVoidPtr(stream_of(self)->handle);
+}
+
+static PyObject *
+get_device(PyObject *self, void *closure)
+{
+	(void)closure;
+	return PyLong_FromLong(stream_of(self)->device);
+}
+
+static PyObject *
+get_priority(PyObject *self, void *closure)
+{
+	int priority;
+	enum weir_status status =
+	    weir_stream_priority(stream_of(self)->handle, &priority);
+
+	(void)closure;
+	if (status != WEIR_OK)
+		return error_raise(status);
+	return PyLong_FromLong(priority);
+}
+
+static PyObject *
+stream_repr(PyObject *self)
+{
+	return PyUnicode_FromFormat("<weir.Stream device=%d handle=%p>",
+	    stream_of(self)->device, (void *)stream_of(self)->handle);
+}
+
+/* Handles of default streams are the same on all devices. */
+static PyObject *
+stream_compare(PyObject *self, PyObject *other, int op)
+{
+	if (!stream_is(other) || (op != Py_EQ && op != Py_NE)) {
+		Py_IncRef(Py_NotImplemented);
+		return Py_NotImplemented;
+	}
+	bool same = stream_of(self)->handle == stream_of(other)->handle &&
+	    stream_of(self)->device == stream_of(other)->device;
+	return PyBool_FromLong(same == (op == Py_EQ));
+}
+
+static Py_hash_t
+stream_hash(PyObject *self)
+{
+	Py_hash_t hash = (Py_hash_t)((uintptr_t)stream_of(self)->handle >> 4) ^
+	    stream_of(self)->device;
+
+	return hash == -1 ? -2 : hash;
+}
+
+/* ---- The type ---------------------------------------------------------- */
+
+static PyMethodDef methods[] = {
+	{ "from_pool", NATIVE_KEYWORDS(stream_from_pool),
+	    METH_VARARGS | METH_KEYWORDS | METH_STATIC, from_pool_doc },
+	{ "external", NATIVE_KEYWORDS(stream_external),
+	    METH_VARARGS | METH_KEYWORDS | METH_STATIC, external_doc },
+	{ "query", stream_query, METH_NOARGS, query_doc },
+	{ "synchronize", stream_synchronize, METH_NOARGS, synchronize_doc },
+	{ "wait_stream", stream_wait_stream, METH_O, wait_stream_doc },
+	{ "wait_event", stream_wait_event, METH_O, wait_event_doc },
+	{ "record_event", stream_record_event, METH_NOARGS, record_event_doc },
+	{ "retire", stream_retire, METH_NOARGS, retire_doc },
+	{ "__cuda_stream__", stream_protocol, METH_NOARGS,
+	    "__cuda_stream__($self)\n--\n\n(0, handle)" },
+	{ "__enter__", stream_enter, METH_NOARGS, NULL },
+	{ "__exit__", stream_exit, METH_VARARGS, NULL },
+	{ NULL, NULL, 0, NULL },
+};
+static PyGetSetDef attributes[] = {
+	{ "handle", get_handle, NULL, "The CUstream, an int.", NULL },
+	{ "device", get_device, NULL, "The device's number.", NULL },
+	{ "priority", get_priority, NULL,
+	    "0 is normal, lower numbers are served first.", NULL },
+	{ NULL, NULL, NULL, NULL, NULL },
+};
+static PyType_Slot slots[] = {
+	{ Py_tp_doc,
+	    (char *)"Stream(device=None, priority=0)\n--\n\n"
+		    "A CUDA stream that does not synchronise with the default "
+		    "stream.\n\n"
+		    "device: a number, 'cuda:N' or None. priority: 0 is "
+		    "normal; "
+		    "lower numbers are\nserved first; clamped to what the "
+		    "device has.\n\n"
+		    "`with stream:` makes it the current stream of the thread "
+		    "on its device. It is\ndestroyed when nothing refers to "
+		    "it; "
+		    "work queued on it goes on, and its memory\nserves others "
+		    "once that is done. Streams of the same handle and device "
+		    "are equal." },
+	{ Py_tp_new, stream_new },
+	{ Py_tp_dealloc, stream_dealloc },
+	{ Py_tp_repr, stream_repr },
+	{ Py_tp_richcompare, stream_compare },
+	{ Py_tp_hash, stream_hash },
+	{ Py_tp_methods, methods },
+	{ Py_tp_getset, attributes },
+	{ 0, NULL },
+};
+static PyType_Spec spec = { "weir.Stream", sizeof(struct stream), 0,
+	Py_TPFLAGS_DEFAULT, slots };
+
+bool
+stream_setup(PyObject *module)
+{
+	stream_type = native_add_type(module, &spec);
+	return stream_type != NULL;
+}
+
+/* ---- Functions --------------------------------------------------------- */
+
+PyDoc_STRVAR(current_stream_doc,
+    "current_stream($module, device=None)\n--\n\n"
+    "The current stream of the calling thread on a device; at first the\n"
+    "default stream, handle 0.");
+
+static PyObject *
+module_current_stream(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+	static char *names[] = { "device", NULL };
+	int device = WEIR_DEVICE_CURRENT;
+	weir_stream handle;
+
+	(void)module;
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O&:current_stream",
+		names, arg_device, &device) ||
+	    !resolve_device(&device))
+		return NULL;
+	enum weir_status status = weir_stream_current(device, &handle);
+	if (status != WEIR_OK)
+		return error_raise(status);
+	return stream_wrap(handle, device, false);
+}
+
+PyDoc_STRVAR(set_current_doc,
+    "set_current_stream($module, stream)\n--\n\n"
+    "Set the current stream of the calling thread on the stream's device.");
+
+static PyObject *
+module_set_current(PyObject *module, PyObject *arg)
+{
+	weir_stream stream;
+
+	(void)module;
+	if (!arg_stream(arg, &stream) ||
+	    !arg_stream_resolve(WEIR_DEVICE_CURRENT, &stream))
+		return NULL;
+	return error_none(weir_stream_set_current(stream));
+}
+
+PyMethodDef stream_methods[] = {
+	{ "current_stream", NATIVE_KEYWORDS(module_current_stream),
+	    METH_VARARGS | METH_KEYWORDS, current_stream_doc },
+	{ "set_current_stream", module_set_current, METH_O, set_current_doc },
+	{ NULL, NULL, 0, NULL },
+};

@@ -1,0 +1,116 @@
+/*
+ * weir.Tensor in C: the type, its parts, and what they share.
+ */
+#ifndef PYTHON_TENSOR_H
+#define PYTHON_TENSOR_H
+
+#include "python/native/native.h"
+
+#include <weir/tensor.h>
+
+struct tensor {
+	PyObject_HEAD struct weir_tensor *tensor;
+};
+
+/* ---- The type (tensor.c) ----------------------------------------------- */
+
+bool tensor_setup(PyObject *module);
+bool tensor_is(PyObject *object);
+struct weir_tensor *tensor_of(PyObject *object);
+struct weir_tensor_info tensor_info(PyObject *object);
+
+/* Wrap a tensor, which is destroyed on failure. */
+PyObject *tensor_wrap(struct weir_tensor *tensor);
+
+/* Wrap the tensor of a call that came to `status`, or raise. */
+PyObject *tensor_result(enum weir_status status, struct weir_tensor *tensor);
+
+/* int64_t's as a tuple. */
+PyObject *tensor_lengths(const int64_t *values, int n);
+
+/* ---- Arguments (tensor_args.c) ----------------------------------------- */
+
+/* Converter, enum weir_dtype *: None is WEIR_DTYPE_NONE; a name, bool, int,
+ * float, complex, or what has a name as NumPy's and PyTorch's types do. */
+int tensor_arg_dtype(PyObject *object, void *out);
+
+/* Where a tensor is to be, as Python says it. */
+struct tensor_place {
+	bool given;
+	struct weir_place place;
+};
+/* Converter, struct tensor_place *: None is not given; a number of a device,
+ * "cuda", "cuda:N", "cpu" or "pinned". The stream is not decided. */
+int tensor_arg_place(PyObject *object, void *out);
+/* Decide the stream; without a place, memory of the current device. False with
+ * an exception set. */
+bool tensor_place_resolve(struct tensor_place *place, weir_stream stream);
+
+/* A shape: an int or a sequence of up to WEIR_DIMS_MAX. */
+struct tensor_shape {
+	int n;
+	int64_t lengths[WEIR_DIMS_MAX];
+};
+/* Converter, struct tensor_shape *. */
+int tensor_arg_shape(PyObject *object, void *out);
+/* The shape in the arguments of f(2, 3) or f((2, 3)). */
+int tensor_arg_shapes(PyObject *args, struct tensor_shape *out);
+
+/* The number, as fill() takes it. */
+struct tensor_scalar {
+	enum weir_dtype dtype;
+	union {
+		uint8_t truth;
+		int64_t whole;
+		uint64_t natural;
+		double real;
+		double complex[2];
+	} value;
+};
+/* 1; 0 if it is no number; -1 with an exception set. */
+int tensor_scalar(PyObject *object, struct tensor_scalar *out);
+
+/* ---- Methods (tensor_view.c, tensor_copy.c, exchange.c, dlpack.c) ------- */
+
+PyObject *tensor_get_item(PyObject *self, PyObject *key);
+int tensor_set_item(PyObject *self, PyObject *key, PyObject *value);
+extern PyMethodDef tensor_view_methods[];
+extern PyMethodDef tensor_copy_methods[];
+extern PyMethodDef tensor_functions[];
+
+/* Elements as numbers of Python: nested lists, or one number. */
+PyObject *tensor_to_list(PyObject *self, PyObject *none);
+
+int tensor_get_buffer(PyObject *self, struct native_buffer *view, int flags);
+void tensor_release_buffer(PyObject *self, struct native_buffer *view);
+PyObject *tensor_get_interface(PyObject *self, void *closure);
+extern PyMethodDef exchange_functions[];
+
+PyObject *dlpack_export(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *dlpack_device(PyObject *self, PyObject *none);
+extern PyMethodDef dlpack_functions[];
+/* Give the type what C extensions look for. */
+bool dlpack_setup(PyObject *type);
+
+extern PyMethodDef save_functions[]; /* save.c */
+
+/* ---- Other processes (ipc.c) ------------------------------------------- */
+
+bool ipc_setup(PyObject *module);
+
+/* Memory of somebody else's with a layout, as a tensor: `layout` is from the
+ * element at index 0, at `first`. On failure `foreign->give` is called too. */
+struct tensor_import {
+	struct weir_foreign foreign; /* data and bytes are worked out */
+	struct weir_layout layout;
+	void *first;
+	int64_t strides[WEIR_DIMS_MAX]; /* for layout.strides */
+};
+PyObject *tensor_import(struct tensor_import *import);
+/* Give back what cannot be taken over, and keep the exception. NULL. */
+PyObject *tensor_give_up(const struct weir_foreign *foreign);
+
+/* How buffers write a type, or NULL. */
+const char *tensor_format(enum weir_dtype dtype);
+
+#endif

@@ -1,0 +1,86 @@
+"""Reports: a table of the statistics, and a snapshot as objects."""
+
+from . import _weir
+
+
+def _size(count):
+    """Bytes in the largest unit that leaves at least one of it."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(count) < 1024:
+            break
+        count /= 1024
+    else:
+        unit = "TiB"
+    return f"{count} B" if unit == "B" else f"{count:.1f} {unit}"
+
+
+_ROWS = (
+    ("Allocated memory", "allocated_bytes", _size),
+    ("Active memory", "active_bytes", _size),
+    ("Requested memory", "requested_bytes", _size),
+    ("Reserved memory", "reserved_bytes", _size),
+    ("Inactive split memory", "inactive_split_bytes", _size),
+    ("Allocations", "allocation", str),
+    ("Active blocks", "active", str),
+    ("Segments", "segment", str),
+    ("Inactive split blocks", "inactive_split", str),
+)
+_LINE = "| {:<22} | {:>11} | {:>11} | {:>11} | {:>11} |"
+
+
+def memory_summary(device=None, abbreviated=False):
+    """The statistics of a device as a table in text.
+
+    device: a number, "cuda:N" or None. abbreviated: without the rows of small
+    and large pools. Columns are what is so now, the most since peaks were
+    reset, and the sums allocated and freed since they were reset.
+    """
+    stats = _weir.stats(device)
+    free, total = _weir.memory_info(device)
+    bound = _weir.limit(device)
+    rule = "|" + "-" * 80 + "|"
+    lines = [
+        rule,
+        "|{:^80}|".format("weir memory summary, device "
+                          + ("current" if device is None else str(device))),
+        rule,
+        "|{:^80}|".format(f"OOMs: {stats['num_ooms']}   "
+                          f"retries: {stats['num_alloc_retries']}   "
+                          f"host waits: {stats['num_host_waits']}   "
+                          f"pending: {_size(stats['pending_bytes'])}"),
+        "|{:^80}|".format(f"free: {_size(free)} of {_size(total)}   limit: "
+                          + ("none" if bound is None else _size(bound))),
+        rule,
+        _LINE.format("", "now", "peak", "allocated", "freed"),
+        rule,
+    ]
+    pools = ("all",) if abbreviated else ("all", "large_pool", "small_pool")
+    for title, name, form in _ROWS:
+        for pool in pools:
+            label = title if pool == "all" else "    " + pool.replace("_", " ")
+            values = (form(stats[f"{name}.{pool}.{part}"])
+                      for part in ("current", "peak", "allocated", "freed"))
+            lines.append(_LINE.format(label, *values))
+    lines.append(rule)
+    return "\n".join(lines)
+
+
+def snapshot(device=None, *, stream=None, pool=None, trace=True):
+    """All segments, blocks, statistics and the history, as Python objects.
+
+    The dict is as PyTorch's torch.cuda.memory._snapshot() gives it:
+    'segments', 'device_traces', 'allocator_settings', 'external_annotations';
+    what weir knows beyond that is under further keys. device: None is all
+    devices. stream, pool: only segments in which they have blocks. trace: with
+    the history. weir.snapshot_write() writes the same to a file.
+    """
+    import os
+    import pickle
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="weir-") as folder:
+        path = os.path.join(folder, "snapshot.pickle")
+        _weir.snapshot_write(path, device=device, stream=stream, pool=pool,
+                             trace=trace)
+        with open(path, "rb") as file:
+            return pickle.load(file)

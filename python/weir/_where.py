@@ -1,0 +1,33 @@
+"""Where the parts of the package lie, for who builds against them."""
+
+import os
+
+
+def library_path():
+    """The path of the C library that this package uses, libweir.so.0.
+
+    Who loads weir's C calls into the same process loads this file, so that
+    there is one allocator.
+    """
+    return os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                        "libweir.so.0")
+
+
+def include_dir():
+    """The folder to give a C compiler for <weir/weir.h>, as -I."""
+    return os.path.join(os.path.dirname(os.path.abspath(__file__)), "include")
+
+
+def explain(error):
+    """Why the extension cannot be imported, in words for a user."""
+    import sys
+    import sysconfig
+
+    version = "{} {}.{}".format(sys.implementation.name, *sys.version_info)
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return (f"weir cannot be imported by {version} without the GIL: its "
+                "extension is of CPython's stable ABI, which such a build has "
+                "not. Use a build with the GIL.")
+    if sys.implementation.name != "cpython" or sys.version_info < (3, 9):
+        return f"weir needs CPython 3.9 or later; this is {version}"
+    return f"weir's extension cannot be loaded by {version}: {error}"

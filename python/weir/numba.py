@@ -1,0 +1,144 @@
+"""Numba on weir: a memory manager of Numba's EMM interface, version 1.
+
+    NUMBA_CUDA_MEMORY_MANAGER=weir.numba python3 program.py
+
+or, before anything of CUDA is used:
+
+    import weir.numba
+    weir.numba.install()
+
+Device arrays, page-locked and mapped host memory come from weir then. Numba
+names no stream when it allocates, so device memory is that of
+weir.ANY_STREAM: it may be used on any stream at once, and a freed block is
+handed out again only when the work submitted before its free is done. Such
+memory lies in segments of the driver, so Numba's IPC handles work. Nothing
+waits: what cuda.defer_cleanup() puts off is only Numba's own unregistering.
+
+A request that finds no memory raises weir.numba.OutOfMemoryError, which is a
+weir.OutOfMemoryError and Numba's CudaAPIError with code 2. Where Numba
+allocates by cuda.core (kernel launches with arrays of the host, in newer
+versions), weir.cuda_core serves those requests too.
+"""
+
+import ctypes
+import weakref
+
+from numba import cuda
+from numba.cuda.cudadrv import driver as _driver
+
+import weir
+
+try:
+    from numba.cuda.cudadrv import drvapi as _drvapi
+except ImportError:  # bindings only
+    _drvapi = None
+
+# Later versions of Numba have NVIDIA's bindings only, and no such name.
+_BINDINGS = getattr(_driver, "USE_NV_BINDING", True)
+_OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
+
+
+class OutOfMemoryError(_driver.CudaAPIError, weir.OutOfMemoryError):
+    """No device memory for an array; the text is weir's report."""
+
+    def __init__(self, error):
+        super().__init__(_OUT_OF_MEMORY, str(error))
+        self.status = error.status
+
+
+def _device_pointer(address):
+    """An address of the device as Numba's driver module has it."""
+    if _BINDINGS:
+        return _driver.binding.CUdeviceptr(address)
+    return _drvapi.cu_device_ptr(address)
+
+
+def _host_pointer(address):
+    """An address of the host as Numba's driver module has it."""
+    return address if _BINDINGS else ctypes.c_void_p(address)
+
+
+class WeirMemoryManager(cuda.GetIpcHandleMixin,
+                        cuda.HostOnlyCUDAMemoryManager):
+    """Numba's memory manager on weir; Numba makes one for each context."""
+
+    def initialize(self):
+        """Be ready for use; may be called any number of times."""
+        if self.deallocations.memory_capacity == _driver._SizeNotSet:
+            self.deallocations.memory_capacity = self.get_memory_info().total
+            _serve_launches(self._device())
+
+    def _device(self):
+        return self.context.device.id
+
+    def memalloc(self, size):
+        """Allocate device memory. `size` is bytes."""
+        try:
+            memory = weir.malloc(size, weir.ANY_STREAM, device=self._device())
+        except weir.OutOfMemoryError as error:
+            raise OutOfMemoryError(error) from None
+        # Letting go frees it, also after a reset of the device.
+        return _driver.MemoryPointer(
+            weakref.proxy(self.context), _device_pointer(memory.address),
+            size, finalizer=[memory].clear)
+
+    def memhostalloc(self, size, mapped=False, portable=False, wc=False):
+        """Allocate page-locked host memory. `size` is bytes; it is reused when
+        all work submitted to the device before its free is done."""
+        memory = weir.pinned(size, device=self._device(), mapped=mapped,
+                             portable=portable, write_combined=wc)
+        memory.record_stream(weir.ANY_STREAM)
+        address = memory.address
+        context = weakref.proxy(self.context)
+        if not mapped:
+            return _driver.PinnedMemory(context, _host_pointer(address), size,
+                                        finalizer=[memory].clear)
+        allocations, holder = self.allocations, [memory]
+
+        def finalizer():
+            allocations.pop(address, None)
+            holder.clear()
+
+        # What Numba is given refers to it weakly.
+        allocations[address] = mapped = _driver.MappedMemory(
+            context, _host_pointer(address), size, finalizer=finalizer)
+        return mapped.own()
+
+    def get_memory_info(self):
+        """(free, total) bytes, as weir.memory_info() has them."""
+        free, total = weir.memory_info(self._device())
+        return _driver.MemoryInfo(free=free, total=total)
+
+    @property
+    def interface_version(self):
+        """The version of the EMM interface: 1."""
+        return 1
+
+
+_numba_memory_manager = WeirMemoryManager
+
+
+def _serve_launches(device):
+    """Have cuda.core, where it is there, allocate on a device by weir."""
+    try:
+        from weir import cuda_core
+    except ImportError:
+        return
+    cuda_core.install(device)
+
+
+def install():
+    """Have Numba allocate by weir in this process.
+
+    Raises RuntimeError if Numba has made a context already: what it has
+    allocated so far would be freed by the wrong manager.
+    """
+    if any(gpu.primary_context is not None for gpu in _made_devices()):
+        raise RuntimeError(
+            "weir.numba.install() came too late: Numba has used CUDA already")
+    cuda.set_memory_manager(WeirMemoryManager)
+
+
+def _made_devices():
+    """Numba's devices, without making any."""
+    return list(getattr(_driver.driver, "devices", {}).values())
