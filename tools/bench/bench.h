@@ -1,5 +1,5 @@
 /*
- * What the parts of weir-bench share.
+ * Declarations that the parts of weir-bench share.
  *
  * A benchmark is a list of cases. Each case is run with every peer, the peers
  * taking turns from sample to sample so that what changes with time (clocks,
@@ -104,6 +104,7 @@ bool bench_random(struct session *session);
 bool bench_pinned(struct session *session);
 bool bench_graphs(struct session *session);
 bool bench_history(struct session *session);
+bool bench_tensors(struct session *session);
 bool bench_replay(struct session *session);
 
 /* A loop several benchmarks have: `n` times malloc and free of `about->size`
@@ -148,7 +149,7 @@ struct spread spread_of(double *samples, size_t count);
 
 /* ---- report.c ---------------------------------------------------------- */
 
-/* What one peer did in a case. */
+/* The results of one peer in a case. */
 struct result {
 	const struct peer *peer;
 	uint64_t rounds;
@@ -177,6 +178,10 @@ extern const struct peer peer_pools;
 /* history.c */
 extern const struct peer peer_history;
 extern const struct peer peer_stacks;
+
+/* tensors.c */
+extern const struct peer peer_tensors;
+extern const struct peer peer_straight;
 
 /* pinned.c */
 extern const struct peer peer_pinned;

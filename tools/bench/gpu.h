@@ -36,6 +36,8 @@ enum { GPU_STREAMS = 33 };
 	X(cuMemsetD32Async, "cuMemsetD32Async",                                \
 	    (CUdeviceptr, unsigned, size_t, CUstream))                         \
 	X(cuMemcpyDtoH, "cuMemcpyDtoH_v2", (void *, CUdeviceptr, size_t))      \
+	X(cuMemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2",                           \
+	    (CUdeviceptr, CUdeviceptr, size_t, CUstream))                      \
 	X(cuModuleLoadData, "cuModuleLoadData", (CUmodule *, const void *))    \
 	X(cuModuleGetFunction, "cuModuleGetFunction",                          \
 	    (CUfunction *, CUmodule, const char *))                            \

@@ -269,7 +269,7 @@ run_suspend(const struct sample *sample)
 
 enum { LIVE_MAX = 20000 };
 
-/* As many blocks of the pool, every other one live. */
+/* Allocate `count` blocks of the pool, and leave every other one live. */
 static bool
 fill_pool(struct weir_pool *pool, void *blocks[], unsigned count)
 {

@@ -88,8 +88,8 @@ run_plain_pairs(const struct sample *sample)
 	return run_pairs(&first) >= 0 ? run_pairs(sample) : -1;
 }
 
-/* What the history adds to pairs: those with it less as many without, by turns,
- * so that a slow while of the machine is in both. */
+/* The time that the history adds to pairs: pairs with it less pairs without,
+ * measured in turns, so that a slow moment of the machine is in both. */
 static double
 run_events(const struct sample *sample)
 {

@@ -225,7 +225,7 @@ start_history(enum history history)
 	return weir_history_start(history == PLAIN ? &plain : NULL);
 }
 
-/* What dlsym() finds may be a function; C has no cast for it. */
+/* C has no cast from dlsym()'s result to a function. */
 static bool
 find(void *library, const char *symbol, void *function)
 {

@@ -53,6 +53,10 @@ const struct bench benches[] = {
 	    "a pair with the history on, what an event costs, and a full "
 	    "history as a snapshot",
 	    "case", "weir", bench_history },
+	{ "tensors",
+	    "copies of 256 MiB of a tensor: converted, transposed, with gaps; "
+	    "bytes read and written",
+	    "copy", "straight", bench_tensors },
 	{ "kernels",
 	    "kernels of a million clocks on 4 streams, a block each; "
 	    "all of them",
@@ -61,7 +65,7 @@ const struct bench benches[] = {
 	{ NULL, NULL, NULL, NULL, NULL },
 };
 
-/* What a flag was given, up to NULL. */
+/* The values of a flag, up to NULL. */
 struct list {
 	const char *items[LIST_MAX + 1];
 	size_t count;
@@ -87,8 +91,8 @@ struct choices {
 static const struct argp_option flags[] = {
 	{ "peer", 'p', "NAME", 0, "measure only this peer; may be repeated",
 	    0 },
-	{ "repeat", 'r', "N", 0, "samples of each peer; 11 without", 0 },
-	{ "ms", 'm', "N", 0, "milliseconds a sample takes; 20 without", 0 },
+	{ "repeat", 'r', "N", 0, "samples of each peer (default: 11)", 0 },
+	{ "ms", 'm', "N", 0, "milliseconds a sample takes (default: 20)", 0 },
 	{ "quick", 'q', NULL, 0,
 	    "one sample of a millisecond and the small cases only: to see that "
 	    "all works",
@@ -97,7 +101,7 @@ static const struct argp_option flags[] = {
 	{ "plugin", 'P', "FILE", 0, "a peer that is a library", 0 },
 	{ "child", 'c', "NAME=COMMAND", 0, "a peer that is a command", 0 },
 	{ "json", 'j', NULL, 0, "print one object and no tables", 0 },
-	{ "output", 'o', "FILE", 0, "write the same object to FILE", 0 },
+	{ "output", 'o', "FILE", 0, "write the JSON object to FILE", 0 },
 	{ "list", 'l', NULL, 0, "list the benchmarks and the peers", 0 },
 	{ "sim", 's', NULL, 0,
 	    "use the simulated device, as is done where there is no GPU", 0 },
@@ -196,10 +200,10 @@ take_flag(int key, char *value, struct argp_state *state)
 static const struct argp parser = { flags, take_flag, "[BENCHMARK...]",
 	"Measure weir and other allocators in turns; all benchmarks without "
 	"arguments.\v"
-	"Tables have the median of the samples, the tenths below and above, "
-	"and how many times worse than the peer of the last column's name a "
-	"peer is. Exit status: 0 all was measured; 1 something could not be; "
-	"2 the command line is wrong.",
+	"Tables show the median of the samples, the first and the last tenth, "
+	"and how many times worse a peer is than the one that the last column "
+	"names. Exit status: 0 if all was measured; 1 if something could not "
+	"be; 2 if the command line is wrong.",
 	NULL, NULL, NULL };
 
 /* ---- Peers ------------------------------------------------------------- */

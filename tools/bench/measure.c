@@ -197,7 +197,7 @@ measure_once(struct session *session, const struct bench_case *about,
 	seconds = take_sample(session, about, result, result->rounds);
 	if (seconds < 0)
 		return;
-	/* What took no time at all took less than the clock can tell. */
+	/* A time of zero is less than the clock can measure. */
 	if (seconds == 0)
 		seconds = 1e-9;
 	result->samples[result->count++] =

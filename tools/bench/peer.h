@@ -14,8 +14,8 @@
 extern "C" {
 #endif
 
-/* What a peer is, as bits; a case says which it is for, often by one of the
- * two sums at the end. */
+/* The kind of a peer, as bits. A case names the kinds it is for, often by one
+ * of the two sums at the end. */
 enum peer_kind {
 	PEER_WEIR = 1,
 	PEER_CACHING = 2,   /* another allocator with record_stream */
@@ -26,6 +26,7 @@ enum peer_kind {
 	PEER_PINNED = 64,   /* page-locked host memory, of no stream */
 	PEER_POOLS = 128,   /* graphs and their pools */
 	PEER_HISTORY = 256, /* weir that keeps a history */
+	PEER_TENSORS = 512, /* copies of tensors */
 	PEER_DEVICE = PEER_WEIR | PEER_CACHING | PEER_DRIVER,
 	PEER_HERE = PEER_DEVICE | PEER_HOST | PEER_NONE,
 };
@@ -54,8 +55,8 @@ struct peer {
 	void (*trim)(void);
 	const char *(*error)(void);
 
-	/* Of PEER_CHILD, in place of malloc and free: the seconds that `n`
-	 * pairs took, or less than 0. */
+	/* For PEER_CHILD, in place of malloc and free: the seconds that `n`
+	 * pairs took, or less than 0 if it failed. */
 	double (*pairs)(const struct peer *peer, size_t size, uint64_t n);
 
 	/* The bytes held now, used or not. */

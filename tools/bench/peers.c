@@ -111,8 +111,8 @@ async_free(void *block, weir_stream stream)
 	gpu.cuMemFreeAsync((CUdeviceptr)(uintptr_t)block, stream);
 }
 
-/* What a program does that has no record_stream: the stream that frees waits
- * for the one that used. */
+/* Act as a program without record_stream: the stream that frees waits for the
+ * stream that used the block. */
 static bool
 async_record(void *block, weir_stream stream, weir_stream user)
 {
@@ -289,6 +289,8 @@ const struct peer *const builtin_peers[] = {
 	&peer_registered,
 	&peer_host_alloc,
 	&peer_pools,
+	&peer_tensors,
+	&peer_straight,
 	&peer_history,
 	&peer_stacks,
 #if !defined(WEIR_NO_JEMALLOC)

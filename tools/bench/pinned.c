@@ -150,8 +150,8 @@ run_cold(const struct sample *sample)
 
 enum { BATCHES = 16, PARTS = 4, STEPS = 400, STEPS_QUICK = 60 };
 
-/* What one batch of images, labels and texts takes: images of five sizes, as
- * training at several scales has them, and texts as long as their longest. */
+/* The sizes of a batch of images, labels and texts: images of five sizes, as in
+ * training at several scales, and texts as long as their longest. */
 static void
 roll_batch(struct dice *dice, size_t sizes[PARTS])
 {
@@ -261,8 +261,8 @@ replace_small(struct smalls *s, const struct sample *sample, struct dice *dice)
 	return s->blocks[at] != NULL;
 }
 
-/* Of many live blocks any one is replaced by one of another size. What it tells
- * is as in run_loader(). */
+/* Replace one of many live blocks by one of another size, again and again.
+ * Returns the same figure as run_loader(). */
 static double
 run_small(const struct sample *sample)
 {

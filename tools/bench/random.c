@@ -29,7 +29,7 @@ struct live {
 	size_t size;
 };
 
-/* What is live while a script is made; slots that are free again. */
+/* The live blocks while a script is made, and the free slots. */
 struct maker {
 	struct script *script;
 	struct live *live;

@@ -125,7 +125,7 @@ report_add(struct session *session, const struct bench_case *about,
 	    session->results, result_json(session, about, result));
 }
 
-/* What the kernel calls the processor, or the machine. */
+/* The kernel's name of the processor, or of the machine. */
 static void
 processor_name(char *name, size_t size)
 {

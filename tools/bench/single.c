@@ -117,8 +117,8 @@ bench_batch(struct session *session)
 
 /* ---- replace ----------------------------------------------------------- */
 
-/* What is replaced by what; made once, so that no dice are rolled in the
- * measured loop. */
+/* A replacement of one block by another; made in advance, so that the measured
+ * loop rolls no dice. */
 struct step {
 	uint32_t slot; /* any number; its remainder is meant */
 	uint32_t size;

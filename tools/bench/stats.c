@@ -14,7 +14,7 @@ compare(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* Of sorted samples; between two of them the line that joins them. */
+/* The quantile of sorted samples, interpolated between two of them. */
 static double
 quantile(const double *sorted, size_t count, double part)
 {

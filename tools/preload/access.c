@@ -27,7 +27,7 @@ typedef CUresult unmap(CUdeviceptr, size_t);
 
 enum { DEVICES = 64 };
 
-/* What weir would call without us. */
+/* The entries that weir would call without this file. */
 static set_access *next_set_access;
 static unmap *next_unmap;
 

@@ -39,7 +39,7 @@ address_find(CUdeviceptr ptr, struct place *out)
 	return LIVE;
 }
 
-/* The same for memory of another process that has been opened here. */
+/* As address_find(), also for memory of other processes that is open here. */
 static enum memory_owner
 find(CUdeviceptr ptr, struct place *out)
 {

@@ -26,9 +26,11 @@ typedef CUresult any_entry(word, word, word, word, word, word);
 struct counted {
 	any_entry *real;
 	bool question;
+	bool tells; /* of what report.c publishes */
 };
 
 static PRELOAD_THREAD uint64_t calls_of_thread;
+static PRELOAD_THREAD uint64_t news_of_thread;
 
 /* The types differ on purpose. */
 __attribute__((no_sanitize("undefined"))) static CUresult
@@ -41,8 +43,10 @@ call(const struct counted *counted, size_t entry, const word w[REGISTERS])
 
 	if (!counted->question)
 		calls_of_thread++;
-	tally_add(&tally->entries[entry].calls, 1);
-	tally_add(&tally->entries[entry].ns, (int64_t)ns);
+	if (counted->tells)
+		news_of_thread++;
+	ledger_add(&tally->entries[entry].calls, 1);
+	ledger_add(&tally->entries[entry].ns, (int64_t)ns);
 	return code;
 }
 
@@ -102,6 +106,20 @@ is_question(const char *name)
 	return false;
 }
 
+/* True for what changes how much memory is held, or waits. */
+static bool
+is_news(const char *name)
+{
+	static const char *const names[] = { "cuMemCreate", "cuMemAlloc",
+		"cuMemHostAlloc", "cuStreamSynchronize", "cuEventSynchronize",
+		"cuCtxSynchronize", "cuStreamWaitEvent" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (strcmp(names[i], name) == 0)
+			return true;
+	return false;
+}
+
 static bool
 fits_registers(const char *parameters)
 {
@@ -121,6 +139,7 @@ count_through(const char *name, void *real)
 		return real;
 	memcpy(&row->counted->real, &real, sizeof(real));
 	row->counted->question = is_question(row->name);
+	row->counted->tells = is_news(row->name);
 	return (void *)row->function;
 }
 
@@ -130,8 +149,11 @@ count_of_thread(void)
 	return calls_of_thread;
 }
 
-const char *
-count_name(size_t i)
+bool
+count_has_news(void)
 {
-	return rows[i].name;
+	bool news = news_of_thread != 0;
+
+	news_of_thread = 0;
+	return news;
 }

@@ -57,8 +57,12 @@ id_of(const struct hook *hook)
 static bool
 stands_in(const struct hook *hook)
 {
-	return hook != NULL && gate_enabled() &&
-	    (id_of(hook) < HOOK_WATCH_FIRST || watch_wanted());
+	if (hook == NULL || !gate_enabled())
+		return false;
+	if (id_of(hook) >= HOOK_CHECK_FIRST)
+		return races_wanted();
+	return id_of(hook) < HOOK_WATCH_FIRST || watch_wanted() ||
+	    races_wanted();
 }
 
 /*
@@ -101,7 +105,7 @@ goes_by_order(void *handle)
 	return handle == RTLD_DEFAULT || handle == RTLD_NEXT;
 }
 
-/* What is told for a query that is ours; `found` is the real answer. */
+/* The answer to a query for an entry of ours; `found` is the real answer. */
 static struct door_answer
 answer_for(const struct hook *hook, void *found)
 {

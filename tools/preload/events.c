@@ -35,6 +35,8 @@ recorded(CUevent event, CUstream stream, uint64_t tick, CUresult code)
 	if (tick != 0)
 		order_recorded(
 		    event, code == CUDA_SUCCESS ? stream : NULL, tick);
+	if (races_wanted() && code == CUDA_SUCCESS && stream != NULL)
+		races_recorded(event, stream);
 }
 
 CUresult
@@ -79,6 +81,14 @@ cuEventRecordWithFlags_ptsz(CUevent event, CUstream stream, unsigned flags)
 	return code;
 }
 
+static void
+waited(CUstream stream, CUevent event, uint64_t tick)
+{
+	order_waited(stream, event, tick);
+	if (races_wanted())
+		races_stream_waited(stream, event);
+}
+
 CUresult
 cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
 {
@@ -86,7 +96,7 @@ cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
 	uint64_t tick = waiting(event, flags);
 	CUresult code = REAL(cuStreamWaitEvent)(stream, event, flags);
 	if (code == CUDA_SUCCESS)
-		order_waited(explicit_stream(stream, false), event, tick);
+		waited(explicit_stream(stream, false), event, tick);
 	return code;
 }
 
@@ -97,7 +107,7 @@ cuStreamWaitEvent_ptsz(CUstream stream, CUevent event, unsigned flags)
 	uint64_t tick = waiting(event, flags);
 	CUresult code = REAL(cuStreamWaitEvent_ptsz)(stream, event, flags);
 	if (code == CUDA_SUCCESS)
-		order_waited(explicit_stream(stream, true), event, tick);
+		waited(explicit_stream(stream, true), event, tick);
 	return code;
 }
 
@@ -107,6 +117,7 @@ going(CUevent event)
 {
 	if (gate_started())
 		order_gone(event);
+	races_event_gone(event);
 }
 
 CUresult

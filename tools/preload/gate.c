@@ -137,6 +137,14 @@ expect_end(void)
 	atexit(end);
 }
 
+/* A program that is linked with libweir calls this library's weir, perhaps
+ * before any hook: weir's own calls must not come to the hooks then. */
+static __attribute__((constructor)) void
+prepare(void)
+{
+	driver_set_finder(real_for_weir);
+}
+
 static enum state
 start(void)
 {
@@ -144,7 +152,6 @@ start(void)
 	static atomic_bool told;
 	enum weir_status status;
 
-	driver_set_finder(real_for_weir);
 	os_watch_fork();
 	pthread_once(&once, expect_end);
 	capture_tell_all();
@@ -187,7 +194,7 @@ started_now(void)
  * another. */
 static atomic_uint handles_ended;
 _Atomic(uint64_t) gate_changes = 1;
-/* What this thread last found out about a context. */
+/* This thread's last finding about a context. */
 static PRELOAD_THREAD struct {
 	CUcontext context;
 	unsigned ended;

@@ -32,7 +32,8 @@ enum hook_streams { HOOK_BOTH, HOOK_LEGACY, HOOK_PER_THREAD };
  */
 #define HOOKS(X)                                                               \
 	HOOKS_SERVE(X)                                                         \
-	HOOKS_WATCH(X)
+	HOOKS_WATCH(X)                                                         \
+	HOOKS_CHECK(X)
 
 #define HOOKS_SERVE(X)                                                         \
 	X(cuGetProcAddress, "cuGetProcAddress", 11030, HOOK_BOTH,              \
@@ -206,8 +207,8 @@ enum hook_streams { HOOK_BOTH, HOOK_LEGACY, HOOK_PER_THREAD };
 	X(cuDevicePrimaryCtxRelease_v2, "cuDevicePrimaryCtxRelease", 11000,    \
 	    HOOK_BOTH, (CUdevice device))
 
-/* Those that only watch, for a report or the history: without either they are
- * handed out to nobody. */
+/* Hooks that only watch, for a report or the history. They are given to
+ * programs only with one of these. */
 #define HOOKS_WATCH(X)                                                         \
 	X(cuMemcpyDtoHAsync_v2, "cuMemcpyDtoHAsync", 3020, HOOK_LEGACY,        \
 	    (void *to, CUdeviceptr from, size_t bytes, CUstream stream))       \
@@ -257,12 +258,70 @@ enum hook_streams { HOOK_BOTH, HOOK_LEGACY, HOOK_PER_THREAD };
 	    (CUevent event))                                                   \
 	X(cuEventQuery, "cuEventQuery", 2000, HOOK_BOTH, (CUevent event))
 
+/* Further hooks for --check-streams, given to programs only with it. */
+#define HOOKS_CHECK(X)                                                         \
+	X(cuLaunchKernel, "cuLaunchKernel", 4000, HOOK_LEGACY,                 \
+	    (CUfunction function, unsigned gx, unsigned gy, unsigned gz,       \
+		unsigned bx, unsigned by, unsigned bz, unsigned shared,        \
+		CUstream stream, void **parameters, void **extra))             \
+	X(cuLaunchKernel_ptsz, "cuLaunchKernel", 7000, HOOK_PER_THREAD,        \
+	    (CUfunction function, unsigned gx, unsigned gy, unsigned gz,       \
+		unsigned bx, unsigned by, unsigned bz, unsigned shared,        \
+		CUstream stream, void **parameters, void **extra))             \
+	X(cuLaunchCooperativeKernel, "cuLaunchCooperativeKernel", 9000,        \
+	    HOOK_LEGACY,                                                       \
+	    (CUfunction function, unsigned gx, unsigned gy, unsigned gz,       \
+		unsigned bx, unsigned by, unsigned bz, unsigned shared,        \
+		CUstream stream, void **parameters))                           \
+	X(cuLaunchCooperativeKernel_ptsz, "cuLaunchCooperativeKernel", 9000,   \
+	    HOOK_PER_THREAD,                                                   \
+	    (CUfunction function, unsigned gx, unsigned gy, unsigned gz,       \
+		unsigned bx, unsigned by, unsigned bz, unsigned shared,        \
+		CUstream stream, void **parameters))                           \
+	X(cuLaunchKernelEx, "cuLaunchKernelEx", 11060, HOOK_LEGACY,            \
+	    (const void *config, CUfunction function, void **parameters,       \
+		void **extra))                                                 \
+	X(cuLaunchKernelEx_ptsz, "cuLaunchKernelEx", 11060, HOOK_PER_THREAD,   \
+	    (const void *config, CUfunction function, void **parameters,       \
+		void **extra))                                                 \
+	X(cuMemcpyHtoDAsync_v2, "cuMemcpyHtoDAsync", 3020, HOOK_LEGACY,        \
+	    (CUdeviceptr to, const void *from, size_t bytes, CUstream stream)) \
+	X(cuMemcpyHtoDAsync_v2_ptsz, "cuMemcpyHtoDAsync", 7000,                \
+	    HOOK_PER_THREAD,                                                   \
+	    (CUdeviceptr to, const void *from, size_t bytes, CUstream stream)) \
+	X(cuMemcpyDtoDAsync_v2, "cuMemcpyDtoDAsync", 3020, HOOK_LEGACY,        \
+	    (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)) \
+	X(cuMemcpyDtoDAsync_v2_ptsz, "cuMemcpyDtoDAsync", 7000,                \
+	    HOOK_PER_THREAD,                                                   \
+	    (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)) \
+	X(cuMemcpyHtoD_v2, "cuMemcpyHtoD", 3020, HOOK_LEGACY,                  \
+	    (CUdeviceptr to, const void *from, size_t bytes))                  \
+	X(cuMemcpyHtoD_v2_ptds, "cuMemcpyHtoD", 7000, HOOK_PER_THREAD,         \
+	    (CUdeviceptr to, const void *from, size_t bytes))                  \
+	X(cuMemcpyDtoD_v2, "cuMemcpyDtoD", 3020, HOOK_LEGACY,                  \
+	    (CUdeviceptr to, CUdeviceptr from, size_t bytes))                  \
+	X(cuMemcpyDtoD_v2_ptds, "cuMemcpyDtoD", 7000, HOOK_PER_THREAD,         \
+	    (CUdeviceptr to, CUdeviceptr from, size_t bytes))                  \
+	X(cuMemsetD8Async, "cuMemsetD8Async", 3020, HOOK_LEGACY,               \
+	    (CUdeviceptr to, unsigned char value, size_t n, CUstream stream))  \
+	X(cuMemsetD8Async_ptsz, "cuMemsetD8Async", 7000, HOOK_PER_THREAD,      \
+	    (CUdeviceptr to, unsigned char value, size_t n, CUstream stream))  \
+	X(cuMemsetD16Async, "cuMemsetD16Async", 3020, HOOK_LEGACY,             \
+	    (CUdeviceptr to, unsigned short value, size_t n, CUstream stream)) \
+	X(cuMemsetD16Async_ptsz, "cuMemsetD16Async", 7000, HOOK_PER_THREAD,    \
+	    (CUdeviceptr to, unsigned short value, size_t n, CUstream stream)) \
+	X(cuMemsetD32Async, "cuMemsetD32Async", 3020, HOOK_LEGACY,             \
+	    (CUdeviceptr to, unsigned value, size_t n, CUstream stream))       \
+	X(cuMemsetD32Async_ptsz, "cuMemsetD32Async", 7000, HOOK_PER_THREAD,    \
+	    (CUdeviceptr to, unsigned value, size_t n, CUstream stream))
+
 enum hook_id {
 #define HOOK_ID(name, base, version, streams, params) HOOK_##name,
 	HOOKS(HOOK_ID)
 #undef HOOK_ID
 	    HOOK_COUNT,
-	HOOK_WATCH_FIRST = HOOK_cuMemcpyDtoHAsync_v2
+	HOOK_WATCH_FIRST = HOOK_cuMemcpyDtoHAsync_v2,
+	HOOK_CHECK_FIRST = HOOK_cuLaunchKernel
 };
 
 /* The hooks, and the types of what is behind them. */

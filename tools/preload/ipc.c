@@ -3,143 +3,39 @@
  *
  * The driver's handles are for its own allocations, and an allocation of weir
  * is a part of one. Where it is the first part the driver's handle is the
- * right one. For any other part weir gives a handle of its own: it names a
- * record in a file of this process, which holds the driver's handle and where
- * the part lies. A process that runs under weir too reads the record, opens
- * what the driver's handle stands for, and tells its program the address of
- * the part; for another process it is a handle that is not valid.
- *
- * The file is in memory, is reached through /proc by processes of the same
- * user, and is gone with this process.
+ * right one. For any other part weir gives a ticket (ipc/record.h): its record
+ * holds the driver's handle and where the part lies. A process that runs under
+ * weir too reads the record, opens what the driver's handle stands for, and
+ * tells its program the address of the part; for another process it is a handle
+ * that is not valid.
  */
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/random.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "base/meta.h"
+#include "ipc/record.h"
 #include "tools/preload/preload.h"
-
-/* One part of an allocation of the driver. */
-struct record {
-	CUipcMemHandle handle;
-	uint64_t offset;
-	uint64_t size;
-};
-
-/* The file: this, and records behind it. */
-struct file {
-	uint64_t nonce; /* that this is the file that was meant */
-	struct record records[];
-};
-
-/* What is in a handle of weir's. */
-struct ticket {
-	char magic[8];
-	int32_t pid;
-	int32_t fd;
-	uint64_t nonce;
-	uint64_t record;
-};
-
-_Static_assert(
-    sizeof(struct ticket) <= sizeof(CUipcMemHandle), "a handle has 64 bytes");
-
-static const char magic[8] = "weirIPC\1";
-
-enum { RECORDS = 1 << 16 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- Giving ------------------------------------------------------------ */
 
-/* Under the lock. */
-static struct file *file;
-static int file_fd = -1;
-static uint64_t n_records;
+static struct ipc_file file; /* under the lock */
 
 static bool
-make_file(void)
+write_ticket(const struct ipc_record *part, CUipcMemHandle *out)
 {
-	const size_t size =
-	    sizeof(struct file) + RECORDS * sizeof(struct record);
-	uint64_t nonce;
-	void *memory;
-	int fd;
-
-	if (file != NULL)
-		return true;
-	fd = memfd_create("weir-ipc", MFD_CLOEXEC);
-	if (fd < 0)
-		return false;
-	if (getrandom(&nonce, sizeof(nonce), 0) != sizeof(nonce) ||
-	    ftruncate(fd, (off_t)size) != 0)
-		goto close_file;
-	memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (memory == MAP_FAILED)
-		goto close_file;
-	file = memory;
-	file->nonce = nonce;
-	file_fd = fd;
-	return true;
-
-close_file:
-	close(fd);
-	return false;
-}
-
-static bool
-same_part(const struct record *a, const struct record *b)
-{
-	return memcmp(&a->handle, &b->handle, sizeof(a->handle)) == 0 &&
-	    a->offset == b->offset && a->size == b->size;
-}
-
-/* The number of the record of a part, made if need be: the same part has the
- * same handle each time. */
-static bool
-record_of(const struct record *part, uint64_t *out)
-{
-	uint64_t i = 0;
-
-	if (!make_file())
-		return false;
-	while (i < n_records && !same_part(&file->records[i], part))
-		i++;
-	if (i == RECORDS)
-		return false;
-	if (i == n_records) {
-		file->records[i] = *part;
-		n_records++;
-	}
-	*out = i;
-	return true;
-}
-
-static bool
-write_ticket(const struct record *part, CUipcMemHandle *out)
-{
-	struct ticket ticket = { .pid = getpid() };
+	struct ipc_ticket ticket;
 	bool written;
 
-	memcpy(ticket.magic, magic, sizeof(magic));
 	pthread_mutex_lock(&lock);
-	written = record_of(part, &ticket.record);
-	if (written) {
-		ticket.fd = file_fd;
-		ticket.nonce = file->nonce;
-	}
+	written = ipc_file_add(&file, part, &ticket);
 	pthread_mutex_unlock(&lock);
-	if (!written)
-		return false;
-	memset(out, 0, sizeof(*out));
-	memcpy(out, &ticket, sizeof(ticket));
-	return true;
+	if (written)
+		memcpy(out, &ticket, sizeof(*out));
+	return written;
 }
 
 static CUresult
@@ -158,8 +54,9 @@ refuse(CUdeviceptr ptr, const char *why)
 CUresult
 cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr ptr)
 {
-	struct record part;
+	struct ipc_record part = { .kind = IPC_DRIVER, .pieces = 1 };
 	struct place place;
+	size_t whole;
 	CUresult code;
 
 	report_call(HOOK_cuIpcGetMemHandle);
@@ -178,13 +75,17 @@ cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr ptr)
 		return refuse(ptr, "not with WEIR_PRELOAD_FREE=fast");
 	if (place.mapped || place.ordered)
 		return CUDA_ERROR_INVALID_VALUE;
-	code = REAL(cuIpcGetMemHandle)(&part.handle, place.segment);
+	code = REAL(cuIpcGetMemHandle)(&part.memory, place.segment);
+	if (code == CUDA_SUCCESS)
+		code =
+		    REAL(cuMemGetAddressRange_v2)(NULL, &whole, place.segment);
 	if (code != CUDA_SUCCESS)
 		return code;
 	part.offset = place.base - place.segment;
 	part.size = place.size;
+	part.whole = whole;
 	if (part.offset == 0)
-		*handle = part.handle;
+		*handle = part.memory;
 	else if (!write_ticket(&part, handle))
 		return refuse(ptr, "there is no room to describe it");
 	report_served(HOOK_cuIpcGetMemHandle, code);
@@ -206,29 +107,17 @@ static struct opened *all; /* under the lock */
 static atomic_uint n_opened;
 
 static bool
-read_record(const struct ticket *ticket, struct record *out)
+read_record(const struct ipc_ticket *ticket, struct ipc_record *out)
 {
-	uint64_t nonce = 0;
-	char path[64];
-	off_t at = (off_t)(sizeof(struct file) + ticket->record * sizeof(*out));
-	bool whole;
-	int fd;
+	const char *fault = ipc_ticket_read(ticket, out);
 
-	if (ticket->record >= RECORDS)
-		return false;
-	snprintf(path, sizeof(path), "/proc/%d/fd/%d", ticket->pid, ticket->fd);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0) {
+	if (fault == NULL && out->kind != IPC_DRIVER)
+		fault = "its memory is not the driver's";
+	if (fault != NULL)
 		log_write(LOG_WARN,
-		    "cuIpcOpenMemHandle: memory of process %d: %s cannot be "
-		    "opened",
-		    ticket->pid, path);
-		return false;
-	}
-	whole = pread(fd, &nonce, sizeof(nonce), 0) == sizeof(nonce) &&
-	    pread(fd, out, sizeof(*out), at) == sizeof(*out);
-	close(fd);
-	return whole && nonce == ticket->nonce;
+		    "cuIpcOpenMemHandle: memory of process %d: %s",
+		    (int)ticket->pid, fault);
+	return fault == NULL;
 }
 
 /* With the lock held. */
@@ -263,14 +152,33 @@ remember(struct opened *fresh)
 		meta_free(fresh, sizeof(*fresh));
 }
 
+/* The driver tells how much has been opened: the part must lie within. */
+static bool
+part_is_there(CUdeviceptr base, const struct ipc_record *part)
+{
+	CUdeviceptr start;
+	size_t size;
+
+	if (REAL(cuMemGetAddressRange_v2)(&start, &size, base) ==
+		CUDA_SUCCESS &&
+	    start == base && part->offset <= size &&
+	    part->size <= size - part->offset)
+		return true;
+	log_write(LOG_WARN,
+	    "cuIpcOpenMemHandle: the %llu bytes at offset %llu of what another "
+	    "process shares are not there",
+	    (unsigned long long)part->size, (unsigned long long)part->offset);
+	return false;
+}
+
 typedef CUresult opener(CUdeviceptr *, CUipcMemHandle, unsigned);
 
 static CUresult
-open_part(
-    opener *open, const struct ticket *ticket, unsigned flags, CUdeviceptr *out)
+open_part(opener *open, const struct ipc_ticket *ticket, unsigned flags,
+    CUdeviceptr *out)
 {
 	struct opened *opened;
-	struct record part;
+	struct ipc_record part;
 	CUresult code;
 
 	if (out == NULL || !read_record(ticket, &part))
@@ -278,26 +186,33 @@ open_part(
 	opened = meta_zalloc(sizeof(*opened));
 	if (opened == NULL)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	code = open(&opened->base, part.handle, flags);
-	if (code != CUDA_SUCCESS) {
-		meta_free(opened, sizeof(*opened));
-		return code;
+	code = open(&opened->base, part.memory, flags);
+	if (code != CUDA_SUCCESS)
+		goto drop_opened;
+	if (!part_is_there(opened->base, &part)) {
+		code = CUDA_ERROR_INVALID_VALUE;
+		REAL(cuIpcCloseMemHandle)(opened->base);
+		goto drop_opened;
 	}
 	opened->ptr = opened->base + part.offset;
 	opened->size = part.size;
 	*out = opened->ptr;
 	remember(opened);
 	return CUDA_SUCCESS;
+
+drop_opened:
+	meta_free(opened, sizeof(*opened));
+	return code;
 }
 
 static CUresult
 open_handle(opener *open, CUdeviceptr *out, const CUipcMemHandle *handle,
     unsigned flags)
 {
-	struct ticket ticket;
+	struct ipc_ticket ticket;
 
 	memcpy(&ticket, handle, sizeof(ticket));
-	if (gate_admits() && memcmp(ticket.magic, magic, sizeof(magic)) == 0)
+	if (gate_admits() && ipc_is_ticket(&ticket))
 		return open_part(open, &ticket, flags, out);
 	return open(out, *handle, flags);
 }
@@ -323,7 +238,7 @@ any_opened(void)
 	    gate_admits();
 }
 
-/* What the driver knows an opened part by; the part is open once less. */
+/* The driver's address of an opened part, which is closed once. */
 static CUdeviceptr
 forget(CUdeviceptr ptr)
 {

@@ -246,6 +246,7 @@ retire(CUstream handle)
 	weir_stream stream;
 	int device;
 
+	races_stream_gone(handle);
 	if (!gate_started() || !gate_stream(handle, false, &device, &stream))
 		return;
 	gate_enter_weir();

@@ -86,6 +86,7 @@ memory_allocate(const struct request *request, CUdeviceptr *out, CUresult *code)
 	if (request->pool != NULL)
 		mempool_allocated(request->pool, block, *out, request->bytes);
 	report_allocated(request, *out);
+	races_allocated(*out, request->bytes, request->stream);
 	*code = CUDA_SUCCESS;
 	return true;
 }
@@ -102,7 +103,12 @@ allocate_plain(int device, size_t bytes, CUdeviceptr *out, CUresult *code)
 		if (request.pool != NULL)
 			request.stream = WEIR_STREAM_LEGACY;
 	}
-	return memory_allocate(&request, out, code);
+	if (!memory_allocate(&request, out, code))
+		return false;
+	/* To the program it is of no stream in any case. */
+	if (*code == CUDA_SUCCESS && request.stream != WEIR_STREAM_ANY)
+		races_allocated(*out, bytes, WEIR_STREAM_ANY);
+	return true;
 }
 
 CUresult
@@ -282,6 +288,7 @@ cuMemFree_v2(CUdeviceptr ptr)
 	case LIVE:
 		break;
 	}
+	races_freed(ptr, WEIR_STREAM_ANY);
 	gate_enter_weir();
 	status = free_plain(&held);
 	gate_leave_weir();

@@ -188,7 +188,7 @@ find_default(CUmemoryPool handle)
 	return NULL;
 }
 
-/* What is kept of a pool; NULL for one that is the driver's alone. */
+/* The record of a pool; NULL for a pool that is the driver's alone. */
 static struct mempool *
 find(CUmemoryPool handle)
 {
@@ -537,7 +537,7 @@ mempool_device_ends(int device)
 
 /* ---- Trimming ---------------------------------------------------------- */
 
-/* What the pools of a device may keep unused. */
+/* The bytes that the pools of a device may keep unused. */
 static uint64_t
 idle_of_all(int device)
 {
@@ -552,7 +552,7 @@ idle_of_all(int device)
 	return sum;
 }
 
-/* What is unused of memory that was not stream-ordered: no pool's business. */
+/* Unused memory that was not stream-ordered belongs to no pool. */
 static uint64_t
 idle_plain(int device)
 {
@@ -631,8 +631,10 @@ cuCtxSynchronize(void)
 	code = REAL(cuCtxSynchronize)();
 	watch_end(HOOK_cuCtxSynchronize);
 	watch_wait();
-	if (code == CUDA_SUCCESS)
+	if (code == CUDA_SUCCESS) {
+		races_waited_all();
 		synchronized();
+	}
 	return code;
 }
 
@@ -657,6 +659,8 @@ cuCtxSynchronize_v2(CUcontext context)
 	code = REAL(cuCtxSynchronize_v2)(context);
 	watch_end(HOOK_cuCtxSynchronize_v2);
 	watch_wait();
+	if (code == CUDA_SUCCESS)
+		races_waited_all();
 	if (code == CUDA_SUCCESS && is_current(context))
 		synchronized();
 	return code;
@@ -721,8 +725,8 @@ pages(uint64_t bytes)
 	return (bytes + PAGE - 1) / PAGE * PAGE;
 }
 
-/* What weir adds to a counter of the driver's pool, which has what the driver
- * has served itself. */
+/* The bytes that weir adds to a counter of the driver's pool, which counts what
+ * the driver has served itself. */
 static uint64_t
 share(struct mempool *pool, int attribute)
 {

@@ -27,7 +27,7 @@
 
 /* ---- The short way ----------------------------------------------------- */
 
-/* What a thread knows of a stream: Note [The short way]. */
+/* A thread's findings about a stream: Note [The short way]. */
 struct known {
 	weir_stream stream;   /* explicit */
 	uint64_t change;      /* gate_change(); 0: nothing is known */
@@ -75,7 +75,7 @@ remember(weir_stream stream, int device, uint64_t change)
 		.stream = stream, .change = change, .device = device
 	};
 
-	if (change == 0 || sites_wanted())
+	if (change == 0 || sites_wanted() || races_wanted())
 		return;
 	known.pool = mempool_serving(device, NULL, true);
 	if (known.pool != NULL && !mempool_is_default(known.pool))
@@ -97,7 +97,7 @@ is_known(const struct known *known, weir_stream stream)
 	    gate_in_weir == 0;
 }
 
-/* The same of a default stream. */
+/* As above, for a default stream. */
 static bool
 is_known_default(const struct known *known, weir_stream stream)
 {
@@ -148,7 +148,7 @@ allocate_default(
 	    allocate_known(known, id, out, bytes, stream, known->context);
 }
 
-/* The same in a pool of the program's. */
+/* As above, in a pool of the program's. */
 static bool
 allocate_named(enum hook_id id, CUdeviceptr *out, size_t bytes,
     CUmemoryPool handle, CUstream stream)
@@ -217,7 +217,7 @@ free_default(enum hook_id id, CUdeviceptr ptr, weir_stream stream)
 
 /* ---- Allocate ---------------------------------------------------------- */
 
-/* What the program has asked for: `pool` counts unless it is `of_device`. */
+/* A request of the program's; `pool` is used unless it is `of_device`. */
 struct wish {
 	size_t bytes;
 	CUmemoryPool pool;
@@ -390,6 +390,7 @@ free_on(const struct held *held, CUstream handle, bool per_thread)
 	if (stream != WEIR_STREAM_LEGACY)
 		memory_other_stream();
 	remember(stream, device, change);
+	races_freed(held->ptr, stream);
 	gate_enter_weir();
 	status = weir_free_async((void *)(uintptr_t)held->ptr, stream);
 	gate_leave_weir();

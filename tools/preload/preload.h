@@ -1,5 +1,5 @@
 /*
- * What the parts of libweir_preload.so share.
+ * Declarations that the parts of libweir_preload.so share.
  *
  * The library sits between a program and the CUDA driver. A program reaches
  * the driver through four doors: symbols it is linked with, dlsym(),
@@ -22,9 +22,12 @@
  *	contexts.c  contexts, their work and their end
  *	count.c     the driver calls weir itself makes
  *	watch.c     copies to the host, and what waits for them
- *	report.c    what was seen, told at exit; text.c and json.c write it
+ *	report.c    what was seen, told at exit; tools/report writes it
  *	tally.c     the counters for it, of each thread
+ *	races.c     blocks that streams use in no order
+ *	launches.c  kernels, copies and fills, for races.c
  *	sites.c     where in the program memory comes from
+ *	nvtx.c      the program's NVTX ranges, in the history
  *
  * Nothing runs before a symbol of the driver is asked for or called.
  */
@@ -40,6 +43,7 @@
 
 #include "driver/abi.h"
 #include "tools/preload/hooks.h"
+#include "tools/report/names.h"
 
 /* Code that may run before a sanitizer's own start: it resolves its symbols
  * with dlsym. */
@@ -72,9 +76,9 @@ void *real_find(const char *symbol);
 /* The driver's function behind a hook, NULL as above. */
 void *real_of(enum hook_id id);
 
-/* The same to be called: never NULL, for what the driver lacks it answers
- * CUDA_ERROR_NOT_FOUND. Only a program that is linked with an entry its driver
- * does not have comes there. */
+/* As above, to be called: never NULL. An entry that the driver lacks gives
+ * CUDA_ERROR_NOT_FOUND. Only a program that is linked with such an entry calls
+ * it. */
 void *real_call(enum hook_id id);
 #define REAL(name) ((name##_function *)real_call(HOOK_##name))
 
@@ -109,8 +113,8 @@ void *real_for_weir(const char *symbol);
 
 /* ---- doors.c ----------------------------------------------------------- */
 
-/* What a query comes to: hand it on to `jump` with all as it came, or, if
- * that is NULL, return `value`. In two registers; stub.c takes it apart. */
+/* The answer to a query: hand the query on to `jump` unchanged or, if that is
+ * NULL, return `value`. In two registers; stub.c takes it apart. */
 struct door_answer {
 	void *jump;
 	void *value;
@@ -131,7 +135,7 @@ bool gate_enabled(void);
  * allocations have. */
 bool gate_ipc(void);
 
-/* What cuMemFree() does before memory is used again: WEIR_PRELOAD_FREE. */
+/* Whether cuMemFree() waits: WEIR_PRELOAD_FREE. */
 enum gate_free {
 	FREE_STRICT,   /* it waits for the context, as the driver's does */
 	FREE_DEFERRED, /* it does not; the memory waits */
@@ -207,7 +211,7 @@ enum memory_owner {
 	UNUSED, /* of weir, but in no allocation: nothing to the program */
 };
 
-/* What weir is asked for; `pool` is what it counts in, if in any. */
+/* A request to weir; `pool` is the pool that counts it, or NULL. */
 struct request {
 	int device;
 	size_t bytes;
@@ -297,8 +301,8 @@ bool room_made(CUresult code);
 /* The primary context of a device is in being. */
 void contexts_primary(int device, CUcontext context);
 
-/* That of a device, NULL while there is none; and the device that a context is
- * the primary one of, or -1. */
+/* The primary context of a device, NULL while there is none; and the device
+ * whose primary context this is, or -1. */
 CUcontext contexts_primary_of(int device);
 int contexts_device_of(CUcontext context);
 
@@ -372,18 +376,13 @@ void mempool_device_ends(int device);
  * timed. `real` itself for any other name, and for what is not of weir's. */
 void *count_through(const char *name, void *real);
 
-/* Those that this thread has made, but for questions: which context is
- * current, whether a stream is being captured. */
+/* The calls that this thread has made, without questions such as which context
+ * is current, or whether a stream is being captured. */
 uint64_t count_of_thread(void);
 
-/* The entries. */
-enum {
-#define COUNT_ENTRY(name, version, required, params) COUNT_##name,
-	DRIVER_ENTRIES(COUNT_ENTRY)
-#undef COUNT_ENTRY
-	    COUNT_ENTRIES
-};
-const char *count_name(size_t i);
+/* True once if this thread has made a call since it last asked that changes how
+ * much memory is held, or that waits. */
+bool count_has_news(void);
 
 /* ---- watch.c: what the program waits for ------------------------------- */
 
@@ -404,9 +403,55 @@ void watch_end(enum hook_id id);
 /* How often a copy to the host was waited for by nothing but such a free. */
 uint64_t watch_barriers(void);
 
+/* ---- races.c: blocks that streams use in no order ---------------------- */
+
+/* WEIR_CHECK_STREAMS=1. Without it the rest does nothing. */
+bool races_wanted(void);
+
+/* It was looked at, and is not wanted. */
+extern atomic_bool races_are_off;
+
+/* A block was allocated; is about to be freed. On a stream, by its explicit
+ * handle, or WEIR_STREAM_ANY. */
+void races_note_allocated(CUdeviceptr ptr, size_t bytes, weir_stream stream);
+void races_note_freed(CUdeviceptr ptr, weir_stream stream);
+
+static inline void
+races_allocated(CUdeviceptr ptr, size_t bytes, weir_stream stream)
+{
+	if (!atomic_load_explicit(&races_are_off, memory_order_relaxed))
+		races_note_allocated(ptr, bytes, stream);
+}
+
+static inline void
+races_freed(CUdeviceptr ptr, weir_stream stream)
+{
+	if (!atomic_load_explicit(&races_are_off, memory_order_relaxed))
+		races_note_freed(ptr, stream);
+}
+
+/* A stream was given work with these addresses, of which any may be none. */
+void races_work(CUstream stream, bool per_thread, const char *call,
+    const CUdeviceptr *ptrs, size_t n);
+
+/* The host has waited for a stream; for all. */
+void races_waited(CUstream stream, bool per_thread);
+void races_waited_all(void);
+
+/* Events: recorded on a stream by its explicit handle; waited for by the host;
+ * by a stream; destroyed. */
+void races_recorded(CUevent event, CUstream stream);
+void races_event_waited(CUevent event);
+void races_stream_waited(CUstream stream, CUevent event);
+void races_event_gone(CUevent event);
+
+/* A stream is destroyed. */
+void races_stream_gone(CUstream stream);
+
 /* ---- sites.c: where in the program memory comes from ------------------- */
 
 struct site_block;
+struct site_list; /* tools/report/report.h */
 
 /* Anybody is to be told. Without it nothing of the following happens. */
 bool sites_wanted(void);
@@ -422,6 +467,16 @@ void sites_put_back(struct site_block *block);
 
 void sites_device_ends(int device);
 
+/* Copies of them: what is not freed, and what held most at the peak, as many
+ * as were asked for. NULL if nobody has asked, or without memory. free() it. */
+struct site_list *sites_leaks(void);
+struct site_list *sites_top(void);
+
+/* Call `tell` with each call of a stack, innermost first, as a line of text
+ * such as "f (file.c:12)". Calls within this library are left out. */
+void sites_describe(
+    uint32_t stack, void (*tell)(void *user, const char *line), void *user);
+
 /* ---- report.c ---------------------------------------------------------- */
 
 enum report_answer { REPORT_UNREAD, REPORT_NONE, REPORT_WANTED };
@@ -429,6 +484,7 @@ extern _Atomic(enum report_answer) report_answer;
 bool report_read(void);
 void report_count_call(enum hook_id id);
 void report_count_served(enum hook_id id);
+void report_count_failed(void);
 void report_count_allocated(const struct request *request, CUdeviceptr ptr);
 void report_count_freed(int device, size_t bytes);
 
@@ -466,11 +522,15 @@ report_call(enum hook_id id)
 static inline void
 report_served(enum hook_id id, CUresult code)
 {
-	if (code == CUDA_SUCCESS && report_wanted())
+	if (!report_wanted())
+		return;
+	if (code == CUDA_SUCCESS)
 		report_count_served(id);
+	else
+		report_count_failed();
 }
 
-/* What the program holds. report_allocated() comes between the two above. */
+/* The program's memory. report_allocated() comes between the two above. */
 static inline void
 report_allocated(const struct request *request, CUdeviceptr ptr)
 {

@@ -8,13 +8,15 @@
  * so it calls nothing.
  *
  * The driver is the libcuda.so.1 that the program itself has loaded, by link
- * or by dlopen. It is found by asking the loader for what is loaded already,
- * and is never loaded from here.
+ * or by dlopen. It is found by asking the loader for what is loaded already. It
+ * is loaded from here only for a program that calls weir itself, which may do
+ * so before anything has loaded the driver.
  */
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tools/preload/preload.h"
@@ -260,9 +262,10 @@ real_driver(void)
 }
 
 /*
- * weir retains the primary context of a device and keeps it. Under a preload
- * the program has it already, and must stay the one who decides when it ends:
- * with a share of ours, its last release would not be the last.
+ * weir retains the primary context of a device and keeps it. A program that
+ * calls the driver has the context already, and must stay the one who decides
+ * when it ends: with a share of ours, its last release would not be the last.
+ * A program that calls weir first has no context, so weir keeps a share.
  */
 static CUresult
 retain_without_share(CUcontext *out, CUdevice device)
@@ -279,11 +282,11 @@ retain_without_share(CUcontext *out, CUdevice device)
 	return code;
 }
 
-/* What weir is given for an entry. */
+/* The function that weir gets for an entry. */
 static void *
 for_weir(const char *symbol, void *found)
 {
-	if (found != NULL && real_driver() != NULL &&
+	if (found != NULL && real_driver() != NULL && gate_in_weir > 0 &&
 	    strcmp(symbol, "cuDevicePrimaryCtxRetain") == 0)
 		return (void *)retain_without_share;
 	if (report_wanted())
@@ -314,11 +317,26 @@ query_for_weir_v2(const char *symbol, void **function, int version,
 	return code;
 }
 
+/* The driver stays loaded, so that real_find() finds it from now on. */
+static void
+load_driver(void)
+{
+	/* Not for setuid programs: it names code to be run. */
+	const char *path = secure_getenv("WEIR_LIBCUDA");
+
+	dlopen(path != NULL && *path != '\0' ? path : "libcuda.so.1",
+	    RTLD_NOW | RTLD_LOCAL);
+}
+
 void *
 real_for_weir(const char *symbol)
 {
-	void *found = real_find(symbol);
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	void *found;
 
+	if (!real_loaded())
+		pthread_once(&once, load_driver);
+	found = real_find(symbol);
 	if (found == NULL)
 		return NULL;
 	if (strcmp(symbol, "cuGetProcAddress_v2") == 0)

@@ -14,7 +14,6 @@
  * known, so they are taken to lie without gaps, and what is told is the least
  * it would have held.
  */
-#include "tools/preload/report.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -24,30 +23,17 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "allocator/allocator.h"
 #include "base/log.h"
 #include "base/os.h"
+#include "base/status.h"
 #include "driver/driver.h"
 #include "tools/preload/tally.h"
 
 /* ---- Counters ---------------------------------------------------------- */
 
 /* Note [Without caching]. */
-enum { PAGE = 2 << 20, UNIT = 512 };
-
-/* What a device's arena has told before it was forgotten. */
-struct past {
-	uint64_t peak_held_bytes;
-	uint64_t host_waits;
-	uint64_t gpu_waits;
-	uint64_t ooms;
-};
-static struct past pasts[TALLY_DEVICES];
-
-/* A row is a stream's once its key is set; the last is of all others. */
-static struct {
-	atomic_uintptr_t key; /* 0: free */
-	atomic_int device;
-} streams[REPORT_STREAMS];
+enum { UNIT = 512 };
 
 /* The driver calls of this thread when its present call of a hook began. */
 static PRELOAD_THREAD uint64_t calls_before;
@@ -87,7 +73,7 @@ report_read(void)
 void
 report_count_call(enum hook_id id)
 {
-	tally_add(&tally_own()->calls[id].seen, 1);
+	ledger_add(&tally_own()->calls[id].seen, 1);
 	calls_before = count_of_thread();
 }
 
@@ -97,25 +83,37 @@ needed_no_driver(void)
 	return count_of_thread() == calls_before;
 }
 
+static void publish_all(void);
+
+/* A failure may be one more that was out of memory. */
+void
+report_count_failed(void)
+{
+	if (!needed_no_driver())
+		publish_all();
+}
+
 void
 report_count_served(enum hook_id id)
 {
 	struct tally_calls *calls = &tally_own()->calls[id];
 
-	tally_add(&calls->served, 1);
+	ledger_add(&calls->served, 1);
 	if (needed_no_driver())
-		tally_add(&calls->saved, 1);
+		ledger_add(&calls->saved, 1);
+	else if (count_has_news())
+		publish_all();
 }
 
 static size_t
 slot_of(int device)
 {
-	return (unsigned)device < TALLY_DEVICES ? (size_t)device :
-						  TALLY_DEVICES - 1;
+	return (unsigned)device < LEDGER_DEVICES ? (size_t)device :
+						   LEDGER_DEVICES - 1;
 }
 
-/* What distinguishes a stream: default ones are of a device, others have a
- * handle of their own. Never 0. */
+/* The key of a stream: of the device for default streams, else the handle.
+ * Never 0. */
 static uintptr_t
 key_of(int device, weir_stream handle)
 {
@@ -129,9 +127,11 @@ key_of(int device, weir_stream handle)
 	    stream;
 }
 
+/* The calling thread has counted something by then. */
 static unsigned
 row_of(int device, weir_stream stream)
 {
+	struct ledger_stream *streams = tally_process()->streams;
 	static PRELOAD_THREAD unsigned latest;
 	uintptr_t key = key_of(device, stream);
 
@@ -152,18 +152,12 @@ row_of(int device, weir_stream stream)
 	return REPORT_STREAMS - 1;
 }
 
-static int64_t
-multiple_of(int64_t unit, uint64_t bytes)
-{
-	return ((int64_t)bytes + unit - 1) & -unit;
-}
-
 static struct tally_bytes
 bytes_of(uint64_t bytes)
 {
-	return (struct tally_bytes){ { [TALLY_LIVE] = (int64_t)bytes,
-	    [TALLY_UNCACHED] =
-		multiple_of(bytes >= PAGE ? PAGE : UNIT, bytes) } };
+	return (struct tally_bytes){ { [LEDGER_LIVE] = (int64_t)bytes,
+	    [LEDGER_UNCACHED] = ledger_multiple(
+		bytes >= LEDGER_PAGE ? LEDGER_PAGE : UNIT, bytes) } };
 }
 
 void
@@ -173,10 +167,10 @@ report_count_allocated(const struct request *request, CUdeviceptr ptr)
 	struct tally_stream *stream =
 	    &own->streams[row_of(request->device, request->stream)];
 
-	tally_add(&stream->requests, 1);
-	tally_add(&stream->bytes, (int64_t)request->bytes);
+	ledger_add(&stream->requests, 1);
+	ledger_add(&stream->bytes, (int64_t)request->bytes);
 	if (needed_no_driver())
-		tally_add(&stream->hits, 1);
+		ledger_add(&stream->hits, 1);
 	tally_allocated(
 	    own, slot_of(request->device), bytes_of(request->bytes));
 	sites_allocated(ptr, request->device, request->bytes);
@@ -191,6 +185,7 @@ report_count_freed(int device, size_t bytes)
 struct report_place
 report_place(int device, weir_stream stream)
 {
+	tally_own();
 	return (struct report_place){ .row = row_of(device, stream),
 		.slot = (unsigned)slot_of(device) };
 }
@@ -214,9 +209,9 @@ report_count_quick_malloc(
 		begin_with_malloc(id, place, bytes);
 		return;
 	}
-	tally_add(&own->calls[id].quick, 1);
-	tally_add(&own->streams[place.row].quick, 1);
-	tally_add(&own->streams[place.row].bytes, (int64_t)bytes);
+	ledger_add(&own->calls[id].quick, 1);
+	ledger_add(&own->streams[place.row].quick, 1);
+	ledger_add(&own->streams[place.row].bytes, (int64_t)bytes);
 	tally_allocated(own, place.slot, bytes_of(bytes));
 }
 
@@ -237,288 +232,93 @@ report_count_quick_free(
 		begin_with_free(id, place, bytes);
 		return;
 	}
-	tally_add(&own->calls[id].quick, 1);
+	ledger_add(&own->calls[id].quick, 1);
 	tally_freed(own, place.slot, bytes_of(bytes));
 }
 
 /* ---- What weir has to tell --------------------------------------------- */
 
-static struct past
-add(struct past a, struct past b)
+/* Copy an arena's counts to the ledger, where they outlive the process. They
+ * change only in calls that come to the driver. */
+static void
+publish(int device)
 {
-	if (b.peak_held_bytes > a.peak_held_bytes)
-		a.peak_held_bytes = b.peak_held_bytes;
-	a.host_waits += b.host_waits;
-	a.gpu_waits += b.gpu_waits;
-	a.ooms += b.ooms;
-	return a;
+	struct ledger_arena *now = &tally_process()->now[slot_of(device)];
+	struct weir_stats stats;
+
+	if (!allocator_glance(device, &stats))
+		return;
+	ledger_set(
+	    &now->peak_held_bytes, (int64_t)stats.reserved_bytes.all.peak);
+	ledger_set(&now->host_waits, (int64_t)stats.num_host_waits);
+	ledger_set(&now->gpu_waits, (int64_t)stats.num_gpu_waits);
+	ledger_set(&now->ooms, (int64_t)stats.num_ooms);
 }
 
-static struct past
-present(int device)
+static void
+publish_all(void)
 {
-	struct weir_stats stats = { .struct_size = sizeof(stats) };
+	const struct driver *driver = driver_peek();
 
-	if (weir_stats(device, &stats) != WEIR_OK)
-		return (struct past){ 0 };
-	return (struct past){ .peak_held_bytes = stats.reserved_bytes.all.peak,
-		.host_waits = stats.num_host_waits,
-		.gpu_waits = stats.num_gpu_waits,
-		.ooms = stats.num_ooms };
+	if (driver == NULL || !gate_started())
+		return;
+	atomic_store(&tally_process()->serving, true);
+	for (int i = 0; i < driver->device_count && i < LEDGER_DEVICES; i++)
+		publish(i);
 }
 
 void
 report_device_ends(int device)
 {
-	size_t slot = slot_of(device);
+	struct ledger_arena *past;
+	struct ledger_arena *now;
 
 	if (!report_wanted())
 		return;
-	pasts[slot] = add(pasts[slot], present(device));
-	tally_forget(slot);
-}
-
-/* Over all devices; peaks are added up. */
-static struct past
-total(void)
-{
-	const struct driver *driver = driver_peek();
-	struct past sum = { 0 };
-
-	if (driver == NULL || !gate_started())
-		return sum;
-	for (int i = 0; i < driver->device_count && i < TALLY_DEVICES; i++) {
-		struct past one = add(pasts[i], present(i));
-		uint64_t held_bytes = sum.peak_held_bytes + one.peak_held_bytes;
-
-		sum = add(sum, one);
-		sum.peak_held_bytes = held_bytes;
-	}
-	return sum;
-}
-
-/* ---- Putting it together ----------------------------------------------- */
-
-static const enum hook_id allocations[] = { HOOK_cuMemAlloc_v2,
-	HOOK_cuMemAllocPitch_v2, HOOK_cuMemAllocAsync,
-	HOOK_cuMemAllocAsync_ptsz, HOOK_cuMemAllocFromPoolAsync,
-	HOOK_cuMemAllocFromPoolAsync_ptsz };
-static const enum hook_id frees[] = { HOOK_cuMemFree_v2, HOOK_cuMemFreeAsync,
-	HOOK_cuMemFreeAsync_ptsz };
-
-static struct report_calls
-calls_of(const struct tally_calls *calls)
-{
-	uint64_t quick = (uint64_t)tally_now(&calls->quick);
-
-	return (struct report_calls){
-		.seen = (uint64_t)tally_now(&calls->seen) + quick,
-		.served = (uint64_t)tally_now(&calls->served) + quick,
-		.saved = (uint64_t)tally_now(&calls->saved) + quick
-	};
-}
-
-static void
-gather_calls(struct report *report, const struct tally *sum)
-{
-	for (int i = 0; i < HOOK_COUNT; i++)
-		report->calls[i] = calls_of(&sum->calls[i]);
-	for (size_t i = 0; i < sizeof(allocations) / sizeof(*allocations);
-	     i++) {
-		const struct report_calls *c = &report->calls[allocations[i]];
-
-		report->allocations_served += c->served;
-		report->calls_saved += c->saved;
-	}
-	for (size_t i = 0; i < sizeof(frees) / sizeof(*frees); i++) {
-		const struct report_calls *c = &report->calls[frees[i]];
-
-		report->frees_served += c->served;
-		report->calls_saved += c->saved;
-	}
-}
-
-static void
-gather_entries(struct report *report, const struct tally *sum)
-{
-	for (size_t i = 0; i < COUNT_ENTRIES; i++) {
-		struct report_entry *entry = &report->entries[i];
-
-		entry->calls = (uint64_t)tally_now(&sum->entries[i].calls);
-		entry->ns = (uint64_t)tally_now(&sum->entries[i].ns);
-		report->driver_calls += entry->calls;
-		report->driver_ns += entry->ns;
-	}
-}
-
-static weir_stream
-stream_of(uintptr_t key)
-{
-	if ((key & 0xff) > (uintptr_t)WEIR_STREAM_PER_THREAD ||
-	    key >> 8 > TALLY_DEVICES)
-		return (weir_stream)key;
-	return (key & 0xff) == 0 ? WEIR_STREAM_ANY : (weir_stream)(key & 0xff);
-}
-
-static void
-gather_streams(struct report *report, const struct tally *sum)
-{
-	for (size_t i = 0; i < REPORT_STREAMS; i++) {
-		const struct tally_stream *stream = &sum->streams[i];
-		bool others = i == REPORT_STREAMS - 1;
-		uint64_t quick = (uint64_t)tally_now(&stream->quick);
-		uint64_t requests =
-		    (uint64_t)tally_now(&stream->requests) + quick;
-
-		if (requests == 0)
-			continue;
-		report->streams[report->n_streams++] = (struct report_stream){
-			.device = others ? -1 : atomic_load(&streams[i].device),
-			.stream = stream_of(atomic_load(&streams[i].key)),
-			.requests = requests,
-			.hits = (uint64_t)tally_now(&stream->hits) + quick,
-			.bytes = (uint64_t)tally_now(&stream->bytes)
-		};
-	}
-}
-
-/* While threads go on, one may have been seen to free what another was not yet
- * seen to allocate. */
-static uint64_t
-at_least_none(int64_t n)
-{
-	return n > 0 ? (uint64_t)n : 0;
-}
-
-static void
-gather_memory(struct report *report, const struct tally *sum)
-{
-	int64_t blocks = 0;
-	int64_t bytes = 0;
-
-	for (size_t i = 0; i < TALLY_DEVICES; i++) {
-		blocks += tally_now(&sum->held[i].blocks);
-		bytes += tally_now(&sum->held[i].bytes[TALLY_LIVE]);
-	}
-	report->live_blocks = at_least_none(blocks);
-	report->live_bytes = at_least_none(bytes);
-	report->peak_live_bytes = (uint64_t)tally_peak_of(TALLY_LIVE);
-	/* Those that share pages share the last one too. */
-	report->uncached_bytes = (uint64_t)multiple_of(
-	    PAGE, (uint64_t)tally_peak_of(TALLY_UNCACHED));
-}
-
-static void
-gather(struct report *report, const struct tally *counted)
-{
-	struct past sum = total();
-
-	*report = (struct report){ .serving = gate_started(),
-		.peak_held_bytes = sum.peak_held_bytes,
-		.host_waits = sum.host_waits,
-		.gpu_waits = sum.gpu_waits,
-		.ooms = sum.ooms,
-		.barriers = watch_barriers(),
-		.leaks = sites_leaks(),
-		.top = sites_top() };
-	gather_calls(report, counted);
-	gather_entries(report, counted);
-	gather_streams(report, counted);
-	gather_memory(report, counted);
-}
-
-const char *
-report_stream_name(const struct report_stream *stream, char *text, size_t size)
-{
-	if (stream->device < 0)
-		snprintf(text, size, "others");
-	else if (stream->stream == WEIR_STREAM_ANY)
-		snprintf(text, size, "no stream");
-	else if (stream->stream == WEIR_STREAM_LEGACY)
-		snprintf(text, size, "legacy default");
-	else if (stream->stream == WEIR_STREAM_PER_THREAD)
-		snprintf(text, size, "per-thread default");
-	else
-		snprintf(text, size, "%p", (void *)stream->stream);
-	return text;
+	publish(device);
+	past = &tally_process()->past[slot_of(device)];
+	now = &tally_process()->now[slot_of(device)];
+	if (ledger_now(&now->peak_held_bytes) >
+	    ledger_now(&past->peak_held_bytes))
+		ledger_set(
+		    &past->peak_held_bytes, ledger_now(&now->peak_held_bytes));
+	ledger_add(&past->host_waits, ledger_now(&now->host_waits));
+	ledger_add(&past->gpu_waits, ledger_now(&now->gpu_waits));
+	ledger_add(&past->ooms, ledger_now(&now->ooms));
+	ledger_set(&now->peak_held_bytes, 0);
+	ledger_set(&now->host_waits, 0);
+	ledger_set(&now->gpu_waits, 0);
+	ledger_set(&now->ooms, 0);
+	tally_forget(slot_of(device));
 }
 
 /* ---- Writing ----------------------------------------------------------- */
-
-/* The file of this process: "%p" in its name is the process. NULL without
- * memory. The caller frees it. */
-static char *
-file_name(void)
-{
-	const char *mark = strstr(destination, "%p");
-	char *path;
-
-	if (mark == NULL)
-		return strdup(destination);
-	if (asprintf(&path, "%.*s%ld%s", (int)(mark - destination), destination,
-		(long)getpid(), mark + 2) < 0)
-		return NULL;
-	return path;
-}
-
-static void
-write_file(const char *path, const struct report *report)
-{
-	FILE *file = path == NULL ? NULL : fopen(path, "we");
-	bool failed;
-
-	if (file == NULL) {
-		log_write(LOG_ERROR, "WEIR_REPORT: %s: %s", destination,
-		    strerror(errno));
-		return;
-	}
-	report_write_json(file, report);
-	failed = ferror(file) != 0;
-	if (fclose(file) != 0 || failed)
-		log_write(
-		    LOG_ERROR, "WEIR_REPORT: %s: cannot be written", path);
-}
-
-/* Escapes only where they are seen: on a terminal, and not if NO_COLOR is set.
- */
-static bool
-colour_wanted(void)
-{
-	const char *plain = getenv("NO_COLOR");
-
-	return isatty(STDERR_FILENO) && (plain == NULL || *plain == '\0');
-}
-
-static bool
-anything_seen(const struct tally *sum)
-{
-	for (int i = 0; i < HOOK_COUNT; i++)
-		if (tally_now(&sum->calls[i].seen) != 0)
-			return true;
-	return false;
-}
 
 /* Reads what is in memory and calls no driver: it may be gone. */
 __attribute__((destructor)) static void
 write_report(void)
 {
 	static struct report report;
-	static struct tally sum;
+	struct ledger_process *process = tally_process();
 
-	if (os_forked())
+	if (os_forked() || !report_wanted())
 		return;
-	tally_read(&sum);
-	if (!anything_seen(&sum))
+	publish_all();
+	bool called = ledger_report(tally_ledger(), process, &report);
+	/* A program may have called weir alone, and no hook. */
+	if (called || driver_peek() != NULL)
+		library_report(&report);
+	if (!called && !report.library)
 		return;
-	gather(&report, &sum);
-	if (strcmp(destination, "-") == 0) {
-		report_write_text(stderr, &report, colour_wanted());
-	} else {
-		char *path = file_name();
-
-		write_file(path, &report);
-		free(path);
-	}
+	report.program = program_invocation_name;
+	report.pid = getpid();
+	report.barriers = watch_barriers();
+	report.describe = sites_describe;
+	report.leaks = sites_leaks();
+	report.top = sites_top();
+	if (report_write(destination, &report) != WEIR_OK)
+		log_write(LOG_ERROR, "WEIR_REPORT: %s", status_latest_text());
+	atomic_store(&process->reported, true);
 	free(report.leaks);
 	free(report.top);
 }

@@ -17,7 +17,7 @@
 #include "base/log.h"
 #include "base/meta.h"
 #include "tools/preload/preload.h"
-#include "tools/preload/report.h"
+#include "tools/report/report.h"
 #include "trace/stack.h"
 
 enum { TABLE_BYTES = 64 << 20, BLOCKS = 1 << 14, SITES = 1 << 10 };
@@ -30,7 +30,7 @@ struct site_block {
 	int device;
 };
 
-/* What is asked for; constant once it has been read. */
+/* The settings; constant once they have been read. */
 static bool leaks_wanted;
 static size_t top_wanted;
 static struct stack_table *stacks;
@@ -271,7 +271,7 @@ sites_device_ends(int device)
 
 /* ---- In the end -------------------------------------------------------- */
 
-/* What a list is ordered by, and how much of it a site has. */
+/* The order of a list, and a site's value in it. */
 static bool
 counts_at_peak(struct site *site)
 {

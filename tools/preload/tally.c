@@ -1,48 +1,67 @@
 /*
- * What each thread counts for a report: tally.h.
+ * The counters of each thread for a report: tally.h.
  */
 #include "tools/preload/tally.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-
-#include "base/meta.h"
-
-/* One that a thread has, or had. */
-struct owned {
-	struct owned *next;
-	bool used; /* by a thread that has not ended */
-	struct tally tally;
-};
+#include <unistd.h>
 
 PRELOAD_THREAD struct tally *tally_of_thread;
 
-/* Over what follows, and all limits. */
+/* Over what follows, the chain of threads, and all limits. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-/* That of threads there was no memory for. They share it, so some of what they
- * count may be lost. */
-static struct owned of_others = { .used = true };
-static struct owned *all = &of_others;
+static bool begun;
+static struct ledger *ledger;
+static struct ledger_process lonely; /* in no ledger */
+static struct ledger_process *process = &lonely;
 
-static struct tally_held forgotten[TALLY_DEVICES];
-static size_t devices; /* those that anything has been allocated on */
-static int64_t peaks[TALLY_PEAKS];
+struct ledger_process *
+tally_process(void)
+{
+	return process;
+}
+
+struct ledger *
+tally_ledger(void)
+{
+	return ledger;
+}
 
 /* ---- Threads ----------------------------------------------------------- */
 
 static pthread_key_t end_key;
 static bool ends_are_seen;
 
+static struct ledger_thread *
+first_thread(void)
+{
+	return &process->others;
+}
+
+static struct ledger_thread *
+next_thread(const struct ledger_thread *thread)
+{
+	uint32_t next = thread == &process->others ?
+	    atomic_load(&process->threads) :
+	    atomic_load(&thread->next);
+
+	return next == 0 ? NULL : ledger_thread(ledger, next);
+}
+
 /* Destructors of other libraries may come later and count: the thread begins
  * again then. */
 static void
 end(void *value)
 {
-	struct owned *own = value;
+	struct ledger_thread *own = value;
 
 	tally_of_thread = NULL;
 	pthread_mutex_lock(&lock);
-	own->used = false;
+	atomic_store(&own->used, false);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -52,98 +71,151 @@ watch_ends(void)
 	ends_are_seen = pthread_key_create(&end_key, end) == 0;
 }
 
-static struct owned *
-take_left(void)
+/* The streams' rows are known by then to callers of report_place(). */
+static void
+copy_streams(struct ledger_process *to, const struct ledger_process *from)
 {
-	struct owned *o;
-
-	pthread_mutex_lock(&lock);
-	for (o = all; o != NULL && o->used; o = o->next)
-		;
-	if (o != NULL)
-		o->used = true;
-	pthread_mutex_unlock(&lock);
-	return o;
+	for (size_t i = 0; i < REPORT_STREAMS; i++) {
+		atomic_store(&to->streams[i].device,
+		    atomic_load(&from->streams[i].device));
+		atomic_store(
+		    &to->streams[i].key, atomic_load(&from->streams[i].key));
+	}
 }
 
-static struct owned *
-make(void)
+/* The first of the process to count. */
+static void
+begin(void)
 {
-	struct owned *o = meta_zalloc(sizeof(*o));
+	uint32_t slot = 0;
 
-	if (o == NULL)
-		return &of_others;
-	o->used = true;
-	pthread_mutex_lock(&lock);
-	o->next = all;
-	all = o;
-	pthread_mutex_unlock(&lock);
-	return o;
+	begun = true;
+	if (ledger == NULL)
+		ledger = ledger_open(getenv(LEDGER_VARIABLE));
+	if (ledger != NULL)
+		slot = ledger_take_process(ledger, getpid());
+	if (slot != 0) {
+		struct ledger_process *made = ledger_process(ledger, slot);
+
+		snprintf(made->program, sizeof(made->program), "%s",
+		    program_invocation_name);
+		copy_streams(made, &lonely);
+		process = made;
+	}
+	atomic_store(&process->others.used, true);
+}
+
+/* One that an ended thread has left, or a new one; that of the others where
+ * there is none. */
+static struct ledger_thread *
+take_own(void)
+{
+	struct ledger_thread *own;
+	uint32_t slot;
+
+	for (own = first_thread(); own != NULL && atomic_load(&own->used);
+	     own = next_thread(own))
+		;
+	if (own == NULL && process != &lonely) {
+		slot = ledger_take_thread(ledger, getpid());
+		own = slot == 0 ? NULL : ledger_thread(ledger, slot);
+		if (own != NULL) {
+			atomic_store(
+			    &own->next, atomic_load(&process->threads));
+			atomic_store(&process->threads, slot);
+		}
+	}
+	if (own == NULL)
+		own = &process->others;
+	atomic_store(&own->used, true);
+	return own;
 }
 
 struct tally *
 tally_begin(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	struct owned *own;
+	struct ledger_thread *own;
 
 	pthread_once(&once, watch_ends);
-	own = take_left();
-	if (own == NULL)
-		own = make();
+	pthread_mutex_lock(&lock);
+	if (!begun)
+		begin();
+	own = take_own();
+	pthread_mutex_unlock(&lock);
 	tally_of_thread = &own->tally;
-	if (own != &of_others && ends_are_seen)
+	if (own != &process->others && ends_are_seen)
 		pthread_setspecific(end_key, own);
 	return tally_of_thread;
 }
 
-/* Of its parent's threads only the calling one is there. */
+/* The parent's counters stay the parent's, also in shared memory. */
 void
 tally_forget_all(void)
 {
+	struct ledger_process *parent = process;
+
 	pthread_mutex_init(&lock, NULL);
-	for (struct owned *o = all; o != NULL; o = o->next) {
-		memset(&o->tally, 0, sizeof(o->tally));
-		o->used = o == &of_others || &o->tally == tally_of_thread;
+	if (parent != &lonely) {
+		memset(&lonely, 0, sizeof(lonely));
+		copy_streams(&lonely, parent);
+	} else {
+		memset(&lonely.others, 0, sizeof(lonely.others));
+		memset(lonely.forgotten, 0, sizeof(lonely.forgotten));
+		memset(lonely.peaks, 0, sizeof(lonely.peaks));
 	}
-	memset(forgotten, 0, sizeof(forgotten));
-	memset(peaks, 0, sizeof(peaks));
+	process = &lonely;
+	begun = false;
+	tally_of_thread = NULL;
+	if (ends_are_seen)
+		pthread_setspecific(end_key, NULL);
 }
 
 /* ---- Peaks ------------------------------------------------------------- */
 
-/* Has it part in what is left below the peak? */
-static bool
-shares(const struct owned *o, const struct tally_held *held, int which)
+/* The streams that have allocated. */
+static size_t
+devices(void)
 {
-	return o->used &&
-	    (tally_now(&held->bytes[which]) != 0 ||
-		tally_now(&held->limit[which]) != 0);
+	size_t n = (size_t)ledger_now(&process->devices);
+
+	return n < LEDGER_DEVICES ? n : LEDGER_DEVICES;
 }
 
-/* What all hold. */
+/* Has it part in what is left below the peak? */
+static bool
+shares(const struct ledger_thread *o, const struct ledger_held *held, int which)
+{
+	return atomic_load(&o->used) &&
+	    (ledger_now(&held->bytes[which]) != 0 ||
+		ledger_now(&held->limit[which]) != 0);
+}
+
+/* The sum over all threads. */
 static int64_t
 held_now(int which)
 {
 	int64_t sum = 0;
 
-	for (size_t device = 0; device < devices; device++) {
-		sum -= tally_now(&forgotten[device].bytes[which]);
-		for (const struct owned *o = all; o != NULL; o = o->next)
-			sum += tally_now(&o->tally.held[device].bytes[which]);
+	for (size_t device = 0; device < devices(); device++) {
+		sum -= ledger_now(&process->forgotten[device].bytes[which]);
+		for (const struct ledger_thread *o = first_thread(); o != NULL;
+		     o = next_thread(o))
+			sum += ledger_now(&o->tally.held[device].bytes[which]);
 	}
 	return sum;
 }
 
-/* Those that share with this one, and whether other threads are among them. */
+/* The threads that share these counters, and whether there are others. */
 static int
 count_others(const struct tally *own, size_t device, int which, bool *threads)
 {
 	int n = 0;
 
 	*threads = false;
-	for (const struct owned *o = all; o != NULL; o = o->next)
-		for (size_t d = 0; d < devices; d++) {
+	for (const struct ledger_thread *o = first_thread(); o != NULL;
+	     o = next_thread(o))
+		for (size_t d = 0; d < devices(); d++) {
 			if ((&o->tally == own && d == device) ||
 			    !shares(o, &o->tally.held[d], which))
 				continue;
@@ -163,10 +235,11 @@ share_out(const struct tally *own, size_t device, int which, int64_t room)
 	int64_t slack = threads ? TALLY_SLACK : 0;
 	int64_t part = others > 0 ? room / 2 / others : 0;
 
-	for (struct owned *o = all; o != NULL; o = o->next)
-		for (size_t d = 0; d < devices; d++) {
-			struct tally_held *held = &o->tally.held[d];
-			int64_t limit = tally_now(&held->bytes[which]);
+	for (struct ledger_thread *o = first_thread(); o != NULL;
+	     o = next_thread(o))
+		for (size_t d = 0; d < devices(); d++) {
+			struct ledger_held *held = &o->tally.held[d];
+			int64_t limit = ledger_now(&held->bytes[which]);
 
 			if (&o->tally == own && d == device)
 				limit += room - part * others + slack;
@@ -181,59 +254,32 @@ void
 tally_pass(const struct tally *own, size_t device)
 {
 	pthread_mutex_lock(&lock);
-	if (device >= devices)
-		devices = device + 1;
-	for (int i = 0; i < TALLY_PEAKS; i++) {
+	if (device >= devices())
+		ledger_set(&process->devices, (int64_t)device + 1);
+	for (int i = 0; i < LEDGER_PEAKS; i++) {
 		int64_t now = held_now(i);
 
-		if (now > peaks[i])
-			peaks[i] = now;
-		share_out(own, device, i, peaks[i] - now);
+		if (now > ledger_now(&process->peaks[i]))
+			ledger_set(&process->peaks[i], now);
+		share_out(own, device, i, ledger_now(&process->peaks[i]) - now);
 	}
 	pthread_mutex_unlock(&lock);
-}
-
-/* ---- Reading ----------------------------------------------------------- */
-
-/* One more time, or less. */
-static void
-add_all(tally_count *to, const tally_count *from, size_t bytes, int sign)
-{
-	for (size_t i = 0; i < bytes / sizeof(*to); i++)
-		tally_add(&to[i], sign * tally_now(&from[i]));
 }
 
 void
 tally_forget(size_t device)
 {
-	struct tally_held *sum = &forgotten[device];
+	struct ledger_held *sum = &process->forgotten[device];
 
 	pthread_mutex_lock(&lock);
-	*sum = (struct tally_held){ 0 };
-	for (const struct owned *o = all; o != NULL; o = o->next)
-		add_all(&sum->blocks, &o->tally.held[device].blocks,
-		    sizeof(*sum), 1);
-	pthread_mutex_unlock(&lock);
-}
-
-void
-tally_read(struct tally *sum)
-{
 	memset(sum, 0, sizeof(*sum));
-	pthread_mutex_lock(&lock);
-	for (const struct owned *o = all; o != NULL; o = o->next)
-		add_all((tally_count *)sum, (const tally_count *)&o->tally,
-		    sizeof(*sum), 1);
-	add_all((tally_count *)sum->held, (const tally_count *)forgotten,
-	    sizeof(forgotten), -1);
-	pthread_mutex_unlock(&lock);
-}
+	for (const struct ledger_thread *t = first_thread(); t != NULL;
+	     t = next_thread(t)) {
+		const struct ledger_held *held = &t->tally.held[device];
 
-int64_t
-tally_peak_of(enum tally_peak which)
-{
-	pthread_mutex_lock(&lock);
-	int64_t peak = peaks[which];
+		ledger_add(&sum->blocks, ledger_now(&held->blocks));
+		for (int i = 0; i < LEDGER_PEAKS; i++)
+			ledger_add(&sum->bytes[i], ledger_now(&held->bytes[i]));
+	}
 	pthread_mutex_unlock(&lock);
-	return peak;
 }

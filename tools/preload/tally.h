@@ -1,12 +1,13 @@
 /*
- * What each thread counts for a report.
+ * The counters of each thread for a report.
  *
  * Note [Counting]
  *
  * A counter is written by one thread, by plain loads and stores, and added up
  * over all threads when it is read. A thread that ends leaves its counters as
  * they stand to one that begins, so that sums stay what they are. Counting
- * takes no lock and no memory once a thread has counted anything.
+ * takes no lock and no memory once a thread has counted anything. Where the
+ * counters lie: tools/report/ledger.h.
  *
  * Note [Peaks]
  *
@@ -24,59 +25,29 @@
 #ifndef TOOLS_PRELOAD_TALLY_H
 #define TOOLS_PRELOAD_TALLY_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "tools/preload/preload.h"
-#include "tools/preload/report.h"
+#include "tools/report/ledger.h"
 
-enum {
-	TALLY_DEVICES = 64, /* those above are counted with the last */
-	TALLY_SLACK = 1 << 20,
-};
+enum { TALLY_SLACK = 1 << 20 };
 
-typedef _Atomic int64_t tally_count;
-
-/* Bytes that have a peak. */
-enum tally_peak {
-	TALLY_LIVE,     /* as asked for */
-	TALLY_UNCACHED, /* report.c, Note [Without caching] */
-	TALLY_PEAKS
-};
-
-/* What a block counts for. */
+/* The bytes that a block counts for. */
 struct tally_bytes {
-	int64_t of[TALLY_PEAKS];
+	int64_t of[LEDGER_PEAKS];
 };
 
-/* What the program holds of a device. */
-struct tally_held {
-	tally_count blocks;
-	tally_count bytes[TALLY_PEAKS];
-	tally_count limit[TALLY_PEAKS]; /* written under the lock */
-};
+/* The process as the ledger has it. Until it has counted anything, and where
+ * there is no room in the ledger, one that no other process sees. */
+struct ledger_process *tally_process(void);
 
-/* A thread's, zero at first; or sums of them. All are tally_count. */
-struct tally {
-	struct tally_calls {
-		tally_count seen;
-		tally_count served;
-		tally_count saved;
-		tally_count quick; /* all three at once, and in none of them */
-	} calls[HOOK_COUNT];
-	struct tally_stream {
-		tally_count requests;
-		tally_count hits;
-		tally_count quick; /* both at once, and in neither */
-		tally_count bytes;
-	} streams[REPORT_STREAMS];
-	struct tally_entry {
-		tally_count calls;
-		tally_count ns;
-	} entries[COUNT_ENTRIES];
-	struct tally_held held[TALLY_DEVICES];
-};
+/* The ledger it is in; NULL: in none. */
+struct ledger *tally_ledger(void);
+
+/* The numbers of the libweir that the program is linked with, if it was that
+ * which served it; of library.c. */
+void library_report(struct report *report);
 
 /* The calling thread's, or NULL. */
 extern PRELOAD_THREAD struct tally *tally_of_thread;
@@ -90,40 +61,25 @@ tally_own(void)
 	return __builtin_expect(tally != NULL, 1) ? tally : tally_begin();
 }
 
-static inline int64_t
-tally_now(const tally_count *place)
-{
-	return atomic_load_explicit(place, memory_order_relaxed);
-}
-
-static inline int64_t
-tally_add(tally_count *place, int64_t n)
-{
-	int64_t now = tally_now(place) + n;
-
-	atomic_store_explicit(place, now, memory_order_relaxed);
-	return now;
-}
-
 /* The calling thread, whose it is, has passed a limit there. */
 void tally_pass(const struct tally *own, size_t device);
 
 /* Add to what it holds there; false: not below its limit any more. */
 static inline bool
-tally_rise(struct tally_held *held, enum tally_peak which, int64_t bytes)
+tally_rise(struct ledger_held *held, enum ledger_peak which, int64_t bytes)
 {
-	return tally_add(&held->bytes[which], bytes) <=
-	    tally_now(&held->limit[which]);
+	return ledger_add(&held->bytes[which], bytes) <=
+	    ledger_now(&held->limit[which]);
 }
 
 static inline void
 tally_allocated(struct tally *own, size_t device, struct tally_bytes bytes)
 {
-	struct tally_held *held = &own->held[device];
+	struct ledger_held *held = &own->held[device];
 
-	tally_add(&held->blocks, 1);
-	bool below = tally_rise(held, TALLY_LIVE, bytes.of[TALLY_LIVE]);
-	below &= tally_rise(held, TALLY_UNCACHED, bytes.of[TALLY_UNCACHED]);
+	ledger_add(&held->blocks, 1);
+	bool below = tally_rise(held, LEDGER_LIVE, bytes.of[LEDGER_LIVE]);
+	below &= tally_rise(held, LEDGER_UNCACHED, bytes.of[LEDGER_UNCACHED]);
 	if (__builtin_expect(!below, 0))
 		tally_pass(own, device);
 }
@@ -131,22 +87,17 @@ tally_allocated(struct tally *own, size_t device, struct tally_bytes bytes)
 static inline void
 tally_freed(struct tally *own, size_t device, struct tally_bytes bytes)
 {
-	struct tally_held *held = &own->held[device];
+	struct ledger_held *held = &own->held[device];
 
-	tally_add(&held->blocks, -1);
-	for (int i = 0; i < TALLY_PEAKS; i++)
-		tally_add(&held->bytes[i], -bytes.of[i]);
+	ledger_add(&held->blocks, -1);
+	for (int i = 0; i < LEDGER_PEAKS; i++)
+		ledger_add(&held->bytes[i], -bytes.of[i]);
 }
 
-/* What the program holds of a device has ended with it. */
+/* The program's memory of a device has ended with the device. */
 void tally_forget(size_t device);
 
-/* Add up those of all threads; but of no device is told what it held before
- * tally_forget(). Limits are of no use then. */
-void tally_read(struct tally *sum);
-int64_t tally_peak_of(enum tally_peak which);
-
-/* For a child: it begins with nothing. */
+/* For a child: it begins with nothing, but for the rows of streams. */
 void tally_forget_all(void);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * What a program waits for, watched for a report.
+ * The waits of a program, watched for a report.
  *
  * Note [A free as a barrier]
  *
@@ -33,7 +33,7 @@
 static _Atomic uint64_t barriers;
 static _Atomic uint64_t waits; /* of all threads */
 
-/* What has become of the latest copy of this thread to the host. */
+/* The state of this thread's latest copy to the host. */
 static PRELOAD_THREAD struct {
 	enum { NONE, QUEUED, FREED_AFTER } stage;
 	uint64_t waits; /* by then */
@@ -96,7 +96,7 @@ note(enum hook_id id, enum weir_stage stage)
 {
 	CUdevice device;
 
-	if (!history_on() || !gate_started() ||
+	if (!history_is_kept() || !gate_started() ||
 	    real_driver()->cuCtxGetDevice(&device) != CUDA_SUCCESS)
 		return;
 	gate_enter_weir();
@@ -125,12 +125,44 @@ waited(CUresult code)
 	return code;
 }
 
-/* The same of a call that waits by itself. */
+/* Note a copy by a call that waits for it. */
 static CUresult
 ended(enum hook_id id, CUresult code)
 {
 	watch_end(id);
 	return waited(code);
+}
+
+/* ---- For races.c ------------------------------------------------------- */
+
+/* The host knows that a stream is done; that an event is met. */
+static CUresult
+over(CUstream stream, bool per_thread, CUresult code)
+{
+	if (code == CUDA_SUCCESS && races_wanted())
+		races_waited(stream, per_thread);
+	return code;
+}
+
+static CUresult
+met(CUevent event, CUresult code)
+{
+	if (code == CUDA_SUCCESS && races_wanted())
+		races_event_waited(event);
+	return code;
+}
+
+/* A copy was queued; of one that returns when it is done the stream is waited
+ * for. */
+static CUresult
+used(CUdeviceptr to, CUdeviceptr from, CUstream stream, bool per_thread,
+    CUresult code)
+{
+	const CUdeviceptr both[] = { to, from };
+
+	if (code == CUDA_SUCCESS && races_wanted())
+		races_work(stream, per_thread, "a copy", both, 2);
+	return code;
 }
 
 /* ---- Copies ------------------------------------------------------------ */
@@ -178,8 +210,9 @@ CUresult
 cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
 	report_call(HOOK_cuMemcpyDtoHAsync_v2);
-	return copied(address_of(to),
-	    REAL(cuMemcpyDtoHAsync_v2)(to, from, bytes, stream));
+	return used(0, from, stream, false,
+	    copied(address_of(to),
+		REAL(cuMemcpyDtoHAsync_v2)(to, from, bytes, stream)));
 }
 
 CUresult
@@ -187,15 +220,17 @@ cuMemcpyDtoHAsync_v2_ptsz(
     void *to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
 	report_call(HOOK_cuMemcpyDtoHAsync_v2_ptsz);
-	return copied(address_of(to),
-	    REAL(cuMemcpyDtoHAsync_v2_ptsz)(to, from, bytes, stream));
+	return used(0, from, stream, true,
+	    copied(address_of(to),
+		REAL(cuMemcpyDtoHAsync_v2_ptsz)(to, from, bytes, stream)));
 }
 
 CUresult
 cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
 	report_call(HOOK_cuMemcpyAsync);
-	return copied(to, REAL(cuMemcpyAsync)(to, from, bytes, stream));
+	return used(to, from, stream, false,
+	    copied(to, REAL(cuMemcpyAsync)(to, from, bytes, stream)));
 }
 
 CUresult
@@ -203,37 +238,47 @@ cuMemcpyAsync_ptsz(
     CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
 	report_call(HOOK_cuMemcpyAsync_ptsz);
-	return copied(to, REAL(cuMemcpyAsync_ptsz)(to, from, bytes, stream));
+	return used(to, from, stream, true,
+	    copied(to, REAL(cuMemcpyAsync_ptsz)(to, from, bytes, stream)));
 }
 
 CUresult
 cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes)
 {
 	watch_begin(HOOK_cuMemcpyDtoH_v2);
-	return ended(
-	    HOOK_cuMemcpyDtoH_v2, REAL(cuMemcpyDtoH_v2)(to, from, bytes));
+	return over(NULL, false,
+	    used(0, from, NULL, false,
+		ended(HOOK_cuMemcpyDtoH_v2,
+		    REAL(cuMemcpyDtoH_v2)(to, from, bytes))));
 }
 
 CUresult
 cuMemcpyDtoH_v2_ptds(void *to, CUdeviceptr from, size_t bytes)
 {
 	watch_begin(HOOK_cuMemcpyDtoH_v2_ptds);
-	return ended(HOOK_cuMemcpyDtoH_v2_ptds,
-	    REAL(cuMemcpyDtoH_v2_ptds)(to, from, bytes));
+	return over(NULL, true,
+	    used(0, from, NULL, true,
+		ended(HOOK_cuMemcpyDtoH_v2_ptds,
+		    REAL(cuMemcpyDtoH_v2_ptds)(to, from, bytes))));
 }
 
 CUresult
 cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes)
 {
 	watch_begin(HOOK_cuMemcpy);
-	return ended(HOOK_cuMemcpy, REAL(cuMemcpy)(to, from, bytes));
+	return over(NULL, false,
+	    used(to, from, NULL, false,
+		ended(HOOK_cuMemcpy, REAL(cuMemcpy)(to, from, bytes))));
 }
 
 CUresult
 cuMemcpy_ptds(CUdeviceptr to, CUdeviceptr from, size_t bytes)
 {
 	watch_begin(HOOK_cuMemcpy_ptds);
-	return ended(HOOK_cuMemcpy_ptds, REAL(cuMemcpy_ptds)(to, from, bytes));
+	return over(NULL, true,
+	    used(to, from, NULL, true,
+		ended(
+		    HOOK_cuMemcpy_ptds, REAL(cuMemcpy_ptds)(to, from, bytes))));
 }
 
 CUresult
@@ -286,30 +331,31 @@ CUresult
 cuStreamSynchronize(CUstream stream)
 {
 	watch_begin(HOOK_cuStreamSynchronize);
-	return ended(
-	    HOOK_cuStreamSynchronize, REAL(cuStreamSynchronize)(stream));
+	return over(stream, false,
+	    ended(HOOK_cuStreamSynchronize, REAL(cuStreamSynchronize)(stream)));
 }
 
 CUresult
 cuStreamSynchronize_ptsz(CUstream stream)
 {
 	watch_begin(HOOK_cuStreamSynchronize_ptsz);
-	return ended(HOOK_cuStreamSynchronize_ptsz,
-	    REAL(cuStreamSynchronize_ptsz)(stream));
+	return over(stream, true,
+	    ended(HOOK_cuStreamSynchronize_ptsz,
+		REAL(cuStreamSynchronize_ptsz)(stream)));
 }
 
 CUresult
 cuStreamQuery(CUstream stream)
 {
 	report_call(HOOK_cuStreamQuery);
-	return waited(REAL(cuStreamQuery)(stream));
+	return over(stream, false, waited(REAL(cuStreamQuery)(stream)));
 }
 
 CUresult
 cuStreamQuery_ptsz(CUstream stream)
 {
 	report_call(HOOK_cuStreamQuery_ptsz);
-	return waited(REAL(cuStreamQuery_ptsz)(stream));
+	return over(stream, true, waited(REAL(cuStreamQuery_ptsz)(stream)));
 }
 
 CUresult
@@ -346,12 +392,13 @@ CUresult
 cuEventSynchronize(CUevent event)
 {
 	watch_begin(HOOK_cuEventSynchronize);
-	return ended(HOOK_cuEventSynchronize, REAL(cuEventSynchronize)(event));
+	return met(event,
+	    ended(HOOK_cuEventSynchronize, REAL(cuEventSynchronize)(event)));
 }
 
 CUresult
 cuEventQuery(CUevent event)
 {
 	report_call(HOOK_cuEventQuery);
-	return waited(REAL(cuEventQuery)(event));
+	return met(event, waited(REAL(cuEventQuery)(event)));
 }

@@ -26,7 +26,7 @@ take_flag(int key, char *value, struct argp_state *state)
 }
 
 const struct argp argp_check = { NULL, take_flag, "SNAPSHOT",
-	"Check that a memory snapshot holds together: blocks tile their "
+	"Check that a memory snapshot is consistent: blocks tile their "
 	"segments, segments do not overlap, sums are right, and the trace ends "
 	"with the blocks that are there.\v"
 	"Each fault is a line with the invariant of docs/invariants.md that it "
@@ -164,7 +164,7 @@ check_overlaps(const struct snapshot *snapshot, const struct view_args *args,
 
 /* ---- The trace ------------------------------------------------------- */
 
-/* What became of a life must be what its address shows. */
+/* Compare the end of a life with the block at its address. */
 static void
 check_life(const struct snapshot *snapshot, uint32_t device,
     const struct life *life, struct faults *faults)

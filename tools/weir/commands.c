@@ -1,5 +1,5 @@
 /*
- * The table of subcommands, and those that tell of it: help and version.
+ * The table of subcommands, and the two that print from it: help and version.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +7,7 @@
 
 #include <weir/weir.h>
 
+#include "base/nearest.h"
 #include "tools/weir/tool.h"
 
 /* In help's order. Exit status: 0 done, 1 the answer is no, 2 usage. */
@@ -16,6 +17,9 @@ static const struct command commands[] = {
 	    &argp_run },
 	{ "watch", "[PID]", "how the memory of a running process stands",
 	    cmd_watch, &argp_watch },
+	{ "ctl", "PID [PATH...]",
+	    "read and set values of a running process by name", cmd_ctl,
+	    &argp_ctl },
 	{ "show", "SNAPSHOT", "segments and blocks, and a map of each",
 	    cmd_show, &argp_show },
 	{ "stats", "SNAPSHOT", "sums and counts of each device", cmd_stats,
@@ -34,7 +38,7 @@ static const struct command commands[] = {
 	    cmd_diff, &argp_diff },
 	{ "merge", "SNAPSHOT...", "the ranks of a job beside each other",
 	    cmd_merge, &argp_merge },
-	{ "check", "SNAPSHOT", "see that a snapshot holds together", cmd_check,
+	{ "check", "SNAPSHOT", "whether a snapshot is consistent", cmd_check,
 	    &argp_check },
 	{ "export", "SNAPSHOT", "for Perfetto, flame graphs, JSON, CSV",
 	    cmd_export, &argp_export },
@@ -55,7 +59,11 @@ static const struct command commands[] = {
 	    cmd_help, NULL },
 };
 
-enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
+/* The last three have a line together, so that the list fits a screen. */
+enum {
+	COMMANDS = sizeof(commands) / sizeof(commands[0]),
+	LISTED = COMMANDS - 3,
+};
 
 const struct command *
 commands_table(size_t *count)
@@ -73,42 +81,14 @@ commands_find(const char *name)
 	return NULL;
 }
 
-/* Insertions, deletions and substitutions between two words; words longer
- * than any command are cut. */
-static size_t
-edit_distance(const char *a, const char *b)
-{
-	size_t row[32];
-	size_t width = strnlen(b, 31);
-
-	for (size_t j = 0; j <= width; j++)
-		row[j] = j;
-	for (size_t i = 1; i <= strnlen(a, 31); i++) {
-		size_t diagonal = row[0];
-
-		row[0] = i;
-		for (size_t j = 1; j <= width; j++) {
-			size_t best = diagonal + (a[i - 1] != b[j - 1]);
-
-			diagonal = row[j];
-			if (row[j] + 1 < best)
-				best = row[j] + 1;
-			if (row[j - 1] + 1 < best)
-				best = row[j - 1] + 1;
-			row[j] = best;
-		}
-	}
-	return row[width];
-}
-
 int
 commands_unknown(const char *name)
 {
 	const struct command *nearest = &commands[0];
 
 	for (size_t i = 1; i < COMMANDS; i++)
-		if (edit_distance(name, commands[i].name) <
-		    edit_distance(name, nearest->name))
+		if (nearest_distance(name, strlen(name), commands[i].name) <
+		    nearest_distance(name, strlen(name), nearest->name))
 			nearest = &commands[i];
 	complain("no command '%s'; did you mean '%s'? 'weir help' lists them",
 	    name, nearest->name);
@@ -118,19 +98,29 @@ commands_unknown(const char *name)
 void
 commands_list(FILE *out)
 {
-	fputs("Usage: weir COMMAND ...\n\n"
-	      "weir is a caching GPU memory allocator.\n\n",
+	fputs("Usage: weir COMMAND ...      "
+	      "weir is a caching GPU memory allocator.\n",
 	    out);
-	for (size_t i = 0; i < COMMANDS; i++) {
+	for (size_t i = 0; i < LISTED; i++) {
 		char usage[40];
 
 		snprintf(usage, sizeof(usage), "%s %s", commands[i].name,
 		    commands[i].args);
 		fprintf(out, "  %-22s %s\n", usage, commands[i].help);
 	}
-	fputs("\n'weir COMMAND --help' tells more. Exit status: 0 done, 1 the "
-	      "answer is no or it\nfailed, 2 the command line is wrong.\n",
+	fputs("Also: completion SHELL, version, help. 'weir COMMAND --help' "
+	      "says more.\n"
+	      "'weir --read-memory=SIZE COMMAND' lets reading a file take "
+	      "SIZE of memory.\n"
+	      "Exit status: 0 done; 1 failed, or the answer is no; 2 wrong "
+	      "command line.\n",
 	    out);
+}
+
+static bool
+is_help_flag(const char *flag)
+{
+	return strcmp(flag, "--help") == 0 || strcmp(flag, "-?") == 0;
 }
 
 int
@@ -138,6 +128,10 @@ commands_run(const struct command *command, int argc, char **argv)
 {
 	char name[32];
 
+	/* Each help fits a screen of 24 lines without argp's note on the
+	 * arguments of long options. */
+	if (argc > 1 && is_help_flag(argv[1]))
+		setenv("ARGP_HELP_FMT", "no-dup-args-note", 0);
 	snprintf(name, sizeof(name), "weir %s", command->name);
 	argv[0] = name;
 	return command->run(argc, argv);

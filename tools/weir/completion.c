@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <weir/weir.h>
+
 #include "tools/weir/tool.h"
 
 struct choices {
@@ -41,6 +43,65 @@ const struct argp argp_completion = { NULL, take_flag, "bash|zsh|fish",
 	"zsh: weir completion zsh >_weir, in a folder of $fpath\n"
 	"fish: weir completion fish | source",
 	NULL, NULL, NULL };
+
+/* ---- Values ------------------------------------------------------------ */
+
+/* The values of a flag, by its long name, in all commands that have it. */
+static const struct values {
+	const char *flag;
+	const char *words;
+} values[] = {
+	{ "format", "json chrome folded csv" }, { "by", "stack size lifetime" },
+	{ "history", "none state alloc all" },
+	{ "action",
+	    "alloc free_requested free_completed segment_alloc segment_free "
+	    "segment_map segment_unmap snapshot oom" },
+	{ "conf", NULL }, /* keys of options, with a colon */
+};
+
+/* Arguments of a command that are not files. */
+static const struct values arguments[] = {
+	{ "generate", "serve pipeline prefetch reduce mixed" },
+	{ "completion", "bash zsh fish" },
+};
+
+/* The words that a flag takes, between blanks. False: it takes others. */
+static bool
+out_values(const char *flag)
+{
+	struct weir_option option;
+
+	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+		if (strcmp(values[i].flag, flag) != 0)
+			continue;
+		if (values[i].words != NULL) {
+			fputs(values[i].words, stdout);
+			return true;
+		}
+		for (size_t k = 0; weir_option_at(k, &option) == WEIR_OK; k++)
+			printf("%s%s:", k == 0 ? "" : " ", option.key);
+		return true;
+	}
+	return false;
+}
+
+static bool
+has_values(const char *flag)
+{
+	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
+		if (strcmp(values[i].flag, flag) == 0)
+			return true;
+	return false;
+}
+
+static const char *
+arguments_of(const char *command)
+{
+	for (size_t i = 0; i < sizeof(arguments) / sizeof(arguments[0]); i++)
+		if (strcmp(arguments[i].flag, command) == 0)
+			return arguments[i].words;
+	return NULL;
+}
 
 typedef void (*flag_writer)(
     const struct command *command, const struct argp_option *flag);
@@ -85,6 +146,49 @@ bash_flag(const struct command *command, const struct argp_option *flag)
 	printf(" --%s", flag->name);
 }
 
+/* Words that follow the process in `weir ctl`. */
+static void
+out_paths(void)
+{
+	struct weir_option option;
+
+	fputs("set stats pinned limit history.level reset.peaks reset.sums",
+	    stdout);
+	for (size_t k = 0; weir_option_at(k, &option) == WEIR_OK; k++)
+		printf(" option.%s", option.key);
+}
+
+/* A flag's values after the flag, or after "=" of it, which bash takes for a
+ * word of its own; and arguments of commands. */
+static void
+bash_values(void)
+{
+	fputs("\tlocal before=${COMP_WORDS[COMP_CWORD-1]} words=\n"
+	      "\tif [ \"$word\" = = ]; then word=\n"
+	      "\telif [ \"$before\" = = ]; then\n"
+	      "\t\tbefore=${COMP_WORDS[COMP_CWORD-2]}\n\tfi\n"
+	      "\tcase $before in\n",
+	    stdout);
+	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+		printf("\t--%s) words='", values[i].flag);
+		out_values(values[i].flag);
+		fputs("' ;;\n", stdout);
+	}
+	fputs("\tesac\n\tif [[ -z $words && $word != -* ]]; then\n"
+	      "\t\tcase ${COMP_WORDS[1]} in\n",
+	    stdout);
+	for (size_t i = 0; i < sizeof(arguments) / sizeof(arguments[0]); i++)
+		printf("\t\t%s) words='%s' ;;\n", arguments[i].flag,
+		    arguments[i].words);
+	fputs("\t\twatch|ctl) words=$(weir watch 2>/dev/null | "
+	      "awk '{print $1}') ;;\n\t\tesac\n"
+	      "\t\tif [[ ${COMP_WORDS[1]} = ctl && $COMP_CWORD -gt 2 ]]; then\n"
+	      "\t\t\twords='",
+	    stdout);
+	out_paths();
+	fputs("'\n\t\tfi\n\tfi\n", stdout);
+}
+
 static void
 out_bash(const struct command *commands, size_t count)
 {
@@ -105,8 +209,12 @@ out_bash(const struct command *commands, size_t count)
 			each_flag(&commands[i], commands[i].parser, bash_flag);
 		fputs("' ;;\n", stdout);
 	}
-	fputs("\tesac\n"
-	      "\tif [[ $word == -* ]]; then\n"
+	fputs("\tesac\n", stdout);
+	bash_values();
+	fputs("\tif [ -n \"$words\" ]; then\n"
+	      "\t\tmapfile -t COMPREPLY < <(compgen -W \"$words\" -- "
+	      "\"$word\")\n"
+	      "\telif [[ $word == -* ]]; then\n"
 	      "\t\tmapfile -t COMPREPLY < <(compgen -W \"$flags\" -- "
 	      "\"$word\")\n"
 	      "\telse\n"
@@ -131,14 +239,57 @@ zsh_text(const char *text)
 	}
 }
 
+/* A colon ends a part of what zsh reads. */
+static void
+out_zsh_values(const char *flag)
+{
+	struct weir_option option;
+
+	if (strcmp(flag, "conf") != 0) {
+		out_values(flag);
+		return;
+	}
+	for (size_t k = 0; weir_option_at(k, &option) == WEIR_OK; k++)
+		printf("%s%s\\:", k == 0 ? "" : " ", option.key);
+}
+
+static void
+zsh_arguments(const char *command)
+{
+	const char *words = arguments_of(command);
+
+	if (strcmp(command, "ctl") == 0) {
+		fputs(" \\\n\t\t    '1:process:($(weir watch 2>/dev/null | "
+		      "awk \"{print \\$1}\"))' \\\n\t\t    '*:path:(",
+		    stdout);
+		out_paths();
+		fputs(")' ;;\n", stdout);
+	} else if (strcmp(command, "watch") == 0) {
+		fputs(" \\\n\t\t    '*:process:($(weir watch 2>/dev/null | "
+		      "awk \"{print \\$1}\"))' ;;\n",
+		    stdout);
+	} else if (words != NULL) {
+		printf(" \\\n\t\t    '*:word:(%s)' ;;\n", words);
+	} else {
+		fputs(" \\\n\t\t    '*:file:_files' ;;\n", stdout);
+	}
+}
+
 static void
 zsh_flag(const struct command *command, const struct argp_option *flag)
 {
 	(void)command;
 	printf(" \\\n\t\t    '--%s%s[", flag->name, flag->arg ? "=" : "");
 	zsh_text(flag->doc == NULL ? "" : flag->doc);
-	printf("]%s%s%s'", flag->arg ? ":" : "", flag->arg ? flag->arg : "",
-	    flag->arg ? ":_files" : "");
+	printf("]%s%s", flag->arg ? ":" : "", flag->arg ? flag->arg : "");
+	if (flag->arg != NULL && has_values(flag->name)) {
+		fputs(":(", stdout);
+		out_zsh_values(flag->name);
+		fputs(")", stdout);
+	} else if (flag->arg != NULL) {
+		fputs(":_files", stdout);
+	}
+	putchar('\'');
 }
 
 static void
@@ -162,7 +313,7 @@ out_zsh(const struct command *commands, size_t count)
 		printf("\t%s)\n\t\t_arguments", commands[i].name);
 		if (commands[i].parser != NULL)
 			each_flag(&commands[i], commands[i].parser, zsh_flag);
-		fputs(" \\\n\t\t    '*:file:_files' ;;\n", stdout);
+		zsh_arguments(commands[i].name);
 	}
 	fputs("\tesac\n}\n_weir \"$@\"\n", stdout);
 }
@@ -172,9 +323,14 @@ out_zsh(const struct command *commands, size_t count)
 static void
 fish_flag(const struct command *command, const struct argp_option *flag)
 {
-	printf("complete -c weir -n '__fish_seen_subcommand_from %s' -l %s%s "
-	       "-d '",
+	printf("complete -c weir -n '__fish_seen_subcommand_from %s' -l %s%s",
 	    command->name, flag->name, flag->arg ? " -r" : "");
+	if (flag->arg != NULL && has_values(flag->name)) {
+		fputs(" -f -a '", stdout);
+		out_values(flag->name);
+		fputs("'", stdout);
+	}
+	fputs(" -d '", stdout);
 	out_quoted(flag->doc == NULL ? "" : flag->doc, "\\'");
 	fputs("'\n", stdout);
 }
@@ -191,6 +347,14 @@ out_fish(const struct command *commands, size_t count)
 		out_quoted(commands[i].help, "\\'");
 		fputs("'\n", stdout);
 	}
+	for (size_t i = 0; i < sizeof(arguments) / sizeof(arguments[0]); i++)
+		printf("complete -c weir -f -n '__fish_seen_subcommand_from "
+		       "%s' -a '%s'\n",
+		    arguments[i].flag, arguments[i].words);
+	fputs("complete -c weir -f -n '__fish_seen_subcommand_from watch ctl' "
+	      "-a "
+	      "'(weir watch 2>/dev/null | awk \"{print \\$1}\")'\n",
+	    stdout);
 	for (size_t i = 0; i < count; i++)
 		if (commands[i].parser != NULL)
 			each_flag(&commands[i], commands[i].parser, fish_flag);

@@ -13,7 +13,7 @@ struct choices {
 };
 
 static const struct argp_option flags[] = {
-	{ "count", 'n', "N", 0, "so many stacks at most; 10 without", 0 },
+	{ "count", 'n', "N", 0, "print at most N stacks (default: 10)", 0 },
 	{ 0 },
 };
 
@@ -124,7 +124,7 @@ add_holder(struct changes *changes, const struct side *sides, int side,
 	    holders_get(&sides[1 - side].holders, holder->key);
 	struct change *change = &changes->items[changes->count];
 
-	/* What both have is added with the first. */
+	/* A stack that both snapshots have was added with the first. */
 	if (side == 1 && other != NULL)
 		return;
 	*change = (struct change){ &sides[side], holder->stack, { 0 }, { 0 } };
@@ -208,9 +208,10 @@ print_sums(const struct side sides[2])
 	add_sums(table, "largest free", a->largest_free, b->largest_free);
 	printed = table_print(table, true);
 	table_free(table);
-	printf("\n%" PRIu64 " segments went (%s), %" PRIu64 " came (%s)\n",
-	    sides[0].alone.segments, size_text(sides[0].alone.reserved),
-	    sides[1].alone.segments, size_text(sides[1].alone.reserved));
+	printf("\n%s went (%s), %" PRIu64 " came (%s)\n",
+	    plural_text(sides[0].alone.segments, "segment", text),
+	    size_text(sides[0].alone.reserved), sides[1].alone.segments,
+	    size_text(sides[1].alone.reserved));
 	return printed;
 }
 

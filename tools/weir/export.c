@@ -1,10 +1,12 @@
 /*
  * weir export: a snapshot for other tools.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "tools/weir/snapshot_out.h"
 #include "tools/weir/snapshot_view.h"
+#include "tools/weir/timeline.h"
 
 enum form { FORM_JSON, FORM_CHROME, FORM_FOLDED, FORM_CSV, FORMS };
 
@@ -14,12 +16,19 @@ struct choices {
 	struct view_args view;
 	enum form form;
 	const char *output;
+	const char *join; /* a profiler's trace, or NULL */
 };
 
 static const struct argp_option flags[] = {
 	{ "format", 'f', "FORMAT", 0,
-	    "json, chrome, folded or csv; json without", 0 },
-	{ "output", 'o', "FILE", 0, "write there; stdout without", 0 },
+	    "json, chrome, folded or csv (default: json)", 0 },
+	{ "output", 'o', "FILE", 0,
+	    "write to FILE (default: stdout), compressed if it ends in .gz",
+	    0 },
+	{ "join", 'J', "TRACE", 0,
+	    "with -f chrome: put the memory into a trace of PyTorch's "
+	    "profiler (JSON) or Nsight Systems (SQLite), on its clock",
+	    0 },
 	{ 0 },
 };
 
@@ -45,6 +54,13 @@ take_flag(int key, char *value, struct argp_state *state)
 	case 'o':
 		choices->output = value;
 		return 0;
+	case 'J':
+		choices->join = value;
+		return 0;
+	case ARGP_KEY_END:
+		if (choices->join != NULL && choices->form != FORM_CHROME)
+			argp_error(state, "--join goes with --format=chrome");
+		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
@@ -64,7 +80,7 @@ write_csv(
     const struct snapshot *snapshot, const struct choices *choices, FILE *out)
 {
 	uint32_t device = choices->view.device == VIEW_ALL_DEVICES ?
-	    snapshot_traced_device(snapshot) :
+	    snapshot_traced_device(snapshot, 0) :
 	    (uint32_t)choices->view.device;
 	const char *path = choices->view.paths[0];
 	const char *slash = strrchr(path, '/');
@@ -80,6 +96,22 @@ write_csv(
 }
 
 static bool
+write_chrome(
+    const struct snapshot *snapshot, const struct choices *choices, FILE *out)
+{
+	struct timeline timeline;
+	bool good;
+
+	if (choices->join == NULL)
+		return snapshot_out_chrome(snapshot, NULL, out);
+	if (!timeline_read(choices->join, &timeline))
+		return false;
+	good = snapshot_out_chrome(snapshot, &timeline, out);
+	free(timeline.text);
+	return good;
+}
+
+static bool
 write_form(
     const struct snapshot *snapshot, const struct choices *choices, FILE *out)
 {
@@ -87,7 +119,7 @@ write_form(
 
 	switch (choices->form) {
 	case FORM_CHROME:
-		return snapshot_out_chrome(snapshot, out);
+		return write_chrome(snapshot, choices, out);
 	case FORM_FOLDED:
 		snapshot_out_folded(snapshot, out);
 		return true;
@@ -104,7 +136,6 @@ tell(const struct snapshot *snapshot, const struct view_args *args)
 {
 	const struct choices *choices = (const struct choices *)args;
 	FILE *out;
-	bool good;
 
 	if (args->device != VIEW_ALL_DEVICES && choices->form != FORM_CSV) {
 		complain("--device goes with --format=csv; other forms hold "
@@ -114,8 +145,10 @@ tell(const struct snapshot *snapshot, const struct view_args *args)
 	out = output_open(choices->output);
 	if (out == NULL)
 		return TOOL_NO;
-	good = write_form(snapshot, choices, out);
-	return output_close(out, choices->output) && good ? TOOL_DONE : TOOL_NO;
+	if (write_form(snapshot, choices, out))
+		return output_close(out, choices->output) ? TOOL_DONE : TOOL_NO;
+	output_abandon(out);
+	return TOOL_NO;
 }
 
 int

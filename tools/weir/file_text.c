@@ -1,5 +1,5 @@
 /*
- * Reading a file, through liblzma where it is compressed.
+ * Reading a file, through liblzma or zlib where it is compressed.
  */
 #include <errno.h>
 #include <lzma.h>
@@ -8,10 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <zlib.h>
+
+#include "base/meta.h"
 #include "tools/weir/file_text.h"
+#include "tools/weir/snapshot_file.h"
 
 enum {
 	CHUNK = 1 << 16,
+	GZIP_WINDOW = 15 + 16,
 };
 
 /* A text that grows. */
@@ -21,39 +26,59 @@ struct buffer {
 	size_t room; /* at least length + 1, for the NUL */
 };
 
-/* Make room for CHUNK more bytes and a NUL. */
-static const char *
-buffer_reserve(struct buffer *buffer)
+struct budget
+file_text_budget(void)
+{
+	return (struct budget){ .most = read_memory(), .before = meta_bytes() };
+}
+
+/* Make room for CHUNK more bytes and a NUL. False: *why says why not. */
+static bool
+buffer_reserve(
+    struct buffer *buffer, const struct budget *budget, const char **why)
 {
 	size_t room = buffer->room == 0 ? 4 * CHUNK : 2 * buffer->room;
 	char *text;
 
-	if (buffer->length > FILE_TEXT_MAX)
-		return "more than 1 GiB of text";
+	if (buffer->length > FILE_TEXT_MAX) {
+		*why = "more than 1 GiB of text";
+		return false;
+	}
 	if (buffer->room - buffer->length > CHUNK)
-		return NULL;
+		return true;
+	if (budget_check(budget, room) != WEIR_OK) {
+		*why = weir_last_error();
+		return false;
+	}
 	text = realloc(buffer->text, room);
-	if (text == NULL)
-		return "out of memory";
+	if (text == NULL) {
+		*why = "out of memory";
+		return false;
+	}
 	buffer->text = text;
 	buffer->room = room;
-	return NULL;
+	return true;
 }
 
-static const char *
-read_file(FILE *file, struct buffer *out)
+/* False: *why says why not. */
+static bool
+read_file(
+    FILE *file, struct buffer *out, struct budget *budget, const char **why)
 {
 	size_t got = 1;
 
 	while (got > 0) {
-		const char *why = buffer_reserve(out);
-
-		if (why != NULL)
-			return why;
+		if (!buffer_reserve(out, budget, why))
+			return false;
 		got = fread(out->text + out->length, 1, CHUNK, file);
 		out->length += got;
+		budget->stored = out->length;
+		budget->decoded = out->length;
 	}
-	return ferror(file) ? strerror(errno) : NULL;
+	if (!ferror(file))
+		return true;
+	*why = strerror(errno);
+	return false;
 }
 
 const char *
@@ -77,30 +102,95 @@ xz_failure(lzma_ret code)
 	}
 }
 
-static const char *
-decode_xz(const struct buffer *in, struct buffer *out)
+/* False: *why says why not. */
+static bool
+decode_xz(const struct buffer *in, struct buffer *out, struct budget *budget,
+    const char **why)
 {
 	lzma_stream stream = LZMA_STREAM_INIT;
-	const char *why = buffer_reserve(out);
+	bool room = buffer_reserve(out, budget, why);
 	lzma_ret code;
 
-	if (why != NULL)
-		return why;
+	if (!room)
+		return false;
 	code =
 	    lzma_stream_decoder(&stream, XZ_DECODER_MEMORY, LZMA_CONCATENATED);
 	stream.next_in = (const uint8_t *)in->text;
 	stream.avail_in = in->length;
 	while (code == LZMA_OK) {
-		why = buffer_reserve(out);
-		if (why != NULL)
+		room = buffer_reserve(out, budget, why);
+		if (!room)
 			break;
 		stream.next_out = (uint8_t *)out->text + out->length;
 		stream.avail_out = CHUNK;
 		code = lzma_code(&stream, LZMA_FINISH);
 		out->length += CHUNK - stream.avail_out;
+		budget->decoded = out->length;
 	}
 	lzma_end(&stream);
-	return why != NULL ? why : xz_failure(code);
+	if (room)
+		*why = xz_failure(code);
+	return room && code == LZMA_STREAM_END;
+}
+
+const char *
+gzip_failure(int code)
+{
+	switch (code) {
+	case Z_DATA_ERROR:
+		return "damaged gzip data, or not a gzip file";
+	case Z_BUF_ERROR:
+		return "cut off: the gzip data has no end";
+	default:
+		return "out of memory";
+	}
+}
+
+/* A gzip file may be several, one behind the other. False: *why says why. */
+static bool
+decode_gzip(const struct buffer *in, struct buffer *out, struct budget *budget,
+    const char **why)
+{
+	z_stream stream = { .next_in = (Bytef *)in->text,
+		.avail_in = (uInt)in->length };
+	bool room = true;
+	int code = inflateInit2(&stream, GZIP_WINDOW);
+
+	if (code != Z_OK) {
+		*why = gzip_failure(code);
+		return false;
+	}
+	while (code == Z_OK) {
+		room = buffer_reserve(out, budget, why);
+		if (!room)
+			break;
+		stream.next_out = (Bytef *)out->text + out->length;
+		stream.avail_out = CHUNK;
+		code = inflate(&stream, Z_NO_FLUSH);
+		out->length += CHUNK - stream.avail_out;
+		budget->decoded = out->length;
+		if (code == Z_STREAM_END && stream.avail_in > 0)
+			code = inflateReset(&stream);
+	}
+	inflateEnd(&stream);
+	if (room && code != Z_STREAM_END)
+		*why = gzip_failure(code);
+	return room && code == Z_STREAM_END;
+}
+
+static bool
+ends_in(const char *path, const char *end)
+{
+	size_t length = strlen(path);
+
+	return length >= 3 && strcmp(path + length - 3, end) == 0;
+}
+
+static bool
+is_gzip(const char *path, const struct buffer *raw)
+{
+	return ends_in(path, ".gz") ||
+	    (raw->length >= 2 && memcmp(raw->text, "\x1f\x8b", 2) == 0);
 }
 
 /* By its name, or by the six bytes that open an xz file. */
@@ -108,38 +198,42 @@ static bool
 is_xz(const char *path, const struct buffer *raw)
 {
 	static const char magic[6] = { '\xfd', '7', 'z', 'X', 'Z', '\0' };
-	size_t length = strlen(path);
 
-	if (length >= 3 && strcmp(path + length - 3, ".xz") == 0)
+	if (ends_in(path, ".xz"))
 		return true;
 	return raw->length >= sizeof(magic) &&
 	    memcmp(raw->text, magic, sizeof(magic)) == 0;
 }
 
 bool
-file_text_read(
-    const char *path, char **text, size_t *length, char *why, size_t why_size)
+file_text_read(const char *path, struct budget *budget, char **text,
+    size_t *length, char *why, size_t why_size)
 {
 	struct buffer raw = { 0 };
 	struct buffer decoded = { 0 };
 	struct buffer *result = &raw;
 	bool is_stdin = strcmp(path, "-") == 0;
 	FILE *file = is_stdin ? stdin : fopen(path, "rb");
-	const char *failure;
+	const char *failure = NULL;
+	bool done;
 
 	if (file == NULL) {
 		snprintf(why, why_size, "%s", strerror(errno));
 		return false;
 	}
-	failure = read_file(file, &raw);
+	done = read_file(file, &raw, budget, &failure);
 	if (!is_stdin)
 		fclose(file);
-	if (failure == NULL && is_xz(path, &raw)) {
-		failure = decode_xz(&raw, &decoded);
+	if (done && is_xz(path, &raw)) {
+		done = decode_xz(&raw, &decoded, budget, &failure);
+		free(raw.text);
+		result = &decoded;
+	} else if (done && is_gzip(path, &raw)) {
+		done = decode_gzip(&raw, &decoded, budget, &failure);
 		free(raw.text);
 		result = &decoded;
 	}
-	if (failure != NULL) {
+	if (!done) {
 		snprintf(why, why_size, "%s", failure);
 		free(result->text);
 		return false;

@@ -18,7 +18,7 @@ take_flag(int key, char *value, struct argp_state *state)
 
 const struct argp argp_frag = { NULL, take_flag, "SNAPSHOT",
 	"Print where memory is reserved and not used: rounding inside blocks, "
-	"free blocks between used ones, and segments that nothing is in.\v"
+	"free blocks between used ones, and empty segments.\v"
 	"Fragmentation of a stream and pool is the part of its free memory "
 	"that is not in its largest free block: at 0 % all of it would serve "
 	"one request.",
@@ -89,7 +89,7 @@ print_groups(
 		const struct sums *sums = &groups[i].sums;
 
 		table_add(table, "%" PRIu32, groups[i].device);
-		table_add(table, "%" PRIx64, groups[i].stream);
+		table_add(table, "%s", stream_text(groups[i].stream, text));
 		table_add(
 		    table, "%s", pool_text(snapshot, groups[i].pool, text));
 		table_add(table, "%s", groups[i].small ? "small" : "large");
@@ -135,13 +135,15 @@ print_text(const struct snapshot *snapshot, const struct view_args *args,
 	struct free_blocks free = count_free(snapshot, args);
 	uint64_t unused = sums.free + rounding_of(&sums);
 	char text[VIEW_TEXT];
+	char share[VIEW_TEXT];
 
 	printf("%s of %s reserved are not used (%s): %s in free pieces, %s in "
-	       "%" PRIu64 " idle segments, %s by rounding\n\n",
+	       "%s, %s by rounding\n\n",
 	    size_text(unused), size_text(sums.reserved),
-	    share_text(unused, sums.reserved, text),
+	    share_text(unused, sums.reserved, share),
 	    size_text(sums.free - sums.idle), size_text(sums.idle),
-	    sums.idle_segments, size_text(rounding_of(&sums)));
+	    plural_text(sums.idle_segments, "idle segment", text),
+	    size_text(rounding_of(&sums)));
 	if (!print_groups(snapshot, groups, count))
 		return false;
 	if (sums.free_blocks == 0)

@@ -19,9 +19,9 @@ struct choices {
 };
 
 static const struct argp_option flags[] = {
-	{ "seed", 's', "N", 0, "of all that is random; 1 is the default", 0 },
+	{ "seed", 's', "N", 0, "seed of the random numbers (default: 1)", 0 },
 	{ "events", 'n', "N", 0,
-	    "about so many rows; 50000 is the default, 1 to 100000000", 0 },
+	    "write about N rows, 1 to 100000000 (default: 50000)", 0 },
 	{ 0 },
 };
 
@@ -90,8 +90,8 @@ explain(int key, const char *text, void *input)
 const struct argp argp_generate = { flags, take_flag, "KIND",
 	"Write a trace of a program that uses several streams to stdout, in "
 	"the form that 'weir replay' plays. The same KIND, seed and number of "
-	"events give the same trace everywhere.\vThe trace ends when what was "
-	"begun is ended, so it has a few rows more.",
+	"events give the same trace everywhere.\vThe trace goes on "
+	"until all work has ended, so it has a few rows more than N.",
 	NULL, explain, NULL };
 
 int

@@ -43,8 +43,8 @@ take_flag(int key, char *value, struct argp_state *state)
 const struct argp argp_info = { flags, take_flag, NULL,
 	"Print the versions of weir and of the CUDA driver, the devices, and "
 	"what their management library measures.\v"
-	"WEIR_LIBCUDA names another driver library; a simulated device is no "
-	"GPU to --quiet.",
+	"WEIR_LIBCUDA names another driver library. A simulated device does "
+	"not count as a GPU for --quiet.",
 	NULL, NULL, NULL };
 
 /* One device; an absent part is marked so. */
@@ -148,7 +148,7 @@ print_json(int count)
 		json_array_append_new(devices, device_json(i, &device));
 	}
 	json_object_set_new(object, "devices", devices);
-	if (json_dumpf(object, stdout, JSON_INDENT(2)) != 0) {
+	if (!json_print(object, JSON_INDENT(2), stdout)) {
 		complain("cannot print: out of memory");
 		status = TOOL_NO;
 	}

@@ -7,7 +7,9 @@
  * of the trace: what one step of a program needs comes at one time.
  */
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tools/weir/snapshot_lives.h"
 #include "tools/weir/snapshot_view.h"
@@ -24,7 +26,7 @@ struct choices {
 
 static const struct argp_option flags[] = {
 	{ "least", 'n', "N", 0,
-	    "suspect a stack from N live blocks on; 3 without", 0 },
+	    "suspect a stack that has N live blocks or more (default: 3)", 0 },
 	{ 0 },
 };
 
@@ -46,11 +48,13 @@ take_flag(int key, char *value, struct argp_state *state)
 }
 
 const struct argp argp_leaks = { flags, take_flag, "SNAPSHOT",
-	"Print the stacks whose blocks pile up: that allocated all through the "
-	"trace and freed less than half of it.\v"
+	"Print the stacks whose blocks may pile up: that allocated all through "
+	"the trace and freed less than half of it, with what speaks for a leak "
+	"and against it.\v"
 	"Needs a trace with stacks. A program that is still building up what "
-	"it keeps looks like one that leaks: take the snapshot after some "
-	"rounds of work. Exit status: 1 if there are suspects.",
+	"it keeps, such as gradients or an optimiser's state, looks like one "
+	"that leaks: take the snapshot after some rounds of work. Exit status: "
+	"1 if there are suspects.",
 	view_children, NULL, NULL };
 
 struct suspect {
@@ -60,6 +64,7 @@ struct suspect {
 	uint64_t frees;
 	uint64_t live;
 	uint64_t live_bytes;
+	uint64_t last;  /* of the trace's events: the latest live one's */
 	unsigned parts; /* a bit for each part of the trace with a live block */
 };
 
@@ -84,6 +89,8 @@ count_life(const struct snapshot *snapshot, const struct snapshot_trace *trace,
 		return;
 	at = life->alloc - trace->first;
 	suspect->live++;
+	if (at > suspect->last)
+		suspect->last = at;
 	suspect->live_bytes += snapshot->blocks[life->block].bytes;
 	suspect->parts |= 1u << (unsigned)(at * PARTS / trace->count);
 }
@@ -143,6 +150,97 @@ find_of_device(const struct snapshot *snapshot, uint32_t device,
 	return true;
 }
 
+/* ---- For and against --------------------------------------------------- */
+
+/* A text that grows by printf(), in a list. */
+static void say(json_t *list, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void
+say(json_t *list, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	json_array_append_new(list, json_vsprintf(format, args));
+	va_end(args);
+}
+
+/* Is it in the name, or for a `path` in the file, of some frame? */
+static bool
+stack_has(const struct snapshot *snapshot, uint32_t stack, const char *word,
+    bool path)
+{
+	const struct snapshot_stack *frames = &snapshot->stacks[stack];
+
+	for (uint32_t i = 0; i < frames->count; i++) {
+		const struct snapshot_frame *frame =
+		    &snapshot
+			 ->frames[snapshot->stack_frames[frames->first + i]];
+
+		if (strcasestr(snapshot_text(
+				   snapshot, path ? frame->file : frame->name),
+			word) != NULL)
+			return true;
+	}
+	return false;
+}
+
+static json_t *
+reasons_for(const struct suspect *suspect)
+{
+	json_t *list = json_array();
+	char a[VIEW_TEXT];
+	char b[VIEW_TEXT];
+
+	say(list, "live blocks are from %d of %d parts of the trace",
+	    __builtin_popcount(suspect->parts), PARTS);
+	say(list, "%s of %s were freed", count_text(suspect->frees, a),
+	    count_text(suspect->allocs, b));
+	return list;
+}
+
+static json_t *
+reasons_against(const struct snapshot *snapshot, const struct suspect *suspect)
+{
+	const struct snapshot_trace *trace = &snapshot->traces[suspect->device];
+	uint64_t percent = 100 * suspect->last / trace->count;
+	json_t *list = json_array();
+
+	if (stack_has(snapshot, suspect->stack, "AccumulateGrad", false))
+		say(list,
+		    "they are gradients, which live until they are set to "
+		    "none");
+	if (stack_has(snapshot, suspect->stack, "optim", true))
+		say(list,
+		    "an optimiser made them: its state is built up in its "
+		    "first step and stays");
+	if (percent < 75)
+		say(list,
+		    "none was added after %" PRIu64
+		    " %% of the trace: what is built up once looks like this",
+		    percent);
+	return list;
+}
+
+static void
+print_reasons(struct table *table, const char *heading, json_t *reasons)
+{
+	const json_t *reason;
+	size_t i;
+
+	json_array_foreach(reasons, i, reason)
+	{
+		for (int c = 0; c < 4; c++)
+			table_add(table, "%s", "");
+		table_add(
+		    table, "    %s: %s", heading, json_string_value(reason));
+	}
+	json_decref(reasons);
+}
+
+/* ---- Printing ---------------------------------------------------------- */
+
 static bool
 print_text(const struct snapshot *snapshot, const struct suspects *found)
 {
@@ -161,8 +259,8 @@ print_text(const struct snapshot *snapshot, const struct suspects *found)
 	else if (found->count == 0)
 		puts("no stack's blocks pile up");
 	else
-		printf("the blocks of %zu stacks pile up: %s\n", found->count,
-		    size_text(bytes));
+		printf("the blocks of %s may pile up: %s\n",
+		    plural_text(found->count, "stack", text), size_text(bytes));
 	for (size_t i = 0; i < 5 && found->count > 0; i++)
 		table_add(table, "%s", headings[i]);
 	for (size_t i = 0; i < found->count; i++) {
@@ -174,6 +272,9 @@ print_text(const struct snapshot *snapshot, const struct suspects *found)
 		table_add(table, "%s", count_text(suspect->frees, text));
 		table_add(
 		    table, "%s", site_text(snapshot, suspect->stack, text));
+		print_reasons(table, "for", reasons_for(suspect));
+		print_reasons(
+		    table, "against", reasons_against(snapshot, suspect));
 	}
 	printed = table_print(table, true);
 	table_free(table);
@@ -199,6 +300,9 @@ all_json(const struct snapshot *snapshot, const char *path,
 		put_number(one, "frees", suspect->frees);
 		json_object_set_new(one, "site",
 		    json_string(site_text(snapshot, suspect->stack, text)));
+		json_object_set_new(one, "for", reasons_for(suspect));
+		json_object_set_new(
+		    one, "against", reasons_against(snapshot, suspect));
 		json_object_set_new(
 		    one, "frames", stack_json(snapshot, suspect->stack));
 		json_array_append_new(list, one);

@@ -7,9 +7,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,16 +25,32 @@ static const char *const library_folders[] = { "../lib", "../lib/weir",
 	"../lib/x86_64-linux-gnu/weir", "../lib/aarch64-linux-gnu",
 	"../lib/aarch64-linux-gnu/weir" };
 
-/* The folder that holds this command. */
+/* The name that the command was started by, which may be relative to the folder
+ * where that was, and a link. */
+static bool
+started_as(char path[TOOL_PATH])
+{
+	const char *name = (const char *)(uintptr_t)getauxval(AT_EXECFN);
+	char *real = name != NULL ? realpath(name, NULL) : NULL;
+	bool fits = real != NULL && strlen(real) < TOOL_PATH;
+
+	if (fits)
+		strcpy(path, real);
+	free(real);
+	return fits;
+}
+
+/* The folder that holds this command; also where there is no /proc. */
 static bool
 own_folder(char path[TOOL_PATH])
 {
 	ssize_t length = readlink("/proc/self/exe", path, TOOL_PATH - 1);
 	char *slash;
 
-	if (length < 0)
+	if (length >= 0)
+		path[length] = '\0';
+	else if (!started_as(path))
 		return false;
-	path[length] = '\0';
 	slash = strrchr(path, '/');
 	if (slash == NULL)
 		return false;
@@ -40,8 +58,8 @@ own_folder(char path[TOOL_PATH])
 	return true;
 }
 
-static bool
-find_part(const char *part, char path[TOOL_PATH])
+bool
+locate_quietly(const char *part, char path[TOOL_PATH])
 {
 	enum { FOLDERS = sizeof(library_folders) / sizeof(*library_folders) };
 	char folder[TOOL_PATH];
@@ -72,10 +90,11 @@ locate(const char *part, char path[TOOL_PATH])
 {
 	char folder[TOOL_PATH];
 
-	if (find_part(part, path))
+	if (locate_quietly(part, path))
 		return true;
 	if (!own_folder(folder))
-		complain("cannot read /proc/self/exe: %s", strerror(errno));
+		complain(
+		    "cannot tell where this command is: %s", strerror(errno));
 	else
 		complain("%s is not in the library folder that belongs to %s",
 		    part, folder);
@@ -145,7 +164,7 @@ use_simulated_if(bool forced)
 	if (!forced && gpu_present())
 		return true;
 	/* With a driver of the caller's the others need not be there. */
-	if (keep && !find_part("sim/libcuda.so.1", library))
+	if (keep && !locate_quietly("sim/libcuda.so.1", library))
 		return true;
 	if (!keep && !locate("sim/libcuda.so.1", library))
 		return false;

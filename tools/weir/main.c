@@ -3,6 +3,7 @@
  */
 #include <argp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tools/weir/tool.h"
@@ -17,12 +18,35 @@ finish(int status)
 	return status == TOOL_DONE ? TOOL_NO : status;
 }
 
+/* Flags before the command are for all commands. False, and a complaint, if
+ * the first is one and wrong. */
+static bool
+take_flag(int *argc, char ***argv)
+{
+	static const char name[] = "--read-memory=";
+	uint64_t bytes;
+
+	if (*argc < 2 || strncmp((*argv)[1], name, sizeof(name) - 1) != 0)
+		return true;
+	const char *size = (*argv)[1] + sizeof(name) - 1;
+	if (!bytes_parse(size, &bytes) || bytes == 0 ||
+	    setenv("WEIR_READ_MEMORY", size, 1) != 0) {
+		complain("--read-memory=%s: not a size such as 4G", size);
+		return false;
+	}
+	++*argv;
+	--*argc;
+	return true;
+}
+
 int
 main(int argc, char **argv)
 {
 	const struct command *command;
 
 	argp_err_exit_status = TOOL_USAGE;
+	if (!take_flag(&argc, &argv))
+		return TOOL_USAGE;
 	if (argc < 2) {
 		commands_list(stderr);
 		return TOOL_USAGE;

@@ -17,7 +17,7 @@ struct choices {
 };
 
 static const struct argp_option flags[] = {
-	{ "count", 'n', "N", 0, "so many stacks at most; 10 without", 0 },
+	{ "count", 'n', "N", 0, "print at most N stacks (default: 10)", 0 },
 	{ "output", 'o', "FILE", 0,
 	    "write all ranks into one snapshot, as JSON", 0 },
 	{ 0 },

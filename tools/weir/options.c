@@ -69,7 +69,7 @@ print_json(void)
 			source_name(option.source), "type", option.type,
 			"default", option.fallback, "range", option.range,
 			"help", option.help));
-	printed = json_dumpf(all, stdout, JSON_INDENT(2)) == 0;
+	printed = json_print(all, JSON_INDENT(2), stdout);
 	putchar('\n');
 	json_decref(all);
 	return printed;

@@ -13,14 +13,16 @@
 #include <string.h>
 
 #include "tools/weir/packer.h"
+#include "tools/weir/snapshot_sites.h"
+#include "tools/weir/snapshot_verdict.h"
 #include "tools/weir/tool.h"
 
 /* Doubles hold every whole number up to here. */
 #define EXACT ((uint64_t)1 << 53)
 
-enum { DATA_VERSION = 2 };
+enum { DATA_VERSION = 3 };
 
-/* What a page's data are made from. */
+/* The sources of a page's data. */
 struct page_data {
 	const struct snapshot *snapshot;
 	const char *title;
@@ -28,6 +30,8 @@ struct page_data {
 	int64_t start; /* the first time */
 	uint64_t *streams;
 	uint32_t stream_count;
+	uint8_t *grades;  /* of frames: enum site_grade */
+	char *verdicts;   /* JSON: why the last requests that failed did */
 	uint32_t devices; /* behind them comes page-locked memory, as a device
 			     for each that has some */
 };
@@ -52,7 +56,7 @@ stream_place(const struct page_data *page, uint64_t stream)
 	return (double)(found - page->streams);
 }
 
-/* Those of page-locked host memory too. */
+/* Page-locked host memory is included. */
 static uint32_t
 segments_of(const struct snapshot *s)
 {
@@ -86,6 +90,60 @@ collect_streams(struct page_data *page)
 		if (i == 0 || all[i] != all[i - 1])
 			all[page->stream_count++] = all[i];
 	return true;
+}
+
+/* Whose each frame is, so that the page blames whom the command blames. */
+static bool
+grade_frames(struct page_data *page)
+{
+	const struct snapshot *s = page->snapshot;
+
+	page->grades = malloc((size_t)s->frame_count + 1);
+	for (uint32_t i = 0; page->grades != NULL && i < s->frame_count; i++)
+		page->grades[i] = (uint8_t)site_grade(s, i);
+	return page->grades != NULL;
+}
+
+/* The verdict of `weir oom` on a device's last failure, for the page. */
+static json_t *
+judge(const struct snapshot *s, uint32_t device)
+{
+	struct verdict verdict;
+	json_t *one = NULL;
+	char text[VIEW_TEXT];
+
+	if (!verdict_last_failure(s, (int)device, &verdict))
+		return NULL;
+	if (verdict_find(s, &verdict)) {
+		one = json_object();
+		put_number(one, "device", device);
+		put_number(
+		    one, "event", verdict.event - s->traces[device].first);
+		json_object_set_new(one, "headline",
+		    json_string(verdict_headline(&verdict, text)));
+		json_object_set_new(one, "site",
+		    json_string(
+			site_text(s, s->events.stack[verdict.event], text)));
+		json_object_set(one, "causes", verdict.causes);
+	}
+	verdict_drop(&verdict);
+	return one;
+}
+
+static bool
+judge_failures(struct page_data *page)
+{
+	json_t *list = json_array();
+
+	for (uint32_t d = 0; d < page->snapshot->trace_count; d++) {
+		json_t *one = judge(page->snapshot, d);
+
+		if (one != NULL)
+			json_array_append_new(list, one);
+	}
+	page->verdicts = json_dumps(list, JSON_COMPACT);
+	json_decref(list);
+	return page->verdicts != NULL;
 }
 
 /* Does the event name a place in memory? */
@@ -154,7 +212,7 @@ enum type { U8, U32, F64 };
 static const char *const type_names[] = { "u8", "u32", "f64" };
 static const size_t type_sizes[] = { 1, 4, 8 };
 
-/* What a number is. */
+/* The type of a number. */
 enum meaning {
 	PLAIN,
 	DEVICE,  /* of a segment */
@@ -165,12 +223,14 @@ enum meaning {
 	STREAM,  /* a handle, written as its place among the streams */
 	LOW,     /* 32 bits of 64 */
 	HIGH,
-	END, /* a stage: 0 of a beginning, else 1 */
+	LINE, /* 0 for none */
+	END,  /* a stage: 0 of a beginning, else 1 */
 };
 
 /* Arrays that columns are read from. */
 enum rows {
 	TITLE,
+	VERDICTS,
 	TRACES,
 	EVENT_ACTION,
 	EVENT_ADDRESS,
@@ -189,6 +249,7 @@ enum rows {
 	STREAMS,
 	POOLS,
 	FRAMES,
+	GRADES,
 	STACKS,
 	STACK_FRAMES,
 	STRINGS,
@@ -215,9 +276,10 @@ struct column {
 	    sizeof(((struct snapshot_##row *)NULL)->member)
 #define WHOLE(type) 0, sizeof(type)
 
-/* What tools/viewer/src/data.js reads, by these names. */
+/* The columns, by the names that tools/viewer/src/data.js reads. */
 static const struct column columns[] = {
 	{ "title", U8, TITLE, WHOLE(char), PLAIN },
+	{ "verdicts", U8, VERDICTS, WHOLE(char), PLAIN },
 	{ "trace_first", U32, TRACES, FIELD(trace, first), PLAIN },
 	{ "trace_events", U32, TRACES, FIELD(trace, count), PLAIN },
 	{ "event_action", U8, EVENT_ACTION, WHOLE(uint8_t), PLAIN },
@@ -262,7 +324,8 @@ static const struct column columns[] = {
 	{ "pool_second", F64, POOLS, FIELD(pool, second), SIGNED },
 	{ "frame_name", U32, FRAMES, FIELD(frame, name), PLAIN },
 	{ "frame_file", U32, FRAMES, FIELD(frame, file), PLAIN },
-	{ "frame_line", U32, FRAMES, FIELD(frame, line), PLAIN },
+	{ "frame_line", U32, FRAMES, FIELD(frame, line), LINE },
+	{ "frame_grade", U8, GRADES, WHOLE(uint8_t), PLAIN },
 	{ "stack_first", U32, STACKS, FIELD(stack, first), PLAIN },
 	{ "stack_frames", U32, STACKS, FIELD(stack, count), PLAIN },
 	{ "stack_frame", U32, STACK_FRAMES, WHOLE(uint32_t), PLAIN },
@@ -301,6 +364,7 @@ array_of(const struct page_data *page, enum rows rows)
 	const struct snapshot *s = page->snapshot;
 	const struct array arrays[] = {
 		[TITLE] = { page->title, 1, strlen(page->title) },
+		[VERDICTS] = { page->verdicts, 1, strlen(page->verdicts) },
 		[TRACES] = ARRAY(s->traces, s->trace_count),
 		[SEGMENTS] = ARRAY(s->segments, segments_of(s)),
 		[BLOCKS] = ARRAY(s->blocks, s->block_count),
@@ -310,6 +374,7 @@ array_of(const struct page_data *page, enum rows rows)
 		[STREAMS] = ARRAY(page->streams, page->stream_count),
 		[POOLS] = ARRAY(s->pools, s->pool_count),
 		[FRAMES] = ARRAY(s->frames, s->frame_count),
+		[GRADES] = ARRAY(page->grades, s->frame_count),
 		[STACKS] = ARRAY(s->stacks, s->stack_count),
 		[STACK_FRAMES] = ARRAY(s->stack_frames, s->stack_frame_count),
 		[STRINGS] = ARRAY(s->strings, s->string_count),
@@ -371,6 +436,8 @@ field_value(const struct page_data *page, enum meaning meaning, uint64_t field,
 		    (double)(int64_t)field - (double)page->start;
 	case STREAM:
 		return stream_place(page, field);
+	case LINE:
+		return field == UINT32_MAX ? 0 : (double)field;
 	case LOW:
 		return (double)(field & UINT32_MAX);
 	case HIGH:
@@ -385,7 +452,7 @@ field_value(const struct page_data *page, enum meaning meaning, uint64_t field,
 
 /* ---- The data ---------------------------------------------------------- */
 
-/* What the columns are, as JSON; the caller frees it. NULL without memory. */
+/* The list of columns as JSON; the caller frees it. NULL without memory. */
 static char *
 describe(const struct page_data *page)
 {
@@ -463,19 +530,22 @@ page_data_new(const struct snapshot *snapshot, const char *title)
 	if (!find_base(page))
 		goto drop;
 	find_start(page);
-	if (collect_streams(page))
+	if (collect_streams(page) && grade_frames(page) && judge_failures(page))
 		return page;
 	complain("out of memory");
 drop:
-	free(page);
+	page_data_free(page);
 	return NULL;
 }
 
 void
 page_data_free(struct page_data *page)
 {
-	if (page != NULL)
+	if (page != NULL) {
 		free(page->streams);
+		free(page->grades);
+		free(page->verdicts);
+	}
 	free(page);
 }
 

@@ -22,7 +22,7 @@
 /* Rows between two checks: a check walks all memory. */
 enum { CHECK_INTERVAL = 1000 };
 
-/* What a number of the trace stands for. */
+/* A stream, by its number in the trace. */
 struct played_stream {
 	weir_stream handle; /* NULL: none now */
 	size_t blocks;      /* that are its own, and allocated */
@@ -65,7 +65,7 @@ scaled_ns(const struct player *player, uint64_t time_us)
 	return (uint64_t)((double)time_us * 1000 / player->choices->speed);
 }
 
-/* The same for what may be late. */
+/* When a row is played, in ns, with its random delay. */
 static uint64_t
 late_ns(struct player *player, uint64_t time_us)
 {
@@ -250,7 +250,7 @@ play_record(struct player *player, const struct trace_row *row)
 	return play_use(player, row->block, stream);
 }
 
-/* The same where the trace does not tell which stream it was. */
+/* Play a use of a stream that the trace does not name. */
 static bool
 play_unnamed_use(struct player *player, const struct trace_row *row)
 {
@@ -494,7 +494,7 @@ alloc_row(const struct trace *trace, uint32_t block)
 	return i + 1;
 }
 
-/* What the checks of --touch found. */
+/* Print what the checks of --touch found. */
 static bool
 compare(struct player *player)
 {

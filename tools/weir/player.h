@@ -20,7 +20,7 @@ struct play_choices {
 	bool until_oom;       /* stop at the first request that fails */
 };
 
-/* What came of it. Peaks are in bytes. */
+/* The figures of a playback. Peaks are in bytes. */
 struct figures {
 	uint64_t events;            /* rows that were played */
 	uint64_t allocs;            /* of which allocations */

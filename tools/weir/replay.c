@@ -1,10 +1,11 @@
 /*
- * weir replay: play recorded traces through weir and tell what it took.
+ * weir replay: play recorded traces through weir and print what they took.
  */
 #include <argp.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tools/weir/replay_table.h"
 #include "tools/weir/tool.h"
@@ -19,31 +20,28 @@ struct choices {
 	bool json;
 	bool fit;
 	bool simulated;
+	int device;    /* of snapshots, or -1: all that have a trace */
 	char **traces; /* paths, up to NULL */
 };
 
 static const struct argp_option flags[] = {
 	{ "json", 'j', NULL, 0, "print one object a trace, one a line", 0 },
-	{ "limit", 'l', "BYTES", 0,
-	    "let weir hold at most so much of the device; 512M, 8G", 0 },
+	{ "limit", 'l', "BYTES", 0, "let weir hold at most BYTES; 512M, 8G",
+	    0 },
+	{ "device", 'd', "N", 0, "play device N of a snapshot (default: all)",
+	    0 },
 	{ "conf", 'c', "CONF", 0, "options, \"key:value,key:value\"", 0 },
-	{ "speed", 'x', "N", 0,
-	    "play N times as fast as it was recorded; 1 is the default", 0 },
-	{ "late", 'r', "US", 0,
-	    "play each row late by up to so many microseconds, at random", 0 },
-	{ "seed", 'e', "N", 0, "of what is random in that; 1 is the default",
+	{ "speed", 'x', "N", 0, "play N times as fast as recorded (default: 1)",
 	    0 },
+	{ "late", 'r', "US", 0, "play each row up to US microseconds late", 0 },
+	{ "seed", 'e', "N", 0, "seed for --late (default: 1)", 0 },
 	{ "check", 'k', NULL, 0,
-	    "check all memory every 1000 rows and at the end, and write to it",
-	    0 },
+	    "write to all memory, and check it every 1000 rows", 0 },
 	{ "touch", 't', NULL, 0,
-	    "write to all of each block, and see at its free that it is still "
-	    "there",
-	    0 },
+	    "write to each block, and check it at its free", 0 },
 	{ "fit", 'f', NULL, 0,
 	    "find the smallest limit at which no request fails", 0 },
-	{ "sim", 's', NULL, 0,
-	    "play on the simulated device, as is done where there is no GPU",
+	{ "sim", 's', NULL, 0, "use simcuda, as is done where there is no GPU",
 	    0 },
 	{ 0 },
 };
@@ -58,6 +56,17 @@ take_number(const struct argp_state *state, const char *flag, const char *value,
 		argp_error(state, "%s is a number from %g to %g, not '%s'",
 		    flag, least, most, value);
 	return number;
+}
+
+static int
+take_device(const struct argp_state *state, const char *value)
+{
+	uint64_t device = 0;
+
+	if (!count_parse(value, INT32_MAX, &device))
+		argp_error(state,
+		    "--device is the number of a device, not '%s'", value);
+	return (int)device;
 }
 
 static error_t
@@ -75,6 +84,9 @@ take_flag(int key, char *value, struct argp_state *state)
 			argp_error(state,
 			    "--limit is a size such as 512M or 8G, not '%s'",
 			    value);
+		return 0;
+	case 'd':
+		choices->device = take_device(state, value);
 		return 0;
 	case 'c':
 		choices->trial.conf = value;
@@ -121,36 +133,52 @@ take_flag(int key, char *value, struct argp_state *state)
 const struct argp argp_replay = { flags, take_flag, "TRACE...",
 	"Play recorded allocations through weir, each trace from an empty "
 	"arena, and print what they took.\v"
-	"A TRACE is a memory snapshot, whose trace is played, or CSV with the "
-	"columns action,addr,size,stream,time_us, plain or compressed by xz; "
-	"- is stdin. "
-	"Efficiency is peak live bytes over peak held "
-	"bytes; late map calls come after the first tenth of the rows; host "
-	"waits are times the host waited for the device, and gpu waits times "
-	"a stream did so that memory could be reused. Exit status: 0, also "
-	"when requests failed for want of memory; 1 if a trace could not be "
-	"played or a check failed; 2 for a wrong command line.",
+	"A TRACE is a memory snapshot or CSV "
+	"(action,addr,size,stream,time_us), "
+	"plain or compressed by xz or gzip; - is stdin. Efficiency is peak "
+	"live over peak held. Late maps come after the first tenth of the "
+	"rows. Exit status: 1 if a trace could not be played or a check "
+	"failed; "
+	"0 otherwise, also when requests ran out of memory.",
 	NULL, NULL, NULL };
 
 static bool
 print_line(const json_t *object)
 {
-	bool printed = json_dumpf(object, stdout, JSON_COMPACT) == 0;
+	bool printed = json_print(object, JSON_COMPACT, stdout);
 
 	putchar('\n');
 	fflush(stdout);
 	return printed;
 }
 
-/* Play one trace, and print or keep its figures. */
+/* The name of a trace says its device where a snapshot has several. */
+static void
+name_device(json_t *figures, int device)
+{
+	char name[300];
+
+	snprintf(name, sizeof(name), "%.256s, device %d",
+	    json_string_value(json_object_get(figures, "name")), device);
+	json_object_set_new(figures, "name", json_string(name));
+}
+
+/* Play one trace, and print or keep its figures. *next is the next device of
+ * the snapshot that has a trace, or -1. */
 static int
-replay_one(const char *path, const struct choices *choices)
+replay_one(const char *path, const struct choices *choices, int *next)
 {
 	json_t *figures;
 	int status = trial_run(path, &choices->trial, &figures);
+	const json_t *device = json_object_get(figures, "snapshot_device");
+	const json_t *other = json_object_get(figures, "next_device");
 
+	*next = other != NULL ? (int)json_integer_value(other) : -1;
 	if (figures == NULL)
 		return status;
+	if (*next >= 0 || (device != NULL && choices->trial.device >= 0))
+		name_device(figures, (int)json_integer_value(device));
+	json_object_del(figures, "next_device");
 	json_array_append_new(all_figures, figures);
 	if (status == TOOL_DONE && choices->fit) {
 		uint64_t bytes;
@@ -164,12 +192,34 @@ replay_one(const char *path, const struct choices *choices)
 	return status;
 }
 
+/* Play a CSV trace, or all devices of a snapshot, or the one that is wanted. */
+static int
+replay_file(const char *path, struct choices *choices)
+{
+	int status;
+	int next;
+
+	choices->trial.device = choices->device;
+	status = replay_one(path, choices, &next);
+	while (next >= 0 && choices->device < 0 && status == TOOL_DONE) {
+		if (strcmp(path, "-") == 0) {
+			complain("stdin: only the first device was played; "
+				 "--device says which, a file has all");
+			return TOOL_NO;
+		}
+		choices->trial.device = next;
+		status = replay_one(path, choices, &next);
+	}
+	return status;
+}
+
 int
 cmd_replay(int argc, char **argv)
 {
 	struct choices choices = { .trial.play = { .limit_bytes = UINT64_MAX,
 				       .speed = 1,
-				       .seed = 1 } };
+				       .seed = 1 },
+		.device = -1 };
 	int result = TOOL_DONE;
 
 	argp_parse(&argp_replay, argc, argv, 0, NULL, &choices);
@@ -177,7 +227,7 @@ cmd_replay(int argc, char **argv)
 		return TOOL_NO;
 	all_figures = json_array();
 	for (char **path = choices.traces; *path != NULL; path++) {
-		int status = replay_one(*path, &choices);
+		int status = replay_file(*path, &choices);
 
 		if (status != TOOL_DONE)
 			result = status;

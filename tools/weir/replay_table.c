@@ -96,7 +96,7 @@ add_calls(struct table *table, const json_t *figures, const char *key)
 	table_add(table, "%" PRIu64, sum);
 }
 
-/* What the limit that was found is over what is alive at the peak. */
+/* Add the limit of --fit over the live bytes at the peak. */
 static void
 add_fit_ratio(struct table *table, const json_t *figures, const char *key)
 {
@@ -139,7 +139,7 @@ static const struct column effort[] = {
 	{ "seconds", "seconds", add_seconds },
 };
 
-/* What the tables have no room for. */
+/* Figures that the tables have no room for. */
 static const struct column details[] = {
 	{ "peak active", "peak_active_bytes", add_bytes },
 	{ "peak pending", "peak_pending_bytes", add_bytes },

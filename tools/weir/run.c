@@ -5,19 +5,31 @@
  * before its libraries, and the options reach it through the environment.
  * They are checked here first, because a program cannot be told at its first
  * allocation.
+ *
+ * Where a report is asked for the program is a child, and this process waits
+ * for its end: a program that a signal ends cannot write its report, so that is
+ * written here, from the ledger (tools/report/ledger.h). With --quiet this
+ * process becomes the program.
  */
 #include <argp.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <weir/weir.h>
 
+#include "tools/report/ledger.h"
+#include "tools/weir/last_report.h"
 #include "tools/weir/tool.h"
 
-/* What shells return for a program that is not there, or cannot be run. */
+/* Exit statuses of shells for a program that is not there, or cannot be run. */
 enum { EXIT_NOT_RUNNABLE = 126, EXIT_NOT_FOUND = 127 };
 
 struct choices {
@@ -29,35 +41,36 @@ struct choices {
 	const char *history;  /* the level; NULL for none */
 	const char *snapshot; /* the file's name; NULL for none */
 	bool watch;
+	bool check_streams;
+	bool torch;
 	bool simulated;
 	char **program; /* its argv; NULL if none was named */
 };
 
 static const struct argp_option flags[] = {
-	{ "report", 'r', "FILE", 0,
-	    "write the report to FILE, as JSON, and not as text to stderr; %p "
-	    "in FILE is the process",
-	    0 },
+	{ "report", 'r', "FILE", 0, "write the report to FILE, as JSON", 0 },
 	{ "quiet", 'q', NULL, 0, "no report", 0 },
 	{ "leaks", 'l', NULL, 0,
-	    "tell what was not freed, by the calls that allocated it", 0 },
+	    "report blocks not freed, and who allocated them", 0 },
 	{ "sites", 'n', "N", OPTION_ARG_OPTIONAL,
-	    "tell the N (10) stacks of calls that had most at the peak", 0 },
+	    "report the N stacks that held most (default: 10)", 0 },
 	{ "conf", 'c', "CONF", 0,
-	    "options, \"key:value,key:value\"; replaces WEIR_CONF", 0 },
+	    "options, \"key:value,...\"; replaces WEIR_CONF", 0 },
 	{ "history", 'H', "LEVEL", OPTION_ARG_OPTIONAL,
-	    "keep the history from the first allocation on, with stacks: none, "
-	    "state, alloc or all (all)",
+	    "keep the history, with stacks: none, state, alloc or "
+	    "all (default)",
 	    0 },
 	{ "snapshot", 'S', "FILE", 0,
-	    "write a snapshot to FILE at the end, or when memory has run out; "
-	    "%p in FILE is the process, %w why: exit, oom or signal",
+	    "write a snapshot at the end or out of memory", 0 },
+	{ "watch", 'w', NULL, 0, "let 'weir watch' and 'weir ctl' reach it",
 	    0 },
-	{ "watch", 'w', NULL, 0,
-	    "let 'weir watch' look at the program while it runs", 0 },
-	{ "sim", 's', NULL, 0,
-	    "use the simulated device and CUDA libraries, as is done where "
-	    "there is no GPU",
+	{ "check-streams", 'C', NULL, 0,
+	    "report blocks that streams race on, or use after their free "
+	    "(docs/faults.md)",
+	    0 },
+	{ "torch", 't', NULL, 0,
+	    "be PyTorch's own allocator too (docs/pytorch.md)", 0 },
+	{ "sim", 's', NULL, 0, "use simcuda, as is done where there is no GPU",
 	    0 },
 	{ 0 },
 };
@@ -103,6 +116,12 @@ take_flag(int key, char *value, struct argp_state *state)
 	case 'w':
 		choices->watch = true;
 		return 0;
+	case 'C':
+		choices->check_streams = true;
+		return 0;
+	case 't':
+		choices->torch = true;
+		return 0;
 	case 's':
 		choices->simulated = true;
 		return 0;
@@ -118,8 +137,7 @@ take_flag(int key, char *value, struct argp_state *state)
 		if (choices->quiet &&
 		    (choices->report != NULL || choices->leaks ||
 			choices->sites != NULL))
-			argp_error(
-			    state, "--quiet and what belongs to a report");
+			argp_error(state, "--quiet leaves no report");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -128,9 +146,11 @@ take_flag(int key, char *value, struct argp_state *state)
 
 const struct argp argp_run = { flags, take_flag, "[--] PROGRAM [ARGUMENT...]",
 	"Run PROGRAM with its GPU memory under weir.\v"
-	"The exit status is the program's; 127 if there is no such program, "
-	"126 "
-	"if it cannot be run, 2 for a wrong option.",
+	"Without --report the report goes to stderr, as text. In FILE, %p is "
+	"the process; in that of a snapshot, %w is exit, oom or signal. The "
+	"exit status is the program's; 127 if there is no such program, 126 if "
+	"it "
+	"cannot be run, 2 if an option is wrong.",
 	NULL, NULL, NULL };
 
 static bool
@@ -228,30 +248,72 @@ set_report(const struct choices *choices)
 		return false;
 	if (choices->leaks && !set_variable("WEIR_REPORT_LEAKS", "1"))
 		return false;
-	return choices->sites == NULL ||
-	    set_variable("WEIR_REPORT_SITES", choices->sites);
+	if (choices->sites != NULL &&
+	    !set_variable("WEIR_REPORT_SITES", choices->sites))
+		return false;
+	return !choices->check_streams ||
+	    set_variable("WEIR_CHECK_STREAMS", "1");
 }
 
-/* Put the library before what is preloaded already. */
+/* Put a path before those that a variable has already. */
 static bool
-set_preload(void)
+set_first(const char *name, const char *path)
 {
-	const char *old = getenv("LD_PRELOAD");
-	char library[TOOL_PATH];
+	const char *old = getenv(name);
 	char *all;
 	bool done;
 
-	if (!locate("libweir_preload.so", library))
-		return false;
 	if (old == NULL || *old == '\0')
-		return set_variable("LD_PRELOAD", library);
-	if (asprintf(&all, "%s:%s", library, old) < 0) {
+		return set_variable(name, path);
+	if (asprintf(&all, "%s:%s", path, old) < 0) {
 		complain("out of memory");
 		return false;
 	}
-	done = set_variable("LD_PRELOAD", all);
+	done = set_variable(name, all);
 	free(all);
 	return done;
+}
+
+/* Ranges of NVTX go to a profiler that is there, and else into the history. */
+static bool
+set_nvtx(const struct choices *choices, const char *library)
+{
+	static const char name[] = "NVTX_INJECTION64_PATH";
+	const char *given = getenv(name);
+
+	if ((choices->history == NULL && !choices->watch) ||
+	    (given != NULL && *given != '\0'))
+		return true;
+	return set_variable(name, library);
+}
+
+static bool
+set_preload(const struct choices *choices)
+{
+	char library[TOOL_PATH];
+
+	return locate("libweir_preload.so", library) &&
+	    set_nvtx(choices, library) && set_first("LD_PRELOAD", library);
+}
+
+/* The package lies where `make install` puts it, or where it is built. Python
+ * looks at the folder's sitecustomize when it starts, which waits for the
+ * import of torch. */
+static bool
+set_torch(const struct choices *choices)
+{
+	const char *given = getenv("WEIR_TORCH");
+	char folder[TOOL_PATH];
+
+	if (!choices->torch)
+		return true;
+	if (!locate_quietly("../python/weir/site", folder) &&
+	    !locate("python/weir/site", folder))
+		return false;
+	if (!set_first("PYTHONPATH", folder))
+		return false;
+	return (given != NULL && *given != '\0' && strcmp(given, "0") != 0) ||
+	    set_variable("WEIR_TORCH", "1");
 }
 
 /* Check the options as the program will find them. */
@@ -266,23 +328,157 @@ conf_accepted(void)
 	return false;
 }
 
+/* ---- Staying ----------------------------------------------------------- */
+
+static bool
+report_is_asked_for(void)
+{
+	const char *destination = getenv("WEIR_REPORT");
+
+	return destination != NULL && *destination != '\0';
+}
+
+static int
+start(const struct choices *choices)
+{
+	int error;
+
+	execvp(choices->program[0], choices->program);
+	error = errno;
+	complain("%s: %s", choices->program[0], strerror(error));
+	return error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_RUNNABLE;
+}
+
+/* The program, in the child. */
+static _Noreturn void
+become(const struct choices *choices, const sigset_t *signals,
+    const struct sigaction *child, pid_t parent)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(EXIT_NOT_RUNNABLE);
+	sigaction(SIGCHLD, child, NULL);
+	sigprocmask(SIG_SETMASK, signals, NULL);
+	_exit(start(choices));
+}
+
+/* Wait for the program's end. What others send to this process is for the
+ * program; what a terminal sends comes to both. */
+static int
+wait_for(pid_t program, const sigset_t *all)
+{
+	for (;;) {
+		siginfo_t info;
+		int status;
+		int signal = sigwaitinfo(all, &info);
+
+		if (signal < 0)
+			continue;
+		if (signal == SIGCHLD) {
+			if (waitpid(program, &status, WNOHANG) == program)
+				return status;
+		} else if (info.si_code != SI_KERNEL) {
+			kill(program, signal);
+		}
+	}
+}
+
+/* Signals that this process takes on the program's behalf: those that can be
+ * caught, but for faults of its own and what a terminal stops it by. */
+static void
+choose_signals(sigset_t *set)
+{
+	static const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP,
+		SIGABRT, SIGSYS, SIGTSTP, SIGTTIN, SIGTTOU, SIGPIPE };
+
+	sigfillset(set);
+	for (size_t i = 0; i < sizeof(own) / sizeof(*own); i++)
+		sigdelset(set, own[i]);
+}
+
+/* End as the program did, so that who waits sees no difference; but it is the
+ * program that has written a core. */
+static int
+end_as(int status)
+{
+	const struct rlimit none = { 0, 0 };
+	sigset_t set;
+
+	if (!WIFSIGNALED(status))
+		return WEXITSTATUS(status);
+	setrlimit(RLIMIT_CORE, &none);
+	prctl(PR_SET_DUMPABLE, 0);
+	signal(WTERMSIG(status), SIG_DFL);
+	sigemptyset(&set);
+	sigaddset(&set, WTERMSIG(status));
+	raise(WTERMSIG(status));
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+	return 128 + WTERMSIG(status);
+}
+
+/* Start the program in a child and stay, for reports that it cannot write. */
+static int
+attend(const struct choices *choices)
+{
+	char path[64];
+	pid_t parent = getpid();
+	int ledger = ledger_make();
+	const struct sigaction told = { .sa_handler = SIG_DFL };
+	struct sigaction child;
+	sigset_t before;
+	sigset_t all;
+	pid_t program;
+	int status;
+
+	if (ledger < 0)
+		return start(choices);
+	snprintf(path, sizeof(path), "/proc/%ld/fd/%d", (long)parent, ledger);
+	if (!set_variable(LEDGER_VARIABLE, path))
+		return TOOL_NO;
+	choose_signals(&all);
+	sigprocmask(SIG_BLOCK, &all, &before);
+	sigaction(SIGCHLD, &told, &child);
+	fflush(NULL);
+	program = fork();
+	if (program == 0)
+		become(choices, &before, &child, parent);
+	if (program < 0) {
+		complain("cannot fork: %s", strerror(errno));
+		return TOOL_NO;
+	}
+	status = wait_for(program, &all);
+	last_reports(ledger, program, status);
+	return end_as(status);
+}
+
+/* Snapshots that are newer than this run are of its processes, which do not
+ * replace each other's. */
+static bool
+set_start(void)
+{
+	struct timespec now;
+	char text[32];
+
+	clock_gettime(CLOCK_REALTIME_COARSE, &now);
+	snprintf(text, sizeof(text), "%lld%09ld", (long long)now.tv_sec,
+	    now.tv_nsec);
+	return set_variable("WEIR_RUN_START", text);
+}
+
 int
 cmd_run(int argc, char **argv)
 {
 	struct choices choices = { 0 };
-	int error;
 
 	argp_parse(&argp_run, argc, argv, ARGP_IN_ORDER, NULL, &choices);
-	if (!set_conf(&choices))
+	if (!set_conf(&choices) || !set_start())
 		return TOOL_NO;
 	if (!conf_accepted())
 		return TOOL_USAGE;
 	if (!set_report(&choices))
 		return TOOL_NO;
-	if (!use_simulated_if(choices.simulated) || !set_preload())
+	if (!use_simulated_if(choices.simulated) || !set_preload(&choices) ||
+	    !set_torch(&choices))
 		return TOOL_NO;
-	execvp(choices.program[0], choices.program);
-	error = errno;
-	complain("%s: %s", choices.program[0], strerror(error));
-	return error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_RUNNABLE;
+	return report_is_asked_for() ? attend(&choices) : start(&choices);
 }

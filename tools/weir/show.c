@@ -45,7 +45,7 @@ const struct argp argp_show = { flags, take_flag, "SNAPSHOT",
 
 enum { MAP_CELLS = 24 };
 
-/* What a part of the segment, from `from` to `to`, looks like. */
+/* The letter of the map for the part of a segment from `from` to `to`. */
 static char
 cell_of(const struct snapshot *snapshot, const struct snapshot_segment *segment,
     uint64_t from, uint64_t to)
@@ -102,7 +102,7 @@ print_groups(const struct snapshot *snapshot, const struct view_args *args)
 		const struct group *group = &groups[i];
 
 		table_add(table, "%" PRIu32, group->device);
-		table_add(table, "%" PRIx64, group->stream);
+		table_add(table, "%s", stream_text(group->stream, text));
 		table_add(table, "%s", pool_text(snapshot, group->pool, text));
 		table_add(table, "%s", group->small ? "small" : "large");
 		table_add(table, "%" PRIu64, group->sums.segments);
@@ -131,7 +131,7 @@ add_segment(struct table *table, const struct snapshot *snapshot,
 	table_add(table, "%" PRIx64, segment->address);
 	table_add(table, "%s", size_text(segment->bytes));
 	table_add(table, "%" PRIu32, segment->device);
-	table_add(table, "%" PRIx64, segment->stream);
+	table_add(table, "%s", stream_text(segment->stream, pool));
 	table_add(table, "%s", pool_text(snapshot, segment->pool, pool));
 	table_add(table, "%s%s", segment->small ? "small" : "large",
 	    segment->expandable ? ", expandable" : "");
@@ -157,7 +157,7 @@ add_block(struct table *table, const struct snapshot *snapshot,
 	table_add(table, "%s", size_text(block->bytes));
 	table_add(table, "%s", "");
 	if (block->told_stream)
-		table_add(table, "%" PRIx64, block->stream);
+		table_add(table, "%s", stream_text(block->stream, site));
 	else
 		table_add(table, "%s", "");
 	table_add(table, "%s", "");
@@ -206,9 +206,10 @@ print_all(const struct snapshot *snapshot, const struct choices *choices)
 	char count[VIEW_TEXT];
 	char share[VIEW_TEXT];
 
-	printf("%s reserved in %s segments; %s of it allocated (%s), the "
+	printf("%s reserved in %s; %s of it allocated (%s), the "
 	       "largest free block is %s\n\n",
-	    size_text(sums.reserved), count_text(sums.segments, count),
+	    size_text(sums.reserved),
+	    plural_text(sums.segments, "segment", count),
 	    size_text(sums.allocated),
 	    share_text(sums.allocated, sums.reserved, share),
 	    size_text(sums.largest_free));

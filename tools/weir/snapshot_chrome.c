@@ -4,30 +4,61 @@
  */
 #include <inttypes.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "tools/weir/snapshot_lives.h"
 #include "tools/weir/snapshot_out.h"
 #include "tools/weir/snapshot_view.h"
+#include "tools/weir/timeline.h"
 
 struct writer {
 	const struct snapshot *snapshot;
+	const struct timeline *timeline; /* NULL: none */
 	uint32_t device;
-	int64_t first_us;
+	int64_t origin_ns; /* what "ts" 0 is, since 1970 */
+	int64_t first_us;  /* of the device */
 	int64_t last_us;
 	bool begun; /* something was written: a comma comes first */
 	FILE *out;
 };
 
+/* Times beyond the year 2096 are cut, so that sums fit. */
+static int64_t
+ns_of(int64_t time_us)
+{
+	const int64_t most_us = INT64_C(4000000000000000);
+
+	if (time_us > most_us)
+		time_us = most_us;
+	return (time_us < -most_us ? -most_us : time_us) * 1000;
+}
+
+/* The process that a device is: one that the timeline has not. */
+static int64_t
+process_of(const struct writer *writer)
+{
+	return writer->device +
+	    (writer->timeline != NULL ? writer->timeline->last_pid + 1 : 0);
+}
+
 static void
 begin(struct writer *writer, char phase, int64_t time_us)
 {
-	int64_t since =
-	    time_us < writer->first_us ? 0 : time_us - writer->first_us;
+	int64_t since = ns_of(time_us) - writer->origin_ns;
+	int64_t part = since % 1000;
 
+	if (since < 0 && writer->timeline == NULL)
+		since = part = 0;
 	fprintf(writer->out,
-	    "%s{\"ph\": \"%c\", \"pid\": %" PRIu32 ", \"tid\": 0, "
-	    "\"ts\": %" PRId64,
-	    writer->begun ? ",\n" : "\n", phase, writer->device, since);
+	    "%s{\"ph\": \"%c\", \"pid\": %" PRId64 ", \"tid\": 0, \"ts\": ",
+	    writer->begun ? ",\n" : "\n", phase, process_of(writer));
+	if (part == 0)
+		fprintf(writer->out, "%" PRId64, since / 1000);
+	else
+		fprintf(writer->out, "%s%" PRId64 ".%03" PRId64,
+		    since < 0 ? "-" : "",
+		    since < 0 ? -(since / 1000) : since / 1000,
+		    part < 0 ? -part : part);
 	writer->begun = true;
 }
 
@@ -52,24 +83,28 @@ out_life(struct writer *writer, const struct life *life, uint32_t number)
 	    life->requested != LIFE_NONE ? life->requested : life->completed;
 	char site[VIEW_TEXT];
 
+	char stream[VIEW_TEXT];
+
 	site_text(snapshot, life->stack, site);
 	begin(writer, 'b',
 	    life->alloc == LIFE_NONE ? writer->first_us : times[life->alloc]);
 	fprintf(writer->out,
-	    ", \"cat\": \"block\", \"id\": %" PRIu32 ", \"name\": ", number);
+	    ", \"cat\": \"block\", \"id\": \"weir-%" PRIu32 "\", \"name\": ",
+	    number);
 	json_text(site, writer->out);
 	fprintf(writer->out,
 	    ", \"args\": {\"bytes\": %" PRIu64 ", \"address\": \"%" PRIx64
-	    "\", \"stream\": \"%" PRIx64 "\"}}",
-	    life->bytes, life->address, life->stream);
+	    "\", \"stream\": \"%s\"}}",
+	    life->bytes, life->address, stream_text(life->stream, stream));
 	begin(writer, 'e', end == LIFE_NONE ? writer->last_us : times[end]);
 	fprintf(writer->out,
-	    ", \"cat\": \"block\", \"id\": %" PRIu32 ", \"name\": ", number);
+	    ", \"cat\": \"block\", \"id\": \"weir-%" PRIu32 "\", \"name\": ",
+	    number);
 	json_text(site, writer->out);
 	fputs("}", writer->out);
 }
 
-/* What segments come to changes by this much, modulo 2^64. */
+/* How much an event adds to the reserved bytes, modulo 2^64. */
 static uint64_t
 segment_step(const struct snapshot_events *events, uint32_t i)
 {
@@ -156,9 +191,9 @@ out_device(struct writer *writer, uint32_t *number)
 	    &writer->last_us);
 	begin(writer, 'M', writer->first_us);
 	fprintf(writer->out,
-	    ", \"name\": \"process_name\", \"args\": {\"name\": \"device "
+	    ", \"name\": \"process_name\", \"args\": {\"name\": \"%sdevice "
 	    "%" PRIu32 "\"}}",
-	    writer->device);
+	    writer->timeline != NULL ? "memory of " : "", writer->device);
 	for (uint32_t i = 0; i < lives.count; i++)
 		if (lives.items[i].alloc == LIFE_NONE)
 			before += lives.items[i].bytes;
@@ -170,18 +205,94 @@ out_device(struct writer *writer, uint32_t *number)
 	return true;
 }
 
-bool
-snapshot_out_chrome(const struct snapshot *snapshot, FILE *out)
+/* The time that all devices' events and annotations lie in. */
+static void
+find_times(const struct snapshot *snapshot, int64_t *first_us, int64_t *last_us)
 {
-	struct writer writer = { .snapshot = snapshot, .out = out };
+	bool any = false;
+
+	*first_us = 0;
+	*last_us = 0;
+	for (uint32_t d = 0; d < snapshot->trace_count; d++) {
+		int64_t first;
+		int64_t last;
+
+		if (snapshot->traces[d].count == 0)
+			continue;
+		trace_times(snapshot, d, &first, &last);
+		if (!any || first < *first_us)
+			*first_us = first;
+		if (!any || last > *last_us)
+			*last_us = last;
+		any = true;
+	}
+}
+
+static void
+date_text(int64_t time_us, char text[32])
+{
+	time_t seconds = (time_t)(ns_of(time_us) / 1000000000);
+	struct tm when;
+
+	gmtime_r(&seconds, &when);
+	strftime(text, 32, "%Y-%m-%d %H:%M:%S", &when);
+}
+
+/* Two recordings that have no moment in common show nothing together. */
+static bool
+is_of_one_time(
+    const struct timeline *timeline, int64_t first_us, int64_t last_us)
+{
+	int64_t base_us = timeline->base_ns / 1000;
+	int64_t from_us = base_us + (int64_t)timeline->first_us;
+	int64_t to_us = base_us + (int64_t)timeline->last_us + 1;
+	char texts[4][32];
+
+	if (from_us <= last_us && first_us <= to_us)
+		return true;
+	date_text(first_us, texts[0]);
+	date_text(last_us, texts[1]);
+	date_text(from_us, texts[2]);
+	date_text(to_us, texts[3]);
+	complain("the snapshot and the trace are of different times: %s to %s, "
+		 "and %s to %s (UTC)",
+	    texts[0], texts[1], texts[2], texts[3]);
+	return false;
+}
+
+bool
+snapshot_out_chrome(
+    const struct snapshot *snapshot, const struct timeline *timeline, FILE *out)
+{
+	struct writer writer = {
+		.snapshot = snapshot, .timeline = timeline, .out = out
+	};
 	uint32_t number = 0;
+	int64_t first_us;
+	int64_t last_us;
 	bool good = true;
 
-	fputs("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [", out);
+	find_times(snapshot, &first_us, &last_us);
+	writer.origin_ns =
+	    timeline != NULL ? timeline->base_ns : ns_of(first_us);
+	if (timeline != NULL) {
+		if (!is_of_one_time(timeline, first_us, last_us))
+			return false;
+		fwrite(timeline->text, 1, timeline->events_at, out);
+	} else {
+		fputs("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [", out);
+	}
 	for (uint32_t d = 0; d < snapshot->trace_count && good; d++) {
 		writer.device = d;
 		good = out_device(&writer, &number);
 	}
-	fputs("]}\n", out);
+	if (timeline == NULL) {
+		fputs("]}\n", out);
+		return good;
+	}
+	if (writer.begun && !timeline->is_empty)
+		putc(',', out);
+	fwrite(timeline->text + timeline->events_at, 1,
+	    timeline->length - timeline->events_at, out);
 	return good;
 }

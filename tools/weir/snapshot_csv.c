@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "tools/weir/snapshot_lives.h"
+#include "tools/weir/snapshot_moment.h"
 #include "tools/weir/snapshot_out.h"
 #include "tools/weir/snapshot_view.h"
 #include "tools/weir/tool.h"
@@ -167,9 +168,9 @@ out_rows(struct writer *writer)
 }
 
 uint32_t
-snapshot_traced_device(const struct snapshot *snapshot)
+snapshot_traced_device(const struct snapshot *snapshot, uint32_t from)
 {
-	for (uint32_t d = 0; d < snapshot->trace_count; d++)
+	for (uint32_t d = from; d < snapshot->trace_count; d++)
 		if (snapshot->traces[d].count > 0)
 			return d;
 	return UINT32_MAX;
@@ -206,36 +207,60 @@ snapshot_out_csv(const struct snapshot *snapshot, uint32_t device,
 	fprintf(out,
 	    ", \"peak_reserved\": %" PRIu64
 	    "}\naction,addr,size,stream,time_us\n",
-	    sums_of(snapshot, (int)device).reserved);
+	    moment_held_peak(snapshot, device));
 	good = out_rows(&writer);
 	free(writer.life_of);
 	lives_drop(&lives);
 	return good;
 }
 
-bool
-snapshot_csv_of(const char *bytes, size_t size, const char *name, char **text,
-    size_t *length, char why[SNAPSHOT_WHY])
+/* The device to make a trace of: *device, or the first that has one. False, and
+ * `why` set, if there is none. */
+static bool
+choose_device(const struct snapshot *snapshot, int *device, int *next,
+    char why[SNAPSHOT_WHY])
 {
-	struct source source;
-	struct snapshot *snapshot = NULL;
-	uint32_t device;
-	FILE *out;
-	bool good = false;
+	uint32_t from = *device < 0 ? 0 : (uint32_t)*device;
+	uint32_t found = snapshot_traced_device(snapshot, from);
+	uint32_t other;
 
-	source_of_memory(&source, bytes, size);
-	if (snapshot_read(&source, &snapshot) != WEIR_OK) {
-		snprintf(why, SNAPSHOT_WHY, "%s", weir_last_error());
+	if (found == UINT32_MAX || (*device >= 0 && found != from)) {
+		if (*device < 0)
+			snprintf(
+			    why, SNAPSHOT_WHY, "the snapshot has no trace");
+		else
+			snprintf(why, SNAPSHOT_WHY,
+			    "the snapshot has no trace of device %d", *device);
 		return false;
 	}
-	device = snapshot_traced_device(snapshot);
-	snprintf(why, SNAPSHOT_WHY, "%s",
-	    device == UINT32_MAX ? "the snapshot has no trace" :
-				   "no trace can be made of it");
+	other = snapshot_traced_device(snapshot, found + 1);
+	*device = (int)found;
+	*next = other == UINT32_MAX ? -1 : (int)other;
+	return true;
+}
+
+bool
+snapshot_csv_of(struct csv_request *request, struct source *source, char **text,
+    size_t *length)
+{
+	struct snapshot *snapshot = NULL;
+	FILE *out = NULL;
+	bool good = false;
+
+	if (snapshot_read(source, &snapshot) != WEIR_OK) {
+		snprintf(request->why, SNAPSHOT_WHY, "%s", weir_last_error());
+		return false;
+	}
 	*text = NULL;
-	out = device == UINT32_MAX ? NULL : open_memstream(text, length);
+	if (choose_device(
+		snapshot, &request->device, &request->next, request->why)) {
+		snprintf(
+		    request->why, SNAPSHOT_WHY, "no trace can be made of it");
+		out = open_memstream(text, length);
+	}
 	if (out != NULL) {
-		good = snapshot_out_csv(snapshot, device, name, out);
+		good = snapshot_out_csv(
+		    snapshot, (uint32_t)request->device, request->name, out);
 		good = fclose(out) == 0 && good;
 		if (!good)
 			free(*text);

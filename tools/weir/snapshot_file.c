@@ -6,20 +6,26 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+#include <zlib.h>
 
+#include "base/meta.h"
 #include "base/status.h"
 #include "tools/weir/file_text.h"
+#include "tools/weir/gzip_out.h"
 #include "tools/weir/snapshot_json.h"
 #include "tools/weir/tool.h"
+#include "trace/out.h"
 #include "trace/pickle_read.h"
 
 enum {
 	CHUNK = 1 << 16,
 	PROGRESS_EVERY_MS = 200,
+	GZIP_WINDOW = 15 + 16,
 	SNIFFED = 32, /* bytes that say what a file is */
 };
 
@@ -31,11 +37,22 @@ struct input {
 	bool shows;    /* progress, on a terminal */
 	bool shown;
 	int64_t show_at_ms;
-	/* Of a compressed file. */
+	/* Used for compressed files only. */
 	lzma_stream decoder;
+	z_stream inflater;
 	bool ended;
+	struct budget budget;
 	uint8_t chunk[CHUNK];
 };
+
+uint64_t
+read_memory(void)
+{
+	const char *text = getenv("WEIR_READ_MEMORY");
+	uint64_t bytes;
+
+	return text != NULL && bytes_parse(text, &bytes) ? bytes : 0;
+}
 
 /* ---- Progress -------------------------------------------------------- */
 
@@ -96,6 +113,7 @@ read_plain(void *user, void *buffer, size_t size)
 		return -1;
 	}
 	input->done += (uint64_t)got;
+	input->budget.stored = input->done;
 	show_progress(input);
 	return got;
 }
@@ -130,6 +148,50 @@ read_xz(void *user, void *buffer, size_t size)
 	return (ptrdiff_t)(size - decoder->avail_out);
 }
 
+/* Have bytes for the inflater; false: told. */
+static bool
+feed_gzip(struct input *input)
+{
+	ptrdiff_t got;
+
+	if (input->inflater.avail_in > 0)
+		return true;
+	got = read_plain(input, input->chunk, CHUNK);
+	if (got < 0)
+		return false;
+	input->inflater.next_in = input->chunk;
+	input->inflater.avail_in = (uInt)got;
+	return true;
+}
+
+/* A gzip file may be several, one behind the other. */
+static ptrdiff_t
+read_gzip(void *user, void *buffer, size_t size)
+{
+	struct input *input = user;
+	z_stream *inflater = &input->inflater;
+
+	inflater->next_out = buffer;
+	inflater->avail_out = (uInt)size;
+	while (inflater->avail_out == size && !input->ended) {
+		int code;
+
+		if (!feed_gzip(input))
+			return -1;
+		code = inflate(inflater, Z_NO_FLUSH);
+		if (code == Z_STREAM_END) {
+			if (!feed_gzip(input))
+				return -1;
+			input->ended = inflater->avail_in == 0;
+			inflateReset(inflater);
+		} else if (code != Z_OK) {
+			status_set(WEIR_EINVAL, "%s", gzip_failure(code));
+			return -1;
+		}
+	}
+	return (ptrdiff_t)(size - inflater->avail_out);
+}
+
 /* ---- What a file is -------------------------------------------------- */
 
 /* Files that people have beside their snapshots, by how they begin. */
@@ -139,7 +201,6 @@ static const struct {
 	const char *is;
 } others[] = {
 	{ "PK\3\4", 4, "a zip archive, as torch.save() writes checkpoints" },
-	{ "\x1f\x8b", 2, "compressed by gzip; gunzip it first" },
 	{ "\x28\xb5\x2f\xfd", 4, "compressed by zstd; decompress it first" },
 	{ "BZh", 3, "compressed by bzip2; bunzip2 it first" },
 	{ "\x7f"
@@ -153,7 +214,7 @@ static const struct {
 	    "a pointer of git-lfs; 'git lfs pull' fetches the file" },
 };
 
-/* What a file is that begins like none of ours; NULL if that is not known. */
+/* The kind of a file that is no snapshot, in words; NULL if it is not known. */
 static const char *
 other_kind(const struct source *source)
 {
@@ -199,26 +260,49 @@ snapshot_read(struct source *source, struct snapshot **out)
 	    WEIR_EINVAL, "not a memory snapshot: neither a pickle nor JSON");
 }
 
-/* The same, of what is compressed. */
+static enum weir_status
+read_through(struct input *input, source_read read, struct snapshot **out)
+{
+	struct source source;
+	enum weir_status status = source_open(&source, read, input);
+
+	if (status != WEIR_OK)
+		return status;
+	source.budget = &input->budget;
+	status = snapshot_read(&source, out);
+	source_close(&source);
+	return status;
+}
+
+static enum weir_status
+read_inflated(struct input *input, struct source *packed, struct snapshot **out)
+{
+	enum weir_status status;
+
+	/* The bytes that were read to recognise gzip come first. */
+	input->inflater.next_in = (Bytef *)(uintptr_t)packed->at;
+	input->inflater.avail_in = (uInt)source_left(packed);
+	if (inflateInit2(&input->inflater, GZIP_WINDOW) != Z_OK)
+		return status_set(WEIR_EHOSTMEM, "out of memory");
+	status = read_through(input, read_gzip, out);
+	inflateEnd(&input->inflater);
+	return status;
+}
+
 static enum weir_status
 read_decoded(struct input *input, struct source *packed, struct snapshot **out)
 {
-	struct source source;
 	enum weir_status status;
 	lzma_ret code;
 
-	/* What was read to see that it is xz comes first. */
+	/* The bytes that were read to recognise xz come first. */
 	input->decoder.next_in = packed->at;
 	input->decoder.avail_in = source_left(packed);
 	code = lzma_stream_decoder(
 	    &input->decoder, XZ_DECODER_MEMORY, LZMA_CONCATENATED);
 	if (code != LZMA_OK)
 		return status_set(WEIR_EHOSTMEM, "%s", xz_failure(code));
-	status = source_open(&source, read_xz, input);
-	if (status == WEIR_OK) {
-		status = snapshot_read(&source, out);
-		source_close(&source);
-	}
+	status = read_through(input, read_xz, out);
 	lzma_end(&input->decoder);
 	return status;
 }
@@ -231,6 +315,7 @@ read_input(struct input *input, struct snapshot **out)
 
 	if (status != WEIR_OK)
 		return status;
+	source.budget = &input->budget;
 	status = source_fill(&source, SNIFFED);
 	if (status == WEIR_OK) {
 		if (source_left(&source) >= 6 &&
@@ -239,6 +324,9 @@ read_input(struct input *input, struct snapshot **out)
 			"7zXZ",
 			6) == 0)
 			status = read_decoded(input, &source, out);
+		else if (source_left(&source) >= 2 &&
+		    memcmp(source.at, "\x1f\x8b", 2) == 0)
+			status = read_inflated(input, &source, out);
 		else
 			status = snapshot_read(&source, out);
 	}
@@ -254,6 +342,7 @@ snapshot_load(const char *path)
 		.decoder = LZMA_STREAM_INIT,
 		.shows = isatty(STDERR_FILENO) != 0,
 		.show_at_ms = now_ms() + PROGRESS_EVERY_MS,
+		.budget = { .most = read_memory(), .before = meta_bytes() },
 	};
 	struct snapshot *snapshot = NULL;
 	struct stat about;
@@ -283,51 +372,148 @@ snapshot_load(const char *path)
 
 /* ---- Writing --------------------------------------------------------- */
 
-/* What `path` names, for writing: a file of the owner's alone, or a pipe or
- * device that is there. -1 and errno. */
-static int
-open_private(const char *path)
+/* The file that is being written, beside its place; one at a time. */
+static struct {
+	FILE *file;
+	struct out *out;
+} pending;
+
+/* A command that ends before the file is complete leaves nothing of it. */
+static void
+abandon_pending(void)
+{
+	if (pending.out != NULL)
+		out_abandon(pending.out);
+	pending.out = NULL;
+}
+
+/* A pipe or device is written to as it is; nothing can take its place. */
+static FILE *
+open_device(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY);
+	FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+
+	if (file == NULL && fd >= 0)
+		close(fd);
+	if (file == NULL)
+		complain("cannot write %s: %s", path, strerror(errno));
+	return file;
+}
+
+static FILE *
+open_beside(const char *path)
+{
+	static bool watched;
+	FILE *file;
+	int fd;
+
+	if (!watched)
+		watched = atexit(abandon_pending) == 0;
+	if (out_open(path, &pending.out) != WEIR_OK) {
+		complain("%s", weir_last_error());
+		return NULL;
+	}
+	fd = fcntl(pending.out->fd, F_DUPFD_CLOEXEC, 0);
+	file = fd < 0 ? NULL : fdopen(fd, "w");
+	if (file == NULL) {
+		complain("cannot write %s: %s", path, strerror(errno));
+		if (fd >= 0)
+			close(fd);
+		abandon_pending();
+	}
+	pending.file = file;
+	return file;
+}
+
+/* The streams of an output whose name ends in ".gz"; one at a time. */
+static struct {
+	FILE *outer;
+	FILE *inner;
+} gzipped;
+
+static FILE *
+open_place(const char *path)
 {
 	struct stat about;
-	int fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 
-	if (fd < 0 || fstat(fd, &about) != 0 || !S_ISREG(about.st_mode))
-		return fd;
-	/* A file that was there may have been open to others. */
-	if (fchmod(fd, 0600) == 0 && ftruncate(fd, 0) == 0)
-		return fd;
-	close(fd);
-	return -1;
+	if (strcmp(path, "-") == 0)
+		return stdout;
+	if (lstat(path, &about) != 0)
+		return open_beside(path);
+	if (S_ISLNK(about.st_mode)) {
+		complain("cannot write %s: it is a symbolic link", path);
+		return NULL;
+	}
+	return S_ISREG(about.st_mode) || S_ISDIR(about.st_mode) ?
+	    open_beside(path) :
+	    open_device(path);
 }
 
 FILE *
 output_open(const char *path)
 {
-	FILE *file = NULL;
-	int fd;
+	FILE *file = open_place(path);
 
-	if (strcmp(path, "-") == 0)
-		return stdout;
-	fd = open_private(path);
-	if (fd >= 0) {
-		file = fdopen(fd, "w");
-		if (file == NULL)
-			close(fd);
-	}
-	if (file == NULL)
-		complain("cannot write %s: %s", path,
-		    errno == ELOOP ? "it is a symbolic link" : strerror(errno));
-	return file;
+	if (file == NULL || !gzip_is_named(path))
+		return file;
+	gzipped.inner = file;
+	gzipped.outer = gzip_out(file);
+	if (gzipped.outer != NULL)
+		return gzipped.outer;
+	complain("cannot write %s: out of memory", path);
+	fclose(file);
+	abandon_pending();
+	return NULL;
+}
+
+/* Write the end of what is compressed, and go on with what is below it. */
+static bool
+end_gzip(FILE **file)
+{
+	bool good;
+
+	if (*file != gzipped.outer)
+		return true;
+	good = fflush(*file) == 0 && !ferror(*file);
+	good = fclose(*file) == 0 && good;
+	*file = gzipped.inner;
+	gzipped.outer = NULL;
+	return good;
 }
 
 bool
 output_close(FILE *file, const char *path)
 {
-	bool good = fflush(file) == 0 && !ferror(file);
+	bool good = end_gzip(&file);
 
-	if (file != stdout && fclose(file) != 0)
+	good = fflush(file) == 0 && !ferror(file) && good;
+	int error = errno;
+
+	if (file != stdout && fclose(file) != 0 && good) {
 		good = false;
+		error = errno;
+	}
 	if (!good)
-		complain("cannot write %s: %s", path, strerror(errno));
+		complain("cannot write %s: %s", path, strerror(error));
+	if (pending.out == NULL || file != pending.file)
+		return good;
+	if (!good) {
+		abandon_pending();
+		return false;
+	}
+	good = out_close(pending.out) == WEIR_OK;
+	pending.out = NULL;
+	if (!good)
+		complain("%s", weir_last_error());
 	return good;
+}
+
+void
+output_abandon(FILE *file)
+{
+	end_gzip(&file);
+	if (file != stdout)
+		fclose(file);
+	abandon_pending();
 }

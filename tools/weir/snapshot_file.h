@@ -1,6 +1,6 @@
 /*
  * Opening a memory snapshot, whatever form it has: a pickle, JSON, either of
- * them compressed by xz.
+ * them compressed by xz or gzip.
  */
 #ifndef TOOLS_WEIR_SNAPSHOT_FILE_H
 #define TOOLS_WEIR_SNAPSHOT_FILE_H
@@ -22,6 +22,9 @@ enum weir_status snapshot_read(struct source *source, struct snapshot **out);
  * kind. */
 bool snapshot_begins(unsigned char byte);
 
+/* Bytes of memory that --read-memory lets readers take; 0 without that flag. */
+uint64_t read_memory(void);
+
 /*
  * Read a snapshot; "-" is stdin. NULL, and a complaint that names the file and
  * what is wrong with it. Long reading shows its progress on a terminal. The
@@ -32,11 +35,15 @@ struct snapshot *snapshot_load(const char *path);
 /*
  * Open a file to write a result to, "-" for stdout: readable and writable by
  * its owner alone, and never through a symbolic link. What is there is
- * replaced. NULL, and a complaint.
+ * replaced when the file is complete. What ends in ".gz" is compressed. One at
+ * a time. NULL, and a complaint.
  */
 FILE *output_open(const char *path);
 
 /* End it. False, and a complaint, if something did not reach the file. */
 bool output_close(FILE *file, const char *path);
+
+/* Leave it: what was there before stays. For a failure that has been told. */
+void output_abandon(FILE *file);
 
 #endif

@@ -22,7 +22,8 @@ struct holders {
 	const struct holder **by_key; /* the same, by their keys */
 };
 
-/* Of a device, or with -1 of all. False, and a complaint, without memory. */
+/* Find the holders of a device, or of all for -1. False, and a complaint,
+ * without memory. */
 bool holders_find(
     const struct snapshot *snapshot, int device, struct holders *out);
 

@@ -260,6 +260,11 @@ convert(struct reader *reader, const json_t *json, unsigned depth,
 	case JSON_REAL:
 		out->kind = VALUE_REAL;
 		out->real = json_real_value(json);
+		/* 2^64-1, which is the line of a frame that has none. */
+		if (out->real == 0x1p64) {
+			out->kind = VALUE_NATURAL;
+			out->natural = UINT64_MAX;
+		}
 		return WEIR_OK;
 	case JSON_TRUE:
 	case JSON_FALSE:

@@ -30,7 +30,7 @@ struct lives {
 	struct life *items; /* in the order they are first seen */
 };
 
-/* Of one device. False, and a complaint, without memory. */
+/* Find the lives of one device. False, and a complaint, without memory. */
 bool lives_find(
     const struct snapshot *snapshot, uint32_t device, struct lives *out);
 

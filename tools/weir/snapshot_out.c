@@ -14,19 +14,7 @@ void
 json_text(const char *text, FILE *out)
 {
 	putc('"', out);
-	while (*text != '\0') {
-		size_t plain = 0;
-
-		while ((unsigned char)text[plain] >= 0x20 &&
-		    text[plain] != '"' && text[plain] != '\\')
-			plain++;
-		fwrite(text, 1, plain, out);
-		text += plain;
-		if (*text == '"' || *text == '\\')
-			fprintf(out, "\\%c", *text++);
-		else if (*text != '\0')
-			fprintf(out, "\\u%04x", (unsigned)*text++);
-	}
+	json_escaped(text, strlen(text), out);
 	putc('"', out);
 }
 
@@ -56,7 +44,8 @@ out_frames(const struct snapshot *snapshot, uint32_t stack, FILE *out)
 		fputs(i == 0 ? "{\"name\": " : ", {\"name\": ", out);
 		json_text(snapshot_text(snapshot, frame->name), out);
 		out_key("filename", snapshot_text(snapshot, frame->file), out);
-		fprintf(out, ", \"line\": %" PRIu32 "}", frame->line);
+		fprintf(out, ", \"line\": %" PRIu64 "}",
+		    frame->line == UINT32_MAX ? UINT64_MAX : frame->line);
 	}
 	putc(']', out);
 }
@@ -128,10 +117,12 @@ out_event(const struct snapshot *snapshot, uint32_t i, FILE *out)
 	fputs("{\"action\": ", out);
 	json_text(snapshot_action_name(snapshot, events->action[i]), out);
 	fprintf(out,
-	    ", \"%s\": %" PRIu64 ", \"size\": %" PRIu64 ", \"stream\": %" PRIu64
-	    ", \"time_us\": %" PRId64,
+	    ", \"%s\": %" PRId64 ", \"size\": %" PRIu64
+	    ", \"stream\": %" PRId64,
 	    oom ? "device_free" : "addr", (int64_t)events->address[i],
-	    events->bytes[i], (int64_t)events->stream[i], events->time_us[i]);
+	    events->bytes[i], (int64_t)events->stream[i]);
+	if (events->time_us[i] != 0)
+		fprintf(out, ", \"time_us\": %" PRId64, events->time_us[i]);
 	if (events->pool[i] != 0) {
 		fputs(", \"pool_id\": ", out);
 		out_pool(snapshot, events->pool[i], out);
@@ -322,6 +313,8 @@ out_folded_stack(const struct snapshot *snapshot, uint32_t stack, FILE *out)
 void
 snapshot_out_folded(const struct snapshot *snapshot, FILE *out)
 {
+	char stream[VIEW_TEXT];
+
 	for (uint32_t s = 0; s < snapshot->segment_count; s++) {
 		const struct snapshot_segment *segment = &snapshot->segments[s];
 
@@ -329,8 +322,11 @@ snapshot_out_folded(const struct snapshot *snapshot, FILE *out)
 			const struct snapshot_block *block =
 			    &snapshot->blocks[segment->first_block + b];
 
-			fprintf(out, "device_%" PRIu32 ";stream_%" PRIx64 ";%s",
-			    segment->device, segment->stream,
+			fprintf(out, "device_%" PRIu32 ";stream_%s;%s",
+			    segment->device,
+			    segment->stream == UINT64_MAX ?
+				"none" :
+				stream_text(segment->stream, stream),
 			    snapshot_state_name(block->state));
 			if (block->state != SNAPSHOT_INACTIVE)
 				out_folded_stack(snapshot, block->stack, out);

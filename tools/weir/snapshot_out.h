@@ -9,6 +9,9 @@
 #include <stdio.h>
 
 #include "trace/snapshot_model.h"
+#include "trace/source.h"
+
+struct timeline;
 
 enum { SNAPSHOT_WHY = 256 };
 
@@ -23,9 +26,15 @@ struct snapshot_part {
 void snapshot_out_json(
     const struct snapshot_part *parts, size_t count, FILE *out);
 
-/* For Perfetto and chrome://tracing: curves of what is allocated and reserved,
- * a slice for each block's life, annotations. */
-bool snapshot_out_chrome(const struct snapshot *snapshot, FILE *out);
+/*
+ * For Perfetto and chrome://tracing: curves of what is allocated and reserved,
+ * a slice for each block's life, annotations. All devices are on one clock.
+ *
+ * @param timeline  a profiler's trace to put it all into, on that one's clock;
+ *                  NULL: none. False, and told, if they are of different times
+ */
+bool snapshot_out_chrome(const struct snapshot *snapshot,
+    const struct timeline *timeline, FILE *out);
 
 /* A line "outermost;...;innermost BYTES" for each block in use, and one for
  * what is free of each stream, as flame graph tools read it. */
@@ -40,15 +49,24 @@ void snapshot_out_folded(const struct snapshot *snapshot, FILE *out);
 bool snapshot_out_csv(const struct snapshot *snapshot, uint32_t device,
     const char *name, FILE *out);
 
-/*
- * The same of a snapshot that is text of some form: its first trace, in memory
- * that the caller frees. False, and `why` set, if it is none or has none.
- */
-bool snapshot_csv_of(const char *bytes, size_t size, const char *name,
-    char **text, size_t *length, char why[SNAPSHOT_WHY]);
+/* Which trace of a snapshot is wanted, and what came of it. */
+struct csv_request {
+	const char *name;
+	int device; /* or -1: the first that has events; then the one it is */
+	int next;   /* the next device that has events, or -1 */
+	char why[SNAPSHOT_WHY];
+};
 
-/* The first device that has events, or UINT32_MAX. */
-uint32_t snapshot_traced_device(const struct snapshot *snapshot);
+/*
+ * Make CSV of a snapshot that is still text of some form, in memory that the
+ * caller frees. False, and `why` set, if it is no snapshot or has no such
+ * trace.
+ */
+bool snapshot_csv_of(struct csv_request *request, struct source *source,
+    char **text, size_t *length);
+
+/* The first device from `from` on that has events, or UINT32_MAX. */
+uint32_t snapshot_traced_device(const struct snapshot *snapshot, uint32_t from);
 
 /* A text in quotes, with what JSON wants escaped. */
 void json_text(const char *text, FILE *out);

@@ -2,10 +2,13 @@
  * Flags, sums and words of the subcommands that look at snapshots.
  */
 #include "tools/weir/snapshot_view.h"
+#include "base/utf8.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "tools/weir/snapshot_sites.h"
 
 /* ---- Flags ----------------------------------------------------------- */
 
@@ -77,6 +80,30 @@ view_init(struct argp_state *state)
 	state->child_inputs[0] = state->input;
 }
 
+bool
+view_device_is_there(
+    const struct snapshot *snapshot, int device, const char *path)
+{
+	uint32_t count = snapshot_device_count(snapshot);
+
+	for (uint32_t i = 0; i < snapshot->host_count; i++)
+		if (snapshot->segments[snapshot->segment_count + i].device >=
+		    count)
+			count = snapshot->segments[snapshot->segment_count + i]
+				    .device +
+			    1;
+	if (device < 0 || (uint32_t)device < count)
+		return true;
+	if (count == 0)
+		complain("%s: there is no device %d: the snapshot is empty",
+		    path, device);
+	else
+		complain("%s: there is no device %d: the snapshot has %" PRIu32
+			 " of them, from 0 on",
+		    path, device, count);
+	return false;
+}
+
 int
 view_run(const struct argp *parser, int argc, char **argv,
     struct view_args *args,
@@ -92,7 +119,9 @@ view_run(const struct argp *parser, int argc, char **argv,
 	snapshot = snapshot_load(args->paths[0]);
 	if (snapshot == NULL)
 		return TOOL_NO;
-	status = tell(snapshot, args);
+	status = view_device_is_there(snapshot, args->device, args->paths[0]) ?
+	    tell(snapshot, args) :
+	    TOOL_NO;
 	snapshot_free(snapshot);
 	return status;
 }
@@ -267,81 +296,14 @@ segments_sorted(const struct snapshot *snapshot, const struct view_args *args,
 const char *
 plain_text(const char *from, char text[VIEW_TEXT])
 {
-	size_t length = 0;
-
-	for (; length < VIEW_TEXT - 1 && from[length] != '\0'; length++) {
-		unsigned char c = (unsigned char)from[length];
-		/* The second byte of U+0080 to U+009F, which are controls. */
-		bool control = c < 0x20 || c == 0x7f ||
-		    (c < 0xa0 && c >= 0x80 && length > 0 &&
-			(unsigned char)from[length - 1] == 0xc2);
-
-		text[length] = control ? '?' : (char)c;
-	}
-	text[length] = '\0';
+	utf8_copy_plain(text, VIEW_TEXT, from);
 	return text;
 }
 
 bool
 frame_is_noise(const struct snapshot *snapshot, uint32_t frame)
 {
-	static const char *const names[] = { "unwind::unwind",
-		"CapturedTraceback::gather", "gather_with_cpp", "_start",
-		"__libc_start", "PyEval_", "PyObject_", "PyFunction_",
-		"_PyRun_", "Py_RunMain", "Py_BytesMain", "clone3" };
-	static const char *const files[] = { "core/boxing", "/Register",
-		"/Redispatch", "pythonrun.c", "Modules/main.c",
-		"Objects/call.c", "Objects/methodobject.c", "pycore_ceval.h",
-		"ceval.c", "cpython/abstract.h" };
-	const char *name =
-	    snapshot_text(snapshot, snapshot->frames[frame].name);
-	const char *file =
-	    snapshot_text(snapshot, snapshot->frames[frame].file);
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (strstr(name, names[i]) != NULL)
-			return true;
-	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
-		if (strstr(file, files[i]) != NULL)
-			return true;
-	return false;
-}
-
-/* True for what every allocation of PyTorch passes through. */
-static bool
-frame_is_allocator(const struct snapshot *snapshot, uint32_t frame)
-{
-	static const char *const names[] = { "CUDACachingAllocator",
-		"at::detail::empty", "at::native::empty", "wrapper_CUDA",
-		"at::_ops::", "StorageImpl",
-		"at::cuda::", "c10::impl::", "Dispatcher",
-		"torch::autograd::THP" };
-	const char *name =
-	    snapshot_text(snapshot, snapshot->frames[frame].name);
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (strstr(name, names[i]) != NULL)
-			return true;
-	return false;
-}
-
-/* How much a frame tells: of a Python file outside of the framework most. */
-static int
-frame_weight(const struct snapshot *snapshot, uint32_t frame)
-{
-	const char *file =
-	    snapshot_text(snapshot, snapshot->frames[frame].file);
-	size_t length = strlen(file);
-
-	if (frame_is_noise(snapshot, frame))
-		return 0;
-	if (length < 3 || strcmp(file + length - 3, ".py") != 0)
-		return frame_is_allocator(snapshot, frame) ? 1 : 2;
-	return strstr(file, "site-packages") != NULL ||
-		strstr(file, "dist-packages") != NULL ||
-		strstr(file, "importlib") != NULL ?
-	    3 :
-	    4;
+	return site_grade(snapshot, frame) == SITE_NOISE;
 }
 
 /* "C:\dir\a.py" and "/dir/a.py" are "a.py". */
@@ -380,32 +342,52 @@ frame_text(
 	const char *file = base_name(snapshot_text(snapshot, at->file));
 	char line[VIEW_TEXT];
 
-	snprintf(line, sizeof(line), "%.*s (%.*s:%" PRIu32 ")", cut(name, 120),
-	    name, cut(file, 100), file, at->line);
+	if (snapshot_line(at) > 0)
+		snprintf(line, sizeof(line), "%.*s (%.*s:%" PRIu32 ")",
+		    cut(name, 120), name, cut(file, 100), file, at->line);
+	else if (file[0] != '\0' && strcmp(file, "??") != 0)
+		snprintf(line, sizeof(line), "%.*s (%.*s)", cut(name, 120),
+		    name, cut(file, 100), file);
+	else
+		snprintf(line, sizeof(line), "%.*s", cut(name, 120), name);
+	return plain_text(line, text);
+}
+
+/* A frame that is not the program's, when the stack has none of those. */
+static const char *
+foreign_text(
+    const struct snapshot *snapshot, uint32_t frame, char text[VIEW_TEXT])
+{
+	const struct snapshot_frame *at = &snapshot->frames[frame];
+	const char *framework = site_framework(snapshot, frame);
+	const char *file = base_name(snapshot_text(snapshot, at->file));
+	char function[SITE_FUNCTION];
+	char line[VIEW_TEXT];
+
+	site_function(snapshot_text(snapshot, at->name), function);
+	snprintf(line, sizeof(line), "(no frame of the program; in %s%s%.*s",
+	    framework == NULL ? "" : framework, framework == NULL ? "" : ": ",
+	    cut(function, 120), function);
+	if (snapshot_line(at) > 0)
+		snprintf(line + strlen(line), sizeof(line) - strlen(line),
+		    " (%.*s:%" PRIu32 ")", cut(file, 60), file, at->line);
+	snprintf(line + strlen(line), sizeof(line) - strlen(line), ")");
 	return plain_text(line, text);
 }
 
 const char *
 site_text(const struct snapshot *snapshot, uint32_t stack, char text[VIEW_TEXT])
 {
-	const struct snapshot_stack *frames = &snapshot->stacks[stack];
-	uint32_t best = UINT32_MAX;
-	int weight = 0;
+	uint32_t frame;
+	enum site_grade grade = site_find(snapshot, stack, &frame);
 
-	for (uint32_t i = 0; i < frames->count && weight < 4; i++) {
-		uint32_t id = snapshot->stack_frames[frames->first + i];
-		int now = frame_weight(snapshot, id);
-
-		if (now > weight) {
-			weight = now;
-			best = id;
-		}
-	}
-	if (frames->count == 0)
+	if (snapshot->stacks[stack].count == 0)
 		return strcpy(text, "(no stack)");
-	if (best == UINT32_MAX)
+	if (frame == UINT32_MAX)
 		return strcpy(text, "(no frame of the program)");
-	return frame_text(snapshot, best, text);
+	if (grade <= SITE_FRAMEWORK)
+		return foreign_text(snapshot, frame, text);
+	return frame_text(snapshot, frame, text);
 }
 
 const char *
@@ -417,6 +399,36 @@ pool_text(const struct snapshot *snapshot, uint32_t pool, char text[VIEW_TEXT])
 		return "default";
 	snprintf(text, VIEW_TEXT, "(%" PRId64 ", %" PRId64 ")", id->first,
 	    id->second);
+	return text;
+}
+
+const char *
+stream_text(uint64_t stream, char text[VIEW_TEXT])
+{
+	if (stream == UINT64_MAX)
+		return strcpy(text, "no stream");
+	snprintf(text, VIEW_TEXT, "%" PRIx64, stream);
+	return text;
+}
+
+const char *
+stream_phrase(uint64_t stream, char text[VIEW_TEXT])
+{
+	char name[VIEW_TEXT];
+
+	if (stream == UINT64_MAX)
+		return strcpy(text, "no stream");
+	snprintf(text, VIEW_TEXT, "stream %.32s", stream_text(stream, name));
+	return text;
+}
+
+const char *
+plural_text(uint64_t count, const char *noun, char text[VIEW_TEXT])
+{
+	char number[VIEW_TEXT];
+
+	snprintf(text, VIEW_TEXT, "%.32s %.64s%s", count_text(count, number),
+	    noun, count == 1 ? "" : "s");
 	return text;
 }
 
@@ -510,7 +522,7 @@ stack_json(const struct snapshot *snapshot, uint32_t stack)
 		    json_pack("{s:s, s:s, s:I}", "name",
 			snapshot_text(snapshot, frame->name), "filename",
 			snapshot_text(snapshot, frame->file), "line",
-			(json_int_t)frame->line));
+			(json_int_t)snapshot_line(frame)));
 	}
 	return list;
 }
@@ -520,7 +532,9 @@ print_json(json_t *json)
 {
 	int status = TOOL_DONE;
 
-	if (json == NULL || json_dumpf(json, stdout, JSON_INDENT(2)) != 0) {
+	if (json_is_object(json))
+		put_number(json, "format_version", JSON_VERSION);
+	if (json == NULL || !json_print(json, JSON_INDENT(2), stdout)) {
 		complain("cannot print: out of memory, or the output is gone");
 		status = TOOL_NO;
 	}

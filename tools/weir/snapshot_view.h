@@ -1,5 +1,5 @@
 /*
- * What the subcommands that look at snapshots share: their flags, sums over
+ * Shared by the subcommands that look at snapshots: their flags, sums over
  * segments, and how a stack is named in a line.
  */
 #ifndef TOOLS_WEIR_SNAPSHOT_VIEW_H
@@ -34,13 +34,18 @@ extern const struct argp_child view_children[2];
 void view_init(struct argp_state *state);
 
 /*
- * What subcommands of one snapshot do: parse the command line into `args`,
- * which the parser's input begins with, load the snapshot, and tell of it.
- * Returns what `tell` does, of enum tool_exit.
+ * Run a subcommand of one snapshot: parse the command line into `args`, which
+ * the parser's input begins with, load the snapshot, and call `tell`. Returns
+ * what `tell` returns, of enum tool_exit.
  */
 int view_run(const struct argp *parser, int argc, char **argv,
     struct view_args *args,
     int (*tell)(const struct snapshot *snapshot, const struct view_args *args));
+
+/* Does the snapshot have this device, if one was asked for? If not, that is
+ * complained of. */
+bool view_device_is_there(
+    const struct snapshot *snapshot, int device, const char *path);
 
 /* A whole number of at least 1, or the usage and exit. */
 unsigned long view_count(
@@ -48,7 +53,7 @@ unsigned long view_count(
 
 /* ---- Sums ------------------------------------------------------------ */
 
-/* Of some segments, in bytes. */
+/* Sums over some segments, in bytes. */
 struct sums {
 	uint64_t segments;
 	uint64_t blocks;
@@ -66,7 +71,7 @@ struct sums {
 void sums_add(struct sums *sums, const struct snapshot *snapshot,
     const struct snapshot_segment *segment);
 
-/* Of a device, or of all. */
+/* The sums of a device, or of all for VIEW_ALL_DEVICES. */
 struct sums sums_of(const struct snapshot *snapshot, int device);
 
 /* Bytes of blocks in use that nobody asked for. */
@@ -130,6 +135,15 @@ const char *plain_text(const char *from, char text[VIEW_TEXT]);
 const char *pool_text(
     const struct snapshot *snapshot, uint32_t pool, char text[VIEW_TEXT]);
 
+/* The handle of a stream: "0", "7f00a0", or "no stream" for memory that
+ * belongs to none. */
+const char *stream_text(uint64_t stream, char text[VIEW_TEXT]);
+/* A stream in a sentence: "stream 0", or "no stream". */
+const char *stream_phrase(uint64_t stream, char text[VIEW_TEXT]);
+
+/* "1 block", "2,000 blocks". */
+const char *plural_text(uint64_t count, const char *noun, char text[VIEW_TEXT]);
+
 /* "1,048,576". */
 const char *count_text(uint64_t count, char text[VIEW_TEXT]);
 
@@ -142,7 +156,7 @@ bool frame_is_noise(const struct snapshot *snapshot, uint32_t frame);
 /* bytes_format() into a row of texts that the next eight calls keep. */
 const char *size_text(uint64_t bytes);
 
-/* What is printed before that of page-locked host memory. */
+/* Print the heading of the part on page-locked host memory. */
 void print_host_heading(void);
 
 /* ---- JSON ------------------------------------------------------------ */
@@ -156,7 +170,12 @@ void put_number(json_t *object, const char *key, uint64_t number);
 void put_sums(json_t *object, const struct sums *sums);
 /* A list of {name, filename, line}. */
 json_t *stack_json(const struct snapshot *snapshot, uint32_t stack);
-/* Print with a newline and drop it: what a subcommand returns then. */
+/* The version of what --json prints (docs/json.md): it rises when a key goes or
+ * changes its meaning, and not when one comes. */
+enum { JSON_VERSION = 1 };
+
+/* Print with a newline and drop it, an object with its version: what a
+ * subcommand returns then. */
 int print_json(json_t *json);
 
 #endif

@@ -18,9 +18,9 @@ enum {
 	TIMERS_MAX = 24,
 	/* Nearer than this the host spins: it cannot sleep for less. */
 	SPIN_NS = 100000,
-	/* Of many violations the first say enough. */
+	/* Only the first violations are printed. */
 	VIOLATIONS_SHOWN = 10,
-	/* Of a kernel over many words. */
+	/* The launch of a kernel over many words. */
 	THREADS = 256,
 	BLOCKS_MAX = 1024,
 	FOUND_BYTES = 2 * sizeof(uint32_t),
@@ -329,7 +329,7 @@ stage_wait_until(struct stage *stage, uint64_t time_ns)
 
 /* ---- Work ------------------------------------------------------------ */
 
-/* What this thread makes streams wait for counts as weir's, or does not. */
+/* Say whether waits that this thread makes count as weir's. */
 static void
 count_waits(struct stage *stage, bool counted)
 {

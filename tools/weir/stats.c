@@ -17,9 +17,9 @@ const struct argp argp_stats = { NULL, take_flag, "SNAPSHOT",
 	"Print what each device of a memory snapshot holds, in sums, and how "
 	"often each action is in its trace.\v"
 	"Reserved bytes are held from the driver; allocated ones are in the "
-	"hands of callers; active ones count blocks too that are freed and "
-	"still in use on the device; requested is what was asked for of the "
-	"active ones.",
+	"hands of callers; active bytes also count freed blocks that the "
+	"device still uses; requested bytes are what was asked for, of active "
+	"blocks.",
 	view_children, NULL, NULL };
 
 static void
@@ -53,7 +53,7 @@ device_json(const struct snapshot *snapshot, uint32_t device)
 	return object;
 }
 
-/* What each device has of page-locked host memory; NULL: none has any. */
+/* The page-locked host memory of each device; NULL: there is none. */
 static json_t *
 host_json(const struct snapshot *snapshot, const struct view_args *args)
 {

@@ -3,26 +3,93 @@
  */
 #include <ctype.h>
 #include <errno.h>
+#include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/utf8.h"
 #include "tools/weir/tool.h"
+
+/* Line by line, for a text has several at times. */
+static void
+put_plain(char *text)
+{
+	char plain[4096];
+
+	for (char *line = strtok(text, "\n"); line != NULL;
+	     line = strtok(NULL, "\n")) {
+		utf8_copy_plain(plain, sizeof(plain), line);
+		fprintf(stderr, "%s\n", plain);
+	}
+}
 
 void
 complain(const char *format, ...)
 {
 	va_list args;
+	char *text;
+	int length;
 
 	fflush(stdout);
-	fputs("weir: ", stderr);
 	va_start(args, format);
-	vfprintf(stderr, format, args);
+	length = vasprintf(&text, format, args);
 	va_end(args);
-	fputc('\n', stderr);
+	fputs("weir: ", stderr);
+	if (length < 0) {
+		fputs("out of memory\n", stderr);
+		return;
+	}
+	put_plain(text);
+	free(text);
 }
+
+/* ---- JSON -------------------------------------------------------------- */
+
+static void
+put_escaped(const char *text, size_t length, bool is_json, FILE *out)
+{
+	while (length > 0) {
+		char escape[UTF8_ESCAPE];
+		uint32_t code;
+		size_t n = utf8_next(text, length, &code);
+		size_t escaped = 0;
+
+		if (n > 0 && !(is_json && code < 0x7f))
+			escaped = utf8_escape_json(escape, code);
+		if (n == 0)
+			fputs("\xef\xbf\xbd", out);
+		else
+			fwrite(escaped > 0 ? escape : text, 1,
+			    escaped > 0 ? escaped : n, out);
+		text += n > 0 ? n : 1;
+		length -= n > 0 ? n : 1;
+	}
+}
+
+void
+json_escaped(const char *text, size_t length, FILE *out)
+{
+	put_escaped(text, length, false, out);
+}
+
+/* Pieces end between characters. */
+static int
+print_piece(const char *text, size_t length, void *out)
+{
+	put_escaped(text, length, true, out);
+	return ferror((FILE *)out) ? -1 : 0;
+}
+
+bool
+json_print(const json_t *json, size_t flags, FILE *out)
+{
+	return json_dump_callback(json, print_piece, out, flags) == 0;
+}
+
+/* ---- Sizes ------------------------------------------------------------- */
 
 bool
 bytes_parse(const char *text, uint64_t *out)

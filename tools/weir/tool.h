@@ -1,5 +1,5 @@
 /*
- * What the subcommands of weir share: their table, complaints, sizes, tables
+ * Shared by the subcommands of weir: their table, complaints, sizes, tables
  * of text, and where the parts of weir are installed.
  *
  * A subcommand is one file and one function, given its own arguments with
@@ -52,6 +52,7 @@ int cmd_version(int argc, char **argv);
 #define TOOL_COMMANDS(X)                                                       \
 	X(check)                                                               \
 	X(completion)                                                          \
+	X(ctl)                                                                 \
 	X(diff)                                                                \
 	X(export)                                                              \
 	X(frag)                                                                \
@@ -76,7 +77,8 @@ int cmd_version(int argc, char **argv);
 TOOL_COMMANDS(TOOL_COMMAND)
 #undef TOOL_COMMAND
 
-/* One line on stderr: "weir: " and the text. */
+/* One line on stderr: "weir: " and the text, with "?" for controls in it but
+ * newlines. */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- Sizes ----------------------------------------------------------- */
@@ -123,6 +125,16 @@ void table_add(struct table *table, const char *format, ...)
 bool table_print(const struct table *table, bool heading);
 void table_free(struct table *table);
 
+/* ---- JSON ------------------------------------------------------------ */
+
+/* Print what is to be between quotes in JSON, with escapes for quotes,
+ * backslashes and all controls (base/utf8.h). What is not UTF-8 is U+FFFD. */
+void json_escaped(const char *text, size_t length, FILE *out);
+
+/* As json_dumpf(), with the same escapes. False: it could not be written. */
+struct json_t;
+bool json_print(const struct json_t *json, size_t flags, FILE *out);
+
 /* ---- Where things are ------------------------------------------------ */
 
 /* Long enough for any path below. */
@@ -134,6 +146,8 @@ enum { TOOL_PATH = 4096 };
  * build, or where it was installed. False, and a complaint, if it is nowhere.
  */
 bool locate(const char *part, char path[TOOL_PATH]);
+/* Likewise, without a complaint. */
+bool locate_quietly(const char *part, char path[TOOL_PATH]);
 
 /*
  * True if a GPU can be used. Asked in a child process, so that CUDA is not

@@ -19,9 +19,9 @@ struct choices {
 };
 
 static const struct argp_option flags[] = {
-	{ "by", 'b', "WHAT", 0, "stack, size or lifetime; stack without", 0 },
-	{ "count", 'n', "N", 0, "so many rows at most; 10 without", 0 },
-	{ "frames", 'f', "N", 0, "so many frames of each stack", 0 },
+	{ "by", 'b', "WHAT", 0, "stack, size or lifetime (default: stack)", 0 },
+	{ "count", 'n', "N", 0, "print at most N rows (default: 10)", 0 },
+	{ "frames", 'f', "N", 0, "print N frames of each stack", 0 },
 	{ 0 },
 };
 
@@ -60,9 +60,9 @@ const struct argp argp_top = { flags, take_flag, "SNAPSHOT",
 	"Print who holds the memory of a snapshot: blocks in use, by the stack "
 	"that allocated them, by what was asked for, or by how long they have "
 	"lived.\v"
-	"Bytes are those of the blocks, which are rounded up. How long a block "
-	"has lived its allocation in the trace tells; what is older than the "
-	"trace is a row of its own.",
+	"Bytes are those of the blocks, which are rounded up. A block's age is "
+	"the time since its allocation in the trace; blocks that are older "
+	"than the trace have a row of their own.",
 	view_children, NULL, NULL };
 
 /* A row: what its blocks have in common, and their sums. */
@@ -279,8 +279,13 @@ print_text(const struct snapshot *snapshot, const struct choices *choices,
 	char text[VIEW_TEXT];
 	bool printed;
 
-	printf("%s are in use, in %s blocks\n", size_text(active),
-	    count_text(sums.blocks - sums.free_blocks, text));
+	plural_text(sums.blocks - sums.free_blocks, "block", text);
+	if (sums.pending > 0)
+		printf("%s are in use and %s pending, in %s\n",
+		    size_text(sums.allocated), size_text(sums.pending), text);
+	else
+		printf(
+		    "%s are in use, in %s\n", size_text(sums.allocated), text);
 	table_add(table, "bytes");
 	table_add(table, "share");
 	table_add(table, "blocks");

@@ -44,13 +44,13 @@ take_flag(int key, char *value, struct argp_state *state)
 const struct argp argp_trace = { flags, take_flag, "SNAPSHOT",
 	"Print the events of a memory snapshot's trace, oldest first, a line "
 	"each, with what was allocated after them.\v"
-	"Times are in milliseconds since the first event. A trace is the last "
-	"part of what happened: what was allocated before it is counted as far "
-	"as it is freed in it or still there. With --json each event is an "
+	"Times are in milliseconds since the first event. A trace holds the "
+	"last events only: blocks that were allocated before it are counted if "
+	"they are freed in it or still live. With --json each event is an "
 	"object on a line of its own.",
 	view_children, NULL, NULL };
 
-/* What a device's trace comes to. */
+/* Running sums of a device's trace. */
 struct course {
 	uint64_t before; /* bytes alive when the trace begins */
 	uint64_t peak;
@@ -117,11 +117,13 @@ print_event(const struct snapshot *snapshot, const struct course *course,
 	const struct snapshot_events *events = &snapshot->events;
 	char action[VIEW_TEXT];
 	char site[VIEW_TEXT];
+	char stream[VIEW_TEXT];
 
 	plain_text(snapshot_action_name(snapshot, events->action[i]), action);
-	printf("%12.3f  %-14s  %12" PRIx64 "  %12s  %6" PRIx64 "  %12s  %s\n",
+	printf("%12.3f  %-14s  %12" PRIx64 "  %12s  %9s  %12s  %s\n",
 	    ms_since(snapshot, course, i), action, events->address[i],
-	    size_text(events->bytes[i]), events->stream[i], size_text(live),
+	    size_text(events->bytes[i]), stream_text(events->stream[i], stream),
+	    size_text(live),
 	    events->stack[i] == 0 ?
 		"" :
 		site_text(snapshot, events->stack[i], site));
@@ -145,7 +147,7 @@ print_event_json(const struct snapshot *snapshot, uint32_t i, uint64_t live)
 	put_number(object, "live_bytes", live);
 	json_object_set_new(
 	    object, "frames", stack_json(snapshot, events->stack[i]));
-	printed = json_dumpf(object, stdout, JSON_COMPACT) == 0;
+	printed = json_print(object, JSON_COMPACT, stdout);
 	putchar('\n');
 	json_decref(object);
 	return printed;
@@ -176,7 +178,7 @@ print_heading(const struct snapshot *snapshot, uint32_t device,
 	    trace.count == 0 ? 0.0 :
 			       ms_since(snapshot, course, course->peak_event),
 	    size_text(course->before));
-	printf("%12s  %-14s  %12s  %12s  %6s  %12s  %s\n", "ms", "action",
+	printf("%12s  %-14s  %12s  %12s  %9s  %12s  %s\n", "ms", "action",
 	    "address", "size", "stream", "live", "by");
 }
 

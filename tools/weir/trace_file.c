@@ -20,11 +20,13 @@
 #include "tools/weir/file_text.h"
 #include "tools/weir/snapshot_file.h"
 #include "tools/weir/snapshot_out.h"
+#include "tools/weir/tool.h"
 #include "tools/weir/trace_file.h"
+#include "trace/intern.h"
 
 #define HEADER "action,addr,size,stream,time_us"
 
-/* What the second pass knows of one address. */
+/* The state of one address in the second pass. */
 struct place {
 	uint64_t addr;
 	uint32_t live;      /* block, or TRACE_NO_BLOCK */
@@ -45,6 +47,9 @@ struct reader {
 	size_t block_room;
 	struct place *places; /* open addressing; a power of two */
 	size_t place_count;
+	uint64_t secret; /* nobody can choose addresses that collide */
+	struct budget budget;
+	uint64_t text_bytes;
 	struct trace_error *error;
 };
 
@@ -142,6 +147,27 @@ take_comment(struct reader *reader, const char *text, size_t length)
 
 /* ---- First pass: rows ------------------------------------------------ */
 
+enum {
+	ROW_BYTES =
+	    sizeof(struct trace_row) + sizeof(uint64_t) + sizeof(uint32_t)
+};
+
+/* False, and told, if there may not be so many bytes beside the text. */
+static bool
+within_budget(struct reader *reader, uint64_t bytes)
+{
+	if (budget_check(&reader->budget, reader->text_bytes + bytes) ==
+	    WEIR_OK)
+		return true;
+	return fail(reader, reader->line, "%s", weir_last_error());
+}
+
+static bool
+out_of_memory(struct reader *reader)
+{
+	return fail(reader, reader->line, "out of memory");
+}
+
 static bool
 grow_rows(struct reader *reader)
 {
@@ -151,17 +177,19 @@ grow_rows(struct reader *reader)
 
 	if (trace->row_count < reader->row_room)
 		return true;
+	if (!within_budget(reader, room * ROW_BYTES))
+		return false;
 	moved = realloc(trace->rows, room * sizeof(*trace->rows));
 	if (moved == NULL)
-		return false;
+		return out_of_memory(reader);
 	trace->rows = moved;
 	moved = realloc(reader->addrs, room * sizeof(*reader->addrs));
 	if (moved == NULL)
-		return false;
+		return out_of_memory(reader);
 	reader->addrs = moved;
 	moved = realloc(reader->lines, room * sizeof(*reader->lines));
 	if (moved == NULL)
-		return false;
+		return out_of_memory(reader);
 	reader->lines = moved;
 	reader->row_room = room;
 	return true;
@@ -212,7 +240,7 @@ take_row(struct reader *reader, const char *line, size_t length)
 	if (row.time_us > UINT64_MAX / 1000)
 		return fail(reader, reader->line, "bad time");
 	if (!grow_rows(reader))
-		return fail(reader, reader->line, "out of memory");
+		return false;
 	row.stream = (uint16_t)stream;
 	/* Threads that recorded at once may be written out of order. */
 	if (row.time_us < trace->end_us)
@@ -264,7 +292,8 @@ static struct place *
 place_of(struct reader *reader, uint64_t addr)
 {
 	size_t mask = reader->place_count - 1;
-	size_t i = (size_t)((addr >> 9) * UINT64_C(0x9e3779b97f4a7c15) >> 20);
+	uint64_t mixed = addr ^ reader->secret;
+	size_t i = (size_t)(random_next(&mixed) >> 20);
 
 	for (;; i++) {
 		struct place *place = &reader->places[i & mask];
@@ -295,10 +324,16 @@ make_tables(struct reader *reader)
 	reader->place_count = 64;
 	while (reader->place_count < 2 * blocks)
 		reader->place_count *= 2;
+	if (!within_budget(reader,
+		trace->row_count * ROW_BYTES +
+		    reader->place_count * sizeof(struct place) +
+		    blocks * sizeof(struct trace_block)))
+		return false;
 	reader->places = calloc(reader->place_count, sizeof(struct place));
 	trace->blocks = calloc(blocks + 1, sizeof(struct trace_block));
-	return reader->places != NULL && trace->blocks != NULL &&
-	    trace->row_count < UINT32_MAX;
+	return (reader->places != NULL && trace->blocks != NULL &&
+		   trace->row_count < UINT32_MAX) ||
+	    out_of_memory(reader);
 }
 
 static bool
@@ -398,7 +433,7 @@ static bool
 link_rows(struct reader *reader)
 {
 	if (!make_tables(reader))
-		return fail(reader, reader->line, "out of memory");
+		return false;
 	for (size_t i = 0; i < reader->trace->row_count; i++)
 		if (!link_row(reader, i))
 			return false;
@@ -420,22 +455,38 @@ name_of_path(const char *path)
 
 /* A file's rows as text; those of a snapshot are made from its trace. */
 static bool
-read_text(const char *path, char **text, size_t *length, char why[SNAPSHOT_WHY])
+read_text(const char *path, struct trace *trace, struct budget *budget,
+    char **text, size_t *length, char why[SNAPSHOT_WHY])
 {
+	struct csv_request request = { .device = trace->device, .next = -1 };
+	struct source source;
 	const char *slash = strrchr(path, '/');
 	char *bytes;
 	size_t size;
 	bool good;
 
-	if (!file_text_read(path, text, length, why, SNAPSHOT_WHY))
+	if (!file_text_read(path, budget, text, length, why, SNAPSHOT_WHY))
 		return false;
-	if (*length == 0 || !snapshot_begins((unsigned char)**text))
-		return true;
+	if (*length == 0 || !snapshot_begins((unsigned char)**text)) {
+		if (trace->device < 0)
+			return true;
+		snprintf(why, SNAPSHOT_WHY,
+		    "--device goes with a snapshot; a CSV trace is of one "
+		    "device");
+		free(*text);
+		*text = NULL;
+		return false;
+	}
 	bytes = *text;
 	size = *length;
 	*text = NULL;
-	good = snapshot_csv_of(
-	    bytes, size, slash == NULL ? path : slash + 1, text, length, why);
+	source_of_memory(&source, bytes, size);
+	source.budget = budget;
+	request.name = slash == NULL ? path : slash + 1;
+	good = snapshot_csv_of(&request, &source, text, length);
+	snprintf(why, SNAPSHOT_WHY, "%s", request.why);
+	trace->device = request.device;
+	trace->next_device = request.next;
 	free(bytes);
 	return good;
 }
@@ -443,23 +494,35 @@ read_text(const char *path, char **text, size_t *length, char why[SNAPSHOT_WHY])
 bool
 trace_read(const char *path, struct trace *out, struct trace_error *error)
 {
+	return trace_read_device(path, -1, out, error);
+}
+
+bool
+trace_read_device(
+    const char *path, int device, struct trace *out, struct trace_error *error)
+{
 	const char *shown = strcmp(path, "-") == 0 ? "stdin" : path;
-	struct trace trace = { .name = name_of_path(shown) };
-	struct reader reader = {
-		.path = shown, .trace = &trace, .error = error
+	struct trace trace = {
+		.name = name_of_path(shown), .device = device, .next_device = -1
 	};
+	struct reader reader = { .path = shown,
+		.trace = &trace,
+		.secret = intern_seed(),
+		.budget = file_text_budget(),
+		.error = error };
 	char why[SNAPSHOT_WHY];
 	char *text = NULL;
 	size_t length = 0;
 	bool good;
 
-	good = read_text(path, &text, &length, why);
+	good = read_text(path, &trace, &reader.budget, &text, &length, why);
 	if (!good) {
 		snprintf(
 		    error->text, sizeof(error->text), "%.240s: %s", shown, why);
 	} else {
 		reader.text = text;
 		reader.end = text + length;
+		reader.text_bytes = length;
 		good = trace.name != NULL && read_rows(&reader) &&
 		    link_rows(&reader);
 		if (trace.name == NULL)

@@ -71,8 +71,13 @@ struct trace {
 	bool has_records;      /* there are `r` rows */
 	bool has_work;         /* there are `k` rows */
 	uint64_t end_us;       /* time of the last row */
-	/* What the recorded allocator held at its peak; 0 if not told. */
+	/* The peak of what the recorded allocator held; 0: the file has none.
+	 */
 	uint64_t recorded_held_bytes;
+	/* For a snapshot: the device of this trace, and the next one that has a
+	 * trace; -1: there is none. */
+	int device;
+	int next_device;
 };
 
 /* Why a file cannot be read: "PATH:LINE: what". */
@@ -85,6 +90,11 @@ struct trace_error {
  * not a trace from its first line to its last; then nothing is kept.
  */
 bool trace_read(const char *path, struct trace *out, struct trace_error *error);
+
+/* As trace_read(), for one device of a snapshot; -1 is the first that has a
+ * trace. To ask for a device of CSV is an error. */
+bool trace_read_device(
+    const char *path, int device, struct trace *out, struct trace_error *error);
 
 /* Free what trace_read() made. */
 void trace_drop(struct trace *trace);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <weir/weir.h>
@@ -81,6 +82,10 @@ figures_json(const struct trace *trace, const struct trial_choices *choices,
 	json_object_set(object, "driver_calls", figures->driver_calls);
 	if (choices->play.touch)
 		add_number(object, "mismatches", figures->mismatches);
+	if (trace->device >= 0)
+		add_number(object, "snapshot_device", (uint64_t)trace->device);
+	if (trace->next_device >= 0)
+		add_number(object, "next_device", (uint64_t)trace->next_device);
 	if (trace->recorded_held_bytes != 0)
 		add_number(
 		    object, "recorded_held_bytes", trace->recorded_held_bytes);
@@ -97,7 +102,7 @@ send_figures(FILE *out, const struct trace *trace,
     const struct trial_choices *choices, const struct figures *figures)
 {
 	json_t *object = figures_json(trace, choices, figures);
-	bool sent = json_dumpf(object, out, JSON_COMPACT) == 0;
+	bool sent = json_print(object, JSON_COMPACT, out);
 
 	if (!sent)
 		complain("%s: cannot tell the figures", trace->name);
@@ -118,7 +123,7 @@ play_file(const char *path, const struct trial_choices *choices, FILE *out)
 		complain("%s", weir_last_error());
 		return TOOL_USAGE;
 	}
-	if (!trace_read(path, &trace, &error)) {
+	if (!trace_read_device(path, choices->device, &trace, &error)) {
 		complain("%s", error.text);
 		return TOOL_NO;
 	}
@@ -212,6 +217,51 @@ trial_granules(uint64_t bytes)
 	return (bytes + GRANULE - 1) / GRANULE * GRANULE;
 }
 
+/* The progress of a search on a terminal: which trial it is, and how long the
+ * rest may take. */
+struct progress {
+	bool shows;
+	int64_t began_ms;
+	unsigned done;
+};
+
+static int64_t
+now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* `span` is what is left to search, which a trial halves. */
+static void
+show_progress(struct progress *progress, uint64_t bytes, uint64_t span)
+{
+	int64_t taken = now_ms() - progress->began_ms;
+	unsigned left = 1;
+	char text[32];
+
+	for (; span > GRANULE; span /= 2)
+		left++;
+	if (!progress->shows || (progress->done == 0 && taken < 1000))
+		return;
+	bytes_format(bytes, text, sizeof(text));
+	fprintf(stderr, "\r\033[Kfit: limit %s, trial %u of about %u", text,
+	    progress->done + 1, progress->done + left);
+	if (progress->done > 0)
+		fprintf(stderr, ", some %lld s left",
+		    (long long)(taken / progress->done * left / 1000));
+	fflush(stderr);
+}
+
+static void
+clear_progress(const struct progress *progress)
+{
+	if (progress->shows)
+		fputs("\r\033[K", stderr);
+}
+
 static int
 try_limit(const char *path, const struct trial_choices *choices, uint64_t bytes,
     bool *fits)
@@ -238,6 +288,8 @@ trial_fit(const char *path, const struct trial_choices *choices,
 	    json_object_get(figures, "peak_held_bytes"));
 	uint64_t low = trial_granules(live);
 	uint64_t high = trial_granules(held) > low ? trial_granules(held) : low;
+	struct progress progress = { .shows = isatty(STDERR_FILENO) != 0,
+		.began_ms = now_ms() };
 	bool fits = false;
 	int status;
 
@@ -245,7 +297,9 @@ trial_fit(const char *path, const struct trial_choices *choices,
 	if (json_integer_value(json_object_get(figures, "ooms")) != 0)
 		return TOOL_DONE;
 	/* The lower end is often the answer. */
+	show_progress(&progress, low, high - low);
 	status = try_limit(path, choices, low, &fits);
+	progress.done++;
 	if (status == TOOL_DONE && fits)
 		high = low;
 	/* A limit that was never met may still change what weir does. */
@@ -253,17 +307,22 @@ trial_fit(const char *path, const struct trial_choices *choices,
 	    (status = try_limit(path, choices, high, &fits)) == TOOL_DONE &&
 	    !fits) {
 		low = high;
+		progress.done++;
+		show_progress(&progress, high, high - low);
 		high += trial_granules(high / 8);
 	}
 	while (status == TOOL_DONE && high - low > GRANULE) {
 		uint64_t middle = low + trial_granules((high - low) / 2);
 
+		show_progress(&progress, middle, high - low);
 		status = try_limit(path, choices, middle, &fits);
 		if (fits)
 			high = middle;
 		else
 			low = middle;
+		progress.done++;
 	}
+	clear_progress(&progress);
 	*bytes = high;
 	return status;
 }

@@ -12,6 +12,7 @@
 struct trial_choices {
 	struct play_choices play;
 	const char *conf; /* options of weir, or NULL */
+	int device;       /* of a snapshot; -1: its first that has a trace */
 };
 
 /*

@@ -6,25 +6,38 @@
  * browsers look for no elements.
  */
 #include <argp.h>
+#include <errno.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tools/weir/page.h"
 #include "tools/weir/page_data.h"
 #include "tools/weir/snapshot_file.h"
 #include "tools/weir/tool.h"
+#include "tools/weir/trace_snapshot.h"
 
 struct choices {
 	const char *snapshot;
 	const char *output;
 	const char *title;
+	const char *compare; /* an earlier snapshot, or NULL */
+	bool opens;
 };
 
 static const struct argp_option flags[] = {
 	{ "output", 'o', "FILE", 0, "write the page to FILE; - is stdout", 0 },
 	{ "title", 't', "TEXT", 0,
-	    "call the page TEXT; the snapshot's file name without", 0 },
+	    "title of the page (default: the snapshot's file name)", 0 },
+	{ "compare", 'c', "BEFORE", 0,
+	    "show what has changed since an earlier snapshot too", 0 },
+	{ "open", 'O', NULL, 0,
+	    "open the page in a browser; without --output it is a file in "
+	    "/tmp",
+	    0 },
 	{ 0 },
 };
 
@@ -37,6 +50,12 @@ take_flag(int key, char *value, struct argp_state *state)
 	case 'o':
 		choices->output = value;
 		return 0;
+	case 'c':
+		choices->compare = value;
+		return 0;
+	case 'O':
+		choices->opens = true;
+		return 0;
 	case 't':
 		choices->title = value;
 		return 0;
@@ -48,8 +67,13 @@ take_flag(int key, char *value, struct argp_state *state)
 	case ARGP_KEY_END:
 		if (choices->snapshot == NULL)
 			argp_error(state, "no SNAPSHOT");
-		if (choices->output == NULL)
-			argp_error(state, "no --output=FILE for the page");
+		if (choices->output == NULL && !choices->opens)
+			argp_error(state,
+			    "no --output=FILE for the page, and no --open");
+		if (choices->opens && choices->output != NULL &&
+		    strcmp(choices->output, "-") == 0)
+			argp_error(
+			    state, "--open needs a file, not --output=-");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -61,7 +85,8 @@ const struct argp argp_view = { flags, take_flag, "SNAPSHOT -o FILE",
 	"was held through time, every block at its address, streams, and the "
 	"calls that allocated. Any browser shows it, without a network.\v"
 	"SNAPSHOT is a pickle as PyTorch or weir writes it, or the same as "
-	"JSON, plain or compressed by xz; - is stdin. Nothing of it is run.",
+	"JSON, or a trace for weir replay whose name ends in .csv; plain or "
+	"compressed by xz or gzip; - is stdin. Nothing of it is run.",
 	NULL, NULL, NULL };
 
 /* The last part of the path. */
@@ -75,9 +100,34 @@ name_of(const char *path)
 	return slash == NULL ? path : slash + 1;
 }
 
-/* The page around the data. */
+/* A snapshot and its data. */
+struct side {
+	struct snapshot *snapshot;
+	struct page_data *data;
+};
+
+/* False, with a complaint. */
 static bool
-write_page(const struct page_data *data, FILE *out)
+side_load(struct side *side, const char *path, const char *title)
+{
+	side->snapshot = trace_is_named(path) ? trace_snapshot_load(path) :
+						snapshot_load(path);
+	if (side->snapshot != NULL)
+		side->data = page_data_new(side->snapshot, title);
+	return side->data != NULL;
+}
+
+static void
+side_free(struct side *side)
+{
+	page_data_free(side->data);
+	snapshot_free(side->snapshot);
+}
+
+/* The page around the data, and around those of an earlier snapshot. */
+static bool
+write_page(
+    const struct page_data *data, const struct page_data *before, FILE *out)
 {
 	const unsigned char *place =
 	    memmem(page_html, page_bytes, PAGE_DATA, sizeof(PAGE_DATA) - 1);
@@ -86,38 +136,108 @@ write_page(const struct page_data *data, FILE *out)
 	fwrite(page_html, 1, (size_t)(place - page_html), out);
 	if (!page_data_write(data, out))
 		return false;
+	if (before != NULL) {
+		putc('\n', out);
+		if (!page_data_write(before, out))
+			return false;
+	}
 	fwrite(rest, 1, (size_t)(page_html + page_bytes - rest), out);
 	return true;
+}
+
+/* A page of one's own: a folder that nobody else can enter, since others may
+ * not guess the name of what is in /tmp. The path is on the heap. */
+static char *
+page_of_one_s_own(void)
+{
+	char folder[] = "/tmp/weir-view-XXXXXX";
+	char *path = NULL;
+
+	if (mkdtemp(folder) == NULL ||
+	    asprintf(&path, "%s/view.html", folder) < 0) {
+		complain("cannot make a folder in /tmp: %s", strerror(errno));
+		return NULL;
+	}
+	return path;
+}
+
+/* By $BROWSER, or what the desktop has for pages. */
+static bool
+open_page(const char *path)
+{
+	const char *browser = getenv("BROWSER");
+	const char *program =
+	    browser != NULL && *browser != '\0' ? browser : "xdg-open";
+	char *file = realpath(path, NULL);
+	char *argv[] = { (char *)program, file, NULL };
+	pid_t child;
+	int status = 0;
+	int error;
+
+	if (file == NULL) {
+		complain("%s: %s", path, strerror(errno));
+		return false;
+	}
+	printf("%s\n", file);
+	fflush(stdout);
+	error = posix_spawnp(&child, program, NULL, NULL, argv, environ);
+	if (error == 0)
+		waitpid(child, &status, 0);
+	if (error != 0)
+		complain("cannot start %s (set BROWSER to a browser): %s",
+		    program, strerror(error));
+	else if (status != 0)
+		complain("%s could not open the page (set BROWSER to a "
+			 "browser)",
+		    program);
+	free(file);
+	return error == 0 && status == 0;
+}
+
+static bool
+write_file(const struct choices *choices, const struct side *now,
+    const struct side *before)
+{
+	FILE *out = output_open(choices->output);
+
+	if (out == NULL)
+		return false;
+	if (write_page(now->data, before->data, out))
+		return output_close(out, choices->output);
+	output_abandon(out);
+	return false;
 }
 
 int
 cmd_view(int argc, char **argv)
 {
 	struct choices choices = { 0 };
-	struct snapshot *snapshot;
-	struct page_data *data;
-	bool written = false;
-	FILE *out;
+	struct side now = { 0 };
+	struct side before = { 0 };
+	char *own = NULL;
+	bool good;
 
 	argp_parse(&argp_view, argc, argv, 0, NULL, &choices);
 	if (page_bytes == 0) {
 		complain(
-		    "this weir was built without the page, for want of "
-		    "node or of npm's registry; docs/viewer.md tells more");
+		    "this weir was built without the page, because node or "
+		    "npm's modules were missing; 'make deps' gets them, "
+		    "and then 'make' builds it (docs/viewer.md)");
 		return TOOL_NO;
 	}
-	snapshot = snapshot_load(choices.snapshot);
-	if (snapshot == NULL)
-		return TOOL_NO;
 	if (choices.title == NULL)
 		choices.title = name_of(choices.snapshot);
-	data = page_data_new(snapshot, choices.title);
-	out = data == NULL ? NULL : output_open(choices.output);
-	if (out != NULL) {
-		written = write_page(data, out);
-		written = output_close(out, choices.output) && written;
-	}
-	page_data_free(data);
-	snapshot_free(snapshot);
-	return written ? TOOL_DONE : TOOL_NO;
+	good = side_load(&now, choices.snapshot, choices.title) &&
+	    (choices.compare == NULL ||
+		side_load(&before, choices.compare, name_of(choices.compare)));
+	if (good && choices.output == NULL)
+		choices.output = own = page_of_one_s_own();
+	good = good && choices.output != NULL &&
+	    write_file(&choices, &now, &before);
+	side_free(&before);
+	side_free(&now);
+	if (good && choices.opens)
+		good = open_page(choices.output);
+	free(own);
+	return good ? TOOL_DONE : TOOL_NO;
 }

@@ -2,27 +2,21 @@
  * weir watch: how the memory of a running process stands.
  */
 #include <argp.h>
-#include <dirent.h>
-#include <errno.h>
-#include <limits.h>
-#include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <weir/weir.h>
 
 #include "tools/weir/tool.h"
+#include "tools/weir/watch_link.h"
+#include "tools/weir/watch_metrics.h"
 #include "tools/weir/watch_show.h"
-#include "trace/meeting.h"
 #include "trace/out.h"
 
-/* How long to wait for an answer; a snapshot may be of gigabytes. */
-enum { ANSWER_MS = 10 * 1000, SNAPSHOT_MS = 600 * 1000 };
+/* How long to wait for a snapshot, which may be of gigabytes. */
+enum { SNAPSHOT_MS = 600 * 1000 };
 
 struct choices {
 	pid_t pid; /* 0: list who can be watched */
@@ -30,16 +24,21 @@ struct choices {
 	bool once;
 	double interval_s;
 	const char *snapshot;
+	const char *openmetrics; /* a port, a file or "-" */
 };
 
 static const struct argp_option flags[] = {
 	{ "json", 'j', NULL, 0, "print one object a line", 0 },
 	{ "once", '1', NULL, 0, "print once and end", 0 },
 	{ "interval", 'i', "SECONDS", 0,
-	    "the time between two looks, 0.01 to 86400; 1 without", 0 },
+	    "seconds between two looks, 0.01 to 86400 (default: 1)", 0 },
 	{ "snapshot", 's', "FILE", 0,
 	    "have the process write a snapshot to FILE and end; JSON if FILE "
 	    "ends in .json",
+	    0 },
+	{ "openmetrics", 'o', "PORT|FILE", 0,
+	    "serve metrics at this port of localhost (0: any), or write them "
+	    "to FILE each time; without PID of every process",
 	    0 },
 	{ 0 },
 };
@@ -48,14 +47,9 @@ static void
 take_pid(
     struct choices *choices, const char *value, const struct argp_state *state)
 {
-	char *end;
-	long pid = strtol(value, &end, 10);
-
 	if (choices->pid != 0)
 		argp_error(state, "'%s' is one PID too many", value);
-	if (end == value || *end != '\0' || pid <= 0 || pid > INT_MAX)
-		argp_error(state, "PID is a process, not '%s'", value);
-	choices->pid = (pid_t)pid;
+	choices->pid = watch_parse_pid(value, state);
 }
 
 static error_t
@@ -80,6 +74,12 @@ take_flag(int key, char *value, struct argp_state *state)
 	case 's':
 		choices->snapshot = value;
 		return 0;
+	case 'o':
+		if (metrics_fault(value) != NULL)
+			argp_error(state, "--openmetrics=%s: %s", value,
+			    metrics_fault(value));
+		choices->openmetrics = value;
+		return 0;
 	case ARGP_KEY_ARG:
 		take_pid(choices, value, state);
 		return 0;
@@ -103,95 +103,6 @@ const struct argp argp_watch = { flags, take_flag, "[PID]",
 	"if something was shown, also if the process has ended since.",
 	NULL, NULL, NULL };
 
-/* ---- Talking ----------------------------------------------------------- */
-
-/* A connection to the process. False, with a complaint. */
-static bool
-reach(pid_t pid, unsigned timeout_ms, int *fd)
-{
-	enum weir_status worst = WEIR_ENOTSUP;
-
-	for (unsigned i = 0; i < MEETING_FOLDERS; i++) {
-		int folder;
-		enum weir_status status = meeting_folder(i, false, &folder);
-
-		if (status == WEIR_OK) {
-			status = meeting_connect(folder, pid, timeout_ms, fd);
-			if (status == WEIR_ENOTREADY)
-				meeting_leave(folder, pid);
-			close(folder);
-		}
-		if (status == WEIR_OK)
-			return true;
-		if (status != WEIR_ENOTSUP)
-			worst = status;
-	}
-	if (worst != WEIR_ENOTSUP)
-		complain("%s", weir_last_error());
-	else if (kill(pid, 0) != 0 && errno == ESRCH)
-		complain("there is no process %ld", (long)pid);
-	else
-		complain("process %ld cannot be watched: it was not started "
-			 "by 'weir run --watch', or has asked for no memory "
-			 "yet",
-		    (long)pid);
-	return false;
-}
-
-/* Send a request, with a file where there is one. */
-static bool
-send_request(int fd, const struct watch_request *request, int file)
-{
-	union {
-		struct cmsghdr header;
-		char room[CMSG_SPACE(sizeof(int))];
-	} control = { 0 };
-	struct iovec part = { (void *)request, sizeof(*request) };
-	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
-
-	if (file >= 0) {
-		message.msg_control = control.room;
-		message.msg_controllen = sizeof(control.room);
-		control.header.cmsg_level = SOL_SOCKET;
-		control.header.cmsg_type = SCM_RIGHTS;
-		control.header.cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(&control.header), &file, sizeof(file));
-	}
-	return sendmsg(fd, &message, MSG_NOSIGNAL) == sizeof(*request);
-}
-
-enum answer { ANSWERED, ENDED, FAILED };
-
-/* The reply to a request; of FAILED it has complained. */
-static enum answer
-ask(int fd, const struct watch_request *request, int file,
-    struct watch_reply *reply)
-{
-	bool sent = send_request(fd, request, file);
-	ssize_t n = recv(fd, reply, sizeof(*reply), 0);
-	const char *fault;
-
-	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-		complain("the process does not answer");
-		return FAILED;
-	}
-	if (n <= 0)
-		return ENDED;
-	/* Who is refused is told so before it has asked. */
-	fault = watch_reply_fault(reply, (size_t)n,
-	    n >= (ssize_t)watch_reply_size(0) && reply->failed != 0 ?
-		(enum watch_kind)reply->kind :
-		(enum watch_kind)request->kind);
-	if (fault != NULL || (!sent && reply->failed == 0))
-		complain("the answer of the process cannot be used: %s",
-		    fault != NULL ? fault : "it has not been asked");
-	else if (reply->failed != 0)
-		complain("the process refuses: %s", reply->text);
-	else
-		return ANSWERED;
-	return FAILED;
-}
-
 /* ---- A snapshot -------------------------------------------------------- */
 
 static bool
@@ -208,22 +119,22 @@ write_snapshot(const struct choices *choices)
 	const struct watch_request request = { WATCH_MAGIC, WATCH_VERSION,
 		WATCH_SNAPSHOT, ends_in_json(choices->snapshot) };
 	static struct watch_reply reply;
-	enum answer answer;
+	enum watch_answer answer;
 	struct out *file;
 	int fd;
 
-	if (!reach(choices->pid, SNAPSHOT_MS, &fd))
+	if (!watch_reach(choices->pid, SNAPSHOT_MS, &fd))
 		return TOOL_NO;
 	if (out_open(choices->snapshot, &file) != WEIR_OK) {
 		complain("%s", weir_last_error());
 		close(fd);
 		return TOOL_NO;
 	}
-	answer = ask(fd, &request, file->fd, &reply);
+	answer = watch_ask(fd, &request, file->fd, &reply);
 	close(fd);
-	if (answer == ENDED)
+	if (answer == WATCH_ENDED)
 		complain("process %ld has ended", (long)choices->pid);
-	if (answer != ANSWERED) {
+	if (answer != WATCH_ANSWERED) {
 		out_abandon(file);
 		return TOOL_NO;
 	}
@@ -234,16 +145,6 @@ write_snapshot(const struct choices *choices)
 }
 
 /* ---- Looking ----------------------------------------------------------- */
-
-static void
-wait_for(double seconds)
-{
-	struct timespec left = { .tv_sec = (time_t)seconds,
-		.tv_nsec = (long)((seconds - floor(seconds)) * 1e9) };
-
-	while (nanosleep(&left, &left) != 0 && errno == EINTR)
-		;
-}
 
 /* Print a sample; false if nobody reads it, or without memory. */
 static bool
@@ -269,83 +170,58 @@ look(const struct choices *choices)
 		WATCH_STATS, 0 };
 	static struct watch_reply replies[2];
 	unsigned samples = 0;
-	enum answer answer;
+	enum watch_answer answer;
 	bool go_on;
 	int fd;
 
-	if (!reach(choices->pid, ANSWER_MS, &fd))
+	if (!watch_reach(choices->pid, WATCH_ANSWER_MS, &fd))
 		return TOOL_NO;
 	do {
 		struct watch_reply *now = &replies[samples % 2];
 
 		if (samples > 0)
-			wait_for(choices->interval_s);
-		answer = ask(fd, &request, -1, now);
-		go_on = answer == ANSWERED &&
+			watch_wait(choices->interval_s);
+		answer = watch_ask(fd, &request, -1, now);
+		go_on = answer == WATCH_ANSWERED &&
 		    show(choices, now,
 			samples > 0 ? &replies[(samples + 1) % 2] : NULL);
-		samples += answer == ANSWERED;
+		samples += answer == WATCH_ANSWERED;
 	} while (go_on && !choices->once);
 	close(fd);
-	if (answer == ENDED)
+	if (answer == WATCH_ENDED)
 		complain("process %ld has ended", (long)choices->pid);
-	return samples > 0 && answer != FAILED ? TOOL_DONE : TOOL_NO;
+	return samples > 0 && answer != WATCH_FAILED ? TOOL_DONE : TOOL_NO;
 }
 
 /* ---- Who there is ------------------------------------------------------ */
 
-/* Print the processes of a folder; what is left of ended ones is removed. */
-static unsigned
-list_folder(int folder, bool json)
+struct listing {
+	bool json;
+	unsigned found;
+};
+
+static void
+list_one(pid_t pid, int fd, void *user)
 {
-	DIR *directory = fdopendir(folder);
-	unsigned found = 0;
-	struct dirent *entry;
+	struct listing *listing = user;
+	char name[32];
 
-	if (directory == NULL) {
-		close(folder);
-		return 0;
-	}
-	while ((entry = readdir(directory)) != NULL) {
-		pid_t pid = meeting_process(entry->d_name);
-		enum weir_status status;
-		char name[32];
-		int fd;
-
-		if (pid == 0)
-			continue;
-		status = meeting_connect(folder, pid, ANSWER_MS, &fd);
-		if (status == WEIR_ENOTREADY)
-			meeting_leave(folder, pid);
-		if (status != WEIR_OK)
-			continue;
-		close(fd);
-		found++;
-		watch_program((uint32_t)pid, name);
-		if (json)
-			printf("{\"pid\":%ld}\n", (long)pid);
-		else
-			printf("%7ld  %s\n", (long)pid, name);
-	}
-	closedir(directory);
-	return found;
+	(void)fd;
+	watch_program((uint32_t)pid, name);
+	if (listing->json)
+		printf("{\"pid\":%ld}\n", (long)pid);
+	else
+		printf("%7ld  %s\n", (long)pid, name);
+	listing->found++;
 }
 
 static int
 list_all(const struct choices *choices)
 {
-	unsigned found = 0;
+	struct listing listing = { .json = choices->json };
 
-	for (unsigned i = 0; i < MEETING_FOLDERS; i++) {
-		int folder;
-		enum weir_status status = meeting_folder(i, false, &folder);
-
-		if (status == WEIR_OK)
-			found += list_folder(folder, choices->json);
-		else if (status != WEIR_ENOTSUP)
-			complain("%s", weir_last_error());
-	}
-	if (found > 0)
+	watch_each(WATCH_ANSWER_MS, list_one, &listing);
+	if (listing.found > 0)
 		return TOOL_DONE;
 	complain("no process can be watched: start it by 'weir run --watch'");
 	return TOOL_NO;
@@ -357,6 +233,12 @@ cmd_watch(int argc, char **argv)
 	struct choices choices = { .interval_s = 1 };
 
 	argp_parse(&argp_watch, argc, argv, 0, NULL, &choices);
+	if (choices.openmetrics != NULL) {
+		const struct metrics_request request = { choices.pid,
+			choices.openmetrics, choices.interval_s, choices.once };
+
+		return metrics_run(&request);
+	}
 	if (choices.pid == 0)
 		return list_all(&choices);
 	if (choices.snapshot != NULL)

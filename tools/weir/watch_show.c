@@ -34,7 +34,7 @@ watch_program(uint32_t pid, char name[32])
 
 /* ---- Numbers ----------------------------------------------------------- */
 
-/* The same device in the sample before; NULL: it was not there. */
+/* A device as the sample before had it; NULL: it was not there. */
 static const struct watch_device *
 same_device(const struct watch_reply *before, const struct watch_device *device)
 {
@@ -56,7 +56,7 @@ rate(const struct watch_reply *now, const struct watch_reply *before,
 	    (double)(now->time_ns - before->time_ns);
 }
 
-/* What is held and not in use: of no caller, and awaited by no stream. */
+/* Held bytes that are neither live nor pending. */
 static uint64_t
 cached(const struct watch_memory *memory)
 {
@@ -164,11 +164,11 @@ print_memory(const char *name, const struct watch_memory *m)
 	char limit[TEXT];
 
 	printf("  %-7s live %s in %" PRIu64
-	       " blocks, pending %s, cached %s, held %s (peak %s, limit %s)\n",
+	       " block%s, pending %s, cached %s, held %s (peak %s, limit %s)\n",
 	    name, size_of(m->live_bytes, live), m->live_blocks,
-	    size_of(m->pending_bytes, pending), size_of(cached(m), free),
-	    size_of(m->held_bytes, held), size_of(m->held_peak_bytes, peak),
-	    size_of(m->limit_bytes, limit));
+	    m->live_blocks == 1 ? "" : "s", size_of(m->pending_bytes, pending),
+	    size_of(cached(m), free), size_of(m->held_bytes, held),
+	    size_of(m->held_peak_bytes, peak), size_of(m->limit_bytes, limit));
 }
 
 static void
@@ -407,7 +407,7 @@ watch_show_json(const struct watch_reply *now, const struct watch_reply *before)
 		json_array_append_new(
 		    devices, device_json(now, before, &now->devices[i]));
 	json_object_set_new(object, "devices", devices);
-	printed = json_dumpf(object, stdout, JSON_COMPACT) == 0;
+	printed = json_print(object, JSON_COMPACT, stdout);
 	putchar('\n');
 	json_decref(object);
 	return printed;

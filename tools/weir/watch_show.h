@@ -1,5 +1,5 @@
 /*
- * What a watched process has said, for people and for programs.
+ * Prints the samples of a watched process, for people and for programs.
  */
 #ifndef TOOLS_WEIR_WATCH_SHOW_H
 #define TOOLS_WEIR_WATCH_SHOW_H
@@ -21,7 +21,7 @@ void watch_program(uint32_t pid, char name[32]);
 void watch_show_text(const struct watch_reply *now,
     const struct watch_reply *before, bool redraw);
 
-/* The same as one line of JSON. False without memory. */
+/* Print a sample as one line of JSON. False without memory. */
 bool watch_show_json(
     const struct watch_reply *now, const struct watch_reply *before);
 

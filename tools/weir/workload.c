@@ -13,7 +13,7 @@
 #include "tools/weir/workload.h"
 
 enum {
-	/* What a call costs the host, in microseconds. */
+	/* Time that a call costs the host, in microseconds. */
 	ALLOC_US = 1,
 	LAUNCH_US = 5,
 	WAIT_US = 2,
@@ -66,7 +66,7 @@ workload_free(struct workload *workload)
 size_t
 workload_rows(const struct workload *workload)
 {
-	/* Those who go on until there are enough must end. */
+	/* Workers that go on until there are enough rows must end. */
 	return workload->incomplete ? SIZE_MAX : workload->count;
 }
 
@@ -244,7 +244,7 @@ by_time(const void *left, const void *right)
 	return a->seq < b->seq ? -1 : a->seq > b->seq;
 }
 
-/* Of all allocations, and of what is live at once at most. */
+/* Count all allocations, and find the peak of live bytes. */
 static void
 count_live(const struct workload *workload, size_t *allocs, uint64_t *peak)
 {

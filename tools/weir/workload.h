@@ -34,7 +34,7 @@ struct work_host {
 	uint64_t now_us;
 };
 
-/* What a number of the trace stands for. */
+/* A stream, by its number in the trace. */
 struct work_stream {
 	unsigned number;
 	uint64_t done_us; /* all its work is */
@@ -84,9 +84,9 @@ void work_free(struct work_host *host, const struct work_block *block);
 /* Queue work of that duration. */
 void work_launch(
     struct work_host *host, struct work_stream *stream, uint64_t duration_us);
-/* What was queued last on `stream` uses the block. */
+/* The last work queued on `stream` uses the block. */
 void work_use(struct work_block *block, const struct work_stream *stream);
-/* What is queued on `stream` from now on comes after all that is on `other`. */
+/* Later work on `stream` comes after all work that is on `other` now. */
 void work_wait(struct work_host *host, struct work_stream *stream,
     const struct work_stream *other);
 /* The host waits for the stream. */
@@ -104,7 +104,7 @@ struct work_agent {
 	void (*act)(struct work_agent *agent);
 };
 
-/* What a training does on streams of its own; bits. */
+/* Parts of a training that have streams of their own; bits. */
 enum work_training {
 	WORK_GATHER = 1,  /* parameters, before they are used */
 	WORK_REDUCE = 2,  /* gradients */

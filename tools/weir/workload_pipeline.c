@@ -4,8 +4,8 @@
  * soon as its use is queued. Stages are not equally fast, so what waits between
  * them varies; so do lengths.
  *
- * Of some batches a result is kept for a while, beyond the stages that made
- * it, as a running average of the last few is.
+ * The results of some batches are kept after the stages that made them, as for
+ * a running average of the last few.
  */
 #include <stdlib.h>
 

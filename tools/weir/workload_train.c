@@ -55,8 +55,8 @@ activation_bytes(const struct trainer *t)
 
 /* ---- Parameters ------------------------------------------------------ */
 
-/* What stays: the parameters, or this device's share, in 16 bits; and in 32
- * bits the same again with the optimizer's two averages. */
+/* Allocate the parameters, or this device's share of them: in 16 bits, and in
+ * 32 bits with the optimizer's two averages. They stay to the end. */
 static void
 hold_parameters(struct trainer *t)
 {

@@ -36,22 +36,31 @@ function byRank(model, theme, keyOf, label, nothing) {
 	const legend = named.map((r, i) => ({
 		colour: css(theme.slots[i]), label: label(r.key), bytes: r.peak,
 	}));
-	const rest = list.filter((r) => !slot.has(r.key));
+	const rest = list.filter((r) => !slot.has(r.key) && r.key !== nothing);
+	const unknown = list.find((r) => r.key === nothing);
 	if (rest.length)
 		legend.push({ colour: css(theme.otherRGB),
 			label: rest.length === 1 ? label(rest[0].key) :
-				`${rest.length} others` +
-				(rest.some((r) => r.key === nothing) ?
-				", with and without a stack" : ""),
-			bytes: rest.reduce((sum, r) => sum + r.peak, 0) });
+				`${rest.length} others`,
+			bytes: rest.reduce((sum, r) => sum + r.peak, 0),
+			others: rest.length === 1 ? null : rest.map((r) =>
+				({ label: label(r.key), bytes: r.peak })) });
+	const unknownRGB = mix(theme.otherRGB, theme.groundRGB, 0.5);
+	if (unknown)
+		legend.push({ colour: css(unknownRGB), label: label(nothing),
+			bytes: unknown.peak });
 	/* Neighbours among the others stay apart by a shade. */
 	const shades = [0, 0.1, 0.2, 0.3].map((t) =>
 		pack(mix(theme.otherRGB, theme.groundRGB, t)));
 	/* And so do two elements of one kind. */
 	const packed = [0, 0.1, 0.2].map((t) =>
 		theme.slots.map((c) => pack(mix(c, theme.groundRGB, t))));
+	const unknownShades = [0, 0.15, 0.3].map((t) =>
+		pack(mix(unknownRGB, theme.groundRGB, t)));
 	const of = (k) => {
-		const i = slot.get(keyOf(k));
+		const key = keyOf(k), i = slot.get(key);
+		if (key === nothing)
+			return unknownShades[(k * 2654435761 >>> 9) % 3];
 		return i === undefined ? shades[(k * 2654435761 >>> 8) & 3] :
 			packed[(k * 2654435761 >>> 9) % 3][i];
 	};
@@ -107,8 +116,7 @@ function colouring(app) {
 	}
 	default:
 		return byRank(model, theme, (k) => sites.frameOf[el.stack[k]] + 1,
-		    (key) => key === 0 ? "no stack recorded" :
-			frameLabel(snap.frame(key - 1)), 0);
+		    (key) => sites.name(key - 1, frameLabel), 0);
 	}
 }
 

@@ -9,7 +9,10 @@
  * from `base`, so that they are exact as doubles. All text that comes from a
  * snapshot is in one table of strings, and is put on the page as text only.
  */
-const VERSION = 2;
+const VERSION = 3;
+
+/* Values of streams from here on are handles; the last is memory of none. */
+const HANDLES = 65536n, NO_STREAM = (1n << 64n) - 1n;
 
 const arrays = {
 	u8: Uint8Array,
@@ -27,11 +30,17 @@ function fromBase64(text) {
 	return bytes;
 }
 
-/* What cannot be seen, or turns the text beside it round. */
+/* Characters that cannot be seen, or that turn the text beside them round. */
 const UNSEEN =
 	/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
 
-/* The buffer from what is in the page: base64 of a zlib stream. */
+/* The runs of base64 in a page: the snapshot's, and that of an earlier one that
+ * it is compared with. */
+export function runs(text) {
+	return text.trim().split(/\s+/);
+}
+
+/* The buffer from such a run: a zlib stream. */
 export async function unpack(text) {
 	const packed = new Blob([fromBase64(text.trim())]);
 	const stream = packed.stream()
@@ -58,7 +67,7 @@ function columnsOf(buffer) {
 	return { meta, columns };
 }
 
-/* What a snapshot says, with text and stacks decoded when asked for. */
+/* A snapshot, whose text and stacks are decoded when asked for. */
 export class Snapshot {
 	constructor(buffer) {
 		const { meta, columns } = columnsOf(buffer);
@@ -82,8 +91,12 @@ export class Snapshot {
 			(BigInt(columns.stream_high[i]) << 32n) | BigInt(low));
 		this.settings = Array.from(columns.setting_name, (k, i) =>
 			[this.string(k), this.string(columns.setting_value[i])]);
+		this.before = null; /* a Snapshot that this one is compared with */
 		this.title = this.decoder.decode(columns.title)
 		    .replace(UNSEEN, "\ufffd");
+		this.verdicts = JSON.parse(this.decoder.decode(columns.verdicts),
+		    (key, value) => typeof value === "string" ?
+			value.replace(UNSEEN, "\ufffd") : value);
 		this.growTree();
 	}
 
@@ -163,8 +176,21 @@ export class Snapshot {
 		const value = this.streams[i];
 		if (value === 0n)
 			return "default stream";
-		return value < 65536n ? `stream ${value}` :
-			`0x${value.toString(16)}`;
+		if (value === NO_STREAM)
+			return "no stream";
+		if (value < HANDLES)
+			return `stream ${value}`;
+		/* Handles are too long to be told apart: they are numbered. */
+		return `stream #${this.streams.filter((s) => s >= HANDLES &&
+			s < value).length + 1}`;
+	}
+
+	/* With the handle, where there is room for it. */
+	streamFullName(i) {
+		const value = this.streams[i];
+		return value >= HANDLES && value !== NO_STREAM ?
+			`${this.streamName(i)}, 0x${value.toString(16)}` :
+			this.streamName(i);
 	}
 
 	get pools() {

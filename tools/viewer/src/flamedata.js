@@ -3,12 +3,13 @@
  */
 import { hierarchy, partition } from "d3-hierarchy";
 
-/* What may be weighed: [id, name, what it says]. */
+/* The weights to choose from: [id, name]. */
 export const WEIGHTS = [
 	["peak", "In use at the peak"],
 	["cursor", "In use at the mark"],
 	["bytes", "Bytes allocated in view"],
 	["count", "Allocations in view"],
+	["kept", "Allocated in view, in use at its end"],
 	["wait", "Waiting bytes at their most"],
 ];
 
@@ -35,12 +36,22 @@ export function ownWeights(model, kind, { p0, p1, mark }) {
 				own[el.stack[k]] += el.size[k];
 		break;
 	}
+	case "kept":
+		for (let k = 0; k < el.n; k++)
+			if (isKept(el, k, p0, p1))
+				own[el.stack[k]] += el.size[k];
+		break;
 	default:
 		for (let k = 0; k < el.n; k++)
 			if (el.event[k] >= p0 && el.event[k] < p1)
 				own[el.stack[k]] += kind === "count" ? 1 : el.size[k];
 	}
 	return own;
+}
+
+/* Was it allocated between two positions, and is it in use at the second? */
+export function isKept(el, k, p0, p1) {
+	return el.event[k] >= p0 && el.event[k] < p1 && el.end[k] >= p1;
 }
 
 export function argmax(values) {

@@ -2,16 +2,16 @@
  * The page: what is shown, and who draws it when that changes.
  */
 import "./style.css";
-import { unpack, Snapshot } from "./data.js";
+import { runs, unpack, Snapshot } from "./data.js";
 import { buildModel } from "./model.js";
 import { EventAxis, TimeAxis } from "./axis.js";
 import { Sites } from "./sites.js";
 import { colour, MODES } from "./colours.js";
-import { readTheme } from "./theme.js";
+import { css, readTheme } from "./theme.js";
 import { h, fill, swatch } from "./dom.js";
 import { bytes, count, percent, plural } from "./format.js";
 import { figures, sentences } from "./summary.js";
-import { search, next } from "./search.js";
+import { search, keepOnly, next } from "./search.js";
 import { Timeline } from "./timeline.js";
 import { Minimap } from "./minimap.js";
 import { Panel, same } from "./panel.js";
@@ -20,13 +20,15 @@ import { AddressMap } from "./views/map.js";
 import { Streams } from "./views/streams.js";
 import { Flame } from "./views/flame.js";
 import { Events } from "./views/events.js";
+import { Compare, signed } from "./views/compare.js";
 
 const KEYS = [
 	["← →", "move along the trace"],
 	["+ −", "zoom in and out; the wheel does too"],
 	["0", "all of the trace"],
-	["1 to 5", "the five pictures"],
+	["1 to 6", "the pictures"],
 	["P", "go to the peak"],
+	["K", "only what was allocated in view and is in use at its end"],
 	["/", "search stacks, files and addresses"],
 	["N, Shift N", "next and previous of what was found"],
 	["[ ]", "the event before and after the mark"],
@@ -43,22 +45,29 @@ class App {
 		this.root = root;
 		this.sites = new Sites(snap);
 		this.theme = readTheme();
-		this.colour = "site";
+		/* Without stacks there are no call sites to tell apart. */
+		this.colour = snap.columns.node_parent.length > 1 ? "site" : "stream";
 		this.hovered = this.selected = null;
 		this.cursor = this.mark = null;
 		this.found = this.matchedFrames = this.matchedNodes = null;
 		this.matchedAddress = null;
+		this.kept = null; /* {p0, p1}: only what is kept between them */
 		this.dirty = new Set();
 		this.models = new Map();
 	}
 
 	async start(step) {
+		const wanted = new URLSearchParams(location.hash.slice(1));
 		let device = 0;
 		while (device + 1 < this.snap.devices && !this.hasSomething(device))
 			device++;
+		const asked = Number(wanted.get("device") ?? -1);
+		if (asked >= 0 && asked < this.snap.devices)
+			device = asked;
 		await this.load(this.hasSomething(device) ? device : 0, step);
 		this.build();
 		this.setDevice();
+		this.restore(wanted);
 	}
 
 	hasSomething(device) {
@@ -79,7 +88,7 @@ class App {
 		this.x0 = this.axis.start;
 		this.x1 = this.axis.end;
 		this.selected = this.hovered = null;
-		this.mark = this.cursor = null;
+		this.mark = this.cursor = this.kept = null;
 	}
 
 	/* ---- The frame around the pictures ---- */
@@ -89,7 +98,8 @@ class App {
 		this.minimap = new Minimap(this);
 		this.panel = new Panel(this);
 		this.list = [new Bands(this), new AddressMap(this), new Streams(this),
-			new Flame(this), new Events(this)];
+			new Flame(this), new Events(this),
+			...(this.snap.before ? [new Compare(this)] : [])];
 		this.views = Object.fromEntries(this.list.map((v) => [v.id, v]));
 		this.view = this.list[0];
 		this.legend = h("ul", { class: "legend", "aria-label": "Colours" });
@@ -99,6 +109,8 @@ class App {
 		this.stage = h("div", { class: "stage", role: "tabpanel",
 			id: "stage" });
 		this.story = h("ul", { class: "story" });
+		this.why = h("dialog", { class: "verdict",
+			"aria-label": "Why it failed" });
 		this.tiles = h("dl", { class: "tiles" });
 		const main = h("main", {},
 		    h("section", { class: "overview", "aria-label": "Overview" },
@@ -110,7 +122,7 @@ class App {
 		    h("section", { class: "summary", "aria-label": "Summary" },
 			this.tiles, this.story),
 		    h("div", { class: "work" }, main, this.panel.root), this.live,
-		    this.help());
+		    this.help(), this.why);
 		document.addEventListener("keydown", (e) => this.keydown(e));
 		matchMedia("(prefers-color-scheme: dark)").addEventListener("change",
 		    () => this.retheme());
@@ -167,6 +179,10 @@ class App {
 		    entry("wait", "waiting",
 		    "Pending: freed, but other streams were not done with it"),
 		    h("span", { class: "space" }),
+		    this.keepButton = h("button", { class: "plain", "aria-pressed":
+			"false", title: "Only what was allocated in view and is still " +
+			"in use at its end (K)", onclick: () => this.toggleKept() },
+		    "Kept in view"),
 		    h("button", { class: "plain", onclick: () => this.goPeak() },
 		    "Go to the peak"),
 		    h("button", { class: "plain", onclick: () => this.zoomAll() },
@@ -184,11 +200,15 @@ class App {
 			onchange: (e) => {
 				this.colour = e.target.value;
 				this.recolour();
-			} }, ...MODES.map(([id, name]) => h("option", { value: id }, name)));
+			} }, ...MODES.map(([id, name]) => h("option", { value: id,
+			selected: id === this.colour }, name)));
 		this.colourBar = h("label", { class: "colour" }, "Colour: ",
 		    this.colours);
+		this.saveButton = h("button", { class: "plain", title:
+			"Save the picture as a PNG file",
+		onclick: () => this.savePicture() }, "Save picture");
 		return h("div", { class: "bar tabbar" }, this.tabList,
-		    h("span", { class: "space" }), this.colourBar);
+		    h("span", { class: "space" }), this.saveButton, this.colourBar);
 	}
 
 	help() {
@@ -236,16 +256,97 @@ class App {
 	setDevice() {
 		this.views.map.resetY();
 		fill(this.tiles, ...figures(this.model, this.times).map(
-		    ([label, value, text, meaning], i) => h("div", { class: "tile",
-			    title: meaning, "data-tile": i }, h("dt", {}, label),
-		    h("dd", {}, h("strong", {}, value), h("small", {}, text)))));
+		    ([label, value, text, meaning, alarm], i) => h("div", {
+			    class: "tile", title: meaning, "data-tile": i },
+		    h("dt", {}, label), h("dd", {}, h("strong", {}, value),
+			h("small", { class: alarm ? "alarm" : "" }, text)))));
 		fill(this.story, ...sentences(this.model, this.sites, this.snap,
 		    this.times).map((text) => h("li", {}, text)));
+		if (this.views.compare)
+			this.story.prepend(h("li", {}, this.sinceBefore()));
+		const why = this.verdict();
+		fill(this.why, ...why);
+		if (why.length > 0)
+			this.story.append(h("li", {}, h("button", { class: "link",
+				id: "why", onclick: () => this.why.showModal() },
+			"Why it failed, and what would help")));
 		this.axisButtons.querySelector("[data-axis=time]").disabled =
 			!this.times.useful;
 		this.setAxis("event");
 		this.search();
 		this.show(this.view);
+	}
+
+	/* ---- The address of the page says what is shown ---- */
+
+	save() {
+		const { axis } = this;
+		const state = new URLSearchParams({ device: this.model.device,
+			view: this.view.id, colour: this.colour });
+		if (axis === this.times)
+			state.set("axis", "time");
+		if (this.x0 > axis.start || this.x1 < axis.end)
+			state.set("from", Math.round(axis.position(this.x0))),
+			state.set("to", Math.round(axis.position(this.x1)));
+		if (this.mark !== null)
+			state.set("mark", this.mark);
+		if (this.kept)
+			state.set("kept", `${this.kept.p0}-${this.kept.p1}`);
+		if (this.input.value)
+			state.set("find", this.input.value);
+		history.replaceState(null, "", `#${state}`);
+	}
+
+	/* Parts that are missing, or are no numbers, are passed over. */
+	restore(state) {
+		const number = (name) => {
+			const n = Number(state.get(name) ?? NaN);
+			return Number.isInteger(n) && n >= 0 ? n : null;
+		};
+		if (MODES.some(([id]) => id === state.get("colour")))
+			this.colour = this.colours.value = state.get("colour");
+		if (state.get("axis") === "time" && this.times.useful)
+			this.setAxis("time");
+		const from = number("from"), to = number("to");
+		if (from !== null && to !== null && from < to)
+			this.setWindow(this.axis.x(Math.min(from, this.model.length)),
+			    this.axis.x(Math.min(to, this.model.length)));
+		if (number("mark") !== null)
+			this.setMark(number("mark"));
+		const kept = /^(\d{1,12})-(\d{1,12})$/.exec(state.get("kept") ?? "");
+		if (kept && Number(kept[1]) < Number(kept[2]))
+			this.kept = { p0: Number(kept[1]), p1:
+				Math.min(Number(kept[2]), this.model.length) };
+		this.input.value = state.get("find") ?? "";
+		this.search();
+		if (Object.hasOwn(this.views, state.get("view") ?? ""))
+			this.show(this.views[state.get("view")]);
+	}
+
+	/* The result of the comparison in a sentence. */
+	sinceBefore() {
+		const { before, after, rows } = this.views.compare.found();
+		const [most] = rows;
+		const change = after.use - before.use;
+		return `Since ${this.snap.before.title}: ${signed(change)} in use at ` +
+			`the end, ${signed(after.held - before.held)} held` +
+			(most?.change ? `; most changed ${most.name}, ` +
+			`${signed(most.change)}.` : ".");
+	}
+
+	/* Why the last request failed, as `weir oom` says it. */
+	verdict() {
+		const found = this.snap.verdicts.find(({ device }) =>
+			device === this.model.device);
+		if (!found)
+			return [];
+		return [h("form", { method: "dialog" },
+		    h("h2", {}, "Why it failed"),
+		    h("button", { class: "tool", "aria-label": "Close" }, "✕")),
+		h("p", {}, found.headline[0].toUpperCase() +
+		    `${found.headline.slice(1)}; asked for by ${found.site}.`),
+		h("ul", {}, ...found.causes.map(({ text, setting }) =>
+		    h("li", {}, text, setting ? h("code", {}, setting) : null)))];
 	}
 
 	show(view) {
@@ -260,6 +361,7 @@ class App {
 		this.hint.textContent = view.hint;
 		const coloured = view.id === "memory" || view.id === "map";
 		this.colourBar.hidden = this.legend.hidden = !coloured;
+		this.saveButton.hidden = !view.plot;
 		this.hovered = null;
 		this.note("");
 		(view.plot ?? view).resize?.();
@@ -270,7 +372,10 @@ class App {
 		const legend = colour(this);
 		fill(this.legend, ...legend.map((l) => h("li", { title:
 			`${l.label}: ${bytes(l.bytes)} at the peak` },
-		swatch(l.colour), h("span", {}, l.label),
+		swatch(l.colour), l.others ? h("button", { class: "link",
+			title: "List them", onclick: () =>
+				this.select({ others: l.others }) }, l.label) :
+			h("span", {}, l.label),
 		h("small", {}, l.bytes > 0 ? bytes(l.bytes) : ""))));
 		this.panel.stale = true;
 		this.changed("window");
@@ -395,8 +500,42 @@ class App {
 		this.hits.textContent = !result ? "" : result.n === 0 ? "nothing" :
 			`${plural(result.n, "allocation")}, ` +
 			`${percent(result.peak, this.model.active.max)} of the peak`;
+		this.keepButton.setAttribute("aria-pressed", String(this.kept !== null));
+		if (this.kept) {
+			const { n, sum } = keepOnly(this, this.kept);
+			this.hits.textContent = n === 0 ? "nothing was kept" :
+				`${plural(n, "allocation")}, ${bytes(sum)} kept from event ` +
+				`${count(this.kept.p0)} to ${count(this.kept.p1)}`;
+		}
 		this.recolour();
 	}
+	/* Leave only memory that was allocated between the ends of the view and
+	 * is in use at the second. The two stay as they are when the view moves on. */
+	toggleKept() {
+		this.kept = this.kept ? null : {
+			p0: Math.max(0, Math.floor(this.axis.position(this.x0))),
+			p1: Math.min(this.model.length,
+			    Math.ceil(this.axis.position(this.x1))),
+		};
+		this.search();
+		this.say(this.hits.textContent);
+	}
+
+	/* The picture with the ground under it, as a file. */
+	async savePicture() {
+		const { base } = this.view.plot;
+		const canvas = h("canvas", { width: base.width, height: base.height });
+		const ctx = canvas.getContext("2d");
+		ctx.fillStyle = css(this.theme.groundRGB);
+		ctx.fillRect(0, 0, base.width, base.height);
+		ctx.drawImage(base, 0, 0);
+		const blob = await new Promise((done) => canvas.toBlob(done));
+		const url = URL.createObjectURL(blob);
+		const name = this.snap.title.replace(/[^\w.-]+/g, "-").slice(0, 80);
+		h("a", { href: url, download: `${name}-${this.view.id}.png` }).click();
+		setTimeout(() => URL.revokeObjectURL(url), 10000);
+	}
+
 	goNext(by) {
 		const now = this.selected?.element ?? (by > 0 ? -1 : 0);
 		const k = next(this, now, by);
@@ -452,7 +591,7 @@ class App {
 	}
 
 	globalKey(e) {
-		const index = "12345".indexOf(e.key);
+		const index = "123456".slice(0, this.list.length).indexOf(e.key);
 		const action = {
 			ArrowLeft: () => this.pan(e.shiftKey ? -0.5 : -0.1),
 			ArrowRight: () => this.pan(e.shiftKey ? 0.5 : 0.1),
@@ -463,7 +602,7 @@ class App {
 				this.views.map.resetY();
 				this.zoomAll();
 			},
-			p: () => this.goPeak(), "/": () => this.input.focus(),
+			p: () => this.goPeak(), k: () => this.toggleKept(), "/": () => this.input.focus(),
 			n: () => this.goNext(1), N: () => this.goNext(-1),
 			"[": () => this.stepMark(-1), "]": () => this.stepMark(1),
 			t: () => this.flip(), "?": () => this.dialog.showModal(),
@@ -492,6 +631,8 @@ class App {
 			this.mark = null;
 			this.select(null);
 			this.changed("window");
+		} else if (this.kept) {
+			this.toggleKept();
 		} else if (this.input.value) {
 			this.input.value = "";
 			this.search();
@@ -522,6 +663,8 @@ class App {
 		this.timeline.over();
 		this.panel.draw();
 		this.drawn = performance.now() - began;
+		clearTimeout(this.saving);
+		this.saving = setTimeout(() => this.save(), 300);
 		this.frames = (this.frames ?? 0) + 1;
 	}
 }
@@ -550,9 +693,11 @@ async function start() {
 	const began = performance.now();
 	try {
 		const data = document.getElementById("weir-data");
-		const buffer = await unpack(data.textContent);
+		const [now, before] = runs(data.textContent);
 		data.remove();
-		const snap = new Snapshot(buffer);
+		const snap = new Snapshot(await unpack(now));
+		if (before)
+			snap.before = new Snapshot(await unpack(before));
 		document.title = `${snap.title} · weir`;
 		const app = new App(snap, root);
 		await app.start(step);

@@ -1,5 +1,5 @@
 /*
- * What one device's memory did, from the events of a snapshot and the state it
+ * The history of one device's memory, from the events of a snapshot and the state it
  * ends with.
  *
  * An *element* is the life of one allocation: from the event that made it to

@@ -1,8 +1,10 @@
 /*
- * What is under the pointer, or selected: its figures and its stacks.
+ * The panel of details: figures and stacks of the thing that is under the
+ * pointer, or selected.
  */
 import { h, fill, swatch } from "./dom.js";
-import { bytes, count, duration, fileName } from "./format.js";
+import { bytes, count, duration, fileName, plural } from "./format.js";
+import { signed } from "./views/compare.js";
 import { BEFORE, AT_END, BROKEN } from "./model.js";
 
 export class Panel {
@@ -71,6 +73,10 @@ export class Panel {
 			return this.lane(what.lane);
 		if (what.event !== undefined)
 			return this.event(what.event);
+		if (what.change)
+			return this.change(what.change);
+		if (what.others)
+			return this.others(what.others);
 		return [h("p", {}, what.text ?? "")];
 	}
 
@@ -80,7 +86,7 @@ export class Panel {
 		const rows = [
 			["Size", bytes(el.size[k])],
 			["Address", snap.address(el.addr[k])],
-			["Stream", snap.streamName(el.stream[k])],
+			["Stream", snap.streamFullName(el.stream[k])],
 			["Allocated", flags & BEFORE ? "before the first event" :
 				`event ${count(el.start[k])}`],
 			["Freed", this.freed(k)],
@@ -142,7 +148,7 @@ export class Panel {
 		const { app } = this;
 		const frames = app.sites.stack(node, this.all);
 		const hidden = app.snap.stack(node).length - frames.length;
-		const own = frames.indexOf(app.sites.frameOf[node]);
+		const own = frames.indexOf(app.sites.own(node));
 		const list = h("ol", { class: "frames" }, ...frames.map((f, i) => {
 			const { name, file, line } = app.snap.frame(f);
 			const place = file && file !== "??" ?
@@ -158,9 +164,28 @@ export class Panel {
 				this.draw();
 			} }, this.all ? "hide interpreter frames" :
 			`show ${hidden} interpreter frames`) : null;
-		return h("section", {}, h("h3", {}, title),
+		const copy = frames.length ? h("button", { class: "link copy",
+			title: "Copy this stack as text", onclick: (e) =>
+				this.copy(node, e.currentTarget) }, "copy") : null;
+		return h("section", {}, h("h3", {}, title, copy),
 		    frames.length ? list :
 			    h("p", { class: "quiet" }, "no stack recorded"), more);
+	}
+
+	/* A stack as text, a line a frame, innermost first. */
+	stackText(node) {
+		const { snap, sites } = this.app;
+		return sites.stack(node, this.all).map((f) => {
+			const { name, file, line } = snap.frame(f);
+			return `${name || "(no name)"} (${file || "??"}` +
+				`${line ? `:${line}` : ""})\n`;
+		}).join("");
+	}
+	async copy(node, button) {
+		const done = await copyText(this.stackText(node));
+		button.textContent = done ? "copied" : "cannot copy here";
+		this.app.say(button.textContent);
+		setTimeout(() => button.textContent = "copy", 1500);
 	}
 
 	range(r) {
@@ -171,7 +196,7 @@ export class Panel {
 				["Kind", r.expandable ? "part of an expandable segment" :
 					"segment"],
 				["Address", snap.address(r.addr)],
-				["Stream", snap.streamName(r.stream)],
+				["Stream", snap.streamFullName(r.stream)],
 				["From", r.before ? "before the first event" :
 					`event ${count(r.start)}`],
 				["Until", r.end >= model.length ? "the end" :
@@ -207,6 +232,32 @@ export class Panel {
 		    app.views.streams.describe(lane, p))];
 	}
 
+	/* A call site of two snapshots. */
+	change({ name, before, after, change }) {
+		const row = (state) => `${bytes(state.bytes)} in ` +
+			`${plural(state.blocks, "block")}`;
+		return [
+			h("div", { class: "headline" }, signed(change)),
+			this.facts(h("dl", { class: "facts" }), [
+				["Site", name], ["Before", row(before)], ["Now", row(after)],
+			]),
+			after.blocks ? this.stack("The largest one now", after.node) :
+				h("p", { class: "quiet" }, "nothing of it is left"),
+		];
+	}
+
+	/* The call sites that share the neutral colour. */
+	others(list) {
+		const shown = list.slice(0, 100);
+		return [
+			h("div", { class: "headline" }, `${count(list.length)} others`),
+			h("p", { class: "quiet" }, "In use at the peak, largest first" +
+			    (list.length > shown.length ? "; the first 100" : "")),
+			this.facts(h("dl", { class: "facts wide" }),
+			    shown.map((r) => [bytes(r.bytes), r.label])),
+		];
+	}
+
 	event(i) {
 		const { app } = this, { model, snap } = app, c = model.columns;
 		const e = model.first + i;
@@ -216,7 +267,7 @@ export class Panel {
 			this.facts(h("dl", { class: "facts" }), [
 				["Event", count(i)],
 				["Size", bytes(c.event_size[e])],
-				["Stream", snap.streamName(c.event_stream[e])],
+				["Stream", snap.streamFullName(c.event_stream[e])],
 			]),
 			this.stack("Stack", c.event_stack[e]),
 		];
@@ -227,11 +278,28 @@ export class Panel {
 export function same(a, b) {
 	if (!a || !b)
 		return a === b;
-	return ["element", "range", "flame", "lane", "event", "text"].every(
+	return ["element", "range", "flame", "lane", "event", "change",
+		"others", "text"].every(
 	    (key) => a[key] === b[key]);
 }
 
 function swatchOf(packed) {
 	return swatch(`rgb(${packed & 255} ${packed >> 8 & 255} ` +
 		`${packed >> 16 & 255})`);
+}
+
+/* Browsers lend the clipboard to pages that they trust; else a field will do. */
+async function copyText(text) {
+	try {
+		await navigator.clipboard.writeText(text);
+		return true;
+	} catch {
+		const field = h("textarea", { class: "unseen" });
+		field.value = text;
+		document.body.append(field);
+		field.select();
+		const done = document.execCommand("copy");
+		field.remove();
+		return done;
+	}
 }

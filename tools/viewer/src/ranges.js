@@ -1,5 +1,5 @@
 /*
- * What was held from the driver, and when. Segments come and go whole;
+ * Memory that was held from the driver, and when. Segments come and go whole;
  * expandable ones are mapped and unmapped in parts, which need not be the same
  * parts, so a range may be cut.
  */
@@ -83,7 +83,7 @@ export class Ranges {
 				end, before: true });
 	}
 
-	/* What the final state has and no event made was there all along. */
+	/* Ranges of the final state that no event made were there all along. */
 	addFinal(segments) {
 		for (const s of segments) {
 			let at = s.addr;

@@ -1,6 +1,8 @@
 /*
- * What a search finds: text in the names and files of a stack, or an address.
+ * Search: text in the names and files of a stack, or an address.
  */
+import { isKept } from "./flamedata.js";
+
 export function search(app, query) {
 	const { snap, model } = app, c = snap.columns;
 	const text = query.trim().toLowerCase();
@@ -42,6 +44,25 @@ export function search(app, query) {
 	app.matchedAddress = Number.isNaN(address) ? null : address;
 	app.found = found;
 	return { n, peak: foundAt(model, found, model.peak) };
+}
+
+/*
+ * Keep only elements that were allocated between two positions and are in use at
+ * the second; with a search, only those that it found.
+ */
+export function keepOnly(app, { p0, p1 }) {
+	const { model, found } = app, el = model.elements;
+	const kept = new Uint8Array(el.n);
+	let n = 0, sum = 0;
+	for (let k = 0; k < el.n; k++) {
+		if ((found && !found[k]) || !isKept(el, k, p0, p1))
+			continue;
+		kept[k] = 1;
+		n++;
+		sum += el.size[k];
+	}
+	app.found = kept;
+	return { n, sum };
 }
 
 function foundAt(model, found, p) {

@@ -1,46 +1,17 @@
 /*
- * What to call an allocation: the innermost frame that is the program's own.
- * Frames of interpreters and of the recording itself say nothing to anybody.
+ * The name of an allocation: the innermost frame that is the program's own.
+ * The weir command has graded the frames (tools/weir/snapshot_sites.h), so that
+ * the page blames whom `weir top` blames.
  */
-const NOISE = new RegExp([
-	"unwind::unwind", "CapturedTraceback", "gather_with_cpp", "^_start$",
-	"^__libc_", "^_?Py[A-Z]\\w*_", "^Py_", "^pymain", "^method_vectorcall",
-	"^cfunction_", "^slot_tp_", "^type_call", "^type_new", "^partial_",
-	"^clone3?$", "^start_thread",
-].join("|"));
-const NOISY_FILE = new RegExp([
-	"core/boxing", "/Register", "/Redispatch", "pythonrun\\.c",
-	"Modules/main\\.c", "Objects/call\\.c", "Objects/methodobject\\.c",
-	"pycore_ceval\\.h", "ceval\\.c", "cpython/abstract\\.h",
-].join("|"));
-const LIBRARY_NAME =
-	/(^|[ <*&(])(at|c10|c10d|torch|std|caffe2|pybind11)::|^THPVariable/;
-const LIBRARY_FILE = /site-packages|dist-packages|[\\/]lib[\\/]python\d|[\\/]python[\d.]*[\\/]lib[\\/]|^<|^\?\?$|^$/i;
-
-const SCRIPT = /\.(py|ipynb|pyx)$|^<ipython/i;
-
-/* How well a frame names an allocation. */
-const SOME = 1, OWN = 2, OWN_SCRIPT = 3;
-
-function gradeOf({ name, file }) {
-	if (LIBRARY_FILE.test(file) || LIBRARY_NAME.test(name))
-		return SOME;
-	return SCRIPT.test(file) ? OWN_SCRIPT : OWN;
-}
+const NOISE = 0, FRAMEWORK = 2;
 
 export class Sites {
 	constructor(snap) {
-		const c = snap.columns;
-		const frames = c.frame_name.length, nodes = c.node_parent.length;
+		const c = snap.columns, grade = c.frame_grade;
+		const nodes = c.node_parent.length;
 		this.snap = snap;
-		this.noise = new Uint8Array(frames);
-		const grade = new Uint8Array(frames);
-		for (let f = 0; f < frames; f++) {
-			const frame = snap.frame(f);
-			this.noise[f] = NOISE.test(frame.name) ||
-				NOISY_FILE.test(frame.file) ? 1 : 0;
-			grade[f] = this.noise[f] ? 0 : gradeOf(frame);
-		}
+		this.grade = grade;
+		this.noise = Uint8Array.from(grade, (g) => g === NOISE ? 1 : 0);
 		/* The innermost of the best grade; parents come before their nodes. */
 		this.frameOf = new Int32Array(nodes).fill(-1);
 		for (let n = 1; n < nodes; n++) {
@@ -49,9 +20,23 @@ export class Sites {
 		}
 	}
 
+	/* A frame of frameOf in words; -1 is none. */
+	name(frame, of) {
+		if (frame < 0)
+			return "no stack recorded";
+		const text = of(this.snap.frame(frame));
+		return this.grade[frame] > FRAMEWORK ? text :
+			`no frame of the program; in ${text}`;
+	}
+
 	label(node, of) {
+		return this.name(this.frameOf[node], of);
+	}
+
+	/* The frame of the program that a stack is blamed on; -1 is none. */
+	own(node) {
 		const f = this.frameOf[node];
-		return f < 0 ? "no stack recorded" : of(this.snap.frame(f));
+		return f >= 0 && this.grade[f] > FRAMEWORK ? f : -1;
 	}
 
 	/* The frames of a stack, innermost first, without noise unless asked. */

@@ -1,11 +1,11 @@
 /*
- * What the snapshot says, in words for somebody who sees one for the first
+ * The snapshot in words, for somebody who sees one for the first
  * time, and the figures behind them.
  */
 import { bytes, count, duration, percent, plural, frameLabel } from "./format.js";
 import { argmax } from "./flamedata.js";
 
-/* What the largest site holds at the peak. */
+/* The call site that holds most at the peak, and how much. */
 function largestSite(model, sites) {
 	const el = model.elements, p = model.peak;
 	const sums = new Map();
@@ -39,9 +39,12 @@ export function figures(model, times) {
 	const tiles = [
 		["Most in use", bytes(peak), when(model, times, model.peak).trim(),
 			"The largest sum of all allocations that were in use at one moment."],
-		["Most held", bytes(held), `${percent(peak, held)} of it in use`,
+		["Most held", bytes(held), peak > 0 && held > 2 * peak ?
+			`${(held / peak).toFixed(1)} times what is in use` :
+			`${percent(peak, held)} of it in use`,
 			"The most memory that was taken from the device at one moment. What " +
-			"is held and not in use can serve this program only."],
+			"is held and not in use can serve this program only.",
+			peak > 0 && held > 2 * peak],
 		["Free at the end", bytes(free), free > 0 ?
 			`${percent(free, model.reserved.at(end))} of what is held` :
 			model.reserved.at(end) > 0 ? "all that is held is in use" :
@@ -52,7 +55,8 @@ export function figures(model, times) {
 		"Freed memory that could not be used again yet, because another " +
 			"stream was still working with it."],
 		["Out of memory", count(model.marks.oom.length),
-			model.marks.oom.length ? "requests failed" : "no request failed",
+			["no request failed", "request failed"][model.marks.oom.length] ??
+				"requests failed",
 			"Requests that could not be served."],
 	];
 	return tiles;
@@ -69,7 +73,7 @@ export function sentences(model, sites, snap, times) {
 		`${plural(blocks, "block")}`;
 	if (best)
 		text += `, ${bytes(best.sum)} (${percent(best.sum, peak)}) of it ` +
-			`from ${frameLabel(snap.frame(best.site))}`;
+			`from ${sites.name(best.site, frameLabel)}`;
 	out.push(`${text}.`);
 	const held = model.reserved.at(p);
 	if (held > peak * 1.02)

@@ -199,7 +199,7 @@ export class Bands {
 	}
 }
 
-/* What is alive, with what of it is looked at for each column side by side. */
+/* The live elements, with the values that each column needs side by side. */
 class Stack {
 	constructor(elements) {
 		this.el = elements;

@@ -36,7 +36,7 @@ export class Events {
 		this.from = p0;
 		this.n = Math.max(0, p1 - p0);
 		this.chosen = null;
-		if (app.found) {
+		if (app.matchedNodes) {
 			const chosen = [];
 			const { event_stack: stack, event_addr: addr } = model.columns;
 			for (let i = p0; i < p1; i++)
@@ -50,7 +50,7 @@ export class Events {
 		this.height = Math.min(TALLEST, this.n * ROW);
 		this.space.style.height = `${this.height}px`;
 		app.note(this.n === 0 ? "No events here." :
-			`${count(this.n)} events${app.found ? " found" : ""} in view`);
+			`${count(this.n)} events${app.matchedNodes ? " found" : ""} in view`);
 		this.list();
 	}
 

@@ -50,7 +50,7 @@ export class Flame {
 	/* Made again when what it shows has changed. */
 	update() {
 		const { app } = this, { model, axis } = app;
-		const inView = this.weight === "bytes" || this.weight === "count";
+		const inView = ["bytes", "count", "kept"].includes(this.weight);
 		const p0 = axis.position(app.x0), p1 = axis.position(app.x1);
 		const mark = app.mark ?? model.peak;
 		const key = [model.device, this.weight, this.showAll,

@@ -28,19 +28,17 @@ export class Streams {
 
 	lane(plot) {
 		const n = Math.max(1, this.app.model.streams.length);
-		return Math.max(LANE_LEAST, Math.min(LANE_MOST,
-		    (this.root.parentElement.clientHeight - this.head - 8) / n));
+		return Math.max(LANE_LEAST,
+		    Math.min(LANE_MOST, (plot.height - this.head - 8) / n));
 	}
 
 	draw(plot, ctx) {
 		const { model } = this.app;
 		const lane = this.lane(plot);
-		const height = Math.max(this.root.parentElement.clientHeight,
-		    Math.ceil(this.head + lane * model.streams.length + 8));
-		if (this.root.style.height !== `${height}px`) {
-			this.root.style.height = `${height}px`;
-			return; /* the resize draws */
-		}
+		/* The least height; the layout gives more where there is more. If
+		 * it changes the size, the resize draws again. */
+		this.root.style.height =
+		    `${this.head + LANE_LEAST * model.streams.length + 8}px`;
 		this.drawSpans(plot, ctx);
 		this.drawDriver(plot, ctx);
 		const most = Math.max(1, ...model.streams.map((s) => s.active.max));
@@ -60,7 +58,7 @@ export class Streams {
 			const x1 = Math.min(plot.width - MARGIN, plot.px(axis.x(span.p1)));
 			if (x1 < GUTTER || x0 > plot.width - MARGIN)
 				continue;
-			/* Of what is narrower than a pixel, one for each pixel. */
+			/* Draw at most one mark for each pixel. */
 			if (x1 < drawn[span.row])
 				continue;
 			drawn[span.row] = Math.max(x1, x0 + 1);
@@ -166,7 +164,7 @@ export class Streams {
 	describe(lane, p) {
 		const { snap } = this.app;
 		return [
-			["Stream", snap.streamName(lane.stream)],
+			["Stream", snap.streamFullName(lane.stream)],
 			["In use here", bytes(lane.active.at(p))],
 			["Waiting here", bytes(lane.pending.at(p))],
 			["At most in use", bytes(lane.active.max)],

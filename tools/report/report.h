@@ -1,8 +1,8 @@
 /*
- * What a report says, between those who know it and those who write it.
+ * The content of a report, from its collectors to its writers.
  */
-#ifndef TOOLS_PRELOAD_REPORT_H
-#define TOOLS_PRELOAD_REPORT_H
+#ifndef TOOLS_REPORT_REPORT_H
+#define TOOLS_REPORT_REPORT_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -10,7 +10,7 @@
 
 #include <weir/weir.h>
 
-#include "tools/preload/preload.h"
+#include "tools/report/names.h"
 
 /* Streams beyond these are counted together, in the last. */
 enum { REPORT_STREAMS = 64 };
@@ -35,13 +35,27 @@ struct report_entry {
 	uint64_t ns;
 };
 
+/* How the process ended, as far as its report is concerned. */
+enum report_end {
+	REPORT_EXIT,   /* it writes the report itself */
+	REPORT_STATUS, /* it ended with a status, and without running handlers
+			*/
+	REPORT_SIGNAL,
+	REPORT_LOST, /* nobody knows: it was not the child of who reads */
+};
+
 struct report {
+	const char *program;
+	long pid;
+	enum report_end end;
+	int code; /* the status or the signal */
 	bool serving;
+	bool library; /* the numbers are those of the program's own libweir */
 	struct report_calls calls[HOOK_COUNT];
 	uint64_t allocations_served;
 	uint64_t frees_served;
 	uint64_t calls_saved;
-	/* Of weir: all, and by entry. */
+	/* Driver calls of weir: all, and by entry. */
 	uint64_t driver_calls;
 	uint64_t driver_ns;
 	struct report_entry entries[COUNT_ENTRIES];
@@ -57,6 +71,8 @@ struct report {
 	struct report_stream streams[REPORT_STREAMS];
 	size_t n_streams;
 	/* See sites.c; NULL where nobody has asked. The report's own. */
+	void (*describe)(uint32_t stack,
+	    void (*tell)(void *user, const char *line), void *user);
 	struct site_list *leaks;
 	struct site_list *top;
 };
@@ -69,7 +85,17 @@ void report_write_json(FILE *file, const struct report *report);
 /* For people; with escapes of a terminal if `colour`. */
 void report_write_text(FILE *file, const struct report *report, bool colour);
 
-/* ---- sites.c ----------------------------------------------------------- */
+/*
+ * Write it where WEIR_REPORT says: "-" is stderr, as text; else a file, as
+ * JSON, with the process for "%p" in its name. The file is the user's alone, is
+ * replaced when it is complete, and no link there is followed.
+ *
+ * @return WEIR_OK; WEIR_EINVAL, WEIR_EHOSTMEM: it cannot be written, told
+ */
+enum weir_status report_write(
+    const char *destination, const struct report *report);
+
+/* ---- Sites ------------------------------------------------------------- */
 
 /* Where memory comes from: all calls that led to an allocation. */
 struct site {
@@ -92,15 +118,5 @@ struct site_list {
 	uint64_t blocks;
 	struct site sites[];
 };
-
-/* Copies of them: what is not freed, and what held most at the peak, as many
- * as were asked for. NULL if nobody has asked, or without memory. free() it. */
-struct site_list *sites_leaks(void);
-struct site_list *sites_top(void);
-
-/* Call `tell` with each call of a stack, innermost first, as a line of text
- * such as "f (file.c:12)". Calls within this library are left out. */
-void sites_describe(
-    uint32_t stack, void (*tell)(void *user, const char *line), void *user);
 
 #endif

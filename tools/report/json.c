@@ -1,12 +1,9 @@
 /*
  * The report as JSON.
  */
-#include <errno.h>
 #include <inttypes.h>
-#include <unistd.h>
 
-#include "tools/preload/preload.h"
-#include "tools/preload/report.h"
+#include "tools/report/report.h"
 
 /* A JSON string. Bytes that are not ASCII are taken for Latin-1: a program's
  * name may hold anything, and the file must stay readable. */
@@ -46,8 +43,8 @@ write_calls(FILE *file, const struct report *report)
 		fprintf(file,
 		    "%s\n    \"%s\": { \"seen\": %" PRIu64
 		    ", \"served\": %" PRIu64 ", \"saved\": %" PRIu64 " }",
-		    comma, hooks[i].name, calls->seen, calls->served,
-		    calls->saved);
+		    comma, hook_name((enum hook_id)i), calls->seen,
+		    calls->served, calls->saved);
 		comma = ",";
 	}
 	fprintf(file, "\n  },\n");
@@ -110,7 +107,8 @@ write_frame(void *user, const char *line)
 }
 
 static void
-write_sites(FILE *file, const char *key, const struct site_list *list)
+write_sites(FILE *file, const char *key, const struct report *report,
+    const struct site_list *list)
 {
 	if (list == NULL)
 		return;
@@ -129,7 +127,7 @@ write_sites(FILE *file, const char *key, const struct site_list *list)
 		    i == 0 ? "" : ",", site->bytes, site->blocks,
 		    site->bytes_at_peak, site->blocks_at_peak, site->all_bytes,
 		    site->all_blocks);
-		sites_describe(site->stack, write_frame, &frames);
+		report->describe(site->stack, write_frame, &frames);
 		fprintf(file, " ] }");
 	}
 	fprintf(file, "\n  ],\n");
@@ -148,15 +146,32 @@ write_warnings(FILE *file, const struct report *report)
 	fprintf(file, "]\n");
 }
 
+static void
+write_end(FILE *file, const struct report *report)
+{
+	static const char *const words[] = { "exit", "status", "signal",
+		"lost" };
+
+	fprintf(file, "  \"ended\": \"%s\",\n", words[report->end]);
+	if (report->end == REPORT_STATUS || report->end == REPORT_SIGNAL)
+		fprintf(
+		    file, "  \"%s\": %d,\n", words[report->end], report->code);
+}
+
 void
 report_write_json(FILE *file, const struct report *report)
 {
 	fprintf(file, "{\n  \"program\": ");
-	write_string(file, program_invocation_name);
-	fprintf(file, ",\n  \"pid\": %ld,\n  \"weir\": \"%s\",\n",
-	    (long)getpid(), weir_version());
+	write_string(file, report->program);
+	fprintf(file, ",\n  \"pid\": %ld,\n  \"weir\": \"%s\",\n", report->pid,
+	    weir_version());
+	write_end(file, report);
 	fprintf(
 	    file, "  \"serving\": %s,\n", report->serving ? "true" : "false");
+	fprintf(file, "  \"served_by\": %s,\n",
+	    report->library     ? "\"libweir\"" :
+		report->serving ? "\"preload\"" :
+				  "null");
 	write_number(file, "peak_live_bytes", report->peak_live_bytes);
 	write_number(file, "peak_held_bytes", report->peak_held_bytes);
 	write_number(
@@ -175,8 +190,8 @@ report_write_json(FILE *file, const struct report *report)
 	write_calls(file, report);
 	write_entries(file, "driver_calls", report, false);
 	write_entries(file, "driver_calls_ns", report, true);
-	write_sites(file, "leaks", report->leaks);
-	write_sites(file, "sites", report->top);
+	write_sites(file, "leaks", report, report->leaks);
+	write_sites(file, "sites", report, report->top);
 	write_warnings(file, report);
 	fprintf(file, "}\n");
 }

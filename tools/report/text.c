@@ -1,16 +1,15 @@
 /*
  * The report as text: tables with aligned columns, warnings last.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <unistd.h>
+#include <string.h>
 
 #include "base/os.h"
-#include "tools/preload/preload.h"
-#include "tools/preload/report.h"
+#include "base/utf8.h"
+#include "tools/report/report.h"
 
-/* What is written, and how. */
+/* The report, and how to write it. */
 struct page {
 	FILE *file;
 	const char *bold;
@@ -88,8 +87,9 @@ write_memory(const struct page *page, const struct report *report)
 	    "the most the program had at once");
 	write_size(page, "peak held", report->peak_held_bytes,
 	    "the most weir had for it");
-	write_size(page, "without caching", report->uncached_bytes,
-	    "the least the driver alone would have had");
+	if (!report->library)
+		write_size(page, "without caching", report->uncached_bytes,
+		    "the least the driver alone would have had");
 	snprintf(blocks, sizeof(blocks), "in %" PRIu64 " block%s%s",
 	    report->live_blocks, report->live_blocks == 1 ? "" : "s",
 	    report->leaks == NULL ? "; --leaks tells from where" : "");
@@ -109,10 +109,13 @@ write_calls(const struct page *page, const struct report *report)
 	write_row(page, "frees served", report->frees_served, "");
 	snprintf(note, sizeof(note), "%.1f %% of both, with no driver call",
 	    percent(report->calls_saved, served));
-	write_row(page, "saved", report->calls_saved, note);
+	if (!report->library)
+		write_row(page, "saved", report->calls_saved, note);
 	snprintf(note, sizeof(note), "in %s",
 	    format_time(report->driver_ns, time, sizeof(time)));
-	write_row(page, "driver calls of weir", report->driver_calls, note);
+	if (!report->library)
+		write_row(
+		    page, "driver calls of weir", report->driver_calls, note);
 	write_row(page, "waits of the host", report->host_waits, "");
 	write_row(page, "waits in streams", report->gpu_waits, "");
 	write_row(page, "out of memory", report->ooms, "");
@@ -190,8 +193,10 @@ static void
 write_frame(void *user, const char *line)
 {
 	const struct page *page = user;
+	char plain[1024];
 
-	fprintf(page->file, "      %s\n", line);
+	utf8_copy_plain(plain, sizeof(plain), line);
+	fprintf(page->file, "      %s\n", plain);
 }
 
 /* "3 blocks, 6.00 MiB". */
@@ -205,8 +210,10 @@ write_amount(const struct page *page, uint64_t blocks, uint64_t bytes)
 }
 
 static void
-write_leaks(struct page *page, const struct site_list *list)
+write_leaks(struct page *page, const struct report *report)
 {
+	const struct site_list *list = report->leaks;
+
 	if (list == NULL)
 		return;
 	fprintf(page->file, "%snot freed: %s", page->bold, page->plain);
@@ -216,13 +223,15 @@ write_leaks(struct page *page, const struct site_list *list)
 		fprintf(page->file, "  ");
 		write_amount(page, list->sites[i].blocks, list->sites[i].bytes);
 		fprintf(page->file, " allocated by\n");
-		sites_describe(list->sites[i].stack, write_frame, page);
+		report->describe(list->sites[i].stack, write_frame, page);
 	}
 }
 
 static void
-write_top(struct page *page, const struct site_list *list)
+write_top(struct page *page, const struct report *report)
 {
+	const struct site_list *list = report->top;
+
 	if (list == NULL)
 		return;
 	fprintf(page->file, "%sallocated at the peak%s, %zu of %zu sites\n",
@@ -235,7 +244,7 @@ write_top(struct page *page, const struct site_list *list)
 		fprintf(page->file, "; in all ");
 		write_amount(page, site->all_blocks, site->all_bytes);
 		fprintf(page->file, ", by\n");
-		sites_describe(site->stack, write_frame, page);
+		report->describe(site->stack, write_frame, page);
 	}
 }
 
@@ -254,19 +263,58 @@ write_warnings(const struct page *page, const struct report *report)
 	    report->barriers == 1 ? "" : "s");
 }
 
+static void
+write_end(const struct page *page, const struct report *report)
+{
+	const char *name =
+	    report->end == REPORT_SIGNAL ? sigabbrev_np(report->code) : NULL;
+
+	if (report->end == REPORT_SIGNAL && name != NULL)
+		fprintf(page->file, "%sended by SIG%s%s\n", page->alarm, name,
+		    page->plain);
+	else if (report->end == REPORT_SIGNAL)
+		fprintf(page->file, "%sended by signal %d%s\n", page->alarm,
+		    report->code, page->plain);
+	else if (report->end == REPORT_STATUS)
+		fprintf(page->file,
+		    "%sended with status %d and no exit handlers%s\n",
+		    page->alarm, report->code, page->plain);
+	else if (report->end == REPORT_LOST)
+		fprintf(page->file, "%sended with no exit handlers%s\n",
+		    page->alarm, page->plain);
+}
+
+/* Did a call come by that weir serves, or would have? */
+static bool
+asks_for_memory(const struct report *report)
+{
+	for (int i = 0; i < HOOK_COUNT; i++)
+		if (report->calls[i].seen > 0 &&
+		    strstr(hook_name((enum hook_id)i), "Alloc") != NULL)
+			return true;
+	return false;
+}
+
 void
 report_write_text(FILE *file, const struct report *report, bool colour)
 {
 	struct page page = page_on(file, colour);
+	char program[256];
 
-	fprintf(file, "%sweir: %s%s, process %ld%s\n", page.bold,
-	    program_invocation_name, page.plain, (long)getpid(),
-	    report->serving ? "" : " (served nothing: see the messages above)");
+	utf8_copy_plain(program, sizeof(program), report->program);
+	fprintf(file, "%sweir: %s%s, process %ld%s\n", page.bold, program,
+	    page.plain, report->pid,
+	    report->library     ? " (served by its own libweir)" :
+		report->serving ? "" :
+		asks_for_memory(report) ?
+				  " (served nothing: see the messages above)" :
+				  " (it asked the driver for no memory)");
+	write_end(&page, report);
 	write_memory(&page, report);
 	write_calls(&page, report);
 	write_driver_calls(&page, report);
 	write_streams(&page, report);
-	write_top(&page, report->top);
-	write_leaks(&page, report->leaks);
+	write_top(&page, report);
+	write_leaks(&page, report);
 	write_warnings(&page, report);
 }

@@ -1,0 +1,55 @@
+/*
+ * Two snapshots beside each other: what each call site had in use at the end of
+ * one and of the other. Sites are told by their names, since stacks and strings
+ * of two snapshots have no numbers in common.
+ */
+import { Sites } from "./sites.js";
+import { STATE_INACTIVE } from "./model.js";
+import { frameLabel } from "./format.js";
+
+/* Sum up the memory in use at the end by site, and the held memory. */
+export function finalState(snap, sites, device) {
+	const c = snap.columns, bySite = new Map();
+	const sums = { use: 0, held: 0, blocks: 0, bySite };
+	for (let s = 0; s < c.segment_addr.length; s++) {
+		if (c.segment_device[s] !== device)
+			continue;
+		sums.held += c.segment_size[s];
+		const first = c.segment_first[s];
+		for (let b = first; b < first + c.segment_blocks[s]; b++) {
+			if (c.block_state[b] === STATE_INACTIVE)
+				continue;
+			const size = c.block_requested[b] || c.block_size[b];
+			const node = c.block_stack[b];
+			const name = sites.label(node, frameLabel);
+			const site = bySite.get(name) ??
+				{ bytes: 0, blocks: 0, node, largest: 0 };
+			site.bytes += size;
+			site.blocks++;
+			if (size > site.largest) {
+				site.largest = size;
+				site.node = node;
+			}
+			bySite.set(name, site);
+			sums.use += size;
+			sums.blocks++;
+		}
+	}
+	return sums;
+}
+
+/* Rows of {name, before, after, change}, the largest changes first. */
+export function compare(snap, sites, device) {
+	const before = finalState(snap.before, new Sites(snap.before), device);
+	const after = finalState(snap, sites, device);
+	const none = { bytes: 0, blocks: 0, node: 0 };
+	const names = new Set([...before.bySite.keys(), ...after.bySite.keys()]);
+	const rows = Array.from(names, (name) => {
+		const a = before.bySite.get(name) ?? none;
+		const b = after.bySite.get(name) ?? none;
+		return { name, before: a, after: b, change: b.bytes - a.bytes };
+	});
+	rows.sort((x, y) => Math.abs(y.change) - Math.abs(x.change) ||
+		y.after.bytes - x.after.bytes || (x.name < y.name ? -1 : 1));
+	return { before, after, rows };
+}

@@ -1,0 +1,80 @@
+/*
+ * Reports of processes that have ended without writing them.
+ *
+ * Everything in the ledger was written by other processes: names are cut and
+ * ended here, and sums are what they are.
+ */
+#include "tools/weir/last_report.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "tools/report/ledger.h"
+#include "tools/weir/tool.h"
+
+/* True if a process runs; one that has ended but was not waited for does not.
+ * A process that may not be looked at is taken to run. */
+static bool
+is_running(pid_t pid)
+{
+	char path[64];
+	char line[512];
+	const char *state;
+	FILE *file;
+
+	if (kill(pid, 0) != 0 && errno == ESRCH)
+		return false;
+	snprintf(path, sizeof(path), "/proc/%ld/stat", (long)pid);
+	file = fopen(path, "re");
+	if (file == NULL)
+		return errno != ENOENT;
+	if (fgets(line, sizeof(line), file) == NULL)
+		line[0] = '\0';
+	fclose(file);
+	state = strrchr(line, ')');
+	return state == NULL || (state[1] != '\0' && state[2] != 'Z');
+}
+
+static void
+set_end(struct report *report, bool is_program, int status)
+{
+	report->end = REPORT_LOST;
+	if (is_program && WIFSIGNALED(status)) {
+		report->end = REPORT_SIGNAL;
+		report->code = WTERMSIG(status);
+	} else if (is_program && WIFEXITED(status)) {
+		report->end = REPORT_STATUS;
+		report->code = WEXITSTATUS(status);
+	}
+}
+
+void
+last_reports(int fd, pid_t program, int status)
+{
+	static struct report report;
+	struct ledger *ledger = ledger_map(fd);
+	const char *destination = getenv("WEIR_REPORT");
+
+	if (ledger == NULL || destination == NULL)
+		return;
+	for (uint32_t i = 1; i < LEDGER_SLOTS; i++) {
+		struct ledger_process *process = ledger_process(ledger, i);
+		pid_t pid = ledger_owner(ledger, i);
+		char name[sizeof(process->program)];
+
+		if (process == NULL || atomic_load(&process->reported) ||
+		    is_running(pid) || !ledger_report(ledger, process, &report))
+			continue;
+		snprintf(name, sizeof(name), "%.*s", (int)sizeof(name) - 1,
+		    process->program);
+		report.program = name;
+		report.pid = pid;
+		set_end(&report, pid == program, status);
+		if (report_write(destination, &report) != WEIR_OK)
+			complain("%s", weir_last_error());
+	}
+}

@@ -1,0 +1,359 @@
+/*
+ * Metrics as text: https://prometheus.io/docs/specs/om/open_metrics_spec/.
+ *
+ * All samples of a metric have to stand together, so the table of metrics is
+ * walked first and the processes inside of it.
+ */
+#include "tools/weir/openmetrics.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include <weir/weir.h>
+
+enum kind { GAUGE, COUNTER, INFO };
+
+/* Which rows of a reply have a metric. */
+enum scope { PROCESS, DEVICE, MEMORY, STREAM, POOL };
+
+enum { CACHED = -1, ONE = -2 }; /* values that are in no field */
+
+struct metric {
+	const char *name; /* without "weir_", "_total" and "_info" */
+	enum kind kind;
+	enum scope scope;
+	const char *unit; /* "": none; else the name ends in it */
+	const char *help;
+	long field;  /* of a uint64_t or, of DEVICE, as `narrow` says */
+	bool narrow; /* it is a uint32_t */
+};
+
+#define OF_MEMORY(field) (long)offsetof(struct watch_memory, field)
+#define OF_DEVICE(field) (long)offsetof(struct watch_device, field)
+#define OF_STREAM(field) (long)offsetof(struct watch_stream, field)
+#define OF_POOL(field) (long)offsetof(struct watch_pool, field)
+#define OF_PROCESS(field) (long)offsetof(struct watch_reply, field)
+
+static const struct metric metrics[] = {
+	{ "process", INFO, PROCESS, "", "A watched process", ONE, false },
+	{ "metadata_bytes", GAUGE, PROCESS, "bytes",
+	    "Host memory that weir uses for itself", OF_PROCESS(metadata_bytes),
+	    false },
+	{ "live_bytes", GAUGE, MEMORY, "bytes",
+	    "Memory in the hands of callers", OF_MEMORY(live_bytes), false },
+	{ "live_blocks", GAUGE, MEMORY, "", "Blocks in the hands of callers",
+	    OF_MEMORY(live_blocks), false },
+	{ "pending_bytes", GAUGE, MEMORY, "bytes",
+	    "Memory that is freed and still used by other streams",
+	    OF_MEMORY(pending_bytes), false },
+	{ "cached_bytes", GAUGE, MEMORY, "bytes",
+	    "Memory that is held, and neither live nor pending", CACHED,
+	    false },
+	{ "held_bytes", GAUGE, MEMORY, "bytes",
+	    "Physical memory held from the driver", OF_MEMORY(held_bytes),
+	    false },
+	{ "requested_bytes", GAUGE, MEMORY, "bytes",
+	    "Bytes asked for, of live and pending blocks",
+	    OF_MEMORY(requested_bytes), false },
+	{ "live_peak_bytes", GAUGE, MEMORY, "bytes",
+	    "The most that was live since the last reset of peaks",
+	    OF_MEMORY(live_peak_bytes), false },
+	{ "held_peak_bytes", GAUGE, MEMORY, "bytes",
+	    "The most that was held since the last reset of peaks",
+	    OF_MEMORY(held_peak_bytes), false },
+	{ "limit_bytes", GAUGE, MEMORY, "bytes",
+	    "The most that may be held; absent without a limit",
+	    OF_MEMORY(limit_bytes), false },
+	{ "allocations", COUNTER, MEMORY, "", "Blocks allocated",
+	    OF_MEMORY(allocations), false },
+	{ "frees", COUNTER, MEMORY, "", "Blocks freed", OF_MEMORY(frees),
+	    false },
+	{ "driver_allocations", COUNTER, MEMORY, "",
+	    "Calls that took memory from the driver",
+	    OF_MEMORY(driver_allocations), false },
+	{ "driver_frees", COUNTER, MEMORY, "",
+	    "Calls that gave memory back to the driver",
+	    OF_MEMORY(driver_frees), false },
+	{ "host_waits", COUNTER, MEMORY, "",
+	    "Times the host waited for the device for memory",
+	    OF_MEMORY(host_waits), false },
+	{ "gpu_waits", COUNTER, MEMORY, "",
+	    "Waits put into streams so that memory is reused",
+	    OF_MEMORY(gpu_waits), false },
+	{ "ooms", COUNTER, MEMORY, "",
+	    "Requests that failed for want of memory", OF_MEMORY(ooms), false },
+	{ "device_bytes", GAUGE, DEVICE, "bytes", "Memory of the device",
+	    OF_DEVICE(total_bytes), false },
+	{ "streams", GAUGE, DEVICE, "",
+	    "Streams that have had memory; those with most are listed",
+	    OF_DEVICE(streams_all), true },
+	{ "private_pools", GAUGE, DEVICE, "",
+	    "Private pools; those that hold most are listed",
+	    OF_DEVICE(pools_all), true },
+	{ "history_events", COUNTER, DEVICE, "",
+	    "Events that the history has recorded", OF_DEVICE(events_recorded),
+	    false },
+	{ "history_dropped_events", COUNTER, DEVICE, "",
+	    "Recorded events that later ones have replaced",
+	    OF_DEVICE(events_dropped), false },
+	{ "stream_live_bytes", GAUGE, STREAM, "bytes",
+	    "Memory of a stream in the hands of callers", OF_STREAM(live_bytes),
+	    false },
+	{ "stream_pending_bytes", GAUGE, STREAM, "bytes",
+	    "Memory of a stream that is freed and still used by others",
+	    OF_STREAM(pending_bytes), false },
+	{ "stream_live_blocks", GAUGE, STREAM, "",
+	    "Blocks of a stream in the hands of callers",
+	    OF_STREAM(live_blocks), false },
+	{ "stream_allocations", COUNTER, STREAM, "",
+	    "Blocks allocated for a stream", OF_STREAM(allocations), false },
+	{ "pool_held_bytes", GAUGE, POOL, "bytes",
+	    "Physical memory that a private pool holds", OF_POOL(held_bytes),
+	    false },
+	{ "pool_live_bytes", GAUGE, POOL, "bytes",
+	    "Memory of a private pool in the hands of callers",
+	    OF_POOL(live_bytes), false },
+	{ "pool_pending_bytes", GAUGE, POOL, "bytes",
+	    "Memory of a private pool that is freed and still used",
+	    OF_POOL(pending_bytes), false },
+	{ "pool_live_blocks", GAUGE, POOL, "",
+	    "Blocks of a private pool in the hands of callers",
+	    OF_POOL(live_blocks), false },
+};
+
+struct writer {
+	FILE *out;
+	enum metrics_form form;
+	const struct metric *metric;
+	const struct metrics_process *process;
+};
+
+/* ---- Samples ----------------------------------------------------------- */
+
+/* A value between the quotes of a label; both texts are ASCII, or made so. */
+static void
+put_escaped(const char *text, FILE *out)
+{
+	for (; *text != '\0'; text++) {
+		bool printed = *text >= ' ' && *text <= '~';
+
+		if (*text == '"' || *text == '\\')
+			fputc('\\', out);
+		fputc(printed ? *text : '?', out);
+	}
+}
+
+static const char *
+suffix_of(enum kind kind)
+{
+	switch (kind) {
+	case GAUGE:
+		return "";
+	case COUNTER:
+		return "_total";
+	case INFO:
+		return "_info";
+	}
+	return "";
+}
+
+/* The name and the labels that every sample has, without the closing brace. */
+static void
+begin_sample(const struct writer *w)
+{
+	fprintf(w->out, "weir_%s%s{pid=\"%" PRIu32 "\",program=\"",
+	    w->metric->name, suffix_of(w->metric->kind), w->process->reply.pid);
+	put_escaped(w->process->program, w->out);
+	fputc('"', w->out);
+}
+
+static void
+end_sample(const struct writer *w, uint64_t value)
+{
+	fprintf(w->out, "} %" PRIu64 "\n", value);
+}
+
+static uint64_t
+value_in(const struct metric *metric, const void *row)
+{
+	const char *at = (const char *)row + metric->field;
+	uint64_t wide;
+	uint32_t narrow;
+
+	if (!metric->narrow) {
+		memcpy(&wide, at, sizeof(wide));
+		return wide;
+	}
+	memcpy(&narrow, at, sizeof(narrow));
+	return narrow;
+}
+
+/* ---- Rows -------------------------------------------------------------- */
+
+static void
+write_process(const struct writer *w)
+{
+	begin_sample(w);
+	if (w->metric->field == ONE) {
+		fputs(",weir=\"", w->out);
+		put_escaped(w->process->reply.weir, w->out);
+		fputc('"', w->out);
+		end_sample(w, 1);
+		return;
+	}
+	end_sample(w, value_in(w->metric, &w->process->reply));
+}
+
+static void
+write_device(const struct writer *w, const struct watch_device *device)
+{
+	begin_sample(w);
+	fprintf(w->out, ",device=\"%" PRIu32 "\"", device->device);
+	end_sample(w, value_in(w->metric, device));
+}
+
+static void
+write_memory(const struct writer *w, const struct watch_device *device)
+{
+	for (int i = 0; i < 2; i++) {
+		const struct watch_memory *m =
+		    i == 0 ? &device->memory : &device->pinned;
+		uint64_t used = m->live_bytes + m->pending_bytes;
+		uint64_t value = w->metric->field == CACHED ?
+		    (m->held_bytes > used ? m->held_bytes - used : 0) :
+		    value_in(w->metric, m);
+
+		if (value == UINT64_MAX) /* no limit */
+			continue;
+		begin_sample(w);
+		fprintf(w->out, ",device=\"%" PRIu32 "\",memory=\"%s\"",
+		    device->device, i == 0 ? "device" : "pinned");
+		end_sample(w, value);
+	}
+}
+
+static void
+put_stream(uint64_t stream, FILE *out)
+{
+	if (stream == (uint64_t)(uintptr_t)WEIR_STREAM_ANY)
+		fputs("none", out);
+	else if (stream == (uint64_t)(uintptr_t)WEIR_STREAM_LEGACY ||
+	    stream == 0)
+		fputs("legacy", out);
+	else if (stream == (uint64_t)(uintptr_t)WEIR_STREAM_PER_THREAD)
+		fputs("per-thread", out);
+	else
+		fprintf(out, "0x%" PRIx64, stream);
+}
+
+/* Are they one series? The legacy stream has two handles. */
+static bool
+is_same_stream(const struct watch_stream *a, const struct watch_stream *b)
+{
+	uint64_t legacy = (uint64_t)(uintptr_t)WEIR_STREAM_LEGACY;
+	uint64_t x = a->stream == 0 ? legacy : a->stream;
+	uint64_t y = b->stream == 0 ? legacy : b->stream;
+
+	return x == y && memcmp(a->pool, b->pool, sizeof(a->pool)) == 0;
+}
+
+/* A handle may come again for a new stream while the old one's blocks live;
+ * they are one series then, since labels must not repeat. */
+static void
+write_streams(const struct writer *w, const struct watch_device *device)
+{
+	for (uint32_t i = 0; i < device->stream_count; i++) {
+		const struct watch_stream *row = &device->streams[i];
+		uint64_t value = 0;
+		bool first = true;
+
+		for (uint32_t j = 0; j < device->stream_count; j++) {
+			if (!is_same_stream(row, &device->streams[j]))
+				continue;
+			value += value_in(w->metric, &device->streams[j]);
+			first = first && j >= i;
+		}
+		if (!first)
+			continue;
+		begin_sample(w);
+		fprintf(w->out, ",device=\"%" PRIu32 "\",stream=\"",
+		    device->device);
+		put_stream(row->stream, w->out);
+		fprintf(w->out, "\",pool=\"%" PRIu64 ",%" PRIu64 "\"",
+		    row->pool[0], row->pool[1]);
+		end_sample(w, value);
+	}
+}
+
+static void
+write_pools(const struct writer *w, const struct watch_device *device)
+{
+	for (uint32_t i = 0; i < device->pool_count; i++) {
+		const struct watch_pool *row = &device->pools[i];
+
+		begin_sample(w);
+		fprintf(w->out,
+		    ",device=\"%" PRIu32 "\",pool=\"%" PRIu64 ",%" PRIu64 "\"",
+		    device->device, row->pool[0], row->pool[1]);
+		end_sample(w, value_in(w->metric, row));
+	}
+}
+
+static void
+write_rows(const struct writer *w)
+{
+	const struct watch_reply *reply = &w->process->reply;
+
+	if (w->metric->scope == PROCESS) {
+		write_process(w);
+		return;
+	}
+	for (uint32_t i = 0; i < reply->device_count; i++) {
+		const struct watch_device *device = &reply->devices[i];
+
+		if (w->metric->scope == DEVICE)
+			write_device(w, device);
+		else if (w->metric->scope == MEMORY)
+			write_memory(w, device);
+		else if (w->metric->scope == STREAM)
+			write_streams(w, device);
+		else
+			write_pools(w, device);
+	}
+}
+
+/* ---- Metrics ----------------------------------------------------------- */
+
+static void
+write_heading(const struct writer *w)
+{
+	static const char *const types[] = { "gauge", "counter", "info" };
+	const struct metric *m = w->metric;
+	bool open = w->form == METRICS_OPENMETRICS;
+	const char *suffix = open ? "" : suffix_of(m->kind);
+	const char *type = !open && m->kind == INFO ? "gauge" : types[m->kind];
+
+	fprintf(w->out, "# TYPE weir_%s%s %s\n", m->name, suffix, type);
+	if (open && m->unit[0] != '\0')
+		fprintf(w->out, "# UNIT weir_%s %s\n", m->name, m->unit);
+	fprintf(w->out, "# HELP weir_%s%s %s.\n", m->name, suffix, m->help);
+}
+
+void
+openmetrics_write(const struct metrics_process *processes, size_t count,
+    enum metrics_form form, FILE *out)
+{
+	struct writer w = { .out = out, .form = form };
+
+	for (size_t i = 0; i < sizeof(metrics) / sizeof(metrics[0]); i++) {
+		w.metric = &metrics[i];
+		write_heading(&w);
+		for (size_t p = 0; p < count; p++) {
+			w.process = &processes[p];
+			write_rows(&w);
+		}
+	}
+	if (form == METRICS_OPENMETRICS)
+		fputs("# EOF\n", out);
+}

@@ -1,0 +1,317 @@
+/*
+ * Finding the list of events in a trace of Chrome's form.
+ *
+ * Profilers write traces of gigabytes, and not always as JSON has it. So the
+ * text is walked, and no tree is built: the names at the top are read, and the
+ * time of each event. Every other value is skipped by its brackets and quotes.
+ */
+#include "tools/weir/timeline.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/weir/file_text.h"
+#include "tools/weir/nsys.h"
+#include "tools/weir/sqlite_read.h"
+#include "tools/weir/tool.h"
+
+/* Times beyond the year 2096 are no times. */
+#define MOST_US INT64_C(4000000000000000)
+
+struct scan {
+	const char *at;
+	const char *end; /* a NUL is there */
+	const char *why; /* what is wrong; NULL: nothing so far */
+};
+
+static void
+fail(struct scan *scan, const char *why)
+{
+	if (scan->why == NULL)
+		scan->why = why;
+	scan->at = scan->end;
+}
+
+static char
+peek(struct scan *scan)
+{
+	while (scan->at < scan->end &&
+	    (*scan->at == ' ' || *scan->at == '\n' || *scan->at == '\r' ||
+		*scan->at == '\t'))
+		scan->at++;
+	return scan->at < scan->end ? *scan->at : '\0';
+}
+
+static bool
+take(struct scan *scan, char c)
+{
+	if (peek(scan) != c || scan->at == scan->end)
+		return false;
+	scan->at++;
+	return true;
+}
+
+/* Read a text in quotes; returns its length. */
+static size_t
+take_text(struct scan *scan, const char **text)
+{
+	if (!take(scan, '"')) {
+		fail(scan, "a name is missing");
+		return 0;
+	}
+	*text = scan->at;
+	while (scan->at < scan->end && *scan->at != '"')
+		scan->at += *scan->at == '\\' ? 2 : 1;
+	if (scan->at >= scan->end) {
+		fail(scan, "it is cut off");
+		return 0;
+	}
+	return (size_t)(scan->at++ - *text);
+}
+
+/* Skip any value, by its brackets. */
+static void
+skip_value(struct scan *scan)
+{
+	const char *text;
+	size_t depth = 0;
+
+	do {
+		char c = peek(scan);
+
+		if (c == '"') {
+			take_text(scan, &text);
+		} else if (c == '{' || c == '[') {
+			depth++;
+			scan->at++;
+		} else if ((c == '}' || c == ']') && depth > 0) {
+			depth--;
+			scan->at++;
+		} else if ((c == ',' || c == ':') && depth > 0) {
+			scan->at++;
+		} else {
+			size_t n = strcspn(scan->at, " \t\r\n,:{}[]\"");
+
+			if (n == 0 || scan->at + n > scan->end)
+				fail(scan, "it is cut off, or not JSON");
+			else
+				scan->at += n;
+		}
+	} while (depth > 0 && scan->why == NULL);
+}
+
+static bool
+is_key(const char *text, size_t length, const char *key)
+{
+	return strlen(key) == length && memcmp(text, key, length) == 0;
+}
+
+/* Read a number. False if the value is something else, which is skipped. */
+static bool
+take_number(struct scan *scan, double *out)
+{
+	char *end;
+	char c = peek(scan);
+
+	if (c != '-' && !(c >= '0' && c <= '9')) {
+		skip_value(scan);
+		return false;
+	}
+	*out = strtod(scan->at, &end);
+	skip_value(scan);
+	return isfinite(*out);
+}
+
+/* ---- Events -------------------------------------------------------------- */
+
+struct event {
+	double ts;
+	double dur;
+	double pid;
+	bool has_ts;
+	bool is_metadata;
+};
+
+static void
+take_member(struct scan *scan, struct event *event)
+{
+	const char *key = "";
+	const char *phase = "";
+	size_t length = take_text(scan, &key);
+
+	if (!take(scan, ':')) {
+		fail(scan, "a colon is missing in an event");
+		return;
+	}
+	if (is_key(key, length, "ts"))
+		event->has_ts = take_number(scan, &event->ts);
+	else if (is_key(key, length, "dur"))
+		take_number(scan, &event->dur);
+	else if (is_key(key, length, "pid"))
+		take_number(scan, &event->pid);
+	else if (is_key(key, length, "ph") && peek(scan) == '"')
+		event->is_metadata =
+		    take_text(scan, &phase) == 1 && *phase == 'M';
+	else
+		skip_value(scan);
+}
+
+static void
+take_event(struct scan *scan, struct timeline *timeline)
+{
+	struct event event = { .ts = 0 };
+	double end;
+
+	if (!take(scan, '{')) {
+		fail(scan, "an event is not an object");
+		return;
+	}
+	while (scan->why == NULL && !take(scan, '}')) {
+		take_member(scan, &event);
+		if (!take(scan, ',') && peek(scan) != '}')
+			fail(scan, "it is cut off within an event");
+	}
+	if (event.pid > (double)timeline->last_pid && event.pid < 1e15)
+		timeline->last_pid = (int64_t)event.pid;
+	if (!event.has_ts || event.is_metadata || fabs(event.ts) > MOST_US)
+		return;
+	end = event.ts + fmin(fmax(event.dur, 0), MOST_US);
+	timeline->first_us = fmin(timeline->first_us, event.ts);
+	timeline->last_us = fmax(timeline->last_us, end);
+}
+
+static void
+take_events(struct scan *scan, struct timeline *timeline)
+{
+	if (!take(scan, '[')) {
+		fail(scan, "its traceEvents is no list");
+		return;
+	}
+	timeline->events_at = (size_t)(scan->at - timeline->text);
+	timeline->is_empty = peek(scan) == ']';
+	while (scan->why == NULL && !take(scan, ']')) {
+		take_event(scan, timeline);
+		if (!take(scan, ',') && peek(scan) != ']')
+			fail(scan, "it is cut off between events");
+	}
+}
+
+/* ---- The file ------------------------------------------------------------ */
+
+/* Nanoseconds since 1970 have more digits than a double holds. */
+static int64_t
+take_base(struct scan *scan)
+{
+	const char *at = (peek(scan), scan->at);
+	int64_t ns = strtoll(at, NULL, 10);
+
+	skip_value(scan);
+	return ns < -MOST_US * 1000 || ns > MOST_US * 1000 ? 0 : ns;
+}
+
+static void
+take_object(struct scan *scan, struct timeline *timeline)
+{
+	while (scan->why == NULL && !take(scan, '}')) {
+		const char *key = "";
+		size_t length = take_text(scan, &key);
+
+		if (!take(scan, ':'))
+			fail(scan, "a colon is missing");
+		else if (is_key(key, length, "traceEvents"))
+			take_events(scan, timeline);
+		else if (is_key(key, length, "baseTimeNanoseconds"))
+			timeline->base_ns = take_base(scan);
+		else
+			skip_value(scan);
+		if (!take(scan, ',') && peek(scan) != '}')
+			fail(scan, "it is cut off");
+	}
+}
+
+const char *
+timeline_parse(struct timeline *timeline)
+{
+	struct scan scan = { .at = timeline->text,
+		.end = timeline->text + timeline->length };
+
+	timeline->events_at = 0;
+	timeline->base_ns = 0;
+	timeline->first_us = INFINITY;
+	timeline->last_us = -INFINITY;
+	timeline->last_pid = 0;
+	if (peek(&scan) == '[')
+		take_events(&scan, timeline);
+	else if (take(&scan, '{'))
+		take_object(&scan, timeline);
+	else
+		return "it is no trace in JSON";
+	if (scan.why != NULL)
+		return scan.why;
+	if (timeline->events_at == 0)
+		return "it has no traceEvents";
+	if (timeline->first_us > timeline->last_us)
+		return "none of its events has a time";
+	return NULL;
+}
+
+/* A recording of Nsight Systems in its own form, by its name. */
+static bool
+path_is_report(const char *path)
+{
+	static const char *const ends[] = { ".nsys-rep", ".qdrep" };
+
+	for (int i = 0; i < 2; i++) {
+		size_t n = strlen(ends[i]);
+
+		if (strlen(path) > n &&
+		    strcmp(path + strlen(path) - n, ends[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Put a trace of Chrome's form in place of a database of Nsight Systems. */
+static const char *
+convert(struct timeline *timeline)
+{
+	char *text = NULL;
+	size_t length = 0;
+	const char *fault =
+	    nsys_to_chrome(timeline->text, timeline->length, &text, &length);
+
+	if (fault != NULL)
+		return fault;
+	free(timeline->text);
+	timeline->text = text;
+	timeline->length = length;
+	return NULL;
+}
+
+bool
+timeline_read(const char *path, struct timeline *out)
+{
+	struct budget budget = file_text_budget();
+	char why[256];
+	const char *fault;
+
+	*out = (struct timeline){ .length = 0 };
+	if (!file_text_read(
+		path, &budget, &out->text, &out->length, why, sizeof(why))) {
+		complain("%s: %s", path, why);
+		return false;
+	}
+	fault = sqlite_is(out->text, out->length) ? convert(out) : NULL;
+	if (fault == NULL)
+		fault = timeline_parse(out);
+	if (fault == NULL)
+		return true;
+	complain("%s: not a trace that can be joined: %s", path, fault);
+	if (path_is_report(path))
+		complain("'nsys export --type sqlite' makes one of it");
+	free(out->text);
+	out->text = NULL;
+	return false;
+}

@@ -1,0 +1,24 @@
+/*
+ * A recorded trace in CSV as a snapshot with a history, so that `weir view` can
+ * show it.
+ */
+#ifndef TOOLS_WEIR_TRACE_SNAPSHOT_H
+#define TOOLS_WEIR_TRACE_SNAPSHOT_H
+
+#include <stdbool.h>
+
+#include "trace/snapshot_model.h"
+
+/* Is a file of this name such a trace: ".csv", perhaps compressed? */
+bool trace_is_named(const char *path);
+
+/*
+ * Read one. A free is complete at once where the trace has no 'c' row for it. A
+ * trace that does not say what was held has each block as memory of its own, so
+ * that held is what is in use. There is no final state and no stack.
+ *
+ * NULL, and a complaint. The caller frees it with snapshot_free().
+ */
+struct snapshot *trace_snapshot_load(const char *path);
+
+#endif
