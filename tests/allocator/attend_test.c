@@ -14,6 +14,7 @@
 
 #include <weir/trace.h>
 
+#include "allocator/arena.h"
 #include "tests/support/command.h"
 #include "tests/support/device.h"
 
@@ -152,14 +153,6 @@ threads_of_weir(void)
 	return n;
 }
 
-/* Look for a file until it is there, or the test has had its time. */
-static void
-wait_for_file(const char *path)
-{
-	while (access(path, F_OK) != 0)
-		usleep(1000);
-}
-
 /* ---- History ----------------------------------------------------------- */
 
 TEST(the_history_begins_before_the_first_allocation)
@@ -189,6 +182,51 @@ TEST(the_history_begins_before_the_first_allocation)
 	EXPECT_STR_EQ(names_left(), "now.json ");
 }
 
+/* The first event of a kind of device 0, or NULL. */
+static const json_t *
+first_event(const json_t *snapshot, const char *action)
+{
+	const json_t *events =
+	    json_array_get(json_object_get(snapshot, "device_traces"), 0);
+	const json_t *event;
+	size_t i;
+
+	json_array_foreach(events, i, event)
+	{
+		if (strcmp(json_string_value(json_object_get(event, "action")),
+			action) == 0)
+			return event;
+	}
+	return NULL;
+}
+
+static size_t
+frames_of(const json_t *object)
+{
+	return json_array_size(json_object_get(object, "frames"));
+}
+
+TEST(the_first_allocation_of_a_process_has_a_stack)
+{
+	const json_t *segment;
+	json_t *snapshot;
+
+	ask_for("history:all", NULL);
+	void *block = take(MIB, NULL);
+	EXPECT_OK(weir_snapshot_write(
+	    in_folder("now.json"), WEIR_SNAPSHOT_JSON, NULL));
+	snapshot = snapshot_of(in_folder("now.json"));
+	EXPECT_GT(frames_of(first_event(snapshot, "alloc")), 0);
+	segment = json_array_get(json_object_get(snapshot, "segments"), 0);
+	EXPECT_GT(frames_of(segment), 0);
+	EXPECT_GT(
+	    frames_of(json_array_get(json_object_get(segment, "blocks"), 0)),
+	    0);
+	give(block);
+	json_decref(snapshot);
+	EXPECT_STR_EQ(names_left(), "now.json ");
+}
+
 TEST(without_an_option_nothing_begins)
 {
 	struct weir_history_info info = { .struct_size = sizeof(info) };
@@ -203,8 +241,7 @@ TEST(a_thread_of_weir_s_has_its_name)
 {
 	ask_for("watch:True", NULL);
 	give(take(MIB, NULL));
-	while (threads_of_weir() != 1) /* however long it takes to begin */
-		usleep(1000);
+	EXPECT_SOON(threads_of_weir() == 1);
 }
 
 /* ---- At the end -------------------------------------------------------- */
@@ -373,6 +410,66 @@ TEST(both_are_kept_under_names_of_their_own)
 
 /* ---- At a signal ------------------------------------------------------- */
 
+/* Another process of the run has written under the name. */
+static void
+ends_beside_another(void)
+{
+	FILE *file;
+
+	give(take(MIB, NULL));
+	file = fopen(in_folder("both.json"), "w");
+	EXPECT_NOT_NULL(file);
+	fputs("another's", file);
+	fclose(file);
+}
+
+TEST(a_snapshot_of_another_process_of_the_run_is_kept)
+{
+	char first[16] = "";
+	char *said;
+	int status;
+	FILE *file;
+
+	ask_for("snapshot:@", in_folder("both.json"));
+	said = child_says(ends_beside_another, &status);
+	EXPECT_EQ(WEXITSTATUS(status), 3);
+	/* The own one has the process in its name, and that is told. */
+	EXPECT_STR_HAS(said, "snapshot (exit): wrote ");
+	file = fopen(in_folder("both.json"), "r");
+	EXPECT_NOT_NULL(file);
+	EXPECT_NOT_NULL(fgets(first, sizeof(first), file));
+	fclose(file);
+	EXPECT_STR_EQ(first, "another's");
+	const char *names = names_left();
+
+	EXPECT_STR_HAS(names, "both.json ");
+	EXPECT_EQ(sscanf(names, "both.%*u.jso%c", first), 1);
+}
+
+static void
+ends_with_memory(void)
+{
+	give(take(MIB, NULL));
+}
+
+TEST(a_snapshot_of_an_earlier_run_is_replaced)
+{
+	FILE *file = fopen(in_folder("old.json"), "w");
+	char *said;
+	int status;
+
+	EXPECT_NOT_NULL(file);
+	fputs("old", file);
+	fclose(file);
+	usleep(20000);
+	ask_for("snapshot:@", in_folder("old.json"));
+	said = child_says(ends_with_memory, &status);
+	EXPECT_EQ(WEXITSTATUS(status), 3);
+	EXPECT_STR_EQ(said, "");
+	json_decref(snapshot_of(in_folder("old.json")));
+	EXPECT_STR_EQ(names_left(), "old.json ");
+}
+
 TEST(a_signal_has_a_snapshot_written)
 {
 	const char *path = in_folder("signal.json");
@@ -383,12 +480,69 @@ TEST(a_signal_has_a_snapshot_written)
 	give(take(MIB, NULL));
 	EXPECT_NE(access(path, F_OK), 0);
 	raise(SIGUSR2);
-	wait_for_file(path);
+	EXPECT_SOON(access(path, F_OK) == 0);
 	EXPECT_EQ(unlink(path), 0);
 	raise(SIGUSR2);
-	wait_for_file(path);
+	EXPECT_SOON(access(path, F_OK) == 0);
 	json_decref(snapshot_of(path));
 	EXPECT_STR_EQ(names_left(), "signal.json ");
+}
+
+/* ---- At SIGTERM -------------------------------------------------------- */
+
+static void
+terminate_itself(void)
+{
+	signal(SIGTERM, SIG_DFL); /* as in most programs */
+	take(MIB, NULL);
+	kill(getpid(), SIGTERM);
+	for (;;)
+		pause();
+}
+
+TEST(sigterm_has_the_last_snapshot_written_and_ends_the_process)
+{
+	json_t *snapshot;
+	int status;
+
+	ask_for("snapshot:@,history:none", in_folder("%w.json"));
+	EXPECT_STR_EQ(child_says(terminate_itself, &status), "");
+	EXPECT(WIFSIGNALED(status));
+	EXPECT_EQ(WTERMSIG(status), SIGTERM);
+	snapshot = snapshot_of(in_folder("exit.json"));
+	EXPECT_EQ(events_of(snapshot, "alloc"), 1);
+	json_decref(snapshot);
+	EXPECT_STR_EQ(names_left(), "exit.json ");
+}
+
+static void
+terminate_child(void)
+{
+	pid_t child;
+	int status;
+
+	signal(SIGTERM, SIG_DFL);
+	take(MIB, NULL);
+	child = fork();
+	if (child == 0)
+		for (;;)
+			pause();
+	kill(child, SIGTERM);
+	waitpid(child, &status, 0);
+	_exit(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM ? 5 : 6);
+}
+
+TEST(sigterm_ends_a_forked_child_at_once)
+{
+	int status;
+
+#if defined(__SANITIZE_THREAD__)
+	SKIP("ThreadSanitizer's own locks may be held when it forks");
+#endif
+	ask_for("snapshot:@", in_folder("%w.json"));
+	child_says(terminate_child, &status);
+	EXPECT_EQ(WEXITSTATUS(status), 5);
+	EXPECT_STR_EQ(names_left(), "");
 }
 
 static volatile sig_atomic_t handled;
@@ -398,6 +552,49 @@ handle(int number)
 {
 	(void)number;
 	handled = 1;
+}
+
+static void
+catch_term_itself(void)
+{
+	signal(SIGTERM, handle);
+	give(take(MIB, NULL));
+	raise(SIGTERM);
+	_exit(handled ? 5 : 6);
+}
+
+TEST(sigterm_stays_the_programs_where_it_is_handled)
+{
+	int status;
+
+	ask_for("snapshot:@", in_folder("x"));
+	EXPECT_STR_EQ(child_says(catch_term_itself, &status), "");
+	EXPECT_EQ(WEXITSTATUS(status), 5);
+	EXPECT_STR_EQ(names_left(), "");
+}
+
+/* The thread that writes cannot get at the arena. */
+static void
+terminate_held_up(void)
+{
+	signal(SIGTERM, SIG_DFL); /* as in most programs */
+	take(MIB, NULL);
+	lock_enter(&arena_peek(0)->lock);
+	kill(getpid(), SIGTERM);
+	for (;;)
+		pause();
+}
+
+TEST(sigterm_ends_the_process_although_no_snapshot_can_be_written)
+{
+	int status;
+
+	ask_for("snapshot:@", in_folder("x"));
+	child_says(terminate_held_up, &status);
+	EXPECT(WIFSIGNALED(status));
+	EXPECT_EQ(WTERMSIG(status), SIGTERM);
+	/* It ended while the file was not complete. */
+	EXPECT_NE(access(in_folder("x"), F_OK), 0);
 }
 
 static void

@@ -13,7 +13,8 @@
 
 /* One segment of `arena`, all of it one block of the first stream's pool. */
 static struct arena arena;
-static struct pools owners[2];
+static struct pools owners[3]; /* the last: of no stream */
+static struct stream streams[3];
 static struct segment segment;
 
 static struct pool *
@@ -29,17 +30,22 @@ build(size_t size, bool expandable)
 
 	list_init(&arena.pools);
 	list_init(&arena.segments);
-	for (int i = 0; i < 2; i++) {
+	arena.any_pools = &owners[2];
+	for (int i = 0; i < 3; i++) {
 		owners[i].arena = &arena;
+		owners[i].stream = &streams[i];
+		owners[i].blocks = 0;
+		list_init(&owners[i].freed);
 		pool(i)->owner = &owners[i];
 		pool(i)->kind = POOL_LARGE;
-		tree_init(&pool(i)->free, compare_size_address);
+		tree_init(&pool(i)->free, compare_run_address);
 		tree_init(&pool(i)->unmapped, compare_address);
 	}
 	EXPECT_OK(block_new(&arena, BASE, &block));
 	segment = (struct segment){ .arena = &arena,
 		.addr = BASE,
 		.size = size,
+		.kind = POOL_LARGE,
 		.expandable = expandable,
 		.first = block };
 	block->size = size;
@@ -153,7 +159,7 @@ TEST(an_unmapped_block_has_no_address_to_be_found_by)
 	block_take(block);
 	block_put(block, BLOCK_UNMAPPED);
 	EXPECT_NULL(lookup_exact(BASE));
-	EXPECT_EQ(pool(0)->unmapped.count, 1);
+	EXPECT_EQ(pool(2)->unmapped.count, 1);
 	EXPECT_EQ(segment.first->size, 16 * MIB);
 }
 
@@ -223,7 +229,7 @@ TEST(free_and_unmapped_neighbours_stay_two)
 	block_put(block[0], BLOCK_FREE);
 	block_put(block[2], BLOCK_FREE);
 	EXPECT_EQ(pool(0)->free.count, 2);
-	EXPECT_EQ(pool(0)->unmapped.count, 1);
+	EXPECT_EQ(pool(2)->unmapped.count, 1);
 	EXPECT_EQ(block[0]->next, block[1]);
 }
 
@@ -239,6 +245,53 @@ TEST(neighbours_of_two_pools_stay_two)
 	EXPECT_EQ(pool(1)->free.count, 1);
 	EXPECT_EQ(owners[0].blocks, 2);
 	EXPECT_EQ(owners[1].blocks, 1);
+}
+
+/* One event covers both, or they are two: what was freed early is ready early.
+ * But they serve together. */
+TEST(neighbours_that_no_one_event_covers_stay_two_and_are_one_run)
+{
+	struct block *block[3];
+
+	build_three(block, true);
+	arena.streams = 2;
+	block[1]->fence = 1;
+	block[2]->fence = 1;
+	for (int i = 0; i < 3; i++)
+		block_put(block[i], BLOCK_FREE);
+	EXPECT_EQ(block[0]->next, block[1]);
+	EXPECT_EQ(block[1]->size, 12 * MIB);
+	EXPECT_EQ(block[0]->run, 16 * MIB);
+	EXPECT_EQ(block[1]->run, 0);
+	EXPECT_EQ(pool(0)->free.count, 1);
+	block_take(block[0]);
+	EXPECT_EQ(block[1]->run, 12 * MIB);
+	EXPECT_EQ(pool(0)->free.count, 1);
+	arena.streams = 0;
+}
+
+TEST(complete_memory_is_part_of_the_runs_of_all_streams_beside_it)
+{
+	struct block *block[3];
+
+	build_three(block, true);
+	block_move(block[1], pool(2));
+	block_move(block[2], pool(1));
+	block_put(block[0], BLOCK_FREE);
+	block_put(block[2], BLOCK_FREE);
+	EXPECT_EQ(block[0]->run, 4 * MIB);
+	EXPECT_EQ(block[2]->run, 10 * MIB);
+	block_put(block[1], BLOCK_FREE);
+	EXPECT_EQ(block[0]->run, 6 * MIB);
+	EXPECT_EQ(block[1]->run, 2 * MIB);
+	EXPECT_EQ(block[2]->run, 12 * MIB);
+	struct span run = block_run(block[2]);
+	EXPECT_EQ(run.first, block[1]);
+	EXPECT_EQ(run.last, block[2]);
+	block_take(block[1]);
+	EXPECT_EQ(block[0]->run, 4 * MIB);
+	EXPECT_EQ(block[2]->run, 10 * MIB);
+	EXPECT_EQ(pool(2)->free.count, 0);
 }
 
 TEST(a_moved_block_takes_its_reserved_bytes_along)

@@ -221,12 +221,13 @@ TEST(i_5_two_free_neighbours_are_found)
 	EXPECT_OK(block_new(s.arena, s.idle->addr + 2 * MIB, &rest));
 	block_take(s.idle);
 	block_split(s.idle, 2 * MIB, rest);
+	s.idle->run = 4 * MIB;
+	rest->run = 0;
 	tree_insert(&s.pool->free, &s.idle->node);
-	tree_insert(&s.pool->free, &rest->node);
 	lock_leave(&s.arena->lock);
 	expect_fault("I-5");
 	lock_enter(&s.arena->lock);
-	tree_remove(&s.pool->free, &rest->node);
+	rest->run = RUN_NONE;
 	block_put(rest, BLOCK_FREE);
 	lock_leave(&s.arena->lock);
 	expect_healthy();
@@ -256,9 +257,11 @@ TEST(i_6_an_unmapped_block_out_of_its_tree_is_found)
 {
 	struct scene s = arrange();
 
-	tree_remove(&s.pool->unmapped, &s.unmapped->node);
+	struct tree *unmapped = &s.unmapped->pool->unmapped;
+
+	tree_remove(unmapped, &s.unmapped->node);
 	expect_fault("I-6");
-	tree_insert(&s.pool->unmapped, &s.unmapped->node);
+	tree_insert(unmapped, &s.unmapped->node);
 	expect_healthy();
 }
 
@@ -273,9 +276,19 @@ TEST(i_6_a_tree_out_of_order_is_found)
 	give(larger);
 	EXPECT_EQ(s.idle->state, BLOCK_FREE);
 	expect_healthy();
-	s.idle->size = 8 * MIB;
+	s.idle->run = 8 * MIB;
 	expect_fault("tree_consistent(&pool->free)");
-	s.idle->size = 4 * MIB;
+	s.idle->run = 4 * MIB;
+	expect_healthy();
+}
+
+TEST(i_6_a_run_of_another_size_is_found)
+{
+	struct scene s = arrange();
+
+	s.idle->run -= 512;
+	expect_fault("b->run == (is_head ? size : 0)");
+	s.idle->run += 512;
 	expect_healthy();
 }
 

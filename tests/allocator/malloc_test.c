@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "allocator/allocator.h"
 #include "allocator/arena.h"
@@ -251,6 +252,30 @@ TEST(an_address_inside_a_block_is_refused_and_its_block_named)
 	EXPECT_STR_HAS(weir_last_error(), "4095 bytes into");
 	expect_unchanged(&before);
 	give(ptr);
+}
+
+TEST(a_wrong_free_is_told_for_what_it_is)
+{
+	char *first = take(4 * MIB, NULL);
+	char *second = take(4 * MIB, NULL);
+	void *last = take(4 * MIB, NULL);
+
+	give(second);
+	/* Within what is free beside a live block. */
+	EXPECT_STATUS(weir_free(second + MIB), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "lies in memory that is cached");
+	/* One past a live block, where a freed one began. */
+	EXPECT_STATUS(weir_free(second), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "one past a block");
+	EXPECT_STR_HAS(weir_last_error(), "4194304 bytes before it");
+	give(first);
+	EXPECT_OK(weir_trim(WEIR_DEVICE_CURRENT, 0, NULL));
+	EXPECT_STATUS(weir_free(second + MIB), WEIR_EINVAL);
+	if (strstr(weir_last_error(), "not allocated by weir") == NULL)
+		EXPECT_STR_HAS(weir_last_error(), "given back to the driver");
+	EXPECT_NULL(strstr(weir_last_error(), "cached"));
+	give(last);
+	expect_healthy();
 }
 
 TEST(a_block_freed_twice_is_refused_the_second_time)

@@ -357,7 +357,8 @@ marked(weir_stream stream, unsigned n)
 	struct pools *other = pools_of(new_stream());
 
 	settle();
-	poll(other); /* what it was marked for before is done */
+	poll(other);       /* what it was marked for before is done */
+	take(512, stream); /* and what is small and complete is its own again */
 	busy(stream, LATE_MS);
 	for (unsigned i = 0; i < n; i++) {
 		free_some(stream, 8 * MIB);

@@ -78,8 +78,8 @@ TEST(the_report_tells_where_the_memory_is)
 	EXPECT_STR_HAS(report, "held by weir 26.00 MiB is allocated");
 	EXPECT_STR_HAS(report, "6.00 MiB waits for other streams");
 	EXPECT_STR_HAS(report, "largest unused block: 0 bytes of stream");
-	EXPECT_STR_HAS(report, "0 bytes of no stream");
-	EXPECT_STR_HAS(report, "MiB of other streams");
+	EXPECT_STR_HAS(report, "MiB of no stream"); /* it is complete */
+	EXPECT_STR_HAS(report, "0 bytes of other streams");
 	expect_healthy();
 }
 

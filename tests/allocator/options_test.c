@@ -59,6 +59,7 @@ static const char *const defaults[][2] = {
 	{ "snapshot", "none" },
 	{ "snapshot_signal", "off" },
 	{ "watch", "False" },
+	{ "guard", "0" },
 	{ "reclaim_always", "False" },
 };
 
@@ -469,4 +470,85 @@ TEST(fractions_have_a_point_in_programs_that_write_a_comma)
 	expect_value("garbage_collection_threshold", "0.75", WEIR_OPTION_CALL);
 	EXPECT_STATUS(
 	    weir_options_set("garbage_collection_threshold:0;5"), WEIR_EINVAL);
+}
+
+static const char *
+value_of(const char *key)
+{
+	static struct weir_option found;
+
+	for (size_t i = 0; weir_option_at(i, &found) == WEIR_OK; i++)
+		if (strcmp(found.key, key) == 0)
+			return found.value;
+	FAIL("there is no option %s", key);
+}
+
+/* Readers may still look at values of before, so they are kept; but once. */
+TEST(options_that_go_to_and_fro_keep_no_more_memory)
+{
+	size_t before;
+
+	EXPECT_OK(weir_options_set("growth_mb:7"));
+	EXPECT_OK(weir_options_set("growth_mb:8"));
+	before = meta_bytes();
+	for (int i = 0; i < 1000; i++) {
+		EXPECT_OK(weir_options_set(
+		    i % 2 == 0 ? "growth_mb:7" : "growth_mb:8"));
+		EXPECT_STR_EQ(value_of("growth_mb"), i % 2 == 0 ? "7" : "8");
+	}
+	EXPECT_EQ(meta_bytes(), before);
+}
+
+/* They print alike, and yet the one is not taken for the other. */
+TEST(fractions_that_differ_in_the_seventh_digit_are_both_in_force_in_turn)
+{
+	for (int i = 0; i < 4; i++) {
+		bool odd = i % 2 != 0;
+
+		EXPECT_OK(weir_options_set(odd ?
+			"garbage_collection_threshold:0.1234567" :
+			"garbage_collection_threshold:0.1234568"));
+		EXPECT(options_peek()->garbage_collection_threshold ==
+		    (odd ? 0.1234567 : 0.1234568));
+		EXPECT_OK(weir_options_set(odd ?
+			"per_process_memory_fraction:0.7654321" :
+			"per_process_memory_fraction:0.7654322"));
+		EXPECT(options_peek()->memory_fraction ==
+		    (odd ? 0.7654321 : 0.7654322));
+	}
+}
+
+TEST(a_huge_size_reads_back_as_what_is_taken_again)
+{
+	static const char *const keys[] = { "tcache", "growth_mb", "handle_mb",
+		"max_split_size_mb", "memory_limit_mb",
+		"pinned_reserve_segment_size_mb", "pinned_idle_mb" };
+	static const char *const huge[] = { "17592186044415", "17592186044416",
+		"18446744073709551615" };
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		for (size_t k = 0; k < 3; k++) {
+			char conf[128];
+			char once[64];
+
+			snprintf(conf, sizeof(conf), "%s:%s", keys[i], huge[k]);
+			if (weir_options_set(conf) != WEIR_OK)
+				continue;
+			snprintf(once, sizeof(once), "%s", value_of(keys[i]));
+			snprintf(conf, sizeof(conf), "%s:%s", keys[i], once);
+			EXPECT_OK(weir_options_set(conf));
+			EXPECT_STR_EQ(value_of(keys[i]), once);
+		}
+}
+
+TEST(an_unknown_option_is_told_with_the_one_that_may_be_meant)
+{
+	EXPECT_EQ(weir_options_set("prefr:speed"), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(),
+	    "unknown option 'prefr'; did you mean 'prefer'?");
+	EXPECT_EQ(weir_options_set("memory_limit:64"), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "did you mean 'memory_limit_mb'?");
+	EXPECT_EQ(weir_options_set("colour:red"), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "unknown option 'colour'");
+	EXPECT_NULL(strstr(weir_last_error(), "did you mean"));
 }

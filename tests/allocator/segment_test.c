@@ -69,7 +69,7 @@ TEST(memory_is_mapped_in_whole_granules)
 	expect_healthy();
 }
 
-TEST(small_and_large_blocks_and_each_stream_have_segments_of_their_own)
+TEST(small_and_large_blocks_have_segments_of_their_own_for_all_streams)
 {
 	weir_stream stream = new_stream();
 
@@ -81,7 +81,7 @@ TEST(small_and_large_blocks_and_each_stream_have_segments_of_their_own)
 			take(MIB, stream);
 		take(2 * MIB, NULL);
 		take(2 * MIB, stream);
-		EXPECT_EQ(segments(), 4);
+		EXPECT_EQ(segments(), 2);
 	}
 	expect_healthy();
 }
@@ -542,6 +542,19 @@ TEST(without_expandable_segments_the_driver_is_asked_for_the_table_s_sizes)
 		EXPECT_EQ(trim(0), table[i].segment);
 		expect_healthy();
 	}
+}
+
+TEST(as_many_blocks_fit_in_driver_segments_as_the_driver_itself_could_give)
+{
+	EXPECT_OK(weir_set_device(0));
+	EXPECT_OK(weir_limit_set(0, 32 * MIB));
+	for (int i = 0; i < 5; i++)
+		take(6 * MIB, WEIR_STREAM_ANY);
+	EXPECT_EQ(reserved(), 32 * MIB);
+	EXPECT_EQ(segments(), 3);
+	EXPECT_NULL(weir_malloc(6 * MIB, WEIR_STREAM_ANY));
+	EXPECT_STATUS(weir_last_status(), WEIR_ENOMEM);
+	expect_healthy();
 }
 
 TEST(a_driver_segment_goes_back_only_whole)

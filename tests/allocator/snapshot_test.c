@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <weir/graph.h>
 #include <weir/host.h>
 #include <weir/trace.h>
 
@@ -245,14 +246,14 @@ TEST(segments_are_in_order_of_their_addresses)
 		EXPECT_GT(number(segment, "address"), before);
 		before = number(segment, "address");
 	}
-	EXPECT_GT(i, 4);
+	EXPECT_GE(i, 4);
 }
 
 TEST(one_stream_or_one_device_may_be_asked_for)
 {
 	weir_stream stream = new_stream();
 	void *mine = take(2 * MIB, stream);
-	void *theirs = take(2 * MIB, NULL);
+	void *theirs = take(512, NULL); /* of another kind: elsewhere */
 	struct weir_snapshot what = {
 		.struct_size = sizeof(what), .of_stream = true, .stream = stream
 	};
@@ -543,6 +544,38 @@ TEST(settings_are_told_under_pytorchs_names_and_all_under_weirs)
 	EXPECT(json_is_false(get(get(weir, "history"), "on")));
 }
 
+TEST(what_is_not_at_its_default_and_the_limit_are_among_the_settings)
+{
+	setenv("WEIR_CONF", "memory_limit_mb:64,decay_ms:10000", 1);
+	conf("prefer:speed");
+	take(1000, NULL);
+	json_t *settings = get(snapshot(), "allocator_settings");
+	json_t *options = get(settings, "weir_options");
+	json_t *sources = get(settings, "weir_option_sources");
+	EXPECT_STR_EQ(text(options, "memory_limit_mb"), "64");
+	EXPECT_STR_EQ(text(sources, "memory_limit_mb"), "environment");
+	EXPECT_STR_EQ(text(options, "prefer"), "speed");
+	EXPECT_STR_EQ(text(sources, "prefer"), "call");
+	EXPECT_NULL(json_object_get(options, "tcache"));
+	EXPECT_EQ(number(get(settings, "weir_limit_bytes"), "0"), 64 * MIB);
+	EXPECT_STR_EQ(
+	    text(get(settings, "weir_limit_sources"), "0"), "memory_limit_mb");
+	EXPECT_GT(number(get(settings, "weir_device_bytes"), "0"), 64 * MIB);
+}
+
+TEST(a_limit_that_a_call_has_set_is_told_as_such)
+{
+	EXPECT_OK(weir_limit_set(0, 100 * MIB));
+	take(1000, NULL);
+	json_t *settings = get(snapshot(), "allocator_settings");
+	EXPECT_EQ(number(get(settings, "weir_limit_bytes"), "0"), 100 * MIB);
+	EXPECT_STR_EQ(
+	    text(get(settings, "weir_limit_sources"), "0"), "weir_limit_set()");
+	EXPECT_OK(weir_limit_set(0, SIZE_MAX));
+	settings = get(snapshot(), "allocator_settings");
+	EXPECT_EQ(json_object_size(get(settings, "weir_limit_bytes")), 0);
+}
+
 TEST(statistics_are_those_of_weir_stats)
 {
 	size_t n;
@@ -715,4 +748,86 @@ TEST(a_million_events_are_written_in_two_seconds_and_little_memory)
 	/* Of which most is what is read of programs to name addresses. */
 	EXPECT_LT(memory, 64 << 10);
 #endif
+}
+
+/* ---- Visiting ---------------------------------------------------------- */
+
+struct seen {
+	unsigned segments;
+	size_t bytes;
+	size_t allocated;
+	size_t pending;
+	size_t requested;
+	uint64_t pool[2];
+	void *last;
+};
+
+static void
+see(const struct weir_segment_view *segment, void *user)
+{
+	struct seen *seen = user;
+	char *at = segment->address;
+
+	EXPECT_GT(segment->address, seen->last);
+	seen->last = segment->address;
+	seen->segments++;
+	seen->bytes += segment->size;
+	seen->allocated += segment->allocated_bytes;
+	seen->requested += segment->requested_bytes;
+	memcpy(seen->pool, segment->pool_id, sizeof(seen->pool));
+	for (size_t i = 0; i < segment->block_count; i++) {
+		EXPECT_EQ(segment->blocks[i].address, at);
+		at += segment->blocks[i].size;
+		if (segment->blocks[i].state == WEIR_BLOCK_PENDING)
+			seen->pending += segment->blocks[i].size;
+	}
+	EXPECT_EQ(at, (char *)segment->address + segment->size);
+	/* No lock of weir is held. */
+	give(take(512, NULL));
+}
+
+TEST(all_segments_can_be_visited)
+{
+	struct seen seen = { 0 };
+	weir_stream stream = new_stream();
+	weir_stream late = new_stream();
+
+	EXPECT_OK(weir_segments_visit(NULL, see, &seen));
+	EXPECT_EQ(seen.segments, 0);
+	take(1000, stream);
+	take(3 * MIB, stream);
+	void *block = take(4096, stream);
+	busy(late, LATE_MS);
+	record(block, late);
+	give(block);
+	EXPECT_OK(weir_segments_visit(NULL, see, &seen));
+	EXPECT_EQ(seen.segments, 2);
+	EXPECT_EQ(seen.bytes, 2 * MIB + 4 * MIB);
+	EXPECT_EQ(seen.allocated, 1024 + 3 * MIB);
+	EXPECT_EQ(seen.pending, 4096);
+	EXPECT_EQ(seen.requested, 1000 + 3 * MIB + 4096);
+	EXPECT_EQ(seen.pool[1], 0);
+	expect_healthy();
+}
+
+TEST(segments_of_one_pool_can_be_visited)
+{
+	struct weir_pool *pool = NULL;
+	struct weir_snapshot what = { .struct_size = sizeof(what),
+		.device = WEIR_DEVICE_ALL,
+		.of_pool = true };
+	struct seen seen = { 0 };
+
+	EXPECT_OK(weir_pool_create(0, NULL, WEIR_POOL_SEGMENTS, &pool));
+	weir_pool_segment_id(pool, what.pool_id);
+	EXPECT_NOT_NULL(weir_pool_malloc(pool, 100, NULL));
+	take(512, NULL);
+	EXPECT_OK(weir_segments_visit(&what, see, &seen));
+	EXPECT_EQ(seen.segments, 1);
+	EXPECT_EQ(seen.bytes, 2 * MIB);
+	EXPECT_EQ(seen.pool[1], what.pool_id[1]);
+	EXPECT_STATUS(weir_segments_visit(NULL, NULL, NULL), WEIR_EINVAL);
+	what.struct_size = 0;
+	EXPECT_STATUS(weir_segments_visit(&what, see, &seen), WEIR_EINVAL);
+	expect_healthy();
 }

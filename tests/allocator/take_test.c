@@ -188,7 +188,9 @@ TEST(the_smallest_block_of_all_streams_that_serves_is_taken)
 	two_streams(&a, &b);
 	take(512, c);
 	char *larger = take(12 * MIB, a);
+	take(2 * MIB, a); /* between them */
 	char *smaller = take(9 * MIB, b);
+	take(2 * MIB, b);
 	give(larger);
 	give(smaller);
 	EXPECT_OK(weir_stream_wait_stream(c, a));

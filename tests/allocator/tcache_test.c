@@ -4,6 +4,7 @@
  * ends of streams and threads.
  */
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -1173,4 +1174,224 @@ TEST(a_forked_child_may_free_and_is_refused_memory)
 	EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 	give(block);
 	expect_healthy();
+}
+
+/* ---- Freed by two threads at once ---------------------------------------- */
+
+/* Free what another thread has freed at the same moment: both have found it
+ * allocated. */
+static void
+free_as_if_live(void *ptr)
+{
+	struct block *block = lookup_exact((CUdeviceptr)(uintptr_t)ptr);
+
+	EXPECT_EQ(block_state(block), BLOCK_CACHED);
+	block_set_state(block, BLOCK_ACTIVE);
+	give(ptr);
+}
+
+/* As many of a size as are cached, and more: no two are one. */
+static void
+expect_all_differ(size_t size, weir_stream stream)
+{
+	enum { MANY = 80 };
+	void *taken[MANY];
+
+	for (int i = 0; i < MANY; i++) {
+		taken[i] = take(size, stream);
+		for (int k = 0; k < i; k++)
+			EXPECT_NE(taken[i], taken[k]);
+	}
+	for (int i = 0; i < MANY; i++)
+		give(taken[i]);
+}
+
+static size_t
+live_blocks(void)
+{
+	struct weir_stats stats = { .struct_size = sizeof(stats) };
+
+	EXPECT_OK(weir_stats(0, &stats));
+	return (size_t)stats.allocation.all.current;
+}
+
+static void
+expect_one_of_two(size_t size)
+{
+	weir_stream a = new_stream();
+	void *ptr = take(size, a);
+
+	give(take(size, a));
+	give(ptr);
+	free_as_if_live(ptr);
+	EXPECT_EQ(cached(a), 2);
+	expect_all_differ(size, a);
+	EXPECT_EQ(live_blocks(), 0);
+	expect_healthy();
+}
+
+TEST(a_small_block_that_was_freed_twice_at_once_is_handed_out_once)
+{
+	expect_one_of_two(1024);
+}
+
+TEST(a_large_block_that_was_freed_twice_at_once_is_handed_out_once)
+{
+	expect_one_of_two(8 * MIB);
+}
+
+struct block_of {
+	void *ptr;
+	weir_stream stream;
+};
+
+static void *
+free_elsewhere(void *argument)
+{
+	const struct block_of *block = argument;
+
+	give(take(1024, block->stream)); /* a cache of its own */
+	free_as_if_live(block->ptr);
+	expect_all_differ(1024, block->stream);
+	return NULL;
+}
+
+TEST(a_block_in_the_caches_of_two_threads_is_handed_out_once)
+{
+	struct block_of block = { .stream = new_stream() };
+
+	block.ptr = take(1024, block.stream);
+	give(block.ptr);
+	in_thread(free_elsewhere, &block);
+	expect_all_differ(1024, block.stream);
+	EXPECT_EQ(live_blocks(), 0);
+	expect_healthy();
+}
+
+TEST(a_block_that_was_freed_twice_at_once_goes_back_once)
+{
+	weir_stream a = new_stream();
+	void *ptr = take(1024, a);
+
+	give(ptr);
+	free_as_if_live(ptr);
+	EXPECT_OK(weir_trim(0, 0, NULL));
+	expect_all_differ(1024, a);
+	EXPECT_EQ(live_blocks(), 0);
+	expect_healthy();
+}
+
+/* Two threads that free one block in each round, at the same time as far as can
+ * be, then allocate one after the other. */
+enum { EACH = 4 };
+struct race {
+	unsigned rounds;
+	pthread_barrier_t barrier;
+	atomic_uint ready;
+	weir_stream stream;
+	void *ptr;
+	void *taken[2 * EACH];
+	enum weir_status status[2];
+	int both; /* rounds in which both frees succeeded */
+};
+struct racer {
+	struct race *race;
+	int i;
+};
+
+static void
+free_at_once(struct race *race, int i)
+{
+	atomic_fetch_add(&race->ready, 1);
+	for (unsigned n = 1; atomic_load(&race->ready) % 2 != 0; n++)
+		if (n % 4096 == 0)
+			sched_yield();
+	race->status[i] = weir_free(race->ptr);
+}
+
+static void
+look_at_race(struct race *race)
+{
+	bool freed[2] = { race->status[0] == WEIR_OK,
+		race->status[1] == WEIR_OK };
+
+	EXPECT(freed[0] || freed[1]);
+	race->both += freed[0] && freed[1];
+	for (int i = 0; i < 2 * EACH; i++)
+		for (int k = 0; k < i; k++)
+			EXPECT_NE(race->taken[i], race->taken[k]);
+}
+
+static void *
+run_racer(void *argument)
+{
+	const struct racer *racer = argument;
+	struct race *race = racer->race;
+	void **taken = &race->taken[racer->i * EACH];
+
+	give(take(
+	    1024, race->stream)); /* a cache of its own, if there are any */
+	for (unsigned round = 0; round < race->rounds; round++) {
+		if (racer->i == 0)
+			race->ptr = take(1024, race->stream);
+		pthread_barrier_wait(&race->barrier);
+		free_at_once(race, racer->i);
+		for (int turn = 0; turn < 2; turn++) {
+			pthread_barrier_wait(&race->barrier);
+			for (int k = 0; k < EACH && turn == racer->i; k++)
+				taken[k] = take(1024, race->stream);
+		}
+		pthread_barrier_wait(&race->barrier);
+		if (racer->i == 0)
+			look_at_race(race);
+		pthread_barrier_wait(&race->barrier);
+		for (int k = 0; k < EACH; k++)
+			give(taken[k]);
+		pthread_barrier_wait(&race->barrier);
+	}
+	return NULL;
+}
+
+/* In how many rounds did both frees succeed? */
+static int
+race_frees(void)
+{
+#if defined(__SANITIZE_THREAD__)
+	SKIP("two frees of one block at once are a race of the program's");
+#endif
+	struct race race = { .rounds = (unsigned)test_effort(300),
+		.stream = new_stream() };
+	struct racer racers[2] = { { &race, 0 }, { &race, 1 } };
+	pthread_t thread[2];
+
+	EXPECT_EQ(pthread_barrier_init(&race.barrier, NULL, 2), 0);
+	for (int i = 0; i < 2; i++)
+		EXPECT_EQ(
+		    pthread_create(&thread[i], NULL, run_racer, &racers[i]), 0);
+	for (int i = 0; i < 2; i++)
+		EXPECT_EQ(pthread_join(thread[i], NULL), 0);
+	EXPECT_EQ(pthread_barrier_destroy(&race.barrier), 0);
+	EXPECT_OK(weir_trim(0, 0, NULL));
+	EXPECT_EQ(live_blocks(), 0);
+	expect_healthy();
+	return race.both;
+}
+
+TEST(what_two_threads_free_at_once_is_handed_out_once)
+{
+	int both = race_frees();
+
+	fprintf(stderr, "# both frees succeeded in %d rounds\n", both);
+}
+
+TEST(of_two_frees_at_once_one_is_refused_without_thread_caches)
+{
+	EXPECT_OK(weir_options_set("tcache:0"));
+	EXPECT_EQ(race_frees(), 0);
+}
+
+TEST(of_two_frees_at_once_one_is_refused_while_the_history_is_on)
+{
+	EXPECT_OK(weir_history_start(NULL));
+	EXPECT_EQ(race_frees(), 0);
 }

@@ -587,3 +587,84 @@ TEST(histories_and_callbacks_come_and_go_while_threads_allocate)
 		EXPECT_EQ(pthread_join(threads[i], NULL), 0);
 	expect_healthy();
 }
+
+/* ---- Observers --------------------------------------------------------- */
+
+static char observed_text[2048];
+static struct weir_memory_event last_event;
+
+static void
+note_event(const struct weir_memory_event *event, void *user)
+{
+	EXPECT_EQ(event->struct_size, sizeof(*event));
+	EXPECT_EQ(user, observed_text);
+	strcat(observed_text, observed_text[0] != '\0' ? " " : "");
+	strcat(
+	    observed_text, trace_action_name((enum trace_action)event->action));
+	last_event = *event;
+}
+
+TEST(an_observer_sees_each_event_without_a_history)
+{
+	weir_stream stream = new_stream();
+
+	EXPECT_OK(weir_memory_observer_add(note_event, observed_text));
+	EXPECT_STATUS(
+	    weir_memory_observer_add(note_event, observed_text), WEIR_EINVAL);
+	char *block = take(1000, stream);
+	EXPECT_STR_EQ(observed_text, "segment_map alloc");
+	EXPECT_EQ(last_event.address, block);
+	EXPECT_EQ(last_event.size, 1000);
+	EXPECT_EQ(last_event.block_size, 1024);
+	EXPECT_EQ(last_event.stream, stream);
+	EXPECT_EQ(last_event.device, 0);
+	observed_text[0] = '\0';
+	give(block);
+	EXPECT_EQ(take(1000, stream), block); /* of the thread's cache */
+	EXPECT_STR_EQ(observed_text, "free_requested free_completed alloc");
+	struct weir_history_info info = { .struct_size = sizeof(info) };
+	EXPECT_OK(weir_history_info(0, &info));
+	EXPECT(!info.on);
+	EXPECT_EQ(info.recorded, 0);
+	EXPECT_OK(weir_annotate("nothing", WEIR_STAGE_START, 0));
+	EXPECT_OK(weir_memory_observer_remove(note_event, observed_text));
+	observed_text[0] = '\0';
+	give(block);
+	EXPECT_STR_EQ(observed_text, "");
+	EXPECT_STATUS(weir_memory_observer_remove(note_event, observed_text),
+	    WEIR_EINVAL);
+	EXPECT_STATUS(weir_memory_observer_add(NULL, NULL), WEIR_EINVAL);
+	expect_healthy();
+}
+
+TEST(an_observer_and_the_history_come_and_go_alone)
+{
+	EXPECT_OK(weir_memory_observer_add(note_event, observed_text));
+	start(WEIR_HISTORY_NONE);
+	give(take(1000, NULL));
+	read_events();
+	EXPECT_EQ(count, 4);
+	EXPECT_STR_EQ(
+	    observed_text, "segment_map alloc free_requested free_completed");
+	EXPECT_OK(weir_history_stop());
+	observed_text[0] = '\0';
+	give(take(1000, NULL));
+	EXPECT_STR_EQ(observed_text, "alloc free_requested free_completed");
+	start(WEIR_HISTORY_NONE);
+	EXPECT_OK(weir_memory_observer_remove(note_event, observed_text));
+	give(take(1000, NULL));
+	read_events();
+	EXPECT_EQ(count, 3);
+	expect_healthy();
+}
+
+TEST(an_observer_is_told_of_a_failure)
+{
+	EXPECT_OK(weir_memory_observer_add(note_event, observed_text));
+	EXPECT_NO_MEMORY(weir_malloc((size_t)1 << 45, NULL), WEIR_ENOMEM);
+	EXPECT_EQ(last_event.action, WEIR_ACTION_OOM);
+	EXPECT_NULL(last_event.address);
+	EXPECT_EQ(last_event.size, (size_t)1 << 45);
+	EXPECT_GT(last_event.device_free_bytes, 0);
+	expect_healthy();
+}

@@ -6,10 +6,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include <weir/weir.h>
 
 #include "tests/support/test.h"
 
@@ -43,6 +46,16 @@ caught(void)
 	return text;
 }
 
+/* A message of each level. */
+static void
+all_levels(void)
+{
+	log_write(LOG_ERROR, "e%d", 1);
+	log_write(LOG_WARN, "w%d", 2);
+	log_write(LOG_INFO, "i%d", 3);
+	log_write(LOG_DEBUG, "d%d", 4);
+}
+
 static const char *
 all_levels_at(const char *level)
 {
@@ -51,10 +64,7 @@ all_levels_at(const char *level)
 	else
 		setenv("WEIR_LOG", level, 1);
 	catch_stderr();
-	log_write(LOG_ERROR, "e%d", 1);
-	log_write(LOG_WARN, "w%d", 2);
-	log_write(LOG_INFO, "i%d", 3);
-	log_write(LOG_DEBUG, "d%d", 4);
+	all_levels();
 	return caught();
 }
 
@@ -119,4 +129,113 @@ TEST(a_message_too_long_is_cut_and_ends_its_line)
 	EXPECT_EQ(strlen(text), 4096 - 1);
 	EXPECT_MEM_EQ(text, "weir: mmm", 9);
 	EXPECT_MEM_EQ(text + 4096 - 3, "m\n", 2);
+}
+
+/* ---- The program's own function -------------------------------------- */
+
+static char told[TEXT_SIZE];
+
+static void
+tell(enum weir_log_level level, const char *message, void *user)
+{
+	snprintf(told + strlen(told), sizeof(told) - strlen(told), "%s%d:%s|",
+	    (const char *)user, (int)level, message);
+}
+
+/* Messages go to tell() from a level on; stderr has errors only. */
+static void
+tell_from(enum weir_log_level level, char *user)
+{
+	setenv("WEIR_LOG", "error", 1);
+	catch_stderr();
+	EXPECT_EQ(weir_log_set(level, tell, user), WEIR_OK);
+}
+
+TEST(messages_go_to_the_programs_function_at_its_level)
+{
+	char mine[] = "mine";
+
+	tell_from(WEIR_LOG_INFO, mine);
+	all_levels();
+	EXPECT_STR_EQ(caught(), "");
+	EXPECT_STR_EQ(told, "mine0:e1|mine1:w2|mine2:i3|");
+}
+
+TEST(a_message_for_the_program_has_no_controls)
+{
+	char mine[] = "";
+
+	tell_from(WEIR_LOG_INFO, mine);
+	log_write(LOG_INFO, "i\033%d", 3);
+	EXPECT_STR_EQ(caught(), "");
+	EXPECT_STR_EQ(told, "2:i?3|");
+}
+
+TEST(without_a_function_messages_go_to_stderr_again)
+{
+	char mine[] = "";
+
+	tell_from(WEIR_LOG_DEBUG, mine);
+	EXPECT_EQ(weir_log_set(WEIR_LOG_DEBUG, NULL, NULL), WEIR_OK);
+	all_levels();
+	EXPECT_STR_EQ(caught(), "weir: e1\n");
+	EXPECT_STR_EQ(told, "");
+}
+
+TEST(a_level_that_is_none_is_refused_and_changes_nothing)
+{
+	char mine[] = "";
+
+	EXPECT_EQ(weir_log_set(WEIR_LOG_ERROR, tell, mine), WEIR_OK);
+	EXPECT_EQ(
+	    weir_log_set((enum weir_log_level)4, NULL, NULL), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "level 4 is not");
+	EXPECT_EQ(
+	    weir_log_set((enum weir_log_level) - 1, NULL, NULL), WEIR_EINVAL);
+	all_levels();
+	EXPECT_STR_EQ(told, "0:e1|");
+}
+
+/* Function and argument are changed together: a reader never sees one of each.
+ */
+static void
+tell_pair(enum weir_log_level level, const char *message, void *user)
+{
+	(void)level;
+	(void)message;
+	if (strcmp(user, "one") != 0)
+		FAIL("the argument of the other function");
+}
+
+static void
+tell_other(enum weir_log_level level, const char *message, void *user)
+{
+	(void)level;
+	(void)message;
+	if (strcmp(user, "two") != 0)
+		FAIL("the argument of the other function");
+}
+
+static void *
+write_many(void *unused)
+{
+	(void)unused;
+	for (int i = 0; i < 2000; i++)
+		log_write(LOG_ERROR, "%d", i);
+	return NULL;
+}
+
+TEST(a_function_gets_its_own_argument_while_it_is_changed)
+{
+	char one[] = "one";
+	char two[] = "two";
+	pthread_t thread;
+
+	weir_log_set(WEIR_LOG_ERROR, tell_pair, one);
+	EXPECT_EQ(pthread_create(&thread, NULL, write_many, NULL), 0);
+	for (int i = 0; i < 2000; i++) {
+		weir_log_set(WEIR_LOG_ERROR, tell_other, two);
+		weir_log_set(WEIR_LOG_ERROR, tell_pair, one);
+	}
+	EXPECT_EQ(pthread_join(thread, NULL), 0);
 }

@@ -30,7 +30,7 @@ TEST(every_status_has_its_name_and_its_text)
 
 TEST(an_unknown_status_is_named_as_such)
 {
-	enum weir_status above = (enum weir_status)(WEIR_EEXIT + 1);
+	enum weir_status above = (enum weir_status)(WEIR_EFILE + 1);
 	enum weir_status below = (enum weir_status) - 1;
 
 	EXPECT_STR_EQ(weir_status_name(above), "WEIR_?");

@@ -1,6 +1,10 @@
 /*
  * docs/behaviours.md, rows on blocks that several streams use.
  */
+#include <string.h>
+
+#include <weir/host.h>
+
 #include "tests/support/device.h"
 
 /* ---- record_stream ----------------------------------------------------- */
@@ -73,6 +77,103 @@ TEST(a_use_counts_for_the_block_s_present_life_only)
 	busy(stream, LATE_MS);
 	give(ptr); /* this time nobody has used it */
 	EXPECT_EQ(take(4 * MIB, NULL), ptr);
+	expect_healthy();
+}
+
+/* ---- weir_record_use() -------------------------------------------------- */
+
+static void
+record_past(const void *ptr, weir_stream stream)
+{
+	EXPECT_OK(weir_record_use(ptr, stream));
+}
+
+TEST(memory_is_ready_as_soon_as_a_past_use_is_over)
+{
+	weir_stream stream = new_stream();
+	char *past = take(4 * MIB, NULL);
+	char *used = take(4 * MIB, NULL);
+
+	fill(past, 4 * MIB, 1, stream);
+	record_past(past + 3, stream); /* any address within the block */
+	record(used, stream);
+	settle();
+	busy(stream, LATE_MS);
+	give(past);
+	give(used);
+	EXPECT_EQ(take(4 * MIB, NULL), past);
+	EXPECT_NE(take(4 * MIB, NULL), used);
+	EXPECT(!is_done(stream));
+	expect_healthy();
+}
+
+TEST(a_past_use_that_goes_on_is_waited_for)
+{
+	weir_stream stream = new_stream();
+	void *ptr = take(4 * MIB, NULL);
+
+	busy(stream, LATE_MS);
+	fill(ptr, 4 * MIB, 1, stream);
+	record_past(ptr, stream);
+	give(ptr);
+	EXPECT_EQ(stats().pending_bytes, 4 * MIB);
+	void *other = take(4 * MIB, NULL);
+	EXPECT_NE(other, ptr);
+	EXPECT(!is_done(stream));
+	finish(stream);
+	EXPECT_EQ(take(4 * MIB, NULL), ptr);
+	expect_healthy();
+}
+
+/* A cache of the thread's takes no block that others have used. */
+TEST(small_memory_whose_past_use_is_over_serves_its_stream_again)
+{
+	weir_stream stream = new_stream();
+	void *ptr = take(1024, NULL);
+
+	for (int i = 0; i < 100; i++) {
+		fill(ptr, 1024, (unsigned char)i, stream);
+		record_past(ptr, stream);
+		finish(stream);
+		give(ptr);
+		finish(stream);
+		settle();
+		ptr = take(1024, NULL);
+	}
+	give(ptr);
+	EXPECT_LE(stats().reserved_bytes.all.peak, 4 * MIB);
+	trim(0);
+	EXPECT_EQ(stats().pending_bytes, 0);
+	expect_healthy();
+}
+
+TEST(a_past_use_of_what_is_no_block_or_no_stream_is_refused)
+{
+	weir_stream gone = new_stream();
+	void *ptr = take(1024, NULL);
+	int local;
+
+	EXPECT_OK(weir_stream_destroy(gone));
+	EXPECT_STATUS(weir_record_use(ptr, gone), WEIR_EINVAL);
+	EXPECT_STATUS(weir_record_use(&local, NULL), WEIR_EINVAL);
+	EXPECT_NOT_NULL(strstr(weir_last_error(), "weir_record_use("));
+	EXPECT_STATUS(weir_record_use(NULL, NULL), WEIR_EINVAL);
+	give(ptr);
+	expect_healthy();
+}
+
+TEST(host_memory_is_ready_when_its_past_use_is_over)
+{
+	weir_stream stream = new_stream();
+	void *host = weir_host_malloc(4 * MIB);
+
+	EXPECT_NOT_NULL(host);
+	record_past(host, stream);
+	settle();
+	busy(stream, LATE_MS);
+	EXPECT_OK(weir_host_free(host));
+	EXPECT_EQ(weir_host_malloc(4 * MIB), host);
+	EXPECT(!is_done(stream));
 	expect_healthy();
 }
 

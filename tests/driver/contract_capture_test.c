@@ -283,6 +283,17 @@ TEST(only_the_first_stream_ends_a_capture)
 	expect_end(a, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 }
 
+TEST(asking_a_captured_stream_for_its_flags_breaks_the_capture)
+{
+	unsigned flags = 0;
+
+	begin();
+	capture(a, CU_STREAM_CAPTURE_MODE_GLOBAL);
+	EXPECT_EQ(cu.cuStreamGetFlags(a, &flags),
+	    CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+	expect_end(a, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+}
+
 TEST(two_captures_do_not_merge)
 {
 	begin();

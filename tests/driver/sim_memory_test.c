@@ -160,6 +160,34 @@ TEST(memory_of_another_device_needs_peer_access)
 	expect_told("peer access");
 }
 
+/* As a driver does, which goes through the host then. */
+TEST(a_copy_between_peers_needs_no_peer_access)
+{
+	begin();
+	CUcontext here = NULL, there = NULL;
+	CUdeviceptr memory, source = cuda_alloc(4096);
+	uint32_t words[WORDS];
+
+	CU(cu.cuCtxGetCurrent(&here));
+	CU(cu.cuDevicePrimaryCtxRetain(&there, 1));
+	CU(cu.cuCtxPushCurrent_v2(there));
+	memory = cuda_alloc(4096);
+	CU(cu.cuCtxPopCurrent_v2(NULL));
+	cuda_fill(a, source, 77, WORDS);
+	CU(cu.cuMemcpyPeerAsync(memory, there, source, here, sizeof(words), a));
+	CU(cu.cuStreamSynchronize(a));
+	expect_violations(0);
+	CU(cu.cuMemcpyPeer(source, here, memory, there, sizeof(words)));
+	CU(cu.cuMemcpyDtoH_v2(words, source, sizeof(words)));
+	EXPECT_EQ(words[WORDS - 1], 77);
+	expect_violations(0);
+	EXPECT_CU(cu.cuMemcpyPeer(source, (CUcontext)words, memory, there, 4),
+	    CUDA_ERROR_INVALID_CONTEXT);
+	/* A plain copy is not staged. */
+	CU(cu.cuMemcpyDtoDAsync_v2(source, memory, sizeof(words), a));
+	expect_told("peer access");
+}
+
 TEST(mappings_are_opened_to_each_device)
 {
 	begin();

@@ -3,6 +3,7 @@
  * delay an operation, and hold back what the host sees.
  */
 #include <pthread.h>
+#include <sched.h>
 #include <time.h>
 
 #include "tests/support/cuda.h"
@@ -305,6 +306,46 @@ TEST(polling_alone_gets_past_a_host_function)
 	while (cu.cuEventQuery(event) == CUDA_ERROR_NOT_READY)
 		;
 	EXPECT_EQ(__atomic_load_n(&runs, __ATOMIC_RELAXED), 1);
+}
+
+struct slow_call {
+	int begun;
+	int may_end;
+	int ended;
+};
+
+static void
+run_slowly(void *data)
+{
+	struct slow_call *call = data;
+
+	__atomic_store_n(&call->begun, 1, __ATOMIC_RELEASE);
+	while (__atomic_load_n(&call->may_end, __ATOMIC_ACQUIRE) == 0)
+		sched_yield();
+	__atomic_store_n(&call->ended, 1, __ATOMIC_RELEASE);
+}
+
+TEST(nothing_after_a_host_function_is_done_while_it_runs)
+{
+	if (sim() == NULL)
+		SKIP("a GPU has no virtual time");
+	cuda_begin();
+	CUstream stream = cuda_stream();
+	CUevent event = cuda_event();
+	struct slow_call call = { 0 };
+
+	CU(cu.cuLaunchHostFunc(stream, run_slowly, &call));
+	CU(cu.cuEventRecord(event, stream));
+	while (__atomic_load_n(&call.begun, __ATOMIC_ACQUIRE) == 0)
+		EXPECT_CU(cu.cuEventQuery(event), CUDA_ERROR_NOT_READY);
+	for (int i = 0; i < 100; i++) {
+		EXPECT_CU(cu.cuEventQuery(event), CUDA_ERROR_NOT_READY);
+		EXPECT_CU(cu.cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
+	}
+	__atomic_store_n(&call.may_end, 1, __ATOMIC_RELEASE);
+	while (cu.cuEventQuery(event) == CUDA_ERROR_NOT_READY)
+		;
+	EXPECT_EQ(call.ended, 1);
 }
 
 /* ---- Values ------------------------------------------------------------- */

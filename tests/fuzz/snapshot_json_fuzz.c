@@ -48,13 +48,13 @@ write_all(const struct snapshot *snapshot)
 {
 	static FILE *nowhere;
 	struct holders holders;
-	uint32_t device = snapshot_traced_device(snapshot);
+	uint32_t device = snapshot_traced_device(snapshot, 0);
 
 	if (nowhere == NULL)
 		nowhere = fopen("/dev/null", "w");
 	if (nowhere == NULL)
 		abort();
-	snapshot_out_chrome(snapshot, nowhere);
+	snapshot_out_chrome(snapshot, NULL, nowhere);
 	snapshot_out_folded(snapshot, nowhere);
 	if (device != UINT32_MAX)
 		snapshot_out_csv(snapshot, device, "fuzz", nowhere);

@@ -2,8 +2,10 @@
 
     python3 tests/gpu/cupy_arrays.py none     CuPy's own pool is off: cudaMalloc
     python3 tests/gpu/cupy_arrays.py async    MemoryAsyncPool: cudaMallocAsync
+    python3 tests/gpu/cupy_arrays.py pool     CuPy's own pools
+    python3 tests/gpu/cupy_arrays.py weir     weir.cupy.install()
 
-The lines printed bare and under weir must be equal: all arithmetic is of
+The lines printed bare and on weir must be equal: all arithmetic is of
 integers. The time is told on stderr.
 """
 
@@ -19,12 +21,19 @@ STREAMS = 4
 
 
 def choose(kind):
+    if kind == "pool":
+        return
+    if kind == "weir":
+        import weir.cupy
+
+        weir.cupy.install()
+        return
     if kind == "async":
         cupy.cuda.set_allocator(cupy.cuda.MemoryAsyncPool().malloc)
     elif kind == "none":
         cupy.cuda.set_allocator(None)
     else:
-        sys.exit(f"cupy_arrays.py: {kind!r}: give none or async")
+        sys.exit(f"cupy_arrays.py: {kind!r}: give none, async, pool or weir")
     cupy.cuda.set_pinned_memory_allocator(None)
 
 

@@ -145,7 +145,7 @@ TEST(a_pool_that_cannot_be_made_leaves_nothing)
 		expect_healthy();
 	}
 	EXPECT(failed);
-	EXPECT_STATUS(weir_pool_create(0, NULL, 8, &pool), WEIR_EINVAL);
+	EXPECT_STATUS(weir_pool_create(0, NULL, 1u << 30, &pool), WEIR_EINVAL);
 	EXPECT_STATUS(weir_pool_create(99, NULL, 0, &pool), WEIR_ENODEVICE);
 	EXPECT_STATUS(weir_pool_create(0, &source, 0, &pool), WEIR_EINVAL);
 	EXPECT_STATUS(weir_pool_create(0, NULL, 0, NULL), WEIR_EINVAL);
@@ -383,5 +383,69 @@ TEST(what_is_no_route_is_refused_by_name)
 	EXPECT_NULL(route);
 	EXPECT_EQ(weir_pool_use_count(pool), 1);
 	EXPECT_EQ(pool->arena->owners, 1);
+	expect_healthy();
+}
+
+/* ---- Flags that change ------------------------------------------------- */
+
+TEST(memory_of_a_pool_that_is_kept_stays)
+{
+	struct weir_pool *pool = make(WEIR_POOL_KEEP);
+	size_t freed = 1;
+	void *block = take_in(pool, 4 * MIB, NULL);
+
+	give(block);
+	EXPECT_OK(weir_pool_trim(pool, 0, &freed));
+	EXPECT_EQ(freed, 0);
+	EXPECT_EQ(trim(0), 0);
+	EXPECT_EQ(take_in(pool, 4 * MIB, NULL), block);
+	give(block);
+	EXPECT_OK(weir_pool_flags_set(pool, WEIR_POOL_KEEP, 0));
+	settle();
+	EXPECT_OK(weir_pool_trim(pool, 0, &freed));
+	EXPECT_EQ(freed, 4 * MIB);
+	EXPECT_OK(weir_pool_flags_set(pool, WEIR_POOL_KEEP, WEIR_POOL_KEEP));
+	give(take_in(pool, 4 * MIB, NULL));
+	EXPECT_OK(weir_pool_trim(pool, 0, &freed));
+	EXPECT_EQ(freed, 0);
+	weir_pool_release(pool);
+	settle();
+	trim(0);
+	EXPECT_EQ(stats().reserved_bytes.all.current, 0);
+	expect_healthy();
+}
+
+TEST(a_pool_of_segments_is_cut_as_segments_are)
+{
+	struct weir_pool *pool = make(WEIR_POOL_SEGMENTS);
+	struct weir_block_info info;
+
+	take_in(pool, 12 * MIB, NULL);
+	take_in(pool, 12 * MIB, NULL);
+	info = info_of(take_in(pool, 100, NULL));
+	EXPECT(!info.expandable);
+	EXPECT_EQ(pool_stats(pool).segment.all.current, 3);
+	EXPECT_EQ(pool_stats(pool).reserved_bytes.all.current, 26 * MIB);
+	EXPECT(info_of(take(100, NULL)).expandable);
+	expect_healthy();
+}
+
+TEST(flags_of_a_pool_change)
+{
+	struct weir_pool *pool = make(0);
+
+	EXPECT_OK(weir_pool_flags_set(
+	    pool, WEIR_POOL_USE_ON_OOM, WEIR_POOL_USE_ON_OOM));
+	EXPECT_EQ(atomic_load(&pool->arena->flags), ARENA_SERVES_OOM);
+	EXPECT_OK(
+	    weir_pool_flags_set(pool, WEIR_POOL_NO_SPLIT, WEIR_POOL_NO_SPLIT));
+	EXPECT_EQ(atomic_load(&pool->arena->flags),
+	    ARENA_SERVES_OOM | ARENA_NO_SPLIT);
+	EXPECT_OK(weir_pool_flags_set(pool, WEIR_POOL_USE_ON_OOM, 0));
+	EXPECT_EQ(atomic_load(&pool->arena->flags), ARENA_NO_SPLIT);
+	EXPECT_STATUS(
+	    weir_pool_flags_set(pool, WEIR_POOL_SEGMENTS, 0), WEIR_EINVAL);
+	EXPECT_STATUS(weir_pool_flags_set(NULL, 0, 0), WEIR_EINVAL);
+	weir_pool_release(pool);
 	expect_healthy();
 }

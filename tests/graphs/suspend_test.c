@@ -6,7 +6,7 @@
 #include <weir/host.h>
 
 #include <sched.h>
-#include <time.h>
+#include <unistd.h>
 
 #include "base/meta.h"
 #include "base/os.h"
@@ -285,21 +285,12 @@ TEST(copies_keep_to_the_limit_of_page_locked_memory)
 	expect_healthy();
 }
 
-/* Much time passes, in a few moments, or until no page-locked memory is held.
- */
+/* Much time passes. True if no page-locked memory is held. */
 static bool
-wait_for_decay(int moments)
+decays(void)
 {
-	const uint64_t step_ns = 3 * UINT64_C(1000000000);
-	const struct timespec nap = { .tv_nsec = 50 * 1000 * 1000 };
-
-	for (int i = 0; i < moments; i++) {
-		if (host_stats().reserved_bytes.all.current == 0)
-			return true;
-		os_time_skip(step_ns);
-		nanosleep(&nap, NULL);
-	}
-	return false;
+	os_time_skip(3 * UINT64_C(1000000000));
+	return host_stats().reserved_bytes.all.current == 0;
 }
 
 TEST(memory_of_copies_decays_though_nobody_asks_for_any)
@@ -312,13 +303,15 @@ TEST(memory_of_copies_decays_though_nobody_asks_for_any)
 		suspend(pool, true);
 		EXPECT_OK(weir_pool_resume(pool));
 		EXPECT_GT(host_stats().reserved_bytes.all.current, 0);
-		EXPECT(wait_for_decay(400));
+		EXPECT_SOON(decays());
 		expect_large(large, stream);
 	}
 	conf("decay_ms:off");
 	suspend(pool, true);
 	EXPECT_OK(weir_pool_resume(pool));
-	EXPECT(!wait_for_decay(24));
+	/* What is not to happen has a second to happen in. */
+	for (int i = 0; i < 20; i++, usleep(50 * 1000))
+		EXPECT(!decays());
 	expect_healthy();
 }
 

@@ -20,7 +20,9 @@
  *
  * The last is for the simulated device to see: it checks each access against
  * the order of the streams. The model itself keeps the order a caller owes,
- * and no more. After each step weir_check() is asked too.
+ * and no more. After each step weir_check() walks all structures too, which
+ * takes two thirds of the time: WEIR_TEST_CHECK_EVERY=n asks it after one step
+ * in n, for programs that run for hours (scripts/soak).
  *
  * All of it follows from one number. A failure prints it and the steps before;
  * WEIR_TEST_SEED=number runs the same program again, WEIR_TEST_SEED=random
@@ -132,6 +134,7 @@ struct model_block {
 	weir_stream stream; /* it belongs to */
 	unsigned owner;     /* the slot of that stream */
 	uint32_t uses;      /* slots named by weir_record_stream() */
+	uint32_t past;      /* slots named by weir_record_use() */
 	bool used_by_gone;  /* and a stream that has ended */
 	uint32_t tag;       /* what it is filled with; 0: not filled */
 	unsigned writer;    /* slot whose work the next one must come after */
@@ -182,6 +185,7 @@ struct model {
 	uint64_t seed;
 	uint64_t random;
 	uint64_t step;
+	uint64_t check_every; /* steps for each weir_check() */
 	bool simulated;
 	bool trace;
 	unsigned captured; /* the slot that is; else SLOT_NONE */
@@ -283,6 +287,9 @@ void model_check_sums(struct model *const models[], size_t n);
 /* The snapshot is what the history says, where there is one. Nobody else is at
  * work. */
 void model_check_replay(struct model *m);
+
+/* Bytes before and behind each block that `guard` takes. */
+size_t model_zone(void);
 
 /* Wait for the device and compare what was read. */
 void model_verify(struct model *m);

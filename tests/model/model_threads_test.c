@@ -2,6 +2,8 @@
  * Random programs of four threads, on streams of their own and shared ones,
  * that free each other's blocks: model.h and crew.c say how.
  */
+#include <stdlib.h>
+
 #include "tests/model/model.h"
 #include "tests/support/device.h"
 #include "tests/support/test.h"
@@ -97,4 +99,32 @@ TEST_TIMEOUT(the_history_of_four_threads_gives_the_snapshot, 600)
 
 	model_run_threads(
 	    &mix, test_effort(device_is_simulated() ? 40000 : 1000));
+}
+
+/* Zones are looked at by one thread while others free the blocks between them,
+ * and allocate at the same addresses. */
+TEST_TIMEOUT(guarded_blocks_of_four_threads_are_never_told_to_be_damaged, 600)
+{
+	static const struct mix mix = {
+		.name = "guarded blocks of four threads",
+		.slots = 9,
+		.live = 20,
+		.small = 65,
+		.large = 1,
+		.any = 8,
+		.weight = { [STEP_allocate] = 200,
+		    [STEP_release] = 130,
+		    [STEP_hand_over] = 30,
+		    [STEP_write] = 60,
+		    [STEP_name_use] = 20,
+		    [STEP_wait] = 20,
+		    [STEP_sync] = 12,
+		    [STEP_pass_time] = 30,
+		    [STEP_trim] = 6,
+		    [STEP_swap] = 100 },
+	};
+
+	setenv("WEIR_CONF", "guard:64", 1);
+	model_run_threads(
+	    &mix, test_effort(device_is_simulated() ? 2000 : 300));
 }

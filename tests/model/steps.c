@@ -8,12 +8,13 @@
  *	the work that read it (model_order())
  *	allocating for a stream counts as work of that stream
  *	a stream that is not the block's own is named by weir_record_stream()
- *	before the free
+ *	before the free, or by weir_record_use() after the work
  *	weir_free_async() comes after all work on the block, weir_free() after
  *	none of it
  */
 #include <stdlib.h>
 
+#include "allocator/guard.h"
 #include "driver/driver.h"
 #include "tests/model/model.h"
 #include "tests/support/device.h"
@@ -113,7 +114,7 @@ forget_block(struct model *m, size_t i, bool any)
 	const struct model_block *b = &m->blocks[i];
 
 	for (unsigned slot = 0; slot < SLOTS; slot++)
-		if ((b->uses & slot_bit(slot)) != 0)
+		if (((b->uses | b->past) & slot_bit(slot)) != 0)
 			m->held_back[slot] += b->bytes;
 	if (any || b->used_by_gone)
 		m->held_back[SLOT_GONE] += b->bytes;
@@ -156,6 +157,12 @@ need_of(size_t size, bool expandable)
 	return expandable || need >= (size_t)20 * MIB ? need : (size_t)20 * MIB;
 }
 
+size_t
+model_zone(void)
+{
+	return guard_zone;
+}
+
 static int
 compare_blocks(const void *a, const void *b)
 {
@@ -165,7 +172,8 @@ compare_blocks(const void *a, const void *b)
 	return ((*x)->at > (*y)->at) - ((*x)->at < (*y)->at);
 }
 
-/* Physical pieces that live blocks lie on; these cannot be moved. */
+/* Physical pieces that live blocks, and their zones under `guard`, lie on;
+ * these cannot be moved. */
 static size_t
 pieces_in_use(const struct model *m)
 {
@@ -178,8 +186,9 @@ pieces_in_use(const struct model *m)
 	qsort(sorted, m->n_blocks, sizeof(sorted[0]), compare_blocks);
 	for (size_t i = 0; i < m->n_blocks; i++) {
 		uintptr_t at = (uintptr_t)sorted[i]->at;
-		uintptr_t first = at / PIECE;
-		uintptr_t last = (at + sorted[i]->bytes - 1) / PIECE;
+		uintptr_t first = (at - guard_zone) / PIECE;
+		uintptr_t last =
+		    (at + sorted[i]->bytes + guard_zone - 1) / PIECE;
 
 		if (first < end)
 			first = end;
@@ -196,7 +205,8 @@ static void
 expect_no_pieces(struct model *m, size_t size)
 {
 	size_t classes = (size + WEIR_GRANULE - 1) / WEIR_GRANULE;
-	size_t pieces = (classes * WEIR_GRANULE + PIECE - 1) / PIECE;
+	size_t need = classes * WEIR_GRANULE + 2 * guard_zone;
+	size_t pieces = (need + PIECE - 1) / PIECE;
 	size_t used = pieces_in_use(m);
 
 	model_expect(m, (used + pieces) * PIECE > m->limit,
@@ -442,13 +452,28 @@ name_before(struct model *m, struct model_block *b, unsigned slot, bool *later)
 	return name_use(m, b, slot);
 }
 
+static bool
+name_past_use(struct model *m, struct model_block *b, unsigned slot)
+{
+	const char *address = b->at + model_below(m, b->size);
+
+	if (!model_ok(m, weir_record_use(address, model_stream(m, slot)),
+		"weir_record_use"))
+		return false;
+	b->past |= slot_bit(slot);
+	return true;
+}
+
 static void
 name_after(struct model *m, struct model_block *b, unsigned slot)
 {
-	if (name_use(m, b, slot))
+	bool (*name)(struct model *, struct model_block *, unsigned) =
+	    model_chance(m, 50) ? name_past_use : name_use;
+
+	if (name(m, b, slot))
 		return;
 	model_calm(m);
-	name_use(m, b, slot);
+	name(m, b, slot);
 }
 
 /*

@@ -299,9 +299,18 @@ marked_events(int device)
 	return n;
 }
 
-/* No event has got lost but one that the driver refused to destroy. */
+/* Was the nth call refused, of those that destroy events? */
+static bool
+keeps_event(const char *entry, unsigned n, uint64_t destroyed)
+{
+	return entry != NULL && strcmp(entry, "cuEventDestroy") == 0 &&
+	    n <= destroyed;
+}
+
+/* No event has got lost but those that the driver refused to destroy, of so
+ * many while faults were met. */
 static void
-expect_events_kept(const struct fault *fault)
+expect_events_kept(const struct fault *fault, uint64_t destroyed)
 {
 	long live;
 	long kept = 0;
@@ -317,8 +326,8 @@ expect_events_kept(const struct fault *fault)
 		if (arena_peek(device) != NULL)
 			kept += kept_events(device) + marked_events(device);
 	}
-	if (fault->entry != NULL && strcmp(fault->entry, "cuEventDestroy") == 0)
-		live--;
+	live -= keeps_event(fault->entry, fault->n, destroyed);
+	live -= keeps_event(fault->second, fault->second_n, destroyed);
 	EXPECT_EQ(kept, live);
 }
 
@@ -366,10 +375,15 @@ arm(const struct fault *fault)
 	if (fault->n == 0)
 		return;
 	if (fault->entry == NULL)
-		meta_fail(fault->n, 1);
+		meta_fail(fault->n, fault->for_ever ? 1000000 : 1);
 	else
+		EXPECT_EQ(sim()->fail(fault->entry, fault->n,
+			      fault->for_ever ? 1000000 : 1, fault->code),
+		    0);
+	if (fault->second != NULL)
 		EXPECT_EQ(
-		    sim()->fail(fault->entry, fault->n, 1, fault->code), 0);
+		    sim()->fail(fault->second, fault->second_n, 1, fault->code),
+		    0);
 }
 
 /* Take the fault away; was it met? */
@@ -412,18 +426,25 @@ play_in_child(const struct scenario *scenario, const struct fault *fault,
 	EXPECT_NOT_NULL(run);
 	run->fault = *fault;
 	run->calm = fault->n == 0;
+	/* What the run looks at while everything fails is there before. */
+	if (fault->for_ever) {
+		struct weir_option option;
+
+		EXPECT_OK(weir_option_at(0, &option));
+	}
 	arm(fault);
 	scenario->play(run);
 	EXPECT_EQ(sim()->violations(), 0);
 	for (int i = 0; i < ENTRIES; i++)
 		result->calls[i] = sim()->calls(entries[i]);
+	uint64_t destroyed = sim()->calls("cuEventDestroy");
 	result->met = disarm(fault);
 	if (never_loaded(fault))
 		return;
 	clean(run);
 	scenario->play(run);
 	clean(run);
-	expect_events_kept(fault);
+	expect_events_kept(fault, destroyed);
 	free(run);
 }
 
@@ -447,6 +468,9 @@ play(const struct scenario *scenario, const struct fault *fault,
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return result->met;
 	/* A failed expectation has been told already, but not where. */
+	if (fault->second != NULL)
+		fprintf(stderr, "# besides, %s number %u fails\n",
+		    fault->second, fault->second_n);
 	fprintf(stderr, "# %s: %s number %u fails (%d)\n", scenario->name,
 	    fault->entry == NULL ? "piece of host memory" : fault->entry,
 	    fault->n, (int)fault->code);
@@ -467,7 +491,29 @@ result_new(void)
 	return page;
 }
 
-/* Of the calls that the scenario makes when nothing fails, each fails once. */
+/* The number of the next call or piece that fails. One block may be mapped of a
+ * thousand handles: of so many calls each of the first FEW fails, then FEW
+ * between any number and its double. WEIR_TEST_EFFORT above 1 leaves out none.
+ */
+static unsigned
+next_number(unsigned n)
+{
+	enum { FEW = 32 };
+
+	return test_effort(1) > 1 ? n + 1 : n + 1 + n / FEW;
+}
+
+/* The next of `calls`, of which the last is always tried. */
+static unsigned
+next_call(unsigned n, unsigned calls)
+{
+	unsigned next = next_number(n);
+
+	return n < calls && next > calls ? calls : next;
+}
+
+/* Of the calls that the scenario makes when nothing fails, each fails once, but
+ * for some of many in a row. */
 void
 sweep_driver(const struct scenario *scenario)
 {
@@ -482,9 +528,10 @@ sweep_driver(const struct scenario *scenario)
 	whole = *result;
 	for (int i = 0; i < ENTRIES; i++) {
 		struct fault fault = { .entry = entries[i], .n = 1 };
+		const unsigned calls = (unsigned)whole.calls[i];
 
-		for (; fault.n <= whole.calls[i]; fault.n++) {
-			if (met++ % test_stride() != 0)
+		for (; fault.n <= calls; fault.n = next_call(fault.n, calls)) {
+			if (met++ % test_stride() != test_offset())
 				continue;
 			fault.code = codes[0];
 			EXPECT(play(scenario, &fault, result));
@@ -499,15 +546,125 @@ sweep_driver(const struct scenario *scenario)
 void
 sweep_memory(const struct scenario *scenario)
 {
-	struct fault fault = { .n = 1 };
+	struct fault fault = { .n = 1 + test_offset() };
 	struct result *result = result_new();
 
 	unsigned runs = 0;
 
 	for (; play(scenario, &fault, result); runs++)
-		fault.n += test_stride();
+		for (unsigned i = 0; i < test_stride(); i++)
+			fault.n = next_number(fault.n);
+	/* It may ask for less than the first number of this turn. */
+	if (runs == 0)
+		EXPECT(play(scenario, &(struct fault){ .n = 1 }, result));
+	fprintf(stderr, "# %s: %u runs\n", scenario->name, runs);
+}
+
+/* The entries whose calls may fail for good, so that nothing that was queued is
+ * ever done or given back: those of the first use. What undoes something is
+ * asked again for ever, or leaks, by the driver's own fault. */
+static bool
+may_fail_for_ever(const char *entry)
+{
+	static const char *const undoing[] = { "cuMemFree", "cuMemUnmap",
+		"cuMemRelease", "cuMemAddressFree", "cuMemFreeHost",
+		"cuEventDestroy", "cuStreamDestroy", "cuMemHostUnregister",
+		"cuCtxPopCurrent", "cuCtxSetCurrent", "cuGraphDestroy",
+		"cuGraphExecDestroy", "cuDevicePrimaryCtxRelease",
+		"cuThreadExchangeStreamCaptureMode", "cuStreamEndCapture" };
+
+	for (size_t i = 0; i < sizeof(undoing) / sizeof(undoing[0]); i++)
+		if (strcmp(entry, undoing[i]) == 0)
+			return false;
+	return true;
+}
+
+void
+sweep_driver_for_ever(const struct scenario *scenario)
+{
+	struct result *result = result_new();
+	struct result whole;
+	unsigned long runs = 0;
+	unsigned long met = 0;
+
+	play(scenario, &(struct fault){ 0 }, result);
+	whole = *result;
+	for (int i = 0; i < ENTRIES; i++) {
+		const unsigned calls = (unsigned)whole.calls[i];
+		const unsigned from[] = { 1, calls / 2, calls };
+
+		for (int k = 0; k < 3; k++) {
+			struct fault fault = { .entry = entries[i],
+				.n = from[k],
+				.for_ever = true,
+				.code = k == 1 ? CUDA_ERROR_UNKNOWN :
+						 CUDA_ERROR_OUT_OF_MEMORY };
+
+			if (calls == 0 || from[k] == 0 ||
+			    (k > 0 && from[k] == from[k - 1]) ||
+			    !may_fail_for_ever(entries[i]) ||
+			    met++ % test_stride() != test_offset())
+				continue;
+			EXPECT(play(scenario, &fault, result));
+			runs++;
+		}
+	}
+	fprintf(stderr, "# %s: %lu runs\n", scenario->name, runs);
+}
+
+void
+sweep_memory_for_ever(const struct scenario *scenario)
+{
+	struct fault fault = { .n = 1, .for_ever = true };
+	struct result *result = result_new();
+	unsigned runs = 0;
+
+	for (; play(scenario, &fault, result); runs++)
+		for (unsigned i = 0; i < test_stride(); i++)
+			fault.n += fault.n / 2 + 1;
 	EXPECT_GT(runs, 0);
 	fprintf(stderr, "# %s: %u runs\n", scenario->name, runs);
+}
+
+/* A call of an entry that the scenario calls. */
+static unsigned
+any_call(const struct result *whole, uint64_t *random, const char **entry)
+{
+	int i;
+
+	do {
+		*random = *random * 6364136223846793005u + 1442695040888963407u;
+		i = (int)((*random >> 33) % ENTRIES);
+	} while (whole->calls[i] == 0);
+	*entry = entries[i];
+	return 1 + (unsigned)((*random >> 20) % (uint64_t)whole->calls[i]);
+}
+
+void
+sweep_pairs(const struct scenario *scenario)
+{
+	enum { PAIRS = 24 };
+	struct result *result = result_new();
+	struct result whole;
+	uint64_t random = 7;
+	unsigned met = 0;
+
+	play(scenario, &(struct fault){ 0 }, result);
+	whole = *result;
+	for (unsigned i = 0; i < PAIRS; i++) {
+		struct fault fault = { .code = i % 2 == 0 ?
+			    CUDA_ERROR_OUT_OF_MEMORY :
+			    CUDA_ERROR_UNKNOWN };
+
+		fault.n = any_call(&whole, &random, &fault.entry);
+		fault.second_n = any_call(&whole, &random, &fault.second);
+		if (i % test_stride() == test_offset() &&
+		    strcmp(fault.entry, fault.second) != 0)
+			met += play(scenario, &fault, result);
+	}
+	/* The one pair of a turn may be one whose second call is not made. */
+	EXPECT(met > 0 || test_stride() > 1);
+	fprintf(stderr, "# %s: %u pairs met\n", scenario->name, met);
 }
 
 /* Before anything has touched the driver: children need it untouched. */

@@ -5,7 +5,9 @@
  * A scenario is an ordinary use of weir. It runs in a process of its own for
  * each fault: entry point by entry point the 1st, 2nd, 3rd... call fails, until
  * the scenario runs with no fault met, and the same again for allocations of
- * host memory. Whatever fails:
+ * host memory. Besides, calls of an entry fail from the nth on for as long as
+ *the scenario goes on, as where a device is lost; host memory is missing from
+ *the nth piece on; and two calls fail that are apart. Whatever fails:
  *
  *	each call of weir gives a status and a text, and has changed nothing
  *	but counters (run_expect_unchanged() says exactly what)
@@ -37,6 +39,10 @@ struct fault {
 	const char *entry;
 	unsigned n;
 	CUresult code;
+	bool for_ever; /* and all after it */
+	/* Another call that fails too; NULL: none. */
+	const char *second;
+	unsigned second_n;
 };
 
 /* One run of a scenario. */
@@ -65,6 +71,14 @@ void sweep_need_sim(void);
 void sweep_driver(const struct scenario *scenario);
 /* Let each piece of host memory that it asks for be missing. */
 void sweep_memory(const struct scenario *scenario);
+
+/* Fail each entry's calls from the first, the middle and the last on. */
+void sweep_driver_for_ever(const struct scenario *scenario);
+/* Let host memory be missing from some piece on. */
+void sweep_memory_for_ever(const struct scenario *scenario);
+/* Fail two calls of any entries, of some pairs that chance chooses, the same in
+ * each run. */
+void sweep_pairs(const struct scenario *scenario);
 
 /* ---- The words scenarios are written in -------------------------------- */
 
@@ -97,8 +111,8 @@ void end_stream(struct run *run, int i);
 /* Queue work on a block that takes its time. It may be what fails. */
 bool work_late(void *block, size_t size, weir_stream on);
 
-/* The two tests of a scenario, play_NAME(). */
-#define SCENARIO_TESTS(name)                                                   \
+/* The tests of a scenario, play_NAME(): one fault, or no host memory. */
+#define SCENARIO_ONE_FAULT(name)                                               \
 	static const struct scenario name##_scenario = { #name, play_##name }; \
 	TEST_TIMEOUT(each_driver_call_of_##name##_may_fail, 300)               \
 	{                                                                      \
@@ -110,6 +124,33 @@ bool work_late(void *block, size_t size, weir_stream on);
 	{                                                                      \
 		sweep_need_sim();                                              \
 		sweep_memory(&name##_scenario);                                \
+	}                                                                      \
+	TEST_TIMEOUT(host_memory_of_##name##_may_be_missing_for_ever, 300)     \
+	{                                                                      \
+		sweep_need_sim();                                              \
+		sweep_memory_for_ever(&name##_scenario);                       \
 	}
+
+/* Calls that fail for good. */
+#define SCENARIO_FOR_EVER(name)                                                \
+	TEST_TIMEOUT(driver_calls_of_##name##_may_fail_for_ever, 300)          \
+	{                                                                      \
+		sweep_need_sim();                                              \
+		sweep_driver_for_ever(&name##_scenario);                       \
+	}
+
+/* Two calls that fail. */
+#define SCENARIO_PAIRS(name)                                                   \
+	TEST_TIMEOUT(two_calls_of_##name##_may_fail, 300)                      \
+	{                                                                      \
+		sweep_need_sim();                                              \
+		sweep_pairs(&name##_scenario);                                 \
+	}
+
+/* All five. */
+#define SCENARIO_TESTS(name)                                                   \
+	SCENARIO_ONE_FAULT(name)                                               \
+	SCENARIO_FOR_EVER(name)                                                \
+	SCENARIO_PAIRS(name)
 
 #endif

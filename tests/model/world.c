@@ -164,9 +164,10 @@ stream_ended(struct model *m, unsigned slot)
 		if ((b->readers & slot_bit(slot)) != 0)
 			b->readers |= slot_bit(SLOT_LEGACY);
 		b->readers &= ~slot_bit(slot);
-		if ((b->uses & slot_bit(slot)) != 0)
+		if (((b->uses | b->past) & slot_bit(slot)) != 0)
 			b->used_by_gone = true;
 		b->uses &= ~slot_bit(slot);
+		b->past &= ~slot_bit(slot);
 	}
 	m->held_back[SLOT_GONE] += m->held_back[slot];
 	m->held_back[slot] = 0;

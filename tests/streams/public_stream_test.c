@@ -78,6 +78,21 @@ TEST(a_stream_that_cannot_be_followed_is_kept_for_the_next_request)
 		EXPECT_EQ(sim()->live("stream"), 1);
 }
 
+TEST(a_new_stream_is_behind_no_work_of_one_that_was_destroyed)
+{
+	weir_stream old = new_stream();
+	weir_stream made;
+
+	busy(old, LATE_MS);
+	EXPECT_OK(weir_stream_destroy(old));
+	made = new_stream();
+	EXPECT_NE(made, old);
+	EXPECT(is_done(made));
+	EXPECT_EQ(device_driver()->cuStreamQuery(old), CUDA_ERROR_NOT_READY);
+	EXPECT_EQ(device_driver()->cuStreamSynchronize(old), CUDA_SUCCESS);
+	EXPECT_EQ(new_stream(), old);
+}
+
 TEST(priorities_are_clamped_to_what_the_device_has)
 {
 	weir_stream stream;
@@ -483,4 +498,33 @@ TEST(a_stream_is_told_in_words)
 	EXPECT_OK(weir_stream_destroy(stream));
 	weir_stream_format(stream, text, sizeof(text));
 	EXPECT_STR_HAS(text, "invalid");
+}
+
+/* The driver's stream is kept for another, who would be in the capture. */
+TEST(a_stream_that_is_captured_is_not_destroyed)
+{
+	weir_stream stream = new_stream();
+
+	capture_begin(stream);
+	EXPECT_STATUS(weir_stream_destroy(stream), WEIR_ECAPTURE);
+	EXPECT_STR_HAS(weir_last_error(), "is being captured");
+	EXPECT_NE(new_stream(), stream);
+	capture_end(stream);
+	give(take(1000, stream));
+	EXPECT_OK(weir_stream_destroy(stream));
+	EXPECT_EQ(new_stream(), stream);
+}
+
+TEST(a_stream_whose_capture_is_broken_is_not_destroyed_before_the_end)
+{
+	weir_stream stream = new_stream();
+	CUgraph graph = NULL;
+
+	capture_begin(stream);
+	EXPECT_NE(device_driver()->cuStreamQuery(stream), CUDA_SUCCESS);
+	EXPECT_STATUS(weir_stream_destroy(stream), WEIR_ECAPTURE);
+	EXPECT_EQ(device_driver()->cuStreamEndCapture(stream, &graph),
+	    CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+	EXPECT_OK(weir_stream_destroy(stream));
+	EXPECT_EQ(new_stream(), stream);
 }

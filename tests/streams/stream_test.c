@@ -429,6 +429,43 @@ TEST(the_default_stream_is_not_marked_while_a_blocking_stream_is_captured)
 	mark(find(NULL));
 }
 
+/* Asking the driver for its flags would break the capture. */
+TEST(a_stream_that_is_met_in_a_capture_does_not_break_it)
+{
+	weir_stream a = foreign_stream(CU_STREAM_NON_BLOCKING);
+	weir_stream blocking = foreign_stream(CU_STREAM_DEFAULT);
+	const struct stream *legacy = find(NULL);
+
+	EXPECT(!stream_orders_others(legacy));
+	begin_capture(a, CU_STREAM_CAPTURE_MODE_GLOBAL);
+	expect_capturing(find(a));
+	EXPECT(stream_orders_others(legacy)); /* it may */
+	end_capture(a);
+	EXPECT(!stream_orders_others(legacy));
+	mark(find(a));
+
+	begin_capture(blocking, CU_STREAM_CAPTURE_MODE_RELAXED);
+	expect_capturing(find(blocking));
+	end_capture(blocking);
+	EXPECT(stream_orders_others(legacy));
+}
+
+/* So does the first request for it, on a thread whose calls are watched. */
+TEST(memory_is_allocated_in_a_capture_for_a_stream_that_is_not_known)
+{
+	weir_stream a = foreign_stream(CU_STREAM_NON_BLOCKING);
+	weir_stream b = foreign_stream(CU_STREAM_NON_BLOCKING);
+
+	begin_capture(a, CU_STREAM_CAPTURE_MODE_GLOBAL);
+	void *captured = weir_malloc(4 * MIB, a);
+	void *other = weir_malloc(4 * MIB, b);
+	EXPECT_NOT_NULL(captured);
+	EXPECT_NOT_NULL(other);
+	EXPECT_OK(weir_free(captured));
+	EXPECT_OK(weir_free(other));
+	end_capture(a);
+}
+
 TEST(a_capture_that_weir_is_told_of_counts_though_its_stream_is_unknown)
 {
 	weir_stream a = foreign_stream(CU_STREAM_NON_BLOCKING);

@@ -40,6 +40,14 @@ use(int i, weir_stream stream)
 	EXPECT_OK(use_add(&waiting, &pending[i], find(stream)));
 }
 
+/* All that the stream does with the block is queued. */
+static void
+use_past(int i, weir_stream stream)
+{
+	EXPECT_OK(use_add_past(
+	    &waiting, &pending[i], pending[i].bytes, find(stream)));
+}
+
 /* Poll; which of them became free, as bits. */
 static unsigned
 poll(unsigned skips)
@@ -204,6 +212,153 @@ TEST(work_queued_after_the_free_does_not_count)
 	settle();
 	EXPECT_EQ(poll(0), 1);
 	EXPECT(!is_done(a));
+}
+
+/* ---- Uses that are past ------------------------------------------------ */
+
+TEST(work_queued_after_a_past_use_does_not_count)
+{
+	weir_stream a = new_stream();
+
+	arrange();
+	use_past(0, a);
+	settle();
+	busy(a, LATE_MS);
+	waiting_add(&waiting, &pending[0]);
+	EXPECT_EQ(poll(0), 1);
+	EXPECT(!is_done(a));
+	EXPECT(nobody_is_asked());
+}
+
+TEST(a_past_use_is_waited_for)
+{
+	weir_stream a = new_stream();
+
+	arrange();
+	busy(a, LATE_MS);
+	use_past(0, a);
+	waiting_add(&waiting, &pending[0]);
+	EXPECT_EQ(poll(8), 0);
+	finish(a);
+	EXPECT_EQ(poll(0), 1);
+	EXPECT(nobody_is_asked());
+}
+
+TEST(a_past_use_that_is_met_before_the_free_stays_until_the_free_drops_it)
+{
+	weir_stream a = new_stream();
+
+	arrange();
+	use_past(0, a);
+	use(1, a);
+	waiting_add(&waiting, &pending[1]); /* so that anything is asked */
+	settle();
+	EXPECT_EQ(poll(0), 2);
+	EXPECT_NOT_NULL(pending[0].uses);
+	EXPECT_EQ(pending[0].unmet, 0);
+	use_drop_met(&waiting, &pending[0]);
+	EXPECT_NULL(pending[0].uses);
+	EXPECT(nobody_is_asked());
+}
+
+TEST(the_latest_past_use_of_a_stream_counts)
+{
+	weir_stream a = new_stream();
+
+	arrange();
+	use_past(0, a);
+	settle();
+	busy(a, LATE_MS);
+	use_past(0, a);
+	EXPECT_NULL(pending[0].uses->next);
+	use_drop_met(&waiting, &pending[0]);
+	waiting_add(&waiting, &pending[0]);
+	EXPECT_EQ(poll(8), 0);
+	finish(a);
+	EXPECT_EQ(poll(0), 1);
+}
+
+TEST(a_use_until_the_free_covers_past_ones_of_its_stream_before_and_after)
+{
+	weir_stream a = new_stream();
+
+	arrange();
+	use_past(0, a);
+	use(0, a);
+	use(1, a);
+	use_past(1, a);
+	busy(a, LATE_MS);
+	for (int i = 0; i < 2; i++) {
+		EXPECT_NULL(pending[i].uses->next);
+		EXPECT(!pending[i].uses->past);
+		waiting_add(&waiting, &pending[i]);
+	}
+	settle();
+	EXPECT_EQ(poll(8), 0);
+	finish(a);
+	EXPECT_EQ(poll(0), 3);
+}
+
+TEST(past_uses_and_others_of_several_streams_are_all_waited_for)
+{
+	weir_stream late = new_stream();
+	weir_stream soon = new_stream();
+
+	arrange();
+	busy(late, LATE_MS);
+	use_past(0, late);
+	use(0, soon);
+	use(1, late);
+	use_past(1, soon);
+	settle();
+	for (int i = 0; i < 2; i++) {
+		use_drop_met(&waiting, &pending[i]);
+		waiting_add(&waiting, &pending[i]);
+	}
+	EXPECT_EQ(poll(8), 0);
+	finish(late);
+	EXPECT_EQ(poll(8), 3);
+	EXPECT(nobody_is_asked());
+}
+
+TEST(a_past_use_that_cannot_be_recorded_changes_nothing)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	arrange();
+	use_past(0, a);
+	const struct use *before = pending[0].uses;
+	struct stream *other = find(b);
+	meta_fail(1, 1);
+	EXPECT_STATUS(
+	    use_add_past(&waiting, &pending[0], MIB, other), WEIR_EHOSTMEM);
+	meta_fail(0, 0);
+	EXPECT_EQ(pending[0].uses, before);
+	EXPECT_NULL(before->next);
+	use_clear(&waiting, &pending[0]);
+	EXPECT(nobody_is_asked());
+}
+
+/* A host that waits for its event keeps it, and the block may be used anew. */
+TEST(a_past_use_that_a_host_waits_for_may_be_taken_off)
+{
+	weir_stream a = new_stream();
+
+	arrange();
+	use_past(0, a);
+	use(1, a);
+	waiting_add(&waiting, &pending[1]);
+	struct use *held = use_hold(&pending[1]);
+	EXPECT_NOT_NULL(held);
+	use_past(0, a);
+	EXPECT_OK(use_wait(held));
+	use_release(&waiting, held);
+	settle();
+	EXPECT_EQ(poll(8), 2);
+	use_drop_met(&waiting, &pending[0]);
+	EXPECT_NULL(pending[0].uses);
+	EXPECT(nobody_is_asked());
 }
 
 /* The only queue. */

@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/os.h"
@@ -46,6 +47,7 @@ static struct test **last_test = &first_test;
 static struct test *running;
 static struct verdict *verdict;
 static pthread_t runner_thread;
+static bool under_valgrind;
 
 void
 test_register(struct test *test)
@@ -111,6 +113,14 @@ test_skip(const char *file, int line, const char *reason)
 	leave("skipped");
 }
 
+void
+test_nap(void)
+{
+	const struct timespec moment = { .tv_nsec = 500000 };
+
+	nanosleep(&moment, NULL);
+}
+
 /* A factor from the environment; 1 if it is not set or not above 0. */
 static double
 factor(const char *variable)
@@ -135,6 +145,16 @@ test_stride(void)
 	double stride = factor("WEIR_TEST_STRIDE");
 
 	return stride < 1.0 ? 1 : (unsigned)stride;
+}
+
+unsigned
+test_offset(void)
+{
+	const char *turn = getenv("WEIR_TEST_TURN");
+
+	return turn == NULL ?
+	    0 :
+	    (unsigned)(strtoull(turn, NULL, 10) % test_stride());
 }
 
 const char *
@@ -470,6 +490,26 @@ usage(FILE *out, const char *program)
 	return out == stdout ? 0 : 2;
 }
 
+/* Valgrind loads a library of its own into what it runs. The environment says
+ * so only at the beginning: tests change it. */
+static bool
+valgrind_runs_us(void)
+{
+	const char *preload = getenv("LD_PRELOAD");
+
+	return preload != NULL && strstr(preload, "vgpreload") != NULL;
+}
+
+bool
+test_is_watched(void)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	return true;
+#else
+	return under_valgrind;
+#endif
+}
+
 int
 main(int argc, char **argv)
 {
@@ -488,6 +528,7 @@ main(int argc, char **argv)
 		list();
 		return 0;
 	}
+	under_valgrind = valgrind_runs_us();
 	os_time_stop(true);
 	if (first_test == NULL) {
 		fprintf(stderr, "%s: holds no test\n", argv[0]);

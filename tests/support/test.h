@@ -26,8 +26,9 @@
  * 0 none failed, 1 some did, 2 usage.
  *
  * Environment: WEIR_TEST_TIMEOUT_SCALE multiplies every timeout (valgrind);
- * WEIR_TEST_EFFORT multiplies the steps of long tests, see test_effort(), and
- * WEIR_TEST_STRIDE leaves out cases, see test_stride();
+ * WEIR_TEST_EFFORT multiplies the steps of long tests, see test_effort();
+ * WEIR_TEST_STRIDE leaves out cases, and WEIR_TEST_TURN says which ones are
+ * tried, see test_stride();
  * CK_FORK=no runs everything in one process, without timeouts (debugger).
  */
 #ifndef WEIR_TESTS_SUPPORT_TEST_H
@@ -82,6 +83,15 @@ void test_register(struct test *test);
 			test_fail(__FILE__, __LINE__, "EXPECT(%s)", #cond);    \
 	} while (0)
 
+/* Wait until the condition holds, which another thread or process makes so,
+ * however slow the machine is: only the test's own limit ends the wait. */
+#define EXPECT_SOON(cond)                                                      \
+	do {                                                                   \
+		test_mark(__FILE__, __LINE__);                                 \
+		while (!(cond))                                                \
+			test_nap();                                            \
+	} while (0)
+
 /*
  * Numbers of any type, compared by value (-1 is not SIZE_MAX), or pointers;
  * evaluated once, and both values are printed.
@@ -121,9 +131,17 @@ void test_register(struct test *test);
  */
 uint64_t test_effort(uint64_t n);
 
+/* True under a sanitizer or valgrind, which take memory, addresses and stack of
+ * the program's for themselves. */
+bool test_is_watched(void);
+
 /* Of many like cases a test that is slow under valgrind tries every
  * WEIR_TEST_STRIDE-th; 1 without, and then it tries all. */
 unsigned test_stride(void);
+
+/* The first case that is tried, below test_stride(): the rest of WEIR_TEST_TURN
+ * (0 without), so that as many turns as the stride try all cases. */
+unsigned test_offset(void);
 
 /* The build folder this program lies in, as /.../build/release, whatever the
  * current folder is: programs are in its bin/, libraries in its lib/. */
@@ -196,6 +214,9 @@ test_real(double value, const char *text)
 
 /* Remember the last place that a test reached; a crash report names it. */
 void test_mark(const char *file, int line);
+
+/* Let others run for a moment. */
+void test_nap(void);
 
 _Noreturn void test_fail(const char *file, int line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -338,6 +338,17 @@ TEST(a_stride_of_cases_is_one_unless_asked_for)
 	EXPECT_EQ(test_stride(), 1);
 }
 
+TEST(as_many_turns_as_the_stride_begin_at_all_cases)
+{
+	unsetenv("WEIR_TEST_TURN");
+	setenv("WEIR_TEST_STRIDE", "16", 1);
+	EXPECT_EQ(test_offset(), 0);
+	setenv("WEIR_TEST_TURN", "35", 1);
+	EXPECT_EQ(test_offset(), 3);
+	unsetenv("WEIR_TEST_STRIDE");
+	EXPECT_EQ(test_offset(), 0);
+}
+
 TEST(an_argument_is_evaluated_once)
 {
 	int calls = 0;

@@ -2,6 +2,7 @@
  * Sharing memory with another process by the driver's handles.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "tests/support/test.h"
 #include "tests/tools/start.h"
@@ -50,5 +51,29 @@ TEST(a_stranger_opens_the_memory_that_was_meant_or_none)
 	EXPECT_STR_HAS(result.out, "block 1: opened 1, again 0, whole 0");
 	EXPECT_STR_HAS(result.out, "block 2: opened 1, again 0, whole 0");
 	EXPECT_STR_HAS(result.out, "wrong words: 0\n");
+	command_free(&result);
+}
+
+/* A process that knows all of the format, and lies in one point at a time. */
+TEST(what_another_process_says_is_not_believed)
+{
+	struct start how = { .program = "driver_ipc_hostile", .preload = true };
+	struct command_result result = start(&how);
+	unsigned refused = 0;
+
+	EXPECT_EQ(result.status, 0);
+	EXPECT_STR_HAS(result.out, "the truth: opened\n");
+	EXPECT_NULL(strstr(result.out, "it covers other memory"));
+	for (const char *line = result.out;
+	     (line = strstr(line, ": refused\n")) != NULL; line++)
+		refused++;
+	/* To give a file to another user takes root. */
+	if (strstr(result.out, "cannot be tried") != NULL)
+		refused++;
+	EXPECT_EQ(refused, 22);
+	EXPECT_STR_HAS(result.err, "its file is no plain file\n");
+	EXPECT_STR_HAS(result.err, "its file is not sealed\n");
+	EXPECT_STR_HAS(
+	    result.err, "of what another process shares are not there\n");
 	command_free(&result);
 }

@@ -63,9 +63,22 @@ TEST(a_program_with_threads_is_served)
 	serves("driver_threads", NULL);
 }
 
+TEST(a_program_whose_threads_have_the_smallest_stack_is_served)
+{
+	if (test_is_watched())
+		SKIP("what watches the program takes stack of its own");
+	serves("driver_small_stack", NULL);
+}
+
 TEST(a_program_on_the_runtime_is_served)
 {
 	serves("runtime_api", NULL);
+}
+
+TEST(a_program_with_managed_memory_and_peers_is_served)
+{
+	serves_as((struct start){
+	    .program = "runtime_managed", .machine = "devices:2" });
 }
 
 /* Rows of every width, but for the few that are empty or too many. */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -118,6 +119,63 @@ TEST(a_report_that_cannot_be_written_is_told)
 	EXPECT_EQ(result.status, 0);
 	EXPECT_STR_HAS(result.err, "/no/such/folder/report");
 	EXPECT_STR_HAS(result.err, "No such file");
+	command_free(&result);
+}
+
+static struct command_result
+run_reported(const char *path)
+{
+	return start(&(struct start){
+	    .program = "driver_dlsym", .preload = true, .report = path });
+}
+
+TEST(a_reports_file_is_its_users_alone)
+{
+	char *path = report_path();
+	struct command_result result;
+	struct stat about;
+
+	umask(0);
+	result = run_reported(path);
+	EXPECT_EQ(result.status, 0);
+	EXPECT_EQ(stat(path, &about), 0);
+	EXPECT_EQ(about.st_mode & 0777, 0600);
+	command_free(&result);
+	free(path);
+}
+
+/* What a link of somebody else's leads to must not be written over. */
+TEST(a_report_takes_the_place_of_a_link_and_spares_its_target)
+{
+	char *target = test_file("target", "mine", 4);
+	char *path = report_path();
+	struct command_result result;
+	struct stat about;
+
+	EXPECT_EQ(symlink(target, path), 0);
+	result = run_reported(path);
+	EXPECT_EQ(result.status, 0);
+	EXPECT_EQ(lstat(path, &about), 0);
+	EXPECT(S_ISREG(about.st_mode));
+	EXPECT_EQ(stat(target, &about), 0);
+	EXPECT_EQ(about.st_size, 4);
+	json_decref(report_read(path));
+	command_free(&result);
+	free(path);
+	free(target);
+}
+
+/* Nothing can take the place of these. */
+TEST(a_report_goes_into_a_pipe_and_a_device)
+{
+	struct command_result result = run_reported("/dev/stderr");
+
+	EXPECT_EQ(result.status, 0);
+	EXPECT_STR_HAS(result.err, "\"allocations_served\"");
+	command_free(&result);
+	result = run_reported("/dev/null");
+	EXPECT_EQ(result.status, 0);
+	EXPECT_STR_EQ(result.err, "");
 	command_free(&result);
 }
 

@@ -4,11 +4,13 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -277,4 +279,35 @@ TEST(names_of_sockets_are_processes)
 	EXPECT_EQ(meeting_process("99999999999999999999.sock"), 0);
 	EXPECT_EQ(meeting_process(".."), 0);
 	EXPECT_EQ(meeting_process(""), 0);
+}
+
+static void
+ignore_alarm(int number)
+{
+	(void)number;
+}
+
+/* Signals that the watching program handles do not end a connection early, and
+ * do not make it wait for ever. */
+TEST(signals_do_not_end_a_connection_that_waits)
+{
+	const struct sigaction action = { .sa_handler = ignore_alarm };
+	const struct itimerval often = { { 0, 2000 }, { 0, 2000 } };
+	enum { MANY = 64 };
+	int folder;
+	int listener;
+	int fd;
+	enum weir_status status = WEIR_OK;
+
+	own_runtime();
+	folder = place();
+	EXPECT_EQ(meeting_listen(folder, getpid(), &listener), WEIR_OK);
+	EXPECT_EQ(sigaction(SIGALRM, &action, NULL), 0);
+	EXPECT_EQ(setitimer(ITIMER_REAL, &often, NULL), 0);
+	/* Nobody takes them: at some time there is room for no more. */
+	for (int i = 0; i < MANY && status == WEIR_OK; i++)
+		status = meeting_connect(folder, getpid(), 100, &fd);
+	EXPECT_EQ(status, WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "does not answer");
+	meeting_leave(folder, getpid());
 }

@@ -110,3 +110,51 @@ TEST(each_fault_of_a_reply_is_named)
 	    watch_reply_fault(&reply, watch_reply_size(0), WATCH_STATS),
 	    "a text in it does not end");
 }
+
+/* ---- Values by name ---------------------------------------------------- */
+
+TEST(each_fault_of_a_request_for_values_is_named)
+{
+	struct watch_ctl_request request = { WATCH_MAGIC, WATCH_VERSION,
+		WATCH_LIST, 0, "stats", "" };
+
+	EXPECT_NULL(watch_request_fault(&request, sizeof(request)));
+	request.kind = WATCH_SET;
+	EXPECT_NULL(watch_request_fault(&request, sizeof(request)));
+	EXPECT_STR_EQ(watch_request_fault(&request, sizeof(request) - 1),
+	    "it has a wrong size");
+	EXPECT_STR_EQ(
+	    watch_request_fault(&request, sizeof(struct watch_request)),
+	    "it has a wrong size");
+	memset(request.value, 'x', sizeof(request.value));
+	EXPECT_STR_EQ(watch_request_fault(&request, sizeof(request)),
+	    "a text in it does not end");
+	request.value[0] = '\0';
+	memset(request.path, 'x', sizeof(request.path));
+	EXPECT_STR_EQ(watch_request_fault(&request, sizeof(request)),
+	    "a text in it does not end");
+}
+
+TEST(each_fault_of_a_reply_with_values_is_named)
+{
+	static struct watch_ctl_reply rows;
+
+	rows.magic = WATCH_MAGIC;
+	rows.version = WATCH_VERSION;
+	rows.kind = WATCH_LIST;
+	rows.row_count = 2;
+	EXPECT_NULL(watch_ctl_reply_fault(&rows, watch_ctl_reply_size(2)));
+	EXPECT_STR_EQ(watch_ctl_reply_fault(&rows, watch_ctl_reply_size(1)),
+	    "it has a wrong size");
+	EXPECT_STR_EQ(watch_ctl_reply_fault(&rows, 7), "it is cut");
+	memset(rows.rows[1].help, 'x', sizeof(rows.rows[1].help));
+	EXPECT_STR_EQ(watch_ctl_reply_fault(&rows, watch_ctl_reply_size(2)),
+	    "a text in it does not end");
+	rows.row_count = WATCH_CTL_ROWS + 1;
+	EXPECT_STR_EQ(
+	    watch_ctl_reply_fault(&rows, sizeof(rows)), "it has a wrong size");
+	rows.row_count = 0;
+	rows.kind = WATCH_STATS;
+	EXPECT_STR_EQ(watch_ctl_reply_fault(&rows, watch_ctl_reply_size(0)),
+	    "it answers something else");
+}

@@ -12,6 +12,8 @@ The same KIND and EVENTS give the same file everywhere. What a kind has:
                characters, and very long
     state      segments and blocks without a history
     devices    two devices, the first of them empty
+    blame      stacks that begin in the CUDA runtime and in a framework
+    sites      forty call sites, and a block without a stack
     pinned     a device, and page-locked host memory beside it
     empty      nothing at all
     wild       what no allocator does: anything in any order
@@ -418,7 +420,41 @@ def pinned(events):
     return made
 
 
+def blame():
+    """Blocks whose innermost frames are the runtime's and a framework's."""
+    def frame(name, file, line):
+        return {"name": name, "filename": file, "line": line}
+    inner = [frame("cudaMalloc", "/usr/lib/libcudart.so.13", 0),
+             frame("at::native::add(long)", "??", 0)]
+    outer = frame("_start", "a.out", 0)
+    stacks = [inner + [frame("layer", "net.cpp", 9), outer], inner + [outer]]
+    blocks = [{"address": 4096 + i * MIB, "size": MIB, "requested_size": MIB,
+               "state": "active_allocated", "frames": frames}
+              for i, frames in enumerate(stacks)]
+    segment = {"address": 4096, "total_size": 2 * MIB, "blocks": blocks,
+               "allocated_size": 2 * MIB, "active_size": 2 * MIB,
+               "requested_size": 2 * MIB, "device": 0, "stream": 0,
+               "segment_type": "large", "frames": []}
+    return {"segments": [segment], "device_traces": [[]]}
+
+
+def sites():
+    """Forty call sites with a block each, and one block without a stack."""
+    blocks = [{"address": 4096 + i * MIB, "size": MIB,
+               "requested_size": MIB - i * 512, "state": "active_allocated",
+               "frames": [{"name": f"layer_{i}", "filename": "net.py",
+                           "line": i + 1}] if i < 40 else []}
+              for i in range(41)]
+    segment = {"address": 4096, "total_size": 41 * MIB, "blocks": blocks,
+               "allocated_size": 41 * MIB, "active_size": 41 * MIB,
+               "requested_size": 41 * MIB, "device": 0, "stream": 0,
+               "segment_type": "large", "frames": []}
+    return {"segments": [segment], "device_traces": [[]]}
+
+
 KINDS = {
+    "sites": lambda n: sites(),
+    "blame": lambda n: blame(),
     "million": million,
     "wild": lambda n: wild(n, n),
     "training": lambda n: training(n),

@@ -10,6 +10,7 @@ import { data, source } from "./support.mjs";
 
 const { Series } = await import(join(source, "series.js"));
 const { buildModel, AT_END, BEFORE } = await import(join(source, "model.js"));
+const { Sites } = await import(join(source, "sites.js"));
 const { Regions } = await import(join(source, "ranges.js"));
 const { TimeAxis, EventAxis } = await import(join(source, "axis.js"));
 const { bytes, duration } = await import(join(source, "format.js"));
@@ -17,6 +18,19 @@ const { bytes, duration } = await import(join(source, "format.js"));
 function random(seed) {
 	return () => (seed = (seed * 1103515245 + 12345) % 2147483648) / 2147483648;
 }
+
+test("the page blames the frame of the program, or says there is none",
+    async () => {
+	const { snap } = await data("blame");
+	const sites = new Sites(snap);
+	const name = (f) => f.name;
+	assert.deepEqual(Array.from(snap.columns.block_stack, (node) =>
+		sites.label(node, name)), ["layer",
+		"no frame of the program; in at::native::add(long)"]);
+	assert.deepEqual(Array.from(snap.columns.block_stack, (node) =>
+		sites.own(node) >= 0), [true, false]);
+	assert.equal(sites.stack(snap.columns.block_stack[0]).length, 3);
+});
 
 test("a pyramid gives the smallest and largest of any range", () => {
 	const next = random(3);

@@ -5,9 +5,11 @@
  */
 import { after, test } from "node:test";
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
-import { close, colours, difference, open, page, pixels, settle } from
-	"./support.mjs";
+import { execFileSync } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { close, colours, difference, open, page, pixels, settle, snapshot,
+	work } from "./support.mjs";
 
 after(close);
 
@@ -65,6 +67,14 @@ shown("the summary tells the figures of the snapshot", "training",
 	    assert.match(story, /Fullest .* after the start: 160 MiB in use/);
 	    assert.match(story, /A request for 3.00 GiB failed: the device had 700/);
 	    assert.equal(await tab.title(), "training-3000.pickle · weir");
+	    await tab.click("#why");
+	    const why = await text(tab, ".verdict");
+	    const said = execFileSync(process.env.WEIR_BIN,
+		["oom", "--json", snapshot("training").path]);
+	    const { causes } = JSON.parse(said);
+	    assert.ok(causes.length > 0);
+	    for (const cause of causes)
+		assert.ok(why.includes(cause.text), cause.text);
     });
 
 test("the page is complete in itself and its policy lets nothing in", () => {
@@ -414,6 +424,30 @@ shown("the flame graph adds up, and a click widens a frame", "training",
 	        made);
     });
 
+test("the address of the page says what is shown", async () => {
+	const { path } = page("training");
+	const state = "#view=map&colour=size&from=100&to=400&mark=250&find=layer";
+	const first = await open(path);
+	await first.tab.goto(`file://${path}${state}`);
+	await first.tab.reload();
+	await first.tab.waitForSelector("html[data-ready]");
+	const shownNow = () => first.tab.evaluate(() => [weir.view.id, weir.colour,
+		Math.round(weir.axis.position(weir.x0)),
+		Math.round(weir.axis.position(weir.x1)), weir.mark,
+		weir.input.value]);
+	assert.deepEqual(await shownNow(), ["map", "size", 100, 400, 250, "layer"]);
+	await showView(first.tab, "flame");
+	await first.tab.waitForFunction(() => location.hash.includes("view=flame"));
+	/* Nonsense is passed over. */
+	await first.tab.goto(
+	    `file://${path}#view=__proto__&from=x&to=-4&mark=1e99&colour=<b>&device=77`);
+	await first.tab.reload();
+	await first.tab.waitForSelector("html[data-ready]");
+	assert.deepEqual((await shownNow()).slice(0, 2), ["memory", "site"]);
+	assert.deepEqual(first.complaints.filter((c) => !/request of/.test(c)), []);
+	await first.tab.close();
+});
+
 shown("streams have a lane each, with what waits in them", "training",
     async (tab, [answer]) => {
 	    await showView(tab, "streams");
@@ -421,7 +455,7 @@ shown("streams have a lane each, with what waits in them", "training",
 		[weir.snap.streamName(s.stream), s.pending.max]));
 	    assert.equal(lanes.length, answer.streams);
 	    assert.deepEqual(lanes.map((l) => l[0]), ["default stream", "stream 9",
-		"0x558122334400", "stream 7"]);
+		"stream #1", "stream 7"]);
 	    assert.ok(lanes[2][1] > 0);
 	    await tab.mouse.move(...await spot(tab, 0.5, 0.55));
 	    await settle(tab);
@@ -590,6 +624,19 @@ for (const [width, height] of [[1920, 1080], [1280, 720], [900, 700],
 		const stage = await tab.locator(".stage .plot").boundingBox();
 		assert.ok(stage.height >= 150, `${stage.height}`);
 		assert.ok(colours(await pixels(tab, ".stage .plot")) > 12);
+		/* Each picture is drawn, and does not grow with each drawing. */
+		for (const id of ["map", "streams", "flame"]) {
+			await showView(tab, id);
+			await settle(tab);
+			const { height: first } =
+			    await tab.locator(".stage .plot").boundingBox();
+			await settle(tab);
+			const { height: next } =
+			    await tab.locator(".stage .plot").boundingBox();
+			assert.equal(next, first, id);
+			const seen = colours(await pixels(tab, ".stage .plot"));
+			assert.ok(seen > 8, `${id}: ${seen}`);
+		}
 	});
 
 /* ---- A million events ---- */
@@ -637,4 +684,178 @@ shown("a million events stay fluid", "million", async (tab, [answer]) => {
 		`${id} ${ms.toFixed(0)}`).join(", ") + " ms");
 }, { events: 1000000 });
 
+/* ---- Two snapshots ---- */
 
+shown("two snapshots are compared by call site", "training",
+    async (tab) => {
+	    const ends = (events) => JSON.parse(execFileSync(
+	        process.env.WEIR_BIN, ["top", "--json", "-n", "100", "--frames",
+		    "1", snapshot("training", events).path], { encoding: "utf8" }));
+	    const now = ends(3000), before = ends(1700);
+	    assert.match(await text(tab, ".story"),
+	        /^Since training-1700\.pickle: .* in use at the end, /);
+	    await press(tab, "6");
+	    assert.equal(await tab.evaluate(() => weir.view.id), "compare");
+	    const found = await tab.evaluate(() => {
+		    const { before: b, after: a, rows } = weir.view.found();
+		    return { before: b.use, after: a.use, rows: rows.map((r) =>
+			[r.change, r.before.bytes, r.after.bytes]) };
+	    });
+	    const sum = (list, i) => list.reduce((s, r) => s + r[i], 0);
+	    assert.equal(sum(found.rows, 1), found.before);
+	    assert.equal(sum(found.rows, 2), found.after);
+	    assert.equal(sum(found.rows, 0), found.after - found.before);
+	    const blocks = (top) => top.rows.reduce((s, r) => s + r.blocks, 0);
+	    assert.match(await text(tab, ".compare .sums"), new RegExp(
+	        `Blocks: ${blocks(before)} → ${blocks(now)}`));
+	    for (let i = 1; i < found.rows.length; i++)
+		    assert.ok(Math.abs(found.rows[i][0]) <=
+			Math.abs(found.rows[i - 1][0]));
+	    await tab.locator(".compare .body .row").first().click();
+	    await settle(tab);
+	    assert.match(await text(tab, ".found .headline"), /^[+−]/);
+	    assert.match(await text(tab, ".found"), /Before/);
+	    /* A search leaves what it finds. */
+	    await lookFor(tab, "cache.fill");
+	    assert.equal(await tab.locator(".compare .body .row").count(), 1);
+    }, { flags: ["--compare", snapshot("training", 1700).path] });
+
+shown("a page of one snapshot has no comparison", "training", async (tab) => {
+	assert.equal(await tab.locator("#tab-compare").count(), 0);
+	await press(tab, "6");
+	assert.equal(await tab.evaluate(() => weir.view.id), "memory");
+});
+
+/* ---- What is kept ---- */
+
+/* By the events alone: allocated in [p0, p1) and not freed before p1. */
+const keptBetween = (tab, p0, p1) => tab.evaluate(([from, to]) => {
+	const { model } = weir, c = model.columns, live = new Map();
+	for (let i = from; i < to; i++) {
+		const e = model.first + i, action = model.actionName(i);
+		if (action === "alloc")
+			live.set(c.event_addr[e], c.event_size[e]);
+		if (action === "free_completed")
+			live.delete(c.event_addr[e]);
+	}
+	return { n: live.size, sum: [...live.values()].reduce((a, b) =>
+		a + b, 0) };
+}, [p0, p1]);
+
+shown("what was allocated in view and is in use at its end is found",
+    "training", async (tab) => {
+	    await tab.evaluate(() => weir.setWindow(300, 1200));
+	    await press(tab, "k");
+	    const wanted = await keptBetween(tab, 300, 1200);
+	    assert.ok(wanted.n > 5);
+	    const marked = await tab.evaluate(() => {
+		    const el = weir.model.elements;
+		    let n = 0, sum = 0;
+		    for (let k = 0; k < el.n; k++)
+			    if (weir.found[k]) {
+				    n++;
+				    sum += el.size[k];
+			    }
+		    return { n, sum };
+	    });
+	    assert.deepEqual(marked, wanted);
+	    assert.match(await text(tab, ".hits"),
+	        new RegExp(`^${wanted.n} allocations, .* kept from event 300 to 1,200`));
+	    await tab.waitForFunction(() => location.hash.includes("kept=300-1200"));
+	    await showView(tab, "flame");
+	    await tab.selectOption("select[aria-label='What width means']", "kept");
+	    await settle(tab);
+	    assert.equal(await tab.evaluate(() => weir.views.flame.tree.value),
+	        wanted.sum);
+	    await press(tab, "k");
+	    assert.equal(await tab.evaluate(() => weir.found), null);
+	    assert.equal(await text(tab, ".hits"), "");
+    });
+
+test("what is kept is in the address of the page", async () => {
+	const { path } = page("training");
+	const { tab } = await open(path);
+	const reopened = async (hash) => {
+		await tab.goto(`file://${path}${hash}`);
+		await tab.reload();
+		await tab.waitForSelector("html[data-ready]");
+		return tab.evaluate(() => weir.kept);
+	};
+	assert.deepEqual(await reopened("#kept=300-1200"), { p0: 300, p1: 1200 });
+	assert.equal(await reopened("#kept=1200-300"), null);
+	assert.equal(await reopened("#kept=x-y"), null);
+	await tab.close();
+});
+
+/* ---- What is taken along ---- */
+
+shown("a stack is copied as text", "training", async (tab) => {
+	await tab.evaluate(() => Object.defineProperty(navigator, "clipboard", {
+		value: { writeText: async (t) => {
+			window.copied = t;
+		} } }));
+	await press(tab, "p", "Enter");
+	await tab.locator(".found .copy").first().click();
+	await settle(tab);
+	const names = await tab.locator(".found .frames").first()
+	    .locator(".name").allInnerTexts();
+	const copied = await tab.evaluate(() => window.copied);
+	assert.ok(names.length > 1);
+	assert.deepEqual(copied.trim().split("\n").map((l) =>
+		/^(.*) \(.+:\d+\)$/.exec(l)[1]), names);
+	assert.equal(await text(tab, ".found .copy"), "copied");
+});
+
+shown("a picture is saved as a file", "training", async (tab) => {
+	const [download] = await Promise.all([tab.waitForEvent("download"),
+		tab.click("text=Save picture")]);
+	assert.equal(download.suggestedFilename(),
+	    "training-3000.pickle-memory.png");
+	const png = readFileSync(await download.path());
+	assert.equal(png.subarray(1, 4).toString(), "PNG");
+	const size = await tab.evaluate(() => [weir.view.plot.base.width,
+		weir.view.plot.base.height]);
+	assert.deepEqual([png.readUInt32BE(16), png.readUInt32BE(20)], size);
+	await showView(tab, "events");
+	assert.equal(await tab.locator("text=Save picture").isVisible(), false);
+}, { refused: /request of blob:/ });
+
+/* ---- The neutral colour ---- */
+
+test("a trace in CSV is shown, by its streams", async () => {
+	const rows = ["action,addr,size,stream,time_us"];
+	for (let i = 0; i < 40; i++)
+		rows.push(`a,${(4096 * (i + 1)).toString(16)},1024,${i % 3},${i}`);
+	for (let i = 0; i < 30; i++)
+		rows.push(`f,${(4096 * (i + 1)).toString(16)},1024,${i % 3},` +
+			`${50 + i}`);
+	const csv = join(work, "rows.csv"), out = `${csv}.html`;
+	writeFileSync(csv, `${rows.join("\n")}\n`);
+	execFileSync(process.env.WEIR_BIN, ["view", csv, "-o", out]);
+	const { tab, complaints } = await open(out);
+	assert.equal(await tab.evaluate(() => weir.model.active.max), 40 * 1024);
+	assert.equal(await tab.evaluate(() => weir.model.active.at(
+	    weir.model.length - 1)), 10 * 1024);
+	assert.equal(await tab.evaluate(() => weir.model.reserved.max), 40 * 1024);
+	assert.equal(await tab.inputValue("select[aria-label='Colour by']"),
+	    "stream");
+	assert.equal(await tab.locator(".legend li").count(), 3);
+	assert.deepEqual(complaints, []);
+	await tab.close();
+});
+
+shown("others are listed, and apart from what has no stack", "sites",
+    async (tab) => {
+	    const legend = await tab.locator(".legend li").allInnerTexts();
+	    assert.equal(legend.length, 11);
+	    assert.match(legend[9], /^31 others/);
+	    assert.match(legend[10], /^no stack recorded/);
+	    const colours = await tab.locator(".legend .swatch").evaluateAll(
+	        (all) => all.map((s) => s.style.background));
+	    assert.equal(new Set(colours).size, 11);
+	    await tab.click(".legend button");
+	    await settle(tab);
+	    assert.match(await text(tab, ".found .headline"),
+	        /^31 others/);
+	    assert.equal(await tab.locator(".found dt").count(), 31);
+    });

@@ -164,3 +164,70 @@ TEST(the_manual_has_every_command_and_every_flag)
 	}
 	free(text);
 }
+
+static void
+expect_offer(const char *words, const char *last, const char *offer)
+{
+	struct command_result result = bash_offers(words, last);
+
+	EXPECT_STR_EQ(result.out, offer);
+	command_free(&result);
+}
+
+TEST(bash_completes_values_of_flags_and_keys_of_options)
+{
+	if (access("/bin/bash", X_OK) != 0)
+		SKIP("there is no bash");
+	expect_offer("weir export --format", "c", "chrome\ncsv\n");
+	expect_offer("weir export --format =", "f", "folded\n");
+	expect_offer("weir top --by", "", "stack\nsize\nlifetime\n");
+	expect_offer("weir run --conf", "pref", "prefer:\n");
+	expect_offer("weir generate", "pi", "pipeline\n");
+	expect_offer("weir generate", "--ev", "--events\n");
+	expect_offer("weir ctl 4711", "option.decay", "option.decay_ms\n");
+	expect_offer("weir ctl 4711 set", "his", "history.level\n");
+}
+
+TEST(zsh_and_fish_have_the_values_too)
+{
+	static const char *const shells[] = { "zsh", "fish" };
+
+	for (int s = 0; s < 2; s++) {
+		struct command_result result = completion(shells[s]);
+
+		EXPECT_STR_HAS(result.out, "json chrome folded csv");
+		EXPECT_STR_HAS(result.out,
+		    s == 0 ? "memory_limit_mb\\:" : "memory_limit_mb:");
+		EXPECT_STR_HAS(result.out, "serve pipeline prefetch");
+		EXPECT_STR_HAS(result.out, "weir watch 2>/dev/null");
+		command_free(&result);
+	}
+}
+
+TEST(the_help_of_every_command_fits_a_screen)
+{
+	enum { LINES = 36, COLUMNS = 80 };
+	size_t count;
+	const struct command *commands = commands_table(&count);
+
+	for (size_t i = 0; i < count; i++) {
+		struct command_result result =
+		    command_weir(commands[i].name, "--help", NULL);
+		size_t lines = 0;
+		const char *end;
+
+		EXPECT_EQ(result.status, 0);
+		for (const char *at = result.out; *at != '\0'; at = end + 1) {
+			end = strchr(at, '\n');
+			EXPECT_NOT_NULL(end);
+			if (end - at > COLUMNS)
+				FAIL("weir %s --help has a line of %d columns",
+				    commands[i].name, (int)(end - at));
+			lines++;
+		}
+		if (lines > LINES)
+			FAIL("weir %s --help has %zu lines", commands[i].name,
+			    lines);
+		command_free(&result);
+	}
+}

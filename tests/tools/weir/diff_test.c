@@ -91,7 +91,7 @@ TEST(differences_are_printed_with_their_signs)
 	    "allocated memory went from 1.50 KiB to 5.00 KiB "
 	    "(+3.50 KiB)\n");
 	EXPECT_STR_HAS(
-	    result.out, "1 segments went (512 bytes), 1 came (4.00 KiB)\n");
+	    result.out, "1 segment went (512 bytes), 1 came (4.00 KiB)\n");
 	EXPECT_STR_HAS(result.out, "-1.00 KiB   1.00 KiB   0 bytes  2 to 0");
 	command_free(&result);
 	result = command_weir("diff", a, a, NULL);

@@ -1,6 +1,7 @@
 /*
  * weir export: other tools read what it writes, and so does weir.
  */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,6 +96,202 @@ TEST(the_trace_of_chrome_has_curves_and_a_slice_for_each_life)
 	command_free(&result);
 }
 
+/* ---- Beside a profiler's trace ----------------------------------------- */
+
+/* The time of the first event of a device, in microseconds since 1970. */
+static int64_t
+first_time(void)
+{
+	struct command_result result = exported("json");
+	json_t *json = json_loads(result.out, 0, NULL);
+	int64_t time =
+	    json_integer_value(value_at(json, "device_traces.0.0.time_us"));
+
+	EXPECT_GT(time, 0);
+	json_decref(json);
+	command_free(&result);
+	return time;
+}
+
+/* A trace as PyTorch's profiler writes one: two kernels from 100 us before the
+ * snapshot's first event on, of processes 0 and 4711. */
+static const char *
+profile(const char *name, int64_t first_us)
+{
+	char *text = NULL;
+	const char *path;
+
+	EXPECT_GT(asprintf(&text,
+		      "{\"schemaVersion\": 1, \"note\": \"\\\"[{\", "
+		      "\"baseTimeNanoseconds\": %lld500,\n"
+		      "\"traceEvents\": [\n"
+		      "{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": "
+		      "4711, \"ts\": 0, \"args\": {\"name\": \"python\"}},\n"
+		      "{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": "
+		      "\"gemm<1,{}>\", \"pid\": 0, \"tid\": 7, \"ts\": "
+		      "899.25, \"dur\": 50.5},\n"
+		      "{\"ph\": \"X\", \"name\": \"step\", \"pid\": 4711, "
+		      "\"tid\": 1, \"ts\": 1000, \"dur\": 10}\n"
+		      "], \"traceName\": \"x\"}\n",
+		      (long long)(first_us - 1000)),
+	    0);
+	path = written(name, text, strlen(text));
+	free(text);
+	return path;
+}
+
+/* The memory in a trace, on its clock: 0 there is 999.5 us before it began. */
+static void
+expect_joined(const json_t *json)
+{
+	const json_t *one;
+	unsigned kernels = 0;
+	unsigned begins = 0;
+	double first = 1e18;
+	size_t i;
+
+	EXPECT_NOT_NULL(json);
+	EXPECT_STR_EQ(text_at(json, "traceName"), "x");
+	json_array_foreach(value_at(json, "traceEvents"), i, one)
+	{
+		const char *phase = text_at(one, "ph");
+		double ts = json_number_value(json_object_get(one, "ts"));
+
+		kernels += phase[0] == 'X';
+		begins += phase[0] == 'b';
+		if (phase[0] == 'X' || number_at(one, "pid") == 4711)
+			continue;
+		/* Processes that the trace has not. */
+		EXPECT_GT(number_at(one, "pid"), 4711);
+		if (phase[0] == 'C' && ts < first)
+			first = ts;
+	}
+	EXPECT_EQ(kernels, 2);
+	EXPECT_EQ(begins, 47);
+	EXPECT(first > 999.4999 && first < 999.5001);
+}
+
+TEST(memory_stands_in_a_profilers_trace_on_its_clock)
+{
+	int64_t first_us = first_time();
+	struct command_result result = command_weir("export", train(), "-f",
+	    "chrome", "--join", profile("profile.json", first_us), NULL);
+	json_t *json = json_loads(result.out, 0, NULL);
+
+	expect_joined(json);
+	EXPECT_STR_HAS(result.out, "\"memory of device 1\"");
+	json_decref(json);
+	command_free(&result);
+}
+
+/* Through gzip both ways, and what is written is read again. */
+TEST(a_compressed_trace_is_joined_into_a_compressed_file)
+{
+	const char *path = profile("profile.json", first_time());
+	const char *out = written("joined.json.gz", "", 0);
+	struct command_result result;
+	char line[9000];
+	json_t *json;
+	FILE *pipe;
+
+	snprintf(line, sizeof(line), "gzip -kf '%s'", path);
+	EXPECT_EQ(system(line), 0);
+	snprintf(line, sizeof(line), "%s.gz", path);
+	result = command_weir(
+	    "export", train(), "-f", "chrome", "-J", line, "-o", out, NULL);
+	EXPECT_EQ(result.status, 0);
+	EXPECT_STR_EQ(result.out, "");
+	command_free(&result);
+	snprintf(line, sizeof(line), "gzip -dc '%s'", out);
+	pipe = popen(line, "r");
+	json = json_loadf(pipe, 0, NULL);
+	EXPECT_EQ(pclose(pipe), 0);
+	expect_joined(json);
+	json_decref(json);
+}
+
+/* The database is one of our own making; its session begins 1 ms before. */
+TEST(memory_stands_beside_what_nsight_systems_recorded)
+{
+	char *path = test_data("nsys/made_up.sqlite");
+	struct command_result result = command_weir(
+	    "export", train(), "-f", "chrome", "--join", path, NULL);
+	json_t *json = json_loads(result.out, 0, NULL);
+	double first = 1e18;
+	unsigned kernels = 0;
+	const json_t *one;
+	size_t i;
+
+	EXPECT_STR_EQ(result.err, "");
+	EXPECT_NOT_NULL(json);
+	json_array_foreach(value_at(json, "traceEvents"), i, one)
+	{
+		double ts = json_number_value(json_object_get(one, "ts"));
+
+		if (json_object_get(one, "cat") != NULL)
+			kernels += strcmp(text_at(one, "cat"), "kernel") == 0;
+		if (text_at(one, "ph")[0] == 'C' && ts < first)
+			first = ts;
+	}
+	EXPECT_EQ(kernels, 100);
+	EXPECT(first > 999.9999 && first < 1000.0001);
+	EXPECT_STR_HAS(result.out, "\"GPU 0\"");
+	EXPECT_STR_HAS(result.out, "\"memory of device 0\"");
+	json_decref(json);
+	command_free(&result);
+	free(path);
+}
+
+TEST(a_recording_that_is_not_exported_is_refused_with_what_to_do)
+{
+	const char *path = written("program.nsys-rep", "report", 6);
+	struct command_result result = command_weir(
+	    "export", train(), "-f", "chrome", "--join", path, NULL);
+
+	EXPECT_EQ(result.status, 1);
+	EXPECT_STR_HAS(result.err, "nsys export --type sqlite");
+	command_free(&result);
+}
+
+TEST(a_snapshot_is_written_and_read_compressed)
+{
+	const char *path = written("again.json.gz", "", 0);
+	struct command_result result =
+	    command_weir("export", train(), "-o", path, NULL);
+	struct command_result a = command_weir("stats", train(), NULL);
+	struct command_result b = command_weir("stats", path, NULL);
+
+	EXPECT_STR_EQ(a.out, b.out);
+	command_free(&result);
+	command_free(&a);
+	command_free(&b);
+}
+
+/* What cannot be joined leaves the file as it was. */
+TEST(a_trace_of_another_time_is_refused)
+{
+	const char *out = written("old.json", "old\n", 4);
+	char *text = NULL;
+	struct command_result result =
+	    command_weir("export", train(), "-f", "chrome", "-o", out, "--join",
+		profile("late.json", first_time() + (int64_t)1e12), NULL);
+	FILE *file = fopen(out, "r");
+
+	EXPECT_EQ(result.status, 1);
+	EXPECT_STR_HAS(result.err, "are of different times: ");
+	text = calloc(1, 100);
+	EXPECT_EQ(fread(text, 1, 99, file), 4);
+	EXPECT_STR_EQ(text, "old\n");
+	free(text);
+	fclose(file);
+	command_free(&result);
+	result =
+	    command_weir("export", train(), "--join", "x", "-f", "json", NULL);
+	EXPECT_EQ(result.status, 2);
+	EXPECT_STR_HAS(result.err, "--join goes with --format=chrome");
+	command_free(&result);
+}
+
 TEST(folded_stacks_add_up_to_all_reserved_bytes)
 {
 	struct command_result result = exported("folded");
@@ -135,12 +332,87 @@ TEST(the_csv_is_replayed)
 	command_free(&result);
 }
 
+TEST(what_is_held_at_the_peak_is_told_and_not_what_is_held_at_the_end)
+{
+	static const char text[] =
+	    "{\"segments\": [{\"address\": 8192, \"total_size\": 512, "
+	    "\"blocks\": []}], \"device_traces\": [[{\"action\": "
+	    "\"segment_alloc\", \"addr\": 40960, \"size\": 4096}, "
+	    "{\"action\": \"segment_free\", \"addr\": 40960, \"size\": "
+	    "4096}, {\"action\": \"segment_unmap\", \"addr\": 81920, "
+	    "\"size\": 1024}, {\"action\": \"alloc\", \"addr\": 8192, "
+	    "\"size\": 512}]]}";
+	const char *path = written("peak.json", text, sizeof(text) - 1);
+	struct command_result result =
+	    ask(0, "export", path, "--format", "csv");
+	json_t *json;
+
+	EXPECT_STR_HAS(result.out, "\"peak_reserved\": 5632}\n");
+	json = ask_json(0, "replay", path, NULL, NULL);
+	EXPECT_EQ(number_at(json, "recorded_held_bytes"), 5632);
+	json_decref(json);
+	command_free(&result);
+}
+
+/* Some recorders have 2^64-1 where they know no line, and some no times. */
+TEST(lines_and_times_are_written_as_they_were_read)
+{
+	static const char text[] =
+	    "{\"segments\": [], \"device_traces\": [[{\"action\": "
+	    "\"alloc\", \"addr\": 512, \"size\": 7, \"stream\": -1, "
+	    "\"frames\": [{\"name\": \"f\", \"filename\": \"??\", "
+	    "\"line\": 18446744073709551615}, {\"name\": \"g\", "
+	    "\"filename\": \"g.py\", \"line\": 4294967294}]}]]}";
+	const char *path = written("lines.json", text, sizeof(text) - 1);
+	struct command_result result =
+	    ask(0, "export", path, "--format", "json");
+
+	EXPECT_STR_HAS(result.out, "\"line\": 18446744073709551615}");
+	EXPECT_STR_HAS(result.out, "\"line\": 4294967294}");
+	EXPECT_STR_HAS(result.out, "\"stream\": -1");
+	EXPECT_NULL(strstr(result.out, "time_us"));
+	command_free(&result);
+	/* No line is shown where there is none. */
+	result = ask(0, "trace", path, NULL, NULL);
+	EXPECT_NULL(strstr(result.out, "4294967295"));
+	command_free(&result);
+}
+
+TEST(each_device_of_a_snapshot_is_replayed)
+{
+	struct command_result result =
+	    command_weir("replay", "--json", "--check", train(), NULL);
+	const char *second = strchr(result.out, '\n');
+
+	EXPECT_EQ(result.status, 0);
+	EXPECT_STR_HAS(result.out, "\"name\":\"train4.pickle, device 0\"");
+	EXPECT_NOT_NULL(second);
+	EXPECT_STR_HAS(second, "\"name\":\"train4.pickle, device 1\"");
+	command_free(&result);
+	result =
+	    command_weir("replay", "--json", "--device", "2", train(), NULL);
+	EXPECT_EQ(result.status, 1);
+	EXPECT_STR_HAS(result.err, "the snapshot has no trace of device 2");
+	command_free(&result);
+	result = command_weir("replay", "--device", "x", train(), NULL);
+	EXPECT_EQ(result.status, 2);
+	EXPECT_STR_HAS(result.err, "--device is the number of a device");
+	command_free(&result);
+	char *csv = test_data("moe_start.csv");
+
+	result = command_weir("replay", "--device", "0", csv, NULL);
+	EXPECT_EQ(result.status, 1);
+	EXPECT_STR_HAS(result.err, "a CSV trace is of one device");
+	command_free(&result);
+	free(csv);
+}
+
 TEST(a_snapshot_is_replayed_itself)
 {
-	json_t *json = ask_json(0, "replay", train(), "--check", NULL);
+	json_t *json = ask_json(0, "replay", train(), "--device", "0");
 
 	EXPECT_EQ(number_at(json, "allocs"), 46);
-	EXPECT_STR_EQ(text_at(json, "name"), "train4.pickle");
+	EXPECT_EQ(number_at(json, "snapshot_device"), 0);
 	json_decref(json);
 	expect_refused(
 	    "replay", snapshot_data("segments.pickle"), "has no trace");
@@ -238,7 +510,7 @@ TEST(what_cannot_be_written_is_said)
 	command_free(&result);
 	result = command_weir("export", "-f", "csv", "-d", "7", train(), NULL);
 	EXPECT_EQ(result.status, 1);
-	EXPECT_STR_HAS(result.err, "there is no trace of that device");
+	EXPECT_STR_HAS(result.err, "there is no device 7");
 	command_free(&result);
 	result = command_weir("export", "-d", "0", train(), NULL);
 	EXPECT_EQ(result.status, 2);
@@ -246,6 +518,24 @@ TEST(what_cannot_be_written_is_said)
 	command_free(&result);
 	result = command_weir("export", "-o", "/nowhere/x", train(), NULL);
 	EXPECT_EQ(result.status, 1);
-	EXPECT_STR_HAS(result.err, "cannot write /nowhere/x: No such file");
+	EXPECT_STR_HAS(
+	    result.err, "/nowhere/x: cannot be written: No such file");
+	command_free(&result);
+}
+
+/* Who has it open goes on with what was there. */
+TEST(a_file_is_replaced_when_the_new_one_is_complete)
+{
+	const char *path = written("kept.json", "before", 6);
+	char text[8] = "";
+	struct command_result result;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	result = ask(0, "export", train(), "-o", path);
+	command_free(&result);
+	EXPECT_EQ(read(fd, text, sizeof(text)), 6);
+	EXPECT_STR_EQ(text, "before");
+	close(fd);
+	result = ask(0, "check", path, NULL, NULL);
 	command_free(&result);
 }

@@ -55,7 +55,7 @@ TEST(idle_segments_are_told_apart)
 
 	EXPECT_STR_HAS(result.out,
 	    "2.00 MiB of 2.00 MiB reserved are not used (100.0 %): 512 bytes "
-	    "in free pieces, 2.00 MiB in 1 idle segments, 12 bytes by "
+	    "in free pieces, 2.00 MiB in 1 idle segment, 12 bytes by "
 	    "rounding\n");
 	command_free(&result);
 }

@@ -20,6 +20,64 @@ TEST(a_cache_that_grows_each_step_is_suspected)
 	EXPECT_EQ(number_at(json, "suspects.0.live_bytes"), 13107200);
 	EXPECT_EQ(number_at(json, "suspects.0.allocs"), 8);
 	EXPECT_EQ(number_at(json, "suspects.0.frees"), 0);
+	EXPECT_STR_HAS(text_at(json, "suspects.0.for.0"), "of 8 parts");
+	EXPECT_STR_EQ(text_at(json, "suspects.0.for.1"), "0 of 8 were freed");
+	EXPECT_EQ(json_array_size(value_at(json, "suspects.0.against")), 0);
+	json_decref(json);
+	struct command_result result = ask(1, "leaks", train(), NULL, NULL);
+
+	EXPECT_STR_HAS(
+	    result.out, "the blocks of 1 stack may pile up: 12.50 MiB\n");
+	EXPECT_STR_HAS(result.out, "    for: 0 of 8 were freed\n");
+	command_free(&result);
+}
+
+/* Six allocations through one stack, then others: `name` and `file` are of a
+ * frame of the six. */
+static json_t *
+built_up_once(const char *name, const char *file)
+{
+	char *text = NULL;
+	size_t length = 0;
+	FILE *out = open_memstream(&text, &length);
+	const char *path;
+
+	fputs("{\"segments\":[{\"address\":0,\"total_size\":6144,"
+	      "\"blocks\":[",
+	    out);
+	for (int i = 0; i < 12; i++)
+		fprintf(out,
+		    "%s{\"size\":512,\"requested_size\":512,\"state\":"
+		    "\"active_allocated\"}",
+		    i == 0 ? "" : ",");
+	fputs("]}],\"device_traces\":[[", out);
+	for (int i = 0; i < 12; i++)
+		fprintf(out,
+		    "%s{\"action\":\"alloc\",\"addr\":%d,\"size\":512,"
+		    "\"frames\":[{\"name\":\"%s\",\"filename\":\"%s\","
+		    "\"line\":%d}]}",
+		    i == 0 ? "" : ",", 512 * i, i < 6 ? name : "other",
+		    i < 6 ? file : "f.py", i < 6 ? 1 : i);
+	fputs("]]}", out);
+	fclose(out);
+	path = written("once.json", text, length);
+	free(text);
+	return ask_json(1, "leaks", path, NULL, NULL);
+}
+
+TEST(what_speaks_against_a_leak_is_said)
+{
+	json_t *json = built_up_once("step", "/v/torch/optim/adam.py");
+
+	EXPECT_EQ(json_array_size(value_at(json, "suspects")), 1);
+	EXPECT_STR_HAS(
+	    text_at(json, "suspects.0.against.0"), "an optimiser made them");
+	EXPECT_STR_HAS(text_at(json, "suspects.0.against.1"),
+	    "none was added after 41 % of the trace");
+	json_decref(json);
+	json = built_up_once("torch::autograd::AccumulateGrad::apply", "??");
+	EXPECT_STR_HAS(
+	    text_at(json, "suspects.0.against.0"), "they are gradients");
 	json_decref(json);
 }
 

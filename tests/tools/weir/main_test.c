@@ -10,6 +10,37 @@
 
 #include <weir/weir.h>
 
+/* All commands but help itself. */
+static const char *const names[] = { "run", "watch", "ctl", "show", "stats",
+	"top", "oom", "frag", "leaks", "trace", "diff", "merge", "check",
+	"export", "view", "replay", "generate", "options", "info", "completion",
+	"version" };
+
+enum { NAMES = sizeof(names) / sizeof(names[0]) };
+
+/* A terminal of 24 lines, one of which is the prompt's, and 80 columns. */
+enum { SCREEN_LINES = 23, SCREEN_COLUMNS = 80 };
+
+static void
+expect_one_screen(const char *name, const char *text)
+{
+	int lines = 0;
+
+	while (*text != '\0') {
+		size_t columns = strcspn(text, "\n");
+
+		if (columns >= SCREEN_COLUMNS)
+			FAIL("help of '%s': a line of %zu columns: %.*s", name,
+			    columns, (int)columns, text);
+		if (text[columns] == '\0')
+			FAIL("help of '%s': its last line has no end", name);
+		text += columns + 1;
+		lines++;
+	}
+	if (lines > SCREEN_LINES)
+		FAIL("help of '%s': %d lines", name, lines);
+}
+
 TEST(without_a_command_the_list_goes_to_stderr)
 {
 	struct command_result result = command_weir(NULL, NULL);
@@ -23,30 +54,23 @@ TEST(without_a_command_the_list_goes_to_stderr)
 TEST(help_lists_every_command_on_stdout)
 {
 	static const char *const asked[] = { "help", "--help", "-h" };
-	static const char *const names[] = { "run", "show", "stats", "top",
-		"oom", "frag", "leaks", "trace", "diff", "merge", "check",
-		"export", "replay", "generate", "options", "info", "completion",
-		"version", "help" };
 
 	for (int i = 0; i < 3; i++) {
 		struct command_result result = command_weir(asked[i], NULL);
 
 		EXPECT_EQ(result.status, 0);
 		EXPECT_STR_EQ(result.err, "");
-		for (int j = 0; j < 19; j++)
+		for (int j = 0; j < NAMES; j++)
 			EXPECT_STR_HAS(result.out, names[j]);
 		command_free(&result);
 	}
 }
 
-TEST(help_of_a_command_is_its_own_help)
+/* In whatever way it is asked for. */
+TEST(each_help_fits_one_screen)
 {
-	static const char *const names[] = { "run", "show", "stats", "top",
-		"oom", "frag", "leaks", "trace", "diff", "merge", "check",
-		"export", "replay", "generate", "options", "info", "completion",
-		"version" };
-
-	for (int i = 0; i < 18; i++) {
+	unsetenv("ARGP_HELP_FMT");
+	for (int i = 0; i < NAMES; i++) {
 		struct command_result a = command_weir("help", names[i], NULL);
 		struct command_result b =
 		    command_weir(names[i], "--help", NULL);
@@ -56,9 +80,18 @@ TEST(help_of_a_command_is_its_own_help)
 		EXPECT_STR_HAS(a.out, "Usage: weir ");
 		EXPECT_STR_HAS(a.out, names[i]);
 		EXPECT_STR_EQ(a.out, b.out);
+		expect_one_screen(names[i], b.out);
 		command_free(&a);
 		command_free(&b);
 	}
+}
+
+TEST(the_list_fits_one_screen)
+{
+	struct command_result list = command_weir("help", NULL);
+
+	expect_one_screen("weir", list.out);
+	command_free(&list);
 }
 
 TEST(an_unknown_command_gets_the_nearest_one)

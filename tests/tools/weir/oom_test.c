@@ -96,6 +96,112 @@ TEST(the_explanation_is_text_for_people)
 	command_free(&result);
 }
 
+/* A failure, and what PROGRAM did afterwards: `later` are events, `blocks` what
+ * is there in the end, `settings` more of the whole. */
+static const char *
+failed_before(const char *later, const char *blocks, const char *settings)
+{
+	static const char form[] =
+	    "{%s \"device_traces\": [["
+	    "{\"action\": \"segment_alloc\", \"addr\": 20971520,"
+	    " \"size\": 20971520, \"stream\": 0},"
+	    "{\"action\": \"alloc\", \"addr\": 20971520,"
+	    " \"size\": 8388608, \"stream\": 0, \"frames\": ["
+	    "{\"name\": \"net\", \"filename\": \"n.py\", \"line\": 1}]},"
+	    "{\"action\": \"alloc\", \"addr\": 33554432,"
+	    " \"size\": 4194304, \"stream\": 0},"
+	    "{\"action\": \"oom\", \"device_free\": 1048576,"
+	    " \"size\": 6291456, \"stream\": 0}"
+	    "%s]], \"segments\": [%s]}";
+	char text[4096];
+	int n = snprintf(text, sizeof(text), form, settings, later, blocks);
+
+	EXPECT_LT(n, (int)sizeof(text));
+	return written("failed.json", text, (size_t)n);
+}
+
+static const char all_is_free[] =
+    ", {\"action\": \"free_requested\", \"addr\": 20971520,"
+    " \"size\": 8388608, \"stream\": 0},"
+    "{\"action\": \"free_completed\", \"addr\": 20971520,"
+    " \"size\": 8388608, \"stream\": 0},"
+    "{\"action\": \"free_requested\", \"addr\": 33554432,"
+    " \"size\": 4194304, \"stream\": 0},"
+    "{\"action\": \"free_completed\", \"addr\": 33554432,"
+    " \"size\": 4194304, \"stream\": 0},"
+    "{\"action\": \"segment_free\", \"addr\": 20971520,"
+    " \"size\": 20971520, \"stream\": 0}";
+
+TEST(a_failure_is_judged_at_its_moment)
+{
+	const char *path = failed_before(all_is_free, "", "");
+	json_t *json = ask_json(0, "oom", path, NULL, NULL);
+
+	/* 4 MiB lie between the two blocks, 4 behind them. */
+	EXPECT_EQ(number_at(json, "later_events"), 5);
+	EXPECT_EQ(cause(json, "fits"), 0);
+	EXPECT_EQ(cause(json, "fragmentation"), 8 << 20);
+	EXPECT_EQ(number_at(json, "own_pool.reserved_bytes"), 20 << 20);
+	EXPECT_EQ(number_at(json, "own_pool.allocated_bytes"), 12 << 20);
+	EXPECT_EQ(number_at(json, "own_pool.largest_free_bytes"), 4 << 20);
+	json_decref(json);
+	struct command_result result = ask(0, "oom", path, NULL, NULL);
+
+	EXPECT_STR_HAS(result.out,
+	    "the snapshot is 5 events younger; this is the moment of the "
+	    "failure\n");
+	EXPECT_STR_HAS(result.out, "  8.00 MiB  net (n.py:1)\n");
+	command_free(&result);
+}
+
+TEST(a_remedy_is_told_with_what_it_gives_and_a_setting_to_copy)
+{
+	json_t *json = ask_json(0, "oom",
+	    failed_before(all_is_free, "",
+		"\"allocator_settings\": {\"PYTORCH_CUDA_ALLOC_CONF\": "
+		"\"max_split_size_mb:200\"},"),
+	    NULL, NULL);
+
+	EXPECT_STR_EQ(text_at(json, "causes.0.cause"), "fragmentation");
+	EXPECT_STR_HAS(text_at(json, "causes.0.text"), "up to 8.00 MiB");
+	EXPECT_STR_EQ(text_at(json, "causes.0.setting"),
+	    "export PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:200,"
+	    "expandable_segments:True");
+	json_decref(json);
+	json = ask_json(0, "oom",
+	    failed_before(all_is_free, "", "\"weir\": {\"version\": \"1\"},"),
+	    NULL, NULL);
+	EXPECT_STR_EQ(text_at(json, "causes.0.setting"),
+	    "export WEIR_CONF=expandable_segments:True");
+	json_decref(json);
+}
+
+TEST(a_limit_that_stood_in_the_way_is_named)
+{
+	static const char settings[] =
+	    "\"weir\": {\"version\": \"1\"}, \"allocator_settings\": {"
+	    "\"weir_limit_bytes\": {\"0\": 20971520},"
+	    "\"weir_limit_sources\": {\"0\": \"memory_limit_mb\"}},";
+	const char *path = failed_before(all_is_free, "", settings);
+	json_t *json = ask_json(0, "oom", path, NULL, NULL);
+
+	EXPECT_STR_EQ(text_at(json, "causes.0.cause"), "limit");
+	EXPECT_EQ(cause(json, "limit"), 1 << 20);
+	EXPECT_STR_EQ(text_at(json, "causes.0.setting"),
+	    "export WEIR_CONF=memory_limit_mb:46");
+	EXPECT_EQ(number_at(json, "limit_bytes"), 20 << 20);
+	EXPECT_STR_EQ(text_at(json, "limit_source"), "memory_limit_mb");
+	json_decref(json);
+	struct command_result result = ask(0, "oom", path, NULL, NULL);
+
+	EXPECT_STR_HAS(result.out,
+	    "the driver had 1.00 MiB free and the limit was 20.00 MiB "
+	    "(memory_limit_mb)\n");
+	/* What the driver has beyond the limit is not counted. */
+	EXPECT_STR_HAS(result.out, "comes to 8.00 MiB");
+	command_free(&result);
+}
+
 TEST(without_a_failure_it_wants_a_size)
 {
 	expect_refused(

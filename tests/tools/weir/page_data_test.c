@@ -12,6 +12,7 @@
 #include "tests/tools/weir/packed.h"
 #include "tools/weir/page_data.h"
 #include "tools/weir/snapshot_file.h"
+#include "tools/weir/snapshot_sites.h"
 
 /* The data of a page, read again. */
 struct data {
@@ -50,7 +51,7 @@ data_of(const struct snapshot *snapshot, const char *title)
 	page_data_free(page);
 	data.bytes = packed_read(text, length, &data.size);
 	free(text);
-	EXPECT_MEM_EQ(data.bytes, "weirview\2\0\0\0", 12);
+	EXPECT_MEM_EQ(data.bytes, "weirview\3\0\0\0", 12);
 	memcpy(&json_length, data.bytes + 12, 4);
 	json = json_loadb((char *)data.bytes + 16, json_length, 0, NULL);
 	EXPECT_NOT_NULL(json);
@@ -217,8 +218,10 @@ TEST(text_and_stacks_are_as_in_the_snapshot)
 		EXPECT_EQ(at(&data, "stack_first", i), s->stacks[i].first);
 		EXPECT_EQ(at(&data, "stack_frames", i), s->stacks[i].count);
 	}
-	for (uint32_t i = 0; i < s->frame_count; i++)
+	for (uint32_t i = 0; i < s->frame_count; i++) {
 		EXPECT_EQ(at(&data, "frame_line", i), s->frames[i].line);
+		EXPECT_EQ(at(&data, "frame_grade", i), site_grade(s, i));
+	}
 	for (uint32_t i = 0; i < s->annotation_count; i++)
 		EXPECT_EQ(at(&data, "annotation_end", i),
 		    strcmp(snapshot_text(s, s->annotations[i].stage),

@@ -40,9 +40,9 @@ TEST(show_has_it_behind_the_devices)
 	const char *host = strstr(result.out, "page-locked host memory:");
 	json_t *json;
 
-	expect_begin(result.out, "2.00 MiB reserved in 1 segments;");
+	expect_begin(result.out, "2.00 MiB reserved in 1 segment;");
 	EXPECT_NOT_NULL(host);
-	EXPECT_STR_HAS(host, "4.00 MiB reserved in 1 segments");
+	EXPECT_STR_HAS(host, "4.00 MiB reserved in 1 segment");
 	EXPECT_STR_HAS(host, "to_host (off.py:7)");
 	command_free(&result);
 	json = ask_json(0, "show", snapshot(), NULL, NULL);

@@ -4,10 +4,13 @@
  */
 #include <jansson.h>
 #include <limits.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/support/command.h"
@@ -153,6 +156,32 @@ TEST(a_driver_that_is_named_is_kept)
 	command_free(&result);
 }
 
+TEST(the_command_finds_its_libraries_without_proc)
+{
+	/* Before anything is allocated, which a skipped test would lose. */
+	if (test_is_watched())
+		SKIP("what watches the command needs /proc");
+	char *library = real_build("lib/libweir_preload.so");
+	char *command = test_build("bin/weir");
+	const char *const argv[] = { command, "run", "--sim", show(),
+		"$LD_PRELOAD", NULL };
+	int apart = geteuid() == 0 ? CLONE_NEWNS : CLONE_NEWUSER | CLONE_NEWNS;
+	struct command_result result;
+
+	plain_environment();
+	if (unshare(apart) != 0 ||
+	    mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+	    mount("none", "/proc", "tmpfs", 0, NULL) != 0)
+		SKIP("file systems cannot be mounted here");
+	result = command_run(argv);
+	EXPECT_EQ(result.status, 0);
+	expect_preload(result.out, library);
+	EXPECT_STR_EQ(result.err, "");
+	command_free(&result);
+	free(command);
+	free(library);
+}
+
 TEST(options_and_report_reach_the_program)
 {
 	struct command_result result;
@@ -276,6 +305,55 @@ TEST(a_cuda_program_is_reported_on_stderr)
 	free(program);
 }
 
+TEST(a_program_that_is_linked_with_weir_is_reported_with_its_numbers)
+{
+	struct command_result result;
+	char *program = test_build("tests/programs/with_weir");
+
+	plain_environment();
+	result = command_weir("run", "--sim", program, NULL);
+	EXPECT_EQ(result.status, 0);
+	EXPECT_STR_HAS(result.err, " (served by its own libweir)\n");
+	EXPECT_STR_HAS(result.err, "peak live                8.00 MiB");
+	EXPECT_STR_HAS(result.err, "allocations served              3\n");
+	EXPECT_STR_HAS(result.err, "frees served                    2\n");
+	EXPECT_NULL(strstr(result.err, "served nothing"));
+	command_free(&result);
+	free(program);
+}
+
+/* weir's own calls of the driver are not served by weir once more. */
+TEST(a_linked_program_is_served_once_in_segments_of_the_driver)
+{
+	struct command_result result;
+	char *program = test_build("tests/programs/with_weir");
+
+	plain_environment();
+	result = command_weir("run", "--sim", "--conf",
+	    "expandable_segments:False", program, NULL);
+	EXPECT_EQ(result.status, 0);
+	EXPECT_STR_HAS(result.err, " (served by its own libweir)\n");
+	EXPECT_STR_HAS(result.err, "peak live                8.00 MiB");
+	EXPECT_STR_HAS(result.err, "allocations served              3\n");
+	command_free(&result);
+	free(program);
+}
+
+TEST(a_linked_program_at_its_limit_is_told_of_the_limit)
+{
+	struct command_result result;
+	char *program = test_build("tests/programs/with_weir");
+
+	plain_environment();
+	result = command_weir(
+	    "run", "--sim", "--conf", "memory_limit_mb:6", program, NULL);
+	EXPECT_EQ(result.status, 1);
+	EXPECT_STR_HAS(
+	    result.err, "The limit stands in the way, not the device");
+	command_free(&result);
+	free(program);
+}
+
 TEST(a_cuda_program_runs_and_leaves_a_report)
 {
 	struct command_result result;
@@ -324,6 +402,154 @@ TEST(the_status_is_that_of_the_program)
 	result = command_weir("run", "--sim", show(), "kill", NULL);
 	EXPECT_EQ(result.signal, SIGTERM);
 	command_free(&result);
+}
+
+/* ---- Programs that end without writing their report ---------------------- */
+
+static struct command_result
+run_to_the_end(const char *report, const char *how)
+{
+	char *program = test_build("tests/programs/driver_ends");
+	struct command_result result;
+
+	plain_environment();
+	result = command_weir(
+	    "run", "--sim", "--report", report, program, how, NULL);
+	free(program);
+	return result;
+}
+
+static long long
+number(const json_t *report, const char *key)
+{
+	const json_t *value = json_object_get(report, key);
+
+	if (!json_is_integer(value))
+		FAIL("the report has no number %s", key);
+	return json_integer_value(value);
+}
+
+/* What driver_ends has counted by its end. */
+static json_t *
+expect_counted(const char *path, const char *ended)
+{
+	json_t *json = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
+	const char *end;
+
+	if (json == NULL)
+		FAIL("%s: there is no report", path);
+	end = json_string_value(json_object_get(json, "ended"));
+	EXPECT_STR_EQ(end, ended);
+	EXPECT_STR_HAS(
+	    json_string_value(json_object_get(json, "program")), "driver_ends");
+	EXPECT(json_is_true(json_object_get(json, "serving")));
+	EXPECT_EQ(number(json, "allocations_served"), 10);
+	EXPECT_EQ(number(json, "frees_served"), 4);
+	EXPECT_EQ(number(json, "peak_live_bytes"), 10 << 20);
+	EXPECT_EQ(number(json, "live_bytes_at_exit"), 6 << 20);
+	EXPECT_EQ(number(json, "live_blocks_at_exit"), 6);
+	EXPECT_GE(number(json, "peak_held_bytes"), 10 << 20);
+	EXPECT_GT(number(json, "driver_calls_made"), 0);
+	return json;
+}
+
+TEST(a_program_that_a_signal_ends_is_reported)
+{
+	static const struct {
+		const char *how;
+		int signal;
+	} ways[] = { { "abort", SIGABRT }, { "segv", SIGSEGV },
+		{ "term", SIGTERM }, { "kill", SIGKILL } };
+	char *path = test_file("report.json", "", 0);
+
+	for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
+		struct command_result result =
+		    run_to_the_end(path, ways[i].how);
+		json_t *json;
+
+		EXPECT_EQ(result.signal, ways[i].signal);
+		command_free(&result);
+		json = expect_counted(path, "signal");
+		EXPECT_EQ(number(json, "signal"), ways[i].signal);
+		json_decref(json);
+		EXPECT_EQ(unlink(path), 0);
+	}
+	free(path);
+}
+
+TEST(a_program_that_runs_no_exit_handlers_is_reported)
+{
+	char *path = test_file("report.json", "", 0);
+	struct command_result result = run_to_the_end(path, "_exit");
+	json_t *json;
+
+	EXPECT_EQ(result.status, 5);
+	EXPECT_STR_EQ(result.err, "");
+	json = expect_counted(path, "status");
+	EXPECT_EQ(number(json, "status"), 5);
+	json_decref(json);
+	command_free(&result);
+	free(path);
+}
+
+TEST(a_child_that_is_killed_is_reported_too)
+{
+	char *path = test_file("report.json", "", 0);
+	struct command_result result = run_to_the_end(path, "child");
+
+	EXPECT_EQ(result.status, 0);
+	EXPECT_STR_EQ(result.err, "");
+	json_decref(expect_counted(path, "lost"));
+	command_free(&result);
+	free(path);
+}
+
+TEST(the_report_of_a_killed_program_is_on_stderr)
+{
+	struct command_result result = run_to_the_end("-", "term");
+
+	EXPECT_EQ(result.signal, SIGTERM);
+	EXPECT_STR_HAS(result.err, "ended by SIGTERM\n");
+	EXPECT_STR_HAS(result.err, "  live at exit             6.00 MiB");
+	command_free(&result);
+}
+
+/* What is sent to `weir run` is for the program. */
+TEST(a_signal_to_run_ends_the_program_and_the_report_is_there)
+{
+	char *path = test_file("report.json", "", 0);
+	char *weir = test_build("bin/weir");
+	char *program = test_build("tests/programs/driver_ends");
+	char said[16] = "";
+	int from[2];
+	int status;
+	pid_t pid;
+
+	plain_environment();
+	EXPECT_EQ(pipe(from), 0);
+	pid = fork();
+	if (pid == 0) {
+		dup2(from[1], STDOUT_FILENO);
+		close(from[0]);
+		close(from[1]);
+		execl(weir, "weir", "run", "--sim", "--report", path, program,
+		    "wait", (char *)NULL);
+		_exit(127);
+	}
+	close(from[1]);
+	EXPECT_EQ(read(from[0], said, sizeof(said) - 1), 6);
+	EXPECT_STR_EQ(said, "ready\n");
+	EXPECT_EQ(kill(pid, SIGTERM), 0);
+	EXPECT_EQ(waitpid(pid, &status, 0), pid);
+	EXPECT(WIFSIGNALED(status));
+	EXPECT_EQ(WTERMSIG(status), SIGTERM);
+	/* The program has ended: nobody else has the pipe open. */
+	EXPECT_EQ(read(from[0], said, 1), 0);
+	json_decref(expect_counted(path, "signal"));
+	close(from[0]);
+	free(program);
+	free(weir);
+	free(path);
 }
 
 TEST(a_program_that_is_not_there_is_127)

@@ -70,7 +70,7 @@ TEST(show_of_a_device_leaves_out_the_others)
 {
 	struct command_result result = ask(0, "show", train(), "--device", "1");
 
-	EXPECT_STR_HAS(result.out, "20.00 MiB reserved in 1 segments");
+	EXPECT_STR_HAS(result.out, "20.00 MiB reserved in 1 segment");
 	EXPECT_NULL(strstr(result.out, "7f0000000000"));
 	command_free(&result);
 }

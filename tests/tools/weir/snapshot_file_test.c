@@ -5,8 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include "tests/support/test.h"
 #include "tests/tools/weir/answer.h"
@@ -25,7 +27,8 @@ TEST(files_that_are_no_snapshot_are_told_what_they_are)
 {
 	REFUSED("", "it is empty");
 	REFUSED("PK\3\4\24\0\0\0", "a zip archive, as torch.save() writes");
-	REFUSED("\x1f\x8b\x08\0", "compressed by gzip");
+	REFUSED("\x1f\x8b\x08\0", "cut off: the gzip data has no end");
+	REFUSED("\x1f\x8bsomething", "damaged gzip data");
 	REFUSED("\x28\xb5\x2f\xfd....", "compressed by zstd");
 	REFUSED("BZh91AY", "compressed by bzip2");
 	REFUSED("\x7f"
@@ -131,4 +134,142 @@ TEST(nothing_but_the_answer_is_printed_to_a_pipe)
 		EXPECT_NULL(strchr(result.out, '\033'));
 		command_free(&result);
 	}
+}
+
+/* ---- Files that ask for much --------------------------------------------- */
+
+/* A file of `head`, then `times` of `unit`, under xz. */
+static const char *
+compressed(const char *name, const char *head, const char *unit, size_t times)
+{
+	static unsigned char packed[1 << 20];
+	size_t length = strlen(head) + times * strlen(unit);
+	char *bytes = malloc(length + 1);
+	size_t packed_length = 0;
+	char *at = bytes;
+
+	EXPECT_NOT_NULL(bytes);
+	at = stpcpy(at, head);
+	for (size_t i = 0; i < times; i++)
+		at = stpcpy(at, unit);
+	EXPECT_EQ(lzma_easy_buffer_encode(0, LZMA_CHECK_CRC32, NULL,
+		      (unsigned char *)bytes, length, packed, &packed_length,
+		      sizeof(packed)),
+	    LZMA_OK);
+	free(bytes);
+	return written(name, packed, packed_length);
+}
+
+/* Each of them took gigabytes. */
+TEST(a_small_file_may_not_take_gigabytes_to_read)
+{
+	struct rusage used;
+
+	expect_refused("stats",
+	    compressed("tuples.xz", "\x80\x02)", "\x85", 20000000),
+	    "tuples.xz: it needs more than 25");
+	expect_refused("stats",
+	    compressed("stack.xz", "\x80\x02(", "N", 20000000),
+	    "'weir --read-memory=SIZE COMMAND' allows more");
+	expect_refused("stats",
+	    compressed("j.xz", "{\"segments\":[", "{\"blocks\":[]},", 3000000),
+	    "of memory for the first ");
+	expect_refused("replay",
+	    compressed("k.csv.xz", "action,addr,size,stream,time_us\n",
+		"k,1,1,0,0\n", 10000000),
+	    "it needs more than 2");
+	EXPECT_EQ(getrusage(RUSAGE_CHILDREN, &used), 0);
+	/* A watching tool's memory is not the reader's. */
+	if (!test_is_watched())
+		EXPECT_LT(used.ru_maxrss, 640 << 10); /* KiB */
+}
+
+/* Here it is no snapshot for another reason. */
+/* A kilobyte that says a million entries. */
+TEST(what_gzip_has_compressed_has_the_same_budget)
+{
+	const char *path = written("zeros.gz", "", 0);
+	gzFile file = gzopen(path, "wb");
+	char *zeros = calloc(1, 1 << 20);
+	struct command_result result;
+
+	EXPECT_GT(gzwrite(file, "\x80\x02(", 3), 0);
+	memset(zeros, 'N', 1 << 20);
+	EXPECT_EQ(gzwrite(file, zeros, 1 << 20), 1 << 20);
+	EXPECT_EQ(gzclose(file), Z_OK);
+	free(zeros);
+	result = command_weir("--read-memory=1M", "stats", path, NULL);
+	EXPECT_EQ(result.status, 1);
+	EXPECT_STR_HAS(result.err, "zeros.gz: it needs more than");
+	command_free(&result);
+}
+
+TEST(the_user_may_allow_more_memory_for_reading)
+{
+	const char *path = compressed("stack.xz", "\x80\x02(", "N", 20000000);
+	struct command_result result;
+
+	result = command_weir("--read-memory=2G", "stats", path, NULL);
+	EXPECT_EQ(result.status, 1);
+	EXPECT_STR_HAS(result.err, "cut off");
+	command_free(&result);
+	result = command_weir("--read-memory=1M", "stats", path, NULL);
+	EXPECT_STR_HAS(result.err, "it needs more than 1.00 MiB of memory");
+	command_free(&result);
+	result = command_weir("--read-memory=much", "stats", path, NULL);
+	EXPECT_EQ(result.status, 2);
+	EXPECT_STR_HAS(result.err, "--read-memory=much");
+	command_free(&result);
+}
+
+static double
+time_of_children(void)
+{
+	struct rusage used;
+
+	EXPECT_EQ(getrusage(RUSAGE_CHILDREN, &used), 0);
+	return (double)used.ru_utime.tv_sec +
+	    (double)used.ru_utime.tv_usec * 1e-6;
+}
+
+/* Seconds to read a trace of so many addresses, the multiples of one number. */
+static double
+time_to_read(const char *name, uint64_t factor)
+{
+	enum { ROWS = 1 << 16 };
+	char *text = malloc(64 + ROWS * 32);
+	char *at = text;
+	double before = time_of_children();
+	struct command_result result;
+
+	EXPECT_NOT_NULL(text);
+	at += sprintf(at, "action,addr,size,stream,time_us\n");
+	for (uint64_t i = 0; i < ROWS; i++)
+		at += sprintf(at, "a,%llx,512,0,0\n",
+		    (unsigned long long)i * factor << 9);
+	/* The last row ends it before anything is played. */
+	at = stpcpy(at, "f,1,512,0,0\n");
+	result = command_weir(
+	    "replay", "--sim", written(name, text, (size_t)(at - text)), NULL);
+	EXPECT_EQ(result.status, 1);
+	EXPECT_STR_HAS(result.err, "address 1, which is not allocated");
+	command_free(&result);
+	free(text);
+	return time_of_children() - before;
+}
+
+/* Addresses that fall together in a table whose order is known: each was looked
+ * for behind all others. */
+TEST(addresses_of_a_trace_cannot_be_chosen_to_collide)
+{
+	const uint64_t k = UINT64_C(0x9e3779b97f4a7c15);
+	uint64_t inverse = k;
+
+	/* Newton's way to the inverse of an odd number modulo 2^64. */
+	for (int i = 0; i < 6; i++)
+		inverse *= 2 - k * inverse;
+	double easy = time_to_read("easy.csv", 1);
+	double hard = time_to_read("hard.csv", inverse << 39);
+
+	EXPECT(hard < 0.3 + 8 * easy);
 }

@@ -97,7 +97,7 @@ TEST(json_is_read_with_blanks_and_escapes)
 		    snapshot_text(snapshot, snapshot->settings[0].value), "3");
 		EXPECT_STR_EQ(
 		    snapshot_text(snapshot, snapshot->settings[1].value),
-		    "1.8446744073709552e+19");
+		    "18446744073709551615");
 		snapshot_free(snapshot);
 	}
 }

@@ -62,7 +62,8 @@ TEST(top_prints_shares_and_says_what_it_leaves_out)
 {
 	struct command_result result = ask(0, "top", train(), "--count", "2");
 
-	EXPECT_STR_HAS(result.out, "71.17 MiB are in use, in 16 blocks\n");
+	EXPECT_STR_HAS(result.out,
+	    "70.50 MiB are in use and 684.00 KiB pending, in 16 blocks\n");
 	EXPECT_STR_HAS(
 	    result.out, "54.00 MiB  75.9 %       6  __init__ (model.py:8)\n");
 	EXPECT_STR_HAS(result.out, "and 2 more; --count shows them\n");
@@ -90,4 +91,41 @@ TEST(top_refuses_what_it_cannot_sort_by)
 	result = command_weir("top", "--count", "0", train(), NULL);
 	EXPECT_EQ(result.status, 2);
 	command_free(&result);
+}
+
+TEST(one_block_is_one_block)
+{
+	static const char text[] =
+	    "{\"device_traces\": [], \"segments\": [{\"address\": 4096, "
+	    "\"total_size\": 512, \"stream\": -1, \"blocks\": [{\"size\": "
+	    "512, \"requested_size\": 512, \"state\": "
+	    "\"active_allocated\"}]}]}";
+	const char *path = written("one.json", text, sizeof(text) - 1);
+	struct command_result result = ask(0, "top", path, NULL, NULL);
+
+	EXPECT_STR_HAS(result.out, "512 bytes are in use, in 1 block\n");
+	command_free(&result);
+	/* Memory of no stream has no handle. */
+	result = ask(0, "show", path, NULL, NULL);
+	EXPECT_STR_HAS(result.out, "in 1 segment;");
+	EXPECT_STR_HAS(result.out, "no stream");
+	EXPECT_NULL(strstr(result.out, "ffff"));
+	command_free(&result);
+}
+
+TEST(a_device_that_is_not_there_is_an_error)
+{
+	static const char *const commands[] = { "top", "show", "stats", "frag",
+		"trace", "leaks", "oom", "check" };
+
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+		struct command_result result =
+		    command_weir(commands[i], "--device", "7", train(), NULL);
+
+		EXPECT_EQ(result.status, 1);
+		EXPECT_STR_EQ(result.out, "");
+		EXPECT_STR_HAS(result.err,
+		    "there is no device 7: the snapshot has 2 of them");
+		command_free(&result);
+	}
 }

@@ -2,6 +2,7 @@
  * weir view: where the page goes, what it is made of, and what is refused. How
  * it looks and behaves is tested in a browser, by tests/viewer.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -9,8 +10,10 @@
 
 #include "tests/support/command.h"
 #include "tests/support/test.h"
+#include "tests/tools/weir/answer.h"
 #include "tests/tools/weir/packed.h"
 #include "tools/weir/page.h"
+#include "tools/weir/trace_snapshot.h"
 
 static void
 need_page(void)
@@ -183,4 +186,142 @@ TEST(a_build_without_the_page_says_so)
 	    page_bytes == 0);
 	EXPECT_EQ(result.out[0] == '\0', page_bytes == 0);
 	command_free(&result);
+}
+
+/* What stands in for a browser notes what it was given. */
+static char *
+browser(const char *note)
+{
+	char text[256];
+	int n = snprintf(
+	    text, sizeof(text), "#!/bin/sh\necho \"$1\" >'%s'\n", note);
+	char *path = test_file("browser", text, (size_t)n);
+
+	EXPECT_EQ(chmod(path, 0700), 0);
+	return path;
+}
+
+TEST(open_starts_a_browser_with_the_page)
+{
+	need_page();
+	char *note = test_file("note", "", 0);
+	char *program = browser(note);
+	char given[256] = "";
+	FILE *file;
+
+	setenv("BROWSER", program, 1);
+	struct command_result result =
+	    command_weir("view", "--open", train(), NULL);
+
+	EXPECT_EQ(result.status, 0);
+	file = fopen(note, "r");
+	EXPECT_NOT_NULL(file);
+	EXPECT_NOT_NULL(fgets(given, sizeof(given), file));
+	fclose(file);
+	/* The command says where the page is. */
+	EXPECT_STR_EQ(given, result.out);
+	EXPECT_STR_HAS(given, "/view.html\n");
+	given[strlen(given) - 1] = '\0';
+	EXPECT_EQ(access(given, R_OK), 0);
+	unlink(given);
+	*strrchr(given, '/') = '\0';
+	rmdir(given);
+	command_free(&result);
+	setenv("BROWSER", "/nonexistent/browser", 1);
+	result = command_weir("view", "--open", "-o", note, train(), NULL);
+	EXPECT_EQ(result.status, 1);
+	EXPECT_STR_HAS(result.err, "set BROWSER to a browser");
+	command_free(&result);
+	free(program);
+	free(note);
+}
+
+/* ---- Traces in CSV ----------------------------------------------------- */
+
+TEST(a_trace_in_csv_has_a_page)
+{
+	char *path = free_path("page.html");
+	struct command_result result;
+
+	need_page();
+	result = view("moe_start.csv", path, NULL);
+	EXPECT_STR_EQ(result.err, "");
+	EXPECT_EQ(result.status, 0);
+	EXPECT(exists(path));
+	command_free(&result);
+	free(path);
+	path = free_path("page.html");
+	result = view("fsdp_prefetch.csv.xz", path, NULL);
+	EXPECT_STR_EQ(result.err, "");
+	EXPECT_EQ(result.status, 0);
+	command_free(&result);
+	free(path);
+}
+
+static const char good_trace[] = "action,addr,size,stream,time_us\n"
+				 "a,1000,512,0,1\n"
+				 "a,2000,1024,7,2\n"
+				 "k,0,50,7,2\n"
+				 "f,1000,512,0,3\n"
+				 "f,2000,1024,7,4\n"
+				 "a,1000,2048,0,5\n"
+				 "c,2000,1024,7,6\n";
+
+/* A free completes at once where nothing else is said; held is what is in use,
+ * since the trace does not say it. */
+TEST(rows_of_csv_become_events)
+{
+	static const uint8_t wanted[] = { SNAPSHOT_SEGMENT_MAP, SNAPSHOT_ALLOC,
+		SNAPSHOT_SEGMENT_MAP, SNAPSHOT_ALLOC, SNAPSHOT_FREE_REQUESTED,
+		SNAPSHOT_FREE_COMPLETED, SNAPSHOT_SEGMENT_UNMAP,
+		SNAPSHOT_FREE_REQUESTED, SNAPSHOT_SEGMENT_MAP, SNAPSHOT_ALLOC,
+		SNAPSHOT_FREE_COMPLETED, SNAPSHOT_SEGMENT_UNMAP };
+	char *path = test_file("t.csv", good_trace, strlen(good_trace));
+	struct snapshot *snapshot = trace_snapshot_load(path);
+
+	EXPECT_NOT_NULL(snapshot);
+	EXPECT_EQ(snapshot->trace_count, 1);
+	EXPECT_EQ(snapshot->traces[0].count, sizeof(wanted));
+	EXPECT_MEM_EQ(snapshot->events.action, wanted, sizeof(wanted));
+	EXPECT_EQ(snapshot->events.address[3], 0x2000);
+	EXPECT_EQ(snapshot->events.bytes[9], 2048);
+	EXPECT_EQ(snapshot->events.time_us[11], 6);
+	snapshot_free(snapshot);
+	free(path);
+}
+
+TEST(a_wrong_trace_leaves_the_page_that_was_there)
+{
+	static const char bad[] = "action,addr,size,stream,time_us\n"
+				  "f,1000,512,0,1\n";
+	char *page = test_file("page.html", "old", 3);
+	char *path = test_file("bad.csv", bad, strlen(bad));
+	struct command_result result =
+	    command_weir("view", path, "-o", page, NULL);
+	struct stat about;
+
+	need_page();
+	EXPECT_EQ(result.status, 1);
+	EXPECT_STR_HAS(result.err, "bad.csv:2: 'f' of address 1000");
+	EXPECT_EQ(stat(page, &about), 0);
+	EXPECT_EQ(about.st_size, 3);
+	command_free(&result);
+	free(path);
+	free(page);
+}
+
+TEST(an_earlier_snapshot_that_cannot_be_read_is_told)
+{
+	char *page = free_path("page.html");
+	char *path = test_data("snapshots/train4.pickle");
+	struct command_result result = command_weir(
+	    "view", path, "-o", page, "--compare", "/no/such/file", NULL);
+
+	need_page();
+	EXPECT_EQ(result.status, 1);
+	EXPECT_STR_HAS(result.err, "/no/such/file");
+	EXPECT(!exists(page));
+	command_free(&result);
+	free(path);
+	free(page);
 }

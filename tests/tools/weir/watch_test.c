@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,118 +14,18 @@
 
 #include "tests/support/command.h"
 #include "tests/support/test.h"
-
-/* A program of ours that does what it is told: driver_steps. */
-struct program {
-	pid_t pid;
-	FILE *to;
-	FILE *from;
-};
+#include "tests/tools/weir/stepped.h"
 
 static char pid_text[32];
 
-/* Programs start from nothing; a sanitizer's runtime comes with them, so not
- * first, and sleeps at their ends. */
-static void
-plain_environment(void)
-{
-	unsetenv("WEIR_CONF");
-	unsetenv("WEIR_REPORT");
-	setenv("ASAN_OPTIONS", "verify_asan_link_order=0", 1);
-	setenv("TSAN_OPTIONS", "atexit_sleep_ms=0", 1);
-}
-
-static const char *
-runtime_folder(void)
-{
-	static char path[4096];
-	char *file = test_file("x", "", 0);
-
-	snprintf(path, sizeof(path), "%s", file);
-	*strrchr(path, '/') = '\0';
-	setenv("XDG_RUNTIME_DIR", path, 1);
-	free(file);
-	plain_environment();
-	return path;
-}
-
-static void
-run_program(const char *flag)
-{
-	char *weir = test_build("bin/weir");
-	char *steps = test_build("tests/programs/driver_steps");
-
-	execl(weir, "weir", "run", "--quiet", "--sim", flag, "--", steps,
-	    (char *)NULL);
-	_exit(127);
-}
-
-/* Start it under `weir run` with this flag. */
+/* Start driver_steps under `weir run` with this flag. */
 static struct program
 start(const char *flag)
 {
-	struct program program;
-	int to[2];
-	int from[2];
+	struct program program = program_start(flag);
 
-	EXPECT_EQ(pipe2(to, O_CLOEXEC), 0);
-	EXPECT_EQ(pipe2(from, O_CLOEXEC), 0);
-	fflush(NULL);
-	program.pid = fork();
-	if (program.pid == 0) {
-		dup2(to[0], STDIN_FILENO);
-		dup2(from[1], STDOUT_FILENO);
-		run_program(flag);
-	}
-	close(to[0]);
-	close(from[1]);
-	program.to = fdopen(to[1], "w");
-	program.from = fdopen(from[0], "r");
 	snprintf(pid_text, sizeof(pid_text), "%ld", (long)program.pid);
 	return program;
-}
-
-/* What the system calls it; valgrind is there under a name of its own. */
-static const char *
-name_of(const struct program *program)
-{
-	static char name[32];
-	char path[64];
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/%ld/comm", (long)program->pid);
-	file = fopen(path, "r");
-	EXPECT_NOT_NULL(file);
-	EXPECT_NOT_NULL(fgets(name, sizeof(name), file));
-	fclose(file);
-	name[strcspn(name, "\n")] = '\0';
-	return name;
-}
-
-/* Have it do one thing; its answer is checked. */
-static void
-step(const struct program *program, char letter, int answer)
-{
-	char line[32];
-	char expected[32];
-
-	fprintf(program->to, "%c\n", letter);
-	fflush(program->to);
-	EXPECT_NOT_NULL(fgets(line, sizeof(line), program->from));
-	snprintf(expected, sizeof(expected), "%c %d\n", letter, answer);
-	EXPECT_STR_EQ(line, expected);
-}
-
-/* Let it end; its exit status. */
-static int
-finish(struct program *program)
-{
-	int status;
-
-	fclose(program->to);
-	EXPECT_EQ(waitpid(program->pid, &status, 0), program->pid);
-	fclose(program->from);
-	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 static json_t *
@@ -165,6 +66,51 @@ look(void)
 	return json;
 }
 
+/* True where the system says what `weir run` is: under valgrind every process
+ * is valgrind's own program. */
+static bool
+is_known_as_weir(const struct program *program)
+{
+	char *weir = test_build("bin/weir");
+	char path[64];
+	struct stat wanted;
+	struct stat found;
+	bool known;
+
+	snprintf(path, sizeof(path), "/proc/%ld/exe", (long)program->pid);
+	EXPECT_EQ(stat(weir, &wanted), 0);
+	EXPECT_EQ(stat(path, &found), 0);
+	known = wanted.st_dev == found.st_dev && wanted.st_ino == found.st_ino;
+	free(weir);
+	return known;
+}
+
+/* `weir run` stays for the report, and its number is the one that the shell
+ * knows. */
+TEST(a_program_is_found_by_the_number_of_its_weir_run)
+{
+	struct program program;
+	json_t *json;
+
+	runtime_folder();
+	program_report = "/dev/null";
+	program = start("--watch");
+	program_step(&program, 'a', 0);
+	if (!is_known_as_weir(&program)) {
+		EXPECT(test_is_watched());
+		EXPECT_EQ(program_finish(&program), 0);
+		SKIP("valgrind hides which program a process runs");
+	}
+	json = look();
+	EXPECT_STR_EQ(json_string_value(json_object_get(json, "program")),
+	    "driver_steps");
+	EXPECT_NE(json_integer_value(json_object_get(json, "pid")),
+	    (long long)program.pid);
+	EXPECT_EQ(number(json, "memory", "live_bytes"), 1 << 20);
+	json_decref(json);
+	EXPECT_EQ(program_finish(&program), 0);
+}
+
 static void
 expect_no(const char *pid, const char *why)
 {
@@ -184,25 +130,25 @@ TEST(a_running_program_is_looked_at)
 
 	runtime_folder();
 	program = start("--watch");
-	step(&program, 'a', 0);
-	step(&program, 'a', 0);
+	program_step(&program, 'a', 0);
+	program_step(&program, 'a', 0);
 	json = look();
 	EXPECT_EQ(json_integer_value(json_object_get(json, "pid")),
 	    (long long)program.pid);
 	EXPECT_STR_EQ(json_string_value(json_object_get(json, "program")),
-	    name_of(&program));
+	    program_name(&program));
 	EXPECT_EQ(number(json, "memory", "live_bytes"), 2 << 20);
 	EXPECT_EQ(number(json, "memory", "live_blocks"), 2);
 	EXPECT_GE(number(json, "memory", "held_bytes"), 2 << 20);
 	json_decref(json);
-	step(&program, 'f', 0);
-	step(&program, 'h', 0);
+	program_step(&program, 'f', 0);
+	program_step(&program, 'h', 0);
 	json = look();
 	EXPECT_EQ(number(json, "memory", "live_bytes"), 1 << 20);
 	EXPECT_EQ(number(json, "memory", "frees"), 1);
 	EXPECT_EQ(number(json, "pinned", "live_bytes"), 1 << 20);
 	json_decref(json);
-	EXPECT_EQ(finish(&program), 0);
+	EXPECT_EQ(program_finish(&program), 0);
 }
 
 TEST(text_names_streams_pools_and_rates)
@@ -212,16 +158,16 @@ TEST(text_names_streams_pools_and_rates)
 
 	runtime_folder();
 	program = start("--watch");
-	step(&program, 'a', 0);
+	program_step(&program, 'a', 0);
 	result = command_weir("watch", pid_text, "--once", NULL);
 	EXPECT_STR_EQ(result.err, "");
-	EXPECT_STR_HAS(result.out, name_of(&program));
-	EXPECT_STR_HAS(result.out, "live 1.00 MiB in 1 blocks");
+	EXPECT_STR_HAS(result.out, program_name(&program));
+	EXPECT_STR_HAS(result.out, "live 1.00 MiB in 1 block");
 	EXPECT_STR_HAS(result.out, "allocations -, frees -");
 	EXPECT_STR_HAS(result.out, "no stream");
 	EXPECT_NULL(strchr(result.out, '\033'));
 	command_free(&result);
-	EXPECT_EQ(finish(&program), 0);
+	EXPECT_EQ(program_finish(&program), 0);
 }
 
 /* One that goes on: a line of JSON each time, with rates from the second on. */
@@ -237,7 +183,7 @@ TEST(looking_goes_on_until_the_program_ends)
 
 	runtime_folder();
 	program = start("--watch");
-	step(&program, 'a', 0);
+	program_step(&program, 'a', 0);
 	snprintf(command, sizeof(command),
 	    "%s watch %s --json --interval 0.05 2>&1", weir, pid_text);
 	watch = popen(command, "r");
@@ -252,7 +198,7 @@ TEST(looking_goes_on_until_the_program_ends)
 	device = json_array_get(json_object_get(json, "devices"), 0);
 	EXPECT(json_is_real(json_object_get(device, "allocations_per_s")));
 	json_decref(json);
-	EXPECT_EQ(finish(&program), 0);
+	EXPECT_EQ(program_finish(&program), 0);
 	while (fgets(line, sizeof(line), watch) != NULL && line[0] == '{')
 		;
 	EXPECT_STR_HAS(line, "has ended");
@@ -270,7 +216,7 @@ TEST(a_snapshot_is_fetched_from_a_running_program)
 
 	snprintf(path, sizeof(path), "%s/fetched.pickle", folder);
 	umask(0);
-	step(&program, 'a', 0);
+	program_step(&program, 'a', 0);
 	result = command_weir("watch", pid_text, "--snapshot", path, NULL);
 	EXPECT_STR_EQ(result.err, "");
 	EXPECT_EQ(result.status, 0);
@@ -286,7 +232,7 @@ TEST(a_snapshot_is_fetched_from_a_running_program)
 	EXPECT_EQ(result.status, 1);
 	EXPECT_STR_HAS(result.err, "/no/such/folder/x: cannot be written");
 	command_free(&result);
-	EXPECT_EQ(finish(&program), 0);
+	EXPECT_EQ(program_finish(&program), 0);
 }
 
 TEST(several_watch_one_program)
@@ -295,7 +241,7 @@ TEST(several_watch_one_program)
 
 	runtime_folder();
 	program = start("--watch");
-	step(&program, 'a', 0);
+	program_step(&program, 'a', 0);
 	for (int i = 0; i < 4; i++) {
 		fflush(NULL);
 		if (fork() == 0) {
@@ -311,8 +257,8 @@ TEST(several_watch_one_program)
 		EXPECT_NE(child, program.pid);
 		EXPECT_EQ(status, 0);
 	}
-	step(&program, 'f', 0);
-	EXPECT_EQ(finish(&program), 0);
+	program_step(&program, 'f', 0);
+	EXPECT_EQ(program_finish(&program), 0);
 }
 
 TEST(processes_that_can_be_watched_are_listed)
@@ -322,13 +268,13 @@ TEST(processes_that_can_be_watched_are_listed)
 
 	runtime_folder();
 	program = start("--watch");
-	step(&program, 'a', 0);
+	program_step(&program, 'a', 0);
 	result = command_weir("watch", NULL);
 	EXPECT_EQ(result.status, 0);
 	EXPECT_STR_HAS(result.out, pid_text);
-	EXPECT_STR_HAS(result.out, name_of(&program));
+	EXPECT_STR_HAS(result.out, program_name(&program));
 	command_free(&result);
-	EXPECT_EQ(finish(&program), 0);
+	EXPECT_EQ(program_finish(&program), 0);
 	result = command_weir("watch", NULL);
 	EXPECT_NULL(strstr(result.out, pid_text));
 	command_free(&result);
@@ -340,9 +286,9 @@ TEST(what_cannot_be_watched_is_told_apart)
 
 	runtime_folder();
 	program = start("--history");
-	step(&program, 'a', 0);
+	program_step(&program, 'a', 0);
 	expect_no(pid_text, "cannot be watched: it was not started by");
-	EXPECT_EQ(finish(&program), 0);
+	EXPECT_EQ(program_finish(&program), 0);
 	expect_no(pid_text, "there is no process");
 	expect_no("2147483647", "there is no process 2147483647");
 }
@@ -354,7 +300,7 @@ TEST(a_killed_program_leaves_nothing_that_is_believed)
 
 	runtime_folder();
 	program = start("--watch");
-	step(&program, 'a', 0);
+	program_step(&program, 'a', 0);
 	json_decref(look());
 	EXPECT_EQ(kill(program.pid, SIGKILL), 0);
 	EXPECT_EQ(waitpid(program.pid, &status, 0), program.pid);
@@ -369,9 +315,9 @@ TEST(a_program_that_ends_by_itself_takes_its_socket_along)
 
 	runtime_folder();
 	program = start("--watch");
-	step(&program, 'a', 0);
+	program_step(&program, 'a', 0);
 	json_decref(look());
-	EXPECT_EQ(finish(&program), 0);
+	EXPECT_EQ(program_finish(&program), 0);
 	expect_no(pid_text, "there is no process");
 }
 
@@ -381,11 +327,11 @@ TEST(a_child_of_a_watched_program_disturbs_nothing)
 
 	runtime_folder();
 	program = start("--watch");
-	step(&program, 'a', 0);
-	step(&program, 'k', 7);
+	program_step(&program, 'a', 0);
+	program_step(&program, 'k', 7);
 	json_decref(look());
-	step(&program, 'f', 0);
-	EXPECT_EQ(finish(&program), 0);
+	program_step(&program, 'f', 0);
+	EXPECT_EQ(program_finish(&program), 0);
 }
 
 TEST(a_folder_of_others_is_not_used)
@@ -487,6 +433,71 @@ TEST(run_notes_in_the_history_what_the_program_waits_for)
 	EXPECT_EQ(starts, ends);
 	json_decref(snapshot);
 	free(program);
+}
+
+/* How often a name is an annotation of this stage. */
+static int
+notes(const json_t *snapshot, const char *name, const char *stage)
+{
+	const json_t *note;
+	int count = 0;
+	size_t i;
+
+	json_array_foreach(
+	    json_object_get(snapshot, "external_annotations"), i, note)
+	{
+		count +=
+		    strcmp(json_string_value(json_object_get(note, "name")),
+			name) == 0 &&
+		    strcmp(json_string_value(json_object_get(note, "stage")),
+			stage) == 0;
+	}
+	return count;
+}
+
+TEST(ranges_of_nvtx_are_annotations_of_the_history)
+{
+	static const char *const names[] = { "outer", "inner", "registered",
+		"described", "long" };
+	const char *folder = runtime_folder();
+	char *program = test_build("tests/programs/nvtx_ranges");
+	struct command_result result;
+	json_t *snapshot;
+	char flag[4300];
+	char path[4200];
+
+	unsetenv("NVTX_INJECTION64_PATH");
+	snprintf(path, sizeof(path), "%s/nvtx.json", folder);
+	snprintf(flag, sizeof(flag), "--snapshot=%s", path);
+	result = command_weir("run", "--quiet", "--sim", "--history=none", flag,
+	    "--", program, NULL);
+	EXPECT_STR_EQ(result.err, "");
+	EXPECT_STR_EQ(result.out,
+	    "tool 1\npush 0\npush 1\npop 1\npop 0\npop -1\nrange 1\n"
+	    "elsewhere -1\ndeep 0\n");
+	command_free(&result);
+	snapshot = json_load_file(path, 0, NULL);
+	EXPECT_NOT_NULL(snapshot);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		EXPECT_EQ(notes(snapshot, names[i], "START"), 1);
+		EXPECT_EQ(notes(snapshot, names[i], "END"), 1);
+	}
+	EXPECT_EQ(notes(snapshot, "deep", "START"), 32);
+	EXPECT_EQ(notes(snapshot, "deep", "END"), 32);
+	json_decref(snapshot);
+	free(program);
+}
+
+TEST(a_profiler_of_nvtx_keeps_its_place)
+{
+	struct command_result result;
+
+	runtime_folder();
+	setenv("NVTX_INJECTION64_PATH", "/a/profiler.so", 1);
+	result = command_weir("run", "--quiet", "--sim", "--history", "--",
+	    "/bin/sh", "-c", "echo $NVTX_INJECTION64_PATH", NULL);
+	EXPECT_STR_EQ(result.out, "/a/profiler.so\n");
+	command_free(&result);
 }
 
 TEST(run_refuses_what_cannot_be_told_to_the_program)

@@ -1,0 +1,286 @@
+/*
+ * Guarded blocks: what is written before and behind a block is found, freed
+ * memory is filled, and a program that does no wrong hears nothing.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <weir/graph.h>
+#include <weir/trace.h>
+
+#include "tests/support/device.h"
+#include "tests/support/sim.h"
+
+enum { TEXT = 4096 };
+
+static char *
+at(void *ptr, long offset)
+{
+	return (char *)ptr + offset;
+}
+
+/* What weir_check() says; NULL: no fault. */
+static const char *
+check(void)
+{
+	static char text[TEXT];
+
+	return weir_check(text, sizeof(text)) == 0 ? NULL : text;
+}
+
+/* Send stderr to a file from now on. */
+static FILE *
+hear(void)
+{
+	FILE *file = tmpfile();
+
+	EXPECT_NOT_NULL(file);
+	fflush(stderr);
+	EXPECT_NE(dup2(fileno(file), STDERR_FILENO), -1);
+	return file;
+}
+
+static const char *
+heard(FILE *file)
+{
+	static char text[TEXT];
+
+	fflush(stderr);
+	rewind(file);
+	text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+	EXPECT_EQ(ftruncate(fileno(file), 0), 0);
+	rewind(file);
+	return text;
+}
+
+TEST(what_is_written_behind_a_block_is_a_fault)
+{
+	conf("guard:64");
+	weir_stream a = new_stream();
+	void *ptr = take(1000, a);
+
+	EXPECT(check() == NULL);
+	fill(at(ptr, 1000), 1, 7, a);
+	finish(a);
+	EXPECT_STR_HAS(check(), "1 byte behind the block of 1000 bytes");
+	EXPECT_STR_HAS(check(), "0 behind its end, with 0x07");
+}
+
+TEST(what_is_written_before_a_block_is_a_fault)
+{
+	conf("guard:64");
+	weir_stream a = new_stream();
+	void *ptr = take(1000, a);
+
+	fill(at(ptr, -8), 4, 0, a);
+	finish(a);
+	EXPECT_STR_HAS(check(), "4 bytes before the block of 1000 bytes");
+	EXPECT_STR_HAS(check(), "8 before its start, with 0x00");
+}
+
+TEST(a_zone_is_as_large_as_was_asked_for)
+{
+	conf("guard:100000");
+	weir_stream a = new_stream();
+	void *ptr = take(3 << 20, a);
+
+	fill(at(ptr, (3 << 20) + 99999), 1, 1, a);
+	finish(a);
+	EXPECT_STR_HAS(check(), "99999 behind its end");
+}
+
+TEST(a_free_reports_what_was_overwritten_and_where_it_was_allocated)
+{
+	conf("guard:64,history:all");
+	weir_stream a = new_stream();
+	void *ptr = take(1000, a);
+	FILE *file = hear();
+
+	fill(at(ptr, 1004), 16, 3, a); /* not waited for: the free does */
+	give(ptr);
+	const char *text = heard(file);
+	EXPECT_STR_HAS(text, "16 bytes behind the block of 1000 bytes");
+	EXPECT_STR_HAS(text, "4 behind its end");
+	EXPECT_STR_HAS(text, "allocated at: ");
+	EXPECT_STR_HAS(text, "guard_test");
+	EXPECT(check() == NULL);
+}
+
+TEST(a_free_on_another_stream_reports_too)
+{
+	conf("guard:64");
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+	void *ptr = take(1000, a);
+	FILE *file = hear();
+
+	fill(at(ptr, -1), 1, 3, a);
+	EXPECT_OK(weir_stream_wait_stream(b, a));
+	EXPECT_OK(weir_free_async(ptr, b));
+	EXPECT_STR_HAS(heard(file), "1 byte before the block of 1000 bytes");
+	EXPECT(check() == NULL);
+}
+
+TEST(a_trim_reports_a_block_once)
+{
+	conf("guard:64");
+	weir_stream a = new_stream();
+	void *ptr = take(1000, a);
+	FILE *file = hear();
+
+	fill(at(ptr, 1000), 1, 3, a);
+	finish(a);
+	trim(0);
+	EXPECT_STR_HAS(heard(file), "1 byte behind");
+	trim(0);
+	give(ptr);
+	EXPECT_STR_EQ(heard(file), "");
+}
+
+TEST(freed_memory_is_filled)
+{
+	conf("guard:64");
+	weir_stream a = new_stream();
+	unsigned char bytes[1000];
+	void *ptr = take(sizeof(bytes), a);
+
+	fill(ptr, sizeof(bytes), 1, a);
+	give(ptr);
+	read_back(bytes, ptr, sizeof(bytes), a);
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		EXPECT_EQ(bytes[i], 0xff);
+}
+
+TEST(zones_are_no_part_of_the_block)
+{
+	conf("guard:64");
+	weir_stream a = new_stream();
+	void *ptr = take(1000, a);
+
+	EXPECT_EQ((uintptr_t)ptr % 512, 0);
+	EXPECT_EQ(info_of(ptr).size, 1024);
+	EXPECT_EQ(info_of(ptr).requested_bytes, 1000);
+	EXPECT_EQ(stats().allocated_bytes.all.current, 1024);
+	EXPECT_EQ(stats().active.all.current, 1);
+	EXPECT_STATUS(weir_free(at(ptr, -512)), WEIR_EINVAL);
+	EXPECT_STATUS(weir_free(at(ptr, 1024)), WEIR_EINVAL);
+	give(ptr);
+	EXPECT_STATUS(weir_free(ptr), WEIR_EINVAL);
+	trim(0);
+	EXPECT_EQ(stats().reserved_bytes.all.current, 0);
+	expect_healthy();
+}
+
+/* All ways to allocate and free, in an order by chance. */
+static void
+play(weir_stream *streams, size_t n)
+{
+	enum { LIVE = 32, STEPS = 400 };
+	void *live[LIVE] = { NULL };
+	uint64_t random = 5;
+
+	for (int i = 0; i < STEPS; i++) {
+		random = random * 6364136223846793005u + 1442695040888963407u;
+		size_t k = (random >> 33) % LIVE;
+		weir_stream s = streams[(random >> 40) % n];
+		size_t size =
+		    1 + (random >> 20) % (i % 7 == 0 ? 3 << 20 : 9000);
+		if (live[k] == NULL) {
+			live[k] = take(size, s);
+			if (s != WEIR_STREAM_ANY)
+				fill(live[k], size, (unsigned char)i, s);
+			continue;
+		}
+		weir_stream other = streams[0];
+		size_t used = info_of(live[k]).requested_bytes;
+		if (i % 3 == 0) {
+			for (size_t m = 0; m < n; m++)
+				if (streams[m] != WEIR_STREAM_ANY)
+					finish(streams[m]);
+			record(live[k], other);
+			fill(live[k], used, 1, other);
+		}
+		give(live[k]);
+		live[k] = NULL;
+	}
+	EXPECT(check() == NULL);
+	for (int k = 0; k < LIVE; k++)
+		give(live[k]);
+}
+
+TEST(a_program_that_does_no_wrong_hears_nothing)
+{
+	conf("guard:512");
+	weir_stream streams[4] = { new_stream(), new_stream(), new_stream(),
+		WEIR_STREAM_ANY };
+	FILE *file = hear();
+
+	play(streams, 4);
+	settle();
+	trim(0);
+	EXPECT_EQ(stats().reserved_bytes.all.current, 0);
+	EXPECT_STR_EQ(heard(file), "");
+	expect_healthy();
+}
+
+TEST(a_program_hears_nothing_where_segments_are_the_driver_s)
+{
+	conf("guard:512,expandable_segments:False");
+	weir_stream streams[2] = { new_stream(), new_stream() };
+	FILE *file = hear();
+
+	play(streams, 2);
+	settle();
+	trim(0);
+	EXPECT_EQ(stats().reserved_bytes.all.current, 0);
+	EXPECT_STR_EQ(heard(file), "");
+	expect_healthy();
+}
+
+TEST(captures_go_on_as_ever)
+{
+	conf("guard:64");
+	weir_stream a = new_stream();
+	struct weir_graph *graph = NULL;
+	void *before = take(1000, a);
+
+	EXPECT_OK(weir_graph_create(0, &graph));
+	EXPECT_OK(
+	    weir_graph_capture_begin(graph, a, NULL, WEIR_CAPTURE_GLOBAL));
+	void *inside = take(1000, a);
+	fill(inside, 1000, 1, a);
+	give(inside);
+	give(before); /* cannot be looked at now */
+	EXPECT_OK(weir_graph_capture_end(graph));
+	EXPECT_OK(weir_graph_replay(graph, a));
+	finish(a);
+	weir_graph_destroy(graph);
+	expect_healthy();
+}
+
+/* A zone that could not be written is not looked at. */
+TEST(a_driver_that_refuses_makes_no_false_report)
+{
+	device_need_sim("a GPU's calls cannot be made to fail");
+	conf("guard:64");
+	weir_stream a = new_stream();
+	FILE *file = hear();
+
+	give(take(1000, a));
+	EXPECT_EQ(sim()->fail("cuMemsetD8Async", 1, 1, CUDA_ERROR_UNKNOWN), 0);
+	void *ptr = take(1000, a);
+	EXPECT(check() == NULL);
+	give(ptr);
+	EXPECT_EQ(
+	    sim()->fail("cuStreamCreateWithPriority", 1, 1, CUDA_ERROR_UNKNOWN),
+	    0);
+	EXPECT_EQ(
+	    sim()->fail("cuMemcpyDtoHAsync", 1, 1, CUDA_ERROR_UNKNOWN), 0);
+	give(take(1000, a));
+	give(take(1000, a));
+	sim()->reset();
+	EXPECT_STR_EQ(heard(file), "");
+	expect_healthy();
+}

@@ -1,0 +1,36 @@
+/*
+ * Two snapshots of any bytes beside each other: `weir diff` and `weir merge`.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "tests/fuzz/fuzz.h"
+#include "tools/weir/tool.h"
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static bool quiet;
+	char first[64];
+	char second[64];
+	size_t cut;
+
+	if (!quiet)
+		quiet = freopen("/dev/null", "w", stdout) != NULL;
+	if (size < 4)
+		return 0;
+	cut = 3 + (size_t)(data[1] | data[2] << 8) % (size - 2);
+	if (cut > size)
+		cut = size;
+	snprintf(first, sizeof(first), "%s", fuzz_file(0, data + 3, cut - 3));
+	snprintf(
+	    second, sizeof(second), "%s", fuzz_file(1, data + cut, size - cut));
+	/* The same twice is what most often can be read. */
+	char *argv[] = { NULL, first, data[0] & 2 ? first : second, NULL };
+	const struct command *command =
+	    commands_find(data[0] & 1 ? "merge" : "diff");
+	int status = commands_run(command, 3, argv);
+	fuzz_expect(status == TOOL_DONE || status == TOOL_NO, "the status");
+	return 0;
+}

@@ -1,0 +1,51 @@
+/*
+ * Any text in PyTorch's variable or in WEIR_CONF, as the first call finds it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "allocator/options.h"
+#include "base/meta.h"
+#include "tests/fuzz/fuzz.h"
+
+/* The values of an input are of no further use. */
+static void
+forget(void)
+{
+	struct weir_option option;
+	size_t n = 0;
+	const struct options *options = atomic_load(&options_current);
+
+	if (options == NULL)
+		return;
+	while (weir_option_at(n, &option) == WEIR_OK)
+		n++;
+	atomic_store(&options_current, NULL);
+	meta_free(options->sources, n * sizeof(*options->sources));
+	meta_free((void *)options, sizeof(*options));
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static const char *const names[] = { "PYTORCH_CUDA_ALLOC_CONF",
+		"PYTORCH_ALLOC_CONF", "WEIR_CONF" };
+	const struct options *options;
+	const char *name;
+	char *text;
+
+	if (size == 0)
+		return 0;
+	for (size_t i = 0; i < 3; i++)
+		unsetenv(names[i]);
+	name = names[data[0] % 3];
+	text = fuzz_text(data + 1, size - 1);
+	setenv(name, text, 1);
+	free(text);
+	enum weir_status status = options_get(&options);
+	if (status != WEIR_OK)
+		fuzz_expect(strstr(weir_last_error(), name) != NULL,
+		    "the error does not name the variable");
+	forget();
+	return 0;
+}

@@ -1,0 +1,60 @@
+/*
+ * What the fuzz programs share. A program is one function that libFuzzer calls
+ * with bytes; it aborts where a promise is broken.
+ *
+ * Memory and time are promises too: scripts/fuzz bounds both for each input,
+ * and fuzz_bound_memory() checks the tighter bound of what reads a file.
+ * tests/fuzz/NAME.seeds is where NAME begins, tests/fuzz/NAME.dict the words of
+ * its language.
+ */
+#ifndef TESTS_FUZZ_FUZZ_H
+#define TESTS_FUZZ_FUZZ_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <weir/weir.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+
+/* Abort with a text. */
+_Noreturn void fuzz_fail(const char *what);
+
+/* The same, unless it holds. */
+static inline void
+fuzz_expect(bool holds, const char *what)
+{
+	if (!holds)
+		fuzz_fail(what);
+}
+
+/* The path of a file in memory that holds these bytes; one for each of FILES
+ * slots, until the next call for the slot. */
+enum { FUZZ_FILES = 4 };
+const char *fuzz_file(unsigned slot, const void *data, size_t size);
+
+/* A text ended by NUL of these bytes, up to the first NUL; free() it. */
+char *fuzz_text(const uint8_t *data, size_t size);
+
+/* Aborts unless a text is UTF-8 with no controls but newlines and tabs. */
+void fuzz_expect_plain(const char *text, size_t length, const char *what);
+
+/* Bytes of an input as the steps of a program: each call takes some, and gives
+ * 0 when there are none left. */
+struct fuzz_steps {
+	const uint8_t *at;
+	const uint8_t *end;
+};
+bool fuzz_more(const struct fuzz_steps *steps);
+unsigned fuzz_byte(struct fuzz_steps *steps);
+uint64_t fuzz_number(struct fuzz_steps *steps, unsigned bytes);
+
+/* The simulated device, once; its misuse aborts. */
+void fuzz_device(void);
+
+/* weir_check() finds no fault. */
+void fuzz_expect_healthy(void);
+
+#endif

@@ -1,0 +1,61 @@
+/*
+ * Any text given to weir_options_set(): refused with the key in the error and
+ * nothing changed, or taken; and each value reads back as one that is taken and
+ * is the same.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/fuzz/fuzz.h"
+
+enum { OPTIONS = 64 };
+
+static size_t
+read_all(struct weir_option found[OPTIONS])
+{
+	size_t n = 0;
+
+	while (n < OPTIONS && weir_option_at(n, &found[n]) == WEIR_OK)
+		n++;
+	return n;
+}
+
+static void
+expect_same(const struct weir_option *a, const struct weir_option *b, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		fuzz_expect(strcmp(a[i].value, b[i].value) == 0, a[i].key);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static struct weir_option before[OPTIONS];
+	static struct weir_option after[OPTIONS];
+	static struct weir_option again[OPTIONS];
+	char *conf = fuzz_text(data, size);
+	size_t n = read_all(before);
+	enum weir_status status = weir_options_set(conf);
+
+	free(conf);
+	read_all(after);
+	if (status != WEIR_OK) {
+		fuzz_expect(weir_last_error()[0] != '\0', "no error is told");
+		expect_same(before, after, n);
+		return 0;
+	}
+	for (size_t i = 0; i < n; i++) {
+		char one[2048];
+
+		if (after[i].source != WEIR_OPTION_CALL ||
+		    strcmp(after[i].key, "snapshot_signal") == 0)
+			continue;
+		snprintf(
+		    one, sizeof(one), "%s:%s", after[i].key, after[i].value);
+		fuzz_expect(weir_options_set(one) == WEIR_OK, one);
+	}
+	read_all(again);
+	expect_same(after, again, n);
+	return 0;
+}

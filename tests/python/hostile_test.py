@@ -1,0 +1,218 @@
+"""What other programs may hand over: dicts of the CUDA Array Interface and
+structs of DLPack, changed at random. They are refused by an exception of the
+manual's, or a tensor is made; whoever gave them is told once, and nothing is
+left behind. No memory is touched: an address may be anything.
+
+WEIR_TEST_SEED is where random numbers begin, WEIR_TEST_EFFORT how many there
+are, 1 being what every run does.
+"""
+
+import ctypes
+import gc
+import os
+import random
+import struct
+import sys
+
+import pytest
+import support  # noqa: F401
+
+import weir
+
+SEED = os.environ.get("WEIR_TEST_SEED", "1")
+ROUNDS = int(4000 * float(os.environ.get("WEIR_TEST_EFFORT", "1")))
+REFUSED = (TypeError, ValueError, OverflowError, BufferError, weir.Error)
+
+
+class Raises:
+    """Raises what it is told to, whatever it is asked."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def __index__(self):
+        raise self.error
+
+    __bool__ = __len__ = __iter__ = __int__ = __index__
+
+
+class Number(int):
+    pass
+
+
+NUMBERS = (0, 1, 2, 3, 4, 7, 31, 32, 33, 64, 1000, -1, -2, -4, -8, 2**31 - 1,
+           2**31, 2**32, 2**60, 2**61, 2**62, 2**63 - 1, 2**63, 2**64 - 1,
+           2**64, 2**200, -2**31, -2**62, -2**63, -2**63 - 1, -2**200)
+THINGS = (None, True, False, 1.5, float("nan"), "", "x", "<f4", ">f4", "|b1",
+          "<V2", "<c16", "<f16", "<i3", "<u8", "=f4", "\0<f", "<f4\0",
+          "\ud800", "<" * 1000, b"<f4", (), [], {}, object(), int, 1j,
+          Number(3), Raises(TypeError("told")), Raises(ValueError("told")))
+
+
+def any_number(at):
+    return at.choice(NUMBERS) if at.random() < 0.9 else at.getrandbits(70)
+
+
+def any_thing(at, depth=0):
+    kind = at.random()
+    if kind < 0.4:
+        return any_number(at)
+    if kind < 0.8 or depth == 3:
+        return at.choice(THINGS)
+    many = at.choice((0, 1, 2, 3, 33, 40))
+    values = [any_thing(at, depth + 1) for _ in range(many)]
+    return tuple(values) if at.random() < 0.8 else values
+
+
+class Owner:
+    """Has a dict for an interface."""
+
+
+@pytest.fixture
+def memory():
+    weir.synchronize()
+    memory = weir.zeros(1024)
+    memory.synchronize()
+    yield memory
+
+
+def right_interface(at, memory):
+    shape = tuple(at.choice((0, 1, 2, 3, 5)) for _ in range(at.randrange(5)))
+    return {"shape": shape, "typestr": at.choice(("<f4", "|u1", "<i8", "|b1")),
+            "data": (memory.address, at.random() < 0.3), "version": 3,
+            "strides": None, "stream": at.choice((None, 1, 2))}
+
+
+def test_interfaces_with_anything_in_them(memory):
+    at = random.Random(SEED)
+    counts = {True: 0, False: 0}
+    for _ in range(ROUNDS):
+        owner = Owner()
+        told = right_interface(at, memory)
+        for _ in range(at.choice((0, 1, 1, 1, 2, 3))):
+            key = at.choice((*told, "mask", "descr", "else"))
+            if at.random() < 0.15:
+                told.pop(key, None)
+            elif key in ("shape", "strides") and at.random() < 0.5:
+                told[key] = tuple(any_number(at)
+                                  for _ in range(at.choice((1, 2, 3, 33))))
+            elif key == "data" and at.random() < 0.5:
+                told[key] = (any_number(at), any_thing(at))
+            else:
+                told[key] = any_thing(at)
+        # A handle of no stream is not for a driver to find out.
+        if isinstance(told.get("stream"), int) and \
+                not isinstance(told["stream"], bool) and told["stream"] > 2:
+            told["stream"] = 1
+        owner.__cuda_array_interface__ = told
+        before = sys.getrefcount(owner)
+        tensor = None
+        try:
+            tensor = weir.from_cuda_array_interface(
+                owner, at.choice((None, 0, 0)))
+        except REFUSED as error:
+            assert str(error), told
+        counts[tensor is not None] += 1
+        if tensor is not None:
+            assert tensor.shape == told["shape"]
+            assert sys.getrefcount(owner) == before + 1
+            repr(tensor), tensor.nbytes, tensor.T, tensor.strides
+        del tensor
+        assert sys.getrefcount(owner) == before, told
+    # Neither of the two is all that is tried.
+    assert min(counts.values()) > ROUNDS // 20, counts
+    assert weir.check() == []
+
+
+class Managed:
+    """A struct of DLPack in memory, of either form."""
+
+    kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+    deleted = []
+    deleter = kind(deleted.append)
+
+    def __init__(self, at, memory):
+        self.versioned = at.random() < 0.7
+        self.lengths = (ctypes.c_int64 * 80)(
+            *(self.length(at) for _ in range(80)))
+        device = at.choice((1, 1, 2, 2, 2, 3, 13, 10, 0, -1, 2**31 - 1))
+        data = memory.address if at.random() < 0.7 else \
+            any_number(at) % 2**64
+        dtype = at.choice(((2, 32, 1), (0, 64, 1), (1, 8, 1), (6, 8, 1),
+                           (4, 16, 1), (5, 64, 1), (10, 8, 1),
+                           (at.getrandbits(8), at.getrandbits(8),
+                            at.getrandbits(16))))
+        ndim = at.choice((0, 1, 2, 3, 4, 32, 33, 40, -1, -2**31, 2**31 - 1))
+        address = ctypes.addressof(self.lengths)
+        shape = 0 if ndim <= 0 and at.random() < 0.5 else address
+        tensor = struct.pack(
+            "QiiiBBHQQQ", data, device, at.choice((0, 0, 0, 1, 77, -1)), ndim,
+            *dtype, shape, at.choice((0, address + 320)),
+            at.choice((0, 0, 4, 2**60, 2**64 - 1)))
+        called = ctypes.cast(Managed.deleter, ctypes.c_void_p).value
+        # Without a deleter there is nobody to be told.
+        self.told = at.random() < 0.95
+        called = called if self.told else 0
+        major = at.choice((1, 1, 1, 1, 0, 2, 2**32 - 1))
+        raw = struct.pack("IIQQQ", major, at.getrandbits(32), 0, called,
+                          at.choice((0, 1, 2, 3, 2**64 - 1))) + tensor \
+            if self.versioned else tensor + struct.pack("QQ", 0, called)
+        self.raw = ctypes.create_string_buffer(raw, len(raw))
+
+    @staticmethod
+    def length(at):
+        if at.random() < 0.8:
+            return at.choice((0, 1, 1, 2, 3))
+        return (any_number(at) + 2**63) % 2**64 - 2**63
+
+    def capsule(self):
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype = ctypes.py_object
+        new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        return new(ctypes.addressof(self.raw),
+                   b"dltensor_versioned" if self.versioned else b"dltensor",
+                   None)
+
+
+def test_structs_of_dlpack_with_anything_in_them(memory):
+    at = random.Random(SEED)
+    counts = {True: 0, False: 0}
+    for _ in range(ROUNDS):
+        managed = Managed(at, memory)
+        Managed.deleted.clear()
+        tensor = None
+        try:
+            tensor = weir.from_dlpack(managed.capsule())
+        except REFUSED as error:
+            assert str(error)
+        counts[tensor is not None] += 1
+        if tensor is not None:
+            assert Managed.deleted == []
+            repr(tensor), tensor.nbytes, tensor.T, tensor.strides
+        del tensor
+        assert len(Managed.deleted) == managed.told
+    assert min(counts.values()) > ROUNDS // 20, counts
+    assert weir.check() == []
+
+
+def test_what_answers_for_dlpack_with_anything(memory):
+    at = random.Random(SEED)
+    for _ in range(ROUNDS // 4):
+        answers = {"device": (2, 0), "capsule": None}
+        for key in answers:
+            if at.random() < 0.6:
+                answers[key] = any_thing(at)
+
+        class Answers:
+            def __dlpack_device__(self):
+                return answers["device"]
+
+            def __dlpack__(self, **_):
+                return answers["capsule"] or memory.__dlpack__(stream=-1)
+
+        try:
+            weir.from_dlpack(Answers())
+        except REFUSED as error:
+            assert str(error)
+    gc.collect()
+    assert weir.check() == []

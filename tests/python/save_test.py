@@ -1,0 +1,135 @@
+"""Tensors in files."""
+
+import gc
+import json
+import struct
+import sys
+
+import pytest
+import support  # noqa: F401
+
+import weir
+
+numpy = pytest.importorskip("numpy")
+
+DTYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16",
+          "uint32", "uint64", "float16", "bfloat16", "float32", "float64",
+          "complex64", "complex128", "float8_e4m3fn", "float8_e5m2",
+          "float8_e4m3fnuz")
+
+
+@pytest.fixture(autouse=True)
+def health():
+    yield
+    gc.collect()
+    assert weir.stats()["allocated_bytes.all.current"] == 0
+    assert weir.check() == []
+
+
+@pytest.mark.parametrize("place", ("cuda:0", "pinned", "cpu"))
+def test_tensors_of_all_types_come_back(tmp_path, place):
+    saved = {dtype: weir.asarray([[0, 1], [2, 1]], dtype, place)
+             for dtype in DTYPES}
+    saved["none"] = weir.zeros((0, 3), "float32", place)
+    saved["one"] = weir.full((), 7, "int32", place)
+    weir.save(tmp_path / "all", saved)
+    loaded = weir.load(tmp_path / "all")
+    assert set(loaded) == set(saved)
+    for name, tensor in loaded.items():
+        assert (tensor.dtype, tensor.shape, tensor.place) == (
+            saved[name].dtype, saved[name].shape, place)
+        assert tensor.tolist() == saved[name].tolist()
+
+
+def test_tensors_that_shared_memory_share_it_again(tmp_path):
+    whole = weir.asarray(numpy.arange(24).reshape(4, 6), place="cuda")
+    weir.save(tmp_path / "s", {"whole": whole, "row": whole[1],
+                               "odd": whole[:, 1::2]})
+    loaded = weir.load(tmp_path / "s")
+    loaded["whole"][1] = 9
+    assert loaded["row"].tolist() == [9] * 6
+    assert loaded["odd"][1].tolist() == [9] * 3
+    assert (tmp_path / "s").stat().st_size < 24 * 8 + 1024
+
+
+def test_the_file_is_as_the_format_has_it(tmp_path):
+    weir.save(tmp_path / "f", {"x": numpy.arange(6, dtype="float32")},
+              metadata={"made by": "a test"})
+    raw = (tmp_path / "f").read_bytes()
+    length = struct.unpack_from("<Q", raw)[0]
+    header = json.loads(raw[8:8 + length])
+    assert (header["x"]["dtype"], header["x"]["shape"]) == ("F32", [6])
+    start, end = header["x"]["data_offsets"]
+    assert numpy.frombuffer(raw[8 + length:][start:end], "float32").tolist() \
+        == [0, 1, 2, 3, 4, 5]
+    loaded = weir.load(tmp_path / "f")
+    assert loaded.metadata == {"made by": "a test"}
+
+
+def test_places_are_chosen_and_mapped(tmp_path):
+    weir.save(tmp_path / "p", {"x": weir.ones(3), "h": weir.ones(3, place="cpu")})
+    assert {t.place for t in weir.load(tmp_path / "p", "cpu").values()} == \
+        {"cpu"}
+    mapped = weir.load(tmp_path / "p", map={"cpu": "pinned",
+                                            "cuda:0": "cuda"})
+    assert (mapped["x"].place, mapped["h"].place) == ("cuda:0", "pinned")
+    with pytest.raises(ValueError, match="nvalid device string"):
+        weir.load(tmp_path / "p", "tpu")
+    with pytest.raises(ValueError, match="not both"):
+        weir.load(tmp_path / "p", "cpu", map={"cpu": "cuda"})
+    raw = (tmp_path / "p").read_bytes().replace(b"cuda:0", b"cuda:7")
+    (tmp_path / "q").write_bytes(raw)
+    with pytest.raises(weir.NoDeviceError):
+        weir.load(tmp_path / "q")
+
+
+def test_progress_is_told(tmp_path):
+    told = []
+    x = weir.ones(1 << 20, "uint8")
+    weir.save(tmp_path / "x", {"x": x},
+              progress=lambda *counts: told.append(counts))
+    assert told[-1][0] == told[-1][1] >= 1 << 20
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    told.clear()
+    weir.load(tmp_path / "x", progress=lambda *counts: told.append(counts))
+    assert told[-1][0] == told[-1][1] >= 1 << 20
+    with pytest.raises(ZeroDivisionError):
+        weir.save(tmp_path / "x", {"x": x}, progress=lambda d, t: 1 / 0)
+
+
+def test_a_bar_is_shown_where_tqdm_is(tmp_path, capfd, monkeypatch):
+    pytest.importorskip("tqdm")
+    x = weir.ones(1 << 20, "uint8")
+    weir.save(tmp_path / "x", {"x": x}, progress=True)
+    weir.load(tmp_path / "x", progress=True)
+    shown = capfd.readouterr().err
+    assert "save: 100%" in shown and "load: 100%" in shown
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    weir.load(tmp_path / "x", progress=True)
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("raw", (
+    b"", b"1234567", struct.pack("<Q", 2**63), struct.pack("<Q", 2) + b"{}"[:1],
+    struct.pack("<Q", 4) + b"[1, ", struct.pack("<Q", 2**40) + b"{}",
+    struct.pack("<Q", 60) + b'{"x":{"dtype":"F32","shape":[9],'
+    b'"data_offsets":[0,4]}}'.ljust(60) + bytes(4)))
+def test_a_file_that_is_not_in_the_format_is_refused(tmp_path, raw):
+    (tmp_path / "bad").write_bytes(raw)
+    with pytest.raises(weir.FileError) as told:
+        weir.load(tmp_path / "bad")
+    assert isinstance(told.value, OSError) and str(told.value)
+    assert told.value.status == "WEIR_EFILE"
+
+
+def test_what_cannot_be_saved_is_told(tmp_path):
+    x = weir.ones(3)
+    with pytest.raises(weir.FileError):
+        weir.save(tmp_path / "none" / "x", {"x": x})
+    with pytest.raises(ValueError):
+        weir.save(tmp_path / "x", {"__metadata__": x})
+    with pytest.raises(TypeError):
+        weir.save(tmp_path / "x", {"x": object()})
+    with pytest.raises(TypeError):
+        weir.save(tmp_path / "x", {3: x})
+    assert list(tmp_path.iterdir()) == []

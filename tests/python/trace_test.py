@@ -1,0 +1,121 @@
+"""Callbacks of Python for what the allocator does."""
+
+import gc
+
+import pytest
+import support  # noqa: F401
+
+import weir
+
+KINDS = ("event_creation", "event_deletion", "event_record", "event_wait",
+         "memory_allocation", "memory_deallocation", "stream_creation",
+         "device_synchronization", "stream_synchronization",
+         "event_synchronization")
+
+
+class Told:
+    """Collects the events of some kinds for a block."""
+
+    def __init__(self, *kinds):
+        self.kinds = kinds
+        self.events = []
+
+    def __call__(self, event):
+        self.events.append(event)
+
+    def __enter__(self):
+        for kind in self.kinds:
+            weir.add_trace_callback(kind, self)
+        return self.events
+
+    def __exit__(self, *exc):
+        for kind in self.kinds:
+            weir.remove_trace_callback(kind, self)
+
+
+def test_an_allocation_and_a_free_are_told_with_their_address():
+    stream = weir.Stream()
+    with Told("memory_allocation", "memory_deallocation") as events:
+        block = weir.malloc(1000, stream)
+        address = block.address
+        del block
+        gc.collect()
+    assert [(e.kind, e.address, e.size, e.stream, e.device) for e in events] \
+        == [("memory_allocation", address, 1000, stream.handle, 0),
+            ("memory_deallocation", address, 1000, stream.handle, 0)]
+
+
+def test_the_life_of_an_event_is_told():
+    stream = weir.Stream()
+    with Told("event_creation", "event_record", "event_wait",
+              "event_synchronization", "event_deletion") as events:
+        event = weir.Event()
+        event.record(stream)
+        handle = event.handle
+        stream.wait_event(event)
+        event.synchronize()
+        del event
+    assert [e.kind for e in events] == [
+        "event_creation", "event_record", "event_wait",
+        "event_synchronization", "event_deletion"]
+    assert {e.event for e in events} == {handle}
+    assert events[1].stream == events[2].stream == stream.handle
+
+
+def test_the_creation_of_a_stream_is_told():
+    with Told("stream_creation") as events:
+        streams = [weir.Stream() for _ in range(3)]
+    assert [e.stream for e in events] == [s.handle for s in streams]
+
+
+def test_waits_of_the_host_are_told_before_them():
+    stream = weir.Stream()
+    with Told("device_synchronization", "stream_synchronization") as events:
+        weir.synchronize()
+        stream.synchronize()
+        block = weir.malloc(8, stream)
+        weir.copy(block, bytes(8), stream=stream)
+    assert [(e.kind, e.stream) for e in events] == [
+        ("device_synchronization", 0),
+        ("stream_synchronization", stream.handle),
+        ("stream_synchronization", stream.handle)]
+
+
+def test_all_callbacks_of_a_kind_are_called():
+    first, second = Told("memory_allocation"), Told("memory_allocation")
+    with first as one, second as two:
+        weir.malloc(1)
+    assert len(one) == len(two) == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_can_be_listened_to(kind):
+    told = Told(kind)
+    with told:
+        with pytest.raises(ValueError, match="there already"):
+            weir.add_trace_callback(kind, told)
+    with pytest.raises(ValueError, match="not there"):
+        weir.remove_trace_callback(kind, told)
+
+
+def test_wrong_kinds_and_callbacks_are_told():
+    with pytest.raises(ValueError, match="'memory_allocation'"):
+        weir.add_trace_callback("malloc", print)
+    with pytest.raises(TypeError, match="callable"):
+        weir.add_trace_callback("memory_allocation", 3)
+    with pytest.raises(TypeError, match="callable"):
+        weir.add_oom_observer(None)
+
+
+def test_a_callback_may_call_weir():
+    seen, told = [], []
+
+    def callback(event):
+        told.append(event)
+        if len(told) <= 3:
+            seen.append(weir.malloc(event.size))
+
+    weir.add_trace_callback("memory_allocation", callback)
+    weir.malloc(77)
+    weir.remove_trace_callback("memory_allocation", callback)
+    assert [block.size for block in seen] == [77, 77, 77]

@@ -1,0 +1,270 @@
+/*
+ * What `make install` and `make deb` put into place: a program finds the
+ * library with pkg-config and with CMake, shared and static, and runs.
+ */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/support/command.h"
+#include "tests/support/test.h"
+
+enum { COMPILE_SECONDS = 120 };
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+static const bool sanitized = true;
+#else
+static const bool sanitized = false;
+#endif
+
+/* It has a name that the library has inside, too. */
+static const char program_text[] =
+    "#include <stdio.h>\n"
+    "#include <weir/weir.h>\n"
+    "void take_block(void);\n"
+    "void take_block(void) {}\n"
+    "int main(void)\n"
+    "{\n"
+    "	void *block = weir_malloc(1 << 20, NULL);\n"
+    "	if (block == NULL)\n"
+    "		fprintf(stderr, \"%s\\n\", weir_last_error());\n"
+    "	weir_free(block);\n"
+    "	printf(\"%s\\n\", block != NULL ? \"served\" : \"failed\");\n"
+    "	return block == NULL;\n"
+    "}\n";
+
+static const char cmake_text[] =
+    "cmake_minimum_required(VERSION 3.16)\n"
+    "project(user C)\n"
+    "find_package(weir 0.1 REQUIRED)\n"
+    "foreach(kind weir static)\n"
+    "	add_executable(user_${kind} main.c)\n"
+    "	target_link_libraries(user_${kind} PRIVATE weir::${kind})\n"
+    "endforeach()\n"
+    "get_target_property(preload weir::preload LOCATION)\n"
+    "if(NOT EXISTS \"${preload}\")\n"
+    "	message(FATAL_ERROR \"no ${preload}\")\n"
+    "endif()\n"
+    "if(NOT EXISTS \"${weir_SIM_DIR}/libcudart_static.a\")\n"
+    "	message(FATAL_ERROR \"no ${weir_SIM_DIR}\")\n"
+    "endif()\n"
+    "foreach(version 0.2 1 1.0)\n"
+    "	find_package(weir ${version} QUIET)\n"
+    "	if(weir_FOUND)\n"
+    "		message(FATAL_ERROR \"0.1 is no ${version}\")\n"
+    "	endif()\n"
+    "endforeach()\n";
+
+/* A folder of the test's own; remove_folder() ends it. */
+static char *
+make_folder(void)
+{
+	char *folder = strdup("/tmp/weir-install-XXXXXX");
+
+	EXPECT_NOT_NULL(mkdtemp(folder));
+	return folder;
+}
+
+/* Run a line of shell; the test fails if it does. `%s` is the folder. */
+static struct command_result
+run(const char *folder, const char *line)
+{
+	char *text;
+	const char *const argv[] = { "bash", "-ec", NULL, NULL };
+	const char *filled[4];
+	struct command_result result;
+
+	if (asprintf(&text,
+		"D=%s B=%s TOP=%s/../..; unset MAKEFLAGS CFLAGS; cd $D; %s",
+		folder, test_build_dir(), test_build_dir(), line) < 0)
+		FAIL("out of memory");
+	memcpy(filled, argv, sizeof(argv));
+	filled[2] = text;
+	result = command_run(filled);
+	if (result.status != 0)
+		FAIL("%s: exit status %d: %s%s", line, result.status,
+		    result.out, result.err);
+	free(text);
+	return result;
+}
+
+static void
+run_only(const char *folder, const char *line)
+{
+	struct command_result result = run(folder, line);
+
+	command_free(&result);
+}
+
+static void
+remove_folder(char *folder)
+{
+	run_only(folder, "cd /; rm -r $D");
+	free(folder);
+}
+
+static void
+write_file(const char *folder, const char *name, const char *text)
+{
+	char path[4096];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	file = fopen(path, "w");
+	EXPECT_NOT_NULL(file);
+	EXPECT_EQ(fputs(text, file) >= 0, 1);
+	EXPECT_EQ(fclose(file), 0);
+}
+
+static bool
+has_program(const char *name)
+{
+	char line[128];
+	const char *const argv[] = { "bash", "-c", line, NULL };
+	struct command_result result;
+	bool has;
+
+	snprintf(line, sizeof(line), "command -v %s", name);
+	result = command_run(argv);
+	has = result.status == 0;
+	command_free(&result);
+	return has;
+}
+
+/* A folder with weir installed under usr/, and main.c beside it. */
+static char *
+installed(const char *needs)
+{
+	char *folder;
+
+	if (sanitized)
+		SKIP("a sanitized library needs sanitized programs");
+	if (!has_program("cc") || !has_program(needs))
+		SKIP("this machine lacks a compiler or what finds libraries");
+	folder = make_folder();
+	run_only(folder, "PREFIX=$D/usr DESTDIR= $TOP/scripts/install $B");
+	write_file(folder, "main.c", program_text);
+	return folder;
+}
+
+static void
+expect_served(const char *folder, const char *program)
+{
+	char line[256];
+	struct command_result result;
+
+	snprintf(line, sizeof(line),
+	    "LD_LIBRARY_PATH=usr/lib:usr/lib/weir/sim:"
+	    "$LD_LIBRARY_PATH ./%s",
+	    program);
+	result = run(folder, line);
+	EXPECT_STR_EQ(result.out, "served\n");
+	EXPECT_STR_EQ(result.err, "");
+	command_free(&result);
+}
+
+TEST_TIMEOUT(a_program_is_linked_by_pkg_config, COMPILE_SECONDS)
+{
+	char *folder = installed("pkg-config");
+
+	run_only(folder,
+	    "export PKG_CONFIG_PATH=$D/usr/lib/pkgconfig;"
+	    "cc -o shared main.c $(pkg-config --cflags --libs weir);"
+	    "cc -o static main.c $(pkg-config --cflags weir)"
+	    " $D/usr/lib/libweir.a -pthread -ldl -lm;"
+	    "test -e $(pkg-config --variable=preload weir);"
+	    "test -e $(pkg-config --variable=simdir weir)/libcuda.so.1");
+	expect_served(folder, "shared");
+	expect_served(folder, "static");
+	remove_folder(folder);
+}
+
+TEST_TIMEOUT(a_program_is_linked_by_cmake, COMPILE_SECONDS)
+{
+	char *folder = installed("cmake");
+
+	write_file(folder, "CMakeLists.txt", cmake_text);
+	run_only(folder,
+	    "cmake -S . -B out -DCMAKE_PREFIX_PATH=$D/usr; cmake --build out");
+	expect_served(folder, "out/user_weir");
+	expect_served(folder, "out/user_static");
+	remove_folder(folder);
+}
+
+/* Nothing names the folder that it was installed to by way of. */
+TEST(a_staged_install_names_the_final_place)
+{
+	char *folder = make_folder();
+	struct command_result result;
+
+	run_only(folder,
+	    "DESTDIR=$D/stage PREFIX=/opt/weir "
+	    "LIBDIR=/opt/weir/lib64 $TOP/scripts/install $B");
+	result = run(folder,
+	    "cat stage/opt/weir/lib64/pkgconfig/weir.pc "
+	    "stage/opt/weir/lib64/cmake/weir/*");
+	EXPECT_STR_HAS(result.out, "libdir=/opt/weir/lib64\n");
+	EXPECT_STR_HAS(result.out, "CURRENT_LIST_DIR}/../../../include\"");
+	EXPECT_NULL(strstr(result.out, folder));
+	EXPECT_NULL(strstr(result.out, "@"));
+	command_free(&result);
+	run_only(folder,
+	    "test -e stage/opt/weir/include/weir/weir.hpp; "
+	    "test -e stage/opt/weir/share/doc/weir/docs/design.md; "
+	    "test -e stage/opt/weir/share/doc/weir/examples/linked/streams.c; "
+	    "test -e stage/opt/weir/lib64/weir/sim/libcudart.so");
+	remove_folder(folder);
+}
+
+/* The calls of the headers, each with its comment as the text. */
+TEST(each_call_has_a_manual_page)
+{
+	char *folder = make_folder();
+	struct command_result result;
+
+	run_only(folder,
+	    "mkdir pages; $TOP/scripts/man-pages pages "
+	    "$TOP/include/weir/*.h >n; "
+	    "$TOP/scripts/api-symbols $TOP/include/weir/*.h >calls; "
+	    "for c in $(cat calls); do test -s pages/$c.3; done; "
+	    "test $(cat n) -ge $(wc -l <calls)");
+	result = run(folder, "cat pages/weir_malloc.3 pages/weir_free.3");
+	EXPECT_STR_HAS(
+	    result.out, "void *weir_malloc(size_t size, weir_stream stream);");
+	EXPECT_STR_HAS(result.out, "WEIR_ENOMEM");
+	EXPECT_STR_HAS(result.out, "Never waits, never fails");
+	EXPECT_NULL(strstr(result.out, "@"));
+	command_free(&result);
+	remove_folder(folder);
+}
+
+TEST_TIMEOUT(a_debian_package_has_it_all, COMPILE_SECONDS)
+{
+	char *folder;
+	struct command_result result;
+
+	if (sanitized || !has_program("dpkg-deb"))
+		SKIP("no Debian package can be made of this here");
+	folder = make_folder();
+	run_only(folder,
+	    "$TOP/scripts/deb $B $D >name; "
+	    "dpkg-deb -x $(cat name) root; dpkg-deb -f $(cat name) >control; "
+	    "cd root; md5sum --quiet -c <(dpkg-deb --ctrl-tarfile "
+	    "$(cat ../name) | tar -xO ./md5sums)");
+	result = run(folder,
+	    "cat control; root/usr/bin/weir --version; "
+	    "find root -perm /022 ! -type l; find root ! -readable");
+	EXPECT_STR_HAS(result.out, "Package: weir\n");
+	EXPECT_STR_HAS(result.out, "Depends: libc6 (>= 2.");
+	EXPECT_STR_HAS(result.out, "weir 0.1.0");
+	EXPECT_NULL(strstr(result.out, "root/"));
+	command_free(&result);
+	run_only(folder,
+	    "test -e root/usr/share/doc/weir/copyright; "
+	    "test -e root/usr/lib/cmake/weir/weirConfig.cmake; "
+	    "test -e root/usr/share/man/man1/weir.1.gz; "
+	    "test -e root/usr/share/man/man3/weir_malloc.3.gz");
+	remove_folder(folder);
+}

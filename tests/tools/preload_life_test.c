@@ -1,0 +1,154 @@
+/*
+ * Life cycles: programs start under all kinds of conditions and end in all
+ * kinds of ways while they are busy, bare and under weir. What they print,
+ * their status or their signal must be the same. `make test-life` starts
+ * 10,000; here it is some of each kind.
+ *
+ * Where a limit is low, weir needs more than the driver alone, and the program
+ * may be told that there is no memory: it says so, with status 3. It must not
+ * crash, hang, or get other memory than it asked for.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/os.h"
+#include "tests/support/test.h"
+#include "tests/tools/start.h"
+
+enum { STARTS = 63, UNSERVED = 3, STRIDE = 1009, SECONDS = 3600 };
+
+static const char *const ways[] = { "return", "exit", "_exit", "quick_exit",
+	"abort", "signal", "kill", "fork", "fork_at_once", "fork_abort",
+	"vfork", "spawn", "daemon", "dlclose", "exec", "thread", "handlers",
+	"close" };
+
+static const struct {
+	const char *name;
+	bool scarce;    /* the program may go unserved */
+	bool complains; /* weir says what it misses */
+} conditions[] = { { "none", false, false }, { "files", true, true },
+	{ "memory", true, true }, { "stack", true, true },
+	{ "membarrier", false, false }, { "proc", false, true } };
+
+static const struct {
+	const char *variable;
+	const char *second;
+} settings[] = { { NULL, NULL }, { "WEIR_CONF=watch:True", NULL },
+	{ "WEIR_CONF=history:all", NULL },
+	{ "WEIR_REPORT_SITES=1", "WEIR_CONF=history:state" },
+	{ "WEIR_CONF=tcache:0", "WEIR_REPORT_LEAKS=1" },
+	{ "WEIR_CONF=watch:True,history:all", "WEIR_REPORT_SITES=1" },
+	{ "WEIR_CONF=prefer:memory,decay_ms:1", NULL } };
+
+enum {
+	WAYS = sizeof(ways) / sizeof(ways[0]),
+	CONDITIONS = sizeof(conditions) / sizeof(conditions[0]),
+	SETTINGS = sizeof(settings) / sizeof(settings[0]),
+	CASES = WAYS * CONDITIONS * SETTINGS
+};
+
+/* How each way ends under each condition without weir. */
+static struct command_result bare[WAYS][CONDITIONS];
+
+/* Complaints are weir's own, and of nothing but what is missing. */
+static bool
+is_only_weir_s(const char *text)
+{
+	while (*text != '\0') {
+		const char *end = strchr(text, '\n');
+
+		if (strncmp(text, "weir: ", 6) != 0 || end == NULL)
+			return false;
+		text = end + 1;
+	}
+	return true;
+}
+
+static bool
+ends_alike(const struct command_result *a, const struct command_result *b)
+{
+	return a->status == b->status && a->signal == b->signal &&
+	    strcmp(a->out, b->out) == 0;
+}
+
+static void
+start_one(unsigned number)
+{
+	unsigned way = number % WAYS;
+	unsigned condition = number / WAYS % CONDITIONS;
+	unsigned setting = number / WAYS / CONDITIONS;
+	bool scarce = conditions[condition].scarce;
+	char *report = report_path();
+	char argument[64];
+	struct start how = { .program = "life", .argument = argument };
+	struct command_result *expected = &bare[way][condition];
+	struct command_result got;
+
+	snprintf(argument, sizeof(argument), "%s/%s", ways[way],
+	    conditions[condition].name);
+	if (expected->out == NULL)
+		*expected = start(&how);
+	how.preload = true;
+	how.variable = settings[setting].variable;
+	how.second = settings[setting].second;
+	how.report = report;
+	got = start(&how);
+	if (!ends_alike(&got, expected) &&
+	    !(scarce && got.status == UNSERVED && got.signal == 0))
+		FAIL("%s with %s %s: status %d signal %d, bare %d and %d\n%s%s",
+		    argument, how.variable == NULL ? "-" : how.variable,
+		    how.second == NULL ? "-" : how.second, got.status,
+		    got.signal, expected->status, expected->signal, got.out,
+		    got.err);
+	if (got.err[0] != '\0' &&
+	    !(conditions[condition].complains && is_only_weir_s(got.err)))
+		FAIL("%s with %s: it complains: %s", argument,
+		    how.variable == NULL ? "-" : how.variable, got.err);
+	command_free(&got);
+	remove(report);
+	free(report);
+}
+
+TEST_TIMEOUT(programs_start_and_end_under_weir_as_they_do_without_it, SECONDS)
+{
+	uint64_t n = test_effort(STARTS);
+
+	if (!start_simulated())
+		SKIP("each start would initialise the GPU");
+	if (test_is_watched())
+		SKIP("a sanitizer or valgrind needs more than there is");
+	for (uint64_t i = 0; i < n; i++)
+		start_one((unsigned)(i * STRIDE % CASES));
+	for (int w = 0; w < WAYS; w++)
+		for (int c = 0; c < CONDITIONS; c++)
+			if (bare[w][c].out != NULL)
+				command_free(&bare[w][c]);
+}
+
+/* How long the end of a program waits for the thread that answers watchers. */
+#define WAIT_NS UINT64_C(5000000000)
+
+/* The thread that answers watchers cannot be woken by what is closed, and the
+ * end of the program does not wait for it. */
+TEST(a_program_that_closes_all_descriptors_ends_at_once)
+{
+	struct start how = { .program = "life",
+		.argument = "close/none",
+		.preload = true,
+		.variable = "WEIR_CONF=watch:True" };
+	uint64_t least = UINT64_MAX;
+
+	if (!start_simulated())
+		SKIP("the program is for the simulated device");
+	for (int i = 0; i < 3; i++) {
+		uint64_t before = os_monotonic_ns();
+		struct command_result result = start(&how);
+		uint64_t took = os_monotonic_ns() - before;
+
+		EXPECT_EQ(result.status, 0);
+		least = took < least ? took : least;
+		command_free(&result);
+	}
+	EXPECT_LT(least, WAIT_NS);
+}
