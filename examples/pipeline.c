@@ -49,7 +49,7 @@ static struct {
 } queue = { .lock = PTHREAD_MUTEX_INITIALIZER,
 	.changed = PTHREAD_COND_INITIALIZER };
 
-/* What one thread has done. */
+/* The results of one thread. */
 struct worker {
 	pthread_t thread;
 	unsigned number;
@@ -72,7 +72,7 @@ check(cudaError_t error, const char *what)
 
 /* ---- Numbers ----------------------------------------------------------- */
 
-/* The same for the same input, and spread over all 32 bits. */
+/* A hash: equal for equal input, and spread over all 32 bits. */
 static uint32_t
 mix(uint32_t x)
 {
