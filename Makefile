@@ -5,8 +5,10 @@
 #	make SAN=address,undefined	with sanitizers; also SAN=thread
 #	make CC=clang			another compiler
 #	make JEMALLOC_PREFIX=DIR	a jemalloc that is there already
+#	make DEPS=1			install missing packages, as run and test do
 #	make DEPS=0			do not look for missing packages
 #	make VIEWER=0			without the page of `weir view`
+#	make PYTHON=python3.12		another Python; PYTHON= leaves its package out
 #	make V=1			print whole command lines
 #
 # Each combination has a folder of its own, build/NAME; `make show-build` tells
@@ -32,32 +34,53 @@ SOVERSION := 0
 ifeq ($(origin CC),default)
 CC := gcc
 endif
+ifeq ($(origin CXX),default)
+CXX := $(if $(findstring clang,$(CC)),clang++,g++)
+endif
 ifeq ($(origin AR),default)
 AR := ar
 endif
+OBJCOPY ?= objcopy
 SAN ?=
 COVER ?=
 CONFIG ?= $(if $(SAN)$(COVER),debug,release)
-# Without jemalloc, metadata comes from malloc: so that valgrind and the
-# sanitizers see every byte of it.
-JEMALLOC ?= $(if $(SAN),0,1)
 JEMALLOC_PREFIX ?=
-DEPS ?= 1
+# 1: install what is missing, with root and the network, as only these goals do.
+# 0: do not look. Else: build with what is there, and say what is missing.
+DEPS ?= $(if $(filter run test deps,$(MAKECMDGOALS)),1,say)
+# What `make deps` is for: levels of scripts/deps.
+LEVELS ?= build command fetch test page python pytest
 VIEWER ?= 1
+# The Python that the package is built and tested with: the system's, whose
+# packages scripts/deps can install. A sanitizer's runtime is in no Python.
+PYTHON ?= $(if $(SAN)$(COVER),,$(firstword $(wildcard /usr/bin/python3) python3))
 
 DESTDIR ?=
 PREFIX ?= /usr/local
 BINDIR ?= $(PREFIX)/bin
 INCLUDEDIR ?= $(PREFIX)/include
 LIBDIR ?= $(PREFIX)/lib
+PYTHONDIR ?= $(LIBDIR)/weir/python
 MANDIR ?= $(PREFIX)/share/man
 DOCDIR ?= $(PREFIX)/share/doc/weir
 BASHCOMPDIR ?= $(PREFIX)/share/bash-completion/completions
 ZSHCOMPDIR ?= $(PREFIX)/share/zsh/site-functions
 FISHCOMPDIR ?= $(PREFIX)/share/fish/vendor_completions.d
 
-# How long `make fuzz` spends on each program.
-FUZZ_SECONDS ?= 60
+# How long `make fuzz` spends on each program; FUZZ_SECONDS is the same.
+MINUTES ?= 1
+FUZZ_SECONDS ?= $(shell expr $(MINUTES) '*' 60)
+
+# What is left out of a build that installs nothing.
+je_dir := build/jemalloc-5.3
+lacks = $(shell [ -e build/deps-$(1) ] || scripts/deps --list $(1) >/dev/null || echo 1)
+lacks_command := $(if $(filter say,$(DEPS)),$(call lacks,command))
+lacks_jemalloc := $(if $(filter say,$(DEPS)),$(if $(strip $(SAN) $(JEMALLOC) \
+	$(JEMALLOC_PREFIX) $(wildcard $(je_dir)/lib/libjemalloc_pic.a)),,1))
+
+# Without jemalloc, metadata comes from malloc: so that valgrind and the
+# sanitizers see every byte of it.
+JEMALLOC ?= $(if $(SAN)$(lacks_jemalloc),0,1)
 
 san_name := $(subst address-undefined,asan,$(subst $(comma),-,$(SAN)))
 san_name := $(subst fuzzer-no-link,fuzz,$(subst thread,tsan,$(san_name)))
@@ -121,7 +144,6 @@ je_lib := $(firstword $(wildcard $(JEMALLOC_PREFIX)/lib/libjemalloc_pic.a \
 je_cppflags := -isystem $(JEMALLOC_PREFIX)/include
 je_ready := $(B)/jemalloc-checked
 else
-je_dir := build/jemalloc-5.3
 je_lib := $(je_dir)/lib/libjemalloc_pic.a
 je_cppflags := -isystem $(je_dir)/include
 je_ready := $(je_lib)
@@ -132,7 +154,8 @@ endif
 backtrace_lib = $(shell $(CC) -print-file-name=libbacktrace.a)
 backtrace_ready := build/include/backtrace.h
 
-# The stamp of a level of scripts/deps; its rule installs what is missing.
+# The stamp of a level of scripts/deps; its rule installs what is missing, or
+# says what that is.
 deps = $(if $(filter 0,$(DEPS)),,build/deps-$(1))
 
 # The CUDA toolkit, where there is one: its headers check ours, and its
@@ -149,11 +172,12 @@ say = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2))
 
 # ------------------------------------------------------------------ sources
 
-lib_dirs := base driver trace streams allocator graphs tensor
+lib_dirs := base driver trace streams allocator graphs ipc tensor
 lib_src := $(wildcard $(addsuffix /*.c,$(lib_dirs)))
 sim_src := $(wildcard driver/sim/*.c)
 cudart_src := $(wildcard driver/sim/cudart/*.c)
 nvml_src := $(wildcard driver/sim/nvml/*.c)
+report_src := $(wildcard tools/report/*.c)
 preload_src := $(wildcard tools/preload/*.c)
 tool_src := $(wildcard tools/weir/*.c)
 bench_src := $(wildcard tools/bench/*.c)
@@ -169,11 +193,22 @@ program_src := $(wildcard tests/programs/*.c)
 program_part := $(wildcard tests/programs/common/*.c)
 fuzz_src := $(wildcard tests/fuzz/*_fuzz.c)
 example_src := $(filter-out examples/kernels%,$(wildcard examples/*.c))
+torch_src := $(wildcard plugins/torch/*.c)
+torch_cpp := $(wildcard plugins/torch/*.cpp)
+# What weir.torch compiles against the PyTorch at hand.
+torch_hpp := $(wildcard plugins/torch/*.hpp)
+torch_sources := $(torch_cpp) $(torch_hpp) \
+	$(addprefix plugins/torch/,compat.h weir_torch.h)
+py_src := $(if $(PYTHON),$(wildcard python/native/*.c))
+py_modules := $(wildcard python/weir/*.py python/weir/*.pyi \
+	python/weir/py.typed)
+py_test_src := $(wildcard tests/python/*_test.py)
 all_src := $(lib_src) $(sim_src) $(cudart_src) $(nvml_src) $(preload_src) \
-	$(tool_src) $(bench_src) $(support_src) $(shared_src) $(fake_src) \
-	$(program_part) $(program_src) $(test_src)
+	$(report_src) $(tool_src) $(bench_src) $(support_src) $(shared_src) $(fake_src) \
+	$(program_part) $(program_src) $(test_src) $(py_src) $(torch_src)
 
 public_headers := $(wildcard include/weir/*.h)
+public_hpp := $(wildcard include/weir/*.hpp)
 man_pages := $(wildcard docs/*.1 docs/*.3)
 
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
@@ -182,18 +217,24 @@ sim_obj := $(call obj,$(sim_src))
 # The page of `weir view`, which is no source of this tree.
 page_obj := $(B)/obj/viewer/page.o
 # A tool's parts without its main(), for its tests.
-tool_part := $(filter-out %/main.o,$(call obj,$(tool_src))) $(page_obj)
+tool_part := $(filter-out %/main.o,$(call obj,$(tool_src) $(report_src))) \
+	$(page_obj)
 # The benchmarks print and look for libraries as the command does.
 bench_obj := $(call obj,$(filter-out $(instructions_src),$(bench_src)) \
-	tools/weir/text.c tools/weir/locate.c)
+	tools/weir/text.c tools/weir/locate.c base/utf8.c)
 bench_part := $(filter-out %/main.o,$(bench_obj))
 
 libweir_so := $(if $(lib_src),$(B)/lib/libweir.so)
-libweir_a := $(if $(lib_src),$(B)/lib/libweir.a)
+# The archive as programs link it, and one for tests and tools of this tree,
+# which see what is inside.
+libweir_public := $(if $(lib_src),$(B)/lib/libweir.a)
+libweir_a := $(if $(lib_src),$(B)/obj/libweir.a)
 sim := $(if $(sim_src),$(B)/lib/sim/libcuda.so.1) \
-	$(if $(cudart_src),$(B)/lib/sim/libcudart.so.13) \
+	$(if $(cudart_src),$(B)/lib/sim/libcudart.so.13 \
+	$(B)/lib/sim/libcudart_static.a) \
 	$(if $(nvml_src),$(B)/lib/sim/libnvidia-ml.so.1)
 preload := $(if $(preload_src),$(B)/lib/libweir_preload.so)
+libweir_torch := $(if $(torch_src),$(B)/lib/libweir_torch.so)
 tool := $(if $(tool_src),$(B)/bin/weir)
 bench := $(if $(bench_src),$(B)/bin/weir-bench)
 bench_instructions := $(if $(bench_src),$(B)/bin/weir-bench-instructions)
@@ -202,6 +243,17 @@ fakes := $(patsubst %.c,$(B)/%.so,$(fake_src))
 programs := $(patsubst %.c,$(B)/%,$(program_src))
 fuzzers := $(patsubst %.c,$(B)/%,$(fuzz_src))
 examples := $(patsubst %.c,$(B)/%,$(example_src))
+# The package as it can be imported, and its tests as programs.
+py_package := $(if $(PYTHON),$(addprefix $(B)/python/weir/,_weir.abi3.so \
+	libweir.so.$(SOVERSION) $(notdir $(py_modules)) \
+	$(public_headers) libweir_torch.so $(torch_sources) \
+	site/sitecustomize.py) $(addprefix $(B)/python/,_weir_autoload.py \
+	weir.pth))
+py_tests := $(if $(PYTHON),$(py_test_src:%.py=$(B)/%))
+# Those that are linked with weir have no kernels: the same programs run on a
+# GPU.
+linked_examples := $(patsubst %,$(B)/%,$(basename \
+	$(wildcard examples/linked/*.c examples/linked/*.cpp)))
 cuda_examples := $(addsuffix -cuda,$(examples)) \
 	$(addsuffix -cuda-shared,$(examples))
 
@@ -214,10 +266,10 @@ help: ## list the targets
 	@sed -n 's/^#\tmake/  make/p' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: build
-build: libs $(tool) ## build the libraries, the simulated driver and the weir command
+build: libs $(if $(lacks_command),,$(tool)) say-lacks ## build the libraries, the simulated driver and the weir command
 
 .PHONY: libs
-libs: $(libweir_so) $(libweir_a) $(sim) $(preload)
+libs: $(libweir_so) $(libweir_public) $(sim) $(preload) $(libweir_torch)
 
 # Where a GPU and the toolkit are, the demo is built by the toolkit's compiler.
 .PHONY: run
@@ -227,12 +279,17 @@ run: build examples $(gpu_examples) ## install what is missing, build, and run t
 	scripts/run $(B)
 
 .PHONY: examples examples-cuda
-examples: $(examples)
+examples: $(examples) $(linked_examples)
 examples-cuda: $(cuda_examples)
 
 # All that the tests may start: make what they need, run nothing.
 .PHONY: tests
-tests: build examples $(tests) $(fakes) $(programs) $(bench)
+tests: build examples $(tests) $(fakes) $(programs) $(bench) $(py_tests)
+
+.PHONY: python wheel
+python: $(py_package) ## build the Python package into build/release/python, to be put on PYTHONPATH
+wheel: python ## build a wheel of the Python package, one for all versions, into build/wheel
+	$(PYTHON) python/backend.py build/wheel
 
 .PHONY: test
 test: tests ## install what is missing, build, and run the tests on the simulated device
@@ -253,6 +310,18 @@ test-hostile: ## random programs with faults, and reclaim at every allocation
 test-long: tests ## ten million steps of random programs
 	WEIR_TEST_EFFORT=8 WEIR_TEST_TIMEOUT_SCALE=40 \
 	    scripts/test-run --sim -j2 $(B) tests/model/model_
+
+# What is 63 starts in `test` is 10,080 here.
+.PHONY: test-life
+test-life: tests ## ten thousand programs that start and end in all kinds of ways
+	WEIR_TEST_EFFORT=160 \
+	    scripts/test-run --sim $(B) tests/tools/preload_life_
+
+# HOURS may be a fraction. The ledger, build/soak/ledger, is gone on with.
+HOURS ?= 1
+.PHONY: soak
+soak: ## random programs for HOURS in three builds, with a ledger of seeds
+	scripts/soak $(HOURS)
 
 # One test program at a time: they share one device.
 .PHONY: test-gpu
@@ -283,7 +352,7 @@ bench-instructions: libs $(bench_instructions) $(call deps,san) ## compare count
 	scripts/bench-instructions $(if $(ACCEPT),--accept) $(B)
 
 .PHONY: fuzz
-fuzz: $(call deps,fuzz) ## fuzz for FUZZ_SECONDS each program of tests/fuzz
+fuzz: $(call deps,fuzz) ## fuzz for MINUTES each program of tests/fuzz
 	$(MAKE) CC=clang SAN=address,undefined,fuzzer-no-link libs fuzzers
 	scripts/fuzz $(FUZZ_SECONDS) $$($(MAKE) -s --no-print-directory \
 	    CC=clang SAN=address,undefined,fuzzer-no-link show-build)
@@ -308,12 +377,29 @@ distclean: ## remove build/ altogether
 
 build/deps-%: scripts/deps
 	@mkdir -p $(@D)
-	scripts/deps $*
+	$(Q)scripts/deps $(if $(filter 1,$(DEPS)),,--say) $*
 	@touch $@
 
-ifneq ($(je_dir),)
+.PHONY: deps
+deps: $(LEVELS:%=build/deps-%) $(if $(filter page,$(LEVELS)),deps-page) \
+	$(if $(filter build,$(LEVELS)),$(filter $(je_dir)/%,$(je_lib))) ## install what is missing for LEVELS="build command ..."
+# A page that could not be bundled before is empty.
+.PHONY: deps-page
+deps-page: build/deps-page
+	$(Q)[ -s build/viewer/page.html ] || rm -f build/viewer/page.html
+	$(Q)DEPS=1 scripts/viewer build/viewer/page.html
+
+# What a build that installs nothing has left out.
+.PHONY: say-lacks
+say-lacks:
+	@[ -z "$(lacks_command)" ] || scripts/deps --say command || \
+	    echo "make: built without the weir command" >&2
+	@[ -z "$(lacks_jemalloc)" ] || echo "make: built without jemalloc, into" \
+	    "$(B): 'make deps' fetches it" >&2
+
+ifeq ($(je_lib),$(je_dir)/lib/libjemalloc_pic.a)
 # Never out of date: another version would be another folder.
-$(je_lib): | $(call deps,build)
+$(je_lib): | $(call deps,build) $(call deps,fetch)
 	scripts/jemalloc $(je_dir)
 endif
 $(B)/jemalloc-checked: $(je_lib) | $(call deps,build)
@@ -340,6 +426,23 @@ $(B)/obj/allocator/%.o $(patsubst %.c,$(B)/obj/%.o,$(wildcard driver/*.c)): \
 $(B)/obj/tests/driver/%.o: cppflags += $(addprefix -isystem ,\
 	$(wildcard $(CUDA_HOME)/include))
 
+# The adapter to PyTorch and its tests, against a double of PyTorch's interface
+# that is in tests/; weir.torch compiles it against PyTorch's own.
+cxxflags = -std=c++17 -Wall -Wextra -Werror -fPIC -pthread $(opt) $(san_flags) \
+	-D_GNU_SOURCE -I. -Iinclude -Itests/plugins/torch/double \
+	-Idriver/sim/cudart/include $(CPPFLAGS) $(CXXFLAGS)
+$(torch_cpp:%.cpp=$(B)/obj/%.o) $(torch_cpp:%.cpp=$(B)/obj/double-206/%.o): \
+	$(torch_sources)
+$(B)/obj/%.o: %.cpp $(B)/flags | $(call deps,build)
+	@mkdir -p $(@D)
+	$(call say,CXX,$<)
+	$(Q)$(CXX) $(cxxflags) -MMD -MP -c -o $@ $<
+$(B)/obj/double-206/%.o: %.cpp $(B)/flags | $(call deps,build)
+	@mkdir -p $(@D)
+	$(call say,CXX,"$< (PyTorch 2.6)")
+	$(Q)$(CXX) $(cxxflags) -DDOUBLE_VERSION=206 \
+	    -Wno-unused-function -MMD -MP -c -o $@ $<
+
 # Holds the flags; it changes, and so rebuilds all, when they do.
 $(B)/flags: FORCE
 	@mkdir -p $(@D)
@@ -359,8 +462,9 @@ $(B)/lib/libweir.so.$(SOVERSION): $(lib_obj) $(je_lib) $(weir_map)
 $(B)/lib/libweir.so: $(B)/lib/libweir.so.$(SOVERSION)
 	ln -sf $(<F) $@
 
-# Complete in itself: jemalloc is in it, under its own prefix, and libbacktrace.
-$(B)/lib/libweir.a: $(lib_obj) $(je_lib)
+# Complete in themselves: jemalloc is in them, under its own prefix, and
+# libbacktrace.
+$(B)/obj/libweir.a: $(lib_obj) $(je_lib)
 	@mkdir -p $(@D)
 	@rm -f $@
 	$(call say,AR,$@)
@@ -368,13 +472,20 @@ $(B)/lib/libweir.a: $(lib_obj) $(je_lib)
 	    $(lib_obj:%='ADDMOD %') SAVE END | $(AR) -M
 
 preload_map := $(wildcard tools/preload/preload.map)
-preload_obj := $(call obj,$(preload_src))
+preload_obj := $(call obj,$(preload_src) $(report_src))
 $(B)/lib/libweir_preload.so: $(preload_obj) $(lib_obj) $(je_lib) $(preload_map)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(so_ldflags) -Wl,-soname,$(@F) \
+	$(Q)$(CC) $(so_ldflags) -Wl,-soname,$(@F) -Wl,-z,now \
 	    $(call version_script,$(preload_map)) \
 	    -o $@ $(preload_obj) $(lib_obj) $(je_lib) $(lib_libs)
+
+# The half of the adapter to PyTorch that is C. It finds weir beside itself.
+$(B)/lib/libweir_torch.so: $(call obj,$(torch_src)) $(B)/lib/libweir.so
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(so_ldflags) -Wl,-soname,$(@F) -o $@ $^ '-Wl,-rpath,$$ORIGIN' \
+	    -ldl
 
 # The simulated libraries link nothing but libc, and each has its export list
 # beside its sources if it has one.
@@ -384,15 +495,39 @@ $(B)/lib/sim/libnvidia-ml.so.1: $(call obj,$(nvml_src))
 $(B)/lib/sim/libcuda.so.1: map := $(wildcard driver/sim/*.map)
 $(B)/lib/sim/libcudart.so.13: map := $(wildcard driver/sim/cudart/*.map)
 $(B)/lib/sim/libnvidia-ml.so.1: map := $(wildcard driver/sim/nvml/*.map)
-$(sim): $(wildcard driver/sim/*.map driver/sim/*/*.map)
+$(filter %.so.1 %.so.13,$(sim)): $(wildcard driver/sim/*.map driver/sim/*/*.map)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(so_ldflags) -Wl,-soname,$(@F) $(call version_script,$(map)) \
 	    -o $@ $(filter %.o,$^) -lpthread -ldl
 
+# One object with all in it, whose hidden symbols nobody can meet outside.
+define make_archive
+	@mkdir -p $(@D)
+	@rm -f $@
+	$(call say,AR,$@)
+	$(Q)$(CC) -r -nostdlib -o $@.o $(1)
+	$(Q)$(OBJCOPY) $(2) $@.o
+	$(Q)$(AR) rcs $@ $@.o
+	@rm -f $@.o
+endef
+
+# Nothing but the calls of the headers shows: a program may have a function or a
+# library of any other name.
+$(B)/obj/api-symbols: $(public_headers) scripts/api-symbols
+	@mkdir -p $(@D)
+	$(Q)scripts/api-symbols $(public_headers) >$@
+$(B)/lib/libweir.a: $(lib_obj) $(je_lib) $(B)/obj/api-symbols
+	$(call make_archive,$(lib_obj) $(je_lib) -l:libbacktrace.a,\
+	    --keep-global-symbols=$(B)/obj/api-symbols)
+
+# What `nvcc -L DIR` links in place of NVIDIA's.
+$(B)/lib/sim/libcudart_static.a: $(call obj,$(cudart_src))
+	$(call make_archive,$^,--localize-hidden)
+
 # Third-party libraries are linked statically: programs run where they are not
 # installed.
-$(B)/bin/weir: $(call obj,$(tool_src)) $(page_obj) $(libweir_a)
+$(B)/bin/weir: $(call obj,$(tool_src) $(report_src)) $(page_obj) $(libweir_a)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ldflags) -o $@ $^ $(tool_libs)
@@ -410,7 +545,8 @@ build/viewer/page.html: $(filter-out %/views,$(page_src)) scripts/viewer \
 $(B)/obj/viewer/page.c: $(if $(filter 0,$(VIEWER)),,build/viewer/page.html) \
 		scripts/page-c $(B)/viewer
 	@mkdir -p $(@D)
-	$(Q)scripts/page-c $(if $(filter 0,$(VIEWER)),/dev/null,$<) $@
+	$(Q)scripts/page-c $(if $(filter 0,$(VIEWER)),/dev/null,$<) $@.new
+	$(Q)cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 # Which of the two it is.
 $(B)/viewer: FORCE
 	@mkdir -p $(@D)
@@ -436,27 +572,65 @@ $(bench) $(bench_instructions): $(B)/bin/%: $(libweir_so) $(je_lib)
 $(filter $(B)/tests/tools/weir/%,$(tests)): $(tool_part)
 $(filter $(B)/tests/tools/bench/%,$(tests)): $(bench_part)
 $(filter $(B)/tests/driver/sim/%,$(tests)): $(sim_obj)
+$(filter $(B)/tests/plugins/torch/%,$(tests)): $(call obj,$(torch_src))
 $(foreach s,$(shared_src),$(eval $(filter $(B)/$(dir $s)%_test,$(tests)): \
 	$(call obj,$s)))
+# The C++ interface is compiled by each compiler there is, of a plain build.
+cpp_other := $(if $(SAN)$(COVER),,$(shell command -v \
+	$(if $(findstring clang,$(notdir $(CXX))),g++,clang++)))
+cpp_cases := $(B)/obj/tests/cpp/first.o $(if $(cpp_other),$(B)/obj/tests/cpp/second.o)
+# Valgrind 3.19 cannot read clang's DWARF 5.
+cpp_flags = -std=c++17 -Wall -Wextra -Wpedantic -Werror -fPIC -pthread $(opt) \
+	-gdwarf-4 $(san_flags) -I. -Iinclude -Itests/cpp/double \
+	-Idriver/sim/cudart/include $(CPPFLAGS)
+cpp_doubles := $(wildcard tests/cpp/double/* tests/cpp/double/*/* \
+	tests/cpp/double/*/*/*)
+$(B)/obj/tests/cpp/first.o: cpp_compiler = $(CXX)
+$(B)/obj/tests/cpp/second.o: cpp_compiler = $(cpp_other)
+$(B)/obj/tests/cpp/first.o $(B)/obj/tests/cpp/second.o: \
+$(B)/obj/tests/cpp/%.o: tests/cpp/cases.cpp tests/cpp/cases.h \
+		$(public_headers) $(public_hpp) $(cpp_doubles) $(B)/flags \
+		| $(call deps,test)
+	@mkdir -p $(@D)
+	$(call say,CXX,$@)
+	$(Q)$(cpp_compiler) $(cpp_flags) -DCASES=$* -c -o $@ $<
+$(B)/obj/tests/cpp/cpp_test.o: cppflags += -DCPP_COMPILERS=$(words $(cpp_cases))
+$(filter $(B)/tests/cpp/%,$(tests)): $(cpp_cases)
+$(filter $(B)/tests/cpp/%,$(tests)): private test_libs += -lstdc++
+
+$(tests): | $(call deps,test) $(call deps,command)
+$(call obj,$(test_src) $(support_src)): | $(call deps,test)
+$(call obj,$(tool_src)): | $(call deps,command)
+adapter_test := $(B)/tests/plugins/torch/adapter_test
+adapter_obj := $(patsubst %.cpp,$(B)/obj/%.o,$(torch_cpp) \
+	$(wildcard tests/plugins/torch/*.cpp tests/plugins/torch/double/*.cpp))
+# The oldest interface is only compiled.
+$(adapter_test): $(adapter_obj) $(filter %libcudart.so.13,$(sim)) \
+	| $(torch_cpp:%.cpp=$(B)/obj/double-206/%.o)
+$(adapter_test): test_libs += -lstdc++ '-Wl,-rpath,$$ORIGIN/../../../lib/sim'
 $(tests): $(B)/%: $(B)/obj/%.o $(call obj,$(support_src)) $(libweir_a)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(ldflags) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(test_libs)
+	$(Q)$(CC) $(ldflags) -o $@ $(filter %.o,$^) $(filter %.a %.so.13,$^) \
+	    $(test_libs)
 
 # Programs that tests start under weir: CUDA programs like any other, which
 # share common/*.c. What is named runtime_X is on the runtime API, static_X has
-# the runtime in it, linked_X is linked with the driver; all others find the
-# driver by themselves.
+# the runtime in it, linked_X is linked with the driver, with_X with libweir; all
+# others find the driver by themselves.
 $(B)/obj/tests/programs/%.o: cppflags += -Itests/programs \
 	-Idriver/sim/cudart/include
 $(filter $(B)/tests/programs/runtime_%,$(programs)): \
 	$(filter %libcudart.so.13,$(sim))
 $(filter $(B)/tests/programs/static_%,$(programs)): $(call obj,$(cudart_src))
 $(filter $(B)/tests/programs/linked_%,$(programs)): $(filter %libcuda.so.1,$(sim))
+$(filter $(B)/tests/programs/with_%,$(programs)): $(libweir_so)
+$(filter $(B)/tests/programs/with_%,$(programs)): libs += \
+	-Wl,-rpath,'$$ORIGIN/../../lib'
 $(programs): $(B)/%: $(B)/obj/%.o $(call obj,$(program_part))
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(ldflags) -o $@ $(filter %.o %.so.1 %.so.13,$^) $(libs)
+	$(Q)$(CC) $(ldflags) -o $@ $(filter %.o %.so.1 %.so.13 %libweir.so,$^) $(libs)
 
 # Libraries that tests load in place of real ones.
 $(fakes): $(B)/%.so: $(B)/obj/%.o
@@ -464,7 +638,7 @@ $(fakes): $(B)/%.so: $(B)/obj/%.o
 	$(call say,LD,$@)
 	$(Q)$(CC) $(so_ldflags) -o $@ $< -lpthread -ldl
 
-$(fuzzers): $(B)/%: $(B)/obj/%.o $(tool_part) $(libweir_a)
+$(fuzzers): $(B)/%: $(B)/obj/%.o $(B)/obj/tests/fuzz/fuzz.o $(tool_part) $(libweir_a)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ldflags) -fsanitize=fuzzer -o $@ $^ $(tool_libs)
@@ -481,6 +655,21 @@ $(examples): $(B)/%: %.c $(wildcard examples/kernels_sim.c examples/*.h \
 	$(Q)$(CC) $(example_flags) $(opt) $(san_flags) -o $@ \
 	    $(filter %.c %.so.13,$^) $(libs)
 
+linked_flags = -D_GNU_SOURCE -Wall -Wextra -Werror -pthread -Iinclude \
+	-Idriver/sim/cudart/include $(opt) $(san_flags)
+linked_libs = $(B)/lib/libweir.so $(B)/lib/sim/libcudart.so.13 \
+	-Wl,-rpath,'$$ORIGIN/../../lib' -Wl,--as-needed
+$(linked_examples): $(libweir_so) $(public_headers) $(public_hpp) \
+	$(filter %libcudart.so.13,$(sim)) driver/sim/cudart/include/cuda_runtime.h
+$(B)/examples/linked/%: examples/linked/%.c
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) -std=c11 -rdynamic $(linked_flags) -o $@ $< $(linked_libs)
+$(B)/examples/linked/%: examples/linked/%.cpp
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CXX) -std=c++17 $(linked_flags) -o $@ $< $(linked_libs)
+
 cuda_sources = examples/kernels.cu $(wildcard examples/*.h)
 $(B)/%-cuda: %.c $(cuda_sources)
 	@mkdir -p $(@D)
@@ -493,51 +682,94 @@ $(B)/%-cuda-shared: %.c $(cuda_sources)
 	$(Q)$(NVCC) $(NVCC_FLAGS) -Iexamples -cudart shared -o $@ \
 	    $(filter %.c %.cu,$^)
 
+# ------------------------------------------------------------------- Python
+
+# One module over the stable ABI, which finds the library beside itself.
+py_include = $(shell $(PYTHON) -c \
+	'import sysconfig; print(sysconfig.get_path("include"))')
+$(call obj,$(py_src)): private cppflags += -isystem $(py_include)
+$(call obj,$(py_src)): | $(call deps,python)
+$(B)/python/weir/_weir.abi3.so: $(call obj,$(py_src)) \
+		$(B)/python/weir/libweir.so.$(SOVERSION)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) -shared $(ldflags) -o $@ $^ '-Wl,-rpath,$$ORIGIN'
+# A library of the package has no debug information, but names of functions.
+$(B)/python/weir/libweir.so.$(SOVERSION): $(B)/lib/libweir.so.$(SOVERSION)
+	@mkdir -p $(@D)
+	$(Q)objcopy --strip-debug $< $@
+$(B)/python/weir/libweir_torch.so: $(B)/lib/libweir_torch.so
+	@mkdir -p $(@D)
+	$(Q)objcopy --strip-debug $< $@
+$(B)/python/weir/plugins/%: plugins/%
+	@mkdir -p $(@D)
+	$(Q)cp $< $@
+$(B)/python/weir/%: python/weir/%
+	@mkdir -p $(@D)
+	$(Q)cp $< $@
+$(B)/python/_weir_autoload.py $(B)/python/weir.pth: $(B)/python/%: python/%
+	@mkdir -p $(@D)
+	$(Q)cp $< $@
+$(B)/python/weir/include/%: include/%
+	@mkdir -p $(@D)
+	$(Q)cp $< $@
+
+# A program for each file of tests, which runs pytest on it and prints TAP.
+$(B)/tests/python/%.py: tests/python/%.py
+	@mkdir -p $(@D)
+	$(Q)cp $< $@
+py_doubles := $(addprefix $(B)/,$(wildcard tests/python/double/*/*.py \
+	tests/python/double/*/*/*.py))
+$(py_tests): $(B)/%: $(B)/%.py $(B)/tests/python/support.py $(py_doubles) \
+		$(py_package) | $(call deps,pytest)
+	$(Q)printf '%s\n' '#!$(PYTHON)' 'import sys, support' \
+	    'sys.exit(support.main(__file__ + ".py"))' >$@
+	$(Q)chmod +x $@
+
 # ------------------------------------------------------------------ install
 
-completions := $(addprefix $(B)/completion/,bash zsh fish)
-$(completions): $(B)/completion/%: $(tool)
-	@mkdir -p $(@D)
-	$(Q)$(tool) completion $(@F) >$@
+install_env = DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' BINDIR='$(BINDIR)' \
+	INCLUDEDIR='$(INCLUDEDIR)' LIBDIR='$(LIBDIR)' PYTHONDIR='$(PYTHONDIR)' \
+	MANDIR='$(MANDIR)' \
+	DOCDIR='$(DOCDIR)' BASHCOMPDIR='$(BASHCOMPDIR)' \
+	ZSHCOMPDIR='$(ZSHCOMPDIR)' FISHCOMPDIR='$(FISHCOMPDIR)' \
+	VERSION='$(VERSION)' SOVERSION='$(SOVERSION)'
+.PHONY: install deb dist
+# The Python package goes with it where Python's header is.
+install_python = $(if $(PYTHON),$(if $(wildcard $(py_include)/Python.h),\
+	$(MAKE) --no-print-directory DEPS=0 python,\
+	echo "make: without the Python package: no Python.h" >&2))
+install: build ## install to DESTDIR and PREFIX (/usr/local)
+	+$(Q)$(install_python)
+	$(install_env) scripts/install $(B)
 
-.PHONY: install
-install: build $(completions) ## install to DESTDIR and PREFIX (/usr/local)
-	install -d $(addprefix $(DESTDIR),$(BINDIR) $(INCLUDEDIR)/weir \
-	    $(LIBDIR)/pkgconfig $(LIBDIR)/weir/sim $(DOCDIR))
-	install -m 755 $(B)/bin/weir $(DESTDIR)$(BINDIR)/
-	install -D -m 644 $(B)/completion/bash $(DESTDIR)$(BASHCOMPDIR)/weir
-	install -D -m 644 $(B)/completion/zsh $(DESTDIR)$(ZSHCOMPDIR)/_weir
-	install -D -m 644 $(B)/completion/fish \
-	    $(DESTDIR)$(FISHCOMPDIR)/weir.fish
-	install -m 644 $(public_headers) $(DESTDIR)$(INCLUDEDIR)/weir/
-	install -m 755 $(B)/lib/libweir.so.$(SOVERSION) \
-	    $(B)/lib/libweir_preload.so $(DESTDIR)$(LIBDIR)/
-	install -m 644 $(B)/lib/libweir.a $(DESTDIR)$(LIBDIR)/
-	ln -sf libweir.so.$(SOVERSION) $(DESTDIR)$(LIBDIR)/libweir.so
-	install -m 755 $(sim) $(DESTDIR)$(LIBDIR)/weir/sim/
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
-	    -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@VERSION@|$(VERSION)|' \
-	    weir.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/weir.pc
-	install -m 644 LICENSE $(wildcard README.md CHANGELOG.md) \
-	    $(DESTDIR)$(DOCDIR)/
-	$(if $(je_dir),install -m 644 $(je_dir)/COPYING \
-	    $(DESTDIR)$(DOCDIR)/COPYING.jemalloc)
-	sed '/\*\//q' $(backtrace_ready) >$(DESTDIR)$(DOCDIR)/COPYING.libbacktrace
-	$(foreach p,$(man_pages),install -D -m 644 $(p) \
-	    $(DESTDIR)$(MANDIR)/man$(subst .,,$(suffix $(p)))/$(notdir $(p));)
+deb: build ## make a Debian package, build/weir_VERSION_ARCH.deb
+	+$(Q)$(install_python)
+	scripts/deb $(B) build
+
+# All that is committed, and nothing else.
+dist: ## make a source tarball of the last commit, build/weir-VERSION.tar.xz
+	@mkdir -p build
+	git archive --format=tar --prefix=weir-$(VERSION)/ HEAD | \
+	    xz -9 -T1 >build/weir-$(VERSION).tar.xz.new
+	mv build/weir-$(VERSION).tar.xz.new build/weir-$(VERSION).tar.xz
 
 # --------------------------------------------------------------------- lint
 
 # A check of one file leaves a stamp, so that a second run looks only at what
 # has changed. Headers count as changed for all.
 L := build/lint
-lint_src := $(sort $(all_src) $(fuzz_src) $(wildcard examples/*.c))
-lint_hdr := $(sort $(public_headers) $(wildcard $(addsuffix /*.h,\
-	$(sort $(patsubst %/,%,$(dir $(lint_src)))))))
+lint_src := $(sort $(all_src) $(wildcard tests/fuzz/*.c examples/*.c \
+	examples/linked/*.c))
+# What is C++ needs PyTorch, or its double, beside it.
+cpp_headers := plugins/torch/compat.h tests/plugins/torch/own_allocator.h
+lint_hdr := $(filter-out $(cpp_headers),$(sort $(public_headers) \
+	$(wildcard $(addsuffix /*.h,$(sort $(patsubst %/,%,$(dir $(lint_src))))))))
 lint_flags = -std=c11 $(cppflags) -Wall -Wextra
 example_lint = $(if $(filter examples/%,$(1)),$(example_flags)) \
 	$(if $(filter tests/programs/%,$(1)),-Itests/programs \
-	-Idriver/sim/cudart/include)
+	-Idriver/sim/cudart/include) \
+	$(if $(filter python/%,$(1)),-isystem $(py_include))
 clang_stamps := $(lint_src:%=$(L)/%.safety) $(lint_src:%=$(L)/%.tidy)
 header_stamps := $(lint_hdr:%=$(L)/%.alone)
 
@@ -549,7 +781,10 @@ lint: $(lints) ## check the sources in every way; each check alone is lint-NAME
 
 .PHONY: format
 # What another compiler wrote is left as it is.
-format_files = $(filter-out %.ptx.h,$(lint_src) $(lint_hdr))
+format_files = $(filter-out %.ptx.h,$(lint_src) $(lint_hdr)) $(public_hpp) \
+	tests/cpp/cases.cpp $(filter %.hpp %.h,$(cpp_doubles)) \
+	$(torch_cpp) $(torch_hpp) \
+	$(wildcard examples/linked/*.cpp)
 lint-format: $(call deps,lint)
 	$(Q)clang-format --dry-run -Werror --ferror-limit=1 $(format_files) || \
 	    { echo "lint-format: 'make format' lays them out" >&2; exit 1; }
@@ -607,4 +842,4 @@ lint-cppcheck: $(call deps,lint)
 lint-symbols: libs
 	$(Q)scripts/lint-symbols $(B)/lib $(public_headers)
 
--include $(patsubst %.c,$(B)/obj/%.d,$(all_src) $(fuzz_src))
+-include $(patsubst %.c,$(B)/obj/%.d,$(all_src) $(wildcard tests/fuzz/*.c))

@@ -1,5 +1,5 @@
 /*
- * What clang's analyser cannot see from one source file: that these calls
+ * Facts that clang's analyser cannot see in one source file: these calls
  * return a failure exactly when they are told of one. `make lint-tidy` puts
  * this before every file but those that define them; no build sees it.
  */
