@@ -174,6 +174,8 @@ view_bytes(int fd)
 	expect_filled(about(bytes).data, 5000, 31, stream);
 	fill(about(bytes).data, 5000, 32, stream);
 	meet(fd);
+	/* The owner has counted this process. */
+	meet(fd);
 	/* The tensor has the import, which is closed with it. */
 	weir_tensor_destroy(bytes);
 	meet(fd);
@@ -200,6 +202,7 @@ TEST(the_bytes_of_a_block_are_viewed_as_a_tensor)
 	tell(other.fd, &handle, sizeof(handle));
 	meet(other.fd);
 	EXPECT_EQ(weir_ipc_peers(export), 1);
+	meet(other.fd);
 	meet(other.fd);
 	wait_for_peers(export, 0);
 	expect_filled(ptr, 5000, 32, NULL);
