@@ -16,25 +16,6 @@
 
 enum { BLOCKS = 64 };
 
-static struct weir_pool *
-make(void)
-{
-	struct weir_pool *pool = NULL;
-
-	EXPECT_OK(weir_pool_create(0, NULL, 0, &pool));
-	return pool;
-}
-
-static void *
-take_in(struct weir_pool *pool, size_t size, weir_stream stream)
-{
-	void *ptr = weir_pool_malloc(pool, size, stream);
-
-	if (ptr == NULL)
-		FAIL("weir_pool_malloc(%zu): %s", size, weir_last_error());
-	return ptr;
-}
-
 /* ---- What a pool looks like -------------------------------------------- */
 
 struct seen {
@@ -128,21 +109,21 @@ has(void *const *list, size_t n, const void *ptr)
 
 TEST(a_pool_is_restored_block_by_block)
 {
-	struct weir_pool *pool = make();
+	struct weir_pool *pool = new_pool(0, 0);
 	weir_stream stream = new_stream();
 	struct seen seen[BLOCKS] = { 0 };
 	void *ptr[6];
 
 	for (int i = 0; i < 6; i++)
-		ptr[i] = take_in(pool, (size_t)(i + 1) * 3000, stream);
+		ptr[i] = take_from(pool, (size_t)(i + 1) * 3000, stream);
 	give(ptr[1]);
 	give(ptr[4]);
 	size_t n = look(pool, seen);
 	struct weir_checkpoint *made = checkpoint(pool);
 	give(ptr[0]);
 	give(ptr[2]);
-	void *other = take_in(pool, 5 * MIB, stream);
-	void *small = take_in(pool, 512, stream);
+	void *other = take_from(pool, 5 * MIB, stream);
+	void *small = take_from(pool, 512, stream);
 	struct weir_restored out = { .struct_size = sizeof(out) };
 	EXPECT_OK(weir_checkpoint_restore(pool, made, &out));
 	EXPECT_EQ(out.n_freed, 4);
@@ -170,10 +151,10 @@ TEST(a_pool_is_restored_block_by_block)
 		expect_same(&now[i], 1, &seen[k++], 1);
 	}
 	/* Again, and what follows is as it was the first time. */
-	void *next = take_in(pool, 3000, stream);
+	void *next = take_from(pool, 3000, stream);
 	EXPECT_OK(weir_checkpoint_restore(pool, made, &out));
 	weir_restored_drop(&out);
-	EXPECT_EQ(take_in(pool, 3000, stream), next);
+	EXPECT_EQ(take_from(pool, 3000, stream), next);
 	for (int i = 0; i < 6; i++)
 		if (i != 1 && i != 4)
 			give(ptr[i]);
@@ -184,16 +165,16 @@ TEST(a_pool_is_restored_block_by_block)
 
 TEST(statistics_follow_a_restore)
 {
-	struct weir_pool *pool = make();
+	struct weir_pool *pool = new_pool(0, 0);
 	weir_stream stream = new_stream();
 	struct weir_restored out = { .struct_size = sizeof(out) };
-	void *a = take_in(pool, 1000, stream);
+	void *a = take_from(pool, 1000, stream);
 
 	arena_keep(pool->arena); /* as a graph does */
 	struct weir_stats before = stats();
 	struct weir_checkpoint *made = checkpoint(pool);
 	give(a);
-	take_in(pool, 2 * MIB, stream);
+	take_from(pool, 2 * MIB, stream);
 	EXPECT_OK(weir_checkpoint_restore(pool, made, &out));
 	struct weir_stats after = stats();
 	EXPECT_EQ(after.allocated_bytes.all.current,
@@ -219,15 +200,15 @@ events(void)
 
 TEST(the_history_tells_of_a_restore_as_of_frees_and_allocations)
 {
-	struct weir_pool *pool = make();
+	struct weir_pool *pool = new_pool(0, 0);
 	weir_stream stream = new_stream();
 	struct weir_restored out = { .struct_size = sizeof(out) };
 
 	EXPECT_OK(weir_history_start(NULL));
-	take_in(pool, 1000, stream);
-	take_in(pool, 2000, stream);
+	take_from(pool, 1000, stream);
+	take_from(pool, 2000, stream);
 	struct weir_checkpoint *made = checkpoint(pool);
-	take_in(pool, 3000, stream);
+	take_from(pool, 3000, stream);
 	uint64_t before = events();
 	EXPECT_OK(weir_checkpoint_restore(pool, made, &out));
 	/* Three are freed, which is asked for and completed; two come back. */
@@ -241,14 +222,14 @@ TEST(the_history_tells_of_a_restore_as_of_frees_and_allocations)
 /* Pieces of 2 MiB that are mapped apart: what lies between has gone back. */
 TEST(a_pool_with_holes_is_restored)
 {
-	struct weir_pool *pool = make();
+	struct weir_pool *pool = new_pool(0, 0);
 	weir_stream stream = new_stream();
 	struct seen seen[BLOCKS] = { 0 };
 	void *ptr[6];
 
 	conf("prefer:memory");
 	for (int i = 0; i < 6; i++)
-		ptr[i] = take_in(pool, 2 * MIB, stream);
+		ptr[i] = take_from(pool, 2 * MIB, stream);
 	give(ptr[0]); /* the first part of the addresses, too */
 	give(ptr[2]);
 	give(ptr[3]);
@@ -259,7 +240,7 @@ TEST(a_pool_with_holes_is_restored)
 	struct weir_checkpoint *made = checkpoint(pool);
 	give(ptr[1]);
 	for (int i = 0; i < 3; i++) {
-		void *all = take_in(pool, 1536 * KIB, stream);
+		void *all = take_from(pool, 1536 * KIB, stream);
 		struct weir_restored out = restore(pool, made, seen, n);
 		EXPECT_EQ(out.n_live, 2);
 		EXPECT(has(out.live, 2, ptr[1]));
@@ -268,11 +249,11 @@ TEST(a_pool_with_holes_is_restored)
 		weir_restored_drop(&out);
 	}
 	/* A hole that has been filled since stays so. */
-	void *filler = take_in(pool, 4 * MIB, stream);
+	void *filler = take_from(pool, 4 * MIB, stream);
 	struct weir_restored out = { .struct_size = sizeof(out) };
 	EXPECT_OK(weir_checkpoint_restore(pool, made, &out));
 	weir_restored_drop(&out);
-	EXPECT_EQ(take_in(pool, 4 * MIB, stream), filler);
+	EXPECT_EQ(take_from(pool, 4 * MIB, stream), filler);
 	fill(ptr[1], 2 * MIB, 1, stream);
 	expect_filled(ptr[1], 2 * MIB, 1, stream);
 	weir_checkpoint_drop(made);
@@ -281,21 +262,21 @@ TEST(a_pool_with_holes_is_restored)
 
 TEST(segments_of_the_driver_are_restored)
 {
-	struct weir_pool *pool = make();
+	struct weir_pool *pool = new_pool(0, 0);
 	weir_stream stream = new_stream();
 	struct seen seen[BLOCKS] = { 0 };
 	void *ptr[5];
 
 	conf("expandable_segments:False");
 	for (int i = 0; i < 5; i++)
-		ptr[i] = take_in(pool, (size_t)(i + 1) * 700 * KIB, stream);
+		ptr[i] = take_from(pool, (size_t)(i + 1) * 700 * KIB, stream);
 	give(ptr[0]);
 	give(ptr[3]);
 	size_t n = look(pool, seen);
 	struct weir_checkpoint *made = checkpoint(pool);
 	for (int i = 0; i < 3; i++) {
-		take_in(pool, 600 * KIB, stream);
-		take_in(pool, 2 * MIB, stream);
+		take_from(pool, 600 * KIB, stream);
+		take_from(pool, 2 * MIB, stream);
 		struct weir_restored out = restore(pool, made, seen, n);
 		EXPECT_EQ(out.n_live, 3);
 		weir_restored_drop(&out);
@@ -306,23 +287,23 @@ TEST(segments_of_the_driver_are_restored)
 
 TEST(blocks_of_several_streams_are_restored_to_their_streams)
 {
-	struct weir_pool *pool = make();
+	struct weir_pool *pool = new_pool(0, 0);
 	weir_stream a = new_stream();
 	weir_stream b = new_stream();
 	struct seen seen[BLOCKS] = { 0 };
 	void *ptr[4];
 
 	for (int i = 0; i < 4; i++)
-		ptr[i] = take_in(pool, 2 * MIB, i % 2 == 0 ? a : b);
+		ptr[i] = take_from(pool, 2 * MIB, i % 2 == 0 ? a : b);
 	give(ptr[1]);
 	give(ptr[2]);
 	size_t n = look(pool, seen);
 	struct weir_checkpoint *made = checkpoint(pool);
 	/* Memory of one goes over to the other, who is at work on it. */
 	EXPECT_OK(weir_free_async(ptr[0], b));
-	void *its = take_in(pool, 2 * MIB, b);
+	void *its = take_from(pool, 2 * MIB, b);
 	EXPECT(its == ptr[0] || its == ptr[1]);
-	void *more = take_in(pool, 2 * MIB, b);
+	void *more = take_from(pool, 2 * MIB, b);
 	EXPECT(more == ptr[0] || more == ptr[1]);
 	busy(b, LATE_MS);
 	fill(ptr[0], 2 * MIB, 1, b);
@@ -338,13 +319,13 @@ TEST(blocks_of_several_streams_are_restored_to_their_streams)
 /* The last block of a stream that is gone is freed, and comes back. */
 TEST(blocks_of_a_stream_that_has_ended_are_restored)
 {
-	struct weir_pool *pool = make();
+	struct weir_pool *pool = new_pool(0, 0);
 	weir_stream stays = new_stream();
 	weir_stream gone = new_stream();
-	void *block[2] = { take_in(pool, 3 * MIB, gone),
-		take_in(pool, 1000, gone) };
+	void *block[2] = { take_from(pool, 3 * MIB, gone),
+		take_from(pool, 1000, gone) };
 
-	give(take_in(pool, 4 * MIB, stays));
+	give(take_from(pool, 4 * MIB, stays));
 	struct weir_checkpoint *made = checkpoint(pool);
 	EXPECT_OK(weir_stream_destroy(gone));
 	EXPECT_OK(weir_device_synchronize(0));
@@ -359,7 +340,7 @@ TEST(blocks_of_a_stream_that_has_ended_are_restored)
 			continue;
 		give(block[0]);
 		give(block[1]);
-		give(take_in(pool, 512, stays));
+		give(take_from(pool, 512, stays));
 	}
 	give(block[0]);
 	give(block[1]);
@@ -371,7 +352,7 @@ TEST(blocks_of_a_stream_that_has_ended_are_restored)
 
 TEST(random_layouts_come_back_again_and_again)
 {
-	struct weir_pool *pool = make();
+	struct weir_pool *pool = new_pool(0, 0);
 	weir_stream streams[2] = { new_stream(), new_stream() };
 	uint64_t random = 7;
 	void *live[24] = { NULL };
@@ -387,7 +368,7 @@ TEST(random_layouts_come_back_again_and_again)
 			give(live[i]);
 			live[i] = NULL;
 		} else {
-			live[i] = take_in(
+			live[i] = take_from(
 			    pool, size + (random >> 50) % 512, streams[i % 2]);
 		}
 		if (step % 500 == 499) {
@@ -425,8 +406,8 @@ TEST(random_layouts_come_back_again_and_again)
 
 TEST(what_cannot_be_remembered_or_restored_is_told_and_changes_nothing)
 {
-	struct weir_pool *pool = make();
-	struct weir_pool *other = make();
+	struct weir_pool *pool = new_pool(0, 0);
+	struct weir_pool *other = new_pool(0, 0);
 	weir_stream stream = new_stream();
 	weir_stream use = new_stream();
 	struct weir_checkpoint *made = NULL;
@@ -435,9 +416,9 @@ TEST(what_cannot_be_remembered_or_restored_is_told_and_changes_nothing)
 	struct seen before[BLOCKS] = { 0 };
 	struct seen after[BLOCKS] = { 0 };
 
-	void *a = take_in(pool, 4 * MIB, stream);
+	void *a = take_from(pool, 4 * MIB, stream);
 	made = checkpoint(pool);
-	void *b = take_in(pool, 4 * MIB, stream);
+	void *b = take_from(pool, 4 * MIB, stream);
 	size_t n = look(pool, before);
 	EXPECT_STATUS(weir_checkpoint_restore(other, made, &out), WEIR_EINVAL);
 	EXPECT_STR_HAS(weir_last_error(), "of pool");
@@ -462,7 +443,7 @@ TEST(what_cannot_be_remembered_or_restored_is_told_and_changes_nothing)
 	EXPECT_OK(weir_pool_trim(pool, 0, NULL));
 	EXPECT_STATUS(weir_checkpoint_restore(pool, made, &out), WEIR_EINVAL);
 	EXPECT_STR_HAS(weir_last_error(), "could not find");
-	void *any = take_in(pool, 512, WEIR_STREAM_ANY);
+	void *any = take_from(pool, 512, WEIR_STREAM_ANY);
 	EXPECT_STATUS(weir_checkpoint_take(pool, &none), WEIR_ENOTSUP);
 	give(any);
 	weir_checkpoint_drop(made);
@@ -472,7 +453,7 @@ TEST(what_cannot_be_remembered_or_restored_is_told_and_changes_nothing)
 
 TEST(a_restore_without_host_memory_changes_nothing)
 {
-	struct weir_pool *pool = make();
+	struct weir_pool *pool = new_pool(0, 0);
 	weir_stream stream = new_stream();
 	struct weir_checkpoint *made = NULL;
 	struct weir_restored out = { .struct_size = sizeof(out) };
@@ -482,7 +463,7 @@ TEST(a_restore_without_host_memory_changes_nothing)
 	void *ptr[8];
 
 	for (int i = 0; i < 8; i++)
-		ptr[i] = take_in(pool, 3000, stream);
+		ptr[i] = take_from(pool, 3000, stream);
 	for (unsigned long nth = 1; made == NULL; nth++) {
 		meta_fail(nth, 1);
 		enum weir_status status = weir_checkpoint_take(pool, &made);

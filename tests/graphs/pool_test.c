@@ -11,26 +11,6 @@
 #include "graphs/pool.h"
 #include "tests/support/device.h"
 
-static struct weir_pool *
-make(unsigned flags)
-{
-	struct weir_pool *pool = NULL;
-
-	EXPECT_OK(weir_pool_create(0, NULL, flags, &pool));
-	EXPECT_NOT_NULL(pool);
-	return pool;
-}
-
-static void *
-take_in(struct weir_pool *pool, size_t size, weir_stream stream)
-{
-	void *ptr = weir_pool_malloc(pool, size, stream);
-
-	if (ptr == NULL)
-		FAIL("weir_pool_malloc(%zu): %s", size, weir_last_error());
-	return ptr;
-}
-
 static struct weir_stats
 pool_stats(struct weir_pool *pool)
 {
@@ -50,7 +30,7 @@ is_of(struct weir_pool *pool, const void *ptr)
 
 TEST(a_pool_is_held_by_callers_and_routes)
 {
-	struct weir_pool *pool = make(0);
+	struct weir_pool *pool = new_pool(0, 0);
 	struct weir_route *route = NULL;
 
 	EXPECT_EQ(weir_pool_use_count(pool), 1);
@@ -70,23 +50,23 @@ TEST(a_pool_is_held_by_callers_and_routes)
 
 TEST(each_pool_has_a_number_of_its_own)
 {
-	struct weir_pool *a = make(0);
-	struct weir_pool *b = make(0);
+	struct weir_pool *a = new_pool(0, 0);
+	struct weir_pool *b = new_pool(0, 0);
 	uint64_t first = weir_pool_id(a);
 
 	EXPECT_NE(first, 0);
 	EXPECT_NE(weir_pool_id(b), first);
 	weir_pool_release(a);
-	EXPECT_NE(weir_pool_id(make(0)), first);
+	EXPECT_NE(weir_pool_id(new_pool(0, 0)), first);
 	EXPECT_EQ(weir_pool_id(NULL), 0);
 }
 
 TEST(a_released_pool_gives_its_memory_back_when_the_last_block_dies)
 {
-	struct weir_pool *pool = make(0);
+	struct weir_pool *pool = new_pool(0, 0);
 	weir_stream stream = new_stream();
-	void *a = take_in(pool, 4 * MIB, stream);
-	void *b = take_in(pool, 4 * MIB, stream);
+	void *a = take_from(pool, 4 * MIB, stream);
+	void *b = take_from(pool, 4 * MIB, stream);
 
 	finish(stream);
 	give(a);
@@ -102,18 +82,18 @@ TEST(a_released_pool_gives_its_memory_back_when_the_last_block_dies)
 
 TEST(a_dying_pool_comes_back_to_life_by_its_number)
 {
-	struct weir_pool *pool = make(0);
+	struct weir_pool *pool = new_pool(0, 0);
 	struct weir_pool *again = NULL;
 	weir_stream stream = new_stream();
 	uint64_t id = weir_pool_id(pool);
-	void *a = take_in(pool, 4 * MIB, stream);
+	void *a = take_from(pool, 4 * MIB, stream);
 
 	weir_pool_release(pool);
 	EXPECT_OK(weir_pool_find(id, &again));
 	EXPECT_EQ(weir_pool_id(again), id);
 	EXPECT_EQ(weir_pool_use_count(again), 1);
 	give(a);
-	EXPECT_EQ(take_in(again, 4 * MIB, stream), a);
+	EXPECT_EQ(take_from(again, 4 * MIB, stream), a);
 	give(a);
 	finish(stream);
 	weir_pool_release(again);
@@ -121,7 +101,7 @@ TEST(a_dying_pool_comes_back_to_life_by_its_number)
 	EXPECT_STATUS(weir_pool_find(id, &again), WEIR_EINVAL);
 	EXPECT_STR_HAS(weir_last_error(), "nothing of it is left");
 	/* Another pool that has its arena now is another pool. */
-	pool = make(0);
+	pool = new_pool(0, 0);
 	EXPECT_STATUS(weir_pool_find(id, &again), WEIR_EINVAL);
 	EXPECT_OK(weir_pool_find(weir_pool_id(pool), &again));
 	EXPECT_EQ(again, pool);
@@ -154,19 +134,20 @@ TEST(a_pool_that_cannot_be_made_leaves_nothing)
 	EXPECT_STATUS(weir_pool_find(1, NULL), WEIR_EINVAL);
 	EXPECT_STR_HAS(weir_last_error(), "weir_pool_find: out is NULL");
 	EXPECT_NO_MEMORY(weir_pool_malloc(NULL, 512, NULL), WEIR_EINVAL);
-	EXPECT_NO_MEMORY(weir_pool_malloc(make(0), 0, NULL), WEIR_EINVAL);
+	EXPECT_NO_MEMORY(
+	    weir_pool_malloc(new_pool(0, 0), 0, NULL), WEIR_EINVAL);
 }
 
 /* ---- What it is like --------------------------------------------------- */
 
 TEST(a_pool_has_statistics_of_its_own_that_are_part_of_the_device_s)
 {
-	struct weir_pool *pool = make(0);
+	struct weir_pool *pool = new_pool(0, 0);
 	weir_stream stream = new_stream();
 	struct weir_stats s = { 0 };
 
 	take(4 * MIB, stream);
-	take_in(pool, 1000, stream);
+	take_from(pool, 1000, stream);
 	EXPECT_EQ(pool_stats(pool).allocated_bytes.all.current, 1024);
 	EXPECT_EQ(pool_stats(pool).requested_bytes.all.current, 1000);
 	EXPECT_EQ(pool_stats(pool).reserved_bytes.all.current, 2 * MIB);
@@ -179,12 +160,12 @@ TEST(a_pool_has_statistics_of_its_own_that_are_part_of_the_device_s)
 
 TEST(one_pool_is_trimmed_and_no_other_memory)
 {
-	struct weir_pool *pool = make(0);
+	struct weir_pool *pool = new_pool(0, 0);
 	weir_stream stream = new_stream();
 	size_t freed = 0;
 
 	give(take(4 * MIB, stream));
-	give(take_in(pool, 8 * MIB, stream));
+	give(take_from(pool, 8 * MIB, stream));
 	EXPECT_OK(weir_pool_trim(pool, 0, &freed));
 	EXPECT_EQ(freed, 8 * MIB);
 	EXPECT_EQ(stats().reserved_bytes.all.current, 4 * MIB);
@@ -237,8 +218,8 @@ TEST(a_pool_s_own_source_serves_it_and_gets_all_back)
 	empty = true;
 	EXPECT_NO_MEMORY(weir_pool_malloc(pool, 4 * MIB, stream), WEIR_ENOMEM);
 	empty = false;
-	void *a = take_in(pool, 4 * MIB, stream);
-	void *b = take_in(pool, 512, stream);
+	void *a = take_from(pool, 4 * MIB, stream);
+	void *b = take_from(pool, 512, stream);
 	EXPECT_EQ(taken, 2);
 	EXPECT(!info_of(a).expandable);
 	give(a);
@@ -257,11 +238,11 @@ TEST(a_pool_that_does_not_split_gives_whole_pieces)
 	weir_stream stream = new_stream();
 
 	EXPECT_OK(weir_pool_create(0, &own_source, WEIR_POOL_NO_SPLIT, &pool));
-	void *a = take_in(pool, 4 * MIB, stream);
+	void *a = take_from(pool, 4 * MIB, stream);
 	give(a);
-	void *b = take_in(pool, 1 * MIB, stream);
+	void *b = take_from(pool, 1 * MIB, stream);
 	EXPECT_EQ(taken, 2);
-	EXPECT_EQ(take_in(pool, 4 * MIB, stream), a);
+	EXPECT_EQ(take_from(pool, 4 * MIB, stream), a);
 	give(b);
 	EXPECT_EQ(pool_stats(pool).reserved_bytes.all.current, 5 * MIB);
 	expect_healthy();
@@ -269,15 +250,15 @@ TEST(a_pool_that_does_not_split_gives_whole_pieces)
 
 TEST(a_pool_helps_out_with_what_it_has_free_when_memory_is_short)
 {
-	struct weir_pool *pool = make(WEIR_POOL_USE_ON_OOM);
-	struct weir_pool *selfish = make(0);
+	struct weir_pool *pool = new_pool(0, WEIR_POOL_USE_ON_OOM);
+	struct weir_pool *selfish = new_pool(0, 0);
 	weir_stream stream = new_stream();
 
 	conf("tcache:0");
 	EXPECT_OK(weir_limit_set(0, 32 * MIB));
-	void *its = take_in(pool, 8 * MIB, stream);
-	void *live = take_in(pool, 2 * MIB, stream);
-	void *other = take_in(selfish, 8 * MIB, stream);
+	void *its = take_from(pool, 8 * MIB, stream);
+	void *live = take_from(pool, 2 * MIB, stream);
+	void *other = take_from(selfish, 8 * MIB, stream);
 	void *mine = take(14 * MIB, stream);
 	give(its);
 	arena_keep(pool->arena);
@@ -288,7 +269,7 @@ TEST(a_pool_helps_out_with_what_it_has_free_when_memory_is_short)
 	EXPECT_NO_MEMORY(weir_malloc(8 * MIB, stream), WEIR_ENOMEM);
 	EXPECT_EQ(pool_stats(pool).allocated_bytes.all.current, 10 * MIB);
 	give(its);
-	EXPECT_EQ(take_in(pool, 8 * MIB, stream), its);
+	EXPECT_EQ(take_from(pool, 8 * MIB, stream), its);
 	give(its);
 	/* A request for a pool of its own is served there or not at all. */
 	EXPECT_NO_MEMORY(
@@ -300,7 +281,7 @@ TEST(a_pool_helps_out_with_what_it_has_free_when_memory_is_short)
 
 TEST(live_blocks_of_a_pool_are_compared_with_a_list)
 {
-	struct weir_pool *pool = make(0);
+	struct weir_pool *pool = new_pool(0, 0);
 	weir_stream stream = new_stream();
 	bool equal = false;
 	const void *list[3];
@@ -308,7 +289,7 @@ TEST(live_blocks_of_a_pool_are_compared_with_a_list)
 	EXPECT_OK(weir_pool_check_live(pool, NULL, 0, &equal));
 	EXPECT(equal);
 	for (int i = 0; i < 3; i++)
-		list[2 - i] = take_in(pool, (size_t)(i + 1) * MIB, stream);
+		list[2 - i] = take_from(pool, (size_t)(i + 1) * MIB, stream);
 	EXPECT_OK(weir_pool_check_live(pool, list, 3, &equal));
 	EXPECT(equal);
 	EXPECT_OK(weir_pool_check_live(pool, list, 2, &equal));
@@ -340,7 +321,7 @@ say(weir_stream stream, void *closure)
 
 TEST(routes_of_all_kinds_lead_to_their_pool_until_they_end)
 {
-	struct weir_pool *pool = make(0);
+	struct weir_pool *pool = new_pool(0, 0);
 	weir_stream stream = new_stream();
 	struct weir_route *route = NULL;
 	bool yes = true;
@@ -364,7 +345,7 @@ TEST(routes_of_all_kinds_lead_to_their_pool_until_they_end)
 
 TEST(what_is_no_route_is_refused_by_name)
 {
-	struct weir_pool *pool = make(0);
+	struct weir_pool *pool = new_pool(0, 0);
 	struct weir_route *route = NULL;
 	weir_stream stream = new_stream();
 
@@ -390,22 +371,22 @@ TEST(what_is_no_route_is_refused_by_name)
 
 TEST(memory_of_a_pool_that_is_kept_stays)
 {
-	struct weir_pool *pool = make(WEIR_POOL_KEEP);
+	struct weir_pool *pool = new_pool(0, WEIR_POOL_KEEP);
 	size_t freed = 1;
-	void *block = take_in(pool, 4 * MIB, NULL);
+	void *block = take_from(pool, 4 * MIB, NULL);
 
 	give(block);
 	EXPECT_OK(weir_pool_trim(pool, 0, &freed));
 	EXPECT_EQ(freed, 0);
 	EXPECT_EQ(trim(0), 0);
-	EXPECT_EQ(take_in(pool, 4 * MIB, NULL), block);
+	EXPECT_EQ(take_from(pool, 4 * MIB, NULL), block);
 	give(block);
 	EXPECT_OK(weir_pool_flags_set(pool, WEIR_POOL_KEEP, 0));
 	settle();
 	EXPECT_OK(weir_pool_trim(pool, 0, &freed));
 	EXPECT_EQ(freed, 4 * MIB);
 	EXPECT_OK(weir_pool_flags_set(pool, WEIR_POOL_KEEP, WEIR_POOL_KEEP));
-	give(take_in(pool, 4 * MIB, NULL));
+	give(take_from(pool, 4 * MIB, NULL));
 	EXPECT_OK(weir_pool_trim(pool, 0, &freed));
 	EXPECT_EQ(freed, 0);
 	weir_pool_release(pool);
@@ -417,12 +398,12 @@ TEST(memory_of_a_pool_that_is_kept_stays)
 
 TEST(a_pool_of_segments_is_cut_as_segments_are)
 {
-	struct weir_pool *pool = make(WEIR_POOL_SEGMENTS);
+	struct weir_pool *pool = new_pool(0, WEIR_POOL_SEGMENTS);
 	struct weir_block_info info;
 
-	take_in(pool, 12 * MIB, NULL);
-	take_in(pool, 12 * MIB, NULL);
-	info = info_of(take_in(pool, 100, NULL));
+	take_from(pool, 12 * MIB, NULL);
+	take_from(pool, 12 * MIB, NULL);
+	info = info_of(take_from(pool, 100, NULL));
 	EXPECT(!info.expandable);
 	EXPECT_EQ(pool_stats(pool).segment.all.current, 3);
 	EXPECT_EQ(pool_stats(pool).reserved_bytes.all.current, 26 * MIB);
@@ -432,7 +413,7 @@ TEST(a_pool_of_segments_is_cut_as_segments_are)
 
 TEST(flags_of_a_pool_change)
 {
-	struct weir_pool *pool = make(0);
+	struct weir_pool *pool = new_pool(0, 0);
 
 	EXPECT_OK(weir_pool_flags_set(
 	    pool, WEIR_POOL_USE_ON_OOM, WEIR_POOL_USE_ON_OOM));

@@ -9,25 +9,6 @@
 
 #include "tests/support/device.h"
 
-static struct weir_pool *
-make_on(int device)
-{
-	struct weir_pool *pool = NULL;
-
-	EXPECT_OK(weir_pool_create(device, NULL, WEIR_POOL_REGISTRABLE, &pool));
-	return pool;
-}
-
-static void *
-take_in(struct weir_pool *pool, size_t size, weir_stream stream)
-{
-	void *ptr = weir_pool_malloc(pool, size, stream);
-
-	if (ptr == NULL)
-		FAIL("weir_pool_malloc(%zu): %s", size, weir_last_error());
-	return ptr;
-}
-
 /* The physical allocation behind an address, released again. */
 static CUmemAllocationProp
 properties_of(const void *ptr, CUmemGenericAllocationHandle *id)
@@ -58,9 +39,9 @@ share_a_handle(const void *a, const void *b)
 
 TEST(a_registrable_block_lies_on_one_handle_that_can_be_exported)
 {
-	struct weir_pool *pool = make_on(0);
+	struct weir_pool *pool = new_pool(0, WEIR_POOL_REGISTRABLE);
 	weir_stream stream = new_stream();
-	unsigned char *ptr = take_in(pool, 70 * MIB, stream);
+	unsigned char *ptr = take_from(pool, 70 * MIB, stream);
 	struct weir_block_info info = info_of(ptr);
 	CUmemGenericAllocationHandle id;
 	CUmemAllocationProp prop = properties_of(ptr, &id);
@@ -87,8 +68,8 @@ TEST(a_registrable_block_lies_on_one_handle_that_can_be_exported)
 
 TEST(registrable_memory_is_marked_for_rdma_where_the_device_can)
 {
-	struct weir_pool *pool = make_on(0);
-	void *ptr = take_in(pool, 4 * MIB, NULL);
+	struct weir_pool *pool = new_pool(0, WEIR_POOL_REGISTRABLE);
+	void *ptr = take_from(pool, 4 * MIB, NULL);
 	CUmemGenericAllocationHandle id;
 	CUmemAllocationProp prop = properties_of(ptr, &id);
 	int can = 0;
@@ -106,8 +87,8 @@ TEST(registrable_memory_is_marked_for_rdma_where_the_device_can)
 TEST(every_device_that_can_reaches_registrable_memory)
 {
 	device_need(2);
-	struct weir_pool *pool = make_on(1);
-	void *ptr = take_in(pool, 4 * MIB, WEIR_STREAM_ANY);
+	struct weir_pool *pool = new_pool(1, WEIR_POOL_REGISTRABLE);
+	void *ptr = take_from(pool, 4 * MIB, WEIR_STREAM_ANY);
 
 	for (int d = 0; d < 2; d++) {
 		CUmemLocation where = { CU_MEM_LOCATION_TYPE_DEVICE, d };
@@ -135,7 +116,7 @@ TEST(registrable_blocks_never_lie_across_handles)
 	enum { BLOCKS = 24, ROUNDS = 400 };
 	static const size_t sizes[] = { 512, 300 * KIB, 3 * MIB, 9 * MIB,
 		21 * MIB };
-	struct weir_pool *pool = make_on(0);
+	struct weir_pool *pool = new_pool(0, WEIR_POOL_REGISTRABLE);
 	weir_stream streams[2] = { new_stream(), new_stream() };
 	unsigned char *blocks[BLOCKS] = { NULL };
 	uint32_t seed = 12345;
@@ -150,7 +131,7 @@ TEST(registrable_blocks_never_lie_across_handles)
 			blocks[n] = NULL;
 			continue;
 		}
-		blocks[n] = take_in(pool, size, streams[n % 2]);
+		blocks[n] = take_from(pool, size, streams[n % 2]);
 		EXPECT(share_a_handle(blocks[n], blocks[n] + size - 1));
 	}
 	for (int n = 0; n < BLOCKS; n++)
@@ -168,9 +149,9 @@ TEST(registrable_blocks_never_lie_across_handles)
 
 TEST(registrable_memory_goes_back_when_its_work_is_done)
 {
-	struct weir_pool *pool = make_on(0);
+	struct weir_pool *pool = new_pool(0, WEIR_POOL_REGISTRABLE);
 	weir_stream stream = new_stream();
-	unsigned char *ptr = take_in(pool, 30 * MIB, stream);
+	unsigned char *ptr = take_from(pool, 30 * MIB, stream);
 	size_t freed = 0;
 
 	busy(stream, LATE_MS);
@@ -186,9 +167,9 @@ TEST(registrable_memory_goes_back_when_its_work_is_done)
 /* What is registered elsewhere stays behind its addresses. */
 TEST(pinned_registrable_memory_stays)
 {
-	struct weir_pool *pool = make_on(0);
+	struct weir_pool *pool = new_pool(0, WEIR_POOL_REGISTRABLE);
 	weir_stream stream = new_stream();
-	void *ptr = take_in(pool, 30 * MIB, stream);
+	void *ptr = take_from(pool, 30 * MIB, stream);
 	size_t freed = 1;
 
 	fill(ptr, 30 * MIB, 9, stream);
@@ -211,8 +192,8 @@ TEST(a_registrable_pool_that_does_not_split_works_too)
 
 	EXPECT_OK(weir_pool_create(
 	    0, NULL, WEIR_POOL_REGISTRABLE | WEIR_POOL_NO_SPLIT, &pool));
-	unsigned char *a = take_in(pool, 512, NULL);
-	unsigned char *b = take_in(pool, 3 * MIB + 512, NULL);
+	unsigned char *a = take_from(pool, 512, NULL);
+	unsigned char *b = take_from(pool, 3 * MIB + 512, NULL);
 	EXPECT(!share_a_handle(a, b));
 	EXPECT(share_a_handle(b, b + 3 * MIB));
 	give(a);
@@ -263,7 +244,7 @@ TEST(a_failure_leaves_nothing_of_a_registrable_segment)
 {
 	static const char *const calls[] = { "cuMemCreate",
 		"cuMemAddressReserve", "cuMemMap", "cuMemSetAccess" };
-	struct weir_pool *pool = make_on(0);
+	struct weir_pool *pool = new_pool(0, WEIR_POOL_REGISTRABLE);
 	void *ptr;
 
 	device_need_sim("calls are to fail");
@@ -273,7 +254,7 @@ TEST(a_failure_leaves_nothing_of_a_registrable_segment)
 		EXPECT_NULL(weir_pool_malloc(pool, 30 * MIB, NULL));
 		EXPECT_STATUS(weir_last_status(), WEIR_EDRIVER);
 		EXPECT_EQ(device_free_bytes(0), before);
-		ptr = take_in(pool, 30 * MIB, NULL);
+		ptr = take_from(pool, 30 * MIB, NULL);
 		give(ptr);
 		EXPECT_OK(weir_pool_trim(pool, 0, NULL));
 	}
@@ -288,8 +269,8 @@ expect_types(const char *machine, int types, bool rdma)
 {
 	EXPECT_EQ(setenv("SIMCUDA_CONF", machine, 1), 0);
 	device_need_sim("the device is told what it has");
-	struct weir_pool *pool = make_on(0);
-	void *ptr = take_in(pool, 4 * MIB, NULL);
+	struct weir_pool *pool = new_pool(0, WEIR_POOL_REGISTRABLE);
+	void *ptr = take_from(pool, 4 * MIB, NULL);
 	CUmemGenericAllocationHandle id;
 	CUmemAllocationProp prop = properties_of(ptr, &id);
 
@@ -323,7 +304,7 @@ TEST(registrable_memory_that_is_missing_is_missing_with_a_fabric_too)
 {
 	EXPECT_EQ(setenv("SIMCUDA_CONF", "fabric:1,memory_mb:64", 1), 0);
 	device_need_sim("the device is to be small");
-	struct weir_pool *pool = make_on(0);
+	struct weir_pool *pool = new_pool(0, WEIR_POOL_REGISTRABLE);
 
 	EXPECT_NO_MEMORY(weir_pool_malloc(pool, 100 * MIB, NULL), WEIR_ENOMEM);
 	weir_pool_release(pool);

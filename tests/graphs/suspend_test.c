@@ -13,25 +13,6 @@
 #include "graphs/pool.h"
 #include "tests/support/device.h"
 
-static struct weir_pool *
-make(void)
-{
-	struct weir_pool *pool = NULL;
-
-	EXPECT_OK(weir_pool_create(0, NULL, 0, &pool));
-	return pool;
-}
-
-static void *
-take_in(struct weir_pool *pool, size_t size, weir_stream stream)
-{
-	void *ptr = weir_pool_malloc(pool, size, stream);
-
-	if (ptr == NULL)
-		FAIL("weir_pool_malloc(%zu): %s", size, weir_last_error());
-	return ptr;
-}
-
 static size_t
 suspend(struct weir_pool *pool, bool copy)
 {
@@ -70,11 +51,11 @@ expect_no_copies(void)
 
 TEST(a_suspended_pool_gives_its_memory_back_and_has_it_again)
 {
-	struct weir_pool *pool = make();
+	struct weir_pool *pool = new_pool(0, 0);
 	weir_stream stream = new_stream();
-	unsigned char *a = take_in(pool, 4 * MIB, stream);
-	unsigned char *b = take_in(pool, 1000, stream);
-	unsigned char *c = take_in(pool, 8 * MIB, stream);
+	unsigned char *a = take_from(pool, 4 * MIB, stream);
+	unsigned char *b = take_from(pool, 1000, stream);
+	unsigned char *c = take_from(pool, 8 * MIB, stream);
 
 	fill(a, 4 * MIB, 1, stream);
 	fill(b, 1000, 2, stream);
@@ -93,7 +74,7 @@ TEST(a_suspended_pool_gives_its_memory_back_and_has_it_again)
 	expect_healthy();
 	expect_filled(a, 4 * MIB, 1, stream);
 	expect_filled(b, 1000, 2, stream);
-	EXPECT_EQ(take_in(pool, 8 * MIB, stream), c);
+	EXPECT_EQ(take_from(pool, 8 * MIB, stream), c);
 	/* Any number of times, and without its contents. */
 	EXPECT_EQ(suspend(pool, false), 14 * MIB);
 	EXPECT_OK(weir_pool_resume(pool));
@@ -139,7 +120,7 @@ calls(const char *entry)
 static unsigned char *
 take_large(struct weir_pool *pool, weir_stream stream)
 {
-	unsigned char *large = take_in(pool, LARGE, stream);
+	unsigned char *large = take_from(pool, LARGE, stream);
 
 	for (int i = 0; i < 10; i++)
 		fill(large + i * (LARGE / 10), LARGE / 10,
@@ -157,11 +138,11 @@ expect_large(unsigned char *large, weir_stream stream)
 
 TEST(what_is_copied_in_pieces_comes_back_whole)
 {
-	struct weir_pool *pool = make();
+	struct weir_pool *pool = new_pool(0, 0);
 	weir_stream stream = new_stream();
 	weir_stream other = new_stream();
 	unsigned char *large = take_large(pool, stream);
-	unsigned char *small = take_in(pool, 1000, other);
+	unsigned char *small = take_from(pool, 1000, other);
 
 	fill(small, 1000, 99, other);
 	for (int i = 0; i < 3; i++) {
@@ -181,7 +162,7 @@ TEST(what_is_copied_in_pieces_comes_back_whole)
 
 TEST(copies_use_memory_that_is_cached)
 {
-	struct weir_pool *pool = make();
+	struct weir_pool *pool = new_pool(0, 0);
 	weir_stream stream = new_stream();
 	unsigned char *large = take_large(pool, stream);
 
@@ -206,7 +187,7 @@ TEST(copies_use_memory_that_is_cached)
 
 TEST(a_piece_is_copied_while_memory_for_the_next_is_got)
 {
-	struct weir_pool *pool = make();
+	struct weir_pool *pool = new_pool(0, 0);
 	weir_stream stream = new_stream();
 	unsigned char *large = take_large(pool, stream);
 
@@ -243,7 +224,7 @@ TEST(a_piece_is_copied_while_memory_for_the_next_is_got)
 TEST(copies_take_no_longer_than_the_bytes_need)
 {
 	uint64_t gbps = 0;
-	struct weir_pool *pool = make();
+	struct weir_pool *pool = new_pool(0, 0);
 	weir_stream stream = new_stream();
 	unsigned char *large = take_large(pool, stream);
 
@@ -263,7 +244,7 @@ TEST(copies_take_no_longer_than_the_bytes_need)
 
 TEST(copies_keep_to_the_limit_of_page_locked_memory)
 {
-	struct weir_pool *pool = make();
+	struct weir_pool *pool = new_pool(0, 0);
 	weir_stream stream = new_stream();
 	unsigned char *large = take_large(pool, stream);
 
@@ -295,7 +276,7 @@ decays(void)
 
 TEST(memory_of_copies_decays_though_nobody_asks_for_any)
 {
-	struct weir_pool *pool = make();
+	struct weir_pool *pool = new_pool(0, 0);
 	weir_stream stream = new_stream();
 	unsigned char *large = take_large(pool, stream);
 
@@ -317,8 +298,8 @@ TEST(memory_of_copies_decays_though_nobody_asks_for_any)
 
 TEST(no_reserve_is_made_for_copies)
 {
-	struct weir_pool *pool = make();
-	void *a = take_in(pool, 4 * MIB, new_stream());
+	struct weir_pool *pool = new_pool(0, 0);
+	void *a = take_from(pool, 4 * MIB, new_stream());
 
 	conf("pinned_reserve_segment_size_mb:64");
 	suspend(pool, true);
@@ -330,7 +311,7 @@ TEST(no_reserve_is_made_for_copies)
 
 TEST(where_nothing_can_be_registered_the_driver_allocates)
 {
-	struct weir_pool *pool = make();
+	struct weir_pool *pool = new_pool(0, 0);
 	weir_stream stream = new_stream();
 	unsigned char *large = take_large(pool, stream);
 
@@ -352,7 +333,7 @@ TEST(graphs_replay_on_memory_that_was_suspended)
 {
 	weir_stream stream = new_stream();
 	struct weir_graph *graph[2] = { NULL, NULL };
-	struct weir_pool *pool = make();
+	struct weir_pool *pool = new_pool(0, 0);
 	unsigned char *between = NULL;
 	unsigned char *output = NULL;
 
@@ -402,9 +383,9 @@ TEST(graphs_replay_on_memory_that_was_suspended)
 
 TEST(others_use_the_memory_of_a_suspended_pool_and_make_room_again)
 {
-	struct weir_pool *pool = make();
+	struct weir_pool *pool = new_pool(0, 0);
 	weir_stream stream = new_stream();
-	unsigned char *a = take_in(pool, 24 * MIB, stream);
+	unsigned char *a = take_from(pool, 24 * MIB, stream);
 
 	conf("tcache:0");
 	fill(a, 24 * MIB, 5, stream);
@@ -424,12 +405,12 @@ TEST(others_use_the_memory_of_a_suspended_pool_and_make_room_again)
 
 TEST(blocks_are_freed_but_not_allocated_while_a_pool_is_suspended)
 {
-	struct weir_pool *pool = make();
+	struct weir_pool *pool = new_pool(0, 0);
 	weir_stream stream = new_stream();
 	weir_stream gone = new_stream();
 	struct weir_checkpoint *made = NULL;
-	void *a = take_in(pool, 4 * MIB, stream);
-	void *b = take_in(pool, 4 * MIB, gone);
+	void *a = take_from(pool, 4 * MIB, stream);
+	void *b = take_from(pool, 4 * MIB, gone);
 
 	suspend(pool, false);
 	EXPECT_STATUS(weir_pool_suspend(pool, false, NULL), WEIR_EINVAL);
@@ -445,15 +426,15 @@ TEST(blocks_are_freed_but_not_allocated_while_a_pool_is_suspended)
 	EXPECT_STATUS(weir_pool_resume(pool), WEIR_EINVAL);
 	EXPECT_STR_HAS(weir_last_error(), "is not suspended");
 	EXPECT_EQ(pool->arena->stats.reserved_bytes.all.current, 8 * MIB);
-	EXPECT_EQ(take_in(pool, 4 * MIB, stream), a);
+	EXPECT_EQ(take_from(pool, 4 * MIB, stream), a);
 	expect_healthy();
 }
 
 TEST(a_suspended_pool_can_be_released)
 {
-	struct weir_pool *pool = make();
+	struct weir_pool *pool = new_pool(0, 0);
 	weir_stream stream = new_stream();
-	void *a = take_in(pool, 4 * MIB, stream);
+	void *a = take_from(pool, 4 * MIB, stream);
 	struct arena *arena = pool->arena;
 
 	suspend(pool, true);
@@ -473,18 +454,18 @@ TEST(a_suspended_pool_can_be_released)
 
 TEST(what_cannot_be_suspended_is_told)
 {
-	struct weir_pool *pool = make();
+	struct weir_pool *pool = new_pool(0, 0);
 	weir_stream stream = new_stream();
 	struct weir_graph *graph = NULL;
 
-	take_in(pool, 4 * MIB, stream);
+	take_from(pool, 4 * MIB, stream);
 	EXPECT_OK(weir_graph_create(0, &graph));
 	EXPECT_OK(
 	    weir_graph_capture_begin(graph, stream, pool, WEIR_CAPTURE_GLOBAL));
 	EXPECT_STATUS(weir_pool_suspend(pool, true, NULL), WEIR_ECAPTURE);
 	EXPECT_OK(weir_graph_capture_end(graph));
 	weir_graph_destroy(graph);
-	void *pinned = take_in(pool, 4 * MIB, stream);
+	void *pinned = take_from(pool, 4 * MIB, stream);
 	EXPECT_OK(weir_pin(pinned));
 	EXPECT_STATUS(weir_pool_suspend(pool, true, NULL), WEIR_EINVAL);
 	EXPECT_STR_HAS(weir_last_error(), "pinned");
@@ -492,7 +473,7 @@ TEST(what_cannot_be_suspended_is_told)
 	suspend(pool, false);
 	EXPECT_STATUS(weir_pin(pinned), WEIR_EINVAL);
 	EXPECT_OK(weir_pool_resume(pool));
-	give(take_in(pool, 512, WEIR_STREAM_ANY));
+	give(take_from(pool, 512, WEIR_STREAM_ANY));
 	EXPECT_STATUS(weir_pool_suspend(pool, true, NULL), WEIR_ENOTSUP);
 	EXPECT_STATUS(weir_pool_suspend(NULL, true, NULL), WEIR_EINVAL);
 	EXPECT_STATUS(weir_pool_resume(NULL), WEIR_EINVAL);
@@ -510,10 +491,10 @@ TEST(each_call_of_suspending_and_resuming_may_fail)
 	device_need_sim("calls of the driver are made to fail");
 	for (size_t e = 0; e < sizeof(entries) / sizeof(entries[0]); e++) {
 		for (unsigned nth = 1; nth < 5; nth++) {
-			struct weir_pool *pool = make();
+			struct weir_pool *pool = new_pool(0, 0);
 			weir_stream stream = new_stream();
-			unsigned char *a = take_in(pool, 4 * MIB, stream);
-			unsigned char *b = take_in(pool, 1000, stream);
+			unsigned char *a = take_from(pool, 4 * MIB, stream);
+			unsigned char *b = take_from(pool, 1000, stream);
 
 			fill(a, 4 * MIB, 1, stream);
 			fill(b, 1000, 2, stream);

@@ -5,6 +5,8 @@
  */
 #include "tests/support/device.h"
 
+#include <weir/graph.h>
+
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -377,6 +379,26 @@ void
 record(const void *ptr, weir_stream stream)
 {
 	EXPECT_OK(weir_record_stream(ptr, stream));
+}
+
+struct weir_pool *
+new_pool(int device, unsigned flags)
+{
+	struct weir_pool *pool = NULL;
+
+	EXPECT_OK(weir_pool_create(device, NULL, flags, &pool));
+	EXPECT_NOT_NULL(pool);
+	return pool;
+}
+
+void *
+take_from(struct weir_pool *pool, size_t size, weir_stream stream)
+{
+	void *ptr = weir_pool_malloc(pool, size, stream);
+
+	if (ptr == NULL)
+		FAIL("weir_pool_malloc(%zu): %s", size, weir_last_error());
+	return ptr;
 }
 
 struct weir_block_info

@@ -101,7 +101,11 @@ void *take(size_t size, weir_stream stream);
 void give(void *ptr);
 void record(const void *ptr, weir_stream stream);
 
-/* What weir_block_info() says of an address in a live block. */
+/* weir_pool_create() and weir_pool_malloc() that must succeed. */
+struct weir_pool *new_pool(int device, unsigned flags);
+void *take_from(struct weir_pool *pool, size_t size, weir_stream stream);
+
+/* The answer of weir_block_info() for an address in a live block. */
 struct weir_block_info info_of(const void *ptr);
 
 /* Options that must be right. */
