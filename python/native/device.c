@@ -56,6 +56,21 @@ module_get_device(PyObject *module, PyObject *none)
 	return PyLong_FromLong(device);
 }
 
+/* Make a call for a device, or for the current one. */
+static PyObject *
+device_call(int device, enum weir_status (*call)(int))
+{
+	enum weir_status status = WEIR_OK;
+
+	NATIVE_RELEASE_GIL;
+	if (device == WEIR_DEVICE_CURRENT)
+		status = weir_get_device(&device);
+	if (status == WEIR_OK)
+		status = call(device);
+	NATIVE_TAKE_GIL;
+	return error_none(status);
+}
+
 PyDoc_STRVAR(set_device_doc,
     "set_device($module, device)\n--\n\n"
     "Make the primary context of a device current on this thread. Raises\n"
@@ -65,18 +80,11 @@ static PyObject *
 module_set_device(PyObject *module, PyObject *arg)
 {
 	int device;
-	enum weir_status status;
 
 	(void)module;
 	if (!arg_device(arg, &device))
 		return NULL;
-	NATIVE_RELEASE_GIL;
-	status =
-	    device == WEIR_DEVICE_CURRENT ? weir_get_device(&device) : WEIR_OK;
-	if (status == WEIR_OK)
-		status = weir_set_device(device);
-	NATIVE_TAKE_GIL;
-	return error_none(status);
+	return device_call(device, weir_set_device);
 }
 
 PyDoc_STRVAR(device_info_doc,
@@ -145,18 +153,11 @@ static PyObject *
 module_synchronize(PyObject *module, PyObject *args, PyObject *kwargs)
 {
 	int device;
-	enum weir_status status;
 
 	(void)module;
 	if (!arg_only_device(args, kwargs, &device))
 		return NULL;
-	NATIVE_RELEASE_GIL;
-	status =
-	    device == WEIR_DEVICE_CURRENT ? weir_get_device(&device) : WEIR_OK;
-	if (status == WEIR_OK)
-		status = weir_device_synchronize(device);
-	NATIVE_TAKE_GIL;
-	return error_none(status);
+	return device_call(device, weir_device_synchronize);
 }
 
 PyMethodDef device_methods[] = {

@@ -143,38 +143,49 @@ tensor_import(struct tensor_import *import)
 	return status == WEIR_OK ? tensor_wrap(tensor) : NULL;
 }
 
-/* Let go of an owner, on any thread. */
-static void
-give_object(void *closure, void *data)
+/* Call `drop(closure)` with the GIL, on any thread. An exception that is being
+ * raised there stays. Without an interpreter nothing is left to drop. */
+static bool
+drop_with_gil(void (*drop)(void *), void *closure)
 {
-	(void)data;
 	if (!Py_IsInitialized())
-		return;
+		return false;
 	PyGILState_STATE gil = PyGILState_Ensure();
 	PyObject *type;
 	PyObject *value;
 	PyObject *traceback;
 	PyErr_Fetch(&type, &value, &traceback);
-	Py_DecRef(closure);
+	drop(closure);
 	PyErr_Restore(type, value, traceback);
 	PyGILState_Release(gil);
+	return true;
+}
+
+static void
+drop_reference(void *object)
+{
+	Py_DecRef(object);
+}
+
+static void
+drop_view(void *view)
+{
+	native_release_buffer(view);
+}
+
+static void
+give_object(void *closure, void *data)
+{
+	(void)data;
+	drop_with_gil(drop_reference, closure);
 }
 
 static void
 give_buffer(void *closure, void *data)
 {
 	(void)data;
-	if (!Py_IsInitialized())
-		return;
-	PyGILState_STATE gil = PyGILState_Ensure();
-	PyObject *type;
-	PyObject *value;
-	PyObject *traceback;
-	PyErr_Fetch(&type, &value, &traceback);
-	native_release_buffer(closure);
-	PyErr_Restore(type, value, traceback);
-	PyGILState_Release(gil);
-	free(closure);
+	if (drop_with_gil(drop_view, closure))
+		free(closure);
 }
 
 /* ---- Buffers ----------------------------------------------------------- */
