@@ -167,11 +167,11 @@ get_edges(struct graph *graph, CUgraphNode *from, CUgraphNode *to, size_t *n)
 	return CUDA_SUCCESS;
 }
 
-CUresult
-cuGraphGetEdges(
-    CUgraph handle, CUgraphNode *from, CUgraphNode *to, size_t *n_edges)
+static CUresult
+edges_of(enum sim_entry entry, CUgraph handle, CUgraphNode *from,
+    CUgraphNode *to, size_t *n_edges)
 {
-	CUresult code = gate_enter(E_cuGraphGetEdges);
+	CUresult code = gate_enter(entry);
 	struct graph *graph = NULL;
 
 	if (code == CUDA_SUCCESS &&
@@ -185,22 +185,23 @@ cuGraphGetEdges(
 }
 
 CUresult
+cuGraphGetEdges(
+    CUgraph handle, CUgraphNode *from, CUgraphNode *to, size_t *n_edges)
+{
+	return edges_of(E_cuGraphGetEdges, handle, from, to, n_edges);
+}
+
+/* No edge has data of its own. */
+CUresult
 cuGraphGetEdges_v2(CUgraph handle, CUgraphNode *from, CUgraphNode *to,
     CUgraphEdgeData *edges, size_t *n_edges)
 {
-	CUresult code = gate_enter(E_cuGraphGetEdges_v2);
-	struct graph *graph = NULL;
+	CUresult code =
+	    edges_of(E_cuGraphGetEdges_v2, handle, from, to, n_edges);
 
-	if (code == CUDA_SUCCESS &&
-	    (n_edges == NULL || (from == NULL) != (to == NULL)))
-		code = CUDA_ERROR_INVALID_VALUE;
-	if (code == CUDA_SUCCESS)
-		graph = graph_find(handle, &code);
-	if (code == CUDA_SUCCESS)
-		code = get_edges(graph, from, to, n_edges);
 	if (code == CUDA_SUCCESS && from != NULL && edges != NULL)
 		memset(edges, 0, *n_edges * sizeof(*edges));
-	return gate_leave(code);
+	return code;
 }
 
 CUresult

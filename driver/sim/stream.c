@@ -440,17 +440,25 @@ cuStreamSynchronize(CUstream handle)
 	return gate_leave(code);
 }
 
+/* Enter a query of a stream that writes to `out`; it ends by gate_leave().
+ * NULL: `*code` says why not. */
+static struct stream *
+enter_query(
+    enum sim_entry entry, CUstream handle, const void *out, CUresult *code)
+{
+	*code = gate_enter(entry);
+	if (*code == CUDA_SUCCESS && out == NULL)
+		*code = CUDA_ERROR_INVALID_VALUE;
+	return *code == CUDA_SUCCESS ? stream_find(handle, code) : NULL;
+}
+
 CUresult
 cuStreamGetCtx(CUstream handle, CUcontext *context)
 {
-	CUresult code = gate_enter(E_cuStreamGetCtx);
-	struct stream *stream;
+	CUresult code;
+	struct stream *stream =
+	    enter_query(E_cuStreamGetCtx, handle, context, &code);
 
-	if (code == CUDA_SUCCESS && context == NULL)
-		code = CUDA_ERROR_INVALID_VALUE;
-	if (code != CUDA_SUCCESS)
-		return gate_leave(code);
-	stream = stream_find(handle, &code);
 	if (stream != NULL)
 		*context = handle_pointer(stream->context->handle);
 	return gate_leave(code);
@@ -459,14 +467,10 @@ cuStreamGetCtx(CUstream handle, CUcontext *context)
 CUresult
 cuStreamGetDevice(CUstream handle, CUdevice *device)
 {
-	CUresult code = gate_enter(E_cuStreamGetDevice);
-	struct stream *stream;
+	CUresult code;
+	struct stream *stream =
+	    enter_query(E_cuStreamGetDevice, handle, device, &code);
 
-	if (code == CUDA_SUCCESS && device == NULL)
-		code = CUDA_ERROR_INVALID_VALUE;
-	if (code != CUDA_SUCCESS)
-		return gate_leave(code);
-	stream = stream_find(handle, &code);
 	if (stream != NULL)
 		*device = stream->context->device->ordinal;
 	return gate_leave(code);
@@ -475,14 +479,9 @@ cuStreamGetDevice(CUstream handle, CUdevice *device)
 CUresult
 cuStreamGetId(CUstream handle, unsigned long long *id)
 {
-	CUresult code = gate_enter(E_cuStreamGetId);
-	struct stream *stream;
+	CUresult code;
+	struct stream *stream = enter_query(E_cuStreamGetId, handle, id, &code);
 
-	if (code == CUDA_SUCCESS && id == NULL)
-		code = CUDA_ERROR_INVALID_VALUE;
-	if (code != CUDA_SUCCESS)
-		return gate_leave(code);
-	stream = stream_find(handle, &code);
 	if (stream != NULL)
 		*id = stream->id;
 	return gate_leave(code);
@@ -491,14 +490,10 @@ cuStreamGetId(CUstream handle, unsigned long long *id)
 CUresult
 cuStreamGetPriority(CUstream handle, int *priority)
 {
-	CUresult code = gate_enter(E_cuStreamGetPriority);
-	struct stream *stream;
+	CUresult code;
+	struct stream *stream =
+	    enter_query(E_cuStreamGetPriority, handle, priority, &code);
 
-	if (code == CUDA_SUCCESS && priority == NULL)
-		code = CUDA_ERROR_INVALID_VALUE;
-	if (code != CUDA_SUCCESS)
-		return gate_leave(code);
-	stream = stream_find(handle, &code);
 	if (stream != NULL)
 		*priority = stream->priority;
 	return gate_leave(code);
@@ -507,19 +502,14 @@ cuStreamGetPriority(CUstream handle, int *priority)
 CUresult
 cuStreamGetFlags(CUstream handle, unsigned int *flags)
 {
-	CUresult code = gate_enter(E_cuStreamGetFlags);
-	struct stream *stream;
+	CUresult code;
+	struct stream *stream =
+	    enter_query(E_cuStreamGetFlags, handle, flags, &code);
 
-	if (code == CUDA_SUCCESS && flags == NULL)
-		code = CUDA_ERROR_INVALID_VALUE;
-	if (code != CUDA_SUCCESS)
-		return gate_leave(code);
-	stream = stream_find(handle, &code);
-	if (stream != NULL) {
+	if (stream != NULL)
 		code = capture_refuse(stream);
-		if (code == CUDA_SUCCESS)
-			*flags = stream->flags;
-	}
+	if (code == CUDA_SUCCESS)
+		*flags = stream->flags;
 	return gate_leave(code);
 }
 
