@@ -25,20 +25,6 @@ TEST(a_page_is_a_power_of_two_of_4_kib_or_more)
 	EXPECT_EQ(os_page_size(), size);
 }
 
-/* The exit status of `body` in a child. */
-static int
-in_child(int (*body)(void))
-{
-	int status;
-	pid_t child = fork();
-
-	if (child == 0)
-		_exit(body());
-	EXPECT_EQ(waitpid(child, &status, 0), child);
-	EXPECT(WIFEXITED(status));
-	return WEXITSTATUS(status);
-}
-
 static int
 grandchild_is_forked(void)
 {
@@ -63,8 +49,8 @@ TEST(a_fork_is_seen_in_the_child_and_not_in_the_parent)
 	os_watch_fork();
 	os_watch_fork();
 	EXPECT(!os_forked());
-	EXPECT_EQ(in_child(is_forked), 1);
-	EXPECT_EQ(in_child(grandchild_is_forked), 1);
+	EXPECT_EQ(test_child_status(is_forked), 1);
+	EXPECT_EQ(test_child_status(grandchild_is_forked), 1);
 	EXPECT(!os_forked());
 }
 
@@ -77,7 +63,7 @@ watch_and_ask(void)
 
 TEST(a_fork_before_the_watch_is_none)
 {
-	EXPECT_EQ(in_child(watch_and_ask), 0);
+	EXPECT_EQ(test_child_status(watch_and_ask), 0);
 }
 
 enum { THREADS = 100 };
@@ -260,7 +246,7 @@ exit_with_a_survivor(void)
 
 TEST(threads_may_end_after_the_library_was_torn_down)
 {
-	EXPECT_EQ(in_child(exit_with_a_survivor), 42);
+	EXPECT_EQ(test_child_status(exit_with_a_survivor), 42);
 }
 
 TEST(time_goes_forward_in_nanoseconds)

@@ -55,16 +55,6 @@ status_of(CUstream stream)
 	return status;
 }
 
-static void
-order(CUstream from, CUstream to)
-{
-	CUevent event = cuda_event();
-
-	CU(cu.cuEventRecord(event, from));
-	CU(cu.cuStreamWaitEvent(to, event, 0));
-	CU(cu.cuEventDestroy_v2(event));
-}
-
 static size_t
 count(CUgraph graph)
 {
@@ -243,11 +233,11 @@ TEST(a_stream_joins_by_waiting_and_is_joined)
 
 	capture(a, CU_STREAM_CAPTURE_MODE_GLOBAL);
 	cuda_fill(a, memory, 1, WORDS);
-	order(a, b);
+	cuda_order(a, b);
 	EXPECT_EQ(status_of(b), CU_STREAM_CAPTURE_STATUS_ACTIVE);
 	cuda_fill(b, memory + WORDS * 4, 2, WORDS);
 	cuda_fill(a, memory, 3, WORDS);
-	order(b, a);
+	cuda_order(b, a);
 	cuda_copy(a, memory + 2 * WORDS * 4, memory + WORDS * 4, WORDS);
 	CUgraph graph = end(a);
 	EXPECT_EQ(status_of(b), CU_STREAM_CAPTURE_STATUS_NONE);
@@ -264,7 +254,7 @@ TEST(a_fork_that_is_not_joined_fails_at_the_end)
 	begin();
 	capture(a, CU_STREAM_CAPTURE_MODE_GLOBAL);
 	cuda_fill(a, memory, 1, WORDS);
-	order(a, b);
+	cuda_order(a, b);
 	cuda_fill(b, memory + WORDS * 4, 2, WORDS);
 	expect_end(a, CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
 	EXPECT_EQ(status_of(b), CU_STREAM_CAPTURE_STATUS_NONE);
@@ -277,7 +267,7 @@ TEST(only_the_first_stream_ends_a_capture)
 
 	capture(a, CU_STREAM_CAPTURE_MODE_GLOBAL);
 	cuda_fill(a, memory, 1, WORDS);
-	order(a, b);
+	cuda_order(a, b);
 	EXPECT_CU(cu.cuStreamEndCapture(b, &graph),
 	    CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
 	expect_end(a, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);

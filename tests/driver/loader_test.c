@@ -45,20 +45,6 @@ expect_failure(enum weir_status status, const char *text)
 	EXPECT_NULL(driver_peek());
 }
 
-/* The exit status of `body` in a child. */
-static int
-in_child(int (*body)(void))
-{
-	int status;
-	pid_t child = fork();
-
-	if (child == 0)
-		_exit(body());
-	EXPECT_EQ(waitpid(child, &status, 0), child);
-	EXPECT(WIFEXITED(status));
-	return WEXITSTATUS(status);
-}
-
 TEST(nothing_is_called_before_the_first_use)
 {
 	struct fake_cuda *fake = fake_cuda_use();
@@ -216,7 +202,7 @@ TEST(each_required_entry_is_named_when_it_is_missing)
 	for (int i = 0; i < ENTRIES; i++) {
 		missing_entry = required_entries[i];
 		if (missing_entry != NULL)
-			EXPECT_EQ(in_child(fails_without_entry), 0);
+			EXPECT_EQ(test_child_status(fails_without_entry), 0);
 	}
 }
 
@@ -336,7 +322,7 @@ TEST(a_forked_child_is_told_so_and_its_parent_goes_on)
 	CUcontext context;
 
 	EXPECT_EQ(driver_get(&driver), WEIR_OK);
-	EXPECT_EQ(in_child(get_is_a_fork), 0);
+	EXPECT_EQ(test_child_status(get_is_a_fork), 0);
 	EXPECT_EQ(driver_get(&driver), WEIR_OK);
 	EXPECT_EQ(driver_context(0, &context), WEIR_OK);
 	EXPECT_EQ(fake->inits, 1);
@@ -346,7 +332,7 @@ TEST(a_fork_after_a_failure_is_told_as_a_fork)
 {
 	setenv("WEIR_LIBCUDA", "/nowhere/libcuda.so.1", 1);
 	expect_failure(WEIR_ENODRIVER, "/nowhere/libcuda.so.1");
-	EXPECT_EQ(in_child(get_is_a_fork), 0);
+	EXPECT_EQ(test_child_status(get_is_a_fork), 0);
 }
 
 static int
@@ -360,7 +346,7 @@ get_works(void)
 TEST(a_child_forked_before_the_first_use_is_free_to_use_cuda)
 {
 	fake_cuda_use();
-	EXPECT_EQ(in_child(get_works), 0);
+	EXPECT_EQ(test_child_status(get_works), 0);
 	EXPECT_EQ(get_works(), 0);
 }
 
@@ -594,7 +580,7 @@ TEST(a_child_of_a_process_that_used_cuda_is_told_of_the_fork)
 	symbol = dlsym(run_library, "cuInit");
 	memcpy(&init, &symbol, sizeof(init));
 	EXPECT_EQ(init(0), CUDA_SUCCESS);
-	EXPECT_EQ(in_child(get_after_a_foreign_fork), 0);
+	EXPECT_EQ(test_child_status(get_after_a_foreign_fork), 0);
 }
 
 static void *

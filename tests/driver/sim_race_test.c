@@ -32,17 +32,6 @@ expect_violations(unsigned n)
 		    sim()->violations() > 0 ? sim()->violation_text(0) : "");
 }
 
-/* What is put on `to` from now on comes after what is on `from`. */
-static void
-order(CUstream from, CUstream to)
-{
-	CUevent event = cuda_event();
-
-	CU(cu.cuEventRecord(event, from));
-	CU(cu.cuStreamWaitEvent(to, event, 0));
-	CU(cu.cuEventDestroy_v2(event));
-}
-
 TEST(the_host_does_not_race_with_what_it_has_waited_for)
 {
 	begin();
@@ -59,7 +48,7 @@ TEST(the_host_does_not_race_with_what_it_has_waited_for)
 	CU(cu.cuEventRecord(event, b));
 	CU(cu.cuEventSynchronize(event));
 	sim()->host_touch(host, BYTES, 1);
-	order(b, a);
+	cuda_order(b, a);
 	CU(cu.cuMemcpyHtoDAsync_v2(memory, host, BYTES, a));
 	sim()->host_touch(&event, sizeof(event), 1); /* is not watched */
 	expect_violations(0);
@@ -82,7 +71,7 @@ TEST(a_write_races_with_a_read_before_it)
 {
 	begin();
 	cuda_fill(a, memory, 1, WORDS);
-	order(a, b);
+	cuda_order(a, b);
 	cuda_copy(a, memory + BYTES, memory, WORDS);
 	cuda_fill(b, memory, 2, WORDS);
 	expect_violations(1);
@@ -108,7 +97,7 @@ TEST(that_work_is_done_in_time_is_no_order)
 TEST(a_record_before_the_work_does_not_order_it)
 {
 	begin();
-	order(a, b);
+	cuda_order(a, b);
 	cuda_fill(a, memory, 1, WORDS);
 	cuda_fill(b, memory, 2, WORDS);
 	expect_violations(1);
@@ -120,7 +109,7 @@ TEST(an_order_of_other_streams_does_not_help)
 	CUstream c = cuda_stream();
 
 	cuda_fill(a, memory, 1, WORDS);
-	order(c, b);
+	cuda_order(c, b);
 	cuda_fill(b, memory, 2, WORDS);
 	expect_violations(1);
 }
@@ -201,10 +190,10 @@ TEST(branches_of_a_graph_race)
 	CUgraphExec exec = NULL;
 
 	CU(cu.cuStreamBeginCapture_v2(a, CU_STREAM_CAPTURE_MODE_GLOBAL));
-	order(a, b);
+	cuda_order(a, b);
 	cuda_fill(a, memory, 1, WORDS);
 	cuda_fill(b, memory, 2, WORDS);
-	order(b, a);
+	cuda_order(b, a);
 	CU(cu.cuStreamEndCapture(a, &graph));
 	CU(cu.cuGraphInstantiateWithFlags(&exec, graph, 0));
 	CU(cu.cuGraphLaunch(exec, a));
@@ -259,7 +248,7 @@ TEST(two_reads_do_not_race)
 {
 	begin();
 	cuda_fill(a, memory, 1, WORDS);
-	order(a, b);
+	cuda_order(a, b);
 	cuda_copy(a, memory + BYTES, memory, WORDS);
 	cuda_copy(b, memory + 2 * BYTES, memory, WORDS);
 	expect_violations(0);
@@ -275,7 +264,7 @@ TEST(atomic_counts_do_not_race_with_each_other)
 
 	cuda_fill(a, memory, 1, WORDS);
 	cuda_fill(a, count, 0, 1);
-	order(a, b);
+	cuda_order(a, b);
 	CU(cu.cuLaunchKernel(cuda_kernel("weir_check_u32"), 4, 1, 1, 128, 1, 1,
 	    0, a, params, NULL));
 	CU(cu.cuLaunchKernel(cuda_kernel("weir_check_u32"), 4, 1, 1, 128, 1, 1,
@@ -292,7 +281,7 @@ TEST(an_event_orders_two_streams)
 	begin();
 	cuda_sleep(a, CUDA_LONG_NS);
 	cuda_fill(a, memory, 1, WORDS);
-	order(a, b);
+	cuda_order(a, b);
 	cuda_fill(b, memory, 2, WORDS);
 	expect_violations(0);
 	EXPECT_EQ(cuda_word(memory), 2);
@@ -304,8 +293,8 @@ TEST(order_passes_through_a_third_stream)
 	CUstream c = cuda_stream();
 
 	cuda_fill(a, memory, 1, WORDS);
-	order(a, c);
-	order(c, b);
+	cuda_order(a, c);
+	cuda_order(c, b);
 	cuda_fill(b, memory, 2, WORDS);
 	expect_violations(0);
 }
@@ -321,7 +310,7 @@ TEST(order_passes_through_a_stream_that_only_waits)
 	CU(cu.cuEventRecord(event, c));
 	CU(cu.cuStreamWaitEvent(b, event, 0));
 	cuda_fill(a, memory, 1, WORDS);
-	order(a, c);
+	cuda_order(a, c);
 	CU(cu.cuEventRecord(event, c));
 	CU(cu.cuStreamWaitEvent(b, event, 0));
 	cuda_fill(b, memory, 2, WORDS);
@@ -517,10 +506,10 @@ TEST(pieces_of_all_sizes_are_kept_apart)
 		n = 1 + (state >> 45) % (PIECES - start);
 		if ((state >> 60) % 2 == 0) {
 			cuda_fill(a, big + start * 4, 1, n);
-			order(a, b);
+			cuda_order(a, b);
 		} else {
 			cuda_fill(b, big + start * 4, 2, n);
-			order(b, a);
+			cuda_order(b, a);
 		}
 	}
 	expect_violations(0);

@@ -18,22 +18,11 @@ begin(void)
 	b = cuda_stream();
 }
 
-/* `to` waits for what is on `from`. */
-static void
-order(CUstream from, CUstream to)
-{
-	CUevent event = cuda_event();
-
-	CU(cu.cuEventRecord(event, from));
-	CU(cu.cuStreamWaitEvent(to, event, 0));
-	CU(cu.cuEventDestroy_v2(event));
-}
-
 TEST(an_idle_stream_waits_until_the_event)
 {
 	begin();
 	cuda_sleep(a, 10 * MS);
-	order(a, b);
+	cuda_order(a, b);
 	CU(cu.cuCtxSynchronize());
 	EXPECT_EQ(sim()->wait_ns(), LAUNCH_NS + 10 * MS);
 }
@@ -43,7 +32,7 @@ TEST(work_of_its_own_is_no_waiting)
 	begin();
 	cuda_sleep(a, 10 * MS);
 	cuda_sleep(b, 7 * MS);
-	order(a, b);
+	cuda_order(a, b);
 	CU(cu.cuCtxSynchronize());
 	EXPECT_EQ(sim()->wait_ns(), 3 * MS);
 }
@@ -53,7 +42,7 @@ TEST(a_stream_that_is_busy_for_longer_does_not_wait)
 	begin();
 	cuda_sleep(a, 10 * MS);
 	cuda_sleep(b, 12 * MS);
-	order(a, b);
+	cuda_order(a, b);
 	CU(cu.cuCtxSynchronize());
 	EXPECT_EQ(sim()->wait_ns(), 0);
 }
@@ -63,7 +52,7 @@ TEST(a_wait_begins_when_it_is_submitted)
 	begin();
 	cuda_sleep(a, 10 * MS);
 	sim()->advance_ns(LAUNCH_NS + 4 * MS);
-	order(a, b);
+	cuda_order(a, b);
 	CU(cu.cuCtxSynchronize());
 	EXPECT_EQ(sim()->wait_ns(), 6 * MS);
 }
@@ -73,7 +62,7 @@ TEST(an_event_that_has_happened_delays_nothing)
 	begin();
 	cuda_sleep(a, MS);
 	CU(cu.cuCtxSynchronize());
-	order(a, b);
+	cuda_order(a, b);
 	/* Nor one that was never recorded. */
 	CU(cu.cuStreamWaitEvent(b, cuda_event(), 0));
 	CU(cu.cuCtxSynchronize());
@@ -84,10 +73,10 @@ TEST(what_follows_a_wait_is_not_counted_twice)
 {
 	begin();
 	cuda_sleep(a, 10 * MS);
-	order(a, b);
-	order(a, b);
+	cuda_order(a, b);
+	cuda_order(a, b);
 	cuda_sleep(b, 5 * MS);
-	order(a, b);
+	cuda_order(a, b);
 	CU(cu.cuCtxSynchronize());
 	EXPECT_EQ(sim()->wait_ns(), LAUNCH_NS + 10 * MS);
 }
@@ -98,8 +87,8 @@ TEST(waits_of_all_streams_add_up)
 	CUstream c = cuda_stream();
 
 	cuda_sleep(a, 10 * MS);
-	order(a, b);
-	order(a, c);
+	cuda_order(a, b);
+	cuda_order(a, c);
 	CU(cu.cuCtxSynchronize());
 	EXPECT_EQ(sim()->wait_ns(), 2 * (LAUNCH_NS + 10 * MS));
 }
@@ -109,17 +98,17 @@ TEST(waits_may_be_left_out)
 	begin();
 	cuda_sleep(a, 10 * MS);
 	sim()->count_waits(0);
-	order(a, b);
+	cuda_order(a, b);
 	sim()->count_waits(1);
 	CU(cu.cuCtxSynchronize());
 	EXPECT_EQ(sim()->wait_ns(), 0);
 	/* One that counts after one that does not: only the rest. */
 	cuda_sleep(a, 10 * MS);
 	sim()->count_waits(0);
-	order(a, b);
+	cuda_order(a, b);
 	sim()->count_waits(1);
 	cuda_sleep(a, 5 * MS);
-	order(a, b);
+	cuda_order(a, b);
 	CU(cu.cuCtxSynchronize());
 	EXPECT_EQ(sim()->wait_ns(), 5 * MS);
 }
@@ -138,9 +127,9 @@ TEST(waits_for_events_without_a_time_are_counted_when_they_have_one)
 	CU(cu.cuStreamWaitValue32_v2(a, flag, 1, CU_STREAM_WAIT_VALUE_EQ));
 	/* b is blocked by the event, c by its own wait first. */
 	cuda_sleep(b, MS);
-	order(a, b);
+	cuda_order(a, b);
 	CU(cu.cuStreamWaitValue32_v2(c, flag, 2, CU_STREAM_WAIT_VALUE_EQ));
-	order(a, c);
+	cuda_order(a, c);
 	sim()->advance_to_ns(now + 20 * MS);
 	EXPECT_EQ(sim()->wait_ns(), 0);
 	CU(cu.cuStreamWriteValue32_v2(cuda_stream(), flag, 1, 0));
@@ -165,7 +154,7 @@ TEST(a_deferred_wait_counts_from_its_turn)
 	uint64_t start = sim()->now_ns();
 	CU(cu.cuStreamWaitValue32_v2(b, flag, 1, CU_STREAM_WAIT_VALUE_EQ));
 	cuda_sleep(a, 50 * MS);
-	order(a, b);
+	cuda_order(a, b);
 	sim()->advance_to_ns(start + 20 * MS);
 	CU(cu.cuStreamWriteValue32_v2(cuda_stream(), flag, 1, 0));
 	CU(cu.cuCtxSynchronize());
@@ -189,7 +178,7 @@ TEST(a_reset_forgets_what_was_waited)
 {
 	begin();
 	cuda_sleep(a, 10 * MS);
-	order(a, b);
+	cuda_order(a, b);
 	EXPECT_GT(sim()->wait_ns(), 0);
 	sim()->reset();
 	EXPECT_EQ(sim()->wait_ns(), 0);
@@ -201,7 +190,7 @@ TEST(a_wait_that_nothing_follows_delays_nothing)
 {
 	begin();
 	cuda_sleep(a, 10 * MS);
-	order(a, b);
+	cuda_order(a, b);
 	CU(cu.cuCtxSynchronize());
 	EXPECT_GT(sim()->wait_ns(), 0);
 	EXPECT_EQ(sim()->delayed_ns(), 0);
@@ -211,7 +200,7 @@ TEST(work_behind_a_wait_is_delayed_once)
 {
 	begin();
 	cuda_sleep(a, 10 * MS);
-	order(a, b);
+	cuda_order(a, b);
 	cuda_sleep(b, MS);
 	cuda_sleep(b, MS);
 	CU(cu.cuCtxSynchronize());
@@ -223,7 +212,7 @@ TEST(work_before_a_wait_makes_the_delay_smaller)
 	begin();
 	cuda_sleep(a, 10 * MS);
 	cuda_sleep(b, 7 * MS);
-	order(a, b);
+	cuda_order(a, b);
 	cuda_sleep(b, MS);
 	CU(cu.cuCtxSynchronize());
 	EXPECT_EQ(sim()->delayed_ns(), 3 * MS);
@@ -233,7 +222,7 @@ TEST(work_that_comes_after_the_event_is_not_delayed)
 {
 	begin();
 	cuda_sleep(a, 10 * MS);
-	order(a, b);
+	cuda_order(a, b);
 	sim()->advance_ns(20 * MS);
 	cuda_sleep(b, MS);
 	CU(cu.cuCtxSynchronize());
@@ -245,7 +234,7 @@ TEST(a_stream_that_catches_up_can_be_delayed_again)
 	begin();
 	for (int i = 0; i < 2; i++) {
 		cuda_sleep(a, 10 * MS);
-		order(a, b);
+		cuda_order(a, b);
 		cuda_sleep(b, MS);
 		CU(cu.cuCtxSynchronize());
 	}
@@ -261,12 +250,12 @@ TEST(what_the_program_waits_for_too_is_no_delay)
 	cuda_sleep(c, 6 * MS);
 	/* Before it and after it; b could have gone on at 8 ms. */
 	sim()->count_waits(0);
-	order(c, b);
+	cuda_order(c, b);
 	sim()->count_waits(1);
-	order(a, b);
+	cuda_order(a, b);
 	cuda_sleep(c, 2 * MS);
 	sim()->count_waits(0);
-	order(c, b);
+	cuda_order(c, b);
 	sim()->count_waits(1);
 	cuda_sleep(b, MS);
 	CU(cu.cuCtxSynchronize());
@@ -279,10 +268,10 @@ TEST(a_delay_counts_where_it_arises)
 	CUstream c = cuda_stream();
 
 	cuda_sleep(a, 10 * MS);
-	order(a, b);
+	cuda_order(a, b);
 	cuda_sleep(b, MS);
 	sim()->count_waits(0);
-	order(b, c);
+	cuda_order(b, c);
 	sim()->count_waits(1);
 	cuda_sleep(c, MS);
 	CU(cu.cuCtxSynchronize());
@@ -298,7 +287,7 @@ TEST(a_wait_without_a_time_delays_work_when_it_has_one)
 	CU(cu.cuCtxSynchronize());
 	uint64_t start = sim()->now_ns();
 	CU(cu.cuStreamWaitValue32_v2(a, flag, 1, CU_STREAM_WAIT_VALUE_EQ));
-	order(a, b);
+	cuda_order(a, b);
 	cuda_sleep(b, MS);
 	sim()->advance_to_ns(start + 20 * MS);
 	EXPECT_EQ(sim()->delayed_ns(), 0);
@@ -312,7 +301,7 @@ TEST(a_reset_forgets_delays)
 {
 	begin();
 	cuda_sleep(a, 10 * MS);
-	order(a, b);
+	cuda_order(a, b);
 	cuda_sleep(b, MS);
 	EXPECT_GT(sim()->delayed_ns(), 0);
 	sim()->reset();

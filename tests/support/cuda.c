@@ -155,6 +155,16 @@ cuda_event(void)
 	return event;
 }
 
+void
+cuda_order(CUstream from, CUstream to)
+{
+	CUevent event = cuda_event();
+
+	CU(cu.cuEventRecord(event, from));
+	CU(cu.cuStreamWaitEvent(to, event, 0));
+	CU(cu.cuEventDestroy_v2(event));
+}
+
 CUdeviceptr
 cuda_alloc(size_t size)
 {

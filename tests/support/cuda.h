@@ -41,7 +41,7 @@ extern struct cuda cu;
 /* Load the driver and fill `cu`; call nothing. */
 void cuda_load(void);
 
-/* The same with this SIMCUDA_CONF. */
+/* cuda_load() with this SIMCUDA_CONF. */
 void cuda_load_conf(const char *conf);
 
 /* Load, initialise, make the primary context of device 0 current, and load the
@@ -75,6 +75,9 @@ CUdeviceptr cuda_alloc(size_t size);
 
 /* A kernel of kernels.ptx.h. */
 CUfunction cuda_kernel(const char *name);
+
+/* Work queued on `to` from now on runs after all that is queued on `from`. */
+void cuda_order(CUstream from, CUstream to);
 
 /* Keep the stream busy for so long. */
 void cuda_sleep(CUstream stream, uint64_t ns);

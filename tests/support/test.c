@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -498,6 +499,19 @@ valgrind_runs_us(void)
 	const char *preload = getenv("LD_PRELOAD");
 
 	return preload != NULL && strstr(preload, "vgpreload") != NULL;
+}
+
+int
+test_child_status(int (*body)(void))
+{
+	int status;
+	pid_t child = fork();
+
+	if (child == 0)
+		_exit(body());
+	EXPECT_EQ(waitpid(child, &status, 0), child);
+	EXPECT(WIFEXITED(status));
+	return WEXITSTATUS(status);
 }
 
 bool

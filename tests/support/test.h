@@ -131,23 +131,27 @@ void test_register(struct test *test);
  */
 uint64_t test_effort(uint64_t n);
 
+/* The exit status of `body`, called in a child process, which it ends by
+ * returning that. */
+int test_child_status(int (*body)(void));
+
 /* True under a sanitizer or valgrind, which take memory, addresses and stack of
  * the program's for themselves. */
 bool test_is_watched(void);
 
-/* Of many like cases a test that is slow under valgrind tries every
- * WEIR_TEST_STRIDE-th; 1 without, and then it tries all. */
+/* A test of many similar cases that is slow under valgrind tries every
+ * WEIR_TEST_STRIDE-th of them. Default: 1, all cases. */
 unsigned test_stride(void);
 
-/* The first case that is tried, below test_stride(): the rest of WEIR_TEST_TURN
- * (0 without), so that as many turns as the stride try all cases. */
+/* The first case to try, below test_stride(): WEIR_TEST_TURN (default: 0)
+ * modulo the stride. As many turns as the stride together try all cases. */
 unsigned test_offset(void);
 
 /* The build folder this program lies in, as /.../build/release, whatever the
  * current folder is: programs are in its bin/, libraries in its lib/. */
 const char *test_build_dir(void);
 
-/* What follows serves the macros. */
+/* ---- For the macros above ---------------------------------------------- */
 
 enum test_op {
 	TEST_OP_EQ,

@@ -10,26 +10,12 @@
 #include "tests/support/test.h"
 #include "tests/tools/weir/stepped.h"
 
-static char pid_text[32];
-
-static struct program
-begin(void)
-{
-	struct program program;
-
-	runtime_folder();
-	program = program_start("--watch");
-	program_step(&program, 'a', 0);
-	snprintf(pid_text, sizeof(pid_text), "%ld", (long)program.pid);
-	return program;
-}
-
 /* `weir ctl PID A B` prints this and ends well. */
 static void
 expect_out(const char *a, const char *b, const char *out)
 {
 	struct command_result result =
-	    command_weir("ctl", pid_text, a, b, NULL);
+	    command_weir("ctl", program_pid, a, b, NULL);
 
 	EXPECT_STR_EQ(result.err, "");
 	EXPECT_EQ(result.status, 0);
@@ -41,7 +27,7 @@ static void
 expect_err(const char *a, const char *b, int status, const char *err)
 {
 	struct command_result result =
-	    command_weir("ctl", pid_text, a, b, NULL);
+	    command_weir("ctl", program_pid, a, b, NULL);
 
 	EXPECT_EQ(result.status, status);
 	EXPECT_STR_EQ(result.out, "");
@@ -51,7 +37,7 @@ expect_err(const char *a, const char *b, int status, const char *err)
 
 TEST(values_of_a_running_program_are_read_and_set)
 {
-	struct program program = begin();
+	struct program program = program_start_watched();
 
 	expect_out("stats.live", NULL, "1048576\n");
 	expect_out("stats.live", "stats.0.blocks",
@@ -68,12 +54,12 @@ TEST(values_of_a_running_program_are_read_and_set)
 
 TEST(the_history_begins_when_it_is_asked_for)
 {
-	struct program program = begin();
+	struct program program = program_start_watched();
 	struct command_result result;
 
 	expect_out("set", "history.level=all", "");
 	program_step(&program, 'a', 0);
-	result = command_weir("watch", pid_text, "--once", NULL);
+	result = command_weir("watch", program_pid, "--once", NULL);
 	EXPECT_STR_HAS(result.out, "history all");
 	command_free(&result);
 	EXPECT_EQ(program_finish(&program), 0);
@@ -81,9 +67,9 @@ TEST(the_history_begins_when_it_is_asked_for)
 
 TEST(all_values_are_listed_with_what_they_mean)
 {
-	struct program program = begin();
+	struct program program = program_start_watched();
 	struct command_result result =
-	    command_weir("ctl", pid_text, "--long", NULL);
+	    command_weir("ctl", program_pid, "--long", NULL);
 
 	EXPECT_STR_EQ(result.err, "");
 	EXPECT_STR_HAS(result.out, "\noption.prefer=balance\n    What to do");
@@ -97,9 +83,10 @@ TEST(all_values_are_listed_with_what_they_mean)
 
 TEST(json_has_numbers_and_flags)
 {
-	struct program program = begin();
-	struct command_result result = command_weir("ctl", "--json", pid_text,
-	    "stats.live", "option.watch", "limit.0", "reset", NULL);
+	struct program program = program_start_watched();
+	struct command_result result =
+	    command_weir("ctl", "--json", program_pid, "stats.live",
+		"option.watch", "limit.0", "reset", NULL);
 	json_t *json = json_loads(result.out, 0, NULL);
 	const json_t *values = json_object_get(json, "values");
 
@@ -120,7 +107,7 @@ TEST(json_has_numbers_and_flags)
 
 TEST(what_is_refused_is_named)
 {
-	struct program program = begin();
+	struct program program = program_start_watched();
 	char pages[300];
 
 	expect_err("stats.hold", NULL, 1,
@@ -137,6 +124,6 @@ TEST(what_is_refused_is_named)
 	expect_err(pages, NULL, 1, "too long for a path");
 	EXPECT_EQ(program_finish(&program), 0);
 	expect_err("stats.held", NULL, 1, "there is no process");
-	snprintf(pid_text, sizeof(pid_text), "x");
+	snprintf(program_pid, sizeof(program_pid), "x");
 	expect_err("stats.held", NULL, 2, "PID is a process, not 'x'");
 }

@@ -19,8 +19,6 @@
 #include "tests/tools/weir/strict_metrics.h"
 #include "tools/weir/openmetrics.h"
 
-static char pid_text[32];
-
 static void
 expect_strict(const char *text)
 {
@@ -188,23 +186,11 @@ TEST(the_older_form_types_the_names_of_samples)
 
 /* ---- Files ------------------------------------------------------------- */
 
-static struct program
-begin(void)
-{
-	struct program program;
-
-	runtime_folder();
-	program = program_start("--watch");
-	program_step(&program, 'a', 0);
-	snprintf(pid_text, sizeof(pid_text), "%ld", (long)program.pid);
-	return program;
-}
-
 TEST(a_process_is_written_to_stdout)
 {
-	struct program program = begin();
-	struct command_result result =
-	    command_weir("watch", "--openmetrics=-", "--once", pid_text, NULL);
+	struct program program = program_start_watched();
+	struct command_result result = command_weir(
+	    "watch", "--openmetrics=-", "--once", program_pid, NULL);
 
 	EXPECT_STR_EQ(result.err, "");
 	EXPECT_EQ(result.status, 0);
@@ -220,8 +206,8 @@ TEST(a_process_is_written_to_stdout)
 	    1 << 20);
 	command_free(&result);
 	EXPECT_EQ(program_finish(&program), 0);
-	result =
-	    command_weir("watch", "--openmetrics=-", "--once", pid_text, NULL);
+	result = command_weir(
+	    "watch", "--openmetrics=-", "--once", program_pid, NULL);
 	EXPECT_EQ(result.status, 1);
 	command_free(&result);
 }
@@ -345,7 +331,7 @@ body_of(const char *answer)
 
 TEST(a_port_serves_every_process_each_time_anew)
 {
-	struct program program = begin();
+	struct program program = program_start_watched();
 	struct server server = serve(NULL);
 	const char *answer;
 
@@ -407,8 +393,8 @@ TEST(what_is_no_request_for_metrics_is_refused)
 
 TEST(the_port_of_one_process_ends_with_it)
 {
-	struct program program = begin();
-	struct server server = serve(pid_text);
+	struct program program = program_start_watched();
+	struct server server = serve(program_pid);
 	int status;
 
 	EXPECT_STR_HAS(ask(&server, "GET /metrics HTTP/1.1\r\n\r\n"), "200 OK");

@@ -70,6 +70,20 @@ program_start(const char *flag)
 	return program;
 }
 
+char program_pid[32];
+
+struct program
+program_start_watched(void)
+{
+	struct program program;
+
+	runtime_folder();
+	program = program_start("--watch");
+	program_step(&program, 'a', 0);
+	snprintf(program_pid, sizeof(program_pid), "%ld", (long)program.pid);
+	return program;
+}
+
 const char *
 program_name(const struct program *program)
 {

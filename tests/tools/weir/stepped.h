@@ -23,7 +23,12 @@ extern const char *program_report;
 /* Start it under `weir run` with this flag. */
 struct program program_start(const char *flag);
 
-/* What the system calls it; under valgrind that is another name. */
+/* Start it under `weir run --watch`, in a runtime folder of the test's own, and
+ * have it allocate once. program_pid is its process id as text. */
+struct program program_start_watched(void);
+extern char program_pid[32];
+
+/* Its name for the system, which is another one under valgrind. */
 const char *program_name(const struct program *program);
 
 /* Have it do one thing; its answer is checked. */
