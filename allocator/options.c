@@ -16,9 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "allocator/guard.h"
-#include "allocator/sizes.h"
-#include "allocator/tcache.h"
+#include "allocator/cache/tcache.h"
+#include "allocator/memory/guard.h"
+#include "allocator/memory/sizes.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/meta.h"

@@ -1,7 +1,7 @@
 /*
  * <weir/graph.h>: checkpoints of a pool.
  */
-#include "allocator/checkpoint.h"
+#include "allocator/private/checkpoint.h"
 
 #include "base/meta.h"
 #include "base/os.h"

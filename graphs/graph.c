@@ -5,7 +5,7 @@
  */
 #include <weir/graph.h>
 
-#include "allocator/route.h"
+#include "allocator/private/route.h"
 #include "base/log.h"
 #include "base/meta.h"
 #include "base/os.h"

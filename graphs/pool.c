@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "allocator/allocator.h"
-#include "allocator/suspend.h"
-#include "allocator/tcache.h"
+#include "allocator/cache/tcache.h"
+#include "allocator/private/suspend.h"
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"

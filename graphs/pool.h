@@ -6,7 +6,7 @@
 
 #include <weir/graph.h>
 
-#include "allocator/arena.h"
+#include "allocator/memory/types.h"
 #include "base/list.h"
 
 struct weir_pool {

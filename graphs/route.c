@@ -1,7 +1,7 @@
 /*
  * <weir/graph.h>: routes that a program sets. Each holds its pool.
  */
-#include "allocator/route.h"
+#include "allocator/private/route.h"
 
 #include "base/meta.h"
 #include "base/status.h"

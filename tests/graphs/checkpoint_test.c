@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "allocator/lookup.h"
+#include "allocator/memory/lookup.h"
 #include "base/meta.h"
 #include "graphs/pool.h"
 #include "tests/support/device.h"

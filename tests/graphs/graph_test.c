@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "allocator/lookup.h"
+#include "allocator/memory/lookup.h"
 #include "base/meta.h"
 #include "graphs/pool.h"
 #include "streams/capture.h"

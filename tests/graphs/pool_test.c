@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-#include "allocator/lookup.h"
+#include "allocator/memory/lookup.h"
 #include "base/meta.h"
 #include "graphs/pool.h"
 #include "tests/support/device.h"

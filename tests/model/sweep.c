@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "allocator/arena.h"
+#include "allocator/memory/types.h"
 #include <weir/host.h>
 
 #include "base/meta.h"

@@ -1,0 +1,708 @@
+/*
+ * Values by name: the paths of <weir/ctl.h>.
+ *
+ * Note [Walking the paths]
+ *
+ * There is no tree. One walk makes the row of each path below a prefix, in the
+ * header's order, and passes over the parts that cannot hold it; reading one
+ * value is a walk that takes the row whose path is the prefix. So a path that
+ * is listed can be read, and the other way round.
+ *
+ * Statistics are read as weir_stats() reads them, under each arena's lock, and
+ * no visitor runs under it. No driver is called: the thread that answers
+ * `weir ctl` comes here too.
+ */
+#include <weir/ctl.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <weir/host.h>
+#include <weir/trace.h>
+
+#include "allocator/memory/types.h"
+#include "allocator/observe/auto_snapshot.h"
+#include "base/meta.h"
+#include "base/nearest.h"
+#include "base/status.h"
+#include "trace/history.h"
+
+typedef struct weir_ctl row;
+
+struct walk {
+	const char *prefix;
+	weir_ctl_visitor visit;
+	void *user;
+	bool found;
+};
+
+/* ---- Rows -------------------------------------------------------------- */
+
+/* Is `path` the prefix, or below it? */
+static bool
+is_below(const char *path, const char *prefix)
+{
+	size_t length = strlen(prefix);
+
+	return length == 0 ||
+	    (strncmp(path, prefix, length) == 0 &&
+		(path[length] == '\0' || path[length] == '.'));
+}
+
+/* May a part, all of whose paths are below `part`, hold the prefix? */
+static bool
+may_hold(const struct walk *walk, const char *part)
+{
+	return is_below(part, walk->prefix) || is_below(walk->prefix, part);
+}
+
+static row
+begin_row(const char *path, enum weir_ctl_type type, const char *unit)
+{
+	row row = { .struct_size = sizeof(row),
+		.type = type,
+		.readable = true,
+		.unit = unit,
+		.accepted = "",
+		.help = "" };
+
+	snprintf(row.path, sizeof(row.path), "%s", path);
+	return row;
+}
+
+static void
+show(struct walk *walk, const row *row)
+{
+	if (!is_below(row->path, walk->prefix))
+		return;
+	walk->found = true;
+	walk->visit(row, walk->user);
+}
+
+static void
+set_number(row *row, uint64_t number)
+{
+	row->number = number;
+	snprintf(row->text, sizeof(row->text), "%" PRIu64, number);
+}
+
+static void
+show_number(struct walk *walk, const char *path, const char *unit,
+    uint64_t number, const char *help)
+{
+	row row = begin_row(path, WEIR_CTL_TYPE_COUNT, unit);
+
+	row.help = help;
+	set_number(&row, number);
+	show(walk, &row);
+}
+
+/* ---- Process ------------------------------------------------------------- */
+
+static void
+walk_process(struct walk *walk)
+{
+	row version = begin_row("version", WEIR_CTL_TYPE_TEXT, "");
+	unsigned devices = 0;
+
+	version.help = "The version of the library.";
+	snprintf(version.text, sizeof(version.text), "%s", weir_version());
+	show(walk, &version);
+	for (int i = 0; i < DEVICES_MAX; i++)
+		devices += arena_peek(i) != NULL;
+	show_number(walk, "devices", "", devices,
+	    "How many devices weir has memory of.");
+	show_number(walk, "metadata", "bytes", meta_bytes(),
+	    "Host memory that weir uses for itself.");
+}
+
+/* ---- Options ------------------------------------------------------------- */
+
+static enum weir_ctl_type
+type_of(const struct weir_option *option)
+{
+	static const char *const counts[] = { "MiB", "ms", "threads", "count" };
+
+	if (strcmp(option->type, "bool") == 0)
+		return WEIR_CTL_TYPE_FLAG;
+	if (strcmp(option->type, "fraction") == 0)
+		return WEIR_CTL_TYPE_REAL;
+	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
+		if (strcmp(option->type, counts[i]) == 0)
+			return WEIR_CTL_TYPE_COUNT;
+	return WEIR_CTL_TYPE_TEXT;
+}
+
+static const char *
+unit_of(const struct weir_option *option)
+{
+	bool is_unit =
+	    strcmp(option->type, "MiB") == 0 || strcmp(option->type, "ms") == 0;
+
+	return is_unit ? option->type : "";
+}
+
+/* The value of a row whose text is there. */
+static void
+read_text(row *row)
+{
+	char *end;
+
+	if (row->type == WEIR_CTL_TYPE_FLAG)
+		row->number = strcmp(row->text, "True") == 0;
+	else if (row->type == WEIR_CTL_TYPE_REAL)
+		row->real = os_parse_real(row->text, &end);
+	else if (row->type == WEIR_CTL_TYPE_COUNT)
+		row->number = row->text[0] >= '0' && row->text[0] <= '9' ?
+		    strtoull(row->text, NULL, 10) :
+		    UINT64_MAX; /* unlimited, off */
+}
+
+static enum weir_status
+walk_options(struct walk *walk)
+{
+	struct weir_option option;
+	const struct options *options;
+	enum weir_status status = options_get(&options);
+
+	if (status != WEIR_OK || !may_hold(walk, "option"))
+		return status;
+	for (size_t i = 0; weir_option_at(i, &option) == WEIR_OK; i++) {
+		char path[WEIR_CTL_PATH];
+		row row;
+
+		snprintf(path, sizeof(path), "option.%s", option.key);
+		row = begin_row(path, type_of(&option), unit_of(&option));
+		row.writable = true;
+		row.accepted = option.range;
+		row.help = option.help;
+		option_text(i, row.text, sizeof(row.text));
+		read_text(&row);
+		show(walk, &row);
+	}
+	return WEIR_OK;
+}
+
+/* ---- History ------------------------------------------------------------- */
+
+static const char *const levels[] = { "none", "state", "alloc", "all" };
+
+static void
+walk_history(struct walk *walk)
+{
+	row row = begin_row("history.level", WEIR_CTL_TYPE_TEXT, "");
+
+	row.writable = true;
+	row.accepted = "off, none, state, alloc or all";
+	row.help = "Which events of the history have stacks; off: there is "
+		   "no history. off forgets what was recorded.";
+	snprintf(row.text, sizeof(row.text), "%s",
+	    history_is_kept() ? levels[history_level()] : "off");
+	show(walk, &row);
+}
+
+/* ---- Limits -------------------------------------------------------------- */
+
+static void
+walk_limits(struct walk *walk)
+{
+	for (int i = 0; i < DEVICES_MAX; i++) {
+		const struct arena *main = arena_peek(i);
+		char path[WEIR_CTL_PATH];
+
+		if (main == NULL)
+			continue;
+		snprintf(path, sizeof(path), "limit.%d", i);
+		row row = begin_row(path, WEIR_CTL_TYPE_COUNT, "bytes");
+		row.writable = true;
+		row.accepted = "a number of bytes, such as 8G, or unlimited";
+		row.help = "The most memory that weir holds on the device.";
+		set_number(&row, atomic_load(&main->limit));
+		if (row.number == SIZE_MAX)
+			snprintf(row.text, sizeof(row.text), "unlimited");
+		show(walk, &row);
+	}
+}
+
+/* ---- Statistics ---------------------------------------------------------- */
+
+static uint64_t
+cached_bytes(const struct weir_stats *stats)
+{
+	uint64_t used =
+	    stats->allocated_bytes.all.current + stats->pending_bytes;
+	uint64_t held = stats->reserved_bytes.all.current;
+
+	return held > used ? held - used : 0;
+}
+
+/* The statistics that have a short name; all others are those of
+ * weir_stats_item(). */
+static void
+walk_short(struct walk *walk, const char *scope, const struct weir_stats *stats)
+{
+	const struct {
+		const char *name;
+		const char *unit;
+		uint64_t value;
+		const char *help;
+	} rows[] = {
+		{ "held", "bytes", stats->reserved_bytes.all.current,
+		    "Memory held from the driver, used or not." },
+		{ "held_peak", "bytes", stats->reserved_bytes.all.peak,
+		    "The most that was held since the last reset of peaks." },
+		{ "live", "bytes", stats->allocated_bytes.all.current,
+		    "Memory of blocks in the hands of callers." },
+		{ "live_peak", "bytes", stats->allocated_bytes.all.peak,
+		    "The most that was live since the last reset of peaks." },
+		{ "pending", "bytes", stats->pending_bytes,
+		    "Memory of freed blocks that other streams still use." },
+		{ "cached", "bytes", cached_bytes(stats),
+		    "Memory that is held, and neither live nor pending." },
+		{ "requested", "bytes", stats->requested_bytes.all.current,
+		    "What was asked for, of live and pending blocks." },
+		{ "blocks", "", stats->allocation.all.current,
+		    "Blocks in the hands of callers." },
+		{ "allocations", "", stats->allocation.all.allocated,
+		    "Allocations since the last reset of sums." },
+		{ "frees", "", stats->allocation.all.freed,
+		    "Frees since the last reset of sums." },
+		{ "host_waits", "", stats->num_host_waits,
+		    "Times the host waited for the device for memory." },
+		{ "gpu_waits", "", stats->num_gpu_waits,
+		    "Waits put into streams so that memory is reused." },
+		{ "ooms", "", stats->num_ooms,
+		    "Requests that failed for want of memory." },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char path[WEIR_CTL_PATH];
+
+		snprintf(path, sizeof(path), "%s.%s", scope, rows[i].name);
+		show_number(
+		    walk, path, rows[i].unit, rows[i].value, rows[i].help);
+	}
+}
+
+static void
+walk_stats(struct walk *walk, const char *scope, const struct weir_stats *stats)
+{
+	const char *name;
+	uint64_t value;
+
+	walk_short(walk, scope, stats);
+	for (size_t i = 0; weir_stats_item(stats, i, &name, &value); i++) {
+		char path[WEIR_CTL_PATH];
+
+		/* No sums of devices; they are paths of their own. */
+		if (strcmp(name, "max_split_size") == 0 ||
+		    strcmp(name, "metadata_bytes") == 0)
+			continue;
+		snprintf(path, sizeof(path), "%s.%s", scope, name);
+		show_number(walk, path,
+		    strstr(name, "bytes") != NULL ? "bytes" : "", value,
+		    "A statistic of struct weir_stats, by its flat name.");
+	}
+}
+
+/* All its members but the first are 64-bit numbers. */
+static void
+add_stats(struct weir_stats *to, const struct weir_stats *from)
+{
+	enum { NUMBERS = sizeof(*to) / sizeof(uint64_t) };
+	uint64_t a[NUMBERS];
+	uint64_t b[NUMBERS];
+
+	memcpy(a, to, sizeof(a));
+	memcpy(b, from, sizeof(b));
+	for (size_t i = 1; i < NUMBERS; i++)
+		a[i] += b[i];
+	memcpy(to, a, sizeof(a));
+}
+
+static void
+walk_memory(struct walk *walk, const char *part,
+    void (*read)(struct arena *main, struct weir_stats *out))
+{
+	struct weir_stats all = { .struct_size = sizeof(all) };
+
+	if (!may_hold(walk, part))
+		return;
+	for (int i = 0; i < DEVICES_MAX; i++) {
+		struct weir_stats stats = { .struct_size = sizeof(stats) };
+		struct arena *main = arena_peek(i);
+
+		if (main == NULL)
+			continue;
+		read(main, &stats);
+		add_stats(&all, &stats);
+	}
+	walk_stats(walk, part, &all);
+	for (int i = 0; i < DEVICES_MAX; i++) {
+		struct weir_stats stats = { .struct_size = sizeof(stats) };
+		struct arena *main = arena_peek(i);
+		char scope[32];
+
+		snprintf(scope, sizeof(scope), "%s.%d", part, i);
+		if (main == NULL || !may_hold(walk, scope))
+			continue;
+		read(main, &stats);
+		walk_stats(walk, scope, &stats);
+	}
+}
+
+/* ---- Resets -------------------------------------------------------------- */
+
+static void
+walk_resets(struct walk *walk)
+{
+	static const char *const paths[] = { "reset.peaks", "reset.sums" };
+	static const char *const help[] = {
+		"Make every peak equal to its current value.",
+		"Zero the counts and the sums of allocations and frees.",
+	};
+
+	for (int i = 0; i < 2; i++) {
+		row row = begin_row(paths[i], WEIR_CTL_TYPE_TEXT, "");
+
+		row.readable = false;
+		row.writable = true;
+		row.accepted = "a device's number, or all";
+		row.help = help[i];
+		show(walk, &row);
+	}
+}
+
+/* ---- Reading ------------------------------------------------------------- */
+
+static enum weir_status
+walk_all(struct walk *walk)
+{
+	enum weir_status status;
+
+	walk_process(walk);
+	status = walk_options(walk);
+	if (status != WEIR_OK)
+		return status;
+	walk_history(walk);
+	walk_limits(walk);
+	walk_memory(walk, "stats", device_stats);
+	walk_memory(walk, "pinned", device_host_stats);
+	walk_resets(walk);
+	return WEIR_OK;
+}
+
+/* The path that is nearest to one that is none. */
+struct guess {
+	const char *path;
+	size_t distance;
+	char nearest[WEIR_CTL_PATH];
+};
+
+static void
+guess_visit(const row *row, void *user)
+{
+	struct guess *guess = user;
+	size_t distance =
+	    nearest_distance(guess->path, strlen(guess->path), row->path);
+
+	if (distance >= guess->distance)
+		return;
+	guess->distance = distance;
+	memcpy(guess->nearest, row->path, sizeof(guess->nearest));
+}
+
+static enum weir_status
+refuse_path(const char *caller, const char *path)
+{
+	struct guess guess = { .path = path, .distance = SIZE_MAX };
+	struct walk walk = {
+		.prefix = "", .visit = guess_visit, .user = &guess
+	};
+
+	walk_all(&walk);
+	if (guess.distance * 3 <= strlen(path))
+		return status_set(WEIR_EINVAL,
+		    "%s: there is no path '%.127s'; did you mean '%s'?", caller,
+		    path, guess.nearest);
+	return status_set(
+	    WEIR_EINVAL, "%s: there is no path '%.127s'", caller, path);
+}
+
+/* Take the row whose path is all of the prefix. */
+struct find {
+	const char *path;
+	row row;
+	bool found;
+};
+
+static void
+find_visit(const row *row, void *user)
+{
+	struct find *find = user;
+
+	if (strcmp(row->path, find->path) != 0)
+		return;
+	find->row = *row;
+	find->found = true;
+}
+
+static enum weir_status
+find_path(const char *caller, const char *path, row *out)
+{
+	struct find find = { .path = path };
+	struct walk walk = {
+		.prefix = path, .visit = find_visit, .user = &find
+	};
+
+	if (path == NULL)
+		return status_set(WEIR_EINVAL, "%s: path is NULL", caller);
+	enum weir_status status = walk_all(&walk);
+	if (status != WEIR_OK)
+		return status;
+	if (!find.found)
+		return refuse_path(caller, path);
+	*out = find.row;
+	return WEIR_OK;
+}
+
+enum weir_status
+weir_ctl_get(const char *path, struct weir_ctl *out)
+{
+	row row;
+
+	if (out == NULL || out->struct_size < sizeof(*out))
+		return status_set(WEIR_EINVAL,
+		    "weir_ctl_get: out is NULL or its struct_size is not set");
+	enum weir_status status = find_path("weir_ctl_get", path, &row);
+	if (status != WEIR_OK)
+		return status;
+	if (!row.readable)
+		return status_set(
+		    WEIR_EINVAL, "weir_ctl_get: %s can only be set", row.path);
+	row.struct_size = out->struct_size;
+	*out = row;
+	return WEIR_OK;
+}
+
+enum weir_status
+weir_ctl_list(const char *prefix, weir_ctl_visitor visitor, void *user)
+{
+	struct walk walk = { .prefix = prefix != NULL ? prefix : "",
+		.visit = visitor,
+		.user = user };
+
+	if (visitor == NULL)
+		return status_set(
+		    WEIR_EINVAL, "weir_ctl_list: visitor is NULL");
+	enum weir_status status = walk_all(&walk);
+	if (status == WEIR_OK && !walk.found)
+		return refuse_path("weir_ctl_list", walk.prefix);
+	return status;
+}
+
+/* ---- Setting ------------------------------------------------------------- */
+
+static enum weir_status
+refuse_value(const row *row, const char *value)
+{
+	return status_set(WEIR_EINVAL, "weir_ctl_set: %s: '%.200s' is not %s",
+	    row->path, value, row->accepted);
+}
+
+/* Would setting it do nothing any more? Then what to set instead, or "". */
+static const char *
+is_too_late(const char *key)
+{
+	static const char *const at_first[] = { "watch", "snapshot",
+		"snapshot_signal" };
+	bool begun = attend_has_begun();
+
+	if (!begun)
+		return NULL;
+	for (size_t i = 0; i < sizeof(at_first) / sizeof(at_first[0]); i++)
+		if (strcmp(key, at_first[i]) == 0)
+			return "";
+	if (strcmp(key, "history") == 0 || strcmp(key, "history_entries") == 0)
+		return "; set history.level";
+	if (strcmp(key, "memory_limit_mb") == 0 ||
+	    strcmp(key, "per_process_memory_fraction") == 0)
+		return "; set limit.DEVICE";
+	return NULL;
+}
+
+static enum weir_status
+set_option(const row *row, const char *value)
+{
+	const char *key = row->path + strlen("option.");
+	const char *instead = is_too_late(key);
+
+	if (instead != NULL)
+		return status_set(WEIR_ENOTSUP,
+		    "weir_ctl_set: %s is heeded before the first allocation "
+		    "only%s",
+		    row->path, instead);
+	return option_set("weir_ctl_set", key, value);
+}
+
+static enum weir_status
+set_history(const row *row, const char *value)
+{
+	struct weir_history history = { .struct_size = sizeof(history) };
+	const struct options *options;
+	enum weir_status status = options_get(&options);
+
+	if (status != WEIR_OK)
+		return status;
+	if (strcmp(value, "off") == 0)
+		return weir_history_stop();
+	history.max_entries = options->history_entries;
+	for (int i = 0; i <= WEIR_HISTORY_ALL; i++)
+		if (strcmp(value, levels[i]) == 0) {
+			history.level = (enum weir_history_level)i;
+			return weir_history_start(&history);
+		}
+	return refuse_value(row, value);
+}
+
+/* A number of bytes, with a letter or without. */
+static bool
+parse_size(const char *text, uint64_t *out)
+{
+	static const char letters[] = "KMGT";
+	char *end;
+	const char *letter;
+	uint64_t n;
+	unsigned shift = 0;
+
+	if (*text < '0' || *text > '9')
+		return false;
+	errno = 0;
+	n = strtoull(text, &end, 10);
+	if (errno != 0)
+		return false;
+	if (*end != '\0') {
+		letter = strchr(letters, *end);
+		if (letter == NULL || end[1] != '\0')
+			return false;
+		shift = 10 * (unsigned)(letter - letters + 1);
+	}
+	if (n > UINT64_MAX >> shift)
+		return false;
+	*out = n << shift;
+	return true;
+}
+
+static enum weir_status
+set_limit(const row *row, const char *value)
+{
+	int device = atoi(row->path + strlen("limit."));
+	uint64_t bytes;
+
+	if (strcmp(value, "unlimited") == 0)
+		bytes = SIZE_MAX;
+	else if (!parse_size(value, &bytes))
+		return refuse_value(row, value);
+	atomic_store(&arena_peek(device)->limit, (size_t)bytes);
+	return WEIR_OK;
+}
+
+static enum weir_status
+set_reset(const row *row, const char *value)
+{
+	bool peaks = strcmp(row->path, "reset.peaks") == 0;
+	bool all = strcmp(value, "all") == 0;
+	uint64_t device = 0;
+
+	if (!all &&
+	    (!parse_size(value, &device) || device >= DEVICES_MAX ||
+		arena_peek((int)device) == NULL))
+		return refuse_value(row, value);
+	for (int i = 0; i < DEVICES_MAX; i++) {
+		if (arena_peek(i) == NULL || (!all && i != (int)device))
+			continue;
+		if (peaks) {
+			weir_stats_reset_peak(i);
+			weir_host_stats_reset_peak(i);
+		} else {
+			weir_stats_reset_accumulated(i);
+			weir_host_stats_reset_accumulated(i);
+		}
+	}
+	return WEIR_OK;
+}
+
+enum weir_status
+weir_ctl_set(const char *path, const char *value)
+{
+	row row;
+
+	if (value == NULL)
+		return status_set(WEIR_EINVAL, "weir_ctl_set: value is NULL");
+	enum weir_status status = find_path("weir_ctl_set", path, &row);
+	if (status != WEIR_OK)
+		return status;
+	if (!row.writable)
+		return status_set(
+		    WEIR_EINVAL, "weir_ctl_set: %s can only be read", row.path);
+	if (is_below(row.path, "option"))
+		return set_option(&row, value);
+	if (is_below(row.path, "history"))
+		return set_history(&row, value);
+	if (is_below(row.path, "limit"))
+		return set_limit(&row, value);
+	return set_reset(&row, value);
+}
+
+/* ---- Watchers ------------------------------------------------------------ */
+
+struct page {
+	struct watch_ctl_reply *reply;
+	uint32_t from;
+};
+
+static void
+page_visit(const row *row, void *user)
+{
+	struct page *page = user;
+	struct watch_ctl_reply *reply = page->reply;
+	struct watch_ctl_row *out = &reply->rows[reply->row_count];
+
+	if (reply->rows_all++ < page->from ||
+	    reply->row_count == WATCH_CTL_ROWS)
+		return;
+	reply->row_count++;
+	memset(out, 0, sizeof(*out));
+	out->type = (uint32_t)row->type;
+	out->readable = row->readable;
+	out->writable = row->writable;
+	snprintf(out->unit, sizeof(out->unit), "%s", row->unit);
+	snprintf(out->path, sizeof(out->path), "%s", row->path);
+	snprintf(out->text, sizeof(out->text), "%s", row->text);
+	snprintf(out->accepted, sizeof(out->accepted), "%s", row->accepted);
+	snprintf(out->help, sizeof(out->help), "%s", row->help);
+}
+
+bool
+ctl_answer(const struct watch_ctl_request *request,
+    struct watch_ctl_reply *reply, char text[WATCH_TEXT])
+{
+	struct page page = { reply, request->from };
+	enum weir_status status = request->kind == WATCH_SET ?
+	    weir_ctl_set(request->path, request->value) :
+	    weir_ctl_list(request->path, page_visit, &page);
+
+	const char *why = status_latest_text();
+	const char *colon = strstr(why, ": ");
+
+	/* A person does not want the name of the call. */
+	if (status != WEIR_OK)
+		snprintf(text, WATCH_TEXT, "%s",
+		    strncmp(why, "weir_ctl_", 9) == 0 && colon != NULL ?
+			colon + 2 :
+			why);
+	return status == WEIR_OK;
+}

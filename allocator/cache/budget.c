@@ -1,0 +1,181 @@
+/*
+ * What thread caches have counted (budget.h).
+ */
+#include "allocator/cache/budget.h"
+
+static const struct sums no_sums;
+
+static void
+tell_kind(struct pools *pools, enum pool_kind kind, const struct sums *out,
+    const struct sums *in)
+{
+	if (!sums_are_zero(out) || !sums_are_zero(in))
+		stats_flow(&pools->pool[kind], out, in);
+}
+
+bool
+counts_tell(struct cache *cache)
+{
+	struct sums in = counts_frees(cache);
+
+	if (sums_are_zero(&cache->out) && sums_are_zero(&in))
+		return false;
+	struct sums small_out = sums_minus(cache->out, cache->large_out);
+	struct sums small_in = sums_minus(in, cache->large_in);
+	tell_kind(cache->pools, POOL_SMALL, &small_out, &small_in);
+	tell_kind(
+	    cache->pools, POOL_LARGE, &cache->large_out, &cache->large_in);
+	bool any = cache->out.count != 0;
+	cache->used = true;
+	if (any)
+		stats_note_peaks(&cache->pools->tally);
+	cache->out = (struct sums){ 0 };
+	cache->large_out = (struct sums){ 0 };
+	cache->large_in = (struct sums){ 0 };
+	cache->room_given = cache->room;
+	return any;
+}
+
+void
+counts_tell_depot(struct pools *pools)
+{
+	if (pools->depot == NULL)
+		return;
+	struct sums in = depot_untold(pools->depot);
+	tell_kind(pools, POOL_SMALL, &no_sums, &in);
+}
+
+/* Those that the caller's own cache has brought there. */
+static void
+tell_brought(struct cache *cache)
+{
+	if (cache->brought)
+		counts_tell_depot(cache->pools);
+	cache->brought = false;
+}
+
+static struct sums
+room_in(const struct tally *tally)
+{
+	const int64_t *room = tally->part[PART_ALL].room;
+
+	return (struct sums){
+		lesser(room[TALLIED_allocation], room[TALLIED_active]),
+		lesser(
+		    room[TALLIED_allocated_bytes], room[TALLIED_active_bytes]),
+		room[TALLIED_requested_bytes],
+	};
+}
+
+/* How much more may be alive before a peak is passed. */
+static struct sums
+room_of(const struct arena *arena)
+{
+	struct totals *totals = arena->totals;
+	struct sums room = room_in(&arena->tally);
+
+	if (totals == NULL)
+		return room;
+	lock_enter(&totals->lock);
+	struct sums all = room_in(&totals->tally);
+	lock_leave(&totals->lock);
+	return sums_least(room, all);
+}
+
+/* Half of the room for `used`, the rest for the others. */
+static void
+share_room(const struct arena *arena, struct cache *used, unsigned others)
+{
+	struct sums room = room_of(arena);
+	struct sums part = { room.count / 2 / others, room.bytes / 2 / others,
+		room.requested / 2 / others };
+	struct list *own = &tcache_own->caches;
+
+	for (struct list *l = own->next; l != own; l = l->next) {
+		if (!is_own(own_of(l), arena) || own_of(l) == used)
+			continue;
+		counts_give_room(own_of(l), part);
+		room = sums_minus(room, part);
+	}
+	if (used != NULL)
+		counts_give_room(used, room);
+}
+
+void
+counts_tell_own(struct arena *arena, struct cache *used)
+{
+	struct list *own = &tcache_own->caches;
+	struct sums taken = { 0 };
+	unsigned others = 0;
+	bool any = false;
+
+	for (struct list *l = own->next; l != own; l = l->next) {
+		struct cache *cache = own_of(l);
+		if (!is_own(cache, arena))
+			continue;
+		tell_brought(cache);
+		any |= counts_tell(cache);
+		if (cache == used)
+			continue;
+		taken = sums_plus(taken, cache->room);
+		others++;
+	}
+	if (used != NULL)
+		counts_tell_depot(used->pools);
+	if (any)
+		stats_note_arena_peaks(arena);
+	struct sums room = sums_minus(room_of(arena), taken);
+	struct sums more = sums_minus(room, taken);
+	if (others > 0 && sums_lack(&more))
+		share_room(arena, used, others);
+	else if (used != NULL)
+		counts_give_room(used, room);
+}
+
+void
+counts_tell_peak(struct cache *cache)
+{
+	struct arena *arena = cache->arena;
+
+	lock_enter(&arena->lock);
+	if (tcache_is_alive(cache))
+		counts_tell_own(arena, cache);
+	lock_leave(&arena->lock);
+}
+
+/* A cache with no room tells before it hands out anything. */
+void
+tcache_come_elsewhere(struct arena *main)
+{
+	struct list *own = &tcache_own->caches;
+	bool any = false;
+
+	if (list_empty(own))
+		return;
+	lock_enter(&main->lock);
+	for (struct list *l = own->next; l != own; l = l->next) {
+		if (!is_own(own_of(l), main))
+			continue;
+		tell_brought(own_of(l));
+		any |= counts_tell(own_of(l));
+		counts_give_room(own_of(l), no_sums);
+	}
+	if (any)
+		stats_note_arena_peaks(main);
+	lock_leave(&main->lock);
+}
+
+void
+counts_tell_all(struct arena *arena)
+{
+	bool any = false;
+
+	for (struct list *l = arena->pools.next; l != &arena->pools;
+	     l = l->next)
+		counts_tell_depot(CONTAINER_OF(l, struct pools, link));
+	for (struct list *l = arena->caches.next; l != &arena->caches;
+	     l = l->next)
+		any |= counts_tell(cache_of(l));
+	if (any)
+		stats_note_arena_peaks(arena);
+}

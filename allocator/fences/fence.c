@@ -1,0 +1,494 @@
+/*
+ * Which memory a stream may use, and what it takes to use more of it.
+ *
+ * Note [Marks]
+ *
+ * A mark is an event recorded on a stream, with the tick at which that was
+ * done. Freeing on the stream's own behalf records none: it would cost more
+ * than the free. When some request finds nothing free it looks at what other
+ * streams have, and asks each of them that has freed something since it was
+ * last known to be done. One that has nothing left to do needs no mark; others
+ * get one if they have freed something since the latest. The next request that
+ * comes so far sees which have passed, and may wait on the device for one that
+ * has not. The oldest are the ones to wait for: the stream has had most time to
+ * get there.
+ *
+ * A stream that lags behind has more to be marked than there are marks. They
+ * are thinned out then: without a late one nothing that has been freed lately
+ * could ever be waited for.
+ *
+ * Nothing here waits on the host.
+ *
+ * Note [Memory in a capture]
+ *
+ * What a stream frees while it is captured another stream may use in the same
+ * capture if it is behind it there, or, where memory is short, is put behind it
+ * by an edge of the graph. That order says nothing of what the stream freed
+ * before the capture, with which it may be one block by now: so all that must
+ * have passed. Streams are looked at before a capture begins, for only then can
+ * they be asked. A graph's memory stays where it is; where it is not kept, the
+ * order of a capture is not relied on.
+ *
+ * Note [What a wait costs]
+ *
+ * A stream comes to what it is given now when it has done all it has by then. A
+ * wait for another stream delays it only if that one takes longer. How long
+ * each takes is not known, but how far it has come: to the latest mark, or use,
+ * that was seen to be met. Ticks stand for time, so what is left of the other's
+ * work is the ticks from there to its mark, and what is left of the stream's
+ * own those since its oldest mark that is not met. If that is more the wait is
+ * free.
+ *
+ * A stream without such a mark has nothing to do, or nothing that is known of.
+ * Whoever wants something of an idle stream waits for it, so it is never made
+ * to wait for what is far away. How far that is depends on how much is held.
+ */
+#include "allocator/memory/types.h"
+
+#include "base/status.h"
+#include "streams/capture.h"
+#include "streams/event.h"
+
+/* Or, of what it holds, a stream that allocates: MARKS_LEAST. */
+enum { MARK_SHARE = 32 };
+
+/* ---- Marks ------------------------------------------------------------- */
+
+/*
+ * May a mark be put on the stream from any thread, with no effect on others? A
+ * record on the legacy default stream comes between all blocking streams.
+ */
+static bool
+can_mark(const struct pools *pools)
+{
+	const struct stream *stream = pools->stream;
+
+	return !pools->ended && stream->handle != WEIR_STREAM_ANY &&
+	    stream->thread == 0 && !stream_orders_others(stream);
+}
+
+static void
+drop(struct pools *pools, unsigned i)
+{
+	event_give(pools->stream->context, pools->marks[i].event);
+	pools->mark_count--;
+	for (; i < pools->mark_count; i++)
+		pools->marks[i] = pools->marks[i + 1];
+}
+
+/* Make room for a mark: of those between the oldest and the latest the one
+ * goes whose neighbours are closest, so that what is left is spread over the
+ * time since the oldest. */
+static void
+drop_closest(struct pools *pools)
+{
+	const struct mark *marks = pools->marks;
+	unsigned closest = 1;
+
+	for (unsigned i = 2; i + 1 < pools->mark_count; i++)
+		if (marks[i + 1].at - marks[i - 1].at <
+		    marks[closest + 1].at - marks[closest - 1].at)
+			closest = i;
+	drop(pools, closest);
+}
+
+void
+marks_drop(struct pools *pools)
+{
+	while (pools->mark_count > 0)
+		drop(pools, 0);
+}
+
+void
+marks_forget(struct pools *pools)
+{
+	pools->mark_count = 0;
+	pools->end_event = NULL;
+}
+
+static uint64_t
+latest_mark(const struct pools *pools)
+{
+	return pools->mark_count > 0 ? pools->marks[pools->mark_count - 1].at :
+				       pools->passed_at;
+}
+
+/* Record a mark behind all that the stream has freed, if there is none. */
+static bool
+mark(struct pools *pools)
+{
+	struct stream *stream = pools->stream;
+	struct capture_guard guard;
+	struct mark new;
+
+	if (latest_mark(pools) > pools->freed_at)
+		return true;
+	if (!can_mark(pools) ||
+	    capture_enter(stream->context, &guard) != WEIR_OK)
+		return false;
+	new.at = order_tick();
+	enum weir_status status = stream_mark(stream, &new.event);
+	capture_leave(&guard);
+	if (status != WEIR_OK)
+		return false;
+	if (pools->mark_count == MARKS)
+		drop_closest(pools);
+	pools->marks[pools->mark_count++] = new;
+	pools->freed_bytes = 0;
+	return true;
+}
+
+/* See which marks have passed. */
+static void
+listen(struct pools *pools)
+{
+	struct capture_guard guard;
+
+	if (pools->mark_count == 0 || capture_enter(NULL, &guard) != WEIR_OK)
+		return;
+	while (pools->mark_count > 0 &&
+	    event_met(pools->stream->context, pools->marks[0].event)) {
+		if (pools->passed_at < pools->marks[0].at)
+			pools->passed_at = pools->marks[0].at;
+		stream_met(pools->stream, pools->marks[0].at);
+		drop(pools, 0);
+	}
+	capture_leave(&guard);
+}
+
+/* Has the stream nothing left to do? False if it cannot be asked. */
+static bool
+is_idle(struct pools *pools)
+{
+	struct stream *stream = pools->stream;
+	struct capture_guard guard;
+
+	if (pools->ended || stream->handle == WEIR_STREAM_ANY ||
+	    stream->thread != 0 ||
+	    capture_enter(stream->context, &guard) != WEIR_OK)
+		return false;
+	bool idle = stream_idle(stream);
+	capture_leave(&guard);
+	return idle;
+}
+
+bool
+marks_ask(struct pools *pools)
+{
+	uint64_t tick = order_tick();
+
+	if (!is_idle(pools))
+		return false;
+	pools->passed_at = tick;
+	stream_met(pools->stream, tick);
+	return true;
+}
+
+static bool
+has_free(const struct pools *pools)
+{
+	return pools->pool[POOL_SMALL].free.count > 0 ||
+	    pools->pool[POOL_LARGE].free.count > 0;
+}
+
+void
+marks_keep_due(struct pools *mine)
+{
+	struct arena *arena = mine->arena;
+	size_t held = mine->stats.reserved_bytes.all.current;
+
+	if (mine->freed_bytes < held / MARK_SHARE || mine == arena->any_pools)
+		return;
+	status_mute();
+	listen(mine);
+	if (!mark(mine))
+		mine->freed_bytes = 0;
+	status_unmute();
+}
+
+void
+marks_poll(struct pools *mine)
+{
+	struct arena *arena = mine->arena;
+	struct list *l = arena->pools.next;
+
+	if (mine == arena->any_pools)
+		reclaim_begin_several(arena);
+	status_mute();
+	listen(mine);
+	for (unsigned n = 0; l != &arena->pools && n < MARKS_ASKED;
+	     l = l->next) {
+		struct pools *pools = CONTAINER_OF(l, struct pools, link);
+		if (pools == mine || pools == arena->any_pools ||
+		    pools->passed_at > pools->freed_at || !has_free(pools))
+			continue;
+		n++;
+		listen(pools);
+		if (pools->passed_at > pools->freed_at ||
+		    pools->mark_count == MARKS ||
+		    (pools->mark_count == 0 && marks_ask(pools)))
+			continue;
+		mark(pools);
+	}
+	status_unmute();
+	reclaim_promote(arena);
+}
+
+/* ---- What may be used without a wait ----------------------------------- */
+
+struct position
+marks_position_captured(struct pools *pools)
+{
+	struct position place = order_position(pools->stream);
+
+	if (place.capture != 0 && place.capture != pools->seen_in) {
+		pools->seen_in = place.capture;
+		pools->freed_before = pools->freed_at;
+	}
+	return place;
+}
+
+/* Is all that order says of them true of all their free memory? */
+static bool
+is_of(const struct pools *pools, uint64_t capture)
+{
+	return capture == 0 ||
+	    (pools->seen_in == capture &&
+		pools->freed_before <= pools->passed_at);
+}
+
+/* What was freed in `pools` until this tick may be used by `mine`. */
+static uint64_t
+until_for(const struct pools *pools, const struct pools *mine)
+{
+	uint64_t until = pools->passed_at;
+
+	if (pools == mine)
+		return UINT64_MAX;
+	if (mine->ordered && is_of(pools, mine->capture)) {
+		uint64_t behind =
+		    order_until(mine->stream, pools->stream, mine->capture);
+		until = behind > until ? behind : until;
+	}
+	return until;
+}
+
+void
+marks_find_usable(const struct pools *mine)
+{
+	struct arena *arena = mine->arena;
+
+	for (struct list *l = arena->pools.next; l != &arena->pools;
+	     l = l->next) {
+		struct pools *pools = CONTAINER_OF(l, struct pools, link);
+		pools->usable_until = until_for(pools, mine);
+	}
+}
+
+/* ---- Waits on the device ----------------------------------------------- */
+
+static bool
+is_captured(struct stream *stream)
+{
+	struct capture_guard guard;
+	bool captured = true; /* if it cannot be told */
+
+	if (capture_none())
+		return false;
+	status_mute();
+	if (capture_enter(stream->context, &guard) == WEIR_OK) {
+		captured = stream_capturing(stream);
+		capture_leave(&guard);
+	}
+	status_unmute();
+	return captured;
+}
+
+bool
+marks_can_wait(struct pools *mine)
+{
+	const struct arena *arena = mine->arena;
+
+	mine->capture = 0;
+	mine->ordered = false;
+	if (mine->stream->handle == WEIR_STREAM_ANY || mine->ended)
+		return false;
+	if (arena->kept > 0)
+		mine->capture = marks_position(mine).capture;
+	mine->ordered = mine->capture != 0 || !is_captured(mine->stream);
+	return mine->ordered;
+}
+
+/* Put `mine` behind a mark of another stream. */
+static bool
+wait_for(struct pools *mine, const struct pools *other, const struct mark *mark)
+{
+	struct stream *stream = mine->stream;
+	struct capture_guard guard;
+
+	if (capture_enter(stream->context, &guard) != WEIR_OK)
+		return false;
+	CUresult code =
+	    driver_peek()->cuStreamWaitEvent(stream->handle, mark->event, 0);
+	capture_leave(&guard);
+	if (code != CUDA_SUCCESS)
+		return false;
+	mine->arena->stats.num_gpu_waits++;
+	mine->stats.num_gpu_waits++;
+	order_learn(stream, other->stream, mark->at, 0);
+	return true;
+}
+
+/* Put `mine` behind another stream in the capture that both are in. */
+static bool
+join(struct pools *mine, const struct pools *other)
+{
+	if (!is_of(other, mine->capture))
+		return false;
+	uint64_t tick =
+	    capture_join(mine->stream, other->stream, mine->capture);
+	if (tick == 0)
+		return false;
+	mine->arena->stats.num_gpu_waits++;
+	mine->stats.num_gpu_waits++;
+	order_learn(mine->stream, other->stream, tick, mine->capture);
+	return true;
+}
+
+/*
+ * Put `mine` behind the end of a stream that is gone. All that it has is memory
+ * of `mine` then: the facts of who is behind whom are bounded, and streams that
+ * come and go would drive them out.
+ */
+static bool
+follow_end(struct pools *mine, struct pools *gone)
+{
+	struct mark end = { .event = gone->end_event, .at = order_now() };
+
+	if (end.event == NULL || !wait_for(mine, gone, &end))
+		return false;
+	for (int kind = 0; kind < POOL_KINDS; kind++) {
+		struct tree *free = &gone->pool[kind].free;
+		while (tree_first(free) != NULL) {
+			struct block *block = block_of_node(tree_first(free));
+			struct span span = { block, block };
+			block_put(block_adopt(&span, mine), BLOCK_FREE);
+		}
+	}
+	return true;
+}
+
+/* The same for all that another stream has been given by now. */
+static bool
+follow_all(struct pools *mine, struct pools *other)
+{
+	if (mine->capture != 0)
+		return join(mine, other);
+	if (other->ended)
+		return follow_end(mine, other);
+	return mark(other) &&
+	    wait_for(mine, other, &other->marks[other->mark_count - 1]);
+}
+
+enum wait_cost
+marks_cost(const struct pools *mine, const struct stream *other, uint64_t tick,
+    unsigned near)
+{
+	uint64_t left = stream_left(other, tick);
+
+	if (left == 0)
+		return WAIT_FREE;
+	if (mine->mark_count == 0)
+		return left <= near ? WAIT_DEAR : WAIT_FAR;
+	return left <= order_now() - mine->marks[0].at ? WAIT_FREE : WAIT_DEAR;
+}
+
+/* Is it waited for? */
+static bool
+may_wait(const struct pools *mine, const struct pools *other, unsigned i,
+    struct patience patience)
+{
+	uint64_t at = other->marks[i].at;
+
+	if (patience_is_any(patience))
+		return true;
+	enum wait_cost cost = marks_cost(mine, other->stream, at, NEAR);
+	if (cost != WAIT_DEAR)
+		return cost == WAIT_FREE;
+	if (i + patience.age >= other->mark_count)
+		return false;
+	return !patience.half_way || at - other->passed_at <= order_now() - at;
+}
+
+/* The marks of a stream that another one can wait for: in a capture, none. */
+static unsigned
+marks_of(const struct pools *other, const struct pools *mine)
+{
+	return mine->capture == 0 ? other->mark_count : 0;
+}
+
+bool
+marks_follow(struct pools *mine, struct pools *other, uint64_t tick,
+    struct patience patience)
+{
+	if (tick <= until_for(other, mine))
+		return true;
+	for (unsigned i = 0; i < marks_of(other, mine); i++)
+		if (other->marks[i].at >= tick &&
+		    may_wait(mine, other, i, patience))
+			return wait_for(mine, other, &other->marks[i]);
+	return patience_is_any(patience) && follow_all(mine, other);
+}
+
+/* The smallest block that is enough of those freed until a tick. */
+static struct block *
+find_freed(const struct pools *pools, enum pool_kind kind, size_t rounded,
+    uint64_t until)
+{
+	struct block *best = NULL;
+
+	for (struct list *l = pools->freed.next; l != &pools->freed;
+	     l = l->next) {
+		struct block *block = block_of_pending(l);
+		if (block->freed_at <= until && block->pool->kind == kind &&
+		    block->size >= rounded && block->segment->expandable &&
+		    (best == NULL || block->size < best->size))
+			best = block;
+	}
+	return best;
+}
+
+struct block *
+marks_find(const struct pools *mine, struct pools *other, size_t rounded,
+    struct patience patience)
+{
+	enum pool_kind kind = size_kind(rounded);
+	uint64_t until = until_for(other, mine);
+	struct block *block = NULL;
+
+	if (other->freed_at <= until || list_empty(&other->freed))
+		return NULL;
+	for (unsigned i = 0; i < marks_of(other, mine) && block == NULL; i++)
+		if (other->marks[i].at > until &&
+		    may_wait(mine, other, i, patience))
+			block = find_freed(
+			    other, kind, rounded, other->marks[i].at);
+	if (block == NULL && patience_is_any(patience))
+		block = find_freed(other, kind, rounded, UINT64_MAX);
+	return block;
+}
+
+bool
+marks_follow_next(
+    struct pools *mine, struct pools *other, struct patience patience)
+{
+	uint64_t until = until_for(other, mine);
+
+	if (other->freed_at <= until)
+		return false;
+	for (unsigned i = 0; i < marks_of(other, mine); i++)
+		if (other->marks[i].at > until &&
+		    may_wait(mine, other, i, patience))
+			return wait_for(mine, other, &other->marks[i]);
+	return patience_is_any(patience) && follow_all(mine, other);
+}

@@ -1,0 +1,407 @@
+/*
+ * <weir/host.h>: page-locked host memory.
+ *
+ * Note [Host memory]
+ *
+ * Each kind of host memory of a device is an arena: what works for the memory
+ * of a device (best fit, pending uses, trim, statistics, checks, thread caches)
+ * works for it, over another source of pages. What differs:
+ *
+ * - Its blocks are of no stream, and its free memory is anyone's at once: the
+ *   host cannot be put behind a stream without a wait. A block waits only for
+ *   the streams that were recorded for it.
+ * - What is larger than 256 KiB is not cut: a part of a registration cannot go
+ *   back to the system.
+ * - What is below 4 KiB has a finer granule, by its source, and pools of its
+ *   own: docs/adr/0007.
+ * - Statistics and limit are apart from the device's: arena->main->host_totals.
+ *
+ * The arenas are made at the first use of a kind and kept until the context of
+ * the device is gone.
+ */
+#include "allocator/host/host.h"
+
+#include <weir/host.h>
+
+#include "allocator/allocator.h"
+#include "allocator/cache/tcache.h"
+#include "base/os.h"
+#include "base/status.h"
+
+static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_HOST);
+static _Atomic(struct arena *) arenas[DEVICES_MAX][HOST_KINDS]; /* under lock */
+
+/* ---- Arenas ------------------------------------------------------------ */
+
+struct arena *
+host_arena_peek(int device, unsigned kind)
+{
+	return atomic_load_explicit(
+	    &arenas[device][kind], memory_order_acquire);
+}
+
+static enum weir_status
+arena_of_kind(int device, unsigned kind, struct arena **out)
+{
+	enum weir_status status = WEIR_OK;
+	struct arena *main;
+	struct arena *arena = host_arena_peek(device, kind);
+
+	if (arena == NULL) {
+		/* Makes the device's own, whose device is in range. */
+		status = arena_get(device, &main);
+		if (status != WEIR_OK)
+			return status;
+		lock_enter(&lock);
+		arena = host_arena_peek(device, kind);
+		if (arena == NULL) {
+			status = arena_make(
+			    device, host_source(kind), ARENA_HOST, &arena);
+			if (status == WEIR_OK) {
+				arena->any_pools->index =
+				    TCACHE_WAYS - 1 - kind;
+				atomic_store_explicit(&arenas[device][kind],
+				    arena, memory_order_release);
+			}
+		}
+		lock_leave(&lock);
+	}
+	if (status == WEIR_OK)
+		*out = arena;
+	return status;
+}
+
+void
+host_forget_device(int device)
+{
+	lock_enter(&lock);
+	for (unsigned kind = 0; kind < HOST_KINDS; kind++)
+		atomic_store(&arenas[device][kind], NULL);
+	lock_leave(&lock);
+	host_pages_forget(device);
+}
+
+/* ---- Allocating -------------------------------------------------------- */
+
+static enum weir_status
+check_request(size_t size, unsigned flags)
+{
+	if ((flags & ~(unsigned)HOST_FLAGS) != 0)
+		return status_set(WEIR_EINVAL,
+		    "weir_host_malloc: flags %#x: not of enum weir_host_flags",
+		    flags);
+	if (size == 0)
+		return status_set(
+		    WEIR_EINVAL, "weir_host_malloc: the size is 0 bytes");
+	if (size > WEIR_SIZE_MAX)
+		return status_set(WEIR_EINVAL,
+		    "weir_host_malloc(%zu bytes): more than 1EB memory", size);
+	if (size > os_memory_bytes())
+		return status_set(WEIR_EHOSTMEM,
+		    "weir_host_malloc(%zu bytes): the machine has %zu bytes of "
+		    "memory",
+		    size, os_memory_bytes());
+	return WEIR_OK;
+}
+
+/* A block of a kind; the thread's cache is asked first. */
+static enum weir_status
+allocate(int device, size_t size, unsigned kind, void **out)
+{
+	const struct options *options;
+	struct arena *arena;
+	enum weir_status status = device_resolve(device, &device);
+	if (status == WEIR_OK)
+		status = options_get(&options);
+	if (status == WEIR_OK)
+		status = arena_of_kind(device, kind, &arena);
+	if (status != WEIR_OK)
+		return status;
+	struct cache *cache = tcache_find_host(arena);
+	*out = cache != NULL ? tcache_malloc_in(cache, size) : NULL;
+	if (*out != NULL)
+		return WEIR_OK;
+	atomic_store_explicit(&arena->main->host_limit, options->pinned_limit,
+	    memory_order_relaxed);
+	if (options->pinned_background)
+		host_reap_start();
+	return allocator_malloc_in(arena, size, WEIR_STREAM_ANY, out);
+}
+
+enum weir_status
+allocator_malloc_host(int device, size_t size, unsigned flags, void **out)
+{
+	enum weir_status status = check_request(size, flags);
+	if (status != WEIR_OK)
+		return status;
+	return allocate(device, size, HOST_COARSE + flags, out);
+}
+
+enum weir_status
+host_get(int device, size_t size, void **out)
+{
+	enum weir_status status = allocate(device, size, HOST_REGISTERED, out);
+
+	if (status != WEIR_OK && status != WEIR_ENOMEM &&
+	    status != WEIR_EHOSTMEM)
+		status = allocate(device, size, 0, out);
+	/* It is the host's that is missing: so the report has it, too. */
+	return status == WEIR_ENOMEM ? WEIR_EHOSTMEM : status;
+}
+
+static unsigned
+kind_of(const struct options *options, unsigned flags)
+{
+	return options->pinned_register &&
+		(flags & WEIR_HOST_WRITE_COMBINED) == 0 ?
+	    HOST_REGISTERED :
+	    flags;
+}
+
+void *
+weir_host_malloc_on(int device, size_t size, unsigned flags)
+{
+	const struct options *options;
+	void *ptr;
+
+	if (check_request(size, flags) != WEIR_OK ||
+	    options_get(&options) != WEIR_OK ||
+	    allocate(device, size, kind_of(options, flags), &ptr) != WEIR_OK)
+		return NULL;
+	return ptr;
+}
+
+/* The next request goes to the same arena: where there is but one device at
+ * once, else if the same context is current. */
+static void
+remember(void)
+{
+	struct tcache *t = tcache_own;
+	bool only = driver_peek()->device_count == 1;
+	CUcontext context = NULL;
+	int device;
+
+	if (t == &tcache_nobody)
+		return;
+	t->latest_host = (struct latest){ .cache = &t->none };
+	if (device_resolve(WEIR_DEVICE_CURRENT, &device) != WEIR_OK ||
+	    device >= DEVICES_MAX)
+		return;
+	struct arena *arena =
+	    host_arena_peek(device, kind_of(options_peek(), 0));
+	if (arena == NULL ||
+	    (!only &&
+		(driver_peek()->cuCtxGetCurrent(&context) != CUDA_SUCCESS ||
+		    context != arena->context)))
+		return;
+	struct cache *cache = tcache_find_host(arena);
+	if (cache != NULL)
+		t->latest_host = (struct latest){
+			.cache = cache,
+			.key = only ? (weir_stream)arena : NULL,
+			.context = context,
+		};
+}
+
+static inline QUICK bool
+take_small(
+    const struct latest *latest, weir_stream key, size_t size, void **out)
+{
+	/* What is too large to count is 0 here: nothing is of that size. */
+	return round_up(size, FINE_GRANULE) < FINE_END ?
+	    tcache_take(true, latest->cache, key, size, out) :
+	    tcache_take(false, latest->cache, key, size, out);
+}
+
+/* Out of the latest cache, if the driver says that the context is current. */
+static bool
+take_asked(const struct latest *latest, size_t size, void **out)
+{
+	CUcontext context;
+
+	if (latest->context == NULL ||
+	    driver_peek()->cuCtxGetCurrent(&context) != CUDA_SUCCESS ||
+	    context != latest->context)
+		return false;
+	weir_stream key = (weir_stream)latest->cache->arena;
+	return size > TCACHE_BINNED ?
+	    tcache_take_large(latest->cache, key, size, out) :
+	    take_small(latest, key, size, out);
+}
+
+static __attribute__((noinline)) void *
+host_malloc_rare(size_t size)
+{
+	void *ptr;
+
+	if (take_asked(&tcache_own->latest_host, size, &ptr))
+		return ptr;
+	ptr = weir_host_malloc_on(WEIR_DEVICE_CURRENT, size, 0);
+	if (ptr != NULL)
+		remember();
+	return ptr;
+}
+
+static __attribute__((noinline)) void *
+host_malloc_large(size_t size)
+{
+	const struct latest *latest = &tcache_own->latest_host;
+	void *ptr;
+
+	if (tcache_take_large(latest->cache, latest->key, size, &ptr))
+		return ptr;
+	return host_malloc_rare(size);
+}
+
+void *
+weir_host_malloc(size_t size)
+{
+	const struct latest *latest = &tcache_own->latest_host;
+	void *ptr;
+
+	if (take_small(latest, latest->key, size, &ptr))
+		return ptr;
+	return size > TCACHE_BINNED ? host_malloc_large(size) :
+				      host_malloc_rare(size);
+}
+
+/* ---- What is pinned ---------------------------------------------------- */
+
+bool
+weir_host_is_pinned(const void *ptr)
+{
+	const struct driver *driver;
+	CUdeviceptr addr = (CUdeviceptr)(uintptr_t)ptr;
+	CUmemorytype type = 0;
+
+	if (ptr == NULL || os_forked())
+		return false;
+	if (allocator_owns(addr))
+		return allocator_owns_host(addr);
+	status_mute();
+	bool pinned = driver_get(&driver) == WEIR_OK &&
+	    driver->cuPointerGetAttribute(&type,
+		CU_POINTER_ATTRIBUTE_MEMORY_TYPE, addr) == CUDA_SUCCESS &&
+	    type == CU_MEMORYTYPE_HOST;
+	status_unmute();
+	return pinned;
+}
+
+/* Make the context of the current device current, for the driver's calls. */
+static enum weir_status
+enter_current(struct driver_guard *guard)
+{
+	CUcontext context;
+	int device;
+	enum weir_status status = device_resolve(WEIR_DEVICE_CURRENT, &device);
+	if (status == WEIR_OK)
+		status = driver_context(device, &context);
+	if (status == WEIR_OK)
+		status = driver_enter(context, guard);
+	return status;
+}
+
+static enum weir_status
+tell_registered(CUresult code, const void *ptr, size_t size)
+{
+	if (code == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
+		return status_set(WEIR_EINVAL,
+		    "weir_host_register(%p, %zu bytes): %s (%d)", ptr, size,
+		    driver_text(code), (int)code);
+	if (code == CUDA_ERROR_OUT_OF_MEMORY)
+		return status_set(WEIR_EHOSTMEM,
+		    "weir_host_register(%p, %zu bytes): %s (%d)", ptr, size,
+		    driver_text(code), (int)code);
+	return driver_status(
+	    code, "cuMemHostRegister(%p, %zu bytes)", ptr, size);
+}
+
+enum weir_status
+weir_host_register(void *ptr, size_t size, unsigned flags)
+{
+	const unsigned all = WEIR_HOST_PORTABLE | WEIR_HOST_MAPPED;
+	CUdeviceptr addr = (CUdeviceptr)(uintptr_t)ptr;
+	struct driver_guard guard;
+
+	if (ptr == NULL || size == 0 || size > WEIR_SIZE_MAX)
+		return status_set(WEIR_EINVAL,
+		    "weir_host_register(%p, %zu bytes): there is nothing to "
+		    "register",
+		    ptr, size);
+	if ((flags & ~all) != 0)
+		return status_set(WEIR_EINVAL,
+		    "weir_host_register: flags %#x: only portable and mapped",
+		    flags);
+	if (allocator_owns(addr) || allocator_owns(addr + size - 1))
+		return status_set(WEIR_EINVAL,
+		    "weir_host_register(%p, %zu bytes): it is memory of weir's "
+		    "own",
+		    ptr, size);
+	enum weir_status status = enter_current(&guard);
+	if (status != WEIR_OK)
+		return status;
+	CUresult code = driver_peek()->cuMemHostRegister(ptr, size, flags);
+	driver_leave(&guard);
+	return tell_registered(code, ptr, size);
+}
+
+enum weir_status
+weir_host_unregister(void *ptr)
+{
+	struct driver_guard guard;
+
+	if (ptr == NULL || allocator_owns((CUdeviceptr)(uintptr_t)ptr))
+		return status_set(WEIR_EINVAL, "weir_host_unregister(%p): %s",
+		    ptr,
+		    ptr == NULL ? "nothing is there" :
+				  "it is memory of weir's own");
+	enum weir_status status = enter_current(&guard);
+	if (status != WEIR_OK)
+		return status;
+	CUresult code = driver_peek()->cuMemHostUnregister(ptr);
+	driver_leave(&guard);
+	if (code == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED ||
+	    code == CUDA_ERROR_INVALID_VALUE)
+		return status_set(WEIR_EINVAL,
+		    "weir_host_unregister(%p): %s (%d)", ptr, driver_text(code),
+		    (int)code);
+	return driver_status(code, "cuMemHostUnregister(%p)", ptr);
+}
+
+/* ---- Trimming ---------------------------------------------------------- */
+
+static size_t
+trim_one(int device, size_t *keep)
+{
+	size_t sum = 0;
+
+	for (unsigned kind = 0; device < DEVICES_MAX && kind < HOST_KINDS;
+	     kind++) {
+		struct arena *arena = host_arena_peek(device, kind);
+		if (arena != NULL)
+			sum += reclaim_trim(arena, keep);
+	}
+	return sum;
+}
+
+enum weir_status
+weir_host_trim(int device, size_t keep_bytes, size_t *freed_bytes)
+{
+	size_t sum = 0;
+	enum weir_status status = WEIR_OK;
+
+	if (os_forked())
+		return status_set(WEIR_EFORK, "weir_host_trim: %s",
+		    weir_status_text(WEIR_EFORK));
+	if (device == WEIR_DEVICE_ALL) {
+		for (int i = 0; i < DEVICES_MAX; i++)
+			sum += trim_one(i, &keep_bytes);
+	} else {
+		status = device_resolve(device, &device);
+		if (status == WEIR_OK)
+			sum = trim_one(device, &keep_bytes);
+	}
+	if (status == WEIR_OK && freed_bytes != NULL)
+		*freed_bytes = sum;
+	return status;
+}

@@ -1,0 +1,461 @@
+/*
+ * Pages of host memory for arenas: from the driver, or from the system and then
+ * registered with the driver.
+ *
+ * Registering locks pages that must exist, and the driver does that one page
+ * after the other, in a lock of its own. So they are made to exist before: in
+ * huge pages where the system has them, on the NUMA node of the device, by
+ * several threads at once if that was asked for. One registration takes them
+ * all.
+ *
+ * A reserve is memory taken in one piece, of which parts are handed out; it is
+ * kept. A free part begins with its size and the address of the next one.
+ */
+#include "allocator/host/host.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/meta.h"
+#include "base/os.h"
+#include "base/status.h"
+
+#if !defined(MADV_POPULATE_WRITE)
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+
+enum {
+	HUGE_PAGE = 2 << 20,
+	TOUCHERS_MAX = 128,
+	NODES_MAX = 1024,
+	PREFERRED = 1, /* MPOL_PREFERRED */
+};
+
+/* ---- NUMA -------------------------------------------------------------- */
+
+const char *host_tables = "/sys";
+
+int
+host_node(const char *root, const char *bus_id)
+{
+	char path[256];
+	char name[32];
+	size_t n = 0;
+	int node = -1;
+
+	for (; bus_id[n] != '\0' && n + 1 < sizeof(name); n++)
+		name[n] = (char)tolower((unsigned char)bus_id[n]);
+	name[n] = '\0';
+	snprintf(
+	    path, sizeof(path), "%s/bus/pci/devices/%s/numa_node", root, name);
+	FILE *file = fopen(path, "re");
+	if (file == NULL)
+		return -1;
+	if (fscanf(file, "%d", &node) != 1 || node >= NODES_MAX)
+		node = -1;
+	fclose(file);
+	return node;
+}
+
+/* Pages to come are to be on the node of the device; where that cannot be, they
+ * are where the system likes. */
+static void
+place(void *memory, size_t size, int device)
+{
+	enum { BITS = 8 * sizeof(unsigned long) };
+	unsigned long nodes[NODES_MAX / BITS] = { 0 };
+	char bus_id[32];
+
+	if (driver_peek()->cuDeviceGetPCIBusId(
+		bus_id, sizeof(bus_id), device) != CUDA_SUCCESS)
+		return;
+	int node = host_node(host_tables, bus_id);
+	if (node < 0)
+		return;
+	nodes[node / BITS] = 1ul << node % BITS;
+	syscall(SYS_mbind, memory, size, PREFERRED, nodes,
+	    (unsigned long)NODES_MAX + 1, 0u);
+}
+
+/* ---- Making pages exist ------------------------------------------------ */
+
+struct touch {
+	char *at;
+	size_t size;
+	bool failed;
+};
+
+/* Is the page there? */
+static bool
+is_there(char *page)
+{
+	unsigned char there = 0;
+
+	return mincore(page, os_page_size(), &there) == 0 && (there & 1) != 0;
+}
+
+/*
+ * Make the pages exist; the system says no where it cannot give them. Of a huge
+ * page one small page is enough: asking for all of them, which the system then
+ * looks for one by one, takes four times as long as it does to clear them.
+ */
+static bool
+populate(char *at, size_t size)
+{
+	size_t page = os_page_size();
+
+	return madvise(at, page, MADV_POPULATE_WRITE) == 0 &&
+	    (is_there(at + size - page) ||
+		madvise(at, size, MADV_POPULATE_WRITE) == 0);
+}
+
+/* Before Linux 5.14 pages are touched. */
+static void *
+touch(void *argument)
+{
+	struct touch *t = argument;
+	size_t page = os_page_size();
+	size_t done = 0;
+
+	while (done < t->size) {
+		size_t left = t->size - done;
+		size_t piece = left < HUGE_PAGE ? left : HUGE_PAGE;
+		if (!populate(t->at + done, piece))
+			break;
+		done += piece;
+	}
+	t->failed = done < t->size && errno != EINVAL;
+	for (; done < t->size && !t->failed; done += page)
+		((volatile char *)t->at)[done] = 0;
+	return NULL;
+}
+
+static bool
+touch_all(char *memory, size_t size, unsigned threads)
+{
+	struct touch parts[TOUCHERS_MAX] = { 0 };
+	pthread_t ids[TOUCHERS_MAX];
+	size_t step = round_up(size / threads + 1,
+	    size >= (size_t)HUGE_PAGE * threads ? (size_t)HUGE_PAGE :
+						  os_page_size());
+	bool started[TOUCHERS_MAX] = { false };
+	bool ok = true;
+	unsigned n = 0;
+
+	for (size_t at = 0; at < size; at += step, n++)
+		parts[n] = (struct touch){ .at = memory + at,
+			.size = size - at < step ? size - at : step };
+	for (unsigned i = 1; i < n; i++)
+		started[i] = os_thread_start(&ids[i], touch, &parts[i]);
+	for (unsigned i = 0; i < n; i++) {
+		if (started[i])
+			pthread_join(ids[i], NULL);
+		else
+			touch(&parts[i]);
+		ok = ok && !parts[i].failed;
+	}
+	return ok;
+}
+
+/* ---- Pages of our own -------------------------------------------------- */
+
+/* Addresses for `size` bytes; of huge pages where there is room for one. */
+static void *
+map(size_t size)
+{
+	size_t extra = size >= HUGE_PAGE ? HUGE_PAGE : 0;
+	char *memory = meta_map(size + extra);
+
+	if (memory == NULL || extra == 0)
+		return memory;
+	size_t before = -(uintptr_t)memory % HUGE_PAGE;
+	if (before > 0)
+		meta_unmap(memory, before);
+	if (before < extra)
+		meta_unmap(memory + before + size, extra - before);
+	madvise(memory + before, size, MADV_HUGEPAGE);
+	return memory + before;
+}
+
+static enum weir_status
+take_registered(int device, size_t size, CUdeviceptr *out)
+{
+	const struct options *options;
+	enum weir_status status = options_get(&options);
+	if (status != WEIR_OK)
+		return status;
+	void *memory = map(size);
+	if (memory == NULL)
+		goto no_memory;
+	place(memory, size, device);
+	if (!touch_all(memory, size, options->pinned_threads))
+		goto drop_memory;
+	CUresult code = driver_peek()->cuMemHostRegister(memory, size,
+	    CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+	if (code != CUDA_SUCCESS) {
+		meta_unmap(memory, size);
+		return driver_status(code,
+		    "cuMemHostRegister(%zu bytes, device %d)", size, device);
+	}
+	*out = (CUdeviceptr)(uintptr_t)memory;
+	return WEIR_OK;
+
+drop_memory:
+	meta_unmap(memory, size);
+no_memory:
+	return status_set(WEIR_ENOMEM,
+	    "the system has no %zu bytes of memory to register", size);
+}
+
+static bool
+give_registered(CUdeviceptr addr, size_t size)
+{
+	void *memory = (void *)(uintptr_t)addr;
+
+	if (driver_peek()->cuMemHostUnregister(memory) != CUDA_SUCCESS)
+		return false;
+	meta_unmap(memory, size);
+	return true;
+}
+
+/* ---- Pages of a kind --------------------------------------------------- */
+
+static unsigned
+flags_of(unsigned kind)
+{
+	return kind < HOST_COARSE ? kind : kind - HOST_COARSE;
+}
+
+static enum weir_status
+pages_take(unsigned kind, int device, size_t size, CUdeviceptr *out)
+{
+	void *memory;
+
+	if (kind == HOST_REGISTERED)
+		return take_registered(device, size, out);
+	unsigned flags = flags_of(kind);
+	CUresult code = driver_peek()->cuMemHostAlloc(&memory, size, flags);
+	if (code == CUDA_SUCCESS)
+		*out = (CUdeviceptr)(uintptr_t)memory;
+	return driver_status(
+	    code, "cuMemHostAlloc(%zu bytes, flags %u)", size, flags);
+}
+
+static bool
+pages_give(unsigned kind, CUdeviceptr addr, size_t size)
+{
+	if (kind == HOST_REGISTERED)
+		return give_registered(addr, size);
+	return driver_peek()->cuMemFreeHost((void *)(uintptr_t)addr) ==
+	    CUDA_SUCCESS;
+}
+
+/* What the driver allocated has gone with the context. */
+static void
+pages_forget(unsigned kind, CUdeviceptr addr, size_t size)
+{
+	void *memory = (void *)(uintptr_t)addr;
+
+	if (kind != HOST_REGISTERED)
+		return;
+	driver_peek()->cuMemHostUnregister(memory);
+	meta_unmap(memory, size);
+}
+
+/* ---- The reserve ------------------------------------------------------- */
+
+/* A free part of a reserve, by address. */
+struct part {
+	struct part *next;
+	size_t size;
+};
+
+struct reserve {
+	CUdeviceptr addr; /* 0: none */
+	size_t size;
+	struct part *free;
+	bool tried; /* it is made at the first request only */
+};
+
+static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_PAGES);
+static struct reserve *reserves[DEVICES_MAX][HOST_KINDS] GUARDED_BY(lock);
+
+static bool
+in_reserve(const struct reserve *reserve, CUdeviceptr addr)
+{
+	return reserve != NULL && addr - reserve->addr < reserve->size;
+}
+
+static void
+reserve_make(struct reserve *reserve, unsigned kind, int device, size_t size)
+{
+	CUdeviceptr addr;
+
+	reserve->tried = true;
+	status_mute();
+	if (size > 0 && pages_take(kind, device, size, &addr) == WEIR_OK) {
+		reserve->addr = addr;
+		reserve->size = size;
+		reserve->free = (struct part *)(uintptr_t)addr;
+		*reserve->free = (struct part){ NULL, size };
+	}
+	status_unmute();
+}
+
+/* The first part that is large enough gives its end. */
+static CUdeviceptr
+reserve_cut(struct reserve *reserve, size_t size)
+{
+	for (struct part **at = &reserve->free; *at != NULL;
+	     at = &(*at)->next) {
+		struct part *part = *at;
+		if (part->size < size)
+			continue;
+		part->size -= size;
+		if (part->size == 0)
+			*at = part->next;
+		return (CUdeviceptr)(uintptr_t)part + part->size;
+	}
+	return 0;
+}
+
+static void
+join_next(struct part *part)
+{
+	struct part *next = part->next;
+
+	if (next == NULL || (char *)part + part->size != (char *)next)
+		return;
+	part->size += next->size;
+	part->next = next->next;
+}
+
+static void
+reserve_put(struct reserve *reserve, CUdeviceptr addr, size_t size)
+{
+	struct part *part = (struct part *)(uintptr_t)addr;
+	struct part *before = NULL;
+	struct part **at = &reserve->free;
+
+	while (*at != NULL && *at < part) {
+		before = *at;
+		at = &(*at)->next;
+	}
+	*part = (struct part){ *at, size };
+	*at = part;
+	join_next(part);
+	if (before != NULL)
+		join_next(before);
+}
+
+/* From the reserve, which is made if there is to be one; 0: not from there. */
+static CUdeviceptr
+reserve_take(unsigned kind, int device, size_t size)
+{
+	const struct options *options;
+	CUdeviceptr addr = 0;
+
+	if (options_get(&options) != WEIR_OK)
+		return 0;
+	lock_enter(&lock);
+	struct reserve **at = &reserves[device][kind];
+	bool wanted = options->pinned_reserve > 0 &&
+	    (kind != HOST_REGISTERED || options->pinned_register);
+	if (*at == NULL && wanted)
+		*at = meta_zalloc(sizeof(**at));
+	if (*at != NULL && !(*at)->tried)
+		reserve_make(*at, kind, device, options->pinned_reserve);
+	if (*at != NULL)
+		addr = reserve_cut(*at, round_up(size, os_page_size()));
+	lock_leave(&lock);
+	return addr;
+}
+
+void
+host_pages_forget(int device)
+{
+	lock_enter(&lock);
+	for (unsigned kind = 0; kind < HOST_KINDS; kind++) {
+		struct reserve *reserve = reserves[device][kind];
+		reserves[device][kind] = NULL;
+		if (reserve != NULL && reserve->addr != 0)
+			pages_forget(kind, reserve->addr, reserve->size);
+		meta_free(reserve, sizeof(*reserve));
+	}
+	lock_leave(&lock);
+}
+
+/* ---- The sources ------------------------------------------------------- */
+
+static unsigned
+kind_of(const void *closure)
+{
+	return *(const unsigned *)closure;
+}
+
+static enum weir_status
+take(void *closure, int device, size_t size, CUdeviceptr *out)
+{
+	CUdeviceptr addr = reserve_take(kind_of(closure), device, size);
+
+	if (addr == 0)
+		return pages_take(kind_of(closure), device, size, out);
+	*out = addr;
+	return WEIR_OK;
+}
+
+static bool
+give(void *closure, int device, CUdeviceptr addr, size_t size)
+{
+	unsigned kind = kind_of(closure);
+
+	lock_enter(&lock);
+	struct reserve *reserve = reserves[device][kind];
+	bool ours = in_reserve(reserve, addr);
+	if (ours)
+		reserve_put(reserve, addr, size);
+	lock_leave(&lock);
+	return ours || pages_give(kind, addr, size);
+}
+
+static void
+forget(void *closure, int device, CUdeviceptr addr, size_t size)
+{
+	unsigned kind = kind_of(closure);
+
+	lock_enter(&lock);
+	bool ours = in_reserve(reserves[device][kind], addr);
+	lock_leave(&lock);
+	if (!ours)
+		pages_forget(kind, addr, size);
+}
+
+const struct source *
+host_source(unsigned kind)
+{
+	static unsigned kinds[HOST_KINDS] = { 0, 1, 2, 3, 4, 5, 6, 7,
+		HOST_REGISTERED, 9, 10, 11, 12, 13, 14, 15, 16 };
+#define SOURCE(call, bytes, kind)                                              \
+	{                                                                      \
+		.name = (call), .granule = (bytes), .take = take,              \
+		.give = give, .forget = forget, .closure = &kinds[kind]        \
+	}
+#define FINE(kind) SOURCE("cuMemHostAlloc", FINE_GRANULE, kind)
+#define COARSE(flags)                                                          \
+	SOURCE("cuMemHostAlloc", WEIR_GRANULE, HOST_COARSE + (flags))
+	static const struct source sources[HOST_KINDS] = { FINE(0), FINE(1),
+		FINE(2), FINE(3), FINE(4), FINE(5), FINE(6), FINE(7),
+		SOURCE("cuMemHostRegister", FINE_GRANULE, HOST_REGISTERED),
+		COARSE(0), COARSE(1), COARSE(2), COARSE(3), COARSE(4),
+		COARSE(5), COARSE(6), COARSE(7) };
+#undef COARSE
+#undef FINE
+#undef SOURCE
+
+	return &sources[kind];
+}

@@ -1,0 +1,177 @@
+/*
+ * The thread that looks after freed host memory: it polls what waits for
+ * streams, and gives back what has been unused for long, so that the program's
+ * threads find it done. Nothing depends on it; what it does they do too.
+ *
+ * It is there if the option pinned_use_background_threads asks for it. And once
+ * copies of a suspended pool have been freed: that may be much, and a program
+ * that replays graphs asks for no memory, so nothing would give it back. Then
+ * it looks seldom, and only while there is something that decays.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "allocator/cache/tcache.h"
+#include "allocator/host/host.h"
+#include "base/os.h"
+#include "base/status.h"
+
+/* While something waits it is looked at so often; else now and then. */
+static const uint64_t busy_ns = 200 * 1000;
+static const uint64_t idle_ns = 20 * 1000 * 1000;
+/* Without the option. */
+static const uint64_t seldom_ns = 500 * 1000 * 1000;
+static const uint64_t for_ever = UINT64_MAX;
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
+static pthread_t thread;
+static bool stopping; /* under the mutex */
+static bool woken;    /* under the mutex */
+static atomic_bool running;
+static atomic_bool asleep; /* until it is woken */
+
+/* What there is in host memory to look after. */
+struct found {
+	bool waits;  /* for streams */
+	bool unused; /* it can go back as a whole */
+};
+
+static bool
+is_unused(const struct segment *segment)
+{
+	enum block_state state = block_state(segment->first);
+
+	return segment->first->next == NULL &&
+	    (state == BLOCK_FREE || state == BLOCK_CACHED);
+}
+
+static void
+look_at(struct arena *arena, const struct options *options, struct found *found)
+{
+	lock_enter(&arena->lock);
+	reclaim_poll(arena, RECLAIM_SKIPS);
+	decay_run(arena, options);
+	found->waits |= arena->waiting.count > 0;
+	for (struct list *l = arena->segments.next;
+	     l != &arena->segments && !found->unused; l = l->next)
+		found->unused =
+		    is_unused(CONTAINER_OF(l, struct segment, link));
+	lock_leave(&arena->lock);
+}
+
+/* Look, and tell for how long it need not be done again. */
+static uint64_t
+look_at_all(void)
+{
+	struct found found = { false, false };
+	const struct options *options;
+
+	if (options_get(&options) != WEIR_OK)
+		return for_ever;
+	for (int device = 0; device < DEVICES_MAX; device++) {
+		for (unsigned kind = 0; kind < HOST_KINDS; kind++) {
+			struct arena *arena = host_arena_peek(device, kind);
+			if (arena != NULL)
+				look_at(arena, options, &found);
+		}
+	}
+	if (options->pinned_background)
+		return found.waits ? busy_ns : idle_ns;
+	return found.waits ||
+		(found.unused && options->decay_ms != OPTION_OFF) ?
+	    seldom_ns :
+	    for_ever;
+}
+
+static struct timespec
+time_in(uint64_t ns)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	ns += (uint64_t)until.tv_nsec;
+	until.tv_sec += (time_t)(ns / 1000000000);
+	until.tv_nsec = (long)(ns % 1000000000);
+	return until;
+}
+
+/* Sleep; true when the process ends. */
+static bool
+nap(uint64_t ns)
+{
+	struct timespec until = time_in(ns == for_ever ? 0 : ns);
+	int result = 0;
+
+	pthread_mutex_lock(&mutex);
+	atomic_store(&asleep, ns == for_ever);
+	while (!stopping && !woken && result != ETIMEDOUT)
+		result = ns == for_ever ?
+		    pthread_cond_wait(&wake, &mutex) :
+		    pthread_cond_timedwait(&wake, &mutex, &until);
+	atomic_store(&asleep, false);
+	woken = false;
+	bool stop = stopping;
+	pthread_mutex_unlock(&mutex);
+	return stop;
+}
+
+static void *
+run(void *unused)
+{
+	(void)unused;
+	pthread_setname_np(pthread_self(), "weir-reap");
+	status_mute();
+	while (!nap(look_at_all()))
+		;
+	return NULL;
+}
+
+/* The driver may be gone after this. */
+static void
+stop(void)
+{
+	if (os_forked())
+		return;
+	pthread_mutex_lock(&mutex);
+	stopping = true;
+	pthread_cond_broadcast(&wake);
+	pthread_mutex_unlock(&mutex);
+	pthread_join(thread, NULL);
+}
+
+static void
+wake_up(void)
+{
+	pthread_mutex_lock(&mutex);
+	woken = true;
+	pthread_cond_signal(&wake);
+	pthread_mutex_unlock(&mutex);
+}
+
+void
+host_reap_start(void)
+{
+	if (atomic_load_explicit(&running, memory_order_relaxed) ||
+	    atomic_exchange(&running, true)) {
+		if (atomic_load_explicit(&asleep, memory_order_relaxed))
+			wake_up();
+	} else if (os_thread_start(&thread, run, NULL)) {
+		atexit(stop);
+	} else {
+		atomic_store(&running, false);
+	}
+}
+
+void
+host_reap_freed(void)
+{
+	const struct options *options;
+
+	if (options_get(&options) != WEIR_OK || options->decay_ms == OPTION_OFF)
+		return;
+	host_reap_start();
+	wake_up();
+}

@@ -1,0 +1,490 @@
+/*
+ * weir_check(): all memory of an arena against docs/invariants.md. It counts
+ * everything anew and compares; it changes nothing. Faults are told, all of
+ * them, with the invariant's number.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "allocator/cache/tcache.h"
+#include "allocator/memory/lookup.h"
+#include "allocator/memory/segment.h"
+#include "allocator/memory/types.h"
+
+static void fault(struct check *check, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void
+fault(struct check *check, const char *format, ...)
+{
+	va_list args;
+
+	check->faults++;
+	if (check->used + 1 >= check->size)
+		return;
+	size_t room = check->size - check->used;
+	va_start(args, format);
+	int n = vsnprintf(check->text + check->used, room, format, args);
+	va_end(args);
+	check->used += (size_t)n < room ? (size_t)n : room - 1;
+	if (check->used + 1 < check->size) {
+		check->text[check->used++] = '\n';
+		check->text[check->used] = '\0';
+	}
+}
+
+void
+check_fault(struct check *check, const char *text)
+{
+	fault(check, "%s", text);
+}
+
+/* A rule that must hold. */
+#define CHECK(check, rule, condition, addr)                                    \
+	do {                                                                   \
+		if (!(condition))                                              \
+			fault(check, "%s at %#llx: %s", rule,                  \
+			    (unsigned long long)(addr), #condition);           \
+	} while (0)
+
+/* What is counted while walking. */
+struct counted {
+	size_t reserved;
+	size_t active;
+	size_t allocated;
+	size_t requested;
+	size_t inactive_split;
+	uint64_t actives;
+	uint64_t allocations;
+	uint64_t segments;
+	uint64_t inactive_splits;
+	size_t waiting;
+	size_t shared;
+	size_t cached;
+};
+
+static bool
+in_tree(const struct tree *tree, struct block *block)
+{
+	return tree_lower_bound(tree, &block->node) == &block->node;
+}
+
+static void
+check_place(struct check *check, struct block *b)
+{
+	bool is_free = in_tree(&b->pool->free, b);
+	bool is_unmapped = in_tree(&b->pool->unmapped, b);
+	bool waits = b->pending.unmet > 0;
+	bool may_wait =
+	    block_state(b) == BLOCK_PENDING || block_state(b) == BLOCK_LEFT;
+
+	CHECK(check, "I-6", is_free == (block_is_in_run(b) && b->run > 0),
+	    b->addr);
+	CHECK(check, "I-6", block_state(b) != BLOCK_FREE || b->run != RUN_NONE,
+	    b->addr);
+	CHECK(check, "I-6", is_unmapped == (block_state(b) == BLOCK_UNMAPPED),
+	    b->addr);
+	CHECK(check, "I-7", waits || block_state(b) != BLOCK_PENDING, b->addr);
+	CHECK(check, "I-7", !waits || may_wait, b->addr);
+	/* Or it would stay mapped for ever. A job may have it in a list of its
+	 * own, and not under the lock. */
+	CHECK(check, "I-7",
+	    b->arena->jobs > 0 || block_state(b) != BLOCK_LEFT ||
+		!list_empty(&b->pending.link),
+	    b->addr);
+	/* Or others would not be told when it may be used. */
+	CHECK(check, "I-15",
+	    block_state(b) != BLOCK_FREE ||
+		b->freed_at <= b->pool->owner->freed_at ||
+		b->pool->owner == b->arena->any_pools,
+	    b->addr);
+	CHECK(check, "I-6", b->pool->kind == b->segment->kind, b->addr);
+	CHECK(check, "I-6", b->pool->owner->arena == b->arena, b->addr);
+	CHECK(check, "I-6",
+	    (block_state(b) != BLOCK_FREE &&
+		block_state(b) != BLOCK_UNMAPPED) ||
+		!b->pool->owner->passed,
+	    b->addr);
+}
+
+static void
+check_uses(struct check *check, struct block *b)
+{
+	unsigned unmet = 0;
+
+	CHECK(check, "I-7",
+	    b->pending.uses == NULL || block_state(b) == BLOCK_ACTIVE ||
+		block_state(b) == BLOCK_PENDING ||
+		block_state(b) == BLOCK_LEFT || block_state(b) == BLOCK_LEAVING,
+	    b->addr);
+	for (struct use *u = b->pending.uses; u != NULL; u = u->next) {
+		CHECK(check, "I-7", u->owner == &b->pending, b->addr);
+		bool live = block_state(b) == BLOCK_ACTIVE ||
+		    block_state(b) == BLOCK_LEAVING;
+		CHECK(check, "I-7",
+		    list_empty(&u->link) == live || (live && u->past), b->addr);
+		unmet += !live;
+	}
+	CHECK(check, "I-7", unmet == b->pending.unmet, b->addr);
+}
+
+static void
+check_neighbours(struct check *check, const struct block *b)
+{
+	const struct block *next = b->next;
+
+	if (next == NULL)
+		return;
+	CHECK(check, "I-4", next->prev == b, b->addr);
+	CHECK(check, "I-5",
+	    b->pool != next->pool || block_state(b) != block_state(next) ||
+		(block_state(b) != BLOCK_FREE &&
+		    block_state(b) != BLOCK_UNMAPPED) ||
+		(b->fence != next->fence && !block_is_complete(b)),
+	    b->addr);
+}
+
+static bool
+is_of_runs(const struct block *b, const struct pool *pool)
+{
+	return block_is_in_run(b) && (b->pool == pool || block_is_complete(b));
+}
+
+/* The first block of a pool in a run, and no other, has its size. */
+static void
+check_run(struct check *check, const struct block *b)
+{
+	const struct block *first = b;
+	bool is_head = true;
+	size_t size = 0;
+
+	if (!block_is_in_run(b))
+		return;
+	while (is_of_runs(first->prev, b->pool)) {
+		first = first->prev;
+		is_head = is_head && first->pool != b->pool;
+	}
+	for (; is_of_runs(first, b->pool); first = first->next)
+		size += first->size;
+	CHECK(check, "I-6", b->run == (is_head ? size : 0), b->addr);
+}
+
+static void
+check_block(struct check *check, struct block *b)
+{
+	bool mapped = block_is_held(b);
+
+	CHECK(check, "I-1", b->size > 0, b->addr);
+	CHECK(check, "I-1",
+	    b->size % arena_granule(b->arena, b->pool->kind) == 0, b->addr);
+	/* Of an allocation that is on its way back to the driver the addresses
+	 * may be somebody's already. */
+	CHECK(check, "I-8",
+	    lookup_exact(b->addr) == (mapped ? b : NULL) ||
+		(block_state(b) == BLOCK_LEAVING && !b->segment->expandable),
+	    b->addr);
+	CHECK(check, "I-10", mapped || b->segment->expandable, b->addr);
+	CHECK(check, "I-11",
+	    (block_state(b) != BLOCK_ACTIVE &&
+		block_state(b) != BLOCK_PENDING) ||
+		(b->requested > 0 && b->requested <= b->size),
+	    b->addr);
+	check_place(check, b);
+	check_uses(check, b);
+	check_neighbours(check, b);
+	check_run(check, b);
+}
+
+static void
+count_block(struct counted *t, const struct block *b)
+{
+	switch (block_state(b)) {
+	case BLOCK_UNMAPPED:
+	case BLOCK_MAPPING:
+		return;
+	case BLOCK_LEFT:
+		t->waiting += b->pending.unmet > 0;
+		return;
+	case BLOCK_LEAVING:
+	case BLOCK_GUARD:
+		break;
+	case BLOCK_CACHED:
+		t->cached += b->size;
+		break;
+	case BLOCK_FREE:
+		t->inactive_splits += stats_is_inactive_split(b);
+		t->inactive_split += stats_is_inactive_split(b) ? b->size : 0;
+		break;
+	case BLOCK_ACTIVE:
+		t->allocations++;
+		t->allocated += b->size;
+		/* fall through */
+	case BLOCK_PENDING:
+		t->waiting += block_state(b) == BLOCK_PENDING;
+		t->actives++;
+		t->active += b->size;
+		t->requested += b->requested;
+		break;
+	}
+	t->reserved += b->size;
+}
+
+/* Is [addr, addr + size) tiled by handles, or free of them? */
+static void
+check_mapping(struct check *check, const struct segment *s, CUdeviceptr addr,
+    size_t size, bool mapped)
+{
+	CUdeviceptr at = addr;
+
+	while (at < addr + size) {
+		struct handle *h = handle_floor(s, at);
+		bool covers = h != NULL && at < h->addr + h->size;
+		if (covers != mapped) {
+			fault(check, "I-10 at %#llx: %s",
+			    (unsigned long long)at,
+			    mapped ? "no handle is mapped here" :
+				     "a handle is mapped here");
+			return;
+		}
+		if (!covers)
+			break;
+		at = h->addr + h->size;
+	}
+	/* An unmapped range has no handle anywhere in it. */
+	struct handle *last = handle_floor(s, addr + size - 1);
+	if (!mapped && last != NULL && last->addr + last->size > addr)
+		fault(check, "I-10 at %#llx: a handle is mapped here",
+		    (unsigned long long)last->addr);
+}
+
+/* The pins that lie, in part or whole, in a range. */
+static unsigned
+count_pins(const struct arena *arena, CUdeviceptr addr, size_t size)
+{
+	unsigned n = 0;
+
+	for (struct tree_node *t = tree_first(&arena->pins); t != NULL;
+	     t = tree_next(t)) {
+		const struct pin *p = CONTAINER_OF(t, struct pin, node);
+		n += p->addr < addr + size && p->addr + p->size > addr;
+	}
+	return n;
+}
+
+/* Handles and blocks agree about which runs are mapped. */
+static void
+check_handles(struct check *check, const struct segment *s)
+{
+	const struct block *b = s->first;
+	size_t sum = 0;
+
+	/* While a job is at it, handles are on their way. */
+	if (s->arena->jobs > 0)
+		return;
+	CHECK(check, "I-10", tree_consistent(&s->handles), s->addr);
+	for (struct tree_node *n = tree_first(&s->handles); n != NULL;
+	     n = tree_next(n)) {
+		struct handle *h = CONTAINER_OF(n, struct handle, node);
+		CHECK(check, "I-10", h->addr % s->arena->granularity == 0,
+		    h->addr);
+		CHECK(check, "I-10", h->size % s->arena->granularity == 0,
+		    h->addr);
+		CHECK(check, "I-16",
+		    h->pins == count_pins(s->arena, h->addr, h->size), h->addr);
+		sum += h->size;
+	}
+	CHECK(check, "I-10", sum == s->mapped_bytes, s->addr);
+	while (b != NULL) {
+		CUdeviceptr start = b->addr;
+		bool mapped = block_is_held(b);
+		while (b != NULL && block_is_held(b) == mapped)
+			b = b->next;
+		CUdeviceptr end = b != NULL ? b->addr : s->addr + s->size;
+		check_mapping(check, s, start, end - start, mapped);
+	}
+}
+
+static bool
+is_mapped(const struct segment *s, CUdeviceptr addr, size_t size)
+{
+	CUdeviceptr at = addr + size;
+
+	while (at > addr) {
+		const struct handle *h = handle_floor(s, at - 1);
+		if (h == NULL || h->addr + h->size < at)
+			return false;
+		at = h->addr;
+	}
+	return true;
+}
+
+/* A pin lies in one segment, and pages are mapped there. */
+static void
+check_pins(struct check *check, const struct arena *arena)
+{
+	CHECK(check, "I-16", tree_consistent(&arena->pins), 0);
+	for (struct tree_node *n = tree_first(&arena->pins); n != NULL;
+	     n = tree_next(n)) {
+		const struct pin *p = CONTAINER_OF(n, struct pin, node);
+		CHECK(check, "I-16", p->times > 0, p->addr);
+		CHECK(check, "I-16",
+		    p->addr >= p->segment->addr &&
+			p->addr + p->size <=
+			    p->segment->addr + p->segment->size,
+		    p->addr);
+		CHECK(check, "I-16",
+		    !p->segment->expandable ||
+			is_mapped(p->segment, p->addr, p->size),
+		    p->addr);
+	}
+}
+
+static void
+check_segment(struct check *check, struct segment *s, struct counted *totals)
+{
+	CUdeviceptr end = s->addr;
+	size_t mapped = 0;
+	unsigned busy = 0;
+
+	CHECK(check, "I-4", s->first->prev == NULL, s->addr);
+	for (struct block *b = s->first; b != NULL; b = b->next) {
+		CHECK(check, "I-1", b->addr == end, b->addr);
+		CHECK(check, "I-1", b->segment == s, b->addr);
+		end = b->addr + b->size;
+		mapped += block_is_held(b) ? b->size : 0;
+		busy += block_state(b) == BLOCK_LEFT ||
+		    block_state(b) == BLOCK_MAPPING ||
+		    block_state(b) == BLOCK_LEAVING;
+		check_block(check, b);
+		count_block(totals, b);
+	}
+	CHECK(check, "I-1", end == s->addr + s->size, s->addr);
+	CHECK(check, "I-2", mapped == s->mapped_bytes || s->arena->jobs > 0,
+	    s->addr);
+	CHECK(check, "I-10", busy == s->busy || s->arena->jobs > 0, s->addr);
+	CHECK(check, "I-16", s->pins == count_pins(s->arena, s->addr, s->size),
+	    s->addr);
+	totals->segments += !s->expandable;
+	totals->shared += s->shared ? s->size : 0;
+	if (s->expandable)
+		check_handles(check, s);
+}
+
+static void
+check_stat(struct check *check, const char *name, const struct weir_stat3 *stat,
+    uint64_t counted)
+{
+	if (stat->all.current != counted)
+		fault(check, "I-3: %s is %llu, counted %llu", name,
+		    (unsigned long long)stat->all.current,
+		    (unsigned long long)counted);
+	if (stat->all.current !=
+	    stat->small_pool.current + stat->large_pool.current)
+		fault(check, "I-3: %s is not small plus large", name);
+	if (stat->all.peak < stat->all.current)
+		fault(
+		    check, "I-3: %s has a peak below its current value", name);
+}
+
+static void
+check_totals(struct check *check, const struct weir_stats *kept,
+    const struct tally *tally, const struct counted *t)
+{
+	const struct weir_stats all = stats_all(kept, tally);
+	const struct weir_stats *stats = &all;
+
+	check_stat(
+	    check, "reserved_bytes", &stats->reserved_bytes, t->reserved);
+	check_stat(check, "active_bytes", &stats->active_bytes, t->active);
+	check_stat(
+	    check, "allocated_bytes", &stats->allocated_bytes, t->allocated);
+	check_stat(
+	    check, "requested_bytes", &stats->requested_bytes, t->requested);
+	check_stat(check, "inactive_split_bytes", &stats->inactive_split_bytes,
+	    t->inactive_split);
+	check_stat(check, "active", &stats->active, t->actives);
+	check_stat(check, "allocation", &stats->allocation, t->allocations);
+	check_stat(check, "segment", &stats->segment, t->segments);
+	check_stat(check, "inactive_split", &stats->inactive_split,
+	    t->inactive_splits);
+}
+
+/* What of an arena belongs to one stream. */
+static void
+check_pools(struct check *check, struct arena *arena, struct pools *pools)
+
+{
+	struct counted t = { 0 };
+	size_t in_pools = 0;
+	size_t blocks = 0;
+
+	for (struct list *l = arena->segments.next; l != &arena->segments;
+	     l = l->next) {
+		struct segment *s = CONTAINER_OF(l, struct segment, link);
+		for (struct block *b = s->first; b != NULL; b = b->next) {
+			if (b->pool->owner != pools)
+				continue;
+			blocks++;
+			in_pools +=
+			    (block_state(b) == BLOCK_FREE && b->run > 0) ||
+			    block_state(b) == BLOCK_UNMAPPED;
+			count_block(&t, b);
+		}
+	}
+	t.segments = 0; /* counted for the device only */
+	if (arena->uncounted)
+		t.reserved = 0;
+	CHECK(check, "I-6", t.cached == tcache_bytes(pools), 0);
+	check_totals(check, &pools->stats, &pools->tally, &t);
+	CHECK(check, "I-6", blocks == pools->blocks, 0);
+	for (int kind = 0; kind < POOL_KINDS; kind++) {
+		struct pool *pool = &pools->pool[kind];
+		CHECK(check, "I-6", tree_consistent(&pool->free), 0);
+		CHECK(check, "I-6", tree_consistent(&pool->unmapped), 0);
+		in_pools -= pool->free.count + pool->unmapped.count;
+	}
+	CHECK(check, "I-6", in_pools == 0, 0);
+	CHECK(check, "I-6", pools_peek(arena, pools->stream) == pools, 0);
+}
+
+void
+arena_check(struct arena *arena, struct check *check)
+{
+	struct counted totals = { 0 };
+
+	for (struct list *l = arena->segments.next; l != &arena->segments;
+	     l = l->next)
+		check_segment(
+		    check, CONTAINER_OF(l, struct segment, link), &totals);
+	if (arena->uncounted)
+		totals.reserved = 0;
+	check_totals(check, &arena->stats, &arena->tally, &totals);
+	check_pins(check, arena);
+	CHECK(check, "I-2", totals.shared == arena->shared_bytes, 0);
+	CHECK(check, "I-7", totals.waiting == arena->waiting.count, 0);
+	for (struct list *l = arena->pools.next; l != &arena->pools;
+	     l = l->next)
+		check_pools(check, arena, CONTAINER_OF(l, struct pools, link));
+}
+
+void
+totals_check(struct totals *totals, uint64_t changes,
+    const struct weir_stats *sums, struct check *check)
+{
+	static const char *const names[] = {
+#define STAT3_NAME(name) #name,
+		WEIR_STAT3S(STAT3_NAME)
+#undef STAT3_NAME
+	};
+
+	if (totals == NULL)
+		return;
+	lock_enter(&totals->lock);
+	struct weir_stats stats = stats_all(&totals->stats, &totals->tally);
+	for (int i = 0; i < STAT3S && totals->changes == changes; i++)
+		check_stat(check, names[i], stats_at(&stats, (enum stat3)i),
+		    stats_at((struct weir_stats *)sums, (enum stat3)i)
+			->all.current);
+	lock_leave(&totals->lock);
+}

@@ -1,0 +1,392 @@
+/*
+ * What is told, and <weir/trace.h>: whether it is.
+ *
+ * While anybody wants to know of every allocation, thread caches serve and take
+ * blocks under the arena's lock (tcache_malloc_in(), tcache_keep()), so
+ * that what they do has its place in the order of events. Whether that is so is
+ * settled when a cache is made; so all are made anew when it changes.
+ */
+#include "allocator/memory/emit.h"
+
+#include "allocator/cache/tcache.h"
+#include "base/status.h"
+
+/* ---- Under the arena's lock -------------------------------------------- */
+
+/*
+ * A device has one history, under the lock of its own arena; where it has other
+ * arenas too, that of the totals is taken as well by all of them.
+ */
+struct history_ring *
+tell_ring_enter(struct arena *arena) UNCHECKED
+{
+	if (arena->totals != NULL)
+		lock_enter(&arena->totals->lock);
+	return &arena->main->history;
+}
+
+void
+tell_ring_leave(struct arena *arena) UNCHECKED
+{
+	if (arena->totals != NULL)
+		lock_leave(&arena->totals->lock);
+}
+
+/* What is in no totals is no memory of the device. */
+static bool
+tells(const struct arena *arena)
+{
+	return !arena->forgotten && arena_is_counted(arena);
+}
+
+/* What an event is of, beside its pool. */
+struct subject {
+	uint64_t addr;
+	uint64_t size;
+	uint64_t stream;
+	uint32_t granules;
+	uint32_t stack;
+};
+
+/* Call the observers. An observer sees the blocks' own addresses; of oom the
+ * address is no address. */
+static void
+observe_event_of(const struct arena *arena, enum trace_action action,
+    const struct subject *of)
+{
+	bool oom = action == TRACE_oom;
+
+	observe_memory(&(struct weir_memory_event){
+	    .struct_size = sizeof(struct weir_memory_event),
+	    .action = (enum weir_action)action,
+	    .device = arena->device,
+	    .address = oom ? NULL : (void *)(uintptr_t)of->addr,
+	    .size = of->size,
+	    .block_size = (size_t)of->granules * WEIR_GRANULE,
+	    .stream = of->stream == (uint64_t)(uintptr_t)WEIR_STREAM_LEGACY ?
+		NULL :
+		(weir_stream)(uintptr_t)of->stream,
+	    .pool_id = { arena->pool.graph, arena->pool.user },
+	    .device_free_bytes = oom ? of->addr : 0 });
+}
+
+static inline QUICK void
+add(const struct arena *arena, struct history_ring *ring,
+    enum trace_action action, const struct subject *of,
+    const struct history_stamp *stamp)
+{
+	struct trace_event *event = history_add(ring, action, stamp);
+
+	if (event == NULL)
+		return;
+	event->addr = of->addr;
+	event->size = of->size;
+	event->stream = of->stream;
+	event->pool = arena->pool;
+	event->granules = of->granules;
+	event->stack = of->stack;
+}
+
+static void
+tell(struct arena *arena, enum trace_action action, struct subject of)
+{
+	if (!tells(arena))
+		return;
+	struct history_ring *ring = tell_ring_enter(arena);
+	struct history_stamp stamp = history_stamp();
+	of.stack = history_told(&stamp, of.stack);
+	if (history_observed(&stamp))
+		observe_event_of(arena, action, &of);
+	add(arena, ring, action, &of, &stamp);
+	tell_ring_leave(arena);
+}
+
+static uint64_t
+handle_of(const struct stream *stream)
+{
+	return (uint64_t)(uintptr_t)stream->handle;
+}
+
+static inline QUICK struct subject
+subject_of(const struct block *block)
+{
+	return (struct subject){ .addr = block->addr,
+		.size = block->requested,
+		.stream = handle_of(block->pool->owner->stream),
+		.granules = (uint32_t)(block->size / WEIR_GRANULE) };
+}
+
+/* The observers' part of tell_of(), out of the way of the history alone: a
+ * subject that it were given would have to lie in memory. */
+static __attribute__((noinline)) void
+observe_block(
+    const struct block *block, enum trace_action action, enum trace_action last)
+{
+	struct subject of = subject_of(block);
+
+	observe_event_of(block->arena, action, &of);
+	if (last != action)
+		observe_event_of(block->arena, last, &of);
+}
+
+/* Whose stack the events of a block have. */
+enum whose {
+	ALLOCATIONS, /* in a call of somebody else's */
+	CALLS,
+	EITHERS /* the call's if it has one, or the allocation's */
+};
+
+/* Tell of a block, and of another last action at the same moment. Returns the
+ * stack of the call. */
+static inline QUICK uint32_t
+tell_of(const struct block *block, enum whose whose, enum trace_action action,
+    enum trace_action last)
+{
+	struct arena *arena = block->arena;
+
+	if (!tells(arena))
+		return history_stack();
+	struct history_ring *ring = tell_ring_enter(arena);
+	struct history_stamp stamp = history_stamp();
+	uint32_t stack = stamp.by.stack;
+	if (whose == ALLOCATIONS || (whose == EITHERS && stack == 0))
+		stack = block->stack;
+	if (history_observed(&stamp))
+		observe_block(block, action, last);
+	struct subject of = subject_of(block);
+	of.stack = history_told(&stamp, stack);
+	add(arena, ring, action, &of, &stamp);
+	if (last != action)
+		add(arena, ring, last, &of, &stamp);
+	tell_ring_leave(arena);
+	return stamp.by.stack;
+}
+
+void
+tell_new(struct block *block)
+{
+	block->stack = tell_of(block, CALLS, TRACE_alloc, TRACE_alloc);
+}
+
+void
+tell_request(const struct block *block)
+{
+	tell_of(block, EITHERS, TRACE_free_requested, TRACE_free_requested);
+}
+
+void
+tell_completion(struct block *block)
+{
+	/* What is completed later is completed by somebody else's call. */
+	bool late = block_state(block) == BLOCK_PENDING;
+
+	tell_of(block, late ? ALLOCATIONS : EITHERS, TRACE_free_completed,
+	    TRACE_free_completed);
+	block->stack = 0;
+}
+
+void
+tell_both(struct block *block)
+{
+	tell_of(block, EITHERS, TRACE_free_requested, TRACE_free_completed);
+	block->stack = 0;
+}
+
+void
+tell_memory(const struct segment *segment, CUdeviceptr addr, size_t size,
+    enum trace_action action)
+{
+	uint32_t stack = history_stack();
+	struct subject of = { .addr = addr,
+		.size = size,
+		.stream = (uint64_t)(uintptr_t)segment->stream,
+		.stack = stack != 0 ? stack : segment->stack };
+
+	tell(segment->arena, action, of);
+}
+
+void
+tell_failure(struct arena *arena, const struct stream *stream,
+    size_t free_bytes, size_t rounded)
+{
+	struct subject of = { .addr = free_bytes,
+		.size = rounded,
+		.stream = handle_of(stream),
+		.stack = history_stack() };
+
+	tell(arena, TRACE_oom, of);
+}
+
+void
+tell_snapshot(struct arena *arena)
+{
+	struct subject of = { .size = tally_now(&arena->tally, PART_ALL,
+				  TALLIED_active_bytes) };
+
+	if (history_on())
+		tell(arena, TRACE_snapshot, of);
+}
+
+/* ---- Callbacks --------------------------------------------------------- */
+
+struct weir_trace
+tell_trace(const struct block *block, enum weir_trace_kind kind)
+{
+	weir_stream stream = block->pool->owner->stream->handle;
+
+	return (struct weir_trace){ .kind = kind,
+		.device = block->arena->device,
+		.stream = stream == WEIR_STREAM_LEGACY ? NULL : stream,
+		.address = (void *)(uintptr_t)block->addr,
+		.size = block->requested };
+}
+
+static bool
+is_of_memory(enum weir_trace_kind kind)
+{
+	return kind == WEIR_TRACE_MEMORY_ALLOCATION ||
+	    kind == WEIR_TRACE_MEMORY_DEALLOCATION;
+}
+
+enum weir_status
+weir_trace_callback_add(
+    enum weir_trace_kind kind, weir_trace_callback callback, void *user)
+{
+	enum weir_status status = observe_add(kind, callback, user);
+
+	if (status == WEIR_OK && is_of_memory(kind))
+		tcache_renew();
+	return status;
+}
+
+enum weir_status
+weir_trace_callback_remove(
+    enum weir_trace_kind kind, weir_trace_callback callback, void *user)
+{
+	enum weir_status status = observe_remove(kind, callback, user);
+
+	if (status == WEIR_OK && is_of_memory(kind))
+		tcache_renew();
+	return status;
+}
+
+/* ---- Observers --------------------------------------------------------- */
+
+_Static_assert((int)WEIR_ACTION_ALLOC == (int)TRACE_alloc &&
+	(int)WEIR_ACTION_SNAPSHOT == (int)TRACE_snapshot &&
+	(int)WEIR_ACTIONS == (int)TRACE_ACTION_COUNT,
+    "the actions are those of the history");
+
+/* Caches pass a lock from now on, where events have their order. */
+enum weir_status
+weir_memory_observer_add(weir_memory_observer observer, void *user)
+{
+	enum weir_status status = observe_memory_add(observer, user);
+
+	if (status == WEIR_OK) {
+		history_set_observed(true);
+		tcache_renew();
+	}
+	return status;
+}
+
+enum weir_status
+weir_memory_observer_remove(weir_memory_observer observer, void *user)
+{
+	enum weir_status status = observe_memory_remove(observer, user);
+
+	if (status == WEIR_OK && !observed(OBSERVE_MEMORY)) {
+		history_set_observed(false);
+		tcache_renew();
+	}
+	return status;
+}
+
+/* ---- History ----------------------------------------------------------- */
+
+/* Bring the ring of each device to the size that is in force. */
+static void
+resize_all(bool clear)
+{
+	for (int device = 0; device < DEVICES_MAX; device++) {
+		struct arena *arena = arena_peek(device);
+		if (arena == NULL)
+			continue;
+		lock_enter(&arena->lock);
+		struct history_ring *ring = tell_ring_enter(arena);
+		if (!arena->forgotten)
+			history_resize(ring, clear);
+		tell_ring_leave(arena);
+		lock_leave(&arena->lock);
+	}
+}
+
+/* Blocks and segments have no stack any more. */
+static void
+forget_stacks(struct arena *arena)
+{
+	lock_enter(&arena->lock);
+	for (struct list *l = arena->segments.next; l != &arena->segments;
+	     l = l->next) {
+		struct segment *segment = CONTAINER_OF(l, struct segment, link);
+		segment->stack = 0;
+		for (struct block *b = segment->first; b != NULL; b = b->next)
+			b->stack = 0;
+	}
+	lock_leave(&arena->lock);
+}
+
+enum weir_status
+weir_history_start(const struct weir_history *history)
+{
+	struct history_settings settings;
+	enum weir_status status = history_read(history, &settings);
+	if (status != WEIR_OK)
+		return status;
+	status = history_set(&settings);
+	if (status != WEIR_OK)
+		return status;
+	resize_all(history != NULL && history->clear);
+	tcache_renew();
+	return WEIR_OK;
+}
+
+enum weir_status
+weir_history_stop(void)
+{
+	history_unset();
+	tcache_renew();
+	resize_all(true);
+	for (int device = 0; device < DEVICES_MAX; device++)
+		for (struct arena *arena = arena_peek(device); arena != NULL;
+		     arena = arena_next(arena))
+			forget_stacks(arena);
+	return WEIR_OK;
+}
+
+enum weir_status
+weir_history_info(int device, struct weir_history_info *out)
+{
+	if (out == NULL || out->struct_size < sizeof(*out))
+		return status_set(WEIR_EINVAL,
+		    "weir_history_info: out is NULL or its struct_size is "
+		    "not set");
+	enum weir_status status = device_resolve(device, &device);
+	if (status != WEIR_OK)
+		return status;
+	struct weir_history_info info = { .struct_size = out->struct_size,
+		.on = history_is_kept(),
+		.level = history_level() };
+	struct arena *arena = arena_peek(device);
+	if (arena != NULL) {
+		lock_enter(&arena->lock);
+		const struct history_ring *ring = tell_ring_enter(arena);
+		info.recorded = ring->next - ring->first;
+		info.kept = ring->next - history_oldest(ring);
+		info.dropped = info.recorded - info.kept;
+		tell_ring_leave(arena);
+		lock_leave(&arena->lock);
+	}
+	*out = info;
+	return WEIR_OK;
+}

@@ -1,0 +1,476 @@
+/*
+ * Guarded blocks (guard.h).
+ *
+ * The driver is called with no lock held. A block is therefore looked up, its
+ * zones are read, and before anything is reported it is looked up again: a
+ * block that was freed and allocated anew meanwhile has another serial number.
+ */
+#include "allocator/memory/guard.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "allocator/memory/lookup.h"
+#include "base/log.h"
+#include "base/meta.h"
+#include "base/status.h"
+#include "trace/stack.h"
+
+enum {
+	PATTERN = 0xa5,   /* of zones */
+	POISON = 0xff,    /* of freed memory: NaN in each floating type */
+	PIECE = 64 << 10, /* bytes looked at in one go */
+	LINE = 512,       /* of a report */
+	STACK_LINES = 32,
+	PLACES = 8, /* functions in line at one address */
+};
+
+/* What is looked at. */
+struct zones {
+	CUdeviceptr addr;
+	size_t requested;
+	size_t size;
+	size_t front; /* bytes of the zones */
+	size_t behind;
+	weir_stream stream;
+	uint32_t stack;
+	uint32_t serial;
+};
+
+/* What was found in a zone. */
+struct damage {
+	size_t bytes;   /* that differ */
+	int64_t offset; /* of the first, from the block's start */
+	uint8_t value;
+};
+
+size_t guard_zone;
+
+/* One of its own for each guarded block there ever was: records of blocks are
+ * used again, so that a count in the record may come back at one address. */
+static _Atomic uint32_t next_serial;
+
+static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_EVENTS);
+/* Where zones are written and read; of the context. Under the lock. */
+static struct own_stream {
+	CUcontext context;
+	CUstream stream;
+} streams[DEVICES_MAX];
+
+void
+guard_begin(size_t bytes)
+{
+	static bool begun;
+
+	if (!begun)
+		guard_zone = round_up(bytes, WEIR_GRANULE);
+	begun = true;
+}
+
+/* ---- Under the arena's lock -------------------------------------------- */
+
+enum weir_status
+guard_cut(const struct options *options, size_t size, struct block **block)
+{
+	struct block *front = *block;
+	struct arena *arena = front->arena;
+	size_t rounded = arena_class(arena, options, size);
+	struct block *between = NULL;
+	struct block *behind = NULL;
+	enum weir_status status =
+	    block_new(arena, front->addr + guard_zone, &between);
+
+	if (rounded > front->size - 2 * guard_zone)
+		rounded = front->size - 2 * guard_zone;
+	if (status == WEIR_OK)
+		status = block_new(
+		    arena, front->addr + guard_zone + rounded, &behind);
+	if (status != WEIR_OK) {
+		if (between != NULL)
+			block_delete(between);
+		reclaim_put(front);
+		return status;
+	}
+	block_split(front, guard_zone, between);
+	block_split(between, rounded, behind);
+	block_set_state(front, BLOCK_GUARD);
+	block_set_state(behind, BLOCK_GUARD);
+	between->guarded = GUARD_CUT;
+	between->serial = atomic_fetch_add(&next_serial, 1);
+	*block = between;
+	return WEIR_OK;
+}
+
+void
+guard_release(struct block *block)
+{
+	struct block *front = block->prev;
+	struct block *behind = block->next;
+
+	block->guarded = GUARD_NONE;
+	reclaim_put(front);
+	reclaim_put(behind);
+}
+
+static bool
+is_guarded(const struct block *block)
+{
+	return block->segment != NULL && block_state(block) == BLOCK_ACTIVE &&
+	    block->guarded != GUARD_NONE;
+}
+
+static struct zones
+zones_of(const struct block *block)
+{
+	return (struct zones){
+		.addr = block->addr,
+		.requested = block->requested,
+		.size = block->size,
+		.front = block->prev->size,
+		.behind = block->next->size,
+		.stream = block->pool->owner->stream->handle,
+		.stack = block->stack,
+		.serial = block->serial,
+	};
+}
+
+/* The guarded block at an address, with its arena's lock; or NULL. */
+static struct block *
+lock_guarded(CUdeviceptr addr) UNCHECKED
+{
+	struct block *block = lookup_exact(addr);
+
+	if (block == NULL)
+		return NULL;
+	lock_enter(&block->arena->lock);
+	if (block->addr == addr && is_guarded(block))
+		return block;
+	lock_leave(&block->arena->lock);
+	return NULL;
+}
+
+/* Change what a block is, if it is still the one that was looked at and `from`;
+ * or false. */
+static bool
+change(const struct zones *zones, enum block_guard from, enum block_guard to)
+    UNCHECKED
+{
+	struct block *block = lock_guarded(zones->addr);
+
+	if (block == NULL)
+		return false;
+	bool same = block->serial == zones->serial && block->guarded == from;
+	if (same)
+		block->guarded = to;
+	lock_leave(&block->arena->lock);
+	return same;
+}
+
+/* ---- The driver -------------------------------------------------------- */
+
+/* Between driver_enter() and driver_leave(). */
+static bool
+find_stream(const struct arena *arena, CUstream *out)
+{
+	struct own_stream *own = &streams[arena->device];
+	bool found = true;
+
+	lock_enter(&lock);
+	if (own->context != arena->context || own->stream == NULL)
+		found = driver_peek()->cuStreamCreateWithPriority(&own->stream,
+			    CU_STREAM_NON_BLOCKING, 0) == CUDA_SUCCESS;
+	own->context = found ? arena->context : NULL;
+	*out = own->stream;
+	lock_leave(&lock);
+	return found;
+}
+
+/* The stream cannot be used any more, as after a reset of the device. */
+static void
+forget_stream(const struct arena *arena)
+{
+	lock_enter(&lock);
+	streams[arena->device].context = NULL;
+	lock_leave(&lock);
+}
+
+/* The zones; and of what is between them what was not asked for. */
+static bool
+fill(const struct zones *z, CUstream stream)
+{
+	const struct driver *driver = driver_peek();
+
+	return driver->cuMemsetD8Async(z->addr - z->front, PATTERN, z->front,
+		   stream) == CUDA_SUCCESS &&
+	    driver->cuMemsetD8Async(z->addr + z->requested, PATTERN,
+		z->size - z->requested + z->behind, stream) == CUDA_SUCCESS &&
+	    driver->cuStreamSynchronize(stream) == CUDA_SUCCESS;
+}
+
+static bool
+fill_with_poison(const struct zones *z, CUstream stream)
+{
+	return driver_peek()->cuMemsetD8Async(
+		   z->addr, POISON, z->size, stream) == CUDA_SUCCESS &&
+	    driver_peek()->cuStreamSynchronize(stream) == CUDA_SUCCESS;
+}
+
+static void
+compare(const uint8_t *bytes, size_t n, int64_t offset, struct damage *damage)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (bytes[i] == PATTERN)
+			continue;
+		if (damage->bytes++ == 0) {
+			damage->offset = offset + (int64_t)i;
+			damage->value = bytes[i];
+		}
+	}
+}
+
+/* False if it cannot be read. */
+static bool
+look_at(const struct zones *z, int64_t from, size_t size, CUstream stream,
+    struct damage *damage)
+{
+	const struct driver *driver = driver_peek();
+	uint8_t *bytes = meta_alloc(PIECE);
+	bool done = bytes != NULL;
+
+	*damage = (struct damage){ 0 };
+	for (size_t n = 0; done && size > 0; size -= n, from += (int64_t)n) {
+		n = size < PIECE ? size : PIECE;
+		done = driver->cuMemcpyDtoHAsync(bytes,
+			   z->addr + (CUdeviceptr)from, n,
+			   stream) == CUDA_SUCCESS &&
+		    driver->cuStreamSynchronize(stream) == CUDA_SUCCESS;
+		if (done)
+			compare(bytes, n, from, damage);
+	}
+	if (bytes != NULL)
+		meta_free(bytes, PIECE);
+	return done;
+}
+
+/* ---- Reports ----------------------------------------------------------- */
+
+static void
+describe(const struct zones *z, const struct damage *damage, bool before,
+    char *text, size_t size)
+{
+	uint64_t distance = before ? (uint64_t)-damage->offset :
+				     (uint64_t)damage->offset - z->requested;
+
+	snprintf(text, size,
+	    "guard: %zu byte%s %s the block of %zu bytes at %#llx (stream %p) "
+	    "%s overwritten, the first, %llu %s, with 0x%02x",
+	    damage->bytes, damage->bytes == 1 ? "" : "s",
+	    before ? "before" : "behind", z->requested,
+	    (unsigned long long)z->addr, (void *)z->stream,
+	    damage->bytes == 1 ? "was" : "were", (unsigned long long)distance,
+	    before ? "before its start" : "behind its end", damage->value);
+}
+
+/* Where the block was allocated, if the history has it. */
+static void
+log_stack(uint32_t stack)
+{
+	struct stack_table *table = history_stacks();
+	struct stack_place *places;
+	void *const *frames;
+	unsigned lines = 0;
+
+	if (stack == 0 || table == NULL) {
+		log_write(LOG_ERROR,
+		    "  allocated at: not known; WEIR_CONF="
+		    "history:all tells");
+		return;
+	}
+	places = meta_alloc(PLACES * sizeof(*places));
+	size_t n = stack_table_frames(table, stack, &frames);
+	for (size_t i = 0; i < n && places != NULL && lines < STACK_LINES;
+	     i++) {
+		size_t m = stack_describe(frames[i], places, PLACES);
+		for (size_t k = 0; k < m; k++, lines++) {
+			char line[LINE];
+			log_write(LOG_ERROR, "  allocated at: %s",
+			    stack_place_text(&places[k], line, sizeof(line)));
+		}
+	}
+	if (places != NULL)
+		meta_free(places, PLACES * sizeof(*places));
+}
+
+static void
+report(const struct zones *z, const struct damage *damage, bool before,
+    struct check *check)
+{
+	char text[LINE];
+
+	describe(z, damage, before, text, sizeof(text));
+	if (check != NULL)
+		check_fault(check, text);
+	else
+		log_write(LOG_ERROR, "%s", text);
+}
+
+/* Look at both zones; true if anything was overwritten. What was logged is not
+ * looked at again. */
+static bool
+look(const struct zones *z, CUstream stream, struct check *check)
+{
+	struct damage front;
+	struct damage behind;
+
+	if (!look_at(z, -(int64_t)z->front, z->front, stream, &front) ||
+	    !look_at(z, (int64_t)z->requested,
+		z->size - z->requested + z->behind, stream, &behind) ||
+	    (front.bytes == 0 && behind.bytes == 0) ||
+	    !change(z, GUARD_FILLED, check != NULL ? GUARD_FILLED : GUARD_CUT))
+		return false;
+	if (front.bytes > 0)
+		report(z, &front, true, check);
+	if (behind.bytes > 0)
+		report(z, &behind, false, check);
+	if (check == NULL)
+		log_stack(z->stack);
+	return true;
+}
+
+/* ---- With no lock ------------------------------------------------------ */
+
+/* True between this and leave(). */
+static bool
+enter(const struct arena *arena, struct driver_guard *guard, CUstream *stream)
+{
+	status_mute();
+	if (driver_enter(arena->context, guard) == WEIR_OK) {
+		if (find_stream(arena, stream))
+			return true;
+		driver_leave(guard);
+	}
+	status_unmute();
+	return false;
+}
+
+static void
+leave(const struct driver_guard *guard)
+{
+	driver_leave(guard);
+	status_unmute();
+}
+
+/* What is to be done at one guarded block. */
+struct visit {
+	struct arena *arena;
+	struct zones zones;
+	bool filled; /* the zones hold the pattern */
+	struct driver_guard guard;
+	CUstream stream;
+};
+
+/* True between this and leave(). False for anything but a guarded block. */
+static bool
+enter_block(const void *ptr, struct visit *visit) UNCHECKED
+{
+	const struct block *block = lock_guarded((CUdeviceptr)(uintptr_t)ptr);
+
+	if (block == NULL)
+		return false;
+	visit->arena = block->arena;
+	visit->zones = zones_of(block);
+	visit->filled = block->guarded == GUARD_FILLED;
+	lock_leave(&visit->arena->lock);
+	return enter(visit->arena, &visit->guard, &visit->stream);
+}
+
+void
+guard_fill(const void *ptr) UNCHECKED
+{
+	struct visit v;
+
+	if (!enter_block(ptr, &v))
+		return;
+	bool filled = fill(&v.zones, v.stream);
+	if (!filled)
+		forget_stream(v.arena);
+	leave(&v.guard);
+	if (filled)
+		change(&v.zones, GUARD_CUT, GUARD_FILLED);
+}
+
+void
+guard_look(const void *ptr, bool poison) UNCHECKED
+{
+	struct visit v;
+
+	if (!enter_block(ptr, &v))
+		return;
+	/* While a capture is under way nothing can be waited for. */
+	if (stream_wait_host(v.arena->any) == WEIR_OK) {
+		if (v.filled)
+			look(&v.zones, v.stream, NULL);
+		/* Others that look at all blocks see it as it is still. */
+		change(&v.zones, GUARD_FILLED, GUARD_CUT);
+		if (poison && !fill_with_poison(&v.zones, v.stream))
+			forget_stream(v.arena);
+	}
+	leave(&v.guard);
+}
+
+/* The guarded blocks of an arena that lie above an address. */
+static size_t
+find_some(struct arena *arena, CUdeviceptr above, struct zones *out, size_t max)
+{
+	size_t n = 0;
+
+	lock_enter(&arena->lock);
+	for (struct list *l = arena->segments.next; l != &arena->segments;
+	     l = l->next) {
+		struct segment *s = CONTAINER_OF(l, struct segment, link);
+		for (struct block *b = s->first; b != NULL; b = b->next) {
+			if (b->addr <= above || !is_guarded(b) ||
+			    b->guarded != GUARD_FILLED)
+				continue;
+			/* The lowest of them, in order. */
+			size_t at = n < max ? n++ : max;
+			struct zones zones = zones_of(b);
+			for (; at > 0 && out[at - 1].addr > zones.addr; at--)
+				if (at < max)
+					out[at] = out[at - 1];
+			if (at < max)
+				out[at] = zones;
+		}
+	}
+	lock_leave(&arena->lock);
+	return n;
+}
+
+size_t
+guard_look_at_all(struct arena *arena, struct check *check)
+{
+	enum { SOME = 64 };
+	struct zones *some;
+	struct driver_guard guard;
+	CUstream stream;
+	CUdeviceptr above = 0;
+	size_t found = 0;
+	size_t n;
+
+	if (!guard_is_for(arena) || arena->forgotten)
+		return 0;
+	some = meta_alloc(SOME * sizeof(*some));
+	if (some == NULL || !enter(arena, &guard, &stream))
+		goto drop_some;
+	while ((n = find_some(arena, above, some, SOME)) > 0) {
+		for (size_t i = 0; i < n; i++)
+			found += look(&some[i], stream, check);
+		above = some[n - 1].addr;
+	}
+	leave(&guard);
+drop_some:
+	if (some != NULL)
+		meta_free(some, SOME * sizeof(*some));
+	return found;
+}

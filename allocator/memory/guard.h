@@ -1,0 +1,56 @@
+/*
+ * Guarded blocks: `guard:N`, an aid for finding programs that write outside of
+ * their blocks or use freed memory.
+ *
+ * A guarded block lies between two blocks that are BLOCK_GUARD, its zones. The
+ * zones, and what the size class has more than the request, hold a pattern. It
+ * is looked at when the block is freed, at weir_trim() and at weir_check();
+ * what was freed is filled with another. All of that waits for the device.
+ */
+#ifndef ALLOCATOR_MEMORY_GUARD_H
+#define ALLOCATOR_MEMORY_GUARD_H
+
+#include "allocator/memory/types.h"
+
+enum { GUARD_MAX = 1 << 20 }; /* bytes of a zone, at most */
+
+/* The bytes of a zone; 0: none. Set before the first block is made. */
+extern size_t guard_zone;
+
+/* What the options of the first arena ask for. Under the list's lock. */
+void guard_begin(size_t bytes);
+
+/* Private pools have no zones: checkpoints and replays rely on where their
+ * blocks lie. Nor has host memory. */
+static inline bool
+guard_is_for(const struct arena *arena)
+{
+	return __builtin_expect(guard_zone != 0, 0) && arena == arena->main;
+}
+
+/* Cut the zones off an ACTIVE block that was taken for a request of `size` and
+ * two zones, and is not counted yet; *block is what lies between them.
+ * WEIR_EHOSTMEM: the block is free again. Under the arena's lock. */
+enum weir_status guard_cut(
+    const struct options *options, size_t size, struct block **block);
+
+/* The block is freed: its zones are free memory. Under the arena's lock. */
+void guard_release(struct block *block);
+
+/* Write the pattern of a block that was just allocated; with no lock. What
+ * cannot be written is not looked at. */
+void guard_fill(const void *ptr);
+
+/* Look at what is about to be freed, report what was overwritten, and fill the
+ * block if `poison`. Anything but a guarded block is ignored. Holds no lock. */
+void guard_look(const void *ptr, bool poison);
+
+/*
+ * Look at all live blocks of a device. With no lock held.
+ *
+ * @param check  gets the faults; NULL: they are logged, each once
+ * @return the number of blocks whose zones were overwritten
+ */
+size_t guard_look_at_all(struct arena *arena, struct check *check);
+
+#endif

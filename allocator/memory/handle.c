@@ -1,0 +1,345 @@
+/*
+ * Handles: physical memory mapped into expandable segments (invariant I-10).
+ *
+ * A handle maps whole, at offset 0, and is unmapped whole. When its memory goes
+ * back its reference is released before it is unmapped: the driver keeps the
+ * memory until then, so a failure between the two leaves memory that is mapped
+ * and usable, not lost.
+ */
+#include <sched.h>
+
+#include "allocator/memory/segment.h"
+#include "base/meta.h"
+#include "base/status.h"
+
+int
+compare_handles(const struct tree_node *a, const struct tree_node *b)
+{
+	CUdeviceptr x = CONTAINER_OF(a, struct handle, node)->addr;
+	CUdeviceptr y = CONTAINER_OF(b, struct handle, node)->addr;
+
+	return (x > y) - (x < y);
+}
+
+static struct handle *
+handle_of_node(struct tree_node *node)
+{
+	return node != NULL ? CONTAINER_OF(node, struct handle, node) : NULL;
+}
+
+/* The first handle at or above addr. */
+static struct handle *
+handle_ceil(const struct segment *segment, CUdeviceptr addr)
+{
+	struct handle key = { .addr = addr };
+
+	return handle_of_node(tree_lower_bound(&segment->handles, &key.node));
+}
+
+struct handle *
+handle_floor(const struct segment *segment, CUdeviceptr addr)
+{
+	struct handle *above = handle_ceil(segment, addr);
+
+	if (above != NULL && above->addr == addr)
+		return above;
+	return handle_of_node(above != NULL ? tree_prev(&above->node) :
+					      tree_last(&segment->handles));
+}
+
+/* The largest run of handles from `first` to `last` without a pin. */
+static size_t
+largest_unpinned(
+    const struct handle *first, const struct handle *last, CUdeviceptr *start)
+{
+	const struct handle *handle = first;
+	size_t largest = 0;
+	size_t size = 0;
+
+	for (;;) {
+		size = handle->pins == 0 ? size + handle->size : 0;
+		if (size > largest) {
+			largest = size;
+			*start = handle->addr + handle->size - size;
+		}
+		if (handle == last)
+			return largest;
+		handle = handle_of_node(
+		    tree_next((struct tree_node *)&handle->node));
+	}
+}
+
+size_t
+handles_within(const struct segment *segment, CUdeviceptr addr, size_t size,
+    CUdeviceptr *start)
+{
+	struct handle *first = handle_ceil(segment, addr);
+	struct handle *last = handle_floor(segment, addr + size - 1);
+
+	if (last != NULL && last->addr + last->size > addr + size)
+		last = handle_of_node(tree_prev(&last->node));
+	if (first == NULL || last == NULL || last->addr < first->addr)
+		return 0;
+	if (segment->pins > 0)
+		return largest_unpinned(first, last, start);
+	*start = first->addr;
+	return last->addr + last->size - first->addr;
+}
+
+/* The first handle of the segments from a link on. */
+static struct handle *
+first_from(const struct arena *arena, const struct list *l)
+{
+	for (; l != &arena->segments; l = l->next) {
+		const struct segment *segment =
+		    CONTAINER_OF(l, struct segment, link);
+		struct handle *handle =
+		    handle_of_node(tree_first(&segment->handles));
+		if (handle != NULL)
+			return handle;
+	}
+	return NULL;
+}
+
+struct handle *
+handles_first(const struct arena *arena)
+{
+	return first_from(arena, arena->segments.next);
+}
+
+struct handle *
+handles_next(const struct handle *handle)
+{
+	struct handle *next = handle_of_node(tree_next(&handle->node));
+
+	return next != NULL ?
+	    next :
+	    first_from(handle->segment->arena, handle->segment->link.next);
+}
+
+/* ---- Calls to the driver ----------------------------------------------- */
+
+size_t
+handle_size(
+    const struct arena *arena, const struct options *options, size_t missing)
+{
+	size_t most = options->handle_max;
+
+	if (arena->streams < 2)
+		most /= HANDLE_ALONE_SHARE;
+	if (options->prefer == PREFER_MEMORY)
+		most = min_size(most, arena->most_live / MEMORY_SHARE);
+	most = min_size(most, device_left(arena) / LEFT_SHARE);
+	most = min_size(most, device_size(arena) / HANDLES_LEAST);
+	most = round_down(most, arena->granularity);
+	if (most < arena->granularity)
+		most = arena->granularity;
+	return missing < most ? missing : most;
+}
+
+enum weir_status
+handle_create(struct handle *handle, int device)
+{
+	CUmemAllocationProp prop = {
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.requestedHandleTypes =
+		    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE,
+		    .id = device },
+	};
+	CUmemGenericAllocationHandle id;
+	CUresult code = driver_peek()->cuMemCreate(&id, handle->size, &prop, 0);
+
+	if (code == CUDA_SUCCESS)
+		handle->id = id;
+	return driver_status(
+	    code, "cuMemCreate(%zu bytes, device %d)", handle->size, device);
+}
+
+enum weir_status
+handle_map(struct handle *handle)
+{
+	CUresult code =
+	    driver_peek()->cuMemMap(handle->to, handle->size, 0, handle->id, 0);
+
+	handle->mapped = code == CUDA_SUCCESS;
+	return driver_status(code, "cuMemMap(%#llx, %zu bytes)",
+	    (unsigned long long)handle->to, handle->size);
+}
+
+void
+handle_unmap(struct handle *handle)
+{
+	if (handle->mapped &&
+	    driver_peek()->cuMemUnmap(handle->to, handle->size) == CUDA_SUCCESS)
+		handle->mapped = false;
+}
+
+void
+handle_release(struct handle *handle)
+{
+	if (handle->id != 0 &&
+	    driver_peek()->cuMemRelease(handle->id) == CUDA_SUCCESS)
+		handle->id = 0;
+}
+
+void
+handles_release_again(struct arena *arena)
+{
+	struct handle *handle = arena->unreleased;
+
+	arena->unreleased = NULL;
+	while (handle != NULL) {
+		struct handle *next = handle->next;
+		handle_release(handle);
+		if (handle->id == 0 || arena->forgotten) {
+			meta_free(handle, sizeof(*handle));
+		} else {
+			handle->next = arena->unreleased;
+			arena->unreleased = handle;
+		}
+		handle = next;
+	}
+}
+
+/* Devices that reach the memory of a device besides itself: a bit each. */
+static _Atomic(uint64_t) peers[DEVICES_MAX][DEVICES_MAX / 64];
+
+/* Told to the driver in one call: a thread's stack may be of 16 KiB. */
+enum { ACCESS_MAX = 16 };
+
+static bool
+is_peer(int device, int peer)
+{
+	return (atomic_load(&peers[device][peer / 64]) >> peer % 64 & 1) != 0;
+}
+
+/* Some of those who may use the memory of a device, from *next on; how many. */
+static size_t
+list_access(int device, int *next, CUmemAccessDesc access[ACCESS_MAX])
+{
+	size_t n = 0;
+
+	for (int i = *next; i < DEVICES_MAX && n < ACCESS_MAX; *next = ++i)
+		if (i == device || is_peer(device, i))
+			access[n++] = (CUmemAccessDesc){
+				.location = { .type =
+						  CU_MEM_LOCATION_TYPE_DEVICE,
+				    .id = i },
+				.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+			};
+	return n;
+}
+
+enum weir_status
+handles_open(int device, CUdeviceptr addr, size_t size)
+{
+	CUmemAccessDesc access[ACCESS_MAX];
+	CUresult code = CUDA_SUCCESS;
+	size_t n;
+
+	for (int next = 0; code == CUDA_SUCCESS &&
+	     (n = list_access(device, &next, access)) > 0;)
+		code = driver_peek()->cuMemSetAccess(addr, size, access, n);
+	return driver_status(code,
+	    "cuMemSetAccess(%#llx, %zu bytes, device %d)",
+	    (unsigned long long)addr, size, device);
+}
+
+/* Open what an arena has mapped to those who may use it by now. */
+static enum weir_status
+reopen_arena(struct arena *arena)
+{
+	enum weir_status status = WEIR_OK;
+
+	lock_enter(&arena->lock);
+	/* What others are mapping may have been opened by the old list. */
+	while (arena->jobs > 0) {
+		lock_leave(&arena->lock);
+		sched_yield();
+		lock_enter(&arena->lock);
+	}
+	/* Memory of an arena that is suspended is opened when it is resumed. */
+	bool there = !atomic_load(&arena->suspended);
+	for (struct handle *h = there ? handles_first(arena) : NULL;
+	     h != NULL && status == WEIR_OK; h = handles_next(h))
+		status = handles_open(arena->device, h->addr, h->size);
+	lock_leave(&arena->lock);
+	return status;
+}
+
+static enum weir_status
+check_peers(int device, int peer)
+{
+	int can = 0;
+	enum weir_status status = device_resolve(device, &device);
+	if (status == WEIR_OK)
+		status = device_resolve(peer, &peer);
+	if (status != WEIR_OK || device == peer)
+		return status;
+	status = driver_status(
+	    driver_peek()->cuDeviceCanAccessPeer(&can, peer, device),
+	    "cuDeviceCanAccessPeer(%d, %d)", peer, device);
+	if (status == WEIR_OK && can == 0)
+		status = status_set(WEIR_ENOTSUP,
+		    "weir_peer_access: device %d cannot reach the memory of "
+		    "device %d",
+		    peer, device);
+	return status;
+}
+
+enum weir_status
+weir_peer_access(int device, int peer)
+{
+	if (device < 0 || peer < 0)
+		return status_set(WEIR_ENODEVICE,
+		    "weir_peer_access(%d, %d): no such device", device, peer);
+	enum weir_status status = check_peers(device, peer);
+	if (status != WEIR_OK || device == peer || is_peer(device, peer))
+		return status;
+	uint64_t bit = (uint64_t)1 << peer % 64;
+
+	atomic_fetch_or(&peers[device][peer / 64], bit);
+	for (struct arena *a = arena_peek(device);
+	     a != NULL && status == WEIR_OK; a = arena_next(a))
+		status = reopen_arena(a);
+	if (status != WEIR_OK)
+		atomic_fetch_and(&peers[device][peer / 64], ~bit);
+	return status;
+}
+
+/* ---- Into and out of segments ------------------------------------------ */
+
+void
+handle_insert(struct segment *segment, struct handle *handle)
+{
+	handle->segment = segment;
+	handle->addr = handle->to;
+	handle->mapped = false;
+	tree_insert(&segment->handles, &handle->node);
+	segment->mapped_bytes += handle->size;
+}
+
+void
+handle_remove(struct handle *handle)
+{
+	tree_remove(&handle->segment->handles, &handle->node);
+	handle->segment->mapped_bytes -= handle->size;
+	handle->segment = NULL;
+}
+
+struct handle *
+handles_take(struct segment *segment, CUdeviceptr addr, size_t size)
+{
+	struct handle *taken = NULL;
+	struct handle *handle;
+
+	while ((handle = handle_ceil(segment, addr)) != NULL &&
+	    handle->addr < addr + size) {
+		handle_remove(handle);
+		handle->to = handle->addr;
+		handle->next = taken;
+		taken = handle;
+	}
+	return taken;
+}

@@ -1,0 +1,169 @@
+/*
+ * Best fit: the smallest run that is large enough, and of these the one with
+ * the lowest address.
+ *
+ * One exception, in expandable segments: of two runs that both serve, one
+ * that ends where unmapped addresses begin is the worse choice, because it can
+ * grow in place and the other cannot.
+ */
+#include "allocator/memory/lookup.h"
+#include "allocator/memory/types.h"
+
+/* The size its run could have without moving. */
+static inline size_t
+growable_size(struct block *block)
+{
+	const struct block *last =
+	    block->run == block->size ? block : block_run(block).last;
+	const struct block *next = last->next;
+
+	if (next != NULL && block_state(next) == BLOCK_UNMAPPED)
+		return block->run + next->size;
+	return block->run;
+}
+
+/* The first block, by size and then address, that is large enough. */
+static struct tree_node *
+first_of(const struct tree *tree, size_t rounded)
+{
+	struct tree_node *node = tree->root;
+	struct tree_node *found = NULL;
+
+	while (node != NULL) {
+		bool enough = block_of_node(node)->run >= rounded;
+
+		found = enough ? node : found;
+		node = node->child[!enough];
+	}
+	return found;
+}
+
+/* May the block, large enough, be given for the request? */
+static bool
+serves(const struct block *block, const struct options *options, size_t rounded,
+    bool plain)
+{
+	if (block->segment->expandable)
+		return !plain;
+	if ((block->arena->flags & ARENA_NO_SPLIT) != 0)
+		return block->run == rounded;
+	if (arena_is_host(block->arena)) {
+		bool shared = block->segment->shared;
+		return shared == (rounded <= HOST_SHARED_MAX) &&
+		    (shared || size_host_serves(block->run, rounded));
+	}
+	return size_serves(options, block->run, rounded);
+}
+
+struct block *
+pool_find(struct pool *pool, const struct options *options, size_t rounded,
+    bool plain)
+{
+	struct block *best = NULL;
+
+	for (struct tree_node *n = first_of(&pool->free, rounded); n != NULL;
+	     n = tree_next(n)) {
+		struct block *block = block_of_node(n);
+		if (!serves(block, options, rounded, plain))
+			continue;
+		if (best == NULL) {
+			best = block;
+			if (pool->free.count == 1 ||
+			    growable_size(best) == best->run)
+				break;
+			continue;
+		}
+		if (growable_size(block) < growable_size(best))
+			best = block;
+		break;
+	}
+	return best;
+}
+
+static inline QUICK bool
+splits(const struct block *block, size_t size, const struct options *options,
+    size_t rounded)
+{
+	enum pool_kind kind = block->pool->kind;
+
+	if (arena_is_host(block->arena) && !block->segment->shared)
+		return false;
+	return size_splits(
+	    options, kind, block->segment->expandable, size, rounded);
+}
+
+/* What is cut off keeps its pool and its fence: it is as ready as it was. */
+enum weir_status
+pool_cut_span(struct span span, struct pool *pool,
+    const struct options *options, size_t rounded, struct block **out)
+{
+	struct block *last = span.last;
+	size_t size = last->addr + last->size - span.first->addr;
+	struct block *rest = NULL;
+	enum weir_status status = WEIR_OK;
+
+	if (splits(span.first, size, options, rounded)) {
+		while (size - last->size >= rounded) {
+			size -= last->size;
+			last = last->prev;
+		}
+		if (size > rounded)
+			status = block_new(
+			    last->arena, span.first->addr + rounded, &rest);
+	}
+	if (status != WEIR_OK)
+		return status;
+	struct pool *from = last->pool;
+	uint64_t freed_at = last->freed_at;
+	uint64_t fence = last->fence;
+	struct block *block = block_join(span.first, last);
+	if (rest != NULL) {
+		block_split(block, rounded, rest);
+		block_set_state(block, BLOCK_ACTIVE);
+		block_move(rest, from);
+		rest->freed_at = freed_at;
+		rest->fence = fence;
+		block_put(rest, BLOCK_FREE);
+	}
+	block_set_state(block, BLOCK_ACTIVE);
+	block_move(block, pool);
+	*out = block;
+	return WEIR_OK;
+}
+
+/* The same of a run of which the block found is not all. */
+static __attribute__((noinline)) enum weir_status
+cut_run(struct block **block, const struct options *options, size_t rounded)
+{
+	struct block *head = *block;
+
+	if (head->size < rounded || block_is_in_run(head->prev) ||
+	    !splits(head, head->run, options, rounded))
+		return pool_cut_span(
+		    block_run(head), head->pool, options, rounded, block);
+	if (head->size > rounded)
+		return block_hand_out_front(head, rounded);
+	block_hand_out(head);
+	return WEIR_OK;
+}
+
+enum weir_status
+pool_cut(struct block **block, const struct options *options, size_t rounded)
+{
+	struct block *head = *block;
+
+	if (head->run != head->size)
+		return cut_run(block, options, rounded);
+	if (splits(head, head->size, options, rounded))
+		return block_hand_out_front(head, rounded);
+	block_hand_out(head);
+	return WEIR_OK;
+}
+
+size_t
+pool_largest(const struct pool *pool)
+{
+	struct tree_node *last = tree_last(&pool->free);
+
+	return last != NULL ? block_of_node(last)->run : 0;
+}

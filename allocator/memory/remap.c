@@ -1,0 +1,758 @@
+/*
+ * Mapping physical memory into expandable segments, without a wait.
+ *
+ * Note [Remapping]
+ *
+ * A request that no free block fits is served at a run of addresses that is
+ * partly free and partly not mapped. What is missing there is taken, handle by
+ * handle, from free blocks elsewhere whose memory the requesting stream may
+ * use already (it is behind all work on them), and only the rest is new.
+ *
+ * A handle may be mapped at two addresses at once. So a moved handle is mapped
+ * at its new place first, while work that is queued may still use the old one;
+ * the stream's own order keeps the two apart. The old addresses become a LEFT
+ * block. It waits, as a pending block does, for a mark on the stream that took
+ * its memory, and is unmapped when that is met.
+ *
+ * The calls to the driver are made with the arena's lock left. Blocks that take
+ * part are MAPPING or LEAVING meanwhile: in no tree, so nobody else sees them.
+ *
+ * Note [Addresses]
+ *
+ * All streams share the addresses of a kind, and what has no memory is of no
+ * stream: so free memory of all streams comes to lie side by side.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "allocator/memory/segment.h"
+#include "base/meta.h"
+#include "base/status.h"
+
+enum { PARTS_MAX = 16 };
+
+/* How many times what is missing a handle may be that is moved for it. */
+enum { LARGER_TIMES = 8 };
+
+/* A stretch of addresses to map: the front of an UNMAPPED block. */
+struct part {
+	struct block *block;
+	size_t size;   /* to map of it */
+	size_t filled; /* of these, with handles that have been chosen */
+};
+
+/* Whole handles under free neighbours, and those of them that are chosen. */
+struct donor {
+	struct span span;
+	struct block *block; /* of the chosen ones, once cut out */
+	const struct segment *segment;
+	CUdeviceptr low;  /* of all */
+	CUdeviceptr high; /* their end */
+	CUdeviceptr from; /* chosen: from here to the end */
+	struct cut cut;
+};
+
+struct job {
+	struct pool *pool;
+	const struct options *options;
+	size_t rounded;
+	bool bare;           /* they have no memory: all of it can be moved */
+	struct block *start; /* of the run; until blocks are hidden */
+	size_t missing;      /* bytes to map there */
+	struct segment *segment;
+	CUdeviceptr addr; /* of the run */
+	struct part parts[PARTS_MAX];
+	size_t part_count;
+	struct block *rest;   /* what stays unmapped of the last part's block */
+	struct donor *donors; /* by falling size */
+	size_t donor_count;
+	size_t donors_room;   /* bytes of the array */
+	struct handle *moved; /* through ->next, as are these: */
+	struct handle *fresh;
+	size_t moved_bytes;
+	size_t fresh_bytes;
+};
+
+/* ---- The run ----------------------------------------------------------- */
+
+static bool
+in_run(const struct job *job, const struct block *block)
+{
+	return block != NULL &&
+	    (block_state(block) == BLOCK_UNMAPPED ||
+		(!job->bare && block_is_usable(block)));
+}
+
+/* What of a block of a run is to be mapped, `have` bytes lying before it. */
+static size_t
+missing_in(const struct block *block, size_t have, size_t rounded)
+{
+	size_t granularity = block->arena->granularity;
+
+	if (block_state(block) != BLOCK_UNMAPPED || have >= rounded)
+		return 0;
+	size_t want = round_up(rounded - have, granularity);
+	return want < block->size ? want : block->size;
+}
+
+/* Measure the run through an unmapped block; SIZE_MAX if it is too short, else
+ * the bytes to map. */
+static size_t
+measure(const struct job *job, struct block *unmapped, struct block **out)
+{
+	struct block *block = unmapped;
+	size_t missing = 0;
+	size_t have = 0;
+	size_t parts = 0;
+
+	while (
+	    in_run(job, block->prev) && block_state(block->prev) == BLOCK_FREE)
+		block = block->prev;
+	*out = block;
+	for (; have < job->rounded && in_run(job, block); block = block->next) {
+		size_t part = missing_in(block, have, job->rounded);
+		missing += part;
+		parts += part > 0;
+		have += block->size;
+	}
+	return have >= job->rounded && parts <= PARTS_MAX ? missing : SIZE_MAX;
+}
+
+/* Of the runs through unmapped blocks the one that needs least to be mapped,
+ * the lowest of equals. */
+static bool
+find_run(struct job *job)
+{
+	const struct pools *any = job->pool->owner->arena->any_pools;
+	const struct tree *unmapped = &any->pool[job->pool->kind].unmapped;
+
+	job->start = NULL;
+	job->missing = SIZE_MAX;
+	for (struct tree_node *n = tree_first(unmapped); n != NULL;
+	     n = tree_next(n)) {
+		struct block *start;
+		size_t bytes = measure(job, block_of_node(n), &start);
+		if (bytes < job->missing) {
+			job->start = start;
+			job->missing = bytes;
+		}
+	}
+	return job->start != NULL;
+}
+
+/* The run to map for a request, in addresses found or reserved. */
+static enum weir_status
+find_or_make_run(struct job *job)
+{
+	enum weir_status status = WEIR_OK;
+
+	if (!find_run(job))
+		status = segment_reserve(job->pool, job->rounded);
+	if (status == WEIR_OK && (job->start != NULL || find_run(job)))
+		return WEIR_OK;
+	return status != WEIR_OK ?
+	    status :
+	    status_set(WEIR_ENOMEM, "no addresses for %zu bytes", job->rounded);
+}
+
+static void
+find_parts(struct job *job)
+{
+	size_t have = 0;
+
+	for (struct block *b = job->start; have < job->rounded; b = b->next) {
+		size_t missing = missing_in(b, have, job->rounded);
+		if (missing > 0)
+			job->parts[job->part_count++] =
+			    (struct part){ .block = b, .size = missing };
+		have += b->size;
+	}
+}
+
+static struct part *
+last_part(struct job *job)
+{
+	return &job->parts[job->part_count - 1];
+}
+
+/* ---- What can be moved ------------------------------------------------- */
+
+static bool
+is_of_run(const struct job *job, const struct block *block)
+{
+	return block->segment == job->segment && block->addr >= job->addr &&
+	    block->addr < job->addr + job->rounded;
+}
+
+/* A run of free blocks as a donor; only counted while there is no array. */
+static void
+add_donor(struct job *job, const struct span *span)
+{
+	struct donor donor = { .span = *span, .segment = span->first->segment };
+	CUdeviceptr end = span->last->addr + span->last->size;
+	size_t size = handles_within(donor.segment, span->first->addr,
+	    end - span->first->addr, &donor.low);
+
+	if (size == 0)
+		return;
+	donor.high = donor.low + size;
+	donor.from = donor.high;
+	if (job->donors != NULL)
+		job->donors[job->donor_count] = donor;
+	job->donor_count++;
+}
+
+static bool
+may_give(const struct job *job, const struct block *block)
+{
+	return block_is_usable(block) && !is_of_run(job, block);
+}
+
+static void
+add_donors(struct job *job, const struct segment *segment)
+{
+	struct block *next;
+
+	for (struct block *b = segment->first; b != NULL; b = next) {
+		struct span span = { b, b };
+		next = b->next;
+		if (!may_give(job, b))
+			continue;
+		for (; may_give(job, next); next = next->next)
+			span.last = next;
+		add_donor(job, &span);
+	}
+}
+
+static void
+add_all_donors(struct job *job)
+{
+	struct arena *arena = job->pool->owner->arena;
+
+	job->donor_count = 0;
+	for (struct list *l = arena->segments.next; l != &arena->segments;
+	     l = l->next) {
+		struct segment *segment = CONTAINER_OF(l, struct segment, link);
+		if (segment->expandable)
+			add_donors(job, segment);
+	}
+}
+
+static int
+compare_donors(const void *a, const void *b)
+{
+	const struct donor *x = a;
+	const struct donor *y = b;
+
+	if (x->high - x->low != y->high - y->low)
+		return x->high - x->low > y->high - y->low ? -1 : 1;
+	return (x->low > y->low) - (x->low < y->low);
+}
+
+static enum weir_status
+find_donors(struct job *job)
+{
+	add_all_donors(job);
+	if (job->donor_count == 0)
+		return WEIR_OK;
+	job->donors_room = job->donor_count * sizeof(*job->donors);
+	job->donors = meta_zalloc(job->donors_room);
+	if (job->donors == NULL) {
+		job->donor_count = 0;
+		return status_set(WEIR_EHOSTMEM,
+		    "no host memory to move %zu bytes", job->rounded);
+	}
+	add_all_donors(job);
+	qsort(job->donors, job->donor_count, sizeof(*job->donors),
+	    compare_donors);
+	return WEIR_OK;
+}
+
+/* ---- Choosing handles -------------------------------------------------- */
+
+/* The part that is filled next, or NULL. */
+static struct part *
+open_part(struct job *job)
+{
+	for (size_t i = 0; i < job->part_count; i++)
+		if (job->parts[i].filled < job->parts[i].size)
+			return &job->parts[i];
+	return NULL;
+}
+
+static void
+place(struct job *job, struct part *part, struct handle *handle,
+    struct handle **list)
+{
+	handle->to = part->block->addr + part->filled;
+	handle->next = *list;
+	*list = handle;
+	part->filled += handle->size;
+	*(list == &job->moved ? &job->moved_bytes : &job->fresh_bytes) +=
+	    handle->size;
+}
+
+static size_t
+chosen(const struct donor *donor)
+{
+	return donor->high - donor->from;
+}
+
+/* The next handle a donor has to give, from its high end down, or NULL. */
+static struct handle *
+next_of(const struct donor *donor)
+{
+	if (donor->from == donor->low)
+		return NULL;
+	struct handle *handle = handle_floor(donor->segment, donor->from - 1);
+	return handle->id != 0 ? handle : NULL;
+}
+
+static void
+move(struct job *job, struct part *part, struct donor *donor,
+    struct handle *handle)
+{
+	place(job, part, handle, &job->moved);
+	donor->from = handle->addr;
+}
+
+/* Choose handles of a donor while they fit. */
+static void
+choose(struct job *job, struct donor *donor)
+{
+	struct handle *handle;
+	struct part *part;
+
+	while ((part = open_part(job)) != NULL &&
+	    (handle = next_of(donor)) != NULL &&
+	    handle->size <= part->size - part->filled)
+		move(job, part, donor, handle);
+}
+
+/*
+ * If what is still missing is less than each handle left, move the smallest
+ * of these all the same: more is mapped then, but nothing is new. Not one that
+ * is far too large, as long as there may be new memory: it would stay with what
+ * one small block needs.
+ */
+static void
+choose_larger(struct job *job, enum grow_how how)
+{
+	struct part *part = open_part(job);
+	struct donor *best = NULL;
+	struct handle *smallest = NULL;
+
+	if (part == NULL || part != last_part(job))
+		return;
+	size_t most = how == GROW_EXACT ?
+	    SIZE_MAX :
+	    times(part->size - part->filled, LARGER_TIMES);
+	for (size_t i = 0; i < job->donor_count; i++) {
+		struct handle *handle = next_of(&job->donors[i]);
+		if (handle == NULL || handle->size > most ||
+		    handle->size > part->block->size - part->filled ||
+		    (smallest != NULL && handle->size >= smallest->size))
+			continue;
+		best = &job->donors[i];
+		smallest = handle;
+	}
+	if (best == NULL)
+		return;
+	if (part->filled + smallest->size > part->size)
+		part->size = part->filled + smallest->size;
+	move(job, part, best, smallest);
+}
+
+/* New handles for what nothing can be moved to. */
+static enum weir_status
+choose_fresh(struct job *job)
+{
+	struct part *part;
+
+	while ((part = open_part(job)) != NULL) {
+		struct handle *handle = meta_zalloc(sizeof(*handle));
+		if (handle == NULL)
+			return status_set(
+			    WEIR_EHOSTMEM, "no host memory for a handle");
+		handle->size = handle_size(job->pool->owner->arena,
+		    job->options, part->size - part->filled);
+		place(job, part, handle, &job->fresh);
+	}
+	return WEIR_OK;
+}
+
+/* Bytes that the pool grows by at a time: Note [Growing]. */
+static size_t
+growth_step(const struct job *job)
+{
+	const struct pools *pools = job->pool->owner;
+	const struct arena *arena = pools->arena;
+	bool several = arena->streams > 1;
+	size_t held = several ? arena_held(arena) :
+				pools->stats.reserved_bytes.all.current;
+	size_t step = held / (several ? STEP_SHARE : AHEAD_SHARE);
+	size_t most = times(job->options->growth_max, several ? STEP_TIMES : 1);
+
+	most = min_size(most, device_left(arena) / LEFT_SHARE);
+	return round_down(min_size(step, most), arena->granularity);
+}
+
+/* What may be mapped beside what is missing: all, but with prefer:memory. */
+static size_t
+most_ahead(const struct job *job, size_t missing)
+{
+	const struct arena *arena = job->pool->owner->arena;
+	size_t most = arena_memory_most(arena);
+	size_t held = arena_held(arena) + missing;
+
+	if (job->options->prefer != PREFER_MEMORY)
+		return SIZE_MAX;
+	return held < most ? round_down(most - held, arena->granularity) : 0;
+}
+
+/* Map ahead up to whole steps; never beyond the limit. */
+static void
+go_ahead(struct job *job)
+{
+	struct part *part = last_part(job);
+	struct arena *arena = job->pool->owner->arena;
+	size_t missing = part->size - part->filled;
+	size_t step = growth_step(job);
+
+	if (missing == 0 || step == 0)
+		return;
+	/* With one stream what a large request needs is enough. */
+	size_t steps = arena->streams > 1 ? (missing + step - 1) / step : 1;
+	if (steps * step <= missing)
+		return;
+	size_t ahead =
+	    min_size(steps * step - missing, part->block->size - part->size);
+	ahead = min_size(ahead, most_ahead(job, missing));
+	if (device_room(arena) >= missing + ahead)
+		part->size += ahead;
+}
+
+/* ---- Before, while and after the driver maps --------------------------- */
+
+/* All that has to be allocated for what follows. */
+static enum weir_status
+prepare(struct job *job)
+{
+	struct arena *arena = job->pool->owner->arena;
+	struct part *last = last_part(job);
+	enum weir_status status = WEIR_OK;
+
+	for (size_t i = 0; i < job->donor_count; i++) {
+		struct donor *donor = &job->donors[i];
+		if (chosen(donor) == 0)
+			continue;
+		status = cut_prepare(donor->span.first, donor->span.last,
+		    donor->from, chosen(donor), &donor->cut);
+		if (status != WEIR_OK)
+			return status;
+		struct block *moving = donor->cut.middle != NULL ?
+		    donor->cut.middle :
+		    donor->span.first;
+		status = use_add(&arena->waiting, &moving->pending,
+		    job->pool->owner->stream);
+		if (status != WEIR_OK)
+			return status;
+	}
+	if (last->size < last->block->size)
+		status = block_new(
+		    arena, last->block->addr + last->size, &job->rest);
+	if (status == WEIR_OK)
+		status = block_prepare(arena, job->addr + job->rounded);
+	return status;
+}
+
+static void
+drop_prepared(struct job *job)
+{
+	struct waiting *waiting = &job->pool->owner->arena->waiting;
+
+	for (size_t i = 0; i < job->donor_count; i++) {
+		struct donor *donor = &job->donors[i];
+		if (donor->cut.middle != NULL)
+			use_clear(waiting, &donor->cut.middle->pending);
+		if (chosen(donor) > 0)
+			use_clear(waiting, &donor->span.first->pending);
+		cut_drop(&donor->cut);
+	}
+	if (job->rest != NULL)
+		block_delete(job->rest);
+	job->rest = NULL;
+}
+
+/* What the driver did not take back it is asked for another time. */
+static void
+drop_job(struct job *job)
+{
+	struct arena *arena = job->pool->owner->arena;
+
+	while (job->fresh != NULL) {
+		struct handle *handle = job->fresh;
+		job->fresh = handle->next;
+		if (handle->id == 0) {
+			meta_free(handle, sizeof(*handle));
+		} else {
+			handle->next = arena->unreleased;
+			arena->unreleased = handle;
+		}
+	}
+	if (job->donors != NULL)
+		meta_free(job->donors, job->donors_room);
+}
+
+/* Take all blocks out of sight. */
+static void
+hide(struct job *job)
+{
+	for (size_t i = 0; i < job->part_count; i++) {
+		struct part *part = &job->parts[i];
+		block_take(part->block);
+		if (part == last_part(job) && job->rest != NULL)
+			block_split(part->block, part->size, job->rest);
+		block_set_state(part->block, BLOCK_MAPPING);
+		part->block->segment->busy++;
+	}
+	if (job->rest != NULL)
+		block_put(job->rest, BLOCK_UNMAPPED);
+	job->rest = NULL;
+	for (size_t i = 0; i < job->donor_count; i++) {
+		struct donor *donor = &job->donors[i];
+		if (chosen(donor) == 0)
+			continue;
+		donor->block = block_adopt(&donor->span, job->pool->owner);
+		donor->block = cut_make(
+		    donor->block, donor->from, chosen(donor), &donor->cut);
+		donor->block->segment->busy++;
+	}
+}
+
+static enum weir_status
+map_handles(struct handle *handles)
+{
+	enum weir_status status = WEIR_OK;
+
+	for (struct handle *h = handles; h != NULL && status == WEIR_OK;
+	     h = h->next)
+		status = handle_map(h);
+	return status;
+}
+
+/* The calls to the driver; without the lock. On failure all is as before. */
+static enum weir_status
+map_all(struct job *job)
+{
+	int device = job->pool->owner->arena->device;
+	enum weir_status status = WEIR_OK;
+
+	for (struct handle *h = job->fresh; h != NULL && status == WEIR_OK;
+	     h = h->next)
+		status = handle_create(h, device);
+	if (status == WEIR_OK)
+		status = map_handles(job->fresh);
+	if (status == WEIR_OK)
+		status = map_handles(job->moved);
+	for (size_t i = 0; i < job->part_count && status == WEIR_OK; i++)
+		status = handles_open(
+		    device, job->parts[i].block->addr, job->parts[i].size);
+	if (status == WEIR_OK)
+		return WEIR_OK;
+	for (struct handle *h = job->moved; h != NULL; h = h->next)
+		handle_unmap(h);
+	for (struct handle *h = job->fresh; h != NULL; h = h->next) {
+		handle_unmap(h);
+		handle_release(h);
+	}
+	return status;
+}
+
+/* Is one of the handles mapped in this block all the same? */
+static bool
+is_stuck(const struct handle *handles, const struct block *block)
+{
+	for (const struct handle *h = handles; h != NULL; h = h->next)
+		if (h->mapped && h->to >= block->addr &&
+		    h->to < block->addr + block->size)
+			return true;
+	return false;
+}
+
+/* Bring the blocks back as they were, but for cuts that have been healed. What
+ * the driver did not unmap again it is asked for another time. */
+static void
+show_again(struct job *job)
+{
+	for (size_t i = 0; i < job->donor_count; i++) {
+		struct block *block = job->donors[i].block;
+		if (chosen(&job->donors[i]) == 0)
+			continue;
+		use_clear(&block->arena->waiting, &block->pending);
+		block->segment->busy--;
+		block_settle(block, BLOCK_FREE);
+	}
+	for (size_t i = 0; i < job->part_count; i++) {
+		struct block *block = job->parts[i].block;
+		if (is_stuck(job->moved, block) ||
+		    is_stuck(job->fresh, block)) {
+			block_set_state(block, BLOCK_LEFT);
+			list_push_back(
+			    &block->arena->left, &block->pending.link);
+			continue;
+		}
+		block->segment->busy--;
+		block_settle(block, BLOCK_UNMAPPED);
+	}
+	for (struct handle *h = job->moved; h != NULL; h = h->next)
+		h->mapped = false; /* where it stays is another place */
+}
+
+/* The memory of a donor is gone from its addresses. */
+static void
+leave(struct block *block)
+{
+	struct arena *arena = block->arena;
+
+	stats_change(block->pool, STAT3_reserved_bytes, -(int64_t)block->size);
+	block_set_left(block);
+	block->pending.bytes = block->size;
+	waiting_add(&arena->waiting, &block->pending);
+}
+
+static void
+commit(struct job *job)
+{
+	struct arena *arena = job->pool->owner->arena;
+	struct segment *segment = job->segment;
+	uint64_t tick = job->moved != NULL ? order_tick() : 0;
+
+	if (tick > 0)
+		job->pool->owner->freed_at = tick;
+	for (size_t i = 0; i < job->donor_count; i++)
+		if (chosen(&job->donors[i]) > 0)
+			leave(job->donors[i].block);
+	for (struct handle *h = job->moved; h != NULL; h = h->next) {
+		handle_remove(h);
+		handle_insert(segment, h);
+		arena->stats.num_map_calls++;
+		arena->moves++;
+	}
+	for (struct handle *h = job->fresh; h != NULL; h = h->next) {
+		handle_insert(segment, h);
+		arena->stats.num_map_calls++;
+		arena->stats.num_device_alloc++;
+	}
+	job->fresh = NULL;
+	arena->stats.remapped_bytes += job->moved_bytes;
+	for (size_t i = 0; i < job->part_count; i++) {
+		struct block *block = job->parts[i].block;
+		block->freed_at = tick;
+		/* What is new is complete; one stream alone has no use for
+		 * the difference. */
+		if (tick > 0 || arena->streams < 2 || !arena_promotes(arena))
+			block_move(block, job->pool);
+		block_set_fence(block);
+		segment->busy--;
+		block_settle(block, BLOCK_FREE);
+	}
+}
+
+static enum weir_status
+map_hidden(struct job *job)
+{
+	struct arena *arena = job->pool->owner->arena;
+
+	hide(job);
+	arena_leave_for_driver(arena);
+	enum weir_status status = map_all(job);
+	arena_enter_from_driver(arena);
+	if (status == WEIR_OK)
+		commit(job);
+	else
+		show_again(job);
+	return status;
+}
+
+/* With the run found: choose what to map there, and map it. */
+static enum weir_status
+run_job(struct job *job, enum grow_how how, size_t *need)
+{
+	struct arena *arena = job->pool->owner->arena;
+	enum weir_status status = WEIR_OK;
+
+	find_parts(job);
+	if (how != GROW_NEW)
+		status = find_donors(job);
+	if (status != WEIR_OK)
+		return status;
+	for (size_t i = 0; i < job->donor_count; i++)
+		choose(job, &job->donors[i]);
+	choose_larger(job, how);
+	struct part *open = open_part(job);
+	if (open != NULL && how == GROW_MOVED)
+		return status_set(WEIR_ENOMEM, "not enough to move");
+	if (open != NULL && how != GROW_EXACT)
+		go_ahead(job);
+	status = choose_fresh(job);
+	if (status != WEIR_OK)
+		return status;
+	*need = job->fresh_bytes;
+	status = arena_promise(arena, job->fresh_bytes, need);
+	if (status != WEIR_OK)
+		return status;
+	status = prepare(job);
+	if (status == WEIR_OK)
+		status = map_hidden(job);
+	else
+		drop_prepared(job);
+	arena_promised(arena, job->fresh_bytes);
+	return status;
+}
+
+static enum weir_status
+map_somewhere(struct job *job, enum grow_how how, size_t *need)
+{
+	enum weir_status status = find_or_make_run(job);
+	if (status != WEIR_OK)
+		return status;
+	*need = job->missing;
+	if (job->missing == 0) /* another thread has freed it meanwhile */
+		return WEIR_OK;
+	job->segment = job->start->segment;
+	job->addr = job->start->addr;
+	status = run_job(job, how, need);
+	drop_job(job);
+	/* What cannot be moved is grown next, at these addresses. */
+	if (status != WEIR_OK && how != GROW_MOVED)
+		segment_unreserve_if_empty(job->segment);
+	return status;
+}
+
+enum weir_status
+map_for(struct pool *pool, const struct options *options, size_t rounded,
+    enum grow_how how, size_t *need)
+{
+	struct job job = {
+		.pool = pool, .options = options, .rounded = rounded
+	};
+	struct job bare = job;
+
+	*need = round_up(rounded, pool->owner->arena->granularity);
+	if (rounded > pool->owner->arena->total_bytes)
+		return status_set(WEIR_ENOMEM,
+		    "%zu bytes are more than device %d has", rounded,
+		    pool->owner->arena->device);
+	enum weir_status status = map_somewhere(&job, how, need);
+	if (status != WEIR_ENOMEM || how != GROW_EXACT ||
+	    job.missing >= rounded)
+		return status;
+	/* A run may have a part of what could be moved as a whole. */
+	size_t least = *need;
+	bare.bare = true;
+	marks_find_usable(pool->owner); /* the lock may have been left */
+	status = map_somewhere(&bare, how, need);
+	*need = min_size(*need, least);
+	return status;
+}

@@ -1,0 +1,580 @@
+/*
+ * Segments: where the memory of pools comes from, and how it goes back.
+ *
+ * An expandable segment reserves more addresses than a pool can ever fill and
+ * maps memory as the pool grows, so that the pool's free memory stays in one
+ * piece. The memory of WEIR_STREAM_ANY stands in for cudaMalloc's, which can
+ * be shared with other processes and reached by peers in the ways of old; it
+ * is therefore in segments allocated by the driver, as is everything when the
+ * option expandable_segments is off or the device cannot map memory.
+ */
+#include "allocator/memory/segment.h"
+
+#include "allocator/allocator.h"
+#include "allocator/memory/emit.h"
+#include "allocator/memory/lookup.h"
+#include "base/meta.h"
+#include "base/os.h"
+#include "base/status.h"
+
+static bool
+is_expandable(const struct pool *pool, const struct options *options)
+{
+	const struct arena *arena = pool->owner->arena;
+
+	return options->expandable_segments && arena->can_map &&
+	    pool->owner != arena->any_pools && !arena->own_source &&
+	    (arena_flags(arena) & (ARENA_NO_SPLIT | ARENA_SEGMENTS)) == 0;
+}
+
+/* ---- Making and dropping segments -------------------------------------- */
+
+/* A segment over [addr, addr + size) that is one block of the pool, in no
+ * tree. */
+static enum weir_status
+segment_new(struct pool *pool, CUdeviceptr addr, size_t size, bool expandable,
+    struct segment **out)
+{
+	struct arena *arena = pool->owner->arena;
+	struct block *block;
+	struct segment *segment = meta_zalloc(sizeof(*segment));
+	if (segment == NULL)
+		return status_set(
+		    WEIR_EHOSTMEM, "no host memory for a segment");
+	enum weir_status status = block_new(arena, addr, &block);
+	if (status != WEIR_OK) {
+		meta_free(segment, sizeof(*segment));
+		return status;
+	}
+	segment->arena = arena;
+	segment->addr = addr;
+	segment->size = size;
+	segment->stream = pool->owner->stream->handle;
+	segment->kind = pool->kind;
+	segment->expandable = expandable;
+	segment->alone = lookup_is_alone(addr, size);
+	segment->first = block;
+	segment->stack = history_stack();
+	tree_init(&segment->handles, compare_handles);
+	list_push_back(&arena->segments, &segment->link);
+	block->size = size;
+	block->segment = segment;
+	block_set_pool(block, pool);
+	pool->owner->blocks++;
+	*out = segment;
+	return WEIR_OK;
+}
+
+/* Forget a segment that is one block, in no tree and not in the table. */
+static void
+segment_delete(struct segment *segment)
+{
+	struct pools *owner = segment->first->pool->owner;
+
+	owner->blocks--;
+	if (segment->shared)
+		segment->arena->shared_bytes -= segment->size;
+	block_delete(segment->first);
+	list_remove(&segment->link);
+	meta_free(segment, sizeof(*segment));
+}
+
+/* ---- Expandable -------------------------------------------------------- */
+
+/* Addresses for a pool: nine eighths of the device, as a pool may come to hold
+ * all of it, and more where one request needs more; less where the system
+ * refuses. Small blocks need an eighth of that. */
+static enum weir_status
+reserve(struct pool *pool, size_t rounded, CUdeviceptr *addr, size_t *size)
+{
+	struct arena *arena = pool->owner->arena;
+	size_t least = round_up(rounded, arena->granularity);
+	size_t wish = arena->total_bytes + arena->total_bytes / 8;
+	CUresult code;
+
+	if (pool->kind == POOL_SMALL)
+		wish /= 8;
+	wish = round_up(wish > least ? wish : least, arena->granularity);
+	for (;;) {
+		code = driver_peek()->cuMemAddressReserve(
+		    addr, wish, arena->granularity, 0, 0);
+		if (code == CUDA_SUCCESS || wish == least)
+			break;
+		wish = round_up(wish / 2, arena->granularity);
+		if (wish < least)
+			wish = least;
+	}
+	*size = wish;
+	return driver_status(code, "cuMemAddressReserve(%zu bytes)", wish);
+}
+
+enum weir_status
+segment_reserve(struct pool *pool, size_t rounded)
+{
+	struct segment *segment;
+	CUdeviceptr addr;
+	size_t size;
+	enum weir_status status = reserve(pool, rounded, &addr, &size);
+	if (status != WEIR_OK)
+		return status;
+	status = segment_new(pool, addr, size, true, &segment);
+	if (status != WEIR_OK) {
+		driver_peek()->cuMemAddressFree(addr, size);
+		return status;
+	}
+	block_put(segment->first, BLOCK_UNMAPPED);
+	return WEIR_OK;
+}
+
+void
+segment_unreserve_if_empty(struct segment *segment)
+{
+	struct block *block = segment->first;
+	struct block *last = block;
+
+	if (!segment->expandable || segment->mapped_bytes > 0 ||
+	    segment->busy > 0)
+		return;
+	/* Its addresses may have come to belong to several pools. */
+	while (last->next != NULL)
+		last = last->next;
+	block = block_join(block, last);
+	if (driver_peek()->cuMemAddressFree(segment->addr, segment->size) !=
+	    CUDA_SUCCESS) {
+		block_put(block, BLOCK_UNMAPPED);
+		return;
+	}
+	segment_delete(segment);
+}
+
+/* ---- Allocations of the driver ----------------------------------------- */
+
+/* A segment of the driver is counted for the device only: its blocks may come
+ * to belong to several streams. */
+static void
+count_driver_segment(const struct segment *segment, int sign)
+{
+	stats_change_arena(segment->arena, segment->kind, STAT3_segment, sign);
+	if (segment->oversize)
+		stats_change1(segment->arena, STAT1_oversize_segments, sign);
+}
+
+/* Memory from the arena's source, with the lock left. */
+static enum weir_status
+take_from_source(struct arena *arena, size_t size, CUdeviceptr *addr)
+{
+	struct source source = arena->source;
+
+	arena_leave_for_driver(arena);
+	enum weir_status status =
+	    source.take(source.closure, arena->device, size, addr);
+	if (status == WEIR_OK &&
+	    (*addr == 0 || *addr % WEIR_GRANULE != 0 ||
+		(arena->own_source &&
+		    (allocator_owns(*addr) ||
+			allocator_owns(*addr + size - 1))))) {
+		source.give(source.closure, arena->device, *addr, size);
+		status = status_set(WEIR_EINVAL,
+		    "%s(%zu bytes, device %d): %#llx is no address of its own "
+		    "at a multiple of 512",
+		    source.name, size, arena->device,
+		    (unsigned long long)*addr);
+	}
+	arena_enter_from_driver(arena);
+	return status;
+}
+
+static bool
+give_to_source(struct arena *arena, CUdeviceptr addr, size_t size)
+{
+	struct source source = arena->source;
+
+	arena_leave_for_driver(arena);
+	bool given = source.give(source.closure, arena->device, addr, size);
+	arena_enter_from_driver(arena);
+	return given;
+}
+
+size_t
+segment_size_for(
+    const struct arena *arena, const struct options *options, size_t rounded)
+{
+	if ((arena_flags(arena) & ARENA_NO_SPLIT) != 0)
+		return rounded;
+	if (!arena_is_host(arena))
+		return size_segment(options, rounded);
+	return size_host_segment(rounded, arena->shared_bytes, os_page_size());
+}
+
+static enum weir_status
+grow_by_segment(struct pool *pool, const struct options *options,
+    size_t rounded, size_t size, size_t *need)
+{
+	struct arena *arena = pool->owner->arena;
+	struct segment *segment;
+	CUdeviceptr addr;
+
+	*need = size;
+	enum weir_status status = arena_promise(arena, size, need);
+	if (status != WEIR_OK)
+		return status;
+	status = take_from_source(arena, size, &addr);
+	if (status != WEIR_OK)
+		goto drop_promise;
+	status = segment_new(pool, addr, size, false, &segment);
+	if (status != WEIR_OK)
+		goto drop_memory;
+	/* What is cut off when the request is served: see map_run(). */
+	status = block_prepare(arena, addr + rounded);
+	if (status != WEIR_OK)
+		goto drop_segment;
+	segment->mapped_bytes = size;
+	segment->shared = arena_is_host(arena) && rounded <= HOST_SHARED_MAX;
+	arena->shared_bytes += segment->shared ? size : 0;
+	segment->oversize = size >= options->max_split_size;
+	stats_change(pool, STAT3_reserved_bytes, (int64_t)size);
+	arena->stats.num_device_alloc++;
+	count_driver_segment(segment, 1);
+	tell_segment(segment, true);
+	block_put(segment->first, BLOCK_FREE);
+	arena_promised(arena, size);
+	return WEIR_OK;
+
+drop_segment:
+	segment_delete(segment);
+drop_memory:
+	give_to_source(arena, addr, size);
+drop_promise:
+	arena_promised(arena, size);
+	return status;
+}
+
+/* Where there is no room for a segment of the usual size, one of what is
+ * missing may do: nothing is gained by a failure for the sake of later
+ * requests. */
+static enum weir_status
+grow_driver(struct pool *pool, const struct options *options, size_t rounded,
+    bool exact, size_t *need)
+{
+	const struct arena *arena = pool->owner->arena;
+	size_t size = segment_size_for(arena, options, rounded);
+	size_t least = round_up(rounded, SEGMENT_STEP);
+	enum weir_status status =
+	    grow_by_segment(pool, options, rounded, size, need);
+
+	if (status != WEIR_ENOMEM || !exact || least >= size ||
+	    arena_is_host(arena) || (arena_flags(arena) & ARENA_NO_SPLIT) != 0)
+		return status;
+	return grow_by_segment(pool, options, rounded, least, need);
+}
+
+enum weir_status
+segment_grow(struct pool *pool, const struct options *options, size_t rounded,
+    enum grow_how how, size_t *need)
+{
+	struct arena *arena = pool->owner->arena;
+	struct driver_guard guard;
+	enum weir_status status = driver_enter(arena->context, &guard);
+	if (status != WEIR_OK)
+		return status;
+	bool exact = how == GROW_EXACT;
+	arena->jobs++;
+	if (arena->kept > 0 && how != GROW_MOVED)
+		how = GROW_NEW;
+	if (arena->kept > 0 && how == GROW_MOVED)
+		status = status_set(WEIR_ENOMEM, "nothing may be moved here");
+	else if (is_expandable(pool, options))
+		status = map_for(pool, options, rounded, how, need);
+	else if (how == GROW_MOVED)
+		status = status_set(WEIR_ENOMEM, "nothing can be moved there");
+	else
+		status = grow_driver(pool, options, rounded, exact, need);
+	driver_leave(&guard);
+	arena_job_done(arena);
+	return status;
+}
+
+/* ---- Giving back ------------------------------------------------------- */
+
+static CUdeviceptr
+span_end(const struct span *span)
+{
+	return span->last->addr + span->last->size;
+}
+
+static size_t
+span_size(const struct span *span)
+{
+	return span_end(span) - span->first->addr;
+}
+
+size_t
+segment_releasable(const struct span *span)
+{
+	const struct segment *segment = span->first->segment;
+	CUdeviceptr start;
+
+	if (segment->expandable)
+		return handles_within(
+		    segment, span->first->addr, span_size(span), &start);
+	return segment->pins == 0 && span_size(span) == segment->size ?
+	    segment->size :
+	    0;
+}
+
+/* ---- Cutting ----------------------------------------------------------- */
+
+enum weir_status
+cut_prepare(const struct block *first, const struct block *last,
+    CUdeviceptr start, size_t size, struct cut *cut)
+{
+	*cut = (struct cut){ 0 };
+	if (start > first->addr &&
+	    block_new(first->arena, start, &cut->middle) != WEIR_OK)
+		return WEIR_EHOSTMEM;
+	if (start + size < last->addr + last->size &&
+	    block_new(first->arena, start + size, &cut->after) != WEIR_OK) {
+		cut_drop(cut);
+		return WEIR_EHOSTMEM;
+	}
+	return WEIR_OK;
+}
+
+void
+cut_drop(struct cut *cut)
+{
+	if (cut->middle != NULL)
+		block_delete(cut->middle);
+	if (cut->after != NULL)
+		block_delete(cut->after);
+	*cut = (struct cut){ 0 };
+}
+
+struct block *
+cut_make(struct block *block, CUdeviceptr start, size_t size, struct cut *cut)
+{
+	struct block *middle = block;
+
+	if (cut->middle != NULL) {
+		block_split(block, start - block->addr, cut->middle);
+		middle = cut->middle;
+	}
+	if (cut->after != NULL)
+		block_split(middle, size, cut->after);
+	block_set_state(
+	    middle, BLOCK_LEAVING); /* the others must not merge with it */
+	if (cut->after != NULL)
+		block_put(cut->after, BLOCK_FREE);
+	if (cut->middle != NULL)
+		block_put(block, BLOCK_FREE);
+	*cut = (struct cut){ 0 };
+	return middle;
+}
+
+/* ---- Back to the driver ------------------------------------------------ */
+
+static size_t
+release_driver(const struct span *span)
+{
+	struct segment *segment = span->first->segment;
+	struct arena *arena = segment->arena;
+	size_t size = segment->size;
+
+	if (segment_releasable(span) != size)
+		return 0;
+	struct block *block = block_join(span->first, span->last);
+	block_set_state(block, BLOCK_LEAVING);
+	/* Another thread may be given the same addresses at once. */
+	lookup_set(block->addr, NULL);
+	tell_segment(segment, false);
+	if (!give_to_source(arena, segment->addr, size)) {
+		lookup_set(block->addr, block);
+		tell_segment(segment, true);
+		block_settle(block, BLOCK_FREE);
+		return 0;
+	}
+	stats_change(block->pool, STAT3_reserved_bytes, -(int64_t)size);
+	arena->stats.num_device_free++;
+	count_driver_segment(segment, -1);
+	struct pools *owner = block->pool->owner;
+	segment_delete(segment);
+	pools_drop_if_done(owner);
+	return size;
+}
+
+/* Release and unmap; without the lock. A handle whose reference is given up
+ * but that the driver does not unmap stays mapped, with id 0. */
+static bool
+unmap_for_good(struct handle *handles, CUdeviceptr addr, size_t size)
+{
+	for (struct handle *h = handles; h != NULL; h = h->next) {
+		if (h->id != 0 &&
+		    driver_peek()->cuMemRelease(h->id) != CUDA_SUCCESS)
+			return false;
+		h->id = 0;
+	}
+	return driver_peek()->cuMemUnmap(addr, size) == CUDA_SUCCESS;
+}
+
+/* The handles of a released range, or all of them back where they were. */
+static void
+settle_handles(struct segment *segment, struct handle *handles, bool released)
+{
+	struct handle *next;
+
+	for (; handles != NULL; handles = next) {
+		next = handles->next;
+		if (released) {
+			meta_free(handles, sizeof(*handles));
+			segment->arena->stats.num_device_free++;
+		} else {
+			handle_insert(segment, handles);
+		}
+	}
+}
+
+static size_t
+release_expandable(const struct span *span, size_t want)
+{
+	struct segment *segment = span->first->segment;
+	struct arena *arena = segment->arena;
+	struct cut cut;
+	CUdeviceptr start;
+	size_t size =
+	    handles_within(segment, span->first->addr, span_size(span), &start);
+
+	if (size == 0)
+		return 0;
+	if (size > want) {
+		/* Keep the low end: what is left grows in place. */
+		CUdeviceptr end = start + size;
+		start = handle_floor(segment, end - want)->addr;
+		size = end - start;
+	}
+	if (cut_prepare(span->first, span->last, start, size, &cut) != WEIR_OK)
+		return 0;
+	struct block *block = block_join(span->first, span->last);
+	block = cut_make(block, start, size, &cut);
+	segment->busy++;
+	struct handle *handles = handles_take(segment, start, size);
+	arena_leave_for_driver(arena);
+	bool released = unmap_for_good(handles, start, size);
+	arena_enter_from_driver(arena);
+	settle_handles(segment, handles, released);
+	segment->busy--;
+	if (!released) {
+		block_settle(block, BLOCK_FREE);
+		return 0;
+	}
+	arena->stats.num_unmap_calls++;
+	block_settle(block, BLOCK_UNMAPPED);
+	segment_unreserve_if_empty(segment);
+	return size;
+}
+
+size_t
+segment_release(const struct span *span, size_t want)
+{
+	struct arena *arena = span->first->arena;
+	struct driver_guard guard;
+	size_t released = 0;
+
+	status_mute();
+	arena->jobs++;
+	if (driver_enter(arena->context, &guard) == WEIR_OK) {
+		released = span->first->segment->expandable ?
+		    release_expandable(span, want) :
+		    release_driver(span);
+		driver_leave(&guard);
+	}
+	arena_job_done(arena);
+	status_unmute();
+	return released;
+}
+
+/* ---- Addresses that memory has left ------------------------------------ */
+
+/* Unmap the blocks of a list, which have left; those the driver refuses to
+ * unmap stay. */
+static void
+unmap_left(struct arena *arena, struct list *leaving)
+{
+	struct list refused;
+	struct list done;
+
+	list_init(&refused);
+	list_init(&done);
+	arena_leave_for_driver(arena);
+	while (!list_empty(leaving)) {
+		struct block *block = block_of_pending(leaving->next);
+		CUresult code =
+		    driver_peek()->cuMemUnmap(block->addr, block->size);
+		list_remove(&block->pending.link);
+		list_push_back(code == CUDA_SUCCESS ? &done : &refused,
+		    &block->pending.link);
+	}
+	arena_enter_from_driver(arena);
+	while (!list_empty(&refused)) {
+		struct list *link = refused.next;
+		list_remove(link);
+		list_push_back(&arena->left, link);
+	}
+	while (!list_empty(&done)) {
+		struct block *block = block_of_pending(done.next);
+		struct segment *segment = block->segment;
+		list_remove(&block->pending.link);
+		arena->stats.num_unmap_calls++;
+		segment->busy--;
+		block_settle(block, BLOCK_UNMAPPED);
+		segment_unreserve_if_empty(segment);
+	}
+}
+
+void
+segment_unmap_left(struct arena *arena, size_t max)
+{
+	struct driver_guard guard;
+	struct list leaving;
+
+	list_init(&leaving);
+	for (size_t n = 0; n < max && !list_empty(&arena->left); n++) {
+		struct list *link = arena->left.next;
+		list_remove(link);
+		list_push_back(&leaving, link);
+	}
+	if (list_empty(&leaving))
+		return;
+	status_mute();
+	arena->jobs++;
+	if (driver_enter(arena->context, &guard) == WEIR_OK) {
+		unmap_left(arena, &leaving);
+		driver_leave(&guard);
+	}
+	while (!list_empty(&leaving)) { /* no context to call in */
+		struct list *link = leaving.next;
+		list_remove(link);
+		list_push_back(&arena->left, link);
+	}
+	arena_job_done(arena);
+	status_unmute();
+}
+
+void
+segment_unreserve(struct arena *arena)
+{
+	struct driver_guard guard;
+	struct list *next;
+
+	status_mute();
+	if (driver_enter(arena->context, &guard) == WEIR_OK) {
+		for (struct list *l = arena->segments.next;
+		     l != &arena->segments; l = next) {
+			next = l->next;
+			segment_unreserve_if_empty(
+			    CONTAINER_OF(l, struct segment, link));
+		}
+		handles_release_again(arena);
+		driver_leave(&guard);
+	}
+	status_unmute();
+}

@@ -1,0 +1,76 @@
+/* The arithmetic of size classes; no state. */
+#include "allocator/memory/sizes.h"
+
+#include <stdint.h>
+
+static unsigned
+log2_floor(size_t n)
+{
+	return 63 - (unsigned)__builtin_clzll((unsigned long long)n);
+}
+
+/* The divisions asked for requests of n bytes: one entry for each power of
+ * two from 1 MiB (which takes all that is smaller) to 32 GiB (all larger). */
+static uint32_t
+divisions(const struct options *options, size_t n)
+{
+	unsigned log = log2_floor(n);
+	unsigned i = log < 20 ? 0 : log - 20;
+
+	return options->roundup[i < ROUNDUP_CLASSES ? i : ROUNDUP_CLASSES - 1];
+}
+
+size_t
+size_class_divided(const struct options *options, size_t n)
+{
+	if (n <= WEIR_GRANULE)
+		return WEIR_GRANULE;
+	uint32_t parts = divisions(options, n);
+	if (parts == 0 || n <= WEIR_GRANULE * parts)
+		return round_up(n, WEIR_GRANULE);
+	/* Each interval between powers of two has `parts` steps. One step
+	 * means the next power of two. */
+	size_t power = (size_t)1 << log2_floor(n);
+	return round_up(n, power == n ? power : power / parts);
+}
+
+size_t
+size_segment(const struct options *options, size_t rounded)
+{
+	if (rounded <= SMALL_MAX)
+		return SMALL_SEGMENT;
+	if (rounded < LARGE_EXACT)
+		return round_up(options->large_segment_size, SEGMENT_STEP);
+	return round_up(rounded, SEGMENT_STEP);
+}
+
+bool
+size_serves(const struct options *options, size_t block, size_t rounded)
+{
+	/* The segment made for a request serves it, even where rounding has
+	 * made it oversize and the request is not. */
+	if (block <= size_segment(options, rounded))
+		return true;
+	if (rounded < options->max_split_size)
+		return block < options->max_split_size;
+	return block - rounded < options->max_non_split_rounding;
+}
+
+size_t
+size_host_segment(size_t rounded, size_t held, size_t page)
+{
+	size_t size = HOST_SEGMENT_LEAST;
+
+	if (rounded > HOST_SHARED_MAX)
+		return round_up(rounded, page);
+	while (size < SMALL_SEGMENT &&
+	    (size < 8 * rounded || size * 2 <= held / 32))
+		size *= 2;
+	return size;
+}
+
+bool
+size_host_serves(size_t block, size_t rounded)
+{
+	return block - rounded <= rounded / 8;
+}

@@ -1,0 +1,281 @@
+/*
+ * What the arenas of a device come to, and the limit that holds for all.
+ *
+ * A device with one arena has no totals: that arena's statistics are the
+ * device's. The first further arena begins them, as a copy; from then on
+ * changes of every arena are made there too, so that peaks are true.
+ */
+#include "allocator/allocator.h"
+#include "allocator/cache/tcache.h"
+#include "allocator/memory/types.h"
+#include "base/meta.h"
+#include "base/status.h"
+
+static struct totals *
+totals_new(const struct arena *main)
+{
+	struct totals *totals = meta_zalloc(sizeof(*totals));
+
+	if (totals == NULL)
+		status_set(WEIR_EHOSTMEM,
+		    "no host memory for the statistics of device %d",
+		    main->device);
+	else
+		lock_init(&totals->lock, LOCK_RANK_TOTALS);
+	return totals;
+}
+
+enum weir_status
+totals_begin_host(struct arena *main)
+{
+	if (main->host_totals == NULL)
+		main->host_totals = totals_new(main);
+	return main->host_totals != NULL ? WEIR_OK : WEIR_EHOSTMEM;
+}
+
+enum weir_status
+totals_begin(struct arena *main)
+{
+	if (main->totals != NULL)
+		return WEIR_OK;
+	struct totals *totals = totals_new(main);
+	if (totals == NULL)
+		return WEIR_EHOSTMEM;
+	totals->stats = main->stats;
+	totals->tally = main->tally;
+	stats_zero_counters(&totals->stats);
+	totals->promised = main->promised;
+	main->totals = totals;
+	return WEIR_OK;
+}
+
+void
+totals_change(
+    struct totals *totals, enum pool_kind kind, enum stat3 which, int64_t delta)
+{
+	lock_enter(&totals->lock);
+	totals->changes++;
+	stats_change3(stats_at(&totals->stats, which), kind, delta);
+	lock_leave(&totals->lock);
+}
+
+uint64_t
+totals_changes(struct totals *totals)
+{
+	if (totals == NULL)
+		return 0;
+	lock_enter(&totals->lock);
+	uint64_t changes = totals->changes;
+	lock_leave(&totals->lock);
+	return changes;
+}
+
+/* ---- Bytes of the device ----------------------------------------------- */
+
+static size_t
+held(const struct arena *arena)
+{
+	const struct totals *totals = arena->totals;
+
+	return totals != NULL ?
+	    totals->stats.reserved_bytes.all.current + totals->promised :
+	    arena_held(arena);
+}
+
+size_t
+device_held(const struct arena *arena) UNCHECKED
+{
+	struct totals *totals = arena->totals;
+
+	if (totals != NULL)
+		lock_enter(&totals->lock);
+	size_t bytes = held(arena);
+	if (totals != NULL)
+		lock_leave(&totals->lock);
+	return bytes;
+}
+
+size_t
+device_reserved(const struct arena *arena)
+{
+	struct totals *totals = arena->totals;
+
+	if (totals == NULL)
+		return arena->stats.reserved_bytes.all.current;
+	lock_enter(&totals->lock);
+	size_t bytes = totals->stats.reserved_bytes.all.current;
+	lock_leave(&totals->lock);
+	return bytes;
+}
+
+size_t
+device_live(const struct arena *arena)
+{
+	const enum tallied which = TALLIED_allocated_bytes;
+	struct totals *totals = arena->totals;
+
+	if (totals == NULL)
+		return tally_now(&arena->tally, PART_ALL, which);
+	lock_enter(&totals->lock);
+	size_t bytes = tally_now(&totals->tally, PART_ALL, which);
+	lock_leave(&totals->lock);
+	return bytes;
+}
+
+size_t
+device_limit(const struct arena *arena)
+{
+	if (arena_is_host(arena))
+		return atomic_load_explicit(
+		    &arena->main->host_limit, memory_order_relaxed);
+	if (!arena_is_counted(arena))
+		return SIZE_MAX;
+	return atomic_load_explicit(&arena->main->limit, memory_order_relaxed);
+}
+
+size_t
+device_room(const struct arena *arena)
+{
+	size_t limit = device_limit(arena);
+	size_t bytes = device_held(arena);
+
+	return limit == SIZE_MAX ? SIZE_MAX : bytes < limit ? limit - bytes : 0;
+}
+
+size_t
+device_size(const struct arena *arena)
+{
+	size_t limit = device_limit(arena);
+
+	return limit < arena->total_bytes ? limit : arena->total_bytes;
+}
+
+size_t
+device_left(const struct arena *arena)
+{
+	size_t size = device_size(arena);
+	size_t bytes = device_held(arena);
+
+	return bytes < size ? size - bytes : 0;
+}
+
+enum weir_status
+arena_promise(struct arena *arena, size_t size, size_t *need) UNCHECKED
+{
+	struct totals *totals = arena->totals;
+	size_t limit = device_limit(arena);
+
+	if (totals != NULL)
+		lock_enter(&totals->lock);
+	size_t bytes = held(arena);
+	bool fits = bytes <= limit && size <= limit - bytes;
+	if (fits)
+		arena->promised += size;
+	if (fits && totals != NULL)
+		totals->promised += size;
+	if (totals != NULL)
+		lock_leave(&totals->lock);
+	if (fits)
+		return WEIR_OK;
+	*need = bytes + size - limit;
+	return status_set(WEIR_ENOMEM,
+	    "%zu bytes beyond the %zu held pass the limit of "
+	    "%zu %s device %d",
+	    size, bytes, limit, arena_is_host(arena) ? "for" : "on",
+	    arena->device);
+}
+
+void
+arena_promised(struct arena *arena, size_t size)
+{
+	struct totals *totals = arena->totals;
+
+	arena->promised -= size;
+	if (totals == NULL)
+		return;
+	lock_enter(&totals->lock);
+	totals->promised -= size;
+	lock_leave(&totals->lock);
+}
+
+/* ---- Reading ----------------------------------------------------------- */
+
+/* The lock of a device's arena is held. */
+static void
+begin_stats(struct arena *main, struct weir_stats *out)
+{
+	struct totals *totals = main->totals;
+
+	if (totals == NULL) {
+		*out = stats_all(&main->stats, &main->tally);
+		return;
+	}
+	lock_enter(&totals->lock);
+	*out = stats_all(&totals->stats, &totals->tally);
+	lock_leave(&totals->lock);
+	stats_add_counters(out, &main->stats);
+}
+
+void
+device_stats(struct arena *main, struct weir_stats *out)
+{
+	lock_enter(&main->lock);
+	tcache_tell(main);
+	begin_stats(main, out);
+	out->pending_bytes = stats_pending_bytes(main, NULL);
+	lock_leave(&main->lock);
+	for (struct arena *a = arena_next(main); a != NULL; a = arena_next(a)) {
+		lock_enter(&a->lock);
+		if (arena_is_counted(a)) {
+			stats_add_counters(out, &a->stats);
+			out->pending_bytes += stats_pending_bytes(a, NULL);
+		}
+		lock_leave(&a->lock);
+	}
+}
+
+bool
+allocator_glance(int device, struct weir_stats *out)
+{
+	struct arena *main = arena_peek(device);
+
+	if (main == NULL)
+		return false;
+	*out = (struct weir_stats){ .struct_size = sizeof(*out) };
+	lock_enter(&main->lock);
+	begin_stats(main, out);
+	lock_leave(&main->lock);
+	for (struct arena *a = arena_next(main); a != NULL; a = arena_next(a)) {
+		lock_enter(&a->lock);
+		if (arena_is_counted(a))
+			stats_add_counters(out, &a->stats);
+		lock_leave(&a->lock);
+	}
+	return true;
+}
+
+void
+device_host_stats(struct arena *main, struct weir_stats *out)
+{
+	struct weir_stats counters = { 0 };
+
+	lock_enter(&main->lock);
+	struct totals *totals = main->host_totals;
+	lock_leave(&main->lock);
+	if (totals == NULL)
+		return;
+	for (struct arena *a = arena_next(main); a != NULL; a = arena_next(a)) {
+		lock_enter(&a->lock);
+		if (arena_is_host(a)) {
+			tcache_tell(a);
+			stats_add_counters(&counters, &a->stats);
+			counters.pending_bytes += stats_pending_bytes(a, NULL);
+		}
+		lock_leave(&a->lock);
+	}
+	lock_enter(&totals->lock);
+	*out = stats_all(&totals->stats, &totals->tally);
+	lock_leave(&totals->lock);
+	stats_add_counters(out, &counters);
+	out->pending_bytes = counters.pending_bytes;
+}

@@ -1,0 +1,574 @@
+/*
+ * The thread that answers who comes from outside: a signal that asks for a
+ * snapshot or for the end, and watchers at a socket (trace/meeting.h). It is
+ * made at the first allocation, and only if an option asks for it.
+ *
+ * Note [The thread that answers]
+ *
+ * It has a name, a small stack, and all signals blocked: the program's handlers
+ * run on the program's threads. It calls no driver, and takes an arena's lock
+ * as weir_stats() does, at most so often: each answer is followed by a nap.
+ *
+ * Watchers are not trusted. There are at most CLIENTS; a message of the wrong
+ * form, a reply that does not fit into the socket, or a long silence ends a
+ * connection. Nothing waits for one of them: sockets do not block, and all
+ * memory is here. Only the file of a snapshot is written as fast as it goes; it
+ * must be a plain one.
+ *
+ * The handler of the signal does no more than set a flag and wake the thread.
+ * It is put in only where the program has none at that time, and does nothing
+ * in a child. SIGTERM is taken in this way where a snapshot is wanted at the
+ * end: that is how schedulers end a program, and no exit handler runs then. The
+ * thread writes the snapshot, or gives up after LAST_S, and the process ends by
+ * SIGTERM.
+ *
+ * A fork leaves the thread behind, so the child closes what it has inherited of
+ * it: or watchers would come to a socket that nobody serves. At exit the thread
+ * is asked to end and waited for, but not for ever: it may be at a file that
+ * hangs.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "allocator/observe/auto_snapshot.h"
+#include "base/log.h"
+#include "base/os.h"
+#include "base/status.h"
+#include "trace/meeting.h"
+
+enum {
+	CLIENTS = 8,
+	STACK_BYTES = 512 << 10,
+	NAP_MS = 5,
+	GLANCE_MS = 10 * 1000, /* how often silence is looked for */
+	SILENCE_S = 120,
+	END_S = 5,
+	LAST_S = 8, /* for a snapshot at SIGTERM */
+};
+
+/* Descriptors, -1 where there is none; a forked child looks at them too. */
+static atomic_int wake = -1; /* an eventfd */
+static atomic_int folder = -1;
+static atomic_int listener = -1;
+static atomic_int clients[CLIENTS];
+
+static atomic_bool ending;
+static atomic_bool signalled;
+static atomic_bool terminated; /* by SIGTERM, which is ours */
+static timer_t patience;       /* how long the last snapshot may take */
+static bool is_patient;        /* there is such a timer */
+static pthread_t thread;
+static unsigned process;
+static int taken; /* the signal; 0: none */
+
+/* Of the thread alone. */
+static uint64_t heard_ns[CLIENTS];
+static struct watch_reply reply;
+static struct watch_ctl_reply values;
+
+/* Forget a descriptor before it is closed: its number is soon another's. */
+static void
+close_one(atomic_int *fd)
+{
+	int old = atomic_exchange(fd, -1);
+
+	if (old >= 0)
+		close(old);
+}
+
+/* ---- Answers ----------------------------------------------------------- */
+
+static void
+begin_reply(enum watch_kind kind)
+{
+	memset(&reply, 0, watch_reply_size(0));
+	reply.magic = WATCH_MAGIC;
+	reply.version = WATCH_VERSION;
+	reply.kind = kind;
+	reply.pid = process;
+	strncpy(reply.weir, weir_version(), sizeof(reply.weir) - 1);
+}
+
+/* Say no, in words. */
+static void
+refuse(const char *why)
+{
+	reply.failed = 1;
+	snprintf(reply.text, sizeof(reply.text), "%s", why);
+}
+
+static bool
+send_bytes(int fd, const void *bytes, size_t size)
+{
+	return send(fd, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL) ==
+	    (ssize_t)size;
+}
+
+static bool
+send_reply(int fd, size_t size)
+{
+	return send_bytes(fd, &reply, size);
+}
+
+/* A file that may be written from its beginning. */
+static bool
+is_plain_file(int fd)
+{
+	struct stat file;
+	int flags = fcntl(fd, F_GETFL);
+
+	return fd >= 0 && fstat(fd, &file) == 0 && S_ISREG(file.st_mode) &&
+	    flags >= 0 && (flags & O_ACCMODE) != O_RDONLY;
+}
+
+static size_t
+answer_snapshot(const struct watch_request *request, int file)
+{
+	if (!is_plain_file(file))
+		refuse("no file to write came along");
+	else if (snapshot_onto(file,
+		     request->json != 0 ? WEIR_SNAPSHOT_JSON :
+					  WEIR_SNAPSHOT_PICKLE) != WEIR_OK)
+		refuse(status_latest_text());
+	return watch_reply_size(0);
+}
+
+/* Answer a request for values by name. */
+static bool
+answer_ctl(int fd, const struct watch_ctl_request *request)
+{
+	char why[WATCH_TEXT];
+
+	begin_reply((enum watch_kind)request->kind);
+	memset(&values, 0, watch_ctl_reply_size(0));
+	values.magic = WATCH_MAGIC;
+	values.version = WATCH_VERSION;
+	values.kind = request->kind;
+	values.pid = process;
+	if (!ctl_answer(request, &values, why))
+		refuse(why);
+	else if (request->kind == WATCH_LIST)
+		return send_bytes(
+		    fd, &values, watch_ctl_reply_size(values.row_count));
+	return send_reply(fd, watch_reply_size(0));
+}
+
+/* False: the watcher is not to be listened to any more. */
+static bool
+answer(int fd, const void *bytes, size_t n, int file)
+{
+	const char *fault = watch_request_fault(bytes, n);
+	struct watch_request request;
+	size_t size;
+
+	if (fault != NULL) {
+		begin_reply(WATCH_STATS);
+		refuse(fault);
+		send_reply(fd, watch_reply_size(0));
+		return false;
+	}
+	memcpy(&request, bytes, sizeof(request));
+	if (request.kind == WATCH_LIST || request.kind == WATCH_SET)
+		return answer_ctl(fd, bytes);
+	begin_reply((enum watch_kind)request.kind);
+	size = request.kind == WATCH_SNAPSHOT ?
+	    answer_snapshot(&request, file) :
+	    live_gather(&reply);
+	return send_reply(fd, size);
+}
+
+/* ---- Requests ---------------------------------------------------------- */
+
+/* The file that came with a message, or -1; of several the last. */
+static int
+take_file(struct msghdr *message)
+{
+	int file = -1;
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c != NULL;
+	     c = CMSG_NXTHDR(message, c)) {
+		size_t n = c->cmsg_len < CMSG_LEN(0) ?
+		    0 :
+		    (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; i < n; i++) {
+			if (file >= 0)
+				close(file);
+			memcpy(&file, CMSG_DATA(c) + i * sizeof(int),
+			    sizeof(file));
+		}
+	}
+	return file;
+}
+
+/* False: the watcher is gone, or is to go. */
+static bool
+serve(int fd)
+{
+	union {
+		struct watch_request request;
+		struct watch_ctl_request values;
+		char more[sizeof(struct watch_ctl_request) + 1];
+	} bytes;
+	union {
+		struct cmsghdr header;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct iovec part = { &bytes, sizeof(bytes) };
+	struct msghdr message = { .msg_iov = &part,
+		.msg_iovlen = 1,
+		.msg_control = control.room,
+		.msg_controllen = sizeof(control.room) };
+	ssize_t n = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	bool go_on = false;
+
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR;
+	int file = take_file(&message);
+	if (n > 0)
+		go_on = answer(fd, &bytes, (size_t)n, file);
+	if (file >= 0)
+		close(file);
+	return go_on;
+}
+
+static void
+greet(void)
+{
+	int fd = accept4(
+	    atomic_load(&listener), NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int i = 0;
+
+	if (fd < 0)
+		return;
+	while (i < CLIENTS && atomic_load(&clients[i]) >= 0)
+		i++;
+	if (i < CLIENTS && meeting_peer_is_own(fd)) {
+		heard_ns[i] = os_time_ns();
+		atomic_store(&clients[i], fd);
+		return;
+	}
+	begin_reply(WATCH_STATS);
+	refuse(i < CLIENTS ? "this process is another user's" :
+			     "too many are watching already");
+	send_reply(fd, watch_reply_size(0));
+	close(fd);
+}
+
+/* ---- The thread -------------------------------------------------------- */
+
+static void
+nap(void)
+{
+	const struct timespec time = { .tv_nsec = NAP_MS * 1000000L };
+
+	nanosleep(&time, NULL);
+}
+
+/* What each place of the poll is for: the eventfd, the listener, watchers. */
+static size_t
+fill(struct pollfd *polled)
+{
+	size_t n = 2;
+
+	polled[0] =
+	    (struct pollfd){ .fd = atomic_load(&wake), .events = POLLIN };
+	polled[1] =
+	    (struct pollfd){ .fd = atomic_load(&listener), .events = POLLIN };
+	for (int i = 0; i < CLIENTS; i++)
+		polled[n++] = (struct pollfd){ .fd = atomic_load(&clients[i]),
+			.events = POLLIN };
+	return n;
+}
+
+static void
+look_at_clients(const struct pollfd *polled)
+{
+	uint64_t now_ns = os_time_ns();
+
+	for (int i = 0; i < CLIENTS; i++) {
+		int fd = atomic_load(&clients[i]);
+
+		if (fd < 0 || polled[i].fd != fd)
+			continue;
+		if (polled[i].revents != 0) {
+			heard_ns[i] = now_ns;
+			if (!serve(fd))
+				close_one(&clients[i]);
+			nap();
+		} else if (now_ns - heard_ns[i] >
+		    SILENCE_S * UINT64_C(1000000000)) {
+			close_one(&clients[i]);
+		}
+	}
+}
+
+/* End the process as if nobody had handled the signal. */
+static void
+end_by(int number)
+{
+	sigset_t set;
+
+	signal(number, SIG_DFL);
+	sigemptyset(&set);
+	sigaddset(&set, number);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+	raise(number);
+}
+
+static void
+look_at_wake(int fd)
+{
+	uint64_t times;
+
+	if (read(fd, &times, sizeof(times)) != (ssize_t)sizeof(times))
+		return;
+	if (!atomic_load(&ending) && atomic_exchange(&signalled, false))
+		attend_snapshot(ATTEND_SIGNAL);
+	if (atomic_load(&terminated)) {
+		attend_end();
+		end_by(SIGTERM);
+	}
+}
+
+static void *
+run(void *unused)
+{
+	struct pollfd polled[2 + CLIENTS];
+
+	(void)unused;
+	pthread_setname_np(pthread_self(), "weir-watch");
+	status_mute();
+	while (!atomic_load(&ending)) {
+		size_t n = fill(polled);
+		int ready = poll(polled, n, GLANCE_MS);
+
+		if (ready < 0 && errno != EINTR && errno != ENOMEM)
+			break;
+		if (ready <= 0)
+			continue;
+		/* The program has closed what it does not know. */
+		if (((polled[0].revents | polled[1].revents) & POLLNVAL) != 0)
+			break;
+		if (polled[0].revents != 0)
+			look_at_wake(polled[0].fd);
+		look_at_clients(polled + 2);
+		if (polled[1].revents != 0)
+			greet();
+	}
+	return NULL;
+}
+
+static void
+wake_thread(void)
+{
+	const uint64_t once = 1;
+	int fd = atomic_load(&wake);
+
+	/* It cannot fail but by being there already. */
+	if (os_is_eventfd(fd) && write(fd, &once, sizeof(once)) < 0)
+		return;
+}
+
+/* ---- Signals ----------------------------------------------------------- */
+
+static void
+on_signal(int number)
+{
+	int error = errno;
+
+	(void)number;
+	if ((unsigned)getpid() == process) {
+		atomic_store(&signalled, true);
+		wake_thread();
+	}
+	errno = error;
+}
+
+/* The process is to end. The thread writes the snapshot and ends it; in a
+ * child, and when that takes too long, the signal does what it always does. */
+static void
+on_term(int number, siginfo_t *info, void *unused)
+{
+	const struct itimerspec long_enough = { .it_value.tv_sec = LAST_S };
+	int error = errno;
+
+	(void)unused;
+	if ((unsigned)getpid() != process || !is_patient ||
+	    info->si_code == SI_TIMER || atomic_load(&ending)) {
+		signal(number, SIG_DFL);
+		raise(number); /* comes when this handler returns */
+	} else if (!atomic_exchange(&terminated, true)) {
+		timer_settime(patience, 0, &long_enough, NULL);
+		wake_thread();
+	}
+	errno = error;
+}
+
+static bool
+is_default(int number)
+{
+	struct sigaction found;
+
+	return sigaction(number, NULL, &found) == 0 &&
+	    (found.sa_flags & SA_SIGINFO) == 0 && found.sa_handler == SIG_DFL;
+}
+
+/* Without a word where the program has a use for it: it ends by exit() then, as
+ * a rule. */
+static void
+take_term(const struct options *options)
+{
+	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL,
+		.sigev_signo = SIGTERM };
+	struct sigaction action = { .sa_sigaction = on_term,
+		.sa_flags = SA_RESTART | SA_SIGINFO };
+
+	if (options->snapshot[0] == '\0' || !is_default(SIGTERM))
+		return;
+	is_patient = timer_create(CLOCK_MONOTONIC, &event, &patience) == 0;
+	sigemptyset(&action.sa_mask);
+	if (is_patient)
+		sigaction(SIGTERM, &action, NULL);
+}
+
+static void
+take_signal(const struct options *options)
+{
+	struct sigaction action = { .sa_handler = on_signal,
+		.sa_flags = SA_RESTART };
+	int number = options->snapshot_signal;
+
+	if (number == 0)
+		return;
+	sigemptyset(&action.sa_mask);
+	if (!is_default(number))
+		log_write(LOG_ERROR,
+		    "snapshot_signal: the program has a use for that signal");
+	else if (sigaction(number, &action, NULL) != 0)
+		log_write(LOG_ERROR, "snapshot_signal: cannot be taken");
+	else
+		taken = number;
+}
+
+/* From now on the signal does nothing, and SIGTERM what it always does: our
+ * code may be unloaded. */
+static void
+leave_signal(void)
+{
+	struct sigaction found;
+
+	if (is_patient && sigaction(SIGTERM, NULL, &found) == 0 &&
+	    (found.sa_flags & SA_SIGINFO) != 0 &&
+	    found.sa_sigaction == on_term && !atomic_load(&terminated))
+		signal(SIGTERM, SIG_DFL);
+
+	if (taken != 0 && sigaction(taken, NULL, &found) == 0 &&
+	    found.sa_handler == on_signal)
+		signal(taken, SIG_IGN);
+}
+
+/* ---- Beginning and end ------------------------------------------------- */
+
+static void
+close_all(void)
+{
+	close_one(&listener);
+	for (int i = 0; i < CLIENTS; i++)
+		close_one(&clients[i]);
+	close_one(&folder);
+	close_one(&wake);
+}
+
+static void
+stop(void)
+{
+	struct timespec until;
+
+	if (os_forked() || process != os_process_id())
+		return;
+	leave_signal();
+	if (atomic_load(&folder) >= 0)
+		meeting_leave(atomic_load(&folder), (pid_t)process);
+	atomic_store(&ending, true);
+	/* A program that has closed all descriptors cannot wake it. */
+	if (!os_is_eventfd(atomic_load(&wake)))
+		return;
+	wake_thread();
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += END_S;
+	/* If it hangs it keeps what it has. */
+	if (pthread_timedjoin_np(thread, NULL, &until) == 0)
+		close_all();
+}
+
+static void
+open_socket(void)
+{
+	int fd;
+
+	if (meeting_place(&fd) != WEIR_OK) {
+		log_write(LOG_ERROR, "watch: %s", status_latest_text());
+		return;
+	}
+	atomic_store(&folder, fd);
+	if (meeting_listen(atomic_load(&folder), (pid_t)process, &fd) ==
+	    WEIR_OK)
+		atomic_store(&listener, fd);
+	else
+		log_write(LOG_ERROR, "watch: %s", status_latest_text());
+}
+
+/* With all signals blocked, which it inherits. */
+static bool
+make_thread(void)
+{
+	pthread_attr_t attributes;
+	sigset_t all;
+	sigset_t before;
+
+	if (pthread_attr_init(&attributes) != 0)
+		return false;
+	pthread_attr_setstacksize(&attributes, STACK_BYTES);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	bool made = pthread_create(&thread, &attributes, run, NULL) == 0;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attributes);
+	return made;
+}
+
+void
+serve_begin(const struct options *options)
+{
+	if (!options->watch && options->snapshot[0] == '\0')
+		return;
+	process = os_process_id();
+	for (int i = 0; i < CLIENTS; i++)
+		atomic_store(&clients[i], -1);
+	atomic_store(&wake, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	if (atomic_load(&wake) >= 0 && options->watch)
+		open_socket();
+	if (atomic_load(&wake) < 0 ||
+	    pthread_atfork(NULL, NULL, close_all) != 0 || !make_thread()) {
+		log_write(LOG_ERROR, "watch: the thread cannot be made");
+		close_all();
+		return;
+	}
+	atexit(stop);
+	take_signal(options);
+	take_term(options);
+}

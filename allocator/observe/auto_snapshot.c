@@ -1,0 +1,299 @@
+/*
+ * History and snapshots that options ask for.
+ */
+#include "allocator/observe/auto_snapshot.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <weir/trace.h>
+
+#include "base/log.h"
+#include "base/os.h"
+#include "base/status.h"
+
+/* Set by begin(), constant afterwards. The program may change its folder. */
+/* Bytes of stack to write a snapshot on. */
+enum { STACK_NEEDED = 64 << 10 };
+
+static char pattern[PATH_MAX + OPTION_PATH]; /* "": no snapshots */
+static unsigned process;
+static uint64_t began_ns; /* since 1970 */
+
+static atomic_bool begun;
+/* A failure has been told of, and there is a snapshot of it. */
+static atomic_bool oom_told;
+static atomic_bool oom_kept;
+/* The file that this process wrote last; 0: none. */
+static _Atomic uint64_t own_inode;
+
+/* What a fork has left of the process has nothing to tell. */
+static bool
+is_attended(void)
+{
+	return atomic_load(&begun) && !os_forked() &&
+	    process == os_process_id();
+}
+
+/* ---- Snapshots --------------------------------------------------------- */
+
+static const char *
+word_of(enum attend_why why)
+{
+	static const char *const words[] = { "exit", "oom", "signal" };
+
+	return words[why];
+}
+
+/* The name with "%p" and "%w" replaced. False: it is too long. */
+static bool
+name_of(enum attend_why why, char *path, size_t size)
+{
+	size_t used = 0;
+
+	for (const char *c = pattern; *c != '\0' && used < size; c++) {
+		int n;
+
+		if (c[0] == '%' && c[1] == 'p')
+			n = snprintf(path + used, size - used, "%u", process);
+		else if (c[0] == '%' && c[1] == 'w')
+			n = snprintf(
+			    path + used, size - used, "%s", word_of(why));
+		else
+			n = snprintf(path + used, size - used, "%c", *c);
+		c += c[0] == '%' && (c[1] == 'p' || c[1] == 'w');
+		used += (size_t)n;
+	}
+	return used < size;
+}
+
+/*
+ * Has another process of this run written there? A program that is started by
+ * another inherits the options, and would replace its parent's snapshot. What
+ * was there before `weir run` began (WEIR_RUN_START, in ns since 1970), or else
+ * before this process did, is of an earlier run.
+ */
+static bool
+is_anothers(const char *path)
+{
+	struct stat about;
+	const char *run = getenv("WEIR_RUN_START");
+	uint64_t start =
+	    run != NULL && *run != '\0' ? strtoull(run, NULL, 10) : began_ns;
+
+	if (strstr(pattern, "%p") != NULL || stat(path, &about) != 0 ||
+	    !S_ISREG(about.st_mode) || about.st_ino == atomic_load(&own_inode))
+		return false;
+	return (uint64_t)about.st_mtim.tv_sec * 1000000000 +
+	    (uint64_t)about.st_mtim.tv_nsec >=
+	    start;
+}
+
+/* Put the process before the ending: "a.pickle" is "a.4711.pickle". */
+static bool
+add_process(char *path, size_t size)
+{
+	char name[PATH_MAX];
+	const char *slash = strrchr(path, '/');
+	const char *dot = strrchr(slash != NULL ? slash : path, '.');
+	size_t stem = dot != NULL ? (size_t)(dot - path) : strlen(path);
+	int n = snprintf(name, sizeof(name), "%.*s.%u%s", (int)stem, path,
+	    process, path + stem);
+
+	if (n < 0 || (size_t)n >= sizeof(name) || (size_t)n >= size)
+		return false;
+	memcpy(path, name, (size_t)n + 1);
+	return true;
+}
+
+static void
+remember_own(const char *path)
+{
+	struct stat about;
+
+	if (stat(path, &about) == 0)
+		atomic_store(&own_inode, (uint64_t)about.st_ino);
+}
+
+static enum weir_snapshot_format
+format_of(const char *path)
+{
+	const char *dot = strrchr(path, '.');
+
+	return dot != NULL && strcmp(dot, ".json") == 0 ? WEIR_SNAPSHOT_JSON :
+							  WEIR_SNAPSHOT_PICKLE;
+}
+
+static __attribute__((noinline)) bool
+write_snapshot(enum attend_why why)
+{
+	char path[PATH_MAX];
+	bool named = name_of(why, path, sizeof(path));
+	bool moved = named && is_anothers(path);
+
+	if (!named || (moved && !add_process(path, sizeof(path)))) {
+		log_write(LOG_ERROR, "snapshot: the name is too long");
+		return false;
+	}
+	status_mute();
+	bool written =
+	    weir_snapshot_write(path, format_of(path), NULL) == WEIR_OK;
+	if (!written)
+		log_write(LOG_ERROR, "snapshot: %s", status_latest_text());
+	else if (why != ATTEND_EXIT || moved)
+		log_write(
+		    LOG_WARN, "snapshot (%s): wrote %s", word_of(why), path);
+	status_unmute();
+	if (written)
+		remember_own(path);
+	return written;
+}
+
+struct order {
+	enum attend_why why;
+	bool written;
+};
+
+static void *
+run_order(void *argument)
+{
+	struct order *order = argument;
+
+	order->written = write_snapshot(order->why);
+	return NULL;
+}
+
+/* A thread with a small stack has another do it. */
+bool
+attend_snapshot(enum attend_why why)
+{
+	struct order order = { .why = why };
+	pthread_t thread;
+
+	if (!is_attended() || pattern[0] == '\0')
+		return false;
+	if (os_stack_left() >= STACK_NEEDED)
+		return write_snapshot(why);
+	if (!os_thread_start(&thread, run_order, &order)) {
+		log_write(LOG_ERROR, "snapshot: no thread to write it");
+		return false;
+	}
+	pthread_join(thread, NULL);
+	return order.written;
+}
+
+void
+attend_oom(void)
+{
+	if (is_attended() && !atomic_exchange(&oom_told, true))
+		atomic_store(&oom_kept, attend_snapshot(ATTEND_OOM));
+}
+
+/* The driver may be gone; a snapshot asks it nothing. One of a failure stays
+ * where both have one name. */
+void
+attend_end(void)
+{
+	if (!atomic_load(&oom_kept) || strstr(pattern, "%w") != NULL)
+		attend_snapshot(ATTEND_EXIT);
+}
+
+/* ---- Beginning --------------------------------------------------------- */
+
+static void
+begin_history(const struct options *asked)
+{
+	const struct weir_history history = { .struct_size = sizeof(history),
+		.level = asked->history_level,
+		.max_entries = asked->history_entries };
+
+	if (asked->history && weir_history_start(&history) != WEIR_OK)
+		log_write(LOG_ERROR, "history: %s", status_latest_text());
+}
+
+static void
+begin_snapshots(const struct options *asked)
+{
+	size_t used = 0;
+
+	if (asked->snapshot[0] == '\0')
+		return;
+	if (asked->snapshot[0] != '/') {
+		if (getcwd(pattern, PATH_MAX) == NULL) {
+			pattern[0] = '\0';
+			log_write(LOG_ERROR,
+			    "snapshot: %s: cannot tell where that is",
+			    asked->snapshot);
+			return;
+		}
+		used = strlen(pattern);
+	}
+	snprintf(pattern + used, sizeof(pattern) - used, "%s%s",
+	    used > 0 ? "/" : "", asked->snapshot);
+	if (atexit(attend_end) != 0)
+		log_write(LOG_ERROR, "snapshot: none at the end: no memory");
+}
+
+static void
+begin(const struct options *asked)
+{
+	struct timespec now;
+
+	process = os_process_id();
+	clock_gettime(CLOCK_REALTIME_COARSE, &now);
+	began_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	live_begin();
+	status_mute();
+	begin_history(asked);
+	begin_snapshots(asked);
+	atomic_store(&begun, true);
+	serve_begin(asked);
+	status_unmute();
+}
+
+static void *
+run_begin(void *asked)
+{
+	begin(asked);
+	return NULL;
+}
+
+/* A thread with a small stack has another do it. */
+static void
+begin_anywhere(const struct options *asked)
+{
+	pthread_t thread;
+
+	if (os_stack_left() < STACK_NEEDED &&
+	    os_thread_start(&thread, run_begin, (void *)(uintptr_t)asked))
+		pthread_join(thread, NULL);
+	else
+		begin(asked);
+}
+
+void
+attend_begin(const struct options *options)
+{
+	static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+	if (atomic_load_explicit(&begun, memory_order_acquire) || os_forked())
+		return;
+	pthread_mutex_lock(&mutex);
+	if (!atomic_load(&begun))
+		begin_anywhere(options);
+	pthread_mutex_unlock(&mutex);
+}
+
+bool
+attend_has_begun(void)
+{
+	return atomic_load(&begun);
+}

@@ -1,0 +1,194 @@
+/*
+ * What watchers are told: each arena is looked at under its lock, as
+ * weir_stats() does. No driver is called.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "allocator/cache/tcache.h"
+#include "allocator/memory/emit.h"
+#include "allocator/memory/types.h"
+#include "allocator/observe/auto_snapshot.h"
+#include "base/meta.h"
+#include "base/os.h"
+#include "driver/driver.h"
+
+static uint64_t began_ns;
+
+void
+live_begin(void)
+{
+	began_ns = os_monotonic_ns();
+}
+
+/* ---- Sums -------------------------------------------------------------- */
+
+static void
+fill_memory(
+    struct watch_memory *out, const struct weir_stats *stats, size_t limit)
+{
+	out->limit_bytes = limit;
+	out->held_bytes = stats->reserved_bytes.all.current;
+	out->held_peak_bytes = stats->reserved_bytes.all.peak;
+	out->live_bytes = stats->allocated_bytes.all.current;
+	out->live_peak_bytes = stats->allocated_bytes.all.peak;
+	out->pending_bytes = stats->pending_bytes;
+	out->requested_bytes = stats->requested_bytes.all.current;
+	out->live_blocks = stats->allocation.all.current;
+	out->allocations = stats->allocation.all.allocated;
+	out->frees = stats->allocation.all.freed;
+	out->driver_allocations =
+	    stats->num_device_alloc + stats->num_map_calls;
+	out->driver_frees = stats->num_device_free + stats->num_unmap_calls;
+	out->host_waits = stats->num_host_waits;
+	out->gpu_waits = stats->num_gpu_waits;
+	out->ooms = stats->num_ooms;
+}
+
+/* ---- Rows -------------------------------------------------------------- */
+
+static bool
+stream_is_more(const struct watch_stream *a, const struct watch_stream *b)
+{
+	uint64_t x = a->live_bytes + a->pending_bytes;
+	uint64_t y = b->live_bytes + b->pending_bytes;
+
+	return x != y ? x > y : a->allocations > b->allocations;
+}
+
+/* Put a row among the most, of which there are *count. */
+static void
+add_stream(struct watch_device *device, struct watch_stream row)
+{
+	uint32_t i = device->stream_count;
+
+	device->streams_all++;
+	if (i == WATCH_ROWS && !stream_is_more(&row, &device->streams[i - 1]))
+		return;
+	if (i == WATCH_ROWS)
+		i--;
+	else
+		device->stream_count++;
+	for (; i > 0 && stream_is_more(&row, &device->streams[i - 1]); i--)
+		device->streams[i] = device->streams[i - 1];
+	device->streams[i] = row;
+}
+
+static void
+add_pool(struct watch_device *device, struct watch_pool row)
+{
+	uint32_t i = device->pool_count;
+
+	device->pools_all++;
+	if (i == WATCH_ROWS &&
+	    row.held_bytes <= device->pools[i - 1].held_bytes)
+		return;
+	if (i == WATCH_ROWS)
+		i--;
+	else
+		device->pool_count++;
+	for (; i > 0 && row.held_bytes > device->pools[i - 1].held_bytes; i--)
+		device->pools[i] = device->pools[i - 1];
+	device->pools[i] = row;
+}
+
+static uint64_t
+pending_of(const struct weir_stats *stats)
+{
+	return stats->active_bytes.all.current -
+	    stats->allocated_bytes.all.current;
+}
+
+/* The streams that have memory in an arena; under its lock. */
+static void
+look_at_streams(struct watch_device *device, const struct arena *arena)
+{
+	for (struct list *l = arena->pools.next; l != &arena->pools;
+	     l = l->next) {
+		const struct pools *pools = CONTAINER_OF(l, struct pools, link);
+		const struct weir_stats all =
+		    stats_all(&pools->stats, &pools->tally);
+		const struct weir_stats *stats = &all;
+
+		if (stats->allocation.all.allocated == 0)
+			continue;
+		add_stream(device,
+		    (struct watch_stream){
+			.stream = (uint64_t)(uintptr_t)pools->stream->handle,
+			.pool = { arena->pool.graph, arena->pool.user },
+			.live_bytes = stats->allocated_bytes.all.current,
+			.pending_bytes = pending_of(stats),
+			.live_blocks = stats->allocation.all.current,
+			.allocations = stats->allocation.all.allocated });
+	}
+}
+
+static void
+look_at_arena(struct watch_device *device, struct arena *arena)
+{
+	lock_enter(&arena->lock);
+	if (arena->in_use && arena_is_counted(arena)) {
+		tcache_tell(arena);
+		look_at_streams(device, arena);
+		struct weir_stats stats =
+		    stats_all(&arena->stats, &arena->tally);
+		if (arena != arena->main)
+			add_pool(device,
+			    (struct watch_pool){
+				.pool = { arena->pool.graph, arena->pool.user },
+				.held_bytes = stats.reserved_bytes.all.current,
+				.live_bytes = stats.allocated_bytes.all.current,
+				.pending_bytes = pending_of(&stats),
+				.live_blocks = stats.allocation.all.current });
+	}
+	lock_leave(&arena->lock);
+}
+
+/* ---- Devices ----------------------------------------------------------- */
+
+static void
+look_at_history(struct watch_device *device, struct arena *main)
+{
+	lock_enter(&main->lock);
+	const struct history_ring *ring = tell_ring_enter(main);
+	device->events_recorded = ring->next - ring->first;
+	device->events_dropped = history_oldest(ring) - ring->first;
+	tell_ring_leave(main);
+	lock_leave(&main->lock);
+}
+
+static void
+look_at_device(struct watch_device *device, struct arena *main)
+{
+	struct weir_stats stats = { 0 };
+
+	memset(device, 0, sizeof(*device));
+	device->device = (uint32_t)main->device;
+	device->total_bytes = main->total_bytes;
+	device_stats(main, &stats);
+	fill_memory(&device->memory, &stats, atomic_load(&main->limit));
+	stats = (struct weir_stats){ 0 };
+	device_host_stats(main, &stats);
+	fill_memory(&device->pinned, &stats, atomic_load(&main->host_limit));
+	look_at_history(device, main);
+	for (struct arena *a = main; a != NULL; a = arena_next(a))
+		look_at_arena(device, a);
+}
+
+size_t
+live_gather(struct watch_reply *reply)
+{
+	reply->time_ns = os_monotonic_ns();
+	reply->began_ns = began_ns;
+	reply->metadata_bytes = meta_bytes();
+	reply->history = history_is_kept() ? (uint32_t)history_level() + 1 : 0;
+	for (int i = 0; i < DEVICES_MAX && reply->device_count < WATCH_DEVICES;
+	     i++) {
+		struct arena *main = arena_peek(i);
+
+		if (main != NULL)
+			look_at_device(
+			    &reply->devices[reply->device_count++], main);
+	}
+	return watch_reply_size(reply->device_count);
+}

@@ -1,0 +1,769 @@
+/*
+ * <weir/trace.h>: snapshots. Each arena is looked at under its lock, with all
+ * thread caches stopped, and what is found is copied; then it is written with
+ * no lock, and the history copied piece by piece between the writes.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "allocator/cache/tcache.h"
+#include "allocator/memory/emit.h"
+#include "allocator/memory/types.h"
+#include "allocator/observe/auto_snapshot.h"
+#include "base/meta.h"
+#include "base/os.h"
+#include "base/status.h"
+#include "trace/snapshot_write.h"
+
+enum { EVENTS_AT_ONCE = 1024, OPTIONS_MAX = 64, NUMBERS_MAX = 256 };
+
+_Static_assert((int)TRACE_ROUNDUP_CLASSES == (int)ROUNDUP_CLASSES,
+    "snapshots have all classes");
+
+/* What is to be in it. */
+struct wish {
+	int device; /* or WEIR_DEVICE_ALL */
+	bool of_stream;
+	weir_stream stream;
+	bool of_pool;
+	uint64_t graph;
+	uint64_t user;
+	bool no_trace;
+};
+
+/* What was found in an arena. */
+struct view {
+	struct arena *arena;
+	struct trace_segment *segments;
+	size_t segment_count;
+	size_t segments_room;
+	struct trace_block *blocks;
+	size_t block_count;
+	size_t blocks_room;
+	struct trace_pool pool;
+	uint64_t end;    /* events before this number are older */
+	uint64_t oldest; /* of the device's events that are kept */
+	uint64_t begun;  /* and the first there ever was */
+	struct view *next;
+};
+
+/* What was found on a device. */
+struct part {
+	struct arena *main; /* NULL: there is none, or it is not wanted */
+	struct view *views; /* of its arenas, its own first */
+	struct view **last;
+	struct weir_stats stats;
+	uint64_t first; /* the oldest event that is kept */
+	uint64_t own;   /* what came before the look at its own arena */
+	uint64_t end;   /* and the end of all that are wanted */
+	uint64_t recorded;
+	uint64_t dropped;
+};
+
+/* ---- Looking ----------------------------------------------------------- */
+
+/* A driver segment that is on its way back has been told as gone, and so has
+ * all memory of an arena that is suspended. */
+static bool
+is_shown(const struct block *block)
+{
+	return block_is_held(block) && !block->arena->uncounted &&
+	    (block->segment->expandable || block_state(block) != BLOCK_LEAVING);
+}
+
+static weir_stream
+handle_of(const struct block *block)
+{
+	return block->pool->owner->stream->handle;
+}
+
+static void
+add_block(
+    struct trace_segment *segment, struct view *view, const struct block *block)
+{
+	enum block_state state = block_state(block);
+	bool active = state == BLOCK_ACTIVE || state == BLOCK_PENDING;
+
+	view->blocks[view->block_count++] = (struct trace_block){
+		.addr = block->addr,
+		.size = block->size,
+		.requested = active ? block->requested : 0,
+		.stream = (uint64_t)(uintptr_t)handle_of(block),
+		.stack = active ? block->stack : 0,
+		.state = state == BLOCK_ACTIVE ? TRACE_BLOCK_ALLOCATED :
+		    state == BLOCK_PENDING     ? TRACE_BLOCK_PENDING :
+						 TRACE_BLOCK_INACTIVE,
+		.cached = state == BLOCK_CACHED,
+	};
+	segment->size += block->size;
+	segment->allocated += state == BLOCK_ACTIVE ? block->size : 0;
+	segment->active += active ? block->size : 0;
+	segment->requested += active ? block->requested : 0;
+	segment->block_count++;
+}
+
+/* A run of blocks from `first` on; returns the one behind it. */
+static const struct block *
+add_run(const struct wish *wish, struct view *view, const struct block *first)
+{
+	const struct block *block = first;
+	size_t blocks = view->block_count;
+	bool wanted = !wish->of_stream;
+	struct trace_segment segment = {
+		.device = first->arena->device,
+		.addr = first->addr,
+		.stream = (uint64_t)(uintptr_t)first->segment->stream,
+		.pool = first->arena->pool,
+		.stack = first->segment->stack,
+		.small = first->segment->kind != POOL_LARGE,
+		.expandable = first->segment->expandable,
+		.blocks = view->blocks + blocks,
+	};
+
+	for (; block != NULL && is_shown(block); block = block->next) {
+		add_block(&segment, view, block);
+		wanted = wanted || handle_of(block) == wish->stream;
+	}
+	if (wanted)
+		view->segments[view->segment_count++] = segment;
+	else
+		view->block_count = blocks;
+	return block;
+}
+
+/* Room for all segments and blocks there can be. WEIR_EHOSTMEM. */
+static enum weir_status
+make_room(struct view *view)
+{
+	struct arena *arena = view->arena;
+	size_t blocks = 0;
+
+	for (struct list *l = arena->segments.next; l != &arena->segments;
+	     l = l->next) {
+		const struct segment *segment =
+		    CONTAINER_OF(l, struct segment, link);
+		for (const struct block *b = segment->first; b != NULL;
+		     b = b->next)
+			blocks++;
+	}
+	/* No more runs than blocks. */
+	view->blocks_room = (blocks + 1) * sizeof(*view->blocks);
+	view->segments_room = (blocks + 1) * sizeof(*view->segments);
+	view->blocks = meta_map(view->blocks_room);
+	view->segments = meta_map(view->segments_room);
+	if (view->blocks == NULL || view->segments == NULL)
+		return status_set(
+		    WEIR_EHOSTMEM, "no host memory for a snapshot");
+	return WEIR_OK;
+}
+
+static void
+look_at_segments(const struct wish *wish, struct view *view)
+{
+	struct arena *arena = view->arena;
+
+	for (struct list *l = arena->segments.next; l != &arena->segments;
+	     l = l->next) {
+		const struct block *b =
+		    CONTAINER_OF(l, struct segment, link)->first;
+		while (b != NULL)
+			b = is_shown(b) ? add_run(wish, view, b) : b->next;
+	}
+}
+
+/* Is it memory of the device, and of the pool that is asked for? Host memory is
+ * in no pool of a graph's and of no stream. */
+static bool
+is_wanted(const struct wish *wish, const struct arena *arena)
+{
+	if (arena_is_host(arena))
+		return !wish->of_pool && !wish->of_stream;
+	return arena_is_counted(arena) &&
+	    (!wish->of_pool ||
+		(wish->graph == arena->pool.graph &&
+		    wish->user == arena->pool.user));
+}
+
+/* An arena at this moment. The history tells of that in the next snapshot. */
+static enum weir_status
+look(const struct wish *wish, struct view *view)
+{
+	struct arena *arena = view->arena;
+
+	lock_enter(&arena->lock);
+	tcache_stop(arena);
+	enum weir_status status = make_room(view);
+	if (status == WEIR_OK) {
+		if (is_wanted(wish, arena))
+			look_at_segments(wish, view);
+		view->pool = arena->pool;
+		const struct history_ring *ring = tell_ring_enter(arena);
+		view->end = ring->next;
+		view->oldest = history_oldest(ring);
+		view->begun = ring->first;
+		tell_ring_leave(arena);
+		if (arena == arena->main)
+			tell_snapshot(arena);
+	}
+	tcache_go(arena);
+	lock_leave(&arena->lock);
+	return status;
+}
+
+static enum weir_status
+look_at_arena(const struct wish *wish, struct part *part, struct arena *arena)
+{
+	struct view *view = meta_zalloc(sizeof(*view));
+
+	if (view == NULL)
+		return status_set(
+		    WEIR_EHOSTMEM, "no host memory for a snapshot");
+	view->arena = arena;
+	*part->last = view;
+	part->last = &view->next;
+	enum weir_status status = look(wish, view);
+	if (view->end > part->end)
+		part->end = view->end;
+	return status;
+}
+
+/* A device: its arenas one after the other. */
+static enum weir_status
+look_at_device(const struct wish *wish, struct part *part)
+{
+	enum weir_status status = WEIR_OK;
+	struct arena *main = part->main;
+
+	for (struct arena *a = main; a != NULL && status == WEIR_OK;
+	     a = arena_next(a))
+		status = look_at_arena(wish, part, a);
+	if (status != WEIR_OK)
+		return status;
+	device_stats(main, &part->stats);
+	part->first = part->views->oldest;
+	part->own = part->views->end;
+	part->recorded = part->end - part->views->begun;
+	part->dropped = part->first - part->views->begun;
+	return WEIR_OK;
+}
+
+/* ---- Writing ----------------------------------------------------------- */
+
+static int
+compare_segments(const void *a, const void *b)
+{
+	const struct trace_segment *const *x = a;
+	const struct trace_segment *const *y = b;
+
+	return ((*x)->addr > (*y)->addr) - ((*x)->addr < (*y)->addr);
+}
+
+/* Segments of a view that are, or are not, of host memory. */
+static size_t
+count_of(const struct view *view, bool host)
+{
+	return arena_is_host(view->arena) == host ? view->segment_count : 0;
+}
+
+/* Do something with each segment of all arenas of a device, in order. */
+static enum weir_status
+each_segment(const struct part *part, bool host,
+    void (*act)(void *closure, const struct trace_segment *segment),
+    void *closure)
+{
+	const struct trace_segment **all;
+	size_t n = 0;
+
+	for (const struct view *v = part->views; v != NULL; v = v->next)
+		n += count_of(v, host);
+	if (n == 0)
+		return WEIR_OK;
+	size_t size = n * sizeof(*all);
+	all = meta_map(size);
+	if (all == NULL)
+		return status_set(
+		    WEIR_EHOSTMEM, "no host memory for a snapshot");
+	n = 0;
+	for (const struct view *v = part->views; v != NULL; v = v->next)
+		for (size_t i = 0; i < count_of(v, host); i++)
+			all[n++] = &v->segments[i];
+	qsort(all, n, sizeof(*all), compare_segments);
+	for (size_t i = 0; i < n; i++)
+		act(closure, all[i]);
+	meta_unmap(all, size);
+	return WEIR_OK;
+}
+
+static void
+write_segment(void *closure, const struct trace_segment *segment)
+{
+	snapshot_write_segment(closure, segment);
+}
+
+static enum weir_status
+write_device_segments(
+    struct snapshot_file *s, const struct part *part, bool host)
+{
+	return each_segment(part, host, write_segment, s);
+}
+
+static enum weir_status
+write_segments(struct snapshot_file *s, const struct part *parts, int n)
+{
+	enum weir_status status = WEIR_OK;
+
+	snapshot_write_segments(s);
+	for (int i = 0; i < n && status == WEIR_OK; i++)
+		status = write_device_segments(s, &parts[i], false);
+	snapshot_write_segments_end(s);
+	snapshot_write_host_segments(s);
+	for (int i = 0; i < n && status == WEIR_OK; i++)
+		status = write_device_segments(s, &parts[i], true);
+	snapshot_write_host_segments_end(s);
+	return status;
+}
+
+/* Is an event older than the look at its arena? What has no arena any more is
+ * held against the first look. */
+static bool
+is_older(const struct part *part, const struct trace_event *event, uint64_t seq)
+{
+	for (const struct view *v = part->views; v != NULL; v = v->next)
+		if (v->pool.graph == event->pool.graph &&
+		    v->pool.user == event->pool.user)
+			return seq < v->end;
+	return seq < part->own;
+}
+
+/* Events with the number `from` and behind it. */
+static void
+write_piece(struct snapshot_file *s, const struct part *part,
+    const struct trace_event *events, size_t n, uint64_t from)
+{
+	if (from + n <= part->own) { /* as most are */
+		snapshot_write_events(s, events, n, from);
+		return;
+	}
+	for (size_t i = 0; i < n; i++)
+		if (is_older(part, &events[i], from + i))
+			snapshot_write_events(s, &events[i], 1, from + i);
+}
+
+/* The events of one device: copied in pieces, under its lock. */
+static void
+write_events(
+    struct snapshot_file *s, struct part *part, struct trace_event *events)
+{
+	uint64_t from = part->first;
+
+	while (from < part->end) {
+		uint64_t before = from;
+		lock_enter(&part->main->lock);
+		const struct history_ring *ring = tell_ring_enter(part->main);
+		size_t n = history_copy(
+		    ring, &from, part->end, events, EVENTS_AT_ONCE);
+		tell_ring_leave(part->main);
+		lock_leave(&part->main->lock);
+		if (n == 0)
+			from = part->end;
+		part->dropped += from - before;
+		write_piece(s, part, events, n, from);
+		from += n;
+	}
+}
+
+static enum weir_status
+write_traces(
+    struct snapshot_file *s, const struct wish *wish, struct part *parts, int n)
+{
+	size_t size = EVENTS_AT_ONCE * sizeof(struct trace_event);
+	struct trace_event *events = meta_alloc(size);
+
+	if (events == NULL)
+		return status_set(
+		    WEIR_EHOSTMEM, "no host memory for a snapshot");
+	snapshot_write_traces(s);
+	for (int i = 0; i < n; i++) {
+		snapshot_write_trace(s);
+		if (parts[i].views != NULL && !wish->no_trace)
+			write_events(s, &parts[i], events);
+		snapshot_write_trace_end(s);
+	}
+	snapshot_write_traces_end(s);
+	meta_free(events, size);
+	return WEIR_OK;
+}
+
+/* All options as text. */
+static size_t
+read_options(struct weir_option *options, struct trace_option *out)
+{
+	size_t n = 0;
+
+	static const char *const sources[] = { NULL, "environment", "call" };
+
+	status_mute();
+	while (n < OPTIONS_MAX && weir_option_at(n, &options[n]) == WEIR_OK) {
+		out[n] = (struct trace_option){ options[n].key,
+			options[n].value, sources[options[n].source] };
+		n++;
+	}
+	status_unmute();
+	return n;
+}
+
+/* Who has set the limit of a device. */
+static const char *
+limit_source(const struct arena *main, const struct options *options)
+{
+	size_t limit = device_limit(main);
+
+	if (limit == options->memory_limit)
+		return "memory_limit_mb";
+	if (limit ==
+	    (size_t)(options->memory_fraction * (double)main->total_bytes))
+		return "per_process_memory_fraction";
+	return "weir_limit_set()";
+}
+
+/* What the last parts say. */
+struct rest {
+	struct weir_option options[OPTIONS_MAX];
+	struct trace_option texts[OPTIONS_MAX];
+	struct trace_device devices[DEVICES_MAX];
+	struct trace_number numbers[DEVICES_MAX][NUMBERS_MAX];
+};
+
+static size_t
+list_devices(
+    struct rest *rest, const struct options *options, struct part *parts, int n)
+{
+	size_t count = 0;
+
+	for (int i = 0; i < n; i++) {
+		struct trace_number *numbers = rest->numbers[count];
+		size_t k = 0;
+		if (parts[i].main == NULL)
+			continue;
+		parts[i].stats.max_split_size = options->max_split_size;
+		parts[i].stats.metadata_bytes = meta_bytes();
+		while (k < NUMBERS_MAX &&
+		    weir_stats_item(&parts[i].stats, k, &numbers[k].name,
+			&numbers[k].value))
+			k++;
+		rest->devices[count++] = (struct trace_device){
+			.device = i,
+			.recorded = parts[i].recorded,
+			.dropped = parts[i].dropped,
+			.total_bytes = parts[i].main->total_bytes,
+			.limit_bytes = device_limit(parts[i].main),
+			.limit_source = limit_source(parts[i].main, options),
+			.numbers = numbers,
+			.number_count = k,
+		};
+	}
+	return count;
+}
+
+static enum weir_status
+write_rest(struct snapshot_file *s, const struct options *options,
+    struct part *parts, int n)
+{
+	const char *conf = getenv("PYTORCH_CUDA_ALLOC_CONF");
+	struct rest *rest = meta_map(sizeof(*rest));
+	if (rest == NULL)
+		return status_set(
+		    WEIR_EHOSTMEM, "no host memory for a snapshot");
+	size_t devices = list_devices(rest, options, parts, n);
+	struct trace_settings settings = {
+		.conf = conf != NULL ? conf : "",
+		.max_split_size = options->max_split_size == OPTION_UNLIMITED ?
+		    UINT64_MAX :
+		    options->max_split_size,
+		.garbage_collection_threshold =
+		    options->garbage_collection_threshold,
+		.expandable_segments = options->expandable_segments,
+		.pinned_register = options->pinned_register,
+		.pinned_threads = options->pinned_threads,
+		.roundup = options->roundup,
+		.options = rest->texts,
+		.option_count = read_options(rest->options, rest->texts),
+	};
+
+	for (size_t i = 0; i < devices; i++)
+		settings.overflowed |= rest->devices[i].dropped > 0;
+	snapshot_write_settings(s, &settings, rest->devices, devices);
+	snapshot_write_annotations(s);
+	snapshot_write_weir(s, &settings, rest->devices, devices);
+	meta_unmap(rest, sizeof(*rest));
+	return WEIR_OK;
+}
+
+/* ---- The call ---------------------------------------------------------- */
+
+static enum weir_status
+read_wish(const struct weir_snapshot *what, struct wish *wish)
+{
+	static const char call[] = "weir_snapshot";
+
+	*wish = (struct wish){ .device = WEIR_DEVICE_ALL };
+	if (what == NULL)
+		return WEIR_OK;
+	if (what->struct_size < sizeof(*what))
+		return status_set(
+		    WEIR_EINVAL, "%s: struct_size is not set", call);
+	wish->of_stream = what->of_stream;
+	wish->stream = what->stream != NULL ? what->stream : WEIR_STREAM_LEGACY;
+	wish->of_pool = what->of_pool;
+	wish->graph = what->pool_id[0];
+	wish->user = what->pool_id[1];
+	wish->no_trace = what->no_trace;
+	if (what->device == WEIR_DEVICE_ALL)
+		return WEIR_OK;
+	return device_resolve(what->device, &wish->device);
+}
+
+static enum weir_status
+check_call(const char *path, enum weir_snapshot_format format)
+{
+	static const char call[] = "weir_snapshot_write";
+
+	if (os_forked())
+		return status_set(
+		    WEIR_EFORK, "%s: %s", call, weir_status_text(WEIR_EFORK));
+	if (path == NULL || *path == '\0')
+		return status_set(WEIR_EINVAL, "%s: there is no path", call);
+	if (format != WEIR_SNAPSHOT_PICKLE && format != WEIR_SNAPSHOT_JSON)
+		return status_set(
+		    WEIR_EINVAL, "%s: unknown format %d", call, (int)format);
+	return WEIR_OK;
+}
+
+static void
+drop_parts(struct part *parts, int n)
+{
+	for (int i = 0; i < n; i++) {
+		while (parts[i].views != NULL) {
+			struct view *view = parts[i].views;
+			parts[i].views = view->next;
+			meta_unmap(view->segments, view->segments_room);
+			meta_unmap(view->blocks, view->blocks_room);
+			meta_free(view, sizeof(*view));
+		}
+	}
+	meta_unmap(parts, DEVICES_MAX * sizeof(*parts));
+}
+
+/* All devices, as far as they are wanted. */
+static enum weir_status
+look_at_all(const struct wish *wish, struct part *parts, int n)
+{
+	enum weir_status status = WEIR_OK;
+
+	for (int i = 0; i < n && status == WEIR_OK; i++) {
+		if (wish->device != WEIR_DEVICE_ALL && wish->device != i)
+			continue;
+		parts[i].main = arena_peek(i);
+		parts[i].last = &parts[i].views;
+		if (parts[i].main != NULL)
+			status = look_at_device(wish, &parts[i]);
+	}
+	return status;
+}
+
+/* A file of its own at `path`, or that of `fd` if there is none. */
+static enum weir_status
+begin(const char *path, int fd, enum weir_snapshot_format format,
+    struct snapshot_file **out)
+{
+	struct out *file;
+	enum weir_status status =
+	    path != NULL ? out_open(path, &file) : out_onto(fd, &file);
+	if (status != WEIR_OK)
+		return status;
+	status = snapshot_write_begin(file, format, out);
+	if (status != WEIR_OK)
+		out_abandon(file);
+	return status;
+}
+
+static enum weir_status
+write_all(
+    struct snapshot_file *s, const struct wish *wish, struct part *parts, int n)
+{
+	const struct options *options;
+	enum weir_status status = options_get(&options);
+	if (status == WEIR_OK)
+		status = write_segments(s, parts, n);
+	if (status == WEIR_OK)
+		status = write_traces(s, wish, parts, n);
+	if (status == WEIR_OK)
+		status = write_rest(s, options, parts, n);
+	if (status == WEIR_OK)
+		return snapshot_write_close(s);
+	snapshot_write_abandon(s);
+	return status;
+}
+
+static enum weir_status
+write_snapshot(const char *path, int fd, enum weir_snapshot_format format,
+    const struct wish *wish)
+{
+	/* With no driver loaded there are no arenas. */
+	const struct driver *driver = driver_peek();
+	struct snapshot_file *s;
+	int n = driver != NULL ? driver->device_count : 0;
+	if (n > DEVICES_MAX)
+		n = DEVICES_MAX;
+	struct part *parts = meta_map(DEVICES_MAX * sizeof(*parts));
+	if (parts == NULL)
+		return status_set(
+		    WEIR_EHOSTMEM, "no host memory for a snapshot");
+	enum weir_status status = look_at_all(wish, parts, n);
+	if (status == WEIR_OK)
+		status = begin(path, fd, format, &s);
+	if (status == WEIR_OK)
+		status = write_all(s, wish, parts, n);
+	drop_parts(parts, n);
+	return status;
+}
+
+enum weir_status
+weir_snapshot_write(const char *path, enum weir_snapshot_format format,
+    const struct weir_snapshot *what)
+{
+	struct wish wish;
+	enum weir_status status = check_call(path, format);
+	if (status == WEIR_OK)
+		status = read_wish(what, &wish);
+	if (status != WEIR_OK)
+		return status;
+	return write_snapshot(path, -1, format, &wish);
+}
+
+/* ---- Visiting ---------------------------------------------------------- */
+
+struct visit {
+	weir_segment_visitor visitor;
+	void *user;
+	struct weir_block_view *blocks; /* as many as a segment has at most */
+};
+
+static weir_stream
+stream_view(uint64_t handle)
+{
+	return handle == (uint64_t)(uintptr_t)WEIR_STREAM_LEGACY ?
+	    NULL :
+	    (weir_stream)(uintptr_t)handle;
+}
+
+static enum weir_block_state
+state_view(enum trace_block_state state)
+{
+	return state == TRACE_BLOCK_ALLOCATED ? WEIR_BLOCK_ALLOCATED :
+	    state == TRACE_BLOCK_PENDING      ? WEIR_BLOCK_PENDING :
+						WEIR_BLOCK_INACTIVE;
+}
+
+static void
+visit_segment(void *closure, const struct trace_segment *segment)
+{
+	const struct visit *visit = closure;
+
+	for (size_t i = 0; i < segment->block_count; i++) {
+		const struct trace_block *b = &segment->blocks[i];
+		visit->blocks[i] = (struct weir_block_view){
+			.address = (void *)(uintptr_t)b->addr,
+			.size = b->size,
+			.requested_bytes = b->requested,
+			.stream = stream_view(b->stream),
+			.state = state_view(b->state),
+		};
+	}
+	visit->visitor(
+	    &(struct weir_segment_view){
+		.struct_size = sizeof(struct weir_segment_view),
+		.device = segment->device,
+		.address = (void *)(uintptr_t)segment->addr,
+		.size = segment->size,
+		.allocated_bytes = segment->allocated,
+		.active_bytes = segment->active,
+		.requested_bytes = segment->requested,
+		.stream = stream_view(segment->stream),
+		.pool_id = { segment->pool.graph, segment->pool.user },
+		.small = segment->small,
+		.expandable = segment->expandable,
+		.blocks = visit->blocks,
+		.block_count = segment->block_count },
+	    visit->user);
+}
+
+/* Blocks of the segment that has most. */
+static size_t
+most_blocks(const struct part *parts, int n)
+{
+	size_t most = 1;
+
+	for (int i = 0; i < n; i++)
+		for (const struct view *v = parts[i].views; v != NULL;
+		     v = v->next)
+			for (size_t k = 0; k < v->segment_count; k++)
+				if (v->segments[k].block_count > most)
+					most = v->segments[k].block_count;
+	return most;
+}
+
+static enum weir_status
+visit_all(struct visit *visit, const struct part *parts, int n)
+{
+	enum weir_status status = WEIR_OK;
+	size_t size = most_blocks(parts, n) * sizeof(*visit->blocks);
+
+	visit->blocks = meta_map(size);
+	if (visit->blocks == NULL)
+		return status_set(
+		    WEIR_EHOSTMEM, "no host memory for a snapshot");
+	for (int i = 0; i < n && status == WEIR_OK; i++)
+		status = each_segment(&parts[i], false, visit_segment, visit);
+	meta_unmap(visit->blocks, size);
+	return status;
+}
+
+enum weir_status
+weir_segments_visit(
+    const struct weir_snapshot *what, weir_segment_visitor visitor, void *user)
+{
+	static const char call[] = "weir_segments_visit";
+	const struct driver *driver = driver_peek();
+	int n = driver != NULL ? driver->device_count : 0;
+	struct visit visit = { .visitor = visitor, .user = user };
+	struct wish wish;
+
+	if (os_forked())
+		return status_set(
+		    WEIR_EFORK, "%s: %s", call, weir_status_text(WEIR_EFORK));
+	if (visitor == NULL)
+		return status_set(WEIR_EINVAL, "%s: visitor is NULL", call);
+	enum weir_status status = read_wish(what, &wish);
+	if (status != WEIR_OK)
+		return status;
+	struct part *parts = meta_map(DEVICES_MAX * sizeof(*parts));
+	if (parts == NULL)
+		return status_set(
+		    WEIR_EHOSTMEM, "no host memory for a snapshot");
+	if (n > DEVICES_MAX)
+		n = DEVICES_MAX;
+	status = look_at_all(&wish, parts, n);
+	if (status == WEIR_OK)
+		status = visit_all(&visit, parts, n);
+	drop_parts(parts, n);
+	return status;
+}
+
+enum weir_status
+snapshot_onto(int fd, enum weir_snapshot_format format)
+{
+	const struct wish all = { .device = WEIR_DEVICE_ALL };
+
+	return write_snapshot(NULL, fd, format, &all);
+}

@@ -1,0 +1,412 @@
+/*
+ * Arenas besides the one that each device has.
+ *
+ * Note [Other arenas]
+ *
+ * Memory that must stay apart (of a private pool, of a source of its own) has
+ * an arena to itself, in which everything holds that holds in a device's own,
+ * but that threads keep no caches for it (for host memory they do). An arena
+ * belongs to those who hold it. When the last has dropped it, it gives back
+ * what is free, at once and whenever more of it becomes free, and with the last
+ * segment it is out of use and waits to be somebody else's: an arena is never
+ * freed, since a block is found, and its arena locked, with no lock held
+ * before.
+ */
+#include "allocator/cache/tcache.h"
+#include "allocator/memory/types.h"
+#include "allocator/private/suspend.h"
+#include "base/meta.h"
+#include "base/os.h"
+#include "base/status.h"
+#include "streams/event.h"
+
+/* ---- Making ------------------------------------------------------------ */
+
+static enum weir_status
+driver_take(void *closure, int device, size_t size, CUdeviceptr *out)
+{
+	(void)closure;
+	return driver_status(driver_peek()->cuMemAlloc(out, size),
+	    "cuMemAlloc(%zu bytes, device %d)", size, device);
+}
+
+static bool
+driver_give(void *closure, int device, CUdeviceptr addr, size_t size)
+{
+	(void)closure;
+	(void)device;
+	(void)size;
+	return driver_peek()->cuMemFree(addr) == CUDA_SUCCESS;
+}
+
+const struct source source_driver = {
+	.name = "cuMemAlloc", .take = driver_take, .give = driver_give
+};
+
+/* One that is out of use, or NULL. */
+static struct arena *
+reuse(struct arena *main)
+{
+	for (struct arena *a = arena_next(main); a != NULL; a = arena_next(a)) {
+		lock_enter(&a->lock);
+		bool idle = !a->in_use;
+		if (idle) {
+			a->in_use = true;
+			a->owners = 1;
+		}
+		lock_leave(&a->lock);
+		if (idle)
+			return a;
+	}
+	return NULL;
+}
+
+static enum weir_status
+make_new(struct arena *main, struct arena **out)
+{
+	struct arena *arena = meta_zalloc(sizeof(*arena));
+	if (arena == NULL)
+		return status_set(WEIR_EHOSTMEM,
+		    "no host memory for an arena of device %d", main->device);
+	arena->device = main->device;
+	arena->context = main->context;
+	arena->granularity = main->granularity;
+	arena->can_map = main->can_map;
+	arena->any = stream_ref(main->any);
+	enum weir_status status = arena_set_up(arena, main);
+	if (status != WEIR_OK) {
+		stream_put(arena->any);
+		meta_free(arena, sizeof(*arena));
+		return status;
+	}
+	arena->next = atomic_load(&main->others);
+	while (
+	    !atomic_compare_exchange_weak(&main->others, &arena->next, arena))
+		;
+	*out = arena;
+	return WEIR_OK;
+}
+
+enum weir_status
+arena_make(
+    int device, const struct source *source, unsigned flags, struct arena **out)
+{
+	static atomic_uint made; /* so far: pools are never named alike */
+	struct arena *main;
+	struct totals *totals = NULL;
+	enum weir_status status = device_resolve(device, &device);
+	if (status == WEIR_OK)
+		status = arena_get(device, &main);
+	if (status != WEIR_OK)
+		return status;
+	struct arena *arena = reuse(main);
+	if (arena == NULL)
+		status = make_new(main, &arena);
+	if (status != WEIR_OK)
+		return status;
+	lock_enter(&main->lock);
+	if ((flags & ARENA_HOST) != 0) {
+		status = totals_begin_host(main);
+		totals = main->host_totals;
+	} else if ((flags & ARENA_UNCOUNTED) == 0) {
+		status = totals_begin(main);
+		totals = main->totals;
+	}
+	bool forgotten = main->forgotten;
+	lock_leave(&main->lock);
+	lock_enter(&arena->lock);
+	arena->source = source != NULL ? *source : source_driver;
+	arena->own_source = source != NULL;
+	arena->granule =
+	    arena->source.granule != 0 ? arena->source.granule : WEIR_GRANULE;
+	atomic_store(&arena->flags, flags);
+	arena->waiting.in_captures = (flags & ARENA_HOST) == 0;
+	arena->pool =
+	    (struct trace_pool){ .user = 1 + atomic_fetch_add(&made, 1) };
+	arena->totals = totals;
+	arena->total_bytes =
+	    (flags & ARENA_HOST) != 0 ? os_memory_bytes() : main->total_bytes;
+	arena->forgotten = forgotten;
+	if (status != WEIR_OK)
+		arena->in_use = false;
+	lock_leave(&arena->lock);
+	if (status == WEIR_OK)
+		*out = arena;
+	return status;
+}
+
+/* ---- Owners ------------------------------------------------------------ */
+
+void
+arena_hold(struct arena *arena)
+{
+	lock_enter(&arena->lock);
+	if (arena->owners++ == 0)
+		atomic_fetch_sub(&arena->main->unowned, 1);
+	lock_leave(&arena->lock);
+}
+
+bool
+arena_lives(struct arena *arena, uint64_t generation)
+{
+	lock_enter(&arena->lock);
+	bool lives = arena->in_use && arena->generation == generation;
+	lock_leave(&arena->lock);
+	return lives;
+}
+
+bool
+arena_revive(struct arena *arena, uint64_t generation)
+{
+	lock_enter(&arena->lock);
+	bool alive = arena->in_use && arena->generation == generation &&
+	    !arena->forgotten;
+	if (alive && arena->owners++ == 0)
+		atomic_fetch_sub(&arena->main->unowned, 1);
+	lock_leave(&arena->lock);
+	return alive;
+}
+
+size_t
+arena_drop(struct arena *arena)
+{
+	lock_enter(&arena->lock);
+	bool last = --arena->owners == 0;
+	if (last)
+		atomic_fetch_add(&arena->main->unowned, 1);
+	lock_leave(&arena->lock);
+	return last ? arena_empty(arena) : 0;
+}
+
+void
+arena_keep(struct arena *arena)
+{
+	lock_enter(&arena->lock);
+	arena->kept++;
+	lock_leave(&arena->lock);
+}
+
+void
+arena_unkeep(struct arena *arena)
+{
+	lock_enter(&arena->lock);
+	arena->kept--;
+	lock_leave(&arena->lock);
+}
+
+/* ---- Keeps that end ---------------------------------------------------- */
+
+static void
+record_keeps(struct arena *arena)
+{
+	struct driver_guard guard;
+
+	status_mute();
+	if (driver_enter(arena->context, &guard) == WEIR_OK) {
+		/* Where it cannot be recorded now, a poll tries again. */
+		(void)stream_mark(arena->any, &arena->keep_event);
+		driver_leave(&guard);
+	}
+	status_unmute();
+}
+
+static void
+drop_keep_event(struct arena *arena)
+{
+	if (arena->keep_event != NULL)
+		event_give(arena->context, arena->keep_event);
+	arena->keep_event = NULL;
+}
+
+void
+arena_unkeep_later(struct arena *arena)
+{
+	lock_enter(&arena->lock);
+	if (arena->forgotten) {
+		arena->kept--;
+	} else {
+		arena->keeps_ending++;
+		drop_keep_event(arena);
+		record_keeps(arena);
+	}
+	lock_leave(&arena->lock);
+}
+
+static void
+take_off_keeps(struct arena *arena)
+{
+	drop_keep_event(arena);
+	arena->kept -= arena->keeps_ending;
+	arena->keeps_ending = 0;
+	arena->keeps_ended++;
+}
+
+void
+arena_poll_keeps(struct arena *arena)
+{
+	struct driver_guard guard;
+
+	if (arena->keeps_ending == 0)
+		return;
+	if (arena->keep_event == NULL)
+		record_keeps(arena);
+	if (arena->keep_event == NULL ||
+	    driver_enter(arena->context, &guard) != WEIR_OK)
+		return;
+	bool done =
+	    driver_peek()->cuEventQuery(arena->keep_event) == CUDA_SUCCESS;
+	driver_leave(&guard);
+	if (done)
+		take_off_keeps(arena);
+}
+
+void
+arena_wait_keeps(struct arena *arena) UNCHECKED
+{
+	uint64_t ended = arena->keeps_ended;
+	unsigned ending = arena->keeps_ending;
+
+	if (ending == 0)
+		return;
+	arena->stats.num_host_waits++;
+	lock_leave(&arena->lock);
+	enum weir_status status = stream_wait_host(arena->any);
+	lock_enter(&arena->lock);
+	/* Those that have come meanwhile may be for later work. */
+	if (status == WEIR_OK && arena->keeps_ended == ended &&
+	    arena->keeps_ending == ending)
+		take_off_keeps(arena);
+}
+
+/* ---- With no owner ----------------------------------------------------- */
+
+static void
+retire(struct arena *arena)
+{
+	struct totals *totals = arena->totals;
+	struct list *next;
+
+	for (struct list *l = arena->pools.next; l != &arena->pools; l = next) {
+		struct pools *pools = CONTAINER_OF(l, struct pools, link);
+		next = l->next;
+		if (pools != arena->any_pools)
+			pools_drop(pools);
+	}
+	if (totals != NULL) {
+		lock_enter(&totals->lock);
+		stats_add_counters(&totals->stats, &arena->stats);
+		lock_leave(&totals->lock);
+	}
+	arena->stats = (struct weir_stats){ 0 };
+	arena->tally = (struct tally){ 0 };
+	arena->any_pools->stats = (struct weir_stats){ 0 };
+	arena->any_pools->tally = (struct tally){ 0 };
+	arena->served = 0;
+	arena->moves = 0;
+	arena->most_live = 0;
+	arena->decay = (struct decay){ 0 };
+	arena->in_use = false;
+	arena->generation++;
+	atomic_fetch_sub(&arena->main->unowned, 1);
+}
+
+static bool
+is_unowned(const struct arena *arena)
+{
+	return arena->in_use && arena->owners == 0;
+}
+
+size_t
+arena_empty(struct arena *arena)
+{
+	size_t bytes = 0;
+
+	lock_enter(&arena->lock);
+	if (is_unowned(arena)) {
+		arena->jobs++; /* it is not out of use before this is done */
+		reclaim_poll(arena, RECLAIM_SKIPS);
+		reclaim_refresh(arena);
+		arena_drop_suspended(arena);
+		bytes = reclaim_shed(arena, SIZE_MAX);
+		segment_unreserve(arena);
+		if (is_unowned(arena) && arena->jobs == 1 &&
+		    list_empty(&arena->segments) && arena->waiting.count == 0)
+			retire(arena);
+		arena_job_done(arena);
+	}
+	lock_leave(&arena->lock);
+	return bytes;
+}
+
+size_t
+arena_empty_all(struct arena *main)
+{
+	size_t bytes = 0;
+
+	for (struct arena *a = arena_next(main); a != NULL; a = arena_next(a))
+		bytes += arena_empty(a);
+	return bytes;
+}
+
+/* ---- For each other ---------------------------------------------------- */
+
+/* Give back at least `want` bytes, without a wait. */
+static size_t
+give_some(struct arena *arena, size_t want)
+{
+	lock_enter(&arena->lock);
+	tcache_drain(arena);
+	reclaim_poll(arena, RECLAIM_SKIPS);
+	reclaim_refresh(arena);
+	size_t bytes = reclaim_shed(arena, want);
+	lock_leave(&arena->lock);
+	return bytes;
+}
+
+/* The same with a wait for as much as it takes to bring anything. */
+static size_t
+give_waiting(struct arena *arena, size_t want)
+{
+	size_t bytes = 0;
+
+	lock_enter(&arena->lock);
+	if (arena->kept > 0 && arena->kept == arena->keeps_ending)
+		arena_wait_keeps(arena);
+	arena->tries++;
+	while (arena->kept == 0 && !arena->forgotten) {
+		tcache_drain(arena);
+		bytes = reclaim_shed(arena, want);
+		if (bytes > 0 || !reclaim_wait(arena))
+			break;
+	}
+	lock_leave(&arena->lock);
+	return bytes;
+}
+
+static bool
+may_ask(const struct arena *arena, const struct arena *other)
+{
+	if (arena_is_host(arena))
+		return other != arena && arena_is_host(other);
+	return other != arena && arena_is_counted(other);
+}
+
+size_t
+arena_ask_others(struct arena *arena, size_t want)
+{
+	size_t bytes = 0;
+
+	if (atomic_load(&arena->main->others) == NULL)
+		return 0;
+	status_mute();
+	for (struct arena *a = arena->main; a != NULL && bytes < want;
+	     a = arena_next(a))
+		if (may_ask(arena, a))
+			bytes += give_some(a, want - bytes);
+	for (struct arena *a = arena->main; a != NULL && bytes == 0;
+	     a = arena_next(a))
+		if (may_ask(arena, a))
+			bytes += give_waiting(a, want);
+	status_unmute();
+	return bytes;
+}

@@ -1,0 +1,541 @@
+/*
+ * Checkpoints of an arena.
+ *
+ * Kept are the blocks that have memory, in the order of their addresses;
+ * neighbours make a *run*. A run may begin and end anywhere in a segment, so
+ * expandable segments with holes are no special case. To restore one is to free
+ * all that is live, to join what is free under each run into one block and cut
+ * that as it was. All that can fail comes before: memory for blocks and lists,
+ * and waits on the device where a run passes from one stream to another.
+ */
+#include "allocator/private/checkpoint.h"
+
+#include <stdlib.h>
+
+#include "allocator/memory/emit.h"
+#include "allocator/memory/lookup.h"
+#include "base/meta.h"
+#include "base/status.h"
+
+/* A block as it was. */
+struct was {
+	CUdeviceptr addr;
+	size_t size;
+	size_t requested;
+	struct stream *stream; /* a reference */
+	enum pool_kind kind;
+	bool live;
+
+	/* While it is restored. */
+	struct pools *pools;
+	struct block *spare; /* for its start */
+	bool begins;         /* a run */
+};
+
+struct checkpoint {
+	struct arena *arena;
+	uint64_t generation;
+	size_t n;
+	struct was *blocks; /* by address */
+	size_t room;        /* bytes of the array */
+};
+
+/* ---- Taking ------------------------------------------------------------ */
+
+/* Nothing is on its way, and nothing live is of no stream. */
+static enum weir_status
+check_calm(struct arena *arena)
+{
+	if (arena->forgotten)
+		return status_set(WEIR_ECONTEXT,
+		    "checkpoint: device %d was reset", arena->device);
+	if (arena->jobs > 0 || atomic_load(&arena->suspended))
+		return status_set(WEIR_ENOTREADY,
+		    "checkpoint: memory of the pool is being mapped, or "
+		    "is suspended");
+	for (struct list *l = arena->waiting.pending.next;
+	     l != &arena->waiting.pending; l = l->next)
+		if (block_state(block_of_pending(l)) == BLOCK_PENDING)
+			return status_set(WEIR_ENOTREADY,
+			    "checkpoint: the block at %#llx waits for a "
+			    "stream: events should have synchronized",
+			    (unsigned long long)block_of_pending(l)->addr);
+	return WEIR_OK;
+}
+
+/* A block that is part of a checkpoint: it has memory. */
+static bool
+is_kept(const struct block *block)
+{
+	return block_state(block) == BLOCK_FREE ||
+	    block_state(block) == BLOCK_ACTIVE;
+}
+
+static enum weir_status
+count_blocks(const struct arena *arena, size_t *n)
+{
+	*n = 0;
+	for (struct list *l = arena->segments.next; l != &arena->segments;
+	     l = l->next) {
+		struct segment *segment = CONTAINER_OF(l, struct segment, link);
+		for (struct block *b = segment->first; b != NULL; b = b->next) {
+			*n += is_kept(b);
+			if (block_state(b) == BLOCK_ACTIVE &&
+			    b->pool->owner == arena->any_pools)
+				return status_set(WEIR_ENOTSUP,
+				    "checkpoint: the block at %#llx is of no "
+				    "stream",
+				    (unsigned long long)b->addr);
+		}
+	}
+	return WEIR_OK;
+}
+
+static int
+compare_was(const void *a, const void *b)
+{
+	const struct was *x = a;
+	const struct was *y = b;
+
+	return (x->addr > y->addr) - (x->addr < y->addr);
+}
+
+static void
+note_blocks(struct checkpoint *checkpoint, const struct arena *arena)
+{
+	for (struct list *l = arena->segments.next; l != &arena->segments;
+	     l = l->next) {
+		struct segment *segment = CONTAINER_OF(l, struct segment, link);
+		for (struct block *b = segment->first; b != NULL; b = b->next) {
+			if (!is_kept(b))
+				continue;
+			bool live = block_state(b) == BLOCK_ACTIVE;
+			checkpoint->blocks[checkpoint->n++] =
+			    (struct was){ .addr = b->addr,
+				    .size = b->size,
+				    .requested = live ? b->requested : 0,
+				    .stream =
+					stream_ref(b->pool->owner->stream),
+				    .kind = b->pool->kind,
+				    .live = live };
+		}
+	}
+	qsort(checkpoint->blocks, checkpoint->n, sizeof(*checkpoint->blocks),
+	    compare_was);
+}
+
+static enum weir_status
+take(struct arena *arena, struct checkpoint *checkpoint)
+{
+	size_t n;
+	enum weir_status status;
+
+	reclaim_poll(arena, RECLAIM_SKIPS);
+	status = check_calm(arena);
+	if (status == WEIR_OK)
+		status = count_blocks(arena, &n);
+	if (status != WEIR_OK)
+		return status;
+	checkpoint->room = (n + 1) * sizeof(*checkpoint->blocks);
+	checkpoint->blocks = meta_zalloc(checkpoint->room);
+	if (checkpoint->blocks == NULL)
+		return status_set(WEIR_EHOSTMEM,
+		    "checkpoint: no host memory for %zu blocks", n);
+	checkpoint->arena = arena;
+	checkpoint->generation = arena->generation;
+	note_blocks(checkpoint, arena);
+	return WEIR_OK;
+}
+
+enum weir_status
+checkpoint_take(struct arena *arena, struct checkpoint **out)
+{
+	struct checkpoint *checkpoint = meta_zalloc(sizeof(*checkpoint));
+	if (checkpoint == NULL)
+		return status_set(
+		    WEIR_EHOSTMEM, "checkpoint: no host memory for it");
+	lock_enter(&arena->lock);
+	enum weir_status status = take(arena, checkpoint);
+	lock_leave(&arena->lock);
+	if (status != WEIR_OK) {
+		meta_free(checkpoint, sizeof(*checkpoint));
+		return status;
+	}
+	*out = checkpoint;
+	return WEIR_OK;
+}
+
+void
+checkpoint_drop(struct checkpoint *checkpoint)
+{
+	if (checkpoint == NULL)
+		return;
+	for (size_t i = 0; i < checkpoint->n; i++)
+		stream_put(checkpoint->blocks[i].stream);
+	meta_free(checkpoint->blocks, checkpoint->room);
+	meta_free(checkpoint, sizeof(*checkpoint));
+}
+
+void
+restored_drop(struct restored *restored)
+{
+	if (restored->freed != NULL)
+		meta_free(restored->freed,
+		    (restored->n_freed + 1) * sizeof(*restored->freed));
+	if (restored->live != NULL)
+		meta_free(restored->live,
+		    (restored->n_live + 1) * sizeof(*restored->live));
+	*restored = (struct restored){ 0 };
+}
+
+/* ---- Before anything changes ------------------------------------------- */
+
+/* The block that has memory at an address of the arena, or NULL. */
+static struct block *
+block_over(const struct arena *arena, CUdeviceptr addr)
+{
+	struct block *block = lookup_floor(addr);
+
+	return block != NULL && block->arena == arena &&
+		block->segment != NULL && addr - block->addr < block->size ?
+	    block :
+	    NULL;
+}
+
+/* Put the stream of a block that was behind all that is queued on the one that
+ * has its memory now. */
+static enum weir_status
+follow(const struct was *was, struct block *now)
+{
+	struct pools *owner = now->pool->owner;
+	struct arena *arena = now->arena;
+
+	if (owner == was->pools || owner == arena->any_pools ||
+	    (block_state(now) == BLOCK_FREE &&
+		now->freed_at <= owner->passed_at))
+		return WEIR_OK;
+	if (block_state(now) == BLOCK_ACTIVE)
+		owner->freed_at = order_tick();
+	if (was->pools != arena->any_pools && marks_can_wait(was->pools) &&
+	    was->pools->capture == 0 &&
+	    marks_follow(
+		was->pools, owner, owner->freed_at, (struct patience){ 0 }))
+		return WEIR_OK;
+	return status_set(WEIR_ENOTREADY,
+	    "checkpoint: the memory at %#llx is in use on stream %p, and "
+	    "stream "
+	    "%p cannot be made to wait for it",
+	    (unsigned long long)was->addr, (void *)owner->stream->handle,
+	    (void *)was->stream->handle);
+}
+
+/* All memory of a block that was is there, in one segment of its kind. */
+static enum weir_status
+check_memory(struct arena *arena, const struct was *was)
+{
+	const struct segment *segment = NULL;
+	CUdeviceptr at = was->addr;
+
+	while (at < was->addr + was->size) {
+		struct block *now = block_over(arena, at);
+		if (now == NULL || !is_kept(now) ||
+		    now->segment->kind != was->kind ||
+		    (segment != NULL && segment != now->segment))
+			return status_set(WEIR_EINVAL,
+			    "checkpoint: could not find %#llx: the memory "
+			    "there "
+			    "is no longer the pool's",
+			    (unsigned long long)at);
+		enum weir_status status = follow(was, now);
+		if (status != WEIR_OK)
+			return status;
+		segment = now->segment;
+		at = now->addr + now->size;
+	}
+	return WEIR_OK;
+}
+
+/* Live blocks are counted; none may have a use, which would hold it back. */
+static enum weir_status
+check_live(const struct arena *arena, size_t *n)
+{
+	*n = 0;
+	for (struct list *l = arena->segments.next; l != &arena->segments;
+	     l = l->next) {
+		struct segment *segment = CONTAINER_OF(l, struct segment, link);
+		for (struct block *b = segment->first; b != NULL; b = b->next) {
+			if (block_state(b) != BLOCK_ACTIVE)
+				continue;
+			++*n;
+			if (b->pending.uses != NULL)
+				return status_set(WEIR_ENOTREADY,
+				    "checkpoint: the live block at %#llx was "
+				    "used on other streams: events should have "
+				    "synchronized",
+				    (unsigned long long)b->addr);
+		}
+	}
+	return WEIR_OK;
+}
+
+/* A restore on its way. */
+struct job {
+	struct arena *arena;
+	const struct options *options;
+	struct was *blocks; /* a copy */
+	size_t n;
+	struct block *behind; /* spare blocks, for what lies behind each run */
+	struct restored restored;
+};
+
+static enum weir_status
+prepare_lists(struct job *job)
+{
+	struct restored *r = &job->restored;
+
+	r->n_live = 0;
+	for (size_t i = 0; i < job->n; i++)
+		r->n_live += job->blocks[i].live;
+	r->freed = meta_zalloc((r->n_freed + 1) * sizeof(*r->freed));
+	r->live = meta_zalloc((r->n_live + 1) * sizeof(*r->live));
+	if (r->freed == NULL || r->live == NULL)
+		return status_set(WEIR_EHOSTMEM,
+		    "checkpoint: no host memory for %zu pointers",
+		    r->n_freed + r->n_live);
+	return WEIR_OK;
+}
+
+static bool
+begins_run(const struct job *job, size_t i)
+{
+	const struct was *was = &job->blocks[i];
+
+	return i == 0 || was[-1].addr + was[-1].size != was->addr ||
+	    block_over(job->arena, was->addr)->segment !=
+	    block_over(job->arena, was[-1].addr)->segment;
+}
+
+/* A block for each start, and one for what lies behind each run. (Where runs
+ * begin is found now: once all is freed and joined, the block over an address
+ * starts far below it, and looking for it takes long.) */
+static enum weir_status
+prepare_blocks(struct job *job)
+{
+	for (size_t i = 0; i < job->n; i++)
+		job->blocks[i].begins = begins_run(job, i);
+	for (size_t i = 0; i < job->n; i++) {
+		struct was *was = &job->blocks[i];
+		struct block *behind;
+		enum weir_status status =
+		    block_new(job->arena, was->addr, &was->spare);
+		if (status != WEIR_OK)
+			return status;
+		if (i + 1 < job->n && !job->blocks[i + 1].begins)
+			continue;
+		status = block_new(job->arena, was->addr + was->size, &behind);
+		if (status != WEIR_OK)
+			return status;
+		behind->next = job->behind;
+		job->behind = behind;
+	}
+	return WEIR_OK;
+}
+
+static void
+drop_blocks(struct job *job)
+{
+	for (size_t i = 0; i < job->n; i++)
+		if (job->blocks[i].spare != NULL)
+			block_delete(job->blocks[i].spare);
+	while (job->behind != NULL) {
+		struct block *next = job->behind->next;
+		block_delete(job->behind);
+		job->behind = next;
+	}
+}
+
+/* The pools of each stream, which stay until drop_pools(): what is freed may be
+ * the last block of a stream that has ended. */
+static enum weir_status
+prepare_pools(struct job *job)
+{
+	enum weir_status status = WEIR_OK;
+
+	for (size_t i = 0; i < job->n && status == WEIR_OK; i++) {
+		struct was *was = &job->blocks[i];
+		status = pools_get(job->arena, was->stream, &was->pools);
+		if (status == WEIR_OK)
+			was->pools->pins++;
+	}
+	return status;
+}
+
+static void
+drop_pools(struct job *job)
+{
+	for (size_t i = 0; i < job->n; i++) {
+		struct pools *pools = job->blocks[i].pools;
+		if (pools == NULL)
+			continue;
+		pools->pins--;
+		pools_drop_if_done(pools);
+	}
+}
+
+static enum weir_status
+prepare(struct job *job)
+{
+	struct arena *arena = job->arena;
+
+	reclaim_poll(arena, RECLAIM_SKIPS);
+	reclaim_refresh(arena);
+	enum weir_status status = check_calm(arena);
+	if (status == WEIR_OK)
+		status = check_live(arena, &job->restored.n_freed);
+	if (status == WEIR_OK)
+		status = prepare_pools(job);
+	for (size_t i = 0; i < job->n && status == WEIR_OK; i++)
+		status = check_memory(arena, &job->blocks[i]);
+	if (status == WEIR_OK)
+		status = prepare_lists(job);
+	if (status == WEIR_OK)
+		status = prepare_blocks(job);
+	return status;
+}
+
+/* ---- Making it so ------------------------------------------------------ */
+
+static void
+free_live(struct job *job)
+{
+	struct arena *arena = job->arena;
+	size_t n = 0;
+
+	for (struct list *l = arena->segments.next; l != &arena->segments;
+	     l = l->next) {
+		struct segment *segment = CONTAINER_OF(l, struct segment, link);
+		for (struct block *b = segment->first; b != NULL; b = b->next)
+			if (block_state(b) == BLOCK_ACTIVE)
+				job->restored.freed[n++] = b->addr;
+	}
+	for (size_t i = 0; i < n; i++)
+		malloc_release(lookup_exact(job->restored.freed[i]));
+}
+
+/* All that is free under a run as one block that begins with it and is in no
+ * tree; what lies behind is put back. */
+static struct block *
+join_run(struct job *job, const struct was *first, const struct was *last)
+{
+	struct span span = { .first = block_over(job->arena, first->addr),
+		.last = block_over(job->arena, last->addr + last->size - 1) };
+	CUdeviceptr end = last->addr + last->size;
+	struct block *behind = job->behind;
+	struct block *block = block_join(span.first, span.last);
+
+	if (block->addr < first->addr) {
+		struct block *before = block;
+		block = first->spare;
+		block_split(before, first->addr - before->addr, block);
+		block_set_state(block, BLOCK_LEAVING);
+		block_put(before, BLOCK_FREE);
+	} else {
+		block_set_state(block, BLOCK_LEAVING);
+		block_delete(first->spare);
+	}
+	job->behind = behind->next;
+	behind->addr = end;
+	behind->next = NULL;
+	if (block->addr + block->size > end) {
+		block_split(block, end - block->addr, behind);
+		block_put(behind, BLOCK_FREE);
+	} else {
+		block_delete(behind);
+	}
+	return block;
+}
+
+/* Cut the first block of a run as it was; returns what is behind it. */
+static struct block *
+cut_one(struct job *job, struct was *was, struct block *block)
+{
+	struct block *rest = NULL;
+
+	if (block->size > was->size) {
+		rest = was[1].spare;
+		block_split(block, was->size, rest);
+	}
+	block_move(block, &was->pools->pool[was->kind]);
+	if (was->live) {
+		block_set_state(block, BLOCK_ACTIVE);
+		block->requested = was->requested;
+		malloc_count(job->options, block);
+		tell_alloc(block);
+		job->restored.live[job->restored.n_live++] = block->addr;
+	}
+	return rest;
+}
+
+static void
+put_free(struct job *job, size_t first, size_t last)
+{
+	for (size_t i = first; i <= last; i++)
+		if (!job->blocks[i].live)
+			reclaim_put(lookup_exact(job->blocks[i].addr));
+}
+
+static void
+commit(struct job *job)
+{
+	size_t last;
+
+	free_live(job);
+	job->restored.n_live = 0;
+	for (size_t i = 0; i < job->n; i = last + 1) {
+		last = i;
+		while (last + 1 < job->n && !job->blocks[last + 1].begins)
+			last++;
+		struct block *block =
+		    join_run(job, &job->blocks[i], &job->blocks[last]);
+		for (size_t k = i; k <= last; k++)
+			block = cut_one(job, &job->blocks[k], block);
+		put_free(job, i, last);
+	}
+}
+
+enum weir_status
+checkpoint_restore(struct arena *arena, const struct checkpoint *checkpoint,
+    struct restored *out)
+{
+	struct job job = { .arena = arena, .n = checkpoint->n };
+	enum weir_status status = options_get(&job.options);
+	if (status != WEIR_OK)
+		return status;
+	job.blocks = meta_zalloc(checkpoint->room);
+	if (job.blocks == NULL)
+		return status_set(
+		    WEIR_EHOSTMEM, "checkpoint: no host memory to restore it");
+	for (size_t i = 0; i < job.n; i++)
+		job.blocks[i] = checkpoint->blocks[i];
+	history_enter(WEIR_HISTORY_STATE);
+	lock_enter(&arena->lock);
+	if (checkpoint->arena != arena ||
+	    checkpoint->generation != arena->generation)
+		status = status_set(
+		    WEIR_EINVAL, "checkpoint: it is not of this pool");
+	if (status == WEIR_OK)
+		status = prepare(&job);
+	if (status == WEIR_OK)
+		commit(&job);
+	else
+		drop_blocks(&job);
+	drop_pools(&job);
+	lock_leave(&arena->lock);
+	history_leave();
+	meta_free(job.blocks, checkpoint->room);
+	if (status == WEIR_OK)
+		*out = job.restored;
+	else
+		restored_drop(&job.restored);
+	return status;
+}

@@ -1,0 +1,317 @@
+/*
+ * The routes of all devices, the latest first. A request walks them with no
+ * lock held in between, since filters are the user's: it holds the route it
+ * looks at, and goes on to the latest of those that began before it.
+ *
+ * Note [Strays]
+ *
+ * A program that captures by CUDA's own calls and does not say so is found out
+ * when a captured stream comes for memory. What it gets must not be anyone
+ * else's while the capture goes on, so it gets an arena. That is dropped when
+ * the capture has ended, which is seen by whoever next comes to allocate; the
+ * program may have told of its graph before, and then it is the graph's.
+ */
+#include "allocator/private/route.h"
+
+#include "allocator/cache/tcache.h"
+#include "base/meta.h"
+#include "base/os.h"
+#include "base/status.h"
+#include "streams/capture.h"
+
+struct route {
+	/* Constant. */
+	uint64_t id;         /* rises from route to route */
+	struct arena *arena; /* a hold */
+	struct route_match match;
+	uint32_t thread;
+
+	_Atomic(uint64_t) capture;
+	struct list link;     /* in routes, while it has not ended */
+	struct stream *stray; /* a reference; NULL: it is no stray's */
+	unsigned refs;        /* its own, and of those who look at it */
+};
+
+static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_ROUTES);
+static struct list routes GUARDED_BY(lock) = { &routes, &routes };
+static uint64_t last_id GUARDED_BY(lock);
+static atomic_uint count;  /* of routes; changed under the lock */
+static atomic_uint strays; /* of these, changed under the lock */
+
+static struct route *
+route_of(struct list *link)
+{
+	return CONTAINER_OF(link, struct route, link);
+}
+
+/* ---- Beginning and ending ---------------------------------------------- */
+
+/* Caches of streams that the route may match are emptied. */
+static void
+retire_caches(const struct route *route)
+{
+	struct arena *main = route->arena->main;
+	const struct stream *stream =
+	    route->match.kind == ROUTE_STREAM ? route->match.stream : NULL;
+
+	lock_enter(&main->lock);
+	tcache_retire(main, stream, route->match.kind == ROUTE_THREAD);
+	lock_leave(&main->lock);
+}
+
+enum weir_status
+route_begin(
+    struct arena *arena, const struct route_match *match, struct route **out)
+{
+	struct route *route = meta_zalloc(sizeof(*route));
+	if (route == NULL)
+		return status_set(WEIR_EHOSTMEM, "no host memory for a route");
+	route->arena = arena;
+	route->match = *match;
+	route->thread = os_thread_id();
+	route->refs = 1;
+	atomic_init(&route->capture, match->capture);
+	if (match->kind == ROUTE_STREAM)
+		stream_ref(match->stream);
+	arena_hold(arena);
+	lock_enter(&lock);
+	route->id = ++last_id;
+	list_push_front(&routes, &route->link);
+	atomic_fetch_add(&count, 1);
+	lock_leave(&lock);
+	retire_caches(route);
+	*out = route;
+	return WEIR_OK;
+}
+
+void
+route_set_capture(struct route *route, uint64_t capture)
+{
+	atomic_store(&route->capture, capture);
+}
+
+static void
+put(struct route *route)
+{
+	lock_enter(&lock);
+	bool last = --route->refs == 0;
+	lock_leave(&lock);
+	if (!last)
+		return;
+	if (route->match.kind == ROUTE_STREAM)
+		stream_put(route->match.stream);
+	arena_drop(route->arena);
+	meta_free(route, sizeof(*route));
+}
+
+void
+route_end(struct route *route)
+{
+	lock_enter(&lock);
+	list_remove(&route->link);
+	atomic_fetch_sub(&count, 1);
+	lock_leave(&lock);
+	put(route);
+}
+
+/* ---- Matching ---------------------------------------------------------- */
+
+/* The latest route of a device that began before one, held. */
+static struct route *
+before(const struct arena *main, uint64_t id)
+{
+	struct route *found = NULL;
+
+	lock_enter(&lock);
+	for (struct list *l = routes.next; l != &routes && found == NULL;
+	     l = l->next)
+		if (route_of(l)->id < id && route_of(l)->arena->main == main)
+			found = route_of(l);
+	if (found != NULL)
+		found->refs++;
+	lock_leave(&lock);
+	return found;
+}
+
+static bool
+matches(const struct route *route, struct stream *stream, uint64_t capture)
+{
+	switch (route->match.kind) {
+	case ROUTE_CAPTURE:
+		return capture != 0 && atomic_load(&route->capture) == capture;
+	case ROUTE_THREAD:
+		return route->thread == os_thread_id();
+	case ROUTE_STREAM:
+		return route->match.stream == stream;
+	case ROUTE_FILTER:
+		return route->match.filter(
+		    stream->handle, route->match.closure);
+	}
+	return false;
+}
+
+static struct arena *
+find(struct arena *main, struct stream *stream, uint64_t capture)
+{
+	struct arena *arena = NULL;
+	struct route *route;
+
+	for (uint64_t id = UINT64_MAX;
+	     arena == NULL && (route = before(main, id)) != NULL; put(route)) {
+		id = route->id;
+		if (matches(route, stream, capture))
+			arena = route->arena;
+		if (arena != NULL)
+			arena_hold(arena);
+	}
+	return arena;
+}
+
+/* ---- Strays ------------------------------------------------------------ */
+
+void
+route_give_stray(struct route *route, struct stream *stream)
+{
+	lock_enter(&lock);
+	route->stray = stream_ref(stream);
+	atomic_fetch_add(&strays, 1);
+	lock_leave(&lock);
+}
+
+/* An arena and a route for a capture that has none. */
+static enum weir_status
+adopt_stray(struct stream *stream, uint64_t capture, struct arena **out)
+{
+	struct route_match match = { .kind = ROUTE_CAPTURE,
+		.capture = capture };
+	struct route *route;
+	struct arena *arena;
+	enum weir_status status = arena_make(stream->device, NULL, 0, &arena);
+	if (status != WEIR_OK)
+		return status;
+	arena_keep(arena);
+	status = route_begin(arena, &match, &route);
+	if (status != WEIR_OK) {
+		arena_unkeep(arena);
+		arena_drop(arena);
+		return status;
+	}
+	route_give_stray(route, stream);
+	arena_hold(arena);
+	*out = arena;
+	return WEIR_OK;
+}
+
+/* Has the capture of a stray ended? A thread's own stream can be asked about
+ * there only. */
+static bool
+has_ended(const struct route *route)
+{
+	const struct stream *stream = route->stray;
+	uint64_t id;
+
+	if (stream->thread != 0 && stream->thread != os_thread_id())
+		return atomic_load(&stream->ended);
+	status_mute();
+	bool ended = capture_ask(stream, &id) == WEIR_OK &&
+	    id != atomic_load(&route->capture);
+	status_unmute();
+	return ended;
+}
+
+/* A stray's route is taken out of the list of strays: of this capture, or any
+ * whose capture has ended. */
+static struct route *
+take_stray(const struct arena *main, uint64_t capture)
+{
+	struct stream *stream = NULL;
+	struct route *route = NULL;
+
+	lock_enter(&lock);
+	for (struct list *l = routes.next; l != &routes && route == NULL;
+	     l = l->next) {
+		struct route *r = route_of(l);
+		if (r->stray != NULL && r->arena->main == main &&
+		    (capture == 0 ? has_ended(r) :
+				    atomic_load(&r->capture) == capture))
+			route = r;
+	}
+	if (route != NULL) {
+		stream = route->stray;
+		route->stray = NULL;
+		atomic_fetch_sub(&strays, 1);
+	}
+	lock_leave(&lock);
+	if (stream != NULL)
+		stream_put(stream);
+	return route;
+}
+
+size_t
+route_tidy(const struct arena *main)
+{
+	struct route *route;
+	size_t bytes = 0;
+
+	while (atomic_load_explicit(&strays, memory_order_relaxed) > 0 &&
+	    (route = take_stray(main, 0)) != NULL) {
+		struct arena *arena = route->arena;
+		arena_hold(arena);
+		route_end(route);
+		arena_unkeep(arena);
+		bytes += arena_drop(arena); /* for now, and for the stray */
+		bytes += arena_drop(arena);
+	}
+	return bytes;
+}
+
+bool
+route_take_stray(const struct arena *main, uint64_t capture,
+    struct route **route, struct arena **arena)
+{
+	struct route *found = take_stray(main, capture);
+	if (found == NULL)
+		return false;
+	*route = found;
+	*arena = found->arena;
+	return true;
+}
+
+/* ---- For a request ----------------------------------------------------- */
+
+enum weir_status
+route_find(struct arena *main, struct stream *stream, struct arena **out)
+{
+	*out = NULL;
+	route_tidy(main);
+	uint64_t capture;
+	enum weir_status status = capture_ask(stream, &capture);
+	if (status != WEIR_OK)
+		return status;
+	if (atomic_load_explicit(&count, memory_order_relaxed) > 0)
+		*out = find(main, stream, capture);
+	if (*out == NULL && capture != 0)
+		return adopt_stray(stream, capture, out);
+	return WEIR_OK;
+}
+
+bool
+route_may_match(const struct stream *stream)
+{
+	bool may = false;
+
+	if (atomic_load_explicit(&count, memory_order_relaxed) == 0)
+		return false;
+	lock_enter(&lock);
+	for (struct list *l = routes.next; l != &routes && !may; l = l->next) {
+		const struct route *route = route_of(l);
+		if (route->arena->device != stream->device)
+			continue;
+		may = route->match.kind == ROUTE_THREAD ?
+		    route->thread == os_thread_id() :
+		    route->match.kind != ROUTE_STREAM ||
+			route->match.stream == stream;
+	}
+	lock_leave(&lock);
+	return may;
+}

@@ -1,0 +1,373 @@
+/*
+ * Suspended arenas. Their handles stay in their segments, without memory: each
+ * is unmapped, and its id is 0 once its reference is given up. The blocks stay
+ * as they are and count as before, but for reserved_bytes, which is what is
+ * held from the driver. While it is suspended an arena is kept, so that nothing
+ * else looks at its handles. The history tells it as memory that is unmapped
+ * and mapped again, and a snapshot shows of it what is mapped: nothing.
+ */
+#include "allocator/private/suspend.h"
+
+#include "allocator/memory/emit.h"
+#include "allocator/memory/lookup.h"
+#include "allocator/private/suspend_copies.h"
+#include "base/meta.h"
+#include "base/status.h"
+
+static struct segment *
+segment_of(struct list *link)
+{
+	return CONTAINER_OF(link, struct segment, link);
+}
+
+static struct handle *
+handle_at(struct tree_node *node)
+{
+	return node != NULL ? CONTAINER_OF(node, struct handle, node) : NULL;
+}
+
+/* Tell that the memory of a run of blocks is there, or is not. */
+static void
+tell_run(const struct segment *segment, const struct block *first,
+    const struct block *end, bool there)
+{
+	CUdeviceptr stop =
+	    end != NULL ? end->addr : segment->addr + segment->size;
+
+	tell_memory(segment, first->addr, stop - first->addr,
+	    there ? TRACE_segment_map : TRACE_segment_unmap);
+}
+
+/* Count the memory of all blocks as held, or not, and tell of it. */
+static void
+count_reserved(struct arena *arena, bool held)
+{
+	for (struct list *l = arena->segments.next; l != &arena->segments;
+	     l = l->next) {
+		const struct block *run = NULL;
+		struct block *b;
+		for (b = segment_of(l)->first; b != NULL; b = b->next) {
+			if (block_is_held(b))
+				stats_change(b->pool, STAT3_reserved_bytes,
+				    held ? (int64_t)b->size :
+					   -(int64_t)b->size);
+			if (run != NULL && !block_is_held(b))
+				tell_run(segment_of(l), run, b, held);
+			if (!block_is_held(b))
+				run = NULL;
+			else if (run == NULL)
+				run = b;
+		}
+		if (run != NULL)
+			tell_run(segment_of(l), run, NULL, held);
+	}
+}
+
+/* ---- Suspending -------------------------------------------------------- */
+
+static enum weir_status
+check_suspend(const struct arena *arena)
+{
+	if (arena->forgotten)
+		return status_set(WEIR_ECONTEXT,
+		    "suspending: device %d was reset", arena->device);
+	if (atomic_load(&arena->suspended))
+		return status_set(
+		    WEIR_EINVAL, "suspending: the pool is suspended");
+	if (arena->jobs > 0 || !list_empty(&arena->left))
+		return status_set(WEIR_ENOTREADY,
+		    "suspending: memory of the pool is being mapped");
+	for (struct list *l = arena->segments.next; l != &arena->segments;
+	     l = l->next) {
+		if (segment_of(l)->pins > 0)
+			return status_set(WEIR_EINVAL,
+			    "suspending: pages of the pool are pinned");
+		if (segment_of(l)->busy > 0)
+			return status_set(WEIR_ENOTREADY,
+			    "suspending: memory of the pool is being mapped");
+		if (!segment_of(l)->expandable)
+			return status_set(WEIR_ENOTSUP,
+			    "suspending: the pool has segments of the driver, "
+			    "which cannot come back to their addresses");
+	}
+	return WEIR_OK;
+}
+
+/* Unmap what can be, then give up what is unmapped. Bytes given back. */
+static size_t
+give_up(struct arena *arena)
+{
+	const struct driver *driver = driver_peek();
+	size_t bytes = 0;
+
+	for (struct handle *h = handles_first(arena); h != NULL;
+	     h = handles_next(h)) {
+		h->mapped =
+		    driver->cuMemUnmap(h->addr, h->size) != CUDA_SUCCESS;
+		if (!h->mapped && h->id != 0 &&
+		    driver->cuMemRelease(h->id) == CUDA_SUCCESS)
+			h->id = 0;
+		bytes += h->id == 0 ? h->size : 0;
+	}
+	return bytes;
+}
+
+/* With the lock left: nobody else looks at the handles. */
+static enum weir_status
+suspend(struct arena *arena, bool copy, size_t *freed)
+{
+	struct driver_guard guard;
+	/* Of all streams: a graph may be replayed on any. */
+	enum weir_status status = stream_wait_host(arena->any);
+	if (status == WEIR_OK)
+		status = driver_enter(arena->context, &guard);
+	if (status != WEIR_OK)
+		return status;
+	if (copy)
+		status = copies_take(arena, &arena->copies);
+	if (status == WEIR_OK)
+		*freed = give_up(arena);
+	driver_leave(&guard);
+	return status;
+}
+
+static enum weir_status
+suspend_arena(struct arena *arena, bool copy, size_t *freed)
+{
+	lock_enter(&arena->lock);
+	reclaim_poll(arena, RECLAIM_SKIPS);
+	segment_unmap_left(arena, SIZE_MAX);
+	enum weir_status status = check_suspend(arena);
+	if (status != WEIR_OK) {
+		lock_leave(&arena->lock);
+		return status;
+	}
+	atomic_store(&arena->suspended, true);
+	arena->kept++;
+	arena->jobs++;
+	arena_leave_for_driver(arena);
+	status = suspend(arena, copy, freed);
+	arena_enter_from_driver(arena);
+	if (status == WEIR_OK) {
+		count_reserved(arena, false);
+		arena->uncounted = true;
+	} else {
+		atomic_store(&arena->suspended, false);
+		arena->kept--;
+	}
+	arena_job_done(arena);
+	lock_leave(&arena->lock);
+	return status;
+}
+
+enum weir_status
+arena_suspend(struct arena *arena, bool copy, size_t *freed)
+{
+	history_enter(WEIR_HISTORY_ALL);
+	enum weir_status status = suspend_arena(arena, copy, freed);
+	history_leave();
+	return status;
+}
+
+/* ---- Resuming ---------------------------------------------------------- */
+
+static size_t
+missing_bytes(const struct arena *arena)
+{
+	size_t bytes = 0;
+
+	for (struct handle *h = handles_first(arena); h != NULL;
+	     h = handles_next(h))
+		bytes += h->id == 0 && !h->mapped ? h->size : 0;
+	return bytes;
+}
+
+/* Undo what bring_back() has done. */
+static void
+unmap_again(struct arena *arena)
+{
+	const struct driver *driver = driver_peek();
+
+	for (struct handle *h = handles_first(arena); h != NULL;
+	     h = handles_next(h)) {
+		if (h->mapped &&
+		    driver->cuMemUnmap(h->addr, h->size) == CUDA_SUCCESS)
+			h->mapped = false;
+		if (!h->mapped && h->id != 0 &&
+		    driver->cuMemRelease(h->id) == CUDA_SUCCESS)
+			h->id = 0;
+	}
+}
+
+static enum weir_status
+map_again(struct handle *handle, int device)
+{
+	enum weir_status status = WEIR_OK;
+
+	handle->to = handle->addr;
+	if (handle->id == 0 && !handle->mapped)
+		status = handle_create(handle, device);
+	if (status == WEIR_OK && !handle->mapped)
+		status = handle_map(handle);
+	if (status == WEIR_OK)
+		status = handles_open(device, handle->addr, handle->size);
+	return status;
+}
+
+/* Have memory again, and in it what was there: that is on its way while more
+ * is mapped. */
+static enum weir_status
+bring_back(struct arena *arena)
+{
+	struct copies *copies = arena->copies;
+	enum weir_status status = WEIR_OK;
+
+	if (copies != NULL)
+		copies_begin(copies);
+	for (struct handle *h = handles_first(arena);
+	     h != NULL && status == WEIR_OK; h = handles_next(h)) {
+		status = map_again(h, arena->device);
+		if (status == WEIR_OK && copies != NULL)
+			status = copies_queue(copies, h);
+	}
+	if (copies != NULL) {
+		enum weir_status waited = copies_wait(copies);
+		status = status == WEIR_OK ? waited : status;
+	}
+	return status;
+}
+
+static enum weir_status
+resume(struct arena *arena)
+{
+	struct driver_guard guard;
+	enum weir_status status = driver_enter(arena->context, &guard);
+	if (status != WEIR_OK)
+		return status;
+	status = bring_back(arena);
+	if (status != WEIR_OK)
+		unmap_again(arena);
+	driver_leave(&guard);
+	if (status == WEIR_OK) {
+		copies_drop(arena->copies);
+		arena->copies = NULL;
+	}
+	return status;
+}
+
+static void
+done(struct arena *arena)
+{
+	for (struct handle *h = handles_first(arena); h != NULL;
+	     h = handles_next(h))
+		h->mapped = false; /* elsewhere: it is not on its way */
+	arena->uncounted = false;
+	count_reserved(arena, true);
+	arena->kept--;
+	atomic_store(&arena->suspended, false);
+}
+
+static enum weir_status
+try_resume(struct arena *arena, size_t *need)
+{
+	lock_enter(&arena->lock);
+	if (!arena->uncounted || arena->jobs > 0) {
+		lock_leave(&arena->lock);
+		return status_set(
+		    WEIR_EINVAL, "resuming: the pool is not suspended");
+	}
+	size_t bytes = missing_bytes(arena);
+	*need = bytes;
+	enum weir_status status = arena_promise(arena, bytes, need);
+	if (status == WEIR_OK) {
+		arena->jobs++;
+		arena_leave_for_driver(arena);
+		status = resume(arena);
+		arena_enter_from_driver(arena);
+		if (status == WEIR_OK)
+			done(arena);
+		arena_promised(arena, bytes);
+		arena_job_done(arena);
+	}
+	lock_leave(&arena->lock);
+	return status;
+}
+
+enum weir_status
+arena_resume(struct arena *arena)
+{
+	size_t need;
+
+	history_enter(WEIR_HISTORY_STATE);
+	enum weir_status status = try_resume(arena, &need);
+	while (status == WEIR_ENOMEM && arena_ask_others(arena, need) > 0)
+		status = try_resume(arena, &need);
+	history_leave();
+	return status;
+}
+
+/* ---- For good ---------------------------------------------------------- */
+
+static bool
+is_unused(const struct arena *arena)
+{
+	for (struct list *l = arena->segments.next; l != &arena->segments;
+	     l = l->next)
+		for (struct block *b = segment_of(l)->first; b != NULL;
+		     b = b->next)
+			if (block_state(b) != BLOCK_FREE &&
+			    block_state(b) != BLOCK_UNMAPPED)
+				return false;
+	return true;
+}
+
+/* All free blocks of a segment become addresses without memory. */
+static void
+drop_segment(struct segment *segment)
+{
+	struct tree_node *node;
+
+	while ((node = tree_first(&segment->handles)) != NULL) {
+		struct handle *handle = handle_at(node);
+		if (handle->mapped)
+			driver_peek()->cuMemUnmap(handle->addr, handle->size);
+		if (handle->id != 0)
+			driver_peek()->cuMemRelease(handle->id);
+		handle_remove(handle);
+		meta_free(handle, sizeof(*handle));
+	}
+	for (struct block *b = segment->first; b != NULL; b = b->next) {
+		if (block_state(b) != BLOCK_FREE)
+			continue;
+		block_take(b);
+		b = block_put(b, BLOCK_UNMAPPED);
+	}
+}
+
+void
+arena_drop_suspended(struct arena *arena)
+{
+	struct driver_guard guard;
+	struct copies *copies = NULL;
+
+	if (!arena->uncounted || arena->jobs > 1 || !is_unused(arena))
+		return;
+	status_mute();
+	if (driver_enter(arena->context, &guard) == WEIR_OK) {
+		copies = arena->copies;
+		arena->copies = NULL;
+		for (struct list *l = arena->segments.next;
+		     l != &arena->segments; l = l->next)
+			drop_segment(segment_of(l));
+		driver_leave(&guard);
+		arena->uncounted = false;
+		arena->kept--;
+		atomic_store(&arena->suspended, false);
+	}
+	status_unmute();
+	if (copies == NULL)
+		return;
+	arena_leave_for_driver(arena);
+	copies_drop(copies);
+	arena_enter_from_driver(arena);
+}

@@ -1,0 +1,345 @@
+/*
+ * Copies of the memory of suspended arenas.
+ *
+ * Note [Copies]
+ *
+ * Getting page-locked memory takes several times as long as filling it: pages
+ * are made to exist and then registered. So what is to be copied is cut into
+ * pieces, and several threads take them one after the other: they get memory
+ * for a piece and queue its copy on a stream that is for nothing else. Pages of
+ * some pieces are made while others are registered, which the driver does one
+ * at a time, and others are copied.
+ *
+ * The memory is page-locked memory like that of any caller: it is counted, has
+ * a limit, is taken from what is cached, and is cached when it is no longer
+ * needed, so that a pool which is suspended again finds it there; reaper.c
+ * sees to it that it does not stay for long if nobody wants it. Giving it back
+ * takes as long as getting it, which a resume does not wait for.
+ *
+ * Pieces are of one size wherever the memory goes on for so long, not of that
+ * of handles: copies of one pool serve another.
+ */
+#include "allocator/private/suspend_copies.h"
+
+#include <sched.h>
+#include <stdio.h>
+
+#include <weir/host.h>
+
+#include "allocator/host/host.h"
+#include "base/meta.h"
+#include "base/os.h"
+#include "base/status.h"
+#include "streams/event.h"
+
+enum { PIECE = 32 << 20, THREADS_MAX = 8, TEXT_SIZE = 512 };
+
+struct piece {
+	CUdeviceptr addr;
+	size_t size;
+	void *copy; /* NULL: there is none yet */
+};
+
+struct copies {
+	/* Constant. */
+	int device;
+	CUcontext context;
+	CUstream stream;
+	size_t n;
+
+	size_t queued; /* of the pieces, while they are copied back */
+	struct piece pieces[];
+};
+
+/* ---- Pieces ------------------------------------------------------------ */
+
+/* The first handle that does not go on where the one before ends. */
+static struct handle *
+run_end(const struct handle *first, CUdeviceptr *end)
+{
+	struct handle *h = handles_next(first);
+
+	*end = first->addr + first->size;
+	for (; h != NULL && h->segment == first->segment && h->addr == *end;
+	     h = handles_next(h))
+		*end += h->size;
+	return h;
+}
+
+/* Cut all that has memory; only count while there is no array. */
+static size_t
+cut(const struct arena *arena, struct piece *pieces)
+{
+	struct handle *next;
+	size_t n = 0;
+
+	for (struct handle *h = handles_first(arena); h != NULL; h = next) {
+		CUdeviceptr addr = h->addr;
+		CUdeviceptr end;
+		for (next = run_end(h, &end); addr < end; addr += PIECE, n++)
+			if (pieces != NULL)
+				pieces[n] = (struct piece){ .addr = addr,
+					.size = end - addr < PIECE ?
+					    end - addr :
+					    PIECE };
+	}
+	return n;
+}
+
+static size_t
+room_of(size_t n)
+{
+	return sizeof(struct copies) + n * sizeof(struct piece);
+}
+
+static void
+free_pieces(struct copies *copies)
+{
+	/* After a reset there is nothing any more that could be freed. */
+	status_mute();
+	for (size_t i = 0; i < copies->n; i++)
+		weir_host_free(copies->pieces[i].copy);
+	host_reap_freed();
+	status_unmute();
+}
+
+/* ---- The stream -------------------------------------------------------- */
+
+static enum weir_status
+make_stream(struct copies *copies)
+{
+	return driver_status(driver_peek()->cuStreamCreateWithPriority(
+				 &copies->stream, CU_STREAM_NON_BLOCKING, 0),
+	    "cuStreamCreateWithPriority(non-blocking)");
+}
+
+/* What is refused is tried once more: nobody comes back. */
+static void
+drop_stream(const struct copies *copies)
+{
+	if (driver_peek()->cuStreamDestroy(copies->stream) != CUDA_SUCCESS)
+		driver_peek()->cuStreamDestroy(copies->stream);
+}
+
+/* Wait for the stream without cuStreamSynchronize(). */
+static bool
+wait_by_event(const struct copies *copies)
+{
+	const struct driver *driver = driver_peek();
+	CUevent event;
+
+	if (event_take(copies->context, &event) != WEIR_OK)
+		return false;
+	bool done =
+	    driver->cuEventRecord(event, copies->stream) == CUDA_SUCCESS &&
+	    driver->cuEventSynchronize(event) == CUDA_SUCCESS;
+	event_give(copies->context, event);
+	return done;
+}
+
+/* The copies end before the call returns, also if the driver refuses to wait:
+ * the caller frees the memory that they read and write. */
+enum weir_status
+copies_wait(const struct copies *copies)
+{
+	const struct driver *driver = driver_peek();
+	CUresult code = driver->cuStreamSynchronize(copies->stream);
+
+	if (code != CUDA_SUCCESS &&
+	    driver->cuStreamSynchronize(copies->stream) != CUDA_SUCCESS &&
+	    !wait_by_event(copies))
+		while (driver->cuStreamQuery(copies->stream) ==
+		    CUDA_ERROR_NOT_READY)
+			sched_yield();
+	return driver_status(code, "cuStreamSynchronize(copies)");
+}
+
+/* ---- Out --------------------------------------------------------------- */
+
+/* What the threads share. */
+struct saving {
+	struct copies *copies;
+	atomic_size_t next; /* piece to be taken */
+	atomic_bool failed;
+	enum weir_status status; /* of the first that has failed */
+	char text[TEXT_SIZE];
+};
+
+static enum weir_status
+save(const struct copies *copies, struct piece *piece)
+{
+	void *memory;
+	enum weir_status status =
+	    host_get(copies->device, piece->size, &memory);
+	if (status != WEIR_OK)
+		return status;
+	piece->copy = memory;
+	return driver_status(driver_peek()->cuMemcpyDtoHAsync(memory,
+				 piece->addr, piece->size, copies->stream),
+	    "cuMemcpyDtoHAsync(%zu bytes)", piece->size);
+}
+
+static enum weir_status
+save_some(struct saving *saving)
+{
+	struct copies *copies = saving->copies;
+	struct driver_guard guard;
+	enum weir_status status = driver_enter(copies->context, &guard);
+	if (status != WEIR_OK)
+		return status;
+	while (status == WEIR_OK && !atomic_load(&saving->failed)) {
+		size_t i = atomic_fetch_add(&saving->next, 1);
+		if (i >= copies->n)
+			break;
+		status = save(copies, &copies->pieces[i]);
+	}
+	driver_leave(&guard);
+	return status;
+}
+
+/* A failure is for the one that has begun it all to tell. */
+static void
+note(struct saving *saving, enum weir_status status)
+{
+	if (status == WEIR_OK || atomic_exchange(&saving->failed, true))
+		return;
+	saving->status = status;
+	snprintf(
+	    saving->text, sizeof(saving->text), "%s", status_latest_text());
+}
+
+/* Of a thread. Where memory is short it ends, and leaves its piece. */
+static void *
+run(void *argument)
+{
+	struct saving *saving = argument;
+
+	status_mute();
+	enum weir_status status = save_some(saving);
+	if (status != WEIR_EHOSTMEM)
+		note(saving, status);
+	status_unmute();
+	return NULL;
+}
+
+/* What has been left: what one thread misses may be on its way back to the
+ * system from another, and with no other that is over. */
+static void
+save_rest(struct saving *saving)
+{
+	struct copies *copies = saving->copies;
+
+	status_mute();
+	for (size_t i = 0; i < copies->n && !atomic_load(&saving->failed); i++)
+		if (copies->pieces[i].copy == NULL)
+			note(saving, save(copies, &copies->pieces[i]));
+	status_unmute();
+}
+
+/* Where there can be no more threads, those there are do it all. */
+static enum weir_status
+save_all(struct copies *copies)
+{
+	struct saving saving = { .copies = copies };
+	pthread_t threads[THREADS_MAX];
+	unsigned processors = os_processors();
+	size_t n = 0;
+
+	while (n + 1 < THREADS_MAX && n + 1 < processors && n + 1 < copies->n &&
+	    os_thread_start(&threads[n], run, &saving))
+		n++;
+	run(&saving);
+	while (n > 0)
+		pthread_join(threads[--n], NULL);
+	save_rest(&saving);
+	enum weir_status status = copies_wait(copies);
+	return atomic_load(&saving.failed) ?
+	    status_set(saving.status, "suspending: %s", saving.text) :
+	    status;
+}
+
+enum weir_status
+copies_take(const struct arena *arena, struct copies **out)
+{
+	size_t n = cut(arena, NULL);
+	struct copies *copies = meta_zalloc(room_of(n));
+	if (copies == NULL)
+		return status_set(WEIR_EHOSTMEM,
+		    "suspending: no host memory for %zu copies", n);
+	copies->device = arena->device;
+	copies->context = arena->context;
+	copies->n = cut(arena, copies->pieces);
+	enum weir_status status = make_stream(copies);
+	if (status != WEIR_OK)
+		goto drop_copies;
+	status = save_all(copies);
+	if (status != WEIR_OK)
+		goto drop_stream;
+	*out = copies;
+	return WEIR_OK;
+
+drop_stream:
+	free_pieces(copies);
+	drop_stream(copies);
+drop_copies:
+	meta_free(copies, room_of(n));
+	return status;
+}
+
+/* ---- Back -------------------------------------------------------------- */
+
+void
+copies_begin(struct copies *copies)
+{
+	copies->queued = 0;
+}
+
+/* Does a piece end in the memory of a handle? */
+static bool
+ends_in(const struct piece *piece, const struct handle *handle)
+{
+	return piece->addr + piece->size - handle->addr - 1 < handle->size;
+}
+
+enum weir_status
+copies_queue(struct copies *copies, const struct handle *handle)
+{
+	CUresult code = CUDA_SUCCESS;
+
+	for (; copies->queued < copies->n && code == CUDA_SUCCESS;
+	     copies->queued++) {
+		const struct piece *piece = &copies->pieces[copies->queued];
+		if (!ends_in(piece, handle))
+			break;
+		code = driver_peek()->cuMemcpyHtoDAsync(
+		    piece->addr, piece->copy, piece->size, copies->stream);
+	}
+	return driver_status(
+	    code, "resuming: cuMemcpyHtoDAsync(%#llx)", handle->addr);
+}
+
+/* ---- Over -------------------------------------------------------------- */
+
+void
+copies_drop(struct copies *copies)
+{
+	struct driver_guard guard;
+
+	if (copies == NULL)
+		return;
+	free_pieces(copies);
+	status_mute();
+	if (driver_enter(copies->context, &guard) == WEIR_OK) {
+		drop_stream(copies);
+		driver_leave(&guard);
+	}
+	status_unmute();
+	copies_forget(copies);
+}
+
+void
+copies_forget(struct copies *copies)
+{
+	if (copies != NULL)
+		meta_free(copies, room_of(copies->n));
+}

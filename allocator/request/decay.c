@@ -1,0 +1,94 @@
+/*
+ * Memory that has not been used for a while goes back to the driver.
+ *
+ * Note [Decay]
+ *
+ * Every so many requests that come to the arena's lock (of host memory, of
+ * which there are few, each) the clock is read, and each quarter of `decay_ms`
+ * the tick (streams/order.h) of that moment is kept. What was freed no later
+ * than a tick that is `decay_ms` old, and is free since, was not needed in all
+ * that time: handles that lie in it whole go back, as far as all work on them
+ * is done.
+ *
+ * A program that needs memory again and again, but seldom, would give it back
+ * and fetch it each time. So the time is doubled whenever new memory is needed
+ * after some has decayed, up to 64 times: fetching it stops soon, and does not
+ * grow with how long the program runs.
+ *
+ * There is no thread that looks (but at host memory, reaper.c): a program
+ * that makes no requests keeps what it has until it does, or calls weir_trim().
+ */
+#include "allocator/memory/types.h"
+
+#include "allocator/cache/tcache.h"
+#include "base/os.h"
+
+enum { SLOWER_MAX = 6 };
+
+static uint64_t
+decay_ns(const struct arena *arena, const struct options *options)
+{
+	return (options->decay_ms * 1000000) << arena->decay.slower;
+}
+
+/* The latest of the ticks that are old enough; 0: none is. */
+static uint64_t
+old_tick(const struct decay *decay, uint64_t until_ns)
+{
+	uint64_t tick = 0;
+
+	for (unsigned i = 0; i < DECAY_STEPS; i++)
+		if (decay->at_ns[i] <= until_ns && decay->tick[i] > tick)
+			tick = decay->tick[i];
+	return tick;
+}
+
+static void
+keep_tick(struct decay *decay, uint64_t now_ns)
+{
+	decay->at_ns[decay->next] = now_ns;
+	decay->tick[decay->next] = order_tick();
+	decay->next = (decay->next + 1) % DECAY_STEPS;
+	decay->latest_ns = now_ns;
+}
+
+void
+decay_run(struct arena *arena, const struct options *options)
+{
+	struct decay *decay = &arena->decay;
+
+	if (options->decay_ms == OPTION_OFF)
+		return;
+	uint64_t now_ns = os_time_ns();
+	uint64_t time_ns = decay_ns(arena, options);
+	/* (At the first look one is kept: the clock may have begun just now.)
+	 */
+	if (decay->latest_ns != 0 &&
+	    now_ns - decay->latest_ns < time_ns / (DECAY_STEPS - 1))
+		return;
+	uint64_t tick =
+	    now_ns > time_ns ? old_tick(decay, now_ns - time_ns) : 0;
+	if (arena_is_host(arena)) /* or what threads keep would stay */
+		tcache_drain(arena);
+	keep_tick(decay, now_ns);
+	if (tick == 0)
+		return;
+	reclaim_refresh(arena);
+	size_t bytes = reclaim_shed_old(arena, tick);
+	decay->bytes += bytes;
+	if (bytes > 0 && arena_is_host(arena)) /* reclaim_bound() begins anew */
+		arena->most_live =
+		    tally_now(&arena->tally, PART_ALL, TALLIED_requested_bytes);
+}
+
+void
+decay_regret(struct arena *arena)
+{
+	struct decay *decay = &arena->decay;
+
+	if (decay->bytes == 0)
+		return;
+	decay->bytes = 0;
+	if (decay->slower < SLOWER_MAX)
+		decay->slower++;
+}

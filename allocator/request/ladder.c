@@ -1,0 +1,1051 @@
+/*
+ * A block for a request that its thread has not cached: from its own pool, or
+ * by every other means there is.
+ *
+ * Note [Reclaim ladder]
+ *
+ * A request that its own pool cannot serve tries, in this order, and searches
+ * again after every step that changed something:
+ *
+ *   1. free blocks of other streams that it may use without a wait, as far as
+ *      is known already, together with memory of no stream, which is complete
+ *      everywhere; what threads have cached and do not use (tcache.h, Note
+ *      [What is in use stays])
+ *   2. pending blocks whose uses have ended meanwhile; for memory of no stream
+ *      this comes before what threads have cached
+ *   3. the streams are polled, and what is found complete becomes memory of no
+ *      stream; then as 1
+ *   4. mapping such memory, and its own, from several places at one
+ *   5. memory behind a wait on the device; in a capture, pending blocks whose
+ *      uses it comes after there
+ *   6. new memory from the driver, within the limit; before it, what the
+ *      collector finds old (garbage_collection_threshold)
+ *   7. all that is cached; memory of any kind behind waits on the device, also
+ *      for all that another stream has to do, moved together; as much as is
+ *      missing
+ *   8. memory that other pools hold free and no work uses any more goes back
+ *      to the driver, the longest unused first, as much as is missing
+ *   9. the host waits: for pending blocks, the oldest first, one at a time,
+ *      then for one stream at a time whose free memory is then as in 8
+ *
+ * Only 9 waits, with no lock held, and for no more than is needed. When all of
+ * it is exhausted the request fails. From 7 on no more is looked for than was
+ * asked for: that requests are rounded up is no reason to wait or to fail.
+ *
+ * Note [Wait or grow]
+ *
+ * `prefer:speed` leaves 5 out. `prefer:memory` waits whenever there is memory
+ * to be had by it, and for a large block before its own pool is searched, but
+ * for one that fits exactly: the best fit of all streams leaves least over, so
+ * that little needs to be mapped together later. Only beyond a twelfth more
+ * than was ever alive is that done without a budget.
+ *
+ * Between the two a stream waits for what it finds done when it comes to it
+ * (marks.c, Note [What a wait costs]), and for more by what is held for the
+ * most that was ever alive:
+ *
+ *   up to a fifth more   new memory is taken
+ *   beyond               5 comes first, for marks that their streams have come
+ *                        at least half the way to since they were made, and for
+ *                        any use of a pending block, twice as far away if the
+ *                        stream has nothing to do
+ *   a third more         for any but the latest mark, and for uses four times
+ *                        as far away
+ *   a half more          waits have not kept it down, so what they cost is for
+ *                        nothing: only for the oldest marks, and for the uses
+ *                        of pending blocks that are as old
+ *
+ * It waits for no more than brings a block that is enough, but that pending
+ * blocks of its own also serve to be moved together.
+ *
+ * Moving memory together costs calls that new memory would cost once and for
+ * all, so it has a budget: a program that goes on as it did must not go on
+ * calling the driver. As long as hardly more is held than was alive, it is
+ * smaller, and where waits are made it is smaller again.
+ * docs/adr/0004 has the figures.
+ */
+#include <limits.h>
+
+#include "allocator/cache/tcache.h"
+#include "allocator/memory/types.h"
+
+#include "base/status.h"
+
+static const size_t SHARE_LEAST = (size_t)64 << 20;
+
+/* How held memory stands to what was ever alive. */
+enum room { SPARE, ROOM, CLOSE, TIGHT, LOST };
+
+/* Note [Wait or grow]: what is up to a part of what was alive beyond it. */
+struct stage {
+	size_t share;
+	struct patience patience;
+	unsigned requests_a_move; /* handles may be moved one in so many */
+};
+static const struct stage stages[] = {
+	[SPARE] = { 64, { MARKS, false, UINT_MAX, NEAR }, 2000 },
+	[ROOM] = { 5, { MARKS, false, UINT_MAX, NEAR }, 300 },
+	[CLOSE] = { 3, { 1, true, 0, 2 * NEAR }, 1000 },
+	[TIGHT] = { 2, { 1, false, 0, 4 * NEAR }, 1000 },
+	[LOST] = { 0, { 5, false, 5, 4 * NEAR }, 1000 },
+};
+static const struct patience any = { 0 };
+
+/* Handles that may be moved beside these. */
+enum { MOVES_AT_FIRST = 20 };
+
+/* How many pending blocks a request looks at that need not have one. */
+enum { PENDING_ASKED = 256 };
+
+/* Bytes that come with a small request from another pool. */
+enum { FETCHED = SMALL_MAX };
+
+/* Requests of host memory that no cache serves, after which what threads keep
+ * goes to the pool, where it merges: else the pool is cut up around it. */
+enum { REQUESTS_A_DRAIN = 128 };
+
+/* One request on its way. */
+struct request {
+	struct pools *pools;
+	const struct options *options;
+	size_t size;
+	size_t rounded; /* what is looked for: the size class */
+	enum pool_kind kind;
+	size_t need;       /* bytes the driver or the limit could not give */
+	struct block *got; /* ACTIVE, of pools */
+};
+
+/* ---- What there is ----------------------------------------------------- */
+
+static inline QUICK enum weir_status
+hand_at_once(struct request *r, struct block *block)
+{
+	enum weir_status status = pool_cut(&block, r->options, r->rounded);
+	if (status != WEIR_OK)
+		return status;
+	struct pool *pool = block->pool;
+	if (pool->owner != r->pools) {
+		block_move(block, &r->pools->pool[r->kind]);
+		pools_drop_if_done(pool->owner);
+	}
+	r->got = block;
+	return WEIR_OK;
+}
+
+static enum weir_status
+hand(struct request *r, struct block *block)
+{
+	return hand_at_once(r, block);
+}
+
+/* The same for neighbours of any pools. */
+static enum weir_status
+hand_span(struct request *r, struct span span)
+{
+	return pool_cut_span(
+	    span, &r->pools->pool[r->kind], r->options, r->rounded, &r->got);
+}
+
+/* The best block of the pool itself. Requests of no stream are served from
+ * segments of the driver only. */
+static inline QUICK enum weir_status
+search_own(struct request *r)
+{
+	struct pools *mine = r->pools;
+	struct block *block = pool_find(&mine->pool[r->kind], r->options,
+	    r->rounded, mine == mine->arena->any_pools);
+
+	return block != NULL ? hand_at_once(r, block) : WEIR_OK;
+}
+
+/*
+ * The same for a block of another pool. Small ones come with some more, for the
+ * next requests, each of which would go all the way to here.
+ */
+static enum weir_status
+fetch(struct request *r, struct block *block)
+{
+	struct pools *owner = block->pool->owner;
+	size_t size = block->run < FETCHED ? block->run : FETCHED;
+
+	if (r->kind == POOL_LARGE || size <= r->rounded)
+		return hand(r, block);
+	enum weir_status status = pool_cut(&block, r->options, size);
+	if (status != WEIR_OK)
+		return status;
+	block_move(block, &r->pools->pool[r->kind]);
+	block->freed_at = order_tick();
+	block_set_fence(block);
+	r->pools->freed_at = block->freed_at;
+	block_put(block, BLOCK_FREE);
+	pools_drop_if_done(owner);
+	return search_own(r);
+}
+
+/* The best of those of no stream, for others. */
+static enum weir_status
+search_any(struct request *r)
+{
+	struct pools *any = r->pools->arena->any_pools;
+	struct block *block = r->pools == any ?
+	    NULL :
+	    pool_find(&any->pool[r->kind], r->options, r->rounded, false);
+
+	return block != NULL ? fetch(r, block) : WEIR_OK;
+}
+
+static enum weir_status
+search_free(struct request *r)
+{
+	enum weir_status status = search_own(r);
+
+	return status == WEIR_OK && r->got == NULL ? search_any(r) : status;
+}
+
+/* The size a span could have without moving: pool.c. */
+static size_t
+growable_size(const struct span *span, size_t size)
+{
+	const struct block *next = span->last->next;
+
+	return next != NULL && block_state(next) == BLOCK_UNMAPPED ?
+	    size + next->size :
+	    size;
+}
+
+/* What a block is to be waited for: the uses it pends for, its stream. */
+static unsigned
+waits_for(const struct block *block)
+{
+	return (block_state(block) == BLOCK_PENDING) +
+	    (block->freed_at > block->pool->owner->usable_until);
+}
+
+struct found {
+	struct span span;
+	size_t size; /* growable */
+	unsigned waits;
+};
+
+/* The best run of neighbouring blocks that are `good`, of any pools, and long
+ * enough: of equals the one that takes fewest waits. */
+static void
+find_span(const struct request *r, const struct segment *segment,
+    bool (*good)(const struct block *), struct found *best)
+{
+	struct block *next;
+
+	for (struct block *b = segment->first; b != NULL; b = next) {
+		struct found found = { .span = { b, b } };
+		next = b->next;
+		if (!good(b))
+			continue;
+		for (next = b; good(next); next = next->next) {
+			found.span.last = next;
+			found.size += next->size;
+			found.waits += waits_for(next);
+		}
+		if (found.size < r->rounded)
+			continue;
+		found.size = growable_size(&found.span, found.size);
+		if (found.size < best->size ||
+		    (found.size == best->size && found.waits < best->waits))
+			*best = found;
+	}
+}
+
+/* The same of all segments; false if there is none. */
+static bool
+find_span_anywhere(const struct request *r, bool (*good)(const struct block *),
+    struct span *span)
+{
+	struct arena *arena = r->pools->arena;
+	struct found best = { .size = SIZE_MAX };
+
+	for (struct list *l = arena->segments.next; l != &arena->segments;
+	     l = l->next) {
+		struct segment *segment = CONTAINER_OF(l, struct segment, link);
+		if (segment->expandable && segment->kind == r->kind)
+			find_span(r, segment, good, &best);
+	}
+	*span = best.span;
+	return best.size != SIZE_MAX;
+}
+
+/* Join neighbours of several pools that serve together. */
+static enum weir_status
+search_spans(struct request *r)
+{
+	struct span best;
+
+	if (r->pools == r->pools->arena->any_pools ||
+	    !find_span_anywhere(r, block_is_usable, &best))
+		return WEIR_OK;
+	return hand_span(r, best);
+}
+
+/* Everything that takes no wait, no mapping and nothing new. */
+static enum weir_status
+search_all(struct request *r)
+{
+	enum weir_status status = search_free(r);
+
+	if (status == WEIR_OK && r->got == NULL) {
+		marks_find_usable(r->pools);
+		status = search_spans(r);
+	}
+	return status;
+}
+
+/* ---- Mapping ----------------------------------------------------------- */
+
+/* Bytes that are held and not with callers, of a kind: all that searching and
+ * waiting can bring. */
+static size_t
+idle_bytes(const struct arena *arena, enum pool_kind kind)
+{
+	struct weir_stat3 held = arena->stats.reserved_bytes;
+
+	return stats_part(&held, kind)->current -
+	    tally_now(&arena->tally, part_of(kind), TALLIED_allocated_bytes);
+}
+
+/* The streams of a device that was reset meanwhile must not be asked. */
+static enum weir_status
+tell_forgotten(const struct arena *arena)
+{
+	return status_set(
+	    WEIR_ECONTEXT, "device %d has just been reset", arena->device);
+}
+
+/* Map memory until there is a block for the request: another thread may take
+ * what was mapped for it. A shortage is not told yet: the ladder may still make
+ * it good. */
+static enum weir_status
+grow(struct request *r, enum grow_how how)
+{
+	struct arena *arena = r->pools->arena;
+	struct pool *pool = &r->pools->pool[r->kind];
+	enum weir_status status = WEIR_OK;
+
+	while (status == WEIR_OK && r->got == NULL) {
+		marks_find_usable(r->pools);
+		status_mute();
+		status =
+		    segment_grow(pool, r->options, r->rounded, how, &r->need);
+		if (status != WEIR_OK && status != WEIR_ENOMEM)
+			return status_unmute_and_tell();
+		status_unmute();
+		if (arena->forgotten)
+			return tell_forgotten(arena);
+		if (status == WEIR_OK)
+			status = search_all(r);
+	}
+	return status;
+}
+
+/* Move memory together if that is enough; a shortage is no error here. */
+static enum weir_status
+remap(struct request *r)
+{
+	struct arena *arena = r->pools->arena;
+
+	if (arena->kept > 0)
+		return WEIR_OK;
+	if (idle_bytes(arena, POOL_SMALL) + idle_bytes(arena, POOL_LARGE) <
+	    r->rounded)
+		return WEIR_OK;
+	enum weir_status status = grow(r, GROW_MOVED);
+	return status == WEIR_ENOMEM ? WEIR_OK : status;
+}
+
+/* ---- Waiting on the device --------------------------------------------- */
+
+/* Can waits be put into the stream, and is what it has waited for of use? The
+ * answers are one, or it would be made to wait for the same again and again. */
+static bool
+can_wait(const struct request *r)
+{
+	return marks_can_wait(r->pools);
+}
+
+/* May the uses of a pending block be waited for? */
+static bool
+may_claim(const struct pools *mine, const struct pending *pending,
+    struct patience patience)
+{
+	enum wait_cost most = WAIT_FREE;
+
+	if (patience_is_any(patience) || mine->capture != 0)
+		return true;
+	for (const struct use *u = pending->uses; u != NULL; u = u->next) {
+		uint64_t tick = use_tick(u);
+		enum wait_cost cost = tick != 0 ?
+		    marks_cost(mine, u->queue->stream, tick, patience.near) :
+		    WAIT_FAR;
+		if (cost > most)
+			most = cost;
+	}
+	return most == WAIT_FREE ||
+	    (most == WAIT_DEAR && use_is_old(pending, patience.uses));
+}
+
+/* Make a pending block free memory of the request's stream, behind waits. */
+static bool
+claim(struct request *r, struct block *block, struct patience patience)
+{
+	struct pools *mine = r->pools;
+	struct arena *arena = mine->arena;
+	struct pools *owner = block->pool->owner;
+	struct driver_guard guard;
+	uint64_t waits = 0;
+
+	if (!may_claim(mine, &block->pending, patience) ||
+	    (owner != arena->any_pools &&
+		!marks_follow(mine, owner, block->freed_at, patience)))
+		return false;
+	if (driver_enter(mine->stream->context, &guard) != WEIR_OK)
+		return false;
+	bool done = use_follow(&block->pending, mine->stream, mine->capture,
+	    patience.age < MARKS ? &waits : NULL);
+	driver_leave(&guard);
+	arena->stats.num_gpu_waits += waits;
+	mine->stats.num_gpu_waits += waits;
+	if (!done)
+		return false;
+	use_clear(&arena->waiting, &block->pending);
+	reclaim_pending_to(block, &mine->pool[block->pool->kind]);
+	return true;
+}
+
+static size_t
+pending_asked(struct patience patience)
+{
+	return patience_is_any(patience) ? SIZE_MAX : PENDING_ASKED;
+}
+
+/* Bytes of the run of free memory that a pending block would be part of. */
+static size_t
+run_around(const struct block *block)
+{
+	size_t size = block->size;
+
+	if (!block->segment->expandable)
+		return size;
+	for (struct block *b = block->prev; block_is_usable(b); b = b->prev)
+		size += b->size;
+	for (struct block *b = block->next; block_is_usable(b); b = b->next)
+		size += b->size;
+	return size;
+}
+
+/* Take the oldest pending block that is enough, alone or with neighbours. */
+static enum weir_status
+claim_one(struct request *r, bool only_mine, struct patience patience)
+{
+	struct list *pending = &r->pools->arena->waiting.pending;
+	size_t left = pending_asked(patience);
+	enum weir_status status = WEIR_OK;
+	struct list *next;
+
+	for (struct list *l = pending->next;
+	     l != pending && left > 0 && status == WEIR_OK && r->got == NULL;
+	     l = next, left--) {
+		struct block *block = block_of_pending(l);
+		next = l->next;
+		if (block_state(block) != BLOCK_LEFT &&
+		    block->pool->kind == r->kind &&
+		    (block->pool->owner == r->pools || !only_mine) &&
+		    run_around(block) >= r->rounded &&
+		    claim(r, block, patience))
+			status = search_all(r);
+	}
+	return status;
+}
+
+/* Wait for a mark that lets go a block that is enough. */
+static enum weir_status
+follow_one(struct request *r, struct patience patience)
+{
+	struct arena *arena = r->pools->arena;
+
+	for (struct list *l = arena->pools.next; l != &arena->pools;
+	     l = l->next) {
+		struct pools *pools = CONTAINER_OF(l, struct pools, link);
+		if (pools == r->pools || pools == arena->any_pools)
+			continue;
+		struct block *block =
+		    marks_find(r->pools, pools, r->rounded, patience);
+		if (block != NULL &&
+		    marks_follow(r->pools, pools, block->freed_at, patience))
+			return search_all(r);
+	}
+	return WEIR_OK;
+}
+
+/* Take pending blocks behind waits, the oldest first, while they may help. */
+static enum weir_status
+claim_pending(struct request *r, bool only_mine, struct patience patience)
+{
+	struct arena *arena = r->pools->arena;
+	size_t left = pending_asked(patience);
+	enum weir_status status = WEIR_OK;
+	struct list *next;
+	size_t got = 0;
+
+	for (struct list *l = arena->waiting.pending.next;
+	     l != &arena->waiting.pending && left > 0 && status == WEIR_OK &&
+	     r->got == NULL;
+	     l = next, left--) {
+		struct block *block = block_of_pending(l);
+		size_t size = block->size;
+		next = l->next;
+		if (block_state(block) == BLOCK_LEFT ||
+		    block->pool->kind != r->kind ||
+		    (only_mine && block->pool->owner != r->pools) ||
+		    !claim(r, block, patience))
+			continue;
+		got += size;
+		if (got >= r->rounded)
+			status = search_all(r);
+	}
+	return status;
+}
+
+/* Put the stream behind others, from mark to mark; in a capture, behind all
+ * that they have captured. */
+static enum weir_status
+follow_others(struct request *r, struct patience patience)
+{
+	struct arena *arena = r->pools->arena;
+	enum weir_status status = WEIR_OK;
+
+	for (struct list *l = arena->pools.next;
+	     l != &arena->pools && status == WEIR_OK && r->got == NULL;
+	     l = l->next) {
+		struct pools *pools = CONTAINER_OF(l, struct pools, link);
+		if (pools == r->pools || pools == arena->any_pools)
+			continue;
+		while (status == WEIR_OK && r->got == NULL &&
+		    pools->pool[r->kind].free.count > 0 &&
+		    marks_follow_next(r->pools, pools, patience))
+			status = search_all(r);
+	}
+	return status;
+}
+
+/* ---- Best fit everywhere ----------------------------------------------- */
+
+/* How many waits with which its blocks change one request puts up with. */
+enum { EVERYWHERE_TRIES = 64 };
+
+static bool
+can_be_had(const struct block *block)
+{
+	return block != NULL &&
+	    (block_state(block) == BLOCK_FREE ||
+		block_state(block) == BLOCK_PENDING);
+}
+
+/* The latest tick at which one of some pools was freed in a span. */
+static uint64_t
+freed_in(const struct span *span, const struct pools *pools)
+{
+	const struct block *b = span->first;
+	uint64_t tick = 0;
+
+	for (;; b = b->next) {
+		if (b->pool->owner == pools && b->freed_at > tick)
+			tick = b->freed_at;
+		if (b == span->last)
+			return tick;
+	}
+}
+
+enum readiness { READY, CHANGED, REFUSED };
+
+static enum readiness
+follow_span(struct request *r, const struct span *span)
+{
+	struct pools *mine = r->pools;
+
+	for (struct block *b = span->first;; b = b->next) {
+		struct pools *owner = b->pool->owner;
+		if (block_state(b) == BLOCK_PENDING)
+			return claim(r, b, any) ? CHANGED : REFUSED;
+		if (!block_is_usable(b)) {
+			bool ended = owner->ended;
+			uint64_t tick = freed_in(span, owner);
+			if (!marks_follow(mine, owner, tick, any))
+				return REFUSED;
+			if (ended)
+				return CHANGED;
+			owner->usable_until = tick;
+		}
+		if (b == span->last)
+			return READY;
+	}
+}
+
+/* Put the stream behind all work on a span, or on as much of it as changes its
+ * blocks: then it is to be looked for again. */
+static enum readiness
+wait_for_span(struct request *r, const struct span *span)
+{
+	/* What the driver refuses here is no failure of the request. */
+	status_mute();
+	enum readiness readiness = follow_span(r, span);
+	status_unmute();
+	return readiness;
+}
+
+/* The last block of a span that the request needs. */
+static struct block *
+last_needed(const struct request *r, const struct span *span)
+{
+	struct block *b = span->first;
+
+	for (size_t size = b->size; size < r->rounded; size += b->size)
+		b = b->next;
+	return b;
+}
+
+/* Is the best fit looked for everywhere? Not where the stream has one that is
+ * as good as any. */
+static bool
+looks_everywhere(const struct request *r)
+{
+	struct pools *mine = r->pools;
+	struct arena *arena = mine->arena;
+
+	if (r->kind != POOL_LARGE || arena->streams < 2 ||
+	    mine == arena->any_pools || !marks_can_wait(mine) ||
+	    mine->capture != 0)
+		return false;
+	struct block *own =
+	    pool_find(&mine->pool[r->kind], r->options, r->rounded, false);
+	return own == NULL || own->run > r->rounded;
+}
+
+/* The best fit of all memory there is, with whatever waits it takes. */
+static __attribute__((noinline)) enum weir_status
+search_everywhere(struct request *r)
+{
+	struct span span;
+
+	if (!looks_everywhere(r))
+		return WEIR_OK;
+	for (unsigned n = 0; n < EVERYWHERE_TRIES; n++) {
+		marks_find_usable(r->pools);
+		if (!find_span_anywhere(r, can_be_had, &span))
+			return WEIR_OK;
+		span.last = last_needed(r, &span);
+		enum readiness readiness = wait_for_span(r, &span);
+		if (readiness == REFUSED)
+			return WEIR_OK;
+		if (readiness == CHANGED)
+			continue;
+		return hand_span(r, span);
+	}
+	return WEIR_OK;
+}
+
+static enum weir_status
+wait_on_device(struct request *r, struct patience patience)
+{
+	enum weir_status status = WEIR_OK;
+
+	if (idle_bytes(r->pools->arena, r->kind) < r->rounded || !can_wait(r))
+		return WEIR_OK;
+	status_mute();
+	/* Best is what one wait brings. */
+	status = claim_one(r, true, patience);
+	if (status == WEIR_OK && r->got == NULL)
+		status = claim_one(r, false, patience);
+	if (status == WEIR_OK && r->got == NULL)
+		status = follow_one(r, patience);
+	if (status == WEIR_OK && r->got == NULL)
+		status = claim_pending(r, true, patience);
+	if (status == WEIR_OK && r->got == NULL && patience_is_any(patience))
+		status = claim_pending(r, false, patience);
+	if (status == WEIR_OK && r->got == NULL && patience_is_any(patience))
+		status = follow_others(r, patience);
+	if (status != WEIR_OK)
+		return status_unmute_and_tell();
+	status_unmute();
+	return WEIR_OK;
+}
+
+/* ---- The ladder -------------------------------------------------------- */
+
+/* A part of n bytes; less than some is not worth a wait. */
+static size_t
+share(size_t n, size_t parts)
+{
+	return n / parts > SHARE_LEAST ? n / parts : SHARE_LEAST;
+}
+
+static enum room
+room_left(const struct request *r)
+{
+	struct arena *arena = r->pools->arena;
+	const struct tally *tally = &arena->tally;
+	size_t peak =
+	    (size_t)tally->part[PART_ALL].peak[TALLIED_allocated_bytes];
+	size_t live =
+	    tally_now(tally, PART_ALL, TALLIED_allocated_bytes) + r->rounded;
+
+	if (arena_is_host(arena)) /* it cannot wait on the device */
+		return ROOM;
+	if (live < peak)
+		live = peak;
+	if (arena->most_live < live)
+		arena->most_live = live;
+	size_t held = arena_held(arena) + r->rounded;
+	enum room room = SPARE;
+	while (room < LOST &&
+	    held >
+		arena->most_live + share(arena->most_live, stages[room].share))
+		room++;
+	return room;
+}
+
+static struct patience
+patience_for(const struct request *r, enum room room)
+{
+	/* A wait in a capture is one at each replay, for good. */
+	if (r->pools->capture != 0 && r->options->prefer != PREFER_MEMORY)
+		return stages[SPARE].patience;
+	return r->options->prefer == PREFER_MEMORY ? any :
+						     stages[room].patience;
+}
+
+/* Does free memory of a kind help, there or elsewhere? */
+static bool
+is_of_use(const struct request *r, enum pool_kind kind)
+{
+	return kind == r->kind ||
+	    (r->options->expandable_segments && r->pools->arena->can_map);
+}
+
+/* Take pending blocks behind waits until what is missing is there;
+ * the bytes taken. */
+static size_t
+claim_some(struct request *r, bool only_mine, size_t want)
+{
+	struct list *pending = &r->pools->arena->waiting.pending;
+	struct list *next;
+	size_t got = 0;
+
+	for (struct list *l = pending->next; l != pending && got < want;
+	     l = next) {
+		struct block *block = block_of_pending(l);
+		size_t size = block->size;
+		next = l->next;
+		if (block_state(block) != BLOCK_LEFT &&
+		    is_of_use(r, block->pool->kind) &&
+		    (block->pool->owner == r->pools || !only_mine) &&
+		    claim(r, block, any))
+			got += size;
+	}
+	return got;
+}
+
+static bool
+has_some(const struct request *r, const struct pools *pools)
+{
+	for (int kind = 0; kind < POOL_KINDS; kind++)
+		if (is_of_use(r, (enum pool_kind)kind) &&
+		    pools->pool[kind].free.count > 0)
+			return true;
+	return false;
+}
+
+/* Make the stream wait for some memory. False: there is none that
+ * it could wait for. */
+static bool
+wait_for_some(struct request *r)
+{
+	struct arena *arena = r->pools->arena;
+	size_t got = claim_some(r, true, r->need);
+
+	if (got < r->need)
+		got += claim_some(r, false, r->need - got);
+	if (got > 0)
+		return true;
+	for (struct list *l = arena->pools.next; l != &arena->pools;
+	     l = l->next) {
+		struct pools *pools = CONTAINER_OF(l, struct pools, link);
+		if (pools == r->pools || pools == arena->any_pools ||
+		    pools->followed == arena->tries || !has_some(r, pools))
+			continue;
+		if (marks_follow_next(r->pools, pools, any))
+			return true;
+		/* Not again: a stream forgets what it is behind. */
+		pools->followed = arena->tries;
+	}
+	return false;
+}
+
+static enum weir_status
+search_and_grow(struct request *r)
+{
+	enum weir_status status = search_all(r);
+
+	if (status == WEIR_OK && r->got == NULL)
+		status = grow(r, GROW_EXACT);
+	return status;
+}
+
+/* Where memory is short no more is looked for than was asked for. */
+static enum weir_status
+take_unrounded(struct request *r)
+{
+	size_t granule = r->pools->arena->granule;
+	size_t least = size_of_granule(granule, r->size);
+
+	if (r->rounded == least)
+		return WEIR_ENOMEM;
+	r->rounded = least;
+	return search_and_grow(r);
+}
+
+/* Does the limit leave room for it beside what is alive? */
+static bool
+could_fit(const struct request *r)
+{
+	size_t limit = device_limit(r->pools->arena);
+	size_t live = device_live(r->pools->arena);
+
+	return live <= limit && r->rounded <= limit - live;
+}
+
+/* Step 7. */
+static enum weir_status
+wait_hard(struct request *r)
+{
+	enum weir_status status = WEIR_ENOMEM;
+
+	while (status == WEIR_ENOMEM && could_fit(r) && can_wait(r)) {
+		status_mute();
+		bool some = wait_for_some(r);
+		status_unmute();
+		if (!some)
+			break;
+		status = search_and_grow(r);
+	}
+	return status;
+}
+
+/* Steps 7 to 9. */
+static enum weir_status
+take_hard(struct request *r)
+{
+	struct arena *arena = r->pools->arena;
+	bool waited = false;
+
+	arena->tries++;
+	enum weir_status status =
+	    tcache_drain(arena) ? search_and_grow(r) : WEIR_ENOMEM;
+	if (status == WEIR_ENOMEM)
+		status = wait_hard(r);
+	if (status != WEIR_ENOMEM)
+		return status;
+	reclaim_refresh(arena);
+	status = search_and_grow(r);
+	while (status == WEIR_ENOMEM) {
+		if (reclaim_shed(arena, r->need) == 0) {
+			if (!waited) {
+				arena->stats.num_alloc_retries++;
+				r->pools->stats.num_alloc_retries++;
+			}
+			waited = true;
+			if (!reclaim_wait(arena))
+				break;
+			if (arena->forgotten)
+				return tell_forgotten(arena);
+			tcache_drain(arena);
+		}
+		status = search_and_grow(r);
+	}
+	return status;
+}
+
+/* May free memory be moved together for the request? */
+static bool
+may_move(const struct request *r, enum room room)
+{
+	const struct arena *arena = r->pools->arena;
+
+	return (r->options->prefer == PREFER_MEMORY &&
+		   arena_held(arena) + r->rounded > arena_memory_most(arena)) ||
+	    arena->moves <
+	    MOVES_AT_FIRST + arena->served / stages[room].requests_a_move;
+}
+
+/* tcache.h, Note [What is in use stays]. */
+static bool
+drain(const struct request *r, struct patience patience)
+{
+	struct arena *arena = r->pools->arena;
+
+	return r->options->prefer == PREFER_MEMORY || arena_is_host(arena) ?
+	    tcache_drain(arena) :
+	    tcache_drain_idle(&r->pools->pool[r->kind], patience.age < MARKS);
+}
+
+/* A request for device memory of no stream. */
+static bool
+is_plain(const struct request *r)
+{
+	const struct arena *arena = r->pools->arena;
+
+	return r->pools == arena->any_pools && !arena_is_host(arena);
+}
+
+/* Complete memory serves everyone, so a large request prefers what only those
+ * may use that are ordered after it. */
+static enum weir_status
+search_ordered(struct request *r)
+{
+	if (r->kind != POOL_LARGE || r->pools->arena->streams < 2 ||
+	    is_plain(r))
+		return WEIR_OK;
+	can_wait(r);
+	marks_find_usable(r->pools);
+	return search_spans(r);
+}
+
+/* Step 2 of such a request, before what threads have cached of streams: that is
+ * of little use to it. */
+static enum weir_status
+take_complete(struct request *r)
+{
+	struct pools *pools = r->pools;
+
+	reclaim_poll_complete(pools->arena);
+	r->got = tcache_take_complete(pools, r->rounded);
+	return r->got == NULL && tcache_settle_complete(pools) ?
+	    search_free(r) :
+	    WEIR_OK;
+}
+
+/* After step 1, to 5: what takes nothing new. */
+static enum weir_status
+take_held(struct request *r, enum room room)
+{
+	can_wait(r);
+	struct patience patience = patience_for(r, room);
+	bool captured = r->pools->capture != 0;
+	enum weir_status status = search_all(r);
+
+	if (status == WEIR_OK && r->got == NULL && drain(r, patience))
+		status = search_free(r);
+
+	if (status != WEIR_OK || r->got != NULL)
+		return status;
+	if (!is_plain(r))
+		reclaim_poll(r->pools->arena, RECLAIM_SKIPS);
+	marks_poll(r->pools);
+	status = search_all(r);
+	if (status == WEIR_OK && r->got == NULL &&
+	    (r->options->prefer != PREFER_SPEED || captured))
+		status = wait_on_device(r, patience);
+	if (status == WEIR_OK && r->got == NULL && may_move(r, room))
+		status = remap(r);
+	return status;
+}
+
+/* All but the pool itself. */
+static __attribute__((noinline)) enum weir_status
+take(struct request *r)
+{
+	struct arena *arena = r->pools->arena;
+	enum weir_status status = search_ordered(r);
+
+	if (status == WEIR_OK && r->got == NULL)
+		status = search_any(r);
+
+	if (status == WEIR_OK && r->got == NULL && is_plain(r))
+		status = take_complete(r);
+	if (status != WEIR_OK || r->got != NULL)
+		return status;
+	enum room room = room_left(r);
+	status = take_held(r, room);
+	if (status != WEIR_OK || r->got != NULL)
+		return status;
+	if (arena_is_host(arena))
+		reclaim_bound(arena, r->options, r->rounded);
+	else
+		reclaim_collect(arena, r->options);
+	decay_regret(arena);
+	status = grow(r, may_move(r, room) ? GROW_AHEAD : GROW_NEW);
+	if (status == WEIR_ENOMEM)
+		status = grow(r, GROW_EXACT);
+	if (status != WEIR_ENOMEM)
+		return status;
+	if (r->size > arena->total_bytes || r->size > device_limit(arena))
+		return status;
+	status = take_unrounded(r);
+	return status == WEIR_ENOMEM ? take_hard(r) : status;
+}
+
+static inline void
+request_init(struct request *r, struct pools *pools,
+    const struct options *options, size_t size)
+{
+	size_t rounded = arena_class(pools->arena, options, size);
+
+	r->pools = pools;
+	r->options = options;
+	r->size = size;
+	r->rounded = rounded;
+	r->kind = arena_kind(pools->arena, rounded);
+	r->need = rounded;
+	r->got = NULL;
+}
+
+enum weir_status
+take_block(struct pools *pools, const struct options *options, size_t size,
+    struct block **out)
+{
+	struct arena *arena = pools->arena;
+	struct request r;
+
+	request_init(&r, pools, options, size);
+	if (__builtin_expect(options->reclaim_always, 0)) {
+		reclaim_poll(arena, RECLAIM_SKIPS);
+		reclaim_refresh(arena);
+		reclaim_shed(arena, SIZE_MAX);
+	}
+	decay_look(arena, options);
+	if (arena->served % REQUESTS_A_DRAIN == 0 && arena_is_host(arena))
+		tcache_drain(arena);
+	marks_keep(pools);
+	enum weir_status status = WEIR_OK;
+	if (__builtin_expect(options->prefer == PREFER_MEMORY, 0))
+		status = search_everywhere(&r);
+	if (status == WEIR_OK && r.got == NULL)
+		status = search_own(&r);
+	if (status == WEIR_OK && r.got == NULL)
+		status = take(&r);
+	*out = r.got;
+	return status;
+}
+
+enum weir_status
+take_idle(struct pools *pools, const struct options *options, size_t size,
+    struct block **out)
+{
+	struct request r;
+
+	request_init(&r, pools, options, size);
+	r.rounded = size_of_granule(pools->arena->granule, size);
+	reclaim_poll(pools->arena, RECLAIM_SKIPS);
+	can_wait(&r);
+	enum weir_status status = search_all(&r);
+	if (status == WEIR_OK && r.got == NULL)
+		status = WEIR_ENOMEM;
+	*out = r.got;
+	return status;
+}

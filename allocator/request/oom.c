@@ -1,0 +1,283 @@
+/*
+ * What a request that found no memory is told: what was asked, what there is,
+ * where it is, and advice that follows from that. The text begins as PyTorch's
+ * does, since people and tools look for it.
+ */
+#include <stdio.h>
+
+#include "allocator/cache/tcache.h"
+#include "allocator/memory/emit.h"
+#include "allocator/memory/types.h"
+#include "allocator/observe/auto_snapshot.h"
+#include "base/meta.h"
+#include "base/os.h"
+#include "base/status.h"
+#include "trace/observe.h"
+
+enum {
+	PROCESSES_MAX = 16,
+	FEW = 256,              /* bytes of a report where memory is short */
+	STACK_NEEDED = 32 << 10 /* to load NVML */
+};
+
+/* A text that is appended to and cut at its end. */
+struct text {
+	char *at;
+	size_t size;
+	size_t used;
+};
+
+static void say(struct text *text, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void
+say(struct text *text, const char *format, ...)
+{
+	va_list args;
+
+	if (text->used >= text->size)
+		return;
+	va_start(args, format);
+	int n = vsnprintf(
+	    text->at + text->used, text->size - text->used, format, args);
+	va_end(args);
+	if (n > 0)
+		text->used += (size_t)n;
+}
+
+/* The facts, gathered under the lock. */
+struct facts {
+	struct weir_oom oom;
+	size_t total_bytes;
+	bool limited;
+	size_t free_bytes;      /* held, in pools */
+	size_t largest_own;     /* largest free block of the stream's pool */
+	size_t largest_any;     /* and of memory of no stream */
+	size_t largest_other;   /* and of other streams */
+	size_t driver_segments; /* bytes in segments of the driver */
+	bool expandable;
+};
+
+static const char *
+bytes_text(size_t bytes, char *text)
+{
+	return os_format_bytes(bytes, text, 32);
+}
+
+static void
+gather_pools(
+    struct arena *arena, const struct stream *stream, struct facts *facts)
+{
+	enum pool_kind kind = size_kind(facts->oom.rounded_bytes);
+
+	for (struct list *l = arena->pools.next; l != &arena->pools;
+	     l = l->next) {
+		struct pools *pools = CONTAINER_OF(l, struct pools, link);
+		size_t n = pool_largest(&pools->pool[kind]);
+		size_t *largest = pools->stream == stream ?
+		    &facts->largest_own :
+		    pools == arena->any_pools ? &facts->largest_any :
+						&facts->largest_other;
+		if (n > *largest)
+			*largest = n;
+	}
+	for (struct list *l = arena->segments.next; l != &arena->segments;
+	     l = l->next) {
+		struct segment *segment = CONTAINER_OF(l, struct segment, link);
+		if (!segment->expandable)
+			facts->driver_segments += segment->mapped_bytes;
+	}
+}
+
+static void
+gather_pending(struct arena *arena, struct facts *facts)
+{
+	for (struct list *l = arena->waiting.pending.next;
+	     l != &arena->waiting.pending; l = l->next)
+		if (block_state(block_of_pending(l)) == BLOCK_PENDING)
+			facts->oom.pending_bytes += block_of_pending(l)->size;
+}
+
+static void
+gather(struct arena *arena, struct stream *stream, struct facts *facts)
+{
+	size_t free_bytes = 0;
+	size_t total;
+	struct driver_guard guard;
+
+	if (driver_enter(arena->context, &guard) == WEIR_OK) {
+		if (driver_peek()->cuMemGetInfo(&free_bytes, &total) !=
+		    CUDA_SUCCESS)
+			free_bytes = 0;
+		driver_leave(&guard);
+	}
+	lock_enter(&arena->lock);
+	tcache_tell(arena);
+	arena->stats.num_ooms++;
+	struct pools *pools = pools_peek(arena, stream);
+	if (pools != NULL)
+		pools->stats.num_ooms++;
+	facts->limited = device_limit(arena) < arena->total_bytes;
+	facts->total_bytes = arena->total_bytes;
+	facts->oom.limit_bytes =
+	    facts->limited ? device_limit(arena) : arena->total_bytes;
+	facts->oom.reserved_bytes = device_reserved(arena);
+	facts->oom.allocated_bytes = device_live(arena);
+	gather_pools(arena, stream, facts);
+	gather_pending(arena, facts);
+	tell_oom(arena, stream, free_bytes, facts->oom.rounded_bytes);
+	lock_leave(&arena->lock);
+	facts->oom.device_free_bytes = free_bytes;
+	facts->free_bytes = facts->oom.reserved_bytes -
+	    facts->oom.allocated_bytes - facts->oom.pending_bytes;
+}
+
+/* Not on a thread with a small stack. */
+static __attribute__((noinline)) void
+say_processes(struct text *text, int device)
+{
+	struct nvml_process processes[PROCESSES_MAX];
+	char bus_id[32];
+	char size[32];
+
+	if (os_stack_left() < STACK_NEEDED ||
+	    driver_peek()->cuDeviceGetPCIBusId(
+		bus_id, sizeof(bus_id), device) != CUDA_SUCCESS)
+		return;
+	size_t n = nvml_processes(bus_id, processes, PROCESSES_MAX);
+	for (size_t i = 0; i < n; i++) {
+		if (processes[i].pid == os_process_id())
+			say(text,
+			    "This process has %s in use, weir's and "
+			    "other. ",
+			    bytes_text(processes[i].used_bytes, size));
+		else
+			say(text, "Process %u has %s in use. ",
+			    processes[i].pid,
+			    bytes_text(processes[i].used_bytes, size));
+	}
+}
+
+/* The cause decides the advice; none is given without one. */
+static void
+say_advice(struct text *text, const struct facts *f)
+{
+	char size[32];
+	size_t rounded = f->oom.rounded_bytes;
+
+	if (f->oom.requested_bytes > f->total_bytes)
+		say(text, "The request is larger than the device.");
+	else if (f->limited && f->oom.device_free_bytes > rounded &&
+	    rounded + f->oom.allocated_bytes > f->oom.limit_bytes)
+		say(text,
+		    "The limit stands in the way, not the device: "
+		    "raise it (per_process_memory_fraction, "
+		    "memory_limit_mb, weir_limit_set()).");
+	else if (f->driver_segments > rounded && f->free_bytes > rounded)
+		say(text,
+		    "%s of unused memory lie scattered in segments of the "
+		    "driver: set expandable_segments:True.",
+		    bytes_text(f->free_bytes, size));
+	else if (f->free_bytes > rounded)
+		say(text,
+		    "%s are unused but lie in pieces between live "
+		    "blocks.",
+		    bytes_text(f->free_bytes, size));
+	else if (f->oom.pending_bytes > rounded)
+		say(text,
+		    "Freed memory waits for work on other streams "
+		    "that could not be waited for here.");
+	else if (f->total_bytes - f->oom.device_free_bytes >
+	    2 * f->oom.reserved_bytes + ((size_t)1 << 30))
+		say(text, "Most of the device is held by others.");
+}
+
+static void
+write_report(struct text *text, const struct facts *f)
+{
+	char a[32];
+	char b[32];
+	const struct weir_oom *oom = &f->oom;
+
+	say(text, "CUDA out of memory. Tried to allocate %s",
+	    bytes_text(oom->requested_bytes, a));
+	say(text, " (%zu bytes, rounded to %zu). ", oom->requested_bytes,
+	    oom->rounded_bytes);
+	say(text, "GPU %d has a total capacity of %s of which %s is free. ",
+	    oom->device, bytes_text(f->total_bytes, a),
+	    bytes_text(oom->device_free_bytes, b));
+	say_processes(text, oom->device);
+	if (f->limited)
+		say(text, "%s allowed; ", bytes_text(oom->limit_bytes, a));
+	say(text, "Of the %s held by weir %s is allocated, ",
+	    bytes_text(oom->reserved_bytes, a),
+	    bytes_text(oom->allocated_bytes, b));
+	say(text, "%s waits for other streams and %s is unused; ",
+	    bytes_text(oom->pending_bytes, a), bytes_text(f->free_bytes, b));
+	say(text, "largest unused block: %s of stream %p, ",
+	    bytes_text(f->largest_own, a), (void *)oom->stream);
+	say(text, "%s of no stream, %s of other streams. ",
+	    bytes_text(f->largest_any, a), bytes_text(f->largest_other, b));
+	say_advice(text, f);
+}
+
+/* Host memory is short, which is another code; observers are told of the
+ * device only. */
+static enum weir_status
+report_host(struct arena *arena, size_t requested)
+{
+	char sizes[5][32];
+
+	lock_enter(&arena->lock);
+	tcache_tell(arena);
+	arena->stats.num_ooms++;
+	size_t pending = stats_pending_bytes(arena, NULL);
+	size_t held = device_reserved(arena);
+	size_t live = device_live(arena);
+	size_t limit = device_limit(arena);
+	lock_leave(&arena->lock);
+	return status_set(WEIR_EHOSTMEM,
+	    "out of page-locked host memory: tried to allocate %s (%zu bytes, "
+	    "%s) for device %d, of the %s held for it %s is allocated and %s "
+	    "waits for streams; the limit is %s",
+	    bytes_text(requested, sizes[0]), requested, arena->source.name,
+	    arena->device, bytes_text(held, sizes[1]),
+	    bytes_text(live, sizes[2]), bytes_text(pending, sizes[3]),
+	    limit == SIZE_MAX ? "none" : bytes_text(limit, sizes[4]));
+}
+
+enum weir_status
+oom_report(struct arena *arena, struct stream *stream, size_t requested,
+    size_t rounded)
+{
+	if (arena_is_host(arena))
+		return report_host(arena, requested);
+
+	char few[FEW];
+	char *page = meta_alloc(STATUS_TEXT_SIZE);
+	char *buffer = page != NULL ? page : few;
+	struct text text = { .at = buffer,
+		.size = page != NULL ? STATUS_TEXT_SIZE : sizeof(few) };
+	struct facts facts = {
+		.oom = { .struct_size = sizeof(struct weir_oom),
+		    .device = arena->device,
+		    .stream = stream->handle,
+		    .requested_bytes = requested,
+		    .rounded_bytes = rounded },
+	};
+
+	status_mute();
+	gather(arena, stream, &facts);
+	status_unmute();
+	buffer[0] = '\0';
+	write_report(&text, &facts);
+	status_set(WEIR_ENOMEM, "%s", buffer);
+	facts.oom.report = buffer;
+	observe_oom(&facts.oom);
+	attend_oom();
+	/* An observer's own failures are not the request's. */
+	status_set(WEIR_ENOMEM, "%s", buffer);
+	if (page != NULL)
+		meta_free(page, STATUS_TEXT_SIZE);
+	return WEIR_ENOMEM;
+}

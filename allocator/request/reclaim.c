@@ -1,0 +1,652 @@
+/*
+ * How memory becomes free, and goes back to the driver.
+ *
+ * Note [What has passed]
+ *
+ * A free block remembers the tick (streams/order.h) of the latest free in it.
+ * Once all work queued on a stream at a tick is done, pools->passed_at is that
+ * tick, and blocks freed until then may be used by anyone, and unmapped. Other
+ * streams may also use what was freed before a point that they are behind.
+ * Memory of no stream has always passed, and what is seen to have passed
+ * becomes memory of no stream: reclaim_promote().
+ *
+ * Note [A stream ends]
+ *
+ * At its end an event is recorded behind all the stream's work. When that has
+ * passed its free memory and addresses go to the pools of no stream, and so
+ * does each of its live blocks when it is freed.
+ */
+#include "allocator/cache/tcache.h"
+#include "allocator/memory/emit.h"
+#include "allocator/memory/types.h"
+
+#include "base/meta.h"
+#include "base/os.h"
+#include "base/status.h"
+#include "streams/event.h"
+
+/* Host memory that may be unused, as a part of the most that was ever active;
+ * and what always may. */
+enum {
+	HOST_SPARE_SHARE = 8,
+	HOST_SPARE_SHARE_FAST = 2, /* with prefer:speed */
+	HOST_SPARE_LEAST = 16 << 20
+};
+
+/* ---- Becoming free ----------------------------------------------------- */
+
+static inline QUICK void
+put_since(struct block *block)
+{
+	struct pools *owner = block->pool->owner;
+
+	block_move(block, block_home(block));
+	struct pools *home = block->pool->owner;
+	if (home->freed_at < block->freed_at)
+		home->freed_at = block->freed_at;
+	home->freed_bytes += block->size;
+	if (block->arena->several)
+		block_set_fence(block);
+	block_put(block, BLOCK_FREE);
+	pools_drop_if_done(owner);
+}
+
+void
+reclaim_put_since(struct block *block)
+{
+	put_since(block);
+}
+
+void
+reclaim_put(struct block *block)
+{
+	block->freed_at = marks_position(block->pool->owner).tick;
+	put_since(block);
+}
+
+static void
+end_pending(struct block *block)
+{
+	tell_free_completed(block);
+	stats_inactive(block->pool, block->size, block->requested);
+}
+
+void
+reclaim_pending_to(struct block *block, struct pool *pool)
+{
+	struct pools *owner = block->pool->owner;
+
+	end_pending(block);
+	block_set_state(block, BLOCK_LEAVING); /* held, and in no tree */
+	block_move(block, pool);
+	pools_drop_if_done(owner);
+	reclaim_put(block);
+}
+
+/* All blocks of a tree go to the pools of no stream. */
+static void
+give_to_any(struct tree *tree, struct pool *any, enum block_state state)
+{
+	struct tree_node *node;
+
+	while ((node = tree_first(tree)) != NULL) {
+		struct block *block = block_of_node(node);
+		block_take(block);
+		block_move(block, any);
+		block_put(block, state);
+	}
+}
+
+static void
+promote_freed(struct pools *pools)
+{
+	struct arena *arena = pools->arena;
+
+	while (!list_empty(&pools->freed)) {
+		struct block *block = block_of_pending(pools->freed.next);
+		if (block->freed_at > pools->passed_at)
+			break;
+		block_take(block);
+		block_move(block, &arena->any_pools->pool[block->pool->kind]);
+		block_put(block, BLOCK_FREE);
+	}
+}
+
+void
+reclaim_begin_several(struct arena *arena)
+{
+	if (arena->several)
+		return;
+	arena->several = true;
+	for (struct list *l = arena->segments.next; l != &arena->segments;
+	     l = l->next) {
+		struct segment *segment = CONTAINER_OF(l, struct segment, link);
+		for (struct block *b = segment->first; b != NULL; b = b->next)
+			if (block_is_in_run(b) && !block_is_complete(b))
+				list_push_back(
+				    &b->pool->owner->freed, &b->pending.link);
+	}
+}
+
+void
+reclaim_promote(struct arena *arena)
+{
+	if (!arena->several || !arena_promotes(arena))
+		return;
+	for (struct list *l = arena->pools.next; l != &arena->pools;
+	     l = l->next) {
+		struct pools *pools = CONTAINER_OF(l, struct pools, link);
+		if (pools != arena->any_pools)
+			promote_freed(pools);
+	}
+}
+
+/* All work of a stream that has ended is done. */
+static void
+pass(struct pools *pools)
+{
+	struct arena *arena = pools->arena;
+
+	pools->passed = true;
+	arena->ending--;
+	marks_drop(pools);
+	if (pools->end_event != NULL)
+		event_give(pools->stream->context, pools->end_event);
+	pools->end_event = NULL;
+	for (int kind = 0; kind < POOL_KINDS; kind++) {
+		struct pool *pool = &pools->pool[kind];
+		struct pool *any = &arena->any_pools->pool[kind];
+		give_to_any(&pool->free, any, BLOCK_FREE);
+		give_to_any(&pool->unmapped, any, BLOCK_UNMAPPED);
+	}
+	pools_drop_if_done(pools);
+}
+
+/* Record the end of a stream; on the context where the stream is gone. */
+static void
+mark_end(struct pools *pools, struct stream *stream)
+{
+	struct driver_guard guard;
+
+	status_mute();
+	if (driver_enter(stream->context, &guard) == WEIR_OK) {
+		/* What cannot be recorded now is tried again at a poll. */
+		(void)stream_mark(stream, &pools->end_event);
+		driver_leave(&guard);
+	}
+	status_unmute();
+}
+
+void
+reclaim_end_later(struct pools *pools)
+{
+	if (pools->ended)
+		return;
+	pools->ended = true;
+	tcache_end(pools);
+	pools->arena->ending++;
+}
+
+void
+reclaim_end(struct pools *pools)
+{
+	if (pools->ended)
+		return;
+	reclaim_end_later(pools);
+	mark_end(pools, pools->stream);
+}
+
+static bool
+end_has_passed(struct pools *pools)
+{
+	struct driver_guard guard;
+	CUresult code;
+
+	if (pools->end_event == NULL)
+		mark_end(pools, pools->arena->any);
+	if (pools->end_event == NULL ||
+	    driver_enter(pools->stream->context, &guard) != WEIR_OK)
+		return false;
+	code = driver_peek()->cuEventQuery(pools->end_event);
+	driver_leave(&guard);
+	return code == CUDA_SUCCESS;
+}
+
+static bool
+poll_ended(struct arena *arena)
+{
+	bool any = false;
+	struct list *next;
+
+	if (arena->ending == 0)
+		return false;
+	for (struct list *l = arena->pools.next; l != &arena->pools; l = next) {
+		struct pools *pools = CONTAINER_OF(l, struct pools, link);
+		next = l->next;
+		if (pools->ended && !pools->passed && end_has_passed(pools)) {
+			pass(pools);
+			any = true;
+		}
+	}
+	return any;
+}
+
+/* Pending blocks with no unmet use left become free. `keep` those of no stream
+ * for requests of their size. */
+static bool
+settle(struct arena *arena, struct list *done, bool keep)
+{
+	bool any = false;
+
+	while (!list_empty(done)) {
+		struct block *block = block_of_pending(done->next);
+		list_remove(&block->pending.link);
+		if (block_state(block) == BLOCK_LEFT) {
+			list_push_back(&arena->left, &block->pending.link);
+			continue;
+		}
+		end_pending(block);
+		if (arena->waiting.in_captures)
+			reclaim_put(block);
+		else if (!keep || block->pool->owner != arena->any_pools ||
+		    !tcache_keep_complete(block))
+			reclaim_put_since(block);
+		any = true;
+	}
+	return any;
+}
+
+static bool
+poll(struct arena *arena, unsigned skips, bool keep)
+{
+	struct list done;
+	bool any = poll_ended(arena);
+
+	arena_poll_keeps(arena);
+	list_init(&done);
+	waiting_poll(&arena->waiting, skips, &done);
+	return settle(arena, &done, keep) || any;
+}
+
+bool
+reclaim_poll(struct arena *arena, unsigned skips)
+{
+	return poll(arena, skips, false);
+}
+
+void
+reclaim_poll_complete(struct arena *arena)
+{
+	poll(arena, RECLAIM_SKIPS, true);
+}
+
+void
+reclaim_glance(struct arena *arena)
+{
+	struct list done;
+
+	poll_ended(arena);
+	list_init(&done);
+	waiting_glance(&arena->waiting, &done);
+	settle(arena, &done, true);
+}
+
+/* ---- What can go back to the driver ------------------------------------ */
+
+/* Bring passed_at up to date where that takes no wait. */
+void
+reclaim_refresh(struct arena *arena)
+{
+	status_mute();
+	for (struct list *l = arena->pools.next; l != &arena->pools;
+	     l = l->next) {
+		struct pools *pools = CONTAINER_OF(l, struct pools, link);
+		if (pools->passed_at <= pools->freed_at)
+			marks_ask(pools);
+	}
+	status_unmute();
+	reclaim_promote(arena);
+}
+
+void
+reclaim_look(struct arena *arena)
+{
+	lock_enter(&arena->lock);
+	reclaim_poll(arena, RECLAIM_SKIPS);
+	reclaim_refresh(arena);
+	lock_leave(&arena->lock);
+}
+
+/*
+ * A search over spans: runs of neighbouring free blocks, whatever their pools,
+ * since a handle may lie under blocks of several streams.
+ */
+struct search {
+	uint64_t latest; /* freed no later than this */
+	/* Spans whose work is done, if NULL; else spans that are held back by
+	 * the work of this stream, alone or with others. */
+	const struct pools *waiting;
+	/* Found. */
+	struct span oldest;
+	uint64_t oldest_seq;
+	size_t bytes; /* that could be given back, of all */
+	size_t count;
+	uint64_t seqs; /* sum over spans of the latest free in each */
+};
+
+static bool
+has_passed(const struct block *block)
+{
+	return block->freed_at <= block->pool->owner->passed_at;
+}
+
+static bool
+eligible(const struct block *block, const struct search *search)
+{
+	return block != NULL && block_state(block) == BLOCK_FREE &&
+	    block->freed_at <= search->latest &&
+	    (search->waiting != NULL || has_passed(block));
+}
+
+static void
+consider(struct search *search, const struct span *span, uint64_t seq)
+{
+	size_t bytes = segment_releasable(span);
+
+	if (bytes == 0)
+		return;
+	search->bytes += bytes;
+	search->count++;
+	search->seqs += seq;
+	if (search->oldest.first == NULL || seq < search->oldest_seq) {
+		search->oldest = *span;
+		search->oldest_seq = seq;
+	}
+}
+
+static void
+search_segment(const struct segment *segment, struct search *search)
+{
+	struct block *next;
+
+	for (struct block *b = segment->first; b != NULL; b = next) {
+		struct span span = { b, b };
+		uint64_t seq = 0;
+		bool held = search->waiting == NULL;
+
+		next = b->next;
+		if (!eligible(b, search))
+			continue;
+		for (next = b; eligible(next, search); next = next->next) {
+			span.last = next;
+			if (next->freed_at > seq)
+				seq = next->freed_at;
+			if (next->pool->owner == search->waiting &&
+			    !has_passed(next))
+				held = true;
+		}
+		if (held)
+			consider(search, &span, seq);
+	}
+}
+
+static void
+search_arena(const struct arena *arena, struct search *search)
+{
+	for (struct list *l = arena->segments.next; l != &arena->segments;
+	     l = l->next)
+		search_segment(CONTAINER_OF(l, struct segment, link), search);
+}
+
+static void
+put_off(struct block *block)
+{
+	if (block->segment == NULL) /* it is part of another one by now */
+		return;
+	block->freed_at = order_tick();
+	block->pool->owner->freed_at = block->freed_at;
+}
+
+/*
+ * Give back at least `want` bytes, of what was freed no later than `latest`
+ * and has passed, the longest unused first. Returns the bytes given back.
+ */
+static size_t
+shed(struct arena *arena, size_t want, uint64_t latest)
+{
+	size_t freed = 0;
+
+	if (arena->kept > 0)
+		return 0;
+	/* Memory that is still mapped where it was before does not go back
+	 * before that is unmapped. */
+	reclaim_poll(arena, RECLAIM_SKIPS);
+	segment_unmap_left(arena, SIZE_MAX);
+	uint64_t now = order_tick();
+	if (latest > now)
+		latest = now;
+	while (freed < want) {
+		struct search search = { .latest = latest };
+		search_arena(arena, &search);
+		if (search.oldest.first == NULL)
+			break;
+		size_t bytes = segment_release(&search.oldest, want - freed);
+		if (bytes == 0) /* refused: not again in this search */
+			put_off(search.oldest.first);
+		freed += bytes;
+	}
+	return freed;
+}
+
+/* Give back what has been unused for longer than the average, until what is
+ * held is within the threshold. */
+void
+reclaim_collect(struct arena *arena, const struct options *options)
+{
+	size_t limit = device_limit(arena) < arena->total_bytes ?
+	    device_limit(arena) :
+	    arena->total_bytes;
+	double threshold = options->garbage_collection_threshold;
+	size_t bound = (size_t)(threshold * (double)limit);
+	struct search search = { .latest = UINT64_MAX };
+
+	if (threshold <= 0 || arena->kept > 0)
+		return;
+	size_t held = device_held(arena);
+	if (held <= bound)
+		return;
+	tcache_drain(arena);
+	reclaim_refresh(arena);
+	search_arena(arena, &search);
+	if (search.count == 0)
+		return;
+	arena->stats.num_gc++;
+	shed(arena, held - bound, search.seqs / search.count);
+}
+
+/* ---- Host memory -------------------------------------------------------- */
+
+static size_t
+unused_bytes(const struct arena *arena)
+{
+	return arena->stats.reserved_bytes.all.current -
+	    tally_now(&arena->tally, PART_ALL, TALLIED_active_bytes);
+}
+
+void
+reclaim_bound(
+    struct arena *arena, const struct options *options, size_t rounded)
+{
+	size_t share = options->prefer == PREFER_SPEED ? HOST_SPARE_SHARE_FAST :
+							 HOST_SPARE_SHARE;
+	size_t live =
+	    tally_now(&arena->tally, PART_ALL, TALLIED_requested_bytes) +
+	    rounded;
+	size_t held =
+	    arena_held(arena) + segment_size_for(arena, options, rounded);
+
+	if (arena->most_live < live)
+		arena->most_live = live;
+	size_t spare = arena->most_live / share;
+	if (spare < HOST_SPARE_LEAST)
+		spare = HOST_SPARE_LEAST;
+	if (held > arena->most_live + spare)
+		shed(arena, held - arena->most_live - spare, UINT64_MAX);
+}
+
+void
+reclaim_tidy(struct arena *arena, const struct options *options)
+{
+	size_t unused = unused_bytes(arena);
+
+	if (unused > options->pinned_idle) {
+		tcache_drain(arena);
+		shed(arena, unused - options->pinned_idle, UINT64_MAX);
+	}
+}
+
+/* ---- Waiting ----------------------------------------------------------- */
+
+/* Wait for the oldest pending block that can be waited for; for memory, or for
+ * addresses as well. */
+static bool
+wait_pending(struct arena *arena, bool addresses) UNCHECKED
+{
+	struct use *use = NULL;
+
+	for (struct list *l = arena->waiting.pending.next;
+	     l != &arena->waiting.pending && use == NULL; l = l->next)
+		if (addresses || block_state(block_of_pending(l)) != BLOCK_LEFT)
+			use = use_hold(&block_of_pending(l)->pending);
+	if (use == NULL)
+		return false;
+	arena->stats.num_host_waits++;
+	lock_leave(&arena->lock);
+	enum weir_status status = use_wait(use);
+	lock_enter(&arena->lock);
+	use_release(&arena->waiting, use);
+	reclaim_poll(arena, RECLAIM_SKIPS);
+	return status == WEIR_OK;
+}
+
+/* The pools with most memory that waiting for their stream would let go. */
+static struct pools *
+most_unpassed(struct arena *arena)
+{
+	struct pools *most = NULL;
+	size_t most_bytes = 0;
+
+	for (struct list *l = arena->pools.next; l != &arena->pools;
+	     l = l->next) {
+		struct pools *pools = CONTAINER_OF(l, struct pools, link);
+		struct search search = { .latest = UINT64_MAX,
+			.waiting = pools };
+		if (pools->tried == arena->tries)
+			continue;
+		search_arena(arena, &search);
+		if (search.bytes > most_bytes) {
+			most = pools;
+			most_bytes = search.bytes;
+		}
+	}
+	return most;
+}
+
+static bool
+wait_stream(struct arena *arena) UNCHECKED
+{
+	struct pools *pools = most_unpassed(arena);
+	if (pools == NULL)
+		return false;
+	/* A stream that is gone cannot be named: wait for the context. */
+	struct stream *stream = pools->ended ? arena->any : pools->stream;
+	uint64_t tick = order_tick();
+
+	pools->tried = arena->tries;
+	pools->pins++;
+	arena->stats.num_host_waits++;
+	lock_leave(&arena->lock);
+	enum weir_status status = stream_wait_host(stream);
+	lock_enter(&arena->lock);
+	if (status == WEIR_OK && pools->passed_at < tick)
+		pools->passed_at = tick;
+	poll_ended(arena);
+	pools->pins--;
+	pools_drop_if_done(pools);
+	return true;
+}
+
+bool
+reclaim_wait(struct arena *arena)
+{
+	if (wait_pending(arena, false) || wait_stream(arena))
+		return true;
+	/* What has gone back may still be mapped where it was before. */
+	if (!wait_pending(arena, true))
+		return false;
+	segment_unmap_left(arena, SIZE_MAX);
+	return true;
+}
+
+size_t
+reclaim_shed(struct arena *arena, size_t want)
+{
+	return shed(arena, want, UINT64_MAX);
+}
+
+size_t
+reclaim_shed_old(struct arena *arena, uint64_t latest)
+{
+	return shed(arena, SIZE_MAX, latest);
+}
+
+/* ---- Trim -------------------------------------------------------------- */
+
+/* What there is to wait for now; other threads may go on freeing. */
+static size_t
+unmet_uses(const struct arena *arena)
+{
+	size_t unmet = 0;
+
+	for (struct list *l = arena->waiting.pending.next;
+	     l != &arena->waiting.pending; l = l->next)
+		unmet += block_of_pending(l)->pending.unmet;
+	return unmet;
+}
+
+size_t
+reclaim_trim(struct arena *arena, size_t *keep)
+{
+	size_t sum = 0;
+
+	lock_enter(&arena->lock);
+	tcache_drain(arena);
+	tcache_tell(arena);
+	arena->tries++;
+	if (arena->waiting.count > 0)
+		arena->stats.num_sync_all_streams++;
+	arena_wait_keeps(arena);
+	reclaim_poll(arena, RECLAIM_SKIPS);
+	size_t unmet = unmet_uses(arena);
+	for (size_t n = 0; n < unmet && arena->waiting.count > 0; n++)
+		if (!wait_pending(arena, true))
+			break;
+	uint64_t latest = order_tick();
+	reclaim_refresh(arena);
+	while (arena->kept == 0 && unused_bytes(arena) > *keep) {
+		size_t bytes = shed(arena, unused_bytes(arena) - *keep, latest);
+		sum += bytes;
+		if (bytes == 0 && !wait_stream(arena))
+			break;
+	}
+	if (arena_is_host(arena)) /* it begins anew */
+		arena->most_live =
+		    tally_now(&arena->tally, PART_ALL, TALLIED_requested_bytes);
+	segment_unmap_left(arena, SIZE_MAX);
+	/* Addresses that a stream left, or that the driver refused before. */
+	segment_unreserve(arena);
+	size_t stays = unused_bytes(arena);
+	*keep -= stays < *keep ? stays : *keep;
+	lock_leave(&arena->lock);
+	return sum;
+}

@@ -1,0 +1,660 @@
+/*
+ * Note [Marks]: which streams are marked and when, what a mark that has passed
+ * is good for, and how a stream is put behind another.
+ */
+#include "allocator/memory/types.h"
+
+#include <pthread.h>
+
+#include "tests/support/device.h"
+
+/* The pools of a stream on device 0; made if need be, by a small block that
+ * stays, so that others are near it and move no memory. */
+static struct pools *
+pools_of(weir_stream handle)
+{
+	struct stream *stream;
+
+	EXPECT_OK(stream_find(0, handle, &stream));
+	if (stream->pools == NULL)
+		take(512, handle);
+	struct pools *pools = stream->pools;
+	stream_put(stream);
+	EXPECT_NOT_NULL(pools);
+	return pools;
+}
+
+static struct arena *
+arena(void)
+{
+	return arena_peek(0);
+}
+
+/* Free so much on a stream, without a thread's cache between. */
+static void
+free_some(weir_stream stream, size_t bytes)
+{
+	give(take(bytes, stream));
+}
+
+/* What a request of `mine` does before it looks at others' memory. */
+static void
+poll(struct pools *mine)
+{
+	lock_enter(&arena()->lock);
+	marks_poll(mine);
+	lock_leave(&arena()->lock);
+}
+
+static bool
+follow_next(struct pools *mine, struct pools *other, unsigned age)
+{
+	struct patience patience = { .age = age };
+
+	lock_enter(&arena()->lock);
+	marks_can_wait(mine);
+	bool done = marks_follow_next(mine, other, patience);
+	lock_leave(&arena()->lock);
+	return done;
+}
+
+static bool
+follow(struct pools *mine, struct pools *other, uint64_t tick, unsigned age)
+{
+	struct patience patience = { .age = age };
+
+	lock_enter(&arena()->lock);
+	marks_can_wait(mine);
+	bool done = marks_follow(mine, other, tick, patience);
+	lock_leave(&arena()->lock);
+	return done;
+}
+
+/* May `mine` use what was freed last in `other`, without a wait? */
+static bool
+usable(struct pools *mine, const struct pools *other)
+{
+	lock_enter(&arena()->lock);
+	marks_can_wait(mine);
+	marks_find_usable(mine);
+	bool done = other->freed_at <= other->usable_until;
+	lock_leave(&arena()->lock);
+	return done;
+}
+
+static uint64_t
+gpu_waits(void)
+{
+	return stats().num_gpu_waits;
+}
+
+/* ---- When a stream is marked ------------------------------------------- */
+
+TEST(a_stream_is_marked_when_another_looks_at_it)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	conf("tcache:0");
+	struct pools *of_a = pools_of(a);
+	struct pools *of_b = pools_of(b);
+	settle();
+	poll(of_b);
+	EXPECT_EQ(of_a->mark_count, 0);
+	busy(a, LATE_MS);
+	free_some(a, 2 * MIB);
+	poll(of_b);
+	EXPECT_EQ(of_a->mark_count, 1);
+	EXPECT_GT(of_a->marks[0].at, of_a->freed_at);
+	poll(of_b); /* nothing was freed since */
+	EXPECT_EQ(of_a->mark_count, 1);
+	free_some(a, 2 * MIB);
+	poll(of_b);
+	EXPECT_EQ(of_a->mark_count, 2);
+	expect_healthy();
+}
+
+TEST(a_mark_that_has_passed_lets_others_use_what_was_freed_before_it)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	conf("tcache:0");
+	struct pools *of_a = pools_of(a);
+	struct pools *of_b = pools_of(b);
+	busy(a, LATE_MS);
+	free_some(a, 2 * MIB);
+	poll(of_b);
+	EXPECT(!usable(of_b, of_a));
+	finish(a);
+	EXPECT(!usable(of_b, of_a)); /* not before somebody looks */
+	poll(of_b);
+	EXPECT_EQ(of_a->mark_count, 0);
+	EXPECT(usable(of_b, of_a));
+	free_some(a, 2 * MIB);
+	EXPECT(!usable(of_b, of_a));
+	expect_healthy();
+}
+
+TEST(what_an_idle_stream_has_freed_serves_the_first_that_asks)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	conf("tcache:0");
+	struct pools *of_a = pools_of(a);
+	struct pools *of_b = pools_of(b);
+	char *theirs = take(100 * MIB, a);
+	fill(theirs, 100 * MIB, 1, a);
+	give(theirs);
+	finish(a);
+	uint64_t held = stats().reserved_bytes.all.current;
+	char *mine = take(100 * MIB, b);
+	fill(mine, 100 * MIB, 2, b);
+	EXPECT_EQ(stats().reserved_bytes.all.current, held);
+	EXPECT_EQ(of_a->mark_count, 0); /* it need not be marked */
+	EXPECT_EQ(gpu_waits(), 0);
+	EXPECT(usable(of_b, of_a));
+	expect_healthy();
+}
+
+/* So that a stream that frees all the time has marks of different ages. */
+TEST(a_stream_that_allocates_is_marked_each_time_it_has_freed_some)
+{
+	weir_stream a = new_stream();
+
+	conf("tcache:0");
+	take(512, new_stream());
+	struct pools *of_a = pools_of(a);
+	busy(a, LATE_MS);
+	for (unsigned i = 0; i < MARKS; i++) {
+		EXPECT_EQ(of_a->mark_count, i);
+		free_some(a, 8 * MIB);
+		take(512, a);
+	}
+	EXPECT_EQ(of_a->mark_count, MARKS);
+	free_some(a, 8 * MIB);
+	take(512, a);
+	EXPECT_EQ(of_a->mark_count, MARKS); /* it is bounded */
+	for (unsigned i = 1; i < MARKS; i++)
+		EXPECT_GT(of_a->marks[i].at, of_a->marks[i - 1].at);
+	/* Or nothing that is freed from now on could be waited for. */
+	EXPECT_GT(of_a->marks[MARKS - 1].at, of_a->freed_at);
+	expect_healthy();
+}
+
+TEST(marks_that_are_too_many_are_thinned_out_evenly)
+{
+	enum { FREES = 200 };
+	weir_stream a = new_stream();
+
+	conf("tcache:0");
+	take(512, new_stream());
+	struct pools *of_a = pools_of(a);
+	busy(a, LATE_MS);
+	free_some(a, 8 * MIB);
+	take(512, a);
+	uint64_t first = of_a->marks[0].at;
+	for (unsigned i = 1; i < FREES; i++) {
+		free_some(a, 8 * MIB);
+		take(512, a);
+	}
+	EXPECT_EQ(of_a->mark_count, MARKS);
+	EXPECT_EQ(of_a->marks[0].at, first);
+	uint64_t span = of_a->marks[MARKS - 1].at - first;
+	for (unsigned i = 1; i < MARKS; i++)
+		EXPECT_LE(of_a->marks[i].at - of_a->marks[i - 1].at, span / 3);
+	expect_healthy();
+}
+
+TEST(one_stream_alone_is_not_marked)
+{
+	weir_stream a = new_stream();
+
+	conf("tcache:0");
+	struct pools *of_a = pools_of(a);
+	for (int i = 0; i < 4; i++) {
+		free_some(a, 32 * MIB);
+		take(512, a);
+	}
+	EXPECT_EQ(of_a->mark_count, 0);
+}
+
+/* ---- Which streams are not --------------------------------------------- */
+
+static void
+expect_unmarked(weir_stream stream)
+{
+	struct pools *of_b = pools_of(new_stream());
+	struct pools *pools = pools_of(stream);
+
+	free_some(stream, 2 * MIB);
+	poll(of_b);
+	EXPECT_EQ(pools->mark_count, 0);
+	EXPECT(!follow_next(of_b, pools, 0));
+	EXPECT_EQ(gpu_waits(), 0);
+}
+
+TEST(the_legacy_stream_is_marked_if_no_blocking_stream_is_there)
+{
+	conf("tcache:0");
+	struct pools *of_b = pools_of(new_stream());
+	struct pools *pools = pools_of(NULL);
+
+	busy(NULL, LATE_MS);
+	free_some(NULL, 2 * MIB);
+	poll(of_b);
+	EXPECT_EQ(pools->mark_count, 1);
+}
+
+/* A record there would put all of those in order. */
+TEST(the_legacy_stream_is_not_marked_beside_blocking_streams)
+{
+	weir_stream blocking = foreign_stream(CU_STREAM_DEFAULT);
+
+	conf("tcache:0");
+	give(take(512, blocking)); /* now it is known */
+	expect_unmarked(NULL);
+	EXPECT_OK(weir_stream_retire(blocking));
+	foreign_destroy(blocking);
+	free_some(NULL, 2 * MIB);
+	struct pools *of_b = pools_of(new_stream());
+	settle();
+	poll(of_b);
+	EXPECT(usable(of_b, pools_of(NULL)));
+}
+
+static void *
+use_per_thread(void *arg)
+{
+	pthread_barrier_t *barrier = arg;
+
+	EXPECT_OK(weir_set_device(0));
+	free_some(WEIR_STREAM_PER_THREAD, 4 * MIB);
+	pthread_barrier_wait(barrier);
+	pthread_barrier_wait(barrier);
+	return NULL;
+}
+
+/* From elsewhere its handle would name another stream. */
+TEST(the_default_stream_of_another_thread_is_not_marked)
+{
+	weir_stream a = new_stream();
+	pthread_barrier_t barrier;
+	pthread_t thread;
+
+	conf("tcache:0,prefer:memory");
+	struct pools *of_a = pools_of(a);
+	pthread_barrier_init(&barrier, NULL, 2);
+	EXPECT_EQ(pthread_create(&thread, NULL, use_per_thread, &barrier), 0);
+	pthread_barrier_wait(&barrier);
+	poll(of_a);
+	char *got = take(4 * MIB, a);
+	EXPECT_EQ(gpu_waits(), 0);
+	EXPECT_EQ(stats().reserved_bytes.large_pool.current, 8 * MIB);
+	/* At the limit the host waits for it, as there is no other way. */
+	EXPECT_OK(weir_limit_set(0, 10 * MIB));
+	take(4 * MIB, a);
+	EXPECT_EQ(stats().num_host_waits, 1);
+	EXPECT_EQ(gpu_waits(), 0);
+	fill(got, 4 * MIB, 1, a);
+	pthread_barrier_wait(&barrier);
+	EXPECT_EQ(pthread_join(thread, NULL), 0);
+	expect_healthy();
+}
+
+TEST(a_stream_that_is_captured_is_marked_after_it)
+{
+	weir_stream a = new_stream();
+
+	conf("tcache:0");
+	struct pools *of_a = pools_of(a);
+	capture_begin(a);
+	expect_unmarked(a);
+	capture_end(a);
+	busy(a, LATE_MS);
+	free_some(a, 2 * MIB);
+	struct pools *of_b = pools_of(new_stream());
+	poll(of_b);
+	EXPECT_EQ(of_a->mark_count, 1);
+	EXPECT(!usable(of_b, of_a));
+	finish(a);
+	poll(of_b);
+	EXPECT(usable(of_b, of_a));
+	expect_healthy();
+}
+
+TEST(a_stream_that_has_ended_is_not_marked_and_its_marks_go)
+{
+	weir_stream a = new_stream();
+	struct pools *of_b;
+
+	conf("tcache:0");
+	struct pools *of_a = pools_of(a);
+	of_b = pools_of(new_stream());
+	take(4 * MIB, a); /* keeps the pools */
+	busy(a, LATE_MS);
+	free_some(a, 2 * MIB);
+	poll(of_b);
+	EXPECT_EQ(of_a->mark_count, 1);
+	EXPECT_OK(weir_stream_destroy(a));
+	poll(of_b);
+	EXPECT_EQ(of_a->mark_count, 1);
+	EXPECT_OK(weir_device_synchronize(0));
+	take(512, NULL);
+	EXPECT(of_a->passed);
+	EXPECT_EQ(of_a->mark_count, 0);
+	expect_healthy();
+}
+
+/* ---- Waits ------------------------------------------------------------- */
+
+/* Pools of a busy stream with `n` marks, each behind 8 MiB that were freed. */
+static struct pools *
+marked(weir_stream stream, unsigned n)
+{
+	struct pools *pools = pools_of(stream);
+	struct pools *other = pools_of(new_stream());
+
+	settle();
+	poll(other);       /* what it was marked for before is done */
+	take(512, stream); /* and what is small and complete is its own again */
+	busy(stream, LATE_MS);
+	for (unsigned i = 0; i < n; i++) {
+		free_some(stream, 8 * MIB);
+		take(512, stream);
+	}
+	EXPECT_EQ(pools->mark_count, n);
+	return pools;
+}
+
+TEST(streams_are_followed_from_mark_to_mark)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	conf("tcache:0");
+	struct pools *of_b = pools_of(b);
+	struct pools *of_a = marked(a, 3);
+	for (unsigned i = 0; i < 3; i++) {
+		EXPECT(!usable(of_b, of_a));
+		EXPECT(follow_next(of_b, of_a, 0));
+		EXPECT_EQ(gpu_waits(), i + 1);
+	}
+	EXPECT(usable(of_b, of_a));
+	EXPECT(!follow_next(of_b, of_a, 0)); /* nothing is left to wait for */
+	EXPECT_EQ(gpu_waits(), 3);
+	EXPECT(!is_done(a));
+	finish(b);
+	EXPECT(is_done(a));
+	expect_healthy();
+}
+
+TEST(only_marks_of_the_age_that_is_asked_for_are_followed)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	conf("tcache:0");
+	struct pools *of_b = pools_of(b);
+	struct pools *of_a = marked(a, 5);
+	EXPECT(!follow_next(of_b, of_a, 5));
+	EXPECT(follow_next(of_b, of_a, 3));
+	EXPECT(follow_next(of_b, of_a, 3));
+	EXPECT(!follow_next(of_b, of_a, 3));
+	EXPECT_EQ(gpu_waits(), 2);
+	EXPECT(!follow(of_b, of_a, of_a->marks[2].at, 3));
+	EXPECT(follow(of_b, of_a, of_a->marks[2].at, 2));
+	EXPECT_EQ(gpu_waits(), 3);
+}
+
+/* The stream is taken to go on as it did since the latest it has passed. */
+TEST(marks_that_a_stream_has_come_half_the_way_to_are_followed)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+	struct patience half = { .age = 1, .half_way = true };
+
+	conf("tcache:0");
+	struct pools *of_b = pools_of(b);
+	struct pools *of_a = marked(a, 6);
+	uint64_t now = order_now();
+	unsigned old = 0;
+	for (unsigned i = 0; i < 5; i++)
+		old += of_a->marks[i].at - of_a->passed_at <=
+		    now - of_a->marks[i].at;
+	EXPECT_GT(old, 0);
+	EXPECT_LE(old, 4);
+	lock_enter(&arena()->lock);
+	marks_can_wait(of_b);
+	EXPECT(marks_follow(of_b, of_a, of_a->marks[old - 1].at, half));
+	EXPECT(!marks_follow(of_b, of_a, of_a->marks[4].at, half));
+	lock_leave(&arena()->lock);
+	EXPECT_EQ(gpu_waits(), 1);
+}
+
+static enum wait_cost
+cost(const struct pools *mine, const struct pools *other, unsigned mark)
+{
+	return marks_cost(mine, other->stream, other->marks[mark].at, NEAR);
+}
+
+TEST(a_wait_is_free_for_a_stream_that_has_more_to_do_itself)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	conf("tcache:0");
+	struct pools *of_a = marked(a, 4);
+	struct pools *of_b = pools_of(b);
+	busy(b, LATE_MS);
+	free_some(b, 8 * MIB);
+	take(512, b);
+	EXPECT_EQ(of_b->mark_count, 1);
+	EXPECT_EQ(cost(of_b, of_a, 3), WAIT_DEAR);
+	for (int i = 0; i < 40; i++)
+		free_some(b, 2 * MIB);
+	EXPECT_EQ(cost(of_b, of_a, 3), WAIT_FREE);
+	/* Whatever the patience. */
+	EXPECT(follow(of_b, of_a, of_a->marks[3].at, MARKS));
+	EXPECT_EQ(gpu_waits(), 1);
+	expect_healthy();
+}
+
+/* What is near it may wait for at a price, if it must. */
+TEST(a_stream_with_nothing_to_do_does_not_wait_for_what_is_far_away)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+	struct patience latest = { .age = 1 };
+
+	conf("tcache:0");
+	struct pools *of_b = pools_of(b);
+	struct pools *of_a = marked(a, 2);
+	EXPECT_EQ(cost(of_b, of_a, 0), WAIT_DEAR);
+	EXPECT(follow_next(of_b, of_a, 1));
+	for (int i = 0; i < 100; i++)
+		free_some(a, 8 * MIB);
+	take(512, a);
+	unsigned last = of_a->mark_count - 1;
+	EXPECT_EQ(cost(of_b, of_a, last), WAIT_FAR);
+	free_some(a, 8 * MIB);
+	take(512, a);
+	lock_enter(&arena()->lock);
+	of_b->ordered = marks_can_wait(of_b);
+	EXPECT(!marks_follow(of_b, of_a, of_a->marks[last].at, latest));
+	lock_leave(&arena()->lock);
+	finish(a);
+	poll(of_b);
+	EXPECT_EQ(
+	    marks_cost(of_b, of_a->stream, of_a->passed_at, NEAR), WAIT_FREE);
+	expect_healthy();
+}
+
+/* What temporary streams leave is not lost until their work is done. */
+TEST(the_end_of_a_stream_is_followed_and_what_it_had_is_taken_over)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+	char *block;
+
+	conf("tcache:0");
+	struct pools *of_a = pools_of(a);
+	struct pools *of_b = pools_of(b);
+	take(512, a); /* keeps the pools */
+	block = take(8 * MIB, a);
+	busy(a, LATE_MS);
+	fill(block, 8 * MIB, 1, a);
+	give(block);
+	EXPECT_OK(weir_stream_destroy(a));
+	EXPECT(!follow(of_b, of_a, of_a->freed_at, 1));
+	EXPECT(follow(of_b, of_a, of_a->freed_at, 0));
+	EXPECT_EQ(gpu_waits(), 1);
+	EXPECT_EQ(of_a->pool[POOL_LARGE].free.count, 0);
+	EXPECT(take(8 * MIB, b) == block);
+	fill(block, 8 * MIB, 2, b);
+	expect_filled(block, 8 * MIB, 2, b);
+	expect_healthy();
+}
+
+TEST(a_new_mark_is_made_to_be_followed_if_it_must_be)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	conf("tcache:0");
+	struct pools *of_b = pools_of(b);
+	struct pools *of_a = marked(a, 1);
+	free_some(a, 2 * MIB);
+	EXPECT(!follow(of_b, of_a, of_a->freed_at, 1));
+	EXPECT_EQ(of_a->mark_count, 1);
+	EXPECT(follow(of_b, of_a, of_a->freed_at, 0));
+	EXPECT_EQ(of_a->mark_count, 2);
+	EXPECT(usable(of_b, of_a));
+	EXPECT_EQ(gpu_waits(), 1);
+	/* Even where there is no place left. */
+	struct pools *full = marked(new_stream(), MARKS);
+	free_some(full->stream->handle, 2 * MIB);
+	EXPECT(follow(of_b, full, full->freed_at, 0));
+	EXPECT_EQ(full->mark_count, MARKS);
+	EXPECT(usable(of_b, full));
+	expect_healthy();
+}
+
+TEST(what_is_known_already_costs_no_wait)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+	weir_stream c = new_stream();
+
+	conf("tcache:0");
+	struct pools *of_b = pools_of(b);
+	struct pools *of_c = pools_of(c);
+	struct pools *of_a = marked(a, 2);
+	EXPECT_OK(weir_stream_wait_stream(b, a));
+	EXPECT(usable(of_b, of_a));
+	EXPECT(follow(of_b, of_a, of_a->freed_at, 0));
+	EXPECT(!follow_next(of_b, of_a, 0));
+	/* It passes on. */
+	EXPECT_OK(weir_stream_wait_stream(c, b));
+	EXPECT(usable(of_c, of_a));
+	EXPECT_EQ(gpu_waits(), 0);
+	free_some(a, 2 * MIB);
+	EXPECT(!usable(of_b, of_a));
+	EXPECT(!usable(of_c, of_a));
+	expect_healthy();
+}
+
+/* What a program waits for in a capture is part of the graph, and of no use
+ * to what the stream does besides. */
+TEST(a_capture_relies_on_nothing_but_what_is_done)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	conf("tcache:0");
+	struct pools *of_b = pools_of(b);
+	struct pools *of_a = marked(a, 1);
+	EXPECT_OK(weir_stream_wait_stream(b, a));
+	EXPECT(usable(of_b, of_a));
+	capture_begin(b);
+	EXPECT(!usable(of_b, of_a));
+	capture_end(b);
+	EXPECT(usable(of_b, of_a));
+	finish(a);
+	poll(of_b);
+	capture_begin(b);
+	EXPECT(usable(of_b, of_a));
+	capture_end(b);
+	expect_healthy();
+}
+
+/* ---- Failures ---------------------------------------------------------- */
+
+TEST(a_mark_that_cannot_be_made_is_made_the_next_time)
+{
+	/* (It is asked first whether it can be asked if it is idle.) */
+	static const char *const entries[] = { "cuEventRecord",
+		"cuStreamIsCapturing" };
+	static const unsigned faults[] = { 1, 2 };
+	unsigned all = 0;
+	weir_stream a = new_stream();
+
+	device_need_sim("calls of the driver are made to fail");
+	conf("tcache:0");
+	struct pools *of_b = pools_of(new_stream());
+	struct pools *of_a = pools_of(a);
+	busy(a, LATE_MS);
+	free_some(a, 2 * MIB);
+	for (unsigned i = 0; i < 2; i++) {
+		EXPECT_EQ(
+		    sim()->fail(entries[i], 1, faults[i], CUDA_ERROR_UNKNOWN),
+		    0);
+		poll(of_b);
+		all += faults[i];
+		EXPECT_EQ(sim()->faults(), all);
+		EXPECT_EQ(of_a->mark_count, 0);
+		EXPECT_STATUS(weir_last_status(), WEIR_OK);
+	}
+	poll(of_b);
+	EXPECT_EQ(of_a->mark_count, 1);
+	expect_healthy();
+}
+
+TEST(a_wait_that_the_driver_refuses_is_not_believed)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	device_need_sim("calls of the driver are made to fail");
+	conf("tcache:0");
+	struct pools *of_b = pools_of(b);
+	struct pools *of_a = marked(a, 1);
+	EXPECT_EQ(
+	    sim()->fail("cuStreamWaitEvent", 1, 1, CUDA_ERROR_UNKNOWN), 0);
+	EXPECT(!follow_next(of_b, of_a, 0));
+	EXPECT(!usable(of_b, of_a));
+	EXPECT_EQ(gpu_waits(), 0);
+	EXPECT(follow_next(of_b, of_a, 0));
+	EXPECT(usable(of_b, of_a));
+	expect_healthy();
+}
+
+/* A mark that cannot be asked about has not passed. */
+TEST(a_mark_that_cannot_be_asked_about_stays)
+{
+	weir_stream a = new_stream();
+
+	device_need_sim("calls of the driver are made to fail");
+	conf("tcache:0");
+	struct pools *of_b = pools_of(new_stream());
+	struct pools *of_a = marked(a, 1);
+	finish(a);
+	EXPECT_EQ(sim()->fail("cuEventQuery", 1, 1, CUDA_ERROR_UNKNOWN), 0);
+	poll(of_b);
+	EXPECT_EQ(of_a->mark_count, 1);
+	EXPECT(!usable(of_b, of_a));
+	poll(of_b);
+	EXPECT_EQ(of_a->mark_count, 0);
+	EXPECT(usable(of_b, of_a));
+}

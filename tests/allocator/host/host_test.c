@@ -1,0 +1,1394 @@
+/*
+ * <weir/host.h>: which block a request gets and when a freed one may be used
+ * again, what is held, limits, kinds, registration, and what is refused.
+ */
+#include "allocator/host/host.h"
+
+#include <weir/host.h>
+
+#include <ctype.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "allocator/allocator.h"
+#include "base/os.h"
+#include "tests/support/device.h"
+
+/* ---- Words ------------------------------------------------------------- */
+
+/* A block that is written at once: the simulation tells if work on the device
+ * may still use it. */
+static void *
+host_take(size_t size)
+{
+	void *ptr = weir_host_malloc(size);
+
+	if (ptr == NULL)
+		FAIL("weir_host_malloc(%zu): %s", size, weir_last_error());
+	EXPECT_EQ((uintptr_t)ptr % (size < 4 * KIB ? 64 : GRANULE), 0);
+	if (sim() != NULL)
+		sim()->host_touch(ptr, size, 1);
+	return ptr;
+}
+
+static void
+host_give(void *ptr)
+{
+	EXPECT_OK(weir_host_free(ptr));
+}
+
+static struct weir_stats
+host_stats(void)
+{
+	struct weir_stats out = { .struct_size = sizeof(out) };
+
+	EXPECT_OK(weir_host_stats(0, &out));
+	return out;
+}
+
+static size_t
+held(void)
+{
+	return host_stats().reserved_bytes.all.current;
+}
+
+static size_t
+host_trim(size_t keep)
+{
+	size_t freed = SIZE_MAX;
+
+	EXPECT_OK(weir_host_trim(WEIR_DEVICE_CURRENT, keep, &freed));
+	return freed;
+}
+
+/* Queue a copy between host and device; the host's side is recorded. */
+static void
+upload(void *to, const void *from, size_t size, weir_stream stream)
+{
+	EXPECT_OK(weir_set_device(0));
+	EXPECT_EQ(device_driver()->cuMemcpyHtoDAsync(
+		      (CUdeviceptr)(uintptr_t)to, from, size, stream),
+	    CUDA_SUCCESS);
+	EXPECT_OK(weir_host_record(from, stream));
+}
+
+static void
+download(void *to, const void *from, size_t size, weir_stream stream)
+{
+	EXPECT_OK(weir_set_device(0));
+	EXPECT_EQ(device_driver()->cuMemcpyDtoHAsync(
+		      to, (CUdeviceptr)(uintptr_t)from, size, stream),
+	    CUDA_SUCCESS);
+	EXPECT_OK(weir_host_record(to, stream));
+}
+
+static void
+registered(const char *more)
+{
+	char text[128];
+
+	snprintf(text, sizeof(text), "pinned_use_cuda_host_register:True%s%s",
+	    *more != '\0' ? "," : "", more);
+	conf(text);
+}
+
+/* ---- Reuse ------------------------------------------------------------- */
+
+TEST(a_block_is_the_host_s_to_write_and_the_device_s_to_copy)
+{
+	weir_stream stream = new_stream();
+	unsigned char *host = host_take(3 * MIB);
+	unsigned char *back = host_take(3 * MIB);
+	void *device = take(3 * MIB, stream);
+
+	memset(host, 0x5a, 3 * MIB);
+	upload(device, host, 3 * MIB, stream);
+	download(back, device, 3 * MIB, stream);
+	finish(stream);
+	EXPECT_EQ(memcmp(host, back, 3 * MIB), 0);
+	host_give(host);
+	host_give(back);
+	expect_healthy();
+}
+
+TEST(a_freed_block_serves_the_next_request)
+{
+	static const size_t sizes[] = { 1, 512, 4096, 70000, 256 * KIB,
+		256 * KIB + 1, 3 * MIB, 50 * MIB + 7 };
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		void *ptr = host_take(sizes[i]);
+		host_give(ptr);
+		EXPECT_EQ(host_take(sizes[i]), ptr);
+		host_give(ptr);
+		host_trim(0);
+	}
+	expect_healthy();
+}
+
+TEST(with_one_device_what_is_cached_needs_no_call_of_the_driver)
+{
+	static const size_t sizes[] = { 1000, 64 * KIB, MIB };
+
+	device_need_sim("counts the driver's calls");
+	for (int i = 0; i < 3; i++) {
+		void *block = weir_host_malloc(sizes[i]);
+
+		host_give(block);
+		uint64_t calls = sim()->calls("cuCtxGetCurrent");
+		EXPECT_EQ(weir_host_malloc(sizes[i]), block);
+		host_give(block);
+		EXPECT_EQ(sim()->calls("cuCtxGetCurrent"), calls);
+	}
+	expect_healthy();
+}
+
+TEST(a_block_in_use_by_a_late_stream_is_not_handed_out)
+{
+	weir_stream late = new_stream();
+	void *device = take(MIB, late);
+	void *ptr = host_take(MIB);
+
+	busy(late, LATE_MS);
+	upload(device, ptr, MIB, late);
+	host_give(ptr);
+	EXPECT_EQ(host_stats().pending_bytes, MIB);
+	void *other = host_take(MIB);
+	EXPECT_NE(other, ptr);
+	finish(late);
+	EXPECT_EQ(host_take(MIB), ptr);
+	expect_healthy();
+}
+
+TEST(a_copy_reads_what_was_written_before_the_block_was_freed)
+{
+	weir_stream late = new_stream();
+	unsigned char *device = take(16 * MIB, late);
+
+	busy(late, LATE_MS);
+	for (unsigned i = 0; i < 16; i++) {
+		void *ptr = host_take(MIB);
+		memset(ptr, (int)i + 1, MIB);
+		upload(device + i * (size_t)MIB, ptr, MIB, late);
+		host_give(ptr);
+	}
+	for (unsigned i = 0; i < 16; i++)
+		expect_filled(device + i * (size_t)MIB, MIB,
+		    (unsigned char)(i + 1), late);
+	expect_healthy();
+}
+
+TEST(the_simulation_tells_of_a_block_that_comes_back_too_early)
+{
+	device_need_sim("a GPU does not tell races");
+	weir_stream late = new_stream();
+	void *device = take(MIB, late);
+	void *ptr = host_take(MIB);
+
+	EXPECT_OK(weir_set_device(0));
+	busy(late, LATE_MS);
+	EXPECT_EQ(device_driver()->cuMemcpyHtoDAsync(
+		      (CUdeviceptr)(uintptr_t)device, ptr, MIB, late),
+	    CUDA_SUCCESS);
+	host_give(ptr); /* and nobody said that it is in use */
+	EXPECT_EQ(host_take(MIB), ptr);
+	finish(late);
+	EXPECT_EQ(sim()->violations(), 1);
+	EXPECT_STR_HAS(sim()->violation_text(0), "the host");
+}
+
+TEST(one_late_stream_holds_back_none_but_its_own_blocks)
+{
+	weir_stream late = new_stream();
+	weir_stream quick = new_stream();
+	void *device = take(MIB, late);
+	void *a = host_take(MIB);
+	void *b = host_take(MIB);
+
+	busy(late, LATE_MS);
+	upload(device, a, MIB, late);
+	host_give(a);
+	EXPECT_OK(weir_host_record(b, quick));
+	host_give(b);
+	finish(quick);
+	EXPECT_EQ(host_take(MIB), b);
+	EXPECT(!is_done(late));
+	EXPECT_EQ(host_stats().pending_bytes, MIB);
+	expect_healthy();
+}
+
+TEST(a_record_by_an_address_within_holds_back_the_block)
+{
+	weir_stream late = new_stream();
+	char *ptr = host_take(MIB);
+
+	busy(late, LATE_MS);
+	EXPECT_OK(weir_host_record(ptr + 12345, late));
+	EXPECT_OK(weir_record_stream(ptr + 1, late));
+	host_give(ptr);
+	EXPECT_NE(host_take(MIB), (void *)ptr);
+	expect_healthy();
+}
+
+TEST(a_record_of_all_streams_waits_for_all_of_them)
+{
+	weir_stream late = new_stream();
+	char *ptr = host_take(MIB);
+
+	busy(late, LATE_MS);
+	EXPECT_OK(weir_host_record(ptr, WEIR_STREAM_ANY));
+	host_give(ptr);
+	EXPECT_NE(host_take(MIB), (void *)ptr);
+	finish(late);
+	EXPECT_EQ(host_trim(0), MIB);
+	expect_healthy();
+}
+
+TEST(a_stream_of_another_device_may_use_it)
+{
+	device_need(2);
+	weir_stream late = NULL;
+	void *ptr = host_take(MIB);
+
+	EXPECT_OK(weir_stream_create(1, 0, &late));
+	busy(late, LATE_MS);
+	EXPECT_OK(weir_host_record(ptr, late));
+	host_give(ptr);
+	EXPECT_NE(host_take(MIB), ptr);
+	finish(late);
+	EXPECT_EQ(host_take(MIB), ptr);
+	expect_healthy();
+}
+
+TEST(a_stream_that_is_destroyed_lets_go_of_its_blocks)
+{
+	weir_stream stream = new_stream();
+	void *ptr = host_take(MIB);
+
+	EXPECT_OK(weir_host_record(ptr, stream));
+	EXPECT_OK(weir_stream_destroy(stream));
+	host_give(ptr);
+	settle();
+	EXPECT_EQ(host_take(MIB), ptr);
+	expect_healthy();
+}
+
+/* ---- Capture ----------------------------------------------------------- */
+
+TEST(a_block_used_in_a_capture_waits_until_it_is_over_and_is_not_lost)
+{
+	weir_stream stream = new_stream();
+	void *device = take(MIB, stream);
+	void *ptr = host_take(MIB);
+
+	capture_begin(stream);
+	upload(device, ptr, MIB, stream);
+	host_give(ptr);
+	EXPECT_NE(host_take(MIB), ptr);
+	EXPECT_EQ(host_stats().pending_bytes, MIB);
+	capture_end(stream);
+	settle();
+	EXPECT_EQ(host_take(MIB), ptr);
+	EXPECT_EQ(host_stats().pending_bytes, 0);
+	expect_healthy();
+}
+
+TEST(memory_can_be_taken_and_given_back_during_a_capture)
+{
+	weir_stream stream = new_stream();
+
+	capture_begin(stream);
+	void *ptr = host_take(5 * MIB);
+	host_give(ptr);
+	EXPECT_EQ(host_trim(0), 5 * MIB);
+	capture_end(stream);
+	expect_healthy();
+}
+
+/* ---- What is held ------------------------------------------------------ */
+
+TEST(large_blocks_are_exact_to_the_page)
+{
+	size_t page = os_page_size();
+
+	host_take(50 * MIB + 1);
+	EXPECT_EQ(held(), 50 * MIB + page);
+	host_take(256 * KIB + 1);
+	EXPECT_EQ(held(), 50 * MIB + page + 256 * KIB + page);
+	expect_healthy();
+}
+
+TEST(small_blocks_share_segments)
+{
+	for (int i = 0; i < 8; i++)
+		host_take(256 * KIB);
+	EXPECT_EQ(held(), 2 * MIB);
+	EXPECT_EQ(host_stats().segment.all.current, 1);
+	EXPECT_EQ(host_stats().requested_bytes.small_pool.current, 2 * MIB);
+	expect_healthy();
+}
+
+TEST(a_block_serves_what_leaves_an_eighth_unused_at_most)
+{
+	void *ptr = host_take(90 * MIB);
+
+	host_give(ptr);
+	/* The address may be the same: what was free has gone back. */
+	void *other = host_take(79 * MIB);
+	EXPECT_LT(info_of(other).size, 90 * MIB);
+	host_give(other);
+	other = host_take(80 * MIB);
+	EXPECT_LE(info_of(other).size, 90 * MIB);
+	EXPECT_EQ(info_of(other).requested_bytes, 80 * MIB);
+	expect_healthy();
+}
+
+/* Sizes of a loader whose batches vary, among small ones; what was ever held
+ * for what was ever live. */
+TEST(a_mix_of_sizes_holds_an_eighth_more_than_is_live_at_most)
+{
+	enum { LIVE = 48, STEPS = 6000 };
+	void *blocks[LIVE] = { 0 };
+	size_t sizes[LIVE] = { 0 };
+	size_t live = 0;
+	size_t most_live = 0;
+	unsigned seed = 7;
+
+	for (int i = 0; i < STEPS; i++) {
+		int at = rand_r(&seed) % LIVE;
+		if (blocks[at] != NULL)
+			host_give(blocks[at]);
+		live -= sizes[at];
+		int what = rand_r(&seed) % 4;
+		sizes[at] = what == 0 ?
+		    4 * KIB + (size_t)rand_r(&seed) % (200 * KIB) :
+		    1 * MIB + (size_t)rand_r(&seed) % (24 * (size_t)MIB);
+		blocks[at] = host_take(sizes[at]);
+		live += sizes[at];
+		most_live = live > most_live ? live : most_live;
+	}
+	size_t most_held = host_stats().reserved_bytes.all.peak;
+	printf("live %zu, held %zu, taken %llu times\n", most_live, most_held,
+	    (unsigned long long)host_stats().num_device_alloc);
+	EXPECT_LE(most_held, most_live + most_live / 8);
+	expect_healthy();
+}
+
+static size_t
+roll_uniform(unsigned *seed)
+{
+	return 4 * KIB + (size_t)rand_r(seed) % (252 * KIB);
+}
+
+/* Each power of two from 64 bytes on is as likely as any other. */
+static size_t
+roll_any(unsigned *seed)
+{
+	size_t power = (size_t)64 << rand_r(seed) % 12;
+
+	return power + (size_t)rand_r(seed) % power;
+}
+
+static void
+mix_small(size_t (*roll)(unsigned *seed), int steps)
+{
+	enum { LIVE = 4000 };
+	static void *blocks[LIVE];
+	static size_t sizes[LIVE];
+	size_t live = 0;
+	size_t most_live = 0;
+	unsigned seed = 5;
+
+	for (int i = 0; i < steps; i++) {
+		int at = rand_r(&seed) % LIVE;
+		if (blocks[at] != NULL)
+			host_give(blocks[at]);
+		live -= sizes[at];
+		sizes[at] = roll(&seed);
+		blocks[at] = host_take(sizes[at]);
+		live += sizes[at];
+		most_live = live > most_live ? live : most_live;
+	}
+	size_t most_held = host_stats().reserved_bytes.all.peak;
+	printf("live %zu, held %zu\n", most_live, most_held);
+	EXPECT_LE(most_held, most_live + most_live / 8);
+	expect_healthy();
+}
+
+TEST(a_mix_of_small_blocks_holds_an_eighth_more_than_is_live_at_most)
+{
+	mix_small(roll_uniform, 30000);
+}
+
+TEST(a_mix_of_tiny_to_small_blocks_holds_an_eighth_more_than_is_live_at_most)
+{
+	mix_small(roll_any, 30000);
+}
+
+static size_t
+roll_tiny(unsigned *seed)
+{
+	return 8 + (size_t)rand_r(seed) % (4 * KIB - 7);
+}
+
+TEST(a_mix_of_8_bytes_to_4_kib_holds_an_eighth_more_than_is_live_at_most)
+{
+	mix_small(roll_tiny, 30000);
+}
+
+TEST(blocks_below_4_kib_are_multiples_of_64_bytes_and_lose_an_eighth_at_most)
+{
+	for (size_t size = 1; size < 5 * KIB; size += 37) {
+		void *ptr = host_take(size);
+		size_t got = info_of(ptr).size;
+		EXPECT_LT(got - size, size < 4 * KIB ? 64 : 512);
+		EXPECT(size < 512 || (got - size) * 8 < size);
+		EXPECT_EQ(got % (got < 4 * KIB ? 64 : 512), 0);
+	}
+	expect_healthy();
+}
+
+TEST(a_tiny_block_is_freed_by_either_call_and_serves_again)
+{
+	char *a = host_take(100);
+	char *b = host_take(100);
+	char *c = host_take(100);
+
+	EXPECT_EQ(b, a + 128);
+	EXPECT_EQ(c, b + 128);
+	host_give(b);
+	EXPECT_EQ(host_take(128), (void *)b);
+	give(b);
+	EXPECT_EQ(host_take(65), (void *)b);
+	EXPECT_STATUS(weir_host_free(b + 64), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "64 bytes into the block");
+	EXPECT_STATUS(weir_host_free(b + 8), WEIR_EINVAL);
+	host_give(b);
+	EXPECT_STATUS(weir_host_free(b), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "freed before");
+	EXPECT_STATUS(weir_free(b), WEIR_EINVAL);
+	/* A pointer with bits where no address has any. */
+	EXPECT_STATUS(
+	    weir_host_free((void *)((uintptr_t)c | (uintptr_t)1 << 62)),
+	    WEIR_EINVAL);
+	host_give(a);
+	host_give(c);
+	expect_healthy();
+}
+
+TEST(tiny_neighbours_wait_for_their_own_streams_only)
+{
+	weir_stream late = new_stream();
+	char *a = host_take(64);
+	char *b = host_take(64);
+	void *device = take(64, late);
+
+	EXPECT_EQ(b, a + 64);
+	busy(late, LATE_MS);
+	upload(device, b + 17, 16, late);
+	host_give(a);
+	host_give(b);
+	EXPECT_EQ(host_stats().pending_bytes, 64);
+	EXPECT_EQ(host_take(64), (void *)a);
+	EXPECT_NE(host_take(64), (void *)b);
+	finish(late);
+	EXPECT_EQ(host_trim(SIZE_MAX), 0);
+	EXPECT_EQ(host_stats().pending_bytes, 0);
+	EXPECT_EQ(host_take(64), (void *)b);
+	expect_healthy();
+}
+
+/* Of one thread every peak is seen, whatever its blocks are of. */
+TEST(peaks_count_tiny_and_other_blocks_together)
+{
+	enum { N = 64 };
+	void *tiny[N];
+	void *small[N];
+
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < N; i++)
+			tiny[i] = host_take(1000);
+		for (int i = 0; i < N; i++)
+			small[i] = host_take(8 * KIB);
+		for (int i = 0; i < N; i++)
+			host_give(small[i]);
+		for (int i = 0; i < N; i++)
+			host_give(tiny[i]);
+	}
+	EXPECT_EQ(host_stats().requested_bytes.all.peak,
+	    N * (1000 + 8 * (uint64_t)KIB));
+	EXPECT_EQ(host_stats().allocation.all.peak, 2 * N);
+	EXPECT_EQ(host_stats().allocated_bytes.small_pool.peak,
+	    N * (1024 + 8 * (uint64_t)KIB));
+	EXPECT_EQ(host_stats().allocation.all.current, 0);
+	expect_healthy();
+}
+
+TEST(tiny_memory_goes_back_like_all_other)
+{
+	enum { N = 4000 };
+	static void *blocks[N];
+
+	for (int i = 0; i < N; i++)
+		blocks[i] = host_take(1000);
+	EXPECT_GE(held(), 4000000);
+	for (int i = 0; i < N; i++)
+		host_give(blocks[i]);
+	EXPECT_GT(host_trim(MIB), 2 * MIB);
+	EXPECT_LE(held(), MIB);
+	host_trim(0);
+	EXPECT_EQ(held(), 0);
+	conf("pinned_idle_mb:1");
+	for (int i = 0; i < N; i++)
+		blocks[i] = host_take(100);
+	for (int i = 0; i < N; i++)
+		host_give(blocks[i]);
+	EXPECT_LE(held(), MIB);
+	expect_healthy();
+}
+
+TEST(a_wrong_sum_of_what_is_cut_is_found)
+{
+	char text[256];
+
+	host_take(100);
+	struct arena *arena = host_arena_peek(0, 0);
+	arena->shared_bytes += 512;
+	EXPECT_EQ(weir_check(text, sizeof(text)), 1);
+	EXPECT_STR_HAS(text, "I-2");
+	arena->shared_bytes -= 512;
+	expect_healthy();
+}
+
+/* Programs that know nothing of weir have what the driver gives them. */
+TEST(what_stands_for_the_driver_s_own_is_aligned_as_the_driver_s)
+{
+	for (size_t size = 1; size < 3 * KIB; size += 200) {
+		void *ptr;
+		host_take(size);
+		EXPECT_OK(allocator_malloc_host(0, size, 0, &ptr));
+		EXPECT_EQ((uintptr_t)ptr % 512, 0);
+		EXPECT_EQ(info_of(ptr).size % 512, 0);
+	}
+	expect_healthy();
+}
+
+TEST(trim_gives_back_all_but_what_is_to_be_kept)
+{
+	void *blocks[4];
+
+	for (int i = 0; i < 4; i++)
+		blocks[i] = host_take(8 * MIB);
+	for (int i = 0; i < 3; i++)
+		host_give(blocks[i]);
+	EXPECT_EQ(host_trim(16 * MIB), 8 * MIB);
+	EXPECT_EQ(host_trim(0), 16 * MIB);
+	EXPECT_EQ(held(), 8 * MIB);
+	host_give(blocks[3]);
+	EXPECT_EQ(host_trim(0), 8 * MIB);
+	EXPECT_EQ(held(), 0);
+	if (sim() != NULL)
+		EXPECT_EQ(sim()->live("host"), 0);
+	expect_healthy();
+}
+
+TEST(trim_waits_for_pending_blocks)
+{
+	weir_stream late = new_stream();
+	void *ptr = host_take(8 * MIB);
+
+	busy(late, LATE_MS);
+	EXPECT_OK(weir_host_record(ptr, late));
+	host_give(ptr);
+	EXPECT_EQ(host_trim(0), 8 * MIB);
+	EXPECT(is_done(late));
+	expect_healthy();
+}
+
+TEST(trimming_a_device_leaves_host_memory_and_the_other_way_round)
+{
+	weir_stream stream = new_stream();
+
+	host_give(host_take(8 * MIB));
+	give(take(8 * MIB, stream));
+	trim(0);
+	EXPECT_EQ(held(), 8 * MIB);
+	give(take(8 * MIB, stream));
+	EXPECT_EQ(host_trim(0), 8 * MIB);
+	EXPECT_GT(stats().reserved_bytes.all.current, 0);
+	expect_healthy();
+}
+
+TEST(a_cap_on_unused_memory_holds_after_every_free)
+{
+	void *blocks[6];
+
+	conf("pinned_idle_mb:16");
+	for (int i = 0; i < 6; i++)
+		blocks[i] = host_take(8 * MIB);
+	for (int i = 0; i < 6; i++) {
+		host_give(blocks[i]);
+		EXPECT_LE(
+		    held() - host_stats().active_bytes.all.current, 16 * MIB);
+	}
+	EXPECT_EQ(held(), 16 * MIB);
+	conf("pinned_idle_mb:0");
+	host_give(host_take(MIB));
+	EXPECT_EQ(held(), 0);
+	expect_healthy();
+}
+
+TEST(what_is_unused_for_long_goes_back_in_time)
+{
+	conf("decay_ms:20");
+	host_give(host_take(8 * MIB));
+	void *ptr = host_take(MIB);
+	for (int i = 0; i < 6; i++) {
+		os_time_skip(15 * 1000000);
+		host_take(MIB); /* the clock is looked at by requests */
+	}
+	EXPECT_NOT_NULL(ptr);
+	EXPECT_EQ(held(), 7 * MIB);
+	expect_healthy();
+}
+
+TEST(nothing_decays_if_that_is_off)
+{
+	conf("decay_ms:off");
+	host_give(host_take(8 * MIB));
+	for (int i = 0; i < 4; i++) {
+		os_time_skip(3600 * UINT64_C(1000000000));
+		host_take(MIB);
+	}
+	EXPECT_EQ(held(), 12 * MIB);
+	expect_healthy();
+}
+
+TEST(the_limit_is_kept_by_giving_back_and_then_told)
+{
+	conf("pinned_limit_mb:32");
+	void *a = host_take(16 * MIB);
+	void *b = host_take(16 * MIB);
+
+	EXPECT_NO_MEMORY(weir_host_malloc(MIB), WEIR_EHOSTMEM);
+	EXPECT_STR_HAS(weir_last_error(), "1.00 MiB");
+	EXPECT_STR_HAS(weir_last_error(), "the limit is 32.00 MiB");
+	EXPECT_EQ(host_stats().num_ooms, 1);
+	host_give(a);
+	void *c = host_take(12 * MIB);
+	EXPECT_EQ(held(), 28 * MIB);
+	EXPECT_EQ(stats().num_ooms, 0);
+	host_give(b);
+	host_give(c);
+	expect_healthy();
+}
+
+TEST(a_limit_waits_for_pending_blocks_before_it_refuses)
+{
+	weir_stream late = new_stream();
+
+	conf("pinned_limit_mb:16");
+	void *ptr = host_take(16 * MIB);
+	busy(late, LATE_MS);
+	EXPECT_OK(weir_host_record(ptr, late));
+	host_give(ptr);
+	EXPECT_EQ(host_take(16 * MIB), ptr);
+	EXPECT(is_done(late));
+	EXPECT_GT(host_stats().num_host_waits, 0);
+	expect_healthy();
+}
+
+TEST(one_kind_gives_back_for_another)
+{
+	conf("pinned_limit_mb:16");
+	host_give(host_take(16 * MIB));
+	void *ptr = weir_host_malloc_on(
+	    0, 16 * MIB, WEIR_HOST_WRITE_COMBINED | WEIR_HOST_MAPPED);
+	EXPECT_NOT_NULL(ptr);
+	EXPECT_EQ(held(), 16 * MIB);
+	host_give(ptr);
+	expect_healthy();
+}
+
+TEST(host_memory_is_not_counted_for_the_device)
+{
+	host_take(8 * MIB);
+	EXPECT_EQ(stats().reserved_bytes.all.current, 0);
+	EXPECT_EQ(host_stats().allocated_bytes.all.current, 8 * MIB);
+	EXPECT_OK(weir_limit_set(0, MIB));
+	host_take(8 * MIB);
+	EXPECT_OK(weir_limit_set(0, SIZE_MAX));
+	expect_healthy();
+}
+
+TEST(statistics_of_all_kinds_are_one)
+{
+	void *a = host_take(8 * MIB);
+	void *b = weir_host_malloc_on(0, 4 * MIB, WEIR_HOST_PORTABLE);
+
+	EXPECT_NOT_NULL(b);
+	host_give(a);
+	EXPECT_EQ(host_stats().allocated_bytes.all.current, 4 * MIB);
+	EXPECT_EQ(host_stats().allocated_bytes.all.peak, 12 * MIB);
+	EXPECT_OK(weir_host_stats_reset_peak(0));
+	EXPECT_EQ(host_stats().allocated_bytes.all.peak, 4 * MIB);
+	EXPECT_EQ(host_stats().num_device_alloc, 2);
+	EXPECT_OK(weir_host_stats_reset_accumulated(0));
+	EXPECT_EQ(host_stats().num_device_alloc, 0);
+	EXPECT_EQ(host_stats().allocation.all.allocated, 0);
+	host_give(b);
+	expect_healthy();
+}
+
+/* ---- Kinds ------------------------------------------------------------- */
+
+TEST(kinds_are_apart)
+{
+	void *plain = host_take(MIB);
+	host_give(plain);
+	for (unsigned flags = 1; flags < 8; flags++) {
+		void *ptr = weir_host_malloc_on(0, MIB, flags);
+		EXPECT_NOT_NULL(ptr);
+		EXPECT_NE(ptr, plain);
+		EXPECT(weir_host_is_pinned(ptr));
+		host_give(ptr);
+		EXPECT_EQ(weir_host_malloc_on(0, MIB, flags), ptr);
+	}
+	expect_healthy();
+}
+
+TEST(each_device_has_its_own)
+{
+	device_need(2);
+	struct weir_stats out = { .struct_size = sizeof(out) };
+	void *a = weir_host_malloc_on(0, MIB, 0);
+	host_give(a);
+	EXPECT_OK(weir_host_stats(1, &out));
+	EXPECT_EQ(out.reserved_bytes.all.peak, 0);
+	void *b = weir_host_malloc_on(1, MIB, 0);
+	EXPECT_NE(b, a);
+	EXPECT_EQ(info_of(b).device, 1);
+	EXPECT_OK(weir_set_device(1));
+	host_give(b);
+	EXPECT_EQ(host_take(MIB), b);
+	EXPECT_OK(weir_set_device(0));
+	EXPECT_EQ(host_take(MIB), a);
+	expect_healthy();
+}
+
+TEST(registered_memory_is_pinned_with_any_number_of_threads)
+{
+	static const char *const threads[] = { "1", "2", "8", "128" };
+	char more[64];
+
+	for (int i = 0; i < 4; i++) {
+		snprintf(more, sizeof(more), "pinned_num_register_threads:%s",
+		    threads[i]);
+		registered(more);
+		char *ptr = host_take(9 * MIB + 100);
+		EXPECT(weir_host_is_pinned(ptr));
+		EXPECT(weir_host_is_pinned(ptr + 9 * MIB));
+		for (size_t at = 0; at < 9 * MIB; at += 4096)
+			EXPECT_EQ(ptr[at], 0);
+		memset(ptr, 1, 9 * MIB + 100);
+		host_give(ptr);
+		EXPECT_GE(host_trim(0), 9 * MIB);
+		EXPECT(!weir_host_is_pinned(ptr));
+	}
+	expect_healthy();
+}
+
+TEST(small_registered_blocks_share_a_registration)
+{
+	registered("");
+	for (int i = 0; i < 100; i++)
+		EXPECT(weir_host_is_pinned(host_take(2000)));
+	EXPECT_EQ(host_stats().num_device_alloc, 1);
+	if (sim() != NULL)
+		EXPECT_EQ(sim()->calls("cuMemHostRegister"), 1);
+	expect_healthy();
+}
+
+TEST(write_combined_memory_is_never_registered)
+{
+	registered("");
+	EXPECT_NOT_NULL(weir_host_malloc_on(0, MIB, WEIR_HOST_WRITE_COMBINED));
+	if (sim() != NULL)
+		EXPECT_EQ(sim()->calls("cuMemHostRegister"), 0);
+	expect_healthy();
+}
+
+TEST(a_change_of_mode_frees_blocks_as_they_came)
+{
+	void *driver = host_take(MIB);
+	registered("");
+	void *ours = host_take(MIB);
+
+	host_give(driver);
+	EXPECT_NE(host_take(MIB), driver);
+	conf("pinned_use_cuda_host_register:False");
+	host_give(ours);
+	EXPECT_EQ(host_take(MIB), driver);
+	EXPECT_EQ(host_trim(0), MIB);
+	host_give(driver);
+	host_give(host_take(MIB)); /* the next would go the same way */
+	registered("");
+	EXPECT_NE(host_take(MIB), driver);
+	expect_healthy();
+}
+
+TEST(a_reserve_serves_until_it_is_full_and_is_kept)
+{
+	static const char *const modes[] = { "False", "True" };
+	char text[128];
+
+	for (int i = 0; i < 2; i++) {
+		snprintf(text, sizeof(text),
+		    "pinned_reserve_segment_size_mb:32,"
+		    "pinned_use_cuda_host_register:%s",
+		    modes[i]);
+		conf(text);
+		uint64_t before = sim() != NULL ? sim()->live("host") : 0;
+		char *a = host_take(20 * MIB);
+		char *b = host_take(12 * MIB);
+		EXPECT_EQ(b + 12 * MIB, a);
+		char *c = host_take(MIB); /* it is full */
+		EXPECT(c < b || c >= a + 20 * MIB);
+		if (sim() != NULL)
+			EXPECT_EQ(sim()->live("host"), before + 2);
+		host_give(a);
+		host_give(b);
+		host_give(c);
+		EXPECT_EQ(host_trim(0), 33 * MIB);
+		if (sim() != NULL)
+			EXPECT_EQ(sim()->live("host"), before + 1);
+		EXPECT_EQ(host_take(32 * MIB), (void *)b);
+	}
+	expect_healthy();
+}
+
+/* ---- NUMA -------------------------------------------------------------- */
+
+static void
+make_folders(char *path)
+{
+	for (char *at = path + 1; *at != '\0'; at++) {
+		if (*at != '/')
+			continue;
+		*at = '\0';
+		mkdir(path, 0700);
+		*at = '/';
+	}
+}
+
+TEST(the_node_of_a_device_is_read_from_the_system_s_tables)
+{
+	char root[] = "/tmp/weir-host-XXXXXX";
+	char path[256];
+
+	EXPECT_NOT_NULL(mkdtemp(root));
+	snprintf(path, sizeof(path),
+	    "%s/bus/pci/devices/0000:3b:00.0/numa_node", root);
+	make_folders(path);
+	FILE *file = fopen(path, "w");
+	EXPECT_NOT_NULL(file);
+	fputs("3\n", file);
+	fclose(file);
+	EXPECT_EQ(host_node(root, "0000:3B:00.0"), 3);
+	EXPECT_EQ(host_node(root, "0000:3b:00.0"), 3);
+	EXPECT_EQ(host_node(root, "0000:3C:00.0"), -1);
+	file = fopen(path, "w");
+	fputs("-1\n", file);
+	fclose(file);
+	EXPECT_EQ(host_node(root, "0000:3B:00.0"), -1);
+	file = fopen(path, "w");
+	fputs("none\n", file);
+	fclose(file);
+	EXPECT_EQ(host_node(root, "0000:3B:00.0"), -1);
+}
+
+/* The call that says where pages are to be is caught on its way out of weir;
+ * all others go on. */
+static struct {
+	unsigned times;
+	long refuse; /* an errno */
+	uintptr_t addr;
+	size_t size;
+	long mode;
+	unsigned long nodes;
+} bound;
+
+long caught_call(long number, ...) __asm__("syscall");
+
+long
+caught_call(long number, ...)
+{
+	long (*real)(long, long, long, long, long, long, long);
+	long args[6];
+	va_list list;
+
+	va_start(list, number);
+	for (int i = 0; i < 6; i++)
+		args[i] = va_arg(list, long);
+	va_end(list);
+	*(void **)&real = dlsym(RTLD_NEXT, "syscall");
+	if (number != SYS_mbind)
+		return real(number, args[0], args[1], args[2], args[3], args[4],
+		    args[5]);
+	bound.times++;
+	bound.addr = (uintptr_t)args[0];
+	bound.size = (size_t)args[1];
+	bound.mode = args[2];
+	bound.nodes = *(const unsigned long *)(uintptr_t)args[3];
+	errno = (int)bound.refuse;
+	return bound.refuse != 0 ? -1 : 0;
+}
+
+/* Tables in which device 0 is on a node. */
+static void
+put_on_node(char *root, int node)
+{
+	char bus_id[32];
+	char path[256];
+
+	EXPECT_EQ(
+	    device_driver()->cuDeviceGetPCIBusId(bus_id, sizeof(bus_id), 0),
+	    CUDA_SUCCESS);
+	for (char *at = bus_id; *at != '\0'; at++)
+		*at = (char)tolower((unsigned char)*at);
+	EXPECT_NOT_NULL(mkdtemp(root));
+	snprintf(path, sizeof(path), "%s/bus/pci/devices/%s/numa_node", root,
+	    bus_id);
+	make_folders(path);
+	FILE *file = fopen(path, "w");
+	EXPECT_NOT_NULL(file);
+	fprintf(file, "%d\n", node);
+	fclose(file);
+	host_tables = root;
+}
+
+TEST(pages_are_asked_for_on_the_node_of_the_device)
+{
+	char root[] = "/tmp/weir-host-XXXXXX";
+
+	EXPECT_OK(weir_set_device(0));
+	put_on_node(root, 3);
+	registered("pinned_num_register_threads:2");
+	char *ptr = host_take(5 * MIB);
+	EXPECT_EQ(bound.times, 1);
+	EXPECT_EQ(bound.addr, (uintptr_t)ptr);
+	EXPECT_EQ(bound.size, 5 * MIB);
+	EXPECT_EQ(bound.mode, 1); /* preferred, not forced */
+	EXPECT_EQ(bound.nodes, 1ul << 3);
+	expect_healthy();
+}
+
+TEST(where_pages_cannot_be_placed_they_are_where_the_system_likes)
+{
+	static const long reasons[] = { ENOSYS, EPERM, EINVAL };
+	char root[] = "/tmp/weir-host-XXXXXX";
+
+	EXPECT_OK(weir_set_device(0));
+	put_on_node(root, 0);
+	registered("");
+	for (unsigned i = 0; i < 3; i++) {
+		bound.refuse = reasons[i];
+		char *ptr = host_take(5 * MIB);
+		EXPECT_EQ(bound.times, i + 1);
+		EXPECT_EQ(bound.nodes, 1);
+		EXPECT(weir_host_is_pinned(ptr));
+	}
+	expect_healthy();
+}
+
+TEST(nothing_is_asked_for_where_there_are_no_nodes)
+{
+	char root[] = "/tmp/weir-host-XXXXXX";
+
+	EXPECT_OK(weir_set_device(0));
+	put_on_node(root, -1);
+	registered("");
+	host_take(5 * MIB);
+	host_tables = "/nowhere";
+	host_take(5 * MIB);
+	conf("pinned_use_cuda_host_register:False");
+	host_take(5 * MIB); /* the driver has its own ways */
+	EXPECT_EQ(bound.times, 0);
+	expect_healthy();
+}
+
+/* ---- Memory of the caller's own ---------------------------------------- */
+
+TEST(registering_and_unregistering_change_what_is_pinned)
+{
+	char *memory = aligned_alloc(4096, MIB);
+
+	EXPECT(!weir_host_is_pinned(memory));
+	EXPECT_OK(weir_host_register(memory, MIB, 0));
+	EXPECT(weir_host_is_pinned(memory));
+	EXPECT(weir_host_is_pinned(memory + MIB - 1));
+	EXPECT(!weir_host_is_pinned(memory + MIB));
+	EXPECT_OK(weir_host_unregister(memory));
+	EXPECT(!weir_host_is_pinned(memory));
+	free(memory);
+	expect_healthy();
+}
+
+TEST(registering_twice_is_told)
+{
+	char *memory = aligned_alloc(4096, MIB);
+
+	EXPECT_OK(weir_host_register(memory, MIB, WEIR_HOST_PORTABLE));
+	EXPECT_STATUS(weir_host_register(memory, MIB, 0), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "weir_host_register(");
+	EXPECT_STR_HAS(weir_last_error(), "already");
+	EXPECT(weir_host_is_pinned(memory));
+	EXPECT_OK(weir_host_unregister(memory));
+	EXPECT_STATUS(weir_host_unregister(memory), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "weir_host_unregister(");
+	free(memory);
+	expect_healthy();
+}
+
+TEST(registrations_that_overlap_are_told)
+{
+	char *memory = aligned_alloc(65536, 4 * MIB);
+
+	EXPECT_OK(weir_host_register(memory + MIB, MIB, 0));
+	for (int i = 1; i <= 3; i++) {
+		EXPECT_STATUS(
+		    weir_host_register(memory + i * (MIB / 2), MIB, 0),
+		    WEIR_EINVAL);
+		EXPECT_STR_HAS(weir_last_error(), "weir_host_register(");
+	}
+	EXPECT(!weir_host_is_pinned(memory));
+	EXPECT(!weir_host_is_pinned(memory + 2 * MIB));
+	EXPECT(weir_host_is_pinned(memory + MIB));
+	EXPECT_OK(weir_host_register(memory + 2 * MIB, MIB, 0));
+	EXPECT_OK(weir_host_unregister(memory + MIB));
+	EXPECT_OK(weir_host_unregister(memory + 2 * MIB));
+	free(memory);
+	expect_healthy();
+}
+
+TEST(what_was_never_registered_cannot_be_undone)
+{
+	char *memory = aligned_alloc(65536, 4 * MIB);
+
+	EXPECT_STATUS(weir_host_unregister(memory), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "weir_host_unregister(");
+	EXPECT_OK(weir_host_register(memory, 4 * MIB, 0));
+	EXPECT_STATUS(weir_host_unregister(memory + MIB), WEIR_EINVAL);
+	EXPECT(weir_host_is_pinned(memory + MIB));
+	EXPECT_OK(weir_host_unregister(memory));
+	free(memory);
+	expect_healthy();
+}
+
+TEST(bad_registrations_are_told)
+{
+	char *memory = aligned_alloc(4096, MIB);
+	char *ours = host_take(MIB);
+
+	EXPECT_STATUS(weir_host_register(NULL, MIB, 0), WEIR_EINVAL);
+	EXPECT_STATUS(weir_host_register(memory, 0, 0), WEIR_EINVAL);
+	EXPECT_STATUS(weir_host_register(memory, MIB, WEIR_HOST_WRITE_COMBINED),
+	    WEIR_EINVAL);
+	EXPECT_STATUS(weir_host_register(ours, MIB, 0), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "weir's own");
+	EXPECT_STATUS(weir_host_unregister(ours), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "weir's own");
+	EXPECT_STATUS(weir_host_unregister(NULL), WEIR_EINVAL);
+	free(memory);
+	expect_healthy();
+}
+
+static void *
+register_often(void *unused)
+{
+	(void)unused;
+	for (int i = 0; i < 50; i++) {
+		char *memory = aligned_alloc(4096, MIB);
+		EXPECT_OK(weir_host_register(memory, MIB, 0));
+		EXPECT(weir_host_is_pinned(memory + 100));
+		EXPECT_OK(weir_host_unregister(memory));
+		EXPECT(!weir_host_is_pinned(memory + 100));
+		free(memory);
+	}
+	return NULL;
+}
+
+TEST(four_threads_register_at_once)
+{
+	pthread_t threads[4];
+
+	for (int i = 0; i < 4; i++)
+		pthread_create(&threads[i], NULL, register_often, NULL);
+	for (int i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	expect_healthy();
+}
+
+TEST(what_is_pinned_is_known_of_any_address)
+{
+	int local = 0;
+	char *ptr = host_take(MIB);
+	void *device = take(MIB, new_stream());
+	void *theirs = NULL;
+
+	EXPECT_OK(weir_set_device(0));
+	EXPECT(weir_host_is_pinned(ptr + 777));
+	EXPECT(!weir_host_is_pinned(&local));
+	EXPECT(!weir_host_is_pinned(NULL));
+	EXPECT(!weir_host_is_pinned(device));
+	EXPECT_EQ(
+	    device_driver()->cuMemHostAlloc(&theirs, 4096, 0), CUDA_SUCCESS);
+	EXPECT(weir_host_is_pinned(theirs));
+	EXPECT_EQ(device_driver()->cuMemFreeHost(theirs), CUDA_SUCCESS);
+	EXPECT(!weir_host_is_pinned(theirs));
+	expect_healthy();
+}
+
+/* ---- What is refused --------------------------------------------------- */
+
+/* Locked pages are in the machine; those of our own would be touched before the
+ * driver could refuse them. */
+TEST(more_than_the_machine_has_is_refused)
+{
+	EXPECT_NO_MEMORY(weir_host_malloc((size_t)1 << 45), WEIR_EHOSTMEM);
+	EXPECT_STR_HAS(weir_last_error(), "the machine has");
+	EXPECT_OK(weir_options_set("pinned_use_cuda_host_register:True"));
+	EXPECT_NO_MEMORY(weir_host_malloc((size_t)1 << 45), WEIR_EHOSTMEM);
+	expect_healthy();
+}
+
+TEST(bad_requests_are_told)
+{
+	EXPECT_NO_MEMORY(weir_host_malloc(0), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "0 bytes");
+	EXPECT_NO_MEMORY(weir_host_malloc(WEIR_SIZE_MAX + 1), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "more than 1EB memory");
+	EXPECT_NO_MEMORY(weir_host_malloc_on(0, 1, 8), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "0x8");
+	EXPECT_NO_MEMORY(weir_host_malloc_on(77, 1, 0), WEIR_ENODEVICE);
+	EXPECT_NO_MEMORY(weir_host_malloc(WEIR_SIZE_MAX - 5000), WEIR_EHOSTMEM);
+	host_give(host_take(1));
+	expect_healthy();
+}
+
+TEST(bad_questions_are_told)
+{
+	struct weir_stats none = { 0 };
+	struct weir_stats out = { .struct_size = sizeof(out) };
+	size_t freed = 7;
+
+	host_take(MIB);
+	EXPECT_STATUS(weir_host_stats(0, NULL), WEIR_EINVAL);
+	EXPECT_STATUS(weir_host_stats(0, &none), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "weir_host_stats");
+	EXPECT_STATUS(weir_host_stats(77, &out), WEIR_ENODEVICE);
+	EXPECT_EQ(out.reserved_bytes.all.current, 0);
+	EXPECT_STATUS(weir_host_stats_reset_peak(77), WEIR_ENODEVICE);
+	EXPECT_STATUS(weir_host_stats_reset_accumulated(77), WEIR_ENODEVICE);
+	EXPECT_STATUS(weir_host_trim(77, 0, &freed), WEIR_ENODEVICE);
+	EXPECT_EQ(freed, 7);
+	EXPECT_OK(weir_host_trim(0, 0, NULL));
+}
+
+TEST(bad_pointers_are_told)
+{
+	int local = 0;
+	char *ptr = host_take(MIB);
+	void *device = take(MIB, new_stream());
+
+	EXPECT_OK(weir_host_free(NULL));
+	EXPECT_STATUS(weir_host_free(&local), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "not allocated by weir");
+	EXPECT_STATUS(weir_host_free(ptr + 512), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "not the start of a block");
+	EXPECT_STATUS(weir_host_free(device), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "not of the host");
+	EXPECT_STATUS(weir_host_record(device, NULL), WEIR_EINVAL);
+	EXPECT_STATUS(weir_host_record(&local, NULL), WEIR_EINVAL);
+	EXPECT_STATUS(weir_host_record(NULL, NULL), WEIR_EINVAL);
+	weir_stream gone = new_stream();
+	EXPECT_OK(weir_stream_destroy(gone));
+	EXPECT_STATUS(weir_host_record(ptr, gone), WEIR_EINVAL);
+	EXPECT_STATUS(weir_free_async(ptr, NULL), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "of no stream");
+	host_give(ptr);
+	EXPECT_STATUS(weir_host_free(ptr), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "freed before");
+	EXPECT_STATUS(weir_host_record(ptr, NULL), WEIR_EINVAL);
+	give(host_take(MIB)); /* weir_free() takes it too */
+	expect_healthy();
+}
+
+/* ---- Failures ---------------------------------------------------------- */
+
+TEST(what_the_driver_refuses_is_told_and_leaves_nothing)
+{
+	device_need_sim("a call has to fail");
+	static const char *const entries[] = { "cuMemHostAlloc",
+		"cuMemHostRegister" };
+
+	for (int i = 0; i < 2; i++) {
+		if (i == 1)
+			registered("pinned_num_register_threads:2");
+		host_give(host_take(1));
+		long before = sim()->live("host");
+		sim()->fail(entries[i], 1, 100, CUDA_ERROR_OUT_OF_MEMORY);
+		EXPECT_NO_MEMORY(weir_host_malloc(5 * MIB), WEIR_EHOSTMEM);
+		EXPECT_STR_HAS(weir_last_error(), entries[i]);
+		sim()->reset();
+		sim()->fail(entries[i], 1, 1, CUDA_ERROR_OPERATING_SYSTEM);
+		EXPECT_NO_MEMORY(weir_host_malloc(5 * MIB), WEIR_EDRIVER);
+		sim()->reset();
+		EXPECT_LE(sim()->live("host"), before);
+		host_give(host_take(5 * MIB));
+		EXPECT_EQ(host_stats().allocation.all.current, 0);
+	}
+	expect_healthy();
+}
+
+TEST(a_shortage_is_met_by_what_is_unused)
+{
+	device_need_sim("a call has to fail");
+	host_give(host_take(8 * MIB));
+	sim()->fail("cuMemHostAlloc", 1, 3, CUDA_ERROR_OUT_OF_MEMORY);
+	host_take(12 * MIB);
+	EXPECT_EQ(held(), 12 * MIB);
+	expect_healthy();
+}
+
+TEST(what_the_driver_does_not_take_back_stays)
+{
+	device_need_sim("a call has to fail");
+	registered("");
+	void *ptr = host_take(8 * MIB);
+	host_give(ptr);
+	sim()->fail("cuMemHostUnregister", 1, 1, CUDA_ERROR_INVALID_VALUE);
+	EXPECT_EQ(host_trim(0), 0);
+	EXPECT_EQ(host_take(8 * MIB), ptr);
+	host_give(ptr);
+	EXPECT_EQ(host_trim(0), 8 * MIB);
+	expect_healthy();
+}
+
+/* ---- Threads ----------------------------------------------------------- */
+
+enum { ROUNDS = 2000, THREADS = 4 };
+
+static void *
+churn(void *argument)
+{
+	unsigned seed = (unsigned)(uintptr_t)argument;
+	weir_stream stream = new_stream();
+	unsigned char *kept[16] = { 0 };
+	size_t sizes[16] = { 0 };
+	void *device = take(MIB, stream);
+
+	for (int i = 0; i < ROUNDS; i++) {
+		int at = rand_r(&seed) % 16;
+		if (kept[at] != NULL) {
+			EXPECT_EQ(kept[at][0], (unsigned char)at);
+			EXPECT_EQ(
+			    kept[at][sizes[at] - 1], (unsigned char)(at + 1));
+			host_give(kept[at]);
+		}
+		sizes[at] = 2 + (size_t)rand_r(&seed) % (MIB - 2);
+		kept[at] = host_take(sizes[at]);
+		kept[at][0] = (unsigned char)at;
+		kept[at][sizes[at] - 1] = (unsigned char)(at + 1);
+		if (i % 8 == 0)
+			upload(device, kept[at], sizes[at], stream);
+		if (i % 64 == 0) /* decay has something to do */
+			os_time_skip(2 * 1000000);
+	}
+	for (int at = 0; at < 16; at++)
+		if (kept[at] != NULL)
+			host_give(kept[at]);
+	finish(stream);
+	return NULL;
+}
+
+/* `background`: what the background thread is giving back just now is still
+ * held, and no trim's. */
+static void
+run_threads(bool background)
+{
+	pthread_t threads[THREADS];
+
+	for (uintptr_t i = 0; i < THREADS; i++)
+		pthread_create(&threads[i], NULL, churn, (void *)(i + 1));
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	EXPECT_EQ(host_stats().allocation.all.current, 0);
+	expect_healthy();
+	host_trim(0);
+	if (background)
+		EXPECT_SOON(held() == 0);
+	EXPECT_EQ(held(), 0);
+	expect_healthy();
+}
+
+TEST(threads_allocate_and_free_at_once)
+{
+	run_threads(false);
+}
+
+TEST(threads_register_and_free_at_once_with_a_cap)
+{
+	registered("pinned_idle_mb:4,pinned_num_register_threads:2");
+	run_threads(false);
+}
+
+TEST(a_background_thread_frees_what_is_done_and_gives_it_back)
+{
+	conf("pinned_use_background_threads:True,decay_ms:20");
+	weir_stream stream = new_stream();
+	void *ptr = host_take(8 * MIB);
+
+	EXPECT_OK(weir_host_record(ptr, stream));
+	host_give(ptr);
+	EXPECT_SOON((os_time_skip(10 * 1000000), held() == 0));
+	EXPECT_EQ(host_stats().pending_bytes, 0);
+	expect_healthy();
+}
+
+TEST(a_background_thread_and_others_do_not_disturb_each_other)
+{
+	conf("pinned_use_background_threads:True,decay_ms:5");
+	run_threads(true);
+}
+
+/* ---- A device that is reset -------------------------------------------- */
+
+TEST(host_memory_goes_with_the_context_and_comes_again)
+{
+	device_need_sim("the context is the tests' own on a GPU");
+	static const char *const modes[] = { "False", "True" };
+	char text[128];
+
+	for (int i = 0; i < 2; i++) {
+		snprintf(text, sizeof(text),
+		    "pinned_use_cuda_host_register:%s,"
+		    "pinned_reserve_segment_size_mb:%d",
+		    modes[i], i == 0 ? 0 : 16);
+		conf(text);
+		void *ptr = host_take(8 * MIB);
+		host_give(host_take(24 * MIB));
+		allocator_forget_device(0);
+		EXPECT_STATUS(weir_host_free(ptr), WEIR_EINVAL);
+		host_give(host_take(8 * MIB));
+	}
+	expect_healthy();
+}

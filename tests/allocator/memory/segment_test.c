@@ -1,0 +1,672 @@
+/*
+ * Where pools get memory from and how it goes back: expandable segments that
+ * grow in place and give back holes, segments of the driver, and what the
+ * driver says is held meanwhile.
+ */
+#include "allocator/memory/segment.h"
+
+#include "allocator/memory/lookup.h"
+#include "base/meta.h"
+#include "tests/support/device.h"
+
+static uint64_t
+reserved(void)
+{
+	return stats().reserved_bytes.all.current;
+}
+
+/* Segments of device 0. */
+static size_t
+segments(void)
+{
+	struct arena *arena = arena_peek(0);
+	size_t n = 0;
+
+	lock_enter(&arena->lock);
+	for (struct list *l = arena->segments.next; l != &arena->segments;
+	     l = l->next)
+		n++;
+	lock_leave(&arena->lock);
+	return n;
+}
+
+/* ---- Expandable -------------------------------------------------------- */
+
+TEST(an_expandable_segment_grows_in_place)
+{
+	char *a = take(4 * MIB, NULL);
+	char *b = take((size_t)40 * MIB, NULL);
+	char *c = take(3 * MIB, NULL);
+
+	EXPECT_EQ(b, a + 4 * MIB);
+	EXPECT_EQ(c, b + 40 * MIB);
+	EXPECT_EQ(info_of(c).segment, a);
+	EXPECT(info_of(c).expandable);
+	EXPECT_EQ(info_of(a).segment_size, 48 * MIB);
+	EXPECT_EQ(reserved(), 48 * MIB);
+	EXPECT_EQ(segments(), 1);
+	expect_healthy();
+}
+
+TEST(a_free_end_grows_by_what_is_missing)
+{
+	char *a = take(4 * MIB, NULL);
+
+	give(a);
+	EXPECT_EQ(take(6 * MIB, NULL), a);
+	EXPECT_EQ(reserved(), 6 * MIB);
+	give(a);
+	EXPECT_EQ(take((size_t)100 * MIB, NULL), a);
+	EXPECT_EQ(reserved(), 100 * MIB);
+	expect_healthy();
+}
+
+TEST(memory_is_mapped_in_whole_granules)
+{
+	take(MIB + 512, NULL);
+	EXPECT_EQ(reserved() % arena_peek(0)->granularity, 0);
+	EXPECT_LE(reserved(), MIB + 512 + arena_peek(0)->granularity);
+	expect_healthy();
+}
+
+TEST(small_and_large_blocks_have_segments_of_their_own_for_all_streams)
+{
+	weir_stream stream = new_stream();
+
+	/* Whole pieces of memory, so that nothing of them is left over. */
+	for (int i = 0; i < 2; i++) {
+		for (int k = 0; k < 2; k++)
+			take(MIB, NULL);
+		for (int k = 0; k < 2; k++)
+			take(MIB, stream);
+		take(2 * MIB, NULL);
+		take(2 * MIB, stream);
+		EXPECT_EQ(segments(), 2);
+	}
+	expect_healthy();
+}
+
+TEST(memory_that_nobody_has_used_yet_serves_any_stream)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+	char *first = take(512, a);
+
+	busy(a, LATE_MS);
+	EXPECT_EQ(take(512, b), first + 512);
+	EXPECT_EQ(info_of(first + 512).stream, b);
+	EXPECT_EQ(reserved(), 2 * MIB);
+	EXPECT_EQ(stats().num_gpu_waits, 0);
+	expect_healthy();
+}
+
+TEST(mapped_memory_can_be_used_to_its_last_byte)
+{
+	weir_stream stream = new_stream();
+	char *a = take(70 * MIB + 512, stream);
+	size_t size = info_of(a).size;
+
+	fill(a, size, 0x5a, stream);
+	fill(a + size - 1, 1, 0xa5, stream);
+	expect_filled(a, size - 1, 0x5a, stream);
+	expect_filled(a + size - 1, 1, 0xa5, stream);
+	expect_healthy();
+}
+
+TEST(growing_keeps_what_was_written_before)
+{
+	weir_stream stream = new_stream();
+	void *a = take(6 * MIB, stream);
+
+	fill(a, 6 * MIB, 0x11, stream);
+	take((size_t)200 * MIB, stream);
+	expect_filled(a, 6 * MIB, 0x11, stream);
+	expect_healthy();
+}
+
+/* A GPU's driver keeps page tables and the like in the device's memory. */
+static void
+expect_about(size_t bytes, size_t expected)
+{
+	size_t slack = device_is_simulated() ? 0 : 8 * MIB;
+
+	EXPECT_GE(bytes + slack, expected);
+	EXPECT_LE(bytes, expected + slack);
+}
+
+TEST(what_is_held_is_what_the_driver_has_given)
+{
+	take(512, NULL); /* contexts and tables cost memory once */
+	size_t before = device_free_bytes(0);
+	void *a = take((size_t)256 * MIB, NULL);
+	expect_about(before - device_free_bytes(0), 256 * MIB);
+	give(a);
+	expect_about(before - device_free_bytes(0), 256 * MIB);
+	EXPECT_EQ(trim(0), 256 * MIB);
+	expect_about(device_free_bytes(0), before);
+}
+
+TEST(a_hole_goes_back_to_the_driver_and_is_filled_again)
+{
+	char *block[3];
+
+	for (int i = 0; i < 3; i++)
+		block[i] = take((size_t)64 * MIB, NULL);
+	fill(block[0], 64 * MIB, 1, NULL);
+	fill(block[2], 64 * MIB, 3, NULL);
+	give(block[1]);
+	EXPECT_EQ(trim(0), 64 * MIB);
+	EXPECT_EQ(reserved(), 128 * MIB);
+	EXPECT_EQ(info_of(block[2]).segment, block[2]);
+	EXPECT_EQ(info_of(block[2]).segment_size, 64 * MIB);
+	expect_healthy();
+	/* It does not fit in the hole, so the end grows. */
+	char *longer = take((size_t)65 * MIB, NULL);
+	EXPECT_EQ(longer, block[2] + 64 * MIB);
+	EXPECT_EQ(take((size_t)64 * MIB, NULL), block[1]);
+	EXPECT_EQ(info_of(block[2]).segment, block[0]);
+	expect_filled(block[0], 64 * MIB, 1, NULL);
+	expect_filled(block[2], 64 * MIB, 3, NULL);
+	expect_healthy();
+}
+
+TEST(a_request_is_mapped_over_a_run_of_free_blocks_and_holes)
+{
+	char *block[5];
+
+	for (int i = 0; i < 5; i++)
+		block[i] = take(10 * MIB, NULL);
+	give(block[1]);
+	give(block[3]);
+	EXPECT_EQ(trim(0), 20 * MIB);
+	give(block[2]);
+	/* Hole, free block, hole: 30 MiB, of which 20 are to be mapped. */
+	EXPECT_EQ(take(30 * MIB, NULL), block[1]);
+	EXPECT_EQ(reserved(), 50 * MIB);
+	expect_healthy();
+	fill(block[1], 30 * MIB, 9, NULL);
+	expect_filled(block[1], 30 * MIB, 9, NULL);
+	expect_healthy();
+}
+
+TEST(part_of_a_large_free_block_goes_back_and_its_low_end_stays)
+{
+	conf("handle_mb:320");
+	char *a = take((size_t)256 * MIB, NULL);
+
+	give(a);
+	EXPECT_EQ(trim((size_t)64 * MIB), 192 * MIB);
+	EXPECT_EQ(reserved(), 64 * MIB);
+	expect_healthy();
+	EXPECT_EQ(take((size_t)64 * MIB, NULL), a);
+	EXPECT_EQ(reserved(), 64 * MIB);
+	expect_healthy();
+}
+
+TEST(memory_around_live_blocks_goes_back_as_far_as_handles_reach)
+{
+	device_need_bytes((size_t)64 << 30); /* handles may be of 64 MiB */
+	conf("handle_mb:320");
+	char *a = take((size_t)256 * MIB, NULL);
+
+	give(a);
+	take(2 * MIB, NULL);
+	/* The first handle holds the live block. */
+	EXPECT_EQ(trim(0), 192 * MIB);
+	EXPECT_EQ(reserved(), 64 * MIB);
+	expect_healthy();
+}
+
+TEST(addresses_go_back_when_nothing_is_mapped)
+{
+	void *a = take(4 * MIB, NULL);
+	void *b = take(512, NULL);
+
+	give(a);
+	give(b);
+	EXPECT_EQ(segments(), 2);
+	EXPECT_EQ(trim(0), 6 * MIB);
+	EXPECT_EQ(segments(), 0);
+	EXPECT_EQ(reserved(), 0);
+	expect_healthy();
+	give(take(4 * MIB, NULL));
+	expect_healthy();
+	if (sim() != NULL) {
+		EXPECT_EQ(sim()->live("reservation"), 1);
+		trim(0);
+		EXPECT_EQ(sim()->live("reservation"), 0);
+		EXPECT_EQ(sim()->live("handle"), 0);
+		EXPECT_EQ(sim()->live("mapping"), 0);
+	}
+}
+
+TEST(a_growing_pool_is_mapped_ahead_and_calls_the_driver_seldom)
+{
+	for (int i = 0; i < 1000; i++)
+		take(2 * MIB, NULL);
+	struct weir_stats s = stats();
+	EXPECT_LT(s.num_device_alloc, 500); /* a call for two requests */
+	EXPECT_LE(s.reserved_bytes.all.current, (size_t)2008 * MIB);
+	expect_healthy();
+}
+
+TEST(nothing_is_mapped_ahead_with_growth_0)
+{
+	conf("growth_mb:0");
+	for (int i = 0; i < 200; i++)
+		take(2 * MIB, NULL);
+	EXPECT_EQ(reserved(), 400 * MIB);
+	EXPECT_EQ(stats().num_device_alloc, 200);
+	expect_healthy();
+}
+
+TEST(nothing_is_mapped_ahead_beyond_the_limit)
+{
+	for (size_t mib = 392; mib <= 410; mib += 6) {
+		EXPECT_OK(weir_limit_set(0, mib * MIB));
+		while (stats().active_bytes.all.current < mib * MIB)
+			take(2 * MIB, NULL);
+		EXPECT_EQ(reserved(), mib * MIB);
+		EXPECT_NO_MEMORY(weir_malloc(2 * MIB, NULL), WEIR_ENOMEM);
+	}
+	expect_healthy();
+}
+
+TEST(a_request_is_met_though_there_is_no_memory_to_map_ahead)
+{
+	device_need_sim("calls of the driver are made to fail");
+	take((size_t)1024 * MIB, NULL);
+	EXPECT_EQ(
+	    sim()->fail("cuMemCreate", 1, 1, CUDA_ERROR_OUT_OF_MEMORY), 0);
+	take(2 * MIB, NULL);
+	EXPECT_EQ(reserved(), 1026 * MIB);
+	take(2 * MIB, NULL);
+	EXPECT_EQ(reserved(), (1026 + 8) * MIB);
+	expect_healthy();
+}
+
+/* A thread may have freed just what another is about to map. */
+TEST(growing_a_pool_that_has_what_is_asked_changes_nothing)
+{
+	const struct options *options;
+	size_t need;
+
+	conf("tcache:0");
+	give(take(8 * MIB, NULL));
+	EXPECT_OK(options_get(&options));
+	struct arena *arena = arena_peek(0);
+	lock_enter(&arena->lock);
+	struct pool *pool = NULL;
+	for (struct list *l = arena->pools.next; l != &arena->pools;
+	     l = l->next) {
+		struct pools *pools = CONTAINER_OF(l, struct pools, link);
+		if (pools->pool[POOL_LARGE].free.count > 0)
+			pool = &pools->pool[POOL_LARGE];
+	}
+	EXPECT_OK(segment_grow(pool, options, 4 * MIB, GROW_AHEAD, &need));
+	lock_leave(&arena->lock);
+	EXPECT_EQ(reserved(), 8 * MIB);
+	expect_healthy();
+}
+
+TEST(memory_that_cannot_be_had_leaves_nothing_behind)
+{
+	size_t much = device_total(0);
+	uint64_t calls;
+
+	take(2 * MIB, NULL);
+	calls = stats().num_device_alloc;
+	EXPECT_NO_MEMORY(weir_malloc(much, NULL), WEIR_ENOMEM);
+	EXPECT_EQ(reserved(), 2 * MIB);
+	EXPECT_EQ(stats().num_device_alloc, calls);
+	EXPECT_EQ(segments(), 1);
+	expect_healthy();
+	give(take((size_t)64 * MIB, NULL));
+	expect_healthy();
+}
+
+/* ---- Faults of the driver ---------------------------------------------- */
+
+/* The third of four handles cannot be had, mapped, made accessible. */
+TEST(a_failure_half_way_through_mapping_is_undone)
+{
+	static const struct {
+		const char *entry;
+		unsigned nth;
+		CUresult code;
+		enum weir_status status;
+	} faults[] = {
+		{ "cuMemAddressReserve", 1, CUDA_ERROR_INVALID_VALUE,
+		    WEIR_EDRIVER },
+		{ "cuMemCreate", 3, CUDA_ERROR_NOT_PERMITTED, WEIR_EDRIVER },
+		{ "cuMemMap", 3, CUDA_ERROR_INVALID_VALUE, WEIR_EDRIVER },
+		{ "cuMemSetAccess", 1, CUDA_ERROR_INVALID_DEVICE,
+		    WEIR_ENODEVICE },
+		{ "cuMemCreate", 3, CUDA_ERROR_OUT_OF_MEMORY, WEIR_ENOMEM },
+	};
+
+	device_need_sim("calls of the driver are made to fail");
+	take(512, NULL);
+	size_t used = sim()->memory_used(0);
+	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+		EXPECT_EQ(sim()->fail(faults[i].entry, faults[i].nth, 1000,
+			      faults[i].code),
+		    0);
+		EXPECT_NO_MEMORY(
+		    weir_malloc((size_t)256 * MIB, NULL), faults[i].status);
+		if (faults[i].status != WEIR_ENOMEM)
+			EXPECT_STR_HAS(weir_last_error(), faults[i].entry);
+		sim()->reset();
+		EXPECT_EQ(reserved(), 2 * MIB);
+		EXPECT_EQ(segments(), 1);
+		EXPECT_EQ(sim()->memory_used(0), used);
+		expect_healthy();
+	}
+	take((size_t)256 * MIB, NULL);
+	expect_healthy();
+}
+
+/* Hole, free block, hole: the second hole cannot be mapped. */
+TEST(a_failure_half_way_through_a_run_is_undone)
+{
+	char *block[5];
+
+	device_need_sim("calls of the driver are made to fail");
+	for (int i = 0; i < 5; i++)
+		block[i] = take(10 * MIB, NULL);
+	give(block[1]);
+	give(block[3]);
+	EXPECT_EQ(trim(0), 20 * MIB);
+	give(block[2]);
+	EXPECT_EQ(
+	    sim()->fail("cuMemCreate", 2, 1, CUDA_ERROR_NOT_PERMITTED), 0);
+	EXPECT_NO_MEMORY(weir_malloc(30 * MIB, NULL), WEIR_EDRIVER);
+	EXPECT_EQ(reserved(), 30 * MIB);
+	expect_healthy();
+	EXPECT_EQ(take(30 * MIB, NULL), block[1]);
+	expect_healthy();
+}
+
+/* As if all blocks made so far were in use: they are set aside. */
+static void
+use_up_blocks(void)
+{
+	static struct block *aside;
+	struct arena *arena = arena_peek(0);
+	struct block **last = &arena->spare;
+
+	lock_enter(&arena->lock);
+	while (*last != NULL)
+		last = &(*last)->next;
+	*last = aside;
+	aside = arena->spare;
+	arena->spare = NULL;
+	lock_leave(&arena->lock);
+}
+
+TEST(want_of_host_memory_at_any_step_of_growing_changes_nothing)
+{
+	static const char *const confs[] = { "expandable_segments:True",
+		"expandable_segments:False" };
+
+	take(512, NULL);
+	for (int i = 0; i < 2; i++) {
+		conf(confs[i]);
+		unsigned failed = 0;
+		for (unsigned long nth = 1; nth < 12; nth++) {
+			weir_stream stream = new_stream();
+			uint64_t before = reserved();
+			use_up_blocks();
+			meta_fail(nth, 1);
+			void *ptr = weir_malloc(6 * MIB, stream);
+			meta_fail(0, 0);
+			expect_healthy();
+			if (ptr != NULL)
+				continue;
+			failed++;
+			EXPECT_EQ(weir_last_status(), WEIR_EHOSTMEM);
+			EXPECT_EQ(reserved(), before);
+		}
+		EXPECT_GE(failed, 3);
+	}
+}
+
+TEST(a_hole_that_cannot_be_noted_for_want_of_host_memory_stays_mapped)
+{
+	char *block[3];
+
+	for (int i = 0; i < 3; i++)
+		block[i] = take(30 * MIB, NULL);
+	give(block[1]);
+	/* Two pieces of what was one remain around a live one. */
+	give(block[0]);
+	take(512 * KIB + MIB, NULL);
+	for (unsigned long nth = 1; nth <= 2; nth++) {
+		use_up_blocks();
+		meta_fail(nth, 1000);
+		trim(0);
+		meta_fail(0, 0);
+		expect_healthy();
+	}
+	use_up_blocks();
+	trim(0);
+	expect_healthy();
+	EXPECT_LE(reserved(), 60 * MIB);
+}
+
+TEST(memory_the_driver_will_not_take_back_stays_and_can_be_used)
+{
+	static const char *const entries[] = { "cuMemRelease", "cuMemUnmap" };
+	void *block = take((size_t)64 * MIB, NULL);
+
+	device_need_sim("calls of the driver are made to fail");
+	for (int i = 0; i < 2; i++) {
+		give(block);
+		EXPECT_EQ(
+		    sim()->fail(entries[i], 1, 1000, CUDA_ERROR_INVALID_VALUE),
+		    0);
+		EXPECT_EQ(trim(0), 0);
+		sim()->reset();
+		EXPECT_EQ(reserved(), 64 * MIB);
+		expect_healthy();
+		EXPECT_EQ(take((size_t)64 * MIB, NULL), block);
+		fill(block, 64 * MIB, 7, NULL);
+		expect_filled(block, 64 * MIB, 7, NULL);
+	}
+	give(block);
+	EXPECT_EQ(trim(0), 64 * MIB);
+	EXPECT_EQ(sim()->live("handle"), 0);
+	expect_healthy();
+}
+
+TEST(addresses_the_driver_will_not_take_back_can_be_grown_again)
+{
+	device_need_sim("calls of the driver are made to fail");
+	give(take(4 * MIB, NULL));
+	EXPECT_EQ(
+	    sim()->fail("cuMemAddressFree", 1, 1000, CUDA_ERROR_INVALID_VALUE),
+	    0);
+	EXPECT_EQ(trim(0), 4 * MIB);
+	sim()->reset();
+	EXPECT_EQ(segments(), 1);
+	expect_healthy();
+	give(take(4 * MIB, NULL));
+	EXPECT_EQ(segments(), 1);
+	EXPECT_EQ(trim(0), 4 * MIB);
+	EXPECT_EQ(segments(), 0);
+	expect_healthy();
+}
+
+TEST(fewer_addresses_do_when_the_system_refuses_many)
+{
+	device_need_sim("calls of the driver are made to fail");
+	EXPECT_EQ(
+	    sim()->fail("cuMemAddressReserve", 1, 3, CUDA_ERROR_OUT_OF_MEMORY),
+	    0);
+	void *a = take(4 * MIB, NULL);
+	EXPECT(info_of(a).expandable);
+	EXPECT_EQ(sim()->calls("cuMemAddressReserve"), 4);
+	expect_healthy();
+}
+
+/* ---- Segments of the driver -------------------------------------------- */
+
+TEST(without_expandable_segments_the_driver_is_asked_for_the_table_s_sizes)
+{
+	static const struct {
+		size_t request;
+		size_t segment;
+		size_t block;
+	} table[] = {
+		{ 1, 2097152, 512 },
+		{ 1048576, 2097152, 1048576 },
+		{ 1048577, 20971520, 1049088 },
+		{ 10485248, 20971520, 10485248 },
+		{ 10485760, 10485760, 10485760 },
+		{ 10485761, 12582912, 10486272 },
+		{ 22020096, 23068672, 23068672 },
+	};
+
+	conf("expandable_segments:False");
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		void *block = take(table[i].request, NULL);
+		struct weir_block_info info = info_of(block);
+		EXPECT(!info.expandable);
+		EXPECT_EQ(info.segment, block);
+		EXPECT_EQ(info.segment_size, table[i].segment);
+		EXPECT_EQ(info.size, table[i].block);
+		EXPECT_EQ(info.requested_bytes, table[i].request);
+		EXPECT_EQ(reserved(), table[i].segment);
+		EXPECT_EQ(stats().segment.all.current, 1);
+		give(block);
+		EXPECT_EQ(trim(0), table[i].segment);
+		expect_healthy();
+	}
+}
+
+TEST(as_many_blocks_fit_in_driver_segments_as_the_driver_itself_could_give)
+{
+	EXPECT_OK(weir_set_device(0));
+	EXPECT_OK(weir_limit_set(0, 32 * MIB));
+	for (int i = 0; i < 5; i++)
+		take(6 * MIB, WEIR_STREAM_ANY);
+	EXPECT_EQ(reserved(), 32 * MIB);
+	EXPECT_EQ(segments(), 3);
+	EXPECT_NULL(weir_malloc(6 * MIB, WEIR_STREAM_ANY));
+	EXPECT_STATUS(weir_last_status(), WEIR_ENOMEM);
+	expect_healthy();
+}
+
+TEST(a_driver_segment_goes_back_only_whole)
+{
+	conf("expandable_segments:False");
+	char *a = take(3 * MIB, NULL);
+	char *b = take(3 * MIB, NULL);
+
+	give(a);
+	EXPECT_EQ(trim(0), 0);
+	EXPECT_EQ(reserved(), 20 * MIB);
+	give(b);
+	EXPECT_EQ(trim(0), 20 * MIB);
+	EXPECT_EQ(reserved(), 0);
+	EXPECT_EQ(segments(), 0);
+	expect_healthy();
+}
+
+TEST(memory_of_no_stream_is_the_driver_s_own_allocation)
+{
+	void *a = take(4 * MIB, WEIR_STREAM_ANY);
+
+	EXPECT(!info_of(a).expandable);
+	give(a);
+	EXPECT_EQ(trim(0), 20 * MIB);
+	/* Also when there is expandable memory that belongs to nobody. */
+	weir_stream stream = new_stream();
+	give(take(4 * MIB, stream));
+	EXPECT_OK(weir_stream_destroy(stream));
+	EXPECT_OK(weir_device_synchronize(0));
+	a = take(4 * MIB, WEIR_STREAM_ANY);
+	EXPECT(!info_of(a).expandable);
+	expect_healthy();
+}
+
+TEST(a_driver_segment_the_driver_will_not_take_back_stays)
+{
+	conf("expandable_segments:False");
+	device_need_sim("calls of the driver are made to fail");
+	void *a = take(4 * MIB, NULL);
+	give(a);
+	EXPECT_EQ(
+	    sim()->fail("cuMemFree", 1, 100, CUDA_ERROR_INVALID_VALUE), 0);
+	EXPECT_EQ(trim(0), 0);
+	sim()->reset();
+	EXPECT_EQ(reserved(), 20 * MIB);
+	expect_healthy();
+	EXPECT_EQ(take(4 * MIB, NULL), a);
+}
+
+TEST(a_driver_segment_the_driver_will_not_give_changes_nothing)
+{
+	conf("expandable_segments:False");
+	device_need_sim("calls of the driver are made to fail");
+	take(512, NULL);
+	EXPECT_EQ(sim()->fail("cuMemAlloc", 1, 1, CUDA_ERROR_LAUNCH_FAILED), 0);
+	EXPECT_NO_MEMORY(weir_malloc(4 * MIB, NULL), WEIR_EDRIVER);
+	EXPECT_STR_HAS(weir_last_error(), "cuMemAlloc(20971520 bytes");
+	EXPECT_STR_HAS(weir_last_error(), "(719)");
+	EXPECT_EQ(reserved(), 2 * MIB);
+	expect_healthy();
+	take(4 * MIB, NULL);
+	expect_healthy();
+}
+
+/* ---- While the driver is called ---------------------------------------- */
+
+static struct block *
+block_at(const void *ptr)
+{
+	return lookup_exact((CUdeviceptr)(uintptr_t)ptr);
+}
+
+/* What segment_release() does, with the end of the stream in between. */
+TEST(memory_that_goes_back_while_its_stream_ends_is_counted_once)
+{
+	weir_stream a = new_stream();
+	struct driver_guard guard;
+
+	conf("tcache:0");
+	void *ptr = take(4 * MIB, a);
+	give(ptr);
+	struct arena *arena = arena_peek(0);
+	lock_enter(&arena->lock);
+	struct block *block = block_at(ptr);
+	block_take(block);
+	block_set_state(block, BLOCK_LEAVING);
+	block->segment->busy++;
+	arena->jobs++;
+	struct handle *handle =
+	    handles_take(block->segment, block->addr, block->size);
+	lock_leave(&arena->lock);
+	EXPECT_OK(weir_stream_destroy(a));
+	EXPECT_OK(weir_device_synchronize(0));
+	take(512, NULL); /* sees that the stream is done */
+	EXPECT_OK(driver_enter(arena->context, &guard));
+	EXPECT_EQ(driver_peek()->cuMemRelease(handle->id), CUDA_SUCCESS);
+	EXPECT_EQ(
+	    driver_peek()->cuMemUnmap(block->addr, block->size), CUDA_SUCCESS);
+	driver_leave(&guard);
+	/* What is back and still counts as held is not free twice. */
+	size_t free_bytes;
+	size_t total;
+	EXPECT_OK(weir_memory_info(0, &free_bytes, &total));
+	EXPECT_LE(free_bytes, total);
+	meta_free(handle, sizeof(*handle));
+	lock_enter(&arena->lock);
+	EXPECT(block->pool->owner->passed);
+	block->segment->busy--;
+	block_settle(block, BLOCK_UNMAPPED);
+	arena_job_done(arena);
+	lock_leave(&arena->lock);
+	EXPECT_EQ(reserved(), 2 * MIB);
+	expect_healthy();
+}

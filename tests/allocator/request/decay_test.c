@@ -1,0 +1,151 @@
+/*
+ * Note [Decay]: what has not been used for `decay_ms` goes back, what has been
+ * stays, and a program that needs it again is not made to fetch it for ever.
+ * Time is what the tests let go by.
+ */
+#include "allocator/memory/types.h"
+#include "base/os.h"
+#include "tests/support/device.h"
+
+static const uint64_t second = 1000000000;
+static const uint64_t hour = 3600 * second;
+
+static const char options[] =
+    "tcache:0,growth_mb:0,handle_mb:320,decay_ms:3600000";
+
+static uint64_t
+reserved(void)
+{
+	return stats().reserved_bytes.all.current;
+}
+
+/* Time goes by, then come as many requests as one of them looks; and again,
+ * since what one look marks another finds done, if the device is not slow. */
+static void
+wait_for(uint64_t ns, weir_stream stream)
+{
+	os_time_skip(ns);
+	for (int look = 0; look < 3; look++) {
+		EXPECT_OK(weir_stream_synchronize(stream));
+		for (int i = 0; i < 64; i++)
+			give(take(512, stream));
+	}
+}
+
+TEST(memory_that_has_not_been_used_for_the_time_goes_back)
+{
+	device_need_bytes((size_t)64 << 30); /* handles may be of 64 MiB */
+	weir_stream a = new_stream();
+
+	conf(options);
+	give(take(64 * MIB, a));
+	wait_for(0, a);
+	EXPECT_EQ(reserved(), 66 * MIB);
+	wait_for(hour - 60 * second, a);
+	EXPECT_EQ(reserved(), 66 * MIB);
+	EXPECT_EQ(stats().num_unmap_calls, 0);
+	wait_for(60 * second, a);
+	EXPECT_EQ(reserved(), 66 * MIB); /* a quarter has not gone by */
+	wait_for(hour / 4, a);
+	EXPECT_EQ(reserved(), 2 * MIB);
+	EXPECT_EQ(stats().num_host_waits, 0);
+	expect_healthy();
+}
+
+TEST(memory_that_was_used_in_between_stays)
+{
+	weir_stream a = new_stream();
+
+	conf(options);
+	char *live = take(64 * MIB, a);
+	char *pinned = take(64 * MIB, a);
+	EXPECT_OK(weir_pin(pinned));
+	give(pinned);
+	give(take(32 * MIB, a)); /* a part of it */
+	for (int quarter = 0; quarter < 20; quarter++) {
+		give(take(96 * MIB, a));
+		wait_for(hour / 4, a);
+	}
+	uint64_t held = reserved();
+	EXPECT_EQ(held, (64 + 96 + 2) * MIB);
+	wait_for(hour / 4 * 5, a);
+	EXPECT_LE(reserved(), held - 32 * MIB); /* but not what is pinned */
+	EXPECT_GE(reserved(), (64 + 64 + 2) * MIB);
+	expect_healthy();
+	EXPECT_OK(weir_unpin(pinned));
+	give(live);
+}
+
+TEST(a_program_that_goes_on_as_it_did_makes_no_calls)
+{
+	weir_stream a = new_stream();
+	char *block[8];
+
+	conf(options);
+	take(512, a); /* or all of its pool could move each time */
+	for (int round = 0; round < 100; round++) {
+		uint64_t calls = stats().num_map_calls;
+		for (int i = 0; i < 8; i++)
+			block[i] = take((size_t)(4 + i) * MIB, a);
+		for (int i = 0; i < 8; i++)
+			give(block[i]);
+		wait_for(hour / 3, a);
+		EXPECT(round == 0 || stats().num_map_calls == calls);
+	}
+	EXPECT_EQ(stats().num_unmap_calls, 0);
+	expect_healthy();
+}
+
+TEST(memory_whose_work_is_not_done_stays)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	conf(options);
+	char *block = take(64 * MIB, a);
+	busy(a, LATE_MS);
+	fill(block, 64 * MIB, 1, a);
+	give(block);
+	wait_for(0, b);
+	wait_for(2 * hour, b);
+	EXPECT_GE(reserved(), 64 * MIB);
+	finish(a);
+	wait_for(hour, b);
+	EXPECT_LE(reserved(), 4 * MIB);
+	expect_healthy();
+}
+
+/* What it costs is bounded, however long the program runs. */
+TEST(the_time_doubles_when_memory_is_needed_again)
+{
+	enum { ROUNDS = 60 };
+	weir_stream a = new_stream();
+	uint64_t fetched = 0;
+
+	conf(options);
+	give(take(64 * MIB, a));
+	for (int round = 0; round < ROUNDS; round++) {
+		uint64_t before = stats().num_device_alloc;
+		for (int quarter = 0; quarter < 12; quarter++)
+			wait_for(hour / 4, a);
+		give(take(64 * MIB, a));
+		fetched += stats().num_device_alloc - before > 0;
+	}
+	EXPECT_GE(fetched, 2);
+	EXPECT_LE(fetched, 4);
+	expect_healthy();
+}
+
+TEST(nothing_goes_back_if_it_is_off)
+{
+	device_need_bytes((size_t)64 << 30); /* handles may be of 64 MiB */
+	weir_stream a = new_stream();
+
+	conf("tcache:0,growth_mb:0,decay_ms:off");
+	give(take(64 * MIB, a));
+	wait_for(0, a);
+	wait_for(1000 * hour, a);
+	wait_for(1000 * hour, a);
+	EXPECT_EQ(reserved(), 66 * MIB);
+	expect_healthy();
+}
