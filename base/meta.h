@@ -9,11 +9,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* NULL when there is no memory; the caller tells its own failure. */
+/* NULL when there is no memory; the caller reports its own failure. */
 void *meta_alloc(size_t size);
-/* The same, filled with zeros. */
+/* meta_alloc(), filled with zeros. */
 void *meta_zalloc(size_t size);
-/* `size` is what was asked for. NULL does nothing. */
+/* `size` is the size of the allocation. NULL does nothing. */
 void meta_free(void *ptr, size_t size);
 
 /* Bytes in use. */

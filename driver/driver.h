@@ -72,7 +72,8 @@ bool driver_gone(CUresult code);
  */
 enum weir_status driver_context(int device, CUcontext *out);
 
-/* The same, or NULL if it has not been retained or there is no such device. */
+/* That context if it has been retained, else NULL; also NULL if there is no
+ * such device. */
 CUcontext driver_context_peek(int device);
 
 /* The state that driver_enter() changed, for driver_leave(). */
@@ -90,8 +91,8 @@ struct driver_guard {
 enum weir_status driver_enter(CUcontext context, struct driver_guard *guard);
 void driver_leave(const struct driver_guard *guard);
 
-/* The same, but for the capture mode: for calls that are not made while there
- * is a capture (streams/capture.h). */
+/* driver_enter() without changing the capture mode, for calls that are never
+ * made during a capture (streams/capture.h). */
 enum weir_status driver_enter_unrelaxed(
     CUcontext context, struct driver_guard *guard);
 

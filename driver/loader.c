@@ -7,10 +7,10 @@
  * signatures; drivers without cuGetProcAddress (before 11.3) or with gaps are
  * asked for the symbol that carries that signature.
  *
- * What is cheap to find out is found out first: the library, its version and
- * its entries before cuInit(), which takes a second on a large machine. The
- * result is kept, also a failure: a program that has no driver now has none
- * later. Only a shortage of host memory may be tried again.
+ * Cheap checks come first: the library, its version and its entries before
+ * cuInit(), which takes a second on a large machine. The result is kept, even a
+ * failure, because a program that has no driver now has none later. Only a
+ * failure for lack of host memory may be retried.
  */
 #include <dlfcn.h>
 #include <stdatomic.h>

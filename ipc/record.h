@@ -1,6 +1,6 @@
 /*
- * What one process says of its memory to another one, and what is checked
- * before anything is done with it.
+ * Records, by which one process describes its memory to another one, and the
+ * checks that are made before a record is used.
  *
  * A *record* describes a part of the memory of a process. A *ticket* is the 64
  * bytes a program passes on, in the place of a handle of the driver. It names a

@@ -20,7 +20,7 @@ import tarfile
 import zipfile
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# What a source distribution has: all that `make python` reads.
+# The contents of a source distribution: all that `make python` reads.
 SOURCES = ("LICENSE", "README.md", "CHANGELOG.md", "Makefile", "pyproject.toml",
            "packaging", "allocator", "base", "docs", "driver", "graphs",
            "include", "ipc", "plugins", "python", "scripts", "streams", "tensor",

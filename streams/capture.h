@@ -81,13 +81,13 @@ bool capture_is_open(const struct stream *stream);
  */
 enum weir_status capture_ask(const struct stream *stream, uint64_t *id);
 
-/* The same, 0 also where it cannot be told. */
+/* capture_ask(), which returns 0 also if the driver does not say. */
 uint64_t capture_of(const struct stream *stream);
 
 /*
- * The same, and a number for what in the capture the stream's next work comes
- * after: as long as it is the same, nothing has been captured on the stream.
- * False: it cannot be told.
+ * capture_ask(), and a number for the set of nodes that the stream's next work
+ * depends on: while *front stays the same, nothing has been captured on the
+ * stream. False if the driver does not say.
  */
 bool capture_look(const struct stream *stream, uint64_t *id, uint64_t *front);
 

@@ -14,14 +14,17 @@
  *
  * Note [Order in a capture]
  *
- * What waits in a capture say is true of the graph and of nothing else. So each
- * stream has facts of two kinds: of its own work, and of the latest capture it
- * was in, by the number of that capture; neither says anything of the other.
- * Between the two lies what a stream is given where: order_position() says in
- * which capture a stream is. It also says since when nothing has been captured
- * on it, which the driver tells by the nodes that its next work comes after. A
- * stream that waited after that tick is behind all of it, though what is freed
- * is freed later: programs join first and free then.
+ * A wait in a capture orders the graph's work and nothing else. So each stream
+ * keeps two separate sets of facts: about its own work, and about the latest
+ * capture it was in, under the number of that capture. Neither set says
+ * anything about the other.
+ *
+ * order_position() says which capture a stream is in, and the tick since which
+ * nothing has been captured on it. The driver reveals that tick: as long as the
+ * nodes that the stream's next work depends on are the same, nothing has been
+ * captured. A stream that waited after that tick is behind all captured work,
+ * and so covers memory that is freed after the wait: programs join first and
+ * free then.
  */
 #ifndef STREAMS_ORDER_H
 #define STREAMS_ORDER_H
@@ -91,11 +94,11 @@ uint64_t order_until(
     const struct stream *later, const struct stream *earlier, uint64_t capture);
 
 /*
- * What a program does with its events. The driver's call lies between the two
- * of a pair, and the second takes what the first gave: another thread may use
- * the event at the same time, and what cannot be told for certain is not
- * known. order_recorded() follows in any case, with no handle if the call has
- * failed. Handles that weir has not met are passed over.
+ * Report a program's own records and waits. Each is a pair of calls around the
+ * driver's call, and the second takes the tick that the first returned. Another
+ * thread may use the event at the same time; a fact that is not certain is
+ * dropped. order_recorded() must follow in any case, with a NULL handle if the
+ * driver's call has failed. Handles that weir does not know are ignored.
  */
 uint64_t order_recording(CUevent event, CUstream handle);
 void order_recorded(CUevent event, CUstream handle, uint64_t tick);

@@ -521,8 +521,8 @@ stream_capturing(struct stream *stream)
 		return false;
 	if (names_context(stream))
 		return context_capturing(stream->context);
-	/* Of the legacy default stream the driver tells whether a blocking one
-	 * is captured: others do not mind what is put on it. */
+	/* For the legacy default stream the driver reports whether a blocking
+	 * stream is captured. Only blocking streams wait for its work. */
 	return capture_maybe(record_handle(stream));
 }
 

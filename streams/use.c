@@ -242,8 +242,8 @@ last_of(const struct use_queue *queue)
 	return CONTAINER_OF(queue->uses.prev, struct use, link);
 }
 
-/* Record an event for all uses of a queue that have none, of which there are
- * some, if that can be done now. Its context has been entered. */
+/* Record one event for all uses of a queue that have none; there are some. The
+ * queue's context has been entered. False if the driver refuses now. */
 static bool
 record(struct use_queue *queue)
 {
@@ -259,7 +259,8 @@ record(struct use_queue *queue)
 	return true;
 }
 
-/* The same, if there are any. There are some uses. */
+/* record() if the last use of the queue has no event yet. The queue is not
+ * empty. */
 static bool
 mark(struct use_queue *queue)
 {

@@ -1,5 +1,5 @@
 /*
- * What used a block, and when it may be used again.
+ * The streams that use a block, and when its memory may be used again.
  *
  * While a block is live, weir_record_stream() hangs a *use* on it for each
  * other stream. When it is freed its uses go to the end of the queues of their
@@ -82,7 +82,7 @@ struct use {
 	unsigned waiters; /* hosts that wait for `event` with no lock held */
 };
 
-/* A block's side of it. */
+/* A block's part: its uses. */
 struct pending {
 	struct use *uses;
 	unsigned unmet;
@@ -91,7 +91,7 @@ struct pending {
 	struct list link; /* in waiting.pending, oldest first */
 };
 
-/* An arena's side of it. */
+/* An arena's part: the queues of its streams, and its pending blocks. */
 struct waiting {
 	struct list queues;
 	struct list pending;
@@ -116,7 +116,7 @@ enum weir_status use_add(
 enum weir_status use_add_past(struct waiting *waiting, struct pending *pending,
     size_t bytes, struct stream *stream);
 
-/* Of a live block that is about to be freed: take off what was met. */
+/* Remove the uses that are met from a live block that is about to be freed. */
 void use_drop_met(struct waiting *waiting, struct pending *pending);
 
 /* The stream of a handle, if it is no default stream and has used memory here
@@ -167,16 +167,16 @@ size_t waiting_poll(struct waiting *waiting, unsigned skips, struct list *done);
 bool use_follow(struct pending *pending, struct stream *later, uint64_t capture,
     uint64_t *waits);
 
-/* Of a live block that is about to be freed: is its stream, which is in a
- * capture, behind all its uses? Then they hold nothing back. */
+/* Is `stream`, which is in a capture, behind all uses of its block, which is
+ * about to be freed? Then they hold nothing back. */
 bool use_is_over(const struct pending *pending, const struct stream *stream,
     uint64_t capture);
 
 /* The tick of the event that tells of an unmet use; 0: there is none yet. */
 uint64_t use_tick(const struct use *use);
 
-/* Are there, for each unmet use, `n` younger ones of its stream? Then it has
- * had some time to come to it. */
+/* Has every unmet use `n` younger ones on its stream? Then the stream has had
+ * some time to complete it. */
 bool use_is_old(const struct pending *pending, unsigned n);
 
 /*

@@ -1,11 +1,11 @@
 /*
  * Tensors of other processes: <weir/ipc.h>.
  *
- * What is sent is a handle of the storage, and which elements of it are meant.
+ * The message is a handle of the storage and the elements of it that are meant.
  * The owner's export holds the storage; the opener's storage is foreign memory
- * that is closed with its last holder. Of the numbers that come from another
- * process weir_tensor_over() accepts those that stay within the storage, whose
- * size the driver has confirmed.
+ * that is closed with its last holder. weir_tensor_over() checks the numbers
+ * that come from another process: the elements must lie within the storage,
+ * whose size the driver has confirmed.
  */
 #include <string.h>
 

@@ -87,8 +87,8 @@ enum weir_status storage_use(
 enum weir_status storage_join(
     struct weir_storage *storage, struct stream *stream);
 
-/* What is queued on `later` from now on comes after what `earlier` has now; the
- * host does not wait. */
+/* Work queued on `later` from now on runs after all that is queued on
+ * `earlier`. The host does not wait. */
 enum weir_status stream_put_behind(
     struct stream *later, struct stream *earlier);
 
@@ -152,7 +152,7 @@ enum weir_status foreign_tensor(const struct weir_foreign *foreign,
 enum { PLAN_DIMS = WEIR_DIMS_MAX };
 
 /*
- * What a copy does, in as few dimensions as can be: for each index,
+ * A copy, in as few dimensions as possible: for each index,
  * to[sum(index * to_strides)] = from[sum(index * from_strides)], in bytes.
  * Dimension n - 1 is that in which the destination's elements lie closest.
  */

@@ -247,8 +247,8 @@ uint64_t history_oldest(const struct history_ring *ring);
 size_t history_copy(const struct history_ring *ring, uint64_t *from,
     uint64_t end, struct trace_event *events, size_t n);
 
-/* What the two do for a thread's first event, and where there is no memory yet;
- * false: there is none to be had. */
+/* The slow parts of history_stamp() and history_add(): number a thread at its
+ * first event, and allocate a ring at its first. False: no host memory. */
 uint32_t history_number_thread(void);
 bool history_open(struct history_ring *ring);
 

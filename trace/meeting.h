@@ -25,19 +25,19 @@ enum { MEETING_FOLDERS = 2 };
  * @param which  below MEETING_FOLDERS
  * @param make   make it if it is not there
  * @param fd     its descriptor, which the caller closes
- * @return WEIR_OK; WEIR_ENOTSUP, not told, if the environment names none, or it
- *         is not there and not to be made; WEIR_EINVAL if it is not the user's
- *         alone, or cannot be made or opened
+ * @return WEIR_OK; WEIR_ENOTSUP, without a message, if the environment names
+ *         none, or it is not there and `make` is false; WEIR_EINVAL if others
+ *         than the user may use it, or if it cannot be made or opened
  */
 enum weir_status meeting_folder(unsigned which, bool make, int *fd);
 
-/* The same for the process that is to be watched: the first that can be made
- * and used. */
+/* meeting_folder() for the process that is to be watched: the first folder that
+ * can be made and used. */
 enum weir_status meeting_place(int *fd);
 
 /*
  * Wait for watchers of process `pid` in a folder, with a socket that does not
- * block. What a process of that number has left there is removed.
+ * block. A socket that an earlier process of that number left is removed.
  *
  * @return WEIR_OK; WEIR_EINVAL if that cannot be, or a process is waiting there
  *         already (one of another PID namespace)

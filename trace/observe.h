@@ -8,8 +8,8 @@
 
 #include <weir/trace.h>
 
-/* What there can be observers of: the kinds of enum weir_trace_kind, and
- * out-of-memory failures, and events of the history. */
+/* The kinds of observers: those of enum weir_trace_kind, of out-of-memory
+ * failures, and of events of the history. */
 enum { OBSERVE_OOM = WEIR_TRACE_KINDS, OBSERVE_MEMORY, OBSERVE_KINDS };
 
 /* How many there are of each. */

@@ -57,7 +57,8 @@ same_string(const void *user, uint32_t entry)
 	    memcmp(snapshot->text + start, key->text, key->length) == 0;
 }
 
-/* Of text that is as it should be, or has just been put behind `text`. */
+/* The number of a text: of the one that is known, or of a new one. `text` is
+ * valid UTF-8, and may lie right behind the snapshot's own text. */
 static enum weir_status
 intern_text(
     struct builder *builder, const char *text, size_t length, uint32_t *out)

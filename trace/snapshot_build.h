@@ -8,10 +8,10 @@
  * cannot change. So what a file says is never in memory as a tree of objects,
  * and nothing here recurses.
  *
- * What a dict is, its keys tell: "action" makes an event, "blocks" a segment,
- * "state" a block, "filename" a frame, "stage" an annotation, "segments" the
- * snapshot. Keys that are not known are passed over, but for those of the
- * snapshot itself, which become settings.
+ * The keys of a dict say what it is: "action" makes it an event, "blocks" a
+ * segment, "state" a block, "filename" a frame, "stage" an annotation,
+ * "segments" the snapshot. Unknown keys are ignored, except in the snapshot
+ * itself, where they become settings.
  *
  * Host memory: at most some 64 bytes for each value that the reader makes.
  */

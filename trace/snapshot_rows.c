@@ -1,6 +1,6 @@
 /*
- * What dicts become: frames, events, blocks, segments, annotations; and what
- * the whole is.
+ * Dicts become rows: frames, events, blocks, segments and annotations. The top
+ * container becomes the snapshot.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -125,8 +125,9 @@ enum weir_status build_pool(
     struct builder *builder, struct snapshot_pool pool, uint32_t *out);
 
 /*
- * What a dict of these pairs is: *kind is OBJECT_DICT if it is nothing that
- * is known, and else a row was made and *row is its number.
+ * Make a row from the pairs of a dict, whose keys say which kind of row it is;
+ * *row is its number. *kind is OBJECT_DICT, and there is no row, if the keys
+ * are none of a known kind.
  */
 enum weir_status build_row(struct builder *builder, const struct value *pairs,
     size_t count, enum object_kind *kind, uint32_t *row);

@@ -26,8 +26,8 @@ struct source {
 	void *user;
 	uint8_t *buffer;
 	size_t room;
-	/* What may be taken for what is made of it; NULL: there is no limit.
-	 * `decoded` is kept up here, the rest is the caller's. */
+	/* The limits on what is made of the input; NULL: none. `decoded` is
+	 * counted here, all else by the caller. */
 	struct budget *budget;
 };
 

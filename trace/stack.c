@@ -278,8 +278,8 @@ ignore_fault(void *user, const char *text, int number)
 	(void)number;
 }
 
-/* What has been read of the files, which are those that were loaded when it
- * was first asked. It cannot be freed, so it is made anew a few times only. */
+/* The debug information of the files that were loaded when this reader was
+ * made. libbacktrace cannot free one, so at most STATES are made. */
 static struct backtrace_state *
 reader(void)
 {

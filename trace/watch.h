@@ -1,15 +1,14 @@
 /*
- * What a process and those who watch it say to each other: `weir watch` and
- * `weir ctl`.
+ * The protocol between a process and its watchers, `weir watch` and `weir ctl`.
  *
  * A watcher sends a request of fixed size and gets one reply, each a message of
  * a SOCK_SEQPACKET socket, so that neither comes in pieces. Both are structs as
  * they are in memory, since both ends are on one machine; a watcher of another
- * version is told so. For a snapshot the watcher passes the file it is to be
- * written to along: the process opens no file that somebody else names.
+ * version gets an error. To have a snapshot written, the watcher sends the open
+ * file along: the process opens no file that somebody else names.
  *
- * What comes is not trusted: it is looked at by the functions below before it
- * is used.
+ * Messages are not trusted: the functions below check them before they are
+ * used.
  */
 #ifndef TRACE_WATCH_H
 #define TRACE_WATCH_H

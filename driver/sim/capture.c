@@ -438,8 +438,8 @@ cuStreamEndCapture(CUstream handle, CUgraph *graph)
 
 /* ---- asking ------------------------------------------------------------- */
 
-/* What the stream is in, or fails if it is the default stream and that cannot
- * be told without breaking a capture. */
+/* The capture status of a stream. Fails for the default stream if the question
+ * itself would break a capture. */
 static CUresult
 status_of(struct stream *stream, CUstreamCaptureStatus *status)
 {

@@ -1,6 +1,6 @@
 /*
- * SIMCUDA_CONF="key:value,key:value": what the simulated machine is like.
- * What is not understood is told, and nothing starts.
+ * SIMCUDA_CONF="key:value,key:value": the properties of the simulated machine.
+ * An unknown key or value is reported, and the driver does not start.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /*
- * What operations do when their time has come: the memory is really read and
- * written, after it was checked that the device may, and that the program has
- * ordered this operation with the others that touch the same bytes.
+ * Executing operations when their time has come. Memory is really read and
+ * written, after two checks: that the device may access it, and that the
+ * program has ordered this operation with all others on the same bytes.
  */
 #include <string.h>
 

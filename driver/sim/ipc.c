@@ -8,8 +8,8 @@
  * names process, descriptor and extent; it is opened through /proc, which asks
  * for the same user and nothing more.
  *
- * What has been shared is not punched out of the file when it is given back:
- * other processes may still have it.
+ * Freed memory that was shared is not punched out of the file, because other
+ * processes may still map it.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -56,8 +56,8 @@ export_fd(const struct phys *phys, int *out)
 	return CUDA_SUCCESS;
 }
 
-/* What is in a fabric handle: a descriptor by name. The real ones work from
- * machine to machine; these from process to process. */
+/* The contents of a fabric handle: the name of a descriptor. Real fabric
+ * handles work between machines, these between processes. */
 struct fabric_handle {
 	uint32_t magic;
 	int32_t pid;

@@ -1,7 +1,8 @@
 /*
- * What programs tell the driver about managed memory, and the limits of a
- * context. Managed memory is where the host and each device reach it, so a
- * prefetch and an advice change nothing: they are checked, and take their place
+ * Prefetch and advice for managed memory, and the limits of a context.
+ *
+ * The host and every device reach managed memory where it is, so prefetch and
+ * advice move nothing: their arguments are checked, and they take their place
  * on the stream.
  */
 #include "driver/sim/capture.h"

@@ -1,10 +1,10 @@
 /*
- * What is memory at an address, and who may touch it.
+ * The memory at an address, and which devices may access it.
  *
- * Device memory is what the driver gave; host memory is known when it was
- * pinned or registered, anything else is pageable and out of the device's
- * reach. An operation is checked when it happens: every byte must be memory
- * its device may read or write.
+ * Device memory is memory that the driver allocated. Host memory is known if it
+ * was pinned or registered; all other host memory is pageable, and devices
+ * cannot reach it. An operation is checked when it happens: every byte must be
+ * memory that its device may read or write.
  */
 #include "driver/sim/sim.h"
 
@@ -42,8 +42,8 @@ range_is_host(const struct range *range)
 	return range->kind == RANGE_HOST || range->kind == RANGE_REGISTERED;
 }
 
-/* What hinders the context's device from such an access, or NULL. Without a
- * context it is the device whose memory it is. */
+/* Why the context's device may not access the range so; NULL if it may. Without
+ * a context the device is the one that the memory belongs to. */
 static const char *
 range_check(const struct range *range, enum access_mode mode,
     const struct context *context)

@@ -1,8 +1,10 @@
 /*
- * What an address is: cuPointerGetAttribute() and cuMemGetAddressRange().
+ * Questions about addresses: cuPointerGetAttribute() and
+ * cuMemGetAddressRange().
  *
- * An address the driver does not know is INVALID_VALUE for the first; the
- * plural call gives zeroes instead, and fails for nothing but its arguments.
+ * For an address that the driver does not know, cuPointerGetAttribute() returns
+ * INVALID_VALUE. cuPointerGetAttributes() writes zeros and succeeds; it fails
+ * for wrong arguments only.
  */
 #include <string.h>
 
@@ -134,7 +136,8 @@ attribute_get(const struct range *range, uint64_t address,
 	}
 }
 
-/* What cuPointerGetAttributes() says of memory that is not the driver's. */
+/* The answer of cuPointerGetAttributes() for memory that is not the driver's.
+ */
 static struct answer
 attribute_of_nothing(CUpointer_attribute attribute)
 {

@@ -451,7 +451,7 @@ bool stream_busy(const struct stream *stream);
 void stream_wait(struct stream *stream); /* the host does */
 void stream_wait_ns(struct stream *stream, uint64_t ns);
 void stream_wait_mark(struct stream *stream, struct mark *mark);
-/* The same, and wait_count() how long that blocks it, if `counted`. */
+/* stream_wait_mark(); if `counted`, wait_count() gets the time it blocks. */
 void stream_wait_event(struct stream *stream, struct mark *mark, bool counted);
 /* It is the wait's turn: all before it has a time, and ends by `ns`. */
 void stream_start_wait(
@@ -662,8 +662,8 @@ extern struct sim sim;
 /*
  * Every call begins with gate_enter(), which takes the lock, counts, lets the
  * call's time pass, injects faults, and sees to what the entry's flags name.
- * What it gives is CUDA_SUCCESS or what the call must return. Every call ends
- * with gate_leave(), whatever gate_enter() gave.
+ * It returns CUDA_SUCCESS or the code that the call must return. Every call
+ * ends with gate_leave(), whatever gate_enter() returned.
  */
 CUresult gate_enter(enum sim_entry entry);
 CUresult gate_leave(CUresult code);

@@ -148,7 +148,7 @@ run_one(void)
 
 	if (op->end_ns > now_ns)
 		now_ns = op->end_ns;
-	/* What comes after a host function is not seen while that runs. */
+	/* Later operations are not visible while a host function runs. */
 	if (op->action.kind == OP_HOST)
 		run_host_function(op);
 	if (op->end_ns > reached_ns)

@@ -20,17 +20,20 @@
  *   reads or writes at its launches must stay allocated as long as it is
  *   launched, as with memory of the driver's own.
  *
- * What is held
+ * Memory held
  *
- * Sizes below 4 KiB are multiples of 64 bytes, and to 256 KiB of 512, cut from
- * segments of 256 KiB to 2 MiB, the larger the more is held. Larger ones have a
- * segment each, exact to the page; a cached one serves requests that leave at
- * most an eighth unused. So from 512 bytes on less than an eighth is lost to a
- * block. Before more is taken from the
- * system, what is held beyond nine eighths of the most that was in use since
- * the last trim or decay (and beyond 16 MiB more than that) goes back; with
- * prefer:speed it is a half more. What has been unused for decay_ms goes back
- * in time. Options: pinned_limit_mb, pinned_idle_mb,
+ * Sizes below 4 KiB are rounded up to multiples of 64 bytes, sizes up to 256
+ * KiB to multiples of 512. Both are cut from segments of 256 KiB to 2 MiB,
+ * larger ones the more memory is held. Each larger request has a segment of its
+ * own, exact to the page; a cached one serves requests that leave at most an
+ * eighth of it unused. So from 512 bytes on less than an eighth of a block is
+ * lost.
+ *
+ * Before weir takes more memory from the system it gives back what it holds
+ * above a limit. The limit is nine eighths of the peak in use since the last
+ * trim or decay (prefer:speed: 1.5 times that peak), and never less than the
+ * peak plus 16 MiB. Memory that has been unused for decay_ms goes back in time.
+ * Options: pinned_limit_mb, pinned_idle_mb,
  * pinned_use_cuda_host_register, pinned_num_register_threads,
  * pinned_reserve_segment_size_mb, pinned_use_background_threads.
  *

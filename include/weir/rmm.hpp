@@ -40,7 +40,7 @@ namespace weir
 class rmm_resource final : public rmm::mr::device_memory_resource
 {
 public:
-	/** Of a device, or of the one that is current now.
+	/** Allocate on a device; default: the one that is current now.
 	 * @throws weir::error if there is none */
 	explicit rmm_resource(int device = WEIR_DEVICE_CURRENT)
 	    : device_(device)

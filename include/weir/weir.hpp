@@ -5,7 +5,7 @@
  * hold here too: sizes are in bytes where the name says nothing else, and
  * every call is thread-safe unless it says otherwise.
  *
- * What is here
+ * Contents
  *
  * - weir::error and weir::out_of_memory: what a call throws that fails.
  * - weir::stream, weir::event, weir::pool, weir::graph: unique handles. They

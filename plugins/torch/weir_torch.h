@@ -123,8 +123,8 @@ WEIR_API enum weir_status weir_torch_checkpoint_restore(int device,
 WEIR_API void weir_torch_checkpoint_drop(
     struct weir_torch_checkpoint *checkpoint);
 
-/** What PyTorch calls the pool that weir's events and segments name so. A pool
- * that PyTorch has not made keeps its own name. */
+/** PyTorch's name of a pool, from weir's name in events and segments. A pool
+ * that PyTorch has not made keeps weir's name. */
 WEIR_API struct weir_torch_id weir_torch_pool_name(
     int device, const uint64_t segment_pool_id[2]);
 

@@ -1,8 +1,8 @@
 /*
  * DLPack in Python: capsules over <weir/exchange.h>.
  *
- * What is exported has nothing of Python in it: a deleter may be called on any
- * thread, without the GIL, also when the interpreter has ended.
+ * An exported tensor refers to nothing of Python, because its deleter may be
+ * called on any thread, without the GIL, and after the interpreter has ended.
  */
 #include "python/native/tensor.h"
 
@@ -282,7 +282,7 @@ take(const struct content *c, weir_stream stream, struct weir_tensor **tensor)
 	return NULL;
 }
 
-/* What is given is used up also where it cannot be taken over. */
+/* Import a tensor. It is consumed also if the import fails. */
 static PyObject *
 import_content(const struct content *content, weir_stream stream)
 {
@@ -414,8 +414,8 @@ module_from_dlpack(PyObject *module, PyObject *args, PyObject *kwargs)
 /* ---- The exchange table ------------------------------------------------ */
 
 /*
- * What C extensions call in place of the methods, with the GIL. No stream is
- * put in order by these; the work stream is the current one.
+ * Functions that C extensions call in place of the methods, with the GIL held.
+ * They put no stream in order; the work stream is the current one.
  */
 
 static bool

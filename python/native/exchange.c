@@ -2,9 +2,9 @@
  * Sharing memory with others: Python's buffers and the CUDA Array Interface,
  * both ways.
  *
- * What is taken over keeps its owner until the last tensor on it is gone. The
- * owner is let go of under the GIL; where the interpreter has ended it is left
- * alone.
+ * Imported memory keeps a reference to its owner until the last tensor on it is
+ * gone. The reference is dropped with the GIL held; after the interpreter has
+ * ended it is not dropped.
  */
 #include "python/native/tensor.h"
 

@@ -5,8 +5,8 @@
 
 static PyObject *stream_type;
 
-/* What `with stream:` has made current on this thread, and what was so before.
- * Blocks of one thread nest. */
+/* The streams that were current on this thread before each `with stream:` that
+ * it is in. Blocks of one thread nest. */
 enum { WITH_DEPTH = 64 };
 static _Thread_local struct {
 	weir_stream before[WITH_DEPTH];

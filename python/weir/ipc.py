@@ -29,8 +29,8 @@ from ._weir import Shared
 
 __all__ = ["Shared", "collect", "open", "pending", "share"]
 
-# What was sent to other processes and not opened yet, by handle: the export,
-# and the tensor for a receiver that is this process.
+# Exports that were sent and have not been opened yet, by handle, each with its
+# tensor in case that this process is the receiver.
 _sent = {}
 
 

@@ -99,7 +99,7 @@ class WeirMemoryManager(cuda.GetIpcHandleMixin,
             allocations.pop(address, None)
             holder.clear()
 
-        # What Numba is given refers to it weakly.
+        # Numba's own handle holds a weak reference only.
         allocations[address] = mapped = _driver.MappedMemory(
             context, _host_pointer(address), size, finalizer=finalizer)
         return mapped.own()

@@ -1,5 +1,5 @@
 /*
- * What a malloc or free costs that no thread cache serves: a hit in the pool,
+ * The cost of mallocs and frees that no thread cache serves: a hit in the pool,
  * cutting a block, joining blocks, memory of another stream, pieces mapped
  * together, mapping new memory.
  */

@@ -59,8 +59,8 @@ def flags():
            f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}"]
     out += ["-isystem" + folder for folder in include_folders(torch)]
     out += [f"-L{libraries}", "-lc10_cuda", "-lc10", runtime,
-            # Of these folders only the older tag lets the libraries' own
-            # libraries be found.
+            # DT_RPATH, the older tag, also finds the libraries that these
+            # libraries need; DT_RUNPATH does not.
             "-Wl,--disable-new-dtags",
             f"-Wl,-rpath,{libraries}",
             f"-Wl,-rpath,{os.path.dirname(runtime)}"]

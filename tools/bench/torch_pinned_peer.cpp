@@ -1,7 +1,7 @@
 /*
- * PyTorch's caching allocator of page-locked host memory as a peer, compiled and
- * loaded as torch_peer.cpp is. A block is freed by its context, which it has in
- * its first bytes until then.
+ * PyTorch's caching allocator of page-locked host memory as a peer, compiled
+ * and loaded as torch_peer.cpp is. A block is freed by its context, which it
+ * has in its first bytes until then.
  */
 #include <exception>
 #include <string>
@@ -56,8 +56,8 @@ peer_trim()
 	allocator()->empty_cache();
 }
 
-/* What is held has a name of its own where allocated_bytes is what is in use;
- * elsewhere it is allocated_bytes. */
+/* Bytes held: reserved_bytes in versions where allocated_bytes means bytes in
+ * use; in others allocated_bytes. */
 template <typename Stats>
 auto
 held_of(const Stats &stats, int) -> decltype(stats.reserved_bytes.current)

@@ -8,10 +8,10 @@
  * A range stays open, whatever lies in it later: that is more than was asked
  * for, and harms nobody.
  *
- * What lies in an allocation of the driver a device reaches by peer access of
- * its primary context only, so that is given too, as soon as there are both
- * contexts. The program is not to notice: what it is told of peer access is
- * what it has asked for itself.
+ * A device reaches memory in an allocation of the driver only by peer access of
+ * its primary context. So weir enables that too, as soon as both contexts
+ * exist. The program must not notice: its questions about peer access are
+ * answered from its own requests.
  */
 #include <pthread.h>
 #include <stdatomic.h>

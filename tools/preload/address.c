@@ -1,6 +1,6 @@
 /*
- * What a pointer is: to the program each allocation is one of its own, though
- * it is a part of a larger range of the driver.
+ * Questions about pointers. To the program each allocation appears as one of
+ * its own, though it is a part of a larger range of the driver.
  */
 #include <pthread.h>
 #include <stdatomic.h>

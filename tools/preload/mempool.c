@@ -7,14 +7,13 @@
  * what is unused and differ in what they count. A pool is said to hold the
  * most that was in use since it was last trimmed, as a pool that caches does.
  *
- * What weir cannot keep stays with the driver: a pool that is for sharing with
- * other processes, bounded, or not on a device is never served; one whose
- * memory another device may use, or whose reuse is restricted, is not served
- * from then on.
+ * weir does not serve every pool. A pool that is shared with other processes,
+ * bounded, or not on a device stays with the driver. A pool stays with it from
+ * the moment on that another device gets access or its reuse is restricted.
  *
- * The release threshold counts once the program has set it. The driver's own,
- * 0, gives everything back at each synchronisation, which is what programs
- * come to weir to be rid of.
+ * The release threshold applies once the program has set it. The driver's
+ * default, 0, would give everything back at each synchronisation, which is the
+ * cost that programs use weir to avoid.
  */
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,23 +1,23 @@
 /*
  * Memory in the order of a stream: cuMemAllocAsync() and its kin.
  *
- * It is of the pool of its stream, whichever memory pool of the program it is
- * counted in. An allocation in a stream that is being captured is a node of a
- * graph, and the driver's.
+ * The memory comes from weir's pool of the stream, whichever memory pool of the
+ * program it is counted in. An allocation in a stream that is being captured is
+ * a node of a graph, and the driver serves it.
  *
  * Note [The short way]
  *
- * What a request asks first (may weir serve it, of which device is its stream,
- * out of which pool does it come) has the same answer as the time before,
- * mostly. A thread keeps the answers for some of its streams, each with the
- * number of gate_changes that it was found out by. While that is the same a
- * request goes straight to the thread's cache, and if that has not got what is
- * asked for, the long way, as all others.
+ * Each request raises three questions: may weir serve it, which device does its
+ * stream belong to, and which memory pool does it draw on. The answers are
+ * mostly those of the request before. A thread keeps them for some of its
+ * streams, with the value of gate_changes at that time. While the value is the
+ * same a request goes straight to the thread's cache; on a miss there it takes
+ * the long way.
  *
- * A default stream is that of the current context, which only the driver knows:
- * it is asked for that each time. Of other streams the context is their own,
- * and the driver is not asked; it might say that it is over, so gate.c sees to
- * it that nothing is kept once the program ends.
+ * A default stream belongs to the current context, which only the driver knows,
+ * so the driver is asked each time. Other streams belong to one context, and
+ * the driver is not asked. It could say that the program is ending, so gate.c
+ * keeps no answers once the program ends.
  */
 #include <weir/stream.h>
 

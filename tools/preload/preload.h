@@ -159,9 +159,9 @@ bool gate_started(void);
 bool gate_context(int *device);
 
 /*
- * The same for the context of a stream. `stream` is made explicit: a handle
- * of 0 names the default stream of the thread if `per_thread`, else the
- * legacy one.
+ * gate_context() for the context of a stream. *stream is explicit: a handle of
+ * 0 becomes the per-thread default stream if `per_thread`, else the legacy
+ * default stream.
  */
 bool gate_stream(
     CUstream handle, bool per_thread, int *device, weir_stream *stream);
@@ -174,10 +174,10 @@ bool gate_capturing(weir_stream stream);
 void gate_handles_changed(void);
 
 /*
- * Requests may be answered otherwise from now on: that, or a pool serves
- * otherwise, or a capture is about to begin. The number that counts this is
- * read before something is found out that is kept by it; 0: nothing is to be
- * kept now, since a capture is under way or the program ends.
+ * The number of changes after which requests may be answered differently: ended
+ * handles, a pool that serves differently, a capture about to begin. An answer
+ * that is kept is kept with the number that was read before it was found out.
+ * 0: keep no answers now, because a capture is under way or the program ends.
  */
 extern _Atomic(uint64_t) gate_changes;
 void gate_changed(void);

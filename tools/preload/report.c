@@ -8,11 +8,11 @@
  *
  * Note [Without caching]
  *
- * What the driver alone would have held for the program is told by a rule: an
- * allocation of 2 MiB or more has pages of its own, of 2 MiB each; smaller ones
- * share pages, in units of 512 bytes. How the driver places small ones is not
- * known, so they are taken to lie without gaps, and what is told is the least
- * it would have held.
+ * The memory that the driver alone would have held for the program is an
+ * estimate: an allocation of 2 MiB or more has pages of its own, of 2 MiB each;
+ * smaller ones share pages, in units of 512 bytes. The driver's placement of
+ * small allocations is unknown. The estimate assumes no gaps between them, and
+ * so is a lower bound.
  */
 
 #include <errno.h>
@@ -236,7 +236,7 @@ report_count_quick_free(
 	tally_freed(own, place.slot, bytes_of(bytes));
 }
 
-/* ---- What weir has to tell --------------------------------------------- */
+/* ---- weir's own numbers ------------------------------------------------ */
 
 /* Copy an arena's counts to the ledger, where they outlive the process. They
  * change only in calls that come to the driver. */

@@ -1,7 +1,7 @@
 /*
- * What the driver needs memory for itself: requests that stay the driver's,
- * but for which weir gives back what it holds unused, so that they fail only
- * where they would fail without it.
+ * Calls for which the driver itself needs memory. The driver serves them; if it
+ * runs out, weir gives its unused memory back and they are tried again, so that
+ * they fail only if they would fail without weir.
  */
 #include "streams/capture.h"
 #include "tools/preload/preload.h"

@@ -1,10 +1,10 @@
 /*
- * dlsym() and dlvsym() as the program meets them.
+ * dlsym() and dlvsym() in place of the C library's.
  *
- * What they do for RTLD_NEXT and RTLD_DEFAULT depends on who asks, and the C
- * library takes that from the return address. So a query that is not ours is
- * handed on by a jump, with arguments, stack and return address as they came.
- * C does not promise such a jump; these instructions do.
+ * Their answers for RTLD_NEXT and RTLD_DEFAULT depend on the caller, which the
+ * C library knows by the return address. So a query that is not for weir is
+ * forwarded by a jump, which leaves arguments, stack and return address as they
+ * are. C does not guarantee such a tail call; these instructions do.
  *
  * Each calls its door and gets struct door_answer in two registers.
  */

@@ -11,16 +11,17 @@
  *
  * Note [Peaks]
  *
- * What the program holds has a peak, which no thread sees alone. So each has a
- * limit, for each device: while what it has allocated there, less what it has
- * freed, is not above it, no peak is passed, for all limits together are no
- * more than the peak. Who passes its own takes the lock, adds up what all hold,
- * raises the peak if it is passed, and shares out what is left below it.
+ * The peak of the program's memory is a sum over threads, which no thread sees
+ * alone. So each thread has a limit for each device, and all limits together
+ * are at most the peak: while every thread's allocated minus freed bytes stay
+ * within its limit, the peak is not exceeded. A thread that exceeds its limit
+ * takes the lock, adds up the bytes of all threads, raises the peak if the sum
+ * is above it, and shares out the rest as new limits.
  *
- * For one thread the peak is exact. Where several allocate each gets
- * TALLY_SLACK bytes more, so that those who take turns do not come to the lock
- * each time: a peak may be missed by that for each thread, and by what is being
- * allocated while another shares out.
+ * With one thread the peak is exact. With several, each limit is TALLY_SLACK
+ * bytes higher, so that threads that take turns do not take the lock each time.
+ * A peak may be missed by that much for each thread, and by the bytes that are
+ * being allocated while limits are shared out.
  */
 #ifndef TOOLS_PRELOAD_TALLY_H
 #define TOOLS_PRELOAD_TALLY_H

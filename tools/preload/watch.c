@@ -7,14 +7,15 @@
  * or not, count on that: it has the device copy results to the host, frees
  * something, and reads them. Under weir the free does not wait.
  *
- * What the host reads cannot be seen. But a program that reads what it has had
- * copied waits for the copy in some way, and the ways are few: it waits for the
- * context, a stream or an event, asks one of them whether it is done, lets the
- * device call it, or makes a copy that is itself waited for. So: a thread has
- * queued a copy to pinned memory; then it frees memory by cuMemFree(); then it
- * queues its next copy to the host, or ends the program; and in between no
- * thread has waited in any of these ways. Then either nobody has read what was
- * copied, or who did relied on the free. That is told, once for each such free.
+ * Reads by the host cannot be seen. But a program that reads copied results
+ * first waits for the copy, and there are few ways to do that: it waits for the
+ * context, a stream or an event, queries one of them, has the device call a
+ * host function, or makes a copy that itself waits. A free is suspicious if a
+ * thread queues a copy to pinned memory, then frees memory by cuMemFree(), then
+ * queues its next copy to the host or ends the program, and no thread has
+ * waited in any of these ways in between. Then either nobody has read the
+ * copied results, or the reader relied on the free. Each such free is reported
+ * once.
  *
  * A wait of any thread for anything counts, so what is told is rarely wrong,
  * and more may go on than is told. Results that kernels write to the host

@@ -37,7 +37,7 @@ function output(kind) {
 	return result.outputFiles.find((f) => f.path.endsWith(kind)).text;
 }
 
-/* What would end the element early is written another way. */
+/* Escape the text that would end the element early. */
 const script = output(".js").replaceAll("</script", "<\\/script")
     .replaceAll("<!--", "<\\!--");
 const style = output(".css");

@@ -118,8 +118,8 @@ extern struct runtime_driver driver;
 /* Find the driver and initialise it, once. Remembers a failure. */
 cudaError_t runtime_load(void);
 
-/* The same, and a context is current on this thread: its own, or the primary
- * one of the device chosen for it. */
+/* runtime_load(), then make sure that this thread has a current context: its
+ * own, or the primary context of the device chosen for it. */
 cudaError_t runtime_enter(void);
 
 /* The primary context of a device, kept from the first call on. */

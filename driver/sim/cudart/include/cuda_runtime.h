@@ -624,9 +624,10 @@ CUDARTAPI cudaError_t cudaMemcpyFromSymbolAsync(void *dst, const void *symbol,
     size_t size, size_t offset, enum cudaMemcpyKind kind, cudaStream_t stream);
 
 /*
- * What a program does at its start for each image of device code and each
- * kernel in it. An image is `data` of this structure: for the simulated
- * device a text of PTX, whose kernels are known by their names.
+ * Registration of device code, which a program does at its start: one call for
+ * each image and one for each kernel in it. An image is the `data` of this
+ * structure. The simulated device expects a text of PTX, and knows its kernels
+ * by their names.
  */
 struct cudaFatBinary {
 	int magic;
