@@ -67,9 +67,10 @@ BASHCOMPDIR ?= $(PREFIX)/share/bash-completion/completions
 ZSHCOMPDIR ?= $(PREFIX)/share/zsh/site-functions
 FISHCOMPDIR ?= $(PREFIX)/share/fish/vendor_completions.d
 
-# How long `make fuzz` spends on each program; FUZZ_SECONDS is the same.
+# How long `make fuzz` spends on each program, perhaps a fraction; FUZZ_SECONDS
+# is the same in seconds.
 MINUTES ?= 1
-FUZZ_SECONDS ?= $(shell expr $(MINUTES) '*' 60)
+FUZZ_SECONDS ?= $(shell awk -v m='$(MINUTES)' 'BEGIN { printf "%d", m * 60 }')
 
 # What is left out of a build that installs nothing.
 je_dir := build/jemalloc-5.3

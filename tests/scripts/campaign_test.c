@@ -1,0 +1,97 @@
+/*
+ * scripts/soak and scripts/fuzz: what runs for hours, for a moment, with
+ * programs that are scripts.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/support/command.h"
+#include "tests/support/test.h"
+
+/* A program of random steps: seed 7 fails at step 40, unless it is left out or
+ * weir_check() is asked after each step. */
+static const char model[] =
+    "#!/bin/bash\n"
+    "echo \"# mix: ${WEIR_TEST_STEPS:-1000} steps, seed $WEIR_TEST_SEED\"\n"
+    "if [ $WEIR_TEST_SEED = 7 ] && [ ${WEIR_TEST_STEPS:-99} -ge 40 ] &&\n"
+    "  [ $WEIR_TEST_CHECK_EVERY != 1 ] && [ \"$WEIR_TEST_SKIP\" != 40 ]\n"
+    "then\n"
+    "  echo 'not ok 1 - programs keep promises'\n"
+    "  echo '# model.c:1: step 40 (allocate): it is wrong'\n"
+    "  exit 1\n"
+    "fi\n"
+    "echo ok 1\n";
+
+/* Run a script of the tree, $0, with a folder of the test's own as $1. */
+static struct command_result
+script(const char *name, const char *commands)
+{
+	static char *folder; /* gone with the test */
+	char path[4096];
+
+	if (folder == NULL) {
+		folder = test_file("folder", "", 0);
+		EXPECT_EQ(unlink(folder), 0);
+		EXPECT_EQ(mkdir(folder, 0777), 0);
+	}
+	snprintf(
+	    path, sizeof(path), "%s/../../scripts/%s", test_build_dir(), name);
+	return command_run((const char *const[]){
+	    "bash", "-c", commands, path, folder, model, NULL });
+}
+
+TEST(a_soak_keeps_a_ledger_and_reduces_what_fails)
+{
+	/* Its end is its target, however fast the machine is. */
+	struct command_result result = script("soak",
+	    "cd \"$1\" && mkdir -p rel/tests/model rel/lib/sim &&"
+	    "for p in model model_threads model_faults model_graphs; do"
+	    " printf '%s' \"$2\" >rel/tests/model/${p}_test;"
+	    " chmod 755 rel/tests/model/${p}_test; done;"
+	    "REDUCE_S=300 SOAK_EVERY=16 SOAK_SEED=5 SOAK_TARGET=9000"
+	    " SOAK_JOBS=1 \"$0\" --built \"$1/rel\" 1 \"$1/ledger\";"
+	    "echo status $?; cat ledger 7.log");
+
+	EXPECT_STR_HAS(result.out, "status 1\n");
+	EXPECT_STR_HAS(result.out, ", 1 failed\n");
+	EXPECT_STR_HAS(result.out, " 5 1000 ");
+	EXPECT_STR_HAS(result.out, " ok 16\n");
+	EXPECT_STR_HAS(result.out, " FAILED 16\n");
+	EXPECT_STR_HAS(result.out,
+	    "again: WEIR_TEST_SEED=7 WEIR_TEST_STEPS=40 "
+	    "WEIR_TEST_CHECK_EVERY=16 WEIR_TEST_SKIP=");
+	command_free(&result);
+}
+
+TEST(a_soak_that_finds_nothing_succeeds)
+{
+	struct command_result result = script("soak",
+	    "cd \"$1\" && mkdir -p rel/tests/model rel/lib/sim &&"
+	    "for p in model model_threads model_faults model_graphs; do"
+	    " printf '%s' \"$2\" >rel/tests/model/${p}_test;"
+	    " chmod 755 rel/tests/model/${p}_test; done;"
+	    "SOAK_EVERY='1 16' SOAK_SEED=100 SOAK_TARGET=20000"
+	    " \"$0\" --built \"$1/rel\" 1 \"$1/ledger\" &&"
+	    " echo good && \"$0\" --sum \"$1/ledger\"");
+
+	EXPECT_STR_HAS(result.out, ", 0 failed\ngood\n");
+	EXPECT_STR_HAS(result.out, "weir_check()");
+	command_free(&result);
+}
+
+TEST(fuzzing_for_no_whole_number_of_seconds_is_refused)
+{
+	static const char *const wrong[] = { "exec \"$0\"", "exec \"$0\" 5",
+		"exec \"$0\" '' \"$1\"", "exec \"$0\" 0.3 \"$1\"",
+		"exec \"$0\" 0 \"$1\"", "exec \"$0\" \"$1\" \"$1\"" };
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		struct command_result result = script("fuzz", wrong[i]);
+
+		EXPECT_EQ(result.status, 2);
+		EXPECT_STR_HAS(result.err, "usage: scripts/fuzz SECONDS DIR");
+		command_free(&result);
+	}
+}
