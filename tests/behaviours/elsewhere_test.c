@@ -11,15 +11,6 @@
 
 #include "tests/support/device.h"
 
-static struct weir_pool *
-new_pool(void)
-{
-	struct weir_pool *pool;
-
-	EXPECT_OK(weir_pool_create(0, NULL, 0, &pool));
-	return pool;
-}
-
 static struct weir_route *
 route_here(struct weir_pool *pool)
 {
@@ -36,7 +27,7 @@ TEST(blocks_come_back_while_a_thread_is_routed_to_a_pool)
 	weir_stream a = new_stream();
 	weir_stream b = new_stream();
 	void *first = take(64 * MIB, a);
-	struct weir_pool *pool = new_pool();
+	struct weir_pool *pool = new_pool(0, 0);
 	struct weir_route *route = route_here(pool);
 
 	busy(b, LATE_MS);
@@ -59,7 +50,7 @@ TEST(a_full_device_is_reclaimed_while_a_thread_is_routed_to_a_pool)
 	weir_stream a = new_stream();
 	weir_stream b = new_stream();
 	void *block = take(half, a);
-	struct weir_pool *pool = new_pool();
+	struct weir_pool *pool = new_pool(0, 0);
 	struct weir_route *route = route_here(pool);
 
 	/* Unused, but with work on it that is still to be done. */
@@ -84,8 +75,8 @@ TEST(a_pool_ends_while_another_is_routed_to)
 {
 	weir_stream a = new_stream();
 	weir_stream b = new_stream();
-	struct weir_pool *first = new_pool();
-	struct weir_pool *second = new_pool();
+	struct weir_pool *first = new_pool(0, 0);
+	struct weir_pool *second = new_pool(0, 0);
 	struct weir_route *route = route_here(first);
 	void *block = take(8 * MIB, a);
 

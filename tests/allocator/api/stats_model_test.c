@@ -63,7 +63,7 @@ add_to(struct weir_stat *stat, uint64_t amount)
 }
 
 static void
-take_from(struct weir_stat *stat, uint64_t amount)
+subtract(struct weir_stat *stat, uint64_t amount)
 {
 	stat->current -= amount;
 	stat->freed += amount;
@@ -132,7 +132,7 @@ step_free(struct program *p)
 	p->blocks[i] = p->blocks[--p->n];
 	if (next(p, 4) != 0) {
 		give(block.ptr);
-		tell(p, &block, take_from);
+		tell(p, &block, subtract);
 		return;
 	}
 	/* Memory of no stream, and what is freed to none, waits for work. */
@@ -140,14 +140,14 @@ step_free(struct program *p)
 	if (block.stream == STREAMS - 1)
 		to = block.stream;
 	EXPECT_OK(weir_free_async(block.ptr, p->stream[to]));
-	tell(p, &block, take_from);
+	tell(p, &block, subtract);
 	if (to == block.stream)
 		return;
 	/* It was one's and is another's: he has had it for a moment. */
 	struct counts device = p->counts[DEVICE];
 	block.stream = to;
 	tell(p, &block, add_to);
-	tell(p, &block, take_from);
+	tell(p, &block, subtract);
 	p->counts[DEVICE] = device;
 }
 
