@@ -39,13 +39,6 @@ struct key {
 	uint32_t thread;
 };
 
-bool
-stream_is_default(weir_stream handle)
-{
-	return handle == NULL || handle == WEIR_STREAM_LEGACY ||
-	    handle == WEIR_STREAM_PER_THREAD;
-}
-
 static bool
 is_shared_handle(weir_stream handle)
 {

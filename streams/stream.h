@@ -105,7 +105,11 @@ size_t stream_end_thread(uint32_t thread, struct stream **out, size_t max);
 void stream_forget(CUcontext context);
 
 /* True for handles the driver lends to everybody: legacy and per-thread. */
-bool stream_is_default(weir_stream handle);
+static inline bool
+stream_is_default(weir_stream handle)
+{
+	return (uintptr_t)handle <= (uintptr_t)WEIR_STREAM_PER_THREAD;
+}
 
 /*
  * Record `event` so that it covers all work queued on the stream so far; of a

@@ -438,6 +438,46 @@ weir_malloc(size_t size, weir_stream stream)
 	return malloc_on(WEIR_DEVICE_CURRENT, size, stream);
 }
 
+/* For a default stream of the device's primary context: all but the shortest
+ * way. */
+static __attribute__((noinline)) void *
+malloc_primary_rare(int device, size_t size, weir_stream stream)
+{
+	struct driver_guard guard;
+	CUcontext primary;
+	void *ptr;
+
+	if (size > TCACHE_BINNED &&
+	    tcache_malloc_primary_large(device, size, stream, &ptr))
+		return ptr;
+	enum weir_status status = device_resolve(device, &device);
+	if (status == WEIR_OK)
+		status = driver_context(device, &primary);
+	if (status != WEIR_OK)
+		return NULL;
+	struct cache *cache = tcache_find_in(stream, primary);
+	ptr = cache != NULL ? tcache_malloc_in(cache, size) : NULL;
+	if (ptr != NULL || driver_enter_unrelaxed(primary, &guard) != WEIR_OK)
+		return ptr;
+	ptr = malloc_rare(device, size, stream);
+	driver_leave(&guard);
+	return ptr;
+}
+
+void *
+weir_malloc_primary(int device, size_t size, weir_stream stream)
+{
+	void *ptr;
+
+	if (!stream_is_default(stream))
+		return malloc_on(device, size, stream);
+	if (stream == NULL)
+		stream = WEIR_STREAM_LEGACY;
+	if (tcache_malloc_primary(device, size, stream, &ptr))
+		return ptr;
+	return malloc_primary_rare(device, size, stream);
+}
+
 static __attribute__((noinline)) void *
 malloc_cached_rare(size_t size, weir_stream stream, CUcontext context)
 {

@@ -46,6 +46,7 @@ struct tcache tcache_nobody = {
 };
 _Thread_local struct tcache *tcache_own = &tcache_nobody;
 bool tcache_asymmetric; /* set before there is a cache */
+char tcache_primary_keys[3];
 
 static _Thread_local bool ended;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -565,11 +566,7 @@ open_cache(struct cache *cache)
 		cache->pool[POOL_SMALL] :
 		NULL,
 	    memory_order_release);
-	atomic_store_explicit(&cache->key,
-	    cache->plain ?
-		atomic_load_explicit(&cache->handle, memory_order_relaxed) :
-		NOBODY,
-	    memory_order_release);
+	atomic_store_explicit(&cache->key, cache->usual, memory_order_release);
 }
 
 static void
@@ -986,6 +983,18 @@ make_room(struct tcache *t, struct cache **place, const struct arena *arena)
 	return true;
 }
 
+/* What the shortest way asks a cache for. A default stream of another context
+ * than the primary one has no such way: it may not be current. */
+static weir_stream
+usual_key(const struct pools *pools, CUcontext context)
+{
+	if (context == NULL)
+		return tcache_key(pools);
+	return context == pools->arena->context ?
+	    tcache_primary_key(pools->stream->handle) :
+	    NOBODY;
+}
+
 static void
 set_up(struct cache *cache, struct tcache *t, struct pools *pools,
     const struct options *options)
@@ -1007,8 +1016,10 @@ set_up(struct cache *cache, struct tcache *t, struct pools *pools,
 	cache->complete =
 	    options->tcache > 0 && !host && stream->handle == WEIR_STREAM_ANY;
 	cache->traced = keeps && !host && tell_all();
-	cache->plain = keeps && tcache_asymmetric && cache->context == NULL &&
-	    cache->rounding == NULL && !cache->traced;
+	cache->usual = keeps && tcache_asymmetric && cache->rounding == NULL &&
+		!cache->traced ?
+	    usual_key(pools, cache->context) :
+	    NOBODY;
 	for (int kind = 0; kind < POOL_KINDS; kind++)
 		cache->pool[kind] = &pools->pool[kind];
 	cache->depot_max = options->tcache;

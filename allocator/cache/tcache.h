@@ -120,7 +120,7 @@ struct cache {
 
 	/* Constant. */
 	int device;
-	bool plain;        /* nothing is to be looked at but the handle */
+	weir_stream usual; /* ->key while the cache is open */
 	bool keeps;        /* blocks; else it only finds the pools */
 	bool complete;     /* and keeps complete memory, under the lock */
 	bool traced;       /* keeps them under the arena's lock: see emit.c */
@@ -423,6 +423,36 @@ tcache_malloc_large(int device, size_t size, weir_stream handle, void **out)
 	if (device != WEIR_DEVICE_CURRENT && device != cache->device)
 		return false;
 	return tcache_take_large(cache, handle, size, out);
+}
+
+/* The keys of caches for default streams of a primary context, by handle. */
+extern char tcache_primary_keys[3];
+
+static inline QUICK weir_stream
+tcache_primary_key(weir_stream handle)
+{
+	return (weir_stream)(void *)&tcache_primary_keys[(uintptr_t)handle];
+}
+
+/* As the two above, for LEGACY or PER_THREAD of the device's primary context,
+ * whatever context is current. */
+static inline QUICK bool
+tcache_malloc_primary(int device, size_t size, weir_stream handle, void **out)
+{
+	struct cache *cache = tcache_own->by_handle[tcache_way(handle)];
+
+	return device == cache->device &&
+	    tcache_take(false, cache, tcache_primary_key(handle), size, out);
+}
+
+static inline QUICK bool
+tcache_malloc_primary_large(
+    int device, size_t size, weir_stream handle, void **out)
+{
+	struct cache *cache = tcache_own->by_handle[tcache_way(handle)];
+
+	return device == cache->device &&
+	    tcache_take_large(cache, tcache_primary_key(handle), size, out);
 }
 
 /* What became of a block; UNKNOWN: tcache_block() knows none there. */

@@ -162,6 +162,14 @@ WEIR_API void *weir_malloc(size_t size, weir_stream stream);
 WEIR_API void *weir_malloc_on(int device, size_t size, weir_stream stream);
 
 /**
+ * As weir_malloc_on(), but a default stream is that of the device's primary
+ * context, whatever context is current: the only one that a program on the CUDA
+ * runtime has. For NULL, WEIR_STREAM_LEGACY and WEIR_STREAM_PER_THREAD this is
+ * faster, because the driver need not be asked which context is current.
+ */
+WEIR_API void *weir_malloc_primary(int device, size_t size, weir_stream stream);
+
+/**
  * Free a block. Its stream may have it again at once; if other streams were
  * recorded for it, it is *pending* until each has done the work it had queued
  * at this moment.

@@ -18,19 +18,24 @@ namespace
 
 bool caching_on = true;
 
-void *
+C10_NOINLINE void
+profile_allocation(void *ptr, DeviceIndex device)
+{
+	bool found;
+
+	report_profile(
+	    ptr, static_cast<int64_t>(info_of(ptr, &found).size), device);
+}
+
+inline void *
 take(DeviceIndex device, size_t size, cudaStream_t stream)
 {
-	if (C10_UNLIKELY(size >= WEIR_SIZE_MAX))
-		throw_shortage(device, size);
-	void *ptr = weir_malloc_on(device, size, weir_of(stream));
+	void *ptr = weir_malloc_primary(device, size, weir_of(stream));
+
 	if (C10_UNLIKELY(ptr == nullptr))
 		ptr = take_hard(device, size, stream);
-	if (C10_UNLIKELY(c10::memoryProfilingEnabled())) {
-		bool found;
-		report_profile(ptr,
-		    static_cast<int64_t>(info_of(ptr, &found).size), device);
-	}
+	if (C10_UNLIKELY(c10::memoryProfilingEnabled()))
+		profile_allocation(ptr, device);
 	trace_allocation(ptr);
 	return ptr;
 }
@@ -43,7 +48,7 @@ take_watched(DeviceIndex device, size_t size, cudaStream_t stream)
 	return take(device, size, stream);
 }
 
-void *
+inline void *
 allocate_on(DeviceIndex device, size_t size, cudaStream_t stream)
 {
 	return C10_UNLIKELY(watched()) ? take_watched(device, size, stream) :
@@ -63,7 +68,7 @@ free_profiled(void *ptr)
 	return status;
 }
 
-weir_status
+inline weir_status
 free_now(void *ptr)
 {
 	trace_deallocation(ptr);
@@ -80,7 +85,7 @@ free_watched(void *ptr)
 	return free_now(ptr);
 }
 
-weir_status
+inline weir_status
 free_block(void *ptr)
 {
 	return C10_UNLIKELY(watched()) ? free_watched(ptr) : free_now(ptr);

@@ -75,15 +75,19 @@ expect(weir_status status, const char *what)
  * longer than to allocate, and threads wait for each other there. */
 bool only_device;
 
-DeviceIndex
-current_device()
+C10_NOINLINE DeviceIndex
+asked_device()
 {
 	DeviceIndex device = 0;
 
-	if (only_device)
-		return device;
 	C10_CUDA_CHECK(c10::cuda::GetDevice(&device));
 	return device;
+}
+
+inline DeviceIndex
+current_device()
+{
+	return C10_UNLIKELY(!only_device) ? asked_device() : DeviceIndex(0);
 }
 
 /*

@@ -14,7 +14,7 @@ weir_torch_plug_alloc(size_t size, int device, weir_stream stream)
 {
 	if (size == 0)
 		return NULL;
-	void *ptr = weir_malloc_on(device, size, stream);
+	void *ptr = weir_malloc_primary(device, size, stream);
 	if (ptr == NULL)
 		fprintf(stderr, "weir: %s\n", weir_last_error());
 	return ptr;

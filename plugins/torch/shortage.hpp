@@ -20,7 +20,7 @@ namespace
 
 /* ---- Who else is told -------------------------------------------------- */
 
-void
+inline void
 trace_allocation(void *ptr)
 {
 	const c10::impl::PyInterpreter *interpreter =
@@ -32,7 +32,7 @@ trace_allocation(void *ptr)
 			c10::kCUDA, reinterpret_cast<uintptr_t>(ptr));
 }
 
-void
+inline void
 trace_deallocation(void *ptr)
 {
 	const c10::impl::PyInterpreter *interpreter =
@@ -105,8 +105,10 @@ take_hard(DeviceIndex device, size_t size, cudaStream_t stream)
 {
 	void *ptr = nullptr;
 
+	if (size >= WEIR_SIZE_MAX)
+		throw_shortage(device, size);
 	if (weir_last_status() == WEIR_ENOMEM && ask_holders())
-		ptr = weir_malloc_on(device, size, weir_of(stream));
+		ptr = weir_malloc_primary(device, size, weir_of(stream));
 	if (ptr != nullptr)
 		return ptr;
 	if (weir_last_status() == WEIR_ENOMEM)

@@ -63,6 +63,15 @@ extern "C" double stream_ns(long n)
 	    std::chrono::steady_clock::now() - begin;
 	return took.count() / n;
 }
+extern "C" double profiling_ns(long n)
+{
+	auto begin = std::chrono::steady_clock::now();
+	for (long i = 0; i < n; i++)
+		(void)c10::memoryProfilingEnabled();
+	std::chrono::duration<double, std::nano> took =
+	    std::chrono::steady_clock::now() - begin;
+	return took.count() / n;
+}
 extern "C" double threads_mpairs(int n, size_t size, long pairs)
 {
 	std::vector<std::thread> all;
@@ -95,7 +104,8 @@ def build():
          f"-I{root}/include", f"-I{cuda}/include", source, "-o", out,
          f"-L{root}/lib", "-lc10", "-lc10_cuda"], check=True)
     lib = ctypes.CDLL(out)
-    for name in ("pair_ns", "device_ns", "stream_ns", "threads_mpairs"):
+    for name in ("pair_ns", "device_ns", "stream_ns", "profiling_ns",
+                 "threads_mpairs"):
         getattr(lib, name).restype = ctypes.c_double
     return lib
 
@@ -123,7 +133,9 @@ def main():
 
     print(f"{what} current_device "
           f"{best(lambda: lib.device_ns(long(1000000))):.1f} ns, stream "
-          f"{best(lambda: lib.stream_ns(long(1000000))):.1f} ns")
+          f"{best(lambda: lib.stream_ns(long(1000000))):.1f} ns, "
+          "memoryProfilingEnabled "
+          f"{best(lambda: lib.profiling_ns(long(1000000))):.1f} ns")
     for size in (512, 4096, 65536, 1 << 20, 20 << 20):
         for depth in (1, 16):
             ns = best(lambda: lib.pair_ns(size_t(size), long(160000), depth))

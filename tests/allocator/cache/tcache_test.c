@@ -3,6 +3,7 @@
  * everybody else: to statistics, to trims, to requests of other threads, to the
  * ends of streams and threads.
  */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -395,6 +396,80 @@ TEST(a_cache_rounds_as_the_options_say)
 	EXPECT_EQ(info_of(block).size, 10240);
 	expect_healthy();
 }
+
+/* ---- Default streams of the primary context ------------------------------ */
+
+TEST(for_the_primary_context_s_default_streams_no_driver_is_asked)
+{
+	static const weir_stream streams[] = { NULL, WEIR_STREAM_LEGACY,
+		WEIR_STREAM_PER_THREAD };
+	static const size_t sizes[] = { 1000, 64 * KIB, MIB, 20 * MIB };
+	static const char *const confs[] = { "", "roundup_power2_divisions:4" };
+
+	device_need_sim("counts the driver's calls");
+	for (int k = 0; k < 2 * 3 * 4; k++) {
+		if (k % 12 == 0)
+			conf(confs[k / 12]);
+		weir_stream stream = streams[k % 12 / 4];
+		void *block = weir_malloc_primary(0, sizes[k % 4], stream);
+		give(block);
+		uint64_t calls = sim()->calls("cuCtxGetCurrent");
+		EXPECT_EQ(weir_malloc_primary(0, sizes[k % 4], stream), block);
+		EXPECT_EQ(sim()->calls("cuCtxGetCurrent"), calls);
+		give(block);
+	}
+	expect_healthy();
+}
+
+/* NULL is a stream of each context. */
+TEST(the_primary_context_s_default_stream_is_meant_in_any_context)
+{
+	const struct driver *driver = device_driver();
+	CUresult (*create)(CUcontext *, unsigned, CUdevice);
+	void *symbol =
+	    dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuCtxCreate_v2");
+	CUcontext other;
+	CUcontext context;
+
+	EXPECT_NOT_NULL(symbol);
+	memcpy(&create, &symbol, sizeof(create));
+	void *block = take(3000, NULL);
+	EXPECT_EQ(create(&other, 0, 0), CUDA_SUCCESS);
+	EXPECT_EQ(driver->cuCtxGetCurrent(&context), CUDA_SUCCESS);
+	EXPECT_EQ(context, other);
+	void *of_other = take(3000, NULL);
+	give(block);
+	/* This thread's latest cache is that of the other's default stream. */
+	EXPECT_EQ(weir_malloc_primary(0, 3000, NULL), block);
+	EXPECT_EQ(driver->cuCtxGetCurrent(&context), CUDA_SUCCESS);
+	EXPECT_EQ(context, other);
+	give(of_other);
+	give(block);
+	EXPECT_EQ(weir_malloc_primary(0, 3000, WEIR_STREAM_LEGACY), block);
+	EXPECT_EQ(take(3000, NULL), of_other);
+	give(of_other);
+	EXPECT_EQ(driver->cuCtxSetCurrent(NULL), CUDA_SUCCESS);
+	give(block);
+	EXPECT_EQ(take(3000, NULL), block);
+	expect_healthy();
+}
+
+TEST(a_request_for_the_primary_context_is_refused_as_ever)
+{
+	EXPECT_NO_MEMORY(weir_malloc_primary(0, 0, NULL), WEIR_EINVAL);
+	EXPECT_NO_MEMORY(weir_malloc_primary(0, SIZE_MAX, NULL), WEIR_EINVAL);
+	EXPECT_NO_MEMORY(weir_malloc_primary(77, 512, NULL), WEIR_ENODEVICE);
+	EXPECT_NO_MEMORY(
+	    weir_malloc_primary(WEIR_DEVICE_ALL, 512, NULL), WEIR_ENODEVICE);
+	void *block = weir_malloc_primary(WEIR_DEVICE_CURRENT, 512, NULL);
+	EXPECT_EQ(info_of(block).stream, WEIR_STREAM_LEGACY);
+	give(block);
+	EXPECT_NO_MEMORY(
+	    weir_malloc_primary(77, 512, new_stream()), WEIR_EINVAL);
+	expect_healthy();
+}
+
+/* ---- One thread, again --------------------------------------------------- */
 
 TEST(a_cache_keeps_no_more_than_it_may)
 {
