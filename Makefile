@@ -173,11 +173,10 @@ say = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2))
 
 # ------------------------------------------------------------------ sources
 
+lib_dirs := base driver trace streams allocator graphs ipc tensor
 # The rooms of allocator/: docs/adr/0010.
 rooms := policy memory fences cache request private host api observe
-lib_dirs := base driver trace streams allocator $(rooms:%=allocator/%) graphs \
-	ipc tensor
-lib_src := $(wildcard $(addsuffix /*.c,$(lib_dirs)))
+lib_src := $(wildcard $(addsuffix /*.c,$(lib_dirs) $(rooms:%=allocator/%)))
 sim_src := $(wildcard driver/sim/*.c)
 cudart_src := $(wildcard driver/sim/cudart/*.c)
 nvml_src := $(wildcard driver/sim/nvml/*.c)
