@@ -53,6 +53,13 @@ async function showView(tab, id) {
 	await tab.click(`#tab-${id}`);
 	await settle(tab);
 }
+/* Load the page anew with another end of its address, by way of an empty page:
+ * one that is open writes its own state there a moment after it was drawn. */
+async function reopen(tab, path, hash) {
+	await tab.goto("about:blank");
+	await tab.goto(`file://${path}${hash}`);
+	await tab.waitForSelector("html[data-ready]");
+}
 
 /* ---- Loading ---- */
 
@@ -428,9 +435,7 @@ test("the address of the page says what is shown", async () => {
 	const { path } = page("training");
 	const state = "#view=map&colour=size&from=100&to=400&mark=250&find=layer";
 	const first = await open(path);
-	await first.tab.goto(`file://${path}${state}`);
-	await first.tab.reload();
-	await first.tab.waitForSelector("html[data-ready]");
+	await reopen(first.tab, path, state);
 	const shownNow = () => first.tab.evaluate(() => [weir.view.id, weir.colour,
 		Math.round(weir.axis.position(weir.x0)),
 		Math.round(weir.axis.position(weir.x1)), weir.mark,
@@ -439,10 +444,8 @@ test("the address of the page says what is shown", async () => {
 	await showView(first.tab, "flame");
 	await first.tab.waitForFunction(() => location.hash.includes("view=flame"));
 	/* Nonsense is passed over. */
-	await first.tab.goto(
-	    `file://${path}#view=__proto__&from=x&to=-4&mark=1e99&colour=<b>&device=77`);
-	await first.tab.reload();
-	await first.tab.waitForSelector("html[data-ready]");
+	await reopen(first.tab, path,
+	    "#view=__proto__&from=x&to=-4&mark=1e99&colour=<b>&device=77");
 	assert.deepEqual((await shownNow()).slice(0, 2), ["memory", "site"]);
 	assert.deepEqual(first.complaints.filter((c) => !/request of/.test(c)), []);
 	await first.tab.close();
@@ -776,9 +779,7 @@ test("what is kept is in the address of the page", async () => {
 	const { path } = page("training");
 	const { tab } = await open(path);
 	const reopened = async (hash) => {
-		await tab.goto(`file://${path}${hash}`);
-		await tab.reload();
-		await tab.waitForSelector("html[data-ready]");
+		await reopen(tab, path, hash);
 		return tab.evaluate(() => weir.kept);
 	};
 	assert.deepEqual(await reopened("#kept=300-1200"), { p0: 300, p1: 1200 });
