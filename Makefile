@@ -48,7 +48,7 @@ JEMALLOC_PREFIX ?=
 # 1: install what is missing, with root and the network, as only these goals do.
 # 0: do not look. Else: build with what is there, and say what is missing.
 DEPS ?= $(if $(filter run test deps,$(MAKECMDGOALS)),1,say)
-# What `make deps` is for: levels of scripts/deps.
+# The levels of scripts/deps that `make deps` installs.
 LEVELS ?= build command fetch test page python pytest
 VIEWER ?= 1
 # The Python that the package is built and tested with: the system's, whose
@@ -72,7 +72,7 @@ FISHCOMPDIR ?= $(PREFIX)/share/fish/vendor_completions.d
 MINUTES ?= 1
 FUZZ_SECONDS ?= $(shell awk -v m='$(MINUTES)' 'BEGIN { printf "%d", m * 60 }')
 
-# What is left out of a build that installs nothing.
+# The parts that a build without their packages leaves out.
 je_dir := build/jemalloc-5.3
 lacks = $(shell [ -e build/deps-$(1) ] || scripts/deps --list $(1) >/dev/null || echo 1)
 lacks_command := $(if $(filter say,$(DEPS)),$(call lacks,command))
@@ -127,7 +127,7 @@ ldflags = -pthread $(san_flags) $(if $(SAN),,-Wl$(comma)--exclude-libs$(comma)AL
 so_ldflags = -shared $(ldflags) $(if $(SAN),,-Wl,-z,defs)
 version_script = $(addprefix -Wl$(comma)--version-script=,$(1))
 
-# Of these libraries the first that the linker knows, as -l:NAME.
+# The first of these libraries that the linker finds, as -l:NAME.
 first_archive = $(addprefix -l:,$(firstword $(foreach a,$(1),\
 	$(if $(findstring /,$(shell $(CC) -print-file-name=$(a))),$(a)))))
 libs := -ldl -lm
@@ -189,7 +189,7 @@ support_src := $(filter-out %_test.c,$(wildcard tests/support/*.c))
 test_src := $(sort $(wildcard tests/*/*_test.c tests/*/*/*_test.c \
 	tests/*/*/*/*_test.c))
 fake_src := $(wildcard tests/*/fake/*.c)
-# What test programs of the same folder share, as tests/model/model.c.
+# Sources that the test programs of a folder share, as tests/model/model.c.
 shared_src := $(filter-out $(test_src) $(support_src),$(wildcard \
 	$(addsuffix *.c,$(sort $(dir $(test_src))))))
 program_src := $(wildcard tests/programs/*.c)
@@ -198,7 +198,7 @@ fuzz_src := $(wildcard tests/fuzz/*_fuzz.c)
 example_src := $(filter-out examples/kernels%,$(wildcard examples/*.c))
 torch_src := $(wildcard plugins/torch/*.c)
 torch_cpp := $(wildcard plugins/torch/*.cpp)
-# What weir.torch compiles against the PyTorch at hand.
+# The sources that weir.torch compiles against the PyTorch at hand.
 torch_hpp := $(wildcard plugins/torch/*.hpp)
 torch_sources := $(torch_cpp) $(torch_hpp) \
 	$(addprefix plugins/torch/,compat.h weir_torch.h)
@@ -307,14 +307,14 @@ test-hostile: ## random programs with faults, and reclaim at every allocation
 	    $$($(MAKE) -s --no-print-directory CONFIG=debug show-build) \
 	    tests/model/
 
-# What is 1,300,000 steps in `test` is 10,000,000 here. WEIR_TEST_SEED=random
-# goes where no run has been.
+# 10,000,000 steps; `make test` makes 1,300,000. WEIR_TEST_SEED=random starts
+# from a new seed.
 .PHONY: test-long
 test-long: tests ## ten million steps of random programs
 	WEIR_TEST_EFFORT=8 WEIR_TEST_TIMEOUT_SCALE=40 \
 	    scripts/test-run --sim -j2 $(B) tests/model/model_
 
-# What is 63 starts in `test` is 10,080 here.
+# 10,080 starts; `make test` makes 63.
 .PHONY: test-life
 test-life: tests ## ten thousand programs that start and end in all kinds of ways
 	WEIR_TEST_EFFORT=160 \
@@ -392,7 +392,7 @@ deps-page: build/deps-page
 	$(Q)[ -s build/viewer/page.html ] || rm -f build/viewer/page.html
 	$(Q)DEPS=1 scripts/viewer build/viewer/page.html
 
-# What a build that installs nothing has left out.
+# Say which parts the build has left out.
 .PHONY: say-lacks
 say-lacks:
 	@[ -z "$(lacks_command)" ] || scripts/deps --say command || \
@@ -524,7 +524,7 @@ $(B)/lib/libweir.a: $(lib_obj) $(je_lib) $(B)/obj/api-symbols
 	$(call make_archive,$(lib_obj) $(je_lib) -l:libbacktrace.a,\
 	    --keep-global-symbols=$(B)/obj/api-symbols)
 
-# What `nvcc -L DIR` links in place of NVIDIA's.
+# The library that `nvcc -L DIR` links in place of NVIDIA's.
 $(B)/lib/sim/libcudart_static.a: $(call obj,$(cudart_src))
 	$(call make_archive,$^,--localize-hidden)
 
@@ -544,7 +544,7 @@ build/viewer/page.html: $(filter-out %/views,$(page_src)) scripts/viewer \
 	$(call say,PAGE,$@)
 	$(Q)DEPS=$(DEPS) scripts/viewer $@
 
-# The same as C: some hundred thousand numbers.
+# The page as C: some hundred thousand numbers.
 $(B)/obj/viewer/page.c: $(if $(filter 0,$(VIEWER)),,build/viewer/page.html) \
 		scripts/page-c $(B)/viewer
 	@mkdir -p $(@D)
@@ -558,7 +558,7 @@ $(page_obj): %.o: %.c $(B)/flags
 	$(call say,CC,$<)
 	$(Q)$(CC) $(cflags) -c -o $@ $<
 
-# What is measured is the shared library, as programs use it. jemalloc is a
+# The benchmarks measure the shared library, as programs use it. jemalloc is a
 # peer, and linked once more for that.
 $(bench): $(bench_obj)
 $(bench_instructions): $(call obj,$(instructions_src))
@@ -764,7 +764,7 @@ dist: ## make a source tarball of the last commit, build/weir-VERSION.tar.xz
 L := build/lint
 lint_src := $(sort $(all_src) $(wildcard tests/fuzz/*.c examples/*.c \
 	examples/linked/*.c))
-# What is C++ needs PyTorch, or its double, beside it.
+# C++ headers need PyTorch, or its double, beside them.
 cpp_headers := plugins/torch/compat.h tests/plugins/torch/own_allocator.h
 lint_hdr := $(filter-out $(cpp_headers),$(sort $(public_headers) \
 	$(wildcard $(addsuffix /*.h,$(sort $(patsubst %/,%,$(dir $(lint_src))))))))
@@ -783,7 +783,7 @@ lint: $(lints) ## check the sources in every way; each check alone is lint-NAME
 	@echo "lint: nothing found"
 
 .PHONY: format
-# What another compiler wrote is left as it is.
+# PTX headers are written by a compiler, and left as they are.
 format_files = $(filter-out %.ptx.h,$(lint_src) $(lint_hdr)) $(public_hpp) \
 	tests/cpp/cases.cpp $(filter %.hpp %.h,$(cpp_doubles)) \
 	$(torch_cpp) $(torch_hpp) \

@@ -4,9 +4,9 @@
  *	cc -o graph_pool graph_pool.c $(pkg-config --cflags --libs weir)
  *-lcudart
  *
- * What is asked for during a capture comes from a pool that the graph keeps.
- * It may be freed within the capture, as here; the addresses stay the graph's,
- * and nobody else is given them, until the graph is reset.
+ * Memory allocated during a capture comes from a pool that the graph keeps. It
+ * may be freed within the capture, as here. The addresses stay the graph's, and
+ * serve nobody else, until the graph is reset.
  */
 #include <cuda_runtime.h>
 #include <stdio.h>

@@ -76,7 +76,7 @@ TEST(a_device_that_cannot_be_asked_has_no_arena)
 	expect_healthy();
 }
 
-/* What an old device says. */
+/* The answer of an old device. */
 static CUresult
 no_virtual_memory(int *value, CUdevice_attribute attribute, CUdevice device)
 {

@@ -1,5 +1,5 @@
 /*
- * What log_write() puts on stderr. A level is read once a process, so each
+ * The output of log_write() on stderr. A level is read once a process, so each
  * test sets its own before the first message.
  */
 #include "base/log.h"
@@ -35,7 +35,7 @@ catch_stderr(void)
 	fcntl(read_end, F_SETFL, O_NONBLOCK);
 }
 
-/* What was written to stderr since catch_stderr(). */
+/* The text written to stderr since catch_stderr(). */
 static const char *
 caught(void)
 {

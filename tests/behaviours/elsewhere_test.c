@@ -1,7 +1,6 @@
 /*
- * What is known to go wrong in other caching allocators does not go wrong
- * here: faults that users of them have reported, and that no other test of a
- * behaviour has.
+ * Faults that users of other caching allocators have reported do not happen
+ * here. Other tests of this folder cover some of them; the rest are here.
  */
 #include <stdlib.h>
 #include <string.h>

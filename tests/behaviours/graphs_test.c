@@ -352,8 +352,8 @@ TEST(other_threads_allocate_while_a_stream_is_captured)
 	allocate_meanwhile(WEIR_CAPTURE_RELAXED, &code, &status);
 	EXPECT_EQ(code, CUDA_SUCCESS);
 	EXPECT_EQ(status, WEIR_OK);
-	/* What weir calls for them breaks nothing in the strictest mode, what
-	 * they call themselves does. */
+	/* In the strictest mode weir's own calls for a thread break nothing;
+	 * the thread's own calls do. */
 	allocate_meanwhile(WEIR_CAPTURE_GLOBAL, &code, &status);
 	EXPECT_NE(code, CUDA_SUCCESS);
 	EXPECT_EQ(status, WEIR_ECAPTURE);
@@ -619,8 +619,8 @@ TEST(work_forked_in_a_capture_draws_on_the_same_pool)
 
 /* ---- Checkpoints ------------------------------------------------------- */
 
-/* What a row of blocks takes: sizes of the original tests, two live ones or
- * more around what is freed. */
+/* A checkpoint of a row of blocks of the original tests' sizes, with two live
+ * blocks or more around each freed one. */
 static struct weir_checkpoint *
 checkpoint(struct weir_pool *pool)
 {

@@ -73,7 +73,7 @@ TEST(a_device_s_name_and_capability_are_the_same_however_it_is_named)
 
 /* ---- cuda_memory_leak_detection_propagates_errors ---------------------- */
 
-/* What a leak check around a test does: compare before and after. */
+/* A leak check around a test: compare before and after. */
 static uint64_t
 leaked_since(const struct weir_stats *before)
 {

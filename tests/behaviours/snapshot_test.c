@@ -218,7 +218,7 @@ TEST(frees_and_trims_have_their_stack_at_level_all_only)
 
 /* ---- memory_plots_history_context -------------------------------------- */
 
-/* Of different sizes, or the compiler makes one function of them. */
+/* The sizes differ, or the compiler would make one function of these. */
 CALL(first_with_stacks, block = take(4 * MIB, NULL))
 CALL(one_without_stacks, block = take(5 * MIB, NULL))
 CALL(second_with_stacks, block = take(6 * MIB, NULL))

@@ -9,7 +9,7 @@
 #include "base/lock.h"
 #include "tests/support/device.h"
 
-/* What a callback has been told. */
+/* The arguments of a callback's latest call, and how many there were. */
 struct told {
 	int times;
 	struct weir_trace trace;
@@ -270,7 +270,7 @@ TEST(weirs_own_events_are_not_told)
 	EXPECT_EQ(told.times, 0);
 }
 
-/* What goes on in a callback: it makes calls of the kind it is told of. */
+/* A callback that itself makes calls of the kind it reports. */
 static void
 record_again(const struct weir_trace *trace, void *user)
 {

@@ -1,6 +1,6 @@
 /*
- * What the C++ interface promises, as a program uses it. CASES is `first` or
- * `second`, for the compiler.
+ * The promises of the C++ interface, tested as a program uses it. CASES is
+ * `first` or `second`, for the compiler.
  */
 #include <weir/onnxruntime.h>
 #include <weir/rmm.hpp>
@@ -450,7 +450,7 @@ CASE(rmm_is_served_in_the_order_of_its_streams)
 	EXPECT(block_at(ptr).stream == a.get());
 	b.wait(a);
 	resource.deallocate(ptr, 1 << 20, runtime_stream(b));
-	/* What is freed on a stream serves that stream. */
+	/* Memory freed on a stream serves that stream. */
 	EXPECT(resource.allocate(1 << 20, runtime_stream(b)) == ptr);
 	/* The stream may have ended by the free. */
 	b = weir::stream();

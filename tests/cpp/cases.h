@@ -37,7 +37,7 @@ extern "C" {
 
 #define CPP_DECLARE(name) const char *CPP_PREFIX(name)(void);
 
-/* Of the compiler the build is made with, and of the other one. */
+/* The cases compiled by the compiler of the build, and by the other one. */
 #define CPP_PREFIX(name) cpp_first_##name
 CPP_CASES(CPP_DECLARE)
 #undef CPP_PREFIX

@@ -18,7 +18,7 @@ static const struct fact ours[] = { ABI_FACTS };
 
 enum { OURS = sizeof(ours) / sizeof(ours[0]), SYMBOLS_AT_LEAST = 150 };
 
-/* What the toolkit says, or the test is skipped. */
+/* The toolkit's facts; the test is skipped if there is no toolkit. */
 static const struct toolkit *
 need_toolkit(void)
 {

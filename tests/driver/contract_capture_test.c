@@ -1,6 +1,6 @@
 /*
- * What simcuda and a GPU's driver have in common: capturing streams, and
- * graphs.
+ * Contract tests, the same on simcuda and on a GPU's driver: capturing streams,
+ * and graphs.
  */
 #include <pthread.h>
 
@@ -501,7 +501,7 @@ alloc_elsewhere(void *data)
 	return NULL;
 }
 
-/* What another thread's allocation gives while this one captures. */
+/* The result of another thread's allocation while this thread captures. */
 static CUresult
 code_elsewhere(CUstreamCaptureMode mode, CUstreamCaptureMode thread_mode)
 {

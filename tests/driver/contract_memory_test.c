@@ -1,6 +1,6 @@
 /*
- * What simcuda and a GPU's driver have in common: cuMemAlloc(), host memory,
- * copies, and what is said of addresses.
+ * Contract tests, the same on simcuda and on a GPU's driver: cuMemAlloc(), host
+ * memory, copies, and questions about addresses.
  */
 #include <stdlib.h>
 #include <string.h>

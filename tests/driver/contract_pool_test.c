@@ -1,5 +1,6 @@
 /*
- * What simcuda and a GPU's driver have in common: stream-ordered memory.
+ * Contract tests, the same on simcuda and on a GPU's driver: stream-ordered
+ * memory.
  */
 #include "tests/support/cuda.h"
 

@@ -1,6 +1,6 @@
 /*
- * What simcuda and a GPU's driver have in common: forked children, and memory
- * and events shared between processes.
+ * Contract tests, the same on simcuda and on a GPU's driver: forked children,
+ * and memory and events shared between processes.
  *
  * The other process is one of this program: it is forked before the driver is
  * initialised, and told over a socket what to open.

@@ -1,7 +1,7 @@
 /*
- * What simcuda and a GPU's driver have in common: initialisation, entry
- * points, contexts, streams and events. The same calls, the same codes and the
- * same memory on both; contract_memory_test.c, contract_vmm_test.c,
+ * Contract tests: the same calls give the same codes and the same memory on
+ * simcuda and on a GPU's driver. Here: initialisation, entry points, contexts,
+ * streams and events. contract_memory_test.c, contract_vmm_test.c,
  * contract_capture_test.c, contract_pool_test.c and contract_process_test.c
  * have the rest.
  *
@@ -392,7 +392,7 @@ TEST(streams_have_flags_priorities_and_contexts)
 	CU(cu.cuStreamGetCtx(stream, &its));
 	EXPECT_EQ(its, context);
 	CU(cu.cuStreamDestroy_v2(stream));
-	/* What is out of range is taken for the nearest. */
+	/* A priority out of range becomes the nearest one. */
 	CU(cu.cuStreamCreateWithPriority(&stream, 0, greatest - 100));
 	CU(cu.cuStreamGetPriority(stream, &priority));
 	EXPECT_EQ(priority, greatest);

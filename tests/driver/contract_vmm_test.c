@@ -1,5 +1,6 @@
 /*
- * What simcuda and a GPU's driver have in common: virtual memory management.
+ * Contract tests, the same on simcuda and on a GPU's driver: virtual memory
+ * management.
  */
 #include "tests/support/cuda.h"
 

@@ -67,7 +67,7 @@ TEST(a_setting_is_told)
 	EXPECT_EQ(sim()->setting("nonsense", &value), -1);
 }
 
-/* What is said on stderr when the driver starts with this configuration. */
+/* The text on stderr when the driver starts with this configuration. */
 static const char *
 complaint(const char *conf)
 {
@@ -254,7 +254,7 @@ TEST(at_exit_the_driver_is_gone)
 	fflush(NULL);
 	pid_t pid = fork();
 	if (pid == 0) {
-		/* What was registered first runs last. */
+		/* The handler that is registered first runs last. */
 		atexit(call_at_exit);
 		cuda_begin();
 		exit(0);

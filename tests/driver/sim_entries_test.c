@@ -44,7 +44,7 @@ need_library(void)
 	return library;
 }
 
-/* What such a call gives. It looks at no argument. */
+/* The code that such a call returns. It looks at no argument. */
 static int
 code_of(void *function)
 {
@@ -97,7 +97,7 @@ TEST(an_old_form_that_is_not_simulated_hides_no_simulated_one)
 	EXPECT_EQ(1, found == dlsym(library, "cuMemAlloc_v2"));
 }
 
-/* What the calls below write to stderr; it is in `text` after end_capture(). */
+/* The stderr of the calls below, which is in `text` after end_capture(). */
 static FILE *captured;
 
 static void

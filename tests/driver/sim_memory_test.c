@@ -502,7 +502,7 @@ TEST(a_context_that_ends_takes_its_memory_along)
 	EXPECT_EQ(sim()->live("host"), 0);
 	EXPECT_EQ(sim()->live("stream"), 0);
 	EXPECT_EQ(sim()->live("allocation"), 1);
-	/* What was mapped, and pooled memory, are not the context's. */
+	/* Mapped and pooled memory do not belong to the context. */
 	EXPECT_EQ(sim()->live("mapping"), 1);
 	EXPECT_CU(cu.cuStreamQuery(a), CUDA_ERROR_INVALID_HANDLE);
 	CU(cu.cuMemUnmap(mapped, GRANULE));

@@ -299,7 +299,7 @@ TEST(order_passes_through_a_third_stream)
 	expect_violations(0);
 }
 
-/* What a stream learns after its last operation is passed on as well. */
+/* Waits after a stream's last operation are passed on as well. */
 TEST(order_passes_through_a_stream_that_only_waits)
 {
 	begin();
@@ -489,8 +489,8 @@ TEST(reading_what_was_never_written_is_told_if_asked_for)
 
 /* ---- Many accesses ------------------------------------------------------ */
 
-/* The same as the checker keeps, without its cleverness: who wrote each word
- * last, by the order of events that this test makes. */
+/* A plain model of the checker's state: the last writer of each word, by the
+ * order of events that this test makes. */
 TEST(pieces_of_all_sizes_are_kept_apart)
 {
 	begin();

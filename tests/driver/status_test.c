@@ -93,7 +93,7 @@ TEST(texts_are_those_of_the_driver_once_it_is_loaded)
 	fake_cuda_use();
 	EXPECT_EQ(driver_get(&driver), WEIR_OK);
 	EXPECT_STR_EQ(driver_text(CUDA_ERROR_OUT_OF_MEMORY), "a fake text");
-	/* What it does not know we may. */
+	/* weir knows some codes that the driver does not. */
 	EXPECT_STR_EQ(driver_text(CUDA_ERROR_NOT_READY), "device not ready");
 	EXPECT_STR_EQ(driver_text((CUresult)12345), "unknown error");
 }

@@ -26,7 +26,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	snprintf(first, sizeof(first), "%s", fuzz_file(0, data + 3, cut - 3));
 	snprintf(
 	    second, sizeof(second), "%s", fuzz_file(1, data + cut, size - cut));
-	/* The same twice is what most often can be read. */
+	/* One file given twice is the case in which most often both are valid.
+	 */
 	char *argv[] = { NULL, first, data[0] & 2 ? first : second, NULL };
 	const struct command *command =
 	    commands_find(data[0] & 1 ? "merge" : "diff");

@@ -1,5 +1,5 @@
 /*
- * What the fuzz programs share: fuzz.h.
+ * Support for the fuzz programs: fuzz.h.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -12,8 +12,8 @@
 #include "base/utf8.h"
 
 /*
- * What libFuzzer keeps goes beside the program, which is under build/, unless
- * the call names another place: never into the folder it is started from.
+ * libFuzzer's files go beside the program, which is under build/, unless the
+ * call names another place: never into the folder it is started from.
  */
 __attribute__((visibility("default"))) int
 LLVMFuzzerInitialize(int *argc, char ***argv)

@@ -1,9 +1,9 @@
 /*
- * What the fuzz programs share. A program is one function that libFuzzer calls
- * with bytes; it aborts where a promise is broken.
+ * Support for the fuzz programs. A program is one function that libFuzzer calls
+ * with bytes; it aborts if a promise is broken.
  *
  * Memory and time are promises too: scripts/fuzz bounds both for each input,
- * and fuzz_bound_memory() checks the tighter bound of what reads a file.
+ * and fuzz_bound_memory() checks the tighter bound for readers of files.
  * tests/fuzz/NAME.seeds is where NAME begins, tests/fuzz/NAME.dict the words of
  * its language.
  */
@@ -22,7 +22,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv);
 /* Abort with a text. */
 _Noreturn void fuzz_fail(const char *what);
 
-/* The same, unless it holds. */
+/* Fail unless `holds`. */
 static inline void
 fuzz_expect(bool holds, const char *what)
 {

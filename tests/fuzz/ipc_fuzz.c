@@ -1,7 +1,7 @@
 /*
- * What other processes say of their memory: records, messages, files behind
- * tickets and PyTorch's handles. Whatever bytes come, what has no fault is
- * within its bounds. The first byte says what the others are.
+ * Bytes from other processes: records, messages, files behind tickets, and
+ * PyTorch's handles. Everything that passes the checks must lie within its
+ * bounds. The first byte selects one of these, the others are its contents.
  */
 #include <fcntl.h>
 #include <stdlib.h>

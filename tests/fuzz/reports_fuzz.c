@@ -14,7 +14,7 @@
 static const char *const commands[] = { "show", "stats", "top", "oom", "frag",
 	"leaks", "trace", "check" };
 
-/* What is printed goes into a file in memory. */
+/* Send the output to a file in memory. */
 static int
 capture_output(void)
 {

@@ -361,7 +361,7 @@ def pinned_memory_has_statistics():
     after = torch.cuda.host_memory_stats()
     name = "active_bytes.current" if "active_bytes.current" in after else \
         "allocated_bytes.current"
-    # What others gave back a while ago may be let go of in between.
+    # Memory that others freed a while ago may go back to the driver meanwhile.
     expect(after[name] >= 10 * MIB, after[name])
     del t
 

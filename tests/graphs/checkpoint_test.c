@@ -139,7 +139,7 @@ TEST(a_pool_is_restored_block_by_block)
 	weir_restored_drop(&out);
 	EXPECT_NULL(out.live);
 	expect_healthy();
-	/* What came since is there, free; all else is as it was. */
+	/* Memory that came since is there and free; all else is as it was. */
 	struct seen now[BLOCKS] = { 0 };
 	size_t m = look(pool, now);
 	EXPECT_EQ(m, n + 1);

@@ -452,7 +452,7 @@ TEST(a_capture_gets_no_edge_that_it_does_not_need)
 	weir_graph_destroy(graph);
 }
 
-/* Of all memory there is room for one block beside what is kept. */
+/* A limit that leaves room for one block beside the memory that is kept. */
 static void
 under_pressure(const char *options, size_t limit)
 {

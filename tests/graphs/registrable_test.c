@@ -164,7 +164,7 @@ TEST(registrable_memory_goes_back_when_its_work_is_done)
 	expect_healthy();
 }
 
-/* What is registered elsewhere stays behind its addresses. */
+/* Memory that is registered elsewhere stays at its addresses. */
 TEST(pinned_registrable_memory_stays)
 {
 	struct weir_pool *pool = new_pool(0, WEIR_POOL_REGISTRABLE);

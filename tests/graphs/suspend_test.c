@@ -38,7 +38,7 @@ host_stats(void)
 	return stats;
 }
 
-/* What is kept of copies goes; all of it was free. */
+/* All host memory of copies is free, and goes back. */
 static void
 expect_no_copies(void)
 {
@@ -254,7 +254,7 @@ TEST(copies_keep_to_the_limit_of_page_locked_memory)
 	expect_no_copies();
 	expect_healthy();
 	expect_large(large, stream);
-	/* What is unused under it makes room. */
+	/* Unused page-locked memory goes back to stay within the limit. */
 	conf("pinned_limit_mb:140");
 	EXPECT_OK(weir_host_free(weir_host_malloc(100 * MIB)));
 	suspend(pool, true);
@@ -290,7 +290,7 @@ TEST(memory_of_copies_decays_though_nobody_asks_for_any)
 	conf("decay_ms:off");
 	suspend(pool, true);
 	EXPECT_OK(weir_pool_resume(pool));
-	/* What is not to happen has a second to happen in. */
+	/* A fault would have a second to show. */
 	for (int i = 0; i < 20; i++, usleep(50 * 1000))
 		EXPECT(!decays());
 	expect_healthy();

@@ -16,7 +16,7 @@
 #include "tests/ipc/other.h"
 #include "tests/support/device.h"
 
-/* What the owner tells the other process. */
+/* The owner's message to the other process. */
 struct message {
 	struct weir_ipc_handle handle;
 	size_t size;

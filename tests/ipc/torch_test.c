@@ -16,7 +16,7 @@
 
 enum { HEADER = 2 + 24, ROOM = 512 };
 
-/* What is passed between the processes, as reduce_tensor() does. */
+/* The message between the processes, as reduce_tensor() makes it. */
 struct message {
 	unsigned char bytes[ROOM];
 	size_t length;
@@ -190,7 +190,7 @@ TEST(the_bytes_are_those_that_pytorch_expects)
 	EXPECT_EQ(count, 1);
 	EXPECT_EQ(message.offset, 0);
 	EXPECT_GE(dup2(fd, fd), 0);
-	/* The same bytes each time: they are a key of PyTorch's cache. */
+	/* A handle has the same bytes each time: PyTorch caches by them. */
 	struct message again = write_handle(export, 30 * MIB);
 	EXPECT_MEM_EQ(again.bytes, message.bytes, message.length);
 	weir_ipc_release(export);

@@ -8,7 +8,7 @@
 
 /* ---- Misuse and questions ---------------------------------------------- */
 
-/* What must be refused, and how. WEIR_OK: there is nothing to try now. */
+/* A call that must be refused, and its status. WEIR_OK: nothing to try now. */
 struct refusal {
 	const char *what;
 	enum weir_status got;
@@ -32,7 +32,7 @@ misuse_block(struct model *m)
 		WEIR_EINVAL };
 }
 
-/* Of addresses that were freed before and are not live again. */
+/* Misuse an address that was freed before and is not live again. */
 static struct refusal
 misuse_stale(struct model *m)
 {

@@ -14,7 +14,7 @@
 
 enum { PHASES = 10 };
 
-/* What another thread can know of an owner: the streams that all have. */
+/* The owner in terms of another thread, which knows the shared streams only. */
 static unsigned
 owner_elsewhere(unsigned owner)
 {

@@ -466,8 +466,8 @@ play_remap(struct run *run)
 	release(run, blocks[5]);
 }
 
-/* The same in small pieces, some new, for a stream that has nothing; of memory
- * of two others, one of which has to be waited for. */
+/* Remap small pieces, some of them new, for a stream that has no memory. The
+ * pieces belong to two other streams, one of which has to be waited for. */
 static void
 play_remap_others(struct run *run)
 {

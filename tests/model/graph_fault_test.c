@@ -121,7 +121,7 @@ play_shared_pool(struct run *run)
 	expect_over(run);
 }
 
-/* Of a capture that may be broken by the work that is in it. */
+/* End a capture that may be broken by the work in it. */
 static enum weir_status
 end_broken(struct run *run, struct weir_graph *graph)
 {
@@ -365,7 +365,7 @@ is_wanted(weir_stream stream, void *closure)
 	return stream == *(weir_stream *)closure;
 }
 
-/* What a restore has freed is nobody's any more, and what is live is the
+/* Forget the blocks that a restore has freed; those that are live now are the
  * run's. */
 static void
 take_over(struct run *run, const struct weir_restored *restored)

@@ -2,10 +2,10 @@
  * The steps of graphs: captures of several streams in pools of their own,
  * replays, checkpoints, and pools that are suspended, beside all the rest.
  *
- * What is captured hands a number on from block to block and from stream to
- * stream, by way of memory that is freed in the capture before and behind the
- * waits that order it; so a replay writes the number to the graph's output if
- * and only if no block of it was another's too early. Other work of the same
+ * A captured graph passes a number from block to block and from stream to
+ * stream, through memory that is freed in the capture before and after the
+ * waits that order it. So a replay writes the number to the graph's output if
+ * and only if none of its blocks was reused too early. Other work of the same
  * capture writes other numbers all the while. The device tells of races within
  * a graph, and of memory that is unmapped while a graph can work with it; that
  * such memory is handed out is seen here.
@@ -177,7 +177,7 @@ take_link(struct capture *c, unsigned fork)
 		return NULL;
 	const struct model_block b = { .at = at, .bytes = c->size };
 	struct model_graph *graph = c->graph;
-	/* Of the same pool it may be another graph's. */
+	/* The address may be another graph's of the same pool. */
 	for (size_t i = 0; i < c->m->n_blocks; i++) {
 		const struct model_block *o = &c->m->blocks[i];
 		model_expect(c->m,
@@ -385,8 +385,8 @@ step_replay(struct model *m)
 
 	if (graph == NULL)
 		return;
-	/* What the driver has refused to destroy, or to let go of, is told as
-	 * such elsewhere. */
+	/* A destroy or release that the driver refused is checked
+	 * elsewhere. */
 	rest(m);
 	model_say(m, "replay graph %d", (int)(graph - m->graphs));
 	if (graph->pool->suspended) {

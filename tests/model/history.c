@@ -335,7 +335,7 @@ compare(struct history_replay *r, const json_t *snapshot)
 		return fail(r,
 		    "%" PRIu64 " bytes are mapped, the snapshot has %" PRIu64,
 		    mapped, total);
-	/* Of a suspended pool blocks live on without memory. */
+	/* Blocks of a suspended pool live on without memory. */
 	size_t live = 0;
 	for (i = 0; i < r->block_count; i++)
 		live +=

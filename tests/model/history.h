@@ -14,7 +14,7 @@
 
 struct history_replay;
 
-/* Of an arena that has nothing yet, with a history that begins now. */
+/* Begin with an arena that has no memory yet and a history that begins now. */
 struct history_replay *history_replay_new(void);
 void history_replay_delete(struct history_replay *replay);
 

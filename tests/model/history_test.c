@@ -85,7 +85,7 @@ TEST(the_history_tells_of_memory_that_a_suspended_pool_gives_back)
 	history_replay_delete(replay);
 }
 
-/* What has failed is not told. */
+/* A failed resume is not in the history. */
 TEST(a_pool_that_could_not_be_resumed_is_still_told_as_suspended)
 {
 	struct history_replay *replay = history_replay_new();

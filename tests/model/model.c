@@ -198,7 +198,7 @@ is_walked(const struct model *m)
 	return next_random(&state) % m->check_every == 0;
 }
 
-/* What the blocks of the model add up to. */
+/* Sums over the blocks of the model. */
 struct sums {
 	uint64_t blocks;
 	uint64_t small_blocks;
@@ -241,7 +241,6 @@ check_kinds(
 	    s->allocated_bytes.small_pool.current, sums->small_bytes);
 }
 
-/* What is not live and yet active is pending: freed, but with work on it. */
 static bool
 is_any_suspended(const struct model *m)
 {
@@ -251,6 +250,7 @@ is_any_suspended(const struct model *m)
 	return false;
 }
 
+/* Active memory that is not live is pending: freed, but with work on it. */
 static void
 check_pending(
     struct model *m, const struct weir_stats *s, const struct sums *sums)

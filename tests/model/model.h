@@ -85,7 +85,7 @@ enum model_step {
 	    STEPS
 };
 
-/* What kind of programs. Weights are relative; 0 leaves a step out. */
+/* A kind of program. Weights are relative; 0 leaves a step out. */
 struct mix {
 	const char *name;
 	const char *conf; /* options from the start; NULL: the defaults */
@@ -219,13 +219,13 @@ struct model {
 
 	struct model_pool pools[MODEL_POOLS];
 	struct model_graph graphs[MODEL_GRAPHS];
-	/* What has been done, so that it can be seen that it has been. */
+	/* Counts of steps, by which tests see that they were made. */
 	unsigned captures;
 	unsigned replays;
 	unsigned suspends;
 	unsigned restores;
 
-	/* What the statistics must say. */
+	/* The statistics that are expected. */
 	size_t peak_bytes;
 	uint64_t mallocs;
 	uint64_t frees;
@@ -271,7 +271,7 @@ void model_say(struct model *m, const char *format, ...)
 /* Was the call a success? A failure must have a text, and there must be a
  * fault armed that may have caused it. */
 bool model_ok(struct model *m, enum weir_status status, const char *call);
-/* The same for a call of the driver. */
+/* model_ok() for a call of the driver. */
 bool model_driver_ok(struct model *m, CUresult code, const char *call);
 
 /* Take all faults away. */
@@ -326,7 +326,7 @@ bool model_order(
     struct model *m, const struct model_block *b, unsigned slot, bool write);
 /* No graph works with the block, which is not of its pool. */
 void model_expect_no_graph(struct model *m, const struct model_block *b);
-/* What must hold of pools after a step; drop all of them. */
+/* Check the pools after a step; drop all of them. */
 void model_check_graphs(struct model *m);
 void model_clear_graphs(struct model *m);
 /* Undo a pin, if there is one. */

@@ -26,8 +26,8 @@ static const char *const growths[] = { "growth_mb:0", "growth_mb:32",
 	"prefer:balance", "handle_mb:2", "handle_mb:320", "tcache:0",
 	"tcache:4", "prefer:balance", NULL };
 
-/* What changes nothing about what can be moved, nor about what is needed: where
- * memory is short requests are not rounded up. */
+/* Options that change neither which memory can be moved nor how much a request
+ * needs: when memory is short, requests are not rounded up. */
 static const char *const small_pieces[] = { "growth_mb:0", "growth_mb:64",
 	"garbage_collection_threshold:0.5", "garbage_collection_threshold:0",
 	"roundup_power2_divisions:4", "roundup_power2_divisions:0", "tcache:0",

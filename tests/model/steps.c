@@ -147,7 +147,7 @@ any_size(struct model *m)
 	return power + model_below(m, power) + model_below(m, 2);
 }
 
-/* What a request needs of the driver at most. */
+/* The most bytes that a request needs from the driver. */
 static size_t
 need_of(size_t size, bool expandable)
 {

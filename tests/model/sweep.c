@@ -30,7 +30,7 @@ static const char *const entries[] = {
 
 enum { ENTRIES = sizeof(entries) / sizeof(entries[0]) };
 
-/* What a child tells its parent. */
+/* The report of a child to its parent. */
 struct result {
 	bool met;                /* the fault */
 	uint64_t calls[ENTRIES]; /* of the scenario, played once */
@@ -426,7 +426,7 @@ play_in_child(const struct scenario *scenario, const struct fault *fault,
 	EXPECT_NOT_NULL(run);
 	run->fault = *fault;
 	run->calm = fault->n == 0;
-	/* What the run looks at while everything fails is there before. */
+	/* Read what the run reads while everything fails once before. */
 	if (fault->for_ever) {
 		struct weir_option option;
 
@@ -512,8 +512,8 @@ next_call(unsigned n, unsigned calls)
 	return n < calls && next > calls ? calls : next;
 }
 
-/* Of the calls that the scenario makes when nothing fails, each fails once, but
- * for some of many in a row. */
+/* Let each call fail once that the scenario makes when nothing fails. Of many
+ * equal calls in a row some are left out. */
 void
 sweep_driver(const struct scenario *scenario)
 {

@@ -30,11 +30,11 @@
 enum { RUN_BLOCKS = 64, RUN_STREAMS = 8, RUN_DEVICES = 2 };
 
 #define MEGABYTE ((size_t)1 << 20)
-/* What each device has. */
+/* The memory of each device. */
 #define DEVICE_BYTES (4096 * MEGABYTE)
 
-/* What is to fail: the nth call of an entry with a code, or the nth piece of
- * host memory where there is no entry. n is 0: nothing. */
+/* A failure to inject: the nth call of an entry returns a code, or, without an
+ * entry, the nth allocation of host memory fails. n is 0: no failure. */
 struct fault {
 	const char *entry;
 	unsigned n;
@@ -87,7 +87,7 @@ void sweep_pairs(const struct scenario *scenario);
 
 void run_begin(struct run *run);
 bool run_end(struct run *run, enum weir_status status, const char *call);
-/* What a failed call must leave as it was, compared with run_begin(). */
+/* Check that a failed call has changed nothing since run_begin(). */
 void run_expect_unchanged(const struct run *run, const char *call);
 /* No fault of weir_check(), no violation. */
 void run_expect_whole(const char *call);
@@ -96,7 +96,7 @@ void run_expect_whole(const char *call);
 void *allocate_on(struct run *run, int device, size_t size, weir_stream stream);
 void *allocate(struct run *run, size_t size, weir_stream stream);
 
-/* The same of page-locked host memory. */
+/* Allocate page-locked host memory. */
 void *allocate_host(struct run *run, size_t size, unsigned flags);
 
 /* Free it; NULL does nothing. Never fails, whatever else does. */

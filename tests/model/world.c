@@ -23,8 +23,8 @@ step_wait(struct model *m)
 	model_wait(m, slot, other);
 }
 
-/* What an event stands for may be long past when it is waited for: then it
- * orders less than the time of the wait makes believe. */
+/* An event may have been recorded long before it is waited for: then it orders
+ * less than the time of the wait suggests. */
 void
 step_event(struct model *m)
 {
@@ -106,7 +106,7 @@ step_pass_time(struct model *m)
 	model_say(m, "%llu ns pass", (unsigned long long)ns);
 	if (m->simulated)
 		sim()->advance_ns(ns);
-	/* What is not used for some hundreds of such steps decays. */
+	/* Memory that is unused for some hundreds of such steps decays. */
 	os_time_skip((uint64_t)50 * 1000000 * model_below(m, 8));
 }
 
@@ -136,7 +136,8 @@ make_stream(struct model *m, unsigned i)
 		slot->kind = SLOT_FOREIGN;
 }
 
-/* What comes after work of this stream comes after the legacy one instead. */
+/* The legacy default stream takes the place of a stream that ends: it waits for
+ * that stream if a block was written or read there. */
 static bool
 pass_order_on(struct model *m, unsigned slot)
 {

@@ -22,7 +22,7 @@ enum {
 static struct cuda cuda;
 static unsigned char out[BYTES];
 
-/* What the driver says of a block that begins at `host`. */
+/* Print the driver's answers about a block that begins at `host`. */
 static void
 describe(unsigned char *host, size_t size)
 {

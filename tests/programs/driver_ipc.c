@@ -37,7 +37,7 @@ look_up(const char *name)
 	return symbol;
 }
 
-/* What became of one block in the child. */
+/* The child's report on one block. */
 struct answer {
 	result code;    /* of opening it */
 	unsigned wrong; /* words */
@@ -105,7 +105,7 @@ child(int from, int to)
 	exit(0);
 }
 
-/* What the child says of a block, and whether its trace is there. */
+/* Read the child's report on a block, and see whether its write is there. */
 static unsigned
 hear_block(int from, address ptr, unsigned value)
 {

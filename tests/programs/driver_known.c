@@ -109,8 +109,9 @@ counter(pool of, int attribute)
 	return value;
 }
 
-/* What a pool has in use. A GPU's driver counts a free some time after it is
- * done, so what is sure is that it is no less than is alive. */
+/* Print the bytes that a pool has in use. A GPU's driver counts a free some
+ * time after it is done, so the only certainty is that the count is at least
+ * `live`. */
 static void
 show_used(const char *what, pool of, int attribute, unsigned long long live)
 {
@@ -270,7 +271,7 @@ follow(stream later, stream earlier)
 	MUST(p.cuStreamWaitEvent(later, event, 0));
 }
 
-/* What is allocated in a capture is a node of the graph. */
+/* An allocation in a capture is a node of the graph. */
 static void
 capture(stream on, stream other)
 {

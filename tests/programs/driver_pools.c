@@ -122,7 +122,7 @@ wrong_words(address ptr, uint32_t value)
 	return wrong;
 }
 
-/* What a pointer tells of where it is from. */
+/* Print where a pointer is from, by its attributes. */
 static void
 describe(const char *what, address ptr, pool expected)
 {

@@ -177,7 +177,7 @@ make_name(char *name)
 	}
 }
 
-/* What cuGetProcAddress() is asked for has no ending. */
+/* Names for cuGetProcAddress() have no ending. */
 static void
 strip(char *name)
 {
@@ -199,7 +199,7 @@ tell(const char *how, const char *name, int version)
 		printf("%s \"%s\" %d: another answer\n", how, name, version);
 }
 
-/* The same function, or one that stands for it. */
+/* True if `found` is `real` or the preload's function for it. */
 static int
 same(void *real, void *found, const char *name)
 {
@@ -279,8 +279,8 @@ ask_loader(void)
 		tell("lookup", name, 0);
 }
 
-/* What is found in the order of the libraries depends on which there are: it
- * goes into a sum that is to be the same each time. */
+/* Results of lookups in library order depend on the libraries that are loaded.
+ * They go into a sum, which must be the same each time. */
 static void
 ask_order(void)
 {

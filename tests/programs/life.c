@@ -309,7 +309,7 @@ by_handlers(void)
 	return 9;
 }
 
-/* What daemons do with descriptors they do not know. */
+/* Close all descriptors, as daemons do. */
 static int
 by_closing_all(void)
 {

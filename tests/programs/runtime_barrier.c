@@ -9,8 +9,8 @@
  *	pageable	none, but the copy is to memory that is not pinned
  *	thread		as stream, but another thread waits
  *
- * What has been copied is not looked at: with a wait it is known, and without
- * one it is not.
+ * The copied results are not looked at: with a wait they are certain, and
+ * without one they are not.
  */
 #include <cuda_runtime.h>
 #include <pthread.h>

@@ -63,10 +63,9 @@ show_use(const char *when, cudaMemPool_t pool)
 }
 
 /*
- * The same when something has been freed. A GPU's driver counts a free some
- * time after it is done, and may count more as used then than it holds; so what
- * is sure is that as much is used as is `live`. The simulated one counts at
- * once.
+ * Check the count after frees. A GPU's driver counts a free some time after it
+ * is done, and may count more as used until then than it holds; so the only
+ * certainty is that at least `live` bytes are used. simcuda counts at once.
  */
 static void
 show_after_free(const char *when, cudaMemPool_t pool, unsigned long long live)

@@ -412,7 +412,7 @@ queue = multiprocessing.get_context("spawn").Queue()
 tensor = weir.ones(4)
 queue.put(tensor)
 print(queue.get() is tensor, weir.ipc.pending())
-# What nobody takes is let go of on demand.
+# Shared memory that nobody opens is released on demand.
 from multiprocessing.reduction import ForkingPickler
 message = ForkingPickler.dumps(tensor)
 print(weir.ipc.pending())

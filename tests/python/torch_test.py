@@ -51,7 +51,7 @@ class cuda:
             cuda.calls.append("changed")
 """
 
-# What a program does with the allocator that is installed.
+# A program's use of the allocator that is installed.
 USE = r"""
 #include "double.h"
 using namespace c10::cuda::CUDACachingAllocator;
@@ -411,7 +411,7 @@ def installed_by_wheel(packages, user, cache, text, **more):
                     reason="a virtual environment has no user's packages")
 def test_an_installed_wheel_and_the_environment_are_enough(
         packages, user, tmp_path):
-    # What is installed is what was built: the adapter itself was built above.
+    # The build above made the adapter, and it is what gets installed.
     text = """
         import torch, weir.torch
         print(weir.torch.installed(), weir.__file__)

@@ -20,7 +20,7 @@ follow_imports = skip
 ignore_errors = True
 """
 
-# What a checker of types cannot see in what C has made.
+# Names that a type checker cannot see, because C makes them.
 KNOWN = """
 weir\\.(Event|Graph)\\.__init__
 weir\\.(PinnedMemory|Tensor)\\.__buffer__

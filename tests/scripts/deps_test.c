@@ -83,7 +83,7 @@ TEST(the_list_is_for_programs)
 	remove_path(folder);
 }
 
-/* What make would run for `goal`. */
+/* The commands that make would run for `goal`. */
 static struct command_result
 would_run(const char *goal)
 {

@@ -1,6 +1,6 @@
 /*
- * What `make install` and `make deb` put into place: a program finds the
- * library with pkg-config and with CMake, shared and static, and runs.
+ * The results of `make install` and `make deb`: a program finds the library
+ * with pkg-config and with CMake, shared and static, and runs.
  */
 #include <stdbool.h>
 #include <stdio.h>

@@ -123,7 +123,7 @@ TEST(of_many_streams_the_latest_are_remembered)
 		    until(a, other[i]), i < MANY - ORDER_KNOWN ? 0 : tick[i]);
 }
 
-/* What passes on with it takes other places than its own. */
+/* Facts that are passed on with a wait take other slots than the wait's own. */
 TEST(a_stream_is_known_to_be_behind_the_one_it_has_just_waited_for)
 {
 	weir_stream a = new_stream();

@@ -1,7 +1,6 @@
 /*
- * What weir knows of streams: one struct for each, found by its handle, until
- * it ends; and marks that cover what was queued on it, which never disturb a
- * capture.
+ * Streams: one struct for each, found by its handle, until it ends; and the
+ * events that cover the work queued on it, which never disturb a capture.
  */
 #include "streams/stream.h"
 

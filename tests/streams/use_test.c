@@ -1,7 +1,7 @@
 /*
- * What used a block, and when it may be used again: uses hung on, marked when
- * the block is freed, and met in any order. The blocks are none: only their
- * side of it, `struct pending`, is looked at.
+ * Uses of blocks by other streams: added, covered by an event when the block is
+ * freed, and met in any order. There are no real blocks, only `struct pending`,
+ * the part of a block that holds its uses.
  */
 #include "streams/use.h"
 
@@ -652,8 +652,8 @@ TEST(glances_that_find_something_go_on)
 	EXPECT_EQ(asked(), 3);
 }
 
-/* What is still unmarked is marked by a poll even behind events that are not
- * met. */
+/* A poll records events for uses that have none, even behind events that are
+ * not met. */
 TEST(events_are_in_the_order_of_the_frees)
 {
 	weir_stream a = new_stream();

@@ -136,7 +136,7 @@ use_comma(void)
 	free(path);
 }
 
-/* What was written to a memory file, as text; closes it. */
+/* The contents of a memory file, as text; closes it. */
 static char *
 text_of(int fd)
 {

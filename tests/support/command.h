@@ -22,8 +22,8 @@ struct command_result {
  */
 struct command_result command_run(const char *const argv[]);
 
-/* The same with the weir command of this build (or that of WEIR_BIN) before
- * the arguments, which end with NULL. */
+/* Run the weir command of this build, or that of WEIR_BIN, with these
+ * arguments, which end with NULL. */
 struct command_result command_weir(const char *argument, ...)
     __attribute__((sentinel));
 

@@ -1,7 +1,6 @@
 /*
- * What device.h says, by the driver's own calls: nothing here goes through
- * weir but the calls of "Memory", so that a fault of weir is not hidden by
- * its own help.
+ * device.h by the driver's own calls. Only the section "Memory" calls weir, so
+ * that weir cannot hide its own faults.
  */
 #include "tests/support/device.h"
 

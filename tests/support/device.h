@@ -2,11 +2,11 @@
  * device.h - the device under test: work on its streams, what its memory
  * holds, and weir's calls when they are expected to succeed
  *
- * The same test runs on the simulated device and on a GPU. Device memory is
- * touched by work on streams only; a stream that is to be late is kept busy
- * by a kernel that sleeps, which costs real time on a GPU and none at all on
- * the simulated device. What only the latter can do (fail a call, count
- * calls) is behind device_need_sim(), which skips elsewhere, and sim().
+ * Each test runs on the simulated device and on a GPU. Device memory is touched
+ * by work on streams only. A kernel that sleeps keeps a stream busy, which
+ * costs real time on a GPU and none on the simulated device. A test that needs
+ * the simulation (to fail a call, to count calls) begins with
+ * device_need_sim(), which skips it elsewhere, and then uses sim().
  */
 #ifndef TESTS_SUPPORT_DEVICE_H
 #define TESTS_SUPPORT_DEVICE_H
@@ -34,11 +34,11 @@ bool device_is_simulated(void);
 /* Skip the test on a GPU, with the reason why the simulation is needed. */
 void device_need_sim(const char *reason);
 
-/* Skip the test where there are fewer devices. Before the first other call:
- * the simulation is told to have as many. */
+/* Skip the test if there are fewer devices; the simulation gets as many. It
+ * must be the first call. */
 void device_need(int count);
 
-/* The same for the bytes of a device. */
+/* Skip the test if device 0 has less memory; a simulated one gets as much. */
 void device_need_bytes(size_t bytes);
 
 /* Bytes a device has. */

@@ -31,7 +31,7 @@
 
 enum { TEXT_MAX = 2048 };
 
-/* What a test tells the runner, from whatever process it is in. */
+/* A test's result for the runner, from whichever process the test is in. */
 struct verdict {
 	int failed; /* set with an atomic exchange: the first failure counts */
 	int skipped;
@@ -191,7 +191,7 @@ as_real(struct test_value v)
 	return is_negative(v) ? (double)(int64_t)v.bits : (double)v.bits;
 }
 
-/* What compare() says of a NaN, which is not even equal to itself. */
+/* The answer of compare() for a NaN, which is not even equal to itself. */
 enum { UNORDERED = 2 };
 
 /* -1, 0 or 1, by value and not by representation. */

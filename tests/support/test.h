@@ -17,8 +17,9 @@
  * any function, any thread and any child process of the test, and a failure
  * in a child process fails the test whatever its parent does.
  *
- * What weir does after a while (decay) does not depend on how fast a machine
- * is: its time stands still in a test but for os_time_skip() of base/os.h.
+ * Decay, by which weir gives memory back after a while, does not depend on the
+ * speed of the machine: in a test its clock moves by os_time_skip() of
+ *base/os.h only.
  *
  * Arguments of a test program: none runs all tests; NAMES (with underscores or
  * blanks, shell patterns allowed) run those; --list prints the names. Output

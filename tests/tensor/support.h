@@ -1,5 +1,5 @@
 /*
- * What tests of tensors share: tensors made, filled and compared in one line.
+ * Support for tests of tensors: make, fill and compare tensors in one line.
  */
 #ifndef TESTS_TENSOR_SUPPORT_H
 #define TESTS_TENSOR_SUPPORT_H

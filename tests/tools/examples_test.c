@@ -8,7 +8,7 @@
 #include "tests/support/test.h"
 #include "tests/tools/start.h"
 
-/* What the example prints, with an argument or NULL. */
+/* Run an example with an argument, or NULL; this is its output. */
 static void
 expect_output(const char *name, const char *argument, const char *output)
 {

@@ -1,7 +1,7 @@
 /*
- * What programs may expect of the driver they may expect of the driver with
- * weir before it: the tests of the driver itself are run under the preload,
- * where each gives what it gives bare, but for those that are named here.
+ * Programs may expect of the driver under weir what they may expect of the
+ * driver alone: the contract tests of the driver run under the preload, with
+ * the same results, except those that are named here.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -113,9 +113,9 @@ TEST(a_program_with_memory_pools_is_served)
 	json_decref(report);
 }
 
-/* What is known of a stream from requests before goes out of date. All is
- * served but a block of a pool whose reuse is restricted, for each of two
- * streams, two in a capture, what is wrong, and what is late. */
+/* Facts about a stream that earlier requests found go out of date. Everything
+ * is served except a block of a pool whose reuse is restricted for each of two
+ * streams, two allocations in a capture, wrong calls, and calls at the end. */
 TEST(a_program_that_changes_what_serves_its_streams_is_served)
 {
 	/* A GPU's driver counts a free when it gets to it. */
@@ -181,7 +181,7 @@ TEST(no_stream_is_asked_whether_it_is_captured)
 	json_decref(report);
 }
 
-/* What is allocated in a captured stream, 20 times, is left to the driver. */
+/* The 20 allocations in a captured stream are left to the driver. */
 TEST(a_program_that_captures_graphs_is_served)
 {
 	json_t *report = start_twice("runtime_capture", NULL);
@@ -235,7 +235,7 @@ TEST(streams_that_take_turns_share_memory_without_a_wait)
 	json_decref(report);
 }
 
-/* The same where they are not in order, though it looks so. */
+/* Streams that look ordered and are not. */
 TEST(streams_that_miss_their_turns_do_not_share_memory_early)
 {
 	json_t *report;
@@ -275,7 +275,7 @@ TEST(a_program_that_becomes_another_is_served)
 	serves("driver_exec", NULL);
 }
 
-/* What weir holds unused is there for the driver's own needs. */
+/* weir's unused memory is there for the driver's own needs. */
 TEST(weir_gives_back_what_the_driver_needs)
 {
 	struct start how = { .program = "driver_room" };

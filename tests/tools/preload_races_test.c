@@ -9,7 +9,7 @@
 #include "tests/support/test.h"
 #include "tests/tools/start.h"
 
-/* What a program complains of. The caller frees it. */
+/* Run a program with its races reported. The caller frees the result. */
 static struct command_result
 check(const char *program, const char *argument)
 {

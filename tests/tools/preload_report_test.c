@@ -144,7 +144,7 @@ TEST(a_reports_file_is_its_users_alone)
 	free(path);
 }
 
-/* What a link of somebody else's leads to must not be written over. */
+/* The target of somebody else's link must not be overwritten. */
 TEST(a_report_takes_the_place_of_a_link_and_spares_its_target)
 {
 	char *target = test_file("target", "mine", 4);
@@ -489,7 +489,7 @@ TEST(threads_are_told_by_where_they_allocate)
 /* ---- Threads ------------------------------------------------------------
  */
 
-/* What a program prints of itself. */
+/* The numbers that a program prints about itself. */
 struct told {
 	unsigned long long allocations;
 	unsigned long long live_bytes;
@@ -711,7 +711,7 @@ TEST(the_text_says_how_to_learn_more_and_warns)
 	command_free(&result);
 }
 
-/* What a program writes to stderr if that is a terminal. The caller frees it.*/
+/* A program's stderr, which is a terminal. The caller frees it. */
 static char *
 text_on_terminal(bool plain)
 {

@@ -44,11 +44,11 @@ long long report_number(const json_t *report, const char *key);
  */
 json_t *start_twice(const char *program, const char *argument);
 
-/* The same for a program that is to be started so; `variable` and `second` are
- * for the preloaded one. */
+/* start_twice() for a program that is started so; `variable` and `second` are
+ * for the preloaded run. */
 json_t *start_twice_as(struct start how);
 
-/* The same, where weir must have served memory and none may be left. */
+/* start_twice(); weir must have served memory, and none may be left. */
 void serves(const char *program, const char *argument);
 void serves_as(struct start how);
 

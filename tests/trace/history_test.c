@@ -258,7 +258,7 @@ TEST(ten_million_events_take_no_more_room_than_the_ring)
 
 /* ---- Calls ------------------------------------------------------------- */
 
-/* What the latest event has. */
+/* The latest event. */
 static struct trace_event
 latest(void)
 {

@@ -207,7 +207,7 @@ TEST(a_text_that_is_longer_than_memory_is_cut)
 	char function[LAYOUT_TEXT];
 	char file[LAYOUT_TEXT];
 
-	/* What lies behind it is read, or else it is no text. */
+	/* The name is either read as text or refused. */
 	begin_at(&inner);
 	memcpy(inner_name.bytes + 16, &length, sizeof(length));
 	if (layout_names(&inner_code, function, file))

@@ -1,6 +1,6 @@
 /*
- * What dicts become, and which are refused, by the field that is wrong. The
- * dicts are written as pickles of protocol 0, a line each.
+ * Rows made from dicts, and dicts that are refused, by the field that is wrong.
+ * The dicts are written as pickles of protocol 0, a line each.
  */
 #include <stdio.h>
 #include <stdlib.h>

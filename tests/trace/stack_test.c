@@ -270,7 +270,7 @@ TEST(calls_that_were_put_in_line_are_places_of_their_own)
 	EXPECT_EQ(stack_describe(frames[0], places, 0), 0);
 }
 
-/* What is loaded after names were first asked for is found too. */
+/* Libraries that are loaded after the first question are found too. */
 TEST(a_function_of_a_library_loaded_later_has_its_name)
 {
 	char *path = test_build("lib/sim/libcuda.so.1");

@@ -1,5 +1,5 @@
 /*
- * What the page computes, without a browser: the format, the pairing of
+ * The page's computations, without a browser: the format, the pairing of
  * allocations with frees, ranges, and the pyramids.
  */
 import { test } from "node:test";

@@ -145,9 +145,9 @@ for (const theme of ["light", "dark"])
 	    }, { options: { colorScheme: theme } });
 
 /*
- * What the map must show, from the model alone: for points of a grid what is
- * there, a block of a colour, memory that is held, or nothing; compared with
- * the pixels of a screenshot.
+ * The map must show the state that the model computes. For each point of a grid
+ * the model says block of a colour, held memory, or nothing; this is compared
+ * with the pixels of a screenshot.
  */
 shown("the address map shows what was where", "training", async (tab) => {
 	await showView(tab, "map");
@@ -212,7 +212,7 @@ shown("the bands are as high as the memory in use", "training",
 			    for (let y = 0; y < r.height; y++)
 				    n += r.owners[y * r.width + c] >= 0;
 			    const bytes = model.active.values[at[c]];
-			    /* Of each band one row of pixels may be its edge. */
+			    /* One row of pixels of a band may be its edge. */
 			    const live = model.blocks.values[at[c]];
 			    const want = bytes / view.max * r.height;
 			    worst = Math.max(worst, Math.abs(n - want) - live);

@@ -1,5 +1,5 @@
 /*
- * What the tests share: snapshots, pages made of them by the weir command, and
+ * Support for the tests: snapshots, pages made of them by the weir command, and
  * a browser. scripts/test-viewer says where things are.
  */
 import { execFileSync } from "node:child_process";
@@ -123,7 +123,7 @@ export function colours({ rgba }) {
 	return seen.size;
 }
 
-/* What part of the pixels differ. */
+/* The share of pixels that differ. */
 export function difference(a, b) {
 	if (a.width !== b.width || a.height !== b.height)
 		return 1;

@@ -103,10 +103,17 @@ peer_trim()
 /* In the order of struct peer: C++17 has no names here. */
 extern "C" __attribute__((visibility("default")))
 const struct peer weir_bench_peer = {
-	"pytorch", "PyTorch's caching allocator, called from C++", PEER_CACHING,
-	false,              /* slow */
-	peer_open, nullptr, /* enter */
-	nullptr,            /* leave */
-	peer_take, peer_give, peer_record, peer_trim, peer_error,
+	"pytorch",
+	"PyTorch's caching allocator, called from C++",
+	PEER_CACHING,
+	false, /* slow */
+	peer_open,
+	nullptr, /* enter */
+	nullptr, /* leave */
+	peer_take,
+	peer_give,
+	peer_record,
+	peer_trim,
+	peer_error,
 	nullptr, /* pairs */
 };

@@ -1,7 +1,7 @@
 /*
- * PyTorch's caching allocator of page-locked host memory as a peer, compiled
- * and loaded as torch_peer.cpp is. A block is freed by its context, which it
- * has in its first bytes until then.
+ * PyTorch's caching allocator of page-locked host memory as a peer, compiled and
+ * loaded as torch_peer.cpp is. A block is freed by its context, which it has in
+ * its first bytes until then.
  */
 #include <exception>
 #include <string>

@@ -19,7 +19,7 @@ enum {
 	DEVICE = STREAMS
 };
 
-/* What is counted of a block, in the order of struct counts. */
+/* The counters of a block, in the order of struct counts. */
 enum { COUNT, BYTES, REQUESTED, KEPT };
 
 /* One owner: a stream, or the device. By what is counted, and by kind. */

@@ -314,8 +314,8 @@ TEST(each_stream_has_its_part)
 	expect_stat(&s.allocation.all, 1, 2, 2, 1);
 	expect_stat(
 	    &s.allocated_bytes.large_pool, 0, 4 * MIB, 4 * MIB, 4 * MIB);
-	/* What is new and that nobody has had is of no stream, as soon as there
-	 * are two. */
+	/* With two streams, new memory that no stream has used belongs to no
+	 * stream. */
 	EXPECT_EQ(s.reserved_bytes.all.current +
 		stats_of_stream(WEIR_STREAM_ANY).reserved_bytes.all.current,
 	    6 * MIB);

@@ -130,7 +130,7 @@ TEST(cached_memory_counts_as_free)
 	expect_healthy();
 }
 
-/* What the statistics should say, kept by hand. */
+/* The statistics that are expected, kept by hand. */
 struct expected {
 	uint64_t count, bytes, requested;
 	uint64_t count_peak, bytes_peak, requested_peak;
@@ -894,7 +894,7 @@ hand_over(struct ring *ring)
 	EXPECT_EQ(pthread_join(thread, NULL), 0);
 	EXPECT_EQ(stats().allocation.all.current, 0);
 	EXPECT_EQ(stats().allocation.all.allocated, ring->rounds);
-	/* What was on its way at once, and what caches hold, and no more. */
+	/* The blocks in transit at once plus those in caches, and no more. */
 	EXPECT_LE(stats().reserved_bytes.all.current, 8 * MIB);
 	EXPECT_LE(stats().allocation.all.peak, 64 + 2 + 4 * TCACHE_BATCH);
 	EXPECT_GE(stats().allocation.all.peak, 1);

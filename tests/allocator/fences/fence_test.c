@@ -37,7 +37,7 @@ free_some(weir_stream stream, size_t bytes)
 	give(take(bytes, stream));
 }
 
-/* What a request of `mine` does before it looks at others' memory. */
+/* The poll by which a request of `mine` begins to look at others' memory. */
 static void
 poll(struct pools *mine)
 {
@@ -461,7 +461,7 @@ TEST(a_wait_is_free_for_a_stream_that_has_more_to_do_itself)
 	expect_healthy();
 }
 
-/* What is near it may wait for at a price, if it must. */
+/* Near memory it may wait for, at a price, if it must. */
 TEST(a_stream_with_nothing_to_do_does_not_wait_for_what_is_far_away)
 {
 	weir_stream a = new_stream();
@@ -491,7 +491,7 @@ TEST(a_stream_with_nothing_to_do_does_not_wait_for_what_is_far_away)
 	expect_healthy();
 }
 
-/* What temporary streams leave is not lost until their work is done. */
+/* The memory of ended streams is not lost while their work goes on. */
 TEST(the_end_of_a_stream_is_followed_and_what_it_had_is_taken_over)
 {
 	weir_stream a = new_stream();
@@ -565,8 +565,8 @@ TEST(what_is_known_already_costs_no_wait)
 	expect_healthy();
 }
 
-/* What a program waits for in a capture is part of the graph, and of no use
- * to what the stream does besides. */
+/* A wait in a capture is part of the graph. It does not order the stream's work
+ * outside of it. */
 TEST(a_capture_relies_on_nothing_but_what_is_done)
 {
 	weir_stream a = new_stream();

@@ -506,7 +506,7 @@ TEST(tiny_neighbours_wait_for_their_own_streams_only)
 	expect_healthy();
 }
 
-/* Of one thread every peak is seen, whatever its blocks are of. */
+/* With one thread no peak is missed, whichever kinds its blocks are of. */
 TEST(peaks_count_tiny_and_other_blocks_together)
 {
 	enum { N = 64 };

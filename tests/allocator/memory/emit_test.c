@@ -1,6 +1,6 @@
 /*
- * What the allocator tells: callbacks of memory, and the events of each thing
- * that happens to it.
+ * Reports of the allocator: callbacks about memory, and the events of the
+ * history.
  */
 #include "allocator/memory/emit.h"
 

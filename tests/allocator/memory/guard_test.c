@@ -21,7 +21,7 @@ at(void *ptr, long offset)
 	return (char *)ptr + offset;
 }
 
-/* What weir_check() says; NULL: no fault. */
+/* The fault that weir_check() finds; NULL: none. */
 static const char *
 check(void)
 {

@@ -190,7 +190,7 @@ TEST(addresses_of_64_bytes_end_at_54_bits)
 	EXPECT_STATUS(lookup_prepare(end + 64), WEIR_ENOTSUP);
 	EXPECT_STR_HAS(weir_last_error(), "above 54 bits");
 	EXPECT_NULL(lookup_exact(end + 64));
-	/* What has its low bits in common, and the places of such starts. */
+	/* Addresses with the same low bits, and the places of such starts. */
 	EXPECT_NULL(lookup_exact((end - 64) | (CUdeviceptr)7 << 61));
 	EXPECT_NULL(lookup_exact(((CUdeviceptr)1 << 57) + (end - 64) * 8));
 }

@@ -234,8 +234,8 @@ TEST(memory_in_use_is_never_moved)
 
 /* ---- Captures ---------------------------------------------------------- */
 
-/* What is asked for a stream comes from the device's own arena, captured or
- * not. */
+/* Requests for a stream are served by the device's own arena, captured or not.
+ */
 static struct route *
 route_home(weir_stream handle)
 {
@@ -499,8 +499,8 @@ TEST(memory_that_cannot_be_opened_leaves_all_as_it_was)
 	fail_each("cuMemSetAccess", 1);
 }
 
-/* What cannot be undone at once is undone later: the addresses are out of use
- * until then, and no memory is lost. */
+/* A mapping that cannot be undone at once is undone later. Until then its
+ * addresses are out of use; no memory is lost. */
 TEST(a_mapping_that_cannot_be_undone_is_undone_later)
 {
 	weir_stream a = new_stream();
@@ -574,7 +574,7 @@ TEST(a_driver_that_refuses_memory_is_asked_for_each_piece_once)
 
 /* ---- A device that is reset -------------------------------------------- */
 
-/* What a job works with outlasts the reset; it ends with the last job. */
+/* The structures of a job outlast the reset, and end with the last job. */
 TEST(a_reset_waits_for_the_calls_that_are_under_way)
 {
 	weir_stream a = new_stream();

@@ -628,7 +628,7 @@ block_at(const void *ptr)
 	return lookup_exact((CUdeviceptr)(uintptr_t)ptr);
 }
 
-/* What segment_release() does, with the end of the stream in between. */
+/* The steps of segment_release(), with the end of the stream in between. */
 TEST(memory_that_goes_back_while_its_stream_ends_is_counted_once)
 {
 	weir_stream a = new_stream();
@@ -655,7 +655,8 @@ TEST(memory_that_goes_back_while_its_stream_ends_is_counted_once)
 	EXPECT_EQ(
 	    driver_peek()->cuMemUnmap(block->addr, block->size), CUDA_SUCCESS);
 	driver_leave(&guard);
-	/* What is back and still counts as held is not free twice. */
+	/* Memory that is back with the driver and still counts as held is not
+	 * counted as free twice. */
 	size_t free_bytes;
 	size_t total;
 	EXPECT_OK(weir_memory_info(0, &free_bytes, &total));

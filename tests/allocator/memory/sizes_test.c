@@ -1,6 +1,6 @@
 /*
- * What a request is rounded to, which kind it is, what the driver is asked
- * for, and when a block is cut. Arithmetic only: no device is touched.
+ * Sizes: how a request is rounded, its kind, the size of a new segment, and
+ * when a block is cut. Arithmetic only: no device is touched.
  */
 #include "allocator/memory/sizes.h"
 

@@ -59,7 +59,7 @@ say(int fd, const void *bytes, size_t n)
 	EXPECT_EQ(send(fd, bytes, n, MSG_NOSIGNAL), (ssize_t)n);
 }
 
-/* What is answered; NULL: the connection has ended. */
+/* The next reply; NULL: the connection has ended. */
 static const struct watch_reply *
 hear(int fd)
 {
@@ -246,7 +246,7 @@ TEST(random_bytes_random_files_and_sudden_ends_are_survived)
 			hear(fd);
 		close(fd);
 	}
-	/* What was sent along has been closed: an answer comes after that. */
+	/* The file that was sent along is closed before the reply is sent. */
 	int last = come();
 	stats_from(last);
 	close(last);

@@ -1,6 +1,6 @@
 /*
- * What options ask weir to do on its own: history from the first allocation
- * on, and snapshots at the end, at a failure and at a signal.
+ * Options by which weir acts on its own: history from the first allocation on,
+ * and snapshots at the end, at a failure and at a signal.
  */
 #include <dirent.h>
 #include <jansson.h>

@@ -1,5 +1,5 @@
 /*
- * What watchers are told, as it is gathered.
+ * The figures that watchers get, as they are gathered.
  */
 #include <stdlib.h>
 #include <string.h>

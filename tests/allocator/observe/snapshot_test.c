@@ -745,7 +745,7 @@ TEST(a_million_events_are_written_in_two_seconds_and_little_memory)
 	if (test_effort(100) < 100)
 		return; /* something slow runs it */
 	EXPECT_LT(seconds, 2.0);
-	/* Of which most is what is read of programs to name addresses. */
+	/* Most of it is the debug information that names addresses. */
 	EXPECT_LT(memory, 64 << 10);
 #endif
 }

@@ -419,7 +419,7 @@ TEST(nothing_of_an_arena_that_is_kept_goes_or_moves)
 		give(piece[i]);
 	EXPECT_EQ(trim(0), 0);
 	EXPECT_EQ(held(arena), 16 * MIB);
-	/* What is free in pieces is not moved together. */
+	/* Free pieces are not moved together. */
 	void *large = take_in(arena, 8 * MIB, stream);
 	EXPECT_EQ(held(arena), 24 * MIB);
 	EXPECT_EQ(stats().remapped_bytes, 0);

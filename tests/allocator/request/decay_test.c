@@ -115,7 +115,7 @@ TEST(memory_whose_work_is_not_done_stays)
 	expect_healthy();
 }
 
-/* What it costs is bounded, however long the program runs. */
+/* The cost of decay is bounded, however long the program runs. */
 TEST(the_time_doubles_when_memory_is_needed_again)
 {
 	enum { ROUNDS = 60 };

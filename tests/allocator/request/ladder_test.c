@@ -1,8 +1,7 @@
 /*
  * Note [Reclaim ladder], its upper half, and Note [Wait or grow]: what serves a
  * request without new memory, in which order, and when new memory is preferred.
- * What is done at the limit is in reclaim_test.c, what moving does in
- * remap_test.c.
+ * reclaim_test.c has the tests at a limit, remap_test.c those of moving.
  */
 #include <stdlib.h>
 
@@ -381,7 +380,7 @@ TEST(memory_takes_the_best_fit_of_all_streams)
 	EXPECT_EQ(maps(), before);
 	EXPECT_EQ(stats().num_host_waits, 0);
 	EXPECT(!is_done(a));
-	/* What another had is the stream's that waited. */
+	/* The stream that waited may use the other stream's memory. */
 	give(theirs);
 	give(own);
 	uint64_t waits = gpu_waits();
@@ -492,8 +491,8 @@ TEST(memory_maps_in_pieces_of_the_smallest_size)
 	expect_healthy();
 }
 
-/* What was alive at most may be held, and a fifth more. Then a stream waits for
- * marks that have grown old. */
+/* The peak of live memory and a fifth more may be held. Beyond that a stream
+ * waits for old fences. */
 TEST(balance_waits_for_old_marks_once_much_is_held)
 {
 	weir_stream a;

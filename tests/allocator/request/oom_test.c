@@ -64,7 +64,7 @@ TEST(the_report_tells_where_the_memory_is)
 	EXPECT_OK(weir_set_device(0));
 	limit(64);
 	take(20 * MIB, NULL);
-	/* What waits cannot be waited for: its user is being captured. */
+	/* The pending block cannot be waited for: its user is captured. */
 	void *pending = take(6 * MIB, NULL);
 	record(pending, use);
 	for (int i = 0; i < 3; i++)

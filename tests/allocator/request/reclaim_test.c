@@ -42,8 +42,8 @@ gpu_waits(void)
 	return stats().num_gpu_waits;
 }
 
-/* What is asked for a stream comes from the device's own arena, captured or
- * not. */
+/* Requests for a stream are served by the device's own arena, captured or not.
+ */
 static struct route *
 route_home(weir_stream handle)
 {
@@ -756,7 +756,7 @@ TEST(a_request_beyond_the_limit_gives_nothing_back_and_waits_for_nothing)
 	expect_healthy();
 }
 
-/* What needs nothing new is served all the same. */
+/* A request that needs no new memory is served all the same. */
 TEST(a_limit_below_what_is_held_makes_requests_reclaim_first)
 {
 	weir_stream a = new_stream();

@@ -1,5 +1,5 @@
 /*
- * What the toolkit's <cuda.h> says, beside what driver/abi.h says.
+ * The toolkit's <cuda.h>, compared with driver/abi.h.
  *
  * fake/toolkit.so is compiled from the toolkit's header and abi_test from ours,
  * both from the lists below: constants by value, types by size, members by
@@ -24,7 +24,7 @@ struct signature {
 	bool same;
 };
 
-/* What toolkit.so has. Without the toolkit the lists are empty. */
+/* The contents of toolkit.so. Without the toolkit the lists are empty. */
 struct toolkit {
 	int version; /* CUDA_VERSION; 0 without the toolkit */
 	const struct fact *facts;

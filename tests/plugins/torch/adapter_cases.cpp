@@ -1,6 +1,6 @@
 /*
- * What the adapter does for PyTorch: adapter_cases.h. Exceptions that a case
- * does not expect are what is wrong.
+ * The adapter's behaviour for PyTorch: adapter_cases.h. An exception that a
+ * case does not expect is a failure.
  */
 #include "tests/plugins/torch/adapter_cases.h"
 
@@ -390,7 +390,7 @@ a_recorded_stream_delays_the_block()
 		NEED(s.allocated_bytes[0].current == 0);
 		cudaStreamSynchronize(late);
 		NEED(a.allocate(64 * MIB).get() == ptr);
-		/* What is not of this allocator is left alone. */
+		/* Memory of other allocators is left alone. */
 		c10::DataPtr other(
 		    source, source, [](void *) {}, c10::Device(c10::kCUDA, 0));
 		a.recordStream(

@@ -1,5 +1,5 @@
 /*
- * What the driver's test programs do.
+ * Support for the test programs that call the driver.
  */
 #include <dlfcn.h>
 #include <stdio.h>

@@ -23,7 +23,7 @@ const char *written(const char *name, const void *text, size_t length);
 struct command_result ask(int status, const char *command, const char *path,
     const char *flag, const char *value);
 
-/* The same with --json: the answer. The caller drops it. */
+/* Run the command with --json; its answer. The caller drops it. */
 json_t *ask_json(int status, const char *command, const char *path,
     const char *flag, const char *value);
 

@@ -1,5 +1,5 @@
 /*
- * What shells offer, and that the manual has what they offer.
+ * Completion in shells, and that the manual has all that shells offer.
  */
 #include <stdio.h>
 #include <stdlib.h>

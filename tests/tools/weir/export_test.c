@@ -267,7 +267,7 @@ TEST(a_snapshot_is_written_and_read_compressed)
 	command_free(&b);
 }
 
-/* What cannot be joined leaves the file as it was. */
+/* A trace that cannot be joined leaves the file as it was. */
 TEST(a_trace_of_another_time_is_refused)
 {
 	const char *out = written("old.json", "old\n", 4);

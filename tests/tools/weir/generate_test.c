@@ -86,7 +86,7 @@ TEST(a_seed_gives_one_trace_and_another_gives_another)
 
 /* ---- What is in a trace ---------------------------------------------- */
 
-/* What the rows of a trace have made of its blocks and streams so far. */
+/* The state of a trace's blocks and streams after the rows so far. */
 struct state {
 	unsigned char *freed; /* by block; 0: not allocated yet */
 	unsigned char ended[TRACE_STREAMS_MAX];

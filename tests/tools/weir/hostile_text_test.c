@@ -151,7 +151,7 @@ TEST(exports_are_utf8_and_json_has_no_raw_controls)
 		expect_harmless_run("export", path, "--format", formats[i]);
 }
 
-/* What is escaped is still there for who reads the JSON. */
+/* JSON keeps the characters, escaped. */
 TEST(an_export_has_all_of_a_name)
 {
 	struct command_result result =

@@ -1,5 +1,5 @@
 /*
- * What --json prints has a version, and docs/json.md has each of its keys.
+ * The output of --json has a version, and docs/json.md has each of its keys.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -27,7 +27,8 @@ database(size_t *length)
 	return bytes;
 }
 
-/* Of a copy of just this length, so that a sanitizer sees a read beyond. */
+/* Read from a copy of exactly this length, so that a sanitizer sees a read
+ * beyond its end. */
 static const char *
 fault_of(const char *bytes, size_t length)
 {

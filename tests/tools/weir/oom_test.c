@@ -197,7 +197,7 @@ TEST(a_limit_that_stood_in_the_way_is_named)
 	EXPECT_STR_HAS(result.out,
 	    "the driver had 1.00 MiB free and the limit was 20.00 MiB "
 	    "(memory_limit_mb)\n");
-	/* What the driver has beyond the limit is not counted. */
+	/* The driver's memory beyond the limit is not counted. */
 	EXPECT_STR_HAS(result.out, "comes to 8.00 MiB");
 	command_free(&result);
 }

@@ -1,5 +1,6 @@
 /*
- * What is packed can be read again, whatever its size and however it came.
+ * Packed bytes can be unpacked, whatever their size and the pieces they came
+ * in.
  */
 #include <stdlib.h>
 #include <string.h>

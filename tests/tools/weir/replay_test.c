@@ -181,7 +181,7 @@ TEST(driver_calls_are_those_of_weir_by_entry_point)
 	EXPECT(json_is_object(calls));
 	EXPECT_GE(number(calls, "cuMemCreate"), 1);
 	EXPECT_EQ(number(calls, "cuMemCreate"), number(calls, "cuMemMap"));
-	/* What the replay itself asks of the driver is not weir's. */
+	/* The replay's own calls of the driver are not counted. */
 	EXPECT_NULL(json_object_get(calls, "cuLaunchKernel"));
 	EXPECT_NULL(json_object_get(calls, "cuMemGetInfo"));
 	json_decref(json);
@@ -209,7 +209,7 @@ TEST(map_calls_are_those_of_the_driver)
 
 TEST(late_map_calls_come_after_the_first_tenth_of_the_rows)
 {
-	/* Of twenty rows the third is the first that is late. */
+	/* The third row of twenty is the first that is late. */
 	json_t *early = replayed("a,1000,20971520,0,0\n"
 				 "k,0,1,0,1\nk,0,1,0,1\nk,0,1,0,1\n"
 				 "k,0,1,0,1\nk,0,1,0,1\nk,0,1,0,1\n"
@@ -306,7 +306,7 @@ TEST(a_stream_ends_and_its_number_comes_again)
 	json_t *json = replayed_with(path, "--touch");
 
 	EXPECT_EQ(number(json, "allocs"), 2);
-	/* What the first stream had serves the second. */
+	/* The first stream's memory serves the second. */
 	EXPECT_EQ(number(json, "peak_active_bytes"), 20 * MIB);
 	EXPECT_EQ(number(json, "mismatches"), 0);
 	json_decref(json);

@@ -213,7 +213,7 @@ TEST(an_absolute_report_stays_as_it_is)
 	command_free(&result);
 }
 
-/* What the program finds in a variable after `weir run` with some flags. */
+/* The value of a variable that a program finds under `weir run` with flags. */
 static char *
 found_after(const char *flag, const char *other, const char *variable)
 {
@@ -429,7 +429,7 @@ number(const json_t *report, const char *key)
 	return json_integer_value(value);
 }
 
-/* What driver_ends has counted by its end. */
+/* Check the calls that driver_ends has counted by its end. */
 static json_t *
 expect_counted(const char *path, const char *ended)
 {
@@ -514,7 +514,7 @@ TEST(the_report_of_a_killed_program_is_on_stderr)
 	command_free(&result);
 }
 
-/* What is sent to `weir run` is for the program. */
+/* `weir run` passes signals on to the program. */
 TEST(a_signal_to_run_ends_the_program_and_the_report_is_there)
 {
 	char *path = test_file("report.json", "", 0);

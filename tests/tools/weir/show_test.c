@@ -75,7 +75,7 @@ TEST(show_of_a_device_leaves_out_the_others)
 	command_free(&result);
 }
 
-/* What a file says is not what a terminal is told to do. */
+/* Text of a file must not control the terminal. */
 TEST(control_characters_of_a_file_are_not_printed)
 {
 	static const char text[] =

@@ -173,8 +173,8 @@ TEST(json_of_something_else_is_told)
 	expect_refused("{\"segments\": 5}", "not a list of segments");
 }
 
-/* The same text of frames is parsed once; whatever else says "frames" is not
- * taken for it. */
+/* Equal texts of "frames" are parsed once. Other texts that contain "frames"
+ * are not mistaken for them. */
 TEST(stacks_that_are_written_out_again_are_the_same)
 {
 	static const char text[] =

@@ -79,7 +79,7 @@ compare_ranges(const void *a, const void *b)
 	return one[0] < other[0] ? -1 : one[0] > other[0];
 }
 
-/* What is mapped, as ranges that do not touch; how many. */
+/* The mapped addresses, as ranges that do not touch; how many ranges. */
 static size_t
 mapped(const struct snapshot *s, uint64_t (*out)[2])
 {
@@ -146,7 +146,7 @@ expect_alike(const struct snapshot *moment, const struct snapshot *then)
 		EXPECT_EQ(blocks[1][i].state, blocks[0][i].state);
 		EXPECT_EQ(
 		    blocks[1][i].requested_bytes, blocks[0][i].requested_bytes);
-		/* What was not cut off is not in the trace. */
+		/* The trace does not say whether a block was cut. */
 		EXPECT_LE(blocks[1][i].bytes, blocks[0][i].bytes);
 	}
 }

@@ -24,7 +24,7 @@ struct frame {
 		}                                                              \
 	}
 
-/* What `weir top` says of a block that was allocated through these frames. */
+/* `weir top` names this site for a block with these frames. */
 static void
 expect_site(const struct frame *frames, const char *site)
 {

@@ -49,7 +49,7 @@ TEST(waiting_ends_at_the_time_and_not_before)
 	stage_wait_until(stage, 50 * MS);
 	EXPECT_GE(stage_now_ns(stage), 50 * MS);
 	EXPECT_LT(stage_now_ns(stage), 80 * MS);
-	/* What has passed is not waited for. */
+	/* A wait for a time that has passed returns at once. */
 	stage_wait_until(stage, 10 * MS);
 	EXPECT_LT(stage_now_ns(stage), 80 * MS);
 	stage_close(stage);

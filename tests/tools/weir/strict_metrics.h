@@ -5,7 +5,7 @@
 #ifndef TESTS_TOOLS_WEIR_STRICT_METRICS_H
 #define TESTS_TOOLS_WEIR_STRICT_METRICS_H
 
-/* What is wrong with a text, with the number of its line; NULL: nothing. The
+/* The first fault of a text, with the number of its line; NULL: none. The
  * answer lives until the next call. */
 const char *strict_metrics_fault(const char *text);
 

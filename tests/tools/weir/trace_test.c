@@ -96,7 +96,7 @@ TEST(a_snapshot_without_a_trace_says_so)
 	command_free(&result);
 }
 
-/* What is freed in it was there before. */
+/* A block whose free is in the trace, and not its allocation, is older. */
 TEST(blocks_older_than_the_trace_are_counted)
 {
 	static const char text[] =

@@ -188,7 +188,7 @@ TEST(a_build_without_the_page_says_so)
 	command_free(&result);
 }
 
-/* What stands in for a browser notes what it was given. */
+/* The double of a browser notes its arguments. */
 static char *
 browser(const char *note)
 {

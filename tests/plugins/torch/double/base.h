@@ -47,7 +47,7 @@ double_text(const Parts &...parts)
 	return out.str();
 }
 
-/* What has been warned of, the latest. */
+/* The latest warning. */
 extern std::string double_warning;
 
 } // namespace c10

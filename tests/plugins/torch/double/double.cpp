@@ -1,4 +1,4 @@
-/* What PyTorch's libraries have, for the double: see base.h. */
+/* The double's part of PyTorch's libraries: see base.h. */
 #include "double.h"
 
 namespace c10

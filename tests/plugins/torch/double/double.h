@@ -1,5 +1,5 @@
 /*
- * What a test can set and see of the double.
+ * The double, as tests set and inspect it.
  */
 #ifndef DOUBLE_DOUBLE_H
 #define DOUBLE_DOUBLE_H

@@ -186,7 +186,7 @@ using CachingDeviceAllocator::RecordContext;
 using CachingDeviceAllocator::SegmentInfo;
 using CachingDeviceAllocator::TraceEntry;
 
-/* What the user has set. */
+/* The user's settings. */
 class CUDAAllocatorConfig
 {
 public:
