@@ -109,20 +109,6 @@ check_run(const uint64_t *params)
 }
 
 /* (ns) */
-static size_t
-sleep_accesses(const uint64_t *params, struct access *out)
-{
-	(void)params;
-	(void)out;
-	return 0;
-}
-
-static void
-sleep_run(const uint64_t *params)
-{
-	(void)params;
-}
-
 static uint64_t
 sleep_duration_ns(const uint64_t *params)
 {
@@ -220,20 +206,36 @@ pattern_check_run(const uint64_t *params)
 	found[0] += mismatches;
 }
 
+/* (a structure), of which nothing is used */
+static size_t
+no_accesses(const uint64_t *params, struct access *out)
+{
+	(void)params;
+	(void)out;
+	return 0;
+}
+
+static void
+no_run(const uint64_t *params)
+{
+	(void)params;
+}
+
 static const struct kernel kernels[] = {
 	{ "weir_fill_u32", 3, { 8, 4, 8 }, fill_accesses, fill_run, NULL },
 	{ "weir_add_u32", 4, { 8, 8, 8, 8 }, add_accesses, add_run, NULL },
 	{ "weir_copy_u32", 3, { 8, 8, 8 }, copy_accesses, copy_run, NULL },
 	{ "weir_check_u32", 4, { 8, 4, 8, 8 }, check_accesses, check_run,
 	    NULL },
-	{ "weir_sleep_ns", 1, { 8 }, sleep_accesses, sleep_run,
-	    sleep_duration_ns },
+	{ "weir_sleep_ns", 1, { 8 }, no_accesses, no_run, sleep_duration_ns },
 	{ "weir_scale_f32", 4, { 8, 8, 4, 8 }, scale_accesses, scale_run,
 	    NULL },
 	{ "weir_pattern_u32", 3, { 8, 4, 8 }, fill_accesses, pattern_run,
 	    pattern_duration_ns },
 	{ "weir_check_pattern_u32", 4, { 8, 4, 8, 8 }, pattern_check_accesses,
 	    pattern_check_run, pattern_duration_ns },
+	{ "weir_ignore_128", 1, { 128 }, no_accesses, no_run, NULL },
+	{ "weir_ignore_4000", 1, { 4000 }, no_accesses, no_run, NULL },
 };
 
 static const struct kernel *
@@ -415,6 +417,15 @@ cuModuleGetFunction(CUfunction *out, CUmodule handle, const char *name)
 	return gate_leave(code);
 }
 
+/* A parameter is aligned to its size, a structure to 8. */
+static size_t
+param_aligned(size_t offset, size_t bytes)
+{
+	size_t align = bytes < 8 ? bytes : 8;
+
+	return (offset + align - 1) / align * align;
+}
+
 CUresult
 cuFuncGetParamInfo(
     CUfunction handle, size_t index, size_t *offset, size_t *size)
@@ -434,7 +445,7 @@ cuFuncGetParamInfo(
 	for (size_t i = 0; i <= index; i++) {
 		size_t bytes = function->kernel->param_bytes[i];
 
-		at = (at + bytes - 1) / bytes * bytes;
+		at = param_aligned(at, bytes);
 		*offset = at;
 		if (size != NULL)
 			*size = bytes;
@@ -445,7 +456,13 @@ cuFuncGetParamInfo(
 
 /* ---- launching ---------------------------------------------------------- */
 
-/* Parameters as one packed buffer, each aligned to its size. */
+static void
+param_copy(uint64_t *to, const void *from, size_t bytes)
+{
+	memcpy(to, from, bytes < sizeof(*to) ? bytes : sizeof(*to));
+}
+
+/* Parameters as one packed buffer. */
 static CUresult
 unpack(const struct kernel *kernel, void **extra, uint64_t *params)
 {
@@ -462,10 +479,10 @@ unpack(const struct kernel *kernel, void **extra, uint64_t *params)
 	for (unsigned i = 0; i < kernel->n_params; i++) {
 		size_t bytes = kernel->param_bytes[i];
 
-		offset = (offset + bytes - 1) / bytes * bytes;
+		offset = param_aligned(offset, bytes);
 		if (buffer == NULL || offset + bytes > size)
 			return CUDA_ERROR_INVALID_VALUE;
-		memcpy(&params[i], buffer + offset, bytes);
+		param_copy(&params[i], buffer + offset, bytes);
 		offset += bytes;
 	}
 	return CUDA_SUCCESS;
@@ -480,7 +497,7 @@ read_params(const struct kernel *kernel, void **pointers, void **extra,
 	if (pointers == NULL)
 		return unpack(kernel, extra, params);
 	for (unsigned i = 0; i < kernel->n_params; i++)
-		memcpy(&params[i], pointers[i], kernel->param_bytes[i]);
+		param_copy(&params[i], pointers[i], kernel->param_bytes[i]);
 	return CUDA_SUCCESS;
 }
 

@@ -209,7 +209,7 @@ struct fill {
 struct kernel {
 	const char *name;
 	unsigned n_params;
-	unsigned char param_bytes[SIM_PARAMS];
+	uint16_t param_bytes[SIM_PARAMS]; /* above 8: it is not looked at */
 	size_t (*accesses)(const uint64_t *params, struct access *out);
 	void (*run)(const uint64_t *params);
 	uint64_t (*duration_ns)(const uint64_t *params); /* NULL: by bytes */

@@ -1,5 +1,6 @@
 /* Streams that use a block in some order or in none: `argument` says which. */
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -79,10 +80,34 @@ fill_by_kernel(address ptr, stream on)
 	MUST(launch(found, 1, 1, 1, 256, 1, 1, 0, on, parameters, NULL));
 }
 
+/* A kernel with a structure that has an address near its end: all parameters
+ * by themselves, or in one buffer. */
+static void
+pass_in_structure(const char *how, address ptr, stream on)
+{
+	bool huge = strstr(how, "huge") != NULL;
+	address words[4000 / sizeof(address)] = { 0 };
+	size_t size = huge ? 4000 : 128;
+	void *parameters[] = { words };
+	void *extra[] = { (void *)1, words, (void *)2, &size, NULL };
+	bool packed = strstr(how, "packed") != NULL;
+	module loaded;
+	function found;
+
+	words[size / sizeof(address) - 2] = ptr;
+	MUST(module_load(&loaded, kernels_ptx));
+	MUST(module_function(
+	    &found, loaded, huge ? "weir_ignore_4000" : "weir_ignore_128"));
+	MUST(launch(found, 1, 1, 1, 1, 1, 1, 0, on, packed ? NULL : parameters,
+	    packed ? extra : NULL));
+}
+
 static void
 use(const char *how, address ptr, address other, stream on)
 {
-	if (strstr(how, "kernel") != NULL)
+	if (strstr(how, "structure") != NULL)
+		pass_in_structure(how, ptr, on);
+	else if (strstr(how, "kernel") != NULL)
 		fill_by_kernel(ptr, on);
 	else if (strstr(how, "copy") != NULL)
 		MUST(copy_async(other, ptr + 512, 512, on));

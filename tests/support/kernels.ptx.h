@@ -140,6 +140,16 @@ static const char kernels_ptx[] =
     "	setp.lt.u64 %p1, %rd4, %rd1;\n"
     "	@%p1 bra AGAIN;\n"
     "	ret;\n"
+    "}\n"
+
+    /* They use nothing of what they are given. */
+    ".visible .entry weir_ignore_128(.param .align 8 .b8 s[128])\n"
+    "{\n"
+    "	ret;\n"
+    "}\n"
+    ".visible .entry weir_ignore_4000(.param .align 8 .b8 s[4000])\n"
+    "{\n"
+    "	ret;\n"
     "}\n";
 /* clang-format on */
 

@@ -101,6 +101,29 @@ TEST(a_use_after_a_free_is_reported)
 	expect_report("late", "a fill on stream", "after it was freed");
 }
 
+TEST(a_kernel_that_uses_a_freed_block_is_reported)
+{
+	expect_report(
+	    "late kernel", "a kernel on stream", "after it was freed");
+}
+
+/* What a large structure has of an address may be left from before. */
+TEST(a_freed_block_in_a_large_parameter_is_not_reported)
+{
+	expect_silence("driver_races", "late structure");
+	expect_silence("driver_races", "late structure packed");
+	expect_silence("driver_races", "late structure huge");
+	expect_silence("driver_races", "unordered structure huge");
+}
+
+TEST(a_live_block_in_a_large_parameter_is_looked_at)
+{
+	expect_report("unordered structure", "a kernel on stream",
+	    "is not ordered after its allocation");
+	expect_report("unordered structure packed", "a kernel on stream",
+	    "is not ordered after its allocation");
+}
+
 /* Programs of the tests with many threads and streams, all of them right. */
 TEST(programs_that_are_right_hear_nothing)
 {

@@ -3,6 +3,14 @@
  * device addresses they work with. Of a kernel these are its parameters: each
  * aligned word of 8 bytes is taken for an address, and is one if it lies in a
  * block.
+ *
+ * Note [Large parameters]
+ *
+ * A large structure is rarely written as a whole. What was never written has
+ * words of an earlier launch, with addresses of blocks that are freed by now,
+ * so words of structures above SURE_BYTES say nothing about freed blocks. Those
+ * of structures above WRITTEN_BYTES say nothing at all: a table for hundreds of
+ * tensors may be filled for three of them.
  */
 #include <pthread.h>
 #include <string.h>
@@ -14,6 +22,8 @@
 enum {
 	POINTERS = 256, /* of one kernel, at most */
 	PARAMETERS = 512,
+	SURE_BYTES = 64,
+	WRITTEN_BYTES = 2 << 10,
 	FUNCTIONS = 1 << 10,
 	BUFFER_POINTER = 1, /* CU_LAUNCH_PARAM_... */
 	BUFFER_SIZE = 2,
@@ -24,12 +34,25 @@ enum {
 typedef CUresult param_info(
     CUfunction function, size_t index, size_t *offset, size_t *size);
 
-/* The sizes of a function's parameters. */
+struct parameter {
+	uint16_t offset; /* in a buffer that has all of them */
+	uint16_t size;
+};
+
+/* A function's parameters. */
 struct function {
 	struct function *next;
 	CUfunction handle;
 	unsigned n;
-	uint16_t sizes[];
+	struct parameter parameters[];
+};
+
+/* The addresses that a kernel may work with: first those that it was surely
+ * given, then those that may be left from an earlier launch. */
+struct addresses {
+	size_t n;
+	size_t n_sure;
+	CUdeviceptr at[POINTERS];
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -48,7 +71,7 @@ find_question(const char *name)
 /* How many there are; those of a CUkernel, which may stand for a function, are
  * told by another entry. */
 static unsigned
-ask_sizes(CUfunction handle, uint16_t sizes[PARAMETERS])
+ask_parameters(CUfunction handle, struct parameter parameters[PARAMETERS])
 {
 	static const char *const entries[] = { "cuFuncGetParamInfo",
 		"cuKernelGetParamInfo" };
@@ -59,8 +82,10 @@ ask_sizes(CUfunction handle, uint16_t sizes[PARAMETERS])
 	for (int i = 0; i < 2 && n == 0; i++) {
 		param_info *ask = find_question(entries[i]);
 		while (ask != NULL && n < PARAMETERS &&
-		    ask(handle, n, &offset, &size) == CUDA_SUCCESS)
-			sizes[n++] = size < UINT16_MAX ? (uint16_t)size : 0;
+		    ask(handle, n, &offset, &size) == CUDA_SUCCESS &&
+		    offset < UINT16_MAX && size < UINT16_MAX)
+			parameters[n++] = (struct parameter){ (uint16_t)offset,
+				(uint16_t)size };
 	}
 	return n;
 }
@@ -68,16 +93,16 @@ ask_sizes(CUfunction handle, uint16_t sizes[PARAMETERS])
 static struct function *
 new_function(CUfunction handle)
 {
-	uint16_t sizes[PARAMETERS];
-	unsigned n = ask_sizes(handle, sizes);
+	struct parameter parameters[PARAMETERS];
+	unsigned n = ask_parameters(handle, parameters);
 	struct function *function =
-	    meta_alloc(sizeof(*function) + n * sizeof(sizes[0]));
+	    meta_alloc(sizeof(*function) + n * sizeof(parameters[0]));
 
 	if (function == NULL)
 		return NULL;
 	function->handle = handle;
 	function->n = n;
-	memcpy(function->sizes, sizes, n * sizeof(sizes[0]));
+	memcpy(function->parameters, parameters, n * sizeof(parameters[0]));
 	return function;
 }
 
@@ -99,44 +124,75 @@ function_of(CUfunction handle)
 	return function;
 }
 
-static size_t
-add_words(CUdeviceptr *out, size_t n, const void *from, size_t size)
+static void
+add_words(struct addresses *out, const void *from, size_t size)
 {
-	for (size_t i = 0; i + sizeof(*out) <= size && n < POINTERS;
-	     i += sizeof(*out))
-		memcpy(&out[n++], (const char *)from + i, sizeof(*out));
-	return n;
+	for (size_t i = 0; i + sizeof(CUdeviceptr) <= size && out->n < POINTERS;
+	     i += sizeof(CUdeviceptr))
+		memcpy(&out->at[out->n++], (const char *)from + i,
+		    sizeof(CUdeviceptr));
 }
 
-/* Add the addresses in a buffer that has all parameters. */
-static size_t
-add_buffer(CUdeviceptr *out, void **extra)
+/* The buffer that has all parameters, or NULL. */
+static const char *
+find_buffer(void **extra, size_t *size)
 {
-	const void *buffer = NULL;
-	size_t size = 0;
+	const char *buffer = NULL;
 
 	for (; *extra != NULL; extra += 2) {
 		if ((uintptr_t)*extra == BUFFER_POINTER)
 			buffer = extra[1];
 		else if ((uintptr_t)*extra == BUFFER_SIZE)
-			memcpy(&size, extra[1], sizeof(size));
+			memcpy(size, extra[1], sizeof(*size));
 	}
-	return buffer != NULL ? add_words(out, 0, buffer, size) : 0;
+	return buffer;
+}
+
+/* Add the words of the parameters of some sizes, which lie each for itself or
+ * all in one buffer. */
+static void
+add_parameters(struct addresses *out, const struct function *function,
+    void **parameters, const char *buffer, size_t least, size_t most)
+{
+	for (unsigned i = 0; i < function->n; i++) {
+		const struct parameter *p = &function->parameters[i];
+
+		if (p->size >= least && p->size <= most)
+			add_words(out,
+			    buffer == NULL ? parameters[i] : buffer + p->offset,
+			    p->size);
+	}
 }
 
 /* The words of the parameters, before the launch: they may be gone after. */
-static size_t
-add_parameters(
-    CUdeviceptr *out, CUfunction handle, void **parameters, void **extra)
+static void
+gather(
+    struct addresses *out, CUfunction handle, void **parameters, void **extra)
 {
-	size_t n = 0;
-
-	if (parameters == NULL)
-		return extra != NULL ? add_buffer(out, extra) : 0;
 	const struct function *function = function_of(handle);
-	for (unsigned i = 0; function != NULL && i < function->n; i++)
-		n = add_words(out, n, parameters[i], function->sizes[i]);
-	return n;
+	const char *buffer = NULL;
+	size_t size = 0;
+
+	out->n = 0;
+	out->n_sure = 0;
+	if (parameters == NULL && extra != NULL)
+		buffer = find_buffer(extra, &size);
+	if (function == NULL || (parameters == NULL && buffer == NULL))
+		return;
+	if (function->n == 0 && buffer != NULL && size <= WRITTEN_BYTES) {
+		add_words(out, buffer, size);
+		out->n_sure = size <= SURE_BYTES ? out->n : 0;
+	}
+	/* A buffer that is too short is the driver's to refuse. */
+	for (unsigned i = 0; buffer != NULL && i < function->n; i++)
+		if (function->parameters[i].offset +
+			(size_t)function->parameters[i].size >
+		    size)
+			return;
+	add_parameters(out, function, parameters, buffer, 0, SURE_BYTES);
+	out->n_sure = out->n;
+	add_parameters(
+	    out, function, parameters, buffer, SURE_BYTES + 1, WRITTEN_BYTES);
 }
 
 /* Not inlined, so that programs which are not checked do not pay for it. */
@@ -144,13 +200,14 @@ static __attribute__((noinline)) void
 note_launch(CUfunction handle, void **parameters, void **extra, CUstream stream,
     bool per_thread)
 {
-	CUdeviceptr *words = meta_alloc(POINTERS * sizeof(*words));
+	struct addresses *found = meta_alloc(sizeof(*found));
 
-	if (words == NULL)
+	if (found == NULL)
 		return;
-	size_t n = add_parameters(words, handle, parameters, extra);
-	races_work(stream, per_thread, "a kernel", words, n);
-	meta_free(words, POINTERS * sizeof(*words));
+	gather(found, handle, parameters, extra);
+	races_work(
+	    stream, per_thread, "a kernel", found->at, found->n, found->n_sure);
+	meta_free(found, sizeof(*found));
 }
 
 /* ---- Kernels ----------------------------------------------------------- */
@@ -236,7 +293,7 @@ copied(CUdeviceptr to, CUdeviceptr from, CUstream stream, bool per_thread,
 	const CUdeviceptr both[] = { to, from };
 
 	if (races_wanted() && code == CUDA_SUCCESS)
-		races_work(stream, per_thread, "a copy", both, 2);
+		races_work(stream, per_thread, "a copy", both, 2, 2);
 	return code;
 }
 
@@ -244,7 +301,7 @@ static CUresult
 filled(CUdeviceptr ptr, CUstream stream, bool per_thread, CUresult code)
 {
 	if (races_wanted() && code == CUDA_SUCCESS)
-		races_work(stream, per_thread, "a fill", &ptr, 1);
+		races_work(stream, per_thread, "a fill", &ptr, 1, 1);
 	return code;
 }
 

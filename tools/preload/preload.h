@@ -430,9 +430,10 @@ races_freed(CUdeviceptr ptr, weir_stream stream)
 		races_note_freed(ptr, stream);
 }
 
-/* A stream was given work with these addresses, of which any may be none. */
+/* A stream was given work with these addresses, of which any may be none; those
+ * behind the first n_sure may be left from earlier work. */
 void races_work(CUstream stream, bool per_thread, const char *call,
-    const CUdeviceptr *ptrs, size_t n);
+    const CUdeviceptr *ptrs, size_t n, size_t n_sure);
 
 /* The host has waited for a stream; for all. */
 void races_waited(CUstream stream, bool per_thread);

@@ -491,11 +491,15 @@ is_anothers(CUdeviceptr ptr)
 	return live;
 }
 
+/* An address that is not sure may be one that was never written, and says
+ * nothing about a block that is freed. */
 static void
-use(CUdeviceptr ptr, int stream, const char *call)
+use(CUdeviceptr ptr, int stream, const char *call, bool sure)
 {
 	struct known_block *block = block_over(ptr);
 
+	if (block != NULL && block->freed && !sure)
+		return;
 	if (block != NULL && block->freed && is_anothers(ptr)) {
 		forget_block(block);
 		return;
@@ -560,7 +564,7 @@ races_note_freed(CUdeviceptr ptr, weir_stream stream)
 
 void
 races_work(CUstream stream, bool per_thread, const char *call,
-    const CUdeviceptr *ptrs, size_t n)
+    const CUdeviceptr *ptrs, size_t n, size_t n_sure)
 {
 	if (!is_on())
 		return;
@@ -571,7 +575,7 @@ races_work(CUstream stream, bool per_thread, const char *call,
 	pthread_mutex_lock(&lock);
 	int number = step(stream);
 	for (size_t i = 0; i < n && number >= 0; i++)
-		use(ptrs[i], number, call);
+		use(ptrs[i], number, call, i < n_sure);
 	pthread_mutex_unlock(&lock);
 }
 

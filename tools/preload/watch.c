@@ -162,7 +162,7 @@ used(CUdeviceptr to, CUdeviceptr from, CUstream stream, bool per_thread,
 	const CUdeviceptr both[] = { to, from };
 
 	if (code == CUDA_SUCCESS && races_wanted())
-		races_work(stream, per_thread, "a copy", both, 2);
+		races_work(stream, per_thread, "a copy", both, 2, 2);
 	return code;
 }
 
