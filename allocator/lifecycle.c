@@ -1,17 +1,27 @@
 /*
- * Arenas: each device's own, made when it is first used and never destroyed,
- * and the pools of each stream in them. Those besides it are made in arenas.c.
+ * The life of each device's own arena: made when the device is first used, and
+ * put out of reach when its context is gone; it is never destroyed. Arenas
+ * besides it are made in private/arenas.c.
  */
-#include "allocator/memory/types.h"
+#include "allocator/lifecycle.h"
 
 #include "allocator/allocator.h"
+#include "allocator/api/stream_end.h"
 #include "allocator/cache/tcache.h"
+#include "allocator/fences/fence.h"
 #include "allocator/host/host.h"
+#include "allocator/memory/arena.h"
+#include "allocator/memory/block.h"
+#include "allocator/memory/check.h"
+#include "allocator/memory/counters.h"
 #include "allocator/memory/emit.h"
 #include "allocator/memory/guard.h"
+#include "allocator/memory/handle.h"
 #include "allocator/memory/lookup.h"
-#include "allocator/memory/segment.h"
+#include "allocator/memory/pin.h"
+#include "allocator/memory/totals.h"
 #include "allocator/observe/auto_snapshot.h"
+#include "allocator/private/arenas.h"
 #include "allocator/private/suspend_copies.h"
 #include "base/meta.h"
 #include "base/os.h"
@@ -19,114 +29,17 @@
 #include "streams/event.h"
 
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_ARENAS);
-static _Atomic(struct arena *) arenas[DEVICES_MAX]; /* written under lock */
 static struct arena *forgotten GUARDED_BY(lock); /* through ->next_forgotten */
-
-/* ---- Pools of a stream ------------------------------------------------- */
-
-static void
-pool_init(struct pool *pool, struct pools *owner, enum pool_kind kind)
-{
-	pool->owner = owner;
-	pool->kind = kind;
-	tree_init(&pool->free, compare_run_address);
-	tree_init(&pool->unmapped, compare_address);
-}
-
-enum weir_status
-pools_get(struct arena *arena, struct stream *stream, struct pools **out)
-{
-	struct pools *pools = pools_peek(arena, stream);
-
-	if (pools == NULL) {
-		pools = meta_zalloc(sizeof(*pools));
-		if (pools == NULL)
-			return status_set(WEIR_EHOSTMEM,
-			    "no host memory for the pools of "
-			    "stream %p",
-			    (void *)stream->handle);
-		pools->arena = arena;
-		pools->stream = stream_ref(stream);
-		for (int kind = 0; kind < POOL_KINDS; kind++)
-			pool_init(
-			    &pools->pool[kind], pools, (enum pool_kind)kind);
-		list_init(&pools->freed);
-		list_push_back(&arena->pools, &pools->link);
-		pools->index = arena->pools_made++;
-		arena->streams += stream->handle != WEIR_STREAM_ANY;
-		if (arena->streams > 1)
-			reclaim_begin_several(arena);
-		if (arena == arena->main)
-			stream->pools = pools;
-		/* It may have ended since it was found. */
-		if (atomic_load(&stream->ended))
-			reclaim_end_later(pools);
-	}
-	*out = pools;
-	return WEIR_OK;
-}
-
-struct pools *
-pools_peek(const struct arena *arena, const struct stream *stream)
-{
-	if (arena == arena->main)
-		return stream->pools;
-	for (struct list *l = arena->pools.next; l != &arena->pools;
-	     l = l->next) {
-		struct pools *pools = CONTAINER_OF(l, struct pools, link);
-		if (pools->stream == stream)
-			return pools;
-	}
-	return NULL;
-}
-
-void
-pools_drop(struct pools *pools)
-{
-	struct arena *arena = pools->arena;
-
-	if (pools->blocks > 0 || pools->pins > 0 || pools->caches > 0)
-		return;
-	marks_drop(pools);
-	if (pools->end_event != NULL)
-		event_give(pools->stream->context, pools->end_event);
-	arena->ending -= pools->ended && !pools->passed;
-	list_remove(&pools->link);
-	arena->streams--;
-	if (arena == arena->main)
-		pools->stream->pools = NULL;
-	stream_put(pools->stream);
-	depot_delete(pools->depot);
-	meta_free(pools, sizeof(*pools));
-}
 
 /* ---- Jobs -------------------------------------------------------------- */
 
 static void forget_contents(struct arena *arena);
 
 void
-arena_leave_for_driver(struct arena *arena) UNCHECKED
-{
-	lock_leave(&arena->lock);
-}
-
-void
-arena_enter_from_driver(struct arena *arena) UNCHECKED
-{
-	lock_enter(&arena->lock);
-}
-
-void
 arena_job_done(struct arena *arena)
 {
 	if (--arena->jobs == 0 && arena->forgotten)
 		forget_contents(arena);
-}
-
-size_t
-arena_held(const struct arena *arena)
-{
-	return arena->stats.reserved_bytes.all.current + arena->promised;
 }
 
 /* ---- Arenas ------------------------------------------------------------ */
@@ -246,14 +159,6 @@ drop_arena:
 	return status;
 }
 
-struct arena *
-arena_peek(int device)
-{
-	if (device < 0 || device >= DEVICES_MAX)
-		return NULL;
-	return atomic_load_explicit(&arenas[device], memory_order_acquire);
-}
-
 enum weir_status
 arena_get(int device, struct arena **out)
 {
@@ -276,8 +181,7 @@ arena_get(int device, struct arena **out)
 	if (arena == NULL) {
 		status = arena_new(device, options, &arena);
 		if (status == WEIR_OK)
-			atomic_store_explicit(
-			    &arenas[device], arena, memory_order_release);
+			arena_publish(device, arena);
 	}
 	lock_leave(&lock);
 	if (status == WEIR_OK)
@@ -385,7 +289,7 @@ static void
 forget_arenas(int device, struct arena *arena)
 {
 	lock_enter(&lock);
-	atomic_store(&arenas[device], NULL);
+	arena_publish(device, NULL);
 	arena->next_forgotten = forgotten;
 	forgotten = arena;
 	lock_leave(&lock);

@@ -18,7 +18,6 @@
 
 #include "allocator/cache/tcache.h"
 #include "allocator/memory/guard.h"
-#include "allocator/memory/sizes.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/meta.h"

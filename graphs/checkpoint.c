@@ -2,7 +2,6 @@
  * <weir/graph.h>: checkpoints of a pool.
  */
 #include "allocator/private/checkpoint.h"
-
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"

@@ -5,7 +5,10 @@
  */
 #include <weir/graph.h>
 
+#include "allocator/memory/arena.h"
+#include "allocator/private/arenas.h"
 #include "allocator/private/route.h"
+#include "allocator/request/reclaim.h"
 #include "base/log.h"
 #include "base/meta.h"
 #include "base/os.h"

@@ -9,8 +9,12 @@
 #include <string.h>
 
 #include "allocator/allocator.h"
-#include "allocator/cache/tcache.h"
+#include "allocator/memory/arena.h"
+#include "allocator/memory/block.h"
+#include "allocator/memory/counters.h"
+#include "allocator/private/arenas.h"
 #include "allocator/private/suspend.h"
+#include "allocator/request/reclaim.h"
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"

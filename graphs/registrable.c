@@ -7,6 +7,8 @@
  * and is never mapped elsewhere. To the arena it is memory of a source, as an
  * allocation of the driver is; nothing else in it has to know.
  */
+#include "allocator/lifecycle.h"
+#include "allocator/memory/arena.h"
 #include "base/status.h"
 #include "graphs/pool.h"
 

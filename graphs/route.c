@@ -2,7 +2,6 @@
  * <weir/graph.h>: routes that a program sets. Each holds its pool.
  */
 #include "allocator/private/route.h"
-
 #include "base/meta.h"
 #include "base/status.h"
 #include "graphs/pool.h"

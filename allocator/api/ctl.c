@@ -12,6 +12,8 @@
  * no visitor runs under it. No driver is called: the thread that answers
  * `weir ctl` comes here too.
  */
+#include "allocator/api/ctl.h"
+
 #include <weir/ctl.h>
 
 #include <errno.h>
@@ -23,7 +25,8 @@
 #include <weir/host.h>
 #include <weir/trace.h>
 
-#include "allocator/memory/types.h"
+#include "allocator/memory/arena.h"
+#include "allocator/memory/totals.h"
 #include "allocator/observe/auto_snapshot.h"
 #include "base/meta.h"
 #include "base/nearest.h"

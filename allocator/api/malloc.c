@@ -3,18 +3,32 @@
  * path: everything that hands out memory ends in weir_malloc_on(), everything
  * that takes it back in malloc_release().
  */
+#include "allocator/api/malloc.h"
+
 #include <stdio.h>
 
 #include <weir/host.h>
 
 #include "allocator/allocator.h"
+#include "allocator/cache/depot.h"
 #include "allocator/cache/tcache.h"
+#include "allocator/fences/fence.h"
+#include "allocator/lifecycle.h"
+#include "allocator/memory/arena.h"
+#include "allocator/memory/block.h"
+#include "allocator/memory/counters.h"
 #include "allocator/memory/emit.h"
 #include "allocator/memory/guard.h"
 #include "allocator/memory/lookup.h"
-#include "allocator/memory/types.h"
+#include "allocator/memory/pool.h"
+#include "allocator/memory/segment.h"
+#include "allocator/memory/totals.h"
 #include "allocator/observe/auto_snapshot.h"
+#include "allocator/private/arenas.h"
 #include "allocator/private/route.h"
+#include "allocator/request/ladder.h"
+#include "allocator/request/oom.h"
+#include "allocator/request/reclaim.h"
 #include "base/os.h"
 #include "base/status.h"
 #include "streams/capture.h"

@@ -3,8 +3,11 @@
  * default streams of threads that have ended. Note [A stream ends] is in
  * reclaim.c.
  */
+#include "allocator/api/stream_end.h"
+
 #include "allocator/cache/tcache.h"
-#include "allocator/memory/types.h"
+#include "allocator/memory/arena.h"
+#include "allocator/request/reclaim.h"
 #include "base/os.h"
 #include "base/status.h"
 #include "streams/capture.h"

@@ -3,6 +3,10 @@
  */
 #include "allocator/cache/budget.h"
 
+#include "allocator/cache/depot.h"
+#include "allocator/cache/tcache.h"
+#include "allocator/memory/counters.h"
+
 static const struct sums no_sums;
 
 static void

@@ -3,6 +3,7 @@
  */
 #include "allocator/cache/depot.h"
 
+#include "allocator/cache/tcache.h"
 #include "base/meta.h"
 #include "base/os.h"
 

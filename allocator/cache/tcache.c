@@ -10,16 +10,23 @@
  */
 #include "allocator/cache/tcache.h"
 
-#include "allocator/cache/budget.h"
-#include "allocator/memory/guard.h"
-#include "allocator/private/route.h"
 #include <linux/membarrier.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "allocator/cache/budget.h"
+#include "allocator/cache/depot.h"
+#include "allocator/memory/arena.h"
+#include "allocator/memory/block.h"
+#include "allocator/memory/counters.h"
 #include "allocator/memory/emit.h"
+#include "allocator/memory/guard.h"
+#include "allocator/memory/lookup.h"
+#include "allocator/memory/pool.h"
+#include "allocator/private/route.h"
+#include "allocator/request/reclaim.h"
 #include "base/log.h"
 #include "base/meta.h"
 #include "base/os.h"

@@ -75,8 +75,9 @@
 #define ALLOCATOR_CACHE_TCACHE_H
 
 #include "allocator/cache/depot.h"
+#include "allocator/memory/arena.h"
+#include "allocator/memory/block.h"
 #include "allocator/memory/lookup.h"
-#include "allocator/memory/types.h"
 #include "base/os.h"
 
 enum {

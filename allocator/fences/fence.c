@@ -43,8 +43,10 @@
  * Whoever wants something of an idle stream waits for it, so it is never made
  * to wait for what is far away. How far that is depends on how much is held.
  */
-#include "allocator/memory/types.h"
+#include "allocator/fences/fence.h"
 
+#include "allocator/memory/block.h"
+#include "allocator/request/reclaim.h"
 #include "base/status.h"
 #include "streams/capture.h"
 #include "streams/event.h"

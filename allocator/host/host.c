@@ -24,7 +24,13 @@
 #include <weir/host.h>
 
 #include "allocator/allocator.h"
+#include "allocator/cache/depot.h"
 #include "allocator/cache/tcache.h"
+#include "allocator/host/pages.h"
+#include "allocator/host/reaper.h"
+#include "allocator/lifecycle.h"
+#include "allocator/private/arenas.h"
+#include "allocator/request/reclaim.h"
 #include "base/os.h"
 #include "base/status.h"
 

@@ -11,7 +11,7 @@
  * A reserve is memory taken in one piece, of which parts are handed out; it is
  * kept. A free part begins with its size and the address of the next one.
  */
-#include "allocator/host/host.h"
+#include "allocator/host/pages.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -21,6 +21,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "allocator/host/host.h"
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"

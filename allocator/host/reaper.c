@@ -8,13 +8,17 @@
  * that replays graphs asks for no memory, so nothing would give it back. Then
  * it looks seldom, and only while there is something that decays.
  */
+#include "allocator/host/reaper.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
 
-#include "allocator/cache/tcache.h"
 #include "allocator/host/host.h"
+#include "allocator/memory/block.h"
+#include "allocator/request/decay.h"
+#include "allocator/request/reclaim.h"
 #include "base/os.h"
 #include "base/status.h"
 

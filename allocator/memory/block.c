@@ -19,9 +19,12 @@
  * the size of the run and stands for it in the tree; a complete block may be
  * part of the runs of two streams, on its left and on its right.
  */
+#include "allocator/memory/block.h"
+
+#include "allocator/memory/arena.h"
+#include "allocator/memory/counters.h"
 #include "allocator/memory/emit.h"
 #include "allocator/memory/lookup.h"
-#include "allocator/memory/types.h"
 #include "base/meta.h"
 #include "base/status.h"
 

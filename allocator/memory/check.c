@@ -3,14 +3,19 @@
  * everything anew and compares; it changes nothing. Faults are told, all of
  * them, with the invariant's number.
  */
+#include "allocator/memory/check.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "allocator/cache/tcache.h"
+#include "allocator/memory/arena.h"
+#include "allocator/memory/block.h"
+#include "allocator/memory/counters.h"
+#include "allocator/memory/handle.h"
 #include "allocator/memory/lookup.h"
-#include "allocator/memory/segment.h"
-#include "allocator/memory/types.h"
+#include "allocator/memory/pin.h"
 
 static void fault(struct check *check, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -2,13 +2,18 @@
  * Statistics: a device's, and each stream's part. Kept under the arena's lock
  * as things happen; a peak is exact.
  */
+#include "allocator/memory/counters.h"
+
 #include <stddef.h>
 #include <string.h>
 
 #include <weir/host.h>
 
+#include "allocator/cache/depot.h"
 #include "allocator/cache/tcache.h"
-#include "allocator/memory/types.h"
+#include "allocator/memory/arena.h"
+#include "allocator/memory/block.h"
+#include "allocator/memory/totals.h"
 #include "base/meta.h"
 #include "base/status.h"
 

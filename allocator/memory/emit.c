@@ -9,6 +9,9 @@
 #include "allocator/memory/emit.h"
 
 #include "allocator/cache/tcache.h"
+#include "allocator/memory/arena.h"
+#include "allocator/memory/block.h"
+#include "allocator/memory/counters.h"
 #include "base/status.h"
 
 /* ---- Under the arena's lock -------------------------------------------- */

@@ -5,8 +5,8 @@
 #ifndef ALLOCATOR_MEMORY_EMIT_H
 #define ALLOCATOR_MEMORY_EMIT_H
 
+#include "allocator/memory/arena.h"
 #include "allocator/memory/lookup.h"
-#include "allocator/memory/types.h"
 #include "trace/observe.h"
 
 /* ---- Under the arena's lock -------------------------------------------- */

@@ -11,7 +11,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "allocator/memory/arena.h"
+#include "allocator/memory/block.h"
+#include "allocator/memory/check.h"
 #include "allocator/memory/lookup.h"
+#include "allocator/request/reclaim.h"
 #include "base/log.h"
 #include "base/meta.h"
 #include "base/status.h"

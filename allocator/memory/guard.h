@@ -10,7 +10,7 @@
 #ifndef ALLOCATOR_MEMORY_GUARD_H
 #define ALLOCATOR_MEMORY_GUARD_H
 
-#include "allocator/memory/types.h"
+#include "allocator/memory/check.h"
 
 enum { GUARD_MAX = 1 << 20 }; /* bytes of a zone, at most */
 

@@ -6,9 +6,13 @@
  * memory until then, so a failure between the two leaves memory that is mapped
  * and usable, not lost.
  */
+#include "allocator/memory/handle.h"
+
 #include <sched.h>
 
+#include "allocator/memory/arena.h"
 #include "allocator/memory/segment.h"
+#include "allocator/memory/totals.h"
 #include "base/meta.h"
 #include "base/status.h"
 

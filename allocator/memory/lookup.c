@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "allocator/memory/types.h"
 #include "base/lock.h"
 #include "base/meta.h"
 #include "base/status.h"

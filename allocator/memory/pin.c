@@ -9,9 +9,13 @@
  * back. That is all: a live block does not move anyway, and a freed one may be
  * handed out again, on the same pages.
  */
-#include "allocator/memory/segment.h"
+#include "allocator/memory/pin.h"
 
+#include "allocator/memory/arena.h"
+#include "allocator/memory/block.h"
+#include "allocator/memory/handle.h"
 #include "allocator/memory/lookup.h"
+#include "allocator/private/arenas.h"
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"

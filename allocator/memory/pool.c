@@ -6,8 +6,10 @@
  * that ends where unmapped addresses begin is the worse choice, because it can
  * grow in place and the other cannot.
  */
-#include "allocator/memory/lookup.h"
-#include "allocator/memory/types.h"
+#include "allocator/memory/pool.h"
+
+#include "allocator/memory/arena.h"
+#include "allocator/memory/block.h"
 
 /* The size its run could have without moving. */
 static inline size_t

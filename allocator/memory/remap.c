@@ -22,10 +22,19 @@
  * All streams share the addresses of a kind, and what has no memory is of no
  * stream: so free memory of all streams comes to lie side by side.
  */
+#include "allocator/memory/remap.h"
+
 #include <stdlib.h>
 #include <string.h>
 
+#include "allocator/fences/fence.h"
+#include "allocator/memory/arena.h"
+#include "allocator/memory/block.h"
+#include "allocator/memory/counters.h"
+#include "allocator/memory/handle.h"
 #include "allocator/memory/segment.h"
+#include "allocator/memory/totals.h"
+#include "allocator/request/reclaim.h"
 #include "base/meta.h"
 #include "base/status.h"
 

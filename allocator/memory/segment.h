@@ -1,5 +1,5 @@
 /*
- * Physical memory: the one place that calls the driver for it.
+ * Segments: where the memory of pools comes from, and how it goes back.
  */
 #ifndef ALLOCATOR_MEMORY_SEGMENT_H
 #define ALLOCATOR_MEMORY_SEGMENT_H
@@ -30,64 +30,46 @@ enum { HANDLE_ALONE_SHARE = 5 }; /* one stream: of handle_mb, a handle */
 enum { LEFT_SHARE = 64 };        /* and of what is left of the limit */
 enum { HANDLES_LEAST = 1024 };   /* to come to the limit */
 
-/* One physical allocation, mapped whole. */
-struct handle {
-	struct tree_node node; /* in segment->handles */
-	struct segment *segment;
-	CUdeviceptr addr;
-	size_t size;
-	CUmemGenericAllocationHandle id; /* 0: its reference is given up */
-	unsigned pins; /* that it lies under: it stays where it is */
-
-	/* While it is on its way into a segment or out of one. */
-	struct handle *next;
-	CUdeviceptr to;
-	bool mapped; /* at `to` */
+/* What memory may be mapped. */
+enum grow_how {
+	GROW_MOVED, /* only what is free elsewhere and may be used already */
+	GROW_AHEAD, /* that, and new memory, with some for the next requests */
+	GROW_NEW,   /* only new memory, with some for the next requests */
+	GROW_EXACT, /* whatever there is, and not a byte too much */
 };
 
-/* ---- handle.c ----------------------------------------------------------- */
+/*
+ * Get memory into a pool so that a block of `rounded` bytes fits. Leaves the
+ * lock in between, so another thread may be faster to take it.
+ *
+ * @param need  on WEIR_ENOMEM: bytes that are missing under the limit or in
+ *              the device
+ * @return WEIR_ENOMEM; WEIR_EHOSTMEM; WEIR_EDRIVER. Nothing has changed then.
+ */
+enum weir_status segment_grow(struct pool *pool, const struct options *options,
+    size_t rounded, enum grow_how how, size_t *need);
 
-/* Bytes of the next new handle where `missing` are to be mapped: Note
- * [Growing]. */
-size_t handle_size(
-    const struct arena *arena, const struct options *options, size_t missing);
+/*
+ * Give memory of a span back to the driver: at least `want` bytes if it has as
+ * many to give. The caller has seen to it that all work on it is done. Its
+ * blocks may be gone, joined or cut afterwards. Leaves the lock in between.
+ *
+ * @return bytes given back; 0 also if the driver refuses
+ */
+size_t segment_release(const struct span *span, size_t want);
 
-/* Calls to the driver, with no lock. handle_unmap() and handle_release() undo
- * what has been done, if it has; what cannot be released keeps its id. */
-enum weir_status handle_create(struct handle *handle, int device);
-enum weir_status handle_map(struct handle *handle);
-void handle_unmap(struct handle *handle);
-void handle_release(struct handle *handle);
-/* Those that the driver did not take back when they could not be used; with the
- * lock. If their context is gone they are forgotten all the same. */
-void handles_release_again(struct arena *arena);
-/* Make mapped memory readable and writable by its device. */
-enum weir_status handles_open(int device, CUdeviceptr addr, size_t size);
+/* Unmap at most `max` blocks of arena->left. Leaves the lock in between. */
+void segment_unmap_left(struct arena *arena, size_t max);
 
-/* A handle now belongs at `to` of a segment, or to none. */
-void handle_insert(struct segment *segment, struct handle *handle);
-void handle_remove(struct handle *handle);
+/* Give back the addresses of segments that have nothing mapped. */
+void segment_unreserve(struct arena *arena);
 
-/* Take the handles that tile a range out of their segment. */
-struct handle *handles_take(
-    struct segment *segment, CUdeviceptr addr, size_t size);
+/* Bytes of the driver segment that would be made for a size class. */
+size_t segment_size_for(
+    const struct arena *arena, const struct options *options, size_t rounded);
 
-/* The largest range of whole handles within [addr, addr + size) that are not
- * pinned; 0 bytes if there is none. */
-size_t handles_within(const struct segment *segment, CUdeviceptr addr,
-    size_t size, CUdeviceptr *start);
-
-/* All handles of an arena, one after the other: segment by segment, by
- * address. */
-struct handle *handles_first(const struct arena *arena);
-struct handle *handles_next(const struct handle *handle);
-
-/* The last handle that starts at or below addr, or NULL. */
-struct handle *handle_floor(const struct segment *segment, CUdeviceptr addr);
-
-int compare_handles(const struct tree_node *a, const struct tree_node *b);
-
-/* ---- segment.c ---------------------------------------------------------- */
+/* Bytes of whole handles (or of a whole driver segment) in a span. */
+size_t segment_releasable(const struct span *span);
 
 /* The blocks that taking the middle out of a block leaves around it. */
 struct cut {
@@ -113,11 +95,5 @@ enum weir_status segment_reserve(struct pool *pool, size_t rounded);
 /* Give back the addresses of a segment that has nothing mapped. If the driver
  * refuses, the segment stays and can be grown again. */
 void segment_unreserve_if_empty(struct segment *segment);
-
-/* ---- remap.c ------------------------------------------------------------ */
-
-/* segment_grow() for an expandable segment: Note [Remapping]. */
-enum weir_status map_for(struct pool *pool, const struct options *options,
-    size_t rounded, enum grow_how how, size_t *need);
 
 #endif

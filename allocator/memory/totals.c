@@ -5,9 +5,12 @@
  * device's. The first further arena begins them, as a copy; from then on
  * changes of every arena are made there too, so that peaks are true.
  */
+#include "allocator/memory/totals.h"
+
 #include "allocator/allocator.h"
 #include "allocator/cache/tcache.h"
-#include "allocator/memory/types.h"
+#include "allocator/memory/arena.h"
+#include "allocator/memory/counters.h"
 #include "base/meta.h"
 #include "base/status.h"
 

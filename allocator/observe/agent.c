@@ -27,6 +27,8 @@
  * is asked to end and waited for, but not for ever: it may be at a file that
  * hangs.
  */
+#include "allocator/observe/agent.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -41,7 +43,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "allocator/api/ctl.h"
+#include "allocator/memory/sizes.h"
 #include "allocator/observe/auto_snapshot.h"
+#include "allocator/observe/live_stats.h"
+#include "allocator/observe/snapshot.h"
 #include "base/log.h"
 #include "base/os.h"
 #include "base/status.h"

@@ -16,6 +16,8 @@
 
 #include <weir/trace.h>
 
+#include "allocator/observe/agent.h"
+#include "allocator/observe/live_stats.h"
 #include "base/log.h"
 #include "base/os.h"
 #include "base/status.h"

@@ -1,12 +1,7 @@
 /*
- * What the options ask weir to do on its own, for programs that are not
- * changed: keep the history from the first allocation on, write snapshots, and
- * tell watchers how it stands.
- *
- *	auto_snapshot.c  history and snapshots: at the end, at a failure
- *	agent.c          the thread that answers signals and watchers
- *	live_stats.c     what watchers are told
- *	../api/ctl.c     values by name
+ * History and snapshots that options ask for, in programs that are not changed:
+ * the history from the first allocation on, a snapshot at the end, at a failure
+ * or at a signal.
  *
  * Nothing here fails a call of the program: what cannot be done is told once on
  * stderr. In a forked child there is nothing to tell of, and nothing happens.
@@ -15,7 +10,6 @@
 #define ALLOCATOR_OBSERVE_AUTO_SNAPSHOT_H
 
 #include "allocator/options.h"
-#include "trace/watch.h"
 
 /* The first memory of the process is about to be asked for. Begins what the
  * options ask for, once; the caller holds no lock. */
@@ -37,23 +31,5 @@ bool attend_snapshot(enum attend_why why);
 
 /* Write the snapshot of the end, unless one of a failure is to stay there. */
 void attend_end(void);
-
-/* Begin the thread, if the options ask for one. What it cannot do is told. */
-void serve_begin(const struct options *options);
-
-/* The time that watchers are told as the beginning. */
-void live_begin(void);
-
-/* Fill a reply to WATCH_STATS; its size. Calls no driver. */
-size_t live_gather(struct watch_reply *reply);
-
-/* The values of <weir/ctl.h> that a request of WATCH_LIST asks for, or the one
- * of WATCH_SET, set; false: `text` says why not. */
-bool ctl_answer(const struct watch_ctl_request *request,
-    struct watch_ctl_reply *reply, char text[WATCH_TEXT]);
-
-/* A snapshot of everything into an open file, from its beginning; of snapshot.c
- * as weir_snapshot_write(). */
-enum weir_status snapshot_onto(int fd, enum weir_snapshot_format format);
 
 #endif

@@ -2,13 +2,16 @@
  * What watchers are told: each arena is looked at under its lock, as
  * weir_stats() does. No driver is called.
  */
+#include "allocator/observe/live_stats.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "allocator/cache/tcache.h"
+#include "allocator/memory/arena.h"
+#include "allocator/memory/counters.h"
 #include "allocator/memory/emit.h"
-#include "allocator/memory/types.h"
-#include "allocator/observe/auto_snapshot.h"
+#include "allocator/memory/totals.h"
 #include "base/meta.h"
 #include "base/os.h"
 #include "driver/driver.h"

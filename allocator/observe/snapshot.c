@@ -3,13 +3,16 @@
  * thread caches stopped, and what is found is copied; then it is written with
  * no lock, and the history copied piece by piece between the writes.
  */
+#include "allocator/observe/snapshot.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "allocator/cache/tcache.h"
+#include "allocator/memory/arena.h"
+#include "allocator/memory/block.h"
 #include "allocator/memory/emit.h"
-#include "allocator/memory/types.h"
-#include "allocator/observe/auto_snapshot.h"
+#include "allocator/memory/totals.h"
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"

@@ -12,9 +12,16 @@
  * freed, since a block is found, and its arena locked, with no lock held
  * before.
  */
+#include "allocator/private/arenas.h"
+
 #include "allocator/cache/tcache.h"
-#include "allocator/memory/types.h"
+#include "allocator/lifecycle.h"
+#include "allocator/memory/arena.h"
+#include "allocator/memory/counters.h"
+#include "allocator/memory/segment.h"
+#include "allocator/memory/totals.h"
 #include "allocator/private/suspend.h"
+#include "allocator/request/reclaim.h"
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"

@@ -12,8 +12,13 @@
 
 #include <stdlib.h>
 
+#include "allocator/api/malloc.h"
+#include "allocator/fences/fence.h"
+#include "allocator/memory/arena.h"
+#include "allocator/memory/block.h"
 #include "allocator/memory/emit.h"
 #include "allocator/memory/lookup.h"
+#include "allocator/request/reclaim.h"
 #include "base/meta.h"
 #include "base/status.h"
 

@@ -8,9 +8,17 @@
  */
 #include "allocator/private/suspend.h"
 
+#include "allocator/lifecycle.h"
+#include "allocator/memory/arena.h"
+#include "allocator/memory/block.h"
+#include "allocator/memory/counters.h"
 #include "allocator/memory/emit.h"
-#include "allocator/memory/lookup.h"
+#include "allocator/memory/handle.h"
+#include "allocator/memory/segment.h"
+#include "allocator/memory/totals.h"
+#include "allocator/private/arenas.h"
 #include "allocator/private/suspend_copies.h"
+#include "allocator/request/reclaim.h"
 #include "base/meta.h"
 #include "base/status.h"
 

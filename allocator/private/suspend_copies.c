@@ -27,6 +27,8 @@
 #include <weir/host.h>
 
 #include "allocator/host/host.h"
+#include "allocator/host/reaper.h"
+#include "allocator/memory/handle.h"
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"

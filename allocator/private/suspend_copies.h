@@ -4,7 +4,7 @@
 #ifndef ALLOCATOR_PRIVATE_SUSPEND_COPIES_H
 #define ALLOCATOR_PRIVATE_SUSPEND_COPIES_H
 
-#include "allocator/memory/segment.h"
+#include "allocator/memory/handle.h"
 
 struct copies;
 

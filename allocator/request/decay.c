@@ -18,9 +18,12 @@
  * There is no thread that looks (but at host memory, reaper.c): a program
  * that makes no requests keeps what it has until it does, or calls weir_trim().
  */
-#include "allocator/memory/types.h"
+#include "allocator/request/decay.h"
 
 #include "allocator/cache/tcache.h"
+#include "allocator/memory/arena.h"
+#include "allocator/memory/counters.h"
+#include "allocator/request/reclaim.h"
 #include "base/os.h"
 
 enum { SLOWER_MAX = 6 };

@@ -64,11 +64,20 @@
  * smaller, and where waits are made it is smaller again.
  * docs/adr/0004 has the figures.
  */
+#include "allocator/request/ladder.h"
+
 #include <limits.h>
 
 #include "allocator/cache/tcache.h"
-#include "allocator/memory/types.h"
-
+#include "allocator/fences/fence.h"
+#include "allocator/memory/arena.h"
+#include "allocator/memory/block.h"
+#include "allocator/memory/counters.h"
+#include "allocator/memory/pool.h"
+#include "allocator/memory/segment.h"
+#include "allocator/memory/totals.h"
+#include "allocator/request/decay.h"
+#include "allocator/request/reclaim.h"
 #include "base/status.h"
 
 static const size_t SHARE_LEAST = (size_t)64 << 20;

@@ -3,11 +3,17 @@
  * where it is, and advice that follows from that. The text begins as PyTorch's
  * does, since people and tools look for it.
  */
+#include "allocator/request/oom.h"
+
 #include <stdio.h>
 
 #include "allocator/cache/tcache.h"
+#include "allocator/memory/arena.h"
+#include "allocator/memory/block.h"
+#include "allocator/memory/counters.h"
 #include "allocator/memory/emit.h"
-#include "allocator/memory/types.h"
+#include "allocator/memory/pool.h"
+#include "allocator/memory/totals.h"
 #include "allocator/observe/auto_snapshot.h"
 #include "base/meta.h"
 #include "base/os.h"

@@ -16,10 +16,17 @@
  * passed its free memory and addresses go to the pools of no stream, and so
  * does each of its live blocks when it is freed.
  */
-#include "allocator/cache/tcache.h"
-#include "allocator/memory/emit.h"
-#include "allocator/memory/types.h"
+#include "allocator/request/reclaim.h"
 
+#include "allocator/cache/tcache.h"
+#include "allocator/fences/fence.h"
+#include "allocator/memory/arena.h"
+#include "allocator/memory/block.h"
+#include "allocator/memory/counters.h"
+#include "allocator/memory/emit.h"
+#include "allocator/memory/segment.h"
+#include "allocator/memory/totals.h"
+#include "allocator/private/arenas.h"
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"

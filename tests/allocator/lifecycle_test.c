@@ -3,7 +3,7 @@
  * by side; what a program sees of a device's memory; and a context that is
  * gone.
  */
-#include "allocator/memory/types.h"
+#include "allocator/lifecycle.h"
 
 #include <dlfcn.h>
 #include <math.h>
@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "allocator/allocator.h"
+#include "allocator/memory/arena.h"
 #include "base/meta.h"
 #include "tests/support/device.h"
 

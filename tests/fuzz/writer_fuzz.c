@@ -10,7 +10,7 @@
 
 #include <weir/trace.h>
 
-#include "allocator/observe/auto_snapshot.h"
+#include "allocator/observe/snapshot.h"
 #include "tests/fuzz/fuzz.h"
 #include "tools/weir/snapshot_file.h"
 

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "allocator/memory/lookup.h"
+#include "allocator/memory/block.h"
+#include "allocator/private/arenas.h"
 #include "base/meta.h"
 #include "graphs/pool.h"
 #include "tests/support/device.h"

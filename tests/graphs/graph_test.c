@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "allocator/memory/arena.h"
 #include "allocator/memory/lookup.h"
 #include "base/meta.h"
 #include "graphs/pool.h"

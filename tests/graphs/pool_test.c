@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "allocator/memory/lookup.h"
+#include "allocator/private/arenas.h"
 #include "base/meta.h"
 #include "graphs/pool.h"
 #include "tests/support/device.h"

@@ -11,9 +11,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "allocator/memory/types.h"
 #include <weir/host.h>
 
+#include "allocator/memory/arena.h"
 #include "base/meta.h"
 #include "driver/driver.h"
 #include "streams/event.h"

@@ -1,6 +1,8 @@
 /*
  * Options, statistics and limits by name.
  */
+#include "allocator/api/ctl.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +10,6 @@
 #include <weir/host.h>
 #include <weir/trace.h>
 
-#include "allocator/observe/auto_snapshot.h"
 #include "tests/support/device.h"
 
 static struct weir_ctl

@@ -2,13 +2,14 @@
  * Allocating, freeing, recording and asking: what is promised of every block,
  * and what bad input is told. A call that fails changes nothing.
  */
+#include "allocator/api/malloc.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "allocator/allocator.h"
-#include "allocator/memory/types.h"
 #include "base/meta.h"
 #include "tests/support/device.h"
 

@@ -2,9 +2,11 @@
  * Note [A stream ends]: once a stream is destroyed, retired or gone with its
  * thread, its memory becomes everyone's, not before its work is done.
  */
+#include "allocator/api/stream_end.h"
+
 #include <pthread.h>
 
-#include "allocator/memory/types.h"
+#include "allocator/memory/arena.h"
 #include "tests/support/device.h"
 
 /* How many streams have pools on device 0, WEIR_STREAM_ANY among them. */

@@ -3,6 +3,8 @@
  * everybody else: to statistics, to trims, to requests of other threads, to the
  * ends of streams and threads.
  */
+#include "allocator/cache/tcache.h"
+
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -12,8 +14,11 @@
 #include <unistd.h>
 
 #include "allocator/allocator.h"
-#include "allocator/cache/tcache.h"
-#include "allocator/memory/types.h"
+#include "allocator/cache/depot.h"
+#include "allocator/memory/arena.h"
+#include "allocator/memory/block.h"
+#include "allocator/memory/lookup.h"
+#include "allocator/private/arenas.h"
 #include "tests/support/device.h"
 
 /* Blocks in the state, of a stream. */

@@ -2,10 +2,11 @@
  * Note [Marks]: which streams are marked and when, what a mark that has passed
  * is good for, and how a stream is put behind another.
  */
-#include "allocator/memory/types.h"
+#include "allocator/fences/fence.h"
 
 #include <pthread.h>
 
+#include "allocator/memory/arena.h"
 #include "tests/support/device.h"
 
 /* The pools of a stream on device 0; made if need be, by a small block that

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "allocator/allocator.h"
+#include "allocator/host/pages.h"
 #include "base/os.h"
 #include "tests/support/device.h"
 

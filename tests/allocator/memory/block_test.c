@@ -2,10 +2,12 @@
  * Blocks: cutting, merging, and being in the right tree. The arena is built by
  * hand and its addresses are nobody's, so no device is touched.
  */
+#include "allocator/memory/block.h"
+
 #include <stdlib.h>
 
+#include "allocator/memory/counters.h"
 #include "allocator/memory/lookup.h"
-#include "allocator/memory/types.h"
 #include "base/meta.h"
 #include "tests/support/device.h"
 

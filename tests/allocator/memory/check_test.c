@@ -2,11 +2,17 @@
  * weir_check() finds what is wrong: each test breaks one invariant of
  * docs/invariants.md by hand, sees its number told, and mends it again.
  */
+#include "allocator/memory/check.h"
+
 #include <string.h>
 
 #include "allocator/allocator.h"
+#include "allocator/memory/arena.h"
+#include "allocator/memory/block.h"
+#include "allocator/memory/handle.h"
 #include "allocator/memory/lookup.h"
-#include "allocator/memory/segment.h"
+#include "allocator/memory/pin.h"
+#include "allocator/private/arenas.h"
 #include "tests/support/device.h"
 
 /* Memory in all states: three live blocks of 4 MiB in an expandable segment,

@@ -8,7 +8,9 @@
 #include <string.h>
 
 #include "allocator/allocator.h"
-#include "allocator/cache/tcache.h"
+#include "allocator/memory/arena.h"
+#include "allocator/memory/counters.h"
+#include "allocator/memory/lookup.h"
 #include "base/lock.h"
 #include "tests/support/device.h"
 

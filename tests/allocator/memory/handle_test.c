@@ -1,7 +1,8 @@
 /*
  * Who may use what is mapped: the device, and its peers.
  */
-#include "allocator/memory/types.h"
+#include "allocator/memory/handle.h"
+
 #include "tests/support/cuda.h"
 #include "tests/support/device.h"
 

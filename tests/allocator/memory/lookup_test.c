@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "allocator/memory/types.h"
 #include "base/meta.h"
 #include "tests/support/device.h"
 

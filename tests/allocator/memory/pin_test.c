@@ -2,8 +2,10 @@
  * Pages that are pinned stay where they are, also when their block has been
  * freed: they are not moved, not unmapped and not given back.
  */
+#include "allocator/memory/pin.h"
+
 #include "allocator/allocator.h"
-#include "allocator/memory/segment.h"
+#include "allocator/private/arenas.h"
 #include "tests/support/device.h"
 
 static uint64_t

@@ -2,7 +2,9 @@
  * Best fit: of the free blocks of one stream and kind the smallest that is
  * large enough, of equal ones the lowest, and what is left of it stays free.
  */
-#include "allocator/memory/types.h"
+#include "allocator/memory/pool.h"
+
+#include "allocator/memory/arena.h"
 #include "base/meta.h"
 #include "tests/support/device.h"
 

@@ -3,9 +3,13 @@
  * still runs at the old one, what it has left is unmapped when that is done,
  * and a failure on the way changes nothing.
  */
+#include "allocator/memory/remap.h"
+
 #include "allocator/allocator.h"
+#include "allocator/lifecycle.h"
+#include "allocator/memory/arena.h"
+#include "allocator/memory/block.h"
 #include "allocator/memory/lookup.h"
-#include "allocator/memory/segment.h"
 #include "allocator/private/route.h"
 #include "tests/support/device.h"
 

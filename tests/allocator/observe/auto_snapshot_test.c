@@ -2,6 +2,8 @@
  * Options by which weir acts on its own: history from the first allocation on,
  * and snapshots at the end, at a failure and at a signal.
  */
+#include "allocator/observe/auto_snapshot.h"
+
 #include <dirent.h>
 #include <jansson.h>
 #include <signal.h>
@@ -14,7 +16,7 @@
 
 #include <weir/trace.h>
 
-#include "allocator/memory/types.h"
+#include "allocator/memory/arena.h"
 #include "tests/support/command.h"
 #include "tests/support/device.h"
 

@@ -1,6 +1,8 @@
 /*
  * The figures that watchers get, as they are gathered.
  */
+#include "allocator/observe/live_stats.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +10,6 @@
 #include <weir/host.h>
 #include <weir/trace.h>
 
-#include "allocator/observe/auto_snapshot.h"
 #include "tests/support/device.h"
 
 static struct watch_reply reply;

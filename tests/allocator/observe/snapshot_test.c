@@ -2,6 +2,8 @@
  * Snapshots: what is in the file, for all states that memory can be in, read
  * back as JSON; and calls that cannot be served.
  */
+#include "allocator/observe/snapshot.h"
+
 #include <jansson.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -18,7 +20,7 @@
 #include <weir/trace.h>
 
 #include "allocator/allocator.h"
-#include "allocator/memory/types.h"
+#include "allocator/private/arenas.h"
 #include "base/meta.h"
 #include "tests/support/command.h"
 #include "tests/support/device.h"

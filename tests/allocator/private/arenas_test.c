@@ -3,11 +3,12 @@
  * limit that hold for all of them, sources of their own, and what becomes of an
  * arena that nobody owns any more.
  */
-#include "allocator/memory/types.h"
+#include "allocator/private/arenas.h"
 
 #include <stdlib.h>
 
 #include "allocator/allocator.h"
+#include "allocator/memory/counters.h"
 #include "base/meta.h"
 #include "base/status.h"
 #include "tests/support/device.h"

@@ -7,7 +7,9 @@
 
 #include <pthread.h>
 
+#include "allocator/memory/arena.h"
 #include "allocator/memory/lookup.h"
+#include "allocator/private/arenas.h"
 #include "base/meta.h"
 #include "streams/capture.h"
 #include "tests/support/device.h"

@@ -3,7 +3,8 @@
  * stays, and a program that needs it again is not made to fetch it for ever.
  * Time is what the tests let go by.
  */
-#include "allocator/memory/types.h"
+#include "allocator/request/decay.h"
+
 #include "base/os.h"
 #include "tests/support/device.h"
 

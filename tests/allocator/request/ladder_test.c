@@ -3,9 +3,11 @@
  * request without new memory, in which order, and when new memory is preferred.
  * reclaim_test.c has the tests at a limit, remap_test.c those of moving.
  */
+#include "allocator/request/ladder.h"
+
 #include <stdlib.h>
 
-#include "allocator/memory/types.h"
+#include "allocator/fences/fence.h"
 #include "tests/support/device.h"
 
 static uint64_t

@@ -7,11 +7,13 @@
  * have the request made for a stream that is being captured, which cannot be
  * made to wait.
  */
+#include "allocator/request/reclaim.h"
+
 #include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>
 
-#include "allocator/memory/types.h"
+#include "allocator/memory/arena.h"
 #include "allocator/private/route.h"
 #include "streams/event.h"
 #include "tests/support/device.h"

@@ -1,0 +1,103 @@
+/*
+ * Which memory a stream may use, and what it takes to use more of it.
+ */
+#ifndef ALLOCATOR_FENCES_FENCE_H
+#define ALLOCATOR_FENCES_FENCE_H
+
+#include "allocator/memory/block.h"
+#include "streams/order.h"
+
+/* How many streams one request asks about. */
+enum { MARKS_ASKED = 64 };
+
+/* A stream that allocates is marked each time so much has been freed on it. */
+enum { MARKS_LEAST = 4 << 20 };
+
+/* Mark the stream of a request now and then, so that others can tell what of
+ * its memory is done with. */
+void marks_keep_due(struct pools *mine);
+static inline void
+marks_keep(struct pools *mine)
+{
+	if (mine->freed_bytes >= MARKS_LEAST && mine->arena->streams > 1)
+		marks_keep_due(mine);
+}
+
+/* See how far the streams have come, and mark those that are not done for the
+ * next time. */
+void marks_poll(struct pools *mine);
+
+/* Ask a stream whether it has nothing left to do, and remember it. */
+bool marks_ask(struct pools *pools);
+
+/* Find out, in pools->usable_until of all pools, what a request of `mine` may
+ * use without a wait. Again after the lock was left. */
+void marks_find_usable(const struct pools *mine);
+
+/* Is it free, and may the request that is served right now use it? */
+static inline bool
+block_is_usable(const struct block *block)
+{
+	return block != NULL && block_state(block) == BLOCK_FREE &&
+	    block->freed_at <= block->pool->owner->usable_until;
+}
+
+/* Which marks of other streams, and uses of pending blocks, are waited for,
+ * beside those that cost nothing: ladder.c, Note [Wait or grow]. All zero: any,
+ * and new ones are made. */
+struct patience {
+	unsigned age;  /* marks with at least so many younger ones */
+	bool half_way; /* marks the stream has come half the way to */
+	unsigned uses; /* uses with at least so many younger ones, */
+	unsigned near; /* and, if the stream has nothing to do, not further away
+			* than so many ticks */
+};
+
+/* May a request rely on what its stream is behind, and can it be put behind
+ * more? Kept in mine->ordered; mine->capture says in which capture. */
+bool marks_can_wait(struct pools *mine);
+
+/* Where the stream is: for a free, and a request in a capture. */
+struct position marks_position_captured(struct pools *pools);
+static inline struct position
+marks_position(struct pools *pools)
+{
+	if (pools->arena->waiting.in_captures)
+		return marks_position_captured(pools);
+	return (struct position){ .tick = order_tick() };
+}
+
+static inline bool
+patience_is_any(struct patience patience)
+{
+	return patience.age == 0 && !patience.half_way;
+}
+
+/* Ticks of another's work that a stream with nothing to do may wait for. */
+enum { NEAR = 64 };
+
+/* What a wait for a tick of another stream delays: Note [What a wait costs]. To
+ * a stream with nothing to do, what is more than `near` ticks away is far. */
+enum wait_cost { WAIT_FREE, WAIT_DEAR, WAIT_FAR };
+enum wait_cost marks_cost(const struct pools *mine, const struct stream *other,
+    uint64_t tick, unsigned near);
+
+/* Put `mine` behind what `other` freed until a tick, by a wait on the device
+ * if that is not known. */
+bool marks_follow(struct pools *mine, struct pools *other, uint64_t tick,
+    struct patience patience);
+
+/* The best block for a request of `mine` that the earliest mark of `other` lets
+ * go that is waited for; NULL: none does. Wait by marks_follow(). */
+struct block *marks_find(const struct pools *mine, struct pools *other,
+    size_t rounded, struct patience patience);
+
+/* Put `mine` behind the next mark of `other`; false if nothing comes of it. */
+bool marks_follow_next(
+    struct pools *mine, struct pools *other, struct patience patience);
+
+/* Drop the marks of pools; of those whose context is gone. */
+void marks_drop(struct pools *pools);
+void marks_forget(struct pools *pools);
+
+#endif

@@ -1,0 +1,129 @@
+/*
+ * Arenas by device, the pools of each stream in them, and leaving an arena's
+ * lock. lifecycle.c makes and forgets the arena of a device.
+ */
+#include "allocator/memory/arena.h"
+
+#include "allocator/cache/depot.h"
+#include "allocator/fences/fence.h"
+#include "allocator/memory/block.h"
+#include "allocator/request/reclaim.h"
+#include "base/meta.h"
+#include "base/status.h"
+#include "streams/event.h"
+
+/* ---- Arenas ------------------------------------------------------------ */
+
+static _Atomic(struct arena *) arenas[DEVICES_MAX];
+
+struct arena *
+arena_peek(int device)
+{
+	if (device < 0 || device >= DEVICES_MAX)
+		return NULL;
+	return atomic_load_explicit(&arenas[device], memory_order_acquire);
+}
+
+void
+arena_publish(int device, struct arena *arena)
+{
+	atomic_store(&arenas[device], arena);
+}
+
+size_t
+arena_held(const struct arena *arena)
+{
+	return arena->stats.reserved_bytes.all.current + arena->promised;
+}
+
+/* ---- The lock ---------------------------------------------------------- */
+
+void
+arena_leave_for_driver(struct arena *arena) UNCHECKED
+{
+	lock_leave(&arena->lock);
+}
+
+void
+arena_enter_from_driver(struct arena *arena) UNCHECKED
+{
+	lock_enter(&arena->lock);
+}
+
+/* ---- Pools of a stream ------------------------------------------------- */
+
+static void
+pool_init(struct pool *pool, struct pools *owner, enum pool_kind kind)
+{
+	pool->owner = owner;
+	pool->kind = kind;
+	tree_init(&pool->free, compare_run_address);
+	tree_init(&pool->unmapped, compare_address);
+}
+
+enum weir_status
+pools_get(struct arena *arena, struct stream *stream, struct pools **out)
+{
+	struct pools *pools = pools_peek(arena, stream);
+
+	if (pools == NULL) {
+		pools = meta_zalloc(sizeof(*pools));
+		if (pools == NULL)
+			return status_set(WEIR_EHOSTMEM,
+			    "no host memory for the pools of "
+			    "stream %p",
+			    (void *)stream->handle);
+		pools->arena = arena;
+		pools->stream = stream_ref(stream);
+		for (int kind = 0; kind < POOL_KINDS; kind++)
+			pool_init(
+			    &pools->pool[kind], pools, (enum pool_kind)kind);
+		list_init(&pools->freed);
+		list_push_back(&arena->pools, &pools->link);
+		pools->index = arena->pools_made++;
+		arena->streams += stream->handle != WEIR_STREAM_ANY;
+		if (arena->streams > 1)
+			reclaim_begin_several(arena);
+		if (arena == arena->main)
+			stream->pools = pools;
+		/* It may have ended since it was found. */
+		if (atomic_load(&stream->ended))
+			reclaim_end_later(pools);
+	}
+	*out = pools;
+	return WEIR_OK;
+}
+
+struct pools *
+pools_peek(const struct arena *arena, const struct stream *stream)
+{
+	if (arena == arena->main)
+		return stream->pools;
+	for (struct list *l = arena->pools.next; l != &arena->pools;
+	     l = l->next) {
+		struct pools *pools = CONTAINER_OF(l, struct pools, link);
+		if (pools->stream == stream)
+			return pools;
+	}
+	return NULL;
+}
+
+void
+pools_drop(struct pools *pools)
+{
+	struct arena *arena = pools->arena;
+
+	if (pools->blocks > 0 || pools->pins > 0 || pools->caches > 0)
+		return;
+	marks_drop(pools);
+	if (pools->end_event != NULL)
+		event_give(pools->stream->context, pools->end_event);
+	arena->ending -= pools->ended && !pools->passed;
+	list_remove(&pools->link);
+	arena->streams--;
+	if (arena == arena->main)
+		pools->stream->pools = NULL;
+	stream_put(pools->stream);
+	depot_delete(pools->depot);
+	meta_free(pools, sizeof(*pools));
+}

@@ -1,0 +1,115 @@
+/*
+ * An arena and the pools of each stream in it; leaving its lock for calls to
+ * the driver.
+ */
+#ifndef ALLOCATOR_MEMORY_ARENA_H
+#define ALLOCATOR_MEMORY_ARENA_H
+
+#include "allocator/memory/types.h"
+
+/* The arena of a device, or NULL if it has none yet. One load. */
+struct arena *arena_peek(int device);
+
+/* The arena of a device is this one from now on. Under lifecycle.c's lock. */
+void arena_publish(int device, struct arena *arena);
+
+/* The arena after this one of the same device; NULL at the end. Begin with
+ * arena_peek(). Arenas are never freed, so this takes no lock. */
+static inline struct arena *
+arena_next(const struct arena *arena)
+{
+	return arena == arena->main ?
+	    atomic_load_explicit(&arena->others, memory_order_acquire) :
+	    arena->next;
+}
+
+/* The pools of a stream, made at its first use. */
+enum weir_status pools_get(
+    struct arena *arena, struct stream *stream, struct pools **out);
+
+/* The same, or NULL if it has none. */
+struct pools *pools_peek(
+    const struct arena *arena, const struct stream *stream);
+
+/* Is it one of these? Told from where it lies. */
+static inline bool
+pools_have(const struct pools *pools, const struct pool *pool)
+{
+	return (uintptr_t)pool - (uintptr_t)pools->pool < sizeof(pools->pool);
+}
+
+static inline unsigned
+arena_flags(const struct arena *arena)
+{
+	return atomic_load_explicit(&arena->flags, memory_order_relaxed);
+}
+
+static inline bool
+arena_is_host(const struct arena *arena)
+{
+	return (arena_flags(arena) & ARENA_HOST) != 0;
+}
+
+/* Does it count for the device's totals and limit? */
+static inline bool
+arena_is_counted(const struct arena *arena)
+{
+	return (arena_flags(arena) & (ARENA_UNCOUNTED | ARENA_HOST)) == 0;
+}
+
+/* The size class of a request in an arena. */
+static inline size_t
+arena_class(
+    const struct arena *arena, const struct options *options, size_t size)
+{
+	return arena_is_host(arena) ? size_of_granule(arena->granule, size) :
+				      size_class(options, size);
+}
+
+/* The kind of pool for a size class. */
+static inline enum pool_kind
+arena_kind(const struct arena *arena, size_t rounded)
+{
+	return rounded < FINE_END && arena->granule < WEIR_GRANULE ?
+	    POOL_FINE :
+	    size_kind(rounded);
+}
+
+/* The granule of what is in pools of a kind. */
+static inline size_t
+arena_granule(const struct arena *arena, enum pool_kind kind)
+{
+	return kind == POOL_FINE ? arena->granule : WEIR_GRANULE;
+}
+
+/*
+ * Leave the lock for calls to the driver, and take it again. A job that does so
+ * raises arena->jobs before and ends with arena_job_done(), under the lock:
+ * segments and blocks outlast it even if the context goes.
+ */
+void arena_leave_for_driver(struct arena *arena);
+void arena_enter_from_driver(struct arena *arena);
+
+/* Bytes held, or about to be. */
+size_t arena_held(const struct arena *arena);
+
+/* What is held with prefer:memory, for what was ever alive, before everything
+ * that is free is moved together: docs/adr/0004. */
+enum { MEMORY_SHARE = 12 };
+static inline size_t
+arena_memory_most(const struct arena *arena)
+{
+	return arena->most_live + arena->most_live / MEMORY_SHARE;
+}
+
+/* Drop pools that hold no block and that nobody uses. */
+void pools_drop(struct pools *pools);
+/* The same if they have ended and passed. */
+static inline void
+pools_drop_if_done(struct pools *pools)
+{
+	if (__builtin_expect(pools->passed, 0))
+		pools_drop(pools);
+}
+
+#endif

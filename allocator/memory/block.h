@@ -1,0 +1,155 @@
+/*
+ * Blocks: making, cutting, merging, and being in the right tree.
+ */
+#ifndef ALLOCATOR_MEMORY_BLOCK_H
+#define ALLOCATOR_MEMORY_BLOCK_H
+
+#include "allocator/memory/types.h"
+
+/* A block for a start at `addr`, all zero but its arena and addr; later calls
+ * on it cannot fail. WEIR_EHOSTMEM. Memory of blocks is reused for blocks
+ * only. */
+enum weir_status block_new(
+    struct arena *arena, CUdeviceptr addr, struct block **out);
+void block_delete(struct block *block);
+
+/* See to it that the next block_new(), if it is for `addr`, cannot fail.
+ * WEIR_EHOSTMEM. */
+enum weir_status block_prepare(struct arena *arena, CUdeviceptr addr);
+
+/*
+ * Cut `size` bytes off the front of a block that is in no tree: it keeps the
+ * front, `rest` (from block_new() for its address) becomes the part behind,
+ * equal in state, pool and segment. Neither is put in a tree.
+ */
+void block_split(struct block *block, size_t size, struct block *rest);
+
+/*
+ * Put a block that is in no tree into its pool as FREE or UNMAPPED, merged
+ * with neighbours of the same state and pool, which must be in their trees.
+ * Returns the merged block.
+ */
+struct block *block_put(struct block *block, enum block_state state);
+
+/* Take a FREE or UNMAPPED block out of its pool's tree. */
+void block_take(struct block *block);
+
+/* Take a FREE block as ACTIVE; or `size` bytes of it, and the rest stays in the
+ * pool: WEIR_EHOSTMEM, and nothing has changed. */
+void block_hand_out(struct block *block);
+enum weir_status block_hand_out_front(struct block *block, size_t size);
+
+/* Put a block that was MAPPING, LEAVING or LEFT into the pool it belongs in by
+ * now, and count the memory it has got or lost. */
+void block_settle(struct block *block, enum block_state state);
+
+/* A LEAVING block's memory has gone elsewhere. */
+void block_set_left(struct block *block);
+
+static inline enum block_state
+block_state(const struct block *block)
+{
+	return atomic_load_explicit(&block->state, memory_order_relaxed);
+}
+
+static inline void
+block_set_state(struct block *block, enum block_state state)
+{
+	atomic_store_explicit(&block->state, state, memory_order_relaxed);
+}
+
+/* Does it count as held? It has memory, and is in the table of addresses. */
+static inline bool
+block_state_is_held(enum block_state state)
+{
+	return state == BLOCK_FREE || state == BLOCK_ACTIVE ||
+	    state == BLOCK_PENDING || state == BLOCK_CACHED ||
+	    state == BLOCK_LEAVING || state == BLOCK_GUARD;
+}
+
+static inline bool
+block_is_held(const struct block *block)
+{
+	return block_state_is_held(block_state(block));
+}
+
+/* Whoever frees a block looks at it with no lock, and so at nothing that is
+ * behind its pool: another thread may just have freed it as well. */
+static inline void
+block_set_pool(struct block *block, struct pool *pool)
+{
+	block->pool = pool;
+	block->way = (uint8_t)pool->owner->index;
+}
+
+/* Change the pool of a block that is in no tree; statistics by stream move. */
+void block_move_to(struct block *block, struct pool *pool);
+static inline void
+block_move(struct block *block, struct pool *pool)
+{
+	if (block->pool != pool)
+		block_move_to(block, pool);
+}
+
+/* Join neighbours of one state, FREE or UNMAPPED, and of any pools, into one
+ * block of the first one's pool that is in no tree. */
+struct block *block_join(struct block *first, const struct block *last);
+
+/* Join a span that `pools` may use into one block of theirs that is FREE and in
+ * no tree. From now on it is their stream's order that protects it. */
+struct block *block_adopt(const struct span *span, struct pools *pools);
+
+/* The pool a block's memory goes to when it is free. */
+static inline struct pool *
+block_home(const struct block *block)
+{
+	if (__builtin_expect(block->pool->owner->passed, 0))
+		return &block->arena->any_pools->pool[block->pool->kind];
+	return block->pool;
+}
+
+/* A block that is in no run. */
+#define RUN_NONE SIZE_MAX
+
+/* Is it FREE, and in its pool? */
+static inline bool
+block_is_in_run(const struct block *block)
+{
+	return block != NULL && block_state(block) == BLOCK_FREE &&
+	    block->run != RUN_NONE;
+}
+
+/* Is it complete on every stream? */
+static inline bool
+block_is_complete(const struct block *block)
+{
+	return block->pool->owner == block->arena->any_pools;
+}
+
+/* All of the run that a block of a tree stands for. */
+struct span block_run(struct block *head);
+
+/* Fence a block that has been freed, or moved, at block->freed_at. */
+static inline void
+block_set_fence(struct block *block)
+{
+	block->fence = atomic_load_explicit(
+	    &block->pool->owner->stream->records, memory_order_relaxed);
+}
+
+int compare_run_address(const struct tree_node *a, const struct tree_node *b);
+int compare_address(const struct tree_node *a, const struct tree_node *b);
+
+static inline struct block *
+block_of_node(struct tree_node *node)
+{
+	return CONTAINER_OF(node, struct block, node);
+}
+
+static inline struct block *
+block_of_pending(struct list *link)
+{
+	return CONTAINER_OF(link, struct block, pending.link);
+}
+
+#endif

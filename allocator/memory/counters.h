@@ -1,0 +1,156 @@
+/*
+ * Statistics: a device's, and each stream's part. Under the arena's lock.
+ */
+#ifndef ALLOCATOR_MEMORY_COUNTERS_H
+#define ALLOCATOR_MEMORY_COUNTERS_H
+
+#include "allocator/memory/block.h"
+#include "allocator/memory/totals.h"
+
+/* The statistics that are a struct weir_stat3 lie one behind the other. */
+static inline struct weir_stat3 *
+stats_at(struct weir_stats *stats, enum stat3 which)
+{
+	return &(&stats->allocation)[which];
+}
+
+/*
+ * Threads tell what they have counted one after the other, so a free may be
+ * told before its malloc: until all have told, what is current may be below 0.
+ */
+static inline uint64_t
+tally_now(const struct tally *tally, enum stat_part part, enum tallied which)
+{
+	const struct tally_part *p = &tally->part[part];
+	int64_t now = p->peak[which] - p->room[which];
+
+	return now > 0 ? (uint64_t)now : 0;
+}
+
+static inline enum stat_part
+part_of(enum pool_kind kind)
+{
+	return kind == POOL_LARGE ? PART_LARGE : PART_SMALL;
+}
+
+/* All statistics. */
+struct weir_stats stats_all(
+    const struct weir_stats *stats, const struct tally *tally);
+
+static inline void
+stats_note_peak(struct weir_stat *stat)
+{
+	if ((int64_t)stat->current > (int64_t)stat->peak)
+		stat->peak = stat->current;
+}
+
+static inline void
+stats_add(struct weir_stat *stat, uint64_t n)
+{
+	stat->current += n;
+	stat->allocated += n;
+	stats_note_peak(stat);
+}
+
+static inline void
+stats_sub(struct weir_stat *stat, uint64_t n)
+{
+	stat->current -= n;
+	stat->freed += n;
+}
+
+/* The part of a statistic that is of a kind of pools: they lie so too, and of
+ * the kinds only the large one is odd. */
+static inline struct weir_stat *
+stats_part(struct weir_stat3 *stat, enum pool_kind kind)
+{
+	return &(&stat->small_pool)[kind % 2];
+}
+
+static inline void
+stats_change3(struct weir_stat3 *stat, enum pool_kind kind, int64_t delta)
+{
+	struct weir_stat *part = stats_part(stat, kind);
+
+	if (delta >= 0) {
+		stats_add(&stat->all, (uint64_t)delta);
+		stats_add(part, (uint64_t)delta);
+	} else {
+		stats_sub(&stat->all, (uint64_t)-delta);
+		stats_sub(part, (uint64_t)-delta);
+	}
+}
+
+/* Change a statistic of a stream only: memory has moved between streams. Here
+ * and below: one that is not tallied. */
+static inline void
+stats_change_stream(struct pool *pool, enum stat3 which, int64_t delta)
+{
+	stats_change3(stats_at(&pool->owner->stats, which), pool->kind, delta);
+}
+
+/* The same for the arena only, and its device. */
+static inline void
+stats_change_arena(
+    struct arena *arena, enum pool_kind kind, enum stat3 which, int64_t delta)
+{
+	stats_change3(stats_at(&arena->stats, which), kind, delta);
+	if (arena->totals != NULL)
+		totals_change(arena->totals, kind, which, delta);
+}
+
+/* Change a statistic of a pool's stream and of its arena. */
+static inline void
+stats_change(struct pool *pool, enum stat3 which, int64_t delta)
+{
+	stats_change_arena(pool->owner->arena, pool->kind, which, delta);
+	stats_change_stream(pool, which, delta);
+}
+
+/* A block has been handed out; has been freed; or first that, while it waits,
+ * and then the rest. */
+void stats_malloc(struct pool *pool, uint64_t size, uint64_t requested);
+void stats_free(struct pool *pool, uint64_t size, uint64_t requested);
+void stats_free_pending(struct pool *pool, uint64_t size);
+void stats_inactive(struct pool *pool, uint64_t size, uint64_t requested);
+
+/* Much at once. Peaks are not looked at: what has been counted in several
+ * places is told one after the other, and only the sum has been. */
+void stats_flow(
+    struct pool *pool, const struct sums *out, const struct sums *in);
+void stats_note_peaks(struct tally *tally);
+/* Of an arena, and its device. */
+void stats_note_arena_peaks(struct arena *arena);
+
+/* All that is counted for a live block goes over to another stream. */
+void stats_move(
+    struct pool *from, struct pool *to, uint64_t size, uint64_t requested);
+
+/* Statistics of an arena and its device that are one struct weir_stat. */
+enum stat1 { STAT1_oversize_allocations, STAT1_oversize_segments };
+void stats_change1(struct arena *arena, enum stat1 which, int delta);
+
+/* Add plain counters, or make them 0. */
+void stats_add_counters(struct weir_stats *to, const struct weir_stats *from);
+void stats_zero_counters(struct weir_stats *stats);
+
+/* Add what is current. */
+void stats_add_current(struct weir_stats *to, const struct weir_stats *from);
+
+/* weir_stats() of one arena. Takes the lock. */
+enum weir_status arena_stats(struct arena *arena, struct weir_stats *out);
+
+/* Bytes of pending blocks, of a stream's or of all. */
+size_t stats_pending_bytes(struct arena *arena, const struct stream *stream);
+
+/* A block's share of inactive_split: it is free, but part of its segment of
+ * the driver is in use. */
+static inline bool
+stats_is_inactive_split(const struct block *block)
+{
+	return !block->segment->expandable &&
+	    block_state(block) == BLOCK_FREE &&
+	    (block->prev != NULL || block->next != NULL);
+}
+
+#endif

@@ -1,0 +1,24 @@
+/*
+ * Pins: physical pages that stay where they are.
+ */
+#ifndef ALLOCATOR_MEMORY_PIN_H
+#define ALLOCATOR_MEMORY_PIN_H
+
+#include "allocator/memory/types.h"
+
+/* Pages that weir_pin() keeps where they are: those that lie, in part or whole,
+ * under [addr, addr + size) of one segment. */
+struct pin {
+	struct tree_node node; /* in arena->pins */
+	CUdeviceptr addr;
+	size_t size;
+	struct segment *segment;
+	unsigned times; /* weir_unpin() calls that are to come */
+};
+
+int compare_pins(const struct tree_node *a, const struct tree_node *b);
+
+/* Forget all pins: the memory they are of is gone. */
+void pins_forget(struct arena *arena);
+
+#endif

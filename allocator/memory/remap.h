@@ -1,0 +1,13 @@
+/*
+ * Mapping memory into expandable segments: remap.c, Note [Remapping].
+ */
+#ifndef ALLOCATOR_MEMORY_REMAP_H
+#define ALLOCATOR_MEMORY_REMAP_H
+
+#include "allocator/memory/segment.h"
+
+/* segment_grow() for an expandable segment: Note [Remapping]. */
+enum weir_status map_for(struct pool *pool, const struct options *options,
+    size_t rounded, enum grow_how how, size_t *need);
+
+#endif

@@ -1,0 +1,12 @@
+/*
+ * The thread that answers signals and watchers.
+ */
+#ifndef ALLOCATOR_OBSERVE_AGENT_H
+#define ALLOCATOR_OBSERVE_AGENT_H
+
+#include "allocator/options.h"
+
+/* Begin the thread, if the options ask for one. What it cannot do is told. */
+void serve_begin(const struct options *options);
+
+#endif

@@ -1,0 +1,13 @@
+/*
+ * Snapshots of the running process.
+ */
+#ifndef ALLOCATOR_OBSERVE_SNAPSHOT_H
+#define ALLOCATOR_OBSERVE_SNAPSHOT_H
+
+#include <weir/trace.h>
+
+/* A snapshot of everything into an open file, from its beginning;
+ * returns what weir_snapshot_write() does. */
+enum weir_status snapshot_onto(int fd, enum weir_snapshot_format format);
+
+#endif

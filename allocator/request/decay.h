@@ -1,0 +1,25 @@
+/*
+ * Memory that has not been used for a while goes back to the driver.
+ */
+#ifndef ALLOCATOR_REQUEST_DECAY_H
+#define ALLOCATOR_REQUEST_DECAY_H
+
+#include "allocator/memory/arena.h"
+
+enum { DECAY_REQUESTS = 64 };
+
+/* Give back what has not been used for long: Note [Decay]. May leave and retake
+ * the lock. */
+void decay_run(struct arena *arena, const struct options *options);
+/* The same, now and then. */
+static inline void
+decay_look(struct arena *arena, const struct options *options)
+{
+	if (arena->served % DECAY_REQUESTS == 0 || arena_is_host(arena))
+		decay_run(arena, options);
+}
+
+/* New memory is needed. */
+void decay_regret(struct arena *arena);
+
+#endif
