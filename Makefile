@@ -241,6 +241,8 @@ libweir_torch := $(if $(torch_src),$(B)/lib/libweir_torch.so)
 tool := $(if $(tool_src),$(B)/bin/weir)
 bench := $(if $(bench_src),$(B)/bin/weir-bench)
 bench_instructions := $(if $(bench_src),$(B)/bin/weir-bench-instructions)
+# The adapter to PyTorch, the double of PyTorch, and pairs through both.
+bench_torch := $(if $(bench_src),$(if $(torch_cpp),$(B)/lib/bench_torch.so))
 tests := $(patsubst %.c,$(B)/%,$(test_src))
 fakes := $(patsubst %.c,$(B)/%.so,$(fake_src))
 programs := $(patsubst %.c,$(B)/%,$(program_src))
@@ -351,7 +353,7 @@ cover: $(call deps,cover) ## line coverage of the tests, as text
 bench: build $(bench) ## run the benchmarks of tools/bench; BENCH="pair threads --json"
 	scripts/bench $(B) $(BENCH)
 
-bench-instructions: libs $(bench_instructions) $(call deps,san) ## compare counted instructions with the kept numbers; ACCEPT=1 keeps new ones
+bench-instructions: libs $(bench_instructions) $(bench_torch) $(call deps,san) ## compare counted instructions with the kept numbers; ACCEPT=1 keeps new ones
 	scripts/bench-instructions $(if $(ACCEPT),--accept) $(B)
 
 .PHONY: fuzz
@@ -567,6 +569,15 @@ $(bench) $(bench_instructions): $(B)/bin/%: $(libweir_so) $(je_lib)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ldflags) -o $@ $(filter %.o,$^) $(filter %.so,$^) \
 	    $(filter %.a,$^) -Wl,-rpath,'$$ORIGIN/../lib' $(tool_libs)
+
+$(bench_torch): $(patsubst %.cpp,$(B)/obj/%.o,$(torch_cpp) \
+		$(wildcard tests/plugins/torch/double/*.cpp) \
+		tools/bench/torch_pairs.cpp) $(libweir_torch) $(libweir_so) \
+		$(filter %libcudart.so.13,$(sim))
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CXX) $(so_ldflags) -o $@ $(filter %.o,$^) \
+	    $(filter %.so %.so.13,$^) -Wl,-rpath,'$$ORIGIN:$$ORIGIN/sim'
 
 # A test program sees the internals: it links the archive, not the library.
 # Tests of the command also see its parts, and tests of the simulated driver

@@ -141,6 +141,31 @@ plain_pairs(unsigned long n)
 		    driver.free(ptr) != CUDA_SUCCESS;
 }
 
+static void
+primary_pairs(unsigned long n)
+{
+	for (unsigned long i = 0; i < n; i++)
+		weir_free(weir_malloc_primary(0, SIZE, NULL));
+}
+
+/* tools/bench/torch_pairs.cpp, where it was built. */
+static struct {
+	bool (*begin)(weir_stream stream);
+	void (*pairs)(size_t size, unsigned long n);
+} torch;
+
+static void
+torch_pairs(unsigned long n)
+{
+	torch.pairs(SIZE, n);
+}
+
+static void
+torch_default_pairs(unsigned long n)
+{
+	torch.pairs(SIZE, n);
+}
+
 struct path {
 	const char *name;
 	const char *conf; /* or NULL */
@@ -156,6 +181,10 @@ static const struct path paths[] = {
 	{ "record-cycle", NULL, records, OFF, false },
 	{ "pinned-pair", NULL, pinned_pairs, OFF, false },
 	{ "pinned-tiny-pair", NULL, pinned_tiny_pairs, OFF, false },
+	{ "primary-pair", NULL, primary_pairs, OFF, false },
+	/* PyTorch's part of it is the double's. */
+	{ "torch-pair", NULL, torch_pairs, OFF, false },
+	{ "torch-default-pair", NULL, torch_default_pairs, OFF, false },
 	/* Three events each. */
 	{ "traced-pair", NULL, pairs, PLAIN, false },
 	{ "stacked-pair", NULL, pairs, STACKS, false },
@@ -252,6 +281,22 @@ find_driver(void)
 	return all && driver.pool_create(&pool, &props) == CUDA_SUCCESS;
 }
 
+static bool
+is_torch(const struct path *path)
+{
+	return path->run == torch_pairs || path->run == torch_default_pairs;
+}
+
+static bool
+begin_torch(const struct path *path)
+{
+	void *library = dlopen("$ORIGIN/../lib/bench_torch.so", RTLD_NOW);
+
+	return find(library, "torch_pairs_begin", &torch.begin) &&
+	    find(library, "torch_pairs", &torch.pairs) &&
+	    torch.begin(path->run == torch_pairs ? stream : NULL);
+}
+
 /* No call was checked before; this is whether all of them did their work. */
 static bool
 all_served(const struct path *path, unsigned long n)
@@ -301,6 +346,8 @@ main(int argc, char **argv)
 		return fail("cannot begin");
 	if (path->preloaded && !find_driver())
 		return fail("no simulated driver");
+	if (is_torch(path) && !begin_torch(path))
+		return NO_SUCH_PATH;
 	path->run(WARM_UP);
 	if (!path->preloaded && !reset_stats())
 		return fail("cannot begin");
