@@ -5,6 +5,7 @@
  * the version asked for is meant, and of those with a stream the kind that
  * the flags ask for.
  */
+#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -128,9 +129,28 @@ cuGetProcAddress_v2(const char *symbol, void **function, int version,
 static const CUuuid runtime_table = { { 0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4,
     0xe7, 0x4a, 0x89, 0x87, 0xd9, 0x39, 0x12, 0xfd, 0x9d, 0xf9 } };
 
+/* Tell the user how to build a program that runs here. simcuda's folder has the
+ * runtime to link with. */
+static void
+name_our_runtime(void)
+{
+	Dl_info self;
+	const char *path = "DIR/";
+
+	if (dladdr(&runtime_table, &self) != 0 && self.dli_fname != NULL &&
+	    strrchr(self.dli_fname, '/') != NULL)
+		path = self.dli_fname;
+	fprintf(stderr,
+	    "simcuda: this program contains NVIDIA's CUDA runtime, "
+	    "which accepts NVIDIA's driver only.\n"
+	    "simcuda: Link it with weir's runtime for simcuda: nvcc "
+	    "-L %.*s (libcudart_static.a is there).\n",
+	    (int)(strrchr(path, '/') - path), path);
+}
+
 /*
- * Tables of functions without names. We have none, and so NVIDIA's runtime
- * does not run here (docs/adr/0008); who started it learns what does.
+ * Tables of functions without names. simcuda has none, and so NVIDIA's runtime
+ * does not run here (docs/adr/0008). The user is told what does.
  */
 static CUresult
 refuse_table(const CUuuid *id)
@@ -140,11 +160,7 @@ refuse_table(const CUuuid *id)
 	if (memcmp(id, &runtime_table, sizeof(*id)) != 0)
 		return CUDA_ERROR_NOT_FOUND;
 	if (!said)
-		fputs("simcuda: this program contains NVIDIA's CUDA runtime, "
-		      "which accepts NVIDIA's driver only.\n"
-		      "simcuda: Link it with weir's runtime for simcuda: nvcc "
-		      "-L DIR, where DIR has weir's libcudart_static.a.\n",
-		    stderr);
+		name_our_runtime();
 	said = true;
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
