@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "allocator/cache/tcache.h"
 #include "allocator/memory/guard.h"
 #include "base/lock.h"
 #include "base/log.h"
@@ -1182,22 +1181,17 @@ make_change(const struct change *change)
 	lock_leave(&lock);
 	if (status != WEIR_OK || known != NULL)
 		options_delete(options);
-	if (status == WEIR_OK)
-		tcache_renew();
 	return status;
 }
 
 enum weir_status
-weir_options_set(const char *conf)
+options_set(const char *caller, const char *conf)
 {
 	const struct change change = {
-		.origin = { "weir_options_set", WEIR_OPTION_CALL, false },
+		.origin = { caller, WEIR_OPTION_CALL, false },
 		.conf = conf,
 	};
 
-	if (conf == NULL)
-		return status_set(
-		    WEIR_EINVAL, "weir_options_set: conf is NULL");
 	return make_change(&change);
 }
 

@@ -78,8 +78,10 @@ options_get(const struct options **out)
 	return WEIR_OK;
 }
 
-/* Set one option; the value may have commas. `caller` begins the error's text.
- * Fails as weir_options_set(). */
+/* Set options by a text, or one option; the value may have commas. `caller`
+ * begins the error's text. Fails as weir_options_set(). Thread caches go by the
+ * options they were made with: api/options.c has them made anew. */
+enum weir_status options_set(const char *caller, const char *conf);
 enum weir_status option_set(
     const char *caller, const char *key, const char *value);
 

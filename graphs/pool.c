@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "allocator/allocator.h"
+#include "allocator/api/stats.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
-#include "allocator/memory/counters.h"
 #include "allocator/private/arenas.h"
 #include "allocator/private/suspend.h"
 #include "allocator/request/reclaim.h"

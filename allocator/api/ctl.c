@@ -25,9 +25,10 @@
 #include <weir/host.h>
 #include <weir/trace.h>
 
+#include "allocator/api/options.h"
 #include "allocator/memory/arena.h"
-#include "allocator/memory/totals.h"
 #include "allocator/observe/auto_snapshot.h"
+#include "allocator/observe/device_stats.h"
 #include "base/meta.h"
 #include "base/nearest.h"
 #include "base/status.h"
@@ -548,7 +549,7 @@ set_option(const row *row, const char *value)
 		    "weir_ctl_set: %s is heeded before the first allocation "
 		    "only%s",
 		    row->path, instead);
-	return option_set("weir_ctl_set", key, value);
+	return option_change("weir_ctl_set", key, value);
 }
 
 static enum weir_status

@@ -584,31 +584,16 @@ find_locked(const void *ptr) UNCHECKED
 	return NULL;
 }
 
-/* The arena in whose memory an address lies, or NULL. */
-static const struct arena *
-arena_of(CUdeviceptr addr)
-{
-	struct block *block = lookup_floor(addr);
-
-	if (block == NULL)
-		return NULL;
-	struct arena *arena = block->arena;
-	lock_enter(&arena->lock);
-	bool ours = block->segment != NULL && addr - block->addr < block->size;
-	lock_leave(&arena->lock);
-	return ours ? arena : NULL;
-}
-
 bool
 allocator_owns(CUdeviceptr addr)
 {
-	return arena_of(addr) != NULL;
+	return segment_owner(addr) != NULL;
 }
 
 bool
 allocator_owns_host(CUdeviceptr addr)
 {
-	const struct arena *arena = arena_of(addr);
+	const struct arena *arena = segment_owner(addr);
 
 	return arena != NULL && arena_is_host(arena);
 }

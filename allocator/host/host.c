@@ -29,6 +29,7 @@
 #include "allocator/host/pages.h"
 #include "allocator/host/reaper.h"
 #include "allocator/lifecycle.h"
+#include "allocator/memory/segment.h"
 #include "allocator/private/arenas.h"
 #include "allocator/request/reclaim.h"
 #include "base/os.h"
@@ -282,7 +283,7 @@ weir_host_is_pinned(const void *ptr)
 
 	if (ptr == NULL || os_forked())
 		return false;
-	if (allocator_owns(addr))
+	if (segment_owner(addr) != NULL)
 		return allocator_owns_host(addr);
 	status_mute();
 	bool pinned = driver_get(&driver) == WEIR_OK &&
@@ -338,7 +339,8 @@ weir_host_register(void *ptr, size_t size, unsigned flags)
 		return status_set(WEIR_EINVAL,
 		    "weir_host_register: flags %#x: only portable and mapped",
 		    flags);
-	if (allocator_owns(addr) || allocator_owns(addr + size - 1))
+	if (segment_owner(addr) != NULL ||
+	    segment_owner(addr + size - 1) != NULL)
 		return status_set(WEIR_EINVAL,
 		    "weir_host_register(%p, %zu bytes): it is memory of weir's "
 		    "own",
@@ -356,7 +358,7 @@ weir_host_unregister(void *ptr)
 {
 	struct driver_guard guard;
 
-	if (ptr == NULL || allocator_owns((CUdeviceptr)(uintptr_t)ptr))
+	if (ptr == NULL || segment_owner((CUdeviceptr)(uintptr_t)ptr) != NULL)
 		return status_set(WEIR_EINVAL, "weir_host_unregister(%p): %s",
 		    ptr,
 		    ptr == NULL ? "nothing is there" :

@@ -137,9 +137,6 @@ void stats_zero_counters(struct weir_stats *stats);
 /* Add what is current. */
 void stats_add_current(struct weir_stats *to, const struct weir_stats *from);
 
-/* weir_stats() of one arena. Takes the lock. */
-enum weir_status arena_stats(struct arena *arena, struct weir_stats *out);
-
 /* Bytes of pending blocks, of a stream's or of all. */
 size_t stats_pending_bytes(struct arena *arena, const struct stream *stream);
 

@@ -11,11 +11,7 @@
  */
 #include "allocator/memory/pin.h"
 
-#include "allocator/memory/arena.h"
-#include "allocator/memory/block.h"
 #include "allocator/memory/handle.h"
-#include "allocator/memory/lookup.h"
-#include "allocator/private/arenas.h"
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
@@ -57,25 +53,8 @@ count(const struct pin *pin, int delta)
 	}
 }
 
-/* The live block that starts at ptr, with its arena's lock taken; or NULL. */
-static struct block *
-find_live(CUdeviceptr addr) UNCHECKED
-{
-	struct block *block = lookup_exact(addr);
-
-	if (block == NULL)
-		return NULL;
-	struct arena *arena = block->arena;
-	lock_enter(&arena->lock);
-	if (lookup_exact(addr) == block && block->segment != NULL &&
-	    block_state(block) == BLOCK_ACTIVE)
-		return block;
-	lock_leave(&arena->lock);
-	return NULL;
-}
-
 /* A block may be longer than the one that was pinned at this address before. */
-static enum weir_status
+enum weir_status
 pin_block(const struct block *block)
 {
 	struct arena *arena = block->arena;
@@ -99,63 +78,17 @@ pin_block(const struct block *block)
 	return WEIR_OK;
 }
 
-enum weir_status
-weir_pin(const void *ptr) UNCHECKED
+bool
+pin_drop(struct arena *arena, CUdeviceptr addr)
 {
-	if (os_forked())
-		return status_set(
-		    WEIR_EFORK, "weir_pin: %s", weir_status_text(WEIR_EFORK));
-	struct block *block = find_live((CUdeviceptr)(uintptr_t)ptr);
-	if (block == NULL)
-		return status_set(WEIR_EINVAL,
-		    "weir_pin(%p): no live block of weir starts at this "
-		    "address",
-		    ptr);
-	struct arena *arena = block->arena;
-	enum weir_status status = atomic_load(&arena->suspended) ?
-	    status_set(WEIR_EINVAL,
-		"weir_pin(%p): the pool it is of is suspended", ptr) :
-	    pin_block(block);
-	lock_leave(&arena->lock);
-	return status;
-}
-
-static bool
-unpin_in(struct arena *arena, CUdeviceptr addr)
-{
-	lock_enter(&arena->lock);
 	struct pin *pin = find(arena, addr);
-	bool found = pin != NULL;
-	bool unowned = arena->owners == 0;
-	if (found && --pin->times == 0) {
+
+	if (pin != NULL && --pin->times == 0) {
 		count(pin, -1);
 		tree_remove(&arena->pins, &pin->node);
 		meta_free(pin, sizeof(*pin));
 	}
-	lock_leave(&arena->lock);
-	if (found && unowned)
-		arena_empty(arena);
-	return found;
-}
-
-enum weir_status
-weir_unpin(const void *ptr)
-{
-	CUdeviceptr addr = (CUdeviceptr)(uintptr_t)ptr;
-
-	if (os_forked())
-		return status_set(
-		    WEIR_EFORK, "weir_unpin: %s", weir_status_text(WEIR_EFORK));
-	/* The block may be gone: it is not asked for its arena. */
-	for (int device = 0; device < DEVICES_MAX; device++)
-		for (struct arena *a = arena_peek(device); a != NULL;
-		     a = arena_next(a))
-			if (unpin_in(a, addr))
-				return WEIR_OK;
-	return status_set(WEIR_EINVAL,
-	    "weir_unpin(%p): no block is pinned that starts or started at "
-	    "this address",
-	    ptr);
+	return pin != NULL;
 }
 
 void

@@ -10,7 +10,6 @@
  */
 #include "allocator/memory/segment.h"
 
-#include "allocator/allocator.h"
 #include "allocator/lifecycle.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
@@ -178,8 +177,8 @@ take_from_source(struct arena *arena, size_t size, CUdeviceptr *addr)
 	if (status == WEIR_OK &&
 	    (*addr == 0 || *addr % WEIR_GRANULE != 0 ||
 		(arena->own_source &&
-		    (allocator_owns(*addr) ||
-			allocator_owns(*addr + size - 1))))) {
+		    (segment_owner(*addr) != NULL ||
+			segment_owner(*addr + size - 1) != NULL)))) {
 		source.give(source.closure, arena->device, *addr, size);
 		status = status_set(WEIR_EINVAL,
 		    "%s(%zu bytes, device %d): %#llx is no address of its own "
@@ -584,4 +583,18 @@ segment_unreserve(struct arena *arena)
 		driver_leave(&guard);
 	}
 	status_unmute();
+}
+
+struct arena *
+segment_owner(CUdeviceptr addr)
+{
+	struct block *block = lookup_floor(addr);
+
+	if (block == NULL)
+		return NULL;
+	struct arena *arena = block->arena;
+	lock_enter(&arena->lock);
+	bool ours = block->segment != NULL && addr - block->addr < block->size;
+	lock_leave(&arena->lock);
+	return ours ? arena : NULL;
 }

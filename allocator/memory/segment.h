@@ -64,6 +64,10 @@ void segment_unmap_left(struct arena *arena, size_t max);
 /* Give back the addresses of segments that have nothing mapped. */
 void segment_unreserve(struct arena *arena);
 
+/* The arena whose segment an address lies in, or NULL. Takes that arena's lock.
+ */
+struct arena *segment_owner(CUdeviceptr addr);
+
 /* Bytes of the driver segment that would be made for a size class. */
 size_t segment_size_for(
     const struct arena *arena, const struct options *options, size_t rounded);

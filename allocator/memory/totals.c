@@ -7,8 +7,6 @@
  */
 #include "allocator/memory/totals.h"
 
-#include "allocator/allocator.h"
-#include "allocator/cache/tcache.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/counters.h"
 #include "base/meta.h"
@@ -199,86 +197,4 @@ arena_promised(struct arena *arena, size_t size)
 	lock_enter(&totals->lock);
 	totals->promised -= size;
 	lock_leave(&totals->lock);
-}
-
-/* ---- Reading ----------------------------------------------------------- */
-
-/* The lock of a device's arena is held. */
-static void
-begin_stats(struct arena *main, struct weir_stats *out)
-{
-	struct totals *totals = main->totals;
-
-	if (totals == NULL) {
-		*out = stats_all(&main->stats, &main->tally);
-		return;
-	}
-	lock_enter(&totals->lock);
-	*out = stats_all(&totals->stats, &totals->tally);
-	lock_leave(&totals->lock);
-	stats_add_counters(out, &main->stats);
-}
-
-void
-device_stats(struct arena *main, struct weir_stats *out)
-{
-	lock_enter(&main->lock);
-	tcache_tell(main);
-	begin_stats(main, out);
-	out->pending_bytes = stats_pending_bytes(main, NULL);
-	lock_leave(&main->lock);
-	for (struct arena *a = arena_next(main); a != NULL; a = arena_next(a)) {
-		lock_enter(&a->lock);
-		if (arena_is_counted(a)) {
-			stats_add_counters(out, &a->stats);
-			out->pending_bytes += stats_pending_bytes(a, NULL);
-		}
-		lock_leave(&a->lock);
-	}
-}
-
-bool
-allocator_glance(int device, struct weir_stats *out)
-{
-	struct arena *main = arena_peek(device);
-
-	if (main == NULL)
-		return false;
-	*out = (struct weir_stats){ .struct_size = sizeof(*out) };
-	lock_enter(&main->lock);
-	begin_stats(main, out);
-	lock_leave(&main->lock);
-	for (struct arena *a = arena_next(main); a != NULL; a = arena_next(a)) {
-		lock_enter(&a->lock);
-		if (arena_is_counted(a))
-			stats_add_counters(out, &a->stats);
-		lock_leave(&a->lock);
-	}
-	return true;
-}
-
-void
-device_host_stats(struct arena *main, struct weir_stats *out)
-{
-	struct weir_stats counters = { 0 };
-
-	lock_enter(&main->lock);
-	struct totals *totals = main->host_totals;
-	lock_leave(&main->lock);
-	if (totals == NULL)
-		return;
-	for (struct arena *a = arena_next(main); a != NULL; a = arena_next(a)) {
-		lock_enter(&a->lock);
-		if (arena_is_host(a)) {
-			tcache_tell(a);
-			stats_add_counters(&counters, &a->stats);
-			counters.pending_bytes += stats_pending_bytes(a, NULL);
-		}
-		lock_leave(&a->lock);
-	}
-	lock_enter(&totals->lock);
-	*out = stats_all(&totals->stats, &totals->tally);
-	lock_leave(&totals->lock);
-	stats_add_counters(out, &counters);
-	out->pending_bytes = counters.pending_bytes;
 }

@@ -31,11 +31,6 @@ size_t device_size(const struct arena *arena);
 size_t device_left(const struct arena *arena);
 size_t device_limit(const struct arena *arena);
 
-/* All statistics of a device, given its own arena, or of its page-locked host
- * memory. Holds no lock. */
-void device_stats(struct arena *main, struct weir_stats *out);
-void device_host_stats(struct arena *main, struct weir_stats *out);
-
 /* Change a statistic of the totals. Takes their lock. */
 void totals_change(struct totals *totals, enum pool_kind kind, enum stat3 which,
     int64_t delta);

@@ -11,7 +11,7 @@
 #include "allocator/memory/arena.h"
 #include "allocator/memory/counters.h"
 #include "allocator/memory/emit.h"
-#include "allocator/memory/totals.h"
+#include "allocator/observe/device_stats.h"
 #include "base/meta.h"
 #include "base/os.h"
 #include "driver/driver.h"

@@ -13,6 +13,7 @@
 #include "allocator/memory/block.h"
 #include "allocator/memory/emit.h"
 #include "allocator/memory/totals.h"
+#include "allocator/observe/device_stats.h"
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"

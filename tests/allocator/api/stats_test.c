@@ -2,10 +2,11 @@
  * Every counter: when it goes up, when it goes down, for the device and for
  * each stream, and what the resets do.
  */
+#include "allocator/api/stats.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "allocator/memory/types.h"
 #include "tests/support/device.h"
 
 /* ---- Blocks and bytes -------------------------------------------------- */

@@ -1,0 +1,13 @@
+/*
+ * Options that a program sets while it runs.
+ */
+#ifndef ALLOCATOR_API_OPTIONS_H
+#define ALLOCATOR_API_OPTIONS_H
+
+#include "base/status.h"
+
+/* Set one option, for everything that goes by it. As option_set(). */
+enum weir_status option_change(
+    const char *caller, const char *key, const char *value);
+
+#endif

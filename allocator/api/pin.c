@@ -1,0 +1,80 @@
+/*
+ * <weir/weir.h>: weir_pin() and weir_unpin().
+ */
+#include "allocator/memory/pin.h"
+#include "allocator/memory/arena.h"
+#include "allocator/memory/block.h"
+#include "allocator/memory/lookup.h"
+#include "allocator/private/arenas.h"
+#include "base/os.h"
+#include "base/status.h"
+
+/* The live block that starts at ptr, with its arena's lock taken; or NULL. */
+static struct block *
+find_live(CUdeviceptr addr) UNCHECKED
+{
+	struct block *block = lookup_exact(addr);
+
+	if (block == NULL)
+		return NULL;
+	struct arena *arena = block->arena;
+	lock_enter(&arena->lock);
+	if (lookup_exact(addr) == block && block->segment != NULL &&
+	    block_state(block) == BLOCK_ACTIVE)
+		return block;
+	lock_leave(&arena->lock);
+	return NULL;
+}
+
+enum weir_status
+weir_pin(const void *ptr) UNCHECKED
+{
+	if (os_forked())
+		return status_set(
+		    WEIR_EFORK, "weir_pin: %s", weir_status_text(WEIR_EFORK));
+	struct block *block = find_live((CUdeviceptr)(uintptr_t)ptr);
+	if (block == NULL)
+		return status_set(WEIR_EINVAL,
+		    "weir_pin(%p): no live block of weir starts at this "
+		    "address",
+		    ptr);
+	struct arena *arena = block->arena;
+	enum weir_status status = atomic_load(&arena->suspended) ?
+	    status_set(WEIR_EINVAL,
+		"weir_pin(%p): the pool it is of is suspended", ptr) :
+	    pin_block(block);
+	lock_leave(&arena->lock);
+	return status;
+}
+
+static bool
+unpin_in(struct arena *arena, CUdeviceptr addr)
+{
+	lock_enter(&arena->lock);
+	bool found = pin_drop(arena, addr);
+	bool unowned = arena->owners == 0;
+	lock_leave(&arena->lock);
+	if (found && unowned)
+		arena_empty(arena);
+	return found;
+}
+
+enum weir_status
+weir_unpin(const void *ptr)
+{
+	CUdeviceptr addr = (CUdeviceptr)(uintptr_t)ptr;
+
+	if (os_forked())
+		return status_set(
+		    WEIR_EFORK, "weir_unpin: %s", weir_status_text(WEIR_EFORK));
+	/* The block may be gone: it is not asked for its arena. */
+	for (int device = 0; device < DEVICES_MAX; device++)
+		for (struct arena *a = arena_peek(device); a != NULL;
+		     a = arena_next(a))
+			if (unpin_in(a, addr))
+				return WEIR_OK;
+	return status_set(WEIR_EINVAL,
+	    "weir_unpin(%p): no block is pinned that starts or started at "
+	    "this address",
+	    ptr);
+}

@@ -1,0 +1,312 @@
+/*
+ * <weir/weir.h> and <weir/host.h>: statistics, and their resets.
+ */
+#include "allocator/api/stats.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include <weir/host.h>
+
+#include "allocator/cache/depot.h"
+#include "allocator/cache/tcache.h"
+#include "allocator/memory/arena.h"
+#include "allocator/memory/counters.h"
+#include "allocator/observe/device_stats.h"
+#include "base/meta.h"
+#include "base/status.h"
+
+/* ---- Reading ----------------------------------------------------------- */
+
+static enum weir_status
+check_out(const struct weir_stats *out, const char *call)
+{
+	if (out == NULL || out->struct_size < sizeof(*out))
+		return status_set(WEIR_EINVAL,
+		    "%s: out is NULL or its struct_size is not "
+		    "set",
+		    call);
+	return WEIR_OK;
+}
+
+static enum weir_status
+read_stats(int device, struct weir_stats *out, const char *call,
+    void (*read)(struct arena *, struct weir_stats *))
+{
+	const struct options *options;
+	struct weir_stats copy = { 0 };
+	enum weir_status status = check_out(out, call);
+	if (status != WEIR_OK)
+		return status;
+	status = options_get(&options);
+	if (status != WEIR_OK)
+		return status;
+	status = device_resolve(device, &device);
+	if (status != WEIR_OK)
+		return status;
+	struct arena *arena = arena_peek(device);
+	if (arena != NULL)
+		read(arena, &copy);
+	copy.struct_size = out->struct_size;
+	copy.max_split_size = options->max_split_size;
+	copy.metadata_bytes = meta_bytes();
+	*out = copy;
+	return WEIR_OK;
+}
+
+enum weir_status
+weir_stats(int device, struct weir_stats *out)
+{
+	return read_stats(device, out, "weir_stats", device_stats);
+}
+
+enum weir_status
+weir_host_stats(int device, struct weir_stats *out)
+{
+	return read_stats(device, out, "weir_host_stats", device_host_stats);
+}
+
+enum weir_status
+arena_stats(struct arena *arena, struct weir_stats *out)
+{
+	const struct options *options;
+	enum weir_status status = check_out(out, "weir_pool_stats");
+	if (status == WEIR_OK)
+		status = options_get(&options);
+	if (status != WEIR_OK)
+		return status;
+	size_t struct_size = out->struct_size;
+	lock_enter(&arena->lock);
+	tcache_tell(arena);
+	*out = stats_all(&arena->stats, &arena->tally);
+	out->pending_bytes = stats_pending_bytes(arena, NULL);
+	lock_leave(&arena->lock);
+	out->struct_size = struct_size;
+	out->max_split_size = options->max_split_size;
+	return WEIR_OK;
+}
+
+static void
+add_stat(struct weir_stat *to, const struct weir_stat *from)
+{
+	to->current += from->current;
+	to->peak += from->peak;
+	to->allocated += from->allocated;
+	to->freed += from->freed;
+}
+
+/* Add all that is counted. Peaks were not at one time: the sum is a bound. */
+static void
+add_all(struct weir_stats *to, const struct weir_stats *from)
+{
+	for (int i = 0; i < STAT3S; i++) {
+		struct weir_stat3 *stat = stats_at(to, (enum stat3)i);
+		const struct weir_stat3 *part =
+		    stats_at((struct weir_stats *)from, (enum stat3)i);
+		add_stat(&stat->all, &part->all);
+		add_stat(&stat->small_pool, &part->small_pool);
+		add_stat(&stat->large_pool, &part->large_pool);
+	}
+	add_stat(&to->oversize_allocations, &from->oversize_allocations);
+	add_stat(&to->oversize_segments, &from->oversize_segments);
+	stats_add_counters(to, from);
+}
+
+enum weir_status
+weir_stats_stream(int device, weir_stream handle, struct weir_stats *out)
+{
+	const struct options *options;
+	struct weir_stats copy = { 0 };
+	struct stream *stream;
+	enum weir_status status = check_out(out, "weir_stats_stream");
+	if (status != WEIR_OK)
+		return status;
+	status = options_get(&options);
+	if (status != WEIR_OK)
+		return status;
+	status = stream_lookup(device, handle, &stream);
+	if (status != WEIR_OK)
+		return status;
+	struct arena *arena =
+	    stream != NULL ? arena_peek(stream->device) : NULL;
+	for (; arena != NULL; arena = arena_next(arena)) {
+		lock_enter(&arena->lock);
+		tcache_tell(arena);
+		struct pools *pools = pools_peek(arena, stream);
+		if (pools != NULL && arena_is_counted(arena)) {
+			struct weir_stats part =
+			    stats_all(&pools->stats, &pools->tally);
+			add_all(&copy, &part);
+		}
+		if (arena_is_counted(arena))
+			copy.pending_bytes +=
+			    stats_pending_bytes(arena, stream);
+		lock_leave(&arena->lock);
+	}
+	if (stream != NULL)
+		stream_put(stream);
+	copy.struct_size = out->struct_size;
+	copy.max_split_size = options->max_split_size;
+	*out = copy;
+	return WEIR_OK;
+}
+
+/* ---- Resets ------------------------------------------------------------ */
+
+enum reset { RESET_PEAKS, RESET_SUMS };
+
+static void
+reset_stat(struct weir_stat *stat, enum reset what)
+{
+	if (what == RESET_PEAKS) {
+		stat->peak = stat->current;
+	} else {
+		stat->allocated = 0;
+		stat->freed = 0;
+	}
+}
+
+static void
+reset_part(struct tally_part *part, enum reset what)
+{
+	for (int i = 0; i < TALLIED; i++) {
+		int64_t now = part->peak[i] - part->room[i];
+
+		if (what == RESET_SUMS) {
+			part->began[i] = now;
+		} else {
+			part->peak[i] = now;
+			part->room[i] = 0;
+		}
+	}
+	if (what == RESET_SUMS)
+		part->up = (struct sums){ 0 };
+}
+
+static void
+reset_all(struct weir_stats *stats, struct tally *tally, enum reset what)
+{
+	for (int i = 0; i < STAT3S; i++) {
+		struct weir_stat3 *stat = stats_at(stats, (enum stat3)i);
+		reset_stat(&stat->all, what);
+		reset_stat(&stat->small_pool, what);
+		reset_stat(&stat->large_pool, what);
+	}
+	reset_stat(&stats->oversize_allocations, what);
+	reset_stat(&stats->oversize_segments, what);
+	for (int i = 0; i < PARTS; i++)
+		reset_part(&tally->part[i], what);
+	if (what == RESET_SUMS)
+		stats_zero_counters(stats);
+}
+
+static void
+reset_arena(struct arena *arena, enum reset what)
+{
+	lock_enter(&arena->lock);
+	struct totals *totals = arena->totals;
+	tcache_tell(arena);
+	reset_all(&arena->stats, &arena->tally, what);
+	for (struct list *l = arena->pools.next; l != &arena->pools;
+	     l = l->next) {
+		struct pools *pools = CONTAINER_OF(l, struct pools, link);
+		reset_all(&pools->stats, &pools->tally, what);
+	}
+	if (arena == arena->main && totals != NULL) {
+		lock_enter(&totals->lock);
+		reset_all(&totals->stats, &totals->tally, what);
+		lock_leave(&totals->lock);
+	}
+	tcache_tell(arena); /* of the new peaks */
+	lock_leave(&arena->lock);
+}
+
+static void
+reset_host_totals(struct arena *main, enum reset what)
+{
+	lock_enter(&main->lock);
+	struct totals *totals = main->host_totals;
+	lock_leave(&main->lock);
+	if (totals == NULL)
+		return;
+	lock_enter(&totals->lock);
+	reset_all(&totals->stats, &totals->tally, what);
+	lock_leave(&totals->lock);
+}
+
+static enum weir_status
+reset(int device, bool host, enum reset what)
+{
+	enum weir_status status = device_resolve(device, &device);
+	if (status != WEIR_OK)
+		return status;
+	struct arena *arena = arena_peek(device);
+	if (arena == NULL)
+		return WEIR_OK;
+	for (struct arena *a = arena; a != NULL; a = arena_next(a))
+		if (arena_is_host(a) == host)
+			reset_arena(a, what);
+	if (host)
+		reset_host_totals(arena, what);
+	return WEIR_OK;
+}
+
+enum weir_status
+weir_stats_reset_peak(int device)
+{
+	return reset(device, false, RESET_PEAKS);
+}
+
+enum weir_status
+weir_host_stats_reset_peak(int device)
+{
+	return reset(device, true, RESET_PEAKS);
+}
+
+enum weir_status
+weir_stats_reset_accumulated(int device)
+{
+	return reset(device, false, RESET_SUMS);
+}
+
+enum weir_status
+weir_host_stats_reset_accumulated(int device)
+{
+	return reset(device, true, RESET_SUMS);
+}
+
+/* ---- Names ------------------------------------------------------------- */
+
+struct item {
+	const char *name;
+	size_t offset;
+};
+
+#define ITEM_STAT(name, field)                                                 \
+	{ name ".current", offsetof(struct weir_stats, field.current) },       \
+	    { name ".peak", offsetof(struct weir_stats, field.peak) },         \
+	    { name ".allocated",                                               \
+		    offsetof(struct weir_stats, field.allocated) },            \
+	    { name ".freed", offsetof(struct weir_stats, field.freed) },
+#define ITEM_STAT3(name)                                                       \
+	ITEM_STAT(#name ".all", name.all)                                      \
+	ITEM_STAT(#name ".small_pool", name.small_pool)                        \
+	ITEM_STAT(#name ".large_pool", name.large_pool)
+#define ITEM_COUNTER(name) { #name, offsetof(struct weir_stats, name) },
+
+static const struct item items[] = { WEIR_STAT3S(ITEM_STAT3) ITEM_STAT(
+    "oversize_allocations", oversize_allocations) ITEM_STAT("oversize_segments",
+    oversize_segments) WEIR_COUNTERS(ITEM_COUNTER) ITEM_COUNTER(max_split_size)
+	    ITEM_COUNTER(pending_bytes) ITEM_COUNTER(metadata_bytes) };
+
+bool
+weir_stats_item(const struct weir_stats *stats, size_t i, const char **name,
+    uint64_t *value)
+{
+	if (i >= sizeof(items) / sizeof(items[0]) || stats == NULL ||
+	    name == NULL || value == NULL)
+		return false;
+	*name = items[i].name;
+	memcpy(value, (const char *)stats + items[i].offset, sizeof(*value));
+	return true;
+}
