@@ -31,6 +31,12 @@
  * finds none met, where little memory waits, lets some go by before the next,
  * twice as many as last time, up to a few. Who misses memory asks in any case.
  *
+ * Less than a batch may wait for long, although its streams are done, while new
+ * memory is cut for its own stream. So once in a while a few requests have a
+ * glance at it too: a program that uses another stream now and then has the
+ * same address again, as in PyTorch, and one that does so all the time pays
+ * nothing to speak of.
+ *
  * When the context of a stream goes, all its uses are met, and its events are
  * no more: the next poll sees it, and nothing is asked of the driver.
  *
@@ -54,6 +60,9 @@
 /* Uses of a stream wait for each other until there are as many, or so much
  * memory. */
 enum { USE_BATCH = 16, USE_BATCH_BYTES = 1 << 20 };
+
+/* Little memory is glanced at so often, once in so many requests. */
+enum { GLANCES = 3, REQUESTS_A_GLANCE = 1024 };
 
 /* One stream's uses that wait, in the order they were freed. */
 struct use_queue {
@@ -100,6 +109,8 @@ struct waiting {
 	struct use *spare; /* through ->next */
 	unsigned spares;
 	unsigned queue_count;
+	unsigned passed;  /* requests that took no glance at little memory */
+	unsigned glances; /* that little memory is still worth */
 	bool in_captures; /* its blocks are used in captures; constant */
 };
 
@@ -139,6 +150,23 @@ static inline bool
 waiting_is_due(const struct waiting *waiting)
 {
 	return waiting->count >= USE_BATCH || waiting->bytes >= USE_BATCH_BYTES;
+}
+
+/* Does little memory wait that a request should look at all the same? Each call
+ * is a request; Note [Glances]. */
+static inline bool
+waiting_has_glance(struct waiting *waiting)
+{
+	if (waiting->count == 0)
+		return false;
+	if (++waiting->passed >= REQUESTS_A_GLANCE) {
+		waiting->passed = 0;
+		waiting->glances = GLANCES;
+	}
+	if (waiting->glances == 0)
+		return false;
+	waiting->glances--;
+	return true;
 }
 
 /* As waiting_poll(), past no event, and for no more than two streams, all of

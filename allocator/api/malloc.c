@@ -183,7 +183,8 @@ static void
 enter(struct arena *arena) ENTERS(arena->lock)
 {
 	lock_enter(&arena->lock);
-	if (waiting_is_due(&arena->waiting) || arena->ending > 0)
+	if (waiting_is_due(&arena->waiting) ||
+	    waiting_has_glance(&arena->waiting) || arena->ending > 0)
 		reclaim_glance(arena);
 }
 
@@ -197,7 +198,7 @@ enter_for(struct arena *arena, const struct cache *cache,
 	bool due = waiting_is_due(&arena->waiting) &&
 	    !(cache->complete &&
 		tcache_has_complete(cache, arena_class(arena, options, size)));
-	if (due || arena->ending > 0)
+	if (due || waiting_has_glance(&arena->waiting) || arena->ending > 0)
 		reclaim_glance(arena);
 }
 

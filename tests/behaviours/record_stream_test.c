@@ -147,6 +147,23 @@ TEST(small_memory_whose_past_use_is_over_serves_its_stream_again)
 	expect_healthy();
 }
 
+/* As large memory does: PyTorch's tests and programs that keep addresses look
+ * for it. */
+TEST(small_memory_that_another_stream_used_is_reused_at_its_address)
+{
+	weir_stream stream = new_stream();
+	void *ptr = take(16, stream);
+
+	record(ptr, NULL);
+	busy(NULL, LATE_MS);
+	give(ptr);
+	void *other = take(16, stream);
+	EXPECT_NE(other, ptr);
+	finish(NULL);
+	EXPECT_EQ(take(16, stream), ptr);
+	expect_healthy();
+}
+
 TEST(a_past_use_of_what_is_no_block_or_no_stream_is_refused)
 {
 	weir_stream gone = new_stream();
