@@ -644,6 +644,58 @@ TEST(memory_that_is_preferred_is_seldom_mapped_once_the_program_runs)
 	free(path);
 }
 
+/* ---- Again -------------------------------------------------------------- */
+
+/* Figures of one replay, but for the time it took. */
+static char *
+figures(const char *trace, const char *layout)
+{
+	char *weir = test_build("bin/weir");
+	const char *const argv[] = { "sh", "-c", layout, weir, trace, NULL };
+	struct command_result result = command_run(argv);
+	json_t *json;
+	char *text;
+
+	if (result.status != 0)
+		FAIL("%s: %s", layout, result.err);
+	json = parsed(result.out);
+	if (!simulated(json))
+		SKIP("a GPU takes its own time");
+	EXPECT_EQ(json_object_del(json, "seconds"), 0);
+	text = json_dumps(json, JSON_SORT_KEYS);
+	EXPECT_NOT_NULL(text);
+	json_decref(json);
+	command_free(&result);
+	free(weir);
+	return text;
+}
+
+/* A replay depends on its trace only, not on where the memory of the process
+ * lies, which is different each time. */
+TEST(a_replay_gives_the_same_figures_each_time)
+{
+	static const char *const layouts[] = { "exec \"$0\" replay --json $1",
+		"exec \"$0\" replay --json $1",
+		"A=$(printf %9000d 1) exec \"$0\" replay --json $1" };
+	struct command_result trace =
+	    command_weir("generate", "--events=20000", "reduce", NULL);
+	char *path = test_file("reduce.csv", trace.out, strlen(trace.out));
+	char *first = NULL;
+
+	EXPECT_EQ(trace.status, 0);
+	for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++) {
+		char *again = figures(path, layouts[i]);
+
+		if (first == NULL)
+			first = strdup(again);
+		EXPECT_STR_EQ(again, first);
+		free(again);
+	}
+	command_free(&trace);
+	free(first);
+	free(path);
+}
+
 /* ---- Several traces -------------------------------------------------- */
 
 TEST(each_trace_is_a_line_and_starts_from_an_empty_arena)
