@@ -97,20 +97,32 @@ add_event(const weir_torch_event *event, void *closure)
 		traces[event->device].push_back(std::move(entry));
 }
 
-using Annotations = decltype(caching::SnapshotInfo::external_annotations);
-using Annotation = Annotations::value_type;
+/* Versions whose snapshots have no annotations leave them out. */
+template <typename Info>
+auto
+push_annotation(Info &info, const Note &note, int)
+    -> decltype(info.external_annotations, void())
+{
+	using All = decltype(info.external_annotations);
+	typename All::value_type annotation(note.device, {});
+
+	annotation.time_.t_ = static_cast<time_t>(note.time_ns / 1000);
+	for (const auto &text : note.texts)
+		annotation.recordUserMetadata(text.first, text.second);
+	info.external_annotations.push_back(std::move(annotation));
+}
+template <typename Info>
+void
+push_annotation(Info &, const Note &, long)
+{
+}
 
 void
 add_annotation(void *held, void *closure)
 {
 	auto *snapshot = static_cast<Snapshot *>(closure);
-	const Note &note = static_cast<Held *>(held)->note;
-	Annotation annotation(note.device, {});
 
-	annotation.time_.t_ = static_cast<time_t>(note.time_ns / 1000);
-	for (const auto &text : note.texts)
-		annotation.recordUserMetadata(text.first, text.second);
-	snapshot->info.external_annotations.push_back(std::move(annotation));
+	push_annotation(snapshot->info, static_cast<Held *>(held)->note, 0);
 }
 
 /* The settings that PyTorch itself has been given. */
