@@ -734,8 +734,12 @@ $(B)/tests/python/%.py: tests/python/%.py
 	$(Q)cp $< $@
 py_doubles := $(addprefix $(B)/,$(wildcard tests/python/double/*/*.py \
 	tests/python/double/*/*/*.py))
+py_examples := $(addprefix $(B)/,$(wildcard examples/python/*.py))
+$(B)/examples/python/%.py: examples/python/%.py
+	@mkdir -p $(@D)
+	$(Q)cp $< $@
 $(py_tests): $(B)/%: $(B)/%.py $(B)/tests/python/support.py $(py_doubles) \
-		$(py_package) | $(call deps,pytest)
+		$(py_examples) $(py_package) | $(call deps,pytest)
 	$(Q)printf '%s\n' '#!$(PYTHON)' 'import sys, support' \
 	    'sys.exit(support.main(__file__ + ".py"))' >$@
 	$(Q)chmod +x $@

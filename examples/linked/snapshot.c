@@ -1,8 +1,8 @@
 /*
  * A snapshot of all memory on demand, with the stacks of what is live.
  *
- *	cc -g -rdynamic -o snapshot snapshot.c $(pkg-config --cflags --libs
- *weir)
+ *	cc -g -rdynamic -o snapshot snapshot.c \
+ *	    $(pkg-config --cflags --libs weir)
  *	./snapshot out.pickle
  *	weir top out.pickle
  *	weir view out.pickle -o page.html
