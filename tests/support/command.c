@@ -184,6 +184,40 @@ command_run(const char *const argv[])
 	return result;
 }
 
+char *
+command_on_terminal(const char *const argv[])
+{
+	const char *line[ARGUMENTS_MAX + 6] = { "sh", "-c",
+		"exec 2>\"$0\" \"$@\"" };
+	int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+	size_t room = (16 << 10) - 1;
+	char *text = calloc(1, room + 1);
+	struct command_result result;
+	size_t length = 0;
+	ssize_t n;
+	int other;
+
+	EXPECT(terminal >= 0 && text != NULL);
+	EXPECT_EQ(grantpt(terminal), 0);
+	EXPECT_EQ(unlockpt(terminal), 0);
+	line[3] = ptsname(terminal);
+	for (size_t i = 0; argv[i] != NULL; i++) {
+		EXPECT_LT(i, ARGUMENTS_MAX);
+		line[4 + i] = argv[i];
+	}
+	/* While it is open the text stays there; after that reading ends. */
+	other = open(line[3], O_RDWR | O_NOCTTY);
+	EXPECT(other >= 0);
+	result = command_run(line);
+	EXPECT_EQ(result.status, 0);
+	command_free(&result);
+	close(other);
+	while ((n = read(terminal, text + length, room - length)) > 0)
+		length += (size_t)n;
+	close(terminal);
+	return text;
+}
+
 struct command_result
 command_weir(const char *argument, ...)
 {

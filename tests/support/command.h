@@ -22,6 +22,10 @@ struct command_result {
  */
 struct command_result command_run(const char *const argv[]);
 
+/* Run a command, which must succeed, with a terminal for its stderr; the text
+ * that it wrote there, of some kilobytes at most. The caller frees it. */
+char *command_on_terminal(const char *const argv[]);
+
 /* Run the weir command of this build, or that of WEIR_BIN, with these
  * arguments, which end with NULL. */
 struct command_result command_weir(const char *argument, ...)

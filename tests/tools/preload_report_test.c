@@ -1,7 +1,6 @@
 /*
  * The report of a preloaded program.
  */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -711,38 +710,20 @@ TEST(the_text_says_how_to_learn_more_and_warns)
 	command_free(&result);
 }
 
-/* A program's stderr, which is a terminal. The caller frees it. */
+/* The report of a program whose stderr is a terminal. The caller frees it. */
 static char *
 text_on_terminal(bool plain)
 {
 	char *program = test_build("tests/programs/driver_dlsym");
 	char *library = test_build("lib/libweir_preload.so");
-	int terminal = posix_openpt(O_RDWR | O_NOCTTY);
-	size_t room = (16 << 10) - 1;
-	char *text = calloc(1, room + 1);
-	struct command_result result;
-	size_t length = 0;
-	ssize_t n;
-	int other;
+	char preload[4096];
+	char *text;
 
-	EXPECT(terminal >= 0 && text != NULL);
-	EXPECT_EQ(grantpt(terminal), 0);
-	EXPECT_EQ(unlockpt(terminal), 0);
-	/* As long as it is open, what was written can be read; then comes the
-	 * end. */
-	other = open(ptsname(terminal), O_RDWR | O_NOCTTY);
-	EXPECT(other >= 0);
 	setenv("ASAN_OPTIONS", "verify_asan_link_order=0", 1);
-	result = command_run((const char *const[]){ "sh", "-c",
-	    "LD_PRELOAD=$1 WEIR_REPORT=- NO_COLOR=$3 exec \"$0\" 2>\"$2\"",
-	    program, library, ptsname(terminal), plain ? "1" : "", NULL });
-	EXPECT_EQ(result.status, 0);
-	command_free(&result);
-	close(other);
-	while ((n = read(terminal, text + length, room - length)) > 0)
-		length += (size_t)n;
-	EXPECT_GT(length, 0);
-	close(terminal);
+	snprintf(preload, sizeof(preload), "LD_PRELOAD=%s", library);
+	text = command_on_terminal(
+	    (const char *const[]){ "env", preload, "WEIR_REPORT=-",
+		plain ? "NO_COLOR=1" : "NO_COLOR=", program, NULL });
 	free(program);
 	free(library);
 	return text;

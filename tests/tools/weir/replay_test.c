@@ -574,6 +574,22 @@ TEST(a_trace_runs_at_the_limit_that_fits_and_not_below)
 	free(path);
 }
 
+TEST(a_search_on_a_terminal_shows_how_far_it_is)
+{
+	char *weir = test_build("bin/weir");
+	char *path = test_data("moe_start.csv");
+	char *text = command_on_terminal((const char *const[]){
+	    weir, "replay", "--sim", "--fit", path, NULL });
+
+	EXPECT_STR_HAS(text, "\r\033[Kfit: limit ");
+	EXPECT_STR_HAS(text, ", trial 3 of about ");
+	/* The line is gone at the end. */
+	EXPECT_STR_EQ(text + strlen(text) - strlen("\r\033[K"), "\r\033[K");
+	free(text);
+	free(path);
+	free(weir);
+}
+
 TEST(a_trace_that_never_runs_has_no_limit_that_fits)
 {
 	char *path = trace_of("a,1000,1125899906842624,0,0\n");
