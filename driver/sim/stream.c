@@ -506,10 +506,11 @@ cuStreamGetFlags(CUstream handle, unsigned int *flags)
 	struct stream *stream =
 	    enter_query(E_cuStreamGetFlags, handle, flags, &code);
 
-	if (stream != NULL)
+	if (stream != NULL) {
 		code = capture_refuse(stream);
-	if (code == CUDA_SUCCESS)
-		*flags = stream->flags;
+		if (code == CUDA_SUCCESS)
+			*flags = stream->flags;
+	}
 	return gate_leave(code);
 }
 
