@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "allocator/memory/guard.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/meta.h"

@@ -58,6 +58,9 @@ struct options {
 static inline enum weir_status options_get(const struct options **out);
 enum weir_status options_get_first(const struct options **out);
 
+/* Bytes of a zone of `guard`, at most. */
+enum { GUARD_MAX = 1 << 20 };
+
 /* Those that options_get() gave last; NULL: none. */
 extern _Atomic(const struct options *) options_current;
 

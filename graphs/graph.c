@@ -6,7 +6,7 @@
 #include <weir/graph.h>
 
 #include "allocator/memory/arena.h"
-#include "allocator/private/arenas.h"
+#include "allocator/memory/keep.h"
 #include "allocator/private/route.h"
 #include "allocator/request/reclaim.h"
 #include "base/log.h"

@@ -12,6 +12,7 @@
 #include "allocator/api/stats.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
+#include "allocator/memory/keep.h"
 #include "allocator/private/arenas.h"
 #include "allocator/private/suspend.h"
 #include "allocator/request/reclaim.h"

@@ -13,17 +13,18 @@
 #include "allocator/cache/depot.h"
 #include "allocator/cache/tcache.h"
 #include "allocator/fences/fence.h"
+#include "allocator/fences/free.h"
 #include "allocator/lifecycle.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
 #include "allocator/memory/counters.h"
 #include "allocator/memory/emit.h"
-#include "allocator/memory/guard.h"
 #include "allocator/memory/lookup.h"
 #include "allocator/memory/pool.h"
 #include "allocator/memory/segment.h"
 #include "allocator/memory/totals.h"
 #include "allocator/observe/auto_snapshot.h"
+#include "allocator/observe/guard.h"
 #include "allocator/private/arenas.h"
 #include "allocator/private/route.h"
 #include "allocator/request/ladder.h"
@@ -738,7 +739,7 @@ malloc_release(struct block *block)
 	tell_freed(block);
 	stats_free(pool, block->size, block->requested);
 	tcache_came_in(cache, block);
-	reclaim_put(block);
+	block_free(block);
 }
 
 /* Callbacks are told of a block that is about to be freed, with the lock left;

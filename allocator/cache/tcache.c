@@ -18,15 +18,14 @@
 
 #include "allocator/cache/budget.h"
 #include "allocator/cache/depot.h"
+#include "allocator/fences/free.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
 #include "allocator/memory/counters.h"
 #include "allocator/memory/emit.h"
-#include "allocator/memory/guard.h"
 #include "allocator/memory/lookup.h"
 #include "allocator/memory/pool.h"
 #include "allocator/private/route.h"
-#include "allocator/request/reclaim.h"
 #include "base/log.h"
 #include "base/meta.h"
 #include "base/os.h"
@@ -651,7 +650,7 @@ static void
 put_back(struct pools *pools, struct block *block, size_t bytes)
 {
 	if (is_cached(block, bytes)) {
-		reclaim_put(block);
+		block_free(block);
 		return;
 	}
 	struct sums twice = report_twice(block, bytes);
@@ -690,7 +689,7 @@ tcache_empty_slots(struct cache *cache)
 	while (cache->slots > 0) {
 		struct slot *slot = &cache->slot[cache->slots--];
 		if (is_cached(slot->block, slot->size))
-			reclaim_put_since(slot->block);
+			block_free_since(slot->block);
 		else
 			put_back(cache->pools, slot->block, slot->size);
 	}
@@ -1195,7 +1194,7 @@ tcache_keep_complete(struct block *block)
 		for (unsigned i = 1; i < TCACHE_SLOTS; i++)
 			cache->slot[i] = cache->slot[i + 1];
 		cache->slots--;
-		reclaim_put_since(oldest);
+		block_free_since(oldest);
 	}
 	block_set_state(block, BLOCK_CACHED);
 	cache->slot[++cache->slots] =

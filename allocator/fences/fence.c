@@ -46,7 +46,7 @@
 #include "allocator/fences/fence.h"
 
 #include "allocator/memory/block.h"
-#include "allocator/request/reclaim.h"
+#include "allocator/memory/promote.h"
 #include "base/status.h"
 #include "streams/capture.h"
 #include "streams/event.h"
@@ -92,20 +92,6 @@ drop_closest(struct pools *pools)
 		    marks[closest + 1].at - marks[closest - 1].at)
 			closest = i;
 	drop(pools, closest);
-}
-
-void
-marks_drop(struct pools *pools)
-{
-	while (pools->mark_count > 0)
-		drop(pools, 0);
-}
-
-void
-marks_forget(struct pools *pools)
-{
-	pools->mark_count = 0;
-	pools->end_event = NULL;
 }
 
 static uint64_t
@@ -215,7 +201,7 @@ marks_poll(struct pools *mine)
 	struct list *l = arena->pools.next;
 
 	if (mine == arena->any_pools)
-		reclaim_begin_several(arena);
+		arena_begin_several(arena);
 	status_mute();
 	listen(mine);
 	for (unsigned n = 0; l != &arena->pools && n < MARKS_ASKED;
@@ -233,7 +219,7 @@ marks_poll(struct pools *mine)
 		mark(pools);
 	}
 	status_unmute();
-	reclaim_promote(arena);
+	arena_promote(arena);
 }
 
 /* ---- What may be used without a wait ----------------------------------- */

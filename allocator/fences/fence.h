@@ -96,8 +96,4 @@ struct block *marks_find(const struct pools *mine, struct pools *other,
 bool marks_follow_next(
     struct pools *mine, struct pools *other, struct patience patience);
 
-/* Drop the marks of pools; of those whose context is gone. */
-void marks_drop(struct pools *pools);
-void marks_forget(struct pools *pools);
-
 #endif

@@ -5,9 +5,10 @@
 #include "allocator/memory/arena.h"
 
 #include "allocator/cache/depot.h"
-#include "allocator/fences/fence.h"
 #include "allocator/memory/block.h"
-#include "allocator/request/reclaim.h"
+#include "allocator/memory/pin.h"
+#include "allocator/memory/promote.h"
+#include "allocator/memory/segment.h"
 #include "base/meta.h"
 #include "base/status.h"
 #include "streams/event.h"
@@ -35,6 +36,8 @@ arena_held(const struct arena *arena)
 {
 	return arena->stats.reserved_bytes.all.current + arena->promised;
 }
+
+size_t guard_zone;
 
 /* ---- The lock ---------------------------------------------------------- */
 
@@ -83,12 +86,15 @@ pools_get(struct arena *arena, struct stream *stream, struct pools **out)
 		pools->index = arena->pools_made++;
 		arena->streams += stream->handle != WEIR_STREAM_ANY;
 		if (arena->streams > 1)
-			reclaim_begin_several(arena);
+			arena_begin_several(arena);
 		if (arena == arena->main)
 			stream->pools = pools;
-		/* It may have ended since it was found. */
-		if (atomic_load(&stream->ended))
-			reclaim_end_later(pools);
+		/* It may have ended since it was found; a later poll records
+		 * the end. */
+		if (atomic_load(&stream->ended)) {
+			pools->ended = true;
+			arena->ending++;
+		}
 	}
 	*out = pools;
 	return WEIR_OK;
@@ -109,6 +115,21 @@ pools_peek(const struct arena *arena, const struct stream *stream)
 }
 
 void
+marks_drop(struct pools *pools)
+{
+	for (unsigned i = 0; i < pools->mark_count; i++)
+		event_give(pools->stream->context, pools->marks[i].event);
+	pools->mark_count = 0;
+}
+
+void
+marks_forget(struct pools *pools)
+{
+	pools->mark_count = 0;
+	pools->end_event = NULL;
+}
+
+void
 pools_drop(struct pools *pools)
 {
 	struct arena *arena = pools->arena;
@@ -126,4 +147,33 @@ pools_drop(struct pools *pools)
 	stream_put(pools->stream);
 	depot_delete(pools->depot);
 	meta_free(pools, sizeof(*pools));
+}
+
+/* ---- A new arena ------------------------------------------------------- */
+
+enum weir_status
+arena_set_up(struct arena *arena, struct arena *main)
+{
+	arena->main = main;
+	arena->in_use = true;
+	arena->owners = 1;
+	lock_init(&arena->lock, LOCK_RANK_ARENA);
+	list_init(&arena->pools);
+	list_init(&arena->segments);
+	list_init(&arena->left);
+	list_init(&arena->caches);
+	tree_init(&arena->pins, compare_pins);
+	waiting_init(&arena->waiting);
+	arena->source = source_driver;
+	arena->granule = WEIR_GRANULE;
+	lock_enter(&arena->lock);
+	enum weir_status status =
+	    pools_get(arena, arena->any, &arena->any_pools);
+	lock_leave(&arena->lock);
+	if (status != WEIR_OK) {
+		lock_destroy(&arena->lock);
+		return status;
+	}
+	arena->any_pools->passed_at = UINT64_MAX;
+	return WEIR_OK;
 }

@@ -112,4 +112,24 @@ pools_drop_if_done(struct pools *pools)
 		pools_drop(pools);
 }
 
+/* Fill a new arena but for its limit and its place in lists; `main` may be it.
+ * WEIR_EHOSTMEM, WEIR_EDRIVER. */
+enum weir_status arena_set_up(struct arena *arena, struct arena *main);
+
+/* Drop the marks of pools; of those whose context is gone. */
+void marks_drop(struct pools *pools);
+void marks_forget(struct pools *pools);
+
+/* Bytes of a zone of guarded blocks (observe/guard.h); 0: none. Set before the
+ * first block is made. */
+extern size_t guard_zone;
+
+/* Private pools have no zones: checkpoints and replays rely on where their
+ * blocks lie. Nor has host memory. */
+static inline bool
+guard_is_for(const struct arena *arena)
+{
+	return __builtin_expect(guard_zone != 0, 0) && arena == arena->main;
+}
+
 #endif

@@ -32,9 +32,9 @@
 #include "allocator/memory/block.h"
 #include "allocator/memory/counters.h"
 #include "allocator/memory/handle.h"
+#include "allocator/memory/promote.h"
 #include "allocator/memory/segment.h"
 #include "allocator/memory/totals.h"
-#include "allocator/request/reclaim.h"
 #include "base/meta.h"
 #include "base/status.h"
 

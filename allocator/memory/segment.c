@@ -10,11 +10,11 @@
  */
 #include "allocator/memory/segment.h"
 
-#include "allocator/lifecycle.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
 #include "allocator/memory/counters.h"
 #include "allocator/memory/emit.h"
+#include "allocator/memory/forget.h"
 #include "allocator/memory/handle.h"
 #include "allocator/memory/lookup.h"
 #include "allocator/memory/remap.h"
@@ -598,3 +598,26 @@ segment_owner(CUdeviceptr addr)
 	lock_leave(&arena->lock);
 	return ours ? arena : NULL;
 }
+
+/* ---- The driver as a source -------------------------------------------- */
+
+static enum weir_status
+driver_take(void *closure, int device, size_t size, CUdeviceptr *out)
+{
+	(void)closure;
+	return driver_status(driver_peek()->cuMemAlloc(out, size),
+	    "cuMemAlloc(%zu bytes, device %d)", size, device);
+}
+
+static bool
+driver_give(void *closure, int device, CUdeviceptr addr, size_t size)
+{
+	(void)closure;
+	(void)device;
+	(void)size;
+	return driver_peek()->cuMemFree(addr) == CUDA_SUCCESS;
+}
+
+const struct source source_driver = {
+	.name = "cuMemAlloc", .take = driver_take, .give = driver_give
+};

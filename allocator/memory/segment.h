@@ -100,4 +100,7 @@ enum weir_status segment_reserve(struct pool *pool, size_t rounded);
  * refuses, the segment stays and can be grown again. */
 void segment_unreserve_if_empty(struct segment *segment);
 
+/* cuMemAlloc and cuMemFree. */
+extern const struct source source_driver;
+
 #endif

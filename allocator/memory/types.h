@@ -323,6 +323,7 @@ struct arena {
 	atomic_bool suspended; /* or about to be: suspend.h */
 	bool uncounted;        /* what it holds is no longer held */
 	struct copies *copies; /* of what was in it; NULL: none are kept */
+	size_t copies_bytes;   /* of that structure */
 	unsigned kept; /* those who need its memory to stay where it is */
 	/* Of these, so many only until all work queued when the last of them
 	 * ended is done; of that tells the event, if it could be recorded. */

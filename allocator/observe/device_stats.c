@@ -5,6 +5,9 @@
  */
 #include "allocator/observe/device_stats.h"
 
+#include <stddef.h>
+#include <string.h>
+
 #include "allocator/allocator.h"
 #include "allocator/cache/tcache.h"
 #include "allocator/memory/arena.h"
@@ -89,4 +92,40 @@ device_host_stats(struct arena *main, struct weir_stats *out)
 	lock_leave(&totals->lock);
 	stats_add_counters(out, &counters);
 	out->pending_bytes = counters.pending_bytes;
+}
+
+/* ---- Names ------------------------------------------------------------- */
+
+struct item {
+	const char *name;
+	size_t offset;
+};
+
+#define ITEM_STAT(name, field)                                                 \
+	{ name ".current", offsetof(struct weir_stats, field.current) },       \
+	    { name ".peak", offsetof(struct weir_stats, field.peak) },         \
+	    { name ".allocated",                                               \
+		    offsetof(struct weir_stats, field.allocated) },            \
+	    { name ".freed", offsetof(struct weir_stats, field.freed) },
+#define ITEM_STAT3(name)                                                       \
+	ITEM_STAT(#name ".all", name.all)                                      \
+	ITEM_STAT(#name ".small_pool", name.small_pool)                        \
+	ITEM_STAT(#name ".large_pool", name.large_pool)
+#define ITEM_COUNTER(name) { #name, offsetof(struct weir_stats, name) },
+
+static const struct item items[] = { WEIR_STAT3S(ITEM_STAT3) ITEM_STAT(
+    "oversize_allocations", oversize_allocations) ITEM_STAT("oversize_segments",
+    oversize_segments) WEIR_COUNTERS(ITEM_COUNTER) ITEM_COUNTER(max_split_size)
+	    ITEM_COUNTER(pending_bytes) ITEM_COUNTER(metadata_bytes) };
+
+bool
+weir_stats_item(const struct weir_stats *stats, size_t i, const char **name,
+    uint64_t *value)
+{
+	if (i >= sizeof(items) / sizeof(items[0]) || stats == NULL ||
+	    name == NULL || value == NULL)
+		return false;
+	*name = items[i].name;
+	memcpy(value, (const char *)stats + items[i].offset, sizeof(*value));
+	return true;
 }

@@ -18,6 +18,8 @@
 #include "allocator/lifecycle.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/counters.h"
+#include "allocator/memory/forget.h"
+#include "allocator/memory/keep.h"
 #include "allocator/memory/segment.h"
 #include "allocator/memory/totals.h"
 #include "allocator/private/suspend.h"
@@ -28,27 +30,6 @@
 #include "streams/event.h"
 
 /* ---- Making ------------------------------------------------------------ */
-
-static enum weir_status
-driver_take(void *closure, int device, size_t size, CUdeviceptr *out)
-{
-	(void)closure;
-	return driver_status(driver_peek()->cuMemAlloc(out, size),
-	    "cuMemAlloc(%zu bytes, device %d)", size, device);
-}
-
-static bool
-driver_give(void *closure, int device, CUdeviceptr addr, size_t size)
-{
-	(void)closure;
-	(void)device;
-	(void)size;
-	return driver_peek()->cuMemFree(addr) == CUDA_SUCCESS;
-}
-
-const struct source source_driver = {
-	.name = "cuMemAlloc", .take = driver_take, .give = driver_give
-};
 
 /* One that is out of use, or NULL. */
 static struct arena *
@@ -183,106 +164,6 @@ arena_drop(struct arena *arena)
 		atomic_fetch_add(&arena->main->unowned, 1);
 	lock_leave(&arena->lock);
 	return last ? arena_empty(arena) : 0;
-}
-
-void
-arena_keep(struct arena *arena)
-{
-	lock_enter(&arena->lock);
-	arena->kept++;
-	lock_leave(&arena->lock);
-}
-
-void
-arena_unkeep(struct arena *arena)
-{
-	lock_enter(&arena->lock);
-	arena->kept--;
-	lock_leave(&arena->lock);
-}
-
-/* ---- Keeps that end ---------------------------------------------------- */
-
-static void
-record_keeps(struct arena *arena)
-{
-	struct driver_guard guard;
-
-	status_mute();
-	if (driver_enter(arena->context, &guard) == WEIR_OK) {
-		/* Where it cannot be recorded now, a poll tries again. */
-		(void)stream_mark(arena->any, &arena->keep_event);
-		driver_leave(&guard);
-	}
-	status_unmute();
-}
-
-static void
-drop_keep_event(struct arena *arena)
-{
-	if (arena->keep_event != NULL)
-		event_give(arena->context, arena->keep_event);
-	arena->keep_event = NULL;
-}
-
-void
-arena_unkeep_later(struct arena *arena)
-{
-	lock_enter(&arena->lock);
-	if (arena->forgotten) {
-		arena->kept--;
-	} else {
-		arena->keeps_ending++;
-		drop_keep_event(arena);
-		record_keeps(arena);
-	}
-	lock_leave(&arena->lock);
-}
-
-static void
-take_off_keeps(struct arena *arena)
-{
-	drop_keep_event(arena);
-	arena->kept -= arena->keeps_ending;
-	arena->keeps_ending = 0;
-	arena->keeps_ended++;
-}
-
-void
-arena_poll_keeps(struct arena *arena)
-{
-	struct driver_guard guard;
-
-	if (arena->keeps_ending == 0)
-		return;
-	if (arena->keep_event == NULL)
-		record_keeps(arena);
-	if (arena->keep_event == NULL ||
-	    driver_enter(arena->context, &guard) != WEIR_OK)
-		return;
-	bool done =
-	    driver_peek()->cuEventQuery(arena->keep_event) == CUDA_SUCCESS;
-	driver_leave(&guard);
-	if (done)
-		take_off_keeps(arena);
-}
-
-void
-arena_wait_keeps(struct arena *arena) UNCHECKED
-{
-	uint64_t ended = arena->keeps_ended;
-	unsigned ending = arena->keeps_ending;
-
-	if (ending == 0)
-		return;
-	arena->stats.num_host_waits++;
-	lock_leave(&arena->lock);
-	enum weir_status status = stream_wait_host(arena->any);
-	lock_enter(&arena->lock);
-	/* Those that have come meanwhile may be for later work. */
-	if (status == WEIR_OK && arena->keeps_ended == ended &&
-	    arena->keeps_ending == ending)
-		take_off_keeps(arena);
 }
 
 /* ---- With no owner ----------------------------------------------------- */

@@ -28,16 +28,6 @@ bool arena_revive(struct arena *arena, uint64_t generation);
 bool arena_lives(struct arena *arena, uint64_t generation);
 size_t arena_drop(struct arena *arena);
 
-/* Its memory must stay where it is, or need not any more. Holds no lock. */
-void arena_keep(struct arena *arena);
-void arena_unkeep(struct arena *arena);
-/* It need not when all work of the device that is queued now is done. */
-void arena_unkeep_later(struct arena *arena);
-/* Look whether that is so. Under the lock, from reclaim_poll(). */
-void arena_poll_keeps(struct arena *arena);
-/* Wait for it, with the lock left. */
-void arena_wait_keeps(struct arena *arena);
-
 /* Give back what an arena that nobody owns can; the bytes. Takes the lock. */
 size_t arena_empty(struct arena *arena);
 
@@ -56,8 +46,5 @@ arena_empty_unowned(struct arena *arena)
 /* Let the other arenas of the device give back at least `want` bytes, first
  * those that nobody waits for; the bytes given back. Holds no lock. */
 size_t arena_ask_others(struct arena *arena, size_t want);
-
-/* cuMemAlloc and cuMemFree. */
-extern const struct source source_driver;
 
 #endif

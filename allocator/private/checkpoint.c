@@ -14,6 +14,7 @@
 
 #include "allocator/api/malloc.h"
 #include "allocator/fences/fence.h"
+#include "allocator/fences/free.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
 #include "allocator/memory/emit.h"
@@ -486,7 +487,7 @@ put_free(struct job *job, size_t first, size_t last)
 {
 	for (size_t i = first; i <= last; i++)
 		if (!job->blocks[i].live)
-			reclaim_put(lookup_exact(job->blocks[i].addr));
+			block_free(lookup_exact(job->blocks[i].addr));
 }
 
 static void

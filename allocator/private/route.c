@@ -14,6 +14,7 @@
 #include "allocator/private/route.h"
 
 #include "allocator/cache/tcache.h"
+#include "allocator/memory/keep.h"
 #include "allocator/private/arenas.h"
 #include "base/meta.h"
 #include "base/os.h"

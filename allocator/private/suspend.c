@@ -8,11 +8,11 @@
  */
 #include "allocator/private/suspend.h"
 
-#include "allocator/lifecycle.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
 #include "allocator/memory/counters.h"
 #include "allocator/memory/emit.h"
+#include "allocator/memory/forget.h"
 #include "allocator/memory/handle.h"
 #include "allocator/memory/segment.h"
 #include "allocator/memory/totals.h"
@@ -133,6 +133,8 @@ suspend(struct arena *arena, bool copy, size_t *freed)
 		return status;
 	if (copy)
 		status = copies_take(arena, &arena->copies);
+	if (copy && status == WEIR_OK)
+		arena->copies_bytes = copies_size(arena->copies);
 	if (status == WEIR_OK)
 		*freed = give_up(arena);
 	driver_leave(&guard);

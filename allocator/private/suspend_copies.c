@@ -336,12 +336,11 @@ copies_drop(struct copies *copies)
 		driver_leave(&guard);
 	}
 	status_unmute();
-	copies_forget(copies);
+	meta_free(copies, room_of(copies->n));
 }
 
-void
-copies_forget(struct copies *copies)
+size_t
+copies_size(const struct copies *copies)
 {
-	if (copies != NULL)
-		meta_free(copies, room_of(copies->n));
+	return room_of(copies->n);
 }

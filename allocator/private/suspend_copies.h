@@ -32,7 +32,8 @@ enum weir_status copies_wait(const struct copies *copies);
  * nothing. Holds no lock. */
 void copies_drop(struct copies *copies);
 
-/* The context is gone, and the memory with it. */
-void copies_forget(struct copies *copies);
+/* Bytes of the structure itself: it is all that is left of copies when their
+ * context goes. */
+size_t copies_size(const struct copies *copies);
 
 #endif

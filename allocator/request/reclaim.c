@@ -8,7 +8,7 @@
  * tick, and blocks freed until then may be used by anyone, and unmapped. Other
  * streams may also use what was freed before a point that they are behind.
  * Memory of no stream has always passed, and what is seen to have passed
- * becomes memory of no stream: reclaim_promote().
+ * becomes memory of no stream: arena_promote().
  *
  * Note [A stream ends]
  *
@@ -20,13 +20,15 @@
 
 #include "allocator/cache/tcache.h"
 #include "allocator/fences/fence.h"
+#include "allocator/fences/free.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
 #include "allocator/memory/counters.h"
 #include "allocator/memory/emit.h"
+#include "allocator/memory/keep.h"
+#include "allocator/memory/promote.h"
 #include "allocator/memory/segment.h"
 #include "allocator/memory/totals.h"
-#include "allocator/private/arenas.h"
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
@@ -41,35 +43,6 @@ enum {
 };
 
 /* ---- Becoming free ----------------------------------------------------- */
-
-static inline QUICK void
-put_since(struct block *block)
-{
-	struct pools *owner = block->pool->owner;
-
-	block_move(block, block_home(block));
-	struct pools *home = block->pool->owner;
-	if (home->freed_at < block->freed_at)
-		home->freed_at = block->freed_at;
-	home->freed_bytes += block->size;
-	if (block->arena->several)
-		block_set_fence(block);
-	block_put(block, BLOCK_FREE);
-	pools_drop_if_done(owner);
-}
-
-void
-reclaim_put_since(struct block *block)
-{
-	put_since(block);
-}
-
-void
-reclaim_put(struct block *block)
-{
-	block->freed_at = marks_position(block->pool->owner).tick;
-	put_since(block);
-}
 
 static void
 end_pending(struct block *block)
@@ -87,7 +60,7 @@ reclaim_pending_to(struct block *block, struct pool *pool)
 	block_set_state(block, BLOCK_LEAVING); /* held, and in no tree */
 	block_move(block, pool);
 	pools_drop_if_done(owner);
-	reclaim_put(block);
+	block_free(block);
 }
 
 /* All blocks of a tree go to the pools of no stream. */
@@ -101,50 +74,6 @@ give_to_any(struct tree *tree, struct pool *any, enum block_state state)
 		block_take(block);
 		block_move(block, any);
 		block_put(block, state);
-	}
-}
-
-static void
-promote_freed(struct pools *pools)
-{
-	struct arena *arena = pools->arena;
-
-	while (!list_empty(&pools->freed)) {
-		struct block *block = block_of_pending(pools->freed.next);
-		if (block->freed_at > pools->passed_at)
-			break;
-		block_take(block);
-		block_move(block, &arena->any_pools->pool[block->pool->kind]);
-		block_put(block, BLOCK_FREE);
-	}
-}
-
-void
-reclaim_begin_several(struct arena *arena)
-{
-	if (arena->several)
-		return;
-	arena->several = true;
-	for (struct list *l = arena->segments.next; l != &arena->segments;
-	     l = l->next) {
-		struct segment *segment = CONTAINER_OF(l, struct segment, link);
-		for (struct block *b = segment->first; b != NULL; b = b->next)
-			if (block_is_in_run(b) && !block_is_complete(b))
-				list_push_back(
-				    &b->pool->owner->freed, &b->pending.link);
-	}
-}
-
-void
-reclaim_promote(struct arena *arena)
-{
-	if (!arena->several || !arena_promotes(arena))
-		return;
-	for (struct list *l = arena->pools.next; l != &arena->pools;
-	     l = l->next) {
-		struct pools *pools = CONTAINER_OF(l, struct pools, link);
-		if (pools != arena->any_pools)
-			promote_freed(pools);
 	}
 }
 
@@ -254,10 +183,10 @@ settle(struct arena *arena, struct list *done, bool keep)
 		}
 		end_pending(block);
 		if (arena->waiting.in_captures)
-			reclaim_put(block);
+			block_free(block);
 		else if (!keep || block->pool->owner != arena->any_pools ||
 		    !tcache_keep_complete(block))
-			reclaim_put_since(block);
+			block_free_since(block);
 		any = true;
 	}
 	return any;
@@ -312,7 +241,7 @@ reclaim_refresh(struct arena *arena)
 			marks_ask(pools);
 	}
 	status_unmute();
-	reclaim_promote(arena);
+	arena_promote(arena);
 }
 
 void

@@ -22,18 +22,6 @@ void reclaim_glance(struct arena *arena);
 /* A pending block whose uses are gone becomes free, of another pool. */
 void reclaim_pending_to(struct block *block, struct pool *pool);
 
-/* What streams have freed and are done with becomes memory of no stream. Not in
- * other arenas: their requests are to get the same addresses when they are
- * restored. */
-static inline bool
-arena_promotes(const struct arena *arena)
-{
-	return arena == arena->main && arena->kept == 0;
-}
-/* From now on others than one stream may have use for it. */
-void reclaim_begin_several(struct arena *arena);
-void reclaim_promote(struct arena *arena);
-
 /* See which streams are idle, where that takes no wait. */
 void reclaim_refresh(struct arena *arena);
 /* The same, and free what can be; before and after a capture. Takes the lock.
@@ -71,11 +59,5 @@ size_t reclaim_trim(struct arena *arena, size_t *keep);
 void reclaim_end(struct pools *pools);
 /* The same without a call to the driver: a later poll records the end. */
 void reclaim_end_later(struct pools *pools);
-
-/* A block becomes free: into the pool it belongs in by now. */
-void reclaim_put(struct block *block);
-
-/* The same for one that was freed before, at block->freed_at. */
-void reclaim_put_since(struct block *block);
 
 #endif

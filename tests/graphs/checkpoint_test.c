@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "allocator/memory/block.h"
-#include "allocator/private/arenas.h"
+#include "allocator/memory/keep.h"
 #include "base/meta.h"
 #include "graphs/pool.h"
 #include "tests/support/device.h"

@@ -6,8 +6,8 @@
 
 #include <stdlib.h>
 
+#include "allocator/memory/keep.h"
 #include "allocator/memory/lookup.h"
-#include "allocator/private/arenas.h"
 #include "base/meta.h"
 #include "graphs/pool.h"
 #include "tests/support/device.h"

@@ -14,7 +14,7 @@
  */
 #include <stdlib.h>
 
-#include "allocator/memory/guard.h"
+#include "allocator/memory/arena.h"
 #include "driver/driver.h"
 #include "tests/model/model.h"
 #include "tests/support/device.h"

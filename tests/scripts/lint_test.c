@@ -34,6 +34,8 @@ enter_tree(void)
 	EXPECT_EQ(chdir(tree), 0);
 	EXPECT_EQ(mkdir("base", 0777), 0);
 	EXPECT_EQ(mkdir("allocator", 0777), 0);
+	EXPECT_EQ(mkdir("allocator/memory", 0777), 0);
+	EXPECT_EQ(mkdir("allocator/api", 0777), 0);
 	EXPECT_EQ(mkdir("tools", 0777), 0);
 	EXPECT_EQ(mkdir("tools/weir", 0777), 0);
 }
@@ -94,6 +96,21 @@ TEST(an_include_downwards_is_none)
 	    "#include \"base/low.h\"\n"
 	    "#include \"streams/use.h\"\n");
 	expect_clean(lint("lint-layers", "includes", "allocator/high.c"));
+}
+
+TEST(an_include_of_a_higher_room_of_the_allocator_is_a_fault)
+{
+	enter_tree();
+	write_file("allocator/memory/low.c",
+	    "#include \"allocator/cache/depot.h\"\n"
+	    "#include \"allocator/api/malloc.h\"\n");
+	expect_fault(lint("lint-layers", "includes", "allocator/memory/low.c"),
+	    "allocator/memory/low.c:2: \"allocator/api/malloc.h\" is of a "
+	    "higher room");
+	write_file("allocator/api/high.c",
+	    "#include \"allocator/memory/block.h\"\n"
+	    "#include \"allocator/options.h\"\n");
+	expect_clean(lint("lint-layers", "includes", "allocator/api/high.c"));
 }
 
 TEST(the_command_knows_only_the_public_headers)

@@ -6,9 +6,9 @@
 #include "allocator/memory/remap.h"
 
 #include "allocator/allocator.h"
-#include "allocator/lifecycle.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
+#include "allocator/memory/forget.h"
 #include "allocator/memory/lookup.h"
 #include "allocator/private/route.h"
 #include "tests/support/device.h"

@@ -5,9 +5,9 @@
  */
 #include "allocator/memory/segment.h"
 
-#include "allocator/lifecycle.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
+#include "allocator/memory/forget.h"
 #include "allocator/memory/handle.h"
 #include "allocator/memory/lookup.h"
 #include "base/meta.h"

@@ -5,17 +5,17 @@
  * zones are read, and before anything is reported it is looked up again: a
  * block that was freed and allocated anew meanwhile has another serial number.
  */
-#include "allocator/memory/guard.h"
+#include "allocator/observe/guard.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "allocator/fences/free.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
-#include "allocator/memory/check.h"
 #include "allocator/memory/lookup.h"
-#include "allocator/request/reclaim.h"
+#include "allocator/observe/check.h"
 #include "base/log.h"
 #include "base/meta.h"
 #include "base/status.h"
@@ -48,8 +48,6 @@ struct damage {
 	int64_t offset; /* of the first, from the block's start */
 	uint8_t value;
 };
-
-size_t guard_zone;
 
 /* One of its own for each guarded block there ever was: records of blocks are
  * used again, so that a count in the record may come back at one address. */
@@ -93,7 +91,7 @@ guard_cut(const struct options *options, size_t size, struct block **block)
 	if (status != WEIR_OK) {
 		if (between != NULL)
 			block_delete(between);
-		reclaim_put(front);
+		block_free(front);
 		return status;
 	}
 	block_split(front, guard_zone, between);
@@ -113,8 +111,8 @@ guard_release(struct block *block)
 	struct block *behind = block->next;
 
 	block->guarded = GUARD_NONE;
-	reclaim_put(front);
-	reclaim_put(behind);
+	block_free(front);
+	block_free(behind);
 }
 
 static bool

@@ -1,9 +1,9 @@
 /*
- * weir_check(): all memory of an arena against docs/invariants.md. It counts
+ * weir_check(): all memory against docs/invariants.md. It counts
  * everything anew and compares; it changes nothing. Faults are told, all of
  * them, with the invariant's number.
  */
-#include "allocator/memory/check.h"
+#include "allocator/observe/check.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,6 +16,8 @@
 #include "allocator/memory/handle.h"
 #include "allocator/memory/lookup.h"
 #include "allocator/memory/pin.h"
+#include "allocator/memory/totals.h"
+#include "allocator/observe/guard.h"
 
 static void fault(struct check *check, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -453,7 +455,7 @@ check_pools(struct check *check, struct arena *arena, struct pools *pools)
 	CHECK(check, "I-6", pools_peek(arena, pools->stream) == pools, 0);
 }
 
-void
+static void
 arena_check(struct arena *arena, struct check *check)
 {
 	struct counted totals = { 0 };
@@ -473,7 +475,7 @@ arena_check(struct arena *arena, struct check *check)
 		check_pools(check, arena, CONTAINER_OF(l, struct pools, link));
 }
 
-void
+static void
 totals_check(struct totals *totals, uint64_t changes,
     const struct weir_stats *sums, struct check *check)
 {
@@ -492,4 +494,66 @@ totals_check(struct totals *totals, uint64_t changes,
 		    stats_at((struct weir_stats *)sums, (enum stat3)i)
 			->all.current);
 	lock_leave(&totals->lock);
+}
+
+/* ---- Over all arenas --------------------------------------------------- */
+
+/* What the caches have counted is told. */
+static void
+settle_all(struct arena *main)
+{
+	for (struct arena *a = main; a != NULL; a = arena_next(a)) {
+		lock_enter(&a->lock);
+		tcache_tell(a);
+		lock_leave(&a->lock);
+	}
+}
+
+/* Each arena in turn, and then what they come to; unless it has changed
+ * meanwhile, which is no fault. */
+static void
+check_device(struct arena *main, struct check *check)
+{
+	struct weir_stats sums = { 0 };
+	struct weir_stats host_sums = { 0 };
+
+	guard_look_at_all(main, check);
+	settle_all(main);
+	lock_enter(&main->lock);
+	struct totals *totals = main->totals;
+	struct totals *host = main->host_totals;
+	lock_leave(&main->lock);
+	uint64_t begun = totals_changes(totals);
+	uint64_t host_begun = totals_changes(host);
+	for (struct arena *a = main; a != NULL; a = arena_next(a)) {
+		lock_enter(&a->lock);
+		tcache_stop(a);
+		arena_check(a, check);
+		struct weir_stats all = stats_all(&a->stats, &a->tally);
+		if (arena_is_counted(a))
+			stats_add_current(&sums, &all);
+		else if (arena_is_host(a))
+			stats_add_current(&host_sums, &all);
+		tcache_go(a);
+		lock_leave(&a->lock);
+	}
+	totals_check(totals, begun, &sums, check);
+	totals_check(host, host_begun, &host_sums, check);
+}
+
+size_t
+weir_check(char *text, size_t size)
+{
+	struct check check = { .text = text, .size = text ? size : 0 };
+
+	if (check.size > 0)
+		text[0] = '\0';
+	if (os_forked())
+		return 0;
+	for (int device = 0; device < DEVICES_MAX; device++) {
+		struct arena *arena = arena_peek(device);
+		if (arena != NULL)
+			check_device(arena, &check);
+	}
+	return check.faults;
 }

@@ -7,26 +7,14 @@
  * is looked at when the block is freed, at weir_trim() and at weir_check();
  * what was freed is filled with another. All of that waits for the device.
  */
-#ifndef ALLOCATOR_MEMORY_GUARD_H
-#define ALLOCATOR_MEMORY_GUARD_H
+#ifndef ALLOCATOR_OBSERVE_GUARD_H
+#define ALLOCATOR_OBSERVE_GUARD_H
 
-#include "allocator/memory/check.h"
-
-enum { GUARD_MAX = 1 << 20 }; /* bytes of a zone, at most */
-
-/* The bytes of a zone; 0: none. Set before the first block is made. */
-extern size_t guard_zone;
+#include "allocator/memory/types.h"
+#include "allocator/observe/check.h"
 
 /* What the options of the first arena ask for. Under the list's lock. */
 void guard_begin(size_t bytes);
-
-/* Private pools have no zones: checkpoints and replays rely on where their
- * blocks lie. Nor has host memory. */
-static inline bool
-guard_is_for(const struct arena *arena)
-{
-	return __builtin_expect(guard_zone != 0, 0) && arena == arena->main;
-}
 
 /* Cut the zones off an ACTIVE block that was taken for a request of `size` and
  * two zones, and is not counted yet; *block is what lies between them.

@@ -1,0 +1,94 @@
+/*
+ * What is in an arena is forgotten when its context is gone, but not before the
+ * last job that has left the lock ends.
+ */
+#include "allocator/memory/forget.h"
+
+#include "allocator/memory/arena.h"
+#include "allocator/memory/block.h"
+#include "allocator/memory/handle.h"
+#include "allocator/memory/lookup.h"
+#include "allocator/memory/pin.h"
+#include "base/meta.h"
+
+/*
+ * What the driver allocated went with the context, but physical memory that
+ * was created and mapped, and reserved addresses, are the process's and stay.
+ * Whether the driver has taken them back all the same is its own business: a
+ * refusal leaves nothing to do.
+ */
+static void
+forget_handles(struct segment *segment)
+{
+	const struct driver *driver = driver_peek();
+	struct tree_node *node;
+
+	while ((node = tree_first(&segment->handles)) != NULL) {
+		struct handle *handle = CONTAINER_OF(node, struct handle, node);
+
+		driver->cuMemUnmap(handle->addr, handle->size);
+		if (handle->id != 0)
+			driver->cuMemRelease(handle->id);
+		tree_remove(&segment->handles, node);
+		meta_free(handle, sizeof(*handle));
+	}
+	driver->cuMemAddressFree(segment->addr, segment->size);
+}
+
+static void
+forget_segment(struct segment *segment)
+{
+	struct block *next;
+
+	for (struct block *b = segment->first; b != NULL; b = next) {
+		next = b->next;
+		if (block_is_held(b))
+			lookup_set(b->addr, NULL);
+		if (block_state(b) == BLOCK_LEFT)
+			driver_peek()->cuMemUnmap(b->addr, b->size);
+		if (b->pending.uses != NULL)
+			use_clear(&segment->arena->waiting, &b->pending);
+		block_delete(b);
+	}
+	list_remove(&segment->link);
+	if (segment->expandable)
+		forget_handles(segment);
+	else if (segment->arena->source.forget != NULL)
+		segment->arena->source.forget(segment->arena->source.closure,
+		    segment->arena->device, segment->addr, segment->size);
+	meta_free(segment, sizeof(*segment));
+}
+
+void
+arena_forget_contents(struct arena *arena)
+{
+	waiting_forget(&arena->waiting);
+	pins_forget(arena);
+	arena->keep_event = NULL;
+	arena->kept -= arena->keeps_ending;
+	arena->keeps_ending = 0;
+	for (struct list *l = arena->pools.next; l != &arena->pools;
+	     l = l->next)
+		marks_forget(CONTAINER_OF(l, struct pools, link));
+	while (!list_empty(&arena->segments))
+		forget_segment(
+		    CONTAINER_OF(arena->segments.next, struct segment, link));
+	list_init(&arena->left);
+	handles_release_again(arena);
+	arena->shared_bytes = 0;
+	arena->stats = (struct weir_stats){ 0 };
+	arena->tally = (struct tally){ 0 };
+	if (arena != arena->main)
+		arena->totals = NULL;
+	arena->uncounted = false;
+	if (arena->copies != NULL)
+		meta_free(arena->copies, arena->copies_bytes);
+	arena->copies = NULL;
+}
+
+void
+arena_job_done(struct arena *arena)
+{
+	if (--arena->jobs == 0 && arena->forgotten)
+		arena_forget_contents(arena);
+}
