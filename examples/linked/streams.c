@@ -3,10 +3,11 @@
  *
  *	cc -o streams streams.c $(pkg-config --cflags --libs weir) -lcudart
  *
- * A block belongs to the stream that it was allocated for. Freed, it serves that
- * stream again at once: the order of the stream keeps old and new use apart. If
- * another stream uses it, say so with weir_record_stream(); then the block waits
- * until that stream has done the work that it had queued at the free.
+ * A block belongs to the stream that it was allocated for. Freed, it serves
+ *that stream again at once: the order of the stream keeps old and new use
+ *apart. If another stream uses it, say so with weir_record_stream(); then the
+ *block waits until that stream has done the work that it had queued at the
+ *free.
  */
 #include <cuda_runtime.h>
 #include <stdio.h>
