@@ -235,7 +235,7 @@ print_fraction(const struct options *o, char *text, size_t size)
 }
 
 static bool
-set_limit(struct options *o, struct word word)
+parse_limit(struct options *o, struct word word)
 {
 	return parse_unlimited(word, &o->memory_limit);
 }
@@ -447,7 +447,7 @@ print_pinned_idle(const struct options *o, char *text, size_t size)
 static const char *const level_names[] = { "none", "state", "alloc", "all" };
 
 static bool
-set_history(struct options *o, struct word word)
+parse_history(struct options *o, struct word word)
 {
 	o->history = !word_is(word, "off");
 	o->history_level = WEIR_HISTORY_NONE;
@@ -713,7 +713,7 @@ static const struct entry entries[] = {
 	    "first use.",
 	    set_fraction, print_fraction },
 	{ "memory_limit_mb", "MiB", "unlimited", "0 or more, or unlimited",
-	    "The limit of each device; taken at its first use.", set_limit,
+	    "The limit of each device; taken at its first use.", parse_limit,
 	    print_limit },
 	{ "growth_mb", "MiB", "8", "0 or more",
 	    "How much an expandable segment is mapped ahead at most; where "
@@ -772,7 +772,7 @@ static const struct entry entries[] = {
 	{ "history", "level", "off", "off, none, state, alloc or all",
 	    "Keep the history from the first allocation on, with stacks as "
 	    "enum weir_history_level has it.",
-	    set_history, print_history },
+	    parse_history, print_history },
 	{ "history_entries", "count", "1000000", "1 to 4294967296",
 	    "Events of the history that are kept of each device, the latest.",
 	    set_entries, print_entries },

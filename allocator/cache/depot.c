@@ -90,7 +90,7 @@ depot_delete(struct depot *depot)
 }
 
 static void
-enter(struct depot *depot, const struct cache *user) ENTERS(depot->lock)
+depot_enter(struct depot *depot, const struct cache *user) ENTERS(depot->lock)
 {
 	lock_enter(&depot->lock);
 	if (depot->user != user) {
@@ -119,7 +119,7 @@ depot_take(struct depot *depot, const struct cache *user, struct bin *bin,
 {
 	struct shelf *shelf = &depot->shelves[n];
 
-	enter(depot, user);
+	depot_enter(depot, user);
 	if (shelf->full == NULL) {
 		lock_leave(&depot->lock);
 		return DEPOT_NONE;
@@ -149,7 +149,7 @@ depot_put(
 	size_t bytes = magazine_max(full->n) * class_bytes(full->n);
 	bool put = false;
 
-	enter(depot, user);
+	depot_enter(depot, user);
 	struct magazine *empty = shelf->empty;
 	if (depot->bytes + bytes > max || shelf->count == TCACHE_DEPOT)
 		goto leave;

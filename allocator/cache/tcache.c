@@ -148,7 +148,7 @@ count_peak(struct cache *cache, const struct block *block)
 
 /* Entered. False if a peak has been passed. */
 static inline QUICK bool
-give(struct cache *cache, struct block *block, size_t size)
+give_to_cache(struct cache *cache, struct block *block, size_t size)
 {
 	block->requested = size;
 	block_set_state(block, BLOCK_ACTIVE);
@@ -166,7 +166,7 @@ static void *
 hand_out(struct cache *cache, struct block *block, size_t size)
 {
 	void *ptr = (void *)(uintptr_t)block->addr;
-	bool below = give(cache, block, size);
+	bool below = give_to_cache(cache, block, size);
 
 	tcache_leave(cache);
 	if (__builtin_expect(!below, 0))
@@ -315,7 +315,7 @@ malloc_traced(struct cache *cache, size_t size)
 	if (tcache_is_alive(cache))
 		block = take_traced(cache, n, rounded);
 	if (block != NULL) {
-		bool below = give(cache, block, size);
+		bool below = give_to_cache(cache, block, size);
 		tell_alloc(block);
 		if (!below)
 			counts_tell_own(arena, cache);
@@ -467,7 +467,7 @@ put_into(struct cache *cache, struct block *block)
 }
 
 static bool
-is_of(const struct pool *pool, const struct pools *pools)
+is_of_pools(const struct pool *pool, const struct pools *pools)
 {
 	return pools != NULL && pools_have(pools, pool);
 }
@@ -510,7 +510,7 @@ tcache_free_in(const struct cache *cache, struct block *block)
 
 	/* What is freed there belongs there, or is not taken. */
 	if (block_state(block) != BLOCK_ACTIVE ||
-	    !is_of(block->pool, cache->pools))
+	    !is_of_pools(block->pool, cache->pools))
 		return false;
 	if (tcache_free(ptr, &found) == TCACHE_TAKEN)
 		return true;
@@ -546,7 +546,7 @@ forget_own(void)
 }
 
 static void
-prepare(void)
+prepare_process(void)
 {
 	pthread_atfork(NULL, NULL, forget_own);
 	tcache_asymmetric =
@@ -585,7 +585,7 @@ close_cache(struct cache *cache)
 
 /* Keep the owners of an arena's caches out, of one stream's or of all. */
 static void
-stop(struct arena *arena, const struct pools *pools)
+stop_caches(struct arena *arena, const struct pools *pools)
 {
 	bool others = false;
 
@@ -627,7 +627,7 @@ tcache_go(struct arena *arena)
 void
 tcache_stop(struct arena *arena)
 {
-	stop(arena, NULL);
+	stop_caches(arena, NULL);
 	counts_tell_all(arena);
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = l->next)
@@ -753,7 +753,7 @@ tcache_drain(struct arena *arena)
 {
 	bool any = false;
 
-	stop(arena, NULL);
+	stop_caches(arena, NULL);
 	counts_tell_all(arena);
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = l->next)
@@ -837,7 +837,7 @@ tcache_drain_idle(const struct pool *pool, bool widely)
 
 	if (pool->kind == POOL_SMALL && !look_is_due(arena))
 		return drain_own(arena) || any;
-	stop(arena, NULL);
+	stop_caches(arena, NULL);
 	counts_tell_all(arena);
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = l->next) {
@@ -871,7 +871,7 @@ delete_magazines(struct cache *cache)
 /* Take a cache out of use; stopped or the caller's own, and told. It stays
  * wanted: its owner may have found it already, and is not to come in. */
 static void
-retire(struct cache *cache)
+retire_cache(struct cache *cache)
 {
 	struct pools *pools = cache->pools;
 
@@ -894,12 +894,12 @@ tcache_end(struct pools *pools)
 	struct arena *arena = pools->arena;
 	struct list *next;
 
-	stop(arena, pools);
+	stop_caches(arena, pools);
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = next) {
 		next = l->next;
 		if (cache_of(l)->pools == pools)
-			retire(cache_of(l));
+			retire_cache(cache_of(l));
 	}
 	empty_depot(pools, DRAIN_ALL);
 }
@@ -910,7 +910,7 @@ tcache_retire(struct arena *arena, const struct stream *stream, bool own)
 	struct list *next;
 
 	if (!own)
-		stop(arena, stream != NULL ? stream->pools : NULL);
+		stop_caches(arena, stream != NULL ? stream->pools : NULL);
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = next) {
 		struct cache *cache = cache_of(l);
@@ -919,7 +919,7 @@ tcache_retire(struct arena *arena, const struct stream *stream, bool own)
 		if ((own && cache->owner != tcache_own) ||
 		    (stream != NULL && pools->stream != stream))
 			continue;
-		retire(cache);
+		retire_cache(cache);
 		pools_drop_if_done(pools);
 	}
 	tcache_go(arena);
@@ -928,12 +928,12 @@ tcache_retire(struct arena *arena, const struct stream *stream, bool own)
 void
 tcache_forget(struct arena *arena)
 {
-	stop(arena, NULL);
+	stop_caches(arena, NULL);
 	while (!list_empty(&arena->caches)) {
 		struct cache *cache = cache_of(arena->caches.next);
 		cache->slots = 0;
 		delete_magazines(cache);
-		retire(cache);
+		retire_cache(cache);
 	}
 	for (struct list *l = arena->pools.next; l != &arena->pools;
 	     l = l->next) {
@@ -953,7 +953,7 @@ tcache_forget(struct arena *arena)
 /* Free the owner's cache at a place of its tables, which is dead or in the way
  * of another. */
 static void
-drop(struct tcache *t, struct cache *cache)
+drop_cache(struct tcache *t, struct cache *cache)
 {
 	for (unsigned i = 0; i < TCACHE_WAYS; i++) {
 		if (t->by_handle[i] == cache)
@@ -974,7 +974,7 @@ drop(struct tcache *t, struct cache *cache)
 /* Make room at a place. A cache of another device is in use by nobody else but
  * its arena is not the one that is locked: it stays, and false. */
 static bool
-make_room(struct tcache *t, struct cache **place, const struct arena *arena)
+make_place(struct tcache *t, struct cache **place, const struct arena *arena)
 {
 	struct cache *cache = *place;
 
@@ -983,9 +983,9 @@ make_room(struct tcache *t, struct cache **place, const struct arena *arena)
 	if (!atomic_load_explicit(&cache->dead, memory_order_acquire)) {
 		if (cache->arena != arena)
 			return false;
-		retire(cache);
+		retire_cache(cache);
 	}
-	drop(t, cache);
+	drop_cache(t, cache);
 	return true;
 }
 
@@ -1052,8 +1052,8 @@ make_cache(struct tcache *t, struct pools *pools, const struct options *options)
 	if (!host && pools->stream->handle == WEIR_STREAM_ANY &&
 	    (is_taken(t, *by_handle) || is_taken(t, *by_pools)))
 		return;
-	if ((!host && !make_room(t, by_handle, pools->arena)) ||
-	    !make_room(t, by_pools, pools->arena))
+	if ((!host && !make_place(t, by_handle, pools->arena)) ||
+	    !make_place(t, by_pools, pools->arena))
 		return;
 	struct cache *cache = meta_zalloc(sizeof(*cache));
 	if (cache == NULL)
@@ -1095,7 +1095,7 @@ make_own(void)
 
 	if (tcache_own != &tcache_nobody)
 		return tcache_own;
-	pthread_once(&once, prepare);
+	pthread_once(&once, prepare_process);
 	os_thread_id(); /* so that its end is told */
 	t = meta_zalloc(sizeof(*t));
 	if (t == NULL)
@@ -1397,9 +1397,9 @@ tcache_bytes(const struct pools *pools)
 static void
 retire_all(struct arena *arena)
 {
-	stop(arena, NULL);
+	stop_caches(arena, NULL);
 	while (!list_empty(&arena->caches))
-		retire(cache_of(arena->caches.next));
+		retire_cache(cache_of(arena->caches.next));
 	empty_depots(arena);
 }
 
@@ -1424,7 +1424,7 @@ end_cache(struct cache *cache)
 	lock_enter(&arena->lock);
 	if (!atomic_load_explicit(&cache->dead, memory_order_acquire)) {
 		struct pools *pools = cache->pools;
-		retire(cache);
+		retire_cache(cache);
 		pools_drop_if_done(pools);
 	}
 	lock_leave(&arena->lock);
@@ -1441,7 +1441,7 @@ tcache_thread_ends(void)
 	while (!list_empty(&t->caches)) {
 		struct cache *cache = own_of(t->caches.next);
 		end_cache(cache);
-		drop(t, cache);
+		drop_cache(t, cache);
 	}
 	tcache_own = &tcache_nobody;
 	meta_free(t, sizeof(*t));

@@ -113,7 +113,7 @@ check_request(size_t size, unsigned flags)
 
 /* A block of a kind; the thread's cache is asked first. */
 static enum weir_status
-allocate(int device, size_t size, unsigned kind, void **out)
+allocate_host(int device, size_t size, unsigned kind, void **out)
 {
 	const struct options *options;
 	struct arena *arena;
@@ -141,23 +141,24 @@ allocator_malloc_host(int device, size_t size, unsigned flags, void **out)
 	enum weir_status status = check_request(size, flags);
 	if (status != WEIR_OK)
 		return status;
-	return allocate(device, size, HOST_COARSE + flags, out);
+	return allocate_host(device, size, HOST_COARSE + flags, out);
 }
 
 enum weir_status
 host_get(int device, size_t size, void **out)
 {
-	enum weir_status status = allocate(device, size, HOST_REGISTERED, out);
+	enum weir_status status =
+	    allocate_host(device, size, HOST_REGISTERED, out);
 
 	if (status != WEIR_OK && status != WEIR_ENOMEM &&
 	    status != WEIR_EHOSTMEM)
-		status = allocate(device, size, 0, out);
+		status = allocate_host(device, size, 0, out);
 	/* It is the host's that is missing: so the report has it, too. */
 	return status == WEIR_ENOMEM ? WEIR_EHOSTMEM : status;
 }
 
 static unsigned
-kind_of(const struct options *options, unsigned flags)
+kind_of_flags(const struct options *options, unsigned flags)
 {
 	return options->pinned_register &&
 		(flags & WEIR_HOST_WRITE_COMBINED) == 0 ?
@@ -173,7 +174,8 @@ weir_host_malloc_on(int device, size_t size, unsigned flags)
 
 	if (check_request(size, flags) != WEIR_OK ||
 	    options_get(&options) != WEIR_OK ||
-	    allocate(device, size, kind_of(options, flags), &ptr) != WEIR_OK)
+	    allocate_host(device, size, kind_of_flags(options, flags), &ptr) !=
+		WEIR_OK)
 		return NULL;
 	return ptr;
 }
@@ -195,7 +197,7 @@ remember(void)
 	    device >= DEVICES_MAX)
 		return;
 	struct arena *arena =
-	    host_arena_peek(device, kind_of(options_peek(), 0));
+	    host_arena_peek(device, kind_of_flags(options_peek(), 0));
 	if (arena == NULL ||
 	    (!only &&
 		(driver_peek()->cuCtxGetCurrent(&context) != CUDA_SUCCESS ||
@@ -379,7 +381,7 @@ weir_host_unregister(void *ptr)
 /* ---- Trimming ---------------------------------------------------------- */
 
 static size_t
-trim_one(int device, size_t *keep)
+trim_host(int device, size_t *keep)
 {
 	size_t sum = 0;
 
@@ -403,11 +405,11 @@ weir_host_trim(int device, size_t keep_bytes, size_t *freed_bytes)
 		    weir_status_text(WEIR_EFORK));
 	if (device == WEIR_DEVICE_ALL) {
 		for (int i = 0; i < DEVICES_MAX; i++)
-			sum += trim_one(i, &keep_bytes);
+			sum += trim_host(i, &keep_bytes);
 	} else {
 		status = device_resolve(device, &device);
 		if (status == WEIR_OK)
-			sum = trim_one(device, &keep_bytes);
+			sum = trim_host(device, &keep_bytes);
 	}
 	if (status == WEIR_OK && freed_bytes != NULL)
 		*freed_bytes = sum;

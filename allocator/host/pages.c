@@ -66,7 +66,7 @@ host_node(const char *root, const char *bus_id)
 /* Pages to come are to be on the node of the device; where that cannot be, they
  * are where the system likes. */
 static void
-place(void *memory, size_t size, int device)
+place_on_node(void *memory, size_t size, int device)
 {
 	enum { BITS = 8 * sizeof(unsigned long) };
 	unsigned long nodes[NODES_MAX / BITS] = { 0 };
@@ -193,7 +193,7 @@ take_registered(int device, size_t size, CUdeviceptr *out)
 	void *memory = map(size);
 	if (memory == NULL)
 		goto no_memory;
-	place(memory, size, device);
+	place_on_node(memory, size, device);
 	if (!touch_all(memory, size, options->pinned_threads))
 		goto drop_memory;
 	CUresult code = driver_peek()->cuMemHostRegister(memory, size,
@@ -394,26 +394,26 @@ host_pages_forget(int device)
 /* ---- The sources ------------------------------------------------------- */
 
 static unsigned
-kind_of(const void *closure)
+kind_of_source(const void *closure)
 {
 	return *(const unsigned *)closure;
 }
 
 static enum weir_status
-take(void *closure, int device, size_t size, CUdeviceptr *out)
+take_pages(void *closure, int device, size_t size, CUdeviceptr *out)
 {
-	CUdeviceptr addr = reserve_take(kind_of(closure), device, size);
+	CUdeviceptr addr = reserve_take(kind_of_source(closure), device, size);
 
 	if (addr == 0)
-		return pages_take(kind_of(closure), device, size, out);
+		return pages_take(kind_of_source(closure), device, size, out);
 	*out = addr;
 	return WEIR_OK;
 }
 
 static bool
-give(void *closure, int device, CUdeviceptr addr, size_t size)
+give_pages_back(void *closure, int device, CUdeviceptr addr, size_t size)
 {
-	unsigned kind = kind_of(closure);
+	unsigned kind = kind_of_source(closure);
 
 	lock_enter(&lock);
 	struct reserve *reserve = reserves[device][kind];
@@ -427,7 +427,7 @@ give(void *closure, int device, CUdeviceptr addr, size_t size)
 static void
 forget(void *closure, int device, CUdeviceptr addr, size_t size)
 {
-	unsigned kind = kind_of(closure);
+	unsigned kind = kind_of_source(closure);
 
 	lock_enter(&lock);
 	bool ours = in_reserve(reserves[device][kind], addr);
@@ -443,8 +443,9 @@ host_source(unsigned kind)
 		HOST_REGISTERED, 9, 10, 11, 12, 13, 14, 15, 16 };
 #define SOURCE(call, bytes, kind)                                              \
 	{                                                                      \
-		.name = (call), .granule = (bytes), .take = take,              \
-		.give = give, .forget = forget, .closure = &kinds[kind]        \
+		.name = (call), .granule = (bytes), .take = take_pages,        \
+		.give = give_pages_back, .forget = forget,                     \
+		.closure = &kinds[kind]                                        \
 	}
 #define FINE(kind) SOURCE("cuMemHostAlloc", FINE_GRANULE, kind)
 #define COARSE(flags)                                                          \

@@ -44,7 +44,7 @@ struct found {
 };
 
 static bool
-is_unused(const struct segment *segment)
+segment_is_unused(const struct segment *segment)
 {
 	enum block_state state = block_state(segment->first);
 
@@ -53,7 +53,8 @@ is_unused(const struct segment *segment)
 }
 
 static void
-look_at(struct arena *arena, const struct options *options, struct found *found)
+reap_arena(
+    struct arena *arena, const struct options *options, struct found *found)
 {
 	lock_enter(&arena->lock);
 	reclaim_poll(arena, RECLAIM_SKIPS);
@@ -62,13 +63,13 @@ look_at(struct arena *arena, const struct options *options, struct found *found)
 	for (struct list *l = arena->segments.next;
 	     l != &arena->segments && !found->unused; l = l->next)
 		found->unused =
-		    is_unused(CONTAINER_OF(l, struct segment, link));
+		    segment_is_unused(CONTAINER_OF(l, struct segment, link));
 	lock_leave(&arena->lock);
 }
 
 /* Look, and tell for how long it need not be done again. */
 static uint64_t
-look_at_all(void)
+reap_all(void)
 {
 	struct found found = { false, false };
 	const struct options *options;
@@ -79,7 +80,7 @@ look_at_all(void)
 		for (unsigned kind = 0; kind < HOST_KINDS; kind++) {
 			struct arena *arena = host_arena_peek(device, kind);
 			if (arena != NULL)
-				look_at(arena, options, &found);
+				reap_arena(arena, options, &found);
 		}
 	}
 	if (options->pinned_background)
@@ -104,7 +105,7 @@ time_in(uint64_t ns)
 
 /* Sleep; true when the process ends. */
 static bool
-nap(uint64_t ns)
+reaper_nap(uint64_t ns)
 {
 	struct timespec until = time_in(ns == for_ever ? 0 : ns);
 	int result = 0;
@@ -123,19 +124,19 @@ nap(uint64_t ns)
 }
 
 static void *
-run(void *unused)
+reaper_run(void *unused)
 {
 	(void)unused;
 	pthread_setname_np(pthread_self(), "weir-reap");
 	status_mute();
-	while (!nap(look_at_all()))
+	while (!reaper_nap(reap_all()))
 		;
 	return NULL;
 }
 
 /* The driver may be gone after this. */
 static void
-stop(void)
+reaper_stop(void)
 {
 	if (os_forked())
 		return;
@@ -162,8 +163,8 @@ host_reap_start(void)
 	    atomic_exchange(&running, true)) {
 		if (atomic_load_explicit(&asleep, memory_order_relaxed))
 			wake_up();
-	} else if (os_thread_start(&thread, run, NULL)) {
-		atexit(stop);
+	} else if (os_thread_start(&thread, reaper_run, NULL)) {
+		atexit(reaper_stop);
 	} else {
 		atomic_store(&running, false);
 	}

@@ -93,7 +93,7 @@ turn_to(struct nearby *nearby, CUdeviceptr place)
 
 /* The leaf of a place, mostly that of the latest. */
 static inline struct leaf *
-leaf_of(struct arena *arena, CUdeviceptr place)
+leaf_of_arena(struct arena *arena, CUdeviceptr place)
 {
 	struct nearby *nearby = &arena->starts;
 
@@ -107,7 +107,7 @@ static inline void
 name(const struct block *at, struct block *block)
 {
 	CUdeviceptr place = lookup_place(at->addr);
-	struct leaf *leaf = leaf_of(at->arena, place);
+	struct leaf *leaf = leaf_of_arena(at->arena, place);
 
 	if (leaf != NULL) /* else a NULL for an address never prepared */
 		lookup_set_in_leaf(leaf, place, block, at->segment->alone);
@@ -115,7 +115,7 @@ name(const struct block *at, struct block *block)
 
 /* What a new block may lack. */
 static __attribute__((noinline)) enum weir_status
-prepare(struct arena *arena, CUdeviceptr addr)
+prepare_block(struct arena *arena, CUdeviceptr addr)
 {
 	enum weir_status status = lookup_prepare(addr);
 
@@ -126,8 +126,9 @@ prepare(struct arena *arena, CUdeviceptr addr)
 /* One that lacks what split() sets. */
 static inline QUICK enum weir_status new (
     struct arena *arena, CUdeviceptr addr, struct block **out) {
-	if (leaf_of(arena, lookup_place(addr)) == NULL || arena->spare == NULL){
-	    enum weir_status status = prepare(arena, addr);
+	if (leaf_of_arena(arena, lookup_place(addr)) == NULL ||
+	    arena->spare == NULL){
+	    enum weir_status status = prepare_block(arena, addr);
 	    if (status != WEIR_OK) return status; }
 struct block *block = arena->spare;
 arena->spare = block->next;
@@ -228,7 +229,7 @@ net_add(struct net *net, const struct block *block, int sign)
 }
 
 static __attribute__((noinline)) void
-count(struct pool *pool, int64_t blocks, int64_t bytes)
+count_blocks(struct pool *pool, int64_t blocks, int64_t bytes)
 {
 	stats_change(pool, STAT3_inactive_split, blocks);
 	stats_change(pool, STAT3_inactive_split_bytes, bytes);
@@ -238,7 +239,7 @@ static inline QUICK void
 net_count(const struct net *net, struct pool *pool)
 {
 	if (net->blocks != 0 || net->bytes != 0)
-		count(pool, net->blocks, net->bytes);
+		count_blocks(pool, net->blocks, net->bytes);
 }
 
 /* ---- Runs -------------------------------------------------------------- */

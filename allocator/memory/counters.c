@@ -50,7 +50,7 @@ use_room(struct tally_part *part, enum tallied which, int64_t n)
 typedef void (*count)(struct tally_part *part, int64_t size, int64_t requested);
 
 static inline QUICK void
-count_malloc(struct tally_part *part, int64_t size, int64_t requested)
+tally_malloc(struct tally_part *part, int64_t size, int64_t requested)
 {
 	const struct sums one = { 1, size, requested };
 
@@ -63,7 +63,7 @@ count_malloc(struct tally_part *part, int64_t size, int64_t requested)
 }
 
 static inline void
-count_freed(struct tally_part *part, int64_t size, int64_t requested)
+tally_freed(struct tally_part *part, int64_t size, int64_t requested)
 {
 	(void)requested;
 	part->room[TALLIED_allocation]++;
@@ -71,7 +71,7 @@ count_freed(struct tally_part *part, int64_t size, int64_t requested)
 }
 
 static inline void
-count_inactive(struct tally_part *part, int64_t size, int64_t requested)
+tally_inactive(struct tally_part *part, int64_t size, int64_t requested)
 {
 	part->room[TALLIED_active]++;
 	part->room[TALLIED_active_bytes] += size;
@@ -79,10 +79,10 @@ count_inactive(struct tally_part *part, int64_t size, int64_t requested)
 }
 
 static inline void
-count_free(struct tally_part *part, int64_t size, int64_t requested)
+tally_free(struct tally_part *part, int64_t size, int64_t requested)
 {
-	count_freed(part, size, requested);
-	count_inactive(part, size, requested);
+	tally_freed(part, size, requested);
+	tally_inactive(part, size, requested);
 }
 
 static inline struct tally_part *
@@ -126,33 +126,33 @@ count_all(
 void
 stats_malloc(struct pool *pool, uint64_t size, uint64_t requested)
 {
-	count_all(pool, size, requested, count_malloc);
+	count_all(pool, size, requested, tally_malloc);
 }
 
 void
 stats_free(struct pool *pool, uint64_t size, uint64_t requested)
 {
-	count_all(pool, size, requested, count_free);
+	count_all(pool, size, requested, tally_free);
 }
 
 void
 stats_free_pending(struct pool *pool, uint64_t size)
 {
-	count_all(pool, size, 0, count_freed);
+	count_all(pool, size, 0, tally_freed);
 }
 
 void
 stats_inactive(struct pool *pool, uint64_t size, uint64_t requested)
 {
-	count_all(pool, size, requested, count_inactive);
+	count_all(pool, size, requested, tally_inactive);
 }
 
 void
 stats_move(
     struct pool *from, struct pool *to, uint64_t size, uint64_t requested)
 {
-	count_in(&from->owner->tally, from, size, requested, count_free);
-	count_in(&to->owner->tally, to, size, requested, count_malloc);
+	count_in(&from->owner->tally, from, size, requested, tally_free);
+	count_in(&to->owner->tally, to, size, requested, tally_malloc);
 }
 
 static void

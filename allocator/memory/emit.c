@@ -100,7 +100,7 @@ tell(struct arena *arena, enum trace_action action, struct subject of)
 }
 
 static uint64_t
-handle_of(const struct stream *stream)
+handle_of_stream(const struct stream *stream)
 {
 	return (uint64_t)(uintptr_t)stream->handle;
 }
@@ -110,7 +110,7 @@ subject_of(const struct block *block)
 {
 	return (struct subject){ .addr = block->addr,
 		.size = block->requested,
-		.stream = handle_of(block->pool->owner->stream),
+		.stream = handle_of_stream(block->pool->owner->stream),
 		.granules = (uint32_t)(block->size / WEIR_GRANULE) };
 }
 
@@ -209,7 +209,7 @@ tell_failure(struct arena *arena, const struct stream *stream,
 {
 	struct subject of = { .addr = free_bytes,
 		.size = rounded,
-		.stream = handle_of(stream),
+		.stream = handle_of_stream(stream),
 		.stack = history_stack() };
 
 	tell(arena, TRACE_oom, of);

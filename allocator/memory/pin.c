@@ -26,7 +26,7 @@ compare_pins(const struct tree_node *a, const struct tree_node *b)
 }
 
 static struct pin *
-find(const struct arena *arena, CUdeviceptr addr)
+find_pin(const struct arena *arena, CUdeviceptr addr)
 {
 	struct pin key = { .addr = addr };
 	struct tree_node *node = tree_lower_bound(&arena->pins, &key.node);
@@ -38,7 +38,7 @@ find(const struct arena *arena, CUdeviceptr addr)
 
 /* Count a pin, or no longer, where it lies. */
 static void
-count(const struct pin *pin, int delta)
+count_pin(const struct pin *pin, int delta)
 {
 	struct segment *segment = pin->segment;
 	CUdeviceptr end = pin->addr + pin->size;
@@ -58,7 +58,7 @@ enum weir_status
 pin_block(const struct block *block)
 {
 	struct arena *arena = block->arena;
-	struct pin *pin = find(arena, block->addr);
+	struct pin *pin = find_pin(arena, block->addr);
 
 	if (pin == NULL) {
 		pin = meta_zalloc(sizeof(*pin));
@@ -68,23 +68,23 @@ pin_block(const struct block *block)
 		pin->addr = block->addr;
 		tree_insert(&arena->pins, &pin->node);
 	} else {
-		count(pin, -1);
+		count_pin(pin, -1);
 	}
 	pin->segment = block->segment;
 	if (pin->size < block->size)
 		pin->size = block->size;
 	pin->times++;
-	count(pin, 1);
+	count_pin(pin, 1);
 	return WEIR_OK;
 }
 
 bool
 pin_drop(struct arena *arena, CUdeviceptr addr)
 {
-	struct pin *pin = find(arena, addr);
+	struct pin *pin = find_pin(arena, addr);
 
 	if (pin != NULL && --pin->times == 0) {
-		count(pin, -1);
+		count_pin(pin, -1);
 		tree_remove(&arena->pins, &pin->node);
 		meta_free(pin, sizeof(*pin));
 	}

@@ -290,7 +290,7 @@ open_part(struct job *job)
 }
 
 static void
-place(struct job *job, struct part *part, struct handle *handle,
+place_handle(struct job *job, struct part *part, struct handle *handle,
     struct handle **list)
 {
 	handle->to = part->block->addr + part->filled;
@@ -321,7 +321,7 @@ static void
 move(struct job *job, struct part *part, struct donor *donor,
     struct handle *handle)
 {
-	place(job, part, handle, &job->moved);
+	place_handle(job, part, handle, &job->moved);
 	donor->from = handle->addr;
 }
 
@@ -385,7 +385,7 @@ choose_fresh(struct job *job)
 			    WEIR_EHOSTMEM, "no host memory for a handle");
 		handle->size = handle_size(job->pool->owner->arena,
 		    job->options, part->size - part->filled);
-		place(job, part, handle, &job->fresh);
+		place_handle(job, part, handle, &job->fresh);
 	}
 	return WEIR_OK;
 }
@@ -445,7 +445,7 @@ go_ahead(struct job *job)
 
 /* All that has to be allocated for what follows. */
 static enum weir_status
-prepare(struct job *job)
+prepare_remap(struct job *job)
 {
 	struct arena *arena = job->pool->owner->arena;
 	struct part *last = last_part(job);
@@ -620,7 +620,7 @@ show_again(struct job *job)
 
 /* The memory of a donor is gone from its addresses. */
 static void
-leave(struct block *block)
+leave_donor(struct block *block)
 {
 	struct arena *arena = block->arena;
 
@@ -631,7 +631,7 @@ leave(struct block *block)
 }
 
 static void
-commit(struct job *job)
+commit_remap(struct job *job)
 {
 	struct arena *arena = job->pool->owner->arena;
 	struct segment *segment = job->segment;
@@ -641,7 +641,7 @@ commit(struct job *job)
 		job->pool->owner->freed_at = tick;
 	for (size_t i = 0; i < job->donor_count; i++)
 		if (chosen(&job->donors[i]) > 0)
-			leave(job->donors[i].block);
+			leave_donor(job->donors[i].block);
 	for (struct handle *h = job->moved; h != NULL; h = h->next) {
 		handle_remove(h);
 		handle_insert(segment, h);
@@ -678,7 +678,7 @@ map_hidden(struct job *job)
 	enum weir_status status = map_all(job);
 	arena_enter_from_driver(arena);
 	if (status == WEIR_OK)
-		commit(job);
+		commit_remap(job);
 	else
 		show_again(job);
 	return status;
@@ -711,7 +711,7 @@ run_job(struct job *job, enum grow_how how, size_t *need)
 	status = arena_promise(arena, job->fresh_bytes, need);
 	if (status != WEIR_OK)
 		return status;
-	status = prepare(job);
+	status = prepare_remap(job);
 	if (status == WEIR_OK)
 		status = map_hidden(job);
 	else

@@ -108,7 +108,7 @@ begin_reply(enum watch_kind kind)
 
 /* Say no, in words. */
 static void
-refuse(const char *why)
+refuse_watcher(const char *why)
 {
 	reply.failed = 1;
 	snprintf(reply.text, sizeof(reply.text), "%s", why);
@@ -142,11 +142,11 @@ static size_t
 answer_snapshot(const struct watch_request *request, int file)
 {
 	if (!is_plain_file(file))
-		refuse("no file to write came along");
+		refuse_watcher("no file to write came along");
 	else if (snapshot_onto(file,
 		     request->json != 0 ? WEIR_SNAPSHOT_JSON :
 					  WEIR_SNAPSHOT_PICKLE) != WEIR_OK)
-		refuse(status_latest_text());
+		refuse_watcher(status_latest_text());
 	return watch_reply_size(0);
 }
 
@@ -163,7 +163,7 @@ answer_ctl(int fd, const struct watch_ctl_request *request)
 	values.kind = request->kind;
 	values.pid = process;
 	if (!ctl_answer(request, &values, why))
-		refuse(why);
+		refuse_watcher(why);
 	else if (request->kind == WATCH_LIST)
 		return send_bytes(
 		    fd, &values, watch_ctl_reply_size(values.row_count));
@@ -180,7 +180,7 @@ answer(int fd, const void *bytes, size_t n, int file)
 
 	if (fault != NULL) {
 		begin_reply(WATCH_STATS);
-		refuse(fault);
+		refuse_watcher(fault);
 		send_reply(fd, watch_reply_size(0));
 		return false;
 	}
@@ -222,7 +222,7 @@ take_file(struct msghdr *message)
 
 /* False: the watcher is gone, or is to go. */
 static bool
-serve(int fd)
+serve_watcher(int fd)
 {
 	union {
 		struct watch_request request;
@@ -268,8 +268,8 @@ greet(void)
 		return;
 	}
 	begin_reply(WATCH_STATS);
-	refuse(i < CLIENTS ? "this process is another user's" :
-			     "too many are watching already");
+	refuse_watcher(i < CLIENTS ? "this process is another user's" :
+				     "too many are watching already");
 	send_reply(fd, watch_reply_size(0));
 	close(fd);
 }
@@ -277,7 +277,7 @@ greet(void)
 /* ---- The thread -------------------------------------------------------- */
 
 static void
-nap(void)
+agent_nap(void)
 {
 	const struct timespec time = { .tv_nsec = NAP_MS * 1000000L };
 
@@ -286,7 +286,7 @@ nap(void)
 
 /* What each place of the poll is for: the eventfd, the listener, watchers. */
 static size_t
-fill(struct pollfd *polled)
+fill_polled(struct pollfd *polled)
 {
 	size_t n = 2;
 
@@ -312,9 +312,9 @@ look_at_clients(const struct pollfd *polled)
 			continue;
 		if (polled[i].revents != 0) {
 			heard_ns[i] = now_ns;
-			if (!serve(fd))
+			if (!serve_watcher(fd))
 				close_one(&clients[i]);
-			nap();
+			agent_nap();
 		} else if (now_ns - heard_ns[i] >
 		    SILENCE_S * UINT64_C(1000000000)) {
 			close_one(&clients[i]);
@@ -351,7 +351,7 @@ look_at_wake(int fd)
 }
 
 static void *
-run(void *unused)
+agent_run(void *unused)
 {
 	struct pollfd polled[2 + CLIENTS];
 
@@ -359,7 +359,7 @@ run(void *unused)
 	pthread_setname_np(pthread_self(), "weir-watch");
 	status_mute();
 	while (!atomic_load(&ending)) {
-		size_t n = fill(polled);
+		size_t n = fill_polled(polled);
 		int ready = poll(polled, n, GLANCE_MS);
 
 		if (ready < 0 && errno != EINTR && errno != ENOMEM)
@@ -500,7 +500,7 @@ close_all(void)
 }
 
 static void
-stop(void)
+agent_stop(void)
 {
 	struct timespec until;
 
@@ -551,7 +551,7 @@ make_thread(void)
 	pthread_attr_setstacksize(&attributes, STACK_BYTES);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	bool made = pthread_create(&thread, &attributes, run, NULL) == 0;
+	bool made = pthread_create(&thread, &attributes, agent_run, NULL) == 0;
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attributes);
 	return made;
@@ -574,7 +574,7 @@ serve_begin(const struct options *options)
 		close_all();
 		return;
 	}
-	atexit(stop);
+	atexit(agent_stop);
 	take_signal(options);
 	take_term(options);
 }

@@ -22,7 +22,8 @@
 #include "base/os.h"
 #include "base/status.h"
 
-/* Set by begin(), constant afterwards. The program may change its folder. */
+/* Set by begin_attending(), constant afterwards. The program may change its
+ * folder. */
 /* Bytes of stack to write a snapshot on. */
 enum { STACK_NEEDED = 64 << 10 };
 
@@ -135,7 +136,7 @@ format_of(const char *path)
 }
 
 static __attribute__((noinline)) bool
-write_snapshot(enum attend_why why)
+write_asked_snapshot(enum attend_why why)
 {
 	char path[PATH_MAX];
 	bool named = name_of(why, path, sizeof(path));
@@ -169,7 +170,7 @@ run_order(void *argument)
 {
 	struct order *order = argument;
 
-	order->written = write_snapshot(order->why);
+	order->written = write_asked_snapshot(order->why);
 	return NULL;
 }
 
@@ -183,7 +184,7 @@ attend_snapshot(enum attend_why why)
 	if (!is_attended() || pattern[0] == '\0')
 		return false;
 	if (os_stack_left() >= STACK_NEEDED)
-		return write_snapshot(why);
+		return write_asked_snapshot(why);
 	if (!os_thread_start(&thread, run_order, &order)) {
 		log_write(LOG_ERROR, "snapshot: no thread to write it");
 		return false;
@@ -245,7 +246,7 @@ begin_snapshots(const struct options *asked)
 }
 
 static void
-begin(const struct options *asked)
+begin_attending(const struct options *asked)
 {
 	struct timespec now;
 
@@ -264,7 +265,7 @@ begin(const struct options *asked)
 static void *
 run_begin(void *asked)
 {
-	begin(asked);
+	begin_attending(asked);
 	return NULL;
 }
 
@@ -278,7 +279,7 @@ begin_anywhere(const struct options *asked)
 	    os_thread_start(&thread, run_begin, (void *)(uintptr_t)asked))
 		pthread_join(thread, NULL);
 	else
-		begin(asked);
+		begin_attending(asked);
 }
 
 void

@@ -153,7 +153,7 @@ check_neighbours(struct check *check, const struct block *b)
 }
 
 static bool
-is_of_runs(const struct block *b, const struct pool *pool)
+has_runs(const struct block *b, const struct pool *pool)
 {
 	return block_is_in_run(b) && (b->pool == pool || block_is_complete(b));
 }
@@ -168,11 +168,11 @@ check_run(struct check *check, const struct block *b)
 
 	if (!block_is_in_run(b))
 		return;
-	while (is_of_runs(first->prev, b->pool)) {
+	while (has_runs(first->prev, b->pool)) {
 		first = first->prev;
 		is_head = is_head && first->pool != b->pool;
 	}
-	for (; is_of_runs(first, b->pool); first = first->next)
+	for (; has_runs(first, b->pool); first = first->next)
 		size += first->size;
 	CHECK(check, "I-6", b->run == (is_head ? size : 0), b->addr);
 }

@@ -199,7 +199,7 @@ forget_stream(const struct arena *arena)
 
 /* The zones; and of what is between them what was not asked for. */
 static bool
-fill(const struct zones *z, CUstream stream)
+fill_zones(const struct zones *z, CUstream stream)
 {
 	const struct driver *driver = driver_peek();
 
@@ -233,7 +233,7 @@ compare(const uint8_t *bytes, size_t n, int64_t offset, struct damage *damage)
 
 /* False if it cannot be read. */
 static bool
-look_at(const struct zones *z, int64_t from, size_t size, CUstream stream,
+look_at_bytes(const struct zones *z, int64_t from, size_t size, CUstream stream,
     struct damage *damage)
 {
 	const struct driver *driver = driver_peek();
@@ -320,13 +320,13 @@ report(const struct zones *z, const struct damage *damage, bool before,
 /* Look at both zones; true if anything was overwritten. What was logged is not
  * looked at again. */
 static bool
-look(const struct zones *z, CUstream stream, struct check *check)
+look_at_zones(const struct zones *z, CUstream stream, struct check *check)
 {
 	struct damage front;
 	struct damage behind;
 
-	if (!look_at(z, -(int64_t)z->front, z->front, stream, &front) ||
-	    !look_at(z, (int64_t)z->requested,
+	if (!look_at_bytes(z, -(int64_t)z->front, z->front, stream, &front) ||
+	    !look_at_bytes(z, (int64_t)z->requested,
 		z->size - z->requested + z->behind, stream, &behind) ||
 	    (front.bytes == 0 && behind.bytes == 0) ||
 	    !change(z, GUARD_FILLED, check != NULL ? GUARD_FILLED : GUARD_CUT))
@@ -342,9 +342,10 @@ look(const struct zones *z, CUstream stream, struct check *check)
 
 /* ---- With no lock ------------------------------------------------------ */
 
-/* True between this and leave(). */
+/* True between this and guard_leave(). */
 static bool
-enter(const struct arena *arena, struct driver_guard *guard, CUstream *stream)
+guard_enter(
+    const struct arena *arena, struct driver_guard *guard, CUstream *stream)
 {
 	status_mute();
 	if (driver_enter(arena->context, guard) == WEIR_OK) {
@@ -357,7 +358,7 @@ enter(const struct arena *arena, struct driver_guard *guard, CUstream *stream)
 }
 
 static void
-leave(const struct driver_guard *guard)
+guard_leave(const struct driver_guard *guard)
 {
 	driver_leave(guard);
 	status_unmute();
@@ -372,7 +373,8 @@ struct visit {
 	CUstream stream;
 };
 
-/* True between this and leave(). False for anything but a guarded block. */
+/* True between this and guard_leave(). False for anything but a guarded block.
+ */
 static bool
 enter_block(const void *ptr, struct visit *visit) UNCHECKED
 {
@@ -384,7 +386,7 @@ enter_block(const void *ptr, struct visit *visit) UNCHECKED
 	visit->zones = zones_of(block);
 	visit->filled = block->guarded == GUARD_FILLED;
 	lock_leave(&visit->arena->lock);
-	return enter(visit->arena, &visit->guard, &visit->stream);
+	return guard_enter(visit->arena, &visit->guard, &visit->stream);
 }
 
 void
@@ -394,10 +396,10 @@ guard_fill(const void *ptr) UNCHECKED
 
 	if (!enter_block(ptr, &v))
 		return;
-	bool filled = fill(&v.zones, v.stream);
+	bool filled = fill_zones(&v.zones, v.stream);
 	if (!filled)
 		forget_stream(v.arena);
-	leave(&v.guard);
+	guard_leave(&v.guard);
 	if (filled)
 		change(&v.zones, GUARD_CUT, GUARD_FILLED);
 }
@@ -412,13 +414,13 @@ guard_look(const void *ptr, bool poison) UNCHECKED
 	/* While a capture is under way nothing can be waited for. */
 	if (stream_wait_host(v.arena->any) == WEIR_OK) {
 		if (v.filled)
-			look(&v.zones, v.stream, NULL);
+			look_at_zones(&v.zones, v.stream, NULL);
 		/* Others that look at all blocks see it as it is still. */
 		change(&v.zones, GUARD_FILLED, GUARD_CUT);
 		if (poison && !fill_with_poison(&v.zones, v.stream))
 			forget_stream(v.arena);
 	}
-	leave(&v.guard);
+	guard_leave(&v.guard);
 }
 
 /* The guarded blocks of an arena that lie above an address. */
@@ -463,14 +465,14 @@ guard_look_at_all(struct arena *arena, struct check *check)
 	if (!guard_is_for(arena) || arena->forgotten)
 		return 0;
 	some = meta_alloc(SOME * sizeof(*some));
-	if (some == NULL || !enter(arena, &guard, &stream))
+	if (some == NULL || !guard_enter(arena, &guard, &stream))
 		goto drop_some;
 	while ((n = find_some(arena, above, some, SOME)) > 0) {
 		for (size_t i = 0; i < n; i++)
-			found += look(&some[i], stream, check);
+			found += look_at_zones(&some[i], stream, check);
 		above = some[n - 1].addr;
 	}
-	leave(&guard);
+	guard_leave(&guard);
 drop_some:
 	if (some != NULL)
 		meta_free(some, SOME * sizeof(*some));

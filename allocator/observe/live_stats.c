@@ -127,7 +127,7 @@ look_at_streams(struct watch_device *device, const struct arena *arena)
 }
 
 static void
-look_at_arena(struct watch_device *device, struct arena *arena)
+gather_arena(struct watch_device *device, struct arena *arena)
 {
 	lock_enter(&arena->lock);
 	if (arena->in_use && arena_is_counted(arena)) {
@@ -161,7 +161,7 @@ look_at_history(struct watch_device *device, struct arena *main)
 }
 
 static void
-look_at_device(struct watch_device *device, struct arena *main)
+gather_device(struct watch_device *device, struct arena *main)
 {
 	struct weir_stats stats = { 0 };
 
@@ -175,7 +175,7 @@ look_at_device(struct watch_device *device, struct arena *main)
 	fill_memory(&device->pinned, &stats, atomic_load(&main->host_limit));
 	look_at_history(device, main);
 	for (struct arena *a = main; a != NULL; a = arena_next(a))
-		look_at_arena(device, a);
+		gather_arena(device, a);
 }
 
 size_t
@@ -190,7 +190,7 @@ live_gather(struct watch_reply *reply)
 		struct arena *main = arena_peek(i);
 
 		if (main != NULL)
-			look_at_device(
+			gather_device(
 			    &reply->devices[reply->device_count++], main);
 	}
 	return watch_reply_size(reply->device_count);

@@ -76,7 +76,7 @@ is_shown(const struct block *block)
 }
 
 static weir_stream
-handle_of(const struct block *block)
+handle_of_block(const struct block *block)
 {
 	return block->pool->owner->stream->handle;
 }
@@ -92,7 +92,7 @@ add_block(
 		.addr = block->addr,
 		.size = block->size,
 		.requested = active ? block->requested : 0,
-		.stream = (uint64_t)(uintptr_t)handle_of(block),
+		.stream = (uint64_t)(uintptr_t)handle_of_block(block),
 		.stack = active ? block->stack : 0,
 		.state = state == BLOCK_ACTIVE ? TRACE_BLOCK_ALLOCATED :
 		    state == BLOCK_PENDING     ? TRACE_BLOCK_PENDING :
@@ -126,7 +126,7 @@ add_run(const struct wish *wish, struct view *view, const struct block *first)
 
 	for (; block != NULL && is_shown(block); block = block->next) {
 		add_block(&segment, view, block);
-		wanted = wanted || handle_of(block) == wish->stream;
+		wanted = wanted || handle_of_block(block) == wish->stream;
 	}
 	if (wanted)
 		view->segments[view->segment_count++] = segment;
@@ -137,7 +137,7 @@ add_run(const struct wish *wish, struct view *view, const struct block *first)
 
 /* Room for all segments and blocks there can be. WEIR_EHOSTMEM. */
 static enum weir_status
-make_room(struct view *view)
+make_view_room(struct view *view)
 {
 	struct arena *arena = view->arena;
 	size_t blocks = 0;
@@ -190,13 +190,13 @@ is_wanted(const struct wish *wish, const struct arena *arena)
 
 /* An arena at this moment. The history tells of that in the next snapshot. */
 static enum weir_status
-look(const struct wish *wish, struct view *view)
+view_arena(const struct wish *wish, struct view *view)
 {
 	struct arena *arena = view->arena;
 
 	lock_enter(&arena->lock);
 	tcache_stop(arena);
-	enum weir_status status = make_room(view);
+	enum weir_status status = make_view_room(view);
 	if (status == WEIR_OK) {
 		if (is_wanted(wish, arena))
 			look_at_segments(wish, view);
@@ -215,7 +215,7 @@ look(const struct wish *wish, struct view *view)
 }
 
 static enum weir_status
-look_at_arena(const struct wish *wish, struct part *part, struct arena *arena)
+part_of_arena(const struct wish *wish, struct part *part, struct arena *arena)
 {
 	struct view *view = meta_zalloc(sizeof(*view));
 
@@ -225,7 +225,7 @@ look_at_arena(const struct wish *wish, struct part *part, struct arena *arena)
 	view->arena = arena;
 	*part->last = view;
 	part->last = &view->next;
-	enum weir_status status = look(wish, view);
+	enum weir_status status = view_arena(wish, view);
 	if (view->end > part->end)
 		part->end = view->end;
 	return status;
@@ -233,14 +233,14 @@ look_at_arena(const struct wish *wish, struct part *part, struct arena *arena)
 
 /* A device: its arenas one after the other. */
 static enum weir_status
-look_at_device(const struct wish *wish, struct part *part)
+part_of_device(const struct wish *wish, struct part *part)
 {
 	enum weir_status status = WEIR_OK;
 	struct arena *main = part->main;
 
 	for (struct arena *a = main; a != NULL && status == WEIR_OK;
 	     a = arena_next(a))
-		status = look_at_arena(wish, part, a);
+		status = part_of_arena(wish, part, a);
 	if (status != WEIR_OK)
 		return status;
 	device_stats(main, &part->stats);
@@ -560,7 +560,7 @@ drop_parts(struct part *parts, int n)
 
 /* All devices, as far as they are wanted. */
 static enum weir_status
-look_at_all(const struct wish *wish, struct part *parts, int n)
+parts_of_all(const struct wish *wish, struct part *parts, int n)
 {
 	enum weir_status status = WEIR_OK;
 
@@ -570,14 +570,14 @@ look_at_all(const struct wish *wish, struct part *parts, int n)
 		parts[i].main = arena_peek(i);
 		parts[i].last = &parts[i].views;
 		if (parts[i].main != NULL)
-			status = look_at_device(wish, &parts[i]);
+			status = part_of_device(wish, &parts[i]);
 	}
 	return status;
 }
 
 /* A file of its own at `path`, or that of `fd` if there is none. */
 static enum weir_status
-begin(const char *path, int fd, enum weir_snapshot_format format,
+begin_file(const char *path, int fd, enum weir_snapshot_format format,
     struct snapshot_file **out)
 {
 	struct out *file;
@@ -623,9 +623,9 @@ write_snapshot(const char *path, int fd, enum weir_snapshot_format format,
 	if (parts == NULL)
 		return status_set(
 		    WEIR_EHOSTMEM, "no host memory for a snapshot");
-	enum weir_status status = look_at_all(wish, parts, n);
+	enum weir_status status = parts_of_all(wish, parts, n);
 	if (status == WEIR_OK)
-		status = begin(path, fd, format, &s);
+		status = begin_file(path, fd, format, &s);
 	if (status == WEIR_OK)
 		status = write_all(s, wish, parts, n);
 	drop_parts(parts, n);
@@ -757,7 +757,7 @@ weir_segments_visit(
 		    WEIR_EHOSTMEM, "no host memory for a snapshot");
 	if (n > DEVICES_MAX)
 		n = DEVICES_MAX;
-	status = look_at_all(&wish, parts, n);
+	status = parts_of_all(&wish, parts, n);
 	if (status == WEIR_OK)
 		status = visit_all(&visit, parts, n);
 	drop_parts(parts, n);

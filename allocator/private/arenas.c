@@ -169,7 +169,7 @@ arena_drop(struct arena *arena)
 /* ---- With no owner ----------------------------------------------------- */
 
 static void
-retire(struct arena *arena)
+retire_arena(struct arena *arena)
 {
 	struct totals *totals = arena->totals;
 	struct list *next;
@@ -219,7 +219,7 @@ arena_empty(struct arena *arena)
 		segment_unreserve(arena);
 		if (is_unowned(arena) && arena->jobs == 1 &&
 		    list_empty(&arena->segments) && arena->waiting.count == 0)
-			retire(arena);
+			retire_arena(arena);
 		arena_job_done(arena);
 	}
 	lock_leave(&arena->lock);

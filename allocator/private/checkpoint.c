@@ -131,7 +131,7 @@ note_blocks(struct checkpoint *checkpoint, const struct arena *arena)
 }
 
 static enum weir_status
-take(struct arena *arena, struct checkpoint *checkpoint)
+copy_runs(struct arena *arena, struct checkpoint *checkpoint)
 {
 	size_t n;
 	enum weir_status status;
@@ -161,7 +161,7 @@ checkpoint_take(struct arena *arena, struct checkpoint **out)
 		return status_set(
 		    WEIR_EHOSTMEM, "checkpoint: no host memory for it");
 	lock_enter(&arena->lock);
-	enum weir_status status = take(arena, checkpoint);
+	enum weir_status status = copy_runs(arena, checkpoint);
 	lock_leave(&arena->lock);
 	if (status != WEIR_OK) {
 		meta_free(checkpoint, sizeof(*checkpoint));
@@ -389,7 +389,7 @@ drop_pools(struct job *job)
 }
 
 static enum weir_status
-prepare(struct job *job)
+prepare_restore(struct job *job)
 {
 	struct arena *arena = job->arena;
 
@@ -483,7 +483,7 @@ cut_one(struct job *job, struct was *was, struct block *block)
 }
 
 static void
-put_free(struct job *job, size_t first, size_t last)
+restore_free(struct job *job, size_t first, size_t last)
 {
 	for (size_t i = first; i <= last; i++)
 		if (!job->blocks[i].live)
@@ -491,7 +491,7 @@ put_free(struct job *job, size_t first, size_t last)
 }
 
 static void
-commit(struct job *job)
+commit_restore(struct job *job)
 {
 	size_t last;
 
@@ -505,7 +505,7 @@ commit(struct job *job)
 		    join_run(job, &job->blocks[i], &job->blocks[last]);
 		for (size_t k = i; k <= last; k++)
 			block = cut_one(job, &job->blocks[k], block);
-		put_free(job, i, last);
+		restore_free(job, i, last);
 	}
 }
 
@@ -530,9 +530,9 @@ checkpoint_restore(struct arena *arena, const struct checkpoint *checkpoint,
 		status = status_set(
 		    WEIR_EINVAL, "checkpoint: it is not of this pool");
 	if (status == WEIR_OK)
-		status = prepare(&job);
+		status = prepare_restore(&job);
 	if (status == WEIR_OK)
-		commit(&job);
+		commit_restore(&job);
 	else
 		drop_blocks(&job);
 	drop_pools(&job);

@@ -153,7 +153,7 @@ matches(const struct route *route, struct stream *stream, uint64_t capture)
 }
 
 static struct arena *
-find(struct arena *main, struct stream *stream, uint64_t capture)
+find_route(struct arena *main, struct stream *stream, uint64_t capture)
 {
 	struct arena *arena = NULL;
 	struct route *route;
@@ -291,7 +291,7 @@ route_find(struct arena *main, struct stream *stream, struct arena **out)
 	if (status != WEIR_OK)
 		return status;
 	if (atomic_load_explicit(&count, memory_order_relaxed) > 0)
-		*out = find(main, stream, capture);
+		*out = find_route(main, stream, capture);
 	if (*out == NULL && capture != 0)
 		return adopt_stray(stream, capture, out);
 	return WEIR_OK;

@@ -319,7 +319,7 @@ arena_resume(struct arena *arena)
 /* ---- For good ---------------------------------------------------------- */
 
 static bool
-is_unused(const struct arena *arena)
+nothing_is_live(const struct arena *arena)
 {
 	for (struct list *l = arena->segments.next; l != &arena->segments;
 	     l = l->next)
@@ -360,7 +360,7 @@ arena_drop_suspended(struct arena *arena)
 	struct driver_guard guard;
 	struct copies *copies = NULL;
 
-	if (!arena->uncounted || arena->jobs > 1 || !is_unused(arena))
+	if (!arena->uncounted || arena->jobs > 1 || !nothing_is_live(arena))
 		return;
 	status_mute();
 	if (driver_enter(arena->context, &guard) == WEIR_OK) {

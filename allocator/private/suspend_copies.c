@@ -89,7 +89,7 @@ cut(const struct arena *arena, struct piece *pieces)
 }
 
 static size_t
-room_of(size_t n)
+bytes_for(size_t n)
 {
 	return sizeof(struct copies) + n * sizeof(struct piece);
 }
@@ -212,7 +212,7 @@ note(struct saving *saving, enum weir_status status)
 
 /* Of a thread. Where memory is short it ends, and leaves its piece. */
 static void *
-run(void *argument)
+run_saving(void *argument)
 {
 	struct saving *saving = argument;
 
@@ -248,9 +248,9 @@ save_all(struct copies *copies)
 	size_t n = 0;
 
 	while (n + 1 < THREADS_MAX && n + 1 < processors && n + 1 < copies->n &&
-	    os_thread_start(&threads[n], run, &saving))
+	    os_thread_start(&threads[n], run_saving, &saving))
 		n++;
-	run(&saving);
+	run_saving(&saving);
 	while (n > 0)
 		pthread_join(threads[--n], NULL);
 	save_rest(&saving);
@@ -264,7 +264,7 @@ enum weir_status
 copies_take(const struct arena *arena, struct copies **out)
 {
 	size_t n = cut(arena, NULL);
-	struct copies *copies = meta_zalloc(room_of(n));
+	struct copies *copies = meta_zalloc(bytes_for(n));
 	if (copies == NULL)
 		return status_set(WEIR_EHOSTMEM,
 		    "suspending: no host memory for %zu copies", n);
@@ -284,7 +284,7 @@ drop_stream:
 	free_pieces(copies);
 	drop_stream(copies);
 drop_copies:
-	meta_free(copies, room_of(n));
+	meta_free(copies, bytes_for(n));
 	return status;
 }
 
@@ -336,11 +336,11 @@ copies_drop(struct copies *copies)
 		driver_leave(&guard);
 	}
 	status_unmute();
-	meta_free(copies, room_of(copies->n));
+	meta_free(copies, bytes_for(copies->n));
 }
 
 size_t
 copies_size(const struct copies *copies)
 {
-	return room_of(copies->n);
+	return bytes_for(copies->n);
 }

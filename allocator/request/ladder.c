@@ -41,7 +41,7 @@
  * than was ever alive is that done without a budget.
  *
  * Between the two a stream waits for what it finds done when it comes to it
- * (marks.c, Note [What a wait costs]), and for more by what is held for the
+ * (fence.c, Note [What a wait costs]), and for more by what is held for the
  * most that was ever alive:
  *
  *   up to a fifth more   new memory is taken
@@ -213,7 +213,7 @@ search_free(struct request *r)
 
 /* The size a span could have without moving: pool.c. */
 static size_t
-growable_size(const struct span *span, size_t size)
+growable_span_size(const struct span *span, size_t size)
 {
 	const struct block *next = span->last->next;
 
@@ -256,7 +256,7 @@ find_span(const struct request *r, const struct segment *segment,
 		}
 		if (found.size < r->rounded)
 			continue;
-		found.size = growable_size(&found.span, found.size);
+		found.size = growable_span_size(&found.span, found.size);
 		if (found.size < best->size ||
 		    (found.size == best->size && found.waits < best->waits))
 			*best = found;
@@ -848,7 +848,7 @@ wait_hard(struct request *r)
 
 /* Steps 7 to 9. */
 static enum weir_status
-take_hard(struct request *r)
+climb_last(struct request *r)
 {
 	struct arena *arena = r->pools->arena;
 	bool waited = false;
@@ -967,7 +967,7 @@ take_held(struct request *r, enum room room)
 
 /* All but the pool itself. */
 static __attribute__((noinline)) enum weir_status
-take(struct request *r)
+climb(struct request *r)
 {
 	struct arena *arena = r->pools->arena;
 	enum weir_status status = search_ordered(r);
@@ -996,7 +996,7 @@ take(struct request *r)
 	if (r->size > arena->total_bytes || r->size > device_limit(arena))
 		return status;
 	status = take_unrounded(r);
-	return status == WEIR_ENOMEM ? take_hard(r) : status;
+	return status == WEIR_ENOMEM ? climb_last(r) : status;
 }
 
 static inline void
@@ -1037,7 +1037,7 @@ take_block(struct pools *pools, const struct options *options, size_t size,
 	if (status == WEIR_OK && r.got == NULL)
 		status = search_own(&r);
 	if (status == WEIR_OK && r.got == NULL)
-		status = take(&r);
+		status = climb(&r);
 	*out = r.got;
 	return status;
 }
