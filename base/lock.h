@@ -39,6 +39,7 @@
 	X(LOCK_RANK_CAPTURE) /* calls that captures must not meet */           \
 	X(LOCK_RANK_STREAMS) /* the table of streams */                        \
 	X(LOCK_RANK_ORDER)   /* which stream comes after which */              \
+	X(LOCK_RANK_DELAY)   /* how late waits have made streams */            \
 	X(LOCK_RANK_EVENTS)  /* a pool of driver events */                     \
 	X(LOCK_RANK_OBSERVE) /* the list of observers */                       \
 	X(LOCK_RANK_HISTORY) /* how the history is kept, and annotations */    \

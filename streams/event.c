@@ -1,6 +1,6 @@
 /*
- * Creating an event costs several times a record, so events are kept: a stack
- * for each context, of bounded depth.
+ * Creating an event costs several times a record, so events are kept: two
+ * stacks for each context, of bounded depth: with timing and without.
  */
 #include "streams/event.h"
 
@@ -12,6 +12,7 @@ enum { EVENTS_KEPT = 4096 };
 
 struct event_stack {
 	CUcontext context;
+	bool timed;
 	struct event_stack *next;
 	size_t count;
 	CUevent events[EVENTS_KEPT];
@@ -21,62 +22,87 @@ static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_EVENTS);
 static struct event_stack *stacks GUARDED_BY(lock);
 
 static struct event_stack *
-find(CUcontext context) HOLDS(lock)
+find(CUcontext context, bool timed) HOLDS(lock)
 {
 	for (struct event_stack *s = stacks; s != NULL; s = s->next)
-		if (s->context == context)
+		if (s->context == context && s->timed == timed)
 			return s;
 	return NULL;
 }
 
 /* The stack of a context, made at the first event given back to it. */
 static struct event_stack *
-find_or_make(CUcontext context) HOLDS(lock)
+find_or_make(CUcontext context, bool timed) HOLDS(lock)
 {
-	struct event_stack *stack = find(context);
+	struct event_stack *stack = find(context, timed);
 	if (stack != NULL)
 		return stack;
 	stack = meta_alloc(sizeof(*stack));
 	if (stack == NULL)
 		return NULL;
 	stack->context = context;
+	stack->timed = timed;
 	stack->count = 0;
 	stack->next = stacks;
 	stacks = stack;
 	return stack;
 }
 
-enum weir_status
-event_take(CUcontext context, CUevent *out)
+static enum weir_status
+pop_or_create(CUcontext context, bool timed, CUevent *out)
 {
+	unsigned flags = timed ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING;
 	CUevent event = NULL;
 	lock_enter(&lock);
-	struct event_stack *stack = find(context);
+	struct event_stack *stack = find(context, timed);
 	if (stack != NULL && stack->count > 0)
 		event = stack->events[--stack->count];
 	lock_leave(&lock);
 	if (event == NULL) {
-		CUresult code = driver_peek()->cuEventCreate(
-		    &event, CU_EVENT_DISABLE_TIMING);
+		CUresult code = driver_peek()->cuEventCreate(&event, flags);
 		if (code != CUDA_SUCCESS)
-			return driver_status(code, "cuEventCreate(flags %d)",
-			    CU_EVENT_DISABLE_TIMING);
+			return driver_status(
+			    code, "cuEventCreate(flags %u)", flags);
 	}
 	*out = event;
 	return WEIR_OK;
 }
 
-void
-event_give(CUcontext context, CUevent event)
+enum weir_status
+event_take(CUcontext context, CUevent *out)
+{
+	return pop_or_create(context, false, out);
+}
+
+enum weir_status
+event_take_timed(CUcontext context, CUevent *out)
+{
+	return pop_or_create(context, true, out);
+}
+
+static void
+push_or_destroy(CUcontext context, bool timed, CUevent event)
 {
 	lock_enter(&lock);
-	struct event_stack *stack = find_or_make(context);
+	struct event_stack *stack = find_or_make(context, timed);
 	bool kept = stack != NULL && stack->count < EVENTS_KEPT;
 	if (kept)
 		stack->events[stack->count++] = event;
 	lock_leave(&lock);
 	if (!kept)
 		driver_peek()->cuEventDestroy(event);
+}
+
+void
+event_give(CUcontext context, CUevent event)
+{
+	push_or_destroy(context, false, event);
+}
+
+void
+event_give_timed(CUcontext context, CUevent event)
+{
+	push_or_destroy(context, true, event);
 }
 
 /* The driver tells by the event alone. One that asks for a context gets it. */
@@ -98,8 +124,8 @@ void
 event_forget(CUcontext context)
 {
 	lock_enter(&lock);
-	struct event_stack *stack = find(context);
-	if (stack != NULL)
-		stack->count = 0;
+	for (struct event_stack *s = stacks; s != NULL; s = s->next)
+		if (s->context == context)
+			s->count = 0;
 	lock_leave(&lock);
 }

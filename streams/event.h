@@ -1,5 +1,5 @@
 /*
- * Driver events for weir's own use, without timing, recycled by context.
+ * Driver events for weir's own use, recycled by context.
  */
 #ifndef STREAMS_EVENT_H
 #define STREAMS_EVENT_H
@@ -8,11 +8,16 @@
 
 #include "driver/driver.h"
 
-/* An event of the context. Between driver_enter() and driver_leave(). */
+/* An event of the context, without timing. Between driver_enter() and
+ * driver_leave(). */
 enum weir_status event_take(CUcontext context, CUevent *out);
 
 /* Give it back. Work that waits for it is not disturbed. */
 void event_give(CUcontext context, CUevent event);
+
+/* The same for events between which the driver tells the time. */
+enum weir_status event_take_timed(CUcontext context, CUevent *out);
+void event_give_timed(CUcontext context, CUevent event);
 
 /* Has an event of the context been met? Between capture_enter() and
  * capture_leave() or the like, whatever context is current. */

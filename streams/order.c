@@ -283,6 +283,20 @@ order_waiting(CUevent event)
 	return tick;
 }
 
+struct stream *
+order_recorded_on(CUevent event, uint64_t tick)
+{
+	struct stream *stream = NULL;
+
+	lock_enter(&lock);
+	const struct record *record = record_of(event);
+	if (record->event == event && record->tick == tick &&
+	    record->stream != NULL)
+		stream = stream_ref(record->stream);
+	lock_leave(&lock);
+	return stream;
+}
+
 void
 order_waited(CUstream handle, CUevent event, uint64_t tick)
 {

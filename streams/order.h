@@ -106,4 +106,8 @@ uint64_t order_waiting(CUevent event);
 void order_waited(CUstream handle, CUevent event, uint64_t tick);
 void order_gone(CUevent event);
 
+/* The stream that an event was recorded on at a tick, a reference; NULL: it is
+ * not known, or the event stands for another record by now. */
+struct stream *order_recorded_on(CUevent event, uint64_t tick);
+
 #endif

@@ -202,11 +202,13 @@ weir_stream_wait_event(weir_stream handle, struct weir_event *event)
 	if (status != WEIR_OK)
 		goto put;
 	uint64_t tick = order_waiting(event->handle);
+	struct delay_wait wait = delay_program_begin(stream->handle);
 	status = driver_status(
 	    driver_peek()->cuStreamWaitEvent(stream->handle, event->handle, 0),
 	    "cuStreamWaitEvent(stream %p)", (void *)handle);
 	if (status == WEIR_OK)
 		order_waited(stream->handle, event->handle, tick);
+	delay_program_end(wait, event->handle, status == WEIR_OK ? tick : 0);
 	driver_leave(&guard);
 	if (status == WEIR_OK)
 		observe_event(WEIR_TRACE_EVENT_WAIT, stream->device,

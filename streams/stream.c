@@ -92,6 +92,7 @@ stream_ref(struct stream *stream)
 static void
 stream_drop(struct stream *stream)
 {
+	delay_drop(stream);
 	lock_destroy(&stream->lock);
 	meta_free(stream, sizeof(*stream));
 }

@@ -22,6 +22,7 @@
 
 #include "base/lock.h"
 #include "driver/driver.h"
+#include "streams/delay.h"
 #include "streams/order.h"
 
 /* Who created it, and so who may destroy it. */
@@ -43,6 +44,7 @@ struct stream {
 	bool unasked;
 
 	struct order order; /* what it is known to be behind */
+	struct delay delay; /* what weir's waits cost it */
 	/* All it had at this tick was seen to be done: how far it has come.
 	 * 0: nothing was seen of it. */
 	_Atomic(uint64_t) met_at;

@@ -711,9 +711,13 @@ follow(struct use *use, struct stream *later, uint64_t *waits)
 		return false;
 	if (order_until(later, stream, 0) >= carrier->tick)
 		return true;
-	if (waits == NULL ||
-	    driver_peek()->cuStreamWaitEvent(
-		later->handle, carrier->event, 0) != CUDA_SUCCESS)
+	if (waits == NULL)
+		return false;
+	CUevent before = delay_begin(later);
+	CUresult code =
+	    driver_peek()->cuStreamWaitEvent(later->handle, carrier->event, 0);
+	delay_end(later, before, code == CUDA_SUCCESS);
+	if (code != CUDA_SUCCESS)
 		return false;
 	++*waits;
 	order_learn(later, stream, carrier->tick, 0);

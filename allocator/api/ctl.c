@@ -291,6 +291,17 @@ walk_short(struct walk *walk, const char *scope, const struct weir_stats *stats)
 	}
 }
 
+/* Of a statistic, by its flat name. */
+static const char *
+stat_unit(const char *name)
+{
+	size_t length = strlen(name);
+
+	if (strstr(name, "bytes") != NULL)
+		return "bytes";
+	return length > 3 && strcmp(name + length - 3, "_ns") == 0 ? "ns" : "";
+}
+
 static void
 walk_stats(struct walk *walk, const char *scope, const struct weir_stats *stats)
 {
@@ -306,8 +317,7 @@ walk_stats(struct walk *walk, const char *scope, const struct weir_stats *stats)
 		    strcmp(name, "metadata_bytes") == 0)
 			continue;
 		snprintf(path, sizeof(path), "%s.%s", scope, name);
-		show_number(walk, path,
-		    strstr(name, "bytes") != NULL ? "bytes" : "", value,
+		show_number(walk, path, stat_unit(name), value,
 		    "A statistic of struct weir_stats, by its flat name.");
 	}
 }

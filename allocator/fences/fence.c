@@ -160,6 +160,61 @@ is_idle(struct pools *pools)
 	return idle;
 }
 
+/* The stream has nothing left to do. */
+static void
+forget_late(struct pools *pools)
+{
+	struct capture_guard guard;
+
+	if (!delay_is_known(&pools->stream->delay) ||
+	    capture_enter(NULL, &guard) != WEIR_OK)
+		return;
+	delay_idle(pools->stream);
+	capture_leave(&guard);
+}
+
+/* How late the stream is; 0 as soon as it has nothing left to do. */
+static uint64_t
+see_late(struct pools *pools)
+{
+	struct capture_guard guard;
+	uint64_t late = 0;
+
+	if (!delay_is_known(&pools->stream->delay))
+		return 0;
+	if (capture_enter(NULL, &guard) == WEIR_OK) {
+		late = delay_see(pools->stream);
+		capture_leave(&guard);
+	}
+	if (late == 0 || !is_idle(pools))
+		return late;
+	forget_late(pools);
+	return 0;
+}
+
+void
+marks_see_delay(struct arena *arena)
+{
+	uint64_t latest = 0;
+
+	if (arena->stats.num_gpu_waits == 0)
+		return;
+	for (struct list *l = arena->pools.next; l != &arena->pools;
+	     l = l->next) {
+		struct pools *pools = CONTAINER_OF(l, struct pools, link);
+		uint64_t late = see_late(pools);
+		uint64_t waited = delay_take_waited(&pools->stream->delay);
+		pools->stats.gpu_wait_ns += waited;
+		arena->stats.gpu_wait_ns += waited;
+		if (late > latest)
+			latest = late;
+	}
+	if (latest > arena->late_ns) {
+		arena->stats.gpu_delay_ns += latest - arena->late_ns;
+		arena->late_ns = latest;
+	}
+}
+
 bool
 marks_ask(struct pools *pools)
 {
@@ -169,6 +224,7 @@ marks_ask(struct pools *pools)
 		return false;
 	pools->passed_at = tick;
 	stream_met(pools->stream, tick);
+	forget_late(pools);
 	return true;
 }
 
@@ -203,6 +259,7 @@ marks_poll(struct pools *mine)
 	if (mine == arena->any_pools)
 		arena_begin_several(arena);
 	status_mute();
+	marks_see_delay(arena);
 	listen(mine);
 	for (unsigned n = 0; l != &arena->pools && n < MARKS_ASKED;
 	     l = l->next) {
@@ -316,8 +373,10 @@ wait_for(struct pools *mine, const struct pools *other, const struct mark *mark)
 
 	if (capture_enter(stream->context, &guard) != WEIR_OK)
 		return false;
+	CUevent before = delay_begin(stream);
 	CUresult code =
 	    driver_peek()->cuStreamWaitEvent(stream->handle, mark->event, 0);
+	delay_end(stream, before, code == CUDA_SUCCESS);
 	capture_leave(&guard);
 	if (code != CUDA_SUCCESS)
 		return false;

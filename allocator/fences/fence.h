@@ -27,6 +27,10 @@ marks_keep(struct pools *mine)
  * next time. */
 void marks_poll(struct pools *mine);
 
+/* See which of weir's waits are over, and count how long they took and how late
+ * they have made the latest stream: streams/delay.h, Note [Measured delay]. */
+void marks_see_delay(struct arena *arena);
+
 /* Ask a stream whether it has nothing left to do, and remember it. */
 bool marks_ask(struct pools *pools);
 

@@ -137,6 +137,7 @@ pools_drop(struct pools *pools)
 	if (pools->blocks > 0 || pools->pins > 0 || pools->caches > 0)
 		return;
 	marks_drop(pools);
+	delay_drop(pools->stream);
 	if (pools->end_event != NULL)
 		event_give(pools->stream->context, pools->end_event);
 	arena->ending -= pools->ended && !pools->passed;

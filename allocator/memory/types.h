@@ -300,6 +300,7 @@ struct arena {
 	uint64_t served;      /* requests so far, and what was given ahead */
 	uint64_t looked;      /* `served` when all caches were looked at */
 	uint64_t moves;       /* handles mapped at another place so far */
+	uint64_t late_ns; /* the most that a stream was seen to be late by */
 	size_t most_live; /* bytes that callers had, or asked for, at once */
 	unsigned ending;  /* pools that have ended but not passed */
 	bool forgotten;   /* its context is gone */

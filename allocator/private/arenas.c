@@ -192,6 +192,7 @@ retire_arena(struct arena *arena)
 	arena->served = 0;
 	arena->moves = 0;
 	arena->most_live = 0;
+	arena->late_ns = 0;
 	arena->decay = (struct decay){ 0 };
 	arena->in_use = false;
 	arena->generation++;

@@ -385,6 +385,9 @@ struct weir_stat3 {
  * num_gc                passes of the collector of old cached memory
  * num_host_waits        times the host waited for the device
  * num_gpu_waits         waits put into a stream to reuse memory
+ * gpu_wait_ns           how long these waits kept streams from going on, of
+ *                       those that were seen to be over
+ * gpu_delay_ns          how late they made the latest stream, at most
  * num_map_calls         physical pieces mapped into expandable segments
  * num_unmap_calls       calls that unmapped ranges of such segments
  * remapped_bytes        bytes of physical memory mapped at another address
@@ -398,6 +401,8 @@ struct weir_stat3 {
 	X(num_gc)                                                              \
 	X(num_host_waits)                                                      \
 	X(num_gpu_waits)                                                       \
+	X(gpu_wait_ns)                                                         \
+	X(gpu_delay_ns)                                                        \
 	X(num_map_calls)                                                       \
 	X(num_unmap_calls)                                                     \
 	X(remapped_bytes)

@@ -60,11 +60,12 @@ begins(const char *name, const char *with)
 }
 
 /*
- * Counters of what was tried may go up, and weir's own metadata may grow: what
- * is there already serves the next try. A call that found freed memory no
- * longer in use, or gave memory back before it failed, has done so for good:
- * then what is held may be less, but not what is in the hands of callers. And
- * free memory that threads keep may have gone to the pools, where it merges.
+ * Counters of what was tried, and of how long waits took, may go up, and weir's
+ * own metadata may grow: what is there already serves the next try. A call that
+ * found freed memory no longer in use, or gave memory back before it failed,
+ * has done so for good: then what is held may be less, but not what is in the
+ * hands of callers. And free memory that threads keep may have gone to the
+ * pools, where it merges.
  */
 static bool
 may_change(const char *name, const struct weir_stats *before,
@@ -74,8 +75,8 @@ may_change(const char *name, const struct weir_stats *before,
 		before->reserved_bytes.all.current ||
 	    after->pending_bytes < before->pending_bytes;
 
-	if (begins(name, "num_") || begins(name, "metadata_bytes") ||
-	    begins(name, "inactive_split"))
+	if (begins(name, "num_") || begins(name, "gpu_") ||
+	    begins(name, "metadata_bytes") || begins(name, "inactive_split"))
 		return true;
 	return reclaimed && !begins(name, "alloc") &&
 	    !begins(name, "oversize_allocations");
@@ -264,10 +265,11 @@ work_late(void *block, size_t size, weir_stream on)
 
 /* ---- One run in one process -------------------------------------------- */
 
-/* Events of the driver that weir keeps for a device: they are taken until it
- * has to make a new one. */
+/* Events of the driver that weir keeps for a device, with timing or without:
+ * they are taken until it has to make a new one. */
 static long
-kept_events(int device)
+kept_events_of(
+    int device, enum weir_status (*take)(CUcontext context, CUevent *out))
 {
 	CUcontext context = arena_peek(device)->context;
 	long before = sim()->live("event");
@@ -277,12 +279,27 @@ kept_events(int device)
 
 	EXPECT_OK(driver_enter(context, &guard));
 	for (; sim()->live("event") == before; n++)
-		EXPECT_OK(event_take(context, &event));
+		EXPECT_OK(take(context, &event));
 	driver_leave(&guard);
 	return n;
 }
 
-/* Events that marks of streams hold: Note [Marks]. */
+static long
+kept_events(int device)
+{
+	return kept_events_of(device, event_take) +
+	    kept_events_of(device, event_take_timed);
+}
+
+/* Events that marks of streams hold, Note [Marks], and waits that are measured:
+ * Note [Measured delay]. */
+static long
+held_events(const struct pools *pools)
+{
+	return (long)pools->mark_count +
+	    2 * (long)atomic_load(&pools->stream->delay.open_count);
+}
+
 static long
 marked_events(int device)
 {
@@ -293,7 +310,7 @@ marked_events(int device)
 		lock_enter(&arena->lock);
 		for (struct list *l = arena->pools.next; l != &arena->pools;
 		     l = l->next)
-			n += CONTAINER_OF(l, struct pools, link)->mark_count;
+			n += held_events(CONTAINER_OF(l, struct pools, link));
 		lock_leave(&arena->lock);
 	}
 	return n;

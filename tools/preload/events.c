@@ -3,6 +3,7 @@
  * one serves another that is known to come after it. Calls to order.h before
  * and after each of the driver's that is about an event.
  */
+#include "streams/delay.h"
 #include "streams/order.h"
 #include "tools/preload/preload.h"
 
@@ -81,6 +82,14 @@ cuEventRecordWithFlags_ptsz(CUevent event, CUstream stream, unsigned flags)
 	return code;
 }
 
+/* A wait that weir knows nothing of is not measured. */
+static struct delay_wait
+measuring(CUstream stream, uint64_t tick)
+{
+	return tick != 0 ? delay_program_begin(stream) :
+			   (struct delay_wait){ 0 };
+}
+
 static void
 waited(CUstream stream, CUevent event, uint64_t tick)
 {
@@ -93,10 +102,13 @@ CUresult
 cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
 {
 	report_call(HOOK_cuStreamWaitEvent);
+	CUstream on = explicit_stream(stream, false);
 	uint64_t tick = waiting(event, flags);
+	struct delay_wait wait = measuring(on, tick);
 	CUresult code = REAL(cuStreamWaitEvent)(stream, event, flags);
 	if (code == CUDA_SUCCESS)
-		waited(explicit_stream(stream, false), event, tick);
+		waited(on, event, tick);
+	delay_program_end(wait, event, code == CUDA_SUCCESS ? tick : 0);
 	return code;
 }
 
@@ -104,10 +116,13 @@ CUresult
 cuStreamWaitEvent_ptsz(CUstream stream, CUevent event, unsigned flags)
 {
 	report_call(HOOK_cuStreamWaitEvent_ptsz);
+	CUstream on = explicit_stream(stream, true);
 	uint64_t tick = waiting(event, flags);
+	struct delay_wait wait = measuring(on, tick);
 	CUresult code = REAL(cuStreamWaitEvent_ptsz)(stream, event, flags);
 	if (code == CUDA_SUCCESS)
-		waited(explicit_stream(stream, true), event, tick);
+		waited(on, event, tick);
+	delay_program_end(wait, event, code == CUDA_SUCCESS ? tick : 0);
 	return code;
 }
 

@@ -462,6 +462,8 @@ collect(struct player *player)
 	figures->remapped_bytes = stats.remapped_bytes;
 	figures->host_waits = stats.num_host_waits;
 	figures->gpu_waits = stats.num_gpu_waits;
+	figures->measured_wait_us = stats.gpu_wait_ns / 1000;
+	figures->measured_delay_us = stats.gpu_delay_ns / 1000;
 	figures->simulated = info.simulated;
 	memcpy(figures->device, info.name, sizeof(figures->device));
 	return true;

@@ -38,6 +38,9 @@ struct figures {
 	uint64_t remapped_bytes;
 	uint64_t host_waits;
 	uint64_t gpu_waits;
+	/* gpu_wait_ns and gpu_delay_ns of struct weir_stats. */
+	uint64_t measured_wait_us;
+	uint64_t measured_delay_us;
 	/* By which those delayed work; for which they kept streams from going
 	 * on, with work or without. Simulated only. */
 	uint64_t gpu_wait_us;

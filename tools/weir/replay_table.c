@@ -133,6 +133,7 @@ static const struct column effort[] = {
 	{ "remapped", "remapped_bytes", add_bytes },
 	{ "host waits", "host_waits", add_count },
 	{ "gpu waits", "gpu_waits", add_count },
+	{ "measured", "measured_wait_us", add_ms },
 	{ "stalled", "gpu_stall_us", add_ms },
 	{ "delayed", "gpu_wait_us", add_ms },
 	{ "duration", "duration_us", add_ms },

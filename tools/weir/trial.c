@@ -41,6 +41,8 @@ add_counters(json_t *object, const struct figures *figures)
 		{ "remapped_bytes", figures->remapped_bytes },
 		{ "host_waits", figures->host_waits },
 		{ "gpu_waits", figures->gpu_waits },
+		{ "measured_wait_us", figures->measured_wait_us },
+		{ "measured_delay_us", figures->measured_delay_us },
 	};
 
 	for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++)

@@ -9,6 +9,8 @@
 #include "allocator/memory/arena.h"
 #include "tests/support/device.h"
 
+enum { MS = 1000000 }; /* ns */
+
 /* The pools of a stream on device 0; made if need be, by a small block that
  * stays, so that others are near it and move no memory. */
 static struct pools *
@@ -539,6 +541,41 @@ TEST(a_new_mark_is_made_to_be_followed_if_it_must_be)
 	EXPECT(follow(of_b, full, full->freed_at, 0));
 	EXPECT_EQ(full->mark_count, MARKS);
 	EXPECT(usable(of_b, full));
+	expect_healthy();
+}
+
+TEST(how_long_waits_took_is_counted_when_a_request_looks)
+{
+	device_need_sim("its clock stands still while nobody lets time pass");
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	conf("tcache:0");
+	struct pools *of_a = pools_of(a);
+	struct pools *of_b = pools_of(b);
+	busy(a, 10);
+	free_some(a, 2 * MIB);
+	EXPECT(follow(of_b, of_a, of_a->freed_at, 0));
+	busy(b, 50);
+	EXPECT_EQ(gpu_waits(), 1);
+	poll(of_b);
+	EXPECT_EQ(stats().gpu_wait_ns, 0); /* it is not over */
+	sim()->advance_ns(12 * MS);
+	poll(of_b);
+	EXPECT_EQ((stats().gpu_wait_ns + MS / 2) / MS, 10);
+	EXPECT_EQ(stats_of_stream(b).gpu_wait_ns, stats().gpu_wait_ns);
+	EXPECT_EQ(stats().gpu_delay_ns, stats().gpu_wait_ns);
+	/* Later waits count beyond what the latest stream was late by. */
+	finish(b);
+	poll(of_b);
+	busy(a, 4);
+	free_some(a, 2 * MIB);
+	EXPECT(follow(of_b, of_a, of_a->freed_at, 0));
+	busy(b, 50);
+	sim()->advance_ns(12 * MS);
+	poll(of_b);
+	EXPECT_EQ((stats().gpu_wait_ns + MS / 2) / MS, 14);
+	EXPECT_EQ((stats().gpu_delay_ns + MS / 2) / MS, 10);
 	expect_healthy();
 }
 

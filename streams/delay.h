@@ -1,0 +1,104 @@
+/*
+ * How late weir's own waits have made the streams, as events tell.
+ *
+ * Note [Measured delay]
+ *
+ * A wait that weir puts into a stream has an event in front of it and one
+ * behind it, both with timing. When the second is complete, the time between
+ * the two is how long the wait has kept the stream from going on. The stream is
+ * late by that much more.
+ *
+ * A stream that has nothing left to do is not late any more: whoever gives it
+ * work gives it no later than without the waits. (A host that waited for the
+ * stream does so later. That is not seen from here.)
+ *
+ * A stream that the program puts behind another one is then as late as the
+ * other if it had to wait for it, and as late as before if it had not. Which of
+ * the two it was is measured in the same way, but only where the stream is late
+ * or may be: a program none of whose streams weir has made wait pays for one
+ * load. A wait of the program that is not measured leaves the stream as late as
+ * the later of the two.
+ *
+ * What cannot be measured is left out: a wait in a capture, one on a stream on
+ * which a record would put others in order, one that the driver refuses an
+ * event for, and what comes while DELAY_OPEN of a stream are not over yet.
+ */
+#ifndef STREAMS_DELAY_H
+#define STREAMS_DELAY_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "driver/abi.h"
+
+struct stream;
+
+enum { DELAY_OPEN = 32 };
+
+/* A wait that is not known to be over. */
+struct stall {
+	CUevent before;
+	CUevent behind;
+	struct stream *earlier; /* the program's: a reference; weir's: NULL */
+};
+
+/* Of one stream. */
+struct delay {
+	struct stall open[DELAY_OPEN]; /* the oldest first; under the lock */
+	_Atomic(unsigned) open_count;  /* changed under the lock */
+	_Atomic(uint64_t) late_ns;
+	_Atomic(uint64_t) waited_ns; /* that nobody has counted yet */
+};
+
+/* The event in front of a wait of weir's; NULL: it is not measured. Between
+ * driver_enter() and driver_leave() for the stream's context. */
+CUevent delay_begin(struct stream *stream);
+
+/* The wait behind that event was made, or failed. */
+void delay_end(struct stream *stream, CUevent before, bool made);
+
+/* A wait of the program's: the stream, or NULL, and the event in front. */
+struct delay_wait {
+	struct stream *stream;
+	CUevent before;
+};
+
+/* The program is about to put the stream of a handle behind an event. The
+ * stream's context is current, or the driver finds it by the handle. */
+struct delay_wait delay_program_begin(CUstream handle);
+
+/* It has, where the event stood for a record at `tick` (order_waiting()); 0:
+ * that is not known, or the call has failed. */
+void delay_program_end(struct delay_wait wait, CUevent event, uint64_t tick);
+
+/* See which waits are over. Between capture_enter() and capture_leave() or the
+ * like. Returns how late the stream is, in ns. */
+uint64_t delay_see(struct stream *stream);
+
+/* How long waits that are over have kept the stream from going on, in ns: what
+ * nobody has taken before. */
+static inline uint64_t
+delay_take_waited(struct delay *delay)
+{
+	return atomic_load(&delay->waited_ns) != 0 ?
+	    atomic_exchange(&delay->waited_ns, 0) :
+	    0;
+}
+
+/* Is it late, or may it be found to be? */
+static inline bool
+delay_is_known(const struct delay *delay)
+{
+	return atomic_load(&delay->late_ns) > 0 ||
+	    atomic_load(&delay->open_count) > 0;
+}
+
+/* The stream has nothing left to do. As delay_see(). */
+void delay_idle(struct stream *stream);
+
+/* Measure no more what is not over yet: the stream has no memory any more, or
+ * is no more itself. */
+void delay_drop(struct stream *stream);
+
+#endif

@@ -1,0 +1,223 @@
+/*
+ * Note [Measured delay]: how late a wait of weir's makes a stream, who is late
+ * by it then, and until when. Times are of the simulated device.
+ */
+#include "streams/delay.h"
+
+#include "streams/event.h"
+#include "streams/stream.h"
+#include "tests/support/device.h"
+
+enum { MS = 1000000 }; /* ns */
+
+static struct stream *
+of(weir_stream handle)
+{
+	struct stream *stream;
+
+	EXPECT_OK(stream_find(WEIR_DEVICE_CURRENT, handle, &stream));
+	stream_put(stream);
+	return stream;
+}
+
+static void
+arrange(void)
+{
+	device_need_sim("its clock stands still while nobody lets time pass");
+}
+
+/* As weir does where memory is missing: put a stream behind all that another
+ * has been given. */
+static void
+wait_of_weir(weir_stream later, weir_stream earlier)
+{
+	struct driver_guard guard;
+	CUevent event;
+
+	EXPECT_OK(driver_enter(of(later)->context, &guard));
+	EXPECT_OK(stream_mark(of(earlier), &event));
+	CUevent before = delay_begin(of(later));
+	EXPECT_EQ(device_driver()->cuStreamWaitEvent(later, event, 0), 0);
+	delay_end(of(later), before, true);
+	event_give(of(earlier)->context, event);
+	driver_leave(&guard);
+}
+
+/* Milliseconds, rounded. */
+static uint64_t
+late_ms(weir_stream stream)
+{
+	return (delay_see(of(stream)) + MS / 2) / MS;
+}
+
+static void
+pass(unsigned ms)
+{
+	sim()->advance_ns((uint64_t)ms * MS);
+}
+
+TEST(a_stream_is_late_by_what_a_wait_kept_it_from_going_on)
+{
+	arrange();
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	busy(a, 10);
+	wait_of_weir(b, a);
+	busy(b, 5);
+	EXPECT_EQ(late_ms(b), 0); /* it is not over */
+	pass(12);
+	EXPECT_EQ(late_ms(b), 10);
+	EXPECT_EQ(late_ms(a), 0);
+	EXPECT_EQ((delay_take_waited(&of(b)->delay) + MS / 2) / MS, 10);
+	EXPECT_EQ(delay_take_waited(&of(b)->delay), 0);
+}
+
+TEST(a_wait_for_what_is_done_by_then_makes_no_stream_late)
+{
+	arrange();
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	busy(a, 3);
+	busy(b, 8);
+	wait_of_weir(b, a);
+	busy(b, 8);
+	pass(10);
+	EXPECT_EQ(late_ms(b), 0);
+}
+
+TEST(several_waits_add_up_until_the_stream_has_nothing_to_do)
+{
+	arrange();
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	busy(a, 10);
+	wait_of_weir(b, a);
+	busy(b, 1);
+	busy(a, 5);
+	wait_of_weir(b, a);
+	busy(b, 50);
+	pass(20);
+	EXPECT_EQ(late_ms(b), 14);
+	pass(60);
+	delay_idle(of(b));
+	EXPECT_EQ(late_ms(b), 0);
+}
+
+TEST(who_waits_for_a_late_stream_is_as_late)
+{
+	arrange();
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+	weir_stream c = new_stream();
+
+	busy(a, 10);
+	wait_of_weir(b, a);
+	busy(b, 20);
+	pass(11);
+	EXPECT_EQ(late_ms(b), 10);
+	EXPECT_OK(weir_stream_wait_stream(c, b));
+	busy(c, 30);
+	EXPECT_EQ(late_ms(c), 10);
+}
+
+TEST(a_late_stream_that_has_to_wait_for_one_that_is_not_is_on_time_again)
+{
+	arrange();
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	busy(a, 10);
+	wait_of_weir(b, a);
+	busy(b, 1);
+	busy(a, 30);
+	EXPECT_OK(weir_stream_wait_stream(b, a));
+	busy(b, 50);
+	pass(15);
+	EXPECT_EQ(late_ms(b), 10);
+	pass(30);
+	EXPECT_EQ(late_ms(b), 0);
+}
+
+TEST(a_late_stream_that_need_not_wait_stays_as_late)
+{
+	arrange();
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+	weir_stream c = new_stream();
+
+	busy(a, 10);
+	busy(c, 2);
+	wait_of_weir(b, a);
+	busy(b, 5);
+	EXPECT_OK(weir_stream_wait_stream(b, c));
+	busy(b, 50);
+	pass(20);
+	EXPECT_EQ(late_ms(b), 10);
+}
+
+TEST(a_program_that_weir_never_made_wait_records_no_more_events)
+{
+	arrange();
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	EXPECT_OK(weir_stream_wait_stream(b, a));
+	uint64_t records = sim()->calls("cuEventRecord");
+	EXPECT_OK(weir_stream_wait_stream(b, a));
+	EXPECT_EQ(sim()->calls("cuEventRecord"), records + 1);
+}
+
+TEST(waits_beyond_those_that_are_kept_are_not_measured)
+{
+	arrange();
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	busy(a, 10);
+	for (int i = 0; i < DELAY_OPEN + 3; i++)
+		wait_of_weir(b, a);
+	EXPECT_EQ(atomic_load(&of(b)->delay.open_count), DELAY_OPEN);
+	busy(b, 50);
+	pass(12);
+	EXPECT_EQ(late_ms(b), 10);
+	EXPECT_EQ(atomic_load(&of(b)->delay.open_count), 0);
+}
+
+TEST(a_wait_that_the_driver_refuses_an_event_for_is_made_all_the_same)
+{
+	arrange();
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+	struct driver_guard guard;
+
+	EXPECT_OK(driver_enter(of(b)->context, &guard));
+	sim()->fail("cuEventCreate", 1, 1, CUDA_ERROR_OUT_OF_MEMORY);
+	EXPECT_NULL(delay_begin(of(b)));
+	CUevent before = delay_begin(of(b));
+	EXPECT_NOT_NULL(before);
+	sim()->fail("cuEventRecord", 1, 1, CUDA_ERROR_OUT_OF_MEMORY);
+	delay_end(of(b), before, true);
+	EXPECT_EQ(atomic_load(&of(b)->delay.open_count), 0);
+	before = delay_begin(of(b));
+	delay_end(of(b), before, false);
+	EXPECT_EQ(atomic_load(&of(b)->delay.open_count), 0);
+	driver_leave(&guard);
+	EXPECT_EQ(late_ms(a), 0);
+}
+
+TEST(a_stream_that_is_destroyed_gives_its_events_back)
+{
+	arrange();
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	busy(a, 10);
+	wait_of_weir(b, a);
+	EXPECT_OK(weir_stream_wait_stream(b, a));
+	EXPECT_OK(weir_stream_destroy(b));
+	EXPECT_OK(weir_stream_destroy(a));
+	pass(20);
+}
