@@ -526,16 +526,21 @@ marks_find(const struct pools *mine, struct pools *other, size_t rounded,
 }
 
 bool
-marks_follow_next(
-    struct pools *mine, struct pools *other, struct patience patience)
+marks_follow_next(struct pools *mine, struct pools *other,
+    uint64_t *followed_until, struct patience patience)
 {
 	uint64_t until = until_for(other, mine);
 
+	if (until < *followed_until)
+		until = *followed_until;
 	if (other->freed_at <= until)
 		return false;
 	for (unsigned i = 0; i < marks_of(other, mine); i++)
 		if (other->marks[i].at > until &&
-		    may_wait(mine, other, i, patience))
+		    may_wait(mine, other, i, patience)) {
+			*followed_until = other->marks[i].at;
 			return wait_for(mine, other, &other->marks[i]);
+		}
+	*followed_until = other->freed_at;
 	return patience_is_any(patience) && follow_all(mine, other);
 }

@@ -96,8 +96,13 @@ bool marks_follow(struct pools *mine, struct pools *other, uint64_t tick,
 struct block *marks_find(const struct pools *mine, struct pools *other,
     size_t rounded, struct patience patience);
 
-/* Put `mine` behind the next mark of `other`; false if nothing comes of it. */
-bool marks_follow_next(
-    struct pools *mine, struct pools *other, struct patience patience);
+/*
+ * Put `mine` behind the next mark of `other` after the tick `*followed_until`,
+ * which becomes the mark's; false if nothing comes of it. The tick starts at 0.
+ * It makes a loop of calls end: what a stream is behind is not known for good
+ * (ORDER_KNOWN), so order alone would offer the same mark again.
+ */
+bool marks_follow_next(struct pools *mine, struct pools *other,
+    uint64_t *followed_until, struct patience patience);
 
 #endif

@@ -201,7 +201,8 @@ struct pools {
 	uint64_t seen_in;
 	uint64_t freed_before;
 	uint64_t tried; /* the last arena->tries in which it was waited for */
-	uint64_t followed; /* and in which all was done to be behind it */
+	uint64_t followed; /* the last in which a stream was put behind it */
+	uint64_t followed_until; /* and until which tick of its frees */
 	/* Recorded when the stream ended; NULL where that could not be, or it
 	 * has passed. */
 	CUevent end_event;

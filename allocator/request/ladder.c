@@ -533,11 +533,12 @@ follow_others(struct request *r, struct patience patience)
 	     l != &arena->pools && status == WEIR_OK && r->got == NULL;
 	     l = l->next) {
 		struct pools *pools = CONTAINER_OF(l, struct pools, link);
+		uint64_t until = 0;
 		if (pools == r->pools || pools == arena->any_pools)
 			continue;
 		while (status == WEIR_OK && r->got == NULL &&
 		    pools->pool[r->kind].free.count > 0 &&
-		    marks_follow_next(r->pools, pools, patience))
+		    marks_follow_next(r->pools, pools, &until, patience))
 			status = search_all(r);
 	}
 	return status;
@@ -786,12 +787,14 @@ wait_for_some(struct request *r)
 	     l = l->next) {
 		struct pools *pools = CONTAINER_OF(l, struct pools, link);
 		if (pools == r->pools || pools == arena->any_pools ||
-		    pools->followed == arena->tries || !has_some(r, pools))
+		    !has_some(r, pools))
 			continue;
-		if (marks_follow_next(r->pools, pools, any))
-			return true;
-		/* Not again: a stream forgets what it is behind. */
+		if (pools->followed != arena->tries)
+			pools->followed_until = 0;
 		pools->followed = arena->tries;
+		if (marks_follow_next(
+			r->pools, pools, &pools->followed_until, any))
+			return true;
 	}
 	return false;
 }

@@ -56,7 +56,8 @@ follow_next(struct pools *mine, struct pools *other, unsigned age)
 
 	lock_enter(&arena()->lock);
 	marks_can_wait(mine);
-	bool done = marks_follow_next(mine, other, patience);
+	uint64_t until = 0;
+	bool done = marks_follow_next(mine, other, &until, patience);
 	lock_leave(&arena()->lock);
 	return done;
 }
@@ -390,6 +391,40 @@ TEST(streams_are_followed_from_mark_to_mark)
 	EXPECT(!is_done(a));
 	finish(b);
 	EXPECT(is_done(a));
+	expect_healthy();
+}
+
+/* A stream remembers of ORDER_KNOWN others that it is behind them. Who waits for
+ * more of them in turn comes to an end by what it followed itself. */
+TEST(no_mark_is_followed_twice_though_the_order_is_forgotten)
+{
+	enum { STREAMS = ORDER_KNOWN + 8 };
+	struct patience any = { .age = 0 };
+	struct pools *others[STREAMS];
+	uint64_t until[STREAMS] = { 0 };
+	bool again[STREAMS];
+	weir_stream b = new_stream();
+
+	conf("tcache:0");
+	struct pools *of_b = pools_of(b);
+	for (unsigned i = 0; i < STREAMS; i++)
+		others[i] = marked(new_stream(), 1);
+	lock_enter(&arena()->lock);
+	marks_can_wait(of_b);
+	for (unsigned i = 0; i < STREAMS; i++)
+		again[i] = marks_follow_next(of_b, others[i], &until[i], any);
+	lock_leave(&arena()->lock);
+	for (unsigned i = 0; i < STREAMS; i++)
+		EXPECT(again[i]);
+	EXPECT(!usable(of_b, others[0])); /* forgotten */
+	lock_enter(&arena()->lock);
+	marks_can_wait(of_b);
+	for (unsigned i = 0; i < STREAMS; i++)
+		again[i] = marks_follow_next(of_b, others[i], &until[i], any);
+	lock_leave(&arena()->lock);
+	for (unsigned i = 0; i < STREAMS; i++)
+		EXPECT(!again[i]);
+	EXPECT_EQ(gpu_waits(), STREAMS);
 	expect_healthy();
 }
 
