@@ -163,9 +163,9 @@ WEIR_API void *weir_malloc_on(int device, size_t size, weir_stream stream);
 
 /**
  * As weir_malloc_on(), but a default stream is that of the device's primary
- * context, whatever context is current: the only one that a program on the CUDA
- * runtime has. For NULL, WEIR_STREAM_LEGACY and WEIR_STREAM_PER_THREAD this is
- * faster, because the driver need not be asked which context is current.
+ * context, the one that the CUDA runtime makes, whatever context is current.
+ * For NULL, WEIR_STREAM_LEGACY and WEIR_STREAM_PER_THREAD this is faster,
+ * because the driver need not be asked which context is current.
  */
 WEIR_API void *weir_malloc_primary(int device, size_t size, weir_stream stream);
 
