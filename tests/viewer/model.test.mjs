@@ -13,6 +13,7 @@ const { buildModel, AT_END, BEFORE } = await import(join(source, "model.js"));
 const { Sites } = await import(join(source, "sites.js"));
 const { Regions } = await import(join(source, "ranges.js"));
 const { TimeAxis, EventAxis } = await import(join(source, "axis.js"));
+const { figures } = await import(join(source, "summary.js"));
 const { bytes, duration } = await import(join(source, "format.js"));
 
 function random(seed) {
@@ -30,6 +31,17 @@ test("the page blames the frame of the program, or says there is none",
 	assert.deepEqual(Array.from(snap.columns.block_stack, (node) =>
 		sites.own(node) >= 0), [true, false]);
 	assert.equal(sites.stack(snap.columns.block_stack[0]).length, 3);
+});
+
+test("more than twice as much held as in use is an alarm", () => {
+	const flat = (max) => ({ max, at: () => 0 });
+	const held = (reserved) => figures({ active: flat(100),
+		reserved: flat(reserved), pending: flat(0), marks: { oom: [] },
+		length: 1, events: 0, peak: 0 }, {})[1];
+	assert.deepEqual([held(250)[2], held(250)[4]],
+	    ["2.5 times what is in use", true]);
+	assert.deepEqual([held(200)[2], held(200)[4]],
+	    ["50 % of it in use", false]);
 });
 
 test("a pyramid gives the smallest and largest of any range", () => {

@@ -16,11 +16,16 @@
 #include <weir/weir.h>
 
 #include "tools/weir/player.h"
+#include "tools/weir/progress.h"
 #include "tools/weir/stage.h"
 #include "tools/weir/tool.h"
 
 /* Rows between two checks: a check walks all memory. */
-enum { CHECK_INTERVAL = 1000 };
+enum {
+	CHECK_INTERVAL = 1000,
+	PROGRESS_INTERVAL = 64,
+	PROGRESS_AFTER_MS = 1000
+};
 
 /* A stream, by its number in the trace. */
 struct played_stream {
@@ -367,19 +372,40 @@ end_early_part(struct player *player)
 	return true;
 }
 
+/* Show, after a second, how far a playback is. A search for a limit shows its
+ * own progress. */
+static void
+show_rows(struct progress *progress, const struct player *player, size_t done)
+{
+	const struct trace *trace = player->trace;
+	size_t left = trace->row_count - done;
+
+	if (done % PROGRESS_INTERVAL != 0 || done == 0 ||
+	    player->choices->until_oom || !progress_due(progress))
+		return;
+	progress_show(progress, "playing %s: row %zu of %zu, some %.0f s left",
+	    trace->name, done, trace->row_count,
+	    (double)progress_taken_ms(progress) / 1000 * (double)left /
+		(double)done);
+}
+
 static bool
 play_rows(struct player *player)
 {
 	const struct trace *trace = player->trace;
 	uint64_t start = host_time_ns();
+	struct progress progress;
 	size_t i;
 
 	if (!stage_start(player->stage))
 		return false;
+	progress_begin(&progress, PROGRESS_AFTER_MS);
 	for (i = 0; i < trace->row_count; i++) {
+		show_rows(&progress, player, i);
 		if (i == trace->row_count / 10 && !end_early_part(player))
 			return false;
 		if (!play_row(player, &trace->rows[i])) {
+			progress_end(&progress);
 			complain("%s: stopped at row %zu of %zu", trace->name,
 			    i + 1, trace->row_count);
 			return false;
@@ -390,6 +416,7 @@ play_rows(struct player *player)
 		if (player->choices->until_oom && player->figures->ooms > 0)
 			break;
 	}
+	progress_end(&progress);
 	player->figures->seconds = (double)(host_time_ns() - start) / 1e9;
 	player->figures->events = i;
 	return true;

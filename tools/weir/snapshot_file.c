@@ -17,6 +17,7 @@
 #include "base/status.h"
 #include "tools/weir/file_text.h"
 #include "tools/weir/gzip_out.h"
+#include "tools/weir/progress.h"
 #include "tools/weir/snapshot_json.h"
 #include "tools/weir/tool.h"
 #include "trace/out.h"
@@ -24,7 +25,7 @@
 
 enum {
 	CHUNK = 1 << 16,
-	PROGRESS_EVERY_MS = 200,
+	PROGRESS_AFTER_MS = 200,
 	GZIP_WINDOW = 15 + 16,
 	SNIFFED = 32, /* bytes that say what a file is */
 };
@@ -34,9 +35,7 @@ struct input {
 	int fd;
 	uint64_t size; /* of the file; 0 where that is not known */
 	uint64_t done; /* bytes read of it */
-	bool shows;    /* progress, on a terminal */
-	bool shown;
-	int64_t show_at_ms;
+	struct progress progress;
 	/* Used for compressed files only. */
 	lzma_stream decoder;
 	z_stream inflater;
@@ -54,47 +53,22 @@ read_memory(void)
 	return text != NULL && bytes_parse(text, &bytes) ? bytes : 0;
 }
 
-/* ---- Progress -------------------------------------------------------- */
-
-static int64_t
-now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 static void
 show_progress(struct input *input)
 {
 	char text[32];
-	int64_t now;
 
-	if (!input->shows)
+	if (!progress_due(&input->progress))
 		return;
-	now = now_ms();
-	if (now < input->show_at_ms)
-		return;
-	input->show_at_ms = now + PROGRESS_EVERY_MS;
-	input->shown = true;
 	bytes_format(input->done, text, sizeof(text));
 	if (input->size > 0)
-		fprintf(stderr, "\r\033[Kreading %s: %s, %u %%", input->path,
-		    text,
+		progress_show(&input->progress, "reading %s: %s, %u %%",
+		    input->path, text,
 		    (unsigned)(100 * (double)input->done /
 			(double)input->size));
 	else
-		fprintf(stderr, "\r\033[Kreading %s: %s", input->path, text);
-	fflush(stderr);
-}
-
-static void
-clear_progress(struct input *input)
-{
-	if (input->shown)
-		fputs("\r\033[K", stderr);
-	input->shows = false;
+		progress_show(
+		    &input->progress, "reading %s: %s", input->path, text);
 }
 
 /* ---- Reading --------------------------------------------------------- */
@@ -340,14 +314,13 @@ snapshot_load(const char *path)
 	struct input input = {
 		.path = path,
 		.decoder = LZMA_STREAM_INIT,
-		.shows = isatty(STDERR_FILENO) != 0,
-		.show_at_ms = now_ms() + PROGRESS_EVERY_MS,
 		.budget = { .most = read_memory(), .before = meta_bytes() },
 	};
 	struct snapshot *snapshot = NULL;
 	struct stat about;
 	enum weir_status status;
 
+	progress_begin(&input.progress, PROGRESS_AFTER_MS);
 	if (strcmp(path, "-") == 0) {
 		input.path = "stdin";
 		input.fd = STDIN_FILENO;
@@ -361,7 +334,7 @@ snapshot_load(const char *path)
 	if (fstat(input.fd, &about) == 0 && S_ISREG(about.st_mode))
 		input.size = (uint64_t)about.st_size;
 	status = read_input(&input, &snapshot);
-	clear_progress(&input);
+	progress_end(&input.progress);
 	if (input.fd != STDIN_FILENO)
 		close(input.fd);
 	if (status == WEIR_OK)

@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <weir/weir.h>
 
+#include "tools/weir/progress.h"
 #include "tools/weir/tool.h"
 #include "tools/weir/trial.h"
 
@@ -219,49 +219,24 @@ trial_granules(uint64_t bytes)
 	return (bytes + GRANULE - 1) / GRANULE * GRANULE;
 }
 
-/* The progress of a search on a terminal: which trial it is, and how long the
- * rest may take. */
-struct progress {
-	bool shows;
-	int64_t began_ms;
-	unsigned done;
-};
-
-static int64_t
-now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-/* `span` is what is left to search, which a trial halves. */
+/* Show the trial that begins, and how long the rest may take. A trial halves
+ * `span`, the part that is left to search. */
 static void
-show_progress(struct progress *progress, uint64_t bytes, uint64_t span)
+show_search(
+    struct progress *progress, unsigned done, uint64_t bytes, uint64_t span)
 {
-	int64_t taken = now_ms() - progress->began_ms;
+	int64_t taken = progress_taken_ms(progress);
 	unsigned left = 1;
 	char text[32];
 
 	for (; span > GRANULE; span /= 2)
 		left++;
-	if (!progress->shows || (progress->done == 0 && taken < 1000))
+	if (done == 0)
 		return;
 	bytes_format(bytes, text, sizeof(text));
-	fprintf(stderr, "\r\033[Kfit: limit %s, trial %u of about %u", text,
-	    progress->done + 1, progress->done + left);
-	if (progress->done > 0)
-		fprintf(stderr, ", some %lld s left",
-		    (long long)(taken / progress->done * left / 1000));
-	fflush(stderr);
-}
-
-static void
-clear_progress(const struct progress *progress)
-{
-	if (progress->shows)
-		fputs("\r\033[K", stderr);
+	progress_show(progress,
+	    "fit: limit %s, trial %u of about %u, some %lld s left", text,
+	    done + 1, done + left, (long long)(taken / done * left / 1000));
 }
 
 static int
@@ -290,18 +265,18 @@ trial_fit(const char *path, const struct trial_choices *choices,
 	    json_object_get(figures, "peak_held_bytes"));
 	uint64_t low = trial_granules(live);
 	uint64_t high = trial_granules(held) > low ? trial_granules(held) : low;
-	struct progress progress = { .shows = isatty(STDERR_FILENO) != 0,
-		.began_ms = now_ms() };
+	struct progress progress;
+	unsigned done = 0;
 	bool fits = false;
 	int status;
 
 	*bytes = 0;
 	if (json_integer_value(json_object_get(figures, "ooms")) != 0)
 		return TOOL_DONE;
+	progress_begin(&progress, 0);
 	/* The lower end is often the answer. */
-	show_progress(&progress, low, high - low);
 	status = try_limit(path, choices, low, &fits);
-	progress.done++;
+	done++;
 	if (status == TOOL_DONE && fits)
 		high = low;
 	/* A limit that was never met may still change what weir does. */
@@ -309,22 +284,22 @@ trial_fit(const char *path, const struct trial_choices *choices,
 	    (status = try_limit(path, choices, high, &fits)) == TOOL_DONE &&
 	    !fits) {
 		low = high;
-		progress.done++;
-		show_progress(&progress, high, high - low);
+		done++;
+		show_search(&progress, done, high, high - low);
 		high += trial_granules(high / 8);
 	}
 	while (status == TOOL_DONE && high - low > GRANULE) {
 		uint64_t middle = low + trial_granules((high - low) / 2);
 
-		show_progress(&progress, middle, high - low);
+		show_search(&progress, done, middle, high - low);
 		status = try_limit(path, choices, middle, &fits);
 		if (fits)
 			high = middle;
 		else
 			low = middle;
-		progress.done++;
+		done++;
 	}
-	clear_progress(&progress);
+	progress_end(&progress);
 	*bytes = high;
 	return status;
 }

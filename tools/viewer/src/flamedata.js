@@ -2,6 +2,7 @@
  * Weights of stacks, and the part of the tree of calls that can be seen.
  */
 import { hierarchy, partition } from "d3-hierarchy";
+import { argmax } from "./series.js";
 
 /* The weights to choose from: [id, name]. */
 export const WEIGHTS = [
@@ -52,14 +53,6 @@ export function ownWeights(model, kind, { p0, p1, mark }) {
 /* Was it allocated between two positions, and is it in use at the second? */
 export function isKept(el, k, p0, p1) {
 	return el.event[k] >= p0 && el.event[k] < p1 && el.end[k] >= p1;
-}
-
-export function argmax(values) {
-	let best = 0;
-	for (let i = 1; i < values.length; i++)
-		if (values[i] > values[best])
-			best = i;
-	return best;
 }
 
 /*

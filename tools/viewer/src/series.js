@@ -6,6 +6,15 @@
  */
 const FAN = 8;
 
+/* The index of the first largest value. */
+export function argmax(values) {
+	let best = 0;
+	for (let i = 1; i < values.length; i++)
+		if (values[i] > values[best])
+			best = i;
+	return best;
+}
+
 function reduce(from, pick) {
 	const to = new Float64Array(Math.ceil(from.length / FAN));
 	for (let i = 0; i < to.length; i++) {

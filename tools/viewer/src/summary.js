@@ -3,7 +3,7 @@
  * time, and the figures behind them.
  */
 import { bytes, count, duration, percent, plural, frameLabel } from "./format.js";
-import { argmax } from "./flamedata.js";
+import { argmax } from "./series.js";
 
 /* The call site that holds most at the peak, and how much. */
 function largestSite(model, sites) {

@@ -1,0 +1,72 @@
+#include "tools/weir/progress.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { EVERY_MS = 200 };
+
+static const char erase[] = "\r\033[K";
+
+static int64_t
+now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+void
+progress_begin(struct progress *progress, int64_t wait_ms)
+{
+	int64_t now = now_ms();
+
+	*progress = (struct progress){ .shows = isatty(STDERR_FILENO) != 0,
+		.began_ms = now,
+		.next_ms = now + wait_ms };
+}
+
+bool
+progress_due(struct progress *progress)
+{
+	int64_t now;
+
+	if (!progress->shows)
+		return false;
+	now = now_ms();
+	if (now < progress->next_ms)
+		return false;
+	progress->next_ms = now + EVERY_MS;
+	return true;
+}
+
+void
+progress_show(struct progress *progress, const char *format, ...)
+{
+	va_list args;
+
+	if (!progress->shows)
+		return;
+	progress->shown = true;
+	fputs(erase, stderr);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fflush(stderr);
+}
+
+int64_t
+progress_taken_ms(const struct progress *progress)
+{
+	return now_ms() - progress->began_ms;
+}
+
+void
+progress_end(struct progress *progress)
+{
+	if (progress->shown)
+		fputs(erase, stderr);
+	progress->shows = false;
+}
