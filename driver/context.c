@@ -117,7 +117,7 @@ relax(const struct driver *driver, struct driver_guard *guard)
 }
 
 static inline enum weir_status
-enter(CUcontext context, bool relaxed, struct driver_guard *guard)
+enter_context(CUcontext context, bool relaxed, struct driver_guard *guard)
 {
 	struct driver_guard entered = { false, CU_STREAM_CAPTURE_MODE_RELAXED };
 	const struct driver *driver;
@@ -135,13 +135,13 @@ enter(CUcontext context, bool relaxed, struct driver_guard *guard)
 enum weir_status
 driver_enter(CUcontext context, struct driver_guard *guard)
 {
-	return enter(context, true, guard);
+	return enter_context(context, true, guard);
 }
 
 enum weir_status
 driver_enter_unrelaxed(CUcontext context, struct driver_guard *guard)
 {
-	return enter(context, false, guard);
+	return enter_context(context, false, guard);
 }
 
 /* The results do not matter: either both calls work, as they did on the way

@@ -1,7 +1,7 @@
 /*
  * <weir/graph.h>: graphs. What a graph holds from the beginning of a capture on
- * (a pool, which it keeps, and a route) it gives up in one place, drop(), which
- * works from every state.
+ * (a pool, which it keeps, and a route) it gives up in one place, drop_graph(),
+ * which works from every state.
  */
 #include <weir/graph.h>
 
@@ -93,7 +93,7 @@ end_capture(struct weir_graph *graph, CUgraph *out)
 
 /* Back to nothing, from any state. */
 static void
-drop(struct weir_graph *graph)
+drop_graph(struct weir_graph *graph)
 {
 	bool replayed = graph->state == CAPTURED;
 
@@ -118,7 +118,7 @@ drop(struct weir_graph *graph)
 }
 
 static enum weir_status
-check(const struct weir_graph *graph, const char *call)
+check_graph(const struct weir_graph *graph, const char *call)
 {
 	if (graph == NULL)
 		return status_set(WEIR_EINVAL, "%s: the graph is NULL", call);
@@ -132,14 +132,14 @@ enum weir_status
 weir_graph_reset(struct weir_graph *graph)
 {
 	CUgraph made;
-	enum weir_status status = check(graph, "weir_graph_reset");
+	enum weir_status status = check_graph(graph, "weir_graph_reset");
 	if (status != WEIR_OK)
 		return status;
 	status_mute();
 	if (graph->state == CAPTURING && !graph->registered &&
 	    end_capture(graph, &made) == WEIR_OK)
 		graph->graph = made;
-	drop(graph);
+	drop_graph(graph);
 	status_unmute();
 	return WEIR_OK;
 }
@@ -185,7 +185,7 @@ hold_pool(struct weir_graph *graph, struct weir_pool *pool, const char *call)
 static enum weir_status
 check_begin(struct weir_graph *graph, weir_stream stream, const char *call)
 {
-	enum weir_status status = check(graph, call);
+	enum weir_status status = check_graph(graph, call);
 	if (status != WEIR_OK)
 		return status;
 	if (graph->state != IDLE)
@@ -272,7 +272,7 @@ weir_graph_capture_begin(struct weir_graph *graph, weir_stream stream,
 		status = begin(graph, (CUstreamCaptureMode)mode);
 	if (status != WEIR_OK) {
 		status_mute();
-		drop(graph);
+		drop_graph(graph);
 		status_unmute();
 	}
 	return status;
@@ -327,7 +327,7 @@ weir_graph_register(
 		status = route_begin(graph->pool->arena, &match, &graph->route);
 	if (status != WEIR_OK) {
 		status_mute();
-		drop(graph);
+		drop_graph(graph);
 		status_unmute();
 		return status;
 	}
@@ -407,7 +407,7 @@ enum weir_status
 weir_graph_capture_end(struct weir_graph *graph)
 {
 	static const char call[] = "weir_graph_capture_end";
-	enum weir_status status = check(graph, call);
+	enum weir_status status = check_graph(graph, call);
 	if (status != WEIR_OK)
 		return status;
 	if (graph->state != CAPTURING)
@@ -427,7 +427,7 @@ weir_graph_capture_end(struct weir_graph *graph)
 		return WEIR_OK;
 	}
 	status_mute();
-	drop(graph);
+	drop_graph(graph);
 	status_unmute();
 	return status;
 }
@@ -437,7 +437,7 @@ weir_graph_capture_end(struct weir_graph *graph)
 static enum weir_status
 check_captured(const struct weir_graph *graph, const char *call)
 {
-	enum weir_status status = check(graph, call);
+	enum weir_status status = check_graph(graph, call);
 	if (status != WEIR_OK)
 		return status;
 	if (graph->state != CAPTURED || graph->registered)
@@ -484,7 +484,7 @@ weir_graph_replay(struct weir_graph *graph, weir_stream stream)
 enum weir_status
 weir_graph_pool(struct weir_graph *graph, struct weir_pool **out)
 {
-	enum weir_status status = check(graph, "weir_graph_pool");
+	enum weir_status status = check_graph(graph, "weir_graph_pool");
 	if (status != WEIR_OK)
 		return status;
 	if (graph->pool == NULL || out == NULL)

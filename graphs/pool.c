@@ -45,7 +45,7 @@ prune(void) HOLDS(lock)
 }
 
 static void
-enter(struct weir_pool *pool, struct arena *arena)
+register_pool(struct weir_pool *pool, struct arena *arena)
 {
 	pool->arena = arena;
 	pool->generation = arena->generation;
@@ -63,7 +63,7 @@ pool_adopt(struct arena *arena, struct weir_pool **out)
 	struct weir_pool *pool = meta_zalloc(sizeof(*pool));
 	if (pool == NULL)
 		return status_set(WEIR_EHOSTMEM, "no host memory for a pool");
-	enter(pool, arena);
+	register_pool(pool, arena);
 	*out = pool;
 	return WEIR_OK;
 }
@@ -178,7 +178,7 @@ weir_pool_create(int device, const struct weir_pool_source *source,
 		arena_keep(arena);
 		pool->kept = true;
 	}
-	enter(pool, arena);
+	register_pool(pool, arena);
 	*out = pool;
 	return WEIR_OK;
 }

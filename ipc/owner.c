@@ -367,7 +367,7 @@ export_new(struct weir_ipc_export **out)
 }
 
 static void
-enter(struct weir_ipc_export *export)
+register_export(struct weir_ipc_export *export)
 {
 	pthread_mutex_lock(&lock);
 	export->next = all;
@@ -395,7 +395,7 @@ find_used(const void *ptr, const struct weir_event *event)
 
 /* Describe a block that is pinned for it. */
 static enum weir_status
-describe(struct weir_ipc_export *export, weir_stream stream)
+describe_export(struct weir_ipc_export *export, weir_stream stream)
 {
 	struct driver_guard guard;
 	CUcontext context;
@@ -444,10 +444,10 @@ export_block(void *ptr, weir_stream stream, const struct borrowed *borrowed,
 	export->closure = borrowed->closure;
 	export->device = info.device;
 	export->record.size = info.requested_bytes;
-	status = describe(export, stream);
+	status = describe_export(export, stream);
 	if (status != WEIR_OK)
 		goto unpin;
-	enter(export);
+	register_export(export);
 	*out = export;
 	return WEIR_OK;
 
@@ -532,7 +532,7 @@ export_event(struct weir_event *event, struct weir_ipc_export **out)
 		return status;
 	}
 	export->event = event;
-	enter(export);
+	register_export(export);
 	*out = export;
 	return WEIR_OK;
 }

@@ -177,7 +177,7 @@ capture_none(void)
 }
 
 static enum weir_status
-ask(CUstream handle, uint64_t *out)
+ask_capture(CUstream handle, uint64_t *out)
 {
 	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
 	cuuint64_t id = 0;
@@ -236,7 +236,7 @@ capture_ask(const struct stream *stream, uint64_t *id)
 	enum weir_status status = driver_enter(stream->context, &guard);
 	if (status != WEIR_OK)
 		return status;
-	status = ask(stream->handle, id);
+	status = ask_capture(stream->handle, id);
 	driver_leave(&guard);
 	return status;
 }
@@ -270,7 +270,7 @@ number_of(const CUgraphNode *nodes, size_t n)
 }
 
 static bool
-look(CUstream handle, uint64_t *id, uint64_t *front)
+look_at_capture(CUstream handle, uint64_t *id, uint64_t *front)
 {
 	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
 	const CUgraphNode *nodes = NULL;
@@ -298,7 +298,7 @@ capture_look(const struct stream *stream, uint64_t *id, uint64_t *front)
 	status_mute();
 	bool told = driver_enter(stream->context, &guard) == WEIR_OK;
 	if (told) {
-		told = look(stream->handle, id, front);
+		told = look_at_capture(stream->handle, id, front);
 		driver_leave(&guard);
 	}
 	status_unmute();

@@ -105,7 +105,7 @@ format_uuid(const CUuuid *uuid, char *text, size_t size)
 }
 
 static CUresult
-describe(int device, struct weir_device_info *info)
+describe_device(int device, struct weir_device_info *info)
 {
 	const struct driver *driver = driver_peek();
 	CUuuid uuid;
@@ -143,7 +143,7 @@ weir_device_info(int device, struct weir_device_info *out)
 	enum weir_status status = device_resolve(device, &device);
 	if (status != WEIR_OK)
 		return status;
-	CUresult code = describe(device, &info);
+	CUresult code = describe_device(device, &info);
 	if (code != CUDA_SUCCESS)
 		return driver_status(code, "describing device %d", device);
 	info.driver_version = driver_peek()->version;

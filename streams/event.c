@@ -22,7 +22,7 @@ static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_EVENTS);
 static struct event_stack *stacks GUARDED_BY(lock);
 
 static struct event_stack *
-find(CUcontext context, bool timed) HOLDS(lock)
+find_stack(CUcontext context, bool timed) HOLDS(lock)
 {
 	for (struct event_stack *s = stacks; s != NULL; s = s->next)
 		if (s->context == context && s->timed == timed)
@@ -32,9 +32,9 @@ find(CUcontext context, bool timed) HOLDS(lock)
 
 /* The stack of a context, made at the first event given back to it. */
 static struct event_stack *
-find_or_make(CUcontext context, bool timed) HOLDS(lock)
+find_or_make_stack(CUcontext context, bool timed) HOLDS(lock)
 {
-	struct event_stack *stack = find(context, timed);
+	struct event_stack *stack = find_stack(context, timed);
 	if (stack != NULL)
 		return stack;
 	stack = meta_alloc(sizeof(*stack));
@@ -54,7 +54,7 @@ pop_or_create(CUcontext context, bool timed, CUevent *out)
 	unsigned flags = timed ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING;
 	CUevent event = NULL;
 	lock_enter(&lock);
-	struct event_stack *stack = find(context, timed);
+	struct event_stack *stack = find_stack(context, timed);
 	if (stack != NULL && stack->count > 0)
 		event = stack->events[--stack->count];
 	lock_leave(&lock);
@@ -84,7 +84,7 @@ static void
 push_or_destroy(CUcontext context, bool timed, CUevent event)
 {
 	lock_enter(&lock);
-	struct event_stack *stack = find_or_make(context, timed);
+	struct event_stack *stack = find_or_make_stack(context, timed);
 	bool kept = stack != NULL && stack->count < EVENTS_KEPT;
 	if (kept)
 		stack->events[stack->count++] = event;

@@ -41,7 +41,7 @@ order_init(struct order *order)
 /* ---- Facts ------------------------------------------------------------- */
 
 static struct order_fact *
-find(struct order_facts *facts, uint64_t id) HOLDS(lock)
+find_fact(struct order_facts *facts, uint64_t id) HOLDS(lock)
 {
 	for (unsigned i = 0; i < facts->count; i++)
 		if (facts->facts[i].id == id)
@@ -52,9 +52,9 @@ find(struct order_facts *facts, uint64_t id) HOLDS(lock)
 /* Where a fact about a stream is to be: its place, a new one, or that of the
  * fact that has been there for longest. */
 static struct order_fact *
-place(struct order_facts *facts, uint64_t id) HOLDS(lock)
+place_for(struct order_facts *facts, uint64_t id) HOLDS(lock)
 {
-	struct order_fact *fact = find(facts, id);
+	struct order_fact *fact = find_fact(facts, id);
 	if (fact != NULL)
 		return fact;
 	if (facts->count < ORDER_KNOWN) {
@@ -70,9 +70,9 @@ place(struct order_facts *facts, uint64_t id) HOLDS(lock)
 }
 
 static void
-add(struct order_facts *facts, struct order_fact new) HOLDS(lock)
+add_fact(struct order_facts *facts, struct order_fact new) HOLDS(lock)
 {
-	struct order_fact *fact = place(facts, new.id);
+	struct order_fact *fact = place_for(facts, new.id);
 
 	if (new.until > fact->until)
 		*fact = new;
@@ -117,11 +117,11 @@ learn(struct order *later, const struct order *earlier, uint64_t tick,
 		if (fact.learned > tick || fact.id == later->id)
 			continue;
 		fact.learned = now;
-		add(facts, fact);
+		add_fact(facts, fact);
 	}
 	/* Last, so that none of them takes its place: who has waited for it
 	 * must not find that it has not. */
-	add(facts, (struct order_fact){ earlier->id, tick, now });
+	add_fact(facts, (struct order_fact){ earlier->id, tick, now });
 }
 
 void
@@ -144,7 +144,7 @@ order_until(
 	lock_enter(&lock);
 	struct order_facts *facts = facts_in(&later->order, capture);
 	const struct order_fact *fact =
-	    facts != NULL ? find(facts, earlier->order.id) : NULL;
+	    facts != NULL ? find_fact(facts, earlier->order.id) : NULL;
 	if (fact != NULL)
 		until = fact->until;
 	lock_leave(&lock);

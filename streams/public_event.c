@@ -105,7 +105,7 @@ bind(struct weir_event *event, const struct stream *stream)
  * stream_record(): in a capture the user's event is part of it. Another
  * process may record a shared one, so nothing is known of it. */
 static enum weir_status
-record(struct weir_event *event, struct stream *stream)
+record_user_event(struct weir_event *event, struct stream *stream)
 {
 	if (stream->handle == WEIR_STREAM_ANY)
 		return stream_record(stream, event->handle);
@@ -150,7 +150,7 @@ weir_event_record(struct weir_event *event, weir_stream handle)
 	status = bind(event, stream);
 	if (status != WEIR_OK)
 		goto leave;
-	status = record(event, stream);
+	status = record_user_event(event, stream);
 leave:
 	driver_leave(&guard);
 	tell_record(event, handle, status == WEIR_OK);

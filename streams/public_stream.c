@@ -54,7 +54,7 @@ take_oldest(int device, int priority, struct kept *out)
 }
 
 static void
-keep(const struct kept *stream)
+keep_stream(const struct kept *stream)
 {
 	lock_enter(&kept_lock);
 	/* Beyond the bound it is neither used nor destroyed. */
@@ -66,7 +66,7 @@ keep(const struct kept *stream)
 void
 stream_keep(const struct stream *stream)
 {
-	keep(
+	keep_stream(
 	    &(struct kept){ stream->handle, stream->device, stream->priority });
 }
 
@@ -92,7 +92,7 @@ take_kept(CUcontext context, int device, int priority, weir_stream *out)
 	if (!take_oldest(device, priority, &oldest))
 		return false;
 	if (!is_idle(context, oldest.handle)) {
-		keep(&oldest);
+		keep_stream(&oldest);
 		return false;
 	}
 	*out = oldest.handle;
@@ -101,7 +101,7 @@ take_kept(CUcontext context, int device, int priority, weir_stream *out)
 
 /* A stream of the driver, new or kept. */
 static enum weir_status
-make(int device, int priority, weir_stream *out)
+make_or_reuse(int device, int priority, weir_stream *out)
 {
 	struct driver_guard guard;
 	CUcontext context;
@@ -120,7 +120,8 @@ make(int device, int priority, weir_stream *out)
 }
 
 static enum weir_status
-create(int device, int priority, enum stream_origin origin, weir_stream *out)
+create_stream(
+    int device, int priority, enum stream_origin origin, weir_stream *out)
 {
 	const struct driver *driver;
 	weir_stream handle;
@@ -130,7 +131,7 @@ create(int device, int priority, enum stream_origin origin, weir_stream *out)
 	status = device_resolve(device, &device);
 	if (status != WEIR_OK)
 		return status;
-	status = make(device, priority, &handle);
+	status = make_or_reuse(device, priority, &handle);
 	if (status != WEIR_OK)
 		return status;
 	status = stream_adopt(handle, origin, priority);
@@ -161,7 +162,8 @@ weir_stream_create(int device, int priority, weir_stream *out)
 	if (out == NULL)
 		return status_set(
 		    WEIR_EINVAL, "weir_stream_create: out is NULL");
-	enum weir_status status = create(device, priority, STREAM_CREATED, out);
+	enum weir_status status =
+	    create_stream(device, priority, STREAM_CREATED, out);
 	if (status == WEIR_OK)
 		tell_creation(*out);
 	return status;
@@ -191,7 +193,7 @@ weir_stream_from_pool(int device, int priority, weir_stream *out)
 	weir_stream *slot = &pool->streams[pool->next % WEIR_STREAM_POOL_SIZE];
 	bool made = *slot == NULL;
 	if (made)
-		status = create(
+		status = create_stream(
 		    device, priority < 0 ? priority : 0, STREAM_POOLED, slot);
 	if (status == WEIR_OK) {
 		*out = *slot;
@@ -241,7 +243,7 @@ weir_stream_set_current(weir_stream handle)
 
 /* Ask the driver one thing about a stream, in its context. */
 static enum weir_status
-ask(weir_stream handle, const char *name,
+ask_driver(weir_stream handle, const char *name,
     CUresult (*question)(CUstream stream, void *answer), void *answer)
 {
 	struct driver_guard guard;
@@ -292,7 +294,7 @@ ask_priority(CUstream stream, void *answer)
 enum weir_status
 weir_stream_query(weir_stream stream)
 {
-	return ask(stream, "cuStreamQuery", ask_done, NULL);
+	return ask_driver(stream, "cuStreamQuery", ask_done, NULL);
 }
 
 enum weir_status
@@ -304,7 +306,7 @@ weir_stream_synchronize(weir_stream stream)
 	    weir_stream_device(stream, &device) == WEIR_OK)
 		observe_stream(
 		    WEIR_TRACE_STREAM_SYNCHRONIZATION, device, stream);
-	return ask(stream, "cuStreamSynchronize", ask_wait, NULL);
+	return ask_driver(stream, "cuStreamSynchronize", ask_wait, NULL);
 }
 
 /* The arguments of a copy. */
@@ -357,7 +359,7 @@ weir_copy(void *to, const void *from, size_t size, weir_stream stream)
 	status = weir_stream_device(stream, &copying.device);
 	if (status != WEIR_OK)
 		return status;
-	return ask(stream, "cuMemcpyAsync", ask_copy, &copying);
+	return ask_driver(stream, "cuMemcpyAsync", ask_copy, &copying);
 }
 
 enum weir_status
@@ -400,7 +402,7 @@ weir_stream_priority(weir_stream stream, int *priority)
 		return status_set(
 		    WEIR_EINVAL, "weir_stream_priority: priority is NULL");
 	enum weir_status status =
-	    ask(stream, "cuStreamGetPriority", ask_priority, &value);
+	    ask_driver(stream, "cuStreamGetPriority", ask_priority, &value);
 	if (status == WEIR_OK)
 		*priority = value;
 	return status;

@@ -166,7 +166,7 @@ ask_blocking(struct stream *stream)
 
 /* Ask the driver about a stream weir has not met. */
 static enum weir_status
-describe(const struct key *key, struct stream *stream)
+describe_stream(const struct key *key, struct stream *stream)
 {
 	struct driver_guard guard;
 	CUdevice device;
@@ -205,7 +205,7 @@ stream_new(
 		return status_set(WEIR_EHOSTMEM,
 		    "stream %p: no host memory to follow it",
 		    (void *)key->handle);
-	enum weir_status status = describe(key, stream);
+	enum weir_status status = describe_stream(key, stream);
 	if (status != WEIR_OK) {
 		meta_free(stream, sizeof(*stream));
 		return status;
@@ -294,7 +294,7 @@ check_device(struct stream *stream, int device)
 }
 
 static enum weir_status
-find_or_make(int device, weir_stream handle, enum stream_origin origin,
+find_or_make_stream(int device, weir_stream handle, enum stream_origin origin,
     struct stream **out)
 {
 	struct stream *stream;
@@ -323,7 +323,7 @@ find_or_make(int device, weir_stream handle, enum stream_origin origin,
 enum weir_status
 stream_find(int device, weir_stream handle, struct stream **out)
 {
-	return find_or_make(device, handle, STREAM_FOREIGN, out);
+	return find_or_make_stream(device, handle, STREAM_FOREIGN, out);
 }
 
 enum weir_status
@@ -541,7 +541,7 @@ record_context(const struct stream *stream, CUevent event)
 }
 
 static enum weir_status
-record(struct stream *stream, CUevent event) HOLDS(stream->lock)
+record_event(struct stream *stream, CUevent event) HOLDS(stream->lock)
 {
 	if (stream_capturing(stream))
 		return status_set(WEIR_ECAPTURE,
@@ -558,7 +558,7 @@ stream_record(struct stream *stream, CUevent event)
 {
 	lock_enter(&stream->lock);
 	struct capture_line *line = capture_hold_off();
-	enum weir_status status = record(stream, event);
+	enum weir_status status = record_event(stream, event);
 	capture_let_go(line);
 	lock_leave(&stream->lock);
 	return status;
