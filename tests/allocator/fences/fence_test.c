@@ -394,8 +394,8 @@ TEST(streams_are_followed_from_mark_to_mark)
 	expect_healthy();
 }
 
-/* A stream remembers of ORDER_KNOWN others that it is behind them. Who waits for
- * more of them in turn comes to an end by what it followed itself. */
+/* A stream remembers of ORDER_KNOWN others that it is behind them. Who waits
+ * for more of them in turn comes to an end by what it followed itself. */
 TEST(no_mark_is_followed_twice_though_the_order_is_forgotten)
 {
 	enum { STREAMS = ORDER_KNOWN + 8 };
