@@ -498,6 +498,47 @@ TEST(memory_of_very_many_busy_streams_is_taken_in_the_end)
 	expect_healthy();
 }
 
+/* Make a stream wait for as many others as one remembers to be behind. */
+static void
+put_behind_many(weir_stream stream)
+{
+	struct weir_event *event = NULL;
+
+	EXPECT_OK(weir_event_create(0, &event));
+	for (int i = 0; i < ORDER_KNOWN; i++) {
+		EXPECT_OK(weir_event_record(event, new_stream()));
+		EXPECT_OK(weir_stream_wait_event(stream, event));
+	}
+	EXPECT_OK(weir_event_destroy(event));
+}
+
+/* Waiting for the one makes the stream forget that it is behind the other: it
+ * does not wait for both in turn for ever. */
+TEST(a_request_that_forgets_what_it_waited_for_comes_to_an_end)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+	weir_stream c = new_stream();
+	weir_stream captured = new_stream();
+
+	limit(24);
+	conf("tcache:0");
+	put_behind_many(b);
+	put_behind_many(c);
+	void *held = take(8 * MIB, b);
+	void *used = take(8 * MIB, c);
+	busy(b, LATE_MS);
+	busy(c, LATE_MS);
+	capture_begin(captured);
+	record(used, captured);
+	give(used);
+	give(held);
+	EXPECT_NO_MEMORY(weir_malloc(24 * MIB, a), WEIR_ENOMEM);
+	EXPECT_LE(gpu_waits(), 100);
+	capture_end(captured);
+	expect_healthy();
+}
+
 TEST(a_request_that_cannot_be_met_puts_no_wait_into_its_stream)
 {
 	weir_stream a = new_stream();
