@@ -41,8 +41,8 @@ static const struct argp_option flags[] = {
 	    "write to each block, and check it at its free", 0 },
 	{ "fit", 'f', NULL, 0,
 	    "find the smallest limit at which no request fails", 0 },
-	{ "sim", 's', NULL, 0, "use simcuda, as is done where there is no GPU",
-	    0 },
+	{ "sim", 's', NULL, 0,
+	    "use simcuda, which is the default without a GPU", 0 },
 	{ 0 },
 };
 

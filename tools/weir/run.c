@@ -70,8 +70,8 @@ static const struct argp_option flags[] = {
 	    0 },
 	{ "torch", 't', NULL, 0,
 	    "be PyTorch's own allocator too (docs/pytorch.md)", 0 },
-	{ "sim", 's', NULL, 0, "use simcuda, as is done where there is no GPU",
-	    0 },
+	{ "sim", 's', NULL, 0,
+	    "use simcuda, which is the default without a GPU", 0 },
 	{ 0 },
 };
 

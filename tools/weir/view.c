@@ -33,7 +33,7 @@ static const struct argp_option flags[] = {
 	{ "title", 't', "TEXT", 0,
 	    "title of the page (default: the snapshot's file name)", 0 },
 	{ "compare", 'c', "BEFORE", 0,
-	    "show what has changed since an earlier snapshot too", 0 },
+	    "also show the changes since an earlier snapshot", 0 },
 	{ "open", 'O', NULL, 0,
 	    "open the page in a browser; without --output it is a file in "
 	    "/tmp",

@@ -93,14 +93,13 @@ take_flag(int key, char *value, struct argp_state *state)
 }
 
 const struct argp argp_watch = { flags, take_flag, "[PID]",
-	"Show how the GPU memory of a running process stands: what is live, "
-	"pending, cached and held, the streams and pools that have most, and "
-	"how often memory is asked for. Without PID, list the processes that "
-	"can be watched.\v"
-	"A process can be watched that was started by 'weir run --watch', or "
-	"with WEIR_CONF=watch:True, once it has asked for memory; by the same "
-	"user only. The process calls no driver for it. The exit status is 0 "
-	"if something was shown, also if the process has ended since.",
+	"Show the GPU memory of a running process: live, pending, cached and "
+	"held bytes, the largest streams and pools, and the rate of requests. "
+	"Without PID, list the processes that can be watched.\v"
+	"Those are the user's own processes that were started by 'weir run "
+	"--watch', or with WEIR_CONF=watch:True, and have asked for memory. "
+	"Being watched, a process calls no driver. The exit status is 0 if "
+	"something was shown, even if the process has ended since.",
 	NULL, NULL, NULL };
 
 /* ---- A snapshot -------------------------------------------------------- */
