@@ -26,12 +26,12 @@
  * bins and depots it takes what has
  * not been used since it was last looked at: the bins of a cache that has
  * counted nothing, and as many magazines as a depot has had throughout; of
- * other streams only where ladder.c, Note [Wait or grow], has waits come before
- * new memory. What is used would be missed at once and come back block by
- * block: threads that hand memory to each other would go on taking it from each
- * other for want of a little, so new memory is taken for that, once. When there
- * is none, or memory is to come before speed, all that is cached goes to the
- * pools.
+ * other streams only where pressure.h, Note [Wait or grow], has waits come
+ * before new memory. What is used would be missed at once and come back block
+ * by block: threads that hand memory to each other would go on taking it from
+ * each other for want of a little, so new memory is taken for that, once. When
+ * there is none, or memory is to come before speed, all that is cached goes to
+ * the pools.
  *
  * Looking stops all threads that have a cache, and between two looks that come
  * close after each other everything seems unused. So small requests, of which

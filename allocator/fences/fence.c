@@ -453,18 +453,18 @@ marks_cost(const struct pools *mine, const struct stream *other, uint64_t tick,
 /* Is it waited for? */
 static bool
 may_wait(const struct pools *mine, const struct pools *other, unsigned i,
-    struct patience patience)
+    struct wait_limits limits)
 {
 	uint64_t at = other->marks[i].at;
 
-	if (patience_is_any(patience))
+	if (wait_limits_allow_any(limits))
 		return true;
 	enum wait_cost cost = marks_cost(mine, other->stream, at, NEAR);
 	if (cost != WAIT_DEAR)
 		return cost == WAIT_FREE;
-	if (i + patience.age >= other->mark_count)
+	if (i + limits.age >= other->mark_count)
 		return false;
-	return !patience.half_way || at - other->passed_at <= order_now() - at;
+	return !limits.half_way || at - other->passed_at <= order_now() - at;
 }
 
 /* The marks of a stream that another one can wait for: in a capture, none. */
@@ -476,15 +476,15 @@ marks_of(const struct pools *other, const struct pools *mine)
 
 bool
 marks_follow(struct pools *mine, struct pools *other, uint64_t tick,
-    struct patience patience)
+    struct wait_limits limits)
 {
 	if (tick <= until_for(other, mine))
 		return true;
 	for (unsigned i = 0; i < marks_of(other, mine); i++)
 		if (other->marks[i].at >= tick &&
-		    may_wait(mine, other, i, patience))
+		    may_wait(mine, other, i, limits))
 			return wait_for(mine, other, &other->marks[i]);
-	return patience_is_any(patience) && follow_all(mine, other);
+	return wait_limits_allow_any(limits) && follow_all(mine, other);
 }
 
 /* The smallest block that is enough of those freed until a tick. */
@@ -507,7 +507,7 @@ find_freed(const struct pools *pools, enum pool_kind kind, size_t rounded,
 
 struct block *
 marks_find(const struct pools *mine, struct pools *other, size_t rounded,
-    struct patience patience)
+    struct wait_limits limits)
 {
 	enum pool_kind kind = size_kind(rounded);
 	uint64_t until = until_for(other, mine);
@@ -517,17 +517,17 @@ marks_find(const struct pools *mine, struct pools *other, size_t rounded,
 		return NULL;
 	for (unsigned i = 0; i < marks_of(other, mine) && block == NULL; i++)
 		if (other->marks[i].at > until &&
-		    may_wait(mine, other, i, patience))
+		    may_wait(mine, other, i, limits))
 			block = find_freed(
 			    other, kind, rounded, other->marks[i].at);
-	if (block == NULL && patience_is_any(patience))
+	if (block == NULL && wait_limits_allow_any(limits))
 		block = find_freed(other, kind, rounded, UINT64_MAX);
 	return block;
 }
 
 bool
 marks_follow_next(struct pools *mine, struct pools *other,
-    uint64_t *followed_until, struct patience patience)
+    uint64_t *followed_until, struct wait_limits limits)
 {
 	uint64_t until = until_for(other, mine);
 
@@ -537,10 +537,10 @@ marks_follow_next(struct pools *mine, struct pools *other,
 		return false;
 	for (unsigned i = 0; i < marks_of(other, mine); i++)
 		if (other->marks[i].at > until &&
-		    may_wait(mine, other, i, patience)) {
+		    may_wait(mine, other, i, limits)) {
 			*followed_until = other->marks[i].at;
 			return wait_for(mine, other, &other->marks[i]);
 		}
 	*followed_until = other->freed_at;
-	return patience_is_any(patience) && follow_all(mine, other);
+	return wait_limits_allow_any(limits) && follow_all(mine, other);
 }

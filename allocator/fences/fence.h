@@ -5,6 +5,7 @@
 #define ALLOCATOR_FENCES_FENCE_H
 
 #include "allocator/memory/block.h"
+#include "allocator/policy/pressure.h"
 #include "streams/order.h"
 
 /* How many streams one request asks about. */
@@ -46,17 +47,6 @@ block_is_usable(const struct block *block)
 	    block->freed_at <= block->pool->owner->usable_until;
 }
 
-/* Which marks of other streams, and uses of pending blocks, are waited for,
- * beside those that cost nothing: ladder.c, Note [Wait or grow]. All zero: any,
- * and new ones are made. */
-struct patience {
-	unsigned age;  /* marks with at least so many younger ones */
-	bool half_way; /* marks the stream has come half the way to */
-	unsigned uses; /* uses with at least so many younger ones, */
-	unsigned near; /* and, if the stream has nothing to do, not further away
-			* than so many ticks */
-};
-
 /* May a request rely on what its stream is behind, and can it be put behind
  * more? Kept in mine->ordered; mine->capture says in which capture. */
 bool marks_can_wait(struct pools *mine);
@@ -71,15 +61,6 @@ marks_position(struct pools *pools)
 	return (struct position){ .tick = order_tick() };
 }
 
-static inline bool
-patience_is_any(struct patience patience)
-{
-	return patience.age == 0 && !patience.half_way;
-}
-
-/* Ticks of another's work that a stream with nothing to do may wait for. */
-enum { NEAR = 64 };
-
 /* What a wait for a tick of another stream delays: Note [What a wait costs]. To
  * a stream with nothing to do, what is more than `near` ticks away is far. */
 enum wait_cost { WAIT_FREE, WAIT_DEAR, WAIT_FAR };
@@ -89,12 +70,12 @@ enum wait_cost marks_cost(const struct pools *mine, const struct stream *other,
 /* Put `mine` behind what `other` freed until a tick, by a wait on the device
  * if that is not known. */
 bool marks_follow(struct pools *mine, struct pools *other, uint64_t tick,
-    struct patience patience);
+    struct wait_limits limits);
 
 /* The best block for a request of `mine` that the earliest mark of `other` lets
  * go that is waited for; NULL: none does. Wait by marks_follow(). */
 struct block *marks_find(const struct pools *mine, struct pools *other,
-    size_t rounded, struct patience patience);
+    size_t rounded, struct wait_limits limits);
 
 /*
  * Put `mine` behind the next mark of `other` after the tick `*followed_until`,
@@ -103,6 +84,6 @@ struct block *marks_find(const struct pools *mine, struct pools *other,
  * (ORDER_KNOWN), so order alone would offer the same mark again.
  */
 bool marks_follow_next(struct pools *mine, struct pools *other,
-    uint64_t *followed_until, struct patience patience);
+    uint64_t *followed_until, struct wait_limits limits);
 
 #endif

@@ -6,6 +6,7 @@
 #define ALLOCATOR_MEMORY_ARENA_H
 
 #include "allocator/memory/types.h"
+#include "allocator/policy/pressure.h"
 
 /* The arena of a device, or NULL if it has none yet. One load. */
 struct arena *arena_peek(int device);
@@ -95,11 +96,10 @@ size_t arena_held(const struct arena *arena);
 
 /* What is held with prefer:memory, for what was ever alive, before everything
  * that is free is moved together: docs/adr/0004. */
-enum { MEMORY_SHARE = 12 };
 static inline size_t
 arena_memory_most(const struct arena *arena)
 {
-	return arena->most_live + arena->most_live / MEMORY_SHARE;
+	return pressure_memory_most(arena->most_live);
 }
 
 /* Drop pools that hold no block and that nobody uses. */

@@ -225,7 +225,7 @@ follow(const struct was *was, struct block *now)
 	if (was->pools != arena->any_pools && marks_can_wait(was->pools) &&
 	    was->pools->capture == 0 &&
 	    marks_follow(
-		was->pools, owner, owner->freed_at, (struct patience){ 0 }))
+		was->pools, owner, owner->freed_at, (struct wait_limits){ 0 }))
 		return WEIR_OK;
 	return status_set(WEIR_ENOTREADY,
 	    "checkpoint: the memory at %#llx is in use on stream %p, and "

@@ -31,42 +31,8 @@
  * Only 9 waits, with no lock held, and for no more than is needed. When all of
  * it is exhausted the request fails. From 7 on no more is looked for than was
  * asked for: that requests are rounded up is no reason to wait or to fail.
- *
- * Note [Wait or grow]
- *
- * `prefer:speed` leaves 5 out. `prefer:memory` waits whenever there is memory
- * to be had by it, and for a large block before its own pool is searched, but
- * for one that fits exactly: the best fit of all streams leaves least over, so
- * that little needs to be mapped together later. Only beyond a twelfth more
- * than was ever alive is that done without a budget.
- *
- * Between the two a stream waits for what it finds done when it comes to it
- * (fence.c, Note [What a wait costs]), and for more by what is held for the
- * most that was ever alive:
- *
- *   up to a fifth more   new memory is taken
- *   beyond               5 comes first, for marks that their streams have come
- *                        at least half the way to since they were made, and for
- *                        any use of a pending block, twice as far away if the
- *                        stream has nothing to do
- *   a third more         for any but the latest mark, and for uses four times
- *                        as far away
- *   a half more          waits have not kept it down, so what they cost is for
- *                        nothing: only for the oldest marks, and for the uses
- *                        of pending blocks that are as old
- *
- * It waits for no more than brings a block that is enough, but that pending
- * blocks of its own also serve to be moved together.
- *
- * Moving memory together costs calls that new memory would cost once and for
- * all, so it has a budget: a program that goes on as it did must not go on
- * calling the driver. As long as hardly more is held than was alive, it is
- * smaller, and where waits are made it is smaller again.
- * docs/adr/0004 has the figures.
  */
 #include "allocator/request/ladder.h"
-
-#include <limits.h>
 
 #include "allocator/cache/tcache.h"
 #include "allocator/fences/fence.h"
@@ -76,32 +42,12 @@
 #include "allocator/memory/pool.h"
 #include "allocator/memory/segment.h"
 #include "allocator/memory/totals.h"
+#include "allocator/policy/pressure.h"
 #include "allocator/request/decay.h"
 #include "allocator/request/reclaim.h"
 #include "base/status.h"
 
-static const size_t SHARE_LEAST = (size_t)64 << 20;
-
-/* How held memory stands to what was ever alive. */
-enum room { SPARE, ROOM, CLOSE, TIGHT, LOST };
-
-/* Note [Wait or grow]: what is up to a part of what was alive beyond it. */
-struct stage {
-	size_t share;
-	struct patience patience;
-	unsigned requests_a_move; /* handles may be moved one in so many */
-};
-static const struct stage stages[] = {
-	[SPARE] = { 64, { MARKS, false, UINT_MAX, NEAR }, 2000 },
-	[ROOM] = { 5, { MARKS, false, UINT_MAX, NEAR }, 300 },
-	[CLOSE] = { 3, { 1, true, 0, 2 * NEAR }, 1000 },
-	[TIGHT] = { 2, { 1, false, 0, 4 * NEAR }, 1000 },
-	[LOST] = { 0, { 5, false, 5, 4 * NEAR }, 1000 },
-};
-static const struct patience any = { 0 };
-
-/* Handles that may be moved beside these. */
-enum { MOVES_AT_FIRST = 20 };
+static const struct wait_limits any = { 0 };
 
 /* How many pending blocks a request looks at that need not have one. */
 enum { PENDING_ASKED = 256 };
@@ -381,27 +327,27 @@ can_wait(const struct request *r)
 /* May the uses of a pending block be waited for? */
 static bool
 may_claim(const struct pools *mine, const struct pending *pending,
-    struct patience patience)
+    struct wait_limits limits)
 {
 	enum wait_cost most = WAIT_FREE;
 
-	if (patience_is_any(patience) || mine->capture != 0)
+	if (wait_limits_allow_any(limits) || mine->capture != 0)
 		return true;
 	for (const struct use *u = pending->uses; u != NULL; u = u->next) {
 		uint64_t tick = use_tick(u);
 		enum wait_cost cost = tick != 0 ?
-		    marks_cost(mine, u->queue->stream, tick, patience.near) :
+		    marks_cost(mine, u->queue->stream, tick, limits.near) :
 		    WAIT_FAR;
 		if (cost > most)
 			most = cost;
 	}
 	return most == WAIT_FREE ||
-	    (most == WAIT_DEAR && use_is_old(pending, patience.uses));
+	    (most == WAIT_DEAR && use_is_old(pending, limits.uses));
 }
 
 /* Make a pending block free memory of the request's stream, behind waits. */
 static bool
-claim(struct request *r, struct block *block, struct patience patience)
+claim(struct request *r, struct block *block, struct wait_limits limits)
 {
 	struct pools *mine = r->pools;
 	struct arena *arena = mine->arena;
@@ -409,14 +355,14 @@ claim(struct request *r, struct block *block, struct patience patience)
 	struct driver_guard guard;
 	uint64_t waits = 0;
 
-	if (!may_claim(mine, &block->pending, patience) ||
+	if (!may_claim(mine, &block->pending, limits) ||
 	    (owner != arena->any_pools &&
-		!marks_follow(mine, owner, block->freed_at, patience)))
+		!marks_follow(mine, owner, block->freed_at, limits)))
 		return false;
 	if (driver_enter(mine->stream->context, &guard) != WEIR_OK)
 		return false;
 	bool done = use_follow(&block->pending, mine->stream, mine->capture,
-	    patience.age < MARKS ? &waits : NULL);
+	    wait_limits_allow_some(limits) ? &waits : NULL);
 	driver_leave(&guard);
 	arena->stats.num_gpu_waits += waits;
 	mine->stats.num_gpu_waits += waits;
@@ -428,9 +374,9 @@ claim(struct request *r, struct block *block, struct patience patience)
 }
 
 static size_t
-pending_asked(struct patience patience)
+pending_asked(struct wait_limits limits)
 {
-	return patience_is_any(patience) ? SIZE_MAX : PENDING_ASKED;
+	return wait_limits_allow_any(limits) ? SIZE_MAX : PENDING_ASKED;
 }
 
 /* Bytes of the run of free memory that a pending block would be part of. */
@@ -450,10 +396,10 @@ run_around(const struct block *block)
 
 /* Take the oldest pending block that is enough, alone or with neighbours. */
 static enum weir_status
-claim_one(struct request *r, bool only_mine, struct patience patience)
+claim_one(struct request *r, bool only_mine, struct wait_limits limits)
 {
 	struct list *pending = &r->pools->arena->waiting.pending;
-	size_t left = pending_asked(patience);
+	size_t left = pending_asked(limits);
 	enum weir_status status = WEIR_OK;
 	struct list *next;
 
@@ -465,8 +411,7 @@ claim_one(struct request *r, bool only_mine, struct patience patience)
 		if (block_state(block) != BLOCK_LEFT &&
 		    block->pool->kind == r->kind &&
 		    (block->pool->owner == r->pools || !only_mine) &&
-		    run_around(block) >= r->rounded &&
-		    claim(r, block, patience))
+		    run_around(block) >= r->rounded && claim(r, block, limits))
 			status = search_all(r);
 	}
 	return status;
@@ -474,7 +419,7 @@ claim_one(struct request *r, bool only_mine, struct patience patience)
 
 /* Wait for a mark that lets go a block that is enough. */
 static enum weir_status
-follow_one(struct request *r, struct patience patience)
+follow_one(struct request *r, struct wait_limits limits)
 {
 	struct arena *arena = r->pools->arena;
 
@@ -484,9 +429,9 @@ follow_one(struct request *r, struct patience patience)
 		if (pools == r->pools || pools == arena->any_pools)
 			continue;
 		struct block *block =
-		    marks_find(r->pools, pools, r->rounded, patience);
+		    marks_find(r->pools, pools, r->rounded, limits);
 		if (block != NULL &&
-		    marks_follow(r->pools, pools, block->freed_at, patience))
+		    marks_follow(r->pools, pools, block->freed_at, limits))
 			return search_all(r);
 	}
 	return WEIR_OK;
@@ -494,10 +439,10 @@ follow_one(struct request *r, struct patience patience)
 
 /* Take pending blocks behind waits, the oldest first, while they may help. */
 static enum weir_status
-claim_pending(struct request *r, bool only_mine, struct patience patience)
+claim_pending(struct request *r, bool only_mine, struct wait_limits limits)
 {
 	struct arena *arena = r->pools->arena;
-	size_t left = pending_asked(patience);
+	size_t left = pending_asked(limits);
 	enum weir_status status = WEIR_OK;
 	struct list *next;
 	size_t got = 0;
@@ -512,7 +457,7 @@ claim_pending(struct request *r, bool only_mine, struct patience patience)
 		if (block_state(block) == BLOCK_LEFT ||
 		    block->pool->kind != r->kind ||
 		    (only_mine && block->pool->owner != r->pools) ||
-		    !claim(r, block, patience))
+		    !claim(r, block, limits))
 			continue;
 		got += size;
 		if (got >= r->rounded)
@@ -524,7 +469,7 @@ claim_pending(struct request *r, bool only_mine, struct patience patience)
 /* Put the stream behind others, from mark to mark; in a capture, behind all
  * that they have captured. */
 static enum weir_status
-follow_others(struct request *r, struct patience patience)
+follow_others(struct request *r, struct wait_limits limits)
 {
 	struct arena *arena = r->pools->arena;
 	enum weir_status status = WEIR_OK;
@@ -538,7 +483,7 @@ follow_others(struct request *r, struct patience patience)
 			continue;
 		while (status == WEIR_OK && r->got == NULL &&
 		    pools->pool[r->kind].free.count > 0 &&
-		    marks_follow_next(r->pools, pools, &until, patience))
+		    marks_follow_next(r->pools, pools, &until, limits))
 			status = search_all(r);
 	}
 	return status;
@@ -661,7 +606,7 @@ search_everywhere(struct request *r)
 }
 
 static enum weir_status
-wait_on_device(struct request *r, struct patience patience)
+wait_on_device(struct request *r, struct wait_limits limits)
 {
 	enum weir_status status = WEIR_OK;
 
@@ -669,17 +614,19 @@ wait_on_device(struct request *r, struct patience patience)
 		return WEIR_OK;
 	status_mute();
 	/* Best is what one wait brings. */
-	status = claim_one(r, true, patience);
+	status = claim_one(r, true, limits);
 	if (status == WEIR_OK && r->got == NULL)
-		status = claim_one(r, false, patience);
+		status = claim_one(r, false, limits);
 	if (status == WEIR_OK && r->got == NULL)
-		status = follow_one(r, patience);
+		status = follow_one(r, limits);
 	if (status == WEIR_OK && r->got == NULL)
-		status = claim_pending(r, true, patience);
-	if (status == WEIR_OK && r->got == NULL && patience_is_any(patience))
-		status = claim_pending(r, false, patience);
-	if (status == WEIR_OK && r->got == NULL && patience_is_any(patience))
-		status = follow_others(r, patience);
+		status = claim_pending(r, true, limits);
+	if (status == WEIR_OK && r->got == NULL &&
+	    wait_limits_allow_any(limits))
+		status = claim_pending(r, false, limits);
+	if (status == WEIR_OK && r->got == NULL &&
+	    wait_limits_allow_any(limits))
+		status = follow_others(r, limits);
 	if (status != WEIR_OK)
 		return status_unmute_and_tell();
 	status_unmute();
@@ -688,15 +635,9 @@ wait_on_device(struct request *r, struct patience patience)
 
 /* ---- The ladder -------------------------------------------------------- */
 
-/* A part of n bytes; less than some is not worth a wait. */
-static size_t
-share(size_t n, size_t parts)
-{
-	return n / parts > SHARE_LEAST ? n / parts : SHARE_LEAST;
-}
-
-static enum room
-room_left(const struct request *r)
+/* How held memory stands to what was ever alive; the latter is kept. */
+static enum pressure
+note_pressure(const struct request *r)
 {
 	struct arena *arena = r->pools->arena;
 	const struct tally *tally = &arena->tally;
@@ -706,28 +647,26 @@ room_left(const struct request *r)
 	    tally_now(tally, PART_ALL, TALLIED_allocated_bytes) + r->rounded;
 
 	if (arena_is_host(arena)) /* it cannot wait on the device */
-		return ROOM;
+		return PRESSURE_LOW;
 	if (live < peak)
 		live = peak;
 	if (arena->most_live < live)
 		arena->most_live = live;
-	size_t held = arena_held(arena) + r->rounded;
-	enum room room = SPARE;
-	while (room < LOST &&
-	    held >
-		arena->most_live + share(arena->most_live, stages[room].share))
-		room++;
-	return room;
+	return pressure_of(arena_held(arena) + r->rounded, arena->most_live);
 }
 
-static struct patience
-patience_for(const struct request *r, enum room room)
+static struct pressure_facts
+facts_of(const struct request *r, enum pressure pressure)
 {
-	/* A wait in a capture is one at each replay, for good. */
-	if (r->pools->capture != 0 && r->options->prefer != PREFER_MEMORY)
-		return stages[SPARE].patience;
-	return r->options->prefer == PREFER_MEMORY ? any :
-						     stages[room].patience;
+	const struct arena *arena = r->pools->arena;
+
+	return (struct pressure_facts){ .prefer = r->options->prefer,
+		.pressure = pressure,
+		.is_captured = r->pools->capture != 0,
+		.held_bytes = arena_held(arena) + r->rounded,
+		.most_live_bytes = arena->most_live,
+		.moves = arena->moves,
+		.served = arena->served };
 }
 
 /* Does free memory of a kind help, there or elsewhere? */
@@ -885,25 +824,23 @@ climb_last(struct request *r)
 
 /* May free memory be moved together for the request? */
 static bool
-may_move(const struct request *r, enum room room)
+may_move(const struct request *r, enum pressure pressure)
 {
-	const struct arena *arena = r->pools->arena;
+	struct pressure_facts facts = facts_of(r, pressure);
 
-	return (r->options->prefer == PREFER_MEMORY &&
-		   arena_held(arena) + r->rounded > arena_memory_most(arena)) ||
-	    arena->moves <
-	    MOVES_AT_FIRST + arena->served / stages[room].requests_a_move;
+	return pressure_may_move(&facts);
 }
 
 /* tcache.h, Note [What is in use stays]. */
 static bool
-drain(const struct request *r, struct patience patience)
+drain(const struct request *r, struct wait_limits limits)
 {
 	struct arena *arena = r->pools->arena;
 
 	return r->options->prefer == PREFER_MEMORY || arena_is_host(arena) ?
 	    tcache_drain(arena) :
-	    tcache_drain_idle(&r->pools->pool[r->kind], patience.age < MARKS);
+	    tcache_drain_idle(
+		&r->pools->pool[r->kind], wait_limits_allow_some(limits));
 }
 
 /* A request for device memory of no stream. */
@@ -944,14 +881,14 @@ take_complete(struct request *r)
 
 /* After step 1, to 5: what takes nothing new. */
 static enum weir_status
-take_held(struct request *r, enum room room)
+take_held(struct request *r, enum pressure pressure)
 {
 	can_wait(r);
-	struct patience patience = patience_for(r, room);
-	bool captured = r->pools->capture != 0;
+	struct pressure_facts facts = facts_of(r, pressure);
+	struct wait_limits limits = pressure_wait_limits(&facts);
 	enum weir_status status = search_all(r);
 
-	if (status == WEIR_OK && r->got == NULL && drain(r, patience))
+	if (status == WEIR_OK && r->got == NULL && drain(r, limits))
 		status = search_free(r);
 
 	if (status != WEIR_OK || r->got != NULL)
@@ -960,10 +897,9 @@ take_held(struct request *r, enum room room)
 		reclaim_poll(r->pools->arena, RECLAIM_SKIPS);
 	marks_poll(r->pools);
 	status = search_all(r);
-	if (status == WEIR_OK && r->got == NULL &&
-	    (r->options->prefer != PREFER_SPEED || captured))
-		status = wait_on_device(r, patience);
-	if (status == WEIR_OK && r->got == NULL && may_move(r, room))
+	if (status == WEIR_OK && r->got == NULL && pressure_may_wait(&facts))
+		status = wait_on_device(r, limits);
+	if (status == WEIR_OK && r->got == NULL && may_move(r, pressure))
 		status = remap(r);
 	return status;
 }
@@ -982,8 +918,8 @@ climb(struct request *r)
 		status = take_complete(r);
 	if (status != WEIR_OK || r->got != NULL)
 		return status;
-	enum room room = room_left(r);
-	status = take_held(r, room);
+	enum pressure pressure = note_pressure(r);
+	status = take_held(r, pressure);
 	if (status != WEIR_OK || r->got != NULL)
 		return status;
 	if (arena_is_host(arena))
@@ -991,7 +927,7 @@ climb(struct request *r)
 	else
 		reclaim_collect(arena, r->options);
 	decay_regret(arena);
-	status = grow(r, may_move(r, room) ? GROW_AHEAD : GROW_NEW);
+	status = grow(r, may_move(r, pressure) ? GROW_AHEAD : GROW_NEW);
 	if (status == WEIR_ENOMEM)
 		status = grow(r, GROW_EXACT);
 	if (status != WEIR_ENOMEM)

@@ -52,12 +52,12 @@ poll(struct pools *mine)
 static bool
 follow_next(struct pools *mine, struct pools *other, unsigned age)
 {
-	struct patience patience = { .age = age };
+	struct wait_limits limits = { .age = age };
 
 	lock_enter(&arena()->lock);
 	marks_can_wait(mine);
 	uint64_t until = 0;
-	bool done = marks_follow_next(mine, other, &until, patience);
+	bool done = marks_follow_next(mine, other, &until, limits);
 	lock_leave(&arena()->lock);
 	return done;
 }
@@ -65,11 +65,11 @@ follow_next(struct pools *mine, struct pools *other, unsigned age)
 static bool
 follow(struct pools *mine, struct pools *other, uint64_t tick, unsigned age)
 {
-	struct patience patience = { .age = age };
+	struct wait_limits limits = { .age = age };
 
 	lock_enter(&arena()->lock);
 	marks_can_wait(mine);
-	bool done = marks_follow(mine, other, tick, patience);
+	bool done = marks_follow(mine, other, tick, limits);
 	lock_leave(&arena()->lock);
 	return done;
 }
@@ -399,7 +399,7 @@ TEST(streams_are_followed_from_mark_to_mark)
 TEST(no_mark_is_followed_twice_though_the_order_is_forgotten)
 {
 	enum { STREAMS = ORDER_KNOWN + 8 };
-	struct patience any = { .age = 0 };
+	struct wait_limits any = { .age = 0 };
 	struct pools *others[STREAMS];
 	uint64_t until[STREAMS] = { 0 };
 	bool again[STREAMS];
@@ -451,7 +451,7 @@ TEST(marks_that_a_stream_has_come_half_the_way_to_are_followed)
 {
 	weir_stream a = new_stream();
 	weir_stream b = new_stream();
-	struct patience half = { .age = 1, .half_way = true };
+	struct wait_limits half = { .age = 1, .half_way = true };
 
 	conf("tcache:0");
 	struct pools *of_b = pools_of(b);
@@ -493,7 +493,7 @@ TEST(a_wait_is_free_for_a_stream_that_has_more_to_do_itself)
 	for (int i = 0; i < 40; i++)
 		free_some(b, 2 * MIB);
 	EXPECT_EQ(cost(of_b, of_a, 3), WAIT_FREE);
-	/* Whatever the patience. */
+	/* Whatever the limits. */
 	EXPECT(follow(of_b, of_a, of_a->marks[3].at, MARKS));
 	EXPECT_EQ(gpu_waits(), 1);
 	expect_healthy();
@@ -504,7 +504,7 @@ TEST(a_stream_with_nothing_to_do_does_not_wait_for_what_is_far_away)
 {
 	weir_stream a = new_stream();
 	weir_stream b = new_stream();
-	struct patience latest = { .age = 1 };
+	struct wait_limits latest = { .age = 1 };
 
 	conf("tcache:0");
 	struct pools *of_b = pools_of(b);
