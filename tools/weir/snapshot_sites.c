@@ -247,7 +247,8 @@ is_runtime(const char *scope, const char *file)
 {
 	static const char *const scopes[] = { "std::", "__gnu_cxx::",
 		"thrust::", "cub::", "cuda::", "pybind11::", "nanobind::",
-		"weir::", "ffi_", "_ctypes_", "PyCFuncPtr_", "__cxx" };
+		"weir::", "weir_torch::", "ffi_", "_ctypes_", "PyCFuncPtr_",
+		"__cxx" };
 	static const char *const objects[] = { "libcudart", "libcuda.so",
 		"libcublas", "libcudnn", "libcufft", "libcusolver",
 		"libcusparse", "libcurand", "libcutensor", "libnccl",

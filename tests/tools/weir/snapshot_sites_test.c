@@ -102,6 +102,20 @@ TEST(a_framework_in_cplusplus_carries_no_blame)
 	    "net::forward(at::Tensor) (net.cpp:12)");
 }
 
+/* As PyTorch has it from weir's own adapter, which is built on the user's
+ * machine. */
+TEST(the_adapter_to_pytorch_carries_no_blame)
+{
+	expect_site(
+	    FRAMES({ "weir_torch::(anonymous namespace)::take_watched(signed "
+		     "char, unsigned long, CUstream_st*)",
+		       "adapter.cpp", 0 },
+		{ "at::native::empty_cuda(long)", "??", 0 },
+		{ "train", "/home/u/train.py", 28 },
+		{ "main", "/home/u/train.py", 36 }),
+	    "train (train.py:28)");
+}
+
 TEST(ctypes_and_installed_packages_carry_less_than_the_script)
 {
 	expect_site(
