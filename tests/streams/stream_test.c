@@ -255,7 +255,7 @@ TEST(a_mark_covers_what_is_queued_on_its_stream)
 	busy(a, LATE_MS);
 	CUevent of_a = mark(find(a));
 	CUevent of_b = mark(find(b));
-	settle();
+	finish(b);
 	EXPECT(!met(of_a));
 	EXPECT(met(of_b));
 	finish(a);
