@@ -5,7 +5,8 @@
  * Note [Reclaim ladder]
  *
  * A request that its own pool cannot serve tries, in this order, and searches
- * again after every step that changed something:
+ * again after every step that changed something (the table `ladder` has all
+ * steps):
  *
  *   1. free blocks of other streams that it may use without a wait, as far as
  *      is known already, together with memory of no stream, which is complete
@@ -15,9 +16,9 @@
  *      this comes before what threads have cached
  *   3. the streams are polled, and what is found complete becomes memory of no
  *      stream; then as 1
- *   4. mapping such memory, and its own, from several places at one
- *   5. memory behind a wait on the device; in a capture, pending blocks whose
+ *   4. memory behind a wait on the device; in a capture, pending blocks whose
  *      uses it comes after there
+ *   5. mapping such memory, and its own, from several places at one
  *   6. new memory from the driver, within the limit; before it, what the
  *      collector finds old (garbage_collection_threshold)
  *   7. all that is cached; memory of any kind behind waits on the device, also
@@ -68,6 +69,11 @@ struct request {
 	enum pool_kind kind;
 	size_t need;       /* bytes the driver or the limit could not give */
 	struct block *got; /* ACTIVE, of pools */
+
+	/* Found out on the way: search_usable(). */
+	enum pressure pressure;
+	struct pressure_facts facts;
+	struct wait_limits limits;
 };
 
 /* ---- What there is ----------------------------------------------------- */
@@ -788,28 +794,50 @@ wait_hard(struct request *r)
 	return status;
 }
 
-/* Steps 7 to 9. */
+/* May it be served at all? */
+static bool
+may_fit_alone(const struct request *r)
+{
+	const struct arena *arena = r->pools->arena;
+
+	return r->size <= arena->total_bytes && r->size <= device_limit(arena);
+}
+
 static enum weir_status
-climb_last(struct request *r)
+empty_caches(struct request *r)
 {
 	struct arena *arena = r->pools->arena;
-	bool waited = false;
 
 	arena->tries++;
-	enum weir_status status =
-	    tcache_drain(arena) ? search_and_grow(r) : WEIR_ENOMEM;
-	if (status == WEIR_ENOMEM)
-		status = wait_hard(r);
-	if (status != WEIR_ENOMEM)
-		return status;
-	reclaim_refresh(arena);
-	status = search_and_grow(r);
+	return tcache_drain(arena) ? search_and_grow(r) : WEIR_ENOMEM;
+}
+
+static enum weir_status
+search_refreshed(struct request *r)
+{
+	reclaim_refresh(r->pools->arena);
+	return search_and_grow(r);
+}
+
+/* Count a request that only a wait of the host can serve. */
+static void
+count_retry(struct request *r)
+{
+	r->pools->arena->stats.num_alloc_retries++;
+	r->pools->stats.num_alloc_retries++;
+}
+
+static enum weir_status
+give_back_and_wait(struct request *r)
+{
+	struct arena *arena = r->pools->arena;
+	enum weir_status status = WEIR_ENOMEM;
+	bool waited = false;
+
 	while (status == WEIR_ENOMEM) {
 		if (reclaim_shed(arena, r->need) == 0) {
-			if (!waited) {
-				arena->stats.num_alloc_retries++;
-				r->pools->stats.num_alloc_retries++;
-			}
+			if (!waited)
+				count_retry(r);
 			waited = true;
 			if (!reclaim_wait(arena))
 				break;
@@ -824,23 +852,23 @@ climb_last(struct request *r)
 
 /* May free memory be moved together for the request? */
 static bool
-may_move(const struct request *r, enum pressure pressure)
+may_move(const struct request *r)
 {
-	struct pressure_facts facts = facts_of(r, pressure);
+	struct pressure_facts facts = facts_of(r, r->pressure);
 
 	return pressure_may_move(&facts);
 }
 
 /* tcache.h, Note [What is in use stays]. */
 static bool
-drain(const struct request *r, struct wait_limits limits)
+drain(const struct request *r)
 {
 	struct arena *arena = r->pools->arena;
 
 	return r->options->prefer == PREFER_MEMORY || arena_is_host(arena) ?
 	    tcache_drain(arena) :
 	    tcache_drain_idle(
-		&r->pools->pool[r->kind], wait_limits_allow_some(limits));
+		&r->pools->pool[r->kind], wait_limits_allow_some(r->limits));
 }
 
 /* A request for device memory of no stream. */
@@ -854,12 +882,16 @@ is_plain(const struct request *r)
 
 /* Complete memory serves everyone, so a large request prefers what only those
  * may use that are ordered after it. */
+static bool
+prefers_ordered(const struct request *r)
+{
+	return r->kind == POOL_LARGE && r->pools->arena->streams >= 2 &&
+	    !is_plain(r);
+}
+
 static enum weir_status
 search_ordered(struct request *r)
 {
-	if (r->kind != POOL_LARGE || r->pools->arena->streams < 2 ||
-	    is_plain(r))
-		return WEIR_OK;
 	can_wait(r);
 	marks_find_usable(r->pools);
 	return search_spans(r);
@@ -879,63 +911,104 @@ take_complete(struct request *r)
 	    WEIR_OK;
 }
 
-/* After step 1, to 5: what takes nothing new. */
+/* Search what may be used without a wait, as far as is known. What later steps
+ * go by is found out here. */
 static enum weir_status
-take_held(struct request *r, enum pressure pressure)
+search_usable(struct request *r)
 {
+	r->pressure = note_pressure(r);
 	can_wait(r);
-	struct pressure_facts facts = facts_of(r, pressure);
-	struct wait_limits limits = pressure_wait_limits(&facts);
-	enum weir_status status = search_all(r);
+	r->facts = facts_of(r, r->pressure);
+	r->limits = pressure_wait_limits(&r->facts);
+	return search_all(r);
+}
 
-	if (status == WEIR_OK && r->got == NULL && drain(r, limits))
-		status = search_free(r);
+static enum weir_status
+search_cached(struct request *r)
+{
+	return drain(r) ? search_free(r) : WEIR_OK;
+}
 
-	if (status != WEIR_OK || r->got != NULL)
-		return status;
+static enum weir_status
+search_polled(struct request *r)
+{
 	if (!is_plain(r))
 		reclaim_poll(r->pools->arena, RECLAIM_SKIPS);
 	marks_poll(r->pools);
-	status = search_all(r);
-	if (status == WEIR_OK && r->got == NULL && pressure_may_wait(&facts))
-		status = wait_on_device(r, limits);
-	if (status == WEIR_OK && r->got == NULL && may_move(r, pressure))
-		status = remap(r);
-	return status;
+	return search_all(r);
 }
 
-/* All but the pool itself. */
-static __attribute__((noinline)) enum weir_status
-climb(struct request *r)
+static bool
+may_wait(const struct request *r)
+{
+	return pressure_may_wait(&r->facts);
+}
+
+static enum weir_status
+wait_within_limits(struct request *r)
+{
+	return wait_on_device(r, r->limits);
+}
+
+static enum weir_status
+grow_ahead(struct request *r)
 {
 	struct arena *arena = r->pools->arena;
-	enum weir_status status = search_ordered(r);
 
-	if (status == WEIR_OK && r->got == NULL)
-		status = search_any(r);
-
-	if (status == WEIR_OK && r->got == NULL && is_plain(r))
-		status = take_complete(r);
-	if (status != WEIR_OK || r->got != NULL)
-		return status;
-	enum pressure pressure = note_pressure(r);
-	status = take_held(r, pressure);
-	if (status != WEIR_OK || r->got != NULL)
-		return status;
 	if (arena_is_host(arena))
 		reclaim_bound(arena, r->options, r->rounded);
 	else
 		reclaim_collect(arena, r->options);
 	decay_regret(arena);
-	status = grow(r, may_move(r, pressure) ? GROW_AHEAD : GROW_NEW);
-	if (status == WEIR_ENOMEM)
-		status = grow(r, GROW_EXACT);
-	if (status != WEIR_ENOMEM)
-		return status;
-	if (r->size > arena->total_bytes || r->size > device_limit(arena))
-		return status;
-	status = take_unrounded(r);
-	return status == WEIR_ENOMEM ? climb_last(r) : status;
+	return grow(r, may_move(r) ? GROW_AHEAD : GROW_NEW);
+}
+
+static enum weir_status
+grow_exactly(struct request *r)
+{
+	return grow(r, GROW_EXACT);
+}
+
+/* A step that does not serve the request returns WEIR_OK or WEIR_ENOMEM. */
+struct step {
+	const char *name;
+	bool (*when)(const struct request *r); /* NULL: always */
+	enum weir_status (*run)(struct request *r);
+};
+
+/* Note [Reclaim ladder], whose numbers are here. */
+static const struct step ladder[] = {
+	{ "1: ordered memory", prefers_ordered, search_ordered },
+	{ "1: complete memory", NULL, search_any },
+	{ "2: complete memory of the size", is_plain, take_complete },
+	{ "1: usable memory", NULL, search_usable },
+	{ "1: idle cached memory", NULL, search_cached },
+	{ "3: polled memory", NULL, search_polled },
+	{ "4: a wait on the device", may_wait, wait_within_limits },
+	{ "5: a remap", may_move, remap },
+	{ "6: growth", NULL, grow_ahead },
+	{ "6: exact growth", NULL, grow_exactly },
+	{ "7: the size as asked for", may_fit_alone, take_unrounded },
+	{ "7: all cached memory", may_fit_alone, empty_caches },
+	{ "7: any wait on the device", may_fit_alone, wait_hard },
+	{ "8: memory seen to be complete", may_fit_alone, search_refreshed },
+	{ "8, 9: giving back, host waits", may_fit_alone, give_back_and_wait },
+};
+
+/* All but the pool itself. */
+static __attribute__((noinline)) enum weir_status
+climb(struct request *r)
+{
+	for (size_t i = 0; i < sizeof(ladder) / sizeof(ladder[0]); i++) {
+		const struct step *step = &ladder[i];
+		if (step->when != NULL && !step->when(r))
+			continue;
+		enum weir_status status = step->run(r);
+		if (r->got != NULL ||
+		    (status != WEIR_OK && status != WEIR_ENOMEM))
+			return status;
+	}
+	return WEIR_ENOMEM;
 }
 
 static inline void
