@@ -229,7 +229,7 @@ net_add(struct net *net, const struct block *block, int sign)
 }
 
 static __attribute__((noinline)) void
-count_blocks(struct pool *pool, int64_t blocks, int64_t bytes)
+count_owned(struct pool *pool, int64_t blocks, int64_t bytes)
 {
 	stats_change(pool, STAT3_inactive_split, blocks);
 	stats_change(pool, STAT3_inactive_split_bytes, bytes);
@@ -239,7 +239,7 @@ static inline QUICK void
 net_count(const struct net *net, struct pool *pool)
 {
 	if (net->blocks != 0 || net->bytes != 0)
-		count_blocks(pool, net->blocks, net->bytes);
+		count_owned(pool, net->blocks, net->bytes);
 }
 
 /* ---- Runs -------------------------------------------------------------- */

@@ -939,7 +939,7 @@ search_polled(struct request *r)
 }
 
 static bool
-may_wait(const struct request *r)
+may_wait_at_all(const struct request *r)
 {
 	return pressure_may_wait(&r->facts);
 }
@@ -984,7 +984,7 @@ static const struct step ladder[] = {
 	{ "1: usable memory", NULL, search_usable },
 	{ "1: idle cached memory", NULL, search_cached },
 	{ "3: polled memory", NULL, search_polled },
-	{ "4: a wait on the device", may_wait, wait_within_limits },
+	{ "4: a wait on the device", may_wait_at_all, wait_within_limits },
 	{ "5: a remap", may_move, remap },
 	{ "6: growth", NULL, grow_ahead },
 	{ "6: exact growth", NULL, grow_exactly },
