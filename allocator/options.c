@@ -1132,19 +1132,17 @@ options_get_first(const struct options **out)
 	return status;
 }
 
-/* Either a text of options, or one key with its value. */
 struct change {
 	struct origin origin;
-	const char *conf;
-	const char *key;
+	const char *key; /* NULL: the value is a text of options */
 	const char *value;
 };
 
 static enum weir_status
 apply_change(struct options *options, const struct change *change)
 {
-	if (change->conf != NULL)
-		return parse(options, &change->origin, change->conf);
+	if (change->key == NULL)
+		return parse(options, &change->origin, change->value);
 	enum weir_status status = apply(options, &change->origin,
 	    (struct word){ change->key, strlen(change->key) },
 	    (struct word){ change->value, strlen(change->value) });
@@ -1188,7 +1186,7 @@ options_set(const char *caller, const char *conf)
 {
 	const struct change change = {
 		.origin = { caller, WEIR_OPTION_CALL, false },
-		.conf = conf,
+		.value = conf,
 	};
 
 	return make_change(&change);
