@@ -30,8 +30,7 @@ waiting_init(struct waiting *waiting)
 	waiting->spare = NULL;
 	waiting->spares = 0;
 	waiting->queue_count = 0;
-	waiting->passed = 0;
-	waiting->glances = GLANCES;
+	waiting->until_glances = GLANCES;
 	waiting->in_captures = false;
 }
 

@@ -109,8 +109,9 @@ struct waiting {
 	struct use *spare; /* through ->next */
 	unsigned spares;
 	unsigned queue_count;
-	unsigned passed;  /* requests that took no glance at little memory */
-	unsigned glances; /* that little memory is still worth */
+	/* Requests to come until glances start anew; the last GLANCES of them
+	 * glance at little memory. */
+	unsigned until_glances;
 	bool in_captures; /* its blocks are used in captures; constant */
 };
 
@@ -157,15 +158,10 @@ waiting_is_due(const struct waiting *waiting)
 static inline bool
 waiting_has_glance(struct waiting *waiting)
 {
-	if (waiting->count == 0)
+	if (waiting->count == 0 || --waiting->until_glances >= GLANCES)
 		return false;
-	if (++waiting->passed >= REQUESTS_A_GLANCE) {
-		waiting->passed = 0;
-		waiting->glances = GLANCES;
-	}
-	if (waiting->glances == 0)
-		return false;
-	waiting->glances--;
+	if (waiting->until_glances == 0)
+		waiting->until_glances = REQUESTS_A_GLANCE;
 	return true;
 }
 
