@@ -1,5 +1,5 @@
 /*
- * What other parts of the tree may ask of the allocator beyond <weir/weir.h>.
+ * Calls of the allocator for other parts of the tree, beyond <weir/weir.h>.
  */
 #ifndef ALLOCATOR_ALLOCATOR_H
 #define ALLOCATOR_ALLOCATOR_H
@@ -16,19 +16,19 @@ struct arena;
 enum weir_status allocator_malloc_in(
     struct arena *arena, size_t size, weir_stream handle, void **out);
 
-/* The primary context of a device has been reset: all its memory is gone.
- * Addresses in it are foreign from now on. Of the driver nothing is asked but
- * to take back what outlives a context: mappings and reserved addresses. */
+/* The primary context of a device has been reset: all its memory is gone, and
+ * addresses in it are foreign from now on. The driver is called only to take
+ * back mappings and reserved addresses, which outlive a context. */
 void allocator_forget_device(int device);
 
-/* True if an address lies in a range weir has from the driver, be it in use,
- * cached or unmapped: freeing it is not for the driver. */
+/* True if an address lies in a range that weir has from the driver, in use,
+ * cached or unmapped: the driver must not be asked to free it. */
 bool allocator_owns(CUdeviceptr addr);
 
 /* True if an address lies in page-locked host memory of weir's. */
 bool allocator_owns_host(CUdeviceptr addr);
 
-/* What a free is about. */
+/* The block that a free names. */
 struct allocator_block {
 	int device;
 	size_t requested_bytes;
@@ -36,8 +36,9 @@ struct allocator_block {
 	bool host;         /* page-locked host memory */
 };
 
-/* The live block that begins at an address, which is the caller's to free: no
- * lock is taken, so nobody else may free it meanwhile. False: there is none. */
+/* The live block that begins at an address. No lock is taken: the caller owns
+ * the block, and no other thread may free it meanwhile. False: there is none.
+ */
 bool allocator_find(const void *ptr, struct allocator_block *out);
 
 /*
@@ -53,18 +54,18 @@ void *allocator_malloc_cached(
 bool allocator_free_cached(
     void *ptr, weir_stream stream, CUcontext context, size_t *requested_bytes);
 
-/* As weir_host_malloc_on(), but always allocated by the driver, so that all it
- * says of such memory is true. */
+/* As weir_host_malloc_on(), but the driver allocates the memory, so that the
+ * driver's own queries know it. */
 enum weir_status allocator_malloc_host(
     int device, size_t size, unsigned flags, void **out);
 
-/* As weir_free(), where all work on the block is known to be done, on whatever
- * stream: it is free at once. */
+/* As weir_free(), for a block that no stream uses any more: it is free at once.
+ */
 enum weir_status allocator_free_done(void *ptr);
 
-/* As weir_stats(), but threads' caches are not asked: what they have served is
- * missing; memory held, waits and failures are true. False: the device has no
- * memory of weir's. */
+/* As weir_stats(), but without the counts that thread caches have not reported
+ * yet. Memory held, waits and failures are exact. False: weir has no memory on
+ * the device. */
 bool allocator_glance(int device, struct weir_stats *out);
 
 #endif

@@ -30,7 +30,6 @@ struct options {
 	bool rounds;                       /* is any of them not 0? */
 	bool reclaim_always;
 	size_t tcache;     /* bytes of a thread's small blocks of a stream */
-	size_t growth_max; /* bytes mapped ahead at most */
 	size_t handle_max; /* bytes of one physical handle at most */
 	enum prefer prefer;
 	uint64_t decay_ms;       /* OPTION_OFF: never */
@@ -40,7 +39,7 @@ struct options {
 	size_t pinned_reserve;   /* bytes taken at once at first; 0: none */
 	size_t pinned_limit;     /* bytes a device; SIZE_MAX: none */
 	size_t pinned_idle;      /* bytes a kind; SIZE_MAX: no cap */
-	/* What auto_snapshot.h does. */
+	/* Options of auto_snapshot.h. */
 	bool history;
 	enum weir_history_level history_level;
 	size_t history_entries;     /* of a device */
@@ -62,7 +61,9 @@ enum weir_status options_get_first(const struct options **out);
 enum { GUARD_MAX = 1 << 20 };
 
 /* Those that options_get() gave last; NULL: none. */
+#pragma GCC visibility push(hidden)
 extern _Atomic(const struct options *) options_current;
+#pragma GCC visibility pop
 
 static inline const struct options *
 options_peek(void)

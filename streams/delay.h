@@ -19,9 +19,9 @@
  * load. A wait of the program that is not measured leaves the stream as late as
  * the later of the two.
  *
- * What cannot be measured is left out: a wait in a capture, one on a stream on
- * which a record would put others in order, one that the driver refuses an
- * event for, and what comes while DELAY_OPEN of a stream are not over yet.
+ * Some waits cannot be measured and are left out: a wait in a capture, one on a
+ * stream on which a record would put others in order, one that the driver
+ * refuses an event for, and any while DELAY_OPEN waits of the stream are open.
  */
 #ifndef STREAMS_DELAY_H
 #define STREAMS_DELAY_H
@@ -43,7 +43,7 @@ struct stall {
 	struct stream *earlier; /* the program's: a reference; weir's: NULL */
 };
 
-/* Of one stream. */
+/* The delay of one stream. */
 struct delay {
 	struct stall open[DELAY_OPEN]; /* the oldest first; under the lock */
 	_Atomic(unsigned) open_count;  /* changed under the lock */

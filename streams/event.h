@@ -15,7 +15,8 @@ enum weir_status event_take(CUcontext context, CUevent *out);
 /* Give it back. Work that waits for it is not disturbed. */
 void event_give(CUcontext context, CUevent event);
 
-/* The same for events between which the driver tells the time. */
+/* Take and give back an event with a time: the driver can measure the time
+ * between two of them. */
 enum weir_status event_take_timed(CUcontext context, CUevent *out);
 void event_give_timed(CUcontext context, CUevent event);
 

@@ -61,7 +61,9 @@ struct order {
 void order_init(struct order *order);
 
 /* The latest tick that was taken: what is freed now is later. */
+#pragma GCC visibility push(hidden)
 extern _Atomic(uint64_t) order_last;
+#pragma GCC visibility pop
 static inline uint64_t
 order_now(void)
 {

@@ -435,6 +435,7 @@ enqueue(struct use *use, size_t bytes)
 
 	if (use->capture != 0)
 		place(use);
+	use->at = order_now() + 1;
 	list_push_back(&queue->uses, &use->link);
 	queue->fresh++;
 	queue->fresh_bytes += bytes;
@@ -699,18 +700,25 @@ follow_captured(const struct use *use, struct stream *later, uint64_t capture,
 	return true;
 }
 
+/* Is a use over when `later`, which is in no capture, comes to what it is given
+ * next? */
+static bool
+is_before(const struct use *use, const struct stream *later)
+{
+	const struct stream *stream = use->queue->stream;
+
+	return stream == later || is_gone(use->queue) ||
+	    order_until(later, stream, 0) >= use->at;
+}
+
 static bool
 follow(struct use *use, struct stream *later, uint64_t *waits)
 {
 	struct stream *stream = use->queue->stream;
-	if (is_gone(use->queue))
+	if (is_before(use, later))
 		return true;
-	const struct use *carrier = carrier_of(use);
+	const struct use *carrier = waits != NULL ? carrier_of(use) : NULL;
 	if (carrier == NULL)
-		return false;
-	if (order_until(later, stream, 0) >= carrier->tick)
-		return true;
-	if (waits == NULL)
 		return false;
 	CUevent before = delay_begin(later);
 	CUresult code =
@@ -736,24 +744,19 @@ use_follow(struct pending *pending, struct stream *later, uint64_t capture,
 	return done;
 }
 
-uint64_t
-use_tick(const struct use *use)
+bool
+use_is_ordered(const struct pending *pending, const struct stream *later)
 {
-	const struct use *carrier = carrier_from(use->queue, &use->link);
-
-	return carrier != NULL ? carrier->tick : 0;
+	for (const struct use *u = pending->uses; u != NULL; u = u->next)
+		if (!is_met(u) && !is_before(u, later))
+			return false;
+	return true;
 }
 
 bool
-use_is_old(const struct pending *pending, unsigned n)
+use_is_marked(const struct use *use)
 {
-	for (const struct use *u = pending->uses; u != NULL; u = u->next) {
-		const struct list *l = u->link.next;
-		for (unsigned i = 0; i < n; i++, l = l->next)
-			if (l == &u->queue->uses)
-				return false;
-	}
-	return true;
+	return carrier_from(use->queue, &use->link) != NULL;
 }
 
 /* ---- Waiting ----------------------------------------------------------- */

@@ -85,6 +85,7 @@ struct use {
 	struct pending *owner; /* NULL: it is gone, but for its waiters */
 	CUevent event;         /* or NULL: one behind it tells, or none yet */
 	uint64_t tick;         /* of the record */
+	uint64_t at;           /* all of it was queued before this tick */
 	uint64_t capture;      /* all of it was in this one; 0: or was not */
 	uint64_t placed;       /* its stream's place in that, at its end */
 	bool past;             /* by weir_record_use(): it ended at the call */
@@ -196,12 +197,11 @@ bool use_follow(struct pending *pending, struct stream *later, uint64_t capture,
 bool use_is_over(const struct pending *pending, const struct stream *stream,
     uint64_t capture);
 
-/* The tick of the event that tells of an unmet use; 0: there is none yet. */
-uint64_t use_tick(const struct use *use);
+/* Is `later`, which is in no capture, known to come after every unmet use? */
+bool use_is_ordered(const struct pending *pending, const struct stream *later);
 
-/* Has every unmet use `n` younger ones on its stream? Then the stream has had
- * some time to complete it. */
-bool use_is_old(const struct pending *pending, unsigned n);
+/* Does an event tell of an unmet use? If not, none has been recorded yet. */
+bool use_is_marked(const struct use *use);
 
 /*
  * A use whose event tells of one of this block's, to wait for with no lock

@@ -92,7 +92,9 @@ enum {
 	HISTORY_KEPT = 3,
 	HISTORY_OBSERVED = 1 << (HISTORY_KEPT + TRACE_ACTION_COUNT)
 };
+#pragma GCC visibility push(hidden)
 extern atomic_uint history_state;
+#pragma GCC visibility pop
 
 /* Events are wanted: by the history, or by observers. */
 static inline bool

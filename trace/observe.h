@@ -13,7 +13,9 @@
 enum { OBSERVE_OOM = WEIR_TRACE_KINDS, OBSERVE_MEMORY, OBSERVE_KINDS };
 
 /* How many there are of each. */
+#pragma GCC visibility push(hidden)
 extern atomic_uint observe_counts[OBSERVE_KINDS];
+#pragma GCC visibility pop
 
 static inline bool
 observed(unsigned kind)

@@ -41,6 +41,7 @@ struct trace_segment {
 	uint32_t stack;
 	bool small;
 	bool expandable;
+	uint32_t number; /* in its arena, in the order of making */
 	const struct trace_block *blocks;
 	size_t block_count;
 };

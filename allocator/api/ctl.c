@@ -291,7 +291,7 @@ walk_short(struct walk *walk, const char *scope, const struct weir_stats *stats)
 	}
 }
 
-/* Of a statistic, by its flat name. */
+/* The unit of a statistic, by its flat name. */
 static const char *
 stat_unit(const char *name)
 {

@@ -10,6 +10,7 @@
 #include <weir/host.h>
 
 #include "allocator/allocator.h"
+#include "allocator/cache/budget.h"
 #include "allocator/cache/depot.h"
 #include "allocator/cache/tcache.h"
 #include "allocator/fences/fence.h"
@@ -73,7 +74,7 @@ malloc_count(const struct options *options, struct block *block)
 	count_malloc(options, block);
 }
 
-/* The same between zones, without a cache. */
+/* Take a block with guard zones, without a cache. */
 static __attribute__((noinline)) enum weir_status
 take_guarded(struct pools *pools, const struct options *options, size_t size,
     bool idle, struct block **out)
@@ -189,8 +190,8 @@ enter(struct arena *arena) ENTERS(arena->lock)
 		reclaim_glance(arena);
 }
 
-/* The same for a request by a cache. Of no stream it asks for no more while
- * there is what it is for. */
+/* Enter the arena for a request that missed its cache. A request of no stream
+ * does not poll while there is a complete block of its size. */
 static void
 enter_for(struct arena *arena, const struct cache *cache,
     const struct options *options, size_t size) ENTERS(arena->lock)
@@ -206,7 +207,7 @@ enter_for(struct arena *arena, const struct cache *cache,
 static void
 leave(struct arena *arena) LEAVES(arena->lock)
 {
-	/* Whoever comes here unmaps, in time, what was moved. */
+	/* Unmap memory that was moved elsewhere and is complete by now. */
 	if (!list_empty(&arena->left))
 		segment_unmap_left(arena, UNMAPPED_AT_ONCE);
 	lock_leave(&arena->lock);
@@ -240,7 +241,8 @@ take_from(struct arena *arena, struct stream *stream,
 	return status;
 }
 
-/* One of what arenas have free that help out; WEIR_ENOMEM: there is none. */
+/* Take a free block of another arena that serves requests when memory is short;
+ * WEIR_ENOMEM: there is none. */
 static enum weir_status
 take_from_helpers(struct arena *arena, struct stream *stream,
     const struct options *options, size_t size, void **out)
@@ -345,8 +347,8 @@ allocator_malloc_in(
 	return status;
 }
 
-/* By the cache that the thread has for the stream. False: that is of no use any
- * more, or the stream may be captured. */
+/* Serve a request by the thread's cache for the stream. False if that cache is
+ * out of use, or the stream may be captured. */
 static bool
 allocate_known(struct cache *cache, const struct options *options, size_t size,
     void **out, enum weir_status *status)
@@ -538,8 +540,8 @@ holds(const struct block *block, CUdeviceptr addr)
 }
 
 /* The live block that starts at an address, with its arena's lock taken; or
- * NULL, with none. The first look takes no lock: what it finds is a block for
- * ever, if not this one. */
+ * NULL, with none. The first look-up takes no lock: a struct block is never
+ * freed, so it is checked again under the lock. */
 static inline QUICK struct block *
 lock_found(struct block *block, const void *ptr) UNCHECKED
 {
@@ -561,7 +563,7 @@ find_exact_locked(const void *ptr)
 
 /*
  * The live block that holds an address, with its arena's lock taken; or NULL,
- * with none. A look without the lock is repeated under it, where what it finds
+ * with none. It is looked up without the lock, and again under it, when it
  * cannot change.
  */
 static struct block *
@@ -614,8 +616,8 @@ allocator_find(const void *ptr, struct allocator_block *out)
 	return true;
 }
 
-/* The same of an address in no block of the program's. It may have been in one,
- * or is behind one, as after a step too far. */
+/* Refuse an address that is in no live block. It may be in a block that was
+ * freed, or just past the end of one. */
 static enum weir_status
 refuse_unused(const char *call, const void *ptr) UNCHECKED
 {
@@ -700,9 +702,8 @@ release_later(struct block *block, uint64_t freed_at)
 	waiting_add(&block->arena->waiting, &block->pending);
 }
 
-/* Of a block that was used elsewhere: was all of that met by now? Or, in the
- * capture that its stream is in, may all of it come before what the stream is
- * given next? */
+/* Are all uses of a block by other streams complete? If its stream is captured:
+ * are they all ordered before the stream's next work in that capture? */
 static bool
 is_over(struct block *block, struct position place)
 {
@@ -742,8 +743,9 @@ malloc_release(struct block *block)
 	block_free(block);
 }
 
-/* Callbacks are told of a block that is about to be freed, with the lock left;
- * the block if it is still there, with its arena's lock taken, or NULL. */
+/* Call the callbacks for a block that is about to be freed, with the lock left.
+ * Returns the block if it is still there, with its arena's lock taken, or NULL.
+ */
 static struct block *
 tell_first(const struct block *block) UNCHECKED
 {
@@ -752,13 +754,13 @@ tell_first(const struct block *block) UNCHECKED
 
 	lock_leave(&block->arena->lock);
 	observe(trace);
-	/* What it called may have been calls of weir. */
+	/* The callback may have called weir: look the block up again. */
 	history_enter(WEIR_HISTORY_ALL);
 	return find_exact_locked(trace.address);
 }
 
-/* As lock_found(), for a block that is to be freed: history_leave() follows,
- * whatever comes of it. */
+/* As lock_found(), for a block that is to be freed: the caller calls
+ * history_leave() afterwards in any case. */
 static inline QUICK struct block *
 lock_to_free(struct block *block, const void *ptr) UNCHECKED
 {
@@ -770,8 +772,8 @@ lock_to_free(struct block *block, const void *ptr) UNCHECKED
 	    block;
 }
 
-/* Leave the lock after a free: the memory of an arena that nobody owns any
- * more goes back, and host memory beyond what may stay unused. */
+/* Leave the lock after a free. An arena without an owner gives its free memory
+ * back; host memory gives back what may not stay unused. */
 static inline QUICK void
 leave_freed(struct arena *arena) UNCHECKED
 {
@@ -785,8 +787,8 @@ leave_freed(struct arena *arena) UNCHECKED
 		arena_empty(arena);
 }
 
-/* By the arena's lock; `keep` if the thread's cache is to have it. What is at
- * the address may be no such block. */
+/* Free under the arena's lock; with `keep` into the thread's cache, if it takes
+ * the block. `block` is only a guess and may not be at the address. */
 static inline QUICK enum weir_status
 free_locked(struct block *block, void *ptr, bool keep) UNCHECKED
 {
@@ -811,7 +813,8 @@ free_traced(void *ptr, struct block *block)
 	return free_locked(block, ptr, true);
 }
 
-/* What may be a block, or NULL. */
+/* Free an address whose block did not fit the caches. `block` is the block that
+ * is believed to start there, or NULL. */
 static __attribute__((noinline)) enum weir_status
 free_slow(void *ptr, struct block *block)
 {
@@ -955,7 +958,7 @@ allocator_free_done(void *ptr) UNCHECKED
 	return WEIR_OK;
 }
 
-/* Everything counted for a live block goes over to another stream. */
+/* Count a live block for another stream. */
 static void
 count_move(struct block *block, struct pool *to)
 {
@@ -968,8 +971,8 @@ count_move(struct block *block, struct pool *to)
 	}
 }
 
-/* The block, all of whose use comes before this point of the stream, becomes
- * the stream's. */
+/* Make a block belong to a stream, where all uses of the block are ordered
+ * before this point of the stream. */
 static enum weir_status
 hand_over(struct block *block, struct stream *stream)
 {
@@ -979,8 +982,9 @@ hand_over(struct block *block, struct stream *stream)
 	enum weir_status status = pools_get(arena, stream, &to);
 	if (status != WEIR_OK)
 		return status;
-	/* WEIR_STREAM_ANY orders nothing: the block keeps its uses, and all
-	 * streams of the context are one more. What can fail comes first. */
+	/* Move a block to another stream. WEIR_STREAM_ANY orders nothing: such
+	 * a block keeps its uses, and gets one of all streams of the context.
+	 * The steps that can fail come first. */
 	if (to == arena->any_pools) {
 		status = use_add(&arena->waiting, &block->pending, stream);
 		if (status != WEIR_OK)
@@ -990,7 +994,7 @@ hand_over(struct block *block, struct stream *stream)
 	}
 	struct pool *pool = &to->pool[block->pool->kind];
 	if (pool != block->pool) {
-		/* Of what it had, some may be gone. */
+		/* Report first: the cache may have counted this block. */
 		tcache_tell_news(arena);
 		count_move(block, pool);
 		block_move(block, pool);
@@ -1069,7 +1073,8 @@ allocator_free_cached(
 	struct block *block = tcache_block(&t->nearby, address(ptr));
 	struct cache *cache = t->last;
 
-	/* What takes the block is for its stream, or is none any more. */
+	/* The cache that takes the block must be that of the named stream, or
+	 * it is out of use. */
 	if (block == NULL ||
 	    atomic_load_explicit(&cache->key, memory_order_acquire) != stream)
 		return free_cached_rare(ptr, stream, context, requested_bytes);
@@ -1271,7 +1276,7 @@ driver_memory(int device, size_t *free_bytes, size_t *total_bytes)
 	return driver_status(code, "cuMemGetInfo(device %d)", device);
 }
 
-/* Both views at one moment: memory that goes from one to the other in between
+/* Read both at one moment: memory that moved from one to the other in between
  * would count twice. */
 static enum weir_status
 arena_memory(struct arena *arena, size_t *free_bytes, size_t *total_bytes)
@@ -1282,8 +1287,9 @@ arena_memory(struct arena *arena, size_t *free_bytes, size_t *total_bytes)
 	    driver_memory(arena->device, free_bytes, total_bytes);
 	if (status == WEIR_OK) {
 		/* Pending blocks count as free: a request waits for them before
-		 * it fails. What a job has just given back may count as held
-		 * too, but not beside what is used. */
+		 * it fails. Memory that a job has just given back may still
+		 * count as held, so the sum is bounded by the memory that is
+		 * not used. */
 		size_t used = device_live(arena);
 		size_t held = device_reserved(arena);
 		if (*total_bytes > device_limit(arena))

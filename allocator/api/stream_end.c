@@ -12,7 +12,7 @@
 #include "base/status.h"
 #include "streams/capture.h"
 
-/* Its pools, if it has any, are told that the stream is about to go. */
+/* End the pools of a stream that is about to go, if it has any. */
 static void
 end_pools(struct stream *stream)
 {
@@ -26,7 +26,7 @@ end_pools(struct stream *stream)
 	}
 }
 
-/* The same with no call to the driver. */
+/* End the pools of a stream without a call to the driver. */
 static void
 end_pools_later(struct stream *stream)
 {

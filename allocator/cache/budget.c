@@ -1,10 +1,9 @@
 /*
- * What thread caches have counted (budget.h).
+ * Counts of thread caches, and their reports to the statistics (budget.h).
  */
 #include "allocator/cache/budget.h"
 
 #include "allocator/cache/depot.h"
-#include "allocator/cache/tcache.h"
 #include "allocator/memory/counters.h"
 
 static const struct sums no_sums;
@@ -147,7 +146,7 @@ counts_tell_peak(struct cache *cache)
 	lock_leave(&arena->lock);
 }
 
-/* A cache with no room tells before it hands out anything. */
+/* A cache without room reports before it hands out anything. */
 void
 tcache_come_elsewhere(struct arena *main)
 {

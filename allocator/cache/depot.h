@@ -2,9 +2,9 @@
  * Magazines of blocks of one class, and the depot of a stream, through which
  * full ones pass from thread to thread.
  *
- * What a thread works with is a bin, of two magazines, so that going back and
- * forth at the end of one stays with them. A bin is its owner's; a depot has a
- * lock.
+ * A thread works with a bin, which has two magazines: a thread that frees and
+ * allocates in turn at the end of one changes to the other, and not each time
+ * to the depot. A bin belongs to its thread and needs no lock; a depot has one.
  */
 #ifndef ALLOCATOR_CACHE_DEPOT_H
 #define ALLOCATOR_CACHE_DEPOT_H
@@ -94,7 +94,7 @@ struct magazine {
 	struct magazine *next; /* in a depot */
 	unsigned count;        /* while it is not the first of a bin */
 	unsigned n;            /* its class; constant */
-	struct sums in;        /* frees that it has brought to a depot */
+	struct sums in;        /* frees that it has counted in a depot */
 	struct block *blocks[];
 };
 
@@ -114,6 +114,15 @@ class_bytes(size_t n)
 				  (n - TCACHE_FINE) * FINE_GRANULE;
 }
 
+/* The class of a size with this granule; 0: it is in no bin. */
+static inline size_t
+class_of(size_t granule, size_t size)
+{
+	if (size < FINE_END && granule < WEIR_GRANULE)
+		return TCACHE_FINE + size / FINE_GRANULE;
+	return size > TCACHE_BINNED ? 0 : size / WEIR_GRANULE;
+}
+
 /* Blocks of a full magazine. */
 static inline unsigned
 magazine_max(size_t n)
@@ -129,7 +138,7 @@ void magazine_delete(struct magazine *magazine);
 /* The two magazines of a class, if it has none; false: no memory. */
 bool bin_make(struct bin *bin, size_t n);
 
-/* Without them again; they are empty. */
+/* Free the two magazines of a bin; they are empty. */
 void bin_delete(struct bin *bin);
 
 /* The first magazine of a bin that has some. */
@@ -145,7 +154,7 @@ bin_empty(const struct bin *bin)
 	return bin->top == bin->bottom;
 }
 
-/* So is one with no magazines. */
+/* A bin without magazines is full, too. */
 static inline bool
 bin_full(const struct bin *bin)
 {
@@ -175,8 +184,8 @@ bin_swap(struct bin *bin)
 
 /* ---- Depots ------------------------------------------------------------ */
 
-/* Full magazines of a stream, for any thread, and empty ones; of a class all in
- * one line of a processor's cache, mostly. */
+/* Full magazines of a stream, for any thread, and empty ones. A shelf mostly
+ * lies in one line of a processor's cache. */
 struct depot {
 	struct lock lock; /* over all that follows */
 	size_t bytes;
@@ -194,38 +203,42 @@ struct depot {
 /* NULL: no memory. */
 struct depot *depot_new(void);
 
-/* What has no full magazine; NULL does nothing. */
+/* Free a depot that has no full magazine; NULL does nothing. */
 void depot_delete(struct depot *depot);
 
-/* What a cache finds: nothing, what it brought itself, as far as is known, or
- * what others may have. */
+/* Where the magazine that a cache gets comes from: there is none, the cache put
+ * it there itself (as far as is known), or another cache may have. */
 enum depot_taken { DEPOT_NONE, DEPOT_OWN, DEPOT_SHARED };
 
 /*
- * A full magazine of a class, in place of the empty first one of a bin.
+ * Take a full magazine of a class, in exchange for the empty first one of a
+ * bin.
  *
- * @param in  what it brings along, unless there is none: frees, which the
- *            depot tells no more
+ * @param in  set to the frees that the magazine has counted, if there is one;
+ *            the depot no longer counts them
  */
 enum depot_taken depot_take(struct depot *depot, const struct cache *user,
     struct bin *bin, size_t n, struct sums *in);
 
 /*
- * The full first magazine of a bin, which brings what is in its ->in, for an
- * empty one; it is anyone's then. False, and it stays: the depot would hold
- * more than `max` bytes, or there is no memory.
+ * Put the full first magazine of a bin into the depot, with the frees that its
+ * ->in counts, in exchange for an empty one. Any thread may take it then.
+ * False, and it stays in the bin, if the depot would hold more than `max` bytes
+ * or there is no memory.
  */
 bool depot_put(
     struct depot *depot, const struct cache *user, struct bin *bin, size_t max);
 
-/* What is to be taken out of a depot: what it has had throughout since this was
- * last asked, or everything. */
+/* Which magazines to take out of a depot: those that stayed there since the
+ * last such call, or all. */
 enum drain { DRAIN_IDLE, DRAIN_ALL };
 
-/* Full magazines, through ->next; the caller's. */
+/* Take full magazines out; they are linked by ->next and belong to the caller.
+ */
 struct magazine *depot_take_many(struct depot *depot, enum drain which);
 
-/* The frees that magazines have brought; the caller tells them. */
+/* Take the counts of frees that magazines have brought; the caller adds them to
+ * the statistics. */
 static inline struct sums
 depot_untold(struct depot *depot)
 {
@@ -236,8 +249,7 @@ depot_untold(struct depot *depot)
 	return in;
 }
 
-/* Has only this cache used the depot since all were looked at? That begins anew
- * with a `look`. */
+/* Has no other cache used the depot since the last call with `look`? */
 bool depot_is_own(struct depot *depot, const struct cache *user, bool look);
 
 #endif

@@ -21,44 +21,45 @@
  *
  * Note [What is in use stays]
  *
- * A request that its pool cannot serve takes what its own thread has cached, in
- * depots too that no other uses, and the larger blocks of all threads. Of other
- * bins and depots it takes what has
- * not been used since it was last looked at: the bins of a cache that has
- * counted nothing, and as many magazines as a depot has had throughout; of
- * other streams only where pressure.h, Note [Wait or grow], has waits come
- * before new memory. What is used would be missed at once and come back block
- * by block: threads that hand memory to each other would go on taking it from
- * each other for want of a little, so new memory is taken for that, once. When
- * there is none, or memory is to come before speed, all that is cached goes to
- * the pools.
+ * A request that its pool cannot serve drains caches. It first takes all that
+ * its own thread has cached, in depots too if no other thread uses them, and
+ * the larger blocks of all threads. From other bins and depots it takes only
+ * blocks that are idle, that is, not used since the last inspection: the bins
+ * of a cache that has counted nothing, and as many magazines as a depot has
+ * held all the time. Caches of other streams are drained only under memory
+ * pressure: policy.h, Note [Wait or grow]. Blocks in use are left,
+ * since their threads would miss them at once and bring them back one by one:
+ * threads that hand memory to each other would take it from each other for
+ * ever, when a little new memory, once, ends that. If no new memory can be had,
+ * or the program prefers memory to speed, all caches are drained into the
+ * pools.
  *
- * Looking stops all threads that have a cache, and between two looks that come
- * close after each other everything seems unused. So small requests, of which
- * there may be many, do it no oftener than once in some that the pools have
- * served for each of those caches; in between they have what their own thread
- * has cached.
+ * An inspection stops all threads that have a cache, and soon after one
+ * everything seems unused. So small requests, of which there may be many, make
+ * one only after the pools have served a number of requests for each cache; in
+ * between they drain only their own thread's.
  *
- * A thread that is handed memory, and all the same comes to the pool for a
- * class again and again, is given more than it asks for, up to a magazine.
+ * A thread that gets memory which others free, and that still comes to the pool
+ * for a class again and again, is given more than it asks for, up to a
+ * magazine.
  *
  * Note [Complete memory]
  *
- * Memory of no stream that was freed and is found to be complete is likely
- * asked for again in the very same size. So what a thread finds, when it looks
- * in passing, it keeps whole in the slots of a cache of its own, where it need
- * be neither joined nor cut: until a request of another size finds nothing in
- * the pool. This cache works under the arena's lock only: each free needs it,
- * for the uses. It takes part in nothing else that is said here.
+ * A block of no stream that was freed and is found to be complete is likely to
+ * be requested again in exactly that size. So a thread that polls keeps such
+ * blocks whole in the slots of a cache of its own, where they need be neither
+ * merged nor split, until a request of another size finds nothing in the pool.
+ * This cache is used under the arena's lock only, which each free needs anyhow
+ * for the stream uses. None of the other notes here applies to it.
  *
  * Note [From thread to thread]
  *
  * A magazine is an array of pointers and moves as a whole, through the depot of
  * its stream, so that neither side walks the blocks: each is touched once by
  * the thread that frees it and once by the one that gets it, in one line of the
- * processor's cache. What the statistics are still to be told of its frees goes
- * along: else the one thread would seem to allocate ever more, and to pass a
- * peak with each malloc.
+ * processor's cache. A magazine carries the counts of its frees that have not
+ * been reported: without them the second thread would seem to allocate ever
+ * more, and to pass a peak with each malloc.
  *
  * Note [Freed twice at once]
  *
@@ -74,101 +75,22 @@
 #ifndef ALLOCATOR_CACHE_TCACHE_H
 #define ALLOCATOR_CACHE_TCACHE_H
 
-#include "allocator/cache/depot.h"
+#include "allocator/cache/complete.h"
+#include "allocator/cache/drain.h"
+#include "allocator/cache/make.h"
+#include "allocator/cache/own.h"
+#include "allocator/cache/refill.h"
+#include "allocator/cache/stop.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
 #include "allocator/memory/lookup.h"
 #include "base/os.h"
 
-enum {
-	TCACHE_SLOTS = 16, /* blocks of any larger size */
-	TCACHE_WAYS = 64,  /* streams a thread finds at once */
-};
-
-struct cache {
-	/* For the owner's shortest way; NOBODY and NULL close it. */
-	_Atomic(weir_stream) key;
-	_Atomic(struct pool *) key_pool; /* the small one */
-	atomic_uint busy;                /* the owner is at it */
-	unsigned slots;                  /* in use, from slot[1] on */
-
-	/* The owner's, or the stopper's. */
-	/* What may be taken before a peak would be missed: falls with each
-	 * malloc, rises with each free; below 0 the statistics are told. */
-	struct sums room;
-	struct sums out;        /* mallocs since they were told */
-	struct sums room_given; /* when they were told */
-	struct sums large_out;  /* of mallocs and frees those of */
-	struct sums large_in;   /* the large pool */
-	bool brought; /* frees to the depot, that may not have been told */
-	struct slot {
-		size_t size;
-		struct block *block;
-	} slot[TCACHE_SLOTS + 1]; /* the latest last */
-	/* By class; those of no bytes are never used. */
-	struct bin bins[TCACHE_CLASSES + 1];
-
-	uint8_t
-	    misses[TCACHE_CLASSES + 1]; /* of a class: tcache_refill_bin() */
-	bool used;                      /* since it was last looked at */
-	bool handed_over;               /* it has got what others freed */
-
-	atomic_uint wanted; /* the owner is to stay out */
-
-	/* What it is for. Written by its owner and by whoever retires it. */
-	_Atomic(weir_stream) handle;   /* as callers give it, LEGACY for NULL */
-	struct pool *pool[POOL_KINDS]; /* NULL: retired */
-
-	/* Constant. */
-	int device;
-	weir_stream usual; /* ->key while the cache is open */
-	bool keeps;        /* blocks; else it only finds the pools */
-	bool complete;     /* and keeps complete memory, under the lock */
-	bool traced;       /* keeps them under the arena's lock: see emit.c */
-	CUcontext context; /* of a default stream; else NULL */
-	const struct options *rounding; /* NULL: steps of 512 bytes */
-	size_t granule;                 /* the arena's */
-	size_t depot_max;
-	struct arena *arena;
-	struct pools *pools; /* pinned by ->caches */
-	struct tcache *owner;
-
-	struct list link;     /* in arena->caches, under its lock */
-	struct list own_link; /* in owner->caches, the owner's */
-	atomic_bool dead;     /* retired: out of the first list */
-};
-
-/* Where the latest weir_host_malloc() went. A change of options takes the cache
- * out of use. */
-struct latest {
-	struct cache *cache;
-	weir_stream key;   /* the cache's; NULL: it is only for a context */
-	CUcontext context; /* that is to be current, or NULL */
-};
-
-/* A thread's. Empty places hold `none`. */
-struct tcache {
-	struct cache *last; /* that it freed to */
-	struct nearby nearby;
-	struct cache *last_host; /* by weir_host_free(); of host memory */
-	struct nearby nearby_host;
-	struct nearby nearby_fine; /* starts that are no multiple of 512 */
-	struct latest latest_host;
-	struct cache *by_handle[TCACHE_WAYS]; /* of streams */
-	struct cache *by_pools[TCACHE_WAYS];
-	struct list caches; /* all it has, through ->own_link */
-	struct cache none;  /* takes nothing */
-};
-
 /* ---- The owner --------------------------------------------------------- */
 
-extern _Thread_local struct tcache *tcache_own; /* or tcache_nobody */
-extern struct tcache tcache_nobody;
-extern bool tcache_asymmetric; /* membarrier() works */
-
 /* The calling thread's cache for a stream, or for page-locked memory of an
- * arena; or NULL. Its pools are to be believed under the arena's lock, if the
- * cache is alive then. */
+ * arena; or NULL. Its pools may be used only under the arena's lock, and only
+ * if the cache is alive then. */
 static inline struct cache *tcache_find(int device, weir_stream handle);
 struct cache *tcache_find_host(const struct arena *arena);
 
@@ -176,14 +98,9 @@ struct cache *tcache_find_host(const struct arena *arena);
  * is current; NULL for another. NULL also for a cache that is traced. */
 struct cache *tcache_find_in(weir_stream handle, CUcontext context);
 
-static inline bool
-tcache_is_alive(const struct cache *cache)
-{
-	return !atomic_load_explicit(&cache->dead, memory_order_acquire);
-}
-
-/* Have tcache_free() find an address that it has not; false: it can already, or
- * never will. The same for tcache_free_host(). */
+/* Turn the thread's `nearby` to an address, so that tcache_free(), or
+ * tcache_free_host(), finds its block. False if trying again is of no use:
+ * `nearby` is there already, or no block can be. */
 static inline bool tcache_find_leaf(const void *ptr);
 bool tcache_find_host_leaf(const void *ptr);
 bool tcache_turn_to_leaf(CUdeviceptr place); /* the slow half of the first */
@@ -197,8 +114,8 @@ tcache_find_leaf(const void *ptr)
 	    tcache_turn_to_leaf(place);
 }
 
-/* What tcache_malloc() and tcache_free() below do not do: every other way to a
- * block in a cache, or into one. NULL and false: there is none. */
+/* Take a block out of a cache, or put one in, in the cases that the hit paths
+ * below leave out. NULL or false if that cannot be done. */
 void *tcache_malloc_in(struct cache *cache, size_t size);
 static inline bool tcache_free_rare(struct block *block);
 bool tcache_free_in_its(struct cache *cache, struct block *block);
@@ -224,7 +141,7 @@ tcache_leave(struct cache *cache)
 	atomic_store_explicit(&cache->busy, 0, memory_order_release);
 }
 
-/* Of what has gone out or come in that which is of the large pool. */
+/* Count a block of the large pool; it is counted in the cache's totals, too. */
 static inline void
 tcache_count_large(struct sums *sums, size_t bytes, size_t requested)
 {
@@ -255,14 +172,6 @@ tcache_fine_bin(struct cache *cache, size_t rounded)
 	return tcache_bin_of(&cache->bins[TCACHE_FINE], FINE_GRANULE, rounded);
 }
 
-static inline unsigned
-tcache_way(weir_stream handle)
-{
-	uint32_t hash = (uint32_t)(uintptr_t)handle * UINT32_C(0x9e3779b1);
-
-	return hash >> 26;
-}
-
 /* Is the context the one that the cache of a default stream is for? */
 bool tcache_is_current(const struct cache *cache);
 
@@ -281,8 +190,9 @@ tcache_find(int device, weir_stream handle)
 	return cache;
 }
 
-/* What a cache for these pools says it is for: the stream, or for host memory,
- * which is of no stream, the arena itself, whose address is no stream's. */
+/* The key of a cache for these pools: the stream's handle; for host memory,
+ * which has no stream, the address of the arena, which is no stream's handle.
+ */
 static inline weir_stream
 tcache_key(const struct pools *pools)
 {
@@ -290,8 +200,8 @@ tcache_key(const struct pools *pools)
 					     pools->stream->handle;
 }
 
-/* Count a block that is handed out; false, and it is not, if a peak would be
- * passed by it. */
+/* Count a block that is handed out; false, and nothing is counted, if it would
+ * pass a peak. */
 static inline QUICK bool
 tcache_count_out(struct cache *cache, int64_t bytes, int64_t requested)
 {
@@ -308,8 +218,8 @@ tcache_count_out(struct cache *cache, int64_t bytes, int64_t requested)
 	cache->out.requested += requested;
 	return true;
 
-	/* The fences keep the compiler from holding what was there before: that
-	 * costs the usual way registers and instructions. */
+	/* The fences keep the compiler from holding the old values in
+	 * registers, which would cost the hit path instructions. */
 requested:
 	atomic_signal_fence(memory_order_seq_cst);
 	room->requested += requested;
@@ -330,8 +240,8 @@ tcache_count_in(struct cache *cache, size_t bytes, size_t requested)
 	cache->room.requested += (int64_t)requested;
 }
 
-/* A block for a request out of a cache of the calling thread's, if it is for
- * `key`; false: none. The way of most requests: a small size, a block at hand.
+/* Take a block for a request out of a cache of the calling thread, if the cache
+ * is for `key`; false: none. This is the hit path: a small size, a block there.
  *
  * @param fine  of a fine pool: the size is below FINE_END
  */
@@ -339,7 +249,7 @@ static inline QUICK bool
 tcache_take(
     bool fine, struct cache *cache, weir_stream key, size_t size, void **out)
 {
-	/* Of no bytes, and of too many to count, it is 0: that bin is empty. */
+	/* 0 bytes, and sizes that overflow, round to 0: that bin is empty. */
 	size_t rounded = round_up(size, fine ? FINE_GRANULE : WEIR_GRANULE);
 
 	if (!fine && __builtin_expect(rounded > TCACHE_BINNED, 0))
@@ -372,7 +282,8 @@ not_this_way:
 	return false;
 }
 
-/* The same for a size above the bins'; the latest block that was freed. */
+/* Take the block that was freed last, for a size above the bins', if it has
+ * that size; false: none. */
 static inline QUICK bool
 tcache_take_large(struct cache *cache, weir_stream key, size_t size, void **out)
 {
@@ -405,7 +316,7 @@ not_this_way:
 	return false;
 }
 
-/* The two for a stream. */
+/* The two hit paths of a malloc on a stream. */
 static inline QUICK bool
 tcache_malloc(int device, size_t size, weir_stream handle, void **out)
 {
@@ -424,15 +335,6 @@ tcache_malloc_large(int device, size_t size, weir_stream handle, void **out)
 	if (device != WEIR_DEVICE_CURRENT && device != cache->device)
 		return false;
 	return tcache_take_large(cache, handle, size, out);
-}
-
-/* The keys of caches for default streams of a primary context, by handle. */
-extern char tcache_primary_keys[3];
-
-static inline QUICK weir_stream
-tcache_primary_key(weir_stream handle)
-{
-	return (weir_stream)(void *)&tcache_primary_keys[(uintptr_t)handle];
 }
 
 /* As the two above, for LEGACY or PER_THREAD of the device's primary context,
@@ -456,7 +358,7 @@ tcache_malloc_primary_large(
 	    tcache_take_large(cache, tcache_primary_key(handle), size, out);
 }
 
-/* What became of a block; UNKNOWN: tcache_block() knows none there. */
+/* The result of a free into a cache; UNKNOWN: tcache_block() finds no block. */
 enum tcache_taken {
 	TCACHE_TAKEN,
 	TCACHE_TOO_LARGE,
@@ -464,8 +366,8 @@ enum tcache_taken {
 	TCACHE_UNKNOWN
 };
 
-/* The live block that starts at a place, if that is where the latest one was
- * and no other stream has used it; or NULL. */
+/* The live block that starts at a place, if that lies in `nearby` and no other
+ * stream has used the block; or NULL. */
 static inline QUICK struct block *
 tcache_block(const struct nearby *nearby, CUdeviceptr place)
 {
@@ -484,7 +386,8 @@ tcache_block(const struct nearby *nearby, CUdeviceptr place)
 	return block;
 }
 
-/* Entered, and leaves. The bin is the block's. */
+/* Put a block into the bin of its class and leave the cache, which the caller
+ * has entered. */
 static inline QUICK enum tcache_taken
 tcache_push(
     struct cache *cache, struct bin *bin, struct block *block, size_t size)
@@ -502,7 +405,8 @@ tcache_push(
 	return taken ? TCACHE_TAKEN : TCACHE_NOT_TAKEN;
 }
 
-/* Put a block into a cache of the calling thread, if it is the block's. */
+/* Put a block into a cache of the calling thread, if the cache is for its pool.
+ */
 static inline QUICK enum tcache_taken
 tcache_put(struct cache *cache, struct block *block)
 {
@@ -521,9 +425,9 @@ tcache_put(struct cache *cache, struct block *block)
 	return tcache_push(cache, tcache_bin(cache, size), block, size);
 }
 
-/* Put a block into the calling thread's cache. The way of most frees: to the
- * stream of the latest, a small size, room at hand. *out is the block, unless
- * it is UNKNOWN. */
+/* Put a block into the cache that the thread freed to last. This is the hit
+ * path of a free: a small size, room in the bin. *out is the block, unless it
+ * is UNKNOWN. */
 static inline QUICK enum tcache_taken
 tcache_free(void *ptr, struct block **out)
 {
@@ -553,8 +457,8 @@ tcache_free_rare(struct block *block)
 	return cache->keeps && tcache_free_in_its(cache, block);
 }
 
-/* The same for weir_host_free(): what it takes is host memory, as the cache of
- * the latest such free takes nothing else. */
+/* Put a block into the cache of the thread's latest weir_host_free(). Only host
+ * memory fits there, since that cache takes nothing else. */
 static inline QUICK enum tcache_taken
 tcache_free_host(void *ptr, struct block **out)
 {
@@ -564,7 +468,7 @@ tcache_free_host(void *ptr, struct block **out)
 	struct block *block = tcache_block(
 	    place == addr ? &t->nearby_host : &t->nearby_fine, place);
 
-	/* Of a pointer that is none a place loses the highest bits. */
+	/* An invalid pointer may be cut to the place of a block: compare. */
 	if (__builtin_expect(block == NULL || block->addr != addr, 0))
 		return TCACHE_UNKNOWN;
 	*out = block;
@@ -587,11 +491,11 @@ tcache_free_host(void *ptr, struct block **out)
 	return TCACHE_NOT_TAKEN;
 }
 
-/* Entered. The cache is the block's and has a slot free. */
+/* Put a block into a free slot of its cache, which the caller has entered. */
 static inline void
 tcache_put_slot(struct cache *cache, struct block *block)
 {
-	/* Others may know that they come after this point. */
+	/* A new tick: streams that are ordered after it may use the block. */
 	block->freed_at = order_now() + 1;
 	cache->slot[++cache->slots] =
 	    (struct slot){ .size = block->size, .block = block };
@@ -602,7 +506,7 @@ tcache_put_slot(struct cache *cache, struct block *block)
 		    &cache->large_in, block->size, block->requested);
 }
 
-/* The same for what is TCACHE_TOO_LARGE. */
+/* Put a block into a slot, after tcache_put() has returned TCACHE_TOO_LARGE. */
 static inline QUICK bool
 tcache_free_large(struct cache *cache, struct block *block)
 {
@@ -618,129 +522,17 @@ tcache_free_large(struct cache *cache, struct block *block)
 	return taken;
 }
 
-/* The same for a block of the stream that is named only; of the cache's. */
+/* Put a block into a cache of the calling thread, but only if its stream is the
+ * one that is named, or that of the cache. */
 bool tcache_free_on(void *ptr, weir_stream stream);
 bool tcache_free_in(const struct cache *cache, struct block *block);
 
-/* Under the arena's lock: put a block into the calling thread's cache, where
- * that is traced, and tell of it; false: not taken. */
+/* Under the arena's lock: put a block into the calling thread's cache, if that
+ * is traced, and record the free in the history; false: not taken. */
 bool tcache_keep(struct block *block);
 
-/* ---- Under the arena's lock -------------------------------------------- */
-
-/*
- * The calling thread has come here the slow way, on behalf of `pools`: what its
- * caches have counted is told to the statistics, and it gets a cache for the
- * pools if it has none. Returns that, or NULL: without memory there is none,
- * and some only find the pools.
- */
-static inline struct cache *tcache_come(struct pools *pools);
-struct cache *tcache_come_with(struct pools *pools, struct cache *cache);
-
-/* The calling thread's cache for these pools, or NULL. */
-static inline struct cache *
-tcache_of(const struct pools *pools)
-{
-	struct cache *cache = tcache_own->by_pools[pools->index % TCACHE_WAYS];
-	return cache->pool[POOL_SMALL] == &pools->pool[POOL_SMALL] ? cache :
-								     NULL;
-}
-
-static inline struct cache *
-tcache_come(struct pools *pools)
-{
-	struct cache *cache = tcache_of(pools);
-
-	return cache != NULL && !cache->keeps && !cache->complete ?
-	    NULL :
-	    tcache_come_with(pools, cache);
-}
-
-/* The same without a cache: what the calling thread's have counted is told. */
-void tcache_tell_news(struct arena *arena);
-
-/* The calling thread is about to allocate in another arena of the device: what
- * its caches have counted is told, and before they hand out more they look at
- * the peaks again. Takes the lock. */
-void tcache_come_elsewhere(struct arena *main);
-
-/* Is there complete memory of a size in a cache of the calling thread? */
-bool tcache_has_complete(const struct cache *cache, size_t rounded);
-
-/* A block of no stream that is complete is kept for a request of its size, or
- * false; one of that size, ACTIVE, or NULL; and all go back to the pool, or
- * false. Of the calling thread; Note [Complete memory]. */
-bool tcache_keep_complete(struct block *block);
-struct block *tcache_take_complete(const struct pools *pools, size_t rounded);
-bool tcache_settle_complete(const struct pools *pools);
-
-/* Give back what is too large for the bins. A request that goes to the pool is
- * to find it there. NULL does nothing. */
-bool tcache_empty_slots(struct cache *cache); /* were there any? */
-static inline void
-tcache_settle(struct cache *cache)
-{
-	if (cache != NULL && cache->slots > 0)
-		tcache_empty_slots(cache);
-}
-
-/* The pool has handed out a block on the calling thread's behalf, or taken one
- * back, which its room is to be less or more for. If its class is full there,
- * a magazine of it follows. NULL does nothing. */
-void tcache_went_out(struct cache *cache, const struct block *block);
-void tcache_take_in(struct cache *cache, const struct block *block);
-static inline void
-tcache_came_in(struct cache *cache, const struct block *block)
-{
-	if (cache != NULL)
-		tcache_take_in(cache, block);
-}
-
-/* The calling thread's request for a class of its pools was served by them:
- * more of the same, if that happens often and others free what the thread
- * allocates. NULL does nothing. */
-void tcache_refill_bin(
-    struct cache *cache, const struct options *options, size_t rounded);
-
-static inline void
-tcache_refill(
-    struct cache *cache, const struct options *options, size_t rounded)
-{
-	if (cache != NULL && cache->handed_over)
-		tcache_refill_bin(cache, options, rounded);
-}
-
-/* Take everything out of all caches and depots; or what is not in use, for a
- * request of some pools or, `widely`, of all: Note [What is in use stays]. True
- * if there was anything. */
-bool tcache_drain(struct arena *arena);
-bool tcache_drain_idle(const struct pool *pool, bool widely);
-
-/* Take caches out of use: of a stream, or of the calling thread, or all. */
-void tcache_retire(struct arena *arena, const struct stream *stream, bool own);
-
-/* The pools go: their caches are emptied and are of no use any more. */
-void tcache_end(struct pools *pools);
-
-/* Keep all owners out, with all they have counted told; let them in again. */
-void tcache_stop(struct arena *arena);
-void tcache_go(struct arena *arena);
-
-/* Tell the statistics what all caches have counted so far. */
-void tcache_tell(struct arena *arena);
-
-/* The context is gone, and all blocks with it. */
-void tcache_forget(struct arena *arena);
-
-/* Bytes in caches and depots of these pools, for weir_check(); stopped. */
-size_t tcache_bytes(const struct pools *pools);
-
-/* ---- With no lock ------------------------------------------------------ */
-
-/* The calling thread ends. */
-void tcache_thread_ends(void);
-
-/* Options have changed: all caches are emptied, and made anew. */
-void tcache_renew(void);
+/* Remove the latest block of a size from the slots; NULL: there is none. The
+ * cache is entered, or used under the arena's lock. */
+struct block *tcache_slot_find(struct cache *cache, size_t size);
 
 #endif

@@ -21,27 +21,13 @@
  *
  * Note [Memory in a capture]
  *
- * What a stream frees while it is captured another stream may use in the same
- * capture if it is behind it there, or, where memory is short, is put behind it
- * by an edge of the graph. That order says nothing of what the stream freed
- * before the capture, with which it may be one block by now: so all that must
- * have passed. Streams are looked at before a capture begins, for only then can
- * they be asked. A graph's memory stays where it is; where it is not kept, the
- * order of a capture is not relied on.
- *
- * Note [What a wait costs]
- *
- * A stream comes to what it is given now when it has done all it has by then. A
- * wait for another stream delays it only if that one takes longer. How long
- * each takes is not known, but how far it has come: to the latest mark, or use,
- * that was seen to be met. Ticks stand for time, so what is left of the other's
- * work is the ticks from there to its mark, and what is left of the stream's
- * own those since its oldest mark that is not met. If that is more the wait is
- * free.
- *
- * A stream without such a mark has nothing to do, or nothing that is known of.
- * Whoever wants something of an idle stream waits for it, so it is never made
- * to wait for what is far away. How far that is depends on how much is held.
+ * Memory that stream A frees while it is captured may serve stream B in the
+ * same capture if B is ordered after A there. Where memory is short, B is
+ * ordered after A by a new edge of the graph. That order does not cover memory
+ * that A freed before the capture, and such memory may have merged with it: so
+ * all of it must be complete. Streams are polled before a capture begins, since
+ * they cannot be polled in it. A graph's memory stays where it is; where it is
+ * not kept, the order of a capture is not relied on.
  */
 #include "allocator/fences/fence.h"
 
@@ -51,8 +37,9 @@
 #include "streams/capture.h"
 #include "streams/event.h"
 
-/* Or, of what it holds, a stream that allocates: MARKS_LEAST. */
-enum { MARK_SHARE = 32 };
+/* A stream that allocates gets a mark for each such part of what it holds that
+ * is freed on it, if that is more than MARKS_LEAST. */
+enum { MARK_SHARE = 1024 };
 
 /* ---- Marks ------------------------------------------------------------- */
 
@@ -302,7 +289,7 @@ is_of(const struct pools *pools, uint64_t capture)
 		pools->freed_before <= pools->passed_at);
 }
 
-/* What was freed in `pools` until this tick may be used by `mine`. */
+/* The tick until which memory that was freed in `pools` is ready for `mine`. */
 static uint64_t
 until_for(const struct pools *pools, const struct pools *mine)
 {
@@ -425,7 +412,7 @@ follow_end(struct pools *mine, struct pools *gone)
 	return true;
 }
 
-/* The same for all that another stream has been given by now. */
+/* Order `mine` after all work that another stream has been given by now. */
 static bool
 follow_all(struct pools *mine, struct pools *other)
 {
@@ -439,32 +426,25 @@ follow_all(struct pools *mine, struct pools *other)
 
 enum wait_cost
 marks_cost(const struct pools *mine, const struct stream *other, uint64_t tick,
-    unsigned near)
+    bool is_use)
 {
-	uint64_t left = stream_left(other, tick);
+	uint64_t now = order_now();
+	struct wait_facts facts = { .left = stream_left(other, tick),
+		.age = now > tick ? now - tick : 0,
+		.busy = mine->mark_count > 0 ? now - mine->marks[0].at : 0,
+		.is_use = is_use };
 
-	if (left == 0)
-		return WAIT_FREE;
-	if (mine->mark_count == 0)
-		return left <= near ? WAIT_DEAR : WAIT_FAR;
-	return left <= order_now() - mine->marks[0].at ? WAIT_FREE : WAIT_DEAR;
+	return policy_wait_cost(&facts);
 }
 
-/* Is it waited for? */
+/* May the mark `i` of `other` be waited for? */
 static bool
 may_wait(const struct pools *mine, const struct pools *other, unsigned i,
-    struct wait_limits limits)
+    enum waits waits)
 {
-	uint64_t at = other->marks[i].at;
-
-	if (wait_limits_allow_any(limits))
-		return true;
-	enum wait_cost cost = marks_cost(mine, other->stream, at, NEAR);
-	if (cost != WAIT_DEAR)
-		return cost == WAIT_FREE;
-	if (i + limits.age >= other->mark_count)
-		return false;
-	return !limits.half_way || at - other->passed_at <= order_now() - at;
+	return waits == WAITS_ANY ||
+	    policy_allows(waits,
+		marks_cost(mine, other->stream, other->marks[i].at, false));
 }
 
 /* The marks of a stream that another one can wait for: in a capture, none. */
@@ -475,16 +455,16 @@ marks_of(const struct pools *other, const struct pools *mine)
 }
 
 bool
-marks_follow(struct pools *mine, struct pools *other, uint64_t tick,
-    struct wait_limits limits)
+marks_follow(
+    struct pools *mine, struct pools *other, uint64_t tick, enum waits waits)
 {
 	if (tick <= until_for(other, mine))
 		return true;
 	for (unsigned i = 0; i < marks_of(other, mine); i++)
 		if (other->marks[i].at >= tick &&
-		    may_wait(mine, other, i, limits))
+		    may_wait(mine, other, i, waits))
 			return wait_for(mine, other, &other->marks[i]);
-	return wait_limits_allow_any(limits) && follow_all(mine, other);
+	return waits == WAITS_ANY && follow_all(mine, other);
 }
 
 /* The smallest block that is enough of those freed until a tick. */
@@ -507,7 +487,7 @@ find_freed(const struct pools *pools, enum pool_kind kind, size_t rounded,
 
 struct block *
 marks_find(const struct pools *mine, struct pools *other, size_t rounded,
-    struct wait_limits limits)
+    enum waits waits)
 {
 	enum pool_kind kind = size_kind(rounded);
 	uint64_t until = until_for(other, mine);
@@ -517,17 +497,17 @@ marks_find(const struct pools *mine, struct pools *other, size_t rounded,
 		return NULL;
 	for (unsigned i = 0; i < marks_of(other, mine) && block == NULL; i++)
 		if (other->marks[i].at > until &&
-		    may_wait(mine, other, i, limits))
+		    may_wait(mine, other, i, waits))
 			block = find_freed(
 			    other, kind, rounded, other->marks[i].at);
-	if (block == NULL && wait_limits_allow_any(limits))
+	if (block == NULL && waits == WAITS_ANY)
 		block = find_freed(other, kind, rounded, UINT64_MAX);
 	return block;
 }
 
 bool
 marks_follow_next(struct pools *mine, struct pools *other,
-    uint64_t *followed_until, struct wait_limits limits)
+    uint64_t *followed_until, enum waits waits)
 {
 	uint64_t until = until_for(other, mine);
 
@@ -537,10 +517,10 @@ marks_follow_next(struct pools *mine, struct pools *other,
 		return false;
 	for (unsigned i = 0; i < marks_of(other, mine); i++)
 		if (other->marks[i].at > until &&
-		    may_wait(mine, other, i, limits)) {
+		    may_wait(mine, other, i, waits)) {
 			*followed_until = other->marks[i].at;
 			return wait_for(mine, other, &other->marks[i]);
 		}
 	*followed_until = other->freed_at;
-	return wait_limits_allow_any(limits) && follow_all(mine, other);
+	return waits == WAITS_ANY && follow_all(mine, other);
 }

@@ -5,7 +5,7 @@
 #define ALLOCATOR_FENCES_FENCE_H
 
 #include "allocator/memory/block.h"
-#include "allocator/policy/pressure.h"
+#include "allocator/policy/policy.h"
 #include "streams/order.h"
 
 /* How many streams one request asks about. */
@@ -61,21 +61,20 @@ marks_position(struct pools *pools)
 	return (struct position){ .tick = order_tick() };
 }
 
-/* What a wait for a tick of another stream delays: Note [What a wait costs]. To
- * a stream with nothing to do, what is more than `near` ticks away is far. */
-enum wait_cost { WAIT_FREE, WAIT_DEAR, WAIT_FAR };
+/* What a wait of `mine` for a tick of another stream costs; `is_use`: for a use
+ * that was made then, else for what was freed by then. */
 enum wait_cost marks_cost(const struct pools *mine, const struct stream *other,
-    uint64_t tick, unsigned near);
+    uint64_t tick, bool is_use);
 
 /* Put `mine` behind what `other` freed until a tick, by a wait on the device
  * if that is not known. */
-bool marks_follow(struct pools *mine, struct pools *other, uint64_t tick,
-    struct wait_limits limits);
+bool marks_follow(
+    struct pools *mine, struct pools *other, uint64_t tick, enum waits waits);
 
 /* The best block for a request of `mine` that the earliest mark of `other` lets
  * go that is waited for; NULL: none does. Wait by marks_follow(). */
 struct block *marks_find(const struct pools *mine, struct pools *other,
-    size_t rounded, struct wait_limits limits);
+    size_t rounded, enum waits waits);
 
 /*
  * Put `mine` behind the next mark of `other` after the tick `*followed_until`,
@@ -84,6 +83,6 @@ struct block *marks_find(const struct pools *mine, struct pools *other,
  * (ORDER_KNOWN), so order alone would offer the same mark again.
  */
 bool marks_follow_next(struct pools *mine, struct pools *other,
-    uint64_t *followed_until, struct wait_limits limits);
+    uint64_t *followed_until, enum waits waits);
 
 #endif

@@ -9,7 +9,7 @@
 /* A block becomes free: into the pool it belongs in by now. */
 void block_free(struct block *block);
 
-/* The same for one that was freed before, at block->freed_at. */
+/* Free a block whose free was earlier, at block->freed_at. */
 void block_free_since(struct block *block);
 
 #endif

@@ -180,8 +180,8 @@ weir_host_malloc_on(int device, size_t size, unsigned flags)
 	return ptr;
 }
 
-/* The next request goes to the same arena: where there is but one device at
- * once, else if the same context is current. */
+/* Remember the arena for the next request: without further checks if there is
+ * one device, else if the same context is current. */
 static void
 remember(void)
 {
@@ -216,7 +216,7 @@ static inline QUICK bool
 take_small(
     const struct latest *latest, weir_stream key, size_t size, void **out)
 {
-	/* What is too large to count is 0 here: nothing is of that size. */
+	/* A size that overflows rounds to 0, and the bin of size 0 is empty. */
 	return round_up(size, FINE_GRANULE) < FINE_END ?
 	    tcache_take(true, latest->cache, key, size, out) :
 	    tcache_take(false, latest->cache, key, size, out);

@@ -256,7 +256,8 @@ pages_give(unsigned kind, CUdeviceptr addr, size_t size)
 	    CUDA_SUCCESS;
 }
 
-/* What the driver allocated has gone with the context. */
+/* The context is gone, and with it the memory that the driver allocated. Pages
+ * that were only registered are still there: free them. */
 static void
 pages_forget(unsigned kind, CUdeviceptr addr, size_t size)
 {

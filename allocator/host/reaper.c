@@ -37,7 +37,7 @@ static bool woken;    /* under the mutex */
 static atomic_bool running;
 static atomic_bool asleep; /* until it is woken */
 
-/* What there is in host memory to look after. */
+/* The work that freed host memory still needs. */
 struct found {
 	bool waits;  /* for streams */
 	bool unused; /* it can go back as a whole */
@@ -67,7 +67,7 @@ reap_arena(
 	lock_leave(&arena->lock);
 }
 
-/* Look, and tell for how long it need not be done again. */
+/* Do the work that is due; returns how long the thread may sleep then. */
 static uint64_t
 reap_all(void)
 {

@@ -6,11 +6,11 @@
 
 #include <stdbool.h>
 
-/* See to it that the thread that looks after freed memory runs. Whatever fails,
- * nothing depends on it. */
+/* Start the thread that looks after freed memory, if it does not run. A failure
+ * has no effect on the program's calls. */
 void host_reap_start(void);
-/* Much has been freed that nobody may ask for again: the same thread gives it
- * back when it has decayed. */
+/* Much memory has been freed that may not be asked for again: have the thread
+ * give it back when it has decayed. */
 void host_reap_freed(void);
 
 #endif

@@ -6,7 +6,7 @@
 #define ALLOCATOR_MEMORY_ARENA_H
 
 #include "allocator/memory/types.h"
-#include "allocator/policy/pressure.h"
+#include "allocator/policy/policy.h"
 
 /* The arena of a device, or NULL if it has none yet. One load. */
 struct arena *arena_peek(int device);
@@ -28,7 +28,7 @@ arena_next(const struct arena *arena)
 enum weir_status pools_get(
     struct arena *arena, struct stream *stream, struct pools **out);
 
-/* The same, or NULL if it has none. */
+/* The pools of a stream, or NULL if it has none. */
 struct pools *pools_peek(
     const struct arena *arena, const struct stream *stream);
 
@@ -94,17 +94,17 @@ void arena_enter_from_driver(struct arena *arena);
 /* Bytes held, or about to be. */
 size_t arena_held(const struct arena *arena);
 
-/* What is held with prefer:memory, for what was ever alive, before everything
- * that is free is moved together: docs/adr/0004. */
+/* Bytes that prefer:memory holds at most before it moves all free memory
+ * together; from the most that was ever live: docs/adr/0004. */
 static inline size_t
 arena_memory_most(const struct arena *arena)
 {
-	return pressure_memory_most(arena->most_live);
+	return policy_memory_most(arena->most_live);
 }
 
 /* Drop pools that hold no block and that nobody uses. */
 void pools_drop(struct pools *pools);
-/* The same if they have ended and passed. */
+/* Drop pools that have ended and passed, as above. */
 static inline void
 pools_drop_if_done(struct pools *pools)
 {
@@ -122,7 +122,9 @@ void marks_forget(struct pools *pools);
 
 /* Bytes of a zone of guarded blocks (observe/guard.h); 0: none. Set before the
  * first block is made. */
+#pragma GCC visibility push(hidden)
 extern size_t guard_zone;
+#pragma GCC visibility pop
 
 /* Private pools have no zones: checkpoints and replays rely on where their
  * blocks lie. Nor has host memory. */

@@ -14,10 +14,11 @@
  * others can wait for then covers both or neither, and merging loses nothing.
  * While a device has one stream, nobody else waits, and all are merged.
  *
- * What is not merged still serves as one. A run is a row of neighbours that are
- * of one stream's pool or complete. The first of them that is of the pool has
- * the size of the run and stands for it in the tree; a complete block may be
- * part of the runs of two streams, on its left and on its right.
+ * Blocks that are not merged may serve a request together. A run is a row of
+ * neighbours that are of one stream's pool or complete. The first of them that
+ * is of the pool has the size of the run and stands for it in the tree; a
+ * complete block may be part of the runs of two streams, on its left and on its
+ * right.
  */
 #include "allocator/memory/block.h"
 
@@ -113,7 +114,8 @@ name(const struct block *at, struct block *block)
 		lookup_set_in_leaf(leaf, place, block, at->segment->alone);
 }
 
-/* What a new block may lack. */
+/* Make room for a new block: a place in the table of addresses, and a struct.
+ */
 static __attribute__((noinline)) enum weir_status
 prepare_block(struct arena *arena, CUdeviceptr addr)
 {
@@ -213,7 +215,7 @@ block_split(struct block *block, size_t size, struct block *rest)
 	split(block, size, rest, block_state(block));
 }
 
-/* What becomes of inactive_split in one go: only the sum counts. */
+/* The change of inactive_split in one operation: only the sum is counted. */
 struct net {
 	int64_t blocks;
 	int64_t bytes;
@@ -544,7 +546,8 @@ block_hand_out(struct block *block)
 	block_set_state(block, BLOCK_ACTIVE);
 }
 
-/* The same with neighbours that are of its run, or of others. */
+/* Hand out the front of a block whose neighbours are of its run, or of others'.
+ */
 static __attribute__((noinline)) void
 hand_out_front_of_run(struct block *block, size_t size, struct block *rest)
 {

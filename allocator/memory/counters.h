@@ -89,7 +89,7 @@ stats_change_stream(struct pool *pool, enum stat3 which, int64_t delta)
 	stats_change3(stats_at(&pool->owner->stats, which), pool->kind, delta);
 }
 
-/* The same for the arena only, and its device. */
+/* Change a statistic of the arena and its device, but of no stream. */
 static inline void
 stats_change_arena(
     struct arena *arena, enum pool_kind kind, enum stat3 which, int64_t delta)
@@ -119,7 +119,7 @@ void stats_inactive(struct pool *pool, uint64_t size, uint64_t requested);
 void stats_flow(
     struct pool *pool, const struct sums *out, const struct sums *in);
 void stats_note_peaks(struct tally *tally);
-/* Of an arena, and its device. */
+/* Note the peaks of an arena, and of its device. */
 void stats_note_arena_peaks(struct arena *arena);
 
 /* All that is counted for a live block goes over to another stream. */

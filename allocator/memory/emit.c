@@ -30,14 +30,15 @@ tell_ring_leave(struct arena *arena) UNCHECKED
 		lock_leave(&arena->totals->lock);
 }
 
-/* What is in no totals is no memory of the device. */
+/* Does this arena report its events? One that is not counted in the device's
+ * totals has no memory of the device. */
 static bool
 tells(const struct arena *arena)
 {
 	return !arena->forgotten && arena_is_counted(arena);
 }
 
-/* What an event is of, beside its pool. */
+/* The memory that an event is about; its pool is known apart. */
 struct subject {
 	uint64_t addr;
 	uint64_t size;
@@ -175,7 +176,7 @@ tell_request(const struct block *block)
 void
 tell_completion(struct block *block)
 {
-	/* What is completed later is completed by somebody else's call. */
+	/* A PENDING block is completed later, in another caller's call. */
 	bool late = block_state(block) == BLOCK_PENDING;
 
 	tell_of(block, late ? ALLOCATIONS : EITHERS, TRACE_free_completed,

@@ -1,6 +1,6 @@
 /*
- * What the allocator tells trace/: the history, under the arena's lock, where
- * what is told has been done; and callbacks, with no lock held.
+ * Events for trace/: the history is written under the arena's lock, where the
+ * change was made; callbacks are called with no lock held.
  */
 #ifndef ALLOCATOR_MEMORY_EMIT_H
 #define ALLOCATOR_MEMORY_EMIT_H
@@ -98,7 +98,7 @@ tell_all(void)
 	    observed(WEIR_TRACE_MEMORY_DEALLOCATION);
 }
 
-/* What callbacks are told of a live block; it is the caller's, or the arena's
+/* Describe a live block to callbacks. The block is the caller's, or the arena's
  * lock is held. */
 struct weir_trace tell_trace(
     const struct block *block, enum weir_trace_kind kind);
@@ -112,7 +112,7 @@ tell_allocated(const struct block *block)
 		observe(tell_trace(block, WEIR_TRACE_MEMORY_ALLOCATION));
 }
 
-/* The same by its address. */
+/* Report an allocation by its address. */
 static inline void
 tell_allocated_at(const void *ptr)
 {

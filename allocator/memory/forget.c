@@ -1,6 +1,6 @@
 /*
- * What is in an arena is forgotten when its context is gone, but not before the
- * last job that has left the lock ends.
+ * An arena forgets its segments and blocks when its context is gone, but not
+ * before the last job that has left the lock ends.
  */
 #include "allocator/memory/forget.h"
 
@@ -12,8 +12,8 @@
 #include "base/meta.h"
 
 /*
- * What the driver allocated went with the context, but physical memory that
- * was created and mapped, and reserved addresses, are the process's and stay.
+ * Memory that the driver allocated went with the context. Physical memory that
+ * was created and mapped, and reserved addresses, belong to the process: stay.
  * Whether the driver has taken them back all the same is its own business: a
  * refusal leaves nothing to do.
  */

@@ -129,8 +129,6 @@ handle_size(
 {
 	size_t most = options->handle_max;
 
-	if (arena->streams < 2)
-		most /= HANDLE_ALONE_SHARE;
 	if (options->prefer == PREFER_MEMORY)
 		most = min_size(most, arena->most_live / MEMORY_SHARE);
 	most = min_size(most, device_left(arena) / LEFT_SHARE);
@@ -257,7 +255,7 @@ reopen_arena(struct arena *arena)
 	enum weir_status status = WEIR_OK;
 
 	lock_enter(&arena->lock);
-	/* What others are mapping may have been opened by the old list. */
+	/* Jobs that are mapping now may have read the old list. */
 	while (arena->jobs > 0) {
 		lock_leave(&arena->lock);
 		sched_yield();
@@ -270,6 +268,13 @@ reopen_arena(struct arena *arena)
 		status = handles_open(arena->device, h->addr, h->size);
 	lock_leave(&arena->lock);
 	return status;
+}
+
+static enum weir_status (*_Atomic follower)(int device);
+
+void handles_follow_peers(enum weir_status (*reopen)(int device))
+{
+	atomic_store(&follower, reopen);
 }
 
 static enum weir_status
@@ -307,6 +312,9 @@ weir_peer_access(int device, int peer)
 	for (struct arena *a = arena_peek(device);
 	     a != NULL && status == WEIR_OK; a = arena_next(a))
 		status = reopen_arena(a);
+	enum weir_status (*reopen)(int) = atomic_load(&follower);
+	if (status == WEIR_OK && reopen != NULL)
+		status = reopen(device);
 	if (status != WEIR_OK)
 		atomic_fetch_and(&peers[device][peer / 64], ~bit);
 	return status;

@@ -37,6 +37,9 @@ void handle_release(struct handle *handle);
 void handles_release_again(struct arena *arena);
 /* Make mapped memory readable and writable by its device. */
 enum weir_status handles_open(int device, CUdeviceptr addr, size_t size);
+/* Who else has memory that weir_peer_access() is to open: called with the
+ * memory's device when a peer has been added. One, set once. */
+void handles_follow_peers(enum weir_status (*reopen)(int device));
 
 /* A handle now belongs at `to` of a segment, or to none. */
 void handle_insert(struct segment *segment, struct handle *handle);

@@ -184,7 +184,8 @@ floor_in_leaf(
 	return false;
 }
 
-/* The same for a table, and a granule of a page of it. */
+/* The block with the highest start in a table at or below a granule of a page
+ * of it. */
 static bool
 floor_in_table(struct table *table, CUdeviceptr base, long page, long entry,
     struct found *out)
@@ -199,7 +200,8 @@ floor_in_table(struct table *table, CUdeviceptr base, long page, long entry,
 	return false;
 }
 
-/* The same for a place and so many tables. */
+/* The block with the highest start at or below a place; looks in so many
+ * tables, that of the place and those before it. */
 static bool
 floor_of(CUdeviceptr place, int tables, struct found *out)
 {

@@ -94,7 +94,8 @@ splits(const struct block *block, size_t size, const struct options *options,
 	    options, kind, block->segment->expandable, size, rounded);
 }
 
-/* What is cut off keeps its pool and its fence: it is as ready as it was. */
+/* The rest that is cut off keeps its pool and its fence, so that it is ready
+ * for the streams it was ready for before. */
 enum weir_status
 pool_cut_span(struct span span, struct pool *pool,
     const struct options *options, size_t rounded, struct block **out)
@@ -133,7 +134,7 @@ pool_cut_span(struct span span, struct pool *pool,
 	return WEIR_OK;
 }
 
-/* The same of a run of which the block found is not all. */
+/* Cut a run of which the block found is only a part. */
 static __attribute__((noinline)) enum weir_status
 cut_run(struct block **block, const struct options *options, size_t rounded)
 {

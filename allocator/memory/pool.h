@@ -18,7 +18,7 @@ struct block *pool_find(struct pool *pool, const struct options *options,
  * is left stays free. WEIR_EHOSTMEM, and nothing has changed. */
 enum weir_status pool_cut(
     struct block **block, const struct options *options, size_t rounded);
-/* The same of FREE neighbours of any pools that a pool's stream may use. */
+/* Cut a span: FREE neighbours of any pools that `pool`'s stream may use. */
 enum weir_status pool_cut_span(struct span span, struct pool *pool,
     const struct options *options, size_t rounded, struct block **out);
 

@@ -6,9 +6,9 @@
 
 #include "allocator/memory/types.h"
 
-/* What streams have freed and are done with becomes memory of no stream. Not in
- * other arenas: their requests are to get the same addresses when they are
- * restored. */
+/* Does memory become memory of no stream when the stream that freed it is done
+ * with it? In a device's own arena only: requests to other arenas get the same
+ * addresses again after a restore. */
 static inline bool
 arena_promotes(const struct arena *arena)
 {

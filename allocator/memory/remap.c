@@ -92,7 +92,8 @@ in_run(const struct job *job, const struct block *block)
 		(!job->bare && block_is_usable(block)));
 }
 
-/* What of a block of a run is to be mapped, `have` bytes lying before it. */
+/* Bytes of a block of a run that are to be mapped, if `have` bytes of the run
+ * lie before it. */
 static size_t
 missing_in(const struct block *block, size_t have, size_t rounded)
 {
@@ -127,8 +128,8 @@ measure(const struct job *job, struct block *unmapped, struct block **out)
 	return have >= job->rounded && parts <= PARTS_MAX ? missing : SIZE_MAX;
 }
 
-/* Of the runs through unmapped blocks the one that needs least to be mapped,
- * the lowest of equals. */
+/* Find the run through unmapped blocks that needs fewest bytes to be mapped,
+ * and among equals the one at the lowest address. */
 static bool
 find_run(struct job *job)
 {
@@ -390,57 +391,6 @@ choose_fresh(struct job *job)
 	return WEIR_OK;
 }
 
-/* Bytes that the pool grows by at a time: Note [Growing]. */
-static size_t
-growth_step(const struct job *job)
-{
-	const struct pools *pools = job->pool->owner;
-	const struct arena *arena = pools->arena;
-	bool several = arena->streams > 1;
-	size_t held = several ? arena_held(arena) :
-				pools->stats.reserved_bytes.all.current;
-	size_t step = held / (several ? STEP_SHARE : AHEAD_SHARE);
-	size_t most = times(job->options->growth_max, several ? STEP_TIMES : 1);
-
-	most = min_size(most, device_left(arena) / LEFT_SHARE);
-	return round_down(min_size(step, most), arena->granularity);
-}
-
-/* What may be mapped beside what is missing: all, but with prefer:memory. */
-static size_t
-most_ahead(const struct job *job, size_t missing)
-{
-	const struct arena *arena = job->pool->owner->arena;
-	size_t most = arena_memory_most(arena);
-	size_t held = arena_held(arena) + missing;
-
-	if (job->options->prefer != PREFER_MEMORY)
-		return SIZE_MAX;
-	return held < most ? round_down(most - held, arena->granularity) : 0;
-}
-
-/* Map ahead up to whole steps; never beyond the limit. */
-static void
-go_ahead(struct job *job)
-{
-	struct part *part = last_part(job);
-	struct arena *arena = job->pool->owner->arena;
-	size_t missing = part->size - part->filled;
-	size_t step = growth_step(job);
-
-	if (missing == 0 || step == 0)
-		return;
-	/* With one stream what a large request needs is enough. */
-	size_t steps = arena->streams > 1 ? (missing + step - 1) / step : 1;
-	if (steps * step <= missing)
-		return;
-	size_t ahead =
-	    min_size(steps * step - missing, part->block->size - part->size);
-	ahead = min_size(ahead, most_ahead(job, missing));
-	if (device_room(arena) >= missing + ahead)
-		part->size += ahead;
-}
-
 /* ---- Before, while and after the driver maps --------------------------- */
 
 /* All that has to be allocated for what follows. */
@@ -493,7 +443,8 @@ drop_prepared(struct job *job)
 	job->rest = NULL;
 }
 
-/* What the driver did not take back it is asked for another time. */
+/* Drop a job's new handles. Handles that the driver did not take back are kept,
+ * to be released another time. */
 static void
 drop_job(struct job *job)
 {
@@ -658,8 +609,8 @@ commit_remap(struct job *job)
 	for (size_t i = 0; i < job->part_count; i++) {
 		struct block *block = job->parts[i].block;
 		block->freed_at = tick;
-		/* What is new is complete; one stream alone has no use for
-		 * the difference. */
+		/* New memory is complete. While the device has one stream,
+		 * complete memory need not be told apart. */
 		if (tick > 0 || arena->streams < 2 || !arena_promotes(arena))
 			block_move(block, job->pool);
 		block_set_fence(block);
@@ -702,8 +653,6 @@ run_job(struct job *job, enum grow_how how, size_t *need)
 	struct part *open = open_part(job);
 	if (open != NULL && how == GROW_MOVED)
 		return status_set(WEIR_ENOMEM, "not enough to move");
-	if (open != NULL && how != GROW_EXACT)
-		go_ahead(job);
 	status = choose_fresh(job);
 	if (status != WEIR_OK)
 		return status;
@@ -733,7 +682,7 @@ map_somewhere(struct job *job, enum grow_how how, size_t *need)
 	job->addr = job->start->addr;
 	status = run_job(job, how, need);
 	drop_job(job);
-	/* What cannot be moved is grown next, at these addresses. */
+	/* If moving fails, growing comes next, at these addresses. */
 	if (status != WEIR_OK && how != GROW_MOVED)
 		segment_unreserve_if_empty(job->segment);
 	return status;

@@ -230,7 +230,7 @@ grow_by_segment(struct pool *pool, const struct options *options,
 	status = segment_new(pool, addr, size, false, &segment);
 	if (status != WEIR_OK)
 		goto drop_memory;
-	/* What is cut off when the request is served: see map_run(). */
+	/* The block that is cut off when the request is served: map_run(). */
 	status = block_prepare(arena, addr + rounded);
 	if (status != WEIR_OK)
 		goto drop_segment;

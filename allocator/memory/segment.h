@@ -9,33 +9,26 @@
 /*
  * Note [Growing]
  *
- * A pool grows ahead of its requests, by a part of what is held, so that it
- * calls the driver a bounded number of times for each doubling. Of a device
- * with one stream every byte ahead is one more at the peak, so the part is
- * small. Where several streams allocate, what one of them has free is often of
- * no use to the others, and growth goes on for longer: steps and handles are
- * larger there, but near the limit, where what cannot be moved is missing.
+ * A pool grows by what its request lacks. Memory ahead of requests would be one
+ * more byte at the peak, and of several streams' memory much is of no use to
+ * the others.
  *
  * A handle goes back to the driver, or to another place, only when all of it is
  * free, and costs the driver 35 us to make accessible and to unmap, whatever
  * its size. So what it holds for nothing is in proportion to its size, and that
  * to the limit: at the limit itself, where nothing else is left, it is what
  * fails requests. With prefer:memory it is no more than may be held beyond what
- * was ever alive: what is mapped ahead stays within that too.
+ * was ever alive.
  */
-enum { AHEAD_SHARE = 128 };      /* one stream: of what its pools hold */
-enum { STEP_SHARE = 20 };        /* several: of what the device holds */
-enum { STEP_TIMES = 8 };         /* and this times growth_mb at most */
-enum { HANDLE_ALONE_SHARE = 5 }; /* one stream: of handle_mb, a handle */
-enum { LEFT_SHARE = 64 };        /* and of what is left of the limit */
-enum { HANDLES_LEAST = 1024 };   /* to come to the limit */
+enum { LEFT_SHARE = 64 };      /* a handle, of what is left of the limit */
+enum { HANDLES_LEAST = 1024 }; /* to come to the limit */
 
-/* What memory may be mapped. */
+/* The memory that growing may map. */
 enum grow_how {
-	GROW_MOVED, /* only what is free elsewhere and may be used already */
-	GROW_AHEAD, /* that, and new memory, with some for the next requests */
-	GROW_NEW,   /* only new memory, with some for the next requests */
-	GROW_EXACT, /* whatever there is, and not a byte too much */
+	GROW_MOVED, /* what is free elsewhere and may be used already, only */
+	GROW_MIXED, /* that, where it is no far larger, and new memory */
+	GROW_NEW,   /* new memory only */
+	GROW_EXACT, /* whatever there is */
 };
 
 /*

@@ -1,5 +1,5 @@
 /*
- * What a request is rounded to, and what is asked of the driver for it.
+ * Rounding: a request to its size class, a driver segment to its size.
  *
  * Everything is a multiple of WEIR_GRANULE, but for small page-locked memory. A
  * size class of at most 1 MiB is small. Driver segments are 2 MiB for small
@@ -22,7 +22,7 @@ enum {
 	SMALL_SEGMENT = 2 << 20, /* what small blocks are cut from */
 	LARGE_EXACT = 10 << 20,  /* from here segments are made to measure */
 	SEGMENT_STEP = 2 << 20,
-	/* Of host memory, the largest that is cut. */
+	/* The largest request for host memory that shares a segment. */
 	HOST_SHARED_MAX = 256 << 10,
 	/* The finest granule of a source, a line of a host's cache; and what is
 	 * smaller than this has it: of more 512 bytes are an eighth at most. */

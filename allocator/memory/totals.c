@@ -1,5 +1,5 @@
 /*
- * What the arenas of a device come to, and the limit that holds for all.
+ * Sums over all arenas of a device, and the limit that holds for all.
  *
  * A device with one arena has no totals: that arena's statistics are the
  * device's. The first further arena begins them, as a copy; from then on

@@ -1,14 +1,15 @@
 /*
- * What the arenas of a device come to, and the limit that holds for all.
+ * Sums over all arenas of a device, and the limit that holds for all.
  */
 #ifndef ALLOCATOR_MEMORY_TOTALS_H
 #define ALLOCATOR_MEMORY_TOTALS_H
 
 #include "allocator/memory/types.h"
 
-/* What `size` more bytes may be got from the driver: they count as held from
- * now on, until arena_promised() when they are or have not come. WEIR_ENOMEM if
- * they would pass the limit; *need is then what is missing under it. */
+/* Claim `size` bytes of the limit before asking the driver for them: they count
+ * as held until arena_promised(), which the caller calls when it has them or
+ * the driver has refused. WEIR_ENOMEM if they would pass the limit; *need is
+ * then the number of bytes missing under it. */
 enum weir_status arena_promise(struct arena *arena, size_t size, size_t *need);
 void arena_promised(struct arena *arena, size_t size);
 
@@ -20,8 +21,9 @@ enum weir_status totals_begin_host(struct arena *main);
 /* How often they have changed; 0 if there are none (NULL). */
 uint64_t totals_changes(struct totals *totals);
 
-/* Of the device: bytes held or about to be, held, and with callers; what is
- * left of the limit, SIZE_MAX if there is none; and the limit. */
+/* Bytes of the device, in this order: held or promised, held, and with callers;
+ * then the bytes left of the limit, SIZE_MAX if there is none. Below: the limit
+ * as it was set. */
 size_t device_held(const struct arena *arena);
 size_t device_reserved(const struct arena *arena);
 size_t device_live(const struct arena *arena);

@@ -78,8 +78,8 @@ enum block_guard {
 	GUARD_FILLED
 };
 
-/* What a free and the malloc after it look at lies in the first 64 bytes, one
- * line of a processor's cache: block_new(). */
+/* The fields that a free and the malloc after it read lie in the first 64
+ * bytes, one line of a processor's cache: block_new(). */
 struct block {
 	struct arena *arena; /* constant, for ever: see block_new() */
 
@@ -163,7 +163,7 @@ struct tally {
 };
 
 /* A mark on a stream: Note [Marks]. */
-enum { MARKS = 8 };
+enum { MARKS = 64 };
 struct mark {
 	CUevent event;
 	uint64_t at; /* the tick */
@@ -190,8 +190,8 @@ struct pools {
 	struct mark marks[MARKS];
 	unsigned mark_count;
 	size_t freed_bytes; /* since the latest mark */
-	/* What was freed here until this tick may be used, without a wait, by
-	 * the request that is served right now. */
+	/* The request that is served right now may use memory that was freed
+	 * here until this tick, without a wait. */
 	uint64_t usable_until;
 	bool ordered;     /* what the stream is behind may be relied on */
 	uint64_t capture; /* in this capture only; 0: in none. The two are of
@@ -213,7 +213,7 @@ struct pools {
 	struct weir_stats stats; /* but those */
 };
 
-/* What decay.c remembers. */
+/* The state of decay.c. */
 enum { DECAY_STEPS = 5 };
 struct decay {
 	uint64_t at_ns[DECAY_STEPS]; /* when these ticks were taken */
@@ -245,7 +245,7 @@ struct source {
 	void *closure;
 };
 
-/* What an arena is like; bits. */
+/* The traits of an arena; bits. */
 enum arena_flags {
 	ARENA_NO_SPLIT = 1,   /* each block is a driver segment of its own */
 	ARENA_UNCOUNTED = 2,  /* neither in the device's totals nor its limit */
@@ -267,7 +267,7 @@ struct arena {
 	struct arena *main; /* the device's own; this one, if it is that */
 	struct arena *next; /* of the others of the device */
 
-	/* Of the device, in its own arena only. */
+	/* About the whole device; set in the device's own arena only. */
 	_Atomic(struct arena *) others; /* that were ever made, the latest */
 	_Atomic(size_t) limit;          /* bytes; SIZE_MAX: none */
 	atomic_uint unowned;            /* of the others: to be emptied */
@@ -300,14 +300,15 @@ struct arena {
 	uint64_t tries;       /* requests that came to waiting, so far */
 	uint64_t served;      /* requests so far, and what was given ahead */
 	uint64_t looked;      /* `served` when all caches were looked at */
-	uint64_t moves;       /* handles mapped at another place so far */
+	uint64_t polled;  /* `served` when streams were last polled for it */
+	uint64_t moves;   /* handles mapped at another place so far */
 	uint64_t late_ns; /* the most that a stream was seen to be late by */
 	size_t most_live; /* bytes that callers had, or asked for, at once */
 	unsigned ending;  /* pools that have ended but not passed */
 	bool forgotten;   /* its context is gone */
 	struct tally tally;
 	struct weir_stats stats; /* but those */
-	/* Of all arenas of the device; NULL while there is but one. */
+	/* Totals of all arenas of the device; NULL while there is but one. */
 	struct totals *totals;
 	struct trace_pool pool; /* which one it is, in the history */
 
@@ -327,15 +328,16 @@ struct arena {
 	struct copies *copies; /* of what was in it; NULL: none are kept */
 	size_t copies_bytes;   /* of that structure */
 	unsigned kept; /* those who need its memory to stay where it is */
-	/* Of these, so many only until all work queued when the last of them
-	 * ended is done; of that tells the event, if it could be recorded. */
+	/* How many of `kept` have ended. They count until all work that was
+	 * queued when the last of them ended is done: keep_event says so, if it
+	 * could be recorded. */
 	unsigned keeps_ending;
 	uint64_t keeps_ended; /* how often such have been taken off */
 	CUevent keep_event;
 };
 
-/* What all arenas of a device come to. Plain counters are those of arenas that
- * are no more; those of the others are added when they are read. */
+/* The sums over all arenas of a device. Plain counters hold the counts of
+ * arenas that are gone; a reader adds those of the arenas that live. */
 struct totals {
 	struct lock lock; /* LOCK_RANK_TOTALS */
 	uint64_t changes;

@@ -63,7 +63,7 @@ enum {
 	LAST_S = 8, /* for a snapshot at SIGTERM */
 };
 
-/* Descriptors, -1 where there is none; a forked child looks at them too. */
+/* Descriptors, -1 where there is none. A forked child reads them, too. */
 static atomic_int wake = -1; /* an eventfd */
 static atomic_int folder = -1;
 static atomic_int listener = -1;
@@ -78,7 +78,7 @@ static pthread_t thread;
 static unsigned process;
 static int taken; /* the signal; 0: none */
 
-/* Of the thread alone. */
+/* Used by the agent's thread only. */
 static uint64_t heard_ns[CLIENTS];
 static struct watch_reply reply;
 static struct watch_ctl_reply values;
@@ -196,7 +196,8 @@ answer(int fd, const void *bytes, size_t n, int file)
 
 /* ---- Requests ---------------------------------------------------------- */
 
-/* The file that came with a message, or -1; of several the last. */
+/* The descriptor that came with a message, or -1. If several came, the last;
+ * the others are closed. */
 static int
 take_file(struct msghdr *message)
 {
@@ -284,7 +285,7 @@ agent_nap(void)
 	nanosleep(&time, NULL);
 }
 
-/* What each place of the poll is for: the eventfd, the listener, watchers. */
+/* Fill the array for poll(): the eventfd, the listener, then the watchers. */
 static size_t
 fill_polled(struct pollfd *polled)
 {
@@ -404,8 +405,9 @@ on_signal(int number)
 	errno = error;
 }
 
-/* The process is to end. The thread writes the snapshot and ends it; in a
- * child, and when that takes too long, the signal does what it always does. */
+/* End the process by its signal: the thread writes the snapshot first. In a
+ * child, and if the snapshot takes too long, the signal has its usual effect at
+ * once. */
 static void
 on_term(int number, siginfo_t *info, void *unused)
 {
@@ -470,8 +472,8 @@ take_signal(const struct options *options)
 		taken = number;
 }
 
-/* From now on the signal does nothing, and SIGTERM what it always does: our
- * code may be unloaded. */
+/* Ignore the snapshot's signal from now on and give SIGTERM its usual effect:
+ * this library may be unloaded. */
 static void
 leave_signal(void)
 {

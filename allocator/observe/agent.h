@@ -6,7 +6,7 @@
 
 #include "allocator/options.h"
 
-/* Begin the thread, if the options ask for one. What it cannot do is told. */
+/* Begin the thread, if the options ask for one. Failures are logged. */
 void serve_begin(const struct options *options);
 
 #endif

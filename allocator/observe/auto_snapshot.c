@@ -38,7 +38,8 @@ static atomic_bool oom_kept;
 /* The file that this process wrote last; 0: none. */
 static _Atomic uint64_t own_inode;
 
-/* What a fork has left of the process has nothing to tell. */
+/* Is this the process that began, and not a child that it forked? A child has
+ * no memory of a device and reports nothing. */
 static bool
 is_attended(void)
 {
@@ -79,10 +80,10 @@ name_of(enum attend_why why, char *path, size_t size)
 }
 
 /*
- * Has another process of this run written there? A program that is started by
- * another inherits the options, and would replace its parent's snapshot. What
- * was there before `weir run` began (WEIR_RUN_START, in ns since 1970), or else
- * before this process did, is of an earlier run.
+ * Has another process of this run written to this path? A program inherits the
+ * options of the one that starts it, and would replace its snapshot. Files from
+ * before `weir run` began (WEIR_RUN_START, in ns since 1970), or else from
+ * before this process began, are of an earlier run and are replaced.
  */
 static bool
 is_anothers(const char *path)

@@ -11,25 +11,25 @@
 
 #include "allocator/options.h"
 
-/* The first memory of the process is about to be asked for. Begins what the
- * options ask for, once; the caller holds no lock. */
+/* Begin the history and the snapshots that the options ask for, once, before
+ * the first allocation of the process. The caller holds no lock. */
 void attend_begin(const struct options *options);
 
-/* Has it begun? Options that it heeds change nothing then. */
+/* Has attend_begin() been called? Its options have no effect afterwards. */
 bool attend_has_begun(void);
 
-/* A request has failed for want of memory. The caller holds no lock; the status
- * of the thread changes. */
+/* A request failed because memory is short: write a snapshot if the options ask
+ * for one. The caller holds no lock; the status of the thread changes. */
 void attend_oom(void);
 
 /* Why a snapshot is written: "%w" of its name. */
 enum attend_why { ATTEND_EXIT, ATTEND_OOM, ATTEND_SIGNAL };
 
-/* Write one as the option `snapshot` names it. False: it is off, or that could
- * not be, which is told. */
+/* Write a snapshot to the path of the option `snapshot`. False if the option is
+ * off or writing failed, which is logged. */
 bool attend_snapshot(enum attend_why why);
 
-/* Write the snapshot of the end, unless one of a failure is to stay there. */
+/* Write the snapshot at exit, unless it would replace that of a failure. */
 void attend_end(void);
 
 #endif

@@ -3,9 +3,8 @@
  * everything anew and compares; it changes nothing. Faults are told, all of
  * them, with the invariant's number.
  */
-#include "allocator/observe/check.h"
+#include "allocator/observe/fault.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -19,43 +18,15 @@
 #include "allocator/memory/totals.h"
 #include "allocator/observe/guard.h"
 
-static void fault(struct check *check, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static void
-fault(struct check *check, const char *format, ...)
-{
-	va_list args;
-
-	check->faults++;
-	if (check->used + 1 >= check->size)
-		return;
-	size_t room = check->size - check->used;
-	va_start(args, format);
-	int n = vsnprintf(check->text + check->used, room, format, args);
-	va_end(args);
-	check->used += (size_t)n < room ? (size_t)n : room - 1;
-	if (check->used + 1 < check->size) {
-		check->text[check->used++] = '\n';
-		check->text[check->used] = '\0';
-	}
-}
-
-void
-check_fault(struct check *check, const char *text)
-{
-	fault(check, "%s", text);
-}
-
 /* A rule that must hold. */
 #define CHECK(check, rule, condition, addr)                                    \
 	do {                                                                   \
 		if (!(condition))                                              \
-			fault(check, "%s at %#llx: %s", rule,                  \
+			check_fault(check, "%s at %#llx: %s", rule,            \
 			    (unsigned long long)(addr), #condition);           \
 	} while (0)
 
-/* What is counted while walking. */
+/* Sums that are counted while walking, to be compared with the statistics. */
 struct counted {
 	size_t reserved;
 	size_t active;
@@ -185,8 +156,8 @@ check_block(struct check *check, struct block *b)
 	CHECK(check, "I-1", b->size > 0, b->addr);
 	CHECK(check, "I-1",
 	    b->size % arena_granule(b->arena, b->pool->kind) == 0, b->addr);
-	/* Of an allocation that is on its way back to the driver the addresses
-	 * may be somebody's already. */
+	/* A driver segment is unmapping: its addresses may belong to another
+	 * allocation already. */
 	CHECK(check, "I-8",
 	    lookup_exact(b->addr) == (mapped ? b : NULL) ||
 		(block_state(b) == BLOCK_LEAVING && !b->segment->expandable),
@@ -248,7 +219,7 @@ check_mapping(struct check *check, const struct segment *s, CUdeviceptr addr,
 		struct handle *h = handle_floor(s, at);
 		bool covers = h != NULL && at < h->addr + h->size;
 		if (covers != mapped) {
-			fault(check, "I-10 at %#llx: %s",
+			check_fault(check, "I-10 at %#llx: %s",
 			    (unsigned long long)at,
 			    mapped ? "no handle is mapped here" :
 				     "a handle is mapped here");
@@ -261,7 +232,7 @@ check_mapping(struct check *check, const struct segment *s, CUdeviceptr addr,
 	/* An unmapped range has no handle anywhere in it. */
 	struct handle *last = handle_floor(s, addr + size - 1);
 	if (!mapped && last != NULL && last->addr + last->size > addr)
-		fault(check, "I-10 at %#llx: a handle is mapped here",
+		check_fault(check, "I-10 at %#llx: a handle is mapped here",
 		    (unsigned long long)last->addr);
 }
 
@@ -383,14 +354,14 @@ check_stat(struct check *check, const char *name, const struct weir_stat3 *stat,
     uint64_t counted)
 {
 	if (stat->all.current != counted)
-		fault(check, "I-3: %s is %llu, counted %llu", name,
+		check_fault(check, "I-3: %s is %llu, counted %llu", name,
 		    (unsigned long long)stat->all.current,
 		    (unsigned long long)counted);
 	if (stat->all.current !=
 	    stat->small_pool.current + stat->large_pool.current)
-		fault(check, "I-3: %s is not small plus large", name);
+		check_fault(check, "I-3: %s is not small plus large", name);
 	if (stat->all.peak < stat->all.current)
-		fault(
+		check_fault(
 		    check, "I-3: %s has a peak below its current value", name);
 }
 
@@ -417,7 +388,7 @@ check_totals(struct check *check, const struct weir_stats *kept,
 	    t->inactive_splits);
 }
 
-/* What of an arena belongs to one stream. */
+/* Check the blocks and pools of one stream in an arena. */
 static void
 check_pools(struct check *check, struct arena *arena, struct pools *pools)
 
@@ -498,7 +469,7 @@ totals_check(struct totals *totals, uint64_t changes,
 
 /* ---- Over all arenas --------------------------------------------------- */
 
-/* What the caches have counted is told. */
+/* Have the caches of all arenas report their counts. */
 static void
 settle_all(struct arena *main)
 {
@@ -509,8 +480,8 @@ settle_all(struct arena *main)
 	}
 }
 
-/* Each arena in turn, and then what they come to; unless it has changed
- * meanwhile, which is no fault. */
+/* Check each arena in turn, then their sums. If those have changed meanwhile
+ * they are not compared: that is no fault. */
 static void
 check_device(struct arena *main, struct check *check)
 {

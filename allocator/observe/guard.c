@@ -15,7 +15,7 @@
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
 #include "allocator/memory/lookup.h"
-#include "allocator/observe/check.h"
+#include "allocator/observe/fault.h"
 #include "base/log.h"
 #include "base/meta.h"
 #include "base/status.h"
@@ -30,7 +30,7 @@ enum {
 	PLACES = 8, /* functions in line at one address */
 };
 
-/* What is looked at. */
+/* A guarded block and the zones before and after it. */
 struct zones {
 	CUdeviceptr addr;
 	size_t requested;
@@ -42,7 +42,7 @@ struct zones {
 	uint32_t serial;
 };
 
-/* What was found in a zone. */
+/* Damage that was found in a zone. */
 struct damage {
 	size_t bytes;   /* that differ */
 	int64_t offset; /* of the first, from the block's start */
@@ -197,7 +197,7 @@ forget_stream(const struct arena *arena)
 	lock_leave(&lock);
 }
 
-/* The zones; and of what is between them what was not asked for. */
+/* Fill the zones, and the bytes of the block beyond the request. */
 static bool
 fill_zones(const struct zones *z, CUstream stream)
 {
@@ -312,13 +312,13 @@ report(const struct zones *z, const struct damage *damage, bool before,
 
 	describe(z, damage, before, text, sizeof(text));
 	if (check != NULL)
-		check_fault(check, text);
+		check_fault(check, "%s", text);
 	else
 		log_write(LOG_ERROR, "%s", text);
 }
 
-/* Look at both zones; true if anything was overwritten. What was logged is not
- * looked at again. */
+/* Check both zones; true if anything was overwritten. Damage that was logged is
+ * not reported again. */
 static bool
 look_at_zones(const struct zones *z, CUstream stream, struct check *check)
 {
@@ -364,7 +364,7 @@ guard_leave(const struct driver_guard *guard)
 	status_unmute();
 }
 
-/* What is to be done at one guarded block. */
+/* A visit to one guarded block: to fill its zones, or to check them. */
 struct visit {
 	struct arena *arena;
 	struct zones zones;

@@ -11,9 +11,10 @@
 #define ALLOCATOR_OBSERVE_GUARD_H
 
 #include "allocator/memory/types.h"
-#include "allocator/observe/check.h"
+#include "allocator/observe/fault.h"
 
-/* What the options of the first arena ask for. Under the list's lock. */
+/* Set the size of the zones, as the options of the first arena ask for. Under
+ * the lock of the list of arenas. */
 void guard_begin(size_t bytes);
 
 /* Cut the zones off an ACTIVE block that was taken for a request of `size` and
@@ -25,12 +26,13 @@ enum weir_status guard_cut(
 /* The block is freed: its zones are free memory. Under the arena's lock. */
 void guard_release(struct block *block);
 
-/* Write the pattern of a block that was just allocated; with no lock. What
- * cannot be written is not looked at. */
+/* Write the pattern into the zones of a block that was just allocated; with no
+ * lock. If that fails the block is not checked later. */
 void guard_fill(const void *ptr);
 
-/* Look at what is about to be freed, report what was overwritten, and fill the
- * block if `poison`. Anything but a guarded block is ignored. Holds no lock. */
+/* Check a block that is about to be freed, report overwritten bytes, and fill
+ * the block if `poison`. Anything but a guarded block is ignored. Holds no
+ * lock. */
 void guard_look(const void *ptr, bool poison);
 
 /*

@@ -1,5 +1,5 @@
 /*
- * What watchers are told: each arena is looked at under its lock, as
+ * The statistics that watchers get. Each arena is read under its lock, as
  * weir_stats() does. No driver is called.
  */
 #include "allocator/observe/live_stats.h"
@@ -59,7 +59,7 @@ stream_is_more(const struct watch_stream *a, const struct watch_stream *b)
 	return x != y ? x > y : a->allocations > b->allocations;
 }
 
-/* Put a row among the most, of which there are *count. */
+/* Insert a row into the list of the largest; *count rows are there. */
 static void
 add_stream(struct watch_device *device, struct watch_stream row)
 {

@@ -8,7 +8,7 @@
 
 #include "trace/watch.h"
 
-/* The time that watchers are told as the beginning. */
+/* Set the time that watchers see as the beginning of the process. */
 void live_begin(void);
 
 /* Fill a reply to WATCH_STATS; its size. Calls no driver. */

@@ -24,7 +24,7 @@ enum { EVENTS_AT_ONCE = 1024, OPTIONS_MAX = 64, NUMBERS_MAX = 256 };
 _Static_assert((int)TRACE_ROUNDUP_CLASSES == (int)ROUNDUP_CLASSES,
     "snapshots have all classes");
 
-/* What is to be in it. */
+/* The parts that the caller asked for. */
 struct wish {
 	int device; /* or WEIR_DEVICE_ALL */
 	bool of_stream;
@@ -35,7 +35,7 @@ struct wish {
 	bool no_trace;
 };
 
-/* What was found in an arena. */
+/* A copy of one arena's state. */
 struct view {
 	struct arena *arena;
 	struct trace_segment *segments;
@@ -51,7 +51,7 @@ struct view {
 	struct view *next;
 };
 
-/* What was found on a device. */
+/* A copy of one device's state. */
 struct part {
 	struct arena *main; /* NULL: there is none, or it is not wanted */
 	struct view *views; /* of its arenas, its own first */
@@ -66,8 +66,8 @@ struct part {
 
 /* ---- Looking ----------------------------------------------------------- */
 
-/* A driver segment that is on its way back has been told as gone, and so has
- * all memory of an arena that is suspended. */
+/* Is a block in the snapshot? Not if its driver segment is being given back or
+ * its arena is suspended: the history says that such memory is gone. */
 static bool
 is_shown(const struct block *block)
 {
@@ -121,6 +121,7 @@ add_run(const struct wish *wish, struct view *view, const struct block *first)
 		.stack = first->segment->stack,
 		.small = first->segment->kind != POOL_LARGE,
 		.expandable = first->segment->expandable,
+		.number = (uint32_t)view->segment_count,
 		.blocks = view->blocks + blocks,
 	};
 
@@ -188,7 +189,8 @@ is_wanted(const struct wish *wish, const struct arena *arena)
 		    wish->user == arena->pool.user));
 }
 
-/* An arena at this moment. The history tells of that in the next snapshot. */
+/* Copy the state of an arena. Its later changes are in the next snapshot's
+ * history. */
 static enum weir_status
 view_arena(const struct wish *wish, struct view *view)
 {
@@ -430,7 +432,7 @@ limit_source(const struct arena *main, const struct options *options)
 	return "weir_limit_set()";
 }
 
-/* What the last parts say. */
+/* The data of the snapshot's last parts. */
 struct rest {
 	struct weir_option options[OPTIONS_MAX];
 	struct trace_option texts[OPTIONS_MAX];
@@ -575,7 +577,7 @@ parts_of_all(const struct wish *wish, struct part *parts, int n)
 	return status;
 }
 
-/* A file of its own at `path`, or that of `fd` if there is none. */
+/* Write a new file at `path`; NULL: the file that is open as `fd`. */
 static enum weir_status
 begin_file(const char *path, int fd, enum weir_snapshot_format format,
     struct snapshot_file **out)
@@ -698,7 +700,8 @@ visit_segment(void *closure, const struct trace_segment *segment)
 		.small = segment->small,
 		.expandable = segment->expandable,
 		.blocks = visit->blocks,
-		.block_count = segment->block_count },
+		.block_count = segment->block_count,
+		.number = segment->number },
 	    visit->user);
 }
 

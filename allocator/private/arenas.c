@@ -252,7 +252,7 @@ give_some(struct arena *arena, size_t want)
 	return bytes;
 }
 
-/* The same with a wait for as much as it takes to bring anything. */
+/* Give memory back, and wait for streams until that brings any. */
 static size_t
 give_waiting(struct arena *arena, size_t want)
 {

@@ -17,21 +17,23 @@
 enum weir_status arena_make(int device, const struct source *source,
     unsigned flags, struct arena **out);
 
-/* One owner more of an arena that is not out of use, or less. With no owner
- * left an arena gives back what is free, and at each free more of it, and is of
- * no use to anyone when all is gone. Holds no lock. */
+/* Add an owner to an arena that is in use, or drop one. An arena without an
+ * owner gives back its free memory, at once and at each later free. When all is
+ * gone it is out of use and may become another's. Holds no lock. */
 void arena_hold(struct arena *arena);
-/* One owner more, of an arena that may have none, but if it is still what it
- * was in that generation; else false. */
+/* Add an owner to an arena that may have none; false if the arena has gone out
+ * of use since that generation. */
 bool arena_revive(struct arena *arena, uint64_t generation);
-/* Is it that still? */
+/* Has the arena not gone out of use since that generation? */
 bool arena_lives(struct arena *arena, uint64_t generation);
 size_t arena_drop(struct arena *arena);
 
-/* Give back what an arena that nobody owns can; the bytes. Takes the lock. */
+/* Give back the free memory of an arena without an owner; returns the bytes.
+ * Takes the lock. */
 size_t arena_empty(struct arena *arena);
 
-/* The same for all of a device, given its own arena, or any. Holds no lock. */
+/* Empty all unowned arenas of a device, given its own arena; holds no lock. The
+ * second takes any arena of the device. */
 size_t arena_empty_all(struct arena *main);
 static inline size_t
 arena_empty_unowned(struct arena *arena)
@@ -43,8 +45,9 @@ arena_empty_unowned(struct arena *arena)
 	    0;
 }
 
-/* Let the other arenas of the device give back at least `want` bytes, first
- * those that nobody waits for; the bytes given back. Holds no lock. */
+/* Have the other arenas of the device give back at least `want` bytes, first
+ * without waiting; if that brings none, wait for their streams. Returns the
+ * bytes given back. Holds no lock. */
 size_t arena_ask_others(struct arena *arena, size_t want);
 
 #endif

@@ -48,7 +48,8 @@ struct checkpoint {
 
 /* ---- Taking ------------------------------------------------------------ */
 
-/* Nothing is on its way, and nothing live is of no stream. */
+/* Refuse an arena that was reset or is suspended, or that has jobs under way or
+ * pending blocks. */
 static enum weir_status
 check_calm(struct arena *arena)
 {
@@ -224,8 +225,7 @@ follow(const struct was *was, struct block *now)
 		owner->freed_at = order_tick();
 	if (was->pools != arena->any_pools && marks_can_wait(was->pools) &&
 	    was->pools->capture == 0 &&
-	    marks_follow(
-		was->pools, owner, owner->freed_at, (struct wait_limits){ 0 }))
+	    marks_follow(was->pools, owner, owner->freed_at, WAITS_ANY))
 		return WEIR_OK;
 	return status_set(WEIR_ENOTREADY,
 	    "checkpoint: the memory at %#llx is in use on stream %p, and "
@@ -321,9 +321,9 @@ begins_run(const struct job *job, size_t i)
 	    block_over(job->arena, was[-1].addr)->segment;
 }
 
-/* A block for each start, and one for what lies behind each run. (Where runs
- * begin is found now: once all is freed and joined, the block over an address
- * starts far below it, and looking for it takes long.) */
+/* Make a block for each start, and one for the rest behind each run. The starts
+ * of runs are looked up now: after everything is freed and merged, the block
+ * over an address starts far below it, and finding it takes long. */
 static enum weir_status
 prepare_blocks(struct job *job)
 {
@@ -360,8 +360,8 @@ drop_blocks(struct job *job)
 	}
 }
 
-/* The pools of each stream, which stay until drop_pools(): what is freed may be
- * the last block of a stream that has ended. */
+/* Hold the pools of each stream until drop_pools(): the blocks that are freed
+ * may be the last of a stream that has ended. */
 static enum weir_status
 prepare_pools(struct job *job)
 {
@@ -461,7 +461,7 @@ join_run(struct job *job, const struct was *first, const struct was *last)
 	return block;
 }
 
-/* Cut the first block of a run as it was; returns what is behind it. */
+/* Cut the first block of a run as it was; returns the rest behind it. */
 static struct block *
 cut_one(struct job *job, struct was *was, struct block *block)
 {

@@ -1,5 +1,5 @@
 /*
- * Checkpoints: what an arena looks like, and making it look like that again.
+ * Checkpoints: the recorded state of an arena, and its restoration.
  */
 #ifndef ALLOCATOR_PRIVATE_CHECKPOINT_H
 #define ALLOCATOR_PRIVATE_CHECKPOINT_H
@@ -8,8 +8,8 @@
 
 struct checkpoint;
 
-/* Pointers that were live and have been freed, and those that are live now and
- * belong to the caller. One may be both. */
+/* Pointers that a restoration has freed, and pointers that are live after it
+ * and belong to the caller. A pointer may be in both lists. */
 struct restored {
 	CUdeviceptr *freed;
 	size_t n_freed;
@@ -18,7 +18,7 @@ struct restored {
 };
 
 /*
- * What the arena looks like now. Holds no lock.
+ * Record the state of an arena as it is now. Holds no lock.
  *
  * @return WEIR_ENOTREADY  a block waits for a stream, or memory is being mapped
  *         WEIR_ENOTSUP    there is live memory of no stream

@@ -76,6 +76,7 @@ route_begin(
 	if (match->kind == ROUTE_STREAM)
 		stream_ref(match->stream);
 	arena_hold(arena);
+	tcache_avoid(route_may_match);
 	lock_enter(&lock);
 	route->id = ++last_id;
 	list_push_front(&routes, &route->link);

@@ -1,9 +1,10 @@
 /*
  * Routes: which arena a request goes to, if not the device's own.
  *
- * Of the routes of a device that match a request the one that began last
- * decides. While a route can match a stream, threads keep no cache for it, so
- * every request that it may be for comes the slow way and is seen here.
+ * If several routes of a device match a request, the one that began last
+ * decides. While a route can match a stream, threads keep no cache for that
+ * stream, so that every request it may be for takes the slow way and is seen
+ * here.
  */
 #ifndef ALLOCATOR_PRIVATE_ROUTE_H
 #define ALLOCATOR_PRIVATE_ROUTE_H
@@ -12,7 +13,7 @@
 
 struct route;
 
-/* What a route matches. */
+/* The requests that a route matches. */
 struct route_match {
 	enum route_kind {
 		ROUTE_CAPTURE, /* any stream that is in one capture */
@@ -26,15 +27,16 @@ struct route_match {
 	void *closure;
 };
 
-/* Send to `arena`, which the route holds until it ends, what matches. Holds no
- * lock. WEIR_EHOSTMEM. */
+/* Begin a route: requests that match go to `arena`, which the route holds until
+ * it ends. Holds no lock. WEIR_EHOSTMEM. */
 enum weir_status route_begin(
     struct arena *arena, const struct route_match *match, struct route **out);
 
 /* The capture of a route has begun. */
 void route_set_capture(struct route *route, uint64_t capture);
 
-/* A request that has been matched already may still be served. Once only. */
+/* End a route, once. A request that has matched already may still be served by
+ * its arena. */
 void route_end(struct route *route);
 
 /*
@@ -47,12 +49,12 @@ void route_end(struct route *route);
 enum weir_status route_find(
     struct arena *main, struct stream *stream, struct arena **out);
 
-/* Drop what strays of a device have that have ended; the bytes given back.
- * Holds no lock. */
+/* Drop the arenas of stray captures that have ended; returns the bytes given
+ * back. Holds no lock. */
 size_t route_tidy(const struct arena *main);
 
-/* Take over the route and the arena (a hold and a keep) of a stray capture;
- * false: there is none. And give it back. */
+/* Take over the route and the arena (a hold and a keep) of a stray capture, or
+ * give them back; false: there is no such capture. */
 bool route_take_stray(const struct arena *main, uint64_t capture,
     struct route **route, struct arena **arena);
 void route_give_stray(struct route *route, struct stream *stream);

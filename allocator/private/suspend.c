@@ -34,7 +34,8 @@ handle_at(struct tree_node *node)
 	return node != NULL ? CONTAINER_OF(node, struct handle, node) : NULL;
 }
 
-/* Tell that the memory of a run of blocks is there, or is not. */
+/* Record in the history that the memory of a run of blocks is mapped, or not.
+ */
 static void
 tell_run(const struct segment *segment, const struct block *first,
     const struct block *end, bool there)
@@ -46,7 +47,7 @@ tell_run(const struct segment *segment, const struct block *first,
 	    there ? TRACE_segment_map : TRACE_segment_unmap);
 }
 
-/* Count the memory of all blocks as held, or not, and tell of it. */
+/* Count the memory of all blocks as held, or not, and record that. */
 static void
 count_reserved(struct arena *arena, bool held)
 {
@@ -101,7 +102,8 @@ check_suspend(const struct arena *arena)
 	return WEIR_OK;
 }
 
-/* Unmap what can be, then give up what is unmapped. Bytes given back. */
+/* Unmap all handles that the driver lets go, then release those. Returns the
+ * bytes given back. */
 static size_t
 give_up(struct arena *arena)
 {
@@ -125,7 +127,7 @@ static enum weir_status
 suspend(struct arena *arena, bool copy, size_t *freed)
 {
 	struct driver_guard guard;
-	/* Of all streams: a graph may be replayed on any. */
+	/* Wait for all streams: a graph may be replayed on any. */
 	enum weir_status status = stream_wait_host(arena->any);
 	if (status == WEIR_OK)
 		status = driver_enter(arena->context, &guard);
@@ -224,8 +226,8 @@ map_again(struct handle *handle, int device)
 	return status;
 }
 
-/* Have memory again, and in it what was there: that is on its way while more
- * is mapped. */
+/* Map memory again and queue the copies of its contents: they run while more is
+ * mapped. */
 static enum weir_status
 bring_back(struct arena *arena)
 {

@@ -23,16 +23,14 @@
 enum weir_status arena_suspend(struct arena *arena, bool copy, size_t *freed);
 
 /*
- * Have physical memory at the same addresses again, with what was in it if that
- * was kept. Holds no lock.
- *
- * @return WEIR_EINVAL  it is not suspended
- *         WEIR_ENOMEM, WEIR_EDRIVER. It is still suspended then
+ * Map physical memory at the same addresses again, with its contents if copies
+ * were kept. Holds no lock.
  */
 enum weir_status arena_resume(struct arena *arena);
 
-/* Drop a suspended arena's memory for good if nothing of it is live or waits.
- * Under the lock, which it may leave in between, as a job of its own. */
+/* Drop a suspended arena's memory for good if no block of it is live or
+ * pending. Under the lock, which it may leave in between, as a job of its own.
+ */
 void arena_drop_suspended(struct arena *arena);
 
 #endif

@@ -115,7 +115,7 @@ make_stream(struct copies *copies)
 	    "cuStreamCreateWithPriority(non-blocking)");
 }
 
-/* What is refused is tried once more: nobody comes back. */
+/* Destroy the stream; on failure try once more, since no later call will. */
 static void
 drop_stream(const struct copies *copies)
 {
@@ -158,7 +158,7 @@ copies_wait(const struct copies *copies)
 
 /* ---- Out --------------------------------------------------------------- */
 
-/* What the threads share. */
+/* The state that the copying threads share. */
 struct saving {
 	struct copies *copies;
 	atomic_size_t next; /* piece to be taken */
@@ -199,7 +199,7 @@ save_some(struct saving *saving)
 	return status;
 }
 
-/* A failure is for the one that has begun it all to tell. */
+/* Keep a failure for the thread that began the copies: it returns it. */
 static void
 note(struct saving *saving, enum weir_status status)
 {
@@ -210,7 +210,8 @@ note(struct saving *saving, enum weir_status status)
 	    saving->text, sizeof(saving->text), "%s", status_latest_text());
 }
 
-/* Of a thread. Where memory is short it ends, and leaves its piece. */
+/* The body of a copying thread. When memory is short the thread ends and leaves
+ * its piece to save_rest(). */
 static void *
 run_saving(void *argument)
 {
@@ -224,8 +225,8 @@ run_saving(void *argument)
 	return NULL;
 }
 
-/* What has been left: what one thread misses may be on its way back to the
- * system from another, and with no other that is over. */
+/* Copy the pieces that threads left. A thread may have run out of memory that
+ * another was just giving back; now no other thread runs. */
 static void
 save_rest(struct saving *saving)
 {

@@ -1,5 +1,5 @@
 /*
- * What was in the memory of a suspended arena, in page-locked host memory.
+ * Copies of the contents of a suspended arena, in page-locked host memory.
  */
 #ifndef ALLOCATOR_PRIVATE_SUSPEND_COPIES_H
 #define ALLOCATOR_PRIVATE_SUSPEND_COPIES_H

@@ -11,7 +11,7 @@ enum { DECAY_REQUESTS = 64 };
 /* Give back what has not been used for long: Note [Decay]. May leave and retake
  * the lock. */
 void decay_run(struct arena *arena, const struct options *options);
-/* The same, now and then. */
+/* Call decay_run() once in DECAY_REQUESTS requests; always for host memory. */
 static inline void
 decay_look(struct arena *arena, const struct options *options)
 {

@@ -43,15 +43,17 @@
 #include "allocator/memory/pool.h"
 #include "allocator/memory/segment.h"
 #include "allocator/memory/totals.h"
-#include "allocator/policy/pressure.h"
+#include "allocator/policy/policy.h"
 #include "allocator/request/decay.h"
 #include "allocator/request/reclaim.h"
 #include "base/status.h"
 
-static const struct wait_limits any = { 0 };
-
-/* How many pending blocks a request looks at that need not have one. */
+/* How many pending blocks a request looks at that may get new memory. */
 enum { PENDING_ASKED = 256 };
+
+/* Where several streams allocate, what is complete is looked up for the next
+ * large request once in so many requests, and whenever memory is missed. */
+enum { REQUESTS_A_POLL = 4 };
 
 /* Bytes that come with a small request from another pool. */
 enum { FETCHED = SMALL_MAX };
@@ -71,9 +73,8 @@ struct request {
 	struct block *got; /* ACTIVE, of pools */
 
 	/* Found out on the way: search_usable(). */
-	enum pressure pressure;
-	struct pressure_facts facts;
-	struct wait_limits limits;
+	bool has_pressure;
+	enum waits waits;
 };
 
 /* ---- What there is ----------------------------------------------------- */
@@ -99,7 +100,7 @@ hand(struct request *r, struct block *block)
 	return hand_at_once(r, block);
 }
 
-/* The same for neighbours of any pools. */
+/* Serve the request from a span: neighbours of any pools. */
 static enum weir_status
 hand_span(struct request *r, struct span span)
 {
@@ -120,8 +121,8 @@ search_own(struct request *r)
 }
 
 /*
- * The same for a block of another pool. Small ones come with some more, for the
- * next requests, each of which would go all the way to here.
+ * Serve the request from a block of another pool. A small request brings some
+ * more along, for the next requests: each would search all the way to here.
  */
 static enum weir_status
 fetch(struct request *r, struct block *block)
@@ -174,7 +175,8 @@ growable_span_size(const struct span *span, size_t size)
 	    size;
 }
 
-/* What a block is to be waited for: the uses it pends for, its stream. */
+/* Count the waits that a block takes: for the uses it pends for, and for the
+ * stream that freed it. */
 static unsigned
 waits_for(const struct block *block)
 {
@@ -192,16 +194,17 @@ struct found {
  * enough: of equals the one that takes fewest waits. */
 static void
 find_span(const struct request *r, const struct segment *segment,
-    bool (*good)(const struct block *), struct found *best)
+    bool (*good)(const struct request *, const struct block *),
+    struct found *best)
 {
 	struct block *next;
 
 	for (struct block *b = segment->first; b != NULL; b = next) {
 		struct found found = { .span = { b, b } };
 		next = b->next;
-		if (!good(b))
+		if (!good(r, b))
 			continue;
-		for (next = b; good(next); next = next->next) {
+		for (next = b; good(r, next); next = next->next) {
 			found.span.last = next;
 			found.size += next->size;
 			found.waits += waits_for(next);
@@ -215,9 +218,10 @@ find_span(const struct request *r, const struct segment *segment,
 	}
 }
 
-/* The same of all segments; false if there is none. */
+/* Find the best such run in all segments; false if there is none. */
 static bool
-find_span_anywhere(const struct request *r, bool (*good)(const struct block *),
+find_span_anywhere(const struct request *r,
+    bool (*good)(const struct request *, const struct block *),
     struct span *span)
 {
 	struct arena *arena = r->pools->arena;
@@ -233,16 +237,68 @@ find_span_anywhere(const struct request *r, bool (*good)(const struct block *),
 	return best.size != SIZE_MAX;
 }
 
-/* Join neighbours of several pools that serve together. */
+/* Is it pending, and is the request's stream ordered after all its uses? */
+static bool
+is_over_for(const struct request *r, const struct block *block)
+{
+	const struct pools *mine = r->pools;
+
+	return block_state(block) == BLOCK_PENDING && mine->ordered &&
+	    mine->capture == 0 &&
+	    block->freed_at <= block->pool->owner->usable_until &&
+	    use_is_ordered(&block->pending, mine->stream);
+}
+
+/* May the request use it without a wait? */
+static bool
+is_ready(const struct request *r, const struct block *block)
+{
+	return block_is_usable(block) ||
+	    (block != NULL && is_over_for(r, block));
+}
+
+/* The last block of a span that the request needs. */
+static struct block *
+last_needed(const struct request *r, const struct span *span)
+{
+	struct block *b = span->first;
+
+	for (size_t size = b->size; size < r->rounded; size += b->size)
+		b = b->next;
+	return b;
+}
+
+/* Free the first block of a ready span that is pending; false if none is. */
+static bool
+free_pending(struct request *r, const struct span *span)
+{
+	struct pools *mine = r->pools;
+
+	for (struct block *b = span->first;; b = b->next) {
+		if (block_state(b) == BLOCK_PENDING) {
+			use_clear(&mine->arena->waiting, &b->pending);
+			reclaim_pending_to(b, &mine->pool[b->pool->kind]);
+			return true;
+		}
+		if (b == span->last)
+			return false;
+	}
+}
+
+/* Join ready neighbours of several pools that serve together. */
 static enum weir_status
 search_spans(struct request *r)
 {
 	struct span best;
 
-	if (r->pools == r->pools->arena->any_pools ||
-	    !find_span_anywhere(r, block_is_usable, &best))
+	if (r->pools == r->pools->arena->any_pools)
 		return WEIR_OK;
-	return hand_span(r, best);
+	while (find_span_anywhere(r, is_ready, &best)) {
+		best.last = last_needed(r, &best);
+		if (!free_pending(r, &best))
+			return hand_span(r, best);
+	}
+	return WEIR_OK;
 }
 
 /* Everything that takes no wait, no mapping and nothing new. */
@@ -332,46 +388,40 @@ can_wait(const struct request *r)
 
 /* May the uses of a pending block be waited for? */
 static bool
-may_claim(const struct pools *mine, const struct pending *pending,
-    struct wait_limits limits)
+may_claim(
+    const struct pools *mine, const struct pending *pending, enum waits waits)
 {
-	enum wait_cost most = WAIT_FREE;
-
-	if (wait_limits_allow_any(limits) || mine->capture != 0)
+	if (waits == WAITS_ANY || mine->capture != 0)
 		return true;
-	for (const struct use *u = pending->uses; u != NULL; u = u->next) {
-		uint64_t tick = use_tick(u);
-		enum wait_cost cost = tick != 0 ?
-		    marks_cost(mine, u->queue->stream, tick, limits.near) :
-		    WAIT_FAR;
-		if (cost > most)
-			most = cost;
-	}
-	return most == WAIT_FREE ||
-	    (most == WAIT_DEAR && use_is_old(pending, limits.uses));
+	for (const struct use *u = pending->uses; u != NULL; u = u->next)
+		if (!use_is_marked(u) ||
+		    !policy_allows(
+			waits, marks_cost(mine, u->queue->stream, u->at, true)))
+			return false;
+	return true;
 }
 
 /* Make a pending block free memory of the request's stream, behind waits. */
 static bool
-claim(struct request *r, struct block *block, struct wait_limits limits)
+claim(struct request *r, struct block *block, enum waits waits)
 {
 	struct pools *mine = r->pools;
 	struct arena *arena = mine->arena;
 	struct pools *owner = block->pool->owner;
 	struct driver_guard guard;
-	uint64_t waits = 0;
+	uint64_t made = 0;
 
-	if (!may_claim(mine, &block->pending, limits) ||
+	if (!may_claim(mine, &block->pending, waits) ||
 	    (owner != arena->any_pools &&
-		!marks_follow(mine, owner, block->freed_at, limits)))
+		!marks_follow(mine, owner, block->freed_at, waits)))
 		return false;
 	if (driver_enter(mine->stream->context, &guard) != WEIR_OK)
 		return false;
 	bool done = use_follow(&block->pending, mine->stream, mine->capture,
-	    wait_limits_allow_some(limits) ? &waits : NULL);
+	    waits >= WAITS_CHEAP ? &made : NULL);
 	driver_leave(&guard);
-	arena->stats.num_gpu_waits += waits;
-	mine->stats.num_gpu_waits += waits;
+	arena->stats.num_gpu_waits += made;
+	mine->stats.num_gpu_waits += made;
 	if (!done)
 		return false;
 	use_clear(&arena->waiting, &block->pending);
@@ -380,9 +430,9 @@ claim(struct request *r, struct block *block, struct wait_limits limits)
 }
 
 static size_t
-pending_asked(struct wait_limits limits)
+pending_asked(enum waits waits)
 {
-	return wait_limits_allow_any(limits) ? SIZE_MAX : PENDING_ASKED;
+	return waits == WAITS_ANY ? SIZE_MAX : PENDING_ASKED;
 }
 
 /* Bytes of the run of free memory that a pending block would be part of. */
@@ -402,10 +452,10 @@ run_around(const struct block *block)
 
 /* Take the oldest pending block that is enough, alone or with neighbours. */
 static enum weir_status
-claim_one(struct request *r, bool only_mine, struct wait_limits limits)
+claim_one(struct request *r, bool only_mine, enum waits waits)
 {
 	struct list *pending = &r->pools->arena->waiting.pending;
-	size_t left = pending_asked(limits);
+	size_t left = pending_asked(waits);
 	enum weir_status status = WEIR_OK;
 	struct list *next;
 
@@ -417,7 +467,7 @@ claim_one(struct request *r, bool only_mine, struct wait_limits limits)
 		if (block_state(block) != BLOCK_LEFT &&
 		    block->pool->kind == r->kind &&
 		    (block->pool->owner == r->pools || !only_mine) &&
-		    run_around(block) >= r->rounded && claim(r, block, limits))
+		    run_around(block) >= r->rounded && claim(r, block, waits))
 			status = search_all(r);
 	}
 	return status;
@@ -425,7 +475,7 @@ claim_one(struct request *r, bool only_mine, struct wait_limits limits)
 
 /* Wait for a mark that lets go a block that is enough. */
 static enum weir_status
-follow_one(struct request *r, struct wait_limits limits)
+follow_one(struct request *r, enum waits waits)
 {
 	struct arena *arena = r->pools->arena;
 
@@ -435,9 +485,9 @@ follow_one(struct request *r, struct wait_limits limits)
 		if (pools == r->pools || pools == arena->any_pools)
 			continue;
 		struct block *block =
-		    marks_find(r->pools, pools, r->rounded, limits);
+		    marks_find(r->pools, pools, r->rounded, waits);
 		if (block != NULL &&
-		    marks_follow(r->pools, pools, block->freed_at, limits))
+		    marks_follow(r->pools, pools, block->freed_at, waits))
 			return search_all(r);
 	}
 	return WEIR_OK;
@@ -445,10 +495,10 @@ follow_one(struct request *r, struct wait_limits limits)
 
 /* Take pending blocks behind waits, the oldest first, while they may help. */
 static enum weir_status
-claim_pending(struct request *r, bool only_mine, struct wait_limits limits)
+claim_pending(struct request *r, bool only_mine, enum waits waits)
 {
 	struct arena *arena = r->pools->arena;
-	size_t left = pending_asked(limits);
+	size_t left = pending_asked(waits);
 	enum weir_status status = WEIR_OK;
 	struct list *next;
 	size_t got = 0;
@@ -463,7 +513,7 @@ claim_pending(struct request *r, bool only_mine, struct wait_limits limits)
 		if (block_state(block) == BLOCK_LEFT ||
 		    block->pool->kind != r->kind ||
 		    (only_mine && block->pool->owner != r->pools) ||
-		    !claim(r, block, limits))
+		    !claim(r, block, waits))
 			continue;
 		got += size;
 		if (got >= r->rounded)
@@ -475,7 +525,7 @@ claim_pending(struct request *r, bool only_mine, struct wait_limits limits)
 /* Put the stream behind others, from mark to mark; in a capture, behind all
  * that they have captured. */
 static enum weir_status
-follow_others(struct request *r, struct wait_limits limits)
+follow_others(struct request *r, enum waits waits)
 {
 	struct arena *arena = r->pools->arena;
 	enum weir_status status = WEIR_OK;
@@ -489,7 +539,7 @@ follow_others(struct request *r, struct wait_limits limits)
 			continue;
 		while (status == WEIR_OK && r->got == NULL &&
 		    pools->pool[r->kind].free.count > 0 &&
-		    marks_follow_next(r->pools, pools, &until, limits))
+		    marks_follow_next(r->pools, pools, &until, waits))
 			status = search_all(r);
 	}
 	return status;
@@ -501,8 +551,9 @@ follow_others(struct request *r, struct wait_limits limits)
 enum { EVERYWHERE_TRIES = 64 };
 
 static bool
-can_be_had(const struct block *block)
+can_be_had(const struct request *r, const struct block *block)
 {
+	(void)r;
 	return block != NULL &&
 	    (block_state(block) == BLOCK_FREE ||
 		block_state(block) == BLOCK_PENDING);
@@ -533,11 +584,11 @@ follow_span(struct request *r, const struct span *span)
 	for (struct block *b = span->first;; b = b->next) {
 		struct pools *owner = b->pool->owner;
 		if (block_state(b) == BLOCK_PENDING)
-			return claim(r, b, any) ? CHANGED : REFUSED;
+			return claim(r, b, WAITS_ANY) ? CHANGED : REFUSED;
 		if (!block_is_usable(b)) {
 			bool ended = owner->ended;
 			uint64_t tick = freed_in(span, owner);
-			if (!marks_follow(mine, owner, tick, any))
+			if (!marks_follow(mine, owner, tick, WAITS_ANY))
 				return REFUSED;
 			if (ended)
 				return CHANGED;
@@ -553,22 +604,11 @@ follow_span(struct request *r, const struct span *span)
 static enum readiness
 wait_for_span(struct request *r, const struct span *span)
 {
-	/* What the driver refuses here is no failure of the request. */
+	/* A driver call that fails here does not fail the request. */
 	status_mute();
 	enum readiness readiness = follow_span(r, span);
 	status_unmute();
 	return readiness;
-}
-
-/* The last block of a span that the request needs. */
-static struct block *
-last_needed(const struct request *r, const struct span *span)
-{
-	struct block *b = span->first;
-
-	for (size_t size = b->size; size < r->rounded; size += b->size)
-		b = b->next;
-	return b;
 }
 
 /* Is the best fit looked for everywhere? Not where the stream has one that is
@@ -612,7 +652,7 @@ search_everywhere(struct request *r)
 }
 
 static enum weir_status
-wait_on_device(struct request *r, struct wait_limits limits)
+wait_on_device(struct request *r, enum waits waits)
 {
 	enum weir_status status = WEIR_OK;
 
@@ -620,19 +660,17 @@ wait_on_device(struct request *r, struct wait_limits limits)
 		return WEIR_OK;
 	status_mute();
 	/* Best is what one wait brings. */
-	status = claim_one(r, true, limits);
+	status = claim_one(r, true, waits);
 	if (status == WEIR_OK && r->got == NULL)
-		status = claim_one(r, false, limits);
+		status = claim_one(r, false, waits);
 	if (status == WEIR_OK && r->got == NULL)
-		status = follow_one(r, limits);
+		status = follow_one(r, waits);
 	if (status == WEIR_OK && r->got == NULL)
-		status = claim_pending(r, true, limits);
-	if (status == WEIR_OK && r->got == NULL &&
-	    wait_limits_allow_any(limits))
-		status = claim_pending(r, false, limits);
-	if (status == WEIR_OK && r->got == NULL &&
-	    wait_limits_allow_any(limits))
-		status = follow_others(r, limits);
+		status = claim_pending(r, true, waits);
+	if (status == WEIR_OK && r->got == NULL && waits == WAITS_ANY)
+		status = claim_pending(r, false, waits);
+	if (status == WEIR_OK && r->got == NULL && waits == WAITS_ANY)
+		status = follow_others(r, waits);
 	if (status != WEIR_OK)
 		return status_unmute_and_tell();
 	status_unmute();
@@ -641,9 +679,9 @@ wait_on_device(struct request *r, struct wait_limits limits)
 
 /* ---- The ladder -------------------------------------------------------- */
 
-/* How held memory stands to what was ever alive; the latter is kept. */
-static enum pressure
-note_pressure(const struct request *r)
+/* The most that was ever alive at once, with the request; it is kept. */
+static size_t
+note_live(const struct request *r)
 {
 	struct arena *arena = r->pools->arena;
 	const struct tally *tally = &arena->tally;
@@ -652,22 +690,22 @@ note_pressure(const struct request *r)
 	size_t live =
 	    tally_now(tally, PART_ALL, TALLIED_allocated_bytes) + r->rounded;
 
-	if (arena_is_host(arena)) /* it cannot wait on the device */
-		return PRESSURE_LOW;
+	if (arena_is_host(arena)) /* reclaim_bound() keeps its own */
+		return arena->most_live;
 	if (live < peak)
 		live = peak;
 	if (arena->most_live < live)
 		arena->most_live = live;
-	return pressure_of(arena_held(arena) + r->rounded, arena->most_live);
+	return arena->most_live;
 }
 
-static struct pressure_facts
-facts_of(const struct request *r, enum pressure pressure)
+static struct request_facts
+facts_of(const struct request *r)
 {
 	const struct arena *arena = r->pools->arena;
 
-	return (struct pressure_facts){ .prefer = r->options->prefer,
-		.pressure = pressure,
+	return (struct request_facts){ .prefer = r->options->prefer,
+		.is_small = r->kind != POOL_LARGE,
 		.is_captured = r->pools->capture != 0,
 		.held_bytes = arena_held(arena) + r->rounded,
 		.most_live_bytes = arena->most_live,
@@ -700,7 +738,7 @@ claim_some(struct request *r, bool only_mine, size_t want)
 		if (block_state(block) != BLOCK_LEFT &&
 		    is_of_use(r, block->pool->kind) &&
 		    (block->pool->owner == r->pools || !only_mine) &&
-		    claim(r, block, any))
+		    claim(r, block, WAITS_ANY))
 			got += size;
 	}
 	return got;
@@ -738,7 +776,7 @@ wait_for_some(struct request *r)
 			pools->followed_until = 0;
 		pools->followed = arena->tries;
 		if (marks_follow_next(
-			r->pools, pools, &pools->followed_until, any))
+			r->pools, pools, &pools->followed_until, WAITS_ANY))
 			return true;
 	}
 	return false;
@@ -854,9 +892,9 @@ give_back_and_wait(struct request *r)
 static bool
 may_move(const struct request *r)
 {
-	struct pressure_facts facts = facts_of(r, r->pressure);
+	struct request_facts facts = facts_of(r);
 
-	return pressure_may_move(&facts);
+	return policy_may_move(&facts);
 }
 
 /* tcache.h, Note [What is in use stays]. */
@@ -867,8 +905,7 @@ drain(const struct request *r)
 
 	return r->options->prefer == PREFER_MEMORY || arena_is_host(arena) ?
 	    tcache_drain(arena) :
-	    tcache_drain_idle(
-		&r->pools->pool[r->kind], wait_limits_allow_some(r->limits));
+	    tcache_drain_idle(&r->pools->pool[r->kind], r->has_pressure);
 }
 
 /* A request for device memory of no stream. */
@@ -916,10 +953,11 @@ take_complete(struct request *r)
 static enum weir_status
 search_usable(struct request *r)
 {
-	r->pressure = note_pressure(r);
+	note_live(r);
 	can_wait(r);
-	r->facts = facts_of(r, r->pressure);
-	r->limits = pressure_wait_limits(&r->facts);
+	struct request_facts facts = facts_of(r);
+	r->has_pressure = policy_has_pressure(&facts);
+	r->waits = policy_waits(&facts);
 	return search_all(r);
 }
 
@@ -941,13 +979,13 @@ search_polled(struct request *r)
 static bool
 may_wait_at_all(const struct request *r)
 {
-	return pressure_may_wait(&r->facts);
+	return r->waits != WAITS_NONE;
 }
 
 static enum weir_status
 wait_within_limits(struct request *r)
 {
-	return wait_on_device(r, r->limits);
+	return wait_on_device(r, r->waits);
 }
 
 static enum weir_status
@@ -960,7 +998,7 @@ grow_ahead(struct request *r)
 	else
 		reclaim_collect(arena, r->options);
 	decay_regret(arena);
-	return grow(r, may_move(r) ? GROW_AHEAD : GROW_NEW);
+	return grow(r, may_move(r) ? GROW_MIXED : GROW_NEW);
 }
 
 static enum weir_status
@@ -994,6 +1032,21 @@ static const struct step ladder[] = {
 	{ "8: memory seen to be complete", may_fit_alone, search_refreshed },
 	{ "8, 9: giving back, host waits", may_fit_alone, give_back_and_wait },
 };
+
+/* What is known to be complete, and who comes after whom, goes stale: see to it
+ * that a large request fits itself into what there is by now. */
+static void
+poll_if_stale(struct request *r)
+{
+	struct arena *arena = r->pools->arena;
+
+	if (arena->served - arena->polled < REQUESTS_A_POLL ||
+	    !prefers_ordered(r))
+		return;
+	arena->polled = arena->served;
+	reclaim_poll(arena, RECLAIM_SKIPS);
+	marks_poll(r->pools);
+}
 
 /* All but the pool itself. */
 static __attribute__((noinline)) enum weir_status
@@ -1043,6 +1096,8 @@ take_block(struct pools *pools, const struct options *options, size_t size,
 	if (arena->served % REQUESTS_A_DRAIN == 0 && arena_is_host(arena))
 		tcache_drain(arena);
 	marks_keep(pools);
+	if (r.kind == POOL_LARGE)
+		poll_if_stale(&r);
 	enum weir_status status = WEIR_OK;
 	if (__builtin_expect(options->prefer == PREFER_MEMORY, 0))
 		status = search_everywhere(&r);

@@ -11,7 +11,8 @@
 enum weir_status take_block(struct pools *pools, const struct options *options,
     size_t size, struct block **out);
 
-/* The same, of what may be used at once. WEIR_ENOMEM is not told. */
+/* Serve a request from free memory that may be used at once. WEIR_ENOMEM is
+ * returned without a report of it. */
 enum weir_status take_idle(struct pools *pools, const struct options *options,
     size_t size, struct block **out);
 

@@ -1,7 +1,7 @@
 /*
- * What a request that found no memory is told: what was asked, what there is,
- * where it is, and advice that follows from that. The text begins as PyTorch's
- * does, since people and tools look for it.
+ * The message of a request that found no memory: the size it asked for, the
+ * memory there is, where that memory is, and advice that follows from these.
+ * The text begins as PyTorch's does, since people and tools look for it.
  */
 #include "allocator/request/oom.h"
 

@@ -106,7 +106,7 @@ mark_end(struct pools *pools, struct stream *stream)
 
 	status_mute();
 	if (driver_enter(stream->context, &guard) == WEIR_OK) {
-		/* What cannot be recorded now is tried again at a poll. */
+		/* If this fails now, a poll tries to record it again. */
 		(void)stream_mark(stream, &pools->end_event);
 		driver_leave(&guard);
 	}
@@ -517,7 +517,7 @@ reclaim_wait(struct arena *arena)
 {
 	if (wait_pending(arena, false) || wait_stream(arena))
 		return true;
-	/* What has gone back may still be mapped where it was before. */
+	/* Memory that came back may still be mapped at its old address. */
 	if (!wait_pending(arena, true))
 		return false;
 	segment_unmap_left(arena, SIZE_MAX);
@@ -538,7 +538,7 @@ reclaim_shed_old(struct arena *arena, uint64_t latest)
 
 /* ---- Trim -------------------------------------------------------------- */
 
-/* What there is to wait for now; other threads may go on freeing. */
+/* Count the stream uses to wait for now; other threads may go on freeing. */
 static size_t
 unmet_uses(const struct arena *arena)
 {

@@ -12,8 +12,8 @@ enum { RECLAIM_SKIPS = 64 };
 /* Free the pending blocks whose uses have ended and take over from streams
  * that have; true if any memory became free. `skips` as for waiting_poll(). */
 bool reclaim_poll(struct arena *arena, unsigned skips);
-/* The same, but memory of no stream may be kept for requests of its size:
- * tcache.h, Note [Complete memory]. */
+/* Poll as above, but keep memory of no stream for requests of its size where
+ * that may help: tcache.h, Note [Complete memory]. */
 void reclaim_poll_complete(struct arena *arena);
 
 /* See to a few of the streams that pending blocks wait for; as the second. */
@@ -24,8 +24,8 @@ void reclaim_pending_to(struct block *block, struct pool *pool);
 
 /* See which streams are idle, where that takes no wait. */
 void reclaim_refresh(struct arena *arena);
-/* The same, and free what can be; before and after a capture. Takes the lock.
- */
+/* See which streams are idle and free what can be freed; before and after a
+ * capture. Takes the lock. */
 void reclaim_look(struct arena *arena);
 
 /* Give back what the collector finds old. */
@@ -57,7 +57,8 @@ size_t reclaim_trim(struct arena *arena, size_t *keep);
 
 /* The stream of these pools is about to go: Note [A stream ends]. */
 void reclaim_end(struct pools *pools);
-/* The same without a call to the driver: a later poll records the end. */
+/* End these pools without a call to the driver: a later poll records the end.
+ */
 void reclaim_end_later(struct pools *pools);
 
 #endif

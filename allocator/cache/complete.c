@@ -1,0 +1,69 @@
+/*
+ * The slots of a cache that keeps complete memory.
+ */
+#include "allocator/cache/complete.h"
+
+#include "allocator/cache/drain.h"
+#include "allocator/cache/own.h"
+#include "allocator/cache/tcache.h"
+#include "allocator/fences/free.h"
+#include "allocator/memory/block.h"
+
+/* The calling thread's cache for complete memory of these pools, or NULL. */
+static struct cache *
+complete_cache(const struct pools *pools)
+{
+	struct cache *cache = tcache_of(pools);
+
+	return cache != NULL && cache->complete ? cache : NULL;
+}
+
+bool
+tcache_has_complete(const struct cache *cache, size_t rounded)
+{
+	for (unsigned i = cache->slots; i > 0; i--)
+		if (cache->slot[i].size == rounded)
+			return true;
+	return false;
+}
+
+/* The oldest of the slots makes room. */
+bool
+tcache_keep_complete(struct block *block)
+{
+	struct cache *cache = complete_cache(block->pool->owner);
+
+	if (cache == NULL)
+		return false;
+	if (cache->slots == TCACHE_SLOTS) {
+		struct block *oldest = cache->slot[1].block;
+		for (unsigned i = 1; i < TCACHE_SLOTS; i++)
+			cache->slot[i] = cache->slot[i + 1];
+		cache->slots--;
+		block_free_since(oldest);
+	}
+	block_set_state(block, BLOCK_CACHED);
+	cache->slot[++cache->slots] =
+	    (struct slot){ .size = block->size, .block = block };
+	return true;
+}
+
+struct block *
+tcache_take_complete(const struct pools *pools, size_t rounded)
+{
+	struct cache *cache = complete_cache(pools);
+	struct block *block =
+	    cache != NULL ? tcache_slot_find(cache, rounded) : NULL;
+
+	if (block != NULL)
+		block_set_state(block, BLOCK_ACTIVE);
+	return block;
+}
+
+bool
+tcache_settle_complete(const struct pools *pools)
+{
+	struct cache *cache = complete_cache(pools);
+
+	return cache != NULL && tcache_empty_slots(cache);
+}

@@ -1,0 +1,263 @@
+/*
+ * Draining caches: everything, or what is idle.
+ */
+#include "allocator/cache/drain.h"
+
+#include "allocator/cache/budget.h"
+#include "allocator/cache/own.h"
+#include "allocator/cache/stop.h"
+#include "allocator/cache/twice.h"
+#include "allocator/fences/free.h"
+#include "allocator/memory/arena.h"
+#include "allocator/memory/counters.h"
+
+/* The last class that an arena has blocks of. */
+static size_t
+last_class(const struct arena *arena)
+{
+	return arena->granule < WEIR_GRANULE ? TCACHE_CLASSES : TCACHE_BINS;
+}
+
+void
+cache_put_back(struct pools *pools, struct block *block, size_t bytes)
+{
+	if (twice_is_cached(block, bytes)) {
+		block_free(block);
+		return;
+	}
+	struct sums twice = twice_report(block, bytes);
+	stats_malloc(&pools->pool[arena_kind(pools->arena, bytes)],
+	    (uint64_t)twice.bytes, (uint64_t)twice.requested);
+}
+
+static bool
+empty_magazine(struct pools *pools, struct magazine *magazine)
+{
+	size_t bytes = class_bytes(magazine->n);
+	bool any = magazine->count > 0;
+
+	while (magazine->count > 0)
+		cache_put_back(
+		    pools, magazine->blocks[--magazine->count], bytes);
+	return any;
+}
+
+static bool
+empty_bin(struct pools *pools, struct bin *bin, size_t n)
+{
+	bool any = !bin_empty(bin);
+
+	while (!bin_empty(bin))
+		cache_put_back(pools, *--bin->top, class_bytes(n));
+	if (bin->second != NULL)
+		any |= empty_magazine(pools, bin->second);
+	return any;
+}
+
+bool
+tcache_empty_slots(struct cache *cache)
+{
+	bool any = cache->slots > 0;
+
+	while (cache->slots > 0) {
+		struct slot *slot = &cache->slot[cache->slots--];
+		if (twice_is_cached(slot->block, slot->size))
+			block_free_since(slot->block);
+		else
+			cache_put_back(cache->pools, slot->block, slot->size);
+	}
+	return any;
+}
+
+static bool
+empty_bins(struct cache *cache)
+{
+	size_t last = cache->keeps ? last_class(cache->arena) : 0;
+	bool any = false;
+
+	for (size_t n = 1; n <= last; n++)
+		any |= empty_bin(cache->pools, &cache->bins[n], n);
+	return any;
+}
+
+bool
+cache_empty(struct cache *cache)
+{
+	bool any = tcache_empty_slots(cache);
+
+	return empty_bins(cache) || any;
+}
+
+/* Requests that the pools serve, for each cache of another thread, before those
+ * are stopped again to see what they do not use. */
+enum { REQUESTS_A_LOOK = 64 };
+
+bool
+depot_empty(struct pools *pools, enum drain which)
+{
+	if (pools->depot == NULL)
+		return false;
+	struct magazine *list = depot_take_many(pools->depot, which);
+	bool any = list != NULL;
+	counts_tell_depot(pools);
+	while (list != NULL) {
+		struct magazine *magazine = list;
+		list = magazine->next;
+		empty_magazine(pools, magazine);
+		magazine_delete(magazine);
+	}
+	return any;
+}
+
+bool
+depots_empty(struct arena *arena)
+{
+	bool any = false;
+
+	for (struct list *l = arena->pools.next; l != &arena->pools;
+	     l = l->next)
+		any |=
+		    depot_empty(CONTAINER_OF(l, struct pools, link), DRAIN_ALL);
+	return any;
+}
+
+bool
+tcache_drain(struct arena *arena)
+{
+	bool any = false;
+
+	caches_stop(arena, NULL);
+	counts_tell_all(arena);
+	for (struct list *l = arena->caches.next; l != &arena->caches;
+	     l = l->next)
+		any |= cache_empty(cache_of(l));
+	tcache_go(arena);
+	return depots_empty(arena) || any;
+}
+
+/* Have the bins of a stopped cache not been used since the last such call? It
+ * has reported its counts. */
+static bool
+was_idle(struct cache *cache)
+{
+	bool idle = !cache->used;
+
+	cache->used = false;
+	return idle;
+}
+
+/* Has only the calling thread used the depot since all were looked at? */
+static bool
+has_own_depot(const struct pools *pools, bool look)
+{
+	return pools->depot != NULL &&
+	    depot_is_own(pools->depot, tcache_of(pools), look);
+}
+
+/* Drain what only the calling thread uses; its caches have reported. */
+static bool
+drain_own(struct arena *arena)
+{
+	struct list *own = &tcache_own->caches;
+	bool any = false;
+
+	for (struct list *l = own->next; l != own; l = l->next) {
+		struct cache *cache = own_of(l);
+		if (!is_own(cache, arena))
+			continue;
+		any |= cache_empty(cache);
+		if (has_own_depot(cache->pools, false))
+			any |= depot_empty(cache->pools, DRAIN_ALL);
+	}
+	return any;
+}
+
+/* Complete memory that any thread keeps, for which none is to be stopped. */
+static bool
+drain_complete(struct arena *arena)
+{
+	bool any = false;
+
+	for (struct list *l = arena->caches.next; l != &arena->caches;
+	     l = l->next)
+		if (cache_of(l)->complete)
+			any |= tcache_empty_slots(cache_of(l));
+	return any;
+}
+
+/* Has the arena served enough since all caches were looked at? */
+static bool
+look_is_due(struct arena *arena)
+{
+	uint64_t wait = 0;
+
+	for (struct list *l = arena->caches.next; l != &arena->caches;
+	     l = l->next)
+		if (cache_of(l)->owner != tcache_own && cache_of(l)->keeps)
+			wait += REQUESTS_A_LOOK;
+	if (arena->served - arena->looked < wait)
+		return false;
+	arena->looked = arena->served;
+	return true;
+}
+
+bool
+tcache_drain_idle(const struct pool *pool, bool widely)
+{
+	const struct pools *pools = pool->owner;
+	struct arena *arena = pools->arena;
+	bool any = drain_complete(arena);
+
+	if (pool->kind == POOL_SMALL && !look_is_due(arena))
+		return drain_own(arena) || any;
+	caches_stop(arena, NULL);
+	counts_tell_all(arena);
+	for (struct list *l = arena->caches.next; l != &arena->caches;
+	     l = l->next) {
+		struct cache *cache = cache_of(l);
+		any |= tcache_empty_slots(cache);
+		if (cache->owner == tcache_own ||
+		    ((widely || cache->pools == pools) && was_idle(cache)))
+			any |= empty_bins(cache);
+	}
+	tcache_go(arena);
+	for (struct list *l = arena->pools.next; l != &arena->pools;
+	     l = l->next) {
+		struct pools *p = CONTAINER_OF(l, struct pools, link);
+		if (has_own_depot(p, true))
+			any |= depot_empty(p, DRAIN_ALL);
+		else if (widely || p == pools)
+			any |= depot_empty(p, DRAIN_IDLE);
+	}
+	return any;
+}
+
+/* Bytes of a class in a cache. */
+static size_t
+bin_bytes(const struct bin *bin, size_t n)
+{
+	size_t count = (size_t)(bin->top - bin->bottom);
+
+	if (bin->second != NULL)
+		count += bin->second->count;
+	return count * class_bytes(n);
+}
+
+size_t
+tcache_bytes(const struct pools *pools)
+{
+	const struct arena *arena = pools->arena;
+	size_t bytes = pools->depot != NULL ? pools->depot->bytes : 0;
+
+	for (struct list *l = arena->caches.next; l != &arena->caches;
+	     l = l->next) {
+		const struct cache *cache = cache_of(l);
+		if (cache->pools != pools)
+			continue;
+		for (size_t n = 1; n <= TCACHE_CLASSES; n++)
+			bytes += bin_bytes(&cache->bins[n], n);
+		for (unsigned i = 1; i <= cache->slots; i++)
+			bytes += cache->slot[i].size;
+	}
+	return bytes;
+}

@@ -1,0 +1,360 @@
+/*
+ * The life of a cache: made at the first slow call of a thread for a stream,
+ * and retired by its owner or under the arena's lock.
+ */
+#include "allocator/cache/make.h"
+
+#include "allocator/cache/budget.h"
+#include "allocator/cache/drain.h"
+#include "allocator/cache/stop.h"
+#include "allocator/cache/tcache.h"
+#include "allocator/memory/arena.h"
+#include "allocator/memory/counters.h"
+#include "allocator/memory/emit.h"
+#include "base/meta.h"
+#include "base/os.h"
+#include "base/status.h"
+
+static _Thread_local bool ended;
+
+/* Streams that get no cache; NULL: there are none. */
+static _Atomic(bool (*)(const struct stream *)) avoided;
+
+static void
+delete_magazines(struct cache *cache)
+{
+	for (size_t n = 1; n <= TCACHE_CLASSES; n++)
+		bin_delete(&cache->bins[n]);
+}
+
+/* Take a cache out of use; stopped or the caller's own, and told. It stays
+ * wanted: its owner may have found it already, and is not to come in. */
+static void
+retire_cache(struct cache *cache)
+{
+	struct pools *pools = cache->pools;
+
+	if (counts_tell(cache))
+		stats_note_arena_peaks(cache->arena);
+	cache_empty(cache);
+	delete_magazines(cache);
+	list_remove(&cache->link);
+	cache_close(cache);
+	atomic_store_explicit(&cache->handle, NOBODY, memory_order_relaxed);
+	for (int kind = 0; kind < POOL_KINDS; kind++)
+		cache->pool[kind] = NULL;
+	atomic_store_explicit(&cache->dead, true, memory_order_release);
+	pools->caches--;
+}
+
+void
+tcache_end(struct pools *pools)
+{
+	struct arena *arena = pools->arena;
+	struct list *next;
+
+	caches_stop(arena, pools);
+	for (struct list *l = arena->caches.next; l != &arena->caches;
+	     l = next) {
+		next = l->next;
+		if (cache_of(l)->pools == pools)
+			retire_cache(cache_of(l));
+	}
+	depot_empty(pools, DRAIN_ALL);
+}
+
+void
+tcache_retire(struct arena *arena, const struct stream *stream, bool own)
+{
+	struct list *next;
+
+	if (!own)
+		caches_stop(arena, stream != NULL ? stream->pools : NULL);
+	for (struct list *l = arena->caches.next; l != &arena->caches;
+	     l = next) {
+		struct cache *cache = cache_of(l);
+		struct pools *pools = cache->pools;
+		next = l->next;
+		if ((own && cache->owner != tcache_own) ||
+		    (stream != NULL && pools->stream != stream))
+			continue;
+		retire_cache(cache);
+		pools_drop_if_done(pools);
+	}
+	tcache_go(arena);
+}
+
+void
+tcache_forget(struct arena *arena)
+{
+	caches_stop(arena, NULL);
+	while (!list_empty(&arena->caches)) {
+		struct cache *cache = cache_of(arena->caches.next);
+		cache->slots = 0;
+		delete_magazines(cache);
+		retire_cache(cache);
+	}
+	for (struct list *l = arena->pools.next; l != &arena->pools;
+	     l = l->next) {
+		struct depot *depot =
+		    CONTAINER_OF(l, struct pools, link)->depot;
+		if (depot == NULL)
+			continue;
+		struct magazine *list = depot_take_many(depot, DRAIN_ALL);
+		while (list != NULL) {
+			struct magazine *next = list->next;
+			magazine_delete(list);
+			list = next;
+		}
+	}
+}
+
+/* Free the owner's cache at a place of its tables, which is dead or in the way
+ * of another. */
+static void
+drop_cache(struct tcache *t, struct cache *cache)
+{
+	for (unsigned i = 0; i < TCACHE_WAYS; i++) {
+		if (t->by_handle[i] == cache)
+			t->by_handle[i] = &t->none;
+		if (t->by_pools[i] == cache)
+			t->by_pools[i] = &t->none;
+	}
+	if (t->last == cache)
+		t->last = &t->none;
+	if (t->last_host == cache)
+		t->last_host = &t->none;
+	if (t->latest_host.cache == cache)
+		t->latest_host.cache = &t->none;
+	list_remove(&cache->own_link);
+	meta_free(cache, sizeof(*cache));
+}
+
+/* Free a place for a new cache: retire the one that is there. False if that one
+ * is of another device, whose arena is not locked: it stays. */
+static bool
+make_place(struct tcache *t, struct cache **place, const struct arena *arena)
+{
+	struct cache *cache = *place;
+
+	if (cache == &t->none)
+		return true;
+	if (!atomic_load_explicit(&cache->dead, memory_order_acquire)) {
+		if (cache->arena != arena)
+			return false;
+		retire_cache(cache);
+	}
+	drop_cache(t, cache);
+	return true;
+}
+
+/* The key by which the hit path finds a cache. A default stream of another
+ * context than the primary one has none: that context may not be current. */
+static weir_stream
+usual_key(const struct pools *pools, CUcontext context)
+{
+	if (context == NULL)
+		return tcache_key(pools);
+	return context == pools->arena->context ?
+	    tcache_primary_key(pools->stream->handle) :
+	    NOBODY;
+}
+
+static void
+set_up(struct cache *cache, struct tcache *t, struct pools *pools,
+    const struct options *options)
+{
+	struct stream *stream = pools->stream;
+	bool host = arena_is_host(pools->arena);
+	/* A cap counts what is cached, too. */
+	bool keeps = options->tcache > 0 &&
+	    (host ? options->pinned_idle == OPTION_UNLIMITED :
+		    stream->handle != WEIR_STREAM_ANY);
+
+	atomic_init(&cache->handle, tcache_key(pools));
+	cache->device = stream->device;
+	cache->granule = pools->arena->granule;
+	cache->context =
+	    stream_is_default(stream->handle) ? stream->context : NULL;
+	cache->rounding = options->rounds && !host ? options : NULL;
+	cache->keeps = keeps;
+	cache->complete =
+	    options->tcache > 0 && !host && stream->handle == WEIR_STREAM_ANY;
+	cache->traced = keeps && !host && tell_all();
+	cache->usual = keeps && tcache_asymmetric && cache->rounding == NULL &&
+		!cache->traced ?
+	    usual_key(pools, cache->context) :
+	    NOBODY;
+	for (int kind = 0; kind < POOL_KINDS; kind++)
+		cache->pool[kind] = &pools->pool[kind];
+	cache->depot_max = options->tcache;
+	cache->arena = pools->arena;
+	cache->pools = pools;
+	cache->owner = t;
+	cache_open(cache);
+}
+
+static bool
+is_taken(const struct tcache *t, const struct cache *place)
+{
+	return place != &t->none && tcache_is_alive(place);
+}
+
+static void
+make_cache(struct tcache *t, struct pools *pools, const struct options *options)
+{
+	bool host = arena_is_host(pools->arena);
+	struct cache **by_handle = &t->by_handle[tcache_way(tcache_key(pools))];
+	struct cache **by_pools = &t->by_pools[pools->index % TCACHE_WAYS];
+
+	/* One that keeps nothing is not worth another's place. */
+	if (!host && pools->stream->handle == WEIR_STREAM_ANY &&
+	    (is_taken(t, *by_handle) || is_taken(t, *by_pools)))
+		return;
+	if ((!host && !make_place(t, by_handle, pools->arena)) ||
+	    !make_place(t, by_pools, pools->arena))
+		return;
+	struct cache *cache = meta_zalloc(sizeof(*cache));
+	if (cache == NULL)
+		return;
+	set_up(cache, t, pools, options);
+	if (cache->keeps && pools->depot == NULL)
+		pools->depot = depot_new();
+	pools->caches++;
+	list_push_back(&pools->arena->caches, &cache->link);
+	list_push_back(&t->caches, &cache->own_link);
+	if (!host)
+		*by_handle = cache;
+	*by_pools = cache;
+}
+
+void
+tcache_avoid(bool (*may_match)(const struct stream *stream))
+{
+	atomic_store(&avoided, may_match);
+}
+
+static bool
+is_avoided(const struct stream *stream)
+{
+	bool (*may_match)(const struct stream *) = atomic_load(&avoided);
+
+	return may_match != NULL && may_match(stream);
+}
+
+/* May a thread keep blocks of these pools? Oversize blocks are counted where
+ * they are freed, so there must be none; nor may any be left from before the
+ * option was changed. */
+static bool
+is_cacheable(const struct pools *pools, const struct options *options)
+{
+	const struct stream *stream = pools->stream;
+
+	if (options->reclaim_always || guard_is_for(pools->arena) ||
+	    options->max_split_size != OPTION_UNLIMITED ||
+	    pools->arena->stats.oversize_allocations.current != 0 ||
+	    pools->ended || ended || os_forked())
+		return false;
+	if (arena_is_host(pools->arena))
+		return true;
+	return pools->arena == pools->arena->main && !is_avoided(stream) &&
+	    (stream->thread == 0 || stream->thread == os_thread_id());
+}
+
+/* Has the calling thread anything to tell? */
+static bool
+has_news(const struct arena *arena)
+{
+	struct list *own = &tcache_own->caches;
+
+	for (struct list *l = own->next; l != own; l = l->next) {
+		const struct cache *cache = own_of(l);
+		if (is_own(cache, arena) &&
+		    (cache->brought || cache->out.count != 0 ||
+			cache->room.count != cache->room_given.count))
+			return true;
+	}
+	return false;
+}
+
+void
+tcache_tell_news(struct arena *arena)
+{
+	if (has_news(arena))
+		counts_tell_own(arena, NULL);
+}
+
+struct cache *
+tcache_come_with(struct pools *pools, struct cache *cache)
+{
+	const struct options *options;
+
+	if (cache == NULL && options_get(&options) == WEIR_OK &&
+	    is_cacheable(pools, options)) {
+		tcache_own = tcache_make_own();
+		if (tcache_own != &tcache_nobody)
+			make_cache(tcache_own, pools, options);
+		cache = tcache_of(pools);
+	}
+	if (cache != NULL && !cache->keeps) {
+		if (!cache->complete) /* no cache keeps anything */
+			return NULL;
+		cache = NULL;
+	}
+	if (has_news(pools->arena))
+		counts_tell_own(pools->arena, cache);
+	return cache;
+}
+
+static void
+retire_all(struct arena *arena)
+{
+	caches_stop(arena, NULL);
+	while (!list_empty(&arena->caches))
+		retire_cache(cache_of(arena->caches.next));
+	depots_empty(arena);
+}
+
+void
+tcache_renew(void)
+{
+	for (int device = 0; device < DEVICES_MAX; device++) {
+		for (struct arena *a = arena_peek(device); a != NULL;
+		     a = arena_next(a)) {
+			lock_enter(&a->lock);
+			retire_all(a);
+			lock_leave(&a->lock);
+		}
+	}
+}
+
+static void
+end_cache(struct cache *cache)
+{
+	struct arena *arena = cache->arena;
+
+	lock_enter(&arena->lock);
+	if (!atomic_load_explicit(&cache->dead, memory_order_acquire)) {
+		struct pools *pools = cache->pools;
+		retire_cache(cache);
+		pools_drop_if_done(pools);
+	}
+	lock_leave(&arena->lock);
+}
+
+void
+tcache_thread_ends(void)
+{
+	struct tcache *t = tcache_own;
+
+	ended = true;
+	if (t == &tcache_nobody)
+		return;
+	while (!list_empty(&t->caches)) {
+		struct cache *cache = own_of(t->caches.next);
+		end_cache(cache);
+		drop_cache(t, cache);
+	}
+	tcache_own = &tcache_nobody;
+	meta_free(t, sizeof(*t));
+}

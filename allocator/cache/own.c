@@ -1,0 +1,92 @@
+/*
+ * The tables in which threads find their caches.
+ */
+#include "allocator/cache/own.h"
+
+#include <linux/membarrier.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "allocator/memory/lookup.h"
+#include "base/meta.h"
+#include "base/os.h"
+
+/* No block starts in it. */
+static struct leaf no_leaf;
+
+char tcache_no_stream;
+
+struct tcache tcache_nobody = {
+	.last = &tcache_nobody.none,
+	.last_host = &tcache_nobody.none,
+	.nearby = { .leaf = &no_leaf },
+	.nearby_host = { .leaf = &no_leaf },
+	.nearby_fine = { .leaf = &no_leaf },
+	.latest_host = { .cache = &tcache_nobody.none },
+	.by_handle = { [0 ... TCACHE_WAYS - 1] = &tcache_nobody.none },
+	.by_pools = { [0 ... TCACHE_WAYS - 1] = &tcache_nobody.none },
+	.caches = { &tcache_nobody.caches, &tcache_nobody.caches },
+	.none = { .key = NOBODY, .handle = NOBODY },
+};
+_Thread_local struct tcache *tcache_own = &tcache_nobody;
+bool tcache_asymmetric; /* set before there is a cache */
+char tcache_primary_keys[3];
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static int
+membarrier(int command)
+{
+	return (int)syscall(SYS_membarrier, command, 0, 0);
+}
+
+void
+tcache_barrier(void)
+{
+	if (tcache_asymmetric)
+		membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+}
+
+/* A forked child has none of its parent's memory. */
+static void
+forget_own(void)
+{
+	tcache_own = &tcache_nobody;
+}
+
+static void
+prepare_process(void)
+{
+	pthread_atfork(NULL, NULL, forget_own);
+	tcache_asymmetric =
+	    membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
+}
+
+struct tcache *
+tcache_make_own(void)
+{
+	struct tcache *t;
+
+	if (tcache_own != &tcache_nobody)
+		return tcache_own;
+	pthread_once(&once, prepare_process);
+	os_thread_id(); /* so that its end is told */
+	t = meta_zalloc(sizeof(*t));
+	if (t == NULL)
+		return &tcache_nobody;
+	atomic_init(&t->none.key, NOBODY);
+	atomic_init(&t->none.handle, NOBODY);
+	t->last = &t->none;
+	t->last_host = &t->none;
+	t->latest_host.cache = &t->none;
+	t->nearby.leaf = &no_leaf;
+	t->nearby_host.leaf = &no_leaf;
+	t->nearby_fine.leaf = &no_leaf;
+	list_init(&t->caches);
+	for (unsigned i = 0; i < TCACHE_WAYS; i++) {
+		t->by_handle[i] = &t->none;
+		t->by_pools[i] = &t->none;
+	}
+	return t;
+}

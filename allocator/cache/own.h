@@ -1,0 +1,74 @@
+/*
+ * The calling thread's table of its caches.
+ */
+#ifndef ALLOCATOR_CACHE_OWN_H
+#define ALLOCATOR_CACHE_OWN_H
+
+#include "allocator/cache/types.h"
+
+/* The address of this names no stream: a cache that is out of use has it. */
+extern char tcache_no_stream;
+#define NOBODY ((weir_stream)(void *)&tcache_no_stream)
+
+/* Hidden, so that other units reach them without a look into a table. */
+#pragma GCC visibility push(hidden)
+extern _Thread_local struct tcache *tcache_own; /* or tcache_nobody */
+extern struct tcache tcache_nobody;
+extern bool tcache_asymmetric; /* membarrier() works */
+#pragma GCC visibility pop
+
+/* The calling thread's table, made if it has none; tcache_nobody if there is no
+ * host memory. */
+struct tcache *tcache_make_own(void);
+
+/* Make every running thread of the process pass a memory barrier. Nothing, if
+ * not tcache_asymmetric. */
+void tcache_barrier(void);
+
+/* The keys of caches for default streams of a primary context, by handle. */
+extern char tcache_primary_keys[3];
+
+static inline QUICK weir_stream
+tcache_primary_key(weir_stream handle)
+{
+	return (weir_stream)(void *)&tcache_primary_keys[(uintptr_t)handle];
+}
+
+/* The place of a stream in a table. */
+static inline unsigned
+tcache_way(weir_stream handle)
+{
+	uint32_t hash = (uint32_t)(uintptr_t)handle * UINT32_C(0x9e3779b1);
+
+	return hash >> 26;
+}
+
+static inline bool
+tcache_is_alive(const struct cache *cache)
+{
+	return !atomic_load_explicit(&cache->dead, memory_order_acquire);
+}
+
+/* The calling thread's cache for these pools, or NULL. */
+static inline struct cache *
+tcache_of(const struct pools *pools)
+{
+	struct cache *cache = tcache_own->by_pools[pools->index % TCACHE_WAYS];
+	return cache->pool[POOL_SMALL] == &pools->pool[POOL_SMALL] ? cache :
+								     NULL;
+}
+
+/* A cache by its links: in an arena's list, and in its owner's. */
+static inline struct cache *
+cache_of(struct list *link)
+{
+	return CONTAINER_OF(link, struct cache, link);
+}
+
+static inline struct cache *
+own_of(struct list *link)
+{
+	return CONTAINER_OF(link, struct cache, own_link);
+}
+
+#endif

@@ -1,0 +1,162 @@
+/*
+ * Accounting for blocks that bypass a cache, and filling its bins from the
+ * pool.
+ */
+#include "allocator/cache/refill.h"
+
+#include "allocator/cache/budget.h"
+#include "allocator/cache/drain.h"
+#include "allocator/cache/own.h"
+#include "allocator/memory/arena.h"
+#include "allocator/memory/block.h"
+#include "allocator/memory/pool.h"
+#include "base/status.h"
+
+static size_t
+class_of_block(const struct block *block)
+{
+	return class_of(block->arena->granule, block->size);
+}
+
+/* Account for a block that the pool handed out (-1) or took back (+1): it
+ * leaves the cache less, or more, room below the peaks. */
+static void
+change_room(struct cache *cache, const struct block *block, int sign)
+{
+	struct sums change = { sign, sign * (int64_t)block->size,
+		sign * (int64_t)block->requested };
+
+	cache->room = sums_plus(cache->room, change);
+	cache->room_given = sums_plus(cache->room_given, change);
+}
+
+/* Has any of the calling thread's caches been given room? */
+static bool
+have_room(const struct arena *arena)
+{
+	struct list *own = &tcache_own->caches;
+
+	for (struct list *l = own->next; l != own; l = l->next)
+		if (is_own(own_of(l), arena))
+			return true;
+	return false;
+}
+
+void
+tcache_went_out(struct cache *cache, const struct block *block)
+{
+	const struct list *own = &tcache_own->caches;
+	bool alone = own->next == own->prev;
+
+	if (cache != NULL)
+		change_room(cache, block, -1);
+	/* It has taken what other caches of the thread were given, or has
+	 * passed a peak: theirs is less now. */
+	if (cache != NULL ? !alone && sums_lack(&cache->room) :
+			    have_room(block->arena))
+		counts_tell_own(block->arena, cache);
+}
+
+void
+tcache_take_in(struct cache *cache, const struct block *block)
+{
+	size_t n = class_of_block(block);
+
+	change_room(cache, block, 1);
+	/* Take a whole magazine at once: the thread will free more blocks of
+	 * this class, and one lock serves them all. */
+	if (n != 0 && bin_full(&cache->bins[n]))
+		while (!bin_empty(&cache->bins[n]))
+			cache_put_back(cache->pools, *--cache->bins[n].top,
+			    class_bytes(n));
+}
+
+enum { MISSES_A_BLOCK = 4 };
+
+/* How many more blocks a class is to be given. */
+static unsigned
+refill_count(struct cache *cache, size_t n)
+{
+	unsigned misses = cache->misses[n];
+	unsigned count = misses / MISSES_A_BLOCK;
+
+	if (misses < UINT8_MAX)
+		cache->misses[n]++;
+	return count < magazine_max(n) ? count : magazine_max(n);
+}
+
+/* Cut a block that was taken into as many of a class as it is long, which are
+ * cached then; what there is no host memory to cut is free again. */
+static void
+cut_into(struct bin *bin, struct block *block, size_t rounded)
+{
+	struct block *rest;
+
+	for (; block->size > rounded; block = rest) {
+		if (block_new(block->arena, block->addr + rounded, &rest) !=
+		    WEIR_OK) {
+			block_put(block, BLOCK_FREE);
+			return;
+		}
+		block_split(block, rounded, rest);
+		block_set_state(block, BLOCK_CACHED);
+		*bin->top++ = block;
+	}
+	block_set_state(block, BLOCK_CACHED);
+	*bin->top++ = block;
+}
+
+/* The lowest address is on top then. */
+static void
+bin_reverse(struct bin *bin)
+{
+	struct block **low = bin->bottom;
+	struct block **high = bin->top;
+
+	while (low < --high) {
+		struct block *block = *low;
+		*low++ = *high;
+		*high = block;
+	}
+}
+
+/* Take the best fits, as requests one by one would. */
+static void
+fill_from_pool(struct bin *bin, struct pool *pool,
+    const struct options *options, size_t rounded, unsigned count)
+{
+	struct block **end = bin->top + count;
+
+	status_mute();
+	while (bin->top < end) {
+		size_t left = (size_t)(end - bin->top);
+		struct block *block = pool_find(pool, options, rounded, false);
+		if (block == NULL)
+			break;
+		size_t fit = block->run / rounded;
+		if (pool_cut(&block, options,
+			(fit < left ? fit : left) * rounded) != WEIR_OK)
+			break;
+		cut_into(bin, block, rounded);
+	}
+	status_unmute();
+	/* They would have come for them. */
+	pool->owner->arena->served += (uint64_t)(bin->top - bin->bottom);
+	bin_reverse(bin);
+}
+
+void
+tcache_refill_bin(
+    struct cache *cache, const struct options *options, size_t rounded)
+{
+	size_t n = rounded / WEIR_GRANULE;
+
+	if (n > TCACHE_BINS || !tcache_is_alive(cache) ||
+	    arena_is_host(cache->arena))
+		return;
+	struct bin *bin = &cache->bins[n];
+	unsigned count = refill_count(cache, n);
+	if (count > 0 && bin_make(bin, n) && bin_empty(bin))
+		fill_from_pool(
+		    bin, cache->pool[POOL_SMALL], options, rounded, count);
+}

@@ -1,0 +1,95 @@
+/*
+ * Stopping caches, and letting their owners in again.
+ */
+#include "allocator/cache/stop.h"
+
+#include <sched.h>
+
+#include "allocator/cache/budget.h"
+#include "allocator/cache/own.h"
+
+static void
+wait_for_owner(const struct cache *cache)
+{
+	unsigned spins = 0;
+
+	while (atomic_load(&cache->busy) != 0)
+		if (++spins % 64 == 0)
+			sched_yield();
+}
+
+void
+cache_open(struct cache *cache)
+{
+	atomic_store_explicit(&cache->key_pool,
+	    cache->keeps && tcache_asymmetric && !cache->traced ?
+		cache->pool[POOL_SMALL] :
+		NULL,
+	    memory_order_release);
+	atomic_store_explicit(&cache->key, cache->usual, memory_order_release);
+}
+
+void
+cache_close(struct cache *cache)
+{
+	atomic_store_explicit(&cache->key, NOBODY, memory_order_relaxed);
+	atomic_store_explicit(&cache->key_pool, NULL, memory_order_relaxed);
+	atomic_exchange(&cache->wanted, 1);
+}
+
+void
+caches_stop(struct arena *arena, const struct pools *pools)
+{
+	bool others = false;
+
+	for (struct list *l = arena->caches.next; l != &arena->caches;
+	     l = l->next) {
+		struct cache *cache = cache_of(l);
+		/* The owner of one that keeps nothing is at it under the lock.
+		 */
+		if (cache->owner == tcache_own || !cache->keeps ||
+		    (pools != NULL && cache->pools != pools))
+			continue;
+		cache_close(cache);
+		others = true;
+	}
+	if (!others)
+		return;
+	tcache_barrier();
+	for (struct list *l = arena->caches.next; l != &arena->caches;
+	     l = l->next)
+		if (atomic_load_explicit(
+			&cache_of(l)->wanted, memory_order_relaxed) != 0)
+			wait_for_owner(cache_of(l));
+}
+
+void
+tcache_go(struct arena *arena)
+{
+	for (struct list *l = arena->caches.next; l != &arena->caches;
+	     l = l->next) {
+		struct cache *cache = cache_of(l);
+		if (cache->owner == tcache_own)
+			continue;
+		atomic_store_explicit(&cache->wanted, 0, memory_order_release);
+		cache_open(cache);
+	}
+}
+
+void
+tcache_stop(struct arena *arena)
+{
+	caches_stop(arena, NULL);
+	counts_tell_all(arena);
+	for (struct list *l = arena->caches.next; l != &arena->caches;
+	     l = l->next)
+		counts_give_room(cache_of(l), (struct sums){ 0 });
+}
+
+void
+tcache_tell(struct arena *arena)
+{
+	tcache_stop(arena);
+	tcache_go(arena);
+	counts_tell_own(arena, NULL);
+}

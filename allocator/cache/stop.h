@@ -1,0 +1,26 @@
+/*
+ * Stopping caches: tcache.h, Note [Stopping a cache]. Under the arena's lock.
+ */
+#ifndef ALLOCATOR_CACHE_STOP_H
+#define ALLOCATOR_CACHE_STOP_H
+
+#include "allocator/cache/types.h"
+
+/* Let the owner take the hit path, as far as the cache allows that. */
+void cache_open(struct cache *cache);
+
+/* Keep the owner out, as soon as it has left. */
+void cache_close(struct cache *cache);
+
+/* Keep the owners of an arena's caches out, of one stream's or, for NULL, of
+ * all; they are out when this returns. */
+void caches_stop(struct arena *arena, const struct pools *pools);
+
+/* Keep all owners out and report all counts; let the owners in again. */
+void tcache_stop(struct arena *arena);
+void tcache_go(struct arena *arena);
+
+/* Report to the statistics what all caches have counted so far. */
+void tcache_tell(struct arena *arena);
+
+#endif

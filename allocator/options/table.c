@@ -1,0 +1,691 @@
+/*
+ * The options: how each is read and written, and the table of them all.
+ */
+#include "allocator/options/table.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/os.h"
+
+static bool
+is_power_of_two(uint64_t n)
+{
+	return n != 0 && (n & (n - 1)) == 0;
+}
+
+static bool
+set_expandable(struct options *o, struct word word)
+{
+	return word_bool(word, &o->expandable_segments);
+}
+
+static void
+print_expandable(const struct options *o, char *text, size_t size)
+{
+	snprintf(text, size, "%s", o->expandable_segments ? "True" : "False");
+}
+
+static bool
+set_large_segment(struct options *o, struct word word)
+{
+	return word_mib(word, 11 * MIB, &o->large_segment_size) &&
+	    o->large_segment_size < (size_t)1 << 40;
+}
+
+static void
+print_large_segment(const struct options *o, char *text, size_t size)
+{
+	word_print_mib(o->large_segment_size, text, size);
+}
+
+static bool
+set_max_split(struct options *o, struct word word)
+{
+	return word_unlimited(word, &o->max_split_size);
+}
+
+static void
+print_max_split(const struct options *o, char *text, size_t size)
+{
+	word_print_mib(o->max_split_size, text, size);
+}
+
+static bool
+set_non_split(struct options *o, struct word word)
+{
+	return word_mib(word, 0, &o->max_non_split_rounding);
+}
+
+static void
+print_non_split(const struct options *o, char *text, size_t size)
+{
+	word_print_mib(o->max_non_split_rounding, text, size);
+}
+
+static bool
+set_gc(struct options *o, struct word word)
+{
+	double value;
+
+	if (!word_number(word, &value) || value < 0 || value >= 1)
+		return false;
+	o->garbage_collection_threshold = value;
+	return true;
+}
+
+static void
+print_gc(const struct options *o, char *text, size_t size)
+{
+	os_format_real(o->garbage_collection_threshold, 6, text, size);
+}
+
+static bool
+set_fraction(struct options *o, struct word word)
+{
+	double value;
+
+	if (!word_number(word, &value) || value < 0 || value > 1)
+		return false;
+	o->memory_fraction = value;
+	return true;
+}
+
+static void
+print_fraction(const struct options *o, char *text, size_t size)
+{
+	os_format_real(o->memory_fraction, 6, text, size);
+}
+
+static bool
+parse_limit(struct options *o, struct word word)
+{
+	return word_unlimited(word, &o->memory_limit);
+}
+
+static void
+print_limit(const struct options *o, char *text, size_t size)
+{
+	word_print_mib(o->memory_limit, text, size);
+}
+
+static bool
+set_tcache(struct options *o, struct word word)
+{
+	return word_mib(word, 0, &o->tcache);
+}
+
+static void
+print_tcache(const struct options *o, char *text, size_t size)
+{
+	word_print_mib(o->tcache, text, size);
+}
+
+static bool
+set_handle(struct options *o, struct word word)
+{
+	return word_mib(word, 2 * MIB, &o->handle_max);
+}
+
+static void
+print_handle(const struct options *o, char *text, size_t size)
+{
+	word_print_mib(o->handle_max, text, size);
+}
+
+static bool
+set_guard(struct options *o, struct word word)
+{
+	uint64_t bytes;
+
+	if (!word_count(word, &bytes) || bytes > GUARD_MAX)
+		return false;
+	o->guard = (size_t)bytes;
+	return true;
+}
+
+static void
+print_guard(const struct options *o, char *text, size_t size)
+{
+	snprintf(text, size, "%zu", o->guard);
+}
+
+static const char *const prefer_names[] = { "speed", "balance", "memory" };
+
+static bool
+set_prefer(struct options *o, struct word word)
+{
+	for (int i = 0; i < 3; i++)
+		if (word_is(word, prefer_names[i])) {
+			o->prefer = (enum prefer)i;
+			return true;
+		}
+	return false;
+}
+
+static void
+print_prefer(const struct options *o, char *text, size_t size)
+{
+	snprintf(text, size, "%s", prefer_names[o->prefer]);
+}
+
+/* No longer than a year: times are counted in nanoseconds, and doubled. */
+static bool
+set_decay(struct options *o, struct word word)
+{
+	static const uint64_t most_ms = (uint64_t)366 * 24 * 3600 * 1000;
+	uint64_t ms;
+
+	if (word_is(word, "off")) {
+		o->decay_ms = OPTION_OFF;
+		return true;
+	}
+	if (!word_count(word, &ms) || ms == 0 || ms > most_ms)
+		return false;
+	o->decay_ms = ms;
+	return true;
+}
+
+static void
+print_decay(const struct options *o, char *text, size_t size)
+{
+	if (o->decay_ms == OPTION_OFF)
+		snprintf(text, size, "off");
+	else
+		snprintf(text, size, "%llu", (unsigned long long)o->decay_ms);
+}
+
+static bool
+set_reclaim(struct options *o, struct word word)
+{
+	return word_bool(word, &o->reclaim_always);
+}
+
+static void
+print_reclaim(const struct options *o, char *text, size_t size)
+{
+	snprintf(text, size, "%s", o->reclaim_always ? "True" : "False");
+}
+
+/* ---- Page-locked host memory -------------------------------------------- */
+
+static void
+print_flag(bool value, char *text, size_t size)
+{
+	snprintf(text, size, "%s", value ? "True" : "False");
+}
+
+static bool
+set_pinned_register(struct options *o, struct word word)
+{
+	return word_bool(word, &o->pinned_register);
+}
+
+static void
+print_pinned_register(const struct options *o, char *text, size_t size)
+{
+	print_flag(o->pinned_register, text, size);
+}
+
+static bool
+set_pinned_background(struct options *o, struct word word)
+{
+	return word_bool(word, &o->pinned_background);
+}
+
+static void
+print_pinned_background(const struct options *o, char *text, size_t size)
+{
+	print_flag(o->pinned_background, text, size);
+}
+
+static bool
+set_pinned_threads(struct options *o, struct word word)
+{
+	uint64_t n;
+
+	if (!word_count(word, &n) || n > 128 || !is_power_of_two(n))
+		return false;
+	o->pinned_threads = (unsigned)n;
+	return true;
+}
+
+static void
+print_pinned_threads(const struct options *o, char *text, size_t size)
+{
+	snprintf(text, size, "%u", o->pinned_threads);
+}
+
+static bool
+set_pinned_reserve(struct options *o, struct word word)
+{
+	return word_mib(word, 0, &o->pinned_reserve) &&
+	    o->pinned_reserve < (size_t)1 << 60;
+}
+
+static void
+print_pinned_reserve(const struct options *o, char *text, size_t size)
+{
+	word_print_mib(o->pinned_reserve, text, size);
+}
+
+static bool
+set_pinned_limit(struct options *o, struct word word)
+{
+	return word_unlimited(word, &o->pinned_limit);
+}
+
+static void
+print_pinned_limit(const struct options *o, char *text, size_t size)
+{
+	word_print_mib(o->pinned_limit, text, size);
+}
+
+static bool
+set_pinned_idle(struct options *o, struct word word)
+{
+	return word_unlimited(word, &o->pinned_idle);
+}
+
+static void
+print_pinned_idle(const struct options *o, char *text, size_t size)
+{
+	word_print_mib(o->pinned_idle, text, size);
+}
+
+/* ---- History, snapshots, watchers --------------------------------------- */
+
+static const char *const level_names[] = { "none", "state", "alloc", "all" };
+
+static bool
+parse_history(struct options *o, struct word word)
+{
+	o->history = !word_is(word, "off");
+	o->history_level = WEIR_HISTORY_NONE;
+	for (int i = 0; i <= WEIR_HISTORY_ALL; i++)
+		if (word_is(word, level_names[i])) {
+			o->history_level = (enum weir_history_level)i;
+			return true;
+		}
+	return !o->history;
+}
+
+static void
+print_history(const struct options *o, char *text, size_t size)
+{
+	snprintf(text, size, "%s",
+	    o->history ? level_names[o->history_level] : "off");
+}
+
+/* 64 bytes each; so many that no host has them are a mistake. */
+static bool
+set_entries(struct options *o, struct word word)
+{
+	uint64_t n;
+
+	if (!word_count(word, &n) || n == 0 || n > (uint64_t)1 << 32)
+		return false;
+	o->history_entries = n;
+	return true;
+}
+
+static void
+print_entries(const struct options *o, char *text, size_t size)
+{
+	snprintf(text, size, "%zu", o->history_entries);
+}
+
+static bool
+set_snapshot(struct options *o, struct word word)
+{
+	if (!word_is(word, "none"))
+		return word_copy(word, o->snapshot, sizeof(o->snapshot));
+	o->snapshot[0] = '\0';
+	return true;
+}
+
+/* Print the path of the snapshot. If it does not fit, its end is shown: that is
+ * the part by which paths differ. */
+static void
+print_snapshot(const struct options *o, char *text, size_t size)
+{
+	size_t length = strlen(o->snapshot);
+
+	if (length == 0)
+		snprintf(text, size, "none");
+	else if (length < size)
+		snprintf(text, size, "%s", o->snapshot);
+	else
+		snprintf(
+		    text, size, "...%s", o->snapshot + length - (size - 4));
+}
+
+static const struct {
+	const char *name;
+	int number;
+} signals[] = { { "off", 0 }, { "USR1", SIGUSR1 }, { "USR2", SIGUSR2 } };
+
+static bool
+set_signal(struct options *o, struct word word)
+{
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+		if (word_is(word, signals[i].name)) {
+			o->snapshot_signal = signals[i].number;
+			return true;
+		}
+	return false;
+}
+
+static void
+print_signal(const struct options *o, char *text, size_t size)
+{
+	size_t i = 0;
+
+	while (signals[i].number != o->snapshot_signal)
+		i++;
+	snprintf(text, size, "%s", signals[i].name);
+}
+
+static bool
+set_watch(struct options *o, struct word word)
+{
+	return word_bool(word, &o->watch);
+}
+
+static void
+print_watch(const struct options *o, char *text, size_t size)
+{
+	print_flag(o->watch, text, size);
+}
+
+/* ---- Divisions of powers of two ---------------------------------------- */
+
+/* The class of a key in MiB. */
+static bool
+roundup_class(struct word word, size_t *out)
+{
+	uint64_t mib;
+
+	if (!word_count(word, &mib) || !is_power_of_two(mib))
+		return false;
+	size_t log = (size_t)__builtin_ctzll(mib);
+	*out = log < ROUNDUP_CLASSES ? log : ROUNDUP_CLASSES - 1;
+	return true;
+}
+
+static bool
+roundup_value(struct word word, uint32_t *out)
+{
+	uint64_t n;
+
+	if (!word_count(word, &n) || n > 1u << 20 ||
+	    (n != 0 && !is_power_of_two(n)))
+		return false;
+	*out = (uint32_t)n;
+	return true;
+}
+
+/* Take [at, end) up to `stop`, or all of it. */
+static struct word
+next_word(const char **at, const char *end, char stop)
+{
+	struct word word = { .at = *at };
+
+	while (*at < end && **at != stop)
+		(*at)++;
+	word.length = (size_t)(*at - word.at);
+	if (*at < end)
+		(*at)++;
+	return word;
+}
+
+/*
+ * [256:1,512:2,>:4]: each key is the lower bound of a class in MiB. What is
+ * below the first key has its value, what lies between two keys the lower
+ * one's, and > is for all above the last.
+ */
+static bool
+set_roundup_list(struct options *o, struct word word)
+{
+	const char *at = word.at + 1;
+	const char *end = word.at + word.length - 1;
+	uint32_t table[ROUNDUP_CLASSES];
+	size_t from = 0; /* classes below it are settled */
+
+	if (at == end)
+		return false;
+	while (at < end) {
+		struct word key = next_word(&at, end, ':');
+		struct word text = next_word(&at, end, ',');
+		size_t class = from;
+		uint32_t value;
+		if (!roundup_value(text, &value))
+			return false;
+		if (word_is(key, ">")) {
+			if (from == 0 || at < end)
+				return false;
+		} else if (!roundup_class(key, &class) ||
+		    (from > 0 && class < from)) {
+			return false;
+		}
+		for (size_t i = from; from > 0 && i < class; i++)
+			table[i] = table[from - 1];
+		for (size_t i = from == 0 ? 0 : class; i < ROUNDUP_CLASSES; i++)
+			table[i] = value;
+		from = class + 1;
+		if (from > ROUNDUP_CLASSES)
+			from = ROUNDUP_CLASSES;
+	}
+	memcpy(o->roundup, table, sizeof(table));
+	return true;
+}
+
+static bool
+set_roundup_all(struct options *o, struct word word)
+{
+	uint32_t value;
+
+	if (!roundup_value(word, &value))
+		return false;
+	for (size_t i = 0; i < ROUNDUP_CLASSES; i++)
+		o->roundup[i] = value;
+	return true;
+}
+
+static bool
+set_roundup(struct options *o, struct word word)
+{
+	bool list = word.length >= 2 && word.at[0] == '[' &&
+	    word.at[word.length - 1] == ']';
+
+	if (list ? !set_roundup_list(o, word) : !set_roundup_all(o, word))
+		return false;
+	o->rounds = false;
+	for (size_t i = 0; i < ROUNDUP_CLASSES; i++)
+		o->rounds = o->rounds || o->roundup[i] != 0;
+	return true;
+}
+
+static void
+print_roundup(const struct options *o, char *text, size_t size)
+{
+	size_t used = 0;
+	bool same = true;
+
+	for (size_t i = 1; i < ROUNDUP_CLASSES; i++)
+		same = same && o->roundup[i] == o->roundup[0];
+	if (same) {
+		snprintf(text, size, "%u", o->roundup[0]);
+		return;
+	}
+	/* Keys at which the value changes. */
+	for (size_t i = 0; i < ROUNDUP_CLASSES && used < size; i++) {
+		if (i > 0 && o->roundup[i] == o->roundup[i - 1])
+			continue;
+		used += (size_t)snprintf(text + used, size - used, "%s%zu:%u",
+		    i == 0 ? "[" : ",", (size_t)1 << i, o->roundup[i]);
+	}
+	if (used < size)
+		snprintf(text + used, size - used, "]");
+}
+
+/* ---- The table --------------------------------------------------------- */
+
+const struct entry option_entries[] = {
+	{ "expandable_segments", "bool", "True", "True or False",
+	    "Grow each stream's pool in one reserved range of addresses, "
+	    "mapped "
+	    "as it is needed.",
+	    set_expandable, print_expandable },
+	{ "large_segment_size_mb", "MiB", "20", "11 or more",
+	    "Driver segments for requests from 1 to 10 MiB, where segments are "
+	    "not expandable.",
+	    set_large_segment, print_large_segment },
+	{ "max_split_size_mb", "MiB", "unlimited",
+	    "large_segment_size_mb or more, or unlimited",
+	    "Blocks of driver segments from this size on are not cut.",
+	    set_max_split, print_max_split },
+	{ "max_non_split_rounding_mb", "MiB", "20",
+	    "large_segment_size_mb or more",
+	    "How much larger than the request a block that is not cut may be.",
+	    set_non_split, print_non_split },
+	{ "garbage_collection_threshold", "fraction", "0",
+	    "0 (off) or more, below 1",
+	    "Above this share of the limit, or of the device, memory unused "
+	    "for "
+	    "longer than the average goes back to the driver before more is "
+	    "taken.",
+	    set_gc, print_gc },
+	{ "roundup_power2_divisions", "divisions", "0",
+	    "0, a power of two, or a list [MiB:divisions,...,>:divisions]",
+	    "Round requests up to one of so many steps between powers of two.",
+	    set_roundup, print_roundup },
+	{ "per_process_memory_fraction", "fraction", "1", "0 to 1",
+	    "The limit of a device as a fraction of its memory; taken at its "
+	    "first use.",
+	    set_fraction, print_fraction },
+	{ "memory_limit_mb", "MiB", "unlimited", "0 or more, or unlimited",
+	    "The limit of each device; taken at its first use.", parse_limit,
+	    print_limit },
+	{ "tcache", "MiB", "64", "0 or more",
+	    "How much a thread keeps of small blocks it has freed, for each "
+	    "stream; it also keeps a few larger ones. 0 keeps nothing.",
+	    set_tcache, print_tcache },
+	{ "handle_mb", "MiB", "32", "2 or more",
+	    "The largest piece of physical memory that is mapped into an "
+	    "expandable segment, and taken out of one, as a whole. Never more "
+	    "than a 1,024th of the limit, or "
+	    "of the device's memory. With 2, a request fails only if it and "
+	    "the granules of 2 MiB that live blocks lie in exceed the limit, "
+	    "whenever that was set.",
+	    set_handle, print_handle },
+	{ "prefer", "word", "balance", "speed, balance or memory",
+	    "What to do where memory is free but work on other streams is not "
+	    "known to be done with it: take more from the driver (speed), or "
+	    "wait on the device as long as there is any such memory (memory); "
+	    "balance is between. With memory a large block is taken where it "
+	    "fits best of all streams' memory, so that hardly more is held "
+	    "than with one stream; streams that are always busy wait for each "
+	    "other.",
+	    set_prefer, print_prefer },
+	{ "decay_ms", "ms", "10000", "1 to 31622400000, or off",
+	    "Memory that has not been used for so long goes back to the "
+	    "driver, when a request comes by that looks; the time doubles "
+	    "each time it was needed again.",
+	    set_decay, print_decay },
+	{ "pinned_use_cuda_host_register", "bool", "False", "True or False",
+	    "Take pages of page-locked host memory from the system and "
+	    "register them, instead of allocating them with the driver: in "
+	    "huge pages, near the device.",
+	    set_pinned_register, print_pinned_register },
+	{ "pinned_num_register_threads", "threads", "1",
+	    "a power of two up to 128",
+	    "How many threads touch the pages before they are registered.",
+	    set_pinned_threads, print_pinned_threads },
+	{ "pinned_reserve_segment_size_mb", "MiB", "0", "0 (off) or more",
+	    "Page-locked host memory taken at once at the first request, which "
+	    "then serves requests and is kept.",
+	    set_pinned_reserve, print_pinned_reserve },
+	{ "pinned_use_background_threads", "bool", "False", "True or False",
+	    "A thread sees when freed page-locked host memory may be used "
+	    "again, and gives back what has been unused for long.",
+	    set_pinned_background, print_pinned_background },
+	{ "pinned_limit_mb", "MiB", "unlimited", "0 or more, or unlimited",
+	    "The most page-locked host memory held for each device.",
+	    set_pinned_limit, print_pinned_limit },
+	{ "pinned_idle_mb", "MiB", "unlimited", "0 or more, or unlimited",
+	    "The most page-locked host memory kept unused, of each kind; a "
+	    "free gives back what is beyond it.",
+	    set_pinned_idle, print_pinned_idle },
+	{ "history", "level", "off", "off, none, state, alloc or all",
+	    "Keep the history from the first allocation on, with stacks as "
+	    "enum weir_history_level has it.",
+	    parse_history, print_history },
+	{ "history_entries", "count", "1000000", "1 to 4294967296",
+	    "Events of the history that are kept of each device, the latest.",
+	    set_entries, print_entries },
+	{ "snapshot", "file", "none", "a file's name without a comma, or none",
+	    "Write a snapshot there when the process ends, and at the first "
+	    "request that finds no memory, which then stays; %p is the "
+	    "process, %w why: exit, oom or signal. JSON if it ends in .json. "
+	    "Heeded at the first allocation.",
+	    set_snapshot, print_snapshot },
+	{ "snapshot_signal", "signal", "off", "off, USR1 or USR2",
+	    "Write the snapshot at this signal too, unless the program has a "
+	    "use for it. Heeded at the first allocation.",
+	    set_signal, print_signal },
+	{ "watch", "bool", "False", "True or False",
+	    "Let 'weir watch' look at the process while it runs. Heeded at "
+	    "the first allocation.",
+	    set_watch, print_watch },
+	{ "guard", "bytes", "0", "0 (off) to 1048576",
+	    "For finding faults of the program: at least so many bytes before "
+	    "and behind each block of device memory hold a pattern that is "
+	    "looked at when it is freed, and freed memory is filled with 0xff. "
+	    "Each allocation and free then waits for the device; thread caches "
+	    "are off. Heeded at the first allocation.",
+	    set_guard, print_guard },
+	{ "reclaim_always", "bool", "False", "True or False",
+	    "For tests: give all unused memory back before each allocation.",
+	    set_reclaim, print_reclaim },
+};
+
+const size_t option_entry_count =
+    sizeof(option_entries) / sizeof(option_entries[0]);
+
+/* Options of PyTorch's that are about what weir does not have, or does
+ * always; in its variable they are no mistake. */
+static const char *const foreign_keys[] = {
+	"backend",
+	"release_lock_on_cudamalloc",
+	"release_lock_on_hipmalloc",
+	"pinned_use_hip_host_register",
+	"pinned_free_catch_all",
+	"pinned_max_round_threshold_mb",
+	"pinned_max_cached_size_mb",
+	"graph_capture_record_stream_reuse",
+	"throw_on_cudamalloc_oom",
+	"expandable_segments_reserve",
+	"expandable_segments_reserve_by_class",
+};
+
+const struct entry *
+entry_find(struct word key)
+{
+	for (size_t i = 0; i < option_entry_count; i++)
+		if (word_is(key, option_entries[i].key))
+			return &option_entries[i];
+	return NULL;
+}
+
+bool
+entry_is_foreign(struct word key)
+{
+	size_t n = sizeof(foreign_keys) / sizeof(foreign_keys[0]);
+
+	for (size_t i = 0; i < n; i++)
+		if (word_is(key, foreign_keys[i]))
+			return true;
+	return false;
+}
