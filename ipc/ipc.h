@@ -21,6 +21,7 @@
 
 #include <weir/ipc.h>
 
+#include "base/list.h"
 #include "driver/driver.h"
 #include "ipc/record.h"
 
@@ -201,6 +202,7 @@ struct ipc_mapping {
 enum weir_status mapping_begin(struct ipc_mapping *mapping, size_t whole);
 enum weir_status mapping_add(struct ipc_mapping *mapping, const void *shareable,
     CUmemAllocationHandleType type, size_t size);
+/* To the device and its peers: weir_peer_access(). */
 enum weir_status mapping_open(struct ipc_mapping *mapping, int device);
 void mapping_drop(struct ipc_mapping *mapping);
 
@@ -220,6 +222,7 @@ struct weir_ipc_import {
 	size_t size;
 	CUdeviceptr base; /* as the driver has opened it; 0: mapped */
 	struct ipc_mapping mapping;
+	struct list link_mapped; /* of those that are mapped; see open.c */
 	struct weir_event *event;
 	struct ipc_link *link; /* NULL: nobody counts */
 	uint64_t number;
@@ -229,6 +232,10 @@ struct weir_ipc_import {
 enum weir_status import_new(int device, struct weir_ipc_import **out);
 /* Undo what has been opened, and free it; the owner is told if asked. */
 void import_drop(struct weir_ipc_import *import);
+
+/* Open what has been mapped to the import's device, and to peers from then on.
+ */
+enum weir_status import_open_mapping(struct weir_ipc_import *import);
 
 /* Open memory of the driver, and see that `least` bytes of it are there; *whole
  * is how many there are. */

@@ -3,6 +3,7 @@
  * all of it, the pieces are mapped one behind the other, and then opened to the
  * device. The driver maps no more of a piece than there is.
  */
+#include "allocator/memory/handle.h"
 #include "base/status.h"
 #include "ipc/ipc.h"
 
@@ -60,19 +61,11 @@ mapping_add(struct ipc_mapping *mapping, const void *shareable,
 enum weir_status
 mapping_open(struct ipc_mapping *mapping, int device)
 {
-	CUmemAccessDesc access = {
-		.location = { CU_MEM_LOCATION_TYPE_DEVICE, device },
-		.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
-	};
-
 	if (mapping->mapped != mapping->whole)
 		return status_set(WEIR_EINVAL,
 		    "there are %zu bytes, and %zu were spoken of",
 		    mapping->mapped, mapping->whole);
-	return driver_status(driver_peek()->cuMemSetAccess(
-				 mapping->addr, mapping->whole, &access, 1),
-	    "cuMemSetAccess(%zu bytes of another process, device %d)",
-	    mapping->whole, device);
+	return handles_open(device, mapping->addr, mapping->whole);
 }
 
 void

@@ -4,9 +4,11 @@
  * The owner is asked for a record and, of mapped memory, for descriptors. An
  * import that fails half way is undone by what ends one, in the same order.
  */
+#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "allocator/memory/handle.h"
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
@@ -55,6 +57,46 @@ check_home(const struct weir_ipc_import *import, size_t whole)
 	return WEIR_OK;
 }
 
+/* ---- Peers ------------------------------------------------------------- */
+
+/*
+ * Imports that are mapped, so that weir_peer_access() can open them as well. An
+ * import is opened and listed under one lock: a peer that is added meanwhile
+ * has either been seen when it was opened, or finds it in the list.
+ */
+static pthread_mutex_t mapped_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct list mapped = { &mapped, &mapped };
+
+static enum weir_status
+reopen_imports(int device)
+{
+	enum weir_status status = WEIR_OK;
+
+	pthread_mutex_lock(&mapped_lock);
+	for (struct list *l = mapped.next; l != &mapped && status == WEIR_OK;
+	     l = l->next) {
+		struct weir_ipc_import *import =
+		    CONTAINER_OF(l, struct weir_ipc_import, link_mapped);
+		if (import->device == device)
+			status = mapping_open(&import->mapping, device);
+	}
+	pthread_mutex_unlock(&mapped_lock);
+	return status;
+}
+
+enum weir_status
+import_open_mapping(struct weir_ipc_import *import)
+{
+	handles_follow_peers(reopen_imports);
+	pthread_mutex_lock(&mapped_lock);
+	enum weir_status status =
+	    mapping_open(&import->mapping, import->device);
+	if (status == WEIR_OK)
+		list_push_back(&mapped, &import->link_mapped);
+	pthread_mutex_unlock(&mapped_lock);
+	return status;
+}
+
 /* ---- Making and dropping ----------------------------------------------- */
 
 enum weir_status
@@ -83,6 +125,7 @@ import_new(int device, struct weir_ipc_import **out)
 	if (import == NULL)
 		return status_set(
 		    WEIR_EHOSTMEM, "weir_ipc_open: no host memory");
+	list_init(&import->link_mapped);
 	import->device = device;
 	import->context = context;
 	import->home = -1;
@@ -100,6 +143,9 @@ unmap(struct weir_ipc_import *import)
 		return;
 	if (import->base != 0)
 		driver_peek()->cuIpcCloseMemHandle(import->base);
+	pthread_mutex_lock(&mapped_lock);
+	list_remove(&import->link_mapped);
+	pthread_mutex_unlock(&mapped_lock);
 	mapping_drop(&import->mapping);
 	driver_leave(&guard);
 }
@@ -205,7 +251,7 @@ map_pieces(struct weir_ipc_import *import, const struct ipc_record *record)
 			    (int)import->owner);
 	}
 	if (status == WEIR_OK)
-		status = mapping_open(&import->mapping, import->device);
+		status = import_open_mapping(import);
 	return status;
 }
 

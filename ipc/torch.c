@@ -348,7 +348,7 @@ open_mapped(struct weir_ipc_import *import, const struct torch_handle *handle)
 	for (uint32_t i = 0; status == WEIR_OK && i < handle->count; i++)
 		status = map_piece(import, handle, i);
 	if (status == WEIR_OK)
-		status = mapping_open(&import->mapping, import->device);
+		status = import_open_mapping(import);
 	return status;
 }
 

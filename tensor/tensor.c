@@ -163,7 +163,8 @@ layout_bounds(const struct weir_layout *layout, int64_t *low, int64_t *high)
 			reach < 0 ? low : high))
 			return false;
 	}
-	return true;
+	/* So that -low is a number, too. */
+	return *low != INT64_MIN;
 }
 
 static enum weir_status
@@ -186,8 +187,8 @@ check_within(const char *caller, const struct weir_storage *storage,
 	    "storage has %zu bytes",
 	    caller, shape_text(layout->ndim, layout->shape, text, sizeof(text)),
 	    weir_dtype_name(layout->dtype), offset,
-	    bounded ? (long long)offset + (long long)low : 0,
-	    bounded ? (long long)offset + (long long)high : INT64_MAX, bytes);
+	    bounded ? (long long)(offset + (uint64_t)low) : 0,
+	    bounded ? (long long)(offset + (uint64_t)high) : INT64_MAX, bytes);
 }
 
 struct weir_layout

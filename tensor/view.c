@@ -346,7 +346,8 @@ reshape_strides(const struct weir_tensor *tensor, struct draft *draft)
 		    (shape[i - 1] != 1 && strides[i - 1] != run * base);
 		if (!top)
 			continue;
-		while (at >= 0 && (cut < run || draft->shape[at] == 1)) {
+		while (at >= 0 &&
+		    (cut < run || (cut == run && draft->shape[at] == 1))) {
 			draft->strides[at] = cut * base;
 			cut *= draft->shape[at];
 			at--;

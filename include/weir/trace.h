@@ -388,6 +388,9 @@ struct weir_segment_view {
 	bool expandable;
 	const struct weir_block_view *blocks; /**< by address */
 	size_t block_count;
+	/** From 0 within one pool, in the order in which its segments were
+	 * made; parts of an expandable segment by address. */
+	uint32_t number;
 };
 
 /** `segment` and its blocks are valid during the call only. */

@@ -554,8 +554,9 @@ WEIR_API enum weir_status weir_set_device(int device);
 
 /**
  * Let another device read and write the memory of a device: what is mapped now
- * and what will be. It counts for the life of the process. Segments of the
- * driver are not part of it: cuCtxEnablePeerAccess() opens those.
+ * and what will be, and what weir_ipc_open() has mapped for it. It counts for
+ * the life of the process. Segments of the driver are not part of it:
+ * cuCtxEnablePeerAccess() opens those.
  *
  * @param device  whose memory it is, by number
  * @param peer    which shall reach it, by number; the device itself does

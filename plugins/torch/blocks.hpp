@@ -135,7 +135,8 @@ public:
 	DataPtr
 	allocate(size_t size)
 	{
-		DeviceIndex device = current_device();
+		DeviceIndex device =
+		    size == 0 ? current_device() : allocating_device();
 		c10::Device place(c10::kCUDA, device);
 
 		if (C10_UNLIKELY(!caching_on)) {
@@ -168,7 +169,7 @@ public:
 			return nullptr;
 		if (C10_UNLIKELY(!caching_on))
 			return allocate_uncached(size);
-		DeviceIndex device = current_device();
+		DeviceIndex device = allocating_device();
 		return allocate_on(device, size, current_stream(device));
 	}
 
@@ -179,7 +180,7 @@ public:
 			return nullptr;
 		if (C10_UNLIKELY(!caching_on))
 			return allocate_uncached(size);
-		return allocate_on(current_device(), size, stream);
+		return allocate_on(allocating_device(), size, stream);
 	}
 
 	void

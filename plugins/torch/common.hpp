@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <string>
 
+#include <cuda_runtime_api.h>
+
 #include "plugins/torch/compat.h"
 #include "plugins/torch/weir_torch.h"
 
@@ -88,6 +90,32 @@ inline DeviceIndex
 current_device()
 {
 	return C10_UNLIKELY(!only_device) ? asked_device() : DeviceIndex(0);
+}
+
+/*
+ * The current device of a thread that allocates on it. In a thread that has no
+ * context the runtime takes microseconds to answer, and threads wait for each
+ * other there: such a thread gets its device's context, as its first kernel
+ * would give it.
+ */
+C10_NOINLINE DeviceIndex
+asked_and_bound_device()
+{
+	thread_local bool bound = false;
+	DeviceIndex device = asked_device();
+
+	if (C10_UNLIKELY(!bound)) {
+		C10_CUDA_CHECK(cudaSetDevice(device));
+		bound = true;
+	}
+	return device;
+}
+
+inline DeviceIndex
+allocating_device()
+{
+	return C10_UNLIKELY(!only_device) ? asked_and_bound_device() :
+					    DeviceIndex(0);
 }
 
 /*

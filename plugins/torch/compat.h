@@ -122,6 +122,7 @@ WEIR_SET_MEMBER(segment)
 WEIR_SET_MEMBER(reserved_bytes)
 WEIR_SET_MEMBER(num_host_alloc)
 WEIR_SET_MEMBER(num_host_free)
+WEIR_SET_MEMBER(registration_counter)
 #undef WEIR_SET_MEMBER
 
 /* PyTorch's settings, or their defaults. */

@@ -39,6 +39,8 @@ add_segment(const weir_segment_view *from, void *closure)
 	to.stream = reinterpret_cast<decltype(to.stream)>(from->stream);
 	to.is_large = !from->small;
 	to.is_expandable = from->expandable;
+	/* NCCL registers the segments of a pool in this order on all ranks. */
+	set_registration_counter(to, from->number, 0);
 	to.owner_private_pool_id =
 	    id_of(weir_torch_pool_name(from->device, from->pool_id));
 	to.context_when_allocated =
@@ -156,12 +158,17 @@ fill_settings(caching::AllocatorConfigInfo &to)
 
 /* ---- Trackers ---------------------------------------------------------- */
 
+/* It is called from C, with locks of weir held: no exception may leave it. */
 void
 call_tracker(const weir_torch_event *event, void *user)
 {
-	caching::TraceEntry entry = entry_of(event);
-
-	(*static_cast<caching::AllocatorTraceTracker *>(user))(entry);
+	try {
+		caching::TraceEntry entry = entry_of(event);
+		(*static_cast<caching::AllocatorTraceTracker *>(user))(entry);
+	} catch (const std::exception &e) {
+		std::fprintf(
+		    stderr, "weir: a tracker of memory events: %s\n", e.what());
+	}
 }
 
 /* ---- The allocator ----------------------------------------------------- */

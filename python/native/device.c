@@ -24,36 +24,51 @@ module_init(PyObject *module, PyObject *none)
 	return error_none(status);
 }
 
-static PyObject *
-module_device_count(PyObject *module, PyObject *none)
+/* The number that a call without arguments returns. */
+static PyObject *number_of(enum weir_status (*call)(int *))
 {
-	int count = 0;
+	int number = 0;
 	enum weir_status status;
 
-	(void)module;
-	(void)none;
 	NATIVE_RELEASE_GIL;
-	status = weir_device_count(&count);
+	status = call(&number);
 	NATIVE_TAKE_GIL;
 	if (status != WEIR_OK)
 		return error_raise(status);
-	return PyLong_FromLong(count);
+	return PyLong_FromLong(number);
+}
+
+static PyObject *
+module_device_count(PyObject *module, PyObject *none)
+{
+	(void)module;
+	(void)none;
+	return number_of(weir_device_count);
 }
 
 static PyObject *
 module_get_device(PyObject *module, PyObject *none)
 {
-	int device = 0;
-	enum weir_status status;
-
 	(void)module;
 	(void)none;
+	return number_of(weir_get_device);
+}
+
+bool
+device_read(PyObject *args, PyObject *kwargs,
+    enum weir_status (*read)(int device, void *out), void *out)
+{
+	int device;
+	enum weir_status status;
+
+	if (!arg_only_device(args, kwargs, &device))
+		return false;
 	NATIVE_RELEASE_GIL;
-	status = weir_get_device(&device);
+	status = read(device, out);
 	NATIVE_TAKE_GIL;
 	if (status != WEIR_OK)
-		return error_raise(status);
-	return PyLong_FromLong(device);
+		error_raise(status);
+	return status == WEIR_OK;
 }
 
 /* Make a call for a device, or for the current one. */
@@ -93,21 +108,20 @@ PyDoc_STRVAR(device_info_doc,
     "total_bytes,\n"
     "uuid, pci_bus_id, driver_version (13000 is 13.0), simulated.");
 
+static enum weir_status
+read_info(int device, void *out)
+{
+	return weir_device_info(device, out);
+}
+
 static PyObject *
 module_device_info(PyObject *module, PyObject *args, PyObject *kwargs)
 {
 	struct weir_device_info info = { .struct_size = sizeof info };
-	int device;
-	enum weir_status status;
 
 	(void)module;
-	if (!arg_only_device(args, kwargs, &device))
+	if (!device_read(args, kwargs, read_info, &info))
 		return NULL;
-	NATIVE_RELEASE_GIL;
-	status = weir_device_info(device, &info);
-	NATIVE_TAKE_GIL;
-	if (status != WEIR_OK)
-		return error_raise(status);
 	return Py_BuildValue("{sss(ii)sNsssssisN}", "name", info.name,
 	    "capability", info.capability_major, info.capability_minor,
 	    "total_bytes", PyLong_FromSize_t(info.total_bytes), "uuid",
@@ -122,21 +136,20 @@ PyDoc_STRVAR(telemetry_doc,
     "utilization_percent, memory_used_bytes (by all processes), processes.\n"
     "Raises NotSupportedError where NVML cannot be loaded.");
 
+static enum weir_status
+read_telemetry(int device, void *out)
+{
+	return weir_telemetry(device, out);
+}
+
 static PyObject *
 module_telemetry(PyObject *module, PyObject *args, PyObject *kwargs)
 {
 	struct weir_telemetry t = { .struct_size = sizeof t };
-	int device;
-	enum weir_status status;
 
 	(void)module;
-	if (!arg_only_device(args, kwargs, &device))
+	if (!device_read(args, kwargs, read_telemetry, &t))
 		return NULL;
-	NATIVE_RELEASE_GIL;
-	status = weir_telemetry(device, &t);
-	NATIVE_TAKE_GIL;
-	if (status != WEIR_OK)
-		return error_raise(status);
 	return Py_BuildValue("{sisIsIsIsIsNsN}", "temperature_celsius",
 	    t.temperature_celsius, "power_milliwatts", t.power_milliwatts,
 	    "sm_clock_mhz", t.sm_clock_mhz, "memory_clock_mhz",

@@ -217,6 +217,12 @@ extern PyMethodDef device_methods[];
 extern PyMethodDef stats_methods[];
 extern PyMethodDef option_methods[];
 extern PyMethodDef plug_methods[]; /* plug.c */
+
+/* Read something of the one device that the arguments name: `read` fills *out,
+ * with the interpreter's lock released. False with an exception set. */
+bool device_read(PyObject *args, PyObject *kwargs,
+    enum weir_status (*read)(int device, void *out), void *out);
+
 /* The statistics of a call that came to `status`, as a dict of flat names. */
 PyObject *stats_result(enum weir_status status, const struct weir_stats *stats);
 

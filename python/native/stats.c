@@ -68,20 +68,21 @@ PyDoc_STRVAR(pinned_stats_doc,
     "device,\n"
     "as stats(); none of it is in stats().");
 
+static enum weir_status
+read_pinned_stats(int device, void *out)
+{
+	return weir_host_stats(device, out);
+}
+
 static PyObject *
 module_pinned_stats(PyObject *module, PyObject *args, PyObject *kwargs)
 {
 	struct weir_stats stats = { .struct_size = sizeof stats };
-	int device;
-	enum weir_status status;
 
 	(void)module;
-	if (!arg_only_device(args, kwargs, &device))
+	if (!device_read(args, kwargs, read_pinned_stats, &stats))
 		return NULL;
-	NATIVE_RELEASE_GIL;
-	status = weir_host_stats(device, &stats);
-	NATIVE_TAKE_GIL;
-	return stats_result(status, &stats);
+	return stats_result(WEIR_OK, &stats);
 }
 
 static PyObject *
@@ -133,24 +134,29 @@ PyDoc_STRVAR(memory_info_doc,
     "what\n"
     "the driver has free plus what weir holds unused, within the limit.");
 
+struct memory_info {
+	size_t free_bytes;
+	size_t total_bytes;
+};
+
+static enum weir_status
+read_memory_info(int device, void *out)
+{
+	struct memory_info *info = out;
+
+	return weir_memory_info(device, &info->free_bytes, &info->total_bytes);
+}
+
 static PyObject *
 module_memory_info(PyObject *module, PyObject *args, PyObject *kwargs)
 {
-	size_t free_bytes = 0;
-	size_t total = 0;
-	int device;
-	enum weir_status status;
+	struct memory_info info = { 0, 0 };
 
 	(void)module;
-	if (!arg_only_device(args, kwargs, &device))
+	if (!device_read(args, kwargs, read_memory_info, &info))
 		return NULL;
-	NATIVE_RELEASE_GIL;
-	status = weir_memory_info(device, &free_bytes, &total);
-	NATIVE_TAKE_GIL;
-	if (status != WEIR_OK)
-		return error_raise(status);
-	return Py_BuildValue(
-	    "(NN)", PyLong_FromSize_t(free_bytes), PyLong_FromSize_t(total));
+	return Py_BuildValue("(NN)", PyLong_FromSize_t(info.free_bytes),
+	    PyLong_FromSize_t(info.total_bytes));
 }
 
 /* ---- Limits ------------------------------------------------------------ */
@@ -160,21 +166,20 @@ PyDoc_STRVAR(limit_doc,
     "The most bytes weir may hold on a device, or None where there is no "
     "limit.");
 
+static enum weir_status
+read_limit(int device, void *out)
+{
+	return weir_limit_get(device, out);
+}
+
 static PyObject *
 module_limit(PyObject *module, PyObject *args, PyObject *kwargs)
 {
 	size_t bytes = 0;
-	int device;
-	enum weir_status status;
 
 	(void)module;
-	if (!arg_only_device(args, kwargs, &device))
+	if (!device_read(args, kwargs, read_limit, &bytes))
 		return NULL;
-	NATIVE_RELEASE_GIL;
-	status = weir_limit_get(device, &bytes);
-	NATIVE_TAKE_GIL;
-	if (status != WEIR_OK)
-		return error_raise(status);
 	if (bytes == SIZE_MAX)
 		return native_none();
 	return PyLong_FromSize_t(bytes);
