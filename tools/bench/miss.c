@@ -160,8 +160,8 @@ hold_little(const struct bench_case *about)
 	char conf[64];
 
 	handle = handle < 2 * MIB ? 2 * MIB : handle;
-	snprintf(conf, sizeof(conf), "prefer:memory,growth_mb:0,handle_mb:%zu",
-	    handle / MIB);
+	snprintf(
+	    conf, sizeof(conf), "prefer:memory,handle_mb:%zu", handle / MIB);
 	return weir_options_set(conf) == WEIR_OK;
 }
 
@@ -180,7 +180,7 @@ run_there(const struct sample *sample)
 		seconds = one < 0 ? -1 : seconds + one;
 	}
 	if (waits)
-		weir_options_set("prefer:balance,growth_mb:8,handle_mb:200");
+		weir_options_set("prefer:balance,handle_mb:32");
 	return seconds;
 }
 

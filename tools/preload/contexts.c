@@ -230,21 +230,34 @@ cuGreenCtxDestroy(void *context)
 	return code;
 }
 
-/* The primary context of a device if it is active, else NULL. */
+/* Is the primary context of a device in being? A driver that fails to say so is
+ * taken to have it: weir must not forget memory that is there. */
+static bool
+primary_is_active(CUdevice device)
+{
+	const struct real *real = real_driver();
+	unsigned flags;
+	int active = 0;
+
+	return real != NULL &&
+	    (real->cuDevicePrimaryCtxGetState(device, &flags, &active) !=
+		    CUDA_SUCCESS ||
+		active);
+}
+
+/* The primary context of a device if it is active, else NULL. One that is known
+ * is not asked for: the driver may fail, and weir would not hear of its end. */
 static CUcontext
 primary_of(CUdevice device)
 {
 	const struct real *real = real_driver();
-	CUcontext context;
-	unsigned flags;
-	int active = 0;
+	CUcontext context = NULL;
 
-	if (real == NULL ||
-	    real->cuDevicePrimaryCtxGetState(device, &flags, &active) !=
-		CUDA_SUCCESS ||
-	    !active ||
+	if (device >= 0 && device < DEVICES)
+		context = contexts_primary_of(device);
+	if (context != NULL || !primary_is_active(device) ||
 	    real->cuDevicePrimaryCtxRetain(&context, device) != CUDA_SUCCESS)
-		return NULL;
+		return context;
 	real->cuDevicePrimaryCtxRelease_v2(device);
 	return context;
 }
@@ -302,7 +315,7 @@ static CUresult
 primary_released(CUdevice device, CUcontext before, CUresult code)
 {
 	if (code == CUDA_SUCCESS && before != NULL &&
-	    primary_of(device) == NULL)
+	    !primary_is_active(device))
 		primary_ended(device, before);
 	return code;
 }

@@ -229,43 +229,48 @@ gate_handles_changed(void)
 	gate_changed();
 }
 
-/* The device of the context that is current; true if it is its primary one.
- * An inactive primary context is not woken. */
+/* The device of the context that is current, in *device, or -1 if it is not its
+ * device's primary one. False if the driver failed. An inactive primary context
+ * is not woken. */
 static bool
-current_is_primary(const struct real *real, CUcontext context, int *device)
+find_current_device(const struct real *real, CUcontext context, int *device)
 {
 	CUdevice found;
 	CUcontext primary;
 	unsigned flags;
 	int active = 0;
 
+	*device = -1;
 	if (real->cuCtxGetDevice(&found) != CUDA_SUCCESS ||
 	    real->cuDevicePrimaryCtxGetState(found, &flags, &active) !=
-		CUDA_SUCCESS ||
-	    !active ||
-	    real->cuDevicePrimaryCtxRetain(&primary, found) != CUDA_SUCCESS)
+		CUDA_SUCCESS)
+		return false;
+	if (!active)
+		return true;
+	if (real->cuDevicePrimaryCtxRetain(&primary, found) != CUDA_SUCCESS)
 		return false;
 	real->cuDevicePrimaryCtxRelease_v2(found);
 	contexts_primary(found, primary);
-	*device = found;
-	return primary == context;
+	if (primary == context)
+		*device = found;
+	return true;
 }
 
-/* The device a context is the primary one of, or -1. */
-static int
-find_device(const struct real *real, CUcontext context, CUcontext current)
+/* As find_current_device(), for any context. */
+static bool
+find_device(
+    const struct real *real, CUcontext context, CUcontext current, int *device)
 {
 	CUcontext popped;
-	int device = -1;
+	bool found;
 
 	if (context != current &&
 	    real->cuCtxPushCurrent_v2(context) != CUDA_SUCCESS)
-		return -1;
-	if (!current_is_primary(real, context, &device))
-		device = -1;
+		return false;
+	found = find_current_device(real, context, device);
 	if (context != current)
 		real->cuCtxPopCurrent_v2(&popped);
-	return device;
+	return found;
 }
 
 static bool
@@ -277,7 +282,9 @@ serves(
 	if (context == NULL)
 		return false;
 	if (known.context != context || known.ended != ended) {
-		known.device = find_device(real, context, current);
+		known.context = NULL;
+		if (!find_device(real, context, current, &known.device))
+			return false;
 		known.context = context;
 		known.ended = ended;
 	}
@@ -360,15 +367,25 @@ gate_stream(CUstream handle, bool per_thread, int *device, weir_stream *stream)
 	return true;
 }
 
+CUresult
+gate_ask_capturing(weir_stream stream, bool *capturing)
+{
+	int answer = 0;
+	CUresult code = capture_any() ?
+	    real_driver()->cuStreamIsCapturing((CUstream)stream, &answer) :
+	    CUDA_SUCCESS;
+
+	*capturing = answer != 0;
+	return code;
+}
+
 bool
 gate_capturing(weir_stream stream)
 {
-	int capturing = 0;
+	bool capturing;
 
-	return capture_any() &&
-	    (real_driver()->cuStreamIsCapturing((CUstream)stream, &capturing) !=
-		    CUDA_SUCCESS ||
-		capturing != 0);
+	return gate_ask_capturing(stream, &capturing) != CUDA_SUCCESS ||
+	    capturing;
 }
 
 /* ---- Results ----------------------------------------------------------- */

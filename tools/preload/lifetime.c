@@ -240,17 +240,17 @@ cuGreenCtxStreamCreate(
 	return REAL(cuGreenCtxStreamCreate)(stream, context, flags, priority);
 }
 
+/* weir must hear of it even if the driver cannot say whose the stream is: its
+ * handle may soon be another stream's. A stream that weir has not met is
+ * nothing to it. */
 static void
-retire(CUstream handle)
+retire(CUstream stream)
 {
-	weir_stream stream;
-	int device;
-
-	races_stream_gone(handle);
-	if (!gate_started() || !gate_stream(handle, false, &device, &stream))
+	races_stream_gone(stream);
+	if (stream == NULL || !gate_started())
 		return;
 	gate_enter_weir();
-	weir_stream_retire(stream);
+	weir_stream_retire((weir_stream)stream);
 	gate_leave_weir();
 }
 

@@ -9,7 +9,8 @@
  *
  * weir does not serve every pool. A pool that is shared with other processes,
  * bounded, or not on a device stays with the driver. A pool stays with it from
- * the moment on that another device gets access or its reuse is restricted.
+ * the moment on that its reuse is restricted, or that another device gets
+ * access and weir cannot open its own memory to that device.
  *
  * The release threshold applies once the program has set it. The driver's
  * default, 0, would give everything back at each synchronisation, which is the
@@ -32,7 +33,8 @@ struct mempool {
 	size_t blocks;        /* in the table; under `lock` */
 	atomic_bool destroyed;
 	atomic_uint reuse_off; /* bits by attribute: restricted reuse */
-	atomic_ulong peers;    /* bits by device: who else has access */
+	atomic_ulong peers;    /* bits by device: who has access to this pool
+				* and not to weir's memory */
 	atomic_bool threshold_set;
 	_Atomic uint64_t threshold;
 	_Atomic uint64_t used;
@@ -786,11 +788,13 @@ cuMemPoolSetAccess(
 			gate_changed();
 			continue;
 		}
+		gate_enter_weir();
+		bool granted = access_grant(device_of(pool), one->location.id);
+		gate_leave_weir();
+		if (granted)
+			continue;
 		atomic_fetch_or(&pool->peers, bit);
 		gate_changed();
-		gate_enter_weir();
-		access_grant(device_of(pool), one);
-		gate_leave_weir();
 	}
 	return code;
 }

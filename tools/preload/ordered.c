@@ -374,6 +374,8 @@ free_on(const struct held *held, CUstream handle, bool per_thread)
 	uint64_t change = gate_change();
 	enum weir_status status;
 	weir_stream stream;
+	bool capturing;
+	CUresult code;
 	int device;
 
 	if (!gate_stream(handle, per_thread, &device, &stream)) {
@@ -381,9 +383,10 @@ free_on(const struct held *held, CUstream handle, bool per_thread)
 			handle = (CUstream)WEIR_STREAM_PER_THREAD;
 		return free_after(held, handle);
 	}
-	if (gate_capturing(stream)) {
+	code = gate_ask_capturing(stream, &capturing);
+	if (code != CUDA_SUCCESS || capturing) {
 		memory_keep(held);
-		return CUDA_ERROR_INVALID_VALUE;
+		return capturing ? CUDA_ERROR_INVALID_VALUE : code;
 	}
 	if (device != held->device)
 		return free_after(held, (CUstream)stream);

@@ -170,6 +170,9 @@ bool gate_stream(
  * that cannot be told. */
 bool gate_capturing(weir_stream stream);
 
+/* The first of these, and the driver's code if it cannot be told. */
+CUresult gate_ask_capturing(weir_stream stream, bool *capturing);
+
 /* Contexts or streams may have ended: forget what is known of handles. */
 void gate_handles_changed(void);
 
@@ -245,12 +248,9 @@ void memory_other_stream(void);
 
 /* ---- access.c ---------------------------------------------------------- */
 
-/* Where weir shall call an entry, so that its mappings are known: `next`
- * itself for most. */
-void *access_for_weir(const char *name, void *next);
-
-/* Let another device use all memory of weir on `device`. */
-void access_grant(int device, const CUmemAccessDesc *access);
+/* Let device `user` use all memory of weir on `device`, also what weir will
+ * have. False: it does not reach it. */
+bool access_grant(int device, int user);
 
 /* The primary context of a device has begun, or ended. */
 void access_primary_begins(int device);

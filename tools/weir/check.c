@@ -15,17 +15,7 @@
 
 enum { GRANULE = 512 };
 
-static error_t
-take_flag(int key, char *value, struct argp_state *state)
-{
-	(void)value;
-	if (key != ARGP_KEY_INIT)
-		return ARGP_ERR_UNKNOWN;
-	view_init(state);
-	return 0;
-}
-
-const struct argp argp_check = { NULL, take_flag, "SNAPSHOT",
+const struct argp argp_check = { NULL, view_take_flag, "SNAPSHOT",
 	"Check that a memory snapshot is consistent: blocks tile their "
 	"segments, segments do not overlap, sums are right, and the trace ends "
 	"with the blocks that are there.\v"

@@ -23,14 +23,11 @@ take_flag(int key, char *value, struct argp_state *state)
 	struct choices *choices = state->input;
 
 	switch (key) {
-	case ARGP_KEY_INIT:
-		view_init(state);
-		return 0;
 	case 'n':
 		choices->count = view_count("--count", value, state);
 		return 0;
 	default:
-		return ARGP_ERR_UNKNOWN;
+		return view_take_flag(key, value, state);
 	}
 }
 

@@ -39,9 +39,6 @@ take_flag(int key, char *value, struct argp_state *state)
 	unsigned form = 0;
 
 	switch (key) {
-	case ARGP_KEY_INIT:
-		view_init(state);
-		return 0;
 	case 'f':
 		while (form < FORMS && strcmp(value, forms[form]) != 0)
 			form++;
@@ -62,7 +59,7 @@ take_flag(int key, char *value, struct argp_state *state)
 			argp_error(state, "--join goes with --format=chrome");
 		return 0;
 	default:
-		return ARGP_ERR_UNKNOWN;
+		return view_take_flag(key, value, state);
 	}
 }
 

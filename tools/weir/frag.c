@@ -6,17 +6,7 @@
 
 #include "tools/weir/snapshot_view.h"
 
-static error_t
-take_flag(int key, char *value, struct argp_state *state)
-{
-	(void)value;
-	if (key != ARGP_KEY_INIT)
-		return ARGP_ERR_UNKNOWN;
-	view_init(state);
-	return 0;
-}
-
-const struct argp argp_frag = { NULL, take_flag, "SNAPSHOT",
+const struct argp argp_frag = { NULL, view_take_flag, "SNAPSHOT",
 	"Print where memory is reserved and not used: rounding inside blocks, "
 	"free blocks between used ones, and empty segments.\v"
 	"Fragmentation of a stream and pool is the part of its free memory "

@@ -36,14 +36,11 @@ take_flag(int key, char *value, struct argp_state *state)
 	struct choices *choices = state->input;
 
 	switch (key) {
-	case ARGP_KEY_INIT:
-		view_init(state);
-		return 0;
 	case 'n':
 		choices->least = view_count("--least", value, state);
 		return 0;
 	default:
-		return ARGP_ERR_UNKNOWN;
+		return view_take_flag(key, value, state);
 	}
 }
 

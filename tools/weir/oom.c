@@ -32,9 +32,6 @@ take_flag(int key, char *value, struct argp_state *state)
 	char *end;
 
 	switch (key) {
-	case ARGP_KEY_INIT:
-		view_init(state);
-		return 0;
 	case 'b':
 		if (!bytes_parse(value, &choices->bytes) || choices->bytes == 0)
 			argp_error(state,
@@ -54,7 +51,7 @@ take_flag(int key, char *value, struct argp_state *state)
 			    value);
 		return 0;
 	default:
-		return ARGP_ERR_UNKNOWN;
+		return view_take_flag(key, value, state);
 	}
 }
 

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "tools/weir/packer.h"
+#include "tools/weir/progress.h"
 #include "tools/weir/snapshot_sites.h"
 #include "tools/weir/snapshot_verdict.h"
 #include "tools/weir/tool.h"
@@ -494,14 +495,25 @@ add_number(struct packer *packer, uint64_t number, size_t size)
 	packer_add(packer, bytes, size);
 }
 
+/* A page that is being written. */
+struct writing {
+	struct packer *packer;
+	struct progress progress;
+	uint64_t all; /* values of all columns */
+	uint64_t done;
+};
+
 static void
-add_column(struct packer *packer, const struct page_data *page,
+add_column(struct writing *w, const struct page_data *page,
     const struct column *column)
 {
 	struct array array = array_of(page, column->rows);
 	const unsigned char *at = array.first;
 
 	for (uint64_t i = 0; i < array.count; i++, at += array.stride) {
+		if (++w->done % PROGRESS_STEPS == 0)
+			progress_part(
+			    &w->progress, "writing the page", w->done, w->all);
 		uint64_t field = field_read(at + column->offset, column->width);
 		double value = field_value(page, column->meaning, field, i);
 		uint64_t bits;
@@ -510,9 +522,22 @@ add_column(struct packer *packer, const struct page_data *page,
 			bits = (uint64_t)value;
 		else
 			memcpy(&bits, &value, sizeof(bits));
-		add_number(packer, bits, type_sizes[column->type]);
+		add_number(w->packer, bits, type_sizes[column->type]);
 	}
-	packer_align(packer);
+	packer_align(w->packer);
+}
+
+static void
+add_columns(struct packer *packer, const struct page_data *page)
+{
+	struct writing w = { .packer = packer };
+
+	for (size_t i = 0; i < COLUMNS; i++)
+		w.all += array_of(page, columns[i].rows).count;
+	progress_begin(&w.progress, PROGRESS_AFTER_MS);
+	for (size_t i = 0; i < COLUMNS; i++)
+		add_column(&w, page, &columns[i]);
+	progress_end(&w.progress);
 }
 
 struct page_data *
@@ -563,8 +588,7 @@ page_data_write(const struct page_data *page, FILE *out)
 		add_number(packer, strlen(text), 4);
 		packer_add(packer, text, strlen(text));
 		packer_align(packer);
-		for (size_t i = 0; i < COLUMNS; i++)
-			add_column(packer, page, &columns[i]);
+		add_columns(packer, page);
 		packer_close(packer);
 	} else {
 		complain("out of memory");

@@ -24,7 +24,6 @@
 enum {
 	CHECK_INTERVAL = 1000,
 	PROGRESS_INTERVAL = 64,
-	PROGRESS_AFTER_MS = 1000
 };
 
 /* A stream, by its number in the trace. */

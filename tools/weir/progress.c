@@ -57,6 +57,19 @@ progress_show(struct progress *progress, const char *format, ...)
 	fflush(stderr);
 }
 
+void
+progress_part(
+    struct progress *progress, const char *what, uint64_t done, uint64_t all)
+{
+	double part = (double)done / (double)all;
+
+	if (done == 0 || done > all || !progress_due(progress))
+		return;
+	progress_show(progress, "%s: %.0f %%, some %.0f s left", what,
+	    100 * part,
+	    (double)progress_taken_ms(progress) / 1000 * (1 / part - 1));
+}
+
 int64_t
 progress_taken_ms(const struct progress *progress)
 {

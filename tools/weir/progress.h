@@ -9,6 +9,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum {
+	/* Most work needs less, and shows nothing. */
+	PROGRESS_AFTER_MS = 1000,
+	/* How many small steps are done between two calls here. */
+	PROGRESS_STEPS = 4096,
+};
+
 struct progress {
 	bool shows; /* stderr is a terminal */
 	bool shown; /* a line is there */
@@ -25,6 +32,11 @@ bool progress_due(struct progress *progress);
 /* Write the line. */
 void progress_show(struct progress *progress, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* If it is time for a line, write how much of the work is done, and how long
+ * the rest will take at that speed: "WHAT: 40 %, some 3 s left". */
+void progress_part(
+    struct progress *progress, const char *what, uint64_t done, uint64_t all);
 
 /* Milliseconds since the begin. */
 int64_t progress_taken_ms(const struct progress *progress);

@@ -21,16 +21,12 @@ take_flag(int key, char *value, struct argp_state *state)
 {
 	struct choices *choices = state->input;
 
-	(void)value;
 	switch (key) {
-	case ARGP_KEY_INIT:
-		view_init(state);
-		return 0;
 	case 'b':
 		choices->blocks = true;
 		return 0;
 	default:
-		return ARGP_ERR_UNKNOWN;
+		return view_take_flag(key, value, state);
 	}
 }
 

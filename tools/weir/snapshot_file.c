@@ -25,7 +25,7 @@
 
 enum {
 	CHUNK = 1 << 16,
-	PROGRESS_AFTER_MS = 200,
+	READING_AFTER_MS = 200,
 	GZIP_WINDOW = 15 + 16,
 	SNIFFED = 32, /* bytes that say what a file is */
 };
@@ -320,7 +320,7 @@ snapshot_load(const char *path)
 	struct stat about;
 	enum weir_status status;
 
-	progress_begin(&input.progress, PROGRESS_AFTER_MS);
+	progress_begin(&input.progress, READING_AFTER_MS);
 	if (strcmp(path, "-") == 0) {
 		input.path = "stdin";
 		input.fd = STDIN_FILENO;

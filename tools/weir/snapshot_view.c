@@ -74,10 +74,14 @@ const struct argp_child view_children[2] = {
 	{ 0 },
 };
 
-void
-view_init(struct argp_state *state)
+error_t
+view_take_flag(int key, char *value, struct argp_state *state)
 {
+	(void)value;
+	if (key != ARGP_KEY_INIT)
+		return ARGP_ERR_UNKNOWN;
 	state->child_inputs[0] = state->input;
+	return 0;
 }
 
 bool

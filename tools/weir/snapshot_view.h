@@ -29,9 +29,9 @@ extern const struct argp view_argp;
 /* {view_argp}, ended, for struct argp. */
 extern const struct argp_child view_children[2];
 
-/* For a parser whose input begins with a struct view_args: what it does at
- * ARGP_KEY_INIT. */
-void view_init(struct argp_state *state);
+/* Parse the keys that are not flags of the subcommand itself, for a parser
+ * whose input begins with a struct view_args. */
+error_t view_take_flag(int key, char *value, struct argp_state *state);
 
 /*
  * Run a subcommand of one snapshot: parse the command line into `args`, which

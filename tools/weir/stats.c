@@ -3,17 +3,7 @@
  */
 #include "tools/weir/snapshot_view.h"
 
-static error_t
-take_flag(int key, char *value, struct argp_state *state)
-{
-	(void)value;
-	if (key != ARGP_KEY_INIT)
-		return ARGP_ERR_UNKNOWN;
-	view_init(state);
-	return 0;
-}
-
-const struct argp argp_stats = { NULL, take_flag, "SNAPSHOT",
+const struct argp argp_stats = { NULL, view_take_flag, "SNAPSHOT",
 	"Print what each device of a memory snapshot holds, in sums, and how "
 	"often each action is in its trace.\v"
 	"Reserved bytes are held from the driver; allocated ones are in the "

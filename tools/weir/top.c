@@ -31,9 +31,6 @@ take_flag(int key, char *value, struct argp_state *state)
 	struct choices *choices = state->input;
 
 	switch (key) {
-	case ARGP_KEY_INIT:
-		view_init(state);
-		return 0;
 	case 'b':
 		if (strcmp(value, "stack") == 0)
 			choices->by = BY_STACK;
@@ -52,7 +49,7 @@ take_flag(int key, char *value, struct argp_state *state)
 		choices->frames = view_count("--frames", value, state);
 		return 0;
 	default:
-		return ARGP_ERR_UNKNOWN;
+		return view_take_flag(key, value, state);
 	}
 }
 

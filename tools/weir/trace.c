@@ -27,9 +27,6 @@ take_flag(int key, char *value, struct argp_state *state)
 	struct choices *choices = state->input;
 
 	switch (key) {
-	case ARGP_KEY_INIT:
-		view_init(state);
-		return 0;
 	case 'n':
 		choices->last = view_count("--last", value, state);
 		return 0;
@@ -37,7 +34,7 @@ take_flag(int key, char *value, struct argp_state *state)
 		choices->action = value;
 		return 0;
 	default:
-		return ARGP_ERR_UNKNOWN;
+		return view_take_flag(key, value, state);
 	}
 }
 

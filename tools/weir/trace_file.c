@@ -18,6 +18,7 @@
 #include <weir/weir.h>
 
 #include "tools/weir/file_text.h"
+#include "tools/weir/progress.h"
 #include "tools/weir/snapshot_file.h"
 #include "tools/weir/snapshot_out.h"
 #include "tools/weir/tool.h"
@@ -50,6 +51,7 @@ struct reader {
 	uint64_t secret; /* nobody can choose addresses that collide */
 	struct budget budget;
 	uint64_t text_bytes;
+	struct progress progress;
 	struct trace_error *error;
 };
 
@@ -252,6 +254,15 @@ take_row(struct reader *reader, const char *line, size_t length)
 	return true;
 }
 
+static void
+show_progress(struct reader *reader)
+{
+	uint64_t left = (uint64_t)(reader->end - reader->text);
+
+	progress_part(&reader->progress, "reading rows",
+	    reader->text_bytes - left, reader->text_bytes);
+}
+
 static bool
 read_rows(struct reader *reader)
 {
@@ -262,6 +273,8 @@ read_rows(struct reader *reader)
 	while (next_line(reader, &line, &length)) {
 		bool good = true;
 
+		if (reader->line % PROGRESS_STEPS == 0)
+			show_progress(reader);
 		if (length == 0)
 			continue;
 		if (line[0] == '#') {
@@ -523,8 +536,10 @@ trace_read_device(
 		reader.text = text;
 		reader.end = text + length;
 		reader.text_bytes = length;
+		progress_begin(&reader.progress, PROGRESS_AFTER_MS);
 		good = trace.name != NULL && read_rows(&reader) &&
 		    link_rows(&reader);
+		progress_end(&reader.progress);
 		if (trace.name == NULL)
 			fail(&reader, 1, "out of memory");
 	}

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "tools/weir/file_text.h"
+#include "tools/weir/progress.h"
 #include "tools/weir/snapshot_file.h"
 #include "tools/weir/tool.h"
 #include "tools/weir/trace_file.h"
@@ -146,6 +147,7 @@ json_of(const struct trace *trace, const char *text, size_t *length)
 {
 	struct writer w = { .trace = trace };
 	char *json = NULL;
+	struct progress progress;
 	struct line line;
 	size_t i = 0;
 
@@ -154,9 +156,15 @@ json_of(const struct trace *trace, const char *text, size_t *length)
 	w.out = open_memstream(&json, length);
 	if (w.out != NULL) {
 		fputs("{\"segments\":[],\"device_traces\":[[", w.out);
+		progress_begin(&progress, PROGRESS_AFTER_MS);
 		while (i < trace->row_count && next_line(&text, &line) &&
-		    line.action == trace->rows[i].action)
+		    line.action == trace->rows[i].action) {
+			if (i % PROGRESS_STEPS == 0)
+				progress_part(&progress, "making events", i,
+				    trace->row_count);
 			put_row(&w, &line, &trace->rows[i++]);
+		}
+		progress_end(&progress);
 		fputs("]]}\n", w.out);
 		if (fclose(w.out) != 0) {
 			free(json);
@@ -167,13 +175,50 @@ json_of(const struct trace *trace, const char *text, size_t *length)
 	return json;
 }
 
+/* Text that is read, and how far. */
+struct reading {
+	const char *text;
+	size_t length;
+	size_t done;
+	struct progress progress;
+};
+
+static ptrdiff_t
+read_text(void *user, void *buffer, size_t size)
+{
+	struct reading *r = user;
+	size_t left = r->length - r->done;
+	size_t part = size < left ? size : left;
+
+	memcpy(buffer, r->text + r->done, part);
+	r->done += part;
+	progress_part(&r->progress, "reading events", r->done, r->length);
+	return (ptrdiff_t)part;
+}
+
+/* NULL, and weir_last_error() says why. */
+static struct snapshot *
+read_json(const char *json, size_t length)
+{
+	struct reading reading = { .text = json, .length = length };
+	struct snapshot *snapshot = NULL;
+	struct source source;
+
+	if (source_open(&source, read_text, &reading) != WEIR_OK)
+		return NULL;
+	progress_begin(&reading.progress, PROGRESS_AFTER_MS);
+	(void)snapshot_read(&source, &snapshot);
+	progress_end(&reading.progress);
+	source_close(&source);
+	return snapshot;
+}
+
 /* The events of a trace, as snapshots have them. */
 static struct snapshot *
 snapshot_of(const char *path, const struct trace *trace)
 {
 	struct budget budget = file_text_budget();
-	struct snapshot *snapshot = NULL;
-	struct source source;
+	struct snapshot *snapshot;
 	char why[256];
 	char *text;
 	char *json;
@@ -189,10 +234,9 @@ snapshot_of(const char *path, const struct trace *trace)
 		complain("%s: out of memory", path);
 		return NULL;
 	}
-	source_of_memory(&source, json, length);
-	if (snapshot_read(&source, &snapshot) != WEIR_OK)
+	snapshot = read_json(json, length);
+	if (snapshot == NULL)
 		complain("%s: %s", path, weir_last_error());
-	source_close(&source);
 	free(json);
 	return snapshot;
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/weir/progress.h"
 #include "tools/weir/tool.h"
 #include "tools/weir/workload.h"
 
@@ -266,6 +267,39 @@ count_live(const struct workload *workload, size_t *allocs, uint64_t *peak)
 	}
 }
 
+/* A second's work from SORT_SHOWN rows on. */
+static void
+sort_rows(struct workload *workload)
+{
+	enum { SORT_SHOWN = 4 << 20 };
+	struct progress progress;
+
+	progress_begin(&progress, 0);
+	if (workload->count >= SORT_SHOWN)
+		progress_show(&progress, "sorting %zu rows", workload->count);
+	qsort(workload->rows, workload->count, sizeof(struct row), by_time);
+	progress_end(&progress);
+}
+
+static void
+write_rows(const struct workload *workload, FILE *out)
+{
+	struct progress progress;
+
+	progress_begin(&progress, PROGRESS_AFTER_MS);
+	for (size_t i = 0; i < workload->count; i++) {
+		const struct row *row = &workload->rows[i];
+
+		if (i % PROGRESS_STEPS == 0)
+			progress_part(
+			    &progress, "writing rows", i, workload->count);
+		fprintf(out, "%c,%" PRIx64 ",%" PRIu64 ",%u,%" PRIu64 "\n",
+		    row->action, row->address, row->size, row->stream,
+		    row->time_us);
+	}
+	progress_end(&progress);
+}
+
 bool
 workload_write(struct workload *workload, const char *name, FILE *out)
 {
@@ -274,19 +308,13 @@ workload_write(struct workload *workload, const char *name, FILE *out)
 
 	if (workload->incomplete)
 		return false;
-	qsort(workload->rows, workload->count, sizeof(struct row), by_time);
+	sort_rows(workload);
 	count_live(workload, &allocs, &peak);
 	fprintf(out,
 	    "# {\"name\": \"%s\", \"peak_alloc\": %" PRIu64
 	    ", \"allocs\": %zu, \"rows\": %zu}\n"
 	    "action,addr,size,stream,time_us\n",
 	    name, peak, allocs, workload->count);
-	for (size_t i = 0; i < workload->count; i++) {
-		const struct row *row = &workload->rows[i];
-
-		fprintf(out, "%c,%" PRIx64 ",%" PRIu64 ",%u,%" PRIu64 "\n",
-		    row->action, row->address, row->size, row->stream,
-		    row->time_us);
-	}
+	write_rows(workload, out);
 	return true;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/weir/progress.h"
 #include "tools/weir/workload.h"
 
 enum {
@@ -76,14 +77,19 @@ workload_run(
 	struct work_agent *agents[AGENTS_MAX];
 	size_t n = make_agents(workload, kind, agents);
 	bool made = n > 0;
+	struct progress progress;
 
 	for (size_t i = 0; i < n; i++)
 		made &= agents[i] != NULL;
+	progress_begin(&progress, PROGRESS_AFTER_MS);
 	while (made && workload_rows(workload) < rows) {
 		struct work_agent *agent = next_agent(agents, n);
 
 		agent->act(agent);
+		progress_part(
+		    &progress, "making rows", workload_rows(workload), rows);
 	}
+	progress_end(&progress);
 	for (size_t i = 0; i < n; i++)
 		free(agents[i]);
 	return made;
