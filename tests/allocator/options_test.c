@@ -43,9 +43,8 @@ static const char *const defaults[][2] = {
 	{ "roundup_power2_divisions", "0" },
 	{ "per_process_memory_fraction", "1" },
 	{ "memory_limit_mb", "unlimited" },
-	{ "growth_mb", "8" },
 	{ "tcache", "64" },
-	{ "handle_mb", "200" },
+	{ "handle_mb", "32" },
 	{ "prefer", "balance" },
 	{ "decay_ms", "10000" },
 	{ "pinned_use_cuda_host_register", "False" },
@@ -144,8 +143,6 @@ static const struct {
 	{ "memory_limit_mb", "512", "512" },
 	{ "memory_limit_mb", "0", "0" },
 	{ "memory_limit_mb", "unlimited", "unlimited" },
-	{ "growth_mb", "0", "0" },
-	{ "growth_mb", "128", "128" },
 	{ "handle_mb", "2", "2" },
 	{ "handle_mb", "256", "256" },
 	{ "prefer", "speed", "speed" },
@@ -220,8 +217,6 @@ static const char *const bad[][2] = {
 	{ "memory_limit_mb", "-1" },
 	{ "memory_limit_mb", "1.5" },
 	{ "memory_limit_mb", "all" },
-	{ "growth_mb", "-1" },
-	{ "growth_mb", "much" },
 	{ "handle_mb", "1" },
 	{ "handle_mb", "0" },
 	{ "handle_mb", "2.5" },
@@ -266,43 +261,43 @@ TEST(an_unknown_key_is_an_error_that_names_it)
 	EXPECT_STATUS(
 	    weir_options_set("Expandable_Segments:True"), WEIR_EINVAL);
 	EXPECT_STATUS(weir_options_set(":True"), WEIR_EINVAL);
-	EXPECT_STATUS(weir_options_set("growth_mb"), WEIR_EINVAL);
+	EXPECT_STATUS(weir_options_set("handle_mb"), WEIR_EINVAL);
 }
 
 TEST(a_text_with_one_mistake_changes_nothing)
 {
 	EXPECT_STATUS(
-	    weir_options_set("growth_mb:7,max_split_size_mb:100,growth_mb:x"),
+	    weir_options_set("handle_mb:7,max_split_size_mb:100,handle_mb:x"),
 	    WEIR_EINVAL);
-	expect_value("growth_mb", "8", WEIR_OPTION_DEFAULT);
+	expect_value("handle_mb", "32", WEIR_OPTION_DEFAULT);
 	expect_value("max_split_size_mb", "unlimited", WEIR_OPTION_DEFAULT);
-	EXPECT_STATUS(weir_options_set("growth_mb:7,unknown:1"), WEIR_EINVAL);
-	expect_value("growth_mb", "8", WEIR_OPTION_DEFAULT);
+	EXPECT_STATUS(weir_options_set("handle_mb:7,unknown:1"), WEIR_EINVAL);
+	expect_value("handle_mb", "32", WEIR_OPTION_DEFAULT);
 }
 
 TEST(spaces_and_empty_items_between_options_mean_nothing)
 {
 	conf("");
 	conf("  ");
-	conf(" growth_mb : 9 ,, expandable_segments:\tFalse , ");
-	expect_value("growth_mb", "9", WEIR_OPTION_CALL);
+	conf(" handle_mb : 9 ,, expandable_segments:\tFalse , ");
+	expect_value("handle_mb", "9", WEIR_OPTION_CALL);
 	expect_value("expandable_segments", "False", WEIR_OPTION_CALL);
 }
 
 TEST(a_list_s_commas_do_not_end_it)
 {
-	conf("roundup_power2_divisions:[64:8,128:4],growth_mb:3");
+	conf("roundup_power2_divisions:[64:8,128:4],handle_mb:3");
 	expect_value(
 	    "roundup_power2_divisions", "[1:8,128:4]", WEIR_OPTION_CALL);
-	expect_value("growth_mb", "3", WEIR_OPTION_CALL);
+	expect_value("handle_mb", "3", WEIR_OPTION_CALL);
 }
 
 TEST(options_not_named_keep_their_values)
 {
 	conf("max_split_size_mb:64");
-	conf("growth_mb:1");
+	conf("handle_mb:12");
 	expect_value("max_split_size_mb", "64", WEIR_OPTION_CALL);
-	expect_value("growth_mb", "1", WEIR_OPTION_CALL);
+	expect_value("handle_mb", "12", WEIR_OPTION_CALL);
 	expect_value("large_segment_size_mb", "20", WEIR_OPTION_DEFAULT);
 }
 
@@ -343,12 +338,12 @@ TEST(want_of_host_memory_changes_nothing)
 		EXPECT_STATUS(weir_init(), WEIR_EHOSTMEM);
 		meta_fail(0, 0);
 	}
-	expect_value("growth_mb", "8", WEIR_OPTION_DEFAULT);
+	expect_value("handle_mb", "32", WEIR_OPTION_DEFAULT);
 	for (unsigned long nth = 1; nth <= 2; nth++) {
 		meta_fail(nth, 1);
-		EXPECT_STATUS(weir_options_set("growth_mb:7"), WEIR_EHOSTMEM);
+		EXPECT_STATUS(weir_options_set("handle_mb:7"), WEIR_EHOSTMEM);
 		meta_fail(0, 0);
-		expect_value("growth_mb", "8", WEIR_OPTION_DEFAULT);
+		expect_value("handle_mb", "32", WEIR_OPTION_DEFAULT);
 	}
 }
 
@@ -356,12 +351,12 @@ TEST(want_of_host_memory_changes_nothing)
 
 TEST(weir_conf_sets_options_and_says_so)
 {
-	setenv("WEIR_CONF", "expandable_segments:False,growth_mb:5", 1);
+	setenv("WEIR_CONF", "expandable_segments:False,handle_mb:5", 1);
 	expect_value("expandable_segments", "False", WEIR_OPTION_ENVIRONMENT);
-	expect_value("growth_mb", "5", WEIR_OPTION_ENVIRONMENT);
+	expect_value("handle_mb", "5", WEIR_OPTION_ENVIRONMENT);
 	expect_value("memory_limit_mb", "unlimited", WEIR_OPTION_DEFAULT);
-	conf("growth_mb:6");
-	expect_value("growth_mb", "6", WEIR_OPTION_CALL);
+	conf("handle_mb:6");
+	expect_value("handle_mb", "6", WEIR_OPTION_CALL);
 }
 
 TEST(pytorch_s_variable_is_understood)
@@ -383,10 +378,10 @@ TEST(pytorch_s_own_options_are_no_mistake_in_its_variable)
 	setenv("PYTORCH_CUDA_ALLOC_CONF",
 	    "backend:native,pinned_use_background_threads:True,"
 	    "pinned_num_register_threads:8,release_lock_on_cudamalloc:True,"
-	    "expandable_segments_reserve_by_class:[a:1,b:2],growth_mb:4",
+	    "expandable_segments_reserve_by_class:[a:1,b:2],handle_mb:4",
 	    1);
 	EXPECT_OK(weir_init());
-	expect_value("growth_mb", "4", WEIR_OPTION_ENVIRONMENT);
+	expect_value("handle_mb", "4", WEIR_OPTION_ENVIRONMENT);
 }
 
 TEST(pytorch_s_own_options_are_a_mistake_elsewhere)
@@ -405,23 +400,23 @@ TEST(pytorch_s_own_options_are_a_mistake_in_weir_conf)
 
 TEST(the_first_of_pytorch_s_variables_that_is_set_counts)
 {
-	setenv("PYTORCH_CUDA_ALLOC_CONF", "growth_mb:1", 1);
-	setenv("PYTORCH_ALLOC_CONF", "growth_mb:2,nonsense:3", 1);
-	expect_value("growth_mb", "1", WEIR_OPTION_ENVIRONMENT);
+	setenv("PYTORCH_CUDA_ALLOC_CONF", "handle_mb:12", 1);
+	setenv("PYTORCH_ALLOC_CONF", "handle_mb:2,nonsense:3", 1);
+	expect_value("handle_mb", "12", WEIR_OPTION_ENVIRONMENT);
 }
 
 TEST(pytorch_s_second_variable_counts_without_the_first)
 {
-	setenv("PYTORCH_ALLOC_CONF", "growth_mb:2", 1);
-	expect_value("growth_mb", "2", WEIR_OPTION_ENVIRONMENT);
+	setenv("PYTORCH_ALLOC_CONF", "handle_mb:2", 1);
+	expect_value("handle_mb", "2", WEIR_OPTION_ENVIRONMENT);
 }
 
 TEST(weir_conf_corrects_pytorch_s_variable)
 {
 	setenv(
-	    "PYTORCH_CUDA_ALLOC_CONF", "growth_mb:1,max_split_size_mb:64", 1);
-	setenv("WEIR_CONF", "growth_mb:2", 1);
-	expect_value("growth_mb", "2", WEIR_OPTION_ENVIRONMENT);
+	    "PYTORCH_CUDA_ALLOC_CONF", "handle_mb:12,max_split_size_mb:64", 1);
+	setenv("WEIR_CONF", "handle_mb:2", 1);
+	expect_value("handle_mb", "2", WEIR_OPTION_ENVIRONMENT);
 	expect_value("max_split_size_mb", "64", WEIR_OPTION_ENVIRONMENT);
 }
 
@@ -430,18 +425,18 @@ TEST(a_mistake_in_the_environment_is_told_by_every_call_that_needs_options)
 	struct weir_option out;
 	struct weir_stats s = { .struct_size = sizeof(s) };
 
-	setenv("WEIR_CONF", "growth_mb:-3", 1);
+	setenv("WEIR_CONF", "handle_mb:-3", 1);
 	for (int i = 0; i < 2; i++) {
 		EXPECT_STATUS(weir_init(), WEIR_EINVAL);
 		EXPECT_STR_HAS(weir_last_error(), "WEIR_CONF");
-		EXPECT_STR_HAS(weir_last_error(), "growth_mb");
+		EXPECT_STR_HAS(weir_last_error(), "handle_mb");
 		EXPECT_STR_HAS(weir_last_error(), "-3");
 	}
 	EXPECT_NO_MEMORY(weir_malloc(512, NULL), WEIR_EINVAL);
-	EXPECT_STR_HAS(weir_last_error(), "growth_mb");
+	EXPECT_STR_HAS(weir_last_error(), "handle_mb");
 	EXPECT_STATUS(weir_option_at(0, &out), WEIR_EINVAL);
 	EXPECT_STATUS(weir_stats(0, &s), WEIR_EINVAL);
-	EXPECT_STATUS(weir_options_set("growth_mb:3"), WEIR_EINVAL);
+	EXPECT_STATUS(weir_options_set("handle_mb:3"), WEIR_EINVAL);
 	EXPECT_NULL(driver_peek());
 }
 
@@ -488,13 +483,13 @@ TEST(options_that_go_to_and_fro_keep_no_more_memory)
 {
 	size_t before;
 
-	EXPECT_OK(weir_options_set("growth_mb:7"));
-	EXPECT_OK(weir_options_set("growth_mb:8"));
+	EXPECT_OK(weir_options_set("handle_mb:7"));
+	EXPECT_OK(weir_options_set("handle_mb:8"));
 	before = meta_bytes();
 	for (int i = 0; i < 1000; i++) {
 		EXPECT_OK(weir_options_set(
-		    i % 2 == 0 ? "growth_mb:7" : "growth_mb:8"));
-		EXPECT_STR_EQ(value_of("growth_mb"), i % 2 == 0 ? "7" : "8");
+		    i % 2 == 0 ? "handle_mb:7" : "handle_mb:8"));
+		EXPECT_STR_EQ(value_of("handle_mb"), i % 2 == 0 ? "7" : "8");
 	}
 	EXPECT_EQ(meta_bytes(), before);
 }
@@ -520,7 +515,7 @@ TEST(fractions_that_differ_in_the_seventh_digit_are_both_in_force_in_turn)
 
 TEST(a_huge_size_reads_back_as_what_is_taken_again)
 {
-	static const char *const keys[] = { "tcache", "growth_mb", "handle_mb",
+	static const char *const keys[] = { "tcache", "handle_mb",
 		"max_split_size_mb", "memory_limit_mb",
 		"pinned_reserve_segment_size_mb", "pinned_idle_mb" };
 	static const char *const huge[] = { "17592186044415", "17592186044416",

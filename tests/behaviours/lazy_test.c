@@ -80,7 +80,7 @@ TEST(what_needs_no_device_does_not_load_the_driver)
 	EXPECT_EQ(weir_last_status(), WEIR_OK);
 	EXPECT_STR_EQ(weir_last_error(), "");
 	EXPECT_OK(weir_option_at(0, &option));
-	conf("growth_mb:16");
+	conf("prefer:balance");
 	EXPECT(weir_stats_item(&s, 0, &name, &value));
 	EXPECT_OK(weir_oom_observer_add(ignore, NULL));
 	EXPECT_OK(weir_event_create(0, &event));

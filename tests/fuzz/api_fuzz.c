@@ -145,8 +145,8 @@ static void
 change(struct fuzz_steps *steps)
 {
 	static const char *const confs[] = { "tcache:0", "tcache:64",
-		"growth_mb:0", "growth_mb:8", "prefer:memory", "prefer:balance",
-		"prefer:speed", "handle_mb:2", "handle_mb:200",
+		"handle_mb:4", "handle_mb:64", "prefer:memory",
+		"prefer:balance", "prefer:speed", "handle_mb:2", "handle_mb:32",
 		"expandable_segments:False", "expandable_segments:True",
 		"memory_limit_mb:64", "memory_limit_mb:unlimited",
 		"roundup_power2_divisions:4", "roundup_power2_divisions:0",
@@ -160,7 +160,7 @@ static void
 begin(void)
 {
 	fuzz_device();
-	weir_options_set("tcache:64,growth_mb:8,prefer:balance,handle_mb:200,"
+	weir_options_set("tcache:64,prefer:balance,handle_mb:32,"
 			 "expandable_segments:True,memory_limit_mb:unlimited,"
 			 "roundup_power2_divisions:0,"
 			 "max_split_size_mb:unlimited");

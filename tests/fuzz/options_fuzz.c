@@ -1,7 +1,7 @@
 /*
  * Any text given to weir_options_set(): refused with the key in the error and
  * nothing changed, or taken; and each value reads back as one that is taken and
- * is the same.
+ * is the same. Only the end of a long path can be read back, behind "...".
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,7 +49,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		char one[2048];
 
 		if (after[i].source != WEIR_OPTION_CALL ||
-		    strcmp(after[i].key, "snapshot_signal") == 0)
+		    strcmp(after[i].key, "snapshot_signal") == 0 ||
+		    strncmp(after[i].value, "...", 3) == 0)
 			continue;
 		snprintf(
 		    one, sizeof(one), "%s:%s", after[i].key, after[i].value);

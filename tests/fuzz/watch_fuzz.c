@@ -22,6 +22,31 @@ look_at_reply(const struct watch_reply *reply, size_t size)
 			abort();
 }
 
+/* A request for an option, or one of the others. */
+static void
+look_at_request(const void *bytes, size_t size)
+{
+	const struct watch_ctl_request *ctl = bytes;
+
+	if (size == sizeof(struct watch_request))
+		return;
+	if (size != sizeof(*ctl) ||
+	    memchr(ctl->path, '\0', sizeof(ctl->path)) == NULL ||
+	    memchr(ctl->value, '\0', sizeof(ctl->value)) == NULL)
+		abort();
+}
+
+static void
+look_at_rows(const struct watch_ctl_reply *reply, size_t size)
+{
+	if (size != watch_ctl_reply_size(reply->row_count))
+		abort();
+	for (uint32_t i = 0; i < reply->row_count; i++)
+		if (strlen(reply->rows[i].path) >= sizeof(reply->rows->path) ||
+		    strlen(reply->rows[i].help) >= sizeof(reply->rows->help))
+			abort();
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
@@ -31,9 +56,10 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	if (copy == NULL)
 		return 0;
 	memcpy(copy, bytes, size);
-	if (watch_request_fault(copy, size) == NULL &&
-	    size != sizeof(struct watch_request))
-		abort();
+	if (watch_request_fault(copy, size) == NULL)
+		look_at_request(copy, size);
+	if (watch_ctl_reply_fault(copy, size) == NULL)
+		look_at_rows((const struct watch_ctl_reply *)copy, size);
 	if (watch_reply_fault(copy, size, WATCH_STATS) == NULL)
 		look_at_reply(copy, size);
 	free(copy);

@@ -1005,6 +1005,154 @@ def a_tensor_is_shared_with_a_process():
     expect_equal(float(x.sum()), 2000.0)
 
 
+# ---- Two devices -------------------------------------------------------------
+
+
+def check_with_two(function):
+    """A check that is left out where there is one device."""
+    return check(function) if torch.cuda.device_count() > 1 else function
+
+
+@check_with_two
+def tensors_are_copied_between_devices():
+    for n in (1, 1000, 5 * MIB):
+        x = torch.arange(n, device="cuda:0")
+        y = x.to("cuda:1")
+        expect_equal(y.get_device(), 1)
+        expect(torch.equal(y.cpu(), x.cpu()), "there", n)
+        expect(torch.equal((y + 1).to("cuda:0"), x + 1), "and back", n)
+        # Not contiguous: a kernel reads the other device's memory.
+        expect(torch.equal(x[::3].to("cuda:1").cpu(), x.cpu()[::3]), "parts", n)
+
+
+@check_with_two
+def copies_between_devices_are_in_order():
+    here, there = torch.cuda.Stream(0), torch.cuda.Stream(1)
+    for i in range(200):
+        with torch.cuda.stream(here):
+            x = torch.full((100_000 + i,), i, device="cuda:0")
+        there.wait_stream(here)
+        with torch.cuda.stream(there):
+            y = torch.empty(x.shape, dtype=x.dtype, device="cuda:1")
+            y.copy_(x, non_blocking=True)
+            y += 1
+        x.record_stream(here)
+        here.wait_stream(there)
+        del x
+        if i % 20 == 0:
+            there.synchronize()
+            expect(bool((y == i + 1).all()), "round", i)
+    torch.cuda.synchronize(0)
+    torch.cuda.synchronize(1)
+
+
+@check_with_two
+def each_device_counts_its_own():
+    clean()
+    before = [torch.cuda.memory_allocated(i) for i in (0, 1)]
+    x = torch.empty(3 * MIB, dtype=torch.uint8, device="cuda:1")
+    expect_equal(torch.cuda.memory_allocated(0), before[0])
+    expect_equal(torch.cuda.memory_allocated(1), before[1] + 3 * MIB)
+    expect(torch.cuda.memory_reserved(1) >= 3 * MIB)
+    ptr = x.data_ptr()
+    with torch.cuda.device(0):
+        del x  # freed with another device current
+    expect_equal(torch.cuda.memory_allocated(1), before[1])
+    x = torch.empty(3 * MIB, dtype=torch.uint8, device="cuda:1")
+    expect_equal(x.data_ptr(), ptr, "not reused")
+
+
+@check_with_two
+def a_shortage_is_of_one_device():
+    torch.cuda.set_per_process_memory_fraction(0.01, 1)
+    try:
+        total = torch.cuda.get_device_properties(1).total_memory
+        expect_raises(torch.OutOfMemoryError, "GPU 1", lambda: torch.empty(
+            total // 20, dtype=torch.uint8, device="cuda:1"))
+        x = torch.empty(total // 20, dtype=torch.uint8, device="cuda:0")
+        expect_equal(x.fill_(3)[-1].item(), 3)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0, 1)
+    x = torch.empty(total // 20, dtype=torch.uint8, device="cuda:1")
+    expect_equal(x.fill_(3)[-1].item(), 3)
+
+
+@check_with_two
+def each_device_has_its_history():
+    try:
+        record(max_entries=1000)
+        x = torch.empty(777_777, dtype=torch.uint8, device="cuda:1")
+        sizes = [[e["size"] for e in trace if e["action"] == "alloc"]
+                 for trace in snapshot()["device_traces"]]
+        expect_equal([777_777 in some for some in sizes], [False, True])
+        expect_equal({s["device"] for s in snapshot()["segments"]
+                      if s["address"] <= x.data_ptr() <
+                      s["address"] + s["total_size"]}, {1})
+    finally:
+        record(None)
+
+
+@check_with_two
+def a_graph_and_a_pool_of_the_other_device():
+    with torch.cuda.device(1):
+        a = torch.zeros(1000, device="cuda")
+        graph = torch.cuda.CUDAGraph()
+        # PyTorch's own stream for captures is of the first device it captured on.
+        with torch.cuda.graph(graph, stream=torch.cuda.Stream(1)):
+            b = a + 1
+        pool = torch.cuda.MemPool()
+        with torch.cuda.use_mem_pool(pool):
+            c = torch.ones(MIB, device="cuda")
+    a.fill_(5)
+    with torch.cuda.device(1):
+        graph.replay()
+    expect_equal((b.get_device(), b.sum().item()), (1, 6000.0))
+    expect_equal({s["device"] for s in pool.snapshot()}, {1})
+    del a, b, c, graph, pool
+    clean()
+
+
+@check_with_two
+def a_model_runs_on_both_devices():
+    torch.manual_seed(1)
+    model = torch.nn.Linear(64, 64).cuda()
+    x = torch.randn(128, 64, device="cuda")
+    expected = model(x)
+    both = torch.nn.DataParallel(model, device_ids=[0, 1])
+    for _ in range(20):
+        model.zero_grad()
+        y = both(x)
+        y.sum().backward()
+    expect(torch.allclose(y, expected, atol=1e-5), "another result")
+    expect(bool(model.weight.grad.isfinite().all()))
+
+
+def _receive_elsewhere(queue, done):
+    torch.cuda.set_device(1)
+    x = queue.get()
+    y = x.to("cuda:1") + 1
+    x.copy_(y)
+    torch.cuda.synchronize(0)
+    torch.cuda.synchronize(1)
+    done.put((x.get_device(), y.get_device(), float(y.sum())))
+    del x
+
+
+@check_with_two
+def a_tensor_is_shared_with_a_process_on_the_other_device():
+    import torch.multiprocessing as mp
+
+    context = mp.get_context("spawn")
+    queue, done = context.Queue(), context.Queue()
+    process = context.Process(target=_receive_elsewhere, args=(queue, done))
+    process.start()
+    x = torch.ones(1000, device="cuda:0")
+    queue.put(x)
+    expect_equal(done.get(timeout=60), (0, 1, 2000.0))
+    process.join(60)
+    expect_equal(float(x.sum()), 2000.0)
+
+
 # ---- Running -----------------------------------------------------------------
 
 

@@ -24,6 +24,7 @@ import torch  # noqa: E402
 SOURCE = r"""
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
+#include <atomic>
 #include <chrono>
 #include <thread>
 namespace caching = c10::cuda::CUDACachingAllocator;
@@ -72,21 +73,49 @@ extern "C" double profiling_ns(long n)
 	    std::chrono::steady_clock::now() - begin;
 	return took.count() / n;
 }
-extern "C" double threads_mpairs(int n, size_t size, long pairs)
+/* Weir's two calls alone. */
+extern "C" double weir_ns(void *(*allocate)(int, size_t, void *),
+    int (*release)(void *), size_t size, long pairs)
+{
+	auto begin = std::chrono::steady_clock::now();
+	for (long i = 0; i < pairs; i++)
+		release(allocate(0, size, nullptr));
+	std::chrono::duration<double, std::nano> took =
+	    std::chrono::steady_clock::now() - begin;
+	return took.count() / pairs;
+}
+/* All threads begin together, when each has allocated before. */
+extern "C" double threads_mpairs(int n, size_t size, double seconds)
 {
 	std::vector<std::thread> all;
-	auto begin = std::chrono::steady_clock::now();
+	std::atomic<int> ready{ 0 };
+	std::atomic<bool> go{ false };
+	std::atomic<bool> stop{ false };
+	std::atomic<long> pairs{ 0 };
 	for (int i = 0; i < n; i++)
-		all.emplace_back([=] {
+		all.emplace_back([&] {
 			c10::cuda::CUDAStreamGuard guard(
 			    c10::cuda::getStreamFromPool());
-			one(size, pairs, 1);
+			long done = 0;
+			one(size, 100, 1);
+			ready++;
+			while (!go.load())
+				;
+			for (; !stop.load(); done += 100)
+				one(size, 100, 1);
+			pairs += done;
 		});
+	while (ready.load() < n)
+		;
+	auto begin = std::chrono::steady_clock::now();
+	go = true;
+	std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+	stop = true;
 	for (auto &t : all)
 		t.join();
 	std::chrono::duration<double, std::micro> took =
 	    std::chrono::steady_clock::now() - begin;
-	return n * pairs / took.count();
+	return pairs / took.count();
 }
 """
 
@@ -105,7 +134,7 @@ def build():
          f"-L{root}/lib", "-lc10", "-lc10_cuda"], check=True)
     lib = ctypes.CDLL(out)
     for name in ("pair_ns", "device_ns", "stream_ns", "profiling_ns",
-                 "threads_mpairs"):
+                 "weir_ns", "threads_mpairs"):
         getattr(lib, name).restype = ctypes.c_double
     return lib
 
@@ -125,7 +154,7 @@ def main():
     torch.cuda.init()
     torch.empty(1, device="cuda")
     lib = build()
-    size_t, long = ctypes.c_size_t, ctypes.c_long
+    size_t, long, double = ctypes.c_size_t, ctypes.c_long, ctypes.c_double
     what = "native" if "--native" in sys.argv else "weir"
 
     def best(function, pick=min, runs=3):
@@ -136,6 +165,12 @@ def main():
           f"{best(lambda: lib.stream_ns(long(1000000))):.1f} ns, "
           "memoryProfilingEnabled "
           f"{best(lambda: lib.profiling_ns(long(1000000))):.1f} ns")
+    if what == "weir":
+        weir_lib = ctypes.CDLL(weir.library_path())
+        ns = best(lambda: lib.weir_ns(
+            weir_lib.weir_malloc_primary, weir_lib.weir_free, size_t(4096),
+            long(160000)))
+        print(f"weir_malloc_primary and weir_free: {ns:.1f} ns a pair")
     for size in (512, 4096, 65536, 1 << 20, 20 << 20):
         for depth in (1, 16):
             ns = best(lambda: lib.pair_ns(size_t(size), long(160000), depth))
@@ -149,9 +184,10 @@ def main():
         print(f"{what} torch.empty({size}); del: "
               f"{best(lambda: python_ns(size)):.0f} ns", flush=True)
     for n in (1, 4, 16):
-        rate = best(lambda: lib.threads_mpairs(n, size_t(4096), long(20000)),
-                    max, 3)
-        print(f"{what} {n} threads: {rate:.2f} million pairs/s", flush=True)
+        rates = [lib.threads_mpairs(n, size_t(4096), double(0.3))
+                 for _ in range(3)]
+        print(f"{what} {n} threads: {max(rates):.2f} million pairs/s "
+              f"(least {min(rates):.2f})", flush=True)
 
 
 main()

@@ -65,7 +65,20 @@ def fsdp(rank):
 def registered(rank):
     """A MemPool whose memory NCCL has registered; gradients would be there."""
     backend = dist.group.WORLD._get_backend(torch.device("cuda"))
+    pool = torch.cuda.MemPool()
+    reduce_in(pool, backend, rank)
+    return 0.0
+
+
+def registered_of_nccl(rank):
+    """As above, with memory that NCCL allocates; it does not on every GPU."""
+    backend = dist.group.WORLD._get_backend(torch.device("cuda"))
     pool = torch.cuda.MemPool(backend.mem_allocator)
+    reduce_in(pool, backend, rank)
+    return 0.0
+
+
+def reduce_in(pool, backend, rank):
     with torch.cuda.use_mem_pool(pool):
         x = torch.full((8 << 20,), rank + 1.0, device="cuda")
     backend.register_mem_pool(pool)
@@ -74,8 +87,6 @@ def registered(rank):
     world = dist.get_world_size()
     assert bool((x == world * (world + 1) / 2).all()), "a wrong sum"
     backend.deregister_mem_pool(pool)
-    del x, pool
-    return 0.0
 
 
 def run(part, rank):
@@ -95,7 +106,7 @@ def run(part, rank):
     if rank == 0:
         what = "native" if NATIVE else "weir"
         ranks = ", ".join(f"live {a:.0f} held {b:.0f} MB" for a, b in all_of)
-        print(f"{what:7} {part.__name__:10} {loss} {took:6.2f} s; {ranks}",
+        print(f"{what:7} {part.__name__:18} {loss} {took:6.2f} s; {ranks}",
               flush=True)
 
 
@@ -106,7 +117,7 @@ def main():
     folders = [a for a in sys.argv[1:] if not a.startswith("--")]
     if folders:
         torch.cuda.memory._record_memory_history(max_entries=20000)
-    for part in (ddp, fsdp, registered):
+    for part in (ddp, fsdp, registered, registered_of_nccl):
         run(part, rank)
     if folders:
         torch.cuda.memory._dump_snapshot(

@@ -1,8 +1,8 @@
 """Memory that real PyTorch and weir share between two processes.
 
-    PYTHONPATH=build/release/python python3 tests/gpu/torch_ipc.py
+    PYTHONPATH=build/release/python python3 tests/gpu/torch_ipc.py [DEVICE]
 
-Each case has an owner and an opener in processes of their own. One of them is
+The opener uses DEVICE (default: 0); the owner's memory is on device 0. Each case has an owner and an opener in processes of their own. One of them is
 PyTorch, with the handles of torch.multiprocessing.reductions.reduce_tensor();
 the other is weir, with weir_ipc_torch_open() or weir_ipc_torch_handle(). Both
 write and both read. The last case views opened memory through the CUDA Array
@@ -17,6 +17,8 @@ import traceback
 
 COUNT = 2333
 SECONDS = 60
+# Environment, because the processes are spawned.
+DEVICE = int(os.environ.get("WEIR_TEST_OPENER", "0"))
 
 
 class Info(c.Structure):
@@ -82,21 +84,21 @@ def weir_opens(pipe, view_by_torch):
     opened = c.c_void_p()
     check(lib, lib.weir_ipc_torch_open(
         handle, c.c_size_t(len(handle)), c.c_size_t(offset),
-        c.c_size_t(size), 0, c.byref(opened)))
+        c.c_size_t(size), DEVICE, c.byref(opened)))
     info = Info(c.sizeof(Info))
     check(lib, lib.weir_ipc_info(opened, c.byref(info)))
-    expect("size and device", (info.size, info.device), (size, 0))
+    expect("size and device", (info.size, info.device), (size, DEVICE))
     memory = Bytes(info.ptr, info.size)
     if view_by_torch:
         import torch
 
-        tensor = torch.as_tensor(memory, device="cuda:0").view(torch.int64)
+        tensor = torch.as_tensor(memory, device=f"cuda:{DEVICE}").view(torch.int64)
         expect("the address", tensor.data_ptr(), info.ptr)
         expect("elements", tensor.tolist(), list(range(COUNT)))
         tensor.fill_(7)
         torch.cuda.synchronize()
     else:
-        tensor = weir.asarray(memory).view("int64")
+        tensor = weir.from_cuda_array_interface(memory, DEVICE).view("int64")
         expect("the address", tensor.address, info.ptr)
         expect("elements", tensor.tolist(), list(range(COUNT)))
         tensor.fill_(7)
@@ -157,11 +159,13 @@ def torch_opens(pipe, _):
     import torch
     from torch.multiprocessing.reductions import rebuild_cuda_tensor
 
+    torch.cuda.set_device(DEVICE)
     torch.empty(1, device="cuda")
     handle, size, offset, counter = pipe.recv()
     tensor = rebuild_cuda_tensor(
         torch.Tensor, (size // 8,), (1,), 0, torch.UntypedStorage,
-        torch.int64, 0, handle, size, offset, False, *counter)
+        torch.int64, DEVICE, handle, size, offset, False, *counter)
+    expect("the device", tensor.get_device(), DEVICE)
     expect("elements", tensor.unique().tolist(), [3])
     tensor.fill_(9)
     torch.cuda.synchronize()
@@ -187,7 +191,7 @@ def run(body, pipe, argument, environment, name):
 
 
 EXPANDABLE = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
-PIECES = {"WEIR_CONF": "growth_mb:0,handle_mb:2"}
+PIECES = {"WEIR_CONF": "handle_mb:2"}
 CASES = [
     ("PyTorch's memory of cudaMalloc, opened by weir",
      torch_owns, weir_opens, False, {}),
@@ -205,6 +209,7 @@ CASES = [
 def main():
     context = multiprocessing.get_context("spawn")
     failed = 0
+    os.environ["WEIR_TEST_OPENER"] = (sys.argv[1:] or ["0"])[0]
     for name, owner, opener, argument, environment in CASES:
         ends = context.Pipe()
         both = [context.Process(target=run,

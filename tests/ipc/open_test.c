@@ -267,7 +267,7 @@ share_both(int fd)
 	/* The test is skipped on a GPU. */
 	if (recv(fd, &go, 1, 0) <= 0)
 		return;
-	conf("tcache:0,growth_mb:0,handle_mb:2");
+	conf("tcache:0,handle_mb:2");
 	void *mapped = take(9 * MIB, NULL);
 	void *driver = take(9 * MIB, WEIR_STREAM_ANY);
 	exports[0] = share(mapped, NULL, &handles[0]);

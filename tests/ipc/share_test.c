@@ -14,6 +14,7 @@
 #include <weir/ipc.h>
 
 #include "tests/ipc/other.h"
+#include "tests/support/cuda.h"
 #include "tests/support/device.h"
 
 /* The owner's message to the other process. */
@@ -84,7 +85,7 @@ TEST(memory_of_many_pieces_is_shared)
 {
 	struct other other = other_start(read_and_answer);
 
-	conf("tcache:0,growth_mb:0,handle_mb:2");
+	conf("tcache:0,handle_mb:2");
 	weir_stream stream = new_stream();
 	void *before = take(3 * MIB, stream);
 	void *ptr = take(133 * MIB, stream);
@@ -419,6 +420,61 @@ TEST(an_import_names_its_device_and_whose_memory_it_is)
 	void *ptr = weir_malloc_on(0, 3 * MIB, WEIR_STREAM_ANY);
 	struct weir_ipc_export *export =
 	    share(ptr, WEIR_STREAM_ANY, &message.handle);
+
+	tell(other.fd, &message, sizeof(message));
+	meet(other.fd);
+	other_end(&other);
+	weir_ipc_release(export);
+}
+
+/* May a device use memory at an address of this process? */
+static bool
+reaches(int device, const void *ptr)
+{
+	CUmemLocation location = { .type = CU_MEM_LOCATION_TYPE_DEVICE,
+		.id = device };
+	unsigned long long flags = 0;
+
+	CU(cu.cuMemGetAccess(&flags, &location, (CUdeviceptr)(uintptr_t)ptr));
+	return flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+}
+
+static void
+open_for_peers(int fd)
+{
+	struct weir_ipc_info info = { .struct_size = sizeof(info) };
+	struct weir_ipc_import *before = NULL;
+	struct weir_ipc_import *after = NULL;
+	struct message message;
+
+	/* The owner goes where there is one device only. */
+	if (recv(fd, &message, sizeof(message), MSG_WAITALL) <= 0)
+		return;
+	device_need(2);
+	cuda_load();
+	EXPECT_OK(weir_ipc_open(&message.handle, 0, WEIR_STREAM_ANY, &before));
+	EXPECT_OK(weir_ipc_info(before, &info));
+	EXPECT(!reaches(1, info.ptr));
+	EXPECT_OK(weir_peer_access(0, 1));
+	EXPECT(reaches(0, info.ptr));
+	EXPECT(reaches(1, info.ptr));
+	EXPECT_OK(weir_ipc_open(&message.handle, 0, WEIR_STREAM_ANY, &after));
+	EXPECT_OK(weir_ipc_info(after, &info));
+	EXPECT(reaches(1, info.ptr));
+	EXPECT_OK(weir_ipc_close(before, WEIR_STREAM_ANY));
+	EXPECT_OK(weir_ipc_close(after, WEIR_STREAM_ANY));
+	meet(fd);
+}
+
+TEST(a_peer_reaches_what_is_open_and_what_will_be)
+{
+	struct other other = other_start(open_for_peers);
+
+	device_need(2);
+	struct message message = { .size = 3 * MIB };
+	weir_stream stream = new_stream();
+	void *ptr = take(3 * MIB, stream);
+	struct weir_ipc_export *export = share(ptr, stream, &message.handle);
 
 	tell(other.fd, &message, sizeof(message));
 	meet(other.fd);

@@ -163,7 +163,7 @@ TEST(mapped_memory_of_equal_pieces_goes_through_pytorch_s_handle)
 {
 	struct other other = other_start(open_and_write);
 
-	conf("tcache:0,growth_mb:0,handle_mb:2");
+	conf("tcache:0,handle_mb:2");
 	void *ptr = take(21 * MIB, NULL);
 	there_and_back(&other, ptr, 21 * MIB, 'e');
 }
@@ -205,7 +205,7 @@ TEST(pieces_of_different_sizes_have_no_handle_of_pytorch)
 	struct message message;
 	weir_stream stream = new_stream();
 
-	conf("tcache:0,growth_mb:0,handle_mb:20");
+	conf("tcache:0,handle_mb:20");
 	void *a = take(4 * MIB, stream);
 	void *b = take(30 * MIB, stream);
 	give(a);
@@ -362,7 +362,7 @@ TEST(memory_without_a_fabric_has_no_such_handle)
 	struct weir_ipc_export *driver =
 	    share(take(100 * KIB, WEIR_STREAM_ANY), NULL, &handle);
 
-	conf("tcache:0,growth_mb:0,handle_mb:2");
+	conf("tcache:0,handle_mb:2");
 	struct weir_ipc_export *mapped =
 	    share(take(12 * MIB, NULL), NULL, &handle);
 	EXPECT_STATUS(weir_ipc_torch_fabric_handle(driver, message.bytes, ROOM,

@@ -88,12 +88,10 @@ misuse_arguments(struct model *m)
 			weir_free(&foreign), WEIR_EINVAL };
 	case 4:
 		return (struct refusal){ "an unknown option",
-			weir_options_set("growth_mb:1,no_such_option:1"),
-			WEIR_EINVAL };
+			weir_options_set("no_such_option:1"), WEIR_EINVAL };
 	case 5:
 		return (struct refusal){ "an option's bad value",
-			weir_options_set("growth_mb:1,max_split_size_mb:1"),
-			WEIR_EINVAL };
+			weir_options_set("max_split_size_mb:1"), WEIR_EINVAL };
 	case 6:
 		return (struct refusal){ "destroy a pool stream",
 			weir_stream_destroy(model_stream(m, SLOT_POOL)),

@@ -41,7 +41,7 @@ TEST_TIMEOUT(random_programs_with_graphs_short_of_memory, 300)
 {
 	static const struct mix mix = {
 		.name = "graphs short of memory",
-		.conf = "prefer:memory,growth_mb:0,handle_mb:2",
+		.conf = "prefer:memory,handle_mb:2",
 		.limit = (size_t)256 << 20,
 		.slots = 9,
 		.live = 30,

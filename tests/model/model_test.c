@@ -19,20 +19,18 @@
 	[STEP_event] = 20, [STEP_change] = 16, [STEP_capture] = 3,             \
 	[STEP_pin] = 6
 
-static const char *const growths[] = { "growth_mb:0", "growth_mb:32",
-	"growth_mb:256", "garbage_collection_threshold:0.01",
-	"garbage_collection_threshold:0", "roundup_power2_divisions:4",
-	"roundup_power2_divisions:0", "prefer:speed", "prefer:memory",
-	"prefer:balance", "handle_mb:2", "handle_mb:320", "tcache:0",
-	"tcache:4", "prefer:balance", NULL };
+static const char *const growths[] = { "handle_mb:4", "handle_mb:64",
+	"garbage_collection_threshold:0.01", "garbage_collection_threshold:0",
+	"roundup_power2_divisions:4", "roundup_power2_divisions:0",
+	"prefer:speed", "prefer:memory", "prefer:balance", "handle_mb:2",
+	"handle_mb:320", "tcache:0", "tcache:4", "prefer:balance", NULL };
 
 /* Options that change neither which memory can be moved nor how much a request
  * needs: when memory is short, requests are not rounded up. */
-static const char *const small_pieces[] = { "growth_mb:0", "growth_mb:64",
-	"garbage_collection_threshold:0.5", "garbage_collection_threshold:0",
-	"roundup_power2_divisions:4", "roundup_power2_divisions:0", "tcache:0",
-	"tcache:1", "prefer:speed", "prefer:memory", "prefer:memory",
-	"prefer:balance", NULL };
+static const char *const small_pieces[] = { "garbage_collection_threshold:0.5",
+	"garbage_collection_threshold:0", "roundup_power2_divisions:4",
+	"roundup_power2_divisions:0", "tcache:0", "tcache:1", "prefer:speed",
+	"prefer:memory", "prefer:memory", "prefer:balance", NULL };
 
 static const char *const segments[] = { "expandable_segments:False",
 	"expandable_segments:False", "expandable_segments:True",

@@ -426,7 +426,7 @@ alternate(context one, context two)
 	}
 }
 
-/* One block of the driver: the other device may use what is allocated. */
+/* A block of a pool that the other device may use. */
 static void
 give_access(void)
 {

@@ -76,14 +76,17 @@ step_allocate(void)
 {
 	struct block *block = &blocks[n_blocks];
 	stream on = streams[next(STREAMS)];
+	result code;
 
 	if (n_blocks == BLOCKS)
 		return;
 	*block = (struct block){ .kind = (enum kind)next(3),
 		.words = any_words(),
 		.value = (uint32_t)next(1u << 31) };
-	printf("kind %d, %zu words: %d\n", block->kind, block->words,
-	    allocate(block, on));
+	code = allocate(block, on);
+	printf("kind %d, %zu words: %d\n", block->kind, block->words, code);
+	if (code != SUCCESS)
+		return;
 	if (block->kind == HOST)
 		memset(block->host, (int)block->value, block->words * 4);
 	else

@@ -81,11 +81,87 @@ TEST(a_soak_that_finds_nothing_succeeds)
 	command_free(&result);
 }
 
+/* Fuzz programs of a build folder rel: each says that it has tried 7 inputs,
+ * and `bad` fails. */
+#define FUZZERS                                                                \
+	"cd \"$1\" && mkdir -p rel/tests/fuzz &&"                              \
+	"printf '#!/bin/bash\nsleep 0.1\necho "                                \
+	"stat::number_of_executed_units: 7\n'"                                 \
+	" >rel/tests/fuzz/good_fuzz && chmod 755 rel/tests/fuzz/good_fuzz &&"  \
+	"for p in fine bad; do cp rel/tests/fuzz/{good,${p}}_fuzz; done &&"    \
+	"echo exit 77 >>rel/tests/fuzz/bad_fuzz; export FUZZ_FOLDER=$1/kept;"
+
+TEST(fuzzing_runs_each_program_and_keeps_a_ledger)
+{
+	struct command_result result = script("fuzz",
+	    FUZZERS "\"$0\" 5 rel; echo status $?;"
+		    "\"$0\" 5 rel good; echo then $?; cat kept/ledger;"
+		    "\"$0\" --sum");
+
+	EXPECT_STR_HAS(result.out, "status 1\n");
+	EXPECT_STR_HAS(result.out, "then 0\n");
+	EXPECT_STR_HAS(result.out, " 7 FAILED\n");
+	EXPECT_STR_HAS(result.out, "\ngood                  2 turns ");
+	EXPECT_STR_HAS(result.out, " 14 inputs, 0 failed\n");
+	EXPECT_STR_HAS(result.out, "\nall 3                 4 turns ");
+	EXPECT_STR_HAS(result.out, " 28 inputs, 1 failed\n");
+	EXPECT_STR_HAS(
+	    result.out, "\n0 of 3 programs have had an hour of a core\n");
+	command_free(&result);
+}
+
+TEST(cores_fuzz_the_program_with_the_least_time_first)
+{
+	/* In the ledger, `bad` and `fine` have more than all turns can give. */
+	struct command_result result = script("fuzz",
+	    FUZZERS "mkdir -p kept; for p in bad fine; do"
+		    " echo d c $p 999 9 1 ok >>kept/ledger; done;"
+		    "\"$0\" --cores 0 3 rel; echo status $?; cat kept/ledger");
+
+	EXPECT_STR_HAS(result.out, "status 0\n");
+	EXPECT_STR_HAS(result.out, " good 0");
+	EXPECT_STR_HAS(result.out,
+	    "bad                   1 turns       999 s         9 core-s");
+	EXPECT_STR_HAS(result.out,
+	    "\nfine                  1 turns       999 s         9 core-s");
+	command_free(&result);
+}
+
+TEST(a_program_that_fails_often_gets_no_more_turns)
+{
+	struct command_result result = script("fuzz",
+	    FUZZERS "rm rel/tests/fuzz/{good,fine}_fuzz;"
+		    "FUZZ_FAILURES=2 \"$0\" --cores 0 600 rel; echo status $?;"
+		    "ls kept/found");
+
+	EXPECT_STR_HAS(result.out, "status 1\n");
+	EXPECT_STR_HAS(result.out, "\nbad                   2 turns ");
+	EXPECT_STR_HAS(result.out, "\nbad-");
+	command_free(&result);
+}
+
+TEST(ledgers_of_fuzzing_are_added_up)
+{
+	struct command_result result = script("fuzz",
+	    "cd \"$1\" && echo d c text 3000.5 9 10 ok >one &&"
+	    "printf '%s\n' 'd c text 599.5 1 1 ok' 'd c page 3599.9 1 1 ok' "
+	    ">two &&"
+	    "\"$0\" --sum one two");
+
+	EXPECT_STR_HAS(result.out,
+	    "text                  2 turns      3600 s        10 core-s");
+	EXPECT_STR_HAS(result.out, " 11 inputs, 0 failed\n");
+	EXPECT_STR_HAS(
+	    result.out, "\n1 of 2 programs have had an hour of a core\n");
+	command_free(&result);
+}
+
 TEST(fuzzing_for_no_whole_number_of_seconds_is_refused)
 {
 	static const char *const wrong[] = { "exec \"$0\"", "exec \"$0\" 5",
 		"exec \"$0\" '' \"$1\"", "exec \"$0\" 0.3 \"$1\"",
-		"exec \"$0\" 0 \"$1\"", "exec \"$0\" \"$1\" \"$1\"" };
+		"exec \"$0\" 0 \"$1\"", "exec \"$0\" \"$1\" \"$1\"",
+		"exec \"$0\" --cores", "exec \"$0\" --cores 1- 5 \"$1\"" };
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
 		struct command_result result = script("fuzz", wrong[i]);

@@ -1,6 +1,7 @@
 /*
- * The results of `make install` and `make deb`: a program finds the library
- * with pkg-config and with CMake, shared and static, and runs.
+ * The results of `make install`, `make deb` and `make dist`: a program finds
+ * the library with pkg-config and with CMake, shared and static, and runs; a
+ * source tarball builds.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -67,9 +68,10 @@ make_folder(void)
 	return folder;
 }
 
-/* Run a line of shell; the test fails if it does. `%s` is the folder. */
+/* Run a line of shell in the folder, which is $D; $B is the build, $TOP the
+ * sources. */
 static struct command_result
-run(const char *folder, const char *line)
+run_line(const char *folder, const char *line)
 {
 	char *text;
 	const char *const argv[] = { "bash", "-ec", NULL, NULL };
@@ -83,10 +85,29 @@ run(const char *folder, const char *line)
 	memcpy(filled, argv, sizeof(argv));
 	filled[2] = text;
 	result = command_run(filled);
+	free(text);
+	return result;
+}
+
+static int
+run_status(const char *folder, const char *line)
+{
+	struct command_result result = run_line(folder, line);
+	int status = result.status;
+
+	command_free(&result);
+	return status;
+}
+
+/* The test fails if the line does. */
+static struct command_result
+run(const char *folder, const char *line)
+{
+	struct command_result result = run_line(folder, line);
+
 	if (result.status != 0)
 		FAIL("%s: exit status %d: %s%s", line, result.status,
 		    result.out, result.err);
-	free(text);
 	return result;
 }
 
@@ -266,5 +287,32 @@ TEST_TIMEOUT(a_debian_package_has_it_all, COMPILE_SECONDS)
 	    "test -e root/usr/lib/cmake/weir/weirConfig.cmake; "
 	    "test -e root/usr/share/man/man1/weir.1.gz; "
 	    "test -e root/usr/share/man/man3/weir_malloc.3.gz");
+	remove_folder(folder);
+}
+
+/* A tarball has no .git, and needs none to build. */
+TEST_TIMEOUT(a_source_tarball_builds, 2 * COMPILE_SECONDS)
+{
+	char *folder;
+	struct command_result result;
+
+	if (sanitized || !has_program("git") || !has_program("xz"))
+		SKIP("no tarball can be made of this here");
+	folder = make_folder();
+	if (run_status(folder, "git -C $TOP rev-parse HEAD") != 0) {
+		remove_folder(folder);
+		SKIP("this tree is no checkout of git");
+	}
+	run_only(folder, "make -C $TOP dist; tar -xf $TOP/build/weir-*.tar.xz");
+	result = run(folder,
+	    "cd weir-*; test ! -e .git; test ! -e build; "
+	    "make -j4 DEPS=0 JEMALLOC=0 VIEWER=0 PYTHON= CFLAGS=-O0 "
+	    "build/release-nojemalloc/lib/libweir.so");
+	EXPECT_STR_EQ(result.err, "");
+	command_free(&result);
+	result = run(folder,
+	    "nm -D --defined-only weir-*/build/release*/lib/libweir.so");
+	EXPECT_STR_HAS(result.out, " T weir_malloc@@");
+	command_free(&result);
 	remove_folder(folder);
 }

@@ -213,6 +213,9 @@ TEST(a_tensor_that_cannot_be_stays_the_callers)
 	shape[0] = 3;
 	strides[0] = INT64_MIN;
 	REFUSED(dl.tensor.strides = strides, WEIR_EINVAL);
+	/* Two steps of four bytes each: to INT64_MIN, which has no negation. */
+	strides[0] = INT64_MIN / 8;
+	REFUSED(dl.tensor.strides = strides, WEIR_EINVAL);
 	REFUSED(
 	    (dl.tensor.device.type = WEIR_DL_CUDA, dl.tensor.device.id = 1000),
 	    WEIR_ENODEVICE);

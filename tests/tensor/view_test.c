@@ -203,6 +203,25 @@ TEST(reshaping_is_a_view_or_an_error)
 	weir_tensor_destroy(tensor);
 }
 
+/* Each element of a line is there 2^59 times: strides of a shape that cannot be
+ * would be beyond all numbers. */
+TEST(reshaping_what_was_expanded_far_is_an_error)
+{
+	struct weir_tensor *tensor = counting(SHAPE(10)), *view = NULL, *far;
+	struct weir_layout layout = { .struct_size = sizeof(layout),
+		.dtype = WEIR_INT8,
+		.ndim = 2,
+		.shape = (int64_t[]){ 1LL << 59, 2 },
+		.strides = (int64_t[]){ 0, 8 } };
+
+	EXPECT_OK(weir_tensor_as_strided(tensor, &layout, &far));
+	EXPECT_STATUS(
+	    weir_tensor_reshape(far, SHAPE(1, 1LL << 60), &view), WEIR_EINVAL);
+	EXPECT_NULL(view);
+	weir_tensor_destroy(far);
+	weir_tensor_destroy(tensor);
+}
+
 TEST(no_element_of_a_view_lies_outside_of_its_storage)
 {
 	struct weir_tensor *tensor = counting(SHAPE(10)), *view = NULL;

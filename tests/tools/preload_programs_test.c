@@ -142,8 +142,8 @@ TEST(a_program_that_goes_between_devices_is_served)
 	const json_t *calls = json_object_get(report, "calls");
 	const json_t *alloc = json_object_get(calls, "cuMemAllocAsync");
 
-	EXPECT_EQ(
-	    report_number(alloc, "seen"), report_number(alloc, "served") + 1);
+	/* Also once the other device may use the pool. */
+	EXPECT_EQ(report_number(alloc, "seen"), report_number(alloc, "served"));
 	EXPECT_EQ(report_number(report, "live_bytes_at_exit"), 0);
 	json_decref(report);
 }

@@ -107,7 +107,7 @@ TEST(a_kernel_that_uses_a_freed_block_is_reported)
 	    "late kernel", "a kernel on stream", "after it was freed");
 }
 
-/* What a large structure has of an address may be left from before. */
+/* Bytes in a large structure that look like an address may be stale. */
 TEST(a_freed_block_in_a_large_parameter_is_not_reported)
 {
 	expect_silence("driver_races", "late structure");

@@ -83,9 +83,9 @@ TEST(pinned_memory_has_statistics_of_its_own)
 
 TEST(an_option_is_read_and_set_with_its_type)
 {
-	setenv("WEIR_CONF", "option.tcache:3,growth_mb:5", 1);
+	setenv("WEIR_CONF", "option.tcache:3,handle_mb:5", 1);
 	EXPECT_EQ(number("option.tcache"), 3);
-	EXPECT_EQ(number("option.growth_mb"), 5);
+	EXPECT_EQ(number("option.handle_mb"), 5);
 	EXPECT_STR_EQ(get("option.tcache").unit, "MiB");
 	EXPECT_EQ(number("option.max_split_size_mb"), UINT64_MAX);
 	EXPECT_STR_EQ(get("option.max_split_size_mb").text, "unlimited");

@@ -50,26 +50,22 @@ poll(struct pools *mine)
 }
 
 static bool
-follow_next(struct pools *mine, struct pools *other, unsigned age)
+follow_next(struct pools *mine, struct pools *other, enum waits waits)
 {
-	struct wait_limits limits = { .age = age };
-
 	lock_enter(&arena()->lock);
 	marks_can_wait(mine);
 	uint64_t until = 0;
-	bool done = marks_follow_next(mine, other, &until, limits);
+	bool done = marks_follow_next(mine, other, &until, waits);
 	lock_leave(&arena()->lock);
 	return done;
 }
 
 static bool
-follow(struct pools *mine, struct pools *other, uint64_t tick, unsigned age)
+follow(struct pools *mine, struct pools *other, uint64_t tick, enum waits waits)
 {
-	struct wait_limits limits = { .age = age };
-
 	lock_enter(&arena()->lock);
 	marks_can_wait(mine);
-	bool done = marks_follow(mine, other, tick, limits);
+	bool done = marks_follow(mine, other, tick, waits);
 	lock_leave(&arena()->lock);
 	return done;
 }
@@ -235,7 +231,7 @@ expect_unmarked(weir_stream stream)
 	free_some(stream, 2 * MIB);
 	poll(of_b);
 	EXPECT_EQ(pools->mark_count, 0);
-	EXPECT(!follow_next(of_b, pools, 0));
+	EXPECT(!follow_next(of_b, pools, WAITS_ANY));
 	EXPECT_EQ(gpu_waits(), 0);
 }
 
@@ -382,11 +378,12 @@ TEST(streams_are_followed_from_mark_to_mark)
 	struct pools *of_a = marked(a, 3);
 	for (unsigned i = 0; i < 3; i++) {
 		EXPECT(!usable(of_b, of_a));
-		EXPECT(follow_next(of_b, of_a, 0));
+		EXPECT(follow_next(of_b, of_a, WAITS_ANY));
 		EXPECT_EQ(gpu_waits(), i + 1);
 	}
 	EXPECT(usable(of_b, of_a));
-	EXPECT(!follow_next(of_b, of_a, 0)); /* nothing is left to wait for */
+	EXPECT(!follow_next(
+	    of_b, of_a, WAITS_ANY)); /* nothing is left to wait for */
 	EXPECT_EQ(gpu_waits(), 3);
 	EXPECT(!is_done(a));
 	finish(b);
@@ -399,20 +396,20 @@ TEST(streams_are_followed_from_mark_to_mark)
 TEST(no_mark_is_followed_twice_though_the_order_is_forgotten)
 {
 	enum { STREAMS = ORDER_KNOWN + 8 };
-	struct wait_limits any = { .age = 0 };
 	struct pools *others[STREAMS];
 	uint64_t until[STREAMS] = { 0 };
 	bool again[STREAMS];
 	weir_stream b = new_stream();
 
-	conf("tcache:0");
+	conf("tcache:0,prefer:speed"); /* no request waits */
 	struct pools *of_b = pools_of(b);
 	for (unsigned i = 0; i < STREAMS; i++)
 		others[i] = marked(new_stream(), 1);
 	lock_enter(&arena()->lock);
 	marks_can_wait(of_b);
 	for (unsigned i = 0; i < STREAMS; i++)
-		again[i] = marks_follow_next(of_b, others[i], &until[i], any);
+		again[i] =
+		    marks_follow_next(of_b, others[i], &until[i], WAITS_ANY);
 	lock_leave(&arena()->lock);
 	for (unsigned i = 0; i < STREAMS; i++)
 		EXPECT(again[i]);
@@ -420,7 +417,8 @@ TEST(no_mark_is_followed_twice_though_the_order_is_forgotten)
 	lock_enter(&arena()->lock);
 	marks_can_wait(of_b);
 	for (unsigned i = 0; i < STREAMS; i++)
-		again[i] = marks_follow_next(of_b, others[i], &until[i], any);
+		again[i] =
+		    marks_follow_next(of_b, others[i], &until[i], WAITS_ANY);
 	lock_leave(&arena()->lock);
 	for (unsigned i = 0; i < STREAMS; i++)
 		EXPECT(!again[i]);
@@ -428,30 +426,11 @@ TEST(no_mark_is_followed_twice_though_the_order_is_forgotten)
 	expect_healthy();
 }
 
-TEST(only_marks_of_the_age_that_is_asked_for_are_followed)
-{
-	weir_stream a = new_stream();
-	weir_stream b = new_stream();
-
-	conf("tcache:0");
-	struct pools *of_b = pools_of(b);
-	struct pools *of_a = marked(a, 5);
-	EXPECT(!follow_next(of_b, of_a, 5));
-	EXPECT(follow_next(of_b, of_a, 3));
-	EXPECT(follow_next(of_b, of_a, 3));
-	EXPECT(!follow_next(of_b, of_a, 3));
-	EXPECT_EQ(gpu_waits(), 2);
-	EXPECT(!follow(of_b, of_a, of_a->marks[2].at, 3));
-	EXPECT(follow(of_b, of_a, of_a->marks[2].at, 2));
-	EXPECT_EQ(gpu_waits(), 3);
-}
-
 /* The stream is taken to go on as it did since the latest it has passed. */
 TEST(marks_that_a_stream_has_come_half_the_way_to_are_followed)
 {
 	weir_stream a = new_stream();
 	weir_stream b = new_stream();
-	struct wait_limits half = { .age = 1, .half_way = true };
 
 	conf("tcache:0");
 	struct pools *of_b = pools_of(b);
@@ -465,8 +444,8 @@ TEST(marks_that_a_stream_has_come_half_the_way_to_are_followed)
 	EXPECT_LE(old, 4);
 	lock_enter(&arena()->lock);
 	marks_can_wait(of_b);
-	EXPECT(marks_follow(of_b, of_a, of_a->marks[old - 1].at, half));
-	EXPECT(!marks_follow(of_b, of_a, of_a->marks[4].at, half));
+	EXPECT(marks_follow(of_b, of_a, of_a->marks[old - 1].at, WAITS_CHEAP));
+	EXPECT(!marks_follow(of_b, of_a, of_a->marks[4].at, WAITS_CHEAP));
 	lock_leave(&arena()->lock);
 	EXPECT_EQ(gpu_waits(), 1);
 }
@@ -474,7 +453,7 @@ TEST(marks_that_a_stream_has_come_half_the_way_to_are_followed)
 static enum wait_cost
 cost(const struct pools *mine, const struct pools *other, unsigned mark)
 {
-	return marks_cost(mine, other->stream, other->marks[mark].at, NEAR);
+	return marks_cost(mine, other->stream, other->marks[mark].at, false);
 }
 
 TEST(a_wait_is_free_for_a_stream_that_has_more_to_do_itself)
@@ -493,8 +472,7 @@ TEST(a_wait_is_free_for_a_stream_that_has_more_to_do_itself)
 	for (int i = 0; i < 40; i++)
 		free_some(b, 2 * MIB);
 	EXPECT_EQ(cost(of_b, of_a, 3), WAIT_FREE);
-	/* Whatever the limits. */
-	EXPECT(follow(of_b, of_a, of_a->marks[3].at, MARKS));
+	EXPECT(follow(of_b, of_a, of_a->marks[3].at, WAITS_FREE));
 	EXPECT_EQ(gpu_waits(), 1);
 	expect_healthy();
 }
@@ -504,28 +482,27 @@ TEST(a_stream_with_nothing_to_do_does_not_wait_for_what_is_far_away)
 {
 	weir_stream a = new_stream();
 	weir_stream b = new_stream();
-	struct wait_limits latest = { .age = 1 };
 
 	conf("tcache:0");
 	struct pools *of_b = pools_of(b);
 	struct pools *of_a = marked(a, 2);
 	EXPECT_EQ(cost(of_b, of_a, 0), WAIT_DEAR);
-	EXPECT(follow_next(of_b, of_a, 1));
+	EXPECT(follow_next(of_b, of_a, WAITS_ANY));
 	for (int i = 0; i < 100; i++)
 		free_some(a, 8 * MIB);
 	take(512, a);
 	unsigned last = of_a->mark_count - 1;
-	EXPECT_EQ(cost(of_b, of_a, last), WAIT_FAR);
+	EXPECT_EQ(cost(of_b, of_a, last), WAIT_DEAR);
 	free_some(a, 8 * MIB);
 	take(512, a);
 	lock_enter(&arena()->lock);
 	of_b->ordered = marks_can_wait(of_b);
-	EXPECT(!marks_follow(of_b, of_a, of_a->marks[last].at, latest));
+	EXPECT(!marks_follow(of_b, of_a, of_a->marks[last].at, WAITS_CHEAP));
 	lock_leave(&arena()->lock);
 	finish(a);
 	poll(of_b);
 	EXPECT_EQ(
-	    marks_cost(of_b, of_a->stream, of_a->passed_at, NEAR), WAIT_FREE);
+	    marks_cost(of_b, of_a->stream, of_a->passed_at, false), WAIT_FREE);
 	expect_healthy();
 }
 
@@ -545,8 +522,8 @@ TEST(the_end_of_a_stream_is_followed_and_what_it_had_is_taken_over)
 	fill(block, 8 * MIB, 1, a);
 	give(block);
 	EXPECT_OK(weir_stream_destroy(a));
-	EXPECT(!follow(of_b, of_a, of_a->freed_at, 1));
-	EXPECT(follow(of_b, of_a, of_a->freed_at, 0));
+	EXPECT(!follow(of_b, of_a, of_a->freed_at, WAITS_CHEAP));
+	EXPECT(follow(of_b, of_a, of_a->freed_at, WAITS_ANY));
 	EXPECT_EQ(gpu_waits(), 1);
 	EXPECT_EQ(of_a->pool[POOL_LARGE].free.count, 0);
 	EXPECT(take(8 * MIB, b) == block);
@@ -564,16 +541,16 @@ TEST(a_new_mark_is_made_to_be_followed_if_it_must_be)
 	struct pools *of_b = pools_of(b);
 	struct pools *of_a = marked(a, 1);
 	free_some(a, 2 * MIB);
-	EXPECT(!follow(of_b, of_a, of_a->freed_at, 1));
+	EXPECT(!follow(of_b, of_a, of_a->freed_at, WAITS_CHEAP));
 	EXPECT_EQ(of_a->mark_count, 1);
-	EXPECT(follow(of_b, of_a, of_a->freed_at, 0));
+	EXPECT(follow(of_b, of_a, of_a->freed_at, WAITS_ANY));
 	EXPECT_EQ(of_a->mark_count, 2);
 	EXPECT(usable(of_b, of_a));
 	EXPECT_EQ(gpu_waits(), 1);
 	/* Even where there is no place left. */
 	struct pools *full = marked(new_stream(), MARKS);
 	free_some(full->stream->handle, 2 * MIB);
-	EXPECT(follow(of_b, full, full->freed_at, 0));
+	EXPECT(follow(of_b, full, full->freed_at, WAITS_ANY));
 	EXPECT_EQ(full->mark_count, MARKS);
 	EXPECT(usable(of_b, full));
 	expect_healthy();
@@ -590,7 +567,7 @@ TEST(how_long_waits_took_is_counted_when_a_request_looks)
 	struct pools *of_b = pools_of(b);
 	busy(a, 10);
 	free_some(a, 2 * MIB);
-	EXPECT(follow(of_b, of_a, of_a->freed_at, 0));
+	EXPECT(follow(of_b, of_a, of_a->freed_at, WAITS_ANY));
 	busy(b, 50);
 	EXPECT_EQ(gpu_waits(), 1);
 	poll(of_b);
@@ -605,7 +582,7 @@ TEST(how_long_waits_took_is_counted_when_a_request_looks)
 	poll(of_b);
 	busy(a, 4);
 	free_some(a, 2 * MIB);
-	EXPECT(follow(of_b, of_a, of_a->freed_at, 0));
+	EXPECT(follow(of_b, of_a, of_a->freed_at, WAITS_ANY));
 	busy(b, 50);
 	sim()->advance_ns(12 * MS);
 	poll(of_b);
@@ -626,8 +603,8 @@ TEST(what_is_known_already_costs_no_wait)
 	struct pools *of_a = marked(a, 2);
 	EXPECT_OK(weir_stream_wait_stream(b, a));
 	EXPECT(usable(of_b, of_a));
-	EXPECT(follow(of_b, of_a, of_a->freed_at, 0));
-	EXPECT(!follow_next(of_b, of_a, 0));
+	EXPECT(follow(of_b, of_a, of_a->freed_at, WAITS_ANY));
+	EXPECT(!follow_next(of_b, of_a, WAITS_ANY));
 	/* It passes on. */
 	EXPECT_OK(weir_stream_wait_stream(c, b));
 	EXPECT(usable(of_c, of_a));
@@ -705,10 +682,10 @@ TEST(a_wait_that_the_driver_refuses_is_not_believed)
 	struct pools *of_a = marked(a, 1);
 	EXPECT_EQ(
 	    sim()->fail("cuStreamWaitEvent", 1, 1, CUDA_ERROR_UNKNOWN), 0);
-	EXPECT(!follow_next(of_b, of_a, 0));
+	EXPECT(!follow_next(of_b, of_a, WAITS_ANY));
 	EXPECT(!usable(of_b, of_a));
 	EXPECT_EQ(gpu_waits(), 0);
-	EXPECT(follow_next(of_b, of_a, 0));
+	EXPECT(follow_next(of_b, of_a, WAITS_ANY));
 	EXPECT(usable(of_b, of_a));
 	expect_healthy();
 }

@@ -73,7 +73,7 @@ TEST(pages_on_both_sides_of_pinned_ones_go_back)
 	char *block[5];
 	size_t freed;
 
-	conf("tcache:0,growth_mb:0");
+	conf("tcache:0");
 	for (int i = 0; i < 5; i++)
 		block[i] = take(4 * MIB, a);
 	EXPECT_OK(weir_pin(block[1]));
@@ -91,7 +91,7 @@ TEST(pinned_pages_are_not_mapped_elsewhere)
 	weir_stream a = new_stream();
 	char *idle[4];
 
-	conf("tcache:0,growth_mb:0");
+	conf("tcache:0");
 	for (int i = 0; i < 4; i++) {
 		idle[i] = take(4 * MIB, a);
 		take(2 * MIB, a);
@@ -111,7 +111,7 @@ TEST(a_request_fails_rather_than_take_pinned_pages)
 {
 	weir_stream a = new_stream();
 
-	conf("tcache:0,growth_mb:0");
+	conf("tcache:0");
 	char *block = take(4 * MIB, a);
 	take(2 * MIB, a);
 	EXPECT_OK(weir_pin(block));
@@ -173,7 +173,7 @@ TEST(a_longer_block_at_the_same_address_is_pinned_as_a_whole)
 	weir_stream a = new_stream();
 	size_t freed;
 
-	conf("tcache:0,growth_mb:0,handle_mb:20");
+	conf("tcache:0,handle_mb:20");
 	char *block = take(4 * MIB, a);
 	EXPECT_OK(weir_pin(block));
 	give(block);

@@ -335,7 +335,7 @@ TEST(memory_grows_where_another_streams_memory_ends)
 	weir_stream a = new_stream();
 	weir_stream b = new_stream();
 
-	conf("prefer:memory,tcache:0,growth_mb:0");
+	conf("prefer:memory,tcache:0");
 	char *first = take(8 * MIB, a);
 	char *second = take(8 * MIB, b);
 	EXPECT_EQ(second, first + 8 * MIB);
@@ -357,7 +357,7 @@ TEST(a_run_does_not_stand_in_the_way_of_moving_memory)
 	weir_stream a = new_stream();
 	size_t freed = 0;
 
-	conf("tcache:0,growth_mb:0,handle_mb:2");
+	conf("tcache:0,handle_mb:2");
 	char *gone = take(24 * MIB, a);
 	char *idle = take(32 * MIB, a);
 	take(2 * MIB, a);
@@ -468,7 +468,7 @@ fail_each(const char *entry, unsigned calls)
 	char *live[PIECES];
 
 	device_need_sim("calls of the driver are made to fail");
-	conf("tcache:0,handle_mb:20");
+	conf("tcache:0,handle_mb:4");
 	scatter(a, live);
 	for (unsigned n = 1; n <= calls; n++) {
 		struct held before = held();
@@ -511,7 +511,7 @@ TEST(a_mapping_that_cannot_be_undone_is_undone_later)
 	char *live[PIECES];
 
 	device_need_sim("calls of the driver are made to fail");
-	conf("tcache:0,handle_mb:20");
+	conf("tcache:0,handle_mb:4");
 	scatter(a, live);
 	struct held before = held();
 	for (unsigned n = 1; n <= PIECES + 4; n++) {
@@ -558,7 +558,7 @@ TEST(a_driver_that_refuses_memory_is_asked_for_each_piece_once)
 	weir_stream a = new_stream();
 
 	device_need_sim("calls of the driver are made to fail");
-	conf("tcache:0,handle_mb:20");
+	conf("tcache:0,handle_mb:4");
 	give(take(16 * MIB, a));
 	give(take(16 * MIB, WEIR_STREAM_ANY));
 	finish(a);

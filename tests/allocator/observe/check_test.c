@@ -2,7 +2,7 @@
  * weir_check() finds what is wrong: each test breaks one invariant of
  * docs/invariants.md by hand, sees its number told, and mends it again.
  */
-#include "allocator/observe/check.h"
+#include "allocator/observe/fault.h"
 
 #include <string.h>
 

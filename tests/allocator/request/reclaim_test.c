@@ -805,7 +805,7 @@ TEST(a_limit_below_what_is_held_makes_requests_reclaim_first)
 	weir_stream a = new_stream();
 	weir_stream b = new_stream();
 
-	conf("handle_mb:40"); /* what is partly in use does not go back */
+	conf("handle_mb:8"); /* what is partly in use does not go back */
 	void *theirs = take((size_t)64 * MIB, a);
 	busy(a, LATE_MS);
 	give(theirs);
@@ -953,7 +953,7 @@ TEST(trim_gives_back_all_unused_memory)
 
 TEST(trim_keeps_as_much_as_it_is_told)
 {
-	device_need_bytes((size_t)64 << 30); /* handles may be of 64 MiB */
+	device_need_bytes((size_t)64 << 30); /* handles may be of 32 MiB */
 	void *block[4];
 
 	for (int i = 0; i < 4; i++)
@@ -962,9 +962,9 @@ TEST(trim_keeps_as_much_as_it_is_told)
 		give(block[i]);
 	EXPECT_EQ(trim((size_t)512 * MIB), 0);
 	EXPECT_EQ(trim((size_t)256 * MIB), 0);
-	EXPECT_EQ(trim((size_t)100 * MIB), 192 * MIB);
-	EXPECT_EQ(reserved(), 64 * MIB);
-	EXPECT_EQ(trim(0), 64 * MIB);
+	EXPECT_EQ(trim((size_t)100 * MIB), 160 * MIB);
+	EXPECT_EQ(reserved(), 96 * MIB);
+	EXPECT_EQ(trim(0), 96 * MIB);
 	expect_healthy();
 }
 
@@ -1017,7 +1017,7 @@ TEST(trim_of_memory_that_is_not_there_is_no_error)
  * still works on next to them does not. */
 TEST(a_neighbour_whose_work_is_not_done_stays_out_of_what_goes_back)
 {
-	conf("growth_mb:0");
+	conf("prefer:balance");
 	weir_stream a = new_stream();
 	weir_stream b = new_stream();
 	void *first = take(4 * MIB, a);

@@ -722,6 +722,48 @@ a_tracker_sees_every_event()
 	});
 }
 
+const char *
+a_tracker_that_throws_is_survived()
+{
+	return run([](CUDAAllocator &a) {
+		a.attachAllocatorTraceTracker([](const caching::TraceEntry &) {
+			throw std::runtime_error("not registered");
+		});
+		c10::DataPtr p = a.allocate(1000);
+		NEED(p.get() != nullptr);
+		p = c10::DataPtr();
+		NEED(a.getDeviceStats(0).allocated_bytes[0].current == 0);
+	});
+}
+
+const char *
+segments_of_a_pool_are_numbered_as_they_were_made()
+{
+	return run([](CUDAAllocator &a) {
+		c10::MempoolId_t id = { 0, 7 };
+		std::vector<c10::DataPtr> all;
+		a.createOrIncrefPool(0, id);
+		a.beginAllocateToPool(0, id, [](cudaStream_t) { return true; });
+		for (int i = 0; i < 6; i++)
+			all.push_back(a.allocate((60 - 8 * i) * MIB));
+		a.endAllocateToPool(0, id);
+		std::vector<caching::SegmentInfo> segments =
+		    a.snapshot(id).segments;
+		NEED(segments.size() == all.size());
+#if DOUBLE_VERSION >= 209
+		for (const auto &s : segments) {
+			NEED(s.registration_counter >= 0);
+			NEED(s.address ==
+			    reinterpret_cast<size_t>(
+				all[s.registration_counter].get()));
+		}
+#endif
+		all.clear();
+		a.releasePool(0, id);
+		a.releasePool(0, id);
+	});
+}
+
 /* ---- Who else is told -------------------------------------------------- */
 
 namespace

@@ -25,6 +25,8 @@
 	X(actions_are_skipped_and_wrong_ones_refused)                          \
 	X(annotations_are_kept)                                                \
 	X(a_tracker_sees_every_event)                                          \
+	X(a_tracker_that_throws_is_survived)                                   \
+	X(segments_of_a_pool_are_numbered_as_they_were_made)                   \
 	X(allocations_are_traced_and_profiled)                                 \
 	X(the_cache_can_be_turned_off)                                         \
 	X(settings_reach_weir)                                                 \

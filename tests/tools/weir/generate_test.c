@@ -281,3 +281,19 @@ TEST(help_names_every_kind)
 	}
 	command_free(&result);
 }
+
+/* Whoever reads the rows is slow, so that writing takes more than a second. */
+TEST(a_person_who_waits_sees_how_far_it_is)
+{
+	char *weir = test_build("bin/weir");
+	char *text = command_on_terminal((const char *const[]){ "sh", "-c",
+	    "\"$0\" generate serve | (sleep 1.2; cat >/dev/null)", weir,
+	    NULL });
+
+	EXPECT_STR_HAS(text, "\r\033[Kwriting rows: ");
+	EXPECT_STR_HAS(text, " s left");
+	/* The line is gone at the end. */
+	EXPECT_STR_EQ(text + strlen(text) - strlen("\r\033[K"), "\r\033[K");
+	free(text);
+	free(weir);
+}

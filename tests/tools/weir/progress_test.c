@@ -49,6 +49,24 @@ TEST(a_line_is_written_anew_and_removed)
 	EXPECT_STR_EQ(text, "\r\033[Krow 1\r\033[Krow 2\r\033[Kdone");
 }
 
+TEST(a_part_says_how_much_is_done_and_how_long_the_rest_takes)
+{
+	int terminal = stderr_to_terminal();
+	struct progress progress;
+	char text[256] = "";
+	size_t length = 0;
+
+	progress_begin(&progress, 0);
+	progress_part(&progress, "reading", 0, 8); /* not begun: no speed */
+	EXPECT(!progress.shown);
+	progress_part(&progress, "reading", 2, 8);
+	while (strstr(text, "left") == NULL)
+		length += (size_t)read(
+		    terminal, text + length, sizeof(text) - 1 - length);
+	EXPECT_STR_EQ(text, "\r\033[Kreading: 25 %, some 0 s left");
+	progress_end(&progress);
+}
+
 TEST(no_line_comes_before_its_time)
 {
 	struct progress progress;

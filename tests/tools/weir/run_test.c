@@ -189,7 +189,7 @@ TEST(options_and_report_reach_the_program)
 	char expected[PATH_MAX + 64];
 
 	plain_environment();
-	setenv("WEIR_CONF", "growth_mb:4", 1);
+	setenv("WEIR_CONF", "handle_mb:4", 1);
 	result = command_weir("run", "--sim", "--conf",
 	    "expandable_segments:False", "--report", "no/such/r.json", "--",
 	    show(), "$WEIR_CONF", "and", "$WEIR_REPORT", NULL);

@@ -325,3 +325,29 @@ TEST(an_earlier_snapshot_that_cannot_be_read_is_told)
 	free(path);
 	free(page);
 }
+
+/* Whoever reads the data of the page is slow, so that writing them takes more
+ * than a second. */
+TEST(a_person_who_waits_sees_how_far_it_is)
+{
+	static const char script[] =
+	    "\"$0\" generate serve -n 100000 >\"$1\" && "
+	    "\"$0\" view \"$1\" -o - | "
+	    "(head -c \"$2\"; sleep 1.2; cat) >/dev/null";
+	char *weir = test_build("bin/weir");
+	char *trace = test_file("trace.csv", "", 0);
+	char bytes[32];
+	char *text;
+
+	need_page();
+	snprintf(bytes, sizeof(bytes), "%zu", page_bytes);
+	text = command_on_terminal((const char *const[]){
+	    "sh", "-c", script, weir, trace, bytes, NULL });
+
+	EXPECT_STR_HAS(text, "\r\033[Kwriting the page: ");
+	EXPECT_STR_HAS(text, " s left");
+	EXPECT_STR_EQ(text + strlen(text) - strlen("\r\033[K"), "\r\033[K");
+	free(text);
+	free(trace);
+	free(weir);
+}

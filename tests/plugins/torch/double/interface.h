@@ -90,6 +90,9 @@ struct BlockInfo {
 
 struct SegmentInfo {
 	DeviceIndex device = 0;
+#if DOUBLE_VERSION >= 209
+	int32_t registration_counter = -1;
+#endif
 	size_t address = 0;
 	size_t total_size = 0;
 	size_t requested_size = 0;

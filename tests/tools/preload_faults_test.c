@@ -1,0 +1,441 @@
+/*
+ * Programs that know nothing of weir run under it while the driver fails: one
+ * call, all calls of an entry from one on, or two distant calls. Each ends as
+ * it would with a driver that fails so: by itself, with the driver's error or
+ * with none. Then weir_check() finds nothing, and no memory is lost.
+ *
+ * `make test-faults` tries all calls; else some are tried, and WEIR_TEST_EFFORT
+ * makes them more.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver/abi.h"
+#include "driver/lists.h"
+#include "tests/support/test.h"
+#include "tests/tools/start.h"
+
+static const char *const entries[] = {
+#define ENTRY_NAME(name, version, required, params) #name,
+	DRIVER_ENTRIES(ENTRY_NAME)
+#undef ENTRY_NAME
+};
+
+enum {
+	ENTRIES = sizeof(entries) / sizeof(entries[0]),
+	SHARE = 10, /* cases of a program in a run that tries some */
+	PAIRS = 40,
+	FEW = 12,
+	EVER = 1000000,
+};
+
+/* How a run with faults came out. */
+struct outcome {
+	struct command_result result;
+	char *counts; /* what tests/tools/fake/faults.c wrote */
+};
+
+static char *
+setting(const char *name, const char *value)
+{
+	char *text;
+
+	if (asprintf(&text, "%s=%s", name, value) < 0)
+		FAIL("out of memory");
+	return text;
+}
+
+static char *
+read_all(const char *path)
+{
+	FILE *file = fopen(path, "r");
+	char *text = calloc(1, 16384);
+
+	EXPECT_NOT_NULL(file);
+	EXPECT_NOT_NULL(text);
+	EXPECT_LT(fread(text, 1, 16383, file), 16383);
+	fclose(file);
+	return text;
+}
+
+static struct outcome
+run_with(const struct start *program, const char *faults)
+{
+	char *library = test_build("tests/tools/fake/faults.so");
+	char *path = test_file("counts", "", 0);
+	struct start how = *program;
+	char *variable = setting("FAULTS", faults);
+	char *second = setting("FAULTS_OUT", path);
+	struct outcome outcome;
+
+	how.before = library;
+	how.preload = true;
+	how.variable = variable;
+	how.second = second;
+	outcome.result = start(&how);
+	outcome.counts = read_all(path);
+	free(second);
+	free(variable);
+	free(path);
+	free(library);
+	return outcome;
+}
+
+static void
+drop(struct outcome *outcome)
+{
+	command_free(&outcome->result);
+	free(outcome->counts);
+}
+
+/* A number that the run has written, or 0. */
+static long
+counted(const struct outcome *outcome, const char *name)
+{
+	char key[80];
+	const char *at;
+
+	snprintf(key, sizeof(key), "\n%s ", name);
+	at = strstr(outcome->counts, key);
+	return at == NULL ? 0 : strtol(at + strlen(key), NULL, 10);
+}
+
+static unsigned
+occurrences(const char *text, const char *what)
+{
+	unsigned n = 0;
+
+	for (; (text = strstr(text, what)) != NULL; text += strlen(what))
+		n++;
+	return n;
+}
+
+/* How often a text has an error of the driver, as a number or in words. The
+ * runtime has no name of its own for each. */
+static unsigned
+errors(const char *text, CUresult code)
+{
+	bool memory = code == CUDA_ERROR_OUT_OF_MEMORY;
+	char number[16];
+
+	snprintf(number, sizeof(number), " %d", (int)code);
+	return occurrences(text, number) +
+	    occurrences(text, memory ? "cudaErrorMemoryAlloc" : "cudaErrorU") +
+	    occurrences(text, memory ? "out of memory" : "unknown error") +
+	    occurrences(text, memory ? "out of memory" : "ECC error") +
+	    occurrences(text, "unrecognized error code");
+}
+
+/* Did the program see the error, in what it prints from the first line on that
+ * it does not print else? */
+static bool
+is_told(
+    const struct outcome *calm, const struct outcome *outcome, CUresult code)
+{
+	const char *out = outcome->result.out;
+	const char *usual = calm->result.out;
+	const char *line = out;
+
+	for (; *out != '\0' && *out == *usual; out++, usual++)
+		if (*out == '\n')
+			line = out;
+	return errors(outcome->result.err, code) > 0 || errors(line, code) > 0;
+}
+
+/* Errors that follow from another one: memory is short, since weir cannot learn
+ * when freed memory is done. And, not as it should be, a free on a stream whose
+ * context the driver does not tell is taken for a wrong argument. */
+static bool
+follows(const struct outcome *outcome, const char *faults)
+{
+	const char *err = outcome->result.err;
+
+	return errors(err, CUDA_ERROR_OUT_OF_MEMORY) > 0 ||
+	    (strstr(faults, "cuStreamGetCtx:") != NULL &&
+		(strstr(err, "invalid argument") != NULL ||
+		    strstr(err, ": 1\n") != NULL));
+}
+
+/* Is there more of the driver's than without faults, if the program has freed
+ * all that it freed then? */
+static bool
+lost(const struct outcome *calm, const struct outcome *outcome)
+{
+	static const char *const kinds[] = { "left:handle", "left:mapping",
+		"left:allocation", "left:host" };
+
+	if (counted(outcome, "live") > counted(calm, "live"))
+		return false;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		if (counted(outcome, kinds[i]) > counted(calm, kinds[i]))
+			return true;
+	return false;
+}
+
+/* May the faults change an answer without an error? If weir cannot learn what
+ * it needs, it leaves the call to the driver, which does not count as free what
+ * weir holds unused, or the memory waits longer. And a program may choose a
+ * context and not look whether that worked. */
+static bool
+may_be_silent(const char *faults)
+{
+	static const char *const asks[] = { "cuCtxGetCurrent:",
+		"cuCtxGetDevice:", "cuCtxSetCurrent:",
+		"cuDevicePrimaryCtxRetain:", "cuDevicePrimaryCtxRelease:",
+		"cuDevicePrimaryCtxGetState:", "cuStreamGetCtx:",
+		"cuStreamIsCapturing:", "cuDeviceGetCount:",
+		"cuThreadExchangeStreamCaptureMode:", "cuMemGetInfo:" };
+
+	for (size_t i = 0; i < sizeof(asks) / sizeof(asks[0]); i++)
+		if (strncmp(faults, asks[i], strlen(asks[i])) == 0 &&
+		    strchr(faults, ' ') == NULL)
+			return true;
+	return false;
+}
+
+/* What the driver refuses to take back while a context ends is its own; so is
+ * the row by which weir finds out the driver's pitch. */
+static bool
+may_refuse(const struct start *program, const char *faults)
+{
+	return (strcmp(program->program, "runtime_reset") == 0 &&
+		   (strstr(faults, "cuMemUnmap:") != NULL ||
+		       strstr(faults, "cuMemRelease:") != NULL)) ||
+	    (strcmp(program->program, "runtime_api") == 0 &&
+		strstr(faults, "cuMemFree:") != NULL);
+}
+
+/* Why the run is not as it should be, or NULL. */
+static const char *
+judge(const struct start *program, const struct outcome *calm,
+    const struct outcome *outcome, const char *faults, CUresult code)
+{
+	const struct command_result *result = &outcome->result;
+	bool same =
+	    result->status == 0 && strcmp(result->out, calm->result.out) == 0;
+
+	if (result->signal != 0)
+		return "a signal ended it";
+	/* Threads may call exit() at the same time. */
+	if (outcome->counts[0] == '\0')
+		return result->status != 0 && is_told(calm, outcome, code) ?
+		    NULL :
+		    "it did not come to its end";
+	if (counted(outcome, "faults") != 0)
+		return "weir_check() finds faults";
+	if (counted(outcome, "violations") != 0)
+		return "the device was misused";
+	if (!same && !is_told(calm, outcome, code) &&
+	    !follows(outcome, faults) &&
+	    (result->status != 0 || !may_be_silent(faults)))
+		return "it failed without the driver's error";
+	if (same && counted(outcome, "live") != counted(calm, "live"))
+		return "other blocks are live than without faults";
+	if (result->status == 0 && lost(calm, outcome) &&
+	    !may_refuse(program, faults))
+		return "memory is lost";
+	return NULL;
+}
+
+static void
+expect_well(const struct start *program, const struct outcome *calm,
+    const struct outcome *outcome, const char *faults, CUresult code)
+{
+	const char *wrong = judge(program, calm, outcome, faults, code);
+	const struct command_result *result = &outcome->result;
+
+	if (wrong != NULL)
+		FAIL("%s %s, FAULTS=\"%s\": %s; status %d, signal %d\n%s%s%s",
+		    program->program,
+		    program->argument != NULL ? program->argument : "", faults,
+		    wrong, result->status, result->signal, outcome->counts,
+		    result->err, result->out);
+}
+
+/* ---- The cases of a program ---------------------------------------------- */
+
+/* All cases of a program, of which some are tried. */
+struct sweep {
+	const struct start *program;
+	struct outcome calm;
+	uint64_t n;     /* cases so far */
+	uint64_t every; /* of so many one is tried */
+	uint64_t tried;
+	uint64_t met;
+};
+
+static uint64_t
+mix(uint64_t x)
+{
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+	return x ^ x >> 31;
+}
+
+/* Try a case, if it is its turn. */
+static void
+try_case(struct sweep *sweep, const char *faults, CUresult code)
+{
+	struct outcome outcome;
+
+	sweep->n++;
+	if (sweep->every == 0 || mix(sweep->n) % sweep->every != 0)
+		return;
+	outcome = run_with(sweep->program, faults);
+	expect_well(sweep->program, &sweep->calm, &outcome, faults, code);
+	sweep->tried++;
+	sweep->met += strncmp(outcome.counts, "met 0\n", 6) != 0;
+	drop(&outcome);
+}
+
+static void
+try_entry(struct sweep *sweep, const char *entry, unsigned calls, CUresult code)
+{
+	const unsigned from[] = { 1, (calls + 1) / 2, calls };
+	char faults[128];
+
+	if (calls == 0)
+		return;
+	for (unsigned n = 1; n <= calls; n += 1 + n / FEW) {
+		snprintf(
+		    faults, sizeof(faults), "%s:%u:1:%d", entry, n, (int)code);
+		try_case(sweep, faults, code);
+	}
+	for (int i = 0; i < 3; i++) {
+		snprintf(faults, sizeof(faults), "%s:%u:%u:%d", entry, from[i],
+		    (unsigned)EVER, (int)code);
+		try_case(sweep, faults, code);
+	}
+}
+
+/* Two calls of the program's driver, chosen at random. */
+static void
+try_pair(struct sweep *sweep, uint64_t seed, CUresult code)
+{
+	char faults[192];
+	size_t used = 0;
+
+	for (int i = 0; i < 2; i++) {
+		unsigned calls = 0;
+		size_t e = 0;
+
+		for (; calls == 0; seed = mix(seed + 1)) {
+			e = seed % ENTRIES;
+			calls = (unsigned)counted(&sweep->calm, entries[e]);
+		}
+		used += (size_t)snprintf(faults + used, sizeof(faults) - used,
+		    "%s:%u:1:%d ", entries[e],
+		    1 + (unsigned)(seed >> 20) % calls, (int)code);
+	}
+	try_case(sweep, faults, code);
+}
+
+static void
+try_all(struct sweep *sweep)
+{
+	static const CUresult codes[] = { CUDA_ERROR_OUT_OF_MEMORY,
+		CUDA_ERROR_ECC_UNCORRECTABLE };
+
+	sweep->n = 0;
+	for (int i = 0; i < 2; i++) {
+		for (size_t e = 0; e < ENTRIES; e++)
+			try_entry(sweep, entries[e],
+			    (unsigned)counted(&sweep->calm, entries[e]),
+			    codes[i]);
+		for (uint64_t pair = 0; pair < PAIRS; pair++)
+			try_pair(sweep, 1000 * pair, codes[i]);
+	}
+}
+
+static void
+sweep(const char *program, const char *argument, const char *machine)
+{
+	struct start how = {
+		.program = program, .argument = argument, .machine = machine
+	};
+	struct sweep sweep = { .program = &how };
+
+	if (!start_simulated())
+		SKIP("the driver fails as it likes");
+	if (test_is_watched())
+		SKIP("the library that makes faults stands in for exit()");
+	sweep.calm = run_with(&how, "");
+	EXPECT_EQ(sweep.calm.result.status, 0);
+	try_all(&sweep);
+	sweep.every = sweep.n / (test_effort(SHARE) + 1) + 1;
+	try_all(&sweep);
+	fprintf(stderr, "# %s: %llu of %llu cases, the fault was met in %llu\n",
+	    program, (unsigned long long)sweep.tried,
+	    (unsigned long long)sweep.n, (unsigned long long)sweep.met);
+	EXPECT_GT(sweep.met, 0);
+	drop(&sweep.calm);
+}
+
+TEST_TIMEOUT(a_program_that_calls_the_driver_meets_faults, 600)
+{
+	sweep("driver_dlsym", NULL, NULL);
+}
+
+TEST_TIMEOUT(a_program_that_asks_for_all_it_can_meets_faults, 600)
+{
+	sweep("driver_known", NULL, NULL);
+}
+
+TEST_TIMEOUT(a_program_with_host_memory_meets_faults, 600)
+{
+	sweep("driver_host", NULL, NULL);
+}
+
+TEST_TIMEOUT(a_program_that_orders_its_streams_meets_faults, 600)
+{
+	sweep("driver_order", "100000 turns", NULL);
+}
+
+TEST_TIMEOUT(a_program_with_other_contexts_meets_faults, 600)
+{
+	sweep("driver_contexts", NULL, NULL);
+}
+
+TEST_TIMEOUT(a_random_program_meets_faults, 600)
+{
+	sweep("driver_random", "1007", "hold_ns:100000");
+}
+
+TEST_TIMEOUT(a_program_with_threads_meets_faults, 600)
+{
+	sweep("driver_threads", NULL, NULL);
+}
+
+TEST_TIMEOUT(a_program_on_the_runtime_meets_faults, 600)
+{
+	sweep("runtime_api", NULL, NULL);
+}
+
+TEST_TIMEOUT(a_program_with_memory_pools_meets_faults, 600)
+{
+	sweep("runtime_pools", NULL, NULL);
+}
+
+TEST_TIMEOUT(a_program_that_captures_graphs_meets_faults, 600)
+{
+	sweep("runtime_capture", NULL, NULL);
+}
+
+TEST_TIMEOUT(a_program_that_resets_its_device_meets_faults, 600)
+{
+	sweep("runtime_reset", NULL, NULL);
+}
+
+TEST_TIMEOUT(a_program_of_two_devices_meets_faults, 600)
+{
+	sweep("runtime_managed", NULL, "devices:2");
+}
+
+TEST_TIMEOUT(the_example_meets_faults, 600)
+{
+	char *pipeline = test_build("examples/pipeline");
+
+	sweep(pipeline, "20", NULL);
+	free(pipeline);
+}
