@@ -9,6 +9,7 @@
 #	make DEPS=0			do not look for missing packages
 #	make VIEWER=0			without the page of `weir view`
 #	make PYTHON=python3.12		another Python; PYTHON= leaves its package out
+#	make -j1			one job at a time (default: one a processor)
 #	make V=1			print whole command lines
 #
 # Each combination has a folder of its own, build/NAME; `make show-build` tells
@@ -17,6 +18,11 @@
 # one program.
 
 MAKEFLAGS += --no-builtin-rules
+# A -j of the command line comes before this one; a make within a make shares
+# the jobs of the first.
+ifeq ($(MAKELEVEL),0)
+MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 1)
+endif
 .SUFFIXES:
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -175,7 +181,7 @@ say = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2))
 
 lib_dirs := base driver trace streams allocator graphs ipc tensor
 # The rooms of allocator/: docs/adr/0010.
-rooms := policy memory fences cache request private host api observe
+rooms := options policy memory fences cache request private host api observe
 lib_src := $(wildcard $(addsuffix /*.c,$(lib_dirs) $(rooms:%=allocator/%)))
 sim_src := $(wildcard driver/sim/*.c)
 cudart_src := $(wildcard driver/sim/cudart/*.c)
@@ -322,6 +328,18 @@ test-life: tests ## ten thousand programs that start and end in all kinds of way
 	WEIR_TEST_EFFORT=160 \
 	    scripts/test-run --sim $(B) tests/tools/preload_life_
 
+# 15,000 starts; `make test` makes 150.
+.PHONY: test-faults
+test-faults: tests ## programs under the preload, with each call of the driver failing
+	WEIR_TEST_EFFORT=10000 WEIR_TEST_TIMEOUT_SCALE=10 \
+	    scripts/test-run --sim $(B) tests/tools/preload_faults_
+
+# 10,000,000 events of each kind of memory; `make test` makes 100,000.
+.PHONY: test-bounded
+test-bounded: tests ## what long programs of producers and consumers hold over time
+	WEIR_TEST_EFFORT=100 WEIR_TEST_TIMEOUT_SCALE=10 \
+	    scripts/test-run --sim -j2 $(B) tests/allocator/bounded_
+
 # HOURS may be a fraction. The ledger, build/soak/ledger, is gone on with.
 HOURS ?= 1
 .PHONY: soak
@@ -418,11 +436,13 @@ $(backtrace_ready): | $(call deps,build)
 
 # -------------------------------------------------------------------- rules
 
-$(B)/obj/%.o: %.c $(B)/flags | $(call deps,build) $(je_ready) \
-		$(backtrace_ready)
+$(B)/obj/%.o: %.c $(B)/flags | $(call deps,build) $(backtrace_ready)
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(cflags) -MMD -MP -c -o $@ $<
+
+# These alone include jemalloc's header: all else is compiled while it builds.
+$(B)/obj/base/meta.o $(B)/obj/tools/bench/peers.o: | $(je_ready)
 
 $(B)/obj/base/%.o $(B)/obj/trace/%.o $(B)/obj/streams/%.o \
 $(B)/obj/allocator/%.o $(patsubst %.c,$(B)/obj/%.o,$(wildcard driver/*.c)): \
