@@ -24,6 +24,7 @@
 #include "allocator/memory/pool.h"
 #include "allocator/memory/segment.h"
 #include "allocator/memory/totals.h"
+#include "allocator/memory/view.h"
 #include "allocator/observe/auto_snapshot.h"
 #include "allocator/observe/guard.h"
 #include "allocator/private/arenas.h"
@@ -729,7 +730,7 @@ malloc_release(struct block *block)
 		guard_release(block);
 	count_free(block);
 	if (block->pending.uses != NULL) {
-		struct position place = marks_position(pool->owner);
+		struct position place = pools_position(pool->owner);
 		if (!is_over(block, place)) {
 			tell_free_requested(block);
 			release_later(block, place.tick);

@@ -1,5 +1,5 @@
 /*
- * Which memory a stream may use, and what it takes to use more of it.
+ * What it takes to use memory that a stream may not use yet.
  *
  * Note [Marks]
  *
@@ -18,16 +18,6 @@
  * could ever be waited for.
  *
  * Nothing here waits on the host.
- *
- * Note [Memory in a capture]
- *
- * Memory that stream A frees while it is captured may serve stream B in the
- * same capture if B is ordered after A there. Where memory is short, B is
- * ordered after A by a new edge of the graph. That order does not cover memory
- * that A freed before the capture, and such memory may have merged with it: so
- * all of it must be complete. Streams are polled before a capture begins, since
- * they cannot be polled in it. A graph's memory stays where it is; where it is
- * not kept, the order of a capture is not relied on.
  */
 #include "allocator/fences/fence.h"
 
@@ -266,90 +256,7 @@ marks_poll(struct pools *mine)
 	arena_promote(arena);
 }
 
-/* ---- What may be used without a wait ----------------------------------- */
-
-struct position
-marks_position_captured(struct pools *pools)
-{
-	struct position place = order_position(pools->stream);
-
-	if (place.capture != 0 && place.capture != pools->seen_in) {
-		pools->seen_in = place.capture;
-		pools->freed_before = pools->freed_at;
-	}
-	return place;
-}
-
-/* Is all that order says of them true of all their free memory? */
-static bool
-is_of(const struct pools *pools, uint64_t capture)
-{
-	return capture == 0 ||
-	    (pools->seen_in == capture &&
-		pools->freed_before <= pools->passed_at);
-}
-
-/* The tick until which memory that was freed in `pools` is ready for `mine`. */
-static uint64_t
-until_for(const struct pools *pools, const struct pools *mine)
-{
-	uint64_t until = pools->passed_at;
-
-	if (pools == mine)
-		return UINT64_MAX;
-	if (mine->ordered && is_of(pools, mine->capture)) {
-		uint64_t behind =
-		    order_until(mine->stream, pools->stream, mine->capture);
-		until = behind > until ? behind : until;
-	}
-	return until;
-}
-
-void
-marks_find_usable(const struct pools *mine)
-{
-	struct arena *arena = mine->arena;
-
-	for (struct list *l = arena->pools.next; l != &arena->pools;
-	     l = l->next) {
-		struct pools *pools = CONTAINER_OF(l, struct pools, link);
-		pools->usable_until = until_for(pools, mine);
-	}
-}
-
 /* ---- Waits on the device ----------------------------------------------- */
-
-static bool
-is_captured(struct stream *stream)
-{
-	struct capture_guard guard;
-	bool captured = true; /* if it cannot be told */
-
-	if (capture_none())
-		return false;
-	status_mute();
-	if (capture_enter(stream->context, &guard) == WEIR_OK) {
-		captured = stream_capturing(stream);
-		capture_leave(&guard);
-	}
-	status_unmute();
-	return captured;
-}
-
-bool
-marks_can_wait(struct pools *mine)
-{
-	const struct arena *arena = mine->arena;
-
-	mine->capture = 0;
-	mine->ordered = false;
-	if (mine->stream->handle == WEIR_STREAM_ANY || mine->ended)
-		return false;
-	if (arena->kept > 0)
-		mine->capture = marks_position(mine).capture;
-	mine->ordered = mine->capture != 0 || !is_captured(mine->stream);
-	return mine->ordered;
-}
 
 /* Put `mine` behind a mark of another stream. */
 static bool
@@ -375,17 +282,19 @@ wait_for(struct pools *mine, const struct pools *other, const struct mark *mark)
 
 /* Put `mine` behind another stream in the capture that both are in. */
 static bool
-join(struct pools *mine, const struct pools *other)
+join(const struct view *view, const struct pools *other)
 {
-	if (!is_of(other, mine->capture))
+	struct pools *mine = view->mine;
+
+	if (!pools_are_of(other, view->capture))
 		return false;
 	uint64_t tick =
-	    capture_join(mine->stream, other->stream, mine->capture);
+	    capture_join(mine->stream, other->stream, view->capture);
 	if (tick == 0)
 		return false;
 	mine->arena->stats.num_gpu_waits++;
 	mine->stats.num_gpu_waits++;
-	order_learn(mine->stream, other->stream, tick, mine->capture);
+	order_learn(mine->stream, other->stream, tick, view->capture);
 	return true;
 }
 
@@ -414,14 +323,14 @@ follow_end(struct pools *mine, struct pools *gone)
 
 /* Order `mine` after all work that another stream has been given by now. */
 static bool
-follow_all(struct pools *mine, struct pools *other)
+follow_all(const struct view *view, struct pools *other)
 {
-	if (mine->capture != 0)
-		return join(mine, other);
+	if (view->capture != 0)
+		return join(view, other);
 	if (other->ended)
-		return follow_end(mine, other);
+		return follow_end(view->mine, other);
 	return mark(other) &&
-	    wait_for(mine, other, &other->marks[other->mark_count - 1]);
+	    wait_for(view->mine, other, &other->marks[other->mark_count - 1]);
 }
 
 enum wait_cost
@@ -449,22 +358,22 @@ may_wait(const struct pools *mine, const struct pools *other, unsigned i,
 
 /* The marks of a stream that another one can wait for: in a capture, none. */
 static unsigned
-marks_of(const struct pools *other, const struct pools *mine)
+marks_of(const struct pools *other, const struct view *view)
 {
-	return mine->capture == 0 ? other->mark_count : 0;
+	return view->capture == 0 ? other->mark_count : 0;
 }
 
 bool
-marks_follow(
-    struct pools *mine, struct pools *other, uint64_t tick, enum waits waits)
+marks_follow(const struct view *view, struct pools *other, uint64_t tick,
+    enum waits waits)
 {
-	if (tick <= until_for(other, mine))
+	if (tick <= view_ask(view, other))
 		return true;
-	for (unsigned i = 0; i < marks_of(other, mine); i++)
+	for (unsigned i = 0; i < marks_of(other, view); i++)
 		if (other->marks[i].at >= tick &&
-		    may_wait(mine, other, i, waits))
-			return wait_for(mine, other, &other->marks[i]);
-	return waits == WAITS_ANY && follow_all(mine, other);
+		    may_wait(view->mine, other, i, waits))
+			return wait_for(view->mine, other, &other->marks[i]);
+	return waits == WAITS_ANY && follow_all(view, other);
 }
 
 /* The smallest block that is enough of those freed until a tick. */
@@ -486,18 +395,18 @@ find_freed(const struct pools *pools, enum pool_kind kind, size_t rounded,
 }
 
 struct block *
-marks_find(const struct pools *mine, struct pools *other, size_t rounded,
+marks_find(const struct view *view, struct pools *other, size_t rounded,
     enum waits waits)
 {
 	enum pool_kind kind = size_kind(rounded);
-	uint64_t until = until_for(other, mine);
+	uint64_t until = view_ask(view, other);
 	struct block *block = NULL;
 
 	if (other->freed_at <= until || list_empty(&other->freed))
 		return NULL;
-	for (unsigned i = 0; i < marks_of(other, mine) && block == NULL; i++)
+	for (unsigned i = 0; i < marks_of(other, view) && block == NULL; i++)
 		if (other->marks[i].at > until &&
-		    may_wait(mine, other, i, waits))
+		    may_wait(view->mine, other, i, waits))
 			block = find_freed(
 			    other, kind, rounded, other->marks[i].at);
 	if (block == NULL && waits == WAITS_ANY)
@@ -506,21 +415,21 @@ marks_find(const struct pools *mine, struct pools *other, size_t rounded,
 }
 
 bool
-marks_follow_next(struct pools *mine, struct pools *other,
+marks_follow_next(const struct view *view, struct pools *other,
     uint64_t *followed_until, enum waits waits)
 {
-	uint64_t until = until_for(other, mine);
+	uint64_t until = view_ask(view, other);
 
 	if (until < *followed_until)
 		until = *followed_until;
 	if (other->freed_at <= until)
 		return false;
-	for (unsigned i = 0; i < marks_of(other, mine); i++)
+	for (unsigned i = 0; i < marks_of(other, view); i++)
 		if (other->marks[i].at > until &&
-		    may_wait(mine, other, i, waits)) {
+		    may_wait(view->mine, other, i, waits)) {
 			*followed_until = other->marks[i].at;
-			return wait_for(mine, other, &other->marks[i]);
+			return wait_for(view->mine, other, &other->marks[i]);
 		}
 	*followed_until = other->freed_at;
-	return waits == WAITS_ANY && follow_all(mine, other);
+	return waits == WAITS_ANY && follow_all(view, other);
 }

@@ -1,12 +1,11 @@
 /*
- * Which memory a stream may use, and what it takes to use more of it.
+ * What it takes to use memory that a stream may not use yet.
  */
 #ifndef ALLOCATOR_FENCES_FENCE_H
 #define ALLOCATOR_FENCES_FENCE_H
 
-#include "allocator/memory/block.h"
+#include "allocator/memory/view.h"
 #include "allocator/policy/policy.h"
-#include "streams/order.h"
 
 /* How many streams one request asks about. */
 enum { MARKS_ASKED = 64 };
@@ -35,54 +34,29 @@ void marks_see_delay(struct arena *arena);
 /* Ask a stream whether it has nothing left to do, and remember it. */
 bool marks_ask(struct pools *pools);
 
-/* Find out, in pools->usable_until of all pools, what a request of `mine` may
- * use without a wait. Again after the lock was left. */
-void marks_find_usable(const struct pools *mine);
-
-/* Is it free, and may the request that is served right now use it? */
-static inline bool
-block_is_usable(const struct block *block)
-{
-	return block != NULL && block_state(block) == BLOCK_FREE &&
-	    block->freed_at <= block->pool->owner->usable_until;
-}
-
-/* May a request rely on what its stream is behind, and can it be put behind
- * more? Kept in mine->ordered; mine->capture says in which capture. */
-bool marks_can_wait(struct pools *mine);
-
-/* Where the stream is: for a free, and a request in a capture. */
-struct position marks_position_captured(struct pools *pools);
-static inline struct position
-marks_position(struct pools *pools)
-{
-	if (pools->arena->waiting.in_captures)
-		return marks_position_captured(pools);
-	return (struct position){ .tick = order_tick() };
-}
-
 /* What a wait of `mine` for a tick of another stream costs; `is_use`: for a use
  * that was made then, else for what was freed by then. */
 enum wait_cost marks_cost(const struct pools *mine, const struct stream *other,
     uint64_t tick, bool is_use);
 
-/* Put `mine` behind what `other` freed until a tick, by a wait on the device
- * if that is not known. */
-bool marks_follow(
-    struct pools *mine, struct pools *other, uint64_t tick, enum waits waits);
+/* Put the view's stream behind what `other` freed until a tick, by a wait on
+ * the device if that is not known. */
+bool marks_follow(const struct view *view, struct pools *other, uint64_t tick,
+    enum waits waits);
 
-/* The best block for a request of `mine` that the earliest mark of `other` lets
- * go that is waited for; NULL: none does. Wait by marks_follow(). */
-struct block *marks_find(const struct pools *mine, struct pools *other,
+/* The best block for a request that the earliest mark of `other` lets go that
+ * is waited for; NULL: none does. Wait by marks_follow(). */
+struct block *marks_find(const struct view *view, struct pools *other,
     size_t rounded, enum waits waits);
 
 /*
- * Put `mine` behind the next mark of `other` after the tick `*followed_until`,
- * which becomes the mark's; false if nothing comes of it. The tick starts at 0.
- * It makes a loop of calls end: what a stream is behind is not known for good
- * (ORDER_KNOWN), so order alone would offer the same mark again.
+ * Put the view's stream behind the next mark of `other` after the tick
+ * `*followed_until`, which becomes the mark's; false if nothing comes of it.
+ * The tick starts at 0. It makes a loop of calls end: what a stream is behind
+ * is not known for good (ORDER_KNOWN), so order alone would offer the same mark
+ * again.
  */
-bool marks_follow_next(struct pools *mine, struct pools *other,
+bool marks_follow_next(const struct view *view, struct pools *other,
     uint64_t *followed_until, enum waits waits);
 
 #endif

@@ -4,9 +4,9 @@
  */
 #include "allocator/fences/free.h"
 
-#include "allocator/fences/fence.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
+#include "allocator/memory/view.h"
 
 static inline QUICK void
 put_since(struct block *block)
@@ -33,6 +33,6 @@ block_free_since(struct block *block)
 void
 block_free(struct block *block)
 {
-	block->freed_at = marks_position(block->pool->owner).tick;
+	block->freed_at = pools_position(block->pool->owner).tick;
 	put_since(block);
 }

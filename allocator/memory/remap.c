@@ -27,7 +27,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "allocator/fences/fence.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
 #include "allocator/memory/counters.h"
@@ -35,6 +34,7 @@
 #include "allocator/memory/promote.h"
 #include "allocator/memory/segment.h"
 #include "allocator/memory/totals.h"
+#include "allocator/memory/view.h"
 #include "base/meta.h"
 #include "base/status.h"
 
@@ -62,6 +62,7 @@ struct donor {
 };
 
 struct job {
+	struct view *view;
 	struct pool *pool;
 	const struct options *options;
 	size_t rounded;
@@ -89,7 +90,7 @@ in_run(const struct job *job, const struct block *block)
 {
 	return block != NULL &&
 	    (block_state(block) == BLOCK_UNMAPPED ||
-		(!job->bare && block_is_usable(block)));
+		(!job->bare && block_is_usable(job->view, block)));
 }
 
 /* Bytes of a block of a run that are to be mapped, if `have` bytes of the run
@@ -215,7 +216,7 @@ add_donor(struct job *job, const struct span *span)
 static bool
 may_give(const struct job *job, const struct block *block)
 {
-	return block_is_usable(block) && !is_of_run(job, block);
+	return block_is_usable(job->view, block) && !is_of_run(job, block);
 }
 
 static void
@@ -689,12 +690,13 @@ map_somewhere(struct job *job, enum grow_how how, size_t *need)
 }
 
 enum weir_status
-map_for(struct pool *pool, const struct options *options, size_t rounded,
-    enum grow_how how, size_t *need)
+map_for(struct view *view, struct pool *pool, const struct options *options,
+    size_t rounded, enum grow_how how, size_t *need)
 {
-	struct job job = {
-		.pool = pool, .options = options, .rounded = rounded
-	};
+	struct job job = { .view = view,
+		.pool = pool,
+		.options = options,
+		.rounded = rounded };
 	struct job bare = job;
 
 	*need = round_up(rounded, pool->owner->arena->granularity);
@@ -709,7 +711,7 @@ map_for(struct pool *pool, const struct options *options, size_t rounded,
 	/* A run may have a part of what could be moved as a whole. */
 	size_t least = *need;
 	bare.bare = true;
-	marks_find_usable(pool->owner); /* the lock may have been left */
+	view_renew(view); /* the lock may have been left */
 	status = map_somewhere(&bare, how, need);
 	*need = min_size(*need, least);
 	return status;

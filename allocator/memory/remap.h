@@ -7,7 +7,8 @@
 #include "allocator/memory/segment.h"
 
 /* segment_grow() for an expandable segment: Note [Remapping]. */
-enum weir_status map_for(struct pool *pool, const struct options *options,
-    size_t rounded, enum grow_how how, size_t *need);
+enum weir_status map_for(struct view *view, struct pool *pool,
+    const struct options *options, size_t rounded, enum grow_how how,
+    size_t *need);
 
 #endif

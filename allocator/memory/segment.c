@@ -275,8 +275,9 @@ grow_driver(struct pool *pool, const struct options *options, size_t rounded,
 }
 
 enum weir_status
-segment_grow(struct pool *pool, const struct options *options, size_t rounded,
-    enum grow_how how, size_t *need)
+segment_grow(struct view *view, struct pool *pool,
+    const struct options *options, size_t rounded, enum grow_how how,
+    size_t *need)
 {
 	struct arena *arena = pool->owner->arena;
 	struct driver_guard guard;
@@ -290,7 +291,7 @@ segment_grow(struct pool *pool, const struct options *options, size_t rounded,
 	if (arena->kept > 0 && how == GROW_MOVED)
 		status = status_set(WEIR_ENOMEM, "nothing may be moved here");
 	else if (is_expandable(pool, options))
-		status = map_for(pool, options, rounded, how, need);
+		status = map_for(view, pool, options, rounded, how, need);
 	else if (how == GROW_MOVED)
 		status = status_set(WEIR_ENOMEM, "nothing can be moved there");
 	else

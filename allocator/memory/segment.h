@@ -35,12 +35,14 @@ enum grow_how {
  * Get memory into a pool so that a block of `rounded` bytes fits. Leaves the
  * lock in between, so another thread may be faster to take it.
  *
+ * @param view  of the request: free memory that may be moved for it
  * @param need  on WEIR_ENOMEM: bytes that are missing under the limit or in
  *              the device
  * @return WEIR_ENOMEM; WEIR_EHOSTMEM; WEIR_EDRIVER. Nothing has changed then.
  */
-enum weir_status segment_grow(struct pool *pool, const struct options *options,
-    size_t rounded, enum grow_how how, size_t *need);
+enum weir_status segment_grow(struct view *view, struct pool *pool,
+    const struct options *options, size_t rounded, enum grow_how how,
+    size_t *need);
 
 /*
  * Give memory of a span back to the driver: at least `want` bytes if it has as

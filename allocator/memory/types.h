@@ -178,7 +178,7 @@ struct pools {
 	size_t blocks;   /* that belong to it, in any state */
 	unsigned pins;   /* threads that use it with the lock left in between */
 	unsigned caches; /* of threads, for it */
-	unsigned index;  /* where threads look for theirs; constant */
+	uint64_t index;  /* later ones have a larger one; constant */
 	struct depot *depot; /* NULL before it is needed */
 
 	/* All work queued before this tick is done. */
@@ -190,19 +190,11 @@ struct pools {
 	struct mark marks[MARKS];
 	unsigned mark_count;
 	size_t freed_bytes; /* since the latest mark */
-	/* The request that is served right now may use memory that was freed
-	 * here until this tick, without a wait. */
-	uint64_t usable_until;
-	bool ordered;     /* what the stream is behind may be relied on */
-	uint64_t capture; /* in this capture only; 0: in none. The two are of
-			   * the request that is served right now */
 	/* The capture its stream was last seen in, and the tick of the latest
 	 * free before that: Note [Memory in a capture]. */
 	uint64_t seen_in;
 	uint64_t freed_before;
 	uint64_t tried; /* the last arena->tries in which it was waited for */
-	uint64_t followed; /* the last in which a stream was put behind it */
-	uint64_t followed_until; /* and until which tick of its frees */
 	/* Recorded when the stream ended; NULL where that could not be, or it
 	 * has passed. */
 	CUevent end_event;
@@ -280,11 +272,11 @@ struct arena {
 
 	struct lock lock;
 	struct pools *any_pools;
-	struct list pools; /* of every stream, any_pools too */
+	struct list pools; /* of every stream, any_pools too; by index */
 	unsigned streams;  /* that have pools */
 	bool several; /* there were two, or requests of no stream: what they
 		       * have freed is in pools->freed, for others */
-	unsigned pools_made;
+	uint64_t pools_made;
 	struct list segments;
 	struct list caches; /* of threads */
 	struct waiting waiting;
@@ -350,6 +342,21 @@ struct totals {
 struct span {
 	struct block *first;
 	struct block *last;
+};
+
+/* How many streams a request keeps the answer for; others are asked again. */
+enum { VIEW_KEPT = 16 };
+
+/* What a request knows of the memory it may use: view.h. It lives in one
+ * request. What it says stays true, but more may become usable. */
+struct view {
+	struct pools *mine;
+	bool ordered;     /* what the stream is behind may be relied on */
+	uint64_t capture; /* in this capture only; 0: in none */
+	struct {
+		const struct pools *pools; /* NULL: nobody was asked about */
+		uint64_t until;
+	} kept[VIEW_KEPT]; /* by pools->index */
 };
 
 /* The statistics of struct weir_stats that are a struct weir_stat3. */

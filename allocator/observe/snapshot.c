@@ -36,7 +36,7 @@ struct wish {
 };
 
 /* A copy of one arena's state. */
-struct view {
+struct arena_copy {
 	struct arena *arena;
 	struct trace_segment *segments;
 	size_t segment_count;
@@ -48,14 +48,14 @@ struct view {
 	uint64_t end;    /* events before this number are older */
 	uint64_t oldest; /* of the device's events that are kept */
 	uint64_t begun;  /* and the first there ever was */
-	struct view *next;
+	struct arena_copy *next;
 };
 
 /* A copy of one device's state. */
 struct part {
 	struct arena *main; /* NULL: there is none, or it is not wanted */
-	struct view *views; /* of its arenas, its own first */
-	struct view **last;
+	struct arena_copy *copies; /* of its arenas, its own first */
+	struct arena_copy **last;
 	struct weir_stats stats;
 	uint64_t first; /* the oldest event that is kept */
 	uint64_t own;   /* what came before the look at its own arena */
@@ -82,13 +82,13 @@ handle_of_block(const struct block *block)
 }
 
 static void
-add_block(
-    struct trace_segment *segment, struct view *view, const struct block *block)
+add_block(struct trace_segment *segment, struct arena_copy *copy,
+    const struct block *block)
 {
 	enum block_state state = block_state(block);
 	bool active = state == BLOCK_ACTIVE || state == BLOCK_PENDING;
 
-	view->blocks[view->block_count++] = (struct trace_block){
+	copy->blocks[copy->block_count++] = (struct trace_block){
 		.addr = block->addr,
 		.size = block->size,
 		.requested = active ? block->requested : 0,
@@ -108,10 +108,11 @@ add_block(
 
 /* A run of blocks from `first` on; returns the one behind it. */
 static const struct block *
-add_run(const struct wish *wish, struct view *view, const struct block *first)
+add_run(
+    const struct wish *wish, struct arena_copy *copy, const struct block *first)
 {
 	const struct block *block = first;
-	size_t blocks = view->block_count;
+	size_t blocks = copy->block_count;
 	bool wanted = !wish->of_stream;
 	struct trace_segment segment = {
 		.device = first->arena->device,
@@ -121,26 +122,26 @@ add_run(const struct wish *wish, struct view *view, const struct block *first)
 		.stack = first->segment->stack,
 		.small = first->segment->kind != POOL_LARGE,
 		.expandable = first->segment->expandable,
-		.number = (uint32_t)view->segment_count,
-		.blocks = view->blocks + blocks,
+		.number = (uint32_t)copy->segment_count,
+		.blocks = copy->blocks + blocks,
 	};
 
 	for (; block != NULL && is_shown(block); block = block->next) {
-		add_block(&segment, view, block);
+		add_block(&segment, copy, block);
 		wanted = wanted || handle_of_block(block) == wish->stream;
 	}
 	if (wanted)
-		view->segments[view->segment_count++] = segment;
+		copy->segments[copy->segment_count++] = segment;
 	else
-		view->block_count = blocks;
+		copy->block_count = blocks;
 	return block;
 }
 
 /* Room for all segments and blocks there can be. WEIR_EHOSTMEM. */
 static enum weir_status
-make_view_room(struct view *view)
+make_copy_room(struct arena_copy *copy)
 {
-	struct arena *arena = view->arena;
+	struct arena *arena = copy->arena;
 	size_t blocks = 0;
 
 	for (struct list *l = arena->segments.next; l != &arena->segments;
@@ -152,27 +153,27 @@ make_view_room(struct view *view)
 			blocks++;
 	}
 	/* No more runs than blocks. */
-	view->blocks_room = (blocks + 1) * sizeof(*view->blocks);
-	view->segments_room = (blocks + 1) * sizeof(*view->segments);
-	view->blocks = meta_map(view->blocks_room);
-	view->segments = meta_map(view->segments_room);
-	if (view->blocks == NULL || view->segments == NULL)
+	copy->blocks_room = (blocks + 1) * sizeof(*copy->blocks);
+	copy->segments_room = (blocks + 1) * sizeof(*copy->segments);
+	copy->blocks = meta_map(copy->blocks_room);
+	copy->segments = meta_map(copy->segments_room);
+	if (copy->blocks == NULL || copy->segments == NULL)
 		return status_set(
 		    WEIR_EHOSTMEM, "no host memory for a snapshot");
 	return WEIR_OK;
 }
 
 static void
-look_at_segments(const struct wish *wish, struct view *view)
+look_at_segments(const struct wish *wish, struct arena_copy *copy)
 {
-	struct arena *arena = view->arena;
+	struct arena *arena = copy->arena;
 
 	for (struct list *l = arena->segments.next; l != &arena->segments;
 	     l = l->next) {
 		const struct block *b =
 		    CONTAINER_OF(l, struct segment, link)->first;
 		while (b != NULL)
-			b = is_shown(b) ? add_run(wish, view, b) : b->next;
+			b = is_shown(b) ? add_run(wish, copy, b) : b->next;
 	}
 }
 
@@ -192,21 +193,21 @@ is_wanted(const struct wish *wish, const struct arena *arena)
 /* Copy the state of an arena. Its later changes are in the next snapshot's
  * history. */
 static enum weir_status
-view_arena(const struct wish *wish, struct view *view)
+copy_arena(const struct wish *wish, struct arena_copy *copy)
 {
-	struct arena *arena = view->arena;
+	struct arena *arena = copy->arena;
 
 	lock_enter(&arena->lock);
 	tcache_stop(arena);
-	enum weir_status status = make_view_room(view);
+	enum weir_status status = make_copy_room(copy);
 	if (status == WEIR_OK) {
 		if (is_wanted(wish, arena))
-			look_at_segments(wish, view);
-		view->pool = arena->pool;
+			look_at_segments(wish, copy);
+		copy->pool = arena->pool;
 		const struct history_ring *ring = tell_ring_enter(arena);
-		view->end = ring->next;
-		view->oldest = history_oldest(ring);
-		view->begun = ring->first;
+		copy->end = ring->next;
+		copy->oldest = history_oldest(ring);
+		copy->begun = ring->first;
 		tell_ring_leave(arena);
 		if (arena == arena->main)
 			tell_snapshot(arena);
@@ -219,17 +220,17 @@ view_arena(const struct wish *wish, struct view *view)
 static enum weir_status
 part_of_arena(const struct wish *wish, struct part *part, struct arena *arena)
 {
-	struct view *view = meta_zalloc(sizeof(*view));
+	struct arena_copy *copy = meta_zalloc(sizeof(*copy));
 
-	if (view == NULL)
+	if (copy == NULL)
 		return status_set(
 		    WEIR_EHOSTMEM, "no host memory for a snapshot");
-	view->arena = arena;
-	*part->last = view;
-	part->last = &view->next;
-	enum weir_status status = view_arena(wish, view);
-	if (view->end > part->end)
-		part->end = view->end;
+	copy->arena = arena;
+	*part->last = copy;
+	part->last = &copy->next;
+	enum weir_status status = copy_arena(wish, copy);
+	if (copy->end > part->end)
+		part->end = copy->end;
 	return status;
 }
 
@@ -246,10 +247,10 @@ part_of_device(const struct wish *wish, struct part *part)
 	if (status != WEIR_OK)
 		return status;
 	device_stats(main, &part->stats);
-	part->first = part->views->oldest;
-	part->own = part->views->end;
-	part->recorded = part->end - part->views->begun;
-	part->dropped = part->first - part->views->begun;
+	part->first = part->copies->oldest;
+	part->own = part->copies->end;
+	part->recorded = part->end - part->copies->begun;
+	part->dropped = part->first - part->copies->begun;
 	return WEIR_OK;
 }
 
@@ -264,11 +265,11 @@ compare_segments(const void *a, const void *b)
 	return ((*x)->addr > (*y)->addr) - ((*x)->addr < (*y)->addr);
 }
 
-/* Segments of a view that are, or are not, of host memory. */
+/* Segments of a copy that are, or are not, of host memory. */
 static size_t
-count_of(const struct view *view, bool host)
+count_of(const struct arena_copy *copy, bool host)
 {
-	return arena_is_host(view->arena) == host ? view->segment_count : 0;
+	return arena_is_host(copy->arena) == host ? copy->segment_count : 0;
 }
 
 /* Do something with each segment of all arenas of a device, in order. */
@@ -280,7 +281,7 @@ each_segment(const struct part *part, bool host,
 	const struct trace_segment **all;
 	size_t n = 0;
 
-	for (const struct view *v = part->views; v != NULL; v = v->next)
+	for (const struct arena_copy *v = part->copies; v != NULL; v = v->next)
 		n += count_of(v, host);
 	if (n == 0)
 		return WEIR_OK;
@@ -290,7 +291,7 @@ each_segment(const struct part *part, bool host,
 		return status_set(
 		    WEIR_EHOSTMEM, "no host memory for a snapshot");
 	n = 0;
-	for (const struct view *v = part->views; v != NULL; v = v->next)
+	for (const struct arena_copy *v = part->copies; v != NULL; v = v->next)
 		for (size_t i = 0; i < count_of(v, host); i++)
 			all[n++] = &v->segments[i];
 	qsort(all, n, sizeof(*all), compare_segments);
@@ -334,7 +335,7 @@ write_segments(struct snapshot_file *s, const struct part *parts, int n)
 static bool
 is_older(const struct part *part, const struct trace_event *event, uint64_t seq)
 {
-	for (const struct view *v = part->views; v != NULL; v = v->next)
+	for (const struct arena_copy *v = part->copies; v != NULL; v = v->next)
 		if (v->pool.graph == event->pool.graph &&
 		    v->pool.user == event->pool.user)
 			return seq < v->end;
@@ -391,7 +392,7 @@ write_traces(
 	snapshot_write_traces(s);
 	for (int i = 0; i < n; i++) {
 		snapshot_write_trace(s);
-		if (parts[i].views != NULL && !wish->no_trace)
+		if (parts[i].copies != NULL && !wish->no_trace)
 			write_events(s, &parts[i], events);
 		snapshot_write_trace_end(s);
 	}
@@ -549,12 +550,12 @@ static void
 drop_parts(struct part *parts, int n)
 {
 	for (int i = 0; i < n; i++) {
-		while (parts[i].views != NULL) {
-			struct view *view = parts[i].views;
-			parts[i].views = view->next;
-			meta_unmap(view->segments, view->segments_room);
-			meta_unmap(view->blocks, view->blocks_room);
-			meta_free(view, sizeof(*view));
+		while (parts[i].copies != NULL) {
+			struct arena_copy *copy = parts[i].copies;
+			parts[i].copies = copy->next;
+			meta_unmap(copy->segments, copy->segments_room);
+			meta_unmap(copy->blocks, copy->blocks_room);
+			meta_free(copy, sizeof(*copy));
 		}
 	}
 	meta_unmap(parts, DEVICES_MAX * sizeof(*parts));
@@ -570,7 +571,7 @@ parts_of_all(const struct wish *wish, struct part *parts, int n)
 		if (wish->device != WEIR_DEVICE_ALL && wish->device != i)
 			continue;
 		parts[i].main = arena_peek(i);
-		parts[i].last = &parts[i].views;
+		parts[i].last = &parts[i].copies;
 		if (parts[i].main != NULL)
 			status = part_of_device(wish, &parts[i]);
 	}
@@ -712,7 +713,7 @@ most_blocks(const struct part *parts, int n)
 	size_t most = 1;
 
 	for (int i = 0; i < n; i++)
-		for (const struct view *v = parts[i].views; v != NULL;
+		for (const struct arena_copy *v = parts[i].copies; v != NULL;
 		     v = v->next)
 			for (size_t k = 0; k < v->segment_count; k++)
 				if (v->segments[k].block_count > most)

@@ -216,6 +216,7 @@ follow(const struct was *was, struct block *now)
 {
 	struct pools *owner = now->pool->owner;
 	struct arena *arena = now->arena;
+	struct view view;
 
 	if (owner == was->pools || owner == arena->any_pools ||
 	    (block_state(now) == BLOCK_FREE &&
@@ -223,9 +224,10 @@ follow(const struct was *was, struct block *now)
 		return WEIR_OK;
 	if (block_state(now) == BLOCK_ACTIVE)
 		owner->freed_at = order_tick();
-	if (was->pools != arena->any_pools && marks_can_wait(was->pools) &&
-	    was->pools->capture == 0 &&
-	    marks_follow(was->pools, owner, owner->freed_at, WAITS_ANY))
+	view_begin(&view, was->pools);
+	if (was->pools != arena->any_pools && view_can_wait(&view) &&
+	    view.capture == 0 &&
+	    marks_follow(&view, owner, owner->freed_at, WAITS_ANY))
 		return WEIR_OK;
 	return status_set(WEIR_ENOTREADY,
 	    "checkpoint: the memory at %#llx is in use on stream %p, and "

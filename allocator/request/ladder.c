@@ -72,10 +72,39 @@ struct request {
 	size_t need;       /* bytes the driver or the limit could not give */
 	struct block *got; /* ACTIVE, of pools */
 
-	/* Found out on the way: search_usable(). */
-	bool has_pressure;
+	/* Found out on the way. */
+	struct view view;
+	bool has_pressure; /* search_usable() */
 	enum waits waits;
+	/* wait_for_some(): the stream whose marks are followed, by the index of
+	 * its pools, and how far. */
+	uint64_t follows;
+	uint64_t followed_until;
 };
+
+static inline void
+request_init(struct request *r, struct pools *pools,
+    const struct options *options, size_t size)
+{
+	size_t rounded = arena_class(pools->arena, options, size);
+
+	r->pools = pools;
+	r->options = options;
+	r->size = size;
+	r->rounded = rounded;
+	r->kind = arena_kind(pools->arena, rounded);
+	r->need = rounded;
+	r->got = NULL;
+}
+
+/* More than the pool itself is looked at. */
+static void
+request_look_around(struct request *r)
+{
+	view_begin(&r->view, r->pools);
+	r->follows = 0;
+	r->followed_until = 0;
+}
 
 /* ---- What there is ----------------------------------------------------- */
 
@@ -178,10 +207,10 @@ growable_span_size(const struct span *span, size_t size)
 /* Count the waits that a block takes: for the uses it pends for, and for the
  * stream that freed it. */
 static unsigned
-waits_for(const struct block *block)
+waits_for(struct request *r, const struct block *block)
 {
 	return (block_state(block) == BLOCK_PENDING) +
-	    (block->freed_at > block->pool->owner->usable_until);
+	    (block->freed_at > view_until(&r->view, block->pool->owner));
 }
 
 struct found {
@@ -193,9 +222,8 @@ struct found {
 /* The best run of neighbouring blocks that are `good`, of any pools, and long
  * enough: of equals the one that takes fewest waits. */
 static void
-find_span(const struct request *r, const struct segment *segment,
-    bool (*good)(const struct request *, const struct block *),
-    struct found *best)
+find_span(struct request *r, const struct segment *segment,
+    bool (*good)(struct request *, const struct block *), struct found *best)
 {
 	struct block *next;
 
@@ -207,7 +235,7 @@ find_span(const struct request *r, const struct segment *segment,
 		for (next = b; good(r, next); next = next->next) {
 			found.span.last = next;
 			found.size += next->size;
-			found.waits += waits_for(next);
+			found.waits += waits_for(r, next);
 		}
 		if (found.size < r->rounded)
 			continue;
@@ -220,9 +248,8 @@ find_span(const struct request *r, const struct segment *segment,
 
 /* Find the best such run in all segments; false if there is none. */
 static bool
-find_span_anywhere(const struct request *r,
-    bool (*good)(const struct request *, const struct block *),
-    struct span *span)
+find_span_anywhere(struct request *r,
+    bool (*good)(struct request *, const struct block *), struct span *span)
 {
 	struct arena *arena = r->pools->arena;
 	struct found best = { .size = SIZE_MAX };
@@ -239,21 +266,19 @@ find_span_anywhere(const struct request *r,
 
 /* Is it pending, and is the request's stream ordered after all its uses? */
 static bool
-is_over_for(const struct request *r, const struct block *block)
+is_over_for(struct request *r, const struct block *block)
 {
-	const struct pools *mine = r->pools;
-
-	return block_state(block) == BLOCK_PENDING && mine->ordered &&
-	    mine->capture == 0 &&
-	    block->freed_at <= block->pool->owner->usable_until &&
-	    use_is_ordered(&block->pending, mine->stream);
+	return block_state(block) == BLOCK_PENDING && r->view.ordered &&
+	    r->view.capture == 0 &&
+	    block->freed_at <= view_until(&r->view, block->pool->owner) &&
+	    use_is_ordered(&block->pending, r->pools->stream);
 }
 
 /* May the request use it without a wait? */
 static bool
-is_ready(const struct request *r, const struct block *block)
+is_ready(struct request *r, const struct block *block)
 {
-	return block_is_usable(block) ||
+	return block_is_usable(&r->view, block) ||
 	    (block != NULL && is_over_for(r, block));
 }
 
@@ -308,7 +333,7 @@ search_all(struct request *r)
 	enum weir_status status = search_free(r);
 
 	if (status == WEIR_OK && r->got == NULL) {
-		marks_find_usable(r->pools);
+		view_renew(&r->view);
 		status = search_spans(r);
 	}
 	return status;
@@ -346,10 +371,10 @@ grow(struct request *r, enum grow_how how)
 	enum weir_status status = WEIR_OK;
 
 	while (status == WEIR_OK && r->got == NULL) {
-		marks_find_usable(r->pools);
+		view_renew(&r->view);
 		status_mute();
-		status =
-		    segment_grow(pool, r->options, r->rounded, how, &r->need);
+		status = segment_grow(
+		    &r->view, pool, r->options, r->rounded, how, &r->need);
 		if (status != WEIR_OK && status != WEIR_ENOMEM)
 			return status_unmute_and_tell();
 		status_unmute();
@@ -381,22 +406,22 @@ remap(struct request *r)
 /* Can waits be put into the stream, and is what it has waited for of use? The
  * answers are one, or it would be made to wait for the same again and again. */
 static bool
-can_wait(const struct request *r)
+can_wait(struct request *r)
 {
-	return marks_can_wait(r->pools);
+	return view_can_wait(&r->view);
 }
 
 /* May the uses of a pending block be waited for? */
 static bool
 may_claim(
-    const struct pools *mine, const struct pending *pending, enum waits waits)
+    const struct view *view, const struct pending *pending, enum waits waits)
 {
-	if (waits == WAITS_ANY || mine->capture != 0)
+	if (waits == WAITS_ANY || view->capture != 0)
 		return true;
 	for (const struct use *u = pending->uses; u != NULL; u = u->next)
 		if (!use_is_marked(u) ||
-		    !policy_allows(
-			waits, marks_cost(mine, u->queue->stream, u->at, true)))
+		    !policy_allows(waits,
+			marks_cost(view->mine, u->queue->stream, u->at, true)))
 			return false;
 	return true;
 }
@@ -411,13 +436,13 @@ claim(struct request *r, struct block *block, enum waits waits)
 	struct driver_guard guard;
 	uint64_t made = 0;
 
-	if (!may_claim(mine, &block->pending, waits) ||
+	if (!may_claim(&r->view, &block->pending, waits) ||
 	    (owner != arena->any_pools &&
-		!marks_follow(mine, owner, block->freed_at, waits)))
+		!marks_follow(&r->view, owner, block->freed_at, waits)))
 		return false;
 	if (driver_enter(mine->stream->context, &guard) != WEIR_OK)
 		return false;
-	bool done = use_follow(&block->pending, mine->stream, mine->capture,
+	bool done = use_follow(&block->pending, mine->stream, r->view.capture,
 	    waits >= WAITS_CHEAP ? &made : NULL);
 	driver_leave(&guard);
 	arena->stats.num_gpu_waits += made;
@@ -437,15 +462,17 @@ pending_asked(enum waits waits)
 
 /* Bytes of the run of free memory that a pending block would be part of. */
 static size_t
-run_around(const struct block *block)
+run_around(struct request *r, const struct block *block)
 {
 	size_t size = block->size;
 
 	if (!block->segment->expandable)
 		return size;
-	for (struct block *b = block->prev; block_is_usable(b); b = b->prev)
+	for (struct block *b = block->prev; block_is_usable(&r->view, b);
+	     b = b->prev)
 		size += b->size;
-	for (struct block *b = block->next; block_is_usable(b); b = b->next)
+	for (struct block *b = block->next; block_is_usable(&r->view, b);
+	     b = b->next)
 		size += b->size;
 	return size;
 }
@@ -467,7 +494,8 @@ claim_one(struct request *r, bool only_mine, enum waits waits)
 		if (block_state(block) != BLOCK_LEFT &&
 		    block->pool->kind == r->kind &&
 		    (block->pool->owner == r->pools || !only_mine) &&
-		    run_around(block) >= r->rounded && claim(r, block, waits))
+		    run_around(r, block) >= r->rounded &&
+		    claim(r, block, waits))
 			status = search_all(r);
 	}
 	return status;
@@ -485,9 +513,9 @@ follow_one(struct request *r, enum waits waits)
 		if (pools == r->pools || pools == arena->any_pools)
 			continue;
 		struct block *block =
-		    marks_find(r->pools, pools, r->rounded, waits);
+		    marks_find(&r->view, pools, r->rounded, waits);
 		if (block != NULL &&
-		    marks_follow(r->pools, pools, block->freed_at, waits))
+		    marks_follow(&r->view, pools, block->freed_at, waits))
 			return search_all(r);
 	}
 	return WEIR_OK;
@@ -539,7 +567,7 @@ follow_others(struct request *r, enum waits waits)
 			continue;
 		while (status == WEIR_OK && r->got == NULL &&
 		    pools->pool[r->kind].free.count > 0 &&
-		    marks_follow_next(r->pools, pools, &until, waits))
+		    marks_follow_next(&r->view, pools, &until, waits))
 			status = search_all(r);
 	}
 	return status;
@@ -551,7 +579,7 @@ follow_others(struct request *r, enum waits waits)
 enum { EVERYWHERE_TRIES = 64 };
 
 static bool
-can_be_had(const struct request *r, const struct block *block)
+can_be_had(struct request *r, const struct block *block)
 {
 	(void)r;
 	return block != NULL &&
@@ -579,20 +607,18 @@ enum readiness { READY, CHANGED, REFUSED };
 static enum readiness
 follow_span(struct request *r, const struct span *span)
 {
-	struct pools *mine = r->pools;
-
 	for (struct block *b = span->first;; b = b->next) {
 		struct pools *owner = b->pool->owner;
 		if (block_state(b) == BLOCK_PENDING)
 			return claim(r, b, WAITS_ANY) ? CHANGED : REFUSED;
-		if (!block_is_usable(b)) {
+		if (!block_is_usable(&r->view, b)) {
 			bool ended = owner->ended;
 			uint64_t tick = freed_in(span, owner);
-			if (!marks_follow(mine, owner, tick, WAITS_ANY))
+			if (!marks_follow(&r->view, owner, tick, WAITS_ANY))
 				return REFUSED;
 			if (ended)
 				return CHANGED;
-			owner->usable_until = tick;
+			view_put_behind(&r->view, owner, tick);
 		}
 		if (b == span->last)
 			return READY;
@@ -614,14 +640,13 @@ wait_for_span(struct request *r, const struct span *span)
 /* Is the best fit looked for everywhere? Not where the stream has one that is
  * as good as any. */
 static bool
-looks_everywhere(const struct request *r)
+looks_everywhere(struct request *r)
 {
 	struct pools *mine = r->pools;
 	struct arena *arena = mine->arena;
 
 	if (r->kind != POOL_LARGE || arena->streams < 2 ||
-	    mine == arena->any_pools || !marks_can_wait(mine) ||
-	    mine->capture != 0)
+	    mine == arena->any_pools || !can_wait(r) || r->view.capture != 0)
 		return false;
 	struct block *own =
 	    pool_find(&mine->pool[r->kind], r->options, r->rounded, false);
@@ -634,10 +659,11 @@ search_everywhere(struct request *r)
 {
 	struct span span;
 
+	request_look_around(r);
 	if (!looks_everywhere(r))
 		return WEIR_OK;
 	for (unsigned n = 0; n < EVERYWHERE_TRIES; n++) {
-		marks_find_usable(r->pools);
+		view_renew(&r->view);
 		if (!find_span_anywhere(r, can_be_had, &span))
 			return WEIR_OK;
 		span.last = last_needed(r, &span);
@@ -706,7 +732,7 @@ facts_of(const struct request *r)
 
 	return (struct request_facts){ .prefer = r->options->prefer,
 		.is_small = r->kind != POOL_LARGE,
-		.is_captured = r->pools->capture != 0,
+		.is_captured = r->view.capture != 0,
 		.held_bytes = arena_held(arena) + r->rounded,
 		.most_live_bytes = arena->most_live,
 		.moves = arena->moves,
@@ -769,14 +795,14 @@ wait_for_some(struct request *r)
 	for (struct list *l = arena->pools.next; l != &arena->pools;
 	     l = l->next) {
 		struct pools *pools = CONTAINER_OF(l, struct pools, link);
-		if (pools == r->pools || pools == arena->any_pools ||
-		    !has_some(r, pools))
+		if (pools->index < r->follows || pools == r->pools ||
+		    pools == arena->any_pools || !has_some(r, pools))
 			continue;
-		if (pools->followed != arena->tries)
-			pools->followed_until = 0;
-		pools->followed = arena->tries;
+		if (pools->index > r->follows)
+			r->followed_until = 0;
+		r->follows = pools->index;
 		if (marks_follow_next(
-			r->pools, pools, &pools->followed_until, WAITS_ANY))
+			&r->view, pools, &r->followed_until, WAITS_ANY))
 			return true;
 	}
 	return false;
@@ -930,7 +956,7 @@ static enum weir_status
 search_ordered(struct request *r)
 {
 	can_wait(r);
-	marks_find_usable(r->pools);
+	view_renew(&r->view);
 	return search_spans(r);
 }
 
@@ -1052,6 +1078,7 @@ poll_if_stale(struct request *r)
 static __attribute__((noinline)) enum weir_status
 climb(struct request *r)
 {
+	request_look_around(r);
 	for (size_t i = 0; i < sizeof(ladder) / sizeof(ladder[0]); i++) {
 		const struct step *step = &ladder[i];
 		if (step->when != NULL && !step->when(r))
@@ -1062,21 +1089,6 @@ climb(struct request *r)
 			return status;
 	}
 	return WEIR_ENOMEM;
-}
-
-static inline void
-request_init(struct request *r, struct pools *pools,
-    const struct options *options, size_t size)
-{
-	size_t rounded = arena_class(pools->arena, options, size);
-
-	r->pools = pools;
-	r->options = options;
-	r->size = size;
-	r->rounded = rounded;
-	r->kind = arena_kind(pools->arena, rounded);
-	r->need = rounded;
-	r->got = NULL;
 }
 
 enum weir_status
@@ -1117,6 +1129,7 @@ take_idle(struct pools *pools, const struct options *options, size_t size,
 
 	request_init(&r, pools, options, size);
 	r.rounded = size_of_granule(pools->arena->granule, size);
+	request_look_around(&r);
 	reclaim_poll(pools->arena, RECLAIM_SKIPS);
 	can_wait(&r);
 	enum weir_status status = search_all(&r);

@@ -49,13 +49,25 @@ poll(struct pools *mine)
 	lock_leave(&arena()->lock);
 }
 
+/* What a request of `mine` sees. */
+static struct view
+view_of(struct pools *mine)
+{
+	struct view view;
+
+	view_begin(&view, mine);
+	view_can_wait(&view);
+	return view;
+}
+
 static bool
 follow_next(struct pools *mine, struct pools *other, enum waits waits)
 {
-	lock_enter(&arena()->lock);
-	marks_can_wait(mine);
 	uint64_t until = 0;
-	bool done = marks_follow_next(mine, other, &until, waits);
+
+	lock_enter(&arena()->lock);
+	struct view view = view_of(mine);
+	bool done = marks_follow_next(&view, other, &until, waits);
 	lock_leave(&arena()->lock);
 	return done;
 }
@@ -64,8 +76,8 @@ static bool
 follow(struct pools *mine, struct pools *other, uint64_t tick, enum waits waits)
 {
 	lock_enter(&arena()->lock);
-	marks_can_wait(mine);
-	bool done = marks_follow(mine, other, tick, waits);
+	struct view view = view_of(mine);
+	bool done = marks_follow(&view, other, tick, waits);
 	lock_leave(&arena()->lock);
 	return done;
 }
@@ -75,9 +87,8 @@ static bool
 usable(struct pools *mine, const struct pools *other)
 {
 	lock_enter(&arena()->lock);
-	marks_can_wait(mine);
-	marks_find_usable(mine);
-	bool done = other->freed_at <= other->usable_until;
+	struct view view = view_of(mine);
+	bool done = other->freed_at <= view_until(&view, other);
 	lock_leave(&arena()->lock);
 	return done;
 }
@@ -391,11 +402,24 @@ TEST(streams_are_followed_from_mark_to_mark)
 	expect_healthy();
 }
 
+enum { STREAMS = ORDER_KNOWN + 8 };
+
+static void
+follow_each(
+    struct pools *mine, struct pools **others, uint64_t *until, bool *done)
+{
+	lock_enter(&arena()->lock);
+	struct view view = view_of(mine);
+	for (unsigned i = 0; i < STREAMS; i++)
+		done[i] =
+		    marks_follow_next(&view, others[i], &until[i], WAITS_ANY);
+	lock_leave(&arena()->lock);
+}
+
 /* A stream remembers of ORDER_KNOWN others that it is behind them. Who waits
  * for more of them in turn comes to an end by what it followed itself. */
 TEST(no_mark_is_followed_twice_though_the_order_is_forgotten)
 {
-	enum { STREAMS = ORDER_KNOWN + 8 };
 	struct pools *others[STREAMS];
 	uint64_t until[STREAMS] = { 0 };
 	bool again[STREAMS];
@@ -405,21 +429,11 @@ TEST(no_mark_is_followed_twice_though_the_order_is_forgotten)
 	struct pools *of_b = pools_of(b);
 	for (unsigned i = 0; i < STREAMS; i++)
 		others[i] = marked(new_stream(), 1);
-	lock_enter(&arena()->lock);
-	marks_can_wait(of_b);
-	for (unsigned i = 0; i < STREAMS; i++)
-		again[i] =
-		    marks_follow_next(of_b, others[i], &until[i], WAITS_ANY);
-	lock_leave(&arena()->lock);
+	follow_each(of_b, others, until, again);
 	for (unsigned i = 0; i < STREAMS; i++)
 		EXPECT(again[i]);
 	EXPECT(!usable(of_b, others[0])); /* forgotten */
-	lock_enter(&arena()->lock);
-	marks_can_wait(of_b);
-	for (unsigned i = 0; i < STREAMS; i++)
-		again[i] =
-		    marks_follow_next(of_b, others[i], &until[i], WAITS_ANY);
-	lock_leave(&arena()->lock);
+	follow_each(of_b, others, until, again);
 	for (unsigned i = 0; i < STREAMS; i++)
 		EXPECT(!again[i]);
 	EXPECT_EQ(gpu_waits(), STREAMS);
@@ -442,11 +456,8 @@ TEST(marks_that_a_stream_has_come_half_the_way_to_are_followed)
 		    now - of_a->marks[i].at;
 	EXPECT_GT(old, 0);
 	EXPECT_LE(old, 4);
-	lock_enter(&arena()->lock);
-	marks_can_wait(of_b);
-	EXPECT(marks_follow(of_b, of_a, of_a->marks[old - 1].at, WAITS_CHEAP));
-	EXPECT(!marks_follow(of_b, of_a, of_a->marks[4].at, WAITS_CHEAP));
-	lock_leave(&arena()->lock);
+	EXPECT(follow(of_b, of_a, of_a->marks[old - 1].at, WAITS_CHEAP));
+	EXPECT(!follow(of_b, of_a, of_a->marks[4].at, WAITS_CHEAP));
 	EXPECT_EQ(gpu_waits(), 1);
 }
 
@@ -495,10 +506,7 @@ TEST(a_stream_with_nothing_to_do_does_not_wait_for_what_is_far_away)
 	EXPECT_EQ(cost(of_b, of_a, last), WAIT_DEAR);
 	free_some(a, 8 * MIB);
 	take(512, a);
-	lock_enter(&arena()->lock);
-	of_b->ordered = marks_can_wait(of_b);
-	EXPECT(!marks_follow(of_b, of_a, of_a->marks[last].at, WAITS_CHEAP));
-	lock_leave(&arena()->lock);
+	EXPECT(!follow(of_b, of_a, of_a->marks[last].at, WAITS_CHEAP));
 	finish(a);
 	poll(of_b);
 	EXPECT_EQ(

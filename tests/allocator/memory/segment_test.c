@@ -10,6 +10,7 @@
 #include "allocator/memory/forget.h"
 #include "allocator/memory/handle.h"
 #include "allocator/memory/lookup.h"
+#include "allocator/memory/view.h"
 #include "base/meta.h"
 #include "tests/support/device.h"
 
@@ -294,7 +295,10 @@ TEST(growing_a_pool_that_has_what_is_asked_changes_nothing)
 		if (pools->pool[POOL_LARGE].free.count > 0)
 			pool = &pools->pool[POOL_LARGE];
 	}
-	EXPECT_OK(segment_grow(pool, options, 4 * MIB, GROW_MIXED, &need));
+	struct view view;
+	view_begin(&view, pool->owner);
+	EXPECT_OK(
+	    segment_grow(&view, pool, options, 4 * MIB, GROW_MIXED, &need));
 	lock_leave(&arena->lock);
 	EXPECT_EQ(reserved(), 8 * MIB);
 	expect_healthy();

@@ -1,0 +1,113 @@
+/*
+ * What a request knows of the memory it may use.
+ *
+ * Note [Memory in a capture]
+ *
+ * Memory that stream A frees while it is captured may serve stream B in the
+ * same capture if B is ordered after A there. Where memory is short, B is
+ * ordered after A by a new edge of the graph. That order does not cover memory
+ * that A freed before the capture, and such memory may have merged with it: so
+ * all of it must be complete. Streams are polled before a capture begins, since
+ * they cannot be polled in it. A graph's memory stays where it is; where it is
+ * not kept, the order of a capture is not relied on.
+ */
+#include "allocator/memory/view.h"
+
+#include "base/status.h"
+#include "streams/capture.h"
+
+/* ---- Captures ---------------------------------------------------------- */
+
+struct position
+pools_position_captured(struct pools *pools)
+{
+	struct position place = order_position(pools->stream);
+
+	if (place.capture != 0 && place.capture != pools->seen_in) {
+		pools->seen_in = place.capture;
+		pools->freed_before = pools->freed_at;
+	}
+	return place;
+}
+
+bool
+pools_are_of(const struct pools *pools, uint64_t capture)
+{
+	return capture == 0 ||
+	    (pools->seen_in == capture &&
+		pools->freed_before <= pools->passed_at);
+}
+
+static bool
+is_captured(struct stream *stream)
+{
+	struct capture_guard guard;
+	bool captured = true; /* if it cannot be told */
+
+	if (capture_none())
+		return false;
+	status_mute();
+	if (capture_enter(stream->context, &guard) == WEIR_OK) {
+		captured = stream_capturing(stream);
+		capture_leave(&guard);
+	}
+	status_unmute();
+	return captured;
+}
+
+/* ---- A view ------------------------------------------------------------ */
+
+void
+view_begin(struct view *view, struct pools *mine)
+{
+	view->mine = mine;
+	view->ordered = false;
+	view->capture = 0;
+	view_renew(view);
+}
+
+void
+view_renew(struct view *view)
+{
+	for (unsigned i = 0; i < VIEW_KEPT; i++)
+		view->kept[i].pools = NULL;
+}
+
+bool
+view_can_wait(struct view *view)
+{
+	struct pools *mine = view->mine;
+
+	view->capture = 0;
+	view->ordered = false;
+	if (mine->stream->handle == WEIR_STREAM_ANY || mine->ended)
+		return false;
+	if (mine->arena->kept > 0)
+		view->capture = pools_position(mine).capture;
+	view->ordered = view->capture != 0 || !is_captured(mine->stream);
+	return view->ordered;
+}
+
+uint64_t
+view_ask(const struct view *view, const struct pools *pools)
+{
+	uint64_t until = pools->passed_at;
+
+	if (pools == view->mine)
+		return UINT64_MAX;
+	if (view->ordered && pools_are_of(pools, view->capture)) {
+		uint64_t behind = order_until(
+		    view->mine->stream, pools->stream, view->capture);
+		until = behind > until ? behind : until;
+	}
+	return until;
+}
+
+void
+view_put_behind(struct view *view, const struct pools *pools, uint64_t tick)
+{
+	unsigned i = (unsigned)(pools->index % VIEW_KEPT);
+
+	view->kept[i].pools = pools;
+	view->kept[i].until = tick;
+}

@@ -1,0 +1,152 @@
+/*
+ * What a request knows of the memory it may use.
+ */
+#include "allocator/memory/view.h"
+
+#include "allocator/memory/arena.h"
+#include "tests/support/device.h"
+
+static struct arena *
+arena(void)
+{
+	return arena_peek(0);
+}
+
+/* The pools of a new stream; made by a small block that stays. */
+static struct pools *
+pools_of(weir_stream handle)
+{
+	struct stream *stream;
+
+	take(512, handle);
+	EXPECT_OK(stream_find(0, handle, &stream));
+	struct pools *pools = stream->pools;
+	stream_put(stream);
+	EXPECT_NOT_NULL(pools);
+	return pools;
+}
+
+TEST(a_stream_may_use_all_that_it_freed_itself_and_what_is_of_no_stream)
+{
+	struct view view;
+	weir_stream a = new_stream();
+
+	conf("tcache:0");
+	struct pools *mine = pools_of(a);
+	busy(a, LATE_MS);
+	give(take(2 * MIB, a));
+	lock_enter(&arena()->lock);
+	view_begin(&view, mine);
+	EXPECT_EQ(view_until(&view, mine), UINT64_MAX);
+	EXPECT_EQ(view_until(&view, arena()->any_pools), UINT64_MAX);
+	lock_leave(&arena()->lock);
+}
+
+TEST(no_order_is_relied_on_before_it_was_asked_whether_it_may_be)
+{
+	struct view view;
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	conf("tcache:0");
+	struct pools *of_a = pools_of(a);
+	struct pools *of_b = pools_of(b);
+	busy(a, LATE_MS);
+	give(take(2 * MIB, a));
+	EXPECT_OK(weir_stream_wait_stream(b, a));
+	lock_enter(&arena()->lock);
+	view_begin(&view, of_b);
+	EXPECT_LT(view_until(&view, of_a), of_a->freed_at);
+	EXPECT(view_can_wait(&view));
+	EXPECT_LT(view_until(&view, of_a), of_a->freed_at); /* it was asked */
+	view_renew(&view);
+	EXPECT_GE(view_until(&view, of_a), of_a->freed_at);
+	lock_leave(&arena()->lock);
+}
+
+/* Another request's view of the same streams is its own. */
+TEST(what_one_request_may_use_another_may_not)
+{
+	struct view view_b, view_c;
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+	weir_stream c = new_stream();
+
+	conf("tcache:0");
+	struct pools *of_a = pools_of(a);
+	struct pools *of_b = pools_of(b);
+	struct pools *of_c = pools_of(c);
+	busy(a, LATE_MS);
+	char *block = take(2 * MIB, a);
+	give(block);
+	EXPECT_OK(weir_stream_wait_stream(b, a));
+	lock_enter(&arena()->lock);
+	view_begin(&view_b, of_b);
+	view_begin(&view_c, of_c);
+	view_can_wait(&view_b);
+	view_can_wait(&view_c);
+	for (int i = 0; i < 2; i++) {
+		EXPECT_GE(view_until(&view_b, of_a), of_a->freed_at);
+		EXPECT_LT(view_until(&view_c, of_a), of_a->freed_at);
+	}
+	lock_leave(&arena()->lock);
+}
+
+TEST(more_streams_than_a_view_keeps_are_asked_again)
+{
+	enum { STREAMS = VIEW_KEPT + 3 };
+	struct view view;
+	struct pools *of[STREAMS];
+	weir_stream mine = new_stream();
+
+	conf("tcache:0");
+	struct pools *of_mine = pools_of(mine);
+	for (int i = 0; i < STREAMS; i++) {
+		weir_stream stream = new_stream();
+		of[i] = pools_of(stream);
+		busy(stream, LATE_MS);
+		give(take(2 * MIB, stream));
+		if (i % 2 == 0)
+			EXPECT_OK(weir_stream_wait_stream(mine, stream));
+	}
+	lock_enter(&arena()->lock);
+	view_begin(&view, of_mine);
+	view_can_wait(&view);
+	for (int i = 0; i < 2 * STREAMS; i++) {
+		struct pools *pools = of[i % STREAMS];
+		EXPECT_EQ(view_until(&view, pools) >= pools->freed_at,
+		    i % STREAMS % 2 == 0);
+	}
+	lock_leave(&arena()->lock);
+}
+
+TEST(what_a_stream_was_just_put_behind_may_be_used)
+{
+	struct view view;
+	weir_stream a = new_stream();
+
+	conf("tcache:0");
+	struct pools *of_a = pools_of(a);
+	struct pools *mine = pools_of(new_stream());
+	busy(a, LATE_MS);
+	give(take(2 * MIB, a));
+	lock_enter(&arena()->lock);
+	view_begin(&view, mine);
+	EXPECT_LT(view_until(&view, of_a), of_a->freed_at);
+	view_put_behind(&view, of_a, of_a->freed_at);
+	EXPECT_EQ(view_until(&view, of_a), of_a->freed_at);
+	lock_leave(&arena()->lock);
+}
+
+TEST(a_view_of_no_stream_cannot_wait)
+{
+	struct view view;
+
+	conf("tcache:0");
+	pools_of(new_stream());
+	lock_enter(&arena()->lock);
+	view_begin(&view, arena()->any_pools);
+	EXPECT(!view_can_wait(&view));
+	EXPECT(!view.ordered);
+	lock_leave(&arena()->lock);
+}
