@@ -246,14 +246,6 @@ net_count(const struct net *net, struct pool *pool)
 
 /* ---- Runs -------------------------------------------------------------- */
 
-/* Is it of the runs of a pool? */
-static inline bool
-is_of_runs(const struct block *block, const struct pool *pool)
-{
-	return block_is_in_run(block) &&
-	    (block->pool == pool || block_is_complete(block));
-}
-
 /* Make the first block of its pool stand for the run that a block is of, and
  * no other. */
 static __attribute__((noinline)) void
@@ -264,12 +256,14 @@ renew_run(struct block *block)
 	struct block *last = block;
 	size_t size = block->size;
 
-	for (struct block *b = block->prev; is_of_runs(b, pool); b = b->prev) {
+	for (struct block *b = block->prev; block_is_of_runs(b, pool);
+	     b = b->prev) {
 		size += b->size;
 		if (b->pool == pool)
 			head = b;
 	}
-	for (struct block *b = block->next; is_of_runs(b, pool); b = b->next) {
+	for (struct block *b = block->next; block_is_of_runs(b, pool);
+	     b = b->next) {
 		size += b->size;
 		last = b;
 	}
@@ -300,21 +294,6 @@ renew_runs_of(struct block *block)
 		renew_run(block->prev);
 	if (block_is_in_run(block->next) && !block_is_complete(block->next))
 		renew_run(block->next);
-}
-
-struct span
-block_run(struct block *head)
-{
-	struct span run = { head, head };
-	const struct pool *pool = head->pool;
-
-	if (head->run == head->size)
-		return run;
-	while (is_of_runs(run.first->prev, pool))
-		run.first = run.first->prev;
-	while (is_of_runs(run.last->next, pool))
-		run.last = run.last->next;
-	return run;
 }
 
 void

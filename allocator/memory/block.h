@@ -126,8 +126,29 @@ block_is_complete(const struct block *block)
 	return block->pool->owner == block->arena->any_pools;
 }
 
+/* Is it of the runs of a pool? */
+static inline bool
+block_is_of_runs(const struct block *block, const struct pool *pool)
+{
+	return block_is_in_run(block) &&
+	    (block->pool == pool || block_is_complete(block));
+}
+
 /* All of the run that a block of a tree stands for. */
-struct span block_run(struct block *head);
+static inline struct span
+block_run(struct block *head)
+{
+	struct span run = { head, head };
+	const struct pool *pool = head->pool;
+
+	if (head->run == head->size)
+		return run;
+	while (block_is_of_runs(run.first->prev, pool))
+		run.first = run.first->prev;
+	while (block_is_of_runs(run.last->next, pool))
+		run.last = run.last->next;
+	return run;
+}
 
 /* Fence a block that has been freed, or moved, at block->freed_at. */
 static inline void

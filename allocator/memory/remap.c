@@ -24,6 +24,7 @@
  */
 #include "allocator/memory/remap.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,6 +34,7 @@
 #include "allocator/memory/handle.h"
 #include "allocator/memory/promote.h"
 #include "allocator/memory/segment.h"
+#include "allocator/memory/spans.h"
 #include "allocator/memory/totals.h"
 #include "allocator/memory/view.h"
 #include "base/meta.h"
@@ -42,6 +44,11 @@ enum { PARTS_MAX = 16 };
 
 /* How many times what is missing a handle may be that is moved for it. */
 enum { LARGER_TIMES = 8 };
+
+/* How many of the largest runs of a pool are looked at for what they can give,
+ * where new memory is not all used up: more take longer and gain nothing, since
+ * those that give most are asked first. */
+enum { RUNS_ASKED = 256 };
 
 /* A stretch of addresses to map: the front of an UNMAPPED block. */
 struct part {
@@ -197,8 +204,9 @@ is_of_run(const struct job *job, const struct block *block)
 
 /* A run of free blocks as a donor; only counted while there is no array. */
 static void
-add_donor(struct job *job, const struct span *span)
+add_donor(struct span_search *search, const struct span *span)
 {
+	struct job *job = search->to;
 	struct donor donor = { .span = *span, .segment = span->first->segment };
 	CUdeviceptr end = span->last->addr + span->last->size;
 	size_t size = handles_within(donor.segment, span->first->addr,
@@ -214,39 +222,29 @@ add_donor(struct job *job, const struct span *span)
 }
 
 static bool
-may_give(const struct job *job, const struct block *block)
+may_give(void *about, const struct block *block)
 {
+	struct job *job = about;
+
 	return block_is_usable(job->view, block) && !is_of_run(job, block);
 }
 
 static void
-add_donors(struct job *job, const struct segment *segment)
+add_all_donors(struct job *job, enum grow_how how)
 {
-	struct block *next;
-
-	for (struct block *b = segment->first; b != NULL; b = next) {
-		struct span span = { b, b };
-		next = b->next;
-		if (!may_give(job, b))
-			continue;
-		for (; may_give(job, next); next = next->next)
-			span.last = next;
-		add_donor(job, &span);
-	}
-}
-
-static void
-add_all_donors(struct job *job)
-{
-	struct arena *arena = job->pool->owner->arena;
+	const struct pools *mine = job->pool->owner;
+	struct span_search search = { .mine = mine,
+		.kind = SPANS_OF_ALL_KINDS,
+		.least = mine->arena->granularity,
+		.is_good = may_give,
+		.about = job,
+		.found = add_donor,
+		.to = job,
+		.most = SIZE_MAX,
+		.largest = how == GROW_EXACT ? UINT_MAX : RUNS_ASKED };
 
 	job->donor_count = 0;
-	for (struct list *l = arena->segments.next; l != &arena->segments;
-	     l = l->next) {
-		struct segment *segment = CONTAINER_OF(l, struct segment, link);
-		if (segment->expandable)
-			add_donors(job, segment);
-	}
+	spans_find(&search);
 }
 
 static int
@@ -261,9 +259,9 @@ compare_donors(const void *a, const void *b)
 }
 
 static enum weir_status
-find_donors(struct job *job)
+find_donors(struct job *job, enum grow_how how)
 {
-	add_all_donors(job);
+	add_all_donors(job, how);
 	if (job->donor_count == 0)
 		return WEIR_OK;
 	job->donors_room = job->donor_count * sizeof(*job->donors);
@@ -273,7 +271,7 @@ find_donors(struct job *job)
 		return status_set(WEIR_EHOSTMEM,
 		    "no host memory to move %zu bytes", job->rounded);
 	}
-	add_all_donors(job);
+	add_all_donors(job, how);
 	qsort(job->donors, job->donor_count, sizeof(*job->donors),
 	    compare_donors);
 	return WEIR_OK;
@@ -645,7 +643,7 @@ run_job(struct job *job, enum grow_how how, size_t *need)
 
 	find_parts(job);
 	if (how != GROW_NEW)
-		status = find_donors(job);
+		status = find_donors(job, how);
 	if (status != WEIR_OK)
 		return status;
 	for (size_t i = 0; i < job->donor_count; i++)

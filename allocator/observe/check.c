@@ -63,6 +63,12 @@ check_place(struct check *check, struct block *b)
 	    b->addr);
 	CHECK(check, "I-6", is_unmapped == (block_state(b) == BLOCK_UNMAPPED),
 	    b->addr);
+	/* Or searches would not find it: spans.c. */
+	CHECK(check, "I-6",
+	    block_state(b) != BLOCK_FREE ||
+		list_empty(&b->pending.link) ==
+		    (!b->arena->several || block_is_complete(b)),
+	    b->addr);
 	CHECK(check, "I-7", waits || block_state(b) != BLOCK_PENDING, b->addr);
 	CHECK(check, "I-7", !waits || may_wait, b->addr);
 	/* Or it would stay mapped for ever. A job may have it in a list of its

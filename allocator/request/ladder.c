@@ -42,6 +42,7 @@
 #include "allocator/memory/counters.h"
 #include "allocator/memory/pool.h"
 #include "allocator/memory/segment.h"
+#include "allocator/memory/spans.h"
 #include "allocator/memory/totals.h"
 #include "allocator/policy/policy.h"
 #include "allocator/request/decay.h"
@@ -219,49 +220,69 @@ struct found {
 	unsigned waits;
 };
 
-/* The best run of neighbouring blocks that are `good`, of any pools, and long
- * enough: of equals the one that takes fewest waits. */
-static void
-find_span(struct request *r, const struct segment *segment,
-    bool (*good)(struct request *, const struct block *), struct found *best)
+/* Does a block come before another, by segment and address? */
+static bool
+comes_before(const struct block *a, const struct block *b)
 {
-	struct block *next;
+	const struct list *segments = &a->arena->segments;
 
-	for (struct block *b = segment->first; b != NULL; b = next) {
-		struct found found = { .span = { b, b } };
-		next = b->next;
-		if (!good(r, b))
-			continue;
-		for (next = b; good(r, next); next = next->next) {
-			found.span.last = next;
-			found.size += next->size;
-			found.waits += waits_for(r, next);
-		}
-		if (found.size < r->rounded)
-			continue;
-		found.size = growable_span_size(&found.span, found.size);
-		if (found.size < best->size ||
-		    (found.size == best->size && found.waits < best->waits))
-			*best = found;
-	}
+	if (a->segment == b->segment)
+		return a->addr < b->addr;
+	for (const struct list *l = segments->next; l != segments; l = l->next)
+		if (l == &a->segment->link || l == &b->segment->link)
+			return l == &a->segment->link;
+	return false;
 }
 
-/* Find the best such run in all segments; false if there is none. */
+static bool
+is_better(const struct found *found, const struct found *best)
+{
+	if (found->size != best->size)
+		return found->size < best->size;
+	if (found->waits != best->waits)
+		return found->waits < best->waits;
+	return comes_before(found->span.first, best->span.first);
+}
+
+static void
+keep_best(struct span_search *search, const struct span *span)
+{
+	struct request *r = search->about;
+	struct found *best = search->to;
+	struct found found = { .span = *span };
+
+	for (const struct block *b = span->first;; b = b->next) {
+		found.size += b->size;
+		found.waits += waits_for(r, b);
+		if (b == span->last)
+			break;
+	}
+	found.size = growable_span_size(&found.span, found.size);
+	if (best->span.first == NULL || is_better(&found, best))
+		*best = found;
+	search->most = best->size;
+}
+
+/* Find the best row of neighbouring blocks that are good, of any pools, and
+ * long enough: of equals the one that takes fewest waits. False if there is
+ * none. */
 static bool
 find_span_anywhere(struct request *r,
-    bool (*good)(struct request *, const struct block *), struct span *span)
+    bool (*is_good)(void *r, const struct block *), struct span *span)
 {
-	struct arena *arena = r->pools->arena;
-	struct found best = { .size = SIZE_MAX };
+	struct found best = { 0 };
+	struct span_search search = { .mine = r->pools,
+		.kind = r->kind,
+		.least = r->rounded,
+		.is_good = is_good,
+		.about = r,
+		.found = keep_best,
+		.to = &best,
+		.most = SIZE_MAX };
 
-	for (struct list *l = arena->segments.next; l != &arena->segments;
-	     l = l->next) {
-		struct segment *segment = CONTAINER_OF(l, struct segment, link);
-		if (segment->expandable && segment->kind == r->kind)
-			find_span(r, segment, good, &best);
-	}
+	spans_find(&search);
 	*span = best.span;
-	return best.size != SIZE_MAX;
+	return best.span.first != NULL;
 }
 
 /* Is it pending, and is the request's stream ordered after all its uses? */
@@ -276,8 +297,10 @@ is_over_for(struct request *r, const struct block *block)
 
 /* May the request use it without a wait? */
 static bool
-is_ready(struct request *r, const struct block *block)
+is_ready(void *about, const struct block *block)
 {
+	struct request *r = about;
+
 	return block_is_usable(&r->view, block) ||
 	    (block != NULL && is_over_for(r, block));
 }
@@ -579,9 +602,9 @@ follow_others(struct request *r, enum waits waits)
 enum { EVERYWHERE_TRIES = 64 };
 
 static bool
-can_be_had(struct request *r, const struct block *block)
+can_be_had(void *about, const struct block *block)
 {
-	(void)r;
+	(void)about;
 	return block != NULL &&
 	    (block_state(block) == BLOCK_FREE ||
 		block_state(block) == BLOCK_PENDING);

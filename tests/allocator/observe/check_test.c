@@ -338,6 +338,20 @@ TEST(i_6_memory_left_with_a_stream_that_has_passed_is_found)
 	expect_healthy();
 }
 
+TEST(i_6_free_memory_that_no_search_of_other_streams_finds_is_found)
+{
+	struct scene s = arrange();
+	struct list *freed = &s.pool->owner->freed;
+
+	/* A second stream with memory here. */
+	give(take(4 * MIB, new_stream()));
+	EXPECT_EQ(list_empty(&s.idle->pending.link), false);
+	list_remove(&s.idle->pending.link);
+	expect_fault("I-6");
+	list_push_back(freed, &s.idle->pending.link);
+	expect_healthy();
+}
+
 TEST(i_7_a_pending_block_with_nothing_to_wait_for_is_found)
 {
 	struct scene s = arrange();

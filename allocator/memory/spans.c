@@ -1,0 +1,179 @@
+/*
+ * A row is found from an index, whatever the number of blocks beside it:
+ *
+ *   - complete blocks from the tree of the pools of no stream, where each is a
+ *     run by itself
+ *   - runs of the request's own pools, which complete blocks may be part of,
+ *     from their tree
+ *   - free blocks of other streams from the lists of what each has freed, and
+ *     pending ones from the list of those that wait
+ *
+ * What other streams have freed leaves their lists as soon as it is seen to be
+ * complete, so these are as long as what the device has still to do.
+ *
+ * Each row is reported once: by its first block that is in a list, or else by
+ * its own run, or else by its complete block.
+ */
+#include "allocator/memory/spans.h"
+
+#include "allocator/memory/block.h"
+
+static bool
+is_good(const struct span_search *search, const struct block *block)
+{
+	return block != NULL && search->is_good(search->about, block);
+}
+
+static bool
+is_own(const struct span_search *search, const struct block *block)
+{
+	return block->pool->owner == search->mine;
+}
+
+/* Is a good block found by a list? */
+static bool
+is_listed(const struct span_search *search, const struct block *block)
+{
+	return block_state(block) == BLOCK_PENDING ||
+	    (!is_own(search, block) && !block_is_complete(block));
+}
+
+static bool
+is_searched(const struct span_search *search, const struct block *block)
+{
+	return block->segment->expandable &&
+	    (search->kind == SPANS_OF_ALL_KINDS ||
+		block->pool->kind == search->kind) &&
+	    is_good(search, block);
+}
+
+static void
+report(struct span_search *search, const struct span *span)
+{
+	const struct block *last = span->last;
+
+	if (last->addr + last->size - span->first->addr >= search->least)
+		search->found(search, span);
+}
+
+/* Report the row around a block of a list, if that is the first such block. */
+static void
+report_listed(struct span_search *search, struct block *block)
+{
+	struct span span = { block, block };
+
+	if (!is_searched(search, block))
+		return;
+	while (is_good(search, span.first->prev)) {
+		span.first = span.first->prev;
+		if (is_listed(search, span.first))
+			return;
+	}
+	while (is_good(search, span.last->next))
+		span.last = span.last->next;
+	report(search, &span);
+}
+
+static void
+search_list(struct span_search *search, const struct list *list)
+{
+	for (const struct list *l = list->next; l != list; l = l->next)
+		report_listed(search, block_of_pending((struct list *)l));
+}
+
+/* Report the row around a good block of a run, if no block of another source
+ * stands for it. Returns its last block. */
+static struct block *
+report_of_run(struct span_search *search, struct block *block, bool own_run)
+{
+	struct span span = { block, block };
+	bool has_own = is_own(search, block);
+	bool has_listed = false;
+
+	while (is_good(search, span.first->prev)) {
+		span.first = span.first->prev;
+		has_own |= is_own(search, span.first);
+		has_listed |= is_listed(search, span.first);
+	}
+	while (is_good(search, span.last->next)) {
+		span.last = span.last->next;
+		has_own |= is_own(search, span.last);
+		has_listed |= is_listed(search, span.last);
+	}
+	if (has_own == own_run && !has_listed)
+		report(search, &span);
+	return span.last;
+}
+
+static void
+search_run(struct span_search *search, struct block *head)
+{
+	bool own = is_own(search, head);
+	struct span run = block_run(head);
+	CUdeviceptr end = run.last->addr + run.last->size;
+
+	for (struct block *b = run.first; b != NULL && b->addr < end;
+	     b = b->next)
+		if (is_searched(search, b))
+			b = report_of_run(search, b, own);
+}
+
+/* The smallest runs first, up to those that are of no use any more. */
+static void
+search_pool(struct span_search *search, const struct pool *pool)
+{
+	const struct block key = { .run = search->least };
+
+	for (struct tree_node *n = tree_lower_bound(&pool->free, &key.node);
+	     n != NULL; n = tree_next(n)) {
+		struct block *head = block_of_node(n);
+		if (head->run > search->most)
+			break;
+		search_run(search, head);
+	}
+}
+
+static void
+search_largest(struct span_search *search, const struct pool *pool)
+{
+	struct tree_node *n = tree_last(&pool->free);
+
+	for (unsigned i = 0; i < search->largest && n != NULL; i++) {
+		struct block *head = block_of_node(n);
+		if (head->run < search->least)
+			break;
+		search_run(search, head);
+		n = tree_prev(n);
+	}
+}
+
+static void
+search_pools(struct span_search *search, const struct pools *pools)
+{
+	for (int kind = 0; kind < POOL_KINDS; kind++) {
+		if (search->kind != SPANS_OF_ALL_KINDS &&
+		    (int)search->kind != kind)
+			continue;
+		if (search->largest > 0)
+			search_largest(search, &pools->pool[kind]);
+		else
+			search_pool(search, &pools->pool[kind]);
+	}
+}
+
+void
+spans_find(struct span_search *search)
+{
+	const struct arena *arena = search->mine->arena;
+
+	search_pools(search, search->mine);
+	if (search->mine != arena->any_pools)
+		search_pools(search, arena->any_pools);
+	for (const struct list *l = arena->pools.next; l != &arena->pools;
+	     l = l->next) {
+		const struct pools *pools = CONTAINER_OF(l, struct pools, link);
+		if (pools != search->mine)
+			search_list(search, &pools->freed);
+	}
+	search_list(search, &arena->waiting.pending);
+}

@@ -1,0 +1,35 @@
+/*
+ * Rows of neighbouring blocks that a request may use together.
+ */
+#ifndef ALLOCATOR_MEMORY_SPANS_H
+#define ALLOCATOR_MEMORY_SPANS_H
+
+#include "allocator/memory/types.h"
+
+/* Blocks of every kind, for struct span_search. */
+#define SPANS_OF_ALL_KINDS POOL_KINDS
+
+/*
+ * What to look for: each maximal row of neighbours, in expandable segments,
+ * that are all good and have `least` bytes together. Only FREE and PENDING
+ * blocks can be good.
+ */
+struct span_search {
+	const struct pools *mine; /* of the request */
+	enum pool_kind kind;      /* or SPANS_OF_ALL_KINDS */
+	size_t least;             /* bytes, > 0 */
+	bool (*is_good)(void *about, const struct block *block);
+	void *about; /* for is_good() */
+	/* Called once for each row. It changes no block. */
+	void (*found)(struct span_search *search, const struct span *span);
+	void *to; /* for found() */
+	/* found() may lower it: rows that are larger are of no use any more. */
+	size_t most;
+	/* Rows that are of the largest runs only: look at so many runs of a
+	 * pool; 0: at all of them. */
+	unsigned largest;
+};
+
+void spans_find(struct span_search *search);
+
+#endif
