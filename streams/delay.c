@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "streams/event.h"
 #include "streams/stream.h"
+#include "trace/served.h"
 
 /* Two events with nothing between them are no further apart. */
 enum { NO_WAIT_NS = 5000 };
@@ -86,7 +87,7 @@ delay_begin(struct stream *stream)
 void
 delay_end(struct stream *stream, CUevent before, bool made)
 {
-	struct stall stall = { .before = before };
+	struct stall stall = { .before = before, .tag = served_here.tag };
 
 	if (before == NULL)
 		return;
@@ -188,6 +189,7 @@ count(struct delay *delay, const struct stall *stall)
 	if (stall->earlier == NULL) {
 		atomic_fetch_add(&delay->late_ns, ns);
 		atomic_fetch_add(&delay->waited_ns, ns);
+		served_measured(stall->tag, ns);
 	} else if (ns > NO_WAIT_NS) {
 		atomic_store(&delay->late_ns, late(stall->earlier));
 	}

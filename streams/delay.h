@@ -41,6 +41,7 @@ struct stall {
 	CUevent before;
 	CUevent behind;
 	struct stream *earlier; /* the program's: a reference; weir's: NULL */
+	uint64_t tag;           /* of the request it was made for; 0: none */
 };
 
 /* The delay of one stream. */

@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "streams/capture.h"
 #include "streams/event.h"
+#include "trace/served.h"
 
 /* Structs that are kept for the next use. */
 enum { QUEUES_KEPT = 32, USES_KEPT = 1024 };
@@ -696,6 +697,7 @@ follow_captured(const struct use *use, struct stream *later, uint64_t capture,
 	if (tick == 0)
 		return false;
 	++*waits;
+	served_waited((uint64_t)(uintptr_t)stream->handle);
 	order_learn(later, stream, tick, capture);
 	return true;
 }
@@ -727,6 +729,7 @@ follow(struct use *use, struct stream *later, uint64_t *waits)
 	if (code != CUDA_SUCCESS)
 		return false;
 	++*waits;
+	served_waited((uint64_t)(uintptr_t)stream->handle);
 	order_learn(later, stream, carrier->tick, 0);
 	return true;
 }

@@ -26,6 +26,7 @@
 #include "base/status.h"
 #include "streams/capture.h"
 #include "streams/event.h"
+#include "trace/served.h"
 
 /* A stream that allocates gets a mark for each such part of what it holds that
  * is freed on it, if that is more than MARKS_LEAST. */
@@ -276,6 +277,7 @@ wait_for(struct pools *mine, const struct pools *other, const struct mark *mark)
 		return false;
 	mine->arena->stats.num_gpu_waits++;
 	mine->stats.num_gpu_waits++;
+	served_waited((uint64_t)(uintptr_t)other->stream->handle);
 	order_learn(stream, other->stream, mark->at, 0);
 	return true;
 }
@@ -294,6 +296,7 @@ join(const struct view *view, const struct pools *other)
 		return false;
 	mine->arena->stats.num_gpu_waits++;
 	mine->stats.num_gpu_waits++;
+	served_waited((uint64_t)(uintptr_t)other->stream->handle);
 	order_learn(mine->stream, other->stream, tick, view->capture);
 	return true;
 }

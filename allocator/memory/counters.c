@@ -299,6 +299,22 @@ stats_zero_counters(struct weir_stats *stats)
 }
 
 void
+stats_served(struct weir_stats *stats, enum served_by by, size_t bytes)
+{
+	switch (by) {
+#define COUNT_SERVED(name, word)                                               \
+	case SERVED_##name:                                                    \
+		stats->num_served_##name++;                                    \
+		stats->served_##name##_bytes += bytes;                         \
+		break;
+		SERVED_BEYOND(COUNT_SERVED)
+#undef COUNT_SERVED
+	default:
+		break;
+	}
+}
+
+void
 stats_add_counters(struct weir_stats *to, const struct weir_stats *from)
 {
 #define COUNTER_ADD(name) to->name += from->name;

@@ -6,6 +6,7 @@
 
 #include "allocator/memory/block.h"
 #include "allocator/memory/totals.h"
+#include "trace/served.h"
 
 /* The statistics that are a struct weir_stat3 lie one behind the other. */
 static inline struct weir_stat3 *
@@ -129,6 +130,10 @@ void stats_move(
 /* Statistics of an arena and its device that are one struct weir_stat. */
 enum stat1 { STAT1_oversize_allocations, STAT1_oversize_segments };
 void stats_change1(struct arena *arena, enum stat1 which, int delta);
+
+/* Count a request for some bytes by the way in which it was served, which is
+ * not SERVED_own. */
+void stats_served(struct weir_stats *stats, enum served_by by, size_t bytes);
 
 /* Add plain counters, or make them 0. */
 void stats_add_counters(struct weir_stats *to, const struct weir_stats *from);

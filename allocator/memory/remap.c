@@ -39,6 +39,7 @@
 #include "allocator/memory/view.h"
 #include "base/meta.h"
 #include "base/status.h"
+#include "trace/served.h"
 
 enum { PARTS_MAX = 16 };
 
@@ -597,6 +598,7 @@ commit_remap(struct job *job)
 		handle_insert(segment, h);
 		arena->stats.num_map_calls++;
 		arena->moves++;
+		served_here.served.moved++;
 	}
 	for (struct handle *h = job->fresh; h != NULL; h = h->next) {
 		handle_insert(segment, h);
@@ -605,6 +607,7 @@ commit_remap(struct job *job)
 	}
 	job->fresh = NULL;
 	arena->stats.remapped_bytes += job->moved_bytes;
+	served_here.served.grown_bytes += job->fresh_bytes;
 	for (size_t i = 0; i < job->part_count; i++) {
 		struct block *block = job->parts[i].block;
 		block->freed_at = tick;

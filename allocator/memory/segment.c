@@ -22,6 +22,7 @@
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
+#include "trace/served.h"
 
 static bool
 is_expandable(const struct pool *pool, const struct options *options)
@@ -240,6 +241,7 @@ grow_by_segment(struct pool *pool, const struct options *options,
 	segment->oversize = size >= options->max_split_size;
 	stats_change(pool, STAT3_reserved_bytes, (int64_t)size);
 	arena->stats.num_device_alloc++;
+	served_here.served.grown_bytes += size;
 	count_driver_segment(segment, 1);
 	tell_segment(segment, true);
 	block_put(segment->first, BLOCK_FREE);

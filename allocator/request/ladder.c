@@ -32,6 +32,9 @@
  * Only 9 waits, with no lock held, and for no more than is needed. When all of
  * it is exhausted the request fails. From 7 on no more is looked for than was
  * asked for: that requests are rounded up is no reason to wait or to fail.
+ *
+ * Each step has a word (trace/served.h). A request that a step serves is
+ * counted by that word, and reports of a failure name the steps that were tried.
  */
 #include "allocator/request/ladder.h"
 
@@ -48,6 +51,7 @@
 #include "allocator/request/decay.h"
 #include "allocator/request/reclaim.h"
 #include "base/status.h"
+#include "trace/served.h"
 
 /* How many pending blocks a request looks at that may get new memory. */
 enum { PENDING_ASKED = 256 };
@@ -105,6 +109,15 @@ request_look_around(struct request *r)
 	view_begin(&r->view, r->pools);
 	r->follows = 0;
 	r->followed_until = 0;
+}
+
+/* Count a request that more than its own pool has served. */
+static void
+count_served(const struct request *r, enum served_by by)
+{
+	stats_served(&r->pools->arena->stats, by, r->size);
+	stats_served(&r->pools->stats, by, r->size);
+	served_end(by, history_on());
 }
 
 /* ---- What there is ----------------------------------------------------- */
@@ -683,6 +696,7 @@ search_everywhere(struct request *r)
 	struct span span;
 
 	request_look_around(r);
+	served_begin();
 	if (!looks_everywhere(r))
 		return WEIR_OK;
 	for (unsigned n = 0; n < EVERYWHERE_TRIES; n++) {
@@ -695,7 +709,10 @@ search_everywhere(struct request *r)
 			return WEIR_OK;
 		if (readiness == CHANGED)
 			continue;
-		return hand_span(r, span);
+		enum weir_status status = hand_span(r, span);
+		if (r->got != NULL)
+			count_served(r, SERVED_anywhere);
+		return status;
 	}
 	return WEIR_OK;
 }
@@ -1059,27 +1076,34 @@ grow_exactly(struct request *r)
 /* A step that does not serve the request returns WEIR_OK or WEIR_ENOMEM. */
 struct step {
 	const char *name;
+	enum served_by by;                     /* what serves if it does */
 	bool (*when)(const struct request *r); /* NULL: always */
 	enum weir_status (*run)(struct request *r);
 };
 
 /* Note [Reclaim ladder], whose numbers are here. */
 static const struct step ladder[] = {
-	{ "1: ordered memory", prefers_ordered, search_ordered },
-	{ "1: complete memory", NULL, search_any },
-	{ "2: complete memory of the size", is_plain, take_complete },
-	{ "1: usable memory", NULL, search_usable },
-	{ "1: idle cached memory", NULL, search_cached },
-	{ "3: polled memory", NULL, search_polled },
-	{ "4: a wait on the device", may_wait_at_all, wait_within_limits },
-	{ "5: a remap", may_move, remap },
-	{ "6: growth", NULL, grow_ahead },
-	{ "6: exact growth", NULL, grow_exactly },
-	{ "7: the size as asked for", may_fit_alone, take_unrounded },
-	{ "7: all cached memory", may_fit_alone, empty_caches },
-	{ "7: any wait on the device", may_fit_alone, wait_hard },
-	{ "8: memory seen to be complete", may_fit_alone, search_refreshed },
-	{ "8, 9: giving back, host waits", may_fit_alone, give_back_and_wait },
+	{ "1: ordered memory", SERVED_ready, prefers_ordered, search_ordered },
+	{ "1: complete memory", SERVED_ready, NULL, search_any },
+	{ "2: complete memory of the size", SERVED_ready, is_plain,
+	    take_complete },
+	{ "1: usable memory", SERVED_ready, NULL, search_usable },
+	{ "1: idle cached memory", SERVED_cached, NULL, search_cached },
+	{ "3: polled memory", SERVED_polled, NULL, search_polled },
+	{ "4: a wait on the device", SERVED_wait, may_wait_at_all,
+	    wait_within_limits },
+	{ "5: a remap", SERVED_moved, may_move, remap },
+	{ "6: growth", SERVED_grown, NULL, grow_ahead },
+	{ "6: exact growth", SERVED_grown, NULL, grow_exactly },
+	{ "7: the size as asked for", SERVED_unrounded, may_fit_alone,
+	    take_unrounded },
+	{ "7: all cached memory", SERVED_drained, may_fit_alone, empty_caches },
+	{ "7: any wait on the device", SERVED_forced, may_fit_alone,
+	    wait_hard },
+	{ "8: memory seen to be complete", SERVED_reclaimed, may_fit_alone,
+	    search_refreshed },
+	{ "8, 9: giving back, host waits", SERVED_reclaimed, may_fit_alone,
+	    give_back_and_wait },
 };
 
 /* What is known to be complete, and who comes after whom, goes stale: see to it
@@ -1102,11 +1126,16 @@ static __attribute__((noinline)) enum weir_status
 climb(struct request *r)
 {
 	request_look_around(r);
+	if (r->options->prefer != PREFER_MEMORY) /* search_everywhere() did */
+		served_begin();
 	for (size_t i = 0; i < sizeof(ladder) / sizeof(ladder[0]); i++) {
 		const struct step *step = &ladder[i];
 		if (step->when != NULL && !step->when(r))
 			continue;
+		served_try(step->by);
 		enum weir_status status = step->run(r);
+		if (r->got != NULL)
+			count_served(r, step->by);
 		if (r->got != NULL ||
 		    (status != WEIR_OK && status != WEIR_ENOMEM))
 			return status;

@@ -19,6 +19,7 @@
 #include "base/os.h"
 #include "base/status.h"
 #include "trace/observe.h"
+#include "trace/served.h"
 
 enum {
 	PROCESSES_MAX = 16,
@@ -62,6 +63,7 @@ struct facts {
 	size_t largest_other;   /* and of other streams */
 	size_t driver_segments; /* bytes in segments of the driver */
 	bool expandable;
+	struct served tried; /* by the request's last climb of the ladder */
 };
 
 static const char *
@@ -203,6 +205,7 @@ write_report(struct text *text, const struct facts *f)
 {
 	char a[32];
 	char b[32];
+	char tried[SERVED_TEXT];
 	const struct weir_oom *oom = &f->oom;
 
 	say(text, "CUDA out of memory. Tried to allocate %s",
@@ -224,6 +227,8 @@ write_report(struct text *text, const struct facts *f)
 	    bytes_text(f->largest_own, a), (void *)oom->stream);
 	say(text, "%s of no stream, %s of other streams. ",
 	    bytes_text(f->largest_any, a), bytes_text(f->largest_other, b));
+	if (f->tried.tried != 0)
+		say(text, "Tried: %s. ", served_tried(&f->tried, tried));
 	say_advice(text, f);
 }
 
@@ -270,6 +275,7 @@ oom_report(struct arena *arena, struct stream *stream, size_t requested,
 		    .stream = stream->handle,
 		    .requested_bytes = requested,
 		    .rounded_bytes = rounded },
+		.tried = served_here.served,
 	};
 
 	status_mute();

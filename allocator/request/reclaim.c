@@ -33,6 +33,7 @@
 #include "base/os.h"
 #include "base/status.h"
 #include "streams/event.h"
+#include "trace/served.h"
 
 /* Host memory that may be unused, as a part of the most that was ever active;
  * and what always may. */
@@ -457,6 +458,7 @@ wait_pending(struct arena *arena, bool addresses) UNCHECKED
 	if (use == NULL)
 		return false;
 	arena->stats.num_host_waits++;
+	served_here.served.host_waits++;
 	lock_leave(&arena->lock);
 	enum weir_status status = use_wait(use);
 	lock_enter(&arena->lock);
@@ -501,6 +503,7 @@ wait_stream(struct arena *arena) UNCHECKED
 	pools->tried = arena->tries;
 	pools->pins++;
 	arena->stats.num_host_waits++;
+	served_here.served.host_waits++;
 	lock_leave(&arena->lock);
 	enum weir_status status = stream_wait_host(stream);
 	lock_enter(&arena->lock);

@@ -391,6 +391,22 @@ struct weir_stat3 {
  * num_map_calls         physical pieces mapped into expandable segments
  * num_unmap_calls       calls that unmapped ranges of such segments
  * remapped_bytes        bytes of physical memory mapped at another address
+ *
+ * Requests that their stream's own free memory could not serve at once, by what
+ * served them, and the bytes that they asked for (served_..._bytes). All other
+ * allocations that were counted were served by that memory.
+ *
+ * num_served_anywhere   the best fit of all memory (prefer:memory)
+ * num_served_ready      free memory of others that needed no wait
+ * num_served_cached     blocks that threads had cached and did not use
+ * num_served_polled     memory that was found complete when it was asked for
+ * num_served_wait       memory behind waits in the stream
+ * num_served_moved      memory from several places, mapped together
+ * num_served_grown      new memory, or that beside memory moved
+ * num_served_unrounded  after all this, the size as asked for
+ * num_served_drained    all that threads had cached
+ * num_served_forced     memory behind waits of any length
+ * num_served_reclaimed  what was given back, or waited for by the host
  */
 #define WEIR_COUNTERS(X)                                                       \
 	X(num_alloc_retries)                                                   \
@@ -405,7 +421,29 @@ struct weir_stat3 {
 	X(gpu_delay_ns)                                                        \
 	X(num_map_calls)                                                       \
 	X(num_unmap_calls)                                                     \
-	X(remapped_bytes)
+	X(remapped_bytes)                                                      \
+	X(num_served_anywhere)                                                 \
+	X(served_anywhere_bytes)                                               \
+	X(num_served_ready)                                                    \
+	X(served_ready_bytes)                                                  \
+	X(num_served_cached)                                                   \
+	X(served_cached_bytes)                                                 \
+	X(num_served_polled)                                                   \
+	X(served_polled_bytes)                                                 \
+	X(num_served_wait)                                                     \
+	X(served_wait_bytes)                                                   \
+	X(num_served_moved)                                                    \
+	X(served_moved_bytes)                                                  \
+	X(num_served_grown)                                                    \
+	X(served_grown_bytes)                                                  \
+	X(num_served_unrounded)                                                \
+	X(served_unrounded_bytes)                                              \
+	X(num_served_drained)                                                  \
+	X(served_drained_bytes)                                                \
+	X(num_served_forced)                                                   \
+	X(served_forced_bytes)                                                 \
+	X(num_served_reclaimed)                                                \
+	X(served_reclaimed_bytes)
 
 /** The statistics of a device, or of one stream of it. */
 struct weir_stats {

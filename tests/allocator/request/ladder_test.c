@@ -5,10 +5,13 @@
  */
 #include "allocator/request/ladder.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "allocator/fences/fence.h"
 #include "tests/support/device.h"
+#include "trace/served.h"
 
 static uint64_t
 reserved(void)
@@ -784,5 +787,136 @@ TEST(a_request_within_the_limit_is_served_though_its_class_is_beyond)
 	give(ptr);
 	EXPECT_NULL(weir_malloc(24 * MIB + 1, a));
 	EXPECT_EQ(weir_last_status(), WEIR_ENOMEM);
+	expect_healthy();
+}
+
+/* ---- What served it ---------------------------------------------------- */
+
+static const char *
+how(void)
+{
+	static char text[SERVED_TEXT];
+
+	return served_text(&served_here.served, text);
+}
+
+/* The sum of all ways that are counted. */
+static uint64_t
+served_sum(void)
+{
+	struct weir_stats s = stats();
+	uint64_t sum = 0;
+
+#define ADD(name, word) sum += s.num_served_##name;
+	SERVED_BEYOND(ADD)
+#undef ADD
+	return sum;
+}
+
+TEST(new_memory_is_counted_and_own_memory_is_not)
+{
+	weir_stream a = new_stream();
+
+	conf("tcache:0");
+	char *ptr = take(8 * MIB, a);
+	EXPECT_STR_EQ(how(), "grown 8.00 MiB");
+	EXPECT_EQ(stats().num_served_grown, 1);
+	EXPECT_EQ(stats().served_grown_bytes, 8 * MIB);
+	EXPECT_EQ(stats_of_stream(a).num_served_grown, 1);
+	give(ptr);
+	EXPECT_EQ(take(8 * MIB, a), ptr);
+	EXPECT_EQ(served_sum(), 1);
+	expect_healthy();
+}
+
+TEST(memory_of_others_is_counted_as_ready)
+{
+	weir_stream a;
+	weir_stream b;
+
+	two_streams(&a, &b);
+	char *ptr = take(8 * MIB, a);
+	busy(a, LATE_MS);
+	give(ptr);
+	EXPECT_OK(weir_stream_wait_stream(b, a));
+	EXPECT_OK(weir_stats_reset_accumulated(0));
+	EXPECT_EQ(take(8 * MIB, b), ptr);
+	EXPECT_STR_EQ(how(), "ready run");
+	EXPECT_EQ(stats().num_served_ready, 1);
+	EXPECT_EQ(stats().served_ready_bytes, 8 * MIB);
+	EXPECT_EQ(stats_of_stream(b).num_served_ready, 1);
+	EXPECT_EQ(stats_of_stream(a).num_served_ready, 0);
+	expect_healthy();
+}
+
+TEST(a_wait_is_told_with_its_stream)
+{
+	weir_stream a;
+	weir_stream b;
+	char expected[64];
+
+	two_streams(&a, &b);
+	char *ptr = late_memory(a);
+	EXPECT_OK(weir_limit_set(0, reserved()));
+	EXPECT_EQ(take(32 * MIB, b), ptr);
+	snprintf(expected, sizeof(expected),
+	    "any wait, wait for stream 0x%" PRIxPTR, (uintptr_t)a);
+	EXPECT_STR_EQ(how(), expected);
+	EXPECT_EQ(stats().num_served_forced, 1);
+	expect_healthy();
+}
+
+TEST(the_best_fit_of_all_memory_is_counted_with_its_wait)
+{
+	weir_stream a;
+	weir_stream b;
+
+	conf("prefer:memory");
+	two_streams(&a, &b);
+	char *ptr = late_memory(a);
+	EXPECT_EQ(take(32 * MIB, b), ptr);
+	EXPECT_EQ(served_here.served.by, SERVED_anywhere);
+	EXPECT_EQ(served_here.served.waits, 1);
+	EXPECT_EQ(served_here.served.waited_for, (uint64_t)(uintptr_t)a);
+	EXPECT_EQ(stats().num_served_anywhere, 1);
+	expect_healthy();
+}
+
+TEST(handles_that_are_moved_are_counted)
+{
+	weir_stream a = new_stream();
+	char *piece[4];
+
+	conf("tcache:0,handle_mb:2");
+	take((size_t)512 * MIB, new_stream()); /* there is room to move */
+	for (int i = 0; i < 4; i++) {
+		piece[i] = take(4 * MIB, a);
+		take(2 * MIB, a);
+	}
+	for (int i = 0; i < 4; i++)
+		give(piece[i]);
+	take(16 * MIB, a);
+	EXPECT_STR_EQ(how(), "moved 8 handles");
+	EXPECT_EQ(stats().num_served_moved, 1);
+	EXPECT_EQ(stats().served_moved_bytes, 16 * MIB);
+	expect_healthy();
+}
+
+TEST(host_waits_are_told)
+{
+	weir_stream a = new_stream();
+	weir_stream late = new_stream();
+
+	conf("tcache:0,expandable_segments:False");
+	char *ptr = take(20 * MIB, a);
+	EXPECT_OK(weir_limit_set(0, 20 * MIB));
+	busy(late, 20);
+	record(ptr, late);
+	give(ptr);
+	take(20 * MIB, WEIR_STREAM_ANY);
+	EXPECT_EQ(served_here.served.by, SERVED_reclaimed);
+	EXPECT_EQ(served_here.served.host_waits, stats().num_host_waits);
+	EXPECT_GE(stats().num_host_waits, 1);
+	EXPECT_EQ(stats().num_served_reclaimed, 1);
 	expect_healthy();
 }

@@ -55,6 +55,19 @@ TEST(the_report_tells_the_request_the_limit_and_what_is_held)
 	expect_healthy();
 }
 
+TEST(the_report_tells_what_was_tried)
+{
+	weir_stream a = new_stream();
+
+	conf("tcache:0");
+	limit(64);
+	take(60 * MIB, a);
+	const char *report = fail(20 * MIB, a);
+	EXPECT_STR_HAS(report,
+	    "Tried: ready run, cached, polled, wait, moved, grown, "
+	    "unrounded, all caches, any wait, given back. ");
+}
+
 TEST(the_report_tells_where_the_memory_is)
 {
 	weir_stream use = new_stream();

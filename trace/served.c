@@ -1,0 +1,154 @@
+/*
+ * The words for how a request was served.
+ */
+#include "trace/served.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "base/os.h"
+
+_Thread_local struct served_request served_here;
+
+static _Atomic(served_listener) listening;
+
+static const char *const words[] = {
+#define SERVED_WORD(name, word) word,
+	SERVED_WAYS(SERVED_WORD)
+#undef SERVED_WORD
+};
+
+const char *
+served_word(enum served_by by)
+{
+	return words[by];
+}
+
+/* ---- Texts ------------------------------------------------------------- */
+
+struct phrase {
+	char *text;
+	size_t used;
+};
+
+static void add_part(struct phrase *phrase, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Add one part, behind a comma if it is not the first. */
+static void
+add_part(struct phrase *phrase, const char *format, ...)
+{
+	size_t left = SERVED_TEXT - phrase->used;
+	va_list args;
+
+	if (phrase->used > 0 && left > 2) {
+		phrase->used +=
+		    (size_t)snprintf(phrase->text + phrase->used, left, ", ");
+		left = SERVED_TEXT - phrase->used;
+	}
+	va_start(args, format);
+	int n = vsnprintf(phrase->text + phrase->used, left, format, args);
+	va_end(args);
+	if (n > 0)
+		phrase->used += (size_t)n < left ? (size_t)n : left - 1;
+}
+
+static const char *
+plural(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
+static void
+add_waits(struct phrase *phrase, const struct served *served)
+{
+	char count[16] = "";
+
+	if (served->waits == 0)
+		return;
+	if (served->waits > 1)
+		snprintf(count, sizeof(count), "%" PRIu32 " ", served->waits);
+	if (served->waited_for != 0)
+		add_part(phrase, "%swait%s for stream 0x%" PRIx64, count,
+		    plural(served->waits), served->waited_for);
+	else
+		add_part(phrase, "%swait%s", count, plural(served->waits));
+}
+
+static void
+add_effort(struct phrase *phrase, const struct served *served)
+{
+	char bytes[32];
+
+	add_waits(phrase, served);
+	if (served->host_waits > 0)
+		add_part(phrase, "%" PRIu32 " host wait%s", served->host_waits,
+		    plural(served->host_waits));
+	if (served->moved > 0)
+		add_part(phrase, "moved %" PRIu32 " handle%s", served->moved,
+		    plural(served->moved));
+	if (served->grown_bytes > 0)
+		add_part(phrase, "grown %s",
+		    os_format_bytes(served->grown_bytes, bytes, sizeof(bytes)));
+}
+
+/* Does what was done begin with the word of the way? */
+static bool
+speaks_for_itself(const struct served *served)
+{
+	switch (served->by) {
+	case SERVED_wait:
+		return served->waits > 0;
+	case SERVED_moved:
+		return served->moved > 0;
+	case SERVED_grown:
+		return served->grown_bytes > 0;
+	default:
+		return false;
+	}
+}
+
+const char *
+served_text(const struct served *served, char text[SERVED_TEXT])
+{
+	struct phrase phrase = { .text = text };
+
+	text[0] = '\0';
+	if (!speaks_for_itself(served))
+		add_part(&phrase, "%s", served_word(served->by));
+	add_effort(&phrase, served);
+	return text;
+}
+
+const char *
+served_tried(const struct served *served, char text[SERVED_TEXT])
+{
+	struct phrase phrase = { .text = text };
+
+	text[0] = '\0';
+	for (int by = 0; by < SERVED_WAY_COUNT; by++)
+		if ((served->tried >> by & 1) != 0)
+			add_part(
+			    &phrase, "%s", served_word((enum served_by)by));
+	add_effort(&phrase, served);
+	return text;
+}
+
+/* ---- What waits took --------------------------------------------------- */
+
+void
+served_listen(served_listener listener)
+{
+	atomic_store(&listening, listener);
+}
+
+void
+served_measured(uint64_t tag, uint64_t ns)
+{
+	served_listener listener = atomic_load(&listening);
+
+	if (tag != 0 && listener != NULL)
+		listener(tag, ns);
+}
