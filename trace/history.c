@@ -336,6 +336,58 @@ history_resize(struct history_ring *ring, bool clear)
 	meta_unmap(old.events, old.capacity * sizeof(*old.events));
 }
 
+/* ---- How allocations were served --------------------------------------- */
+
+/* Handles of streams, each in the place of its number less 1; 0: none yet. They
+ * stay, since events name them. */
+static _Atomic(uint64_t) waited[HISTORY_WAITED];
+
+uint8_t
+history_number_stream(uint64_t handle)
+{
+	for (unsigned i = 0; handle != 0 && i < HISTORY_WAITED; i++) {
+		uint64_t there = 0;
+
+		if (atomic_compare_exchange_strong(
+			&waited[i], &there, handle) ||
+		    there == handle)
+			return (uint8_t)(i + 1);
+	}
+	return 0;
+}
+
+static uint64_t
+at_most(uint64_t value, uint64_t most)
+{
+	return value < most ? value : most;
+}
+
+void
+history_add_served(struct trace_event *event)
+{
+	const struct served *served = &served_here.served;
+	uint64_t grown =
+	    (served->grown_bytes + HISTORY_GROWN - 1) / HISTORY_GROWN;
+
+	event->served_by = (uint8_t)served->by;
+	event->waits = (uint8_t)at_most(served->waits, UINT8_MAX);
+	event->waited_for = history_number_stream(served->waited_for);
+	event->moved = (uint16_t)at_most(served->moved, UINT16_MAX);
+	event->grown = (uint16_t)at_most(grown, UINT16_MAX);
+}
+
+struct served
+history_served(const struct trace_event *event)
+{
+	unsigned number = event->waited_for;
+
+	return (struct served){ .by = (enum served_by)event->served_by,
+		.waits = event->waits,
+		.waited_for = number > 0 ? atomic_load(&waited[number - 1]) : 0,
+		.moved = event->moved,
+		.grown_bytes = event->grown * (uint64_t)HISTORY_GROWN };
+}
+
 /* ---- Texts of a thread ------------------------------------------------- */
 
 enum weir_status

@@ -18,6 +18,7 @@
 #include <weir/trace.h>
 
 #include "base/clock.h"
+#include "trace/served.h"
 #include "trace/stack.h"
 
 /* X(name): the actions, as PyTorch names them. */
@@ -56,12 +57,37 @@ struct trace_event {
 	uint32_t stack;    /* of the history's table; 0: none */
 
 	/* Set by history_add(). */
-	uint32_t action;
-	uint32_t thread; /* the system's number of it */
-	uint32_t metadata;
-	uint32_t compile;
+	uint8_t action;
+
+	/* How an allocation was served, by history_add_served(); else 0. What
+	 * does not fit is the largest number there is. */
+	uint8_t served_by; /* enum served_by */
+	uint8_t waits;
+	uint8_t waited_for; /* a number of history_number_stream() */
+
+	uint32_t thread;   /* the system's number of it */
+	uint16_t metadata; /* texts, which are TEXTS_MAX at most */
+	uint16_t compile;
+	uint16_t moved; /* handles */
+	uint16_t grown; /* new memory, in units of HISTORY_GROWN */
 	uint64_t ticks;
 };
+
+_Static_assert(sizeof(struct trace_event) == 64, "as <weir/trace.h> says");
+
+enum { HISTORY_GROWN = 2 << 20 };
+
+/* Say in the event of an allocation how the calling thread's request for it was
+ * served: trace/served.h. */
+void history_add_served(struct trace_event *event);
+
+/* How the allocation of an event was served. */
+struct served history_served(const struct trace_event *event);
+
+/* A stream that was waited for, as a number that events have room for: from 1
+ * on, or 0 once there have been HISTORY_WAITED others. */
+enum { HISTORY_WAITED = 255 };
+uint8_t history_number_stream(uint64_t handle);
 
 struct history_ring {
 	struct trace_event *events; /* NULL: no memory yet, or none to be had */
@@ -282,10 +308,15 @@ history_add(struct history_ring *ring, enum trace_action action,
 	struct trace_event *event = ring->at;
 	ring->at = event + 1 == ring->end ? ring->events : event + 1;
 	ring->next++;
-	event->action = action;
+	event->moved = 0;
+	event->grown = 0;
+	event->action = (uint8_t)action;
+	event->served_by = 0;
+	event->waits = 0;
+	event->waited_for = 0;
 	event->thread = stamp->by.thread;
-	event->metadata = stamp->by.metadata;
-	event->compile = stamp->by.compile;
+	event->metadata = (uint16_t)stamp->by.metadata;
+	event->compile = (uint16_t)stamp->by.compile;
 	event->ticks = stamp->ticks;
 	return event;
 }

@@ -61,28 +61,39 @@ plural(uint64_t n)
 	return n == 1 ? "" : "s";
 }
 
+/* "2 waits 120 us for stream 3": the latest of them was for that one. */
 static void
-add_waits(struct phrase *phrase, const struct served *served)
+add_waits(struct phrase *phrase, const struct served *served,
+    const struct served_wait *wait)
 {
 	char count[16] = "";
+	char took[32] = "";
+	char stream[64] = "";
 
 	if (served->waits == 0)
 		return;
 	if (served->waits > 1)
 		snprintf(count, sizeof(count), "%" PRIu32 " ", served->waits);
-	if (served->waited_for != 0)
-		add_part(phrase, "%swait%s for stream 0x%" PRIx64, count,
-		    plural(served->waits), served->waited_for);
-	else
-		add_part(phrase, "%swait%s", count, plural(served->waits));
+	if (wait != NULL && wait->is_measured)
+		snprintf(
+		    took, sizeof(took), " %" PRIu64 " us", wait->ns / 1000);
+	if (wait != NULL)
+		snprintf(
+		    stream, sizeof(stream), " for stream %s", wait->stream);
+	else if (served->waited_for != 0) /* else it is not known */
+		snprintf(stream, sizeof(stream), " for stream 0x%" PRIx64,
+		    served->waited_for);
+	add_part(
+	    phrase, "%swait%s%s%s", count, plural(served->waits), took, stream);
 }
 
 static void
-add_effort(struct phrase *phrase, const struct served *served)
+add_effort(struct phrase *phrase, const struct served *served,
+    const struct served_wait *wait)
 {
 	char bytes[32];
 
-	add_waits(phrase, served);
+	add_waits(phrase, served, wait);
 	if (served->host_waits > 0)
 		add_part(phrase, "%" PRIu32 " host wait%s", served->host_waits,
 		    plural(served->host_waits));
@@ -111,15 +122,22 @@ speaks_for_itself(const struct served *served)
 }
 
 const char *
-served_text(const struct served *served, char text[SERVED_TEXT])
+served_phrase(const struct served *served, const struct served_wait *wait,
+    char text[SERVED_TEXT])
 {
 	struct phrase phrase = { .text = text };
 
 	text[0] = '\0';
 	if (!speaks_for_itself(served))
 		add_part(&phrase, "%s", served_word(served->by));
-	add_effort(&phrase, served);
+	add_effort(&phrase, served, wait);
 	return text;
+}
+
+const char *
+served_text(const struct served *served, char text[SERVED_TEXT])
+{
+	return served_phrase(served, NULL, text);
 }
 
 const char *
@@ -132,7 +150,7 @@ served_tried(const struct served *served, char text[SERVED_TEXT])
 		if ((served->tried >> by & 1) != 0)
 			add_part(
 			    &phrase, "%s", served_word((enum served_by)by));
-	add_effort(&phrase, served);
+	add_effort(&phrase, served, NULL);
 	return text;
 }
 

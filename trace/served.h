@@ -58,6 +58,15 @@ const char *served_word(enum served_by by);
 enum { SERVED_TEXT = 160 };
 const char *served_text(const struct served *served, char text[SERVED_TEXT]);
 
+/* As served_text(), where more is known of the waits. */
+struct served_wait {
+	const char *stream; /* the name of the stream that was waited for */
+	uint64_t ns;        /* that the waits took */
+	bool is_measured;
+};
+const char *served_phrase(const struct served *served,
+    const struct served_wait *wait, char text[SERVED_TEXT]);
+
 /* Write what was tried, and what it did: "ready run, cached, 2 waits". */
 const char *served_tried(const struct served *served, char text[SERVED_TEXT]);
 

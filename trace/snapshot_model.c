@@ -39,6 +39,7 @@ static const struct {
 	ARRAY(events.pool),
 	ARRAY(events.context),
 	ARRAY(events.metadata),
+	ARRAY(events.served_by),
 	ARRAY(events.device),
 	ARRAY(events.action),
 };

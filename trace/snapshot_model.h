@@ -120,8 +120,9 @@ struct snapshot_events {
 	int64_t *time_us; /* since 1970; 0 where the file has none */
 	uint32_t *stack;
 	uint32_t *pool;
-	uint32_t *context;  /* string: what was being compiled */
-	uint32_t *metadata; /* string: what the program said */
+	uint32_t *context;   /* string: what was being compiled */
+	uint32_t *metadata;  /* string: what the program said */
+	uint32_t *served_by; /* string: how an allocation was served */
 	uint16_t *device;
 	uint8_t *action;
 };
@@ -147,7 +148,7 @@ struct snapshot_setting {
 	uint32_t value; /* string */
 };
 
-enum { SNAPSHOT_ARRAYS = 21 };
+enum { SNAPSHOT_ARRAYS = 22 };
 
 struct snapshot {
 	uint32_t segment_count;
@@ -228,12 +229,12 @@ enum snapshot_array {
 	SNAPSHOT_ARRAY_SETTINGS,
 	SNAPSHOT_ARRAY_STRINGS,
 	SNAPSHOT_ARRAY_TEXT,
-	SNAPSHOT_ARRAY_EVENTS, /* the first of ten: the fields of events */
+	SNAPSHOT_ARRAY_EVENTS, /* the first of eleven: the fields of events */
 };
 
 /*
  * Make room for `more` entries behind the `count` that an array has; of
- * events, in all ten. What is pointed to moves.
+ * events, in all eleven. What is pointed to moves.
  *
  * @return WEIR_OK; WEIR_EHOSTMEM; WEIR_EINVAL where 32 bits do not count them
  */

@@ -255,6 +255,7 @@ make_event(const struct fields *fields, uint32_t *row)
 	events->pool[i] = take_pool(fields, KEY_POOL_ID);
 	events->context[i] = take_string(fields, KEY_COMPILE_CONTEXT);
 	events->metadata[i] = take_string(fields, KEY_USER_METADATA);
+	events->served_by[i] = take_string(fields, KEY_SERVED_BY);
 	events->device[i] = 0;
 	*row = events->count++;
 	return WEIR_OK;

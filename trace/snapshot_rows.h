@@ -37,6 +37,7 @@
 	X(KEY_SEGMENT_POOL_ID, "segment_pool_id")                              \
 	X(KEY_SEGMENT_TYPE, "segment_type")                                    \
 	X(KEY_SEGMENTS, "segments")                                            \
+	X(KEY_SERVED_BY, "served_by")                                          \
 	X(KEY_SIZE, "size")                                                    \
 	X(KEY_STAGE, "stage")                                                  \
 	X(KEY_STATE, "state")                                                  \

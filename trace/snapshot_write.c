@@ -44,6 +44,7 @@ enum { NOTES_AT_ONCE = 256 };
 	X(thread_id)                                                           \
 	X(seq)                                                                 \
 	X(block_size)                                                          \
+	X(served_by)                                                           \
 	X(name)                                                                \
 	X(stage)                                                               \
 	X(START)                                                               \
@@ -309,6 +310,17 @@ put_origin(struct snapshot_file *s, const struct trace_event *event)
 	writer_uint(&s->w, event->thread);
 }
 
+/* "wait for stream 0x7f10, grown 64.00 MiB" */
+static void
+put_served(struct snapshot_file *s, const struct trace_event *event)
+{
+	struct served served = history_served(event);
+	char text[SERVED_TEXT];
+
+	key(s, WORD_served_by);
+	writer_text(&s->w, served_text(&served, text));
+}
+
 static void
 put_event(
     struct snapshot_file *s, const struct trace_event *event, uint64_t seq)
@@ -335,6 +347,8 @@ put_event(
 		key(s, WORD_block_size);
 		writer_uint(&s->w, event->granules * (uint64_t)WEIR_GRANULE);
 	}
+	if (event->served_by != SERVED_own)
+		put_served(s, event);
 	if (event->stack != 0) {
 		key(s, WORD_frames);
 		frames_write(s->frames, &s->w, event->stack);

@@ -84,6 +84,8 @@ add(const struct arena *arena, struct history_ring *ring,
 	event->pool = arena->pool;
 	event->granules = of->granules;
 	event->stack = of->stack;
+	if (action == TRACE_alloc && served_here.told)
+		history_add_served(event);
 }
 
 static void
@@ -165,6 +167,7 @@ void
 tell_new(struct block *block)
 {
 	block->stack = tell_of(block, CALLS, TRACE_alloc, TRACE_alloc);
+	served_here.told = false;
 }
 
 void

@@ -409,3 +409,48 @@ TEST(annotations_that_say_nothing_are_refused)
 	EXPECT_STATUS(weir_annotate("x", WEIR_STAGE_START, 0), WEIR_EHOSTMEM);
 	meta_fail(0, 0);
 }
+
+/* ---- How allocations were served --------------------------------------- */
+
+TEST(an_event_says_how_its_allocation_was_served)
+{
+	struct trace_event event = { 0 };
+
+	served_here.served = (struct served){ .by = SERVED_grown,
+		.waits = 2,
+		.waited_for = 0x7f10,
+		.moved = 3,
+		.grown_bytes = (2 << 20) + 1 };
+	history_add_served(&event);
+	struct served served = history_served(&event);
+	EXPECT_EQ(served.by, SERVED_grown);
+	EXPECT_EQ(served.waits, 2);
+	EXPECT_EQ(served.waited_for, 0x7f10);
+	EXPECT_EQ(served.moved, 3);
+	EXPECT_EQ(served.grown_bytes, 4 << 20);
+}
+
+TEST(what_an_event_has_no_room_for_is_cut)
+{
+	struct trace_event event = { 0 };
+
+	served_here.served = (struct served){ .by = SERVED_wait,
+		.waits = 1000,
+		.moved = 100000,
+		.grown_bytes = UINT64_C(1) << 50 };
+	history_add_served(&event);
+	struct served served = history_served(&event);
+	EXPECT_EQ(served.by, SERVED_wait);
+	EXPECT_EQ(served.waits, UINT8_MAX);
+	EXPECT_EQ(served.moved, UINT16_MAX);
+	EXPECT_EQ(served.grown_bytes, UINT16_MAX * (uint64_t)HISTORY_GROWN);
+}
+
+TEST(streams_that_were_waited_for_are_numbered_until_there_are_too_many)
+{
+	EXPECT_EQ(history_number_stream(0), 0);
+	for (unsigned i = 1; i <= HISTORY_WAITED; i++)
+		EXPECT_EQ(history_number_stream(1000 + i), i);
+	EXPECT_EQ(history_number_stream(5), 0);
+	EXPECT_EQ(history_number_stream(1001), 1);
+}

@@ -43,11 +43,26 @@ TEST(effort_follows_the_word_of_another_way)
 {
 	struct served served = { .by = SERVED_reclaimed,
 		.waits = 3,
+		.waited_for = 16,
 		.host_waits = 2,
 		.grown_bytes = 2 * MIB };
 
 	EXPECT_STR_EQ(served_text(&served, text),
-	    "given back, 3 waits, 2 host waits, grown 2.00 MiB");
+	    "given back, 3 waits for stream 0x10, 2 host waits, grown 2.00 "
+	    "MiB");
+}
+
+TEST(what_is_known_of_waits_is_said)
+{
+	struct served served = { .by = SERVED_wait, .waits = 2 };
+	struct served_wait wait = { .stream = "3" };
+
+	EXPECT_STR_EQ(
+	    served_phrase(&served, &wait, text), "2 waits for stream 3");
+	wait.ns = 120900;
+	wait.is_measured = true;
+	EXPECT_STR_EQ(
+	    served_phrase(&served, &wait, text), "2 waits 120 us for stream 3");
 }
 
 TEST(what_was_tried_is_in_the_order_of_the_ladder)
@@ -56,6 +71,7 @@ TEST(what_was_tried_is_in_the_order_of_the_ladder)
 		    1u << SERVED_ready | 1u << SERVED_grown,
 		.waits = 2 };
 
+	/* The stream is not known. */
 	EXPECT_STR_EQ(
 	    served_tried(&served, text), "ready run, grown, any wait, 2 waits");
 }

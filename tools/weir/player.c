@@ -15,6 +15,7 @@
 #include <weir/stream.h>
 #include <weir/weir.h>
 
+#include "tools/weir/explain.h"
 #include "tools/weir/player.h"
 #include "tools/weir/progress.h"
 #include "tools/weir/stage.h"
@@ -47,6 +48,7 @@ struct player {
 	struct stage *stage;
 	struct played_stream *streams; /* by the trace's number */
 	struct played *blocks;
+	struct explain *explain; /* NULL: not asked for */
 	uint64_t random;
 	uint64_t live_bytes;
 	uint64_t device_allocs;   /* when the driver was last asked */
@@ -197,20 +199,57 @@ stream_of(struct player *player, size_t number)
 	return *stream;
 }
 
+/* The trace's number of a stream; one more than all if it is none of them. */
+static unsigned
+number_of(const void *closure, uint64_t handle)
+{
+	const struct player *player = closure;
+	unsigned i = 0;
+
+	while (i < player->trace->stream_count &&
+	    (uint64_t)(uintptr_t)player->streams[i].handle != handle)
+		i++;
+	return i;
+}
+
+/* weir_malloc(), and how it went about it. False, and a complaint, on a failure
+ * but a want of memory. */
+static bool
+request(struct player *player, const struct trace_row *row, weir_stream stream,
+    void **address)
+{
+	struct explain_call call = {
+		.row = (size_t)(row - player->trace->rows) + 1,
+		.size = row->size,
+		.stream = row->stream,
+		.number = number_of,
+		.closure = player
+	};
+	uint64_t began_ns = 0;
+
+	explain_begin(player->explain);
+	if (player->explain != NULL)
+		began_ns = stage_now_ns(player->stage);
+	*address = weir_malloc(row->size, stream);
+	call.failed = *address == NULL;
+	if (call.failed && weir_last_status() != WEIR_ENOMEM) {
+		complain("%s", weir_last_error());
+		return false;
+	}
+	if (player->explain != NULL)
+		call.host_ns = stage_now_ns(player->stage) - began_ns;
+	return explain_end(player->explain, &call);
+}
+
 static bool
 play_alloc(struct player *player, const struct trace_row *row)
 {
 	weir_stream stream = stream_of(player, row->stream);
 	void *address;
 
-	if (stream == NULL)
+	if (stream == NULL || !request(player, row, stream, &address))
 		return false;
-	address = weir_malloc(row->size, stream);
 	player->figures->allocs++;
-	if (address == NULL && weir_last_status() != WEIR_ENOMEM) {
-		complain("%s", weir_last_error());
-		return false;
-	}
 	if (address == NULL) {
 		player->figures->ooms++;
 		return true;
@@ -578,6 +617,40 @@ clean_up(struct player *player)
 	return true;
 }
 
+/* Begin to see how requests are served, if that is asked for. */
+static bool
+begin_explain(struct player *player)
+{
+	if (!player->choices->explain)
+		return true;
+	player->explain = explain_new();
+	if (player->explain == NULL)
+		complain("out of memory");
+	return player->explain != NULL;
+}
+
+static void
+end_explain(struct player *player)
+{
+	if (player->explain == NULL)
+		return;
+	player->figures->ways = explain_ways(player->explain);
+	player->figures->costliest =
+	    explain_costliest(player->explain, player->choices->costliest);
+	explain_free(player->explain);
+}
+
+void
+figures_drop(struct figures *figures)
+{
+	json_decref(figures->driver_calls);
+	json_decref(figures->ways);
+	json_decref(figures->costliest);
+	figures->driver_calls = NULL;
+	figures->ways = NULL;
+	figures->costliest = NULL;
+}
+
 bool
 play(const struct trace *trace, const struct play_choices *choices,
     struct figures *out)
@@ -591,18 +664,17 @@ play(const struct trace *trace, const struct play_choices *choices,
 	*out = (struct figures){ 0 };
 	player.stage = stage_open();
 	if (player.stage != NULL) {
-		good = prepare(&player) && play_rows(&player) &&
-		    collect(&player) && finish(&player) && clean_up(&player) &&
-		    compare(&player);
+		good = prepare(&player) && begin_explain(&player) &&
+		    play_rows(&player) && collect(&player) && finish(&player) &&
+		    clean_up(&player) && compare(&player);
 		if (choices->check || choices->touch)
 			out->faults += stage_violations(player.stage);
 		stage_close(player.stage);
 	}
+	end_explain(&player);
 	free(player.streams);
 	free(player.blocks);
-	if (!good) {
-		json_decref(out->driver_calls);
-		out->driver_calls = NULL;
-	}
+	if (!good)
+		figures_drop(out);
 	return good;
 }

@@ -18,6 +18,8 @@ struct play_choices {
 	bool check;           /* weir_check() now and then, and at the end */
 	bool touch;           /* write each block, and look at it at its free */
 	bool until_oom;       /* stop at the first request that fails */
+	bool explain;         /* how requests were served */
+	size_t costliest;     /* requests that are listed then */
 };
 
 /* The figures of a playback. Peaks are in bytes. */
@@ -53,7 +55,12 @@ struct figures {
 	bool simulated;
 	char device[256];
 	json_t *driver_calls; /* by entry point; null where not counted */
+	json_t *ways;         /* of explain.h; NULL: not asked for */
+	json_t *costliest;
 };
+
+/* Drop the objects of a playback's figures. */
+void figures_drop(struct figures *figures);
 
 /*
  * Play a trace on device 0, which weir must not have used before in this

@@ -15,6 +15,9 @@
  * middle of a function has not lost it. */
 static json_t *all_figures;
 
+/* Requests that --explain lists: a screen has them and the sums. */
+enum { COSTLIEST = 10 };
+
 struct choices {
 	struct trial_choices trial;
 	bool json;
@@ -39,6 +42,8 @@ static const struct argp_option flags[] = {
 	    "write to all memory, and check it every 1000 rows", 0 },
 	{ "touch", 't', NULL, 0,
 	    "write to each block, and check it at its free", 0 },
+	{ "explain", 'w', "N", OPTION_ARG_OPTIONAL,
+	    "say how requests were served; the N costliest", 0 },
 	{ "fit", 'f', NULL, 0,
 	    "find the smallest limit at which no request fails", 0 },
 	{ "sim", 's', NULL, 0,
@@ -56,6 +61,17 @@ take_number(const struct argp_state *state, const char *flag, const char *value,
 		argp_error(state, "%s is a number from %g to %g, not '%s'",
 		    flag, least, most, value);
 	return number;
+}
+
+static uint64_t
+take_count(const struct argp_state *state, const char *flag, const char *value)
+{
+	uint64_t count = 0;
+
+	if (!count_parse(value, UINT64_MAX, &count))
+		argp_error(
+		    state, "%s is a whole number, not '%s'", flag, value);
+	return count;
 }
 
 static int
@@ -98,15 +114,18 @@ take_flag(int key, char *value, struct argp_state *state)
 		play->late_us = take_number(state, "--late", value, 0, 1e9);
 		return 0;
 	case 'e':
-		if (!count_parse(value, UINT64_MAX, &play->seed))
-			argp_error(
-			    state, "--seed is a whole number, not '%s'", value);
+		play->seed = take_count(state, "--seed", value);
 		return 0;
 	case 'k':
 		play->check = true;
 		return 0;
 	case 't':
 		play->touch = true;
+		return 0;
+	case 'w':
+		play->explain = true;
+		if (value != NULL)
+			play->costliest = take_count(state, "--explain", value);
 		return 0;
 	case 'f':
 		choices->fit = true;
@@ -132,7 +151,7 @@ take_flag(int key, char *value, struct argp_state *state)
 
 const struct argp argp_replay = { flags, take_flag, "TRACE...",
 	"Play recorded allocations through weir, each trace from an empty "
-	"arena, and print what they took.\v"
+	"arena.\v"
 	"A TRACE is a memory snapshot or CSV "
 	"(action,addr,size,stream,time_us), "
 	"plain or compressed by xz or gzip; - is stdin. Efficiency is peak "
@@ -218,7 +237,8 @@ cmd_replay(int argc, char **argv)
 {
 	struct choices choices = { .trial.play = { .limit_bytes = UINT64_MAX,
 				       .speed = 1,
-				       .seed = 1 },
+				       .seed = 1,
+				       .costliest = COSTLIEST },
 		.device = -1 };
 	int result = TOOL_DONE;
 

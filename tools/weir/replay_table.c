@@ -209,11 +209,57 @@ print_details(const json_t *figures)
 	return printed;
 }
 
+static const struct column ways[] = {
+	{ "served by", "way", add_text },
+	{ "requests", "requests", add_count },
+	{ "bytes", "size_bytes", add_bytes },
+	{ "host time", "host_us", add_ms },
+	{ "gpu waits", "gpu_waits", add_count },
+	{ "measured", "measured_wait_us", add_ms },
+	{ "host waits", "host_waits", add_count },
+	{ "handles moved", "moved_handles", add_count },
+	{ "grown", "grown_bytes", add_bytes },
+};
+
+static const struct column costliest[] = {
+	{ "costliest: served by", "served_by", add_text },
+	{ "row", "row", add_count },
+	{ "bytes", "size_bytes", add_bytes },
+	{ "stream", "stream", add_count },
+	{ "host time", "host_us", add_ms },
+	{ "measured", "measured_wait_us", add_ms },
+};
+
+/* How the requests of one trace were served. */
+static bool
+print_served(const json_t *figures, bool alone)
+{
+	const json_t *sums = json_object_get(figures, "served");
+	const json_t *dearest = json_object_get(figures, "costliest");
+
+	if (sums == NULL)
+		return true;
+	putchar('\n');
+	if (!alone)
+		printf("%s\n",
+		    json_string_value(json_object_get(figures, "name")));
+	if (!print_rows(sums, ways, sizeof(ways) / sizeof(ways[0])))
+		return false;
+	if (json_array_size(dearest) == 0)
+		return true;
+	putchar('\n');
+	return print_rows(
+	    dearest, costliest, sizeof(costliest) / sizeof(costliest[0]));
+}
+
 bool
 replay_print(const json_t *all)
 {
 	const json_t *first = json_array_get(all, 0);
 	bool fitted = json_object_get(first, "fit_bytes") != NULL;
+	bool alone = json_array_size(all) == 1;
+	const json_t *one;
+	size_t i;
 
 	if (first == NULL)
 		return true;
@@ -223,6 +269,13 @@ replay_print(const json_t *all)
 	if (!print_rows(all, memory, MEMORY - (fitted ? 0 : FIT_COLUMNS)))
 		return false;
 	putchar('\n');
-	return print_rows(all, effort, EFFORT) &&
-	    (json_array_size(all) > 1 || print_details(first));
+	if (!print_rows(all, effort, EFFORT) ||
+	    (alone && !print_details(first)))
+		return false;
+	json_array_foreach(all, i, one)
+	{
+		if (!print_served(one, alone))
+			return false;
+	}
+	return true;
 }

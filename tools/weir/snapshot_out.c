@@ -133,6 +133,9 @@ out_event(const struct snapshot *snapshot, uint32_t i, FILE *out)
 	if (events->metadata[i] != 0)
 		out_key("user_metadata",
 		    snapshot_text(snapshot, events->metadata[i]), out);
+	if (events->served_by[i] != 0)
+		out_key("served_by",
+		    snapshot_text(snapshot, events->served_by[i]), out);
 	if (events->stack[i] != 0) {
 		fputs(", ", out);
 		out_frames(snapshot, events->stack[i], out);

@@ -115,15 +115,20 @@ print_event(const struct snapshot *snapshot, const struct course *course,
 	char action[VIEW_TEXT];
 	char site[VIEW_TEXT];
 	char stream[VIEW_TEXT];
+	char served[VIEW_TEXT] = "";
 
 	plain_text(snapshot_action_name(snapshot, events->action[i]), action);
-	printf("%12.3f  %-14s  %12" PRIx64 "  %12s  %9s  %12s  %s\n",
+	if (events->served_by[i] != 0)
+		plain_text(
+		    snapshot_text(snapshot, events->served_by[i]), served);
+	printf("%12.3f  %-14s  %12" PRIx64 "  %12s  %9s  %12s  %s%s%s%s\n",
 	    ms_since(snapshot, course, i), action, events->address[i],
 	    size_text(events->bytes[i]), stream_text(events->stream[i], stream),
 	    size_text(live),
-	    events->stack[i] == 0 ?
-		"" :
-		site_text(snapshot, events->stack[i], site));
+	    events->stack[i] == 0 ? "" :
+				    site_text(snapshot, events->stack[i], site),
+	    events->stack[i] != 0 && served[0] != '\0' ? "; " : "",
+	    served[0] != '\0' ? "served by: " : "", served);
 }
 
 static bool
@@ -142,6 +147,9 @@ print_event_json(const struct snapshot *snapshot, uint32_t i, uint64_t live)
 	put_number(object, "stream", events->stream[i]);
 	put_number(object, "time_us", (uint64_t)events->time_us[i]);
 	put_number(object, "live_bytes", live);
+	if (events->served_by[i] != 0)
+		json_object_set_new(object, "served_by",
+		    json_string(snapshot_text(snapshot, events->served_by[i])));
 	json_object_set_new(
 	    object, "frames", stack_json(snapshot, events->stack[i]));
 	printed = json_print(object, JSON_COMPACT, stdout);

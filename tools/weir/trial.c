@@ -82,6 +82,10 @@ figures_json(const struct trace *trace, const struct trial_choices *choices,
 	    object, "simulated", json_boolean(figures->simulated));
 	json_object_set_new(object, "device", json_string(figures->device));
 	json_object_set(object, "driver_calls", figures->driver_calls);
+	if (figures->ways != NULL) {
+		json_object_set(object, "served", figures->ways);
+		json_object_set(object, "costliest", figures->costliest);
+	}
 	if (choices->play.touch)
 		add_number(object, "mismatches", figures->mismatches);
 	if (trace->device >= 0)
@@ -133,7 +137,7 @@ play_file(const char *path, const struct trial_choices *choices, FILE *out)
 		if (send_figures(out, &trace, choices, &figures) &&
 		    figures.faults == 0 && figures.mismatches == 0)
 			status = TOOL_DONE;
-		json_decref(figures.driver_calls);
+		figures_drop(&figures);
 	}
 	trace_drop(&trace);
 	return status;
@@ -249,6 +253,7 @@ try_limit(const char *path, const struct trial_choices *choices, uint64_t bytes,
 
 	limited.play.limit_bytes = bytes;
 	limited.play.until_oom = true;
+	limited.play.explain = false;
 	status = trial_run(path, &limited, &figures);
 	*fits = json_integer_value(json_object_get(figures, "ooms")) == 0;
 	json_decref(figures);

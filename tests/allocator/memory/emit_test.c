@@ -93,6 +93,43 @@ TEST(an_allocation_and_its_free_are_events)
 	expect_healthy();
 }
 
+TEST(an_allocation_is_told_with_what_served_it)
+{
+	weir_stream stream = new_stream();
+
+	conf("tcache:0");
+	take(512, new_stream());
+	/* What a request did before the history began is no part of it. */
+	start(WEIR_HISTORY_NONE);
+	char *block = take(8 * MIB, stream);
+	expect_events("segment_map alloc");
+	EXPECT_EQ(events[0].served_by, SERVED_own);
+	EXPECT_EQ(events[1].served_by, SERVED_grown);
+	EXPECT_EQ(history_served(&events[1]).grown_bytes, 8 * MIB);
+	give(block);
+	take(8 * MIB, stream);
+	expect_events("free_requested free_completed alloc");
+	for (int i = 0; i < 3; i++)
+		EXPECT_EQ(events[i].served_by, SERVED_own);
+}
+
+TEST(what_a_skipped_event_would_have_said_is_not_said_by_the_next)
+{
+	struct weir_history history = {
+		.struct_size = sizeof(history), .skip = "alloc", .clear = true
+	};
+	weir_stream stream = new_stream();
+
+	conf("tcache:0");
+	EXPECT_OK(weir_history_start(&history));
+	char *block = take(8 * MIB, stream);
+	start(WEIR_HISTORY_NONE);
+	give(block);
+	take(8 * MIB, stream);
+	expect_events("free_requested free_completed alloc");
+	EXPECT_EQ(events[2].served_by, SERVED_own);
+}
+
 TEST(what_a_thread_cache_serves_is_an_event_too)
 {
 	static const size_t sizes[] = { 100, 4096, 64 * KIB, 65 * KIB,

@@ -462,6 +462,23 @@ TEST(events_have_all_their_keys)
 	EXPECT_STR_EQ(text(event, "compile_context"), "N/A");
 }
 
+TEST(an_allocation_says_what_served_it_if_its_own_memory_did_not)
+{
+	weir_stream stream = new_stream();
+
+	start(WEIR_HISTORY_NONE);
+	give(take(8 * MIB, stream));
+	take(8 * MIB, stream);
+	json_t *trace = trace_of(snapshot(), 0);
+	EXPECT_EQ(json_array_size(trace), 5);
+	EXPECT_STR_EQ(text(json_array_get(trace, 1), "action"), "alloc");
+	EXPECT_STR_EQ(
+	    text(json_array_get(trace, 1), "served_by"), "grown 8.00 MiB");
+	for (size_t i = 2; i < 5; i++)
+		EXPECT_NULL(
+		    json_object_get(json_array_get(trace, i), "served_by"));
+}
+
 TEST(a_failure_has_the_devices_free_bytes_for_an_address)
 {
 	start(WEIR_HISTORY_NONE);

@@ -90,6 +90,22 @@ TEST(every_key_is_in_the_manual_and_objects_have_a_version)
 	free(text);
 }
 
+TEST(what_only_a_flag_prints_is_in_the_manual_too)
+{
+	char *text = manual();
+	struct command_result result =
+	    command_weir("replay", "--json", "--explain", train(), NULL);
+	json_t *json;
+
+	*strchr(result.out, '\n') = '\0'; /* the first device */
+	json = json_loads(result.out, 0, NULL);
+	EXPECT_NOT_NULL(json_object_get(json, "served"));
+	expect_keys(json, text);
+	json_decref(json);
+	command_free(&result);
+	free(text);
+}
+
 TEST(two_snapshots_are_in_the_manual_too)
 {
 	static const char *const commands[] = { "diff", "merge" };

@@ -780,6 +780,140 @@ TEST(text_is_a_table_with_a_line_a_trace)
 	free(one);
 }
 
+/* ---- How requests were served ---------------------------------------- */
+
+/* The second block waits for what stream 1 does with the first. The third is
+ * larger, so that weir looks at everything and sees that the wait is over. */
+static const char waiting[] = "a,1000,20971520,0,0\n"
+			      "k,0,50000,1,0\n"
+			      "r,1000,20971520,1,0\n"
+			      "f,1000,20971520,0,0\n"
+			      "a,2000,20971520,0,10000\n"
+			      "k,0,1000,0,20000\n"
+			      "f,2000,20971520,0,20000\n"
+			      "c,1000,20971520,0,50000\n"
+			      "a,3000,33554432,0,90000\n";
+
+/* The sum of a key over all ways. */
+static uint64_t
+sum_of_ways(const json_t *json, const char *key)
+{
+	const json_t *way;
+	uint64_t sum = 0;
+	size_t i;
+
+	json_array_foreach(json_object_get(json, "served"), i, way)
+	{
+		sum += number(way, key);
+	}
+	return sum;
+}
+
+TEST(a_request_that_waited_says_for_which_stream_and_how_long)
+{
+	struct command_result result;
+	char *path = trace_of(waiting);
+	const json_t *costliest;
+	const char *text;
+	uint64_t us = 0;
+	int end = 0;
+	json_t *json;
+
+	result = command_weir("replay", "--json", "--explain", path,
+	    "--conf=prefer:memory,decay_ms:off", NULL);
+	EXPECT_EQ(result.status, 0);
+	json = parsed(result.out);
+	if (!simulated(json))
+		SKIP("times are exact on the simulated device only");
+	costliest = json_array_get(json_object_get(json, "costliest"), 0);
+	EXPECT_EQ(number(costliest, "row"), 5);
+	EXPECT_EQ(number(costliest, "size_bytes"), 20 * MIB);
+	EXPECT_EQ(number(costliest, "stream"), 0);
+	us = number(costliest, "measured_wait_us");
+	EXPECT_GE(us, 39000);
+	EXPECT_LE(us, 41000);
+	text = json_string_value(json_object_get(costliest, "served_by"));
+	EXPECT_EQ(sscanf(text, "wait %*u us for stream 1%n", &end), 0);
+	EXPECT_EQ((size_t)end, strlen(text));
+	json_decref(json);
+	command_free(&result);
+	free(path);
+}
+
+TEST(every_request_was_served_in_one_way)
+{
+	struct command_result result;
+	char *path = test_data("fsdp_prefetch.csv.xz");
+	json_t *json;
+
+	result = command_weir("replay", "--json", "--explain=3", path, NULL);
+	EXPECT_EQ(result.status, 0);
+	json = parsed(result.out);
+	EXPECT_EQ(sum_of_ways(json, "requests"), number(json, "allocs"));
+	EXPECT_EQ(sum_of_ways(json, "gpu_waits"), number(json, "gpu_waits"));
+	EXPECT_EQ(sum_of_ways(json, "host_waits"), number(json, "host_waits"));
+	EXPECT_GE(
+	    sum_of_ways(json, "grown_bytes"), number(json, "peak_held_bytes"));
+	EXPECT_GT(sum_of_ways(json, "measured_waits"), 0);
+	EXPECT_LE(
+	    sum_of_ways(json, "measured_waits"), number(json, "gpu_waits"));
+	EXPECT_EQ(json_array_size(json_object_get(json, "costliest")), 3);
+	json_decref(json);
+	/* It is played as without. */
+	json_t *other = replayed_with(path, NULL);
+	json = replayed_with(path, "--explain");
+	EXPECT_EQ(
+	    number(json, "peak_held_bytes"), number(other, "peak_held_bytes"));
+	EXPECT_EQ(number(json, "gpu_waits"), number(other, "gpu_waits"));
+	EXPECT_EQ(number(json, "map_calls"), number(other, "map_calls"));
+	json_decref(json);
+	json_decref(other);
+	command_free(&result);
+	free(path);
+}
+
+TEST(a_request_that_failed_says_what_was_tried)
+{
+	char *path = trace_of("a,1000,20971520,0,0\n"
+			      "a,2000,20971520,0,1\n");
+	struct command_result result = command_weir(
+	    "replay", "--json", "--explain", "--limit=32M", path, NULL);
+	json_t *json = parsed(result.out);
+	const json_t *failed =
+	    json_array_get(json_object_get(json, "served"), 1);
+
+	EXPECT_STR_EQ(
+	    json_string_value(json_object_get(failed, "way")), "out of memory");
+	EXPECT_EQ(number(failed, "requests"), 1);
+	EXPECT_STR_HAS(result.out, "out of memory; tried: ready run, ");
+	json_decref(json);
+	command_free(&result);
+	free(path);
+}
+
+TEST(people_see_the_ways_and_the_costliest_requests)
+{
+	char *path = trace_of(waiting);
+	struct command_result result =
+	    command_weir("replay", "--explain", path, NULL);
+
+	EXPECT_EQ(result.status, 0);
+	EXPECT_STR_HAS(result.out, "served by");
+	EXPECT_STR_HAS(result.out, "\ngrown 20.00 MiB ");
+	command_free(&result);
+	result = command_weir("replay", "--explain=0", path, NULL);
+	EXPECT_STR_HAS(result.out, "served by");
+	EXPECT_NULL(strstr(result.out, "costliest"));
+	command_free(&result);
+	result = command_weir("replay", path, NULL);
+	EXPECT_NULL(strstr(result.out, "served by"));
+	command_free(&result);
+	result = command_weir("replay", "--explain", path, path, NULL);
+	EXPECT_STR_HAS(result.out, "\nrows\nserved by");
+	command_free(&result);
+	free(path);
+}
+
 /* ---- Failures -------------------------------------------------------- */
 
 TEST(a_damaged_trace_is_named_with_its_line)
@@ -823,6 +957,7 @@ TEST(wrong_flags_are_usage_errors_that_name_them)
 		{ "--late=-1", "'-1'" },
 		{ "--seed=some", "'some'" },
 		{ "--seed=1.5", "'1.5'" },
+		{ "--explain=all", "'all'" },
 		{ "--fit", "--limit" },
 		{ "--conf=no_such_option:1", "no_such_option" },
 		{ "--conf=expandable_segments:perhaps", "perhaps" },
