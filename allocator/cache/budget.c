@@ -116,8 +116,10 @@ counts_tell_own(struct arena *arena, struct cache *used)
 		struct cache *cache = own_of(l);
 		if (!is_own(cache, arena))
 			continue;
-		tell_brought(cache);
-		any |= counts_tell(cache);
+		if (counts_has_news(cache)) {
+			tell_brought(cache);
+			any |= counts_tell(cache);
+		}
 		if (cache == used)
 			continue;
 		taken = sums_plus(taken, cache->room);

@@ -38,6 +38,14 @@ counts_give_room(struct cache *cache, struct sums room)
 	cache->room_given = room;
 }
 
+/* Has it anything to report, itself or in a depot? */
+static inline bool
+counts_has_news(const struct cache *cache)
+{
+	return cache->brought || cache->out.count != 0 ||
+	    cache->room.count != cache->room_given.count;
+}
+
 /* Report the counts of a cache. True if it has allocated anything: the caller
  * then notes the arena's peaks, after the last of its reports. */
 bool counts_tell(struct cache *cache);

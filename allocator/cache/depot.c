@@ -177,7 +177,7 @@ depot_take_many(struct depot *depot, enum drain which)
 	struct magazine *list = NULL;
 
 	lock_enter(&depot->lock);
-	for (size_t n = 1; n <= TCACHE_CLASSES; n++) {
+	for (size_t n = 1; n <= TCACHE_CLASSES && depot->bytes > 0; n++) {
 		struct shelf *shelf = &depot->shelves[n];
 		unsigned count =
 		    which == DRAIN_ALL ? shelf->count : shelf->idle;

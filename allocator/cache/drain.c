@@ -11,13 +11,6 @@
 #include "allocator/memory/arena.h"
 #include "allocator/memory/counters.h"
 
-/* The last class that an arena has blocks of. */
-static size_t
-last_class(const struct arena *arena)
-{
-	return arena->granule < WEIR_GRANULE ? TCACHE_CLASSES : TCACHE_BINS;
-}
-
 void
 cache_put_back(struct pools *pools, struct block *block, size_t bytes)
 {
@@ -72,10 +65,10 @@ tcache_empty_slots(struct cache *cache)
 static bool
 empty_bins(struct cache *cache)
 {
-	size_t last = cache->keeps ? last_class(cache->arena) : 0;
 	bool any = false;
 
-	for (size_t n = 1; n <= last; n++)
+	for (size_t n = cache_next_bin(cache, 1); n <= TCACHE_CLASSES;
+	     n = cache_next_bin(cache, n + 1))
 		any |= empty_bin(cache->pools, &cache->bins[n], n);
 	return any;
 }
@@ -254,7 +247,8 @@ tcache_bytes(const struct pools *pools)
 		const struct cache *cache = cache_of(l);
 		if (cache->pools != pools)
 			continue;
-		for (size_t n = 1; n <= TCACHE_CLASSES; n++)
+		for (size_t n = cache_next_bin(cache, 1); n <= TCACHE_CLASSES;
+		     n = cache_next_bin(cache, n + 1))
 			bytes += bin_bytes(&cache->bins[n], n);
 		for (unsigned i = 1; i <= cache->slots; i++)
 			bytes += cache->slot[i].size;

@@ -4,6 +4,9 @@
  */
 #include "allocator/cache/make.h"
 
+#include <stddef.h>
+#include <string.h>
+
 #include "allocator/cache/budget.h"
 #include "allocator/cache/drain.h"
 #include "allocator/cache/stop.h"
@@ -23,8 +26,10 @@ static _Atomic(bool (*)(const struct stream *)) avoided;
 static void
 delete_magazines(struct cache *cache)
 {
-	for (size_t n = 1; n <= TCACHE_CLASSES; n++)
+	for (size_t n = cache_next_bin(cache, 1); n <= TCACHE_CLASSES;
+	     n = cache_next_bin(cache, n + 1))
 		bin_delete(&cache->bins[n]);
+	memset(cache->made, 0, sizeof(cache->made));
 }
 
 /* Take a cache out of use; stopped or the caller's own, and told. It stays
@@ -109,17 +114,16 @@ tcache_forget(struct arena *arena)
 	}
 }
 
-/* Free the owner's cache at a place of its tables, which is dead or in the way
- * of another. */
+/* Drop the owner's cache at a place of its tables, which is dead or in the way
+ * of another. Where streams take each other's place one is kept, so that not
+ * all of it is zeroed each time. */
 static void
 drop_cache(struct tcache *t, struct cache *cache)
 {
-	for (unsigned i = 0; i < TCACHE_WAYS; i++) {
-		if (t->by_handle[i] == cache)
-			t->by_handle[i] = &t->none;
-		if (t->by_pools[i] == cache)
-			t->by_pools[i] = &t->none;
-	}
+	if (t->by_handle[cache->way_of_handle] == cache)
+		t->by_handle[cache->way_of_handle] = &t->none;
+	if (t->by_pools[cache->way] == cache)
+		t->by_pools[cache->way] = &t->none;
 	if (t->last == cache)
 		t->last = &t->none;
 	if (t->last_host == cache)
@@ -127,7 +131,10 @@ drop_cache(struct tcache *t, struct cache *cache)
 	if (t->latest_host.cache == cache)
 		t->latest_host.cache = &t->none;
 	list_remove(&cache->own_link);
-	meta_free(cache, sizeof(*cache));
+	if (t->spare == NULL)
+		t->spare = cache;
+	else
+		meta_free(cache, sizeof(*cache));
 }
 
 /* Free a place for a new cache: retire the one that is there. False if that one
@@ -139,13 +146,28 @@ make_place(struct tcache *t, struct cache **place, const struct arena *arena)
 
 	if (cache == &t->none)
 		return true;
-	if (!atomic_load_explicit(&cache->dead, memory_order_acquire)) {
+	if (tcache_is_alive(cache)) {
 		if (cache->arena != arena)
 			return false;
 		retire_cache(cache);
 	}
 	drop_cache(t, cache);
 	return true;
+}
+
+/* A cache that is all zero; NULL: no memory. */
+static struct cache *
+cache_new(struct tcache *t)
+{
+	struct cache *cache = t->spare;
+
+	if (cache == NULL)
+		return meta_zalloc(sizeof(*cache));
+	t->spare = NULL;
+	memset(cache, 0, offsetof(struct cache, slot));
+	memset(
+	    cache->misses, 0, sizeof(*cache) - offsetof(struct cache, misses));
+	return cache;
 }
 
 /* The key by which the hit path finds a cache. A default stream of another
@@ -204,8 +226,10 @@ static void
 make_cache(struct tcache *t, struct pools *pools, const struct options *options)
 {
 	bool host = arena_is_host(pools->arena);
-	struct cache **by_handle = &t->by_handle[tcache_way(tcache_key(pools))];
-	struct cache **by_pools = &t->by_pools[pools->index % TCACHE_WAYS];
+	unsigned way_of_handle = tcache_way(tcache_key(pools));
+	unsigned way = pools->index % TCACHE_WAYS;
+	struct cache **by_handle = &t->by_handle[way_of_handle];
+	struct cache **by_pools = &t->by_pools[way];
 
 	/* One that keeps nothing is not worth another's place. */
 	if (!host && pools->stream->handle == WEIR_STREAM_ANY &&
@@ -214,9 +238,11 @@ make_cache(struct tcache *t, struct pools *pools, const struct options *options)
 	if ((!host && !make_place(t, by_handle, pools->arena)) ||
 	    !make_place(t, by_pools, pools->arena))
 		return;
-	struct cache *cache = meta_zalloc(sizeof(*cache));
+	struct cache *cache = cache_new(t);
 	if (cache == NULL)
 		return;
+	cache->way = (uint8_t)way;
+	cache->way_of_handle = (uint8_t)way_of_handle;
 	set_up(cache, t, pools, options);
 	if (cache->keeps && pools->depot == NULL)
 		pools->depot = depot_new();
@@ -269,9 +295,7 @@ has_news(const struct arena *arena)
 
 	for (struct list *l = own->next; l != own; l = l->next) {
 		const struct cache *cache = own_of(l);
-		if (is_own(cache, arena) &&
-		    (cache->brought || cache->out.count != 0 ||
-			cache->room.count != cache->room_given.count))
+		if (counts_has_news(cache) && is_own(cache, arena))
 			return true;
 	}
 	return false;
@@ -356,5 +380,7 @@ tcache_thread_ends(void)
 		drop_cache(t, cache);
 	}
 	tcache_own = &tcache_nobody;
+	if (t->spare != NULL)
+		meta_free(t->spare, sizeof(*t->spare));
 	meta_free(t, sizeof(*t));
 }

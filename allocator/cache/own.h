@@ -58,6 +58,26 @@ tcache_of(const struct pools *pools)
 								     NULL;
 }
 
+/* The bin of a class has magazines from now on. */
+static inline void
+cache_note_bin(struct cache *cache, size_t n)
+{
+	cache->made[n / 64] |= (uint64_t)1 << n % 64;
+}
+
+/* The next class from `n` on whose bin has magazines; above TCACHE_CLASSES:
+ * there is none. */
+static inline size_t
+cache_next_bin(const struct cache *cache, size_t n)
+{
+	for (; n <= TCACHE_CLASSES; n = (n / 64 + 1) * 64) {
+		uint64_t bits = cache->made[n / 64] >> n % 64;
+		if (bits != 0)
+			return n + (size_t)__builtin_ctzll(bits);
+	}
+	return n;
+}
+
 /* A cache by its links: in an arena's list, and in its owner's. */
 static inline struct cache *
 cache_of(struct list *link)

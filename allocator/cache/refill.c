@@ -156,7 +156,10 @@ tcache_refill_bin(
 		return;
 	struct bin *bin = &cache->bins[n];
 	unsigned count = refill_count(cache, n);
-	if (count > 0 && bin_make(bin, n) && bin_empty(bin))
+	if (count == 0 || !bin_make(bin, n))
+		return;
+	cache_note_bin(cache, n);
+	if (bin_empty(bin))
 		fill_from_pool(
 		    bin, cache->pool[POOL_SMALL], options, rounded, count);
 }

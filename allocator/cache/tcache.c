@@ -46,6 +46,7 @@ take_full(struct cache *cache, size_t n)
 	    depot_take(depot, cache, &cache->bins[n], n, &in);
 	if (taken == DEPOT_NONE)
 		return;
+	cache_note_bin(cache, n);
 	cache->handed_over |= taken == DEPOT_SHARED;
 	cache->room = sums_plus(cache->room, in);
 }
@@ -296,6 +297,7 @@ bin_make_room(struct cache *cache, size_t n)
 
 	if (!bin_make(bin, n))
 		return false;
+	cache_note_bin(cache, n);
 	if (bin_full(bin)) {
 		cache->misses[n] = 0; /* it has blocks of its own */
 		bin_swap(bin);

@@ -30,6 +30,13 @@ struct cache {
 	struct sums large_out;  /* the mallocs of the large pool */
 	struct sums large_in;   /* the frees of the large pool */
 	bool brought; /* frees to the depot that may not be reported yet */
+	/* Beside the counts, since a report looks at all caches of a thread. */
+	bool keeps;       /* blocks; else it only finds the pools; constant */
+	atomic_bool dead; /* retired: out of arena->caches */
+	struct arena *arena;   /* constant */
+	struct list own_link;  /* in owner->caches, the owner's */
+	uint8_t way;           /* in owner->by_pools; constant */
+	uint8_t way_of_handle; /* in owner->by_handle; constant */
 	struct slot {
 		size_t size;
 		struct block *block;
@@ -39,8 +46,10 @@ struct cache {
 
 	uint8_t
 	    misses[TCACHE_CLASSES + 1]; /* of a class: tcache_refill_bin() */
-	bool used;                      /* since it was last looked at */
-	bool handed_over;               /* it has got what others freed */
+	/* Classes whose bins have magazines, a bit each. */
+	uint64_t made[TCACHE_CLASSES / 64 + 1];
+	bool used;        /* since it was last looked at */
+	bool handed_over; /* it has got what others freed */
 
 	atomic_uint wanted; /* the owner is to stay out */
 
@@ -52,20 +61,16 @@ struct cache {
 	/* Constant. */
 	int device;
 	weir_stream usual; /* ->key while the cache is open */
-	bool keeps;        /* blocks; else it only finds the pools */
-	bool complete;     /* and keeps complete memory, under the lock */
+	bool complete;     /* keeps complete memory, under the lock */
 	bool traced;       /* keeps them under the arena's lock: see emit.c */
 	CUcontext context; /* of a default stream; else NULL */
 	const struct options *rounding; /* NULL: steps of 512 bytes */
 	size_t granule;                 /* the arena's */
 	size_t depot_max;
-	struct arena *arena;
 	struct pools *pools; /* pinned by ->caches */
 	struct tcache *owner;
 
-	struct list link;     /* in arena->caches, under its lock */
-	struct list own_link; /* in owner->caches, the owner's */
-	atomic_bool dead;     /* retired: out of the first list */
+	struct list link; /* in arena->caches, under its lock */
 };
 
 /* Where the latest weir_host_malloc() went. A change of options takes the cache
@@ -86,8 +91,9 @@ struct tcache {
 	struct latest latest_host;
 	struct cache *by_handle[TCACHE_WAYS]; /* of streams */
 	struct cache *by_pools[TCACHE_WAYS];
-	struct list caches; /* all it has, through ->own_link */
-	struct cache none;  /* takes nothing */
+	struct list caches;  /* all it has, through ->own_link */
+	struct cache *spare; /* out of use, its bins zero; or NULL */
+	struct cache none;   /* takes nothing */
 };
 
 #endif
