@@ -21,6 +21,7 @@
  */
 #include "allocator/fences/fence.h"
 
+#include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
 #include "allocator/memory/promote.h"
 #include "base/status.h"
@@ -232,18 +233,18 @@ void
 marks_poll(struct pools *mine)
 {
 	struct arena *arena = mine->arena;
-	struct list *l = arena->pools.next;
+	unsigned n = 0;
 
 	if (mine == arena->any_pools)
 		arena_begin_several(arena);
 	status_mute();
 	marks_see_delay(arena);
 	listen(mine);
-	for (unsigned n = 0; l != &arena->pools && n < MARKS_ASKED;
-	     l = l->next) {
-		struct pools *pools = CONTAINER_OF(l, struct pools, link);
-		if (pools == mine || pools == arena->any_pools ||
-		    pools->passed_at > pools->freed_at || !has_free(pools))
+	for (struct pools *pools = pools_first_freed(arena);
+	     pools != NULL && n < MARKS_ASKED;
+	     pools = pools_next_freed(pools)) {
+		if (pools == mine || pools->passed_at > pools->freed_at ||
+		    !has_free(pools))
 			continue;
 		n++;
 		listen(pools);

@@ -55,6 +55,15 @@ arena_enter_from_driver(struct arena *arena) UNCHECKED
 
 /* ---- Pools of a stream ------------------------------------------------- */
 
+static int
+compare_index(const struct tree_node *a, const struct tree_node *b)
+{
+	unsigned x = CONTAINER_OF(a, struct pools, free_node)->index;
+	unsigned y = CONTAINER_OF(b, struct pools, free_node)->index;
+
+	return (x > y) - (x < y);
+}
+
 static void
 pool_init(struct pool *pool, struct pools *owner, enum pool_kind kind)
 {
@@ -82,6 +91,7 @@ pools_get(struct arena *arena, struct stream *stream, struct pools **out)
 			pool_init(
 			    &pools->pool[kind], pools, (enum pool_kind)kind);
 		list_init(&pools->freed);
+		list_init(&pools->ended_link);
 		list_push_back(&arena->pools, &pools->link);
 		pools->index = arena->pools_made++;
 		arena->streams += stream->handle != WEIR_STREAM_ANY;
@@ -92,8 +102,7 @@ pools_get(struct arena *arena, struct stream *stream, struct pools **out)
 		/* It may have ended since it was found; a later poll records
 		 * the end. */
 		if (atomic_load(&stream->ended)) {
-			pools->ended = true;
-			arena->ending++;
+			pools_end(pools);
 		}
 	}
 	*out = pools;
@@ -140,7 +149,9 @@ pools_drop(struct pools *pools)
 	delay_drop(pools->stream);
 	if (pools->end_event != NULL)
 		event_give(pools->stream->context, pools->end_event);
-	arena->ending -= pools->ended && !pools->passed;
+	if (pools->ended && !pools->passed)
+		pools_passed(pools);
+	pools_remove_freed(pools);
 	list_remove(&pools->link);
 	arena->streams--;
 	if (arena == arena->main)
@@ -160,6 +171,8 @@ arena_set_up(struct arena *arena, struct arena *main)
 	arena->owners = 1;
 	lock_init(&arena->lock, LOCK_RANK_ARENA);
 	list_init(&arena->pools);
+	list_init(&arena->ended);
+	tree_init(&arena->having_freed, compare_index);
 	list_init(&arena->segments);
 	list_init(&arena->left);
 	list_init(&arena->caches);

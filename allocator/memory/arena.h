@@ -102,6 +102,65 @@ arena_memory_most(const struct arena *arena)
 	return policy_memory_most(arena->most_live);
 }
 
+/* Pools that have freed blocks, in the order in which they were made; NULL: no
+ * more. */
+static inline struct pools *
+pools_of_free_node(struct tree_node *node)
+{
+	return node != NULL ? CONTAINER_OF(node, struct pools, free_node) :
+			      NULL;
+}
+
+static inline struct pools *
+pools_first_freed(const struct arena *arena)
+{
+	return pools_of_free_node(tree_first(&arena->having_freed));
+}
+
+static inline struct pools *
+pools_next_freed(const struct pools *pools)
+{
+	return pools_of_free_node(tree_next(&pools->free_node));
+}
+
+/* A block comes to the end of its pools' freed ones. */
+static inline void
+pools_add_freed(struct block *block)
+{
+	struct pools *pools = block->pool->owner;
+
+	list_push_back(&pools->freed, &block->pending.link);
+	if (__builtin_expect(!pools->in_having_freed, 0)) {
+		pools->in_having_freed = true;
+		tree_insert(&pools->arena->having_freed, &pools->free_node);
+	}
+}
+
+/* Take out those that have freed nothing any more, and those that are gone. */
+static inline void
+pools_remove_freed(struct pools *pools)
+{
+	if (!pools->in_having_freed || !list_empty(&pools->freed))
+		return;
+	pools->in_having_freed = false;
+	tree_remove(&pools->arena->having_freed, &pools->free_node);
+}
+
+/* The stream of these pools has ended; and all its work is done, or they go. */
+static inline void
+pools_end(struct pools *pools)
+{
+	pools->ended = true;
+	list_push_back(&pools->arena->ended, &pools->ended_link);
+	pools->arena->ending++;
+}
+static inline void
+pools_passed(struct pools *pools)
+{
+	list_remove(&pools->ended_link);
+	pools->arena->ending--;
+}
+
 /* Drop pools that hold no block and that nobody uses. */
 void pools_drop(struct pools *pools);
 /* Drop pools that have ended and passed, as above. */

@@ -446,8 +446,7 @@ put_ends(struct putting *p)
 	net_count(&p->net, block->pool);
 	if (block->arena->several && !block_is_complete(block)) {
 		list_remove(&block->pending.link);
-		list_push_back(
-		    &block->pool->owner->freed, &block->pending.link);
+		pools_add_freed(block);
 	}
 	return block;
 }

@@ -4,6 +4,7 @@
  */
 #include "allocator/memory/promote.h"
 
+#include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
 
 static void
@@ -32,20 +33,19 @@ arena_begin_several(struct arena *arena)
 		struct segment *segment = CONTAINER_OF(l, struct segment, link);
 		for (struct block *b = segment->first; b != NULL; b = b->next)
 			if (block_is_in_run(b) && !block_is_complete(b))
-				list_push_back(
-				    &b->pool->owner->freed, &b->pending.link);
+				pools_add_freed(b);
 	}
 }
 
 void
 arena_promote(struct arena *arena)
 {
-	if (!arena->several || !arena_promotes(arena))
-		return;
-	for (struct list *l = arena->pools.next; l != &arena->pools;
-	     l = l->next) {
-		struct pools *pools = CONTAINER_OF(l, struct pools, link);
-		if (pools != arena->any_pools)
-			promote_freed(pools);
+	struct pools *next;
+
+	for (struct pools *p = pools_first_freed(arena); p != NULL; p = next) {
+		next = pools_next_freed(p);
+		if (arena_promotes(arena))
+			promote_freed(p);
+		pools_remove_freed(p);
 	}
 }

@@ -16,6 +16,7 @@
  */
 #include "allocator/memory/spans.h"
 
+#include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
 
 static bool
@@ -169,11 +170,9 @@ spans_find(struct span_search *search)
 	search_pools(search, search->mine);
 	if (search->mine != arena->any_pools)
 		search_pools(search, arena->any_pools);
-	for (const struct list *l = arena->pools.next; l != &arena->pools;
-	     l = l->next) {
-		const struct pools *pools = CONTAINER_OF(l, struct pools, link);
-		if (pools != search->mine)
-			search_list(search, &pools->freed);
-	}
+	for (const struct pools *p = pools_first_freed(arena); p != NULL;
+	     p = pools_next_freed(p))
+		if (p != search->mine)
+			search_list(search, &p->freed);
 	search_list(search, &arena->waiting.pending);
 }

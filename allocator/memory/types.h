@@ -186,6 +186,8 @@ struct pools {
 	uint64_t freed_at; /* the tick of the latest free */
 	struct list freed; /* FREE blocks, the earliest freed first; not of
 			    * the pools of no stream */
+	struct tree_node free_node; /* in arena->having_freed */
+	bool in_having_freed;
 	/* Marks that have not passed yet, the oldest first. */
 	struct mark marks[MARKS];
 	unsigned mark_count;
@@ -200,6 +202,7 @@ struct pools {
 	CUevent end_event;
 	bool ended;  /* the stream is gone: see Note [A stream ends] */
 	bool passed; /* ended, and all its work is done */
+	struct list ended_link; /* in arena->ended */
 
 	struct tally tally;
 	struct weir_stats stats; /* but those */
@@ -273,9 +276,12 @@ struct arena {
 	struct lock lock;
 	struct pools *any_pools;
 	struct list pools; /* of every stream, any_pools too; by index */
-	unsigned streams;  /* that have pools */
-	bool several; /* there were two, or requests of no stream: what they
-		       * have freed is in pools->freed, for others */
+	/* Pools with blocks in ->freed, and some that had, the first made
+	 * first: pools_first_freed(). */
+	struct tree having_freed;
+	unsigned streams; /* that have pools */
+	bool several;     /* there were two, or requests of no stream: what they
+			   * have freed is in pools->freed, for others */
 	uint64_t pools_made;
 	struct list segments;
 	struct list caches; /* of threads */
@@ -296,8 +302,11 @@ struct arena {
 	uint64_t moves;   /* handles mapped at another place so far */
 	uint64_t late_ns; /* the most that a stream was seen to be late by */
 	size_t most_live; /* bytes that callers had, or asked for, at once */
-	unsigned ending;  /* pools that have ended but not passed */
-	bool forgotten;   /* its context is gone */
+	/* Pools that have ended but not passed, the next to ask first, and how
+	 * many. */
+	struct list ended;
+	unsigned ending;
+	bool forgotten; /* its context is gone */
 	struct tally tally;
 	struct weir_stats stats; /* but those */
 	/* Totals of all arenas of the device; NULL while there is but one. */

@@ -429,6 +429,11 @@ check_pools(struct check *check, struct arena *arena, struct pools *pools)
 		in_pools -= pool->free.count + pool->unmapped.count;
 	}
 	CHECK(check, "I-6", in_pools == 0, 0);
+	CHECK(check, "I-6", list_empty(&pools->freed) || pools->in_having_freed,
+	    0);
+	CHECK(check, "I-6",
+	    list_empty(&pools->ended_link) != (pools->ended && !pools->passed),
+	    0);
 	CHECK(check, "I-6", pools_peek(arena, pools->stream) == pools, 0);
 }
 
@@ -447,6 +452,7 @@ arena_check(struct arena *arena, struct check *check)
 	check_pins(check, arena);
 	CHECK(check, "I-2", totals.shared == arena->shared_bytes, 0);
 	CHECK(check, "I-7", totals.waiting == arena->waiting.count, 0);
+	CHECK(check, "I-6", tree_consistent(&arena->having_freed), 0);
 	for (struct list *l = arena->pools.next; l != &arena->pools;
 	     l = l->next)
 		check_pools(check, arena, CONTAINER_OF(l, struct pools, link));

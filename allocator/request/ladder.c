@@ -543,10 +543,9 @@ follow_one(struct request *r, enum waits waits)
 {
 	struct arena *arena = r->pools->arena;
 
-	for (struct list *l = arena->pools.next; l != &arena->pools;
-	     l = l->next) {
-		struct pools *pools = CONTAINER_OF(l, struct pools, link);
-		if (pools == r->pools || pools == arena->any_pools)
+	for (struct pools *pools = pools_first_freed(arena); pools != NULL;
+	     pools = pools_next_freed(pools)) {
+		if (pools == r->pools)
 			continue;
 		struct block *block =
 		    marks_find(&r->view, pools, r->rounded, waits);

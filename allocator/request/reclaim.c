@@ -43,6 +43,10 @@ enum {
 	HOST_SPARE_LEAST = 16 << 20
 };
 
+/* A poll ends with so many streams that have ended but not passed: one that
+ * ends after many others is noticed some polls later. */
+enum { ENDS_ASKED = 1 };
+
 /* ---- Becoming free ----------------------------------------------------- */
 
 static void
@@ -85,7 +89,7 @@ pass(struct pools *pools)
 	struct arena *arena = pools->arena;
 
 	pools->passed = true;
-	arena->ending--;
+	pools_passed(pools);
 	marks_drop(pools);
 	if (pools->end_event != NULL)
 		event_give(pools->stream->context, pools->end_event);
@@ -119,9 +123,8 @@ reclaim_end_later(struct pools *pools)
 {
 	if (pools->ended)
 		return;
-	pools->ended = true;
+	pools_end(pools);
 	tcache_end(pools);
-	pools->arena->ending++;
 }
 
 void
@@ -149,21 +152,23 @@ end_has_passed(struct pools *pools)
 	return code == CUDA_SUCCESS;
 }
 
+/* Ask the ends of streams until some have not passed, each in its turn. */
 static bool
-poll_ended(struct arena *arena)
+poll_ended(struct arena *arena, unsigned unmet)
 {
 	bool any = false;
-	struct list *next;
 
-	if (arena->ending == 0)
-		return false;
-	for (struct list *l = arena->pools.next; l != &arena->pools; l = next) {
-		struct pools *pools = CONTAINER_OF(l, struct pools, link);
-		next = l->next;
-		if (pools->ended && !pools->passed && end_has_passed(pools)) {
+	while (!list_empty(&arena->ended) && unmet > 0) {
+		struct list *l = arena->ended.next;
+		struct pools *pools = CONTAINER_OF(l, struct pools, ended_link);
+		if (end_has_passed(pools)) {
 			pass(pools);
 			any = true;
+			continue;
 		}
+		list_remove(l);
+		list_push_back(&arena->ended, l);
+		unmet--;
 	}
 	return any;
 }
@@ -197,7 +202,7 @@ static bool
 poll(struct arena *arena, unsigned skips, bool keep)
 {
 	struct list done;
-	bool any = poll_ended(arena);
+	bool any = poll_ended(arena, ENDS_ASKED);
 
 	arena_poll_keeps(arena);
 	list_init(&done);
@@ -222,7 +227,7 @@ reclaim_glance(struct arena *arena)
 {
 	struct list done;
 
-	poll_ended(arena);
+	poll_ended(arena, ENDS_ASKED);
 	list_init(&done);
 	waiting_glance(&arena->waiting, &done);
 	settle(arena, &done, true);
@@ -509,7 +514,7 @@ wait_stream(struct arena *arena) UNCHECKED
 	lock_enter(&arena->lock);
 	if (status == WEIR_OK && pools->passed_at < tick)
 		pools->passed_at = tick;
-	poll_ended(arena);
+	poll_ended(arena, arena->ending);
 	pools->pins--;
 	pools_drop_if_done(pools);
 	return true;

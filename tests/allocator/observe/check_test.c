@@ -341,14 +341,38 @@ TEST(i_6_memory_left_with_a_stream_that_has_passed_is_found)
 TEST(i_6_free_memory_that_no_search_of_other_streams_finds_is_found)
 {
 	struct scene s = arrange();
-	struct list *freed = &s.pool->owner->freed;
 
-	/* A second stream with memory here. */
+	/* A second stream has memory here, the idle block. */
 	give(take(4 * MIB, new_stream()));
+	struct list *freed = &s.idle->pool->owner->freed;
 	EXPECT_EQ(list_empty(&s.idle->pending.link), false);
 	list_remove(&s.idle->pending.link);
 	expect_fault("I-6");
 	list_push_back(freed, &s.idle->pending.link);
+	expect_healthy();
+}
+
+TEST(i_6_freed_memory_of_pools_that_are_not_listed_is_found)
+{
+	struct scene s = arrange();
+
+	give(take(4 * MIB, new_stream()));
+	struct pools *pools = s.idle->pool->owner;
+	EXPECT_EQ(pools->in_having_freed, true);
+	pools->in_having_freed = false;
+	expect_fault("I-6");
+	pools->in_having_freed = true;
+	expect_healthy();
+}
+
+TEST(i_6_a_stream_that_is_asked_for_its_end_too_early_is_found)
+{
+	struct scene s = arrange();
+	struct pools *pools = s.pool->owner;
+
+	list_push_back(&s.arena->ended, &pools->ended_link);
+	expect_fault("I-6");
+	list_remove(&pools->ended_link);
 	expect_healthy();
 }
 

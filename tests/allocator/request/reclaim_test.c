@@ -91,6 +91,37 @@ TEST(memory_of_an_ended_stream_serves_another_with_no_new_memory)
 	expect_healthy();
 }
 
+TEST(streams_that_have_ended_are_asked_one_at_a_time)
+{
+	enum { ENDED = 32, REQUESTS = 100 };
+	weir_stream own = new_stream();
+
+	device_need_sim("it counts calls of the driver");
+	conf("tcache:0");
+	for (int i = 0; i < ENDED; i++) {
+		weir_stream stream = new_stream();
+		void *block = take(2 * MIB, stream);
+		busy(stream, LATE_MS);
+		give(block);
+		EXPECT_OK(weir_stream_destroy(stream));
+	}
+	give(take(KIB, own));
+	uint64_t before = sim()->calls("cuEventQuery");
+	for (int i = 0; i < REQUESTS; i++)
+		give(take(KIB, own));
+	/* A malloc asks one of them. */
+	EXPECT_GT(sim()->calls("cuEventQuery") - before, REQUESTS / 2);
+	EXPECT_LE(sim()->calls("cuEventQuery") - before, 2 * REQUESTS);
+	settle();
+	busy(own, LATE_MS);
+	finish(own);
+	/* The next one finds that all of them have passed. */
+	give(take(KIB, own));
+	EXPECT_EQ(arena_peek(0)->ending, 0);
+	EXPECT_OK(weir_device_synchronize(0));
+	expect_healthy();
+}
+
 /* ---- Step 2: pending blocks -------------------------------------------- */
 
 TEST(a_pending_block_whose_use_has_ended_is_found_before_new_memory_is_taken)
