@@ -5,10 +5,8 @@
 #include "allocator/memory/arena.h"
 
 #include "allocator/cache/depot.h"
-#include "allocator/memory/block.h"
-#include "allocator/memory/pin.h"
-#include "allocator/memory/promote.h"
-#include "allocator/memory/segment.h"
+#include "allocator/memory/source.h"
+#include "allocator/memory/trees.h"
 #include "base/meta.h"
 #include "base/status.h"
 #include "streams/event.h"
@@ -74,37 +72,29 @@ pool_init(struct pool *pool, struct pools *owner, enum pool_kind kind)
 }
 
 enum weir_status
-pools_get(struct arena *arena, struct stream *stream, struct pools **out)
+pools_make(struct arena *arena, struct stream *stream, struct pools **out)
 {
-	struct pools *pools = pools_peek(arena, stream);
+	struct pools *pools = meta_zalloc(sizeof(*pools));
 
-	if (pools == NULL) {
-		pools = meta_zalloc(sizeof(*pools));
-		if (pools == NULL)
-			return status_set(WEIR_EHOSTMEM,
-			    "no host memory for the pools of "
-			    "stream %p",
-			    (void *)stream->handle);
-		pools->arena = arena;
-		pools->stream = stream_ref(stream);
-		for (int kind = 0; kind < POOL_KINDS; kind++)
-			pool_init(
-			    &pools->pool[kind], pools, (enum pool_kind)kind);
-		list_init(&pools->freed);
-		list_init(&pools->ended_link);
-		list_push_back(&arena->pools, &pools->link);
-		pools->index = arena->pools_made++;
-		arena->streams += stream->handle != WEIR_STREAM_ANY;
-		if (arena->streams > 1)
-			arena_begin_several(arena);
-		if (arena == arena->main)
-			stream->pools = pools;
-		/* It may have ended since it was found; a later poll records
-		 * the end. */
-		if (atomic_load(&stream->ended)) {
-			pools_end(pools);
-		}
-	}
+	if (pools == NULL)
+		return status_set(WEIR_EHOSTMEM,
+		    "no host memory for the pools of stream %p",
+		    (void *)stream->handle);
+	pools->arena = arena;
+	pools->stream = stream_ref(stream);
+	for (int kind = 0; kind < POOL_KINDS; kind++)
+		pool_init(&pools->pool[kind], pools, (enum pool_kind)kind);
+	list_init(&pools->freed);
+	list_init(&pools->ended_link);
+	list_push_back(&arena->pools, &pools->link);
+	pools->index = arena->pools_made++;
+	arena->streams += stream->handle != WEIR_STREAM_ANY;
+	if (arena == arena->main)
+		stream->pools = pools;
+	/* It may have ended since it was found; a later poll records the end.
+	 */
+	if (atomic_load(&stream->ended))
+		pools_end(pools);
 	*out = pools;
 	return WEIR_OK;
 }
@@ -182,7 +172,7 @@ arena_set_up(struct arena *arena, struct arena *main)
 	arena->granule = WEIR_GRANULE;
 	lock_enter(&arena->lock);
 	enum weir_status status =
-	    pools_get(arena, arena->any, &arena->any_pools);
+	    pools_make(arena, arena->any, &arena->any_pools);
 	lock_leave(&arena->lock);
 	if (status != WEIR_OK) {
 		lock_destroy(&arena->lock);

@@ -24,8 +24,8 @@ arena_next(const struct arena *arena)
 	    arena->next;
 }
 
-/* The pools of a stream, made at its first use. */
-enum weir_status pools_get(
+/* Make the pools of a stream that has none. WEIR_EHOSTMEM. */
+enum weir_status pools_make(
     struct arena *arena, struct stream *stream, struct pools **out);
 
 /* The pools of a stream, or NULL if it has none. */

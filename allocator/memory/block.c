@@ -39,26 +39,6 @@ _Static_assert(offsetof(struct block, pending) +
 /* A block in a slab, with lines of its own. */
 enum { STRIDE = (sizeof(struct block) + LINE - 1) / LINE * LINE };
 
-int
-compare_address(const struct tree_node *a, const struct tree_node *b)
-{
-	CUdeviceptr x = CONTAINER_OF(a, struct block, node)->addr;
-	CUdeviceptr y = CONTAINER_OF(b, struct block, node)->addr;
-
-	return (x > y) - (x < y);
-}
-
-int
-compare_run_address(const struct tree_node *a, const struct tree_node *b)
-{
-	size_t x = CONTAINER_OF(a, struct block, node)->run;
-	size_t y = CONTAINER_OF(b, struct block, node)->run;
-
-	if (x != y)
-		return x < y ? -1 : 1;
-	return compare_address(a, b);
-}
-
 /*
  * Blocks come in slabs that are never given back, and a block never changes
  * its arena: an address looked up without a lock may name a block that has

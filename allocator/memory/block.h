@@ -158,9 +158,6 @@ block_set_fence(struct block *block)
 	    &block->pool->owner->stream->records, memory_order_relaxed);
 }
 
-int compare_run_address(const struct tree_node *a, const struct tree_node *b);
-int compare_address(const struct tree_node *a, const struct tree_node *b);
-
 static inline struct block *
 block_of_node(struct tree_node *node)
 {

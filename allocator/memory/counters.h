@@ -6,6 +6,7 @@
 
 #include "allocator/memory/block.h"
 #include "allocator/memory/totals.h"
+#include "allocator/options.h"
 #include "trace/served.h"
 
 /* The statistics that are a struct weir_stat3 lie one behind the other. */
@@ -130,6 +131,43 @@ void stats_move(
 /* Statistics of an arena and its device that are one struct weir_stat. */
 enum stat1 { STAT1_oversize_allocations, STAT1_oversize_segments };
 void stats_change1(struct arena *arena, enum stat1 which, int delta);
+
+/* Count a block that is handed out now. */
+static inline void
+stats_hand_out(const struct options *options, struct block *block)
+{
+	struct pool *pool = block->pool;
+
+	stats_malloc(pool, block->size, block->requested);
+	block->oversize = block->size >= options->max_split_size;
+	if (block->oversize) {
+		stats_change1(block->arena, STAT1_oversize_allocations, 1);
+		stats_add(&pool->owner->stats.oversize_allocations, 1);
+	}
+}
+
+/* A block that is freed now is no longer one of the oversize ones. */
+static inline void
+stats_take_back(struct block *block)
+{
+	if (!block->oversize)
+		return;
+	stats_change1(block->arena, STAT1_oversize_allocations, -1);
+	stats_sub(&block->pool->owner->stats.oversize_allocations, 1);
+}
+
+/* Count a live block for another stream. */
+static inline void
+stats_move_live(struct block *block, struct pool *to)
+{
+	struct pool *from = block->pool;
+
+	stats_move(from, to, block->size, block->requested);
+	if (block->oversize) {
+		stats_sub(&from->owner->stats.oversize_allocations, 1);
+		stats_add(&to->owner->stats.oversize_allocations, 1);
+	}
+}
 
 /* Count a request for some bytes by the way in which it was served, which is
  * not SERVED_own. */

@@ -16,15 +16,6 @@
 #include "base/meta.h"
 #include "base/status.h"
 
-int
-compare_handles(const struct tree_node *a, const struct tree_node *b)
-{
-	CUdeviceptr x = CONTAINER_OF(a, struct handle, node)->addr;
-	CUdeviceptr y = CONTAINER_OF(b, struct handle, node)->addr;
-
-	return (x > y) - (x < y);
-}
-
 static struct handle *
 handle_of_node(struct tree_node *node)
 {

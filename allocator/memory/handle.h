@@ -62,6 +62,4 @@ struct handle *handles_next(const struct handle *handle);
 /* The last handle that starts at or below addr, or NULL. */
 struct handle *handle_floor(const struct segment *segment, CUdeviceptr addr);
 
-int compare_handles(const struct tree_node *a, const struct tree_node *b);
-
 #endif

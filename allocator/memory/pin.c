@@ -16,15 +16,6 @@
 #include "base/os.h"
 #include "base/status.h"
 
-int
-compare_pins(const struct tree_node *a, const struct tree_node *b)
-{
-	CUdeviceptr x = CONTAINER_OF(a, struct pin, node)->addr;
-	CUdeviceptr y = CONTAINER_OF(b, struct pin, node)->addr;
-
-	return (x > y) - (x < y);
-}
-
 static struct pin *
 find_pin(const struct arena *arena, CUdeviceptr addr)
 {

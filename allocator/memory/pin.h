@@ -22,8 +22,6 @@ enum weir_status pin_block(const struct block *block);
 /* One pin less of what begins at an address; false: there is none. */
 bool pin_drop(struct arena *arena, CUdeviceptr addr);
 
-int compare_pins(const struct tree_node *a, const struct tree_node *b);
-
 /* Forget all pins: the memory they are of is gone. */
 void pins_forget(struct arena *arena);
 

@@ -4,9 +4,9 @@
 #ifndef ALLOCATOR_MEMORY_REMAP_H
 #define ALLOCATOR_MEMORY_REMAP_H
 
-#include "allocator/memory/segment.h"
+#include "allocator/memory/grow.h"
 
-/* segment_grow() for an expandable segment: Note [Remapping]. */
+/* pool_grow() for an expandable segment: Note [Remapping]. */
 enum weir_status map_for(struct view *view, struct pool *pool,
     const struct options *options, size_t rounded, enum grow_how how,
     size_t *need);

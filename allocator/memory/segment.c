@@ -10,6 +10,7 @@
  */
 #include "allocator/memory/segment.h"
 
+#include "allocator/allocator.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
 #include "allocator/memory/counters.h"
@@ -17,22 +18,12 @@
 #include "allocator/memory/forget.h"
 #include "allocator/memory/handle.h"
 #include "allocator/memory/lookup.h"
-#include "allocator/memory/remap.h"
 #include "allocator/memory/totals.h"
+#include "allocator/memory/trees.h"
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
 #include "trace/served.h"
-
-static bool
-is_expandable(const struct pool *pool, const struct options *options)
-{
-	const struct arena *arena = pool->owner->arena;
-
-	return options->expandable_segments && arena->can_map &&
-	    pool->owner != arena->any_pools && !arena->own_source &&
-	    (arena_flags(arena) & (ARENA_NO_SPLIT | ARENA_SEGMENTS)) == 0;
-}
 
 /* ---- Making and dropping segments -------------------------------------- */
 
@@ -257,12 +248,9 @@ drop_promise:
 	return status;
 }
 
-/* Where there is no room for a segment of the usual size, one of what is
- * missing may do: nothing is gained by a failure for the sake of later
- * requests. */
-static enum weir_status
-grow_driver(struct pool *pool, const struct options *options, size_t rounded,
-    bool exact, size_t *need)
+enum weir_status
+segment_grow_driver(struct pool *pool, const struct options *options,
+    size_t rounded, bool exact, size_t *need)
 {
 	const struct arena *arena = pool->owner->arena;
 	size_t size = segment_size_for(arena, options, rounded);
@@ -274,33 +262,6 @@ grow_driver(struct pool *pool, const struct options *options, size_t rounded,
 	    arena_is_host(arena) || (arena_flags(arena) & ARENA_NO_SPLIT) != 0)
 		return status;
 	return grow_by_segment(pool, options, rounded, least, need);
-}
-
-enum weir_status
-segment_grow(struct view *view, struct pool *pool,
-    const struct options *options, size_t rounded, enum grow_how how,
-    size_t *need)
-{
-	struct arena *arena = pool->owner->arena;
-	struct driver_guard guard;
-	enum weir_status status = driver_enter(arena->context, &guard);
-	if (status != WEIR_OK)
-		return status;
-	bool exact = how == GROW_EXACT;
-	arena->jobs++;
-	if (arena->kept > 0 && how != GROW_MOVED)
-		how = GROW_NEW;
-	if (arena->kept > 0 && how == GROW_MOVED)
-		status = status_set(WEIR_ENOMEM, "nothing may be moved here");
-	else if (is_expandable(pool, options))
-		status = map_for(view, pool, options, rounded, how, need);
-	else if (how == GROW_MOVED)
-		status = status_set(WEIR_ENOMEM, "nothing can be moved there");
-	else
-		status = grow_driver(pool, options, rounded, exact, need);
-	driver_leave(&guard);
-	arena_job_done(arena);
-	return status;
 }
 
 /* ---- Giving back ------------------------------------------------------- */
@@ -602,25 +563,16 @@ segment_owner(CUdeviceptr addr)
 	return ours ? arena : NULL;
 }
 
-/* ---- The driver as a source -------------------------------------------- */
-
-static enum weir_status
-driver_take(void *closure, int device, size_t size, CUdeviceptr *out)
+bool
+allocator_owns(CUdeviceptr addr)
 {
-	(void)closure;
-	return driver_status(driver_peek()->cuMemAlloc(out, size),
-	    "cuMemAlloc(%zu bytes, device %d)", size, device);
+	return segment_owner(addr) != NULL;
 }
 
-static bool
-driver_give(void *closure, int device, CUdeviceptr addr, size_t size)
+bool
+allocator_owns_host(CUdeviceptr addr)
 {
-	(void)closure;
-	(void)device;
-	(void)size;
-	return driver_peek()->cuMemFree(addr) == CUDA_SUCCESS;
-}
+	const struct arena *arena = segment_owner(addr);
 
-const struct source source_driver = {
-	.name = "cuMemAlloc", .take = driver_take, .give = driver_give
-};
+	return arena != NULL && arena_is_host(arena);
+}

@@ -23,26 +23,11 @@
 enum { LEFT_SHARE = 64 };      /* a handle, of what is left of the limit */
 enum { HANDLES_LEAST = 1024 }; /* to come to the limit */
 
-/* The memory that growing may map. */
-enum grow_how {
-	GROW_MOVED, /* what is free elsewhere and may be used already, only */
-	GROW_MIXED, /* that, where it is no far larger, and new memory */
-	GROW_NEW,   /* new memory only */
-	GROW_EXACT, /* whatever there is */
-};
-
-/*
- * Get memory into a pool so that a block of `rounded` bytes fits. Leaves the
- * lock in between, so another thread may be faster to take it.
- *
- * @param view  of the request: free memory that may be moved for it
- * @param need  on WEIR_ENOMEM: bytes that are missing under the limit or in
- *              the device
- * @return WEIR_ENOMEM; WEIR_EHOSTMEM; WEIR_EDRIVER. Nothing has changed then.
- */
-enum weir_status segment_grow(struct view *view, struct pool *pool,
-    const struct options *options, size_t rounded, enum grow_how how,
-    size_t *need);
+/* A segment of the driver for a request, in the pool. With `exact` a smaller
+ * one too, where there is no room for one of the usual size: nothing is gained
+ * by a failure for the sake of later requests. *need as for pool_grow(). */
+enum weir_status segment_grow_driver(struct pool *pool,
+    const struct options *options, size_t rounded, bool exact, size_t *need);
 
 /*
  * Give memory of a span back to the driver: at least `want` bytes if it has as
@@ -94,8 +79,5 @@ enum weir_status segment_reserve(struct pool *pool, size_t rounded);
 /* Give back the addresses of a segment that has nothing mapped. If the driver
  * refuses, the segment stays and can be grown again. */
 void segment_unreserve_if_empty(struct segment *segment);
-
-/* cuMemAlloc and cuMemFree. */
-extern const struct source source_driver;
 
 #endif

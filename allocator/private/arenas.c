@@ -21,6 +21,7 @@
 #include "allocator/memory/forget.h"
 #include "allocator/memory/keep.h"
 #include "allocator/memory/segment.h"
+#include "allocator/memory/source.h"
 #include "allocator/memory/totals.h"
 #include "allocator/private/suspend.h"
 #include "allocator/request/reclaim.h"

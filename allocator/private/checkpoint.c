@@ -12,13 +12,15 @@
 
 #include <stdlib.h>
 
-#include "allocator/api/malloc.h"
+#include "allocator/api/free.h"
 #include "allocator/fences/fence.h"
 #include "allocator/fences/free.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
+#include "allocator/memory/counters.h"
 #include "allocator/memory/emit.h"
 #include "allocator/memory/lookup.h"
+#include "allocator/memory/pools.h"
 #include "allocator/request/reclaim.h"
 #include "base/meta.h"
 #include "base/status.h"
@@ -427,7 +429,7 @@ free_live(struct job *job)
 				job->restored.freed[n++] = b->addr;
 	}
 	for (size_t i = 0; i < n; i++)
-		malloc_release(lookup_exact(job->restored.freed[i]));
+		release_block(lookup_exact(job->restored.freed[i]));
 }
 
 /* All that is free under a run as one block that begins with it and is in no
@@ -477,7 +479,7 @@ cut_one(struct job *job, struct was *was, struct block *block)
 	if (was->live) {
 		block_set_state(block, BLOCK_ACTIVE);
 		block->requested = was->requested;
-		malloc_count(job->options, block);
+		stats_hand_out(job->options, block);
 		tell_alloc(block);
 		job->restored.live[job->restored.n_live++] = block->addr;
 	}

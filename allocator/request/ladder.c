@@ -34,7 +34,8 @@
  * asked for: that requests are rounded up is no reason to wait or to fail.
  *
  * Each step has a word (trace/served.h). A request that a step serves is
- * counted by that word, and reports of a failure name the steps that were tried.
+ * counted by that word, and reports of a failure name the steps that were
+ * tried.
  */
 #include "allocator/request/ladder.h"
 
@@ -43,6 +44,7 @@
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
 #include "allocator/memory/counters.h"
+#include "allocator/memory/grow.h"
 #include "allocator/memory/pool.h"
 #include "allocator/memory/segment.h"
 #include "allocator/memory/spans.h"
@@ -409,7 +411,7 @@ grow(struct request *r, enum grow_how how)
 	while (status == WEIR_OK && r->got == NULL) {
 		view_renew(&r->view);
 		status_mute();
-		status = segment_grow(
+		status = pool_grow(
 		    &r->view, pool, r->options, r->rounded, how, &r->need);
 		if (status != WEIR_OK && status != WEIR_ENOMEM)
 			return status_unmute_and_tell();

@@ -485,3 +485,15 @@ expect_healthy(void)
 		FAIL("%u violations; the first: %s", sim()->violations(),
 		    sim()->violation_text(0));
 }
+
+void
+expect_stats_unchanged(const struct weir_stats *before)
+{
+	struct weir_stats after = stats();
+
+	after.num_ooms = before->num_ooms;
+	after.num_alloc_retries = before->num_alloc_retries;
+	after.metadata_bytes = before->metadata_bytes;
+	EXPECT_MEM_EQ(before, &after, sizeof(after));
+	expect_healthy();
+}

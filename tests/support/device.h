@@ -122,6 +122,10 @@ size_t trim(size_t keep);
 /* weir_check() finds no fault, and the simulation saw no misuse. */
 void expect_healthy(void);
 
+/* Nothing but counters of failures of device 0 differs from `before`; and all
+ * is healthy. */
+void expect_stats_unchanged(const struct weir_stats *before);
+
 /* ---- Statuses ---------------------------------------------------------- */
 
 /* The call gives this status; weir's words are printed if it does not. */

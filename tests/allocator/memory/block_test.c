@@ -8,6 +8,7 @@
 
 #include "allocator/memory/counters.h"
 #include "allocator/memory/lookup.h"
+#include "allocator/memory/trees.h"
 #include "base/meta.h"
 #include "tests/support/device.h"
 

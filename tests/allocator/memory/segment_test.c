@@ -8,6 +8,7 @@
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
 #include "allocator/memory/forget.h"
+#include "allocator/memory/grow.h"
 #include "allocator/memory/handle.h"
 #include "allocator/memory/lookup.h"
 #include "allocator/memory/view.h"
@@ -297,8 +298,7 @@ TEST(growing_a_pool_that_has_what_is_asked_changes_nothing)
 	}
 	struct view view;
 	view_begin(&view, pool->owner);
-	EXPECT_OK(
-	    segment_grow(&view, pool, options, 4 * MIB, GROW_MIXED, &need));
+	EXPECT_OK(pool_grow(&view, pool, options, 4 * MIB, GROW_MIXED, &need));
 	lock_leave(&arena->lock);
 	EXPECT_EQ(reserved(), 8 * MIB);
 	expect_healthy();

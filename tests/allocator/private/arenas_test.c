@@ -10,7 +10,7 @@
 #include "allocator/allocator.h"
 #include "allocator/memory/counters.h"
 #include "allocator/memory/keep.h"
-#include "allocator/memory/segment.h"
+#include "allocator/memory/source.h"
 #include "base/meta.h"
 #include "base/status.h"
 #include "tests/support/device.h"

@@ -1,0 +1,118 @@
+/*
+ * The live block that a caller's address names, or what is wrong with it.
+ */
+#include "allocator/api/find.h"
+
+#include "allocator/allocator.h"
+#include "allocator/memory/arena.h"
+#include "base/status.h"
+
+/* Under its arena's lock. */
+static bool
+holds(const struct block *block, CUdeviceptr addr)
+{
+	return block_is_live(block) && addr - block->addr < block->size;
+}
+
+struct block *
+find_exact_locked(const void *ptr)
+{
+	return find_lock(lookup_exact(address(ptr)), ptr);
+}
+
+/* It is looked up without the lock, and again under it, when it cannot change.
+ */
+struct block *
+find_locked(const void *ptr) UNCHECKED
+{
+	struct block *block = find_exact_locked(ptr);
+
+	if (block != NULL) /* mostly */
+		return block;
+	block = lookup_floor(address(ptr));
+	while (block != NULL) {
+		struct arena *arena = block->arena;
+		lock_enter(&arena->lock);
+		struct block *again = lookup_floor(address(ptr));
+		if (again == block && holds(block, address(ptr)))
+			return block;
+		lock_leave(&arena->lock);
+		if (again == block)
+			return NULL;
+		block = again;
+	}
+	return NULL;
+}
+
+bool
+allocator_find(const void *ptr, struct allocator_block *out)
+{
+	struct block *block = lookup_exact(address(ptr));
+
+	if (block == NULL || block_state(block) != BLOCK_ACTIVE)
+		return false;
+	out->device = block->arena->device;
+	out->host = arena_is_host(block->arena);
+	out->requested_bytes = block->requested;
+	out->of_no_stream = pools_have(block->arena->any_pools, block->pool);
+	return true;
+}
+
+/* Refuse an address that is in no live block. It may be in a block that was
+ * freed, or just past the end of one. */
+static enum weir_status
+refuse_unused(const char *call, const void *ptr) UNCHECKED
+{
+	struct block *block = lookup_floor(address(ptr));
+	struct arena *arena = block != NULL ? block->arena : NULL;
+	bool ours = false;
+	bool mapped = false;
+	size_t behind = 0; /* bytes of the block that ends there */
+
+	if (arena != NULL) {
+		lock_enter(&arena->lock);
+		ours = block->segment != NULL &&
+		    address(ptr) - block->addr < block->size;
+		mapped = ours && block_state(block) != BLOCK_UNMAPPED;
+		if (ours && block->addr == address(ptr) &&
+		    block->prev != NULL &&
+		    block_state(block->prev) == BLOCK_ACTIVE)
+			behind = block->prev->size;
+		lock_leave(&arena->lock);
+	}
+	if (!ours)
+		return status_set(
+		    WEIR_EINVAL, "%s(%p): not allocated by weir", call, ptr);
+	if (behind != 0)
+		return status_set(WEIR_EINVAL,
+		    "%s(%p): freed before, or one past a block: the block of "
+		    "%zu bytes before it is allocated",
+		    call, ptr, behind);
+	return status_set(WEIR_EINVAL,
+	    mapped ? "%s(%p): freed before: it lies in memory that is cached" :
+		     "%s(%p): freed before: its memory has been given back to "
+		     "the driver",
+	    call, ptr);
+}
+
+enum weir_status
+find_refuse(const char *call, const void *ptr) UNCHECKED
+{
+	struct block *block = find_locked(ptr);
+
+	if (block != NULL) {
+		CUdeviceptr base = block->addr;
+		size_t size = block->size;
+		lock_leave(&block->arena->lock);
+		if (base == address(ptr)) /* it was allocated just now */
+			return status_set(
+			    WEIR_EINVAL, "%s(%p): freed before", call, ptr);
+		return status_set(WEIR_EINVAL,
+		    "%s(%p): not the start of a block: it is "
+		    "%llu bytes into the block of %zu bytes "
+		    "at %#llx",
+		    call, ptr, (unsigned long long)(address(ptr) - base), size,
+		    (unsigned long long)base);
+	}
+	return refuse_unused(call, ptr);
+}

@@ -1,0 +1,391 @@
+/*
+ * <weir/weir.h>, <weir/host.h>: freeing. The thread's cache takes the block,
+ * or free_found() finds another cache for it, or free_locked() frees it under
+ * the lock; an address of no block is refused by find_refuse(). What no cache
+ * keeps ends in release_block().
+ */
+#include "allocator/api/free.h"
+
+#include <weir/host.h>
+
+#include "allocator/allocator.h"
+#include "allocator/api/find.h"
+#include "allocator/cache/tcache.h"
+#include "allocator/fences/free.h"
+#include "allocator/memory/arena.h"
+#include "allocator/memory/counters.h"
+#include "allocator/memory/emit.h"
+#include "allocator/memory/lookup.h"
+#include "allocator/memory/pools.h"
+#include "allocator/memory/view.h"
+#include "allocator/observe/guard.h"
+#include "allocator/private/arenas.h"
+#include "allocator/request/reclaim.h"
+#include "base/os.h"
+#include "base/status.h"
+
+/* The block was used elsewhere: it waits for that. */
+static void
+release_later(struct block *block, uint64_t freed_at)
+{
+	struct pools *owner = block->pool->owner;
+
+	stats_free_pending(block->pool, block->size);
+	block_set_state(block, BLOCK_PENDING);
+	block->freed_at = freed_at;
+	if (owner->freed_at < freed_at)
+		owner->freed_at = freed_at;
+	block->pending.bytes = block->size;
+	waiting_add(&block->arena->waiting, &block->pending);
+}
+
+/* Are all uses of a block by other streams complete? If its stream is captured:
+ * are they all ordered before the stream's next work in that capture? */
+static bool
+is_over(struct block *block, struct position place)
+{
+	if (__builtin_expect(block->pending.has_past, 0)) {
+		use_drop_met(&block->arena->waiting, &block->pending);
+		if (block->pending.uses == NULL)
+			return true;
+	}
+	return place.capture != 0 && block->arena->kept > 0 &&
+	    use_is_over(
+		&block->pending, block->pool->owner->stream, place.capture);
+}
+
+/* The end of every free: pending if it was used elsewhere, else free. */
+void
+release_block(struct block *block)
+{
+	struct pool *pool = block->pool;
+	struct cache *cache = tcache_come(pool->owner);
+
+	tcache_settle(cache);
+	if (__builtin_expect(block->guarded != GUARD_NONE, 0))
+		guard_release(block);
+	stats_take_back(block);
+	if (block->pending.uses != NULL) {
+		struct position place = pools_position(pool->owner);
+		if (!is_over(block, place)) {
+			tell_free_requested(block);
+			release_later(block, place.tick);
+			return;
+		}
+		use_clear(&block->arena->waiting, &block->pending);
+	}
+	tell_freed(block);
+	stats_free(pool, block->size, block->requested);
+	tcache_came_in(cache, block);
+	block_free(block);
+}
+
+/* Call the callbacks for a block that is about to be freed, with the lock left.
+ * Returns the block if it is still there, with its arena's lock taken, or NULL.
+ */
+static struct block *
+tell_first(const struct block *block) UNCHECKED
+{
+	struct weir_trace trace =
+	    tell_trace(block, WEIR_TRACE_MEMORY_DEALLOCATION);
+
+	lock_leave(&block->arena->lock);
+	observe(trace);
+	/* The callback may have called weir: look the block up again. */
+	history_enter(WEIR_HISTORY_ALL);
+	return find_exact_locked(trace.address);
+}
+
+/* As find_lock(), for a block that is to be freed: the caller calls
+ * history_leave() afterwards in any case. */
+static inline QUICK struct block *
+lock_to_free(struct block *block, const void *ptr) UNCHECKED
+{
+	history_enter(WEIR_HISTORY_ALL);
+	block = find_lock(block, ptr);
+	return block != NULL && observed(WEIR_TRACE_MEMORY_DEALLOCATION) &&
+		!arena_is_host(block->arena) ?
+	    tell_first(block) :
+	    block;
+}
+
+/* Leave the lock after a free. An arena without an owner gives its free memory
+ * back; host memory gives back what may not stay unused. */
+static inline QUICK void
+leave_freed(struct arena *arena) UNCHECKED
+{
+	const struct options *options;
+	bool unowned = arena->owners == 0;
+
+	if (arena_is_host(arena) && options_get(&options) == WEIR_OK)
+		reclaim_tidy(arena, options);
+	lock_leave(&arena->lock);
+	if (unowned)
+		arena_empty(arena);
+}
+
+/* Free under the arena's lock; with `keep` into the thread's cache, if it takes
+ * the block. `block` is only a guess and may not be at the address. */
+static inline QUICK enum weir_status
+free_locked(struct block *block, void *ptr, bool keep) UNCHECKED
+{
+	if (__builtin_expect(guard_zone != 0, 0))
+		guard_look(ptr, true);
+	block = lock_to_free(block, ptr);
+	if (block == NULL) {
+		history_leave();
+		return find_refuse("weir_free", ptr);
+	}
+	struct arena *arena = block->arena;
+	if (!keep || !tcache_keep(block))
+		release_block(block);
+	leave_freed(arena);
+	history_leave();
+	return WEIR_OK;
+}
+
+/* A block that tcache_free() has found and not taken: another cache's, or one
+ * that is traced or used elsewhere. */
+static __attribute__((noinline)) enum weir_status
+free_found(void *ptr, struct block *block)
+{
+	struct cache *cache = tcache_for(block);
+	bool traced = cache->traced;
+	if (!traced && cache->keeps && tcache_free_in_its(cache, block))
+		return WEIR_OK;
+	return os_forked() ? WEIR_OK : free_locked(block, ptr, traced);
+}
+
+static __attribute__((noinline)) enum weir_status
+free_large(void *ptr, struct block *block)
+{
+	return tcache_free_large(tcache_own->last, block) ?
+	    WEIR_OK :
+	    free_found(ptr, block);
+}
+
+/* A block that is not where the latest one was, or none at all. */
+static __attribute__((noinline)) enum weir_status
+free_unknown(void *ptr)
+{
+	struct block *block;
+	enum tcache_taken taken = TCACHE_UNKNOWN;
+
+	if (ptr == NULL)
+		return WEIR_OK;
+	if (tcache_find_leaf(ptr))
+		taken = tcache_free(ptr, &block);
+	if (taken == TCACHE_TAKEN)
+		return WEIR_OK;
+	if (taken != TCACHE_UNKNOWN)
+		return free_found(ptr, block);
+	block = lookup_exact(address(ptr));
+	/* One that others have used is no cache's. */
+	if (block != NULL && block->pending.uses == NULL &&
+	    tcache_free_rare(block))
+		return WEIR_OK;
+	return os_forked() ? WEIR_OK : free_locked(block, ptr, false);
+}
+
+enum weir_status
+weir_free(void *ptr)
+{
+	struct block *block;
+
+	switch (tcache_free(ptr, &block)) {
+	case TCACHE_TAKEN:
+		return WEIR_OK;
+	case TCACHE_TOO_LARGE:
+		return free_large(ptr, block);
+	case TCACHE_NOT_TAKEN:
+		return free_found(ptr, block);
+	default:
+		return free_unknown(ptr);
+	}
+}
+
+static __attribute__((noinline)) enum weir_status
+host_free_rare(void *ptr) UNCHECKED
+{
+	struct block *block;
+
+	if (ptr == NULL || os_forked() ||
+	    (tcache_find_host_leaf(ptr) &&
+		tcache_free_host(ptr, &block) == TCACHE_TAKEN))
+		return WEIR_OK;
+	block = lookup_exact(address(ptr));
+	if (block != NULL && !arena_is_host(block->arena) &&
+	    block_state(block) == BLOCK_ACTIVE)
+		return status_set(WEIR_EINVAL,
+		    "weir_host_free(%p): it is memory of device %d, not of the "
+		    "host",
+		    ptr, block->arena->device);
+	if (block != NULL && tcache_free_rare(block))
+		return WEIR_OK;
+	block = find_lock(block, ptr);
+	if (block == NULL)
+		return find_refuse("weir_host_free", ptr);
+	struct arena *arena = block->arena;
+	release_block(block);
+	leave_freed(arena);
+	return WEIR_OK;
+}
+
+static __attribute__((noinline)) enum weir_status
+host_free_large(void *ptr, struct block *block)
+{
+	return tcache_free_large(tcache_own->last_host, block) ?
+	    WEIR_OK :
+	    host_free_rare(ptr);
+}
+
+enum weir_status
+weir_host_free(void *ptr)
+{
+	struct block *block;
+
+	switch (tcache_free_host(ptr, &block)) {
+	case TCACHE_TAKEN:
+		return WEIR_OK;
+	case TCACHE_TOO_LARGE:
+		return host_free_large(ptr, block);
+	default:
+		return host_free_rare(ptr);
+	}
+}
+
+enum weir_status
+allocator_free_done(void *ptr) UNCHECKED
+{
+	if (ptr == NULL || os_forked())
+		return WEIR_OK;
+	if (__builtin_expect(guard_zone != 0, 0))
+		guard_look(ptr, true);
+	struct block *block = lock_to_free(lookup_exact(address(ptr)), ptr);
+	if (block == NULL) {
+		history_leave();
+		return find_refuse("weir_free", ptr);
+	}
+	struct arena *arena = block->arena;
+	use_clear(&arena->waiting, &block->pending);
+	release_block(block);
+	leave_freed(arena);
+	history_leave();
+	return WEIR_OK;
+}
+
+/* Make a block belong to a stream, where all uses of the block are ordered
+ * before this point of the stream. */
+static enum weir_status
+hand_over(struct block *block, struct stream *stream)
+{
+	struct arena *arena = block->arena;
+	struct pools *from = block->pool->owner;
+	struct pools *to;
+	enum weir_status status = pools_get(arena, stream, &to);
+	if (status != WEIR_OK)
+		return status;
+	/* Move a block to another stream. WEIR_STREAM_ANY orders nothing: such
+	 * a block keeps its uses, and gets one of all streams of the context.
+	 * The steps that can fail come first. */
+	if (to == arena->any_pools) {
+		status = use_add(&arena->waiting, &block->pending, stream);
+		if (status != WEIR_OK)
+			return status;
+	} else {
+		use_clear(&arena->waiting, &block->pending);
+	}
+	struct pool *pool = &to->pool[block->pool->kind];
+	if (pool != block->pool) {
+		/* Report first: the cache may have counted this block. */
+		tcache_tell_news(arena);
+		stats_move_live(block, pool);
+		block_move(block, pool);
+	}
+	pools_drop_if_done(from);
+	return WEIR_OK;
+}
+
+enum weir_status
+weir_free_async(void *ptr, weir_stream handle) UNCHECKED
+{
+	struct stream *stream;
+
+	if (tcache_free_on(ptr, handle) || ptr == NULL || os_forked())
+		return WEIR_OK;
+	struct block *block = lookup_exact(address(ptr));
+	if (block == NULL)
+		return find_refuse("weir_free_async", ptr);
+	/* A default stream is that of the block's device. */
+	int device = stream_is_default(handle) || handle == WEIR_STREAM_ANY ?
+	    block->arena->device :
+	    WEIR_DEVICE_CURRENT;
+	enum weir_status status = stream_find(device, handle, &stream);
+	if (status != WEIR_OK)
+		return status;
+	if (__builtin_expect(guard_zone != 0, 0))
+		guard_look(ptr, stream->device == block->arena->device);
+	block = lock_to_free(block, ptr);
+	if (block == NULL) {
+		status = find_refuse("weir_free_async", ptr);
+		goto put;
+	}
+	struct arena *arena = block->arena;
+	if (arena_is_host(arena))
+		status = status_set(WEIR_EINVAL,
+		    "weir_free_async(%p): host memory is of no stream; "
+		    "weir_host_record() and weir_host_free() it",
+		    ptr);
+	else if (stream->device != arena->device)
+		status = status_set(WEIR_EINVAL,
+		    "weir_free_async(%p): the block is of "
+		    "device %d, stream %p of device %d",
+		    ptr, arena->device, (void *)handle, stream->device);
+	else
+		status = hand_over(block, stream);
+	if (status == WEIR_OK)
+		release_block(block);
+	leave_freed(arena);
+put:
+	history_leave();
+	stream_put(stream);
+	return status;
+}
+
+static __attribute__((noinline)) bool
+free_cached_rare(
+    void *ptr, weir_stream stream, CUcontext context, size_t *requested_bytes)
+{
+	const struct cache *cache = tcache_find_in(stream, context);
+	struct block *block = lookup_exact(address(ptr));
+
+	if (cache == NULL || block == NULL)
+		return false;
+	size_t requested = block->requested;
+	if (!tcache_free_in(cache, block))
+		return false;
+	*requested_bytes = requested;
+	return true;
+}
+
+bool
+allocator_free_cached(
+    void *ptr, weir_stream stream, CUcontext context, size_t *requested_bytes)
+{
+	struct tcache *t = tcache_own;
+	struct block *block = tcache_block(&t->nearby, address(ptr));
+	struct cache *cache = t->last;
+
+	/* The cache that takes the block must be that of the named stream, or
+	 * it is out of use. */
+	if (block == NULL ||
+	    atomic_load_explicit(&cache->key, memory_order_acquire) != stream)
+		return free_cached_rare(ptr, stream, context, requested_bytes);
+	size_t requested = block->requested;
+	enum tcache_taken taken = tcache_put(cache, block);
+	if (taken == TCACHE_NOT_TAKEN ||
+	    (taken == TCACHE_TOO_LARGE && !tcache_free_large(cache, block)))
+		return free_cached_rare(ptr, stream, context, requested_bytes);
+	*requested_bytes = requested;
+	return true;
+}

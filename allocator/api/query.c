@@ -1,0 +1,143 @@
+/*
+ * <weir/weir.h>: asking for a block, and for the memory there is.
+ */
+#include "allocator/api/find.h"
+#include "allocator/cache/tcache.h"
+#include "allocator/memory/arena.h"
+#include "allocator/memory/pool.h"
+#include "allocator/memory/totals.h"
+#include "base/os.h"
+#include "base/status.h"
+
+/* The run of mapped blocks around a block. */
+static void
+describe_run(const struct block *block, struct weir_block_info *info)
+{
+	const struct block *first = block;
+	const struct block *last = block;
+
+	while (first->prev != NULL && block_is_held(first->prev))
+		first = first->prev;
+	while (last->next != NULL && block_is_held(last->next))
+		last = last->next;
+	info->segment = (void *)(uintptr_t)first->addr;
+	info->segment_size = last->addr + last->size - first->addr;
+}
+
+enum weir_status
+weir_block_info(const void *ptr, struct weir_block_info *out) UNCHECKED
+{
+	if (out == NULL || out->struct_size < sizeof(*out))
+		return status_set(WEIR_EINVAL,
+		    "weir_block_info: out is NULL or its "
+		    "struct_size is not set");
+	struct block *block =
+	    ptr != NULL && !os_forked() ? find_locked(ptr) : NULL;
+	if (block == NULL)
+		return status_set(WEIR_EINVAL,
+		    "weir_block_info(%p): no live block of weir "
+		    "holds this address",
+		    ptr);
+	struct arena *arena = block->arena;
+	out->address = (void *)(uintptr_t)block->addr;
+	out->size = block->size;
+	out->requested_bytes = block->requested;
+	out->device = arena->device;
+	out->stream = block->pool->owner->stream->handle;
+	out->expandable = block->segment->expandable;
+	describe_run(block, out);
+	lock_leave(&arena->lock);
+	return WEIR_OK;
+}
+
+enum weir_status
+weir_largest_free(int device, weir_stream handle, size_t *bytes)
+{
+	struct stream *stream;
+	size_t largest = 0;
+
+	if (bytes == NULL)
+		return status_set(
+		    WEIR_EINVAL, "weir_largest_free: bytes is NULL");
+	enum weir_status status = stream_find(device, handle, &stream);
+	if (status != WEIR_OK)
+		return status;
+	struct arena *arena = arena_peek(stream->device);
+	if (arena != NULL) {
+		lock_enter(&arena->lock);
+		tcache_drain(arena);
+		for (int k = 0; k < POOL_KINDS && stream->pools; k++) {
+			struct pools *pools = stream->pools;
+			size_t n = pool_largest(&pools->pool[k]);
+			largest = n > largest ? n : largest;
+		}
+		lock_leave(&arena->lock);
+	}
+	stream_put(stream);
+	*bytes = largest;
+	return WEIR_OK;
+}
+
+static enum weir_status
+driver_memory(int device, size_t *free_bytes, size_t *total_bytes)
+{
+	struct driver_guard guard;
+	CUcontext context;
+	enum weir_status status = driver_context(device, &context);
+	if (status != WEIR_OK)
+		return status;
+	status = driver_enter(context, &guard);
+	if (status != WEIR_OK)
+		return status;
+	CUresult code = driver_peek()->cuMemGetInfo(free_bytes, total_bytes);
+	driver_leave(&guard);
+	return driver_status(code, "cuMemGetInfo(device %d)", device);
+}
+
+/* Read both at one moment: memory that moved from one to the other in between
+ * would count twice. */
+static enum weir_status
+arena_memory(struct arena *arena, size_t *free_bytes, size_t *total_bytes)
+{
+	lock_enter(&arena->lock);
+	tcache_tell(arena);
+	enum weir_status status =
+	    driver_memory(arena->device, free_bytes, total_bytes);
+	if (status == WEIR_OK) {
+		/* Pending blocks count as free: a request waits for them before
+		 * it fails. Memory that a job has just given back may still
+		 * count as held, so the sum is bounded by the memory that is
+		 * not used. */
+		size_t used = device_live(arena);
+		size_t held = device_reserved(arena);
+		if (*total_bytes > device_limit(arena))
+			*total_bytes = device_limit(arena);
+		size_t room = *total_bytes > used ? *total_bytes - used : 0;
+		*free_bytes += held > used ? held - used : 0;
+		if (*free_bytes > room)
+			*free_bytes = room;
+	}
+	lock_leave(&arena->lock);
+	return status;
+}
+
+enum weir_status
+weir_memory_info(int device, size_t *free_bytes, size_t *total_bytes)
+{
+	size_t available;
+	size_t total;
+
+	enum weir_status status = device_resolve(device, &device);
+	if (status != WEIR_OK)
+		return status;
+	struct arena *arena = arena_peek(device);
+	status = arena != NULL ? arena_memory(arena, &available, &total) :
+				 driver_memory(device, &available, &total);
+	if (status != WEIR_OK)
+		return status;
+	if (free_bytes != NULL)
+		*free_bytes = available;
+	if (total_bytes != NULL)
+		*total_bytes = total;
+	return WEIR_OK;
+}

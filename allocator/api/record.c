@@ -1,0 +1,109 @@
+/*
+ * <weir/weir.h>, <weir/host.h>: telling where a block is used.
+ */
+#include <weir/host.h>
+
+#include "allocator/api/find.h"
+#include "allocator/memory/arena.h"
+#include "base/os.h"
+#include "base/status.h"
+
+/* A call that says where a block is used. */
+struct record {
+	const char *call;
+	bool host; /* host memory only */
+	bool past; /* all of the use is queued by now */
+};
+
+static enum weir_status
+record_use(
+    const struct record *record, struct block *block, struct stream *stream)
+{
+	struct waiting *waiting = &block->arena->waiting;
+
+	return record->past ?
+	    use_add_past(waiting, &block->pending, block->size, stream) :
+	    use_add(waiting, &block->pending, stream);
+}
+
+/* The stream and the first byte of its block are mostly known; false: find
+ * out. */
+static bool
+record_known(const struct record *record, const void *ptr, weir_stream handle,
+    enum weir_status *status) UNCHECKED
+{
+	struct block *block =
+	    ptr != NULL && !os_forked() ? find_exact_locked(ptr) : NULL;
+	if (block == NULL)
+		return false;
+	struct arena *arena = block->arena;
+	struct stream *stream = record->host == arena_is_host(arena) ?
+	    use_known(&arena->waiting, handle) :
+	    NULL;
+	bool known = stream != NULL && stream != block->pool->owner->stream;
+	if (known)
+		*status = record_use(record, block, stream);
+	lock_leave(&arena->lock);
+	return known;
+}
+
+static enum weir_status
+record(const struct record *record, const void *ptr, weir_stream handle)
+    UNCHECKED
+{
+	struct stream *stream;
+	enum weir_status status;
+
+	if (record_known(record, ptr, handle, &status))
+		return status;
+	if (os_forked())
+		return status_set(WEIR_EFORK, "%s: %s", record->call,
+		    weir_status_text(WEIR_EFORK));
+	status = stream_find(WEIR_DEVICE_CURRENT, handle, &stream);
+	if (status != WEIR_OK)
+		return status;
+	struct block *block = ptr != NULL ? find_locked(ptr) : NULL;
+	if (block == NULL) {
+		status = status_set(WEIR_EINVAL,
+		    "%s(%p): no live block of weir holds this address",
+		    record->call, ptr);
+		goto put;
+	}
+	struct arena *arena = block->arena;
+	if (record->host && !arena_is_host(arena))
+		status = status_set(WEIR_EINVAL,
+		    "%s(%p): it is memory of device %d, not of the host",
+		    record->call, ptr, arena->device);
+	else if (block->pool->owner->stream != stream || arena_is_host(arena))
+		status = record_use(record, block, stream);
+	lock_leave(&arena->lock);
+put:
+	stream_put(stream);
+	return status;
+}
+
+enum weir_status
+weir_record_stream(const void *ptr, weir_stream stream)
+{
+	static const struct record call = { .call = "weir_record_stream" };
+
+	return record(&call, ptr, stream);
+}
+
+enum weir_status
+weir_record_use(const void *ptr, weir_stream stream)
+{
+	static const struct record call = { .call = "weir_record_use",
+		.past = true };
+
+	return record(&call, ptr, stream);
+}
+
+enum weir_status
+weir_host_record(const void *ptr, weir_stream stream)
+{
+	static const struct record call = { .call = "weir_host_record",
+		.host = true };
+
+	return record(&call, ptr, stream);
+}

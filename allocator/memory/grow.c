@@ -1,0 +1,48 @@
+/*
+ * More memory for a pool: segment.h, Note [Growing].
+ */
+#include "allocator/memory/grow.h"
+
+#include "allocator/memory/arena.h"
+#include "allocator/memory/forget.h"
+#include "allocator/memory/remap.h"
+#include "allocator/memory/segment.h"
+#include "base/status.h"
+#include "driver/driver.h"
+
+static bool
+is_expandable(const struct pool *pool, const struct options *options)
+{
+	const struct arena *arena = pool->owner->arena;
+
+	return options->expandable_segments && arena->can_map &&
+	    pool->owner != arena->any_pools && !arena->own_source &&
+	    (arena_flags(arena) & (ARENA_NO_SPLIT | ARENA_SEGMENTS)) == 0;
+}
+
+enum weir_status
+pool_grow(struct view *view, struct pool *pool, const struct options *options,
+    size_t rounded, enum grow_how how, size_t *need)
+{
+	struct arena *arena = pool->owner->arena;
+	struct driver_guard guard;
+	enum weir_status status = driver_enter(arena->context, &guard);
+	if (status != WEIR_OK)
+		return status;
+	bool exact = how == GROW_EXACT;
+	arena->jobs++;
+	if (arena->kept > 0 && how != GROW_MOVED)
+		how = GROW_NEW;
+	if (arena->kept > 0 && how == GROW_MOVED)
+		status = status_set(WEIR_ENOMEM, "nothing may be moved here");
+	else if (is_expandable(pool, options))
+		status = map_for(view, pool, options, rounded, how, need);
+	else if (how == GROW_MOVED)
+		status = status_set(WEIR_ENOMEM, "nothing can be moved there");
+	else
+		status =
+		    segment_grow_driver(pool, options, rounded, exact, need);
+	driver_leave(&guard);
+	arena_job_done(arena);
+	return status;
+}

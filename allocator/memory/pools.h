@@ -1,0 +1,14 @@
+/*
+ * The pools of a stream that allocates.
+ */
+#ifndef ALLOCATOR_MEMORY_POOLS_H
+#define ALLOCATOR_MEMORY_POOLS_H
+
+#include "allocator/memory/types.h"
+
+/* The pools of a stream in an arena, which are made if need be.
+ * WEIR_EHOSTMEM. */
+enum weir_status pools_get(
+    struct arena *arena, struct stream *stream, struct pools **out);
+
+#endif
