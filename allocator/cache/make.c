@@ -115,8 +115,8 @@ tcache_forget(struct arena *arena)
 }
 
 /* Drop the owner's cache at a place of its tables, which is dead or in the way
- * of another. Where streams take each other's place one is kept, so that not
- * all of it is zeroed each time. */
+ * of another. It is kept for the next stream: most of it need not be zeroed
+ * again. */
 static void
 drop_cache(struct tcache *t, struct cache *cache)
 {
@@ -131,10 +131,7 @@ drop_cache(struct tcache *t, struct cache *cache)
 	if (t->latest_host.cache == cache)
 		t->latest_host.cache = &t->none;
 	list_remove(&cache->own_link);
-	if (t->spare == NULL)
-		t->spare = cache;
-	else
-		meta_free(cache, sizeof(*cache));
+	list_push_back(&t->spare, &cache->own_link);
 }
 
 /* Free a place for a new cache: retire the one that is there. False if that one
@@ -159,11 +156,12 @@ make_place(struct tcache *t, struct cache **place, const struct arena *arena)
 static struct cache *
 cache_new(struct tcache *t)
 {
-	struct cache *cache = t->spare;
+	struct cache *cache;
 
-	if (cache == NULL)
+	if (list_empty(&t->spare))
 		return meta_zalloc(sizeof(*cache));
-	t->spare = NULL;
+	cache = own_of(t->spare.next);
+	list_remove(&cache->own_link);
 	memset(cache, 0, offsetof(struct cache, slot));
 	memset(
 	    cache->misses, 0, sizeof(*cache) - offsetof(struct cache, misses));
@@ -244,8 +242,6 @@ make_cache(struct tcache *t, struct pools *pools, const struct options *options)
 	cache->way = (uint8_t)way;
 	cache->way_of_handle = (uint8_t)way_of_handle;
 	set_up(cache, t, pools, options);
-	if (cache->keeps && pools->depot == NULL)
-		pools->depot = depot_new();
 	pools->caches++;
 	list_push_back(&pools->arena->caches, &cache->link);
 	list_push_back(&t->caches, &cache->own_link);
@@ -380,7 +376,10 @@ tcache_thread_ends(void)
 		drop_cache(t, cache);
 	}
 	tcache_own = &tcache_nobody;
-	if (t->spare != NULL)
-		meta_free(t->spare, sizeof(*t->spare));
+	while (!list_empty(&t->spare)) {
+		struct cache *cache = own_of(t->spare.next);
+		list_remove(&cache->own_link);
+		meta_free(cache, sizeof(*cache));
+	}
 	meta_free(t, sizeof(*t));
 }

@@ -27,6 +27,7 @@ struct tcache tcache_nobody = {
 	.by_handle = { [0 ... TCACHE_WAYS - 1] = &tcache_nobody.none },
 	.by_pools = { [0 ... TCACHE_WAYS - 1] = &tcache_nobody.none },
 	.caches = { &tcache_nobody.caches, &tcache_nobody.caches },
+	.spare = { &tcache_nobody.spare, &tcache_nobody.spare },
 	.none = { .key = NOBODY, .handle = NOBODY },
 };
 _Thread_local struct tcache *tcache_own = &tcache_nobody;
@@ -84,6 +85,7 @@ tcache_make_own(void)
 	t->nearby_host.leaf = &no_leaf;
 	t->nearby_fine.leaf = &no_leaf;
 	list_init(&t->caches);
+	list_init(&t->spare);
 	for (unsigned i = 0; i < TCACHE_WAYS; i++) {
 		t->by_handle[i] = &t->none;
 		t->by_pools[i] = &t->none;

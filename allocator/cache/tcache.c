@@ -51,12 +51,28 @@ take_full(struct cache *cache, size_t n)
 	cache->room = sums_plus(cache->room, in);
 }
 
+/* The depot of a stream, made at its first use; NULL: no memory. */
+static struct depot *
+find_depot(struct pools *pools)
+{
+	struct depot *depot = pools->depot;
+
+	if (depot != NULL)
+		return depot;
+	struct depot *new = depot_new();
+	if (new == NULL ||
+	    atomic_compare_exchange_strong(&pools->depot, &depot, new))
+		return new;
+	depot_delete(new); /* another thread was faster */
+	return depot;
+}
+
 /* The full first magazine into the depot, if that does not hold enough, for an
  * empty one. */
 static void
 put_full(struct cache *cache, size_t n)
 {
-	struct depot *depot = cache->pools->depot;
+	struct depot *depot = find_depot(cache->pools);
 	struct magazine *full = bin_first(&cache->bins[n]);
 
 	if (depot == NULL)

@@ -91,9 +91,9 @@ struct tcache {
 	struct latest latest_host;
 	struct cache *by_handle[TCACHE_WAYS]; /* of streams */
 	struct cache *by_pools[TCACHE_WAYS];
-	struct list caches;  /* all it has, through ->own_link */
-	struct cache *spare; /* out of use, its bins zero; or NULL */
-	struct cache none;   /* takes nothing */
+	struct list caches; /* all it has, through ->own_link */
+	struct list spare;  /* out of use, their bins zero; ->own_link */
+	struct cache none;  /* takes nothing */
 };
 
 #endif

@@ -174,12 +174,14 @@ struct pools {
 	struct stream *stream; /* constant; a reference */
 
 	struct list link; /* in arena->pools */
+	/* NULL before a magazine comes to it, with no lock. Here, so that who
+	 * looks at those of all streams reads one line of each. */
+	_Atomic(struct depot *) depot;
 	struct pool pool[POOL_KINDS];
 	size_t blocks;   /* that belong to it, in any state */
 	unsigned pins;   /* threads that use it with the lock left in between */
 	unsigned caches; /* of threads, for it */
 	uint64_t index;  /* later ones have a larger one; constant */
-	struct depot *depot; /* NULL before it is needed */
 
 	/* All work queued before this tick is done. */
 	uint64_t passed_at;
