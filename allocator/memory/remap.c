@@ -49,7 +49,7 @@ enum { LARGER_TIMES = 8 };
 /* How many of the largest runs of a pool are looked at for what they can give,
  * where new memory is not all used up: more take longer and gain nothing, since
  * those that give most are asked first. */
-enum { RUNS_ASKED = 256 };
+enum { RUNS_ASKED = 64 };
 
 /* A stretch of addresses to map: the front of an UNMAPPED block. */
 struct part {
