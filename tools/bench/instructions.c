@@ -166,35 +166,113 @@ torch_default_pairs(unsigned long n)
 	torch.pairs(SIZE, n);
 }
 
+/* ---- Many live blocks, many streams ------------------------------------- */
+
+/* One block in so many is a large one of 1 to 20 MiB; the sizes of the others
+ * are spread over ten powers of two from 512 bytes on. */
+enum {
+	LARGE_SHARE = 16,
+	LARGE_MIB = 20,
+	SMALL_POWERS = 10,
+	STREAMS_MAX = 1000
+};
+
+static struct {
+	void **blocks;
+	size_t count;
+	weir_stream streams[STREAMS_MAX];
+	unsigned stream_count;
+	uint64_t random;
+} live;
+
+static uint64_t
+roll(uint64_t below)
+{
+	live.random ^= live.random << 13;
+	live.random ^= live.random >> 7;
+	live.random ^= live.random << 17;
+	return (live.random >> 11) % below;
+}
+
+static size_t
+roll_size(void)
+{
+	if (roll(LARGE_SHARE) == 0)
+		return (1 << 20) + roll((LARGE_MIB - 1) << 20);
+	return 512 + roll((size_t)512 << roll(SMALL_POWERS));
+}
+
+static void *
+malloc_anywhere(void)
+{
+	return weir_malloc(roll_size(), live.streams[roll(live.stream_count)]);
+}
+
+/* Free any block, and allocate another size on any stream. */
+static void
+live_pairs(unsigned long n)
+{
+	for (unsigned long i = 0; i < n; i++) {
+		void **block = &live.blocks[roll(live.count)];
+
+		weir_free(*block);
+		*block = malloc_anywhere();
+	}
+}
+
+static bool
+begin_live(size_t count, unsigned streams)
+{
+	live.count = count;
+	live.stream_count = streams;
+	live.random = 88172645463325252u;
+	live.blocks = calloc(count, sizeof(*live.blocks));
+	for (unsigned i = 0; i < streams; i++)
+		if (weir_stream_create(0, 0, &live.streams[i]) != WEIR_OK)
+			return false;
+	for (size_t i = 0; i < count && live.blocks != NULL; i++)
+		live.blocks[i] = malloc_anywhere();
+	return live.blocks != NULL;
+}
+
 struct path {
 	const char *name;
 	const char *conf; /* or NULL */
 	void (*run)(unsigned long n);
 	enum history history;
-	bool preloaded; /* calls the driver, which the preload answers for */
+	bool preloaded;   /* calls the driver, which the preload answers for */
+	size_t live;      /* blocks, of live_pairs() */
+	unsigned streams; /* that they are of */
 };
 
 static const struct path paths[] = {
-	{ "cached-pair", NULL, pairs, OFF, false },
-	{ "large-pair", NULL, large_pairs, OFF, false },
-	{ "pool-pair", "tcache:0", pairs, OFF, false },
-	{ "record-cycle", NULL, records, OFF, false },
-	{ "pinned-pair", NULL, pinned_pairs, OFF, false },
-	{ "pinned-tiny-pair", NULL, pinned_tiny_pairs, OFF, false },
-	{ "primary-pair", NULL, primary_pairs, OFF, false },
+	{ "cached-pair", NULL, pairs, OFF, false, 0, 0 },
+	{ "large-pair", NULL, large_pairs, OFF, false, 0, 0 },
+	{ "pool-pair", "tcache:0", pairs, OFF, false, 0, 0 },
+	{ "record-cycle", NULL, records, OFF, false, 0, 0 },
+	{ "pinned-pair", NULL, pinned_pairs, OFF, false, 0, 0 },
+	{ "pinned-tiny-pair", NULL, pinned_tiny_pairs, OFF, false, 0, 0 },
+	{ "primary-pair", NULL, primary_pairs, OFF, false, 0, 0 },
 	/* PyTorch's part of it is the double's. */
-	{ "torch-pair", NULL, torch_pairs, OFF, false },
-	{ "torch-default-pair", NULL, torch_default_pairs, OFF, false },
+	{ "torch-pair", NULL, torch_pairs, OFF, false, 0, 0 },
+	{ "torch-default-pair", NULL, torch_default_pairs, OFF, false, 0, 0 },
 	/* Three events each. */
-	{ "traced-pair", NULL, pairs, PLAIN, false },
-	{ "stacked-pair", NULL, pairs, STACKS, false },
-	{ "async-pair", NULL, async_pairs, OFF, true },
-	{ "async-default-pair", NULL, async_default_pairs, OFF, true },
-	{ "async-pool-pair", NULL, async_pool_pairs, OFF, true },
-	{ "plain-pair", NULL, plain_pairs, OFF, true },
+	{ "traced-pair", NULL, pairs, PLAIN, false, 0, 0 },
+	{ "stacked-pair", NULL, pairs, STACKS, false, 0, 0 },
+	{ "async-pair", NULL, async_pairs, OFF, true, 0, 0 },
+	{ "async-default-pair", NULL, async_default_pairs, OFF, true, 0, 0 },
+	{ "async-pool-pair", NULL, async_pool_pairs, OFF, true, 0, 0 },
+	{ "plain-pair", NULL, plain_pairs, OFF, true, 0, 0 },
 	/* With WEIR_REPORT set. */
-	{ "reported-async-pair", NULL, async_pairs, OFF, true },
-	{ "reported-plain-pair", NULL, plain_pairs, OFF, true },
+	{ "reported-async-pair", NULL, async_pairs, OFF, true, 0, 0 },
+	{ "reported-plain-pair", NULL, plain_pairs, OFF, true, 0, 0 },
+	/* The same event with ever more blocks, and ever more streams. */
+	{ "live-1k", NULL, live_pairs, OFF, false, 1000, 1 },
+	{ "live-30k", NULL, live_pairs, OFF, false, 30000, 1 },
+	{ "live-100k", NULL, live_pairs, OFF, false, 100000, 1 },
+	{ "live-1m", NULL, live_pairs, OFF, false, 1000000, 1 },
+	{ "live-1k-64", NULL, live_pairs, OFF, false, 1000, 64 },
+	{ "live-1k-1000", NULL, live_pairs, OFF, false, 1000, STREAMS_MAX },
 };
 
 void bench_measured(void (*run)(unsigned long n), unsigned long n);
@@ -348,7 +426,10 @@ main(int argc, char **argv)
 		return fail("no simulated driver");
 	if (is_torch(path) && !begin_torch(path))
 		return NO_SUCH_PATH;
-	path->run(WARM_UP);
+	if (path->live > 0 && !begin_live(path->live, path->streams))
+		return fail("cannot begin");
+	/* What is live is to be shuffled before it is measured. */
+	path->run(path->live > 0 ? n : WARM_UP);
 	if (!path->preloaded && !reset_stats())
 		return fail("cannot begin");
 	measured(path->run, n);
