@@ -15,6 +15,7 @@ enum { EVENTS_MAX = 100000000 };
 struct choices {
 	uint64_t seed;
 	uint64_t events;
+	uint64_t repeat;
 	const struct workload_kind *kind;
 };
 
@@ -22,6 +23,8 @@ static const struct argp_option flags[] = {
 	{ "seed", 's', "N", 0, "seed of the random numbers (default: 1)", 0 },
 	{ "events", 'n', "N", 0,
 	    "write about N rows, 1 to 100000000 (default: 50000)", 0 },
+	{ "repeat", 'r', "N", 0,
+	    "repeat the first N steps of each thread (default: 0, none)", 0 },
 	{ 0 },
 };
 
@@ -50,6 +53,10 @@ take_flag(int key, char *value, struct argp_state *state)
 	case 'n':
 		choices->events =
 		    take_number(state, "--events", value, EVENTS_MAX);
+		return 0;
+	case 'r':
+		choices->repeat =
+		    take_number(state, "--repeat", value, EVENTS_MAX);
 		return 0;
 	case ARGP_KEY_ARG:
 		if (choices->kind != NULL)
@@ -104,7 +111,8 @@ cmd_generate(int argc, char **argv)
 	argp_parse(&argp_generate, argc, argv, 0, NULL, &choices);
 	workload = workload_new(choices.seed);
 	made = workload != NULL &&
-	    workload_run(workload, choices.kind, choices.events) &&
+	    workload_run(workload, choices.kind, choices.events,
+		(unsigned)choices.repeat) &&
 	    workload_write(workload, choices.kind->name, stdout);
 	workload_free(workload);
 	if (made)

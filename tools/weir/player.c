@@ -18,6 +18,7 @@
 #include "tools/weir/explain.h"
 #include "tools/weir/player.h"
 #include "tools/weir/progress.h"
+#include "tools/weir/rounds.h"
 #include "tools/weir/stage.h"
 #include "tools/weir/tool.h"
 
@@ -49,6 +50,7 @@ struct player {
 	struct played_stream *streams; /* by the trace's number */
 	struct played *blocks;
 	struct explain *explain; /* NULL: not asked for */
+	struct rounds *rounds;
 	uint64_t random;
 	uint64_t live_bytes;
 	uint64_t device_allocs;   /* when the driver was last asked */
@@ -259,6 +261,10 @@ play_alloc(struct player *player, const struct trace_row *row)
 		.own = &player->streams[row->stream] };
 	player->streams[row->stream].blocks++;
 	player->live_bytes += row->size;
+	if (!rounds_add(player->rounds, row->stream, row->size, address)) {
+		complain("out of memory");
+		return false;
+	}
 	return use_first(player, row->block) && observe(player);
 }
 
@@ -391,12 +397,16 @@ play_row(struct player *player, const struct trace_row *row)
 		return play_work(player, row);
 	case 'e':
 		return play_end(player, row);
+	case 'n':
+		rounds_begin(player->rounds, row->stream);
+		return true;
 	default:
 		return true;
 	}
 }
 
-/* Note what the first tenth of the rows took: pools grow there. */
+/* Note what the first tenth of the rows took: pools grow there, and programs
+ * come to their addresses. */
 static bool
 end_early_part(struct player *player)
 {
@@ -407,6 +417,7 @@ end_early_part(struct player *player)
 		return false;
 	}
 	player->early_map_calls = stats.num_map_calls;
+	rounds_reset(player->rounds);
 	return true;
 }
 
@@ -488,7 +499,9 @@ prepare(struct player *player)
 	player->streams =
 	    calloc(trace->stream_count + 1, sizeof(struct played_stream));
 	player->blocks = calloc(trace->block_count + 1, sizeof(struct played));
-	if (player->streams == NULL || player->blocks == NULL) {
+	player->rounds = rounds_new(trace->stream_count);
+	if (player->streams == NULL || player->blocks == NULL ||
+	    player->rounds == NULL) {
 		complain("out of memory");
 		return false;
 	}
@@ -509,6 +522,7 @@ collect(struct player *player)
 	struct figures *figures = player->figures;
 	struct weir_stats stats = { .struct_size = sizeof(stats) };
 	struct weir_device_info info = { .struct_size = sizeof(info) };
+	struct rounds_count rounds = rounds_count(player->rounds);
 
 	/* First, so that what is asked next is not among them. */
 	figures->driver_calls = stage_driver_calls(player->stage);
@@ -529,6 +543,9 @@ collect(struct player *player)
 	figures->gpu_waits = stats.num_gpu_waits;
 	figures->measured_wait_us = stats.gpu_wait_ns / 1000;
 	figures->measured_delay_us = stats.gpu_delay_ns / 1000;
+	figures->repeats = rounds.any;
+	figures->repeated_allocs = rounds.compared;
+	figures->moved_allocs = rounds.changed;
 	figures->simulated = info.simulated;
 	memcpy(figures->device, info.name, sizeof(figures->device));
 	return true;
@@ -672,6 +689,7 @@ play(const struct trace *trace, const struct play_choices *choices,
 		stage_close(player.stage);
 	}
 	end_explain(&player);
+	rounds_free(player.rounds);
 	free(player.streams);
 	free(player.blocks);
 	if (!good)

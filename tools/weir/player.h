@@ -48,7 +48,13 @@ struct figures {
 	uint64_t gpu_wait_us;
 	uint64_t gpu_stall_us;
 	uint64_t
-	    duration_us;     /* until all work was done, on the stage's clock */
+	    duration_us; /* until all work was done, on the stage's clock */
+	/* In programs that repeat, after the first tenth of the rows: requests
+	 * that the round before had too, and those of them that got another
+	 * address. */
+	bool repeats;
+	uint64_t repeated_allocs;
+	uint64_t moved_allocs;
 	uint64_t mismatches; /* words of blocks that were changed by others */
 	uint64_t faults;     /* of weir_check() and of the simulated device */
 	double seconds;      /* of host time */

@@ -111,6 +111,17 @@ add_fit_ratio(struct table *table, const json_t *figures, const char *key)
 		    table, "%.3f", (double)number(figures, key) / (double)live);
 }
 
+/* Add how many requests have moved, and their share. */
+static void
+add_moved(struct table *table, const json_t *figures, const char *key)
+{
+	uint64_t of = number(figures, "repeated_allocs");
+	uint64_t moved = number(figures, key);
+
+	table_add(table, "%" PRIu64 " (%.1f %%)", moved,
+	    of == 0 ? 0 : 100 * (double)moved / (double)of);
+}
+
 static const struct column memory[] = {
 	{ "trace", "name", add_text },
 	{ "events", "events", add_count },
@@ -149,6 +160,9 @@ static const struct column details[] = {
 	{ "times memory was taken from the driver", "device_allocs",
 	    add_count },
 	{ "times it was given back", "device_frees", add_count },
+	{ "requests that the round before had too", "repeated_allocs",
+	    add_count },
+	{ "of these, at another address", "moved_allocs", add_moved },
 	{ "words changed by others", "mismatches", add_count },
 };
 

@@ -21,6 +21,9 @@
  *	                   the column of the size says
  *	e  end             `stream` is destroyed; the number may come again, and
  *	                   then stands for a new stream
+ *	n  next round      what `stream` allocates from here on repeats what
+ *	                   it has allocated since its `n` before; it is for who
+ *	                   compares addresses
  *	S s m u            segments allocated, freed, mapped, unmapped; only
  *	                   what the recorded allocator did, so only checked
  *
@@ -67,10 +70,11 @@ struct trace {
 	size_t row_count;
 	struct trace_block *blocks; /* in the order of their `a` rows */
 	size_t block_count;
-	unsigned stream_count; /* highest number in a, r, f, w, k, e rows + 1 */
-	bool has_records;      /* there are `r` rows */
-	bool has_work;         /* there are `k` rows */
-	uint64_t end_us;       /* time of the last row */
+	unsigned
+	    stream_count; /* highest number in a, r, f, w, k, e, n rows + 1 */
+	bool has_records; /* there are `r` rows */
+	bool has_work;    /* there are `k` rows */
+	uint64_t end_us;  /* time of the last row */
 	/* The peak of what the recorded allocator held; 0: the file has none.
 	 */
 	uint64_t recorded_held_bytes;

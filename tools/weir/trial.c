@@ -82,6 +82,10 @@ figures_json(const struct trace *trace, const struct trial_choices *choices,
 	    object, "simulated", json_boolean(figures->simulated));
 	json_object_set_new(object, "device", json_string(figures->device));
 	json_object_set(object, "driver_calls", figures->driver_calls);
+	if (figures->repeats) {
+		add_number(object, "repeated_allocs", figures->repeated_allocs);
+		add_number(object, "moved_allocs", figures->moved_allocs);
+	}
 	if (figures->ways != NULL) {
 		json_object_set(object, "served", figures->ways);
 		json_object_set(object, "costliest", figures->costliest);

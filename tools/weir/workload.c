@@ -38,9 +38,11 @@ struct workload {
 	struct row *rows;
 	size_t count;
 	size_t room;
+	uint64_t seed;
 	uint64_t random;
 	uint64_t next_address;
-	bool incomplete; /* a row was lost for want of memory */
+	uint64_t allocating; /* a bit for each stream that has allocated */
+	bool incomplete;     /* a row was lost for want of memory */
 };
 
 struct workload *
@@ -50,6 +52,7 @@ workload_new(uint64_t seed)
 
 	if (workload == NULL)
 		return NULL;
+	workload->seed = seed;
 	workload->random = seed;
 	workload->next_address = FIRST_ADDRESS;
 	return workload;
@@ -93,10 +96,17 @@ add_row(struct workload *workload, struct row row)
 
 /* ---- Choices --------------------------------------------------------- */
 
+static uint64_t
+next_random(struct work_host *host)
+{
+	return random_next(
+	    host->repeats ? &host->random : &host->workload->random);
+}
+
 uint64_t
 work_random(struct work_host *host, uint64_t low, uint64_t high)
 {
-	return low + random_next(&host->workload->random) % (high - low + 1);
+	return low + next_random(host) % (high - low + 1);
 }
 
 uint64_t
@@ -115,7 +125,7 @@ work_length(struct work_host *host, uint64_t low, uint64_t high, uint64_t step)
 bool
 work_chance(struct work_host *host, uint64_t n)
 {
-	return random_next(&host->workload->random) % n == 0;
+	return next_random(host) % n == 0;
 }
 
 /* ---- What the host does ---------------------------------------------- */
@@ -141,6 +151,7 @@ work_alloc(
 		.address = workload->next_address, .size = size, .own = stream
 	};
 
+	workload->allocating |= UINT64_C(1) << stream->number;
 	workload->next_address += (size + 511) / 512 * 512;
 	host->now_us += ALLOC_US;
 	add_block_row(host, 'a', &block);
@@ -230,6 +241,20 @@ work_end(struct work_host *host, const struct work_stream *stream)
 	    (struct row){ .action = 'e',
 		.stream = stream->number,
 		.time_us = host->now_us });
+}
+
+void
+work_round(struct work_host *host, unsigned first_stream, unsigned n)
+{
+	/* Threads of one program do not all do the same. */
+	host->random = host->workload->seed + first_stream;
+	host->repeats = true;
+	for (unsigned i = first_stream; i < first_stream + n; i++)
+		if ((host->workload->allocating >> i & 1) != 0)
+			add_row(host->workload,
+			    (struct row){ .action = 'n',
+				.stream = i,
+				.time_us = host->now_us });
 }
 
 /* ---- Writing --------------------------------------------------------- */

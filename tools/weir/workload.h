@@ -32,6 +32,10 @@ struct workload;
 struct work_host {
 	struct workload *workload;
 	uint64_t now_us;
+	/* Where it repeats itself: its own random numbers, which begin anew
+	 * with each round. */
+	bool repeats;
+	uint64_t random;
 };
 
 /* A stream, by its number in the trace. */
@@ -89,6 +93,9 @@ void work_use(struct work_block *block, const struct work_stream *stream);
 /* Later work on `stream` comes after all work that is on `other` now. */
 void work_wait(struct work_host *host, struct work_stream *stream,
     const struct work_stream *other);
+/* A round begins: what the host does from here on it has done since the call
+ * before. Its streams are those from a number on that have allocated. */
+void work_round(struct work_host *host, unsigned first_stream, unsigned n);
 /* The host waits for the stream. */
 void work_synchronize(struct work_host *host, const struct work_stream *stream);
 /* Destroy the stream; its number may then name another. */
@@ -102,6 +109,7 @@ struct work_agent {
 	struct work_host host;
 	/* A request, a step: what is begun is ended, but for what stays. */
 	void (*act)(struct work_agent *agent);
+	unsigned step; /* how often it has acted in this round; from 0 */
 };
 
 /* Parts of a training that have streams of their own; bits. */
@@ -109,6 +117,7 @@ enum work_training {
 	WORK_GATHER = 1,  /* parameters, before they are used */
 	WORK_REDUCE = 2,  /* gradients */
 	WORK_OFFLOAD = 4, /* activations */
+	WORK_ALONE = 8,   /* none of these: one stream */
 };
 
 /* Trains a model; takes 4 stream numbers. NULL without memory, as below. */
@@ -135,8 +144,9 @@ const struct workload_kind *workload_kind(const char *name);
 const struct workload_kind *workload_kind_at(size_t i);
 
 /* Let the program run until there are so many rows and all it does is ended.
- * False if memory is lacking. */
-bool workload_run(
-    struct workload *workload, const struct workload_kind *kind, size_t rows);
+ * `repeat` is how many steps of each thread are a round that it repeats; 0: it
+ * does not. False if memory is lacking. */
+bool workload_run(struct workload *workload, const struct workload_kind *kind,
+    size_t rows, unsigned repeat);
 
 #endif

@@ -24,6 +24,7 @@ static const struct workload_kind kinds[] = {
 	    WORK_REDUCE, 0, 0 },
 	{ "mixed", "training with both and offloading, beside two of serve",
 	    WORK_GATHER | WORK_REDUCE | WORK_OFFLOAD, 2, 0 },
+	{ "train", "training on one stream", WORK_ALONE, 0, 0 },
 };
 
 const struct workload_kind *
@@ -59,20 +60,32 @@ make_agents(struct workload *workload, const struct workload_kind *kind,
 }
 
 /* The one whose clock is behind the others. */
-static struct work_agent *
+static size_t
 next_agent(struct work_agent *const agents[], size_t n)
 {
-	struct work_agent *next = agents[0];
+	size_t next = 0;
 
 	for (size_t i = 1; i < n; i++)
-		if (agents[i]->host.now_us < next->host.now_us)
-			next = agents[i];
+		if (agents[i]->host.now_us < agents[next]->host.now_us)
+			next = i;
 	return next;
 }
 
+/* Let a thread take its next step. */
+static void
+act(struct work_agent *agent, unsigned first_stream, unsigned repeat)
+{
+	if (repeat > 0 && agent->step % repeat == 0) {
+		agent->step = 0;
+		work_round(&agent->host, first_stream, STREAMS);
+	}
+	agent->act(agent);
+	agent->step++;
+}
+
 bool
-workload_run(
-    struct workload *workload, const struct workload_kind *kind, size_t rows)
+workload_run(struct workload *workload, const struct workload_kind *kind,
+    size_t rows, unsigned repeat)
 {
 	struct work_agent *agents[AGENTS_MAX];
 	size_t n = make_agents(workload, kind, agents);
@@ -83,9 +96,9 @@ workload_run(
 		made &= agents[i] != NULL;
 	progress_begin(&progress, PROGRESS_AFTER_MS);
 	while (made && workload_rows(workload) < rows) {
-		struct work_agent *agent = next_agent(agents, n);
+		size_t i = next_agent(agents, n);
 
-		agent->act(agent);
+		act(agents[i], (unsigned)i * STREAMS, repeat);
 		progress_part(
 		    &progress, "making rows", workload_rows(workload), rows);
 	}

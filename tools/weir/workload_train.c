@@ -35,7 +35,6 @@ static const uint64_t layer_bytes = UINT64_C(12) * WIDTH * WIDTH * 2;
 struct trainer {
 	struct work_agent agent;
 	struct work_host *host; /* the agent's */
-	unsigned step;
 	bool gathers;
 	bool reduces;
 	bool offloads;
@@ -258,7 +257,7 @@ train(struct work_agent *agent)
 	struct trainer *t = (struct trainer *)agent;
 	uint64_t batch = work_random(t->host, 1, 4);
 
-	if (++t->step % EVALUATE_EVERY == 0) {
+	if ((agent->step + 1) % EVALUATE_EVERY == 0) {
 		t->tokens = 8 * work_length(t->host, 256, 1536, 8);
 		forward(t, false);
 		work_free(t->host, &t->residual);

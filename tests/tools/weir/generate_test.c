@@ -57,13 +57,13 @@ kind_name(size_t i)
 TEST(every_kind_is_there)
 {
 	static const char *const names[] = { "serve", "pipeline", "prefetch",
-		"reduce", "mixed" };
+		"reduce", "mixed", "train" };
 
-	for (size_t i = 0; i < 5; i++) {
+	for (size_t i = 0; i < 6; i++) {
 		EXPECT_NOT_NULL(workload_kind(names[i]));
 		EXPECT_STR_EQ(kind_name(i), names[i]);
 	}
-	EXPECT_NULL(workload_kind_at(5));
+	EXPECT_NULL(workload_kind_at(6));
 	EXPECT_NULL(workload_kind("sere"));
 }
 
@@ -168,8 +168,10 @@ TEST(every_trace_holds_together)
 		EXPECT_STR_EQ(trace.name, kind_name(i));
 		EXPECT_GE(trace.row_count, EVENTS);
 		EXPECT_LT(trace.row_count, 2 * EVENTS);
-		EXPECT_GE(trace.stream_count, 2);
-		EXPECT(trace.has_records && trace.has_work);
+		bool alone = strcmp(trace.name, "train") == 0;
+		EXPECT_EQ(trace.stream_count == 1, alone);
+		EXPECT_NE(trace.has_records, alone);
+		EXPECT(trace.has_work);
 		expect_sound(&trace, result.out);
 		trace_drop(&trace);
 		command_free(&result);
@@ -182,6 +184,8 @@ TEST(uses_elsewhere_outlast_the_free_as_the_host_runs_ahead)
 		struct trace trace;
 		size_t late = 0;
 
+		if (strcmp(kind_name(i), "train") == 0)
+			continue; /* one stream */
 		generated(kind_name(i), &trace);
 		for (size_t j = 0; j < trace.row_count; j++) {
 			const struct trace_row *row = &trace.rows[j];
@@ -231,6 +235,74 @@ TEST(every_trace_is_played_without_a_fault)
 
 /* ---- The command ----------------------------------------------------- */
 
+/* The sizes that a stream allocates in a round, from a row on, as a text. */
+static char *
+sizes_of_round(const struct trace *trace, size_t row, unsigned stream)
+{
+	char *text = NULL;
+	size_t length;
+	FILE *out = open_memstream(&text, &length);
+
+	for (size_t i = row + 1; i < trace->row_count; i++) {
+		const struct trace_row *at = &trace->rows[i];
+
+		if (at->stream == stream && at->action == 'n')
+			break;
+		if (at->stream == stream && at->action == 'a')
+			fprintf(out, "%llu ", (unsigned long long)at->size);
+	}
+	fclose(out);
+	return text;
+}
+
+TEST(rounds_repeat_what_each_stream_allocates)
+{
+	static const char *const names[] = { "train", "prefetch", "reduce" };
+
+	for (size_t k = 0; k < 3; k++) {
+		struct command_result result = generate(names[k], "--repeat=2");
+		char *path =
+		    test_file("made.csv", result.out, strlen(result.out));
+		struct trace_error error = { "" };
+		struct trace trace;
+		char *first[2] = { NULL, NULL };
+		unsigned rounds = 0;
+
+		EXPECT(trace_read(path, &trace, &error));
+		for (size_t i = 0; i < trace.row_count; i++) {
+			const struct trace_row *row = &trace.rows[i];
+			unsigned one = row->stream == 0 ? 0 : 1;
+
+			if (row->action != 'n')
+				continue;
+			char *sizes = sizes_of_round(&trace, i, row->stream);
+			if (first[one] == NULL) {
+				first[one] = sizes;
+				continue;
+			}
+			/* The last one may have been cut off. */
+			EXPECT(strncmp(first[one], sizes, strlen(sizes)) == 0);
+			rounds += strcmp(first[one], sizes) == 0;
+			free(sizes);
+		}
+		EXPECT_GE(rounds, 3);
+		EXPECT_EQ(first[1] == NULL, k == 0);
+		free(first[0]);
+		free(first[1]);
+		trace_drop(&trace);
+		command_free(&result);
+		free(path);
+	}
+}
+
+TEST(a_program_that_does_not_repeat_has_no_rounds)
+{
+	struct command_result result = generate("reduce", NULL);
+
+	EXPECT_NULL(strstr(result.out, "\nn,"));
+	command_free(&result);
+}
+
 TEST(more_events_give_a_longer_trace)
 {
 	struct command_result few =
@@ -256,6 +328,7 @@ TEST(wrong_words_are_usage_errors_that_name_them)
 		    "'18446744073709551616'" },
 		{ "serve", "--events=", "''" },
 		{ "serve", "--events=100000001", "'100000001'" },
+		{ "serve", "--repeat=often", "'often'" },
 		{ "--seed=1", NULL, "no KIND" },
 	};
 

@@ -914,6 +914,79 @@ TEST(people_see_the_ways_and_the_costliest_requests)
 	free(path);
 }
 
+/* ---- Programs that repeat -------------------------------------------- */
+
+TEST(a_request_at_another_address_than_in_the_round_before_is_counted)
+{
+	/* The second round takes the blocks in the same order. In the third
+	 * one block of the round before is still there, so that its request
+	 * goes elsewhere; the last has another size and is not compared. */
+	json_t *json = replayed("n,0,0,0,0\n"
+				"a,1000,4194304,0,1\n"
+				"a,2000,6291456,0,1\n"
+				"f,1000,4194304,0,1\n"
+				"f,2000,6291456,0,1\n"
+				"n,0,0,0,2\n"
+				"a,3000,4194304,0,3\n"
+				"a,4000,6291456,0,3\n"
+				"f,4000,6291456,0,3\n"
+				"n,0,0,0,4\n"
+				"a,5000,4194304,0,5\n"
+				"a,6000,8388608,0,5\n");
+
+	EXPECT_EQ(number(json, "repeated_allocs"), 3);
+	EXPECT_EQ(number(json, "moved_allocs"), 1);
+	json_decref(json);
+}
+
+TEST(rounds_of_streams_are_their_own)
+{
+	json_t *json = replayed("n,0,0,0,0\n"
+				"a,1000,4194304,0,1\n"
+				"a,2000,4194304,1,1\n"
+				"f,1000,4194304,0,1\n"
+				"n,0,0,0,2\n"
+				"a,3000,4194304,0,3\n"
+				"a,4000,4194304,1,3\n");
+
+	/* Stream 1 has no rounds. */
+	EXPECT_EQ(number(json, "repeated_allocs"), 1);
+	EXPECT_EQ(number(json, "moved_allocs"), 0);
+	json_decref(json);
+}
+
+TEST(a_trace_without_rounds_has_no_share_of_moved_requests)
+{
+	json_t *json = replayed("a,1000,4194304,0,1\n");
+
+	EXPECT_NULL(json_object_get(json, "repeated_allocs"));
+	json_decref(json);
+}
+
+/* Once it has settled, whatever the times. */
+TEST(a_program_of_one_stream_gets_the_same_addresses_in_each_round)
+{
+	static const char *const late[] = { NULL, "--late=300",
+		"--late=10000" };
+	struct command_result trace = command_weir(
+	    "generate", "train", "--repeat=1", "--events=20000", NULL);
+	char *path = test_file("train.csv", trace.out, strlen(trace.out));
+
+	for (size_t i = 0; i < 3; i++) {
+		json_t *json = replayed_with(path, late[i]);
+
+		EXPECT_GT(number(json, "repeated_allocs"), 1000);
+		EXPECT_EQ(number(json, "moved_allocs"), 0);
+		json_decref(json);
+	}
+	command_free(&trace);
+	struct command_result result = command_weir("replay", path, NULL);
+	EXPECT_STR_HAS(result.out, "at another address");
+	EXPECT_STR_HAS(result.out, "0 (0.0 %)");
+	command_free(&result);
+	free(path);
+}
+
 /* ---- Failures -------------------------------------------------------- */
 
 TEST(a_damaged_trace_is_named_with_its_line)
