@@ -223,6 +223,8 @@ live_pairs(unsigned long n)
 static bool
 begin_live(size_t count, unsigned streams)
 {
+	if (streams == 0)
+		return false;
 	live.count = count;
 	live.stream_count = streams;
 	live.random = 88172645463325252u;

@@ -85,6 +85,17 @@ take_device(const struct argp_state *state, const char *value)
 	return (int)device;
 }
 
+static uint64_t
+take_limit(const struct argp_state *state, const char *value)
+{
+	uint64_t bytes = 0;
+
+	if (!bytes_parse(value, &bytes))
+		argp_error(state,
+		    "--limit is a size such as 512M or 8G, not '%s'", value);
+	return bytes;
+}
+
 static error_t
 take_flag(int key, char *value, struct argp_state *state)
 {
@@ -96,10 +107,7 @@ take_flag(int key, char *value, struct argp_state *state)
 		choices->json = true;
 		return 0;
 	case 'l':
-		if (!bytes_parse(value, &play->limit_bytes))
-			argp_error(state,
-			    "--limit is a size such as 512M or 8G, not '%s'",
-			    value);
+		play->limit_bytes = take_limit(state, value);
 		return 0;
 	case 'd':
 		choices->device = take_device(state, value);

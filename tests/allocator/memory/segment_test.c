@@ -289,16 +289,17 @@ TEST(growing_a_pool_that_has_what_is_asked_changes_nothing)
 	EXPECT_OK(options_get(&options));
 	struct arena *arena = arena_peek(0);
 	lock_enter(&arena->lock);
-	struct pool *pool = NULL;
+	struct pools *owner = arena->any_pools;
 	for (struct list *l = arena->pools.next; l != &arena->pools;
 	     l = l->next) {
 		struct pools *pools = CONTAINER_OF(l, struct pools, link);
 		if (pools->pool[POOL_LARGE].free.count > 0)
-			pool = &pools->pool[POOL_LARGE];
+			owner = pools;
 	}
 	struct view view;
-	view_begin(&view, pool->owner);
-	EXPECT_OK(pool_grow(&view, pool, options, 4 * MIB, GROW_MIXED, &need));
+	view_begin(&view, owner);
+	EXPECT_OK(pool_grow(&view, &owner->pool[POOL_LARGE], options, 4 * MIB,
+	    GROW_MIXED, &need));
 	lock_leave(&arena->lock);
 	EXPECT_EQ(reserved(), 8 * MIB);
 	expect_healthy();

@@ -169,7 +169,7 @@ roll(uint32_t *state)
 static void
 compare_in_program(const char *options, unsigned streams)
 {
-	weir_stream stream[STREAMS];
+	weir_stream stream[STREAMS] = { NULL };
 	void *live[LIVE] = { NULL };
 	uint32_t dice = 1;
 	size_t rows = 0;
