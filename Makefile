@@ -880,4 +880,5 @@ lint-cppcheck: $(call deps,lint)
 lint-symbols: libs
 	$(Q)scripts/lint-symbols $(B)/lib $(public_headers)
 
--include $(patsubst %.c,$(B)/obj/%.d,$(all_src) $(wildcard tests/fuzz/*.c))
+-include $(patsubst %.c,$(B)/obj/%.d,$(all_src) $(wildcard tests/fuzz/*.c)) \
+	$(adapter_obj:.o=.d) $(torch_cpp:%.cpp=$(B)/obj/double-206/%.d)
