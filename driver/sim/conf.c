@@ -55,7 +55,8 @@ read_pair(const char *pair, size_t length)
 	}
 	errno = 0;
 	value = strtoull(colon + 1, &end, 10);
-	if (end == colon + 1 || end != pair + length || colon[1] == '-' ||
+	/* strtoull() would take blanks and a sign before the digits. */
+	if (colon[1] < '0' || colon[1] > '9' || end != pair + length ||
 	    errno != 0 || value < key->min || value > key->max) {
 		fprintf(stderr,
 		    "simcuda: SIMCUDA_CONF: %.*s: not a number from %llu to "

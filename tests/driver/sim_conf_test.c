@@ -106,6 +106,9 @@ TEST(what_is_not_understood_is_told_and_nothing_starts)
 	EXPECT_STR_HAS(complaint("devices:x"), "devices:x");
 	EXPECT_STR_HAS(complaint("devices:"), "devices:");
 	EXPECT_STR_HAS(complaint("devices:-1"), "devices:-1");
+	EXPECT_STR_HAS(complaint("devices: 1"), "devices: 1: not a number");
+	EXPECT_STR_HAS(complaint("devices:+1"), "devices:+1: not a number");
+	EXPECT_STR_HAS(complaint("seed: -1"), "seed: -1: not a number");
 	EXPECT_STR_HAS(complaint("devices:1,memory_mb:1"), "memory_mb:1");
 	EXPECT_STR_HAS(
 	    complaint("call_ns:99999999999999999999"), "call_ns:9999");
