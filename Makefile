@@ -374,11 +374,18 @@ bench: build $(bench) ## run the benchmarks of tools/bench; BENCH="pair threads 
 bench-instructions: libs $(bench_instructions) $(bench_torch) $(call deps,san) ## compare counted instructions with the kept numbers; ACCEPT=1 keeps new ones
 	scripts/bench-instructions $(if $(ACCEPT),--accept) $(B)
 
+fuzz_build := CC=clang SAN=address,undefined,fuzzer-no-link
 .PHONY: fuzz
 fuzz: $(call deps,fuzz) ## fuzz for MINUTES each program of tests/fuzz
-	$(MAKE) CC=clang SAN=address,undefined,fuzzer-no-link libs fuzzers
-	scripts/fuzz $(FUZZ_SECONDS) $$($(MAKE) -s --no-print-directory \
-	    CC=clang SAN=address,undefined,fuzzer-no-link show-build)
+	$(MAKE) $(fuzz_build) libs fuzzers
+	scripts/fuzz $(FUZZ_SECONDS) \
+	    $$($(MAKE) -s --no-print-directory $(fuzz_build) show-build)
+
+.PHONY: fuzz-turn
+fuzz-turn: $(call deps,fuzz) ## a fixed number of inputs for each program of tests/fuzz
+	$(MAKE) $(fuzz_build) libs fuzzers
+	scripts/fuzz --turn \
+	    $$($(MAKE) -s --no-print-directory $(fuzz_build) show-build)
 
 .PHONY: fuzzers
 fuzzers: $(fuzzers)
@@ -672,10 +679,32 @@ $(fakes): $(B)/%.so: $(B)/obj/%.o
 	$(call say,LD,$@)
 	$(Q)$(CC) $(so_ldflags) -o $@ $< -lpthread -ldl
 
-$(fuzzers): $(B)/%: $(B)/obj/%.o $(B)/obj/tests/fuzz/fuzz.o $(tool_part) $(libweir_a)
+fuzz_preload := $(patsubst %,$(B)/tests/fuzz/%_fuzz,names preload)
+$(filter-out $(fuzz_preload),$(fuzzers)): $(B)/%: $(B)/obj/%.o $(B)/obj/tests/fuzz/fuzz.o $(tool_part) $(libweir_a)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(ldflags) -fsanitize=fuzzer -o $@ $^ $(tool_libs)
+	$(Q)$(CC) $(ldflags) -fsanitize=fuzzer -o $@ $(filter-out %.so,$^) \
+	    $(tool_libs)
+$(B)/tests/fuzz/simcuda_fuzz: $(B)/obj/driver/sim/conf.o
+$(B)/tests/fuzz/stack_fuzz: $(B)/tests/fuzz/stack_fixture.so
+# Each input reads the debug information of all that is loaded: of this program
+# that takes 0.3 s.
+$(B)/tests/fuzz/stack_fuzz: tool_libs += -Wl,--strip-all
+
+# These call the preload's hooks: it stands between them and the driver.
+$(fuzz_preload): $(B)/%: $(B)/obj/%.o $(B)/obj/tests/fuzz/fuzz.o $(B)/obj/base/utf8.o $(preload)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ldflags) -fsanitize=fuzzer -o $@ $^ \
+	    -Wl,-rpath,'$$ORIGIN/../../lib' -ldl
+
+# The library that stack_fuzz reads: without a sanitizer's code, and the same
+# in each build.
+$(B)/tests/fuzz/stack_fixture.so: tests/fuzz/stack_fixture.c
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) -std=c11 -Wall -Wextra -Werror -O1 -g -gdwarf-4 -fPIC -shared \
+	    -o $@ $<
 
 # The examples are CUDA programs in C, with their kernels apart: in kernels.cu
 # for the toolkit's compiler, and as calls of what the simulated device has in

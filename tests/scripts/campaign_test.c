@@ -140,6 +140,23 @@ TEST(a_program_that_fails_often_gets_no_more_turns)
 	command_free(&result);
 }
 
+TEST(a_turn_of_fuzzing_tries_each_program_and_keeps_no_ledger)
+{
+	struct command_result result = script("fuzz",
+	    FUZZERS "echo 'echo $*' >>rel/tests/fuzz/good_fuzz;"
+		    "\"$0\" --turn rel; echo status $?;"
+		    "\"$0\" --turn rel good fine; echo then $?;"
+		    "cat kept/turn/good.log; ls kept");
+
+	EXPECT_STR_HAS(result.out, "ok: fine, 5000 inputs, ");
+	EXPECT_STR_HAS(result.out, "FAILED: bad, see ");
+	EXPECT_STR_HAS(result.out, "status 1\n");
+	EXPECT_STR_HAS(result.out, "then 0\n");
+	EXPECT_STR_HAS(result.out, "-runs=5000 -seed=1 ");
+	EXPECT_EQ(strstr(result.out, "ledger"), NULL);
+	command_free(&result);
+}
+
 TEST(ledgers_of_fuzzing_are_added_up)
 {
 	struct command_result result = script("fuzz",

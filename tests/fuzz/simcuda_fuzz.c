@@ -1,0 +1,113 @@
+/*
+ * Any text as SIMCUDA_CONF: it is refused, or each value in it is a number of
+ * digits within the bounds of its key, and the machine is the one that the text
+ * describes. A text of the values that were read is taken and is the same
+ * machine again.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver/sim/conf.h"
+#include "tests/fuzz/fuzz.h"
+
+/* Read a text as the environment's. The C library keeps each value that
+ * setenv() is given for ever, putenv()'s it does not copy. */
+static bool
+read_as_environment(const char *text)
+{
+	char *variable;
+	bool taken;
+
+	fuzz_expect(asprintf(&variable, "SIMCUDA_CONF=%s", text) > 0 &&
+		putenv(variable) == 0,
+	    "no memory for a variable");
+	taken = conf_read();
+	unsetenv("SIMCUDA_CONF");
+	free(variable);
+	return taken;
+}
+
+static bool
+within(uint64_t value, uint64_t min, uint64_t max)
+{
+	return min <= value && value <= max;
+}
+
+static void
+expect_in_bounds(void)
+{
+#define IN_BOUNDS(name, value, min, max)                                       \
+	fuzz_expect(within(conf.name, min, max),                               \
+	    "a value beyond the bounds of " #name);
+	CONF_KEYS(IN_BOUNDS)
+#undef IN_BOUNDS
+}
+
+/* Each pair of a text that was taken, by the rule of the manual and not by the
+ * code that read it. The last pair of a key counts. */
+static void
+expect_read(char *text)
+{
+	struct conf read = conf;
+	char *rest = text;
+
+	for (char *pair = strsep(&rest, ","); pair != NULL;
+	     pair = strsep(&rest, ",")) {
+		char *value = strchr(pair, ':');
+
+		if (*pair == '\0')
+			continue;
+		fuzz_expect(value != NULL, "a pair without a value is taken");
+		*value++ = '\0';
+		fuzz_expect(*value != '\0' &&
+			value[strspn(value, "0123456789")] == '\0',
+		    "a value is taken that is no number");
+#define READ(name, otherwise, min, max)                                        \
+	if (strcmp(pair, #name) == 0)                                          \
+		read.name = strtoull(value, NULL, 10);
+		CONF_KEYS(READ)
+#undef READ
+	}
+	fuzz_expect(memcmp(&read, &conf, sizeof(conf)) == 0,
+	    "the machine is another one than the text's");
+}
+
+static void
+expect_again(void)
+{
+	struct conf first = conf;
+	char text[2048];
+	int n = 0;
+
+#define WRITE(name, value, min, max)                                           \
+	n += snprintf(text + n, sizeof(text) - (size_t)n,                      \
+	    #name ":%" PRIu64 ",", conf.name);
+	CONF_KEYS(WRITE)
+#undef WRITE
+	fuzz_expect(
+	    read_as_environment(text), "values that were read are refused");
+	fuzz_expect(memcmp(&first, &conf, sizeof(conf)) == 0,
+	    "values that were read change");
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static struct conf defaults;
+	static bool kept;
+	char *text = fuzz_text(data, size);
+
+	if (!kept)
+		defaults = conf;
+	kept = true;
+	conf = defaults;
+	if (read_as_environment(text)) {
+		expect_in_bounds();
+		expect_read(text);
+		expect_again();
+	}
+	free(text);
+	return 0;
+}

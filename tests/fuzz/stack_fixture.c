@@ -1,0 +1,21 @@
+/*
+ * The library whose debug information stack_fuzz.c destroys. One function is in
+ * line in another, so that an address has two places.
+ */
+int fixture_outer(int n);
+
+static inline __attribute__((always_inline)) int
+fixture_inner(int n)
+{
+	return n * n + 1;
+}
+
+__attribute__((visibility("default"))) int
+fixture_outer(int n)
+{
+	int sum = 0;
+
+	for (int i = 0; i < n; i++)
+		sum += fixture_inner(i);
+	return sum;
+}

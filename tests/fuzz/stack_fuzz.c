@@ -1,0 +1,159 @@
+/*
+ * Debug information and symbols of a loaded library, which libbacktrace reads
+ * for stack.c. The input is a list of patches, {offset of 2 bytes, byte}, to
+ * those sections of stack_fixture.so that the loader does not map. Each address
+ * has at most as many places as are asked for, each with texts that end; no
+ * memory beyond the bound is used. The section headers stay as they are:
+ * libbacktrace believes them, and dies by SIGBUS of one that is beyond the
+ * file's end.
+ *
+ * libbacktrace keeps what it has read for ever, so each input is a process of
+ * its own. libFuzzer does not see what that process reaches: inputs are
+ * changed at random only.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/fuzz/fuzz.h"
+#include "trace/stack.h"
+
+enum {
+	FIXTURE_BYTES = 64 << 10,
+	PLACES = 4,
+	CPU_SECONDS = 10,
+	/* AddressSanitizer's own is some 60 MiB of it. */
+	RESIDENT_KB = 256 << 10,
+};
+
+static unsigned char fixture[FIXTURE_BYTES];
+static size_t fixture_size;
+
+static void
+read_fixture(void)
+{
+	char path[4096] = "";
+	ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 32);
+
+	fuzz_expect(length > 0, "no path of this program");
+	strcpy(strrchr(path, '/'), "/stack_fixture.so");
+	FILE *file = fopen(path, "rb");
+
+	fuzz_expect(file != NULL, "no stack_fixture.so beside the program");
+	fixture_size = fread(fixture, 1, sizeof(fixture), file);
+	fuzz_expect(fixture_size > 0 && fixture_size < sizeof(fixture),
+	    "stack_fixture.so has another size than expected");
+	fclose(file);
+}
+
+/* The first byte that no segment is loaded from. */
+static size_t
+loaded_bytes(void)
+{
+	const ElfW(Ehdr) *head = (const ElfW(Ehdr) *)(const void *)fixture;
+	const ElfW(Phdr) *segments =
+	    (const ElfW(Phdr) *)(const void *)(fixture + head->e_phoff);
+	size_t end = 0;
+
+	for (int i = 0; i < head->e_phnum; i++)
+		if (segments[i].p_type == PT_LOAD &&
+		    segments[i].p_offset + segments[i].p_filesz > end)
+			end = segments[i].p_offset + segments[i].p_filesz;
+	return end;
+}
+
+static void
+patch(int fd, struct fuzz_steps *steps)
+{
+	const ElfW(Ehdr) *head = (const ElfW(Ehdr) *)(const void *)fixture;
+	size_t loaded = loaded_bytes();
+
+	fuzz_expect(head->e_shoff > loaded, "the fixture has no sections");
+	while (fuzz_more(steps)) {
+		size_t at = loaded +
+		    (size_t)fuzz_number(steps, 2) % (head->e_shoff - loaded);
+		unsigned char value = (unsigned char)fuzz_byte(steps);
+
+		fuzz_expect(pwrite(fd, &value, 1, (off_t)at) == 1,
+		    "the file cannot be changed");
+	}
+}
+
+static void
+describe(const char *inside)
+{
+	struct stack_place places[PLACES];
+	char text[2 * sizeof(places[0])];
+	size_t n = stack_describe(inside, places, PLACES);
+
+	fuzz_expect(n >= 1 && n <= PLACES, "another number of places");
+	for (size_t i = 0; i < n; i++) {
+		struct stack_place *p = &places[i];
+
+		fuzz_expect(memchr(p->function, 0, sizeof(p->function)) &&
+			memchr(p->file, 0, sizeof(p->file)) &&
+			memchr(p->object, 0, sizeof(p->object)),
+		    "a text without an end");
+		fuzz_expect(stack_place_text(p, text, sizeof(text)) == text &&
+			text[0] != '\0',
+		    "a place without a text");
+	}
+}
+
+static _Noreturn void
+child(struct fuzz_steps *steps)
+{
+	struct rlimit seconds = { CPU_SECONDS, CPU_SECONDS };
+	int fd = memfd_create("fixture", MFD_CLOEXEC);
+	char path[32];
+
+	setrlimit(RLIMIT_CPU, &seconds);
+	fuzz_expect(fd >= 0 &&
+		write(fd, fixture, fixture_size) == (ssize_t)fixture_size,
+	    "no file in memory");
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+
+	fuzz_expect(library != NULL, "the fixture is not loaded");
+	const char *function = dlsym(library, "fixture_outer");
+
+	fuzz_expect(function != NULL, "the fixture has no function");
+	patch(fd, steps);
+	for (int i = 1; i <= 32; i += 3)
+		describe(function + i);
+	_exit(0);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct fuzz_steps steps = { data, data + size };
+	struct rusage used;
+	int status;
+
+	if (fixture_size == 0)
+		read_fixture();
+	pid_t pid = fork();
+
+	fuzz_expect(pid >= 0, "fork");
+	if (pid == 0)
+		child(&steps);
+	pid_t ended;
+
+	do
+		ended = wait4(pid, &status, 0, &used);
+	while (ended < 0 && errno == EINTR);
+	fuzz_expect(ended == pid, "wait4");
+	fuzz_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0,
+	    "the reader of stacks did not come to its end");
+	fuzz_expect(used.ru_maxrss < RESIDENT_KB, "the reader takes memory");
+	return 0;
+}
