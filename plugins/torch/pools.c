@@ -105,24 +105,40 @@ entry_is_over(const struct entry *entry)
 	return false;
 }
 
-/* Take entries that are over out of the list; to be given to drop_entries()
+/* Move the entry at a place of the list to another list. */
+static void
+entry_move(struct entry **at, struct entry **list)
+{
+	struct entry *entry = *at;
+
+	*at = entry->next;
+	entry->next = *list;
+	*list = entry;
+}
+
+/* Take entries that are over out of the list. Give them to drop_entries()
  * without the lock. */
 static struct entry *
 take_over(void)
 {
 	struct entry *over = NULL;
 
-	for (struct entry **at = &entries; *at != NULL;) {
-		struct entry *entry = *at;
-		if (!entry_is_over(entry)) {
-			at = &entry->next;
-			continue;
-		}
-		*at = entry->next;
-		entry->next = over;
-		over = entry;
-	}
+	for (struct entry **at = &entries; *at != NULL;)
+		if (entry_is_over(*at))
+			entry_move(at, &over);
+		else
+			at = &(*at)->next;
 	return over;
+}
+
+static void
+take_out(const struct entry *entry, struct entry **over)
+{
+	struct entry **at = &entries;
+
+	while (*at != entry)
+		at = &(*at)->next;
+	entry_move(at, over);
 }
 
 static void
@@ -184,17 +200,14 @@ drop_entry:
 	return status;
 }
 
-/* The pool of an entry that nobody used, held again; or another one in its
- * place if nothing of it was left. */
-static enum weir_status
+/* Hold the pool of an entry that nobody uses. False: nothing of it is left. */
+static bool
 entry_revive(struct entry *entry)
 {
-	enum weir_status status = weir_pool_find(entry->number, &entry->pool);
-
-	if (status == WEIR_OK)
-		(void)weir_pool_flags_set(
-		    entry->pool, WEIR_POOL_KEEP, WEIR_POOL_KEEP);
-	return status;
+	if (weir_pool_find(entry->number, &entry->pool) != WEIR_OK)
+		return false;
+	(void)weir_pool_flags_set(entry->pool, WEIR_POOL_KEEP, WEIR_POOL_KEEP);
+	return true;
 }
 
 /* With the lock held: the entry, with one use more. Entries that are over are
@@ -214,11 +227,14 @@ entry_hold(int device, struct weir_torch_id id,
 	}
 	if (is_none(id) || (entry != NULL && has_source))
 		return WEIR_EINVAL;
-	enum weir_status status = WEIR_OK;
-	if (entry == NULL)
-		status = entry_make(device, id, source, &entry);
-	else if (entry->uses == 0)
-		status = entry_revive(entry);
+	/* The pool may go only now: the last user counts itself off with the
+	 * lock, and gives the pool back without it. */
+	if (entry != NULL && entry->uses == 0 && !entry_revive(entry)) {
+		take_out(entry, over);
+		entry = NULL;
+	}
+	enum weir_status status =
+	    entry == NULL ? entry_make(device, id, source, &entry) : WEIR_OK;
 	if (status != WEIR_OK)
 		return status;
 	entry->uses++;

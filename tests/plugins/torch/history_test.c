@@ -7,18 +7,18 @@
 #include "plugins/torch/weir_torch.h"
 #include "tests/support/device.h"
 
-/* A context is an int: how often it is held beside by its maker. */
+/* A context is an int: how often it is held beside by its maker, who may read
+ * it while others hold and release it. */
 static void
 acquire(void *context)
 {
-	++*(int *)context;
+	__atomic_fetch_add((int *)context, 1, __ATOMIC_RELAXED);
 }
 
 static void
 release(void *context)
 {
-	EXPECT_GT(*(int *)context, 0);
-	--*(int *)context;
+	EXPECT_GT(__atomic_fetch_sub((int *)context, 1, __ATOMIC_RELAXED), 0);
 }
 
 static const struct weir_torch_contexts counts = { acquire, release };
