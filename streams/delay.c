@@ -7,6 +7,7 @@
  */
 #include "streams/delay.h"
 
+#include "base/meta.h"
 #include "base/status.h"
 #include "streams/event.h"
 #include "streams/stream.h"
@@ -14,6 +15,10 @@
 
 /* Two events with nothing between them are no further apart. */
 enum { NO_WAIT_NS = 5000 };
+
+/* Places that a stream's ring has at first, and waits that one look closes with
+ * the lock held: they lie on a stack that may be small. */
+enum { ROOM_FIRST = 16, CLOSED_AT_ONCE = 32 };
 
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_DELAY);
 
@@ -64,14 +69,38 @@ give_back(const struct stream *stream, const struct stall *stall)
 
 /* ---- Waits that begin -------------------------------------------------- */
 
+static struct stall *
+stall_at(const struct delay *delay, unsigned i) HOLDS(lock)
+{
+	return &delay->open[(delay->first + i) % delay->room];
+}
+
+/* Make room for one more; false: there is no host memory. */
+static bool
+grow(struct delay *delay) HOLDS(lock)
+{
+	unsigned room = delay->room == 0 ? ROOM_FIRST : 2 * delay->room;
+	struct stall *open = meta_alloc(room * sizeof(*open));
+
+	if (open == NULL)
+		return false;
+	for (unsigned i = 0; i < delay->room; i++)
+		open[i] = *stall_at(delay, i);
+	meta_free(delay->open, delay->room * sizeof(*open));
+	delay->open = open;
+	delay->room = room;
+	delay->first = 0;
+	return true;
+}
+
 static bool
 push(struct delay *delay, struct stall stall)
 {
 	lock_enter(&lock);
 	unsigned n = atomic_load(&delay->open_count);
-	bool fits = n < DELAY_OPEN;
+	bool fits = n < DELAY_OPEN && (n < delay->room || grow(delay));
 	if (fits) {
-		delay->open[n] = stall;
+		*stall_at(delay, n) = stall;
 		atomic_store(&delay->open_count, n + 1);
 	}
 	lock_leave(&lock);
@@ -136,16 +165,26 @@ delay_program_begin(CUstream handle)
 	return wait;
 }
 
+static void
+set_late(struct stream *stream, uint64_t ns)
+{
+	uint64_t before = atomic_exchange(&stream->delay.late_ns, ns);
+
+	if (ns != before)
+		atomic_fetch_add(
+		    &stream->delay.felt_ns, (int64_t)(ns - before));
+}
+
 /* A wait that is not measured. */
 static void
 join(struct stream *stream, const struct stream *earlier)
 {
-	uint64_t own = late(stream);
 	uint64_t other = late(earlier);
 
-	while (own < other &&
-	    !atomic_compare_exchange_weak(&stream->delay.late_ns, &own, other))
-		;
+	lock_enter(&lock);
+	if (late(stream) < other)
+		set_late(stream, other);
+	lock_leave(&lock);
 }
 
 void
@@ -170,29 +209,55 @@ delay_program_end(struct delay_wait wait, CUevent event, uint64_t tick)
 
 /* The time between two complete events; 0 where the driver does not tell. */
 static uint64_t
-time_between(const struct stall *stall)
+time_between(CUevent first, CUevent second)
 {
 	float ms = 0;
 
-	if (driver_peek()->cuEventElapsedTime(
-		&ms, stall->before, stall->behind) != CUDA_SUCCESS ||
+	if (driver_peek()->cuEventElapsedTime(&ms, first, second) !=
+		CUDA_SUCCESS ||
 	    !(ms > 0))
 		return 0;
 	return (uint64_t)((double)ms * 1e6);
 }
 
-static void
-count(struct delay *delay, const struct stall *stall)
+/* Has the stream nothing to do between a wait that is over and the next? */
+static bool
+is_followed(const struct stream *stream, const struct stall *stall)
+    HOLDS(lock)
 {
-	uint64_t ns = time_between(stall);
+	const struct delay *delay = &stream->delay;
+	if (atomic_load(&delay->open_count) == 0)
+		return false;
+	CUevent next = stall_at(delay, 0)->before;
+	return event_met(stream->context, next) &&
+	    time_between(stall->behind, next) < NO_WAIT_NS;
+}
 
-	if (stall->earlier == NULL) {
-		atomic_fetch_add(&delay->late_ns, ns);
-		atomic_fetch_add(&delay->waited_ns, ns);
-		served_measured(stall->tag, ns);
-	} else if (ns > NO_WAIT_NS) {
-		atomic_store(&delay->late_ns, late(stall->earlier));
-	}
+/* The wait is weir's. */
+static void
+count_own(struct stream *stream, const struct stall *stall, uint64_t ns)
+    HOLDS(lock)
+{
+	struct delay *delay = &stream->delay;
+
+	atomic_fetch_add(&delay->waited_ns, ns);
+	served_measured(stall->tag, ns);
+	delay->undecided_ns += ns;
+}
+
+/* The wait is the program's. */
+static void
+count_program(struct stream *stream, const struct stall *stall, uint64_t ns)
+    HOLDS(lock)
+{
+	struct delay *delay = &stream->delay;
+	uint64_t own = late(stream) + delay->undecided_ns + ns;
+	uint64_t other = late(stall->earlier);
+
+	if (ns <= NO_WAIT_NS)
+		return;
+	set_late(stream, own < other ? own : other);
+	delay->undecided_ns = 0;
 }
 
 /* Take the oldest wait off if it is over. */
@@ -202,31 +267,47 @@ close_first(struct stream *stream, struct stall *out) HOLDS(lock)
 	struct delay *delay = &stream->delay;
 	unsigned n = atomic_load(&delay->open_count);
 
-	if (n == 0 || !event_met(stream->context, delay->open[0].behind))
+	if (n == 0 ||
+	    !event_met(stream->context, stall_at(delay, 0)->behind))
 		return false;
-	*out = delay->open[0];
-	count(delay, out);
-	for (unsigned i = 0; i + 1 < n; i++)
-		delay->open[i] = delay->open[i + 1];
+	*out = *stall_at(delay, 0);
+	delay->first = (delay->first + 1) % delay->room;
 	atomic_store(&delay->open_count, n - 1);
+	uint64_t ns = time_between(out->before, out->behind);
+	if (out->earlier == NULL)
+		count_own(stream, out, ns);
+	else
+		count_program(stream, out, ns);
+	if (delay->undecided_ns > 0 && !is_followed(stream, out)) {
+		set_late(stream, late(stream) + delay->undecided_ns);
+		delay->undecided_ns = 0;
+	}
 	return true;
+}
+
+/* Close waits that are over, a few at most; how many. */
+static unsigned
+close_some(struct stream *stream)
+{
+	struct stall closed[CLOSED_AT_ONCE];
+	unsigned n = 0;
+
+	lock_enter(&lock);
+	while (n < CLOSED_AT_ONCE && close_first(stream, &closed[n]))
+		n++;
+	lock_leave(&lock);
+	for (unsigned i = 0; i < n; i++)
+		give_back(stream, &closed[i]);
+	return n;
 }
 
 uint64_t
 delay_see(struct stream *stream)
 {
-	struct stall closed[DELAY_OPEN];
-	unsigned n = 0;
-
-	if (atomic_load(&stream->delay.open_count) == 0 ||
-	    atomic_load(&stream->gone))
-		return late(stream);
-	lock_enter(&lock);
-	while (n < DELAY_OPEN && close_first(stream, &closed[n]))
-		n++;
-	lock_leave(&lock);
-	for (unsigned i = 0; i < n; i++)
-		give_back(stream, &closed[i]);
+	if (atomic_load(&stream->delay.open_count) > 0 &&
+	    !atomic_load(&stream->gone))
+		while (close_some(stream) == CLOSED_AT_ONCE)
+			;
 	return late(stream);
 }
 
@@ -234,22 +315,28 @@ void
 delay_idle(struct stream *stream)
 {
 	delay_see(stream);
-	atomic_store(&stream->delay.late_ns, 0);
+	lock_enter(&lock);
+	set_late(stream, 0);
+	stream->delay.undecided_ns = 0;
+	lock_leave(&lock);
 }
 
 void
 delay_drop(struct stream *stream)
 {
 	struct delay *delay = &stream->delay;
-	struct stall dropped[DELAY_OPEN];
 
-	if (!delay_is_known(delay))
-		return;
 	lock_enter(&lock);
+	struct stall *open = delay->open;
+	unsigned room = delay->room;
+	unsigned first = delay->first;
 	unsigned n = atomic_exchange(&delay->open_count, 0);
-	for (unsigned i = 0; i < n; i++)
-		dropped[i] = delay->open[i];
+	delay->open = NULL;
+	delay->room = 0;
+	delay->first = 0;
+	delay->undecided_ns = 0;
 	lock_leave(&lock);
 	for (unsigned i = 0; i < n; i++)
-		give_back(stream, &dropped[i]);
+		give_back(stream, &open[(first + i) % room]);
+	meta_free(open, room * sizeof(*open));
 }

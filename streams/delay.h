@@ -6,18 +6,22 @@
  * A wait that weir puts into a stream has an event in front of it and one
  * behind it, both with timing. When the second is complete, the time between
  * the two is how long the wait has kept the stream from going on. The stream is
- * late by that much more.
+ * late by that much more once it has work to do behind the wait: waits that
+ * follow each other at once are one.
  *
  * A stream that has nothing left to do is not late any more: whoever gives it
  * work gives it no later than without the waits. (A host that waited for the
  * stream does so later. That is not seen from here.)
  *
- * A stream that the program puts behind another one is then as late as the
- * other if it had to wait for it, and as late as before if it had not. Which of
- * the two it was is measured in the same way, but only where the stream is late
- * or may be: a program none of whose streams weir has made wait pays for one
- * load. A wait of the program that is not measured leaves the stream as late as
- * the later of the two.
+ * The program's own waits pass lateness on, and take it away. A stream that had
+ * to wait for another one for some time would have come to that point earlier
+ * by its own lateness, and the other stream by the other's. So it is late by
+ * its lateness and that time together, but by no more than the other stream.
+ * A stream that did not have to wait stays as late as it was. Which of the two
+ * it was is measured in the same way, but only where the stream is late or may
+ * be: a program none of whose streams weir has made wait pays for one load. A
+ * wait of the program that is not measured leaves the stream as late as the
+ * later of the two.
  *
  * Some waits cannot be measured and are left out: a wait in a capture, one on a
  * stream on which a record would put others in order, one that the driver
@@ -34,7 +38,7 @@
 
 struct stream;
 
-enum { DELAY_OPEN = 32 };
+enum { DELAY_OPEN = 512 };
 
 /* A wait that is not known to be over. */
 struct stall {
@@ -44,12 +48,17 @@ struct stall {
 	uint64_t tag;           /* of the request it was made for; 0: none */
 };
 
-/* The delay of one stream. */
+/* The delay of one stream. The plain fields are under delay.c's lock. */
 struct delay {
-	struct stall open[DELAY_OPEN]; /* the oldest first; under the lock */
-	_Atomic(unsigned) open_count;  /* changed under the lock */
+	struct stall *open; /* a ring; NULL: none was ever needed */
+	unsigned room;      /* of the ring */
+	unsigned first;     /* its oldest */
+	uint64_t undecided_ns; /* of waits that are over, and were followed at
+				* once by a wait that is not */
+	_Atomic(unsigned) open_count;
 	_Atomic(uint64_t) late_ns;
 	_Atomic(uint64_t) waited_ns; /* that nobody has counted yet */
+	_Atomic(int64_t) felt_ns;    /* so is this: how much later it became */
 };
 
 /* The event in front of a wait of weir's; NULL: it is not measured. Between
@@ -77,13 +86,23 @@ void delay_program_end(struct delay_wait wait, CUevent event, uint64_t tick);
  * like. Returns how late the stream is, in ns. */
 uint64_t delay_see(struct stream *stream);
 
-/* How long waits that are over have kept the stream from going on, in ns: what
- * nobody has taken before. */
+/* How long waits that are over have kept the stream from going on, in ns, since
+ * the last call. */
 static inline uint64_t
 delay_take_waited(struct delay *delay)
 {
 	return atomic_load(&delay->waited_ns) != 0 ?
 	    atomic_exchange(&delay->waited_ns, 0) :
+	    0;
+}
+
+/* How much later the stream became since the last call, in ns; below 0 if it
+ * has caught up. */
+static inline int64_t
+delay_take_felt(struct delay *delay)
+{
+	return atomic_load(&delay->felt_ns) != 0 ?
+	    atomic_exchange(&delay->felt_ns, 0) :
 	    0;
 }
 

@@ -158,6 +158,82 @@ TEST(a_late_stream_that_need_not_wait_stays_as_late)
 	EXPECT_EQ(late_ms(b), 10);
 }
 
+TEST(who_waits_for_a_late_stream_is_late_by_what_it_had_to_wait_at_most)
+{
+	arrange();
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+	weir_stream c = new_stream();
+
+	busy(a, 10);
+	wait_of_weir(b, a);
+	busy(b, 20); /* until 30 ms, in place of 20 */
+	busy(c, 27);
+	wait_of_weir(c, a); /* no wait, but c is looked at from now on */
+	EXPECT_OK(weir_stream_wait_stream(c, b));
+	busy(c, 30);
+	pass(40);
+	EXPECT_EQ(late_ms(b), 10);
+	EXPECT_EQ(late_ms(c), 3);
+}
+
+TEST(a_wait_that_no_work_follows_makes_no_stream_late)
+{
+	arrange();
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	busy(a, 10);
+	wait_of_weir(b, a);
+	busy(a, 20);
+	wait_of_weir(b, a);
+	pass(15);
+	EXPECT_EQ(late_ms(b), 0); /* the second wait follows at once */
+	EXPECT_OK(weir_stream_wait_stream(b, a)); /* and this one, to no end */
+	pass(20);
+	EXPECT_EQ(late_ms(b), 30);
+	EXPECT_EQ(delay_take_felt(&of(b)->delay) / MS, 30);
+	delay_idle(of(b));
+	EXPECT_EQ(late_ms(b), 0);
+	EXPECT_EQ(delay_take_felt(&of(b)->delay) / MS, -30);
+	EXPECT_EQ(delay_take_felt(&of(b)->delay), 0);
+}
+
+TEST(waits_that_follow_each_other_count_together_when_work_comes)
+{
+	arrange();
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	busy(a, 10);
+	wait_of_weir(b, a);
+	busy(a, 20);
+	wait_of_weir(b, a);
+	busy(b, 50);
+	pass(15);
+	EXPECT_EQ(late_ms(b), 0);
+	pass(20);
+	EXPECT_EQ(late_ms(b), 30);
+}
+
+TEST(a_program_s_wait_right_behind_takes_the_lateness_away)
+{
+	arrange();
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+	weir_stream c = new_stream();
+
+	busy(a, 10);
+	busy(c, 40);
+	wait_of_weir(b, a);
+	EXPECT_OK(weir_stream_wait_stream(b, c));
+	busy(b, 50);
+	pass(15);
+	EXPECT_EQ(late_ms(b), 0); /* it would wait for c all the same */
+	pass(30);
+	EXPECT_EQ(late_ms(b), 0);
+}
+
 TEST(a_program_that_weir_never_made_wait_records_no_more_events)
 {
 	arrange();
