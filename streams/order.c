@@ -315,5 +315,6 @@ order_waited(CUstream handle, CUevent event, uint64_t tick)
 	    record->capture == capture)
 		learn(&later->order, &record->stream->order, tick, capture);
 	lock_leave(&lock);
+	stream_protect(later);
 	stream_put(later);
 }

@@ -208,6 +208,7 @@ weir_stream_wait_event(weir_stream handle, struct weir_event *event)
 	    "cuStreamWaitEvent(stream %p)", (void *)handle);
 	if (status == WEIR_OK)
 		order_waited(stream->handle, event->handle, tick);
+	stream_protect(stream);
 	delay_program_end(wait, event->handle, status == WEIR_OK ? tick : 0);
 	driver_leave(&guard);
 	if (status == WEIR_OK)

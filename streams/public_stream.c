@@ -292,6 +292,26 @@ ask_priority(CUstream stream, void *answer)
 }
 
 enum weir_status
+weir_stream_report_work(weir_stream handle)
+{
+	enum weir_status status = WEIR_OK;
+
+	if (stream_is_default(handle) || handle == WEIR_STREAM_ANY)
+		return status_set(WEIR_EINVAL,
+		    "weir_stream_report_work(%p): not a default stream, nor "
+		    "WEIR_STREAM_ANY",
+		    (void *)handle);
+	struct stream *stream = stream_known(handle);
+	if (stream == NULL)
+		status = stream_find(WEIR_DEVICE_CURRENT, handle, &stream);
+	if (status != WEIR_OK)
+		return status;
+	stream_work(stream);
+	stream_put(stream);
+	return WEIR_OK;
+}
+
+enum weir_status
 weir_stream_query(weir_stream stream)
 {
 	return ask_driver(stream, "cuStreamQuery", ask_done, NULL);

@@ -82,6 +82,17 @@ find_in_table(const struct key *key) HOLDS(lock)
 	return at;
 }
 
+void
+stream_work(struct stream *stream)
+{
+	uint64_t tick = order_tick();
+	uint64_t before = atomic_load(&stream->worked_at);
+
+	while (before < tick &&
+	    !atomic_compare_exchange_weak(&stream->worked_at, &before, tick))
+		;
+}
+
 struct stream *
 stream_ref(struct stream *stream)
 {

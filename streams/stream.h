@@ -10,6 +10,21 @@
  * A stream ends when it is destroyed through weir, retired by its owner, or
  * (a per-thread one) when its thread ends. The driver may give the same handle
  * to a new stream; that is a new struct stream.
+ *
+ * Note [Reported work]
+ *
+ * A block that is freed may have been used until then: weir does not see what a
+ * stream is given. So its fence is the tick of the free, and a stream that
+ * waited for the block's stream shortly before has to wait again. A program that
+ * reports its work (weir_stream_report_work()) lets weir do better: the fence is
+ * the tick of the latest report, since nothing came after it.
+ *
+ * That tick is taken after the work was given. An event that another thread
+ * records in between counts as one that does not cover the work.
+ *
+ * Memory that a stream gets from another one is protected by the order of the
+ * stream that got it, from then on. So getting it counts as work, and so does a
+ * wait: what was used elsewhere before may be freed on the stream behind it.
  */
 #ifndef STREAMS_STREAM_H
 #define STREAMS_STREAM_H
@@ -48,6 +63,10 @@ struct stream {
 	/* All it had at this tick was seen to be done: how far it has come.
 	 * 0: nothing was seen of it. */
 	_Atomic(uint64_t) met_at;
+	/* The tick of the latest work that the program has reported, or since
+	 * which memory of others may be protected by this stream's order; 0: the
+	 * program reports none. Note [Reported work]. */
+	_Atomic(uint64_t) worked_at;
 	/* Events that were recorded on it, as far as weir knows: what was freed
 	 * between two of them others may use at the same time. */
 	_Atomic(uint64_t) records;
@@ -138,6 +157,27 @@ bool stream_capturing(struct stream *stream);
  * being captured. It has not ended. Between driver_enter() and driver_leave().
  */
 bool stream_idle(struct stream *stream);
+
+/* The stream has been given work, or memory of another stream, by now. */
+void stream_work(struct stream *stream);
+
+/* As stream_work(), if the program reports the work of the stream. */
+static inline void
+stream_protect(struct stream *stream)
+{
+	if (atomic_load_explicit(&stream->worked_at, memory_order_relaxed) != 0)
+		stream_work(stream);
+}
+
+/* The tick of the latest work that the stream may have been given. */
+static inline uint64_t
+stream_worked_at(const struct stream *stream)
+{
+	uint64_t at =
+	    atomic_load_explicit(&stream->worked_at, memory_order_acquire);
+
+	return at != 0 ? at : order_tick();
+}
 
 /* An event that was recorded on the stream at a tick has been met. */
 static inline void

@@ -436,7 +436,7 @@ enqueue(struct use *use, size_t bytes)
 
 	if (use->capture != 0)
 		place(use);
-	use->at = order_now() + 1;
+	use->at = stream_worked_at(queue->stream);
 	list_push_back(&queue->uses, &use->link);
 	queue->fresh++;
 	queue->fresh_bytes += bytes;

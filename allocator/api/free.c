@@ -294,6 +294,7 @@ hand_over(struct block *block, struct stream *stream)
 			return status;
 	} else {
 		use_clear(&arena->waiting, &block->pending);
+		stream_protect(stream);
 	}
 	struct pool *pool = &to->pool[block->pool->kind];
 	if (pool != block->pool) {

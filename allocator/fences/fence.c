@@ -88,8 +88,10 @@ mark(struct pools *pools)
 	struct capture_guard guard;
 	struct mark new;
 
-	if (latest_mark(pools) > pools->freed_at)
+	if (latest_mark(pools) > pools->freed_at) {
+		pools->freed_bytes = 0;
 		return true;
+	}
 	if (!can_mark(pools) ||
 	    capture_enter(stream->context, &guard) != WEIR_OK)
 		return false;

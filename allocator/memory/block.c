@@ -618,6 +618,7 @@ block_adopt(const struct span *span, struct pools *pools)
 	/* A mark that their stream has already is not behind what this one was
 	 * behind before. */
 	if (owner != pools || span->first != span->last) {
+		stream_protect(pools->stream);
 		block->freed_at = order_tick();
 		block_set_fence(block);
 		pools->freed_at = block->freed_at;

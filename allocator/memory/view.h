@@ -50,7 +50,7 @@ pools_position(struct pools *pools)
 {
 	if (pools->arena->waiting.in_captures)
 		return pools_position_captured(pools);
-	return (struct position){ .tick = order_tick() };
+	return (struct position){ .tick = stream_worked_at(pools->stream) };
 }
 
 /* Is all that the order of a capture says of them true of all their free

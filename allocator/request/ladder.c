@@ -132,6 +132,8 @@ hand_at_once(struct request *r, struct block *block)
 		return status;
 	struct pool *pool = block->pool;
 	if (pool->owner != r->pools) {
+		if (!block_is_complete(block))
+			stream_protect(r->pools->stream);
 		block_move(block, &r->pools->pool[r->kind]);
 		pools_drop_if_done(pool->owner);
 	}
@@ -149,6 +151,7 @@ hand(struct request *r, struct block *block)
 static enum weir_status
 hand_span(struct request *r, struct span span)
 {
+	stream_protect(r->pools->stream);
 	return pool_cut_span(
 	    span, &r->pools->pool[r->kind], r->options, r->rounded, &r->got);
 }

@@ -65,6 +65,7 @@ reclaim_pending_to(struct block *block, struct pool *pool)
 	block_set_state(block, BLOCK_LEAVING); /* held, and in no tree */
 	block_move(block, pool);
 	pools_drop_if_done(owner);
+	stream_protect(pool->owner->stream);
 	block_free(block);
 }
 

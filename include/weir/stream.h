@@ -65,6 +65,30 @@ WEIR_API enum weir_status weir_stream_current(int device, weir_stream *out);
  * the current device for a default stream). */
 WEIR_API enum weir_status weir_stream_set_current(weir_stream stream);
 
+/**
+ * Report that a stream has just been given work: a kernel, a copy, a fill, a
+ * graph, or a wait that was not made by a call of weir's.
+ *
+ * The first report on a stream is a promise: the program reports each piece of
+ * work that it gives this stream from then on, and before it frees memory that
+ * the work uses. weir then knows that memory which is freed with no work since
+ * the latest report was last used by that work. A stream that waits for an event
+ * recorded in between may use such memory at once, where it would otherwise have
+ * to wait for all that the stream had at the free. Programs whose streams hand
+ * memory on to each other hold less.
+ *
+ * Nothing changes for streams that are never reported. Do not report a stream
+ * that a library gives work to: memory may then be used too early. Work that
+ * calls of weir's give (graphs, tensors) is to be reported like any other.
+ *
+ * @return WEIR_OK; WEIR_EINVAL for WEIR_STREAM_ANY, a default stream, or a
+ *         stream that was destroyed; WEIR_EHOSTMEM and WEIR_EDRIVER at the
+ *         first report on a stream only: then nothing is promised
+ *
+ * Thread-safe; calls no driver but at the first report on a stream.
+ */
+WEIR_API enum weir_status weir_stream_report_work(weir_stream stream);
+
 /** WEIR_OK if all queued work is done, WEIR_ENOTREADY if not. */
 WEIR_API enum weir_status weir_stream_query(weir_stream stream);
 

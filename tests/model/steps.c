@@ -502,6 +502,16 @@ piece_of(const struct model_block *b, uint32_t tag, unsigned i)
 	return (struct piece){ tag % (whole - words) * 4, words };
 }
 
+/* The streams of some slots report their work, as their program promised. */
+static void
+report_work(struct model *m, unsigned slot)
+{
+	if (slot >= SLOT_POOL && slot % 2 == 0 &&
+	    m->mix->weight[STEP_graph] == 0)
+		model_ok(m, weir_stream_report_work(model_stream(m, slot)),
+		    "weir_stream_report_work");
+}
+
 static bool
 fill_pieces(struct model *m, const struct model_block *b, uint32_t tag,
     weir_stream stream)
@@ -541,6 +551,7 @@ step_write(struct model *m)
 	b->tag = 0;
 	if (fill_pieces(m, b, tag, model_stream(m, slot)))
 		b->tag = tag;
+	report_work(m, slot);
 	if (later)
 		name_after(m, b, slot);
 }
@@ -576,6 +587,7 @@ step_read(struct model *m)
 		    to, from, 4, model_stream(m, slot)),
 		"cuMemcpyDtoHAsync"))
 		m->n_probes++;
+	report_work(m, slot);
 	b->readers |= slot_bit(slot);
 	if (later)
 		name_after(m, b, slot);

@@ -137,6 +137,18 @@ pattern_of(const struct player *player, uint32_t i)
 		.number = i + 1 };
 }
 
+/* A stream was given work. A trace with work has all work in it, so that it can
+ * be reported. */
+static bool
+report_work(const struct player *player, weir_stream stream)
+{
+	if (!player->trace->has_work ||
+	    weir_stream_report_work(stream) == WEIR_OK)
+		return true;
+	complain("%s", weir_last_error());
+	return false;
+}
+
 /*
  * With --touch a block's own stream writes all of it at its allocation.
  * Everyone else looks whether that is still there, when it has done what it
@@ -154,13 +166,15 @@ use_first(struct player *player, uint32_t i)
 	struct stage_block pattern = pattern_of(player, i);
 	bool shared = about->recorded || about->unnamed_use;
 	void **mark = shared ? &block->mark : NULL;
+	weir_stream stream = block->own->handle;
 
 	if (player->choices->touch)
-		return stage_write(
-		    player->stage, block->own->handle, &pattern, mark);
+		return stage_write(player->stage, stream, &pattern, mark) &&
+		    report_work(player, stream);
 	return !player->choices->check ||
-	    stage_touch(player->stage, block->own->handle, block->address,
-		block->size, mark);
+	    (stage_touch(player->stage, stream, block->address, block->size,
+		 mark) &&
+		report_work(player, stream));
 }
 
 static bool
@@ -171,10 +185,12 @@ use_elsewhere(struct player *player, uint32_t i, weir_stream stream)
 
 	if (player->choices->touch)
 		return stage_verify(
-		    player->stage, stream, &pattern, block->mark);
+			   player->stage, stream, &pattern, block->mark) &&
+		    report_work(player, stream);
 	return !player->choices->check ||
-	    stage_touch(player->stage, stream, block->address, block->size,
-		&block->mark);
+	    (stage_touch(player->stage, stream, block->address, block->size,
+		 &block->mark) &&
+		report_work(player, stream));
 }
 
 static bool
@@ -184,7 +200,8 @@ use_last(struct player *player, uint32_t i)
 	struct played_stream *own = player->blocks[i].own;
 
 	return !player->choices->touch || own == NULL ||
-	    stage_verify(player->stage, own->handle, &pattern, NULL);
+	    (stage_verify(player->stage, own->handle, &pattern, NULL) &&
+		report_work(player, own->handle));
 }
 
 /* ---- Rows ------------------------------------------------------------ */
@@ -351,7 +368,8 @@ play_work(struct player *player, const struct trace_row *row)
 	weir_stream stream = stream_of(player, row->stream);
 
 	return stream != NULL &&
-	    stage_work(player->stage, stream, scaled_ns(player, row->size));
+	    stage_work(player->stage, stream, scaled_ns(player, row->size)) &&
+	    report_work(player, stream);
 }
 
 /* Blocks that outlive their stream have its last look now. */

@@ -65,7 +65,6 @@ static const char *const entry_names[] = {
 
 struct timer {
 	weir_stream stream;
-	CUevent event;
 	uint64_t free_ns; /* nothing runs on it after that */
 };
 
@@ -202,10 +201,8 @@ close:
 void
 stage_close(struct stage *stage)
 {
-	for (size_t i = 0; i < stage->timer_count; i++) {
-		stage->cuEventDestroy(stage->timers[i].event);
+	for (size_t i = 0; i < stage->timer_count; i++)
 		weir_stream_destroy(stage->timers[i].stream);
-	}
 	if (stage->found != 0)
 		stage->cuMemFree(stage->found);
 	if (stage->module != NULL)
@@ -366,16 +363,10 @@ stage_order(struct stage *stage, weir_stream stream, weir_stream other)
 }
 
 static bool
-make_timer(struct stage *stage, struct timer *timer)
+make_timer(struct timer *timer)
 {
 	if (weir_stream_create(0, 0, &timer->stream) != WEIR_OK) {
 		complain("%s", weir_last_error());
-		return false;
-	}
-	if (!succeeded(
-		stage->cuEventCreate(&timer->event, CU_EVENT_DISABLE_TIMING),
-		"cuEventCreate")) {
-		weir_stream_destroy(timer->stream);
 		return false;
 	}
 	timer->free_ns = 0;
@@ -390,7 +381,7 @@ add_timer(struct stage *stage)
 
 	/* weir makes the stream, but for the stage. */
 	count_calls(stage, before);
-	if (!make_timer(stage, &stage->timers[stage->timer_count]))
+	if (!make_timer(&stage->timers[stage->timer_count]))
 		return false;
 	count_calls(stage, after);
 	for (size_t i = 0; i < ENTRIES; i++)
@@ -464,10 +455,9 @@ stage_occupy(struct stage *stage, weir_stream stream, uint64_t time_ns)
 		return true;
 	if (!start_timer(stage, time_ns, &timer))
 		return false;
-	stage->own_calls[ENTRY_cuEventRecord]++;
-	return succeeded(stage->cuEventRecord(timer->event, timer->stream),
-		   "cuEventRecord") &&
-	    make_wait(stage, stream, timer->event) &&
+	/* By weir, so that it knows whose end the stream waits for: what a wait
+	 * of weir's costs is measured against that. */
+	return stage_order(stage, stream, timer->stream) &&
 	    stage_work(stage, stream, 0);
 }
 

@@ -716,3 +716,102 @@ TEST(a_mark_that_cannot_be_asked_about_stays)
 	EXPECT_EQ(of_a->mark_count, 0);
 	EXPECT(usable(of_b, of_a));
 }
+
+/* ---- Reported work: streams/stream.h, Note [Reported work] -------------- */
+
+enum { REPORTED = 30 << 20 }; /* bytes */
+
+/* A block of `owner`, which has work and reports it, freed after `later` has
+ * been put behind that work. */
+static void *
+freed_behind(weir_stream owner, weir_stream later)
+{
+	conf("tcache:0");
+	void *block = take(REPORTED, owner);
+
+	busy(owner, LATE_MS);
+	EXPECT_OK(weir_stream_report_work(owner));
+	EXPECT_OK(weir_stream_wait_stream(later, owner));
+	return block;
+}
+
+TEST(memory_freed_with_no_work_since_is_used_behind_that_work)
+{
+	weir_stream owner = new_stream();
+	weir_stream later = new_stream();
+	void *block = freed_behind(owner, later);
+
+	give(block);
+	EXPECT_EQ(take(REPORTED, later), block);
+	EXPECT_EQ(stats().num_gpu_waits, 0);
+	expect_healthy();
+}
+
+TEST(memory_freed_after_more_work_is_not_used_behind_the_work_before)
+{
+	weir_stream owner = new_stream();
+	weir_stream later = new_stream();
+	void *block = freed_behind(owner, later);
+
+	busy(owner, LATE_MS);
+	EXPECT_OK(weir_stream_report_work(owner));
+	give(block);
+	EXPECT_NE(take(REPORTED, later), block);
+	expect_healthy();
+}
+
+TEST(memory_of_a_stream_that_reports_nothing_is_used_until_its_free)
+{
+	weir_stream owner = new_stream();
+	weir_stream later = new_stream();
+	void *block = take(REPORTED, owner);
+
+	busy(owner, LATE_MS);
+	EXPECT_OK(weir_stream_wait_stream(later, owner));
+	give(block);
+	EXPECT_NE(take(REPORTED, later), block);
+	expect_healthy();
+}
+
+TEST(a_wait_counts_as_work_that_was_reported)
+{
+	weir_stream user = new_stream();
+	weir_stream owner = new_stream();
+	weir_stream later = new_stream();
+	void *block = freed_behind(owner, later);
+
+	/* The user's work on the block is over when the owner frees it. */
+	busy(user, 2 * LATE_MS);
+	EXPECT_OK(weir_stream_wait_stream(owner, user));
+	give(block);
+	EXPECT_NE(take(REPORTED, later), block);
+	expect_healthy();
+}
+
+TEST(the_stream_that_used_a_block_gets_it_behind_its_own_work)
+{
+	weir_stream owner = new_stream();
+	weir_stream user = new_stream();
+	void *block = freed_behind(owner, user);
+
+	record(block, user);
+	busy(user, LATE_MS);
+	EXPECT_OK(weir_stream_report_work(user));
+	give(block);
+	EXPECT_EQ(take(REPORTED, user), block);
+	EXPECT_EQ(stats().num_gpu_waits, 0);
+	expect_healthy();
+}
+
+TEST(work_is_reported_for_streams_of_their_own_only)
+{
+	EXPECT_STATUS(
+	    weir_stream_report_work(WEIR_STREAM_LEGACY), WEIR_EINVAL);
+	EXPECT_STATUS(weir_stream_report_work(NULL), WEIR_EINVAL);
+	EXPECT_STATUS(
+	    weir_stream_report_work(WEIR_STREAM_PER_THREAD), WEIR_EINVAL);
+	EXPECT_STATUS(weir_stream_report_work(WEIR_STREAM_ANY), WEIR_EINVAL);
+	weir_stream gone = new_stream();
+	EXPECT_OK(weir_stream_destroy(gone));
+	EXPECT_STATUS(weir_stream_report_work(gone), WEIR_EINVAL);
+}
