@@ -28,6 +28,7 @@ struct driver {
 	int version;      /* 13000 is 13.0 */
 	int device_count; /* > 0 */
 	bool simulated;   /* the library exports simcuda_version() */
+	uint64_t (*now_ns)(void); /* its virtual time; NULL: it has none */
 	void *library;    /* dlopen handle; never closed */
 };
 
@@ -39,6 +40,10 @@ enum weir_status driver_get(const struct driver **out);
 
 /* The table if driver_get() succeeded before, else NULL. One load. */
 const struct driver *driver_peek(void);
+
+/* The time by the clock that the devices go by, in ns: the host's, or a
+ * simulation's. From any point on. */
+uint64_t driver_time_ns(void);
 
 /*
  * For a preload: use this function instead of dlopen + dlsym to find entries,

@@ -235,6 +235,15 @@ start(struct driver *driver)
 	return driver_context_prepare(driver->device_count);
 }
 
+/* POSIX lets a pointer from dlsym() be a function; C has no cast for it. */
+static void
+find_clock(struct source *source, struct driver *driver)
+{
+	void *symbol = find_symbol(source, "simcuda_now_ns");
+
+	memcpy(&driver->now_ns, &symbol, sizeof(symbol));
+}
+
 static enum weir_status
 load(struct driver *driver)
 {
@@ -251,6 +260,7 @@ load(struct driver *driver)
 	if (status != WEIR_OK)
 		return status;
 	driver->simulated = find_symbol(&source, "simcuda_version") != NULL;
+	find_clock(&source, driver);
 	driver_text_from(driver);
 	return start(driver);
 }
@@ -318,4 +328,13 @@ const struct driver *
 driver_peek(void)
 {
 	return atomic_load_explicit(&published, memory_order_acquire);
+}
+
+uint64_t
+driver_time_ns(void)
+{
+	const struct driver *driver = driver_peek();
+
+	return driver != NULL && driver->now_ns != NULL ? driver->now_ns() :
+							   os_monotonic_ns();
 }

@@ -228,6 +228,7 @@ unlink_use(struct use *use)
 		if (heir->event == NULL) {
 			heir->event = use->event;
 			heir->tick = use->tick;
+			heir->ns = use->ns;
 			use->event = NULL;
 			if (queue->first == use)
 				queue->first = heir;
@@ -252,6 +253,7 @@ record(struct use_queue *queue)
 	struct use *last = last_of(queue);
 
 	last->tick = order_tick();
+	last->ns = driver_time_ns();
 	if (stream_mark(queue->stream, &last->event) != WEIR_OK)
 		return false;
 	if (queue->first == NULL)
@@ -576,6 +578,8 @@ ask(struct waiting *waiting, struct use_queue *queue, struct look look,
 		struct list *behind = use->link.next;
 		if (event_met(queue->stream->context, use->event)) {
 			stream_met(queue->stream, use->tick);
+			stream_took(queue->stream,
+			    driver_time_ns() - use->ns);
 			moved += settle_until(waiting, queue, use, done);
 			if (look.once)
 				break;
@@ -748,11 +752,29 @@ use_follow(struct pending *pending, struct stream *later, uint64_t capture,
 }
 
 bool
+use_is_before(const struct use *use, const struct stream *later)
+{
+	return is_met(use) || is_before(use, later);
+}
+
+bool
 use_is_ordered(const struct pending *pending, const struct stream *later)
 {
 	for (const struct use *u = pending->uses; u != NULL; u = u->next)
-		if (!is_met(u) && !is_before(u, later))
+		if (!use_is_before(u, later))
 			return false;
+	return true;
+}
+
+bool
+use_times(const struct use *use, uint64_t *ns, uint64_t *oldest_ns)
+{
+	const struct use *carrier = carrier_from(use->queue, &use->link);
+
+	if (carrier == NULL)
+		return false;
+	*ns = carrier->ns;
+	*oldest_ns = use->queue->first->ns;
 	return true;
 }
 

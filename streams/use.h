@@ -84,7 +84,8 @@ struct use {
 	struct list link;      /* in queue->uses while unmet */
 	struct pending *owner; /* NULL: it is gone, but for its waiters */
 	CUevent event;         /* or NULL: one behind it tells, or none yet */
-	uint64_t tick;         /* of the record */
+	uint64_t tick;         /* of the record, and its time: */
+	uint64_t ns;           /* driver_time_ns() */
 	uint64_t at;           /* all of it was queued before this tick */
 	uint64_t capture;      /* all of it was in this one; 0: or was not */
 	uint64_t placed;       /* its stream's place in that, at its end */
@@ -199,6 +200,14 @@ bool use_is_over(const struct pending *pending, const struct stream *stream,
 
 /* Is `later`, which is in no capture, known to come after every unmet use? */
 bool use_is_ordered(const struct pending *pending, const struct stream *later);
+
+/* Is a use over when `later`, which is in no capture, comes to what it is given
+ * next? */
+bool use_is_before(const struct use *use, const struct stream *later);
+
+/* The times at which the event that tells of an unmet use was recorded, and the
+ * oldest open event of its stream; false: no event tells of it yet. */
+bool use_times(const struct use *use, uint64_t *ns, uint64_t *oldest_ns);
 
 /* Does an event tell of an unmet use? If not, none has been recorded yet. */
 bool use_is_marked(const struct use *use);

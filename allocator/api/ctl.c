@@ -132,7 +132,8 @@ type_of(const struct weir_option *option)
 
 	if (strcmp(option->type, "bool") == 0)
 		return WEIR_CTL_TYPE_FLAG;
-	if (strcmp(option->type, "fraction") == 0)
+	if (strcmp(option->type, "fraction") == 0 ||
+	    strcmp(option->type, "percent") == 0)
 		return WEIR_CTL_TYPE_REAL;
 	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
 		if (strcmp(option->type, counts[i]) == 0)

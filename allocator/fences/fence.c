@@ -33,6 +33,9 @@
  * is freed on it, if that is more than MARKS_LEAST. */
 enum { MARK_SHARE = 1024 };
 
+/* How much of what waits took is evidence. */
+static const uint64_t EVIDENCE_NS = 1000000000;
+
 /* ---- Marks ------------------------------------------------------------- */
 
 /*
@@ -96,6 +99,7 @@ mark(struct pools *pools)
 	    capture_enter(stream->context, &guard) != WEIR_OK)
 		return false;
 	new.at = order_tick();
+	new.ns = driver_time_ns();
 	enum weir_status status = stream_mark(stream, &new.event);
 	capture_leave(&guard);
 	if (status != WEIR_OK)
@@ -120,6 +124,8 @@ listen(struct pools *pools)
 		if (pools->passed_at < pools->marks[0].at)
 			pools->passed_at = pools->marks[0].at;
 		stream_met(pools->stream, pools->marks[0].at);
+		stream_took(pools->stream,
+		    driver_time_ns() - pools->marks[0].ns);
 		drop(pools, 0);
 	}
 	capture_leave(&guard);
@@ -154,9 +160,8 @@ forget_late(struct pools *pools)
 	capture_leave(&guard);
 }
 
-/* How late the stream is; 0 as soon as it has nothing left to do. */
-static uint64_t
-see_late(struct pools *pools)
+uint64_t
+marks_see_late(struct pools *pools)
 {
 	struct capture_guard guard;
 	uint64_t late = 0;
@@ -173,6 +178,21 @@ see_late(struct pools *pools)
 	return 0;
 }
 
+/* Add to what tells whether weir's waits are harmless. What is long ago counts
+ * half as soon as there is enough that is new. */
+static void
+count_evidence(struct arena *arena, uint64_t waited_ns, int64_t felt_ns)
+{
+	arena->waited_ns += waited_ns;
+	arena->felt_ns += felt_ns;
+	if (arena->felt_ns < 0)
+		arena->felt_ns = 0;
+	if (arena->waited_ns > EVIDENCE_NS) {
+		arena->waited_ns /= 2;
+		arena->felt_ns /= 2;
+	}
+}
+
 void
 marks_see_delay(struct arena *arena)
 {
@@ -183,10 +203,12 @@ marks_see_delay(struct arena *arena)
 	for (struct list *l = arena->pools.next; l != &arena->pools;
 	     l = l->next) {
 		struct pools *pools = CONTAINER_OF(l, struct pools, link);
-		uint64_t late = see_late(pools);
+		uint64_t late = marks_see_late(pools);
 		uint64_t waited = delay_take_waited(&pools->stream->delay);
+		int64_t felt = delay_take_felt(&pools->stream->delay);
 		pools->stats.gpu_wait_ns += waited;
 		arena->stats.gpu_wait_ns += waited;
+		count_evidence(arena, waited, felt);
 		if (late > latest)
 			latest = late;
 	}
@@ -367,6 +389,44 @@ static unsigned
 marks_of(const struct pools *other, const struct view *view)
 {
 	return view->capture == 0 ? other->mark_count : 0;
+}
+
+/* By the age of the event, and of the oldest of the stream. */
+static struct forecast
+forecast_of(const struct stream *stream, uint64_t ns, uint64_t oldest_ns)
+{
+	uint64_t now = driver_time_ns();
+	uint64_t latency = atomic_load(&stream->latency_ns);
+
+	return (struct forecast){
+		.ns = policy_forecast(latency, now - oldest_ns, now - ns),
+		.age_ns = now - ns
+	};
+}
+
+bool
+marks_forecast(const struct view *view, const struct pools *other,
+    uint64_t tick, struct forecast *out)
+{
+	for (unsigned i = 0; i < marks_of(other, view); i++)
+		if (other->marks[i].at >= tick) {
+			*out = forecast_of(other->stream, other->marks[i].ns,
+			    other->marks[0].ns);
+			return true;
+		}
+	return false;
+}
+
+bool
+marks_forecast_use(const struct use *use, struct forecast *out)
+{
+	uint64_t ns;
+	uint64_t oldest_ns;
+
+	if (!use_times(use, &ns, &oldest_ns))
+		return false;
+	*out = forecast_of(use->queue->stream, ns, oldest_ns);
+	return true;
 }
 
 bool

@@ -31,6 +31,9 @@ void marks_poll(struct pools *mine);
  * they have made the latest stream: streams/delay.h, Note [Measured delay]. */
 void marks_see_delay(struct arena *arena);
 
+/* How late the stream is, in ns: 0 as soon as it has nothing left to do. */
+uint64_t marks_see_late(struct pools *pools);
+
 /* Ask a stream whether it has nothing left to do, and remember it. */
 bool marks_ask(struct pools *pools);
 
@@ -38,6 +41,12 @@ bool marks_ask(struct pools *pools);
  * that was made then, else for what was freed by then. */
 enum wait_cost marks_cost(const struct pools *mine, const struct stream *other,
     uint64_t tick, bool is_use);
+
+/* What is known of a wait for what `other` has freed until a tick, or for a use
+ * that is not met; false: no event tells of it yet. */
+bool marks_forecast(const struct view *view, const struct pools *other,
+    uint64_t tick, struct forecast *out);
+bool marks_forecast_use(const struct use *use, struct forecast *out);
 
 /* Put the view's stream behind what `other` freed until a tick, by a wait on
  * the device if that is not known. */

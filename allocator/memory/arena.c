@@ -159,6 +159,7 @@ arena_set_up(struct arena *arena, struct arena *main)
 	arena->main = main;
 	arena->in_use = true;
 	arena->owners = 1;
+	arena->began_ns = driver_time_ns();
 	lock_init(&arena->lock, LOCK_RANK_ARENA);
 	list_init(&arena->pools);
 	list_init(&arena->ended);

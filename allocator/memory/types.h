@@ -167,6 +167,7 @@ enum { MARKS = 64 };
 struct mark {
 	CUevent event;
 	uint64_t at; /* the tick */
+	uint64_t ns; /* and the time: driver_time_ns() */
 };
 
 struct pools {
@@ -302,7 +303,10 @@ struct arena {
 	uint64_t looked;      /* `served` when all caches were looked at */
 	uint64_t polled;  /* `served` when streams were last polled for it */
 	uint64_t moves;   /* handles mapped at another place so far */
+	uint64_t began_ns; /* when it was made: driver_time_ns() */
 	uint64_t late_ns; /* the most that a stream was seen to be late by */
+	uint64_t waited_ns; /* that weir's waits took lately, of all streams, */
+	int64_t felt_ns;    /* and how late they have made them */
 	size_t most_live; /* bytes that callers had, or asked for, at once */
 	/* Pools that have ended but not passed, the next to ask first, and how
 	 * many. */

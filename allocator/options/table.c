@@ -151,6 +151,23 @@ print_guard(const struct options *o, char *text, size_t size)
 	snprintf(text, size, "%zu", o->guard);
 }
 
+static bool
+set_delay(struct options *o, struct word word)
+{
+	double value;
+
+	if (!word_number(word, &value) || value < 0 || value > 100)
+		return false;
+	o->delay_percent = value;
+	return true;
+}
+
+static void
+print_delay(const struct options *o, char *text, size_t size)
+{
+	os_format_real(o->delay_percent, 6, text, size);
+}
+
 static const char *const prefer_names[] = { "speed", "balance", "memory" };
 
 static bool
@@ -589,6 +606,13 @@ const struct entry option_entries[] = {
 	    "than with one stream; streams that are always busy wait for each "
 	    "other.",
 	    set_prefer, print_prefer },
+	{ "delay_percent", "percent", "1", "0 to 100",
+	    "By how much waits on the device may delay the program. weir "
+	    "measures how late its waits have made each stream; within this "
+	    "part of the time a stream waits where memory is dear, beyond it "
+	    "only where a wait costs nothing. For prefer:balance; speed waits "
+	    "never, memory always.",
+	    set_delay, print_delay },
 	{ "decay_ms", "ms", "10000", "1 to 31622400000, or off",
 	    "Memory that has not been used for so long goes back to the "
 	    "driver, when a request comes by that looks; the time doubles "

@@ -8,13 +8,35 @@
  *
  * Note [Wait or grow]
  *
- * A wait on the device costs what it delays. A stream comes to what it is given
- * now when it has done all it has by then, so a wait for another stream delays
- * it only if that one takes longer. How long each takes is not known, but how
- * far it has come is: to the latest mark, or use, that was seen to be met.
- * Ticks (streams/order.h) stand for time. What is *left* of the other stream's
- * work is the ticks from where it was seen to the awaited place; the request's
- * stream has been *busy* for the ticks since its oldest mark that is not met.
+ * weir delays the program by no more than the option delay_percent says, and
+ * holds as little memory as that allows. Two rules say which waits are made.
+ *
+ * *By price.* Waiting and holding memory have prices in one currency, time. A
+ * MiB that is not held is worth more the more is held already: its price rises
+ * with the sixth power of what is held over the most that was ever alive at
+ * once, the request included. The price of a wait is a forecast of how long it
+ * takes, which is a bound: the longest that the device lately took to come to an
+ * event of the other stream, less the age of the awaited event. A wait is worth
+ * its price
+ *
+ *   - at the low price of memory, if it is *near*: no more is left of the way
+ *     than lies behind it, so the event is as old as the forecast is long
+ *   - at the high price, if the lateness of the stream and the forecast, or a
+ *     twentieth of it for a wait that is near, are within the budget together
+ *   - at the highest, if the waits of all streams were harmless so far: they took
+ *     long, and made no stream late. Then a tenth of the forecast counts
+ *
+ * *Lateness* is measured (streams/delay.h), so what a wait really cost decides
+ * about the next ones. The *budget* is half of delay_percent of the time since
+ * the first request, since more than one wait may be on its way.
+ *
+ * *By place.* A stream comes to what it is given now when it has done all it has
+ * by then, so a wait for another stream delays it only if that one takes longer.
+ * How far each stream has come is known: to the latest mark, or use, that was
+ * seen to be met. Ticks (streams/order.h) stand for time there. What is *left*
+ * of the other stream's work is the ticks from where it was seen to the awaited
+ * place; the request's stream has been *busy* for the ticks since its oldest
+ * mark that is not met.
  *
  *   FREE   nothing is left, or no more than the request's stream is busy for
  *   CHEAP  the other stream has come at least half the way since the place was
@@ -26,11 +48,12 @@
  *          for it
  *
  * `prefer:speed` makes no wait, `prefer:memory` any. `prefer:balance` makes
- * those that are free, and under *memory pressure* those that are cheap: with
- * the request, a fifth more would be held than was ever alive at once, and at
- * least 64 MiB more. A small request makes none that is not free: it would take
- * 2 MiB of new memory at most. A wait in a capture is one at each replay, for
- * good, so there too only free ones are made.
+ * those that are free. It makes those that are cheap under *memory pressure*,
+ * which is where a fifth more would be held than was ever alive at once, and at
+ * least 64 MiB more; and only while the stream's lateness is within the budget.
+ * A small request makes none that is not free: it would take 2 MiB of new memory
+ * at most. A wait in a capture is one at each replay, for good, so there too
+ * only free ones are made.
  *
  * A move costs calls of the driver that new memory would cost once and for all.
  * So requests earn moves: a program that goes on as it did must not go on
@@ -72,15 +95,23 @@ policy_allows(enum waits waits, enum wait_cost cost)
 	return (int)cost < (int)waits;
 }
 
-/* What is known of a request that its own free memory cannot serve. */
+/* What is known of a request that no free memory serves at once. */
 struct request_facts {
 	enum prefer prefer;
+	double delay_percent;
 	bool is_small;     /* a size class of at most 1 MiB */
 	bool is_captured;  /* its stream is, in a capture that it may use */
 	size_t held_bytes; /* with the request */
 	size_t most_live_bytes; /* that were alive at once, with the request */
 	uint64_t moves;         /* handles moved so far */
 	uint64_t served;        /* requests so far */
+	size_t request_bytes;
+	uint64_t elapsed_ns; /* since the first request */
+	uint64_t late_ns;    /* of the request's stream */
+	/* Sums over all streams: how long weir's waits took, and how late they
+	 * have made the streams that have not caught up. */
+	uint64_t waited_ns;
+	uint64_t felt_ns;
 };
 
 /* Is so much held that memory under waits is worth them? */
@@ -88,6 +119,41 @@ bool policy_has_pressure(const struct request_facts *facts);
 
 /* The waits that the request may make. */
 enum waits policy_waits(const struct request_facts *facts);
+
+/* Is the request's stream later than the budget allows? */
+bool policy_is_late(const struct request_facts *facts);
+
+/* The longest forecasts of waits that are worth their price. */
+struct wait_prices {
+	uint64_t near_ns; /* of which no more is left than lies behind it */
+	uint64_t any_ns;  /* of any */
+};
+
+struct wait_prices policy_wait_prices(const struct request_facts *facts);
+
+static inline bool
+policy_is_worth(
+    const struct wait_prices *prices, uint64_t forecast_ns, uint64_t age_ns)
+{
+	return forecast_ns <= prices->any_ns ||
+	    (forecast_ns <= prices->near_ns && forecast_ns <= age_ns);
+}
+
+/* Of an event: how long the device takes at most to come to it, and its age. */
+struct forecast {
+	uint64_t ns;
+	uint64_t age_ns;
+};
+
+/*
+ * How long the device takes to come to an event, at most.
+ *
+ * @param latency_ns  the longest that it lately took for events of the stream
+ * @param oldest_ns   the age of the stream's oldest event that is not met
+ * @param age_ns      the age of the event
+ */
+uint64_t policy_forecast(
+    uint64_t latency_ns, uint64_t oldest_ns, uint64_t age_ns);
 
 /* May memory be moved together for it? */
 bool policy_may_move(const struct request_facts *facts);

@@ -46,12 +46,15 @@
 #include "allocator/memory/counters.h"
 #include "allocator/memory/grow.h"
 #include "allocator/memory/pool.h"
+#include "allocator/memory/promote.h"
 #include "allocator/memory/segment.h"
 #include "allocator/memory/spans.h"
 #include "allocator/memory/totals.h"
 #include "allocator/policy/policy.h"
 #include "allocator/request/decay.h"
+#include "allocator/request/price.h"
 #include "allocator/request/reclaim.h"
+#include "allocator/request/request.h"
 #include "base/status.h"
 #include "trace/served.h"
 
@@ -69,26 +72,6 @@ enum { FETCHED = SMALL_MAX };
  * goes to the pool, where it merges: else the pool is cut up around it. */
 enum { REQUESTS_A_DRAIN = 128 };
 
-/* One request on its way. */
-struct request {
-	struct pools *pools;
-	const struct options *options;
-	size_t size;
-	size_t rounded; /* what is looked for: the size class */
-	enum pool_kind kind;
-	size_t need;       /* bytes the driver or the limit could not give */
-	struct block *got; /* ACTIVE, of pools */
-
-	/* Found out on the way. */
-	struct view view;
-	bool has_pressure; /* search_usable() */
-	enum waits waits;
-	/* wait_for_some(): the stream whose marks are followed, by the index of
-	 * its pools, and how far. */
-	uint64_t follows;
-	uint64_t followed_until;
-};
-
 static inline void
 request_init(struct request *r, struct pools *pools,
     const struct options *options, size_t size)
@@ -102,6 +85,7 @@ request_init(struct request *r, struct pools *pools,
 	r->kind = arena_kind(pools->arena, rounded);
 	r->need = rounded;
 	r->got = NULL;
+	r->got_own = false;
 }
 
 /* More than the pool itself is looked at. */
@@ -109,6 +93,8 @@ static void
 request_look_around(struct request *r)
 {
 	view_begin(&r->view, r->pools);
+	r->prices = (struct wait_prices){ 0 };
+	r->late_ns = 0;
 	r->follows = 0;
 	r->followed_until = 0;
 }
@@ -147,11 +133,21 @@ hand(struct request *r, struct block *block)
 	return hand_at_once(r, block);
 }
 
-/* Serve the request from a span: neighbours of any pools. */
-static enum weir_status
-hand_span(struct request *r, struct span span)
+static bool
+is_all_own(const struct request *r, const struct span *span)
 {
-	stream_protect(r->pools->stream);
+	for (const struct block *b = span->first; b->pool->owner == r->pools;
+	     b = b->next)
+		if (b == span->last)
+			return true;
+	return false;
+}
+
+enum weir_status
+request_hand_span(struct request *r, struct span span)
+{
+	if (!is_all_own(r, &span))
+		stream_protect(r->pools->stream);
 	return pool_cut_span(
 	    span, &r->pools->pool[r->kind], r->options, r->rounded, &r->got);
 }
@@ -281,11 +277,8 @@ keep_best(struct span_search *search, const struct span *span)
 	search->most = best->size;
 }
 
-/* Find the best row of neighbouring blocks that are good, of any pools, and
- * long enough: of equals the one that takes fewest waits. False if there is
- * none. */
-static bool
-find_span_anywhere(struct request *r,
+bool
+request_find_span(struct request *r,
     bool (*is_good)(void *r, const struct block *), struct span *span)
 {
 	struct found best = { 0 };
@@ -323,9 +316,8 @@ is_ready(void *about, const struct block *block)
 	    (block != NULL && is_over_for(r, block));
 }
 
-/* The last block of a span that the request needs. */
-static struct block *
-last_needed(const struct request *r, const struct span *span)
+struct block *
+request_last_needed(const struct request *r, const struct span *span)
 {
 	struct block *b = span->first;
 
@@ -359,10 +351,12 @@ search_spans(struct request *r)
 
 	if (r->pools == r->pools->arena->any_pools)
 		return WEIR_OK;
-	while (find_span_anywhere(r, is_ready, &best)) {
-		best.last = last_needed(r, &best);
+	r->got_own = true;
+	while (request_find_span(r, is_ready, &best)) {
+		best.last = request_last_needed(r, &best);
+		r->got_own = r->got_own && is_all_own(r, &best);
 		if (!free_pending(r, &best))
-			return hand_span(r, best);
+			return request_hand_span(r, best);
 	}
 	return WEIR_OK;
 }
@@ -615,9 +609,6 @@ follow_others(struct request *r, enum waits waits)
 
 /* ---- Best fit everywhere ----------------------------------------------- */
 
-/* How many waits with which its blocks change one request puts up with. */
-enum { EVERYWHERE_TRIES = 64 };
-
 static bool
 can_be_had(void *about, const struct block *block)
 {
@@ -642,8 +633,6 @@ freed_in(const struct span *span, const struct pools *pools)
 	}
 }
 
-enum readiness { READY, CHANGED, REFUSED };
-
 static enum readiness
 follow_span(struct request *r, const struct span *span)
 {
@@ -665,10 +654,8 @@ follow_span(struct request *r, const struct span *span)
 	}
 }
 
-/* Put the stream behind all work on a span, or on as much of it as changes its
- * blocks: then it is to be looked for again. */
-static enum readiness
-wait_for_span(struct request *r, const struct span *span)
+enum readiness
+request_wait_for_span(struct request *r, const struct span *span)
 {
 	/* A driver call that fails here does not fail the request. */
 	status_mute();
@@ -703,17 +690,17 @@ search_everywhere(struct request *r)
 	served_begin();
 	if (!looks_everywhere(r))
 		return WEIR_OK;
-	for (unsigned n = 0; n < EVERYWHERE_TRIES; n++) {
+	for (unsigned n = 0; n < REQUEST_TRIES; n++) {
 		view_renew(&r->view);
-		if (!find_span_anywhere(r, can_be_had, &span))
+		if (!request_find_span(r, can_be_had, &span))
 			return WEIR_OK;
-		span.last = last_needed(r, &span);
-		enum readiness readiness = wait_for_span(r, &span);
+		span.last = request_last_needed(r, &span);
+		enum readiness readiness = request_wait_for_span(r, &span);
 		if (readiness == REFUSED)
 			return WEIR_OK;
 		if (readiness == CHANGED)
 			continue;
-		enum weir_status status = hand_span(r, span);
+		enum weir_status status = request_hand_span(r, span);
 		if (r->got != NULL)
 			count_served(r, SERVED_anywhere);
 		return status;
@@ -769,8 +756,8 @@ note_live(const struct request *r)
 	return arena->most_live;
 }
 
-static struct request_facts
-facts_of(const struct request *r)
+struct request_facts
+request_facts(const struct request *r)
 {
 	const struct arena *arena = r->pools->arena;
 
@@ -780,7 +767,13 @@ facts_of(const struct request *r)
 		.held_bytes = arena_held(arena) + r->rounded,
 		.most_live_bytes = arena->most_live,
 		.moves = arena->moves,
-		.served = arena->served };
+		.served = arena->served,
+		.delay_percent = r->options->delay_percent,
+		.request_bytes = round_up(r->rounded, arena->granularity),
+		.elapsed_ns = driver_time_ns() - arena->began_ns,
+		.late_ns = r->late_ns,
+		.waited_ns = arena->waited_ns,
+		.felt_ns = (uint64_t)arena->felt_ns };
 }
 
 /* Does free memory of a kind help, there or elsewhere? */
@@ -962,7 +955,7 @@ give_back_and_wait(struct request *r)
 static bool
 may_move(const struct request *r)
 {
-	struct request_facts facts = facts_of(r);
+	struct request_facts facts = request_facts(r);
 
 	return policy_may_move(&facts);
 }
@@ -987,21 +980,31 @@ is_plain(const struct request *r)
 	return r->pools == arena->any_pools && !arena_is_host(arena);
 }
 
-/* Complete memory serves everyone, so a large request prefers what only those
- * may use that are ordered after it. */
+/* Is the best fit looked for among all that is ready, and not in the stream's own
+ * memory first? Where one stream allocates there is nothing else. Private arenas
+ * must give the same addresses again, whatever is complete by then. */
 static bool
-prefers_ordered(const struct request *r)
+is_for_runs(const struct request *r)
 {
-	return r->kind == POOL_LARGE && r->pools->arena->streams >= 2 &&
-	    !is_plain(r);
+	const struct arena *arena = r->pools->arena;
+
+	return r->kind == POOL_LARGE && arena->streams >= 2 &&
+	    r->pools != arena->any_pools && arena_promotes(arena);
 }
 
+/* The best fit among runs of memory that is ready for the stream: its own, other
+ * streams' that it comes after, and what is complete. */
 static enum weir_status
-search_ordered(struct request *r)
+search_runs(struct request *r)
 {
-	can_wait(r);
-	view_renew(&r->view);
-	return search_spans(r);
+	request_look_around(r);
+	served_begin();
+	if (can_wait(r) && r->view.capture != 0)
+		return WEIR_OK;
+	enum weir_status status = search_spans(r);
+	if (r->got != NULL && !r->got_own)
+		count_served(r, SERVED_ready);
+	return status;
 }
 
 /* Step 2 of such a request, before what threads have cached of streams: that is
@@ -1025,9 +1028,11 @@ search_usable(struct request *r)
 {
 	note_live(r);
 	can_wait(r);
-	struct request_facts facts = facts_of(r);
+	r->late_ns = marks_see_late(r->pools);
+	struct request_facts facts = request_facts(r);
 	r->has_pressure = policy_has_pressure(&facts);
 	r->waits = policy_waits(&facts);
+	r->prices = policy_wait_prices(&facts);
 	return search_all(r);
 }
 
@@ -1044,6 +1049,12 @@ search_polled(struct request *r)
 		reclaim_poll(r->pools->arena, RECLAIM_SKIPS);
 	marks_poll(r->pools);
 	return search_all(r);
+}
+
+static bool
+has_prices(const struct request *r)
+{
+	return r->prices.near_ns > 0 || r->prices.any_ns > 0;
 }
 
 static bool
@@ -1087,13 +1098,13 @@ struct step {
 
 /* Note [Reclaim ladder], whose numbers are here. */
 static const struct step ladder[] = {
-	{ "1: ordered memory", SERVED_ready, prefers_ordered, search_ordered },
 	{ "1: complete memory", SERVED_ready, NULL, search_any },
 	{ "2: complete memory of the size", SERVED_ready, is_plain,
 	    take_complete },
 	{ "1: usable memory", SERVED_ready, NULL, search_usable },
 	{ "1: idle cached memory", SERVED_cached, NULL, search_cached },
 	{ "3: polled memory", SERVED_polled, NULL, search_polled },
+	{ "4: a wait at its price", SERVED_wait, has_prices, price_wait },
 	{ "4: a wait on the device", SERVED_wait, may_wait_at_all,
 	    wait_within_limits },
 	{ "5: a remap", SERVED_moved, may_move, remap },
@@ -1118,7 +1129,7 @@ poll_if_stale(struct request *r)
 	struct arena *arena = r->pools->arena;
 
 	if (arena->served - arena->polled < REQUESTS_A_POLL ||
-	    !prefers_ordered(r))
+	    !is_for_runs(r))
 		return;
 	arena->polled = arena->served;
 	reclaim_poll(arena, RECLAIM_SKIPS);
@@ -1169,6 +1180,8 @@ take_block(struct pools *pools, const struct options *options, size_t size,
 	enum weir_status status = WEIR_OK;
 	if (__builtin_expect(options->prefer == PREFER_MEMORY, 0))
 		status = search_everywhere(&r);
+	else if (is_for_runs(&r))
+		status = search_runs(&r);
 	if (status == WEIR_OK && r.got == NULL)
 		status = search_own(&r);
 	if (status == WEIR_OK && r.got == NULL)

@@ -1,0 +1,60 @@
+/*
+ * One request on its way down the ladder, for the files that serve it.
+ */
+#ifndef ALLOCATOR_REQUEST_REQUEST_H
+#define ALLOCATOR_REQUEST_REQUEST_H
+
+#include "allocator/memory/view.h"
+#include "allocator/policy/policy.h"
+
+/* One request on its way. */
+struct request {
+	struct pools *pools;
+	const struct options *options;
+	size_t size;
+	size_t rounded; /* what is looked for: the size class */
+	enum pool_kind kind;
+	size_t need;       /* bytes the driver or the limit could not give */
+	struct block *got; /* ACTIVE, of pools */
+	bool got_own;      /* of memory that was the stream's own */
+
+	/* Found out on the way. */
+	struct view view;
+	bool has_pressure; /* search_usable(), as are these: */
+	uint64_t late_ns;
+	enum waits waits;
+	struct wait_prices prices;
+	uint64_t level_ns; /* price_wait(): forecasts up to this */
+	/* wait_for_some(): the stream whose marks are followed, by the index of
+	 * its pools, and how far. */
+	uint64_t follows;
+	uint64_t followed_until;
+};
+
+/* How often a request begins anew because a wait has changed blocks. */
+enum { REQUEST_TRIES = 64 };
+
+/* What the policy goes by. */
+struct request_facts request_facts(const struct request *r);
+
+/* Find the best row of neighbouring blocks that are good, of any pools, and
+ * long enough: of equals the one that takes fewest waits. False if there is
+ * none. */
+bool request_find_span(struct request *r,
+    bool (*is_good)(void *r, const struct block *), struct span *span);
+
+/* The last block of a span that the request needs. */
+struct block *request_last_needed(
+    const struct request *r, const struct span *span);
+
+/* Serve the request from a span: neighbours of any pools. */
+enum weir_status request_hand_span(struct request *r, struct span span);
+
+enum readiness { READY, CHANGED, REFUSED };
+
+/* Put the stream behind all work on a span, or on as much of it as changes its
+ * blocks: then it is to be looked for again. */
+enum readiness request_wait_for_span(
+    struct request *r, const struct span *span);
+
+#endif
