@@ -82,12 +82,10 @@ policy_waits(const struct request_facts *facts)
 		return WAITS_FREE;
 	if (facts->prefer == PREFER_SPEED)
 		return WAITS_NONE;
-	if (facts->delay_percent == 0)
+	if (facts->delay_percent == 0 || policy_is_late(facts))
 		return WAITS_NONE;
-	return !facts->is_small && policy_has_pressure(facts) &&
-		!policy_is_late(facts) ?
-	    WAITS_CHEAP :
-	    WAITS_FREE;
+	return !facts->is_small && policy_has_pressure(facts) ? WAITS_CHEAP :
+								WAITS_FREE;
 }
 
 bool
