@@ -119,13 +119,13 @@ policy_is_late(const struct request_facts *facts)
 }
 
 /* How dear memory is: the sixth power of the part that is held beyond what was
- * ever alive. */
+ * ever alive. Few bytes are not dear. */
 static double
 dearness(const struct request_facts *facts)
 {
 	double more = 0;
 
-	if (facts->held_bytes > facts->most_live_bytes)
+	if (facts->held_bytes > facts->most_live_bytes + PRESSURE_LEAST)
 		more = (double)facts->held_bytes /
 			(double)facts->most_live_bytes -
 		    1;

@@ -373,19 +373,26 @@ make_timer(struct timer *timer)
 	return true;
 }
 
+/* What weir has called since `before` was for the stage. */
+static void
+own_calls_since(struct stage *stage, const uint64_t *before)
+{
+	uint64_t after[ENTRIES];
+
+	count_calls(stage, after);
+	for (size_t i = 0; i < ENTRIES; i++)
+		stage->own_calls[i] += after[i] - before[i];
+}
+
 static bool
 add_timer(struct stage *stage)
 {
 	uint64_t before[ENTRIES];
-	uint64_t after[ENTRIES];
 
-	/* weir makes the stream, but for the stage. */
 	count_calls(stage, before);
 	if (!make_timer(&stage->timers[stage->timer_count]))
 		return false;
-	count_calls(stage, after);
-	for (size_t i = 0; i < ENTRIES; i++)
-		stage->own_calls[i] += after[i] - before[i];
+	own_calls_since(stage, before);
 	stage->timer_count++;
 	return true;
 }
@@ -449,6 +456,7 @@ start_timer(struct stage *stage, uint64_t time_ns, struct timer **out)
 bool
 stage_occupy(struct stage *stage, weir_stream stream, uint64_t time_ns)
 {
+	uint64_t before[ENTRIES];
 	struct timer *timer;
 
 	if (time_ns <= stage_now_ns(stage))
@@ -457,8 +465,11 @@ stage_occupy(struct stage *stage, weir_stream stream, uint64_t time_ns)
 		return false;
 	/* By weir, so that it knows whose end the stream waits for: what a wait
 	 * of weir's costs is measured against that. */
-	return stage_order(stage, stream, timer->stream) &&
-	    stage_work(stage, stream, 0);
+	count_calls(stage, before);
+	if (!stage_order(stage, stream, timer->stream))
+		return false;
+	own_calls_since(stage, before);
+	return stage_work(stage, stream, 0);
 }
 
 bool

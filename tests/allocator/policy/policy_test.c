@@ -118,6 +118,7 @@ TEST(waits_are_made_by_preference_pressure_and_size)
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct request_facts facts = { .prefer = rows[i].prefer,
+			.delay_percent = 1,
 			.is_small = rows[i].is_small,
 			.is_captured = rows[i].is_captured,
 			.held_bytes = rows[i].held_mb * MB,
@@ -156,4 +157,146 @@ TEST(moves_have_a_budget_that_requests_earn)
 
 		EXPECT_EQ(policy_may_move(&facts), rows[i].may);
 	}
+}
+
+/* ---- By price ---------------------------------------------------------- */
+
+enum { US = 1000, MS = 1000 * US };
+
+/* A request for 100 MiB, where 1,000 were alive at most. */
+static struct request_facts
+request_where(size_t held_mb, uint64_t elapsed_ms, uint64_t late_us)
+{
+	return (struct request_facts){ .prefer = PREFER_BALANCE,
+		.delay_percent = 1,
+		.held_bytes = held_mb * MB,
+		.most_live_bytes = 1000 * MB,
+		.request_bytes = 100 * MB,
+		.elapsed_ns = elapsed_ms * MS,
+		.late_ns = late_us * US };
+}
+
+TEST(what_a_wait_is_worth_rises_with_what_is_held)
+{
+	static const struct {
+		size_t held_mb;
+		uint64_t near_us;
+		uint64_t any_us;
+	} rows[] = {
+		/* 70 us, and 10 for each MiB. */
+		{ 900, 1070, 1070 },
+		{ 1000, 1070, 1070 },
+		{ 1064, 1070, 1070 },
+		/* And 10^6 for each MiB by the sixth power of 0.1, of 0.2. */
+		{ 1100, 1170, 1170 },
+		{ 1200, 7470, 7470 },
+		/* No more than a twentieth of it, or all, are in the budget. */
+		{ 1400, 410670, 25300 },
+		{ 2000, 1001070, 25300 },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct request_facts facts =
+		    request_where(rows[i].held_mb, 5000, 0);
+		struct wait_prices prices = policy_wait_prices(&facts);
+
+		EXPECT_EQ((prices.near_ns + US / 2) / US, rows[i].near_us);
+		EXPECT_EQ((prices.any_ns + US / 2) / US, rows[i].any_us);
+	}
+}
+
+TEST(the_budget_grows_with_time_and_is_spent_by_lateness)
+{
+	static const struct {
+		double percent;
+		uint64_t elapsed_ms;
+		uint64_t late_us;
+		bool is_late;
+		uint64_t any_us;
+	} rows[] = {
+		{ 1, 0, 0, false, 300 },
+		{ 1, 0, 301, true, 0 },
+		{ 1, 1000, 0, false, 5300 },
+		{ 1, 1000, 5000, false, 300 },
+		{ 1, 1000, 5301, true, 0 },
+		{ 4, 1000, 5301, false, 14999 },
+		{ 1, 1000000, 0, false, 250000 },
+		{ 0, 1000, 0, false, 0 },
+		{ 0, 1000, 1, true, 0 },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct request_facts facts = request_where(
+		    2000, rows[i].elapsed_ms, rows[i].late_us);
+
+		facts.delay_percent = rows[i].percent;
+		EXPECT_EQ(policy_is_late(&facts), rows[i].is_late);
+		EXPECT_EQ((policy_wait_prices(&facts).any_ns + US / 2) / US,
+		    rows[i].any_us);
+		if (rows[i].is_late || rows[i].percent == 0)
+			EXPECT_EQ(policy_waits(&facts), WAITS_NONE);
+	}
+}
+
+TEST(where_waits_were_harmless_a_tenth_of_a_forecast_counts)
+{
+	static const struct {
+		uint64_t waited_ms;
+		uint64_t felt_us;
+		uint64_t any_us;
+	} rows[] = {
+		{ 59, 0, 5300 },
+		{ 61, 0, 53000 },
+		{ 500, 999, 53000 },
+		{ 500, 1000, 5300 },
+		{ 500, 400000, 5300 },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct request_facts facts = request_where(2000, 1000, 0);
+
+		facts.waited_ns = rows[i].waited_ms * MS;
+		facts.felt_ns = rows[i].felt_us * US;
+		EXPECT_EQ((policy_wait_prices(&facts).any_ns + US / 2) / US,
+		    rows[i].any_us);
+	}
+}
+
+TEST(only_balance_has_prices_and_no_capture)
+{
+	for (int prefer = PREFER_SPEED; prefer <= PREFER_MEMORY; prefer++) {
+		struct request_facts facts = request_where(2000, 1000, 0);
+		bool has = prefer == PREFER_BALANCE;
+
+		facts.prefer = (enum prefer)prefer;
+		EXPECT_EQ(policy_wait_prices(&facts).any_ns > 0, has);
+		EXPECT_EQ(policy_wait_prices(&facts).near_ns > 0, has);
+		facts.is_captured = true;
+		EXPECT_EQ(policy_wait_prices(&facts).any_ns, 0);
+		EXPECT_EQ(policy_wait_prices(&facts).near_ns, 0);
+	}
+}
+
+TEST(a_wait_is_worth_its_price_at_once_or_near_its_end)
+{
+	const struct wait_prices prices = { .near_ns = 10 * MS,
+		.any_ns = 2 * MS };
+
+	EXPECT(policy_is_worth(&prices, 0, 0));
+	EXPECT(policy_is_worth(&prices, 2 * MS, 0));
+	EXPECT(!policy_is_worth(&prices, 2 * MS + 1, 0));
+	EXPECT(!policy_is_worth(&prices, 3 * MS, 3 * MS - 1));
+	EXPECT(policy_is_worth(&prices, 3 * MS, 3 * MS));
+	EXPECT(policy_is_worth(&prices, 10 * MS, 20 * MS));
+	EXPECT(!policy_is_worth(&prices, 10 * MS + 1, 20 * MS));
+}
+
+TEST(a_forecast_is_the_longest_latency_less_the_age)
+{
+	EXPECT_EQ(policy_forecast(0, 0, 0), MS);
+	EXPECT_EQ(policy_forecast(0, 0, 400 * US), 600 * US);
+	EXPECT_EQ(policy_forecast(8 * MS, 0, 3 * MS), 5 * MS);
+	EXPECT_EQ(policy_forecast(8 * MS, 20 * MS, 3 * MS), 17 * MS);
+	EXPECT_EQ(policy_forecast(8 * MS, 20 * MS, 20 * MS), 0);
+	EXPECT_EQ(policy_forecast(8 * MS, 9 * MS, 30 * MS), 0);
 }

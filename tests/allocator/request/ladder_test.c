@@ -204,7 +204,7 @@ TEST(the_smallest_block_of_all_streams_that_serves_is_taken)
 	expect_healthy();
 }
 
-TEST(its_own_memory_is_taken_before_that_of_others)
+TEST(the_best_fit_is_taken_whosever_it_is)
 {
 	weir_stream a;
 	weir_stream b;
@@ -214,8 +214,10 @@ TEST(its_own_memory_is_taken_before_that_of_others)
 	char *own = take(12 * MIB, b);
 	give(theirs);
 	give(own);
+	EXPECT_EQ(take(8 * MIB, b), own); /* theirs may be in use */
+	give(own);
 	EXPECT_OK(weir_stream_wait_stream(b, a));
-	EXPECT_EQ(take(8 * MIB, b), own);
+	EXPECT_EQ(take(8 * MIB, b), theirs);
 	expect_healthy();
 }
 
@@ -580,7 +582,6 @@ TEST(a_stream_with_nothing_to_do_waits_for_what_is_near)
 	uint64_t held = held_until_a_wait(0);
 	EXPECT_GT(held, most + most / 5);
 	EXPECT_LE(held, most + most / 5 + 34 * MIB);
-	EXPECT_EQ(held_until_a_wait(200), 0);
 	EXPECT_EQ(stats().num_host_waits, 0);
 	expect_healthy();
 }
