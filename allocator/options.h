@@ -32,7 +32,7 @@ struct options {
 	size_t tcache;     /* bytes of a thread's small blocks of a stream */
 	size_t handle_max; /* bytes of one physical handle at most */
 	enum prefer prefer;
-	double delay_percent; /* that waits may delay the program by */
+	double delay_percent;    /* that waits may delay the program by */
 	uint64_t decay_ms;       /* OPTION_OFF: never */
 	bool pinned_register;    /* pages of our own, registered */
 	bool pinned_background;  /* a thread looks after freed memory */

@@ -25,11 +25,11 @@ struct driver {
 #define DRIVER_FIELD(name, version, required, params) CUresult(*name) params;
 	DRIVER_ENTRIES(DRIVER_FIELD)
 #undef DRIVER_FIELD
-	int version;      /* 13000 is 13.0 */
-	int device_count; /* > 0 */
-	bool simulated;   /* the library exports simcuda_version() */
+	int version;              /* 13000 is 13.0 */
+	int device_count;         /* > 0 */
+	bool simulated;           /* the library exports simcuda_version() */
 	uint64_t (*now_ns)(void); /* its virtual time; NULL: it has none */
-	void *library;    /* dlopen handle; never closed */
+	void *library;            /* dlopen handle; never closed */
 };
 
 /*

@@ -336,5 +336,5 @@ driver_time_ns(void)
 	const struct driver *driver = driver_peek();
 
 	return driver != NULL && driver->now_ns != NULL ? driver->now_ns() :
-							   os_monotonic_ns();
+							  os_monotonic_ns();
 }

@@ -222,8 +222,7 @@ time_between(CUevent first, CUevent second)
 
 /* Has the stream nothing to do between a wait that is over and the next? */
 static bool
-is_followed(const struct stream *stream, const struct stall *stall)
-    HOLDS(lock)
+is_followed(const struct stream *stream, const struct stall *stall) HOLDS(lock)
 {
 	const struct delay *delay = &stream->delay;
 	if (atomic_load(&delay->open_count) == 0)
@@ -267,8 +266,7 @@ close_first(struct stream *stream, struct stall *out) HOLDS(lock)
 	struct delay *delay = &stream->delay;
 	unsigned n = atomic_load(&delay->open_count);
 
-	if (n == 0 ||
-	    !event_met(stream->context, stall_at(delay, 0)->behind))
+	if (n == 0 || !event_met(stream->context, stall_at(delay, 0)->behind))
 		return false;
 	*out = *stall_at(delay, 0);
 	delay->first = (delay->first + 1) % delay->room;

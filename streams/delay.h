@@ -50,9 +50,9 @@ struct stall {
 
 /* The delay of one stream. The plain fields are under delay.c's lock. */
 struct delay {
-	struct stall *open; /* a ring; NULL: none was ever needed */
-	unsigned room;      /* of the ring */
-	unsigned first;     /* its oldest */
+	struct stall *open;    /* a ring; NULL: none was ever needed */
+	unsigned room;         /* of the ring */
+	unsigned first;        /* its oldest */
 	uint64_t undecided_ns; /* of waits that are over, and were followed at
 				* once by a wait that is not */
 	_Atomic(unsigned) open_count;

@@ -15,9 +15,9 @@
  *
  * A block that is freed may have been used until then: weir does not see what a
  * stream is given. So its fence is the tick of the free, and a stream that
- * waited for the block's stream shortly before has to wait again. A program that
- * reports its work (weir_stream_report_work()) lets weir do better: the fence is
- * the tick of the latest report, since nothing came after it.
+ * waited for the block's stream shortly before has to wait again. A program
+ * that reports its work (weir_stream_report_work()) lets weir do better: the
+ * fence is the tick of the latest report, since nothing came after it.
  *
  * That tick is taken after the work was given. An event that another thread
  * records in between counts as one that does not cover the work.
@@ -67,8 +67,8 @@ struct stream {
 	 * recorded on it, in ns. */
 	_Atomic(uint64_t) latency_ns;
 	/* The tick of the latest work that the program has reported, or since
-	 * which memory of others may be protected by this stream's order; 0: the
-	 * program reports none. Note [Reported work]. */
+	 * which memory of others may be protected by this stream's order; 0:
+	 * the program reports none. Note [Reported work]. */
 	_Atomic(uint64_t) worked_at;
 	/* Events that were recorded on it, as far as weir knows: what was freed
 	 * between two of them others may use at the same time. */
@@ -196,8 +196,8 @@ stream_met(struct stream *stream, uint64_t tick)
 static inline void
 stream_took(struct stream *stream, uint64_t ns)
 {
-	uint64_t longest = atomic_load_explicit(
-	    &stream->latency_ns, memory_order_relaxed);
+	uint64_t longest =
+	    atomic_load_explicit(&stream->latency_ns, memory_order_relaxed);
 
 	longest -= longest / 10;
 	atomic_store_explicit(&stream->latency_ns, ns > longest ? ns : longest,

@@ -578,8 +578,7 @@ ask(struct waiting *waiting, struct use_queue *queue, struct look look,
 		struct list *behind = use->link.next;
 		if (event_met(queue->stream->context, use->event)) {
 			stream_met(queue->stream, use->tick);
-			stream_took(queue->stream,
-			    driver_time_ns() - use->ns);
+			stream_took(queue->stream, driver_time_ns() - use->ns);
 			moved += settle_until(waiting, queue, use, done);
 			if (look.once)
 				break;

@@ -124,8 +124,8 @@ listen(struct pools *pools)
 		if (pools->passed_at < pools->marks[0].at)
 			pools->passed_at = pools->marks[0].at;
 		stream_met(pools->stream, pools->marks[0].at);
-		stream_took(pools->stream,
-		    driver_time_ns() - pools->marks[0].ns);
+		stream_took(
+		    pools->stream, driver_time_ns() - pools->marks[0].ns);
 		drop(pools, 0);
 	}
 	capture_leave(&guard);
@@ -398,10 +398,9 @@ forecast_of(const struct stream *stream, uint64_t ns, uint64_t oldest_ns)
 	uint64_t now = driver_time_ns();
 	uint64_t latency = atomic_load(&stream->latency_ns);
 
-	return (struct forecast){
-		.ns = policy_forecast(latency, now - oldest_ns, now - ns),
-		.age_ns = now - ns
-	};
+	return (struct forecast){ .ns = policy_forecast(
+				      latency, now - oldest_ns, now - ns),
+		.age_ns = now - ns };
 }
 
 bool

@@ -301,13 +301,13 @@ struct arena {
 	uint64_t tries;       /* requests that came to waiting, so far */
 	uint64_t served;      /* requests so far, and what was given ahead */
 	uint64_t looked;      /* `served` when all caches were looked at */
-	uint64_t polled;  /* `served` when streams were last polled for it */
-	uint64_t moves;   /* handles mapped at another place so far */
-	uint64_t began_ns; /* when it was made: driver_time_ns() */
-	uint64_t late_ns; /* the most that a stream was seen to be late by */
+	uint64_t polled;    /* `served` when streams were last polled for it */
+	uint64_t moves;     /* handles mapped at another place so far */
+	uint64_t began_ns;  /* when it was made: driver_time_ns() */
+	uint64_t late_ns;   /* the most that a stream was seen to be late by */
 	uint64_t waited_ns; /* that weir's waits took lately, of all streams, */
 	int64_t felt_ns;    /* and how late they have made them */
-	size_t most_live; /* bytes that callers had, or asked for, at once */
+	size_t most_live;   /* bytes that callers had, or asked for, at once */
 	/* Pools that have ended but not passed, the next to ask first, and how
 	 * many. */
 	struct list ended;

@@ -17,16 +17,16 @@ enum { USE_TIMES = 3 };
 
 /* What a wait may cost, in us; docs/adr/0009 has the experiments. */
 static const struct {
-	double call;         /* a driver call that new memory would take */
-	double mib;          /* a MiB of new memory, where little is held */
-	double near;         /* rising to this, where twice as much is held as
-			      * was ever alive, for waits that are near */
-	double any;          /* to this within the budget, */
-	double harmless;     /* and to this where waits were harmless */
-	double budget;       /* that each stream has from the beginning */
-	double budget_most;  /* that no stream has more than */
-	double latency;      /* of a stream of which little was seen */
-	double evidence;     /* waits that tell whether they are harmless */
+	double call;        /* a driver call that new memory would take */
+	double mib;         /* a MiB of new memory, where little is held */
+	double near;        /* rising to this, where twice as much is held as
+			     * was ever alive, for waits that are near */
+	double any;         /* to this within the budget, */
+	double harmless;    /* and to this where waits were harmless */
+	double budget;      /* that each stream has from the beginning */
+	double budget_most; /* that no stream has more than */
+	double latency;     /* of a stream of which little was seen */
+	double evidence;    /* waits that tell whether they are harmless */
 } price = {
 	.call = 70,
 	.mib = 10,
@@ -126,8 +126,8 @@ dearness(const struct request_facts *facts)
 	double more = 0;
 
 	if (facts->held_bytes > facts->most_live_bytes + PRESSURE_LEAST)
-		more = (double)facts->held_bytes /
-			(double)facts->most_live_bytes -
+		more =
+		    (double)facts->held_bytes / (double)facts->most_live_bytes -
 		    1;
 	return more * more * more * more * more * more;
 }

@@ -15,28 +15,28 @@
  * MiB that is not held is worth more the more is held already: its price rises
  * with the sixth power of what is held over the most that was ever alive at
  * once, the request included. The price of a wait is a forecast of how long it
- * takes, which is a bound: the longest that the device lately took to come to an
- * event of the other stream, less the age of the awaited event. A wait is worth
- * its price
+ * takes, which is a bound: the longest that the device lately took to come to
+ * an event of the other stream, less the age of the awaited event. A wait is
+ * worth its price
  *
  *   - at the low price of memory, if it is *near*: no more is left of the way
  *     than lies behind it, so the event is as old as the forecast is long
  *   - at the high price, if the lateness of the stream and the forecast, or a
  *     twentieth of it for a wait that is near, are within the budget together
- *   - at the highest, if the waits of all streams were harmless so far: they took
- *     long, and made no stream late. Then a tenth of the forecast counts
+ *   - at the highest, if the waits of all streams were harmless so far: they
+ * took long, and made no stream late. Then a tenth of the forecast counts
  *
  * *Lateness* is measured (streams/delay.h), so what a wait really cost decides
  * about the next ones. The *budget* is half of delay_percent of the time since
  * the first request, since more than one wait may be on its way.
  *
- * *By place.* A stream comes to what it is given now when it has done all it has
- * by then, so a wait for another stream delays it only if that one takes longer.
- * How far each stream has come is known: to the latest mark, or use, that was
- * seen to be met. Ticks (streams/order.h) stand for time there. What is *left*
- * of the other stream's work is the ticks from where it was seen to the awaited
- * place; the request's stream has been *busy* for the ticks since its oldest
- * mark that is not met.
+ * *By place.* A stream comes to what it is given now when it has done all it
+ * has by then, so a wait for another stream delays it only if that one takes
+ * longer. How far each stream has come is known: to the latest mark, or use,
+ * that was seen to be met. Ticks (streams/order.h) stand for time there. What
+ * is *left* of the other stream's work is the ticks from where it was seen to
+ * the awaited place; the request's stream has been *busy* for the ticks since
+ * its oldest mark that is not met.
  *
  *   FREE   nothing is left, or no more than the request's stream is busy for
  *   CHEAP  the other stream has come at least half the way since the place was
@@ -51,9 +51,9 @@
  * those that are free. It makes those that are cheap under *memory pressure*,
  * which is where a fifth more would be held than was ever alive at once, and at
  * least 64 MiB more; and only while the stream's lateness is within the budget.
- * A small request makes none that is not free: it would take 2 MiB of new memory
- * at most. A wait in a capture is one at each replay, for good, so there too
- * only free ones are made.
+ * A small request makes none that is not free: it would take 2 MiB of new
+ * memory at most. A wait in a capture is one at each replay, for good, so there
+ * too only free ones are made.
  *
  * A move costs calls of the driver that new memory would cost once and for all.
  * So requests earn moves: a program that goes on as it did must not go on

@@ -980,9 +980,9 @@ is_plain(const struct request *r)
 	return r->pools == arena->any_pools && !arena_is_host(arena);
 }
 
-/* Is the best fit looked for among all that is ready, and not in the stream's own
- * memory first? Where one stream allocates there is nothing else. Private arenas
- * must give the same addresses again, whatever is complete by then. */
+/* Is the best fit looked for among all that is ready, and not in the stream's
+ * own memory first? Where one stream allocates there is nothing else. Private
+ * arenas must give the same addresses again, whatever is complete by then. */
 static bool
 is_for_runs(const struct request *r)
 {
@@ -992,8 +992,8 @@ is_for_runs(const struct request *r)
 	    r->pools != arena->any_pools && arena_promotes(arena);
 }
 
-/* The best fit among runs of memory that is ready for the stream: its own, other
- * streams' that it comes after, and what is complete. */
+/* The best fit among runs of memory that is ready for the stream: its own,
+ * other streams' that it comes after, and what is complete. */
 static enum weir_status
 search_runs(struct request *r)
 {
@@ -1128,8 +1128,7 @@ poll_if_stale(struct request *r)
 {
 	struct arena *arena = r->pools->arena;
 
-	if (arena->served - arena->polled < REQUESTS_A_POLL ||
-	    !is_for_runs(r))
+	if (arena->served - arena->polled < REQUESTS_A_POLL || !is_for_runs(r))
 		return;
 	arena->polled = arena->served;
 	reclaim_poll(arena, RECLAIM_SKIPS);

@@ -30,8 +30,7 @@ are_uses_within(const struct request *r, const struct block *block)
 
 	for (const struct use *u = block->pending.uses; u != NULL; u = u->next)
 		if (!use_is_before(u, r->pools->stream) &&
-		    !is_within(
-			r, marks_forecast_use(u, &forecast), &forecast))
+		    !is_within(r, marks_forecast_use(u, &forecast), &forecast))
 			return false;
 	return true;
 }
@@ -81,8 +80,8 @@ enum weir_status
 price_wait(struct request *r)
 {
 	const struct wait_prices *prices = &r->prices;
-	uint64_t most = prices->near_ns > prices->any_ns ? prices->near_ns :
-							   prices->any_ns;
+	uint64_t most =
+	    prices->near_ns > prices->any_ns ? prices->near_ns : prices->any_ns;
 	enum weir_status status = WEIR_OK;
 	struct span span;
 

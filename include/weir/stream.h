@@ -72,10 +72,10 @@ WEIR_API enum weir_status weir_stream_set_current(weir_stream stream);
  * The first report on a stream is a promise: the program reports each piece of
  * work that it gives this stream from then on, and before it frees memory that
  * the work uses. weir then knows that memory which is freed with no work since
- * the latest report was last used by that work. A stream that waits for an event
- * recorded in between may use such memory at once, where it would otherwise have
- * to wait for all that the stream had at the free. Programs whose streams hand
- * memory on to each other hold less.
+ * the latest report was last used by that work. A stream that waits for an
+ * event recorded in between may use such memory at once, where it would
+ * otherwise have to wait for all that the stream had at the free. Programs
+ * whose streams hand memory on to each other hold less.
  *
  * Nothing changes for streams that are never reported. Do not report a stream
  * that a library gives work to: memory may then be used too early. Work that

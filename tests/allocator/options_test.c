@@ -47,7 +47,7 @@ static const char *const defaults[][2] = {
 	{ "handle_mb", "32" },
 	{ "prefer", "balance" },
 	{ "delay_percent", "1" },
-		{ "decay_ms", "10000" },
+	{ "decay_ms", "10000" },
 	{ "pinned_use_cuda_host_register", "False" },
 	{ "pinned_num_register_threads", "1" },
 	{ "pinned_reserve_segment_size_mb", "0" },

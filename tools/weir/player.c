@@ -172,8 +172,8 @@ use_first(struct player *player, uint32_t i)
 		return stage_write(player->stage, stream, &pattern, mark) &&
 		    report_work(player, stream);
 	return !player->choices->check ||
-	    (stage_touch(player->stage, stream, block->address, block->size,
-		 mark) &&
+	    (stage_touch(
+		 player->stage, stream, block->address, block->size, mark) &&
 		report_work(player, stream));
 }
 

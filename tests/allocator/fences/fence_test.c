@@ -805,8 +805,7 @@ TEST(the_stream_that_used_a_block_gets_it_behind_its_own_work)
 
 TEST(work_is_reported_for_streams_of_their_own_only)
 {
-	EXPECT_STATUS(
-	    weir_stream_report_work(WEIR_STREAM_LEGACY), WEIR_EINVAL);
+	EXPECT_STATUS(weir_stream_report_work(WEIR_STREAM_LEGACY), WEIR_EINVAL);
 	EXPECT_STATUS(weir_stream_report_work(NULL), WEIR_EINVAL);
 	EXPECT_STATUS(
 	    weir_stream_report_work(WEIR_STREAM_PER_THREAD), WEIR_EINVAL);

@@ -226,8 +226,8 @@ TEST(the_budget_grows_with_time_and_is_spent_by_lateness)
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		struct request_facts facts = request_where(
-		    2000, rows[i].elapsed_ms, rows[i].late_us);
+		struct request_facts facts =
+		    request_where(2000, rows[i].elapsed_ms, rows[i].late_us);
 
 		facts.delay_percent = rows[i].percent;
 		EXPECT_EQ(policy_is_late(&facts), rows[i].is_late);
