@@ -199,6 +199,24 @@ options_delete(struct options *options)
 	meta_free(options, sizeof(*options));
 }
 
+/* FNV-1a, of the text of each option and of where it comes from. */
+static uint64_t
+hash_options(const struct options *options)
+{
+	char text[OPTION_PATH];
+	uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+	for (size_t i = 0; i < option_entry_count; i++) {
+		option_entries[i].print(options, text, sizeof(text));
+		for (const char *c = text; *c != '\0'; c++)
+			hash = (hash ^ (unsigned char)*c) *
+			    UINT64_C(0x100000001b3);
+		hash = (hash ^ (uint64_t)options->sources[i]) *
+		    UINT64_C(0x100000001b3);
+	}
+	return hash;
+}
+
 /* Does each option have the same value, and from the same source? Texts tell
  * values apart, but for numbers with more digits than are printed. */
 static bool
@@ -207,7 +225,8 @@ is_same(const struct options *a, const struct options *b)
 	char one[OPTION_PATH];
 	char other[OPTION_PATH];
 
-	if (a->garbage_collection_threshold !=
+	if (a->hash != b->hash ||
+	    a->garbage_collection_threshold !=
 		b->garbage_collection_threshold ||
 	    a->memory_fraction != b->memory_fraction)
 		return false;
@@ -297,6 +316,7 @@ load(const struct options **out) HOLDS(lock)
 		options_delete(options);
 		return status;
 	}
+	options->hash = hash_options(options);
 	published = options;
 	atomic_store_explicit(&options_current, options, memory_order_release);
 	*out = options;
@@ -352,6 +372,7 @@ make_change(const struct change *change)
 		return no_memory();
 	}
 	status = apply_change(options, change);
+	options->hash = hash_options(options);
 	const struct options *known =
 	    status == WEIR_OK ? find_known(options) : NULL;
 	if (status == WEIR_OK && known == NULL) {

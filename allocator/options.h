@@ -50,6 +50,7 @@ struct options {
 	size_t guard; /* bytes of a zone, about; 0: none */
 
 	enum weir_option_source *sources; /* one an option */
+	uint64_t hash;                    /* of the texts and the sources */
 	struct options *previous;         /* kept: readers may still look */
 };
 

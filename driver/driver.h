@@ -62,6 +62,10 @@ void driver_set_finder(void *(*find)(const char *symbol));
 enum weir_status driver_status(CUresult code, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* The code of this thread's last driver_status() that was WEIR_EDRIVER;
+ * CUDA_ERROR_UNKNOWN if there was none. */
+CUresult driver_last_failure(void);
+
 /* The status a code maps to, remembering nothing. */
 enum weir_status driver_map(CUresult code);
 

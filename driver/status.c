@@ -16,6 +16,9 @@
 
 static const struct driver *_Atomic speaker;
 
+/* This thread's last code that only WEIR_EDRIVER stands for. */
+static _Thread_local CUresult last_failure = CUDA_ERROR_UNKNOWN;
+
 void
 driver_text_from(const struct driver *driver)
 {
@@ -115,8 +118,16 @@ driver_status(CUresult code, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(call, sizeof(call), format, args);
 	va_end(args);
+	if (driver_map(code) == WEIR_EDRIVER)
+		last_failure = code;
 	return status_set(driver_map(code), "%s: %s (%d)", call,
 	    driver_text(code), (int)code);
+}
+
+CUresult
+driver_last_failure(void)
+{
+	return last_failure;
 }
 
 enum weir_status

@@ -10,6 +10,7 @@
 
 #include <backtrace.h>
 #include <dlfcn.h>
+#include <errno.h>
 #include <execinfo.h>
 #include <link.h>
 #include <stdatomic.h>
@@ -17,6 +18,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/meta.h"
 #include "base/os.h"
@@ -229,6 +232,88 @@ uint64_t
 stack_table_lost(const struct stack_table *table)
 {
 	return atomic_load(&table->lost);
+}
+
+/* ---- Files ------------------------------------------------------------- */
+
+/*
+ * The part of a file that libbacktrace reads. These two functions stand in for
+ * those of its own archive, which map the file: a section header that names
+ * bytes beyond the file's end, or a file that is cut later, would end the
+ * process by SIGBUS. Here the bytes are copied, at the price of as much memory
+ * as there is debug information.
+ *
+ * The declarations are those of libbacktrace's internal.h, the same since gcc
+ * 4.8. The linker finds ours first, because they lie in the object that calls
+ * libbacktrace.
+ */
+struct backtrace_view {
+	const void *data;
+	void *base;
+	size_t len;
+};
+
+int backtrace_get_view(struct backtrace_state *state, int fd, off_t offset,
+    uint64_t size, backtrace_error_callback complain, void *user,
+    struct backtrace_view *view);
+void backtrace_release_view(struct backtrace_state *state,
+    struct backtrace_view *view, backtrace_error_callback complain, void *user);
+
+static bool
+file_has(int fd, off_t offset, uint64_t size)
+{
+	struct stat file;
+
+	return fstat(fd, &file) == 0 && offset >= 0 && size > 0 &&
+	    offset <= file.st_size && size <= (uint64_t)(file.st_size - offset);
+}
+
+static bool
+read_whole(int fd, off_t offset, char *to, size_t size)
+{
+	while (size > 0) {
+		ssize_t n = pread(fd, to, size, offset);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return false;
+		to += n;
+		offset += n;
+		size -= (size_t)n;
+	}
+	return true;
+}
+
+/* 1 if the bytes are there, else 0. */
+int
+backtrace_get_view(struct backtrace_state *state, int fd, off_t offset,
+    uint64_t size, backtrace_error_callback complain, void *user,
+    struct backtrace_view *view)
+{
+	char *bytes = NULL;
+
+	(void)state;
+	if (file_has(fd, offset, size))
+		bytes = meta_map(size);
+	if (bytes == NULL || !read_whole(fd, offset, bytes, size)) {
+		if (bytes != NULL)
+			meta_unmap(bytes, size);
+		complain(user, "the file ends before its sections do", 0);
+		return 0;
+	}
+	*view = (struct backtrace_view){ bytes, bytes, size };
+	return 1;
+}
+
+void
+backtrace_release_view(struct backtrace_state *state,
+    struct backtrace_view *view, backtrace_error_callback complain, void *user)
+{
+	(void)state;
+	(void)complain;
+	(void)user;
+	meta_unmap(view->base, view->len);
 }
 
 /* ---- Naming ------------------------------------------------------------ */

@@ -495,6 +495,18 @@ TEST(options_that_go_to_and_fro_keep_no_more_memory)
 	EXPECT_EQ(meta_bytes(), before);
 }
 
+/* Each is compared with all that were in force before. */
+TEST(very_many_values_may_be_set_one_after_another)
+{
+	char text[64];
+
+	for (int i = 1; i <= 20000; i++) {
+		snprintf(text, sizeof(text), "memory_limit_mb:%d", i);
+		EXPECT_OK(weir_options_set(text));
+	}
+	EXPECT_STR_EQ(value_of("memory_limit_mb"), "20000");
+}
+
 /* They print alike, and yet the one is not taken for the other. */
 TEST(fractions_that_differ_in_the_seventh_digit_are_both_in_force_in_turn)
 {

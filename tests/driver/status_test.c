@@ -63,6 +63,16 @@ TEST(a_failure_has_the_call_the_text_and_the_code)
 	    "cuMemCreate(20971520 bytes, device 0): out of memory (2)");
 }
 
+TEST(the_code_that_no_status_stands_for_is_kept)
+{
+	EXPECT_EQ(driver_last_failure(), CUDA_ERROR_UNKNOWN);
+	EXPECT_EQ(driver_status(CUDA_ERROR_ECC_UNCORRECTABLE, "cuMemMap()"),
+	    WEIR_EDRIVER);
+	driver_status(CUDA_ERROR_OUT_OF_MEMORY, "cuMemMap()");
+	driver_status(CUDA_SUCCESS, "cuMemMap()");
+	EXPECT_EQ(driver_last_failure(), CUDA_ERROR_ECC_UNCORRECTABLE);
+}
+
 TEST(a_call_too_long_leaves_room_for_the_text_and_the_code)
 {
 	char call[STATUS_TEXT_SIZE * 2];

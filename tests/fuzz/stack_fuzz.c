@@ -3,9 +3,7 @@
  * for stack.c. The input is a list of patches, {offset of 2 bytes, byte}, to
  * those sections of stack_fixture.so that the loader does not map. Each address
  * has at most as many places as are asked for, each with texts that end; no
- * memory beyond the bound is used. The section headers stay as they are:
- * libbacktrace believes them, and dies by SIGBUS of one that is beyond the
- * file's end.
+ * memory beyond the bound is used. The section headers are patched too.
  *
  * libbacktrace keeps what it has read for ever, so each input is a process of
  * its own. libFuzzer does not see what that process reaches: inputs are
@@ -79,7 +77,7 @@ patch(int fd, struct fuzz_steps *steps)
 	fuzz_expect(head->e_shoff > loaded, "the fixture has no sections");
 	while (fuzz_more(steps)) {
 		size_t at = loaded +
-		    (size_t)fuzz_number(steps, 2) % (head->e_shoff - loaded);
+		    (size_t)fuzz_number(steps, 2) % (fixture_size - loaded);
 		unsigned char value = (unsigned char)fuzz_byte(steps);
 
 		fuzz_expect(pwrite(fd, &value, 1, (off_t)at) == 1,

@@ -4,10 +4,13 @@
 #include "trace/stack.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/meta.h"
 #include "tests/support/command.h"
@@ -291,6 +294,117 @@ TEST(a_function_of_a_library_loaded_later_has_its_name)
 	    stack_place_text(&place, text, sizeof(text)), "cuMemAlloc_v2 (");
 	dlclose(library);
 	free(path);
+}
+
+/* A library of the test's own that is loaded, and its file. */
+struct loaded {
+	char *path;
+	int fd;
+	void *library;
+	char *symbol;
+};
+
+static struct loaded
+load_copy(void)
+{
+	char *path = test_build("tests/trace/fake/nvtx_tool.so");
+	FILE *file = fopen(path, "rb");
+	static char bytes[4 << 20];
+	struct loaded copy;
+
+	EXPECT_NOT_NULL(file);
+	size_t size = fread(bytes, 1, sizeof(bytes), file);
+	EXPECT_LT(size, sizeof(bytes));
+	fclose(file);
+	copy.path = test_file("tool.so", bytes, size);
+	copy.fd = open(copy.path, O_RDWR | O_CLOEXEC);
+	EXPECT_GE(copy.fd, 0);
+	copy.library = dlopen(copy.path, RTLD_NOW | RTLD_LOCAL);
+	EXPECT_NOT_NULL(copy.library);
+	copy.symbol = dlsym(copy.library, "InitializeInjectionNvtx2");
+	EXPECT_NOT_NULL(copy.symbol);
+	free(path);
+	return copy;
+}
+
+static void
+expect_name_and_unload(struct loaded *copy)
+{
+	struct stack_place place;
+
+	EXPECT_EQ(stack_describe(copy->symbol + 2, &place, 1), 1);
+	EXPECT_STR_EQ(place.function, "InitializeInjectionNvtx2");
+	EXPECT_STR_HAS(place.object, "tool.so");
+	dlclose(copy->library);
+	close(copy->fd);
+	free(copy->path);
+}
+
+static ElfW(Ehdr) head_of(int fd)
+{
+	ElfW(Ehdr) head;
+
+	EXPECT_EQ(pread(fd, &head, sizeof(head), 0), sizeof(head));
+	return head;
+}
+
+/* Leave what the loader has mapped. */
+static void
+cut(int fd)
+{
+	ElfW(Ehdr) head = head_of(fd);
+	ElfW(Phdr) part;
+	size_t end = 0;
+
+	for (int i = 0; i < head.e_phnum; i++) {
+		EXPECT_EQ(pread(fd, &part, sizeof(part),
+			      (off_t)(head.e_phoff + sizeof(part) * (size_t)i)),
+		    sizeof(part));
+		if (part.p_type == PT_LOAD &&
+		    part.p_offset + part.p_filesz > end)
+			end = part.p_offset + part.p_filesz;
+	}
+	EXPECT_LT(end, head.e_shoff);
+	EXPECT_EQ(ftruncate(fd, (off_t)end), 0);
+}
+
+/* Where it would be read, there is nothing to read. */
+TEST(a_section_beyond_the_end_of_its_file_is_not_read)
+{
+	struct loaded copy = load_copy();
+	ElfW(Ehdr) head = head_of(copy.fd);
+	ElfW(Shdr) section;
+
+	for (int i = 1; i < head.e_shnum; i++) {
+		off_t at = (off_t)(head.e_shoff + sizeof(section) * (size_t)i);
+
+		EXPECT_EQ(pread(copy.fd, &section, sizeof(section), at),
+		    sizeof(section));
+		if (i != head.e_shstrndx)
+			section.sh_offset += 1 << 30;
+		EXPECT_EQ(pwrite(copy.fd, &section, sizeof(section), at),
+		    sizeof(section));
+	}
+	expect_name_and_unload(&copy);
+}
+
+TEST(a_file_that_was_cut_since_it_was_loaded_is_not_read)
+{
+	struct loaded copy = load_copy();
+
+	cut(copy.fd);
+	expect_name_and_unload(&copy);
+}
+
+/* What was read of a file stays as it was. */
+TEST(a_file_that_is_cut_after_it_was_read_is_no_harm)
+{
+	struct loaded copy = load_copy();
+	struct stack_place place;
+
+	EXPECT_EQ(stack_describe(copy.symbol + 1, &place, 1), 1);
+	cut(copy.fd);
+	expect_name_and_unload(&copy);
 }
 
 TEST(an_address_of_nothing_has_no_name)

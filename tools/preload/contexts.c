@@ -100,12 +100,17 @@ forget_guest(CUcontext context)
 	}
 }
 
+/* The context may be a new one at the address of the last: before it is made,
+ * weir must know whether the last has ended. */
 CUresult
 cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
 	CUresult code;
 
 	report_call(HOOK_cuDevicePrimaryCtxRetain);
+	code = contexts_settle(device);
+	if (code != CUDA_SUCCESS)
+		return code;
 	code = REAL(cuDevicePrimaryCtxRetain)(context, device);
 	if (code == CUDA_SUCCESS && gate_admits())
 		contexts_primary(device, *context);
@@ -230,19 +235,28 @@ cuGreenCtxDestroy(void *context)
 	return code;
 }
 
-/* Is the primary context of a device in being? A driver that fails to say so is
- * taken to have it: weir must not forget memory that is there. */
-static bool
-primary_is_active(CUdevice device)
+static CUresult
+ask_active(CUdevice device, bool *active)
 {
 	const struct real *real = real_driver();
 	unsigned flags;
-	int active = 0;
+	int answer = 0;
+	CUresult code = real == NULL ?
+	    CUDA_SUCCESS :
+	    real->cuDevicePrimaryCtxGetState(device, &flags, &answer);
 
-	return real != NULL &&
-	    (real->cuDevicePrimaryCtxGetState(device, &flags, &active) !=
-		    CUDA_SUCCESS ||
-		active);
+	*active = answer != 0;
+	return code;
+}
+
+/* Is the primary context of a device in being? A driver that fails to say so is
+ * taken to have it. */
+static bool
+primary_is_active(CUdevice device)
+{
+	bool active;
+
+	return ask_active(device, &active) != CUDA_SUCCESS || active;
 }
 
 /* The primary context of a device if it is active, else NULL. One that is known
@@ -262,13 +276,24 @@ primary_of(CUdevice device)
 	return context;
 }
 
+/*
+ * Primary contexts that may have ended when they were released, by device. If
+ * the driver fails to say whether one has, weir can neither forget its memory,
+ * which may be there, nor hand it out, since it may be gone: the driver is
+ * asked again before anybody uses the device.
+ */
+static _Atomic(CUcontext) doubtful[DEVICES];
+
 /* A primary context has ended, and all that was in it: weir's memory too. */
 static void
 primary_ended(CUdevice device, CUcontext context)
 {
 	lifetime_context_ended(context);
 	forget_primary(device);
+	if (device >= 0 && device < DEVICES)
+		atomic_store(&doubtful[device], NULL);
 	access_device_ends(device);
+	memory_device_ends(device);
 	gate_handles_changed();
 	if (!gate_started())
 		return;
@@ -279,6 +304,30 @@ primary_ended(CUdevice device, CUcontext context)
 	address_device_ends(device);
 	allocator_forget_device(device);
 	gate_leave_weir();
+}
+
+static CUresult
+settle_primary(CUdevice device, CUcontext context)
+{
+	bool active;
+	CUresult code = ask_active(device, &active);
+
+	if (code != CUDA_SUCCESS)
+		atomic_store(&doubtful[device], context);
+	else if (!active)
+		primary_ended(device, context);
+	return code;
+}
+
+CUresult
+contexts_settle(CUdevice device)
+{
+	CUcontext context = NULL;
+
+	if (device >= 0 && device < DEVICES &&
+	    atomic_load(&doubtful[device]) != NULL)
+		context = atomic_exchange(&doubtful[device], NULL);
+	return context != NULL ? settle_primary(device, context) : CUDA_SUCCESS;
 }
 
 static CUresult
@@ -314,9 +363,11 @@ cuDevicePrimaryCtxReset_v2(CUdevice device)
 static CUresult
 primary_released(CUdevice device, CUcontext before, CUresult code)
 {
-	if (code == CUDA_SUCCESS && before != NULL &&
-	    !primary_is_active(device))
-		primary_ended(device, before);
+	if (code != CUDA_SUCCESS || before == NULL || device < 0 ||
+	    device >= DEVICES)
+		return code;
+	if (settle_primary(device, before) != CUDA_SUCCESS)
+		gate_handles_changed();
 	return code;
 }
 

@@ -242,6 +242,7 @@ find_current_device(const struct real *real, CUcontext context, int *device)
 
 	*device = -1;
 	if (real->cuCtxGetDevice(&found) != CUDA_SUCCESS ||
+	    contexts_settle(found) != CUDA_SUCCESS ||
 	    real->cuDevicePrimaryCtxGetState(found, &flags, &active) !=
 		CUDA_SUCCESS)
 		return false;
@@ -407,6 +408,8 @@ gate_result(enum weir_status status)
 		return CUDA_ERROR_NOT_INITIALIZED;
 	case WEIR_EEXIT:
 		return CUDA_ERROR_DEINITIALIZED;
+	case WEIR_EDRIVER:
+		return driver_last_failure();
 	default:
 		return CUDA_ERROR_UNKNOWN;
 	}

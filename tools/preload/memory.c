@@ -23,6 +23,7 @@
  *             then on it is as deferred.
  */
 #include <limits.h>
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "allocator/allocator.h"
@@ -127,27 +128,86 @@ cuMemAlloc_v2(CUdeviceptr *out, size_t bytes)
 
 /* ---- Rows -------------------------------------------------------------- */
 
-/*
- * Rows of pitched memory are a multiple of this, in bytes; 0 if that cannot be
- * told now. The driver tells by the pitch of one short row.
- */
+/* The row of a device by which the driver told its pitch, if the driver failed
+ * to free it, until it does; and how many there are. */
+static _Atomic(CUdeviceptr) rows_left[DEVICES];
+static atomic_int n_rows_left;
+
+static void
+free_row(int device, CUdeviceptr row)
+{
+	if (REAL(cuMemFree_v2)(row) == CUDA_SUCCESS)
+		return;
+	atomic_store(&rows_left[device], row);
+	atomic_fetch_add(&n_rows_left, 1);
+}
+
+static CUdeviceptr
+take_row(int device)
+{
+	CUdeviceptr row = 0;
+
+	if (atomic_load(&rows_left[device]) != 0)
+		row = atomic_exchange(&rows_left[device], 0);
+	if (row != 0)
+		atomic_fetch_sub(&n_rows_left, 1);
+	return row;
+}
+
+/* Free rows that are left, where the program frees memory: cuMemFree() waits
+ * for the device. */
+static void
+free_rows_left(void)
+{
+	if (atomic_load_explicit(&n_rows_left, memory_order_relaxed) == 0 ||
+	    capture_any())
+		return;
+	for (int i = 0; i < DEVICES; i++) {
+		CUdeviceptr row = take_row(i);
+
+		if (row != 0)
+			free_row(i, row);
+	}
+}
+
+void
+memory_device_ends(int device)
+{
+	if (device >= 0 && device < DEVICES)
+		(void)take_row(device);
+}
+
+/* Ask the driver for the pitch of one short row, one thread at a time. */
+static size_t
+ask_row_step(int device, atomic_size_t *known)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	CUdeviceptr row;
+	size_t step;
+
+	pthread_mutex_lock(&lock);
+	step = atomic_load(known);
+	if (step == 0 &&
+	    REAL(cuMemAllocPitch_v2)(&row, &step, 1, 1, 4) == CUDA_SUCCESS) {
+		free_row(device, row);
+		atomic_store(known, step);
+	}
+	pthread_mutex_unlock(&lock);
+	return atomic_load(known);
+}
+
+/* Rows of pitched memory are a multiple of this, in bytes; 0 if that cannot be
+ * told now. */
 static size_t
 row_step(int device)
 {
 	static atomic_size_t steps[DEVICES];
-	CUdeviceptr probe;
 	size_t step;
 
 	if (device < 0 || device >= DEVICES || capture_any())
 		return 0;
 	step = atomic_load(&steps[device]);
-	if (step != 0)
-		return step;
-	if (REAL(cuMemAllocPitch_v2)(&probe, &step, 1, 1, 4) != CUDA_SUCCESS)
-		return 0;
-	REAL(cuMemFree_v2)(probe);
-	atomic_store(&steps[device], step);
-	return step;
+	return step != 0 ? step : ask_row_step(device, &steps[device]);
 }
 
 /* The driver refuses other elements, empty rows and rows beyond this. */
@@ -289,6 +349,7 @@ cuMemFree_v2(CUdeviceptr ptr)
 		break;
 	}
 	races_freed(ptr, WEIR_STREAM_ANY);
+	free_rows_left();
 	gate_enter_weir();
 	status = free_plain(&held);
 	gate_leave_weir();

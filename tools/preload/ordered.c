@@ -366,13 +366,38 @@ free_after(const struct held *held, CUstream stream)
 	return memory_let_go(held, status);
 }
 
+/* To weir a stream is none of this process if the driver does not tell its
+ * context. Then the driver is asked why: its error is the program's. */
+static CUresult
+free_in_order(const struct held *held, weir_stream stream)
+{
+	void *ptr = (void *)(uintptr_t)held->ptr;
+	enum weir_status status;
+	CUcontext context;
+	CUresult code;
+
+	gate_enter_weir();
+	status = weir_free_async(ptr, stream);
+	gate_leave_weir();
+	if (status != WEIR_EINVAL || stream_is_default(stream))
+		return memory_let_go(held, status);
+	code = real_driver()->cuStreamGetCtx((CUstream)stream, &context);
+	if (code != CUDA_SUCCESS) {
+		memory_keep(held);
+		return code;
+	}
+	gate_enter_weir();
+	status = weir_free_async(ptr, stream);
+	gate_leave_weir();
+	return memory_let_go(held, status);
+}
+
 /* In a captured stream only memory of the graph may be freed, and ours is
  * not. */
 static CUresult
 free_on(const struct held *held, CUstream handle, bool per_thread)
 {
 	uint64_t change = gate_change();
-	enum weir_status status;
 	weir_stream stream;
 	bool capturing;
 	CUresult code;
@@ -394,10 +419,7 @@ free_on(const struct held *held, CUstream handle, bool per_thread)
 		memory_other_stream();
 	remember(stream, device, change);
 	races_freed(held->ptr, stream);
-	gate_enter_weir();
-	status = weir_free_async((void *)(uintptr_t)held->ptr, stream);
-	gate_leave_weir();
-	return memory_let_go(held, status);
+	return free_in_order(held, stream);
 }
 
 /* True if weir has answered. */

@@ -202,7 +202,7 @@ gate_leave_weir(void)
 	gate_in_weir--;
 }
 
-/* The driver's code for a failure of weir; WEIR_OK is 0. */
+/* The driver's code for this thread's last failure of weir; WEIR_OK is 0. */
 CUresult gate_result(enum weir_status status);
 
 /* ---- memory.c ---------------------------------------------------------- */
@@ -242,6 +242,9 @@ struct held {
 enum memory_owner memory_hold(CUdeviceptr ptr, struct held *held);
 CUresult memory_let_go(const struct held *held, enum weir_status status);
 void memory_keep(const struct held *held);
+
+/* The memory of a device is gone. */
+void memory_device_ends(int device);
 
 /* There will be work that the legacy default stream does not order. */
 void memory_other_stream(void);
@@ -300,6 +303,11 @@ bool room_made(CUresult code);
 
 /* The primary context of a device is in being. */
 void contexts_primary(int device, CUcontext context);
+
+/* Before the primary context of a device is used: if it may have ended, because
+ * the driver did not say so when it was released, the driver is asked again. An
+ * error is the driver's: it still does not say so. */
+CUresult contexts_settle(CUdevice device);
 
 /* The primary context of a device, NULL while there is none; and the device
  * whose primary context this is, or -1. */
