@@ -55,18 +55,14 @@
 #include "allocator/request/price.h"
 #include "allocator/request/reclaim.h"
 #include "allocator/request/request.h"
+#include "allocator/request/search.h"
+#include "allocator/request/wait.h"
 #include "base/status.h"
 #include "trace/served.h"
-
-/* How many pending blocks a request looks at that may get new memory. */
-enum { PENDING_ASKED = 256 };
 
 /* Where several streams allocate, what is complete is looked up for the next
  * large request once in so many requests, and whenever memory is missed. */
 enum { REQUESTS_A_POLL = 4 };
-
-/* Bytes that come with a small request from another pool. */
-enum { FETCHED = SMALL_MAX };
 
 /* Requests of host memory that no cache serves, after which what threads keep
  * goes to the pool, where it merges: else the pool is cut up around it. */
@@ -88,304 +84,7 @@ request_init(struct request *r, struct pools *pools,
 	r->got_own = false;
 }
 
-/* More than the pool itself is looked at. */
-static void
-request_look_around(struct request *r)
-{
-	view_begin(&r->view, r->pools);
-	r->prices = (struct wait_prices){ 0 };
-	r->late_ns = 0;
-	r->follows = 0;
-	r->followed_until = 0;
-}
-
-/* Count a request that more than its own pool has served. */
-static void
-count_served(const struct request *r, enum served_by by)
-{
-	stats_served(&r->pools->arena->stats, by, r->size);
-	stats_served(&r->pools->stats, by, r->size);
-	served_end(by, history_on());
-}
-
-/* ---- What there is ----------------------------------------------------- */
-
-static inline QUICK enum weir_status
-hand_at_once(struct request *r, struct block *block)
-{
-	enum weir_status status = pool_cut(&block, r->options, r->rounded);
-	if (status != WEIR_OK)
-		return status;
-	struct pool *pool = block->pool;
-	if (pool->owner != r->pools) {
-		if (!block_is_complete(block))
-			stream_protect(r->pools->stream);
-		block_move(block, &r->pools->pool[r->kind]);
-		pools_drop_if_done(pool->owner);
-	}
-	r->got = block;
-	return WEIR_OK;
-}
-
-static enum weir_status
-hand(struct request *r, struct block *block)
-{
-	return hand_at_once(r, block);
-}
-
-static bool
-is_all_own(const struct request *r, const struct span *span)
-{
-	for (const struct block *b = span->first; b->pool->owner == r->pools;
-	     b = b->next)
-		if (b == span->last)
-			return true;
-	return false;
-}
-
-enum weir_status
-request_hand_span(struct request *r, struct span span)
-{
-	if (!is_all_own(r, &span))
-		stream_protect(r->pools->stream);
-	return pool_cut_span(
-	    span, &r->pools->pool[r->kind], r->options, r->rounded, &r->got);
-}
-
-/* The best block of the pool itself. Requests of no stream are served from
- * segments of the driver only. */
-static inline QUICK enum weir_status
-search_own(struct request *r)
-{
-	struct pools *mine = r->pools;
-	struct block *block = pool_find(&mine->pool[r->kind], r->options,
-	    r->rounded, mine == mine->arena->any_pools);
-
-	return block != NULL ? hand_at_once(r, block) : WEIR_OK;
-}
-
-/*
- * Serve the request from a block of another pool. A small request brings some
- * more along, for the next requests: each would search all the way to here.
- */
-static enum weir_status
-fetch(struct request *r, struct block *block)
-{
-	struct pools *owner = block->pool->owner;
-	size_t size = block->run < FETCHED ? block->run : FETCHED;
-
-	if (r->kind == POOL_LARGE || size <= r->rounded)
-		return hand(r, block);
-	enum weir_status status = pool_cut(&block, r->options, size);
-	if (status != WEIR_OK)
-		return status;
-	block_move(block, &r->pools->pool[r->kind]);
-	block->freed_at = order_tick();
-	block_set_fence(block);
-	r->pools->freed_at = block->freed_at;
-	block_put(block, BLOCK_FREE);
-	pools_drop_if_done(owner);
-	return search_own(r);
-}
-
-/* The best of those of no stream, for others. */
-static enum weir_status
-search_any(struct request *r)
-{
-	struct pools *any = r->pools->arena->any_pools;
-	struct block *block = r->pools == any ?
-	    NULL :
-	    pool_find(&any->pool[r->kind], r->options, r->rounded, false);
-
-	return block != NULL ? fetch(r, block) : WEIR_OK;
-}
-
-static enum weir_status
-search_free(struct request *r)
-{
-	enum weir_status status = search_own(r);
-
-	return status == WEIR_OK && r->got == NULL ? search_any(r) : status;
-}
-
-/* The size a span could have without moving: pool.c. */
-static size_t
-growable_span_size(const struct span *span, size_t size)
-{
-	const struct block *next = span->last->next;
-
-	return next != NULL && block_state(next) == BLOCK_UNMAPPED ?
-	    size + next->size :
-	    size;
-}
-
-/* Count the waits that a block takes: for the uses it pends for, and for the
- * stream that freed it. */
-static unsigned
-waits_for(struct request *r, const struct block *block)
-{
-	return (block_state(block) == BLOCK_PENDING) +
-	    (block->freed_at > view_until(&r->view, block->pool->owner));
-}
-
-struct found {
-	struct span span;
-	size_t size; /* growable */
-	unsigned waits;
-};
-
-/* Does a block come before another, by segment and address? */
-static bool
-comes_before(const struct block *a, const struct block *b)
-{
-	const struct list *segments = &a->arena->segments;
-
-	if (a->segment == b->segment)
-		return a->addr < b->addr;
-	for (const struct list *l = segments->next; l != segments; l = l->next)
-		if (l == &a->segment->link || l == &b->segment->link)
-			return l == &a->segment->link;
-	return false;
-}
-
-static bool
-is_better(const struct found *found, const struct found *best)
-{
-	if (found->size != best->size)
-		return found->size < best->size;
-	if (found->waits != best->waits)
-		return found->waits < best->waits;
-	return comes_before(found->span.first, best->span.first);
-}
-
-static void
-keep_best(struct span_search *search, const struct span *span)
-{
-	struct request *r = search->about;
-	struct found *best = search->to;
-	struct found found = { .span = *span };
-
-	for (const struct block *b = span->first;; b = b->next) {
-		found.size += b->size;
-		found.waits += waits_for(r, b);
-		if (b == span->last)
-			break;
-	}
-	found.size = growable_span_size(&found.span, found.size);
-	if (best->span.first == NULL || is_better(&found, best))
-		*best = found;
-	search->most = best->size;
-}
-
-bool
-request_find_span(struct request *r,
-    bool (*is_good)(void *r, const struct block *), struct span *span)
-{
-	struct found best = { 0 };
-	struct span_search search = { .mine = r->pools,
-		.kind = r->kind,
-		.least = r->rounded,
-		.is_good = is_good,
-		.about = r,
-		.found = keep_best,
-		.to = &best,
-		.most = SIZE_MAX };
-
-	spans_find(&search);
-	*span = best.span;
-	return best.span.first != NULL;
-}
-
-/* Is it pending, and is the request's stream ordered after all its uses? */
-static bool
-is_over_for(struct request *r, const struct block *block)
-{
-	return block_state(block) == BLOCK_PENDING && r->view.ordered &&
-	    r->view.capture == 0 &&
-	    block->freed_at <= view_until(&r->view, block->pool->owner) &&
-	    use_is_ordered(&block->pending, r->pools->stream);
-}
-
-/* May the request use it without a wait? */
-static bool
-is_ready(void *about, const struct block *block)
-{
-	struct request *r = about;
-
-	return block_is_usable(&r->view, block) ||
-	    (block != NULL && is_over_for(r, block));
-}
-
-struct block *
-request_last_needed(const struct request *r, const struct span *span)
-{
-	struct block *b = span->first;
-
-	for (size_t size = b->size; size < r->rounded; size += b->size)
-		b = b->next;
-	return b;
-}
-
-/* Free the first block of a ready span that is pending; false if none is. */
-static bool
-free_pending(struct request *r, const struct span *span)
-{
-	struct pools *mine = r->pools;
-
-	for (struct block *b = span->first;; b = b->next) {
-		if (block_state(b) == BLOCK_PENDING) {
-			use_clear(&mine->arena->waiting, &b->pending);
-			reclaim_pending_to(b, &mine->pool[b->pool->kind]);
-			return true;
-		}
-		if (b == span->last)
-			return false;
-	}
-}
-
-/* Join ready neighbours of several pools that serve together. */
-static enum weir_status
-search_spans(struct request *r)
-{
-	struct span best;
-
-	if (r->pools == r->pools->arena->any_pools)
-		return WEIR_OK;
-	r->got_own = true;
-	while (request_find_span(r, is_ready, &best)) {
-		best.last = request_last_needed(r, &best);
-		r->got_own = r->got_own && is_all_own(r, &best);
-		if (!free_pending(r, &best))
-			return request_hand_span(r, best);
-	}
-	return WEIR_OK;
-}
-
-/* Everything that takes no wait, no mapping and nothing new. */
-static enum weir_status
-search_all(struct request *r)
-{
-	enum weir_status status = search_free(r);
-
-	if (status == WEIR_OK && r->got == NULL) {
-		view_renew(&r->view);
-		status = search_spans(r);
-	}
-	return status;
-}
-
 /* ---- Mapping ----------------------------------------------------------- */
-
-/* Bytes that are held and not with callers, of a kind: all that searching and
- * waiting can bring. */
-static size_t
-idle_bytes(const struct arena *arena, enum pool_kind kind)
-{
-	struct weir_stat3 held = arena->stats.reserved_bytes;
-
-	return stats_part(&held, kind)->current -
-	    tally_now(&arena->tally, part_of(kind), TALLIED_allocated_bytes);
-}
 
 /* The streams of a device that was reset meanwhile must not be asked. */
 static enum weir_status
@@ -429,309 +128,12 @@ remap(struct request *r)
 
 	if (arena->kept > 0)
 		return WEIR_OK;
-	if (idle_bytes(arena, POOL_SMALL) + idle_bytes(arena, POOL_LARGE) <
+	if (wait_idle_bytes(arena, POOL_SMALL) +
+		wait_idle_bytes(arena, POOL_LARGE) <
 	    r->rounded)
 		return WEIR_OK;
 	enum weir_status status = grow(r, GROW_MOVED);
 	return status == WEIR_ENOMEM ? WEIR_OK : status;
-}
-
-/* ---- Waiting on the device --------------------------------------------- */
-
-/* Can waits be put into the stream, and is what it has waited for of use? The
- * answers are one, or it would be made to wait for the same again and again. */
-static bool
-can_wait(struct request *r)
-{
-	return view_can_wait(&r->view);
-}
-
-/* May the uses of a pending block be waited for? */
-static bool
-may_claim(
-    const struct view *view, const struct pending *pending, enum waits waits)
-{
-	if (waits == WAITS_ANY || view->capture != 0)
-		return true;
-	for (const struct use *u = pending->uses; u != NULL; u = u->next)
-		if (!use_is_marked(u) ||
-		    !policy_allows(waits,
-			marks_cost(view->mine, u->queue->stream, u->at, true)))
-			return false;
-	return true;
-}
-
-/* Make a pending block free memory of the request's stream, behind waits. */
-static bool
-claim(struct request *r, struct block *block, enum waits waits)
-{
-	struct pools *mine = r->pools;
-	struct arena *arena = mine->arena;
-	struct pools *owner = block->pool->owner;
-	struct driver_guard guard;
-	uint64_t made = 0;
-
-	if (!may_claim(&r->view, &block->pending, waits) ||
-	    (owner != arena->any_pools &&
-		!marks_follow(&r->view, owner, block->freed_at, waits)))
-		return false;
-	if (driver_enter(mine->stream->context, &guard) != WEIR_OK)
-		return false;
-	bool done = use_follow(&block->pending, mine->stream, r->view.capture,
-	    waits >= WAITS_CHEAP ? &made : NULL);
-	driver_leave(&guard);
-	arena->stats.num_gpu_waits += made;
-	mine->stats.num_gpu_waits += made;
-	if (!done)
-		return false;
-	use_clear(&arena->waiting, &block->pending);
-	reclaim_pending_to(block, &mine->pool[block->pool->kind]);
-	return true;
-}
-
-static size_t
-pending_asked(enum waits waits)
-{
-	return waits == WAITS_ANY ? SIZE_MAX : PENDING_ASKED;
-}
-
-/* Bytes of the run of free memory that a pending block would be part of. */
-static size_t
-run_around(struct request *r, const struct block *block)
-{
-	size_t size = block->size;
-
-	if (!block->segment->expandable)
-		return size;
-	for (struct block *b = block->prev; block_is_usable(&r->view, b);
-	     b = b->prev)
-		size += b->size;
-	for (struct block *b = block->next; block_is_usable(&r->view, b);
-	     b = b->next)
-		size += b->size;
-	return size;
-}
-
-/* Take the oldest pending block that is enough, alone or with neighbours. */
-static enum weir_status
-claim_one(struct request *r, bool only_mine, enum waits waits)
-{
-	struct list *pending = &r->pools->arena->waiting.pending;
-	size_t left = pending_asked(waits);
-	enum weir_status status = WEIR_OK;
-	struct list *next;
-
-	for (struct list *l = pending->next;
-	     l != pending && left > 0 && status == WEIR_OK && r->got == NULL;
-	     l = next, left--) {
-		struct block *block = block_of_pending(l);
-		next = l->next;
-		if (block_state(block) != BLOCK_LEFT &&
-		    block->pool->kind == r->kind &&
-		    (block->pool->owner == r->pools || !only_mine) &&
-		    run_around(r, block) >= r->rounded &&
-		    claim(r, block, waits))
-			status = search_all(r);
-	}
-	return status;
-}
-
-/* Wait for a mark that lets go a block that is enough. */
-static enum weir_status
-follow_one(struct request *r, enum waits waits)
-{
-	struct arena *arena = r->pools->arena;
-
-	for (struct pools *pools = pools_first_freed(arena); pools != NULL;
-	     pools = pools_next_freed(pools)) {
-		if (pools == r->pools)
-			continue;
-		struct block *block =
-		    marks_find(&r->view, pools, r->rounded, waits);
-		if (block != NULL &&
-		    marks_follow(&r->view, pools, block->freed_at, waits))
-			return search_all(r);
-	}
-	return WEIR_OK;
-}
-
-/* Take pending blocks behind waits, the oldest first, while they may help. */
-static enum weir_status
-claim_pending(struct request *r, bool only_mine, enum waits waits)
-{
-	struct arena *arena = r->pools->arena;
-	size_t left = pending_asked(waits);
-	enum weir_status status = WEIR_OK;
-	struct list *next;
-	size_t got = 0;
-
-	for (struct list *l = arena->waiting.pending.next;
-	     l != &arena->waiting.pending && left > 0 && status == WEIR_OK &&
-	     r->got == NULL;
-	     l = next, left--) {
-		struct block *block = block_of_pending(l);
-		size_t size = block->size;
-		next = l->next;
-		if (block_state(block) == BLOCK_LEFT ||
-		    block->pool->kind != r->kind ||
-		    (only_mine && block->pool->owner != r->pools) ||
-		    !claim(r, block, waits))
-			continue;
-		got += size;
-		if (got >= r->rounded)
-			status = search_all(r);
-	}
-	return status;
-}
-
-/* Put the stream behind others, from mark to mark; in a capture, behind all
- * that they have captured. */
-static enum weir_status
-follow_others(struct request *r, enum waits waits)
-{
-	struct arena *arena = r->pools->arena;
-	enum weir_status status = WEIR_OK;
-
-	for (struct list *l = arena->pools.next;
-	     l != &arena->pools && status == WEIR_OK && r->got == NULL;
-	     l = l->next) {
-		struct pools *pools = CONTAINER_OF(l, struct pools, link);
-		uint64_t until = 0;
-		if (pools == r->pools || pools == arena->any_pools)
-			continue;
-		while (status == WEIR_OK && r->got == NULL &&
-		    pools->pool[r->kind].free.count > 0 &&
-		    marks_follow_next(&r->view, pools, &until, waits))
-			status = search_all(r);
-	}
-	return status;
-}
-
-/* ---- Best fit everywhere ----------------------------------------------- */
-
-static bool
-can_be_had(void *about, const struct block *block)
-{
-	(void)about;
-	return block != NULL &&
-	    (block_state(block) == BLOCK_FREE ||
-		block_state(block) == BLOCK_PENDING);
-}
-
-/* The latest tick at which one of some pools was freed in a span. */
-static uint64_t
-freed_in(const struct span *span, const struct pools *pools)
-{
-	const struct block *b = span->first;
-	uint64_t tick = 0;
-
-	for (;; b = b->next) {
-		if (b->pool->owner == pools && b->freed_at > tick)
-			tick = b->freed_at;
-		if (b == span->last)
-			return tick;
-	}
-}
-
-static enum readiness
-follow_span(struct request *r, const struct span *span)
-{
-	for (struct block *b = span->first;; b = b->next) {
-		struct pools *owner = b->pool->owner;
-		if (block_state(b) == BLOCK_PENDING)
-			return claim(r, b, WAITS_ANY) ? CHANGED : REFUSED;
-		if (!block_is_usable(&r->view, b)) {
-			bool ended = owner->ended;
-			uint64_t tick = freed_in(span, owner);
-			if (!marks_follow(&r->view, owner, tick, WAITS_ANY))
-				return REFUSED;
-			if (ended)
-				return CHANGED;
-			view_put_behind(&r->view, owner, tick);
-		}
-		if (b == span->last)
-			return READY;
-	}
-}
-
-enum readiness
-request_wait_for_span(struct request *r, const struct span *span)
-{
-	/* A driver call that fails here does not fail the request. */
-	status_mute();
-	enum readiness readiness = follow_span(r, span);
-	status_unmute();
-	return readiness;
-}
-
-/* Is the best fit looked for everywhere? Not where the stream has one that is
- * as good as any. */
-static bool
-looks_everywhere(struct request *r)
-{
-	struct pools *mine = r->pools;
-	struct arena *arena = mine->arena;
-
-	if (r->kind != POOL_LARGE || arena->streams < 2 ||
-	    mine == arena->any_pools || !can_wait(r) || r->view.capture != 0)
-		return false;
-	struct block *own =
-	    pool_find(&mine->pool[r->kind], r->options, r->rounded, false);
-	return own == NULL || own->run > r->rounded;
-}
-
-/* The best fit of all memory there is, with whatever waits it takes. */
-static __attribute__((noinline)) enum weir_status
-search_everywhere(struct request *r)
-{
-	struct span span;
-
-	request_look_around(r);
-	served_begin();
-	if (!looks_everywhere(r))
-		return WEIR_OK;
-	for (unsigned n = 0; n < REQUEST_TRIES; n++) {
-		view_renew(&r->view);
-		if (!request_find_span(r, can_be_had, &span))
-			return WEIR_OK;
-		span.last = request_last_needed(r, &span);
-		enum readiness readiness = request_wait_for_span(r, &span);
-		if (readiness == REFUSED)
-			return WEIR_OK;
-		if (readiness == CHANGED)
-			continue;
-		enum weir_status status = request_hand_span(r, span);
-		if (r->got != NULL)
-			count_served(r, SERVED_anywhere);
-		return status;
-	}
-	return WEIR_OK;
-}
-
-static enum weir_status
-wait_on_device(struct request *r, enum waits waits)
-{
-	enum weir_status status = WEIR_OK;
-
-	if (idle_bytes(r->pools->arena, r->kind) < r->rounded || !can_wait(r))
-		return WEIR_OK;
-	status_mute();
-	/* Best is what one wait brings. */
-	status = claim_one(r, true, waits);
-	if (status == WEIR_OK && r->got == NULL)
-		status = claim_one(r, false, waits);
-	if (status == WEIR_OK && r->got == NULL)
-		status = follow_one(r, waits);
-	if (status == WEIR_OK && r->got == NULL)
-		status = claim_pending(r, true, waits);
-	if (status == WEIR_OK && r->got == NULL && waits == WAITS_ANY)
-		status = claim_pending(r, false, waits);
-	if (status == WEIR_OK && r->got == NULL && waits == WAITS_ANY)
-		status = follow_others(r, waits);
-	if (status != WEIR_OK)
-		return status_unmute_and_tell();
-	status_unmute();
-	return WEIR_OK;
 }
 
 /* ---- The ladder -------------------------------------------------------- */
@@ -756,8 +158,8 @@ note_live(const struct request *r)
 	return arena->most_live;
 }
 
-struct request_facts
-request_facts(const struct request *r)
+static struct request_facts
+facts_of(const struct request *r)
 {
 	const struct arena *arena = r->pools->arena;
 
@@ -774,75 +176,6 @@ request_facts(const struct request *r)
 		.late_ns = r->late_ns,
 		.waited_ns = arena->waited_ns,
 		.felt_ns = (uint64_t)arena->felt_ns };
-}
-
-/* Does free memory of a kind help, there or elsewhere? */
-static bool
-is_of_use(const struct request *r, enum pool_kind kind)
-{
-	return kind == r->kind ||
-	    (r->options->expandable_segments && r->pools->arena->can_map);
-}
-
-/* Take pending blocks behind waits until what is missing is there;
- * the bytes taken. */
-static size_t
-claim_some(struct request *r, bool only_mine, size_t want)
-{
-	struct list *pending = &r->pools->arena->waiting.pending;
-	struct list *next;
-	size_t got = 0;
-
-	for (struct list *l = pending->next; l != pending && got < want;
-	     l = next) {
-		struct block *block = block_of_pending(l);
-		size_t size = block->size;
-		next = l->next;
-		if (block_state(block) != BLOCK_LEFT &&
-		    is_of_use(r, block->pool->kind) &&
-		    (block->pool->owner == r->pools || !only_mine) &&
-		    claim(r, block, WAITS_ANY))
-			got += size;
-	}
-	return got;
-}
-
-static bool
-has_some(const struct request *r, const struct pools *pools)
-{
-	for (int kind = 0; kind < POOL_KINDS; kind++)
-		if (is_of_use(r, (enum pool_kind)kind) &&
-		    pools->pool[kind].free.count > 0)
-			return true;
-	return false;
-}
-
-/* Make the stream wait for some memory. False: there is none that
- * it could wait for. */
-static bool
-wait_for_some(struct request *r)
-{
-	struct arena *arena = r->pools->arena;
-	size_t got = claim_some(r, true, r->need);
-
-	if (got < r->need)
-		got += claim_some(r, false, r->need - got);
-	if (got > 0)
-		return true;
-	for (struct list *l = arena->pools.next; l != &arena->pools;
-	     l = l->next) {
-		struct pools *pools = CONTAINER_OF(l, struct pools, link);
-		if (pools->index < r->follows || pools == r->pools ||
-		    pools == arena->any_pools || !has_some(r, pools))
-			continue;
-		if (pools->index > r->follows)
-			r->followed_until = 0;
-		r->follows = pools->index;
-		if (marks_follow_next(
-			&r->view, pools, &r->followed_until, WAITS_ANY))
-			return true;
-	}
-	return false;
 }
 
 static enum weir_status
@@ -884,7 +217,8 @@ wait_hard(struct request *r)
 {
 	enum weir_status status = WEIR_ENOMEM;
 
-	while (status == WEIR_ENOMEM && could_fit(r) && can_wait(r)) {
+	while (
+	    status == WEIR_ENOMEM && could_fit(r) && view_can_wait(&r->view)) {
 		status_mute();
 		bool some = wait_for_some(r);
 		status_unmute();
@@ -955,7 +289,7 @@ give_back_and_wait(struct request *r)
 static bool
 may_move(const struct request *r)
 {
-	struct request_facts facts = request_facts(r);
+	struct request_facts facts = facts_of(r);
 
 	return policy_may_move(&facts);
 }
@@ -997,13 +331,13 @@ is_for_runs(const struct request *r)
 static enum weir_status
 search_runs(struct request *r)
 {
-	request_look_around(r);
+	search_begin(r);
 	served_begin();
-	if (can_wait(r) && r->view.capture != 0)
+	if (view_can_wait(&r->view) && r->view.capture != 0)
 		return WEIR_OK;
-	enum weir_status status = search_spans(r);
+	enum weir_status status = search_ready(r);
 	if (r->got != NULL && !r->got_own)
-		count_served(r, SERVED_ready);
+		search_count_served(r, SERVED_ready);
 	return status;
 }
 
@@ -1027,9 +361,9 @@ static enum weir_status
 search_usable(struct request *r)
 {
 	note_live(r);
-	can_wait(r);
+	view_can_wait(&r->view);
 	r->late_ns = marks_see_late(r->pools);
-	struct request_facts facts = request_facts(r);
+	struct request_facts facts = facts_of(r);
 	r->has_pressure = policy_has_pressure(&facts);
 	r->waits = policy_waits(&facts);
 	r->prices = policy_wait_prices(&facts);
@@ -1139,8 +473,8 @@ poll_if_stale(struct request *r)
 static __attribute__((noinline)) enum weir_status
 climb(struct request *r)
 {
-	request_look_around(r);
-	if (r->options->prefer != PREFER_MEMORY) /* search_everywhere() did */
+	search_begin(r);
+	if (r->options->prefer != PREFER_MEMORY) /* wait_best_fit() did */
 		served_begin();
 	for (size_t i = 0; i < sizeof(ladder) / sizeof(ladder[0]); i++) {
 		const struct step *step = &ladder[i];
@@ -1149,7 +483,7 @@ climb(struct request *r)
 		served_try(step->by);
 		enum weir_status status = step->run(r);
 		if (r->got != NULL)
-			count_served(r, step->by);
+			search_count_served(r, step->by);
 		if (r->got != NULL ||
 		    (status != WEIR_OK && status != WEIR_ENOMEM))
 			return status;
@@ -1178,7 +512,7 @@ take_block(struct pools *pools, const struct options *options, size_t size,
 		poll_if_stale(&r);
 	enum weir_status status = WEIR_OK;
 	if (__builtin_expect(options->prefer == PREFER_MEMORY, 0))
-		status = search_everywhere(&r);
+		status = wait_best_fit(&r);
 	else if (is_for_runs(&r))
 		status = search_runs(&r);
 	if (status == WEIR_OK && r.got == NULL)
@@ -1197,9 +531,9 @@ take_idle(struct pools *pools, const struct options *options, size_t size,
 
 	request_init(&r, pools, options, size);
 	r.rounded = size_of_granule(pools->arena->granule, size);
-	request_look_around(&r);
+	search_begin(&r);
 	reclaim_poll(pools->arena, RECLAIM_SKIPS);
-	can_wait(&r);
+	view_can_wait(&r.view);
 	enum weir_status status = search_all(&r);
 	if (status == WEIR_OK && r.got == NULL)
 		status = WEIR_ENOMEM;

@@ -10,6 +10,8 @@
 #include "allocator/fences/fence.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
+#include "allocator/request/search.h"
+#include "allocator/request/wait.h"
 #include "base/status.h"
 
 /* The first level. */
@@ -64,12 +66,12 @@ wait_within(struct request *r, uint64_t level_ns)
 	r->level_ns = level_ns;
 	for (unsigned n = 0; n < REQUEST_TRIES; n++) {
 		view_renew(&r->view);
-		if (!request_find_span(r, is_worth, &span))
+		if (!search_find_span(r, is_worth, &span))
 			return WEIR_OK;
-		span.last = request_last_needed(r, &span);
-		enum readiness readiness = request_wait_for_span(r, &span);
+		span.last = search_last_needed(r, &span);
+		enum readiness readiness = wait_for_span(r, &span);
 		if (readiness == READY)
-			return request_hand_span(r, span);
+			return search_hand_span(r, span);
 		if (readiness == REFUSED)
 			return WEIR_OK;
 	}
@@ -90,7 +92,7 @@ price_wait(struct request *r)
 		return WEIR_OK;
 	r->level_ns = most;
 	view_renew(&r->view);
-	if (!request_find_span(r, is_worth, &span))
+	if (!search_find_span(r, is_worth, &span))
 		return WEIR_OK;
 	for (uint64_t level = LEVEL_NS; status == WEIR_OK && r->got == NULL;
 	     level *= 2) {

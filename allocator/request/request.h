@@ -34,27 +34,4 @@ struct request {
 /* How often a request begins anew because a wait has changed blocks. */
 enum { REQUEST_TRIES = 64 };
 
-/* What the policy goes by. */
-struct request_facts request_facts(const struct request *r);
-
-/* Find the best row of neighbouring blocks that are good, of any pools, and
- * long enough: of equals the one that takes fewest waits. False if there is
- * none. */
-bool request_find_span(struct request *r,
-    bool (*is_good)(void *r, const struct block *), struct span *span);
-
-/* The last block of a span that the request needs. */
-struct block *request_last_needed(
-    const struct request *r, const struct span *span);
-
-/* Serve the request from a span: neighbours of any pools. */
-enum weir_status request_hand_span(struct request *r, struct span span);
-
-enum readiness { READY, CHANGED, REFUSED };
-
-/* Put the stream behind all work on a span, or on as much of it as changes its
- * blocks: then it is to be looked for again. */
-enum readiness request_wait_for_span(
-    struct request *r, const struct span *span);
-
 #endif

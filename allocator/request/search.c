@@ -1,0 +1,262 @@
+/*
+ * Serving a request from free memory: the best fit of the stream's own pool, of
+ * memory of no stream, and of rows of neighbours of several pools.
+ */
+#include "allocator/request/search.h"
+
+#include "allocator/fences/fence.h"
+#include "allocator/memory/arena.h"
+#include "allocator/memory/block.h"
+#include "allocator/memory/counters.h"
+#include "allocator/memory/pool.h"
+#include "allocator/memory/spans.h"
+#include "allocator/request/reclaim.h"
+#include "base/status.h"
+#include "trace/served.h"
+
+/* Bytes that come with a small request from another pool. */
+enum { FETCHED = SMALL_MAX };
+
+void
+search_begin(struct request *r)
+{
+	view_begin(&r->view, r->pools);
+	r->prices = (struct wait_prices){ 0 };
+	r->late_ns = 0;
+	r->follows = 0;
+	r->followed_until = 0;
+}
+
+void
+search_count_served(const struct request *r, enum served_by by)
+{
+	stats_served(&r->pools->arena->stats, by, r->size);
+	stats_served(&r->pools->stats, by, r->size);
+	served_end(by, history_on());
+}
+
+static bool
+is_all_own(const struct request *r, const struct span *span)
+{
+	for (const struct block *b = span->first; b->pool->owner == r->pools;
+	     b = b->next)
+		if (b == span->last)
+			return true;
+	return false;
+}
+
+enum weir_status
+search_hand_span(struct request *r, struct span span)
+{
+	if (!is_all_own(r, &span))
+		stream_protect(r->pools->stream);
+	return pool_cut_span(
+	    span, &r->pools->pool[r->kind], r->options, r->rounded, &r->got);
+}
+
+/*
+ * Serve the request from a block of another pool. A small request brings some
+ * more along, for the next requests: each would search all the way to here.
+ */
+static enum weir_status
+fetch(struct request *r, struct block *block)
+{
+	struct pools *owner = block->pool->owner;
+	size_t size = block->run < FETCHED ? block->run : FETCHED;
+
+	if (r->kind == POOL_LARGE || size <= r->rounded)
+		return search_hand(r, block);
+	enum weir_status status = pool_cut(&block, r->options, size);
+	if (status != WEIR_OK)
+		return status;
+	block_move(block, &r->pools->pool[r->kind]);
+	block->freed_at = order_tick();
+	block_set_fence(block);
+	r->pools->freed_at = block->freed_at;
+	block_put(block, BLOCK_FREE);
+	pools_drop_if_done(owner);
+	return search_own(r);
+}
+
+enum weir_status
+search_any(struct request *r)
+{
+	struct pools *any = r->pools->arena->any_pools;
+	struct block *block = r->pools == any ?
+	    NULL :
+	    pool_find(&any->pool[r->kind], r->options, r->rounded, false);
+
+	return block != NULL ? fetch(r, block) : WEIR_OK;
+}
+
+enum weir_status
+search_free(struct request *r)
+{
+	enum weir_status status = search_own(r);
+
+	return status == WEIR_OK && r->got == NULL ? search_any(r) : status;
+}
+
+/* The size a span could have without moving: pool.c. */
+static size_t
+growable_span_size(const struct span *span, size_t size)
+{
+	const struct block *next = span->last->next;
+
+	return next != NULL && block_state(next) == BLOCK_UNMAPPED ?
+	    size + next->size :
+	    size;
+}
+
+/* Count the waits that a block takes: for the uses it pends for, and for the
+ * stream that freed it. */
+static unsigned
+waits_for(struct request *r, const struct block *block)
+{
+	return (block_state(block) == BLOCK_PENDING) +
+	    (block->freed_at > view_until(&r->view, block->pool->owner));
+}
+
+struct found {
+	struct span span;
+	size_t size; /* growable */
+	unsigned waits;
+};
+
+/* Does a block come before another, by segment and address? */
+static bool
+comes_before(const struct block *a, const struct block *b)
+{
+	const struct list *segments = &a->arena->segments;
+
+	if (a->segment == b->segment)
+		return a->addr < b->addr;
+	for (const struct list *l = segments->next; l != segments; l = l->next)
+		if (l == &a->segment->link || l == &b->segment->link)
+			return l == &a->segment->link;
+	return false;
+}
+
+static bool
+is_better(const struct found *found, const struct found *best)
+{
+	if (found->size != best->size)
+		return found->size < best->size;
+	if (found->waits != best->waits)
+		return found->waits < best->waits;
+	return comes_before(found->span.first, best->span.first);
+}
+
+static void
+keep_best(struct span_search *search, const struct span *span)
+{
+	struct request *r = search->about;
+	struct found *best = search->to;
+	struct found found = { .span = *span };
+
+	for (const struct block *b = span->first;; b = b->next) {
+		found.size += b->size;
+		found.waits += waits_for(r, b);
+		if (b == span->last)
+			break;
+	}
+	found.size = growable_span_size(&found.span, found.size);
+	if (best->span.first == NULL || is_better(&found, best))
+		*best = found;
+	search->most = best->size;
+}
+
+bool
+search_find_span(struct request *r,
+    bool (*is_good)(void *r, const struct block *), struct span *span)
+{
+	struct found best = { 0 };
+	struct span_search search = { .mine = r->pools,
+		.kind = r->kind,
+		.least = r->rounded,
+		.is_good = is_good,
+		.about = r,
+		.found = keep_best,
+		.to = &best,
+		.most = SIZE_MAX };
+
+	spans_find(&search);
+	*span = best.span;
+	return best.span.first != NULL;
+}
+
+/* Is it pending, and is the request's stream ordered after all its uses? */
+static bool
+is_over_for(struct request *r, const struct block *block)
+{
+	return block_state(block) == BLOCK_PENDING && r->view.ordered &&
+	    r->view.capture == 0 &&
+	    block->freed_at <= view_until(&r->view, block->pool->owner) &&
+	    use_is_ordered(&block->pending, r->pools->stream);
+}
+
+/* May the request use it without a wait? */
+static bool
+is_ready(void *about, const struct block *block)
+{
+	struct request *r = about;
+
+	return block_is_usable(&r->view, block) ||
+	    (block != NULL && is_over_for(r, block));
+}
+
+struct block *
+search_last_needed(const struct request *r, const struct span *span)
+{
+	struct block *b = span->first;
+
+	for (size_t size = b->size; size < r->rounded; size += b->size)
+		b = b->next;
+	return b;
+}
+
+/* Free the first block of a ready span that is pending; false if none is. */
+static bool
+free_pending(struct request *r, const struct span *span)
+{
+	struct pools *mine = r->pools;
+
+	for (struct block *b = span->first;; b = b->next) {
+		if (block_state(b) == BLOCK_PENDING) {
+			use_clear(&mine->arena->waiting, &b->pending);
+			reclaim_pending_to(b, &mine->pool[b->pool->kind]);
+			return true;
+		}
+		if (b == span->last)
+			return false;
+	}
+}
+
+enum weir_status
+search_ready(struct request *r)
+{
+	struct span best;
+
+	if (r->pools == r->pools->arena->any_pools)
+		return WEIR_OK;
+	r->got_own = true;
+	while (search_find_span(r, is_ready, &best)) {
+		best.last = search_last_needed(r, &best);
+		r->got_own = r->got_own && is_all_own(r, &best);
+		if (!free_pending(r, &best))
+			return search_hand_span(r, best);
+	}
+	return WEIR_OK;
+}
+
+enum weir_status
+search_all(struct request *r)
+{
+	enum weir_status status = search_free(r);
+
+	if (status == WEIR_OK && r->got == NULL) {
+		view_renew(&r->view);
+		status = search_ready(r);
+	}
+	return status;
+}

@@ -1,0 +1,75 @@
+/*
+ * Serving a request from free memory, with no wait, no mapping and nothing new.
+ */
+#ifndef ALLOCATOR_REQUEST_SEARCH_H
+#define ALLOCATOR_REQUEST_SEARCH_H
+
+#include "allocator/memory/arena.h"
+#include "allocator/memory/pool.h"
+#include "allocator/request/request.h"
+#include "trace/served.h"
+
+/* More than the pool itself is looked at. */
+void search_begin(struct request *r);
+
+/* Count a request that more than its own pool has served. */
+void search_count_served(const struct request *r, enum served_by by);
+
+/* Find the best row of neighbouring blocks that are good, of any pools, and
+ * long enough: of equals the one that takes fewest waits. False if there is
+ * none. */
+bool search_find_span(struct request *r,
+    bool (*is_good)(void *r, const struct block *), struct span *span);
+
+/* The last block of a span that the request needs. */
+struct block *search_last_needed(
+    const struct request *r, const struct span *span);
+
+/* Serve the request from a span: neighbours of any pools. */
+enum weir_status search_hand_span(struct request *r, struct span span);
+
+/* Serve the request from a run of a pool: the request's own, or one of no
+ * stream. */
+static inline QUICK enum weir_status
+search_hand(struct request *r, struct block *block)
+{
+	enum weir_status status = pool_cut(&block, r->options, r->rounded);
+	if (status != WEIR_OK)
+		return status;
+	struct pool *pool = block->pool;
+	if (pool->owner != r->pools) {
+		if (!block_is_complete(block))
+			stream_protect(r->pools->stream);
+		block_move(block, &r->pools->pool[r->kind]);
+		pools_drop_if_done(pool->owner);
+	}
+	r->got = block;
+	return WEIR_OK;
+}
+
+/* The best block of the pool itself. Requests of no stream are served from
+ * segments of the driver only. */
+static inline QUICK enum weir_status
+search_own(struct request *r)
+{
+	struct pools *mine = r->pools;
+	struct block *block = pool_find(&mine->pool[r->kind], r->options,
+	    r->rounded, mine == mine->arena->any_pools);
+
+	return block != NULL ? search_hand(r, block) : WEIR_OK;
+}
+
+/* The best block of those of no stream, for others. */
+enum weir_status search_any(struct request *r);
+
+/* The pool's own, then those of no stream. */
+enum weir_status search_free(struct request *r);
+
+/* The best row of neighbours, of any pools, that is ready for the stream. Sets
+ * `got_own`. */
+enum weir_status search_ready(struct request *r);
+
+/* Everything that takes no wait, no mapping and nothing new. */
+enum weir_status search_all(struct request *r);
+
+#endif

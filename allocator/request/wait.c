@@ -1,0 +1,385 @@
+/*
+ * Waiting on the device: for pending blocks, for marks of other streams, and
+ * for the row of memory that fits best, whosever it is.
+ */
+#include "allocator/request/wait.h"
+
+#include "allocator/fences/fence.h"
+#include "allocator/memory/arena.h"
+#include "allocator/memory/block.h"
+#include "allocator/memory/counters.h"
+#include "allocator/memory/pool.h"
+#include "allocator/request/reclaim.h"
+#include "allocator/request/search.h"
+#include "base/status.h"
+#include "trace/served.h"
+
+/* How many pending blocks a request looks at that may get new memory. */
+enum { PENDING_ASKED = 256 };
+
+size_t
+wait_idle_bytes(const struct arena *arena, enum pool_kind kind)
+{
+	struct weir_stat3 held = arena->stats.reserved_bytes;
+
+	return stats_part(&held, kind)->current -
+	    tally_now(&arena->tally, part_of(kind), TALLIED_allocated_bytes);
+}
+
+/* May the uses of a pending block be waited for? */
+static bool
+may_claim(
+    const struct view *view, const struct pending *pending, enum waits waits)
+{
+	if (waits == WAITS_ANY || view->capture != 0)
+		return true;
+	for (const struct use *u = pending->uses; u != NULL; u = u->next)
+		if (!use_is_marked(u) ||
+		    !policy_allows(waits,
+			marks_cost(view->mine, u->queue->stream, u->at, true)))
+			return false;
+	return true;
+}
+
+/* Make a pending block free memory of the request's stream, behind waits. */
+static bool
+claim(struct request *r, struct block *block, enum waits waits)
+{
+	struct pools *mine = r->pools;
+	struct arena *arena = mine->arena;
+	struct pools *owner = block->pool->owner;
+	struct driver_guard guard;
+	uint64_t made = 0;
+
+	if (!may_claim(&r->view, &block->pending, waits) ||
+	    (owner != arena->any_pools &&
+		!marks_follow(&r->view, owner, block->freed_at, waits)))
+		return false;
+	if (driver_enter(mine->stream->context, &guard) != WEIR_OK)
+		return false;
+	bool done = use_follow(&block->pending, mine->stream, r->view.capture,
+	    waits >= WAITS_CHEAP ? &made : NULL);
+	driver_leave(&guard);
+	arena->stats.num_gpu_waits += made;
+	mine->stats.num_gpu_waits += made;
+	if (!done)
+		return false;
+	use_clear(&arena->waiting, &block->pending);
+	reclaim_pending_to(block, &mine->pool[block->pool->kind]);
+	return true;
+}
+
+static size_t
+pending_asked(enum waits waits)
+{
+	return waits == WAITS_ANY ? SIZE_MAX : PENDING_ASKED;
+}
+
+/* Bytes of the run of free memory that a pending block would be part of. */
+static size_t
+run_around(struct request *r, const struct block *block)
+{
+	size_t size = block->size;
+
+	if (!block->segment->expandable)
+		return size;
+	for (struct block *b = block->prev; block_is_usable(&r->view, b);
+	     b = b->prev)
+		size += b->size;
+	for (struct block *b = block->next; block_is_usable(&r->view, b);
+	     b = b->next)
+		size += b->size;
+	return size;
+}
+
+/* Take the oldest pending block that is enough, alone or with neighbours. */
+static enum weir_status
+claim_one(struct request *r, bool only_mine, enum waits waits)
+{
+	struct list *pending = &r->pools->arena->waiting.pending;
+	size_t left = pending_asked(waits);
+	enum weir_status status = WEIR_OK;
+	struct list *next;
+
+	for (struct list *l = pending->next;
+	     l != pending && left > 0 && status == WEIR_OK && r->got == NULL;
+	     l = next, left--) {
+		struct block *block = block_of_pending(l);
+		next = l->next;
+		if (block_state(block) != BLOCK_LEFT &&
+		    block->pool->kind == r->kind &&
+		    (block->pool->owner == r->pools || !only_mine) &&
+		    run_around(r, block) >= r->rounded &&
+		    claim(r, block, waits))
+			status = search_all(r);
+	}
+	return status;
+}
+
+/* Wait for a mark that lets go a block that is enough. */
+static enum weir_status
+follow_one(struct request *r, enum waits waits)
+{
+	struct arena *arena = r->pools->arena;
+
+	for (struct pools *pools = pools_first_freed(arena); pools != NULL;
+	     pools = pools_next_freed(pools)) {
+		if (pools == r->pools)
+			continue;
+		struct block *block =
+		    marks_find(&r->view, pools, r->rounded, waits);
+		if (block != NULL &&
+		    marks_follow(&r->view, pools, block->freed_at, waits))
+			return search_all(r);
+	}
+	return WEIR_OK;
+}
+
+/* Take pending blocks behind waits, the oldest first, while they may help. */
+static enum weir_status
+claim_pending(struct request *r, bool only_mine, enum waits waits)
+{
+	struct arena *arena = r->pools->arena;
+	size_t left = pending_asked(waits);
+	enum weir_status status = WEIR_OK;
+	struct list *next;
+	size_t got = 0;
+
+	for (struct list *l = arena->waiting.pending.next;
+	     l != &arena->waiting.pending && left > 0 && status == WEIR_OK &&
+	     r->got == NULL;
+	     l = next, left--) {
+		struct block *block = block_of_pending(l);
+		size_t size = block->size;
+		next = l->next;
+		if (block_state(block) == BLOCK_LEFT ||
+		    block->pool->kind != r->kind ||
+		    (only_mine && block->pool->owner != r->pools) ||
+		    !claim(r, block, waits))
+			continue;
+		got += size;
+		if (got >= r->rounded)
+			status = search_all(r);
+	}
+	return status;
+}
+
+/* Put the stream behind others, from mark to mark; in a capture, behind all
+ * that they have captured. */
+static enum weir_status
+follow_others(struct request *r, enum waits waits)
+{
+	struct arena *arena = r->pools->arena;
+	enum weir_status status = WEIR_OK;
+
+	for (struct list *l = arena->pools.next;
+	     l != &arena->pools && status == WEIR_OK && r->got == NULL;
+	     l = l->next) {
+		struct pools *pools = CONTAINER_OF(l, struct pools, link);
+		uint64_t until = 0;
+		if (pools == r->pools || pools == arena->any_pools)
+			continue;
+		while (status == WEIR_OK && r->got == NULL &&
+		    pools->pool[r->kind].free.count > 0 &&
+		    marks_follow_next(&r->view, pools, &until, waits))
+			status = search_all(r);
+	}
+	return status;
+}
+
+/* ---- Best fit everywhere ----------------------------------------------- */
+
+static bool
+can_be_had(void *about, const struct block *block)
+{
+	(void)about;
+	return block != NULL &&
+	    (block_state(block) == BLOCK_FREE ||
+		block_state(block) == BLOCK_PENDING);
+}
+
+/* The latest tick at which one of some pools was freed in a span. */
+static uint64_t
+freed_in(const struct span *span, const struct pools *pools)
+{
+	const struct block *b = span->first;
+	uint64_t tick = 0;
+
+	for (;; b = b->next) {
+		if (b->pool->owner == pools && b->freed_at > tick)
+			tick = b->freed_at;
+		if (b == span->last)
+			return tick;
+	}
+}
+
+static enum readiness
+follow_span(struct request *r, const struct span *span)
+{
+	for (struct block *b = span->first;; b = b->next) {
+		struct pools *owner = b->pool->owner;
+		if (block_state(b) == BLOCK_PENDING)
+			return claim(r, b, WAITS_ANY) ? CHANGED : REFUSED;
+		if (!block_is_usable(&r->view, b)) {
+			bool ended = owner->ended;
+			uint64_t tick = freed_in(span, owner);
+			if (!marks_follow(&r->view, owner, tick, WAITS_ANY))
+				return REFUSED;
+			if (ended)
+				return CHANGED;
+			view_put_behind(&r->view, owner, tick);
+		}
+		if (b == span->last)
+			return READY;
+	}
+}
+
+enum readiness
+wait_for_span(struct request *r, const struct span *span)
+{
+	/* A driver call that fails here does not fail the request. */
+	status_mute();
+	enum readiness readiness = follow_span(r, span);
+	status_unmute();
+	return readiness;
+}
+
+/* Is the best fit looked for everywhere? Not where the stream has one that is
+ * as good as any. */
+static bool
+looks_everywhere(struct request *r)
+{
+	struct pools *mine = r->pools;
+	struct arena *arena = mine->arena;
+
+	if (r->kind != POOL_LARGE || arena->streams < 2 ||
+	    mine == arena->any_pools || !view_can_wait(&r->view) ||
+	    r->view.capture != 0)
+		return false;
+	struct block *own =
+	    pool_find(&mine->pool[r->kind], r->options, r->rounded, false);
+	return own == NULL || own->run > r->rounded;
+}
+
+enum weir_status
+wait_best_fit(struct request *r)
+{
+	struct span span;
+
+	search_begin(r);
+	served_begin();
+	if (!looks_everywhere(r))
+		return WEIR_OK;
+	for (unsigned n = 0; n < REQUEST_TRIES; n++) {
+		view_renew(&r->view);
+		if (!search_find_span(r, can_be_had, &span))
+			return WEIR_OK;
+		span.last = search_last_needed(r, &span);
+		enum readiness readiness = wait_for_span(r, &span);
+		if (readiness == REFUSED)
+			return WEIR_OK;
+		if (readiness == CHANGED)
+			continue;
+		enum weir_status status = search_hand_span(r, span);
+		if (r->got != NULL)
+			search_count_served(r, SERVED_anywhere);
+		return status;
+	}
+	return WEIR_OK;
+}
+
+enum weir_status
+wait_on_device(struct request *r, enum waits waits)
+{
+	enum weir_status status = WEIR_OK;
+
+	if (wait_idle_bytes(r->pools->arena, r->kind) < r->rounded ||
+	    !view_can_wait(&r->view))
+		return WEIR_OK;
+	status_mute();
+	/* Best is what one wait brings. */
+	status = claim_one(r, true, waits);
+	if (status == WEIR_OK && r->got == NULL)
+		status = claim_one(r, false, waits);
+	if (status == WEIR_OK && r->got == NULL)
+		status = follow_one(r, waits);
+	if (status == WEIR_OK && r->got == NULL)
+		status = claim_pending(r, true, waits);
+	if (status == WEIR_OK && r->got == NULL && waits == WAITS_ANY)
+		status = claim_pending(r, false, waits);
+	if (status == WEIR_OK && r->got == NULL && waits == WAITS_ANY)
+		status = follow_others(r, waits);
+	if (status != WEIR_OK)
+		return status_unmute_and_tell();
+	status_unmute();
+	return WEIR_OK;
+}
+
+/* ---- Where memory is short ---------------------------------------------- */
+
+/* Does free memory of a kind help, there or elsewhere? */
+static bool
+is_of_use(const struct request *r, enum pool_kind kind)
+{
+	return kind == r->kind ||
+	    (r->options->expandable_segments && r->pools->arena->can_map);
+}
+
+/* Take pending blocks behind waits until what is missing is there;
+ * the bytes taken. */
+static size_t
+claim_some(struct request *r, bool only_mine, size_t want)
+{
+	struct list *pending = &r->pools->arena->waiting.pending;
+	struct list *next;
+	size_t got = 0;
+
+	for (struct list *l = pending->next; l != pending && got < want;
+	     l = next) {
+		struct block *block = block_of_pending(l);
+		size_t size = block->size;
+		next = l->next;
+		if (block_state(block) != BLOCK_LEFT &&
+		    is_of_use(r, block->pool->kind) &&
+		    (block->pool->owner == r->pools || !only_mine) &&
+		    claim(r, block, WAITS_ANY))
+			got += size;
+	}
+	return got;
+}
+
+static bool
+has_some(const struct request *r, const struct pools *pools)
+{
+	for (int kind = 0; kind < POOL_KINDS; kind++)
+		if (is_of_use(r, (enum pool_kind)kind) &&
+		    pools->pool[kind].free.count > 0)
+			return true;
+	return false;
+}
+
+bool
+wait_for_some(struct request *r)
+{
+	struct arena *arena = r->pools->arena;
+	size_t got = claim_some(r, true, r->need);
+
+	if (got < r->need)
+		got += claim_some(r, false, r->need - got);
+	if (got > 0)
+		return true;
+	for (struct list *l = arena->pools.next; l != &arena->pools;
+	     l = l->next) {
+		struct pools *pools = CONTAINER_OF(l, struct pools, link);
+		if (pools->index < r->follows || pools == r->pools ||
+		    pools == arena->any_pools || !has_some(r, pools))
+			continue;
+		if (pools->index > r->follows)
+			r->followed_until = 0;
+		r->follows = pools->index;
+		if (marks_follow_next(
+			&r->view, pools, &r->followed_until, WAITS_ANY))
+			return true;
+	}
+	return false;
+}
