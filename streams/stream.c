@@ -175,6 +175,16 @@ ask_blocking(struct stream *stream)
 	    !(flags & CU_STREAM_NON_BLOCKING);
 }
 
+/* Does the driver say that it knows no such stream? */
+static bool
+says_invalid(CUresult code)
+{
+	return code == CUDA_ERROR_INVALID_HANDLE ||
+	    code == CUDA_ERROR_INVALID_VALUE ||
+	    code == CUDA_ERROR_INVALID_CONTEXT ||
+	    code == CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
 /* Ask the driver about a stream weir has not met. */
 static enum weir_status
 describe_stream(const struct key *key, struct stream *stream)
@@ -188,6 +198,9 @@ describe_stream(const struct key *key, struct stream *stream)
 	if (key->context == NULL) {
 		code = driver_peek()->cuStreamGetCtx(
 		    key->handle, &stream->context);
+		if (code != CUDA_SUCCESS && !says_invalid(code))
+			return driver_status(code, "cuStreamGetCtx(stream %p)",
+			    (void *)key->handle);
 		if (code != CUDA_SUCCESS)
 			return status_set(WEIR_EINVAL,
 			    "stream %p: not a stream of this process: "

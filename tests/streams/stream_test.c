@@ -37,6 +37,21 @@ TEST(a_handle_always_finds_the_same_stream)
 	EXPECT_EQ(find(a)->thread, 0);
 }
 
+TEST(a_driver_that_cannot_say_of_a_stream_does_not_make_it_invalid)
+{
+	device_need_sim("its driver can be made to fail");
+	struct stream *stream;
+	weir_stream foreign = foreign_stream(CU_STREAM_NON_BLOCKING);
+
+	sim()->fail("cuStreamGetCtx", 1, 1, CUDA_ERROR_ECC_UNCORRECTABLE);
+	EXPECT_STATUS(stream_find(0, foreign, &stream), WEIR_EDRIVER);
+	EXPECT_OK(stream_find(0, foreign, &stream));
+	stream_put(stream);
+	sim()->fail("cuStreamGetCtx", 1, 1, CUDA_ERROR_INVALID_HANDLE);
+	EXPECT_STATUS(stream_find(0, (weir_stream)0x123456, &stream),
+	    WEIR_EINVAL);
+}
+
 TEST(the_legacy_default_stream_has_two_names_and_no_stream_one)
 {
 	EXPECT_EQ(find(NULL), find(WEIR_STREAM_LEGACY));
