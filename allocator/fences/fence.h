@@ -42,8 +42,8 @@ bool marks_ask(struct pools *pools);
 enum wait_cost marks_cost(const struct pools *mine, const struct stream *other,
     uint64_t tick, bool is_use);
 
-/* What is known of a wait for what `other` has freed until a tick, or for a use
- * that is not met; false: no event tells of it yet. */
+/* Forecast a wait for all that `other` freed until a tick, or for a use that is
+ * not met. False: no event tells of it yet. */
 bool marks_forecast(const struct view *view, const struct pools *other,
     uint64_t tick, struct forecast *out);
 bool marks_forecast_use(const struct use *use, struct forecast *out);

@@ -3,62 +3,83 @@
  */
 #include "allocator/policy/policy.h"
 
-/* Pressure begins where one part in so many is held beyond what was alive, */
-enum { PRESSURE_SHARE = 5 };
-
-/* and at least so many bytes: fewer are worth no wait. */
-static const size_t PRESSURE_LEAST = (size_t)64 << 20;
-
-/* Ticks of another stream's work that an idle stream may wait for. */
-enum { NEAR = 64 };
-
-/* How many times as long as its own work a stream may wait for a use. */
-enum { USE_TIMES = 3 };
-
-/* What a wait may cost, in us; docs/adr/0009 has the experiments. */
+/*
+ * All numbers that decide what is held and what is waited for. docs/adr/0009
+ * has the experiments that set them; times are in us.
+ */
 static const struct {
-	double call;        /* a driver call that new memory would take */
-	double mib;         /* a MiB of new memory, where little is held */
-	double near;        /* rising to this, where twice as much is held as
-			     * was ever alive, for waits that are near */
-	double any;         /* to this within the budget, */
-	double harmless;    /* and to this where waits were harmless */
-	double budget;      /* that each stream has from the beginning */
-	double budget_most; /* that no stream has more than */
-	double latency;     /* of a stream of which little was seen */
-	double evidence;    /* waits that tell whether they are harmless */
-} price = {
-	.call = 70,
-	.mib = 10,
-	.near = 1e4,
-	.any = 1e6,
-	.harmless = 1e8,
-	.budget = 300,
-	.budget_most = 250e3,
-	.latency = 1e3,
-	.evidence = 60e3,
+	/* Memory pressure begins where one part in so many is held beyond what
+	 * was alive, and at least so many bytes: fewer are worth no wait. */
+	size_t pressure_share;
+	size_t pressure_least;
+
+	/* Ticks of another stream's work that an idle stream may wait for, and
+	 * how many times as long as its own work a stream may wait for a use.
+	 */
+	uint64_t near_ticks;
+	uint64_t use_times;
+
+	/* New memory costs a call of the driver, and so much for each MiB; more
+	 * where memory is dear, and this much more where twice as much is held
+	 * as was ever alive: for waits that are near, for any wait within the
+	 * budget, and for any where waits were harmless. */
+	double call_us;
+	double mib_us;
+	double dear_near_us;
+	double dear_any_us;
+	double dear_harmless_us;
+
+	/* A stream may be late by so much at first, and by so much at most. */
+	double budget_us;
+	double budget_most_us;
+
+	/* One part in so many of a forecast counts against the budget: where a
+	 * wait is near, and where waits were harmless. */
+	double near_counts;
+	double harmless_counts;
+
+	/* Waits were harmless if they took so long, and streams are late by
+	 * less than one part in so many of that. */
+	double evidence_us;
+	uint64_t harmless_share;
+
+	/* The latency of a stream of which little was seen. */
+	double latency_us;
+
+	/* Handles that any program may move; then one in so many requests. */
+	uint64_t moves_at_first;
+	uint64_t requests_a_move;
+} policy = {
+	.pressure_share = 5,
+	.pressure_least = (size_t)64 << 20,
+	.near_ticks = 64,
+	.use_times = 3,
+	.call_us = 70,
+	.mib_us = 10,
+	.dear_near_us = 1e4,
+	.dear_any_us = 1e6,
+	.dear_harmless_us = 1e8,
+	.budget_us = 300,
+	.budget_most_us = 250e3,
+	.near_counts = 20,
+	.harmless_counts = 10,
+	.evidence_us = 60e3,
+	.harmless_share = 500,
+	.latency_us = 1e3,
+	.moves_at_first = 20,
+	.requests_a_move = 60,
 };
-
-/* Waits were harmless if streams are late by less than one part in so many of
- * what the waits took. Then one part in so many of a forecast counts. */
-enum { HARMLESS_SHARE = 500, HARMLESS_COUNTS = 10 };
-
-/* And one in so many where the wait is near. */
-enum { NEAR_COUNTS = 20 };
-
-/* Handles that any program may move; then one in so many requests. */
-enum { MOVES_AT_FIRST = 20, REQUESTS_A_MOVE = 60 };
 
 enum wait_cost
 policy_wait_cost(const struct wait_facts *facts)
 {
 	if (facts->left <= facts->busy)
 		return WAIT_FREE;
-	if (facts->busy == 0 && facts->left > NEAR)
+	if (facts->busy == 0 && facts->left > policy.near_ticks)
 		return WAIT_DEAR;
 	if (facts->left <= facts->age)
 		return WAIT_CHEAP;
-	return facts->is_use && facts->left / USE_TIMES < facts->busy ?
+	return facts->is_use && facts->left / policy.use_times < facts->busy ?
 	    WAIT_CHEAP :
 	    WAIT_DEAR;
 }
@@ -66,10 +87,10 @@ policy_wait_cost(const struct wait_facts *facts)
 bool
 policy_has_pressure(const struct request_facts *facts)
 {
-	size_t spare = facts->most_live_bytes / PRESSURE_SHARE;
+	size_t spare = facts->most_live_bytes / policy.pressure_share;
 
-	if (spare < PRESSURE_LEAST)
-		spare = PRESSURE_LEAST;
+	if (spare < policy.pressure_least)
+		spare = policy.pressure_least;
 	return facts->held_bytes > facts->most_live_bytes + spare;
 }
 
@@ -94,12 +115,13 @@ policy_may_move(const struct request_facts *facts)
 	if (facts->prefer == PREFER_MEMORY &&
 	    facts->held_bytes > policy_memory_most(facts->most_live_bytes))
 		return true;
-	return facts->moves < MOVES_AT_FIRST + facts->served / REQUESTS_A_MOVE;
+	return facts->moves <
+	    policy.moves_at_first + facts->served / policy.requests_a_move;
 }
 
 /* ---- By price ---------------------------------------------------------- */
 
-/* What a stream may be late by, in us. */
+/* How late a stream may be, in us. */
 static double
 budget_of(const struct request_facts *facts)
 {
@@ -108,8 +130,8 @@ budget_of(const struct request_facts *facts)
 
 	if (facts->delay_percent == 0)
 		return 0;
-	us += price.budget;
-	return us < price.budget_most ? us : price.budget_most;
+	us += policy.budget_us;
+	return us < policy.budget_most_us ? us : policy.budget_most_us;
 }
 
 bool
@@ -125,7 +147,7 @@ dearness(const struct request_facts *facts)
 {
 	double more = 0;
 
-	if (facts->held_bytes > facts->most_live_bytes + PRESSURE_LEAST)
+	if (facts->held_bytes > facts->most_live_bytes + policy.pressure_least)
 		more =
 		    (double)facts->held_bytes / (double)facts->most_live_bytes -
 		    1;
@@ -135,8 +157,8 @@ dearness(const struct request_facts *facts)
 static bool
 is_harmless(const struct request_facts *facts)
 {
-	return (double)facts->waited_ns / 1e3 > price.evidence &&
-	    facts->felt_ns < facts->waited_ns / HARMLESS_SHARE;
+	return (double)facts->waited_ns / 1e3 > policy.evidence_us &&
+	    facts->felt_ns < facts->waited_ns / policy.harmless_share;
 }
 
 static uint64_t
@@ -151,13 +173,13 @@ least(double a, double b)
 	return a < b ? a : b;
 }
 
-/* What a wait may cost that spares the memory of the request, in us. */
+/* How long a wait may take that spares the memory of the request, in us. */
 static double
 worth_of(const struct request_facts *facts, double dear)
 {
 	double mib = (double)facts->request_bytes / (1 << 20);
 
-	return price.call + mib * (price.mib + dear);
+	return policy.call_us + mib * (policy.mib_us + dear);
 }
 
 struct wait_prices
@@ -165,17 +187,17 @@ policy_wait_prices(const struct request_facts *facts)
 {
 	double dear = dearness(facts);
 	double left = budget_of(facts) - (double)facts->late_ns / 1e3;
-	double low = worth_of(facts, price.near * dear);
-	double high = worth_of(facts, price.any * dear);
-	double near = least(high, left * NEAR_COUNTS);
+	double low = worth_of(facts, policy.dear_near_us * dear);
+	double high = worth_of(facts, policy.dear_any_us * dear);
+	double near = least(high, left * policy.near_counts);
 	double any = least(high, left);
 
 	if (facts->prefer != PREFER_BALANCE || facts->is_captured ||
 	    facts->delay_percent == 0)
 		return (struct wait_prices){ 0 };
 	if (is_harmless(facts))
-		any = least(worth_of(facts, price.harmless * dear),
-		    left * HARMLESS_COUNTS);
+		any = least(worth_of(facts, policy.dear_harmless_us * dear),
+		    left * policy.harmless_counts);
 	return (struct wait_prices){ .near_ns = as_ns(near > low ? near : low),
 		.any_ns = as_ns(any) };
 }
@@ -183,7 +205,7 @@ policy_wait_prices(const struct request_facts *facts)
 uint64_t
 policy_forecast(uint64_t latency_ns, uint64_t oldest_ns, uint64_t age_ns)
 {
-	uint64_t longest = as_ns(price.latency);
+	uint64_t longest = as_ns(policy.latency_us);
 
 	if (longest < latency_ns)
 		longest = latency_ns;

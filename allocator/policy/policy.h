@@ -95,7 +95,7 @@ policy_allows(enum waits waits, enum wait_cost cost)
 	return (int)cost < (int)waits;
 }
 
-/* What is known of a request that no free memory serves at once. */
+/* A request that no free memory serves at once. */
 struct request_facts {
 	enum prefer prefer;
 	double delay_percent;
@@ -139,7 +139,8 @@ policy_is_worth(
 	    (forecast_ns <= prices->near_ns && forecast_ns <= age_ns);
 }
 
-/* Of an event: how long the device takes at most to come to it, and its age. */
+/* How long the device takes at most to come to an event, and the event's age.
+ */
 struct forecast {
 	uint64_t ns;
 	uint64_t age_ns;

@@ -5,9 +5,9 @@
  * Note [Reclaim ladder]
  *
  * A large request of one of several streams begins with the best fit among all
- * runs that are ready for it (search_runs()), any other one with its own pool. A
- * request that this does not serve tries, in this order, and searches again after
- * every step that changed something (the table `ladder` has all steps):
+ * runs that are ready for it (search_runs()), any other one with its own pool.
+ * A request that this does not serve tries, in this order, and searches again
+ * after every step that changed something (the table `ladder` has all steps):
  *
  *   1. free blocks of other streams that it may use without a wait, as far as
  *      is known already, together with memory of no stream, which is complete
@@ -17,8 +17,8 @@
  *      this comes before what threads have cached
  *   3. the streams are polled, and what is found complete becomes memory of no
  *      stream; then as 1
- *   4. memory behind a wait on the device: the shortest that is worth its price,
- *      then one that costs little; in a capture, pending blocks whose uses it
+ *   4. memory behind a wait on the device: the shortest that is worth its
+ * price, then one that costs little; in a capture, pending blocks whose uses it
  *      comes after there
  *   5. mapping such memory, and its own, from several places at one
  *   6. new memory from the driver, within the limit; before it, what the

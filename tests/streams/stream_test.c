@@ -48,8 +48,8 @@ TEST(a_driver_that_cannot_say_of_a_stream_does_not_make_it_invalid)
 	EXPECT_OK(stream_find(0, foreign, &stream));
 	stream_put(stream);
 	sim()->fail("cuStreamGetCtx", 1, 1, CUDA_ERROR_INVALID_HANDLE);
-	EXPECT_STATUS(stream_find(0, (weir_stream)0x123456, &stream),
-	    WEIR_EINVAL);
+	EXPECT_STATUS(
+	    stream_find(0, (weir_stream)0x123456, &stream), WEIR_EINVAL);
 }
 
 TEST(the_legacy_default_stream_has_two_names_and_no_stream_one)

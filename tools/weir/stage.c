@@ -373,7 +373,7 @@ make_timer(struct timer *timer)
 	return true;
 }
 
-/* What weir has called since `before` was for the stage. */
+/* Calls that weir has made since `before` were for the stage. */
 static void
 own_calls_since(struct stage *stage, const uint64_t *before)
 {
