@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "tools/weir/progress.h"
 #include "tools/weir/snapshot_lives.h"
 #include "tools/weir/snapshot_out.h"
 #include "tools/weir/snapshot_view.h"
@@ -20,6 +21,9 @@ struct writer {
 	int64_t last_us;
 	bool begun; /* something was written: a comma comes first */
 	FILE *out;
+	struct progress progress; /* of the device */
+	uint64_t done;            /* events and lives of blocks */
+	uint64_t all;
 };
 
 /* Times beyond the year 2096 are cut, so that sums fit. */
@@ -60,6 +64,17 @@ begin(struct writer *writer, char phase, int64_t time_us)
 		    since < 0 ? -(since / 1000) : since / 1000,
 		    part < 0 ? -part : part);
 	writer->begun = true;
+}
+
+static void
+count_written(struct writer *writer)
+{
+	char what[32];
+
+	if (++writer->done % PROGRESS_STEPS != 0)
+		return;
+	snprintf(what, sizeof(what), "writing device %" PRIu32, writer->device);
+	progress_part(&writer->progress, what, writer->done, writer->all);
 }
 
 static void
@@ -138,6 +153,7 @@ out_curves(struct writer *writer, uint64_t live)
 		uint8_t action = events->action[event];
 		uint64_t step = segment_step(events, event);
 
+		count_written(writer);
 		reserved += step;
 		if (action == SNAPSHOT_ALLOC)
 			live += events->bytes[event];
@@ -197,9 +213,16 @@ out_device(struct writer *writer, uint32_t *number)
 	for (uint32_t i = 0; i < lives.count; i++)
 		if (lives.items[i].alloc == LIFE_NONE)
 			before += lives.items[i].bytes;
+	writer->done = 0;
+	writer->all = (uint64_t)lives.count +
+	    writer->snapshot->traces[writer->device].count;
+	progress_begin_output(&writer->progress, writer->out);
 	out_curves(writer, before);
-	for (uint32_t i = 0; i < lives.count; i++)
+	for (uint32_t i = 0; i < lives.count; i++) {
 		out_life(writer, &lives.items[i], (*number)++);
+		count_written(writer);
+	}
+	progress_end(&writer->progress);
 	out_annotations(writer);
 	lives_drop(&lives);
 	return true;
