@@ -283,6 +283,23 @@ is_of_one_time(
 	return false;
 }
 
+/* Write a part of a profiler's trace, which may be long. */
+static void
+out_text(const char *text, size_t length, FILE *out)
+{
+	enum { PIECE = 1 << 20 };
+	struct progress progress;
+
+	progress_begin_output(&progress, out);
+	for (size_t done = 0; done < length; done += PIECE) {
+		size_t left = length - done;
+
+		progress_part(&progress, "writing the trace", done, length);
+		fwrite(text + done, 1, left < PIECE ? left : PIECE, out);
+	}
+	progress_end(&progress);
+}
+
 bool
 snapshot_out_chrome(
     const struct snapshot *snapshot, const struct timeline *timeline, FILE *out)
@@ -301,7 +318,7 @@ snapshot_out_chrome(
 	if (timeline != NULL) {
 		if (!is_of_one_time(timeline, first_us, last_us))
 			return false;
-		fwrite(timeline->text, 1, timeline->events_at, out);
+		out_text(timeline->text, timeline->events_at, out);
 	} else {
 		fputs("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [", out);
 	}
@@ -315,7 +332,7 @@ snapshot_out_chrome(
 	}
 	if (writer.begun && !timeline->is_empty)
 		putc(',', out);
-	fwrite(timeline->text + timeline->events_at, 1,
+	out_text(timeline->text + timeline->events_at,
 	    timeline->length - timeline->events_at, out);
 	return good;
 }

@@ -196,7 +196,7 @@ TEST(every_kind_of_program_is_offered_by_every_shell)
 
 	for (int s = 0; s < 3; s++) {
 		struct command_result result = completion(shells[s]);
-		char *words = strstr(result.out, "serve ");
+		char *words = strstr(result.out, "serve pipeline");
 
 		EXPECT_NOT_NULL(words);
 		words[strcspn(words, "\n")] = '\0';

@@ -214,6 +214,29 @@ TEST_TIMEOUT(commands_that_write_much_show_how_far_they_are, 120)
 	free(file);
 }
 
+TEST_TIMEOUT(a_long_trace_of_a_profiler_is_read_with_a_line, 60)
+{
+	char *text = NULL;
+	size_t length;
+	FILE *out = open_memstream(&text, &length);
+	char *trace;
+	char *arguments = NULL;
+
+	EXPECT_NOT_NULL(out);
+	fputs("[{\"ph\": \"X\", \"ts\": 0, \"dur\": 1000000}", out);
+	for (int i = 0; i < 2 * PROGRESS_STEPS; i++)
+		fprintf(out, ", {\"ph\": \"X\", \"ts\": %d}", i);
+	fputs("]", out);
+	EXPECT_EQ(fclose(out), 0);
+	trace = test_file("profile.json", text, length);
+	EXPECT_GT(
+	    asprintf(&arguments, "export -f chrome --join \"%s\"", trace), 0);
+	expect_line(arguments, ">/dev/null", "\r\033[Kreading the trace: ");
+	free(arguments);
+	free(trace);
+	free(text);
+}
+
 TEST(a_pager_is_not_written_over)
 {
 	char *written = written_by("trace", "| cat >/dev/null");
