@@ -128,8 +128,8 @@ cuMemAlloc_v2(CUdeviceptr *out, size_t bytes)
 /* ---- Rows -------------------------------------------------------------- */
 
 /*
- * Rows of pitched memory are a multiple of this, in bytes; 0 if that cannot be
- * told now. The driver tells by the pitch of one short row.
+ * The pitch of memory is a multiple of this number of bytes; 0 if it cannot be
+ * found now. The pitch of one short row shows it.
  */
 static size_t
 row_step(int device)

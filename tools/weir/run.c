@@ -2,9 +2,9 @@
  * weir run: start a program with its GPU memory under weir.
  *
  * The program is not changed: the dynamic linker loads libweir_preload.so
- * before its libraries, and the options reach it through the environment.
- * They are checked here first, because a program cannot be told at its first
- * allocation.
+ * before its libraries, and the options reach it through the environment. They
+ * are checked here first: at its first allocation a program can no longer
+ * report a wrong option.
  *
  * Where a report is asked for the program is a child, and this process waits
  * for its end: a program that a signal ends cannot write its report, so that is
@@ -181,7 +181,8 @@ set_variable(const char *name, const char *value)
 }
 
 /* Where a file is, seen from any folder: the program may change its own before
- * it is written. On the heap; NULL, and a complaint, if that cannot be told. */
+ * it is written. On the heap; NULL, and a complaint, if the folder is
+ * unknown. */
 static char *
 absolute(const char *file)
 {
