@@ -1,7 +1,7 @@
 /*
  * The status of the last failed call of each thread, and its one line of text.
  *
- * Every failure is told where it is found: `return status_set(WEIR_EINVAL,
+ * Every failure is described where it is found: `return status_set(WEIR_EINVAL,
  * "weir_free(%p): not allocated by weir", ptr);` A later failure on the same
  * thread replaces it. The text lives in pages of the thread, mapped at its
  * first failure.

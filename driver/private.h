@@ -7,7 +7,7 @@
 #include "driver/driver.h"
 
 /* Take texts from `driver` from now on. The loader calls it once all entries
- * are found, so that a failing cuInit() is told in the driver's words. */
+ * are found, so that the text of a failing cuInit() is the driver's own. */
 void driver_text_from(const struct driver *driver);
 
 /* Make room for the contexts of `count` devices. WEIR_EHOSTMEM. */

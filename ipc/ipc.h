@@ -230,7 +230,7 @@ struct weir_ipc_import {
 
 /* An import for a device, with its context; nothing is open yet. */
 enum weir_status import_new(int device, struct weir_ipc_import **out);
-/* Undo what has been opened, and free it; the owner is told if asked. */
+/* Undo what has been opened, and free it; send the owner a message if asked. */
 void import_drop(struct weir_ipc_import *import);
 
 /* Open what has been mapped to the import's device, and to peers from then on.

@@ -362,7 +362,8 @@ foreign_tensor(const struct weir_foreign *foreign,
 	struct weir_tensor *tensor;
 	enum weir_status status;
 
-	/* Nobody is told before it is sure that there will be a tensor. */
+	/* Until the tensor exists, the memory stays with the caller on
+	 * failure. */
 	unowned.give = NULL;
 	status = weir_storage_wrap(&unowned, &storage);
 	if (status != WEIR_OK)

@@ -36,7 +36,7 @@ enum weir_status out_close(struct out *out);
 /* Leave nothing of it. */
 void out_abandon(struct out *out);
 
-/* Write out what has been gathered; failures are told by out_close(). */
+/* Write out the buffer; out_close() reports failures. */
 void out_flush(struct out *out);
 
 void out_bytes(struct out *out, const void *bytes, size_t n);

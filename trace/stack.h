@@ -23,8 +23,8 @@ enum { STACK_FRAMES_MAX = 64 };
  * function that called this one, or with `skip` > 0 (at most 16) in one that
  * many calls further out.
  *
- * @return how many there are; 0 where stacks cannot be told, and on a thread
- *         with a stack of 16 KiB or little more
+ * @return their number; 0 where stacks cannot be found, and on a thread with a
+ *         stack of 16 KiB or little more
  *
  * Thread-safe. The first call in a process may load the compiler's unwinder
  * and allocate.
@@ -81,8 +81,8 @@ struct stack_place {
  * compiler has put in line are places of their own, innermost first.
  *
  * Names come from the debug information and the symbols of the object, as far
- * as it has them; an object that is no longer loaded, or that another has
- * taken the place of, cannot be told.
+ * as it has them. There is no name if the object is no longer loaded, or if
+ * another took its place.
  *
  * @return how many of `places` were filled in, at least 1 if n > 0
  *

@@ -142,10 +142,9 @@ point_knows(const struct point *point, uint32_t slot, uint64_t epoch)
 /* ---- what is learnt too late -------------------------------------------- */
 
 /*
- * A stream that waits for a value in memory comes after whoever wrote it, but
- * that is found out only when the value is there, and more may have been put
- * on the stream by then. So such edges are kept apart, and looked at only
- * where a race would be told.
+ * A stream that waits for a value in memory is ordered after the writer, who is
+ * known only when the value is there; by then the stream may have more work. So
+ * such edges are kept apart, and read only where a race would be reported.
  */
 enum { EDGES_KEPT = 64, EDGES_IN_A_ROW = 3 };
 

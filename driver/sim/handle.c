@@ -1,6 +1,6 @@
 /*
- * Handles: numbers that look like pointers and are never looked into, so that
- * a stale or invented one is told from a good one.
+ * Handles: numbers that look like pointers and are never dereferenced, so that
+ * a stale or invented one is recognised.
  *
  *	0x4000_0000_0000 | kind << 42 | generation << 24 | index << 4
  *

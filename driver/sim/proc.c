@@ -150,7 +150,8 @@ name_our_runtime(void)
 
 /*
  * Tables of functions without names. simcuda has none, and so NVIDIA's runtime
- * does not run here (docs/adr/0008). The user is told what does.
+ * does not run here (docs/adr/0008). A message on stderr says which runtime
+ * does.
  */
 static CUresult
 refuse_table(const CUuuid *id)

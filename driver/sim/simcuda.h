@@ -7,8 +7,8 @@
  * on a GPU, where they are missing; tests/support/sim.h does that for all of
  * SIMCUDA_CONTROLS at once.
  *
- * Environment: SIMCUDA_CONF="key:value,key:value", read by cuInit(). A key or
- * value that is wrong is told on stderr and cuInit() gives INVALID_VALUE.
+ * Environment: SIMCUDA_CONF="key:value,key:value", read by cuInit(). cuInit()
+ * reports a wrong key or value on stderr and gives INVALID_VALUE.
  *
  *	memory_mb	16384	memory of each device; mappings are of 2 MiB
  *	devices		1	how many, 1 to 16; 0 makes cuInit() fail

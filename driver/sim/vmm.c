@@ -1,11 +1,11 @@
 /*
  * Virtual memory management: address ranges, memory handles, and mappings.
  *
- * A handle is mapped whole, from its offset 0, into reserved address space,
- * at as many places as wanted, and unmapped whole. Mapping gives no access;
+ * A handle is mapped whole, from its offset 0, into reserved address space, at
+ * as many places as wanted, and unmapped whole. Mapping gives no access;
  * cuMemSetAccess() does, for whole mappings. Memory lives while a handle or a
- * mapping names it. None of these calls waits for the device: unmapping what
- * pending work uses is the program's fault, and is told.
+ * mapping names it. None of these calls waits for the device: unmapping memory
+ * that pending work uses is the program's fault, and is reported.
  */
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -9,7 +9,7 @@
  *
  *	common.hpp      conversions, failures, devices and streams
  *	context.hpp     PyTorch's contexts of events and blocks
- *	shortage.hpp    who else is told, and the exception of a shortage
+ *	shortage.hpp    other observers, and the exception of a shortage
  *	blocks.hpp      allocating and freeing
  *	statistics.hpp  limits, and what there is
  *	pools.hpp       private pools and their checkpoints

@@ -71,7 +71,7 @@ weir_torch_plug_record(void *ptr, weir_stream stream)
 
 /* ---- Pools ------------------------------------------------------------- */
 
-/* Is a stream being captured? False where it cannot be told. */
+/* Is a stream being captured? False if the driver cannot say. */
 static bool
 is_captured(weir_stream stream)
 {

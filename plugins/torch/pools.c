@@ -210,8 +210,8 @@ entry_revive(struct entry *entry)
 	return true;
 }
 
-/* With the lock held: the entry, with one use more. Entries that are over are
- * for the caller to drop. */
+/* With the lock held: the entry, with one use more. The caller drops entries
+ * that have ended. */
 static enum weir_status
 entry_hold(int device, struct weir_torch_id id,
     const struct weir_torch_source *source, struct entry **out,

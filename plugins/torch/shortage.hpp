@@ -1,6 +1,6 @@
 /*
- * Who is told of memory and of its shortage beside the caller: profilers,
- * interpreters, observers; and the exception.
+ * Reports of memory and its shortage to profilers, interpreters and observers,
+ * and the exception that the caller gets.
  */
 #ifndef PLUGINS_TORCH_SHORTAGE_HPP
 #define PLUGINS_TORCH_SHORTAGE_HPP
@@ -18,7 +18,7 @@ namespace weir_torch
 namespace
 {
 
-/* ---- Who else is told -------------------------------------------------- */
+/* ---- Other observers --------------------------------------------------- */
 
 inline void
 trace_allocation(void *ptr)

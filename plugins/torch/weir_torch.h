@@ -212,9 +212,9 @@ WEIR_API enum weir_status weir_torch_tracker_add(
     void (*tracker)(const struct weir_torch_event *event, void *user),
     void *user);
 
-/** Texts of the calling thread's events. The top of the stack of compile
- * contexts is told; NULL and "" end the metadata. WEIR_EHOSTMEM;
- * a pop without a push does nothing. */
+/** Texts of the calling thread's events. Events have the top of the stack of
+ * compile contexts; NULL and "" end the metadata. WEIR_EHOSTMEM; a pop without
+ * a push does nothing. */
 WEIR_API enum weir_status weir_torch_compile_push(const char *name);
 WEIR_API void weir_torch_compile_pop(void);
 WEIR_API enum weir_status weir_torch_metadata_set(const char *text);
@@ -319,8 +319,8 @@ WEIR_API enum weir_status weir_torch_host_release(struct weir_torch_id id);
 
 /*
  * The functions of a pluggable allocator, by which PyTorch's own wrapper calls
- * weir where adapter.cpp cannot be built. A request that fails is told in the
- * log and gives NULL: the wrapper has no other way.
+ * weir where adapter.cpp cannot be built. A failed request is logged and gives
+ * NULL: the wrapper knows no other way.
  */
 WEIR_API void *weir_torch_plug_alloc(
     size_t size, int device, weir_stream stream);

@@ -13,7 +13,7 @@ const { buildModel, AT_END, BEFORE } = await import(join(source, "model.js"));
 const { Sites } = await import(join(source, "sites.js"));
 const { Regions } = await import(join(source, "ranges.js"));
 const { TimeAxis, EventAxis } = await import(join(source, "axis.js"));
-const { figures } = await import(join(source, "summary.js"));
+const { changes, figures } = await import(join(source, "summary.js"));
 const { bytes, duration } = await import(join(source, "format.js"));
 
 function random(seed) {
@@ -42,6 +42,15 @@ test("more than twice as much held as in use is an alarm", () => {
 	    ["2.5 times what is in use", true]);
 	assert.deepEqual([held(200)[2], held(200)[4]],
 	    ["50 % of it in use", false]);
+});
+
+test("what has not changed is said so, and is not zero bytes", () => {
+	const state = (use, held) => ({ use, held });
+	assert.equal(changes("a.pickle", state(5, 9), state(5, 9), { change: 0 }),
+	    "Since a.pickle: as much in use at the end, as much held.");
+	assert.equal(changes("a.pickle", state(5, 9), state(7, 8),
+	    { name: "f", change: 2 }), "Since a.pickle: +2 B in use at the " +
+	    "end, −1 B held; most changed f, +2 B.");
 });
 
 test("a pyramid gives the smallest and largest of any range", () => {

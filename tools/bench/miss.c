@@ -150,8 +150,8 @@ take_pieces(const struct sample *sample)
 	return gpu_wait() ? seconds : -1;
 }
 
-/* With `shared` weir is told to hold little, in handles that are no more than a
- * piece: else it takes some new memory before it makes a stream wait or moves
+/* With `shared` the options let weir hold little, in handles of one piece: by
+ * default it takes some new memory before it makes a stream wait or moves
  * memory together. */
 static bool
 hold_little(const struct bench_case *about)

@@ -67,8 +67,8 @@ stands_in(const struct hook *hook)
 
 /*
  * An entry of the driver is handed out as it is. A newer driver may have other
- * ways to begin a capture: then weir, which is told of captures by its hooks,
- * has to ask.
+ * ways to begin a capture: then the hooks do not see every capture, and weir
+ * asks the driver.
  */
 static void
 note_unknown(const char *name)

@@ -1,16 +1,15 @@
 /*
- * Kernels, copies and fills, handed on to the driver; races.c is told which
- * device addresses they work with. Of a kernel these are its parameters: each
- * aligned word of 8 bytes is taken for an address, and is one if it lies in a
- * block.
+ * Kernels, copies and fills, passed on to the driver. races.c gets the device
+ * addresses that they work with. For a kernel these come from its parameters:
+ * each aligned word of 8 bytes is an address if it lies in a block.
  *
  * Note [Large parameters]
  *
- * A large structure is rarely written as a whole. What was never written has
- * words of an earlier launch, with addresses of blocks that are freed by now,
- * so words of structures above SURE_BYTES say nothing about freed blocks. Those
- * of structures above WRITTEN_BYTES say nothing at all: a table for hundreds of
- * tensors may be filled for three of them.
+ * Programs rarely write all of a large structure. The rest of it has words of
+ * an earlier launch, among them addresses of blocks that are freed by now. So
+ * words of structures above SURE_BYTES are no evidence of a use after a free,
+ * and words of structures above WRITTEN_BYTES are not looked at: a table for
+ * hundreds of tensors may be filled for three of them.
  */
 #include <pthread.h>
 #include <string.h>
@@ -68,8 +67,8 @@ find_question(const char *name)
 	return ask;
 }
 
-/* How many there are; those of a CUkernel, which may stand for a function, are
- * told by another entry. */
+/* The number of parameters. A CUkernel, which may stand for a function, has an
+ * entry of its own for that. */
 static unsigned
 ask_parameters(CUfunction handle, struct parameter parameters[PARAMETERS])
 {

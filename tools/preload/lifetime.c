@@ -1,12 +1,11 @@
 /*
  * Streams and captures that begin and end.
  *
- * weir keeps memory by stream, and must be told before the driver forgets one.
- * Captures are counted because an event
- * over a whole context would break every capture in it. To count right, the
- * streams in which a capture began are remembered: a capture ends with its
- * end call (which may fail and end it all the same), with its stream, or with
- * its context.
+ * weir keeps memory by stream, so it has to know before the driver forgets one.
+ * Captures are counted because an event over a whole context would break every
+ * capture in it. The streams in which a capture began are remembered, so that
+ * the count is right: a capture ends with its end call (even if the call
+ * fails), with its stream, or with its context.
  */
 #include <stdatomic.h>
 
@@ -18,9 +17,9 @@
 
 /* ---- Captures ---------------------------------------------------------- */
 
-/* A stream in which a capture began. A handle is aligned, so that of a
- * thread's default stream can be told apart. No lock: these calls must work
- * in a forked child as they would without us. */
+/* A stream in which a capture began. Handles are aligned, and the value for a
+ * thread's default stream is not. No lock: these calls must work in a forked
+ * child as they would without us. */
 struct origin {
 	_Atomic uintptr_t key; /* 0: unused */
 	_Atomic(CUcontext) context;

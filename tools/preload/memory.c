@@ -196,8 +196,8 @@ ask_row_step(int device, atomic_size_t *known)
 	return atomic_load(known);
 }
 
-/* Rows of pitched memory are a multiple of this, in bytes; 0 if that cannot be
- * told now. */
+/* The pitch of memory is a multiple of this number of bytes; 0 if it cannot be
+ * found now. */
 static size_t
 row_step(int device)
 {

@@ -166,11 +166,12 @@ bool gate_context(int *device);
 bool gate_stream(
     CUstream handle, bool per_thread, int *device, weir_stream *stream);
 
-/* True if work or an allocation on the stream would go into a graph, or if
- * that cannot be told. */
+/* True if work or an allocation on the stream would go into a graph, or if the
+ * driver cannot say. */
 bool gate_capturing(weir_stream stream);
 
-/* The first of these, and the driver's code if it cannot be told. */
+/* Ask the driver whether the stream is being captured; its code if it cannot
+ * say. */
 CUresult gate_ask_capturing(weir_stream stream, bool *capturing);
 
 /* Contexts or streams may have ended: forget what is known of handles. */
@@ -236,9 +237,9 @@ struct held {
 	struct site_block *site;     /* see sites_take() */
 };
 
-/* Before a free: what it is about. LIVE if `ptr` begins an allocation: then
- * memory_let_go() is told what came of the free, and gives the answer, or
- * memory_keep() that there was none. */
+/* Before a free: what `ptr` is. LIVE if it begins an allocation: then the
+ * caller calls memory_let_go() with the result of the free, which gives the
+ * answer, or memory_keep() if there was no free. */
 enum memory_owner memory_hold(CUdeviceptr ptr, struct held *held);
 CUresult memory_let_go(const struct held *held, enum weir_status status);
 void memory_keep(const struct held *held);
@@ -394,7 +395,7 @@ bool count_has_news(void);
 
 /* ---- watch.c: what the program waits for ------------------------------- */
 
-/* Anybody is to be told: by a report, or in the history. */
+/* True if a report or the history wants them. */
 bool watch_wanted(void);
 
 /* A free of plain memory, for which the driver would have waited. */
@@ -462,7 +463,7 @@ void races_stream_gone(CUstream stream);
 struct site_block;
 struct site_list; /* tools/report/report.h */
 
-/* Anybody is to be told. Without it nothing of the following happens. */
+/* True if a report wants the places. If false, the calls below do nothing. */
 bool sites_wanted(void);
 
 /* Remember who has allocated. With no lock held. */

@@ -17,9 +17,9 @@
  * copied results, or the reader relied on the free. Each such free is reported
  * once.
  *
- * A wait of any thread for anything counts, so what is told is rarely wrong,
- * and more may go on than is told. Results that kernels write to the host
- * without a copy are not seen.
+ * A wait of any thread for anything counts, so a report is rarely wrong, and
+ * some faults are not reported. Results that kernels write to the host without
+ * a copy are not seen.
  */
 #include <stdatomic.h>
 

@@ -7,7 +7,7 @@
 
 #include <weir/weir.h>
 
-#include "base/nearest.h"
+#include "tools/weir/guess.h"
 #include "tools/weir/tool.h"
 
 /* In help's order. Exit status: 0 done, 1 the answer is no, 2 usage. */
@@ -84,14 +84,15 @@ commands_find(const char *name)
 int
 commands_unknown(const char *name)
 {
-	const struct command *nearest = &commands[0];
+	struct guess guess;
+	char text[GUESS_TEXT];
 
-	for (size_t i = 1; i < COMMANDS; i++)
-		if (nearest_distance(name, strlen(name), commands[i].name) <
-		    nearest_distance(name, strlen(name), nearest->name))
-			nearest = &commands[i];
-	complain("no command '%s'; did you mean '%s'? 'weir help' lists them",
-	    name, nearest->name);
+	guess_begin(&guess, name);
+	for (size_t i = 0; i < COMMANDS; i++)
+		guess_try(&guess, commands[i].name);
+	guess_text(&guess, text);
+	complain("no command '%s'%s 'weir help' lists them", name,
+	    text[0] != '\0' ? text : ";");
 	return TOOL_USAGE;
 }
 
@@ -123,6 +124,25 @@ is_help_flag(const char *flag)
 	return strcmp(flag, "--help") == 0 || strcmp(flag, "-?") == 0;
 }
 
+/* If not, say what was meant. The arguments behind the program of `weir run`
+ * are the program's. */
+static bool
+flags_are_known(const struct command *command, char **argv)
+{
+	char nearest[GUESS_TEXT];
+	const char *unknown;
+
+	if (command->parser == NULL)
+		return true;
+	unknown = guess_unknown_flag(
+	    command->parser, argv, command->run == cmd_run, nearest);
+	if (unknown == NULL)
+		return true;
+	complain("%s has no flag '%s'%s", command->name, unknown,
+	    nearest[0] != '\0' ? nearest : "; --help lists them");
+	return false;
+}
+
 int
 commands_run(const struct command *command, int argc, char **argv)
 {
@@ -132,6 +152,8 @@ commands_run(const struct command *command, int argc, char **argv)
 	 * arguments of long options. */
 	if (argc > 1 && is_help_flag(argv[1]))
 		setenv("ARGP_HELP_FMT", "no-dup-args-note", 0);
+	if (!flags_are_known(command, argv))
+		return TOOL_USAGE;
 	snprintf(name, sizeof(name), "weir %s", command->name);
 	argv[0] = name;
 	return command->run(argc, argv);

@@ -8,7 +8,9 @@
 
 #include <weir/weir.h>
 
+#include "tools/weir/guess.h"
 #include "tools/weir/tool.h"
+#include "tools/weir/workload.h"
 
 struct choices {
 	const char *shell;
@@ -17,7 +19,9 @@ struct choices {
 static error_t
 take_flag(int key, char *value, struct argp_state *state)
 {
+	static const char *const shells[] = { "bash", "zsh", "fish", NULL };
 	struct choices *choices = state->input;
+	char nearest[GUESS_TEXT];
 
 	switch (key) {
 	case ARGP_KEY_ARG:
@@ -26,7 +30,8 @@ take_flag(int key, char *value, struct argp_state *state)
 		if (strcmp(value, "bash") != 0 && strcmp(value, "zsh") != 0 &&
 		    strcmp(value, "fish") != 0)
 			argp_error(state,
-			    "SHELL is bash, zsh or fish, not '%s'", value);
+			    "SHELL is bash, zsh or fish, not '%s'%s", value,
+			    guess_of(value, shells, nearest));
 		choices->shell = value;
 		return 0;
 	case ARGP_KEY_NO_ARGS:
@@ -61,7 +66,7 @@ static const struct values {
 
 /* Arguments of a command that are not files. */
 static const struct values arguments[] = {
-	{ "generate", "serve pipeline prefetch reduce mixed" },
+	{ "generate", NULL }, /* the kinds */
 	{ "completion", "bash zsh fish" },
 };
 
@@ -94,12 +99,25 @@ has_values(const char *flag)
 	return false;
 }
 
-static const char *
+static void
+out_arguments(const struct values *argument)
+{
+	const struct workload_kind *kind;
+
+	if (argument->words != NULL)
+		fputs(argument->words, stdout);
+	else
+		for (size_t i = 0; (kind = workload_kind_at(i)) != NULL; i++)
+			printf("%s%s", i == 0 ? "" : " ", kind->name);
+}
+
+/* NULL: files. */
+static const struct values *
 arguments_of(const char *command)
 {
 	for (size_t i = 0; i < sizeof(arguments) / sizeof(arguments[0]); i++)
 		if (strcmp(arguments[i].flag, command) == 0)
-			return arguments[i].words;
+			return &arguments[i];
 	return NULL;
 }
 
@@ -177,9 +195,11 @@ bash_values(void)
 	fputs("\tesac\n\tif [[ -z $words && $word != -* ]]; then\n"
 	      "\t\tcase ${COMP_WORDS[1]} in\n",
 	    stdout);
-	for (size_t i = 0; i < sizeof(arguments) / sizeof(arguments[0]); i++)
-		printf("\t\t%s) words='%s' ;;\n", arguments[i].flag,
-		    arguments[i].words);
+	for (size_t i = 0; i < sizeof(arguments) / sizeof(arguments[0]); i++) {
+		printf("\t\t%s) words='", arguments[i].flag);
+		out_arguments(&arguments[i]);
+		fputs("' ;;\n", stdout);
+	}
 	fputs("\t\twatch|ctl) words=$(weir watch 2>/dev/null | "
 	      "awk '{print $1}') ;;\n\t\tesac\n"
 	      "\t\tif [[ ${COMP_WORDS[1]} = ctl && $COMP_CWORD -gt 2 ]]; then\n"
@@ -256,7 +276,7 @@ out_zsh_values(const char *flag)
 static void
 zsh_arguments(const char *command)
 {
-	const char *words = arguments_of(command);
+	const struct values *argument = arguments_of(command);
 
 	if (strcmp(command, "ctl") == 0) {
 		fputs(" \\\n\t\t    '1:process:($(weir watch 2>/dev/null | "
@@ -268,8 +288,10 @@ zsh_arguments(const char *command)
 		fputs(" \\\n\t\t    '*:process:($(weir watch 2>/dev/null | "
 		      "awk \"{print \\$1}\"))' ;;\n",
 		    stdout);
-	} else if (words != NULL) {
-		printf(" \\\n\t\t    '*:word:(%s)' ;;\n", words);
+	} else if (argument != NULL) {
+		fputs(" \\\n\t\t    '*:word:(", stdout);
+		out_arguments(argument);
+		fputs(")' ;;\n", stdout);
 	} else {
 		fputs(" \\\n\t\t    '*:file:_files' ;;\n", stdout);
 	}
@@ -347,10 +369,13 @@ out_fish(const struct command *commands, size_t count)
 		out_quoted(commands[i].help, "\\'");
 		fputs("'\n", stdout);
 	}
-	for (size_t i = 0; i < sizeof(arguments) / sizeof(arguments[0]); i++)
+	for (size_t i = 0; i < sizeof(arguments) / sizeof(arguments[0]); i++) {
 		printf("complete -c weir -f -n '__fish_seen_subcommand_from "
-		       "%s' -a '%s'\n",
-		    arguments[i].flag, arguments[i].words);
+		       "%s' -a '",
+		    arguments[i].flag);
+		out_arguments(&arguments[i]);
+		fputs("'\n", stdout);
+	}
 	fputs("complete -c weir -f -n '__fish_seen_subcommand_from watch ctl' "
 	      "-a "
 	      "'(weir watch 2>/dev/null | awk \"{print \\$1}\")'\n",

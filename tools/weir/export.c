@@ -4,13 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/weir/guess.h"
 #include "tools/weir/snapshot_out.h"
 #include "tools/weir/snapshot_view.h"
 #include "tools/weir/timeline.h"
 
 enum form { FORM_JSON, FORM_CHROME, FORM_FOLDED, FORM_CSV, FORMS };
 
-static const char *const forms[FORMS] = { "json", "chrome", "folded", "csv" };
+static const char *const forms[FORMS + 1] = { "json", "chrome", "folded", "csv",
+	NULL };
 
 struct choices {
 	struct view_args view;
@@ -37,6 +39,7 @@ take_flag(int key, char *value, struct argp_state *state)
 {
 	struct choices *choices = state->input;
 	unsigned form = 0;
+	char nearest[GUESS_TEXT];
 
 	switch (key) {
 	case 'f':
@@ -44,8 +47,9 @@ take_flag(int key, char *value, struct argp_state *state)
 			form++;
 		if (form == FORMS)
 			argp_error(state,
-			    "--format is json, chrome, folded or csv, not '%s'",
-			    value);
+			    "--format is json, chrome, folded or csv, not "
+			    "'%s'%s",
+			    value, guess_of(value, forms, nearest));
 		choices->form = (enum form)form;
 		return 0;
 	case 'o':
@@ -134,6 +138,11 @@ tell(const struct snapshot *snapshot, const struct view_args *args)
 	const struct choices *choices = (const struct choices *)args;
 	FILE *out;
 
+	if (args->json && choices->form != FORM_JSON) {
+		complain("--json goes with --format=json, not with %s",
+		    forms[choices->form]);
+		return TOOL_USAGE;
+	}
 	if (args->device != VIEW_ALL_DEVICES && choices->form != FORM_CSV) {
 		complain("--device goes with --format=csv; other forms hold "
 			 "all devices");

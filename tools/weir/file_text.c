@@ -7,11 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <zlib.h>
 
 #include "base/meta.h"
 #include "tools/weir/file_text.h"
+#include "tools/weir/progress.h"
 #include "tools/weir/snapshot_file.h"
 
 enum {
@@ -62,11 +64,15 @@ buffer_reserve(
 
 /* False: *why says why not. */
 static bool
-read_file(
-    FILE *file, struct buffer *out, struct budget *budget, const char **why)
+read_file(FILE *file, struct buffer *out, struct budget *budget,
+    struct progress *progress, const char **why)
 {
+	struct stat about;
 	size_t got = 1;
+	uint64_t all = 0;
 
+	if (fstat(fileno(file), &about) == 0 && S_ISREG(about.st_mode))
+		all = (uint64_t)about.st_size;
 	while (got > 0) {
 		if (!buffer_reserve(out, budget, why))
 			return false;
@@ -74,6 +80,7 @@ read_file(
 		out->length += got;
 		budget->stored = out->length;
 		budget->decoded = out->length;
+		progress_part(progress, "reading", out->length, all);
 	}
 	if (!ferror(file))
 		return true;
@@ -105,7 +112,7 @@ xz_failure(lzma_ret code)
 /* False: *why says why not. */
 static bool
 decode_xz(const struct buffer *in, struct buffer *out, struct budget *budget,
-    const char **why)
+    struct progress *progress, const char **why)
 {
 	lzma_stream stream = LZMA_STREAM_INIT;
 	bool room = buffer_reserve(out, budget, why);
@@ -126,6 +133,8 @@ decode_xz(const struct buffer *in, struct buffer *out, struct budget *budget,
 		code = lzma_code(&stream, LZMA_FINISH);
 		out->length += CHUNK - stream.avail_out;
 		budget->decoded = out->length;
+		progress_part(progress, "decompressing",
+		    in->length - stream.avail_in, in->length);
 	}
 	lzma_end(&stream);
 	if (room)
@@ -149,7 +158,7 @@ gzip_failure(int code)
 /* A gzip file may be several, one behind the other. False: *why says why. */
 static bool
 decode_gzip(const struct buffer *in, struct buffer *out, struct budget *budget,
-    const char **why)
+    struct progress *progress, const char **why)
 {
 	z_stream stream = { .next_in = (Bytef *)in->text,
 		.avail_in = (uInt)in->length };
@@ -169,6 +178,8 @@ decode_gzip(const struct buffer *in, struct buffer *out, struct budget *budget,
 		code = inflate(&stream, Z_NO_FLUSH);
 		out->length += CHUNK - stream.avail_out;
 		budget->decoded = out->length;
+		progress_part(progress, "decompressing",
+		    in->length - stream.avail_in, in->length);
 		if (code == Z_STREAM_END && stream.avail_in > 0)
 			code = inflateReset(&stream);
 	}
@@ -214,6 +225,7 @@ file_text_read(const char *path, struct budget *budget, char **text,
 	struct buffer *result = &raw;
 	bool is_stdin = strcmp(path, "-") == 0;
 	FILE *file = is_stdin ? stdin : fopen(path, "rb");
+	struct progress progress;
 	const char *failure = NULL;
 	bool done;
 
@@ -221,18 +233,20 @@ file_text_read(const char *path, struct budget *budget, char **text,
 		snprintf(why, why_size, "%s", strerror(errno));
 		return false;
 	}
-	done = read_file(file, &raw, budget, &failure);
+	progress_begin(&progress, PROGRESS_AFTER_MS);
+	done = read_file(file, &raw, budget, &progress, &failure);
 	if (!is_stdin)
 		fclose(file);
 	if (done && is_xz(path, &raw)) {
-		done = decode_xz(&raw, &decoded, budget, &failure);
+		done = decode_xz(&raw, &decoded, budget, &progress, &failure);
 		free(raw.text);
 		result = &decoded;
 	} else if (done && is_gzip(path, &raw)) {
-		done = decode_gzip(&raw, &decoded, budget, &failure);
+		done = decode_gzip(&raw, &decoded, budget, &progress, &failure);
 		free(raw.text);
 		result = &decoded;
 	}
+	progress_end(&progress);
 	if (!done) {
 		snprintf(why, why_size, "%s", failure);
 		free(result->text);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/weir/guess.h"
 #include "tools/weir/tool.h"
 #include "tools/weir/workload.h"
 
@@ -31,14 +32,29 @@ static const struct argp_option flags[] = {
 /* A whole number, or a usage error that names the flag. */
 static uint64_t
 take_number(const struct argp_state *state, const char *flag, const char *value,
-    uint64_t most)
+    uint64_t least, uint64_t most)
 {
 	uint64_t number = 0;
 
-	if (!count_parse(value, most, &number))
-		argp_error(state, "%s is a number up to %ju, not '%s'", flag,
-		    (uintmax_t)most, value);
+	if (!count_parse(value, most, &number) || number < least)
+		argp_error(state, "%s is a number from %ju to %ju, not '%s'",
+		    flag, (uintmax_t)least, (uintmax_t)most, value);
 	return number;
+}
+
+static void
+refuse_kind(const struct argp_state *state, const char *name)
+{
+	const struct workload_kind *kind;
+	struct guess guess;
+	char nearest[GUESS_TEXT];
+
+	guess_begin(&guess, name);
+	for (size_t i = 0; (kind = workload_kind_at(i)) != NULL; i++)
+		guess_try(&guess, kind->name);
+	guess_text(&guess, nearest);
+	argp_error(state, "no KIND '%s'%s", name,
+	    nearest[0] != '\0' ? nearest : "; --help lists them");
 }
 
 static error_t
@@ -48,22 +64,23 @@ take_flag(int key, char *value, struct argp_state *state)
 
 	switch (key) {
 	case 's':
-		choices->seed = take_number(state, "--seed", value, UINT64_MAX);
+		choices->seed =
+		    take_number(state, "--seed", value, 0, UINT64_MAX);
 		return 0;
 	case 'n':
 		choices->events =
-		    take_number(state, "--events", value, EVENTS_MAX);
+		    take_number(state, "--events", value, 1, EVENTS_MAX);
 		return 0;
 	case 'r':
 		choices->repeat =
-		    take_number(state, "--repeat", value, EVENTS_MAX);
+		    take_number(state, "--repeat", value, 0, EVENTS_MAX);
 		return 0;
 	case ARGP_KEY_ARG:
 		if (choices->kind != NULL)
 			argp_error(state, "one KIND at a time");
 		choices->kind = workload_kind(value);
 		if (choices->kind == NULL)
-			argp_error(state, "no KIND '%s'", value);
+			refuse_kind(state, value);
 		return 0;
 	case ARGP_KEY_NO_ARGS:
 		argp_error(state, "no KIND");

@@ -8,6 +8,7 @@
 
 #include <weir/weir.h>
 
+#include "tools/weir/snapshot_view.h"
 #include "tools/weir/tool.h"
 
 struct choices {
@@ -119,9 +120,10 @@ version_text(int version, char *text, size_t size)
 }
 
 static int
-print_json(int count)
+print_info(int count)
 {
-	json_t *object = json_pack("{ss}", "weir", weir_version());
+	json_t *object = json_pack(
+	    "{si ss}", "format_version", JSON_VERSION, "weir", weir_version());
 	json_t *devices = json_array();
 	int status = count > 0 ? TOOL_DONE : TOOL_NO;
 
@@ -229,5 +231,5 @@ cmd_info(int argc, char **argv)
 		return gpu_present() ? TOOL_DONE : TOOL_NO;
 	if (weir_device_count(&count) != WEIR_OK)
 		count = 0;
-	return choices.json ? print_json(count) : print_text(count);
+	return choices.json ? print_info(count) : print_text(count);
 }

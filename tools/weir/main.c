@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/weir/progress.h"
 #include "tools/weir/tool.h"
 
 /* Text that did not reach its reader is a failure. */
@@ -44,6 +45,7 @@ main(int argc, char **argv)
 {
 	const struct command *command;
 
+	progress_start();
 	argp_err_exit_status = TOOL_USAGE;
 	if (!take_flag(&argc, &argv))
 		return TOOL_USAGE;

@@ -8,6 +8,7 @@
 
 #include <weir/weir.h>
 
+#include "tools/weir/snapshot_view.h"
 #include "tools/weir/tool.h"
 
 struct choices {
@@ -15,7 +16,7 @@ struct choices {
 };
 
 static const struct argp_option flags[] = {
-	{ "json", 'j', NULL, 0, "print an array of objects, one an option", 0 },
+	{ "json", 'j', NULL, 0, "print one object", 0 },
 	{ 0 },
 };
 
@@ -55,12 +56,12 @@ source_name(enum weir_option_source source)
 	return "?";
 }
 
-static bool
-print_json(void)
+static json_t *
+options_json(void)
 {
+	json_t *object = json_object();
 	json_t *all = json_array();
 	struct weir_option option;
-	bool printed;
 
 	for (size_t i = 0; weir_option_at(i, &option) == WEIR_OK; i++)
 		json_array_append_new(all,
@@ -69,10 +70,8 @@ print_json(void)
 			source_name(option.source), "type", option.type,
 			"default", option.fallback, "range", option.range,
 			"help", option.help));
-	printed = json_print(all, JSON_INDENT(2), stdout);
-	putchar('\n');
-	json_decref(all);
-	return printed;
+	json_object_set_new(object, "options", all);
+	return object;
 }
 
 /* Two lines an option: the sentences are too long for a column. */
@@ -103,14 +102,10 @@ cmd_options(int argc, char **argv)
 	argp_parse(&argp_options, argc, argv, 0, NULL, &choices);
 	if (weir_option_at(0, &option) != WEIR_OK) {
 		complain("%s", weir_last_error());
-		return TOOL_NO;
+		return TOOL_USAGE;
 	}
-	if (!choices.json) {
-		print_text();
-		return TOOL_DONE;
-	}
-	if (print_json())
-		return TOOL_DONE;
-	complain("cannot print the options: out of memory");
-	return TOOL_NO;
+	if (choices.json)
+		return print_json(options_json());
+	print_text();
+	return TOOL_DONE;
 }

@@ -450,7 +450,7 @@ show_rows(struct progress *progress, const struct player *player, size_t done)
 	if (done % PROGRESS_INTERVAL != 0 || done == 0 ||
 	    player->choices->until_oom || !progress_due(progress))
 		return;
-	progress_show(progress, "playing %s: row %zu of %zu, some %.0f s left",
+	progress_show(progress, "playing %s: row %zu of %zu, about %.0f s left",
 	    trace->name, done, trace->row_count,
 	    (double)progress_taken_ms(progress) / 1000 * (double)left /
 		(double)done);

@@ -9,6 +9,8 @@ enum { EVERY_MS = 200 };
 
 static const char erase[] = "\r\033[K";
 
+static int64_t command_began_ms; /* 0: not yet */
+
 static int64_t
 now_ms(void)
 {
@@ -19,13 +21,27 @@ now_ms(void)
 }
 
 void
+progress_start(void)
+{
+	command_began_ms = now_ms();
+}
+
+void
 progress_begin(struct progress *progress, int64_t wait_ms)
 {
-	int64_t now = now_ms();
-
+	if (command_began_ms == 0)
+		progress_start();
 	*progress = (struct progress){ .shows = isatty(STDERR_FILENO) != 0,
-		.began_ms = now,
-		.next_ms = now + wait_ms };
+		.began_ms = now_ms(),
+		.next_ms = command_began_ms + wait_ms };
+}
+
+void
+progress_begin_output(struct progress *progress, FILE *out)
+{
+	progress_begin(progress, PROGRESS_AFTER_MS);
+	if (isatty(fileno(out)))
+		progress->shows = false;
 }
 
 bool
@@ -65,7 +81,7 @@ progress_part(
 
 	if (done == 0 || done > all || !progress_due(progress))
 		return;
-	progress_show(progress, "%s: %.0f %%, some %.0f s left", what,
+	progress_show(progress, "%s: %.0f %%, about %.0f s left", what,
 	    100 * part,
 	    (double)progress_taken_ms(progress) / 1000 * (1 / part - 1));
 }

@@ -1,18 +1,23 @@
 /*
  * The progress of long work, for a person who waits for it: one line on stderr
- * that is written anew now and then, and is gone when the work is done. Nothing
- * is written if stderr is no terminal.
+ * that is rewritten as the work proceeds and removed when it ends. Nothing is
+ * written if stderr is no terminal.
+ *
+ * A command does its work in parts (it reads, computes, writes), each with a
+ * struct progress. The time before the first line counts from the start of the
+ * command, so that many short parts show a line too.
  */
 #ifndef TOOLS_WEIR_PROGRESS_H
 #define TOOLS_WEIR_PROGRESS_H
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 enum {
-	/* Most work needs less, and shows nothing. */
+	/* Most commands end earlier and show nothing. */
 	PROGRESS_AFTER_MS = 1000,
-	/* How many small steps are done between two calls here. */
+	/* Callers count this many small steps between two calls here. */
 	PROGRESS_STEPS = 4096,
 };
 
@@ -23,22 +28,30 @@ struct progress {
 	int64_t next_ms; /* the next line comes no earlier */
 };
 
-/* Begin; the first line comes after `wait_ms`. */
+/* The command starts now. If nobody calls this, it starts with its first
+ * part. */
+void progress_start(void);
+
+/* Begin a part; its first line comes `wait_ms` after the command's start. */
 void progress_begin(struct progress *progress, int64_t wait_ms);
 
-/* Is it time for a line? At most five times a second. */
+/* Begin a part that writes to `out`. It shows nothing if `out` is a terminal:
+ * the person sees the output itself, which a line would cut. */
+void progress_begin_output(struct progress *progress, FILE *out);
+
+/* True if it is time for a line, at most five times a second. */
 bool progress_due(struct progress *progress);
 
 /* Write the line. */
 void progress_show(struct progress *progress, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* If it is time for a line, write how much of the work is done, and how long
- * the rest will take at that speed: "WHAT: 40 %, some 3 s left". */
+/* If it is time for a line, write which part of the work is done and how long
+ * the rest will take at that speed: "WHAT: 40 %, about 3 s left". */
 void progress_part(
     struct progress *progress, const char *what, uint64_t done, uint64_t all);
 
-/* Milliseconds since the begin. */
+/* Milliseconds since the part began. */
 int64_t progress_taken_ms(const struct progress *progress);
 
 /* Remove the line. Nothing is shown afterwards. */

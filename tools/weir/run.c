@@ -2,9 +2,9 @@
  * weir run: start a program with its GPU memory under weir.
  *
  * The program is not changed: the dynamic linker loads libweir_preload.so
- * before its libraries, and the options reach it through the environment.
- * They are checked here first, because a program cannot be told at its first
- * allocation.
+ * before its libraries, and the options reach it through the environment. They
+ * are checked here first: at its first allocation a program can no longer
+ * report a wrong option.
  *
  * Where a report is asked for the program is a child, and this process waits
  * for its end: a program that a signal ends cannot write its report, so that is
@@ -26,6 +26,7 @@
 #include <weir/weir.h>
 
 #include "tools/report/ledger.h"
+#include "tools/weir/guess.h"
 #include "tools/weir/last_report.h"
 #include "tools/weir/tool.h"
 
@@ -83,6 +84,23 @@ is_count(const char *text)
 	    strspn(text, "0123456789") == strlen(text);
 }
 
+static const char *
+take_level(const char *value, const struct argp_state *state)
+{
+	static const char *const levels[] = { "none", "state", "alloc", "all",
+		NULL };
+	char nearest[GUESS_TEXT];
+
+	if (value == NULL)
+		return "all";
+	for (size_t i = 0; levels[i] != NULL; i++)
+		if (strcmp(value, levels[i]) == 0)
+			return value;
+	argp_error(state, "--history is none, state, alloc or all, not '%s'%s",
+	    value, guess_of(value, levels, nearest));
+	return value;
+}
+
 static error_t
 take_flag(int key, char *value, struct argp_state *state)
 {
@@ -108,7 +126,7 @@ take_flag(int key, char *value, struct argp_state *state)
 		choices->conf = value;
 		return 0;
 	case 'H':
-		choices->history = value != NULL ? value : "all";
+		choices->history = take_level(value, state);
 		return 0;
 	case 'S':
 		choices->snapshot = value;
@@ -163,7 +181,8 @@ set_variable(const char *name, const char *value)
 }
 
 /* Where a file is, seen from any folder: the program may change its own before
- * it is written. On the heap; NULL, and a complaint, if that cannot be told. */
+ * it is written. On the heap; NULL, and a complaint, if the folder is
+ * unknown. */
 static char *
 absolute(const char *file)
 {
@@ -318,13 +337,16 @@ set_torch(const struct choices *choices)
 
 /* Check the options as the program will find them. */
 static bool
-conf_accepted(void)
+conf_accepted(const struct choices *choices)
 {
 	struct weir_option option;
 
 	if (weir_option_at(0, &option) == WEIR_OK)
 		return true;
-	complain("%s", weir_last_error());
+	if (choices->conf != NULL)
+		complain_conf("WEIR_CONF");
+	else
+		complain("%s", weir_last_error());
 	return false;
 }
 
@@ -473,7 +495,7 @@ cmd_run(int argc, char **argv)
 	argp_parse(&argp_run, argc, argv, ARGP_IN_ORDER, NULL, &choices);
 	if (!set_conf(&choices) || !set_start())
 		return TOOL_NO;
-	if (!conf_accepted())
+	if (!conf_accepted(&choices))
 		return TOOL_USAGE;
 	if (!set_report(&choices))
 		return TOOL_NO;

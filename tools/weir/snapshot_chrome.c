@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "tools/weir/progress.h"
 #include "tools/weir/snapshot_lives.h"
 #include "tools/weir/snapshot_out.h"
 #include "tools/weir/snapshot_view.h"
@@ -20,6 +21,9 @@ struct writer {
 	int64_t last_us;
 	bool begun; /* something was written: a comma comes first */
 	FILE *out;
+	struct progress progress; /* of the device */
+	uint64_t done;            /* events and lives of blocks */
+	uint64_t all;
 };
 
 /* Times beyond the year 2096 are cut, so that sums fit. */
@@ -60,6 +64,17 @@ begin(struct writer *writer, char phase, int64_t time_us)
 		    since < 0 ? -(since / 1000) : since / 1000,
 		    part < 0 ? -part : part);
 	writer->begun = true;
+}
+
+static void
+count_written(struct writer *writer)
+{
+	char what[32];
+
+	if (++writer->done % PROGRESS_STEPS != 0)
+		return;
+	snprintf(what, sizeof(what), "writing device %" PRIu32, writer->device);
+	progress_part(&writer->progress, what, writer->done, writer->all);
 }
 
 static void
@@ -138,6 +153,7 @@ out_curves(struct writer *writer, uint64_t live)
 		uint8_t action = events->action[event];
 		uint64_t step = segment_step(events, event);
 
+		count_written(writer);
 		reserved += step;
 		if (action == SNAPSHOT_ALLOC)
 			live += events->bytes[event];
@@ -197,9 +213,16 @@ out_device(struct writer *writer, uint32_t *number)
 	for (uint32_t i = 0; i < lives.count; i++)
 		if (lives.items[i].alloc == LIFE_NONE)
 			before += lives.items[i].bytes;
+	writer->done = 0;
+	writer->all = (uint64_t)lives.count +
+	    writer->snapshot->traces[writer->device].count;
+	progress_begin_output(&writer->progress, writer->out);
 	out_curves(writer, before);
-	for (uint32_t i = 0; i < lives.count; i++)
+	for (uint32_t i = 0; i < lives.count; i++) {
 		out_life(writer, &lives.items[i], (*number)++);
+		count_written(writer);
+	}
+	progress_end(&writer->progress);
 	out_annotations(writer);
 	lives_drop(&lives);
 	return true;
@@ -260,6 +283,23 @@ is_of_one_time(
 	return false;
 }
 
+/* Write a part of a profiler's trace, which may be long. */
+static void
+out_text(const char *text, size_t length, FILE *out)
+{
+	enum { PIECE = 1 << 20 };
+	struct progress progress;
+
+	progress_begin_output(&progress, out);
+	for (size_t done = 0; done < length; done += PIECE) {
+		size_t left = length - done;
+
+		progress_part(&progress, "writing the trace", done, length);
+		fwrite(text + done, 1, left < PIECE ? left : PIECE, out);
+	}
+	progress_end(&progress);
+}
+
 bool
 snapshot_out_chrome(
     const struct snapshot *snapshot, const struct timeline *timeline, FILE *out)
@@ -278,7 +318,7 @@ snapshot_out_chrome(
 	if (timeline != NULL) {
 		if (!is_of_one_time(timeline, first_us, last_us))
 			return false;
-		fwrite(timeline->text, 1, timeline->events_at, out);
+		out_text(timeline->text, timeline->events_at, out);
 	} else {
 		fputs("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [", out);
 	}
@@ -292,7 +332,7 @@ snapshot_out_chrome(
 	}
 	if (writer.begun && !timeline->is_empty)
 		putc(',', out);
-	fwrite(timeline->text + timeline->events_at, 1,
+	out_text(timeline->text + timeline->events_at,
 	    timeline->length - timeline->events_at, out);
 	return good;
 }

@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "tools/weir/progress.h"
 #include "tools/weir/snapshot_lives.h"
 #include "tools/weir/snapshot_moment.h"
 #include "tools/weir/snapshot_out.h"
@@ -148,6 +149,8 @@ static bool
 out_rows(struct writer *writer)
 {
 	const struct snapshot_events *events = &writer->snapshot->events;
+	struct progress progress;
+	bool good = true;
 
 	for (uint32_t i = 0; i < writer->lives->count; i++) {
 		const struct life *life = &writer->lives->items[i];
@@ -156,15 +159,19 @@ out_rows(struct writer *writer)
 		    !out_row(writer, 'a', life))
 			return false;
 	}
-	for (uint32_t i = 0; i < writer->trace.count; i++) {
+	progress_begin_output(&progress, writer->out);
+	for (uint32_t i = 0; good && i < writer->trace.count; i++) {
 		uint32_t event = writer->trace.first + i;
 
+		if (i % PROGRESS_STEPS == 0)
+			progress_part(
+			    &progress, "writing rows", i, writer->trace.count);
 		if (events->time_us[event] > writer->now_us)
 			writer->now_us = events->time_us[event];
-		if (!out_segment(writer, event) || !out_event(writer, event))
-			return false;
+		good = out_segment(writer, event) && out_event(writer, event);
 	}
-	return true;
+	progress_end(&progress);
+	return good;
 }
 
 uint32_t

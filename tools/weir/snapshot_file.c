@@ -20,6 +20,7 @@
 #include "tools/weir/progress.h"
 #include "tools/weir/snapshot_json.h"
 #include "tools/weir/tool.h"
+#include "tools/weir/trace_snapshot.h"
 #include "trace/out.h"
 #include "trace/pickle_read.h"
 
@@ -340,6 +341,8 @@ snapshot_load(const char *path)
 	if (status == WEIR_OK)
 		return snapshot;
 	complain("%s: %s", input.path, weir_last_error());
+	if (trace_is_named(path))
+		complain("'weir view' and 'weir replay' read traces in CSV");
 	return NULL;
 }
 

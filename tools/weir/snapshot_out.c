@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/weir/progress.h"
 #include "tools/weir/snapshot_view.h"
 
 void
@@ -22,6 +23,29 @@ json_text(const char *text, FILE *out)
 
 /* Addresses and streams are signed, as PyTorch has them: readers that know 64
  * bits with a sign only read them all. */
+
+/* The file, and how much of the blocks and events is in it. */
+struct writing {
+	FILE *out;
+	uint64_t done;
+	uint64_t all;
+	struct progress progress;
+};
+
+static void
+begin_writing(struct writing *writing, FILE *out, uint64_t all)
+{
+	*writing = (struct writing){ .out = out, .all = all };
+	progress_begin_output(&writing->progress, out);
+}
+
+static void
+count_written(struct writing *writing)
+{
+	if (++writing->done % PROGRESS_STEPS == 0)
+		progress_part(
+		    &writing->progress, "writing", writing->done, writing->all);
+}
 
 static void
 out_key(const char *key, const char *text, FILE *out)
@@ -77,10 +101,11 @@ out_block(const struct snapshot *snapshot, const struct snapshot_block *block,
 
 static void
 out_segment(const struct snapshot_part *part,
-    const struct snapshot_segment *segment, FILE *out)
+    const struct snapshot_segment *segment, struct writing *writing)
 {
 	const struct snapshot *snapshot = part->snapshot;
 	struct sums sums = { 0 };
+	FILE *out = writing->out;
 
 	sums_add(&sums, snapshot, segment);
 	fprintf(out,
@@ -104,6 +129,7 @@ out_segment(const struct snapshot_part *part,
 			fputs(", ", out);
 		out_block(
 		    snapshot, &snapshot->blocks[segment->first_block + i], out);
+		count_written(writing);
 	}
 	fputs("]}", out);
 }
@@ -144,9 +170,11 @@ out_event(const struct snapshot *snapshot, uint32_t i, FILE *out)
 }
 
 static void
-out_trace(const struct snapshot *snapshot, uint32_t device, FILE *out)
+out_trace(
+    const struct snapshot *snapshot, uint32_t device, struct writing *writing)
 {
 	struct snapshot_trace trace = { 0 };
+	FILE *out = writing->out;
 
 	if (device < snapshot->trace_count)
 		trace = snapshot->traces[device];
@@ -154,6 +182,7 @@ out_trace(const struct snapshot *snapshot, uint32_t device, FILE *out)
 	for (uint32_t i = 0; i < trace.count; i++) {
 		fputs(i == 0 ? "\n    " : ",\n    ", out);
 		out_event(snapshot, trace.first + i, out);
+		count_written(writing);
 	}
 	putc(']', out);
 }
@@ -225,19 +254,22 @@ out_annotations(const struct snapshot_part *part, bool *first, FILE *out)
 
 /* The segments of a part; *first until one has been written. */
 static void
-out_segments(const struct snapshot_part *part, bool *first, FILE *out)
+out_segments(
+    const struct snapshot_part *part, bool *first, struct writing *writing)
 {
 	for (uint32_t i = 0; i < part->snapshot->segment_count; i++) {
-		fputs(*first ? "\n    " : ",\n    ", out);
+		fputs(*first ? "\n    " : ",\n    ", writing->out);
 		*first = false;
-		out_segment(part, &part->snapshot->segments[i], out);
+		out_segment(part, &part->snapshot->segments[i], writing);
 	}
 }
 
 /* Page-locked host memory, where any part has some. */
 static void
-out_host(const struct snapshot_part *parts, size_t count, FILE *out)
+out_host(
+    const struct snapshot_part *parts, size_t count, struct writing *writing)
 {
+	FILE *out = writing->out;
 	bool first = true;
 
 	for (size_t p = 0; p < count; p++) {
@@ -246,22 +278,35 @@ out_host(const struct snapshot_part *parts, size_t count, FILE *out)
 
 		if (first && host.segment_count > 0)
 			fputs(",\n\"host_segments\": [", out);
-		out_segments(&part, &first, out);
+		out_segments(&part, &first, writing);
 	}
 	if (!first)
 		fputs("],\n\"host_traces\": []", out);
 }
 
+static uint64_t
+rows_of(const struct snapshot_part *parts, size_t count)
+{
+	uint64_t rows = 0;
+
+	for (size_t p = 0; p < count; p++)
+		rows += (uint64_t)parts[p].snapshot->block_count +
+		    parts[p].snapshot->events.count;
+	return rows;
+}
+
 void
 snapshot_out_json(const struct snapshot_part *parts, size_t count, FILE *out)
 {
+	struct writing writing;
 	bool first = true;
 
+	begin_writing(&writing, out, rows_of(parts, count));
 	fputs("{\"segments\": [", out);
 	for (size_t p = 0; p < count; p++)
-		out_segments(&parts[p], &first, out);
+		out_segments(&parts[p], &first, &writing);
 	fputs("]", out);
-	out_host(parts, count, out);
+	out_host(parts, count, &writing);
 	fputs(",\n\"device_traces\": [", out);
 	first = true;
 	for (size_t p = 0; p < count; p++)
@@ -270,9 +315,10 @@ snapshot_out_json(const struct snapshot_part *parts, size_t count, FILE *out)
 			if (!first)
 				fputs(",\n  ", out);
 			first = false;
-			out_trace(parts[p].snapshot, d, out);
+			out_trace(parts[p].snapshot, d, &writing);
 		}
 	fputs("],\n", out);
+	progress_end(&writing.progress);
 	out_settings(parts[0].snapshot, out);
 	fputs(",\n\"external_annotations\": [", out);
 	first = true;
@@ -316,8 +362,10 @@ out_folded_stack(const struct snapshot *snapshot, uint32_t stack, FILE *out)
 void
 snapshot_out_folded(const struct snapshot *snapshot, FILE *out)
 {
+	struct writing writing;
 	char stream[VIEW_TEXT];
 
+	begin_writing(&writing, out, snapshot->block_count);
 	for (uint32_t s = 0; s < snapshot->segment_count; s++) {
 		const struct snapshot_segment *segment = &snapshot->segments[s];
 
@@ -334,6 +382,8 @@ snapshot_out_folded(const struct snapshot *snapshot, FILE *out)
 			if (block->state != SNAPSHOT_INACTIVE)
 				out_folded_stack(snapshot, block->stack, out);
 			fprintf(out, " %" PRIu64 "\n", block->bytes);
+			count_written(&writing);
 		}
 	}
+	progress_end(&writing.progress);
 }

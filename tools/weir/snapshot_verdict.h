@@ -2,9 +2,9 @@
  * Why a request found no memory, and what would have served it.
  *
  * The request is judged at its own moment: what happened after it is undone
- * (snapshot_moment.h). All causes that hold are told, the nearest to a remedy
- * first, each with how much it would give and with the setting to copy, in the
- * words of the allocator that made the snapshot.
+ * (snapshot_moment.h). All causes that apply are listed, the easiest to remedy
+ * first, each with the bytes that its remedy gives and the setting to copy, in
+ * the words of the allocator that made the snapshot.
  */
 #ifndef TOOLS_WEIR_SNAPSHOT_VERDICT_H
 #define TOOLS_WEIR_SNAPSHOT_VERDICT_H

@@ -40,9 +40,9 @@ uint64_t stage_now_ns(struct stage *stage);
 void stage_wait_until(struct stage *stage, uint64_t time_ns);
 
 /*
- * Wait for all work of all streams. For how long weir's waits have stalled
- * streams since stage_start(), and by how much they have delayed work, is told
- * by the simulated device; 0 on a GPU.
+ * Wait for all work of all streams. The simulated device reports how long
+ * weir's waits have stalled streams since stage_start(), and by how much they
+ * have delayed work; both are 0 on a GPU.
  */
 bool stage_finish(
     struct stage *stage, uint64_t *stalled_ns, uint64_t *delayed_ns);

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <weir/weir.h>
+
 #include "base/utf8.h"
 #include "tools/weir/tool.h"
 
@@ -44,6 +46,18 @@ complain(const char *format, ...)
 	}
 	put_plain(text);
 	free(text);
+}
+
+void
+complain_conf(const char *origin)
+{
+	const char *why = weir_last_error();
+	size_t length = strlen(origin);
+
+	if (strncmp(why, origin, length) == 0)
+		complain("--conf%s", why + length);
+	else
+		complain("%s", why);
 }
 
 /* ---- JSON -------------------------------------------------------------- */

@@ -14,6 +14,7 @@
 
 #include "tools/weir/file_text.h"
 #include "tools/weir/nsys.h"
+#include "tools/weir/progress.h"
 #include "tools/weir/sqlite_read.h"
 #include "tools/weir/tool.h"
 
@@ -185,17 +186,26 @@ take_event(struct scan *scan, struct timeline *timeline)
 static void
 take_events(struct scan *scan, struct timeline *timeline)
 {
+	struct progress progress;
+	uint64_t count = 0;
+
 	if (!take(scan, '[')) {
 		fail(scan, "its traceEvents is no list");
 		return;
 	}
 	timeline->events_at = (size_t)(scan->at - timeline->text);
 	timeline->is_empty = peek(scan) == ']';
+	progress_begin(&progress, PROGRESS_AFTER_MS);
 	while (scan->why == NULL && !take(scan, ']')) {
+		if (count++ % PROGRESS_STEPS == 0)
+			progress_part(&progress, "reading the trace",
+			    (uint64_t)(scan->at - timeline->text),
+			    timeline->length);
 		take_event(scan, timeline);
 		if (!take(scan, ',') && peek(scan) != ']')
 			fail(scan, "it is cut off between events");
 	}
+	progress_end(&progress);
 }
 
 /* ---- The file ------------------------------------------------------------ */

@@ -81,6 +81,10 @@ TOOL_COMMANDS(TOOL_COMMAND)
  * newlines. */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Complain of weir_last_error(), which a call of weir set that took its options
+ * from --conf: the flag stands in place of `origin`, "WEIR_CONF" for one. */
+void complain_conf(const char *origin);
+
 /* ---- Sizes ----------------------------------------------------------- */
 
 /* Parse "4096", "64K", "20M", "8G", "1T" (powers of 1024; "MiB" and "MB" mean

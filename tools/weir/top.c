@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/weir/guess.h"
 #include "tools/weir/snapshot_holders.h"
 #include "tools/weir/snapshot_lives.h"
 #include "tools/weir/snapshot_view.h"
@@ -28,7 +29,10 @@ static const struct argp_option flags[] = {
 static error_t
 take_flag(int key, char *value, struct argp_state *state)
 {
+	static const char *const words[] = { "stack", "size", "lifetime",
+		NULL };
 	struct choices *choices = state->input;
+	char nearest[GUESS_TEXT];
 
 	switch (key) {
 	case 'b':
@@ -40,7 +44,8 @@ take_flag(int key, char *value, struct argp_state *state)
 			choices->by = BY_LIFETIME;
 		else
 			argp_error(state,
-			    "--by is stack, size or lifetime, not '%s'", value);
+			    "--by is stack, size or lifetime, not '%s'%s",
+			    value, guess_of(value, words, nearest));
 		return 0;
 	case 'n':
 		choices->count = view_count("--count", value, state);

@@ -4,7 +4,11 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "tools/weir/guess.h"
+#include "tools/weir/progress.h"
 #include "tools/weir/snapshot_lives.h"
 #include "tools/weir/snapshot_view.h"
 
@@ -107,28 +111,49 @@ ms_since(const struct snapshot *snapshot, const struct course *course,
 	    (double)(time_us - course->first_us) / 1000;
 }
 
+/* What stands behind the site: how an allocation was served, and what the
+ * driver had free when memory ran out, which an oom event has in place of an
+ * address. "" for others. */
+static const char *
+note_text(const struct snapshot *snapshot, uint32_t i, char text[2 * VIEW_TEXT])
+{
+	const struct snapshot_events *events = &snapshot->events;
+	char served[VIEW_TEXT];
+
+	text[0] = '\0';
+	if (events->action[i] == SNAPSHOT_OOM)
+		snprintf(text, 2 * VIEW_TEXT, "the driver had %s free",
+		    size_text(events->address[i]));
+	else if (events->served_by[i] != 0)
+		snprintf(text, 2 * VIEW_TEXT, "served by: %s",
+		    plain_text(
+			snapshot_text(snapshot, events->served_by[i]), served));
+	return text;
+}
+
 static void
 print_event(const struct snapshot *snapshot, const struct course *course,
     uint32_t i, uint64_t live)
 {
 	const struct snapshot_events *events = &snapshot->events;
 	char action[VIEW_TEXT];
-	char site[VIEW_TEXT];
+	char address[32] = "-";
+	char site[VIEW_TEXT] = "";
 	char stream[VIEW_TEXT];
-	char served[VIEW_TEXT] = "";
+	char note[2 * VIEW_TEXT];
 
 	plain_text(snapshot_action_name(snapshot, events->action[i]), action);
-	if (events->served_by[i] != 0)
-		plain_text(
-		    snapshot_text(snapshot, events->served_by[i]), served);
-	printf("%12.3f  %-14s  %12" PRIx64 "  %12s  %9s  %12s  %s%s%s%s\n",
-	    ms_since(snapshot, course, i), action, events->address[i],
+	if (events->action[i] != SNAPSHOT_OOM)
+		snprintf(
+		    address, sizeof(address), "%" PRIx64, events->address[i]);
+	if (events->stack[i] != 0)
+		site_text(snapshot, events->stack[i], site);
+	note_text(snapshot, i, note);
+	printf("%12.3f  %-14s  %12s  %12s  %9s  %12s  %s%s%s\n",
+	    ms_since(snapshot, course, i), action, address,
 	    size_text(events->bytes[i]), stream_text(events->stream[i], stream),
-	    size_text(live),
-	    events->stack[i] == 0 ? "" :
-				    site_text(snapshot, events->stack[i], site),
-	    events->stack[i] != 0 && served[0] != '\0' ? "; " : "",
-	    served[0] != '\0' ? "served by: " : "", served);
+	    size_text(live), site,
+	    site[0] != '\0' && note[0] != '\0' ? "; " : "", note);
 }
 
 static bool
@@ -142,7 +167,8 @@ print_event_json(const struct snapshot *snapshot, uint32_t i, uint64_t live)
 	put_number(object, "device", events->device[i]);
 	json_object_set_new(object, "action",
 	    json_string(snapshot_action_name(snapshot, events->action[i])));
-	put_number(object, oom ? "device_free" : "address", events->address[i]);
+	put_number(
+	    object, oom ? "device_free_bytes" : "address", events->address[i]);
 	put_number(object, "size_bytes", events->bytes[i]);
 	put_number(object, "stream", events->stream[i]);
 	put_number(object, "time_us", (uint64_t)events->time_us[i]);
@@ -187,48 +213,70 @@ print_heading(const struct snapshot *snapshot, uint32_t device,
 	    "address", "size", "stream", "live", "by");
 }
 
+/* A pipe leads to a pager, whose screen a line of progress would spoil. */
+static void
+begin_progress(struct progress *progress)
+{
+	struct stat about;
+
+	progress_begin_output(progress, stdout);
+	if (fstat(STDOUT_FILENO, &about) != 0 || S_ISFIFO(about.st_mode))
+		progress->shows = false;
+}
+
 static bool
 print_device(const struct snapshot *snapshot, const struct choices *choices,
     uint32_t device)
 {
 	struct snapshot_trace trace = snapshot->traces[device];
+	struct progress progress;
 	struct course course;
 	uint64_t live;
+	bool good = true;
 
 	if (!find_course(snapshot, device, &course))
 		return false;
 	live = course.before;
 	if (!choices->view.json)
 		print_heading(snapshot, device, &course);
-	for (uint32_t i = 0; i < trace.count; i++) {
+	begin_progress(&progress);
+	for (uint32_t i = 0; good && i < trace.count; i++) {
 		uint32_t event = trace.first + i;
 
+		if (i % PROGRESS_STEPS == 0)
+			progress_part(&progress, "writing", i, trace.count);
 		step(snapshot, event, &live);
 		if (trace.count - i > choices->last ||
 		    !is_asked_for(snapshot, choices, event))
 			continue;
-		if (!choices->view.json)
+		if (choices->view.json)
+			good = print_event_json(snapshot, event, live);
+		else
 			print_event(snapshot, &course, event, live);
-		else if (!print_event_json(snapshot, event, live))
-			return false;
-		if (ferror(stdout))
-			return false;
+		good = good && !ferror(stdout);
 	}
-	return true;
+	progress_end(&progress);
+	return good;
 }
 
 static bool
 action_is_known(const struct snapshot *snapshot, const char *action)
 {
-	for (uint32_t i = 0; action != NULL; i++) {
-		if (i == snapshot->action_count) {
-			complain("no event is a '%s'", action);
-			return false;
-		}
-		if (strcmp(action, snapshot_action_name(snapshot, i)) == 0)
-			break;
+	struct guess guess;
+	char nearest[GUESS_TEXT];
+
+	if (action == NULL)
+		return true;
+	guess_begin(&guess, action);
+	for (uint32_t i = 0; i < snapshot->action_count; i++) {
+		const char *name = snapshot_action_name(snapshot, i);
+
+		if (strcmp(action, name) == 0)
+			return true;
+		guess_try(&guess, name);
 	}
-	return true;
+	complain("no event is a '%s'%s", action, guess_text(&guess, nearest));
+	return false;
 }
 
 static int

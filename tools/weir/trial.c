@@ -130,7 +130,7 @@ play_file(const char *path, const struct trial_choices *choices, FILE *out)
 
 	if (choices->conf != NULL &&
 	    weir_options_set(choices->conf) != WEIR_OK) {
-		complain("%s", weir_last_error());
+		complain_conf("weir_options_set");
 		return TOOL_USAGE;
 	}
 	if (!trace_read_device(path, choices->device, &trace, &error)) {
@@ -235,16 +235,17 @@ show_search(
 {
 	int64_t taken = progress_taken_ms(progress);
 	unsigned left = 1;
-	char text[32];
+	char limit[32];
+	char rest[48] = "";
 
 	for (; span > GRANULE; span /= 2)
 		left++;
-	if (done == 0)
-		return;
-	bytes_format(bytes, text, sizeof(text));
-	progress_show(progress,
-	    "fit: limit %s, trial %u of about %u, some %lld s left", text,
-	    done + 1, done + left, (long long)(taken / done * left / 1000));
+	bytes_format(bytes, limit, sizeof(limit));
+	if (done > 0)
+		snprintf(rest, sizeof(rest), ", about %lld s left",
+		    (long long)(taken / done * left / 1000));
+	progress_show(progress, "fit: limit %s, trial %u of about %u%s", limit,
+	    done + 1, done + left, rest);
 }
 
 static int
@@ -284,6 +285,7 @@ trial_fit(const char *path, const struct trial_choices *choices,
 		return TOOL_DONE;
 	progress_begin(&progress, 0);
 	/* The lower end is often the answer. */
+	show_search(&progress, done, low, high - low);
 	status = try_limit(path, choices, low, &fits);
 	done++;
 	if (status == TOOL_DONE && fits)

@@ -207,10 +207,13 @@ list_one(pid_t pid, int fd, void *user)
 
 	(void)fd;
 	watch_program((uint32_t)pid, name);
-	if (listing->json)
-		printf("{\"pid\":%ld}\n", (long)pid);
-	else
+	if (listing->json) {
+		printf("{\"pid\":%ld,\"program\":\"", (long)pid);
+		json_escaped(name, strlen(name), stdout);
+		puts("\"}");
+	} else {
 		printf("%7ld  %s\n", (long)pid, name);
+	}
 	listing->found++;
 }
 

@@ -115,8 +115,8 @@ receive(int fd, void *reply, size_t room)
 	return n < 0 ? 0 : n;
 }
 
-/* Is this a reply that says no? Who is refused is told so before it has asked,
- * as if it had asked for statistics. */
+/* True if the reply refuses. A process that may not ask gets this reply before
+ * it has asked, in the form of one with statistics. */
 static bool
 is_refusal(const struct watch_reply *reply, size_t n)
 {

@@ -311,7 +311,7 @@ write_rows(const struct workload *workload, FILE *out)
 {
 	struct progress progress;
 
-	progress_begin(&progress, PROGRESS_AFTER_MS);
+	progress_begin_output(&progress, out);
 	for (size_t i = 0; i < workload->count; i++) {
 		const struct row *row = &workload->rows[i];
 

@@ -1,13 +1,13 @@
 /*
  * Making traces: a model of a program that allocates, queues work on streams
- * and frees, told as the rows of a trace.
+ * and frees, written as the rows of a trace.
  *
- * The model is a queue for each stream. Work has a duration and begins when the
- * host has queued it, what its stream had before is done, and so is what the
- * stream was told to wait for. The host runs ahead of the device, and waits
- * where that would be more than a few milliseconds, as a program does that
- * queues as fast as it can. A block used on a stream that is not its own has an
- * `r` row at its free, and its `c` row when that use is over.
+ * The model is a queue for each stream. Work has a duration. It begins when the
+ * host has queued it, the earlier work of its stream is done, and so is the
+ * work that the stream waits for. The host queues as fast as it can, and waits
+ * when it is more than a few milliseconds ahead of the device. A block used on
+ * a stream that is not its own has an `r` row at its free, and its `c` row when
+ * that use is over.
  *
  * Threads of the program are hosts, each with a clock of its own; streams and
  * blocks belong to one host. Everything follows from the seed.
@@ -62,9 +62,9 @@ void workload_free(struct workload *workload);
 size_t workload_rows(const struct workload *workload);
 
 /*
- * Write the trace: a comment about it, the header and all rows, in the order
- * of time. False if memory was lacking, now or while it was made; what cannot
- * be written is told by ferror().
+ * Write the trace: a comment about it, the header and all rows, in the order of
+ * time. False if memory was lacking, now or while it was made; ferror() reports
+ * a failed write.
  */
 bool workload_write(struct workload *workload, const char *name, FILE *out);
 

@@ -9,6 +9,7 @@
 #include "tests/support/command.h"
 #include "tests/support/test.h"
 #include "tools/weir/tool.h"
+#include "tools/weir/workload.h"
 
 static struct command_result
 completion(const char *shell)
@@ -186,6 +187,23 @@ TEST(bash_completes_values_of_flags_and_keys_of_options)
 	expect_offer("weir generate", "--ev", "--events\n");
 	expect_offer("weir ctl 4711", "option.decay", "option.decay_ms\n");
 	expect_offer("weir ctl 4711 set", "his", "history.level\n");
+}
+
+TEST(every_kind_of_program_is_offered_by_every_shell)
+{
+	static const char *const shells[] = { "bash", "zsh", "fish" };
+	const struct workload_kind *kind;
+
+	for (int s = 0; s < 3; s++) {
+		struct command_result result = completion(shells[s]);
+		char *words = strstr(result.out, "serve pipeline");
+
+		EXPECT_NOT_NULL(words);
+		words[strcspn(words, "\n")] = '\0';
+		for (size_t i = 0; (kind = workload_kind_at(i)) != NULL; i++)
+			EXPECT_STR_HAS(words, kind->name);
+		command_free(&result);
+	}
 }
 
 TEST(zsh_and_fish_have_the_values_too)

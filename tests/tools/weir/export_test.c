@@ -539,3 +539,15 @@ TEST(a_file_is_replaced_when_the_new_one_is_complete)
 	result = ask(0, "check", path, NULL, NULL);
 	command_free(&result);
 }
+
+TEST(json_of_another_format_is_refused)
+{
+	struct command_result result =
+	    command_weir("export", "--json", "--format=csv", train(), NULL);
+
+	EXPECT_EQ(result.status, 2);
+	EXPECT_STR_EQ(result.out, "");
+	EXPECT_STR_HAS(
+	    result.err, "--json goes with --format=json, not with csv");
+	command_free(&result);
+}

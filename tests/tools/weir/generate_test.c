@@ -320,7 +320,10 @@ TEST(more_events_give_a_longer_trace)
 TEST(wrong_words_are_usage_errors_that_name_them)
 {
 	static const char *const wrong[][3] = {
-		{ "serv", NULL, "'serv'" },
+		{ "serv", NULL, "no KIND 'serv'; did you mean 'serve'?" },
+		{ "dance", NULL, "no KIND 'dance'; --help lists them" },
+		{ "serve", "--events=0",
+		    "--events is a number from 1 to 100000000, not '0'" },
 		{ "serve", "reduce", "one KIND at a time" },
 		{ "serve", "--seed=one", "'one'" },
 		{ "serve", "--seed=-1", "'-1'" },
@@ -355,13 +358,15 @@ TEST(help_names_every_kind)
 	command_free(&result);
 }
 
-/* Whoever reads the rows is slow, so that writing takes more than a second. */
+/* Whoever reads the rows stops after the first ones, so that writing takes more
+ * than a second. */
 TEST(a_person_who_waits_sees_how_far_it_is)
 {
 	char *weir = test_build("bin/weir");
 	char *text = command_on_terminal((const char *const[]){ "sh", "-c",
-	    "\"$0\" generate serve | (sleep 1.2; cat >/dev/null)", weir,
-	    NULL });
+	    "\"$0\" generate serve | "
+	    "(head -c 100; sleep 1.2; cat) >/dev/null",
+	    weir, NULL });
 
 	EXPECT_STR_HAS(text, "\r\033[Kwriting rows: ");
 	EXPECT_STR_HAS(text, " s left");

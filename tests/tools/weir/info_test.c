@@ -19,6 +19,8 @@ info_json(void)
 
 	EXPECT_EQ(result.status, 0);
 	EXPECT_NOT_NULL(json);
+	EXPECT_EQ(
+	    json_integer_value(json_object_get(json, "format_version")), 1);
 	command_free(&result);
 	return json;
 }

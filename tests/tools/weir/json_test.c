@@ -9,7 +9,7 @@
 #include "tests/tools/weir/answer.h"
 #include "tests/tools/weir/stepped.h"
 
-/* A file of the source tree, whole. */
+/* docs/json.md, whole. */
 static char *
 manual(void)
 {
@@ -29,6 +29,29 @@ manual(void)
 	return text;
 }
 
+/* What docs/json.md says of a command: what holds for all of them, and the
+ * command's row. The caller frees it. */
+static char *
+manual_of(const char *command)
+{
+	char *text = manual();
+	char *table = strstr(text, "\n| command |");
+	char *both = NULL;
+	char head[32];
+	char *row;
+
+	EXPECT_NOT_NULL(table);
+	snprintf(head, sizeof(head), "\n| `%s` |", command);
+	row = strstr(table, head);
+	if (row == NULL)
+		FAIL("docs/json.md has no row for %s", command);
+	EXPECT_GT(asprintf(&both, "%.*s%.*s", (int)(table - text), text,
+		      (int)strcspn(row + 1, "\n"), row + 1),
+	    0);
+	free(text);
+	return both;
+}
+
 /* Names that come from files and drivers are no keys of ours. */
 static bool
 holds_names(const char *key)
@@ -38,7 +61,7 @@ holds_names(const char *key)
 }
 
 static void
-expect_keys(const json_t *json, const char *text)
+expect_keys(const char *command, const json_t *json, const char *text)
 {
 	const char *key;
 	json_t *value;
@@ -49,14 +72,39 @@ expect_keys(const json_t *json, const char *text)
 	{
 		snprintf(quoted, sizeof(quoted), "`%s`", key);
 		if (strstr(text, quoted) == NULL)
-			FAIL("docs/json.md lacks %s", quoted);
+			FAIL("docs/json.md lacks %s of %s", quoted, command);
 		if (!holds_names(key))
-			expect_keys(value, text);
+			expect_keys(command, value, text);
 	}
 	json_array_foreach(json, i, value)
 	{
-		expect_keys(value, text);
+		expect_keys(command, value, text);
 	}
+}
+
+/* Each object that a command printed, one after the other. */
+static void
+expect_output(const char *command, const char *out, bool has_version)
+{
+	char *text = manual_of(command);
+	size_t count = 0;
+	json_error_t error;
+	json_t *json;
+
+	while (*out != '\0') {
+		json = json_loads(out, JSON_DISABLE_EOF_CHECK, &error);
+		if (json == NULL)
+			FAIL("%s: %s", command, error.text);
+		if (has_version)
+			EXPECT_EQ(number_at(json, "format_version"), 1);
+		expect_keys(command, json, text);
+		json_decref(json);
+		out += error.position;
+		out += strspn(out, "\n");
+		count++;
+	}
+	EXPECT_GT(count, 0);
+	free(text);
 }
 
 TEST(every_key_is_in_the_manual_and_objects_have_a_version)
@@ -69,86 +117,82 @@ TEST(every_key_is_in_the_manual_and_objects_have_a_version)
 		{ "top", 0, false }, { "oom", 0, false }, { "leaks", 1, false },
 		{ "frag", 0, false }, { "check", 0, false },
 		{ "trace", 0, true }, { "replay", 0, true } };
-	char *text = manual();
 
 	for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++) {
 		struct command_result result =
 		    command_weir(commands[i].command, "--json", train(), NULL);
-		json_t *json;
 
 		EXPECT_EQ(result.status, commands[i].status);
-		if (commands[i].lines)
-			*strchr(result.out, '\n') = '\0';
-		json = json_loads(result.out, 0, NULL);
-		EXPECT_NOT_NULL(json);
-		if (!commands[i].lines)
-			EXPECT_EQ(number_at(json, "format_version"), 1);
-		expect_keys(json, text);
-		json_decref(json);
+		expect_output(
+		    commands[i].command, result.out, !commands[i].lines);
 		command_free(&result);
 	}
-	free(text);
 }
 
 TEST(what_only_a_flag_prints_is_in_the_manual_too)
 {
-	char *text = manual();
-	struct command_result result =
-	    command_weir("replay", "--json", "--explain", train(), NULL);
-	json_t *json;
+	static const char *const flags[][2] = { { "replay", "--explain" },
+		{ "replay", "--fit" }, { "replay", "--touch" },
+		{ "replay", "--limit=80M" }, { "replay", "--conf=tcache:0" },
+		{ "show", "--blocks" }, { "top", "--by=size" },
+		{ "top", "--by=lifetime" }, { "oom", "--size=1G" } };
 
-	*strchr(result.out, '\n') = '\0'; /* the first device */
-	json = json_loads(result.out, 0, NULL);
-	EXPECT_NOT_NULL(json_object_get(json, "served"));
-	expect_keys(json, text);
-	json_decref(json);
-	command_free(&result);
-	free(text);
+	for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++) {
+		struct command_result result = command_weir(
+		    flags[i][0], "--json", flags[i][1], train(), NULL);
+
+		EXPECT_EQ(result.status, 0);
+		expect_output(flags[i][0], result.out,
+		    strcmp(flags[i][0], "replay") != 0);
+		command_free(&result);
+	}
 }
 
 TEST(two_snapshots_are_in_the_manual_too)
 {
 	static const char *const commands[] = { "diff", "merge" };
-	char *text = manual();
 
 	for (size_t i = 0; i < 2; i++) {
 		struct command_result result = command_weir(commands[i],
 		    "--json", snapshot_data("segments.pickle"), train(), NULL);
-		json_t *json = json_loads(result.out, 0, NULL);
 
-		EXPECT_NOT_NULL(json);
-		EXPECT_EQ(number_at(json, "format_version"), 1);
-		expect_keys(json, text);
-		json_decref(json);
+		expect_output(commands[i], result.out, true);
 		command_free(&result);
 	}
-	free(text);
+}
+
+TEST(what_needs_no_snapshot_is_in_the_manual_too)
+{
+	static const char *const commands[] = { "options", "info" };
+
+	for (size_t i = 0; i < 2; i++) {
+		struct command_result result =
+		    command_weir(commands[i], "--json", NULL);
+
+		EXPECT_EQ(result.status, 0);
+		expect_output(commands[i], result.out, true);
+		command_free(&result);
+	}
 }
 
 TEST(what_a_running_program_says_is_in_the_manual)
 {
-	char *text = manual();
 	struct command_result result;
 	struct program program;
 	char pid[32];
-	json_t *json;
 
 	runtime_folder();
 	program = program_start("--watch");
 	program_step(&program, 'a', 0);
 	snprintf(pid, sizeof(pid), "%ld", (long)program.pid);
 	result = command_weir("watch", "--json", "--once", pid, NULL);
-	json = json_loads(result.out, 0, NULL);
-	EXPECT_NOT_NULL(json);
-	expect_keys(json, text);
-	json_decref(json);
+	expect_output("watch", result.out, false);
+	command_free(&result);
+	result = command_weir("watch", "--json", NULL);
+	expect_output("watch", result.out, false);
 	command_free(&result);
 	result = command_weir("ctl", "--json", pid, "limit", NULL);
-	json = json_loads(result.out, 0, NULL);
-	EXPECT_EQ(number_at(json, "format_version"), 1);
-	expect_keys(json, text);
-	json_decref(json);
+	expect_output("ctl", result.out, true);
 	command_free(&result);
 	EXPECT_EQ(program_finish(&program), 0);
-	free(text);
 }

@@ -121,6 +121,96 @@ TEST(help_of_an_unknown_command_gets_the_nearest_one)
 	command_free(&result);
 }
 
+TEST(a_command_that_nothing_is_near_to_gets_no_guess)
+{
+	struct command_result result = command_weir("--jsn", NULL);
+
+	EXPECT_EQ(result.status, 2);
+	EXPECT_STR_EQ(
+	    result.err, "weir: no command '--jsn'; 'weir help' lists them\n");
+	command_free(&result);
+}
+
+TEST(an_unknown_flag_gets_the_nearest_one)
+{
+	static const char *const wrong[][3] = {
+		{ "top", "--jsno",
+		    "top has no flag '--jsno'; did you mean "
+		    "'--json'?" },
+		{ "generate", "--evnts=3",
+		    "generate has no flag '--evnts=3'; did you mean "
+		    "'--events'?" },
+		{ "info", "--hepl",
+		    "info has no flag '--hepl'; did you mean '--help'?" },
+		{ "ctl", "--colour",
+		    "ctl has no flag '--colour'; --help lists them" },
+	};
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		struct command_result result =
+		    command_weir(wrong[i][0], wrong[i][1], "x", NULL);
+
+		EXPECT_EQ(result.status, 2);
+		EXPECT_STR_EQ(result.out, "");
+		EXPECT_STR_HAS(result.err, wrong[i][2]);
+		command_free(&result);
+	}
+}
+
+TEST(a_value_and_a_program_s_arguments_are_no_flags)
+{
+	struct command_result result =
+	    command_weir("run", "-q", "--sim", "echo", "--jsno", NULL);
+
+	EXPECT_STR_EQ(result.out, "--jsno\n");
+	command_free(&result);
+	result = command_weir("top", "--by", "--jsno", "x", NULL);
+	EXPECT_STR_HAS(result.err, "not '--jsno'");
+	command_free(&result);
+	result = command_weir("top", "-jb", "--jsno", "x", NULL);
+	EXPECT_STR_HAS(result.err, "not '--jsno'");
+	command_free(&result);
+}
+
+TEST(a_wrong_word_of_a_flag_gets_the_nearest_one)
+{
+	static const char *const wrong[][3] = {
+		{ "top", "--by=stak", "not 'stak'; did you mean 'stack'?" },
+		{ "export", "--format=crome",
+		    "not 'crome'; did you mean 'chrome'?" },
+		{ "completion", "bsh", "not 'bsh'; did you mean 'bash'?" },
+		{ "run", "--history=sate",
+		    "not 'sate'; did you mean 'state'?" },
+	};
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		struct command_result result =
+		    command_weir(wrong[i][0], wrong[i][1], NULL);
+
+		EXPECT_EQ(result.status, 2);
+		EXPECT_STR_HAS(result.err, wrong[i][2]);
+		command_free(&result);
+	}
+}
+
+TEST(a_wrong_conf_is_named_by_its_flag)
+{
+	struct command_result result =
+	    command_weir("run", "--sim", "--conf=prefr:memory", "echo", NULL);
+
+	EXPECT_EQ(result.status, 2);
+	EXPECT_STR_HAS(result.err,
+	    "weir: --conf: unknown option 'prefr'; did "
+	    "you mean 'prefer'?");
+	command_free(&result);
+	result = command_weir("replay", "--conf=hande_mb:2", "x.csv", NULL);
+	EXPECT_EQ(result.status, 2);
+	EXPECT_STR_HAS(result.err,
+	    "weir: --conf: unknown option 'hande_mb'; "
+	    "did you mean 'handle_mb'?");
+	command_free(&result);
+}
+
 TEST(a_very_long_command_is_just_unknown)
 {
 	struct command_result result = command_weir(

@@ -1,5 +1,6 @@
 /*
- * The line of progress: on a terminal only, and gone at the end.
+ * The line of progress: on a terminal only, and gone at the end; and the
+ * commands that show it.
  */
 #include "tools/weir/progress.h"
 
@@ -9,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/support/command.h"
 #include "tests/support/test.h"
 
 /* Send stderr to a terminal; the end that reads it. */
@@ -63,7 +65,7 @@ TEST(a_part_says_how_much_is_done_and_how_long_the_rest_takes)
 	while (strstr(text, "left") == NULL)
 		length += (size_t)read(
 		    terminal, text + length, sizeof(text) - 1 - length);
-	EXPECT_STR_EQ(text, "\r\033[Kreading: 25 %, some 0 s left");
+	EXPECT_STR_EQ(text, "\r\033[Kreading: 25 %, about 0 s left");
 	progress_end(&progress);
 }
 
@@ -90,4 +92,155 @@ TEST(nothing_is_shown_where_nobody_looks)
 	progress_show(&progress, "row");
 	EXPECT(!progress.shown);
 	progress_end(&progress);
+}
+
+TEST(short_parts_of_long_work_show_a_line_too)
+{
+	struct progress first;
+	struct progress second;
+
+	(void)stderr_to_terminal();
+	progress_start();
+	progress_begin(&first, PROGRESS_AFTER_MS);
+	progress_end(&first);
+	progress_begin(&second, PROGRESS_AFTER_MS);
+	EXPECT_EQ(second.next_ms, first.next_ms);
+}
+
+TEST(a_line_does_not_cut_output_on_the_terminal)
+{
+	int terminal = stderr_to_terminal();
+	FILE *screen = fdopen(dup(STDERR_FILENO), "w");
+	FILE *file = tmpfile();
+	struct progress progress;
+
+	EXPECT_NOT_NULL(screen);
+	EXPECT_NOT_NULL(file);
+	progress_begin_output(&progress, screen);
+	EXPECT(!progress.shows);
+	progress_begin_output(&progress, file);
+	EXPECT(progress.shows);
+	fclose(file);
+	fclose(screen);
+	close(terminal);
+}
+
+/* ---- Commands ---------------------------------------------------------- */
+
+/* A snapshot of enough blocks and events for a line; the caller frees it. */
+static char *
+large_snapshot(size_t *length)
+{
+	enum { ROWS = 3 * PROGRESS_STEPS };
+	char *text = NULL;
+	FILE *out = open_memstream(&text, length);
+
+	EXPECT_NOT_NULL(out);
+	fprintf(out,
+	    "{\"segments\": [{\"device\": 0, \"address\": 0, "
+	    "\"total_size\": %d, \"stream\": 0, \"segment_type\": "
+	    "\"large\", \"blocks\": [",
+	    ROWS * 512);
+	for (int i = 0; i < ROWS; i++)
+		fprintf(out,
+		    "%s{\"address\": %d, \"size\": 512, \"requested_size\": "
+		    "512, \"state\": \"active_allocated\"}",
+		    i == 0 ? "" : ", ", i * 512);
+	fputs("]}], \"device_traces\": [[", out);
+	for (int i = 0; i < ROWS; i++)
+		fprintf(out,
+		    "%s{\"action\": \"alloc\", \"addr\": %d, \"size\": 512, "
+		    "\"stream\": 0, \"time_us\": %d}",
+		    i == 0 ? "" : ", ", i * 512, i + 1);
+	fputs("]]}", out);
+	EXPECT_EQ(fclose(out), 0);
+	return text;
+}
+
+/* What `weir ARGUMENTS SNAPSHOT >out` writes to a terminal, if the snapshot
+ * comes through a pipe more than a second after the command opened it. */
+static char *
+written_by(const char *arguments, const char *out)
+{
+	static const char script[] =
+	    "rm -f \"$2\" && mkfifo \"$2\" && "
+	    "{ (exec >\"$2\"; sleep 1.2; exec cat \"$1\") & } && "
+	    "eval \"\\\"$0\\\" $3 \\\"$2\\\" $4\" && wait && rm \"$2\"";
+	char *weir = test_build("bin/weir");
+	size_t length;
+	char *text = large_snapshot(&length);
+	char *snapshot = test_file("large.json", text, length);
+	char *pipe = test_file("pipe", "", 0);
+	char *written = command_on_terminal((const char *const[]){
+	    "sh", "-c", script, weir, snapshot, pipe, arguments, out, NULL });
+
+	free(pipe);
+	free(snapshot);
+	free(text);
+	free(weir);
+	return written;
+}
+
+/* The line is there, and gone at the end. */
+static void
+expect_line(const char *arguments, const char *out, const char *line)
+{
+	char *written = written_by(arguments, out);
+
+	EXPECT_STR_HAS(written, line);
+	EXPECT_STR_HAS(written, "%, about ");
+	EXPECT_STR_EQ(
+	    written + strlen(written) - strlen("\r\033[K"), "\r\033[K");
+	free(written);
+}
+
+TEST_TIMEOUT(commands_that_write_much_show_how_far_they_are, 120)
+{
+	char *file = test_file("out", "", 0);
+	char *out = NULL;
+	char *merge = NULL;
+
+	EXPECT_GT(asprintf(&out, ">\"%s\"", file), 0);
+	EXPECT_GT(asprintf(&merge, "merge -o \"%s\" \"$1\"", file), 0);
+	expect_line("trace", out, "\r\033[Kwriting: ");
+	expect_line("trace --json", out, "\r\033[Kwriting: ");
+	expect_line("export -f json", out, "\r\033[Kwriting: ");
+	expect_line("export -f chrome", out, "\r\033[Kwriting device 0: ");
+	expect_line("export -f folded", out, "\r\033[Kwriting: ");
+	expect_line("export -f csv", out, "\r\033[Kwriting rows: ");
+	expect_line(merge, ">/dev/null", "\r\033[Kwriting: ");
+	free(merge);
+	free(out);
+	free(file);
+}
+
+TEST_TIMEOUT(a_long_trace_of_a_profiler_is_read_with_a_line, 60)
+{
+	char *text = NULL;
+	size_t length;
+	FILE *out = open_memstream(&text, &length);
+	char *trace;
+	char *arguments = NULL;
+
+	EXPECT_NOT_NULL(out);
+	fputs("[{\"ph\": \"X\", \"ts\": 0, \"dur\": 1000000}", out);
+	for (int i = 0; i < 2 * PROGRESS_STEPS; i++)
+		fprintf(out, ", {\"ph\": \"X\", \"ts\": %d}", i);
+	fputs("]", out);
+	EXPECT_EQ(fclose(out), 0);
+	trace = test_file("profile.json", text, length);
+	EXPECT_GT(
+	    asprintf(&arguments, "export -f chrome --join \"%s\"", trace), 0);
+	expect_line(arguments, ">/dev/null", "\r\033[Kreading the trace: ");
+	free(arguments);
+	free(trace);
+	free(text);
+}
+
+TEST(a_pager_is_not_written_over)
+{
+	char *written = written_by("trace", "| cat >/dev/null");
+
+	EXPECT_NULL(strstr(written, "writing"));
+	free(written);
 }

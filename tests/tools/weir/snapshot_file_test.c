@@ -49,6 +49,14 @@ TEST(files_that_are_no_snapshot_are_told_what_they_are)
 	    "opcode GLOBAL at offset 2 would import an object");
 }
 
+TEST(a_trace_in_csv_is_told_where_it_is_read)
+{
+	static const char rows[] = "action,addr,size,stream,time_us\n";
+
+	expect_refused("oom", written("trace.csv", rows, sizeof(rows) - 1),
+	    "'weir view' and 'weir replay' read traces in CSV");
+}
+
 TEST(a_file_that_is_not_there_is_named)
 {
 	expect_refused(

@@ -55,7 +55,7 @@ TEST(what_is_live_at_the_end_is_what_was_asked_for)
 
 	EXPECT_EQ(count_lines(result.out), 1);
 	EXPECT_STR_EQ(text_at(last, "action"), "oom");
-	EXPECT_EQ(number_at(last, "device_free"), 24 << 20);
+	EXPECT_EQ(number_at(last, "device_free_bytes"), 24 << 20);
 	/* 700,000 bytes of the requested are freed and pending. */
 	EXPECT_EQ(number_at(last, "live_bytes"), 68860488 - 700000);
 	json_decref(last);
@@ -71,7 +71,12 @@ TEST(one_kind_of_event_can_be_asked_for)
 	command_free(&result);
 	result = command_weir("trace", "--action", "party", train(), NULL);
 	EXPECT_EQ(result.status, 1);
-	EXPECT_STR_HAS(result.err, "no event is a 'party'");
+	EXPECT_STR_HAS(result.err, "no event is a 'party'\n");
+	command_free(&result);
+	result = command_weir("trace", "--action", "aloc", train(), NULL);
+	EXPECT_EQ(result.status, 1);
+	EXPECT_STR_HAS(
+	    result.err, "no event is a 'aloc'; did you mean 'alloc'?");
 	command_free(&result);
 }
 
@@ -82,7 +87,9 @@ TEST(the_text_begins_with_the_peak)
 	expect_begin(result.out,
 	    "device 0: 116 events in 1.150 ms; at most 74.67 MiB were asked "
 	    "for and not freed, after 1.070 ms; 0 bytes before the trace\n");
-	EXPECT_STR_HAS(result.out, "1.150  oom                  1800000");
+	EXPECT_STR_HAS(result.out, "1.150  oom                        -");
+	EXPECT_STR_HAS(
+	    result.out, "forward (model.py:15); the driver had 24.00 MiB free");
 	EXPECT_STR_HAS(result.out, "device 1: 2 events");
 	command_free(&result);
 }

@@ -511,6 +511,7 @@ TEST(run_refuses_what_cannot_be_told_to_the_program)
 	result =
 	    command_weir("run", "--sim", "--history=much", "--", "true", NULL);
 	EXPECT_EQ(result.status, 2);
-	EXPECT_STR_HAS(result.err, "option history: 'much'");
+	EXPECT_STR_HAS(
+	    result.err, "--history is none, state, alloc or all, not 'much'");
 	command_free(&result);
 }

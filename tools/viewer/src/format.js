@@ -11,6 +11,11 @@ export function bytes(n) {
 	return `${n < 0 ? "−" : ""}${value.toFixed(digits)} ${UNITS[unit]}`;
 }
 
+/* "+3.00 MiB", "−3.00 MiB", "0 B" */
+export function signed(n) {
+	return n > 0 ? `+${bytes(n)}` : bytes(n);
+}
+
 const grouped = new Intl.NumberFormat("en-US");
 
 export function count(n) {

@@ -10,7 +10,7 @@ import { colour, MODES } from "./colours.js";
 import { css, readTheme } from "./theme.js";
 import { h, fill, swatch } from "./dom.js";
 import { bytes, count, percent, plural } from "./format.js";
-import { figures, sentences } from "./summary.js";
+import { changes, figures, sentences } from "./summary.js";
 import { search, keepOnly, next } from "./search.js";
 import { Timeline } from "./timeline.js";
 import { Minimap } from "./minimap.js";
@@ -20,7 +20,7 @@ import { AddressMap } from "./views/map.js";
 import { Streams } from "./views/streams.js";
 import { Flame } from "./views/flame.js";
 import { Events } from "./views/events.js";
-import { Compare, signed } from "./views/compare.js";
+import { Compare } from "./views/compare.js";
 
 const KEYS = [
 	["← →", "move along the trace"],
@@ -326,12 +326,7 @@ class App {
 	/* The result of the comparison in a sentence. */
 	sinceBefore() {
 		const { before, after, rows } = this.views.compare.found();
-		const [most] = rows;
-		const change = after.use - before.use;
-		return `Since ${this.snap.before.title}: ${signed(change)} in use at ` +
-			`the end, ${signed(after.held - before.held)} held` +
-			(most?.change ? `; most changed ${most.name}, ` +
-			`${signed(most.change)}.` : ".");
+		return changes(this.snap.before.title, before, after, rows[0]);
 	}
 
 	/* Why the last request failed, as `weir oom` says it. */

@@ -3,8 +3,7 @@
  * pointer, or selected.
  */
 import { h, fill, swatch } from "./dom.js";
-import { bytes, count, duration, fileName, plural } from "./format.js";
-import { signed } from "./views/compare.js";
+import { bytes, count, duration, fileName, plural, signed } from "./format.js";
 import { BEFORE, AT_END, BROKEN } from "./model.js";
 
 export class Panel {

@@ -2,7 +2,8 @@
  * The snapshot in words, for somebody who sees one for the first
  * time, and the figures behind them.
  */
-import { bytes, count, duration, percent, plural, frameLabel } from "./format.js";
+import { bytes, count, duration, percent, plural, signed,
+	frameLabel } from "./format.js";
 import { argmax } from "./series.js";
 
 /* The call site that holds most at the peak, and how much. */
@@ -60,6 +61,15 @@ export function figures(model, times) {
 			"Requests that could not be served."],
 	];
 	return tiles;
+}
+
+/* What has changed since the snapshot `title`, in a sentence; `most` is the call
+ * site that changed most, if there is one. */
+export function changes(title, before, after, most) {
+	const by = (n) => n === 0 ? "as much" : signed(n);
+	return `Since ${title}: ${by(after.use - before.use)} in use at the ` +
+		`end, ${by(after.held - before.held)} held` + (most?.change ?
+		`; most changed ${most.name}, ${signed(most.change)}.` : ".");
 }
 
 /* Sentences. */

@@ -2,15 +2,10 @@
  * Changes since another snapshot, a row for each call site.
  */
 import { h, fill } from "../dom.js";
-import { bytes, count, percent, plural } from "../format.js";
+import { bytes, count, percent, plural, signed } from "../format.js";
 import { compare } from "../compare.js";
 
 const MOST = 300; /* rows that a reader may look through */
-
-/* "+3.00 MiB", "−3.00 MiB", "0 B" */
-export function signed(n) {
-	return n > 0 ? `+${bytes(n)}` : bytes(n);
-}
 
 export class Compare {
 	constructor(app) {

@@ -1,0 +1,45 @@
+/*
+ * The word that a person meant: complaints about an unknown command, flag or
+ * value name the nearest one that there is.
+ */
+#ifndef TOOLS_WEIR_GUESS_H
+#define TOOLS_WEIR_GUESS_H
+
+#include <argp.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { GUESS_TEXT = 128 };
+
+struct guess {
+	const char *word;
+	const char *nearest; /* or NULL */
+	size_t distance;
+};
+
+/* Begin with the unknown word. */
+void guess_begin(struct guess *guess, const char *word);
+
+/* Try a word that there is; it must outlive the guess. */
+void guess_try(struct guess *guess, const char *word);
+
+/* "; did you mean 'view'?" if at most half of the unknown word's letters
+ * differ, in upper or lower case; "" otherwise. Returns `text`. */
+const char *guess_text(const struct guess *guess, char text[GUESS_TEXT]);
+
+/* guess_text() of the nearest of some words, which end with NULL. */
+const char *guess_of(
+    const char *word, const char *const words[], char text[GUESS_TEXT]);
+
+/*
+ * Look for a long flag that the parser does not have, in the command line of
+ * argv[0], before the parser does.
+ *
+ * @param in_order  the first argument that is no flag ends the flags
+ * @return the argument, with the nearest flag in `text` ("" if none is near);
+ *         or NULL if all are known
+ */
+const char *guess_unknown_flag(const struct argp *parser, char **argv,
+    bool in_order, char text[GUESS_TEXT]);
+
+#endif
