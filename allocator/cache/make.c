@@ -293,7 +293,7 @@ has_news(const struct arena *arena)
 		const struct cache *cache = own_of(l);
 		/* The counts of another arena's are under its lock. */
 		if (cache->arena == arena && counts_has_news(cache) &&
-		    is_own(cache, arena))
+		    is_counting(cache))
 			return true;
 	}
 	return false;
