@@ -245,6 +245,13 @@ last_of(const struct use_queue *queue)
 	return CONTAINER_OF(queue->uses.prev, struct use, link);
 }
 
+/* Is it dear to record an event on the queue's stream? */
+static bool
+is_dear(const struct use_queue *queue)
+{
+	return queue->stream->handle == WEIR_STREAM_ANY;
+}
+
 /* Record one event for all uses of a queue that have none; there are some. The
  * queue's context has been entered. False if the driver refuses now. */
 static bool
@@ -253,7 +260,8 @@ record(struct use_queue *queue)
 	struct use *last = last_of(queue);
 
 	last->tick = order_tick();
-	last->ns = driver_time_ns();
+	if (!is_dear(queue))
+		last->ns = driver_time_ns();
 	if (stream_mark(queue->stream, &last->event) != WEIR_OK)
 		return false;
 	if (queue->first == NULL)
@@ -292,13 +300,6 @@ carrier_of(struct use *use)
 	if (carrier == NULL && mark(use->queue))
 		carrier = carrier_from(use->queue, &use->link);
 	return carrier;
-}
-
-/* Is it dear to record an event on the queue's stream? */
-static bool
-is_dear(const struct use_queue *queue)
-{
-	return queue->stream->handle == WEIR_STREAM_ANY;
 }
 
 /* Have enough uses come together for an event? */
@@ -438,7 +439,9 @@ enqueue(struct use *use, size_t bytes)
 
 	if (use->capture != 0)
 		place(use);
-	use->at = stream_worked_at(queue->stream);
+	uint64_t worked_at = atomic_load_explicit(
+	    &queue->stream->worked_at, memory_order_acquire);
+	use->at = worked_at != 0 ? worked_at : order_now() + 1;
 	list_push_back(&queue->uses, &use->link);
 	queue->fresh++;
 	queue->fresh_bytes += bytes;
@@ -578,7 +581,9 @@ ask(struct waiting *waiting, struct use_queue *queue, struct look look,
 		struct list *behind = use->link.next;
 		if (event_met(queue->stream->context, use->event)) {
 			stream_met(queue->stream, use->tick);
-			stream_took(queue->stream, driver_time_ns() - use->ns);
+			if (!is_dear(queue))
+				stream_took(
+				    queue->stream, driver_time_ns() - use->ns);
 			moved += settle_until(waiting, queue, use, done);
 			if (look.once)
 				break;
@@ -770,7 +775,7 @@ use_times(const struct use *use, uint64_t *ns, uint64_t *oldest_ns)
 {
 	const struct use *carrier = carrier_from(use->queue, &use->link);
 
-	if (carrier == NULL)
+	if (carrier == NULL || is_dear(use->queue))
 		return false;
 	*ns = carrier->ns;
 	*oldest_ns = use->queue->first->ns;

@@ -206,7 +206,8 @@ bool use_is_ordered(const struct pending *pending, const struct stream *later);
 bool use_is_before(const struct use *use, const struct stream *later);
 
 /* The times at which the event that tells of an unmet use was recorded, and the
- * oldest open event of its stream; false: no event tells of it yet. */
+ * oldest open event of its stream; false: no event tells of it yet, or the use
+ * is of all streams, whose times are not kept. */
 bool use_times(const struct use *use, uint64_t *ns, uint64_t *oldest_ns);
 
 /* Does an event tell of an unmet use? If not, none has been recorded yet. */

@@ -14,12 +14,19 @@
 
 #include "allocator/cache/own.h"
 
+/* Is a cache in use, and counts? */
+static inline bool
+is_counting(const struct cache *cache)
+{
+	return cache->keeps && tcache_is_alive(cache);
+}
+
 /* Is it one of the calling thread's, through ->own_link, that is in use and
  * counts? */
 static inline bool
 is_own(const struct cache *cache, const struct arena *arena)
 {
-	return cache->arena == arena && cache->keeps && tcache_is_alive(cache);
+	return cache->arena == arena && is_counting(cache);
 }
 
 /* Frees since the last report: the mallocs, less what the room has fallen by.
@@ -42,8 +49,9 @@ counts_give_room(struct cache *cache, struct sums room)
 static inline bool
 counts_has_news(const struct cache *cache)
 {
-	return cache->brought || cache->out.count != 0 ||
-	    cache->room.count != cache->room_given.count;
+	/* Without a branch for each, since mostly there is nothing. */
+	return (cache->brought | cache->out.count |
+		   (cache->room.count ^ cache->room_given.count)) != 0;
 }
 
 /* Report the counts of a cache. True if it has allocated anything: the caller

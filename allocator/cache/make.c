@@ -291,7 +291,9 @@ has_news(const struct arena *arena)
 
 	for (struct list *l = own->next; l != own; l = l->next) {
 		const struct cache *cache = own_of(l);
-		if (counts_has_news(cache) && is_own(cache, arena))
+		/* The counts of another arena's are under its lock. */
+		if (cache->arena == arena && counts_has_news(cache) &&
+		    is_counting(cache))
 			return true;
 	}
 	return false;

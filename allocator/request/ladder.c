@@ -83,7 +83,6 @@ request_init(struct request *r, struct pools *pools,
 	r->kind = arena_kind(pools->arena, rounded);
 	r->need = rounded;
 	r->got = NULL;
-	r->got_own = false;
 }
 
 /* ---- Mapping ----------------------------------------------------------- */
@@ -424,6 +423,13 @@ grow_exactly(struct request *r)
 	return grow(r, GROW_EXACT);
 }
 
+/* Memory of no stream is its own pool, which has been searched. */
+static bool
+is_of_stream(const struct request *r)
+{
+	return r->pools != r->pools->arena->any_pools;
+}
+
 /* A step that does not serve the request returns WEIR_OK or WEIR_ENOMEM. */
 struct step {
 	const char *name;
@@ -434,7 +440,7 @@ struct step {
 
 /* Note [Reclaim ladder], whose numbers are here. */
 static const struct step ladder[] = {
-	{ "1: complete memory", SERVED_ready, NULL, search_any },
+	{ "1: complete memory", SERVED_ready, is_of_stream, search_any },
 	{ "2: complete memory of the size", SERVED_ready, is_plain,
 	    take_complete },
 	{ "1: usable memory", SERVED_ready, NULL, search_usable },

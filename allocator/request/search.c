@@ -21,8 +21,6 @@ void
 search_begin(struct request *r)
 {
 	view_begin(&r->view, r->pools);
-	r->prices = (struct wait_prices){ 0 };
-	r->late_ns = 0;
 	r->follows = 0;
 	r->followed_until = 0;
 }

@@ -19,6 +19,8 @@
 #include "allocator/memory/block.h"
 #include "allocator/memory/lookup.h"
 #include "allocator/private/arenas.h"
+#include <weir/host.h>
+
 #include "tests/support/device.h"
 
 /* Blocks in the state, of a stream. */
@@ -1474,4 +1476,39 @@ TEST(of_two_frees_at_once_one_is_refused_while_the_history_is_on)
 {
 	EXPECT_OK(weir_history_start(NULL));
 	EXPECT_EQ(race_frees(), 0);
+}
+
+/* ---- Arenas besides ----------------------------------------------------- */
+
+static atomic_bool trimming;
+
+static void *
+trim_device(void *unused)
+{
+	(void)unused;
+	while (atomic_load(&trimming))
+		EXPECT_OK(weir_trim(0, 0, NULL));
+	return NULL;
+}
+
+/* A thread has caches of the device and of host memory. Another thread empties
+ * those of the device, with the device's lock, while this one is in host memory
+ * with another lock. ThreadSanitizer tells if it looks at the others. */
+TEST(caches_of_another_arena_are_left_alone)
+{
+	pthread_t thread;
+
+	atomic_store(&trimming, true);
+	give(take(4096, NULL));
+	EXPECT_EQ(pthread_create(&thread, NULL, trim_device, NULL), 0);
+	for (int i = 0; i < 300; i++) {
+		void *host = weir_host_malloc(40 * MIB);
+
+		EXPECT_NOT_NULL(host);
+		give(take(4096, NULL));
+		EXPECT_OK(weir_host_free(host));
+	}
+	atomic_store(&trimming, false);
+	pthread_join(thread, NULL);
+	expect_healthy();
 }
