@@ -217,8 +217,10 @@ take_line(struct tutorial *t, const char *line, size_t length,
 	if (begun || strncmp(text, "$ ", 2) == 0) {
 		size_t n = strlen(command);
 
-		snprintf(command + n, LINE_MAX_BYTES - n, "%s%s",
-		    begun ? " " : "", begun ? text : text + 2);
+		EXPECT_LT(n + strlen(text) + 1, LINE_MAX_BYTES);
+		if (begun)
+			command[n++] = ' ';
+		strcpy(command + n, begun ? text : text + 2);
 		if (goes_on)
 			return;
 		run_command(t, command);
