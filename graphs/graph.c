@@ -1,7 +1,6 @@
 /*
- * <weir/graph.h>: graphs. What a graph holds from the beginning of a capture on
- * (a pool, which it keeps, and a route) it gives up in one place, drop_graph(),
- * which works from every state.
+ * <weir/graph.h>: graphs. From the beginning of a capture a graph holds a pool,
+ * which it keeps, and a route; drop_graph() releases both, in every state.
  */
 #include <weir/graph.h>
 

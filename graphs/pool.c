@@ -1,7 +1,7 @@
 /*
- * <weir/graph.h>: pools. A pool is a number and a hold on an arena; what has
- * been dropped by all stays in the registry while its arena has memory, so that
- * it can be found again by its number.
+ * <weir/graph.h>: pools. A pool is a number and a hold on an arena. A pool
+ * without holders stays in the registry while its arena has memory, so that its
+ * number finds it again.
  */
 #include "graphs/pool.h"
 

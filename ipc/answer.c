@@ -1,22 +1,21 @@
 /*
- * The thread that answers those who open this process's memory.
+ * The thread that answers processes which open this process's memory.
  *
  * Note [Peers]
  *
- * A peer is a process that has connected. The system says who it is, and it
- * must be of this user. What it has opened it holds until it closes it, or
- * until it has ended: of that its pidfd tells, which is ready only when the
- * process's descriptors, and so its work on devices, are gone. That the
- * connection is closed tells less: a process that runs on may still use the
- * memory, so its holds stay.
+ * A peer is a process that has connected. The system says which process it is,
+ * and it must belong to this user. A peer holds the memory that it has opened
+ * until it closes it or ends. Its pidfd shows the end, and is ready only when
+ * the process's descriptors, and so its work on devices, are gone. A closed
+ * connection is no such sign: the process may go on and use the memory, so its
+ * holds stay.
  *
- * Nothing waits for a peer. Sockets do not block; a request of another form, or
- * a reply that does not fit into the socket, ends the connection. There is room
- * for PEERS of them, and what a peer holds is a list of the exports that there
- * are.
+ * Nothing waits for a peer. Sockets do not block; a malformed request, or a
+ * reply that does not fit into the socket, ends the connection. There are at
+ * most PEERS peers, and the holds of a peer are a list of existing exports.
  *
- * A fork leaves the thread behind, so the child closes the sockets: nobody
- * would answer there. At exit the thread is asked to end and waited for.
+ * A forked child has no such thread, so it closes the sockets. At exit the
+ * thread is asked to end, and exit waits for it.
  */
 #include <errno.h>
 #include <poll.h>

@@ -1,11 +1,11 @@
 /*
- * Connections to the owners of memory: one for each owner, shared by all that
- * is open of it, closed with the last.
+ * Connections to the owners of memory: one for each owner, shared by all its
+ * open exports and closed with the last.
  *
- * An owner is asked one thing at a time. What it answers is checked before it
- * is used; after an answer of another form, or none in time, the connection is
- * given up: what is open of that owner stays open, and counts with it until
- * this process ends.
+ * An owner gets one request at a time, and its reply is checked before it is
+ * used. After a malformed reply, or none in time, the connection is given up:
+ * the owner's open exports stay open, and count as held until this process
+ * ends.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -1,13 +1,13 @@
 /*
- * The history: the latest events of each arena in a ring, and what the calls
- * that cause them bring along: thread, stack, texts.
+ * The history: the latest events of each arena in a ring, with the thread,
+ * stack and texts of the calls that cause them.
  *
- * A ring belongs to an arena and is under its lock. Events are put there where
- * what they tell of is done, before the lock is left: the order of a ring is
- * the order of what happened (invariant I-14).
+ * A ring belongs to an arena and is guarded by the arena's lock. An event is
+ * written under the lock that its change was made under, so the order of a ring
+ * is the order of the changes (invariant I-14).
  *
- * A stack is taken before the lock, since that may take long or call Python. It
- * waits in the thread's own record of its call until the events are emitted.
+ * A stack is taken before the lock, since that may take long or call Python.
+ * The thread's own record of its call keeps it until the events are emitted.
  */
 #ifndef TRACE_HISTORY_H
 #define TRACE_HISTORY_H

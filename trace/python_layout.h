@@ -2,12 +2,12 @@
  * The frames of a thread that does not hold Python's lock, read from the
  * interpreter's own structs, as profilers read them.
  *
- * Nobody but the thread itself changes its frames, and frames keep their code:
- * so the thread may read them without the lock, but may not count a reference
- * or call anything that does. The structs differ between versions; those of
- * CPython 3.9 to 3.13 are known. What is read first is read so that a wrong
- * address is an error and no fault, and every code and text is checked to be
- * one; if any is not, nothing is read any more.
+ * Only the thread itself changes its frames, and frames keep their code. So the
+ * thread may read them without the lock, but must not count a reference or call
+ * a function that does. The structs differ between versions; those of CPython
+ * 3.9 to 3.13 are known. The first reads of a structure go through the kernel,
+ * so that a wrong address is an error and no fault, and every code object and
+ * text is checked; if one is wrong, reading stops for good.
  */
 #ifndef TRACE_PYTHON_LAYOUT_H
 #define TRACE_PYTHON_LAYOUT_H

@@ -3,12 +3,12 @@
  *
  * A reader (trace/pickle_read.h, the tools' one of JSON) makes values: numbers,
  * strings, and containers that it fills. A container that is put into another
- * is complete: from then on it is what its keys or its items say, a frame, an
- * event, a block, a list of segments; it takes no more room than that, and
- * cannot change. So what a file says is never in memory as a tree of objects,
- * and nothing here recurses.
+ * is complete. From then on it is a row of the snapshot, a frame, an event, a
+ * block or a list of segments, as its keys or items say; it takes the room of
+ * that row and cannot change. So the file is never in memory as a tree of
+ * objects, and nothing here recurses.
  *
- * The keys of a dict say what it is: "action" makes it an event, "blocks" a
+ * The keys of a dict decide its kind: "action" makes it an event, "blocks" a
  * segment, "state" a block, "filename" a frame, "stage" an annotation,
  * "segments" the snapshot. Unknown keys are ignored, except in the snapshot
  * itself, where they become settings.

@@ -1,7 +1,7 @@
 /*
- * Bytes that are read once, forwards: from memory, or through a function, in
- * pieces. What is asked for lies in one piece; no length that the input tells
- * is believed before the bytes are there.
+ * Bytes that are read once, forwards, from memory or through a function that
+ * gives them in pieces. A reader gets the bytes that it asks for in one piece.
+ * A length in the input is not trusted before that many bytes have arrived.
  */
 #ifndef TRACE_SOURCE_H
 #define TRACE_SOURCE_H

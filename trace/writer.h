@@ -1,14 +1,14 @@
 /*
  * Dictionaries, lists, numbers and texts, as Python's pickle or as JSON.
  *
- * Values are written in order, each once, and nothing is kept: what is written
- * may be as long as it likes. In a dictionary a value follows its key; a list
- * takes any number.
+ * Values are written in order, each once, and none is kept, so the output may
+ * have any length. In a dictionary a value follows its key; a list takes any
+ * number.
  *
  * The pickle is of protocol 4 and uses the few codes that the viewer in the
- * browser knows: no classes, no calls, lists in batches of 1,000. What comes
- * again (keys, words, stacks) is written once and named by a number, its memo.
- * JSON has no such thing and repeats it.
+ * browser knows: no classes, no calls, lists in batches of 1,000. Keys, words
+ * and stacks that come again are written once and then named by a number, their
+ * memo. JSON has no memos and repeats them.
  */
 #ifndef TRACE_WRITER_H
 #define TRACE_WRITER_H

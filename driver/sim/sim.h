@@ -2,21 +2,21 @@
  * simcuda inside.
  *
  * Glossary. A *context* owns streams and memory of one device. A *stream* is a
- * queue; what is put on it is an *operation* (struct op) with a duration. A
- * *point* is a position in a stream: what had been put on it by then. A *mark*
- * is a point whose time may not be known yet. *Physical memory* (struct phys)
- * is an extent of a device's file; a *range* (struct range) is a piece of
+ * queue of *operations* (struct op), each with a duration. A *point* is a
+ * position in a stream, behind the operations that were queued by then. A
+ * *mark* is a point whose time may not be known yet. *Physical memory* (struct
+ * phys) is an extent of a device's file; a *range* (struct range) is a piece of
  * address space where memory is: a mapping of physical memory, or host memory.
  *
  * Two orders are kept apart, and the difference is the point of it all:
  * - *time*: when an operation ends, known as soon as it is put on a stream,
  *   since durations are fixed and nothing put later can change it (time.c);
- * - *happens-before*: what the program made sure of by streams, events and
- *   waits (clock.c). Two operations that touch the same byte must be ordered
- *   by the program; that time orders them is luck (race.c).
+ * - *happens-before*: the order that the program has made by streams, events
+ *   and waits (clock.c). The program must order two operations that touch the
+ *   same byte; if only their times are in order, that is luck (race.c).
  *
- * One lock, taken by gate_enter() and given back by gate_leave(), guards
- * everything below. Where the host has no memory left the process ends with a
+ * One lock guards everything below; gate_enter() acquires it and gate_leave()
+ * releases it. Where the host has no memory left the process ends with a
  * message: this is a tool for tests.
  */
 #ifndef DRIVER_SIM_SIM_H

@@ -1,6 +1,6 @@
 /*
- * simcuda's controls: what a test does to the simulated device, and reads
- * from it, beyond the driver's own calls.
+ * simcuda's controls: calls by which a test changes the simulated device and
+ * reads its state, beside the driver's own.
  *
  * libcuda.so.1 of simcuda exports these beside the driver's symbols. A test
  * finds them with dlsym() on the driver library, so that the same program runs
@@ -11,7 +11,7 @@
  * reports a wrong key or value on stderr and gives INVALID_VALUE.
  *
  *	memory_mb	16384	memory of each device; mappings are of 2 MiB
- *	devices		1	how many, 1 to 16; 0 makes cuInit() fail
+ *	devices		1	number of devices, to 16; 0: cuInit() fails
  *	version		13000	what cuDriverGetVersion() says
  *	call_ns		100	virtual time each call takes
  *	launch_ns	3000	from a call to the start of its operation
@@ -24,12 +24,12 @@
  *	abort		0	1: abort() at the first violation
  *	verbose		0	1: print violations on stderr, and calls that
  *				are not simulated
- *	processes	0	how many other processes NVML lists
- *	process_mb	512	and what each of them holds
+ *	processes	0	number of other processes that NVML lists
+ *	process_mb	512	memory that each of them holds
  *	hold_ns		0	as hold_events(seed, hold_ns) from the start
- *	seed		1	of what is random
- *	fail_every	0	of the calls that fail_any() counts every so
- *				manieth gives OUT_OF_MEMORY; 0: none
+ *	seed		1	seed of all random choices
+ *	fail_every	0	N: every Nth call that fail_any() counts gives
+ *				OUT_OF_MEMORY; 0: none
  *
  * Each call of the driver's API is there. Those that are not simulated fail
  * with CUDA_ERROR_NOT_SUPPORTED; unsimulated.h lists them.

@@ -1,9 +1,9 @@
 /*
- * The doors: which question about the driver is answered with a hook.
+ * Which questions about the driver are answered with a hook.
  *
- * The real resolver is always asked first. What it does not have stays
- * missing, and what it has is replaced only if it is the driver's own and of a
- * form this library knows.
+ * The real resolver is always asked first. An entry that it lacks stays
+ * missing, and an entry that it has is replaced only if it is the driver's own
+ * and of a form that this library knows.
  */
 #include <dlfcn.h>
 #include <stdatomic.h>

@@ -22,7 +22,7 @@
  * taken for unchanged only if the driver gives the same address for both. */
 enum { HOOK_KNOWN_VERSION = 13000 };
 
-/* Which meaning of stream 0 an entry has, for those that have two forms. */
+/* The meaning of stream 0 for an entry that has two forms. */
 enum hook_streams { HOOK_BOTH, HOOK_LEGACY, HOOK_PER_THREAD };
 
 /*
@@ -324,7 +324,7 @@ enum hook_id {
 	HOOK_CHECK_FIRST = HOOK_cuLaunchKernel
 };
 
-/* The hooks, and the types of what is behind them. */
+/* The hooks, and the types of the functions behind them. */
 #define HOOK_DECLARE(name, base, version, streams, params)                     \
 	typedef CUresult name##_function params;                               \
 	WEIR_API CUresult name params;

@@ -2,9 +2,9 @@
  * Page-locked host memory: cuMemHostAlloc(), cuMemAllocHost() and
  * cuMemFreeHost().
  *
- * weir has it from cuMemHostAlloc() with the flags that the program asks for,
- * so what the driver says of it (flags, device pointers) is true. The program
- * does not say what uses it: a freed block waits for all work that had been
+ * weir allocates it by cuMemHostAlloc() with the program's flags, so the
+ * driver's answers about it (flags, device pointers) are right. The program
+ * does not say which streams use it: a freed block waits for all work that was
  * submitted before, as memory of no stream does, and cuMemFreeHost() itself
  * waits as Note [What a free waits for] says of cuMemFree().
  */

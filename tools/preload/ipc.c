@@ -1,13 +1,13 @@
 /*
  * Memory that other processes open by a handle of 64 bytes.
  *
- * The driver's handles are for its own allocations, and an allocation of weir
- * is a part of one. Where it is the first part the driver's handle is the
- * right one. For any other part weir gives a ticket (ipc/record.h): its record
- * holds the driver's handle and where the part lies. A process that runs under
- * weir too reads the record, opens what the driver's handle stands for, and
- * tells its program the address of the part; for another process it is a handle
- * that is not valid.
+ * A handle of the driver stands for a whole allocation of the driver, and an
+ * allocation of weir is a part of one. If it is the first part, the driver's
+ * handle is right. For any other part weir makes a ticket (ipc/record.h), whose
+ * record holds the driver's handle and the place of the part. A process that
+ * runs under weir too reads the record, opens the driver's handle, and gives
+ * its program the address of the part; for another process the ticket is an
+ * invalid handle.
  */
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,16 +1,16 @@
 /*
  * Memory pools as the program sees them.
  *
- * The handles are the driver's: a pool is made there, where it costs nothing
- * while it is empty, and its handle is the key to what is kept of it here. Its
- * memory comes from weir as all stream-ordered memory does, so pools share
- * what is unused and differ in what they count. A pool is said to hold the
- * most that was in use since it was last trimmed, as a pool that caches does.
+ * The driver makes each pool, which costs nothing while it is empty, and the
+ * driver's handle is the key to weir's record of it. The memory comes from weir
+ * as all stream-ordered memory does, so pools share unused memory and differ in
+ * their counters only. The size that a pool reports is the most that was in use
+ * since its last trim, as for a pool that caches.
  *
  * weir does not serve every pool. A pool that is shared with other processes,
- * bounded, or not on a device stays with the driver. A pool stays with it from
- * the moment on that its reuse is restricted, or that another device gets
- * access and weir cannot open its own memory to that device.
+ * bounded, or not on a device stays with the driver. A pool goes back to the
+ * driver once its reuse is restricted, or once another device gets access and
+ * weir cannot open its own memory to that device.
  *
  * The release threshold applies once the program has set it. The driver's
  * default, 0, would give everything back at each synchronisation, which is the

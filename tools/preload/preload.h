@@ -1,10 +1,10 @@
 /*
  * Declarations that the parts of libweir_preload.so share.
  *
- * The library sits between a program and the CUDA driver. A program reaches
- * the driver through four doors: symbols it is linked with, dlsym(),
- * cuGetProcAddress() and its older form. doors.c stands in all of them and
- * hands out the hooks of hooks.h, everything else being the driver's own.
+ * The library sits between a program and the CUDA driver. A program reaches the
+ * driver through four doors: symbols it is linked with, dlsym(),
+ * cuGetProcAddress() and its older form. doors.c answers at all four: with the
+ * hooks of hooks.h, and with the driver's own functions for everything else.
  *
  *	stub.c      dlsym as the program calls it: jump on, or answer
  *	doors.c     which queries are answered with a hook
@@ -66,7 +66,7 @@
 void *(*real_dlsym(void))(void *handle, const char *name);
 void *(*real_dlvsym(void))(void *handle, const char *name, const char *version);
 
-/* The program's own driver library has been loaded by it. Never loads it. */
+/* True if the program has loaded its driver library. Does not load it. */
 bool real_loaded(void);
 
 /* The driver's function of an exported name; NULL if it has none or is not
@@ -76,7 +76,7 @@ void *real_find(const char *symbol);
 /* The driver's function behind a hook, NULL as above. */
 void *real_of(enum hook_id id);
 
-/* As above, to be called: never NULL. An entry that the driver lacks gives
+/* Likewise, for a call: never NULL. An entry that the driver lacks gives
  * CUDA_ERROR_NOT_FOUND. Only a program that is linked with such an entry calls
  * it. */
 void *real_call(enum hook_id id);
@@ -107,8 +107,8 @@ struct real {
 /* All of them, or NULL if the driver is not loaded or lacks one. */
 const struct real *real_driver(void);
 
-/* For driver_set_finder(): as real_find(), and keeps weir from holding
- * primary contexts alive that the program has let go. */
+/* For driver_set_finder(): real_find(), with entries by which weir does not
+ * hold primary contexts that the program has released. */
 void *real_for_weir(const char *symbol);
 
 /* ---- doors.c ----------------------------------------------------------- */
@@ -143,8 +143,8 @@ enum gate_free {
 };
 enum gate_free gate_free_mode(void);
 
-/* True if weir may have a part in this call: unless it is disabled, has failed
- * to start, is in a forked child or has caused the call itself. */
+/* True if weir may take part in this call: it is not disabled, has not failed
+ * to start, is not in a forked child, and has not caused the call itself. */
 bool gate_admits(void);
 
 /* True if the program may hold memory of weir: weir has been started, this is
@@ -154,7 +154,7 @@ bool gate_started(void);
 /*
  * True if weir serves requests for the current context: it is the primary
  * context of `device`. Starts weir at the first such call. False sends the
- * request to the driver, which also tells what may be wrong.
+ * request to the driver, which also reports what may be wrong.
  */
 bool gate_context(int *device);
 
@@ -174,21 +174,21 @@ bool gate_capturing(weir_stream stream);
  * say. */
 CUresult gate_ask_capturing(weir_stream stream, bool *capturing);
 
-/* Contexts or streams may have ended: forget what is known of handles. */
+/* Contexts or streams may have ended: drop cached answers about handles. */
 void gate_handles_changed(void);
 
 /*
  * The number of changes after which requests may be answered differently: ended
- * handles, a pool that serves differently, a capture about to begin. An answer
- * that is kept is kept with the number that was read before it was found out.
- * 0: keep no answers now, because a capture is under way or the program ends.
+ * handles, a pool that serves differently, a capture about to begin. A cached
+ * answer is stored with the number that was read before the question. 0: cache
+ * no answers now, because a capture is under way or the program ends.
  */
 extern _Atomic(uint64_t) gate_changes;
 void gate_changed(void);
 uint64_t gate_change(void);
 
-/* Around every call of weir: what weir calls in the driver, and what the
- * driver calls in turn, is not for us. */
+/* Around every call of weir: its calls of the driver, and the calls that the
+ * driver makes in turn, are not hooked. */
 extern PRELOAD_THREAD int gate_in_weir; /* > 0 in between */
 
 static inline void
@@ -252,8 +252,8 @@ void memory_other_stream(void);
 
 /* ---- access.c ---------------------------------------------------------- */
 
-/* Let device `user` use all memory of weir on `device`, also what weir will
- * have. False: it does not reach it. */
+/* Let device `user` use all memory of weir on `device`, present and future.
+ * False if it cannot reach that memory. */
 bool access_grant(int device, int user);
 
 /* The primary context of a device has begun, or ended. */
@@ -272,7 +272,7 @@ struct place {
 	CUdeviceptr segment; /* first byte of the range it lies in */
 };
 
-/* Whose memory an address is, and if LIVE the allocation. */
+/* The owner of an address, and if LIVE the allocation. */
 enum memory_owner address_find(CUdeviceptr ptr, struct place *out);
 
 /* The allocation that begins there is being freed. */
@@ -296,13 +296,13 @@ bool ipc_find_opened(CUdeviceptr ptr, struct place *out);
 
 /* ---- room.c ------------------------------------------------------------ */
 
-/* True if a request for the current context that came to `code` in the driver
+/* True if a request for the current context, for which the driver gave `code`,
  * is worth a second try, since weir has given memory back for it. */
 bool room_made(CUresult code);
 
 /* ---- contexts.c -------------------------------------------------------- */
 
-/* The primary context of a device is in being. */
+/* True if the primary context of a device exists. */
 void contexts_primary(int device, CUcontext context);
 
 /* Before the primary context of a device is used: if it may have ended, because
@@ -321,17 +321,17 @@ void contexts_enabled(CUcontext peer);
 /* True if memory of one context may be in use by the work of another. */
 bool contexts_several(void);
 
-/* Have memory of a device wait, once freed, for the work of all other
- * contexts. Within gate_enter_weir(), as the next. */
+/* From now on, freed memory of a device waits for the work of all other
+ * contexts. Call it within gate_enter_weir(), and the next one too. */
 void contexts_use(CUdeviceptr ptr, int device);
 
-/* Wait for all that may use memory of the device. False: not all of it could be
- * waited for, as in a capture. */
+/* Wait for all work that may use memory of the device. False if that is not
+ * possible for all of it, as in a capture. */
 bool contexts_wait(int device);
 
 /* ---- lifetime.c -------------------------------------------------------- */
 
-/* No capture of the context is under way any more. */
+/* True if no capture of the context is under way. */
 void lifetime_context_ended(CUcontext context);
 
 /* ---- mempool.c: memory pools -------------------------------------------- */
@@ -340,8 +340,8 @@ struct mempool;
 struct mempool_block;
 
 /*
- * The pool a request is for, if weir serves it: that with the handle, or that
- * of the device if `of_device`. NULL if the driver is to serve it.
+ * The pool of a request, if weir serves it: the pool with the handle, or that
+ * of the device if `of_device`. NULL if the driver serves it.
  */
 struct mempool *mempool_serving(
     int device, CUmemoryPool handle, bool of_device);
@@ -349,15 +349,16 @@ struct mempool *mempool_serving(
 /* True for a device's default pool, whose blocks need not be remembered. */
 bool mempool_is_default(const struct mempool *pool);
 
-/* Before an allocation for the pool: what is needed to remember it, NULL for a
- * default pool; false without memory for that. */
+/* Before an allocation for the pool: make a record for it, NULL for a default
+ * pool. False if there is no memory for one. */
 bool mempool_prepare(struct mempool *pool, struct mempool_block **out);
 void mempool_unprepare(struct mempool_block *block);
 void mempool_allocated(struct mempool *pool, struct mempool_block *block,
     CUdeviceptr ptr, size_t bytes);
 
-/* Before a free of stream-ordered memory: what is known of the block, NULL if
- * it is its device's default pool's. It then goes to one of the others. */
+/* Before a free of stream-ordered memory: take the record of the block, NULL if
+ * the block is of its device's default pool. The caller then passes it to one
+ * of the other calls. */
 extern atomic_size_t mempool_blocks; /* that are of other pools */
 struct mempool_block *mempool_take_block(CUdeviceptr ptr);
 
@@ -381,16 +382,16 @@ void mempool_device_ends(int device);
 
 /* ---- count.c: driver calls of weir ------------------------------------- */
 
-/* Where weir shall call an entry of driver/abi.h, so that it is counted and
- * timed. `real` itself for any other name, and for what is not of weir's. */
+/* The function by which weir calls an entry of driver/abi.h, so that the call
+ * is counted and timed. `real` itself for other names and other callers. */
 void *count_through(const char *name, void *real);
 
-/* The calls that this thread has made, without questions such as which context
- * is current, or whether a stream is being captured. */
+/* The number of calls that this thread has made, without queries such as which
+ * context is current or whether a stream is being captured. */
 uint64_t count_of_thread(void);
 
-/* True once if this thread has made a call since it last asked that changes how
- * much memory is held, or that waits. */
+/* True if, since the last time it asked, this thread has made a call that waits
+ * or that changes how much memory is held. */
 bool count_has_news(void);
 
 /* ---- watch.c: what the program waits for ------------------------------- */
@@ -409,7 +410,7 @@ void watch_wait(void);
 void watch_begin(enum hook_id id);
 void watch_end(enum hook_id id);
 
-/* How often a copy to the host was waited for by nothing but such a free. */
+/* The number of copies to the host whose only wait was such a free. */
 uint64_t watch_barriers(void);
 
 /* ---- races.c: blocks that streams use in no order ---------------------- */
@@ -417,7 +418,7 @@ uint64_t watch_barriers(void);
 /* WEIR_CHECK_STREAMS=1. Without it the rest does nothing. */
 bool races_wanted(void);
 
-/* It was looked at, and is not wanted. */
+/* The variable was read, and is not set. */
 extern atomic_bool races_are_off;
 
 /* A block was allocated; is about to be freed. On a stream, by its explicit
@@ -439,8 +440,8 @@ races_freed(CUdeviceptr ptr, weir_stream stream)
 		races_note_freed(ptr, stream);
 }
 
-/* A stream was given work with these addresses, of which any may be none; those
- * behind the first n_sure may be left from earlier work. */
+/* A stream got work with these words, any of which may be no address; those
+ * after the first n_sure may be left from earlier work. */
 void races_work(CUstream stream, bool per_thread, const char *call,
     const CUdeviceptr *ptrs, size_t n, size_t n_sure);
 
@@ -469,16 +470,17 @@ bool sites_wanted(void);
 /* Remember who has allocated. With no lock held. */
 void sites_allocated(CUdeviceptr ptr, int device, size_t bytes);
 
-/* Before a free: what is remembered of a block, NULL if nothing is. It then
- * goes to one of the others. */
+/* Before a free: take the record of a block, NULL if there is none. The caller
+ * then passes it to one of the other calls. */
 struct site_block *sites_take(CUdeviceptr ptr);
 void sites_freed(struct site_block *block);
 void sites_put_back(struct site_block *block);
 
 void sites_device_ends(int device);
 
-/* Copies of them: what is not freed, and what held most at the peak, as many
- * as were asked for. NULL if nobody has asked, or without memory. free() it. */
+/* Copies of the records: blocks that are not freed, and the stacks that held
+ * most at the peak, as many as the report asks for. NULL if no report asks, or
+ * without memory. The caller frees it. */
 struct site_list *sites_leaks(void);
 struct site_list *sites_top(void);
 
@@ -498,8 +500,8 @@ void report_count_failed(void);
 void report_count_allocated(const struct request *request, CUdeviceptr ptr);
 void report_count_freed(int device, size_t bytes);
 
-/* Where a device's stream is in the report; and all of the above at once there:
- * a call that weir has answered with success and no call of the driver. */
+/* The slot of a device's stream in the report; and all three counts at once,
+ * for a call that weir has answered with success and without the driver. */
 struct report_place {
 	unsigned row;
 	unsigned slot;
@@ -555,8 +557,8 @@ report_freed(int device, size_t bytes)
 		report_count_freed(device, bytes);
 }
 
-/* The allocator is about to forget a device: what it has counted, and what the
- * program held there. */
+/* Before the allocator forgets a device: keep its counts, and the program's
+ * memory there. */
 void report_device_ends(int device);
 
 #endif

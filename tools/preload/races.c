@@ -3,17 +3,17 @@
  *
  * Note [Happens-before]
  *
- * Each stream has a clock, the number of operations it was given, and a vector
- * clock: of each stream the operations that come before what it is given next.
- * Events carry the vector clock of their record to the streams that wait for
- * them. What the host has waited for comes before all that is queued later, by
- * any thread: threads may have told each other. The legacy default stream and
- * the streams that do not opt out of it wait for each other.
+ * Each stream has a clock, the number of its operations, and a vector clock:
+ * how many operations of each stream come before its own next one. Events carry
+ * the vector clock of their record to the streams that wait for them. Work that
+ * the host has waited for comes before all work that any thread queues later:
+ * threads may have synchronised. The legacy default stream and the streams that
+ * do not opt out of it wait for each other.
  *
- * Nothing is reported that could be in order in a way that is not seen: a wait
- * for an event that nobody recorded here orders after everything, as does the
- * end of a stream; work that is captured, and graphs that are launched, are not
- * looked at.
+ * Uses that may be in an order that is not visible here are not reported. A
+ * wait for an event that nobody recorded here orders its stream after
+ * everything, and so does the end of a stream; captured work and launches of
+ * graphs are not checked.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -280,7 +280,7 @@ step(CUstream handle)
 	return n;
 }
 
-/* Does what a stream was just given come after an operation of another? */
+/* Does the next operation of a stream come after one of another stream? */
 static bool
 is_after(int stream, int other, uint64_t clock)
 {

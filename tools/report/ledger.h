@@ -17,9 +17,9 @@
  * and no length: the worst is a report of wrong numbers.
  *
  * A forked child takes slots of its own when it first counts. A process that
- * calls exec starts again: what it counted before is dropped, as its number
- * can have one report only. Slots of ended processes are used again when all
- * are taken, unless a report of theirs is still to be written.
+ * calls exec starts again: its earlier counts are dropped, because one process
+ * number has one report. When all slots are taken, those of ended processes are
+ * used again, unless their report is not written yet.
  */
 #ifndef TOOLS_REPORT_LEDGER_H
 #define TOOLS_REPORT_LEDGER_H

@@ -1,10 +1,10 @@
 /*
- * weir check: is a snapshot what an allocator can look like?
+ * weir check: is a snapshot consistent?
  *
- * Faults are named by the invariants of docs/invariants.md where those say the
- * same of a live allocator. Nothing is trusted: sums are counted again, blocks
- * are walked, and the trace is played from its begin to see that what it
- * leaves is what the segments show.
+ * A fault has the name of the invariant of docs/invariants.md that it breaks,
+ * where a live allocator has the same invariant. Nothing is trusted: sums are
+ * counted again, blocks are walked, and the trace is played from its beginning
+ * and must end with the blocks of the segments.
  */
 #include <inttypes.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /*
- * Bytes into text: deflated (zlib's form) and in base64, so that a page can
- * hold them and a browser can read them.
+ * Bytes as text, deflated (zlib's form) and in base64: a page can hold them and
+ * a browser can read them.
  */
 #ifndef TOOLS_WEIR_PACKER_H
 #define TOOLS_WEIR_PACKER_H
