@@ -1,6 +1,7 @@
 /*
  * The tutorials of docs/tutorials: their programs compile, their commands run,
- * and the commands print the lines that stand there.
+ * and the commands print the lines that stand there; and the examples of
+ * docs/snapshots.md that are about a snapshot of tests/data.
  *
  * A block of C or C++ that begins with a comment of one word, the name of a
  * file, is that file. An indented line that begins with "$ " is a command, and
@@ -21,7 +22,8 @@ enum { COMPILE_SECONDS = 120, LINE_MAX_BYTES = 1024 };
 struct tutorial {
 	char *folder; /* commands run there */
 	char *text;
-	int commands; /* that were run */
+	const char *only; /* run commands with this word; NULL: all */
+	int commands;     /* that were run */
 	struct command_result last;
 	bool ran; /* `last` is there */
 };
@@ -77,8 +79,7 @@ begin(struct tutorial *t, const char *name)
 	if (test_is_watched())
 		SKIP("a sanitizer or valgrind wants programs of its own");
 	*t = (struct tutorial){ .folder = strdup("/tmp/weir-tutorial-XXXXXX") };
-	EXPECT_GT(
-	    asprintf(&path, "%s/../../docs/tutorials/%s.md", build, name), 0);
+	EXPECT_GT(asprintf(&path, "%s/../../docs/%s.md", build, name), 0);
 	t->text = read_text(path);
 	EXPECT_NOT_NULL(mkdtemp(t->folder));
 	EXPECT_GT(asprintf(&line,
@@ -190,11 +191,13 @@ expect_line(const struct tutorial *t, const char *wanted)
 static void
 run_command(struct tutorial *t, const char *command)
 {
-	/* A browser is opened by a person. */
-	if (strstr(command, "--open") != NULL)
-		return;
 	if (t->ran)
 		command_free(&t->last);
+	t->ran = false;
+	/* A browser is opened by a person. */
+	if (strstr(command, "--open") != NULL ||
+	    (t->only != NULL && strstr(command, t->only) == NULL))
+		return;
 	t->last = shell(t->folder, command);
 	t->ran = true;
 	if (t->last.status != 0 && t->last.status != 1)
@@ -256,11 +259,12 @@ follow(struct tutorial *t)
 }
 
 static void
-expect_tutorial(const char *name, int commands)
+expect_commands(const char *name, const char *only, int commands)
 {
 	struct tutorial t;
 
 	begin(&t, name);
+	t.only = only;
 	follow(&t);
 	EXPECT_EQ(t.commands, commands);
 	end(&t);
@@ -268,15 +272,20 @@ expect_tutorial(const char *name, int commands)
 
 TEST_TIMEOUT(the_tutorial_on_running_out_of_memory_is_right, COMPILE_SECONDS)
 {
-	expect_tutorial("oom", 5);
+	expect_commands("tutorials/oom", NULL, 5);
 }
 
 TEST_TIMEOUT(the_tutorial_on_cplusplus_is_right, COMPILE_SECONDS)
 {
-	expect_tutorial("cpp", 4);
+	expect_commands("tutorials/cpp", NULL, 4);
 }
 
 TEST_TIMEOUT(the_tutorial_on_holding_twice_is_right, COMPILE_SECONDS)
 {
-	expect_tutorial("twice", 5);
+	expect_commands("tutorials/twice", NULL, 5);
+}
+
+TEST(the_examples_of_snapshots_are_right)
+{
+	expect_commands("snapshots", "train4.pickle", 7);
 }

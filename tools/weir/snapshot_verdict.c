@@ -250,8 +250,8 @@ add_torch_limit(const struct snapshot *snapshot, struct verdict *verdict)
 		    "torch.cuda.set_per_process_memory_fraction(1.0)",
 		    "The driver had %s free, which is enough: a limit of the "
 		    "process may stand in the way "
-		    "(set_per_process_memory_fraction). Without it up to %s "
-		    "can be had.",
+		    "(set_per_process_memory_fraction). Without that limit "
+		    "up to %s are available.",
 		    size_text(verdict->device_free),
 		    size_text(verdict->device_free));
 }
@@ -268,8 +268,8 @@ add_pieces(const struct snapshot *snapshot, struct verdict *verdict)
 		add_cause(verdict->causes, "fragmentation", own->free, NULL,
 		    "Fragmentation: memory of no stream has %s free, but in "
 		    "%" PRIu64 " pieces of at most %s. cudaMalloc's memory "
-		    "lies in segments of the driver, which are not put "
-		    "together; that of a stream (cudaMallocAsync) is.",
+		    "lies in segments of the driver, which cannot be put "
+		    "together; memory of a stream (cudaMallocAsync) can.",
 		    size_text(own->free), own->free_blocks,
 		    size_text(own->largest_free));
 	else if (is_expandable(snapshot))
@@ -282,9 +282,8 @@ add_pieces(const struct snapshot *snapshot, struct verdict *verdict)
 			NULL,
 		    "Fragmentation: the stream's own pool has %s free, but in "
 		    "%" PRIu64 " pieces of at most %s, between blocks that "
-		    "are in use. Expandable segments are on; only what is "
-		    "free in whole pieces of physical memory can be put "
-		    "together.",
+		    "are in use. Expandable segments are on; only whole free "
+		    "pieces of physical memory can be put together.",
 		    size_text(own->free), own->free_blocks,
 		    size_text(own->largest_free));
 	else
@@ -346,10 +345,10 @@ add_other_streams(const struct snapshot *snapshot, struct verdict *verdict)
 	if (!is_weir(snapshot)) {
 		add_cause(verdict->causes, "other streams", others->free,
 		    "weir run --conf prefer:memory -- PROGRAM",
-		    "Other streams have %s free, at most %s in a piece, which "
-		    "PyTorch's allocator does not reuse: each stream has a "
-		    "pool of its own. Work on one stream does, and so does "
-		    "weir.",
+		    "Other streams have %s free, at most %s in a piece. "
+		    "PyTorch's allocator does not reuse it, because each "
+		    "stream has a pool of its own. Use one stream, or weir, "
+		    "which reuses it.",
 		    size_text(others->free), size_text(others->largest_free));
 		return;
 	}
@@ -376,9 +375,9 @@ find_other_causes(const struct snapshot *snapshot, struct verdict *verdict)
 		add_cause(causes, "pending", all->pending,
 		    weir ? "weir_stream_synchronize(NULL);" :
 			   "torch.cuda.synchronize()",
-		    "%s are freed and still in use on the device by streams "
-		    "that were recorded on them; waiting for those gives "
-		    "them back.",
+		    "%s are freed, but streams that were recorded on them "
+		    "still use them; waiting for these streams gives them "
+		    "back.",
 		    size_text(all->pending));
 	if (verdict->pools.free > 0)
 		add_cause(causes, "private pools", verdict->pools.free, NULL,
@@ -419,25 +418,24 @@ find_total(struct verdict *verdict)
 	uint64_t free =
 	    verdict->all.free + verdict->all.pending + new_memory(verdict);
 	const char *also = !verdict->told_free ? "" :
-	    verdict->limited ? ", what the limit leaves of the driver's too," :
-			       ", the driver's memory too,";
+	    verdict->limited ? ", with what the limit leaves of the driver's" :
+			       ", the driver's memory included";
 	char holder[2 * VIEW_TEXT];
 
 	if (free >= verdict->bytes) {
 		if (verdict->own.largest_free < verdict->bytes &&
 		    new_memory(verdict) < verdict->bytes)
 			add_cause(verdict->causes, "scattered", free, NULL,
-			    "All that is free anywhere%s comes to %s and would "
-			    "do, but it lies in pieces that are not put "
-			    "together.",
-			    also, size_text(free));
+			    "In all %s are free%s: enough, but in pieces that "
+			    "cannot be put together.",
+			    size_text(free), also);
 		return;
 	}
 	name_holder(verdict, holder);
 	add_cause(verdict->causes, "full", verdict->bytes - free, NULL,
-	    "All that is free anywhere%s comes to %s: %s would be missing "
-	    "even if it were one piece. Free something, or %s.%s",
-	    also, size_text(free), size_text(verdict->bytes - free),
+	    "In all %s are free%s: %s too little, even in one piece. Free "
+	    "something, or %s.%s",
+	    size_text(free), also, size_text(verdict->bytes - free),
 	    limit_binds(verdict) ? "raise the limit" : "use a larger device",
 	    holder);
 }

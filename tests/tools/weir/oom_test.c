@@ -198,7 +198,7 @@ TEST(a_limit_that_stood_in_the_way_is_named)
 	    "the driver had 1.00 MiB free and the limit was 20.00 MiB "
 	    "(memory_limit_mb)\n");
 	/* The driver's memory beyond the limit is not counted. */
-	EXPECT_STR_HAS(result.out, "comes to 8.00 MiB");
+	EXPECT_STR_HAS(result.out, "In all 8.00 MiB are free");
 	command_free(&result);
 }
 
