@@ -1,5 +1,5 @@
 /*
- * Which counter there is, and what its ticks are worth.
+ * The counter that this processor has, and the length of its ticks.
  */
 #include "base/clock.h"
 

@@ -1,5 +1,5 @@
 /*
- * Which word somebody meant.
+ * How near a word is to another, to find the one that a person meant.
  */
 #ifndef BASE_NEAREST_H
 #define BASE_NEAREST_H

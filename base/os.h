@@ -77,7 +77,7 @@ uint64_t os_monotonic_ns(void);
 
 /* A clock for work that is done after a while; tests let it pass. */
 uint64_t os_time_ns(void);
-/* For tests: it is later by so much from now on. */
+/* For tests: from now on it is later by that much. */
 void os_time_skip(uint64_t ns);
 /* For tests: it begins, as when the machine has just been started, and passes
  * by os_time_skip() alone, from now on or until false. */

@@ -337,8 +337,8 @@ weir_graph_register(
 
 /* ---- Ending ------------------------------------------------------------ */
 
-/* Room for launches is made now, with what a capture elsewhere would forbid
- * allowed. */
+/* Memory for launches is reserved now, in the mode that allows calls which a
+ * capture elsewhere would forbid. */
 static enum weir_status
 instantiate(struct weir_graph *graph)
 {

@@ -120,7 +120,7 @@ bool ipc_process_is_own(pid_t pid);
 int ipc_process_fetch(int pidfd, int fd);
 /* Can it be memory of a device? A pipe or a folder cannot. */
 bool ipc_fd_may_be_memory(int fd);
-/* Whose is the other end of a socket? False if it is another user's. */
+/* True if the other end of a socket belongs to this user. */
 bool ipc_peer(int socket, pid_t *pid);
 
 /* ---- owner.c, answer.c ------------------------------------------------- */

@@ -185,7 +185,7 @@ ticket_fault(const struct ipc_ticket *ticket)
 	return NULL;
 }
 
-/* Looks at what a descriptor that opens nothing (O_PATH) leads to. */
+/* Looks at the file behind a descriptor that was opened with O_PATH. */
 static const char *
 file_fault(int fd)
 {

@@ -177,7 +177,7 @@ read_lengths(const struct weir_array_interface *array, int64_t size,
 	return WEIR_OK;
 }
 
-/* Whose memory it is, as the driver says. */
+/* Ask the driver for the device of the memory. */
 static enum weir_status
 ask_owner(struct weir_foreign *foreign, CUdeviceptr address)
 {

@@ -164,7 +164,7 @@ copy_on_device(
 	return plan_launch(&plan, stream);
 }
 
-/* Contiguous memory of a device for what is on the way. */
+/* Contiguous memory of a device for data on its way. */
 static void *
 stage_take(size_t bytes, const struct stream *stream)
 {
@@ -660,8 +660,8 @@ weir_tensor_copy(const struct weir_tensor *to, const struct weir_tensor *from,
 
 /* ---- Copies elsewhere --------------------------------------------------- */
 
-/* Where the result of weir_tensor_to() is to be, and whether that is where the
- * tensor is. */
+/* The place of the result of weir_tensor_to(), and whether the tensor is there
+ * already. */
 static enum weir_status
 resolve_target(const struct weir_tensor *tensor, const struct weir_place *place,
     unsigned flags, struct weir_place *out)

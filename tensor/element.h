@@ -18,7 +18,7 @@
 
 #include <weir/tensor.h>
 
-/* How the bits are to be read. */
+/* The meaning of the bits. */
 enum element_kind {
 	ELEMENT_NONE,
 	ELEMENT_BOOL,

@@ -4,8 +4,8 @@
  *
  * The library's entry is given a function that hands out tables by number. One
  * of these leads to an array for each module of NVTX: for each of its calls the
- * address of a function pointer, which the tool fills in. What it leaves alone
- * stays NULL, and is not called.
+ * address of a function pointer, which the tool fills in. An entry that it
+ * leaves alone stays NULL and is not called.
  */
 #include <weir/nvtx.h>
 

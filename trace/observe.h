@@ -25,8 +25,8 @@ observed(unsigned kind)
 	    0);
 }
 
-/* weir_trace_callback_add() and _remove(), but for what the allocator has to do
- * besides. */
+/* The part of weir_trace_callback_add() and _remove() that is not the
+ * allocator's. */
 enum weir_status observe_add(
     enum weir_trace_kind kind, weir_trace_callback callback, void *user);
 enum weir_status observe_remove(
@@ -37,8 +37,8 @@ enum weir_status observe_remove(
 void observe(struct weir_trace trace);
 void observe_oom(const struct weir_oom *oom);
 
-/* weir_memory_observer_add() and _remove(), but for what the allocator has to
- * do besides; and the call of all of them, which may be under an arena's lock.
+/* The part of weir_memory_observer_add() and _remove() that is not the
+ * allocator's; and the call of all of them, which may be under an arena's lock.
  */
 enum weir_status observe_memory_add(weir_memory_observer observer, void *user);
 enum weir_status observe_memory_remove(

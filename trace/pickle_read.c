@@ -118,7 +118,8 @@ op_mark(struct machine *machine, uint64_t argument)
 	return WEIR_OK;
 }
 
-/* Take the last mark; *items is what is above it, which is off the stack. */
+/* Take the last mark; *items has the values above it, which are off the
+ * stack. */
 static enum weir_status
 take_marked(struct machine *machine, struct value **items, size_t *count)
 {

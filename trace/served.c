@@ -105,7 +105,7 @@ add_effort(struct phrase *phrase, const struct served *served,
 		    os_format_bytes(served->grown_bytes, bytes, sizeof(bytes)));
 }
 
-/* Does what was done begin with the word of the way? */
+/* Does the text of the work begin with the word of the way? */
 static bool
 speaks_for_itself(const struct served *served)
 {

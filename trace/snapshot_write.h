@@ -2,7 +2,7 @@
  * The file of a snapshot, part by part: docs/trace.md has what it looks like.
  *
  * The allocator fills these structs and hands them over in the order of the
- * calls below. Nothing is kept of what has been written.
+ * calls below. No output is kept.
  */
 #ifndef TRACE_SNAPSHOT_WRITE_H
 #define TRACE_SNAPSHOT_WRITE_H

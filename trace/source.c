@@ -1,5 +1,6 @@
 /*
- * A buffer that slides over its input, and grows by what has really come.
+ * A buffer that slides over its input, and grows only by bytes that have
+ * arrived.
  */
 #include "trace/source.h"
 

@@ -431,7 +431,8 @@ size_t
 stack_describe(const void *address, struct stack_place *places, size_t n)
 {
 	struct search search = { .places = places, .n = n };
-	/* A call's last byte: what follows may be another function's. */
+	/* A call's last byte: the next address may belong to another
+	 * function. */
 	uintptr_t inside = (uintptr_t)address - 1;
 	struct backtrace_state *state;
 	Dl_info info = { 0 };

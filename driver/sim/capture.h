@@ -1,9 +1,9 @@
 /*
  * Captures and graphs inside simcuda.
  *
- * A stream that is captured does nothing: what is put on it becomes a node of
- * a graph, behind the nodes the stream has come to (its deps). Waiting for an
- * event that was recorded in a capture draws the waiting stream into it. At
+ * A stream that is captured does nothing: an operation on it becomes a node of
+ * a graph, behind the nodes that the stream depends on (its deps). Waiting for
+ * an event that was recorded in a capture draws the waiting stream into it. At
  * the end all streams must have been joined to the first.
  */
 #ifndef DRIVER_SIM_CAPTURE_H

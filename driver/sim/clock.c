@@ -2,11 +2,11 @@
  * Happens-before, as vector clocks.
  *
  * Every line of operations (a stream, a branch of a graph) has a slot, and an
- * epoch that rises with each operation put on it and with each thing it
- * learns. What a line knows is, for each other slot, the epoch up to which all
- * has happened before its own next operation. A point (slot, epoch) stands for
- * all up to there and for all that was known there; so who has the epoch of a
- * point has the rest too, and most joins end after one comparison.
+ * epoch that rises with each operation put on it and with each thing it learns.
+ * A line has, for each other slot, the epoch up to which all operations happen
+ * before its own next one. A point (slot, epoch) stands for all up to there and
+ * for all that was known there; so who has the epoch of a point has the rest
+ * too, and most joins end after one comparison.
  *
  * Knowledge is shared by streams, events and operations, and copied when it
  * would change. The host is one for all threads: how threads order themselves

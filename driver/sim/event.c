@@ -1,9 +1,9 @@
 /*
  * Events: marks that the host and other streams can wait for.
  *
- * An event that was never recorded counts as complete. Recording again
- * replaces what it stood for. The host sees a record when it has happened, or
- * later if a test holds it back; the device always sees it in time.
+ * An event that was never recorded counts as complete. Recording again replaces
+ * the point. The host sees a record when it has happened, or later if a test
+ * holds it back; the device always sees it in time.
  */
 #include <stdlib.h>
 

@@ -1,6 +1,7 @@
 /*
  * Graphs: nodes and what each comes after. A graph is made by a capture and
- * does not change afterwards; what is instantiated from it shares it.
+ * does not change afterwards; executable graphs that are instantiated from it
+ * share it.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,8 +4,8 @@
  * Offsets rise and are never used again: an offset is an identity for the race
  * checker, what follows each other in time lies side by side and is mapped as
  * one by the kernel, and the file is as sparse as its use. The limit counts
- * bytes in use. The memory of what is given back is punched out of the file,
- * unless another process may have it.
+ * bytes in use. Freed memory is punched out of the file, unless another process
+ * may have it.
  */
 #include <fcntl.h>
 #include <stdlib.h>

@@ -56,7 +56,7 @@ unlink_stream(struct stream **list, struct stream *stream)
 	*list = stream->next;
 }
 
-/* True if nobody can ask any more about what was on it. */
+/* True if nobody can ask about its work any more. */
 static bool
 stream_is_past(const struct stream *stream)
 {

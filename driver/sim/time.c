@@ -1,11 +1,12 @@
 /*
  * Virtual time.
  *
- * Durations are fixed when an operation is put on a stream, so its end is
- * known at once: the later of the stream's end and the call plus launch_ns,
- * plus the duration. Operations wait in a heap by their ends; as time passes
- * they are done in that order. What has no known end (waiting for a value in
- * memory) blocks its stream: what follows is deferred until it is resolved.
+ * Durations are fixed when an operation is put on a stream, so its end is known
+ * at once: the later of the stream's end and the call plus launch_ns, plus the
+ * duration. Operations wait in a heap by their ends; as time passes they are
+ * done in that order. An operation without a known end (a wait for a value in
+ * memory) blocks its stream: later operations are deferred until it is
+ * resolved.
  *
  *	reached <= now		all that ends by `reached` has been done
  *

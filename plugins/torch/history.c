@@ -215,8 +215,8 @@ ring_grow(struct ring *ring)
 	return true;
 }
 
-/* The place of a new item, in `evicted` what was there if that was the oldest.
- * NULL: there is no memory for even one. */
+/* The place of a new item. In a full ring the oldest item makes room, and is
+ * copied to `evicted`. NULL: there is no memory for even one. */
 static void *
 ring_push(struct ring *ring, void *evicted, bool *is_evicted)
 {

@@ -79,8 +79,9 @@ struct weir_torch_filter {
 };
 
 /**
- * Count one use more (or make the pool), and route to it what the filter says
- * yes to, until weir_torch_pool_end(). The count stays when the route ends.
+ * Count one use more (or make the pool), and route to it the requests that the
+ * filter accepts, until weir_torch_pool_end(). The count stays when the route
+ * ends.
  *
  * @param filter  is owned by the route on success only
  * @return WEIR_EINVAL if the pool is being routed to already, or for {0, 0};

@@ -268,7 +268,8 @@ static const struct path paths[] = {
 	/* With WEIR_REPORT set. */
 	{ "reported-async-pair", NULL, async_pairs, OFF, true, 0, 0 },
 	{ "reported-plain-pair", NULL, plain_pairs, OFF, true, 0, 0 },
-	/* The same event with ever more blocks, and ever more streams. */
+	/* One event, with more and more blocks, and with more and more
+	 * streams. */
 	{ "live-1k", NULL, live_pairs, OFF, false, 1000, 1 },
 	{ "live-30k", NULL, live_pairs, OFF, false, 30000, 1 },
 	{ "live-100k", NULL, live_pairs, OFF, false, 100000, 1 },
@@ -430,7 +431,7 @@ main(int argc, char **argv)
 		return NO_SUCH_PATH;
 	if (path->live > 0 && !begin_live(path->live, path->streams))
 		return fail("cannot begin");
-	/* What is live is to be shuffled before it is measured. */
+	/* Live blocks are shuffled before the measurement. */
 	path->run(path->live > 0 ? n : WARM_UP);
 	if (!path->preloaded && !reset_stats())
 		return fail("cannot begin");

@@ -90,7 +90,7 @@ row_of(const char *name)
 	return NULL;
 }
 
-/* True for what the driver answers from what it knows of the thread. */
+/* True for queries that the driver answers from the thread's own state. */
 static bool
 is_question(const char *name)
 {

@@ -213,7 +213,8 @@ cuStreamEndCapture_ptsz(CUstream stream, void **graph)
 
 /* ---- Streams ----------------------------------------------------------- */
 
-/* Before the stream is there: what it will use must be complete by then. */
+/* Before the stream is there: memory that it will use must be complete by
+ * then. */
 CUresult
 cuStreamCreate(CUstream *stream, unsigned flags)
 {

@@ -113,8 +113,8 @@ count_up(struct mempool *pool, size_t bytes)
 	raise_to(&pool->held_high, now);
 }
 
-/* The pool holds no more than `keep` bytes from now on, or what is used; true
- * if it held more. */
+/* From now on the pool holds at most `keep` bytes, or the bytes in use if they
+ * are more; true if it held more. */
 static bool
 lower_held(struct mempool *pool, uint64_t keep)
 {

@@ -208,7 +208,7 @@ CUresult gate_result(enum weir_status status);
 
 /* ---- memory.c ---------------------------------------------------------- */
 
-/* Whose memory an address is. */
+/* The owner of an address. */
 enum memory_owner {
 	OTHERS, /* not memory of weir */
 	LIVE,   /* in an allocation */

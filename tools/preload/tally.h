@@ -39,7 +39,7 @@ struct tally_bytes {
 	int64_t of[LEDGER_PEAKS];
 };
 
-/* The process as the ledger has it. Until it has counted anything, and where
+/* The process, by the ledger's record. Until it has counted anything, and where
  * there is no room in the ledger, one that no other process sees. */
 struct ledger_process *tally_process(void);
 
@@ -98,7 +98,7 @@ tally_freed(struct tally *own, size_t device, struct tally_bytes bytes)
 /* The program's memory of a device has ended with the device. */
 void tally_forget(size_t device);
 
-/* For a child: it begins with nothing, but for the rows of streams. */
+/* For a child: all its counters begin at 0; the rows of streams stay. */
 void tally_forget_all(void);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The ledger: its slots, and what they come to. See ledger.h.
+ * The ledger: its slots, and their sums. See ledger.h.
  */
 #include "tools/report/ledger.h"
 

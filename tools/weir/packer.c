@@ -6,8 +6,7 @@
 
 #include <string.h>
 
-/* Write what has been deflated, but for what is not a whole group, unless that
- * is all there will be. */
+/* Write the deflated bytes in whole groups; at the end write the rest too. */
 static void
 write_base64(struct packer *packer, bool last)
 {

@@ -28,7 +28,7 @@ bool packer_open(struct packer *packer, FILE *out);
 void packer_add(struct packer *packer, const void *bytes, size_t size);
 /* Zeros up to a multiple of 8. */
 void packer_align(struct packer *packer);
-/* Write what is left. What did not reach the file, ferror() tells. */
+/* Write the rest. ferror() reports what did not reach the file. */
 void packer_close(struct packer *packer);
 
 #endif

@@ -93,7 +93,8 @@ collect_streams(struct page_data *page)
 	return true;
 }
 
-/* Whose each frame is, so that the page blames whom the command blames. */
+/* The owner of each frame, so that the page blames the same frame as the
+ * command. */
 static bool
 grade_frames(struct page_data *page)
 {

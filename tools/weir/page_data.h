@@ -23,7 +23,7 @@ void page_data_free(struct page_data *page);
 
 /*
  * Write them, packed into characters of base64 alone. False, and a complaint,
- * without memory; what did not reach the file, ferror() tells.
+ * without memory; ferror() reports what did not reach the file.
  */
 bool page_data_write(const struct page_data *page, FILE *out);
 

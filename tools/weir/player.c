@@ -150,10 +150,10 @@ report_work(const struct player *player, weir_stream stream)
 }
 
 /*
- * With --touch a block's own stream writes all of it at its allocation.
- * Everyone else looks whether that is still there, when it has done what it
- * uses the block for, and the own stream does at the free. So nothing is
- * ordered that the program has not ordered.
+ * With --touch a block's own stream writes all of it at its allocation. Other
+ * streams check the pattern when their use of the block is done, and the own
+ * stream checks it at the free. So nothing is ordered that the program has not
+ * ordered.
  *
  * With --check alone each stream writes to the blocks it uses, so that the
  * simulated device sees it if memory has another owner too soon.
@@ -423,8 +423,8 @@ play_row(struct player *player, const struct trace_row *row)
 	}
 }
 
-/* Note what the first tenth of the rows took: pools grow there, and programs
- * come to their addresses. */
+/* Keep the counts of the first tenth of the rows: pools grow there, and
+ * programs come to their addresses. */
 static bool
 end_early_part(struct player *player)
 {
@@ -542,7 +542,7 @@ collect(struct player *player)
 	struct weir_device_info info = { .struct_size = sizeof(info) };
 	struct rounds_count rounds = rounds_count(player->rounds);
 
-	/* First, so that what is asked next is not among them. */
+	/* First, so that the next queries are not counted. */
 	figures->driver_calls = stage_driver_calls(player->stage);
 	if (weir_stats(0, &stats) != WEIR_OK ||
 	    weir_device_info(0, &info) != WEIR_OK) {

@@ -384,8 +384,8 @@ become(const struct choices *choices, const sigset_t *signals,
 	_exit(start(choices));
 }
 
-/* Wait for the program's end. What others send to this process is for the
- * program; what a terminal sends comes to both. */
+/* Wait for the program's end. Signals that others send to this process are for
+ * the program; what a terminal sends comes to both. */
 static int
 wait_for(pid_t program, const sigset_t *all)
 {

@@ -13,9 +13,9 @@
  * UINT32_MAX. The rest of it is shared with `snapshot`, which must outlive it;
  * it has no page-locked memory.
  *
- * Exact are the mapped addresses, and which blocks are in use. Not exact is the
- * size of a block that was freed later: it is what was asked for, rounded up to
- * 512 bytes. A block that was allocated before the trace and freed after the
+ * Exact are the mapped addresses, and which blocks are in use. The size of a
+ * block that was freed later is not exact: it is what was asked for, rounded up
+ * to 512 bytes. A block that was allocated before the trace and freed after the
  * event has no stack.
  *
  * NULL, and a complaint, without memory.

@@ -49,7 +49,7 @@ void snapshot_out_folded(const struct snapshot *snapshot, FILE *out);
 bool snapshot_out_csv(const struct snapshot *snapshot, uint32_t device,
     const char *name, FILE *out);
 
-/* Which trace of a snapshot is wanted, and what came of it. */
+/* A request for a trace of a snapshot, and its result. */
 struct csv_request {
 	const char *name;
 	int device; /* or -1: the first that has events; then the one it is */

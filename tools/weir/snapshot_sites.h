@@ -1,5 +1,6 @@
 /*
- * Whose a frame is, and which frame of a stack an allocation is blamed on.
+ * The owner of a frame (program, runtime, framework), and the frame of a stack
+ * that an allocation is blamed on.
  *
  * A stack goes from the call that allocated out to the program's start. The
  * inner frames are the recorder's, the CUDA runtime's and a framework's, the

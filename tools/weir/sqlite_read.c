@@ -2,9 +2,9 @@
  * Reading the tables of an SQLite database.
  *
  * A table is a B-tree of pages. Its leaves have one record a row; a record has
- * a header with the type of each column, and then the values. What does not fit
- * into a page goes on in a chain of other pages. Page 1 has the table of
- * tables.
+ * a header with the type of each column, and then the values. A row that does
+ * not fit into a page goes on in a chain of other pages. Page 1 has the table
+ * of tables.
  */
 #include "tools/weir/sqlite_read.h"
 

@@ -1,9 +1,10 @@
 /*
  * Finding the list of events in a trace of Chrome's form.
  *
- * Profilers write traces of gigabytes, and not always as JSON has it. So the
- * text is walked, and no tree is built: the names at the top are read, and the
- * time of each event. Every other value is skipped by its brackets and quotes.
+ * Profilers write traces of gigabytes, and their JSON is not always correct. So
+ * the text is walked, and no tree is built: the names at the top are read, and
+ * the time of each event. Every other value is skipped by its brackets and
+ * quotes.
  */
 #include "tools/weir/timeline.h"
 

@@ -13,9 +13,9 @@
 bool trace_is_named(const char *path);
 
 /*
- * Read one. A free is complete at once where the trace has no 'c' row for it. A
- * trace that does not say what was held has each block as memory of its own, so
- * that held is what is in use. There is no final state and no stack.
+ * Read one. A free is complete at once where the trace has no 'c' row for it.
+ * If a trace does not say what was held, each block is memory of its own, and
+ * held equals in use. There is no final state and no stack.
  *
  * NULL, and a complaint. The caller frees it with snapshot_free().
  */

@@ -145,8 +145,8 @@ write_page(
 	return true;
 }
 
-/* A page of one's own: a folder that nobody else can enter, since others may
- * not guess the name of what is in /tmp. The path is on the heap. */
+/* A page of one's own: a folder that nobody else can enter, because others can
+ * guess names in /tmp. The path is on the heap. */
 static char *
 page_of_one_s_own(void)
 {

@@ -103,11 +103,12 @@ void work_end(struct work_host *host, const struct work_stream *stream);
 
 /* ---- Programs -------------------------------------------------------- */
 
-/* A thread of the program that does one thing after another. Each is made by
- * malloc(), is the first field of what it really is, and ends by free(). */
+/* A thread of the program that does one thing after another. Each is the first
+ * field of a larger struct, is made by malloc() and ends by free(). */
 struct work_agent {
 	struct work_host host;
-	/* A request, a step: what is begun is ended, but for what stays. */
+	/* A request, a step: every operation that was begun is ended; memory
+	 * that the program keeps stays. */
 	void (*act)(struct work_agent *agent);
 	unsigned step; /* how often it has acted in this round; from 0 */
 };
@@ -143,9 +144,9 @@ struct workload_kind {
 const struct workload_kind *workload_kind(const char *name);
 const struct workload_kind *workload_kind_at(size_t i);
 
-/* Let the program run until there are so many rows and all it does is ended.
- * `repeat` is how many steps of each thread are a round that it repeats; 0: it
- * does not. False if memory is lacking. */
+/* Let the program run until it has made that many rows, and then end all its
+ * work. `repeat` is how many steps of each thread are a round that it repeats;
+ * 0: it does not. False if memory is lacking. */
 bool workload_run(struct workload *workload, const struct workload_kind *kind,
     size_t rows, unsigned repeat);
 

@@ -1,8 +1,8 @@
 /*
- * A pipeline: a loader and four stages, each on a stream of its own. Each
- * consumes what the one before has produced, and the host gives that back as
- * soon as its use is queued. Stages are not equally fast, so what waits between
- * them varies; so do lengths.
+ * A pipeline: a loader and four stages, each on a stream of its own. Each stage
+ * consumes the block of the stage before, and the host frees that block as soon
+ * as its use is queued. Stages are not equally fast, so what waits between them
+ * varies; so do lengths.
  *
  * The results of some batches are kept after the stages that made them, as for
  * a running average of the last few.

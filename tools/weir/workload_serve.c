@@ -31,11 +31,11 @@ struct server {
 	uint64_t batch;
 	uint64_t places; /* that keys and values have room for */
 	struct work_block cache[LAYERS];
-	/* The stream of what the latest temporary stream has left. */
+	/* The stream of the block that the latest temporary stream has left. */
 	struct work_stream left_by;
 };
 
-/* A new stream, that comes after what the server has queued. */
+/* A new stream, ordered after the server's queued work. */
 static struct work_stream
 begin_temporary(struct server *s, unsigned i)
 {
