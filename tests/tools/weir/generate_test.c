@@ -362,11 +362,12 @@ TEST(help_names_every_kind)
  * than a second. */
 TEST(a_person_who_waits_sees_how_far_it_is)
 {
+	static const char script[] = "\"$0\" generate serve | "
+				     "(head -c 100; sleep 1.2; cat) "
+				     ">/dev/null";
 	char *weir = test_build("bin/weir");
-	char *text = command_on_terminal((const char *const[]){ "sh", "-c",
-	    "\"$0\" generate serve | "
-	    "(head -c 100; sleep 1.2; cat) >/dev/null",
-	    weir, NULL });
+	char *text = command_on_terminal(
+	    (const char *const[]){ "sh", "-c", script, weir, NULL });
 
 	EXPECT_STR_HAS(text, "\r\033[Kwriting rows: ");
 	EXPECT_STR_HAS(text, " s left");
