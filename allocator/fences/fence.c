@@ -33,9 +33,6 @@
  * is freed on it, if that is more than MARKS_LEAST. */
 enum { MARK_SHARE = 1024 };
 
-/* How much of what waits took is evidence. */
-static const uint64_t EVIDENCE_NS = 1000000000;
-
 /* ---- Marks ------------------------------------------------------------- */
 
 /*
@@ -178,21 +175,6 @@ marks_see_late(struct pools *pools)
 	return 0;
 }
 
-/* Add to what tells whether weir's waits are harmless. What is long ago counts
- * half as soon as there is enough that is new. */
-static void
-count_evidence(struct arena *arena, uint64_t waited_ns, int64_t felt_ns)
-{
-	arena->waited_ns += waited_ns;
-	arena->felt_ns += felt_ns;
-	if (arena->felt_ns < 0)
-		arena->felt_ns = 0;
-	if (arena->waited_ns > EVIDENCE_NS) {
-		arena->waited_ns /= 2;
-		arena->felt_ns /= 2;
-	}
-}
-
 void
 marks_see_delay(struct arena *arena)
 {
@@ -208,7 +190,7 @@ marks_see_delay(struct arena *arena)
 		int64_t felt = delay_take_felt(&pools->stream->delay);
 		pools->stats.gpu_wait_ns += waited;
 		arena->stats.gpu_wait_ns += waited;
-		count_evidence(arena, waited, felt);
+		policy_add_evidence(&arena->evidence, waited, felt);
 		if (late > latest)
 			latest = late;
 	}

@@ -50,6 +50,7 @@
 #include "allocator/cache/depot.h"
 #include "allocator/memory/lookup.h"
 #include "allocator/memory/sizes.h"
+#include "allocator/policy/policy.h"
 #include "base/list.h"
 #include "base/lock.h"
 #include "base/tree.h"
@@ -301,13 +302,12 @@ struct arena {
 	uint64_t tries;       /* requests that came to waiting, so far */
 	uint64_t served;      /* requests so far, and what was given ahead */
 	uint64_t looked;      /* `served` when all caches were looked at */
-	uint64_t polled;    /* `served` when streams were last polled for it */
-	uint64_t moves;     /* handles mapped at another place so far */
-	uint64_t began_ns;  /* when it was made: driver_time_ns() */
-	uint64_t late_ns;   /* the most that a stream was seen to be late by */
-	uint64_t waited_ns; /* that weir's waits took lately, of all streams, */
-	int64_t felt_ns;    /* and how late they have made them */
-	size_t most_live;   /* bytes that callers had, or asked for, at once */
+	uint64_t polled;   /* `served` when streams were last polled for it */
+	uint64_t moves;    /* handles mapped at another place so far */
+	uint64_t began_ns; /* when it was made: driver_time_ns() */
+	uint64_t late_ns;  /* the most that a stream was seen to be late by */
+	struct evidence evidence; /* of what weir's waits cost */
+	size_t most_live; /* bytes that callers had, or asked for, at once */
 	/* Pools that have ended but not passed, the next to ask first, and how
 	 * many. */
 	struct list ended;

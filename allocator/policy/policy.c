@@ -43,6 +43,10 @@ static const struct {
 	double evidence_us;
 	uint64_t harmless_share;
 
+	/* Evidence of more waits than this counts half from then on, so that
+	 * the latest tells most. */
+	uint64_t evidence_most_ns;
+
 	/* The latency of a stream of which little was seen. */
 	double latency_us;
 
@@ -65,6 +69,7 @@ static const struct {
 	.harmless_counts = 10,
 	.evidence_us = 60e3,
 	.harmless_share = 500,
+	.evidence_most_ns = 1000000000,
 	.latency_us = 1e3,
 	.moves_at_first = 20,
 	.requests_a_move = 60,
@@ -157,13 +162,19 @@ dearness(const struct request_facts *facts)
 static bool
 is_harmless(const struct request_facts *facts)
 {
-	return (double)facts->waited_ns / 1e3 > policy.evidence_us &&
-	    facts->felt_ns < facts->waited_ns / policy.harmless_share;
+	const struct evidence *evidence = &facts->evidence;
+
+	return (double)evidence->waited_ns / 1e3 > policy.evidence_us &&
+	    evidence->felt_ns < evidence->waited_ns / policy.harmless_share;
 }
 
 static uint64_t
 as_ns(double us)
 {
+	const uint64_t most = UINT64_MAX / 4; /* may be doubled */
+
+	if (us * 1e3 >= (double)most)
+		return most;
 	return us > 0 ? (uint64_t)(us * 1e3) : 0;
 }
 
@@ -200,6 +211,20 @@ policy_wait_prices(const struct request_facts *facts)
 		    left * policy.harmless_counts);
 	return (struct wait_prices){ .near_ns = as_ns(near > low ? near : low),
 		.any_ns = as_ns(any) };
+}
+
+void
+policy_add_evidence(
+    struct evidence *evidence, uint64_t waited_ns, int64_t felt_ns)
+{
+	int64_t felt = (int64_t)evidence->felt_ns + felt_ns;
+
+	evidence->waited_ns += waited_ns;
+	evidence->felt_ns = felt > 0 ? (uint64_t)felt : 0;
+	if (evidence->waited_ns > policy.evidence_most_ns) {
+		evidence->waited_ns /= 2;
+		evidence->felt_ns /= 2;
+	}
 }
 
 uint64_t

@@ -48,10 +48,10 @@
  *          for it
  *
  * `prefer:speed` makes no wait, `prefer:memory` any. `prefer:balance` makes
- * those that are free. It makes those that are cheap under *memory pressure*,
- * which is where a fifth more would be held than was ever alive at once, and at
- * least 64 MiB more; and only while the stream's lateness is within the budget.
- * A small request makes none that is not free: it would take 2 MiB of new
+ * those that are free, and those that are cheap under *memory pressure*, which
+ * is where a fifth more would be held than was ever alive at once, and at least
+ * 64 MiB more. A stream that is later than the budget makes none, by either
+ * rule. A small request makes none that is not free: it would take 2 MiB of new
  * memory at most. A wait in a capture is one at each replay, for good, so there
  * too only free ones are made.
  *
@@ -95,6 +95,18 @@ policy_allows(enum waits waits, enum wait_cost cost)
 	return (int)cost < (int)waits;
 }
 
+/* Sums over all streams, lately: how long weir's waits took, and how late they
+ * have made the streams that have not caught up. */
+struct evidence {
+	uint64_t waited_ns;
+	uint64_t felt_ns;
+};
+
+/* More waits are over, which took so long; their streams are later by
+ * `felt_ns`, or have caught up if that is below 0. */
+void policy_add_evidence(
+    struct evidence *evidence, uint64_t waited_ns, int64_t felt_ns);
+
 /* A request that no free memory serves at once. */
 struct request_facts {
 	enum prefer prefer;
@@ -108,10 +120,7 @@ struct request_facts {
 	size_t request_bytes;
 	uint64_t elapsed_ns; /* since the first request */
 	uint64_t late_ns;    /* of the request's stream */
-	/* Sums over all streams: how long weir's waits took, and how late they
-	 * have made the streams that have not caught up. */
-	uint64_t waited_ns;
-	uint64_t felt_ns;
+	struct evidence evidence;
 };
 
 /* Is so much held that memory under waits is worth them? */

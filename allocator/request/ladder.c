@@ -175,8 +175,7 @@ facts_of(const struct request *r)
 		.request_bytes = round_up(r->rounded, arena->granularity),
 		.elapsed_ns = driver_time_ns() - arena->began_ns,
 		.late_ns = r->late_ns,
-		.waited_ns = arena->waited_ns,
-		.felt_ns = (uint64_t)arena->felt_ns };
+		.evidence = arena->evidence };
 }
 
 static enum weir_status

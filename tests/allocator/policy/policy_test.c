@@ -205,6 +205,22 @@ TEST(what_a_wait_is_worth_rises_with_what_is_held)
 	}
 }
 
+/* Nothing was alive, as in an arena that has just come to be, or little beside
+ * what is held: the price is the most that a time can say. */
+TEST(the_dearest_memory_has_a_price_too)
+{
+	static const size_t most_live[] = { 0, 1, 4096 };
+
+	for (size_t i = 0; i < sizeof(most_live) / sizeof(most_live[0]); i++) {
+		struct request_facts facts = request_where(70000, 5000, 0);
+
+		facts.most_live_bytes = most_live[i];
+		struct wait_prices prices = policy_wait_prices(&facts);
+		EXPECT_EQ(prices.near_ns, UINT64_MAX / 4);
+		EXPECT_EQ((prices.any_ns + US / 2) / US, 25300);
+	}
+}
+
 TEST(the_budget_grows_with_time_and_is_spent_by_lateness)
 {
 	static const struct {
@@ -255,11 +271,26 @@ TEST(where_waits_were_harmless_a_tenth_of_a_forecast_counts)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct request_facts facts = request_where(2000, 1000, 0);
 
-		facts.waited_ns = rows[i].waited_ms * MS;
-		facts.felt_ns = rows[i].felt_us * US;
+		facts.evidence.waited_ns = rows[i].waited_ms * MS;
+		facts.evidence.felt_ns = rows[i].felt_us * US;
 		EXPECT_EQ((policy_wait_prices(&facts).any_ns + US / 2) / US,
 		    rows[i].any_us);
 	}
+}
+
+TEST(evidence_adds_up_and_what_is_old_counts_half)
+{
+	struct evidence evidence = { 0 };
+
+	policy_add_evidence(&evidence, 600 * MS, 5 * MS);
+	policy_add_evidence(&evidence, 400 * MS, -2 * MS);
+	EXPECT_EQ(evidence.waited_ns, 1000 * MS);
+	EXPECT_EQ(evidence.felt_ns, 3 * MS);
+	policy_add_evidence(&evidence, 0, -4 * MS);
+	EXPECT_EQ(evidence.felt_ns, 0);
+	policy_add_evidence(&evidence, 2 * MS, 6 * MS);
+	EXPECT_EQ(evidence.waited_ns, 501 * MS);
+	EXPECT_EQ(evidence.felt_ns, 3 * MS);
 }
 
 TEST(only_balance_has_prices_and_no_capture)
