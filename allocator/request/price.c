@@ -57,27 +57,6 @@ is_worth(void *about, const struct block *block)
 	return block_state(block) == BLOCK_FREE || are_uses_within(r, block);
 }
 
-/* Serve the request within a level; nothing if no run does. */
-static enum weir_status
-wait_within(struct request *r, uint64_t level_ns)
-{
-	struct span span;
-
-	r->level_ns = level_ns;
-	for (unsigned n = 0; n < REQUEST_TRIES; n++) {
-		view_renew(&r->view);
-		if (!search_find_span(r, is_worth, &span))
-			return WEIR_OK;
-		span.last = search_last_needed(r, &span);
-		enum readiness readiness = wait_for_span(r, &span);
-		if (readiness == READY)
-			return search_hand_span(r, span);
-		if (readiness == REFUSED)
-			return WEIR_OK;
-	}
-	return WEIR_OK;
-}
-
 enum weir_status
 price_wait(struct request *r)
 {
@@ -96,7 +75,8 @@ price_wait(struct request *r)
 		return WEIR_OK;
 	for (uint64_t level = LEVEL_NS; status == WEIR_OK && r->got == NULL;
 	     level *= 2) {
-		status = wait_within(r, level < most ? level : most);
+		r->level_ns = level < most ? level : most;
+		status = wait_for_best(r, is_worth);
 		if (level >= most)
 			break;
 	}

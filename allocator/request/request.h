@@ -31,7 +31,4 @@ struct request {
 	uint64_t followed_until;
 };
 
-/* How often a request begins anew because a wait has changed blocks. */
-enum { REQUEST_TRIES = 64 };
-
 #endif

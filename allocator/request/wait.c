@@ -14,6 +14,9 @@
 #include "base/status.h"
 #include "trace/served.h"
 
+/* How often a request begins anew because a wait has changed blocks. */
+enum { REQUEST_TRIES = 64 };
+
 /* How many pending blocks a request looks at that may get new memory. */
 enum { PENDING_ASKED = 256 };
 
@@ -213,6 +216,8 @@ freed_in(const struct span *span, const struct pools *pools)
 	}
 }
 
+enum readiness { READY, CHANGED, REFUSED };
+
 static enum readiness
 follow_span(struct request *r, const struct span *span)
 {
@@ -234,7 +239,9 @@ follow_span(struct request *r, const struct span *span)
 	}
 }
 
-enum readiness
+/* Put the stream behind all work on a span, or on as much of it as changes its
+ * blocks: then it is to be looked for again. */
+static enum readiness
 wait_for_span(struct request *r, const struct span *span)
 {
 	/* A driver call that fails here does not fail the request. */
@@ -262,30 +269,35 @@ looks_everywhere(struct request *r)
 }
 
 enum weir_status
-wait_best_fit(struct request *r)
+wait_for_best(struct request *r, bool (*is_good)(void *r, const struct block *))
 {
 	struct span span;
 
+	for (unsigned n = 0; n < REQUEST_TRIES; n++) {
+		view_renew(&r->view);
+		if (!search_find_span(r, is_good, &span))
+			return WEIR_OK;
+		span.last = search_last_needed(r, &span);
+		enum readiness readiness = wait_for_span(r, &span);
+		if (readiness == READY)
+			return search_hand_span(r, span);
+		if (readiness == REFUSED)
+			return WEIR_OK;
+	}
+	return WEIR_OK;
+}
+
+enum weir_status
+wait_best_fit(struct request *r)
+{
 	search_begin(r);
 	served_begin();
 	if (!looks_everywhere(r))
 		return WEIR_OK;
-	for (unsigned n = 0; n < REQUEST_TRIES; n++) {
-		view_renew(&r->view);
-		if (!search_find_span(r, can_be_had, &span))
-			return WEIR_OK;
-		span.last = search_last_needed(r, &span);
-		enum readiness readiness = wait_for_span(r, &span);
-		if (readiness == REFUSED)
-			return WEIR_OK;
-		if (readiness == CHANGED)
-			continue;
-		enum weir_status status = search_hand_span(r, span);
-		if (r->got != NULL)
-			search_count_served(r, SERVED_anywhere);
-		return status;
-	}
-	return WEIR_OK;
+	enum weir_status status = wait_for_best(r, can_be_had);
+	if (r->got != NULL)
+		search_count_served(r, SERVED_anywhere);
+	return status;
 }
 
 enum weir_status

@@ -6,11 +6,10 @@
 
 #include "allocator/request/request.h"
 
-enum readiness { READY, CHANGED, REFUSED };
-
-/* Put the stream behind all work on a span, or on as much of it as changes its
- * blocks: then it is to be looked for again. */
-enum readiness wait_for_span(struct request *r, const struct span *span);
+/* Serve the request from the row of good blocks that fits best, behind the
+ * waits that it takes; nothing if there is none, or a wait is refused. */
+enum weir_status wait_for_best(
+    struct request *r, bool (*is_good)(void *r, const struct block *));
 
 /* Bytes that are held and not with callers, of a kind: all that searching and
  * waiting can bring. */
