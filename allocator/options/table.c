@@ -610,7 +610,7 @@ const struct entry option_entries[] = {
 	    "By how much waits on the device may delay the program. weir "
 	    "measures how late its waits have made each stream; within this "
 	    "part of the time a stream waits where memory is dear, beyond it "
-	    "only where a wait costs nothing. For prefer:balance; speed waits "
+	    "not at all. For prefer:balance; speed waits "
 	    "never, memory always.",
 	    set_delay, print_delay },
 	{ "decay_ms", "ms", "10000", "1 to 31622400000, or off",
