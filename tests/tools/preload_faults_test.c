@@ -198,8 +198,9 @@ may_be_silent(const char *faults)
 	return false;
 }
 
-/* What the driver refuses to take back while a context ends is its own; so is,
- * if it never takes it back, the row by which weir finds out its pitch. */
+/* Memory that the driver refuses to take back while a context ends is the
+ * driver's. So is the row by which weir finds out its pitch, if the driver
+ * never takes it back. */
 static bool
 may_refuse(const struct start *program, const char *faults)
 {

@@ -396,7 +396,7 @@ TEST(a_file_that_was_cut_since_it_was_loaded_is_not_read)
 	expect_name_and_unload(&copy);
 }
 
-/* What was read of a file stays as it was. */
+/* The bytes that were read of a file stay as they were. */
 TEST(a_file_that_is_cut_after_it_was_read_is_no_harm)
 {
 	struct loaded copy = load_copy();

@@ -69,7 +69,7 @@ guess_of(const char *word, const char *const words[], char text[GUESS_TEXT])
 
 /* ---- Flags ------------------------------------------------------------- */
 
-/* What argp has for every command. */
+/* The flags that argp adds to every command. */
 static const struct argp_option common_flags[] = {
 	{ "help", '?', NULL, 0, NULL, 0 },
 	{ "usage", 0, NULL, 0, NULL, 0 },

@@ -111,9 +111,10 @@ ms_since(const struct snapshot *snapshot, const struct course *course,
 	    (double)(time_us - course->first_us) / 1000;
 }
 
-/* What stands behind the site: how an allocation was served, and what the
+/* The note behind the site: how an allocation was served, or how much the
  * driver had free when memory ran out, which an oom event has in place of an
- * address. "" for others. */
+ * address.
+ * "" for others. */
 static const char *
 note_text(const struct snapshot *snapshot, uint32_t i, char text[2 * VIEW_TEXT])
 {

@@ -29,7 +29,7 @@ manual(void)
 	return text;
 }
 
-/* What docs/json.md says of a command: what holds for all of them, and the
+/* The part of docs/json.md about a command: the text for all of them, and the
  * command's row. The caller frees it. */
 static char *
 manual_of(const char *command)

@@ -157,7 +157,7 @@ large_snapshot(size_t *length)
 	return text;
 }
 
-/* What `weir ARGUMENTS SNAPSHOT >out` writes to a terminal, if the snapshot
+/* The output of `weir ARGUMENTS SNAPSHOT >out` on a terminal, if the snapshot
  * comes through a pipe more than a second after the command opened it. */
 static char *
 written_by(const char *arguments, const char *out)
