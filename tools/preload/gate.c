@@ -169,11 +169,17 @@ start(void)
 	return FAILED;
 }
 
+/* A program that calls weir itself, as one with PyTorch's adapter does, may
+ * never make a call that weir serves: then it begins here. */
 bool
 gate_started(void)
 {
-	return gate_in_weir == 0 && !os_forked() &&
-	    atomic_load(&state) == STARTED;
+	if (gate_in_weir != 0 || os_forked())
+		return false;
+	enum state now = atomic_load(&state);
+	if (now == NOT_STARTED && driver_peek() != NULL && gate_enabled())
+		now = start();
+	return now == STARTED;
 }
 
 /* Start if that has not been tried. The driver has been initialised by the

@@ -147,8 +147,9 @@ enum gate_free gate_free_mode(void);
  * to start, is not in a forked child, and has not caused the call itself. */
 bool gate_admits(void);
 
-/* True if the program may hold memory of weir: weir has been started, this is
- * not a forked child, and the call does not come from within weir. */
+/* True if the program may hold memory of weir: weir has been started, by a call
+ * that it served or by the program's own calls of it, this is not a forked
+ * child, and the call does not come from within weir. */
 bool gate_started(void);
 
 /*

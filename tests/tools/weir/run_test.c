@@ -339,6 +339,22 @@ TEST(a_linked_program_is_served_once_in_segments_of_the_driver)
 	free(program);
 }
 
+/* None of its calls is one that weir serves, and so one by which the preload
+ * would begin. */
+TEST(the_order_of_a_linked_program_is_seen_from_its_first_wait_on)
+{
+	struct command_result result;
+	char *program = test_build("tests/programs/with_order");
+
+	plain_environment();
+	result = command_weir(
+	    "run", "--sim", "--quiet", "--conf", "prefer:speed", program, NULL);
+	EXPECT_EQ(result.status, 0);
+	EXPECT_STR_EQ(result.out, "the same memory: yes\n");
+	command_free(&result);
+	free(program);
+}
+
 TEST(a_linked_program_at_its_limit_is_told_of_the_limit)
 {
 	struct command_result result;
