@@ -182,8 +182,11 @@ join(struct stream *stream, const struct stream *earlier)
 	uint64_t other = late(earlier);
 
 	lock_enter(&lock);
-	if (late(stream) < other)
+	if (late(stream) < other) {
+		atomic_fetch_add(
+		    &stream->delay.inherited_ns, other - late(stream));
 		set_late(stream, other);
+	}
 	lock_leave(&lock);
 }
 
@@ -206,6 +209,12 @@ delay_program_end(struct delay_wait wait, CUevent event, uint64_t tick)
 }
 
 /* ---- Waits that are over ----------------------------------------------- */
+
+static uint64_t
+least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
 
 /* The time between two complete events; 0 where the driver does not tell. */
 static uint64_t
@@ -244,18 +253,25 @@ count_own(struct stream *stream, const struct stall *stall, uint64_t ns)
 	delay->undecided_ns += ns;
 }
 
-/* The wait is the program's. */
+/* The wait is the program's. Of the lateness that is left, the stream answers
+ * for no more than before, and not for what the other one answers for. */
 static void
 count_program(struct stream *stream, const struct stall *stall, uint64_t ns)
     HOLDS(lock)
 {
 	struct delay *delay = &stream->delay;
-	uint64_t own = late(stream) + delay->undecided_ns + ns;
+	uint64_t before = late(stream) + delay->undecided_ns + ns;
 	uint64_t other = late(stall->earlier);
+	uint64_t after = least(before, other);
+	uint64_t own = least(delay_own(delay) + delay->undecided_ns,
+	    after - least(after, delay_own(&stall->earlier->delay)));
 
 	if (ns <= NO_WAIT_NS)
 		return;
-	set_late(stream, own < other ? own : other);
+	if (atomic_load(&delay->slack_ns) < before - after)
+		atomic_store(&delay->slack_ns, before - after);
+	set_late(stream, after);
+	atomic_store(&delay->inherited_ns, after - own);
 	delay->undecided_ns = 0;
 }
 
@@ -314,7 +330,10 @@ delay_idle(struct stream *stream)
 {
 	delay_see(stream);
 	lock_enter(&lock);
+	if (late(stream) > 0)
+		atomic_store(&stream->delay.slack_ns, 0);
 	set_late(stream, 0);
+	atomic_store(&stream->delay.inherited_ns, 0);
 	stream->delay.undecided_ns = 0;
 	lock_leave(&lock);
 }

@@ -23,6 +23,20 @@
  * wait of the program that is not measured leaves the stream as late as the
  * later of the two.
  *
+ * Note [Own lateness]
+ *
+ * A stream answers for the lateness that weir's waits on it have caused. The
+ * rest it has *inherited* from streams that it waited for. Where it had to wait
+ * for one that is less late, it answers for no more than is left, less what the
+ * other one answers for: what it passed on to that one does not come back as
+ * the other's.
+ *
+ * There it also turns out how late it could have been and no later than now: by
+ * its lateness that is gone, and the time that it still had to wait. That is
+ * its *slack*. The most that was seen is kept, since programs repeat what they
+ * do. A stream that is found late with nothing left to do may have made the
+ * host wait, so its slack is forgotten.
+ *
  * Some waits cannot be measured and are left out: a wait in a capture, one on a
  * stream on which a record would put others in order, one that the driver
  * refuses an event for, and any while DELAY_OPEN waits of the stream are open.
@@ -57,6 +71,8 @@ struct delay {
 				* once by a wait that is not */
 	_Atomic(unsigned) open_count;
 	_Atomic(uint64_t) late_ns;
+	_Atomic(uint64_t) inherited_ns; /* of these: Note [Own lateness] */
+	_Atomic(uint64_t) slack_ns;
 	_Atomic(uint64_t) waited_ns; /* that nobody has counted yet */
 	_Atomic(int64_t) felt_ns;    /* so is this: how much later it became */
 };
@@ -85,6 +101,16 @@ void delay_program_end(struct delay_wait wait, CUevent event, uint64_t tick);
 /* See which waits are over. Between capture_enter() and capture_leave() or the
  * like. Returns how late the stream is, in ns. */
 uint64_t delay_see(struct stream *stream);
+
+/* How late weir has made it, as far as it has not inherited that. */
+static inline uint64_t
+delay_own(const struct delay *delay)
+{
+	uint64_t late = atomic_load(&delay->late_ns);
+	uint64_t inherited = atomic_load(&delay->inherited_ns);
+
+	return late > inherited ? late - inherited : 0;
+}
 
 /* How long waits that are over have kept the stream from going on, in ns, since
  * the last call. */

@@ -297,6 +297,14 @@ order_recorded_on(CUevent event, uint64_t tick)
 	return stream;
 }
 
+static atomic_bool sees_waits;
+
+bool
+order_sees_waits(void)
+{
+	return atomic_load_explicit(&sees_waits, memory_order_relaxed);
+}
+
 void
 order_waited(CUstream handle, CUevent event, uint64_t tick)
 {
@@ -312,8 +320,10 @@ order_waited(CUstream handle, CUevent event, uint64_t tick)
 	/* An event of a capture is waited for in that capture, and no other one
 	 * is, but where the graph waits for it at each replay. */
 	if (told && record->event == event && record->tick == tick &&
-	    record->capture == capture)
+	    record->capture == capture) {
 		learn(&later->order, &record->stream->order, tick, capture);
+		atomic_store(&sees_waits, true);
+	}
 	lock_leave(&lock);
 	stream_protect(later);
 	stream_put(later);

@@ -30,6 +30,7 @@
 #define STREAMS_ORDER_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "driver/abi.h"
@@ -107,6 +108,10 @@ void order_recorded(CUevent event, CUstream handle, uint64_t tick);
 uint64_t order_waiting(CUevent event);
 void order_waited(CUstream handle, CUevent event, uint64_t tick);
 void order_gone(CUevent event);
+
+/* Has weir ever seen a wait of the program's? Else it may come and go unseen.
+ */
+bool order_sees_waits(void);
 
 /* The stream that an event was recorded on at a tick, a reference; NULL: it is
  * not known, or the event stands for another record by now. */

@@ -108,7 +108,9 @@ policy_waits(const struct request_facts *facts)
 		return WAITS_FREE;
 	if (facts->prefer == PREFER_SPEED)
 		return WAITS_NONE;
-	if (facts->delay_percent == 0 || policy_is_late(facts))
+	if (facts->delay_percent == 0)
+		return WAITS_NONE;
+	if (facts->sees_waits && policy_is_late(facts))
 		return WAITS_NONE;
 	return !facts->is_small && policy_has_pressure(facts) ? WAITS_CHEAP :
 								WAITS_FREE;
@@ -126,6 +128,12 @@ policy_may_move(const struct request_facts *facts)
 
 /* ---- By price ---------------------------------------------------------- */
 
+static double
+least(double a, double b)
+{
+	return a < b ? a : b;
+}
+
 /* How late a stream may be, in us. */
 static double
 budget_of(const struct request_facts *facts)
@@ -135,14 +143,24 @@ budget_of(const struct request_facts *facts)
 
 	if (facts->delay_percent == 0)
 		return 0;
-	us += policy.budget_us;
-	return us < policy.budget_most_us ? us : policy.budget_most_us;
+	return least(us + policy.budget_us, policy.budget_most_us);
+}
+
+/* How late the stream is, beyond what did no harm before. */
+static double
+late_of(const struct request_facts *facts)
+{
+	double slack =
+	    least((double)facts->slack_ns / 1e3, policy.budget_most_us);
+	double late = (double)facts->late_ns / 1e3 - slack;
+
+	return late > 0 ? late : 0;
 }
 
 bool
 policy_is_late(const struct request_facts *facts)
 {
-	return (double)facts->late_ns / 1e3 > budget_of(facts);
+	return late_of(facts) > budget_of(facts);
 }
 
 /* How dear memory is: the sixth power of the part that is held beyond what was
@@ -178,12 +196,6 @@ as_ns(double us)
 	return us > 0 ? (uint64_t)(us * 1e3) : 0;
 }
 
-static double
-least(double a, double b)
-{
-	return a < b ? a : b;
-}
-
 /* How long a wait may take that spares the memory of the request, in us. */
 static double
 worth_of(const struct request_facts *facts, double dear)
@@ -197,7 +209,7 @@ struct wait_prices
 policy_wait_prices(const struct request_facts *facts)
 {
 	double dear = dearness(facts);
-	double left = budget_of(facts) - (double)facts->late_ns / 1e3;
+	double left = budget_of(facts) - late_of(facts);
 	double low = worth_of(facts, policy.dear_near_us * dear);
 	double high = worth_of(facts, policy.dear_any_us * dear);
 	double near = least(high, left * policy.near_counts);

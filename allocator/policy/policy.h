@@ -27,8 +27,9 @@
  * took long, and made no stream late. Then a tenth of the forecast counts
  *
  * *Lateness* is measured (streams/delay.h), so what a wait really cost decides
- * about the next ones. The *budget* is half of delay_percent of the time since
- * the first request, since more than one wait may be on its way.
+ * about the next ones. A stream answers for what its own waits cost, beyond the
+ * slack that it was seen to have. The *budget* is half of delay_percent of the
+ * time since the first request, since more than one wait may be on its way.
  *
  * *By place.* A stream comes to what it is given now when it has done all it
  * has by then, so a wait for another stream delays it only if that one takes
@@ -51,9 +52,11 @@
  * those that are free, and those that are cheap under *memory pressure*, which
  * is where a fifth more would be held than was ever alive at once, and at least
  * 64 MiB more. A stream that is later than the budget makes none, by either
- * rule. A small request makes none that is not free: it would take 2 MiB of new
- * memory at most. A wait in a capture is one at each replay, for good, so there
- * too only free ones are made.
+ * rule. But a program whose waits weir does not see may absorb what weir takes
+ * for lateness, and then the rule by place alone holds. A small request makes
+ * none that is not free: it would take 2 MiB of new memory at most. A wait in a
+ * capture is one at each replay, for good, so there too only free ones are
+ * made.
  *
  * A move costs calls of the driver that new memory would cost once and for all.
  * So requests earn moves: a program that goes on as it did must not go on
@@ -119,7 +122,9 @@ struct request_facts {
 	uint64_t served;        /* requests so far */
 	size_t request_bytes;
 	uint64_t elapsed_ns; /* since the first request */
-	uint64_t late_ns;    /* of the request's stream */
+	uint64_t late_ns;    /* how late weir has made its stream */
+	uint64_t slack_ns;   /* how late that may be with no harm */
+	bool sees_waits;     /* of the program */
 	struct evidence evidence;
 };
 

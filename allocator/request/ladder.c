@@ -175,6 +175,8 @@ facts_of(const struct request *r)
 		.request_bytes = round_up(r->rounded, arena->granularity),
 		.elapsed_ns = driver_time_ns() - arena->began_ns,
 		.late_ns = r->late_ns,
+		.slack_ns = r->slack_ns,
+		.sees_waits = order_sees_waits(),
 		.evidence = arena->evidence };
 }
 
@@ -362,7 +364,9 @@ search_usable(struct request *r)
 {
 	note_live(r);
 	view_can_wait(&r->view);
-	r->late_ns = marks_see_late(r->pools);
+	marks_see_late(r->pools);
+	r->late_ns = delay_own(&r->pools->stream->delay);
+	r->slack_ns = atomic_load(&r->pools->stream->delay.slack_ns);
 	struct request_facts facts = facts_of(r);
 	r->has_pressure = policy_has_pressure(&facts);
 	r->waits = policy_waits(&facts);

@@ -22,6 +22,7 @@ struct request {
 	struct view view;
 	bool has_pressure; /* search_usable(), as are these: */
 	uint64_t late_ns;
+	uint64_t slack_ns;
 	enum waits waits;
 	struct wait_prices prices;
 	uint64_t level_ns; /* price_wait(): forecasts up to this */

@@ -121,6 +121,8 @@ TEST(who_waits_for_a_late_stream_is_as_late)
 	EXPECT_OK(weir_stream_wait_stream(c, b));
 	busy(c, 30);
 	EXPECT_EQ(late_ms(c), 10);
+	EXPECT_EQ(delay_own(&of(b)->delay) / MS, 10);
+	EXPECT_EQ(delay_own(&of(c)->delay), 0);
 }
 
 TEST(a_late_stream_that_has_to_wait_for_one_that_is_not_is_on_time_again)
@@ -175,6 +177,126 @@ TEST(who_waits_for_a_late_stream_is_late_by_what_it_had_to_wait_at_most)
 	pass(40);
 	EXPECT_EQ(late_ms(b), 10);
 	EXPECT_EQ(late_ms(c), 3);
+}
+
+static uint64_t
+own_ms(weir_stream stream)
+{
+	return (delay_own(&of(stream)->delay) + MS / 2) / MS;
+}
+
+static uint64_t
+slack_ms(weir_stream stream)
+{
+	return (atomic_load(&of(stream)->delay.slack_ns) + MS / 2) / MS;
+}
+
+/* b is late by 10 ms, and then waits for c, which is late by 4 ms: it could
+ * have been later by all that it had to wait. */
+TEST(lateness_beyond_that_of_a_stream_it_waits_for_is_forgiven)
+{
+	arrange();
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+	weir_stream c = new_stream();
+
+	busy(a, 4);
+	wait_of_weir(c, a);
+	busy(a, 6);
+	wait_of_weir(b, a);
+	busy(c, 30);
+	busy(b, 1); /* until 11 ms; c until 34 */
+	EXPECT_OK(weir_stream_wait_stream(b, c));
+	busy(b, 50);
+	pass(11);
+	EXPECT_EQ(late_ms(b), 10);
+	EXPECT_EQ(own_ms(b), 10);
+	EXPECT_EQ(slack_ms(b), 0);
+	EXPECT_EQ(late_ms(c), 4);
+	pass(30);
+	EXPECT_EQ(late_ms(b), 4);
+	EXPECT_EQ(own_ms(b), 0);
+	EXPECT_EQ(slack_ms(b), 10 + 23 - 4);
+	EXPECT_EQ(own_ms(c), 4); /* it waited for nobody of the program's */
+	EXPECT_EQ(slack_ms(c), 0);
+}
+
+TEST(a_stream_answers_for_what_it_adds_to_lateness_that_it_inherited)
+{
+	arrange();
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+	weir_stream c = new_stream();
+
+	busy(a, 4);
+	wait_of_weir(c, a);
+	busy(c, 30);
+	busy(a, 6);
+	wait_of_weir(b, a);
+	EXPECT_OK(weir_stream_wait_stream(b, c));
+	busy(b, 1); /* until 35 ms */
+	busy(a, 33);
+	wait_of_weir(b, a); /* until 43 */
+	busy(b, 50);
+	pass(50);
+	EXPECT_EQ(late_ms(c), 4);
+	EXPECT_EQ(late_ms(b), 4 + 8);
+	EXPECT_EQ(own_ms(b), 8);
+}
+
+/* b makes c late, and is late by c's lateness in turn: it is b's all the same.
+ */
+TEST(lateness_that_was_passed_on_does_not_come_back_as_the_other_s)
+{
+	arrange();
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+	weir_stream c = new_stream();
+
+	busy(c, 1);
+	wait_of_weir(c, a); /* c is looked at from now on */
+	busy(a, 10);
+	wait_of_weir(b, a);
+	busy(b, 10); /* until 20 ms */
+	EXPECT_OK(weir_stream_wait_stream(c, b));
+	busy(c, 10); /* until 30 ms */
+	EXPECT_OK(weir_stream_wait_stream(b, c));
+	busy(b, 50);
+	pass(15);
+	EXPECT_EQ(late_ms(b), 10);
+	pass(20);
+	EXPECT_EQ(late_ms(c), 10);
+	EXPECT_EQ(own_ms(c), 0);
+	EXPECT_EQ(late_ms(b), 10);
+	EXPECT_EQ(own_ms(b), 10);
+}
+
+TEST(slack_is_forgotten_by_a_stream_that_ends_its_work_late)
+{
+	arrange();
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	busy(a, 10);
+	wait_of_weir(b, a);
+	busy(b, 1);
+	busy(a, 20);
+	EXPECT_OK(weir_stream_wait_stream(b, a));
+	busy(b, 1);
+	pass(40);
+	EXPECT_EQ(late_ms(b), 0);
+	EXPECT_EQ(slack_ms(b), 29);
+	delay_idle(of(b));
+	EXPECT_EQ(slack_ms(b), 29);
+	busy(a, 10);
+	wait_of_weir(b, a);
+	busy(b, 1);
+	pass(20);
+	EXPECT_EQ(late_ms(b), 10);
+	delay_idle(of(b));
+	EXPECT_EQ(late_ms(b), 0);
+	EXPECT_EQ(own_ms(b), 0);
+	EXPECT_EQ(slack_ms(b), 0);
 }
 
 TEST(a_wait_that_no_work_follows_makes_no_stream_late)

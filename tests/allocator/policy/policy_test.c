@@ -173,7 +173,8 @@ request_where(size_t held_mb, uint64_t elapsed_ms, uint64_t late_us)
 		.most_live_bytes = 1000 * MB,
 		.request_bytes = 100 * MB,
 		.elapsed_ns = elapsed_ms * MS,
-		.late_ns = late_us * US };
+		.late_ns = late_us * US,
+		.sees_waits = true };
 }
 
 TEST(what_a_wait_is_worth_rises_with_what_is_held)
@@ -252,6 +253,47 @@ TEST(the_budget_grows_with_time_and_is_spent_by_lateness)
 		if (rows[i].is_late || rows[i].percent == 0)
 			EXPECT_EQ(policy_waits(&facts), WAITS_NONE);
 	}
+}
+
+TEST(lateness_within_the_slack_does_not_count)
+{
+	static const struct {
+		uint64_t late_us;
+		uint64_t slack_us;
+		bool is_late;
+		uint64_t any_us;
+	} rows[] = {
+		{ 6000, 0, true, 0 },
+		{ 6000, 700, false, 0 },
+		{ 6000, 2000, false, 1300 },
+		{ 6000, 6000, false, 5300 },
+		{ 6000, 90000, false, 5300 },
+		/* It is credited up to the most that a budget can be. */
+		{ 255300, 250000, false, 0 },
+		{ 255301, 900000, true, 0 },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct request_facts facts =
+		    request_where(2000, 1000, rows[i].late_us);
+
+		facts.slack_ns = rows[i].slack_us * US;
+		EXPECT_EQ(policy_is_late(&facts), rows[i].is_late);
+		EXPECT_EQ((policy_wait_prices(&facts).any_ns + US / 2) / US,
+		    rows[i].any_us);
+	}
+}
+
+TEST(where_no_wait_of_the_program_is_seen_a_late_stream_waits_by_place)
+{
+	struct request_facts facts = request_where(2000, 1000, 6000);
+
+	EXPECT_EQ(policy_waits(&facts), WAITS_NONE);
+	facts.sees_waits = false;
+	EXPECT_EQ(policy_waits(&facts), WAITS_CHEAP);
+	EXPECT_EQ(policy_wait_prices(&facts).any_ns, 0);
+	facts.delay_percent = 0;
+	EXPECT_EQ(policy_waits(&facts), WAITS_NONE);
 }
 
 TEST(where_waits_were_harmless_a_tenth_of_a_forecast_counts)
