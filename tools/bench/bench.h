@@ -19,7 +19,7 @@
 
 #include "tools/bench/peer.h"
 
-enum { PEERS_MAX = 16, REPEAT_MAX = 1000, THREADS_MAX = 16 };
+enum { PEERS_MAX = 96, REPEAT_MAX = 1000, THREADS_MAX = 16 };
 
 enum unit {
 	UNIT_NS,      /* nanoseconds an operation */

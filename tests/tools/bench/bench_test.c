@@ -437,6 +437,19 @@ TEST(a_library_is_a_peer_like_any_other)
 	free(fake);
 }
 
+/* On a GPU with every framework there are more than weir-bench brings along. */
+TEST(several_libraries_join_the_peers_that_are_built_in)
+{
+	char *fake = test_build("tests/tools/fake/bench_peer.so");
+	struct command_result run = BENCH("record", "--quick", "--plugin", fake,
+	    "--plugin", fake, "--plugin", fake, "--plugin", fake);
+
+	EXPECT_EQ(run.status, 0);
+	EXPECT_STR_EQ(run.err, "");
+	command_free(&run);
+	free(fake);
+}
+
 TEST(a_plugin_that_is_no_peer_is_refused)
 {
 	char *weir = test_build("lib/libweir.so");
