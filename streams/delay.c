@@ -315,6 +315,21 @@ close_some(struct stream *stream)
 	return n;
 }
 
+/* A stream that has done all that it was given a while ago is no later than
+ * that. */
+static void
+bound_late(struct stream *stream)
+{
+	uint64_t met = atomic_load(&stream->met_ns);
+	uint64_t now = driver_time_ns();
+
+	if (met == 0 || late(stream) <= now - met)
+		return;
+	lock_enter(&lock);
+	set_late(stream, now - met);
+	lock_leave(&lock);
+}
+
 uint64_t
 delay_see(struct stream *stream)
 {
@@ -322,6 +337,8 @@ delay_see(struct stream *stream)
 	    !atomic_load(&stream->gone))
 		while (close_some(stream) == CLOSED_AT_ONCE)
 			;
+	if (late(stream) > 0)
+		bound_late(stream);
 	return late(stream);
 }
 

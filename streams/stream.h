@@ -63,6 +63,9 @@ struct stream {
 	/* All it had at this tick was seen to be done: how far it has come.
 	 * 0: nothing was seen of it. */
 	_Atomic(uint64_t) met_at;
+	/* All it had by this time (driver_time_ns()) was seen to be done; 0:
+	 * nothing was. */
+	_Atomic(uint64_t) met_ns;
 	/* The longest that the device lately took to come to an event that was
 	 * recorded on it, in ns. */
 	_Atomic(uint64_t) latency_ns;
@@ -191,17 +194,23 @@ stream_met(struct stream *stream, uint64_t tick)
 		    &stream->met_at, tick, memory_order_relaxed);
 }
 
-/* The device was seen to have come to an event so long after its record. What
- * was long fades by a tenth with each event. */
+/* The device was seen to have come to an event that was recorded at a time
+ * (driver_time_ns()). A latency that was long fades by a tenth with each event.
+ */
 static inline void
-stream_took(struct stream *stream, uint64_t ns)
+stream_took(struct stream *stream, uint64_t recorded_ns)
 {
+	uint64_t ns = driver_time_ns() - recorded_ns;
 	uint64_t longest =
 	    atomic_load_explicit(&stream->latency_ns, memory_order_relaxed);
 
 	longest -= longest / 10;
 	atomic_store_explicit(&stream->latency_ns, ns > longest ? ns : longest,
 	    memory_order_relaxed);
+	if (atomic_load_explicit(&stream->met_ns, memory_order_relaxed) <
+	    recorded_ns)
+		atomic_store_explicit(
+		    &stream->met_ns, recorded_ns, memory_order_relaxed);
 }
 
 /* For how many ticks' worth of work it is still busy before it comes to what it

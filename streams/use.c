@@ -582,8 +582,7 @@ ask(struct waiting *waiting, struct use_queue *queue, struct look look,
 		if (event_met(queue->stream->context, use->event)) {
 			stream_met(queue->stream, use->tick);
 			if (!is_dear(queue))
-				stream_took(
-				    queue->stream, driver_time_ns() - use->ns);
+				stream_took(queue->stream, use->ns);
 			moved += settle_until(waiting, queue, use, done);
 			if (look.once)
 				break;

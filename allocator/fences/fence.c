@@ -121,8 +121,7 @@ listen(struct pools *pools)
 		if (pools->passed_at < pools->marks[0].at)
 			pools->passed_at = pools->marks[0].at;
 		stream_met(pools->stream, pools->marks[0].at);
-		stream_took(
-		    pools->stream, driver_time_ns() - pools->marks[0].ns);
+		stream_took(pools->stream, pools->marks[0].ns);
 		drop(pools, 0);
 	}
 	capture_leave(&guard);

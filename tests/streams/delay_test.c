@@ -106,6 +106,27 @@ TEST(several_waits_add_up_until_the_stream_has_nothing_to_do)
 	EXPECT_EQ(late_ms(b), 0);
 }
 
+/* It was given its latest work 3 ms ago, and has done what it had before. */
+TEST(a_stream_is_no_later_than_it_is_behind_the_host)
+{
+	arrange();
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	busy(a, 10);
+	wait_of_weir(b, a);
+	busy(b, 1);
+	pass(20);
+	EXPECT_EQ(late_ms(b), 10);
+	uint64_t given_ns = driver_time_ns();
+	busy(b, 50);
+	pass(3);
+	stream_took(of(b), given_ns);
+	EXPECT_EQ(late_ms(b), 3);
+	pass(4);
+	EXPECT_EQ(late_ms(b), 3);
+}
+
 TEST(who_waits_for_a_late_stream_is_as_late)
 {
 	arrange();
