@@ -99,6 +99,7 @@ bool bench_handover(struct session *session);
 bool bench_record(struct session *session);
 bool bench_pending(struct session *session);
 bool bench_kernels(struct session *session);
+bool bench_busy(struct session *session);
 bool bench_miss(struct session *session);
 bool bench_random(struct session *session);
 bool bench_pinned(struct session *session);

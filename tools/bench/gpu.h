@@ -24,6 +24,8 @@ enum { GPU_STREAMS = 33 };
 	    (CUmemoryPool *, CUdevice))                                        \
 	X(cuMemPoolSetAttribute, "cuMemPoolSetAttribute",                      \
 	    (CUmemoryPool, CUmemPool_attribute, void *))                       \
+	X(cuMemPoolGetAttribute, "cuMemPoolGetAttribute",                      \
+	    (CUmemoryPool, CUmemPool_attribute, void *))                       \
 	X(cuMemPoolTrimTo, "cuMemPoolTrimTo", (CUmemoryPool, size_t))          \
 	X(cuMemHostAlloc, "cuMemHostAlloc", (void **, size_t, unsigned))       \
 	X(cuMemFreeHost, "cuMemFreeHost", (void *))                            \

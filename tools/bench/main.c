@@ -61,6 +61,10 @@ const struct bench benches[] = {
 	    "kernels of a million clocks on 4 streams, a block each; "
 	    "all of them",
 	    "start", "none", bench_kernels },
+	{ "busy",
+	    "five busy streams that hand blocks to each other: all of it, and "
+	    "what is held",
+	    "case", "weir", bench_busy },
 	{ "replay", "recorded traces; events", "trace", "weir", bench_replay },
 	{ NULL, NULL, NULL, NULL, NULL },
 };

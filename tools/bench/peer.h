@@ -18,15 +18,16 @@ extern "C" {
  * of the two sums at the end. */
 enum peer_kind {
 	PEER_WEIR = 1,
-	PEER_CACHING = 2,   /* another allocator with record_stream */
-	PEER_DRIVER = 4,    /* calls of the driver */
-	PEER_HOST = 8,      /* host memory: the floor */
-	PEER_NONE = 16,     /* allocates nothing: what the measuring costs */
-	PEER_CHILD = 32,    /* another process, which counts pairs by itself */
-	PEER_PINNED = 64,   /* page-locked host memory, of no stream */
-	PEER_POOLS = 128,   /* graphs and their pools */
-	PEER_HISTORY = 256, /* weir that keeps a history */
-	PEER_TENSORS = 512, /* copies of tensors */
+	PEER_CACHING = 2,    /* another allocator with record_stream */
+	PEER_DRIVER = 4,     /* calls of the driver */
+	PEER_HOST = 8,       /* host memory: the floor */
+	PEER_NONE = 16,      /* allocates nothing: what the measuring costs */
+	PEER_CHILD = 32,     /* another process, which counts pairs by itself */
+	PEER_PINNED = 64,    /* page-locked host memory, of no stream */
+	PEER_POOLS = 128,    /* graphs and their pools */
+	PEER_HISTORY = 256,  /* weir that keeps a history */
+	PEER_TENSORS = 512,  /* copies of tensors */
+	PEER_PREFERS = 1024, /* weir with another option prefer */
 	PEER_DEVICE = PEER_WEIR | PEER_CACHING | PEER_DRIVER,
 	PEER_HERE = PEER_DEVICE | PEER_HOST | PEER_NONE,
 };

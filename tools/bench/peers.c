@@ -36,10 +36,41 @@ weir_give_back(void)
 	weir_trim(0, 0, NULL);
 }
 
-/* ---- weir without thread caches ------------------------------------------ */
+static uint64_t
+weir_held(void)
+{
+	struct weir_stats stats = { .struct_size = sizeof(stats) };
 
-/* "tcache:..." as it was. */
+	return weir_stats(0, &stats) == WEIR_OK ?
+	    stats.reserved_bytes.all.current :
+	    0;
+}
+
+/* ---- weir with another option -------------------------------------------- */
+
+/* "tcache:..." and "prefer:..." as they were. */
 static char tcache_before[160];
+static char prefer_before[160];
+
+/* Keep how an option stands as "key:value"; NULL, or why there is none. */
+static const char *
+keep_option(const char *key, char *text, size_t size)
+{
+	struct weir_option option;
+
+	for (size_t i = 0; weir_option_at(i, &option) == WEIR_OK; i++)
+		if (strcmp(option.key, key) == 0) {
+			snprintf(text, size, "%s:%s", key, option.value);
+			return NULL;
+		}
+	return "this weir lacks the option";
+}
+
+static const char *
+nocache_open(void)
+{
+	return keep_option("tcache", tcache_before, sizeof(tcache_before));
+}
 
 static bool
 tcache_off(void)
@@ -54,21 +85,27 @@ tcache_restore(void)
 }
 
 static const char *
-nocache_open(void)
+prefers_open(void)
 {
-	struct weir_option option;
+	return keep_option("prefer", prefer_before, sizeof(prefer_before));
+}
 
-	for (size_t i = 0; weir_option_at(i, &option) == WEIR_OK; i++) {
-		if (strcmp(option.key, "tcache") != 0)
-			continue;
-		snprintf(tcache_before, sizeof(tcache_before), "tcache:%s",
-		    option.value);
-		if (!tcache_off())
-			return weir_last_error();
-		tcache_restore();
-		return NULL;
-	}
-	return "this weir has no option tcache";
+static bool
+prefer_speed(void)
+{
+	return weir_options_set("prefer:speed") == WEIR_OK;
+}
+
+static bool
+prefer_memory(void)
+{
+	return weir_options_set("prefer:memory") == WEIR_OK;
+}
+
+static void
+prefer_restore(void)
+{
+	weir_options_set(prefer_before);
 }
 
 /* ---- The driver's own ------------------------------------------------- */
@@ -124,6 +161,16 @@ async_record(void *block, weir_stream stream, weir_stream user)
 		return false;
 	return gpu_ok(gpu.cuEventRecord(event, user)) &&
 	    gpu_ok(gpu.cuStreamWaitEvent(stream, event, 0));
+}
+
+static uint64_t
+async_held(void)
+{
+	uint64_t held = 0;
+
+	gpu.cuMemPoolGetAttribute(
+	    driver_pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &held);
+	return held;
 }
 
 static void
@@ -217,6 +264,35 @@ static const struct peer peer_weir = {
 	.free = weir_give,
 	.record = weir_record,
 	.trim = weir_give_back,
+	.held = weir_held,
+};
+
+static const struct peer peer_speed = {
+	.name = "weir-speed",
+	.what = "weir with prefer:speed, which never waits",
+	.kind = PEER_PREFERS,
+	.open = prefers_open,
+	.enter = prefer_speed,
+	.leave = prefer_restore,
+	.malloc = weir_malloc,
+	.free = weir_give,
+	.record = weir_record,
+	.trim = weir_give_back,
+	.held = weir_held,
+};
+
+static const struct peer peer_memory = {
+	.name = "weir-memory",
+	.what = "weir with prefer:memory, which waits for any memory",
+	.kind = PEER_PREFERS,
+	.open = prefers_open,
+	.enter = prefer_memory,
+	.leave = prefer_restore,
+	.malloc = weir_malloc,
+	.free = weir_give,
+	.record = weir_record,
+	.trim = weir_give_back,
+	.held = weir_held,
 };
 
 static const struct peer peer_nocache = {
@@ -230,6 +306,7 @@ static const struct peer peer_nocache = {
 	.free = weir_give,
 	.record = weir_record,
 	.trim = weir_give_back,
+	.held = weir_held,
 };
 
 static const struct peer peer_async = {
@@ -241,6 +318,7 @@ static const struct peer peer_async = {
 	.free = async_free,
 	.record = async_record,
 	.trim = async_trim,
+	.held = async_held,
 };
 
 static const struct peer peer_driver = {
@@ -282,6 +360,8 @@ static const struct peer peer_none = {
 
 const struct peer *const builtin_peers[] = {
 	&peer_weir,
+	&peer_speed,
+	&peer_memory,
 	&peer_nocache,
 	&peer_async,
 	&peer_driver,

@@ -211,6 +211,12 @@ TEST(kernels_runs_with_the_run_without_allocation)
 	smoke("kernels", nothing, 2, "weir cudaMallocAsync cudaMalloc none");
 }
 
+TEST(busy_runs_with_every_preference)
+{
+	smoke("busy", nothing, 2,
+	    "weir weir-speed weir-memory weir-nocache cudaMallocAsync");
+}
+
 TEST(replay_runs_a_trace)
 {
 	static const char rows[] = "action,addr,size,stream,time_us\n"
@@ -490,9 +496,9 @@ TEST(the_list_names_benchmarks_and_peers)
 {
 	static const char *const names[] = { "pair", "batch", "replace",
 		"threads", "handover", "record", "pending", "miss", "random",
-		"pinned", "graphs", "kernels", "replay", "weir-nocache",
-		"cudaMallocAsync", "cudaMalloc", "weir-pinned", "cudaHostAlloc",
-		"malloc", "none" };
+		"pinned", "graphs", "kernels", "busy", "replay", "weir-speed",
+		"weir-memory", "weir-nocache", "cudaMallocAsync", "cudaMalloc",
+		"weir-pinned", "cudaHostAlloc", "malloc", "none" };
 	struct command_result run = BENCH("--list");
 
 	EXPECT_EQ(run.status, 0);
