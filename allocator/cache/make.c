@@ -44,6 +44,7 @@ retire_cache(struct cache *cache)
 	cache_empty(cache);
 	delete_magazines(cache);
 	list_remove(&cache->link);
+	cache->arena->keeping -= cache->keeps;
 	cache_close(cache);
 	atomic_store_explicit(&cache->handle, NOBODY, memory_order_relaxed);
 	for (int kind = 0; kind < POOL_KINDS; kind++)
@@ -244,6 +245,7 @@ make_cache(struct tcache *t, struct pools *pools, const struct options *options)
 	set_up(cache, t, pools, options);
 	pools->caches++;
 	list_push_back(&pools->arena->caches, &cache->link);
+	pools->arena->keeping += cache->keeps;
 	list_push_back(&t->caches, &cache->own_link);
 	if (!host)
 		*by_handle = cache;
