@@ -58,6 +58,15 @@ tcache_of(const struct pools *pools)
 								     NULL;
 }
 
+/* The same, where `guess` may be that cache. */
+static inline struct cache *
+tcache_of_guess(const struct pools *pools, struct cache *guess)
+{
+	return guess->pool[POOL_SMALL] == &pools->pool[POOL_SMALL] ?
+	    guess :
+	    tcache_of(pools);
+}
+
 /* The bin of a class has magazines from now on. */
 static inline void
 cache_note_bin(struct cache *cache, size_t n)

@@ -43,7 +43,7 @@ have_room(const struct arena *arena)
 }
 
 void
-tcache_went_out(struct cache *cache, const struct block *block)
+tcache_take_out(struct cache *cache, const struct block *block)
 {
 	const struct list *own = &tcache_own->caches;
 	bool alone = own->next == own->prev;

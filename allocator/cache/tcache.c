@@ -457,7 +457,8 @@ tcache_free_on(void *ptr, weir_stream handle)
 {
 	const struct cache *cache = tcache_find(WEIR_DEVICE_CURRENT, handle);
 
-	if (cache == NULL)
+	if (cache == NULL ||
+	    (cache->context != NULL && !tcache_is_current(cache)))
 		return false;
 	struct block *block = lookup_exact((CUdeviceptr)(uintptr_t)ptr);
 	return block != NULL && tcache_free_in(cache, block);
