@@ -180,7 +180,7 @@ free_kept(struct block *block, void *ptr, struct cache *cache)
 /* A block that tcache_free() has found and not taken: another cache's, or one
  * that is traced or used elsewhere. */
 static __attribute__((noinline)) enum weir_status
-free_found(struct block *block, void *ptr)
+free_found(void *ptr, struct block *block)
 {
 	struct cache *cache = tcache_for(block);
 
@@ -194,7 +194,7 @@ free_large(void *ptr, struct block *block)
 {
 	return tcache_free_large(tcache_own->last, block) ?
 	    WEIR_OK :
-	    free_found(block, ptr);
+	    free_found(ptr, block);
 }
 
 /* A block that is not where the latest one was, or none at all. */
@@ -211,7 +211,7 @@ free_unknown(void *ptr)
 	if (taken == TCACHE_TAKEN)
 		return WEIR_OK;
 	if (taken != TCACHE_UNKNOWN)
-		return free_found(block, ptr);
+		return free_found(ptr, block);
 	block = lookup_exact(address(ptr));
 	if (block == NULL)
 		return free_locked(NULL, ptr, &tcache_own->none);
@@ -233,7 +233,7 @@ weir_free(void *ptr)
 	case TCACHE_TOO_LARGE:
 		return free_large(ptr, block);
 	case TCACHE_NOT_TAKEN:
-		return free_found(block, ptr);
+		return free_found(ptr, block);
 	default:
 		return free_unknown(ptr);
 	}

@@ -34,6 +34,13 @@ tcache_primary_key(weir_stream handle)
 	return (weir_stream)(void *)&tcache_primary_keys[(uintptr_t)handle];
 }
 
+/* Let the owner take the hit path, as far as the cache allows that, and unless
+ * it dozes. Under the arena's lock, as is this: */
+void cache_open(struct cache *cache);
+
+/* Keep the owner out, as soon as it has left. */
+void cache_close(struct cache *cache);
+
 /* The place of a stream in a table. */
 static inline unsigned
 tcache_way(weir_stream handle)
@@ -98,6 +105,12 @@ static inline struct cache *
 own_of(struct list *link)
 {
 	return CONTAINER_OF(link, struct cache, own_link);
+}
+
+static inline struct cache *
+awake_of(struct list *link)
+{
+	return CONTAINER_OF(link, struct cache, awake);
 }
 
 #endif
