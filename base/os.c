@@ -39,7 +39,7 @@ static pthread_key_t exit_key;
 static atomic_bool exit_key_usable;
 static pthread_once_t exit_key_once = PTHREAD_ONCE_INIT;
 
-static atomic_bool forked;
+atomic_bool os_is_forked;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
 size_t
@@ -66,7 +66,7 @@ os_memory_bytes(void)
 static void
 note_fork(void)
 {
-	atomic_store_explicit(&forked, true, memory_order_relaxed);
+	atomic_store_explicit(&os_is_forked, true, memory_order_relaxed);
 }
 
 static void
@@ -80,12 +80,6 @@ void
 os_watch_fork(void)
 {
 	pthread_once(&fork_once, watch_fork);
-}
-
-bool
-os_forked(void)
-{
-	return atomic_load_explicit(&forked, memory_order_relaxed);
 }
 
 size_t

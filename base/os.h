@@ -18,7 +18,15 @@ size_t os_memory_bytes(void);
 
 /* True in a child of the process that first called os_watch_fork(). One
  * relaxed load. */
-bool os_forked(void);
+#pragma GCC visibility push(hidden)
+extern atomic_bool os_is_forked;
+#pragma GCC visibility pop
+static inline bool
+os_forked(void)
+{
+	return __builtin_expect(
+	    atomic_load_explicit(&os_is_forked, memory_order_relaxed), 0);
+}
 /* Start watching; calls after the first do nothing. */
 void os_watch_fork(void);
 

@@ -243,7 +243,7 @@ move(struct tree *tree, struct tree_node *node)
 }
 
 void
-tree_lowered(struct tree *tree, struct tree_node *node)
+tree_lower(struct tree *tree, struct tree_node *node)
 {
 	const struct tree_node *prev = tree_prev(node);
 
@@ -252,7 +252,7 @@ tree_lowered(struct tree *tree, struct tree_node *node)
 }
 
 void
-tree_raised(struct tree *tree, struct tree_node *node)
+tree_raise(struct tree *tree, struct tree_node *node)
 {
 	const struct tree_node *next = tree_next(node);
 

@@ -34,9 +34,21 @@ void tree_replace(
     struct tree *tree, struct tree_node *node, struct tree_node *with);
 
 /* The key of a node has become lower, or higher: it goes where it belongs. Most
- * of them stay. */
-void tree_lowered(struct tree *tree, struct tree_node *node);
-void tree_raised(struct tree *tree, struct tree_node *node);
+ * of them stay, and a node alone always does. */
+void tree_lower(struct tree *tree, struct tree_node *node);
+void tree_raise(struct tree *tree, struct tree_node *node);
+static inline void
+tree_lowered(struct tree *tree, struct tree_node *node)
+{
+	if (tree->count > 1)
+		tree_lower(tree, node);
+}
+static inline void
+tree_raised(struct tree *tree, struct tree_node *node)
+{
+	if (tree->count > 1)
+		tree_raise(tree, node);
+}
 
 /* The first node that is not before `key` (which need not be in the tree), or
  * NULL. */

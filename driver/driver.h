@@ -9,6 +9,7 @@
 #ifndef DRIVER_DRIVER_H
 #define DRIVER_DRIVER_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include <weir/weir.h>
@@ -39,7 +40,14 @@ struct driver {
 enum weir_status driver_get(const struct driver **out);
 
 /* The table if driver_get() succeeded before, else NULL. One load. */
-const struct driver *driver_peek(void);
+#pragma GCC visibility push(hidden)
+extern const struct driver *_Atomic driver_published;
+#pragma GCC visibility pop
+static inline const struct driver *
+driver_peek(void)
+{
+	return atomic_load_explicit(&driver_published, memory_order_acquire);
+}
 
 /* The time by the clock that the devices go by, in ns: the host's, or a
  * simulation's. From any point on. */

@@ -97,7 +97,7 @@ static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_INIT);
 static struct driver table;      /* constant once published */
 static enum weir_status failure; /* under the lock; WEIR_OK: none yet */
 static char failure_text[STATUS_TEXT_SIZE]; /* under the lock */
-static const struct driver *_Atomic published;
+const struct driver *_Atomic driver_published;
 static void *(*_Atomic finder)(const char *symbol);
 
 /* Set while this thread is in load(): a constructor of the driver or a hook
@@ -272,7 +272,7 @@ load_once(void)
 	enum weir_status status;
 
 	lock_enter(&lock);
-	if (atomic_load(&published) != NULL) {
+	if (atomic_load(&driver_published) != NULL) {
 		lock_leave(&lock);
 		return WEIR_OK;
 	}
@@ -285,7 +285,8 @@ load_once(void)
 	status = load(&table);
 	loading = false;
 	if (status == WEIR_OK) {
-		atomic_store_explicit(&published, &table, memory_order_release);
+		atomic_store_explicit(
+		    &driver_published, &table, memory_order_release);
 	} else if (status != WEIR_EHOSTMEM) {
 		failure = status;
 		strcpy(failure_text, status_latest_text());
@@ -322,12 +323,6 @@ driver_get(const struct driver **out)
 		return get_first(out);
 	*out = driver;
 	return WEIR_OK;
-}
-
-const struct driver *
-driver_peek(void)
-{
-	return atomic_load_explicit(&published, memory_order_acquire);
 }
 
 uint64_t

@@ -54,13 +54,14 @@ is_over(struct block *block, struct position place)
 		&block->pending, block->pool->owner->stream, place.capture);
 }
 
-/* The end of every free: pending if it was used elsewhere, else free. */
-void
-release_block(struct block *block)
+/* The end of every free: pending if it was used elsewhere, else free. `cache`
+ * may be the thread's for it. */
+static inline QUICK void
+release(struct block *block, struct cache *cache)
 {
 	struct pool *pool = block->pool;
-	struct cache *cache = tcache_come(pool->owner);
 
+	cache = tcache_come(pool->owner, tcache_of_guess(pool->owner, cache));
 	tcache_settle(cache);
 	if (__builtin_expect(block->guarded != GUARD_NONE, 0))
 		guard_release(block);
@@ -78,6 +79,12 @@ release_block(struct block *block)
 	stats_free(pool, block->size, block->requested);
 	tcache_came_in(cache, block);
 	block_free(block);
+}
+
+void
+release_block(struct block *block)
+{
+	release(block, tcache_for(block));
 }
 
 /* Call the callbacks for a block that is about to be freed, with the lock left.
@@ -125,10 +132,14 @@ leave_freed(struct arena *arena) UNCHECKED
 }
 
 /* Free under the arena's lock; with `keep` into the thread's cache, if it takes
- * the block. `block` is only a guess and may not be at the address. */
+ * the block. `block` is only a guess and may not be at the address, and `cache`
+ * may be the thread's for it. */
 static inline QUICK enum weir_status
-free_locked(struct block *block, void *ptr, bool keep) UNCHECKED
+free_under_lock(struct block *block, void *ptr, struct cache *cache, bool keep)
+    UNCHECKED
 {
+	if (os_forked())
+		return WEIR_OK;
 	if (__builtin_expect(guard_zone != 0, 0))
 		guard_look(ptr, true);
 	block = lock_to_free(block, ptr);
@@ -137,11 +148,33 @@ free_locked(struct block *block, void *ptr, bool keep) UNCHECKED
 		return find_refuse("weir_free", ptr);
 	}
 	struct arena *arena = block->arena;
-	if (!keep || !tcache_keep(block))
+	if (!keep)
+		release(block, cache);
+	else if (!tcache_keep(block))
 		release_block(block);
 	leave_freed(arena);
 	history_leave();
 	return WEIR_OK;
+}
+
+static __attribute__((noinline)) enum weir_status
+free_locked(struct block *block, void *ptr, struct cache *cache)
+{
+	return free_under_lock(block, ptr, cache, false);
+}
+
+static __attribute__((noinline)) enum weir_status
+free_traced(struct block *block, void *ptr, struct cache *cache)
+{
+	return free_under_lock(block, ptr, cache, true);
+}
+
+static __attribute__((noinline)) enum weir_status
+free_kept(struct block *block, void *ptr, struct cache *cache)
+{
+	return tcache_free_in_its(cache, block) ?
+	    WEIR_OK :
+	    free_locked(block, ptr, cache);
 }
 
 /* A block that tcache_free() has found and not taken: another cache's, or one
@@ -150,10 +183,10 @@ static __attribute__((noinline)) enum weir_status
 free_found(void *ptr, struct block *block)
 {
 	struct cache *cache = tcache_for(block);
-	bool traced = cache->traced;
-	if (!traced && cache->keeps && tcache_free_in_its(cache, block))
-		return WEIR_OK;
-	return os_forked() ? WEIR_OK : free_locked(block, ptr, traced);
+
+	return cache->traced ? free_traced(block, ptr, cache) :
+	    cache->keeps     ? free_kept(block, ptr, cache) :
+			       free_locked(block, ptr, cache);
 }
 
 static __attribute__((noinline)) enum weir_status
@@ -180,11 +213,13 @@ free_unknown(void *ptr)
 	if (taken != TCACHE_UNKNOWN)
 		return free_found(ptr, block);
 	block = lookup_exact(address(ptr));
+	if (block == NULL)
+		return free_locked(NULL, ptr, &tcache_own->none);
+	struct cache *cache = tcache_for(block);
 	/* One that others have used is no cache's. */
-	if (block != NULL && block->pending.uses == NULL &&
-	    tcache_free_rare(block))
-		return WEIR_OK;
-	return os_forked() ? WEIR_OK : free_locked(block, ptr, false);
+	return block->pending.uses == NULL && cache->keeps ?
+	    free_kept(block, ptr, cache) :
+	    free_locked(block, ptr, cache);
 }
 
 enum weir_status

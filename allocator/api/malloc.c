@@ -27,18 +27,20 @@ enum { UNMAPPED_AT_ONCE = 4 };
 
 /* ---- By the arena ------------------------------------------------------ */
 
-static enum weir_status
-check_size(size_t size)
+static __attribute__((noinline)) enum weir_status
+refuse_size(size_t size)
 {
 	if (size == 0)
 		return status_set(
 		    WEIR_EINVAL, "weir_malloc: the size is 0 bytes");
-	if (size > WEIR_SIZE_MAX)
-		return status_set(WEIR_EINVAL,
-		    "weir_malloc(%zu bytes): more than 1EB "
-		    "memory",
-		    size);
-	return WEIR_OK;
+	return status_set(
+	    WEIR_EINVAL, "weir_malloc(%zu bytes): more than 1EB memory", size);
+}
+
+static inline enum weir_status
+check_size(size_t size)
+{
+	return size - 1 < WEIR_SIZE_MAX ? WEIR_OK : refuse_size(size);
 }
 
 /* Take a block with guard zones, without a cache. */
@@ -65,25 +67,33 @@ take_guarded(struct pools *pools, const struct options *options, size_t size,
 	return WEIR_OK;
 }
 
-/* A block for the stream; or of no stream, if it is used everywhere. */
+/* Where a block is looked for. */
+enum where {
+	ANYWHERE,
+	KEPT_FIRST, /* in the thread's complete memory first */
+	IDLE        /* in free memory that may be used at once */
+};
+
+/* A block for the stream. `cache` is the thread's for the pools. */
 static inline QUICK enum weir_status
-take(struct pools *pools, const struct options *options, size_t size, bool idle,
-    bool everywhere, struct block **out)
+take(struct pools *pools, struct cache *cache, const struct options *options,
+    size_t size, enum where where, struct block **out)
 {
-	struct cache *cache = tcache_come(pools);
 	struct block *block = NULL;
 	enum weir_status status = WEIR_OK;
 
+	cache = tcache_come(pools, cache);
 	if (guard_is_for(pools->arena))
-		return take_guarded(pools, options, size, idle, out);
+		return take_guarded(pools, options, size, where == IDLE, out);
 	tcache_settle(cache);
 	pools->arena->served++;
-	if (everywhere && !idle)
+	if (where == KEPT_FIRST)
 		block = tcache_take_complete(
 		    pools, arena_class(pools->arena, options, size));
 	if (block == NULL)
-		status = idle ? take_idle(pools, options, size, &block) :
-				take_block(pools, options, size, &block);
+		status = where == IDLE ?
+		    take_idle(pools, options, size, &block) :
+		    take_block(pools, options, size, &block);
 	if (status != WEIR_OK)
 		return status;
 	block->requested = size;
@@ -102,14 +112,15 @@ take(struct pools *pools, const struct options *options, size_t size, bool idle,
  * block nothing can fail.
  */
 static __attribute__((noinline)) enum weir_status
-take_used(struct pools *pools, const struct options *options, size_t size,
-    bool idle, struct block **out)
+take_used(struct pools *pools, struct cache *cache,
+    const struct options *options, size_t size, bool idle, struct block **out)
 {
 	struct waiting *waiting = &pools->arena->waiting;
 	struct pending uses = { 0 };
 	enum weir_status status = use_add(waiting, &uses, pools->stream);
 	if (status == WEIR_OK)
-		status = take(pools, options, size, idle, true, out);
+		status = take(
+		    pools, cache, options, size, idle ? IDLE : KEPT_FIRST, out);
 	if (status != WEIR_OK) {
 		use_clear(waiting, &uses);
 		return status;
@@ -125,26 +136,36 @@ is_used_everywhere(const struct pools *pools)
 	return pools == pools->arena->any_pools && !arena_is_host(pools->arena);
 }
 
-/* Serve a request of a stream whose pools are known. Of a shortage *refused is
- * the stream, a reference, if `refused` is not NULL. */
-static enum weir_status
-serve(struct pools *pools, const struct options *options, size_t size,
-    bool idle, void **out, struct stream **refused)
+/* Serve a request of a stream whose pools are known, and the thread's cache for
+ * them, if it has one. */
+static inline QUICK enum weir_status
+serve(struct pools *pools, struct cache *cache, const struct options *options,
+    size_t size, bool idle, void **out)
 {
 	struct block *block;
 
 	pools->pins++;
 	enum weir_status status = is_used_everywhere(pools) ?
-	    take_used(pools, options, size, idle, &block) :
-	    take(pools, options, size, idle, false, &block);
+	    take_used(pools, cache, options, size, idle, &block) :
+	    take(pools, cache, options, size, idle ? IDLE : ANYWHERE, &block);
 	pools->pins--;
-	if (__builtin_expect(status == WEIR_OK, 1)) {
+	if (__builtin_expect(status == WEIR_OK, 1))
 		*out = (void *)(uintptr_t)block->addr;
-		return WEIR_OK;
-	}
-	if (status == WEIR_ENOMEM && refused != NULL)
-		*refused = stream_ref(pools->stream);
-	pools_drop_if_done(pools);
+	return status;
+}
+
+/* Serve a request of a stream. */
+static __attribute__((noinline)) enum weir_status
+serve_stream(struct arena *arena, struct stream *stream,
+    const struct options *options, size_t size, bool idle, void **out)
+{
+	struct pools *pools;
+	enum weir_status status = pools_get(arena, stream, &pools);
+	if (status != WEIR_OK)
+		return status;
+	status = serve(pools, tcache_of(pools), options, size, idle, out);
+	if (status != WEIR_OK)
+		pools_drop_if_done(pools);
 	return status;
 }
 
@@ -164,6 +185,8 @@ enter_for(struct arena *arena, const struct cache *cache,
     const struct options *options, size_t size) ENTERS(arena->lock)
 {
 	lock_enter(&arena->lock);
+	if (arena->waiting.count == 0 && arena->ending == 0)
+		return;
 	bool due = waiting_is_due(&arena->waiting) &&
 	    !(cache->complete &&
 		tcache_has_complete(cache, arena_class(arena, options, size)));
@@ -185,7 +208,6 @@ static enum weir_status
 take_from(struct arena *arena, struct stream *stream,
     const struct options *options, size_t size, void **out)
 {
-	struct pools *pools;
 	enum weir_status status;
 
 	if (arena_is_counted(arena) && arena != arena->main)
@@ -201,9 +223,7 @@ take_from(struct arena *arena, struct stream *stream,
 		status = status_set(
 		    WEIR_EINVAL, "weir_malloc: the pool is suspended");
 	else
-		status = pools_get(arena, stream, &pools);
-	if (status == WEIR_OK)
-		status = serve(pools, options, size, false, out, NULL);
+		status = serve_stream(arena, stream, options, size, false, out);
 	leave(arena);
 	return status;
 }
@@ -219,12 +239,11 @@ take_from_helpers(struct arena *arena, struct stream *stream,
 	for (struct arena *a = arena_next(arena->main);
 	     a != NULL && arena == arena->main && status == WEIR_ENOMEM;
 	     a = arena_next(a)) {
-		struct pools *pools;
 		lock_enter(&a->lock);
 		if ((arena_flags(a) & ARENA_SERVES_OOM) != 0 && a->owners > 0 &&
-		    !atomic_load(&a->suspended) &&
-		    pools_get(a, stream, &pools) == WEIR_OK)
-			status = serve(pools, options, size, true, out, NULL);
+		    !atomic_load(&a->suspended))
+			status =
+			    serve_stream(a, stream, options, size, true, out);
 		lock_leave(&a->lock);
 	}
 	return status;
@@ -316,7 +335,7 @@ allocator_malloc_in(
 
 /* Serve a request by the thread's cache for the stream. False if that cache is
  * out of use, or the stream may be captured. */
-static bool
+static inline bool
 allocate_known(struct cache *cache, const struct options *options, size_t size,
     void **out, enum weir_status *status)
 {
@@ -324,11 +343,16 @@ allocate_known(struct cache *cache, const struct options *options, size_t size,
 	struct arena *arena = cache->arena;
 
 	enter_for(arena, cache, options, size);
-	bool alive =
-	    tcache_is_alive(cache) && !capture_possible(cache->pools->stream);
-	if (alive)
-		*status =
-		    serve(cache->pools, options, size, false, out, &refused);
+	struct pools *pools = cache->pools;
+	bool alive = tcache_is_alive(cache) && !capture_possible(pools->stream);
+	if (alive) {
+		*status = serve(pools, cache, options, size, false, out);
+		if (__builtin_expect(*status != WEIR_OK, 0)) {
+			if (*status == WEIR_ENOMEM)
+				refused = stream_ref(pools->stream);
+			pools_drop_if_done(pools);
+		}
+	}
 	leave(arena);
 	if (refused != NULL) {
 		*status =
@@ -382,14 +406,38 @@ malloc_slow(int device, size_t size, weir_stream stream, struct cache *cache)
 /* ---- By the thread's cache ---------------------------------------------- */
 
 static __attribute__((noinline)) void *
+malloc_kept(int device, size_t size, weir_stream stream, struct cache *cache)
+{
+	void *ptr = tcache_malloc_in(cache, size);
+
+	return ptr != NULL ? ptr : malloc_slow(device, size, stream, cache);
+}
+
+/* By the cache that the thread has for the stream, or NULL. */
+static inline QUICK void *
+malloc_with(int device, size_t size, weir_stream stream, struct cache *cache)
+{
+	return cache != NULL && cache->keeps ?
+	    malloc_kept(device, size, stream, cache) :
+	    malloc_slow(device, size, stream, cache);
+}
+
+/* The cache is for a default stream of one context. */
+static __attribute__((noinline)) void *
+malloc_default(int device, size_t size, weir_stream stream, struct cache *cache)
+{
+	return malloc_with(
+	    device, size, stream, tcache_is_current(cache) ? cache : NULL);
+}
+
+static __attribute__((noinline)) void *
 malloc_rare(int device, size_t size, weir_stream stream)
 {
 	struct cache *cache = tcache_find(device, stream);
-	void *ptr = cache != NULL && cache->keeps ?
-	    tcache_malloc_in(cache, size) :
-	    NULL;
 
-	return ptr != NULL ? ptr : malloc_slow(device, size, stream, cache);
+	return cache != NULL && cache->context != NULL ?
+	    malloc_default(device, size, stream, cache) :
+	    malloc_with(device, size, stream, cache);
 }
 
 static __attribute__((noinline)) void *

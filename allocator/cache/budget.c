@@ -92,36 +92,67 @@ share_room(const struct arena *arena, struct cache *used, unsigned others)
 	struct sums room = room_of(arena);
 	struct sums part = { room.count / 2 / others, room.bytes / 2 / others,
 		room.requested / 2 / others };
-	struct list *own = &tcache_own->caches;
+	struct list *awake = &tcache_own->awake;
 
-	for (struct list *l = own->next; l != own; l = l->next) {
-		if (!is_own(own_of(l), arena) || own_of(l) == used)
+	for (struct list *l = awake->next; l != awake; l = l->next) {
+		if (!is_own(awake_of(l), arena) || awake_of(l) == used)
 			continue;
-		counts_give_room(own_of(l), part);
+		counts_give_room(awake_of(l), part);
 		room = sums_minus(room, part);
 	}
 	if (used != NULL)
 		counts_give_room(used, room);
 }
 
+/* The calling thread's own. Its room goes back, and it takes no hits. */
+static void
+doze(struct cache *cache)
+{
+	list_remove(&cache->awake);
+	cache->dozes = true;
+	counts_give_room(cache, no_sums);
+	atomic_store_explicit(&cache->key, NOBODY, memory_order_relaxed);
+	atomic_store_explicit(&cache->key_pool, NULL, memory_order_relaxed);
+}
+
+static void
+wake(struct cache *cache)
+{
+	if (!cache->dozes)
+		return;
+	cache->dozes = false;
+	if (list_empty(&cache->awake))
+		list_push_back(&tcache_own->awake, &cache->awake);
+	cache_open(cache);
+}
+
 void
 counts_tell_own(struct arena *arena, struct cache *used)
 {
-	struct list *own = &tcache_own->caches;
+	struct list *awake = &tcache_own->awake;
+	struct list *next;
 	struct sums taken = { 0 };
 	unsigned others = 0;
 	bool any = false;
 
-	for (struct list *l = own->next; l != own; l = l->next) {
-		struct cache *cache = own_of(l);
+	if (used != NULL)
+		wake(used);
+	for (struct list *l = awake->next; l != awake; l = next) {
+		struct cache *cache = awake_of(l);
+		next = l->next;
 		if (!is_own(cache, arena))
 			continue;
-		if (counts_has_news(cache)) {
+		bool news = counts_has_news(cache);
+		if (news) {
 			tell_brought(cache);
 			any |= counts_tell(cache);
 		}
 		if (cache == used)
 			continue;
+		if (!news && !cache->traced) {
+			doze(cache);
+			continue;
+		}
 		taken = sums_plus(taken, cache->room);
 		others++;
 	}
@@ -135,6 +166,15 @@ counts_tell_own(struct arena *arena, struct cache *used)
 		share_room(arena, used, others);
 	else if (used != NULL)
 		counts_give_room(used, room);
+}
+
+void
+counts_stir(struct cache *cache)
+{
+	if (list_empty(&cache->awake))
+		list_push_back(&tcache_own->awake, &cache->awake);
+	else
+		counts_tell_peak(cache);
 }
 
 void
@@ -152,18 +192,18 @@ counts_tell_peak(struct cache *cache)
 void
 tcache_come_elsewhere(struct arena *main)
 {
-	struct list *own = &tcache_own->caches;
+	struct list *awake = &tcache_own->awake;
 	bool any = false;
 
-	if (list_empty(own))
+	if (list_empty(awake))
 		return;
 	lock_enter(&main->lock);
-	for (struct list *l = own->next; l != own; l = l->next) {
-		if (!is_own(own_of(l), main))
+	for (struct list *l = awake->next; l != awake; l = l->next) {
+		if (!is_own(awake_of(l), main))
 			continue;
-		tell_brought(own_of(l));
-		any |= counts_tell(own_of(l));
-		counts_give_room(own_of(l), no_sums);
+		tell_brought(awake_of(l));
+		any |= counts_tell(awake_of(l));
+		counts_give_room(awake_of(l), no_sums);
 	}
 	if (any)
 		stats_note_arena_peaks(main);

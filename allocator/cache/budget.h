@@ -6,6 +6,14 @@
  * It reports before it would use more than that, when its thread takes the
  * arena's lock, and when somebody asks.
  *
+ * A report of a thread looks at the caches that are awake. One that has counted
+ * nothing since the report before gives its room back and dozes: it keeps its
+ * blocks, but the hit paths do not find it. Its thread takes blocks from it and
+ * puts blocks into it by the slower way, which counts it among those that are
+ * awake, and opens it to the hit paths if that happens twice between two
+ * reports, or when it needs room. So a report costs what was used, however many
+ * streams the thread allocates on.
+ *
  * For tcache.c. All under the arena's lock, but where it says otherwise; caches
  * are the calling thread's own, or stopped.
  */
@@ -74,6 +82,10 @@ void counts_tell_all(struct arena *arena);
  * @param used  NULL: none is in use
  */
 void counts_tell_own(struct arena *arena, struct cache *used);
+
+/* The calling thread uses a cache of its own that dozes: its counts belong to
+ * the next report, and after the second time it is awake. Takes the lock. */
+void counts_stir(struct cache *cache);
 
 /* Report as above when a cache of the calling thread would pass a peak. Takes
  * the lock. */

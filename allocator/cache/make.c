@@ -44,6 +44,7 @@ retire_cache(struct cache *cache)
 	cache_empty(cache);
 	delete_magazines(cache);
 	list_remove(&cache->link);
+	cache->arena->keeping -= cache->keeps;
 	cache_close(cache);
 	atomic_store_explicit(&cache->handle, NOBODY, memory_order_relaxed);
 	for (int kind = 0; kind < POOL_KINDS; kind++)
@@ -130,6 +131,7 @@ drop_cache(struct tcache *t, struct cache *cache)
 		t->last_host = &t->none;
 	if (t->latest_host.cache == cache)
 		t->latest_host.cache = &t->none;
+	list_remove(&cache->awake);
 	list_remove(&cache->own_link);
 	list_push_back(&t->spare, &cache->own_link);
 }
@@ -244,7 +246,9 @@ make_cache(struct tcache *t, struct pools *pools, const struct options *options)
 	set_up(cache, t, pools, options);
 	pools->caches++;
 	list_push_back(&pools->arena->caches, &cache->link);
+	pools->arena->keeping += cache->keeps;
 	list_push_back(&t->caches, &cache->own_link);
+	list_push_back(&t->awake, &cache->awake);
 	if (!host)
 		*by_handle = cache;
 	*by_pools = cache;
@@ -287,10 +291,10 @@ is_cacheable(const struct pools *pools, const struct options *options)
 static bool
 has_news(const struct arena *arena)
 {
-	struct list *own = &tcache_own->caches;
+	struct list *awake = &tcache_own->awake;
 
-	for (struct list *l = own->next; l != own; l = l->next) {
-		const struct cache *cache = own_of(l);
+	for (struct list *l = awake->next; l != awake; l = l->next) {
+		const struct cache *cache = awake_of(l);
 		/* The counts of another arena's are under its lock. */
 		if (cache->arena == arena && counts_has_news(cache) &&
 		    is_counting(cache))

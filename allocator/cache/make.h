@@ -14,11 +14,10 @@
  */
 struct cache *tcache_come_with(struct pools *pools, struct cache *cache);
 
+/* The same where `cache` is what tcache_of() finds. */
 static inline struct cache *
-tcache_come(struct pools *pools)
+tcache_come(struct pools *pools, struct cache *cache)
 {
-	struct cache *cache = tcache_of(pools);
-
 	return cache != NULL && !cache->keeps && !cache->complete ?
 	    NULL :
 	    tcache_come_with(pools, cache);

@@ -27,6 +27,7 @@ struct tcache tcache_nobody = {
 	.by_handle = { [0 ... TCACHE_WAYS - 1] = &tcache_nobody.none },
 	.by_pools = { [0 ... TCACHE_WAYS - 1] = &tcache_nobody.none },
 	.caches = { &tcache_nobody.caches, &tcache_nobody.caches },
+	.awake = { &tcache_nobody.awake, &tcache_nobody.awake },
 	.spare = { &tcache_nobody.spare, &tcache_nobody.spare },
 	.none = { .key = NOBODY, .handle = NOBODY },
 };
@@ -47,6 +48,27 @@ tcache_barrier(void)
 {
 	if (tcache_asymmetric)
 		membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+}
+
+void
+cache_open(struct cache *cache)
+{
+	if (cache->dozes)
+		return;
+	atomic_store_explicit(&cache->key_pool,
+	    cache->keeps && tcache_asymmetric && !cache->traced ?
+		cache->pool[POOL_SMALL] :
+		NULL,
+	    memory_order_release);
+	atomic_store_explicit(&cache->key, cache->usual, memory_order_release);
+}
+
+void
+cache_close(struct cache *cache)
+{
+	atomic_store_explicit(&cache->key, NOBODY, memory_order_relaxed);
+	atomic_store_explicit(&cache->key_pool, NULL, memory_order_relaxed);
+	atomic_exchange(&cache->wanted, 1);
 }
 
 /* A forked child has none of its parent's memory. */
@@ -85,6 +107,7 @@ tcache_make_own(void)
 	t->nearby_host.leaf = &no_leaf;
 	t->nearby_fine.leaf = &no_leaf;
 	list_init(&t->caches);
+	list_init(&t->awake);
 	list_init(&t->spare);
 	for (unsigned i = 0; i < TCACHE_WAYS; i++) {
 		t->by_handle[i] = &t->none;

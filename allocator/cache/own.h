@@ -34,6 +34,13 @@ tcache_primary_key(weir_stream handle)
 	return (weir_stream)(void *)&tcache_primary_keys[(uintptr_t)handle];
 }
 
+/* Let the owner take the hit path, as far as the cache allows that, and unless
+ * it dozes. Under the arena's lock, as is this: */
+void cache_open(struct cache *cache);
+
+/* Keep the owner out, as soon as it has left. */
+void cache_close(struct cache *cache);
+
 /* The place of a stream in a table. */
 static inline unsigned
 tcache_way(weir_stream handle)
@@ -56,6 +63,15 @@ tcache_of(const struct pools *pools)
 	struct cache *cache = tcache_own->by_pools[pools->index % TCACHE_WAYS];
 	return cache->pool[POOL_SMALL] == &pools->pool[POOL_SMALL] ? cache :
 								     NULL;
+}
+
+/* The same, where `guess` may be that cache. */
+static inline struct cache *
+tcache_of_guess(const struct pools *pools, struct cache *guess)
+{
+	return guess->pool[POOL_SMALL] == &pools->pool[POOL_SMALL] ?
+	    guess :
+	    tcache_of(pools);
 }
 
 /* The bin of a class has magazines from now on. */
@@ -89,6 +105,12 @@ static inline struct cache *
 own_of(struct list *link)
 {
 	return CONTAINER_OF(link, struct cache, own_link);
+}
+
+static inline struct cache *
+awake_of(struct list *link)
+{
+	return CONTAINER_OF(link, struct cache, awake);
 }
 
 #endif

@@ -34,19 +34,19 @@ change_room(struct cache *cache, const struct block *block, int sign)
 static bool
 have_room(const struct arena *arena)
 {
-	struct list *own = &tcache_own->caches;
+	struct list *awake = &tcache_own->awake;
 
-	for (struct list *l = own->next; l != own; l = l->next)
-		if (is_own(own_of(l), arena))
+	for (struct list *l = awake->next; l != awake; l = l->next)
+		if (is_own(awake_of(l), arena))
 			return true;
 	return false;
 }
 
 void
-tcache_went_out(struct cache *cache, const struct block *block)
+tcache_take_out(struct cache *cache, const struct block *block)
 {
-	const struct list *own = &tcache_own->caches;
-	bool alone = own->next == own->prev;
+	const struct list *awake = &tcache_own->awake;
+	bool alone = awake->next == awake->prev;
 
 	if (cache != NULL)
 		change_room(cache, block, -1);

@@ -9,10 +9,25 @@
 
 /* Account for a block that bypassed the cache: the pool handed it out to the
  * calling thread, or took it back. The cache's room shrinks or grows by it. If
- * the bin of its class is full, a magazine of it follows to the pool. NULL does
- * nothing. */
-void tcache_went_out(struct cache *cache, const struct block *block);
+ * the bin of its class is full, a magazine of it follows to the pool. NULL: the
+ * thread has no cache for the block. */
+static inline void tcache_went_out(
+    struct cache *cache, const struct block *block);
+static inline void tcache_came_in(
+    struct cache *cache, const struct block *block);
+
+/* The slow halves of the above; NULL does not come in. */
+void tcache_take_out(struct cache *cache, const struct block *block);
 void tcache_take_in(struct cache *cache, const struct block *block);
+
+static inline void
+tcache_went_out(struct cache *cache, const struct block *block)
+{
+	/* Else no cache was given room. */
+	if (block->arena->keeping > 0)
+		tcache_take_out(cache, block);
+}
+
 static inline void
 tcache_came_in(struct cache *cache, const struct block *block)
 {

@@ -19,25 +19,6 @@ wait_for_owner(const struct cache *cache)
 }
 
 void
-cache_open(struct cache *cache)
-{
-	atomic_store_explicit(&cache->key_pool,
-	    cache->keeps && tcache_asymmetric && !cache->traced ?
-		cache->pool[POOL_SMALL] :
-		NULL,
-	    memory_order_release);
-	atomic_store_explicit(&cache->key, cache->usual, memory_order_release);
-}
-
-void
-cache_close(struct cache *cache)
-{
-	atomic_store_explicit(&cache->key, NOBODY, memory_order_relaxed);
-	atomic_store_explicit(&cache->key_pool, NULL, memory_order_relaxed);
-	atomic_exchange(&cache->wanted, 1);
-}
-
-void
 caches_stop(struct arena *arena, const struct pools *pools)
 {
 	bool others = false;

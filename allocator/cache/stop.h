@@ -6,12 +6,6 @@
 
 #include "allocator/cache/types.h"
 
-/* Let the owner take the hit path, as far as the cache allows that. */
-void cache_open(struct cache *cache);
-
-/* Keep the owner out, as soon as it has left. */
-void cache_close(struct cache *cache);
-
 /* Keep the owners of an arena's caches out, of one stream's or, for NULL, of
  * all; they are out when this returns. */
 void caches_stop(struct arena *arena, const struct pools *pools);

@@ -297,6 +297,8 @@ tcache_malloc_in(struct cache *cache, size_t size)
 		return NULL;
 	size_t rounded = rounded_in(cache, size);
 	size_t n = class_of(cache->granule, rounded);
+	if (__builtin_expect(cache->dozes, 0))
+		counts_stir(cache);
 	if (!tcache_enter(cache))
 		return NULL;
 	return n == 0 ? malloc_slot(cache, rounded, size) :
@@ -411,7 +413,11 @@ tcache_free_in_its(struct cache *cache, struct block *block)
 	struct tcache *t = tcache_own;
 
 	if (block_state(block) != BLOCK_ACTIVE || block->pending.uses != NULL ||
-	    cache->traced || !tcache_enter(cache))
+	    cache->traced)
+		return false;
+	if (__builtin_expect(cache->dozes, 0))
+		counts_stir(cache);
+	if (!tcache_enter(cache))
 		return false;
 	bool taken = put_into(cache, block);
 	tcache_leave(cache);
@@ -457,7 +463,8 @@ tcache_free_on(void *ptr, weir_stream handle)
 {
 	const struct cache *cache = tcache_find(WEIR_DEVICE_CURRENT, handle);
 
-	if (cache == NULL)
+	if (cache == NULL ||
+	    (cache->context != NULL && !tcache_is_current(cache)))
 		return false;
 	struct block *block = lookup_exact((CUdeviceptr)(uintptr_t)ptr);
 	return block != NULL && tcache_free_in(cache, block);

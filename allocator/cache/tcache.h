@@ -90,7 +90,8 @@
 
 /* The calling thread's cache for a stream, or for page-locked memory of an
  * arena; or NULL. Its pools may be used only under the arena's lock, and only
- * if the cache is alive then. */
+ * if the cache is alive then. That for a default stream is for the stream of
+ * ->context: ask tcache_is_current(). */
 static inline struct cache *tcache_find(int device, weir_stream handle);
 struct cache *tcache_find_host(const struct arena *arena);
 
@@ -184,8 +185,7 @@ tcache_find(int device, weir_stream handle)
 	if (atomic_load_explicit(&cache->handle, memory_order_relaxed) !=
 		handle ||
 	    (device != cache->device &&
-		(device != WEIR_DEVICE_CURRENT || handle == WEIR_STREAM_ANY)) ||
-	    (cache->context != NULL && !tcache_is_current(cache)))
+		(device != WEIR_DEVICE_CURRENT || handle == WEIR_STREAM_ANY)))
 		return NULL;
 	return cache;
 }

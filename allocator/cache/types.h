@@ -35,6 +35,8 @@ struct cache {
 	atomic_bool dead; /* retired: out of arena->caches */
 	struct arena *arena;   /* constant */
 	struct list own_link;  /* in owner->caches, the owner's */
+	struct list awake;     /* in owner->awake, the owner's */
+	bool dozes;            /* budget.h */
 	uint8_t way;           /* in owner->by_pools; constant */
 	uint8_t way_of_handle; /* in owner->by_handle; constant */
 	struct slot {
@@ -92,6 +94,7 @@ struct tcache {
 	struct cache *by_handle[TCACHE_WAYS]; /* of streams */
 	struct cache *by_pools[TCACHE_WAYS];
 	struct list caches; /* all it has, through ->own_link */
+	struct list awake;  /* that may have counted anything, or have room */
 	struct list spare;  /* out of use, their bins zero; ->own_link */
 	struct cache none;  /* takes nothing */
 };

@@ -19,7 +19,7 @@ void marks_keep_due(struct pools *mine);
 static inline void
 marks_keep(struct pools *mine)
 {
-	if (mine->freed_bytes >= MARKS_LEAST && mine->arena->streams > 1)
+	if (mine->arena->streams > 1 && mine->freed_bytes >= MARKS_LEAST)
 		marks_keep_due(mine);
 }
 

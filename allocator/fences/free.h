@@ -1,15 +1,41 @@
 /*
- * A block becomes free.
+ * A block becomes free: it joins the pool it belongs in by now, with the tick
+ * of the free as its fence.
  */
 #ifndef ALLOCATOR_FENCES_FREE_H
 #define ALLOCATOR_FENCES_FREE_H
 
-#include "allocator/memory/types.h"
+#include "allocator/memory/arena.h"
+#include "allocator/memory/block.h"
+#include "allocator/memory/view.h"
 
-/* A block becomes free: into the pool it belongs in by now. */
-void block_free(struct block *block);
+/* Free a block whose free was at block->freed_at: into the pool it belongs in
+ * by now. */
+static inline void
+block_free_since(struct block *block)
+{
+	struct pools *owner = block->pool->owner;
+	struct pools *home = owner;
 
-/* Free a block whose free was earlier, at block->freed_at. */
-void block_free_since(struct block *block);
+	if (__builtin_expect(owner->passed, 0)) {
+		home = block->arena->any_pools;
+		block_move(block, &home->pool[block->pool->kind]);
+	}
+	if (home->freed_at < block->freed_at)
+		home->freed_at = block->freed_at;
+	home->freed_bytes += block->size;
+	if (block->arena->several)
+		block_set_fence(block);
+	block_put_free(block);
+	pools_drop_if_done(owner);
+}
+
+/* A block becomes free now. */
+static inline void
+block_free(struct block *block)
+{
+	block->freed_at = pools_position(block->pool->owner).tick;
+	block_free_since(block);
+}
 
 #endif

@@ -26,6 +26,7 @@
 #include "allocator/memory/counters.h"
 #include "allocator/memory/emit.h"
 #include "allocator/memory/lookup.h"
+#include "allocator/memory/starts.h"
 #include "base/meta.h"
 #include "base/status.h"
 
@@ -55,49 +56,15 @@ make_slab(struct arena *arena)
 		struct block *block =
 		    (struct block *)(void *)(slab + i * STRIDE);
 		block->arena = arena;
+		list_init(&block->pending.link);
 		block->next = arena->spare;
 		arena->spare = block;
 	}
 	return WEIR_OK;
 }
 
-/* Turn to the leaf of a place; NULL: there is none yet. */
-static __attribute__((noinline)) struct leaf *
-turn_to(struct nearby *nearby, CUdeviceptr place)
-{
-	struct leaf *leaf = lookup_leaf(place);
-
-	if (leaf != NULL)
-		*nearby = (struct nearby){ lookup_base(place), leaf };
-	return leaf;
-}
-
-/* The leaf of a place, mostly that of the latest. */
-static inline struct leaf *
-leaf_of_arena(struct arena *arena, CUdeviceptr place)
-{
-	struct nearby *nearby = &arena->starts;
-
-	return __builtin_expect(nearby->base == lookup_base(place), 1) ?
-	    nearby->leaf :
-	    turn_to(nearby, place);
-}
-
-/* Name the block that starts where this one does; NULL for none. */
-static inline void
-name(const struct block *at, struct block *block)
-{
-	CUdeviceptr place = lookup_place(at->addr);
-	struct leaf *leaf = leaf_of_arena(at->arena, place);
-
-	if (leaf != NULL) /* else a NULL for an address never prepared */
-		lookup_set_in_leaf(leaf, place, block, at->segment->alone);
-}
-
-/* Make room for a new block: a place in the table of addresses, and a struct.
- */
-static __attribute__((noinline)) enum weir_status
-prepare_block(struct arena *arena, CUdeviceptr addr)
+enum weir_status
+block_make_room(struct arena *arena, CUdeviceptr addr)
 {
 	enum weir_status status = lookup_prepare(addr);
 
@@ -105,31 +72,15 @@ prepare_block(struct arena *arena, CUdeviceptr addr)
 							   status;
 }
 
-/* One that lacks what split() sets. */
-static inline QUICK enum weir_status new (
-    struct arena *arena, CUdeviceptr addr, struct block **out) {
-	if (leaf_of_arena(arena, lookup_place(addr)) == NULL ||
-	    arena->spare == NULL){
-	    enum weir_status status = prepare_block(arena, addr);
-	    if (status != WEIR_OK) return status; }
-struct block *block = arena->spare;
-arena->spare = block->next;
-block->addr = addr;
-block->requested = 0;
-block->pending = (struct pending){ 0 };
-list_init(&block->pending.link);
-block->stack = 0;
-*out = block;
-return WEIR_OK;
-}
-
 enum weir_status
 block_new(struct arena *arena, CUdeviceptr addr, struct block **out)
 {
+	struct leaf *leaf;
 	struct block *block;
-	enum weir_status status = new (arena, addr, &block);
+	enum weir_status status = block_spare(arena, addr, &leaf, &block);
 	if (status != WEIR_OK)
 		return status;
+	block->addr = addr;
 	block->size = 0;
 	block_set_state(block, BLOCK_UNMAPPED);
 	block->segment = NULL;
@@ -164,12 +115,12 @@ block_prepare(struct arena *arena, CUdeviceptr addr)
 	return status;
 }
 
-static inline QUICK void
-split(struct block *block, size_t size, struct block *rest,
-    enum block_state state)
+void
+block_split(struct block *block, size_t size, struct block *rest)
 {
 	struct block *next = block->next;
 	struct pool *pool = block->pool;
+	enum block_state state = block_state(block);
 
 	rest->size = block->size - size;
 	block_set_state(rest, state);
@@ -186,42 +137,62 @@ split(struct block *block, size_t size, struct block *rest,
 	block->size = size;
 	pool->owner->blocks++;
 	if (block_state_is_held(state))
-		name(rest, rest);
+		start_name(rest);
 }
 
-void
-block_split(struct block *block, size_t size, struct block *rest)
-{
-	split(block, size, rest, block_state(block));
-}
-
-/* The change of inactive_split in one operation: only the sum is counted. */
-struct net {
+/* Blocks and bytes of inactive_split. In expandable segments there is none. */
+struct inactive {
 	int64_t blocks;
 	int64_t bytes;
 };
 
-static inline QUICK void
-net_add(struct net *net, const struct block *block, int sign)
+static inline void
+add_inactive_block(struct inactive *sum, const struct block *block)
 {
-	if (!stats_is_inactive_split(block))
+	if (!block_is_in_run(block) || !stats_is_inactive_split(block))
 		return;
-	net->blocks += sign;
-	net->bytes += sign * (int64_t)block->size;
+	sum->blocks++;
+	sum->bytes += (int64_t)block->size;
 }
 
-static __attribute__((noinline)) void
-count_owned(struct pool *pool, int64_t blocks, int64_t bytes)
+/* The blocks of runs in a row with one; itself too, if it is of a run. */
+static __attribute__((noinline)) struct inactive
+inactive_around(const struct block *block)
 {
+	struct inactive sum = { 0 };
+
+	add_inactive_block(&sum, block);
+	for (const struct block *b = block->next; block_is_in_run(b);
+	     b = b->next)
+		add_inactive_block(&sum, b);
+	for (const struct block *b = block->prev; block_is_in_run(b);
+	     b = b->prev)
+		add_inactive_block(&sum, b);
+	return sum;
+}
+
+/* Only the change of all together is counted. */
+static __attribute__((noinline)) void
+count_inactive(struct pool *pool, struct inactive before, struct inactive after)
+{
+	int64_t blocks = after.blocks - before.blocks;
+	int64_t bytes = after.bytes - before.bytes;
+
+	if (blocks == 0 && bytes == 0)
+		return;
 	stats_change(pool, STAT3_inactive_split, blocks);
 	stats_change(pool, STAT3_inactive_split_bytes, bytes);
 }
 
-static inline QUICK void
-net_count(const struct net *net, struct pool *pool)
+void
+block_count_front(const struct block *front, const struct block *rest)
 {
-	if (net->blocks != 0 || net->bytes != 0)
-		count_owned(pool, net->blocks, net->bytes);
+	struct inactive before = { 1, (int64_t)(front->size + rest->size) };
+	struct inactive after = { 1, (int64_t)rest->size };
+
+	if (front->prev == NULL && rest->next == NULL)
+		before = (struct inactive){ 0 }; /* it was all there is */
+	count_inactive(rest->pool, before, after);
 }
 
 /* ---- Runs -------------------------------------------------------------- */
@@ -279,13 +250,15 @@ renew_runs_of(struct block *block)
 void
 block_take(struct block *block)
 {
-	struct net net = { 0 };
-
 	if (block_state(block) != BLOCK_FREE) {
 		tree_remove(&block->pool->unmapped, &block->node);
 		return;
 	}
-	net_add(&net, block, -1);
+	if (!block->segment->expandable) {
+		struct inactive before = { 0 };
+		add_inactive_block(&before, block);
+		count_inactive(block->pool, before, (struct inactive){ 0 });
+	}
 	if (block->run > 0)
 		tree_remove(&block->pool->free, &block->node);
 	block->run = RUN_NONE;
@@ -295,7 +268,6 @@ block_take(struct block *block)
 		renew_runs_of(block->prev);
 	if (block_is_in_run(block->next))
 		renew_runs_of(block->next);
-	net_count(&net, block->pool);
 }
 
 /* May a neighbour be one with a free block? Of a stream's only what one event
@@ -314,7 +286,18 @@ mergeable(const struct block *neighbour, const struct block *block)
 	return block_is_in_run(neighbour) && go_together(neighbour, block);
 }
 
-/* Join a block with its next neighbour, which is gone then and in no tree. */
+/* A block that its neighbour has taken in is gone. It was in no tree. */
+static inline QUICK void
+delete_absorbed(struct block *gone)
+{
+	gone->pool->owner->blocks--;
+	if (!list_empty(&gone->pending.link))
+		list_remove(&gone->pending.link);
+	block_delete(gone);
+}
+
+/* Take in the next neighbour. Of two fences of one tick that of the lower block
+ * stays, here and below. */
 static inline QUICK void
 absorb_next(struct block *block, bool held)
 {
@@ -322,7 +305,7 @@ absorb_next(struct block *block, bool held)
 	struct block *next = gone->next;
 
 	if (held)
-		name(gone, NULL);
+		start_unname(gone);
 	block->size += gone->size;
 	block->next = next;
 	if (next != NULL)
@@ -331,10 +314,26 @@ absorb_next(struct block *block, bool held)
 		block->freed_at = gone->freed_at;
 		block->fence = gone->fence;
 	}
-	block->pool->owner->blocks--;
-	if (!list_empty(&gone->pending.link))
-		list_remove(&gone->pending.link);
-	block_delete(gone);
+	delete_absorbed(gone);
+}
+
+/* Take in the previous neighbour. Both are held. */
+static inline QUICK void
+absorb_prev(struct block *block)
+{
+	struct block *gone = block->prev;
+	struct block *prev = gone->prev;
+
+	start_unname(block);
+	block->addr = gone->addr;
+	start_rename(block);
+	block->size += gone->size;
+	block_link_after(prev, block);
+	if (gone->freed_at >= block->freed_at) {
+		block->freed_at = gone->freed_at;
+		block->fence = gone->fence;
+	}
+	delete_absorbed(gone);
 }
 
 /* Addresses without memory are of no stream. */
@@ -344,14 +343,14 @@ unmapped_pool(const struct block *block)
 	return &block->arena->any_pools->pool[block->segment->kind];
 }
 
-static struct block *
-put_unmapped(struct block *block)
+struct block *
+block_put_unmapped(struct block *block)
 {
 	struct tree *tree = &unmapped_pool(block)->unmapped;
 
 	block_move(block, unmapped_pool(block));
 	if (block_is_held(block))
-		name(block, NULL);
+		start_unname(block);
 	block_set_state(block, BLOCK_UNMAPPED);
 	block->requested = 0;
 	block->stack = 0;
@@ -368,43 +367,56 @@ put_unmapped(struct block *block)
 	return block;
 }
 
-/* Where a block is that is on its way into its pool. */
+/* A block on its way into its pool. Of what it is joined with, the block that
+ * stays is one that is in the tree already: mostly that is where it belongs. */
 struct putting {
 	struct block *block;
 	bool placed; /* it is in the tree, if not where it belongs */
-	struct net net;
 };
 
-static inline QUICK void
-put_with_next(struct putting *p)
+/* Of the block and a neighbour that it is joined with, is it the neighbour that
+ * stays? If not, the neighbour is in no tree any more. */
+static bool
+stays(struct putting *p, struct block *neighbour)
 {
-	struct tree *tree = &p->block->pool->free;
-	struct block *next = p->block->next;
-
-	net_add(&p->net, next, -1);
-	if (next->run > 0 && !p->placed) {
-		p->block->run = next->run;
-		tree_replace(tree, &next->node, &p->block->node);
-		p->placed = true;
-	} else if (next->run > 0) {
-		tree_remove(tree, &next->node);
-	}
-	absorb_next(p->block, true);
+	if (neighbour->run == 0)
+		return false;
+	if (!p->placed)
+		return true;
+	tree_remove(&neighbour->pool->free, &neighbour->node);
+	return false;
 }
 
-static inline QUICK void
+static void
+put_with_next(struct putting *p)
+{
+	struct block *next = p->block->next;
+
+	if (stays(p, next)) {
+		absorb_prev(next);
+		p->block = next;
+		p->placed = true;
+	} else {
+		absorb_next(p->block, true);
+	}
+}
+
+static void
 put_with_prev(struct putting *p)
 {
-	if (p->placed)
-		tree_remove(&p->block->pool->free, &p->block->node);
-	p->block = p->block->prev;
-	net_add(&p->net, p->block, -1);
-	absorb_next(p->block, true);
-	p->placed = p->block->run > 0;
+	struct block *prev = p->block->prev;
+
+	if (stays(p, prev)) {
+		absorb_next(prev, true);
+		p->block = prev;
+		p->placed = true;
+	} else {
+		absorb_prev(p->block);
+	}
 }
 
 /* It is a run by itself. */
-static inline QUICK void
+static void
 put_alone(struct putting *p)
 {
 	struct block *block = p->block;
@@ -417,24 +429,13 @@ put_alone(struct putting *p)
 		tree_insert(tree, &block->node);
 }
 
-static inline QUICK struct block *
-put_ends(struct putting *p)
-{
-	struct block *block = p->block;
-
-	net_add(&p->net, block, 1);
-	net_count(&p->net, block->pool);
-	if (block->arena->several && !block_is_complete(block)) {
-		list_remove(&block->pending.link);
-		pools_add_freed(block);
-	}
-	return block;
-}
-
 /* There is more beside it than what it is joined with. */
 static __attribute__((noinline)) struct block *
-put_beside(struct putting p)
+put_beside(struct block *block)
 {
+	struct putting p = { .block = block };
+
+	block->run = 0;
 	while (mergeable(p.block->next, p.block))
 		put_with_next(&p);
 	while (mergeable(p.block->prev, p.block))
@@ -442,10 +443,18 @@ put_beside(struct putting p)
 	if (block_is_complete(p.block))
 		put_alone(&p);
 	renew_runs_of(p.block);
-	return put_ends(&p);
+	return p.block;
 }
 
-/* Is what is free a run by itself that a block can be joined with? */
+static inline QUICK struct block *
+if_free(struct block *neighbour)
+{
+	return neighbour != NULL && block_state(neighbour) == BLOCK_FREE ?
+	    neighbour :
+	    NULL;
+}
+
+/* Is a free neighbour a run by itself that a block can be joined with? */
 static inline QUICK bool
 joins(const struct block *neighbour, const struct block *block)
 {
@@ -453,97 +462,60 @@ joins(const struct block *neighbour, const struct block *block)
 	    go_together(neighbour, block);
 }
 
-static inline QUICK bool
-is_free(const struct block *block)
-{
-	return block != NULL && block_state(block) == BLOCK_FREE;
-}
-
-/* It takes the place of its next neighbour in the tree, or is joined to the one
- * before, which is in its place: mostly that is where they belong. */
+/* By itself, or joined with what is free beside it: runs by themselves. Mostly
+ * what is in the tree is where it belongs then. */
 static inline QUICK struct block *
-put_free(struct block *block)
+put_simply(struct block *block, struct block *prev, struct block *next)
 {
-	struct putting p = { .block = block };
-	bool alone = !block_is_complete(block);
+	struct tree *tree = &block->pool->free;
+	struct block *whole = prev != NULL ? prev : next;
 
-	if (!block_is_held(block))
-		name(block, block);
-	block_set_state(block, BLOCK_FREE);
-	block->requested = 0;
-	block->stack = 0;
-	block->run = 0;
-	if (is_free(block->next)) {
-		if (alone && joins(block->next, block))
-			put_with_next(&p);
-		else
-			alone = false;
+	if (whole == NULL) {
+		block->run = block->size;
+		tree_insert(tree, &block->node);
+		return block;
 	}
-	if (is_free(block->prev)) {
-		if (alone && joins(block->prev, block))
-			put_with_prev(&p);
-		else
-			alone = false;
+	if (prev == NULL) {
+		absorb_prev(next);
+	} else {
+		absorb_next(prev, true);
+		if (next != NULL) {
+			tree_remove(tree, &next->node);
+			absorb_next(prev, true);
+		}
 	}
-	if (!alone)
-		return put_beside(p);
-	put_alone(&p);
-	return put_ends(&p);
+	whole->run = whole->size;
+	tree_raised(tree, &whole->node);
+	return whole;
 }
 
 struct block *
-block_put(struct block *block, enum block_state state)
+block_put_free(struct block *block)
 {
-	return state == BLOCK_FREE ? put_free(block) : put_unmapped(block);
-}
+	struct block *next = if_free(block->next);
+	struct block *prev = if_free(block->prev);
+	bool expandable = block->segment->expandable;
+	struct inactive before = { 0 };
 
-void
-block_hand_out(struct block *block)
-{
-	block_take(block);
-	block_set_state(block, BLOCK_ACTIVE);
-}
-
-/* Hand out the front of a block whose neighbours are of its run, or of others'.
- */
-static __attribute__((noinline)) void
-hand_out_front_of_run(struct block *block, size_t size, struct block *rest)
-{
-	block_take(block);
-	rest->run = RUN_NONE;
-	split(block, size, rest, BLOCK_FREE);
-	block_set_state(block, BLOCK_ACTIVE);
-	put_free(rest);
-}
-
-/* The rest takes its place in the tree, where it belongs, mostly. It has no
- * free neighbour, as the block had none. */
-enum weir_status
-block_hand_out_front(struct block *block, size_t size)
-{
-	struct tree *tree = &block->pool->free;
-	struct net net = { 0 };
-	struct block *rest;
-	enum weir_status status = new (block->arena, block->addr + size, &rest);
-	if (status != WEIR_OK)
-		return status;
-	if (block->run != block->size || block_is_complete(block)) {
-		hand_out_front_of_run(block, size, rest);
-		return WEIR_OK;
-	}
-	net_add(&net, block, -1);
-	split(block, size, rest, BLOCK_FREE);
-	rest->run = rest->size;
-	tree_replace(tree, &block->node, &rest->node);
-	tree_lowered(tree, &rest->node);
-	if (!list_empty(&block->pending.link)) {
-		list_insert_before(&block->pending.link, &rest->pending.link);
+	if (!expandable)
+		before = inactive_around(block);
+	if (!block_is_held(block))
+		start_name(block);
+	block_set_state(block, BLOCK_FREE);
+	block->requested = 0;
+	block->stack = 0;
+	if (block_is_complete(block) || (next != NULL && !joins(next, block)) ||
+	    (prev != NULL && !joins(prev, block)))
+		block = put_beside(block);
+	else
+		block = put_simply(block, prev, next);
+	if (!expandable)
+		count_inactive(block->pool, before, inactive_around(block));
+	if (block->arena->several && !block_is_complete(block)) {
 		list_remove(&block->pending.link);
+		pools_add_freed(block);
 	}
-	block_set_state(block, BLOCK_ACTIVE);
-	net_add(&net, rest, 1);
-	net_count(&net, block->pool);
-	return WEIR_OK;
+	return block;
 }
 
 void
@@ -584,7 +556,7 @@ block_settle(struct block *block, enum block_state state)
 void
 block_set_left(struct block *block)
 {
-	name(block, NULL);
+	start_unname(block);
 	block_set_state(block, BLOCK_LEFT);
 	tell_range(block, block->addr, block->size, false);
 }

@@ -4,11 +4,13 @@
 #ifndef ALLOCATOR_MEMORY_BLOCK_H
 #define ALLOCATOR_MEMORY_BLOCK_H
 
+#include "allocator/memory/starts.h"
 #include "allocator/memory/types.h"
 
 /* A block for a start at `addr`, all zero but its arena and addr; later calls
  * on it cannot fail. WEIR_EHOSTMEM. Memory of blocks is reused for blocks
- * only. */
+ * only. A deleted block has no uses and is in no list, and ->requested and
+ * ->stack are 0. */
 enum weir_status block_new(
     struct arena *arena, CUdeviceptr addr, struct block **out);
 void block_delete(struct block *block);
@@ -16,6 +18,42 @@ void block_delete(struct block *block);
 /* See to it that the next block_new(), if it is for `addr`, cannot fail.
  * WEIR_EHOSTMEM. */
 enum weir_status block_prepare(struct arena *arena, CUdeviceptr addr);
+
+/* Make room for a new block: a place in the table of addresses, and a struct.
+ * WEIR_EHOSTMEM. */
+enum weir_status block_make_room(struct arena *arena, CUdeviceptr addr);
+
+/* As block_new(), but only what a deleted block has of it; and the leaf of its
+ * start. */
+static inline QUICK enum weir_status
+block_spare(struct arena *arena, CUdeviceptr addr, struct leaf **leaf,
+    struct block **out)
+{
+	CUdeviceptr place = lookup_place(addr);
+
+	*leaf = start_leaf(arena, place);
+	if (__builtin_expect(*leaf == NULL || arena->spare == NULL, 0)) {
+		enum weir_status status = block_make_room(arena, addr);
+		if (status != WEIR_OK)
+			return status;
+		*leaf = start_leaf(arena, place);
+	}
+	*out = arena->spare;
+	arena->spare = (*out)->next;
+	return WEIR_OK;
+}
+
+/* Link a block behind its previous neighbour, or as the first of its segment.
+ */
+static inline void
+block_link_after(struct block *prev, struct block *block)
+{
+	block->prev = prev;
+	if (prev != NULL)
+		prev->next = block;
+	else
+		block->segment->first = block;
+}
 
 /*
  * Cut `size` bytes off the front of a block that is in no tree: it keeps the
@@ -29,15 +67,21 @@ void block_split(struct block *block, size_t size, struct block *rest);
  * with neighbours of the same state and pool, which must be in their trees.
  * Returns the merged block.
  */
-struct block *block_put(struct block *block, enum block_state state);
+struct block *block_put_free(struct block *block);
+struct block *block_put_unmapped(struct block *block);
+static inline struct block *
+block_put(struct block *block, enum block_state state)
+{
+	return state == BLOCK_FREE ? block_put_free(block) :
+				     block_put_unmapped(block);
+}
 
 /* Take a FREE or UNMAPPED block out of its pool's tree. */
 void block_take(struct block *block);
 
-/* Take a FREE block as ACTIVE; or `size` bytes of it, and the rest stays in the
- * pool: WEIR_EHOSTMEM, and nothing has changed. */
-void block_hand_out(struct block *block);
-enum weir_status block_hand_out_front(struct block *block, size_t size);
+/* `front` has been cut off the block `rest`, which is FREE: count that. The
+ * segment is not expandable. */
+void block_count_front(const struct block *front, const struct block *rest);
 
 /* Put a block that was MAPPING, LEAVING or LEFT into the pool it belongs in by
  * now, and count the memory it has got or lost. */
@@ -58,13 +102,11 @@ block_set_state(struct block *block, enum block_state state)
 	atomic_store_explicit(&block->state, state, memory_order_relaxed);
 }
 
-/* Does it count as held? It has memory, and is in the table of addresses. */
+/* Does it count as held? */
 static inline bool
 block_state_is_held(enum block_state state)
 {
-	return state == BLOCK_FREE || state == BLOCK_ACTIVE ||
-	    state == BLOCK_PENDING || state == BLOCK_CACHED ||
-	    state == BLOCK_LEAVING || state == BLOCK_GUARD;
+	return state >= BLOCK_FREE;
 }
 
 static inline bool

@@ -33,135 +33,49 @@ _Static_assert(offsetof(struct weir_stat3, small_pool) ==
 
 /* ---- Tallies ----------------------------------------------------------- */
 
-static __attribute__((noinline, cold)) void
-raise_peak(struct tally_part *part, enum tallied which)
+void
+tally_raise_peak(struct tally_part *part, enum tallied which)
 {
 	part->peak[which] -= part->room[which];
 	part->room[which] = 0;
 }
 
-static inline void
-use_room(struct tally_part *part, enum tallied which, int64_t n)
+__attribute__((noinline)) void
+stats_count_in_totals(const struct pool *pool, uint64_t size,
+    uint64_t requested, tally_count count)
 {
-	if (__builtin_expect((part->room[which] -= n) < 0, 0))
-		raise_peak(part, which);
-}
+	struct totals *totals = pool->owner->arena->totals;
 
-typedef void (*count)(struct tally_part *part, int64_t size, int64_t requested);
-
-static inline QUICK void
-tally_malloc(struct tally_part *part, int64_t size, int64_t requested)
-{
-	const struct sums one = { 1, size, requested };
-
-	part->up.count++;
-	part->up.bytes += size;
-	part->up.requested += requested;
-#define TALLIED_MALLOC(name, sum) use_room(part, TALLIED_##name, one.sum);
-	TALLIED_STATS(TALLIED_MALLOC)
-#undef TALLIED_MALLOC
-}
-
-static inline void
-tally_freed(struct tally_part *part, int64_t size, int64_t requested)
-{
-	(void)requested;
-	part->room[TALLIED_allocation]++;
-	part->room[TALLIED_allocated_bytes] += size;
-}
-
-static inline void
-tally_inactive(struct tally_part *part, int64_t size, int64_t requested)
-{
-	part->room[TALLIED_active]++;
-	part->room[TALLIED_active_bytes] += size;
-	part->room[TALLIED_requested_bytes] += requested;
-}
-
-static inline void
-tally_free(struct tally_part *part, int64_t size, int64_t requested)
-{
-	tally_freed(part, size, requested);
-	tally_inactive(part, size, requested);
-}
-
-static inline struct tally_part *
-part_for(struct tally *tally, const struct pool *pool)
-{
-	return pool->kind == POOL_LARGE ? &tally->part[PART_LARGE] :
-					  &tally->part[PART_SMALL];
-}
-
-static inline QUICK void
-count_in(struct tally *tally, const struct pool *pool, uint64_t size,
-    uint64_t requested, count count)
-{
-	count(&tally->part[PART_ALL], (int64_t)size, (int64_t)requested);
-	count(part_for(tally, pool), (int64_t)size, (int64_t)requested);
-}
-
-static __attribute__((noinline)) void
-count_in_totals(struct totals *totals, const struct pool *pool, uint64_t size,
-    uint64_t requested, count count)
-{
 	lock_enter(&totals->lock);
 	totals->changes++;
-	count_in(&totals->tally, pool, size, requested, count);
+	tally_in(&totals->tally, pool, size, requested, count);
 	lock_leave(&totals->lock);
-}
-
-/* For a pool's stream, its arena and its device. */
-static inline QUICK void
-count_all(
-    const struct pool *pool, uint64_t size, uint64_t requested, count count)
-{
-	struct arena *arena = pool->owner->arena;
-
-	count_in(&arena->tally, pool, size, requested, count);
-	count_in(&pool->owner->tally, pool, size, requested, count);
-	if (__builtin_expect(arena->totals != NULL, 0))
-		count_in_totals(arena->totals, pool, size, requested, count);
-}
-
-void
-stats_malloc(struct pool *pool, uint64_t size, uint64_t requested)
-{
-	count_all(pool, size, requested, tally_malloc);
-}
-
-void
-stats_free(struct pool *pool, uint64_t size, uint64_t requested)
-{
-	count_all(pool, size, requested, tally_free);
 }
 
 void
 stats_free_pending(struct pool *pool, uint64_t size)
 {
-	count_all(pool, size, 0, tally_freed);
+	stats_count(pool, size, 0, tally_freed);
 }
 
 void
 stats_inactive(struct pool *pool, uint64_t size, uint64_t requested)
 {
-	count_all(pool, size, requested, tally_inactive);
+	stats_count(pool, size, requested, tally_inactive);
 }
 
 void
 stats_move(
     struct pool *from, struct pool *to, uint64_t size, uint64_t requested)
 {
-	count_in(&from->owner->tally, from, size, requested, tally_free);
-	count_in(&to->owner->tally, to, size, requested, tally_malloc);
+	tally_in(&from->owner->tally, from, size, requested, tally_free);
+	tally_in(&to->owner->tally, to, size, requested, tally_malloc);
 }
 
 static void
 count_flow(
     struct tally_part *part, const struct sums *out, const struct sums *in)
 {
-	part->up.count += out->count;
-	part->up.bytes += out->bytes;
-	part->up.requested += out->requested;
 #define TALLIED_FLOW(name, sum)                                                \
 	part->room[TALLIED_##name] += in->sum - out->sum;
 	TALLIED_STATS(TALLIED_FLOW)
@@ -172,8 +86,11 @@ static void
 flow_in(struct tally *tally, const struct pool *pool, const struct sums *out,
     const struct sums *in)
 {
+	struct tally_part *part = tally_part_for(tally, pool);
+
+	part->up = sums_plus(part->up, *out);
 	count_flow(&tally->part[PART_ALL], out, in);
-	count_flow(part_for(tally, pool), out, in);
+	count_flow(part, out, in);
 }
 
 void
@@ -197,7 +114,7 @@ stats_note_peaks(struct tally *tally)
 {
 	for (int part = 0; part < PARTS; part++)
 		for (int i = 0; i < TALLIED; i++)
-			use_room(&tally->part[part], (enum tallied)i, 0);
+			tally_use_room(&tally->part[part], (enum tallied)i, 0);
 }
 
 void
@@ -229,11 +146,15 @@ struct weir_stats
 stats_all(const struct weir_stats *stats, const struct tally *tally)
 {
 	struct weir_stats out = *stats;
+	const struct tally_part *parts = tally->part;
+	struct sums up = sums_plus(parts[PART_SMALL].up, parts[PART_LARGE].up);
 
 	for (int i = 0; i < PARTS; i++) {
-		const struct tally_part *part = &tally->part[i];
+		const struct tally_part *part = &parts[i];
+		if (i != PART_ALL)
+			up = part->up;
 #define TALLIED_FILL(name, sum)                                                \
-	(&out.name.all)[i] = stat_of(part, TALLIED_##name, part->up.sum);
+	(&out.name.all)[i] = stat_of(part, TALLIED_##name, up.sum);
 		TALLIED_STATS(TALLIED_FILL)
 #undef TALLIED_FILL
 	}

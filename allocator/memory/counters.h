@@ -5,6 +5,7 @@
 #define ALLOCATOR_MEMORY_COUNTERS_H
 
 #include "allocator/memory/block.h"
+#include "allocator/memory/tally.h"
 #include "allocator/memory/totals.h"
 #include "allocator/options.h"
 #include "trace/served.h"
@@ -109,10 +110,34 @@ stats_change(struct pool *pool, enum stat3 which, int64_t delta)
 	stats_change_stream(pool, which, delta);
 }
 
+/* Count a block for a pool's stream, its arena and its device. */
+void stats_count_in_totals(const struct pool *pool, uint64_t size,
+    uint64_t requested, tally_count count);
+static inline QUICK void
+stats_count(const struct pool *pool, uint64_t size, uint64_t requested,
+    tally_count count)
+{
+	struct pools *owner = pool->owner;
+	struct arena *arena = owner->arena;
+
+	tally_in(&arena->tally, pool, size, requested, count);
+	tally_in(&owner->tally, pool, size, requested, count);
+	if (__builtin_expect(arena->totals != NULL, 0))
+		stats_count_in_totals(pool, size, requested, count);
+}
+
 /* A block has been handed out; has been freed; or first that, while it waits,
  * and then the rest. */
-void stats_malloc(struct pool *pool, uint64_t size, uint64_t requested);
-void stats_free(struct pool *pool, uint64_t size, uint64_t requested);
+static inline QUICK void
+stats_malloc(const struct pool *pool, uint64_t size, uint64_t requested)
+{
+	stats_count(pool, size, requested, tally_malloc);
+}
+static inline QUICK void
+stats_free(const struct pool *pool, uint64_t size, uint64_t requested)
+{
+	stats_count(pool, size, requested, tally_free);
+}
 void stats_free_pending(struct pool *pool, uint64_t size);
 void stats_inactive(struct pool *pool, uint64_t size, uint64_t requested);
 
@@ -133,7 +158,7 @@ enum stat1 { STAT1_oversize_allocations, STAT1_oversize_segments };
 void stats_change1(struct arena *arena, enum stat1 which, int delta);
 
 /* Count a block that is handed out now. */
-static inline void
+static inline QUICK void
 stats_hand_out(const struct options *options, struct block *block)
 {
 	struct pool *pool = block->pool;

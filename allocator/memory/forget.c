@@ -48,6 +48,9 @@ forget_segment(struct segment *segment)
 			driver_peek()->cuMemUnmap(b->addr, b->size);
 		if (b->pending.uses != NULL)
 			use_clear(&segment->arena->waiting, &b->pending);
+		list_init(&b->pending.link); /* its list is gone as well */
+		b->requested = 0;
+		b->stack = 0;
 		block_delete(b);
 	}
 	list_remove(&segment->link);

@@ -116,6 +116,16 @@ lookup_prepare(CUdeviceptr addr)
 	return WEIR_OK;
 }
 
+struct leaf *
+lookup_turn_to(struct nearby *nearby, CUdeviceptr place)
+{
+	struct leaf *leaf = lookup_leaf(place);
+
+	if (leaf != NULL)
+		*nearby = (struct nearby){ lookup_base(place), leaf };
+	return leaf;
+}
+
 /* The highest set bit at or below i, or -1. */
 static long
 bit_floor(_Atomic(uint64_t) *words, long i)

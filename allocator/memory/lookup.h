@@ -81,6 +81,9 @@ struct nearby {
 	struct leaf *leaf;
 };
 
+/* Turn to the leaf of a place and return it; NULL: there is none yet. */
+struct leaf *lookup_turn_to(struct nearby *nearby, CUdeviceptr place);
+
 /*
  * lookup_set() at a place in its leaf.
  *
@@ -106,6 +109,17 @@ lookup_set_in_leaf(
 		atomic_fetch_and_explicit(word, ~bit, memory_order_release);
 	else if ((bits & bit) == 0) /* or the look was cheaper */
 		atomic_fetch_or_explicit(word, bit, memory_order_release);
+}
+
+/* The block that starts at a place, which has a block's name, is another one.
+ */
+static inline void
+lookup_replace_in_leaf(
+    struct leaf *leaf, CUdeviceptr place, struct block *block)
+{
+	atomic_store_explicit(&leaf->blocks[(place & (LOOKUP_LEAF_SIZE - 1)) >>
+				  LOOKUP_GRANULE_BITS],
+	    block, memory_order_release);
 }
 
 /* Are the words of bits of all starts in a segment its alone? Those of its fine

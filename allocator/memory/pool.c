@@ -41,12 +41,12 @@ first_of(const struct tree *tree, size_t rounded)
 }
 
 /* May the block, large enough, be given for the request? */
-static bool
+static inline QUICK bool
 serves(const struct block *block, const struct options *options, size_t rounded,
-    bool plain)
+    bool complete)
 {
 	if (block->segment->expandable)
-		return !plain;
+		return !complete;
 	if ((block->arena->flags & ARENA_NO_SPLIT) != 0)
 		return block->run == rounded;
 	if (arena_is_host(block->arena)) {
@@ -57,16 +57,16 @@ serves(const struct block *block, const struct options *options, size_t rounded,
 	return size_serves(options, block->run, rounded);
 }
 
-struct block *
-pool_find(struct pool *pool, const struct options *options, size_t rounded,
-    bool plain)
+static inline QUICK struct block *
+best_fit(struct pool *pool, const struct options *options, size_t rounded,
+    bool complete)
 {
 	struct block *best = NULL;
 
 	for (struct tree_node *n = first_of(&pool->free, rounded); n != NULL;
 	     n = tree_next(n)) {
 		struct block *block = block_of_node(n);
-		if (!serves(block, options, rounded, plain))
+		if (!serves(block, options, rounded, complete))
 			continue;
 		if (best == NULL) {
 			best = block;
@@ -82,16 +82,24 @@ pool_find(struct pool *pool, const struct options *options, size_t rounded,
 	return best;
 }
 
+struct block *
+pool_find(struct pool *pool, const struct options *options, size_t rounded,
+    bool complete)
+{
+	return best_fit(pool, options, rounded, complete);
+}
+
 static inline QUICK bool
 splits(const struct block *block, size_t size, const struct options *options,
     size_t rounded)
 {
-	enum pool_kind kind = block->pool->kind;
+	const struct segment *segment = block->segment;
 
-	if (arena_is_host(block->arena) && !block->segment->shared)
+	if (segment->expandable)
+		return size > rounded;
+	if (arena_is_host(block->arena) && !segment->shared)
 		return false;
-	return size_splits(
-	    options, kind, block->segment->expandable, size, rounded);
+	return size_splits(options, block->pool->kind, false, size, rounded);
 }
 
 /* The rest that is cut off keeps its pool and its fence, so that it is ready
@@ -134,33 +142,117 @@ pool_cut_span(struct span span, struct pool *pool,
 	return WEIR_OK;
 }
 
-/* Cut a run of which the block found is only a part. */
+static void
+hand_out(struct block *block)
+{
+	block_take(block);
+	block_set_state(block, BLOCK_ACTIVE);
+}
+
+/* Hand out the front of a free block, and put the rest back. */
+static enum weir_status
+hand_out_front(struct block *block, size_t size)
+{
+	struct block *rest;
+	enum weir_status status =
+	    block_new(block->arena, block->addr + size, &rest);
+	if (status != WEIR_OK)
+		return status;
+	block_take(block);
+	block_split(block, size, rest);
+	block_set_state(block, BLOCK_ACTIVE);
+	block_put_free(rest);
+	return WEIR_OK;
+}
+
+/* Cut a run of which the block found is only a part, or may be of others'. */
 static __attribute__((noinline)) enum weir_status
 cut_run(struct block **block, const struct options *options, size_t rounded)
 {
 	struct block *head = *block;
 
-	if (head->size < rounded || block_is_in_run(head->prev) ||
-	    !splits(head, head->run, options, rounded))
+	if (head->run != head->size &&
+	    (head->size < rounded || block_is_in_run(head->prev) ||
+		!splits(head, head->run, options, rounded)))
 		return pool_cut_span(
 		    block_run(head), head->pool, options, rounded, block);
-	if (head->size > rounded)
-		return block_hand_out_front(head, rounded);
-	block_hand_out(head);
+	if (head->size > rounded && splits(head, head->run, options, rounded))
+		return hand_out_front(head, rounded);
+	hand_out(head);
+	return WEIR_OK;
+}
+
+/* Cut the front off a block that is a run by itself, and is no part of others'.
+ * What is left stays in the tree, mostly where it is. It has no free neighbour,
+ * as the whole had none. */
+static inline QUICK enum weir_status
+cut_front(struct block **block, size_t size)
+{
+	struct block *rest = *block;
+	struct block *front;
+	struct leaf *leaf;
+	CUdeviceptr addr = rest->addr;
+	enum weir_status status =
+	    block_spare(rest->arena, addr + size, &leaf, &front);
+	if (status != WEIR_OK)
+		return status;
+	struct segment *segment = rest->segment;
+	front->addr = addr;
+	front->size = size;
+	front->segment = segment;
+	front->pool = rest->pool;
+	front->way = rest->way;
+	front->freed_at = rest->freed_at;
+	front->fence = rest->fence;
+	front->run = RUN_NONE;
+	front->next = rest;
+	block_link_after(rest->prev, front);
+	block_set_state(front, BLOCK_ACTIVE);
+	start_rename(front);
+	rest->prev = front;
+	rest->addr = addr + size;
+	rest->size -= size;
+	rest->run = rest->size;
+	lookup_set_in_leaf(
+	    leaf, lookup_place(addr + size), rest, segment->alone);
+	tree_lowered(&rest->pool->free, &rest->node);
+	rest->pool->owner->blocks++;
+	if (!segment->expandable)
+		block_count_front(front, rest);
+	*block = front;
+	return WEIR_OK;
+}
+
+static inline QUICK enum weir_status
+cut(struct block **block, const struct options *options, size_t rounded,
+    bool complete)
+{
+	struct block *head = *block;
+
+	if (head->run != head->size || complete)
+		return cut_run(block, options, rounded);
+	if (splits(head, head->size, options, rounded))
+		return cut_front(block, rounded);
+	hand_out(head);
 	return WEIR_OK;
 }
 
 enum weir_status
 pool_cut(struct block **block, const struct options *options, size_t rounded)
 {
-	struct block *head = *block;
+	return cut(block, options, rounded, block_is_complete(*block));
+}
 
-	if (head->run != head->size)
-		return cut_run(block, options, rounded);
-	if (splits(head, head->size, options, rounded))
-		return block_hand_out_front(head, rounded);
-	block_hand_out(head);
-	return WEIR_OK;
+enum weir_status
+pool_take(struct pool *pool, const struct options *options, size_t rounded,
+    bool complete, struct block **out)
+{
+	struct block *block = best_fit(pool, options, rounded, complete);
+	enum weir_status status =
+	    block != NULL ? cut(&block, options, rounded, complete) : WEIR_OK;
+
+	*out = status == WEIR_OK ? block : NULL;
+	return status;
 }
 
 size_t

@@ -62,12 +62,14 @@
 
 enum block_state {
 	BLOCK_UNMAPPED,
+	BLOCK_LEFT,
+	BLOCK_MAPPING,
+	/* These are held: they have memory, and are in the table of addresses.
+	 */
 	BLOCK_FREE,
 	BLOCK_ACTIVE,
 	BLOCK_PENDING,
 	BLOCK_CACHED,
-	BLOCK_LEFT,
-	BLOCK_MAPPING,
 	BLOCK_LEAVING,
 	BLOCK_GUARD /* a zone of its neighbour: guard.h */
 };
@@ -157,7 +159,8 @@ enum stat_part { PART_ALL, PART_SMALL, PART_LARGE, PARTS };
 struct tally {
 	struct tally_part {
 		int64_t room[TALLIED];
-		struct sums up; /* allocated */
+		/* Allocated; not of PART_ALL, which has the sum. */
+		struct sums up;
 		int64_t peak[TALLIED];
 		int64_t began[TALLIED]; /* current, when `up` was 0 */
 	} part[PARTS];
@@ -289,6 +292,7 @@ struct arena {
 	uint64_t pools_made;
 	struct list segments;
 	struct list caches; /* of threads */
+	unsigned keeping;   /* of these, which keep blocks */
 	struct waiting waiting;
 	struct list left;          /* LEFT blocks that can be unmapped */
 	struct handle *unreleased; /* in no segment, through ->next */

@@ -9,16 +9,8 @@
 enum { DECAY_REQUESTS = 64 };
 
 /* Give back what has not been used for long: Note [Decay]. May leave and retake
- * the lock. */
+ * the lock. Called once in DECAY_REQUESTS requests; always for host memory. */
 void decay_run(struct arena *arena, const struct options *options);
-/* Call decay_run() once in DECAY_REQUESTS requests; always for host memory. */
-static inline void
-decay_look(struct arena *arena, const struct options *options)
-{
-	if (arena->served % DECAY_REQUESTS == 0 || arena_is_host(arena))
-		decay_run(arena, options);
-}
-
 /* New memory is needed. */
 void decay_regret(struct arena *arena);
 

@@ -62,15 +62,11 @@
 #include "base/status.h"
 #include "trace/served.h"
 
-/* Where several streams allocate, what is complete is looked up for the next
- * large request once in so many requests, and whenever memory is missed. */
-enum { REQUESTS_A_POLL = 4 };
-
 /* Requests of host memory that no cache serves, after which what threads keep
  * goes to the pool, where it merges: else the pool is cut up around it. */
 enum { REQUESTS_A_DRAIN = 128 };
 
-static inline void
+static void
 request_init(struct request *r, struct pools *pools,
     const struct options *options, size_t size)
 {
@@ -316,18 +312,6 @@ is_plain(const struct request *r)
 	return r->pools == arena->any_pools && !arena_is_host(arena);
 }
 
-/* Is the best fit looked for among all that is ready, and not in the stream's
- * own memory first? Where one stream allocates there is nothing else. Private
- * arenas must give the same addresses again, whatever is complete by then. */
-static bool
-is_for_runs(const struct request *r)
-{
-	const struct arena *arena = r->pools->arena;
-
-	return r->kind == POOL_LARGE && arena->streams >= 2 &&
-	    r->pools != arena->any_pools && arena_promotes(arena);
-}
-
 /* The best fit among runs of memory that is ready for the stream: its own,
  * other streams' that it comes after, and what is complete. */
 static enum weir_status
@@ -466,20 +450,6 @@ static const struct step ladder[] = {
 	    give_back_and_wait },
 };
 
-/* What is known to be complete, and who comes after whom, goes stale: see to it
- * that a large request fits itself into what there is by now. */
-static void
-poll_if_stale(struct request *r)
-{
-	struct arena *arena = r->pools->arena;
-
-	if (arena->served - arena->polled < REQUESTS_A_POLL || !is_for_runs(r))
-		return;
-	arena->polled = arena->served;
-	reclaim_poll(arena, RECLAIM_SKIPS);
-	marks_poll(r->pools);
-}
-
 /* All but the pool itself. */
 static __attribute__((noinline)) enum weir_status
 climb(struct request *r)
@@ -503,35 +473,47 @@ climb(struct request *r)
 }
 
 enum weir_status
-take_block(struct pools *pools, const struct options *options, size_t size,
+take_further(struct pools *pools, const struct options *options, size_t size,
     struct block **out)
 {
-	struct arena *arena = pools->arena;
+	enum weir_status status = WEIR_OK;
 	struct request r;
 
 	request_init(&r, pools, options, size);
-	if (__builtin_expect(options->reclaim_always, 0)) {
-		reclaim_poll(arena, RECLAIM_SKIPS);
-		reclaim_refresh(arena);
-		reclaim_shed(arena, SIZE_MAX);
+	if (take_is_own_last(pools, options, r.kind)) {
+		status = options->prefer == PREFER_MEMORY ? wait_best_fit(&r) :
+							    search_runs(&r);
+		if (status == WEIR_OK && r.got == NULL)
+			status = search_own(&r);
 	}
-	decay_look(arena, options);
-	if (arena->served % REQUESTS_A_DRAIN == 0 && arena_is_host(arena))
-		tcache_drain(arena);
-	marks_keep(pools);
-	if (r.kind == POOL_LARGE)
-		poll_if_stale(&r);
-	enum weir_status status = WEIR_OK;
-	if (__builtin_expect(options->prefer == PREFER_MEMORY, 0))
-		status = wait_best_fit(&r);
-	else if (is_for_runs(&r))
-		status = search_runs(&r);
-	if (status == WEIR_OK && r.got == NULL)
-		status = search_own(&r);
 	if (status == WEIR_OK && r.got == NULL)
 		status = climb(&r);
 	*out = r.got;
 	return status;
+}
+
+void
+take_now_and_then(struct arena *arena, const struct options *options)
+{
+	if (options->reclaim_always) {
+		reclaim_poll(arena, RECLAIM_SKIPS);
+		reclaim_refresh(arena);
+		reclaim_shed(arena, SIZE_MAX);
+	}
+	if (arena->served % DECAY_REQUESTS == 0 || arena_is_host(arena))
+		decay_run(arena, options);
+	if (arena->served % REQUESTS_A_DRAIN == 0 && arena_is_host(arena))
+		tcache_drain(arena);
+}
+
+void
+take_poll(struct pools *pools)
+{
+	struct arena *arena = pools->arena;
+
+	arena->polled = arena->served;
+	reclaim_poll(arena, RECLAIM_SKIPS);
+	marks_poll(pools);
 }
 
 enum weir_status

@@ -4,12 +4,76 @@
 #ifndef ALLOCATOR_REQUEST_LADDER_H
 #define ALLOCATOR_REQUEST_LADDER_H
 
-#include "allocator/memory/types.h"
+#include "allocator/fences/fence.h"
+#include "allocator/memory/arena.h"
+#include "allocator/memory/pool.h"
+#include "allocator/memory/promote.h"
+#include "allocator/request/decay.h"
+
+/* Where several streams allocate, what is complete is looked up for the next
+ * large request once in so many requests, and whenever memory is missed. */
+enum { REQUESTS_A_POLL = 4 };
+
+/* A request that its own pool does not serve, or is not the first to be asked.
+ */
+enum weir_status take_further(struct pools *pools,
+    const struct options *options, size_t size, struct block **out);
+
+/* What is looked after now and then, and not for the request. May leave and
+ * retake the lock. */
+void take_now_and_then(struct arena *arena, const struct options *options);
+
+/* What is known to be complete, and who comes after whom, goes stale: see to it
+ * that a large request fits itself into what there is by now. */
+void take_poll(struct pools *pools);
+
+/* Is the best fit looked for among all that is ready, and not in the stream's
+ * own memory first? Where one stream allocates there is nothing else. Private
+ * arenas must give the same addresses again, whatever is complete by then. */
+static inline bool
+take_is_for_runs(const struct pools *pools, enum pool_kind kind)
+{
+	const struct arena *arena = pools->arena;
+
+	return kind == POOL_LARGE && arena->streams >= 2 &&
+	    pools != arena->any_pools && arena_promotes(arena);
+}
+
+/* Is more than the stream's own memory searched before that? */
+static inline bool
+take_is_own_last(const struct pools *pools, const struct options *options,
+    enum pool_kind kind)
+{
+	return __builtin_expect(options->prefer == PREFER_MEMORY, 0) ||
+	    take_is_for_runs(pools, kind);
+}
 
 /* A block for a request, by every means there is: Note [Reclaim ladder].
  * WEIR_ENOMEM, WEIR_EHOSTMEM, WEIR_EDRIVER. May leave and retake the lock. */
-enum weir_status take_block(struct pools *pools, const struct options *options,
-    size_t size, struct block **out);
+static inline QUICK enum weir_status
+take_block(struct pools *pools, const struct options *options, size_t size,
+    struct block **out)
+{
+	struct arena *arena = pools->arena;
+	size_t rounded = arena_class(arena, options, size);
+	enum pool_kind kind = arena_kind(arena, rounded);
+
+	if (arena->served % DECAY_REQUESTS == 0 || arena_is_host(arena) ||
+	    options->reclaim_always)
+		take_now_and_then(arena, options);
+	marks_keep(pools);
+	if (kind == POOL_LARGE &&
+	    arena->served - arena->polled >= REQUESTS_A_POLL &&
+	    take_is_for_runs(pools, kind))
+		take_poll(pools);
+	if (!take_is_own_last(pools, options, kind)) {
+		enum weir_status status = pool_take(&pools->pool[kind], options,
+		    rounded, pools == arena->any_pools, out);
+		if (status != WEIR_OK || *out != NULL)
+			return status;
+	}
+	return take_further(pools, options, size, out);
+}
 
 /* Serve a request from free memory that may be used at once. WEIR_ENOMEM is
  * returned without a report of it. */

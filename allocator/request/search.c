@@ -52,6 +52,20 @@ search_hand_span(struct request *r, struct span span)
 	    span, &r->pools->pool[r->kind], r->options, r->rounded, &r->got);
 }
 
+/* Serve the request from a run of the pools of no stream. */
+static enum weir_status
+hand_complete(struct request *r, struct block *block)
+{
+	enum weir_status status = pool_cut(&block, r->options, r->rounded);
+	if (status != WEIR_OK)
+		return status;
+	struct pools *owner = block->pool->owner;
+	block_move(block, &r->pools->pool[r->kind]);
+	pools_drop_if_done(owner);
+	r->got = block;
+	return WEIR_OK;
+}
+
 /*
  * Serve the request from a block of another pool. A small request brings some
  * more along, for the next requests: each would search all the way to here.
@@ -63,7 +77,7 @@ fetch(struct request *r, struct block *block)
 	size_t size = block->run < FETCHED ? block->run : FETCHED;
 
 	if (r->kind == POOL_LARGE || size <= r->rounded)
-		return search_hand(r, block);
+		return hand_complete(r, block);
 	enum weir_status status = pool_cut(&block, r->options, size);
 	if (status != WEIR_OK)
 		return status;

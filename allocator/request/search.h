@@ -28,35 +28,15 @@ struct block *search_last_needed(
 /* Serve the request from a span: neighbours of any pools. */
 enum weir_status search_hand_span(struct request *r, struct span span);
 
-/* Serve the request from a run of a pool: the request's own, or one of no
- * stream. */
-static inline QUICK enum weir_status
-search_hand(struct request *r, struct block *block)
-{
-	enum weir_status status = pool_cut(&block, r->options, r->rounded);
-	if (status != WEIR_OK)
-		return status;
-	struct pool *pool = block->pool;
-	if (pool->owner != r->pools) {
-		if (!block_is_complete(block))
-			stream_protect(r->pools->stream);
-		block_move(block, &r->pools->pool[r->kind]);
-		pools_drop_if_done(pool->owner);
-	}
-	r->got = block;
-	return WEIR_OK;
-}
-
 /* The best block of the pool itself. Requests of no stream are served from
  * segments of the driver only. */
-static inline QUICK enum weir_status
+static inline enum weir_status
 search_own(struct request *r)
 {
 	struct pools *mine = r->pools;
-	struct block *block = pool_find(&mine->pool[r->kind], r->options,
-	    r->rounded, mine == mine->arena->any_pools);
 
-	return block != NULL ? search_hand(r, block) : WEIR_OK;
+	return pool_take(&mine->pool[r->kind], r->options, r->rounded,
+	    mine == mine->arena->any_pools, &r->got);
 }
 
 /* The best block of those of no stream, for others. */

@@ -158,15 +158,15 @@ note(struct expected *t, int64_t count, int64_t bytes, int64_t requested)
 }
 
 static void
-expect_exact_peaks(unsigned seed)
+expect_exact_peaks(unsigned seed, int streams)
 {
-	enum { LIVE = 64, STEPS = 20000, STREAMS = 3 };
-	weir_stream stream[STREAMS];
+	enum { LIVE = 64, STEPS = 20000, STREAMS_MAX = 24 };
+	weir_stream stream[STREAMS_MAX];
 	void *block[LIVE] = { NULL };
 	size_t size[LIVE];
 	struct expected t = { 0 };
 
-	for (int i = 0; i < STREAMS; i++)
+	for (int i = 0; i < streams; i++)
 		stream[i] = new_stream();
 	for (int step = 0; step < STEPS; step++) {
 		unsigned i = (unsigned)rand_r(&seed) % LIVE;
@@ -180,7 +180,7 @@ expect_exact_peaks(unsigned seed)
 		size[i] = 1 + (size_t)rand_r(&seed) % 5000;
 		if (rand_r(&seed) % 8 == 0)
 			size[i] = (size_t)MIB * (2 + (size_t)step % 3);
-		block[i] = take(size[i], stream[step % STREAMS]);
+		block[i] = take(size[i], stream[step % streams]);
 		note(&t, 1, (int64_t)round_up(size[i], GRANULE),
 		    (int64_t)size[i]);
 		if (step % 997 != 0)
@@ -205,13 +205,19 @@ expect_exact_peaks(unsigned seed)
 
 TEST(peaks_are_exact_for_one_thread_on_several_streams)
 {
-	expect_exact_peaks(7);
+	expect_exact_peaks(7, 3);
 }
 
 /* With these it passes a peak by what it takes from the pool. */
 TEST(what_one_cache_takes_from_the_pool_is_no_room_for_others)
 {
-	expect_exact_peaks(8);
+	expect_exact_peaks(8, 3);
+}
+
+/* Most are not used between two reports. */
+TEST(peaks_are_exact_where_most_caches_of_a_thread_doze)
+{
+	expect_exact_peaks(9, 24);
 }
 
 TEST(a_malloc_from_the_pool_leaves_less_room_below_the_peak)

@@ -101,13 +101,13 @@ TEST(a_deleted_block_is_used_again_for_blocks_of_its_arena)
 
 	EXPECT_OK(block_new(&arena, BASE, &first));
 	first->segment = &segment;
-	first->requested = 77;
+	first->size = 77;
 	block_delete(first);
 	EXPECT_NULL(first->segment);
 	EXPECT_EQ(first->arena, &arena);
 	EXPECT_OK(block_new(&arena, BASE + 512, &second));
 	EXPECT_EQ(second, first);
-	EXPECT_EQ(second->requested, 0);
+	EXPECT_EQ(second->size, 0);
 }
 
 TEST(blocks_cannot_be_made_without_host_memory)
@@ -187,12 +187,43 @@ TEST(a_freed_block_merges_with_the_free_one_behind_it)
 
 	build_three(block, true);
 	block_put(block[2], BLOCK_FREE);
-	EXPECT_EQ(block_put(block[1], BLOCK_FREE), block[1]);
-	EXPECT_EQ(block[1]->size, 12 * MIB);
-	EXPECT_NULL(block[1]->next);
-	EXPECT_EQ(lookup_exact(BASE + 4 * MIB), block[1]);
+	EXPECT_EQ(block_put(block[1], BLOCK_FREE), block[2]);
+	EXPECT_EQ(block[2]->addr, BASE + 4 * MIB);
+	EXPECT_EQ(block[2]->size, 12 * MIB);
+	EXPECT_EQ(block[2]->prev, block[0]);
+	EXPECT_EQ(block[0]->next, block[2]);
+	EXPECT_EQ(lookup_exact(BASE + 4 * MIB), block[2]);
 	EXPECT_NULL(lookup_exact(BASE + 6 * MIB));
 	EXPECT_EQ(pool(0)->free.count, 1);
+}
+
+TEST(a_segment_begins_with_what_its_first_block_has_merged_into)
+{
+	struct block *block[3];
+
+	build_three(block, true);
+	block_put(block[1], BLOCK_FREE);
+	EXPECT_EQ(segment.first, block[0]);
+	EXPECT_EQ(block_put(block[0], BLOCK_FREE), block[1]);
+	EXPECT_EQ(segment.first, block[1]);
+	EXPECT_EQ(block[1]->addr, BASE);
+	EXPECT_NULL(block[1]->prev);
+	EXPECT_EQ(lookup_exact(BASE), block[1]);
+}
+
+TEST(of_equal_frees_a_merged_block_has_the_fence_of_the_lowest)
+{
+	for (int first = 0; first < 2; first++) {
+		struct block *block[3];
+		build_three(block, true);
+		for (uint64_t i = 0; i < 3; i++) {
+			block[i]->freed_at = 5;
+			block[i]->fence = i + 1;
+		}
+		block_put(block[first], BLOCK_FREE);
+		block_put(block[!first], BLOCK_FREE);
+		EXPECT_EQ(block_put(block[2], BLOCK_FREE)->fence, 1);
+	}
 }
 
 TEST(a_freed_block_between_two_free_ones_makes_one_of_three)
@@ -262,13 +293,14 @@ TEST(neighbours_that_no_one_event_covers_stay_two_and_are_one_run)
 	block[2]->fence = 1;
 	for (int i = 0; i < 3; i++)
 		block_put(block[i], BLOCK_FREE);
-	EXPECT_EQ(block[0]->next, block[1]);
-	EXPECT_EQ(block[1]->size, 12 * MIB);
+	struct block *rest = block[0]->next;
+	EXPECT_EQ(rest->addr, BASE + 4 * MIB);
+	EXPECT_EQ(rest->size, 12 * MIB);
 	EXPECT_EQ(block[0]->run, 16 * MIB);
-	EXPECT_EQ(block[1]->run, 0);
+	EXPECT_EQ(rest->run, 0);
 	EXPECT_EQ(pool(0)->free.count, 1);
 	block_take(block[0]);
-	EXPECT_EQ(block[1]->run, 12 * MIB);
+	EXPECT_EQ(rest->run, 12 * MIB);
 	EXPECT_EQ(pool(0)->free.count, 1);
 	arena.streams = 0;
 }

@@ -1,0 +1,50 @@
+/*
+ * The starts of an arena's blocks in the table of addresses, mostly by the leaf
+ * that the latest lay in.
+ */
+#ifndef ALLOCATOR_MEMORY_STARTS_H
+#define ALLOCATOR_MEMORY_STARTS_H
+
+#include "allocator/memory/types.h"
+
+/* The leaf of a place, or NULL. */
+static inline struct leaf *
+start_leaf(struct arena *arena, CUdeviceptr place)
+{
+	struct nearby *nearby = &arena->starts;
+
+	return __builtin_expect(nearby->base == lookup_base(place), 1) ?
+	    nearby->leaf :
+	    lookup_turn_to(nearby, place);
+}
+
+/* A start is a block's from now on, and was none's. */
+static inline void
+start_name(struct block *block)
+{
+	CUdeviceptr place = lookup_place(block->addr);
+
+	lookup_set_in_leaf(start_leaf(block->arena, place), place, block,
+	    block->segment->alone);
+}
+
+/* A start was another block's. */
+static inline void
+start_rename(struct block *block)
+{
+	CUdeviceptr place = lookup_place(block->addr);
+
+	lookup_replace_in_leaf(start_leaf(block->arena, place), place, block);
+}
+
+/* A start is no block's any more. */
+static inline void
+start_unname(const struct block *block)
+{
+	CUdeviceptr place = lookup_place(block->addr);
+
+	lookup_set_in_leaf(start_leaf(block->arena, place), place, NULL,
+	    block->segment->alone);
+}
+
+#endif
