@@ -214,15 +214,20 @@ print_text(const struct snapshot *snapshot, const json_t *list)
 	struct table *table = table_new("lrrl");
 	static const char *const headings[] = { "rule", "device", "address",
 		"fault" };
+	char faults[VIEW_TEXT];
+	char segments[VIEW_TEXT];
+	char blocks[VIEW_TEXT];
+	char events[VIEW_TEXT];
 	const json_t *one;
 	size_t i;
 	bool printed;
 
-	printf("%zu faults in %" PRIu32 " segments, %" PRIu32
-	       " blocks and %" PRIu32 " events\n",
-	    json_array_size(list),
-	    snapshot->segment_count + snapshot->host_count,
-	    snapshot->block_count, snapshot->events.count);
+	printf("%s in %s, %s and %s\n",
+	    plural_text(json_array_size(list), "fault", faults),
+	    plural_text(snapshot->segment_count + snapshot->host_count,
+		"segment", segments),
+	    plural_text(snapshot->block_count, "block", blocks),
+	    plural_text(snapshot->events.count, "event", events));
 	for (i = 0; i < 4 && json_array_size(list) > 0; i++)
 		table_add(table, "%s", headings[i]);
 	json_array_foreach(list, i, one)

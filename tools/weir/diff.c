@@ -295,6 +295,19 @@ all_json(const struct side sides[2], const struct choices *choices,
 	return object;
 }
 
+/* A device that one side has is a device that came or went. */
+static bool
+device_is_there(const struct side sides[2], const struct view_args *args)
+{
+	if (view_has_device(sides[0].snapshot, args->device) ||
+	    view_has_device(sides[1].snapshot, args->device))
+		return true;
+	for (int s = 0; s < 2; s++)
+		view_complain_of_device(
+		    sides[s].snapshot, args->device, args->paths[s]);
+	return false;
+}
+
 static int
 tell(struct side sides[2], const struct choices *choices)
 {
@@ -332,7 +345,8 @@ cmd_diff(int argc, char **argv)
 	argp_parse(&argp_diff, argc, argv, 0, NULL, &choices);
 	for (int s = 0; s < 2; s++)
 		sides[s].snapshot = snapshot_load(choices.view.paths[s]);
-	if (sides[0].snapshot != NULL && sides[1].snapshot != NULL)
+	if (sides[0].snapshot != NULL && sides[1].snapshot != NULL &&
+	    device_is_there(sides, &choices.view))
 		status = tell(sides, &choices);
 	for (int s = 0; s < 2; s++) {
 		holders_drop(&sides[s].holders);
