@@ -457,13 +457,20 @@ struct weir_stats {
 	WEIR_COUNTERS(WEIR_STATS_FIELD)
 #undef WEIR_STATS_FIELD
 	uint64_t max_split_size; /**< the option in force, bytes */
-	uint64_t pending_bytes;  /**< freed, waiting for other streams */
+	uint64_t pending_bytes;  /**< freed, not yet seen to be complete */
 	uint64_t metadata_bytes; /**< host memory weir uses for itself */
 };
 
 /**
  * Read the statistics of a device, all its pools included. A device weir has
  * not been used on reads as all zeros.
+ *
+ * Reading changes nothing and does not ask the device about its work. Memory is
+ * pending from its free until weir has seen that the work on it is done, and
+ * weir looks when memory is requested, at weir_trim(), and around captures. So
+ * the pending_bytes of a program that requests nothing are those of its latest
+ * look; the work may be done by now. Memory that a program under `weir run` has
+ * freed by cudaFree() is pending in the same way.
  */
 WEIR_API enum weir_status weir_stats(int device, struct weir_stats *out);
 
