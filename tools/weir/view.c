@@ -185,8 +185,8 @@ open_page(const char *path)
 		complain("cannot start %s (set BROWSER to a browser): %s",
 		    program, strerror(error));
 	else if (status != 0)
-		complain("%s could not open the page (set BROWSER to a "
-			 "browser)",
+		complain("%s could not open the page; set BROWSER to a "
+			 "browser, or copy the page to a machine that has one",
 		    program);
 	free(file);
 	return error == 0 && status == 0;

@@ -158,3 +158,31 @@ TEST(a_snapshot_without_memory_has_no_device)
 	EXPECT_STR_HAS(result.err, "none.json is empty: it has no device 0");
 	command_free(&result);
 }
+
+/* A function that allocates for all others would be named in each row. */
+TEST(stacks_of_one_function_are_told_apart_by_their_callers)
+{
+#define FRAME(name, line)                                                      \
+	"{\"name\": \"" #name "\", \"filename\": \"a.c\", \"line\": " #line "}"
+#define BLOCK(size, frames)                                                    \
+	"{\"size\": " #size ", \"state\": \"active_allocated\", "              \
+	"\"frames\": [" frames "]}"
+	static const char text[] =
+	    "[{\"address\": 4096, \"total_size\": 5120, \"blocks\": [" BLOCK(
+		2048,
+		FRAME(take, 7) ", " FRAME(load, 9) ", " FRAME(
+		    main, 1)) ", " BLOCK(1536,
+		FRAME(take, 7) ", " FRAME(load, 9) ", " FRAME(
+		    main, 2)) ", " BLOCK(1024, FRAME(take, 7)) ", " BLOCK(512,
+		FRAME(other, 3)) "]}]";
+	const char *path = written("same.json", text, sizeof(text) - 1);
+	struct command_result result = ask(0, "top", path, NULL, NULL);
+
+	EXPECT_STR_HAS(result.out, "take (a.c:7), called by main (a.c:1)\n");
+	EXPECT_STR_HAS(result.out, "take (a.c:7), called by main (a.c:2)\n");
+	EXPECT_STR_HAS(result.out, "take (a.c:7)\n"); /* called by nobody */
+	EXPECT_STR_HAS(result.out, "other (a.c:3)\n");
+	command_free(&result);
+#undef BLOCK
+#undef FRAME
+}
