@@ -13,7 +13,7 @@
  * - A call that can fail returns `enum weir_status` and writes its results
  *   (the last parameters) on success only; a malloc-like call returns NULL.
  *   A failed call changes nothing but the counters of failures.
- * - weir_last_status() and weir_last_error() tell of the last call that
+ * - weir_last_status() and weir_last_error() describe the last call that
  *   failed on the calling thread. Success does not clear them.
  * - Every call is thread-safe unless it says otherwise. No lock of weir is
  *   held while a callback of the user runs.
@@ -149,9 +149,9 @@ WEIR_API enum weir_status weir_init(void);
  *                       bytes, other processes, advice
  *         or any failure of weir_init(); WEIR_ECONTEXT, WEIR_EDRIVER
  *
- * Waits for a stream only as the last reclaim step. A stream that is being
- * captured draws on a private pool, as does what a route leads to one:
- * <weir/graph.h>.
+ * Waits for a stream only as the last reclaim step. Requests for a stream that
+ * is being captured, and requests that a route sends there, draw on a private
+ * pool: <weir/graph.h>.
  */
 WEIR_API void *weir_malloc(size_t size, weir_stream stream);
 
@@ -179,19 +179,19 @@ WEIR_API void *weir_malloc_primary(int device, size_t size, weir_stream stream);
  *         before, or points into a block (weir_last_error() says which).
  *
  * Never waits, never fails for want of memory. Thread-safe; but the second of
- * two frees of one block is told for certain only if the first has returned
- * before it begins. Where two threads free it at the same time, both may return
- * WEIR_OK; weir then finds out when the block is allocated again, hands it out
- * once and says so on stderr, unless both threads allocate it within the same
- * few instructions. With `tcache:0`, and while the history is on, one of the
- * two always fails.
+ * two frees of one block is certain to fail only if the first has returned
+ * before it begins. If two threads free a block at the same time, both may
+ * return WEIR_OK. weir then notices when the block is allocated again: it
+ * allocates the block once and says so on stderr, unless both threads allocate
+ * it within the same few instructions. With `tcache:0`, and while the history
+ * is on, one of the two frees always fails.
  */
 WEIR_API enum weir_status weir_free(void *ptr);
 
 /**
  * Free a block from another stream than it was allocated for: all use of it
  * comes before this point in the order of `stream`, and the block belongs to
- * `stream` from now on. What cudaFreeAsync() does.
+ * `stream` from now on. cudaFreeAsync() does the same.
  *
  * @return as weir_free(); WEIR_EINVAL also if the stream was destroyed or is
  *         of another device than the block
@@ -217,29 +217,30 @@ WEIR_API enum weir_status weir_record_stream(
  * there that uses the block.
  *
  * Call it again after each later use: the latest call for a stream counts.
- * Where weir_record_stream() named the stream, before or after, that counts
- * instead, since it lasts until the free. Of small blocks the calls of one
- * stream share an event, which may come a little after the call.
+ * If weir_record_stream() names the stream, before or after, that call counts
+ * instead, since it lasts until the free. Calls for small blocks on one stream
+ * share an event, which may be recorded a little after the call.
  *
  * @param ptr  as of weir_record_stream()
- * @return as weir_record_stream(). WEIR_EHOSTMEM changes nothing: what was
- *         recorded before stands, and this use is not.
+ * @return as weir_record_stream(). WEIR_EHOSTMEM changes nothing: earlier
+ *         records stand, and this use is not recorded.
  */
 WEIR_API enum weir_status weir_record_use(const void *ptr, weir_stream stream);
 
 /**
- * Keep the physical pages behind a block where they are until weir_unpin(), for
- * who holds on to pages and not to addresses: a network card that memory is
+ * Keep the physical pages behind a block where they are until weir_unpin(). It
+ * is for users of pages, not of addresses: a network card that the memory is
  * registered with, a peer or a process that has mapped it.
  *
  * A live block never moves, pinned or not. When it is freed its memory is used
- * again as ever, at the same addresses; but its pages are not mapped elsewhere,
- * unmapped or given back to the driver while they are pinned: not by
- * weir_trim(), by decay, or to save a request from failing. They come in pieces
- * (`handle_mb`, or an allocation of the driver), all of which stay.
+ * again at the same addresses, as usual. But while its pages are pinned they
+ * are not mapped elsewhere, unmapped or given back to the driver: not by
+ * weir_trim(), not by decay, and not to save a request from failing. Pages come
+ * in pieces (`handle_mb`, or an allocation of the driver); the whole pieces
+ * stay.
  *
- * Pins count: a block that is pinned twice is unpinned twice. Those of blocks
- * that start at one address, one after the other, count together.
+ * Pins count: a block that is pinned twice is unpinned twice. Pins of
+ * successive blocks at one address count together.
  *
  * @param ptr  what weir_malloc() returned, live
  * @return WEIR_OK; WEIR_EINVAL if no live block starts at ptr; WEIR_EHOSTMEM;
@@ -282,10 +283,10 @@ WEIR_API enum weir_status weir_block_info(
 /**
  * Give unused memory back to the driver, largest and least recently used
  * first, until at most `keep_bytes` of unused memory stay cached. Waits for
- * the streams whose freed memory it gives back, and for pending blocks. This is
- * how memory is given back on demand, for another process or library; without
- * it, what has not been used for long goes back as requests come by (the
- * option decay_ms). Pages that are pinned stay (weir_pin()).
+ * the streams whose freed memory it gives back, and for pending blocks. Use it
+ * to make room for another process or library. Without it, memory that has not
+ * been used for long goes back as requests come by (the option decay_ms). Pages
+ * that are pinned stay (weir_pin()).
  *
  * @param device       a device, WEIR_DEVICE_CURRENT or WEIR_DEVICE_ALL
  * @param keep_bytes   0 gives back all that can be
@@ -297,8 +298,9 @@ WEIR_API enum weir_status weir_trim(
     int device, size_t keep_bytes, size_t *freed_bytes);
 
 /**
- * Free and total memory of a device, as a program should see it: free is what
- * the driver has free plus what weir holds unused, within the limit set.
+ * Free and total memory of a device, as a program should see it. Free memory is
+ * the driver's free memory plus the unused memory that weir holds, within the
+ * limit.
  */
 WEIR_API enum weir_status weir_memory_info(
     int device, size_t *free_bytes, size_t *total_bytes);
@@ -588,9 +590,9 @@ WEIR_API enum weir_status weir_log_set(
 WEIR_API enum weir_status weir_device_count(int *count);
 
 /**
- * The device calls with WEIR_DEVICE_CURRENT or without a device mean on this
- * thread: that of the current CUDA context; with no context, the one last set
- * by weir_set_device(); else 0.
+ * The current device of this thread, which calls with WEIR_DEVICE_CURRENT or
+ * without a device use: the device of the current CUDA context; with no
+ * context, the one last set by weir_set_device(); else 0.
  */
 WEIR_API enum weir_status weir_get_device(int *device);
 
@@ -598,13 +600,14 @@ WEIR_API enum weir_status weir_get_device(int *device);
 WEIR_API enum weir_status weir_set_device(int device);
 
 /**
- * Let another device read and write the memory of a device: what is mapped now
- * and what will be, and what weir_ipc_open() has mapped for it. It counts for
- * the life of the process. Segments of the driver are not part of it:
- * cuCtxEnablePeerAccess() opens those.
+ * Let another device read and write the memory of a device: the memory that is
+ * mapped now or later, and the memory that weir_ipc_open() has mapped for the
+ * device. The access lasts for the life of the process. It does not include
+ * segments of the driver: cuCtxEnablePeerAccess() opens those.
  *
- * @param device  whose memory it is, by number
- * @param peer    which shall reach it, by number; the device itself does
+ * @param device  the number of the device with the memory
+ * @param peer    the number of the device that gets access; `device` itself
+ *                always has it
  * @return WEIR_OK; WEIR_ENODEVICE; WEIR_ENOTSUP if the peer cannot reach it;
  *         WEIR_EDRIVER. Nothing has changed then
  *
