@@ -17,15 +17,15 @@ enum { GRANULE = 512 };
 
 const struct argp argp_check = { NULL, view_take_flag, "SNAPSHOT",
 	"Check that a memory snapshot is consistent: blocks tile their "
-	"segments, segments do not overlap, sums are right, and the trace ends "
-	"with the blocks that are there.\v"
+	"segments, segments do not overlap, sums are right, and the blocks are "
+	"those that the trace leaves at its end.\v"
 	"Each fault is a line with the invariant of docs/invariants.md that it "
 	"breaks. Exit status: 1 if there are faults.",
 	view_children, NULL, NULL };
 
 struct faults {
 	json_t *list; /* of {rule, device, address, what} */
-	bool host;    /* what is looked at is page-locked host memory */
+	bool host;    /* page-locked host memory is checked */
 	bool failed;
 };
 

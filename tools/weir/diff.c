@@ -35,15 +35,15 @@ const struct argp argp_diff = { flags, take_flag, "BEFORE AFTER",
 	"Print how the second memory snapshot differs from the first: sums, "
 	"segments that came and went, and the stacks whose blocks grew or "
 	"shrank most.\v"
-	"A segment is the same if its device, address and size are; a stack if "
-	"its frames are.",
+	"Two segments are the same if their device, address and size are "
+	"equal; two stacks if their frames are.",
 	view_children, NULL, NULL };
 
 struct side {
 	struct snapshot *snapshot;
 	struct sums sums;
 	struct holders holders;
-	struct sums alone; /* segments that the other side has not */
+	struct sums alone; /* segments that the other side lacks */
 };
 
 /* A stack and what it holds on both sides. */

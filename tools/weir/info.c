@@ -45,7 +45,9 @@ const struct argp argp_info = { flags, take_flag, NULL,
 	"Print the versions of weir and of the CUDA driver, the devices, and "
 	"what their management library measures.\v"
 	"WEIR_LIBCUDA names another driver library. A simulated device does "
-	"not count as a GPU for --quiet.",
+	"not count as a GPU for --quiet. Exit status: 1 without a device, or "
+	"if "
+	"WEIR_CONF is wrong.",
 	NULL, NULL, NULL };
 
 /* One device; an absent part is marked so. */

@@ -14,7 +14,7 @@
 
 static const struct argp_option flags[] = {
 	{ "json", 'j', NULL, 0, "print JSON", 0 },
-	{ "device", 'd', "N", 0, "only of device N", 0 },
+	{ "device", 'd', "N", 0, "only device N", 0 },
 	{ 0 },
 };
 

@@ -64,14 +64,14 @@ take_flag(int key, char *value, struct argp_state *state)
 
 const struct argp argp_top = { flags, take_flag, "SNAPSHOT",
 	"Print who holds the memory of a snapshot: blocks in use, by the stack "
-	"that allocated them, by what was asked for, or by how long they have "
+	"that allocated them, by requested size, or by how long they have "
 	"lived.\v"
 	"Bytes are those of the blocks, which are rounded up. A block's age is "
 	"the time since its allocation in the trace; blocks that are older "
 	"than the trace have a row of their own.",
 	view_children, NULL, NULL };
 
-/* A row: what its blocks have in common, and their sums. */
+/* A row: the property that its blocks share, and their sums. */
 struct row {
 	char what[VIEW_TEXT];
 	uint64_t number; /* the size, or the least age in microseconds */
