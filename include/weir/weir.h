@@ -48,7 +48,7 @@ typedef struct CUstream_st *weir_stream;
 #define WEIR_STREAM_PER_THREAD ((weir_stream)0x2)
 /**
  * No stream. Memory allocated for it may be used on any stream at once; once
- * freed it is handed out again only when all work that had been submitted to
+ * freed it is allocated again only when all work that had been submitted to
  * the device before the free is done. This is what cudaMalloc and cudaFree
  * promise, without their wait.
  */
@@ -334,11 +334,11 @@ WEIR_API enum weir_status weir_fraction_get(int device, double *fraction);
 /**
  * A quantity through time. current = allocated - freed; peak >= current.
  *
- * While one thread allocates, peaks of all memory of a device are exact. Those
- * of one stream, of small or of large blocks alone may be missed by what was
- * handed out of the thread's cache while all together stayed below their peak;
- * they are exact with `tcache:0`. With several threads a peak may be missed, or
- * told too high, by what their caches hold.
+ * While one thread allocates, peaks of all memory of a device are exact. A peak
+ * of one stream, or of small or large blocks alone, may be too low by the
+ * blocks that the thread's cache allocated while the sum of all stayed below
+ * its own peak; with `tcache:0` it is exact. With several threads a peak may be
+ * too low or too high, by as much as their caches hold.
  */
 struct weir_stat {
 	uint64_t current;
@@ -408,7 +408,7 @@ struct weir_stat3 {
  * num_served_unrounded  after all this, the size as asked for
  * num_served_drained    all that threads had cached
  * num_served_forced     memory behind waits of any length
- * num_served_reclaimed  what was given back, or waited for by the host
+ * num_served_reclaimed  memory given back, or waited for by the host
  */
 #define WEIR_COUNTERS(X)                                                       \
 	X(num_alloc_retries)                                                   \
@@ -509,7 +509,7 @@ WEIR_API bool weir_stats_item(const struct weir_stats *stats, size_t i,
  * Walk all memory and compare it with the invariants of docs/invariants.md.
  * Changes nothing; trusts no counter.
  *
- * @param text  where the faults are told, a line each; may be NULL
+ * @param text  where the faults are written, a line each; may be NULL
  * @param size  bytes at text; the text is cut there and always terminated
  * @return the number of faults; 0 is health
  */
