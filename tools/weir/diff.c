@@ -46,7 +46,7 @@ struct side {
 	struct sums alone; /* segments that the other side lacks */
 };
 
-/* A stack and what it holds on both sides. */
+/* A stack and its memory on both sides. */
 struct change {
 	const struct side *side; /* whose numbers `stack` is of */
 	uint32_t stack;

@@ -61,7 +61,7 @@ struct ranks {
 	struct rank *items;
 };
 
-/* A stack, and what it holds at least and at most on a rank. */
+/* A stack, with its least and its most memory on a rank. */
 struct spread {
 	uint64_t key;
 	const struct rank *rank; /* that `stack` is of, and that holds most */

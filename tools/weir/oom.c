@@ -1,5 +1,5 @@
 /*
- * weir oom: why a request failed, from what was free and where.
+ * weir oom: why a request failed, from the free memory and its places.
  */
 #include <inttypes.h>
 #include <stdlib.h>

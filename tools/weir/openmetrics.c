@@ -14,7 +14,7 @@
 
 enum kind { GAUGE, COUNTER, INFO };
 
-/* Which rows of a reply have a metric. */
+/* The rows of a reply that have a metric. */
 enum scope { PROCESS, DEVICE, MEMORY, STREAM, POOL };
 
 enum { CACHED = -1, ONE = -2 }; /* values that are in no field */

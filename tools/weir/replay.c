@@ -1,5 +1,5 @@
 /*
- * weir replay: play recorded traces through weir and print what they took.
+ * weir replay: play recorded traces through weir and print their figures.
  */
 #include <argp.h>
 #include <jansson.h>

@@ -364,7 +364,7 @@ read_input(struct input *input, struct snapshot **out)
 	return status;
 }
 
-/* What was read, or a complaint. */
+/* Return the snapshot that was read, or NULL with a complaint. */
 static struct snapshot *
 snapshot_of_input(
     struct input *input, enum weir_status status, struct snapshot *snapshot)

@@ -47,7 +47,8 @@ FILE *output_open(const char *path);
 /* End it. False, and a complaint, if something did not reach the file. */
 bool output_close(FILE *file, const char *path);
 
-/* Leave it: what was there before stays. For a failure that has been told. */
+/* Abandon the file: the one that was there before stays. For a failure that
+ * has been reported. */
 void output_abandon(FILE *file);
 
 #endif

@@ -129,7 +129,7 @@ const char *site_text(
 const char *frame_text(
     const struct snapshot *snapshot, uint32_t frame, char text[VIEW_TEXT]);
 
-/* Control characters of a text become '?', what is too long is cut. */
+/* A copy of a text: control characters become '?', a long text is cut. */
 const char *plain_text(const char *from, char text[VIEW_TEXT]);
 
 /* "default", or "(1, 0)". */

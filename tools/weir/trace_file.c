@@ -38,7 +38,7 @@ struct place {
 
 struct reader {
 	const char *path;
-	const char *text; /* what is not read yet */
+	const char *text; /* the part that is not read yet */
 	const char *end;
 	size_t line; /* from 1, of the line read last */
 	struct trace *trace;
@@ -66,7 +66,7 @@ fail(struct reader *reader, size_t line, const char *format, ...)
 	va_list args;
 	int used;
 
-	/* A long path must not push out what is wrong. */
+	/* A long path must not push out the fault. */
 	used = snprintf(text, size, "%.300s:%zu: ", reader->path, line);
 	va_start(args, format);
 	vsnprintf(text + used, size - (size_t)used, format, args);

@@ -159,7 +159,7 @@ page_of_one_s_own(void)
 	return path;
 }
 
-/* By $BROWSER, or what the desktop has for pages. */
+/* Open a page by $BROWSER, or by the desktop's program for pages. */
 static bool
 open_page(const char *path)
 {
