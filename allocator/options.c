@@ -71,6 +71,53 @@ refuse_key(const struct origin *origin, struct word key)
 	    origin->name, (int)key.length, key.at);
 }
 
+/* The word of a row's range that a refused value is nearest to, if at most half
+ * of the value's letters differ; else it is empty. Numbers are nobody's slip.
+ */
+static struct word
+nearest_value(const struct entry *entry, struct word value)
+{
+	static const char between[] = " ,()";
+	struct word nearest = { "", 0 };
+	size_t least = value.length / 2 + 1;
+	struct options scratch = { 0 };
+
+	for (const char *at = entry->range; *at != '\0';) {
+		struct word word = { at, strcspn(at, between) };
+		char known[32];
+
+		at += word.length;
+		at += strspn(at, between);
+		if (!word_copy(word, known, sizeof(known)) ||
+		    (known[0] >= '0' && known[0] <= '9') ||
+		    !entry->parse(&scratch, word))
+			continue;
+		size_t distance =
+		    nearest_distance(value.at, value.length, known);
+		if (distance < least) {
+			least = distance;
+			nearest = word;
+		}
+	}
+	return nearest;
+}
+
+static enum weir_status
+refuse_value(
+    const struct origin *origin, const struct entry *entry, struct word value)
+{
+	struct word nearest = nearest_value(entry, value);
+
+	if (nearest.length > 0)
+		return status_set(WEIR_EINVAL,
+		    "%s: option %s: '%.*s' is not %s; did you mean '%.*s'?",
+		    origin->name, entry->key, (int)value.length, value.at,
+		    entry->range, (int)nearest.length, nearest.at);
+	return status_set(WEIR_EINVAL, "%s: option %s: '%.*s' is not %s",
+	    origin->name, entry->key, (int)value.length, value.at,
+	    entry->range);
+}
+
 /* "option.tcache", the path of <weir/ctl.h>, is the key too. */
 static struct word
 key_of_path(struct word path)
@@ -98,9 +145,7 @@ apply(struct options *options, const struct origin *origin, struct word path,
 	if (entry == NULL)
 		return refuse_key(origin, key);
 	if (!entry->parse(options, value))
-		return status_set(WEIR_EINVAL,
-		    "%s: option %s: '%.*s' is not %s", origin->name, entry->key,
-		    (int)value.length, value.at, entry->range);
+		return refuse_value(origin, entry, value);
 	options->sources[entry - option_entries] = origin->source;
 	return WEIR_OK;
 }

@@ -30,7 +30,7 @@ struct budget {
 	uint64_t decoded; /* bytes that they came to */
 };
 
-/* Bytes of memory that what was read so far may take. */
+/* Bytes of memory that the input read so far may take. */
 uint64_t budget_limit(const struct budget *budget);
 
 /* WEIR_EINVAL, told, if `used` bytes are above the limit. */

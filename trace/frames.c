@@ -22,7 +22,7 @@ struct place {
 	size_t file;
 	unsigned line;
 	bool last;      /* of its address */
-	bool evaluates; /* Python: what it runs is told by Python's frames */
+	bool evaluates; /* Python: its own frames name what it runs */
 	bool ours;      /* of weir, which is left out at the inner end */
 	memo memo;
 };

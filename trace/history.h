@@ -156,7 +156,8 @@ history_level(void)
 	    atomic_load_explicit(&history_state, memory_order_relaxed));
 }
 
-/* Understand what the user asks for. WEIR_EINVAL, nothing has changed. */
+/* Parse the settings that the user asks for. WEIR_EINVAL: nothing has
+ * changed. */
 enum weir_status history_read(
     const struct weir_history *asked, struct history_settings *out);
 

@@ -1,5 +1,5 @@
 /*
- * Finding what is there already: an index from hashes to numbers of entries
+ * Finding existing entries: an index from hashes to numbers of entries
  * that somebody else keeps. Hashes are seeded, so that a file cannot know
  * which of its entries fall on each other.
  */

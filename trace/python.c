@@ -21,7 +21,7 @@ enum { CODES_MAX = 1 << 16, BUCKETS = 1 << 17 };
 
 typedef struct object object; /* a PyObject */
 
-/* X(name, result, params): what is called, all of it public. */
+/* X(name, result, params): the calls, all of them public. */
 #define PYTHON_CALLS(X)                                                        \
 	X(Py_IsInitialized, int, (void))                                       \
 	X(PyGILState_Check, int, (void))                                       \

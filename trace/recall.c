@@ -130,7 +130,7 @@ note_frame(struct _Unwind_Context *context, void *user)
 	if (walk->n == 0 && ip != (uintptr_t)walk->first)
 		return _URC_NO_REASON;
 	uintptr_t place = place_of(walk, context);
-	/* It must be above what came before, on the same stack. */
+	/* It must be above the frame before, on the same stack. */
 	uintptr_t below = walk->n > 0 ? walk->places[walk->n - 1] : walk->base;
 	if (walk->known)
 		walk->known = place > below && place % WORD == 0 &&

@@ -67,7 +67,8 @@ struct served_wait {
 const char *served_phrase(const struct served *served,
     const struct served_wait *wait, char text[SERVED_TEXT]);
 
-/* Write what was tried, and what it did: "ready run, cached, 2 waits". */
+/* Write the steps that were tried, with their waits and moves: "ready run,
+ * cached, 2 waits". */
 const char *served_tried(const struct served *served, char text[SERVED_TEXT]);
 
 /* ---- The calling thread's request -------------------------------------- */

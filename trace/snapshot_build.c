@@ -134,7 +134,8 @@ sequence(const uint8_t *text, size_t length)
 	return n;
 }
 
-/* Copy; what is no UTF-8, and NUL, becomes U+FFFD. The length of the copy. */
+/* Copy a text; bytes that are no UTF-8, and NULs, become U+FFFD. Returns the
+ * length of the copy. */
 static size_t
 copy_repaired(char *to, const char *text, size_t length)
 {

@@ -74,7 +74,8 @@ enum weir_status builder_finish(
  * WEIR_EHOSTMEM.
  */
 
-/* A string of the snapshot; what is not UTF-8, and NULs, become U+FFFD. */
+/* A string of the snapshot; bytes that are no UTF-8, and NULs, become U+FFFD.
+ */
 enum weir_status builder_string(struct builder *builder, const char *text,
     size_t length, struct value *out);
 

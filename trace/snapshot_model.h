@@ -76,7 +76,7 @@ struct snapshot_stack {
 struct snapshot_block {
 	uint64_t address;
 	uint64_t bytes;
-	uint64_t requested_bytes; /* what the caller asked for */
+	uint64_t requested_bytes; /* that the caller asked for */
 	uint64_t stream;          /* its segment's where the file has none */
 	uint32_t stack;           /* of the allocation */
 	uint8_t state;            /* enum snapshot_state */
@@ -120,14 +120,14 @@ struct snapshot_events {
 	int64_t *time_us; /* since 1970; 0 where the file has none */
 	uint32_t *stack;
 	uint32_t *pool;
-	uint32_t *context;   /* string: what was being compiled */
-	uint32_t *metadata;  /* string: what the program said */
+	uint32_t *context;   /* string: the compiled region */
+	uint32_t *metadata;  /* string: the program's text */
 	uint32_t *served_by; /* string: how an allocation was served */
 	uint16_t *device;
 	uint8_t *action;
 };
 
-/* The begin or end of what the program or a profiler named. */
+/* The begin or end of a region that the program or a profiler named. */
 struct snapshot_annotation {
 	uint32_t name;  /* string */
 	uint32_t stage; /* string: "START", "END" */

@@ -124,7 +124,7 @@ take_number(const struct fields *fields, enum build_word key, uint32_t max,
 	return status;
 }
 
-/* Microseconds; 0 for what is no time. */
+/* Microseconds; 0 if the value is no time. */
 static int64_t
 take_time(const struct fields *fields)
 {
@@ -261,7 +261,8 @@ make_event(const struct fields *fields, uint32_t *row)
 	return WEIR_OK;
 }
 
-/* Files of old versions have a list of what was in a block, latest first. */
+/* In files of old versions a block has a list of its contents, latest first.
+ */
 static void
 take_history(const struct fields *fields, struct snapshot_block *block)
 {
@@ -457,7 +458,7 @@ make_annotation(const struct fields *fields, uint32_t *row)
 	return WEIR_OK;
 }
 
-/* The keys that say what a dict is, in the order they are looked for. */
+/* The keys that tell the kind of a dict, in the order of the search. */
 static const struct {
 	enum build_word first;
 	enum build_word second; /* both must be there */
@@ -557,7 +558,7 @@ key_name(const struct builder *builder, struct value key, char text[32])
 	    value_text(builder, key, text);
 }
 
-/* Make what is below a key into settings. Goes SETTINGS_DEPTH down at most. */
+/* Turn the values below a key into settings, SETTINGS_DEPTH levels at most. */
 static enum weir_status
 add_settings(struct builder *builder, const char *name, struct value value,
     unsigned depth)

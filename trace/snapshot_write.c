@@ -402,7 +402,7 @@ name_text(struct snapshot_file *s, const char *name, const char *value)
 	writer_text(&s->w, value);
 }
 
-/* A dict of the options that somebody has set: their values, or by whom. */
+/* A dict of the options that are set: their values, or their sources. */
 static void
 put_set_options(struct snapshot_file *s, const char *name,
     const struct trace_settings *settings, bool sources)

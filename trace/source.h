@@ -19,7 +19,7 @@
 typedef ptrdiff_t (*source_read)(void *user, void *buffer, size_t size);
 
 struct source {
-	const uint8_t *at; /* what is at hand, from here to `end` */
+	const uint8_t *at; /* bytes at hand, from here to `end` */
 	const uint8_t *end;
 	uint64_t end_offset; /* of `end`, in the input */
 	source_read read;    /* NULL if all is at hand */

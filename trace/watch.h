@@ -22,7 +22,7 @@
 enum { WATCH_MAGIC = 0x77656972, WATCH_VERSION = 1 };
 
 enum watch_kind {
-	WATCH_STATS,    /* what the process holds */
+	WATCH_STATS,    /* the memory of the process */
 	WATCH_SNAPSHOT, /* write one, to the file that comes with this */
 	WATCH_LIST,     /* values by name: struct watch_ctl_request */
 	WATCH_SET,      /* and set one */

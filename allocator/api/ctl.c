@@ -264,7 +264,7 @@ walk_short(struct walk *walk, const char *scope, const struct weir_stats *stats)
 		{ "live_peak", "bytes", stats->allocated_bytes.all.peak,
 		    "The most that was live since the last reset of peaks." },
 		{ "pending", "bytes", stats->pending_bytes,
-		    "Memory of freed blocks that other streams still use." },
+		    "Memory of freed blocks, not yet seen to be complete." },
 		{ "cached", "bytes", cached_bytes(stats),
 		    "Memory that is held, and neither live nor pending." },
 		{ "requested", "bytes", stats->requested_bytes.all.current,

@@ -565,18 +565,19 @@ const struct entry option_entries[] = {
 	    set_max_split, print_max_split },
 	{ "max_non_split_rounding_mb", "MiB", "20",
 	    "large_segment_size_mb or more",
-	    "How much larger than the request a block that is not cut may be.",
+	    "The most by which a block that is not cut may exceed the "
+	    "request.",
 	    set_non_split, print_non_split },
 	{ "garbage_collection_threshold", "fraction", "0",
 	    "0 (off) or more, below 1",
-	    "Above this share of the limit, or of the device, memory unused "
-	    "for "
-	    "longer than the average goes back to the driver before more is "
-	    "taken.",
+	    "If more than this share of the limit, or of the device, is "
+	    "held, memory that was unused for longer than the average "
+	    "goes back to the driver before more is taken.",
 	    set_gc, print_gc },
 	{ "roundup_power2_divisions", "divisions", "0",
 	    "0, a power of two, or a list [MiB:divisions,...,>:divisions]",
-	    "Round requests up to one of so many steps between powers of two.",
+	    "Round requests up to one of this many steps between two "
+	    "powers of two.",
 	    set_roundup, print_roundup },
 	{ "per_process_memory_fraction", "fraction", "1", "0 to 1",
 	    "The limit of a device as a fraction of its memory; taken at its "
@@ -586,25 +587,26 @@ const struct entry option_entries[] = {
 	    "The limit of each device; taken at its first use.", parse_limit,
 	    print_limit },
 	{ "tcache", "MiB", "64", "0 or more",
-	    "How much a thread keeps of small blocks it has freed, for each "
-	    "stream; it also keeps a few larger ones. 0 keeps nothing.",
+	    "How much memory of small freed blocks a thread keeps, for "
+	    "each stream; it also keeps a few larger blocks. 0 keeps "
+	    "nothing.",
 	    set_tcache, print_tcache },
 	{ "handle_mb", "MiB", "32", "2 or more",
-	    "The largest piece of physical memory that is mapped into an "
-	    "expandable segment, and taken out of one, as a whole. Never more "
-	    "than a 1,024th of the limit, or "
-	    "of the device's memory. With 2, a request fails only if it and "
-	    "the granules of 2 MiB that live blocks lie in exceed the limit, "
-	    "whenever that was set.",
+	    "The largest piece of physical memory that is mapped into "
+	    "an expandable segment, and taken out of it, as a whole. No "
+	    "piece is more than a 1,024th of the limit, or of the "
+	    "device's memory. With 2, a request fails only if it and "
+	    "the granules of 2 MiB that live blocks lie in exceed the "
+	    "limit, whenever that was set.",
 	    set_handle, print_handle },
 	{ "prefer", "word", "balance", "speed, balance or memory",
-	    "What to do where memory is free but work on other streams is not "
-	    "known to be done with it: take more from the driver (speed), or "
-	    "wait on the device as long as there is any such memory (memory); "
-	    "balance is between. With memory a large block is taken where it "
-	    "fits best of all streams' memory, so that hardly more is held "
-	    "than with one stream; streams that are always busy wait for each "
-	    "other.",
+	    "Whether a stream waits on the device for free memory that "
+	    "work on other streams may still use: never, and more is "
+	    "taken from the driver (speed); always, as long as there is "
+	    "such memory (memory); balance is between. With memory, a "
+	    "large block is taken where it fits best among all streams' "
+	    "memory, so that hardly more is held than with one stream; "
+	    "streams that are always busy wait for each other.",
 	    set_prefer, print_prefer },
 	{ "delay_percent", "percent", "1", "0 to 100",
 	    "By how much waits on the device may delay the program. weir "
@@ -614,9 +616,9 @@ const struct entry option_entries[] = {
 	    "never, memory always.",
 	    set_delay, print_delay },
 	{ "decay_ms", "ms", "10000", "1 to 31622400000, or off",
-	    "Memory that has not been used for so long goes back to the "
-	    "driver, when a request comes by that looks; the time doubles "
-	    "each time it was needed again.",
+	    "Memory that has been unused for this time goes back to the "
+	    "driver, at a later request that looks for it; the time "
+	    "doubles each time the memory was needed again.",
 	    set_decay, print_decay },
 	{ "pinned_use_cuda_host_register", "bool", "False", "True or False",
 	    "Take pages of page-locked host memory from the system and "
@@ -628,47 +630,52 @@ const struct entry option_entries[] = {
 	    "How many threads touch the pages before they are registered.",
 	    set_pinned_threads, print_pinned_threads },
 	{ "pinned_reserve_segment_size_mb", "MiB", "0", "0 (off) or more",
-	    "Page-locked host memory taken at once at the first request, which "
-	    "then serves requests and is kept.",
+	    "Page-locked host memory that is allocated in one piece at "
+	    "the first request; it serves requests and is kept.",
 	    set_pinned_reserve, print_pinned_reserve },
 	{ "pinned_use_background_threads", "bool", "False", "True or False",
-	    "A thread sees when freed page-locked host memory may be used "
-	    "again, and gives back what has been unused for long.",
+	    "A thread checks when freed page-locked host memory may be "
+	    "used again, and gives back memory that has been unused for "
+	    "long.",
 	    set_pinned_background, print_pinned_background },
 	{ "pinned_limit_mb", "MiB", "unlimited", "0 or more, or unlimited",
 	    "The most page-locked host memory held for each device.",
 	    set_pinned_limit, print_pinned_limit },
 	{ "pinned_idle_mb", "MiB", "unlimited", "0 or more, or unlimited",
-	    "The most page-locked host memory kept unused, of each kind; a "
-	    "free gives back what is beyond it.",
+	    "The most page-locked host memory kept unused, of each "
+	    "kind; a free gives back memory beyond it.",
 	    set_pinned_idle, print_pinned_idle },
 	{ "history", "level", "off", "off, none, state, alloc or all",
-	    "Keep the history from the first allocation on, with stacks as "
-	    "enum weir_history_level has it.",
+	    "Keep the history from the first allocation on. The level "
+	    "says where stacks are taken (enum weir_history_level).",
 	    parse_history, print_history },
 	{ "history_entries", "count", "1000000", "1 to 4294967296",
-	    "Events of the history that are kept of each device, the latest.",
+	    "How many events of each device the history keeps, the "
+	    "latest.",
 	    set_entries, print_entries },
 	{ "snapshot", "file", "none", "a file's name without a comma, or none",
-	    "Write a snapshot there when the process ends, and at the first "
-	    "request that finds no memory, which then stays; %p is the "
-	    "process, %w why: exit, oom or signal. JSON if it ends in .json. "
-	    "Heeded at the first allocation.",
+	    "Write a snapshot to this file when the process ends, and "
+	    "at the first request that finds no memory, which the end "
+	    "does not overwrite. %p in the name is the process, %w is "
+	    "exit, oom or signal. JSON if the name ends in .json. Set "
+	    "it before the first allocation.",
 	    set_snapshot, print_snapshot },
 	{ "snapshot_signal", "signal", "off", "off, USR1 or USR2",
-	    "Write the snapshot at this signal too, unless the program has a "
-	    "use for it. Heeded at the first allocation.",
+	    "Write the snapshot at this signal too, unless the program "
+	    "has a use for the signal. Set it before the first "
+	    "allocation.",
 	    set_signal, print_signal },
 	{ "watch", "bool", "False", "True or False",
-	    "Let 'weir watch' look at the process while it runs. Heeded at "
-	    "the first allocation.",
+	    "Let 'weir watch' look at the process while it runs. Set it "
+	    "before the first allocation.",
 	    set_watch, print_watch },
 	{ "guard", "bytes", "0", "0 (off) to 1048576",
-	    "For finding faults of the program: at least so many bytes before "
-	    "and behind each block of device memory hold a pattern that is "
-	    "looked at when it is freed, and freed memory is filled with 0xff. "
-	    "Each allocation and free then waits for the device; thread caches "
-	    "are off. Heeded at the first allocation.",
+	    "For finding faults of the program: at least this many "
+	    "bytes before and behind each block of device memory hold a "
+	    "pattern, which is checked when the block is freed, and "
+	    "freed memory is filled with 0xff. Each allocation and free "
+	    "then waits for the device; thread caches are off. Set it "
+	    "before the first allocation.",
 	    set_guard, print_guard },
 	{ "reclaim_always", "bool", "False", "True or False",
 	    "For tests: give all unused memory back before each allocation.",

@@ -13,8 +13,8 @@
  *     history.level           off, none, state, alloc or all; may be set
  *     limit.DEVICE            the limit of a device in bytes; may be set
  *     stats.NAME              a statistic of all devices together
- *     stats.DEVICE.NAME       and of one
- *     pinned.NAME             the same of page-locked host memory
+ *     stats.DEVICE.NAME       a statistic of one device
+ *     pinned.NAME             those of page-locked host memory
  *     pinned.DEVICE.NAME
  *     reset.peaks, reset.sums set to a device's number, or to `all`
  *
@@ -23,7 +23,7 @@
  *
  *     held, held_peak         bytes of physical memory from the driver
  *     live, live_peak         bytes in the hands of callers
- *     pending                 bytes freed, which other streams still use
+ *     pending                 bytes freed, not yet seen to be complete
  *     cached                  held - live - pending
  *     requested               bytes asked for, of live and pending blocks
  *     blocks                  live blocks

@@ -7,10 +7,9 @@
  * that includes dlpack.h too casts between the two. The Python side of both
  * (capsules, dictionaries) is the caller's.
  *
- * Who owns what: an exported DLPack tensor holds weir's storage until its
- * deleter is called, by anyone, on any thread. An imported one belongs to the
- * weir tensor that is made of it from then on; if the import fails it stays the
- * caller's.
+ * Ownership: an exported DLPack tensor holds weir's storage until its deleter
+ * is called, on any thread. An imported one belongs to the weir tensor that is
+ * made of it from then on; if the import fails it stays the caller's.
  *
  * The rules of <weir/weir.h> and <weir/tensor.h> hold.
  */
@@ -104,8 +103,8 @@ WEIR_API enum weir_status weir_tensor_dl_view(
 /**
  * Export a tensor. Its memory is the same; strides are always given.
  *
- * @param stream  the consumer's: work that it queues there comes after all work
- *                that is known of on the tensor (weir_tensor_join()).
+ * @param stream  the consumer's: work that it queues there comes after all
+ *                known work on the tensor (weir_tensor_join()).
  *                WEIR_STREAM_ANY: nothing is put in order. Not used for memory
  *                of the host
  * @param flags   WEIR_DL_IS_COPIED, if the caller has made the tensor for this
@@ -135,10 +134,10 @@ WEIR_API enum weir_status weir_tensor_to_dlpack_unversioned(
  *                 the storage is dropped and after all work on it that weir
  *                 knows of is done (the host waits for that). On failure it
  *                 stays the caller's
- * @param stream   where the memory can be used: what the producer was told.
- *                 It becomes the tensor's
+ * @param stream   the stream that was passed to the producer, on which the
+ *                 memory can be used. It becomes the tensor's
  * @return WEIR_ENOTSUP   another major version, a type of device or element
- *                        that weir has not, more than one lane
+ *                        that weir lacks, more than one lane
  *         WEIR_EINVAL    an impossible shape, or addresses that overflow
  *         WEIR_ENODEVICE; WEIR_EHOSTMEM
  */
@@ -213,13 +212,13 @@ struct weir_owner {
 };
 
 /**
- * Export a tensor. Its stream, which is told, is put behind all work that is
- * known of on the tensor; the host does not wait. Holds nothing: who reads the
- * struct sees to it that the tensor lives on.
+ * Export a tensor. Its stream, which the struct names, is put behind all known
+ * work on the tensor; the host does not wait. Holds nothing: the reader of the
+ * struct must keep the tensor alive.
  *
  * @return WEIR_ENOTSUP  memory of the host, or a type that the interface
  *                       cannot name (the eight-bit floating-point ones; DLPack
- *                       can). bfloat16 is "<V2", as everybody has it
+ *                       can). bfloat16 is "<V2", as in other libraries
  *         WEIR_EINVAL, and any failure of weir_tensor_join()
  */
 WEIR_API enum weir_status weir_tensor_array_interface(
@@ -227,14 +226,14 @@ WEIR_API enum weir_status weir_tensor_array_interface(
 
 /**
  * Make a tensor of another library's memory. `stream` is put behind the
- * interface's stream; when the storage is dropped, that stream is put behind
- * weir's work, and the owner is told at once. If the interface has none, the
- * host waits for weir's work then.
+ * interface's stream. When the storage is dropped, that stream is put behind
+ * weir's work, and the owner's `give` is called at once. If the interface has
+ * no stream, the host then waits for weir's work first.
  *
- * @param device  the device that the memory is used on, which is not
- *                questioned; WEIR_DEVICE_CURRENT asks the driver whose it is
+ * @param device  the device that the memory is used on; weir does not check it.
+ *                With WEIR_DEVICE_CURRENT weir asks the driver for the device
  * @param stream  the tensor's
- * @param owner   NULL: nobody is told
+ * @param owner   NULL: nothing is called
  * @return WEIR_EINVAL  a mask, stream 0, an unknown version, a typestr that is
  *                      wrong, of bytes in the other order or of no type here,
  *                      strides that are no multiple of the element, an address

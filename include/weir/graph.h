@@ -1,34 +1,34 @@
 /**
  * CUDA graphs, and memory that stays apart.
  *
- * Work that is captured uses addresses that replays use again, long after the
- * program has freed the memory. So memory that is asked for during a capture
- * comes from a *pool* of its own, which the graph keeps: nothing of it moves,
- * goes back to the driver, or serves anyone else but what is captured with the
- * same pool, until the graph is reset.
+ * Captured work uses addresses that replays use again, long after the program
+ * has freed the memory. So requests during a capture draw on a *pool* of its
+ * own, which the graph keeps until it is reset: none of that memory moves, goes
+ * back to the driver, or serves requests other than those that are captured
+ * with the same pool.
  *
- * Graphs that share a pool share memory: what one has freed the next one uses.
- * They must be replayed in the order of their captures and never at the same
- * time, and a replay may overwrite what an earlier one has left behind. Within
- * a pool, as anywhere, memory belongs to streams: graphs that are captured on
- * different streams share addresses only where the order of these is known.
+ * Graphs that share a pool share memory: the next one uses the memory that one
+ * has freed. They must be replayed in the order of their captures and never at
+ * the same time, and a replay may overwrite the results of an earlier one.
+ * Within a pool, as anywhere, memory belongs to streams: graphs that are
+ * captured on different streams share addresses only if the order of these
+ * streams is known.
  *
  * A pool is also of use without graphs: for memory with a source of its own, or
- * that is to be counted, trimmed or thrown away together.
+ * for memory that is counted, trimmed or freed together.
  *
- * Work of other threads and streams is never held up by a capture: a block is
- * freed for good as soon as the streams that used it, and are not captured,
- * have done so.
+ * A capture never holds up work of other threads and streams: a block is free
+ * as soon as the streams that used it, and are not captured, are done with it.
  *
- * Within a capture of several streams memory passes from one to another by the
- * order of that capture: what a stream has freed, and a freed block that was
- * used on other streams, serves a stream that has waited for all of these in
- * the capture, be it before the free or after it. weir must see the waits:
- * those by <weir/stream.h>, or by CUDA's calls under the preload. Else memory
- * stays with its stream, and blocks used elsewhere are held until the capture
- * ends. With `prefer:memory`, or before it fails, a request puts its stream
- * behind another one of the same capture by an edge of the graph; that joins
- * no work that the program does not, and adds no node. A program that sets the
+ * Within a capture of several streams memory passes from one stream to another
+ * by the order of that capture. Memory that a stream has freed serves another
+ * stream once that stream has waited, in the capture, for all streams that used
+ * it, before the free or after it. weir must see the waits: those by
+ * <weir/stream.h>, or by CUDA's calls under the preload. Otherwise memory stays
+ * with its stream, and blocks used elsewhere are held until the capture ends.
+ * With `prefer:memory`, or before it fails, a request puts its stream behind
+ * another one of the same capture by an edge of the graph; that joins no work
+ * that the program does not, and adds no node. A program that sets the
  * dependencies of a captured stream by hand so that it no longer comes after
  * its own earlier work must not allocate on it.
  */
@@ -71,15 +71,15 @@ enum weir_pool_flags {
 	/** Blocks are not cut: each is one piece from the source, and a free
 	 * one serves requests of its own size class only. */
 	WEIR_POOL_NO_SPLIT = 2,
-	/** As long as it is held its memory stays where it is and goes to
-	 * nobody else, as if a graph kept it; for graphs weir is not told of.
-	 * After the last hold it does so until all work queued by then is
-	 * done. */
+	/** As long as the pool is held, its memory stays where it is and serves
+	 * no other pool, as if a graph kept it. It is for graphs that weir does
+	 * not know. After the last release this lasts until all work queued by
+	 * then is done. */
 	WEIR_POOL_KEEP = 4,
-	/** Its memory comes in segments of the driver (cuMemAlloc), also where
-	 * expandable segments are on: one allocation each, which other
-	 * processes and libraries can have in the ways of old. At creation
-	 * only. */
+	/** Its memory comes in segments of the driver (cuMemAlloc), even if
+	 * expandable segments are on. Each is one allocation, which can be
+	 * shared with other processes and libraries by its driver's handle. At
+	 * creation only. */
 	WEIR_POOL_SEGMENTS = 8,
 	/**
 	 * Memory that can be registered with a library or a network card
@@ -91,9 +91,9 @@ enum weir_pool_flags {
 	 * device supports that. Every device that can reach this one may read
 	 * and write it. Segments are as large as those of the driver are with
 	 * `expandable_segments:False`; memory goes back a whole segment at a
-	 * time, once all of it is free and no work uses it. What was registered
-	 * is to be deregistered before that: see weir_pin(). Such a pool cannot
-	 * be suspended, and has no source of its own.
+	 * time, once all of it is free and no work uses it. Deregister memory
+	 * before that, or pin it: see weir_pin(). Such a pool cannot be
+	 * suspended, and has no source of its own.
 	 */
 	WEIR_POOL_REGISTRABLE = 16,
 };
@@ -106,26 +106,26 @@ enum weir_pool_flags {
  * @param flags   of enum weir_pool_flags
  * @return WEIR_EINVAL for unknown flags, a source without its functions, or a
  *         source or WEIR_POOL_SEGMENTS beside WEIR_POOL_REGISTRABLE;
- * WEIR_ENOTSUP for that flag on a device that cannot map memory; WEIR_EHOSTMEM;
- * WEIR_ENODEVICE; any failure of weir_init()
+ *         WEIR_ENOTSUP for that flag on a device that cannot map memory;
+ *         WEIR_EHOSTMEM; WEIR_ENODEVICE; any failure of weir_init()
  */
 WEIR_API enum weir_status weir_pool_create(int device,
     const struct weir_pool_source *source, unsigned flags,
     struct weir_pool **out);
 
 /**
- * Set or clear flags of a pool: what `mask` has becomes as `flags` has it.
+ * Set or clear flags of a pool: each flag in `mask` gets its value in `flags`.
  *
  * @param mask  of WEIR_POOL_USE_ON_OOM, WEIR_POOL_NO_SPLIT, WEIR_POOL_KEEP.
- *              Without WEIR_POOL_NO_SPLIT blocks that are there are not cut or
- *              joined anew; segments that come are
+ *              When WEIR_POOL_NO_SPLIT is cleared, blocks that exist are not
+ *              cut or joined; those of new segments are
  * @return WEIR_OK; WEIR_EINVAL for other flags or NULL
  */
 WEIR_API enum weir_status weir_pool_flags_set(
     struct weir_pool *pool, unsigned mask, unsigned flags);
 
-/** The pool's `segment_pool_id` in snapshots and events: which pool of a graph,
- * or which of a user. A pool that has ended may have had the same. */
+/** The pool's `segment_pool_id` in snapshots and events: the number of a
+ * graph's pool, or of a user's. A pool that has ended may have had the same. */
 WEIR_API void weir_pool_segment_id(
     const struct weir_pool *pool, uint64_t id[2]);
 
@@ -133,9 +133,9 @@ WEIR_API void weir_pool_segment_id(
 WEIR_API enum weir_status weir_pool_acquire(struct weir_pool *pool);
 
 /**
- * Hold it once less; NULL does nothing. A pool that nobody holds (no caller, no
- * graph, no route) gives back what is free at once, and each live block when it
- * is freed and its work is done.
+ * Release one hold on a pool; NULL does nothing. A pool that nobody holds (no
+ * caller, no graph, no route) gives its free memory back at once, and each live
+ * block when it is freed and its work is done.
  */
 WEIR_API void weir_pool_release(struct weir_pool *pool);
 
@@ -181,34 +181,35 @@ WEIR_API enum weir_status weir_pool_check_live(
  * keep its addresses: graphs that were captured with it replay again once it is
  * resumed. Waits for all work of the device. While it is suspended, blocks can
  * be freed, but none can be allocated; nothing may be captured or replayed, and
- * the memory must not be used. The history tells it as memory that is unmapped,
- * and mapped when it is resumed; live blocks live on.
+ * the memory must not be used. The history has the memory as unmapped, and as
+ * mapped when it is resumed; live blocks live on.
  *
- * @param copy   keep what is in it, in page-locked host memory, which is
- * counted and has its limit and its cache as in <weir/host.h>. Several threads
- * of weir's own get and fill it. Without, the contents are undefined afterwards
+ * @param copy   keep the contents, in page-locked host memory, which is
+ *               counted, limited and cached as in <weir/host.h>. Several
+ *               threads of weir's own allocate and fill it. If false, the
+ *               contents are undefined afterwards
  * @param freed_bytes  bytes given back; may be NULL. A piece that the driver
- *               does not let go of stays
+ *               does not release stays
  * @return WEIR_EINVAL     it is suspended, or pages of it are pinned
  *         WEIR_ENOTSUP    it has segments of the driver: memory of
  *                         WEIR_STREAM_ANY, a source of its own, or expandable
  *                         segments are off
  *         WEIR_ECAPTURE   a stream of the device is being captured
- *         WEIR_ENOTREADY  memory is just being mapped
+ *         WEIR_ENOTREADY  memory is being mapped at this moment
  *         WEIR_EHOSTMEM, WEIR_EDRIVER. Nothing has changed then
  */
 WEIR_API enum weir_status weir_pool_suspend(
     struct weir_pool *pool, bool copy, size_t *freed_bytes);
 
 /**
- * Have the memory of a suspended pool again, at the same addresses; other pools
- * give back what they have unused if need be. The host memory that copies were
- * in is cached from then on: a pool that is suspended again finds it there. It
- * goes back when it has been unused for decay_ms, of which a thread of weir's
- * sees to it, and by weir_host_trim().
+ * Map the memory of a suspended pool again, at the same addresses; other pools
+ * give unused memory back if need be. The host memory that held the copies is
+ * cached from then on, for the next time that a pool is suspended. A thread of
+ * weir's own gives it back when it has been unused for decay_ms; so does
+ * weir_host_trim().
  *
- * @return WEIR_EINVAL if it is not suspended; WEIR_ENOMEM, WEIR_EDRIVER: it
- * still is, and it can be tried again
+ * @return WEIR_EINVAL if it is not suspended; WEIR_ENOMEM, WEIR_EDRIVER: it is
+ *         still suspended, and the call can be repeated
  */
 WEIR_API enum weir_status weir_pool_resume(struct weir_pool *pool);
 
@@ -220,8 +221,8 @@ struct weir_checkpoint;
 /** The changes that a restore has made. Both lists are weir's. */
 struct weir_restored {
 	size_t struct_size; /**< set by the caller: sizeof the struct */
-	/** Live before, and freed by the restore: whoever had one of these must
-	 * not free it. */
+	/** Live before, and freed by the restore: their former owners must not
+	 * free them. */
 	void **freed;
 	size_t n_freed;
 	/** Live now, and the caller's, who frees them. May be among those that
@@ -243,25 +244,27 @@ WEIR_API enum weir_status weir_checkpoint_take(
     struct weir_pool *pool, struct weir_checkpoint **out);
 
 /**
- * Free what is live in the pool, and have the blocks of the checkpoint again:
- * the same at the same addresses, live or free. Memory that the pool has got
- * since stays with it, free. May be done any number of times.
+ * Free all live blocks of the pool, and restore the blocks of the checkpoint:
+ * the same blocks at the same addresses, live or free. Memory that the pool has
+ * taken since then stays with it, free. A checkpoint can be restored any number
+ * of times.
  *
- * Work that is queued on the freed blocks comes before what is queued on the
- * restored ones: a stream waits on the device for another whose memory it gets.
+ * Work that is queued on the freed blocks comes before work on the restored
+ * ones: a stream waits on the device for another whose memory it gets.
  *
- * @param out  to be given back with weir_restored_drop()
+ * @param out  to be dropped with weir_restored_drop()
  * @return WEIR_EINVAL     a checkpoint of another pool; memory of it has gone
  *                         back to the driver (a graph that keeps the pool
  *                         prevents that)
  *         WEIR_ENOTREADY  as above; a live block is recorded for another
- * stream; a stream cannot wait for another, being captured WEIR_EHOSTMEM.
- * Nothing has changed then
+ *                         stream; a stream that is captured cannot wait for
+ *                         another
+ *         WEIR_EHOSTMEM. Nothing has changed then
  */
 WEIR_API enum weir_status weir_checkpoint_restore(struct weir_pool *pool,
     const struct weir_checkpoint *checkpoint, struct weir_restored *out);
 
-/** Give the lists back. */
+/** Free the lists of a restore. */
 WEIR_API void weir_restored_drop(struct weir_restored *restored);
 
 /** Forget a checkpoint; NULL does nothing. */
@@ -273,21 +276,21 @@ WEIR_API void weir_checkpoint_drop(struct weir_checkpoint *checkpoint);
  * match a request the one that began last decides. */
 struct weir_route;
 
-/** Send what the calling thread asks for to a pool, until the route ends; the
+/** Send requests of the calling thread to a pool, until the route ends; the
  * route holds the pool. WEIR_EHOSTMEM. */
 WEIR_API enum weir_status weir_route_thread(
     struct weir_pool *pool, struct weir_route **out);
 
-/** Send what is asked for a stream to a pool. WEIR_EINVAL if the stream is of
+/** Send requests for a stream to a pool. WEIR_EINVAL if the stream is of
  * another device or was destroyed; WEIR_EHOSTMEM. */
 WEIR_API enum weir_status weir_route_stream(
     struct weir_pool *pool, weir_stream stream, struct weir_route **out);
 
 /**
- * Send to a pool what a function says yes to. It is called on the thread that
- * asks, with no lock of weir held, with the stream (WEIR_STREAM_LEGACY for
- * NULL); it must not allocate. It may be called once more after the end of the
- * route, by a thread that had begun to.
+ * Send the requests to a pool for which a function returns true. The function
+ * is called on the requesting thread, with no lock of weir held, with the
+ * stream (WEIR_STREAM_LEGACY for NULL); it must not allocate. A thread whose
+ * request was under way may still call it after the end of the route.
  */
 WEIR_API enum weir_status weir_route_filter(struct weir_pool *pool,
     bool (*filter)(weir_stream stream, void *closure), void *closure,
@@ -310,19 +313,19 @@ enum weir_graph_flags {
 	WEIR_GRAPH_KEEP = 1,
 };
 
-/** To which threads a capture forbids calls of CUDA that may be unsafe while a
- * stream is captured. As CUstreamCaptureMode. */
+/** The threads for which a capture forbids calls of CUDA that may be unsafe
+ * while a stream is captured. As CUstreamCaptureMode. */
 enum weir_capture_mode {
-	WEIR_CAPTURE_GLOBAL,       /**< to all threads */
-	WEIR_CAPTURE_THREAD_LOCAL, /**< to the thread that captures */
-	WEIR_CAPTURE_RELAXED,      /**< to nobody */
+	WEIR_CAPTURE_GLOBAL,       /**< all threads */
+	WEIR_CAPTURE_THREAD_LOCAL, /**< the thread that captures */
+	WEIR_CAPTURE_RELAXED,      /**< no thread */
 };
 
 /** Make a graph with nothing in it. WEIR_EINVAL for unknown flags. */
 WEIR_API enum weir_status weir_graph_create(
     unsigned flags, struct weir_graph **out);
 
-/** Reset it and be done; NULL does nothing. */
+/** Reset a graph and free it; NULL does nothing. */
 WEIR_API void weir_graph_destroy(struct weir_graph *graph);
 
 /**
@@ -339,10 +342,11 @@ WEIR_API enum weir_status weir_graph_capture_begin(struct weir_graph *graph,
 
 /**
  * Say that a stream is being captured by CUDA's own calls, at the beginning of
- * the capture: the graph holds the pool it draws on from now on. What weir has
- * given it so far stays with it if `pool` is NULL. The program ends the capture
- * with CUDA's call and then calls weir_graph_capture_end(), replays its graph
- * as it likes, and resets this one when it will replay it no more.
+ * the capture: the graph holds the pool that the capture draws on from now on.
+ * If `pool` is NULL, memory that weir has allocated in the capture so far stays
+ * with it. The program ends the capture with CUDA's call and then calls
+ * weir_graph_capture_end(). It replays its own graph as it likes, and resets
+ * this one after the last replay.
  *
  * @return as weir_graph_capture_begin(); WEIR_EINVAL also if the stream is not
  *         being captured, or `pool` is given too late
@@ -351,9 +355,9 @@ WEIR_API enum weir_status weir_graph_register(
     struct weir_graph *graph, weir_stream stream, struct weir_pool *pool);
 
 /**
- * End the capture. A graph with no work in it is warned of in the log. On
- * failure the capture is over all the same, and the graph is as if it had never
- * begun: its pool is released.
+ * End the capture. For a graph with no work in it there is a warning in the
+ * log. On failure the capture is over all the same, and the graph is as if it
+ * had never begun: its pool is released.
  *
  * @return WEIR_EINVAL without weir_graph_capture_begin(); WEIR_ECAPTURE if the
  *         capture was broken, or is registered and goes on (then it still
@@ -361,8 +365,8 @@ WEIR_API enum weir_status weir_graph_register(
  */
 WEIR_API enum weir_status weir_graph_capture_end(struct weir_graph *graph);
 
-/** Make it ready to be launched. WEIR_EINVAL without a finished capture, or if
- * it is ready; WEIR_ENOMEM; WEIR_EDRIVER. */
+/** Make a graph ready to be launched. WEIR_EINVAL without a finished capture,
+ * or if it is ready already; WEIR_ENOMEM; WEIR_EDRIVER. */
 WEIR_API enum weir_status weir_graph_instantiate(struct weir_graph *graph);
 
 /**
@@ -376,13 +380,14 @@ WEIR_API enum weir_status weir_graph_replay(
     struct weir_graph *graph, weir_stream stream);
 
 /**
- * Drop the capture, finished or not (what was begun is ended), and release the
- * pool. Its memory is kept until the replays that are queued are done. The
+ * Drop the capture (one that is under way is ended), and release the pool. Its
+ * memory is kept until the replays that are queued are done. The
  * graph can capture again. Live blocks stay live.
  */
 WEIR_API enum weir_status weir_graph_reset(struct weir_graph *graph);
 
-/** The pool of a capture, not held for the caller. WEIR_EINVAL before one. */
+/** The pool of a capture, not held for the caller. WEIR_EINVAL before the first
+ * capture. */
 WEIR_API enum weir_status weir_graph_pool(
     struct weir_graph *graph, struct weir_pool **out);
 
@@ -394,7 +399,7 @@ WEIR_API enum weir_status weir_graph_handle(
 /** The CUgraphExec, owned by the graph; NULL before it is instantiated. */
 WEIR_API void *weir_graph_exec(struct weir_graph *graph);
 
-/** The nodes of a finished capture. */
+/** The number of nodes of a finished capture. */
 WEIR_API enum weir_status weir_graph_nodes(
     struct weir_graph *graph, size_t *out);
 

@@ -2,23 +2,23 @@
  * weir: page-locked ("pinned") host memory, cached.
  *
  * The device copies from and to page-locked memory without a detour, and while
- * the host goes on; locking pages is slow. weir keeps what is freed and hands
- * it out again.
+ * the host goes on. Locking pages is slow, so weir keeps freed memory and
+ * allocates from it.
  *
- * Who may use it when
+ * Who may use a block, and when
  *
- * - A block is the host's as soon as it is allocated, and freed when the host
- *   has no use for it any more.
- * - A copy or a kernel that is queued uses it later. Say so with
- *   weir_host_record() after queueing it: then the freed block is not handed
- *   out before the work its streams had at the free is done. One late stream
- *   holds back the blocks it uses and no others.
+ * - The host may use a block as soon as it is allocated. The host frees it when
+ *   it has no use for it any more.
+ * - A copy or a kernel that is queued uses the block later. Call
+ *   weir_host_record() after queueing it: then the freed block is not allocated
+ *   again before the work that its streams had at the free is done. A late
+ *   stream holds back the blocks that it uses, and no others.
  * - Without a record a freed block serves the next request at once.
- * - While a stream is captured nothing can be said of its work. A freed block
- *   with a record of it waits until the capture has ended, and is then free
- *   when what the stream has queued is done: nothing is lost. What a graph
- *   reads or writes at its launches must stay allocated as long as it is
- *   launched, as with memory of the driver's own.
+ * - While a stream is captured, no event tells when its work is done. A freed
+ *   block with a record of that stream waits until the capture has ended and
+ *   the work that the stream has queued is done: nothing is lost. Memory that a
+ *   graph reads or writes at its launches must stay allocated as long as the
+ *   graph is launched, as with the driver's own memory.
  *
  * Memory held
  *
@@ -29,17 +29,17 @@
  * eighth of it unused. So from 512 bytes on less than an eighth of a block is
  * lost.
  *
- * Before weir takes more memory from the system it gives back what it holds
- * above a limit. The limit is nine eighths of the peak in use since the last
- * trim or decay (prefer:speed: 1.5 times that peak), and never less than the
- * peak plus 16 MiB. Memory that has been unused for decay_ms goes back in time.
- * Options: pinned_limit_mb, pinned_idle_mb,
+ * Before weir takes more memory from the system, it gives back the memory that
+ * it holds above a bound. The bound is nine eighths of the peak in use since
+ * the last trim or decay (prefer:speed: 1.5 times that peak), and never less
+ * than the peak plus 16 MiB. Memory that has been unused for decay_ms goes back
+ * in time. Options: pinned_limit_mb, pinned_idle_mb,
  * pinned_use_cuda_host_register, pinned_num_register_threads,
  * pinned_reserve_segment_size_mb, pinned_use_background_threads.
  *
- * Memory is allocated on behalf of a device: in its context, and where pages
- * are registered, on the NUMA node the device is at, in huge pages where the
- * system has them. All devices can use it. When the device is reset it is gone.
+ * Memory is allocated on behalf of a device, in its context. Registered pages
+ * are on the device's NUMA node, in huge pages if the system has them. All
+ * devices can use the memory. A reset of the device ends it.
  *
  * The rules of <weir/weir.h> hold: sizes are bytes, a failed call changes
  * nothing, and every call is thread-safe. Any thread may record and free what
@@ -64,7 +64,7 @@ enum weir_host_flags {
 
 /**
  * Allocate page-locked host memory on behalf of the current device. It is the
- * caller's until weir_host_free(); what is in it at first is undefined.
+ * caller's until weir_host_free(); its first contents are undefined.
  *
  * @param size  bytes, > 0
  * @return the address, the same for the host and all devices, aligned to 64
@@ -77,9 +77,9 @@ enum weir_host_flags {
  *         WEIR_EDRIVER   the driver refuses otherwise
  *         or any failure of weir_init(); WEIR_ECONTEXT
  *
- * Waits for streams only if there is nothing else to be had. What the thread
- * has cached is handed out with no lock; with no call of the driver either
- * where there is one device, else that is asked which is current.
+ * Waits for streams only if there is no other memory. A block from the thread's
+ * cache takes no lock. With one device it takes no call of the driver either;
+ * with several, the driver is asked which is current.
  */
 WEIR_API void *weir_host_malloc(size_t size);
 
@@ -105,16 +105,16 @@ WEIR_API void *weir_host_malloc_on(int device, size_t size, unsigned flags);
  * @return WEIR_OK; WEIR_EINVAL if ptr was not allocated so, was freed before,
  *         or points into a block (weir_last_error() says which)
  *
- * Never fails for want of memory. Does not wait, unless pinned_idle_mb bids it
- * give memory back, for which the driver may wait for the device. Of two frees
- * of one block at the same time both may succeed, as with weir_free(), which
- * frees host memory too.
+ * Never fails for want of memory. Does not wait, unless it has to give memory
+ * back because of pinned_idle_mb: the driver may then wait for the device. Two
+ * frees of one block at the same time may both succeed, as with weir_free(),
+ * which frees host memory too.
  */
 WEIR_API enum weir_status weir_host_free(void *ptr);
 
 /**
- * Say that work queued on a stream uses the block. It holds until the block is
- * freed; of several streams each is to be said, each once.
+ * Say that work queued on a stream uses the block. The record lasts until the
+ * block is freed. Call it once for each stream.
  *
  * @param ptr     any address within a live block
  * @param stream  a stream of any device; WEIR_STREAM_ANY is all work submitted
@@ -137,8 +137,8 @@ WEIR_API bool weir_host_is_pinned(const void *ptr);
 
 /**
  * Page-lock memory of the caller's own, in the context of the current device,
- * until weir_host_unregister(). It stays the caller's, who is not to give it
- * back before; it is in no statistics and under no limit.
+ * until weir_host_unregister(). The memory stays the caller's, who must not
+ * free it before; it is in no statistics and under no limit.
  *
  * @param ptr    the first byte, of any alignment; whole pages are locked
  * @param size   bytes, > 0
@@ -164,11 +164,11 @@ WEIR_API enum weir_status weir_host_unregister(void *ptr);
 
 /**
  * Give unused page-locked memory back to the system, the longest unused first.
- * Waits for pending blocks. What the driver does not take back stays.
+ * Waits for pending blocks. Memory that the driver does not take back stays.
  *
  * @param device       a device, WEIR_DEVICE_CURRENT or WEIR_DEVICE_ALL
- * @param keep_bytes   what may stay unused, of all kinds and devices together;
- *                     0 empties the cache
+ * @param keep_bytes   bytes that may stay unused, of all kinds and devices
+ *                     together; 0 empties the cache
  * @param freed_bytes  bytes given back; may be NULL
  * @return WEIR_OK; WEIR_ENODEVICE
  */
@@ -177,8 +177,8 @@ WEIR_API enum weir_status weir_host_trim(
 
 /**
  * The statistics of page-locked memory allocated on behalf of a device; none of
- * it is in weir_stats(). Names mean what they mean there, with the system in
- * the driver's place; small is up to 1 MiB. Memory registered by the caller
+ * it is in weir_stats(). Names have the same meaning as there, with the system
+ * in the driver's place; small is up to 1 MiB. Memory registered by the caller
  * is not counted. A device with no such memory reads as all zeros.
  *
  * @param device  a device, or WEIR_DEVICE_CURRENT
@@ -191,7 +191,8 @@ WEIR_API enum weir_status weir_host_stats(int device, struct weir_stats *out);
 /** Make every peak equal to its current value. WEIR_OK; WEIR_ENODEVICE. */
 WEIR_API enum weir_status weir_host_stats_reset_peak(int device);
 
-/** Zero the allocated and freed sums and the counters. The same. */
+/** Zero the allocated and freed sums and the counters. WEIR_OK;
+ * WEIR_ENODEVICE. */
 WEIR_API enum weir_status weir_host_stats_reset_accumulated(int device);
 
 #ifdef __cplusplus

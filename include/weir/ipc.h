@@ -24,14 +24,14 @@
  * Unix sockets, as processes of one container do. A thread of weir's own, made
  * by the first export, answers those who open.
  *
- * Neither side believes the other. Each asks the system who the other is.
- * Handles carry a secret. Sizes, offsets, counts and file types are checked,
- * and the driver has the last word on how much memory there is. A peer that is
- * silent holds up nobody but who waits for its answer, for 30 seconds at most.
+ * Neither side trusts the other. Each asks the system who the other is. Handles
+ * carry a secret. Sizes, offsets, counts and file types are checked, and the
+ * driver has the last word on how much memory there is. A silent peer holds up
+ * only the caller that waits for its answer, for 30 seconds at most.
  *
  * PyTorch's processes exchange handles of their own, which
  * weir_ipc_torch_handle() writes and weir_ipc_torch_open() reads. They count no
- * references; that is PyTorch's part.
+ * references; PyTorch does.
  *
  * All calls are thread-safe, but for one import: one thread closes it.
  */
@@ -67,13 +67,13 @@ struct weir_ipc_import;
  * on: it must not be freed by weir_free(). The owner may go on using it. Its
  * pages stay where they are (weir_pin()).
  *
- * A block that is exported already gives the same export once more; each is
- * released once.
+ * A second export of a block returns the same export; release it once for each
+ * call.
  *
  * @param ptr     what weir_malloc() returned, live, memory of a device
- * @param stream  the work queued here so far comes before what any other
- *                process does with the memory, of the first export of a block;
- *                WEIR_STREAM_ANY: there is nothing to wait for
+ * @param stream  work queued here so far comes before all work of other
+ *                processes on the memory; counts at the first export of a
+ *                block. WEIR_STREAM_ANY: there is nothing to wait for
  * @return WEIR_OK
  *         WEIR_EINVAL   no live block starts at ptr; out is NULL; the stream
  *                       was destroyed
@@ -83,16 +83,16 @@ struct weir_ipc_import;
  *         WEIR_ECAPTURE the stream is being captured
  *         WEIR_EHOSTMEM, WEIR_EDRIVER, WEIR_EFORK
  *
- * Waits for the stream where the device has no events that processes share.
+ * Waits for the stream if the device has no events that processes can share.
  */
 WEIR_API enum weir_status weir_ipc_export(
     void *ptr, weir_stream stream, struct weir_ipc_export **out);
 
 /**
  * Let other processes open a block that stays the caller's: as
- * weir_ipc_export(), but the block is not freed at the end. `done` is called
- * then instead, once, and from then on the caller may free the block or use it
- * for something else. Each call makes an export of its own.
+ * weir_ipc_export(), but at the end `done` is called once and the block is not
+ * freed. From then on the caller may free the block or use it for something
+ * else. Each call makes an export of its own.
  *
  * @param done  called when it is released and no process has it open any more:
  *              by weir_ipc_release(), or on a thread of weir's; with no lock of
@@ -105,8 +105,8 @@ WEIR_API enum weir_status weir_ipc_lend(void *ptr, weir_stream stream,
     struct weir_ipc_export **out);
 
 /**
- * Let other processes open an event: they wait for what was recorded last
- * before they wait. The event belongs to the export: weir_ipc_release()
+ * Let other processes open an event: they wait for its latest record before
+ * their wait. The event belongs to the export: weir_ipc_release()
  * destroys it. The owner may record it again at any time.
  *
  * @param event  made with WEIR_EVENT_INTERPROCESS and recorded at least once
@@ -124,21 +124,21 @@ WEIR_API enum weir_status weir_ipc_handle_of(
 WEIR_API size_t weir_ipc_peers(const struct weir_ipc_export *shared);
 
 /** How often other processes have opened an export until now. It never falls,
- * so who has sent a handle learns that it has arrived. */
+ * so the sender of a handle can see that it has arrived. */
 WEIR_API uint64_t weir_ipc_opened(const struct weir_ipc_export *shared);
 
 /**
- * Nobody can open it any more; those who have it keep it. Once all have closed
- * it, and at once if none has it, the block is freed, as weir_free() does it,
- * or the event destroyed. The caller must not use the export after its last
- * release. NULL does nothing.
+ * Close an export to other processes; those that have it open keep it. Once all
+ * have closed it, and at once if none has it, the block is freed, as by
+ * weir_free(), or the event destroyed. The caller must not use the export after
+ * its last release. NULL does nothing.
  */
 WEIR_API void weir_ipc_release(struct weir_ipc_export *shared);
 
 /* ---- The others -------------------------------------------------------- */
 
 /**
- * Open what another process exports.
+ * Open an export of another process.
  *
  * @param device  the device that will use it, or WEIR_DEVICE_CURRENT. If the
  *                memory is another device's, this one must be able to reach it
@@ -146,8 +146,8 @@ WEIR_API void weir_ipc_release(struct weir_ipc_export *shared);
  *                the owner's; WEIR_STREAM_ANY: this call waits instead
  * @return WEIR_OK
  *         WEIR_EINVAL    not a handle, or of this process; its owner has ended,
- *                        has released it, is another user's, or does not say
- *                        what a process of weir says (weir_last_error() tells)
+ *                        has released it, is another user's, or does not
+ *                        answer as weir does (weir_last_error() says which)
  *         WEIR_ENOTREADY the owner does not answer
  *         WEIR_ENODEVICE no such device
  *         WEIR_ENOTSUP   the device cannot reach the memory
@@ -164,7 +164,7 @@ struct weir_ipc_info {
 	size_t size;        /**< bytes that may be used */
 	int device;         /**< that it was opened for: never derived from ptr,
 			     * of which CUDA may say either device */
-	int home;           /**< whose memory it is; -1: not visible here */
+	int home;           /**< the memory's device; -1: not visible here */
 	int owner;          /**< process id; 0: not known */
 	bool owner_alive;   /**< it has not ended, as far as is known */
 	struct weir_event *event; /**< valid until the close; NULL: memory */
@@ -175,9 +175,10 @@ WEIR_API enum weir_status weir_ipc_info(
     const struct weir_ipc_import *import, struct weir_ipc_info *out);
 
 /**
- * Close it: all use in this process is queued on `stream` (WEIR_STREAM_ANY: on
- * any stream of its device). Waits for that work, so that the owner may use the
- * memory for something else afterwards. NULL does nothing.
+ * Close an import: all use in this process is queued on `stream`
+ * (WEIR_STREAM_ANY: on any stream of its device). Waits for that work, so that
+ * the owner may use the memory for something else afterwards. NULL does
+ * nothing.
  *
  * Memory that was opened twice, by this process, is closed twice. The memory
  * may be used after the owner has ended; mapped memory is then this process's
@@ -209,9 +210,9 @@ struct weir_ipc_tensor {
  * open any more; the tensor itself may be destroyed at any time.
  *
  * @param tensor  in memory of a device, allocated by weir
- * @param stream  put behind all work known of on the tensor's storage, as by
- *                weir_tensor_join(); what is queued on it so far comes before
- *                what other processes do
+ * @param stream  put behind all known work on the tensor's storage, as by
+ *                weir_tensor_join(); work queued on it so far comes before work
+ *                of other processes
  * @param shared  to be released with weir_ipc_release(); NULL is written for a
  *                storage of no bytes
  * @return WEIR_OK; WEIR_EINVAL if a pointer is NULL; WEIR_ENOTSUP for memory of
@@ -225,11 +226,11 @@ WEIR_API enum weir_status weir_ipc_share_tensor(
 /**
  * View a tensor of another process. Its storage is foreign memory: it is
  * closed when the last tensor on it is destroyed, which puts `stream` behind
- * all work known of on it and waits for that stream.
+ * all known work on it and waits for that stream.
  *
- * @param device  that will use it, or WEIR_DEVICE_CURRENT
+ * @param device  the device that will use it, or WEIR_DEVICE_CURRENT
  * @param stream  the tensor's, not WEIR_STREAM_ANY; work queued here comes
- * after the owner's
+ *                after the owner's
  * @return as weir_ipc_open(); WEIR_EINVAL also if the elements do not lie in
  *         the storage, and for WEIR_STREAM_ANY
  */
@@ -254,14 +255,13 @@ WEIR_API enum weir_status weir_ipc_view(struct weir_ipc_import *import,
 /**
  * Write the handle by which PyTorch opens the memory of an export: the bytes
  * that Storage._share_cuda_() gives, of format 2 (PyTorch 2.6 to 2.12). It is
- * valid as long as the export; PyTorch's reference counts are the caller's
- * part.
+ * valid as long as the export. The caller counts references in PyTorch's way.
  *
- * PyTorch knows mapped memory in pieces of one size only. That is so for memory
- * of the driver, and for mapped memory of pools of WEIR_POOL_REGISTRABLE, or
- * where one block lies on one piece. The descriptors of the pieces stay open
- * in this process, which PyTorch fetches with pidfd_getfd(): where the system
- * forbids that, share memory of the driver (WEIR_STREAM_ANY).
+ * PyTorch opens mapped memory only if all of its pieces have one size. Memory
+ * of the driver has, so has mapped memory of pools of WEIR_POOL_REGISTRABLE,
+ * and so has a block that lies on one piece. The descriptors of the pieces stay
+ * open in this process, which PyTorch fetches with pidfd_getfd(): where the
+ * system forbids that, share memory of the driver (WEIR_STREAM_ANY).
  *
  * @param bytes     where to write; may be NULL to ask for the length
  * @param capacity  bytes there are
@@ -275,8 +275,8 @@ WEIR_API enum weir_status weir_ipc_torch_handle(struct weir_ipc_export *shared,
     void *bytes, size_t capacity, size_t *length, size_t *offset);
 
 /**
- * As weir_ipc_torch_handle(), with fabric handles in place of descriptors: what
- * PyTorch opens where its segments are made for a fabric
+ * As weir_ipc_torch_handle(), with fabric handles in place of descriptors.
+ * PyTorch opens them if its segments are made for a fabric
  * (expandable_segments_handle_type). No descriptor stays open, and the reader
  * needs none of the owner's: it may be in another container, or on another
  * machine of the fabric.

@@ -2,16 +2,16 @@
  * weir: ranges, marks and names for profilers, by NVTX.
  *
  * NVTX is how programs tell tools such as Nsight Systems what they are doing.
- * A tool says with the environment variable NVTX_INJECTION64_PATH which library
- * is to be told (tools set it for the programs that they start), or is in the
- * process before weir is used. weir speaks to that library by itself: it needs
- * no other library and no header of NVIDIA's.
+ * A tool names its library in the environment variable NVTX_INJECTION64_PATH
+ * (tools set it for the programs that they start), or is in the process before
+ * weir is used. weir calls that library directly: it needs no other library and
+ * no header of NVIDIA's.
  *
  * Under `weir run --history` the tool is the history itself, unless another is
  * named: ranges and marks are its annotations.
  *
  * Without a tool each call is one load and a branch. The first call looks for
- * one; what other threads tell while it is being loaded is lost. Calls are
+ * one; calls of other threads while it is being loaded are lost. Calls are
  * thread-safe, need no device and never fail: nothing in a program depends on
  * them. Texts are UTF-8 and are copied by the tool; NULL does nothing.
  */
@@ -27,7 +27,7 @@ extern "C" {
 /** Is a tool there? Looks for one if that has not been done. */
 WEIR_API bool weir_nvtx_active(void);
 
-/** Tell of a moment. */
+/** Mark a moment. */
 WEIR_API void weir_nvtx_mark(const char *text);
 
 /**

@@ -41,8 +41,8 @@ weir_onnxruntime_free(void *ptr)
 	(void)weir_free(ptr);
 }
 
-/** gpu_external_empty_cache: what ONNX Runtime calls when it gives back what it
- * has reserved. Gives unused memory of the current device to the driver. */
+/** gpu_external_empty_cache: ONNX Runtime calls it to give back the memory that
+ * it has reserved. Gives unused memory of the current device to the driver. */
 static inline void
 weir_onnxruntime_empty_cache(void)
 {

@@ -3,8 +3,8 @@
  *
  * Files are in the safetensors format, which every framework reads: eight
  * bytes of length, a header in JSON, and the tensors' elements, row-major, one
- * after the other. What the format cannot say is in its metadata, under keys
- * that begin with "weir.", and others may ignore it:
+ * after the other. Facts that the format has no place for are in its metadata,
+ * under keys that begin with "weir."; other readers may ignore them:
  *
  * - where a tensor was (weir.place, weir.place.NAME),
  * - the type of elements that the format has no name for: complex128 is
@@ -12,8 +12,8 @@
  *   e4m3fn, e5m2 and e8m0fnu as U8 (weir.dtype.NAME),
  * - which tensors are views of another's memory (weir.view.NAME). Of tensors
  *   that share memory each byte is written once: one that lies within another
- *   is a view of it, and has no entry of its own. If no tensor holds the
- *   others, what they lie in is written as the bytes of an entry
+ *   is a view of it, and has no entry of its own. If no tensor contains the
+ *   others, the memory around them is written as the bytes of an entry
  *   weir.storage.N. Tensors that share a storage but no byte are written, and
  *   loaded, each by itself.
  *
@@ -51,10 +51,10 @@ struct weir_save_options {
  * Write tensors to a file, which appears complete or not at all: it is written
  * under another name in the same folder and renamed.
  *
- * Elements are read after all work that is known of on each tensor
- * (weir_tensor_join()). Several threads of weir's own copy from the device and
- * write at the same time, by way of page-locked memory. A tensor with gaps is
- * made contiguous first, in memory of its own kind.
+ * Elements are read after all known work on each tensor (weir_tensor_join()).
+ * Several threads of weir's own copy from the device and write at the same
+ * time, by way of page-locked memory. A tensor with gaps is made contiguous
+ * first, in memory of its own kind.
  *
  * @param tensors  n of them; 0 writes a file of none
  * @param options  NULL: as if all were 0
@@ -93,7 +93,7 @@ struct weir_loaded;
  *
  * The header is checked before anything is allocated for it: every length,
  * offset and size against the file's own, as the format demands: entries have
- * no gap and no overlap. What it costs to refuse a file is bounded by the bytes
+ * no gap and no overlap. The cost of refusing a file is bounded by the bytes
  * that are really there. Elements are read by several threads of weir's own
  * into page-locked memory and copied to the device meanwhile; those for the
  * host are read where they belong.

@@ -2,8 +2,8 @@
  * Streams and events.
  *
  * A weir_stream is a CUDA stream, whoever created it: these calls and CUDA's
- * own may be mixed freely. What goes through weir is known to weir: a stream
- * that weir destroys gives its memory to the others.
+ * own may be mixed freely. weir sees only its own calls: a stream that
+ * weir_stream_destroy() destroys gives its memory to the others.
  */
 #ifndef WEIR_STREAM_H
 #define WEIR_STREAM_H
@@ -22,7 +22,7 @@ extern "C" {
  *
  * @param device    a device or WEIR_DEVICE_CURRENT
  * @param priority  0 is normal; lower numbers are served first; clamped to
- *                  what the device has
+ *                  the device's range
  */
 WEIR_API enum weir_status weir_stream_create(
     int device, int priority, weir_stream *out);
@@ -38,15 +38,15 @@ WEIR_API enum weir_status weir_stream_from_pool(
 /**
  * Destroy a stream made by weir_stream_create(). Work queued on it goes on;
  * its cached memory serves any stream once that work is done. The driver's
- * stream is kept for a weir_stream_create() that comes when all its work is
- * done, so that a use of the old handle is an error until then, and no new
- * stream is behind work of an old one.
+ * stream is kept for a later weir_stream_create(), once all its work is done.
+ * Until then a use of the old handle is an error. No new stream is behind work
+ * of an old one.
  *
  * @return WEIR_EINVAL for a stream that weir did not create, a pool stream, a
  *         default stream, or one destroyed before; WEIR_ECAPTURE while the
  *         stream is in a capture that has not been ended, also a broken one,
- *         which would otherwise end in the hands of who gets the stream next:
- *         nothing has changed
+ *         which the next user of the driver's stream would otherwise inherit.
+ *         Nothing has changed then
  */
 WEIR_API enum weir_status weir_stream_destroy(weir_stream stream);
 
@@ -74,8 +74,8 @@ WEIR_API enum weir_status weir_stream_set_current(weir_stream stream);
  * the work uses. weir then knows that memory which is freed with no work since
  * the latest report was last used by that work. A stream that waits for an
  * event recorded in between may use such memory at once, where it would
- * otherwise have to wait for all that the stream had at the free. Programs
- * whose streams hand memory on to each other hold less.
+ * otherwise have to wait for all work that the stream had at the free. Programs
+ * whose streams pass memory to each other hold less.
  *
  * Nothing changes for streams that are never reported. Do not report a stream
  * that a library gives work to: memory may then be used too early. Work that
@@ -105,8 +105,8 @@ WEIR_API enum weir_status weir_stream_synchronize(weir_stream stream);
  * @return WEIR_OK; WEIR_EINVAL for NULL, WEIR_STREAM_ANY or a stream that was
  *         destroyed; WEIR_ECAPTURE while the stream is captured; WEIR_EDRIVER
  *
- * Callbacks are told of the wait as of any other for a stream, before it begins
- * (<weir/trace.h>).
+ * Callbacks report the wait, before it begins, as they report any other wait
+ * for a stream (<weir/trace.h>).
  */
 WEIR_API enum weir_status weir_copy(
     void *to, const void *from, size_t size, weir_stream stream);

@@ -3,7 +3,7 @@
  *
  * A *storage* is one range of memory with a count of its holders: memory of a
  * device or page-locked memory from weir's allocator, memory of the host, or
- * memory of somebody else's with a function that gives it back. A *tensor*
+ * foreign memory with a function that gives it back. A *tensor*
  * views a storage: elements of one type at an offset, with a shape and a
  * stride for each dimension. Views share their storage and copy nothing.
  *
@@ -14,19 +14,19 @@
  * Streams
  *
  * Every tensor has a stream: the one it was made for. Calls that queue work
- * take the stream to queue it on. weir keeps in mind which streams it has
- * queued work on for a storage: freed memory is not used again before that
- * work is done, whoever drops the tensor and whenever. A program that uses the
- * memory on another stream by itself says so with weir_tensor_record().
- * Nothing puts two streams in order that the program has not put in order:
- * that is what weir_tensor_join() and weir_stream_wait_stream() are for.
+ * take the stream to queue it on. weir remembers the streams on which it has
+ * queued work for a storage: freed memory is not used again before that work is
+ * done, whichever thread drops the tensor and whenever. A program that uses the
+ * memory on another stream by itself calls weir_tensor_record(). weir puts no
+ * two streams in order on its own: call weir_tensor_join() or
+ * weir_stream_wait_stream().
  *
  * Threads
  *
  * A tensor never changes: its functions may be called from any thread, and
- * each tensor is destroyed once, by whoever has it. A storage is counted and
- * may be acquired and released from any thread. What is *in* the memory is
- * ordered by streams, and for host memory by the program.
+ * each tensor is destroyed once, on any thread. A storage is counted and may be
+ * acquired and released from any thread. Accesses to the *contents* are ordered
+ * by streams, and for host memory by the program.
  *
  * The rules of <weir/weir.h> hold: a failed call changes nothing and writes no
  * result, and weir_last_error() names the argument and the value.
@@ -137,7 +137,7 @@ WEIR_API enum weir_status weir_place_parse(
 /** Counted memory. */
 struct weir_storage;
 
-/** Memory of somebody else's, to be wrapped. */
+/** Foreign memory, to be wrapped: another owner allocated it. */
 struct weir_foreign {
 	size_t struct_size; /**< set by the caller: sizeof the struct */
 	void *data;         /**< the first byte; NULL only if bytes is 0 */
@@ -152,7 +152,7 @@ struct weir_foreign {
 	 * for that work. */
 	weir_stream stream;
 	/** Give the memory back; called once, on the thread that drops the
-	 * last hold, with no lock of weir held. NULL: nobody is told. */
+	 * last hold, with no lock of weir held. NULL: nothing is called. */
 	void (*give)(void *closure, void *data);
 	void *closure;
 };
@@ -180,14 +180,14 @@ struct weir_storage_info {
  *         WEIR_ENOMEM, WEIR_EHOSTMEM, and any failure of weir_malloc_on() and
  *         weir_host_malloc_on()
  *
- * Memory of the host needs no driver. What is in the memory is undefined.
+ * Memory of the host needs no driver. The contents are undefined.
  */
 WEIR_API enum weir_status weir_storage_create(
     const struct weir_place *place, size_t bytes, struct weir_storage **out);
 
 /**
- * Wrap somebody else's memory; the caller holds the storage. On failure
- * `give` is not called.
+ * Wrap foreign memory; the caller holds the storage. On failure `give` is not
+ * called.
  *
  * @return WEIR_EINVAL if data is NULL and bytes is not 0, or the memory is
  *         unknown; WEIR_ENODEVICE; WEIR_EHOSTMEM
@@ -200,8 +200,9 @@ WEIR_API struct weir_storage *weir_storage_acquire(
     struct weir_storage *storage);
 
 /**
- * Hold it once less; NULL does nothing. The last release frees the memory. It
- * never waits, except for foreign memory without a stream of its owner's.
+ * Release one hold on a storage; NULL does nothing. The last release frees the
+ * memory. It never waits, except for foreign memory without a stream of its
+ * owner's.
  */
 WEIR_API void weir_storage_release(struct weir_storage *storage);
 
@@ -218,7 +219,7 @@ WEIR_API enum weir_status weir_storage_info(
 /** A view of a storage. */
 struct weir_tensor;
 
-/** Which elements of a storage. */
+/** The elements of a storage that a tensor views. */
 struct weir_layout {
 	size_t struct_size; /**< set by the caller: sizeof the struct */
 	enum weir_dtype dtype;
@@ -253,7 +254,7 @@ struct weir_tensor_info {
 };
 
 /**
- * Allocate a tensor of a shape, row-major and without gaps. What is in it is
+ * Allocate a tensor of a shape, row-major and without gaps. Its contents are
  * undefined.
  *
  * @param dtype  any but WEIR_DTYPE_NONE
@@ -429,7 +430,7 @@ WEIR_API enum weir_status weir_tensor_fill(const struct weir_tensor *tensor,
  * strides and memory are.
  *
  * The source is repeated as by weir_tensor_expand() if it is smaller. Types
- * are converted: to a bool, what is not 0 is true; between integers, the low
+ * are converted: to a bool, any number but 0 is true; between integers, the low
  * bits are kept; to an integer, a floating-point number is cut towards zero
  * and held within the integer's range, and NaN becomes 0; to floating point,
  * numbers are rounded to nearest, ties to even, where float16, bfloat16 and
@@ -500,17 +501,17 @@ WEIR_API enum weir_status weir_tensor_record(
     const struct weir_tensor *tensor, weir_stream stream);
 
 /**
- * Make work queued on `stream` after this call come after all work that is
- * known of on the tensor's storage: of its own stream, of weir's calls, and of
- * weir_tensor_record(). The host does not wait. This is what a stream needs
- * before it takes the tensor over.
+ * Make work queued on `stream` after this call come after all known work on the
+ * tensor's storage: of its own stream, of weir's calls, and of
+ * weir_tensor_record(). The host does not wait. Call it before a stream takes
+ * the tensor over.
  *
  * @return WEIR_EINVAL for WEIR_STREAM_ANY or a destroyed stream; WEIR_EDRIVER
  */
 WEIR_API enum weir_status weir_tensor_join(
     const struct weir_tensor *tensor, weir_stream stream);
 
-/** Wait until all work known of on the tensor's storage is done. */
+/** Wait until all known work on the tensor's storage is done. */
 WEIR_API enum weir_status weir_tensor_synchronize(
     const struct weir_tensor *tensor);
 

@@ -1,10 +1,10 @@
 /**
- * Being told what the allocator does, now and afterwards.
+ * Reports of what the allocator does, at the time and afterwards.
  *
- * Three ways, each independent of the others:
+ * There are three ways, each independent of the others:
  *
- * - Callbacks are told of single events as they happen: memory, streams,
- *   events, synchronisation, and requests that failed for want of memory.
+ * - Callbacks report single events as they happen: memory, streams, events,
+ *   synchronisation, and requests that failed for want of memory.
  * - The history keeps the latest events of each device in a ring of bounded
  *   size, with their time, thread and, as far as its level has it, their
  *   stacks.
@@ -13,7 +13,7 @@
  *   `weir` command read.
  *
  * Callbacks are called on the thread that met the event, with no lock of weir
- * held: they may call weir. Where there is none, each place costs a branch.
+ * held: they may call weir. Without callbacks each place costs a branch.
  */
 #ifndef WEIR_TRACE_H
 #define WEIR_TRACE_H
@@ -94,12 +94,12 @@ struct weir_oom {
 	size_t struct_size; /**< bytes of this struct, set by weir */
 	int device;
 	weir_stream stream;
-	size_t requested_bytes; /**< what the caller asked for */
+	size_t requested_bytes; /**< bytes that the caller asked for */
 	size_t rounded_bytes;   /**< its size class */
 	size_t limit_bytes;    /**< the limit in force, or the device's total */
-	size_t reserved_bytes; /**< what weir holds */
+	size_t reserved_bytes; /**< bytes that weir holds */
 	size_t allocated_bytes; /**< of these, in the hands of callers */
-	size_t pending_bytes;   /**< of these, waiting for other streams */
+	size_t pending_bytes;   /**< of these, not yet seen to be complete */
 	size_t device_free_bytes;
 	const char *report; /**< the text of weir_last_error() */
 };
@@ -125,15 +125,15 @@ WEIR_API enum weir_status weir_oom_observer_remove(
 
 /** An event of memory: the actions of the history, in PyTorch's words. */
 enum weir_action {
-	WEIR_ACTION_ALLOC,          /**< a block has been handed out */
+	WEIR_ACTION_ALLOC,          /**< a block has been allocated */
 	WEIR_ACTION_FREE_REQUESTED, /**< its caller has freed it */
 	WEIR_ACTION_FREE_COMPLETED, /**< its memory can serve again */
 	WEIR_ACTION_SEGMENT_ALLOC,  /**< the driver has given a segment */
-	WEIR_ACTION_SEGMENT_FREE,   /**< a segment goes back to it */
+	WEIR_ACTION_SEGMENT_FREE,   /**< a segment goes back to the driver */
 	WEIR_ACTION_SEGMENT_MAP,    /**< memory has been mapped */
-	WEIR_ACTION_SEGMENT_UNMAP,  /**< memory is mapped there no more */
+	WEIR_ACTION_SEGMENT_UNMAP,  /**< memory has been unmapped */
 	WEIR_ACTION_OOM,            /**< a request has failed */
-	WEIR_ACTION_SNAPSHOT,       /**< somebody has looked at all memory */
+	WEIR_ACTION_SNAPSHOT,       /**< a snapshot has been taken */
 	WEIR_ACTIONS                /**< how many there are */
 };
 
@@ -148,7 +148,7 @@ struct weir_memory_event {
 	size_t block_size;   /**< bytes of the block, in multiples of 512 */
 	weir_stream stream;  /**< it belongs to; NULL: the default stream */
 	uint64_t pool_id[2]; /**< as `segment_pool_id` of a snapshot */
-	size_t device_free_bytes; /**< of oom: what the driver has free */
+	size_t device_free_bytes; /**< of oom: the driver's free bytes */
 };
 
 /** `event` is valid during the call only. */
@@ -157,9 +157,9 @@ typedef void (*weir_memory_observer)(
 
 /**
  * Call `observer` with `user` at each event of a device's memory, on the
- * thread that causes it, in the order in which things happen. It is for who
- * keeps a history of their own: with each event, and with each live block,
- * they can keep what weir does not know of.
+ * thread that causes it, in the order in which things happen. A program that
+ * keeps a history of its own can thus note, with each event and each live
+ * block, facts that weir does not know.
  *
  * An observer is called with locks of weir held. It must be short, must not
  * call weir or CUDA, and must not wait for a thread that may be in weir. While
@@ -211,9 +211,9 @@ struct weir_history {
 };
 
 /**
- * Record the history from now on: every allocation, free, piece of memory got
- * from the driver or given back, failure and snapshot, of every device. The
- * actions are PyTorch's:
+ * Record the history from now on, of every device: each allocation and free,
+ * each piece of memory taken from the driver or given back, each failure and
+ * each snapshot. The actions are PyTorch's:
  *
  *     alloc, free_requested, free_completed, segment_alloc, segment_free,
  *     segment_map, segment_unmap, oom, snapshot
@@ -239,9 +239,9 @@ WEIR_API enum weir_status weir_history_stop(void);
 
 /**
  * For extension modules of Python: keep the Python frames of the calling
- * thread, which holds the GIL, for the calls of weir that it makes without it,
- * until weir_python_drop(). Call it before the GIL is released and the other
- * after it has been taken again; up to 64 frames are kept.
+ * thread, which holds the GIL, for calls of weir that the thread makes without
+ * the GIL, until weir_python_drop(). Call this before releasing the GIL, and
+ * weir_python_drop() after taking it again; up to 64 frames are kept.
  *
  * weir never waits for the GIL. On a thread without it, it reads the frames of
  * CPython 3.9 to 3.13 from the interpreter's structs by itself; this call is
@@ -262,7 +262,7 @@ struct weir_history_info {
 	uint64_t dropped;  /**< and those that later ones have replaced */
 };
 
-/** Ask for it. */
+/** Read the numbers of a device's history. */
 WEIR_API enum weir_status weir_history_info(
     int device, struct weir_history_info *out);
 
@@ -300,7 +300,7 @@ enum weir_stage { WEIR_STAGE_START, WEIR_STAGE_END };
  * while the history is off. As many are kept as events of a device.
  *
  * @param device  a device's number; WEIR_DEVICE_CURRENT is not resolved but
- *                told as 0
+ *                noted as 0
  * @return WEIR_OK; WEIR_EINVAL for NULL or an unknown stage; WEIR_EHOSTMEM
  */
 WEIR_API enum weir_status weir_annotate(
@@ -336,14 +336,14 @@ struct weir_snapshot {
  * allocation was not served by its stream's own free memory, `served_by`; and
  * `weir`, which has the version, all options, and for each device its
  * statistics and what its history has dropped. A segment is a run of memory
- * that is mapped in one piece; its `stream` is the one it was got for, and its
- * blocks may have come to belong to others.
- * WEIR_STREAM_ANY is written as -1, the default stream as 0.
+ * that is mapped in one piece; its `stream` is the one it was allocated for,
+ * and its blocks may belong to others by now. WEIR_STREAM_ANY is written as -1,
+ * the default stream as 0.
  *
  * Each device is read at one moment, and its last event is not later than
- * that. An event "snapshot" follows, for the next snapshot to show. The history
- * is copied piece by piece: what other threads push out of it meanwhile is
- * missing, and counted.
+ * that. An event "snapshot" follows, which the next snapshot will have. The
+ * history is copied piece by piece: events that other threads push out of it
+ * meanwhile are missing, and counted.
  *
  * The file is written beside `path` under another name, with mode 0600, and
  * takes its name when it is complete: a failure leaves what was there before. A
@@ -361,7 +361,7 @@ WEIR_API enum weir_status weir_snapshot_write(const char *path,
 /** The state of a block. */
 enum weir_block_state {
 	WEIR_BLOCK_ALLOCATED, /**< in the hands of a caller */
-	WEIR_BLOCK_PENDING,   /**< freed, and other streams may still use it */
+	WEIR_BLOCK_PENDING,   /**< freed, not yet seen to be complete */
 	WEIR_BLOCK_INACTIVE,  /**< free, also where a thread has it cached */
 };
 
@@ -383,7 +383,7 @@ struct weir_segment_view {
 	size_t allocated_bytes; /**< of blocks in the hands of callers */
 	size_t active_bytes;    /**< of these and of pending blocks */
 	size_t requested_bytes; /**< asked for, of active blocks */
-	weir_stream stream;     /**< the one it was got for */
+	weir_stream stream;     /**< the one it was allocated for */
 	uint64_t pool_id[2];    /**< {0, 0}: the device's own memory */
 	bool small;             /**< for blocks of up to 1 MiB */
 	bool expandable;
@@ -404,7 +404,7 @@ typedef void (*weir_segment_visitor)(
  * memory is not among them. Each device is read at one moment, before the
  * first call; no lock of weir is held during the calls.
  *
- * @param what  which; its `no_trace` says nothing here. NULL: all
+ * @param what  the part to visit; its `no_trace` has no effect. NULL: all
  * @return WEIR_OK; WEIR_EINVAL if visitor is NULL or a struct_size is not set;
  *         WEIR_ENODEVICE; WEIR_EHOSTMEM; WEIR_EFORK
  */

@@ -13,7 +13,7 @@
  * - A call that can fail returns `enum weir_status` and writes its results
  *   (the last parameters) on success only; a malloc-like call returns NULL.
  *   A failed call changes nothing but the counters of failures.
- * - weir_last_status() and weir_last_error() tell of the last call that
+ * - weir_last_status() and weir_last_error() describe the last call that
  *   failed on the calling thread. Success does not clear them.
  * - Every call is thread-safe unless it says otherwise. No lock of weir is
  *   held while a callback of the user runs.
@@ -48,7 +48,7 @@ typedef struct CUstream_st *weir_stream;
 #define WEIR_STREAM_PER_THREAD ((weir_stream)0x2)
 /**
  * No stream. Memory allocated for it may be used on any stream at once; once
- * freed it is handed out again only when all work that had been submitted to
+ * freed it is allocated again only when all work that had been submitted to
  * the device before the free is done. This is what cudaMalloc and cudaFree
  * promise, without their wait.
  */
@@ -149,9 +149,9 @@ WEIR_API enum weir_status weir_init(void);
  *                       bytes, other processes, advice
  *         or any failure of weir_init(); WEIR_ECONTEXT, WEIR_EDRIVER
  *
- * Waits for a stream only as the last reclaim step. A stream that is being
- * captured draws on a private pool, as does what a route leads to one:
- * <weir/graph.h>.
+ * Waits for a stream only as the last reclaim step. Requests for a stream that
+ * is being captured, and requests that a route sends there, draw on a private
+ * pool: <weir/graph.h>.
  */
 WEIR_API void *weir_malloc(size_t size, weir_stream stream);
 
@@ -179,19 +179,19 @@ WEIR_API void *weir_malloc_primary(int device, size_t size, weir_stream stream);
  *         before, or points into a block (weir_last_error() says which).
  *
  * Never waits, never fails for want of memory. Thread-safe; but the second of
- * two frees of one block is told for certain only if the first has returned
- * before it begins. Where two threads free it at the same time, both may return
- * WEIR_OK; weir then finds out when the block is allocated again, hands it out
- * once and says so on stderr, unless both threads allocate it within the same
- * few instructions. With `tcache:0`, and while the history is on, one of the
- * two always fails.
+ * two frees of one block is certain to fail only if the first has returned
+ * before it begins. If two threads free a block at the same time, both may
+ * return WEIR_OK. weir then notices when the block is allocated again: it
+ * allocates the block once and says so on stderr, unless both threads allocate
+ * it within the same few instructions. With `tcache:0`, and while the history
+ * is on, one of the two frees always fails.
  */
 WEIR_API enum weir_status weir_free(void *ptr);
 
 /**
  * Free a block from another stream than it was allocated for: all use of it
  * comes before this point in the order of `stream`, and the block belongs to
- * `stream` from now on. What cudaFreeAsync() does.
+ * `stream` from now on. cudaFreeAsync() does the same.
  *
  * @return as weir_free(); WEIR_EINVAL also if the stream was destroyed or is
  *         of another device than the block
@@ -217,29 +217,30 @@ WEIR_API enum weir_status weir_record_stream(
  * there that uses the block.
  *
  * Call it again after each later use: the latest call for a stream counts.
- * Where weir_record_stream() named the stream, before or after, that counts
- * instead, since it lasts until the free. Of small blocks the calls of one
- * stream share an event, which may come a little after the call.
+ * If weir_record_stream() names the stream, before or after, that call counts
+ * instead, since it lasts until the free. Calls for small blocks on one stream
+ * share an event, which may be recorded a little after the call.
  *
  * @param ptr  as of weir_record_stream()
- * @return as weir_record_stream(). WEIR_EHOSTMEM changes nothing: what was
- *         recorded before stands, and this use is not.
+ * @return as weir_record_stream(). WEIR_EHOSTMEM changes nothing: earlier
+ *         records stand, and this use is not recorded.
  */
 WEIR_API enum weir_status weir_record_use(const void *ptr, weir_stream stream);
 
 /**
- * Keep the physical pages behind a block where they are until weir_unpin(), for
- * who holds on to pages and not to addresses: a network card that memory is
+ * Keep the physical pages behind a block where they are until weir_unpin(). It
+ * is for users of pages, not of addresses: a network card that the memory is
  * registered with, a peer or a process that has mapped it.
  *
  * A live block never moves, pinned or not. When it is freed its memory is used
- * again as ever, at the same addresses; but its pages are not mapped elsewhere,
- * unmapped or given back to the driver while they are pinned: not by
- * weir_trim(), by decay, or to save a request from failing. They come in pieces
- * (`handle_mb`, or an allocation of the driver), all of which stay.
+ * again at the same addresses, as usual. But while its pages are pinned they
+ * are not mapped elsewhere, unmapped or given back to the driver: not by
+ * weir_trim(), not by decay, and not to save a request from failing. Pages come
+ * in pieces (`handle_mb`, or an allocation of the driver); the whole pieces
+ * stay.
  *
- * Pins count: a block that is pinned twice is unpinned twice. Those of blocks
- * that start at one address, one after the other, count together.
+ * Pins count: a block that is pinned twice is unpinned twice. Pins of
+ * successive blocks at one address count together.
  *
  * @param ptr  what weir_malloc() returned, live
  * @return WEIR_OK; WEIR_EINVAL if no live block starts at ptr; WEIR_EHOSTMEM;
@@ -282,10 +283,10 @@ WEIR_API enum weir_status weir_block_info(
 /**
  * Give unused memory back to the driver, largest and least recently used
  * first, until at most `keep_bytes` of unused memory stay cached. Waits for
- * the streams whose freed memory it gives back, and for pending blocks. This is
- * how memory is given back on demand, for another process or library; without
- * it, what has not been used for long goes back as requests come by (the
- * option decay_ms). Pages that are pinned stay (weir_pin()).
+ * the streams whose freed memory it gives back, and for pending blocks. Use it
+ * to make room for another process or library. Without it, memory that has not
+ * been used for long goes back as requests come by (the option decay_ms). Pages
+ * that are pinned stay (weir_pin()).
  *
  * @param device       a device, WEIR_DEVICE_CURRENT or WEIR_DEVICE_ALL
  * @param keep_bytes   0 gives back all that can be
@@ -297,8 +298,9 @@ WEIR_API enum weir_status weir_trim(
     int device, size_t keep_bytes, size_t *freed_bytes);
 
 /**
- * Free and total memory of a device, as a program should see it: free is what
- * the driver has free plus what weir holds unused, within the limit set.
+ * Free and total memory of a device, as a program should see it. Free memory is
+ * the driver's free memory plus the unused memory that weir holds, within the
+ * limit.
  */
 WEIR_API enum weir_status weir_memory_info(
     int device, size_t *free_bytes, size_t *total_bytes);
@@ -332,11 +334,11 @@ WEIR_API enum weir_status weir_fraction_get(int device, double *fraction);
 /**
  * A quantity through time. current = allocated - freed; peak >= current.
  *
- * While one thread allocates, peaks of all memory of a device are exact. Those
- * of one stream, of small or of large blocks alone may be missed by what was
- * handed out of the thread's cache while all together stayed below their peak;
- * they are exact with `tcache:0`. With several threads a peak may be missed, or
- * told too high, by what their caches hold.
+ * While one thread allocates, peaks of all memory of a device are exact. A peak
+ * of one stream, or of small or large blocks alone, may be too low by the
+ * blocks that the thread's cache allocated while the sum of all stayed below
+ * its own peak; with `tcache:0` it is exact. With several threads a peak may be
+ * too low or too high, by as much as their caches hold.
  */
 struct weir_stat {
 	uint64_t current;
@@ -406,7 +408,7 @@ struct weir_stat3 {
  * num_served_unrounded  after all this, the size as asked for
  * num_served_drained    all that threads had cached
  * num_served_forced     memory behind waits of any length
- * num_served_reclaimed  what was given back, or waited for by the host
+ * num_served_reclaimed  memory given back, or waited for by the host
  */
 #define WEIR_COUNTERS(X)                                                       \
 	X(num_alloc_retries)                                                   \
@@ -457,13 +459,20 @@ struct weir_stats {
 	WEIR_COUNTERS(WEIR_STATS_FIELD)
 #undef WEIR_STATS_FIELD
 	uint64_t max_split_size; /**< the option in force, bytes */
-	uint64_t pending_bytes;  /**< freed, waiting for other streams */
+	uint64_t pending_bytes;  /**< freed, not yet seen to be complete */
 	uint64_t metadata_bytes; /**< host memory weir uses for itself */
 };
 
 /**
  * Read the statistics of a device, all its pools included. A device weir has
  * not been used on reads as all zeros.
+ *
+ * Reading changes nothing and does not ask the device about its work. Memory is
+ * pending from its free until weir has seen that the work on it is done, and
+ * weir looks when memory is requested, at weir_trim(), and around captures. So
+ * the pending_bytes of a program that requests nothing are those of its latest
+ * look; the work may be done by now. Memory that a program under `weir run` has
+ * freed by cudaFree() is pending in the same way.
  */
 WEIR_API enum weir_status weir_stats(int device, struct weir_stats *out);
 
@@ -500,7 +509,7 @@ WEIR_API bool weir_stats_item(const struct weir_stats *stats, size_t i,
  * Walk all memory and compare it with the invariants of docs/invariants.md.
  * Changes nothing; trusts no counter.
  *
- * @param text  where the faults are told, a line each; may be NULL
+ * @param text  where the faults are written, a line each; may be NULL
  * @param size  bytes at text; the text is cut there and always terminated
  * @return the number of faults; 0 is health
  */
@@ -581,9 +590,9 @@ WEIR_API enum weir_status weir_log_set(
 WEIR_API enum weir_status weir_device_count(int *count);
 
 /**
- * The device calls with WEIR_DEVICE_CURRENT or without a device mean on this
- * thread: that of the current CUDA context; with no context, the one last set
- * by weir_set_device(); else 0.
+ * The current device of this thread, which calls with WEIR_DEVICE_CURRENT or
+ * without a device use: the device of the current CUDA context; with no
+ * context, the one last set by weir_set_device(); else 0.
  */
 WEIR_API enum weir_status weir_get_device(int *device);
 
@@ -591,13 +600,14 @@ WEIR_API enum weir_status weir_get_device(int *device);
 WEIR_API enum weir_status weir_set_device(int device);
 
 /**
- * Let another device read and write the memory of a device: what is mapped now
- * and what will be, and what weir_ipc_open() has mapped for it. It counts for
- * the life of the process. Segments of the driver are not part of it:
- * cuCtxEnablePeerAccess() opens those.
+ * Let another device read and write the memory of a device: the memory that is
+ * mapped now or later, and the memory that weir_ipc_open() has mapped for the
+ * device. The access lasts for the life of the process. It does not include
+ * segments of the driver: cuCtxEnablePeerAccess() opens those.
  *
- * @param device  whose memory it is, by number
- * @param peer    which shall reach it, by number; the device itself does
+ * @param device  the number of the device with the memory
+ * @param peer    the number of the device that gets access; `device` itself
+ *                always has it
  * @return WEIR_OK; WEIR_ENODEVICE; WEIR_ENOTSUP if the peer cannot reach it;
  *         WEIR_EDRIVER. Nothing has changed then
  *

@@ -199,7 +199,7 @@ public:
 		return std::exchange(handle_, Handle());
 	}
 
-	/** End what is owned, and own `owned`. */
+	/** End the owned handle, and own `owned`. */
 	void
 	reset(Handle owned = Handle()) noexcept
 	{
@@ -488,8 +488,7 @@ public:
 		    weir_pool_malloc(get(), detail::bytes_of<T>(n), stream))));
 	}
 
-	/** Give back what is unused, but for `keep_bytes`; the bytes that went.
-	 */
+	/** Give unused memory back, all but `keep_bytes`. Returns the bytes. */
 	std::size_t
 	trim(std::size_t keep_bytes = 0) const
 	{
@@ -546,7 +545,7 @@ public:
 		check(weir_graph_replay(get(), stream));
 	}
 
-	/** Drop what was captured, and its hold on memory. */
+	/** Drop the captured work, and its hold on memory. */
 	void
 	reset_capture()
 	{
@@ -767,9 +766,9 @@ private:
 /* ---- An allocator ---------------------------------------------------- */
 
 /**
- * An allocator of device memory on one stream, for containers that keep what
- * they hold on the device: it constructs nothing. `Pointer` is what it gives:
- * T *, or a class that is made of one and gives it back by get(), such as
+ * An allocator of device memory on one stream, for containers that keep their
+ * elements on the device: it constructs nothing. `Pointer` is the type that it
+ * returns: T *, or a class that is made of one and returns it by get(), such as
  * thrust::device_ptr<T>:
  *
  *     weir::device_allocator<float, thrust::device_ptr<float>> on(stream);

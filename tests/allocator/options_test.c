@@ -560,3 +560,31 @@ TEST(an_unknown_option_is_told_with_the_one_that_may_be_meant)
 	EXPECT_STR_HAS(weir_last_error(), "unknown option 'colour'");
 	EXPECT_NULL(strstr(weir_last_error(), "did you mean"));
 }
+
+TEST(a_misspelt_value_is_told_with_the_one_that_may_be_meant)
+{
+	static const char *const pairs[][2] = {
+		{ "prefer:spede", "'speed'" },
+		{ "memory_limit_mb:unlimitd", "'unlimited'" },
+		{ "history:stat", "'state'" },
+		{ "watch:Treu", "'True'" },
+		{ "decay_ms:of", "'off'" },
+		{ "snapshot_signal:USR", "'USR1'" },
+	};
+	static const char *const far[] = { "prefer:haste",
+		"prefer:", "handle_mb:1", "handle_mb:mor",
+		"decay_ms:3162240000x", "pinned_num_register_threads:powr" };
+	char wanted[64];
+
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+		EXPECT_EQ(weir_options_set(pairs[i][0]), WEIR_EINVAL);
+		snprintf(
+		    wanted, sizeof(wanted), "; did you mean %s?", pairs[i][1]);
+		EXPECT_STR_HAS(weir_last_error(), wanted);
+	}
+	for (size_t i = 0; i < sizeof(far) / sizeof(far[0]); i++) {
+		EXPECT_EQ(weir_options_set(far[i]), WEIR_EINVAL);
+		EXPECT_NULL(strstr(weir_last_error(), "did you mean"));
+	}
+	EXPECT_STR_EQ(value_of("prefer"), "balance");
+}

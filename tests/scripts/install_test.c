@@ -239,6 +239,29 @@ TEST(a_staged_install_names_the_final_place)
 	remove_folder(folder);
 }
 
+/* The documents are read where they are installed, too. */
+TEST(each_link_of_an_installed_document_leads_to_a_file)
+{
+	char *folder = make_folder();
+	struct command_result result;
+
+	run_only(folder,
+	    "DESTDIR=$D/stage PREFIX=/opt/weir $TOP/scripts/install $B");
+	result = run(folder,
+	    "cd stage/opt/weir/share/doc/weir; n=0; "
+	    "while IFS=: read -r file link; do "
+	    "  n=$((n + 1)); link=${link#*\\(}; link=${link%%[#)]*}; "
+	    "  case $link in *python/*) test -e python || continue; esac; "
+	    "  test -z \"$link\" || test -e \"$(dirname $file)/$link\" || "
+	    "    echo \"$file: $link\"; "
+	    "done < <(grep -ro --include='*.md' "
+	    "'\\](\\([^h)]\\|h[^t)]\\)[^)]*)' "
+	    ".); test $n -gt 60 || echo \"$n links\"");
+	EXPECT_STR_EQ(result.out, "");
+	command_free(&result);
+	remove_folder(folder);
+}
+
 /* The calls of the headers, each with its comment as the text. */
 TEST(each_call_has_a_manual_page)
 {

@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { readFileSync } from "node:fs";
 import { data, source } from "./support.mjs";
 
+const { Snapshot } = await import(join(source, "data.js"));
 const { Series } = await import(join(source, "series.js"));
 const { buildModel, AT_END, BEFORE } = await import(join(source, "model.js"));
 const { Sites } = await import(join(source, "sites.js"));
@@ -51,6 +52,16 @@ test("what has not changed is said so, and is not zero bytes", () => {
 	assert.equal(changes("a.pickle", state(5, 9), state(7, 8),
 	    { name: "f", change: 2 }), "Since a.pickle: +2 B in use at the " +
 	    "end, −1 B held; most changed f, +2 B.");
+});
+
+/* simcuda's handles are small; traces in CSV number their streams. */
+test("a stream is numbered by its handle, or has a trace's number", () => {
+	const snap = Object.assign(Object.create(Snapshot.prototype), {
+		streams: [0n, 7n, 1023n, 0x7f10n, 0x7f00n, (1n << 64n) - 1n],
+	});
+	assert.deepEqual(snap.streams.map((s, i) => snap.streamFullName(i)),
+	    ["default stream", "stream 7", "stream 1023", "stream #2, 0x7f10",
+		"stream #1, 0x7f00", "no stream"]);
 });
 
 test("a pyramid gives the smallest and largest of any range", () => {

@@ -48,7 +48,7 @@ struct bench_case {
 	uint64_t ops;         /* operations a round, of those the unit counts */
 	enum unit unit;
 
-	/* For run(): what they mean is said there. */
+	/* For run(), which documents them. */
 	size_t size;
 	unsigned count;
 	bool shared;

@@ -199,7 +199,7 @@ take_pieces(struct suspended *s, size_t size)
 	return ok(weir_graph_capture_end(s->graph)) && done;
 }
 
-/* Is what the graph has written there? */
+/* Are the values there that the graph writes? */
 static bool
 is_written(const struct suspended *s)
 {

@@ -56,7 +56,7 @@ records(unsigned long n)
 	}
 }
 
-/* Which history is on. */
+/* The level of the history that is on. */
 enum history { OFF, PLAIN, STACKS };
 
 static void

@@ -21,7 +21,7 @@ enum peer_kind {
 	PEER_CACHING = 2,    /* another allocator with record_stream */
 	PEER_DRIVER = 4,     /* calls of the driver */
 	PEER_HOST = 8,       /* host memory: the floor */
-	PEER_NONE = 16,      /* allocates nothing: what the measuring costs */
+	PEER_NONE = 16,      /* allocates nothing: the cost of measuring */
 	PEER_CHILD = 32,     /* another process, which counts pairs by itself */
 	PEER_PINNED = 64,    /* page-locked host memory, of no stream */
 	PEER_POOLS = 128,    /* graphs and their pools */

@@ -11,7 +11,7 @@
 
 enum { ALLOCATE_PERCENT = 73, CAP_MIB = 16000 };
 
-/* Allocate into a slot, or (size 0) free what is in it. */
+/* Allocate into a slot, or (size 0) free the block in it. */
 struct step {
 	uint32_t slot;
 	size_t size;
@@ -104,7 +104,7 @@ make_script(struct script *script, size_t allocations, size_t max_size)
 	return script->count > 0;
 }
 
-/* Play the script once. False if the peer fails; what is live then stays. */
+/* Play the script once. False if the peer fails; live blocks then stay. */
 static bool
 play(const struct script *script, const struct peer *peer, void **blocks)
 {

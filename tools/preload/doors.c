@@ -1,5 +1,5 @@
 /*
- * Which questions about the driver are answered with a hook.
+ * The lookups of driver symbols that get a hook as their answer.
  *
  * The real resolver is always asked first. An entry that it lacks stays
  * missing, and an entry that it has is replaced only if it is the driver's own
@@ -124,7 +124,7 @@ ask(void *handle, const char *name)
 		note_unknown(name);
 		return pass((void *)real_dlsym());
 	}
-	/* From us on: what comes after us. */
+	/* Search the libraries behind this one. */
 	if (goes_by_order(handle))
 		return real_dlsym()(RTLD_NEXT, name) == NULL ?
 		    answer(NULL) :

@@ -22,7 +22,7 @@
  *	contexts.c  contexts, their work and their end
  *	count.c     the driver calls weir itself makes
  *	watch.c     copies to the host, and what waits for them
- *	report.c    what was seen, told at exit; tools/report writes it
+ *	report.c    the counts, reported at exit; tools/report writes them
  *	tally.c     the counters for it, of each thread
  *	races.c     blocks that streams use in no order
  *	launches.c  kernels, copies and fills, for races.c
@@ -395,7 +395,7 @@ uint64_t count_of_thread(void);
  * or that changes how much memory is held. */
 bool count_has_news(void);
 
-/* ---- watch.c: what the program waits for ------------------------------- */
+/* ---- watch.c: waits of the program ------------------------------------- */
 
 /* True if a report or the history wants them. */
 bool watch_wanted(void);

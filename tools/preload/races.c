@@ -88,7 +88,7 @@ static struct stack_table *stacks;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct known_stream *streams[STREAMS];
 static int n_streams;
-static struct vector host; /* what has been waited for */
+static struct vector host; /* the work that the host has waited for */
 static struct known_event *events[EVENTS];
 static size_t n_events;
 static struct tree blocks;

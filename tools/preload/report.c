@@ -38,7 +38,7 @@ enum { UNIT = 512 };
 /* The driver calls of this thread when its present call of a hook began. */
 static PRELOAD_THREAD uint64_t calls_before;
 
-/* Where the report goes; NULL if nobody wants one. */
+/* Where the report goes; NULL if none is wanted. */
 static char *destination;
 
 static void
@@ -294,7 +294,7 @@ report_device_ends(int device)
 
 /* ---- Writing ----------------------------------------------------------- */
 
-/* Reads what is in memory and calls no driver: it may be gone. */
+/* Reads memory only, and calls no driver: the driver may be gone. */
 __attribute__((destructor)) static void
 write_report(void)
 {

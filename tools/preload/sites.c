@@ -145,7 +145,7 @@ site_of(uint32_t stack)
 	return *at;
 }
 
-/* Before a change of what is live of a site. */
+/* Called before the live bytes of a site change. */
 static void
 keep_peak(struct site *site)
 {

@@ -182,7 +182,7 @@ devices(void)
 	return n < LEDGER_DEVICES ? n : LEDGER_DEVICES;
 }
 
-/* Has it part in what is left below the peak? */
+/* Does it share the bytes that are left below the peak? */
 static bool
 shares(const struct ledger_thread *o, const struct ledger_held *held, int which)
 {

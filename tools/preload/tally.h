@@ -65,7 +65,8 @@ tally_own(void)
 /* The calling thread, whose it is, has passed a limit there. */
 void tally_pass(const struct tally *own, size_t device);
 
-/* Add to what it holds there; false: not below its limit any more. */
+/* Add to the bytes that it holds there; false: not below its limit any more.
+ */
 static inline bool
 tally_rise(struct ledger_held *held, enum ledger_peak which, int64_t bytes)
 {

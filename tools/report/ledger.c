@@ -144,7 +144,7 @@ process_of(struct ledger *ledger, pid_t pid)
 	return NULL;
 }
 
-/* Nobody counts there any more, and nobody is to read it. */
+/* No thread counts there any more, and no reader may read it. */
 static bool
 is_left(struct ledger *ledger, uint32_t i, pid_t pid)
 {

@@ -122,7 +122,7 @@ struct ledger;
 /* Make one in memory that others can open; its descriptor, or -1 with errno. */
 int ledger_make(void);
 
-/* Map what a descriptor is of. NULL if that is no ledger of this version. */
+/* Map the ledger of a descriptor. NULL if it is no ledger of this version. */
 struct ledger *ledger_map(int fd);
 
 /* Map that of a path, or make one of this process alone; NULL without memory.*/

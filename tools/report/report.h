@@ -41,7 +41,7 @@ enum report_end {
 	REPORT_STATUS, /* it ended with a status, and without running handlers
 			*/
 	REPORT_SIGNAL,
-	REPORT_LOST, /* nobody knows: it was not the child of who reads */
+	REPORT_LOST, /* unknown: it was not a child of the reader */
 };
 
 struct report {
@@ -63,7 +63,7 @@ struct report {
 	uint64_t live_bytes;
 	uint64_t live_blocks;
 	uint64_t peak_held_bytes;
-	uint64_t uncached_bytes; /* what the driver alone would have held */
+	uint64_t uncached_bytes; /* bytes the driver alone would have held */
 	uint64_t host_waits;
 	uint64_t gpu_waits;
 	uint64_t ooms;

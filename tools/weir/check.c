@@ -17,15 +17,15 @@ enum { GRANULE = 512 };
 
 const struct argp argp_check = { NULL, view_take_flag, "SNAPSHOT",
 	"Check that a memory snapshot is consistent: blocks tile their "
-	"segments, segments do not overlap, sums are right, and the trace ends "
-	"with the blocks that are there.\v"
+	"segments, segments do not overlap, sums are right, and the blocks are "
+	"those that the trace leaves at its end.\v"
 	"Each fault is a line with the invariant of docs/invariants.md that it "
 	"breaks. Exit status: 1 if there are faults.",
 	view_children, NULL, NULL };
 
 struct faults {
 	json_t *list; /* of {rule, device, address, what} */
-	bool host;    /* what is looked at is page-locked host memory */
+	bool host;    /* page-locked host memory is checked */
 	bool failed;
 };
 
@@ -214,15 +214,20 @@ print_text(const struct snapshot *snapshot, const json_t *list)
 	struct table *table = table_new("lrrl");
 	static const char *const headings[] = { "rule", "device", "address",
 		"fault" };
+	char faults[VIEW_TEXT];
+	char segments[VIEW_TEXT];
+	char blocks[VIEW_TEXT];
+	char events[VIEW_TEXT];
 	const json_t *one;
 	size_t i;
 	bool printed;
 
-	printf("%zu faults in %" PRIu32 " segments, %" PRIu32
-	       " blocks and %" PRIu32 " events\n",
-	    json_array_size(list),
-	    snapshot->segment_count + snapshot->host_count,
-	    snapshot->block_count, snapshot->events.count);
+	printf("%s in %s, %s and %s\n",
+	    plural_text(json_array_size(list), "fault", faults),
+	    plural_text(snapshot->segment_count + snapshot->host_count,
+		"segment", segments),
+	    plural_text(snapshot->block_count, "block", blocks),
+	    plural_text(snapshot->events.count, "event", events));
 	for (i = 0; i < 4 && json_array_size(list) > 0; i++)
 		table_add(table, "%s", headings[i]);
 	json_array_foreach(list, i, one)

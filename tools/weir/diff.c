@@ -35,18 +35,18 @@ const struct argp argp_diff = { flags, take_flag, "BEFORE AFTER",
 	"Print how the second memory snapshot differs from the first: sums, "
 	"segments that came and went, and the stacks whose blocks grew or "
 	"shrank most.\v"
-	"A segment is the same if its device, address and size are; a stack if "
-	"its frames are.",
+	"Two segments are the same if their device, address and size are "
+	"equal; two stacks if their frames are.",
 	view_children, NULL, NULL };
 
 struct side {
 	struct snapshot *snapshot;
 	struct sums sums;
 	struct holders holders;
-	struct sums alone; /* segments that the other side has not */
+	struct sums alone; /* segments that the other side lacks */
 };
 
-/* A stack and what it holds on both sides. */
+/* A stack and its memory on both sides. */
 struct change {
 	const struct side *side; /* whose numbers `stack` is of */
 	uint32_t stack;
@@ -295,6 +295,19 @@ all_json(const struct side sides[2], const struct choices *choices,
 	return object;
 }
 
+/* A device that one side has is a device that came or went. */
+static bool
+device_is_there(const struct side sides[2], const struct view_args *args)
+{
+	if (view_has_device(sides[0].snapshot, args->device) ||
+	    view_has_device(sides[1].snapshot, args->device))
+		return true;
+	for (int s = 0; s < 2; s++)
+		view_complain_of_device(
+		    sides[s].snapshot, args->device, args->paths[s]);
+	return false;
+}
+
 static int
 tell(struct side sides[2], const struct choices *choices)
 {
@@ -332,7 +345,8 @@ cmd_diff(int argc, char **argv)
 	argp_parse(&argp_diff, argc, argv, 0, NULL, &choices);
 	for (int s = 0; s < 2; s++)
 		sides[s].snapshot = snapshot_load(choices.view.paths[s]);
-	if (sides[0].snapshot != NULL && sides[1].snapshot != NULL)
+	if (sides[0].snapshot != NULL && sides[1].snapshot != NULL &&
+	    device_is_there(sides, &choices.view))
 		status = tell(sides, &choices);
 	for (int s = 0; s < 2; s++) {
 		holders_drop(&sides[s].holders);

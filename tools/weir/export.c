@@ -1,6 +1,7 @@
 /*
  * weir export: a snapshot for other tools.
  */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,9 +88,13 @@ write_csv(
 	const char *slash = strrchr(path, '/');
 	char name[VIEW_TEXT];
 
+	if (device == UINT32_MAX) {
+		complain("%s has no trace", path);
+		return false;
+	}
 	if (device >= snapshot->trace_count ||
 	    snapshot->traces[device].count == 0) {
-		complain("%s: there is no trace of that device", path);
+		complain("%s has no trace of device %" PRIu32, path, device);
 		return false;
 	}
 	plain_text(slash == NULL ? path : slash + 1, name);

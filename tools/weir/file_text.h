@@ -22,7 +22,7 @@ const char *xz_failure(lzma_ret code);
 /* A code of zlib in words, for a gzip file that cannot be read further. */
 const char *gzip_failure(int code);
 
-/* The budget of reading a file, with what the user allows. */
+/* The budget of reading a file, as the user allows it. */
 struct budget file_text_budget(void);
 
 /*

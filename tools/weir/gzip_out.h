@@ -1,5 +1,5 @@
 /*
- * A stream that compresses what is written to it.
+ * A stream that compresses its bytes.
  */
 #ifndef TOOLS_WEIR_GZIP_OUT_H
 #define TOOLS_WEIR_GZIP_OUT_H

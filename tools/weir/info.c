@@ -45,7 +45,9 @@ const struct argp argp_info = { flags, take_flag, NULL,
 	"Print the versions of weir and of the CUDA driver, the devices, and "
 	"what their management library measures.\v"
 	"WEIR_LIBCUDA names another driver library. A simulated device does "
-	"not count as a GPU for --quiet.",
+	"not count as a GPU for --quiet. Exit status: 1 without a device, or "
+	"if "
+	"WEIR_CONF is wrong.",
 	NULL, NULL, NULL };
 
 /* One device; an absent part is marked so. */
@@ -75,6 +77,16 @@ describe(int index, struct device *out)
 		complain("device %d: %s", index, weir_last_error());
 	out->measured = weir_telemetry(index, &out->telemetry) == WEIR_OK;
 	return out->memory_known;
+}
+
+/* Why the options are wrong, with which a program would get no memory; or
+ * NULL. */
+static const char *
+options_error(void)
+{
+	struct weir_option option;
+
+	return weir_option_at(0, &option) == WEIR_OK ? NULL : weir_last_error();
 }
 
 static json_t *
@@ -125,6 +137,7 @@ print_info(int count)
 	json_t *object = json_pack(
 	    "{si ss}", "format_version", JSON_VERSION, "weir", weir_version());
 	json_t *devices = json_array();
+	const char *wrong;
 	int status = count > 0 ? TOOL_DONE : TOOL_NO;
 
 	if (count == 0) {
@@ -150,6 +163,12 @@ print_info(int count)
 		json_array_append_new(devices, device_json(i, &device));
 	}
 	json_object_set_new(object, "devices", devices);
+	wrong = options_error();
+	if (wrong != NULL) {
+		json_object_set_new(
+		    object, "options_error", json_string(wrong));
+		status = TOOL_NO;
+	}
 	if (!json_print(object, JSON_INDENT(2), stdout)) {
 		complain("cannot print: out of memory");
 		status = TOOL_NO;
@@ -196,6 +215,7 @@ static int
 print_text(int count)
 {
 	int status = count > 0 ? TOOL_DONE : TOOL_NO;
+	const char *wrong;
 
 	printf("weir       %s\n", weir_version());
 	if (count == 0) {
@@ -216,6 +236,11 @@ print_text(int count)
 			printf("driver     %s%s\n", driver,
 			    device.info.simulated ? ", simulated" : "");
 		print_device(i, &device);
+	}
+	wrong = options_error();
+	if (wrong != NULL) {
+		complain("%s", wrong);
+		status = TOOL_NO;
 	}
 	return status;
 }

@@ -45,12 +45,13 @@ take_flag(int key, char *value, struct argp_state *state)
 }
 
 const struct argp argp_leaks = { flags, take_flag, "SNAPSHOT",
-	"Print the stacks whose blocks may pile up: that allocated all through "
-	"the trace and freed less than half of it, with what speaks for a leak "
-	"and against it.\v"
-	"Needs a trace with stacks. A program that is still building up what "
-	"it keeps, such as gradients or an optimiser's state, looks like one "
-	"that leaks: take the snapshot after some rounds of work. Exit status: "
+	"Print the stacks whose blocks may pile up: they allocated all through "
+	"the trace and freed less than half of it. Evidence for a leak and "
+	"against it is listed.\v"
+	"The trace must have stacks. A program that still builds up memory "
+	"which it will keep, such as gradients or an optimiser's state, looks "
+	"like one that leaks: take the snapshot after some rounds of work. "
+	"Exit status: "
 	"1 if there are suspects.",
 	view_children, NULL, NULL };
 

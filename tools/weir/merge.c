@@ -61,7 +61,7 @@ struct ranks {
 	struct rank *items;
 };
 
-/* A stack, and what it holds at least and at most on a rank. */
+/* A stack, with its least and its most memory on a rank. */
 struct spread {
 	uint64_t key;
 	const struct rank *rank; /* that `stack` is of, and that holds most */
@@ -337,6 +337,19 @@ load_rank(struct rank *rank, const char *path, int device)
 	return holders_find(rank->snapshot, device, &rank->holders);
 }
 
+/* A rank that lacks the device holds nothing there; one must have it. */
+static bool
+device_is_there(const struct ranks *ranks, int device)
+{
+	for (size_t r = 0; r < ranks->count; r++)
+		if (view_has_device(ranks->items[r].snapshot, device))
+			return true;
+	for (size_t r = 0; r < ranks->count; r++)
+		view_complain_of_device(
+		    ranks->items[r].snapshot, device, ranks->items[r].path);
+	return false;
+}
+
 int
 cmd_merge(int argc, char **argv)
 {
@@ -359,7 +372,7 @@ cmd_merge(int argc, char **argv)
 	for (size_t r = 0; r < ranks.count && loaded; r++)
 		loaded = load_rank(&ranks.items[r], choices.view.paths[r],
 		    choices.view.device);
-	if (loaded)
+	if (loaded && device_is_there(&ranks, choices.view.device))
 		status = tell(&ranks, &choices);
 	for (size_t r = 0; r < ranks.count; r++) {
 		holders_drop(&ranks.items[r].holders);

@@ -5,7 +5,9 @@
  * TARGET_INFO_SESSION_START_TIME gives in nanoseconds since 1970. Names are
  * numbers of StringIds. A thread's number has its process in bits 24 to 47. A
  * table is there only if something of its kind was recorded, and columns differ
- * between versions, so each of them may be missing.
+ * between versions, so each of them may be missing. A graph is one row of
+ * CUPTI_ACTIVITY_KIND_GRAPH_TRACE, unless Nsight Systems was told to record its
+ * nodes (--cuda-graph-trace=node): then they are rows of the other tables.
  */
 #include "tools/weir/nsys.h"
 
@@ -22,6 +24,9 @@
 
 /* The event types of NVTX_EVENTS. */
 enum { NVTX_MARK = 34, NVTX_PUSH_POP = 59, NVTX_START_END = 60 };
+
+/* The event class of calls of the driver's API; others are the runtime's. */
+enum { CLASS_DRIVER = 1 };
 
 /* Devices and streams that get a name; others are shown by their number. */
 enum { NAMED = 512 };
@@ -191,6 +196,14 @@ name_row(struct nsys *nsys, int64_t device, int64_t stream)
 		    stream);
 }
 
+/* False where CUPTI could not measure: one of the times is 0 then. */
+static bool
+is_measured(const struct sqlite_value *values)
+{
+	return is_time(&values[0]) && is_time(&values[1]) &&
+	    values[1].integer >= values[0].integer && values[1].integer > 0;
+}
+
 /* Columns of work on a device: start, end, deviceId, streamId, and then the
  * kind's own. False if it has no time. */
 static bool
@@ -199,7 +212,7 @@ begin_work(struct nsys *nsys, const struct sqlite_value *values)
 	int64_t device = number_of(&values[2]) & 0xffff;
 	int64_t stream = number_of(&values[3]) & INT32_MAX;
 
-	if (!is_time(&values[0]) || !is_time(&values[1]))
+	if (!is_measured(values))
 		return false;
 	name_row(nsys, device, -1);
 	name_row(nsys, device, stream);
@@ -222,24 +235,18 @@ take_kernel(void *argument, const struct sqlite_value *values)
 	    number_of(&values[6]));
 }
 
-/* CUPTI's kinds of copies. */
+/* The kinds of copies, by their numbers in ENUM_CUDA_MEMCPY_OPER. */
 static const char *
 copy_name(int64_t kind)
 {
-	switch (kind) {
-	case 1:
-		return "Memcpy HtoD";
-	case 2:
-		return "Memcpy DtoH";
-	case 8:
-		return "Memcpy DtoD";
-	case 9:
-		return "Memcpy HtoH";
-	case 10:
-		return "Memcpy PtoP";
-	default:
-		return "Memcpy";
-	}
+	static const char *const names[] = { "Memcpy", "Memcpy HtoD",
+		"Memcpy DtoH", "Memcpy HtoA", "Memcpy AtoH", "Memcpy AtoA",
+		"Memcpy AtoD", "Memcpy DtoA", "Memcpy DtoD", "Memcpy HtoH",
+		"Memcpy PtoP", "Memcpy HtoD (unified)", "Memcpy DtoH (unified)",
+		"Memcpy DtoD (unified)" };
+	const int64_t count = sizeof(names) / sizeof(names[0]);
+
+	return names[kind >= 0 && kind < count ? kind : 0];
 }
 
 static void
@@ -270,6 +277,19 @@ take_fill(void *argument, const struct sqlite_value *values)
 }
 
 static void
+take_graph(void *argument, const struct sqlite_value *values)
+{
+	struct nsys *nsys = argument;
+
+	if (!begin_work(nsys, values))
+		return;
+	fprintf(nsys->out,
+	    ", \"cat\": \"cuda_graph\", \"name\": \"graph %" PRId64
+	    "\", \"args\": {\"correlation\": %" PRId64 "}}",
+	    number_of(&values[4]), number_of(&values[5]));
+}
+
+static void
 take_call(void *argument, const struct sqlite_value *values)
 {
 	struct nsys *nsys = argument;
@@ -278,7 +298,9 @@ take_call(void *argument, const struct sqlite_value *values)
 		return;
 	begin_event(nsys, 'X', process_of(&values[2]), thread_of(&values[2]));
 	out_times(nsys, values[0].integer, values[1].integer);
-	fputs(", \"cat\": \"cuda_runtime\", \"name\": ", nsys->out);
+	fprintf(nsys->out, ", \"cat\": \"%s\", \"name\": ",
+	    number_of(&values[5]) == CLASS_DRIVER ? "cuda_driver" :
+						    "cuda_runtime");
 	out_name(nsys, &values[3], "call");
 	fprintf(nsys->out, ", \"args\": {\"correlation\": %" PRId64 "}}",
 	    number_of(&values[4]));
@@ -336,6 +358,35 @@ take_nvtx(void *argument, const struct sqlite_value *values)
 	fputs("}", nsys->out);
 }
 
+/* ---- Names of processes and threads -------------------------------------- */
+
+static void
+take_process(void *argument, const struct sqlite_value *values)
+{
+	struct nsys *nsys = argument;
+
+	if (values[0].kind != SQLITE_INTEGER || values[1].kind != SQLITE_TEXT)
+		return;
+	begin_event(nsys, 'M', process_of(&values[0]), 0);
+	fputs(
+	    ", \"name\": \"process_name\", \"args\": {\"name\": \"", nsys->out);
+	json_escaped(values[1].text, values[1].length, nsys->out);
+	fputs("\"}}", nsys->out);
+}
+
+static void
+take_thread(void *argument, const struct sqlite_value *values)
+{
+	struct nsys *nsys = argument;
+
+	if (values[0].kind != SQLITE_INTEGER)
+		return;
+	begin_event(nsys, 'M', process_of(&values[0]), thread_of(&values[0]));
+	fputs(", \"name\": \"thread_name\", \"args\": {\"name\": ", nsys->out);
+	out_name(nsys, &values[1], "thread");
+	fputs("}}", nsys->out);
+}
+
 /* ---- All of it ----------------------------------------------------------- */
 
 static const struct sqlite_query event_queries[] = {
@@ -351,12 +402,19 @@ static const struct sqlite_query event_queries[] = {
 	    { "start", "end", "deviceId", "streamId", "bytes",
 		"correlationId" },
 	    take_fill, NULL },
+	{ "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
+	    { "start", "end", "deviceId", "streamId", "graphId",
+		"correlationId" },
+	    take_graph, NULL },
 	{ "CUPTI_ACTIVITY_KIND_RUNTIME",
-	    { "start", "end", "globalTid", "nameId", "correlationId" },
+	    { "start", "end", "globalTid", "nameId", "correlationId",
+		"eventClass" },
 	    take_call, NULL },
 	{ "NVTX_EVENTS",
 	    { "start", "end", "eventType", "globalTid", "text", "textId" },
 	    take_nvtx, NULL },
+	{ "PROCESSES", { "globalPid", "name" }, take_process, NULL },
+	{ "ThreadNames", { "globalTid", "nameId" }, take_thread, NULL },
 };
 
 static bool

@@ -17,7 +17,7 @@ enum { NSYS_DEVICE_PROCESS = 1 << 24 };
  * Make the trace.
  *
  * @param text    the trace's text with a NUL behind it; the caller frees it
- * @return NULL, or what is wrong with the database
+ * @return NULL, or the fault of the database
  */
 const char *nsys_to_chrome(
     const void *database, size_t bytes, char **text, size_t *length);

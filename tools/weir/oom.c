@@ -1,5 +1,5 @@
 /*
- * weir oom: why a request failed, from what was free and where.
+ * weir oom: why a request failed, from the free memory and its places.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -58,9 +58,9 @@ take_flag(int key, char *value, struct argp_state *state)
 const struct argp argp_oom = { flags, take_flag, "SNAPSHOT",
 	"Say why a request ran out of memory: what was free, why it did not "
 	"serve, and what would have helped.\v"
-	"The request is the last 'oom' event of the trace, and memory is as it "
-	"was then: later events are undone. With --size, a request at the time "
-	"of the snapshot is judged.",
+	"The request is that of the last 'oom' event of the trace. Memory is "
+	"judged as it was then: later events are undone. With --size, a "
+	"request at the time of the snapshot is judged.",
 	view_children, NULL, NULL };
 
 /* ---- Telling --------------------------------------------------------- */

@@ -14,7 +14,7 @@
 
 enum kind { GAUGE, COUNTER, INFO };
 
-/* Which rows of a reply have a metric. */
+/* The rows of a reply that have a metric. */
 enum scope { PROCESS, DEVICE, MEMORY, STREAM, POOL };
 
 enum { CACHED = -1, ONE = -2 }; /* values that are in no field */
@@ -45,7 +45,7 @@ static const struct metric metrics[] = {
 	{ "live_blocks", GAUGE, MEMORY, "", "Blocks in the hands of callers",
 	    OF_MEMORY(live_blocks), false },
 	{ "pending_bytes", GAUGE, MEMORY, "bytes",
-	    "Memory that is freed and still used by other streams",
+	    "Memory that is freed and not yet seen to be complete",
 	    OF_MEMORY(pending_bytes), false },
 	{ "cached_bytes", GAUGE, MEMORY, "bytes",
 	    "Memory that is held, and neither live nor pending", CACHED,
@@ -101,7 +101,7 @@ static const struct metric metrics[] = {
 	    "Memory of a stream in the hands of callers", OF_STREAM(live_bytes),
 	    false },
 	{ "stream_pending_bytes", GAUGE, STREAM, "bytes",
-	    "Memory of a stream that is freed and still used by others",
+	    "Memory of a stream, freed and not yet seen to be complete",
 	    OF_STREAM(pending_bytes), false },
 	{ "stream_live_blocks", GAUGE, STREAM, "",
 	    "Blocks of a stream in the hands of callers",
@@ -115,7 +115,7 @@ static const struct metric metrics[] = {
 	    "Memory of a private pool in the hands of callers",
 	    OF_POOL(live_bytes), false },
 	{ "pool_pending_bytes", GAUGE, POOL, "bytes",
-	    "Memory of a private pool that is freed and still used",
+	    "Memory of a private pool, freed and not yet seen complete",
 	    OF_POOL(pending_bytes), false },
 	{ "pool_live_blocks", GAUGE, POOL, "",
 	    "Blocks of a private pool in the hands of callers",

@@ -1,6 +1,6 @@
 /*
  * A snapshot as the page of tools/viewer reads it: columns of numbers, and all
- * text in one of them. tools/viewer/src/data.js says what they are.
+ * text in one of them. tools/viewer/src/data.js describes them.
  */
 #ifndef TOOLS_WEIR_PAGE_DATA_H
 #define TOOLS_WEIR_PAGE_DATA_H

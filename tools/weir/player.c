@@ -285,7 +285,7 @@ play_alloc(struct player *player, const struct trace_row *row)
 	return use_first(player, row->block) && observe(player);
 }
 
-/* `stream` uses the block when it has done what it is to wait for. */
+/* `stream` uses the block once its waits are over. */
 static bool
 play_use(struct player *player, uint32_t block, weir_stream stream)
 {
@@ -596,7 +596,7 @@ alloc_row(const struct trace *trace, uint32_t block)
 	return i + 1;
 }
 
-/* Print what the checks of --touch found. */
+/* Print the results of the checks of --touch. */
 static bool
 compare(struct player *player)
 {
@@ -616,7 +616,8 @@ compare(struct player *player)
 	return true;
 }
 
-/* Free what the trace left, and see all memory go back to the driver. */
+/* Free the blocks that the trace left, and check that all memory goes back to
+ * the driver. */
 static bool
 clean_up(struct player *player)
 {

@@ -1,5 +1,5 @@
 /*
- * weir replay: play recorded traces through weir and print what they took.
+ * weir replay: play recorded traces through weir and print their figures.
  */
 #include <argp.h>
 #include <jansson.h>
@@ -28,7 +28,8 @@ struct choices {
 };
 
 static const struct argp_option flags[] = {
-	{ "json", 'j', NULL, 0, "print one object a trace, one a line", 0 },
+	{ "json", 'j', NULL, 0, "print an object for each trace, one a line",
+	    0 },
 	{ "limit", 'l', "BYTES", 0, "let weir hold at most BYTES; 512M, 8G",
 	    0 },
 	{ "device", 'd', "N", 0, "play device N of a snapshot (default: all)",
@@ -43,7 +44,7 @@ static const struct argp_option flags[] = {
 	{ "touch", 't', NULL, 0,
 	    "write to each block, and check it at its free", 0 },
 	{ "explain", 'w', "N", OPTION_ARG_OPTIONAL,
-	    "say how requests were served; the N costliest", 0 },
+	    "how requests were served, with the N costliest", 0 },
 	{ "fit", 'f', NULL, 0,
 	    "find the smallest limit at which no request fails", 0 },
 	{ "sim", 's', NULL, 0,

@@ -50,7 +50,7 @@ struct choices {
 
 static const struct argp_option flags[] = {
 	{ "report", 'r', "FILE", 0, "write the report to FILE, as JSON", 0 },
-	{ "quiet", 'q', NULL, 0, "no report", 0 },
+	{ "quiet", 'q', NULL, 0, "print no report", 0 },
 	{ "leaks", 'l', NULL, 0,
 	    "report blocks not freed, and who allocated them", 0 },
 	{ "sites", 'n', "N", OPTION_ARG_OPTIONAL,
@@ -62,7 +62,7 @@ static const struct argp_option flags[] = {
 	    "all (default)",
 	    0 },
 	{ "snapshot", 'S', "FILE", 0,
-	    "write a snapshot at the end or out of memory", 0 },
+	    "snapshot at the end, and when memory runs out", 0 },
 	{ "watch", 'w', NULL, 0, "let 'weir watch' and 'weir ctl' reach it",
 	    0 },
 	{ "check-streams", 'C', NULL, 0,
@@ -70,7 +70,7 @@ static const struct argp_option flags[] = {
 	    "(docs/faults.md)",
 	    0 },
 	{ "torch", 't', NULL, 0,
-	    "be PyTorch's own allocator too (docs/pytorch.md)", 0 },
+	    "replace PyTorch's allocator (docs/pytorch.md)", 0 },
 	{ "sim", 's', NULL, 0,
 	    "use simcuda, which is the default without a GPU", 0 },
 	{ 0 },
@@ -165,9 +165,8 @@ take_flag(int key, char *value, struct argp_state *state)
 const struct argp argp_run = { flags, take_flag, "[--] PROGRAM [ARGUMENT...]",
 	"Run PROGRAM with its GPU memory under weir.\v"
 	"Without --report the report goes to stderr, as text. In FILE, %p is "
-	"the process; in that of a snapshot, %w is exit, oom or signal. The "
-	"exit status is the program's; 127 if there is no such program, 126 if "
-	"it "
+	"the process; in that of --snapshot, %w is exit, oom or signal. Exit "
+	"status: the program's; 127 if there is no such program, 126 if it "
 	"cannot be run, 2 if an option is wrong.",
 	NULL, NULL, NULL };
 

@@ -12,7 +12,7 @@ struct choices {
 };
 
 static const struct argp_option flags[] = {
-	{ "blocks", 'b', NULL, 0, "each block too, a line each", 0 },
+	{ "blocks", 'b', NULL, 0, "also print a line for each block", 0 },
 	{ 0 },
 };
 
@@ -32,9 +32,9 @@ take_flag(int key, char *value, struct argp_state *state)
 
 const struct argp argp_show = { flags, take_flag, "SNAPSHOT",
 	"Print the segments of a memory snapshot: in sums for each stream and "
-	"pool, and then one line each.\v"
+	"pool, and then a line for each.\v"
 	"A line ends with a map of its segment: '#' is in use, '.' is free, "
-	"'+' is both, '~' is freed and still in use on the device.",
+	"'+' is both, '~' is freed and not yet seen to be complete.",
 	view_children, NULL, NULL };
 
 /* ---- Text ------------------------------------------------------------ */

@@ -66,7 +66,8 @@ is_open(const struct life *life)
 	return life->requested == LIFE_NONE && life->completed == LIFE_NONE;
 }
 
-/* A life begins: what was at its address has ended, said or not. */
+/* A life begins: the one before at its address has ended, even if the trace
+ * does not say so. */
 static bool
 out_begin(struct writer *writer, const struct life *life)
 {

@@ -42,6 +42,10 @@ struct input {
 	z_stream inflater;
 	bool ended;
 	struct budget budget;
+	/* The text of a trace, where one may come. */
+	bool takes_trace;
+	char *trace;
+	size_t trace_length;
 	uint8_t chunk[CHUNK];
 };
 
@@ -235,6 +239,57 @@ snapshot_read(struct source *source, struct snapshot **out)
 	    WEIR_EINVAL, "not a memory snapshot: neither a pickle nor JSON");
 }
 
+/* True if an input begins as a trace in CSV does: with its heading, or with a
+ * comment. */
+static bool
+begins_trace(const struct source *source)
+{
+	static const char heading[] = "action,";
+
+	return source_left(source) >= sizeof(heading) - 1 &&
+	    (*source->at == '#' ||
+		memcmp(source->at, heading, sizeof(heading) - 1) == 0);
+}
+
+/* Keep the whole text of a trace, with a NUL behind it. */
+static enum weir_status
+keep_trace(struct input *input, struct source *source)
+{
+	size_t wanted = 0;
+	enum weir_status status;
+
+	do {
+		wanted = source_left(source) + 1;
+		if (wanted > FILE_TEXT_MAX)
+			return status_set(
+			    WEIR_EINVAL, "more than 1 GiB of text");
+		status = source_fill(source, wanted);
+	} while (status == WEIR_OK && source_left(source) >= wanted);
+	if (status != WEIR_OK)
+		return status;
+	input->trace_length = source_left(source);
+	input->trace = malloc(input->trace_length + 1);
+	if (input->trace == NULL)
+		return status_set(WEIR_EHOSTMEM, "out of memory");
+	memcpy(input->trace, source->at, input->trace_length);
+	input->trace[input->trace_length] = '\0';
+	return WEIR_OK;
+}
+
+/* Read the snapshot or the trace that an input is, decompressed. */
+static enum weir_status
+read_content(struct input *input, struct source *source, struct snapshot **out)
+{
+	enum weir_status status = source_fill(source, SNIFFED);
+
+	if (status != WEIR_OK)
+		return status;
+	if (input->takes_trace &&
+	    (trace_is_named(input->path) || begins_trace(source)))
+		return keep_trace(input, source);
+	return snapshot_read(source, out);
+}
+
 static enum weir_status
 read_through(struct input *input, source_read read, struct snapshot **out)
 {
@@ -244,7 +299,7 @@ read_through(struct input *input, source_read read, struct snapshot **out)
 	if (status != WEIR_OK)
 		return status;
 	source.budget = &input->budget;
-	status = snapshot_read(&source, out);
+	status = read_content(input, &source, out);
 	source_close(&source);
 	return status;
 }
@@ -303,19 +358,36 @@ read_input(struct input *input, struct snapshot **out)
 		    memcmp(source.at, "\x1f\x8b", 2) == 0)
 			status = read_inflated(input, &source, out);
 		else
-			status = snapshot_read(&source, out);
+			status = read_content(input, &source, out);
 	}
 	source_close(&source);
 	return status;
 }
 
-struct snapshot *
-snapshot_load(const char *path)
+/* Return the snapshot that was read, or NULL with a complaint. */
+static struct snapshot *
+snapshot_of_input(
+    struct input *input, enum weir_status status, struct snapshot *snapshot)
+{
+	if (status == WEIR_OK && input->trace != NULL)
+		return trace_snapshot_of(input->path, input->trace,
+		    input->trace_length, &input->budget);
+	if (status == WEIR_OK)
+		return snapshot;
+	complain("%s: %s", input->path, weir_last_error());
+	if (!input->takes_trace && trace_is_named(input->path))
+		complain("'weir view' and 'weir replay' read traces in CSV");
+	return NULL;
+}
+
+static struct snapshot *
+load(const char *path, bool takes_trace)
 {
 	struct input input = {
 		.path = path,
 		.decoder = LZMA_STREAM_INIT,
 		.budget = { .most = read_memory(), .before = meta_bytes() },
+		.takes_trace = takes_trace,
 	};
 	struct snapshot *snapshot = NULL;
 	struct stat about;
@@ -338,12 +410,21 @@ snapshot_load(const char *path)
 	progress_end(&input.progress);
 	if (input.fd != STDIN_FILENO)
 		close(input.fd);
-	if (status == WEIR_OK)
-		return snapshot;
-	complain("%s: %s", input.path, weir_last_error());
-	if (trace_is_named(path))
-		complain("'weir view' and 'weir replay' read traces in CSV");
-	return NULL;
+	snapshot = snapshot_of_input(&input, status, snapshot);
+	free(input.trace);
+	return snapshot;
+}
+
+struct snapshot *
+snapshot_load(const char *path)
+{
+	return load(path, false);
+}
+
+struct snapshot *
+snapshot_or_trace_load(const char *path)
+{
+	return load(path, true);
 }
 
 /* ---- Writing --------------------------------------------------------- */

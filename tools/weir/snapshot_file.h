@@ -32,6 +32,10 @@ uint64_t read_memory(void);
  */
 struct snapshot *snapshot_load(const char *path);
 
+/* As snapshot_load(), and a trace in CSV becomes a snapshot: one by its name,
+ * or by its first bytes (trace_snapshot.h). */
+struct snapshot *snapshot_or_trace_load(const char *path);
+
 /*
  * Open a file to write a result to, "-" for stdout: readable and writable by
  * its owner alone, and never through a symbolic link. What is there is
@@ -43,7 +47,8 @@ FILE *output_open(const char *path);
 /* End it. False, and a complaint, if something did not reach the file. */
 bool output_close(FILE *file, const char *path);
 
-/* Leave it: what was there before stays. For a failure that has been told. */
+/* Abandon the file: the one that was there before stays. For a failure that
+ * has been reported. */
 void output_abandon(FILE *file);
 
 #endif

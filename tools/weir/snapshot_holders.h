@@ -8,7 +8,7 @@
 #include "trace/snapshot_model.h"
 
 struct holder {
-	uint64_t key;   /* of what the frames say, equal in other snapshots */
+	uint64_t key; /* of the text of its frames, equal in other snapshots */
 	uint32_t stack; /* of the snapshot it was first seen in */
 	uint64_t blocks;
 	uint64_t bytes;     /* of the blocks */

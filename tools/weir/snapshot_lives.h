@@ -14,7 +14,7 @@ enum { LIFE_NONE = UINT32_MAX };
 
 struct life {
 	uint64_t address;
-	uint64_t bytes; /* what was asked for */
+	uint64_t bytes; /* requested */
 	uint64_t stream;
 	uint32_t alloc;     /* event, or LIFE_NONE: before the trace */
 	uint32_t requested; /* event of its free, or LIFE_NONE */

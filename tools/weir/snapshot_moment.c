@@ -351,7 +351,7 @@ copy_end(
 	return true;
 }
 
-/* By undoing what came after the event. */
+/* Undo the events after the moment. */
 static bool
 build(struct snapshot *moment, const struct snapshot *snapshot, uint32_t device,
     uint32_t event)

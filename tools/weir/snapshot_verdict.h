@@ -21,7 +21,7 @@ struct verdict {
 	uint64_t bytes;
 	uint32_t event;       /* that tells of it, or UINT32_MAX */
 	uint32_t later;       /* events after it */
-	uint64_t device_free; /* what the driver had, if told_free */
+	uint64_t device_free; /* the driver's free bytes, if told_free */
 	bool told_free;
 	/* The device's limit, if there was one. */
 	bool limited;

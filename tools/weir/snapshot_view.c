@@ -14,7 +14,7 @@
 
 static const struct argp_option flags[] = {
 	{ "json", 'j', NULL, 0, "print JSON", 0 },
-	{ "device", 'd', "N", 0, "only of device N", 0 },
+	{ "device", 'd', "N", 0, "only device N", 0 },
 	{ 0 },
 };
 
@@ -84,28 +84,37 @@ view_take_flag(int key, char *value, struct argp_state *state)
 	return 0;
 }
 
+/* Devices that have segments, of either memory, or a trace. */
+static uint32_t
+count_devices(const struct snapshot *snapshot)
+{
+	const struct snapshot host = snapshot_host(snapshot);
+	uint32_t own = snapshot_device_count(snapshot);
+	uint32_t of_host = snapshot_device_count(&host);
+
+	return own > of_host ? own : of_host;
+}
+
 bool
-view_device_is_there(
+view_has_device(const struct snapshot *snapshot, int device)
+{
+	return device == VIEW_ALL_DEVICES ||
+	    (uint32_t)device < count_devices(snapshot);
+}
+
+void
+view_complain_of_device(
     const struct snapshot *snapshot, int device, const char *path)
 {
-	uint32_t count = snapshot_device_count(snapshot);
+	uint32_t count = count_devices(snapshot);
 
-	for (uint32_t i = 0; i < snapshot->host_count; i++)
-		if (snapshot->segments[snapshot->segment_count + i].device >=
-		    count)
-			count = snapshot->segments[snapshot->segment_count + i]
-				    .device +
-			    1;
-	if (device < 0 || (uint32_t)device < count)
-		return true;
 	if (count == 0)
-		complain("%s: there is no device %d: the snapshot is empty",
-		    path, device);
+		complain("%s is empty: it has no device %d", path, device);
+	else if (count == 1)
+		complain("%s has device 0 only, not %d", path, device);
 	else
-		complain("%s: there is no device %d: the snapshot has %" PRIu32
-			 " of them, from 0 on",
-		    path, device, count);
-	return false;
+		complain("%s has devices 0 %s %" PRIu32 " only, not %d", path,
+		    count == 2 ? "and" : "to", count - 1, device);
 }
 
 int
@@ -123,9 +132,12 @@ view_run(const struct argp *parser, int argc, char **argv,
 	snapshot = snapshot_load(args->paths[0]);
 	if (snapshot == NULL)
 		return TOOL_NO;
-	status = view_device_is_there(snapshot, args->device, args->paths[0]) ?
-	    tell(snapshot, args) :
-	    TOOL_NO;
+	if (view_has_device(snapshot, args->device)) {
+		status = tell(snapshot, args);
+	} else {
+		view_complain_of_device(snapshot, args->device, args->paths[0]);
+		status = TOOL_NO;
+	}
 	snapshot_free(snapshot);
 	return status;
 }

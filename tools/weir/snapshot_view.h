@@ -42,9 +42,10 @@ int view_run(const struct argp *parser, int argc, char **argv,
     struct view_args *args,
     int (*tell)(const struct snapshot *snapshot, const struct view_args *args));
 
-/* Does the snapshot have this device, if one was asked for? If not, that is
- * complained of. */
-bool view_device_is_there(
+/* True if the snapshot has this device; always for VIEW_ALL_DEVICES. */
+bool view_has_device(const struct snapshot *snapshot, int device);
+/* Say which devices the snapshot has, where the one asked for is not there. */
+void view_complain_of_device(
     const struct snapshot *snapshot, int device, const char *path);
 
 /* A whole number of at least 1, or the usage and exit. */
@@ -128,7 +129,7 @@ const char *site_text(
 const char *frame_text(
     const struct snapshot *snapshot, uint32_t frame, char text[VIEW_TEXT]);
 
-/* Control characters of a text become '?', what is too long is cut. */
+/* A copy of a text: control characters become '?', a long text is cut. */
 const char *plain_text(const char *from, char text[VIEW_TEXT]);
 
 /* "default", or "(1, 0)". */

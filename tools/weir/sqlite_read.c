@@ -30,7 +30,7 @@ struct bytes {
 	const unsigned char *end;
 };
 
-/* The rows of a table and what is wanted of them. */
+/* The rows of a table and the columns to read. */
 struct walk {
 	struct sqlite *db;
 	const struct sqlite_query *query;

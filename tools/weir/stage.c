@@ -143,7 +143,7 @@ find_entries(struct stage *stage)
 	return false;
 }
 
-/* Load the kernels, and make room for what they find. */
+/* Load the kernels, and allocate memory for their results. */
 static bool
 load_kernels(struct stage *stage)
 {

@@ -51,7 +51,7 @@ bool stage_finish(
  * weir, and no wait of weir's. */
 bool stage_order(struct stage *stage, weir_stream stream, weir_stream other);
 
-/* `stream` has work that takes so long, after what it has. */
+/* Give `stream` work that takes so long, after its work so far. */
 bool stage_work(struct stage *stage, weir_stream stream, uint64_t duration_ns);
 
 /* Keep `stream` busy until `time_ns`, and longer only by work it had. */

@@ -7,9 +7,9 @@ const struct argp argp_stats = { NULL, view_take_flag, "SNAPSHOT",
 	"Print what each device of a memory snapshot holds, in sums, and how "
 	"often each action is in its trace.\v"
 	"Reserved bytes are held from the driver; allocated ones are in the "
-	"hands of callers; active bytes also count freed blocks that the "
-	"device still uses; requested bytes are what was asked for, of active "
-	"blocks.",
+	"hands of callers; active bytes also count freed blocks that were not "
+	"yet seen to be complete; requested bytes are those that callers asked "
+	"for, of active blocks.",
 	view_children, NULL, NULL };
 
 static void

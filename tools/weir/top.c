@@ -8,7 +8,11 @@
 #include "tools/weir/guess.h"
 #include "tools/weir/snapshot_holders.h"
 #include "tools/weir/snapshot_lives.h"
+#include "tools/weir/snapshot_sites.h"
 #include "tools/weir/snapshot_view.h"
+
+/* A site and a caller. */
+enum { ROW_TEXT = 2 * VIEW_TEXT + 16 };
 
 enum order { BY_STACK, BY_SIZE, BY_LIFETIME };
 
@@ -60,14 +64,14 @@ take_flag(int key, char *value, struct argp_state *state)
 
 const struct argp argp_top = { flags, take_flag, "SNAPSHOT",
 	"Print who holds the memory of a snapshot: blocks in use, by the stack "
-	"that allocated them, by what was asked for, or by how long they have "
+	"that allocated them, by requested size, or by how long they have "
 	"lived.\v"
 	"Bytes are those of the blocks, which are rounded up. A block's age is "
 	"the time since its allocation in the trace; blocks that are older "
 	"than the trace have a row of their own.",
 	view_children, NULL, NULL };
 
-/* A row: what its blocks have in common, and their sums. */
+/* A row: the property that its blocks share, and their sums. */
 struct row {
 	char what[VIEW_TEXT];
 	uint64_t number; /* the size, or the least age in microseconds */
@@ -269,6 +273,70 @@ rows_by_lifetime(const struct snapshot *snapshot, const struct view_args *args,
 		name_age(rows->items[i].number, rows->items[i].what);
 }
 
+/* The place in a stack of the frame that its row names; 0 if that is none. */
+static uint32_t
+place_of_site(const struct snapshot *snapshot, uint32_t stack)
+{
+	const struct snapshot_stack *at = &snapshot->stacks[stack];
+	uint32_t frame;
+	uint32_t i = 0;
+
+	site_find(snapshot, stack, &frame);
+	while (i < at->count && snapshot->stack_frames[at->first + i] != frame)
+		i++;
+	return i < at->count ? i : 0;
+}
+
+/* The place in a stack of the caller, outside of the frame that its row names,
+ * by which it differs from another; its count if there is none. */
+static uint32_t
+place_of_difference(
+    const struct snapshot *snapshot, uint32_t stack, uint32_t other)
+{
+	const struct snapshot_stack *at = &snapshot->stacks[stack];
+	const struct snapshot_stack *from = &snapshot->stacks[other];
+	uint32_t i = place_of_site(snapshot, stack) + 1;
+	uint32_t k = place_of_site(snapshot, other) + 1;
+
+	while (i < at->count && k < from->count &&
+	    snapshot->stack_frames[at->first + i] ==
+		snapshot->stack_frames[from->first + k]) {
+		i++;
+		k++;
+	}
+	return i;
+}
+
+/* The text of a row. Where others of the first `count` rows have the same, a
+ * caller is added by which it differs from all of them. */
+static const char *
+text_of_row(const struct snapshot *snapshot, const struct rows *rows,
+    size_t count, size_t row, char text[ROW_TEXT])
+{
+	const struct row *items = rows->items;
+	const struct snapshot_stack *stack =
+	    &snapshot->stacks[items[row].stack];
+	uint32_t place = 0;
+	char caller[VIEW_TEXT];
+
+	for (size_t i = 0; i < count; i++) {
+		uint32_t differs;
+
+		if (i == row || strcmp(items[i].what, items[row].what) != 0)
+			continue;
+		differs = place_of_difference(
+		    snapshot, items[row].stack, items[i].stack);
+		if (differs > place)
+			place = differs;
+	}
+	if (place == 0 || place >= stack->count)
+		return items[row].what;
+	frame_text(
+	    snapshot, snapshot->stack_frames[stack->first + place], caller);
+	snprintf(text, ROW_TEXT, "%s, called by %s", items[row].what, caller);
+	return text;
+}
+
 static bool
 print_text(const struct snapshot *snapshot, const struct choices *choices,
     const struct rows *rows)
@@ -278,7 +346,9 @@ print_text(const struct snapshot *snapshot, const struct choices *choices,
 	struct sums sums = sums_of(snapshot, choices->view.device);
 	uint64_t active = sums.allocated + sums.pending;
 	struct table *table = table_new("rrrl");
-	char text[VIEW_TEXT];
+	size_t count =
+	    rows->count < choices->count ? rows->count : choices->count;
+	char text[ROW_TEXT];
 	bool printed;
 
 	plural_text(sums.blocks - sums.free_blocks, "block", text);
@@ -292,7 +362,7 @@ print_text(const struct snapshot *snapshot, const struct choices *choices,
 	table_add(table, "share");
 	table_add(table, "blocks");
 	table_add(table, "%s", headings[choices->by]);
-	for (size_t i = 0; i < rows->count && i < choices->count; i++) {
+	for (size_t i = 0; i < count; i++) {
 		const struct row *row = &rows->items[i];
 		const struct snapshot_stack *stack =
 		    &snapshot->stacks[row->stack];
@@ -300,7 +370,10 @@ print_text(const struct snapshot *snapshot, const struct choices *choices,
 		table_add(table, "%s", size_text(row->bytes));
 		table_add(table, "%s", share_text(row->bytes, active, text));
 		table_add(table, "%s", count_text(row->blocks, text));
-		table_add(table, "%s", row->what);
+		table_add(table, "%s",
+		    choices->by == BY_STACK ?
+			text_of_row(snapshot, rows, count, i, text) :
+			row->what);
 		for (uint32_t f = 0; choices->by == BY_STACK &&
 		     f < stack->count && f < choices->frames;
 		     f++) {
@@ -314,9 +387,9 @@ print_text(const struct snapshot *snapshot, const struct choices *choices,
 	}
 	printed = table_print(table, true);
 	table_free(table);
-	if (rows->count > choices->count)
+	if (rows->count > count)
 		printf("and %s more; --count shows them\n",
-		    count_text(rows->count - choices->count, text));
+		    count_text(rows->count - count, text));
 	return printed;
 }
 

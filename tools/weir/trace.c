@@ -44,7 +44,7 @@ take_flag(int key, char *value, struct argp_state *state)
 
 const struct argp argp_trace = { flags, take_flag, "SNAPSHOT",
 	"Print the events of a memory snapshot's trace, oldest first, a line "
-	"each, with what was allocated after them.\v"
+	"for each, with the bytes that were allocated after it.\v"
 	"Times are in milliseconds since the first event. A trace holds the "
 	"last events only: blocks that were allocated before it are counted if "
 	"they are freed in it or still live. With --json each event is an "

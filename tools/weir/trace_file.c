@@ -38,7 +38,7 @@ struct place {
 
 struct reader {
 	const char *path;
-	const char *text; /* what is not read yet */
+	const char *text; /* the part that is not read yet */
 	const char *end;
 	size_t line; /* from 1, of the line read last */
 	struct trace *trace;
@@ -66,7 +66,7 @@ fail(struct reader *reader, size_t line, const char *format, ...)
 	va_list args;
 	int used;
 
-	/* A long path must not push out what is wrong. */
+	/* A long path must not push out the fault. */
 	used = snprintf(text, size, "%.300s:%zu: ", reader->path, line);
 	va_start(args, format);
 	vsnprintf(text + used, size - (size_t)used, format, args);
@@ -510,6 +510,48 @@ trace_read(const char *path, struct trace *out, struct trace_error *error)
 	return trace_read_device(path, -1, out, error);
 }
 
+/* Read rows into a trace that has its name and device. */
+static bool
+read_trace(struct reader *reader, const char *text, size_t length)
+{
+	bool good;
+
+	reader->secret = intern_seed();
+	reader->text = text;
+	reader->end = text + length;
+	reader->text_bytes = length;
+	progress_begin(&reader->progress, PROGRESS_AFTER_MS);
+	good = reader->trace->name != NULL && read_rows(reader) &&
+	    link_rows(reader);
+	progress_end(&reader->progress);
+	if (reader->trace->name == NULL)
+		fail(reader, 1, "out of memory");
+	free(reader->places);
+	free(reader->lines);
+	free(reader->addrs);
+	return good;
+}
+
+bool
+trace_read_text(const char *shown, const char *text, size_t length,
+    const struct budget *budget, struct trace *out, struct trace_error *error)
+{
+	struct trace trace = {
+		.name = name_of_path(shown), .device = -1, .next_device = -1
+	};
+	struct reader reader = { .path = shown,
+		.trace = &trace,
+		.budget = *budget,
+		.error = error };
+
+	if (!read_trace(&reader, text, length)) {
+		trace_drop(&trace);
+		return false;
+	}
+	*out = trace;
+	return true;
+}
+
 bool
 trace_read_device(
     const char *path, int device, struct trace *out, struct trace_error *error)
@@ -520,7 +562,6 @@ trace_read_device(
 	};
 	struct reader reader = { .path = shown,
 		.trace = &trace,
-		.secret = intern_seed(),
 		.budget = file_text_budget(),
 		.error = error };
 	char why[SNAPSHOT_WHY];
@@ -529,23 +570,11 @@ trace_read_device(
 	bool good;
 
 	good = read_text(path, &trace, &reader.budget, &text, &length, why);
-	if (!good) {
+	if (good)
+		good = read_trace(&reader, text, length);
+	else
 		snprintf(
 		    error->text, sizeof(error->text), "%.240s: %s", shown, why);
-	} else {
-		reader.text = text;
-		reader.end = text + length;
-		reader.text_bytes = length;
-		progress_begin(&reader.progress, PROGRESS_AFTER_MS);
-		good = trace.name != NULL && read_rows(&reader) &&
-		    link_rows(&reader);
-		progress_end(&reader.progress);
-		if (trace.name == NULL)
-			fail(&reader, 1, "out of memory");
-	}
-	free(reader.places);
-	free(reader.lines);
-	free(reader.addrs);
 	free(text);
 	if (good)
 		*out = trace;

@@ -41,6 +41,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "trace/budget.h"
+
 enum {
 	/* Streams are numbered from 0; more than these are taken for a
 	 * damaged file. */
@@ -99,6 +101,11 @@ bool trace_read(const char *path, struct trace *out, struct trace_error *error);
  * trace. To ask for a device of CSV is an error. */
 bool trace_read_device(
     const char *path, int device, struct trace *out, struct trace_error *error);
+
+/* As trace_read(), of a text that was read within a budget; `shown` names it in
+ * errors. */
+bool trace_read_text(const char *shown, const char *text, size_t length,
+    const struct budget *budget, struct trace *out, struct trace_error *error);
 
 /* Free what trace_read() made. */
 void trace_drop(struct trace *trace);

@@ -213,46 +213,29 @@ read_json(const char *json, size_t length)
 	return snapshot;
 }
 
-/* The events of a trace, as snapshots have them. */
-static struct snapshot *
-snapshot_of(const char *path, const struct trace *trace)
-{
-	struct budget budget = file_text_budget();
-	struct snapshot *snapshot;
-	char why[256];
-	char *text;
-	char *json;
-	size_t length;
-
-	if (!file_text_read(path, &budget, &text, &length, why, sizeof(why))) {
-		complain("%s: %s", path, why);
-		return NULL;
-	}
-	json = json_of(trace, text, &length);
-	free(text);
-	if (json == NULL) {
-		complain("%s: out of memory", path);
-		return NULL;
-	}
-	snapshot = read_json(json, length);
-	if (snapshot == NULL)
-		complain("%s: %s", path, weir_last_error());
-	free(json);
-	return snapshot;
-}
-
 struct snapshot *
-trace_snapshot_load(const char *path)
+trace_snapshot_of(const char *shown, const char *text, size_t length,
+    const struct budget *budget)
 {
 	struct trace_error error;
-	struct trace trace;
 	struct snapshot *snapshot;
+	struct trace trace;
+	char *json;
+	size_t json_length;
 
-	if (!trace_read(path, &trace, &error)) {
+	if (!trace_read_text(shown, text, length, budget, &trace, &error)) {
 		complain("%s", error.text);
 		return NULL;
 	}
-	snapshot = snapshot_of(path, &trace);
+	json = json_of(&trace, text, &json_length);
 	trace_drop(&trace);
+	if (json == NULL) {
+		complain("%s: out of memory", shown);
+		return NULL;
+	}
+	snapshot = read_json(json, json_length);
+	if (snapshot == NULL)
+		complain("%s: %s", shown, weir_last_error());
+	free(json);
 	return snapshot;
 }

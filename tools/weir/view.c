@@ -18,7 +18,6 @@
 #include "tools/weir/page_data.h"
 #include "tools/weir/snapshot_file.h"
 #include "tools/weir/tool.h"
-#include "tools/weir/trace_snapshot.h"
 
 struct choices {
 	const char *snapshot;
@@ -84,9 +83,9 @@ const struct argp argp_view = { flags, take_flag, "SNAPSHOT -o FILE",
 	"Write a page that shows a memory snapshot: what was in use and what "
 	"was held through time, every block at its address, streams, and the "
 	"calls that allocated. Any browser shows it, without a network.\v"
-	"SNAPSHOT is a pickle as PyTorch or weir writes it, or the same as "
-	"JSON, or a trace for weir replay whose name ends in .csv; plain or "
-	"compressed by xz or gzip; - is stdin. Nothing of it is run.",
+	"SNAPSHOT is a pickle as PyTorch or weir writes it, the same as JSON, "
+	"or a trace in CSV for weir replay; plain or compressed by xz or gzip; "
+	"- is stdin. Nothing of it is run.",
 	NULL, NULL, NULL };
 
 /* The last part of the path. */
@@ -110,8 +109,7 @@ struct side {
 static bool
 side_load(struct side *side, const char *path, const char *title)
 {
-	side->snapshot = trace_is_named(path) ? trace_snapshot_load(path) :
-						snapshot_load(path);
+	side->snapshot = snapshot_or_trace_load(path);
 	if (side->snapshot != NULL)
 		side->data = page_data_new(side->snapshot, title);
 	return side->data != NULL;
@@ -161,7 +159,7 @@ page_of_one_s_own(void)
 	return path;
 }
 
-/* By $BROWSER, or what the desktop has for pages. */
+/* Open a page by $BROWSER, or by the desktop's program for pages. */
 static bool
 open_page(const char *path)
 {
@@ -187,8 +185,8 @@ open_page(const char *path)
 		complain("cannot start %s (set BROWSER to a browser): %s",
 		    program, strerror(error));
 	else if (status != 0)
-		complain("%s could not open the page (set BROWSER to a "
-			 "browser)",
+		complain("%s could not open the page; set BROWSER to a "
+			 "browser, or copy the page to a machine that has one",
 		    program);
 	free(file);
 	return error == 0 && status == 0;

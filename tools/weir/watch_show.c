@@ -93,6 +93,16 @@ rates_of(const struct watch_reply *now, const struct watch_reply *before,
 	};
 }
 
+/* True if memory is pending as of an allocation before the last sample: weir
+ * has not asked the device since (<weir/weir.h>, weir_stats()). */
+static bool
+pending_is_old(const struct watch_device *device, const struct rates *rates)
+{
+	return device->memory.pending_bytes + device->pinned.pending_bytes >
+	    0 &&
+	    rates->allocations == 0;
+}
+
 /* ---- Text -------------------------------------------------------------- */
 
 static const char *
@@ -240,6 +250,9 @@ print_device(const struct watch_reply *now, const struct watch_reply *before,
 	print_memory("memory", m);
 	if (device->pinned.held_peak_bytes > 0)
 		print_memory("pinned", &device->pinned);
+	if (pending_is_old(device, &rates))
+		puts("  note    pending memory may be complete by now: weir "
+		     "asks the device when the program allocates");
 	printf("  rates   allocations %s, frees %s, driver calls %s, "
 	       "events %s\n",
 	    rate_of(rates.allocations, texts[0]),

@@ -45,7 +45,7 @@ load(struct pipeline *p, uint64_t tokens)
 	return input;
 }
 
-/* One stage, from `input` to what it returns. */
+/* One stage, from `input` to the block that it returns. */
 static struct work_block
 pass_stage(
     struct pipeline *p, unsigned i, struct work_block *input, uint64_t tokens)

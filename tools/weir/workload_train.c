@@ -129,7 +129,7 @@ restore(struct trainer *t, unsigned layer)
 
 /* ---- A step ---------------------------------------------------------- */
 
-/* Attention, then the wide part; each leaves what the next one takes. */
+/* Attention, then the wide part; each leaves the input of the next one. */
 static void
 forward_layer(struct trainer *t, unsigned layer, bool keep)
 {

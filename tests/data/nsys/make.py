@@ -17,37 +17,73 @@ THREAD = PROCESS << 24 | 4712
 # A name that is longer than a page.
 LONG = "void gemm<" + ", ".join(f"tile<{i}, {i}>" for i in range(200)) + ">()"
 STRINGS = {1: "gemm", 2: LONG, 3: "cudaLaunchKernel_v7000", 4: "a \"step\"",
-           5: "cudaMalloc_v3020"}
+           5: "cudaMalloc_v3020", 6: "loader"}
 
+# Columns that say nothing here, and may not be NULL.
+KERNEL = dict.fromkeys(
+    ["registersPerThread", "gridX", "gridY", "gridZ", "blockX", "blockY",
+     "blockZ", "staticSharedMemory", "dynamicSharedMemory",
+     "localMemoryPerThread", "localMemoryTotal", "gridId"], 1)
+
+# All columns, in the order of an export of schema 3.16 (Nsight Systems 2024.6).
 SCHEMA = """
-CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE StringIds (
+    -- Each text once, by a number (comments are part of an export's schema).
+
+    id INTEGER NOT NULL PRIMARY KEY, -- the number, as others name it
+    value TEXT NOT NULL);
+CREATE TABLE ThreadNames (
+    nameId INTEGER NOT NULL, -- REFERENCES StringIds(id) -- a text's number
+    priority INTEGER, globalTid INTEGER);
+CREATE TABLE PROCESSES (globalPid INTEGER, pid INTEGER, name TEXT);
 CREATE TABLE TARGET_INFO_SESSION_START_TIME (
-    utcEpochNs INTEGER, -- UTC Epoch timestamp at start of the capture (ns).
+    utcEpochNs INTEGER, -- when the session began (ns since 1970)
     utcTime TEXT, localTime TEXT);
 CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (
-    start INTEGER NOT NULL, -- Event start timestamp (ns).
+    start INTEGER NOT NULL, -- when it began (ns)
     end INTEGER NOT NULL, deviceId INTEGER NOT NULL,
     contextId INTEGER NOT NULL, greenContextId INTEGER,
     streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER,
-    demangledName INTEGER NOT NULL, shortName INTEGER NOT NULL,
-    gridX INTEGER NOT NULL);
+    demangledName INTEGER NOT NULL, -- REFERENCES StringIds(id) -- "f(int, x)"
+    shortName INTEGER NOT NULL, mangledName INTEGER, launchType INTEGER,
+    cacheConfig INTEGER, registersPerThread INTEGER NOT NULL,
+    gridX INTEGER NOT NULL, gridY INTEGER NOT NULL, gridZ INTEGER NOT NULL,
+    blockX INTEGER NOT NULL, blockY INTEGER NOT NULL, blockZ INTEGER NOT NULL,
+    staticSharedMemory INTEGER NOT NULL, dynamicSharedMemory INTEGER NOT NULL,
+    localMemoryPerThread INTEGER NOT NULL, localMemoryTotal INTEGER NOT NULL,
+    gridId INTEGER NOT NULL, sharedMemoryExecuted INTEGER,
+    graphNodeId INTEGER, sharedMemoryLimitConfig INTEGER);
 CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (
     start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL,
-    contextId INTEGER NOT NULL, streamId INTEGER NOT NULL,
-    correlationId INTEGER, globalPid INTEGER, bytes INTEGER NOT NULL,
-    copyKind INTEGER NOT NULL);
+    contextId INTEGER NOT NULL, greenContextId INTEGER,
+    streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER,
+    bytes INTEGER NOT NULL, copyKind INTEGER NOT NULL,
+    deprecatedSrcId INTEGER, srcKind INTEGER, dstKind INTEGER,
+    srcDeviceId INTEGER, srcContextId INTEGER, dstDeviceId INTEGER,
+    dstContextId INTEGER, migrationCause INTEGER, graphNodeId INTEGER,
+    virtualAddress INTEGER);
 CREATE TABLE CUPTI_ACTIVITY_KIND_MEMSET (
     start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL,
-    contextId INTEGER NOT NULL, streamId INTEGER NOT NULL,
-    correlationId INTEGER, value INTEGER NOT NULL, bytes INTEGER NOT NULL);
+    contextId INTEGER NOT NULL, greenContextId INTEGER,
+    streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER,
+    value INTEGER NOT NULL, bytes INTEGER NOT NULL, graphNodeId INTEGER,
+    memKind INTEGER);
+CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (
+    start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL,
+    contextId INTEGER NOT NULL, greenContextId INTEGER,
+    streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER,
+    graphId INTEGER NOT NULL, graphExecId INTEGER NOT NULL);
 CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (
     start INTEGER NOT NULL, end INTEGER NOT NULL, eventClass INTEGER NOT NULL,
     globalTid INTEGER, correlationId INTEGER, nameId INTEGER NOT NULL,
-    returnValue INTEGER NOT NULL);
+    returnValue INTEGER NOT NULL, callchainId INTEGER);
 CREATE TABLE NVTX_EVENTS (
     start INTEGER NOT NULL, end INTEGER, eventType INTEGER NOT NULL,
-    rangeId INTEGER, category INTEGER, text TEXT, globalTid INTEGER,
-    textId INTEGER, domainId INTEGER);
+    rangeId INTEGER, category INTEGER, color INTEGER, text TEXT,
+    globalTid INTEGER, endGlobalTid INTEGER, textId INTEGER, domainId INTEGER,
+    uint64Value INTEGER, int64Value INTEGER, doubleValue REAL,
+    uint32Value INTEGER, int32Value INTEGER, floatValue REAL,
+    jsonTextId INTEGER, jsonText TEXT, binaryData TEXT);
 """
 
 
@@ -74,19 +110,31 @@ def main(folder):
     db.executescript(SCHEMA)
     insert(db, "StringIds",
            [{"id": i, "value": value} for i, value in STRINGS.items()])
+    insert(db, "ThreadNames", [{"nameId": 6, "globalTid": THREAD}])
+    insert(db, "PROCESSES", [{"globalPid": PROCESS << 24, "pid": PROCESS,
+                              "name": "/usr/bin/train"}])
     insert(db, "TARGET_INFO_SESSION_START_TIME", [{
         "utcEpochNs": SESSION_NS, "utcTime": "2023-11-14 22:13:19",
         "localTime": "2023-11-14 22:13:19"}])
     insert(db, "CUPTI_ACTIVITY_KIND_KERNEL",
            [work(i, 0, 7 + i % 2, globalPid=PROCESS << 24,
-                 demangledName=2 if i == 0 else 1, shortName=1, gridX=i)
+                 demangledName=2 if i == 0 else 1, shortName=1, **KERNEL)
             for i in range(100)])
     insert(db, "CUPTI_ACTIVITY_KIND_MEMCPY",
-           [work(100, 1, 7, bytes=4096, copyKind=1)])
+           [work(100, 1, 7, bytes=4096, copyKind=1),
+            work(102, 1, 7, bytes=4096, copyKind=3),
+            work(103, 1, 7, bytes=4096, copyKind=11),
+            work(104, 1, 7, bytes=4096, copyKind=99)])
+    # Graphs are recorded as a whole by default. CUPTI gives 0 for times that it
+    # could not measure.
+    insert(db, "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
+           [work(110, 0, 7, globalPid=PROCESS << 24, graphId=3, graphExecId=5),
+            {**work(111, 0, 7, graphId=3, graphExecId=5), "start": 0, "end": 0},
+            {**work(112, 0, 7, graphId=3, graphExecId=5), "end": 0}])
     insert(db, "CUPTI_ACTIVITY_KIND_MEMSET",
            [work(101, 1, 7, value=0, bytes=5_000_000_000)])
     insert(db, "CUPTI_ACTIVITY_KIND_RUNTIME",
-           [{"start": 900_000 + i, "end": 900_001 + i, "eventClass": 0,
+           [{"start": 900_000 + i, "end": 900_001 + i, "eventClass": i // 101,
              "globalTid": THREAD, "correlationId": 100 + i,
              "nameId": 3 if i < 100 else 5, "returnValue": 0}
             for i in range(102)])

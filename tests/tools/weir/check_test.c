@@ -140,3 +140,17 @@ TEST(faults_are_counted_in_the_first_sentence)
 	EXPECT_STR_HAS(result.out, "I-8        0  7f0007c00200  overlaps");
 	command_free(&result);
 }
+
+TEST(one_of_a_kind_is_singular)
+{
+	static const char text[] =
+	    "{\"segments\": [{\"address\": 4096, \"total_size\": 512, "
+	    "\"blocks\": [{\"size\": 512, \"requested_size\": 1024, "
+	    "\"state\": \"active_allocated\"}]}], \"device_traces\": "
+	    "[[{\"action\": \"alloc\", \"addr\": 4096, \"size\": 1024}]]}";
+	const char *path = written("one.json", text, sizeof(text) - 1);
+	struct command_result result = ask(1, "check", path, NULL, NULL);
+
+	expect_begin(result.out, "1 fault in 1 segment, 1 block and 1 event\n");
+	command_free(&result);
+}

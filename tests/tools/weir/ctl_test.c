@@ -72,7 +72,8 @@ TEST(all_values_are_listed_with_what_they_mean)
 	    command_weir("ctl", program_pid, "--long", NULL);
 
 	EXPECT_STR_EQ(result.err, "");
-	EXPECT_STR_HAS(result.out, "\noption.prefer=balance\n    What to do");
+	EXPECT_STR_HAS(
+	    result.out, "\noption.prefer=balance\n    Whether a stream");
 	EXPECT_STR_HAS(
 	    result.out, "    May be set to: speed, balance or memory.\n");
 	EXPECT_STR_HAS(result.out, "\nstats.0.held=");

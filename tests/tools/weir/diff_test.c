@@ -107,3 +107,26 @@ TEST(two_snapshots_are_wanted)
 	EXPECT_STR_HAS(result.err, "too few SNAPSHOTs");
 	command_free(&result);
 }
+
+/* A device that came or went is a difference. */
+TEST(a_device_that_neither_side_has_is_refused)
+{
+	const char *one = written("a.json", before, sizeof(before) - 1);
+	struct command_result result =
+	    command_weir("diff", "-d", "7", one, train(), NULL);
+
+	EXPECT_EQ(result.status, 1);
+	EXPECT_STR_EQ(result.out, "");
+	EXPECT_STR_HAS(result.err, "a.json has device 0 only, not 7");
+	EXPECT_STR_HAS(
+	    result.err, "train4.pickle has devices 0 and 1 only, not 7");
+	command_free(&result);
+	result = command_weir("diff", "-d", "1", one, train(), NULL);
+	EXPECT_EQ(result.status, 0);
+	EXPECT_STR_EQ(result.err, "");
+	command_free(&result);
+	result = command_weir("diff", "-d", "1", train(), one, NULL);
+	EXPECT_EQ(result.status, 0);
+	EXPECT_STR_EQ(result.err, "");
+	command_free(&result);
+}

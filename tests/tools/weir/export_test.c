@@ -510,7 +510,7 @@ TEST(what_cannot_be_written_is_said)
 	command_free(&result);
 	result = command_weir("export", "-f", "csv", "-d", "7", train(), NULL);
 	EXPECT_EQ(result.status, 1);
-	EXPECT_STR_HAS(result.err, "there is no device 7");
+	EXPECT_STR_HAS(result.err, "has devices 0 and 1 only, not 7");
 	command_free(&result);
 	result = command_weir("export", "-d", "0", train(), NULL);
 	EXPECT_EQ(result.status, 2);

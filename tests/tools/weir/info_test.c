@@ -153,3 +153,28 @@ TEST(without_a_driver_json_holds_the_reason)
 	json_decref(json);
 	command_free(&result);
 }
+
+/* A program that is started in this environment would get no memory. */
+TEST(wrong_options_are_an_error)
+{
+	static const char why[] = "WEIR_CONF: option prefer: 'spede' is not "
+				  "speed, balance or memory; did you mean "
+				  "'speed'?";
+	struct command_result result;
+	json_t *json;
+
+	setenv("WEIR_CONF", "prefer:spede", 1);
+	result = command_weir("info", NULL);
+	EXPECT_EQ(result.status, 1);
+	EXPECT_STR_HAS(result.out, "device 0");
+	EXPECT_STR_HAS(result.err, why);
+	command_free(&result);
+	result = command_weir("info", "--json", NULL);
+	EXPECT_EQ(result.status, 1);
+	json = json_loads(result.out, 0, NULL);
+	EXPECT_STR_EQ(
+	    json_string_value(json_object_get(json, "options_error")), why);
+	EXPECT_GE(json_array_size(json_object_get(json, "devices")), 1);
+	json_decref(json);
+	command_free(&result);
+}

@@ -114,3 +114,22 @@ TEST(a_rank_that_cannot_be_read_is_named)
 	EXPECT_STR_HAS(result.err, "/nowhere/x.pickle: No such file");
 	command_free(&result);
 }
+
+/* A rank may lack a device that another has: it holds nothing there. */
+TEST(a_device_that_no_rank_has_is_refused)
+{
+	const char *one = rank("one.json", 1024);
+	struct command_result result =
+	    command_weir("merge", "-d", "7", one, train(), NULL);
+
+	EXPECT_EQ(result.status, 1);
+	EXPECT_STR_EQ(result.out, "");
+	EXPECT_STR_HAS(result.err, "one.json has device 0 only, not 7");
+	EXPECT_STR_HAS(
+	    result.err, "train4.pickle has devices 0 and 1 only, not 7");
+	command_free(&result);
+	result = command_weir("merge", "-d", "1", one, train(), NULL);
+	EXPECT_EQ(result.status, 0);
+	EXPECT_STR_EQ(result.err, "");
+	command_free(&result);
+}

@@ -162,6 +162,78 @@ TEST(calls_and_ranges_stand_on_their_thread)
 	free(bytes);
 }
 
+/* Nsight Systems records a graph as one piece of work unless it is told to
+ * record its nodes. */
+TEST(a_graph_stands_on_its_stream)
+{
+	size_t length;
+	char *bytes = database(&length);
+	json_t *events = events_of(bytes, length);
+	const json_t *graph = event_at(events, "cuda_graph", 0);
+
+	EXPECT_STR_EQ(text_of(graph, "name"), "graph 3");
+	EXPECT_EQ(number_of(graph, "pid"), NSYS_DEVICE_PROCESS);
+	EXPECT_EQ(number_of(graph, "tid"), 7);
+	EXPECT(is_number(graph, "ts", 1110));
+	EXPECT(is_number(graph, "dur", 0.5));
+	EXPECT_EQ(
+	    number_of(json_object_get(graph, "args"), "correlation"), 210);
+	/* The others have no times. */
+	EXPECT_NULL(event_at(events, "cuda_graph", 1));
+	json_decref(events);
+	free(bytes);
+}
+
+TEST(copies_are_named_by_their_kind)
+{
+	static const char *const names[] = { "Memcpy HtoD", "Memcpy HtoA",
+		"Memcpy HtoD (unified)", "Memcpy" };
+	size_t length;
+	char *bytes = database(&length);
+	json_t *events = events_of(bytes, length);
+
+	for (unsigned i = 0; i < 4; i++)
+		EXPECT_STR_EQ(
+		    text_of(event_at(events, "gpu_memcpy", i), "name"),
+		    names[i]);
+	json_decref(events);
+	free(bytes);
+}
+
+/* The name in the metadata event `key` of a process and thread, or "". */
+static const char *
+name_of(const json_t *events, const char *key, json_int_t process,
+    json_int_t thread)
+{
+	const json_t *event;
+	size_t i;
+
+	json_array_foreach(events, i, event)
+	{
+		if (strcmp(text_of(event, "name"), key) == 0 &&
+		    number_of(event, "pid") == process &&
+		    number_of(event, "tid") == thread)
+			return text_of(json_object_get(event, "args"), "name");
+	}
+	return "";
+}
+
+TEST(processes_threads_and_the_driver_s_calls_are_named)
+{
+	size_t length;
+	char *bytes = database(&length);
+	json_t *events = events_of(bytes, length);
+
+	EXPECT_STR_EQ(
+	    name_of(events, "process_name", 4711, 0), "/usr/bin/train");
+	EXPECT_STR_EQ(name_of(events, "thread_name", 4711, 4712), "loader");
+	EXPECT_STR_EQ(text_of(event_at(events, "cuda_driver", 0), "name"),
+	    "cudaMalloc_v3020");
+	EXPECT_NULL(event_at(events, "cuda_driver", 1));
+	json_decref(events);
+	free(bytes);
+}
+
 TEST(a_database_of_others_is_refused)
 {
 	size_t length;

@@ -125,7 +125,64 @@ TEST(a_device_that_is_not_there_is_an_error)
 		EXPECT_EQ(result.status, 1);
 		EXPECT_STR_EQ(result.out, "");
 		EXPECT_STR_HAS(result.err,
-		    "there is no device 7: the snapshot has 2 of them");
+		    "train4.pickle has devices 0 and 1 only, not 7");
 		command_free(&result);
 	}
+}
+
+TEST(a_snapshot_of_one_device_has_device_0_only)
+{
+	static const char text[] =
+	    "[{\"address\": 4096, \"total_size\": 512, \"blocks\": "
+	    "[{\"size\": 512, \"state\": \"active_allocated\"}]}]";
+	const char *path = written("one.json", text, sizeof(text) - 1);
+	struct command_result result =
+	    command_weir("top", "-d", "1", path, NULL);
+
+	EXPECT_EQ(result.status, 1);
+	EXPECT_STR_HAS(result.err, "one.json has device 0 only, not 1");
+	command_free(&result);
+	result = ask(0, "top", path, "-d", "0");
+	EXPECT_STR_HAS(result.out, "512 bytes are in use, in 1 block\n");
+	command_free(&result);
+}
+
+TEST(a_snapshot_without_memory_has_no_device)
+{
+	static const char text[] = "{\"segments\": [], \"device_traces\": []}";
+	const char *path = written("none.json", text, sizeof(text) - 1);
+	struct command_result result =
+	    command_weir("top", "-d", "0", path, NULL);
+
+	EXPECT_EQ(result.status, 1);
+	EXPECT_STR_HAS(result.err, "none.json is empty: it has no device 0");
+	command_free(&result);
+}
+
+/* A function that allocates for all others would be named in each row. */
+TEST(stacks_of_one_function_are_told_apart_by_their_callers)
+{
+#define FRAME(name, line)                                                      \
+	"{\"name\": \"" #name "\", \"filename\": \"a.c\", \"line\": " #line "}"
+#define BLOCK(size, frames)                                                    \
+	"{\"size\": " #size ", \"state\": \"active_allocated\", "              \
+	"\"frames\": [" frames "]}"
+	static const char text[] =
+	    "[{\"address\": 4096, \"total_size\": 5120, \"blocks\": [" BLOCK(
+		2048,
+		FRAME(take, 7) ", " FRAME(load, 9) ", " FRAME(
+		    main, 1)) ", " BLOCK(1536,
+		FRAME(take, 7) ", " FRAME(load, 9) ", " FRAME(
+		    main, 2)) ", " BLOCK(1024, FRAME(take, 7)) ", " BLOCK(512,
+		FRAME(other, 3)) "]}]";
+	const char *path = written("same.json", text, sizeof(text) - 1);
+	struct command_result result = ask(0, "top", path, NULL, NULL);
+
+	EXPECT_STR_HAS(result.out, "take (a.c:7), called by main (a.c:1)\n");
+	EXPECT_STR_HAS(result.out, "take (a.c:7), called by main (a.c:2)\n");
+	EXPECT_STR_HAS(result.out, "take (a.c:7)\n"); /* called by nobody */
+	EXPECT_STR_HAS(result.out, "other (a.c:3)\n");
+	command_free(&result);
+#undef BLOCK
+#undef FRAME
 }

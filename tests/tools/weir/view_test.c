@@ -13,7 +13,7 @@
 #include "tests/tools/weir/answer.h"
 #include "tests/tools/weir/packed.h"
 #include "tools/weir/page.h"
-#include "tools/weir/trace_snapshot.h"
+#include "tools/weir/snapshot_file.h"
 
 static void
 need_page(void)
@@ -277,7 +277,7 @@ TEST(rows_of_csv_become_events)
 		SNAPSHOT_FREE_REQUESTED, SNAPSHOT_SEGMENT_MAP, SNAPSHOT_ALLOC,
 		SNAPSHOT_FREE_COMPLETED, SNAPSHOT_SEGMENT_UNMAP };
 	char *path = test_file("t.csv", good_trace, strlen(good_trace));
-	struct snapshot *snapshot = trace_snapshot_load(path);
+	struct snapshot *snapshot = snapshot_or_trace_load(path);
 
 	EXPECT_NOT_NULL(snapshot);
 	EXPECT_EQ(snapshot->trace_count, 1);
@@ -288,6 +288,54 @@ TEST(rows_of_csv_become_events)
 	EXPECT_EQ(snapshot->events.time_us[11], 6);
 	snapshot_free(snapshot);
 	free(path);
+}
+
+/* stdin has no name that says what comes. */
+TEST(a_trace_is_read_from_stdin_too)
+{
+	static const char *const scripts[] = {
+		"\"$0\" view - -o \"$1\" <\"$2\"",
+		"cat \"$2\" | \"$0\" view - -o \"$1\"",
+		"gzip -c \"$2\" | \"$0\" view - -o \"$1\"",
+		"xz -c \"$2\" | \"$0\" view - -o \"$1\"",
+	};
+	char *weir = test_build("bin/weir");
+	char *trace = test_data("moe_start.csv");
+
+	need_page();
+	for (size_t i = 0; i < sizeof(scripts) / sizeof(scripts[0]); i++) {
+		char *page = free_path("page.html");
+		struct command_result result =
+		    command_run((const char *const[]){
+			"sh", "-c", scripts[i], weir, page, trace, NULL });
+
+		EXPECT_STR_EQ(result.err, "");
+		EXPECT_EQ(result.status, 0);
+		EXPECT(exists(page));
+		command_free(&result);
+		free(page);
+	}
+	free(trace);
+	free(weir);
+}
+
+TEST(a_wrong_trace_from_stdin_is_told_by_its_line)
+{
+	static const char bad[] = "# a comment\n"
+				  "action,addr,size,stream,time_us\n"
+				  "f,1000,512,0,1\n";
+	char *weir = test_build("bin/weir");
+	char *path = test_file("bad", bad, strlen(bad));
+	struct command_result result;
+
+	need_page();
+	result = command_run((const char *const[]){ "sh", "-c",
+	    "\"$0\" view - -o - <\"$1\" >/dev/null", weir, path, NULL });
+	EXPECT_EQ(result.status, 1);
+	EXPECT_STR_HAS(result.err, "stdin:3: 'f' of address 1000");
+	command_free(&result);
+	free(path);
+	free(weir);
 }
 
 TEST(a_wrong_trace_leaves_the_page_that_was_there)

@@ -170,6 +170,39 @@ TEST(text_names_streams_pools_and_rates)
 	EXPECT_EQ(program_finish(&program), 0);
 }
 
+/* The program does not ask for memory, so weir does not ask the device. */
+TEST(pending_memory_of_an_idle_program_is_said_to_be_as_of_its_last_request)
+{
+	static const char note[] = "pending memory may be complete by now";
+	struct program program;
+	struct command_result result;
+	char command[4096];
+	char line[1024];
+	char *weir = test_build("bin/weir");
+	FILE *watch;
+	unsigned lines = 0;
+
+	runtime_folder();
+	program = start("--watch");
+	program_step(&program, 'a', 0);
+	program_step(&program, 'f', 0);
+	result = command_weir("watch", pid_text, "--once", NULL);
+	EXPECT_STR_HAS(result.out, "pending 1.00 MiB");
+	EXPECT_NULL(strstr(result.out, note)); /* nothing to compare with */
+	command_free(&result);
+	snprintf(command, sizeof(command), "%s watch %s --interval 0.05 2>&1",
+	    weir, pid_text);
+	watch = popen(command, "r");
+	EXPECT_NOT_NULL(watch);
+	do
+		EXPECT_NOT_NULL(fgets(line, sizeof(line), watch));
+	while (strstr(line, note) == NULL && ++lines < 100);
+	EXPECT_STR_HAS(line, note);
+	EXPECT_EQ(program_finish(&program), 0);
+	pclose(watch);
+	free(weir);
+}
+
 /* One that goes on: a line of JSON each time, with rates from the second on. */
 TEST(looking_goes_on_until_the_program_ends)
 {

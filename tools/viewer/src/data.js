@@ -11,8 +11,10 @@
  */
 const VERSION = 3;
 
-/* Values of streams from here on are handles; the last is memory of none. */
-const HANDLES = 65536n, NO_STREAM = (1n << 64n) - 1n;
+/* Values of streams from here on are handles: a trace in CSV has 1,024 streams
+ * at most, and a handle is an address behind the first page. The last value is
+ * memory of no stream. */
+const HANDLES = 4096n, NO_STREAM = (1n << 64n) - 1n;
 
 const arrays = {
 	u8: Uint8Array,

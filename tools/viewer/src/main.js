@@ -177,7 +177,7 @@ class App {
 		    entry("held", "held", "Reserved: taken from the device"),
 		    entry("use", "in use", "Active: allocated, or freed and waiting"),
 		    entry("wait", "waiting",
-		    "Pending: freed, but other streams were not done with it"),
+		    "Pending: freed, and not yet seen to be complete"),
 		    h("span", { class: "space" }),
 		    this.keepButton = h("button", { class: "plain", "aria-pressed":
 			"false", title: "Only what was allocated in view and is still " +
@@ -217,8 +217,9 @@ class App {
 				"segments; an expandable segment grows and shrinks in parts."],
 			["In use", "Or active: what the program asked for and is not free " +
 				"again. What waits is part of it."],
-			["Waiting", "Or pending: freed, but another stream uses it and is " +
-				"not done, so it may not be used again yet."],
+			["Waiting", "Or pending: freed, but the allocator has not yet seen " +
+				"that the work on it is done. It looks when memory is " +
+				"requested."],
 			["Free", "Held and not in use. Much of it in small pieces is " +
 				"fragmentation: a large request may fail beside it."],
 			["Stack", "The calls that led to an allocation. The frame in bold is " +

@@ -53,8 +53,8 @@ export function figures(model, times) {
 		"Held from the device at the end of the trace, and not in use."],
 		["Waiting", bytes(model.pending.max), model.pending.max > 0 ?
 			"at its most" : "nothing ever waited",
-		"Freed memory that could not be used again yet, because another " +
-			"stream was still working with it."],
+		"Freed memory that could not be used again yet: the allocator had " +
+			"not seen that the work on it was done."],
 		["Out of memory", count(model.marks.oom.length),
 			["no request failed", "request failed"][model.marks.oom.length] ??
 				"requests failed",
@@ -92,8 +92,8 @@ export function sentences(model, sites, snap, times) {
 		    "blocks, or went to rounding.");
 	const wait = model.pending.max;
 	if (wait > 0)
-		out.push(`At most ${bytes(wait)} were freed but waiting for other ` +
-		    `streams,${when(model, times, argmax(model.pending.values))}.`);
+		out.push(`At most ${bytes(wait)} were freed and waited for work ` +
+		    `to end,${when(model, times, argmax(model.pending.values))}.`);
 	out.push(...failures(model));
 	if (!model.events)
 		out.push("The snapshot has no history: it shows the state at one moment.");

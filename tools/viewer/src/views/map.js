@@ -14,7 +14,7 @@ export class AddressMap {
 		this.id = "map";
 		this.label = "Address map";
 		this.hint = "Where each block lay. Pale: held but free. Hatched: freed, " +
-		    "waiting for a stream. Drag a box to zoom both ways.";
+		    "waiting for work to end. Drag a box to zoom both ways.";
 		this.box = true;
 		this.raster = new Raster();
 		this.plot = new Plot(app, this, "Addresses of blocks through time");

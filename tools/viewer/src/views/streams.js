@@ -14,8 +14,8 @@ export class Streams {
 		this.app = app;
 		this.id = "streams";
 		this.label = "Streams";
-		this.hint = "One lane per stream, all to one scale. Hatched: freed but " +
-		    "waiting for work of other streams.";
+		this.hint = "One lane per stream, all to one scale. Hatched: freed, " +
+		    "waiting for work to end.";
 		this.plot = new Plot(app, this, "Memory by stream");
 		this.plot.root.classList.add("tall");
 		this.root = this.plot.root;
