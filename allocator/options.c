@@ -4,7 +4,7 @@
  * A text is parsed into a copy of the values in force; only when all of it is
  * right is the copy published. Readers take no lock: they load a pointer to
  * values that never change. What is replaced is kept, since a reader may still
- * look at it; options change a handful of times in a process.
+ * look at it, and SETS_MAX bounds how many are.
  */
 #include "allocator/options.h"
 
@@ -214,6 +214,12 @@ parse(struct options *options, const struct origin *origin, const char *at)
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_OPTIONS);
 _Atomic(const struct options *) options_current;   /* written under lock */
 static struct options *published GUARDED_BY(lock); /* all, latest first */
+static unsigned set_count GUARDED_BY(lock);        /* of them */
+
+/* Different sets of values that a process may put in force: 1.4 KB each, less
+ * than 6 MiB in all. Telling when nobody reads a set any more would cost each
+ * request that no cache serves. */
+enum { SETS_MAX = 4096 };
 
 static struct options *
 options_copy(const struct options *from)
@@ -363,6 +369,7 @@ load(const struct options **out) HOLDS(lock)
 	}
 	options->hash = hash_options(options);
 	published = options;
+	set_count = 1;
 	atomic_store_explicit(&options_current, options, memory_order_release);
 	*out = options;
 	return WEIR_OK;
@@ -381,6 +388,21 @@ options_get_first(const struct options **out)
 	if (status == WEIR_OK)
 		*out = options;
 	return status;
+}
+
+void
+options_forget(void)
+{
+	lock_enter(&lock);
+	atomic_store(&options_current, NULL);
+	while (published != NULL) {
+		struct options *options = published;
+
+		published = options->previous;
+		options_delete(options);
+	}
+	set_count = 0;
+	lock_leave(&lock);
 }
 
 struct change {
@@ -403,6 +425,15 @@ apply_change(struct options *options, const struct change *change)
 }
 
 static enum weir_status
+too_many(const struct origin *origin)
+{
+	return status_set(WEIR_EHOSTMEM,
+	    "%s: %d different sets of values were in force, and no more are "
+	    "kept; those may be set again",
+	    origin->name, SETS_MAX);
+}
+
+static enum weir_status
 make_change(const struct change *change)
 {
 	const struct options *before;
@@ -420,9 +451,12 @@ make_change(const struct change *change)
 	options->hash = hash_options(options);
 	const struct options *known =
 	    status == WEIR_OK ? find_known(options) : NULL;
+	if (status == WEIR_OK && known == NULL && set_count == SETS_MAX)
+		status = too_many(&change->origin);
 	if (status == WEIR_OK && known == NULL) {
 		options->previous = published;
 		published = options;
+		set_count++;
 	}
 	if (status == WEIR_OK)
 		atomic_store_explicit(&options_current,

@@ -62,6 +62,10 @@ enum weir_status options_get_first(const struct options **out);
 /* Bytes of a zone of `guard`, at most. */
 enum { GUARD_MAX = 1 << 20 };
 
+/* For tests: forget all values, so that the next call reads the environment
+ * again. Nobody may read them meanwhile. */
+void options_forget(void);
+
 /* Those that options_get() gave last; NULL: none. */
 #pragma GCC visibility push(hidden)
 extern _Atomic(const struct options *) options_current;

@@ -8,6 +8,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <sys/mman.h>
 
 #include "base/lock.h"
@@ -20,7 +21,15 @@
 #include <stdlib.h>
 #endif
 
+enum { LARGE = 1 << 20 }; /* bytes; where giving pages back is worth a call */
+
 static atomic_size_t used_bytes;
+
+/* No allocation may bring used_bytes above `most`. */
+static struct {
+	atomic_size_t most;
+	atomic_bool hit;
+} limit = { .most = SIZE_MAX };
 
 /* Failures for tests: of the allocations since meta_fail(), those from
  * `first` on, `count` of them. first == 0 lets none fail. */
@@ -114,6 +123,17 @@ give(void *ptr, size_t size)
 	    atomic_load_explicit(&arena_flags, memory_order_relaxed));
 }
 
+/* Give the pages of freed memory back to the system. */
+static void
+purge(void)
+{
+	char name[64];
+
+	/* MALLCTL_ARENAS_ALL: no other arena of this jemalloc is used. */
+	snprintf(name, sizeof(name), "arena.%u.purge", MALLCTL_ARENAS_ALL);
+	je_mallctl(name, NULL, NULL, NULL, 0);
+}
+
 #else
 
 static void *
@@ -129,19 +149,61 @@ give(void *ptr, size_t size)
 	free(ptr);
 }
 
+/* malloc() gives large blocks back when they are freed. */
+static void
+purge(void)
+{
+}
+
 #endif
+
+void
+meta_limit_set(size_t most)
+{
+	if (atomic_load(&limit.most) == SIZE_MAX)
+		atomic_store(&limit.hit, false);
+	atomic_store(&limit.most, most);
+}
+
+bool
+meta_limit_hit(void)
+{
+	return atomic_load(&limit.hit);
+}
+
+bool
+meta_charge(size_t size)
+{
+	size_t most = atomic_load_explicit(&limit.most, memory_order_relaxed);
+
+	if (most != SIZE_MAX) {
+		if (size > most || meta_bytes() > most - size) {
+			atomic_store(&limit.hit, true);
+			return false;
+		}
+		if (size >= LARGE)
+			purge();
+	}
+	atomic_fetch_add_explicit(&used_bytes, size, memory_order_relaxed);
+	return true;
+}
+
+void
+meta_discharge(size_t size)
+{
+	atomic_fetch_sub_explicit(&used_bytes, size, memory_order_relaxed);
+}
 
 static void *
 alloc(size_t size, bool zero)
 {
 	void *ptr;
 
-	if (must_fail())
+	if (must_fail() || !meta_charge(size))
 		return NULL;
 	ptr = take(size == 0 ? 1 : size, zero);
-	if (ptr != NULL)
-		atomic_fetch_add_explicit(
-		    &used_bytes, size, memory_order_relaxed);
+	if (ptr == NULL)
+		meta_discharge(size);
 	return ptr;
 }
 
@@ -163,7 +225,7 @@ meta_free(void *ptr, size_t size)
 	if (ptr == NULL)
 		return;
 	give(ptr, size == 0 ? 1 : size);
-	atomic_fetch_sub_explicit(&used_bytes, size, memory_order_relaxed);
+	meta_discharge(size);
 }
 
 size_t

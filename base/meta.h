@@ -6,6 +6,7 @@
 #ifndef BASE_META_H
 #define BASE_META_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,6 +19,26 @@ void meta_free(void *ptr, size_t size);
 
 /* Bytes in use. */
 size_t meta_bytes(void);
+
+/*
+ * For a program that reads a file and must not take more than the file may ask
+ * for: an allocation that would bring meta_bytes() above `most` fails. Freed
+ * memory goes back to the system before a large allocation then, so that the
+ * process's memory has the same bound. SIZE_MAX ends it.
+ */
+void meta_limit_set(size_t most);
+
+/* True if an allocation has failed by the limit since one was last set where
+ * there was none. */
+bool meta_limit_hit(void);
+
+/*
+ * Count memory that comes from elsewhere as if it were meta_alloc()'s; false,
+ * and nothing counted, if that would pass the limit. meta_discharge() undoes
+ * it.
+ */
+bool meta_charge(size_t size);
+void meta_discharge(size_t size);
 
 /*
  * For tests: let the nth allocation from now fail (1 is the next), and

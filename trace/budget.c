@@ -37,30 +37,49 @@ budget_limit(const struct budget *budget)
 		allowance(DECODED_BASE, DECODED_RATIO, budget->decoded)));
 }
 
-enum weir_status
-budget_check(const struct budget *budget, uint64_t used)
+static enum weir_status
+tell_above(const struct budget *budget)
 {
-	uint64_t limit = budget_limit(budget);
 	char stored[32];
 	char decoded[32];
 	char most[32];
 
-	if (used <= limit)
-		return WEIR_OK;
 	return status_set(WEIR_EINVAL,
 	    "it needs more than %s of memory for the first %s of the file, "
 	    "which are %s decompressed; 'weir --read-memory=SIZE COMMAND' "
 	    "allows more",
-	    os_format_bytes(limit, most, sizeof(most)),
+	    os_format_bytes(budget_limit(budget), most, sizeof(most)),
 	    os_format_bytes(budget->stored, stored, sizeof(stored)),
 	    os_format_bytes(budget->decoded, decoded, sizeof(decoded)));
 }
 
 enum weir_status
-budget_check_metadata(const struct budget *budget)
+budget_check(const struct budget *budget, uint64_t used)
 {
-	uint64_t now = meta_bytes();
+	return used <= budget_limit(budget) ? WEIR_OK : tell_above(budget);
+}
 
-	return budget_check(
-	    budget, now > budget->before ? now - budget->before : 0);
+void
+budget_enforce(const struct budget *budget)
+{
+	uint64_t limit = budget_limit(budget);
+
+	/* SIZE_MAX would be no limit. */
+	meta_limit_set(limit > SIZE_MAX - 1 - budget->before ?
+		SIZE_MAX - 1 :
+		budget->before + limit);
+}
+
+void
+budget_release(void)
+{
+	meta_limit_set(SIZE_MAX);
+}
+
+enum weir_status
+budget_explain(const struct budget *budget, enum weir_status status)
+{
+	return status == WEIR_EHOSTMEM && meta_limit_hit() ?
+	    tell_above(budget) :
+	    status;
 }

@@ -25,7 +25,7 @@
 
 struct budget {
 	uint64_t most;    /* bytes of memory, as set by the user; 0: not set */
-	uint64_t before;  /* bytes of metadata before; 0 where all is counted */
+	uint64_t before;  /* bytes of metadata before */
 	uint64_t stored;  /* bytes of the file that were read */
 	uint64_t decoded; /* bytes that they came to */
 };
@@ -36,7 +36,19 @@ uint64_t budget_limit(const struct budget *budget);
 /* WEIR_EINVAL, told, if `used` bytes are above the limit. */
 enum weir_status budget_check(const struct budget *budget, uint64_t used);
 
-/* As budget_check(), for the metadata allocated since `before`. */
-enum weir_status budget_check_metadata(const struct budget *budget);
+/*
+ * Let no allocation of metadata take more than the limit above `before`
+ * (meta_limit_set()), until budget_release(). The reader calls it again when it
+ * has read more. A reader's structures are all metadata, so what it holds stays
+ * below the limit while an array grows, too. One reader of the process at a
+ * time.
+ */
+void budget_enforce(const struct budget *budget);
+void budget_release(void);
+
+/* The status of a reader: WEIR_EHOSTMEM becomes WEIR_EINVAL, told as by
+ * budget_check(), if the budget was the reason. */
+enum weir_status budget_explain(
+    const struct budget *budget, enum weir_status status);
 
 #endif

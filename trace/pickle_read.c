@@ -20,7 +20,6 @@
 
 enum {
 	MARKS_MAX = 256,
-	CHECK_EVERY = 4096,  /* operations between two looks at the budget */
 	LINE_MAX_BYTES = 64, /* of a number in protocol 0 */
 };
 
@@ -884,11 +883,9 @@ step(struct machine *machine)
 static enum weir_status
 run(struct machine *machine)
 {
-	for (uint64_t n = 1; !machine->stopped; n++) {
+	while (!machine->stopped) {
 		enum weir_status status = have(machine, 1);
 
-		if (status == WEIR_OK && n % CHECK_EVERY == 0)
-			status = source_check(machine->source);
 		if (status == WEIR_OK)
 			status = step(machine);
 		if (status != WEIR_OK)

@@ -75,13 +75,6 @@ make_room(struct source *source)
 }
 
 enum weir_status
-source_check(const struct source *source)
-{
-	return source->budget == NULL ? WEIR_OK :
-					budget_check_metadata(source->budget);
-}
-
-enum weir_status
 source_fill(struct source *source, size_t size)
 {
 	while (source_left(source) < size && source->read != NULL) {
@@ -101,11 +94,10 @@ source_fill(struct source *source, size_t size)
 			source->read = NULL;
 		source->end += got;
 		source->end_offset += (uint64_t)got;
-		if (source->budget != NULL)
+		if (source->budget != NULL) {
 			source->budget->decoded = source->end_offset;
-		status = source_check(source);
-		if (status != WEIR_OK)
-			return status;
+			budget_enforce(source->budget);
+		}
 	}
 	return WEIR_OK;
 }

@@ -27,7 +27,8 @@ struct source {
 	uint8_t *buffer;
 	size_t room;
 	/* The limits on what is made of the input; NULL: none. `decoded` is
-	 * counted here, all else by the caller. */
+	 * counted here, `stored` by the caller. source_fill() puts it in force,
+	 * and snapshot_read(), which also ends it. */
 	struct budget *budget;
 };
 
@@ -57,12 +58,9 @@ source_left(const struct source *source)
  * Have at least `size` bytes at hand from `at` on; what is before `at` may be
  * gone then. Fewer are there at the end of the input only.
  *
- * @return WEIR_OK, also at the end; WEIR_EHOSTMEM; WEIR_EINVAL if the budget
- *         is passed; or what `read` told
+ * @return WEIR_OK, also at the end; WEIR_EHOSTMEM, also by the budget; or what
+ *         `read` told
  */
 enum weir_status source_fill(struct source *source, size_t size);
-
-/* WEIR_EINVAL, told, if the budget is passed. */
-enum weir_status source_check(const struct source *source);
 
 #endif

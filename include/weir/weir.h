@@ -537,10 +537,14 @@ struct weir_option {
 
 /**
  * Set options from a text "key:value,key:value". All of it is checked before
- * any of it takes effect.
+ * any of it takes effect. Each set of values that was in force is kept, because
+ * another thread may still read it: 1.4 KB each, and 4,096 different ones at
+ * most. One that was in force before can always be set again.
  *
- * @return WEIR_OK; WEIR_EINVAL, and weir_last_error() names the key and what
- *         would have been accepted; then nothing has changed
+ * @return WEIR_OK; or, with nothing changed,
+ *         WEIR_EINVAL    weir_last_error() names the key and what would have
+ *                        been accepted
+ *         WEIR_EHOSTMEM  no host memory, or no new set of values is kept
  */
 WEIR_API enum weir_status weir_options_set(const char *conf);
 

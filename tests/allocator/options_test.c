@@ -495,16 +495,51 @@ TEST(options_that_go_to_and_fro_keep_no_more_memory)
 	EXPECT_EQ(meta_bytes(), before);
 }
 
-/* Each is compared with all that were in force before. */
-TEST(very_many_values_may_be_set_one_after_another)
+static enum weir_status
+set_limit(int mb)
 {
 	char text[64];
 
-	for (int i = 1; i <= 20000; i++) {
-		snprintf(text, sizeof(text), "memory_limit_mb:%d", i);
-		EXPECT_OK(weir_options_set(text));
+	snprintf(text, sizeof(text), "memory_limit_mb:%d", mb);
+	return weir_options_set(text);
+}
+
+/* Each new set of values is kept, and compared with all that were in force
+ * before. */
+TEST(options_with_ever_new_values_keep_a_bounded_number_of_bytes)
+{
+	enum { SETS = 100000, MOST_BYTES = 6 << 20 };
+	size_t before = meta_bytes();
+	int taken = 0;
+
+	for (int i = 1; i <= SETS; i++) {
+		enum weir_status status = set_limit(i);
+
+		if (status == WEIR_OK)
+			taken = i;
+		else
+			EXPECT_EQ(status, WEIR_EHOSTMEM);
 	}
-	EXPECT_STR_EQ(value_of("memory_limit_mb"), "20000");
+	EXPECT_LE(meta_bytes() - before, MOST_BYTES);
+	/* As <weir/weir.h> says. */
+	EXPECT_EQ(taken, 4095);
+	EXPECT_STR_HAS(weir_last_error(),
+	    "weir_options_set: 4096 different sets of values");
+	EXPECT_STR_EQ(value_of("memory_limit_mb"), "4095");
+}
+
+TEST(values_that_were_in_force_before_may_always_be_set_again)
+{
+	size_t before;
+
+	for (int i = 1; set_limit(i) == WEIR_OK; i++)
+		;
+	before = meta_bytes();
+	for (int i = 0; i < 100000; i++)
+		EXPECT_OK(set_limit(i % 2 == 0 ? 7 : 8));
+	EXPECT_STR_EQ(value_of("memory_limit_mb"), "8");
+	EXPECT_EQ(meta_bytes(), before);
+	EXPECT_STATUS(weir_options_set("memory_limit_mb:x"), WEIR_EINVAL);
 }
 
 /* They print alike, and yet the one is not taken for the other. */

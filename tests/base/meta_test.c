@@ -2,6 +2,7 @@
 #include "base/meta.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -84,6 +85,72 @@ TEST(an_impossible_size_is_refused_and_not_counted)
 	EXPECT_NULL(meta_zalloc(huge));
 	EXPECT_NULL(meta_map(huge));
 	EXPECT_EQ(meta_bytes(), before);
+}
+
+TEST(a_limit_is_looked_at_before_memory_is_taken)
+{
+	size_t before = meta_bytes();
+	void *a;
+
+	meta_limit_set(before + 10000);
+	a = meta_alloc(6000);
+	EXPECT_NOT_NULL(a);
+	EXPECT(!meta_limit_hit());
+	EXPECT_NULL(meta_alloc(4001));
+	EXPECT(meta_limit_hit());
+	EXPECT_NULL(meta_alloc(SIZE_MAX - 1));
+	EXPECT_EQ(meta_bytes(), before + 6000);
+	meta_free(a, 6000);
+	a = meta_alloc(10000);
+	EXPECT_NOT_NULL(a);
+	meta_limit_set(before);
+	EXPECT_NULL(meta_zalloc(1));
+	meta_free(a, 10000);
+	meta_limit_set(SIZE_MAX);
+	meta_limit_set(SIZE_MAX - 1);
+	EXPECT(!meta_limit_hit());
+	meta_limit_set(SIZE_MAX);
+}
+
+/* Pages in memory, by the kernel's count. */
+static size_t
+resident_bytes(void)
+{
+	FILE *file = fopen("/proc/self/statm", "r");
+	unsigned long pages = 0;
+
+	EXPECT_NOT_NULL(file);
+	EXPECT_EQ(fscanf(file, "%*u %lu", &pages), 1);
+	fclose(file);
+	return pages * os_page_size();
+}
+
+/* An array grows by half until 128 MiB: all that it was before would be twice
+ * that. */
+TEST(under_a_limit_freed_memory_does_not_stay_with_the_process)
+{
+	enum { MOST = 128 << 20 };
+	size_t before = resident_bytes();
+	size_t room = 1 << 20;
+	char *array = meta_alloc(room);
+
+	if (test_is_watched())
+		SKIP("the tool keeps what is freed");
+	memset(array, 1, room);
+	meta_limit_set(meta_bytes() + (size_t)2 * MOST);
+	while (room < MOST) {
+		size_t wider = room * 3 / 2;
+		char *moved = meta_alloc(wider);
+
+		EXPECT_NOT_NULL(moved);
+		memset(moved, 1, wider);
+		EXPECT_LT(resident_bytes() - before, room + wider + (8 << 20));
+		meta_free(array, room);
+		array = moved;
+		room = wider;
+	}
+	meta_free(array, room);
+	meta_limit_set(SIZE_MAX);
 }
 
 TEST(the_nth_allocation_fails_and_as_many_as_asked)

@@ -5,25 +5,7 @@
 #include <string.h>
 
 #include "allocator/options.h"
-#include "base/meta.h"
 #include "tests/fuzz/fuzz.h"
-
-/* The values of an input are of no further use. */
-static void
-forget(void)
-{
-	struct weir_option option;
-	size_t n = 0;
-	const struct options *options = atomic_load(&options_current);
-
-	if (options == NULL)
-		return;
-	while (weir_option_at(n, &option) == WEIR_OK)
-		n++;
-	atomic_store(&options_current, NULL);
-	meta_free(options->sources, n * sizeof(*options->sources));
-	meta_free((void *)options, sizeof(*options));
-}
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -46,6 +28,6 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (status != WEIR_OK)
 		fuzz_expect(strstr(weir_last_error(), name) != NULL,
 		    "the error does not name the variable");
-	forget();
+	options_forget();
 	return 0;
 }

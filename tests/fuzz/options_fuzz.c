@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "allocator/options.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { OPTIONS = 64 };
@@ -31,11 +32,18 @@ expect_same(const struct weir_option *a, const struct weir_option *b, size_t n)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+	static unsigned inputs;
 	static struct weir_option before[OPTIONS];
 	static struct weir_option after[OPTIONS];
 	static struct weir_option again[OPTIONS];
 	char *conf = fuzz_text(data, size);
-	size_t n = read_all(before);
+	size_t n;
+
+	/* A process may put 4,096 sets of values in force; an input puts one
+	 * for each option at most, and one. */
+	if (++inputs % (4096 / (OPTIONS + 2)) == 0)
+		options_forget();
+	n = read_all(before);
 	enum weir_status status = weir_options_set(conf);
 
 	free(conf);

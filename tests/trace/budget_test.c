@@ -40,10 +40,27 @@ TEST(metadata_is_counted_from_where_it_was)
 	struct budget budget = { .most = 5000, .before = meta_bytes() };
 	void *block = meta_alloc(4000);
 
-	EXPECT_EQ(budget_check_metadata(&budget), WEIR_OK);
+	budget_enforce(&budget);
+	EXPECT_NULL(meta_alloc(4000));
+	EXPECT_EQ(budget_explain(&budget, WEIR_EHOSTMEM), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "more than 4.88 KiB of memory");
+	EXPECT_EQ(budget_explain(&budget, WEIR_OK), WEIR_OK);
+	budget_release();
 	void *more = meta_alloc(4000);
-	EXPECT_EQ(budget_check_metadata(&budget), WEIR_EINVAL);
+	EXPECT_NOT_NULL(more);
 	meta_free(more, 4000);
-	EXPECT_EQ(budget_check_metadata(&budget), WEIR_OK);
 	meta_free(block, 4000);
+}
+
+/* With the least file, half of the machine is far above the limit. */
+TEST(a_machine_without_memory_is_not_taken_for_the_budget)
+{
+	struct budget budget = { .before = meta_bytes() };
+
+	budget_enforce(&budget);
+	meta_fail(1, 1);
+	EXPECT_NULL(meta_alloc(4000));
+	meta_fail(0, 0);
+	EXPECT_EQ(budget_explain(&budget, WEIR_EHOSTMEM), WEIR_EHOSTMEM);
+	budget_release();
 }

@@ -114,6 +114,24 @@ TEST(without_host_memory_nothing_is_lost)
 	EXPECT_EQ(meta_bytes(), before);
 }
 
+/* The buffer would grow to twice the budget before anybody looks. */
+TEST(the_buffer_does_not_grow_above_the_budget)
+{
+	enum { ALLOWED = 700 << 10 };
+	struct input input = { .left = 1 << 20, .step = 1 << 20 };
+	struct budget budget = { .most = ALLOWED, .before = meta_bytes() };
+	struct source source;
+	enum weir_status status;
+
+	EXPECT_EQ(source_open(&source, read_input, &input), WEIR_OK);
+	source.budget = &budget;
+	status = source_fill(&source, 1 << 20);
+	EXPECT_EQ(budget_explain(&budget, status), WEIR_EINVAL);
+	EXPECT_LE(source.room, (size_t)ALLOWED);
+	source_close(&source);
+	budget_release();
+}
+
 TEST(memory_is_read_where_it_is)
 {
 	static const char bytes[] = "hello";

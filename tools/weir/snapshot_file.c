@@ -216,8 +216,9 @@ snapshot_begins(unsigned char byte)
 	return byte == 0x80 || (byte != '\0' && strchr("(])}{[", byte) != NULL);
 }
 
-enum weir_status
-snapshot_read(struct source *source, struct snapshot **out)
+/* Read by the form that the first bytes have. */
+static enum weir_status
+read_form(struct source *source, struct snapshot **out)
 {
 	enum weir_status status = source_fill(source, SNIFFED);
 	const char *other;
@@ -237,6 +238,20 @@ snapshot_read(struct source *source, struct snapshot **out)
 		return pickle_read(source, out);
 	return status_set(
 	    WEIR_EINVAL, "not a memory snapshot: neither a pickle nor JSON");
+}
+
+enum weir_status
+snapshot_read(struct source *source, struct snapshot **out)
+{
+	enum weir_status status;
+
+	if (source->budget == NULL)
+		return read_form(source, out);
+	budget_enforce(source->budget);
+	status = read_form(source, out);
+	status = budget_explain(source->budget, status);
+	budget_release();
+	return status;
 }
 
 /* True if an input begins as a trace in CSV does: with its heading, or with a
@@ -361,6 +376,8 @@ read_input(struct input *input, struct snapshot **out)
 			status = read_content(input, &source, out);
 	}
 	source_close(&source);
+	status = budget_explain(&input->budget, status);
+	budget_release();
 	return status;
 }
 

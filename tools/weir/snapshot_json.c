@@ -13,9 +13,11 @@
 
 #include <inttypes.h>
 #include <jansson.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/meta.h"
 #include "base/status.h"
 #include "trace/intern.h"
 #include "trace/snapshot_build.h"
@@ -47,6 +49,7 @@ struct reader {
 	struct intern index; /* of `known`, by their texts */
 	struct known *known;
 	uint32_t known_count;
+	uint32_t known_room;
 	size_t known_bytes;
 	char *rest; /* a piece without its frames */
 	size_t rest_room;
@@ -58,6 +61,46 @@ no_memory(void)
 {
 	return status_set(
 	    WEIR_EHOSTMEM, "no host memory for reading a snapshot");
+}
+
+/* ---- The JSON library's memory -------------------------------------- */
+
+/*
+ * It makes many small allocations, for which malloc() is faster than metadata;
+ * they are counted as such. Their size stands before each, because the library
+ * frees them without it.
+ */
+union header {
+	size_t bytes; /* with the header */
+	max_align_t aligned;
+};
+
+static void *
+json_alloc(size_t size)
+{
+	size_t bytes = sizeof(union header) + size;
+	union header *header;
+
+	if (bytes < size || !meta_charge(bytes))
+		return NULL;
+	header = malloc(bytes);
+	if (header == NULL) {
+		meta_discharge(bytes);
+		return NULL;
+	}
+	header->bytes = bytes;
+	return header + 1;
+}
+
+static void
+json_drop(void *ptr)
+{
+	union header *header = ptr;
+
+	if (ptr == NULL)
+		return;
+	meta_discharge(header[-1].bytes);
+	free(header - 1);
 }
 
 /* ---- Pieces ---------------------------------------------------------- */
@@ -174,6 +217,9 @@ parse(struct span piece, uint64_t offset, json_t **out)
 		    flags | JSON_DECODE_INT_AS_REAL, &error);
 	if (*out != NULL)
 		return WEIR_OK;
+	if (meta_limit_hit() ||
+	    json_error_code(&error) == json_error_out_of_memory)
+		return no_memory();
 	return status_set(WEIR_EINVAL, "JSON at offset %" PRIu64 ": %s",
 	    offset + (error.position < 0 ? 0 : (uint64_t)error.position),
 	    error.text);
@@ -191,7 +237,7 @@ convert_list(struct reader *reader, const json_t *json, unsigned depth,
     struct value *out)
 {
 	size_t count = json_array_size(json);
-	struct value *items = calloc(count + 1, sizeof(*items));
+	struct value *items = json_alloc(count * sizeof(*items));
 	enum weir_status status = builder_list(reader->builder, out);
 
 	if (items == NULL)
@@ -201,7 +247,7 @@ convert_list(struct reader *reader, const json_t *json, unsigned depth,
 		    reader, json_array_get(json, i), depth + 1, &items[i]);
 	if (status == WEIR_OK)
 		status = builder_append(reader->builder, *out, items, count);
-	free(items);
+	json_drop(items);
 	return status;
 }
 
@@ -210,7 +256,7 @@ convert_dict(struct reader *reader, const json_t *json, unsigned depth,
     struct value *out)
 {
 	size_t count = 2 * json_object_size(json);
-	struct value *pairs = calloc(count + 1, sizeof(*pairs));
+	struct value *pairs = json_alloc(count * sizeof(*pairs));
 	enum weir_status status = builder_dict(reader->builder, out);
 	size_t i = 0;
 	json_t *object = (json_t *)json;
@@ -233,7 +279,7 @@ convert_dict(struct reader *reader, const json_t *json, unsigned depth,
 	}
 	if (status == WEIR_OK)
 		status = builder_set(reader->builder, *out, pairs, count);
-	free(pairs);
+	json_drop(pairs);
 	return status;
 }
 
@@ -360,23 +406,38 @@ same_known(const void *user, uint32_t entry)
 	    memcmp(known->text, key->text.text, known->length) == 0;
 }
 
+static bool
+widen_known(struct reader *reader)
+{
+	uint32_t room = reader->known_room * 3 / 2 + 64;
+	struct known *known = meta_alloc(room * sizeof(*known));
+
+	if (known == NULL)
+		return false;
+	if (reader->known_count > 0)
+		memcpy(
+		    known, reader->known, reader->known_count * sizeof(*known));
+	meta_free(reader->known, reader->known_room * sizeof(*known));
+	reader->known = known;
+	reader->known_room = room;
+	return true;
+}
+
 /* Keep a text, as the next of `known`. */
 static enum weir_status
 keep(struct reader *reader, struct span text, struct value stack)
 {
-	struct known *known = realloc(
-	    reader->known, ((size_t)reader->known_count + 1) * sizeof(*known));
+	struct known *known;
+	char *copy;
 
-	if (known == NULL)
+	if (reader->known_count == reader->known_room && !widen_known(reader))
 		return no_memory();
-	reader->known = known;
-	known += reader->known_count;
-	known->length = text.length;
-	known->stack = stack;
-	known->text = malloc(text.length);
-	if (known->text == NULL)
+	copy = meta_alloc(text.length);
+	if (copy == NULL)
 		return no_memory();
-	memcpy(known->text, text.text, text.length);
+	memcpy(copy, text.text, text.length);
+	known = &reader->known[reader->known_count];
+	*known = (struct known){ copy, text.length, stack };
 	reader->known_count++;
 	reader->known_bytes += text.length;
 	return WEIR_OK;
@@ -424,10 +485,11 @@ read_known(struct reader *reader, struct span piece, struct span frames,
 		return status;
 	if (reader->rest_room < head + 1 + tail) {
 		size_t room = 2 * (head + 1 + tail);
-		char *rest = realloc(reader->rest, room);
+		char *rest = meta_alloc(room);
 
 		if (rest == NULL)
 			return no_memory();
+		meta_free(reader->rest, reader->rest_room);
 		reader->rest = rest;
 		reader->rest_room = room;
 	}
@@ -595,6 +657,8 @@ enum weir_status
 snapshot_json_read(struct source *source, struct snapshot **out)
 {
 	struct reader reader = { .source = source };
+	json_malloc_t alloc_before;
+	json_free_t free_before;
 	struct value top;
 	enum weir_status status;
 
@@ -602,14 +666,19 @@ snapshot_json_read(struct source *source, struct snapshot **out)
 	reader.builder = builder_new(false);
 	if (reader.builder == NULL)
 		return WEIR_EHOSTMEM;
+	/* Each piece is dropped before the next, so nothing of it outlives
+	 * this. */
+	json_get_alloc_funcs(&alloc_before, &free_before);
+	json_set_alloc_funcs(json_alloc, json_drop);
 	status = read_top(&reader, &top);
+	json_set_alloc_funcs(alloc_before, free_before);
 	if (status == WEIR_OK)
 		status = builder_finish(reader.builder, top, out);
 	builder_free(reader.builder);
 	intern_drop(&reader.index);
 	for (uint32_t i = 0; i < reader.known_count; i++)
-		free(reader.known[i].text);
-	free(reader.known);
-	free(reader.rest);
+		meta_free(reader.known[i].text, reader.known[i].length);
+	meta_free(reader.known, reader.known_room * sizeof(*reader.known));
+	meta_free(reader.rest, reader.rest_room);
 	return status;
 }

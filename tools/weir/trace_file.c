@@ -125,11 +125,17 @@ take_number(const char **at, const char *end, unsigned base, uint64_t *out)
 	return true;
 }
 
+enum { COMMENT_MAX = 1 << 16 }; /* bytes; the longest that is read as JSON */
+
 /* The comment of the first line: JSON about the recording. Anything else is a
- * comment like any other. */
+ * comment like any other; so is one that is far longer than weir writes it,
+ * because JSON takes fifty times its length. */
 static bool
 take_comment(struct reader *reader, const char *text, size_t length)
 {
+	if (length > COMMENT_MAX)
+		return true;
+
 	json_t *about = json_loadb(text, length, 0, NULL);
 	const char *name = json_string_value(json_object_get(about, "name"));
 	json_int_t held =

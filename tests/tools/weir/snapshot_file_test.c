@@ -146,12 +146,13 @@ TEST(nothing_but_the_answer_is_printed_to_a_pipe)
 
 /* ---- Files that ask for much --------------------------------------------- */
 
-/* A file of `head`, then `times` of `unit`, under xz. */
+/* A file of `head`, `times` of `unit` and `tail`, under xz. */
 static const char *
-compressed(const char *name, const char *head, const char *unit, size_t times)
+compressed_to(const char *name, const char *head, const char *unit,
+    size_t times, const char *tail)
 {
 	static unsigned char packed[1 << 20];
-	size_t length = strlen(head) + times * strlen(unit);
+	size_t length = strlen(head) + times * strlen(unit) + strlen(tail);
 	char *bytes = malloc(length + 1);
 	size_t packed_length = 0;
 	char *at = bytes;
@@ -160,6 +161,7 @@ compressed(const char *name, const char *head, const char *unit, size_t times)
 	at = stpcpy(at, head);
 	for (size_t i = 0; i < times; i++)
 		at = stpcpy(at, unit);
+	stpcpy(at, tail);
 	EXPECT_EQ(lzma_easy_buffer_encode(0, LZMA_CHECK_CRC32, NULL,
 		      (unsigned char *)bytes, length, packed, &packed_length,
 		      sizeof(packed)),
@@ -168,14 +170,35 @@ compressed(const char *name, const char *head, const char *unit, size_t times)
 	return written(name, packed, packed_length);
 }
 
-/* Each of them took gigabytes. */
-TEST(a_small_file_may_not_take_gigabytes_to_read)
+/* A file of `head`, then `times` of `unit`, under xz. */
+static const char *
+compressed(const char *name, const char *head, const char *unit, size_t times)
+{
+	return compressed_to(name, head, unit, times, "");
+}
+
+/* The limit is above 256 MiB by 256 bytes for each byte of a file of 60 KB at
+ * most; beside it is what the command takes for any file. */
+enum { MOST_HELD_KIB = (256 + 16 + 24) << 10 };
+
+/* The most that a child of this process had in memory. */
+static void
+expect_children_within_the_limit(void)
 {
 	struct rusage used;
 
+	EXPECT_EQ(getrusage(RUSAGE_CHILDREN, &used), 0);
+	/* A watching tool's memory is not the reader's. */
+	if (!test_is_watched())
+		EXPECT_LT(used.ru_maxrss, MOST_HELD_KIB);
+}
+
+/* Each of them took gigabytes. */
+TEST(a_small_file_may_not_take_gigabytes_to_read)
+{
 	expect_refused("stats",
 	    compressed("tuples.xz", "\x80\x02)", "\x85", 20000000),
-	    "tuples.xz: it needs more than 25");
+	    "tuples.xz: it needs more than 2");
 	expect_refused("stats",
 	    compressed("stack.xz", "\x80\x02(", "N", 20000000),
 	    "'weir --read-memory=SIZE COMMAND' allows more");
@@ -186,13 +209,45 @@ TEST(a_small_file_may_not_take_gigabytes_to_read)
 	    compressed("k.csv.xz", "action,addr,size,stream,time_us\n",
 		"k,1,1,0,0\n", 10000000),
 	    "it needs more than 2");
-	EXPECT_EQ(getrusage(RUSAGE_CHILDREN, &used), 0);
-	/* A watching tool's memory is not the reader's. */
-	if (!test_is_watched())
-		EXPECT_LT(used.ru_maxrss, 640 << 10); /* KiB */
+	expect_children_within_the_limit();
 }
 
-/* Here it is no snapshot for another reason. */
+/* A segment is given to the JSON library as a whole. */
+TEST(a_segment_in_json_has_the_limit_of_the_whole_file)
+{
+	expect_refused("stats",
+	    compressed_to("piece.xz", "{\"segments\":[{\"blocks\":[", "{},",
+		5000000, "{}]}],\"device_traces\":[]}"),
+	    "piece.xz: it needs more than 25");
+	expect_children_within_the_limit();
+}
+
+TEST(one_long_text_has_the_limit_of_the_whole_file)
+{
+	/* BINUNICODE and its length: 400,000,000. */
+	static const char head[] = "\x80\x02(X\x01\x84\xd7\x17";
+
+	expect_refused("stats",
+	    compressed("text.xz", head, "aaaaaaaaaaaaaaaa", 25000000),
+	    "text.xz: it needs more than 2");
+	expect_children_within_the_limit();
+}
+
+/* The first comment of a trace is JSON; one that is longer than any of weir's
+ * is a comment like any other. */
+TEST(the_comment_of_a_trace_may_not_take_gigabytes)
+{
+	const char *path =
+	    compressed_to("comment.csv.xz", "#{\"name\":[", "[],", 10000000,
+		"0]}\naction,addr,size,stream,time_us\nk,1,1,0,0\n");
+	struct command_result result =
+	    command_weir("replay", "--sim", path, NULL);
+
+	EXPECT_EQ(result.status, 0);
+	command_free(&result);
+	expect_children_within_the_limit();
+}
+
 /* A kilobyte that says a million entries. */
 TEST(what_gzip_has_compressed_has_the_same_budget)
 {
