@@ -164,7 +164,7 @@ private:
 		return sum;
 	}
 
-	/* Since 2.9 what is in use is "active", and "allocated" is all. */
+	/* Since 2.10 what is in use is "active", and "allocated" is all. */
 	template <typename To>
 	static auto
 	convert_host(To &to, const Stats &from, int)
