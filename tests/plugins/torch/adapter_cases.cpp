@@ -5,6 +5,7 @@
 #include "tests/plugins/torch/adapter_cases.h"
 
 #include <cstring>
+#include <malloc.h>
 
 #include <cuda_runtime.h>
 
@@ -853,6 +854,46 @@ settings_reach_weir()
 }
 
 /* ---- Devices ----------------------------------------------------------- */
+
+const char *
+shared_memory_is_opened_once_and_again()
+{
+	return run([](CUDAAllocator &a) {
+		void *block = a.raw_alloc(3 * MIB);
+		caching::ShareableHandle handle = a.shareIpcHandle(block);
+
+		std::shared_ptr<void> first = a.getIpcDevPtr(handle.handle);
+		std::shared_ptr<void> second = a.getIpcDevPtr(handle.handle);
+		NEED(first != nullptr && first == second);
+		first.reset();
+		second.reset();
+		first = a.getIpcDevPtr(handle.handle);
+		NEED(first != nullptr && first.use_count() == 1);
+		first.reset();
+		a.raw_delete(block);
+		NEED(live_bytes(a) == 0);
+	});
+}
+
+const char *
+wrong_handles_leave_nothing()
+{
+	return run([](CUDAAllocator &a) {
+		constexpr size_t HANDLE = 60000;
+		constexpr int COUNT = 100;
+		auto open = [&](int i) {
+			std::string handle(HANDLE, 'x');
+			handle.append(std::to_string(i));
+			thrown<c10::Error>([&] { a.getIpcDevPtr(handle); });
+		};
+
+		open(0);
+		size_t before = mallinfo2().uordblks;
+		for (int i = 1; i <= COUNT; i++)
+			open(i);
+		NEED(mallinfo2().uordblks < before + COUNT * HANDLE / 4);
+	});
+}
 
 const char *
 copies_go_between_devices()

@@ -31,6 +31,8 @@
 	X(the_cache_can_be_turned_off)                                         \
 	X(settings_reach_weir)                                                 \
 	X(copies_go_between_devices)                                           \
+	X(shared_memory_is_opened_once_and_again)                              \
+	X(wrong_handles_leave_nothing)                                         \
 	X(host_memory_is_weirs)                                                \
 	X(host_memory_of_a_graph_stays)
 
