@@ -816,14 +816,17 @@ the_cache_can_be_turned_off()
 	return run([](CUDAAllocator &a) {
 		NEED(a.isEnabled());
 		c10::DataPtr cached = a.allocate(1000);
+		void *before = a.raw_alloc(3000);
 		a.enable(false);
 		NEED(!a.isEnabled());
 		{
 			c10::DataPtr p = a.allocate(1000);
 			NEED(p.get_deleter() == a.raw_deleter());
 			NEED(p.get_deleter() != cached.get_deleter());
-			NEED(live_bytes(a) == 1024);
+			NEED(live_bytes(a) == 1024 + 3072);
 			a.raw_delete(a.raw_alloc(1000));
+			a.raw_delete(before);
+			NEED(live_bytes(a) == 1024);
 		}
 		a.enable(true);
 		cached = c10::DataPtr();

@@ -9,7 +9,7 @@
 #include "tests/support/device.h"
 
 static void
-check_form(const char *version)
+run_form(const char *version, const char *argument)
 {
 	char part[64];
 
@@ -18,11 +18,17 @@ check_form(const char *version)
 	    part, sizeof(part), "tests/plugins/torch/forms/form-%s", version);
 	char *path = test_build(part);
 	struct command_result result =
-	    command_run((const char *const[]){ path, NULL });
+	    command_run((const char *const[]){ path, argument, NULL });
 	if (result.status != 0)
 		FAIL("%s: status %d: %s", version, result.status, result.err);
 	command_free(&result);
 	free(path);
+}
+
+static void
+check_form(const char *version)
+{
+	run_form(version, NULL);
 }
 
 TEST(the_adapter_fills_the_forms_of_pytorch_2_6_and_2_7)
@@ -58,4 +64,10 @@ TEST(the_adapter_fills_the_forms_of_pytorch_2_13)
 TEST(the_adapter_fills_the_forms_of_pytorch_2_14)
 {
 	check_form("214");
+}
+
+TEST(nothing_is_cached_where_pytorch_is_told_so)
+{
+	setenv("PYTORCH_NO_CUDA_MEMORY_CACHING", "1", 1);
+	run_form("211", "uncached");
 }

@@ -2,7 +2,8 @@
  * The adapter in one form of PyTorch's interface, for forms_test.c: a program
  * that is compiled once for each DOUBLE_VERSION, with the adapter and the
  * double in that form. It checks that nothing is lost which the form can hold.
- * It exits with 0, or prints what is wrong.
+ * It exits with 0, or prints what is wrong. With the argument "uncached" it
+ * checks that nothing is cached.
  */
 #include <cstdio>
 #include <cstring>
@@ -218,10 +219,25 @@ check_host()
 #endif
 }
 
+/* As after PYTORCH_NO_CUDA_MEMORY_CACHING=1. */
+void
+check_uncached(CUDAAllocator &a)
+{
+	for (int i = 0; i < 2; i++) {
+		c10::DataPtr block = a.allocate(SIZE);
+		void *raw = a.raw_alloc(SIZE);
+		NEED(a.isEnabled());
+		NEED(block.get_deleter() == a.raw_deleter());
+		NEED(a.getDeviceStats(0).allocation[0].allocated == 0);
+		a.raw_delete(raw);
+		a.enable(true);
+	}
+}
+
 } // namespace
 
 int
-main()
+main(int argc, char **argv)
 {
 	char text[256];
 
@@ -230,6 +246,10 @@ main()
 		CUDAAllocator &a = *caching::allocator.load();
 		a.init(1);
 		NEED(a.initialized());
+		if (argc > 1 && std::strcmp(argv[1], "uncached") == 0) {
+			check_uncached(a);
+			return 0;
+		}
 		record(a);
 		check_pool(a);
 		check_streams(a);
