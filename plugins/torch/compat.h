@@ -38,6 +38,12 @@ namespace c10::CachingAllocator
 class AcceleratorAllocatorConfig;
 } // namespace c10::CachingAllocator
 
+namespace c10::cuda
+{
+/* 2.6 and 2.7. */
+struct MemPoolContext;
+} // namespace c10::cuda
+
 namespace c10::cuda::CUDACachingAllocator
 {
 class CUDAAllocatorConfig;
@@ -85,6 +91,23 @@ struct rejection_observer<B,
     std::void_t<decltype(only_parameter(&B::attachOomRejectionObserver))>> {
 	using type = decltype(only_parameter(&B::attachOomRejectionObserver));
 };
+
+/* The allocator of the user's pool that is active in this thread, if it is the
+ * pool of this id. Later versions name it when the pool is made. */
+template <typename Contexts>
+Base *
+active_allocator(PoolId id)
+{
+	if constexpr (is_defined<Contexts>::value) {
+		auto *pool = Contexts::getActiveMemPool();
+
+		return pool != nullptr && pool->id() == id ? pool->allocator() :
+							     nullptr;
+	} else {
+		(void)id;
+		return nullptr;
+	}
+}
 
 /* Set a member if there is one of this name. */
 #define WEIR_SET_MEMBER(name)                                                  \

@@ -68,6 +68,18 @@ WEIR_API enum weir_status weir_torch_pool_hold(int device,
 WEIR_API enum weir_status weir_torch_pool_release(
     int device, struct weir_torch_id id);
 
+/**
+ * Give an allocator of its own to a pool that has no live block: for versions
+ * of PyTorch that name it only when requests are routed to the pool. The use
+ * count stays.
+ *
+ * @param source  is owned by the pool on success only
+ * @return WEIR_EINVAL if nobody uses the pool, if it is being routed to, has an
+ *         allocator or has live blocks; or as weir_torch_pool_hold()
+ */
+WEIR_API enum weir_status weir_torch_pool_source(int device,
+    struct weir_torch_id id, const struct weir_torch_source *source);
+
 /** The use count; 0 of a pool that is not there. */
 WEIR_API int weir_torch_pool_uses(int device, struct weir_torch_id id);
 

@@ -445,6 +445,36 @@ public:
 extern std::atomic<CUDAAllocator *> allocator;
 } // namespace cuda::CUDACachingAllocator
 
+#if DOUBLE_VERSION < 208
+namespace cuda
+{
+/* A user's pool, whose allocator is known to who asks for the active pool. */
+struct MemPool {
+	MempoolId_t
+	id()
+	{
+		return id_;
+	}
+	CUDACachingAllocator::CUDAAllocator *
+	allocator()
+	{
+		return allocator_;
+	}
+	MempoolId_t id_;
+	CUDACachingAllocator::CUDAAllocator *allocator_;
+};
+
+struct MemPoolContext {
+	static MemPool *active;
+	static MemPool *
+	getActiveMemPool()
+	{
+		return active;
+	}
+};
+} // namespace cuda
+#endif
+
 } // namespace c10
 
 /* ---- Page-locked memory ------------------------------------------------ */

@@ -12,6 +12,7 @@
 
 #include "plugins/torch/weir_torch.h"
 #include "tests/plugins/torch/double/double.h"
+#include "tests/plugins/torch/own_allocator.h"
 
 extern "C" int weir_torch_install(bool host, char *text, size_t size);
 
@@ -182,6 +183,66 @@ check_pool(CUDAAllocator &a)
 	NEED(a.getDeviceStats(0).reserved_bytes[0].current == 0);
 }
 
+/* ---- A pool's own allocator -------------------------------------------- */
+
+int taken;
+int given;
+
+void *
+take_own(size_t size)
+{
+	void *ptr = nullptr;
+
+	taken++;
+	return cudaMalloc(&ptr, size) == cudaSuccess ? ptr : nullptr;
+}
+
+void
+give_own(void *ptr)
+{
+	given++;
+	cudaFree(ptr);
+}
+
+/* In 2.6 and 2.7 the pool that is active has it, in 2.8 and later the call that
+ * makes the pool. */
+void
+check_own_allocator(CUDAAllocator &a)
+{
+	auto own = std::make_shared<OwnAllocator>(take_own, give_own);
+	Pool id = { 0, 10 };
+
+#if DOUBLE_VERSION >= 210
+	a.createOrIncrefPool(0, id, own);
+#elif DOUBLE_VERSION >= 208
+	a.createOrIncrefPool(0, id, own.get());
+#else
+	c10::cuda::MemPool active = { id, own.get() };
+	a.ensureExistsAndIncrefPool(0, id);
+	c10::cuda::MemPoolContext::active = &active;
+#endif
+	NEED(a.getPoolUseCount(0, id) == 1);
+	a.beginAllocateToPool(0, id, [](cudaStream_t) { return true; });
+	NEED(a.getPoolUseCount(0, id) == 2);
+	void *ptr = a.raw_alloc(SIZE);
+	NEED(taken == 1);
+	a.endAllocateToPool(0, id);
+	a.raw_delete(ptr);
+	a.releasePool(0, id);
+	a.releasePool(0, id);
+	a.emptyCache();
+	NEED(given == 1);
+#if DOUBLE_VERSION < 208
+	/* Other pools have nothing to do with it. */
+	a.beginAllocateToPool(0, pool, [](cudaStream_t) { return true; });
+	a.raw_delete(a.raw_alloc(SIZE));
+	NEED(taken == 1);
+	a.endAllocateToPool(0, pool);
+	a.releasePool(0, pool);
+	a.emptyCache();
+#endif
+}
+
 void
 check_streams(CUDAAllocator &a)
 {
@@ -252,6 +313,7 @@ main(int argc, char **argv)
 		}
 		record(a);
 		check_pool(a);
+		check_own_allocator(a);
 		check_streams(a);
 		check_host();
 		return 0;
