@@ -931,4 +931,5 @@ lint-symbols: libs
 	$(Q)scripts/lint-symbols $(B)/lib $(public_headers)
 
 -include $(patsubst %.c,$(B)/obj/%.d,$(all_src) $(wildcard tests/fuzz/*.c)) \
-	$(adapter_obj:.o=.d) $(torch_form_obj:.o=.d)
+	$(adapter_obj:.o=.d) $(torch_form_obj:.o=.d) \
+	$(B)/obj/tools/bench/torch_pairs.d
