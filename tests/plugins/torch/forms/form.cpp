@@ -277,6 +277,7 @@ check_host()
 	NEED(stats.reserved_bytes.current >= stats.allocated_bytes.current);
 #endif
 	NEED(stats.num_host_alloc > 0);
+	NEED(stats.host_alloc_time.count == stats.num_host_alloc);
 #endif
 }
 
