@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <malloc.h>
+#include <thread>
 
 #include <cuda_runtime.h>
 
@@ -399,6 +400,47 @@ a_recorded_stream_delays_the_block()
 		a.recordStream(
 		    c10::DataPtr(), c10::cuda::getStreamFromExternal(late, 0));
 		cudaFree(source);
+	});
+}
+
+/* A thread remembers the handle of one stream: many are asked for in turn, by
+ * two threads. */
+const char *
+many_streams_have_their_own_handles()
+{
+	return run([](CUDAAllocator &a) {
+		constexpr int STREAMS = 400;
+		std::vector<std::unique_ptr<OnStream>> streams;
+
+		auto check = [&] {
+			for (auto &on : streams) {
+				c10::cuda::setCurrentCUDAStream(
+				    c10::cuda::getStreamFromExternal(
+					on->stream, 0));
+				struct weir_block_info info {
+				};
+				info.struct_size = sizeof(info);
+				void *ptr = a.raw_alloc(1000);
+				NEED(weir_block_info(ptr, &info) == WEIR_OK);
+				NEED(info.stream ==
+				    reinterpret_cast<weir_stream>(on->stream));
+				a.raw_delete(ptr);
+			}
+		};
+		for (int i = 0; i < STREAMS; i++)
+			streams.push_back(std::make_unique<OnStream>());
+		check();
+		std::string fault;
+		std::thread([&] {
+			try {
+				check();
+			} catch (const std::exception &error) {
+				fault = error.what();
+			}
+		}).join();
+		NEED(fault.empty());
+		while (!streams.empty())
+			streams.pop_back();
 	});
 }
 
