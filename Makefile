@@ -208,6 +208,15 @@ torch_cpp := $(wildcard plugins/torch/*.cpp)
 torch_hpp := $(wildcard plugins/torch/*.hpp)
 torch_sources := $(torch_cpp) $(torch_hpp) \
 	$(addprefix plugins/torch/,compat.h weir_torch.h)
+# The forms of PyTorch's interface, which tests/plugins/torch/double lists: the
+# adapter is compiled and run in each.
+torch_forms := 206 208 209 210 211 213 214
+torch_form_dir := tests/plugins/torch/forms
+torch_form_cpp := $(torch_cpp) $(wildcard $(torch_form_dir)/*.cpp \
+	tests/plugins/torch/double/*.cpp)
+torch_form_obj = $(foreach v,$(torch_forms),\
+	$(torch_form_cpp:%.cpp=$(B)/obj/form-$(v)/%.o))
+torch_form_programs = $(torch_forms:%=$(B)/$(torch_form_dir)/form-%)
 py_src := $(if $(PYTHON),$(wildcard python/native/*.c))
 py_modules := $(wildcard python/weir/*.py python/weir/*.pyi \
 	python/weir/py.typed)
@@ -463,17 +472,22 @@ $(B)/obj/tests/driver/%.o: cppflags += $(addprefix -isystem ,\
 cxxflags = -std=c++17 -Wall -Wextra -Werror -fPIC -pthread $(opt) $(san_flags) \
 	-D_GNU_SOURCE -I. -Iinclude -Itests/plugins/torch/double \
 	-Idriver/sim/cudart/include $(CPPFLAGS) $(CXXFLAGS)
-$(torch_cpp:%.cpp=$(B)/obj/%.o) $(torch_cpp:%.cpp=$(B)/obj/double-206/%.o): \
-	$(torch_sources)
+$(torch_cpp:%.cpp=$(B)/obj/%.o) $(torch_form_obj): $(torch_sources)
 $(B)/obj/%.o: %.cpp $(B)/flags | $(call deps,build)
 	@mkdir -p $(@D)
 	$(call say,CXX,$<)
 	$(Q)$(CXX) $(cxxflags) -MMD -MP -c -o $@ $<
-$(B)/obj/double-206/%.o: %.cpp $(B)/flags | $(call deps,build)
-	@mkdir -p $(@D)
-	$(call say,CXX,"$< (PyTorch 2.6)")
-	$(Q)$(CXX) $(cxxflags) -DDOUBLE_VERSION=206 \
-	    -Wno-unused-function -MMD -MP -c -o $@ $<
+# Some forms call less of the adapter's functions.
+define torch_form_rules
+$(B)/obj/form-$(1)/%.o: %.cpp $(B)/flags | $(call deps,build)
+	@mkdir -p $$(@D)
+	$$(call say,CXX,"$$< (form $(1))")
+	$$(Q)$$(CXX) $$(cxxflags) -DDOUBLE_VERSION=$(1) \
+	    -Wno-unused-function -MMD -MP -c -o $$@ $$<
+$(B)/$(torch_form_dir)/form-$(1): \
+	$(torch_form_cpp:%.cpp=$(B)/obj/form-$(1)/%.o)
+endef
+$(foreach v,$(torch_forms),$(eval $(call torch_form_rules,$(v))))
 
 # Holds the flags; it changes, and so rebuilds all, when they do.
 $(B)/flags: FORCE
@@ -645,15 +659,22 @@ $(call obj,$(tool_src)): | $(call deps,command)
 adapter_test := $(B)/tests/plugins/torch/adapter_test
 adapter_obj := $(patsubst %.cpp,$(B)/obj/%.o,$(torch_cpp) \
 	$(wildcard tests/plugins/torch/*.cpp tests/plugins/torch/double/*.cpp))
-# The oldest interface is only compiled.
-$(adapter_test): $(adapter_obj) $(filter %libcudart.so.13,$(sim)) \
-	| $(torch_cpp:%.cpp=$(B)/obj/double-206/%.o)
+$(adapter_test): $(adapter_obj) $(filter %libcudart.so.13,$(sim))
 $(adapter_test): test_libs += -lstdc++ '-Wl,-rpath,$$ORIGIN/../../../lib/sim'
 $(tests): $(B)/%: $(B)/obj/%.o $(call obj,$(support_src)) $(libweir_a)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ldflags) -o $@ $(filter %.o,$^) $(filter %.a %.so.13,$^) \
 	    $(test_libs)
+
+# One program for each form, on the shared libraries as PyTorch has them.
+$(torch_form_programs): $(libweir_torch) $(libweir_so) \
+	$(filter %libcudart.so.13,$(sim))
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CXX) $(ldflags) -o $@ $(filter %.o,$^) $(filter %.so %.so.13,$^) \
+	    -Wl,-rpath,'$$ORIGIN/../../../../lib:$$ORIGIN/../../../../lib/sim'
+$(B)/tests/plugins/torch/forms_test: | $(torch_form_programs)
 
 # Programs that tests start under weir: CUDA programs like any other, which
 # share common/*.c. What is named runtime_X is on the runtime API, static_X has
@@ -910,4 +931,5 @@ lint-symbols: libs
 	$(Q)scripts/lint-symbols $(B)/lib $(public_headers)
 
 -include $(patsubst %.c,$(B)/obj/%.d,$(all_src) $(wildcard tests/fuzz/*.c)) \
-	$(adapter_obj:.o=.d) $(torch_cpp:%.cpp=$(B)/obj/double-206/%.d)
+	$(adapter_obj:.o=.d) $(torch_form_obj:.o=.d) \
+	$(B)/obj/tools/bench/torch_pairs.d

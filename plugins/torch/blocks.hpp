@@ -5,6 +5,7 @@
 #define PLUGINS_TORCH_BLOCKS_HPP
 
 #include <atomic>
+#include <cstdlib>
 
 #include <cuda_runtime_api.h>
 
@@ -16,7 +17,9 @@ namespace weir_torch
 namespace
 {
 
-bool caching_on = true;
+/* PYTORCH_NO_CUDA_MEMORY_CACHING is set, which enable() does not overrule. */
+bool never_cached = std::getenv("PYTORCH_NO_CUDA_MEMORY_CACHING") != nullptr;
+bool caching_on = !never_cached;
 
 C10_NOINLINE void
 profile_allocation(void *ptr, DeviceIndex device)
@@ -127,6 +130,20 @@ allocate_uncached(size_t size)
 	return ptr;
 }
 
+/* Free a raw pointer while the cache is off. PyTorch mixes up those that were
+ * allocated before; weir knows its own. */
+C10_NOINLINE void
+raw_delete_uncached(void *ptr)
+{
+	bool is_weirs;
+
+	(void)info_of(ptr, &is_weirs);
+	if (is_weirs)
+		delete_block(ptr);
+	else
+		delete_uncached(ptr);
+}
+
 /* PyTorch's allocator, of which each part has its own file: this is the first,
  * and Allocator in adapter.cpp is all of it. */
 class Blocks : public Base
@@ -189,7 +206,7 @@ public:
 		if (ptr == nullptr)
 			return;
 		if (C10_UNLIKELY(!caching_on))
-			return delete_uncached(ptr);
+			return raw_delete_uncached(ptr);
 		weir_status status = free_block(ptr);
 		if (!is_of_no_matter(status))
 			fail("invalid device pointer: %p: %s", ptr,
@@ -229,13 +246,14 @@ public:
 	void
 	enable(bool value)
 	{
-		caching_on = value;
+		enabled_ = value;
+		caching_on = value && !never_cached;
 	}
 
 	bool
 	isEnabled() const
 	{
-		return caching_on;
+		return enabled_;
 	}
 
 	/* Programs, and PyTorch itself, take this name for the whole interface,
@@ -248,6 +266,7 @@ public:
 
 protected:
 	std::atomic<int> devices_{ 0 };
+	bool enabled_ = true;
 };
 
 } // namespace

@@ -38,6 +38,12 @@ namespace c10::CachingAllocator
 class AcceleratorAllocatorConfig;
 } // namespace c10::CachingAllocator
 
+namespace c10::cuda
+{
+/* 2.6 and 2.7. */
+struct MemPoolContext;
+} // namespace c10::cuda
+
 namespace c10::cuda::CUDACachingAllocator
 {
 class CUDAAllocatorConfig;
@@ -59,7 +65,7 @@ template <typename T>
 struct is_defined<T, std::void_t<decltype(sizeof(T))>> : std::true_type {
 };
 
-/* The result of getExpandableSegmentSizes(), 2.9 and later. */
+/* The result of getExpandableSegmentSizes(), 2.10 and later. */
 template <typename B, typename = void> struct expandable_sizes {
 	using type = std::vector<int>;
 	static constexpr bool there = false;
@@ -86,6 +92,23 @@ struct rejection_observer<B,
 	using type = decltype(only_parameter(&B::attachOomRejectionObserver));
 };
 
+/* The allocator of the user's pool that is active in this thread, if it is the
+ * pool of this id. Later versions name it when the pool is made. */
+template <typename Contexts>
+Base *
+active_allocator(PoolId id)
+{
+	if constexpr (is_defined<Contexts>::value) {
+		auto *pool = Contexts::getActiveMemPool();
+
+		return pool != nullptr && pool->id() == id ? pool->allocator() :
+							     nullptr;
+	} else {
+		(void)id;
+		return nullptr;
+	}
+}
+
 /* Set a member if there is one of this name. */
 #define WEIR_SET_MEMBER(name)                                                  \
 	template <typename T, typename V>                                      \
@@ -110,6 +133,8 @@ WEIR_SET_MEMBER(pinned_use_cuda_host_register)
 WEIR_SET_MEMBER(graph_capture_record_stream_reuse)
 WEIR_SET_MEMBER(last_allocator_settings)
 WEIR_SET_MEMBER(roundup_power2_divisions)
+WEIR_SET_MEMBER(max_round_threshold)
+WEIR_SET_MEMBER(max_cached_size)
 WEIR_SET_MEMBER(num_device_alloc)
 WEIR_SET_MEMBER(num_device_free)
 WEIR_SET_MEMBER(num_sync_all_streams)
@@ -146,6 +171,8 @@ WEIR_SETTING(pinned_use_cuda_host_register)
 WEIR_SETTING(graph_capture_record_stream_reuse)
 WEIR_SETTING(last_allocator_settings)
 WEIR_SETTING(roundup_power2_divisions)
+WEIR_SETTING(pinned_max_round_threshold)
+WEIR_SETTING(pinned_max_cached_size)
 #undef WEIR_SETTING
 
 /* The fields of a trace entry, for all versions. */
@@ -160,7 +187,11 @@ struct EntryParts {
 	std::string metadata;
 };
 
-/* An entry of a trace, by the longest constructor there is. */
+/*
+ * An entry of a trace, by the longest constructor there is: 2.10 and later have
+ * the metadata, 2.8 and later the pool and the compile context. The stream is a
+ * cudaStream_t until 2.10, and a void * in 2.11, which takes one too.
+ */
 template <typename Entry, typename Action>
 Entry
 make_entry(Action action, EntryParts p)
@@ -168,27 +199,17 @@ make_entry(Action action, EntryParts p)
 	using Time = decltype(std::declval<Entry>().time_.approx_t_);
 	using Device = c10::DeviceIndex;
 	using Text = std::string;
-	void *handle = p.stream;
 
 	if constexpr (std::is_constructible_v<Entry, Action, Device, size_t,
-			  size_t, void *, PoolId, Time, Context, Text, Text>)
-		return Entry(action, p.device, p.address, p.size, handle,
+			  size_t, cudaStream_t, PoolId, Time, Context, Text,
+			  Text>)
+		return Entry(action, p.device, p.address, p.size, p.stream,
 		    p.pool, Time(), p.context, p.compile, p.metadata);
-	else if constexpr (std::is_constructible_v<Entry, Action, Device,
-			       size_t, size_t, void *, PoolId, Time, Context,
-			       Text>)
-		return Entry(action, p.device, p.address, p.size, handle,
-		    p.pool, Time(), p.context, p.compile);
 	else if constexpr (std::is_constructible_v<Entry, Action, Device,
 			       size_t, size_t, cudaStream_t, PoolId, Time,
 			       Context, Text>)
 		return Entry(action, p.device, p.address, p.size, p.stream,
 		    p.pool, Time(), p.context, p.compile);
-	else if constexpr (std::is_constructible_v<Entry, Action, Device,
-			       size_t, size_t, cudaStream_t, Time, Context,
-			       Text>)
-		return Entry(action, p.device, p.address, p.size, p.stream,
-		    Time(), p.context, p.compile);
 	else
 		return Entry(action, p.device, p.address, p.size, p.stream,
 		    Time(), p.context);

@@ -300,8 +300,10 @@ table_set(struct table *table, uint64_t address, void *context)
 		contexts.release(context); /* no memory: it has none */
 }
 
+/* Keep an event with its two texts, which are counted. */
 static void
-keep(const struct weir_torch_event *event)
+keep(const struct weir_torch_event *event, struct text *compile,
+    struct text *metadata)
 {
 	struct kept evicted;
 	bool is_evicted;
@@ -314,8 +316,8 @@ keep(const struct weir_torch_event *event)
 	if (kept == NULL)
 		return;
 	*kept = (struct kept){ .event = *event,
-		.compile = text_ref(compile_here()),
-		.metadata = text_ref(here.metadata) };
+		.compile = text_ref(compile),
+		.metadata = text_ref(metadata) };
 	(void)acquired(kept->event.context);
 }
 
@@ -382,11 +384,21 @@ now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+/* Keep an event, and tell the trackers. */
+static void
+enter(const struct weir_torch_event *event, struct text *compile,
+    struct text *metadata)
+{
+	keep(event, compile, metadata);
+	for (unsigned i = 0; i < tracker_count; i++)
+		trackers[i].call(event, trackers[i].user);
+}
+
 static void
 hear(const struct weir_memory_event *told, void *user)
 {
 	uint64_t address = (uint64_t)(uintptr_t)told->address;
-	const struct text *compile = compile_here();
+	struct text *compile = compile_here();
 	struct weir_torch_event event = { .action = told->action,
 		.device = told->device,
 		.address = told->action == WEIR_ACTION_OOM ?
@@ -403,9 +415,7 @@ hear(const struct weir_memory_event *told, void *user)
 	pthread_mutex_lock(&lock);
 	void *context = context_of(told, address);
 	event.context = level >= WEIR_HISTORY_ALLOC ? context : NULL;
-	keep(&event);
-	for (unsigned i = 0; i < tracker_count; i++)
-		trackers[i].call(&event, trackers[i].user);
+	enter(&event, compile, here.metadata);
 	if (on)
 		follow_owner(told, address);
 	pthread_mutex_unlock(&lock);
@@ -489,9 +499,9 @@ weir_torch_action(const char *name)
 {
 	static const char *const names[] = { "alloc", "free_requested",
 		"free_completed", "segment_alloc", "segment_free",
-		"segment_map", "segment_unmap", "oom", "snapshot" };
+		"segment_map", "segment_unmap", "oom", "snapshot", "annotate" };
 
-	for (int i = 0; i < WEIR_ACTIONS; i++)
+	for (int i = 0; i <= WEIR_TORCH_ANNOTATE; i++)
 		if (strcmp(names[i], name) == 0)
 			return i;
 	return -1;
@@ -551,6 +561,33 @@ weir_torch_tracker_add(
 	}
 	pthread_mutex_unlock(&change);
 	return status;
+}
+
+enum weir_status
+weir_torch_block_annotate(const void *ptr, const char *at)
+{
+	struct weir_block_info info = { .struct_size = sizeof(info) };
+	struct text *compile = compile_here();
+
+	if (__atomic_load_n(&weir_torch_watched, __ATOMIC_ACQUIRE) == 0 ||
+	    weir_block_info(ptr, &info) != WEIR_OK || info.address != ptr)
+		return WEIR_OK;
+	struct text *text = text_new(at);
+	if (text == NULL)
+		return WEIR_EHOSTMEM;
+	struct weir_torch_event event = { .action = WEIR_TORCH_ANNOTATE,
+		.device = info.device,
+		.address = (uint64_t)(uintptr_t)ptr,
+		.size = info.requested_bytes,
+		.stream = info.stream,
+		.time_ns = now_ns(),
+		.compile_context = compile != NULL ? compile->at : "N/A",
+		.user_metadata = text->at };
+	pthread_mutex_lock(&lock);
+	enter(&event, compile, text);
+	pthread_mutex_unlock(&lock);
+	text_drop(text);
+	return WEIR_OK;
 }
 
 void

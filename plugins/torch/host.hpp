@@ -86,6 +86,10 @@ public:
 		convert_host(to, sum, 0);
 		set_num_host_alloc(to, sum.num_device_alloc, 0);
 		set_num_host_free(to, sum.num_device_free, 0);
+		to.host_alloc_time.count =
+		    static_cast<int64_t>(sum.num_device_alloc);
+		to.host_free_time.count =
+		    static_cast<int64_t>(sum.num_device_free);
 		return to;
 	}
 
@@ -164,7 +168,7 @@ private:
 		return sum;
 	}
 
-	/* Since 2.9 what is in use is "active", and "allocated" is all. */
+	/* Since 2.10 what is in use is "active", and "allocated" is all. */
 	template <typename To>
 	static auto
 	convert_host(To &to, const Stats &from, int)
@@ -174,10 +178,6 @@ private:
 		convert(to.active_bytes, from.active_bytes.all);
 		convert(to.allocations, from.segment.all);
 		convert(to.allocated_bytes, from.reserved_bytes.all);
-		to.host_alloc_time.count =
-		    static_cast<int64_t>(from.num_device_alloc);
-		to.host_free_time.count =
-		    static_cast<int64_t>(from.num_device_free);
 	}
 
 	template <typename To>

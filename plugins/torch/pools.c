@@ -287,6 +287,48 @@ weir_torch_pool_uses(int device, struct weir_torch_id id)
 	return uses;
 }
 
+/* With the lock held: another entry of this id comes first from now on. This
+ * one has no user and no memory, and is dropped as any such. */
+static enum weir_status
+entry_replace(struct entry *entry, const struct weir_torch_source *source,
+    struct weir_pool **before)
+{
+	struct entry *made;
+	bool is_empty = false;
+
+	enum weir_status status =
+	    weir_pool_check_live(entry->pool, NULL, 0, &is_empty);
+	if (status == WEIR_OK && !is_empty)
+		status = WEIR_EINVAL;
+	if (status == WEIR_OK)
+		status = entry_make(entry->device, entry->id, source, &made);
+	if (status != WEIR_OK)
+		return status;
+	made->uses = entry->uses;
+	entry->uses = 0;
+	*before = entry->pool;
+	entry->pool = NULL;
+	return WEIR_OK;
+}
+
+enum weir_status
+weir_torch_pool_source(
+    int device, struct weir_torch_id id, const struct weir_torch_source *source)
+{
+	struct weir_pool *before = NULL;
+	enum weir_status status = WEIR_EINVAL;
+
+	pthread_mutex_lock(&lock);
+	struct entry *entry = entry_find(device, id);
+	if (entry != NULL && entry->uses > 0 && entry->route == NULL &&
+	    entry->source == NULL)
+		status = entry_replace(entry, source, &before);
+	pthread_mutex_unlock(&lock);
+	if (before != NULL)
+		weir_pool_release(before);
+	return status;
+}
+
 /* ---- Routes ------------------------------------------------------------ */
 
 /* With the lock held. */

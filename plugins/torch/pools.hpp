@@ -117,6 +117,9 @@ public:
 		auto owned = std::make_unique<Filter>(std::move(filter));
 		weir_torch_filter given = { filter_matches, filter_drop,
 			owned.get() };
+
+		adopt_allocator(device, id,
+		    active_allocator<c10::cuda::MemPoolContext>(id));
 		weir_status status =
 		    weir_torch_pool_begin(device, id_of(id), &given);
 
@@ -227,6 +230,23 @@ public:
 	}
 
 private:
+	/* A pool that has live blocks, or its allocator, stays as it is. */
+	void
+	adopt_allocator(DeviceIndex device, PoolId id, Base *allocator)
+	{
+		if (allocator == nullptr || allocator == this)
+			return;
+		std::unique_ptr<Source> given(new Source{ nullptr, allocator });
+		weir_torch_source source = { source_take, source_give,
+			source_drop, given.get() };
+		weir_status status =
+		    weir_torch_pool_source(device, id_of(id), &source);
+		if (status == WEIR_OK)
+			(void)given.release();
+		else if (status != WEIR_EINVAL)
+			expect(status, "a pool's own allocator");
+	}
+
 	void
 	hold_pool(DeviceIndex device, PoolId id, Base *allocator,
 	    std::shared_ptr<Base> owned)

@@ -19,6 +19,34 @@ namespace weir_torch
 namespace
 {
 
+/* The memory of other processes that is open here, by its handle. It lives as
+ * long as the process: the last user may be one of PyTorch's own statics. */
+struct Opened {
+	std::mutex lock;
+	std::map<std::string, std::weak_ptr<void>> memory;
+};
+
+Opened &
+opened()
+{
+	static auto *all = new Opened;
+
+	return *all;
+}
+
+/* The last user of a handle's memory is gone. The handle is forgotten, unless
+ * it has been opened anew by now. */
+void
+close_shared(const std::string &handle, void *link)
+{
+	if (weir_torch_close_shared(link) != WEIR_OK)
+		complain("closing shared memory");
+	std::lock_guard<std::mutex> guard(opened().lock);
+	auto at = opened().memory.find(handle);
+	if (at != opened().memory.end() && at->second.expired())
+		opened().memory.erase(at);
+}
+
 class Sharing : public Traces
 {
 public:
@@ -63,24 +91,22 @@ public:
 	std::shared_ptr<void>
 	getIpcDevPtr(std::string handle)
 	{
-		static std::mutex lock;
-		static std::map<std::string, std::weak_ptr<void>> opened;
-		std::lock_guard<std::mutex> guard(lock);
-		auto &known = opened[handle];
-		std::shared_ptr<void> shared = known.lock();
-
-		if (shared)
-			return shared;
+		std::lock_guard<std::mutex> guard(opened().lock);
+		auto at = opened().memory.find(handle);
+		std::shared_ptr<void> shared;
 		void *ptr = nullptr;
 		void *link = nullptr;
+
+		if (at != opened().memory.end())
+			shared = at->second.lock();
+		if (shared)
+			return shared;
 		expect(weir_torch_open_shared(handle.data(), handle.size(),
 			   current_device(), &ptr, &link),
 		    "getIpcDevPtr");
-		shared = std::shared_ptr<void>(ptr, [link](void *) {
-			if (weir_torch_close_shared(link) != WEIR_OK)
-				complain("closing shared memory");
-		});
-		known = shared;
+		shared = std::shared_ptr<void>(ptr,
+		    [handle, link](void *) { close_shared(handle, link); });
+		opened().memory[handle] = shared;
 		return shared;
 	}
 };

@@ -20,8 +20,7 @@ namespace
 /* ---- Snapshots --------------------------------------------------------- */
 
 struct Snapshot {
-	caching::SnapshotInfo info;
-	size_t devices = 0;
+	caching::SnapshotInfo info{};
 };
 
 void
@@ -73,6 +72,28 @@ static_assert(sizeof(actions) / sizeof(*actions) == WEIR_ACTIONS &&
 	WEIR_ACTION_SNAPSHOT == WEIR_ACTIONS - 1,
     "an action has no name");
 
+/* 2.14 and later; in earlier versions nobody annotates a block. */
+template <typename Entry>
+auto
+annotate_action(int) -> decltype(Entry::ANNOTATE)
+{
+	return Entry::ANNOTATE;
+}
+template <typename Entry>
+typename Entry::Action
+annotate_action(long)
+{
+	return Entry::SNAPSHOT;
+}
+
+Action
+action_of(const weir_torch_event *event)
+{
+	return event->action == WEIR_TORCH_ANNOTATE ?
+	    annotate_action<caching::TraceEntry>(0) :
+	    actions[event->action];
+}
+
 caching::TraceEntry
 entry_of(const weir_torch_event *event)
 {
@@ -80,7 +101,7 @@ entry_of(const weir_torch_event *event)
 	    static_cast<Held *>(event->context)->context :
 	    nullptr;
 
-	return make_entry<caching::TraceEntry>(actions[event->action],
+	return make_entry<caching::TraceEntry>(action_of(event),
 	    { static_cast<DeviceIndex>(event->device), event->address,
 		event->size, cuda_of(event->stream), id_of(event->pool),
 		std::move(context), event->compile_context,
@@ -156,6 +177,19 @@ fill_settings(caching::AllocatorConfigInfo &to)
 	    0);
 }
 
+/* Those of all kinds of devices, 2.13 and later. */
+template <typename Config>
+void
+fill_shared_settings(caching::AllocatorConfigInfo &to)
+{
+	if constexpr (is_defined<Config>::value) {
+		set_max_round_threshold(to,
+		    setting_pinned_max_round_threshold<Config>(SIZE_MAX, 0), 0);
+		set_max_cached_size(
+		    to, setting_pinned_max_cached_size<Config>(SIZE_MAX, 0), 0);
+	}
+}
+
 /* ---- Trackers ---------------------------------------------------------- */
 
 /* It is called from C, with locks of weir held: no exception may leave it. */
@@ -189,6 +223,9 @@ public:
 		expect(weir_torch_visit(id_of(id), add_segment, &snapshot),
 		    "snapshot");
 		fill_settings<caching::CUDAAllocatorConfig>(
+		    snapshot.info.config_metadata);
+		fill_shared_settings<
+		    c10::CachingAllocator::AcceleratorAllocatorConfig>(
 		    snapshot.info.config_metadata);
 		return std::move(snapshot.info);
 	}
@@ -294,8 +331,22 @@ public:
 		return weir_torch_metadata_get();
 	}
 
+	/* 2.14 and later, which warn where the two below do nothing. */
+	bool
+	supportsUserMetadata()
+	{
+		return true;
+	}
+
+	void
+	annotateMemory(const void *ptr, const std::string &text)
+	{
+		expect(weir_torch_block_annotate(ptr, text.c_str()),
+		    "annotateMemory");
+	}
+
 	Context
-	getContextForPointer(void *ptr)
+	getContextForPointer(const void *ptr)
 	{
 		return context_of(weir_torch_context_of_block(
 		    reinterpret_cast<uint64_t>(ptr)));

@@ -25,7 +25,7 @@ extern "C" {
 #endif
 
 /** Changes with each change of what follows. */
-#define WEIR_TORCH_ABI 1
+#define WEIR_TORCH_ABI 2
 
 /** WEIR_TORCH_ABI of the library. */
 WEIR_API int weir_torch_abi(void);
@@ -67,6 +67,18 @@ WEIR_API enum weir_status weir_torch_pool_hold(int device,
  */
 WEIR_API enum weir_status weir_torch_pool_release(
     int device, struct weir_torch_id id);
+
+/**
+ * Give an allocator of its own to a pool that has no live block: for versions
+ * of PyTorch that name it only when requests are routed to the pool. The use
+ * count stays.
+ *
+ * @param source  is owned by the pool on success only
+ * @return WEIR_EINVAL if nobody uses the pool, if it is being routed to, has an
+ *         allocator or has live blocks; or as weir_torch_pool_hold()
+ */
+WEIR_API enum weir_status weir_torch_pool_source(int device,
+    struct weir_torch_id id, const struct weir_torch_source *source);
 
 /** The use count; 0 of a pool that is not there. */
 WEIR_API int weir_torch_pool_uses(int device, struct weir_torch_id id);
@@ -142,9 +154,12 @@ struct weir_torch_contexts {
 	void (*release)(void *context);
 };
 
+/** An action beside those of enum weir_action: a live block is annotated. */
+#define WEIR_TORCH_ANNOTATE WEIR_ACTIONS
+
 /** One event with what PyTorch wants to know of it. */
 struct weir_torch_event {
-	enum weir_action action;
+	int action; /**< of enum weir_action, or WEIR_TORCH_ANNOTATE */
 	int device;
 	uint64_t address; /**< of oom: bytes that the device has free */
 	size_t size;
@@ -153,7 +168,7 @@ struct weir_torch_event {
 	uint64_t time_ns;            /**< since 1970 */
 	void *context;               /**< NULL: none */
 	const char *compile_context; /**< "N/A" outside of all */
-	const char *user_metadata;
+	const char *user_metadata;   /**< of annotate: the annotation */
 };
 
 /** How it is kept. */
@@ -161,7 +176,7 @@ struct weir_torch_history {
 	bool on;
 	int level; /**< as enum weir_history_level: where contexts are kept */
 	size_t max_entries; /**< 0 is 1; memory is taken as it is needed */
-	uint32_t skip;      /**< a bit for each enum weir_action */
+	uint32_t skip;      /**< a bit for each action */
 	bool clear;
 };
 
@@ -220,6 +235,15 @@ WEIR_API enum weir_status weir_torch_compile_push(const char *name);
 WEIR_API void weir_torch_compile_pop(void);
 WEIR_API enum weir_status weir_torch_metadata_set(const char *text);
 WEIR_API const char *weir_torch_metadata_get(void);
+
+/**
+ * Add an event to the history: the live block at an address is annotated. Does
+ * nothing for other addresses, and while nobody watches.
+ *
+ * @return WEIR_OK; or WEIR_EHOSTMEM
+ */
+WEIR_API enum weir_status weir_torch_block_annotate(
+    const void *ptr, const char *text);
 
 /** Annotations are opaque too, and kept while the history is on: as many as
  * events. The history owns a count of what it keeps. */

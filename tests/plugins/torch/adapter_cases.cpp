@@ -5,6 +5,8 @@
 #include "tests/plugins/torch/adapter_cases.h"
 
 #include <cstring>
+#include <malloc.h>
+#include <thread>
 
 #include <cuda_runtime.h>
 
@@ -398,6 +400,47 @@ a_recorded_stream_delays_the_block()
 		a.recordStream(
 		    c10::DataPtr(), c10::cuda::getStreamFromExternal(late, 0));
 		cudaFree(source);
+	});
+}
+
+/* A thread remembers the handle of one stream: many are asked for in turn, by
+ * two threads. */
+const char *
+many_streams_have_their_own_handles()
+{
+	return run([](CUDAAllocator &a) {
+		constexpr int STREAMS = 400;
+		std::vector<std::unique_ptr<OnStream>> streams;
+
+		auto check = [&] {
+			for (auto &on : streams) {
+				c10::cuda::setCurrentCUDAStream(
+				    c10::cuda::getStreamFromExternal(
+					on->stream, 0));
+				struct weir_block_info info {
+				};
+				info.struct_size = sizeof(info);
+				void *ptr = a.raw_alloc(1000);
+				NEED(weir_block_info(ptr, &info) == WEIR_OK);
+				NEED(info.stream ==
+				    reinterpret_cast<weir_stream>(on->stream));
+				a.raw_delete(ptr);
+			}
+		};
+		for (int i = 0; i < STREAMS; i++)
+			streams.push_back(std::make_unique<OnStream>());
+		check();
+		std::string fault;
+		std::thread([&] {
+			try {
+				check();
+			} catch (const std::exception &error) {
+				fault = error.what();
+			}
+		}).join();
+		NEED(fault.empty());
+		while (!streams.empty())
+			streams.pop_back();
 	});
 }
 
@@ -815,14 +858,17 @@ the_cache_can_be_turned_off()
 	return run([](CUDAAllocator &a) {
 		NEED(a.isEnabled());
 		c10::DataPtr cached = a.allocate(1000);
+		void *before = a.raw_alloc(3000);
 		a.enable(false);
 		NEED(!a.isEnabled());
 		{
 			c10::DataPtr p = a.allocate(1000);
 			NEED(p.get_deleter() == a.raw_deleter());
 			NEED(p.get_deleter() != cached.get_deleter());
-			NEED(live_bytes(a) == 1024);
+			NEED(live_bytes(a) == 1024 + 3072);
 			a.raw_delete(a.raw_alloc(1000));
+			a.raw_delete(before);
+			NEED(live_bytes(a) == 1024);
 		}
 		a.enable(true);
 		cached = c10::DataPtr();
@@ -853,6 +899,46 @@ settings_reach_weir()
 }
 
 /* ---- Devices ----------------------------------------------------------- */
+
+const char *
+shared_memory_is_opened_once_and_again()
+{
+	return run([](CUDAAllocator &a) {
+		void *block = a.raw_alloc(3 * MIB);
+		caching::ShareableHandle handle = a.shareIpcHandle(block);
+
+		std::shared_ptr<void> first = a.getIpcDevPtr(handle.handle);
+		std::shared_ptr<void> second = a.getIpcDevPtr(handle.handle);
+		NEED(first != nullptr && first == second);
+		first.reset();
+		second.reset();
+		first = a.getIpcDevPtr(handle.handle);
+		NEED(first != nullptr && first.use_count() == 1);
+		first.reset();
+		a.raw_delete(block);
+		NEED(live_bytes(a) == 0);
+	});
+}
+
+const char *
+wrong_handles_leave_nothing()
+{
+	return run([](CUDAAllocator &a) {
+		constexpr size_t HANDLE = 60000;
+		constexpr int COUNT = 100;
+		auto open = [&](int i) {
+			std::string handle(HANDLE, 'x');
+			handle.append(std::to_string(i));
+			thrown<c10::Error>([&] { a.getIpcDevPtr(handle); });
+		};
+
+		open(0);
+		size_t before = mallinfo2().uordblks;
+		for (int i = 1; i <= COUNT; i++)
+			open(i);
+		NEED(mallinfo2().uordblks < before + COUNT * HANDLE / 4);
+	});
+}
 
 const char *
 copies_go_between_devices()

@@ -16,6 +16,7 @@
 	X(statistics_are_those_of_weir)                                        \
 	X(limits_are_fractions)                                                \
 	X(a_recorded_stream_delays_the_block)                                  \
+	X(many_streams_have_their_own_handles)                                 \
 	X(a_pool_is_counted_and_routed_to)                                     \
 	X(a_pool_is_never_released_with_an_exception)                          \
 	X(a_pool_has_an_allocator_of_its_own)                                  \
@@ -31,6 +32,8 @@
 	X(the_cache_can_be_turned_off)                                         \
 	X(settings_reach_weir)                                                 \
 	X(copies_go_between_devices)                                           \
+	X(shared_memory_is_opened_once_and_again)                              \
+	X(wrong_handles_leave_nothing)                                         \
 	X(host_memory_is_weirs)                                                \
 	X(host_memory_of_a_graph_stays)
 

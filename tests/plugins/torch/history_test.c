@@ -51,7 +51,7 @@ see(const struct weir_torch_event *event, void *user)
 {
 	static const char *const names[] = { "alloc", "free_requested",
 		"free_completed", "segment_alloc", "segment_free",
-		"segment_map", "segment_unmap", "oom", "snapshot" };
+		"segment_map", "segment_unmap", "oom", "snapshot", "annotate" };
 
 	(void)user;
 	EXPECT_EQ(weir_torch_action(names[event->action]), event->action);
@@ -257,6 +257,29 @@ track(const struct weir_torch_event *event, void *user)
 {
 	EXPECT_EQ(user, &tracked);
 	tracked += event->action == WEIR_ACTION_ALLOC;
+}
+
+TEST(a_live_block_is_annotated)
+{
+	keep(WEIR_HISTORY_NONE, 100);
+	char *block = take(1000, NULL);
+	EXPECT_OK(weir_torch_metadata_set("phase"));
+	EXPECT_OK(weir_torch_block_annotate(block, "weights"));
+	expect_entries("segment_map alloc annotate");
+	EXPECT_EQ(last.address, (uint64_t)(uintptr_t)block);
+	EXPECT_EQ(last.size, 1000);
+	EXPECT_STR_EQ(last.user_metadata, "weights");
+	/* Only a live block, by its first byte. */
+	EXPECT_OK(weir_torch_block_annotate(block + 1, "weights"));
+	EXPECT_OK(weir_torch_block_annotate(&last, "weights"));
+	give(block);
+	EXPECT_OK(weir_torch_block_annotate(block, "weights"));
+	expect_entries(
+	    "segment_map alloc annotate free_requested free_completed");
+	EXPECT_STR_EQ(last.user_metadata, "phase");
+	EXPECT_OK(weir_torch_metadata_set(""));
+	stop();
+	expect_healthy();
 }
 
 TEST(a_tracker_is_told_without_a_history)

@@ -1,6 +1,6 @@
 /*
  * An allocator as a user writes one for a pool: it takes and gives, and is
- * asked for nothing else.
+ * asked for nothing else. It has the functions of all forms of the interface.
  */
 #ifndef TESTS_PLUGINS_TORCH_OWN_ALLOCATOR_H
 #define TESTS_PLUGINS_TORCH_OWN_ALLOCATOR_H
@@ -15,18 +15,18 @@ public:
 	{
 	}
 	void *
-	raw_alloc(size_t size) override
+	raw_alloc(size_t size)
 	{
 		return take_(size);
 	}
 	void
-	raw_delete(void *ptr) override
+	raw_delete(void *ptr)
 	{
 		give_(ptr);
 	}
 
 #define UNUSED(result, call)                                                   \
-	result call override                                                   \
+	result call                                                            \
 	{                                                                      \
 		throw c10::Error("not for a pool");                            \
 	}
@@ -36,6 +36,7 @@ public:
 	UNUSED(c10::DataPtr, allocate(size_t))
 	UNUSED(void, copy_data(void *, const void *, size_t) const)
 	UNUSED(bool, initialized())
+	UNUSED(void, emptyCache())
 	UNUSED(void, emptyCache(Id))
 	UNUSED(Stats, getDeviceStats(Index))
 	UNUSED(void, resetAccumulatedStats(Index))
@@ -44,22 +45,29 @@ public:
 	UNUSED(void, init(int))
 	UNUSED(double, getMemoryFraction(Index))
 	UNUSED(void, setMemoryFraction(double, Index))
+#if DOUBLE_VERSION >= 210
 	UNUSED(std::vector<c10::cuda::CUDACachingAllocator::StreamSegmentSize>,
 	    getExpandableSegmentSizes(Index))
+#endif
 	UNUSED(void, enable(bool))
 	UNUSED(bool, isEnabled() const)
 	UNUSED(void, cacheInfo(Index, size_t *))
 	UNUSED(void *, getBaseAllocation(void *, size_t *))
 	UNUSED(void, recordStream(const c10::DataPtr &, c10::cuda::CUDAStream))
-	UNUSED(
-	    c10::cuda::CUDACachingAllocator::SnapshotInfo, snapshot(Id, bool))
+	using Snapshot = c10::cuda::CUDACachingAllocator::SnapshotInfo;
+	UNUSED(Snapshot, snapshot())
+	UNUSED(Snapshot, snapshot(Id))
+	UNUSED(Snapshot, snapshot(Id, bool))
 	UNUSED(void,
 	    beginAllocateToPool(Index, Id, std::function<bool(cudaStream_t)>))
 	UNUSED(void, endAllocateToPool(Index, Id))
 	UNUSED(void, releasePool(Index, Id))
 	UNUSED(int, getPoolUseCount(Index, Id))
+	UNUSED(void, ensureExistsAndIncrefPool(Index, Id))
+	UNUSED(void, createOrIncrefPool(Index, Id, CUDAAllocator *))
 	UNUSED(
 	    void, createOrIncrefPool(Index, Id, std::shared_ptr<CUDAAllocator>))
+	UNUSED(void, setUseOnOOM(Index, Id))
 	UNUSED(void, setUseOnOOM(Index, Id, bool))
 	UNUSED(void, setNoSplit(Index, Id))
 	UNUSED(bool,
@@ -69,9 +77,12 @@ public:
 	    shareIpcHandle(void *))
 	UNUSED(std::shared_ptr<void>, getIpcDevPtr(std::string))
 	UNUSED(bool, isHistoryEnabled())
+	using Gather = c10::CachingDeviceAllocator::CreateContextFn;
+	using When = c10::CachingDeviceAllocator::RecordContext;
+	UNUSED(void, recordHistory(bool, Gather, size_t, When))
+	UNUSED(void, recordHistory(bool, Gather, size_t, When, bool))
 	UNUSED(void,
-	    recordHistory(bool, c10::CachingDeviceAllocator::CreateContextFn,
-		size_t, c10::CachingDeviceAllocator::RecordContext, bool,
+	    recordHistory(bool, Gather, size_t, When, bool,
 		const std::vector<std::string> &))
 	using Texts = std::vector<std::pair<std::string, std::string>>;
 	UNUSED(void, recordAnnotation(const Texts &))
@@ -79,6 +90,15 @@ public:
 	UNUSED(void, popCompileContext())
 	UNUSED(void, setUserMetadata(const std::string &))
 	UNUSED(std::string, getUserMetadata())
+	UNUSED(bool, supportsUserMetadata())
+	UNUSED(void, annotateMemory(const void *, const std::string &))
+	UNUSED(std::shared_ptr<c10::GatheredContext>,
+	    getContextForPointer(const void *))
+#if DOUBLE_VERSION >= 213
+	UNUSED(void,
+	    attachOomRejectionObserver(
+		c10::cuda::CUDACachingAllocator::OomRejectionObserver))
+#endif
 	UNUSED(void,
 	    attachOutOfMemoryObserver(
 		c10::cuda::CUDACachingAllocator::OutOfMemoryObserver))

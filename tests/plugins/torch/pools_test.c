@@ -248,6 +248,54 @@ TEST(a_source_is_asked_and_dropped_with_the_pool)
 	expect_healthy();
 }
 
+TEST(an_empty_pool_is_given_a_source)
+{
+	struct weir_torch_source source = { own_take, own_give, own_drop,
+		&own };
+	struct weir_torch_filter filter = for_stream(NULL);
+
+	EXPECT_OK(weir_init());
+	EXPECT_STATUS(weir_torch_pool_source(0, one, &source), WEIR_EINVAL);
+	EXPECT_OK(weir_torch_pool_hold(0, one, NULL));
+	EXPECT_OK(weir_torch_pool_hold(0, one, NULL));
+	EXPECT_OK(weir_torch_pool_source(0, one, &source));
+	EXPECT_EQ(weir_torch_pool_uses(0, one), 2);
+	EXPECT_STATUS(weir_torch_pool_source(0, one, &source), WEIR_EINVAL);
+	EXPECT_OK(weir_torch_pool_begin(0, one, &filter));
+	give(take(5 * MIB, NULL));
+	EXPECT_EQ(own.taken, 1);
+	EXPECT_OK(weir_torch_pool_end(0, one));
+	for (int i = 0; i < 3; i++)
+		EXPECT_OK(weir_torch_pool_release(0, one));
+	settle();
+	EXPECT_OK(weir_torch_empty(none));
+	EXPECT_EQ(own.given, 1);
+	EXPECT_EQ(own.dropped, 1);
+	expect_healthy();
+}
+
+TEST(a_pool_in_use_keeps_its_memory_and_gets_no_source)
+{
+	struct weir_torch_source source = { own_take, own_give, own_drop,
+		&own };
+	struct weir_torch_filter filter = for_stream(NULL);
+
+	EXPECT_OK(weir_torch_pool_begin(0, one, &filter));
+	EXPECT_STATUS(weir_torch_pool_source(0, one, &source), WEIR_EINVAL);
+	void *block = take(5 * MIB, NULL);
+	EXPECT_OK(weir_torch_pool_end(0, one));
+	EXPECT_STATUS(weir_torch_pool_source(0, one, &source), WEIR_EINVAL);
+	give(block);
+	EXPECT_OK(weir_torch_pool_source(0, one, &source));
+	EXPECT_EQ(weir_torch_pool_uses(0, one), 1);
+	EXPECT_OK(weir_torch_pool_release(0, one));
+	EXPECT_OK(weir_torch_empty(none));
+	EXPECT_EQ(own.taken, 0);
+	EXPECT_EQ(own.dropped, 1);
+	EXPECT_EQ(stats().reserved_bytes.all.current, 0);
+	expect_healthy();
+}
+
 /* ---- Checkpoints ------------------------------------------------------- */
 
 TEST(a_checkpoint_is_restored_by_name)

@@ -52,6 +52,10 @@ std::string CUDAAllocatorConfig::text;
 std::atomic<CUDAAllocator *> allocator;
 } // namespace CUDACachingAllocator
 
+#if DOUBLE_VERSION < 208
+MemPool *MemPoolContext::active;
+#endif
+
 } // namespace cuda
 
 void

@@ -1,7 +1,14 @@
 /*
  * A double of PyTorch's allocator interfaces, of device memory and of
- * page-locked memory, in the shapes of PyTorch 2.11; with DOUBLE_VERSION 206 in
- * those of 2.6, which differ most. See base.h.
+ * page-locked memory. See base.h. DOUBLE_VERSION picks the form:
+ *
+ *	206  PyTorch 2.6 and 2.7
+ *	208  2.8: pools are made with an allocator; page-locked memory
+ *	209  2.9: an interface for all kinds of devices lies under it
+ *	210  2.10: metadata, no splits, pools that own their allocator
+ *	211  2.11: streams are plain pointers in the history (the default)
+ *	213  2.13: a block's context, observers of rejections
+ *	214  2.14: annotations of blocks
  */
 #ifndef DOUBLE_INTERFACE_H
 #define DOUBLE_INTERFACE_H
@@ -44,10 +51,22 @@ struct DurationStat {
 	int64_t count = 0;
 };
 
-#if DOUBLE_VERSION >= 209
+#if DOUBLE_VERSION >= 210
 class AcceleratorAllocatorConfig
 {
 public:
+#if DOUBLE_VERSION >= 213
+	static size_t
+	pinned_max_round_threshold()
+	{
+		return 1 << 20;
+	}
+	static size_t
+	pinned_max_cached_size()
+	{
+		return 1 << 21;
+	}
+#endif
 	static std::function<void(const std::string &)> &
 	getConfigParserHook()
 	{
@@ -76,6 +95,12 @@ struct DeviceStats {
 	int64_t max_split_size = 0;
 };
 
+#if DOUBLE_VERSION >= 211
+using DoubleStream = void *;
+#else
+using DoubleStream = cudaStream_t;
+#endif
+
 using CreateContextFn = std::shared_ptr<GatheredContext> (*)();
 enum struct RecordContext { NEVER, STATE, ALLOC, ALL };
 
@@ -90,7 +115,7 @@ struct BlockInfo {
 
 struct SegmentInfo {
 	DeviceIndex device = 0;
-#if DOUBLE_VERSION >= 209
+#if DOUBLE_VERSION >= 210
 	int32_t registration_counter = -1;
 #endif
 	size_t address = 0;
@@ -98,11 +123,7 @@ struct SegmentInfo {
 	size_t requested_size = 0;
 	size_t allocated_size = 0;
 	size_t active_size = 0;
-#if DOUBLE_VERSION >= 209
-	void *stream = nullptr;
-#else
-	cudaStream_t stream = nullptr;
-#endif
+	DoubleStream stream = nullptr;
 	bool is_large = false;
 	bool is_expandable = false;
 	MempoolId_t owner_private_pool_id = { 0, 0 };
@@ -125,17 +146,31 @@ struct TraceEntry {
 		SEGMENT_MAP,
 		SEGMENT_UNMAP,
 		SNAPSHOT,
-		OOM
+		OOM,
+#if DOUBLE_VERSION >= 214
+		ANNOTATE,
+#endif
 	};
-#if DOUBLE_VERSION >= 209
+#if DOUBLE_VERSION >= 210
 	TraceEntry(Action action, DeviceIndex device, size_t addr, size_t size,
-	    void *stream, MempoolId_t pool, uint64_t time,
+	    DoubleStream stream, MempoolId_t pool, uint64_t time,
 	    std::shared_ptr<GatheredContext> context = nullptr,
 	    std::string compile_context = "", std::string user_metadata = "")
 	    : action_(action), device_(device), addr_(addr),
 	      context_(std::move(context)), stream_(stream), size_(size),
 	      mempool_(pool), compile_context_(std::move(compile_context)),
 	      user_metadata_(std::move(user_metadata))
+	{
+		time_.approx_t_ = time;
+	}
+#elif DOUBLE_VERSION >= 208
+	TraceEntry(Action action, DeviceIndex device, size_t addr, size_t size,
+	    cudaStream_t stream, MempoolId_t pool, uint64_t time,
+	    std::shared_ptr<GatheredContext> context = nullptr,
+	    std::string compile_context = "")
+	    : action_(action), device_(device), addr_(addr),
+	      context_(std::move(context)), stream_(stream), size_(size),
+	      mempool_(pool), compile_context_(std::move(compile_context))
 	{
 		time_.approx_t_ = time;
 	}
@@ -153,12 +188,16 @@ struct TraceEntry {
 	DeviceIndex device_;
 	size_t addr_;
 	std::shared_ptr<GatheredContext> context_;
-	void *stream_{};
+	DoubleStream stream_{};
 	size_t size_;
-	MempoolId_t mempool_;
 	trace_time_ time_{};
+#if DOUBLE_VERSION >= 208
+	MempoolId_t mempool_;
 	std::string compile_context_;
+#endif
+#if DOUBLE_VERSION >= 210
 	std::string user_metadata_;
+#endif
 };
 
 struct AnnotationEntry {
@@ -178,6 +217,18 @@ struct AnnotationEntry {
 
 using AllocatorTraceTracker = std::function<void(const TraceEntry &)>;
 } // namespace CachingDeviceAllocator
+
+#if DOUBLE_VERSION >= 209
+struct DeviceAllocator : Allocator {
+	virtual bool initialized() = 0;
+	virtual void emptyCache(MempoolId_t id = { 0, 0 }) = 0;
+	virtual void recordStream(const DataPtr &ptr, Stream stream) = 0;
+	virtual CachingDeviceAllocator::DeviceStats getDeviceStats(
+	    DeviceIndex device) = 0;
+	virtual void resetAccumulatedStats(DeviceIndex device) = 0;
+	virtual void resetPeakStats(DeviceIndex device) = 0;
+};
+#endif
 
 namespace cuda::CUDACachingAllocator
 {
@@ -217,8 +268,15 @@ struct AllocatorConfigInfo {
 	bool expandable_segments = true;
 	bool release_lock_on_malloc = true;
 	bool pinned_use_host_register = true;
+#if DOUBLE_VERSION >= 209
+	bool graph_capture_record_stream_reuse = true;
+#endif
 	std::string last_allocator_settings;
 	std::vector<size_t> roundup_power2_divisions;
+#if DOUBLE_VERSION >= 213
+	size_t max_round_threshold;
+	size_t max_cached_size;
+#endif
 };
 
 struct SnapshotInfo {
@@ -242,7 +300,12 @@ struct ShareableHandle {
 	std::string handle;
 };
 
-#if DOUBLE_VERSION >= 209
+#if DOUBLE_VERSION >= 213
+using OomRejectionObserver = std::function<void(
+    int64_t device, size_t size, size_t allocated, size_t total)>;
+#endif
+
+#if DOUBLE_VERSION >= 210
 struct StreamSegmentSize {
 	StreamSegmentSize(cudaStream_t s, bool small, size_t size)
 	    : stream(s), is_small_pool(small), total_size(size)
@@ -254,21 +317,24 @@ struct StreamSegmentSize {
 };
 #endif
 
-/* Every function is there to be overridden, so that an adapter that lacks one
- * is an abstract class. */
+/* Every function that weir has is pure, so that an adapter that lacks one in
+ * this form is an abstract class. */
+#if DOUBLE_VERSION >= 209
+class CUDAAllocator : public DeviceAllocator
+#else
 class CUDAAllocator : public Allocator
+#endif
 {
 public:
-	virtual bool initialized() = 0;
-	virtual DeviceStats getDeviceStats(DeviceIndex device) = 0;
-	virtual void resetAccumulatedStats(DeviceIndex device) = 0;
-	virtual void resetPeakStats(DeviceIndex device) = 0;
 	virtual void *raw_alloc(size_t size) = 0;
 	virtual void *raw_alloc_with_stream(
 	    size_t size, cudaStream_t stream) = 0;
 	virtual void raw_delete(void *ptr) = 0;
 	virtual void init(int count) = 0;
+	virtual double getMemoryFraction(DeviceIndex device) = 0;
 	virtual void setMemoryFraction(double fraction, DeviceIndex) = 0;
+	virtual void enable(bool value) = 0;
+	virtual bool isEnabled() const = 0;
 	virtual void cacheInfo(DeviceIndex device, size_t *largest) = 0;
 	virtual void *getBaseAllocation(void *ptr, size_t *size) = 0;
 	virtual void recordStream(const DataPtr &ptr, CUDAStream stream) = 0;
@@ -295,15 +361,49 @@ public:
 	virtual CheckpointDelta setCheckpointPoolState(
 	    DeviceIndex device, std::shared_ptr<AllocatorState> state) = 0;
 	virtual std::string name() = 0;
-#if DOUBLE_VERSION >= 209
+
+#if DOUBLE_VERSION < 209
+	virtual bool initialized() = 0;
+	virtual DeviceStats getDeviceStats(DeviceIndex device) = 0;
+	virtual void resetAccumulatedStats(DeviceIndex device) = 0;
+	virtual void resetPeakStats(DeviceIndex device) = 0;
+#else
+	void
+	recordStream(const DataPtr &ptr, Stream stream) override
+	{
+		recordStream(ptr, CUDAStream(stream));
+	}
+#endif
+
+#if DOUBLE_VERSION < 208
+	virtual void emptyCache() = 0;
+	virtual SnapshotInfo snapshot() = 0;
+	virtual void ensureExistsAndIncrefPool(
+	    DeviceIndex device, MempoolId_t id) = 0;
+	virtual void recordHistory(bool enabled, CreateContextFn recorder,
+	    size_t max_entries, RecordContext when) = 0;
+#else
+	virtual void pushCompileContext(std::string &md) = 0;
+	virtual void popCompileContext() = 0;
+#endif
+
+#if DOUBLE_VERSION == 208
 	virtual void emptyCache(MempoolId_t id = { 0, 0 }) = 0;
-	virtual double getMemoryFraction(DeviceIndex device) = 0;
+#endif
+#if DOUBLE_VERSION >= 208 && DOUBLE_VERSION < 211
+	virtual SnapshotInfo snapshot(MempoolId_t id = { 0, 0 }) = 0;
+#endif
+#if DOUBLE_VERSION == 208 || DOUBLE_VERSION == 209
+	virtual void createOrIncrefPool(DeviceIndex device, MempoolId_t id,
+	    CUDAAllocator *allocator = nullptr) = 0;
+	virtual void setUseOnOOM(DeviceIndex device, MempoolId_t id) = 0;
+	virtual void recordHistory(bool enabled, CreateContextFn recorder,
+	    size_t max_entries, RecordContext when, bool clear) = 0;
+#endif
+
+#if DOUBLE_VERSION >= 210
 	virtual std::vector<StreamSegmentSize> getExpandableSegmentSizes(
 	    DeviceIndex device) = 0;
-	virtual void enable(bool value) = 0;
-	virtual bool isEnabled() const = 0;
-	virtual SnapshotInfo snapshot(
-	    MempoolId_t id = { 0, 0 }, bool include_traces = true) = 0;
 	virtual void createOrIncrefPool(DeviceIndex device, MempoolId_t id,
 	    std::shared_ptr<CUDAAllocator> allocator = nullptr) = 0;
 	virtual void setUseOnOOM(DeviceIndex device, MempoolId_t, bool) = 0;
@@ -311,22 +411,69 @@ public:
 	virtual void recordHistory(bool enabled, CreateContextFn recorder,
 	    size_t max_entries, RecordContext when, bool clear,
 	    const std::vector<std::string> &skip_actions) = 0;
-	virtual void pushCompileContext(std::string &md) = 0;
-	virtual void popCompileContext() = 0;
 	virtual void setUserMetadata(const std::string &metadata) = 0;
 	virtual std::string getUserMetadata() = 0;
-#else
-	virtual void emptyCache() = 0;
-	virtual SnapshotInfo snapshot() = 0;
-	virtual void ensureExistsAndIncrefPool(
-	    DeviceIndex device, MempoolId_t id) = 0;
-	virtual void recordHistory(bool enabled, CreateContextFn recorder,
-	    size_t max_entries, RecordContext when) = 0;
+#endif
+
+#if DOUBLE_VERSION >= 211
+	virtual SnapshotInfo snapshot(
+	    MempoolId_t id = { 0, 0 }, bool include_traces = true) = 0;
+#endif
+
+#if DOUBLE_VERSION >= 213
+	virtual void attachOomRejectionObserver(OomRejectionObserver) = 0;
+	virtual std::shared_ptr<GatheredContext> getContextForPointer(
+	    const void *ptr) = 0;
+	/* Weir has neither. */
+	virtual void
+	markCaptureBegin(DeviceIndex)
+	{
+	}
+	virtual void
+	markCaptureEnd(DeviceIndex)
+	{
+	}
+#endif
+
+#if DOUBLE_VERSION >= 214
+	virtual bool supportsUserMetadata() = 0;
+	virtual void annotateMemory(
+	    const void *ptr, const std::string &metadata) = 0;
 #endif
 };
 
 extern std::atomic<CUDAAllocator *> allocator;
 } // namespace cuda::CUDACachingAllocator
+
+#if DOUBLE_VERSION < 208
+namespace cuda
+{
+/* A user's pool, whose allocator is known to who asks for the active pool. */
+struct MemPool {
+	MempoolId_t
+	id()
+	{
+		return id_;
+	}
+	CUDACachingAllocator::CUDAAllocator *
+	allocator()
+	{
+		return allocator_;
+	}
+	MempoolId_t id_;
+	CUDACachingAllocator::CUDAAllocator *allocator_;
+};
+
+struct MemPoolContext {
+	static MemPool *active;
+	static MemPool *
+	getActiveMemPool()
+	{
+		return active;
+	}
+};
+} // namespace cuda
+#endif
 
 } // namespace c10
 
@@ -336,8 +483,13 @@ extern std::atomic<CUDAAllocator *> allocator;
 namespace at
 {
 struct HostStats {
+#if DOUBLE_VERSION >= 211
 	CachingAllocator::Stat active_requests, active_bytes;
 	CachingAllocator::Stat allocations, allocated_bytes;
+#else
+	CachingAllocator::Stat allocation, segment;
+	CachingAllocator::Stat allocated_bytes, reserved_bytes;
+#endif
 	CachingAllocator::DurationStat host_alloc_time, host_free_time;
 	int64_t num_host_alloc = 0;
 	int64_t num_host_free = 0;
@@ -349,10 +501,12 @@ struct HostAllocator : Allocator {
 	virtual HostStats get_stats() = 0;
 	virtual void reset_accumulated_stats() = 0;
 	virtual void reset_peak_stats() = 0;
+#if DOUBLE_VERSION >= 211
 	virtual void begin_allocate_to_pool(
 	    MempoolId_t id, std::function<bool(Stream)> filter) = 0;
 	virtual void end_allocate_to_pool(MempoolId_t id) = 0;
 	virtual void release_pool(MempoolId_t id) = 0;
+#endif
 };
 
 void setHostAllocator(
