@@ -118,10 +118,12 @@ public:
 		weir_torch_filter given = { filter_matches, filter_drop,
 			owned.get() };
 
-		adopt_allocator(device, id,
+		bool made = adopt_allocator(device, id,
 		    active_allocator<c10::cuda::MemPoolContext>(id));
 		weir_status status =
 		    weir_torch_pool_begin(device, id_of(id), &given);
+		if (made) /* the route has its own count */
+			(void)weir_torch_pool_release(device, id_of(id));
 
 		TORCH_CHECK(status != WEIR_EINVAL,
 		    "beginAllocateToPool: already recording to mempool_id");
@@ -230,21 +232,26 @@ public:
 	}
 
 private:
-	/* A pool that has live blocks, or its allocator, stays as it is. */
-	void
+	/* Make a pool with this allocator, and say so, or give it to one that
+	 * is there and empty. A pool that has live blocks, or its allocator,
+	 * stays as it is. */
+	bool
 	adopt_allocator(DeviceIndex device, PoolId id, Base *allocator)
 	{
 		if (allocator == nullptr || allocator == this)
-			return;
+			return false;
 		std::unique_ptr<Source> given(new Source{ nullptr, allocator });
 		weir_torch_source source = { source_take, source_give,
 			source_drop, given.get() };
-		weir_status status =
-		    weir_torch_pool_source(device, id_of(id), &source);
+		bool used = weir_torch_pool_uses(device, id_of(id)) > 0;
+		weir_status status = used ?
+		    weir_torch_pool_source(device, id_of(id), &source) :
+		    weir_torch_pool_hold(device, id_of(id), &source);
 		if (status == WEIR_OK)
 			(void)given.release();
 		else if (status != WEIR_EINVAL)
 			expect(status, "a pool's own allocator");
+		return status == WEIR_OK && !used;
 	}
 
 	void

@@ -240,6 +240,23 @@ check_own_allocator(CUDAAllocator &a)
 	a.endAllocateToPool(0, pool);
 	a.releasePool(0, pool);
 	a.emptyCache();
+	/* Nobody has made this one before. */
+	active.id_ = Pool(0, 11);
+	a.beginAllocateToPool(0, active.id_, [](cudaStream_t) { return true; });
+	NEED(a.getPoolUseCount(0, active.id_) == 1);
+	ptr = a.raw_alloc(SIZE);
+	NEED(taken == 2);
+	a.endAllocateToPool(0, active.id_);
+	a.releasePool(0, active.id_);
+	/* It has a block and no user, and is routed to again. */
+	a.beginAllocateToPool(0, active.id_, [](cudaStream_t) { return true; });
+	NEED(a.getPoolUseCount(0, active.id_) == 1);
+	a.raw_delete(ptr);
+	a.endAllocateToPool(0, active.id_);
+	a.releasePool(0, active.id_);
+	a.emptyCache();
+	NEED(given == 2);
+	c10::cuda::MemPoolContext::active = nullptr;
 #endif
 }
 
