@@ -87,7 +87,7 @@ out_open(const char *path, struct out **out)
 {
 	if (is_no_file(path))
 		return status_set(WEIR_EINVAL,
-		    "%s: cannot be written: what is there is no file", path);
+		    "%s: cannot be written: it is no plain file", path);
 	struct out *made = make(path);
 	if (made == NULL)
 		return WEIR_EHOSTMEM;

@@ -120,7 +120,7 @@ TEST(what_is_no_file_is_not_replaced)
 	EXPECT_EQ(symlink(pipe_path, link_path), 0);
 	EXPECT_STATUS(out_open(pipe_path, &out), WEIR_EINVAL);
 	EXPECT_STR_HAS(weir_last_error(), pipe_path);
-	EXPECT_STR_HAS(weir_last_error(), "no file");
+	EXPECT_STR_HAS(weir_last_error(), "it is no plain file");
 	EXPECT_STATUS(out_open(link_path, &out), WEIR_EINVAL);
 	EXPECT_STR_HAS(weir_last_error(), link_path);
 	EXPECT_EQ(lstat(pipe_path, &about), 0);
@@ -131,7 +131,7 @@ TEST(what_is_no_file_is_not_replaced)
 	unlink(link_path);
 	EXPECT_EQ(symlink("/proc/self/exe", link_path), 0);
 	EXPECT_STATUS(out_open(link_path, &out), WEIR_EINVAL);
-	EXPECT_STR_HAS(weir_last_error(), "no file");
+	EXPECT_STR_HAS(weir_last_error(), "it is no plain file");
 	unlink(link_path);
 	unlink(pipe_path);
 }

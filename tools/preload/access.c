@@ -136,7 +136,7 @@ access_grant(int device, int user)
 		return false;
 	if (weir_peer_access(device, user) != WEIR_OK) {
 		log_write(LOG_WARN,
-		    "device %d is not given access to what device %d has: %s",
+		    "device %d gets no access to the memory of device %d: %s",
 		    user, device, weir_last_error());
 		return false;
 	}

@@ -165,8 +165,8 @@ part_is_there(CUdeviceptr base, const struct ipc_record *part)
 	    part->size <= size - part->offset)
 		return true;
 	log_write(LOG_WARN,
-	    "cuIpcOpenMemHandle: the %llu bytes at offset %llu of what another "
-	    "process shares are not there",
+	    "cuIpcOpenMemHandle: another process shares less memory than %llu "
+	    "bytes at offset %llu",
 	    (unsigned long long)part->size, (unsigned long long)part->offset);
 	return false;
 }

@@ -115,7 +115,7 @@ print_sum(void)
 	if (n_found > REPORTS)
 		log_write(LOG_ERROR,
 		    "check-streams: %u faults, of which %d "
-		    "are told",
+		    "are reported",
 		    n_found, (int)REPORTS);
 }
 

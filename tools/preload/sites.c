@@ -71,7 +71,7 @@ read_top(void)
 	if (*value >= '0' && *value <= '9' && *end == '\0')
 		return n;
 	log_write(LOG_ERROR,
-	    "WEIR_REPORT_SITES: \"%s\" is not a number; no sites are told",
+	    "WEIR_REPORT_SITES: \"%s\" is not a number; no sites are reported",
 	    value);
 	return 0;
 }

@@ -255,10 +255,10 @@ write_warnings(const struct page *page, const struct report *report)
 		return;
 	fprintf(page->file,
 	    "%swarning:%s %" PRIu64
-	    " time%s copies to the host were waited for by nothing but a\n"
-	    "  cudaFree(), which does not wait here. If the program reads what "
-	    "was copied,\n"
-	    "  let it wait for the stream, or set WEIR_PRELOAD_FREE=strict.\n",
+	    " time%s nothing but a cudaFree() followed copies to the host,\n"
+	    "  and it does not wait here. If the program reads the copies, let "
+	    "it wait for\n"
+	    "  the stream, or set WEIR_PRELOAD_FREE=strict.\n",
 	    page->alarm, page->plain, report->barriers,
 	    report->barriers == 1 ? "" : "s");
 }

@@ -252,8 +252,8 @@ print_text(const struct snapshot *snapshot, const struct suspects *found)
 	for (size_t i = 0; i < found->count; i++)
 		bytes += found->items[i].live_bytes;
 	if (found->traced == 0)
-		puts("the trace has no allocation with a stack: nothing can "
-		     "be told");
+		puts("the trace has no allocation with a stack, by which "
+		     "leaks could be found");
 	else if (found->count == 0)
 		puts("no stack's blocks pile up");
 	else

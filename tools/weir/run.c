@@ -228,7 +228,7 @@ set_conf(const struct choices *choices)
 			return false;
 		if (strchr(file, ',') != NULL) {
 			complain("--snapshot=%s: a comma in the name cannot "
-				 "be told to the program",
+				 "be passed to the program",
 			    file);
 			goto drop;
 		}

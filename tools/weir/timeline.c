@@ -321,7 +321,7 @@ timeline_read(const char *path, struct timeline *out)
 		return true;
 	complain("%s: not a trace that can be joined: %s", path, fault);
 	if (path_is_report(path))
-		complain("'nsys export --type sqlite' makes one of it");
+		complain("convert it with 'nsys export --type sqlite'");
 	free(out->text);
 	out->text = NULL;
 	return false;

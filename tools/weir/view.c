@@ -68,7 +68,7 @@ take_flag(int key, char *value, struct argp_state *state)
 			argp_error(state, "no SNAPSHOT");
 		if (choices->output == NULL && !choices->opens)
 			argp_error(state,
-			    "no --output=FILE for the page, and no --open");
+			    "neither --output=FILE for the page nor --open");
 		if (choices->opens && choices->output != NULL &&
 		    strcmp(choices->output, "-") == 0)
 			argp_error(

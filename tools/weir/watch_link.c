@@ -244,6 +244,7 @@ watch_parse_pid(const char *text, const struct argp_state *state)
 	long pid = strtol(text, &end, 10);
 
 	if (end == text || *end != '\0' || pid <= 0 || pid > INT_MAX)
-		argp_error(state, "PID is a process, not '%s'", text);
+		argp_error(
+		    state, "PID is the number of a process, not '%s'", text);
 	return (pid_t)pid;
 }

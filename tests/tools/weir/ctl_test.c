@@ -126,5 +126,6 @@ TEST(what_is_refused_is_named)
 	EXPECT_EQ(program_finish(&program), 0);
 	expect_err("stats.held", NULL, 1, "there is no process");
 	snprintf(program_pid, sizeof(program_pid), "x");
-	expect_err("stats.held", NULL, 2, "PID is a process, not 'x'");
+	expect_err(
+	    "stats.held", NULL, 2, "PID is the number of a process, not 'x'");
 }

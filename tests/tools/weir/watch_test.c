@@ -381,8 +381,8 @@ TEST(a_folder_of_others_is_not_used)
 TEST(wrong_arguments_are_named)
 {
 	static const char *const wrong[][2] = {
-		{ "0", "PID is a process, not '0'" },
-		{ "x", "PID is a process, not 'x'" },
+		{ "0", "PID is the number of a process, not '0'" },
+		{ "x", "PID is the number of a process, not 'x'" },
 		{ "--interval=0", "--interval is a number of seconds" },
 		{ "--interval=nan", "--interval is a number of seconds" },
 		{ "--snapshot=x", "no PID" },
