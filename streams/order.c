@@ -297,14 +297,6 @@ order_recorded_on(CUevent event, uint64_t tick)
 	return stream;
 }
 
-static atomic_bool sees_waits;
-
-bool
-order_sees_waits(void)
-{
-	return atomic_load_explicit(&sees_waits, memory_order_relaxed);
-}
-
 void
 order_waited(CUstream handle, CUevent event, uint64_t tick)
 {
@@ -322,7 +314,8 @@ order_waited(CUstream handle, CUevent event, uint64_t tick)
 	if (told && record->event == event && record->tick == tick &&
 	    record->capture == capture) {
 		learn(&later->order, &record->stream->order, tick, capture);
-		atomic_store(&sees_waits, true);
+		atomic_store(&later->order.is_seen, true);
+		atomic_store(&record->stream->order.is_seen, true);
 	}
 	lock_leave(&lock);
 	stream_protect(later);

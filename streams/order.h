@@ -50,7 +50,8 @@ struct order_facts {
 };
 
 struct order {
-	uint64_t id; /* of the stream; never used again; constant */
+	uint64_t id;         /* of the stream; never used again; constant */
+	atomic_bool is_seen; /* order_is_seen() */
 	struct order_facts facts;
 	uint64_t capture; /* the latest it was seen in; 0: none */
 	struct order_facts captured;
@@ -109,9 +110,13 @@ uint64_t order_waiting(CUevent event);
 void order_waited(CUstream handle, CUevent event, uint64_t tick);
 void order_gone(CUevent event);
 
-/* Has weir ever seen a wait of the program's? Else it may come and go unseen.
- */
-bool order_sees_waits(void);
+/* Has weir ever seen the stream wait for another one of the program's, or be
+ * waited for? Else it may do so unseen. */
+static inline bool
+order_is_seen(const struct order *order)
+{
+	return atomic_load_explicit(&order->is_seen, memory_order_relaxed);
+}
 
 /* The stream that an event was recorded on at a tick, a reference; NULL: it is
  * not known, or the event stands for another record by now. */

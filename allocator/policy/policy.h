@@ -52,11 +52,11 @@
  * those that are free, and those that are cheap under *memory pressure*, which
  * is where a fifth more would be held than was ever alive at once, and at least
  * 64 MiB more. A stream that is later than the budget makes none, by either
- * rule. But a program whose waits weir does not see may absorb what weir takes
- * for lateness, and then the rule by place alone holds. A small request makes
- * none that is not free: it would take 2 MiB of new memory at most. A wait in a
- * capture is one at each replay, for good, so there too only free ones are
- * made.
+ * rule. But where weir has seen no wait of the program's on the stream or for
+ * it, whatever weir takes for lateness may be absorbed by waits that it does
+ * not see: then the rule by place alone holds. A small request makes none that
+ * is not free: it would take 2 MiB of new memory at most. A wait in a capture
+ * is one at each replay, for good, so there too only free ones are made.
  *
  * A move costs calls of the driver that new memory would cost once and for all.
  * So requests earn moves: a program that goes on as it did must not go on
@@ -124,7 +124,7 @@ struct request_facts {
 	uint64_t elapsed_ns; /* since the first request */
 	uint64_t late_ns;    /* how late weir has made its stream */
 	uint64_t slack_ns;   /* how late that may be with no harm */
-	bool sees_waits;     /* of the program */
+	bool sees_waits;     /* of the program, that are about the stream */
 	struct evidence evidence;
 };
 

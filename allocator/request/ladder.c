@@ -172,7 +172,7 @@ facts_of(const struct request *r)
 		.elapsed_ns = driver_time_ns() - arena->began_ns,
 		.late_ns = r->late_ns,
 		.slack_ns = r->slack_ns,
-		.sees_waits = order_sees_waits(),
+		.sees_waits = order_is_seen(&r->pools->stream->order),
 		.evidence = arena->evidence };
 }
 

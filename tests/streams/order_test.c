@@ -61,6 +61,22 @@ TEST(a_stream_that_waits_is_behind_the_record)
 	EXPECT_EQ(until(a, a), UINT64_MAX);
 }
 
+TEST(a_stream_is_seen_once_it_waits_or_is_waited_for)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+	weir_stream c = new_stream();
+
+	record_event(event(1), a);
+	EXPECT(!order_is_seen(&known(a)->order));
+	wait_event(b, event(1));
+	EXPECT(order_is_seen(&known(a)->order));
+	EXPECT(order_is_seen(&known(b)->order));
+	EXPECT(!order_is_seen(&known(c)->order));
+	wait_event(c, event(2)); /* which weir never saw recorded */
+	EXPECT(!order_is_seen(&known(c)->order));
+}
+
 TEST(what_a_stream_is_behind_passes_on_to_who_waits_for_it_later)
 {
 	weir_stream a = new_stream();
