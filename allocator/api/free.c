@@ -135,7 +135,7 @@ leave_freed(struct arena *arena) UNCHECKED
  * the block. `block` is only a guess and may not be at the address, and `cache`
  * may be the thread's for it. */
 static inline QUICK enum weir_status
-free_under_lock(struct block *block, void *ptr, struct cache *cache, bool keep)
+free_under_lock(void *ptr, struct block *block, struct cache *cache, bool keep)
     UNCHECKED
 {
 	if (os_forked())
@@ -158,23 +158,23 @@ free_under_lock(struct block *block, void *ptr, struct cache *cache, bool keep)
 }
 
 static __attribute__((noinline)) enum weir_status
-free_locked(struct block *block, void *ptr, struct cache *cache)
+free_locked(void *ptr, struct block *block, struct cache *cache)
 {
-	return free_under_lock(block, ptr, cache, false);
+	return free_under_lock(ptr, block, cache, false);
 }
 
 static __attribute__((noinline)) enum weir_status
-free_traced(struct block *block, void *ptr, struct cache *cache)
+free_traced(void *ptr, struct block *block, struct cache *cache)
 {
-	return free_under_lock(block, ptr, cache, true);
+	return free_under_lock(ptr, block, cache, true);
 }
 
 static __attribute__((noinline)) enum weir_status
-free_kept(struct block *block, void *ptr, struct cache *cache)
+free_kept(void *ptr, struct block *block, struct cache *cache)
 {
 	return tcache_free_in_its(cache, block) ?
 	    WEIR_OK :
-	    free_locked(block, ptr, cache);
+	    free_locked(ptr, block, cache);
 }
 
 /* A block that tcache_free() has found and not taken: another cache's, or one
@@ -184,9 +184,9 @@ free_found(void *ptr, struct block *block)
 {
 	struct cache *cache = tcache_for(block);
 
-	return cache->traced ? free_traced(block, ptr, cache) :
-	    cache->keeps     ? free_kept(block, ptr, cache) :
-			       free_locked(block, ptr, cache);
+	return cache->traced ? free_traced(ptr, block, cache) :
+	    cache->keeps     ? free_kept(ptr, block, cache) :
+			       free_locked(ptr, block, cache);
 }
 
 static __attribute__((noinline)) enum weir_status
@@ -214,12 +214,12 @@ free_unknown(void *ptr)
 		return free_found(ptr, block);
 	block = lookup_exact(address(ptr));
 	if (block == NULL)
-		return free_locked(NULL, ptr, &tcache_own->none);
+		return free_locked(ptr, NULL, &tcache_own->none);
 	struct cache *cache = tcache_for(block);
 	/* One that others have used is no cache's. */
 	return block->pending.uses == NULL && cache->keeps ?
-	    free_kept(block, ptr, cache) :
-	    free_locked(block, ptr, cache);
+	    free_kept(ptr, block, cache) :
+	    free_locked(ptr, block, cache);
 }
 
 enum weir_status

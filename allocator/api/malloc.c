@@ -43,6 +43,13 @@ check_size(size_t size)
 	return size - 1 < WEIR_SIZE_MAX ? WEIR_OK : refuse_size(size);
 }
 
+/* Host memory is the host's: no stream uses it but those that are recorded. */
+static inline bool
+is_used_everywhere(const struct pools *pools)
+{
+	return pools == pools->arena->any_pools && !arena_is_host(pools->arena);
+}
+
 /* Take a block with guard zones, without a cache. */
 static __attribute__((noinline)) enum weir_status
 take_guarded(struct pools *pools, const struct options *options, size_t size,
@@ -55,7 +62,8 @@ take_guarded(struct pools *pools, const struct options *options, size_t size,
 	pools->arena->served++;
 	enum weir_status status = idle ?
 	    take_idle(pools, options, whole, &block) :
-	    take_block(pools, options, whole, &block);
+	    take_block(
+		pools, options, whole, is_used_everywhere(pools), &block);
 	if (status == WEIR_OK)
 		status = guard_cut(options, size, &block);
 	if (status != WEIR_OK)
@@ -93,7 +101,8 @@ take(struct pools *pools, struct cache *cache, const struct options *options,
 	if (block == NULL)
 		status = where == IDLE ?
 		    take_idle(pools, options, size, &block) :
-		    take_block(pools, options, size, &block);
+		    take_block(
+			pools, options, size, where == KEPT_FIRST, &block);
 	if (status != WEIR_OK)
 		return status;
 	block->requested = size;
@@ -127,13 +136,6 @@ take_used(struct pools *pools, struct cache *cache,
 	}
 	use_move(&uses, &(*out)->pending);
 	return WEIR_OK;
-}
-
-/* Host memory is the host's: no stream uses it but those that are recorded. */
-static inline bool
-is_used_everywhere(const struct pools *pools)
-{
-	return pools == pools->arena->any_pools && !arena_is_host(pools->arena);
 }
 
 /* Serve a request of a stream whose pools are known, and the thread's cache for
