@@ -336,6 +336,10 @@ struct arena {
 	unsigned owners;
 	atomic_bool suspended; /* or about to be: suspend.h */
 	bool uncounted;        /* what it holds is no longer held */
+	/* Drops that for good if no block of it is live or pending; set while
+	 * it is uncounted. May leave and retake the lock, in a job of the
+	 * caller's. */
+	void (*drop_suspended)(struct arena *arena);
 	struct copies *copies; /* of what was in it; NULL: none are kept */
 	size_t copies_bytes;   /* of that structure */
 	unsigned kept; /* those who need its memory to stay where it is */

@@ -28,9 +28,4 @@ enum weir_status arena_suspend(struct arena *arena, bool copy, size_t *freed);
  */
 enum weir_status arena_resume(struct arena *arena);
 
-/* Drop a suspended arena's memory for good if no block of it is live or
- * pending. Under the lock, which it may leave in between, as a job of its own.
- */
-void arena_drop_suspended(struct arena *arena);
-
 #endif

@@ -3,6 +3,7 @@
  * again, what is held, limits, kinds, registration, and what is refused.
  */
 #include "allocator/host/host.h"
+#include "allocator/host/known.h"
 
 #include <weir/host.h>
 
