@@ -11,7 +11,7 @@
 #include "allocator/memory/arena.h"
 #include "allocator/memory/emit.h"
 #include "allocator/memory/forget.h"
-#include "allocator/observe/auto_snapshot.h"
+#include "allocator/observe/attend.h"
 #include "allocator/observe/guard.h"
 #include "allocator/request/thread_end.h"
 #include "base/meta.h"

@@ -15,11 +15,11 @@
 #include "allocator/memory/block.h"
 #include "allocator/memory/keep.h"
 #include "allocator/private/arenas.h"
-#include "allocator/private/suspend.h"
 #include "allocator/request/reclaim.h"
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
+#include "graphs/suspend.h"
 
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_POOLS);
 static struct list pools GUARDED_BY(lock) = { &pools, &pools };

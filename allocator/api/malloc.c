@@ -12,6 +12,7 @@
 #include "allocator/memory/pools.h"
 #include "allocator/memory/segment.h"
 #include "allocator/memory/totals.h"
+#include "allocator/observe/attend.h"
 #include "allocator/observe/auto_snapshot.h"
 #include "allocator/observe/guard.h"
 #include "allocator/private/arenas.h"
@@ -258,6 +259,15 @@ may_fit(const struct arena *arena, size_t rounded)
 	return rounded <= arena->total_bytes && rounded <= device_limit(arena);
 }
 
+/* A request for device memory has failed, and its report is the status. */
+static void
+keep_snapshot(void)
+{
+	status_mute();
+	attend_oom();
+	status_unmute();
+}
+
 /* After a first try: while there is no memory the other arenas of the device
  * give back what they have unused, and it is tried again. */
 static enum weir_status
@@ -273,8 +283,11 @@ take_hard(struct arena *arena, struct stream *stream,
 	    arena_ask_others(arena, rounded) > 0)
 		status = take_from(arena, stream, options, size, out);
 	arena_empty_unowned(arena);
-	if (status == WEIR_ENOMEM)
+	if (status == WEIR_ENOMEM) {
 		oom_report(arena, stream, size, rounded);
+		if (!arena_is_host(arena))
+			keep_snapshot();
+	}
 	return status;
 }
 

@@ -334,7 +334,7 @@ struct arena {
 	bool in_use;
 	uint64_t generation; /* how often it has gone out of use */
 	unsigned owners;
-	atomic_bool suspended; /* or about to be: suspend.h */
+	atomic_bool suspended; /* or about to be: graphs/suspend.h */
 	bool uncounted;        /* what it holds is no longer held */
 	/* Drops that for good if no block of it is live or pending; set while
 	 * it is uncounted. May leave and retake the lock, in a job of the

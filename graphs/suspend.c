@@ -6,7 +6,7 @@
  * else looks at its handles. The history tells it as memory that is unmapped
  * and mapped again, and a snapshot shows of it what is mapped: nothing.
  */
-#include "allocator/private/suspend.h"
+#include "graphs/suspend.h"
 
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
@@ -17,10 +17,10 @@
 #include "allocator/memory/segment.h"
 #include "allocator/memory/totals.h"
 #include "allocator/private/arenas.h"
-#include "allocator/private/suspend_copies.h"
 #include "allocator/request/reclaim.h"
 #include "base/meta.h"
 #include "base/status.h"
+#include "graphs/suspend_copies.h"
 
 static struct segment *
 segment_of(struct list *link)

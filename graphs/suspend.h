@@ -2,8 +2,8 @@
  * Suspending an arena: its physical memory goes back to the driver, its
  * addresses and blocks stay.
  */
-#ifndef ALLOCATOR_PRIVATE_SUSPEND_H
-#define ALLOCATOR_PRIVATE_SUSPEND_H
+#ifndef GRAPHS_SUSPEND_H
+#define GRAPHS_SUSPEND_H
 
 #include "allocator/memory/types.h"
 

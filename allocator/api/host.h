@@ -1,8 +1,8 @@
 /*
  * <weir/host.h>: page-locked host memory.
  */
-#ifndef ALLOCATOR_HOST_HOST_H
-#define ALLOCATOR_HOST_HOST_H
+#ifndef ALLOCATOR_API_HOST_H
+#define ALLOCATOR_API_HOST_H
 
 #include "allocator/memory/types.h"
 

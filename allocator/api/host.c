@@ -16,7 +16,7 @@
  *   own: docs/adr/0007.
  * - Statistics and limit are apart from the device's: arena->main->host_totals.
  */
-#include "allocator/host/host.h"
+#include "allocator/api/host.h"
 
 #include <weir/host.h>
 
