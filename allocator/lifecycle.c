@@ -6,14 +6,14 @@
 #include "allocator/lifecycle.h"
 
 #include "allocator/allocator.h"
-#include "allocator/api/stream_end.h"
 #include "allocator/cache/tcache.h"
-#include "allocator/host/host.h"
+#include "allocator/host/known.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/emit.h"
 #include "allocator/memory/forget.h"
-#include "allocator/observe/auto_snapshot.h"
+#include "allocator/observe/attend.h"
 #include "allocator/observe/guard.h"
+#include "allocator/request/thread_end.h"
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
@@ -101,7 +101,7 @@ arena_new(int device, const struct options *options, struct arena **out)
 		goto drop_stream;
 	atomic_init(&arena->limit, initial_limit(arena, options));
 	atomic_init(&arena->host_limit, SIZE_MAX);
-	stream_end_watch_threads();
+	thread_end_watch();
 	*out = arena;
 	return WEIR_OK;
 

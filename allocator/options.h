@@ -40,7 +40,7 @@ struct options {
 	size_t pinned_reserve;   /* bytes taken at once at first; 0: none */
 	size_t pinned_limit;     /* bytes a device; SIZE_MAX: none */
 	size_t pinned_idle;      /* bytes a kind; SIZE_MAX: no cap */
-	/* Options of auto_snapshot.h. */
+	/* Options of attend.h. */
 	bool history;
 	enum weir_history_level history_level;
 	size_t history_entries;     /* of a device */

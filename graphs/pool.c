@@ -10,15 +10,16 @@
 
 #include "allocator/allocator.h"
 #include "allocator/api/stats.h"
+#include "allocator/lifecycle.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
 #include "allocator/memory/keep.h"
 #include "allocator/private/arenas.h"
-#include "allocator/private/suspend.h"
 #include "allocator/request/reclaim.h"
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
+#include "graphs/suspend.h"
 
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_POOLS);
 static struct list pools GUARDED_BY(lock) = { &pools, &pools };
@@ -144,6 +145,7 @@ enum weir_status
 weir_pool_create(int device, const struct weir_pool_source *source,
     unsigned flags, struct weir_pool **out)
 {
+	struct arena *main;
 	struct arena *arena;
 	enum weir_status status = check_create(source, flags);
 	if (status == WEIR_OK && out == NULL)
@@ -169,7 +171,9 @@ weir_pool_create(int device, const struct weir_pool_source *source,
 	}
 	if ((flags & WEIR_POOL_REGISTRABLE) != 0)
 		given = &source_registrable;
-	status = arena_make(device, given, arena_flags_of(flags), &arena);
+	status = arena_get(device, &main);
+	if (status == WEIR_OK)
+		status = arena_make(main, given, arena_flags_of(flags), &arena);
 	if (status != WEIR_OK) {
 		meta_free(pool, sizeof(*pool));
 		return status;

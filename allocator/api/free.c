@@ -4,14 +4,11 @@
  * the lock; an address of no block is refused by find_refuse(). What no cache
  * keeps ends in release_block().
  */
-#include "allocator/api/free.h"
-
 #include <weir/host.h>
 
 #include "allocator/allocator.h"
 #include "allocator/api/find.h"
 #include "allocator/cache/tcache.h"
-#include "allocator/fences/free.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/counters.h"
 #include "allocator/memory/emit.h"
@@ -21,71 +18,9 @@
 #include "allocator/observe/guard.h"
 #include "allocator/private/arenas.h"
 #include "allocator/request/reclaim.h"
+#include "allocator/request/release.h"
 #include "base/os.h"
 #include "base/status.h"
-
-/* The block was used elsewhere: it waits for that. */
-static void
-release_later(struct block *block, uint64_t freed_at)
-{
-	struct pools *owner = block->pool->owner;
-
-	stats_free_pending(block->pool, block->size);
-	block_set_state(block, BLOCK_PENDING);
-	block->freed_at = freed_at;
-	if (owner->freed_at < freed_at)
-		owner->freed_at = freed_at;
-	block->pending.bytes = block->size;
-	waiting_add(&block->arena->waiting, &block->pending);
-}
-
-/* Are all uses of a block by other streams complete? If its stream is captured:
- * are they all ordered before the stream's next work in that capture? */
-static bool
-is_over(struct block *block, struct position place)
-{
-	if (__builtin_expect(block->pending.has_past, 0)) {
-		use_drop_met(&block->arena->waiting, &block->pending);
-		if (block->pending.uses == NULL)
-			return true;
-	}
-	return place.capture != 0 && block->arena->kept > 0 &&
-	    use_is_over(
-		&block->pending, block->pool->owner->stream, place.capture);
-}
-
-/* The end of every free: pending if it was used elsewhere, else free. `cache`
- * may be the thread's for it. */
-static inline QUICK void
-release(struct block *block, struct cache *cache)
-{
-	struct pool *pool = block->pool;
-
-	cache = tcache_come(pool->owner, tcache_of_guess(pool->owner, cache));
-	tcache_settle(cache);
-	if (__builtin_expect(block->guarded != GUARD_NONE, 0))
-		guard_release(block);
-	stats_take_back(block);
-	if (block->pending.uses != NULL) {
-		struct position place = pools_position(pool->owner);
-		if (!is_over(block, place)) {
-			tell_free_requested(block);
-			release_later(block, place.tick);
-			return;
-		}
-		use_clear(&block->arena->waiting, &block->pending);
-	}
-	tell_freed(block);
-	stats_free(pool, block->size, block->requested);
-	tcache_came_in(cache, block);
-	block_free(block);
-}
-
-void
-release_block(struct block *block)
-{
-	release(block, tcache_for(block));
-}
 
 /* Call the callbacks for a block that is about to be freed, with the lock left.
  * Returns the block if it is still there, with its arena's lock taken, or NULL.
@@ -135,7 +70,7 @@ leave_freed(struct arena *arena) UNCHECKED
  * the block. `block` is only a guess and may not be at the address, and `cache`
  * may be the thread's for it. */
 static inline QUICK enum weir_status
-free_under_lock(struct block *block, void *ptr, struct cache *cache, bool keep)
+free_under_lock(void *ptr, struct block *block, struct cache *cache, bool keep)
     UNCHECKED
 {
 	if (os_forked())
@@ -149,7 +84,7 @@ free_under_lock(struct block *block, void *ptr, struct cache *cache, bool keep)
 	}
 	struct arena *arena = block->arena;
 	if (!keep)
-		release(block, cache);
+		release_with(block, cache);
 	else if (!tcache_keep(block))
 		release_block(block);
 	leave_freed(arena);
@@ -158,23 +93,23 @@ free_under_lock(struct block *block, void *ptr, struct cache *cache, bool keep)
 }
 
 static __attribute__((noinline)) enum weir_status
-free_locked(struct block *block, void *ptr, struct cache *cache)
+free_locked(void *ptr, struct block *block, struct cache *cache)
 {
-	return free_under_lock(block, ptr, cache, false);
+	return free_under_lock(ptr, block, cache, false);
 }
 
 static __attribute__((noinline)) enum weir_status
-free_traced(struct block *block, void *ptr, struct cache *cache)
+free_traced(void *ptr, struct block *block, struct cache *cache)
 {
-	return free_under_lock(block, ptr, cache, true);
+	return free_under_lock(ptr, block, cache, true);
 }
 
 static __attribute__((noinline)) enum weir_status
-free_kept(struct block *block, void *ptr, struct cache *cache)
+free_kept(void *ptr, struct block *block, struct cache *cache)
 {
 	return tcache_free_in_its(cache, block) ?
 	    WEIR_OK :
-	    free_locked(block, ptr, cache);
+	    free_locked(ptr, block, cache);
 }
 
 /* A block that tcache_free() has found and not taken: another cache's, or one
@@ -184,9 +119,9 @@ free_found(void *ptr, struct block *block)
 {
 	struct cache *cache = tcache_for(block);
 
-	return cache->traced ? free_traced(block, ptr, cache) :
-	    cache->keeps     ? free_kept(block, ptr, cache) :
-			       free_locked(block, ptr, cache);
+	return cache->traced ? free_traced(ptr, block, cache) :
+	    cache->keeps     ? free_kept(ptr, block, cache) :
+			       free_locked(ptr, block, cache);
 }
 
 static __attribute__((noinline)) enum weir_status
@@ -214,12 +149,12 @@ free_unknown(void *ptr)
 		return free_found(ptr, block);
 	block = lookup_exact(address(ptr));
 	if (block == NULL)
-		return free_locked(NULL, ptr, &tcache_own->none);
+		return free_locked(ptr, NULL, &tcache_own->none);
 	struct cache *cache = tcache_for(block);
 	/* One that others have used is no cache's. */
 	return block->pending.uses == NULL && cache->keeps ?
-	    free_kept(block, ptr, cache) :
-	    free_locked(block, ptr, cache);
+	    free_kept(ptr, block, cache) :
+	    free_locked(ptr, block, cache);
 }
 
 enum weir_status

@@ -12,6 +12,7 @@
 #include "allocator/memory/pools.h"
 #include "allocator/memory/segment.h"
 #include "allocator/memory/totals.h"
+#include "allocator/observe/attend.h"
 #include "allocator/observe/auto_snapshot.h"
 #include "allocator/observe/guard.h"
 #include "allocator/private/arenas.h"
@@ -43,6 +44,13 @@ check_size(size_t size)
 	return size - 1 < WEIR_SIZE_MAX ? WEIR_OK : refuse_size(size);
 }
 
+/* Host memory is the host's: no stream uses it but those that are recorded. */
+static inline bool
+is_used_everywhere(const struct pools *pools)
+{
+	return pools == pools->arena->any_pools && !arena_is_host(pools->arena);
+}
+
 /* Take a block with guard zones, without a cache. */
 static __attribute__((noinline)) enum weir_status
 take_guarded(struct pools *pools, const struct options *options, size_t size,
@@ -55,7 +63,8 @@ take_guarded(struct pools *pools, const struct options *options, size_t size,
 	pools->arena->served++;
 	enum weir_status status = idle ?
 	    take_idle(pools, options, whole, &block) :
-	    take_block(pools, options, whole, &block);
+	    take_block(
+		pools, options, whole, is_used_everywhere(pools), &block);
 	if (status == WEIR_OK)
 		status = guard_cut(options, size, &block);
 	if (status != WEIR_OK)
@@ -93,7 +102,8 @@ take(struct pools *pools, struct cache *cache, const struct options *options,
 	if (block == NULL)
 		status = where == IDLE ?
 		    take_idle(pools, options, size, &block) :
-		    take_block(pools, options, size, &block);
+		    take_block(
+			pools, options, size, where == KEPT_FIRST, &block);
 	if (status != WEIR_OK)
 		return status;
 	block->requested = size;
@@ -127,13 +137,6 @@ take_used(struct pools *pools, struct cache *cache,
 	}
 	use_move(&uses, &(*out)->pending);
 	return WEIR_OK;
-}
-
-/* Host memory is the host's: no stream uses it but those that are recorded. */
-static inline bool
-is_used_everywhere(const struct pools *pools)
-{
-	return pools == pools->arena->any_pools && !arena_is_host(pools->arena);
 }
 
 /* Serve a request of a stream whose pools are known, and the thread's cache for
@@ -256,6 +259,15 @@ may_fit(const struct arena *arena, size_t rounded)
 	return rounded <= arena->total_bytes && rounded <= device_limit(arena);
 }
 
+/* A request for device memory has failed, and its report is the status. */
+static void
+keep_snapshot(void)
+{
+	status_mute();
+	attend_oom();
+	status_unmute();
+}
+
 /* After a first try: while there is no memory the other arenas of the device
  * give back what they have unused, and it is tried again. */
 static enum weir_status
@@ -271,8 +283,11 @@ take_hard(struct arena *arena, struct stream *stream,
 	    arena_ask_others(arena, rounded) > 0)
 		status = take_from(arena, stream, options, size, out);
 	arena_empty_unowned(arena);
-	if (status == WEIR_ENOMEM)
+	if (status == WEIR_ENOMEM) {
 		oom_report(arena, stream, size, rounded);
+		if (!arena_is_host(arena))
+			keep_snapshot();
+	}
 	return status;
 }
 

@@ -121,8 +121,7 @@ wake(struct cache *cache)
 	if (!cache->dozes)
 		return;
 	cache->dozes = false;
-	if (list_empty(&cache->awake))
-		list_push_back(&tcache_own->awake, &cache->awake);
+	counts_note_awake(cache);
 	cache_open(cache);
 }
 
@@ -169,10 +168,17 @@ counts_tell_own(struct arena *arena, struct cache *used)
 }
 
 void
-counts_stir(struct cache *cache)
+counts_note_awake(struct cache *cache)
 {
 	if (list_empty(&cache->awake))
 		list_push_back(&tcache_own->awake, &cache->awake);
+}
+
+void
+counts_stir(struct cache *cache)
+{
+	if (list_empty(&cache->awake))
+		counts_note_awake(cache);
 	else
 		counts_tell_peak(cache);
 }

@@ -9,10 +9,11 @@
  * A report of a thread looks at the caches that are awake. One that has counted
  * nothing since the report before gives its room back and dozes: it keeps its
  * blocks, but the hit paths do not find it. Its thread takes blocks from it and
- * puts blocks into it by the slower way, which counts it among those that are
- * awake, and opens it to the hit paths if that happens twice between two
- * reports, or when it needs room. So a report costs what was used, however many
- * streams the thread allocates on.
+ * puts blocks into it by the slower way. To hand out a block it needs room, and
+ * the report for that opens it to the hit paths again. A block that is put into
+ * it brings room, and counts it among those that are awake; the second one
+ * between two reports opens it, too. So a report costs what was used, however
+ * many streams the thread allocates on.
  *
  * For tcache.c. All under the arena's lock, but where it says otherwise; caches
  * are the calling thread's own, or stopped.
@@ -83,8 +84,12 @@ void counts_tell_all(struct arena *arena);
  */
 void counts_tell_own(struct arena *arena, struct cache *used);
 
-/* The calling thread uses a cache of its own that dozes: its counts belong to
- * the next report, and after the second time it is awake. Takes the lock. */
+/* A cache of the calling thread that may doze has counted something: the next
+ * report looks at it. */
+void counts_note_awake(struct cache *cache);
+
+/* One that dozes has taken a block in: as above; after the second time it is
+ * awake. Takes the lock. */
 void counts_stir(struct cache *cache);
 
 /* Report as above when a cache of the calling thread would pass a peak. Takes

@@ -14,11 +14,12 @@
  */
 struct cache *tcache_come_with(struct pools *pools, struct cache *cache);
 
-/* The same where `cache` is what tcache_of() finds. */
+/* The same where `cache` is what tcache_of() finds. Where no cache keeps blocks
+ * there is nothing to report. */
 static inline struct cache *
 tcache_come(struct pools *pools, struct cache *cache)
 {
-	return cache != NULL && !cache->keeps && !cache->complete ?
+	return cache != NULL && !cache->keeps && pools->arena->keeping == 0 ?
 	    NULL :
 	    tcache_come_with(pools, cache);
 }

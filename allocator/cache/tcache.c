@@ -49,6 +49,7 @@ take_full(struct cache *cache, size_t n)
 	cache_note_bin(cache, n);
 	cache->handed_over |= taken == DEPOT_SHARED;
 	cache->room = sums_plus(cache->room, in);
+	counts_note_awake(cache);
 }
 
 /* The depot of a stream, made at its first use; NULL: no memory. */
@@ -132,6 +133,7 @@ static __attribute__((cold)) void
 drop_twice(struct cache *cache, const struct block *block, size_t bytes)
 {
 	cache->room = sums_minus(cache->room, twice_report(block, bytes));
+	counts_note_awake(cache);
 }
 
 /* Entered. Is there a block of the class, in a bin or out of the depot? */
@@ -297,8 +299,6 @@ tcache_malloc_in(struct cache *cache, size_t size)
 		return NULL;
 	size_t rounded = rounded_in(cache, size);
 	size_t n = class_of(cache->granule, rounded);
-	if (__builtin_expect(cache->dozes, 0))
-		counts_stir(cache);
 	if (!tcache_enter(cache))
 		return NULL;
 	return n == 0 ? malloc_slot(cache, rounded, size) :
@@ -413,11 +413,7 @@ tcache_free_in_its(struct cache *cache, struct block *block)
 	struct tcache *t = tcache_own;
 
 	if (block_state(block) != BLOCK_ACTIVE || block->pending.uses != NULL ||
-	    cache->traced)
-		return false;
-	if (__builtin_expect(cache->dozes, 0))
-		counts_stir(cache);
-	if (!tcache_enter(cache))
+	    cache->traced || !tcache_enter(cache))
 		return false;
 	bool taken = put_into(cache, block);
 	tcache_leave(cache);
@@ -426,6 +422,8 @@ tcache_free_in_its(struct cache *cache, struct block *block)
 	t->last = cache;
 	if (arena_is_host(cache->arena))
 		t->last_host = cache;
+	if (__builtin_expect(cache->dozes, 0))
+		counts_stir(cache);
 	return true;
 }
 

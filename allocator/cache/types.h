@@ -35,8 +35,6 @@ struct cache {
 	atomic_bool dead; /* retired: out of arena->caches */
 	struct arena *arena;   /* constant */
 	struct list own_link;  /* in owner->caches, the owner's */
-	struct list awake;     /* in owner->awake, the owner's */
-	bool dozes;            /* budget.h */
 	uint8_t way;           /* in owner->by_pools; constant */
 	uint8_t way_of_handle; /* in owner->by_handle; constant */
 	struct slot {
@@ -50,8 +48,10 @@ struct cache {
 	    misses[TCACHE_CLASSES + 1]; /* of a class: tcache_refill_bin() */
 	/* Classes whose bins have magazines, a bit each. */
 	uint64_t made[TCACHE_CLASSES / 64 + 1];
-	bool used;        /* since it was last looked at */
-	bool handed_over; /* it has got what others freed */
+	bool used;         /* since it was last looked at */
+	bool handed_over;  /* it has got what others freed */
+	bool dozes;        /* budget.h */
+	struct list awake; /* in owner->awake, the owner's */
 
 	atomic_uint wanted; /* the owner is to stay out */
 

@@ -21,7 +21,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "allocator/host/host.h"
+#include "allocator/host/known.h"
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "allocator/host/host.h"
+#include "allocator/host/known.h"
 #include "allocator/memory/block.h"
 #include "allocator/request/decay.h"
 #include "allocator/request/reclaim.h"

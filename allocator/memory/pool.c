@@ -43,10 +43,10 @@ first_of(const struct tree *tree, size_t rounded)
 /* May the block, large enough, be given for the request? */
 static inline QUICK bool
 serves(const struct block *block, const struct options *options, size_t rounded,
-    bool complete)
+    bool plain)
 {
 	if (block->segment->expandable)
-		return !complete;
+		return !plain;
 	if ((block->arena->flags & ARENA_NO_SPLIT) != 0)
 		return block->run == rounded;
 	if (arena_is_host(block->arena)) {
@@ -59,14 +59,14 @@ serves(const struct block *block, const struct options *options, size_t rounded,
 
 static inline QUICK struct block *
 best_fit(struct pool *pool, const struct options *options, size_t rounded,
-    bool complete)
+    bool plain)
 {
 	struct block *best = NULL;
 
 	for (struct tree_node *n = first_of(&pool->free, rounded); n != NULL;
 	     n = tree_next(n)) {
 		struct block *block = block_of_node(n);
-		if (!serves(block, options, rounded, complete))
+		if (!serves(block, options, rounded, plain))
 			continue;
 		if (best == NULL) {
 			best = block;
@@ -84,9 +84,9 @@ best_fit(struct pool *pool, const struct options *options, size_t rounded,
 
 struct block *
 pool_find(struct pool *pool, const struct options *options, size_t rounded,
-    bool complete)
+    bool plain)
 {
-	return best_fit(pool, options, rounded, complete);
+	return best_fit(pool, options, rounded, plain);
 }
 
 static inline QUICK bool
@@ -225,11 +225,11 @@ cut_front(struct block **block, size_t size)
 
 static inline QUICK enum weir_status
 cut(struct block **block, const struct options *options, size_t rounded,
-    bool complete)
+    bool plain)
 {
 	struct block *head = *block;
 
-	if (head->run != head->size || complete)
+	if (head->run != head->size || plain)
 		return cut_run(block, options, rounded);
 	if (splits(head, head->size, options, rounded))
 		return cut_front(block, rounded);
@@ -245,11 +245,11 @@ pool_cut(struct block **block, const struct options *options, size_t rounded)
 
 enum weir_status
 pool_take(struct pool *pool, const struct options *options, size_t rounded,
-    bool complete, struct block **out)
+    bool plain, struct block **out)
 {
-	struct block *block = best_fit(pool, options, rounded, complete);
+	struct block *block = best_fit(pool, options, rounded, plain);
 	enum weir_status status =
-	    block != NULL ? cut(&block, options, rounded, complete) : WEIR_OK;
+	    block != NULL ? cut(&block, options, rounded, plain) : WEIR_OK;
 
 	*out = status == WEIR_OK ? block : NULL;
 	return status;

@@ -9,20 +9,19 @@
 /*
  * The block that stands for the best run of a pool for a size class, or NULL.
  *
- * @param complete  for a request of no stream: only blocks of driver segments
- *                  will do
+ * @param plain  for device memory of no stream: only blocks of driver segments
+ *               will do
  */
 struct block *pool_find(struct pool *pool, const struct options *options,
-    size_t rounded, bool complete);
+    size_t rounded, bool plain);
 
 /* Take the front of a run that was found as one ACTIVE block, cut to size; what
  * is left stays free. WEIR_EHOSTMEM, and nothing has changed. */
 enum weir_status pool_cut(
     struct block **block, const struct options *options, size_t rounded);
-/* Take the best run of a pool so; *out is NULL if there is none. `complete`: it
- * is a pool of no stream. */
+/* Take the best run of a pool so; *out is NULL if there is none. */
 enum weir_status pool_take(struct pool *pool, const struct options *options,
-    size_t rounded, bool complete, struct block **out);
+    size_t rounded, bool plain, struct block **out);
 /* Cut a span: FREE neighbours of any pools that `pool`'s stream may use. */
 enum weir_status pool_cut_span(struct span span, struct pool *pool,
     const struct options *options, size_t rounded, struct block **out);

@@ -334,8 +334,12 @@ struct arena {
 	bool in_use;
 	uint64_t generation; /* how often it has gone out of use */
 	unsigned owners;
-	atomic_bool suspended; /* or about to be: suspend.h */
+	atomic_bool suspended; /* or about to be: graphs/suspend.h */
 	bool uncounted;        /* what it holds is no longer held */
+	/* Drops that for good if no block of it is live or pending; set while
+	 * it is uncounted. May leave and retake the lock, in a job of the
+	 * caller's. */
+	void (*drop_suspended)(struct arena *arena);
 	struct copies *copies; /* of what was in it; NULL: none are kept */
 	size_t copies_bytes;   /* of that structure */
 	unsigned kept; /* those who need its memory to stay where it is */

@@ -1,5 +1,5 @@
 /*
- * History and snapshots that options ask for.
+ * Snapshots that options ask for.
  */
 #include "allocator/observe/auto_snapshot.h"
 
@@ -16,17 +16,12 @@
 
 #include <weir/trace.h>
 
-#include "allocator/observe/agent.h"
-#include "allocator/observe/live_stats.h"
 #include "base/log.h"
 #include "base/os.h"
 #include "base/status.h"
 
-/* Set by begin_attending(), constant afterwards. The program may change its
+/* Set by auto_snapshot_begin(), constant afterwards. The program may change its
  * folder. */
-/* Bytes of stack to write a snapshot on. */
-enum { STACK_NEEDED = 64 << 10 };
-
 static char pattern[PATH_MAX + OPTION_PATH]; /* "": no snapshots */
 static unsigned process;
 static uint64_t began_ns; /* since 1970 */
@@ -184,7 +179,7 @@ attend_snapshot(enum attend_why why)
 
 	if (!is_attended() || pattern[0] == '\0')
 		return false;
-	if (os_stack_left() >= STACK_NEEDED)
+	if (os_stack_left() >= AUTO_SNAPSHOT_STACK)
 		return write_asked_snapshot(why);
 	if (!os_thread_start(&thread, run_order, &order)) {
 		log_write(LOG_ERROR, "snapshot: no thread to write it");
@@ -213,17 +208,6 @@ attend_end(void)
 /* ---- Beginning --------------------------------------------------------- */
 
 static void
-begin_history(const struct options *asked)
-{
-	const struct weir_history history = { .struct_size = sizeof(history),
-		.level = asked->history_level,
-		.max_entries = asked->history_entries };
-
-	if (asked->history && weir_history_start(&history) != WEIR_OK)
-		log_write(LOG_ERROR, "history: %s", status_latest_text());
-}
-
-static void
 begin_snapshots(const struct options *asked)
 {
 	size_t used = 0;
@@ -246,54 +230,16 @@ begin_snapshots(const struct options *asked)
 		log_write(LOG_ERROR, "snapshot: none at the end: no memory");
 }
 
-static void
-begin_attending(const struct options *asked)
+void
+auto_snapshot_begin(const struct options *asked)
 {
 	struct timespec now;
 
 	process = os_process_id();
 	clock_gettime(CLOCK_REALTIME_COARSE, &now);
 	began_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-	live_begin();
-	status_mute();
-	begin_history(asked);
 	begin_snapshots(asked);
 	atomic_store(&begun, true);
-	serve_begin(asked);
-	status_unmute();
-}
-
-static void *
-run_begin(void *asked)
-{
-	begin_attending(asked);
-	return NULL;
-}
-
-/* A thread with a small stack has another do it. */
-static void
-begin_anywhere(const struct options *asked)
-{
-	pthread_t thread;
-
-	if (os_stack_left() < STACK_NEEDED &&
-	    os_thread_start(&thread, run_begin, (void *)(uintptr_t)asked))
-		pthread_join(thread, NULL);
-	else
-		begin_attending(asked);
-}
-
-void
-attend_begin(const struct options *options)
-{
-	static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-
-	if (atomic_load_explicit(&begun, memory_order_acquire) || os_forked())
-		return;
-	pthread_mutex_lock(&mutex);
-	if (!atomic_load(&begun))
-		begin_anywhere(options);
-	pthread_mutex_unlock(&mutex);
 }
 
 bool

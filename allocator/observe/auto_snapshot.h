@@ -1,7 +1,6 @@
 /*
- * History and snapshots that options ask for, in programs that are not changed:
- * the history from the first allocation on, a snapshot at the end, at a failure
- * or at a signal.
+ * Snapshots that options ask for, in programs that are not changed: at the end,
+ * at a failure or at a signal.
  *
  * Nothing here fails a call of the program: what cannot be done is told once on
  * stderr. In a forked child there is nothing to tell of, and nothing happens.
@@ -11,11 +10,14 @@
 
 #include "allocator/options.h"
 
-/* Begin the history and the snapshots that the options ask for, once, before
- * the first allocation of the process. The caller holds no lock. */
-void attend_begin(const struct options *options);
+/* Bytes of stack to write a snapshot on. */
+enum { AUTO_SNAPSHOT_STACK = 64 << 10 };
 
-/* Has attend_begin() been called? Its options have no effect afterwards. */
+/* Begin the snapshots that the options ask for: attend_begin() calls it, once.
+ * With enough stack. */
+void auto_snapshot_begin(const struct options *asked);
+
+/* Has that been called? Its options have no effect afterwards. */
 bool attend_has_begun(void);
 
 /* A request failed because memory is short: write a snapshot if the options ask

@@ -104,17 +104,6 @@ guard_cut(const struct options *options, size_t size, struct block **block)
 	return WEIR_OK;
 }
 
-void
-guard_release(struct block *block)
-{
-	struct block *front = block->prev;
-	struct block *behind = block->next;
-
-	block->guarded = GUARD_NONE;
-	block_free(front);
-	block_free(behind);
-}
-
 static bool
 is_guarded(const struct block *block)
 {

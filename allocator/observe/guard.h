@@ -23,9 +23,6 @@ void guard_begin(size_t bytes);
 enum weir_status guard_cut(
     const struct options *options, size_t size, struct block **block);
 
-/* The block is freed: its zones are free memory. Under the arena's lock. */
-void guard_release(struct block *block);
-
 /* Write the pattern into the zones of a block that was just allocated; with no
  * lock. If that fails the block is not checked later. */
 void guard_fill(const void *ptr);

@@ -15,7 +15,6 @@
 #include "allocator/private/arenas.h"
 
 #include "allocator/cache/tcache.h"
-#include "allocator/lifecycle.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/counters.h"
 #include "allocator/memory/forget.h"
@@ -23,7 +22,6 @@
 #include "allocator/memory/segment.h"
 #include "allocator/memory/source.h"
 #include "allocator/memory/totals.h"
-#include "allocator/private/suspend.h"
 #include "allocator/request/reclaim.h"
 #include "base/meta.h"
 #include "base/os.h"
@@ -77,17 +75,12 @@ make_new(struct arena *main, struct arena **out)
 }
 
 enum weir_status
-arena_make(
-    int device, const struct source *source, unsigned flags, struct arena **out)
+arena_make(struct arena *main, const struct source *source, unsigned flags,
+    struct arena **out)
 {
 	static atomic_uint made; /* so far: pools are never named alike */
-	struct arena *main;
 	struct totals *totals = NULL;
-	enum weir_status status = device_resolve(device, &device);
-	if (status == WEIR_OK)
-		status = arena_get(device, &main);
-	if (status != WEIR_OK)
-		return status;
+	enum weir_status status = WEIR_OK;
 	struct arena *arena = reuse(main);
 	if (arena == NULL)
 		status = make_new(main, &arena);
@@ -216,7 +209,8 @@ arena_empty(struct arena *arena)
 		arena->jobs++; /* it is not out of use before this is done */
 		reclaim_poll(arena, RECLAIM_SKIPS);
 		reclaim_refresh(arena);
-		arena_drop_suspended(arena);
+		if (arena->uncounted)
+			arena->drop_suspended(arena);
 		bytes = reclaim_shed(arena, SIZE_MAX);
 		segment_unreserve(arena);
 		if (is_unowned(arena) && arena->jobs == 1 &&

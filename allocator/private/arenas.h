@@ -10,11 +10,12 @@
 /*
  * An arena of its own on a device, with one owner; empty. Holds no lock.
  *
+ * @param main    the device's own
  * @param source  NULL: the driver, and expandable segments
  * @param flags   of enum arena_flags
- * @return WEIR_EHOSTMEM; any failure of arena_get()
+ * @return WEIR_EHOSTMEM
  */
-enum weir_status arena_make(int device, const struct source *source,
+enum weir_status arena_make(struct arena *main, const struct source *source,
     unsigned flags, struct arena **out);
 
 /* Add an owner to an arena that is in use, or drop one. An arena without an

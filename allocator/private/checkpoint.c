@@ -12,7 +12,6 @@
 
 #include <stdlib.h>
 
-#include "allocator/api/free.h"
 #include "allocator/fences/fence.h"
 #include "allocator/fences/free.h"
 #include "allocator/memory/arena.h"
@@ -22,6 +21,7 @@
 #include "allocator/memory/lookup.h"
 #include "allocator/memory/pools.h"
 #include "allocator/request/reclaim.h"
+#include "allocator/request/release.h"
 #include "base/meta.h"
 #include "base/status.h"
 

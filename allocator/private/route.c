@@ -183,13 +183,14 @@ route_give_stray(struct route *route, struct stream *stream)
 
 /* An arena and a route for a capture that has none. */
 static enum weir_status
-adopt_stray(struct stream *stream, uint64_t capture, struct arena **out)
+adopt_stray(struct arena *main, struct stream *stream, uint64_t capture,
+    struct arena **out)
 {
 	struct route_match match = { .kind = ROUTE_CAPTURE,
 		.capture = capture };
 	struct route *route;
 	struct arena *arena;
-	enum weir_status status = arena_make(stream->device, NULL, 0, &arena);
+	enum weir_status status = arena_make(main, NULL, 0, &arena);
 	if (status != WEIR_OK)
 		return status;
 	arena_keep(arena);
@@ -294,7 +295,7 @@ route_find(struct arena *main, struct stream *stream, struct arena **out)
 	if (atomic_load_explicit(&count, memory_order_relaxed) > 0)
 		*out = find_route(main, stream, capture);
 	if (*out == NULL && capture != 0)
-		return adopt_stray(stream, capture, out);
+		return adopt_stray(main, stream, capture, out);
 	return WEIR_OK;
 }
 

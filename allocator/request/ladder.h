@@ -49,10 +49,11 @@ take_is_own_last(const struct pools *pools, const struct options *options,
 }
 
 /* A block for a request, by every means there is: Note [Reclaim ladder].
- * WEIR_ENOMEM, WEIR_EHOSTMEM, WEIR_EDRIVER. May leave and retake the lock. */
+ * `plain`: for device memory of no stream. WEIR_ENOMEM, WEIR_EHOSTMEM,
+ * WEIR_EDRIVER. May leave and retake the lock. */
 static inline QUICK enum weir_status
 take_block(struct pools *pools, const struct options *options, size_t size,
-    struct block **out)
+    bool plain, struct block **out)
 {
 	struct arena *arena = pools->arena;
 	size_t rounded = arena_class(arena, options, size);
@@ -67,8 +68,8 @@ take_block(struct pools *pools, const struct options *options, size_t size,
 	    take_is_for_runs(pools, kind))
 		take_poll(pools);
 	if (!take_is_own_last(pools, options, kind)) {
-		enum weir_status status = pool_take(&pools->pool[kind], options,
-		    rounded, pools == arena->any_pools, out);
+		enum weir_status status =
+		    pool_take(&pools->pool[kind], options, rounded, plain, out);
 		if (status != WEIR_OK || *out != NULL)
 			return status;
 	}

@@ -14,7 +14,6 @@
 #include "allocator/memory/emit.h"
 #include "allocator/memory/pool.h"
 #include "allocator/memory/totals.h"
-#include "allocator/observe/auto_snapshot.h"
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
@@ -286,7 +285,6 @@ oom_report(struct arena *arena, struct stream *stream, size_t requested,
 	status_set(WEIR_ENOMEM, "%s", buffer);
 	facts.oom.report = buffer;
 	observe_oom(&facts.oom);
-	attend_oom();
 	/* An observer's own failures are not the request's. */
 	status_set(WEIR_ENOMEM, "%s", buffer);
 	if (page != NULL)

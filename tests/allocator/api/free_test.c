@@ -2,7 +2,7 @@
  * Freeing: when memory is free, and what a wrong address is told. A call that
  * fails changes nothing.
  */
-#include "allocator/api/free.h"
+#include "allocator/request/release.h"
 
 #include <pthread.h>
 #include <stdio.h>

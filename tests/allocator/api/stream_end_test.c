@@ -2,7 +2,7 @@
  * Note [A stream ends]: once a stream is destroyed, retired or gone with its
  * thread, its memory becomes everyone's, not before its work is done.
  */
-#include "allocator/api/stream_end.h"
+#include "allocator/request/thread_end.h"
 
 #include <pthread.h>
 

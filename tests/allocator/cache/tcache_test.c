@@ -21,6 +21,7 @@
 #include "allocator/private/arenas.h"
 #include <weir/host.h>
 
+#include "tests/support/arena.h"
 #include "tests/support/device.h"
 
 /* Blocks in the state, of a stream. */
@@ -926,7 +927,7 @@ TEST(they_come_back_beside_another_arena_of_the_device)
 	struct ring ring = { .stream = new_stream(), .rounds = 20000 };
 	struct arena *other;
 
-	EXPECT_OK(arena_make(0, NULL, 0, &other));
+	EXPECT_OK(arena_make(main_arena(), NULL, 0, &other));
 	hand_over(&ring);
 	arena_drop(other);
 	expect_healthy();

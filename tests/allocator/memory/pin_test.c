@@ -6,6 +6,7 @@
 
 #include "allocator/allocator.h"
 #include "allocator/private/arenas.h"
+#include "tests/support/arena.h"
 #include "tests/support/device.h"
 
 static uint64_t
@@ -218,7 +219,7 @@ TEST(an_arena_that_nobody_owns_keeps_its_pinned_pages_until_they_are_unpinned)
 	struct arena *arena;
 	void *block;
 
-	EXPECT_OK(arena_make(0, NULL, 0, &arena));
+	EXPECT_OK(arena_make(main_arena(), NULL, 0, &arena));
 	EXPECT_OK(allocator_malloc_in(arena, 8 * MIB, a, &block));
 	EXPECT_OK(weir_pin(block));
 	give(block);

@@ -13,6 +13,7 @@
 #include "allocator/memory/lookup.h"
 #include "allocator/memory/pin.h"
 #include "allocator/private/arenas.h"
+#include "tests/support/arena.h"
 #include "tests/support/device.h"
 
 /* Memory in all states: three live blocks of 4 MiB in an expandable segment,
@@ -160,7 +161,7 @@ TEST(i_3_totals_of_a_device_that_its_arenas_do_not_add_up_to_are_found_by_name)
 	struct arena *other;
 	struct scene s = arrange();
 
-	EXPECT_OK(arena_make(0, NULL, 0, &other));
+	EXPECT_OK(arena_make(main_arena(), NULL, 0, &other));
 	expect_healthy();
 	break_each(&s.arena->totals->stats, &s.arena->totals->tally);
 }
@@ -171,7 +172,7 @@ TEST(i_3_faults_of_another_arena_are_found)
 	void *ptr = NULL;
 
 	arrange();
-	EXPECT_OK(arena_make(0, NULL, 0, &other));
+	EXPECT_OK(arena_make(main_arena(), NULL, 0, &other));
 	EXPECT_OK(allocator_malloc_in(other, 4 * MIB, new_stream(), &ptr));
 	expect_healthy();
 	block_at(ptr)->segment->mapped_bytes += 2 * MIB;

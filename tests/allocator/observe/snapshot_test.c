@@ -22,6 +22,7 @@
 #include "allocator/allocator.h"
 #include "allocator/private/arenas.h"
 #include "base/meta.h"
+#include "tests/support/arena.h"
 #include "tests/support/command.h"
 #include "tests/support/device.h"
 
@@ -305,7 +306,7 @@ TEST(arenas_of_their_own_are_in_the_snapshot_under_their_pool_id)
 
 	start(WEIR_HISTORY_NONE);
 	void *mine = take(2 * MIB, NULL);
-	EXPECT_OK(arena_make(0, NULL, 0, &arena));
+	EXPECT_OK(arena_make(main_arena(), NULL, 0, &arena));
 	EXPECT_OK(allocator_malloc_in(arena, 3 * MIB, NULL, &block));
 	give(take(2 * MIB, NULL));
 	json_t *json = snapshot();
@@ -356,7 +357,7 @@ TEST(memory_that_is_not_the_devices_is_left_out)
 	void *block;
 
 	start(WEIR_HISTORY_NONE);
-	EXPECT_OK(arena_make(0, NULL, ARENA_UNCOUNTED, &arena));
+	EXPECT_OK(arena_make(main_arena(), NULL, ARENA_UNCOUNTED, &arena));
 	EXPECT_OK(allocator_malloc_in(arena, 3 * MIB, NULL, &block));
 	json_t *json = snapshot();
 	EXPECT_EQ(segment_count(json), 0);

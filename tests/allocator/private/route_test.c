@@ -12,6 +12,7 @@
 #include "allocator/private/arenas.h"
 #include "base/meta.h"
 #include "streams/capture.h"
+#include "tests/support/arena.h"
 #include "tests/support/device.h"
 
 static struct arena *
@@ -19,7 +20,7 @@ make(void)
 {
 	struct arena *arena = NULL;
 
-	EXPECT_OK(arena_make(0, NULL, 0, &arena));
+	EXPECT_OK(arena_make(main_arena(), NULL, 0, &arena));
 	return arena;
 }
 

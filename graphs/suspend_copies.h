@@ -1,8 +1,8 @@
 /*
  * Copies of the contents of a suspended arena, in page-locked host memory.
  */
-#ifndef ALLOCATOR_PRIVATE_SUSPEND_COPIES_H
-#define ALLOCATOR_PRIVATE_SUSPEND_COPIES_H
+#ifndef GRAPHS_SUSPEND_COPIES_H
+#define GRAPHS_SUSPEND_COPIES_H
 
 #include "allocator/memory/handle.h"
 

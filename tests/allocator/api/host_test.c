@@ -2,7 +2,8 @@
  * <weir/host.h>: which block a request gets and when a freed one may be used
  * again, what is held, limits, kinds, registration, and what is refused.
  */
-#include "allocator/host/host.h"
+#include "allocator/api/host.h"
+#include "allocator/host/known.h"
 
 #include <weir/host.h>
 

@@ -6,7 +6,7 @@
  * else looks at its handles. The history tells it as memory that is unmapped
  * and mapped again, and a snapshot shows of it what is mapped: nothing.
  */
-#include "allocator/private/suspend.h"
+#include "graphs/suspend.h"
 
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
@@ -17,10 +17,10 @@
 #include "allocator/memory/segment.h"
 #include "allocator/memory/totals.h"
 #include "allocator/private/arenas.h"
-#include "allocator/private/suspend_copies.h"
 #include "allocator/request/reclaim.h"
 #include "base/meta.h"
 #include "base/status.h"
+#include "graphs/suspend_copies.h"
 
 static struct segment *
 segment_of(struct list *link)
@@ -70,6 +70,73 @@ count_reserved(struct arena *arena, bool held)
 		if (run != NULL)
 			tell_run(segment_of(l), run, NULL, held);
 	}
+}
+
+/* ---- For good ---------------------------------------------------------- */
+
+static bool
+nothing_is_live(const struct arena *arena)
+{
+	for (struct list *l = arena->segments.next; l != &arena->segments;
+	     l = l->next)
+		for (struct block *b = segment_of(l)->first; b != NULL;
+		     b = b->next)
+			if (block_state(b) != BLOCK_FREE &&
+			    block_state(b) != BLOCK_UNMAPPED)
+				return false;
+	return true;
+}
+
+/* All free blocks of a segment become addresses without memory. */
+static void
+drop_segment(struct segment *segment)
+{
+	struct tree_node *node;
+
+	while ((node = tree_first(&segment->handles)) != NULL) {
+		struct handle *handle = handle_at(node);
+		if (handle->mapped)
+			driver_peek()->cuMemUnmap(handle->addr, handle->size);
+		if (handle->id != 0)
+			driver_peek()->cuMemRelease(handle->id);
+		handle_remove(handle);
+		meta_free(handle, sizeof(*handle));
+	}
+	for (struct block *b = segment->first; b != NULL; b = b->next) {
+		if (block_state(b) != BLOCK_FREE)
+			continue;
+		block_take(b);
+		b = block_put(b, BLOCK_UNMAPPED);
+	}
+}
+
+/* A suspended arena has no owner any more. */
+static void
+drop_suspended(struct arena *arena)
+{
+	struct driver_guard guard;
+	struct copies *copies = NULL;
+
+	if (arena->jobs > 1 || !nothing_is_live(arena))
+		return;
+	status_mute();
+	if (driver_enter(arena->context, &guard) == WEIR_OK) {
+		copies = arena->copies;
+		arena->copies = NULL;
+		for (struct list *l = arena->segments.next;
+		     l != &arena->segments; l = l->next)
+			drop_segment(segment_of(l));
+		driver_leave(&guard);
+		arena->uncounted = false;
+		arena->kept--;
+		atomic_store(&arena->suspended, false);
+	}
+	status_unmute();
+	if (copies == NULL)
+		return;
+	arena_leave_for_driver(arena);
+	copies_drop(copies);
+	arena_enter_from_driver(arena);
 }
 
 /* ---- Suspending -------------------------------------------------------- */
@@ -163,6 +230,7 @@ suspend_arena(struct arena *arena, bool copy, size_t *freed)
 	if (status == WEIR_OK) {
 		count_reserved(arena, false);
 		arena->uncounted = true;
+		arena->drop_suspended = drop_suspended;
 	} else {
 		atomic_store(&arena->suspended, false);
 		arena->kept--;
@@ -316,70 +384,4 @@ arena_resume(struct arena *arena)
 		status = try_resume(arena, &need);
 	history_leave();
 	return status;
-}
-
-/* ---- For good ---------------------------------------------------------- */
-
-static bool
-nothing_is_live(const struct arena *arena)
-{
-	for (struct list *l = arena->segments.next; l != &arena->segments;
-	     l = l->next)
-		for (struct block *b = segment_of(l)->first; b != NULL;
-		     b = b->next)
-			if (block_state(b) != BLOCK_FREE &&
-			    block_state(b) != BLOCK_UNMAPPED)
-				return false;
-	return true;
-}
-
-/* All free blocks of a segment become addresses without memory. */
-static void
-drop_segment(struct segment *segment)
-{
-	struct tree_node *node;
-
-	while ((node = tree_first(&segment->handles)) != NULL) {
-		struct handle *handle = handle_at(node);
-		if (handle->mapped)
-			driver_peek()->cuMemUnmap(handle->addr, handle->size);
-		if (handle->id != 0)
-			driver_peek()->cuMemRelease(handle->id);
-		handle_remove(handle);
-		meta_free(handle, sizeof(*handle));
-	}
-	for (struct block *b = segment->first; b != NULL; b = b->next) {
-		if (block_state(b) != BLOCK_FREE)
-			continue;
-		block_take(b);
-		b = block_put(b, BLOCK_UNMAPPED);
-	}
-}
-
-void
-arena_drop_suspended(struct arena *arena)
-{
-	struct driver_guard guard;
-	struct copies *copies = NULL;
-
-	if (!arena->uncounted || arena->jobs > 1 || !nothing_is_live(arena))
-		return;
-	status_mute();
-	if (driver_enter(arena->context, &guard) == WEIR_OK) {
-		copies = arena->copies;
-		arena->copies = NULL;
-		for (struct list *l = arena->segments.next;
-		     l != &arena->segments; l = l->next)
-			drop_segment(segment_of(l));
-		driver_leave(&guard);
-		arena->uncounted = false;
-		arena->kept--;
-		atomic_store(&arena->suspended, false);
-	}
-	status_unmute();
-	if (copies == NULL)
-		return;
-	arena_leave_for_driver(arena);
-	copies_drop(copies);
-	arena_enter_from_driver(arena);
 }

@@ -19,14 +19,14 @@
  * Pieces are of one size wherever the memory goes on for so long, not of that
  * of handles: copies of one pool serve another.
  */
-#include "allocator/private/suspend_copies.h"
+#include "graphs/suspend_copies.h"
 
 #include <sched.h>
 #include <stdio.h>
 
 #include <weir/host.h>
 
-#include "allocator/host/host.h"
+#include "allocator/api/host.h"
 #include "allocator/host/reaper.h"
 #include "allocator/memory/handle.h"
 #include "base/meta.h"

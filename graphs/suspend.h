@@ -2,8 +2,8 @@
  * Suspending an arena: its physical memory goes back to the driver, its
  * addresses and blocks stay.
  */
-#ifndef ALLOCATOR_PRIVATE_SUSPEND_H
-#define ALLOCATOR_PRIVATE_SUSPEND_H
+#ifndef GRAPHS_SUSPEND_H
+#define GRAPHS_SUSPEND_H
 
 #include "allocator/memory/types.h"
 
@@ -27,10 +27,5 @@ enum weir_status arena_suspend(struct arena *arena, bool copy, size_t *freed);
  * were kept. Holds no lock.
  */
 enum weir_status arena_resume(struct arena *arena);
-
-/* Drop a suspended arena's memory for good if no block of it is live or
- * pending. Under the lock, which it may leave in between, as a job of its own.
- */
-void arena_drop_suspended(struct arena *arena);
 
 #endif

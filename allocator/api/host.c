@@ -15,17 +15,15 @@
  * - What is below 4 KiB has a finer granule, by its source, and pools of its
  *   own: docs/adr/0007.
  * - Statistics and limit are apart from the device's: arena->main->host_totals.
- *
- * The arenas are made at the first use of a kind and kept until the context of
- * the device is gone.
  */
-#include "allocator/host/host.h"
+#include "allocator/api/host.h"
 
 #include <weir/host.h>
 
 #include "allocator/allocator.h"
 #include "allocator/cache/depot.h"
 #include "allocator/cache/tcache.h"
+#include "allocator/host/known.h"
 #include "allocator/host/pages.h"
 #include "allocator/host/reaper.h"
 #include "allocator/lifecycle.h"
@@ -35,57 +33,19 @@
 #include "base/os.h"
 #include "base/status.h"
 
-static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_HOST);
-static _Atomic(struct arena *) arenas[DEVICES_MAX][HOST_KINDS]; /* under lock */
-
-/* ---- Arenas ------------------------------------------------------------ */
-
-struct arena *
-host_arena_peek(int device, unsigned kind)
-{
-	return atomic_load_explicit(
-	    &arenas[device][kind], memory_order_acquire);
-}
-
 static enum weir_status
 arena_of_kind(int device, unsigned kind, struct arena **out)
 {
-	enum weir_status status = WEIR_OK;
 	struct arena *main;
 	struct arena *arena = host_arena_peek(device, kind);
 
-	if (arena == NULL) {
-		/* Makes the device's own, whose device is in range. */
-		status = arena_get(device, &main);
-		if (status != WEIR_OK)
-			return status;
-		lock_enter(&lock);
-		arena = host_arena_peek(device, kind);
-		if (arena == NULL) {
-			status = arena_make(
-			    device, host_source(kind), ARENA_HOST, &arena);
-			if (status == WEIR_OK) {
-				arena->any_pools->index =
-				    TCACHE_WAYS - 1 - kind;
-				atomic_store_explicit(&arenas[device][kind],
-				    arena, memory_order_release);
-			}
-		}
-		lock_leave(&lock);
-	}
-	if (status == WEIR_OK)
+	if (arena != NULL) {
 		*out = arena;
-	return status;
-}
-
-void
-host_forget_device(int device)
-{
-	lock_enter(&lock);
-	for (unsigned kind = 0; kind < HOST_KINDS; kind++)
-		atomic_store(&arenas[device][kind], NULL);
-	lock_leave(&lock);
-	host_pages_forget(device);
+		return WEIR_OK;
+	}
+	/* Makes the device's own, whose device is in range. */
+	enum weir_status status = arena_get(device, &main);
+	return status == WEIR_OK ? host_arena_get(main, kind, out) : status;
 }
 
 /* ---- Allocating -------------------------------------------------------- */

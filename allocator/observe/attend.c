@@ -1,0 +1,71 @@
+/*
+ * What options ask weir to do on its own.
+ */
+#include "allocator/observe/attend.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include <weir/trace.h>
+
+#include "allocator/observe/agent.h"
+#include "allocator/observe/auto_snapshot.h"
+#include "allocator/observe/live_stats.h"
+#include "base/log.h"
+#include "base/os.h"
+#include "base/status.h"
+
+static void
+begin_history(const struct options *asked)
+{
+	const struct weir_history history = { .struct_size = sizeof(history),
+		.level = asked->history_level,
+		.max_entries = asked->history_entries };
+
+	if (asked->history && weir_history_start(&history) != WEIR_OK)
+		log_write(LOG_ERROR, "history: %s", status_latest_text());
+}
+
+static void
+begin_attending(const struct options *asked)
+{
+	live_begin();
+	status_mute();
+	begin_history(asked);
+	auto_snapshot_begin(asked);
+	serve_begin(asked);
+	status_unmute();
+}
+
+static void *
+run_begin(void *asked)
+{
+	begin_attending(asked);
+	return NULL;
+}
+
+/* A thread with a small stack has another do it. */
+static void
+begin_anywhere(const struct options *asked)
+{
+	pthread_t thread;
+
+	if (os_stack_left() < AUTO_SNAPSHOT_STACK &&
+	    os_thread_start(&thread, run_begin, (void *)(uintptr_t)asked))
+		pthread_join(thread, NULL);
+	else
+		begin_attending(asked);
+}
+
+void
+attend_begin(const struct options *options)
+{
+	static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+	if (attend_has_begun() || os_forked())
+		return;
+	pthread_mutex_lock(&mutex);
+	if (!attend_has_begun())
+		begin_anywhere(options);
+	pthread_mutex_unlock(&mutex);
+}

@@ -1,0 +1,14 @@
+/*
+ * What options ask weir to do on its own, in programs that are not changed: the
+ * history from the first allocation on, snapshots, and answers to a watcher.
+ */
+#ifndef ALLOCATOR_OBSERVE_ATTEND_H
+#define ALLOCATOR_OBSERVE_ATTEND_H
+
+#include "allocator/options.h"
+
+/* Begin what the options ask for, once, before the first allocation of the
+ * process. The caller holds no lock. */
+void attend_begin(const struct options *options);
+
+#endif

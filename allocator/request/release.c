@@ -1,0 +1,69 @@
+/*
+ * The end of every free that no cache takes.
+ */
+#include "allocator/request/release.h"
+
+#include "allocator/cache/tcache.h"
+#include "allocator/memory/arena.h"
+#include "allocator/memory/view.h"
+
+/* The block was used elsewhere: it waits for that. */
+static void
+release_later(struct block *block, uint64_t freed_at)
+{
+	struct pools *owner = block->pool->owner;
+
+	stats_free_pending(block->pool, block->size);
+	block_set_state(block, BLOCK_PENDING);
+	block->freed_at = freed_at;
+	if (owner->freed_at < freed_at)
+		owner->freed_at = freed_at;
+	block->pending.bytes = block->size;
+	waiting_add(&block->arena->waiting, &block->pending);
+}
+
+/* Are all uses of a block by other streams complete? If its stream is captured:
+ * are they all ordered before the stream's next work in that capture? */
+static bool
+is_over(struct block *block, struct position place)
+{
+	if (__builtin_expect(block->pending.has_past, 0)) {
+		use_drop_met(&block->arena->waiting, &block->pending);
+		if (block->pending.uses == NULL)
+			return true;
+	}
+	return place.capture != 0 && block->arena->kept > 0 &&
+	    use_is_over(
+		&block->pending, block->pool->owner->stream, place.capture);
+}
+
+bool
+release_waits(struct block *block)
+{
+	struct position place = pools_position(block->pool->owner);
+
+	if (!is_over(block, place)) {
+		tell_free_requested(block);
+		release_later(block, place.tick);
+		return true;
+	}
+	use_clear(&block->arena->waiting, &block->pending);
+	return false;
+}
+
+void
+release_zones(struct block *block)
+{
+	struct block *front = block->prev;
+	struct block *behind = block->next;
+
+	block->guarded = GUARD_NONE;
+	block_free(front);
+	block_free(behind);
+}
+
+void
+release_block(struct block *block)
+{
+	release_with(block, tcache_for(block));
+}

@@ -1,0 +1,50 @@
+/*
+ * Threads that end: their caches, and their default streams. Note [A stream
+ * ends] is in reclaim.c.
+ */
+#include "allocator/request/thread_end.h"
+
+#include "allocator/cache/tcache.h"
+#include "allocator/memory/arena.h"
+#include "allocator/request/reclaim.h"
+#include "base/os.h"
+
+/* End the pools of a stream without a call to the driver. */
+static void
+end_pools_later(struct stream *stream)
+{
+	for (struct arena *arena = arena_peek(stream->device); arena != NULL;
+	     arena = arena_next(arena)) {
+		lock_enter(&arena->lock);
+		struct pools *pools = pools_peek(arena, stream);
+		if (pools != NULL)
+			reclaim_end_later(pools);
+		lock_leave(&arena->lock);
+	}
+}
+
+/* On a thread that is ending: no call to the driver, which may be going away
+ * with the process. The next poll of another thread records the end. */
+static void
+thread_ended(uint32_t thread)
+{
+	struct stream *streams[16];
+	size_t n;
+
+	if (os_forked())
+		return;
+	tcache_thread_ends();
+	do {
+		n = stream_end_thread(thread, streams, 16);
+		for (size_t i = 0; i < n; i++) {
+			end_pools_later(streams[i]);
+			stream_put(streams[i]);
+		}
+	} while (n == 16);
+}
+
+void
+thread_end_watch(void)
+{
+	os_on_thread_exit(thread_ended);
+}
