@@ -11,10 +11,14 @@ size_t
 nearest_distance(const char *word, size_t length, const char *other)
 {
 	size_t row[LONGEST + 1];
-	size_t width = strnlen(other, LONGEST);
+	size_t width = strlen(other);
+	size_t rest = length > LONGEST ? length - LONGEST : 0;
+	size_t other_rest = width > LONGEST ? width - LONGEST : 0;
+	size_t beyond =
+	    rest > other_rest ? rest - other_rest : other_rest - rest;
 
-	if (length > LONGEST)
-		length = LONGEST;
+	length -= rest;
+	width -= other_rest;
 	for (size_t j = 0; j <= width; j++)
 		row[j] = j;
 	for (size_t i = 1; i <= length; i++) {
@@ -32,5 +36,5 @@ nearest_distance(const char *word, size_t length, const char *other)
 			row[j] = best;
 		}
 	}
-	return row[width];
+	return row[width] + beyond;
 }

@@ -8,7 +8,8 @@
 
 /*
  * Insertions, deletions and substitutions between a word of `length` bytes and
- * another. Of longer words the first 63 bytes count. Takes no memory.
+ * another. Of longer words the first 63 bytes are compared, and what is behind
+ * them counts by the difference of its lengths. Takes no memory.
  */
 size_t nearest_distance(const char *word, size_t length, const char *other);
 

@@ -252,6 +252,8 @@ weir_pool_flags_set(struct weir_pool *pool, unsigned mask, unsigned flags)
 void
 weir_pool_segment_id(const struct weir_pool *pool, uint64_t id[2])
 {
+	if (id == NULL)
+		return;
 	id[0] = pool != NULL ? pool->arena->pool.graph : 0;
 	id[1] = pool != NULL ? pool->arena->pool.user : 0;
 }

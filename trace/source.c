@@ -95,7 +95,8 @@ source_fill(struct source *source, size_t size)
 		source->end += got;
 		source->end_offset += (uint64_t)got;
 		if (source->budget != NULL) {
-			source->budget->decoded = source->end_offset;
+			if (source->budget->decoded < source->end_offset)
+				source->budget->decoded = source->end_offset;
 			budget_enforce(source->budget);
 		}
 	}

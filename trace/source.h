@@ -27,8 +27,9 @@ struct source {
 	uint8_t *buffer;
 	size_t room;
 	/* The limits on what is made of the input; NULL: none. `decoded` is
-	 * counted here, `stored` by the caller. source_fill() puts it in force,
-	 * and snapshot_read(), which also ends it. */
+	 * counted here, unless it is more already, `stored` by the caller.
+	 * source_fill() puts it in force, and snapshot_read(), which also ends
+	 * it. */
 	struct budget *budget;
 };
 

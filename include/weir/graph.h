@@ -125,7 +125,8 @@ WEIR_API enum weir_status weir_pool_flags_set(
     struct weir_pool *pool, unsigned mask, unsigned flags);
 
 /** The pool's `segment_pool_id` in snapshots and events: the number of a
- * graph's pool, or of a user's. A pool that has ended may have had the same. */
+ * graph's pool, or of a user's; zeros for NULL. A pool that has ended may have
+ * had the same. */
 WEIR_API void weir_pool_segment_id(
     const struct weir_pool *pool, uint64_t id[2]);
 

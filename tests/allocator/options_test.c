@@ -594,6 +594,12 @@ TEST(an_unknown_option_is_told_with_the_one_that_may_be_meant)
 	EXPECT_EQ(weir_options_set("colour:red"), WEIR_EINVAL);
 	EXPECT_STR_HAS(weir_last_error(), "unknown option 'colour'");
 	EXPECT_NULL(strstr(weir_last_error(), "did you mean"));
+	char longest[300];
+
+	memset(longest, 'x', sizeof(longest) - 1);
+	longest[sizeof(longest) - 1] = '\0';
+	EXPECT_EQ(weir_options_set(longest), WEIR_EINVAL);
+	EXPECT_NULL(strstr(weir_last_error(), "did you mean"));
 }
 
 TEST(a_misspelt_value_is_told_with_the_one_that_may_be_meant)

@@ -16,7 +16,9 @@ TEST(the_distance_counts_changed_letters)
 	EXPECT_EQ(nearest_distance("abc", 3, ""), 3);
 }
 
-TEST(long_words_are_cut)
+/* Long words are compared by their beginnings, and what is behind those counts
+ * too: a word of 300 letters is near to no option. */
+TEST(what_is_not_compared_counts_by_its_length)
 {
 	char a[300];
 	char b[300];
@@ -24,5 +26,8 @@ TEST(long_words_are_cut)
 	memset(a, 'a', sizeof(a));
 	memset(b, 'b', sizeof(b));
 	b[sizeof(b) - 1] = '\0';
-	EXPECT_EQ(nearest_distance(a, sizeof(a), b), 63);
+	EXPECT_EQ(nearest_distance(a, sizeof(a), b), 63 + 1);
+	EXPECT_EQ(nearest_distance(a, 300, "aaaa"), 296);
+	EXPECT_EQ(nearest_distance("aaaa", 4, b), 299);
+	EXPECT_EQ(nearest_distance(a, 300, ""), 300);
 }

@@ -59,7 +59,12 @@ TEST(each_pool_has_a_number_of_its_own)
 	EXPECT_NE(weir_pool_id(b), first);
 	weir_pool_release(a);
 	EXPECT_NE(weir_pool_id(new_pool(0, 0)), first);
+	uint64_t id[2] = { 7, 7 };
+
 	EXPECT_EQ(weir_pool_id(NULL), 0);
+	weir_pool_segment_id(NULL, id);
+	EXPECT_EQ(id[0] + id[1], 0);
+	weir_pool_segment_id(NULL, NULL);
 }
 
 TEST(a_released_pool_gives_its_memory_back_when_the_last_block_dies)

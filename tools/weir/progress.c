@@ -5,7 +5,12 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { EVERY_MS = 200 };
+#include "base/utf8.h"
+
+enum {
+	EVERY_MS = 200,
+	LINE_ROOM = 512, /* bytes; a terminal is seldom wider */
+};
 
 static const char erase[] = "\r\033[K";
 
@@ -61,15 +66,18 @@ progress_due(struct progress *progress)
 void
 progress_show(struct progress *progress, const char *format, ...)
 {
+	char text[LINE_ROOM];
+	char plain[LINE_ROOM];
 	va_list args;
 
 	if (!progress->shows)
 		return;
 	progress->shown = true;
-	fputs(erase, stderr);
 	va_start(args, format);
-	vfprintf(stderr, format, args);
+	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
+	utf8_copy_plain(plain, sizeof(plain), text);
+	fprintf(stderr, "%s%s", erase, plain);
 	fflush(stderr);
 }
 

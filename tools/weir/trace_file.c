@@ -17,6 +17,7 @@
 
 #include <weir/weir.h>
 
+#include "base/utf8.h"
 #include "tools/weir/file_text.h"
 #include "tools/weir/progress.h"
 #include "tools/weir/snapshot_file.h"
@@ -35,6 +36,8 @@ struct place {
 	uint32_t free_row;  /* where that was freed */
 	uint32_t line;      /* of the live block's `a`; 0: unused place */
 };
+
+enum { NAME_ROOM = 256 }; /* bytes of a trace's name, with its NUL */
 
 struct reader {
 	const char *path;
@@ -125,6 +128,16 @@ take_number(const char **at, const char *end, unsigned base, uint64_t *out)
 	return true;
 }
 
+/* The name of a trace as it may be shown. NULL without memory. */
+static char *
+plain_name(const char *text)
+{
+	char plain[NAME_ROOM];
+
+	utf8_copy_plain(plain, sizeof(plain), text);
+	return strdup(plain);
+}
+
 enum { COMMENT_MAX = 1 << 16 }; /* bytes; the longest that is read as JSON */
 
 /* The comment of the first line: JSON about the recording. Anything else is a
@@ -143,7 +156,7 @@ take_comment(struct reader *reader, const char *text, size_t length)
 
 	if (name != NULL && *name != '\0') {
 		free(reader->trace->name);
-		reader->trace->name = strdup(name);
+		reader->trace->name = plain_name(name);
 	}
 	if (held > 0)
 		reader->trace->recorded_held_bytes = (uint64_t)held;
@@ -466,10 +479,13 @@ name_of_path(const char *path)
 	const char *slash = strrchr(path, '/');
 	const char *base = slash == NULL ? path : slash + 1;
 	const char *dot = strstr(base, ".csv");
+	char *name = dot == NULL || dot == base ?
+	    strdup(base) :
+	    strndup(base, (size_t)(dot - base));
+	char *plain = name == NULL ? NULL : plain_name(name);
 
-	if (dot == NULL || dot == base)
-		return strdup(base);
-	return strndup(base, (size_t)(dot - base));
+	free(name);
+	return plain;
 }
 
 /* A file's rows as text; those of a snapshot are made from its trace. */

@@ -5,11 +5,13 @@
 #include "tools/weir/trace_snapshot.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/weir/file_text.h"
+#include "base/meta.h"
+#include "base/status.h"
 #include "tools/weir/progress.h"
 #include "tools/weir/snapshot_file.h"
 #include "tools/weir/tool.h"
@@ -31,6 +33,10 @@ trace_is_named(const char *path)
 	return false;
 }
 
+/* Bytes that a row comes to: three events at most, each of at most 110 bytes
+ * and four numbers of 20 digits. */
+enum { PIECE_ROOM = 1024 };
+
 /* A row as it stands in the text. */
 struct line {
 	char action;
@@ -40,18 +46,36 @@ struct line {
 	uint64_t time_us;
 };
 
+/* The JSON, made as it is read: all of it would take ten times the trace. */
 struct writer {
-	FILE *out;
 	const struct trace *trace;
 	bool *completes; /* of each block: has it a 'c' row? */
 	bool tells_held; /* there are rows of segments */
 	bool begun;
+	bool ended;
+	const char *at; /* in the text: the row that is next */
+	size_t row;     /* its number */
+	char piece[PIECE_ROOM];
+	size_t length;
+	size_t done; /* bytes of the piece that were read */
+	struct progress progress;
 };
+
+static __attribute__((format(printf, 2, 3))) void
+add(struct writer *w, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	w->length += (size_t)vsnprintf(
+	    w->piece + w->length, sizeof(w->piece) - w->length, format, args);
+	va_end(args);
+}
 
 static void
 put(struct writer *w, const char *action, const struct line *line)
 {
-	fprintf(w->out,
+	add(w,
 	    "%s{\"action\":\"%s\",\"addr\":%" PRId64 ",\"size\":%" PRIu64
 	    ",\"stream\":%" PRIu64 ",\"time_us\":%" PRIu64 ",\"frames\":[]}",
 	    w->begun ? ",\n" : "", action, (int64_t)line->addr, line->size,
@@ -141,75 +165,63 @@ find_completions(struct writer *w)
 	return true;
 }
 
-/* The JSON, which the caller frees; NULL without memory. */
-static char *
-json_of(const struct trace *trace, const char *text, size_t *length)
+/* What the next row comes to, nothing at times; or the end. */
+static void
+make_piece(struct writer *w)
 {
-	struct writer w = { .trace = trace };
-	char *json = NULL;
-	struct progress progress;
+	const struct trace *trace = w->trace;
 	struct line line;
-	size_t i = 0;
 
-	if (!find_completions(&w))
-		return NULL;
-	w.out = open_memstream(&json, length);
-	if (w.out != NULL) {
-		fputs("{\"segments\":[],\"device_traces\":[[", w.out);
-		progress_begin(&progress, PROGRESS_AFTER_MS);
-		while (i < trace->row_count && next_line(&text, &line) &&
-		    line.action == trace->rows[i].action) {
-			if (i % PROGRESS_STEPS == 0)
-				progress_part(&progress, "making events", i,
-				    trace->row_count);
-			put_row(&w, &line, &trace->rows[i++]);
-		}
-		progress_end(&progress);
-		fputs("]]}\n", w.out);
-		if (fclose(w.out) != 0) {
-			free(json);
-			json = NULL;
-		}
+	w->length = 0;
+	w->done = 0;
+	if (w->row % PROGRESS_STEPS == 0)
+		progress_part(
+		    &w->progress, "reading events", w->row, trace->row_count);
+	if (w->row < trace->row_count && next_line(&w->at, &line) &&
+	    line.action == trace->rows[w->row].action) {
+		put_row(w, &line, &trace->rows[w->row++]);
+	} else {
+		add(w, "]]}\n");
+		w->ended = true;
 	}
-	free(w.completes);
-	return json;
 }
 
-/* Text that is read, and how far. */
-struct reading {
-	const char *text;
-	size_t length;
-	size_t done;
-	struct progress progress;
-};
-
 static ptrdiff_t
-read_text(void *user, void *buffer, size_t size)
+read_piece(void *user, void *buffer, size_t size)
 {
-	struct reading *r = user;
-	size_t left = r->length - r->done;
-	size_t part = size < left ? size : left;
+	struct writer *w = user;
+	size_t part;
 
-	memcpy(buffer, r->text + r->done, part);
-	r->done += part;
-	progress_part(&r->progress, "reading events", r->done, r->length);
+	while (w->done == w->length && !w->ended)
+		make_piece(w);
+	part = w->length - w->done;
+	if (part > size)
+		part = size;
+	memcpy(buffer, w->piece + w->done, part);
+	w->done += part;
 	return (ptrdiff_t)part;
 }
 
 /* NULL, and weir_last_error() says why. */
 static struct snapshot *
-read_json(const char *json, size_t length)
+read_events(struct writer *w, struct budget *budget)
 {
-	struct reading reading = { .text = json, .length = length };
 	struct snapshot *snapshot = NULL;
 	struct source source;
 
-	if (source_open(&source, read_text, &reading) != WEIR_OK)
+	if (!find_completions(w)) {
+		status_set(WEIR_EHOSTMEM, "out of memory");
 		return NULL;
-	progress_begin(&reading.progress, PROGRESS_AFTER_MS);
-	(void)snapshot_read(&source, &snapshot);
-	progress_end(&reading.progress);
-	source_close(&source);
+	}
+	add(w, "{\"segments\":[],\"device_traces\":[[");
+	progress_begin(&w->progress, PROGRESS_AFTER_MS);
+	if (source_open(&source, read_piece, w) == WEIR_OK) {
+		source.budget = budget;
+		(void)snapshot_read(&source, &snapshot);
+		source_close(&source);
+	}
+	progress_end(&w->progress);
+	free(w->completes);
 	return snapshot;
 }
 
@@ -217,25 +229,25 @@ struct snapshot *
 trace_snapshot_of(const char *shown, const char *text, size_t length,
     const struct budget *budget)
 {
+	struct budget events = *budget;
 	struct trace_error error;
 	struct snapshot *snapshot;
 	struct trace trace;
-	char *json;
-	size_t json_length;
+	size_t bytes;
 
 	if (!trace_read_text(shown, text, length, budget, &trace, &error)) {
 		complain("%s", error.text);
 		return NULL;
 	}
-	json = json_of(&trace, text, &json_length);
+	struct writer writer = { .trace = &trace, .at = text };
+	bytes = length + trace.row_count * sizeof(*trace.rows) +
+	    trace.block_count * (sizeof(*trace.blocks) + sizeof(bool));
+	/* There is no limit yet; the events come on top of these. */
+	(void)meta_charge(bytes);
+	snapshot = read_events(&writer, &events);
+	meta_discharge(bytes);
 	trace_drop(&trace);
-	if (json == NULL) {
-		complain("%s: out of memory", shown);
-		return NULL;
-	}
-	snapshot = read_json(json, json_length);
 	if (snapshot == NULL)
 		complain("%s: %s", shown, weir_last_error());
-	free(json);
 	return snapshot;
 }

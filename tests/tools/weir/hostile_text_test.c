@@ -170,6 +170,26 @@ TEST(an_export_has_all_of_a_name)
 	command_free(&result);
 }
 
+/* A trace names itself, in JSON, or is named by its file. */
+TEST(a_replay_shows_no_escape_of_a_trace_s_name)
+{
+	static const char rows[] = "action,addr,size,stream,time_us\n"
+				   "a,1000,512,0,0\nf,1000,512,0,1\n";
+	char *text = NULL;
+	const char *path;
+
+	EXPECT_GT(
+	    asprintf(&text, "#{\"name\":\"%s%0300d\"}\n%s", EVIL, 0, rows), 0);
+	path = written("evil.csv", text, strlen(text));
+	expect_harmless_run("replay", path, "--sim", NULL);
+	expect_harmless_run("replay", path, "--sim", "--explain");
+	expect_harmless_run("replay", path, "--sim", "--json");
+	path = written("a\033[31m\xff\xe2\x80\xae.csv", rows, strlen(rows));
+	expect_harmless_run("replay", path, "--sim", NULL);
+	expect_harmless_run("replay", path, "--sim", "--json");
+	free(text);
+}
+
 TEST(complaints_show_no_escape_of_a_name)
 {
 	expect_harmless_run(

@@ -69,6 +69,25 @@ TEST(a_part_says_how_much_is_done_and_how_long_the_rest_takes)
 	progress_end(&progress);
 }
 
+/* A path, or the name that a trace has for itself, may be of anybody. */
+TEST(no_control_of_a_name_comes_to_the_terminal)
+{
+	int terminal = stderr_to_terminal();
+	struct progress progress;
+	char text[256] = "";
+	size_t length = 0;
+
+	progress_begin(&progress, 0);
+	progress_show(&progress, "playing %s", "a\033]0;b\007\nc\302\233d end");
+	while (strstr(text, "end") == NULL)
+		length += (size_t)read(
+		    terminal, text + length, sizeof(text) - 1 - length);
+	EXPECT_STR_HAS(text, "\r\033[Kplaying a");
+	EXPECT_NULL(strpbrk(text + strlen("\r\033[K"), "\033\007\n\r"));
+	EXPECT_NULL(strstr(text, "\302\233"));
+	progress_end(&progress);
+}
+
 TEST(no_line_comes_before_its_time)
 {
 	struct progress progress;

@@ -233,6 +233,21 @@ TEST(one_long_text_has_the_limit_of_the_whole_file)
 	expect_children_within_the_limit();
 }
 
+/* Its events are made from its rows, and are many times as large. */
+TEST(a_trace_that_is_viewed_has_the_limit_of_the_whole_file)
+{
+	const char *path =
+	    compressed("view.csv.xz", "action,addr,size,stream,time_us\n",
+		"a,1,1,0,0\nf,1,1,0,0\n", 1500000);
+	struct command_result result =
+	    command_weir("view", "-o", written("page.html", "", 0), path, NULL);
+
+	EXPECT_EQ(result.status, 1);
+	EXPECT_STR_HAS(result.err, "view.csv.xz: it needs more than 25");
+	command_free(&result);
+	expect_children_within_the_limit();
+}
+
 /* The first comment of a trace is JSON; one that is longer than any of weir's
  * is a comment like any other. */
 TEST(the_comment_of_a_trace_may_not_take_gigabytes)
