@@ -12,8 +12,10 @@ static inline struct arena *
 main_arena(void)
 {
 	struct arena *arena = NULL;
+	int device = 0;
 
-	EXPECT_OK(arena_get(0, &arena));
+	EXPECT_OK(device_resolve(device, &device));
+	EXPECT_OK(arena_get(device, &arena));
 	return arena;
 }
 
