@@ -21,9 +21,9 @@
  * its lateness and that time together, but by no more than the other stream.
  * A stream that did not have to wait stays as late as it was. Which of the two
  * it was is measured in the same way, but only where the stream is late or may
- * be: a program none of whose streams weir has made wait pays for one load. A
- * wait of the program that is not measured leaves the stream as late as the
- * later of the two.
+ * be, and not too often: a program none of whose streams weir has made wait
+ * pays for one load. A wait of the program that is not measured leaves the
+ * stream as late as the later of the two.
  *
  * Note [Own lateness]
  *
@@ -75,6 +75,10 @@ struct delay {
 	_Atomic(uint64_t) late_ns;
 	_Atomic(uint64_t) inherited_ns; /* of these: Note [Own lateness] */
 	_Atomic(uint64_t) slack_ns;
+	/* When waits of the program's began to be measured (driver_time_ns()),
+	 * and how many were. */
+	_Atomic(uint64_t) looks_since_ns;
+	_Atomic(uint64_t) looks;
 	_Atomic(uint64_t) waited_ns; /* that nobody has counted yet */
 	_Atomic(int64_t) felt_ns;    /* so is this: how much later it became */
 };

@@ -389,6 +389,33 @@ TEST(a_program_that_weir_never_made_wait_records_no_more_events)
 	EXPECT_EQ(sim()->calls("cuEventRecord"), records + 1);
 }
 
+/* A measured wait takes two events more. */
+static uint64_t
+measured_of(unsigned n, weir_stream later, weir_stream earlier)
+{
+	uint64_t records = sim()->calls("cuEventRecord");
+
+	for (unsigned i = 0; i < n; i++)
+		EXPECT_OK(weir_stream_wait_stream(later, earlier));
+	return (sim()->calls("cuEventRecord") - records - n) / 2;
+}
+
+TEST(of_many_waits_of_the_program_one_in_two_milliseconds_is_measured)
+{
+	arrange();
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+	weir_stream c = new_stream();
+
+	busy(a, 10);
+	wait_of_weir(b, a);
+	busy(b, 100);
+	EXPECT_EQ(measured_of(200, b, c), 64);
+	pass(20);
+	EXPECT_EQ(measured_of(200, b, c), 10);
+	EXPECT_EQ(late_ms(b), 10);
+}
+
 TEST(waits_beyond_those_that_are_kept_are_not_measured)
 {
 	arrange();
