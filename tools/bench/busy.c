@@ -8,7 +8,6 @@
  * most a few hundred steps ahead of the device, as a driver's queue has it.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include <weir/stream.h>
 
@@ -75,7 +74,7 @@ drop(struct busy *busy, struct live_block *one)
 	if (one->block != NULL)
 		busy->peer->free(one->block, one->stream);
 	busy->live_bytes -= one->size;
-	*one = (struct live_block){ NULL };
+	*one = (struct live_block){ .block = NULL };
 }
 
 /* Another stream waits for what the block's has, and uses the block. */
