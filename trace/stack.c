@@ -23,6 +23,7 @@
 
 #include "base/meta.h"
 #include "base/os.h"
+#include "trace/dwarf_line.h"
 
 enum { SKIP_MAX = 16 };
 
@@ -241,7 +242,8 @@ stack_table_lost(const struct stack_table *table)
  * those of its own archive, which map the file: a section header that names
  * bytes beyond the file's end, or a file that is cut later, would end the
  * process by SIGBUS. Here the bytes are copied, at the price of as much memory
- * as there is debug information.
+ * as there is debug information, and line tables that would make the reader
+ * divide by 0 are repaired in the copy.
  *
  * The declarations are those of libbacktrace's internal.h, the same since gcc
  * 4.8. The linker finds ours first, because they lie in the object that calls
@@ -302,6 +304,7 @@ backtrace_get_view(struct backtrace_state *state, int fd, off_t offset,
 		complain(user, "the file ends before its sections do", 0);
 		return 0;
 	}
+	dwarf_line_repair_part(fd, offset, (unsigned char *)bytes, size);
 	*view = (struct backtrace_view){ bytes, bytes, size };
 	return 1;
 }

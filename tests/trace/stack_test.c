@@ -407,6 +407,90 @@ TEST(a_file_that_is_cut_after_it_was_read_is_no_harm)
 	expect_name_and_unload(&copy);
 }
 
+/* The header of a section of the file by its name. */
+static ElfW(Shdr) section_of(int fd, const char *name)
+{
+	ElfW(Ehdr) head = head_of(fd);
+	size_t each = sizeof(ElfW(Shdr));
+	ElfW(Shdr) names;
+	ElfW(Shdr) section = { 0 };
+	char found[16];
+
+	EXPECT_EQ(pread(fd, &names, each,
+		      (off_t)(head.e_shoff + each * head.e_shstrndx)),
+	    each);
+	for (int i = 1; i < head.e_shnum; i++) {
+		EXPECT_EQ(pread(fd, &section, each,
+			      (off_t)(head.e_shoff + each * (size_t)i)),
+		    each);
+		EXPECT_GT(pread(fd, found, sizeof(found),
+			      (off_t)(names.sh_offset + section.sh_name)),
+		    strlen(name));
+		if (strncmp(found, name, sizeof(found)) == 0)
+			return section;
+	}
+	EXPECT_STR_EQ(name, "");
+	return section;
+}
+
+/* Where `field` of the first unit of .debug_line lies, which is `distance`
+ * bytes in front of the lengths of opcodes, 0, 1, 1, 1, 1, 0 in all units that
+ * compilers make. */
+static off_t
+line_field(int fd, size_t distance)
+{
+	static const char lengths[] = { 0, 1, 1, 1, 1, 0 };
+	ElfW(Shdr) section = section_of(fd, ".debug_line");
+	char unit[64];
+
+	EXPECT_EQ(pread(fd, unit, sizeof(unit), (off_t)section.sh_offset),
+	    sizeof(unit));
+	const char *found =
+	    memmem(unit, sizeof(unit), lengths, sizeof(lengths));
+
+	EXPECT_NOT_NULL(found);
+	return (off_t)section.sh_offset + (found - unit) - (off_t)distance;
+}
+
+static struct loaded corrupt;
+
+static int
+name_in_corrupt(void)
+{
+	struct stack_place place;
+
+	return stack_describe(corrupt.symbol + 2, &place, 1) == 1 &&
+	    strcmp(place.function, "InitializeInjectionNvtx2") == 0;
+}
+
+/* Name a stack of a library in whose line table a field is 0. */
+static void
+expect_name_with_a_zero(size_t distance)
+{
+	static const char zero;
+
+	corrupt = load_copy();
+	EXPECT_EQ(
+	    pwrite(corrupt.fd, &zero, 1, line_field(corrupt.fd, distance)), 1);
+	EXPECT_EQ(test_child_status(name_in_corrupt), 1);
+	expect_name_and_unload(&corrupt);
+}
+
+/* The reader divides by these. */
+TEST(a_line_table_whose_range_of_lines_is_0_is_no_harm)
+{
+	enum { LINE_RANGE = 2 };
+
+	expect_name_with_a_zero(LINE_RANGE);
+}
+
+TEST(a_line_table_whose_instructions_have_0_operations_is_no_harm)
+{
+	enum { MAX_OPS = 5 };
+
+	expect_name_with_a_zero(MAX_OPS);
+}
+
 TEST(an_address_of_nothing_has_no_name)
 {
 	struct stack_place place;
