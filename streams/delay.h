@@ -25,6 +25,10 @@
  * pays for one load. A wait of the program that is not measured leaves the
  * stream as late as the later of the two.
  *
+ * Some waits cannot be measured and are left out: a wait in a capture, one on a
+ * stream on which a record would put others in order, one that the driver
+ * refuses an event for, and any while DELAY_OPEN waits of the stream are open.
+ *
  * Note [Own lateness]
  *
  * A stream answers for the lateness that weir's waits on it have caused. The
@@ -38,10 +42,6 @@
  * its *slack*. The most that was seen is kept, since programs repeat what they
  * do. A stream that is found late with nothing left to do may have made the
  * host wait, so its slack is forgotten.
- *
- * Some waits cannot be measured and are left out: a wait in a capture, one on a
- * stream on which a record would put others in order, one that the driver
- * refuses an event for, and any while DELAY_OPEN waits of the stream are open.
  */
 #ifndef STREAMS_DELAY_H
 #define STREAMS_DELAY_H

@@ -414,7 +414,7 @@ static ElfW(Shdr) section_of(int fd, const char *name)
 	size_t each = sizeof(ElfW(Shdr));
 	ElfW(Shdr) names;
 	ElfW(Shdr) section = { 0 };
-	char found[16];
+	char found[16] = "";
 
 	EXPECT_EQ(pread(fd, &names, each,
 		      (off_t)(head.e_shoff + each * head.e_shstrndx)),
@@ -423,10 +423,10 @@ static ElfW(Shdr) section_of(int fd, const char *name)
 		EXPECT_EQ(pread(fd, &section, each,
 			      (off_t)(head.e_shoff + each * (size_t)i)),
 		    each);
-		EXPECT_GT(pread(fd, found, sizeof(found),
+		EXPECT_GT(pread(fd, found, sizeof(found) - 1,
 			      (off_t)(names.sh_offset + section.sh_name)),
 		    strlen(name));
-		if (strncmp(found, name, sizeof(found)) == 0)
+		if (strcmp(found, name) == 0)
 			return section;
 	}
 	EXPECT_STR_EQ(name, "");
