@@ -53,8 +53,9 @@ struct writer {
 	bool tells_held; /* there are rows of segments */
 	bool begun;
 	bool ended;
-	const char *at; /* in the text: the row that is next */
-	size_t row;     /* its number */
+	const char *at;  /* in the text: the row that is next */
+	const char *end; /* of the text */
+	size_t row;      /* the number of the next row */
 	char piece[PIECE_ROOM];
 	size_t length;
 	size_t done; /* bytes of the piece that were read */
@@ -128,16 +129,16 @@ put_row(struct writer *w, const struct line *line, const struct trace_row *row)
 /* The next row of a text that trace_read() has found good; the columns behind
  * the last that is needed are passed over. False at the end. */
 static bool
-next_line(const char **at, struct line *line)
+next_line(const char **at, const char *end, struct line *line)
 {
-	while (**at != '\0') {
-		size_t length = strcspn(*at, "\n");
+	while (*at < end) {
+		const char *stop = memchr(*at, '\n', (size_t)(end - *at));
+		size_t length = (size_t)((stop != NULL ? stop : end) - *at);
 		char text[128]; /* longer than a row with numbers of 64 bits */
 
 		snprintf(text, sizeof(text), "%.*s",
 		    (int)(length < sizeof(text) ? length : sizeof(text)), *at);
-		*at += length;
-		*at += **at == '\n';
+		*at += length + (stop != NULL);
 		if (sscanf(text,
 			"%c,%" SCNx64 ",%" SCNu64 ",%" SCNu64 ",%" SCNu64,
 			&line->action, &line->addr, &line->size, &line->stream,
@@ -177,7 +178,7 @@ make_piece(struct writer *w)
 	if (w->row % PROGRESS_STEPS == 0)
 		progress_part(
 		    &w->progress, "reading events", w->row, trace->row_count);
-	if (w->row < trace->row_count && next_line(&w->at, &line) &&
+	if (w->row < trace->row_count && next_line(&w->at, w->end, &line) &&
 	    line.action == trace->rows[w->row].action) {
 		put_row(w, &line, &trace->rows[w->row++]);
 	} else {
@@ -239,7 +240,9 @@ trace_snapshot_of(const char *shown, const char *text, size_t length,
 		complain("%s", error.text);
 		return NULL;
 	}
-	struct writer writer = { .trace = &trace, .at = text };
+	struct writer writer = {
+		.trace = &trace, .at = text, .end = text + length
+	};
 	bytes = length + trace.row_count * sizeof(*trace.rows) +
 	    trace.block_count * (sizeof(*trace.blocks) + sizeof(bool));
 	/* There is no limit yet; the events come on top of these. */
