@@ -2,27 +2,18 @@
  * A program with a context of its own beside the primary one, which frees
  * across the two, and lets the primary one go and come back.
  */
-#include <dlfcn.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "common/cuda.h"
 
 static struct cuda cuda;
 
-static void *
-look_up(const char *name)
-{
-	return dlsym(dlopen("libcuda.so.1", RTLD_NOW), name);
-}
-
 static result
 create(context *out)
 {
 	result (*function)(context *, unsigned, int);
-	void *symbol = look_up("cuCtxCreate_v2");
 
-	memcpy(&function, &symbol, sizeof(symbol));
+	cuda_fetch("cuCtxCreate_v2", &function);
 	return function(out, 0, 0);
 }
 
@@ -30,9 +21,8 @@ static result
 destroy(context old)
 {
 	result (*function)(context);
-	void *symbol = look_up("cuCtxDestroy_v2");
 
-	memcpy(&function, &symbol, sizeof(symbol));
+	cuda_fetch("cuCtxDestroy_v2", &function);
 	return function(old);
 }
 

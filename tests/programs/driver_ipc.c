@@ -3,7 +3,6 @@
  * handle, twice, reads it and writes to it. The child is made before the
  * driver is used; an argument "NAME=value" is put into its environment.
  */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,16 +26,6 @@ struct message {
 
 static struct cuda cuda;
 
-static void *
-look_up(const char *name)
-{
-	void *symbol = dlsym(dlopen("libcuda.so.1", RTLD_NOW), name);
-
-	if (symbol == NULL)
-		exit(3);
-	return symbol;
-}
-
 /* The child's report on one block. */
 struct answer {
 	result code;    /* of opening it */
@@ -44,14 +33,6 @@ struct answer {
 	int again;      /* opened once more it is at the same place */
 	int whole;      /* an address in it leads to all of it */
 };
-
-static void
-fetch(const char *name, void *place)
-{
-	void *symbol = look_up(name);
-
-	memcpy(place, &symbol, sizeof(symbol));
-}
 
 /* Open a block, see that it is right and leave a trace in its last word. */
 static struct answer
@@ -66,8 +47,8 @@ read_block(const struct message *message)
 	address ptr;
 	size_t size;
 
-	fetch("cuIpcOpenMemHandle_v2", &open);
-	fetch("cuIpcCloseMemHandle", &close);
+	cuda_fetch("cuIpcOpenMemHandle_v2", &open);
+	cuda_fetch("cuIpcCloseMemHandle", &close);
 	answer.code = open(&ptr, message->handle, LAZY_PEER_ACCESS);
 	if (answer.code != SUCCESS)
 		return answer;
@@ -128,7 +109,7 @@ send_block(int to, address *ptr, unsigned value)
 	struct message message = { .value = value };
 	struct handle again;
 
-	fetch("cuIpcGetMemHandle", &get);
+	cuda_fetch("cuIpcGetMemHandle", &get);
 	MUST(cuda.mem_alloc(ptr, WORDS * sizeof(unsigned)));
 	MUST(cuda.fill(*ptr, value, WORDS, NULL));
 	MUST(cuda.synchronize());

@@ -4,7 +4,6 @@
  * weir makes them. The parent opens each and prints what became of it. An
  * opener that waits is ended by an alarm.
  */
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,16 +59,6 @@ struct message {
 };
 
 static struct cuda cuda;
-
-static void
-fetch(const char *name, void *place)
-{
-	void *symbol = dlsym(dlopen("libcuda.so.1", RTLD_NOW), name);
-
-	if (symbol == NULL)
-		exit(3);
-	memcpy(place, &symbol, sizeof(symbol));
-}
 
 /* ---- The liar ---------------------------------------------------------- */
 
@@ -212,7 +201,7 @@ share_a_part(void)
 	struct ipc_ticket ticket;
 	address first, second;
 
-	fetch("cuIpcGetMemHandle", &get);
+	cuda_fetch("cuIpcGetMemHandle", &get);
 	MUST(cuda.mem_alloc(&first, 100000));
 	MUST(cuda.mem_alloc(&second, 100000));
 	MUST(cuda.synchronize());
@@ -255,8 +244,8 @@ try_to_open(enum lie lie, const struct message *message)
 	size_t size = 0;
 	result code;
 
-	fetch("cuIpcOpenMemHandle_v2", &open);
-	fetch("cuIpcCloseMemHandle", &close);
+	cuda_fetch("cuIpcOpenMemHandle_v2", &open);
+	cuda_fetch("cuIpcCloseMemHandle", &close);
 	code = open(&ptr, message->ticket, LAZY_PEER_ACCESS);
 	printf("%s: %s\n", names[lie],
 	    message->code != 0 ? "cannot be tried" :

@@ -5,7 +5,6 @@
  * they are waited for. The argument is the words of a block, with "turns"
  * behind the number to miss none.
  */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,16 +25,6 @@ static struct {
 	result (*record)(event, stream);
 	result (*wait)(stream, event, unsigned);
 } events;
-
-static void
-fetch(const char *name, void *place)
-{
-	void *symbol = dlsym(dlopen("libcuda.so.1", RTLD_NOW), name);
-
-	if (symbol == NULL)
-		exit(3);
-	memcpy(place, &symbol, sizeof(symbol));
-}
 
 static unsigned
 wrong_words(address ptr, uint32_t value, stream on)
@@ -114,10 +103,10 @@ main(int argc, char **argv)
 		return 2;
 
 	cuda_by_dlsym(&cuda);
-	fetch("cuEventCreate", &events.create);
-	fetch("cuEventDestroy_v2", &events.destroy);
-	fetch("cuEventRecord", &events.record);
-	fetch("cuStreamWaitEvent", &events.wait);
+	cuda_fetch("cuEventCreate", &events.create);
+	cuda_fetch("cuEventDestroy_v2", &events.destroy);
+	cuda_fetch("cuEventRecord", &events.record);
+	cuda_fetch("cuStreamWaitEvent", &events.wait);
 	cuda_start(&cuda);
 	for (int i = 0; i < 3; i++)
 		MUST(cuda.stream_create(&on[i], NON_BLOCKING, 0));

@@ -6,9 +6,7 @@
  * memory pool, and then it comes and goes; with "pool first" the pool is opened
  * to a device that has no context yet.
  */
-#include <dlfcn.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/cuda.h"
@@ -19,31 +17,13 @@ static struct cuda cuda;
 static uint32_t host[WORDS];
 static int late;
 
-static void *
-look_up(const char *name)
-{
-	void *symbol = dlsym(dlopen("libcuda.so.1", RTLD_NOW), name);
-
-	if (symbol == NULL)
-		exit(3);
-	return symbol;
-}
-
-static void
-fetch(const char *name, void *place)
-{
-	void *symbol = look_up(name);
-
-	memcpy(place, &symbol, sizeof(symbol));
-}
-
 /* `user` may use what `owner` has. */
 static void
 connect_contexts(context user, context owner)
 {
 	result (*enable)(context, unsigned);
 
-	fetch("cuCtxEnablePeerAccess", &enable);
+	cuda_fetch("cuCtxEnablePeerAccess", &enable);
 	MUST(cuda.set_current(user));
 	printf("access: %d", enable(owner, 0));
 	printf(", once more: %d\n", enable(owner, 0));
@@ -101,8 +81,8 @@ open_pool(int flags)
 	result (*get_pool)(void **, int);
 	void *pool;
 
-	fetch("cuMemPoolSetAccess", &set_access);
-	fetch("cuDeviceGetDefaultMemPool", &get_pool);
+	cuda_fetch("cuMemPoolSetAccess", &set_access);
+	cuda_fetch("cuDeviceGetDefaultMemPool", &get_pool);
 	MUST(get_pool(&pool, 0));
 	MUST(set_access(pool, &access, 1));
 }
@@ -168,7 +148,7 @@ try_pool_alone(context owner, int before_the_context)
 	unsigned wrong;
 	context user;
 
-	fetch("cuCtxDisablePeerAccess", &disable);
+	cuda_fetch("cuCtxDisablePeerAccess", &disable);
 	if (!before_the_context)
 		MUST(cuda.retain(&user, 1));
 	make_pooled(owner);
@@ -195,8 +175,8 @@ try_own_context(context primary)
 	context own;
 	stream on;
 
-	fetch("cuCtxCreate_v2", &create);
-	fetch("cuCtxDestroy_v2", &destroy);
+	cuda_fetch("cuCtxCreate_v2", &create);
+	cuda_fetch("cuCtxDestroy_v2", &destroy);
 	MUST(create(&own, 0, 1));
 	connect_contexts(own, primary);
 	MUST(cuda.stream_create(&on, NON_BLOCKING, 0));

@@ -3,10 +3,8 @@
  * driver's own events: what one stream has freed, another one that waits for it
  * gets, though the first is still busy. Prints whether it did.
  */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <weir/weir.h>
 
 #include "common/cuda.h"
@@ -23,16 +21,6 @@ static struct {
 	result (*record)(event, stream);
 	result (*wait)(stream, event, unsigned);
 } events;
-
-static void
-fetch(const char *name, void *place)
-{
-	void *symbol = dlsym(dlopen("libcuda.so.1", RTLD_NOW), name);
-
-	if (symbol == NULL)
-		exit(3);
-	memcpy(place, &symbol, sizeof(symbol));
-}
 
 static void *
 allocate(stream on)
@@ -55,9 +43,9 @@ main(void)
 
 	cuda_by_dlsym(&cuda);
 	cuda_start(&cuda);
-	fetch("cuEventCreate", &events.create);
-	fetch("cuEventRecord", &events.record);
-	fetch("cuStreamWaitEvent", &events.wait);
+	cuda_fetch("cuEventCreate", &events.create);
+	cuda_fetch("cuEventRecord", &events.record);
+	cuda_fetch("cuStreamWaitEvent", &events.wait);
 	MUST(cuda.stream_create(&first, NON_BLOCKING, 0));
 	MUST(cuda.stream_create(&second, NON_BLOCKING, 0));
 	MUST(events.create(&done, NO_TIMING));

@@ -48,6 +48,16 @@ cuda_by_dlsym(struct cuda *cuda)
 #undef BY_DLSYM
 }
 
+void
+cuda_fetch(const char *name, void *place)
+{
+	void *symbol = dlsym(dlopen("libcuda.so.1", RTLD_NOW), name);
+
+	if (symbol == NULL)
+		exit(3);
+	memcpy(place, &symbol, sizeof(symbol));
+}
+
 context
 cuda_start(const struct cuda *cuda)
 {

@@ -87,6 +87,10 @@ void must(result code, const char *what);
 /* Fill the table by dlsym() on the driver's library, or end the program. */
 void cuda_by_dlsym(struct cuda *cuda);
 
+/* A function of the driver's library by dlsym(), into a pointer to a function,
+ * or end the program. */
+void cuda_fetch(const char *name, void *place);
+
 /* cuInit and the primary context of device 0, current on this thread. */
 context cuda_start(const struct cuda *cuda);
 
