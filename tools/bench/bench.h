@@ -171,6 +171,9 @@ json_t *report_json(const struct session *session);
 
 /* ---- peers.c, plugin.c --------------------------------------------------- */
 
+/* The bytes that weir holds of device 0. */
+uint64_t weir_held(void);
+
 extern const struct peer *const builtin_peers[]; /* up to NULL */
 
 /* graphs.c */

@@ -69,16 +69,6 @@ run_map(const struct sample *sample)
 
 /* ---- Memory that is there, but not on this stream or in one piece -------- */
 
-static uint64_t
-held_by_weir(void)
-{
-	struct weir_stats stats = { .struct_size = sizeof(stats) };
-
-	return weir_stats(0, &stats) == WEIR_OK ?
-	    stats.reserved_bytes.all.current :
-	    0;
-}
-
 /* The seconds of a malloc, which weir must serve from what it holds: it may
  * have no more. */
 static double
@@ -86,7 +76,7 @@ timed_malloc(const struct sample *sample, size_t size, weir_stream stream)
 {
 	const struct peer *peer = sample->peer;
 	bool is_weir = peer->kind == PEER_WEIR;
-	uint64_t before = held_by_weir();
+	uint64_t before = weir_held();
 	if (is_weir && weir_limit_set(0, before) != WEIR_OK)
 		return -1;
 	uint64_t start = now_ns();
@@ -96,7 +86,7 @@ timed_malloc(const struct sample *sample, size_t size, weir_stream stream)
 		return -1;
 	if (block == NULL)
 		return -1;
-	if (is_weir && held_by_weir() > before) {
+	if (is_weir && weir_held() > before) {
 		sample->session->why = "took new memory";
 		seconds = -1;
 	}
