@@ -30,12 +30,25 @@ stderr_to_terminal(void)
 	return terminal;
 }
 
+enum { TEXT_SIZE = 256 };
+
+/* Read the terminal's output up to a word. */
+static void
+read_until(int terminal, const char *last, char text[TEXT_SIZE])
+{
+	size_t length = 0;
+
+	memset(text, 0, TEXT_SIZE);
+	while (strstr(text, last) == NULL)
+		length += (size_t)read(
+		    terminal, text + length, TEXT_SIZE - 1 - length);
+}
+
 TEST(a_line_is_written_anew_and_removed)
 {
 	int terminal = stderr_to_terminal();
 	struct progress progress;
-	char text[256] = "";
-	size_t length = 0;
+	char text[TEXT_SIZE];
 
 	progress_begin(&progress, 0);
 	EXPECT(progress_due(&progress));
@@ -45,9 +58,7 @@ TEST(a_line_is_written_anew_and_removed)
 	progress_show(&progress, "row %d", 3);
 	fputs("done", stderr);
 	fflush(stderr);
-	while (strstr(text, "done") == NULL)
-		length += (size_t)read(
-		    terminal, text + length, sizeof(text) - 1 - length);
+	read_until(terminal, "done", text);
 	EXPECT_STR_EQ(text, "\r\033[Krow 1\r\033[Krow 2\r\033[Kdone");
 }
 
@@ -55,16 +66,13 @@ TEST(a_part_says_how_much_is_done_and_how_long_the_rest_takes)
 {
 	int terminal = stderr_to_terminal();
 	struct progress progress;
-	char text[256] = "";
-	size_t length = 0;
+	char text[TEXT_SIZE];
 
 	progress_begin(&progress, 0);
 	progress_part(&progress, "reading", 0, 8); /* not begun: no speed */
 	EXPECT(!progress.shown);
 	progress_part(&progress, "reading", 2, 8);
-	while (strstr(text, "left") == NULL)
-		length += (size_t)read(
-		    terminal, text + length, sizeof(text) - 1 - length);
+	read_until(terminal, "left", text);
 	EXPECT_STR_EQ(text, "\r\033[Kreading: 25 %, about 0 s left");
 	progress_end(&progress);
 }
@@ -74,14 +82,11 @@ TEST(no_control_of_a_name_comes_to_the_terminal)
 {
 	int terminal = stderr_to_terminal();
 	struct progress progress;
-	char text[256] = "";
-	size_t length = 0;
+	char text[TEXT_SIZE];
 
 	progress_begin(&progress, 0);
 	progress_show(&progress, "playing %s", "a\033]0;b\007\nc\302\233d end");
-	while (strstr(text, "end") == NULL)
-		length += (size_t)read(
-		    terminal, text + length, sizeof(text) - 1 - length);
+	read_until(terminal, "end", text);
 	EXPECT_STR_HAS(text, "\r\033[Kplaying a");
 	EXPECT_NULL(strpbrk(text + strlen("\r\033[K"), "\033\007\n\r"));
 	EXPECT_NULL(strstr(text, "\302\233"));
