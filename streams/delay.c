@@ -16,10 +16,10 @@
 /* Two events with nothing between them are no further apart. */
 enum { NO_WAIT_NS = 5000 };
 
-/* Of the program's waits on a stream some are measured at first, and then one
- * in so many ns. The two events take some 2 us of the stream's time on an H200,
- * so measuring costs a thousandth; of all waits it took more than a hundredth.
- */
+/* The program's first waits on a stream are measured, and then one in so many
+ * ns. The two events take some 2 us of the stream's time on an H200, so that
+ * measuring costs a thousandth of it; measuring each wait took more than a
+ * hundredth. */
 enum { LOOKS_FIRST = 64, LOOK_EVERY_NS = 2000000 };
 
 /* Places that a stream's ring has at first, and waits that one look closes with

@@ -12,6 +12,9 @@
 
 /* ---- The tables -------------------------------------------------------- */
 
+/* Bytes of a length; of the one behind it in a table of 64 bits. */
+enum { LENGTH = 4, WIDE_LENGTH = 8 };
+
 /* The number of `size` bytes there, in the machine's order. */
 static uint64_t
 number_at(const unsigned char *bytes, size_t size)
@@ -48,7 +51,7 @@ make_divisor(unsigned char *table, size_t size, size_t at)
 static void
 repair_table(unsigned char *table, size_t size, bool wide)
 {
-	enum { VERSION = 2, LENGTH = 4, WIDE_LENGTH = 8 };
+	enum { VERSION = 2 };
 	/* Version 5 has the sizes of an address and of a selector there. */
 	enum { SIZES = 2 };
 	size_t at = VERSION + (wide ? WIDE_LENGTH : LENGTH);
@@ -73,7 +76,6 @@ repair_table(unsigned char *table, size_t size, bool wide)
 void
 dwarf_line_repair(unsigned char *section, size_t size)
 {
-	enum { LENGTH = 4, WIDE_LENGTH = 8 };
 	static const uint32_t is_wide = UINT32_MAX;
 
 	while (size >= LENGTH) {

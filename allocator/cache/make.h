@@ -14,8 +14,8 @@
  */
 struct cache *tcache_come_with(struct pools *pools, struct cache *cache);
 
-/* The same where `cache` is what tcache_of() finds. Where no cache keeps blocks
- * there is nothing to report. */
+/* As tcache_come_with(), which is not called where no cache keeps blocks: there
+ * is nothing to report. `cache` is the result of tcache_of(). */
 static inline struct cache *
 tcache_come(struct pools *pools, struct cache *cache)
 {

@@ -65,7 +65,7 @@ tcache_of(const struct pools *pools)
 								     NULL;
 }
 
-/* The same, where `guess` may be that cache. */
+/* As tcache_of(), where `guess` may be that cache. */
 static inline struct cache *
 tcache_of_guess(const struct pools *pools, struct cache *guess)
 {

@@ -374,8 +374,8 @@ struct putting {
 	bool placed; /* it is in the tree, if not where it belongs */
 };
 
-/* Of the block and a neighbour that it is joined with, is it the neighbour that
- * stays? If not, the neighbour is in no tree any more. */
+/* Does the neighbour stay, of it and the block that it is joined with? If not,
+ * it is in no tree any more. */
 static bool
 stays(struct putting *p, struct block *neighbour)
 {

@@ -183,8 +183,8 @@ cut_run(struct block **block, const struct options *options, size_t rounded)
 }
 
 /* Cut the front off a block that is a run by itself, and is no part of others'.
- * What is left stays in the tree, mostly where it is. It has no free neighbour,
- * as the whole had none. */
+ * The rest stays in the tree, mostly where it is. It has no free neighbour, as
+ * the whole had none. */
 static inline QUICK enum weir_status
 cut_front(struct block **block, size_t size)
 {

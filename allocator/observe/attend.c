@@ -1,5 +1,5 @@
 /*
- * What options ask weir to do on its own.
+ * History, snapshots and answers to watchers that options ask for.
  */
 #include "allocator/observe/attend.h"
 

@@ -1,6 +1,7 @@
 /*
- * What options ask weir to do on its own, in programs that are not changed: the
- * history from the first allocation on, snapshots, and answers to a watcher.
+ * Options for programs that are not changed: the history from the first
+ * allocation on, snapshots, and answers to a watcher. weir does these on its
+ * own.
  */
 #ifndef ALLOCATOR_OBSERVE_ATTEND_H
 #define ALLOCATOR_OBSERVE_ATTEND_H

@@ -19,12 +19,12 @@ enum { REQUESTS_A_POLL = 4 };
 enum weir_status take_further(struct pools *pools,
     const struct options *options, size_t size, struct block **out);
 
-/* What is looked after now and then, and not for the request. May leave and
- * retake the lock. */
+/* Do the upkeep that is due once in many requests, and not for this one. May
+ * leave and retake the lock. */
 void take_now_and_then(struct arena *arena, const struct options *options);
 
-/* What is known to be complete, and who comes after whom, goes stale: see to it
- * that a large request fits itself into what there is by now. */
+/* Ask the driver which memory is complete by now, and which stream comes after
+ * which, so that a large request finds all memory that is ready. */
 void take_poll(struct pools *pools);
 
 /* Is the best fit looked for among all that is ready, and not in the stream's

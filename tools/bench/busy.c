@@ -109,8 +109,8 @@ step(struct busy *busy)
 		hand_over(busy, one));
 }
 
-/* Let the device come so far that the host is no more than AHEAD steps ahead:
- * all streams pass a fence together. */
+/* Let the device come so far that the host is no more than AHEAD steps ahead of
+ * a stream, another one each time. */
 static bool
 keep_near(struct busy *busy, uint64_t i)
 {
@@ -162,7 +162,7 @@ bench_busy(struct session *session)
 	struct bench_case about = {
 		.name = "time",
 		.run = run_busy,
-		.kinds = PEER_WEIR | PEER_CACHING | PEER_DRIVER | PEER_PREFERS,
+		.kinds = PEER_DEVICE | PEER_PREFERS,
 		.records = true,
 		.cold = true,
 		.rounds = 1,

@@ -166,7 +166,7 @@ find_completions(struct writer *w)
 	return true;
 }
 
-/* What the next row comes to, nothing at times; or the end. */
+/* Write the events of the next row, which may have none; or the end. */
 static void
 make_piece(struct writer *w)
 {

@@ -126,7 +126,7 @@ check_settings(const caching::AllocatorConfigInfo &settings)
 #endif
 }
 
-/* What only later forms can say of a block. */
+/* Check the facts of a block that only later forms tell. */
 void
 check_block(CUDAAllocator &a, const void *ptr)
 {
