@@ -207,7 +207,8 @@ static enum weir_status
 parse(struct span piece, uint64_t offset, json_t **out)
 {
 	const size_t flags = JSON_DECODE_ANY | JSON_ALLOW_NUL;
-	json_error_t error;
+	/* The library leaves the code unset where its own memory runs out. */
+	json_error_t error = { 0 };
 
 	*out = json_loadb(piece.text, piece.length, flags, &error);
 	/* Integers from 2^63 on fit doubles only. */
