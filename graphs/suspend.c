@@ -150,7 +150,7 @@ check_suspend(const struct arena *arena)
 	if (atomic_load(&arena->suspended))
 		return status_set(
 		    WEIR_EINVAL, "suspending: the pool is suspended");
-	if (arena->jobs > 0 || !list_empty(&arena->left))
+	if (arena->jobs > 0 || !list_empty(&arena->vacated))
 		return status_set(WEIR_ENOTREADY,
 		    "suspending: memory of the pool is being mapped");
 	for (struct list *l = arena->segments.next; l != &arena->segments;
@@ -215,7 +215,7 @@ suspend_arena(struct arena *arena, bool copy, size_t *freed)
 {
 	lock_enter(&arena->lock);
 	reclaim_poll(arena, RECLAIM_SKIPS);
-	segment_unmap_left(arena, SIZE_MAX);
+	segment_unmap_vacated(arena, SIZE_MAX);
 	enum weir_status status = check_suspend(arena);
 	if (status != WEIR_OK) {
 		lock_leave(&arena->lock);

@@ -13,7 +13,7 @@
  * work gives it no later than without the waits. (A host that waited for the
  * stream does so later. That is not seen from here.) In the same way a stream
  * that has done all it was given up to some time ago is late by that time at
- * most: the marks of its own memory and the ends of uses tell.
+ * most: the fences of its own memory and the ends of uses tell.
  *
  * The program's own waits pass lateness on, and take it away. A stream that had
  * to wait for another one for some time would have come to that point earlier

@@ -2,7 +2,7 @@
  * Which stream is known to come after which.
  *
  * There is one clock for the process, a counter. Freeing a block and marking a
- * stream (recording an event on it) each take the next tick, so a mark covers
+ * stream (recording an event on it) each take the next tick, so a fence covers
  * what was freed on its stream at an earlier tick. "A is behind B up to t"
  * says: whatever A is given from now on runs after all that B had queued at
  * tick t. Such facts come from waits: weir's own, those made through

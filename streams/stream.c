@@ -469,7 +469,7 @@ stream_orders_others(const struct stream *stream)
 	return others;
 }
 
-/* ---- Marks ------------------------------------------------------------ */
+/* ---- Fences ------------------------------------------------------------ */
 
 /* Is any stream that weir knows of in this context being captured? */
 static bool
@@ -589,7 +589,7 @@ stream_record(struct stream *stream, CUevent event)
 }
 
 enum weir_status
-stream_mark(struct stream *stream, CUevent *out)
+stream_fence(struct stream *stream, CUevent *out)
 {
 	CUevent event;
 	enum weir_status status = event_take(stream->context, &event);
@@ -613,7 +613,7 @@ stream_wait_host(struct stream *stream)
 	enum weir_status status = driver_enter(stream->context, &guard);
 	if (status != WEIR_OK)
 		return status;
-	status = stream_mark(stream, &event);
+	status = stream_fence(stream, &event);
 	if (status == WEIR_OK) {
 		CUresult code = driver_peek()->cuEventSynchronize(event);
 		status = driver_status(code, "cuEventSynchronize(stream %p)",

@@ -14,10 +14,11 @@
  * Note [Reported work]
  *
  * A block that is freed may have been used until then: weir does not see what a
- * stream is given. So its fence is the tick of the free, and a stream that
- * waited for the block's stream shortly before has to wait again. A program
- * that reports its work (weir_stream_report_work()) lets weir do better: the
- * fence is the tick of the latest report, since nothing came after it.
+ * stream is given. So other streams wait for all up to the tick of the free,
+ * and a stream that waited for the block's stream shortly before has to wait
+ * again. A program that reports its work (weir_stream_report_work()) lets weir
+ * do better: the tick is that of the latest report, since nothing came after
+ * it.
  *
  * That tick is taken after the work was given. An event that another thread
  * records in between counts as one that does not cover the work.
@@ -86,8 +87,8 @@ struct stream {
 	atomic_bool gone;    /* its context is, and all its work; set once */
 	struct stream *next; /* in its bucket, under the table's lock */
 
-	/* The allocator's pools for it, under the lock of its arena. */
-	void *pools;
+	/* The allocator's heap for it, under the lock of its arena. */
+	void *heap;
 };
 
 /*
@@ -120,7 +121,7 @@ void stream_keep(const struct stream *stream);
 struct stream *stream_ref(struct stream *stream);
 void stream_put(struct stream *stream);
 
-/* Mark it ended; false if it was. Its handle is then free for a new stream,
+/* Fence it ended; false if it was. Its handle is then free for a new stream,
  * unless `destroyed`: then a use of the handle is an error. */
 bool stream_end(struct stream *stream, bool destroyed);
 
@@ -153,7 +154,7 @@ enum weir_status stream_record(struct stream *stream, CUevent event);
 
 /* An event of weir's own, recorded as by stream_record(); to be given back with
  * event_give(). Between driver_enter() and driver_leave(). */
-enum weir_status stream_mark(struct stream *stream, CUevent *out);
+enum weir_status stream_fence(struct stream *stream, CUevent *out);
 
 /* True if work on the stream would become part of a graph, or if that cannot
  * be told. Between driver_enter() and driver_leave(). */

@@ -262,7 +262,7 @@ record(struct use_queue *queue)
 	last->tick = order_tick();
 	if (!is_dear(queue))
 		last->ns = driver_time_ns();
-	if (stream_mark(queue->stream, &last->event) != WEIR_OK)
+	if (stream_fence(queue->stream, &last->event) != WEIR_OK)
 		return false;
 	if (queue->first == NULL)
 		queue->first = last;
@@ -274,7 +274,7 @@ record(struct use_queue *queue)
 /* record() if the last use of the queue has no event yet. The queue is not
  * empty. */
 static bool
-mark(struct use_queue *queue)
+fence_uses(struct use_queue *queue)
 {
 	struct capture_guard guard;
 
@@ -297,7 +297,7 @@ carrier_of(struct use *use)
 
 	if (is_gone(use->queue))
 		return NULL;
-	if (carrier == NULL && mark(use->queue))
+	if (carrier == NULL && fence_uses(use->queue))
 		carrier = carrier_from(use->queue, &use->link);
 	return carrier;
 }
@@ -447,7 +447,7 @@ enqueue(struct use *use, size_t bytes)
 	queue->fresh_bytes += bytes;
 	if (is_full(queue)) {
 		status_mute();
-		mark(queue);
+		fence_uses(queue);
 		status_unmute();
 	}
 }
@@ -565,7 +565,7 @@ settle_gone(struct waiting *waiting, struct use_queue *queue, struct list *done)
 
 /* How to look at a queue. */
 struct look {
-	bool marks;     /* what has no event is given one */
+	bool fences;    /* what has no event is given one */
 	bool once;      /* no more than one is to be met */
 	unsigned skips; /* unmet ones to look past */
 };
@@ -599,17 +599,17 @@ static size_t
 poll_queue(struct waiting *waiting, struct use_queue *queue, struct look look,
     struct list *done)
 {
-	bool unmarked = look.marks && last_of(queue)->event == NULL;
+	bool unfenced = look.fences && last_of(queue)->event == NULL;
 	struct capture_guard guard;
 
 	if (is_gone(queue))
 		return settle_gone(waiting, queue, done);
-	if ((queue->first == NULL && !unmarked) ||
-	    capture_enter(unmarked ? queue->stream->context : NULL, &guard) !=
+	if ((queue->first == NULL && !unfenced) ||
+	    capture_enter(unfenced ? queue->stream->context : NULL, &guard) !=
 		WEIR_OK)
 		return 0;
 	queue->refs++; /* settling the last use must not free it under us */
-	if (unmarked)
+	if (unfenced)
 		record(queue); /* tried again later */
 	size_t moved = ask(waiting, queue, look, done);
 	capture_leave(&guard);
@@ -641,7 +641,7 @@ glance_dear(struct waiting *waiting, struct use_queue *queue, struct list *done)
 size_t
 waiting_glance(struct waiting *waiting, struct list *done)
 {
-	const struct look look = { .marks = false };
+	const struct look look = { .fences = false };
 	unsigned looks = waiting->queue_count <= 2 ? 2 : 1;
 	size_t moved = 0;
 
@@ -653,7 +653,7 @@ waiting_glance(struct waiting *waiting, struct list *done)
 		list_push_back(&waiting->queues, &queue->link);
 		if (list_empty(&queue->uses) ||
 		    (!is_gone(queue) && queue->first == NULL &&
-			(is_dear(queue) || !mark(queue))))
+			(is_dear(queue) || !fence_uses(queue))))
 			continue;
 		looks--;
 		moved += is_dear(queue) ?
@@ -667,7 +667,7 @@ waiting_glance(struct waiting *waiting, struct list *done)
 size_t
 waiting_poll(struct waiting *waiting, unsigned skips, struct list *done)
 {
-	const struct look look = { .marks = true, .skips = skips };
+	const struct look look = { .fences = true, .skips = skips };
 	struct list *next;
 	size_t moved = 0;
 
@@ -782,7 +782,7 @@ use_times(const struct use *use, uint64_t *ns, uint64_t *oldest_ns)
 }
 
 bool
-use_is_marked(const struct use *use)
+use_is_fenced(const struct use *use)
 {
 	return carrier_from(use->queue, &use->link) != NULL;
 }

@@ -12,7 +12,7 @@
  * drops it: a free by a thread's cache reads the uses of a block with no lock.
  * A use that lasts until the free covers any of the same stream before it.
  *
- * A use is *marked* when an event has been recorded on its stream at its place
+ * A use is *fenced* when an event has been recorded on its stream at its place
  * in the queue or behind it: the queue is in the order of the frees, so an
  * event tells of all before it. One event, carried by the last use it tells
  * of, thus serves any number, and those without are the end of the queue.
@@ -47,7 +47,7 @@
  * In a capture no event can be recorded, but its order is known (order.h, Note
  * [Order in a capture]): a use that was named there, by a stream that still was
  * in it at its end, may be followed in that capture, or found to be over.
- * When the capture has ended it is marked like others.
+ * When the capture has ended it is fenced like others.
  *
  * Everything here is under the lock of the arena that owns `struct waiting`.
  */
@@ -137,13 +137,13 @@ void use_drop_met(struct waiting *waiting, struct pending *pending);
  * lately; or NULL. It stays as long as the lock is held. */
 struct stream *use_known(const struct waiting *waiting, weir_stream handle);
 
-/* Take all uses off; the marks of a pending block are dropped. */
+/* Take all uses off; the fences of a pending block are dropped. */
 void use_clear(struct waiting *waiting, struct pending *pending);
 
 /* Hand all uses of a live block to one that has none. None is past. */
 void use_move(struct pending *from, struct pending *to);
 
-/* The block is freed: let it wait for its uses (it has some). Marks them, or
+/* The block is freed: let it wait for its uses (it has some). Fences them, or
  * leaves that to those that follow. */
 void waiting_add(struct waiting *waiting, struct pending *pending);
 
@@ -173,10 +173,10 @@ waiting_has_glance(struct waiting *waiting)
 size_t waiting_glance(struct waiting *waiting, struct list *done);
 
 /*
- * Mark what is not, and ask for uses that have been met.
+ * Fence what is not, and ask for uses that have been met.
  *
  * @param skips  how many unmet events of one stream to look past
- * @param done   pending blocks with no unmet mark left are moved here; their
+ * @param done   pending blocks with no unmet fence left are moved here; their
  *               uses are gone
  * @return the number moved
  */
@@ -211,7 +211,7 @@ bool use_is_before(const struct use *use, const struct stream *later);
 bool use_times(const struct use *use, uint64_t *ns, uint64_t *oldest_ns);
 
 /* Does an event tell of an unmet use? If not, none has been recorded yet. */
-bool use_is_marked(const struct use *use);
+bool use_is_fenced(const struct use *use);
 
 /*
  * A use whose event tells of one of this block's, to wait for with no lock

@@ -238,7 +238,7 @@ stream_put_behind(struct stream *later, struct stream *earlier)
 	status = driver_enter(earlier->context, &guard);
 	if (status != WEIR_OK)
 		return status;
-	status = stream_mark(earlier, &event);
+	status = stream_fence(earlier, &event);
 	driver_leave(&guard);
 	if (status != WEIR_OK)
 		return status;

@@ -54,7 +54,7 @@ allocator_find(const void *ptr, struct allocator_block *out)
 	out->device = block->arena->device;
 	out->host = arena_is_host(block->arena);
 	out->requested_bytes = block->requested;
-	out->of_no_stream = pools_have(block->arena->any_pools, block->pool);
+	out->of_no_stream = heap_have(block->arena->any_heap, block->pool);
 	return true;
 }
 

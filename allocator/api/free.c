@@ -12,8 +12,8 @@
 #include "allocator/memory/arena.h"
 #include "allocator/memory/counters.h"
 #include "allocator/memory/emit.h"
+#include "allocator/memory/heap.h"
 #include "allocator/memory/lookup.h"
-#include "allocator/memory/pools.h"
 #include "allocator/memory/view.h"
 #include "allocator/observe/guard.h"
 #include "allocator/private/arenas.h"
@@ -250,15 +250,15 @@ static enum weir_status
 hand_over(struct block *block, struct stream *stream)
 {
 	struct arena *arena = block->arena;
-	struct pools *from = block->pool->owner;
-	struct pools *to;
-	enum weir_status status = pools_get(arena, stream, &to);
+	struct stream_heap *from = block->pool->owner;
+	struct stream_heap *to;
+	enum weir_status status = heap_get(arena, stream, &to);
 	if (status != WEIR_OK)
 		return status;
 	/* Move a block to another stream. WEIR_STREAM_ANY orders nothing: such
 	 * a block keeps its uses, and gets one of all streams of the context.
 	 * The steps that can fail come first. */
-	if (to == arena->any_pools) {
+	if (to == arena->any_heap) {
 		status = use_add(&arena->waiting, &block->pending, stream);
 		if (status != WEIR_OK)
 			return status;
@@ -273,7 +273,7 @@ hand_over(struct block *block, struct stream *stream)
 		stats_move_live(block, pool);
 		block_move(block, pool);
 	}
-	pools_drop_if_done(from);
+	heap_drop_if_done(from);
 	return WEIR_OK;
 }
 

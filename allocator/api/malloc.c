@@ -9,7 +9,7 @@
 #include "allocator/memory/arena.h"
 #include "allocator/memory/counters.h"
 #include "allocator/memory/emit.h"
-#include "allocator/memory/pools.h"
+#include "allocator/memory/heap.h"
 #include "allocator/memory/segment.h"
 #include "allocator/memory/totals.h"
 #include "allocator/observe/attend.h"
@@ -46,25 +46,23 @@ check_size(size_t size)
 
 /* Host memory is the host's: no stream uses it but those that are recorded. */
 static inline bool
-is_used_everywhere(const struct pools *pools)
+is_used_everywhere(const struct stream_heap *heap)
 {
-	return pools == pools->arena->any_pools && !arena_is_host(pools->arena);
+	return heap == heap->arena->any_heap && !arena_is_host(heap->arena);
 }
 
 /* Take a block with guard zones, without a cache. */
 static __attribute__((noinline)) enum weir_status
-take_guarded(struct pools *pools, const struct options *options, size_t size,
-    bool idle, struct block **out)
+take_guarded(struct stream_heap *heap, const struct options *options,
+    size_t size, bool idle, struct block **out)
 {
-	size_t whole =
-	    arena_class(pools->arena, options, size) + 2 * guard_zone;
+	size_t whole = arena_class(heap->arena, options, size) + 2 * guard_zone;
 	struct block *block;
 
-	pools->arena->served++;
+	heap->arena->served++;
 	enum weir_status status = idle ?
-	    take_idle(pools, options, whole, &block) :
-	    take_block(
-		pools, options, whole, is_used_everywhere(pools), &block);
+	    take_idle(heap, options, whole, &block) :
+	    take_block(heap, options, whole, is_used_everywhere(heap), &block);
 	if (status == WEIR_OK)
 		status = guard_cut(options, size, &block);
 	if (status != WEIR_OK)
@@ -85,25 +83,26 @@ enum where {
 
 /* A block for the stream. `cache` is the thread's for the pools. */
 static inline QUICK enum weir_status
-take(struct pools *pools, struct cache *cache, const struct options *options,
-    size_t size, enum where where, struct block **out)
+take(struct stream_heap *heap, struct cache *cache,
+    const struct options *options, size_t size, enum where where,
+    struct block **out)
 {
 	struct block *block = NULL;
 	enum weir_status status = WEIR_OK;
 
-	cache = tcache_come(pools, cache);
-	if (guard_is_for(pools->arena))
-		return take_guarded(pools, options, size, where == IDLE, out);
+	cache = tcache_come(heap, cache);
+	if (guard_is_for(heap->arena))
+		return take_guarded(heap, options, size, where == IDLE, out);
 	tcache_settle(cache);
-	pools->arena->served++;
+	heap->arena->served++;
 	if (where == KEPT_FIRST)
 		block = tcache_take_complete(
-		    pools, arena_class(pools->arena, options, size));
+		    heap, arena_class(heap->arena, options, size));
 	if (block == NULL)
 		status = where == IDLE ?
-		    take_idle(pools, options, size, &block) :
+		    take_idle(heap, options, size, &block) :
 		    take_block(
-			pools, options, size, where == KEPT_FIRST, &block);
+			heap, options, size, where == KEPT_FIRST, &block);
 	if (status != WEIR_OK)
 		return status;
 	block->requested = size;
@@ -122,15 +121,15 @@ take(struct pools *pools, struct cache *cache, const struct options *options,
  * block nothing can fail.
  */
 static __attribute__((noinline)) enum weir_status
-take_used(struct pools *pools, struct cache *cache,
+take_used(struct stream_heap *heap, struct cache *cache,
     const struct options *options, size_t size, bool idle, struct block **out)
 {
-	struct waiting *waiting = &pools->arena->waiting;
+	struct waiting *waiting = &heap->arena->waiting;
 	struct pending uses = { 0 };
-	enum weir_status status = use_add(waiting, &uses, pools->stream);
+	enum weir_status status = use_add(waiting, &uses, heap->stream);
 	if (status == WEIR_OK)
 		status = take(
-		    pools, cache, options, size, idle ? IDLE : KEPT_FIRST, out);
+		    heap, cache, options, size, idle ? IDLE : KEPT_FIRST, out);
 	if (status != WEIR_OK) {
 		use_clear(waiting, &uses);
 		return status;
@@ -142,16 +141,16 @@ take_used(struct pools *pools, struct cache *cache,
 /* Serve a request of a stream whose pools are known, and the thread's cache for
  * them, if it has one. */
 static inline QUICK enum weir_status
-serve(struct pools *pools, struct cache *cache, const struct options *options,
-    size_t size, bool idle, void **out)
+serve(struct stream_heap *heap, struct cache *cache,
+    const struct options *options, size_t size, bool idle, void **out)
 {
 	struct block *block;
 
-	pools->pins++;
-	enum weir_status status = is_used_everywhere(pools) ?
-	    take_used(pools, cache, options, size, idle, &block) :
-	    take(pools, cache, options, size, idle ? IDLE : ANYWHERE, &block);
-	pools->pins--;
+	heap->pins++;
+	enum weir_status status = is_used_everywhere(heap) ?
+	    take_used(heap, cache, options, size, idle, &block) :
+	    take(heap, cache, options, size, idle ? IDLE : ANYWHERE, &block);
+	heap->pins--;
 	if (__builtin_expect(status == WEIR_OK, 1))
 		*out = (void *)(uintptr_t)block->addr;
 	return status;
@@ -162,13 +161,13 @@ static __attribute__((noinline)) enum weir_status
 serve_stream(struct arena *arena, struct stream *stream,
     const struct options *options, size_t size, bool idle, void **out)
 {
-	struct pools *pools;
-	enum weir_status status = pools_get(arena, stream, &pools);
+	struct stream_heap *heap;
+	enum weir_status status = heap_get(arena, stream, &heap);
 	if (status != WEIR_OK)
 		return status;
-	status = serve(pools, tcache_of(pools), options, size, idle, out);
+	status = serve(heap, tcache_of(heap), options, size, idle, out);
 	if (status != WEIR_OK)
-		pools_drop_if_done(pools);
+		heap_drop_if_done(heap);
 	return status;
 }
 
@@ -201,8 +200,8 @@ static void
 leave(struct arena *arena) LEAVES(arena->lock)
 {
 	/* Unmap memory that was moved elsewhere and is complete by now. */
-	if (!list_empty(&arena->left))
-		segment_unmap_left(arena, UNMAPPED_AT_ONCE);
+	if (!list_empty(&arena->vacated))
+		segment_unmap_vacated(arena, UNMAPPED_AT_ONCE);
 	lock_leave(&arena->lock);
 }
 
@@ -358,14 +357,14 @@ allocate_known(struct cache *cache, const struct options *options, size_t size,
 	struct arena *arena = cache->arena;
 
 	enter_for(arena, cache, options, size);
-	struct pools *pools = cache->pools;
-	bool alive = tcache_is_alive(cache) && !capture_possible(pools->stream);
+	struct stream_heap *heap = cache->heap;
+	bool alive = tcache_is_alive(cache) && !capture_possible(heap->stream);
 	if (alive) {
-		*status = serve(pools, cache, options, size, false, out);
+		*status = serve(heap, cache, options, size, false, out);
 		if (__builtin_expect(*status != WEIR_OK, 0)) {
 			if (*status == WEIR_ENOMEM)
-				refused = stream_ref(pools->stream);
-			pools_drop_if_done(pools);
+				refused = stream_ref(heap->stream);
+			heap_drop_if_done(heap);
 		}
 	}
 	leave(arena);

@@ -66,9 +66,9 @@ weir_largest_free(int device, weir_stream handle, size_t *bytes)
 	if (arena != NULL) {
 		lock_enter(&arena->lock);
 		tcache_drain(arena);
-		for (int k = 0; k < POOL_KINDS && stream->pools; k++) {
-			struct pools *pools = stream->pools;
-			size_t n = pool_largest(&pools->pool[k]);
+		for (int k = 0; k < POOL_KINDS && stream->heap; k++) {
+			struct stream_heap *heap = stream->heap;
+			size_t n = pool_largest(&heap->pool[k]);
 			largest = n > largest ? n : largest;
 		}
 		lock_leave(&arena->lock);

@@ -132,10 +132,10 @@ weir_stats_stream(int device, weir_stream handle, struct weir_stats *out)
 	for (; arena != NULL; arena = arena_next(arena)) {
 		lock_enter(&arena->lock);
 		tcache_tell(arena);
-		struct pools *pools = pools_peek(arena, stream);
-		if (pools != NULL && arena_is_counted(arena)) {
+		struct stream_heap *heap = heap_peek(arena, stream);
+		if (heap != NULL && arena_is_counted(arena)) {
 			struct weir_stats part =
-			    stats_all(&pools->stats, &pools->tally);
+			    stats_all(&heap->stats, &heap->tally);
 			add_all(&copy, &part);
 		}
 		if (arena_is_counted(arena))
@@ -207,10 +207,11 @@ reset_arena(struct arena *arena, enum reset what)
 	struct totals *totals = arena->totals;
 	tcache_tell(arena);
 	reset_all(&arena->stats, &arena->tally, what);
-	for (struct list *l = arena->pools.next; l != &arena->pools;
+	for (struct list *l = arena->heaps.next; l != &arena->heaps;
 	     l = l->next) {
-		struct pools *pools = CONTAINER_OF(l, struct pools, link);
-		reset_all(&pools->stats, &pools->tally, what);
+		struct stream_heap *heap =
+		    CONTAINER_OF(l, struct stream_heap, link);
+		reset_all(&heap->stats, &heap->tally, what);
 	}
 	if (arena == arena->main && totals != NULL) {
 		lock_enter(&totals->lock);

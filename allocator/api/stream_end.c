@@ -9,14 +9,14 @@
 
 /* End the pools of a stream that is about to go, if it has any. */
 static void
-end_pools(struct stream *stream)
+end_heap(struct stream *stream)
 {
 	for (struct arena *arena = arena_peek(stream->device); arena != NULL;
 	     arena = arena_next(arena)) {
 		lock_enter(&arena->lock);
-		struct pools *pools = pools_peek(arena, stream);
-		if (pools != NULL)
-			reclaim_end(pools);
+		struct stream_heap *heap = heap_peek(arena, stream);
+		if (heap != NULL)
+			reclaim_end(heap);
 		lock_leave(&arena->lock);
 	}
 }
@@ -41,7 +41,7 @@ weir_stream_retire(weir_stream handle)
 		    "stream pool, which everybody shares",
 		    (void *)handle);
 	} else {
-		end_pools(stream);
+		end_heap(stream);
 		stream_end(stream, false);
 	}
 	stream_put(stream);
@@ -72,7 +72,7 @@ weir_stream_destroy(weir_stream handle)
 		    "weir_stream_destroy(%p): the stream is being captured",
 		    (void *)handle);
 	}
-	end_pools(stream);
+	end_heap(stream);
 	if (!stream_end(stream, true)) {
 		stream_put(stream);
 		return status_set(

@@ -9,11 +9,11 @@
 static const struct sums no_sums;
 
 static void
-tell_kind(struct pools *pools, enum pool_kind kind, const struct sums *out,
+tell_kind(struct stream_heap *heap, enum pool_kind kind, const struct sums *out,
     const struct sums *in)
 {
 	if (!sums_are_zero(out) || !sums_are_zero(in))
-		stats_flow(&pools->pool[kind], out, in);
+		stats_flow(&heap->pool[kind], out, in);
 }
 
 bool
@@ -25,13 +25,12 @@ counts_tell(struct cache *cache)
 		return false;
 	struct sums small_out = sums_minus(cache->out, cache->large_out);
 	struct sums small_in = sums_minus(in, cache->large_in);
-	tell_kind(cache->pools, POOL_SMALL, &small_out, &small_in);
-	tell_kind(
-	    cache->pools, POOL_LARGE, &cache->large_out, &cache->large_in);
+	tell_kind(cache->heap, POOL_SMALL, &small_out, &small_in);
+	tell_kind(cache->heap, POOL_LARGE, &cache->large_out, &cache->large_in);
 	bool any = cache->out.count != 0;
 	cache->used = true;
 	if (any)
-		stats_note_peaks(&cache->pools->tally);
+		stats_note_peaks(&cache->heap->tally);
 	cache->out = (struct sums){ 0 };
 	cache->large_out = (struct sums){ 0 };
 	cache->large_in = (struct sums){ 0 };
@@ -40,12 +39,12 @@ counts_tell(struct cache *cache)
 }
 
 void
-counts_tell_depot(struct pools *pools)
+counts_tell_depot(struct stream_heap *heap)
 {
-	if (pools->depot == NULL)
+	if (heap->depot == NULL)
 		return;
-	struct sums in = depot_untold(pools->depot);
-	tell_kind(pools, POOL_SMALL, &no_sums, &in);
+	struct sums in = depot_untold(heap->depot);
+	tell_kind(heap, POOL_SMALL, &no_sums, &in);
 }
 
 /* Those that the caller's own cache has brought there. */
@@ -53,7 +52,7 @@ static void
 tell_brought(struct cache *cache)
 {
 	if (cache->brought)
-		counts_tell_depot(cache->pools);
+		counts_tell_depot(cache->heap);
 	cache->brought = false;
 }
 
@@ -156,7 +155,7 @@ counts_tell_own(struct arena *arena, struct cache *used)
 		others++;
 	}
 	if (used != NULL)
-		counts_tell_depot(used->pools);
+		counts_tell_depot(used->heap);
 	if (any)
 		stats_note_arena_peaks(arena);
 	struct sums room = sums_minus(room_of(arena), taken);
@@ -221,9 +220,9 @@ counts_tell_all(struct arena *arena)
 {
 	bool any = false;
 
-	for (struct list *l = arena->pools.next; l != &arena->pools;
+	for (struct list *l = arena->heaps.next; l != &arena->heaps;
 	     l = l->next)
-		counts_tell_depot(CONTAINER_OF(l, struct pools, link));
+		counts_tell_depot(CONTAINER_OF(l, struct stream_heap, link));
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = l->next)
 		any |= counts_tell(cache_of(l));

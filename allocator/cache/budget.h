@@ -68,7 +68,7 @@ counts_has_news(const struct cache *cache)
 bool counts_tell(struct cache *cache);
 
 /* Report the frees that magazines have brought to a depot. */
-void counts_tell_depot(struct pools *pools);
+void counts_tell_depot(struct stream_heap *heap);
 
 /* Report the counts of all depots and caches; they are stopped. */
 void counts_tell_all(struct arena *arena);

@@ -11,9 +11,9 @@
 
 /* The calling thread's cache for complete memory of these pools, or NULL. */
 static struct cache *
-complete_cache(const struct pools *pools)
+complete_cache(const struct stream_heap *heap)
 {
-	struct cache *cache = tcache_of(pools);
+	struct cache *cache = tcache_of(heap);
 
 	return cache != NULL && cache->complete ? cache : NULL;
 }
@@ -49,9 +49,9 @@ tcache_keep_complete(struct block *block)
 }
 
 struct block *
-tcache_take_complete(const struct pools *pools, size_t rounded)
+tcache_take_complete(const struct stream_heap *heap, size_t rounded)
 {
-	struct cache *cache = complete_cache(pools);
+	struct cache *cache = complete_cache(heap);
 	struct block *block =
 	    cache != NULL ? tcache_slot_find(cache, rounded) : NULL;
 
@@ -61,9 +61,9 @@ tcache_take_complete(const struct pools *pools, size_t rounded)
 }
 
 bool
-tcache_settle_complete(const struct pools *pools)
+tcache_settle_complete(const struct stream_heap *heap)
 {
-	struct cache *cache = complete_cache(pools);
+	struct cache *cache = complete_cache(heap);
 
 	return cache != NULL && tcache_empty_slots(cache);
 }

@@ -15,7 +15,8 @@ bool tcache_has_complete(const struct cache *cache, size_t rounded);
  * that size, ACTIVE, or NULL; give all back to the pool, false if there was
  * none. */
 bool tcache_keep_complete(struct block *block);
-struct block *tcache_take_complete(const struct pools *pools, size_t rounded);
-bool tcache_settle_complete(const struct pools *pools);
+struct block *tcache_take_complete(
+    const struct stream_heap *heap, size_t rounded);
+bool tcache_settle_complete(const struct stream_heap *heap);
 
 #endif

@@ -12,38 +12,38 @@
 #include "allocator/memory/counters.h"
 
 void
-cache_put_back(struct pools *pools, struct block *block, size_t bytes)
+cache_put_back(struct stream_heap *heap, struct block *block, size_t bytes)
 {
 	if (twice_is_cached(block, bytes)) {
 		block_free(block);
 		return;
 	}
 	struct sums twice = twice_report(block, bytes);
-	stats_malloc(&pools->pool[arena_kind(pools->arena, bytes)],
+	stats_malloc(&heap->pool[arena_kind(heap->arena, bytes)],
 	    (uint64_t)twice.bytes, (uint64_t)twice.requested);
 }
 
 static bool
-empty_magazine(struct pools *pools, struct magazine *magazine)
+empty_magazine(struct stream_heap *heap, struct magazine *magazine)
 {
 	size_t bytes = class_bytes(magazine->n);
 	bool any = magazine->count > 0;
 
 	while (magazine->count > 0)
 		cache_put_back(
-		    pools, magazine->blocks[--magazine->count], bytes);
+		    heap, magazine->blocks[--magazine->count], bytes);
 	return any;
 }
 
 static bool
-empty_bin(struct pools *pools, struct bin *bin, size_t n)
+empty_bin(struct stream_heap *heap, struct bin *bin, size_t n)
 {
 	bool any = !bin_empty(bin);
 
 	while (!bin_empty(bin))
-		cache_put_back(pools, *--bin->top, class_bytes(n));
+		cache_put_back(heap, *--bin->top, class_bytes(n));
 	if (bin->second != NULL)
-		any |= empty_magazine(pools, bin->second);
+		any |= empty_magazine(heap, bin->second);
 	return any;
 }
 
@@ -57,7 +57,7 @@ tcache_empty_slots(struct cache *cache)
 		if (twice_is_cached(slot->block, slot->size))
 			block_free_since(slot->block);
 		else
-			cache_put_back(cache->pools, slot->block, slot->size);
+			cache_put_back(cache->heap, slot->block, slot->size);
 	}
 	return any;
 }
@@ -69,7 +69,7 @@ empty_bins(struct cache *cache)
 
 	for (size_t n = cache_next_bin(cache, 1); n <= TCACHE_CLASSES;
 	     n = cache_next_bin(cache, n + 1))
-		any |= empty_bin(cache->pools, &cache->bins[n], n);
+		any |= empty_bin(cache->heap, &cache->bins[n], n);
 	return any;
 }
 
@@ -86,17 +86,17 @@ cache_empty(struct cache *cache)
 enum { REQUESTS_A_LOOK = 64 };
 
 bool
-depot_empty(struct pools *pools, enum drain which)
+depot_empty(struct stream_heap *heap, enum drain which)
 {
-	if (pools->depot == NULL)
+	if (heap->depot == NULL)
 		return false;
-	struct magazine *list = depot_take_many(pools->depot, which);
+	struct magazine *list = depot_take_many(heap->depot, which);
 	bool any = list != NULL;
-	counts_tell_depot(pools);
+	counts_tell_depot(heap);
 	while (list != NULL) {
 		struct magazine *magazine = list;
 		list = magazine->next;
-		empty_magazine(pools, magazine);
+		empty_magazine(heap, magazine);
 		magazine_delete(magazine);
 	}
 	return any;
@@ -107,10 +107,10 @@ depots_empty(struct arena *arena)
 {
 	bool any = false;
 
-	for (struct list *l = arena->pools.next; l != &arena->pools;
+	for (struct list *l = arena->heaps.next; l != &arena->heaps;
 	     l = l->next)
-		any |=
-		    depot_empty(CONTAINER_OF(l, struct pools, link), DRAIN_ALL);
+		any |= depot_empty(
+		    CONTAINER_OF(l, struct stream_heap, link), DRAIN_ALL);
 	return any;
 }
 
@@ -141,10 +141,10 @@ was_idle(struct cache *cache)
 
 /* Has only the calling thread used the depot since all were looked at? */
 static bool
-has_own_depot(const struct pools *pools, bool look)
+has_own_depot(const struct stream_heap *heap, bool look)
 {
-	return pools->depot != NULL &&
-	    depot_is_own(pools->depot, tcache_of(pools), look);
+	return heap->depot != NULL &&
+	    depot_is_own(heap->depot, tcache_of(heap), look);
 }
 
 /* Drain what only the calling thread uses; its caches have reported. */
@@ -159,8 +159,8 @@ drain_own(struct arena *arena)
 		if (!is_own(cache, arena))
 			continue;
 		any |= cache_empty(cache);
-		if (has_own_depot(cache->pools, false))
-			any |= depot_empty(cache->pools, DRAIN_ALL);
+		if (has_own_depot(cache->heap, false))
+			any |= depot_empty(cache->heap, DRAIN_ALL);
 	}
 	return any;
 }
@@ -197,8 +197,8 @@ look_is_due(struct arena *arena)
 bool
 tcache_drain_idle(const struct pool *pool, bool widely)
 {
-	const struct pools *pools = pool->owner;
-	struct arena *arena = pools->arena;
+	const struct stream_heap *heap = pool->owner;
+	struct arena *arena = heap->arena;
 	bool any = drain_complete(arena);
 
 	if (pool->kind == POOL_SMALL && !look_is_due(arena))
@@ -210,16 +210,17 @@ tcache_drain_idle(const struct pool *pool, bool widely)
 		struct cache *cache = cache_of(l);
 		any |= tcache_empty_slots(cache);
 		if (cache->owner == tcache_own ||
-		    ((widely || cache->pools == pools) && was_idle(cache)))
+		    ((widely || cache->heap == heap) && was_idle(cache)))
 			any |= empty_bins(cache);
 	}
 	tcache_go(arena);
-	for (struct list *l = arena->pools.next; l != &arena->pools;
+	for (struct list *l = arena->heaps.next; l != &arena->heaps;
 	     l = l->next) {
-		struct pools *p = CONTAINER_OF(l, struct pools, link);
+		struct stream_heap *p =
+		    CONTAINER_OF(l, struct stream_heap, link);
 		if (has_own_depot(p, true))
 			any |= depot_empty(p, DRAIN_ALL);
-		else if (widely || p == pools)
+		else if (widely || p == heap)
 			any |= depot_empty(p, DRAIN_IDLE);
 	}
 	return any;
@@ -237,15 +238,15 @@ bin_bytes(const struct bin *bin, size_t n)
 }
 
 size_t
-tcache_bytes(const struct pools *pools)
+tcache_bytes(const struct stream_heap *heap)
 {
-	const struct arena *arena = pools->arena;
-	size_t bytes = pools->depot != NULL ? pools->depot->bytes : 0;
+	const struct arena *arena = heap->arena;
+	size_t bytes = heap->depot != NULL ? heap->depot->bytes : 0;
 
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = l->next) {
 		const struct cache *cache = cache_of(l);
-		if (cache->pools != pools)
+		if (cache->heap != heap)
 			continue;
 		for (size_t n = cache_next_bin(cache, 1); n <= TCACHE_CLASSES;
 		     n = cache_next_bin(cache, n + 1))

@@ -8,12 +8,13 @@
 
 /* Free a block of a cache or depot. If another thread has freed it, too, the
  * second free is no longer counted. */
-void cache_put_back(struct pools *pools, struct block *block, size_t bytes);
+void cache_put_back(
+    struct stream_heap *heap, struct block *block, size_t bytes);
 
 /* Drain a cache that is stopped or the caller's; a depot; all depots of an
  * arena. True if there was anything. */
 bool cache_empty(struct cache *cache);
-bool depot_empty(struct pools *pools, enum drain which);
+bool depot_empty(struct stream_heap *heap, enum drain which);
 bool depots_empty(struct arena *arena);
 
 /* Give the blocks in the slots back to the pool, so that a request that goes to
@@ -33,6 +34,6 @@ bool tcache_drain(struct arena *arena);
 bool tcache_drain_idle(const struct pool *pool, bool widely);
 
 /* Bytes in caches and depots of these pools, for weir_check(); stopped. */
-size_t tcache_bytes(const struct pools *pools);
+size_t tcache_bytes(const struct stream_heap *heap);
 
 #endif

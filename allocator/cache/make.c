@@ -37,7 +37,7 @@ delete_magazines(struct cache *cache)
 static void
 retire_cache(struct cache *cache)
 {
-	struct pools *pools = cache->pools;
+	struct stream_heap *heap = cache->heap;
 
 	if (counts_tell(cache))
 		stats_note_arena_peaks(cache->arena);
@@ -50,23 +50,23 @@ retire_cache(struct cache *cache)
 	for (int kind = 0; kind < POOL_KINDS; kind++)
 		cache->pool[kind] = NULL;
 	atomic_store_explicit(&cache->dead, true, memory_order_release);
-	pools->caches--;
+	heap->caches--;
 }
 
 void
-tcache_end(struct pools *pools)
+tcache_end(struct stream_heap *heap)
 {
-	struct arena *arena = pools->arena;
+	struct arena *arena = heap->arena;
 	struct list *next;
 
-	caches_stop(arena, pools);
+	caches_stop(arena, heap);
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = next) {
 		next = l->next;
-		if (cache_of(l)->pools == pools)
+		if (cache_of(l)->heap == heap)
 			retire_cache(cache_of(l));
 	}
-	depot_empty(pools, DRAIN_ALL);
+	depot_empty(heap, DRAIN_ALL);
 }
 
 void
@@ -75,17 +75,17 @@ tcache_retire(struct arena *arena, const struct stream *stream, bool own)
 	struct list *next;
 
 	if (!own)
-		caches_stop(arena, stream != NULL ? stream->pools : NULL);
+		caches_stop(arena, stream != NULL ? stream->heap : NULL);
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = next) {
 		struct cache *cache = cache_of(l);
-		struct pools *pools = cache->pools;
+		struct stream_heap *heap = cache->heap;
 		next = l->next;
 		if ((own && cache->owner != tcache_own) ||
-		    (stream != NULL && pools->stream != stream))
+		    (stream != NULL && heap->stream != stream))
 			continue;
 		retire_cache(cache);
-		pools_drop_if_done(pools);
+		heap_drop_if_done(heap);
 	}
 	tcache_go(arena);
 }
@@ -100,10 +100,10 @@ tcache_forget(struct arena *arena)
 		delete_magazines(cache);
 		retire_cache(cache);
 	}
-	for (struct list *l = arena->pools.next; l != &arena->pools;
+	for (struct list *l = arena->heaps.next; l != &arena->heaps;
 	     l = l->next) {
 		struct depot *depot =
-		    CONTAINER_OF(l, struct pools, link)->depot;
+		    CONTAINER_OF(l, struct stream_heap, link)->depot;
 		if (depot == NULL)
 			continue;
 		struct magazine *list = depot_take_many(depot, DRAIN_ALL);
@@ -123,8 +123,8 @@ drop_cache(struct tcache *t, struct cache *cache)
 {
 	if (t->by_handle[cache->way_of_handle] == cache)
 		t->by_handle[cache->way_of_handle] = &t->none;
-	if (t->by_pools[cache->way] == cache)
-		t->by_pools[cache->way] = &t->none;
+	if (t->by_heap[cache->way] == cache)
+		t->by_heap[cache->way] = &t->none;
 	if (t->last == cache)
 		t->last = &t->none;
 	if (t->last_host == cache)
@@ -173,29 +173,29 @@ cache_new(struct tcache *t)
 /* The key by which the hit path finds a cache. A default stream of another
  * context than the primary one has none: that context may not be current. */
 static weir_stream
-usual_key(const struct pools *pools, CUcontext context)
+usual_key(const struct stream_heap *heap, CUcontext context)
 {
 	if (context == NULL)
-		return tcache_key(pools);
-	return context == pools->arena->context ?
-	    tcache_primary_key(pools->stream->handle) :
+		return tcache_key(heap);
+	return context == heap->arena->context ?
+	    tcache_primary_key(heap->stream->handle) :
 	    NOBODY;
 }
 
 static void
-set_up(struct cache *cache, struct tcache *t, struct pools *pools,
+set_up(struct cache *cache, struct tcache *t, struct stream_heap *heap,
     const struct options *options)
 {
-	struct stream *stream = pools->stream;
-	bool host = arena_is_host(pools->arena);
+	struct stream *stream = heap->stream;
+	bool host = arena_is_host(heap->arena);
 	/* A cap counts what is cached, too. */
 	bool keeps = options->tcache > 0 &&
 	    (host ? options->pinned_idle == OPTION_UNLIMITED :
 		    stream->handle != WEIR_STREAM_ANY);
 
-	atomic_init(&cache->handle, tcache_key(pools));
+	atomic_init(&cache->handle, tcache_key(heap));
 	cache->device = stream->device;
-	cache->granule = pools->arena->granule;
+	cache->granule = heap->arena->granule;
 	cache->context =
 	    stream_is_default(stream->handle) ? stream->context : NULL;
 	cache->rounding = options->rounds && !host ? options : NULL;
@@ -205,13 +205,13 @@ set_up(struct cache *cache, struct tcache *t, struct pools *pools,
 	cache->traced = keeps && !host && tell_all();
 	cache->usual = keeps && tcache_asymmetric && cache->rounding == NULL &&
 		!cache->traced ?
-	    usual_key(pools, cache->context) :
+	    usual_key(heap, cache->context) :
 	    NOBODY;
 	for (int kind = 0; kind < POOL_KINDS; kind++)
-		cache->pool[kind] = &pools->pool[kind];
+		cache->pool[kind] = &heap->pool[kind];
 	cache->depot_max = options->tcache;
-	cache->arena = pools->arena;
-	cache->pools = pools;
+	cache->arena = heap->arena;
+	cache->heap = heap;
 	cache->owner = t;
 	cache_open(cache);
 }
@@ -223,35 +223,36 @@ is_taken(const struct tcache *t, const struct cache *place)
 }
 
 static void
-make_cache(struct tcache *t, struct pools *pools, const struct options *options)
+make_cache(
+    struct tcache *t, struct stream_heap *heap, const struct options *options)
 {
-	bool host = arena_is_host(pools->arena);
-	unsigned way_of_handle = tcache_way(tcache_key(pools));
-	unsigned way = pools->index % TCACHE_WAYS;
+	bool host = arena_is_host(heap->arena);
+	unsigned way_of_handle = tcache_way(tcache_key(heap));
+	unsigned way = heap->index % TCACHE_WAYS;
 	struct cache **by_handle = &t->by_handle[way_of_handle];
-	struct cache **by_pools = &t->by_pools[way];
+	struct cache **by_heap = &t->by_heap[way];
 
 	/* One that keeps nothing is not worth another's place. */
-	if (!host && pools->stream->handle == WEIR_STREAM_ANY &&
-	    (is_taken(t, *by_handle) || is_taken(t, *by_pools)))
+	if (!host && heap->stream->handle == WEIR_STREAM_ANY &&
+	    (is_taken(t, *by_handle) || is_taken(t, *by_heap)))
 		return;
-	if ((!host && !make_place(t, by_handle, pools->arena)) ||
-	    !make_place(t, by_pools, pools->arena))
+	if ((!host && !make_place(t, by_handle, heap->arena)) ||
+	    !make_place(t, by_heap, heap->arena))
 		return;
 	struct cache *cache = cache_new(t);
 	if (cache == NULL)
 		return;
 	cache->way = (uint8_t)way;
 	cache->way_of_handle = (uint8_t)way_of_handle;
-	set_up(cache, t, pools, options);
-	pools->caches++;
-	list_push_back(&pools->arena->caches, &cache->link);
-	pools->arena->keeping += cache->keeps;
+	set_up(cache, t, heap, options);
+	heap->caches++;
+	list_push_back(&heap->arena->caches, &cache->link);
+	heap->arena->keeping += cache->keeps;
 	list_push_back(&t->caches, &cache->own_link);
 	list_push_back(&t->awake, &cache->awake);
 	if (!host)
 		*by_handle = cache;
-	*by_pools = cache;
+	*by_heap = cache;
 }
 
 void
@@ -272,18 +273,18 @@ is_avoided(const struct stream *stream)
  * they are freed, so there must be none; nor may any be left from before the
  * option was changed. */
 static bool
-is_cacheable(const struct pools *pools, const struct options *options)
+is_cacheable(const struct stream_heap *heap, const struct options *options)
 {
-	const struct stream *stream = pools->stream;
+	const struct stream *stream = heap->stream;
 
-	if (options->reclaim_always || guard_is_for(pools->arena) ||
+	if (options->reclaim_always || guard_is_for(heap->arena) ||
 	    options->max_split_size != OPTION_UNLIMITED ||
-	    pools->arena->stats.oversize_allocations.current != 0 ||
-	    pools->ended || ended || os_forked())
+	    heap->arena->stats.oversize_allocations.current != 0 ||
+	    heap->ended || ended || os_forked())
 		return false;
-	if (arena_is_host(pools->arena))
+	if (arena_is_host(heap->arena))
 		return true;
-	return pools->arena == pools->arena->main && !is_avoided(stream) &&
+	return heap->arena == heap->arena->main && !is_avoided(stream) &&
 	    (stream->thread == 0 || stream->thread == os_thread_id());
 }
 
@@ -311,24 +312,24 @@ tcache_tell_news(struct arena *arena)
 }
 
 struct cache *
-tcache_come_with(struct pools *pools, struct cache *cache)
+tcache_come_with(struct stream_heap *heap, struct cache *cache)
 {
 	const struct options *options;
 
 	if (cache == NULL && options_get(&options) == WEIR_OK &&
-	    is_cacheable(pools, options)) {
+	    is_cacheable(heap, options)) {
 		tcache_own = tcache_make_own();
 		if (tcache_own != &tcache_nobody)
-			make_cache(tcache_own, pools, options);
-		cache = tcache_of(pools);
+			make_cache(tcache_own, heap, options);
+		cache = tcache_of(heap);
 	}
 	if (cache != NULL && !cache->keeps) {
 		if (!cache->complete) /* no cache keeps anything */
 			return NULL;
 		cache = NULL;
 	}
-	if (has_news(pools->arena))
-		counts_tell_own(pools->arena, cache);
+	if (has_news(heap->arena))
+		counts_tell_own(heap->arena, cache);
 	return cache;
 }
 
@@ -361,9 +362,9 @@ end_cache(struct cache *cache)
 
 	lock_enter(&arena->lock);
 	if (!atomic_load_explicit(&cache->dead, memory_order_acquire)) {
-		struct pools *pools = cache->pools;
+		struct stream_heap *heap = cache->heap;
 		retire_cache(cache);
-		pools_drop_if_done(pools);
+		heap_drop_if_done(heap);
 	}
 	lock_leave(&arena->lock);
 }

@@ -12,16 +12,16 @@
  * NULL if there is no host memory, or the thread's cache for these pools keeps
  * no blocks.
  */
-struct cache *tcache_come_with(struct pools *pools, struct cache *cache);
+struct cache *tcache_come_with(struct stream_heap *heap, struct cache *cache);
 
 /* As tcache_come_with(), which is not called where no cache keeps blocks: there
  * is nothing to report. `cache` is the result of tcache_of(). */
 static inline struct cache *
-tcache_come(struct pools *pools, struct cache *cache)
+tcache_come(struct stream_heap *heap, struct cache *cache)
 {
-	return cache != NULL && !cache->keeps && pools->arena->keeping == 0 ?
+	return cache != NULL && !cache->keeps && heap->arena->keeping == 0 ?
 	    NULL :
-	    tcache_come_with(pools, cache);
+	    tcache_come_with(heap, cache);
 }
 
 /* Report the counts of the calling thread's caches; none is made. */
@@ -39,7 +39,7 @@ void tcache_avoid(bool (*may_match)(const struct stream *stream));
 void tcache_retire(struct arena *arena, const struct stream *stream, bool own);
 
 /* The pools end: empty their caches and retire them. Under the arena's lock. */
-void tcache_end(struct pools *pools);
+void tcache_end(struct stream_heap *heap);
 
 /* The context is gone, and all blocks with it. Under the arena's lock. */
 void tcache_forget(struct arena *arena);

@@ -25,7 +25,7 @@ struct tcache tcache_nobody = {
 	.nearby_fine = { .leaf = &no_leaf },
 	.latest_host = { .cache = &tcache_nobody.none },
 	.by_handle = { [0 ... TCACHE_WAYS - 1] = &tcache_nobody.none },
-	.by_pools = { [0 ... TCACHE_WAYS - 1] = &tcache_nobody.none },
+	.by_heap = { [0 ... TCACHE_WAYS - 1] = &tcache_nobody.none },
 	.caches = { &tcache_nobody.caches, &tcache_nobody.caches },
 	.awake = { &tcache_nobody.awake, &tcache_nobody.awake },
 	.spare = { &tcache_nobody.spare, &tcache_nobody.spare },
@@ -111,7 +111,7 @@ tcache_make_own(void)
 	list_init(&t->spare);
 	for (unsigned i = 0; i < TCACHE_WAYS; i++) {
 		t->by_handle[i] = &t->none;
-		t->by_pools[i] = &t->none;
+		t->by_heap[i] = &t->none;
 	}
 	return t;
 }

@@ -58,20 +58,20 @@ tcache_is_alive(const struct cache *cache)
 
 /* The calling thread's cache for these pools, or NULL. */
 static inline struct cache *
-tcache_of(const struct pools *pools)
+tcache_of(const struct stream_heap *heap)
 {
-	struct cache *cache = tcache_own->by_pools[pools->index % TCACHE_WAYS];
-	return cache->pool[POOL_SMALL] == &pools->pool[POOL_SMALL] ? cache :
-								     NULL;
+	struct cache *cache = tcache_own->by_heap[heap->index % TCACHE_WAYS];
+	return cache->pool[POOL_SMALL] == &heap->pool[POOL_SMALL] ? cache :
+								    NULL;
 }
 
 /* As tcache_of(), where `guess` may be that cache. */
 static inline struct cache *
-tcache_of_guess(const struct pools *pools, struct cache *guess)
+tcache_of_guess(const struct stream_heap *heap, struct cache *guess)
 {
-	return guess->pool[POOL_SMALL] == &pools->pool[POOL_SMALL] ?
+	return guess->pool[POOL_SMALL] == &heap->pool[POOL_SMALL] ?
 	    guess :
-	    tcache_of(pools);
+	    tcache_of(heap);
 }
 
 /* The bin of a class has magazines from now on. */

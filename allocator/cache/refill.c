@@ -67,8 +67,8 @@ tcache_take_in(struct cache *cache, const struct block *block)
 	 * this class, and one lock serves them all. */
 	if (n != 0 && bin_full(&cache->bins[n]))
 		while (!bin_empty(&cache->bins[n]))
-			cache_put_back(cache->pools, *--cache->bins[n].top,
-			    class_bytes(n));
+			cache_put_back(
+			    cache->heap, *--cache->bins[n].top, class_bytes(n));
 }
 
 enum { MISSES_A_BLOCK = 4 };

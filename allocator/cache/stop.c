@@ -19,7 +19,7 @@ wait_for_owner(const struct cache *cache)
 }
 
 void
-caches_stop(struct arena *arena, const struct pools *pools)
+caches_stop(struct arena *arena, const struct stream_heap *heap)
 {
 	bool others = false;
 
@@ -29,7 +29,7 @@ caches_stop(struct arena *arena, const struct pools *pools)
 		/* The owner of one that keeps nothing is at it under the lock.
 		 */
 		if (cache->owner == tcache_own || !cache->keeps ||
-		    (pools != NULL && cache->pools != pools))
+		    (heap != NULL && cache->heap != heap))
 			continue;
 		cache_close(cache);
 		others = true;

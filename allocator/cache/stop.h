@@ -8,7 +8,7 @@
 
 /* Keep the owners of an arena's caches out, of one stream's or, for NULL, of
  * all; they are out when this returns. */
-void caches_stop(struct arena *arena, const struct pools *pools);
+void caches_stop(struct arena *arena, const struct stream_heap *heap);
 
 /* Keep all owners out and report all counts; let the owners in again. */
 void tcache_stop(struct arena *arena);

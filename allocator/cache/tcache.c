@@ -37,7 +37,7 @@ magazine_sums(const struct cache *cache, const struct magazine *magazine)
 static void
 take_full(struct cache *cache, size_t n)
 {
-	struct depot *depot = cache->pools->depot;
+	struct depot *depot = cache->heap->depot;
 	struct sums in;
 
 	if (depot == NULL)
@@ -54,15 +54,15 @@ take_full(struct cache *cache, size_t n)
 
 /* The depot of a stream, made at its first use; NULL: no memory. */
 static struct depot *
-find_depot(struct pools *pools)
+find_depot(struct stream_heap *heap)
 {
-	struct depot *depot = pools->depot;
+	struct depot *depot = heap->depot;
 
 	if (depot != NULL)
 		return depot;
 	struct depot *new = depot_new();
 	if (new == NULL ||
-	    atomic_compare_exchange_strong(&pools->depot, &depot, new))
+	    atomic_compare_exchange_strong(&heap->depot, &depot, new))
 		return new;
 	depot_delete(new); /* another thread was faster */
 	return depot;
@@ -73,7 +73,7 @@ find_depot(struct pools *pools)
 static void
 put_full(struct cache *cache, size_t n)
 {
-	struct depot *depot = find_depot(cache->pools);
+	struct depot *depot = find_depot(cache->heap);
 	struct magazine *full = bin_first(&cache->bins[n]);
 
 	if (depot == NULL)
@@ -284,8 +284,8 @@ tcache_find_in(weir_stream handle, CUcontext context)
 struct cache *
 tcache_find_host(const struct arena *arena)
 {
-	unsigned way = arena->any_pools->index % TCACHE_WAYS;
-	struct cache *cache = tcache_own->by_pools[way];
+	unsigned way = arena->any_heap->index % TCACHE_WAYS;
+	struct cache *cache = tcache_own->by_heap[way];
 
 	return cache->arena == arena && tcache_is_alive(cache) ? cache : NULL;
 }
@@ -402,9 +402,9 @@ put_into(struct cache *cache, struct block *block)
 }
 
 static bool
-is_of_pools(const struct pool *pool, const struct pools *pools)
+is_of_heap(const struct pool *pool, const struct stream_heap *heap)
 {
-	return pools != NULL && pools_have(pools, pool);
+	return heap != NULL && heap_have(heap, pool);
 }
 
 bool
@@ -447,7 +447,7 @@ tcache_free_in(const struct cache *cache, struct block *block)
 
 	/* The cache takes only a live block of its own pools. */
 	if (block_state(block) != BLOCK_ACTIVE ||
-	    !is_of_pools(block->pool, cache->pools))
+	    !is_of_heap(block->pool, cache->heap))
 		return false;
 	if (tcache_free(ptr, &found) == TCACHE_TAKEN)
 		return true;

@@ -194,10 +194,10 @@ tcache_find(int device, weir_stream handle)
  * which has no stream, the address of the arena, which is no stream's handle.
  */
 static inline weir_stream
-tcache_key(const struct pools *pools)
+tcache_key(const struct stream_heap *heap)
 {
-	return arena_is_host(pools->arena) ? (weir_stream)pools->arena :
-					     pools->stream->handle;
+	return arena_is_host(heap->arena) ? (weir_stream)heap->arena :
+					    heap->stream->handle;
 }
 
 /* Count a block that is handed out; false, and nothing is counted, if it would
@@ -446,7 +446,7 @@ tcache_free(void *ptr, struct block **out)
 static inline struct cache *
 tcache_for(const struct block *block)
 {
-	return tcache_own->by_pools[block->way % TCACHE_WAYS];
+	return tcache_own->by_heap[block->way % TCACHE_WAYS];
 }
 
 static inline bool

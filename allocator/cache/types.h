@@ -35,7 +35,7 @@ struct cache {
 	atomic_bool dead; /* retired: out of arena->caches */
 	struct arena *arena;   /* constant */
 	struct list own_link;  /* in owner->caches, the owner's */
-	uint8_t way;           /* in owner->by_pools; constant */
+	uint8_t way;           /* in owner->by_heap; constant */
 	uint8_t way_of_handle; /* in owner->by_handle; constant */
 	struct slot {
 		size_t size;
@@ -69,7 +69,7 @@ struct cache {
 	const struct options *rounding; /* NULL: steps of 512 bytes */
 	size_t granule;                 /* the arena's */
 	size_t depot_max;
-	struct pools *pools; /* pinned by ->caches */
+	struct stream_heap *heap; /* pinned by ->caches */
 	struct tcache *owner;
 
 	struct list link; /* in arena->caches, under its lock */
@@ -92,7 +92,7 @@ struct tcache {
 	struct nearby nearby_fine; /* starts that are no multiple of 512 */
 	struct latest latest_host;
 	struct cache *by_handle[TCACHE_WAYS]; /* of streams */
-	struct cache *by_pools[TCACHE_WAYS];
+	struct cache *by_heap[TCACHE_WAYS];
 	struct list caches; /* all it has, through ->own_link */
 	struct list awake;  /* that may have counted anything, or have room */
 	struct list spare;  /* out of use, their bins zero; ->own_link */

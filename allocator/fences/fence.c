@@ -1,19 +1,19 @@
 /*
  * What it takes to use memory that a stream may not use yet.
  *
- * Note [Marks]
+ * Note [Fences]
  *
- * A mark is an event recorded on a stream, with the tick at which that was
+ * A fence is an event recorded on a stream, with the tick at which that was
  * done. Freeing on the stream's own behalf records none: it would cost more
  * than the free. When some request finds nothing free it looks at what other
  * streams have, and asks each of them that has freed something since it was
- * last known to be done. One that has nothing left to do needs no mark; others
+ * last known to be done. One that has nothing left to do needs no fence; others
  * get one if they have freed something since the latest. The next request that
  * comes so far sees which have passed, and may wait on the device for one that
  * has not. The oldest are the ones to wait for: the stream has had most time to
  * get there.
  *
- * A stream that lags behind has more to be marked than there are marks. They
+ * A stream that lags behind has more to be fenced than there are fences. They
  * are thinned out then: without a late one nothing that has been freed lately
  * could ever be waited for.
  *
@@ -29,112 +29,112 @@
 #include "streams/event.h"
 #include "trace/served.h"
 
-/* A stream that allocates gets a mark for each such part of what it holds that
- * is freed on it, if that is more than MARKS_LEAST. */
-enum { MARK_SHARE = 1024 };
+/* A stream that allocates gets a fence for each such part of what it holds that
+ * is freed on it, if that is more than FENCES_LEAST. */
+enum { FENCE_SHARE = 1024 };
 
-/* ---- Marks ------------------------------------------------------------- */
+/* ---- Fences ------------------------------------------------------------- */
 
 /*
- * May a mark be put on the stream from any thread, with no effect on others? A
+ * May a fence be put on the stream from any thread, with no effect on others? A
  * record on the legacy default stream comes between all blocking streams.
  */
 static bool
-can_mark(const struct pools *pools)
+can_fence(const struct stream_heap *heap)
 {
-	const struct stream *stream = pools->stream;
+	const struct stream *stream = heap->stream;
 
-	return !pools->ended && stream->handle != WEIR_STREAM_ANY &&
+	return !heap->ended && stream->handle != WEIR_STREAM_ANY &&
 	    stream->thread == 0 && !stream_orders_others(stream);
 }
 
 static void
-drop(struct pools *pools, unsigned i)
+drop(struct stream_heap *heap, unsigned i)
 {
-	event_give(pools->stream->context, pools->marks[i].event);
-	pools->mark_count--;
-	for (; i < pools->mark_count; i++)
-		pools->marks[i] = pools->marks[i + 1];
+	event_give(heap->stream->context, heap->fences[i].event);
+	heap->fence_count--;
+	for (; i < heap->fence_count; i++)
+		heap->fences[i] = heap->fences[i + 1];
 }
 
-/* Make room for a mark: of those between the oldest and the latest the one
+/* Make room for a fence: of those between the oldest and the latest the one
  * goes whose neighbours are closest, so that what is left is spread over the
  * time since the oldest. */
 static void
-drop_closest(struct pools *pools)
+drop_closest(struct stream_heap *heap)
 {
-	const struct mark *marks = pools->marks;
+	const struct fence *fences = heap->fences;
 	unsigned closest = 1;
 
-	for (unsigned i = 2; i + 1 < pools->mark_count; i++)
-		if (marks[i + 1].at - marks[i - 1].at <
-		    marks[closest + 1].at - marks[closest - 1].at)
+	for (unsigned i = 2; i + 1 < heap->fence_count; i++)
+		if (fences[i + 1].at - fences[i - 1].at <
+		    fences[closest + 1].at - fences[closest - 1].at)
 			closest = i;
-	drop(pools, closest);
+	drop(heap, closest);
 }
 
 static uint64_t
-latest_mark(const struct pools *pools)
+latest_fence(const struct stream_heap *heap)
 {
-	return pools->mark_count > 0 ? pools->marks[pools->mark_count - 1].at :
-				       pools->passed_at;
+	return heap->fence_count > 0 ? heap->fences[heap->fence_count - 1].at :
+				       heap->completed_at;
 }
 
-/* Record a mark behind all that the stream has freed, if there is none. */
+/* Record a fence behind all that the stream has freed, if there is none. */
 static bool
-mark(struct pools *pools)
+record_fence(struct stream_heap *heap)
 {
-	struct stream *stream = pools->stream;
+	struct stream *stream = heap->stream;
 	struct capture_guard guard;
-	struct mark new;
+	struct fence new;
 
-	if (latest_mark(pools) > pools->freed_at) {
-		pools->freed_bytes = 0;
+	if (latest_fence(heap) > heap->freed_at) {
+		heap->freed_bytes = 0;
 		return true;
 	}
-	if (!can_mark(pools) ||
+	if (!can_fence(heap) ||
 	    capture_enter(stream->context, &guard) != WEIR_OK)
 		return false;
 	new.at = order_tick();
 	new.ns = driver_time_ns();
-	enum weir_status status = stream_mark(stream, &new.event);
+	enum weir_status status = stream_fence(stream, &new.event);
 	capture_leave(&guard);
 	if (status != WEIR_OK)
 		return false;
-	if (pools->mark_count == MARKS)
-		drop_closest(pools);
-	pools->marks[pools->mark_count++] = new;
-	pools->freed_bytes = 0;
+	if (heap->fence_count == FENCES)
+		drop_closest(heap);
+	heap->fences[heap->fence_count++] = new;
+	heap->freed_bytes = 0;
 	return true;
 }
 
-/* See which marks have passed. */
+/* See which fences have passed. */
 static void
-listen(struct pools *pools)
+listen(struct stream_heap *heap)
 {
 	struct capture_guard guard;
 
-	if (pools->mark_count == 0 || capture_enter(NULL, &guard) != WEIR_OK)
+	if (heap->fence_count == 0 || capture_enter(NULL, &guard) != WEIR_OK)
 		return;
-	while (pools->mark_count > 0 &&
-	    event_met(pools->stream->context, pools->marks[0].event)) {
-		if (pools->passed_at < pools->marks[0].at)
-			pools->passed_at = pools->marks[0].at;
-		stream_met(pools->stream, pools->marks[0].at);
-		stream_took(pools->stream, pools->marks[0].ns);
-		drop(pools, 0);
+	while (heap->fence_count > 0 &&
+	    event_met(heap->stream->context, heap->fences[0].event)) {
+		if (heap->completed_at < heap->fences[0].at)
+			heap->completed_at = heap->fences[0].at;
+		stream_met(heap->stream, heap->fences[0].at);
+		stream_took(heap->stream, heap->fences[0].ns);
+		drop(heap, 0);
 	}
 	capture_leave(&guard);
 }
 
 /* Has the stream nothing left to do? False if it cannot be asked. */
 static bool
-is_idle(struct pools *pools)
+is_idle(struct stream_heap *heap)
 {
-	struct stream *stream = pools->stream;
+	struct stream *stream = heap->stream;
 	struct capture_guard guard;
 
-	if (pools->ended || stream->handle == WEIR_STREAM_ANY ||
+	if (heap->ended || stream->handle == WEIR_STREAM_ANY ||
 	    stream->thread != 0 ||
 	    capture_enter(stream->context, &guard) != WEIR_OK)
 		return false;
@@ -145,49 +145,50 @@ is_idle(struct pools *pools)
 
 /* The stream has nothing left to do. */
 static void
-forget_late(struct pools *pools)
+forget_late(struct stream_heap *heap)
 {
 	struct capture_guard guard;
 
-	if (!delay_is_known(&pools->stream->delay) ||
+	if (!delay_is_known(&heap->stream->delay) ||
 	    capture_enter(NULL, &guard) != WEIR_OK)
 		return;
-	delay_idle(pools->stream);
+	delay_idle(heap->stream);
 	capture_leave(&guard);
 }
 
 uint64_t
-marks_see_late(struct pools *pools)
+fences_see_late(struct stream_heap *heap)
 {
 	struct capture_guard guard;
 	uint64_t late = 0;
 
-	if (!delay_is_known(&pools->stream->delay))
+	if (!delay_is_known(&heap->stream->delay))
 		return 0;
 	if (capture_enter(NULL, &guard) == WEIR_OK) {
-		late = delay_see(pools->stream);
+		late = delay_see(heap->stream);
 		capture_leave(&guard);
 	}
-	if (late == 0 || !is_idle(pools))
+	if (late == 0 || !is_idle(heap))
 		return late;
-	forget_late(pools);
+	forget_late(heap);
 	return 0;
 }
 
 void
-marks_see_delay(struct arena *arena)
+fences_see_delay(struct arena *arena)
 {
 	uint64_t latest = 0;
 
 	if (arena->stats.num_gpu_waits == 0)
 		return;
-	for (struct list *l = arena->pools.next; l != &arena->pools;
+	for (struct list *l = arena->heaps.next; l != &arena->heaps;
 	     l = l->next) {
-		struct pools *pools = CONTAINER_OF(l, struct pools, link);
-		uint64_t late = marks_see_late(pools);
-		uint64_t waited = delay_take_waited(&pools->stream->delay);
-		int64_t felt = delay_take_felt(&pools->stream->delay);
-		pools->stats.gpu_wait_ns += waited;
+		struct stream_heap *heap =
+		    CONTAINER_OF(l, struct stream_heap, link);
+		uint64_t late = fences_see_late(heap);
+		uint64_t waited = delay_take_waited(&heap->stream->delay);
+		int64_t felt = delay_take_felt(&heap->stream->delay);
+		heap->stats.gpu_wait_ns += waited;
 		arena->stats.gpu_wait_ns += waited;
 		policy_add_evidence(&arena->evidence, waited, felt);
 		if (late > latest)
@@ -200,64 +201,63 @@ marks_see_delay(struct arena *arena)
 }
 
 bool
-marks_ask(struct pools *pools)
+fences_ask(struct stream_heap *heap)
 {
 	uint64_t tick = order_tick();
 
-	if (!is_idle(pools))
+	if (!is_idle(heap))
 		return false;
-	pools->passed_at = tick;
-	stream_met(pools->stream, tick);
-	forget_late(pools);
+	heap->completed_at = tick;
+	stream_met(heap->stream, tick);
+	forget_late(heap);
 	return true;
 }
 
 static bool
-has_free(const struct pools *pools)
+has_free(const struct stream_heap *heap)
 {
-	return pools->pool[POOL_SMALL].free.count > 0 ||
-	    pools->pool[POOL_LARGE].free.count > 0;
+	return heap->pool[POOL_SMALL].free.count > 0 ||
+	    heap->pool[POOL_LARGE].free.count > 0;
 }
 
 void
-marks_keep_due(struct pools *mine)
+fences_keep_due(struct stream_heap *mine)
 {
 	struct arena *arena = mine->arena;
 	size_t held = mine->stats.reserved_bytes.all.current;
 
-	if (mine->freed_bytes < held / MARK_SHARE || mine == arena->any_pools)
+	if (mine->freed_bytes < held / FENCE_SHARE || mine == arena->any_heap)
 		return;
 	status_mute();
 	listen(mine);
-	if (!mark(mine))
+	if (!record_fence(mine))
 		mine->freed_bytes = 0;
 	status_unmute();
 }
 
 void
-marks_poll(struct pools *mine)
+fences_poll(struct stream_heap *mine)
 {
 	struct arena *arena = mine->arena;
 	unsigned n = 0;
 
-	if (mine == arena->any_pools)
+	if (mine == arena->any_heap)
 		arena_begin_several(arena);
 	status_mute();
-	marks_see_delay(arena);
+	fences_see_delay(arena);
 	listen(mine);
-	for (struct pools *pools = pools_first_freed(arena);
-	     pools != NULL && n < MARKS_ASKED;
-	     pools = pools_next_freed(pools)) {
-		if (pools == mine || pools->passed_at > pools->freed_at ||
-		    !has_free(pools))
+	for (struct stream_heap *heap = heap_first_freed(arena);
+	     heap != NULL && n < FENCES_ASKED; heap = heap_next_freed(heap)) {
+		if (heap == mine || heap->completed_at > heap->freed_at ||
+		    !has_free(heap))
 			continue;
 		n++;
-		listen(pools);
-		if (pools->passed_at > pools->freed_at ||
-		    pools->mark_count == MARKS ||
-		    (pools->mark_count == 0 && marks_ask(pools)))
+		listen(heap);
+		if (heap->completed_at > heap->freed_at ||
+		    heap->fence_count == FENCES ||
+		    (heap->fence_count == 0 && fences_ask(heap)))
 			continue;
-		mark(pools);
+		record_fence(heap);
 	}
 	status_unmute();
 	arena_promote(arena);
@@ -265,9 +265,10 @@ marks_poll(struct pools *mine)
 
 /* ---- Waits on the device ----------------------------------------------- */
 
-/* Put `mine` behind a mark of another stream. */
+/* Put `mine` behind a fence of another stream. */
 static bool
-wait_for(struct pools *mine, const struct pools *other, const struct mark *mark)
+wait_for(struct stream_heap *mine, const struct stream_heap *other,
+    const struct fence *fence)
 {
 	struct stream *stream = mine->stream;
 	struct capture_guard guard;
@@ -276,7 +277,7 @@ wait_for(struct pools *mine, const struct pools *other, const struct mark *mark)
 		return false;
 	CUevent before = delay_begin(stream);
 	CUresult code =
-	    driver_peek()->cuStreamWaitEvent(stream->handle, mark->event, 0);
+	    driver_peek()->cuStreamWaitEvent(stream->handle, fence->event, 0);
 	delay_end(stream, before, code == CUDA_SUCCESS);
 	capture_leave(&guard);
 	if (code != CUDA_SUCCESS)
@@ -284,17 +285,17 @@ wait_for(struct pools *mine, const struct pools *other, const struct mark *mark)
 	mine->arena->stats.num_gpu_waits++;
 	mine->stats.num_gpu_waits++;
 	served_waited((uint64_t)(uintptr_t)other->stream->handle);
-	order_learn(stream, other->stream, mark->at, 0);
+	order_learn(stream, other->stream, fence->at, 0);
 	return true;
 }
 
 /* Put `mine` behind another stream in the capture that both are in. */
 static bool
-join(const struct view *view, const struct pools *other)
+join(const struct view *view, const struct stream_heap *other)
 {
-	struct pools *mine = view->mine;
+	struct stream_heap *mine = view->mine;
 
-	if (!pools_are_of(other, view->capture))
+	if (!heap_are_of(other, view->capture))
 		return false;
 	uint64_t tick =
 	    capture_join(mine->stream, other->stream, view->capture);
@@ -313,9 +314,9 @@ join(const struct view *view, const struct pools *other)
  * come and go would drive them out.
  */
 static bool
-follow_end(struct pools *mine, struct pools *gone)
+follow_end(struct stream_heap *mine, struct stream_heap *gone)
 {
-	struct mark end = { .event = gone->end_event, .at = order_now() };
+	struct fence end = { .event = gone->end_event, .at = order_now() };
 
 	if (end.event == NULL || !wait_for(mine, gone, &end))
 		return false;
@@ -332,44 +333,44 @@ follow_end(struct pools *mine, struct pools *gone)
 
 /* Order `mine` after all work that another stream has been given by now. */
 static bool
-follow_all(const struct view *view, struct pools *other)
+follow_all(const struct view *view, struct stream_heap *other)
 {
 	if (view->capture != 0)
 		return join(view, other);
 	if (other->ended)
 		return follow_end(view->mine, other);
-	return mark(other) &&
-	    wait_for(view->mine, other, &other->marks[other->mark_count - 1]);
+	return record_fence(other) &&
+	    wait_for(view->mine, other, &other->fences[other->fence_count - 1]);
 }
 
 enum wait_cost
-marks_cost(const struct pools *mine, const struct stream *other, uint64_t tick,
-    bool is_use)
+fences_cost(const struct stream_heap *mine, const struct stream *other,
+    uint64_t tick, bool is_use)
 {
 	uint64_t now = order_now();
 	struct wait_facts facts = { .left = stream_left(other, tick),
 		.age = now > tick ? now - tick : 0,
-		.busy = mine->mark_count > 0 ? now - mine->marks[0].at : 0,
+		.busy = mine->fence_count > 0 ? now - mine->fences[0].at : 0,
 		.is_use = is_use };
 
 	return policy_wait_cost(&facts);
 }
 
-/* May the mark `i` of `other` be waited for? */
+/* May the fence `i` of `other` be waited for? */
 static bool
-may_wait(const struct pools *mine, const struct pools *other, unsigned i,
-    enum waits waits)
+may_wait(const struct stream_heap *mine, const struct stream_heap *other,
+    unsigned i, enum waits waits)
 {
 	return waits == WAITS_ANY ||
 	    policy_allows(waits,
-		marks_cost(mine, other->stream, other->marks[i].at, false));
+		fences_cost(mine, other->stream, other->fences[i].at, false));
 }
 
-/* The marks of a stream that another one can wait for: in a capture, none. */
+/* The fences of a stream that another one can wait for: in a capture, none. */
 static unsigned
-marks_of(const struct pools *other, const struct view *view)
+fences_of(const struct stream_heap *other, const struct view *view)
 {
-	return view->capture == 0 ? other->mark_count : 0;
+	return view->capture == 0 ? other->fence_count : 0;
 }
 
 /* By the age of the event, and of the oldest of the stream. */
@@ -385,20 +386,20 @@ forecast_of(const struct stream *stream, uint64_t ns, uint64_t oldest_ns)
 }
 
 bool
-marks_forecast(const struct view *view, const struct pools *other,
+fences_forecast(const struct view *view, const struct stream_heap *other,
     uint64_t tick, struct forecast *out)
 {
-	for (unsigned i = 0; i < marks_of(other, view); i++)
-		if (other->marks[i].at >= tick) {
-			*out = forecast_of(other->stream, other->marks[i].ns,
-			    other->marks[0].ns);
+	for (unsigned i = 0; i < fences_of(other, view); i++)
+		if (other->fences[i].at >= tick) {
+			*out = forecast_of(other->stream, other->fences[i].ns,
+			    other->fences[0].ns);
 			return true;
 		}
 	return false;
 }
 
 bool
-marks_forecast_use(const struct use *use, struct forecast *out)
+fences_forecast_use(const struct use *use, struct forecast *out)
 {
 	uint64_t ns;
 	uint64_t oldest_ns;
@@ -410,26 +411,26 @@ marks_forecast_use(const struct use *use, struct forecast *out)
 }
 
 bool
-marks_follow(const struct view *view, struct pools *other, uint64_t tick,
+fences_follow(const struct view *view, struct stream_heap *other, uint64_t tick,
     enum waits waits)
 {
 	if (tick <= view_ask(view, other))
 		return true;
-	for (unsigned i = 0; i < marks_of(other, view); i++)
-		if (other->marks[i].at >= tick &&
+	for (unsigned i = 0; i < fences_of(other, view); i++)
+		if (other->fences[i].at >= tick &&
 		    may_wait(view->mine, other, i, waits))
-			return wait_for(view->mine, other, &other->marks[i]);
+			return wait_for(view->mine, other, &other->fences[i]);
 	return waits == WAITS_ANY && follow_all(view, other);
 }
 
 /* The smallest block that is enough of those freed until a tick. */
 static struct block *
-find_freed(const struct pools *pools, enum pool_kind kind, size_t rounded,
+find_freed(const struct stream_heap *heap, enum pool_kind kind, size_t rounded,
     uint64_t until)
 {
 	struct block *best = NULL;
 
-	for (struct list *l = pools->freed.next; l != &pools->freed;
+	for (struct list *l = heap->freed.next; l != &heap->freed;
 	     l = l->next) {
 		struct block *block = block_of_pending(l);
 		if (block->freed_at <= until && block->pool->kind == kind &&
@@ -441,7 +442,7 @@ find_freed(const struct pools *pools, enum pool_kind kind, size_t rounded,
 }
 
 struct block *
-marks_find(const struct view *view, struct pools *other, size_t rounded,
+fences_find(const struct view *view, struct stream_heap *other, size_t rounded,
     enum waits waits)
 {
 	enum pool_kind kind = size_kind(rounded);
@@ -450,18 +451,18 @@ marks_find(const struct view *view, struct pools *other, size_t rounded,
 
 	if (other->freed_at <= until || list_empty(&other->freed))
 		return NULL;
-	for (unsigned i = 0; i < marks_of(other, view) && block == NULL; i++)
-		if (other->marks[i].at > until &&
+	for (unsigned i = 0; i < fences_of(other, view) && block == NULL; i++)
+		if (other->fences[i].at > until &&
 		    may_wait(view->mine, other, i, waits))
 			block = find_freed(
-			    other, kind, rounded, other->marks[i].at);
+			    other, kind, rounded, other->fences[i].at);
 	if (block == NULL && waits == WAITS_ANY)
 		block = find_freed(other, kind, rounded, UINT64_MAX);
 	return block;
 }
 
 bool
-marks_follow_next(const struct view *view, struct pools *other,
+fences_follow_next(const struct view *view, struct stream_heap *other,
     uint64_t *followed_until, enum waits waits)
 {
 	uint64_t until = view_ask(view, other);
@@ -470,11 +471,11 @@ marks_follow_next(const struct view *view, struct pools *other,
 		until = *followed_until;
 	if (other->freed_at <= until)
 		return false;
-	for (unsigned i = 0; i < marks_of(other, view); i++)
-		if (other->marks[i].at > until &&
+	for (unsigned i = 0; i < fences_of(other, view); i++)
+		if (other->fences[i].at > until &&
 		    may_wait(view->mine, other, i, waits)) {
-			*followed_until = other->marks[i].at;
-			return wait_for(view->mine, other, &other->marks[i]);
+			*followed_until = other->fences[i].at;
+			return wait_for(view->mine, other, &other->fences[i]);
 		}
 	*followed_until = other->freed_at;
 	return waits == WAITS_ANY && follow_all(view, other);

@@ -1,6 +1,6 @@
 /*
  * A block becomes free: it joins the pool it belongs in by now, with the tick
- * of the free as its fence.
+ * of the free.
  */
 #ifndef ALLOCATOR_FENCES_FREE_H
 #define ALLOCATOR_FENCES_FREE_H
@@ -14,27 +14,27 @@
 static inline void
 block_free_since(struct block *block)
 {
-	struct pools *owner = block->pool->owner;
-	struct pools *home = owner;
+	struct stream_heap *owner = block->pool->owner;
+	struct stream_heap *home = owner;
 
-	if (__builtin_expect(owner->passed, 0)) {
-		home = block->arena->any_pools;
+	if (__builtin_expect(owner->completed, 0)) {
+		home = block->arena->any_heap;
 		block_move(block, &home->pool[block->pool->kind]);
 	}
 	if (home->freed_at < block->freed_at)
 		home->freed_at = block->freed_at;
 	home->freed_bytes += block->size;
 	if (block->arena->several)
-		block_set_fence(block);
+		block_set_epoch(block);
 	block_put_free(block);
-	pools_drop_if_done(owner);
+	heap_drop_if_done(owner);
 }
 
 /* A block becomes free now. */
 static inline void
 block_free(struct block *block)
 {
-	block->freed_at = pools_position(block->pool->owner).tick;
+	block->freed_at = heap_position(block->pool->owner).tick;
 	block_free_since(block);
 }
 

@@ -30,7 +30,7 @@ host_arena_get(struct arena *main, unsigned kind, struct arena **out)
 		status =
 		    arena_make(main, host_source(kind), ARENA_HOST, &arena);
 		if (status == WEIR_OK) {
-			arena->any_pools->index = TCACHE_WAYS - 1 - kind;
+			arena->any_heap->index = TCACHE_WAYS - 1 - kind;
 			atomic_store_explicit(
 			    &arenas[device][kind], arena, memory_order_release);
 		}

@@ -56,14 +56,14 @@ arena_enter_from_driver(struct arena *arena) UNCHECKED
 static int
 compare_index(const struct tree_node *a, const struct tree_node *b)
 {
-	unsigned x = CONTAINER_OF(a, struct pools, free_node)->index;
-	unsigned y = CONTAINER_OF(b, struct pools, free_node)->index;
+	unsigned x = CONTAINER_OF(a, struct stream_heap, free_node)->index;
+	unsigned y = CONTAINER_OF(b, struct stream_heap, free_node)->index;
 
 	return (x > y) - (x < y);
 }
 
 static void
-pool_init(struct pool *pool, struct pools *owner, enum pool_kind kind)
+pool_init(struct pool *pool, struct stream_heap *owner, enum pool_kind kind)
 {
 	pool->owner = owner;
 	pool->kind = kind;
@@ -72,83 +72,84 @@ pool_init(struct pool *pool, struct pools *owner, enum pool_kind kind)
 }
 
 enum weir_status
-pools_make(struct arena *arena, struct stream *stream, struct pools **out)
+heap_make(struct arena *arena, struct stream *stream, struct stream_heap **out)
 {
-	struct pools *pools = meta_zalloc(sizeof(*pools));
+	struct stream_heap *heap = meta_zalloc(sizeof(*heap));
 
-	if (pools == NULL)
+	if (heap == NULL)
 		return status_set(WEIR_EHOSTMEM,
 		    "no host memory for the pools of stream %p",
 		    (void *)stream->handle);
-	pools->arena = arena;
-	pools->stream = stream_ref(stream);
+	heap->arena = arena;
+	heap->stream = stream_ref(stream);
 	for (int kind = 0; kind < POOL_KINDS; kind++)
-		pool_init(&pools->pool[kind], pools, (enum pool_kind)kind);
-	list_init(&pools->freed);
-	list_init(&pools->ended_link);
-	list_push_back(&arena->pools, &pools->link);
-	pools->index = arena->pools_made++;
+		pool_init(&heap->pool[kind], heap, (enum pool_kind)kind);
+	list_init(&heap->freed);
+	list_init(&heap->ended_link);
+	list_push_back(&arena->heaps, &heap->link);
+	heap->index = arena->heaps_made++;
 	arena->streams += stream->handle != WEIR_STREAM_ANY;
 	if (arena == arena->main)
-		stream->pools = pools;
+		stream->heap = heap;
 	/* It may have ended since it was found; a later poll records the end.
 	 */
 	if (atomic_load(&stream->ended))
-		pools_end(pools);
-	*out = pools;
+		heap_end(heap);
+	*out = heap;
 	return WEIR_OK;
 }
 
-struct pools *
-pools_peek(const struct arena *arena, const struct stream *stream)
+struct stream_heap *
+heap_peek(const struct arena *arena, const struct stream *stream)
 {
 	if (arena == arena->main)
-		return stream->pools;
-	for (struct list *l = arena->pools.next; l != &arena->pools;
+		return stream->heap;
+	for (struct list *l = arena->heaps.next; l != &arena->heaps;
 	     l = l->next) {
-		struct pools *pools = CONTAINER_OF(l, struct pools, link);
-		if (pools->stream == stream)
-			return pools;
+		struct stream_heap *heap =
+		    CONTAINER_OF(l, struct stream_heap, link);
+		if (heap->stream == stream)
+			return heap;
 	}
 	return NULL;
 }
 
 void
-marks_drop(struct pools *pools)
+fences_drop(struct stream_heap *heap)
 {
-	for (unsigned i = 0; i < pools->mark_count; i++)
-		event_give(pools->stream->context, pools->marks[i].event);
-	pools->mark_count = 0;
+	for (unsigned i = 0; i < heap->fence_count; i++)
+		event_give(heap->stream->context, heap->fences[i].event);
+	heap->fence_count = 0;
 }
 
 void
-marks_forget(struct pools *pools)
+fences_forget(struct stream_heap *heap)
 {
-	pools->mark_count = 0;
-	pools->end_event = NULL;
+	heap->fence_count = 0;
+	heap->end_event = NULL;
 }
 
 void
-pools_drop(struct pools *pools)
+heap_drop(struct stream_heap *heap)
 {
-	struct arena *arena = pools->arena;
+	struct arena *arena = heap->arena;
 
-	if (pools->blocks > 0 || pools->pins > 0 || pools->caches > 0)
+	if (heap->blocks > 0 || heap->pins > 0 || heap->caches > 0)
 		return;
-	marks_drop(pools);
-	delay_drop(pools->stream);
-	if (pools->end_event != NULL)
-		event_give(pools->stream->context, pools->end_event);
-	if (pools->ended && !pools->passed)
-		pools_passed(pools);
-	pools_remove_freed(pools);
-	list_remove(&pools->link);
+	fences_drop(heap);
+	delay_drop(heap->stream);
+	if (heap->end_event != NULL)
+		event_give(heap->stream->context, heap->end_event);
+	if (heap->ended && !heap->completed)
+		heap_is_over(heap);
+	heap_remove_freed(heap);
+	list_remove(&heap->link);
 	arena->streams--;
 	if (arena == arena->main)
-		pools->stream->pools = NULL;
-	stream_put(pools->stream);
-	depot_delete(pools->depot);
-	meta_free(pools, sizeof(*pools));
+		heap->stream->heap = NULL;
+	stream_put(heap->stream);
+	depot_delete(heap->depot);
+	meta_free(heap, sizeof(*heap));
 }
 
 /* ---- A new arena ------------------------------------------------------- */
@@ -161,11 +162,11 @@ arena_set_up(struct arena *arena, struct arena *main)
 	arena->owners = 1;
 	arena->began_ns = driver_time_ns();
 	lock_init(&arena->lock, LOCK_RANK_ARENA);
-	list_init(&arena->pools);
+	list_init(&arena->heaps);
 	list_init(&arena->ended);
 	tree_init(&arena->having_freed, compare_index);
 	list_init(&arena->segments);
-	list_init(&arena->left);
+	list_init(&arena->vacated);
 	list_init(&arena->caches);
 	tree_init(&arena->pins, compare_pins);
 	waiting_init(&arena->waiting);
@@ -173,12 +174,12 @@ arena_set_up(struct arena *arena, struct arena *main)
 	arena->granule = WEIR_GRANULE;
 	lock_enter(&arena->lock);
 	enum weir_status status =
-	    pools_make(arena, arena->any, &arena->any_pools);
+	    heap_make(arena, arena->any, &arena->any_heap);
 	lock_leave(&arena->lock);
 	if (status != WEIR_OK) {
 		lock_destroy(&arena->lock);
 		return status;
 	}
-	arena->any_pools->passed_at = UINT64_MAX;
+	arena->any_heap->completed_at = UINT64_MAX;
 	return WEIR_OK;
 }

@@ -25,18 +25,18 @@ arena_next(const struct arena *arena)
 }
 
 /* Make the pools of a stream that has none. WEIR_EHOSTMEM. */
-enum weir_status pools_make(
-    struct arena *arena, struct stream *stream, struct pools **out);
+enum weir_status heap_make(
+    struct arena *arena, struct stream *stream, struct stream_heap **out);
 
 /* The pools of a stream, or NULL if it has none. */
-struct pools *pools_peek(
+struct stream_heap *heap_peek(
     const struct arena *arena, const struct stream *stream);
 
 /* Is it one of these? Told from where it lies. */
 static inline bool
-pools_have(const struct pools *pools, const struct pool *pool)
+heap_have(const struct stream_heap *heap, const struct pool *pool)
 {
-	return (uintptr_t)pool - (uintptr_t)pools->pool < sizeof(pools->pool);
+	return (uintptr_t)pool - (uintptr_t)heap->pool < sizeof(heap->pool);
 }
 
 static inline unsigned
@@ -104,80 +104,81 @@ arena_memory_most(const struct arena *arena)
 
 /* Pools that have freed blocks, in the order in which they were made; NULL: no
  * more. */
-static inline struct pools *
-pools_of_free_node(struct tree_node *node)
+static inline struct stream_heap *
+heap_of_free_node(struct tree_node *node)
 {
-	return node != NULL ? CONTAINER_OF(node, struct pools, free_node) :
-			      NULL;
+	return node != NULL ?
+	    CONTAINER_OF(node, struct stream_heap, free_node) :
+	    NULL;
 }
 
-static inline struct pools *
-pools_first_freed(const struct arena *arena)
+static inline struct stream_heap *
+heap_first_freed(const struct arena *arena)
 {
-	return pools_of_free_node(tree_first(&arena->having_freed));
+	return heap_of_free_node(tree_first(&arena->having_freed));
 }
 
-static inline struct pools *
-pools_next_freed(const struct pools *pools)
+static inline struct stream_heap *
+heap_next_freed(const struct stream_heap *heap)
 {
-	return pools_of_free_node(tree_next(&pools->free_node));
+	return heap_of_free_node(tree_next(&heap->free_node));
 }
 
 /* A block comes to the end of its pools' freed ones. */
 static inline void
-pools_add_freed(struct block *block)
+heap_add_freed(struct block *block)
 {
-	struct pools *pools = block->pool->owner;
+	struct stream_heap *heap = block->pool->owner;
 
-	list_push_back(&pools->freed, &block->pending.link);
-	if (__builtin_expect(!pools->in_having_freed, 0)) {
-		pools->in_having_freed = true;
-		tree_insert(&pools->arena->having_freed, &pools->free_node);
+	list_push_back(&heap->freed, &block->pending.link);
+	if (__builtin_expect(!heap->in_having_freed, 0)) {
+		heap->in_having_freed = true;
+		tree_insert(&heap->arena->having_freed, &heap->free_node);
 	}
 }
 
 /* Take out those that have freed nothing any more, and those that are gone. */
 static inline void
-pools_remove_freed(struct pools *pools)
+heap_remove_freed(struct stream_heap *heap)
 {
-	if (!pools->in_having_freed || !list_empty(&pools->freed))
+	if (!heap->in_having_freed || !list_empty(&heap->freed))
 		return;
-	pools->in_having_freed = false;
-	tree_remove(&pools->arena->having_freed, &pools->free_node);
+	heap->in_having_freed = false;
+	tree_remove(&heap->arena->having_freed, &heap->free_node);
 }
 
 /* The stream of these pools has ended; and all its work is done, or they go. */
 static inline void
-pools_end(struct pools *pools)
+heap_end(struct stream_heap *heap)
 {
-	pools->ended = true;
-	list_push_back(&pools->arena->ended, &pools->ended_link);
-	pools->arena->ending++;
+	heap->ended = true;
+	list_push_back(&heap->arena->ended, &heap->ended_link);
+	heap->arena->ending++;
 }
 static inline void
-pools_passed(struct pools *pools)
+heap_is_over(struct stream_heap *heap)
 {
-	list_remove(&pools->ended_link);
-	pools->arena->ending--;
+	list_remove(&heap->ended_link);
+	heap->arena->ending--;
 }
 
 /* Drop pools that hold no block and that nobody uses. */
-void pools_drop(struct pools *pools);
+void heap_drop(struct stream_heap *heap);
 /* Drop pools that have ended and passed, as above. */
 static inline void
-pools_drop_if_done(struct pools *pools)
+heap_drop_if_done(struct stream_heap *heap)
 {
-	if (__builtin_expect(pools->passed, 0))
-		pools_drop(pools);
+	if (__builtin_expect(heap->completed, 0))
+		heap_drop(heap);
 }
 
 /* Fill a new arena but for its limit and its place in lists; `main` may be it.
  * WEIR_EHOSTMEM, WEIR_EDRIVER. */
 enum weir_status arena_set_up(struct arena *arena, struct arena *main);
 
-/* Drop the marks of pools; of those whose context is gone. */
-void marks_drop(struct pools *pools);
-void marks_forget(struct pools *pools);
+/* Drop the fences of pools; of those whose context is gone. */
+void fences_drop(struct stream_heap *heap);
+void fences_forget(struct stream_heap *heap);
 
 /* Bytes of a zone of guarded blocks (observe/guard.h); 0: none. Set before the
  * first block is made. */

@@ -5,14 +5,15 @@
  * their segment, links are symmetric, and no two neighbours that could be one
  * are two.
  *
- * Note [Fences]
+ * Note [Free ticks]
  *
- * A free block has one fence: its stream, and the tick of the latest free in
- * it. Other streams may use the block once they are ordered after that tick.
- * Two neighbours of one stream are merged only if no event was recorded on the
- * stream between their frees (block->fence counts the events): every event that
- * others can wait for then covers both or neither, and merging loses nothing.
- * While a device has one stream, nobody else waits, and all are merged.
+ * A free block has one free tick: the tick of the latest free in it, on its
+ * stream. Other streams may use the block once they are ordered after that
+ * tick. Two neighbours of one stream are merged only if no event was recorded
+ * on the stream between their frees (block->epoch counts the events): every
+ * event that others can wait for then covers both or neither, and merging loses
+ * nothing. While a device has one stream, nobody else waits, and all are
+ * merged.
  *
  * Blocks that are not merged may serve a request together. A run is a row of
  * neighbours that are of one stream's pool or complete. The first of them that
@@ -88,7 +89,7 @@ block_new(struct arena *arena, CUdeviceptr addr, struct block **out)
 	block->prev = NULL;
 	block->next = NULL;
 	block->freed_at = 0;
-	block->fence = 0;
+	block->epoch = 0;
 	block->run = RUN_NONE;
 	*out = block;
 	return WEIR_OK;
@@ -128,7 +129,7 @@ block_split(struct block *block, size_t size, struct block *rest)
 	rest->pool = pool;
 	rest->way = block->way;
 	rest->freed_at = block->freed_at;
-	rest->fence = block->fence;
+	rest->epoch = block->epoch;
 	rest->prev = block;
 	rest->next = next;
 	if (next != NULL)
@@ -276,7 +277,7 @@ static inline QUICK bool
 go_together(const struct block *neighbour, const struct block *block)
 {
 	return neighbour->pool == block->pool &&
-	    (neighbour->fence == block->fence || block->arena->streams < 2 ||
+	    (neighbour->epoch == block->epoch || block->arena->streams < 2 ||
 		block_is_complete(block));
 }
 
@@ -296,7 +297,7 @@ delete_absorbed(struct block *gone)
 	block_delete(gone);
 }
 
-/* Take in the next neighbour. Of two fences of one tick that of the lower block
+/* Take in the next neighbour. Of two epochs of one tick the lower block's
  * stays, here and below. */
 static inline QUICK void
 absorb_next(struct block *block, bool held)
@@ -312,7 +313,7 @@ absorb_next(struct block *block, bool held)
 		next->prev = block;
 	if (gone->freed_at > block->freed_at) {
 		block->freed_at = gone->freed_at;
-		block->fence = gone->fence;
+		block->epoch = gone->epoch;
 	}
 	delete_absorbed(gone);
 }
@@ -331,7 +332,7 @@ absorb_prev(struct block *block)
 	block_link_after(prev, block);
 	if (gone->freed_at >= block->freed_at) {
 		block->freed_at = gone->freed_at;
-		block->fence = gone->fence;
+		block->epoch = gone->epoch;
 	}
 	delete_absorbed(gone);
 }
@@ -340,7 +341,7 @@ absorb_prev(struct block *block)
 static struct pool *
 unmapped_pool(const struct block *block)
 {
-	return &block->arena->any_pools->pool[block->segment->kind];
+	return &block->arena->any_heap->pool[block->segment->kind];
 }
 
 struct block *
@@ -513,7 +514,7 @@ block_put_free(struct block *block)
 		count_inactive(block->pool, before, inactive_around(block));
 	if (block->arena->several && !block_is_complete(block)) {
 		list_remove(&block->pending.link);
-		pools_add_freed(block);
+		heap_add_freed(block);
 	}
 	return block;
 }
@@ -534,7 +535,7 @@ block_move_to(struct block *block, struct pool *pool)
 void
 block_settle(struct block *block, enum block_state state)
 {
-	struct pools *owner = block->pool->owner;
+	struct stream_heap *owner = block->pool->owner;
 	CUdeviceptr addr = block->addr;
 	bool was_held = block_is_held(block);
 	int64_t size = (int64_t)block->size;
@@ -550,14 +551,14 @@ block_settle(struct block *block, enum block_state state)
 		    pool, STAT3_reserved_bytes, was_held ? -size : size);
 		tell_range(block, addr, (size_t)size, !was_held);
 	}
-	pools_drop_if_done(owner);
+	heap_drop_if_done(owner);
 }
 
 void
-block_set_left(struct block *block)
+block_set_vacated(struct block *block)
 {
 	start_unname(block);
-	block_set_state(block, BLOCK_LEFT);
+	block_set_state(block, BLOCK_VACATED);
 	tell_range(block, block->addr, block->size, false);
 }
 
@@ -574,27 +575,27 @@ block_join(struct block *first, const struct block *last)
 		block_move(next, first->pool);
 		absorb_next(first, held);
 	}
-	struct pools *owner = first->pool->owner;
+	struct stream_heap *owner = first->pool->owner;
 	if (first->freed_at > owner->freed_at)
 		owner->freed_at = first->freed_at;
 	return first;
 }
 
 struct block *
-block_adopt(const struct span *span, struct pools *pools)
+block_adopt(const struct span *span, struct stream_heap *heap)
 {
-	struct pools *owner = span->first->pool->owner;
+	struct stream_heap *owner = span->first->pool->owner;
 	struct block *block = block_join(span->first, span->last);
 
-	block_move(block, &pools->pool[block->pool->kind]);
-	/* A mark that their stream has already is not behind what this one was
+	block_move(block, &heap->pool[block->pool->kind]);
+	/* A fence that their stream has already is not behind what this one was
 	 * behind before. */
-	if (owner != pools || span->first != span->last) {
-		stream_protect(pools->stream);
+	if (owner != heap || span->first != span->last) {
+		stream_protect(heap->stream);
 		block->freed_at = order_tick();
-		block_set_fence(block);
-		pools->freed_at = block->freed_at;
+		block_set_epoch(block);
+		heap->freed_at = block->freed_at;
 	}
-	pools_drop_if_done(owner);
+	heap_drop_if_done(owner);
 	return block;
 }

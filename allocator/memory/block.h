@@ -83,12 +83,12 @@ void block_take(struct block *block);
  * segment is not expandable. */
 void block_count_front(const struct block *front, const struct block *rest);
 
-/* Put a block that was MAPPING, LEAVING or LEFT into the pool it belongs in by
- * now, and count the memory it has got or lost. */
+/* Put a block that was MAPPING, UNMAPPING or VACATED into the pool it belongs
+ * in by now, and count the memory it has got or lost. */
 void block_settle(struct block *block, enum block_state state);
 
-/* A LEAVING block's memory has gone elsewhere. */
-void block_set_left(struct block *block);
+/* A UNMAPPING block's memory has gone elsewhere. */
+void block_set_vacated(struct block *block);
 
 static inline enum block_state
 block_state(const struct block *block)
@@ -139,14 +139,14 @@ struct block *block_join(struct block *first, const struct block *last);
 
 /* Join a span that `pools` may use into one block of theirs that is FREE and in
  * no tree. From now on it is their stream's order that protects it. */
-struct block *block_adopt(const struct span *span, struct pools *pools);
+struct block *block_adopt(const struct span *span, struct stream_heap *heap);
 
 /* The pool a block's memory goes to when it is free. */
 static inline struct pool *
 block_home(const struct block *block)
 {
-	if (__builtin_expect(block->pool->owner->passed, 0))
-		return &block->arena->any_pools->pool[block->pool->kind];
+	if (__builtin_expect(block->pool->owner->completed, 0))
+		return &block->arena->any_heap->pool[block->pool->kind];
 	return block->pool;
 }
 
@@ -165,7 +165,7 @@ block_is_in_run(const struct block *block)
 static inline bool
 block_is_complete(const struct block *block)
 {
-	return block->pool->owner == block->arena->any_pools;
+	return block->pool->owner == block->arena->any_heap;
 }
 
 /* Is it of the runs of a pool? */
@@ -192,11 +192,11 @@ block_run(struct block *head)
 	return run;
 }
 
-/* Fence a block that has been freed, or moved, at block->freed_at. */
+/* Set the epoch of a block that was freed, or moved, at block->freed_at. */
 static inline void
-block_set_fence(struct block *block)
+block_set_epoch(struct block *block)
 {
-	block->fence = atomic_load_explicit(
+	block->epoch = atomic_load_explicit(
 	    &block->pool->owner->stream->records, memory_order_relaxed);
 }
 

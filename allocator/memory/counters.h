@@ -117,7 +117,7 @@ static inline QUICK void
 stats_count(const struct pool *pool, uint64_t size, uint64_t requested,
     tally_count count)
 {
-	struct pools *owner = pool->owner;
+	struct stream_heap *owner = pool->owner;
 	struct arena *arena = owner->arena;
 
 	tally_in(&arena->tally, pool, size, requested, count);

@@ -44,7 +44,7 @@ forget_segment(struct segment *segment)
 		next = b->next;
 		if (block_is_held(b))
 			lookup_set(b->addr, NULL);
-		if (block_state(b) == BLOCK_LEFT)
+		if (block_state(b) == BLOCK_VACATED)
 			driver_peek()->cuMemUnmap(b->addr, b->size);
 		if (b->pending.uses != NULL)
 			use_clear(&segment->arena->waiting, &b->pending);
@@ -70,13 +70,13 @@ arena_forget_contents(struct arena *arena)
 	arena->keep_event = NULL;
 	arena->kept -= arena->keeps_ending;
 	arena->keeps_ending = 0;
-	for (struct list *l = arena->pools.next; l != &arena->pools;
+	for (struct list *l = arena->heaps.next; l != &arena->heaps;
 	     l = l->next)
-		marks_forget(CONTAINER_OF(l, struct pools, link));
+		fences_forget(CONTAINER_OF(l, struct stream_heap, link));
 	while (!list_empty(&arena->segments))
 		forget_segment(
 		    CONTAINER_OF(arena->segments.next, struct segment, link));
-	list_init(&arena->left);
+	list_init(&arena->vacated);
 	handles_release_again(arena);
 	arena->shared_bytes = 0;
 	arena->stats = (struct weir_stats){ 0 };

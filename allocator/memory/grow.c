@@ -16,7 +16,7 @@ is_expandable(const struct pool *pool, const struct options *options)
 	const struct arena *arena = pool->owner->arena;
 
 	return options->expandable_segments && arena->can_map &&
-	    pool->owner != arena->any_pools && !arena->own_source &&
+	    pool->owner != arena->any_heap && !arena->own_source &&
 	    (arena_flags(arena) & (ARENA_NO_SPLIT | ARENA_SEGMENTS)) == 0;
 }
 

@@ -33,7 +33,7 @@ record_keeps(struct arena *arena)
 	status_mute();
 	if (driver_enter(arena->context, &guard) == WEIR_OK) {
 		/* Where it cannot be recorded now, a poll tries again. */
-		(void)stream_mark(arena->any, &arena->keep_event);
+		(void)stream_fence(arena->any, &arena->keep_event);
 		driver_leave(&guard);
 	}
 	status_unmute();

@@ -102,8 +102,8 @@ splits(const struct block *block, size_t size, const struct options *options,
 	return size_splits(options, block->pool->kind, false, size, rounded);
 }
 
-/* The rest that is cut off keeps its pool and its fence, so that it is ready
- * for the streams it was ready for before. */
+/* The rest that is cut off keeps its pool and its free tick, so that it is
+ * ready for the streams it was ready for before. */
 enum weir_status
 pool_cut_span(struct span span, struct pool *pool,
     const struct options *options, size_t rounded, struct block **out)
@@ -126,14 +126,14 @@ pool_cut_span(struct span span, struct pool *pool,
 		return status;
 	struct pool *from = last->pool;
 	uint64_t freed_at = last->freed_at;
-	uint64_t fence = last->fence;
+	uint64_t fence = last->epoch;
 	struct block *block = block_join(span.first, last);
 	if (rest != NULL) {
 		block_split(block, rounded, rest);
 		block_set_state(block, BLOCK_ACTIVE);
 		block_move(rest, from);
 		rest->freed_at = freed_at;
-		rest->fence = fence;
+		rest->epoch = fence;
 		block_put(rest, BLOCK_FREE);
 	}
 	block_set_state(block, BLOCK_ACTIVE);
@@ -203,7 +203,7 @@ cut_front(struct block **block, size_t size)
 	front->pool = rest->pool;
 	front->way = rest->way;
 	front->freed_at = rest->freed_at;
-	front->fence = rest->fence;
+	front->epoch = rest->epoch;
 	front->run = RUN_NONE;
 	front->next = rest;
 	block_link_after(rest->prev, front);

@@ -8,16 +8,16 @@
 #include "allocator/memory/block.h"
 
 static void
-promote_freed(struct pools *pools)
+promote_freed(struct stream_heap *heap)
 {
-	struct arena *arena = pools->arena;
+	struct arena *arena = heap->arena;
 
-	while (!list_empty(&pools->freed)) {
-		struct block *block = block_of_pending(pools->freed.next);
-		if (block->freed_at > pools->passed_at)
+	while (!list_empty(&heap->freed)) {
+		struct block *block = block_of_pending(heap->freed.next);
+		if (block->freed_at > heap->completed_at)
 			break;
 		block_take(block);
-		block_move(block, &arena->any_pools->pool[block->pool->kind]);
+		block_move(block, &arena->any_heap->pool[block->pool->kind]);
 		block_put(block, BLOCK_FREE);
 	}
 }
@@ -33,19 +33,20 @@ arena_begin_several(struct arena *arena)
 		struct segment *segment = CONTAINER_OF(l, struct segment, link);
 		for (struct block *b = segment->first; b != NULL; b = b->next)
 			if (block_is_in_run(b) && !block_is_complete(b))
-				pools_add_freed(b);
+				heap_add_freed(b);
 	}
 }
 
 void
 arena_promote(struct arena *arena)
 {
-	struct pools *next;
+	struct stream_heap *next;
 
-	for (struct pools *p = pools_first_freed(arena); p != NULL; p = next) {
-		next = pools_next_freed(p);
+	for (struct stream_heap *p = heap_first_freed(arena); p != NULL;
+	     p = next) {
+		next = heap_next_freed(p);
 		if (arena_promotes(arena))
 			promote_freed(p);
-		pools_remove_freed(p);
+		heap_remove_freed(p);
 	}
 }

@@ -10,12 +10,13 @@
  *
  * A handle may be mapped at two addresses at once. So a moved handle is mapped
  * at its new place first, while work that is queued may still use the old one;
- * the stream's own order keeps the two apart. The old addresses become a LEFT
- * block. It waits, as a pending block does, for a mark on the stream that took
- * its memory, and is unmapped when that is met.
+ * the stream's own order keeps the two apart. The old addresses become a
+ * VACATED block. It waits, as a pending block does, for a fence on the stream
+ * that took its memory, and is unmapped when that is met.
  *
  * The calls to the driver are made with the arena's lock left. Blocks that take
- * part are MAPPING or LEAVING meanwhile: in no tree, so nobody else sees them.
+ * part are MAPPING or UNMAPPING meanwhile: in no tree, so nobody else sees
+ * them.
  *
  * Note [Addresses]
  *
@@ -142,7 +143,7 @@ measure(const struct job *job, struct block *unmapped, struct block **out)
 static bool
 find_run(struct job *job)
 {
-	const struct pools *any = job->pool->owner->arena->any_pools;
+	const struct stream_heap *any = job->pool->owner->arena->any_heap;
 	const struct tree *unmapped = &any->pool[job->pool->kind].unmapped;
 
 	job->start = NULL;
@@ -233,7 +234,7 @@ may_give(void *about, const struct block *block)
 static void
 add_all_donors(struct job *job, enum grow_how how)
 {
-	const struct pools *mine = job->pool->owner;
+	const struct stream_heap *mine = job->pool->owner;
 	struct span_search search = { .mine = mine,
 		.kind = SPANS_OF_ALL_KINDS,
 		.least = mine->arena->granularity,
@@ -557,9 +558,9 @@ show_again(struct job *job)
 		struct block *block = job->parts[i].block;
 		if (is_stuck(job->moved, block) ||
 		    is_stuck(job->fresh, block)) {
-			block_set_state(block, BLOCK_LEFT);
+			block_set_state(block, BLOCK_VACATED);
 			list_push_back(
-			    &block->arena->left, &block->pending.link);
+			    &block->arena->vacated, &block->pending.link);
 			continue;
 		}
 		block->segment->busy--;
@@ -576,7 +577,7 @@ leave_donor(struct block *block)
 	struct arena *arena = block->arena;
 
 	stats_change(block->pool, STAT3_reserved_bytes, -(int64_t)block->size);
-	block_set_left(block);
+	block_set_vacated(block);
 	block->pending.bytes = block->size;
 	waiting_add(&arena->waiting, &block->pending);
 }
@@ -615,7 +616,7 @@ commit_remap(struct job *job)
 		 * complete memory need not be told apart. */
 		if (tick > 0 || arena->streams < 2 || !arena_promotes(arena))
 			block_move(block, job->pool);
-		block_set_fence(block);
+		block_set_epoch(block);
 		segment->busy--;
 		block_settle(block, BLOCK_FREE);
 	}

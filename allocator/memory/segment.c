@@ -67,7 +67,7 @@ segment_new(struct pool *pool, CUdeviceptr addr, size_t size, bool expandable,
 static void
 segment_delete(struct segment *segment)
 {
-	struct pools *owner = segment->first->pool->owner;
+	struct stream_heap *owner = segment->first->pool->owner;
 
 	owner->blocks--;
 	if (segment->shared)
@@ -332,7 +332,7 @@ cut_make(struct block *block, CUdeviceptr start, size_t size, struct cut *cut)
 	if (cut->after != NULL)
 		block_split(middle, size, cut->after);
 	block_set_state(
-	    middle, BLOCK_LEAVING); /* the others must not merge with it */
+	    middle, BLOCK_UNMAPPING); /* the others must not merge with it */
 	if (cut->after != NULL)
 		block_put(cut->after, BLOCK_FREE);
 	if (cut->middle != NULL)
@@ -353,7 +353,7 @@ release_driver(const struct span *span)
 	if (segment_releasable(span) != size)
 		return 0;
 	struct block *block = block_join(span->first, span->last);
-	block_set_state(block, BLOCK_LEAVING);
+	block_set_state(block, BLOCK_UNMAPPING);
 	/* Another thread may be given the same addresses at once. */
 	lookup_set(block->addr, NULL);
 	tell_segment(segment, false);
@@ -366,9 +366,9 @@ release_driver(const struct span *span)
 	stats_change(block->pool, STAT3_reserved_bytes, -(int64_t)size);
 	arena->stats.num_device_free++;
 	count_driver_segment(segment, -1);
-	struct pools *owner = block->pool->owner;
+	struct stream_heap *owner = block->pool->owner;
 	segment_delete(segment);
-	pools_drop_if_done(owner);
+	heap_drop_if_done(owner);
 	return size;
 }
 
@@ -467,7 +467,7 @@ segment_release(const struct span *span, size_t want)
 /* Unmap the blocks of a list, which have left; those the driver refuses to
  * unmap stay. */
 static void
-unmap_left(struct arena *arena, struct list *leaving)
+unmap_vacated(struct arena *arena, struct list *leaving)
 {
 	struct list refused;
 	struct list done;
@@ -487,7 +487,7 @@ unmap_left(struct arena *arena, struct list *leaving)
 	while (!list_empty(&refused)) {
 		struct list *link = refused.next;
 		list_remove(link);
-		list_push_back(&arena->left, link);
+		list_push_back(&arena->vacated, link);
 	}
 	while (!list_empty(&done)) {
 		struct block *block = block_of_pending(done.next);
@@ -501,14 +501,14 @@ unmap_left(struct arena *arena, struct list *leaving)
 }
 
 void
-segment_unmap_left(struct arena *arena, size_t max)
+segment_unmap_vacated(struct arena *arena, size_t max)
 {
 	struct driver_guard guard;
 	struct list leaving;
 
 	list_init(&leaving);
-	for (size_t n = 0; n < max && !list_empty(&arena->left); n++) {
-		struct list *link = arena->left.next;
+	for (size_t n = 0; n < max && !list_empty(&arena->vacated); n++) {
+		struct list *link = arena->vacated.next;
 		list_remove(link);
 		list_push_back(&leaving, link);
 	}
@@ -517,13 +517,13 @@ segment_unmap_left(struct arena *arena, size_t max)
 	status_mute();
 	arena->jobs++;
 	if (driver_enter(arena->context, &guard) == WEIR_OK) {
-		unmap_left(arena, &leaving);
+		unmap_vacated(arena, &leaving);
 		driver_leave(&guard);
 	}
 	while (!list_empty(&leaving)) { /* no context to call in */
 		struct list *link = leaving.next;
 		list_remove(link);
-		list_push_back(&arena->left, link);
+		list_push_back(&arena->vacated, link);
 	}
 	arena_job_done(arena);
 	status_unmute();

@@ -38,8 +38,8 @@ enum weir_status segment_grow_driver(struct pool *pool,
  */
 size_t segment_release(const struct span *span, size_t want);
 
-/* Unmap at most `max` blocks of arena->left. Leaves the lock in between. */
-void segment_unmap_left(struct arena *arena, size_t max);
+/* Unmap at most `max` blocks of arena->vacated. Leaves the lock in between. */
+void segment_unmap_vacated(struct arena *arena, size_t max);
 
 /* Give back the addresses of segments that have nothing mapped. */
 void segment_unreserve(struct arena *arena);
@@ -68,7 +68,7 @@ enum weir_status cut_prepare(const struct block *first,
 void cut_drop(struct cut *cut);
 
 /* Cut a free block that is in no tree; the parts around the middle become
- * FREE, the middle is returned LEAVING. */
+ * FREE, the middle is returned UNMAPPING. */
 struct block *cut_make(
     struct block *block, CUdeviceptr start, size_t size, struct cut *cut);
 

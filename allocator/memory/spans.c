@@ -149,16 +149,16 @@ search_largest(struct span_search *search, const struct pool *pool)
 }
 
 static void
-search_pools(struct span_search *search, const struct pools *pools)
+search_heap(struct span_search *search, const struct stream_heap *heap)
 {
 	for (int kind = 0; kind < POOL_KINDS; kind++) {
 		if (search->kind != SPANS_OF_ALL_KINDS &&
 		    (int)search->kind != kind)
 			continue;
 		if (search->largest > 0)
-			search_largest(search, &pools->pool[kind]);
+			search_largest(search, &heap->pool[kind]);
 		else
-			search_pool(search, &pools->pool[kind]);
+			search_pool(search, &heap->pool[kind]);
 	}
 }
 
@@ -167,11 +167,11 @@ spans_find(struct span_search *search)
 {
 	const struct arena *arena = search->mine->arena;
 
-	search_pools(search, search->mine);
-	if (search->mine != arena->any_pools)
-		search_pools(search, arena->any_pools);
-	for (const struct pools *p = pools_first_freed(arena); p != NULL;
-	     p = pools_next_freed(p))
+	search_heap(search, search->mine);
+	if (search->mine != arena->any_heap)
+		search_heap(search, arena->any_heap);
+	for (const struct stream_heap *p = heap_first_freed(arena); p != NULL;
+	     p = heap_next_freed(p))
 		if (p != search->mine)
 			search_list(search, &p->freed);
 	search_list(search, &arena->waiting.pending);

@@ -15,9 +15,9 @@
  * blocks can be good.
  */
 struct span_search {
-	const struct pools *mine; /* of the request */
-	enum pool_kind kind;      /* or SPANS_OF_ALL_KINDS */
-	size_t least;             /* bytes, > 0 */
+	const struct stream_heap *mine; /* of the request */
+	enum pool_kind kind;            /* or SPANS_OF_ALL_KINDS */
+	size_t least;                   /* bytes, > 0 */
 	bool (*is_good)(void *about, const struct block *block);
 	void *about; /* for is_good() */
 	/* Called once for each row. It changes no block. */

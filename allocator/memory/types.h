@@ -19,21 +19,21 @@
  *      ^  ^               |                   |                 ^
  *      |  '--- release ---'                   '---> PENDING ----'
  *      |                  |                    (used on other streams)
- *      '---- LEFT <-------'  its memory has been mapped elsewhere
+ *      '---- VACATED <----'  its memory has been mapped elsewhere
  *
  * An UNMAPPED block is in pool->unmapped of the pools of no stream. A FREE one
  * is in a run, whose first block of its pool is in pool->free. An ACTIVE one
- * with its caller, a PENDING one in arena->waiting, and so is a LEFT one until
- * its old work is done, then in arena->left. While the driver is called without
- * the lock, blocks that are to be mapped are MAPPING, blocks whose memory is to
- * go are LEAVING; these are nowhere. A GUARD block is a zone of an ACTIVE
- * neighbour (guard.h), held and nowhere. A CACHED block is free memory that a
- * thread keeps (tcache.h). The state of a block passes between ACTIVE and
- * CACHED without the lock; all other changes are made with it. Blocks may pass
- * from one stream's pools to another's; neighbours of two pools are never
- * merged, and of a stream's pool only those that one event covers: block.c,
- * Note [Fences]. The pools of WEIR_STREAM_ANY are everyone's: what is in them
- * is complete on every stream.
+ * with its caller, a PENDING one in arena->waiting, and so is a VACATED one
+ * until its old work is done, then in arena->vacated. While the driver is
+ * called without the lock, blocks that are to be mapped are MAPPING, blocks
+ * whose memory is to go are UNMAPPING; these are nowhere. A GUARD block is a
+ * zone of an ACTIVE neighbour (guard.h), held and nowhere. A CACHED block is
+ * free memory that a thread keeps (tcache.h). The state of a block passes
+ * between ACTIVE and CACHED without the lock; all other changes are made with
+ * it. Blocks may pass from one stream's pools to another's; neighbours of two
+ * pools are never merged, and of a stream's pool only those that one event
+ * covers: block.c, Note [Free ticks]. The pools of WEIR_STREAM_ANY are
+ * everyone's: what is in them is complete on every stream.
  *
  * Starts and sizes are multiples of WEIR_GRANULE, in a pool of the kind
  * POOL_FINE of the arena's granule.
@@ -62,7 +62,7 @@
 
 enum block_state {
 	BLOCK_UNMAPPED,
-	BLOCK_LEFT,
+	BLOCK_VACATED,
 	BLOCK_MAPPING,
 	/* These are held: they have memory, and are in the table of addresses.
 	 */
@@ -70,7 +70,7 @@ enum block_state {
 	BLOCK_ACTIVE,
 	BLOCK_PENDING,
 	BLOCK_CACHED,
-	BLOCK_LEAVING,
+	BLOCK_UNMAPPING,
 	BLOCK_GUARD /* a zone of its neighbour: guard.h */
 };
 
@@ -100,7 +100,7 @@ struct block {
 	struct block *next;
 	struct tree_node node; /* in pool->free or pool->unmapped */
 	uint64_t freed_at;     /* FREE: the tick of the latest free in it */
-	uint64_t fence; /* FREE: events recorded on its stream before that */
+	uint64_t epoch; /* FREE: events recorded on its stream before that */
 	/* FREE: bytes of the run, in the first of its pool there; 0 in the
 	 * others, RUN_NONE in a block that is in no run. */
 	size_t run;
@@ -123,17 +123,17 @@ struct segment {
 	struct list link; /* in arena->segments */
 	struct block *first;
 	size_t mapped_bytes;
-	unsigned busy;       /* blocks LEFT, MAPPING and LEAVING */
+	unsigned busy;       /* blocks VACATED, MAPPING and UNMAPPING */
 	unsigned pins;       /* that lie in it */
 	struct tree handles; /* by address; expandable only */
 	uint32_t stack;      /* where it was made, of the history's */
 };
 
 struct pool {
-	struct pools *owner;  /* constant */
-	enum pool_kind kind;  /* constant */
-	struct tree free;     /* runs, by size, then address: best fit */
-	struct tree unmapped; /* by address; of no stream */
+	struct stream_heap *owner; /* constant */
+	enum pool_kind kind;       /* constant */
+	struct tree free;          /* runs, by size, then address: best fit */
+	struct tree unmapped;      /* by address; of no stream */
 };
 
 /*
@@ -166,15 +166,15 @@ struct tally {
 	} part[PARTS];
 };
 
-/* A mark on a stream: Note [Marks]. */
-enum { MARKS = 64 };
-struct mark {
+/* A fence on a stream: Note [Fences]. */
+enum { FENCES = 64 };
+struct fence {
 	CUevent event;
 	uint64_t at; /* the tick */
 	uint64_t ns; /* and the time: driver_time_ns() */
 };
 
-struct pools {
+struct stream_heap {
 	struct arena *arena;   /* constant */
 	struct stream *stream; /* constant; a reference */
 
@@ -189,16 +189,16 @@ struct pools {
 	uint64_t index;  /* later ones have a larger one; constant */
 
 	/* All work queued before this tick is done. */
-	uint64_t passed_at;
+	uint64_t completed_at;
 	uint64_t freed_at; /* the tick of the latest free */
 	struct list freed; /* FREE blocks, the earliest freed first; not of
 			    * the pools of no stream */
 	struct tree_node free_node; /* in arena->having_freed */
 	bool in_having_freed;
-	/* Marks that have not passed yet, the oldest first. */
-	struct mark marks[MARKS];
-	unsigned mark_count;
-	size_t freed_bytes; /* since the latest mark */
+	/* Fences that have not passed yet, the oldest first. */
+	struct fence fences[FENCES];
+	unsigned fence_count;
+	size_t freed_bytes; /* since the latest fence */
 	/* The capture its stream was last seen in, and the tick of the latest
 	 * free before that: Note [Memory in a capture]. */
 	uint64_t seen_in;
@@ -207,8 +207,8 @@ struct pools {
 	/* Recorded when the stream ended; NULL where that could not be, or it
 	 * has passed. */
 	CUevent end_event;
-	bool ended;  /* the stream is gone: see Note [A stream ends] */
-	bool passed; /* ended, and all its work is done */
+	bool ended;     /* the stream is gone: see Note [A stream ends] */
+	bool completed; /* ended, and all its work is done */
 	struct list ended_link; /* in arena->ended */
 
 	struct tally tally;
@@ -281,20 +281,20 @@ struct arena {
 	struct arena *next_forgotten; /* under the lock of the list */
 
 	struct lock lock;
-	struct pools *any_pools;
-	struct list pools; /* of every stream, any_pools too; by index */
+	struct stream_heap *any_heap;
+	struct list heaps; /* of every stream, any_heap too; by index */
 	/* Pools with blocks in ->freed, and some that had, the first made
-	 * first: pools_first_freed(). */
+	 * first: heap_first_freed(). */
 	struct tree having_freed;
 	unsigned streams; /* that have pools */
 	bool several;     /* there were two, or requests of no stream: what they
-			   * have freed is in pools->freed, for others */
-	uint64_t pools_made;
+			   * have freed is in heap->freed, for others */
+	uint64_t heaps_made;
 	struct list segments;
 	struct list caches; /* of threads */
 	unsigned keeping;   /* of these, which keep blocks */
 	struct waiting waiting;
-	struct list left;          /* LEFT blocks that can be unmapped */
+	struct list vacated;       /* VACATED blocks that can be unmapped */
 	struct handle *unreleased; /* in no segment, through ->next */
 	struct tree pins;          /* struct pin, by address */
 	struct decay decay;
@@ -373,13 +373,14 @@ enum { VIEW_KEPT = 16 };
 /* What a request knows of the memory it may use: view.h. It lives in one
  * request. What it says stays true, but more may become usable. */
 struct view {
-	struct pools *mine;
+	struct stream_heap *mine;
 	bool ordered;     /* what the stream is behind may be relied on */
 	uint64_t capture; /* in this capture only; 0: in none */
 	struct {
-		const struct pools *pools; /* NULL: nobody was asked about */
+		const struct stream_heap
+		    *heap; /* NULL: nobody was asked about */
 		uint64_t until;
-	} kept[VIEW_KEPT]; /* by pools->index */
+	} kept[VIEW_KEPT]; /* by heap->index */
 };
 
 /* The statistics of struct weir_stats that are a struct weir_stat3. */

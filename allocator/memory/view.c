@@ -19,23 +19,23 @@
 /* ---- Captures ---------------------------------------------------------- */
 
 struct position
-pools_position_captured(struct pools *pools)
+heap_position_captured(struct stream_heap *heap)
 {
-	struct position place = order_position(pools->stream);
+	struct position place = order_position(heap->stream);
 
-	if (place.capture != 0 && place.capture != pools->seen_in) {
-		pools->seen_in = place.capture;
-		pools->freed_before = pools->freed_at;
+	if (place.capture != 0 && place.capture != heap->seen_in) {
+		heap->seen_in = place.capture;
+		heap->freed_before = heap->freed_at;
 	}
 	return place;
 }
 
 bool
-pools_are_of(const struct pools *pools, uint64_t capture)
+heap_are_of(const struct stream_heap *heap, uint64_t capture)
 {
 	return capture == 0 ||
-	    (pools->seen_in == capture &&
-		pools->freed_before <= pools->passed_at);
+	    (heap->seen_in == capture &&
+		heap->freed_before <= heap->completed_at);
 }
 
 static bool
@@ -58,7 +58,7 @@ is_captured(struct stream *stream)
 /* ---- A view ------------------------------------------------------------ */
 
 void
-view_begin(struct view *view, struct pools *mine)
+view_begin(struct view *view, struct stream_heap *mine)
 {
 	view->mine = mine;
 	view->ordered = false;
@@ -70,44 +70,45 @@ void
 view_renew(struct view *view)
 {
 	for (unsigned i = 0; i < VIEW_KEPT; i++)
-		view->kept[i].pools = NULL;
+		view->kept[i].heap = NULL;
 }
 
 bool
 view_can_wait(struct view *view)
 {
-	struct pools *mine = view->mine;
+	struct stream_heap *mine = view->mine;
 
 	view->capture = 0;
 	view->ordered = false;
 	if (mine->stream->handle == WEIR_STREAM_ANY || mine->ended)
 		return false;
 	if (mine->arena->kept > 0)
-		view->capture = pools_position(mine).capture;
+		view->capture = heap_position(mine).capture;
 	view->ordered = view->capture != 0 || !is_captured(mine->stream);
 	return view->ordered;
 }
 
 uint64_t
-view_ask(const struct view *view, const struct pools *pools)
+view_ask(const struct view *view, const struct stream_heap *heap)
 {
-	uint64_t until = pools->passed_at;
+	uint64_t until = heap->completed_at;
 
-	if (pools == view->mine)
+	if (heap == view->mine)
 		return UINT64_MAX;
-	if (view->ordered && pools_are_of(pools, view->capture)) {
+	if (view->ordered && heap_are_of(heap, view->capture)) {
 		uint64_t behind = order_until(
-		    view->mine->stream, pools->stream, view->capture);
+		    view->mine->stream, heap->stream, view->capture);
 		until = behind > until ? behind : until;
 	}
 	return until;
 }
 
 void
-view_put_behind(struct view *view, const struct pools *pools, uint64_t tick)
+view_put_behind(
+    struct view *view, const struct stream_heap *heap, uint64_t tick)
 {
-	unsigned i = (unsigned)(pools->index % VIEW_KEPT);
+	unsigned i = (unsigned)(heap->index % VIEW_KEPT);
 
-	view->kept[i].pools = pools;
+	view->kept[i].heap = heap;
 	view->kept[i].until = tick;
 }

@@ -8,7 +8,7 @@
 #include "streams/order.h"
 
 /* Begin with nothing known: no order either, before view_can_wait(). */
-void view_begin(struct view *view, struct pools *mine);
+void view_begin(struct view *view, struct stream_heap *mine);
 
 /* Look anew at each stream: more is known, or the lock was left. */
 void view_renew(struct view *view);
@@ -18,22 +18,22 @@ void view_renew(struct view *view);
 bool view_can_wait(struct view *view);
 
 /* The tick until which memory freed in `pools` may be used without a wait. */
-uint64_t view_ask(const struct view *view, const struct pools *pools);
+uint64_t view_ask(const struct view *view, const struct stream_heap *heap);
 static inline uint64_t
-view_until(struct view *view, const struct pools *pools)
+view_until(struct view *view, const struct stream_heap *heap)
 {
-	unsigned i = (unsigned)(pools->index % VIEW_KEPT);
+	unsigned i = (unsigned)(heap->index % VIEW_KEPT);
 
-	if (view->kept[i].pools != pools) {
-		view->kept[i].pools = pools;
-		view->kept[i].until = view_ask(view, pools);
+	if (view->kept[i].heap != heap) {
+		view->kept[i].heap = heap;
+		view->kept[i].until = view_ask(view, heap);
 	}
 	return view->kept[i].until;
 }
 
 /* The stream has just been put behind what was freed there until a tick. */
 void view_put_behind(
-    struct view *view, const struct pools *pools, uint64_t tick);
+    struct view *view, const struct stream_heap *heap, uint64_t tick);
 
 /* Is it free, and may the request use it? */
 static inline bool
@@ -44,17 +44,17 @@ block_is_usable(struct view *view, const struct block *block)
 }
 
 /* Where the stream is: for a free, and a request in a capture. */
-struct position pools_position_captured(struct pools *pools);
+struct position heap_position_captured(struct stream_heap *heap);
 static inline struct position
-pools_position(struct pools *pools)
+heap_position(struct stream_heap *heap)
 {
-	if (pools->arena->waiting.in_captures)
-		return pools_position_captured(pools);
-	return (struct position){ .tick = stream_worked_at(pools->stream) };
+	if (heap->arena->waiting.in_captures)
+		return heap_position_captured(heap);
+	return (struct position){ .tick = stream_worked_at(heap->stream) };
 }
 
 /* Is all that the order of a capture says of them true of all their free
  * memory? 0: in no capture. */
-bool pools_are_of(const struct pools *pools, uint64_t capture);
+bool heap_are_of(const struct stream_heap *heap, uint64_t capture);
 
 #endif

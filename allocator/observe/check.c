@@ -55,7 +55,7 @@ check_place(struct check *check, struct block *b)
 	bool is_unmapped = in_tree(&b->pool->unmapped, b);
 	bool waits = b->pending.unmet > 0;
 	bool may_wait =
-	    block_state(b) == BLOCK_PENDING || block_state(b) == BLOCK_LEFT;
+	    block_state(b) == BLOCK_PENDING || block_state(b) == BLOCK_VACATED;
 
 	CHECK(check, "I-6", is_free == (block_is_in_run(b) && b->run > 0),
 	    b->addr);
@@ -74,21 +74,21 @@ check_place(struct check *check, struct block *b)
 	/* Or it would stay mapped for ever. A job may have it in a list of its
 	 * own, and not under the lock. */
 	CHECK(check, "I-7",
-	    b->arena->jobs > 0 || block_state(b) != BLOCK_LEFT ||
+	    b->arena->jobs > 0 || block_state(b) != BLOCK_VACATED ||
 		!list_empty(&b->pending.link),
 	    b->addr);
 	/* Or others would not be told when it may be used. */
 	CHECK(check, "I-15",
 	    block_state(b) != BLOCK_FREE ||
 		b->freed_at <= b->pool->owner->freed_at ||
-		b->pool->owner == b->arena->any_pools,
+		b->pool->owner == b->arena->any_heap,
 	    b->addr);
 	CHECK(check, "I-6", b->pool->kind == b->segment->kind, b->addr);
 	CHECK(check, "I-6", b->pool->owner->arena == b->arena, b->addr);
 	CHECK(check, "I-6",
 	    (block_state(b) != BLOCK_FREE &&
 		block_state(b) != BLOCK_UNMAPPED) ||
-		!b->pool->owner->passed,
+		!b->pool->owner->completed,
 	    b->addr);
 }
 
@@ -100,12 +100,13 @@ check_uses(struct check *check, struct block *b)
 	CHECK(check, "I-7",
 	    b->pending.uses == NULL || block_state(b) == BLOCK_ACTIVE ||
 		block_state(b) == BLOCK_PENDING ||
-		block_state(b) == BLOCK_LEFT || block_state(b) == BLOCK_LEAVING,
+		block_state(b) == BLOCK_VACATED ||
+		block_state(b) == BLOCK_UNMAPPING,
 	    b->addr);
 	for (struct use *u = b->pending.uses; u != NULL; u = u->next) {
 		CHECK(check, "I-7", u->owner == &b->pending, b->addr);
 		bool live = block_state(b) == BLOCK_ACTIVE ||
-		    block_state(b) == BLOCK_LEAVING;
+		    block_state(b) == BLOCK_UNMAPPING;
 		CHECK(check, "I-7",
 		    list_empty(&u->link) == live || (live && u->past), b->addr);
 		unmet += !live;
@@ -125,7 +126,7 @@ check_neighbours(struct check *check, const struct block *b)
 	    b->pool != next->pool || block_state(b) != block_state(next) ||
 		(block_state(b) != BLOCK_FREE &&
 		    block_state(b) != BLOCK_UNMAPPED) ||
-		(b->fence != next->fence && !block_is_complete(b)),
+		(b->epoch != next->epoch && !block_is_complete(b)),
 	    b->addr);
 }
 
@@ -166,7 +167,7 @@ check_block(struct check *check, struct block *b)
 	 * allocation already. */
 	CHECK(check, "I-8",
 	    lookup_exact(b->addr) == (mapped ? b : NULL) ||
-		(block_state(b) == BLOCK_LEAVING && !b->segment->expandable),
+		(block_state(b) == BLOCK_UNMAPPING && !b->segment->expandable),
 	    b->addr);
 	CHECK(check, "I-10", mapped || b->segment->expandable, b->addr);
 	CHECK(check, "I-11",
@@ -187,10 +188,10 @@ count_block(struct counted *t, const struct block *b)
 	case BLOCK_UNMAPPED:
 	case BLOCK_MAPPING:
 		return;
-	case BLOCK_LEFT:
+	case BLOCK_VACATED:
 		t->waiting += b->pending.unmet > 0;
 		return;
-	case BLOCK_LEAVING:
+	case BLOCK_UNMAPPING:
 	case BLOCK_GUARD:
 		break;
 	case BLOCK_CACHED:
@@ -337,9 +338,9 @@ check_segment(struct check *check, struct segment *s, struct counted *totals)
 		CHECK(check, "I-1", b->segment == s, b->addr);
 		end = b->addr + b->size;
 		mapped += block_is_held(b) ? b->size : 0;
-		busy += block_state(b) == BLOCK_LEFT ||
+		busy += block_state(b) == BLOCK_VACATED ||
 		    block_state(b) == BLOCK_MAPPING ||
-		    block_state(b) == BLOCK_LEAVING;
+		    block_state(b) == BLOCK_UNMAPPING;
 		check_block(check, b);
 		count_block(totals, b);
 	}
@@ -396,21 +397,21 @@ check_totals(struct check *check, const struct weir_stats *kept,
 
 /* Check the blocks and pools of one stream in an arena. */
 static void
-check_pools(struct check *check, struct arena *arena, struct pools *pools)
+check_heap(struct check *check, struct arena *arena, struct stream_heap *heap)
 
 {
 	struct counted t = { 0 };
-	size_t in_pools = 0;
+	size_t in_heap = 0;
 	size_t blocks = 0;
 
 	for (struct list *l = arena->segments.next; l != &arena->segments;
 	     l = l->next) {
 		struct segment *s = CONTAINER_OF(l, struct segment, link);
 		for (struct block *b = s->first; b != NULL; b = b->next) {
-			if (b->pool->owner != pools)
+			if (b->pool->owner != heap)
 				continue;
 			blocks++;
-			in_pools +=
+			in_heap +=
 			    (block_state(b) == BLOCK_FREE && b->run > 0) ||
 			    block_state(b) == BLOCK_UNMAPPED;
 			count_block(&t, b);
@@ -419,22 +420,22 @@ check_pools(struct check *check, struct arena *arena, struct pools *pools)
 	t.segments = 0; /* counted for the device only */
 	if (arena->uncounted)
 		t.reserved = 0;
-	CHECK(check, "I-6", t.cached == tcache_bytes(pools), 0);
-	check_totals(check, &pools->stats, &pools->tally, &t);
-	CHECK(check, "I-6", blocks == pools->blocks, 0);
+	CHECK(check, "I-6", t.cached == tcache_bytes(heap), 0);
+	check_totals(check, &heap->stats, &heap->tally, &t);
+	CHECK(check, "I-6", blocks == heap->blocks, 0);
 	for (int kind = 0; kind < POOL_KINDS; kind++) {
-		struct pool *pool = &pools->pool[kind];
+		struct pool *pool = &heap->pool[kind];
 		CHECK(check, "I-6", tree_consistent(&pool->free), 0);
 		CHECK(check, "I-6", tree_consistent(&pool->unmapped), 0);
-		in_pools -= pool->free.count + pool->unmapped.count;
+		in_heap -= pool->free.count + pool->unmapped.count;
 	}
-	CHECK(check, "I-6", in_pools == 0, 0);
-	CHECK(check, "I-6", list_empty(&pools->freed) || pools->in_having_freed,
-	    0);
+	CHECK(check, "I-6", in_heap == 0, 0);
+	CHECK(
+	    check, "I-6", list_empty(&heap->freed) || heap->in_having_freed, 0);
 	CHECK(check, "I-6",
-	    list_empty(&pools->ended_link) != (pools->ended && !pools->passed),
+	    list_empty(&heap->ended_link) != (heap->ended && !heap->completed),
 	    0);
-	CHECK(check, "I-6", pools_peek(arena, pools->stream) == pools, 0);
+	CHECK(check, "I-6", heap_peek(arena, heap->stream) == heap, 0);
 }
 
 static void
@@ -453,9 +454,10 @@ arena_check(struct arena *arena, struct check *check)
 	CHECK(check, "I-2", totals.shared == arena->shared_bytes, 0);
 	CHECK(check, "I-7", totals.waiting == arena->waiting.count, 0);
 	CHECK(check, "I-6", tree_consistent(&arena->having_freed), 0);
-	for (struct list *l = arena->pools.next; l != &arena->pools;
+	for (struct list *l = arena->heaps.next; l != &arena->heaps;
 	     l = l->next)
-		check_pools(check, arena, CONTAINER_OF(l, struct pools, link));
+		check_heap(
+		    check, arena, CONTAINER_OF(l, struct stream_heap, link));
 }
 
 static void

@@ -106,18 +106,19 @@ pending_of(const struct weir_stats *stats)
 static void
 look_at_streams(struct watch_device *device, const struct arena *arena)
 {
-	for (struct list *l = arena->pools.next; l != &arena->pools;
+	for (struct list *l = arena->heaps.next; l != &arena->heaps;
 	     l = l->next) {
-		const struct pools *pools = CONTAINER_OF(l, struct pools, link);
+		const struct stream_heap *heap =
+		    CONTAINER_OF(l, struct stream_heap, link);
 		const struct weir_stats all =
-		    stats_all(&pools->stats, &pools->tally);
+		    stats_all(&heap->stats, &heap->tally);
 		const struct weir_stats *stats = &all;
 
 		if (stats->allocation.all.allocated == 0)
 			continue;
 		add_stream(device,
 		    (struct watch_stream){
-			.stream = (uint64_t)(uintptr_t)pools->stream->handle,
+			.stream = (uint64_t)(uintptr_t)heap->stream->handle,
 			.pool = { arena->pool.graph, arena->pool.user },
 			.live_bytes = stats->allocated_bytes.all.current,
 			.pending_bytes = pending_of(stats),

@@ -72,7 +72,8 @@ static bool
 is_shown(const struct block *block)
 {
 	return block_is_held(block) && !block->arena->uncounted &&
-	    (block->segment->expandable || block_state(block) != BLOCK_LEAVING);
+	    (block->segment->expandable ||
+		block_state(block) != BLOCK_UNMAPPING);
 }
 
 static weir_stream

@@ -33,11 +33,11 @@
  *
  * *By place.* A stream comes to what it is given now when it has done all it
  * has by then, so a wait for another stream delays it only if that one takes
- * longer. How far each stream has come is known: to the latest mark, or use,
+ * longer. How far each stream has come is known: to the latest fence, or use,
  * that was seen to be met. Ticks (streams/order.h) stand for time there. What
  * is *left* of the other stream's work is the ticks from where it was seen to
  * the awaited place; the request's stream has been *busy* for the ticks since
- * its oldest mark that is not met.
+ * its oldest fence that is not met.
  *
  *   FREE   nothing is left, or no more than the request's stream is busy for
  *   CHEAP  the other stream has come at least half the way since the place was
@@ -78,15 +78,15 @@
 enum wait_cost { WAIT_FREE, WAIT_CHEAP, WAIT_DEAR };
 
 /* The waits that a request makes, the fewest first: none at all; those that
- * cost no more than the name says; any, for which new marks are made too. */
+ * cost no more than the name says; any, for which new fences are made too. */
 enum waits { WAITS_NONE, WAITS_FREE, WAITS_CHEAP, WAITS_ANY };
 
 /* What is known of a wait, in ticks. */
 struct wait_facts {
 	uint64_t left; /* of the other stream's work, to the awaited place */
 	uint64_t age;  /* since that place was made */
-	uint64_t busy; /* since the oldest open mark of the request's stream; 0:
-			* it has none */
+	uint64_t busy; /* since the oldest open fence of the request's stream;
+			* 0: it has none */
 	bool is_use;   /* of a pending block; else of free memory */
 };
 

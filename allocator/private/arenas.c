@@ -168,11 +168,12 @@ retire_arena(struct arena *arena)
 	struct totals *totals = arena->totals;
 	struct list *next;
 
-	for (struct list *l = arena->pools.next; l != &arena->pools; l = next) {
-		struct pools *pools = CONTAINER_OF(l, struct pools, link);
+	for (struct list *l = arena->heaps.next; l != &arena->heaps; l = next) {
+		struct stream_heap *heap =
+		    CONTAINER_OF(l, struct stream_heap, link);
 		next = l->next;
-		if (pools != arena->any_pools)
-			pools_drop(pools);
+		if (heap != arena->any_heap)
+			heap_drop(heap);
 	}
 	if (totals != NULL) {
 		lock_enter(&totals->lock);
@@ -181,8 +182,8 @@ retire_arena(struct arena *arena)
 	}
 	arena->stats = (struct weir_stats){ 0 };
 	arena->tally = (struct tally){ 0 };
-	arena->any_pools->stats = (struct weir_stats){ 0 };
-	arena->any_pools->tally = (struct tally){ 0 };
+	arena->any_heap->stats = (struct weir_stats){ 0 };
+	arena->any_heap->tally = (struct tally){ 0 };
 	arena->served = 0;
 	arena->moves = 0;
 	arena->most_live = 0;

@@ -18,8 +18,8 @@
 #include "allocator/memory/block.h"
 #include "allocator/memory/counters.h"
 #include "allocator/memory/emit.h"
+#include "allocator/memory/heap.h"
 #include "allocator/memory/lookup.h"
-#include "allocator/memory/pools.h"
 #include "allocator/request/reclaim.h"
 #include "allocator/request/release.h"
 #include "base/meta.h"
@@ -35,7 +35,7 @@ struct was {
 	bool live;
 
 	/* While it is restored. */
-	struct pools *pools;
+	struct stream_heap *heap;
 	struct block *spare; /* for its start */
 	bool begins;         /* a run */
 };
@@ -90,7 +90,7 @@ count_blocks(const struct arena *arena, size_t *n)
 		for (struct block *b = segment->first; b != NULL; b = b->next) {
 			*n += is_kept(b);
 			if (block_state(b) == BLOCK_ACTIVE &&
-			    b->pool->owner == arena->any_pools)
+			    b->pool->owner == arena->any_heap)
 				return status_set(WEIR_ENOTSUP,
 				    "checkpoint: the block at %#llx is of no "
 				    "stream",
@@ -216,20 +216,20 @@ block_over(const struct arena *arena, CUdeviceptr addr)
 static enum weir_status
 follow(const struct was *was, struct block *now)
 {
-	struct pools *owner = now->pool->owner;
+	struct stream_heap *owner = now->pool->owner;
 	struct arena *arena = now->arena;
 	struct view view;
 
-	if (owner == was->pools || owner == arena->any_pools ||
+	if (owner == was->heap || owner == arena->any_heap ||
 	    (block_state(now) == BLOCK_FREE &&
-		now->freed_at <= owner->passed_at))
+		now->freed_at <= owner->completed_at))
 		return WEIR_OK;
 	if (block_state(now) == BLOCK_ACTIVE)
 		owner->freed_at = order_tick();
-	view_begin(&view, was->pools);
-	if (was->pools != arena->any_pools && view_can_wait(&view) &&
+	view_begin(&view, was->heap);
+	if (was->heap != arena->any_heap && view_can_wait(&view) &&
 	    view.capture == 0 &&
-	    marks_follow(&view, owner, owner->freed_at, WAITS_ANY))
+	    fences_follow(&view, owner, owner->freed_at, WAITS_ANY))
 		return WEIR_OK;
 	return status_set(WEIR_ENOTREADY,
 	    "checkpoint: the memory at %#llx is in use on stream %p, and "
@@ -367,28 +367,28 @@ drop_blocks(struct job *job)
 /* Hold the pools of each stream until drop_pools(): the blocks that are freed
  * may be the last of a stream that has ended. */
 static enum weir_status
-prepare_pools(struct job *job)
+prepare_heap(struct job *job)
 {
 	enum weir_status status = WEIR_OK;
 
 	for (size_t i = 0; i < job->n && status == WEIR_OK; i++) {
 		struct was *was = &job->blocks[i];
-		status = pools_get(job->arena, was->stream, &was->pools);
+		status = heap_get(job->arena, was->stream, &was->heap);
 		if (status == WEIR_OK)
-			was->pools->pins++;
+			was->heap->pins++;
 	}
 	return status;
 }
 
 static void
-drop_pools(struct job *job)
+drop_heap(struct job *job)
 {
 	for (size_t i = 0; i < job->n; i++) {
-		struct pools *pools = job->blocks[i].pools;
-		if (pools == NULL)
+		struct stream_heap *heap = job->blocks[i].heap;
+		if (heap == NULL)
 			continue;
-		pools->pins--;
-		pools_drop_if_done(pools);
+		heap->pins--;
+		heap_drop_if_done(heap);
 	}
 }
 
@@ -403,7 +403,7 @@ prepare_restore(struct job *job)
 	if (status == WEIR_OK)
 		status = check_live(arena, &job->restored.n_freed);
 	if (status == WEIR_OK)
-		status = prepare_pools(job);
+		status = prepare_heap(job);
 	for (size_t i = 0; i < job->n && status == WEIR_OK; i++)
 		status = check_memory(arena, &job->blocks[i]);
 	if (status == WEIR_OK)
@@ -447,10 +447,10 @@ join_run(struct job *job, const struct was *first, const struct was *last)
 		struct block *before = block;
 		block = first->spare;
 		block_split(before, first->addr - before->addr, block);
-		block_set_state(block, BLOCK_LEAVING);
+		block_set_state(block, BLOCK_UNMAPPING);
 		block_put(before, BLOCK_FREE);
 	} else {
-		block_set_state(block, BLOCK_LEAVING);
+		block_set_state(block, BLOCK_UNMAPPING);
 		block_delete(first->spare);
 	}
 	job->behind = behind->next;
@@ -475,7 +475,7 @@ cut_one(struct job *job, struct was *was, struct block *block)
 		rest = was[1].spare;
 		block_split(block, was->size, rest);
 	}
-	block_move(block, &was->pools->pool[was->kind]);
+	block_move(block, &was->heap->pool[was->kind]);
 	if (was->live) {
 		block_set_state(block, BLOCK_ACTIVE);
 		block->requested = was->requested;
@@ -539,7 +539,7 @@ checkpoint_restore(struct arena *arena, const struct checkpoint *checkpoint,
 		commit_restore(&job);
 	else
 		drop_blocks(&job);
-	drop_pools(&job);
+	drop_heap(&job);
 	lock_leave(&arena->lock);
 	history_leave();
 	meta_free(job.blocks, checkpoint->room);

@@ -67,16 +67,16 @@
 enum { REQUESTS_A_DRAIN = 128 };
 
 static void
-request_init(struct request *r, struct pools *pools,
+request_init(struct request *r, struct stream_heap *heap,
     const struct options *options, size_t size)
 {
-	size_t rounded = arena_class(pools->arena, options, size);
+	size_t rounded = arena_class(heap->arena, options, size);
 
-	r->pools = pools;
+	r->heap = heap;
 	r->options = options;
 	r->size = size;
 	r->rounded = rounded;
-	r->kind = arena_kind(pools->arena, rounded);
+	r->kind = arena_kind(heap->arena, rounded);
 	r->need = rounded;
 	r->got = NULL;
 }
@@ -97,8 +97,8 @@ tell_forgotten(const struct arena *arena)
 static enum weir_status
 grow(struct request *r, enum grow_how how)
 {
-	struct arena *arena = r->pools->arena;
-	struct pool *pool = &r->pools->pool[r->kind];
+	struct arena *arena = r->heap->arena;
+	struct pool *pool = &r->heap->pool[r->kind];
 	enum weir_status status = WEIR_OK;
 
 	while (status == WEIR_OK && r->got == NULL) {
@@ -121,7 +121,7 @@ grow(struct request *r, enum grow_how how)
 static enum weir_status
 remap(struct request *r)
 {
-	struct arena *arena = r->pools->arena;
+	struct arena *arena = r->heap->arena;
 
 	if (arena->kept > 0)
 		return WEIR_OK;
@@ -139,7 +139,7 @@ remap(struct request *r)
 static size_t
 note_live(const struct request *r)
 {
-	struct arena *arena = r->pools->arena;
+	struct arena *arena = r->heap->arena;
 	const struct tally *tally = &arena->tally;
 	size_t peak =
 	    (size_t)tally->part[PART_ALL].peak[TALLIED_allocated_bytes];
@@ -158,7 +158,7 @@ note_live(const struct request *r)
 static struct request_facts
 facts_of(const struct request *r)
 {
-	const struct arena *arena = r->pools->arena;
+	const struct arena *arena = r->heap->arena;
 
 	return (struct request_facts){ .prefer = r->options->prefer,
 		.is_small = r->kind != POOL_LARGE,
@@ -172,7 +172,7 @@ facts_of(const struct request *r)
 		.elapsed_ns = driver_time_ns() - arena->began_ns,
 		.late_ns = r->late_ns,
 		.slack_ns = r->slack_ns,
-		.sees_waits = order_is_seen(&r->pools->stream->order),
+		.sees_waits = order_is_seen(&r->heap->stream->order),
 		.evidence = arena->evidence };
 }
 
@@ -190,7 +190,7 @@ search_and_grow(struct request *r)
 static enum weir_status
 take_unrounded(struct request *r)
 {
-	size_t granule = r->pools->arena->granule;
+	size_t granule = r->heap->arena->granule;
 	size_t least = size_of_granule(granule, r->size);
 
 	if (r->rounded == least)
@@ -203,8 +203,8 @@ take_unrounded(struct request *r)
 static bool
 could_fit(const struct request *r)
 {
-	size_t limit = device_limit(r->pools->arena);
-	size_t live = device_live(r->pools->arena);
+	size_t limit = device_limit(r->heap->arena);
+	size_t live = device_live(r->heap->arena);
 
 	return live <= limit && r->rounded <= limit - live;
 }
@@ -231,7 +231,7 @@ wait_hard(struct request *r)
 static bool
 may_fit_alone(const struct request *r)
 {
-	const struct arena *arena = r->pools->arena;
+	const struct arena *arena = r->heap->arena;
 
 	return r->size <= arena->total_bytes && r->size <= device_limit(arena);
 }
@@ -239,7 +239,7 @@ may_fit_alone(const struct request *r)
 static enum weir_status
 empty_caches(struct request *r)
 {
-	struct arena *arena = r->pools->arena;
+	struct arena *arena = r->heap->arena;
 
 	arena->tries++;
 	return tcache_drain(arena) ? search_and_grow(r) : WEIR_ENOMEM;
@@ -248,7 +248,7 @@ empty_caches(struct request *r)
 static enum weir_status
 search_refreshed(struct request *r)
 {
-	reclaim_refresh(r->pools->arena);
+	reclaim_refresh(r->heap->arena);
 	return search_and_grow(r);
 }
 
@@ -256,14 +256,14 @@ search_refreshed(struct request *r)
 static void
 count_retry(struct request *r)
 {
-	r->pools->arena->stats.num_alloc_retries++;
-	r->pools->stats.num_alloc_retries++;
+	r->heap->arena->stats.num_alloc_retries++;
+	r->heap->stats.num_alloc_retries++;
 }
 
 static enum weir_status
 give_back_and_wait(struct request *r)
 {
-	struct arena *arena = r->pools->arena;
+	struct arena *arena = r->heap->arena;
 	enum weir_status status = WEIR_ENOMEM;
 	bool waited = false;
 
@@ -296,20 +296,20 @@ may_move(const struct request *r)
 static bool
 drain(const struct request *r)
 {
-	struct arena *arena = r->pools->arena;
+	struct arena *arena = r->heap->arena;
 
 	return r->options->prefer == PREFER_MEMORY || arena_is_host(arena) ?
 	    tcache_drain(arena) :
-	    tcache_drain_idle(&r->pools->pool[r->kind], r->has_pressure);
+	    tcache_drain_idle(&r->heap->pool[r->kind], r->has_pressure);
 }
 
 /* A request for device memory of no stream. */
 static bool
 is_plain(const struct request *r)
 {
-	const struct arena *arena = r->pools->arena;
+	const struct arena *arena = r->heap->arena;
 
-	return r->pools == arena->any_pools && !arena_is_host(arena);
+	return r->heap == arena->any_heap && !arena_is_host(arena);
 }
 
 /* The best fit among runs of memory that is ready for the stream: its own,
@@ -332,13 +332,12 @@ search_runs(struct request *r)
 static enum weir_status
 take_complete(struct request *r)
 {
-	struct pools *pools = r->pools;
+	struct stream_heap *heap = r->heap;
 
-	reclaim_poll_complete(pools->arena);
-	r->got = tcache_take_complete(pools, r->rounded);
-	return r->got == NULL && tcache_settle_complete(pools) ?
-	    search_free(r) :
-	    WEIR_OK;
+	reclaim_poll_complete(heap->arena);
+	r->got = tcache_take_complete(heap, r->rounded);
+	return r->got == NULL && tcache_settle_complete(heap) ? search_free(r) :
+								WEIR_OK;
 }
 
 /* Search what may be used without a wait, as far as is known. What later steps
@@ -348,9 +347,9 @@ search_usable(struct request *r)
 {
 	note_live(r);
 	view_can_wait(&r->view);
-	marks_see_late(r->pools);
-	r->late_ns = delay_own(&r->pools->stream->delay);
-	r->slack_ns = atomic_load(&r->pools->stream->delay.slack_ns);
+	fences_see_late(r->heap);
+	r->late_ns = delay_own(&r->heap->stream->delay);
+	r->slack_ns = atomic_load(&r->heap->stream->delay.slack_ns);
 	struct request_facts facts = facts_of(r);
 	r->has_pressure = policy_has_pressure(&facts);
 	r->waits = policy_waits(&facts);
@@ -368,8 +367,8 @@ static enum weir_status
 search_polled(struct request *r)
 {
 	if (!is_plain(r))
-		reclaim_poll(r->pools->arena, RECLAIM_SKIPS);
-	marks_poll(r->pools);
+		reclaim_poll(r->heap->arena, RECLAIM_SKIPS);
+	fences_poll(r->heap);
 	return search_all(r);
 }
 
@@ -394,7 +393,7 @@ wait_within_limits(struct request *r)
 static enum weir_status
 grow_ahead(struct request *r)
 {
-	struct arena *arena = r->pools->arena;
+	struct arena *arena = r->heap->arena;
 
 	if (arena_is_host(arena))
 		reclaim_bound(arena, r->options, r->rounded);
@@ -414,7 +413,7 @@ grow_exactly(struct request *r)
 static bool
 is_of_stream(const struct request *r)
 {
-	return r->pools != r->pools->arena->any_pools;
+	return r->heap != r->heap->arena->any_heap;
 }
 
 /* A step that does not serve the request returns WEIR_OK or WEIR_ENOMEM. */
@@ -473,14 +472,14 @@ climb(struct request *r)
 }
 
 enum weir_status
-take_further(struct pools *pools, const struct options *options, size_t size,
-    struct block **out)
+take_further(struct stream_heap *heap, const struct options *options,
+    size_t size, struct block **out)
 {
 	enum weir_status status = WEIR_OK;
 	struct request r;
 
-	request_init(&r, pools, options, size);
-	if (take_is_own_last(pools, options, r.kind)) {
+	request_init(&r, heap, options, size);
+	if (take_is_own_last(heap, options, r.kind)) {
 		status = options->prefer == PREFER_MEMORY ? wait_best_fit(&r) :
 							    search_runs(&r);
 		if (status == WEIR_OK && r.got == NULL)
@@ -507,25 +506,25 @@ take_now_and_then(struct arena *arena, const struct options *options)
 }
 
 void
-take_poll(struct pools *pools)
+take_poll(struct stream_heap *heap)
 {
-	struct arena *arena = pools->arena;
+	struct arena *arena = heap->arena;
 
 	arena->polled = arena->served;
 	reclaim_poll(arena, RECLAIM_SKIPS);
-	marks_poll(pools);
+	fences_poll(heap);
 }
 
 enum weir_status
-take_idle(struct pools *pools, const struct options *options, size_t size,
+take_idle(struct stream_heap *heap, const struct options *options, size_t size,
     struct block **out)
 {
 	struct request r;
 
-	request_init(&r, pools, options, size);
-	r.rounded = size_of_granule(pools->arena->granule, size);
+	request_init(&r, heap, options, size);
+	r.rounded = size_of_granule(heap->arena->granule, size);
 	search_begin(&r);
-	reclaim_poll(pools->arena, RECLAIM_SKIPS);
+	reclaim_poll(heap->arena, RECLAIM_SKIPS);
 	view_can_wait(&r.view);
 	enum weir_status status = search_all(&r);
 	if (status == WEIR_OK && r.got == NULL)

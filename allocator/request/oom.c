@@ -72,19 +72,19 @@ bytes_text(size_t bytes, char *text)
 }
 
 static void
-gather_pools(
+gather_heap(
     struct arena *arena, const struct stream *stream, struct facts *facts)
 {
 	enum pool_kind kind = size_kind(facts->oom.rounded_bytes);
 
-	for (struct list *l = arena->pools.next; l != &arena->pools;
+	for (struct list *l = arena->heaps.next; l != &arena->heaps;
 	     l = l->next) {
-		struct pools *pools = CONTAINER_OF(l, struct pools, link);
-		size_t n = pool_largest(&pools->pool[kind]);
-		size_t *largest = pools->stream == stream ?
-		    &facts->largest_own :
-		    pools == arena->any_pools ? &facts->largest_any :
-						&facts->largest_other;
+		struct stream_heap *heap =
+		    CONTAINER_OF(l, struct stream_heap, link);
+		size_t n = pool_largest(&heap->pool[kind]);
+		size_t *largest = heap->stream == stream ? &facts->largest_own :
+		    heap == arena->any_heap              ? &facts->largest_any :
+							   &facts->largest_other;
 		if (n > *largest)
 			*largest = n;
 	}
@@ -121,16 +121,16 @@ gather(struct arena *arena, struct stream *stream, struct facts *facts)
 	lock_enter(&arena->lock);
 	tcache_tell(arena);
 	arena->stats.num_ooms++;
-	struct pools *pools = pools_peek(arena, stream);
-	if (pools != NULL)
-		pools->stats.num_ooms++;
+	struct stream_heap *heap = heap_peek(arena, stream);
+	if (heap != NULL)
+		heap->stats.num_ooms++;
 	facts->limited = device_limit(arena) < arena->total_bytes;
 	facts->total_bytes = arena->total_bytes;
 	facts->oom.limit_bytes =
 	    facts->limited ? device_limit(arena) : arena->total_bytes;
 	facts->oom.reserved_bytes = device_reserved(arena);
 	facts->oom.allocated_bytes = device_live(arena);
-	gather_pools(arena, stream, facts);
+	gather_heap(arena, stream, facts);
 	gather_pending(arena, facts);
 	tell_oom(arena, stream, free_bytes, facts->oom.rounded_bytes);
 	lock_leave(&arena->lock);

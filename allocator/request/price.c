@@ -31,8 +31,8 @@ are_uses_within(const struct request *r, const struct block *block)
 	struct forecast forecast;
 
 	for (const struct use *u = block->pending.uses; u != NULL; u = u->next)
-		if (!use_is_before(u, r->pools->stream) &&
-		    !is_within(r, marks_forecast_use(u, &forecast), &forecast))
+		if (!use_is_before(u, r->heap->stream) &&
+		    !is_within(r, fences_forecast_use(u, &forecast), &forecast))
 			return false;
 	return true;
 }
@@ -48,10 +48,10 @@ is_worth(void *about, const struct block *block)
 	    (block_state(block) != BLOCK_FREE &&
 		block_state(block) != BLOCK_PENDING))
 		return false;
-	const struct pools *owner = block->pool->owner;
+	const struct stream_heap *owner = block->pool->owner;
 	if (block->freed_at > view_until(&r->view, owner) &&
 	    !is_within(r,
-		marks_forecast(&r->view, owner, block->freed_at, &forecast),
+		fences_forecast(&r->view, owner, block->freed_at, &forecast),
 		&forecast))
 		return false;
 	return block_state(block) == BLOCK_FREE || are_uses_within(r, block);
@@ -66,8 +66,8 @@ price_wait(struct request *r)
 	enum weir_status status = WEIR_OK;
 	struct span span;
 
-	if (r->pools == r->pools->arena->any_pools ||
-	    !view_can_wait(&r->view) || r->view.capture != 0)
+	if (r->heap == r->heap->arena->any_heap || !view_can_wait(&r->view) ||
+	    r->view.capture != 0)
 		return WEIR_OK;
 	r->level_ns = most;
 	view_renew(&r->view);

@@ -4,11 +4,11 @@
  * Note [What has passed]
  *
  * A free block remembers the tick (streams/order.h) of the latest free in it.
- * Once all work queued on a stream at a tick is done, pools->passed_at is that
- * tick, and blocks freed until then may be used by anyone, and unmapped. Other
- * streams may also use what was freed before a point that they are behind.
- * Memory of no stream has always passed, and what is seen to have passed
- * becomes memory of no stream: arena_promote().
+ * Once all work queued on a stream at a tick is done, heap->completed_at is
+ * that tick, and blocks freed until then may be used by anyone, and unmapped.
+ * Other streams may also use what was freed before a point that they are
+ * behind. Memory of no stream has always passed, and what is seen to have
+ * passed becomes memory of no stream: arena_promote().
  *
  * Note [A stream ends]
  *
@@ -59,12 +59,12 @@ end_pending(struct block *block)
 void
 reclaim_pending_to(struct block *block, struct pool *pool)
 {
-	struct pools *owner = block->pool->owner;
+	struct stream_heap *owner = block->pool->owner;
 
 	end_pending(block);
-	block_set_state(block, BLOCK_LEAVING); /* held, and in no tree */
+	block_set_state(block, BLOCK_UNMAPPING); /* held, and in no tree */
 	block_move(block, pool);
-	pools_drop_if_done(owner);
+	heap_drop_if_done(owner);
 	stream_protect(pool->owner->stream);
 	block_free(block);
 }
@@ -85,70 +85,70 @@ give_to_any(struct tree *tree, struct pool *any, enum block_state state)
 
 /* All work of a stream that has ended is done. */
 static void
-pass(struct pools *pools)
+pass(struct stream_heap *heap)
 {
-	struct arena *arena = pools->arena;
+	struct arena *arena = heap->arena;
 
-	pools->passed = true;
-	pools_passed(pools);
-	marks_drop(pools);
-	if (pools->end_event != NULL)
-		event_give(pools->stream->context, pools->end_event);
-	pools->end_event = NULL;
+	heap->completed = true;
+	heap_is_over(heap);
+	fences_drop(heap);
+	if (heap->end_event != NULL)
+		event_give(heap->stream->context, heap->end_event);
+	heap->end_event = NULL;
 	for (int kind = 0; kind < POOL_KINDS; kind++) {
-		struct pool *pool = &pools->pool[kind];
-		struct pool *any = &arena->any_pools->pool[kind];
+		struct pool *pool = &heap->pool[kind];
+		struct pool *any = &arena->any_heap->pool[kind];
 		give_to_any(&pool->free, any, BLOCK_FREE);
 		give_to_any(&pool->unmapped, any, BLOCK_UNMAPPED);
 	}
-	pools_drop_if_done(pools);
+	heap_drop_if_done(heap);
 }
 
 /* Record the end of a stream; on the context where the stream is gone. */
 static void
-mark_end(struct pools *pools, struct stream *stream)
+fence_end(struct stream_heap *heap, struct stream *stream)
 {
 	struct driver_guard guard;
 
 	status_mute();
 	if (driver_enter(stream->context, &guard) == WEIR_OK) {
 		/* If this fails now, a poll tries to record it again. */
-		(void)stream_mark(stream, &pools->end_event);
+		(void)stream_fence(stream, &heap->end_event);
 		driver_leave(&guard);
 	}
 	status_unmute();
 }
 
 void
-reclaim_end_later(struct pools *pools)
+reclaim_end_later(struct stream_heap *heap)
 {
-	if (pools->ended)
+	if (heap->ended)
 		return;
-	pools_end(pools);
-	tcache_end(pools);
+	heap_end(heap);
+	tcache_end(heap);
 }
 
 void
-reclaim_end(struct pools *pools)
+reclaim_end(struct stream_heap *heap)
 {
-	if (pools->ended)
+	if (heap->ended)
 		return;
-	reclaim_end_later(pools);
-	mark_end(pools, pools->stream);
+	reclaim_end_later(heap);
+	fence_end(heap, heap->stream);
 }
 
 static bool
-end_has_passed(struct pools *pools)
+end_has_completed(struct stream_heap *heap)
 {
 	struct driver_guard guard;
 	CUresult code;
 
-	if (pools->end_event == NULL)
-		mark_end(pools, pools->arena->any);
-	if (pools->end_event == NULL ||
-	    driver_enter(pools->stream->context, &guard) != WEIR_OK)
+	if (heap->end_event == NULL)
+		fence_end(heap, heap->arena->any);
+	if (heap->end_event == NULL ||
+	    driver_enter(heap->stream->context, &guard) != WEIR_OK)
 		return false;
-	code = driver_peek()->cuEventQuery(pools->end_event);
+	code = driver_peek()->cuEventQuery(heap->end_event);
 	driver_leave(&guard);
 	return code == CUDA_SUCCESS;
 }
@@ -161,9 +161,10 @@ poll_ended(struct arena *arena, unsigned unmet)
 
 	while (!list_empty(&arena->ended) && unmet > 0) {
 		struct list *l = arena->ended.next;
-		struct pools *pools = CONTAINER_OF(l, struct pools, ended_link);
-		if (end_has_passed(pools)) {
-			pass(pools);
+		struct stream_heap *heap =
+		    CONTAINER_OF(l, struct stream_heap, ended_link);
+		if (end_has_completed(heap)) {
+			pass(heap);
 			any = true;
 			continue;
 		}
@@ -184,14 +185,14 @@ settle(struct arena *arena, struct list *done, bool keep)
 	while (!list_empty(done)) {
 		struct block *block = block_of_pending(done->next);
 		list_remove(&block->pending.link);
-		if (block_state(block) == BLOCK_LEFT) {
-			list_push_back(&arena->left, &block->pending.link);
+		if (block_state(block) == BLOCK_VACATED) {
+			list_push_back(&arena->vacated, &block->pending.link);
 			continue;
 		}
 		end_pending(block);
 		if (arena->waiting.in_captures)
 			block_free(block);
-		else if (!keep || block->pool->owner != arena->any_pools ||
+		else if (!keep || block->pool->owner != arena->any_heap ||
 		    !tcache_keep_complete(block))
 			block_free_since(block);
 		any = true;
@@ -236,16 +237,17 @@ reclaim_glance(struct arena *arena)
 
 /* ---- What can go back to the driver ------------------------------------ */
 
-/* Bring passed_at up to date where that takes no wait. */
+/* Bring completed_at up to date where that takes no wait. */
 void
 reclaim_refresh(struct arena *arena)
 {
 	status_mute();
-	for (struct list *l = arena->pools.next; l != &arena->pools;
+	for (struct list *l = arena->heaps.next; l != &arena->heaps;
 	     l = l->next) {
-		struct pools *pools = CONTAINER_OF(l, struct pools, link);
-		if (pools->passed_at <= pools->freed_at)
-			marks_ask(pools);
+		struct stream_heap *heap =
+		    CONTAINER_OF(l, struct stream_heap, link);
+		if (heap->completed_at <= heap->freed_at)
+			fences_ask(heap);
 	}
 	status_unmute();
 	arena_promote(arena);
@@ -268,7 +270,7 @@ struct search {
 	uint64_t latest; /* freed no later than this */
 	/* Spans whose work is done, if NULL; else spans that are held back by
 	 * the work of this stream, alone or with others. */
-	const struct pools *waiting;
+	const struct stream_heap *waiting;
 	/* Found. */
 	struct span oldest;
 	uint64_t oldest_seq;
@@ -278,9 +280,9 @@ struct search {
 };
 
 static bool
-has_passed(const struct block *block)
+has_completed(const struct block *block)
 {
-	return block->freed_at <= block->pool->owner->passed_at;
+	return block->freed_at <= block->pool->owner->completed_at;
 }
 
 static bool
@@ -288,7 +290,7 @@ eligible(const struct block *block, const struct search *search)
 {
 	return block != NULL && block_state(block) == BLOCK_FREE &&
 	    block->freed_at <= search->latest &&
-	    (search->waiting != NULL || has_passed(block));
+	    (search->waiting != NULL || has_completed(block));
 }
 
 static void
@@ -325,7 +327,7 @@ search_segment(const struct segment *segment, struct search *search)
 			if (next->freed_at > seq)
 				seq = next->freed_at;
 			if (next->pool->owner == search->waiting &&
-			    !has_passed(next))
+			    !has_completed(next))
 				held = true;
 		}
 		if (held)
@@ -364,7 +366,7 @@ shed(struct arena *arena, size_t want, uint64_t latest)
 	/* Memory that is still mapped where it was before does not go back
 	 * before that is unmapped. */
 	reclaim_poll(arena, RECLAIM_SKIPS);
-	segment_unmap_left(arena, SIZE_MAX);
+	segment_unmap_vacated(arena, SIZE_MAX);
 	uint64_t now = order_tick();
 	if (latest > now)
 		latest = now;
@@ -459,7 +461,8 @@ wait_pending(struct arena *arena, bool addresses) UNCHECKED
 
 	for (struct list *l = arena->waiting.pending.next;
 	     l != &arena->waiting.pending && use == NULL; l = l->next)
-		if (addresses || block_state(block_of_pending(l)) != BLOCK_LEFT)
+		if (addresses ||
+		    block_state(block_of_pending(l)) != BLOCK_VACATED)
 			use = use_hold(&block_of_pending(l)->pending);
 	if (use == NULL)
 		return false;
@@ -474,22 +477,23 @@ wait_pending(struct arena *arena, bool addresses) UNCHECKED
 }
 
 /* The pools with most memory that waiting for their stream would let go. */
-static struct pools *
-most_unpassed(struct arena *arena)
+static struct stream_heap *
+most_uncompleted(struct arena *arena)
 {
-	struct pools *most = NULL;
+	struct stream_heap *most = NULL;
 	size_t most_bytes = 0;
 
-	for (struct list *l = arena->pools.next; l != &arena->pools;
+	for (struct list *l = arena->heaps.next; l != &arena->heaps;
 	     l = l->next) {
-		struct pools *pools = CONTAINER_OF(l, struct pools, link);
+		struct stream_heap *heap =
+		    CONTAINER_OF(l, struct stream_heap, link);
 		struct search search = { .latest = UINT64_MAX,
-			.waiting = pools };
-		if (pools->tried == arena->tries)
+			.waiting = heap };
+		if (heap->tried == arena->tries)
 			continue;
 		search_arena(arena, &search);
 		if (search.bytes > most_bytes) {
-			most = pools;
+			most = heap;
 			most_bytes = search.bytes;
 		}
 	}
@@ -499,25 +503,25 @@ most_unpassed(struct arena *arena)
 static bool
 wait_stream(struct arena *arena) UNCHECKED
 {
-	struct pools *pools = most_unpassed(arena);
-	if (pools == NULL)
+	struct stream_heap *heap = most_uncompleted(arena);
+	if (heap == NULL)
 		return false;
 	/* A stream that is gone cannot be named: wait for the context. */
-	struct stream *stream = pools->ended ? arena->any : pools->stream;
+	struct stream *stream = heap->ended ? arena->any : heap->stream;
 	uint64_t tick = order_tick();
 
-	pools->tried = arena->tries;
-	pools->pins++;
+	heap->tried = arena->tries;
+	heap->pins++;
 	arena->stats.num_host_waits++;
 	served_here.served.host_waits++;
 	lock_leave(&arena->lock);
 	enum weir_status status = stream_wait_host(stream);
 	lock_enter(&arena->lock);
-	if (status == WEIR_OK && pools->passed_at < tick)
-		pools->passed_at = tick;
+	if (status == WEIR_OK && heap->completed_at < tick)
+		heap->completed_at = tick;
 	poll_ended(arena, arena->ending);
-	pools->pins--;
-	pools_drop_if_done(pools);
+	heap->pins--;
+	heap_drop_if_done(heap);
 	return true;
 }
 
@@ -529,7 +533,7 @@ reclaim_wait(struct arena *arena)
 	/* Memory that came back may still be mapped at its old address. */
 	if (!wait_pending(arena, true))
 		return false;
-	segment_unmap_left(arena, SIZE_MAX);
+	segment_unmap_vacated(arena, SIZE_MAX);
 	return true;
 }
 
@@ -587,7 +591,7 @@ reclaim_trim(struct arena *arena, size_t *keep)
 	if (arena_is_host(arena)) /* it begins anew */
 		arena->most_live =
 		    tally_now(&arena->tally, PART_ALL, TALLIED_requested_bytes);
-	segment_unmap_left(arena, SIZE_MAX);
+	segment_unmap_vacated(arena, SIZE_MAX);
 	/* Addresses that a stream left, or that the driver refused before. */
 	segment_unreserve(arena);
 	size_t stays = unused_bytes(arena);

@@ -6,7 +6,7 @@
 
 #include "allocator/memory/types.h"
 
-/* How many late marks of a stream a search for memory looks past. */
+/* How many late fences of a stream a search for memory looks past. */
 enum { RECLAIM_SKIPS = 64 };
 
 /* Free the pending blocks whose uses have ended and take over from streams
@@ -56,9 +56,9 @@ bool reclaim_wait(struct arena *arena);
 size_t reclaim_trim(struct arena *arena, size_t *keep);
 
 /* The stream of these pools is about to go: Note [A stream ends]. */
-void reclaim_end(struct pools *pools);
+void reclaim_end(struct stream_heap *heap);
 /* End these pools without a call to the driver: a later poll records the end.
  */
-void reclaim_end_later(struct pools *pools);
+void reclaim_end_later(struct stream_heap *heap);
 
 #endif

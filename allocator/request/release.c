@@ -11,7 +11,7 @@
 static void
 release_later(struct block *block, uint64_t freed_at)
 {
-	struct pools *owner = block->pool->owner;
+	struct stream_heap *owner = block->pool->owner;
 
 	stats_free_pending(block->pool, block->size);
 	block_set_state(block, BLOCK_PENDING);
@@ -40,7 +40,7 @@ is_over(struct block *block, struct position place)
 bool
 release_waits(struct block *block)
 {
-	struct position place = pools_position(block->pool->owner);
+	struct position place = heap_position(block->pool->owner);
 
 	if (!is_over(block, place)) {
 		tell_free_requested(block);

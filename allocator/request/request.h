@@ -9,7 +9,7 @@
 
 /* One request on its way. */
 struct request {
-	struct pools *pools;
+	struct stream_heap *heap;
 	const struct options *options;
 	size_t size;
 	size_t rounded; /* what is looked for: the size class */
@@ -26,8 +26,8 @@ struct request {
 	enum waits waits;
 	struct wait_prices prices;
 	uint64_t level_ns; /* price_wait(): forecasts up to this */
-	/* wait_for_some(): the stream whose marks are followed, by the index of
-	 * its pools, and how far. */
+	/* wait_for_some(): the stream whose fences are followed, by the index
+	 * of its pools, and how far. */
 	uint64_t follows;
 	uint64_t followed_until;
 };

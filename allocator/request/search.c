@@ -20,7 +20,7 @@ enum { FETCHED = SMALL_MAX };
 void
 search_begin(struct request *r)
 {
-	view_begin(&r->view, r->pools);
+	view_begin(&r->view, r->heap);
 	r->follows = 0;
 	r->followed_until = 0;
 }
@@ -28,15 +28,15 @@ search_begin(struct request *r)
 void
 search_count_served(const struct request *r, enum served_by by)
 {
-	stats_served(&r->pools->arena->stats, by, r->size);
-	stats_served(&r->pools->stats, by, r->size);
+	stats_served(&r->heap->arena->stats, by, r->size);
+	stats_served(&r->heap->stats, by, r->size);
 	served_end(by, history_on());
 }
 
 static bool
 is_all_own(const struct request *r, const struct span *span)
 {
-	for (const struct block *b = span->first; b->pool->owner == r->pools;
+	for (const struct block *b = span->first; b->pool->owner == r->heap;
 	     b = b->next)
 		if (b == span->last)
 			return true;
@@ -47,9 +47,9 @@ enum weir_status
 search_hand_span(struct request *r, struct span span)
 {
 	if (!is_all_own(r, &span))
-		stream_protect(r->pools->stream);
+		stream_protect(r->heap->stream);
 	return pool_cut_span(
-	    span, &r->pools->pool[r->kind], r->options, r->rounded, &r->got);
+	    span, &r->heap->pool[r->kind], r->options, r->rounded, &r->got);
 }
 
 /* Serve the request from a run of the pools of no stream. */
@@ -59,9 +59,9 @@ hand_complete(struct request *r, struct block *block)
 	enum weir_status status = pool_cut(&block, r->options, r->rounded);
 	if (status != WEIR_OK)
 		return status;
-	struct pools *owner = block->pool->owner;
-	block_move(block, &r->pools->pool[r->kind]);
-	pools_drop_if_done(owner);
+	struct stream_heap *owner = block->pool->owner;
+	block_move(block, &r->heap->pool[r->kind]);
+	heap_drop_if_done(owner);
 	r->got = block;
 	return WEIR_OK;
 }
@@ -73,7 +73,7 @@ hand_complete(struct request *r, struct block *block)
 static enum weir_status
 fetch(struct request *r, struct block *block)
 {
-	struct pools *owner = block->pool->owner;
+	struct stream_heap *owner = block->pool->owner;
 	size_t size = block->run < FETCHED ? block->run : FETCHED;
 
 	if (r->kind == POOL_LARGE || size <= r->rounded)
@@ -81,20 +81,20 @@ fetch(struct request *r, struct block *block)
 	enum weir_status status = pool_cut(&block, r->options, size);
 	if (status != WEIR_OK)
 		return status;
-	block_move(block, &r->pools->pool[r->kind]);
+	block_move(block, &r->heap->pool[r->kind]);
 	block->freed_at = order_tick();
-	block_set_fence(block);
-	r->pools->freed_at = block->freed_at;
+	block_set_epoch(block);
+	r->heap->freed_at = block->freed_at;
 	block_put(block, BLOCK_FREE);
-	pools_drop_if_done(owner);
+	heap_drop_if_done(owner);
 	return search_own(r);
 }
 
 enum weir_status
 search_any(struct request *r)
 {
-	struct pools *any = r->pools->arena->any_pools;
-	struct block *block = r->pools == any ?
+	struct stream_heap *any = r->heap->arena->any_heap;
+	struct block *block = r->heap == any ?
 	    NULL :
 	    pool_find(&any->pool[r->kind], r->options, r->rounded, false);
 
@@ -183,7 +183,7 @@ search_find_span(struct request *r,
     bool (*is_good)(void *r, const struct block *), struct span *span)
 {
 	struct found best = { 0 };
-	struct span_search search = { .mine = r->pools,
+	struct span_search search = { .mine = r->heap,
 		.kind = r->kind,
 		.least = r->rounded,
 		.is_good = is_good,
@@ -204,7 +204,7 @@ is_over_for(struct request *r, const struct block *block)
 	return block_state(block) == BLOCK_PENDING && r->view.ordered &&
 	    r->view.capture == 0 &&
 	    block->freed_at <= view_until(&r->view, block->pool->owner) &&
-	    use_is_ordered(&block->pending, r->pools->stream);
+	    use_is_ordered(&block->pending, r->heap->stream);
 }
 
 /* May the request use it without a wait? */
@@ -231,7 +231,7 @@ search_last_needed(const struct request *r, const struct span *span)
 static bool
 free_pending(struct request *r, const struct span *span)
 {
-	struct pools *mine = r->pools;
+	struct stream_heap *mine = r->heap;
 
 	for (struct block *b = span->first;; b = b->next) {
 		if (block_state(b) == BLOCK_PENDING) {
@@ -249,7 +249,7 @@ search_ready(struct request *r)
 {
 	struct span best;
 
-	if (r->pools == r->pools->arena->any_pools)
+	if (r->heap == r->heap->arena->any_heap)
 		return WEIR_OK;
 	r->got_own = true;
 	while (search_find_span(r, is_ready, &best)) {

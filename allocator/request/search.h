@@ -33,10 +33,10 @@ enum weir_status search_hand_span(struct request *r, struct span span);
 static inline enum weir_status
 search_own(struct request *r)
 {
-	struct pools *mine = r->pools;
+	struct stream_heap *mine = r->heap;
 
 	return pool_take(&mine->pool[r->kind], r->options, r->rounded,
-	    mine == mine->arena->any_pools, &r->got);
+	    mine == mine->arena->any_heap, &r->got);
 }
 
 /* The best block of those of no stream, for others. */

@@ -11,14 +11,14 @@
 
 /* End the pools of a stream without a call to the driver. */
 static void
-end_pools_later(struct stream *stream)
+end_heap_later(struct stream *stream)
 {
 	for (struct arena *arena = arena_peek(stream->device); arena != NULL;
 	     arena = arena_next(arena)) {
 		lock_enter(&arena->lock);
-		struct pools *pools = pools_peek(arena, stream);
-		if (pools != NULL)
-			reclaim_end_later(pools);
+		struct stream_heap *heap = heap_peek(arena, stream);
+		if (heap != NULL)
+			reclaim_end_later(heap);
 		lock_leave(&arena->lock);
 	}
 }
@@ -37,7 +37,7 @@ thread_ended(uint32_t thread)
 	do {
 		n = stream_end_thread(thread, streams, 16);
 		for (size_t i = 0; i < n; i++) {
-			end_pools_later(streams[i]);
+			end_heap_later(streams[i]);
 			stream_put(streams[i]);
 		}
 	} while (n == 16);

@@ -1,5 +1,5 @@
 /*
- * Waiting on the device: for pending blocks, for marks of other streams, and
+ * Waiting on the device: for pending blocks, for fences of other streams, and
  * for the row of memory that fits best, whosever it is.
  */
 #include "allocator/request/wait.h"
@@ -37,9 +37,9 @@ may_claim(
 	if (waits == WAITS_ANY || view->capture != 0)
 		return true;
 	for (const struct use *u = pending->uses; u != NULL; u = u->next)
-		if (!use_is_marked(u) ||
+		if (!use_is_fenced(u) ||
 		    !policy_allows(waits,
-			marks_cost(view->mine, u->queue->stream, u->at, true)))
+			fences_cost(view->mine, u->queue->stream, u->at, true)))
 			return false;
 	return true;
 }
@@ -48,15 +48,15 @@ may_claim(
 static bool
 claim(struct request *r, struct block *block, enum waits waits)
 {
-	struct pools *mine = r->pools;
+	struct stream_heap *mine = r->heap;
 	struct arena *arena = mine->arena;
-	struct pools *owner = block->pool->owner;
+	struct stream_heap *owner = block->pool->owner;
 	struct driver_guard guard;
 	uint64_t made = 0;
 
 	if (!may_claim(&r->view, &block->pending, waits) ||
-	    (owner != arena->any_pools &&
-		!marks_follow(&r->view, owner, block->freed_at, waits)))
+	    (owner != arena->any_heap &&
+		!fences_follow(&r->view, owner, block->freed_at, waits)))
 		return false;
 	if (driver_enter(mine->stream->context, &guard) != WEIR_OK)
 		return false;
@@ -99,7 +99,7 @@ run_around(struct request *r, const struct block *block)
 static enum weir_status
 claim_one(struct request *r, bool only_mine, enum waits waits)
 {
-	struct list *pending = &r->pools->arena->waiting.pending;
+	struct list *pending = &r->heap->arena->waiting.pending;
 	size_t left = pending_asked(waits);
 	enum weir_status status = WEIR_OK;
 	struct list *next;
@@ -109,9 +109,9 @@ claim_one(struct request *r, bool only_mine, enum waits waits)
 	     l = next, left--) {
 		struct block *block = block_of_pending(l);
 		next = l->next;
-		if (block_state(block) != BLOCK_LEFT &&
+		if (block_state(block) != BLOCK_VACATED &&
 		    block->pool->kind == r->kind &&
-		    (block->pool->owner == r->pools || !only_mine) &&
+		    (block->pool->owner == r->heap || !only_mine) &&
 		    run_around(r, block) >= r->rounded &&
 		    claim(r, block, waits))
 			status = search_all(r);
@@ -119,20 +119,20 @@ claim_one(struct request *r, bool only_mine, enum waits waits)
 	return status;
 }
 
-/* Wait for a mark that lets go a block that is enough. */
+/* Wait for a fence that lets go a block that is enough. */
 static enum weir_status
 follow_one(struct request *r, enum waits waits)
 {
-	struct arena *arena = r->pools->arena;
+	struct arena *arena = r->heap->arena;
 
-	for (struct pools *pools = pools_first_freed(arena); pools != NULL;
-	     pools = pools_next_freed(pools)) {
-		if (pools == r->pools)
+	for (struct stream_heap *heap = heap_first_freed(arena); heap != NULL;
+	     heap = heap_next_freed(heap)) {
+		if (heap == r->heap)
 			continue;
 		struct block *block =
-		    marks_find(&r->view, pools, r->rounded, waits);
+		    fences_find(&r->view, heap, r->rounded, waits);
 		if (block != NULL &&
-		    marks_follow(&r->view, pools, block->freed_at, waits))
+		    fences_follow(&r->view, heap, block->freed_at, waits))
 			return search_all(r);
 	}
 	return WEIR_OK;
@@ -142,7 +142,7 @@ follow_one(struct request *r, enum waits waits)
 static enum weir_status
 claim_pending(struct request *r, bool only_mine, enum waits waits)
 {
-	struct arena *arena = r->pools->arena;
+	struct arena *arena = r->heap->arena;
 	size_t left = pending_asked(waits);
 	enum weir_status status = WEIR_OK;
 	struct list *next;
@@ -155,9 +155,9 @@ claim_pending(struct request *r, bool only_mine, enum waits waits)
 		struct block *block = block_of_pending(l);
 		size_t size = block->size;
 		next = l->next;
-		if (block_state(block) == BLOCK_LEFT ||
+		if (block_state(block) == BLOCK_VACATED ||
 		    block->pool->kind != r->kind ||
-		    (only_mine && block->pool->owner != r->pools) ||
+		    (only_mine && block->pool->owner != r->heap) ||
 		    !claim(r, block, waits))
 			continue;
 		got += size;
@@ -167,24 +167,25 @@ claim_pending(struct request *r, bool only_mine, enum waits waits)
 	return status;
 }
 
-/* Put the stream behind others, from mark to mark; in a capture, behind all
+/* Put the stream behind others, from fence to fence; in a capture, behind all
  * that they have captured. */
 static enum weir_status
 follow_others(struct request *r, enum waits waits)
 {
-	struct arena *arena = r->pools->arena;
+	struct arena *arena = r->heap->arena;
 	enum weir_status status = WEIR_OK;
 
-	for (struct list *l = arena->pools.next;
-	     l != &arena->pools && status == WEIR_OK && r->got == NULL;
+	for (struct list *l = arena->heaps.next;
+	     l != &arena->heaps && status == WEIR_OK && r->got == NULL;
 	     l = l->next) {
-		struct pools *pools = CONTAINER_OF(l, struct pools, link);
+		struct stream_heap *heap =
+		    CONTAINER_OF(l, struct stream_heap, link);
 		uint64_t until = 0;
-		if (pools == r->pools || pools == arena->any_pools)
+		if (heap == r->heap || heap == arena->any_heap)
 			continue;
 		while (status == WEIR_OK && r->got == NULL &&
-		    pools->pool[r->kind].free.count > 0 &&
-		    marks_follow_next(&r->view, pools, &until, waits))
+		    heap->pool[r->kind].free.count > 0 &&
+		    fences_follow_next(&r->view, heap, &until, waits))
 			status = search_all(r);
 	}
 	return status;
@@ -203,13 +204,13 @@ can_be_had(void *about, const struct block *block)
 
 /* The latest tick at which one of some pools was freed in a span. */
 static uint64_t
-freed_in(const struct span *span, const struct pools *pools)
+freed_in(const struct span *span, const struct stream_heap *heap)
 {
 	const struct block *b = span->first;
 	uint64_t tick = 0;
 
 	for (;; b = b->next) {
-		if (b->pool->owner == pools && b->freed_at > tick)
+		if (b->pool->owner == heap && b->freed_at > tick)
 			tick = b->freed_at;
 		if (b == span->last)
 			return tick;
@@ -222,13 +223,13 @@ static enum readiness
 follow_span(struct request *r, const struct span *span)
 {
 	for (struct block *b = span->first;; b = b->next) {
-		struct pools *owner = b->pool->owner;
+		struct stream_heap *owner = b->pool->owner;
 		if (block_state(b) == BLOCK_PENDING)
 			return claim(r, b, WAITS_ANY) ? CHANGED : REFUSED;
 		if (!block_is_usable(&r->view, b)) {
 			bool ended = owner->ended;
 			uint64_t tick = freed_in(span, owner);
-			if (!marks_follow(&r->view, owner, tick, WAITS_ANY))
+			if (!fences_follow(&r->view, owner, tick, WAITS_ANY))
 				return REFUSED;
 			if (ended)
 				return CHANGED;
@@ -256,11 +257,11 @@ wait_for_span(struct request *r, const struct span *span)
 static bool
 looks_everywhere(struct request *r)
 {
-	struct pools *mine = r->pools;
+	struct stream_heap *mine = r->heap;
 	struct arena *arena = mine->arena;
 
 	if (r->kind != POOL_LARGE || arena->streams < 2 ||
-	    mine == arena->any_pools || !view_can_wait(&r->view) ||
+	    mine == arena->any_heap || !view_can_wait(&r->view) ||
 	    r->view.capture != 0)
 		return false;
 	struct block *own =
@@ -305,7 +306,7 @@ wait_on_device(struct request *r, enum waits waits)
 {
 	enum weir_status status = WEIR_OK;
 
-	if (wait_idle_bytes(r->pools->arena, r->kind) < r->rounded ||
+	if (wait_idle_bytes(r->heap->arena, r->kind) < r->rounded ||
 	    !view_can_wait(&r->view))
 		return WEIR_OK;
 	status_mute();
@@ -334,7 +335,7 @@ static bool
 is_of_use(const struct request *r, enum pool_kind kind)
 {
 	return kind == r->kind ||
-	    (r->options->expandable_segments && r->pools->arena->can_map);
+	    (r->options->expandable_segments && r->heap->arena->can_map);
 }
 
 /* Take pending blocks behind waits until what is missing is there;
@@ -342,7 +343,7 @@ is_of_use(const struct request *r, enum pool_kind kind)
 static size_t
 claim_some(struct request *r, bool only_mine, size_t want)
 {
-	struct list *pending = &r->pools->arena->waiting.pending;
+	struct list *pending = &r->heap->arena->waiting.pending;
 	struct list *next;
 	size_t got = 0;
 
@@ -351,9 +352,9 @@ claim_some(struct request *r, bool only_mine, size_t want)
 		struct block *block = block_of_pending(l);
 		size_t size = block->size;
 		next = l->next;
-		if (block_state(block) != BLOCK_LEFT &&
+		if (block_state(block) != BLOCK_VACATED &&
 		    is_of_use(r, block->pool->kind) &&
-		    (block->pool->owner == r->pools || !only_mine) &&
+		    (block->pool->owner == r->heap || !only_mine) &&
 		    claim(r, block, WAITS_ANY))
 			got += size;
 	}
@@ -361,11 +362,11 @@ claim_some(struct request *r, bool only_mine, size_t want)
 }
 
 static bool
-has_some(const struct request *r, const struct pools *pools)
+has_some(const struct request *r, const struct stream_heap *heap)
 {
 	for (int kind = 0; kind < POOL_KINDS; kind++)
 		if (is_of_use(r, (enum pool_kind)kind) &&
-		    pools->pool[kind].free.count > 0)
+		    heap->pool[kind].free.count > 0)
 			return true;
 	return false;
 }
@@ -373,24 +374,25 @@ has_some(const struct request *r, const struct pools *pools)
 bool
 wait_for_some(struct request *r)
 {
-	struct arena *arena = r->pools->arena;
+	struct arena *arena = r->heap->arena;
 	size_t got = claim_some(r, true, r->need);
 
 	if (got < r->need)
 		got += claim_some(r, false, r->need - got);
 	if (got > 0)
 		return true;
-	for (struct list *l = arena->pools.next; l != &arena->pools;
+	for (struct list *l = arena->heaps.next; l != &arena->heaps;
 	     l = l->next) {
-		struct pools *pools = CONTAINER_OF(l, struct pools, link);
-		if (pools->index < r->follows || pools == r->pools ||
-		    pools == arena->any_pools || !has_some(r, pools))
+		struct stream_heap *heap =
+		    CONTAINER_OF(l, struct stream_heap, link);
+		if (heap->index < r->follows || heap == r->heap ||
+		    heap == arena->any_heap || !has_some(r, heap))
 			continue;
-		if (pools->index > r->follows)
+		if (heap->index > r->follows)
 			r->followed_until = 0;
-		r->follows = pools->index;
-		if (marks_follow_next(
-			&r->view, pools, &r->followed_until, WAITS_ANY))
+		r->follows = heap->index;
+		if (fences_follow_next(
+			&r->view, heap, &r->followed_until, WAITS_ANY))
 			return true;
 	}
 	return false;

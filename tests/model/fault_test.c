@@ -523,7 +523,7 @@ play_claims(struct run *run)
 	set_options(run, "prefer:balance");
 }
 
-/* Streams are marked, followed from mark to mark, and known to be passed. */
+/* Streams are fenced, followed from fence to fence, and known to be passed. */
 static void
 play_marks(struct run *run)
 {

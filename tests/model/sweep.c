@@ -291,13 +291,13 @@ kept_events(int device)
 	    kept_events_of(device, event_take_timed);
 }
 
-/* Events that marks of streams hold, Note [Marks], and waits that are measured:
- * Note [Measured delay]. */
+/* Events that fences of streams hold, Note [Fences], and waits that are
+ * measured: Note [Measured delay]. */
 static long
-held_events(const struct pools *pools)
+held_events(const struct stream_heap *heap)
 {
-	return (long)pools->mark_count +
-	    2 * (long)atomic_load(&pools->stream->delay.open_count);
+	return (long)heap->fence_count +
+	    2 * (long)atomic_load(&heap->stream->delay.open_count);
 }
 
 static long
@@ -308,9 +308,10 @@ marked_events(int device)
 	for (struct arena *arena = arena_peek(device); arena != NULL;
 	     arena = arena_next(arena)) {
 		lock_enter(&arena->lock);
-		for (struct list *l = arena->pools.next; l != &arena->pools;
+		for (struct list *l = arena->heaps.next; l != &arena->heaps;
 		     l = l->next)
-			n += held_events(CONTAINER_OF(l, struct pools, link));
+			n += held_events(
+			    CONTAINER_OF(l, struct stream_heap, link));
 		lock_leave(&arena->lock);
 	}
 	return n;

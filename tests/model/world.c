@@ -220,7 +220,7 @@ step_change(struct model *m)
 
 /*
  * A stream is captured for a while, with no work, so that it can neither be
- * marked nor made to wait. What it is given meanwhile it uses afterwards.
+ * fenced nor made to wait. What it is given meanwhile it uses afterwards.
  */
 void
 step_capture(struct model *m)

@@ -35,7 +35,7 @@ wait_of_weir(weir_stream later, weir_stream earlier)
 	CUevent event;
 
 	EXPECT_OK(driver_enter(of(later)->context, &guard));
-	EXPECT_OK(stream_mark(of(earlier), &event));
+	EXPECT_OK(stream_fence(of(earlier), &event));
 	CUevent before = delay_begin(of(later));
 	EXPECT_EQ(device_driver()->cuStreamWaitEvent(later, event, 0), 0);
 	delay_end(of(later), before, true);

@@ -237,11 +237,11 @@ TEST(a_context_that_is_gone_takes_its_streams_along)
 	stream_put(legacy);
 }
 
-/* ---- Marks ------------------------------------------------------------- */
+/* ---- Fences ------------------------------------------------------------- */
 
-/* Record a mark of a stream; it is for the caller to give back. */
+/* Record a fence of a stream; it is for the caller to give back. */
 static CUevent
-mark(struct stream *stream)
+fence_of(struct stream *stream)
 {
 	struct driver_guard guard;
 	CUevent event = NULL;
@@ -262,14 +262,14 @@ met(CUevent event)
 	return code == CUDA_SUCCESS;
 }
 
-TEST(a_mark_covers_what_is_queued_on_its_stream)
+TEST(a_fence_covers_what_is_queued_on_its_stream)
 {
 	weir_stream a = new_stream();
 	weir_stream b = new_stream();
 
 	busy(a, LATE_MS);
-	CUevent of_a = mark(find(a));
-	CUevent of_b = mark(find(b));
+	CUevent of_a = fence_of(find(a));
+	CUevent of_b = fence_of(find(b));
 	finish(b);
 	EXPECT(!met(of_a));
 	EXPECT(met(of_b));
@@ -277,13 +277,13 @@ TEST(a_mark_covers_what_is_queued_on_its_stream)
 	EXPECT(met(of_a));
 }
 
-TEST(a_mark_of_no_stream_covers_what_is_queued_anywhere)
+TEST(a_fence_of_no_stream_covers_what_is_queued_anywhere)
 {
 	weir_stream a = new_stream();
 
-	CUevent before = mark(find(WEIR_STREAM_ANY));
+	CUevent before = fence_of(find(WEIR_STREAM_ANY));
 	busy(a, LATE_MS);
-	CUevent event = mark(find(WEIR_STREAM_ANY));
+	CUevent event = fence_of(find(WEIR_STREAM_ANY));
 	settle();
 	EXPECT(met(before));
 	EXPECT(!met(event));
@@ -292,7 +292,7 @@ TEST(a_mark_of_no_stream_covers_what_is_queued_anywhere)
 	EXPECT(met(event));
 }
 
-TEST(a_mark_of_an_ended_stream_covers_its_work)
+TEST(a_fence_of_an_ended_stream_covers_its_work)
 {
 	weir_stream a = foreign_stream(CU_STREAM_NON_BLOCKING);
 	struct stream *stream = find(a);
@@ -300,7 +300,7 @@ TEST(a_mark_of_an_ended_stream_covers_its_work)
 	busy(a, LATE_MS);
 	EXPECT(stream_end(stream, false));
 	foreign_destroy(a);
-	CUevent event = mark(stream);
+	CUevent event = fence_of(stream);
 	settle();
 	EXPECT(!met(event));
 	EXPECT_OK(weir_device_synchronize(0));
@@ -328,7 +328,7 @@ queue_own(void *arg)
 	return NULL;
 }
 
-TEST(a_mark_of_a_thread_s_stream_made_elsewhere_covers_its_work)
+TEST(a_fence_of_a_thread_s_stream_made_elsewhere_covers_its_work)
 {
 	struct other other = { 0 };
 	pthread_t thread;
@@ -337,7 +337,7 @@ TEST(a_mark_of_a_thread_s_stream_made_elsewhere_covers_its_work)
 	EXPECT_EQ(pthread_barrier_init(&other.over, NULL, 2), 0);
 	EXPECT_EQ(pthread_create(&thread, NULL, queue_own, &other), 0);
 	pthread_barrier_wait(&other.ready);
-	CUevent event = mark(other.stream);
+	CUevent event = fence_of(other.stream);
 	settle();
 	EXPECT(!met(event));
 	EXPECT_OK(weir_device_synchronize(0));
@@ -366,7 +366,7 @@ TEST(without_records_of_contexts_no_stream_is_waited_for_at_once)
 
 	driver->cuCtxRecordEvent = NULL;
 	busy(a, 50);
-	CUevent event = mark(find(WEIR_STREAM_ANY));
+	CUevent event = fence_of(find(WEIR_STREAM_ANY));
 	EXPECT(is_done(a));
 	settle();
 	EXPECT(met(event));
@@ -393,7 +393,7 @@ end_capture(weir_stream stream)
 	EXPECT_EQ(device_driver()->cuGraphDestroy(graph), CUDA_SUCCESS);
 }
 
-/* The stream cannot be marked now, and no capture is broken by the try. */
+/* The stream cannot be fenced now, and no capture is broken by the try. */
 static void
 expect_capturing(struct stream *stream)
 {
@@ -409,7 +409,7 @@ expect_capturing(struct stream *stream)
 	EXPECT_STATUS(stream_wait_host(stream), WEIR_ECAPTURE);
 }
 
-TEST(a_stream_under_capture_is_neither_marked_nor_disturbed)
+TEST(a_stream_under_capture_is_neither_fenced_nor_disturbed)
 {
 	static const CUstreamCaptureMode modes[] = {
 		CU_STREAM_CAPTURE_MODE_GLOBAL,
@@ -423,16 +423,16 @@ TEST(a_stream_under_capture_is_neither_marked_nor_disturbed)
 		begin_capture(a, modes[i]);
 		expect_capturing(find(a));
 		expect_capturing(find(WEIR_STREAM_ANY));
-		mark(find(b));
+		fence_of(find(b));
 		EXPECT_OK(stream_wait_host(find(b)));
 		end_capture(a);
-		mark(find(a));
-		mark(find(WEIR_STREAM_ANY));
+		fence_of(find(a));
+		fence_of(find(WEIR_STREAM_ANY));
 	}
 }
 
 /* A blocking stream under capture would draw the legacy stream in. */
-TEST(the_default_stream_is_not_marked_while_a_blocking_stream_is_captured)
+TEST(the_default_stream_is_not_fenced_while_a_blocking_stream_is_captured)
 {
 	weir_stream a = foreign_stream(CU_STREAM_DEFAULT);
 
@@ -440,7 +440,7 @@ TEST(the_default_stream_is_not_marked_while_a_blocking_stream_is_captured)
 	begin_capture(a, CU_STREAM_CAPTURE_MODE_GLOBAL);
 	expect_capturing(find(NULL));
 	end_capture(a);
-	mark(find(NULL));
+	fence_of(find(NULL));
 }
 
 /* Asking the driver for its flags would break the capture. */
@@ -456,7 +456,7 @@ TEST(a_stream_that_is_met_in_a_capture_does_not_break_it)
 	EXPECT(stream_orders_others(legacy)); /* it may */
 	end_capture(a);
 	EXPECT(!stream_orders_others(legacy));
-	mark(find(a));
+	fence_of(find(a));
 
 	begin_capture(blocking, CU_STREAM_CAPTURE_MODE_RELAXED);
 	expect_capturing(find(blocking));
@@ -490,5 +490,5 @@ TEST(a_capture_that_weir_is_told_of_counts_though_its_stream_is_unknown)
 	expect_capturing(find(WEIR_STREAM_ANY));
 	end_capture(a);
 	capture_ended(NULL);
-	mark(find(WEIR_STREAM_ANY));
+	fence_of(find(WEIR_STREAM_ANY));
 }

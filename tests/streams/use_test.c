@@ -564,7 +564,7 @@ TEST(much_memory_of_no_stream_is_not_left_unmarked)
 	EXPECT_EQ(poll(0), 0x7);
 }
 
-TEST(a_request_that_finds_nothing_marks_what_is_not)
+TEST(a_request_that_finds_nothing_fences_what_is_not)
 {
 	arrange_any();
 	free_any(0, 3, 512);
@@ -764,7 +764,7 @@ TEST(an_event_that_a_host_waits_for_is_not_passed_on)
 	EXPECT_NULL(held->owner);
 	EXPECT_OK(use_wait(held));
 	EXPECT(is_done(a));
-	/* The one before is marked anew. */
+	/* The one before is fenced anew. */
 	busy(a, LATE_MS);
 	EXPECT_EQ(poll(8), 0);
 	EXPECT_EQ(records(), 2);
@@ -791,7 +791,7 @@ TEST(hosts_that_wait_for_one_event_end_in_any_order)
 	EXPECT_EQ(records(), 1);
 }
 
-TEST(frees_in_a_capture_are_marked_together_when_it_is_over)
+TEST(frees_in_a_capture_are_fenced_together_when_it_is_over)
 {
 	weir_stream a = new_stream();
 	weir_stream b = new_stream();
@@ -903,7 +903,7 @@ TEST(a_use_that_is_held_is_waited_for_and_then_met)
 
 /* ---- Captures and failures --------------------------------------------- */
 
-TEST(a_mark_that_a_capture_forbids_is_made_at_a_later_poll)
+TEST(a_fence_that_a_capture_forbids_is_made_at_a_later_poll)
 {
 	const struct driver *driver = device_driver();
 	weir_stream a = new_stream();
@@ -922,7 +922,7 @@ TEST(a_mark_that_a_capture_forbids_is_made_at_a_later_poll)
 	EXPECT_EQ(driver->cuStreamEndCapture(a, &graph), CUDA_SUCCESS);
 	driver->cuGraphDestroy(graph);
 	busy(a, LATE_MS);
-	EXPECT_EQ(poll(8), 0); /* marked now, behind the work */
+	EXPECT_EQ(poll(8), 0); /* fenced now, behind the work */
 	EXPECT_EQ(poll(8), 0);
 	finish(a);
 	EXPECT_EQ(poll(8), 1);
@@ -948,13 +948,13 @@ TEST(a_block_used_in_a_capture_is_not_reused_before_the_capture_is_over)
 	EXPECT_NE(take(4 * MIB, new_stream()), ptr);
 	EXPECT_EQ(driver->cuStreamEndCapture(a, &graph), CUDA_SUCCESS);
 	EXPECT_EQ(driver->cuGraphDestroy(graph), CUDA_SUCCESS);
-	give(take(1024, NULL)); /* marked now */
+	give(take(1024, NULL)); /* fenced now */
 	settle();
 	EXPECT_EQ(take(4 * MIB, NULL), ptr);
 	expect_healthy();
 }
 
-TEST(a_mark_that_the_driver_refuses_is_made_at_a_later_poll)
+TEST(a_fence_that_the_driver_refuses_is_made_at_a_later_poll)
 {
 	weir_stream a = new_stream();
 

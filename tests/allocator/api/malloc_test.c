@@ -182,7 +182,7 @@ TEST(a_destroyed_stream_is_refused_by_every_call)
 
 /* ---- No stream --------------------------------------------------------- */
 
-/* So much memory is marked when it is freed; less waits for more, or until it
+/* So much memory is fenced when it is freed; less waits for more, or until it
  * is missed. */
 enum { MUCH = 64 * MIB };
 

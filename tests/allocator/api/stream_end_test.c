@@ -11,13 +11,13 @@
 
 /* How many streams have pools on device 0, WEIR_STREAM_ANY among them. */
 static size_t
-pools_count(void)
+heap_count(void)
 {
 	struct arena *arena = arena_peek(0);
 	size_t n = 0;
 
 	lock_enter(&arena->lock);
-	for (struct list *l = arena->pools.next; l != &arena->pools;
+	for (struct list *l = arena->heaps.next; l != &arena->heaps;
 	     l = l->next)
 		n++;
 	lock_leave(&arena->lock);
@@ -106,7 +106,7 @@ TEST(a_pending_block_that_outlives_its_stream_is_everyone_s_when_it_is_done)
 TEST(an_ended_stream_leaves_nothing_behind)
 {
 	void *small = take(512, NULL); /* what serves small blocks stays */
-	size_t before = pools_count();
+	size_t before = heap_count();
 
 	for (int i = 0; i < 10; i++) {
 		weir_stream a = new_stream();
@@ -116,7 +116,7 @@ TEST(an_ended_stream_leaves_nothing_behind)
 		EXPECT_OK(weir_device_synchronize(0));
 	}
 	poll();
-	EXPECT_EQ(pools_count(), before);
+	EXPECT_EQ(heap_count(), before);
 	/* 4 that each of them had in turn, and 2 for all small blocks. */
 	EXPECT_EQ(stats().reserved_bytes.all.current, 6 * MIB);
 	give(small);
@@ -353,7 +353,7 @@ TEST(a_hundred_threads_share_the_memory_of_a_few)
 		settle();
 	}
 	EXPECT_LE(stats().reserved_bytes.large_pool.current, 8 * MIB);
-	EXPECT_LE(pools_count(), 4);
+	EXPECT_LE(heap_count(), 4);
 	expect_healthy();
 }
 

@@ -1,6 +1,6 @@
 /*
- * Note [Marks]: which streams are marked and when, what a mark that has passed
- * is good for, and how a stream is put behind another.
+ * Note [Fences]: which streams are fenced and when, what a fence that has
+ * passed is good for, and how a stream is put behind another.
  */
 #include "allocator/fences/fence.h"
 
@@ -13,18 +13,18 @@ enum { MS = 1000000 }; /* ns */
 
 /* The pools of a stream on device 0; made if need be, by a small block that
  * stays, so that others are near it and move no memory. */
-static struct pools *
-pools_of(weir_stream handle)
+static struct stream_heap *
+heap_of(weir_stream handle)
 {
 	struct stream *stream;
 
 	EXPECT_OK(stream_find(0, handle, &stream));
-	if (stream->pools == NULL)
+	if (stream->heap == NULL)
 		take(512, handle);
-	struct pools *pools = stream->pools;
+	struct stream_heap *heap = stream->heap;
 	stream_put(stream);
-	EXPECT_NOT_NULL(pools);
-	return pools;
+	EXPECT_NOT_NULL(heap);
+	return heap;
 }
 
 static struct arena *
@@ -42,16 +42,16 @@ free_some(weir_stream stream, size_t bytes)
 
 /* The poll by which a request of `mine` begins to look at others' memory. */
 static void
-poll(struct pools *mine)
+poll(struct stream_heap *mine)
 {
 	lock_enter(&arena()->lock);
-	marks_poll(mine);
+	fences_poll(mine);
 	lock_leave(&arena()->lock);
 }
 
 /* What a request of `mine` sees. */
 static struct view
-view_of(struct pools *mine)
+view_of(struct stream_heap *mine)
 {
 	struct view view;
 
@@ -61,30 +61,32 @@ view_of(struct pools *mine)
 }
 
 static bool
-follow_next(struct pools *mine, struct pools *other, enum waits waits)
+follow_next(
+    struct stream_heap *mine, struct stream_heap *other, enum waits waits)
 {
 	uint64_t until = 0;
 
 	lock_enter(&arena()->lock);
 	struct view view = view_of(mine);
-	bool done = marks_follow_next(&view, other, &until, waits);
+	bool done = fences_follow_next(&view, other, &until, waits);
 	lock_leave(&arena()->lock);
 	return done;
 }
 
 static bool
-follow(struct pools *mine, struct pools *other, uint64_t tick, enum waits waits)
+follow(struct stream_heap *mine, struct stream_heap *other, uint64_t tick,
+    enum waits waits)
 {
 	lock_enter(&arena()->lock);
 	struct view view = view_of(mine);
-	bool done = marks_follow(&view, other, tick, waits);
+	bool done = fences_follow(&view, other, tick, waits);
 	lock_leave(&arena()->lock);
 	return done;
 }
 
 /* May `mine` use what was freed last in `other`, without a wait? */
 static bool
-usable(struct pools *mine, const struct pools *other)
+usable(struct stream_heap *mine, const struct stream_heap *other)
 {
 	lock_enter(&arena()->lock);
 	struct view view = view_of(mine);
@@ -99,40 +101,40 @@ gpu_waits(void)
 	return stats().num_gpu_waits;
 }
 
-/* ---- When a stream is marked ------------------------------------------- */
+/* ---- When a stream is fenced ------------------------------------------- */
 
-TEST(a_stream_is_marked_when_another_looks_at_it)
+TEST(a_stream_is_fenced_when_another_looks_at_it)
 {
 	weir_stream a = new_stream();
 	weir_stream b = new_stream();
 
 	conf("tcache:0");
-	struct pools *of_a = pools_of(a);
-	struct pools *of_b = pools_of(b);
+	struct stream_heap *of_a = heap_of(a);
+	struct stream_heap *of_b = heap_of(b);
 	settle();
 	poll(of_b);
-	EXPECT_EQ(of_a->mark_count, 0);
+	EXPECT_EQ(of_a->fence_count, 0);
 	busy(a, LATE_MS);
 	free_some(a, 2 * MIB);
 	poll(of_b);
-	EXPECT_EQ(of_a->mark_count, 1);
-	EXPECT_GT(of_a->marks[0].at, of_a->freed_at);
+	EXPECT_EQ(of_a->fence_count, 1);
+	EXPECT_GT(of_a->fences[0].at, of_a->freed_at);
 	poll(of_b); /* nothing was freed since */
-	EXPECT_EQ(of_a->mark_count, 1);
+	EXPECT_EQ(of_a->fence_count, 1);
 	free_some(a, 2 * MIB);
 	poll(of_b);
-	EXPECT_EQ(of_a->mark_count, 2);
+	EXPECT_EQ(of_a->fence_count, 2);
 	expect_healthy();
 }
 
-TEST(a_mark_that_has_passed_lets_others_use_what_was_freed_before_it)
+TEST(a_fence_that_has_passed_lets_others_use_what_was_freed_before_it)
 {
 	weir_stream a = new_stream();
 	weir_stream b = new_stream();
 
 	conf("tcache:0");
-	struct pools *of_a = pools_of(a);
-	struct pools *of_b = pools_of(b);
+	struct stream_heap *of_a = heap_of(a);
+	struct stream_heap *of_b = heap_of(b);
 	busy(a, LATE_MS);
 	free_some(a, 2 * MIB);
 	poll(of_b);
@@ -140,7 +142,7 @@ TEST(a_mark_that_has_passed_lets_others_use_what_was_freed_before_it)
 	finish(a);
 	EXPECT(!usable(of_b, of_a)); /* not before somebody looks */
 	poll(of_b);
-	EXPECT_EQ(of_a->mark_count, 0);
+	EXPECT_EQ(of_a->fence_count, 0);
 	EXPECT(usable(of_b, of_a));
 	free_some(a, 2 * MIB);
 	EXPECT(!usable(of_b, of_a));
@@ -153,8 +155,8 @@ TEST(what_an_idle_stream_has_freed_serves_the_first_that_asks)
 	weir_stream b = new_stream();
 
 	conf("tcache:0");
-	struct pools *of_a = pools_of(a);
-	struct pools *of_b = pools_of(b);
+	struct stream_heap *of_a = heap_of(a);
+	struct stream_heap *of_b = heap_of(b);
 	char *theirs = take(100 * MIB, a);
 	fill(theirs, 100 * MIB, 1, a);
 	give(theirs);
@@ -163,116 +165,117 @@ TEST(what_an_idle_stream_has_freed_serves_the_first_that_asks)
 	char *mine = take(100 * MIB, b);
 	fill(mine, 100 * MIB, 2, b);
 	EXPECT_EQ(stats().reserved_bytes.all.current, held);
-	EXPECT_EQ(of_a->mark_count, 0); /* it need not be marked */
+	EXPECT_EQ(of_a->fence_count, 0); /* it need not be fenced */
 	EXPECT_EQ(gpu_waits(), 0);
 	EXPECT(usable(of_b, of_a));
 	expect_healthy();
 }
 
-/* So that a stream that frees all the time has marks of different ages. */
-TEST(a_stream_that_allocates_is_marked_each_time_it_has_freed_some)
+/* So that a stream that frees all the time has fences of different ages. */
+TEST(a_stream_that_allocates_is_fenced_each_time_it_has_freed_some)
 {
 	weir_stream a = new_stream();
 
 	conf("tcache:0");
 	take(512, new_stream());
-	struct pools *of_a = pools_of(a);
+	struct stream_heap *of_a = heap_of(a);
 	busy(a, LATE_MS);
-	for (unsigned i = 0; i < MARKS; i++) {
-		EXPECT_EQ(of_a->mark_count, i);
+	for (unsigned i = 0; i < FENCES; i++) {
+		EXPECT_EQ(of_a->fence_count, i);
 		free_some(a, 8 * MIB);
 		take(512, a);
 	}
-	EXPECT_EQ(of_a->mark_count, MARKS);
+	EXPECT_EQ(of_a->fence_count, FENCES);
 	free_some(a, 8 * MIB);
 	take(512, a);
-	EXPECT_EQ(of_a->mark_count, MARKS); /* it is bounded */
-	for (unsigned i = 1; i < MARKS; i++)
-		EXPECT_GT(of_a->marks[i].at, of_a->marks[i - 1].at);
+	EXPECT_EQ(of_a->fence_count, FENCES); /* it is bounded */
+	for (unsigned i = 1; i < FENCES; i++)
+		EXPECT_GT(of_a->fences[i].at, of_a->fences[i - 1].at);
 	/* Or nothing that is freed from now on could be waited for. */
-	EXPECT_GT(of_a->marks[MARKS - 1].at, of_a->freed_at);
+	EXPECT_GT(of_a->fences[FENCES - 1].at, of_a->freed_at);
 	expect_healthy();
 }
 
-TEST(marks_that_are_too_many_are_thinned_out_evenly)
+TEST(fences_that_are_too_many_are_thinned_out_evenly)
 {
 	enum { FREES = 200 };
 	weir_stream a = new_stream();
 
 	conf("tcache:0");
 	take(512, new_stream());
-	struct pools *of_a = pools_of(a);
+	struct stream_heap *of_a = heap_of(a);
 	busy(a, LATE_MS);
 	free_some(a, 8 * MIB);
 	take(512, a);
-	uint64_t first = of_a->marks[0].at;
+	uint64_t first = of_a->fences[0].at;
 	for (unsigned i = 1; i < FREES; i++) {
 		free_some(a, 8 * MIB);
 		take(512, a);
 	}
-	EXPECT_EQ(of_a->mark_count, MARKS);
-	EXPECT_EQ(of_a->marks[0].at, first);
-	uint64_t span = of_a->marks[MARKS - 1].at - first;
-	for (unsigned i = 1; i < MARKS; i++)
-		EXPECT_LE(of_a->marks[i].at - of_a->marks[i - 1].at, span / 3);
+	EXPECT_EQ(of_a->fence_count, FENCES);
+	EXPECT_EQ(of_a->fences[0].at, first);
+	uint64_t span = of_a->fences[FENCES - 1].at - first;
+	for (unsigned i = 1; i < FENCES; i++)
+		EXPECT_LE(
+		    of_a->fences[i].at - of_a->fences[i - 1].at, span / 3);
 	expect_healthy();
 }
 
-TEST(one_stream_alone_is_not_marked)
+TEST(one_stream_alone_is_not_fenced)
 {
 	weir_stream a = new_stream();
 
 	conf("tcache:0");
-	struct pools *of_a = pools_of(a);
+	struct stream_heap *of_a = heap_of(a);
 	for (int i = 0; i < 4; i++) {
 		free_some(a, 32 * MIB);
 		take(512, a);
 	}
-	EXPECT_EQ(of_a->mark_count, 0);
+	EXPECT_EQ(of_a->fence_count, 0);
 }
 
 /* ---- Which streams are not --------------------------------------------- */
 
 static void
-expect_unmarked(weir_stream stream)
+expect_unfenced(weir_stream stream)
 {
-	struct pools *of_b = pools_of(new_stream());
-	struct pools *pools = pools_of(stream);
+	struct stream_heap *of_b = heap_of(new_stream());
+	struct stream_heap *heap = heap_of(stream);
 
 	free_some(stream, 2 * MIB);
 	poll(of_b);
-	EXPECT_EQ(pools->mark_count, 0);
-	EXPECT(!follow_next(of_b, pools, WAITS_ANY));
+	EXPECT_EQ(heap->fence_count, 0);
+	EXPECT(!follow_next(of_b, heap, WAITS_ANY));
 	EXPECT_EQ(gpu_waits(), 0);
 }
 
-TEST(the_legacy_stream_is_marked_if_no_blocking_stream_is_there)
+TEST(the_legacy_stream_is_fenced_if_no_blocking_stream_is_there)
 {
 	conf("tcache:0");
-	struct pools *of_b = pools_of(new_stream());
-	struct pools *pools = pools_of(NULL);
+	struct stream_heap *of_b = heap_of(new_stream());
+	struct stream_heap *heap = heap_of(NULL);
 
 	busy(NULL, LATE_MS);
 	free_some(NULL, 2 * MIB);
 	poll(of_b);
-	EXPECT_EQ(pools->mark_count, 1);
+	EXPECT_EQ(heap->fence_count, 1);
 }
 
 /* A record there would put all of those in order. */
-TEST(the_legacy_stream_is_not_marked_beside_blocking_streams)
+TEST(the_legacy_stream_is_not_fenced_beside_blocking_streams)
 {
 	weir_stream blocking = foreign_stream(CU_STREAM_DEFAULT);
 
 	conf("tcache:0");
 	give(take(512, blocking)); /* now it is known */
-	expect_unmarked(NULL);
+	expect_unfenced(NULL);
 	EXPECT_OK(weir_stream_retire(blocking));
 	foreign_destroy(blocking);
 	free_some(NULL, 2 * MIB);
-	struct pools *of_b = pools_of(new_stream());
+	struct stream_heap *of_b = heap_of(new_stream());
 	settle();
 	poll(of_b);
-	EXPECT(usable(of_b, pools_of(NULL)));
+	EXPECT(usable(of_b, heap_of(NULL)));
 }
 
 static void *
@@ -288,14 +291,14 @@ use_per_thread(void *arg)
 }
 
 /* From elsewhere its handle would name another stream. */
-TEST(the_default_stream_of_another_thread_is_not_marked)
+TEST(the_default_stream_of_another_thread_is_not_fenced)
 {
 	weir_stream a = new_stream();
 	pthread_barrier_t barrier;
 	pthread_t thread;
 
 	conf("tcache:0,prefer:memory");
-	struct pools *of_a = pools_of(a);
+	struct stream_heap *of_a = heap_of(a);
 	pthread_barrier_init(&barrier, NULL, 2);
 	EXPECT_EQ(pthread_create(&thread, NULL, use_per_thread, &barrier), 0);
 	pthread_barrier_wait(&barrier);
@@ -314,20 +317,20 @@ TEST(the_default_stream_of_another_thread_is_not_marked)
 	expect_healthy();
 }
 
-TEST(a_stream_that_is_captured_is_marked_after_it)
+TEST(a_stream_that_is_captured_is_fenced_after_it)
 {
 	weir_stream a = new_stream();
 
 	conf("tcache:0");
-	struct pools *of_a = pools_of(a);
+	struct stream_heap *of_a = heap_of(a);
 	capture_begin(a);
-	expect_unmarked(a);
+	expect_unfenced(a);
 	capture_end(a);
 	busy(a, LATE_MS);
 	free_some(a, 2 * MIB);
-	struct pools *of_b = pools_of(new_stream());
+	struct stream_heap *of_b = heap_of(new_stream());
 	poll(of_b);
-	EXPECT_EQ(of_a->mark_count, 1);
+	EXPECT_EQ(of_a->fence_count, 1);
 	EXPECT(!usable(of_b, of_a));
 	finish(a);
 	poll(of_b);
@@ -335,58 +338,58 @@ TEST(a_stream_that_is_captured_is_marked_after_it)
 	expect_healthy();
 }
 
-TEST(a_stream_that_has_ended_is_not_marked_and_its_marks_go)
+TEST(a_stream_that_has_ended_is_not_fenced_and_its_fences_go)
 {
 	weir_stream a = new_stream();
-	struct pools *of_b;
+	struct stream_heap *of_b;
 
 	conf("tcache:0");
-	struct pools *of_a = pools_of(a);
-	of_b = pools_of(new_stream());
+	struct stream_heap *of_a = heap_of(a);
+	of_b = heap_of(new_stream());
 	take(4 * MIB, a); /* keeps the pools */
 	busy(a, LATE_MS);
 	free_some(a, 2 * MIB);
 	poll(of_b);
-	EXPECT_EQ(of_a->mark_count, 1);
+	EXPECT_EQ(of_a->fence_count, 1);
 	EXPECT_OK(weir_stream_destroy(a));
 	poll(of_b);
-	EXPECT_EQ(of_a->mark_count, 1);
+	EXPECT_EQ(of_a->fence_count, 1);
 	EXPECT_OK(weir_device_synchronize(0));
 	take(512, NULL);
-	EXPECT(of_a->passed);
-	EXPECT_EQ(of_a->mark_count, 0);
+	EXPECT(of_a->completed);
+	EXPECT_EQ(of_a->fence_count, 0);
 	expect_healthy();
 }
 
 /* ---- Waits ------------------------------------------------------------- */
 
-/* Pools of a busy stream with `n` marks, each behind 8 MiB that were freed. */
-static struct pools *
-marked(weir_stream stream, unsigned n)
+/* Pools of a busy stream with `n` fences, each behind 8 MiB that were freed. */
+static struct stream_heap *
+fenced(weir_stream stream, unsigned n)
 {
-	struct pools *pools = pools_of(stream);
-	struct pools *other = pools_of(new_stream());
+	struct stream_heap *heap = heap_of(stream);
+	struct stream_heap *other = heap_of(new_stream());
 
 	settle();
-	poll(other);       /* what it was marked for before is done */
+	poll(other);       /* what it was fenced for before is done */
 	take(512, stream); /* and what is small and complete is its own again */
 	busy(stream, LATE_MS);
 	for (unsigned i = 0; i < n; i++) {
 		free_some(stream, 8 * MIB);
 		take(512, stream);
 	}
-	EXPECT_EQ(pools->mark_count, n);
-	return pools;
+	EXPECT_EQ(heap->fence_count, n);
+	return heap;
 }
 
-TEST(streams_are_followed_from_mark_to_mark)
+TEST(streams_are_followed_from_fence_to_fence)
 {
 	weir_stream a = new_stream();
 	weir_stream b = new_stream();
 
 	conf("tcache:0");
-	struct pools *of_b = pools_of(b);
-	struct pools *of_a = marked(a, 3);
+	struct stream_heap *of_b = heap_of(b);
+	struct stream_heap *of_a = fenced(a, 3);
 	for (unsigned i = 0; i < 3; i++) {
 		EXPECT(!usable(of_b, of_a));
 		EXPECT(follow_next(of_b, of_a, WAITS_ANY));
@@ -405,30 +408,30 @@ TEST(streams_are_followed_from_mark_to_mark)
 enum { STREAMS = ORDER_KNOWN + 8 };
 
 static void
-follow_each(
-    struct pools *mine, struct pools **others, uint64_t *until, bool *done)
+follow_each(struct stream_heap *mine, struct stream_heap **others,
+    uint64_t *until, bool *done)
 {
 	lock_enter(&arena()->lock);
 	struct view view = view_of(mine);
 	for (unsigned i = 0; i < STREAMS; i++)
 		done[i] =
-		    marks_follow_next(&view, others[i], &until[i], WAITS_ANY);
+		    fences_follow_next(&view, others[i], &until[i], WAITS_ANY);
 	lock_leave(&arena()->lock);
 }
 
 /* A stream remembers of ORDER_KNOWN others that it is behind them. Who waits
  * for more of them in turn comes to an end by what it followed itself. */
-TEST(no_mark_is_followed_twice_though_the_order_is_forgotten)
+TEST(no_fence_is_followed_twice_though_the_order_is_forgotten)
 {
-	struct pools *others[STREAMS];
+	struct stream_heap *others[STREAMS];
 	uint64_t until[STREAMS] = { 0 };
 	bool again[STREAMS];
 	weir_stream b = new_stream();
 
 	conf("tcache:0,prefer:speed"); /* no request waits */
-	struct pools *of_b = pools_of(b);
+	struct stream_heap *of_b = heap_of(b);
 	for (unsigned i = 0; i < STREAMS; i++)
-		others[i] = marked(new_stream(), 1);
+		others[i] = fenced(new_stream(), 1);
 	follow_each(of_b, others, until, again);
 	for (unsigned i = 0; i < STREAMS; i++)
 		EXPECT(again[i]);
@@ -441,30 +444,31 @@ TEST(no_mark_is_followed_twice_though_the_order_is_forgotten)
 }
 
 /* The stream is taken to go on as it did since the latest it has passed. */
-TEST(marks_that_a_stream_has_come_half_the_way_to_are_followed)
+TEST(fences_that_a_stream_has_come_half_the_way_to_are_followed)
 {
 	weir_stream a = new_stream();
 	weir_stream b = new_stream();
 
 	conf("tcache:0");
-	struct pools *of_b = pools_of(b);
-	struct pools *of_a = marked(a, 6);
+	struct stream_heap *of_b = heap_of(b);
+	struct stream_heap *of_a = fenced(a, 6);
 	uint64_t now = order_now();
 	unsigned old = 0;
 	for (unsigned i = 0; i < 5; i++)
-		old += of_a->marks[i].at - of_a->passed_at <=
-		    now - of_a->marks[i].at;
+		old += of_a->fences[i].at - of_a->completed_at <=
+		    now - of_a->fences[i].at;
 	EXPECT_GT(old, 0);
 	EXPECT_LE(old, 4);
-	EXPECT(follow(of_b, of_a, of_a->marks[old - 1].at, WAITS_CHEAP));
-	EXPECT(!follow(of_b, of_a, of_a->marks[4].at, WAITS_CHEAP));
+	EXPECT(follow(of_b, of_a, of_a->fences[old - 1].at, WAITS_CHEAP));
+	EXPECT(!follow(of_b, of_a, of_a->fences[4].at, WAITS_CHEAP));
 	EXPECT_EQ(gpu_waits(), 1);
 }
 
 static enum wait_cost
-cost(const struct pools *mine, const struct pools *other, unsigned mark)
+cost(const struct stream_heap *mine, const struct stream_heap *other,
+    unsigned fence)
 {
-	return marks_cost(mine, other->stream, other->marks[mark].at, false);
+	return fences_cost(mine, other->stream, other->fences[fence].at, false);
 }
 
 TEST(a_wait_is_free_for_a_stream_that_has_more_to_do_itself)
@@ -473,17 +477,17 @@ TEST(a_wait_is_free_for_a_stream_that_has_more_to_do_itself)
 	weir_stream b = new_stream();
 
 	conf("tcache:0");
-	struct pools *of_a = marked(a, 4);
-	struct pools *of_b = pools_of(b);
+	struct stream_heap *of_a = fenced(a, 4);
+	struct stream_heap *of_b = heap_of(b);
 	busy(b, LATE_MS);
 	free_some(b, 8 * MIB);
 	take(512, b);
-	EXPECT_EQ(of_b->mark_count, 1);
+	EXPECT_EQ(of_b->fence_count, 1);
 	EXPECT_EQ(cost(of_b, of_a, 3), WAIT_DEAR);
 	for (int i = 0; i < 40; i++)
 		free_some(b, 2 * MIB);
 	EXPECT_EQ(cost(of_b, of_a, 3), WAIT_FREE);
-	EXPECT(follow(of_b, of_a, of_a->marks[3].at, WAITS_FREE));
+	EXPECT(follow(of_b, of_a, of_a->fences[3].at, WAITS_FREE));
 	EXPECT_EQ(gpu_waits(), 1);
 	expect_healthy();
 }
@@ -495,22 +499,22 @@ TEST(a_stream_with_nothing_to_do_does_not_wait_for_what_is_far_away)
 	weir_stream b = new_stream();
 
 	conf("tcache:0");
-	struct pools *of_b = pools_of(b);
-	struct pools *of_a = marked(a, 2);
+	struct stream_heap *of_b = heap_of(b);
+	struct stream_heap *of_a = fenced(a, 2);
 	EXPECT_EQ(cost(of_b, of_a, 0), WAIT_DEAR);
 	EXPECT(follow_next(of_b, of_a, WAITS_ANY));
 	for (int i = 0; i < 100; i++)
 		free_some(a, 8 * MIB);
 	take(512, a);
-	unsigned last = of_a->mark_count - 1;
+	unsigned last = of_a->fence_count - 1;
 	EXPECT_EQ(cost(of_b, of_a, last), WAIT_DEAR);
 	free_some(a, 8 * MIB);
 	take(512, a);
-	EXPECT(!follow(of_b, of_a, of_a->marks[last].at, WAITS_CHEAP));
+	EXPECT(!follow(of_b, of_a, of_a->fences[last].at, WAITS_CHEAP));
 	finish(a);
 	poll(of_b);
-	EXPECT_EQ(
-	    marks_cost(of_b, of_a->stream, of_a->passed_at, false), WAIT_FREE);
+	EXPECT_EQ(fences_cost(of_b, of_a->stream, of_a->completed_at, false),
+	    WAIT_FREE);
 	expect_healthy();
 }
 
@@ -522,8 +526,8 @@ TEST(the_end_of_a_stream_is_followed_and_what_it_had_is_taken_over)
 	char *block;
 
 	conf("tcache:0");
-	struct pools *of_a = pools_of(a);
-	struct pools *of_b = pools_of(b);
+	struct stream_heap *of_a = heap_of(a);
+	struct stream_heap *of_b = heap_of(b);
 	take(512, a); /* keeps the pools */
 	block = take(8 * MIB, a);
 	busy(a, LATE_MS);
@@ -540,26 +544,26 @@ TEST(the_end_of_a_stream_is_followed_and_what_it_had_is_taken_over)
 	expect_healthy();
 }
 
-TEST(a_new_mark_is_made_to_be_followed_if_it_must_be)
+TEST(a_new_fence_is_made_to_be_followed_if_it_must_be)
 {
 	weir_stream a = new_stream();
 	weir_stream b = new_stream();
 
 	conf("tcache:0");
-	struct pools *of_b = pools_of(b);
-	struct pools *of_a = marked(a, 1);
+	struct stream_heap *of_b = heap_of(b);
+	struct stream_heap *of_a = fenced(a, 1);
 	free_some(a, 2 * MIB);
 	EXPECT(!follow(of_b, of_a, of_a->freed_at, WAITS_CHEAP));
-	EXPECT_EQ(of_a->mark_count, 1);
+	EXPECT_EQ(of_a->fence_count, 1);
 	EXPECT(follow(of_b, of_a, of_a->freed_at, WAITS_ANY));
-	EXPECT_EQ(of_a->mark_count, 2);
+	EXPECT_EQ(of_a->fence_count, 2);
 	EXPECT(usable(of_b, of_a));
 	EXPECT_EQ(gpu_waits(), 1);
 	/* Even where there is no place left. */
-	struct pools *full = marked(new_stream(), MARKS);
+	struct stream_heap *full = fenced(new_stream(), FENCES);
 	free_some(full->stream->handle, 2 * MIB);
 	EXPECT(follow(of_b, full, full->freed_at, WAITS_ANY));
-	EXPECT_EQ(full->mark_count, MARKS);
+	EXPECT_EQ(full->fence_count, FENCES);
 	EXPECT(usable(of_b, full));
 	expect_healthy();
 }
@@ -571,8 +575,8 @@ TEST(how_long_waits_took_is_counted_when_a_request_looks)
 	weir_stream b = new_stream();
 
 	conf("tcache:0");
-	struct pools *of_a = pools_of(a);
-	struct pools *of_b = pools_of(b);
+	struct stream_heap *of_a = heap_of(a);
+	struct stream_heap *of_b = heap_of(b);
 	busy(a, 10);
 	free_some(a, 2 * MIB);
 	EXPECT(follow(of_b, of_a, of_a->freed_at, WAITS_ANY));
@@ -606,9 +610,9 @@ TEST(what_is_known_already_costs_no_wait)
 	weir_stream c = new_stream();
 
 	conf("tcache:0");
-	struct pools *of_b = pools_of(b);
-	struct pools *of_c = pools_of(c);
-	struct pools *of_a = marked(a, 2);
+	struct stream_heap *of_b = heap_of(b);
+	struct stream_heap *of_c = heap_of(c);
+	struct stream_heap *of_a = fenced(a, 2);
 	EXPECT_OK(weir_stream_wait_stream(b, a));
 	EXPECT(usable(of_b, of_a));
 	EXPECT(follow(of_b, of_a, of_a->freed_at, WAITS_ANY));
@@ -631,8 +635,8 @@ TEST(a_capture_relies_on_nothing_but_what_is_done)
 	weir_stream b = new_stream();
 
 	conf("tcache:0");
-	struct pools *of_b = pools_of(b);
-	struct pools *of_a = marked(a, 1);
+	struct stream_heap *of_b = heap_of(b);
+	struct stream_heap *of_a = fenced(a, 1);
 	EXPECT_OK(weir_stream_wait_stream(b, a));
 	EXPECT(usable(of_b, of_a));
 	capture_begin(b);
@@ -649,7 +653,7 @@ TEST(a_capture_relies_on_nothing_but_what_is_done)
 
 /* ---- Failures ---------------------------------------------------------- */
 
-TEST(a_mark_that_cannot_be_made_is_made_the_next_time)
+TEST(a_fence_that_cannot_be_made_is_made_the_next_time)
 {
 	/* (It is asked first whether it can be asked if it is idle.) */
 	static const char *const entries[] = { "cuEventRecord",
@@ -660,8 +664,8 @@ TEST(a_mark_that_cannot_be_made_is_made_the_next_time)
 
 	device_need_sim("calls of the driver are made to fail");
 	conf("tcache:0");
-	struct pools *of_b = pools_of(new_stream());
-	struct pools *of_a = pools_of(a);
+	struct stream_heap *of_b = heap_of(new_stream());
+	struct stream_heap *of_a = heap_of(a);
 	busy(a, LATE_MS);
 	free_some(a, 2 * MIB);
 	for (unsigned i = 0; i < 2; i++) {
@@ -671,11 +675,11 @@ TEST(a_mark_that_cannot_be_made_is_made_the_next_time)
 		poll(of_b);
 		all += faults[i];
 		EXPECT_EQ(sim()->faults(), all);
-		EXPECT_EQ(of_a->mark_count, 0);
+		EXPECT_EQ(of_a->fence_count, 0);
 		EXPECT_STATUS(weir_last_status(), WEIR_OK);
 	}
 	poll(of_b);
-	EXPECT_EQ(of_a->mark_count, 1);
+	EXPECT_EQ(of_a->fence_count, 1);
 	expect_healthy();
 }
 
@@ -686,8 +690,8 @@ TEST(a_wait_that_the_driver_refuses_is_not_believed)
 
 	device_need_sim("calls of the driver are made to fail");
 	conf("tcache:0");
-	struct pools *of_b = pools_of(b);
-	struct pools *of_a = marked(a, 1);
+	struct stream_heap *of_b = heap_of(b);
+	struct stream_heap *of_a = fenced(a, 1);
 	EXPECT_EQ(
 	    sim()->fail("cuStreamWaitEvent", 1, 1, CUDA_ERROR_UNKNOWN), 0);
 	EXPECT(!follow_next(of_b, of_a, WAITS_ANY));
@@ -698,22 +702,22 @@ TEST(a_wait_that_the_driver_refuses_is_not_believed)
 	expect_healthy();
 }
 
-/* A mark that cannot be asked about has not passed. */
-TEST(a_mark_that_cannot_be_asked_about_stays)
+/* A fence that cannot be asked about has not passed. */
+TEST(a_fence_that_cannot_be_asked_about_stays)
 {
 	weir_stream a = new_stream();
 
 	device_need_sim("calls of the driver are made to fail");
 	conf("tcache:0");
-	struct pools *of_b = pools_of(new_stream());
-	struct pools *of_a = marked(a, 1);
+	struct stream_heap *of_b = heap_of(new_stream());
+	struct stream_heap *of_a = fenced(a, 1);
 	finish(a);
 	EXPECT_EQ(sim()->fail("cuEventQuery", 1, 1, CUDA_ERROR_UNKNOWN), 0);
 	poll(of_b);
-	EXPECT_EQ(of_a->mark_count, 1);
+	EXPECT_EQ(of_a->fence_count, 1);
 	EXPECT(!usable(of_b, of_a));
 	poll(of_b);
-	EXPECT_EQ(of_a->mark_count, 0);
+	EXPECT_EQ(of_a->fence_count, 0);
 	EXPECT(usable(of_b, of_a));
 }
 

@@ -16,7 +16,7 @@
 
 /* One segment of `arena`, all of it one block of the first stream's pool. */
 static struct arena arena;
-static struct pools owners[3]; /* the last: of no stream */
+static struct stream_heap owners[3]; /* the last: of no stream */
 static struct stream streams[3];
 static struct segment segment;
 
@@ -31,9 +31,9 @@ build(size_t size, bool expandable)
 {
 	struct block *block;
 
-	list_init(&arena.pools);
+	list_init(&arena.heaps);
 	list_init(&arena.segments);
-	arena.any_pools = &owners[2];
+	arena.any_heap = &owners[2];
 	for (int i = 0; i < 3; i++) {
 		owners[i].arena = &arena;
 		owners[i].stream = &streams[i];
@@ -218,11 +218,11 @@ TEST(of_equal_frees_a_merged_block_has_the_fence_of_the_lowest)
 		build_three(block, true);
 		for (uint64_t i = 0; i < 3; i++) {
 			block[i]->freed_at = 5;
-			block[i]->fence = i + 1;
+			block[i]->epoch = i + 1;
 		}
 		block_put(block[first], BLOCK_FREE);
 		block_put(block[!first], BLOCK_FREE);
-		EXPECT_EQ(block_put(block[2], BLOCK_FREE)->fence, 1);
+		EXPECT_EQ(block_put(block[2], BLOCK_FREE)->epoch, 1);
 	}
 }
 
@@ -267,7 +267,7 @@ TEST(free_and_unmapped_neighbours_stay_two)
 	EXPECT_EQ(block[0]->next, block[1]);
 }
 
-TEST(neighbours_of_two_pools_stay_two)
+TEST(neighbours_of_two_heaps_stay_two)
 {
 	struct block *block[3];
 
@@ -289,8 +289,8 @@ TEST(neighbours_that_no_one_event_covers_stay_two_and_are_one_run)
 
 	build_three(block, true);
 	arena.streams = 2;
-	block[1]->fence = 1;
-	block[2]->fence = 1;
+	block[1]->epoch = 1;
+	block[2]->epoch = 1;
 	for (int i = 0; i < 3; i++)
 		block_put(block[i], BLOCK_FREE);
 	struct block *rest = block[0]->next;
@@ -369,11 +369,11 @@ TEST(a_block_goes_home_to_its_pool_or_to_everyone_s_when_its_stream_has_passed)
 {
 	struct block *block = build(16 * MIB, false);
 
-	arena.any_pools = &owners[1];
+	arena.any_heap = &owners[1];
 	EXPECT_EQ(block_home(block), pool(0));
 	owners[0].ended = true;
 	EXPECT_EQ(block_home(block), pool(0));
-	owners[0].passed = true;
+	owners[0].completed = true;
 	EXPECT_EQ(block_home(block), pool(1));
 }
 

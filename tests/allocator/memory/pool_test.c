@@ -136,7 +136,7 @@ TEST(streams_take_each_other_s_blocks_once_their_work_is_done)
 	take(512, b); /* small blocks need no more memory later */
 	busy(a, 1);
 	give(of_a);
-	void *of_b = take(4 * MIB, b); /* marks the other stream */
+	void *of_b = take(4 * MIB, b); /* fences the other stream */
 	EXPECT_NE(of_b, of_a);
 	finish(a);
 	EXPECT_EQ(take(4 * MIB, b), of_a);

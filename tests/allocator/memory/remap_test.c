@@ -253,7 +253,7 @@ route_home(weir_stream handle)
 }
 
 /* A stream that is captured gets its own memory moved, and what it has left
- * stays mapped for as long as no mark can be made. */
+ * stays mapped for as long as no fence can be made. */
 TEST(what_a_capture_has_left_is_unmapped_after_it)
 {
 	weir_stream a = new_stream();
@@ -264,12 +264,12 @@ TEST(what_a_capture_has_left_is_unmapped_after_it)
 	capture_begin(a);
 	take(16 * MIB, a);
 	EXPECT_EQ(stats().remapped_bytes, 16 * MIB);
-	EXPECT_EQ(count(BLOCK_LEFT), PIECES);
+	EXPECT_EQ(count(BLOCK_VACATED), PIECES);
 	expect_healthy();
 	capture_end(a);
 	route_end(route);
 	trim(0);
-	EXPECT_EQ(count(BLOCK_LEFT), 0);
+	EXPECT_EQ(count(BLOCK_VACATED), 0);
 	EXPECT(is_done(a));
 	expect_healthy();
 }
@@ -283,13 +283,13 @@ TEST(addresses_are_unmapped_when_the_work_on_them_is_done)
 
 	scatter(a, live);
 	take(16 * MIB, a);
-	EXPECT_EQ(count(BLOCK_LEFT), PIECES);
+	EXPECT_EQ(count(BLOCK_VACATED), PIECES);
 	EXPECT_EQ(stats().num_unmap_calls, 0);
 	take(40 * MIB, a); /* too early */
-	EXPECT_EQ(count(BLOCK_LEFT), PIECES);
+	EXPECT_EQ(count(BLOCK_VACATED), PIECES);
 	finish(a);
 	take(40 * MIB, a);
-	EXPECT_EQ(count(BLOCK_LEFT), 0);
+	EXPECT_EQ(count(BLOCK_VACATED), 0);
 	EXPECT_EQ(stats().num_unmap_calls, PIECES);
 	expect_live(live, a);
 	expect_healthy();
@@ -305,7 +305,7 @@ TEST(a_trim_waits_for_the_work_on_addresses_that_memory_has_left)
 	give(whole);
 	EXPECT_EQ(trim(0), 16 * MIB);
 	EXPECT(is_done(a));
-	EXPECT_EQ(count(BLOCK_LEFT), 0);
+	EXPECT_EQ(count(BLOCK_VACATED), 0);
 	if (sim() != NULL)
 		EXPECT_EQ(sim()->memory_used(0), 8 * MIB);
 	expect_live(live, a);
@@ -400,7 +400,7 @@ TEST(addresses_that_memory_has_left_are_used_again)
 			give(live[i]);
 		finish(a);
 		EXPECT_EQ(reserved(), 24 * MIB);
-		EXPECT_LE(count(BLOCK_LEFT), 64);
+		EXPECT_LE(count(BLOCK_VACATED), 64);
 	}
 	EXPECT_LT((size_t)(highest - lowest), (size_t)1 << 30);
 	if (sim() != NULL) {
@@ -457,7 +457,7 @@ expect_held(struct held before)
 	EXPECT_EQ(now.handles, before.handles);
 	EXPECT_EQ(now.mappings, before.mappings);
 	EXPECT_EQ(count(BLOCK_MAPPING), 0);
-	EXPECT_EQ(count(BLOCK_LEAVING), 0);
+	EXPECT_EQ(count(BLOCK_UNMAPPING), 0);
 }
 
 /* Each call that maps 16 moved and 14 new MiB fails in turn. */
@@ -545,10 +545,10 @@ TEST(addresses_that_the_driver_does_not_unmap_are_tried_again)
 	finish(a);
 	EXPECT_EQ(sim()->fail("cuMemUnmap", 1, 2, CUDA_ERROR_UNKNOWN), 0);
 	take(40 * MIB, a);
-	EXPECT_EQ(count(BLOCK_LEFT), 2);
+	EXPECT_EQ(count(BLOCK_VACATED), 2);
 	expect_healthy();
 	take(40 * MIB, a);
-	EXPECT_EQ(count(BLOCK_LEFT), 0);
+	EXPECT_EQ(count(BLOCK_VACATED), 0);
 	expect_healthy();
 }
 
@@ -616,7 +616,7 @@ TEST(a_reset_forgets_addresses_that_memory_has_left)
 	device_need_sim("the context is only said to be gone");
 	scatter(a, live);
 	take(16 * MIB, a);
-	EXPECT_EQ(count(BLOCK_LEFT), PIECES);
+	EXPECT_EQ(count(BLOCK_VACATED), PIECES);
 	finish(a);
 	allocator_forget_device(0);
 	EXPECT_EQ(sim()->live("handle"), 0);

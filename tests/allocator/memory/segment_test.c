@@ -289,12 +289,13 @@ TEST(growing_a_pool_that_has_what_is_asked_changes_nothing)
 	EXPECT_OK(options_get(&options));
 	struct arena *arena = arena_peek(0);
 	lock_enter(&arena->lock);
-	struct pools *owner = arena->any_pools;
-	for (struct list *l = arena->pools.next; l != &arena->pools;
+	struct stream_heap *owner = arena->any_heap;
+	for (struct list *l = arena->heaps.next; l != &arena->heaps;
 	     l = l->next) {
-		struct pools *pools = CONTAINER_OF(l, struct pools, link);
-		if (pools->pool[POOL_LARGE].free.count > 0)
-			owner = pools;
+		struct stream_heap *heap =
+		    CONTAINER_OF(l, struct stream_heap, link);
+		if (heap->pool[POOL_LARGE].free.count > 0)
+			owner = heap;
 	}
 	struct view view;
 	view_begin(&view, owner);
@@ -637,7 +638,7 @@ TEST(memory_that_goes_back_while_its_stream_ends_is_counted_once)
 	lock_enter(&arena->lock);
 	struct block *block = block_at(ptr);
 	block_take(block);
-	block_set_state(block, BLOCK_LEAVING);
+	block_set_state(block, BLOCK_UNMAPPING);
 	block->segment->busy++;
 	arena->jobs++;
 	struct handle *handle =
@@ -659,7 +660,7 @@ TEST(memory_that_goes_back_while_its_stream_ends_is_counted_once)
 	EXPECT_LE(free_bytes, total);
 	meta_free(handle, sizeof(*handle));
 	lock_enter(&arena->lock);
-	EXPECT(block->pool->owner->passed);
+	EXPECT(block->pool->owner->completed);
 	block->segment->busy--;
 	block_settle(block, BLOCK_UNMAPPED);
 	arena_job_done(arena);

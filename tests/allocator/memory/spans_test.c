@@ -136,16 +136,17 @@ compare_all(struct arena *arena)
 		is_idle, is_free_of, is_free_and_odd };
 	size_t rows = 0;
 
-	for (struct list *l = arena->pools.next; l != &arena->pools;
+	for (struct list *l = arena->heaps.next; l != &arena->heaps;
 	     l = l->next) {
-		struct pools *pools = CONTAINER_OF(l, struct pools, link);
+		struct stream_heap *heap =
+		    CONTAINER_OF(l, struct stream_heap, link);
 		for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
-			struct span_search search = { .mine = pools,
+			struct span_search search = { .mine = heap,
 				.kind = POOL_SMALL,
 				.least = GRANULE,
 				.is_good = good[i],
-				.about = pools };
-			if (pools == arena->any_pools)
+				.about = heap };
+			if (heap == arena->any_heap)
 				continue;
 			rows += compare(search);
 			search.kind = POOL_LARGE;

@@ -13,17 +13,17 @@ arena(void)
 }
 
 /* The pools of a new stream; made by a small block that stays. */
-static struct pools *
-pools_of(weir_stream handle)
+static struct stream_heap *
+heap_of(weir_stream handle)
 {
 	struct stream *stream;
 
 	take(512, handle);
 	EXPECT_OK(stream_find(0, handle, &stream));
-	struct pools *pools = stream->pools;
+	struct stream_heap *heap = stream->heap;
 	stream_put(stream);
-	EXPECT_NOT_NULL(pools);
-	return pools;
+	EXPECT_NOT_NULL(heap);
+	return heap;
 }
 
 TEST(a_stream_may_use_all_that_it_freed_itself_and_what_is_of_no_stream)
@@ -32,13 +32,13 @@ TEST(a_stream_may_use_all_that_it_freed_itself_and_what_is_of_no_stream)
 	weir_stream a = new_stream();
 
 	conf("tcache:0");
-	struct pools *mine = pools_of(a);
+	struct stream_heap *mine = heap_of(a);
 	busy(a, LATE_MS);
 	give(take(2 * MIB, a));
 	lock_enter(&arena()->lock);
 	view_begin(&view, mine);
 	EXPECT_EQ(view_until(&view, mine), UINT64_MAX);
-	EXPECT_EQ(view_until(&view, arena()->any_pools), UINT64_MAX);
+	EXPECT_EQ(view_until(&view, arena()->any_heap), UINT64_MAX);
 	lock_leave(&arena()->lock);
 }
 
@@ -49,8 +49,8 @@ TEST(no_order_is_relied_on_before_it_was_asked_whether_it_may_be)
 	weir_stream b = new_stream();
 
 	conf("tcache:0");
-	struct pools *of_a = pools_of(a);
-	struct pools *of_b = pools_of(b);
+	struct stream_heap *of_a = heap_of(a);
+	struct stream_heap *of_b = heap_of(b);
 	busy(a, LATE_MS);
 	give(take(2 * MIB, a));
 	EXPECT_OK(weir_stream_wait_stream(b, a));
@@ -73,9 +73,9 @@ TEST(what_one_request_may_use_another_may_not)
 	weir_stream c = new_stream();
 
 	conf("tcache:0");
-	struct pools *of_a = pools_of(a);
-	struct pools *of_b = pools_of(b);
-	struct pools *of_c = pools_of(c);
+	struct stream_heap *of_a = heap_of(a);
+	struct stream_heap *of_b = heap_of(b);
+	struct stream_heap *of_c = heap_of(c);
 	busy(a, LATE_MS);
 	char *block = take(2 * MIB, a);
 	give(block);
@@ -96,14 +96,14 @@ TEST(more_streams_than_a_view_keeps_are_asked_again)
 {
 	enum { STREAMS = VIEW_KEPT + 3 };
 	struct view view;
-	struct pools *of[STREAMS];
+	struct stream_heap *of[STREAMS];
 	weir_stream mine = new_stream();
 
 	conf("tcache:0");
-	struct pools *of_mine = pools_of(mine);
+	struct stream_heap *of_mine = heap_of(mine);
 	for (int i = 0; i < STREAMS; i++) {
 		weir_stream stream = new_stream();
-		of[i] = pools_of(stream);
+		of[i] = heap_of(stream);
 		busy(stream, LATE_MS);
 		give(take(2 * MIB, stream));
 		if (i % 2 == 0)
@@ -113,8 +113,8 @@ TEST(more_streams_than_a_view_keeps_are_asked_again)
 	view_begin(&view, of_mine);
 	view_can_wait(&view);
 	for (int i = 0; i < 2 * STREAMS; i++) {
-		struct pools *pools = of[i % STREAMS];
-		EXPECT_EQ(view_until(&view, pools) >= pools->freed_at,
+		struct stream_heap *heap = of[i % STREAMS];
+		EXPECT_EQ(view_until(&view, heap) >= heap->freed_at,
 		    i % STREAMS % 2 == 0);
 	}
 	lock_leave(&arena()->lock);
@@ -126,8 +126,8 @@ TEST(what_a_stream_was_just_put_behind_may_be_used)
 	weir_stream a = new_stream();
 
 	conf("tcache:0");
-	struct pools *of_a = pools_of(a);
-	struct pools *mine = pools_of(new_stream());
+	struct stream_heap *of_a = heap_of(a);
+	struct stream_heap *mine = heap_of(new_stream());
 	busy(a, LATE_MS);
 	give(take(2 * MIB, a));
 	lock_enter(&arena()->lock);
@@ -143,9 +143,9 @@ TEST(a_view_of_no_stream_cannot_wait)
 	struct view view;
 
 	conf("tcache:0");
-	pools_of(new_stream());
+	heap_of(new_stream());
 	lock_enter(&arena()->lock);
-	view_begin(&view, arena()->any_pools);
+	view_begin(&view, arena()->any_heap);
 	EXPECT(!view_can_wait(&view));
 	EXPECT(!view.ordered);
 	lock_leave(&arena()->lock);

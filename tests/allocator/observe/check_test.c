@@ -150,10 +150,10 @@ break_each(struct weir_stats *stats, struct tally *tally)
 TEST(i_3_each_statistic_that_does_not_add_up_is_found_by_name)
 {
 	struct scene s = arrange();
-	struct pools *pools = s.pool->owner;
+	struct stream_heap *heap = s.pool->owner;
 
 	break_each(&s.arena->stats, &s.arena->tally);
-	break_each(&pools->stats, &pools->tally);
+	break_each(&heap->stats, &heap->tally);
 }
 
 TEST(i_3_totals_of_a_device_that_its_arenas_do_not_add_up_to_are_found_by_name)
@@ -333,9 +333,9 @@ TEST(i_6_memory_left_with_a_stream_that_has_passed_is_found)
 {
 	struct scene s = arrange();
 
-	s.pool->owner->passed = true;
+	s.pool->owner->completed = true;
 	expect_fault("I-6");
-	s.pool->owner->passed = false;
+	s.pool->owner->completed = false;
 	expect_healthy();
 }
 
@@ -353,27 +353,27 @@ TEST(i_6_free_memory_that_no_search_of_other_streams_finds_is_found)
 	expect_healthy();
 }
 
-TEST(i_6_freed_memory_of_pools_that_are_not_listed_is_found)
+TEST(i_6_freed_memory_of_heaps_that_are_not_listed_is_found)
 {
 	struct scene s = arrange();
 
 	give(take(4 * MIB, new_stream()));
-	struct pools *pools = s.idle->pool->owner;
-	EXPECT_EQ(pools->in_having_freed, true);
-	pools->in_having_freed = false;
+	struct stream_heap *heap = s.idle->pool->owner;
+	EXPECT_EQ(heap->in_having_freed, true);
+	heap->in_having_freed = false;
 	expect_fault("I-6");
-	pools->in_having_freed = true;
+	heap->in_having_freed = true;
 	expect_healthy();
 }
 
 TEST(i_6_a_stream_that_is_asked_for_its_end_too_early_is_found)
 {
 	struct scene s = arrange();
-	struct pools *pools = s.pool->owner;
+	struct stream_heap *heap = s.pool->owner;
 
-	list_push_back(&s.arena->ended, &pools->ended_link);
+	list_push_back(&s.arena->ended, &heap->ended_link);
 	expect_fault("I-6");
-	list_remove(&pools->ended_link);
+	list_remove(&heap->ended_link);
 	expect_healthy();
 }
 
@@ -425,7 +425,7 @@ TEST(i_7_addresses_that_memory_has_left_and_nobody_unmaps_are_found)
 	give(idle[1]);
 	busy(a, LATE_MS);
 	take(8 * MIB, a);
-	EXPECT_EQ(block_state(left), BLOCK_LEFT);
+	EXPECT_EQ(block_state(left), BLOCK_VACATED);
 	expect_healthy();
 	struct list *before = left->pending.link.prev;
 	list_remove(&left->pending.link);

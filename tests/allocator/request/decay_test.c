@@ -20,7 +20,7 @@ reserved(void)
 }
 
 /* Time goes by, then come as many requests as one of them looks; and again,
- * since what one look marks another finds done, if the device is not slow. */
+ * since what one look fences another finds done, if the device is not slow. */
 static void
 wait_for(uint64_t ns, weir_stream stream)
 {

@@ -118,8 +118,8 @@ TEST(an_event_does_not_stand_for_what_its_stream_waited_for_later)
 }
 
 /* Memory that a stream takes over by joining neighbours is from then on in its
- * order; a mark it had before is not behind the work of the others. */
-TEST(a_mark_does_not_stand_for_memory_that_was_taken_over_later)
+ * order; a fence it had before is not behind the work of the others. */
+TEST(a_fence_does_not_stand_for_memory_that_was_taken_over_later)
 {
 	weir_stream a;
 	weir_stream b;
@@ -299,7 +299,7 @@ TEST(a_capture_gets_what_is_done_or_its_own)
 	EXPECT_OK(weir_stream_wait_stream(b, a));
 	busy(a, LATE_MS);
 	give(late);
-	take(24 * MIB, b); /* marks, and sees what is done */
+	take(24 * MIB, b); /* fences, and sees what is done */
 	capture_begin(b);
 	char *got = take(8 * MIB, b);
 	EXPECT(got < late || got >= late + 16 * MIB);
@@ -500,7 +500,7 @@ TEST(memory_maps_in_pieces_of_the_smallest_size)
 
 /* The peak of live memory and a fifth more may be held. Beyond that a stream
  * waits for old fences. */
-TEST(balance_waits_for_old_marks_once_much_is_held)
+TEST(balance_waits_for_old_fences_once_much_is_held)
 {
 	weir_stream a;
 	weir_stream b;
@@ -517,7 +517,7 @@ TEST(balance_waits_for_old_marks_once_much_is_held)
 	busy(a, LATE_MS);
 	for (int i = 0; i < 10; i++) {
 		give(block[i]);
-		take(512, a); /* marks */
+		take(512, a); /* fences */
 	}
 	size_t most = (320 + 220 + 2) * MIB;
 	EXPECT_LE(reserved(), most + 2 * MIB);

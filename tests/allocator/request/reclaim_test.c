@@ -162,9 +162,9 @@ TEST(a_late_use_holds_back_its_own_block_only)
 	expect_healthy();
 }
 
-/* Marks are asked in their order; a request looks past those that are late, and
- * one that is met tells of all before it. */
-TEST(a_mark_that_is_seen_late_hides_nothing)
+/* Fences are asked in their order; a request looks past those that are late,
+ * and one that is met tells of all before it. */
+TEST(a_fence_that_is_seen_late_hides_nothing)
 {
 	weir_stream a = new_stream();
 	weir_stream use = new_stream();

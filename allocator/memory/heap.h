@@ -8,7 +8,7 @@
 
 /* The pools of a stream in an arena, which are made if need be.
  * WEIR_EHOSTMEM. */
-enum weir_status pools_get(
-    struct arena *arena, struct stream *stream, struct pools **out);
+enum weir_status heap_get(
+    struct arena *arena, struct stream *stream, struct stream_heap **out);
 
 #endif

@@ -1,22 +1,22 @@
 /*
  * The pools of a stream that allocates.
  */
-#include "allocator/memory/pools.h"
+#include "allocator/memory/heap.h"
 
 #include "allocator/memory/arena.h"
 #include "allocator/memory/promote.h"
 
 enum weir_status
-pools_get(struct arena *arena, struct stream *stream, struct pools **out)
+heap_get(struct arena *arena, struct stream *stream, struct stream_heap **out)
 {
-	struct pools *pools = pools_peek(arena, stream);
+	struct stream_heap *heap = heap_peek(arena, stream);
 	enum weir_status status = WEIR_OK;
 
-	if (pools == NULL) {
-		status = pools_make(arena, stream, &pools);
+	if (heap == NULL) {
+		status = heap_make(arena, stream, &heap);
 		if (status == WEIR_OK && arena->streams > 1)
 			arena_begin_several(arena);
 	}
-	*out = pools;
+	*out = heap;
 	return status;
 }
