@@ -249,7 +249,7 @@ fences_poll(struct stream_heap *mine)
 	for (struct stream_heap *heap = heap_first_freed(arena);
 	     heap != NULL && n < FENCES_ASKED; heap = heap_next_freed(heap)) {
 		if (heap == mine || heap->completed_at > heap->freed_at ||
-		    !has_free(heap))
+		    (!has_free(heap) && !heap_may_hold_pending(heap)))
 			continue;
 		n++;
 		listen(heap);

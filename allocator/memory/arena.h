@@ -124,20 +124,47 @@ heap_next_freed(const struct stream_heap *heap)
 	return heap_of_free_node(tree_next(&heap->free_node));
 }
 
-/* A block comes to the end of its pools' freed ones. */
 static inline void
-heap_add_freed(struct block *block)
+heap_insert_freed(struct stream_heap *heap)
 {
-	struct stream_heap *heap = block->pool->owner;
-
-	list_push_back(&heap->freed, &block->pending.link);
 	if (__builtin_expect(!heap->in_having_freed, 0)) {
 		heap->in_having_freed = true;
 		tree_insert(&heap->arena->having_freed, &heap->free_node);
 	}
 }
 
-/* Take out those that have freed nothing any more, and those that are gone. */
+/* Add a block to the end of its heap's freed blocks. */
+static inline void
+heap_add_freed(struct block *block)
+{
+	struct stream_heap *heap = block->pool->owner;
+
+	list_push_back(&heap->freed, &block->pending.link);
+	heap_insert_freed(heap);
+}
+
+/* A block of the heap, freed at a tick, becomes pending. Whoever wants its
+ * memory comes after the heap's stream, too. */
+static inline void
+heap_add_pending(struct stream_heap *heap, uint64_t tick)
+{
+	if (heap->freed_at < tick)
+		heap->freed_at = tick;
+	if (heap->pended_at < tick)
+		heap->pended_at = tick;
+	if (tick > heap->completed_at)
+		heap_insert_freed(heap);
+}
+
+/* May a block of the heap be pending, with work of the heap's own stream on it
+ * that was not seen to be complete? */
+static inline bool
+heap_may_hold_pending(const struct stream_heap *heap)
+{
+	return heap->pended_at > heap->completed_at;
+}
+
+/* Take out a heap that has nothing freed any more, or that goes. */
 static inline void
 heap_remove_freed(struct stream_heap *heap)
 {

@@ -190,9 +190,10 @@ struct stream_heap {
 
 	/* All work queued before this tick is done. */
 	uint64_t completed_at;
-	uint64_t freed_at; /* the tick of the latest free */
-	struct list freed; /* FREE blocks, the earliest freed first; not of
-			    * the pools of no stream */
+	uint64_t freed_at;  /* the tick of the latest free */
+	uint64_t pended_at; /* and of the latest that left a PENDING block */
+	struct list freed;  /* FREE blocks, the earliest freed first; not of
+			     * the pools of no stream */
 	struct tree_node free_node; /* in arena->having_freed */
 	bool in_having_freed;
 	/* Fences that have not passed yet, the oldest first. */
@@ -283,8 +284,8 @@ struct arena {
 	struct lock lock;
 	struct stream_heap *any_heap;
 	struct list heaps; /* of every stream, any_heap too; by index */
-	/* Pools with blocks in ->freed, and some that had, the first made
-	 * first: heap_first_freed(). */
+	/* Heaps with blocks in ->freed or with pending ones, and some that
+	 * had, the first made first: heap_first_freed(). */
 	struct tree having_freed;
 	unsigned streams; /* that have pools */
 	bool several;     /* there were two, or requests of no stream: what they
