@@ -385,6 +385,13 @@ forecast_of(const struct stream *stream, uint64_t ns, uint64_t oldest_ns)
 		.age_ns = now - ns };
 }
 
+uint64_t
+fences_busy_ns(const struct stream_heap *heap)
+{
+	return heap->fence_count > 0 ? driver_time_ns() - heap->fences[0].ns :
+				       0;
+}
+
 bool
 fences_forecast(const struct view *view, const struct stream_heap *other,
     uint64_t tick, struct forecast *out)

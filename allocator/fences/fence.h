@@ -42,6 +42,9 @@ bool fences_ask(struct stream_heap *heap);
 enum wait_cost fences_cost(const struct stream_heap *mine,
     const struct stream *other, uint64_t tick, bool is_use);
 
+/* The age of the oldest fence of a stream that is not met; 0: there is none. */
+uint64_t fences_busy_ns(const struct stream_heap *heap);
+
 /* Forecast a wait for all that `other` freed until a tick, or for a use that is
  * not met. False: no event tells of it yet. */
 bool fences_forecast(const struct view *view, const struct stream_heap *other,

@@ -16,15 +16,17 @@
  * with the sixth power of what is held over the most that was ever alive at
  * once, the request included. The price of a wait is a forecast of how long it
  * takes, which is a bound: the longest that the device lately took to come to
- * an event of the other stream, less the age of the awaited event. A wait is
+ * an event of the other stream, less the age of the awaited event. A large
+ * request's stream comes to the wait only when it has done what it has by now:
+ * half the age of its oldest fence that is not met is taken off, too. A wait is
  * worth its price
  *
  *   - at the low price of memory, if it is *near*: no more is left of the way
  *     than lies behind it, so the event is as old as the forecast is long
- *   - at the high price, if the lateness of the stream and the forecast, or a
- *     twentieth of it for a wait that is near, are within the budget together
- *   - at the highest, if the waits of all streams were harmless so far: they
- * took long, and made no stream late. Then a tenth of the forecast counts
+ *   - at the high price, if the lateness of the stream and the forecast are
+ *     within the budget together; if the wait is near, the lateness alone
+ *   - at the highest, if the waits of all streams were harmless so far, which
+ *     took long and made no stream late, and the lateness is within the budget
  *
  * *Lateness* is measured (streams/delay.h), so what a wait really cost decides
  * about the next ones. A stream answers for what its own waits cost, beyond the
@@ -169,6 +171,10 @@ struct forecast {
  */
 uint64_t policy_forecast(
     uint64_t latency_ns, uint64_t oldest_ns, uint64_t age_ns);
+
+/* How long a stream is kept by a wait that takes the device so long; the age of
+ * the stream's own oldest fence that is not met, or 0, is `busy_ns`. */
+uint64_t policy_delay(uint64_t forecast_ns, uint64_t busy_ns);
 
 /* May memory be moved together for it? */
 bool policy_may_move(const struct request_facts *facts);

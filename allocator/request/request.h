@@ -25,7 +25,8 @@ struct request {
 	uint64_t slack_ns;
 	enum waits waits;
 	struct wait_prices prices;
-	uint64_t level_ns; /* price_wait(): forecasts up to this */
+	uint64_t level_ns; /* price_wait(): delays up to this */
+	uint64_t busy_ns;  /* and for how long the stream has been busy */
 	/* wait_for_some(): the stream whose fences are followed, by the index
 	 * of its pools, and how far. */
 	uint64_t follows;
