@@ -214,7 +214,7 @@ policy_wait_prices(const struct request_facts *facts)
 	double any = least(high, left);
 
 	if (facts->prefer != PREFER_BALANCE || facts->is_captured ||
-	    facts->delay_percent == 0)
+	    facts->is_small || facts->delay_percent == 0)
 		return (struct wait_prices){ 0 };
 	if (is_harmless(facts))
 		any = on_time ?

@@ -16,10 +16,9 @@
  * with the sixth power of what is held over the most that was ever alive at
  * once, the request included. The price of a wait is a forecast of how long it
  * takes, which is a bound: the longest that the device lately took to come to
- * an event of the other stream, less the age of the awaited event. A large
- * request's stream comes to the wait only when it has done what it has by now:
- * half the age of its oldest fence that is not met is taken off, too. A wait is
- * worth its price
+ * an event of the other stream, less the age of the awaited event. The stream
+ * comes to the wait only when it has done what it has by now: half the age of
+ * its oldest fence that is not met is taken off, too. A wait is worth its price
  *
  *   - at the low price of memory, if it is *near*: no more is left of the way
  *     than lies behind it, so the event is as old as the forecast is long

@@ -337,7 +337,7 @@ TEST(evidence_adds_up_and_what_is_old_counts_half)
 	EXPECT_EQ(evidence.felt_ns, 3 * MS);
 }
 
-TEST(only_balance_has_prices_and_no_capture)
+TEST(only_large_requests_of_balance_have_prices_and_no_capture)
 {
 	for (int prefer = PREFER_SPEED; prefer <= PREFER_MEMORY; prefer++) {
 		struct request_facts facts = request_where(2000, 1000, 0);
@@ -347,6 +347,10 @@ TEST(only_balance_has_prices_and_no_capture)
 		EXPECT_EQ(policy_wait_prices(&facts).any_ns > 0, has);
 		EXPECT_EQ(policy_wait_prices(&facts).near_ns > 0, has);
 		facts.is_captured = true;
+		EXPECT_EQ(policy_wait_prices(&facts).any_ns, 0);
+		EXPECT_EQ(policy_wait_prices(&facts).near_ns, 0);
+		facts.is_captured = false;
+		facts.is_small = true;
 		EXPECT_EQ(policy_wait_prices(&facts).any_ns, 0);
 		EXPECT_EQ(policy_wait_prices(&facts).near_ns, 0);
 	}
