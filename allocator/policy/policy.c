@@ -49,8 +49,7 @@ static const struct {
 	 * that still before it. */
 	uint64_t busy_share;
 
-	/* Handles that any program may move; then one in so many requests. */
-	uint64_t moves_at_first;
+	/* One handle may be moved first, then one more in so many requests. */
 	uint64_t requests_a_move;
 } policy = {
 	.pressure_share = 5,
@@ -69,7 +68,6 @@ static const struct {
 	.evidence_most_ns = 1000000000,
 	.latency_us = 1e3,
 	.busy_share = 2,
-	.moves_at_first = 20,
 	.requests_a_move = 60,
 };
 
@@ -120,8 +118,7 @@ policy_may_move(const struct request_facts *facts)
 	if (facts->prefer == PREFER_MEMORY &&
 	    facts->held_bytes > policy_memory_most(facts->most_live_bytes))
 		return true;
-	return facts->moves <
-	    policy.moves_at_first + facts->served / policy.requests_a_move;
+	return facts->moves <= facts->served / policy.requests_a_move;
 }
 
 /* ---- By price ---------------------------------------------------------- */

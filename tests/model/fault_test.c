@@ -443,6 +443,7 @@ play_remap(struct run *run)
 {
 	void *blocks[6];
 
+	set_options(run, "prefer:memory"); /* moves have no budget */
 	for (int i = 0; i < 6; i++)
 		blocks[i] = allocate(
 		    run, (4 + 2 * (size_t)i) * MEGABYTE, stream(run, 0));
@@ -464,6 +465,7 @@ play_remap(struct run *run)
 	TRY(run, weir_trim(0, 0, NULL));
 	release(run, blocks[1]);
 	release(run, blocks[5]);
+	set_options(run, "prefer:balance");
 }
 
 /* Remap small pieces, some of them new, for a stream that has no memory. The

@@ -137,14 +137,15 @@ TEST(moves_have_a_budget_that_requests_earn)
 		uint64_t moves;
 		bool may;
 	} rows[] = {
-		{ PREFER_BALANCE, 1200, 0, 19, true },
-		{ PREFER_BALANCE, 1200, 0, 20, false },
-		{ PREFER_BALANCE, 9000, 0, 20, false },
-		{ PREFER_BALANCE, 1200, 6000, 119, true },
-		{ PREFER_BALANCE, 1200, 6000, 120, false },
-		{ PREFER_SPEED, 1800, 6000, 119, true },
-		{ PREFER_SPEED, 1800, 6000, 120, false },
-		{ PREFER_MEMORY, 1300, 0, 20, false },
+		{ PREFER_BALANCE, 1200, 0, 0, true },
+		{ PREFER_BALANCE, 1200, 59, 1, false },
+		{ PREFER_BALANCE, 9000, 59, 1, false },
+		{ PREFER_BALANCE, 1200, 60, 1, true },
+		{ PREFER_BALANCE, 1200, 6000, 100, true },
+		{ PREFER_BALANCE, 1200, 6000, 101, false },
+		{ PREFER_SPEED, 1800, 6000, 100, true },
+		{ PREFER_SPEED, 1800, 6000, 101, false },
+		{ PREFER_MEMORY, 1300, 0, 1, false },
 		{ PREFER_MEMORY, 1301, 0, 1000000, true },
 	};
 
