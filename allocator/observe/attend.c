@@ -1,5 +1,5 @@
 /*
- * History, snapshots and answers to watchers that options ask for.
+ * Begins the history, the snapshots and the agent that options ask for.
  */
 #include "allocator/observe/attend.h"
 
@@ -44,7 +44,7 @@ run_begin(void *asked)
 	return NULL;
 }
 
-/* A thread with a small stack has another do it. */
+/* A thread with too little stack starts another one to do it. */
 static void
 begin_anywhere(const struct options *asked)
 {

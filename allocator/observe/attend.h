@@ -1,7 +1,7 @@
 /*
  * Options for programs that are not changed: the history from the first
- * allocation on, snapshots, and answers to a watcher. weir does these on its
- * own.
+ * allocation on, snapshots, and answers to a watcher. weir begins them by
+ * itself.
  */
 #ifndef ALLOCATOR_OBSERVE_ATTEND_H
 #define ALLOCATOR_OBSERVE_ATTEND_H

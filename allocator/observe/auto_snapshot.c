@@ -20,21 +20,21 @@
 #include "base/os.h"
 #include "base/status.h"
 
-/* Set by auto_snapshot_begin(), constant afterwards. The program may change its
- * folder. */
+/* Set by auto_snapshot_begin(), constant afterwards. The path is absolute: the
+ * program may change its working directory. */
 static char pattern[PATH_MAX + OPTION_PATH]; /* "": no snapshots */
 static unsigned process;
 static uint64_t began_ns; /* since 1970 */
 
 static atomic_bool begun;
-/* A failure has been told of, and there is a snapshot of it. */
+/* An out-of-memory failure was reported; its snapshot was written. */
 static atomic_bool oom_told;
 static atomic_bool oom_kept;
 /* The file that this process wrote last; 0: none. */
 static _Atomic uint64_t own_inode;
 
 /* Is this the process that began, and not a child that it forked? A child has
- * no memory of a device and reports nothing. */
+ * no device memory and writes no snapshot. */
 static bool
 is_attended(void)
 {
@@ -52,7 +52,8 @@ word_of(enum attend_why why)
 	return words[why];
 }
 
-/* The name with "%p" and "%w" replaced. False: it is too long. */
+/* Write the snapshot's path, with "%p" and "%w" replaced. False: it is too
+ * long. */
 static bool
 name_of(enum attend_why why, char *path, size_t size)
 {
@@ -75,10 +76,11 @@ name_of(enum attend_why why, char *path, size_t size)
 }
 
 /*
- * Has another process of this run written to this path? A program inherits the
- * options of the one that starts it, and would replace its snapshot. Files from
- * before `weir run` began (WEIR_RUN_START, in ns since 1970), or else from
- * before this process began, are of an earlier run and are replaced.
+ * Has another process of this run written the file at this path? A program
+ * inherits the options of its parent and would replace the parent's snapshot. A
+ * file is replaced if it is older than the run: older than the start of `weir
+ * run` (WEIR_RUN_START, in ns since 1970) or, without that, older than the
+ * start of this process.
  */
 static bool
 is_anothers(const char *path)
@@ -96,7 +98,8 @@ is_anothers(const char *path)
 	    start;
 }
 
-/* Put the process before the ending: "a.pickle" is "a.4711.pickle". */
+/* Insert the process's number before the ending: "a.pickle" is
+ * "a.4711.pickle". */
 static bool
 add_process(char *path, size_t size)
 {
@@ -170,7 +173,7 @@ run_order(void *argument)
 	return NULL;
 }
 
-/* A thread with a small stack has another do it. */
+/* A thread with too little stack starts another one to write it. */
 bool
 attend_snapshot(enum attend_why why)
 {
@@ -196,8 +199,8 @@ attend_oom(void)
 		atomic_store(&oom_kept, attend_snapshot(ATTEND_OOM));
 }
 
-/* The driver may be gone; a snapshot asks it nothing. One of a failure stays
- * where both have one name. */
+/* The driver may have been unloaded; a snapshot does not call it. Without "%w"
+ * the snapshot of a failure has the same path and is kept. */
 void
 attend_end(void)
 {

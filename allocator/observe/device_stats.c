@@ -1,7 +1,6 @@
 /*
- * Statistics of a device, of its page-locked host memory, and of one arena, as
- * they are when somebody asks: thread caches report first what they have
- * counted.
+ * Computes the statistics of a device and of its page-locked host memory.
+ * Thread caches first report their counts.
  */
 #include "allocator/observe/device_stats.h"
 
@@ -14,7 +13,7 @@
 #include "allocator/memory/counters.h"
 #include "base/status.h"
 
-/* The lock of a device's arena is held. */
+/* Copy the sums over all arenas of the device. The lock of `main` is held. */
 static void
 begin_stats(struct arena *main, struct weir_stats *out)
 {

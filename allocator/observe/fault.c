@@ -1,5 +1,5 @@
 /*
- * Faults are written into the caller's text, which is cut where it is full.
+ * Writes faults into the caller's text, and cuts it where it is full.
  */
 #include "allocator/observe/fault.h"
 

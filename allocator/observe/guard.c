@@ -1,5 +1,5 @@
 /*
- * Guarded blocks (guard.h).
+ * Guarded blocks: see guard.h.
  *
  * The driver is called with no lock held. A block is therefore looked up, its
  * zones are read, and before anything is reported it is looked up again: a
@@ -49,12 +49,14 @@ struct damage {
 	uint8_t value;
 };
 
-/* One of its own for each guarded block there ever was: records of blocks are
- * used again, so that a count in the record may come back at one address. */
+/* The next serial number. Each guarded block gets its own, for ever: a record
+ * of a block is used again, so a counter in the record could repeat at one
+ * address. */
 static _Atomic uint32_t next_serial;
 
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_EVENTS);
-/* Where zones are written and read; of the context. Under the lock. */
+/* The streams, one per device, on which zones are written and read. Under the
+ * lock. */
 static struct own_stream {
 	CUcontext context;
 	CUstream stream;
@@ -141,8 +143,8 @@ lock_guarded(CUdeviceptr addr) UNCHECKED
 	return NULL;
 }
 
-/* Change what a block is, if it is still the one that was looked at and `from`;
- * or false. */
+/* Change a block from `from` to `to`. False if it is no longer the block that
+ * was looked at, or no longer `from`. */
 static bool
 change(const struct zones *zones, enum block_guard from, enum block_guard to)
     UNCHECKED
@@ -160,7 +162,8 @@ change(const struct zones *zones, enum block_guard from, enum block_guard to)
 
 /* ---- The driver -------------------------------------------------------- */
 
-/* Between driver_enter() and driver_leave(). */
+/* Find the device's stream, or make it. Between driver_enter() and
+ * driver_leave(). */
 static bool
 find_stream(const struct arena *arena, CUstream *out)
 {
@@ -177,7 +180,8 @@ find_stream(const struct arena *arena, CUstream *out)
 	return found;
 }
 
-/* The stream cannot be used any more, as after a reset of the device. */
+/* Forget a stream that cannot be used any more, for instance after a device
+ * reset. */
 static void
 forget_stream(const struct arena *arena)
 {
@@ -186,7 +190,8 @@ forget_stream(const struct arena *arena)
 	lock_leave(&lock);
 }
 
-/* Fill the zones, and the bytes of the block beyond the request. */
+/* Write the pattern into the zones and the bytes of the block beyond the
+ * request. */
 static bool
 fill_zones(const struct zones *z, CUstream stream)
 {
@@ -220,7 +225,7 @@ compare(const uint8_t *bytes, size_t n, int64_t offset, struct damage *damage)
 	}
 }
 
-/* False if it cannot be read. */
+/* Find the damage in a range of a zone. False if it cannot be read. */
 static bool
 look_at_bytes(const struct zones *z, int64_t from, size_t size, CUstream stream,
     struct damage *damage)
@@ -263,7 +268,7 @@ describe(const struct zones *z, const struct damage *damage, bool before,
 	    before ? "before its start" : "behind its end", damage->value);
 }
 
-/* Where the block was allocated, if the history has it. */
+/* Log where the block was allocated, if the history has its stack. */
 static void
 log_stack(uint32_t stack)
 {
@@ -331,7 +336,8 @@ look_at_zones(const struct zones *z, CUstream stream, struct check *check)
 
 /* ---- With no lock ------------------------------------------------------ */
 
-/* True between this and guard_leave(). */
+/* Enter the arena's context, with this thread's status muted, until
+ * guard_leave(). False: nothing has changed. */
 static bool
 guard_enter(
     const struct arena *arena, struct driver_guard *guard, CUstream *stream)
@@ -362,7 +368,9 @@ struct visit {
 	CUstream stream;
 };
 
-/* True between this and guard_leave(). False for anything but a guarded block.
+/* Enter the context for a visit to the guarded block at `ptr`, until
+ * guard_leave(). False: it is no guarded block, or the context cannot be
+ * entered.
  */
 static bool
 enter_block(const void *ptr, struct visit *visit) UNCHECKED
@@ -400,11 +408,13 @@ guard_look(const void *ptr, bool poison) UNCHECKED
 
 	if (!enter_block(ptr, &v))
 		return;
-	/* While a capture is under way nothing can be waited for. */
+	/* This fails while a capture is under way, when nothing can be waited
+	 * for. */
 	if (stream_wait_host(v.arena->any) == WEIR_OK) {
 		if (v.filled)
 			look_at_zones(&v.zones, v.stream, NULL);
-		/* Others that look at all blocks see it as it is still. */
+		/* A thread that checks all blocks must not check this one any
+		 * more. */
 		change(&v.zones, GUARD_FILLED, GUARD_CUT);
 		if (poison && !fill_with_poison(&v.zones, v.stream))
 			forget_stream(v.arena);
@@ -412,7 +422,8 @@ guard_look(const void *ptr, bool poison) UNCHECKED
 	guard_leave(&v.guard);
 }
 
-/* The guarded blocks of an arena that lie above an address. */
+/* Copy the lowest `max` guarded blocks of an arena above an address, in
+ * order. */
 static size_t
 find_some(struct arena *arena, CUdeviceptr above, struct zones *out, size_t max)
 {
@@ -426,7 +437,8 @@ find_some(struct arena *arena, CUdeviceptr above, struct zones *out, size_t max)
 			if (b->addr <= above || !is_guarded(b) ||
 			    b->guarded != GUARD_FILLED)
 				continue;
-			/* The lowest of them, in order. */
+			/* Insert it in order, and drop the highest if there are
+			 * too many. */
 			size_t at = n < max ? n++ : max;
 			struct zones zones = zones_of(b);
 			for (; at > 0 && out[at - 1].addr > zones.addr; at--)

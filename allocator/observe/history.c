@@ -1,11 +1,11 @@
 /*
- * <weir/trace.h>: callbacks, observers and the history are begun and ended
- * here.
+ * <weir/trace.h>: begins and ends callbacks, observers and the history.
  *
- * While anybody wants to see every allocation, thread caches serve and take
- * blocks under the arena's lock (tcache_malloc_in(), tcache_keep()), so that
- * their events have a place in the order. Each cache decides that when it is
- * made, so all caches are made anew when the answer changes.
+ * While a callback, an observer or the history wants every allocation, thread
+ * caches allocate and free under the arena's lock (tcache_malloc_in(),
+ * tcache_keep()), so that their events have a place in the order. A cache
+ * decides this when it is made, so all caches are made again when the answer
+ * changes.
  */
 #include <weir/trace.h>
 
@@ -52,7 +52,7 @@ _Static_assert((int)WEIR_ACTION_ALLOC == (int)TRACE_alloc &&
 	(int)WEIR_ACTIONS == (int)TRACE_ACTION_COUNT,
     "the actions are those of the history");
 
-/* Caches pass a lock from now on, where events have their order. */
+/* From now on caches take a lock, which orders their events. */
 enum weir_status
 weir_memory_observer_add(weir_memory_observer observer, void *user)
 {
@@ -79,7 +79,7 @@ weir_memory_observer_remove(weir_memory_observer observer, void *user)
 
 /* ---- History ----------------------------------------------------------- */
 
-/* Bring the ring of each device to the size that is in force. */
+/* Resize the ring of each device to the size that the settings ask for. */
 static void
 resize_all(bool clear)
 {
@@ -96,7 +96,7 @@ resize_all(bool clear)
 	}
 }
 
-/* Blocks and segments have no stack any more. */
+/* Clear the stacks of all blocks and segments. */
 static void
 forget_stacks(struct arena *arena)
 {
