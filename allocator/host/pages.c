@@ -1,15 +1,15 @@
 /*
- * Pages of host memory for arenas: from the driver, or from the system and then
- * registered with the driver.
+ * Gets pages of host memory for arenas: from the driver, or from the system,
+ * and then registers them with the driver.
  *
- * Registering locks pages that must exist, and the driver does that one page
- * after the other, in a lock of its own. So they are made to exist before: in
- * huge pages where the system has them, on the NUMA node of the device, by
- * several threads at once if that was asked for. One registration takes them
- * all.
+ * The driver registers pages one after the other, under a lock of its own, and
+ * first makes those that do not exist. Therefore weir makes them exist before:
+ * in huge pages where the system has them, on the NUMA node of the device, by
+ * several threads if an option asks for that. One call registers them all.
  *
- * A reserve is memory taken in one piece, of which parts are handed out; it is
- * kept. A free part begins with its size and the address of the next one.
+ * A reserve is memory that is allocated in one piece, kept, and handed out in
+ * parts. A free part begins with the address of the next free part and its own
+ * size.
  */
 #include "allocator/host/pages.h"
 
@@ -63,8 +63,8 @@ host_node(const char *root, const char *bus_id)
 	return node;
 }
 
-/* Pages to come are to be on the node of the device; where that cannot be, they
- * are where the system likes. */
+/* Ask the system to place the pages of a range on the NUMA node of the device.
+ * It may place them elsewhere. */
 static void
 place_on_node(void *memory, size_t size, int device)
 {
@@ -91,7 +91,7 @@ struct touch {
 	bool failed;
 };
 
-/* Is the page there? */
+/* Does the page exist? */
 static bool
 is_there(char *page)
 {
@@ -101,9 +101,10 @@ is_there(char *page)
 }
 
 /*
- * Make the pages exist; the system says no where it cannot give them. Of a huge
- * page one small page is enough: asking for all of them, which the system then
- * looks for one by one, takes four times as long as it does to clear them.
+ * Make the pages exist. False: the system has no memory for them. First ask for
+ * one small page: if the system makes the whole huge page, the last small page
+ * exists then. Asking for all small pages takes four times as long as clearing
+ * them, because the system looks for each.
  */
 static bool
 populate(char *at, size_t size)
@@ -115,7 +116,8 @@ populate(char *at, size_t size)
 		madvise(at, size, MADV_POPULATE_WRITE) == 0);
 }
 
-/* Before Linux 5.14 pages are touched. */
+/* Make the pages of a part exist. Before Linux 5.14 write to each page
+ * instead. */
 static void *
 touch(void *argument)
 {
@@ -165,7 +167,7 @@ touch_all(char *memory, size_t size, unsigned threads)
 
 /* ---- Pages of our own -------------------------------------------------- */
 
-/* Addresses for `size` bytes; of huge pages where there is room for one. */
+/* Map `size` bytes, aligned to huge pages if they fill one. */
 static void *
 map(size_t size)
 {
@@ -256,8 +258,8 @@ pages_give(unsigned kind, CUdeviceptr addr, size_t size)
 	    CUDA_SUCCESS;
 }
 
-/* The context is gone, and with it the memory that the driver allocated. Pages
- * that were only registered are still there: free them. */
+/* The context is gone, and with it the memory that the driver allocated.
+ * Registered pages still exist: free them. */
 static void
 pages_forget(unsigned kind, CUdeviceptr addr, size_t size)
 {
@@ -281,7 +283,7 @@ struct reserve {
 	CUdeviceptr addr; /* 0: none */
 	size_t size;
 	struct part *free;
-	bool tried; /* it is made at the first request only */
+	bool tried; /* it is made once, at the first request */
 };
 
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_PAGES);
@@ -309,7 +311,8 @@ reserve_make(struct reserve *reserve, unsigned kind, int device, size_t size)
 	status_unmute();
 }
 
-/* The first part that is large enough gives its end. */
+/* Cut `size` bytes off the end of the first free part that is large enough; 0:
+ * there is none. */
 static CUdeviceptr
 reserve_cut(struct reserve *reserve, size_t size)
 {
@@ -355,7 +358,8 @@ reserve_put(struct reserve *reserve, CUdeviceptr addr, size_t size)
 		join_next(before);
 }
 
-/* From the reserve, which is made if there is to be one; 0: not from there. */
+/* Allocate from the reserve of a kind, which is made at the first request if an
+ * option asks for one. 0: the reserve cannot serve the request. */
 static CUdeviceptr
 reserve_take(unsigned kind, int device, size_t size)
 {

@@ -1,12 +1,12 @@
 /*
  * Checkpoints of an arena.
  *
- * Kept are the blocks that have memory, in the order of their addresses;
- * neighbours make a *run*. A run may begin and end anywhere in a segment, so
- * expandable segments with holes are no special case. To restore one is to free
- * all that is live, to join what is free under each run into one block and cut
- * that as it was. All that can fail comes before: memory for blocks and lists,
- * and waits on the device where a run passes from one stream to another.
+ * A checkpoint lists the blocks that have memory, by address. Neighbouring
+ * blocks make a *run*, which may begin and end anywhere in a segment, so that
+ * expandable segments with holes are no special case. A restoration frees all
+ * live blocks, joins the free blocks of each run into one and cuts it as it
+ * was. It does before that everything that can fail: it allocates blocks and
+ * lists, and makes a stream wait where memory passes to it from another stream.
  */
 #include "allocator/private/checkpoint.h"
 
@@ -25,7 +25,7 @@
 #include "base/meta.h"
 #include "base/status.h"
 
-/* A block as it was. */
+/* A block as it was at the checkpoint. */
 struct was {
 	CUdeviceptr addr;
 	size_t size;
@@ -34,10 +34,10 @@ struct was {
 	enum pool_kind kind;
 	bool live;
 
-	/* While it is restored. */
+	/* Used by a restoration only. */
 	struct stream_heap *heap;
-	struct block *spare; /* for its start */
-	bool begins;         /* a run */
+	struct block *spare; /* record for a block at `addr` */
+	bool begins;         /* it is the first of a run */
 };
 
 struct checkpoint {
@@ -72,7 +72,7 @@ check_calm(struct arena *arena)
 	return WEIR_OK;
 }
 
-/* A block that is part of a checkpoint: it has memory. */
+/* Is the block part of a checkpoint? It is if it has memory. */
 static bool
 is_kept(const struct block *block)
 {
@@ -211,8 +211,8 @@ block_over(const struct arena *arena, CUdeviceptr addr)
 	    NULL;
 }
 
-/* Put the stream of a block that was behind all that is queued on the one that
- * has its memory now. */
+/* Order the stream that had a block at the checkpoint after all work that is
+ * queued on the stream that has the memory now. */
 static enum weir_status
 follow(const struct was *was, struct block *now)
 {
@@ -239,7 +239,8 @@ follow(const struct was *was, struct block *now)
 	    (void *)was->stream->handle);
 }
 
-/* All memory of a block that was is there, in one segment of its kind. */
+/* Check that the memory of a block of the checkpoint still exists, in one
+ * segment of its kind. */
 static enum weir_status
 check_memory(struct arena *arena, const struct was *was)
 {
@@ -265,7 +266,8 @@ check_memory(struct arena *arena, const struct was *was)
 	return WEIR_OK;
 }
 
-/* Live blocks are counted; none may have a use, which would hold it back. */
+/* Count the live blocks. Refuse a block with a stream use, because its free
+ * would leave it pending. */
 static enum weir_status
 check_live(const struct arena *arena, size_t *n)
 {
@@ -292,9 +294,9 @@ check_live(const struct arena *arena, size_t *n)
 struct job {
 	struct arena *arena;
 	const struct options *options;
-	struct was *blocks; /* a copy */
+	struct was *blocks; /* a copy of the checkpoint's */
 	size_t n;
-	struct block *behind; /* spare blocks, for what lies behind each run */
+	struct block *behind; /* records for the memory after each run */
 	struct restored restored;
 };
 
@@ -325,9 +327,9 @@ begins_run(const struct job *job, size_t i)
 	    block_over(job->arena, was[-1].addr)->segment;
 }
 
-/* Make a block for each start, and one for the rest behind each run. The starts
- * of runs are looked up now: after everything is freed and merged, the block
- * over an address starts far below it, and finding it takes long. */
+/* Make a record for the start of each block, and one for the memory after each
+ * run. Find the starts of runs now: once everything is freed and merged, the
+ * block over an address starts far below it, and the lookup takes long. */
 static enum weir_status
 prepare_blocks(struct job *job)
 {
@@ -364,8 +366,8 @@ drop_blocks(struct job *job)
 	}
 }
 
-/* Hold the pools of each stream until drop_pools(): the blocks that are freed
- * may be the last of a stream that has ended. */
+/* Find the heap of each stream and hold it until drop_heap(): a restoration may
+ * free the last block of a stream that has ended. */
 static enum weir_status
 prepare_heap(struct job *job)
 {
@@ -432,8 +434,8 @@ free_live(struct job *job)
 		release_block(lookup_exact(job->restored.freed[i]));
 }
 
-/* All that is free under a run as one block that begins with it and is in no
- * tree; what lies behind is put back. */
+/* Join the free blocks under a run to one block that begins and ends with the
+ * run and is in no tree. Free the memory before and after it. */
 static struct block *
 join_run(struct job *job, const struct was *first, const struct was *last)
 {
@@ -465,7 +467,7 @@ join_run(struct job *job, const struct was *first, const struct was *last)
 	return block;
 }
 
-/* Cut the first block of a run as it was; returns the rest behind it. */
+/* Cut one block of a run as it was; returns the rest of the run. */
 static struct block *
 cut_one(struct job *job, struct was *was, struct block *block)
 {

@@ -1,15 +1,17 @@
 /*
- * The routes of all devices, the latest first. A request walks them with no
- * lock held in between, since filters are the user's: it holds the route it
- * looks at, and goes on to the latest of those that began before it.
+ * The routes of all devices, the latest first. A request walks them without
+ * keeping the lock, because filters are functions of the user's. It holds a
+ * reference to the route that it looks at, and goes on to the latest route that
+ * began before it.
  *
  * Note [Strays]
  *
- * A program that captures by CUDA's own calls and does not say so is found out
- * when a captured stream comes for memory. What it gets must not be anyone
- * else's while the capture goes on, so it gets an arena. That is dropped when
- * the capture has ended, which is seen by whoever next comes to allocate; the
- * program may have told of its graph before, and then it is the graph's.
+ * A stray is a capture that the program made by CUDA's own calls without
+ * registering it. weir finds it when a captured stream asks for memory. Memory
+ * that the capture gets must not serve other streams while it goes on, so weir
+ * gives the capture an arena of its own. A later request that sees that the
+ * capture has ended drops the arena. If the program registers its graph before
+ * that, the arena belongs to the graph.
  */
 #include "allocator/private/route.h"
 
@@ -23,22 +25,22 @@
 
 struct route {
 	/* Constant. */
-	uint64_t id;         /* rises from route to route */
-	struct arena *arena; /* a hold */
+	uint64_t id;         /* a later route has a larger one */
+	struct arena *arena; /* the route is one of its owners */
 	struct route_match match;
 	uint32_t thread;
 
 	_Atomic(uint64_t) capture;
-	struct list link;     /* in routes, while it has not ended */
-	struct stream *stray; /* a reference; NULL: it is no stray's */
-	unsigned refs;        /* its own, and of those who look at it */
+	struct list link;     /* in `routes`, until it ends */
+	struct stream *stray; /* a reference; NULL: it is not for a stray */
+	unsigned refs; /* its own, and those of requests that look at it */
 };
 
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_ROUTES);
 static struct list routes GUARDED_BY(lock) = { &routes, &routes };
 static uint64_t last_id GUARDED_BY(lock);
-static atomic_uint count;  /* of routes; changed under the lock */
-static atomic_uint strays; /* of these, changed under the lock */
+static atomic_uint count;  /* routes; changed under the lock */
+static atomic_uint strays; /* those for strays; changed under the lock */
 
 static struct route *
 route_of(struct list *link)
@@ -48,7 +50,7 @@ route_of(struct list *link)
 
 /* ---- Beginning and ending ---------------------------------------------- */
 
-/* Caches of streams that the route may match are emptied. */
+/* Retire the caches of streams that the route may match. */
 static void
 retire_caches(const struct route *route)
 {
@@ -119,7 +121,8 @@ route_end(struct route *route)
 
 /* ---- Matching ---------------------------------------------------------- */
 
-/* The latest route of a device that began before one, held. */
+/* The latest route of a device that began before route `id`, with a reference;
+ * or NULL. */
 static struct route *
 before(const struct arena *main, uint64_t id)
 {
@@ -181,7 +184,7 @@ route_give_stray(struct route *route, struct stream *stream)
 	lock_leave(&lock);
 }
 
-/* An arena and a route for a capture that has none. */
+/* Make an arena and a route for a stray capture. */
 static enum weir_status
 adopt_stray(struct arena *main, struct stream *stream, uint64_t capture,
     struct arena **out)
@@ -206,8 +209,8 @@ adopt_stray(struct arena *main, struct stream *stream, uint64_t capture,
 	return WEIR_OK;
 }
 
-/* Has the capture of a stray ended? A thread's own stream can be asked about
- * there only. */
+/* Has the capture of a stray ended? A per-thread default stream can be asked
+ * only on its own thread. */
 static bool
 has_ended(const struct route *route)
 {
@@ -223,8 +226,8 @@ has_ended(const struct route *route)
 	return ended;
 }
 
-/* A stray's route is taken out of the list of strays: of this capture, or any
- * whose capture has ended. */
+/* Make a stray's route an ordinary one and return it: the route of this capture
+ * or, if `capture` is 0, any whose capture has ended. NULL: there is none. */
 static struct route *
 take_stray(const struct arena *main, uint64_t capture)
 {
@@ -263,7 +266,8 @@ route_tidy(const struct arena *main)
 		arena_hold(arena);
 		route_end(route);
 		arena_unkeep(arena);
-		bytes += arena_drop(arena); /* for now, and for the stray */
+		bytes += arena_drop(
+		    arena); /* this function's hold, then the stray's */
 		bytes += arena_drop(arena);
 	}
 	return bytes;
