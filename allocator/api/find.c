@@ -1,5 +1,6 @@
 /*
- * The live block that a caller's address names, or what is wrong with it.
+ * Finds the live block that a caller's address names, or the reason why there
+ * is none.
  */
 #include "allocator/api/find.h"
 
@@ -7,7 +8,7 @@
 #include "allocator/memory/arena.h"
 #include "base/status.h"
 
-/* Under its arena's lock. */
+/* Is the address in this live block? Under its arena's lock. */
 static bool
 holds(const struct block *block, CUdeviceptr addr)
 {
@@ -20,14 +21,15 @@ find_exact_locked(const void *ptr)
 	return find_lock(lookup_exact(address(ptr)), ptr);
 }
 
-/* It is looked up without the lock, and again under it, when it cannot change.
+/* Look the block up without the lock, and again under the lock, when it cannot
+ * change.
  */
 struct block *
 find_locked(const void *ptr) UNCHECKED
 {
 	struct block *block = find_exact_locked(ptr);
 
-	if (block != NULL) /* mostly */
+	if (block != NULL) /* the usual case */
 		return block;
 	block = lookup_floor(address(ptr));
 	while (block != NULL) {

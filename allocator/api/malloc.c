@@ -1,6 +1,6 @@
 /*
- * <weir/weir.h>: allocating. Everything that hands out device memory ends in
- * take_from(), unless the thread's cache has it.
+ * <weir/weir.h>: allocating. The thread's cache serves a request, or
+ * allocate_known() by the cache's heap, or take_from() by the stream's handle.
  */
 #include "allocator/allocator.h"
 #include "allocator/cache/budget.h"
@@ -23,7 +23,7 @@
 #include "base/status.h"
 #include "streams/capture.h"
 
-/* How many stretches of addresses one request unmaps for others. */
+/* The most VACATED blocks that one request unmaps. */
 enum { UNMAPPED_AT_ONCE = 4 };
 
 /* ---- By the arena ------------------------------------------------------ */
@@ -44,14 +44,15 @@ check_size(size_t size)
 	return size - 1 < WEIR_SIZE_MAX ? WEIR_OK : refuse_size(size);
 }
 
-/* Host memory is the host's: no stream uses it but those that are recorded. */
+/* Is a block of this heap device-scope? Host memory is not: only streams that
+ * were recorded use it. */
 static inline bool
 is_used_everywhere(const struct stream_heap *heap)
 {
 	return heap == heap->arena->any_heap && !arena_is_host(heap->arena);
 }
 
-/* Take a block with guard zones, without a cache. */
+/* Allocate a block with guard zones, without a cache. */
 static __attribute__((noinline)) enum weir_status
 take_guarded(struct stream_heap *heap, const struct options *options,
     size_t size, bool idle, struct block **out)
@@ -74,14 +75,15 @@ take_guarded(struct stream_heap *heap, const struct options *options,
 	return WEIR_OK;
 }
 
-/* Where a block is looked for. */
+/* Where the request looks for a block. */
 enum where {
 	ANYWHERE,
-	KEPT_FIRST, /* in the thread's complete memory first */
-	IDLE        /* in free memory that may be used at once */
+	KEPT_FIRST, /* first in the thread's complete memory */
+	IDLE        /* only in free memory that is usable at once */
 };
 
-/* A block for the stream. `cache` is the thread's for the pools. */
+/* Allocate a block for the heap's stream. `cache` is the thread's cache for the
+ * heap, if it has one. */
 static inline QUICK enum weir_status
 take(struct stream_heap *heap, struct cache *cache,
     const struct options *options, size_t size, enum where where,
@@ -115,10 +117,10 @@ take(struct stream_heap *heap, struct cache *cache,
 }
 
 /*
- * A block of no stream is used on every stream: it carries a use of
- * WEIR_STREAM_ANY from the start, so that freeing it needs no memory and
- * follows the rule for all used blocks. The use is made first: once there is a
- * block nothing can fail.
+ * Allocate a device-scope block. Every stream may use such a block, so it has a
+ * use of WEIR_STREAM_ANY from the start. Its free then needs no host memory and
+ * follows the rule for all blocks with uses. The use is made first, because
+ * nothing can fail once there is a block.
  */
 static __attribute__((noinline)) enum weir_status
 take_used(struct stream_heap *heap, struct cache *cache,
@@ -138,8 +140,8 @@ take_used(struct stream_heap *heap, struct cache *cache,
 	return WEIR_OK;
 }
 
-/* Serve a request of a stream whose pools are known, and the thread's cache for
- * them, if it has one. */
+/* Serve a request of a stream by its heap. `cache` is the thread's cache for
+ * the heap, if it has one. */
 static inline QUICK enum weir_status
 serve(struct stream_heap *heap, struct cache *cache,
     const struct options *options, size_t size, bool idle, void **out)
@@ -156,7 +158,7 @@ serve(struct stream_heap *heap, struct cache *cache,
 	return status;
 }
 
-/* Serve a request of a stream. */
+/* Serve a request of a stream; finds its heap, or makes it. */
 static __attribute__((noinline)) enum weir_status
 serve_stream(struct arena *arena, struct stream *stream,
     const struct options *options, size_t size, bool idle, void **out)
@@ -180,8 +182,9 @@ enter(struct arena *arena) ENTERS(arena->lock)
 		reclaim_glance(arena);
 }
 
-/* Enter the arena for a request that missed its cache. A request of no stream
- * does not poll while there is a complete block of its size. */
+/* Take the lock for a request that missed its cache, and poll what is due. A
+ * device-scope request does not poll pending blocks while the cache has a
+ * complete block of its size. */
 static void
 enter_for(struct arena *arena, const struct cache *cache,
     const struct options *options, size_t size) ENTERS(arena->lock)
@@ -199,13 +202,13 @@ enter_for(struct arena *arena, const struct cache *cache,
 static void
 leave(struct arena *arena) LEAVES(arena->lock)
 {
-	/* Unmap memory that was moved elsewhere and is complete by now. */
+	/* Unmap VACATED blocks whose old work is done. */
 	if (!list_empty(&arena->vacated))
 		segment_unmap_vacated(arena, UNMAPPED_AT_ONCE);
 	lock_leave(&arena->lock);
 }
 
-/* A block of an arena. Takes its lock. */
+/* Serve a request of a stream from an arena. Takes its lock. */
 static enum weir_status
 take_from(struct arena *arena, struct stream *stream,
     const struct options *options, size_t size, void **out)
@@ -230,8 +233,8 @@ take_from(struct arena *arena, struct stream *stream,
 	return status;
 }
 
-/* Take a free block of another arena that serves requests when memory is short;
- * WEIR_ENOMEM: there is none. */
+/* Allocate from free memory of another arena that serves requests when memory
+ * is short. WEIR_ENOMEM: there is none. */
 static enum weir_status
 take_from_helpers(struct arena *arena, struct stream *stream,
     const struct options *options, size_t size, void **out)
@@ -251,14 +254,15 @@ take_from_helpers(struct arena *arena, struct stream *stream,
 	return status;
 }
 
-/* Could it be served if no other arena held anything unused? */
+/* Could the request be served if no other arena held unused memory? */
 static bool
 may_fit(const struct arena *arena, size_t rounded)
 {
 	return rounded <= arena->total_bytes && rounded <= device_limit(arena);
 }
 
-/* A request for device memory has failed, and its report is the status. */
+/* Write the snapshot of a failure; the thread keeps the status, which is the
+ * report. */
 static void
 keep_snapshot(void)
 {
@@ -267,8 +271,9 @@ keep_snapshot(void)
 	status_unmute();
 }
 
-/* After a first try: while there is no memory the other arenas of the device
- * give back what they have unused, and it is tried again. */
+/* Go on with a request after its first try, which ended with `status`. While
+ * memory is short, make the other arenas of the device give back unused memory
+ * and try again. */
 static enum weir_status
 take_hard(struct arena *arena, struct stream *stream,
     const struct options *options, size_t size, enum weir_status status,
@@ -290,7 +295,8 @@ take_hard(struct arena *arena, struct stream *stream,
 	return status;
 }
 
-/* A block of the arena that a route leads to, or of the device's own. */
+/* Serve a request from the arena that a route leads to, or from the device's
+ * own. */
 static enum weir_status
 take_routed(struct arena *main, struct stream *stream,
     const struct options *options, size_t size, void **out)
@@ -307,7 +313,7 @@ take_routed(struct arena *main, struct stream *stream,
 	return status;
 }
 
-/* By a stream's handle. */
+/* Serve a request by the stream's handle. */
 static enum weir_status
 allocate(int device, weir_stream handle, const struct options *options,
     size_t size, void **out)
@@ -347,8 +353,8 @@ allocator_malloc_in(
 	return status;
 }
 
-/* Serve a request by the thread's cache for the stream. False if that cache is
- * out of use, or the stream may be captured. */
+/* Serve a request by the heap of the thread's cache. False if the cache is out
+ * of use or the stream may be captured. */
 static inline bool
 allocate_known(struct cache *cache, const struct options *options, size_t size,
     void **out, enum weir_status *status)
@@ -378,8 +384,9 @@ allocate_known(struct cache *cache, const struct options *options, size_t size,
 	return alive;
 }
 
-/* Begin what the options ask for, before the stack of the call is taken: a
- * history that begins now has the stack of the first allocation too. */
+/* Begin the history and snapshots that the options ask for. This comes before
+ * the call's stack is recorded, so that the history has the stack of the first
+ * allocation too. */
 static enum weir_status
 attend_first(const struct options *options)
 {
@@ -391,7 +398,8 @@ attend_first(const struct options *options)
 	return status;
 }
 
-/* By the arena. `cache` is what the thread has for the stream, or NULL. */
+/* Serve a request by the arena. `cache` is the thread's cache for the stream,
+ * or NULL. */
 static __attribute__((noinline)) void *
 malloc_slow(int device, size_t size, weir_stream stream, struct cache *cache)
 {
@@ -427,7 +435,7 @@ malloc_kept(int device, size_t size, weir_stream stream, struct cache *cache)
 	return ptr != NULL ? ptr : malloc_slow(device, size, stream, cache);
 }
 
-/* By the cache that the thread has for the stream, or NULL. */
+/* Serve a request by the thread's cache for the stream, which may be NULL. */
 static inline QUICK void *
 malloc_with(int device, size_t size, weir_stream stream, struct cache *cache)
 {
@@ -436,7 +444,8 @@ malloc_with(int device, size_t size, weir_stream stream, struct cache *cache)
 	    malloc_slow(device, size, stream, cache);
 }
 
-/* The cache is for a default stream of one context. */
+/* Serve a request for a default stream; the cache is for that of one
+ * context. */
 static __attribute__((noinline)) void *
 malloc_default(int device, size_t size, weir_stream stream, struct cache *cache)
 {
@@ -487,8 +496,8 @@ weir_malloc(size_t size, weir_stream stream)
 	return malloc_on(WEIR_DEVICE_CURRENT, size, stream);
 }
 
-/* For a default stream of the device's primary context: all but the shortest
- * way. */
+/* Serve a request for a default stream of the device's primary context, if the
+ * latest cache cannot. */
 static __attribute__((noinline)) void *
 malloc_primary_rare(int device, size_t size, weir_stream stream)
 {

@@ -1,6 +1,6 @@
 /*
- * <weir/weir.h>: options that a program sets while it runs. Thread caches go by
- * the options they were made with, so all are made anew.
+ * <weir/weir.h>: options that a program sets while it runs. Thread caches
+ * follow the options that they were made with, so all are made again.
  */
 #include "allocator/api/options.h"
 

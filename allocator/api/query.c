@@ -1,5 +1,5 @@
 /*
- * <weir/weir.h>: asking for a block, and for the memory there is.
+ * <weir/weir.h>: queries about a block and about free memory.
  */
 #include "allocator/api/find.h"
 #include "allocator/cache/tcache.h"
@@ -9,7 +9,7 @@
 #include "base/os.h"
 #include "base/status.h"
 
-/* The run of mapped blocks around a block. */
+/* Report the neighbouring blocks with memory around a block as its segment. */
 static void
 describe_run(const struct block *block, struct weir_block_info *info)
 {

@@ -1,5 +1,5 @@
 /*
- * <weir/weir.h>, <weir/host.h>: telling where a block is used.
+ * <weir/weir.h>, <weir/host.h>: the calls that record a stream use.
  */
 #include <weir/host.h>
 
@@ -8,11 +8,11 @@
 #include "base/os.h"
 #include "base/status.h"
 
-/* A call that says where a block is used. */
+/* One of these calls. */
 struct record {
 	const char *call;
 	bool host; /* host memory only */
-	bool past; /* all of the use is queued by now */
+	bool past; /* the use's work is already queued */
 };
 
 static enum weir_status
@@ -26,8 +26,8 @@ record_use(
 	    use_add(waiting, &block->pending, stream);
 }
 
-/* The stream and the first byte of its block are mostly known; false: find
- * out. */
+/* Record a use by the fast path: `ptr` starts a live block and the stream is
+ * known. False: neither is sure. */
 static bool
 record_known(const struct record *record, const void *ptr, weir_stream handle,
     enum weir_status *status) UNCHECKED

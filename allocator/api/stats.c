@@ -95,7 +95,8 @@ add_stat(struct weir_stat *to, const struct weir_stat *from)
 	to->freed += from->freed;
 }
 
-/* Add all that is counted. Peaks were not at one time: the sum is a bound. */
+/* Add all statistics. Peaks of two arenas may be of different times, so the sum
+ * is an upper bound. */
 static void
 add_all(struct weir_stats *to, const struct weir_stats *from)
 {
@@ -218,7 +219,7 @@ reset_arena(struct arena *arena, enum reset what)
 		reset_all(&totals->stats, &totals->tally, what);
 		lock_leave(&totals->lock);
 	}
-	tcache_tell(arena); /* of the new peaks */
+	tcache_tell(arena); /* caches note the new peaks */
 	lock_leave(&arena->lock);
 }
 
