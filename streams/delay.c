@@ -1,9 +1,9 @@
 /*
- * Note [Measured delay] is in delay.h.
+ * Measures the delay of weir's waits: delay.h, Note [Measured delay].
  *
- * A wait of the program's holds a reference to a stream, and giving back the
- * last one takes locks of a lower rank. So what a look has closed is put aside
- * and given back when the lock has been left.
+ * A wait of the program's holds a reference to a stream, and dropping the last
+ * reference takes locks of a lower rank. Therefore waits that are over are
+ * copied and released after the lock.
  */
 #include "streams/delay.h"
 
@@ -13,28 +13,28 @@
 #include "streams/stream.h"
 #include "trace/served.h"
 
-/* Two events with nothing between them are no further apart. */
+/* Two events with no wait between them are at most this far apart. */
 enum { NO_WAIT_NS = 5000 };
 
-/* The program's first waits on a stream are measured, and then one in so many
- * ns. The two events take some 2 us of the stream's time on an H200, so that
- * measuring costs a thousandth of it; measuring each wait took more than a
- * hundredth. */
+/* The program's first LOOKS_FIRST waits on a stream are measured, and then one
+ * in LOOK_EVERY_NS. The two events take some 2 us of the stream's time on an
+ * H200, so that measuring costs a thousandth of it; measuring each wait took
+ * more than a hundredth. */
 enum { LOOKS_FIRST = 64, LOOK_EVERY_NS = 2000000 };
 
-/* Places that a stream's ring has at first, and waits that one look closes with
- * the lock held: they lie on a stack that may be small. */
+/* ROOM_FIRST: the first capacity of a stream's ring. CLOSED_AT_ONCE: the waits
+ * that are copied to the stack, which may be small, in one go. */
 enum { ROOM_FIRST = 16, CLOSED_AT_ONCE = 32 };
 
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_DELAY);
 
-/* Has weir ever made a stream wait? Else no stream is late. */
+/* Has weir ever made a stream wait? If not, no stream is late. */
 static atomic_bool begun;
 
 /* ---- Events ------------------------------------------------------------ */
 
-/* May events be recorded on the stream, with no effect on others? Makes room
- * for one more wait if it can. */
+/* Can a wait on this stream be measured? A record on it must not order other
+ * streams, and the ring must have room; this makes room if it can. */
 static bool
 can_measure(struct stream *stream)
 {
@@ -81,7 +81,7 @@ stall_at(const struct delay *delay, unsigned i) HOLDS(lock)
 	return &delay->open[(delay->first + i) % delay->room];
 }
 
-/* Make room for one more; false: there is no host memory. */
+/* Enlarge the ring. False: there is no host memory. */
 static bool
 grow(struct delay *delay) HOLDS(lock)
 {
@@ -157,7 +157,7 @@ record_in_context(struct stream *stream)
 	return event;
 }
 
-/* Is it time to measure a wait of the program's? */
+/* Should this wait of the program's be measured? Counts it if so. */
 static bool
 is_due(struct delay *delay)
 {
@@ -197,7 +197,7 @@ set_late(struct stream *stream, uint64_t ns)
 		    &stream->delay.felt_ns, (int64_t)(ns - before));
 }
 
-/* A wait that is not measured. */
+/* Account for a wait of the program's that is not measured. */
 static void
 join(struct stream *stream, const struct stream *earlier)
 {
@@ -238,7 +238,8 @@ least(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* The time between two complete events; 0 where the driver does not tell. */
+/* The time between two completed events, in ns; 0 if the driver does not
+ * say. */
 static uint64_t
 time_between(CUevent first, CUevent second)
 {
@@ -251,7 +252,7 @@ time_between(CUevent first, CUevent second)
 	return (uint64_t)((double)ms * 1e6);
 }
 
-/* Has the stream nothing to do between a wait that is over and the next? */
+/* Does the next wait follow this one, which is over, with no work between? */
 static bool
 is_followed(const struct stream *stream, const struct stall *stall) HOLDS(lock)
 {
@@ -263,7 +264,7 @@ is_followed(const struct stream *stream, const struct stall *stall) HOLDS(lock)
 	    time_between(stall->behind, next) < NO_WAIT_NS;
 }
 
-/* The wait is weir's. */
+/* Account for a wait of weir's. */
 static void
 count_own(struct stream *stream, const struct stall *stall, uint64_t ns)
     HOLDS(lock)
@@ -275,8 +276,8 @@ count_own(struct stream *stream, const struct stall *stall, uint64_t ns)
 	delay->undecided_ns += ns;
 }
 
-/* The wait is the program's. Of the lateness that is left, the stream answers
- * for no more than before, and not for what the other one answers for. */
+/* Account for a wait of the program's. The stream's own part of its lateness
+ * does not grow, and does not include the other stream's own part. */
 static void
 count_program(struct stream *stream, const struct stall *stall, uint64_t ns)
     HOLDS(lock)
@@ -297,7 +298,7 @@ count_program(struct stream *stream, const struct stall *stall, uint64_t ns)
 	delay->undecided_ns = 0;
 }
 
-/* Take the oldest wait off if it is over. */
+/* Remove the oldest wait from the ring if it is over. */
 static bool
 close_first(struct stream *stream, struct stall *out) HOLDS(lock)
 {
@@ -321,7 +322,7 @@ close_first(struct stream *stream, struct stall *out) HOLDS(lock)
 	return true;
 }
 
-/* Close waits that are over, a few at most; how many. */
+/* Close up to CLOSED_AT_ONCE waits that are over; returns how many. */
 static unsigned
 close_some(struct stream *stream)
 {
@@ -337,8 +338,8 @@ close_some(struct stream *stream)
 	return n;
 }
 
-/* A stream that has done all that it was given a while ago is no later than
- * that. */
+/* Bound the lateness: a stream that has done all work up to some time ago is
+ * late by that time at most. */
 static void
 bound_late(struct stream *stream)
 {

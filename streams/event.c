@@ -1,6 +1,7 @@
 /*
- * Creating an event costs several times a record, so events are kept: two
- * stacks for each context, of bounded depth: with timing and without.
+ * Keeps events for reuse, because to create one costs several times a record.
+ * There are two stacks for each context, of bounded depth: of events with
+ * timing and without.
  */
 #include "streams/event.h"
 
@@ -105,7 +106,8 @@ event_give_timed(CUcontext context, CUevent event)
 	push_or_destroy(context, true, event);
 }
 
-/* The driver tells by the event alone. One that asks for a context gets it. */
+/* Most drivers answer whatever context is current. If one wants the event's
+ * context, enter it. */
 bool
 event_met(CUcontext context, CUevent event)
 {

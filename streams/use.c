@@ -1,8 +1,9 @@
 /*
- * Events are met in the order of their stream, so a poll asks the oldest of
- * each stream first and goes on only while the answer is yes. It looks past a
- * few unmet ones: an event may be late for another reason, and one behind it
- * that is met tells of all before.
+ * Keeps the uses of blocks in queues, one for each stream, and polls their
+ * events. Events are met in the order of their stream, so a poll asks the
+ * oldest of each stream first and goes on while they are met. It skips a few
+ * unmet events: an event may be late for another reason, and a later one that
+ * is met covers all uses before it.
  */
 #include "streams/use.h"
 
@@ -12,13 +13,14 @@
 #include "streams/event.h"
 #include "trace/served.h"
 
-/* Structs that are kept for the next use. */
+/* How many unused structures an arena keeps. */
 enum { QUEUES_KEPT = 32, USES_KEPT = 1024 };
 
-/* Instead of USE_BATCH_BYTES where a record is dear. */
+/* Takes the place of USE_BATCH_BYTES for WEIR_STREAM_ANY, whose records are
+ * dear. */
 enum { BATCH_BYTES_DEAR = 64 << 20 };
 
-/* use.h, Note [Glances]. */
+/* The most glances that skip a queue: use.h, Note [Glances]. */
 enum { PAUSE_MOST = 8 };
 
 void
@@ -72,8 +74,8 @@ queue_get(struct waiting *waiting, struct stream *stream)
 	return queue;
 }
 
-/* A queue that nobody uses stays while there are few: its stream will likely
- * use another block. */
+/* Drop a reference to a queue. An unused queue stays while there are few: its
+ * stream will probably use another block. */
 static void
 queue_put(struct waiting *waiting, struct use_queue *queue)
 {
@@ -87,7 +89,7 @@ queue_put(struct waiting *waiting, struct use_queue *queue)
 	meta_free(queue, sizeof(*queue));
 }
 
-/* Queues of streams that have ended since nobody used them. */
+/* Drop unused queues of streams that have ended. */
 static void
 drop_ended(struct waiting *waiting)
 {
@@ -139,7 +141,7 @@ use_of(const struct pending *pending, const struct stream *stream)
 	return use;
 }
 
-/* Hang a new use on a block; NULL: there is no host memory. */
+/* Add a new use to a block; NULL: there is no host memory. */
 static inline struct use *
 use_hang(
     struct waiting *waiting, struct pending *pending, struct stream *stream)
@@ -203,16 +205,16 @@ carrier_from(const struct use_queue *queue, const struct list *l)
 	return NULL;
 }
 
-/* Has the context of the queue's stream gone? All its work is done then, and
- * its events are no more. */
+/* Is the context of the queue's stream gone? Then all its work is done and its
+ * events no longer exist. */
 static bool
 is_gone(const struct use_queue *queue)
 {
 	return atomic_load(&queue->stream->gone);
 }
 
-/* Take a use out of its queue. If the one before it has no event it gets this
- * one, unless a host waits for it. */
+/* Remove a use from its queue. If the use before it has no event, it gets this
+ * one's event, unless a host waits for this one. */
 static void
 unlink_use(struct use *use)
 {
@@ -245,14 +247,14 @@ last_of(const struct use_queue *queue)
 	return CONTAINER_OF(queue->uses.prev, struct use, link);
 }
 
-/* Is it dear to record an event on the queue's stream? */
+/* Are records on the queue's stream dear? */
 static bool
 is_dear(const struct use_queue *queue)
 {
 	return queue->stream->handle == WEIR_STREAM_ANY;
 }
 
-/* Record one event for all uses of a queue that have none; there are some. The
+/* Record one event for the uses of a queue that have none, at least one. The
  * queue's context has been entered. False if the driver refuses now. */
 static bool
 record(struct use_queue *queue)
@@ -271,8 +273,8 @@ record(struct use_queue *queue)
 	return true;
 }
 
-/* record() if the last use of the queue has no event yet. The queue is not
- * empty. */
+/* Fence all uses of a queue that is not empty. False if the driver refuses
+ * now. */
 static bool
 fence_uses(struct use_queue *queue)
 {
@@ -288,8 +290,8 @@ fence_uses(struct use_queue *queue)
 	return done;
 }
 
-/* The use whose event tells of this one, which waits; NULL if there is none
- * and none can be recorded now. */
+/* Find the use whose event covers this use, which is in its queue. Record one
+ * if need be; NULL if that cannot be done now. */
 static struct use *
 carrier_of(struct use *use)
 {
@@ -302,7 +304,7 @@ carrier_of(struct use *use)
 	return carrier;
 }
 
-/* Have enough uses come together for an event? */
+/* Have enough uses collected for an event? */
 static bool
 is_full(const struct use_queue *queue)
 {
@@ -313,7 +315,7 @@ is_full(const struct use_queue *queue)
 
 /* ---- Uses -------------------------------------------------------------- */
 
-/* A use that is in no queue needs no event any more. */
+/* Give back the event of a use that is in no queue any more. */
 static inline void
 give_event(const struct use *use)
 {
@@ -321,7 +323,7 @@ give_event(const struct use *use)
 		event_give(use->queue->stream->context, use->event);
 }
 
-/* While a host waits for its event it stays, of no block. */
+/* Free a use. While a host waits for its event, it stays, without a block. */
 static void
 use_free(struct waiting *waiting, struct use *use)
 {
@@ -335,7 +337,7 @@ use_free(struct waiting *waiting, struct use *use)
 	use_drop(waiting, use);
 }
 
-/* Take a use off its block. */
+/* Remove a use from its block. */
 static inline void
 use_take_off(struct waiting *waiting, struct use *use)
 {
@@ -347,7 +349,7 @@ use_take_off(struct waiting *waiting, struct use *use)
 	use_free(waiting, use);
 }
 
-/* A stream is named that was named before. */
+/* Record a use by a stream that has a use of the block already. */
 static __attribute__((noinline)) enum weir_status
 use_again(struct waiting *waiting, struct pending *pending, struct use *old)
 {
@@ -406,8 +408,8 @@ use_move(struct pending *from, struct pending *to)
 		u->owner = to;
 }
 
-/* The end of what a stream did with the block in a capture, if it is in that
- * still. */
+/* Note the position at which a use in a capture ends, if its stream is still in
+ * that capture. */
 static void
 place(struct use *use)
 {
@@ -431,7 +433,7 @@ use_is_over(const struct pending *pending, const struct stream *stream,
 	return true;
 }
 
-/* A use comes to the end of its queue, and keeps some bytes from others. */
+/* Append a use of a block of some bytes to its queue. */
 static inline void
 enqueue(struct use *use, size_t bytes)
 {
@@ -471,7 +473,7 @@ use_add_past(struct waiting *waiting, struct pending *pending, size_t bytes,
 	return WEIR_OK;
 }
 
-/* A past use in no queue was met while its block was live. */
+/* Was a past use met while its block was live? It is then in no queue. */
 static bool
 is_met(const struct use *use)
 {
@@ -508,8 +510,8 @@ waiting_add(struct waiting *waiting, struct pending *pending)
 
 /* ---- Polling ----------------------------------------------------------- */
 
-/* Drop a met use from its block; the block, if it was the last unmet one. A
- * live block keeps it, in no queue. */
+/* Remove a met use from its block. Returns the block if this was its last unmet
+ * use. A live block keeps the use, which is then in no queue. */
 static struct pending *
 settle(struct waiting *waiting, struct use *use)
 {
@@ -527,8 +529,8 @@ settle(struct waiting *waiting, struct use *use)
 	return --pending->unmet == 0 ? pending : NULL;
 }
 
-/* Settle the uses of a queue up to one whose event is met; the blocks that
- * have none left are moved to `done`. */
+/* Settle the uses of a queue up to `last`, whose event is met. Blocks without
+ * unmet uses are moved to `done`; returns their number. */
 static size_t
 settle_until(struct waiting *waiting, struct use_queue *queue,
     const struct use *last, struct list *done)
@@ -550,27 +552,27 @@ settle_until(struct waiting *waiting, struct use_queue *queue,
 	return moved;
 }
 
-/* All uses of a queue whose stream's context has gone are met. */
+/* Settle all uses of a queue whose stream's context is gone. */
 static size_t
 settle_gone(struct waiting *waiting, struct use_queue *queue, struct list *done)
 {
 	const struct use *last =
 	    CONTAINER_OF(queue->uses.prev, struct use, link);
 
-	queue->refs++; /* as below */
+	queue->refs++; /* as in poll_queue() */
 	size_t moved = settle_until(waiting, queue, last, done);
 	queue_put(waiting, queue);
 	return moved;
 }
 
-/* How to look at a queue. */
+/* How to poll a queue. */
 struct look {
-	bool fences;    /* what has no event is given one */
-	bool once;      /* no more than one is to be met */
-	unsigned skips; /* unmet ones to look past */
+	bool fences;    /* record an event for uses that have none */
+	bool once;      /* stop after one met event */
+	unsigned skips; /* how many unmet events to skip */
 };
 
-/* Ask the events of a queue. */
+/* Query the events of a queue, and settle the uses that they cover. */
 static size_t
 ask(struct waiting *waiting, struct use_queue *queue, struct look look,
     struct list *done)
@@ -594,7 +596,7 @@ ask(struct waiting *waiting, struct use_queue *queue, struct look look,
 	return moved;
 }
 
-/* Look at a queue that has some uses. */
+/* Poll a queue that is not empty. */
 static size_t
 poll_queue(struct waiting *waiting, struct use_queue *queue, struct look look,
     struct list *done)
@@ -617,7 +619,7 @@ poll_queue(struct waiting *waiting, struct use_queue *queue, struct look look,
 	return moved;
 }
 
-/* Note [Glances]. */
+/* Glance at a queue of WEIR_STREAM_ANY: Note [Glances]. */
 static size_t
 glance_dear(struct waiting *waiting, struct use_queue *queue, struct list *done)
 {
@@ -627,7 +629,7 @@ glance_dear(struct waiting *waiting, struct use_queue *queue, struct list *done)
 		queue->pause--;
 		return 0;
 	}
-	queue->refs++; /* as above */
+	queue->refs++; /* as in poll_queue() */
 	size_t moved = poll_queue(waiting, queue, look, done);
 	if (moved > 0 || waiting->bytes >= BATCH_BYTES_DEAR)
 		queue->paused = 0;
@@ -688,7 +690,8 @@ waiting_poll(struct waiting *waiting, unsigned skips, struct list *done)
 	return moved;
 }
 
-/* In a capture; the event of a use is of no use there. */
+/* Order `later` after a use in their capture, where an event of the use could
+ * not be waited for. */
 static bool
 follow_captured(const struct use *use, struct stream *later, uint64_t capture,
     uint64_t *waits)
@@ -709,8 +712,8 @@ follow_captured(const struct use *use, struct stream *later, uint64_t capture,
 	return true;
 }
 
-/* Is a use over when `later`, which is in no capture, comes to what it is given
- * next? */
+/* Is a use over before the next work of `later`, which is in no capture,
+ * begins? */
 static bool
 is_before(const struct use *use, const struct stream *later)
 {
