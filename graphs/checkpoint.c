@@ -43,7 +43,7 @@ weir_checkpoint_take(struct weir_pool *pool, struct weir_checkpoint **out)
 	return WEIR_OK;
 }
 
-/* The lists are handed over as they are: an address is a pointer. */
+/* The caller gets the lists as they are, because an address is a pointer. */
 _Static_assert(sizeof(CUdeviceptr) == sizeof(void *), "64-bit pointers");
 
 enum weir_status

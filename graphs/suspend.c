@@ -1,10 +1,10 @@
 /*
- * Suspended arenas. Their handles stay in their segments, without memory: each
- * is unmapped, and its id is 0 once its reference is given up. The blocks stay
- * as they are and count as before, but for reserved_bytes, which is what is
- * held from the driver. While it is suspended an arena is kept, so that nothing
- * else looks at its handles. The history tells it as memory that is unmapped
- * and mapped again, and a snapshot shows of it what is mapped: nothing.
+ * Suspends and resumes arenas. The handles of a suspended arena stay in their
+ * segments, without memory: each is unmapped, and its id is 0 once its
+ * reference is released. The blocks stay as they are and count as before in all
+ * statistics but reserved_bytes. A suspended arena is kept, so that no other
+ * function uses its handles. The history has its memory as unmapped, and mapped
+ * again at the resume; a snapshot leaves it out.
  */
 #include "graphs/suspend.h"
 
@@ -34,7 +34,8 @@ handle_at(struct tree_node *node)
 	return node != NULL ? CONTAINER_OF(node, struct handle, node) : NULL;
 }
 
-/* Record in the history that the memory of a run of blocks is mapped, or not.
+/* Record in the history that the memory of a run of blocks was mapped (`there`)
+ * or unmapped.
  */
 static void
 tell_run(const struct segment *segment, const struct block *first,
@@ -72,7 +73,7 @@ count_reserved(struct arena *arena, bool held)
 	}
 }
 
-/* ---- For good ---------------------------------------------------------- */
+/* ---- Dropping ---------------------------------------------------------- */
 
 static bool
 nothing_is_live(const struct arena *arena)
@@ -87,7 +88,7 @@ nothing_is_live(const struct arena *arena)
 	return true;
 }
 
-/* All free blocks of a segment become addresses without memory. */
+/* Make all free blocks of a segment UNMAPPED and drop its handles. */
 static void
 drop_segment(struct segment *segment)
 {
@@ -110,7 +111,7 @@ drop_segment(struct segment *segment)
 	}
 }
 
-/* A suspended arena has no owner any more. */
+/* Drop the memory of a suspended arena without an owner: struct arena. */
 static void
 drop_suspended(struct arena *arena)
 {
@@ -169,8 +170,8 @@ check_suspend(const struct arena *arena)
 	return WEIR_OK;
 }
 
-/* Unmap all handles that the driver lets go, then release those. Returns the
- * bytes given back. */
+/* Unmap and release all handles, except those that the driver refuses. Returns
+ * the bytes given back. */
 static size_t
 give_up(struct arena *arena)
 {
@@ -189,7 +190,8 @@ give_up(struct arena *arena)
 	return bytes;
 }
 
-/* With the lock left: nobody else looks at the handles. */
+/* Suspend an arena, with its lock released: the arena is kept, so no other
+ * function uses its handles. */
 static enum weir_status
 suspend(struct arena *arena, bool copy, size_t *freed)
 {
@@ -262,7 +264,7 @@ missing_bytes(const struct arena *arena)
 	return bytes;
 }
 
-/* Undo what bring_back() has done. */
+/* Undo bring_back(). */
 static void
 unmap_again(struct arena *arena)
 {
@@ -294,8 +296,8 @@ map_again(struct handle *handle, int device)
 	return status;
 }
 
-/* Map memory again and queue the copies of its contents: they run while more is
- * mapped. */
+/* Map memory again and queue the copies of its contents, which run while more
+ * is mapped. */
 static enum weir_status
 bring_back(struct arena *arena)
 {
@@ -340,7 +342,8 @@ done(struct arena *arena)
 {
 	for (struct handle *h = handles_first(arena); h != NULL;
 	     h = handles_next(h))
-		h->mapped = false; /* elsewhere: it is not on its way */
+		h->mapped = false; /* elsewhere the flag means: mapped at `to`
+				      as well */
 	arena->uncounted = false;
 	count_reserved(arena, true);
 	arena->kept--;
