@@ -1,6 +1,6 @@
 /*
- * Arenas by device, the pools of each stream in them, and leaving an arena's
- * lock. lifecycle.c makes and forgets the arena of a device.
+ * Arenas by device, their stream heaps, and the release of an arena's lock.
+ * lifecycle.c makes and forgets the arena of a device.
  */
 #include "allocator/memory/arena.h"
 
@@ -51,7 +51,7 @@ arena_enter_from_driver(struct arena *arena) UNCHECKED
 	lock_enter(&arena->lock);
 }
 
-/* ---- Pools of a stream ------------------------------------------------- */
+/* ---- Stream heaps ------------------------------------------------------ */
 
 static int
 compare_index(const struct tree_node *a, const struct tree_node *b)
@@ -91,7 +91,8 @@ heap_make(struct arena *arena, struct stream *stream, struct stream_heap **out)
 	arena->streams += stream->handle != WEIR_STREAM_ANY;
 	if (arena == arena->main)
 		stream->heap = heap;
-	/* It may have ended since it was found; a later poll records the end.
+	/* The stream may have ended since it was found; a later poll records
+	 * the event of its end.
 	 */
 	if (atomic_load(&stream->ended))
 		heap_end(heap);

@@ -1,6 +1,6 @@
 /*
- * Statistics: a device's, and each stream's part. Kept under the arena's lock
- * as things happen; a peak is exact.
+ * Keeps the statistics of an arena, its device and each of its streams, under
+ * the arena's lock. Peaks are exact.
  */
 #include "allocator/memory/counters.h"
 
@@ -23,7 +23,7 @@ _Static_assert(offsetof(struct weir_stat3, large_pool) -
 	sizeof(struct weir_stat),
     "stats_part() counts from small to large");
 _Static_assert(POOL_SMALL % 2 == 0 && POOL_LARGE % 2 == 1 && POOL_FINE % 2 == 0,
-    "what is fine is small in stats_part()");
+    "fine pools count as small in stats_part()");
 
 _Static_assert(offsetof(struct weir_stat3, small_pool) ==
 	    PART_SMALL * sizeof(struct weir_stat) &&
@@ -130,7 +130,7 @@ stats_note_arena_peaks(struct arena *arena)
 	lock_leave(&totals->lock);
 }
 
-/* One statistic of a part. */
+/* Compute one statistic of a part. */
 static struct weir_stat
 stat_of(const struct tally_part *part, enum tallied which, int64_t up)
 {

@@ -1,6 +1,6 @@
 /*
- * Events of memory, for the history and for observers; and what callbacks see
- * of a block. observe/history.c says whether anybody wants them.
+ * Emits events of memory to the history and to observers, and describes blocks
+ * to callbacks. observe/history.c switches them on and off.
  */
 #include "allocator/memory/emit.h"
 
@@ -12,8 +12,8 @@
 /* ---- Under the arena's lock -------------------------------------------- */
 
 /*
- * A device has one history, under the lock of its own arena; where it has other
- * arenas too, that of the totals is taken as well by all of them.
+ * A device has one history, under the lock of its own arena. If the device has
+ * other arenas too, all of them also take the lock of the totals.
  */
 struct history_ring *
 tell_ring_enter(struct arena *arena) UNCHECKED
@@ -30,15 +30,15 @@ tell_ring_leave(struct arena *arena) UNCHECKED
 		lock_leave(&arena->totals->lock);
 }
 
-/* Does this arena report its events? One that is not counted in the device's
- * totals has no memory of the device. */
+/* Does this arena emit events? An arena that does not count for the device's
+ * totals does not. */
 static bool
 tells(const struct arena *arena)
 {
 	return !arena->forgotten && arena_is_counted(arena);
 }
 
-/* The memory that an event is about; its pool is known apart. */
+/* The memory that an event is about; the arena gives its pool. */
 struct subject {
 	uint64_t addr;
 	uint64_t size;
@@ -47,8 +47,8 @@ struct subject {
 	uint32_t stack;
 };
 
-/* Call the observers. An observer sees the blocks' own addresses; of oom the
- * address is no address. */
+/* Call the observers. For an oom event the subject's address is the number of
+ * the device's free bytes. */
 static void
 observe_event_of(const struct arena *arena, enum trace_action action,
     const struct subject *of)
@@ -117,8 +117,9 @@ subject_of(const struct block *block)
 		.granules = (uint32_t)(block->size / WEIR_GRANULE) };
 }
 
-/* The observers' part of tell_of(), out of the way of the history alone: a
- * subject that it were given would have to lie in memory. */
+/* Call the observers about a block. This is a function of its own, and makes
+ * its own subject, so that the path without observers keeps the subject in
+ * registers. */
 static __attribute__((noinline)) void
 observe_block(
     const struct block *block, enum trace_action action, enum trace_action last)
@@ -130,15 +131,15 @@ observe_block(
 		observe_event_of(block->arena, last, &of);
 }
 
-/* Whose stack the events of a block have. */
+/* Which stack the events of a block get. */
 enum whose {
-	ALLOCATIONS, /* in a call of somebody else's */
-	CALLS,
-	EITHERS /* the call's if it has one, or the allocation's */
+	ALLOCATIONS, /* the allocation's */
+	CALLS,       /* that of the present call */
+	EITHERS      /* the call's, or else the allocation's */
 };
 
-/* Tell of a block, and of another last action at the same moment. Returns the
- * stack of the call. */
+/* Emit an event about a block, and a second one if `last` is another action.
+ * Returns the stack of the call. */
 static inline QUICK uint32_t
 tell_of(const struct block *block, enum whose whose, enum trace_action action,
     enum trace_action last)

@@ -1,6 +1,6 @@
 /*
- * Events for trace/: the history is written under the arena's lock, where the
- * change was made; callbacks are called with no lock held.
+ * Emits events to trace/: to the history under the arena's lock, where the
+ * change is made; to callbacks with no lock held.
  */
 #ifndef ALLOCATOR_MEMORY_EMIT_H
 #define ALLOCATOR_MEMORY_EMIT_H
@@ -11,7 +11,7 @@
 
 /* ---- Under the arena's lock -------------------------------------------- */
 
-/* The slow halves of what follows. */
+/* The slow paths of the inline functions below. */
 void tell_new(struct block *block);
 void tell_request(const struct block *block);
 void tell_completion(struct block *block);
@@ -22,12 +22,12 @@ void tell_failure(struct arena *arena, const struct stream *stream,
     size_t free_bytes, size_t rounded);
 void tell_snapshot(struct arena *arena);
 
-/* The history of an arena's device, to be read by who holds the arena's lock.
+/* Enter and leave the history of an arena's device, under the arena's lock.
  */
 struct history_ring *tell_ring_enter(struct arena *arena);
 void tell_ring_leave(struct arena *arena);
 
-/* A block has been handed out. */
+/* Emit that a block was allocated. */
 static inline void
 tell_alloc(struct block *block)
 {
@@ -35,7 +35,7 @@ tell_alloc(struct block *block)
 		tell_new(block);
 }
 
-/* Its caller has given it back. */
+/* Emit that its caller has freed it. */
 static inline void
 tell_free_requested(const struct block *block)
 {
@@ -43,7 +43,7 @@ tell_free_requested(const struct block *block)
 		tell_request(block);
 }
 
-/* Its memory can serve again. */
+/* Emit that its memory can be used again. */
 static inline void
 tell_free_completed(struct block *block)
 {
@@ -51,7 +51,7 @@ tell_free_completed(struct block *block)
 		tell_completion(block);
 }
 
-/* Both at one moment. */
+/* Emit both at once. */
 static inline void
 tell_freed(struct block *block)
 {
@@ -59,8 +59,8 @@ tell_freed(struct block *block)
 		tell_both(block);
 }
 
-/* Memory has been mapped at addresses that are now part of `block`, or is
- * gone from them. */
+/* Emit that memory was mapped at addresses that are now part of `block`, or
+ * unmapped there. */
 static inline void
 tell_range(
     const struct block *block, CUdeviceptr addr, size_t size, bool mapped)
@@ -70,7 +70,7 @@ tell_range(
 		    mapped ? TRACE_segment_map : TRACE_segment_unmap);
 }
 
-/* A segment of the driver has come, or is about to go. */
+/* Emit that a driver segment was allocated, or is about to be freed. */
 static inline void
 tell_segment(const struct segment *segment, bool come)
 {
@@ -79,7 +79,7 @@ tell_segment(const struct segment *segment, bool come)
 		    come ? TRACE_segment_alloc : TRACE_segment_free);
 }
 
-/* A request has failed. */
+/* Emit that a request has failed. */
 static inline void
 tell_oom(struct arena *arena, const struct stream *stream, size_t free_bytes,
     size_t rounded)
@@ -90,7 +90,7 @@ tell_oom(struct arena *arena, const struct stream *stream, size_t free_bytes,
 
 /* ---- With no lock ------------------------------------------------------ */
 
-/* Is every allocation and free to be told? */
+/* Does the history or a callback want every allocation and free? */
 static inline bool
 tell_all(void)
 {
@@ -103,7 +103,7 @@ tell_all(void)
 struct weir_trace tell_trace(
     const struct block *block, enum weir_trace_kind kind);
 
-/* Memory has been allocated: callbacks. */
+/* Call the callbacks about an allocation. */
 static inline void
 tell_allocated(const struct block *block)
 {
@@ -112,7 +112,7 @@ tell_allocated(const struct block *block)
 		observe(tell_trace(block, WEIR_TRACE_MEMORY_ALLOCATION));
 }
 
-/* Report an allocation by its address. */
+/* Call the callbacks about an allocation, by its address. */
 static inline void
 tell_allocated_at(const void *ptr)
 {

@@ -1,18 +1,18 @@
 /*
- * A row is found from an index, whatever the number of blocks beside it:
+ * Finds rows from indexes, so that the number of other blocks does not matter:
  *
- *   - complete blocks from the tree of the pools of no stream, where each is a
- *     run by itself
- *   - runs of the request's own pools, which complete blocks may be part of,
- *     from their tree
- *   - free blocks of other streams from the lists of what each has freed, and
- *     pending ones from the list of those that wait
+ *   - complete blocks from the trees of the heap of WEIR_STREAM_ANY, where each
+ *   is a run by itself
+ *   - runs of the request's own heap, which complete blocks may be part of,
+ *   from its trees
+ *   - free blocks of other streams from the lists heap->freed, and pending
+ *   blocks from arena->waiting
  *
- * What other streams have freed leaves their lists as soon as it is seen to be
- * complete, so these are as long as what the device has still to do.
+ * A block leaves its heap's list as soon as it is seen to be complete, so the
+ * lists are as long as the work that the device still has to do.
  *
- * Each row is reported once: by its first block that is in a list, or else by
- * its own run, or else by its complete block.
+ * Each row is reported once: at its first block that is in a list, or else at
+ * its run of the request's heap, or else at its complete block.
  */
 #include "allocator/memory/spans.h"
 
@@ -31,7 +31,7 @@ is_own(const struct span_search *search, const struct block *block)
 	return block->pool->owner == search->mine;
 }
 
-/* Is a good block found by a list? */
+/* Is a good block found in a list? */
 static bool
 is_listed(const struct span_search *search, const struct block *block)
 {
@@ -57,7 +57,8 @@ report(struct span_search *search, const struct span *span)
 		search->found(search, span);
 }
 
-/* Report the row around a block of a list, if that is the first such block. */
+/* Report the row around a block of a list, if no earlier block of the row is in
+ * a list. */
 static void
 report_listed(struct span_search *search, struct block *block)
 {
@@ -82,8 +83,8 @@ search_list(struct span_search *search, const struct list *list)
 		report_listed(search, block_of_pending((struct list *)l));
 }
 
-/* Report the row around a good block of a run, if no block of another source
- * stands for it. Returns its last block. */
+/* Report the row around a good block of a run, unless it is reported from
+ * another index. Returns the row's last block. */
 static struct block *
 report_of_run(struct span_search *search, struct block *block, bool own_run)
 {
@@ -119,7 +120,7 @@ search_run(struct span_search *search, struct block *head)
 			b = report_of_run(search, b, own);
 }
 
-/* The smallest runs first, up to those that are of no use any more. */
+/* Search the runs of a pool, the smallest first, up to search->most. */
 static void
 search_pool(struct span_search *search, const struct pool *pool)
 {

@@ -7,7 +7,7 @@
 
 #include "allocator/memory/types.h"
 
-/* A statistic has passed its peak. */
+/* Raise a peak that was passed. */
 void tally_raise_peak(struct tally_part *part, enum tallied which);
 
 static inline QUICK void
@@ -17,7 +17,7 @@ tally_use_room(struct tally_part *part, enum tallied which, int64_t n)
 		tally_raise_peak(part, which);
 }
 
-/* Change all that is counted by a block of `part`, and PART_ALL with it. */
+/* A change of all tallied statistics by one block, in `part` and PART_ALL. */
 typedef void (*tally_count)(struct tally *tally, struct tally_part *part,
     int64_t size, int64_t requested);
 

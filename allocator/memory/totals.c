@@ -1,9 +1,9 @@
 /*
- * Sums over all arenas of a device, and the limit that holds for all.
+ * Keeps the sums over all arenas of a device, and the limit for them.
  *
  * A device with one arena has no totals: that arena's statistics are the
- * device's. The first further arena begins them, as a copy; from then on
- * changes of every arena are made there too, so that peaks are true.
+ * device's. The first other arena begins the totals as a copy. From then on
+ * each change of an arena is made there too, so that peaks are exact.
  */
 #include "allocator/memory/totals.h"
 

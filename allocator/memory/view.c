@@ -1,15 +1,16 @@
 /*
- * What a request knows of the memory it may use.
+ * Views: how far a request may use the free memory of each stream.
  *
  * Note [Memory in a capture]
  *
  * Memory that stream A frees while it is captured may serve stream B in the
- * same capture if B is ordered after A there. Where memory is short, B is
- * ordered after A by a new edge of the graph. That order does not cover memory
- * that A freed before the capture, and such memory may have merged with it: so
- * all of it must be complete. Streams are polled before a capture begins, since
- * they cannot be polled in it. A graph's memory stays where it is; where it is
- * not kept, the order of a capture is not relied on.
+ * same capture if B is ordered after A there. If memory is short, a new edge of
+ * the graph orders B after A. That order does not cover memory that A freed
+ * before the capture, which may have been merged with it. Therefore it is used
+ * only if all that A freed before the capture is complete. Streams are polled
+ * before a capture begins, because they cannot be polled in it. A graph's
+ * memory must stay where it is, so the order of a capture is used only in an
+ * arena that is kept.
  */
 #include "allocator/memory/view.h"
 
@@ -42,7 +43,7 @@ static bool
 is_captured(struct stream *stream)
 {
 	struct capture_guard guard;
-	bool captured = true; /* if it cannot be told */
+	bool captured = true; /* if the driver does not say */
 
 	if (capture_none())
 		return false;
