@@ -1,56 +1,59 @@
 /*
- * Note [Wait or grow] is in policy.h.
+ * Decides between waits, moves and new memory: policy.h, Note [Wait or grow].
  */
 #include "allocator/policy/policy.h"
 
 /*
- * All numbers that decide what is held and what is waited for. docs/adr/0009
- * has the experiments that set them; times are in us.
+ * All numbers that decide how much is held and which waits are made.
+ * docs/adr/0009 has the experiments that set them. Times are in us.
  */
 static const struct {
-	/* Memory pressure begins where one part in so many is held beyond what
-	 * was alive, and at least so many bytes: fewer are worth no wait. */
+	/* Memory pressure: one part in pressure_share is held beyond the peak
+	 * of live bytes, and at least pressure_least bytes, because fewer bytes
+	 * are worth no wait. */
 	size_t pressure_share;
 	size_t pressure_least;
 
-	/* Ticks of another stream's work that an idle stream may wait for, and
-	 * how many times as long as its own work a stream may wait for a use.
+	/* The ticks of another stream's work that an idle stream may wait for;
+	 * and how many times as long as its own work a stream may wait for a
+	 * use.
 	 */
 	uint64_t near_ticks;
 	uint64_t use_times;
 
-	/* New memory costs a call of the driver, and so much for each MiB; more
-	 * where memory is dear, and this much more where twice as much is held
-	 * as was ever alive: for waits that are near, for any wait within the
-	 * budget, and for any where waits were harmless. */
+	/* The price of new memory: a driver call, and mib_us for each MiB. If
+	 * twice the peak of live bytes is held, each MiB costs this much more:
+	 * for near waits, for any wait within the budget, and for any wait if
+	 * waits were harmless. */
 	double call_us;
 	double mib_us;
 	double dear_near_us;
 	double dear_any_us;
 	double dear_harmless_us;
 
-	/* A stream may be late by so much at first, and by so much at most. */
+	/* The budget of lateness at first, and at most. */
 	double budget_us;
 	double budget_most_us;
 
-	/* One part in so many of a forecast counts against the budget: where a
-	 * wait is near, and where waits were harmless. */
+	/* One part in so many of a forecast counts against the budget: of a
+	 * near wait, and of any wait if waits were harmless. */
 	double near_counts;
 	double harmless_counts;
 
-	/* Waits were harmless if they took so long, and streams are late by
-	 * less than one part in so many of that. */
+	/* Waits were harmless if they took evidence_us in all, and streams are
+	 * late by less than one part in harmless_share of that. */
 	double evidence_us;
 	uint64_t harmless_share;
 
-	/* Evidence of more waits than this counts half from then on, so that
-	 * the latest tells most. */
+	/* Evidence of more waits than this is halved, so that recent waits
+	 * count most. */
 	uint64_t evidence_most_ns;
 
-	/* The latency of a stream of which little was seen. */
+	/* The least latency that a forecast assumes. */
 	double latency_us;
 
-	/* Handles that any program may move; then one in so many requests. */
+	/* How many handles a program may move at first; then one in
+	 * requests_a_move requests. */
 	uint64_t moves_at_first;
 	uint64_t requests_a_move;
 } policy = {
@@ -146,7 +149,7 @@ budget_of(const struct request_facts *facts)
 	return least(us + policy.budget_us, policy.budget_most_us);
 }
 
-/* How late the stream is, beyond what did no harm before. */
+/* How late the stream is beyond its slack, in us. */
 static double
 late_of(const struct request_facts *facts)
 {
@@ -163,8 +166,8 @@ policy_is_late(const struct request_facts *facts)
 	return late_of(facts) > budget_of(facts);
 }
 
-/* How dear memory is: the sixth power of the part that is held beyond what was
- * ever alive. Few bytes are not dear. */
+/* How dear memory is: the sixth power of the part that is held beyond the peak
+ * of live bytes; 0 if that part is less than pressure_least. */
 static double
 dearness(const struct request_facts *facts)
 {
@@ -189,14 +192,15 @@ is_harmless(const struct request_facts *facts)
 static uint64_t
 as_ns(double us)
 {
-	const uint64_t most = UINT64_MAX / 4; /* may be doubled */
+	const uint64_t most = UINT64_MAX / 4; /* leaves room to be doubled */
 
 	if (us * 1e3 >= (double)most)
 		return most;
 	return us > 0 ? (uint64_t)(us * 1e3) : 0;
 }
 
-/* How long a wait may take that spares the memory of the request, in us. */
+/* The longest wait that is worth as much as new memory for the request, in
+ * us. */
 static double
 worth_of(const struct request_facts *facts, double dear)
 {
