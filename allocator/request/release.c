@@ -1,5 +1,5 @@
 /*
- * The end of every free that no cache takes.
+ * Releases blocks that no cache takes.
  */
 #include "allocator/request/release.h"
 
@@ -7,7 +7,7 @@
 #include "allocator/memory/arena.h"
 #include "allocator/memory/view.h"
 
-/* The block was used elsewhere: it waits for that. */
+/* Make a block with uses pending. */
 static void
 release_later(struct block *block, uint64_t freed_at)
 {
@@ -22,8 +22,8 @@ release_later(struct block *block, uint64_t freed_at)
 	waiting_add(&block->arena->waiting, &block->pending);
 }
 
-/* Are all uses of a block by other streams complete? If its stream is captured:
- * are they all ordered before the stream's next work in that capture? */
+/* Are all uses of a block over? In a capture: is the block's stream ordered
+ * after them all? */
 static bool
 is_over(struct block *block, struct position place)
 {
