@@ -1,5 +1,5 @@
 /*
- * Counts of thread caches, and their reports to the statistics (budget.h).
+ * Reports of thread caches to the statistics, and their budgets: budget.h.
  */
 #include "allocator/cache/budget.h"
 
@@ -47,7 +47,8 @@ counts_tell_depot(struct stream_heap *heap)
 	tell_kind(heap, POOL_SMALL, &no_sums, &in);
 }
 
-/* Those that the caller's own cache has brought there. */
+/* Report the frees that a cache of the calling thread has brought to its
+ * depot. */
 static void
 tell_brought(struct cache *cache)
 {
@@ -69,7 +70,8 @@ room_in(const struct tally *tally)
 	};
 }
 
-/* How much more may be alive before a peak is passed. */
+/* How much more may become live before a peak of the arena or device is
+ * passed. */
 static struct sums
 room_of(const struct arena *arena)
 {
@@ -84,7 +86,8 @@ room_of(const struct arena *arena)
 	return sums_least(room, all);
 }
 
-/* Half of the room for `used`, the rest for the others. */
+/* Divide the budget: half of it to `used`, the rest to the others in equal
+ * parts. */
 static void
 share_room(const struct arena *arena, struct cache *used, unsigned others)
 {
@@ -103,7 +106,8 @@ share_room(const struct arena *arena, struct cache *used, unsigned others)
 		counts_give_room(used, room);
 }
 
-/* The calling thread's own. Its room goes back, and it takes no hits. */
+/* Make a cache of the calling thread doze: it loses its budget, and the hit
+ * paths do not find it. */
 static void
 doze(struct cache *cache)
 {
@@ -193,7 +197,7 @@ counts_tell_peak(struct cache *cache)
 	lock_leave(&arena->lock);
 }
 
-/* A cache without room reports before it hands out anything. */
+/* A cache without a budget reports before it allocates. */
 void
 tcache_come_elsewhere(struct arena *main)
 {

@@ -1,5 +1,5 @@
 /*
- * Draining caches: everything, or what is idle.
+ * Drains caches and depots into the pools: all blocks, or the idle ones.
  */
 #include "allocator/cache/drain.h"
 
@@ -81,8 +81,8 @@ cache_empty(struct cache *cache)
 	return empty_bins(cache) || any;
 }
 
-/* Requests that the pools serve, for each cache of another thread, before those
- * are stopped again to see what they do not use. */
+/* For each cache of another thread, the pools serve so many requests before all
+ * are stopped again for an inspection. */
 enum { REQUESTS_A_LOOK = 64 };
 
 bool
@@ -128,8 +128,8 @@ tcache_drain(struct arena *arena)
 	return depots_empty(arena) || any;
 }
 
-/* Have the bins of a stopped cache not been used since the last such call? It
- * has reported its counts. */
+/* Have the bins of a stopped cache, which has reported, not been used since the
+ * last inspection? */
 static bool
 was_idle(struct cache *cache)
 {
@@ -139,7 +139,8 @@ was_idle(struct cache *cache)
 	return idle;
 }
 
-/* Has only the calling thread used the depot since all were looked at? */
+/* Has only the calling thread used the heap's depot since the last
+ * inspection? */
 static bool
 has_own_depot(const struct stream_heap *heap, bool look)
 {
@@ -147,7 +148,7 @@ has_own_depot(const struct stream_heap *heap, bool look)
 	    depot_is_own(heap->depot, tcache_of(heap), look);
 }
 
-/* Drain what only the calling thread uses; its caches have reported. */
+/* Drain the caches and depots that only the calling thread uses. */
 static bool
 drain_own(struct arena *arena)
 {
@@ -165,7 +166,8 @@ drain_own(struct arena *arena)
 	return any;
 }
 
-/* Complete memory that any thread keeps, for which none is to be stopped. */
+/* Drain the complete blocks of all threads, for which no thread need be
+ * stopped. */
 static bool
 drain_complete(struct arena *arena)
 {
@@ -178,7 +180,8 @@ drain_complete(struct arena *arena)
 	return any;
 }
 
-/* Has the arena served enough since all caches were looked at? */
+/* Has the arena served enough requests since the last inspection? Then note
+ * that another one begins. */
 static bool
 look_is_due(struct arena *arena)
 {
@@ -226,7 +229,7 @@ tcache_drain_idle(const struct pool *pool, bool widely)
 	return any;
 }
 
-/* Bytes of a class in a cache. */
+/* Bytes of a bin. */
 static size_t
 bin_bytes(const struct bin *bin, size_t n)
 {

@@ -1,5 +1,5 @@
 /*
- * Stopping caches, and letting their owners in again.
+ * Stops caches, and lets their owners in again.
  */
 #include "allocator/cache/stop.h"
 
@@ -26,7 +26,8 @@ caches_stop(struct arena *arena, const struct stream_heap *heap)
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = l->next) {
 		struct cache *cache = cache_of(l);
-		/* The owner of one that keeps nothing is at it under the lock.
+		/* A cache that keeps no freed blocks is used under the lock
+		 * only.
 		 */
 		if (cache->owner == tcache_own || !cache->keeps ||
 		    (heap != NULL && cache->heap != heap))
