@@ -11,8 +11,8 @@
 #include "allocator/memory/arena.h"
 #include "allocator/memory/emit.h"
 #include "allocator/memory/forget.h"
-#include "allocator/observe/attend.h"
 #include "allocator/observe/guard.h"
+#include "allocator/observe/startup.h"
 #include "allocator/request/thread_end.h"
 #include "base/meta.h"
 #include "base/os.h"
@@ -128,7 +128,7 @@ arena_get(int device, struct arena **out)
 	enum weir_status status = options_get(&options);
 	if (status != WEIR_OK)
 		return status;
-	attend_begin(options);
+	startup_begin(options);
 	lock_enter(&lock);
 	arena = arena_peek(device);
 	if (arena == NULL) {
@@ -152,10 +152,10 @@ forget_arena(struct arena *arena)
 	if (arena == arena->main) {
 		/* A thread that is still in this arena must not begin another
 		 * history. */
-		struct history_ring *ring = tell_ring_enter(arena);
+		struct history_ring *ring = emit_ring_enter(arena);
 		history_close(ring);
 		ring->refused = true;
-		tell_ring_leave(arena);
+		emit_ring_leave(arena);
 	}
 	tcache_forget(arena);
 	if (arena->jobs == 0)

@@ -25,7 +25,7 @@
 /* Cut the word that ends at one of `stops`, or at the text's end, off *at,
  * without the spaces around it. A stop within brackets does not count. */
 static struct word
-take_word(const char **at, const char *stops)
+cut_word(const char **at, const char *stops)
 {
 	struct word word;
 	int depth = 0;
@@ -194,11 +194,11 @@ static enum weir_status
 parse(struct options *options, const struct origin *origin, const char *at)
 {
 	while (*at != '\0') {
-		struct word key = take_word(&at, ":,");
+		struct word key = cut_word(&at, ":,");
 		struct word value = { .at = "", .length = 0 };
 		if (*at == ':') {
 			at++;
-			value = take_word(&at, ",");
+			value = cut_word(&at, ",");
 		}
 		if (*at == ',')
 			at++;
@@ -309,7 +309,7 @@ find_known(const struct options *options) HOLDS(lock)
 }
 
 static enum weir_status
-no_memory(void)
+no_options_memory(void)
 {
 	return status_set(WEIR_EHOSTMEM, "no host memory for options");
 }
@@ -362,7 +362,7 @@ load(const struct options **out) HOLDS(lock)
 {
 	struct options *options = options_copy(NULL);
 	if (options == NULL)
-		return no_memory();
+		return no_options_memory();
 	enum weir_status status = parse_defaults(options);
 	if (status == WEIR_OK)
 		status = parse_environment(options);
@@ -448,7 +448,7 @@ make_change(const struct change *change)
 	struct options *options = options_copy(before);
 	if (options == NULL) {
 		lock_leave(&lock);
-		return no_memory();
+		return no_options_memory();
 	}
 	status = apply_change(options, change);
 	options->hash = hash_options(options);

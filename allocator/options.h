@@ -42,7 +42,7 @@ struct options {
 	    pinned_reserve;  /* bytes allocated at the first request; 0: none */
 	size_t pinned_limit; /* bytes a device; SIZE_MAX: none */
 	size_t pinned_idle;  /* bytes a kind; SIZE_MAX: no cap */
-	/* Options of attend.h. */
+	/* Options of observe/startup.h. */
 	bool history;
 	enum weir_history_level history_level;
 	size_t history_entries;     /* of a device */

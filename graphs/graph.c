@@ -226,7 +226,7 @@ begin_capture(struct stream *stream, CUstreamCaptureMode mode)
 /* Begin the capture and set its route. All other steps that can fail come
  * before. */
 static enum weir_status
-begin(struct weir_graph *graph, CUstreamCaptureMode mode)
+begin_routed_capture(struct weir_graph *graph, CUstreamCaptureMode mode)
 {
 	struct stream *stream = graph->stream;
 	CUgraph made;
@@ -271,7 +271,7 @@ weir_graph_capture_begin(struct weir_graph *graph, weir_stream stream,
 	if (status == WEIR_OK)
 		status = route_begin(graph->pool->arena, &match, &graph->route);
 	if (status == WEIR_OK)
-		status = begin(graph, (CUstreamCaptureMode)mode);
+		status = begin_routed_capture(graph, (CUstreamCaptureMode)mode);
 	if (status != WEIR_OK) {
 		status_mute();
 		drop_graph(graph);
@@ -292,7 +292,7 @@ take_over(struct weir_graph *graph, uint64_t id, struct weir_pool *pool)
 
 	struct arena *main = arena_peek(graph->stream->device);
 
-	if (main == NULL || !route_take_stray(main, id, &route, &arena))
+	if (main == NULL || !route_claim_stray(main, id, &route, &arena))
 		return WEIR_OK;
 	enum weir_status status = WEIR_OK;
 	if (pool != NULL)
@@ -304,7 +304,7 @@ take_over(struct weir_graph *graph, uint64_t id, struct weir_pool *pool)
 	if (status == WEIR_OK)
 		graph->route = route;
 	else
-		route_give_stray(route, graph->stream);
+		route_return_stray(route, graph->stream);
 	return status;
 }
 
@@ -380,7 +380,7 @@ count_nodes(struct weir_graph *graph)
 }
 
 static enum weir_status
-end(struct weir_graph *graph)
+end_own_capture(struct weir_graph *graph)
 {
 	enum weir_status status = end_capture(graph, &graph->graph);
 	if (status == WEIR_OK)
@@ -421,7 +421,7 @@ weir_graph_capture_end(struct weir_graph *graph)
 	if (status != WEIR_OK)
 		return status;
 	if (!graph->registered)
-		status = end(graph);
+		status = end_own_capture(graph);
 	route_end(graph->route);
 	graph->route = NULL;
 	if (status == WEIR_OK) {

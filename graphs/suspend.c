@@ -38,13 +38,13 @@ handle_at(struct tree_node *node)
  * or unmapped.
  */
 static void
-tell_run(const struct segment *segment, const struct block *first,
+emit_run(const struct segment *segment, const struct block *first,
     const struct block *end, bool there)
 {
 	CUdeviceptr stop =
 	    end != NULL ? end->addr : segment->addr + segment->size;
 
-	tell_memory(segment, first->addr, stop - first->addr,
+	emit_memory(segment, first->addr, stop - first->addr,
 	    there ? TRACE_segment_map : TRACE_segment_unmap);
 }
 
@@ -62,14 +62,14 @@ count_reserved(struct arena *arena, bool held)
 				    held ? (int64_t)b->size :
 					   -(int64_t)b->size);
 			if (run != NULL && !block_is_held(b))
-				tell_run(segment_of(l), run, b, held);
+				emit_run(segment_of(l), run, b, held);
 			if (!block_is_held(b))
 				run = NULL;
 			else if (run == NULL)
 				run = b;
 		}
 		if (run != NULL)
-			tell_run(segment_of(l), run, NULL, held);
+			emit_run(segment_of(l), run, NULL, held);
 	}
 }
 
@@ -173,7 +173,7 @@ check_suspend(const struct arena *arena)
 /* Unmap and release all handles, except those that the driver refuses. Returns
  * the bytes given back. */
 static size_t
-give_up(struct arena *arena)
+unmap_all_handles(struct arena *arena)
 {
 	const struct driver *driver = driver_peek();
 	size_t bytes = 0;
@@ -207,7 +207,7 @@ suspend(struct arena *arena, bool copy, size_t *freed)
 	if (copy && status == WEIR_OK)
 		arena->copies_bytes = copies_size(arena->copies);
 	if (status == WEIR_OK)
-		*freed = give_up(arena);
+		*freed = unmap_all_handles(arena);
 	driver_leave(&guard);
 	return status;
 }
@@ -338,7 +338,7 @@ resume(struct arena *arena)
 }
 
 static void
-done(struct arena *arena)
+finish_resume(struct arena *arena)
 {
 	for (struct handle *h = handles_first(arena); h != NULL;
 	     h = handles_next(h))
@@ -368,7 +368,7 @@ try_resume(struct arena *arena, size_t *need)
 		status = resume(arena);
 		arena_enter_from_driver(arena);
 		if (status == WEIR_OK)
-			done(arena);
+			finish_resume(arena);
 		arena_promised(arena, bytes);
 		arena_job_done(arena);
 	}

@@ -70,7 +70,7 @@ run_end(const struct handle *first, CUdeviceptr *end)
 
 /* Cut the mapped memory into pieces, or only count them if `pieces` is NULL. */
 static size_t
-cut(const struct arena *arena, struct piece *pieces)
+cut_pieces(const struct arena *arena, struct piece *pieces)
 {
 	struct handle *next;
 	size_t n = 0;
@@ -130,12 +130,12 @@ wait_by_event(const struct copies *copies)
 	const struct driver *driver = driver_peek();
 	CUevent event;
 
-	if (event_take(copies->context, &event) != WEIR_OK)
+	if (event_acquire(copies->context, &event) != WEIR_OK)
 		return false;
 	bool done =
 	    driver->cuEventRecord(event, copies->stream) == CUDA_SUCCESS &&
 	    driver->cuEventSynchronize(event) == CUDA_SUCCESS;
-	event_give(copies->context, event);
+	event_release(copies->context, event);
 	return done;
 }
 
@@ -202,7 +202,7 @@ save_some(struct saving *saving)
 /* Keep the first failure for the thread that began the copies and returns
  * it. */
 static void
-note(struct saving *saving, enum weir_status status)
+note_failure(struct saving *saving, enum weir_status status)
 {
 	if (status == WEIR_OK || atomic_exchange(&saving->failed, true))
 		return;
@@ -221,7 +221,7 @@ run_saving(void *argument)
 	status_mute();
 	enum weir_status status = save_some(saving);
 	if (status != WEIR_EHOSTMEM)
-		note(saving, status);
+		note_failure(saving, status);
 	status_unmute();
 	return NULL;
 }
@@ -236,7 +236,7 @@ save_rest(struct saving *saving)
 	status_mute();
 	for (size_t i = 0; i < copies->n && !atomic_load(&saving->failed); i++)
 		if (copies->pieces[i].copy == NULL)
-			note(saving, save(copies, &copies->pieces[i]));
+			note_failure(saving, save(copies, &copies->pieces[i]));
 	status_unmute();
 }
 
@@ -265,14 +265,14 @@ save_all(struct copies *copies)
 enum weir_status
 copies_take(const struct arena *arena, struct copies **out)
 {
-	size_t n = cut(arena, NULL);
+	size_t n = cut_pieces(arena, NULL);
 	struct copies *copies = meta_zalloc(bytes_for(n));
 	if (copies == NULL)
 		return status_set(WEIR_EHOSTMEM,
 		    "suspending: no host memory for %zu copies", n);
 	copies->device = arena->device;
 	copies->context = arena->context;
-	copies->n = cut(arena, copies->pieces);
+	copies->n = cut_pieces(arena, copies->pieces);
 	enum weir_status status = make_stream(copies);
 	if (status != WEIR_OK)
 		goto drop_copies;

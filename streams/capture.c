@@ -261,7 +261,7 @@ capture_of(const struct stream *stream)
 
 /* Hash the set of nodes that the stream's next work depends on. */
 static uint64_t
-number_of(const CUgraphNode *nodes, size_t n)
+hash_nodes(const CUgraphNode *nodes, size_t n)
 {
 	uint64_t number = n + 1;
 
@@ -286,7 +286,7 @@ look_at_capture(CUstream handle, uint64_t *id, uint64_t *front)
 		handle, &status, &capture, NULL, &nodes, &n) != CUDA_SUCCESS)
 		return false;
 	*id = status == CU_STREAM_CAPTURE_STATUS_ACTIVE ? capture : 0;
-	*front = *id != 0 ? number_of(nodes, n) : 0;
+	*front = *id != 0 ? hash_nodes(nodes, n) : 0;
 	return true;
 }
 
@@ -300,21 +300,21 @@ capture_look(const struct stream *stream, uint64_t *id, uint64_t *front)
 	if (!capture_possible(stream))
 		return true;
 	status_mute();
-	bool told = driver_enter(stream->context, &guard) == WEIR_OK;
-	if (told) {
-		told = look_at_capture(stream->handle, id, front);
+	bool answered = driver_enter(stream->context, &guard) == WEIR_OK;
+	if (answered) {
+		answered = look_at_capture(stream->handle, id, front);
 		driver_leave(&guard);
 	}
 	status_unmute();
-	return told;
+	return answered;
 }
 
 /* Make `later` wait for `earlier` in their capture. No capture may begin
  * meanwhile: if this one ends, the streams are in none, and the wait is an
  * ordinary one. */
 static bool
-join(const struct stream *later, const struct stream *earlier, uint64_t id,
-    CUevent event)
+join_streams(const struct stream *later, const struct stream *earlier,
+    uint64_t id, CUevent event)
 {
 	const struct driver *driver = driver_peek();
 
@@ -332,15 +332,15 @@ capture_join(struct stream *later, struct stream *earlier, uint64_t id)
 
 	if (driver_enter(later->context, &guard) != WEIR_OK)
 		return 0;
-	if (event_take(later->context, &event) == WEIR_OK) {
+	if (event_acquire(later->context, &event) == WEIR_OK) {
 		lock_enter(&earlier->lock);
 		struct capture_line *line = capture_hold_off();
 		tick = order_tick();
-		if (!join(later, earlier, id, event))
+		if (!join_streams(later, earlier, id, event))
 			tick = 0;
 		capture_let_go(line);
 		lock_leave(&earlier->lock);
-		event_give(later->context, event);
+		event_release(later->context, event);
 	}
 	driver_leave(&guard);
 	return tick;

@@ -62,7 +62,7 @@ enum { DELAY_OPEN = 512 };
 /* A wait that is not yet seen to be over. */
 struct stall {
 	CUevent before;
-	CUevent behind;
+	CUevent after;
 	struct stream *earlier; /* the program's: a reference; weir's: NULL */
 	uint64_t tag; /* of the request that it was made for; 0: none */
 };
@@ -70,7 +70,7 @@ struct stall {
 /* The delay of one stream. The plain fields are under delay.c's lock. */
 struct delay {
 	struct stall *open;    /* a ring; NULL: none was ever needed */
-	unsigned room;         /* of the ring */
+	unsigned capacity;     /* of the ring */
 	unsigned first;        /* its oldest */
 	uint64_t undecided_ns; /* of waits that are over and directly followed
 				  by one that is not */

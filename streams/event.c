@@ -70,13 +70,13 @@ pop_or_create(CUcontext context, bool timed, CUevent *out)
 }
 
 enum weir_status
-event_take(CUcontext context, CUevent *out)
+event_acquire(CUcontext context, CUevent *out)
 {
 	return pop_or_create(context, false, out);
 }
 
 enum weir_status
-event_take_timed(CUcontext context, CUevent *out)
+event_acquire_timed(CUcontext context, CUevent *out)
 {
 	return pop_or_create(context, true, out);
 }
@@ -95,13 +95,13 @@ push_or_destroy(CUcontext context, bool timed, CUevent event)
 }
 
 void
-event_give(CUcontext context, CUevent event)
+event_release(CUcontext context, CUevent event)
 {
 	push_or_destroy(context, false, event);
 }
 
 void
-event_give_timed(CUcontext context, CUevent event)
+event_release_timed(CUcontext context, CUevent event)
 {
 	push_or_destroy(context, true, event);
 }

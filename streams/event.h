@@ -10,15 +10,15 @@
 
 /* Get an event of the context, without timing. Between driver_enter() and
  * driver_leave(). */
-enum weir_status event_take(CUcontext context, CUevent *out);
+enum weir_status event_acquire(CUcontext context, CUevent *out);
 
 /* Give it back. Work that waits for it is not disturbed. */
-void event_give(CUcontext context, CUevent event);
+void event_release(CUcontext context, CUevent event);
 
 /* Get and give back an event with timing: the driver measures the time between
  * two of them. */
-enum weir_status event_take_timed(CUcontext context, CUevent *out);
-void event_give_timed(CUcontext context, CUevent event);
+enum weir_status event_acquire_timed(CUcontext context, CUevent *out);
+void event_release_timed(CUcontext context, CUevent event);
 
 /* Has an event of the context been met? Between capture_enter() and
  * capture_leave() or the like, whatever context is current. */

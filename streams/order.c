@@ -137,7 +137,7 @@ order_learn(struct stream *later, const struct stream *earlier, uint64_t tick,
 }
 
 uint64_t
-order_until(
+order_after(
     const struct stream *later, const struct stream *earlier, uint64_t capture)
 {
 	uint64_t until = 0;
@@ -160,13 +160,13 @@ order_position(struct stream *stream)
 	struct order *order = &stream->order;
 	struct position where = { 0 };
 	uint64_t front = 0;
-	bool told = capture_look(stream, &where.capture, &front);
+	bool answered = capture_look(stream, &where.capture, &front);
 
 	/* Take the tick after the look, so that it is later than all work that
 	 * the look has seen. */
 	lock_enter(&lock);
 	where.tick = order_tick();
-	if (told && where.capture != 0) {
+	if (answered && where.capture != 0) {
 		enter_capture(order, where.capture);
 		if (order->since == 0 || order->front != front) {
 			order->front = front;
@@ -189,7 +189,7 @@ record_of(CUevent event)
 }
 
 static void
-put(struct stream *stream)
+put_if_known(struct stream *stream)
 {
 	if (stream != NULL)
 		stream_put(stream);
@@ -224,7 +224,7 @@ order_recording(CUevent event, CUstream handle)
 	record->tick = tick;
 	record->capture = capture;
 	lock_leave(&lock);
-	put(old);
+	put_if_known(old);
 	return tick;
 }
 
@@ -249,7 +249,7 @@ order_recorded(CUevent event, CUstream handle, uint64_t tick)
 		stream = NULL;
 	}
 	lock_leave(&lock);
-	put(stream);
+	put_if_known(stream);
 }
 
 void
@@ -267,7 +267,7 @@ order_gone(CUevent event)
 		record->stream = NULL;
 	}
 	lock_leave(&lock);
-	put(old);
+	put_if_known(old);
 }
 
 /* The tick of the record that an event stands for; 0: it is not known. */
@@ -308,13 +308,13 @@ order_waited(CUstream handle, CUevent event, uint64_t tick)
 	if (later == NULL)
 		return;
 	status_mute();
-	bool told = capture_ask(later, &capture) == WEIR_OK;
+	bool answered = capture_ask(later, &capture) == WEIR_OK;
 	status_unmute();
 	lock_enter(&lock);
 	const struct record *record = record_of(event);
 	/* In a capture only the capture's own events can be waited for, except
 	 * where the graph waits for an event at each replay. */
-	if (told && record->event == event && record->tick == tick &&
+	if (answered && record->event == event && record->tick == tick &&
 	    record->capture == capture) {
 		learn(&later->order, &record->stream->order, tick, capture);
 		atomic_store(&later->order.is_seen, true);

@@ -95,7 +95,7 @@ void order_learn(struct stream *later, const struct stream *earlier,
 
 /* The tick up to which `later` is known to be ordered after `earlier`, in a
  * capture or in none (0). 0: no order is known. */
-uint64_t order_until(
+uint64_t order_after(
     const struct stream *later, const struct stream *earlier, uint64_t capture);
 
 /*

@@ -15,7 +15,7 @@ struct weir_event {
 	CUcontext context;
 	int device;
 	unsigned flags; /* of enum weir_event_flags */
-	bool told;      /* its creation has been reported */
+	bool reported;  /* its creation has been reported */
 };
 
 static const unsigned all_flags =
@@ -122,10 +122,10 @@ record_user_event(struct weir_event *event, struct stream *stream)
 /* Call the callbacks for a record, and for the event's creation if this was its
  * first. */
 static void
-tell_record(struct weir_event *event, weir_stream handle, bool recorded)
+observe_record(struct weir_event *event, weir_stream handle, bool recorded)
 {
-	if (event->handle != NULL && !event->told) {
-		event->told = true;
+	if (event->handle != NULL && !event->reported) {
+		event->reported = true;
 		observe_event(WEIR_TRACE_EVENT_CREATION, event->device,
 		    event->handle, NULL);
 	}
@@ -154,7 +154,7 @@ weir_event_record(struct weir_event *event, weir_stream handle)
 	status = record_user_event(event, stream);
 leave:
 	driver_leave(&guard);
-	tell_record(event, handle, status == WEIR_OK);
+	observe_record(event, handle, status == WEIR_OK);
 put:
 	stream_put(stream);
 	return status;

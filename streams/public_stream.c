@@ -36,7 +36,7 @@ static size_t kept_count GUARDED_BY(kept_lock);
 
 /* Remove the stream that has been kept longest. */
 static bool
-take_oldest(int device, int priority, struct kept *out)
+pop_oldest(int device, int priority, struct kept *out)
 {
 	bool found = false;
 
@@ -73,7 +73,7 @@ stream_keep(const struct stream *stream)
 }
 
 static bool
-is_idle(CUcontext context, weir_stream handle)
+stream_is_done(CUcontext context, weir_stream handle)
 {
 	struct capture_guard guard;
 
@@ -87,13 +87,13 @@ is_idle(CUcontext context, weir_stream handle)
 /* Use the stream that has been kept longest again, if it has nothing left to
  * do: work of a new stream must not wait for work of an old one. */
 static bool
-take_kept(CUcontext context, int device, int priority, weir_stream *out)
+reuse_kept(CUcontext context, int device, int priority, weir_stream *out)
 {
 	struct kept oldest;
 
-	if (!take_oldest(device, priority, &oldest))
+	if (!pop_oldest(device, priority, &oldest))
 		return false;
-	if (!is_idle(context, oldest.handle)) {
+	if (!stream_is_done(context, oldest.handle)) {
 		keep_stream(&oldest);
 		return false;
 	}
@@ -108,7 +108,7 @@ make_or_reuse(int device, int priority, weir_stream *out)
 	struct driver_guard guard;
 	CUcontext context;
 	enum weir_status status = driver_context(device, &context);
-	if (status != WEIR_OK || take_kept(context, device, priority, out))
+	if (status != WEIR_OK || reuse_kept(context, device, priority, out))
 		return status;
 	status = driver_enter(context, &guard);
 	if (status != WEIR_OK)
@@ -149,7 +149,7 @@ create_stream(
 }
 
 static void
-tell_creation(weir_stream handle)
+observe_creation(weir_stream handle)
 {
 	int device;
 
@@ -167,7 +167,7 @@ weir_stream_create(int device, int priority, weir_stream *out)
 	enum weir_status status =
 	    create_stream(device, priority, STREAM_CREATED, out);
 	if (status == WEIR_OK)
-		tell_creation(*out);
+		observe_creation(*out);
 	return status;
 }
 
@@ -203,7 +203,7 @@ weir_stream_from_pool(int device, int priority, weir_stream *out)
 	}
 	lock_leave(&lock);
 	if (status == WEIR_OK && made)
-		tell_creation(*out);
+		observe_creation(*out);
 	return status;
 }
 

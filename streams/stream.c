@@ -56,7 +56,7 @@ bucket_of(const struct key *key)
 }
 
 static bool
-matches(const struct stream *stream, const struct key *key)
+has_key(const struct stream *stream, const struct key *key)
 {
 	return stream->handle == key->handle && stream->thread == key->thread &&
 	    (key->context == NULL || stream->context == key->context);
@@ -77,7 +77,7 @@ find_in_table(const struct key *key) HOLDS(lock)
 {
 	struct stream **at = bucket_of(key);
 
-	while (*at != NULL && !matches(*at, key))
+	while (*at != NULL && !has_key(*at, key))
 		at = &(*at)->next;
 	return at;
 }
@@ -309,7 +309,7 @@ stream_known(weir_stream handle)
 
 /* Refuse a handle of another device than the caller named. */
 static enum weir_status
-check_device(struct stream *stream, int device)
+check_stream_device(struct stream *stream, int device)
 {
 	if (device == WEIR_DEVICE_CURRENT || device == stream->device)
 		return WEIR_OK;
@@ -335,7 +335,7 @@ find_or_make_stream(int device, weir_stream handle, enum stream_origin origin,
 			return status;
 		publish(&key, &stream);
 	}
-	status = check_device(stream, device);
+	status = check_stream_device(stream, device);
 	if (status != WEIR_OK) {
 		stream_put(stream);
 		return status;
@@ -594,12 +594,12 @@ enum weir_status
 stream_fence(struct stream *stream, CUevent *out)
 {
 	CUevent event;
-	enum weir_status status = event_take(stream->context, &event);
+	enum weir_status status = event_acquire(stream->context, &event);
 	if (status != WEIR_OK)
 		return status;
 	status = stream_record(stream, event);
 	if (status != WEIR_OK) {
-		event_give(stream->context, event);
+		event_release(stream->context, event);
 		return status;
 	}
 	atomic_fetch_add(&stream->records, 1);
@@ -620,7 +620,7 @@ stream_wait_host(struct stream *stream)
 		CUresult code = driver_peek()->cuEventSynchronize(event);
 		status = driver_status(code, "cuEventSynchronize(stream %p)",
 		    (void *)stream->handle);
-		event_give(stream->context, event);
+		event_release(stream->context, event);
 	}
 	driver_leave(&guard);
 	return status;

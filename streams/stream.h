@@ -157,7 +157,7 @@ stream_is_default(weir_stream handle)
 enum weir_status stream_record(struct stream *stream, CUevent event);
 
 /* Record an event of weir's own, as stream_record() does. The caller gives it
- * back by event_give(). Between driver_enter() and driver_leave(). */
+ * back by event_release(). Between driver_enter() and driver_leave(). */
 enum weir_status stream_fence(struct stream *stream, CUevent *out);
 
 /* True if work on the stream would become part of a graph, or if the driver

@@ -170,7 +170,7 @@ use_hang(
 }
 
 static enum weir_status
-no_memory(void)
+no_use_memory(void)
 {
 	return status_set(
 	    WEIR_EHOSTMEM, "recording a stream: no host memory for its use");
@@ -220,7 +220,7 @@ unlink_use(struct use *use)
 {
 	struct use_queue *queue = use->queue;
 	struct list *before = use->link.prev;
-	struct list *behind = use->link.next;
+	struct list *after = use->link.next;
 
 	list_remove(&use->link);
 	if (use->event == NULL)
@@ -238,7 +238,7 @@ unlink_use(struct use *use)
 		}
 	}
 	if (queue->first == use)
-		queue->first = carrier_from(queue, behind);
+		queue->first = carrier_from(queue, after);
 }
 
 static struct use *
@@ -257,7 +257,7 @@ is_dear(const struct use_queue *queue)
 /* Record one event for the uses of a queue that have none, at least one. The
  * queue's context has been entered. False if the driver refuses now. */
 static bool
-record(struct use_queue *queue)
+record_queue(struct use_queue *queue)
 {
 	struct use *last = last_of(queue);
 
@@ -285,7 +285,7 @@ fence_uses(struct use_queue *queue)
 	if (is_gone(queue) ||
 	    capture_enter(queue->stream->context, &guard) != WEIR_OK)
 		return false;
-	bool done = record(queue);
+	bool done = record_queue(queue);
 	capture_leave(&guard);
 	return done;
 }
@@ -317,10 +317,10 @@ is_full(const struct use_queue *queue)
 
 /* Give back the event of a use that is in no queue any more. */
 static inline void
-give_event(const struct use *use)
+free_event(const struct use *use)
 {
 	if (use->event != NULL && !is_gone(use->queue))
-		event_give(use->queue->stream->context, use->event);
+		event_release(use->queue->stream->context, use->event);
 }
 
 /* Free a use. While a host waits for its event, it stays, without a block. */
@@ -332,14 +332,14 @@ use_free(struct waiting *waiting, struct use *use)
 	use->owner = NULL;
 	if (use->waiters > 0)
 		return;
-	give_event(use);
+	free_event(use);
 	queue_put(waiting, use->queue);
 	use_drop(waiting, use);
 }
 
 /* Remove a use from its block. */
 static inline void
-use_take_off(struct waiting *waiting, struct use *use)
+use_remove(struct waiting *waiting, struct use *use)
 {
 	struct use **at = &use->owner->uses;
 
@@ -357,8 +357,8 @@ use_again(struct waiting *waiting, struct pending *pending, struct use *old)
 
 	if (old->past) {
 		if (use_hang(waiting, pending, stream) == NULL)
-			return no_memory();
-		use_take_off(waiting, old);
+			return no_use_memory();
+		use_remove(waiting, old);
 	} else if (old->capture != 0) {
 		old->capture = waiting->in_captures ? capture_of(stream) : 0;
 	}
@@ -373,7 +373,7 @@ use_add(struct waiting *waiting, struct pending *pending, struct stream *stream)
 	if (old != NULL)
 		return use_again(waiting, pending, old);
 	if (use_hang(waiting, pending, stream) == NULL)
-		return no_memory();
+		return no_use_memory();
 	return WEIR_OK;
 }
 
@@ -427,7 +427,7 @@ use_is_over(const struct pending *pending, const struct stream *stream,
 		if (u->capture != 0 && !u->past)
 			place(u);
 		if (u->capture != capture ||
-		    order_until(stream, u->queue->stream, capture) < u->placed)
+		    order_after(stream, u->queue->stream, capture) < u->placed)
 			return false;
 	}
 	return true;
@@ -464,9 +464,9 @@ use_add_past(struct waiting *waiting, struct pending *pending, size_t bytes,
 		return WEIR_OK;
 	struct use *use = use_hang(waiting, pending, stream);
 	if (use == NULL)
-		return no_memory();
+		return no_use_memory();
 	if (old != NULL)
-		use_take_off(waiting, old);
+		use_remove(waiting, old);
 	use->past = true;
 	pending->has_past = true;
 	enqueue(use, bytes);
@@ -490,7 +490,7 @@ use_drop_met(struct waiting *waiting, struct pending *pending)
 	for (struct use *u = pending->uses; u != NULL; u = next) {
 		next = u->next;
 		if (is_met(u))
-			use_take_off(waiting, u);
+			use_remove(waiting, u);
 	}
 }
 
@@ -513,19 +513,19 @@ waiting_add(struct waiting *waiting, struct pending *pending)
 /* Remove a met use from its block. Returns the block if this was its last unmet
  * use. A live block keeps the use, which is then in no queue. */
 static struct pending *
-settle(struct waiting *waiting, struct use *use)
+settle_use(struct waiting *waiting, struct use *use)
 {
 	struct pending *pending = use->owner;
 
 	if (__builtin_expect(pending->unmet == 0, 0)) {
 		unlink_use(use);
 		if (use->waiters == 0) {
-			give_event(use);
+			free_event(use);
 			use->event = NULL;
 		}
 		return NULL;
 	}
-	use_take_off(waiting, use);
+	use_remove(waiting, use);
 	return --pending->unmet == 0 ? pending : NULL;
 }
 
@@ -542,7 +542,7 @@ settle_until(struct waiting *waiting, struct use_queue *queue,
 	while (use != last) {
 		use = CONTAINER_OF(next, struct use, link);
 		next = next->next;
-		struct pending *pending = settle(waiting, use);
+		struct pending *pending = settle_use(waiting, use);
 		if (pending != NULL) {
 			leave_pending(waiting, pending);
 			list_push_back(done, &pending->link);
@@ -574,13 +574,13 @@ struct look {
 
 /* Query the events of a queue, and settle the uses that they cover. */
 static size_t
-ask(struct waiting *waiting, struct use_queue *queue, struct look look,
+query_queue(struct waiting *waiting, struct use_queue *queue, struct look look,
     struct list *done)
 {
 	size_t moved = 0;
 
 	for (struct use *use = queue->first; use != NULL;) {
-		struct list *behind = use->link.next;
+		struct list *after = use->link.next;
 		if (event_met(queue->stream->context, use->event)) {
 			stream_met(queue->stream, use->tick);
 			if (!is_dear(queue))
@@ -591,7 +591,7 @@ ask(struct waiting *waiting, struct use_queue *queue, struct look look,
 		} else if (look.skips-- == 0) {
 			break;
 		}
-		use = carrier_from(queue, behind);
+		use = carrier_from(queue, after);
 	}
 	return moved;
 }
@@ -612,8 +612,8 @@ poll_queue(struct waiting *waiting, struct use_queue *queue, struct look look,
 		return 0;
 	queue->refs++; /* settling the last use must not free it under us */
 	if (unfenced)
-		record(queue); /* tried again later */
-	size_t moved = ask(waiting, queue, look, done);
+		record_queue(queue); /* tried again later */
+	size_t moved = query_queue(waiting, queue, look, done);
 	capture_leave(&guard);
 	queue_put(waiting, queue);
 	return moved;
@@ -700,7 +700,7 @@ follow_captured(const struct use *use, struct stream *later, uint64_t capture,
 
 	if (use->capture != capture)
 		return false;
-	if (order_until(later, stream, capture) >= use->placed)
+	if (order_after(later, stream, capture) >= use->placed)
 		return true;
 	uint64_t tick =
 	    waits != NULL ? capture_join(later, stream, capture) : 0;
@@ -720,11 +720,11 @@ is_before(const struct use *use, const struct stream *later)
 	const struct stream *stream = use->queue->stream;
 
 	return stream == later || is_gone(use->queue) ||
-	    order_until(later, stream, 0) >= use->at;
+	    order_after(later, stream, 0) >= use->at;
 }
 
 static bool
-follow(struct use *use, struct stream *later, uint64_t *waits)
+follow_use(struct use *use, struct stream *later, uint64_t *waits)
 {
 	struct stream *stream = use->queue->stream;
 	if (is_before(use, later))
@@ -753,7 +753,7 @@ use_follow(struct pending *pending, struct stream *later, uint64_t capture,
 	for (struct use *u = pending->uses; u != NULL && done; u = u->next)
 		done = capture != 0 ?
 		    follow_captured(u, later, capture, waits) :
-		    follow(u, later, waits);
+		    follow_use(u, later, waits);
 	return done;
 }
 

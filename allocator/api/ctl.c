@@ -78,7 +78,7 @@ begin_row(const char *path, enum weir_ctl_type type, const char *unit)
 }
 
 static void
-show(struct walk *walk, const row *row)
+show_row(struct walk *walk, const row *row)
 {
 	if (!is_below(row->path, walk->prefix))
 		return;
@@ -101,7 +101,7 @@ show_number(struct walk *walk, const char *path, const char *unit,
 
 	row.help = help;
 	set_number(&row, number);
-	show(walk, &row);
+	show_row(walk, &row);
 }
 
 /* ---- Process ------------------------------------------------------------- */
@@ -114,7 +114,7 @@ walk_process(struct walk *walk)
 
 	version.help = "The version of the library.";
 	snprintf(version.text, sizeof(version.text), "%s", weir_version());
-	show(walk, &version);
+	show_row(walk, &version);
 	for (int i = 0; i < DEVICES_MAX; i++)
 		devices += arena_peek(i) != NULL;
 	show_number(walk, "devices", "", devices,
@@ -152,7 +152,7 @@ unit_of(const struct weir_option *option)
 
 /* Set the value of a row from its text. */
 static void
-read_text(row *row)
+set_from_text(row *row)
 {
 	char *end;
 
@@ -185,8 +185,8 @@ walk_options(struct walk *walk)
 		row.accepted = option.range;
 		row.help = option.help;
 		option_text(i, row.text, sizeof(row.text));
-		read_text(&row);
-		show(walk, &row);
+		set_from_text(&row);
+		show_row(walk, &row);
 	}
 	return WEIR_OK;
 }
@@ -206,7 +206,7 @@ walk_history(struct walk *walk)
 		   "no history. off forgets what was recorded.";
 	snprintf(row.text, sizeof(row.text), "%s",
 	    history_is_kept() ? levels[history_level()] : "off");
-	show(walk, &row);
+	show_row(walk, &row);
 }
 
 /* ---- Limits -------------------------------------------------------------- */
@@ -228,7 +228,7 @@ walk_limits(struct walk *walk)
 		set_number(&row, atomic_load(&main->limit));
 		if (row.number == SIZE_MAX)
 			snprintf(row.text, sizeof(row.text), "unlimited");
-		show(walk, &row);
+		show_row(walk, &row);
 	}
 }
 
@@ -388,7 +388,7 @@ walk_resets(struct walk *walk)
 		row.writable = true;
 		row.accepted = "a device's number, or all";
 		row.help = help[i];
-		show(walk, &row);
+		show_row(walk, &row);
 	}
 }
 
@@ -523,7 +523,7 @@ weir_ctl_list(const char *prefix, weir_ctl_visitor visitor, void *user)
 /* ---- Setting ------------------------------------------------------------- */
 
 static enum weir_status
-refuse_value(const row *row, const char *value)
+refuse_ctl_value(const row *row, const char *value)
 {
 	return status_set(WEIR_EINVAL, "weir_ctl_set: %s: '%.200s' is not %s",
 	    row->path, value, row->accepted);
@@ -536,7 +536,7 @@ is_too_late(const char *key)
 {
 	static const char *const at_first[] = { "watch", "snapshot",
 		"snapshot_signal" };
-	bool begun = attend_has_begun();
+	bool begun = auto_snapshot_has_begun();
 
 	if (!begun)
 		return NULL;
@@ -582,7 +582,7 @@ set_history(const row *row, const char *value)
 			history.level = (enum weir_history_level)i;
 			return weir_history_start(&history);
 		}
-	return refuse_value(row, value);
+	return refuse_ctl_value(row, value);
 }
 
 /* Parse a number of bytes: digits, and perhaps one of K, M, G and T. */
@@ -622,7 +622,7 @@ set_limit(const row *row, const char *value)
 	if (strcmp(value, "unlimited") == 0)
 		bytes = SIZE_MAX;
 	else if (!parse_size(value, &bytes))
-		return refuse_value(row, value);
+		return refuse_ctl_value(row, value);
 	atomic_store(&arena_peek(device)->limit, (size_t)bytes);
 	return WEIR_OK;
 }
@@ -637,7 +637,7 @@ set_reset(const row *row, const char *value)
 	if (!all &&
 	    (!parse_size(value, &device) || device >= DEVICES_MAX ||
 		arena_peek((int)device) == NULL))
-		return refuse_value(row, value);
+		return refuse_ctl_value(row, value);
 	for (int i = 0; i < DEVICES_MAX; i++) {
 		if (arena_peek(i) == NULL || (!all && i != (int)device))
 			continue;

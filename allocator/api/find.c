@@ -56,7 +56,7 @@ allocator_find(const void *ptr, struct allocator_block *out)
 	out->device = block->arena->device;
 	out->host = arena_is_host(block->arena);
 	out->requested_bytes = block->requested;
-	out->of_no_stream = heap_have(block->arena->any_heap, block->pool);
+	out->of_no_stream = heap_owns(block->arena->any_heap, block->pool);
 	return true;
 }
 
@@ -69,7 +69,7 @@ refuse_unused(const char *call, const void *ptr) UNCHECKED
 	struct arena *arena = block != NULL ? block->arena : NULL;
 	bool ours = false;
 	bool mapped = false;
-	size_t behind = 0; /* bytes of the block that ends there */
+	size_t ends_here = 0; /* bytes of the block that ends there */
 
 	if (arena != NULL) {
 		lock_enter(&arena->lock);
@@ -79,17 +79,17 @@ refuse_unused(const char *call, const void *ptr) UNCHECKED
 		if (ours && block->addr == address(ptr) &&
 		    block->prev != NULL &&
 		    block_state(block->prev) == BLOCK_ACTIVE)
-			behind = block->prev->size;
+			ends_here = block->prev->size;
 		lock_leave(&arena->lock);
 	}
 	if (!ours)
 		return status_set(
 		    WEIR_EINVAL, "%s(%p): not allocated by weir", call, ptr);
-	if (behind != 0)
+	if (ends_here != 0)
 		return status_set(WEIR_EINVAL,
 		    "%s(%p): freed before, or one past a block: the block of "
 		    "%zu bytes before it is allocated",
-		    call, ptr, behind);
+		    call, ptr, ends_here);
 	return status_set(WEIR_EINVAL,
 	    mapped ? "%s(%p): freed before: it lies in memory that is cached" :
 		     "%s(%p): freed before: its memory has been given back to "

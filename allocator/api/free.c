@@ -27,10 +27,10 @@
  * no longer live.
  */
 static struct block *
-tell_first(const struct block *block) UNCHECKED
+observe_free(const struct block *block) UNCHECKED
 {
 	struct weir_trace trace =
-	    tell_trace(block, WEIR_TRACE_MEMORY_DEALLOCATION);
+	    emit_trace(block, WEIR_TRACE_MEMORY_DEALLOCATION);
 
 	lock_leave(&block->arena->lock);
 	observe(trace);
@@ -48,7 +48,7 @@ lock_to_free(struct block *block, const void *ptr) UNCHECKED
 	block = find_lock(block, ptr);
 	return block != NULL && observed(WEIR_TRACE_MEMORY_DEALLOCATION) &&
 		!arena_is_host(block->arena) ?
-	    tell_first(block) :
+	    observe_free(block) :
 	    block;
 }
 
@@ -86,7 +86,7 @@ free_under_lock(void *ptr, struct block *block, struct cache *cache, bool keep)
 	struct arena *arena = block->arena;
 	if (!keep)
 		release_with(block, cache);
-	else if (!tcache_keep(block))
+	else if (!tcache_free_traced(block))
 		release_block(block);
 	leave_freed(arena);
 	history_leave();
@@ -272,7 +272,7 @@ hand_over(struct block *block, struct stream *stream)
 	if (pool != block->pool) {
 		/* First the caches report their counts, which may include this
 		 * block. */
-		tcache_tell_news(arena);
+		tcache_report_own(arena);
 		stats_move_live(block, pool);
 		block_move(block, pool);
 	}

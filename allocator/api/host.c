@@ -145,7 +145,7 @@ weir_host_malloc_on(int device, size_t size, unsigned flags)
 /* Remember the cache for the next request. If there is one device, it needs no
  * further check; otherwise the same context must be current then. */
 static void
-remember(void)
+remember_host_cache(void)
 {
 	struct tcache *t = tcache_own;
 	bool only = driver_peek()->device_count == 1;
@@ -175,7 +175,7 @@ remember(void)
 }
 
 static inline QUICK bool
-take_small(
+allocate_host_small(
     const struct latest *latest, weir_stream key, size_t size, void **out)
 {
 	/* A size that overflows rounds to 0, and the bin of size 0 is empty. */
@@ -186,7 +186,7 @@ take_small(
 
 /* Allocate from the latest cache if its context is current. */
 static bool
-take_asked(const struct latest *latest, size_t size, void **out)
+allocate_host_asked(const struct latest *latest, size_t size, void **out)
 {
 	CUcontext context;
 
@@ -197,7 +197,7 @@ take_asked(const struct latest *latest, size_t size, void **out)
 	weir_stream key = (weir_stream)latest->cache->arena;
 	return size > TCACHE_BINNED ?
 	    tcache_take_large(latest->cache, key, size, out) :
-	    take_small(latest, key, size, out);
+	    allocate_host_small(latest, key, size, out);
 }
 
 static __attribute__((noinline)) void *
@@ -205,11 +205,11 @@ host_malloc_rare(size_t size)
 {
 	void *ptr;
 
-	if (take_asked(&tcache_own->latest_host, size, &ptr))
+	if (allocate_host_asked(&tcache_own->latest_host, size, &ptr))
 		return ptr;
 	ptr = weir_host_malloc_on(WEIR_DEVICE_CURRENT, size, 0);
 	if (ptr != NULL)
-		remember();
+		remember_host_cache();
 	return ptr;
 }
 
@@ -230,7 +230,7 @@ weir_host_malloc(size_t size)
 	const struct latest *latest = &tcache_own->latest_host;
 	void *ptr;
 
-	if (take_small(latest, latest->key, size, &ptr))
+	if (allocate_host_small(latest, latest->key, size, &ptr))
 		return ptr;
 	return size > TCACHE_BINNED ? host_malloc_large(size) :
 				      host_malloc_rare(size);
@@ -273,7 +273,7 @@ enter_current(struct driver_guard *guard)
 }
 
 static enum weir_status
-tell_registered(CUresult code, const void *ptr, size_t size)
+registration_status(CUresult code, const void *ptr, size_t size)
 {
 	if (code == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
 		return status_set(WEIR_EINVAL,
@@ -314,7 +314,7 @@ weir_host_register(void *ptr, size_t size, unsigned flags)
 		return status;
 	CUresult code = driver_peek()->cuMemHostRegister(ptr, size, flags);
 	driver_leave(&guard);
-	return tell_registered(code, ptr, size);
+	return registration_status(code, ptr, size);
 }
 
 enum weir_status

@@ -100,7 +100,7 @@ static enum weir_status
 arena_memory(struct arena *arena, size_t *free_bytes, size_t *total_bytes)
 {
 	lock_enter(&arena->lock);
-	tcache_tell(arena);
+	tcache_report(arena);
 	enum weir_status status =
 	    driver_memory(arena->device, free_bytes, total_bytes);
 	if (status == WEIR_OK) {
@@ -112,10 +112,10 @@ arena_memory(struct arena *arena, size_t *free_bytes, size_t *total_bytes)
 		size_t held = device_reserved(arena);
 		if (*total_bytes > device_limit(arena))
 			*total_bytes = device_limit(arena);
-		size_t room = *total_bytes > used ? *total_bytes - used : 0;
+		size_t unused = *total_bytes > used ? *total_bytes - used : 0;
 		*free_bytes += held > used ? held - used : 0;
-		if (*free_bytes > room)
-			*free_bytes = room;
+		if (*free_bytes > unused)
+			*free_bytes = unused;
 	}
 	lock_leave(&arena->lock);
 	return status;

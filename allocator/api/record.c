@@ -48,7 +48,7 @@ record_known(const struct record *record, const void *ptr, weir_stream handle,
 }
 
 static enum weir_status
-record(const struct record *record, const void *ptr, weir_stream handle)
+record_call(const struct record *record, const void *ptr, weir_stream handle)
     UNCHECKED
 {
 	struct stream *stream;
@@ -87,7 +87,7 @@ weir_record_stream(const void *ptr, weir_stream stream)
 {
 	static const struct record call = { .call = "weir_record_stream" };
 
-	return record(&call, ptr, stream);
+	return record_call(&call, ptr, stream);
 }
 
 enum weir_status
@@ -96,7 +96,7 @@ weir_record_use(const void *ptr, weir_stream stream)
 	static const struct record call = { .call = "weir_record_use",
 		.past = true };
 
-	return record(&call, ptr, stream);
+	return record_call(&call, ptr, stream);
 }
 
 enum weir_status
@@ -105,5 +105,5 @@ weir_host_record(const void *ptr, weir_stream stream)
 	static const struct record call = { .call = "weir_host_record",
 		.host = true };
 
-	return record(&call, ptr, stream);
+	return record_call(&call, ptr, stream);
 }

@@ -3,7 +3,7 @@
  *
  * A cache counts the blocks that it allocates and frees by itself, as long as
  * it cannot pass a peak of the statistics unseen. For this it has a budget,
- * `room`: a share of the distance below the peaks. It reports before it would
+ * `budget`: a share of the distance below the peaks. It reports before it would
  * exceed the budget, when its thread takes the arena's lock, and when a caller
  * asks for statistics.
  *
@@ -12,7 +12,7 @@
  * it keeps its blocks, but the hit paths do not find it. Its thread allocates
  * from it and frees into it by the slow path. To allocate it needs a budget,
  * and the report for that opens it to the hit paths again. A free into it
- * raises its room and counts it among the caches that are awake; the second
+ * raises its budget and counts it among the caches that are awake; the second
  * free between two reports opens it too. Thus the cost of a report follows the
  * caches in use, however many streams the thread allocates on.
  *
@@ -35,45 +35,45 @@ is_counting(const struct cache *cache)
 /* Is the cache, one of the calling thread's, of this arena, and does it
  * count? */
 static inline bool
-is_own(const struct cache *cache, const struct arena *arena)
+counts_own(const struct cache *cache, const struct arena *arena)
 {
 	return cache->arena == arena && is_counting(cache);
 }
 
-/* The frees since the last report: the mallocs, less the fall of the room.
+/* The frees since the last report: the mallocs, less the fall of the budget.
  */
 static inline struct sums
 counts_frees(const struct cache *cache)
 {
 	return sums_minus(
-	    cache->out, sums_minus(cache->room_given, cache->room));
+	    cache->out, sums_minus(cache->budget_given, cache->budget));
 }
 
 static inline void
-counts_give_room(struct cache *cache, struct sums room)
+counts_set_budget(struct cache *cache, struct sums budget)
 {
-	cache->room = room;
-	cache->room_given = room;
+	cache->budget = budget;
+	cache->budget_given = budget;
 }
 
 /* Has the cache anything to report, itself or in its depot? */
 static inline bool
-counts_has_news(const struct cache *cache)
+counts_has_unreported(const struct cache *cache)
 {
 	/* One branch for all three, because mostly there is nothing. */
 	return (cache->brought | cache->out.count |
-		   (cache->room.count ^ cache->room_given.count)) != 0;
+		   (cache->budget.count ^ cache->budget_given.count)) != 0;
 }
 
 /* Report the counts of a cache. True if it has allocated anything: after its
  * last report the caller then notes the arena's peaks. */
-bool counts_tell(struct cache *cache);
+bool counts_report(struct cache *cache);
 
 /* Report the frees that magazines have brought to a heap's depot. */
-void counts_tell_depot(struct stream_heap *heap);
+void counts_report_depot(struct stream_heap *heap);
 
 /* Report the counts of all depots and caches, which are stopped. */
-void counts_tell_all(struct arena *arena);
+void counts_report_all(struct arena *arena);
 
 /*
  * Report the counts of the calling thread's caches. Then give `used` the whole
@@ -84,7 +84,7 @@ void counts_tell_all(struct arena *arena);
  *
  * @param used  the cache of the present call; NULL: none
  */
-void counts_tell_own(struct arena *arena, struct cache *used);
+void counts_report_own(struct arena *arena, struct cache *used);
 
 /* Note that a cache of the calling thread, which may doze, has counted
  * something, so that the next report looks at it. */
@@ -94,13 +94,13 @@ void counts_note_awake(struct cache *cache);
  * Takes the lock. */
 void counts_stir(struct cache *cache);
 
-/* As counts_tell_own(), when a cache of the calling thread would pass a peak.
+/* As counts_report_own(), when a cache of the calling thread would pass a peak.
  * Takes the lock. */
-void counts_tell_peak(struct cache *cache);
+void counts_report_peak(struct cache *cache);
 
 /* The calling thread is about to allocate in another arena of the device.
  * Report the counts of its caches and take their budgets, so that they report
  * again before they allocate more. Takes the lock. */
-void tcache_come_elsewhere(struct arena *main);
+void tcache_enter_elsewhere(struct arena *main);
 
 #endif

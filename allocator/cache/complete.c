@@ -61,7 +61,7 @@ tcache_take_complete(const struct stream_heap *heap, size_t rounded)
 }
 
 bool
-tcache_settle_complete(const struct stream_heap *heap)
+tcache_flush_complete(const struct stream_heap *heap)
 {
 	struct cache *cache = complete_cache(heap);
 

@@ -16,6 +16,6 @@ bool tcache_has_complete(const struct cache *cache, size_t rounded);
 bool tcache_keep_complete(struct block *block);
 struct block *tcache_take_complete(
     const struct stream_heap *heap, size_t rounded);
-bool tcache_settle_complete(const struct stream_heap *heap);
+bool tcache_flush_complete(const struct stream_heap *heap);
 
 #endif

@@ -240,7 +240,7 @@ struct magazine *depot_take_many(struct depot *depot, enum drain which);
 /* Take the frees that magazines have brought; the caller adds them to the
  * statistics. */
 static inline struct sums
-depot_untold(struct depot *depot)
+depot_take_unreported(struct depot *depot)
 {
 	lock_enter(&depot->lock);
 	struct sums in = depot->in;

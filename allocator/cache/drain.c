@@ -12,7 +12,7 @@
 #include "allocator/memory/counters.h"
 
 void
-cache_put_back(struct stream_heap *heap, struct block *block, size_t bytes)
+cache_free_block(struct stream_heap *heap, struct block *block, size_t bytes)
 {
 	if (twice_is_cached(block, bytes)) {
 		block_free(block);
@@ -30,7 +30,7 @@ empty_magazine(struct stream_heap *heap, struct magazine *magazine)
 	bool any = magazine->count > 0;
 
 	while (magazine->count > 0)
-		cache_put_back(
+		cache_free_block(
 		    heap, magazine->blocks[--magazine->count], bytes);
 	return any;
 }
@@ -41,7 +41,7 @@ empty_bin(struct stream_heap *heap, struct bin *bin, size_t n)
 	bool any = !bin_empty(bin);
 
 	while (!bin_empty(bin))
-		cache_put_back(heap, *--bin->top, class_bytes(n));
+		cache_free_block(heap, *--bin->top, class_bytes(n));
 	if (bin->second != NULL)
 		any |= empty_magazine(heap, bin->second);
 	return any;
@@ -57,7 +57,7 @@ tcache_empty_slots(struct cache *cache)
 		if (twice_is_cached(slot->block, slot->size))
 			block_free_since(slot->block);
 		else
-			cache_put_back(cache->heap, slot->block, slot->size);
+			cache_free_block(cache->heap, slot->block, slot->size);
 	}
 	return any;
 }
@@ -92,7 +92,7 @@ depot_empty(struct stream_heap *heap, enum drain which)
 		return false;
 	struct magazine *list = depot_take_many(heap->depot, which);
 	bool any = list != NULL;
-	counts_tell_depot(heap);
+	counts_report_depot(heap);
 	while (list != NULL) {
 		struct magazine *magazine = list;
 		list = magazine->next;
@@ -120,7 +120,7 @@ tcache_drain(struct arena *arena)
 	bool any = false;
 
 	caches_stop(arena, NULL);
-	counts_tell_all(arena);
+	counts_report_all(arena);
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = l->next)
 		any |= cache_empty(cache_of(l));
@@ -157,7 +157,7 @@ drain_own(struct arena *arena)
 
 	for (struct list *l = own->next; l != own; l = l->next) {
 		struct cache *cache = own_of(l);
-		if (!is_own(cache, arena))
+		if (!counts_own(cache, arena))
 			continue;
 		any |= cache_empty(cache);
 		if (has_own_depot(cache->heap, false))
@@ -207,7 +207,7 @@ tcache_drain_idle(const struct pool *pool, bool widely)
 	if (pool->kind == POOL_SMALL && !look_is_due(arena))
 		return drain_own(arena) || any;
 	caches_stop(arena, NULL);
-	counts_tell_all(arena);
+	counts_report_all(arena);
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = l->next) {
 		struct cache *cache = cache_of(l);

@@ -8,7 +8,7 @@
 
 /* Free a block that was in a cache or depot. If two threads had freed it, take
  * the second free back from the statistics instead. */
-void cache_put_back(
+void cache_free_block(
     struct stream_heap *heap, struct block *block, size_t bytes);
 
 /* Drain a cache, which is stopped or the caller's; a heap's depot; all depots
@@ -21,7 +21,7 @@ bool depots_empty(struct arena *arena);
  * pool finds them there. NULL does nothing. */
 bool tcache_empty_slots(struct cache *cache); /* true: there were any */
 static inline void
-tcache_settle(struct cache *cache)
+tcache_flush(struct cache *cache)
 {
 	if (cache != NULL && cache->slots > 0)
 		tcache_empty_slots(cache);

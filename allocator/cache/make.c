@@ -40,7 +40,7 @@ retire_cache(struct cache *cache)
 {
 	struct stream_heap *heap = cache->heap;
 
-	if (counts_tell(cache))
+	if (counts_report(cache))
 		stats_note_arena_peaks(cache->arena);
 	cache_empty(cache);
 	delete_magazines(cache);
@@ -204,7 +204,7 @@ set_up(struct cache *cache, struct tcache *t, struct stream_heap *heap,
 	cache->keeps = keeps;
 	cache->complete =
 	    options->tcache > 0 && !host && stream->handle == WEIR_STREAM_ANY;
-	cache->traced = keeps && !host && tell_all();
+	cache->traced = keeps && !host && emit_is_wanted();
 	cache->usual = keeps && tcache_asymmetric && cache->rounding == NULL &&
 		!cache->traced ?
 	    usual_key(heap, cache->context) :
@@ -219,7 +219,7 @@ set_up(struct cache *cache, struct tcache *t, struct stream_heap *heap,
 }
 
 static bool
-is_taken(const struct tcache *t, const struct cache *place)
+is_place_used(const struct tcache *t, const struct cache *place)
 {
 	return place != &t->none && tcache_is_alive(place);
 }
@@ -237,7 +237,7 @@ make_cache(
 	/* A cache for WEIR_STREAM_ANY, which keeps no freed blocks, must not
 	 * replace another. */
 	if (!host && heap->stream->handle == WEIR_STREAM_ANY &&
-	    (is_taken(t, *by_handle) || is_taken(t, *by_heap)))
+	    (is_place_used(t, *by_handle) || is_place_used(t, *by_heap)))
 		return;
 	if ((!host && !make_place(t, by_handle, heap->arena)) ||
 	    !make_place(t, by_heap, heap->arena))
@@ -293,7 +293,7 @@ is_cacheable(const struct stream_heap *heap, const struct options *options)
 
 /* Has the calling thread anything to report? */
 static bool
-has_news(const struct arena *arena)
+has_unreported(const struct arena *arena)
 {
 	struct list *awake = &tcache_own->awake;
 
@@ -301,7 +301,7 @@ has_news(const struct arena *arena)
 		const struct cache *cache = awake_of(l);
 		/* The counts of another arena's cache are under that arena's
 		 * lock. */
-		if (cache->arena == arena && counts_has_news(cache) &&
+		if (cache->arena == arena && counts_has_unreported(cache) &&
 		    is_counting(cache))
 			return true;
 	}
@@ -309,14 +309,14 @@ has_news(const struct arena *arena)
 }
 
 void
-tcache_tell_news(struct arena *arena)
+tcache_report_own(struct arena *arena)
 {
-	if (has_news(arena))
-		counts_tell_own(arena, NULL);
+	if (has_unreported(arena))
+		counts_report_own(arena, NULL);
 }
 
 struct cache *
-tcache_come_with(struct stream_heap *heap, struct cache *cache)
+tcache_enter_slow_with(struct stream_heap *heap, struct cache *cache)
 {
 	const struct options *options;
 
@@ -332,8 +332,8 @@ tcache_come_with(struct stream_heap *heap, struct cache *cache)
 			return NULL;
 		cache = NULL;
 	}
-	if (has_news(heap->arena))
-		counts_tell_own(heap->arena, cache);
+	if (has_unreported(heap->arena))
+		counts_report_own(heap->arena, cache);
 	return cache;
 }
 
@@ -347,7 +347,7 @@ retire_all(struct arena *arena)
 }
 
 void
-tcache_renew(void)
+tcache_refresh(void)
 {
 	for (int device = 0; device < DEVICES_MAX; device++) {
 		for (struct arena *a = arena_peek(device); a != NULL;

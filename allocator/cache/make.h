@@ -12,21 +12,22 @@
  * NULL if there is no host memory, or the thread's cache for this heap keeps no
  * freed blocks.
  */
-struct cache *tcache_come_with(struct stream_heap *heap, struct cache *cache);
+struct cache *tcache_enter_slow_with(
+    struct stream_heap *heap, struct cache *cache);
 
-/* As tcache_come_with(), which is not called if no cache of the arena keeps
- * blocks, because there is nothing to report. `cache` is the result of
+/* As tcache_enter_slow_with(), which is not called if no cache of the arena
+ * keeps blocks, because there is nothing to report. `cache` is the result of
  * tcache_of(). */
 static inline struct cache *
-tcache_come(struct stream_heap *heap, struct cache *cache)
+tcache_enter_slow(struct stream_heap *heap, struct cache *cache)
 {
 	return cache != NULL && !cache->keeps && heap->arena->keeping == 0 ?
 	    NULL :
-	    tcache_come_with(heap, cache);
+	    tcache_enter_slow_with(heap, cache);
 }
 
 /* Report the counts of the calling thread's caches, without making one. */
-void tcache_tell_news(struct arena *arena);
+void tcache_report_own(struct arena *arena);
 
 /*
  * From now on no thread gets a cache for a stream for which `may_match` returns
@@ -52,6 +53,6 @@ void tcache_thread_ends(void);
 
 /* Empty and retire all caches, because options have changed. They are made
  * again when needed. The caller holds no lock. */
-void tcache_renew(void);
+void tcache_refresh(void);
 
 #endif

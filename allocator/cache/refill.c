@@ -20,53 +20,53 @@ class_of_block(const struct block *block)
 /* Change the budget of a cache for a block that the pool allocated (-1) or
  * freed (+1): it changes the distance below the peaks. */
 static void
-change_room(struct cache *cache, const struct block *block, int sign)
+change_budget(struct cache *cache, const struct block *block, int sign)
 {
 	struct sums change = { sign, sign * (int64_t)block->size,
 		sign * (int64_t)block->requested };
 
-	cache->room = sums_plus(cache->room, change);
-	cache->room_given = sums_plus(cache->room_given, change);
+	cache->budget = sums_plus(cache->budget, change);
+	cache->budget_given = sums_plus(cache->budget_given, change);
 }
 
 /* Has any cache of the calling thread a budget? */
 static bool
-have_room(const struct arena *arena)
+have_budget(const struct arena *arena)
 {
 	struct list *awake = &tcache_own->awake;
 
 	for (struct list *l = awake->next; l != awake; l = l->next)
-		if (is_own(awake_of(l), arena))
+		if (counts_own(awake_of(l), arena))
 			return true;
 	return false;
 }
 
 void
-tcache_take_out(struct cache *cache, const struct block *block)
+tcache_account_alloc_slow(struct cache *cache, const struct block *block)
 {
 	const struct list *awake = &tcache_own->awake;
 	bool alone = awake->next == awake->prev;
 
 	if (cache != NULL)
-		change_room(cache, block, -1);
+		change_budget(cache, block, -1);
 	/* The block has used the budget of other caches of the thread, or has
 	 * passed a peak: divide the budget again. */
-	if (cache != NULL ? !alone && sums_lack(&cache->room) :
-			    have_room(block->arena))
-		counts_tell_own(block->arena, cache);
+	if (cache != NULL ? !alone && sums_lack(&cache->budget) :
+			    have_budget(block->arena))
+		counts_report_own(block->arena, cache);
 }
 
 void
-tcache_take_in(struct cache *cache, const struct block *block)
+tcache_account_free_slow(struct cache *cache, const struct block *block)
 {
 	size_t n = class_of_block(block);
 
-	change_room(cache, block, 1);
+	change_budget(cache, block, 1);
 	/* Free a whole magazine at once: the thread will probably free more
 	 * blocks of this class, and need not take the lock for each. */
 	if (n != 0 && bin_full(&cache->bins[n]))
 		while (!bin_empty(&cache->bins[n]))
-			cache_put_back(
+			cache_free_block(
 			    cache->heap, *--cache->bins[n].top, class_bytes(n));
 }
 

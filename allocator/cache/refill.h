@@ -11,28 +11,28 @@
  * calling thread, or freed it. The cache's budget falls or rises by it. A free
  * also empties a magazine of its class into the pool if the bin is full. NULL:
  * the thread has no cache for the block. */
-static inline void tcache_went_out(
+static inline void tcache_account_alloc(
     struct cache *cache, const struct block *block);
-static inline void tcache_came_in(
+static inline void tcache_account_free(
     struct cache *cache, const struct block *block);
 
 /* The slow paths of these functions; the second is not called with NULL. */
-void tcache_take_out(struct cache *cache, const struct block *block);
-void tcache_take_in(struct cache *cache, const struct block *block);
+void tcache_account_alloc_slow(struct cache *cache, const struct block *block);
+void tcache_account_free_slow(struct cache *cache, const struct block *block);
 
 static inline void
-tcache_went_out(struct cache *cache, const struct block *block)
+tcache_account_alloc(struct cache *cache, const struct block *block)
 {
 	/* Otherwise no cache has a budget. */
 	if (block->arena->keeping > 0)
-		tcache_take_out(cache, block);
+		tcache_account_alloc_slow(cache, block);
 }
 
 static inline void
-tcache_came_in(struct cache *cache, const struct block *block)
+tcache_account_free(struct cache *cache, const struct block *block)
 {
 	if (cache != NULL)
-		tcache_take_in(cache, block);
+		tcache_account_free_slow(cache, block);
 }
 
 /* The pool has served a request of the calling thread for a class. If that

@@ -62,16 +62,16 @@ void
 tcache_stop(struct arena *arena)
 {
 	caches_stop(arena, NULL);
-	counts_tell_all(arena);
+	counts_report_all(arena);
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = l->next)
-		counts_give_room(cache_of(l), (struct sums){ 0 });
+		counts_set_budget(cache_of(l), (struct sums){ 0 });
 }
 
 void
-tcache_tell(struct arena *arena)
+tcache_report(struct arena *arena)
 {
 	tcache_stop(arena);
 	tcache_go(arena);
-	counts_tell_own(arena, NULL);
+	counts_report_own(arena, NULL);
 }

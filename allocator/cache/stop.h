@@ -16,6 +16,6 @@ void tcache_stop(struct arena *arena);
 void tcache_go(struct arena *arena);
 
 /* Make all caches report their counts to the statistics. */
-void tcache_tell(struct arena *arena);
+void tcache_report(struct arena *arena);
 
 #endif

@@ -21,7 +21,7 @@
 
 /* The frees that a full magazine brings to the depot: Note [From thread to
  * thread]. They are at most the frees that its cache has not reported, and at
- * most the cache's room. */
+ * most the cache's budget. */
 static struct sums
 magazine_sums(const struct cache *cache, const struct magazine *magazine)
 {
@@ -31,7 +31,7 @@ magazine_sums(const struct cache *cache, const struct magazine *magazine)
 		in.bytes += (int64_t)magazine->blocks[i]->size;
 		in.requested += (int64_t)magazine->blocks[i]->requested;
 	}
-	return sums_least(in, sums_least(counts_frees(cache), cache->room));
+	return sums_least(in, sums_least(counts_frees(cache), cache->budget));
 }
 
 /* Exchange the empty first magazine of a class for a full one of the depot. */
@@ -49,7 +49,7 @@ take_full(struct cache *cache, size_t n)
 		return;
 	cache_note_bin(cache, n);
 	cache->handed_over |= taken == DEPOT_SHARED;
-	cache->room = sums_plus(cache->room, in);
+	cache->budget = sums_plus(cache->budget, in);
 	counts_note_awake(cache);
 }
 
@@ -84,7 +84,7 @@ put_full(struct cache *cache, size_t n)
 	full->in = in;
 	if (!depot_put(depot, cache, &cache->bins[n], cache->depot_max))
 		return;
-	cache->room = sums_minus(cache->room, in);
+	cache->budget = sums_minus(cache->budget, in);
 	cache->brought = true;
 }
 
@@ -98,12 +98,12 @@ count_peak(struct cache *cache, const struct block *block)
 		(int64_t)block->requested };
 
 	cache->out = sums_plus(cache->out, one);
-	cache->room = sums_minus(cache->room, one);
+	cache->budget = sums_minus(cache->budget, one);
 }
 
 /* Allocate a cached block. The cache is entered. False: a peak was passed. */
 static inline QUICK bool
-give_to_cache(struct cache *cache, struct block *block, size_t size)
+activate_cached(struct cache *cache, struct block *block, size_t size)
 {
 	block->requested = size;
 	block_set_state(block, BLOCK_ACTIVE);
@@ -118,14 +118,14 @@ give_to_cache(struct cache *cache, struct block *block, size_t size)
 
 /* Entered; leaves. */
 static void *
-hand_out(struct cache *cache, struct block *block, size_t size)
+finish_malloc(struct cache *cache, struct block *block, size_t size)
 {
 	void *ptr = (void *)(uintptr_t)block->addr;
-	bool below = give_to_cache(cache, block, size);
+	bool below = activate_cached(cache, block, size);
 
 	tcache_leave(cache);
 	if (__builtin_expect(!below, 0))
-		counts_tell_peak(cache);
+		counts_report_peak(cache);
 	return ptr;
 }
 
@@ -134,7 +134,7 @@ hand_out(struct cache *cache, struct block *block, size_t size)
 static __attribute__((cold)) void
 drop_twice(struct cache *cache, const struct block *block, size_t bytes)
 {
-	cache->room = sums_minus(cache->room, twice_report(block, bytes));
+	cache->budget = sums_minus(cache->budget, twice_report(block, bytes));
 	counts_note_awake(cache);
 }
 
@@ -167,7 +167,7 @@ malloc_binned(struct cache *cache, size_t n, size_t size)
 		tcache_leave(cache);
 		return NULL;
 	}
-	return hand_out(cache, *--cache->bins[n].top, size);
+	return finish_malloc(cache, *--cache->bins[n].top, size);
 }
 
 struct block *
@@ -197,7 +197,7 @@ malloc_slot(struct cache *cache, size_t rounded, size_t size)
 		tcache_leave(cache);
 		return NULL;
 	}
-	return hand_out(cache, block, size);
+	return finish_malloc(cache, block, size);
 }
 
 /* Has the cache a block for the request? Only then is a stack recorded. */
@@ -251,16 +251,16 @@ malloc_traced(struct cache *cache, size_t size)
 	if (tcache_is_alive(cache))
 		block = take_traced(cache, n, rounded);
 	if (block != NULL) {
-		bool below = give_to_cache(cache, block, size);
-		tell_alloc(block);
+		bool below = activate_cached(cache, block, size);
+		emit_alloc(block);
 		if (!below)
-			counts_tell_own(arena, cache);
+			counts_report_own(arena, cache);
 	}
 	lock_leave(&arena->lock);
 	history_leave();
 	if (block == NULL)
 		return NULL;
-	tell_allocated(block);
+	emit_allocated(block);
 	return (void *)(uintptr_t)block->addr;
 }
 
@@ -411,7 +411,7 @@ put_into(struct cache *cache, struct block *block)
 static bool
 is_of_heap(const struct pool *pool, const struct stream_heap *heap)
 {
-	return heap != NULL && heap_have(heap, pool);
+	return heap != NULL && heap_owns(heap, pool);
 }
 
 bool
@@ -435,14 +435,14 @@ tcache_free_in_its(struct cache *cache, struct block *block)
 }
 
 bool
-tcache_keep(struct block *block)
+tcache_free_traced(struct block *block)
 {
 	struct cache *cache = tcache_for(block);
 
 	if (!cache->traced || block->pending.uses != NULL ||
 	    !put_into(cache, block))
 		return false;
-	tell_freed(block);
+	emit_freed(block);
 	return true;
 }
 

@@ -207,13 +207,13 @@ tcache_key(const struct stream_heap *heap)
 static inline QUICK bool
 tcache_count_out(struct cache *cache, int64_t bytes, int64_t requested)
 {
-	struct sums *room = &cache->room;
+	struct sums *budget = &cache->budget;
 
-	if (__builtin_expect(--room->count < 0, 0))
+	if (__builtin_expect(--budget->count < 0, 0))
 		goto count;
-	if (__builtin_expect((room->bytes -= bytes) < 0, 0))
+	if (__builtin_expect((budget->bytes -= bytes) < 0, 0))
 		goto bytes;
-	if (__builtin_expect((room->requested -= requested) < 0, 0))
+	if (__builtin_expect((budget->requested -= requested) < 0, 0))
 		goto requested;
 	cache->out.count++;
 	cache->out.bytes += bytes;
@@ -224,22 +224,22 @@ tcache_count_out(struct cache *cache, int64_t bytes, int64_t requested)
 	 * registers, which would cost the hit path instructions. */
 requested:
 	atomic_signal_fence(memory_order_seq_cst);
-	room->requested += requested;
+	budget->requested += requested;
 bytes:
 	atomic_signal_fence(memory_order_seq_cst);
-	room->bytes += bytes;
+	budget->bytes += bytes;
 count:
 	atomic_signal_fence(memory_order_seq_cst);
-	room->count++;
+	budget->count++;
 	return false;
 }
 
 static inline void
 tcache_count_in(struct cache *cache, size_t bytes, size_t requested)
 {
-	cache->room.count++;
-	cache->room.bytes += (int64_t)bytes;
-	cache->room.requested += (int64_t)requested;
+	cache->budget.count++;
+	cache->budget.bytes += (int64_t)bytes;
+	cache->budget.requested += (int64_t)requested;
 }
 
 /* Allocate a small size from a cache of the calling thread, if the cache is for
@@ -537,7 +537,7 @@ bool tcache_free_in(const struct cache *cache, struct block *block);
 
 /* Under the arena's lock: free a block into the calling thread's cache, if that
  * is traced, and emit the free to the history. False: not done. */
-bool tcache_keep(struct block *block);
+bool tcache_free_traced(struct block *block);
 
 /* Remove the latest block of a size from the slots; NULL: there is none. The
  * cache is entered, or used under the arena's lock. */

@@ -23,11 +23,11 @@ struct cache {
 	/* The budget: how much this cache may allocate before the statistics
 	 * would miss a peak. It falls with each malloc and rises with each
 	 * free. Before it would fall below 0, the cache reports. */
-	struct sums room;
-	struct sums out;        /* mallocs since the last report */
-	struct sums room_given; /* `room` at the last report */
-	struct sums large_out;  /* of these, mallocs of the large pool */
-	struct sums large_in;   /* frees of the large pool since then */
+	struct sums budget;
+	struct sums out;          /* mallocs since the last report */
+	struct sums budget_given; /* `budget` at the last report */
+	struct sums large_out;    /* of these, mallocs of the large pool */
+	struct sums large_in;     /* frees of the large pool since then */
 	bool brought; /* brought frees to the depot, perhaps unreported */
 	/* Beside the counts, because a report reads all caches of a thread. */
 	bool keeps; /* freed blocks; otherwise it only finds the heap; constant

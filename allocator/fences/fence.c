@@ -49,9 +49,9 @@ can_fence(const struct stream_heap *heap)
 }
 
 static void
-drop(struct stream_heap *heap, unsigned i)
+drop_fence(struct stream_heap *heap, unsigned i)
 {
-	event_give(heap->stream->context, heap->fences[i].event);
+	event_release(heap->stream->context, heap->fences[i].event);
 	heap->fence_count--;
 	for (; i < heap->fence_count; i++)
 		heap->fences[i] = heap->fences[i + 1];
@@ -69,7 +69,7 @@ drop_closest(struct stream_heap *heap)
 		if (fences[i + 1].at - fences[i - 1].at <
 		    fences[closest + 1].at - fences[closest - 1].at)
 			closest = i;
-	drop(heap, closest);
+	drop_fence(heap, closest);
 }
 
 static uint64_t
@@ -110,7 +110,7 @@ record_fence(struct stream_heap *heap)
 
 /* Poll which fences are met. */
 static void
-listen(struct stream_heap *heap)
+poll_fences(struct stream_heap *heap)
 {
 	struct capture_guard guard;
 
@@ -122,14 +122,14 @@ listen(struct stream_heap *heap)
 			heap->completed_at = heap->fences[0].at;
 		stream_met(heap->stream, heap->fences[0].at);
 		stream_took(heap->stream, heap->fences[0].ns);
-		drop(heap, 0);
+		drop_fence(heap, 0);
 	}
 	capture_leave(&guard);
 }
 
 /* Has the stream nothing left to do? False also if it cannot be asked. */
 static bool
-is_idle(struct stream_heap *heap)
+heap_is_idle(struct stream_heap *heap)
 {
 	struct stream *stream = heap->stream;
 	struct capture_guard guard;
@@ -168,7 +168,7 @@ fences_see_late(struct stream_heap *heap)
 		late = delay_see(heap->stream);
 		capture_leave(&guard);
 	}
-	if (late == 0 || !is_idle(heap))
+	if (late == 0 || !heap_is_idle(heap))
 		return late;
 	forget_late(heap);
 	return 0;
@@ -205,7 +205,7 @@ fences_ask(struct stream_heap *heap)
 {
 	uint64_t tick = order_tick();
 
-	if (!is_idle(heap))
+	if (!heap_is_idle(heap))
 		return false;
 	heap->completed_at = tick;
 	stream_met(heap->stream, tick);
@@ -221,7 +221,7 @@ has_free(const struct stream_heap *heap)
 }
 
 void
-fences_keep_due(struct stream_heap *mine)
+fences_upkeep_due(struct stream_heap *mine)
 {
 	struct arena *arena = mine->arena;
 	size_t held = mine->stats.reserved_bytes.all.current;
@@ -229,7 +229,7 @@ fences_keep_due(struct stream_heap *mine)
 	if (mine->freed_bytes < held / FENCE_SHARE || mine == arena->any_heap)
 		return;
 	status_mute();
-	listen(mine);
+	poll_fences(mine);
 	if (!record_fence(mine))
 		mine->freed_bytes = 0;
 	status_unmute();
@@ -245,14 +245,14 @@ fences_poll(struct stream_heap *mine)
 		arena_begin_several(arena);
 	status_mute();
 	fences_see_delay(arena);
-	listen(mine);
+	poll_fences(mine);
 	for (struct stream_heap *heap = heap_first_freed(arena);
 	     heap != NULL && n < FENCES_ASKED; heap = heap_next_freed(heap)) {
 		if (heap == mine || heap->completed_at > heap->freed_at ||
 		    !has_free(heap))
 			continue;
 		n++;
-		listen(heap);
+		poll_fences(heap);
 		if (heap->completed_at > heap->freed_at ||
 		    heap->fence_count == FENCES ||
 		    (heap->fence_count == 0 && fences_ask(heap)))
@@ -291,11 +291,11 @@ wait_for(struct stream_heap *mine, const struct stream_heap *other,
 
 /* Order `mine` after another stream in the capture that both are in. */
 static bool
-join(const struct view *view, const struct stream_heap *other)
+join_captured(const struct view *view, const struct stream_heap *other)
 {
 	struct stream_heap *mine = view->mine;
 
-	if (!heap_are_of(other, view->capture))
+	if (!heap_order_covers(other, view->capture))
 		return false;
 	uint64_t tick =
 	    capture_join(mine->stream, other->stream, view->capture);
@@ -336,7 +336,7 @@ static bool
 follow_all(const struct view *view, struct stream_heap *other)
 {
 	if (view->capture != 0)
-		return join(view, other);
+		return join_captured(view, other);
 	if (other->ended)
 		return follow_end(view->mine, other);
 	return record_fence(other) &&

@@ -16,12 +16,12 @@ enum { FENCES_LEAST = 4 << 20 };
 
 /* Fence the stream of a request now and then, so that other streams find out
  * which of its memory is complete. */
-void fences_keep_due(struct stream_heap *mine);
+void fences_upkeep_due(struct stream_heap *mine);
 static inline void
-fences_keep(struct stream_heap *mine)
+fences_upkeep(struct stream_heap *mine)
 {
 	if (mine->arena->streams > 1 && mine->freed_bytes >= FENCES_LEAST)
-		fences_keep_due(mine);
+		fences_upkeep_due(mine);
 }
 
 /* Poll how far the streams have come, and fence those that are not done, for

@@ -93,7 +93,7 @@ struct touch {
 
 /* Does the page exist? */
 static bool
-is_there(char *page)
+page_exists(char *page)
 {
 	unsigned char there = 0;
 
@@ -112,14 +112,14 @@ populate(char *at, size_t size)
 	size_t page = os_page_size();
 
 	return madvise(at, page, MADV_POPULATE_WRITE) == 0 &&
-	    (is_there(at + size - page) ||
+	    (page_exists(at + size - page) ||
 		madvise(at, size, MADV_POPULATE_WRITE) == 0);
 }
 
 /* Make the pages of a part exist. Before Linux 5.14 write to each page
  * instead. */
 static void *
-touch(void *argument)
+touch_part(void *argument)
 {
 	struct touch *t = argument;
 	size_t page = os_page_size();
@@ -154,12 +154,12 @@ touch_all(char *memory, size_t size, unsigned threads)
 		parts[n] = (struct touch){ .at = memory + at,
 			.size = size - at < step ? size - at : step };
 	for (unsigned i = 1; i < n; i++)
-		started[i] = os_thread_start(&ids[i], touch, &parts[i]);
+		started[i] = os_thread_start(&ids[i], touch_part, &parts[i]);
 	for (unsigned i = 0; i < n; i++) {
 		if (started[i])
 			pthread_join(ids[i], NULL);
 		else
-			touch(&parts[i]);
+			touch_part(&parts[i]);
 		ok = ok && !parts[i].failed;
 	}
 	return ok;
@@ -169,7 +169,7 @@ touch_all(char *memory, size_t size, unsigned threads)
 
 /* Map `size` bytes, aligned to huge pages if they fill one. */
 static void *
-map(size_t size)
+map_aligned(size_t size)
 {
 	size_t extra = size >= HUGE_PAGE ? HUGE_PAGE : 0;
 	char *memory = meta_map(size + extra);
@@ -186,13 +186,13 @@ map(size_t size)
 }
 
 static enum weir_status
-take_registered(int device, size_t size, CUdeviceptr *out)
+allocate_registered(int device, size_t size, CUdeviceptr *out)
 {
 	const struct options *options;
 	enum weir_status status = options_get(&options);
 	if (status != WEIR_OK)
 		return status;
-	void *memory = map(size);
+	void *memory = map_aligned(size);
 	if (memory == NULL)
 		goto no_memory;
 	place_on_node(memory, size, device);
@@ -216,7 +216,7 @@ no_memory:
 }
 
 static bool
-give_registered(CUdeviceptr addr, size_t size)
+free_registered(CUdeviceptr addr, size_t size)
 {
 	void *memory = (void *)(uintptr_t)addr;
 
@@ -235,12 +235,12 @@ flags_of(unsigned kind)
 }
 
 static enum weir_status
-pages_take(unsigned kind, int device, size_t size, CUdeviceptr *out)
+pages_allocate(unsigned kind, int device, size_t size, CUdeviceptr *out)
 {
 	void *memory;
 
 	if (kind == HOST_REGISTERED)
-		return take_registered(device, size, out);
+		return allocate_registered(device, size, out);
 	unsigned flags = flags_of(kind);
 	CUresult code = driver_peek()->cuMemHostAlloc(&memory, size, flags);
 	if (code == CUDA_SUCCESS)
@@ -250,10 +250,10 @@ pages_take(unsigned kind, int device, size_t size, CUdeviceptr *out)
 }
 
 static bool
-pages_give(unsigned kind, CUdeviceptr addr, size_t size)
+pages_free(unsigned kind, CUdeviceptr addr, size_t size)
 {
 	if (kind == HOST_REGISTERED)
-		return give_registered(addr, size);
+		return free_registered(addr, size);
 	return driver_peek()->cuMemFreeHost((void *)(uintptr_t)addr) ==
 	    CUDA_SUCCESS;
 }
@@ -302,7 +302,7 @@ reserve_make(struct reserve *reserve, unsigned kind, int device, size_t size)
 
 	reserve->tried = true;
 	status_mute();
-	if (size > 0 && pages_take(kind, device, size, &addr) == WEIR_OK) {
+	if (size > 0 && pages_allocate(kind, device, size, &addr) == WEIR_OK) {
 		reserve->addr = addr;
 		reserve->size = size;
 		reserve->free = (struct part *)(uintptr_t)addr;
@@ -341,7 +341,7 @@ join_next(struct part *part)
 }
 
 static void
-reserve_put(struct reserve *reserve, CUdeviceptr addr, size_t size)
+reserve_free(struct reserve *reserve, CUdeviceptr addr, size_t size)
 {
 	struct part *part = (struct part *)(uintptr_t)addr;
 	struct part *before = NULL;
@@ -361,7 +361,7 @@ reserve_put(struct reserve *reserve, CUdeviceptr addr, size_t size)
 /* Allocate from the reserve of a kind, which is made at the first request if an
  * option asks for one. 0: the reserve cannot serve the request. */
 static CUdeviceptr
-reserve_take(unsigned kind, int device, size_t size)
+reserve_allocate(unsigned kind, int device, size_t size)
 {
 	const struct options *options;
 	CUdeviceptr addr = 0;
@@ -405,18 +405,20 @@ kind_of_source(const void *closure)
 }
 
 static enum weir_status
-take_pages(void *closure, int device, size_t size, CUdeviceptr *out)
+source_allocate(void *closure, int device, size_t size, CUdeviceptr *out)
 {
-	CUdeviceptr addr = reserve_take(kind_of_source(closure), device, size);
+	CUdeviceptr addr =
+	    reserve_allocate(kind_of_source(closure), device, size);
 
 	if (addr == 0)
-		return pages_take(kind_of_source(closure), device, size, out);
+		return pages_allocate(
+		    kind_of_source(closure), device, size, out);
 	*out = addr;
 	return WEIR_OK;
 }
 
 static bool
-give_pages_back(void *closure, int device, CUdeviceptr addr, size_t size)
+source_free(void *closure, int device, CUdeviceptr addr, size_t size)
 {
 	unsigned kind = kind_of_source(closure);
 
@@ -424,13 +426,13 @@ give_pages_back(void *closure, int device, CUdeviceptr addr, size_t size)
 	struct reserve *reserve = reserves[device][kind];
 	bool ours = in_reserve(reserve, addr);
 	if (ours)
-		reserve_put(reserve, addr, size);
+		reserve_free(reserve, addr, size);
 	lock_leave(&lock);
-	return ours || pages_give(kind, addr, size);
+	return ours || pages_free(kind, addr, size);
 }
 
 static void
-forget(void *closure, int device, CUdeviceptr addr, size_t size)
+forget_pages(void *closure, int device, CUdeviceptr addr, size_t size)
 {
 	unsigned kind = kind_of_source(closure);
 
@@ -448,8 +450,8 @@ host_source(unsigned kind)
 		HOST_REGISTERED, 9, 10, 11, 12, 13, 14, 15, 16 };
 #define SOURCE(call, bytes, kind)                                              \
 	{                                                                      \
-		.name = (call), .granule = (bytes), .take = take_pages,        \
-		.give = give_pages_back, .forget = forget,                     \
+		.name = (call), .granule = (bytes), .take = source_allocate,   \
+		.give = source_free, .forget = forget_pages,                   \
 		.closure = &kinds[kind]                                        \
 	}
 #define FINE(kind) SOURCE("cuMemHostAlloc", FINE_GRANULE, kind)

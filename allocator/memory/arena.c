@@ -119,7 +119,7 @@ void
 fences_drop(struct stream_heap *heap)
 {
 	for (unsigned i = 0; i < heap->fence_count; i++)
-		event_give(heap->stream->context, heap->fences[i].event);
+		event_release(heap->stream->context, heap->fences[i].event);
 	heap->fence_count = 0;
 }
 
@@ -140,9 +140,9 @@ heap_drop(struct stream_heap *heap)
 	fences_drop(heap);
 	delay_drop(heap->stream);
 	if (heap->end_event != NULL)
-		event_give(heap->stream->context, heap->end_event);
+		event_release(heap->stream->context, heap->end_event);
 	if (heap->ended && !heap->completed)
-		heap_is_over(heap);
+		heap_remove_ended(heap);
 	heap_remove_freed(heap);
 	list_remove(&heap->link);
 	arena->streams--;

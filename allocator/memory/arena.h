@@ -34,7 +34,7 @@ struct stream_heap *heap_peek(
 
 /* Is it a pool of this heap? Compares addresses only. */
 static inline bool
-heap_have(const struct stream_heap *heap, const struct pool *pool)
+heap_owns(const struct stream_heap *heap, const struct pool *pool)
 {
 	return (uintptr_t)pool - (uintptr_t)heap->pool < sizeof(heap->pool);
 }
@@ -147,7 +147,7 @@ heap_remove_freed(struct stream_heap *heap)
 	tree_remove(&heap->arena->having_freed, &heap->free_node);
 }
 
-/* heap_end(): the heap's stream has ended. heap_is_over(): all its work is
+/* heap_end(): the heap's stream has ended. heap_remove_ended(): all its work is
  * done, or the heap is dropped. */
 static inline void
 heap_end(struct stream_heap *heap)
@@ -157,7 +157,7 @@ heap_end(struct stream_heap *heap)
 	heap->arena->ending++;
 }
 static inline void
-heap_is_over(struct stream_heap *heap)
+heap_remove_ended(struct stream_heap *heap)
 {
 	list_remove(&heap->ended_link);
 	heap->arena->ending--;

@@ -204,7 +204,7 @@ block_count_front(const struct block *front, const struct block *rest)
 /* Recompute the run that a block is part of: the first block of its pool stands
  * for it, and no other. */
 static __attribute__((noinline)) void
-renew_run(struct block *block)
+refresh_run(struct block *block)
 {
 	struct pool *pool = block->pool;
 	struct block *head = block;
@@ -239,16 +239,16 @@ renew_run(struct block *block)
 
 /* Recompute the runs of a FREE block whose neighbour has changed. */
 static __attribute__((noinline)) void
-renew_runs_of(struct block *block)
+refresh_runs_of(struct block *block)
 {
 	if (!block_is_complete(block)) {
-		renew_run(block);
+		refresh_run(block);
 		return;
 	}
 	if (block_is_in_run(block->prev) && !block_is_complete(block->prev))
-		renew_run(block->prev);
+		refresh_run(block->prev);
 	if (block_is_in_run(block->next) && !block_is_complete(block->next))
-		renew_run(block->next);
+		refresh_run(block->next);
 }
 
 void
@@ -269,9 +269,9 @@ block_take(struct block *block)
 	if (!list_empty(&block->pending.link))
 		list_remove(&block->pending.link);
 	if (block_is_in_run(block->prev))
-		renew_runs_of(block->prev);
+		refresh_runs_of(block->prev);
 	if (block_is_in_run(block->next))
-		renew_runs_of(block->next);
+		refresh_runs_of(block->next);
 }
 
 /* May a neighbour be merged with a free block? Blocks of one stream only if
@@ -449,7 +449,7 @@ put_beside(struct block *block)
 		put_with_prev(&p);
 	if (block_is_complete(p.block))
 		put_alone(&p);
-	renew_runs_of(p.block);
+	refresh_runs_of(p.block);
 	return p.block;
 }
 
@@ -540,7 +540,7 @@ block_move_to(struct block *block, struct pool *pool)
 }
 
 void
-block_settle(struct block *block, enum block_state state)
+block_commit(struct block *block, enum block_state state)
 {
 	struct stream_heap *owner = block->pool->owner;
 	CUdeviceptr addr = block->addr;
@@ -557,7 +557,7 @@ block_settle(struct block *block, enum block_state state)
 	if (block_is_held(block) != was_held) {
 		stats_change(
 		    pool, STAT3_reserved_bytes, was_held ? -size : size);
-		tell_range(block, addr, (size_t)size, !was_held);
+		emit_range(block, addr, (size_t)size, !was_held);
 	}
 	heap_drop_if_done(owner);
 }
@@ -567,7 +567,7 @@ block_set_vacated(struct block *block)
 {
 	start_unname(block);
 	block_set_state(block, BLOCK_VACATED);
-	tell_range(block, block->addr, block->size, false);
+	emit_range(block, block->addr, block->size, false);
 }
 
 struct block *

@@ -85,7 +85,7 @@ void block_count_front(const struct block *front, const struct block *rest);
 
 /* Put a block that was MAPPING, UNMAPPING or VACATED into the pool that it
  * belongs to by now, and count the memory that it got or lost. */
-void block_settle(struct block *block, enum block_state state);
+void block_commit(struct block *block, enum block_state state);
 
 /* Make an UNMAPPING block VACATED: its memory is mapped elsewhere. */
 void block_set_vacated(struct block *block);

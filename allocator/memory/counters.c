@@ -36,8 +36,8 @@ _Static_assert(offsetof(struct weir_stat3, small_pool) ==
 void
 tally_raise_peak(struct tally_part *part, enum tallied which)
 {
-	part->peak[which] -= part->room[which];
-	part->room[which] = 0;
+	part->peak[which] -= part->headroom[which];
+	part->headroom[which] = 0;
 }
 
 __attribute__((noinline)) void
@@ -77,7 +77,7 @@ count_flow(
     struct tally_part *part, const struct sums *out, const struct sums *in)
 {
 #define TALLIED_FLOW(name, sum)                                                \
-	part->room[TALLIED_##name] += in->sum - out->sum;
+	part->headroom[TALLIED_##name] += in->sum - out->sum;
 	TALLIED_STATS(TALLIED_FLOW)
 #undef TALLIED_FLOW
 }
@@ -114,7 +114,8 @@ stats_note_peaks(struct tally *tally)
 {
 	for (int part = 0; part < PARTS; part++)
 		for (int i = 0; i < TALLIED; i++)
-			tally_use_room(&tally->part[part], (enum tallied)i, 0);
+			tally_use_headroom(
+			    &tally->part[part], (enum tallied)i, 0);
 }
 
 void
@@ -134,7 +135,7 @@ stats_note_arena_peaks(struct arena *arena)
 static struct weir_stat
 stat_of(const struct tally_part *part, enum tallied which, int64_t up)
 {
-	int64_t now = part->peak[which] - part->room[which];
+	int64_t now = part->peak[which] - part->headroom[which];
 
 	return (struct weir_stat){ .current = (uint64_t)now,
 		.peak = (uint64_t)part->peak[which],

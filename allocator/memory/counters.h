@@ -27,7 +27,7 @@ static inline uint64_t
 tally_now(const struct tally *tally, enum stat_part part, enum tallied which)
 {
 	const struct tally_part *p = &tally->part[part];
-	int64_t now = p->peak[which] - p->room[which];
+	int64_t now = p->peak[which] - p->headroom[which];
 
 	return now > 0 ? (uint64_t)now : 0;
 }

@@ -44,7 +44,7 @@ static void
 drop_keep_event(struct arena *arena)
 {
 	if (arena->keep_event != NULL)
-		event_give(arena->context, arena->keep_event);
+		event_release(arena->context, arena->keep_event);
 	arena->keep_event = NULL;
 }
 
@@ -63,7 +63,7 @@ arena_unkeep_later(struct arena *arena)
 }
 
 static void
-take_off_keeps(struct arena *arena)
+remove_ended_keeps(struct arena *arena)
 {
 	drop_keep_event(arena);
 	arena->kept -= arena->keeps_ending;
@@ -87,7 +87,7 @@ arena_poll_keeps(struct arena *arena)
 	    driver_peek()->cuEventQuery(arena->keep_event) == CUDA_SUCCESS;
 	driver_leave(&guard);
 	if (done)
-		take_off_keeps(arena);
+		remove_ended_keeps(arena);
 }
 
 void
@@ -105,5 +105,5 @@ arena_wait_keeps(struct arena *arena) UNCHECKED
 	/* Keeps that ended meanwhile may be for later work. */
 	if (status == WEIR_OK && arena->keeps_ended == ended &&
 	    arena->keeps_ending == ending)
-		take_off_keeps(arena);
+		remove_ended_keeps(arena);
 }

@@ -214,7 +214,7 @@ floor_in_table(struct table *table, CUdeviceptr base, long page, long entry,
 /* Find the block with the highest start at or below a place, in so many tables:
  * that of the place and those before it. */
 static bool
-floor_of(CUdeviceptr place, int tables, struct found *out)
+floor_in_tables(CUdeviceptr place, int tables, struct found *out)
 {
 	uint64_t index = place >> TABLE_SHIFT;
 	long page = (long)((place >> LEAF_SHIFT) % TABLE_ENTRIES);
@@ -243,11 +243,11 @@ lookup_floor(CUdeviceptr addr)
 
 	if (addr >= LOOKUP_FINE)
 		return NULL;
-	if (!floor_of(addr, TABLES_BACK, &found))
+	if (!floor_in_tables(addr, TABLES_BACK, &found))
 		found = (struct found){ NULL, 0 };
 	/* The search for fine starts may come down to ordinary addresses, which
 	 * do not count. */
-	if (floor_of(LOOKUP_FINE + addr * apart, FINE_BACK, &fine) &&
+	if (floor_in_tables(LOOKUP_FINE + addr * apart, FINE_BACK, &fine) &&
 	    fine.place >= LOOKUP_FINE + found.place * apart)
 		return fine.block;
 	return found.block;

@@ -126,14 +126,14 @@ pool_cut_span(struct span span, struct pool *pool,
 		return status;
 	struct pool *from = last->pool;
 	uint64_t freed_at = last->freed_at;
-	uint64_t fence = last->epoch;
+	uint64_t epoch = last->epoch;
 	struct block *block = block_join(span.first, last);
 	if (rest != NULL) {
 		block_split(block, rounded, rest);
 		block_set_state(block, BLOCK_ACTIVE);
 		block_move(rest, from);
 		rest->freed_at = freed_at;
-		rest->epoch = fence;
+		rest->epoch = epoch;
 		block_put(rest, BLOCK_FREE);
 	}
 	block_set_state(block, BLOCK_ACTIVE);
@@ -143,7 +143,7 @@ pool_cut_span(struct span span, struct pool *pool,
 }
 
 static void
-hand_out(struct block *block)
+activate(struct block *block)
 {
 	block_take(block);
 	block_set_state(block, BLOCK_ACTIVE);
@@ -151,7 +151,7 @@ hand_out(struct block *block)
 
 /* Make the front of a free block ACTIVE and put the rest back. */
 static enum weir_status
-hand_out_front(struct block *block, size_t size)
+activate_front(struct block *block, size_t size)
 {
 	struct block *rest;
 	enum weir_status status =
@@ -177,8 +177,8 @@ cut_run(struct block **block, const struct options *options, size_t rounded)
 		return pool_cut_span(
 		    block_run(head), head->pool, options, rounded, block);
 	if (head->size > rounded && splits(head, head->run, options, rounded))
-		return hand_out_front(head, rounded);
-	hand_out(head);
+		return activate_front(head, rounded);
+	activate(head);
 	return WEIR_OK;
 }
 
@@ -224,7 +224,7 @@ cut_front(struct block **block, size_t size)
 }
 
 static inline QUICK enum weir_status
-cut(struct block **block, const struct options *options, size_t rounded,
+cut_head(struct block **block, const struct options *options, size_t rounded,
     bool plain)
 {
 	struct block *head = *block;
@@ -233,14 +233,14 @@ cut(struct block **block, const struct options *options, size_t rounded,
 		return cut_run(block, options, rounded);
 	if (splits(head, head->size, options, rounded))
 		return cut_front(block, rounded);
-	hand_out(head);
+	activate(head);
 	return WEIR_OK;
 }
 
 enum weir_status
 pool_cut(struct block **block, const struct options *options, size_t rounded)
 {
-	return cut(block, options, rounded, block_is_complete(*block));
+	return cut_head(block, options, rounded, block_is_complete(*block));
 }
 
 enum weir_status
@@ -249,7 +249,7 @@ pool_take(struct pool *pool, const struct options *options, size_t rounded,
 {
 	struct block *block = best_fit(pool, options, rounded, plain);
 	enum weir_status status =
-	    block != NULL ? cut(&block, options, rounded, plain) : WEIR_OK;
+	    block != NULL ? cut_head(&block, options, rounded, plain) : WEIR_OK;
 
 	*out = status == WEIR_OK ? block : NULL;
 	return status;

@@ -86,7 +86,7 @@ struct job {
 	    *rest; /* the part of the last part's block that stays unmapped */
 	struct donor *donors; /* the largest first */
 	size_t donor_count;
-	size_t donors_room;   /* bytes of the array */
+	size_t donors_bytes;  /* bytes of the array */
 	struct handle *moved; /* through ->next, as `fresh` */
 	struct handle *fresh;
 	size_t moved_bytes;
@@ -119,7 +119,7 @@ missing_in(const struct block *block, size_t have, size_t rounded)
 /* Measure the row through an unmapped block. Returns the bytes to map; SIZE_MAX
  * if the row is too short. */
 static size_t
-measure(const struct job *job, struct block *unmapped, struct block **out)
+measure_row(const struct job *job, struct block *unmapped, struct block **out)
 {
 	struct block *block = unmapped;
 	size_t missing = 0;
@@ -152,7 +152,7 @@ find_run(struct job *job)
 	for (struct tree_node *n = tree_first(unmapped); n != NULL;
 	     n = tree_next(n)) {
 		struct block *start;
-		size_t bytes = measure(job, block_of_node(n), &start);
+		size_t bytes = measure_row(job, block_of_node(n), &start);
 		if (bytes < job->missing) {
 			job->start = start;
 			job->missing = bytes;
@@ -268,8 +268,8 @@ find_donors(struct job *job, enum grow_how how)
 	add_all_donors(job, how);
 	if (job->donor_count == 0)
 		return WEIR_OK;
-	job->donors_room = job->donor_count * sizeof(*job->donors);
-	job->donors = meta_zalloc(job->donors_room);
+	job->donors_bytes = job->donor_count * sizeof(*job->donors);
+	job->donors = meta_zalloc(job->donors_bytes);
 	if (job->donors == NULL) {
 		job->donor_count = 0;
 		return status_set(WEIR_EHOSTMEM,
@@ -322,7 +322,7 @@ next_of(const struct donor *donor)
 }
 
 static void
-move(struct job *job, struct part *part, struct donor *donor,
+move_handle(struct job *job, struct part *part, struct donor *donor,
     struct handle *handle)
 {
 	place_handle(job, part, handle, &job->moved);
@@ -331,7 +331,7 @@ move(struct job *job, struct part *part, struct donor *donor,
 
 /* Choose handles of a donor as long as they fit. */
 static void
-choose(struct job *job, struct donor *donor)
+choose_handles(struct job *job, struct donor *donor)
 {
 	struct handle *handle;
 	struct part *part;
@@ -339,7 +339,7 @@ choose(struct job *job, struct donor *donor)
 	while ((part = open_part(job)) != NULL &&
 	    (handle = next_of(donor)) != NULL &&
 	    handle->size <= part->size - part->filled)
-		move(job, part, donor, handle);
+		move_handle(job, part, donor, handle);
 }
 
 /*
@@ -373,7 +373,7 @@ choose_larger(struct job *job, enum grow_how how)
 		return;
 	if (part->filled + smallest->size > part->size)
 		part->size = part->filled + smallest->size;
-	move(job, part, best, smallest);
+	move_handle(job, part, best, smallest);
 }
 
 /* Choose new handles for the bytes that are still missing. */
@@ -464,12 +464,12 @@ drop_job(struct job *job)
 		}
 	}
 	if (job->donors != NULL)
-		meta_free(job->donors, job->donors_room);
+		meta_free(job->donors, job->donors_bytes);
 }
 
 /* Make the blocks of the job MAPPING and UNMAPPING. */
 static void
-hide(struct job *job)
+hide_blocks(struct job *job)
 {
 	for (size_t i = 0; i < job->part_count; i++) {
 		struct part *part = &job->parts[i];
@@ -543,8 +543,8 @@ is_stuck(const struct handle *handles, const struct block *block)
 	return false;
 }
 
-/* Undo hide(). Blocks that the driver did not unmap become VACATED, so that the
- * driver is asked again later. */
+/* Undo hide_blocks(). Blocks that the driver did not unmap become VACATED, so
+ * that the driver is asked again later. */
 static void
 show_again(struct job *job)
 {
@@ -554,7 +554,7 @@ show_again(struct job *job)
 			continue;
 		use_clear(&block->arena->waiting, &block->pending);
 		block->segment->busy--;
-		block_settle(block, BLOCK_FREE);
+		block_commit(block, BLOCK_FREE);
 	}
 	for (size_t i = 0; i < job->part_count; i++) {
 		struct block *block = job->parts[i].block;
@@ -566,7 +566,7 @@ show_again(struct job *job)
 			continue;
 		}
 		block->segment->busy--;
-		block_settle(block, BLOCK_UNMAPPED);
+		block_commit(block, BLOCK_UNMAPPED);
 	}
 	for (struct handle *h = job->moved; h != NULL; h = h->next)
 		h->mapped = false; /* it stays at its old place */
@@ -621,7 +621,7 @@ commit_remap(struct job *job)
 			block_move(block, job->pool);
 		block_set_epoch(block);
 		segment->busy--;
-		block_settle(block, BLOCK_FREE);
+		block_commit(block, BLOCK_FREE);
 	}
 }
 
@@ -630,7 +630,7 @@ map_hidden(struct job *job)
 {
 	struct arena *arena = job->pool->owner->arena;
 
-	hide(job);
+	hide_blocks(job);
 	arena_leave_for_driver(arena);
 	enum weir_status status = map_all(job);
 	arena_enter_from_driver(arena);
@@ -654,7 +654,7 @@ run_job(struct job *job, enum grow_how how, size_t *need)
 	if (status != WEIR_OK)
 		return status;
 	for (size_t i = 0; i < job->donor_count; i++)
-		choose(job, &job->donors[i]);
+		choose_handles(job, &job->donors[i]);
 	choose_larger(job, how);
 	struct part *open = open_part(job);
 	if (open != NULL && how == GROW_MOVED)

@@ -161,7 +161,7 @@ count_driver_segment(const struct segment *segment, int sign)
 
 /* Allocate memory from the arena's source, with the lock released. */
 static enum weir_status
-take_from_source(struct arena *arena, size_t size, CUdeviceptr *addr)
+allocate_from_source(struct arena *arena, size_t size, CUdeviceptr *addr)
 {
 	struct source source = arena->source;
 
@@ -185,7 +185,7 @@ take_from_source(struct arena *arena, size_t size, CUdeviceptr *addr)
 }
 
 static bool
-give_to_source(struct arena *arena, CUdeviceptr addr, size_t size)
+free_to_source(struct arena *arena, CUdeviceptr addr, size_t size)
 {
 	struct source source = arena->source;
 
@@ -218,7 +218,7 @@ grow_by_segment(struct pool *pool, const struct options *options,
 	enum weir_status status = arena_promise(arena, size, need);
 	if (status != WEIR_OK)
 		return status;
-	status = take_from_source(arena, size, &addr);
+	status = allocate_from_source(arena, size, &addr);
 	if (status != WEIR_OK)
 		goto drop_promise;
 	status = segment_new(pool, addr, size, false, &segment);
@@ -237,7 +237,7 @@ grow_by_segment(struct pool *pool, const struct options *options,
 	arena->stats.num_device_alloc++;
 	served_here.served.grown_bytes += size;
 	count_driver_segment(segment, 1);
-	tell_segment(segment, true);
+	emit_segment(segment, true);
 	block_put(segment->first, BLOCK_FREE);
 	arena_promised(arena, size);
 	return WEIR_OK;
@@ -245,7 +245,7 @@ grow_by_segment(struct pool *pool, const struct options *options,
 drop_segment:
 	segment_delete(segment);
 drop_memory:
-	give_to_source(arena, addr, size);
+	free_to_source(arena, addr, size);
 drop_promise:
 	arena_promised(arena, size);
 	return status;
@@ -359,11 +359,11 @@ release_driver(const struct span *span)
 	block_set_state(block, BLOCK_UNMAPPING);
 	/* From its free on, another thread may get these addresses. */
 	lookup_set(block->addr, NULL);
-	tell_segment(segment, false);
-	if (!give_to_source(arena, segment->addr, size)) {
+	emit_segment(segment, false);
+	if (!free_to_source(arena, segment->addr, size)) {
 		lookup_set(block->addr, block);
-		tell_segment(segment, true);
-		block_settle(block, BLOCK_FREE);
+		emit_segment(segment, true);
+		block_commit(block, BLOCK_FREE);
 		return 0;
 	}
 	stats_change(block->pool, STAT3_reserved_bytes, -(int64_t)size);
@@ -436,11 +436,11 @@ release_expandable(const struct span *span, size_t want)
 	settle_handles(segment, handles, released);
 	segment->busy--;
 	if (!released) {
-		block_settle(block, BLOCK_FREE);
+		block_commit(block, BLOCK_FREE);
 		return 0;
 	}
 	arena->stats.num_unmap_calls++;
-	block_settle(block, BLOCK_UNMAPPED);
+	block_commit(block, BLOCK_UNMAPPED);
 	segment_unreserve_if_empty(segment);
 	return size;
 }
@@ -470,7 +470,7 @@ segment_release(const struct span *span, size_t want)
 /* Unmap the VACATED blocks of a list. Blocks that the driver refuses to unmap
  * go back to arena->vacated. */
 static void
-unmap_vacated(struct arena *arena, struct list *leaving)
+unmap_vacated(struct arena *arena, struct list *unmapping)
 {
 	struct list refused;
 	struct list done;
@@ -478,8 +478,8 @@ unmap_vacated(struct arena *arena, struct list *leaving)
 	list_init(&refused);
 	list_init(&done);
 	arena_leave_for_driver(arena);
-	while (!list_empty(leaving)) {
-		struct block *block = block_of_pending(leaving->next);
+	while (!list_empty(unmapping)) {
+		struct block *block = block_of_pending(unmapping->next);
 		CUresult code =
 		    driver_peek()->cuMemUnmap(block->addr, block->size);
 		list_remove(&block->pending.link);
@@ -498,7 +498,7 @@ unmap_vacated(struct arena *arena, struct list *leaving)
 		list_remove(&block->pending.link);
 		arena->stats.num_unmap_calls++;
 		segment->busy--;
-		block_settle(block, BLOCK_UNMAPPED);
+		block_commit(block, BLOCK_UNMAPPED);
 		segment_unreserve_if_empty(segment);
 	}
 }
@@ -507,24 +507,24 @@ void
 segment_unmap_vacated(struct arena *arena, size_t max)
 {
 	struct driver_guard guard;
-	struct list leaving;
+	struct list unmapping;
 
-	list_init(&leaving);
+	list_init(&unmapping);
 	for (size_t n = 0; n < max && !list_empty(&arena->vacated); n++) {
 		struct list *link = arena->vacated.next;
 		list_remove(link);
-		list_push_back(&leaving, link);
+		list_push_back(&unmapping, link);
 	}
-	if (list_empty(&leaving))
+	if (list_empty(&unmapping))
 		return;
 	status_mute();
 	arena->jobs++;
 	if (driver_enter(arena->context, &guard) == WEIR_OK) {
-		unmap_vacated(arena, &leaving);
+		unmap_vacated(arena, &unmapping);
 		driver_leave(&guard);
 	}
-	while (!list_empty(&leaving)) { /* the context could not be entered */
-		struct list *link = leaving.next;
+	while (!list_empty(&unmapping)) { /* the context could not be entered */
+		struct list *link = unmapping.next;
 		list_remove(link);
 		list_push_back(&arena->vacated, link);
 	}

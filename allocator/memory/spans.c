@@ -26,7 +26,7 @@ is_good(const struct span_search *search, const struct block *block)
 }
 
 static bool
-is_own(const struct span_search *search, const struct block *block)
+is_of_request(const struct span_search *search, const struct block *block)
 {
 	return block->pool->owner == search->mine;
 }
@@ -36,7 +36,7 @@ static bool
 is_listed(const struct span_search *search, const struct block *block)
 {
 	return block_state(block) == BLOCK_PENDING ||
-	    (!is_own(search, block) && !block_is_complete(block));
+	    (!is_of_request(search, block) && !block_is_complete(block));
 }
 
 static bool
@@ -49,7 +49,7 @@ is_searched(const struct span_search *search, const struct block *block)
 }
 
 static void
-report(struct span_search *search, const struct span *span)
+report_row(struct span_search *search, const struct span *span)
 {
 	const struct block *last = span->last;
 
@@ -73,7 +73,7 @@ report_listed(struct span_search *search, struct block *block)
 	}
 	while (is_good(search, span.last->next))
 		span.last = span.last->next;
-	report(search, &span);
+	report_row(search, &span);
 }
 
 static void
@@ -89,28 +89,28 @@ static struct block *
 report_of_run(struct span_search *search, struct block *block, bool own_run)
 {
 	struct span span = { block, block };
-	bool has_own = is_own(search, block);
+	bool has_own = is_of_request(search, block);
 	bool has_listed = false;
 
 	while (is_good(search, span.first->prev)) {
 		span.first = span.first->prev;
-		has_own |= is_own(search, span.first);
+		has_own |= is_of_request(search, span.first);
 		has_listed |= is_listed(search, span.first);
 	}
 	while (is_good(search, span.last->next)) {
 		span.last = span.last->next;
-		has_own |= is_own(search, span.last);
+		has_own |= is_of_request(search, span.last);
 		has_listed |= is_listed(search, span.last);
 	}
 	if (has_own == own_run && !has_listed)
-		report(search, &span);
+		report_row(search, &span);
 	return span.last;
 }
 
 static void
 search_run(struct span_search *search, struct block *head)
 {
-	bool own = is_own(search, head);
+	bool own = is_of_request(search, head);
 	struct span run = block_run(head);
 	CUdeviceptr end = run.last->addr + run.last->size;
 

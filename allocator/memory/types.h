@@ -144,9 +144,9 @@ struct pool {
 /*
  * The statistics that each malloc and free changes, in as few numbers as
  * stats_all() can compute them from. TALLIED_STATS() names them; struct
- * weir_stats does not hold them. `room` is the distance below the peak, so the
- * current value is peak - room: a free only raises the room, and a malloc
- * passes the peak if it makes the room negative.
+ * weir_stats does not hold them. `headroom` is the distance below the peak, so
+ * the current value is peak - headroom: a free only raises the headroom, and a
+ * malloc passes the peak if it makes the headroom negative.
  */
 #define TALLIED_STATS(X)                                                       \
 	X(allocation, count)                                                   \
@@ -163,7 +163,7 @@ enum tallied {
 enum stat_part { PART_ALL, PART_SMALL, PART_LARGE, PARTS };
 struct tally {
 	struct tally_part {
-		int64_t room[TALLIED];
+		int64_t headroom[TALLIED];
 		/* The sums allocated. Unused in PART_ALL: small plus large. */
 		struct sums up;
 		int64_t peak[TALLIED];

@@ -32,7 +32,7 @@ heap_position_captured(struct stream_heap *heap)
 }
 
 bool
-heap_are_of(const struct stream_heap *heap, uint64_t capture)
+heap_order_covers(const struct stream_heap *heap, uint64_t capture)
 {
 	return capture == 0 ||
 	    (heap->seen_in == capture &&
@@ -96,8 +96,8 @@ view_ask(const struct view *view, const struct stream_heap *heap)
 
 	if (heap == view->mine)
 		return UINT64_MAX;
-	if (view->ordered && heap_are_of(heap, view->capture)) {
-		uint64_t behind = order_until(
+	if (view->ordered && heap_order_covers(heap, view->capture)) {
+		uint64_t behind = order_after(
 		    view->mine->stream, heap->stream, view->capture);
 		until = behind > until ? behind : until;
 	}

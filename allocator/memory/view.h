@@ -57,6 +57,6 @@ heap_position(struct stream_heap *heap)
 
 /* Does the order in a capture cover every free block of this heap? True if
  * `capture` is 0. */
-bool heap_are_of(const struct stream_heap *heap, uint64_t capture);
+bool heap_order_covers(const struct stream_heap *heap, uint64_t capture);
 
 #endif

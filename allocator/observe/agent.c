@@ -74,11 +74,11 @@ static atomic_int clients[CLIENTS];
 static atomic_bool ending;
 static atomic_bool signalled;
 static atomic_bool terminated; /* by SIGTERM, which the agent handles */
-static timer_t patience;       /* how long the last snapshot may take */
-static bool is_patient;        /* there is such a timer */
+static timer_t last_timer;     /* how long the last snapshot may take */
+static bool has_last_timer;    /* there is such a timer */
 static pthread_t thread;
 static unsigned process;
-static int taken; /* the signal; 0: none */
+static int handled; /* the signal; 0: none */
 
 /* Used by the agent's thread only. */
 static uint64_t heard_ns[CLIENTS];
@@ -202,7 +202,7 @@ answer(int fd, const void *bytes, size_t n, int file)
 /* The descriptor that came with a message, or -1. If several came, return the
  * last and close the others. */
 static int
-take_file(struct msghdr *message)
+receive_file(struct msghdr *message)
 {
 	int file = -1;
 
@@ -247,7 +247,7 @@ serve_watcher(int fd)
 
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR;
-	int file = take_file(&message);
+	int file = receive_file(&message);
 	if (n > 0)
 		go_on = answer(fd, &bytes, (size_t)n, file);
 	if (file >= 0)
@@ -347,9 +347,9 @@ look_at_wake(int fd)
 	if (read(fd, &times, sizeof(times)) != (ssize_t)sizeof(times))
 		return;
 	if (!atomic_load(&ending) && atomic_exchange(&signalled, false))
-		attend_snapshot(ATTEND_SIGNAL);
+		auto_snapshot_write(AUTO_SNAPSHOT_SIGNAL);
 	if (atomic_load(&terminated)) {
-		attend_end();
+		auto_snapshot_exit();
 		end_by(SIGTERM);
 	}
 }
@@ -418,12 +418,12 @@ on_term(int number, siginfo_t *info, void *unused)
 	int error = errno;
 
 	(void)unused;
-	if ((unsigned)getpid() != process || !is_patient ||
+	if ((unsigned)getpid() != process || !has_last_timer ||
 	    info->si_code == SI_TIMER || atomic_load(&ending)) {
 		signal(number, SIG_DFL);
 		raise(number); /* delivered when this handler returns */
 	} else if (!atomic_exchange(&terminated, true)) {
-		timer_settime(patience, 0, &long_enough, NULL);
+		timer_settime(last_timer, 0, &long_enough, NULL);
 		wake_thread();
 	}
 	errno = error;
@@ -441,7 +441,7 @@ is_default(int number)
 /* Handle SIGTERM if a snapshot is wanted at the end. If the program handles it,
  * leave it alone and log nothing: such programs mostly end by exit(). */
 static void
-take_term(const struct options *options)
+handle_term(const struct options *options)
 {
 	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL,
 		.sigev_signo = SIGTERM };
@@ -450,14 +450,15 @@ take_term(const struct options *options)
 
 	if (options->snapshot[0] == '\0' || !is_default(SIGTERM))
 		return;
-	is_patient = timer_create(CLOCK_MONOTONIC, &event, &patience) == 0;
+	has_last_timer =
+	    timer_create(CLOCK_MONOTONIC, &event, &last_timer) == 0;
 	sigemptyset(&action.sa_mask);
-	if (is_patient)
+	if (has_last_timer)
 		sigaction(SIGTERM, &action, NULL);
 }
 
 static void
-take_signal(const struct options *options)
+handle_signal(const struct options *options)
 {
 	struct sigaction action = { .sa_handler = on_signal,
 		.sa_flags = SA_RESTART };
@@ -472,24 +473,24 @@ take_signal(const struct options *options)
 	else if (sigaction(number, &action, NULL) != 0)
 		log_write(LOG_ERROR, "snapshot_signal: cannot be taken");
 	else
-		taken = number;
+		handled = number;
 }
 
 /* Ignore the snapshot's signal from now on and restore SIGTERM's default: this
  * library may be unloaded. */
 static void
-leave_signal(void)
+release_signals(void)
 {
 	struct sigaction found;
 
-	if (is_patient && sigaction(SIGTERM, NULL, &found) == 0 &&
+	if (has_last_timer && sigaction(SIGTERM, NULL, &found) == 0 &&
 	    (found.sa_flags & SA_SIGINFO) != 0 &&
 	    found.sa_sigaction == on_term && !atomic_load(&terminated))
 		signal(SIGTERM, SIG_DFL);
 
-	if (taken != 0 && sigaction(taken, NULL, &found) == 0 &&
+	if (handled != 0 && sigaction(handled, NULL, &found) == 0 &&
 	    found.sa_handler == on_signal)
-		signal(taken, SIG_IGN);
+		signal(handled, SIG_IGN);
 }
 
 /* ---- Beginning and end ------------------------------------------------- */
@@ -511,7 +512,7 @@ agent_stop(void)
 
 	if (os_forked() || process != os_process_id())
 		return;
-	leave_signal();
+	release_signals();
 	if (atomic_load(&folder) >= 0)
 		meeting_leave(atomic_load(&folder), (pid_t)process);
 	atomic_store(&ending, true);
@@ -565,7 +566,7 @@ make_thread(void)
 }
 
 void
-serve_begin(const struct options *options)
+agent_begin(const struct options *options)
 {
 	if (!options->watch && options->snapshot[0] == '\0')
 		return;
@@ -582,6 +583,6 @@ serve_begin(const struct options *options)
 		return;
 	}
 	atexit(agent_stop);
-	take_signal(options);
-	take_term(options);
+	handle_signal(options);
+	handle_term(options);
 }

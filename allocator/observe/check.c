@@ -487,11 +487,11 @@ totals_check(struct totals *totals, uint64_t changes,
 
 /* Make the caches of all arenas report their counts. */
 static void
-settle_all(struct arena *main)
+report_all_caches(struct arena *main)
 {
 	for (struct arena *a = main; a != NULL; a = arena_next(a)) {
 		lock_enter(&a->lock);
-		tcache_tell(a);
+		tcache_report(a);
 		lock_leave(&a->lock);
 	}
 }
@@ -505,7 +505,7 @@ check_device(struct arena *main, struct check *check)
 	struct weir_stats host_sums = { 0 };
 
 	guard_look_at_all(main, check);
-	settle_all(main);
+	report_all_caches(main);
 	lock_enter(&main->lock);
 	struct totals *totals = main->totals;
 	struct totals *host = main->host_totals;

@@ -33,7 +33,7 @@ void
 device_stats(struct arena *main, struct weir_stats *out)
 {
 	lock_enter(&main->lock);
-	tcache_tell(main);
+	tcache_report(main);
 	begin_stats(main, out);
 	out->pending_bytes = stats_pending_bytes(main, NULL);
 	lock_leave(&main->lock);
@@ -80,7 +80,7 @@ device_host_stats(struct arena *main, struct weir_stats *out)
 	for (struct arena *a = arena_next(main); a != NULL; a = arena_next(a)) {
 		lock_enter(&a->lock);
 		if (arena_is_host(a)) {
-			tcache_tell(a);
+			tcache_report(a);
 			stats_add_counters(&counters, &a->stats);
 			counters.pending_bytes += stats_pending_bytes(a, NULL);
 		}

@@ -36,7 +36,7 @@ struct zones {
 	size_t requested;
 	size_t size;
 	size_t front; /* bytes of the zones */
-	size_t behind;
+	size_t after;
 	weir_stream stream;
 	uint32_t stack;
 	uint32_t serial;
@@ -81,7 +81,7 @@ guard_cut(const struct options *options, size_t size, struct block **block)
 	struct arena *arena = front->arena;
 	size_t rounded = arena_class(arena, options, size);
 	struct block *between = NULL;
-	struct block *behind = NULL;
+	struct block *after = NULL;
 	enum weir_status status =
 	    block_new(arena, front->addr + guard_zone, &between);
 
@@ -89,7 +89,7 @@ guard_cut(const struct options *options, size_t size, struct block **block)
 		rounded = front->size - 2 * guard_zone;
 	if (status == WEIR_OK)
 		status = block_new(
-		    arena, front->addr + guard_zone + rounded, &behind);
+		    arena, front->addr + guard_zone + rounded, &after);
 	if (status != WEIR_OK) {
 		if (between != NULL)
 			block_delete(between);
@@ -97,9 +97,9 @@ guard_cut(const struct options *options, size_t size, struct block **block)
 		return status;
 	}
 	block_split(front, guard_zone, between);
-	block_split(between, rounded, behind);
+	block_split(between, rounded, after);
 	block_set_state(front, BLOCK_GUARD);
-	block_set_state(behind, BLOCK_GUARD);
+	block_set_state(after, BLOCK_GUARD);
 	between->guarded = GUARD_CUT;
 	between->serial = atomic_fetch_add(&next_serial, 1);
 	*block = between;
@@ -121,7 +121,7 @@ zones_of(const struct block *block)
 		.requested = block->requested,
 		.size = block->size,
 		.front = block->prev->size,
-		.behind = block->next->size,
+		.after = block->next->size,
 		.stream = block->pool->owner->stream->handle,
 		.stack = block->stack,
 		.serial = block->serial,
@@ -146,8 +146,8 @@ lock_guarded(CUdeviceptr addr) UNCHECKED
 /* Change a block from `from` to `to`. False if it is no longer the block that
  * was looked at, or no longer `from`. */
 static bool
-change(const struct zones *zones, enum block_guard from, enum block_guard to)
-    UNCHECKED
+change_guard(const struct zones *zones, enum block_guard from,
+    enum block_guard to) UNCHECKED
 {
 	struct block *block = lock_guarded(zones->addr);
 
@@ -200,7 +200,7 @@ fill_zones(const struct zones *z, CUstream stream)
 	return driver->cuMemsetD8Async(z->addr - z->front, PATTERN, z->front,
 		   stream) == CUDA_SUCCESS &&
 	    driver->cuMemsetD8Async(z->addr + z->requested, PATTERN,
-		z->size - z->requested + z->behind, stream) == CUDA_SUCCESS &&
+		z->size - z->requested + z->after, stream) == CUDA_SUCCESS &&
 	    driver->cuStreamSynchronize(stream) == CUDA_SUCCESS;
 }
 
@@ -213,7 +213,8 @@ fill_with_poison(const struct zones *z, CUstream stream)
 }
 
 static void
-compare(const uint8_t *bytes, size_t n, int64_t offset, struct damage *damage)
+compare_pattern(
+    const uint8_t *bytes, size_t n, int64_t offset, struct damage *damage)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (bytes[i] == PATTERN)
@@ -242,7 +243,7 @@ look_at_bytes(const struct zones *z, int64_t from, size_t size, CUstream stream,
 			   stream) == CUDA_SUCCESS &&
 		    driver->cuStreamSynchronize(stream) == CUDA_SUCCESS;
 		if (done)
-			compare(bytes, n, from, damage);
+			compare_pattern(bytes, n, from, damage);
 	}
 	if (bytes != NULL)
 		meta_free(bytes, PIECE);
@@ -252,7 +253,7 @@ look_at_bytes(const struct zones *z, int64_t from, size_t size, CUstream stream,
 /* ---- Reports ----------------------------------------------------------- */
 
 static void
-describe(const struct zones *z, const struct damage *damage, bool before,
+describe_damage(const struct zones *z, const struct damage *damage, bool before,
     char *text, size_t size)
 {
 	uint64_t distance = before ? (uint64_t)-damage->offset :
@@ -299,12 +300,12 @@ log_stack(uint32_t stack)
 }
 
 static void
-report(const struct zones *z, const struct damage *damage, bool before,
+report_damage(const struct zones *z, const struct damage *damage, bool before,
     struct check *check)
 {
 	char text[LINE];
 
-	describe(z, damage, before, text, sizeof(text));
+	describe_damage(z, damage, before, text, sizeof(text));
 	if (check != NULL)
 		check_fault(check, "%s", text);
 	else
@@ -317,18 +318,19 @@ static bool
 look_at_zones(const struct zones *z, CUstream stream, struct check *check)
 {
 	struct damage front;
-	struct damage behind;
+	struct damage after;
 
 	if (!look_at_bytes(z, -(int64_t)z->front, z->front, stream, &front) ||
 	    !look_at_bytes(z, (int64_t)z->requested,
-		z->size - z->requested + z->behind, stream, &behind) ||
-	    (front.bytes == 0 && behind.bytes == 0) ||
-	    !change(z, GUARD_FILLED, check != NULL ? GUARD_FILLED : GUARD_CUT))
+		z->size - z->requested + z->after, stream, &after) ||
+	    (front.bytes == 0 && after.bytes == 0) ||
+	    !change_guard(
+		z, GUARD_FILLED, check != NULL ? GUARD_FILLED : GUARD_CUT))
 		return false;
 	if (front.bytes > 0)
-		report(z, &front, true, check);
-	if (behind.bytes > 0)
-		report(z, &behind, false, check);
+		report_damage(z, &front, true, check);
+	if (after.bytes > 0)
+		report_damage(z, &after, false, check);
 	if (check == NULL)
 		log_stack(z->stack);
 	return true;
@@ -398,7 +400,7 @@ guard_fill(const void *ptr) UNCHECKED
 		forget_stream(v.arena);
 	guard_leave(&v.guard);
 	if (filled)
-		change(&v.zones, GUARD_CUT, GUARD_FILLED);
+		change_guard(&v.zones, GUARD_CUT, GUARD_FILLED);
 }
 
 void
@@ -415,7 +417,7 @@ guard_look(const void *ptr, bool poison) UNCHECKED
 			look_at_zones(&v.zones, v.stream, NULL);
 		/* A thread that checks all blocks must not check this one any
 		 * more. */
-		change(&v.zones, GUARD_FILLED, GUARD_CUT);
+		change_guard(&v.zones, GUARD_FILLED, GUARD_CUT);
 		if (poison && !fill_with_poison(&v.zones, v.stream))
 			forget_stream(v.arena);
 	}

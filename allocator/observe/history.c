@@ -3,9 +3,9 @@
  *
  * While a callback, an observer or the history wants every allocation, thread
  * caches allocate and free under the arena's lock (tcache_malloc_in(),
- * tcache_keep()), so that their events have a place in the order. A cache
- * decides this when it is made, so all caches are made again when the answer
- * changes.
+ * tcache_free_traced()), so that their events have a place in the order. A
+ * cache decides this when it is made, so all caches are made again when the
+ * answer changes.
  */
 #include <weir/trace.h>
 
@@ -30,7 +30,7 @@ weir_trace_callback_add(
 	enum weir_status status = observe_add(kind, callback, user);
 
 	if (status == WEIR_OK && is_of_memory(kind))
-		tcache_renew();
+		tcache_refresh();
 	return status;
 }
 
@@ -41,7 +41,7 @@ weir_trace_callback_remove(
 	enum weir_status status = observe_remove(kind, callback, user);
 
 	if (status == WEIR_OK && is_of_memory(kind))
-		tcache_renew();
+		tcache_refresh();
 	return status;
 }
 
@@ -60,7 +60,7 @@ weir_memory_observer_add(weir_memory_observer observer, void *user)
 
 	if (status == WEIR_OK) {
 		history_set_observed(true);
-		tcache_renew();
+		tcache_refresh();
 	}
 	return status;
 }
@@ -72,7 +72,7 @@ weir_memory_observer_remove(weir_memory_observer observer, void *user)
 
 	if (status == WEIR_OK && !observed(OBSERVE_MEMORY)) {
 		history_set_observed(false);
-		tcache_renew();
+		tcache_refresh();
 	}
 	return status;
 }
@@ -88,10 +88,10 @@ resize_all(bool clear)
 		if (arena == NULL)
 			continue;
 		lock_enter(&arena->lock);
-		struct history_ring *ring = tell_ring_enter(arena);
+		struct history_ring *ring = emit_ring_enter(arena);
 		if (!arena->forgotten)
 			history_resize(ring, clear);
-		tell_ring_leave(arena);
+		emit_ring_leave(arena);
 		lock_leave(&arena->lock);
 	}
 }
@@ -122,7 +122,7 @@ weir_history_start(const struct weir_history *history)
 	if (status != WEIR_OK)
 		return status;
 	resize_all(history != NULL && history->clear);
-	tcache_renew();
+	tcache_refresh();
 	return WEIR_OK;
 }
 
@@ -130,7 +130,7 @@ enum weir_status
 weir_history_stop(void)
 {
 	history_unset();
-	tcache_renew();
+	tcache_refresh();
 	resize_all(true);
 	for (int device = 0; device < DEVICES_MAX; device++)
 		for (struct arena *arena = arena_peek(device); arena != NULL;
@@ -155,11 +155,11 @@ weir_history_info(int device, struct weir_history_info *out)
 	struct arena *arena = arena_peek(device);
 	if (arena != NULL) {
 		lock_enter(&arena->lock);
-		const struct history_ring *ring = tell_ring_enter(arena);
+		const struct history_ring *ring = emit_ring_enter(arena);
 		info.recorded = ring->next - ring->first;
 		info.kept = ring->next - history_oldest(ring);
 		info.dropped = info.recorded - info.kept;
-		tell_ring_leave(arena);
+		emit_ring_leave(arena);
 		lock_leave(&arena->lock);
 	}
 	*out = info;

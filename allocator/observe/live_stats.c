@@ -132,7 +132,7 @@ gather_arena(struct watch_device *device, struct arena *arena)
 {
 	lock_enter(&arena->lock);
 	if (arena->in_use && arena_is_counted(arena)) {
-		tcache_tell(arena);
+		tcache_report(arena);
 		look_at_streams(device, arena);
 		struct weir_stats stats =
 		    stats_all(&arena->stats, &arena->tally);
@@ -154,10 +154,10 @@ static void
 look_at_history(struct watch_device *device, struct arena *main)
 {
 	lock_enter(&main->lock);
-	const struct history_ring *ring = tell_ring_enter(main);
+	const struct history_ring *ring = emit_ring_enter(main);
 	device->events_recorded = ring->next - ring->first;
 	device->events_dropped = history_oldest(ring) - ring->first;
-	tell_ring_leave(main);
+	emit_ring_leave(main);
 	lock_leave(&main->lock);
 }
 

@@ -40,10 +40,10 @@ struct arena_copy {
 	struct arena *arena;
 	struct trace_segment *segments;
 	size_t segment_count;
-	size_t segments_room;
+	size_t segments_bytes;
 	struct trace_block *blocks;
 	size_t block_count;
-	size_t blocks_room;
+	size_t blocks_bytes;
 	struct trace_pool pool;
 	uint64_t end;    /* the next event's number at the copy */
 	uint64_t oldest; /* number of the oldest event that is kept */
@@ -142,7 +142,7 @@ add_run(
 /* Allocate the arrays for all segments and blocks of the arena.
  * WEIR_EHOSTMEM. */
 static enum weir_status
-make_copy_room(struct arena_copy *copy)
+make_copy_arrays(struct arena_copy *copy)
 {
 	struct arena *arena = copy->arena;
 	size_t blocks = 0;
@@ -156,10 +156,10 @@ make_copy_room(struct arena_copy *copy)
 			blocks++;
 	}
 	/* Each segment of the copy has a block at least. */
-	copy->blocks_room = (blocks + 1) * sizeof(*copy->blocks);
-	copy->segments_room = (blocks + 1) * sizeof(*copy->segments);
-	copy->blocks = meta_map(copy->blocks_room);
-	copy->segments = meta_map(copy->segments_room);
+	copy->blocks_bytes = (blocks + 1) * sizeof(*copy->blocks);
+	copy->segments_bytes = (blocks + 1) * sizeof(*copy->segments);
+	copy->blocks = meta_map(copy->blocks_bytes);
+	copy->segments = meta_map(copy->segments_bytes);
 	if (copy->blocks == NULL || copy->segments == NULL)
 		return status_set(
 		    WEIR_EHOSTMEM, "no host memory for a snapshot");
@@ -201,18 +201,18 @@ copy_arena(const struct wish *wish, struct arena_copy *copy)
 
 	lock_enter(&arena->lock);
 	tcache_stop(arena);
-	enum weir_status status = make_copy_room(copy);
+	enum weir_status status = make_copy_arrays(copy);
 	if (status == WEIR_OK) {
 		if (is_wanted(wish, arena))
 			look_at_segments(wish, copy);
 		copy->pool = arena->pool;
-		const struct history_ring *ring = tell_ring_enter(arena);
+		const struct history_ring *ring = emit_ring_enter(arena);
 		copy->end = ring->next;
 		copy->oldest = history_oldest(ring);
 		copy->begun = ring->first;
-		tell_ring_leave(arena);
+		emit_ring_leave(arena);
 		if (arena == arena->main)
-			tell_snapshot(arena);
+			emit_snapshot(arena);
 	}
 	tcache_go(arena);
 	lock_leave(&arena->lock);
@@ -368,10 +368,10 @@ write_events(
 	while (from < part->end) {
 		uint64_t before = from;
 		lock_enter(&part->main->lock);
-		const struct history_ring *ring = tell_ring_enter(part->main);
+		const struct history_ring *ring = emit_ring_enter(part->main);
 		size_t n = history_copy(
 		    ring, &from, part->end, events, EVENTS_AT_ONCE);
-		tell_ring_leave(part->main);
+		emit_ring_leave(part->main);
 		lock_leave(&part->main->lock);
 		if (n == 0)
 			from = part->end;
@@ -555,8 +555,8 @@ drop_parts(struct part *parts, int n)
 		while (parts[i].copies != NULL) {
 			struct arena_copy *copy = parts[i].copies;
 			parts[i].copies = copy->next;
-			meta_unmap(copy->segments, copy->segments_room);
-			meta_unmap(copy->blocks, copy->blocks_room);
+			meta_unmap(copy->segments, copy->segments_bytes);
+			meta_unmap(copy->blocks, copy->blocks_bytes);
 			meta_free(copy, sizeof(*copy));
 		}
 	}
@@ -597,7 +597,7 @@ begin_file(const char *path, int fd, enum weir_snapshot_format format,
 }
 
 static enum weir_status
-write_all(
+write_parts(
     struct snapshot_file *s, const struct wish *wish, struct part *parts, int n)
 {
 	const struct options *options;
@@ -632,7 +632,7 @@ write_snapshot(const char *path, int fd, enum weir_snapshot_format format,
 	if (status == WEIR_OK)
 		status = begin_file(path, fd, format, &s);
 	if (status == WEIR_OK)
-		status = write_all(s, wish, parts, n);
+		status = write_parts(s, wish, parts, n);
 	drop_parts(parts, n);
 	return status;
 }

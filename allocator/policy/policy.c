@@ -132,7 +132,7 @@ policy_may_move(const struct request_facts *facts)
 /* ---- By price ---------------------------------------------------------- */
 
 static double
-least(double a, double b)
+lesser_us(double a, double b)
 {
 	return a < b ? a : b;
 }
@@ -146,7 +146,7 @@ budget_of(const struct request_facts *facts)
 
 	if (facts->delay_percent == 0)
 		return 0;
-	return least(us + policy.budget_us, policy.budget_most_us);
+	return lesser_us(us + policy.budget_us, policy.budget_most_us);
 }
 
 /* How late the stream is beyond its slack, in us. */
@@ -154,7 +154,7 @@ static double
 late_of(const struct request_facts *facts)
 {
 	double slack =
-	    least((double)facts->slack_ns / 1e3, policy.budget_most_us);
+	    lesser_us((double)facts->slack_ns / 1e3, policy.budget_most_us);
 	double late = (double)facts->late_ns / 1e3 - slack;
 
 	return late > 0 ? late : 0;
@@ -216,14 +216,14 @@ policy_wait_prices(const struct request_facts *facts)
 	double left = budget_of(facts) - late_of(facts);
 	double low = worth_of(facts, policy.dear_near_us * dear);
 	double high = worth_of(facts, policy.dear_any_us * dear);
-	double near = least(high, left * policy.near_counts);
-	double any = least(high, left);
+	double near = lesser_us(high, left * policy.near_counts);
+	double any = lesser_us(high, left);
 
 	if (facts->prefer != PREFER_BALANCE || facts->is_captured ||
 	    facts->delay_percent == 0)
 		return (struct wait_prices){ 0 };
 	if (is_harmless(facts))
-		any = least(worth_of(facts, policy.dear_harmless_us * dear),
+		any = lesser_us(worth_of(facts, policy.dear_harmless_us * dear),
 		    left * policy.harmless_counts);
 	return (struct wait_prices){ .near_ns = as_ns(near > low ? near : low),
 		.any_ns = as_ns(any) };

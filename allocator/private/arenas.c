@@ -31,7 +31,7 @@
 
 /* Take an arena that is out of use, or NULL. */
 static struct arena *
-reuse(struct arena *main)
+reuse_arena(struct arena *main)
 {
 	for (struct arena *a = arena_next(main); a != NULL; a = arena_next(a)) {
 		lock_enter(&a->lock);
@@ -48,7 +48,7 @@ reuse(struct arena *main)
 }
 
 static enum weir_status
-make_new(struct arena *main, struct arena **out)
+make_other_arena(struct arena *main, struct arena **out)
 {
 	struct arena *arena = meta_zalloc(sizeof(*arena));
 	if (arena == NULL)
@@ -80,9 +80,9 @@ arena_make(struct arena *main, const struct source *source, unsigned flags,
 	static atomic_uint made; /* so far; the number names the pool */
 	struct totals *totals = NULL;
 	enum weir_status status = WEIR_OK;
-	struct arena *arena = reuse(main);
+	struct arena *arena = reuse_arena(main);
 	if (arena == NULL)
-		status = make_new(main, &arena);
+		status = make_other_arena(main, &arena);
 	if (status != WEIR_OK)
 		return status;
 	lock_enter(&main->lock);
@@ -236,7 +236,7 @@ arena_empty_all(struct arena *main)
 
 /* Give back at least `want` bytes, without a wait. */
 static size_t
-give_some(struct arena *arena, size_t want)
+shed_some(struct arena *arena, size_t want)
 {
 	lock_enter(&arena->lock);
 	tcache_drain(arena);
@@ -249,7 +249,7 @@ give_some(struct arena *arena, size_t want)
 
 /* Give memory back; if there is none, wait for streams until there is some. */
 static size_t
-give_waiting(struct arena *arena, size_t want)
+shed_waiting(struct arena *arena, size_t want)
 {
 	size_t bytes = 0;
 
@@ -268,7 +268,7 @@ give_waiting(struct arena *arena, size_t want)
 }
 
 static bool
-may_ask(const struct arena *arena, const struct arena *other)
+may_shed_for(const struct arena *arena, const struct arena *other)
 {
 	if (arena_is_host(arena))
 		return other != arena && arena_is_host(other);
@@ -285,12 +285,12 @@ arena_ask_others(struct arena *arena, size_t want)
 	status_mute();
 	for (struct arena *a = arena->main; a != NULL && bytes < want;
 	     a = arena_next(a))
-		if (may_ask(arena, a))
-			bytes += give_some(a, want - bytes);
+		if (may_shed_for(arena, a))
+			bytes += shed_some(a, want - bytes);
 	for (struct arena *a = arena->main; a != NULL && bytes == 0;
 	     a = arena_next(a))
-		if (may_ask(arena, a))
-			bytes += give_waiting(a, want);
+		if (may_shed_for(arena, a))
+			bytes += shed_waiting(a, want);
 	status_unmute();
 	return bytes;
 }

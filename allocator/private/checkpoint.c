@@ -44,8 +44,8 @@ struct checkpoint {
 	struct arena *arena;
 	uint64_t generation;
 	size_t n;
-	struct was *blocks; /* by address */
-	size_t room;        /* bytes of the array */
+	struct was *blocks;  /* by address */
+	size_t blocks_bytes; /* bytes of the array */
 };
 
 /* ---- Taking ------------------------------------------------------------ */
@@ -145,8 +145,8 @@ copy_runs(struct arena *arena, struct checkpoint *checkpoint)
 		status = count_blocks(arena, &n);
 	if (status != WEIR_OK)
 		return status;
-	checkpoint->room = (n + 1) * sizeof(*checkpoint->blocks);
-	checkpoint->blocks = meta_zalloc(checkpoint->room);
+	checkpoint->blocks_bytes = (n + 1) * sizeof(*checkpoint->blocks);
+	checkpoint->blocks = meta_zalloc(checkpoint->blocks_bytes);
 	if (checkpoint->blocks == NULL)
 		return status_set(WEIR_EHOSTMEM,
 		    "checkpoint: no host memory for %zu blocks", n);
@@ -181,7 +181,7 @@ checkpoint_drop(struct checkpoint *checkpoint)
 		return;
 	for (size_t i = 0; i < checkpoint->n; i++)
 		stream_put(checkpoint->blocks[i].stream);
-	meta_free(checkpoint->blocks, checkpoint->room);
+	meta_free(checkpoint->blocks, checkpoint->blocks_bytes);
 	meta_free(checkpoint, sizeof(*checkpoint));
 }
 
@@ -214,7 +214,7 @@ block_over(const struct arena *arena, CUdeviceptr addr)
 /* Order the stream that had a block at the checkpoint after all work that is
  * queued on the stream that has the memory now. */
 static enum weir_status
-follow(const struct was *was, struct block *now)
+order_after_owner(const struct was *was, struct block *now)
 {
 	struct stream_heap *owner = now->pool->owner;
 	struct arena *arena = now->arena;
@@ -257,7 +257,7 @@ check_memory(struct arena *arena, const struct was *was)
 			    "there "
 			    "is no longer the pool's",
 			    (unsigned long long)at);
-		enum weir_status status = follow(was, now);
+		enum weir_status status = order_after_owner(was, now);
 		if (status != WEIR_OK)
 			return status;
 		segment = now->segment;
@@ -296,7 +296,7 @@ struct job {
 	const struct options *options;
 	struct was *blocks; /* a copy of the checkpoint's */
 	size_t n;
-	struct block *behind; /* records for the memory after each run */
+	struct block *after; /* records for the memory after each run */
 	struct restored restored;
 };
 
@@ -337,18 +337,18 @@ prepare_blocks(struct job *job)
 		job->blocks[i].begins = begins_run(job, i);
 	for (size_t i = 0; i < job->n; i++) {
 		struct was *was = &job->blocks[i];
-		struct block *behind;
+		struct block *after;
 		enum weir_status status =
 		    block_new(job->arena, was->addr, &was->spare);
 		if (status != WEIR_OK)
 			return status;
 		if (i + 1 < job->n && !job->blocks[i + 1].begins)
 			continue;
-		status = block_new(job->arena, was->addr + was->size, &behind);
+		status = block_new(job->arena, was->addr + was->size, &after);
 		if (status != WEIR_OK)
 			return status;
-		behind->next = job->behind;
-		job->behind = behind;
+		after->next = job->after;
+		job->after = after;
 	}
 	return WEIR_OK;
 }
@@ -359,10 +359,10 @@ drop_blocks(struct job *job)
 	for (size_t i = 0; i < job->n; i++)
 		if (job->blocks[i].spare != NULL)
 			block_delete(job->blocks[i].spare);
-	while (job->behind != NULL) {
-		struct block *next = job->behind->next;
-		block_delete(job->behind);
-		job->behind = next;
+	while (job->after != NULL) {
+		struct block *next = job->after->next;
+		block_delete(job->after);
+		job->after = next;
 	}
 }
 
@@ -442,7 +442,7 @@ join_run(struct job *job, const struct was *first, const struct was *last)
 	struct span span = { .first = block_over(job->arena, first->addr),
 		.last = block_over(job->arena, last->addr + last->size - 1) };
 	CUdeviceptr end = last->addr + last->size;
-	struct block *behind = job->behind;
+	struct block *after = job->after;
 	struct block *block = block_join(span.first, span.last);
 
 	if (block->addr < first->addr) {
@@ -455,14 +455,14 @@ join_run(struct job *job, const struct was *first, const struct was *last)
 		block_set_state(block, BLOCK_UNMAPPING);
 		block_delete(first->spare);
 	}
-	job->behind = behind->next;
-	behind->addr = end;
-	behind->next = NULL;
+	job->after = after->next;
+	after->addr = end;
+	after->next = NULL;
 	if (block->addr + block->size > end) {
-		block_split(block, end - block->addr, behind);
-		block_put(behind, BLOCK_FREE);
+		block_split(block, end - block->addr, after);
+		block_put(after, BLOCK_FREE);
 	} else {
-		block_delete(behind);
+		block_delete(after);
 	}
 	return block;
 }
@@ -482,7 +482,7 @@ cut_one(struct job *job, struct was *was, struct block *block)
 		block_set_state(block, BLOCK_ACTIVE);
 		block->requested = was->requested;
 		stats_hand_out(job->options, block);
-		tell_alloc(block);
+		emit_alloc(block);
 		job->restored.live[job->restored.n_live++] = block->addr;
 	}
 	return rest;
@@ -523,7 +523,7 @@ checkpoint_restore(struct arena *arena, const struct checkpoint *checkpoint,
 	enum weir_status status = options_get(&job.options);
 	if (status != WEIR_OK)
 		return status;
-	job.blocks = meta_zalloc(checkpoint->room);
+	job.blocks = meta_zalloc(checkpoint->blocks_bytes);
 	if (job.blocks == NULL)
 		return status_set(
 		    WEIR_EHOSTMEM, "checkpoint: no host memory to restore it");
@@ -544,7 +544,7 @@ checkpoint_restore(struct arena *arena, const struct checkpoint *checkpoint,
 	drop_heap(&job);
 	lock_leave(&arena->lock);
 	history_leave();
-	meta_free(job.blocks, checkpoint->room);
+	meta_free(job.blocks, checkpoint->blocks_bytes);
 	if (status == WEIR_OK)
 		*out = job.restored;
 	else

@@ -96,7 +96,7 @@ route_set_capture(struct route *route, uint64_t capture)
 }
 
 static void
-put(struct route *route)
+route_put(struct route *route)
 {
 	lock_enter(&lock);
 	bool last = --route->refs == 0;
@@ -116,7 +116,7 @@ route_end(struct route *route)
 	list_remove(&route->link);
 	atomic_fetch_sub(&count, 1);
 	lock_leave(&lock);
-	put(route);
+	route_put(route);
 }
 
 /* ---- Matching ---------------------------------------------------------- */
@@ -124,7 +124,7 @@ route_end(struct route *route)
 /* The latest route of a device that began before route `id`, with a reference;
  * or NULL. */
 static struct route *
-before(const struct arena *main, uint64_t id)
+route_before(const struct arena *main, uint64_t id)
 {
 	struct route *found = NULL;
 
@@ -140,7 +140,8 @@ before(const struct arena *main, uint64_t id)
 }
 
 static bool
-matches(const struct route *route, struct stream *stream, uint64_t capture)
+route_matches(
+    const struct route *route, struct stream *stream, uint64_t capture)
 {
 	switch (route->match.kind) {
 	case ROUTE_CAPTURE:
@@ -163,9 +164,10 @@ find_route(struct arena *main, struct stream *stream, uint64_t capture)
 	struct route *route;
 
 	for (uint64_t id = UINT64_MAX;
-	     arena == NULL && (route = before(main, id)) != NULL; put(route)) {
+	     arena == NULL && (route = route_before(main, id)) != NULL;
+	     route_put(route)) {
 		id = route->id;
-		if (matches(route, stream, capture))
+		if (route_matches(route, stream, capture))
 			arena = route->arena;
 		if (arena != NULL)
 			arena_hold(arena);
@@ -176,7 +178,7 @@ find_route(struct arena *main, struct stream *stream, uint64_t capture)
 /* ---- Strays ------------------------------------------------------------ */
 
 void
-route_give_stray(struct route *route, struct stream *stream)
+route_return_stray(struct route *route, struct stream *stream)
 {
 	lock_enter(&lock);
 	route->stray = stream_ref(stream);
@@ -203,7 +205,7 @@ adopt_stray(struct arena *main, struct stream *stream, uint64_t capture,
 		arena_drop(arena);
 		return status;
 	}
-	route_give_stray(route, stream);
+	route_return_stray(route, stream);
 	arena_hold(arena);
 	*out = arena;
 	return WEIR_OK;
@@ -229,7 +231,7 @@ has_ended(const struct route *route)
 /* Make a stray's route an ordinary one and return it: the route of this capture
  * or, if `capture` is 0, any whose capture has ended. NULL: there is none. */
 static struct route *
-take_stray(const struct arena *main, uint64_t capture)
+claim_stray(const struct arena *main, uint64_t capture)
 {
 	struct stream *stream = NULL;
 	struct route *route = NULL;
@@ -261,7 +263,7 @@ route_tidy(const struct arena *main)
 	size_t bytes = 0;
 
 	while (atomic_load_explicit(&strays, memory_order_relaxed) > 0 &&
-	    (route = take_stray(main, 0)) != NULL) {
+	    (route = claim_stray(main, 0)) != NULL) {
 		struct arena *arena = route->arena;
 		arena_hold(arena);
 		route_end(route);
@@ -274,10 +276,10 @@ route_tidy(const struct arena *main)
 }
 
 bool
-route_take_stray(const struct arena *main, uint64_t capture,
+route_claim_stray(const struct arena *main, uint64_t capture,
     struct route **route, struct arena **arena)
 {
-	struct route *found = take_stray(main, capture);
+	struct route *found = claim_stray(main, capture);
 	if (found == NULL)
 		return false;
 	*route = found;

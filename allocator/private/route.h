@@ -54,9 +54,9 @@ size_t route_tidy(const struct arena *main);
 
 /* Take over the route of a stray capture, and its arena with one hold and one
  * keep, or hand them back. False: there is no such stray. */
-bool route_take_stray(const struct arena *main, uint64_t capture,
+bool route_claim_stray(const struct arena *main, uint64_t capture,
     struct route **route, struct arena **arena);
-void route_give_stray(struct route *route, struct stream *stream);
+void route_return_stray(struct route *route, struct stream *stream);
 
 /* May a route match this stream, on this thread? Under any arena's lock. */
 bool route_may_match(const struct stream *stream);

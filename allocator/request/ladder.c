@@ -87,7 +87,7 @@ request_init(struct request *r, struct stream_heap *heap,
 /* Fail because the device was reset meanwhile: its streams must not be asked
  * any more. */
 static enum weir_status
-tell_forgotten(const struct arena *arena)
+refuse_forgotten(const struct arena *arena)
 {
 	return status_set(
 	    WEIR_ECONTEXT, "device %d has just been reset", arena->device);
@@ -97,7 +97,7 @@ tell_forgotten(const struct arena *arena)
  * allocate the mapped memory first. Sets no status for a shortage, because
  * later steps may still serve the request. */
 static enum weir_status
-grow(struct request *r, enum grow_how how)
+grow_pool(struct request *r, enum grow_how how)
 {
 	struct arena *arena = r->heap->arena;
 	struct pool *pool = &r->heap->pool[r->kind];
@@ -112,7 +112,7 @@ grow(struct request *r, enum grow_how how)
 			return status_unmute_and_tell();
 		status_unmute();
 		if (arena->forgotten)
-			return tell_forgotten(arena);
+			return refuse_forgotten(arena);
 		if (status == WEIR_OK)
 			status = search_all(r);
 	}
@@ -131,7 +131,7 @@ remap(struct request *r)
 		wait_idle_bytes(arena, POOL_LARGE) <
 	    r->rounded)
 		return WEIR_OK;
-	enum weir_status status = grow(r, GROW_MOVED);
+	enum weir_status status = grow_pool(r, GROW_MOVED);
 	return status == WEIR_ENOMEM ? WEIR_OK : status;
 }
 
@@ -184,13 +184,13 @@ search_and_grow(struct request *r)
 	enum weir_status status = search_all(r);
 
 	if (status == WEIR_OK && r->got == NULL)
-		status = grow(r, GROW_EXACT);
+		status = grow_pool(r, GROW_EXACT);
 	return status;
 }
 
 /* Try the size as asked for, without rounding it up. */
 static enum weir_status
-take_unrounded(struct request *r)
+allocate_unrounded(struct request *r)
 {
 	size_t granule = r->heap->arena->granule;
 	size_t least = size_of_granule(granule, r->size);
@@ -263,7 +263,7 @@ count_retry(struct request *r)
 }
 
 static enum weir_status
-give_back_and_wait(struct request *r)
+shed_and_wait(struct request *r)
 {
 	struct arena *arena = r->heap->arena;
 	enum weir_status status = WEIR_ENOMEM;
@@ -277,7 +277,7 @@ give_back_and_wait(struct request *r)
 			if (!reclaim_wait(arena))
 				break;
 			if (arena->forgotten)
-				return tell_forgotten(arena);
+				return refuse_forgotten(arena);
 			tcache_drain(arena);
 		}
 		status = search_and_grow(r);
@@ -307,7 +307,7 @@ drain(const struct request *r)
 
 /* Is it a device-scope request? */
 static bool
-is_plain(const struct request *r)
+is_device_scope(const struct request *r)
 {
 	const struct arena *arena = r->heap->arena;
 
@@ -332,14 +332,14 @@ search_runs(struct request *r)
 /* Step 2 of a device-scope request. It comes before cached blocks, because
  * blocks that threads cached for streams are of little use to it. */
 static enum weir_status
-take_complete(struct request *r)
+allocate_complete(struct request *r)
 {
 	struct stream_heap *heap = r->heap;
 
 	reclaim_poll_complete(heap->arena);
 	r->got = tcache_take_complete(heap, r->rounded);
-	return r->got == NULL && tcache_settle_complete(heap) ? search_free(r) :
-								WEIR_OK;
+	return r->got == NULL && tcache_flush_complete(heap) ? search_free(r) :
+							       WEIR_OK;
 }
 
 /* Search all memory that may be used without a wait, as far as is known. Also
@@ -368,7 +368,7 @@ search_cached(struct request *r)
 static enum weir_status
 search_polled(struct request *r)
 {
-	if (!is_plain(r))
+	if (!is_device_scope(r))
 		reclaim_poll(r->heap->arena, RECLAIM_SKIPS);
 	fences_poll(r->heap);
 	return search_all(r);
@@ -402,13 +402,13 @@ grow_ahead(struct request *r)
 	else
 		reclaim_collect(arena, r->options);
 	decay_regret(arena);
-	return grow(r, may_move(r) ? GROW_MIXED : GROW_NEW);
+	return grow_pool(r, may_move(r) ? GROW_MIXED : GROW_NEW);
 }
 
 static enum weir_status
 grow_exactly(struct request *r)
 {
-	return grow(r, GROW_EXACT);
+	return grow_pool(r, GROW_EXACT);
 }
 
 /* Is it a request of a stream? A device-scope request has searched the complete
@@ -430,8 +430,8 @@ struct step {
 /* The steps, with the numbers of Note [Reclaim ladder]. */
 static const struct step ladder[] = {
 	{ "1: complete memory", SERVED_ready, is_of_stream, search_any },
-	{ "2: complete memory of the size", SERVED_ready, is_plain,
-	    take_complete },
+	{ "2: complete memory of the size", SERVED_ready, is_device_scope,
+	    allocate_complete },
 	{ "1: usable memory", SERVED_ready, NULL, search_usable },
 	{ "1: idle cached memory", SERVED_cached, NULL, search_cached },
 	{ "3: polled memory", SERVED_polled, NULL, search_polled },
@@ -442,14 +442,14 @@ static const struct step ladder[] = {
 	{ "6: growth", SERVED_grown, NULL, grow_ahead },
 	{ "6: exact growth", SERVED_grown, NULL, grow_exactly },
 	{ "7: the size as asked for", SERVED_unrounded, may_fit_alone,
-	    take_unrounded },
+	    allocate_unrounded },
 	{ "7: all cached memory", SERVED_drained, may_fit_alone, empty_caches },
 	{ "7: any wait on the device", SERVED_forced, may_fit_alone,
 	    wait_hard },
 	{ "8: memory seen to be complete", SERVED_reclaimed, may_fit_alone,
 	    search_refreshed },
 	{ "8, 9: giving back, host waits", SERVED_reclaimed, may_fit_alone,
-	    give_back_and_wait },
+	    shed_and_wait },
 };
 
 /* Try the steps of the ladder. */
@@ -476,14 +476,14 @@ climb(struct request *r)
 }
 
 enum weir_status
-take_further(struct stream_heap *heap, const struct options *options,
+ladder_climb(struct stream_heap *heap, const struct options *options,
     size_t size, struct block **out)
 {
 	enum weir_status status = WEIR_OK;
 	struct request r;
 
 	request_init(&r, heap, options, size);
-	if (take_is_own_last(heap, options, r.kind)) {
+	if (ladder_is_own_last(heap, options, r.kind)) {
 		status = options->prefer == PREFER_MEMORY ? wait_best_fit(&r) :
 							    search_runs(&r);
 		if (status == WEIR_OK && r.got == NULL)
@@ -496,7 +496,7 @@ take_further(struct stream_heap *heap, const struct options *options,
 }
 
 void
-take_now_and_then(struct arena *arena, const struct options *options)
+ladder_upkeep(struct arena *arena, const struct options *options)
 {
 	if (options->reclaim_always) {
 		reclaim_poll(arena, RECLAIM_SKIPS);
@@ -510,7 +510,7 @@ take_now_and_then(struct arena *arena, const struct options *options)
 }
 
 void
-take_poll(struct stream_heap *heap)
+ladder_poll(struct stream_heap *heap)
 {
 	struct arena *arena = heap->arena;
 
@@ -520,8 +520,8 @@ take_poll(struct stream_heap *heap)
 }
 
 enum weir_status
-take_idle(struct stream_heap *heap, const struct options *options, size_t size,
-    struct block **out)
+ladder_allocate_idle(struct stream_heap *heap, const struct options *options,
+    size_t size, struct block **out)
 {
 	struct request r;
 

@@ -119,7 +119,7 @@ gather(struct arena *arena, struct stream *stream, struct facts *facts)
 		driver_leave(&guard);
 	}
 	lock_enter(&arena->lock);
-	tcache_tell(arena);
+	tcache_report(arena);
 	arena->stats.num_ooms++;
 	struct stream_heap *heap = heap_peek(arena, stream);
 	if (heap != NULL)
@@ -132,7 +132,7 @@ gather(struct arena *arena, struct stream *stream, struct facts *facts)
 	facts->oom.allocated_bytes = device_live(arena);
 	gather_heap(arena, stream, facts);
 	gather_pending(arena, facts);
-	tell_oom(arena, stream, free_bytes, facts->oom.rounded_bytes);
+	emit_oom(arena, stream, free_bytes, facts->oom.rounded_bytes);
 	lock_leave(&arena->lock);
 	facts->oom.device_free_bytes = free_bytes;
 	facts->free_bytes = facts->oom.reserved_bytes -
@@ -240,7 +240,7 @@ report_host(struct arena *arena, size_t requested)
 	char sizes[5][32];
 
 	lock_enter(&arena->lock);
-	tcache_tell(arena);
+	tcache_report(arena);
 	arena->stats.num_ooms++;
 	size_t pending = stats_pending_bytes(arena, NULL);
 	size_t held = device_reserved(arena);

@@ -52,7 +52,7 @@ enum { ENDS_ASKED = 1 };
 static void
 end_pending(struct block *block)
 {
-	tell_free_completed(block);
+	emit_free_completed(block);
 	stats_inactive(block->pool, block->size, block->requested);
 }
 
@@ -71,7 +71,7 @@ reclaim_pending_to(struct block *block, struct pool *pool)
 
 /* Move all blocks of a tree to a pool of the heap of WEIR_STREAM_ANY. */
 static void
-give_to_any(struct tree *tree, struct pool *any, enum block_state state)
+move_to_any(struct tree *tree, struct pool *any, enum block_state state)
 {
 	struct tree_node *node;
 
@@ -85,21 +85,21 @@ give_to_any(struct tree *tree, struct pool *any, enum block_state state)
 
 /* Complete a heap: its stream has ended, and all the stream's work is done. */
 static void
-pass(struct stream_heap *heap)
+complete_heap(struct stream_heap *heap)
 {
 	struct arena *arena = heap->arena;
 
 	heap->completed = true;
-	heap_is_over(heap);
+	heap_remove_ended(heap);
 	fences_drop(heap);
 	if (heap->end_event != NULL)
-		event_give(heap->stream->context, heap->end_event);
+		event_release(heap->stream->context, heap->end_event);
 	heap->end_event = NULL;
 	for (int kind = 0; kind < POOL_KINDS; kind++) {
 		struct pool *pool = &heap->pool[kind];
 		struct pool *any = &arena->any_heap->pool[kind];
-		give_to_any(&pool->free, any, BLOCK_FREE);
-		give_to_any(&pool->unmapped, any, BLOCK_UNMAPPED);
+		move_to_any(&pool->free, any, BLOCK_FREE);
+		move_to_any(&pool->unmapped, any, BLOCK_UNMAPPED);
 	}
 	heap_drop_if_done(heap);
 }
@@ -166,7 +166,7 @@ poll_ended(struct arena *arena, unsigned unmet)
 		struct stream_heap *heap =
 		    CONTAINER_OF(l, struct stream_heap, ended_link);
 		if (end_has_completed(heap)) {
-			pass(heap);
+			complete_heap(heap);
 			any = true;
 			continue;
 		}
@@ -180,7 +180,7 @@ poll_ended(struct arena *arena, unsigned unmet)
 /* Make the pending blocks of a list free, whose uses are all met. With `keep`,
  * device-scope blocks are kept for requests of their size. */
 static bool
-settle(struct arena *arena, struct list *done, bool keep)
+free_done(struct arena *arena, struct list *done, bool keep)
 {
 	bool any = false;
 
@@ -203,7 +203,7 @@ settle(struct arena *arena, struct list *done, bool keep)
 }
 
 static bool
-poll(struct arena *arena, unsigned skips, bool keep)
+poll_arena(struct arena *arena, unsigned skips, bool keep)
 {
 	struct list done;
 	bool any = poll_ended(arena, ENDS_ASKED);
@@ -211,19 +211,19 @@ poll(struct arena *arena, unsigned skips, bool keep)
 	arena_poll_keeps(arena);
 	list_init(&done);
 	waiting_poll(&arena->waiting, skips, &done);
-	return settle(arena, &done, keep) || any;
+	return free_done(arena, &done, keep) || any;
 }
 
 bool
 reclaim_poll(struct arena *arena, unsigned skips)
 {
-	return poll(arena, skips, false);
+	return poll_arena(arena, skips, false);
 }
 
 void
 reclaim_poll_complete(struct arena *arena)
 {
-	poll(arena, RECLAIM_SKIPS, true);
+	poll_arena(arena, RECLAIM_SKIPS, true);
 }
 
 void
@@ -234,7 +234,7 @@ reclaim_glance(struct arena *arena)
 	poll_ended(arena, ENDS_ASKED);
 	list_init(&done);
 	waiting_glance(&arena->waiting, &done);
-	settle(arena, &done, true);
+	free_done(arena, &done, true);
 }
 
 /* ---- What can go back to the driver ------------------------------------ */
@@ -574,7 +574,7 @@ reclaim_trim(struct arena *arena, size_t *keep)
 
 	lock_enter(&arena->lock);
 	tcache_drain(arena);
-	tcache_tell(arena);
+	tcache_report(arena);
 	arena->tries++;
 	if (arena->waiting.count > 0)
 		arena->stats.num_sync_all_streams++;

@@ -43,7 +43,7 @@ release_waits(struct block *block)
 	struct position place = heap_position(block->pool->owner);
 
 	if (!is_over(block, place)) {
-		tell_free_requested(block);
+		emit_free_requested(block);
 		release_later(block, place.tick);
 		return true;
 	}
@@ -55,11 +55,11 @@ void
 release_zones(struct block *block)
 {
 	struct block *front = block->prev;
-	struct block *behind = block->next;
+	struct block *back = block->next;
 
 	block->guarded = GUARD_NONE;
 	block_free(front);
-	block_free(behind);
+	block_free(back);
 }
 
 void

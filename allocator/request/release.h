@@ -28,17 +28,17 @@ release_with(struct block *block, struct cache *guess)
 {
 	struct pool *pool = block->pool;
 	struct cache *cache =
-	    tcache_come(pool->owner, tcache_of_guess(pool->owner, guess));
+	    tcache_enter_slow(pool->owner, tcache_of_guess(pool->owner, guess));
 
-	tcache_settle(cache);
+	tcache_flush(cache);
 	if (__builtin_expect(block->guarded != GUARD_NONE, 0))
 		release_zones(block);
 	stats_take_back(block);
 	if (block->pending.uses != NULL && release_waits(block))
 		return;
-	tell_freed(block);
+	emit_freed(block);
 	stats_free(pool, block->size, block->requested);
-	tcache_came_in(cache, block);
+	tcache_account_free(cache, block);
 	block_free(block);
 }
 

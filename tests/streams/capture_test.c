@@ -222,7 +222,7 @@ call(void *argument)
 	while (!atomic_load(&stop)) {
 		EXPECT_OK(capture_enter(captured->context, &guard));
 		if (event == NULL)
-			EXPECT_OK(event_take(captured->context, &event));
+			EXPECT_OK(event_acquire(captured->context, &event));
 		EXPECT_EQ(device_driver()->cuEventQuery(event), CUDA_SUCCESS);
 		capture_leave(&guard);
 	}

@@ -39,7 +39,7 @@ wait_of_weir(weir_stream later, weir_stream earlier)
 	CUevent before = delay_begin(of(later));
 	EXPECT_EQ(device_driver()->cuStreamWaitEvent(later, event, 0), 0);
 	delay_end(of(later), before, true);
-	event_give(of(earlier)->context, event);
+	event_release(of(earlier)->context, event);
 	driver_leave(&guard);
 }
 

@@ -44,7 +44,7 @@ wait_event(weir_stream stream, CUevent e)
 static uint64_t
 until(weir_stream later, weir_stream earlier)
 {
-	return order_until(known(later), known(earlier), 0);
+	return order_after(known(later), known(earlier), 0);
 }
 
 TEST(a_stream_that_waits_is_behind_the_record)
@@ -293,7 +293,7 @@ wait_for(weir_stream later, weir_stream earlier)
 static uint64_t
 until_in(uint64_t capture, weir_stream later, weir_stream earlier)
 {
-	return order_until(known(later), known(earlier), capture);
+	return order_after(known(later), known(earlier), capture);
 }
 
 TEST(a_capture_has_an_order_of_its_own)

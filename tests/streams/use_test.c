@@ -187,8 +187,8 @@ TEST(an_event_that_is_met_tells_of_all_before_it)
 	device_need_sim("an event is held back");
 	arrange();
 	EXPECT_OK(driver_enter(stream->context, &guard));
-	EXPECT_OK(event_take(stream->context, &event));
-	event_give(stream->context, event); /* the next one to be taken */
+	EXPECT_OK(event_acquire(stream->context, &event));
+	event_release(stream->context, event); /* the next one to be taken */
 	driver_leave(&guard);
 	EXPECT_EQ(sim()->hold_event(event, 1000000000), CUDA_SUCCESS);
 	for (int i = 0; i < 3; i++) {

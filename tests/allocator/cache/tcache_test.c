@@ -390,7 +390,7 @@ TEST(a_cache_that_is_out_of_use_cannot_be_entered)
 	EXPECT_NOT_NULL(cache);
 	EXPECT(tcache_enter(cache));
 	tcache_leave(cache);
-	tcache_renew();
+	tcache_refresh();
 	EXPECT(!tcache_is_alive(cache));
 	EXPECT(!tcache_enter(cache));
 	give(take(512, stream)); /* there is another by now */

@@ -510,7 +510,7 @@ TEST(callbacks_that_are_removed_are_not_told)
 	give(take(1000, stream));
 	give(take(1000, stream));
 	EXPECT_EQ(told_count, 3);
-	EXPECT(!tell_all());
+	EXPECT(!emit_is_wanted());
 }
 
 /* A callback that allocates and frees, and would be told of that too. */

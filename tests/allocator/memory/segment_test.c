@@ -662,7 +662,7 @@ TEST(memory_that_goes_back_while_its_stream_ends_is_counted_once)
 	lock_enter(&arena->lock);
 	EXPECT(block->pool->owner->completed);
 	block->segment->busy--;
-	block_settle(block, BLOCK_UNMAPPED);
+	block_commit(block, BLOCK_UNMAPPED);
 	arena_job_done(arena);
 	lock_leave(&arena->lock);
 	EXPECT_EQ(reserved(), 2 * MIB);

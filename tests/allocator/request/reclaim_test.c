@@ -179,8 +179,8 @@ TEST(a_fence_that_is_seen_late_hides_nothing)
 	give(used);
 	settle();
 	give(take(512, a));
-	EXPECT_OK(event_take(arena_peek(0)->context, &event));
-	event_give(arena_peek(0)->context, event);
+	EXPECT_OK(event_acquire(arena_peek(0)->context, &event));
+	event_release(arena_peek(0)->context, event);
 	EXPECT_EQ(sim()->hold_event(event, 1000000000), CUDA_SUCCESS);
 	record(late, use);
 	record(soon, use);

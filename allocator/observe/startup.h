@@ -3,13 +3,13 @@
  * allocation on, snapshots, and answers to a watcher. weir begins them by
  * itself.
  */
-#ifndef ALLOCATOR_OBSERVE_ATTEND_H
-#define ALLOCATOR_OBSERVE_ATTEND_H
+#ifndef ALLOCATOR_OBSERVE_STARTUP_H
+#define ALLOCATOR_OBSERVE_STARTUP_H
 
 #include "allocator/options.h"
 
 /* Begin what the options ask for, once, before the first allocation of the
  * process. The caller holds no lock. */
-void attend_begin(const struct options *options);
+void startup_begin(const struct options *options);
 
 #endif
