@@ -160,7 +160,7 @@ capture_any(void)
 }
 
 void
-capture_tell_all(void)
+capture_announce_all(void)
 {
 	enum known before = SOME_TOLD;
 

@@ -54,12 +54,12 @@ capture_leave(const struct capture_guard *guard)
 bool capture_any(void);
 
 /*
- * capture_tell_all() declares that every capture is announced. capture_missed()
- * withdraws that for good, and is called before the driver begins a capture
- * that is not announced; it waits as capture_began() does. Before either call
- * weir assumes that captures may be missed.
+ * capture_announce_all() declares that every capture is announced.
+ * capture_missed() withdraws that for good, and is called before the driver
+ * begins a capture that is not announced; it waits as capture_began() does.
+ * Before either call weir assumes that captures may be missed.
  */
-void capture_tell_all(void);
+void capture_announce_all(void);
 void capture_missed(void);
 
 /* True if no capture can be under way, so that no stream need be asked. */

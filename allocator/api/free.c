@@ -39,7 +39,7 @@ observe_free(const struct block *block) UNCHECKED
 	return find_exact_locked(trace.address);
 }
 
-/* As find_lock(), for a block that is to be freed: the caller calls
+/* As find_lock(), for a block that is about to be freed: the caller calls
  * history_leave() afterwards in any case. */
 static inline QUICK struct block *
 lock_to_free(struct block *block, const void *ptr) UNCHECKED

@@ -1,7 +1,6 @@
 /*
  * Keeps: an arena is kept while a caller needs its memory to stay where it is.
- * A keep that was for work of the device ends when an event after all that work
- * is met.
+ * A keep for work of the device ends when an event after all that work is met.
  */
 #include "allocator/memory/keep.h"
 

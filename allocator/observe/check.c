@@ -397,7 +397,7 @@ check_totals(struct check *check, const struct weir_stats *kept,
 	    t->inactive_splits);
 }
 
-/* Check the blocks and pools of one stream in an arena. */
+/* Check the blocks and pools of one heap. */
 static void
 check_heap(struct check *check, struct arena *arena, struct stream_heap *heap)
 

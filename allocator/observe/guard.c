@@ -1,9 +1,9 @@
 /*
  * Guarded blocks: see guard.h.
  *
- * The driver is called with no lock held. A block is therefore looked up, its
- * zones are read, and before anything is reported it is looked up again: a
- * block that was freed and allocated anew meanwhile has another serial number.
+ * The driver is called with no lock held. Therefore weir looks a block up,
+ * reads its zones, and looks it up again before it reports damage: a block that
+ * was freed and allocated again meanwhile has another serial number.
  */
 #include "allocator/observe/guard.h"
 

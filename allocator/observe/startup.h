@@ -8,8 +8,8 @@
 
 #include "allocator/options.h"
 
-/* Begin what the options ask for, once, before the first allocation of the
- * process. The caller holds no lock. */
+/* Begin the history, snapshots and answers that the options ask for, once,
+ * before the first allocation of the process. The caller holds no lock. */
 void startup_begin(const struct options *options);
 
 #endif

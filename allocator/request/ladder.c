@@ -109,7 +109,7 @@ grow_pool(struct request *r, enum grow_how how)
 		status = pool_grow(
 		    &r->view, pool, r->options, r->rounded, how, &r->need);
 		if (status != WEIR_OK && status != WEIR_ENOMEM)
-			return status_unmute_and_tell();
+			return status_unmute_and_report();
 		status_unmute();
 		if (arena->forgotten)
 			return refuse_forgotten(arena);

@@ -326,7 +326,7 @@ wait_on_device(struct request *r, enum waits waits)
 	if (status == WEIR_OK && r->got == NULL && waits == WAITS_ANY)
 		status = follow_others(r, waits);
 	if (status != WEIR_OK)
-		return status_unmute_and_tell();
+		return status_unmute_and_report();
 	status_unmute();
 	return WEIR_OK;
 }

@@ -1,7 +1,7 @@
 /*
- * Where pools get memory from and how it goes back: expandable segments that
- * grow in place and give back holes, segments of the driver, and what the
- * driver says is held meanwhile.
+ * Segments get memory for pools and give it back: expandable segments grow in
+ * place and give back holes; driver segments; and the driver's own numbers
+ * meanwhile.
  */
 #include "allocator/memory/segment.h"
 
@@ -577,7 +577,7 @@ TEST(memory_of_no_stream_is_the_driver_s_own_allocation)
 	EXPECT(!info_of(a).expandable);
 	give(a);
 	EXPECT_EQ(trim(0), 20 * MIB);
-	/* Also when there is expandable memory that belongs to nobody. */
+	/* Even if there is expandable memory without an owner. */
 	weir_stream stream = new_stream();
 	give(take(4 * MIB, stream));
 	EXPECT_OK(weir_stream_destroy(stream));

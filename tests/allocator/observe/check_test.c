@@ -1,6 +1,7 @@
 /*
- * weir_check() finds what is wrong: each test breaks one invariant of
- * docs/invariants.md by hand, sees its number told, and mends it again.
+ * weir_check() finds each fault: a test breaks one invariant of
+ * docs/invariants.md by hand, expects a report with its number, and mends it
+ * again.
  */
 #include "allocator/observe/fault.h"
 
@@ -17,7 +18,7 @@
 #include "tests/support/device.h"
 
 /* Memory in all states: three live blocks of 4 MiB in an expandable segment,
- * the second of them freed, and a pending one of 2 MiB behind. */
+ * the second of them freed, and a pending one of 2 MiB after them. */
 struct scene {
 	struct arena *arena;
 	struct block *live;
@@ -61,7 +62,7 @@ arrange(void)
 	return scene;
 }
 
-/* A fault is found, and told by this name. */
+/* Expect a fault that is reported by this name. */
 static void
 expect_fault(const char *name)
 {
