@@ -37,8 +37,8 @@ struct allocator_block {
 };
 
 /* The live block that begins at an address. No lock is taken: the caller owns
- * the block, and no other thread may free it meanwhile. False: there is none.
- */
+ * the block, and no other thread may free it meanwhile. False: there is
+ * none. */
 bool allocator_find(const void *ptr, struct allocator_block *out);
 
 /*
@@ -59,8 +59,8 @@ bool allocator_free_cached(
 enum weir_status allocator_malloc_host(
     int device, size_t size, unsigned flags, void **out);
 
-/* As weir_free(), for a block that no stream uses any more: it is free at once.
- */
+/* As weir_free(), for a block that no stream uses any more: it is free at
+ * once. */
 enum weir_status allocator_free_done(void *ptr);
 
 /* As weir_stats(), but without the counts that thread caches have not reported

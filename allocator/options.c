@@ -74,8 +74,7 @@ refuse_key(const struct origin *origin, struct word key)
 
 /* Find the word in a row's range that is nearest to a refused value, if at most
  * half of the value's letters differ; else an empty word. Numbers are not
- * proposed.
- */
+ * proposed. */
 static struct word
 nearest_value(const struct entry *entry, struct word value)
 {
@@ -296,8 +295,7 @@ is_same(const struct options *a, const struct options *b)
 }
 
 /* Find an earlier set with equal values, or NULL. No set is ever freed, so a
- * program that switches between two sets must use them again.
- */
+ * program that switches between two sets must use them again. */
 static const struct options *
 find_known(const struct options *options) HOLDS(lock)
 {

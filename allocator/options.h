@@ -38,10 +38,9 @@ struct options {
 	bool pinned_register;    /* allocate pages and register them */
 	bool pinned_background;  /* a thread polls freed memory */
 	unsigned pinned_threads; /* threads that touch pages to register */
-	size_t
-	    pinned_reserve;  /* bytes allocated at the first request; 0: none */
-	size_t pinned_limit; /* bytes a device; SIZE_MAX: none */
-	size_t pinned_idle;  /* bytes a kind; SIZE_MAX: no cap */
+	size_t pinned_reserve;   /* bytes, at the first request; 0: none */
+	size_t pinned_limit;     /* bytes a device; SIZE_MAX: none */
+	size_t pinned_idle;      /* bytes a kind; SIZE_MAX: no cap */
 	/* Options of observe/startup.h. */
 	bool history;
 	enum weir_history_level history_level;

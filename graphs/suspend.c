@@ -35,8 +35,7 @@ handle_at(struct tree_node *node)
 }
 
 /* Record in the history that the memory of a run of blocks was mapped (`there`)
- * or unmapped.
- */
+ * or unmapped. */
 static void
 emit_run(const struct segment *segment, const struct block *first,
     const struct block *end, bool there)

@@ -31,8 +31,7 @@ void capture_let_go(struct capture_line *line);
 /* The state that capture_enter() changed, for capture_leave(). */
 struct capture_guard {
 	struct driver_guard guard;
-	struct capture_line
-	    *line; /* NULL: the capture mode was changed instead */
+	struct capture_line *line; /* NULL: the mode was changed */
 };
 
 /*

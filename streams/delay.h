@@ -76,8 +76,7 @@ struct delay {
 				  by one that is not */
 	_Atomic(unsigned) open_count;
 	_Atomic(uint64_t) late_ns;
-	_Atomic(uint64_t)
-	    inherited_ns; /* part of late_ns: Note [Own lateness] */
+	_Atomic(uint64_t) inherited_ns; /* Note [Own lateness] */
 	_Atomic(uint64_t) slack_ns;
 	/* When the first wait of the program's was measured (driver_time_ns()),
 	 * and how many have been. */

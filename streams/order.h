@@ -56,8 +56,7 @@ struct order {
 	struct order_facts facts;
 	uint64_t capture; /* the latest that it was seen in; 0: none */
 	struct order_facts captured;
-	uint64_t
-	    front; /* what capture_look() found last, since the tick `since` */
+	uint64_t front; /* found by capture_look(), since `since` */
 	uint64_t since;
 };
 

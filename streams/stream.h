@@ -60,8 +60,7 @@ struct stream {
 	bool blocking;
 	bool unasked;
 
-	struct order
-	    order; /* the streams that it is known to be ordered after */
+	struct order order; /* which streams it is ordered after */
 	struct delay delay; /* how late weir's waits have made it */
 	/* All work up to this tick was seen to be done. 0: none was. */
 	_Atomic(uint64_t) met_at;
@@ -166,8 +165,7 @@ bool stream_capturing(struct stream *stream);
 
 /* True if all work of a stream that has not ended is done. False also if the
  * stream is being captured and cannot be asked. Between driver_enter() and
- * driver_leave().
- */
+ * driver_leave(). */
 bool stream_idle(struct stream *stream);
 
 /* Note that the stream has just been given work, or memory of another
@@ -203,8 +201,7 @@ stream_met(struct stream *stream, uint64_t tick)
 }
 
 /* Note that an event that was recorded at a time (driver_time_ns()) was just
- * seen to be met. The longest latency falls by a tenth with each event.
- */
+ * seen to be met. The longest latency falls by a tenth with each event. */
 static inline void
 stream_took(struct stream *stream, uint64_t recorded_ns)
 {

@@ -22,8 +22,7 @@ find_exact_locked(const void *ptr)
 }
 
 /* Look the block up without the lock, and again under the lock, when it cannot
- * change.
- */
+ * change. */
 struct block *
 find_locked(const void *ptr) UNCHECKED
 {

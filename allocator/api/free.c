@@ -24,8 +24,7 @@
 
 /* Call the callbacks for a block that is about to be freed, with the arena's
  * lock released. Returns the block with the lock taken again, or NULL if it is
- * no longer live.
- */
+ * no longer live. */
 static struct block *
 observe_free(const struct block *block) UNCHECKED
 {

@@ -40,8 +40,7 @@ counts_own(const struct cache *cache, const struct arena *arena)
 	return cache->arena == arena && is_counting(cache);
 }
 
-/* The frees since the last report: the mallocs, less the fall of the budget.
- */
+/* The frees since the last report: the mallocs, less the fall of the budget. */
 static inline struct sums
 counts_frees(const struct cache *cache)
 {

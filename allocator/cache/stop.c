@@ -27,8 +27,7 @@ caches_stop(struct arena *arena, const struct stream_heap *heap)
 	     l = l->next) {
 		struct cache *cache = cache_of(l);
 		/* A cache that keeps no freed blocks is used under the lock
-		 * only.
-		 */
+		 * only. */
 		if (cache->owner == tcache_own || !cache->keeps ||
 		    (heap != NULL && cache->heap != heap))
 			continue;

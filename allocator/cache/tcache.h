@@ -193,8 +193,7 @@ tcache_find(int device, weir_stream handle)
 }
 
 /* The key of a cache for this heap: the stream's handle; for host memory the
- * address of the arena, which is no stream's handle.
- */
+ * address of the arena, which is no stream's handle. */
 static inline weir_stream
 tcache_key(const struct stream_heap *heap)
 {
@@ -408,8 +407,7 @@ tcache_push(
 }
 
 /* Free a block into a cache of the calling thread, if the cache is for its
- * pool.
- */
+ * pool. */
 static inline QUICK enum tcache_taken
 tcache_put(struct cache *cache, struct block *block)
 {
@@ -445,8 +443,7 @@ tcache_free(void *ptr, struct block **out)
 }
 
 /* The calling thread's cache at the place for a block; it may be for another
- * heap.
- */
+ * heap. */
 static inline struct cache *
 tcache_for(const struct block *block)
 {

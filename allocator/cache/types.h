@@ -30,9 +30,8 @@ struct cache {
 	struct sums large_in;     /* frees of the large pool since then */
 	bool brought; /* brought frees to the depot, perhaps unreported */
 	/* Beside the counts, because a report reads all caches of a thread. */
-	bool keeps; /* freed blocks; otherwise it only finds the heap; constant
-		     */
-	atomic_bool dead;      /* retired: out of arena->caches */
+	bool keeps;       /* freed blocks, or only finds the heap; constant */
+	atomic_bool dead; /* retired: out of arena->caches */
 	struct arena *arena;   /* constant */
 	struct list own_link;  /* in owner->caches; used by the owner */
 	uint8_t way;           /* in owner->by_heap; constant */
@@ -55,8 +54,7 @@ struct cache {
 	atomic_uint wanted; /* the owner must stay out */
 
 	/* The stream that it serves. Written by its owner and by a thread that
-	 * retires it.
-	 */
+	 * retires it. */
 	_Atomic(weir_stream) handle;   /* as callers name it, LEGACY for NULL */
 	struct pool *pool[POOL_KINDS]; /* NULL: retired */
 

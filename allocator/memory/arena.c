@@ -92,8 +92,7 @@ heap_make(struct arena *arena, struct stream *stream, struct stream_heap **out)
 	if (arena == arena->main)
 		stream->heap = heap;
 	/* The stream may have ended since it was found; a later poll records
-	 * the event of its end.
-	 */
+	 * the event of its end. */
 	if (atomic_load(&stream->ended))
 		heap_end(heap);
 	*out = heap;

@@ -43,8 +43,7 @@ block_spare(struct arena *arena, CUdeviceptr addr, struct leaf **leaf,
 	return WEIR_OK;
 }
 
-/* Link a block after its previous neighbour, or as the first of its segment.
- */
+/* Link a block after its previous neighbour, or as the first of its segment. */
 static inline void
 block_link_after(struct block *prev, struct block *block)
 {

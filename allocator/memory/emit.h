@@ -22,8 +22,7 @@ void emit_oom_slow(struct arena *arena, const struct stream *stream,
     size_t free_bytes, size_t rounded);
 void emit_snapshot(struct arena *arena);
 
-/* Enter and leave the history of an arena's device, under the arena's lock.
- */
+/* Enter and leave the history of an arena's device, under the arena's lock. */
 struct history_ring *emit_ring_enter(struct arena *arena);
 void emit_ring_leave(struct arena *arena);
 

@@ -111,8 +111,7 @@ lookup_set_in_leaf(
 		atomic_fetch_or_explicit(word, bit, memory_order_release);
 }
 
-/* Replace the block that starts at a place by another one.
- */
+/* Replace the block that starts at a place by another one. */
 static inline void
 lookup_replace_in_leaf(
     struct leaf *leaf, CUdeviceptr place, struct block *block)

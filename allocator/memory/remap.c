@@ -82,8 +82,7 @@ struct job {
 	CUdeviceptr addr; /* of the row */
 	struct part parts[PARTS_MAX];
 	size_t part_count;
-	struct block
-	    *rest; /* the part of the last part's block that stays unmapped */
+	struct block *rest;   /* stays unmapped of the last part */
 	struct donor *donors; /* the largest first */
 	size_t donor_count;
 	size_t donors_bytes;  /* bytes of the array */

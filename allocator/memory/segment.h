@@ -47,8 +47,7 @@ void segment_unmap_vacated(struct arena *arena, size_t max);
 void segment_unreserve(struct arena *arena);
 
 /* The arena that has a segment over an address, or NULL. Takes that arena's
- * lock.
- */
+ * lock. */
 struct arena *segment_owner(CUdeviceptr addr);
 
 /* The size of a new driver segment for a size class. */

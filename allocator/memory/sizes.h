@@ -20,8 +20,7 @@ enum pool_kind { POOL_SMALL, POOL_LARGE, POOL_FINE, POOL_KINDS };
 enum {
 	SMALL_MAX = 1 << 20,     /* the largest small size class */
 	SMALL_SEGMENT = 2 << 20, /* a segment of small blocks */
-	LARGE_EXACT =
-	    10 << 20, /* from here on a segment has the request's size */
+	LARGE_EXACT = 10 << 20,  /* from here, the request's size */
 	SEGMENT_STEP = 2 << 20,
 	/* The largest request for host memory that shares a segment. */
 	HOST_SHARED_MAX = 256 << 10,

@@ -69,8 +69,7 @@ enum block_state {
 	BLOCK_UNMAPPED,
 	BLOCK_VACATED,
 	BLOCK_MAPPING,
-	/* From here on held: blocks with memory, which the address table names.
-	 */
+	/* From here on held: with memory, and in the address table. */
 	BLOCK_FREE,
 	BLOCK_ACTIVE,
 	BLOCK_PENDING,
@@ -256,12 +255,11 @@ struct source {
 
 /* The traits of an arena; bits. */
 enum arena_flags {
-	ARENA_NO_SPLIT = 1,  /* each block is a driver segment of its own */
-	ARENA_UNCOUNTED = 2, /* neither in the device's totals nor its limit */
-	ARENA_SERVES_OOM =
-	    4,          /* its free memory serves requests that would fail */
-	ARENA_HOST = 8, /* page-locked host memory: Note [Host memory] */
-	ARENA_SEGMENTS = 16, /* driver segments only, never expandable */
+	ARENA_NO_SPLIT = 1,   /* each block is a driver segment of its own */
+	ARENA_UNCOUNTED = 2,  /* neither in the device's totals nor its limit */
+	ARENA_SERVES_OOM = 4, /* its free memory serves the last need */
+	ARENA_HOST = 8,       /* page-locked host memory: Note [Host memory] */
+	ARENA_SEGMENTS = 16,  /* driver segments only, never expandable */
 };
 
 struct totals;
@@ -278,10 +276,9 @@ struct arena {
 	struct arena *next; /* the next of the device's other arenas */
 
 	/* For the whole device; used in the device's own arena only. */
-	_Atomic(struct arena *)
-	    others;            /* the latest of the other arenas, ever made */
-	_Atomic(size_t) limit; /* bytes; SIZE_MAX: none */
-	atomic_uint unowned;   /* other arenas without an owner */
+	_Atomic(struct arena *) others; /* the latest of the others */
+	_Atomic(size_t) limit;          /* bytes; SIZE_MAX: none */
+	atomic_uint unowned;            /* other arenas without an owner */
 	/* Under the lock, and under that of the totals if there are any. */
 	struct history_ring history;
 	_Atomic(size_t) host_limit; /* of page-locked host memory */
@@ -316,9 +313,8 @@ struct arena {
 	uint64_t tries;      /* requests that came to waiting so far */
 	uint64_t served; /* requests so far, and blocks that caches got ahead */
 	uint64_t looked; /* `served` when all caches were last walked */
-	uint64_t
-	    polled; /* `served` when streams were last polled for a request */
-	uint64_t moves;    /* handles moved so far */
+	uint64_t polled; /* `served` when streams were last polled */
+	uint64_t moves;  /* handles moved so far */
 	uint64_t began_ns; /* when the arena was made: driver_time_ns() */
 	uint64_t late_ns;  /* the largest lateness seen of a stream */
 	struct evidence evidence; /* of the cost of weir's waits */

@@ -372,8 +372,7 @@ struct visit {
 
 /* Enter the context for a visit to the guarded block at `ptr`, until
  * guard_leave(). False: it is no guarded block, or the context cannot be
- * entered.
- */
+ * entered. */
 static bool
 enter_block(const void *ptr, struct visit *visit) UNCHECKED
 {

@@ -655,8 +655,7 @@ weir_snapshot_write(const char *path, enum weir_snapshot_format format,
 struct visit {
 	weir_segment_visitor visitor;
 	void *user;
-	struct weir_block_view
-	    *blocks; /* room for the segment with the most blocks */
+	struct weir_block_view *blocks; /* as many as any segment has */
 };
 
 static weir_stream

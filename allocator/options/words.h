@@ -34,8 +34,7 @@ bool word_number(struct word word, double *out);
 bool word_mib(struct word word, size_t least, size_t *out);
 
 /* Parse a size in MiB, or "unlimited". A size that is too large for bytes is
- * unlimited too.
- */
+ * unlimited too. */
 bool word_unlimited(struct word word, size_t *out);
 
 /* Print bytes as MiB, or "unlimited". */

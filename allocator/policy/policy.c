@@ -16,8 +16,7 @@ static const struct {
 
 	/* The ticks of another stream's work that an idle stream may wait for;
 	 * and how many times as long as its own work a stream may wait for a
-	 * use.
-	 */
+	 * use. */
 	uint64_t near_ticks;
 	uint64_t use_times;
 

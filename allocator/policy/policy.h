@@ -114,9 +114,8 @@ void policy_add_evidence(
 struct request_facts {
 	enum prefer prefer;
 	double delay_percent;
-	bool is_small; /* a size class of at most 1 MiB */
-	bool
-	    is_captured; /* its stream is in a capture whose order it may use */
+	bool is_small;          /* a size class of at most 1 MiB */
+	bool is_captured;       /* in a capture whose order it may use */
 	size_t held_bytes;      /* with the request */
 	size_t most_live_bytes; /* the peak of live bytes, with the request */
 	uint64_t moves;         /* handles moved so far */
@@ -125,8 +124,7 @@ struct request_facts {
 	uint64_t elapsed_ns; /* since the first request */
 	uint64_t late_ns;    /* the own lateness of its stream */
 	uint64_t slack_ns;   /* the slack of its stream */
-	bool
-	    sees_waits; /* weir has seen waits of the program's on its stream */
+	bool sees_waits;     /* the program makes waits on its stream */
 	struct evidence evidence;
 };
 
@@ -155,8 +153,8 @@ policy_is_worth(
 	    (forecast_ns <= prices->near_ns && forecast_ns <= age_ns);
 }
 
-/* How long the device takes at most until an event is met, and the event's age.
- */
+/* How long the device takes at most until an event is met, and the event's
+ * age. */
 struct forecast {
 	uint64_t ns;
 	uint64_t age_ns;

@@ -65,8 +65,7 @@ decay_run(struct arena *arena, const struct options *options)
 	uint64_t now_ns = os_time_ns();
 	uint64_t time_ns = decay_ns(arena, options);
 	/* The first call keeps a tick in any case: the clock may have started
-	 * just now.
-	 */
+	 * just now. */
 	if (decay->latest_ns != 0 &&
 	    now_ns - decay->latest_ns < time_ns / (DECAY_STEPS - 1))
 		return;

@@ -15,8 +15,7 @@
 enum { REQUESTS_A_POLL = 4 };
 
 /* Serve a request that its own pool did not serve, or that does not begin with
- * it.
- */
+ * it. */
 enum weir_status ladder_climb(struct stream_heap *heap,
     const struct options *options, size_t size, struct block **out);
 

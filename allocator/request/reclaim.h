@@ -61,8 +61,8 @@ size_t reclaim_trim(struct arena *arena, size_t *keep);
 
 /* End a heap whose stream is about to end: Note [A stream ends]. */
 void reclaim_end(struct stream_heap *heap);
-/* End a heap without a driver call; a later poll records the event of the end.
- */
+/* End a heap without a driver call; a later poll records the event of the
+ * end. */
 void reclaim_end_later(struct stream_heap *heap);
 
 #endif
