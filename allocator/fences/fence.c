@@ -249,7 +249,7 @@ fences_poll(struct stream_heap *mine)
 	for (struct stream_heap *heap = heap_first_freed(arena);
 	     heap != NULL && n < FENCES_ASKED; heap = heap_next_freed(heap)) {
 		if (heap == mine || heap->completed_at > heap->freed_at ||
-		    !has_free(heap))
+		    (!has_free(heap) && !heap_may_hold_pending(heap)))
 			continue;
 		n++;
 		poll_fences(heap);
@@ -384,6 +384,13 @@ forecast_of(const struct stream *stream, uint64_t ns, uint64_t oldest_ns)
 	return (struct forecast){ .ns = policy_forecast(
 				      latency, now - oldest_ns, now - ns),
 		.age_ns = now - ns };
+}
+
+uint64_t
+fences_busy_ns(const struct stream_heap *heap)
+{
+	return heap->fence_count > 0 ? driver_time_ns() - heap->fences[0].ns :
+				       0;
 }
 
 bool

@@ -44,6 +44,9 @@ bool fences_ask(struct stream_heap *heap);
 enum wait_cost fences_cost(const struct stream_heap *mine,
     const struct stream *other, uint64_t tick, bool is_use);
 
+/* The age of a stream's oldest fence that is not met, in ns; 0: it has none. */
+uint64_t fences_busy_ns(const struct stream_heap *heap);
+
 /* Forecast a wait for all frees of `other` up to a tick, or for an unmet use.
  * False: no event covers them yet. */
 bool fences_forecast(const struct view *view, const struct stream_heap *other,

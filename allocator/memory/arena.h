@@ -124,6 +124,16 @@ heap_next_freed(const struct stream_heap *heap)
 	return heap_of_free_node(tree_next(&heap->free_node));
 }
 
+/* Enter a heap that has freed or pending blocks into arena->having_freed. */
+static inline void
+heap_insert_freed(struct stream_heap *heap)
+{
+	if (__builtin_expect(!heap->in_having_freed, 0)) {
+		heap->in_having_freed = true;
+		tree_insert(&heap->arena->having_freed, &heap->free_node);
+	}
+}
+
 /* Append a block to its heap's freed blocks. */
 static inline void
 heap_add_freed(struct block *block)
@@ -131,13 +141,32 @@ heap_add_freed(struct block *block)
 	struct stream_heap *heap = block->pool->owner;
 
 	list_push_back(&heap->freed, &block->pending.link);
-	if (__builtin_expect(!heap->in_having_freed, 0)) {
-		heap->in_having_freed = true;
-		tree_insert(&heap->arena->having_freed, &heap->free_node);
-	}
+	heap_insert_freed(heap);
 }
 
-/* Remove a heap that has no freed blocks from arena->having_freed. */
+/* Note that a block of the heap, freed at a tick, becomes pending. A stream
+ * that gets its memory must be ordered after the heap's stream too. */
+static inline void
+heap_add_pending(struct stream_heap *heap, uint64_t tick)
+{
+	if (heap->freed_at < tick)
+		heap->freed_at = tick;
+	if (heap->pended_at < tick)
+		heap->pended_at = tick;
+	if (tick > heap->completed_at)
+		heap_insert_freed(heap);
+}
+
+/* May a block of the heap be pending, with work of the heap's own stream on it
+ * that was not seen to be complete? */
+static inline bool
+heap_may_hold_pending(const struct stream_heap *heap)
+{
+	return heap->pended_at > heap->completed_at;
+}
+
+/* Remove a heap that has no freed blocks any more, or is dropped, from
+ * arena->having_freed. */
 static inline void
 heap_remove_freed(struct stream_heap *heap)
 {

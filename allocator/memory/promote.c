@@ -47,6 +47,7 @@ arena_promote(struct arena *arena)
 		next = heap_next_freed(p);
 		if (arena_promotes(arena))
 			promote_freed(p);
-		heap_remove_freed(p);
+		if (!heap_may_hold_pending(p))
+			heap_remove_freed(p);
 	}
 }

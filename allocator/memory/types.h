@@ -195,9 +195,10 @@ struct stream_heap {
 
 	/* All work queued before this tick is done. */
 	uint64_t completed_at;
-	uint64_t freed_at; /* the tick of the latest free */
-	struct list freed; /* FREE blocks, the earliest freed first; unused for
-			      WEIR_STREAM_ANY */
+	uint64_t freed_at;  /* the tick of the latest free */
+	uint64_t pended_at; /* and of the latest that left a PENDING block */
+	struct list freed;  /* FREE blocks, the earliest freed first; unused for
+			       WEIR_STREAM_ANY */
 	struct tree_node free_node; /* in arena->having_freed */
 	bool in_having_freed;
 	/* Fences that are not met yet, the oldest first. */
@@ -289,8 +290,8 @@ struct arena {
 	struct lock lock;
 	struct stream_heap *any_heap;
 	struct list heaps; /* of all streams, and any_heap; by index */
-	/* The heaps with blocks in ->freed, and some that had, by index:
-	 * heap_first_freed(). */
+	/* The heaps with blocks in ->freed or with pending ones, and some that
+	 * had, by index: heap_first_freed(). */
 	struct tree having_freed;
 	unsigned streams; /* streams that have a heap */
 	bool several; /* there have been two streams, or device-scope requests:

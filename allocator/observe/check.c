@@ -435,6 +435,8 @@ check_heap(struct check *check, struct arena *arena, struct stream_heap *heap)
 	CHECK(
 	    check, "I-6", list_empty(&heap->freed) || heap->in_having_freed, 0);
 	CHECK(check, "I-6",
+	    !heap_may_hold_pending(heap) || heap->in_having_freed, 0);
+	CHECK(check, "I-6",
 	    list_empty(&heap->ended_link) != (heap->ended && !heap->completed),
 	    0);
 	CHECK(check, "I-6", heap_peek(arena, heap->stream) == heap, 0);

@@ -34,11 +34,6 @@ static const struct {
 	double budget_us;
 	double budget_most_us;
 
-	/* One part in so many of a forecast counts against the budget: of a
-	 * near wait, and of any wait if waits were harmless. */
-	double near_counts;
-	double harmless_counts;
-
 	/* Waits were harmless if they took evidence_us in all, and streams are
 	 * late by less than one part in harmless_share of that. */
 	double evidence_us;
@@ -50,6 +45,10 @@ static const struct {
 
 	/* The least latency that a forecast assumes. */
 	double latency_us;
+
+	/* A stream that has been busy for some time has one part in busy_share
+	 * of that time still before it. */
+	uint64_t busy_share;
 
 	/* How many handles a program may move at first; then one in
 	 * requests_a_move requests. */
@@ -67,12 +66,11 @@ static const struct {
 	.dear_harmless_us = 1e8,
 	.budget_us = 300,
 	.budget_most_us = 250e3,
-	.near_counts = 20,
-	.harmless_counts = 10,
 	.evidence_us = 60e3,
 	.harmless_share = 500,
 	.evidence_most_ns = 1000000000,
 	.latency_us = 1e3,
+	.busy_share = 2,
 	.moves_at_first = 20,
 	.requests_a_move = 60,
 };
@@ -215,16 +213,17 @@ policy_wait_prices(const struct request_facts *facts)
 	double left = budget_of(facts) - late_of(facts);
 	double low = worth_of(facts, policy.dear_near_us * dear);
 	double high = worth_of(facts, policy.dear_any_us * dear);
-	double near = lesser_us(high, left * policy.near_counts);
+	bool on_time = left > 0;
 	double any = lesser_us(high, left);
 
 	if (facts->prefer != PREFER_BALANCE || facts->is_captured ||
-	    facts->delay_percent == 0)
+	    facts->is_small || facts->delay_percent == 0)
 		return (struct wait_prices){ 0 };
 	if (is_harmless(facts))
-		any = lesser_us(worth_of(facts, policy.dear_harmless_us * dear),
-		    left * policy.harmless_counts);
-	return (struct wait_prices){ .near_ns = as_ns(near > low ? near : low),
+		any = on_time ?
+		    worth_of(facts, policy.dear_harmless_us * dear) :
+		    0;
+	return (struct wait_prices){ .near_ns = as_ns(on_time ? high : low),
 		.any_ns = as_ns(any) };
 }
 
@@ -252,4 +251,12 @@ policy_forecast(uint64_t latency_ns, uint64_t oldest_ns, uint64_t age_ns)
 	if (longest < oldest_ns)
 		longest = oldest_ns;
 	return longest > age_ns ? longest - age_ns : 0;
+}
+
+uint64_t
+policy_delay(uint64_t forecast_ns, uint64_t busy_ns)
+{
+	uint64_t sure = busy_ns / policy.busy_share;
+
+	return forecast_ns > sure ? forecast_ns - sure : 0;
 }

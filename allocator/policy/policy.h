@@ -15,17 +15,19 @@
  * more is held, the more it is worth not to hold another MiB: the price of a
  * MiB rises with the sixth power of the part that is held beyond the peak of
  * live bytes, the request included. The price of a wait is a forecast of how
- * long it takes at most: the longest time that the device lately took to come
- * to an event of the other stream, less the age of the awaited event. A wait is
- * worth its price
+ * long it delays the stream at most. The device takes at most the longest time
+ * that it lately took to come to an event of the other stream, less the age of
+ * the awaited event. The stream comes to the wait only when its present work is
+ * done, so half the age of its oldest fence that is not met is subtracted too.
+ * A wait is worth its price
  *
  *   - at the low price of memory, if it is *near*: the event is at least as
  *     old as the forecast is long
- *   - at the high price, if the lateness of the stream and the forecast (a
- *     twentieth of it for a wait that is near) are together within the budget
- *   - at the highest price, if the waits of all streams were harmless so far:
- *     they took long and made no stream late. A tenth of the forecast then
- *     counts against the budget
+ *   - at the high price, if the lateness of the stream and the forecast are
+ *     together within the budget; for a wait that is near, the lateness alone
+ *   - at the highest price, if the waits of all streams were harmless so far
+ *     (they took long and made no stream late) and the lateness is within the
+ *     budget
  *
  * *Lateness* is measured (streams/delay.h), so the real cost of a wait decides
  * about the next ones. Only the stream's own lateness counts, beyond the slack
@@ -169,6 +171,10 @@ struct forecast {
  */
 uint64_t policy_forecast(
     uint64_t latency_ns, uint64_t oldest_ns, uint64_t age_ns);
+
+/* How long a wait delays a stream if the device takes `forecast_ns`. `busy_ns`
+ * is the age of the stream's own oldest fence that is not met, or 0. */
+uint64_t policy_delay(uint64_t forecast_ns, uint64_t busy_ns);
 
 /* May memory be moved together for the request? */
 bool policy_may_move(const struct request_facts *facts);

@@ -1,9 +1,9 @@
 /*
  * Makes the waits on the device that are worth their price.
  *
- * A row of blocks costs the longest forecast of its blocks. price_wait() looks
- * for the shortest wait by levels, each twice the one before, and at each level
- * for the row that fits best.
+ * A row of blocks costs the longest delay of its blocks. price_wait() looks for
+ * the shortest wait by levels, each twice the one before, and at each level for
+ * the row that fits best.
  */
 #include "allocator/request/price.h"
 
@@ -20,15 +20,17 @@ enum { LEVEL_NS = 15000 };
 static bool
 is_within(const struct request *r, bool known, const struct forecast *forecast)
 {
-	return known && forecast->ns <= r->level_ns &&
-	    policy_is_worth(&r->prices, forecast->ns, forecast->age_ns);
+	uint64_t delay_ns = policy_delay(forecast->ns, r->busy_ns);
+
+	return known && delay_ns <= r->level_ns &&
+	    policy_is_worth(&r->prices, delay_ns, forecast->age_ns);
 }
 
 /* Are the waits for all uses of a pending block worth their price? */
 static bool
 are_uses_within(const struct request *r, const struct block *block)
 {
-	struct forecast forecast;
+	struct forecast forecast = { 0 };
 
 	for (const struct use *u = block->pending.uses; u != NULL; u = u->next)
 		if (!use_is_before(u, r->heap->stream) &&
@@ -42,7 +44,7 @@ static bool
 is_worth(void *about, const struct block *block)
 {
 	struct request *r = about;
-	struct forecast forecast;
+	struct forecast forecast = { 0 };
 
 	if (block == NULL ||
 	    (block_state(block) != BLOCK_FREE &&
@@ -70,6 +72,7 @@ price_wait(struct request *r)
 	    r->view.capture != 0)
 		return WEIR_OK;
 	r->level_ns = most;
+	r->busy_ns = fences_busy_ns(r->heap);
 	view_renew(&r->view);
 	if (!search_find_span(r, is_worth, &span))
 		return WEIR_OK;

@@ -11,13 +11,10 @@
 static void
 release_later(struct block *block, uint64_t freed_at)
 {
-	struct stream_heap *owner = block->pool->owner;
-
 	stats_free_pending(block->pool, block->size);
 	block_set_state(block, BLOCK_PENDING);
 	block->freed_at = freed_at;
-	if (owner->freed_at < freed_at)
-		owner->freed_at = freed_at;
+	heap_add_pending(block->pool->owner, freed_at);
 	block->pending.bytes = block->size;
 	waiting_add(&block->arena->waiting, &block->pending);
 }

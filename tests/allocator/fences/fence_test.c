@@ -171,6 +171,37 @@ TEST(what_an_idle_stream_has_freed_serves_the_first_that_asks)
 	expect_healthy();
 }
 
+/* All that the stream has freed is in use on other streams: whoever waits for
+ * these has to come after the stream as well. */
+TEST(a_stream_is_fenced_whose_freed_memory_is_all_pending)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	conf("tcache:0");
+	struct stream_heap *of_a = heap_of(a);
+	struct stream_heap *of_b = heap_of(b);
+	settle();
+	poll(of_b);
+	void *block = take(2 * MIB, a);
+	record(block, b);
+	busy(a, LATE_MS);
+	busy(b, 2 * LATE_MS);
+	give(block);
+	while (of_a->pool[POOL_LARGE].free.count > 0)
+		take(2 * MIB, a); /* nothing but the block is freed */
+	poll(of_b);
+	EXPECT_EQ(of_a->fence_count, 1);
+	EXPECT_GT(of_a->fences[0].at, of_a->freed_at);
+	poll(of_b);
+	EXPECT_EQ(of_a->fence_count, 1);
+	finish(a);
+	poll(of_b); /* b is not done, but a is */
+	EXPECT_EQ(of_a->fence_count, 0);
+	EXPECT(usable(of_b, of_a));
+	expect_healthy();
+}
+
 /* So that a stream that frees all the time has fences of different ages. */
 TEST(a_stream_that_allocates_is_fenced_each_time_it_has_freed_some)
 {

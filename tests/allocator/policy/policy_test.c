@@ -191,9 +191,9 @@ TEST(what_a_wait_is_worth_rises_with_what_is_held)
 		/* And 10^6 for each MiB by the sixth power of 0.1, of 0.2. */
 		{ 1100, 1170, 1170 },
 		{ 1200, 7470, 7470 },
-		/* No more than a twentieth of it, or all, are in the budget. */
+		/* All of it is within the budget, if the wait is not near. */
 		{ 1400, 410670, 25300 },
-		{ 2000, 1001070, 25300 },
+		{ 2000, 100001070, 25300 },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -296,7 +296,7 @@ TEST(where_no_wait_of_the_program_is_seen_a_late_stream_waits_by_place)
 	EXPECT_EQ(policy_waits(&facts), WAITS_NONE);
 }
 
-TEST(where_waits_were_harmless_a_tenth_of_a_forecast_counts)
+TEST(where_waits_were_harmless_forecasts_do_not_count)
 {
 	static const struct {
 		uint64_t waited_ms;
@@ -304,8 +304,8 @@ TEST(where_waits_were_harmless_a_tenth_of_a_forecast_counts)
 		uint64_t any_us;
 	} rows[] = {
 		{ 59, 0, 5300 },
-		{ 61, 0, 53000 },
-		{ 500, 999, 53000 },
+		{ 61, 0, 10000001070 },
+		{ 500, 999, 10000001070 },
 		{ 500, 1000, 5300 },
 		{ 500, 400000, 5300 },
 	};
@@ -317,6 +317,8 @@ TEST(where_waits_were_harmless_a_tenth_of_a_forecast_counts)
 		facts.evidence.felt_ns = rows[i].felt_us * US;
 		EXPECT_EQ((policy_wait_prices(&facts).any_ns + US / 2) / US,
 		    rows[i].any_us);
+		facts.late_ns = 5301 * US; /* later than the budget */
+		EXPECT_EQ(policy_wait_prices(&facts).any_ns, 0);
 	}
 }
 
@@ -335,7 +337,7 @@ TEST(evidence_adds_up_and_what_is_old_counts_half)
 	EXPECT_EQ(evidence.felt_ns, 3 * MS);
 }
 
-TEST(only_balance_has_prices_and_no_capture)
+TEST(only_large_requests_of_balance_have_prices_and_no_capture)
 {
 	for (int prefer = PREFER_SPEED; prefer <= PREFER_MEMORY; prefer++) {
 		struct request_facts facts = request_where(2000, 1000, 0);
@@ -345,6 +347,10 @@ TEST(only_balance_has_prices_and_no_capture)
 		EXPECT_EQ(policy_wait_prices(&facts).any_ns > 0, has);
 		EXPECT_EQ(policy_wait_prices(&facts).near_ns > 0, has);
 		facts.is_captured = true;
+		EXPECT_EQ(policy_wait_prices(&facts).any_ns, 0);
+		EXPECT_EQ(policy_wait_prices(&facts).near_ns, 0);
+		facts.is_captured = false;
+		facts.is_small = true;
 		EXPECT_EQ(policy_wait_prices(&facts).any_ns, 0);
 		EXPECT_EQ(policy_wait_prices(&facts).near_ns, 0);
 	}
@@ -362,6 +368,15 @@ TEST(a_wait_is_worth_its_price_at_once_or_near_its_end)
 	EXPECT(policy_is_worth(&prices, 3 * MS, 3 * MS));
 	EXPECT(policy_is_worth(&prices, 10 * MS, 20 * MS));
 	EXPECT(!policy_is_worth(&prices, 10 * MS + 1, 20 * MS));
+}
+
+TEST(a_stream_that_is_busy_is_kept_for_less)
+{
+	EXPECT_EQ(policy_delay(10 * MS, 0), 10 * MS);
+	EXPECT_EQ(policy_delay(10 * MS, 8 * MS), 6 * MS);
+	EXPECT_EQ(policy_delay(10 * MS, 20 * MS), 0);
+	EXPECT_EQ(policy_delay(10 * MS, 90 * MS), 0);
+	EXPECT_EQ(policy_delay(0, MS), 0);
 }
 
 TEST(a_forecast_is_the_longest_latency_less_the_age)

@@ -88,6 +88,35 @@ TEST(a_stream_that_waits_have_made_late_waits_no_more)
 	expect_healthy();
 }
 
+/* The forecast of the wait is 10 ms, and memory is worth 2 ms. */
+TEST(a_stream_that_is_busy_waits_for_what_others_do_meanwhile)
+{
+	arrange("tcache:0");
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	let_time_pass();
+	take((size_t)20 * BLOCK, a); /* memory is not dear */
+	void *slow = freed_while_used(a, b, 10);
+	sim()->advance_ns(10 * MS);
+	EXPECT_EQ(take(BLOCK, a), slow);
+	void *block = freed_while_used(a, b, 10);
+	void *other = take(BLOCK, a);
+	EXPECT_NE(other, block);
+	EXPECT_EQ(gpu_waits(), 0);
+
+	sim()->advance_ns(10 * MS);
+	EXPECT_EQ(take(BLOCK, a), block);
+	busy(a, 100);
+	give(other);
+	EXPECT_EQ(take(BLOCK, a), other); /* the stream is fenced */
+	sim()->advance_ns(20 * MS);
+	block = freed_while_used(a, b, 10);
+	EXPECT_EQ(take(BLOCK, a), block);
+	EXPECT_EQ(gpu_waits(), 1);
+	expect_healthy();
+}
+
 TEST(of_two_runs_the_one_behind_the_shorter_wait_is_used)
 {
 	arrange("tcache:0");
