@@ -12,17 +12,17 @@
 
 struct arena;
 
-/* As weir_malloc(), in a given arena that the caller owns. */
+/* As weir_malloc(), in an arena that the caller owns. */
 enum weir_status allocator_malloc_in(
     struct arena *arena, size_t size, weir_stream handle, void **out);
 
 /* The primary context of a device has been reset: all its memory is gone, and
- * addresses in it are foreign from now on. The driver is called only to take
- * back mappings and reserved addresses, which outlive a context. */
+ * addresses in it are foreign from now on. The driver is called only to remove
+ * mappings and address reservations, which outlive a context. */
 void allocator_forget_device(int device);
 
 /* True if an address lies in a range that weir has from the driver, in use,
- * cached or unmapped: the driver must not be asked to free it. */
+ * cached or unmapped. The driver must not be asked to free it. */
 bool allocator_owns(CUdeviceptr addr);
 
 /* True if an address lies in page-locked host memory of weir's. */
@@ -32,35 +32,35 @@ bool allocator_owns_host(CUdeviceptr addr);
 struct allocator_block {
 	int device;
 	size_t requested_bytes;
-	bool of_no_stream; /* of WEIR_STREAM_ANY */
+	bool of_no_stream; /* device-scope: of WEIR_STREAM_ANY */
 	bool host;         /* page-locked host memory */
 };
 
 /* The live block that begins at an address. No lock is taken: the caller owns
- * the block, and no other thread may free it meanwhile. False: there is none.
- */
+ * the block, and no other thread may free it meanwhile. False: there is
+ * none. */
 bool allocator_find(const void *ptr, struct allocator_block *out);
 
 /*
- * As weir_malloc_on() and weir_free_async(), as far as the calling thread's
- * cache serves the stream: no driver is called, and no failure is told. NULL
- * and false: nothing has happened.
+ * As weir_malloc_on() and weir_free_async(), but only by the calling thread's
+ * cache. No driver is called and no status is set. NULL and false: the cache
+ * cannot serve the call, and nothing has changed.
  *
  * @param stream   not NULL
- * @param context  of a default stream the current one; else NULL
+ * @param context the current one for a default stream; else NULL
  */
 void *allocator_malloc_cached(
     int device, size_t size, weir_stream stream, CUcontext context);
 bool allocator_free_cached(
     void *ptr, weir_stream stream, CUcontext context, size_t *requested_bytes);
 
-/* As weir_host_malloc_on(), but the driver allocates the memory, so that the
+/* As weir_host_malloc_on(), but memory that the driver allocates, so that the
  * driver's own queries know it. */
 enum weir_status allocator_malloc_host(
     int device, size_t size, unsigned flags, void **out);
 
-/* As weir_free(), for a block that no stream uses any more: it is free at once.
- */
+/* As weir_free(), for a block that no stream uses any more: it is free at
+ * once. */
 enum weir_status allocator_free_done(void *ptr);
 
 /* As weir_stats(), but without the counts that thread caches have not reported

@@ -1,7 +1,7 @@
 /*
- * The life of each device's own arena: made when the device is first used, and
- * put out of reach when its context is gone; it is never destroyed. Arenas
- * besides it are made in private/arenas.c.
+ * Makes each device's own arena when the device is first used, and puts it out
+ * of reach when the device's context is gone. An arena is never destroyed.
+ * private/arenas.c makes the other arenas.
  */
 #include "allocator/lifecycle.h"
 
@@ -11,8 +11,8 @@
 #include "allocator/memory/arena.h"
 #include "allocator/memory/emit.h"
 #include "allocator/memory/forget.h"
-#include "allocator/observe/attend.h"
 #include "allocator/observe/guard.h"
+#include "allocator/observe/startup.h"
 #include "allocator/request/thread_end.h"
 #include "base/meta.h"
 #include "base/os.h"
@@ -128,7 +128,7 @@ arena_get(int device, struct arena **out)
 	enum weir_status status = options_get(&options);
 	if (status != WEIR_OK)
 		return status;
-	attend_begin(options);
+	startup_begin(options);
 	lock_enter(&lock);
 	arena = arena_peek(device);
 	if (arena == NULL) {
@@ -150,11 +150,12 @@ forget_arena(struct arena *arena)
 	lock_enter(&arena->lock);
 	arena->forgotten = true;
 	if (arena == arena->main) {
-		/* And nobody who is still in the device begins another. */
-		struct history_ring *ring = tell_ring_enter(arena);
+		/* A thread that is still in this arena must not begin another
+		 * history. */
+		struct history_ring *ring = emit_ring_enter(arena);
 		history_close(ring);
 		ring->refused = true;
-		tell_ring_leave(arena);
+		emit_ring_leave(arena);
 	}
 	tcache_forget(arena);
 	if (arena->jobs == 0)
@@ -162,8 +163,8 @@ forget_arena(struct arena *arena)
 	lock_leave(&arena->lock);
 }
 
-/* The arena itself stays, out of reach: a thread may be in it, and its blocks
- * are for ever. */
+/* Forget all arenas of a device. Their structures stay, out of reach: a thread
+ * may be in one, and records of blocks are never freed. */
 static void
 forget_arenas(int device, struct arena *arena)
 {
@@ -177,7 +178,8 @@ forget_arenas(int device, struct arena *arena)
 	host_forget_device(device);
 }
 
-/* Streams of a device may have been used for memory of others. */
+/* Streams and events are forgotten even if the device has no arena: blocks of
+ * other devices may have used them. */
 void
 allocator_forget_device(int device)
 {

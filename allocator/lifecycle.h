@@ -6,8 +6,8 @@
 
 #include "allocator/memory/types.h"
 
-/* The arena of a device that device_resolve() has named, made at its first use.
- * Holds no lock. */
+/* Find the arena of a device that device_resolve() has named, or make it. The
+ * caller holds no lock. */
 enum weir_status arena_get(int device, struct arena **out);
 
 #endif

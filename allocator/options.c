@@ -1,10 +1,10 @@
 /*
  * The values of the options, and the texts that set them.
  *
- * A text is parsed into a copy of the values in force; only when all of it is
- * right is the copy published. Readers take no lock: they load a pointer to
- * values that never change. What is replaced is kept, since a reader may still
- * look at it, and SETS_MAX bounds how many are.
+ * A text is parsed into a copy of the values in force, and the copy is
+ * published if the whole text is right. Readers take no lock: they load a
+ * pointer to values that never change. A replaced set is kept, because a reader
+ * may still use it; SETS_MAX bounds their number.
  */
 #include "allocator/options.h"
 
@@ -22,10 +22,10 @@
 
 /* ---- Parsing a text ---------------------------------------------------- */
 
-/* The word at *at that ends at `stop` or the text's end, spaces around it
- * dropped; brackets hide what is in them. */
+/* Cut the word that ends at one of `stops`, or at the text's end, off *at,
+ * without the spaces around it. A stop within brackets does not count. */
 static struct word
-take_word(const char **at, const char *stops)
+cut_word(const char **at, const char *stops)
 {
 	struct word word;
 	int depth = 0;
@@ -52,7 +52,8 @@ struct origin {
 	bool pytorch; /* foreign keys are understood */
 };
 
-/* With the key that may have been meant, if a third of it at most differs. */
+/* Refuse an unknown key. The error names the nearest key if at most a third of
+ * the letters differ. */
 static enum weir_status
 refuse_key(const struct origin *origin, struct word key)
 {
@@ -71,9 +72,9 @@ refuse_key(const struct origin *origin, struct word key)
 	    origin->name, (int)key.length, key.at);
 }
 
-/* The word of a row's range that a refused value is nearest to, if at most half
- * of the value's letters differ; else it is empty. Numbers are nobody's slip.
- */
+/* Find the word in a row's range that is nearest to a refused value, if at most
+ * half of the value's letters differ; else an empty word. Numbers are not
+ * proposed. */
 static struct word
 nearest_value(const struct entry *entry, struct word value)
 {
@@ -118,7 +119,8 @@ refuse_value(
 	    entry->range);
 }
 
-/* "option.tcache", the path of <weir/ctl.h>, is the key too. */
+/* The key of a path of <weir/ctl.h>, such as "option.tcache", or the text
+ * itself. */
 static struct word
 key_of_path(struct word path)
 {
@@ -164,8 +166,7 @@ check_bound(const struct options *options, const struct origin *origin,
 	    origin->name, key, value, entry_find(word)->range);
 }
 
-/* Check the options that large_segment_size_mb bounds, whichever came first in
- * the text. */
+/* Check the options that depend on others, whatever their order in the text. */
 static enum weir_status
 check_bounds(struct options *options, const struct origin *origin)
 {
@@ -192,16 +193,17 @@ static enum weir_status
 parse(struct options *options, const struct origin *origin, const char *at)
 {
 	while (*at != '\0') {
-		struct word key = take_word(&at, ":,");
+		struct word key = cut_word(&at, ":,");
 		struct word value = { .at = "", .length = 0 };
 		if (*at == ':') {
 			at++;
-			value = take_word(&at, ",");
+			value = cut_word(&at, ",");
 		}
 		if (*at == ',')
 			at++;
 		if (key.length == 0 && value.length == 0)
-			continue; /* an empty item, as after a last comma */
+			continue; /* an empty item, for instance after a last
+				     comma */
 		enum weir_status status = apply(options, origin, key, value);
 		if (status != WEIR_OK)
 			return status;
@@ -216,9 +218,9 @@ _Atomic(const struct options *) options_current;   /* written under lock */
 static struct options *published GUARDED_BY(lock); /* all, latest first */
 static unsigned set_count GUARDED_BY(lock);        /* of them */
 
-/* Different sets of values that a process may put in force: 1.4 KB each, less
- * than 6 MiB in all. Telling when nobody reads a set any more would cost each
- * request that no cache serves. */
+/* The number of different sets of values that a process may put in force: 1.4
+ * KB each, less than 6 MiB in all. To find out when the last reader of a set is
+ * gone would cost each request that no cache serves. */
 enum { SETS_MAX = 4096 };
 
 static struct options *
@@ -250,7 +252,7 @@ options_delete(struct options *options)
 	meta_free(options, sizeof(*options));
 }
 
-/* FNV-1a, of the text of each option and of where it comes from. */
+/* FNV-1a, over the text and the source of each option. */
 static uint64_t
 hash_options(const struct options *options)
 {
@@ -268,8 +270,8 @@ hash_options(const struct options *options)
 	return hash;
 }
 
-/* Does each option have the same value, and from the same source? Texts tell
- * values apart, but for numbers with more digits than are printed. */
+/* Does each option have an equal value and source in both? Equal texts mean
+ * equal values, except for numbers with more digits than are printed. */
 static bool
 is_same(const struct options *a, const struct options *b)
 {
@@ -292,9 +294,8 @@ is_same(const struct options *a, const struct options *b)
 	return true;
 }
 
-/* Values that were in force before, the same as these. Readers may still look
- * at any, so none is freed; but a program that goes to and fro keeps no more.
- */
+/* Find an earlier set with equal values, or NULL. No set is ever freed, so a
+ * program that switches between two sets must use them again. */
 static const struct options *
 find_known(const struct options *options) HOLDS(lock)
 {
@@ -306,7 +307,7 @@ find_known(const struct options *options) HOLDS(lock)
 }
 
 static enum weir_status
-no_memory(void)
+no_options_memory(void)
 {
 	return status_set(WEIR_EHOSTMEM, "no host memory for options");
 }
@@ -328,8 +329,8 @@ parse_defaults(struct options *options)
 	return WEIR_OK;
 }
 
-/* WEIR_CONF speaks last, so that it can correct what PyTorch's variables say;
- * of those the first that is set counts, as in PyTorch. */
+/* Parse the environment. WEIR_CONF comes last, so that it overrides PyTorch's
+ * variables. Of those the first that is set counts, as in PyTorch. */
 static enum weir_status
 parse_environment(struct options *options)
 {
@@ -359,7 +360,7 @@ load(const struct options **out) HOLDS(lock)
 {
 	struct options *options = options_copy(NULL);
 	if (options == NULL)
-		return no_memory();
+		return no_options_memory();
 	enum weir_status status = parse_defaults(options);
 	if (status == WEIR_OK)
 		status = parse_environment(options);
@@ -445,7 +446,7 @@ make_change(const struct change *change)
 	struct options *options = options_copy(before);
 	if (options == NULL) {
 		lock_leave(&lock);
-		return no_memory();
+		return no_options_memory();
 	}
 	status = apply_change(options, change);
 	options->hash = hash_options(options);

@@ -14,10 +14,11 @@
 
 enum { ROUNDUP_CLASSES = 16, OPTION_PATH = 1024 };
 
-/* Where waiting on the device and holding more memory are at odds. */
+/* The choice between waiting on the device and holding more memory. */
 enum prefer { PREFER_SPEED, PREFER_BALANCE, PREFER_MEMORY };
 
-/* The values in force. Immutable once published; a change publishes another. */
+/* A set of option values. Immutable once published; a change publishes another
+ * set. */
 struct options {
 	bool expandable_segments;
 	size_t max_split_size;               /* bytes; SIZE_MAX: no bound */
@@ -27,20 +28,20 @@ struct options {
 	double memory_fraction;              /* of each device; 1: no limit */
 	size_t memory_limit;               /* bytes a device; SIZE_MAX: none */
 	uint32_t roundup[ROUNDUP_CLASSES]; /* divisions; 0: none */
-	bool rounds;                       /* is any of them not 0? */
+	bool rounds;                       /* one of them is not 0 */
 	bool reclaim_always;
 	size_t tcache;     /* bytes of a thread's small blocks of a stream */
 	size_t handle_max; /* bytes of one physical handle at most */
 	enum prefer prefer;
-	double delay_percent;    /* that waits may delay the program by */
+	double delay_percent;    /* the most that waits may delay the program */
 	uint64_t decay_ms;       /* OPTION_OFF: never */
-	bool pinned_register;    /* pages of our own, registered */
-	bool pinned_background;  /* a thread looks after freed memory */
-	unsigned pinned_threads; /* that touch pages to be registered */
-	size_t pinned_reserve;   /* bytes taken at once at first; 0: none */
+	bool pinned_register;    /* allocate pages and register them */
+	bool pinned_background;  /* a thread polls freed memory */
+	unsigned pinned_threads; /* threads that touch pages to register */
+	size_t pinned_reserve;   /* bytes, at the first request; 0: none */
 	size_t pinned_limit;     /* bytes a device; SIZE_MAX: none */
 	size_t pinned_idle;      /* bytes a kind; SIZE_MAX: no cap */
-	/* Options of attend.h. */
+	/* Options of observe/startup.h. */
 	bool history;
 	enum weir_history_level history_level;
 	size_t history_entries;     /* of a device */
@@ -51,11 +52,11 @@ struct options {
 
 	enum weir_option_source *sources; /* one an option */
 	uint64_t hash;                    /* of the texts and the sources */
-	struct options *previous;         /* kept: readers may still look */
+	struct options *previous; /* kept, because a reader may still use it */
 };
 
-/* The values in force; reads the environment at the first call. WEIR_EINVAL,
- * each time, if that holds a mistake; WEIR_EHOSTMEM. */
+/* Get the values in force. The first call reads the environment. WEIR_EINVAL,
+ * at each call, if the environment holds a mistake; WEIR_EHOSTMEM. */
 static inline enum weir_status options_get(const struct options **out);
 enum weir_status options_get_first(const struct options **out);
 
@@ -63,10 +64,10 @@ enum weir_status options_get_first(const struct options **out);
 enum { GUARD_MAX = 1 << 20 };
 
 /* For tests: forget all values, so that the next call reads the environment
- * again. Nobody may read them meanwhile. */
+ * again. No thread may read them meanwhile. */
 void options_forget(void);
 
-/* Those that options_get() gave last; NULL: none. */
+/* The values in force; NULL before the first options_get(). */
 #pragma GCC visibility push(hidden)
 extern _Atomic(const struct options *) options_current;
 #pragma GCC visibility pop
@@ -89,18 +90,18 @@ options_get(const struct options **out)
 }
 
 /* Set options by a text, or one option; the value may have commas. `caller`
- * begins the error's text. Fails as weir_options_set(). Thread caches go by the
- * options they were made with: api/options.c has them made anew. */
+ * begins the error's text. Fails as weir_options_set(). Thread caches follow
+ * the options that they were made with: api/options.c makes them again. */
 enum weir_status options_set(const char *caller, const char *conf);
 enum weir_status option_set(
     const char *caller, const char *key, const char *value);
 
-/* The value of the i-th option, which is there, in full. */
+/* Print the whole value of the i-th option, which must exist. */
 enum weir_status option_text(size_t i, char *text, size_t size);
 
 /* The "16,777,216 TiB is unlimited" of a size option. */
 #define OPTION_UNLIMITED SIZE_MAX
-/* And the "off" of a time. */
+/* The "off" of a time option. */
 #define OPTION_OFF UINT64_MAX
 
 #endif

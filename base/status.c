@@ -212,7 +212,7 @@ status_unmute(void)
 }
 
 enum weir_status
-status_unmute_and_tell(void)
+status_unmute_and_report(void)
 {
 	const char *text = last.texts != NULL ? last.texts->muted :
 						weir_status_text(last.latest);

@@ -36,6 +36,6 @@ const char *status_latest_text(void);
 
 /* End muting, and remember the last muted failure after all: it could not be
  * made good. Returns its status. Call it after a failure only. */
-enum weir_status status_unmute_and_tell(void);
+enum weir_status status_unmute_and_report(void);
 
 #endif

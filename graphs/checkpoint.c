@@ -13,7 +13,7 @@ struct weir_checkpoint {
 };
 
 static enum weir_status
-check(const void *a, const void *b, const char *call)
+check_arguments(const void *a, const void *b, const char *call)
 {
 	if (a == NULL || b == NULL)
 		return status_set(WEIR_EINVAL, "%s: an argument is NULL", call);
@@ -26,7 +26,8 @@ check(const void *a, const void *b, const char *call)
 enum weir_status
 weir_checkpoint_take(struct weir_pool *pool, struct weir_checkpoint **out)
 {
-	enum weir_status status = check(pool, out, "weir_checkpoint_take");
+	enum weir_status status =
+	    check_arguments(pool, out, "weir_checkpoint_take");
 	if (status != WEIR_OK)
 		return status;
 	struct weir_checkpoint *made = meta_zalloc(sizeof(*made));
@@ -43,7 +44,7 @@ weir_checkpoint_take(struct weir_pool *pool, struct weir_checkpoint **out)
 	return WEIR_OK;
 }
 
-/* The lists are handed over as they are: an address is a pointer. */
+/* The caller gets the lists as they are, because an address is a pointer. */
 _Static_assert(sizeof(CUdeviceptr) == sizeof(void *), "64-bit pointers");
 
 enum weir_status
@@ -52,7 +53,7 @@ weir_checkpoint_restore(struct weir_pool *pool,
 {
 	static const char call[] = "weir_checkpoint_restore";
 	struct restored restored;
-	enum weir_status status = check(pool, checkpoint, call);
+	enum weir_status status = check_arguments(pool, checkpoint, call);
 	if (status != WEIR_OK)
 		return status;
 	if (out == NULL || out->struct_size < sizeof(*out))

@@ -1,6 +1,7 @@
 /*
  * <weir/graph.h>: graphs. From the beginning of a capture a graph holds a pool,
- * which it keeps, and a route; drop_graph() releases both, in every state.
+ * keeps the pool's arena and, during the capture, has a route. drop_graph()
+ * releases all of these, in every state.
  */
 #include <weir/graph.h>
 
@@ -20,9 +21,9 @@ enum state { IDLE, CAPTURING, CAPTURED };
 struct weir_graph {
 	unsigned flags;
 	enum state state;
-	bool registered;        /* CUDA's own calls capture */
-	struct weir_pool *pool; /* held, and its arena kept */
-	struct stream *stream;  /* captured; a reference */
+	bool registered;        /* captured by CUDA's own calls */
+	struct weir_pool *pool; /* one hold; one keep on its arena */
+	struct stream *stream;  /* the captured one; a reference */
 	struct route *route;    /* CAPTURING */
 	CUgraph graph;
 	CUgraphExec exec;
@@ -46,7 +47,7 @@ weir_graph_create(unsigned flags, struct weir_graph **out)
 	return WEIR_OK;
 }
 
-/* Destroy what the driver made; a refusal cannot be helped. */
+/* Destroy the driver's graph and executable. A refusal has no remedy. */
 static void
 drop_handles(struct weir_graph *graph)
 {
@@ -54,7 +55,8 @@ drop_handles(struct weir_graph *graph)
 
 	if (graph->graph == NULL && graph->exec == NULL)
 		return;
-	/* It is tried in any case: only a capture elsewhere could mind. */
+	/* Try even if the context cannot be entered: only a capture elsewhere
+	 * could make the calls fail. */
 	bool entered = driver_enter(graph->stream->context, &guard) == WEIR_OK;
 	if (graph->exec != NULL)
 		driver_peek()->cuGraphExecDestroy(graph->exec);
@@ -66,7 +68,7 @@ drop_handles(struct weir_graph *graph)
 	graph->graph = NULL;
 }
 
-/* End a capture of our own; *out is NULL unless all is well. */
+/* End a capture that weir began. *out is NULL on failure. */
 static enum weir_status
 end_capture(struct weir_graph *graph, CUgraph *out)
 {
@@ -75,8 +77,8 @@ end_capture(struct weir_graph *graph, CUgraph *out)
 
 	*out = NULL;
 	CUresult code = driver_peek()->cuStreamEndCapture(stream->handle, out);
-	/* A capture that cannot be ended is one that goes on, also if it is
-	 * broken: once more. */
+	/* If the capture could not be ended, it goes on, even if it is broken:
+	 * try once more. */
 	if (code != CUDA_SUCCESS && capture_possible(stream))
 		driver_peek()->cuStreamEndCapture(stream->handle, &unwanted);
 	if (unwanted != NULL)
@@ -90,7 +92,7 @@ end_capture(struct weir_graph *graph, CUgraph *out)
 	return status;
 }
 
-/* Back to nothing, from any state. */
+/* Make the graph IDLE again, from any state. */
 static void
 drop_graph(struct weir_graph *graph)
 {
@@ -155,7 +157,7 @@ weir_graph_destroy(struct weir_graph *graph)
 
 /* ---- Beginning --------------------------------------------------------- */
 
-/* A pool for the capture, held and kept. */
+/* Hold the pool for the capture, or make one, and keep its arena. */
 static enum weir_status
 hold_pool(struct weir_graph *graph, struct weir_pool *pool, const char *call)
 {
@@ -200,8 +202,8 @@ check_begin(struct weir_graph *graph, weir_stream stream, const char *call)
 	return stream_find(WEIR_DEVICE_CURRENT, stream, &graph->stream);
 }
 
-/* Begin to capture. No event is recorded on the stream by another thread that
- * has just seen that it is not captured. */
+/* Begin a capture. The locks prevent that another thread, which has just seen
+ * that the stream is not captured, records an event on it. */
 static enum weir_status
 begin_capture(struct stream *stream, CUstreamCaptureMode mode)
 {
@@ -221,9 +223,10 @@ begin_capture(struct stream *stream, CUstreamCaptureMode mode)
 	    code, "cuStreamBeginCapture(stream %p)", (void *)stream->handle);
 }
 
-/* With all in place that can fail. */
+/* Begin the capture and set its route. All other steps that can fail come
+ * before. */
 static enum weir_status
-begin(struct weir_graph *graph, CUstreamCaptureMode mode)
+begin_routed_capture(struct weir_graph *graph, CUstreamCaptureMode mode)
 {
 	struct stream *stream = graph->stream;
 	CUgraph made;
@@ -268,7 +271,7 @@ weir_graph_capture_begin(struct weir_graph *graph, weir_stream stream,
 	if (status == WEIR_OK)
 		status = route_begin(graph->pool->arena, &match, &graph->route);
 	if (status == WEIR_OK)
-		status = begin(graph, (CUstreamCaptureMode)mode);
+		status = begin_routed_capture(graph, (CUstreamCaptureMode)mode);
 	if (status != WEIR_OK) {
 		status_mute();
 		drop_graph(graph);
@@ -279,7 +282,8 @@ weir_graph_capture_begin(struct weir_graph *graph, weir_stream stream,
 
 /* ---- Captures by CUDA's own calls -------------------------------------- */
 
-/* Take over what weir has found out of the capture, if it has. */
+/* If weir has found the capture as a stray, take over its route and make a pool
+ * of its arena. */
 static enum weir_status
 take_over(struct weir_graph *graph, uint64_t id, struct weir_pool *pool)
 {
@@ -288,7 +292,7 @@ take_over(struct weir_graph *graph, uint64_t id, struct weir_pool *pool)
 
 	struct arena *main = arena_peek(graph->stream->device);
 
-	if (main == NULL || !route_take_stray(main, id, &route, &arena))
+	if (main == NULL || !route_claim_stray(main, id, &route, &arena))
 		return WEIR_OK;
 	enum weir_status status = WEIR_OK;
 	if (pool != NULL)
@@ -300,7 +304,7 @@ take_over(struct weir_graph *graph, uint64_t id, struct weir_pool *pool)
 	if (status == WEIR_OK)
 		graph->route = route;
 	else
-		route_give_stray(route, graph->stream);
+		route_return_stray(route, graph->stream);
 	return status;
 }
 
@@ -337,8 +341,8 @@ weir_graph_register(
 
 /* ---- Ending ------------------------------------------------------------ */
 
-/* Memory for launches is reserved now, in the mode that allows calls which a
- * capture elsewhere would forbid. */
+/* The driver reserves memory for launches here. driver_enter() sets the mode in
+ * which a capture elsewhere does not forbid that. */
 static enum weir_status
 instantiate(struct weir_graph *graph)
 {
@@ -376,7 +380,7 @@ count_nodes(struct weir_graph *graph)
 }
 
 static enum weir_status
-end(struct weir_graph *graph)
+end_own_capture(struct weir_graph *graph)
 {
 	enum weir_status status = end_capture(graph, &graph->graph);
 	if (status == WEIR_OK)
@@ -388,7 +392,7 @@ end(struct weir_graph *graph)
 	return status;
 }
 
-/* The program must have ended a capture of its own. */
+/* Check that the program has ended a capture that it began. */
 static enum weir_status
 check_over(const struct weir_graph *graph, const char *call)
 {
@@ -417,7 +421,7 @@ weir_graph_capture_end(struct weir_graph *graph)
 	if (status != WEIR_OK)
 		return status;
 	if (!graph->registered)
-		status = end(graph);
+		status = end_own_capture(graph);
 	route_end(graph->route);
 	graph->route = NULL;
 	if (status == WEIR_OK) {

@@ -1,7 +1,7 @@
 /*
- * <weir/graph.h>: pools. A pool is a number and a hold on an arena. A pool
- * without holders stays in the registry while its arena has memory, so that its
- * number finds it again.
+ * <weir/graph.h>: private pools. A pool is a number and a hold on an arena. A
+ * pool without holders stays in the registry while its arena has memory, so
+ * that weir_pool_find() still finds it.
  */
 #include "graphs/pool.h"
 
@@ -27,7 +27,7 @@ static uint64_t last_id GUARDED_BY(lock);
 
 /* ---- The registry ------------------------------------------------------ */
 
-/* Forget pools of which nothing is left. */
+/* Delete pools without holders whose arena is out of use. */
 static void
 prune(void) HOLDS(lock)
 {
@@ -372,7 +372,7 @@ weir_pool_resume(struct weir_pool *pool)
 	return status == WEIR_OK ? arena_resume(pool->arena) : status;
 }
 
-/* ---- What is live ------------------------------------------------------ */
+/* ---- Live blocks ------------------------------------------------------- */
 
 static int
 compare_addresses(const void *a, const void *b)
@@ -383,8 +383,8 @@ compare_addresses(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Is each live block of the arena among the n sorted addresses? They are as
- * many then as there are blocks. Under the lock. */
+/* Are the n sorted addresses those of the arena's live blocks? Under the
+ * lock. */
 static bool
 are_live(const struct arena *arena, const CUdeviceptr *sorted, size_t n)
 {

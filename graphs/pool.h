@@ -1,5 +1,5 @@
 /*
- * Pools: named holds on arenas.
+ * Private pools: numbered holds on arenas.
  */
 #ifndef GRAPHS_POOL_H
 #define GRAPHS_POOL_H
@@ -12,29 +12,29 @@
 struct weir_pool {
 	/* Constant. */
 	uint64_t id;
-	struct arena *arena; /* while it is held, and has `generation` */
+	struct arena *arena; /* valid while held, and of `generation` */
 	uint64_t generation;
-	struct weir_pool_source source; /* where there is one */
+	struct weir_pool_source source; /* if it has one */
 
 	/* Under the registry's lock. */
 	unsigned refs;
-	bool kept; /* by WEIR_POOL_KEEP: a keep on its arena */
+	bool kept; /* WEIR_POOL_KEEP: has a keep on its arena */
 	struct list link;
 };
 
-/* A pool of an arena that was made for it; takes over one hold on it, on
- * success only. WEIR_EHOSTMEM. */
+/* Make a pool of an arena. On success it takes over one hold on the arena.
+ * WEIR_EHOSTMEM. */
 enum weir_status pool_adopt(struct arena *arena, struct weir_pool **out);
 
-/* Nothing that is made on the way of what follows may fail. */
+/* Add a holder. Cannot fail. */
 void pool_hold(struct weir_pool *pool);
 
 /* ---- registrable.c ----------------------------------------------------- */
 
-/* Where a pool of WEIR_POOL_REGISTRABLE has its segments from. */
+/* The source of the segments of a WEIR_POOL_REGISTRABLE pool. */
 extern const struct source source_registrable;
 
-/* Can there be such a pool on a device? WEIR_ENOTSUP. */
+/* Check that a device can have such a pool. WEIR_ENOTSUP. */
 enum weir_status registrable_check(int device);
 
 #endif

@@ -3,9 +3,9 @@
  * mapped whole at addresses of its own.
  *
  * Libraries that register memory (NCCL, network cards) ask the driver for the
- * one handle behind an address. So a segment is not put together from several
- * and is never mapped elsewhere. To the arena it is memory of a source, as an
- * allocation of the driver is; nothing else in it has to know.
+ * one handle of an address. Therefore a segment has one handle and is never
+ * remapped. For the arena it is memory of a source, like an allocation of the
+ * driver.
  */
 #include "allocator/lifecycle.h"
 #include "allocator/memory/arena.h"
@@ -57,7 +57,8 @@ properties(int device)
 	return prop;
 }
 
-/* A device may have fabric handles, and the system not be set up for them. */
+/* Create physical memory, with a fabric handle if possible: a device may
+ * support fabric handles while the system is not set up for them. */
 static CUresult
 create(size_t size, int device, CUmemGenericAllocationHandle *id)
 {
@@ -76,7 +77,8 @@ create(size_t size, int device, CUmemGenericAllocationHandle *id)
 	return code;
 }
 
-/* Make it readable and writable by its device and all that can reach it. */
+/* Make memory readable and writable by its device and all devices that can
+ * reach it. */
 static CUresult
 open_to_all(CUdeviceptr addr, size_t size, int device)
 {
@@ -101,7 +103,7 @@ open_to_all(CUdeviceptr addr, size_t size, int device)
 
 /* ---- The source -------------------------------------------------------- */
 
-/* The driver's granule is that of the arena, whatever a segment is asked for.*/
+/* Round a segment's size up to the driver's granularity. */
 static size_t
 whole_size(int device, size_t size)
 {
@@ -110,7 +112,7 @@ whole_size(int device, size_t size)
 	return round_up(size, main->granularity);
 }
 
-/* The mapping keeps the memory: its handle need not be held. */
+/* Map new memory. The mapping keeps the memory, so the handle is released. */
 static enum weir_status
 registrable_take(void *closure, int device, size_t size, CUdeviceptr *out)
 {
@@ -148,7 +150,8 @@ release:
 	    code, "mapping %zu bytes of device %d", whole, device);
 }
 
-/* If only the addresses stay, they are lost, and no memory is. */
+/* Unmap memory. If only the addresses cannot be freed, they are lost, but no
+ * memory is. */
 static bool
 registrable_give(void *closure, int device, CUdeviceptr addr, size_t size)
 {

@@ -12,7 +12,7 @@ struct weir_route {
 };
 
 static enum weir_status
-begin(struct weir_pool *pool, const struct route_match *match,
+begin_route(struct weir_pool *pool, const struct route_match *match,
     struct weir_route **out)
 {
 	struct weir_route *route = meta_zalloc(sizeof(*route));
@@ -31,7 +31,7 @@ begin(struct weir_pool *pool, const struct route_match *match,
 }
 
 static enum weir_status
-check(const struct weir_pool *pool, const void *out, const char *call)
+check_route(const struct weir_pool *pool, const void *out, const char *call)
 {
 	if (pool == NULL || out == NULL)
 		return status_set(
@@ -43,9 +43,9 @@ enum weir_status
 weir_route_thread(struct weir_pool *pool, struct weir_route **out)
 {
 	struct route_match match = { .kind = ROUTE_THREAD };
-	enum weir_status status = check(pool, out, "weir_route_thread");
+	enum weir_status status = check_route(pool, out, "weir_route_thread");
 
-	return status == WEIR_OK ? begin(pool, &match, out) : status;
+	return status == WEIR_OK ? begin_route(pool, &match, out) : status;
 }
 
 enum weir_status
@@ -53,13 +53,13 @@ weir_route_stream(
     struct weir_pool *pool, weir_stream stream, struct weir_route **out)
 {
 	struct route_match match = { .kind = ROUTE_STREAM };
-	enum weir_status status = check(pool, out, "weir_route_stream");
+	enum weir_status status = check_route(pool, out, "weir_route_stream");
 	if (status == WEIR_OK)
 		status =
 		    stream_find(pool->arena->device, stream, &match.stream);
 	if (status != WEIR_OK)
 		return status;
-	status = begin(pool, &match, out);
+	status = begin_route(pool, &match, out);
 	stream_put(match.stream);
 	return status;
 }
@@ -72,12 +72,12 @@ weir_route_filter(struct weir_pool *pool,
 	struct route_match match = {
 		.kind = ROUTE_FILTER, .filter = filter, .closure = closure
 	};
-	enum weir_status status = check(pool, out, "weir_route_filter");
+	enum weir_status status = check_route(pool, out, "weir_route_filter");
 
 	if (status == WEIR_OK && filter == NULL)
 		status = status_set(
 		    WEIR_EINVAL, "weir_route_filter: the filter is NULL");
-	return status == WEIR_OK ? begin(pool, &match, out) : status;
+	return status == WEIR_OK ? begin_route(pool, &match, out) : status;
 }
 
 void

@@ -1,10 +1,10 @@
 /*
- * Suspended arenas. Their handles stay in their segments, without memory: each
- * is unmapped, and its id is 0 once its reference is given up. The blocks stay
- * as they are and count as before, but for reserved_bytes, which is what is
- * held from the driver. While it is suspended an arena is kept, so that nothing
- * else looks at its handles. The history tells it as memory that is unmapped
- * and mapped again, and a snapshot shows of it what is mapped: nothing.
+ * Suspends and resumes arenas. The handles of a suspended arena stay in their
+ * segments, without memory: each is unmapped, and its id is 0 once its
+ * reference is released. The blocks stay as they are and count as before in all
+ * statistics but reserved_bytes. A suspended arena is kept, so that no other
+ * function uses its handles. The history has its memory as unmapped, and mapped
+ * again at the resume; a snapshot leaves it out.
  */
 #include "graphs/suspend.h"
 
@@ -34,16 +34,16 @@ handle_at(struct tree_node *node)
 	return node != NULL ? CONTAINER_OF(node, struct handle, node) : NULL;
 }
 
-/* Record in the history that the memory of a run of blocks is mapped, or not.
- */
+/* Record in the history that the memory of a run of blocks was mapped (`there`)
+ * or unmapped. */
 static void
-tell_run(const struct segment *segment, const struct block *first,
+emit_run(const struct segment *segment, const struct block *first,
     const struct block *end, bool there)
 {
 	CUdeviceptr stop =
 	    end != NULL ? end->addr : segment->addr + segment->size;
 
-	tell_memory(segment, first->addr, stop - first->addr,
+	emit_memory(segment, first->addr, stop - first->addr,
 	    there ? TRACE_segment_map : TRACE_segment_unmap);
 }
 
@@ -61,18 +61,18 @@ count_reserved(struct arena *arena, bool held)
 				    held ? (int64_t)b->size :
 					   -(int64_t)b->size);
 			if (run != NULL && !block_is_held(b))
-				tell_run(segment_of(l), run, b, held);
+				emit_run(segment_of(l), run, b, held);
 			if (!block_is_held(b))
 				run = NULL;
 			else if (run == NULL)
 				run = b;
 		}
 		if (run != NULL)
-			tell_run(segment_of(l), run, NULL, held);
+			emit_run(segment_of(l), run, NULL, held);
 	}
 }
 
-/* ---- For good ---------------------------------------------------------- */
+/* ---- Dropping ---------------------------------------------------------- */
 
 static bool
 nothing_is_live(const struct arena *arena)
@@ -87,7 +87,7 @@ nothing_is_live(const struct arena *arena)
 	return true;
 }
 
-/* All free blocks of a segment become addresses without memory. */
+/* Make all free blocks of a segment UNMAPPED and drop its handles. */
 static void
 drop_segment(struct segment *segment)
 {
@@ -110,7 +110,7 @@ drop_segment(struct segment *segment)
 	}
 }
 
-/* A suspended arena has no owner any more. */
+/* Drop the memory of a suspended arena without an owner: struct arena. */
 static void
 drop_suspended(struct arena *arena)
 {
@@ -169,10 +169,10 @@ check_suspend(const struct arena *arena)
 	return WEIR_OK;
 }
 
-/* Unmap all handles that the driver lets go, then release those. Returns the
- * bytes given back. */
+/* Unmap and release all handles, except those that the driver refuses. Returns
+ * the bytes given back. */
 static size_t
-give_up(struct arena *arena)
+unmap_all_handles(struct arena *arena)
 {
 	const struct driver *driver = driver_peek();
 	size_t bytes = 0;
@@ -189,7 +189,8 @@ give_up(struct arena *arena)
 	return bytes;
 }
 
-/* With the lock left: nobody else looks at the handles. */
+/* Suspend an arena, with its lock released: the arena is kept, so no other
+ * function uses its handles. */
 static enum weir_status
 suspend(struct arena *arena, bool copy, size_t *freed)
 {
@@ -205,7 +206,7 @@ suspend(struct arena *arena, bool copy, size_t *freed)
 	if (copy && status == WEIR_OK)
 		arena->copies_bytes = copies_size(arena->copies);
 	if (status == WEIR_OK)
-		*freed = give_up(arena);
+		*freed = unmap_all_handles(arena);
 	driver_leave(&guard);
 	return status;
 }
@@ -262,7 +263,7 @@ missing_bytes(const struct arena *arena)
 	return bytes;
 }
 
-/* Undo what bring_back() has done. */
+/* Undo bring_back(). */
 static void
 unmap_again(struct arena *arena)
 {
@@ -294,8 +295,8 @@ map_again(struct handle *handle, int device)
 	return status;
 }
 
-/* Map memory again and queue the copies of its contents: they run while more is
- * mapped. */
+/* Map memory again and queue the copies of its contents, which run while more
+ * is mapped. */
 static enum weir_status
 bring_back(struct arena *arena)
 {
@@ -336,11 +337,12 @@ resume(struct arena *arena)
 }
 
 static void
-done(struct arena *arena)
+finish_resume(struct arena *arena)
 {
 	for (struct handle *h = handles_first(arena); h != NULL;
 	     h = handles_next(h))
-		h->mapped = false; /* elsewhere: it is not on its way */
+		h->mapped = false; /* elsewhere the flag means: mapped at `to`
+				      as well */
 	arena->uncounted = false;
 	count_reserved(arena, true);
 	arena->kept--;
@@ -365,7 +367,7 @@ try_resume(struct arena *arena, size_t *need)
 		status = resume(arena);
 		arena_enter_from_driver(arena);
 		if (status == WEIR_OK)
-			done(arena);
+			finish_resume(arena);
 		arena_promised(arena, bytes);
 		arena_job_done(arena);
 	}

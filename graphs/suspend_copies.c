@@ -1,23 +1,23 @@
 /*
- * Copies of the memory of suspended arenas.
+ * Copies the contents of suspended arenas to host memory and back.
  *
  * Note [Copies]
  *
- * Getting page-locked memory takes several times as long as filling it: pages
- * are made to exist and then registered. So what is to be copied is cut into
- * pieces, and several threads take them one after the other: they get memory
- * for a piece and queue its copy on a stream that is for nothing else. Pages of
- * some pieces are made while others are registered, which the driver does one
- * at a time, and others are copied.
+ * To get page-locked memory takes several times as long as to fill it, because
+ * the system makes the pages and the driver then registers them. Therefore the
+ * memory is cut into pieces, and several threads take one piece after the
+ * other: they allocate host memory for it and queue its copy on a stream of its
+ * own. Thus the pages of one piece are made while another is registered, which
+ * the driver does one at a time, and others are copied.
  *
- * The memory is page-locked memory like that of any caller: it is counted, has
- * a limit, is taken from what is cached, and is cached when it is no longer
- * needed, so that a pool which is suspended again finds it there; reaper.c
- * sees to it that it does not stay for long if nobody wants it. Giving it back
- * takes as long as getting it, which a resume does not wait for.
+ * The copies are in page-locked memory like any caller's: statistics and limits
+ * count it, free memory serves it, and it is cached when it is freed, so that
+ * the next suspension finds it. reaper.c gives it back if it stays unused. To
+ * give it back takes as long as to get it, so a resume does not wait for that.
  *
- * Pieces are of one size wherever the memory goes on for so long, not of that
- * of handles: copies of one pool serve another.
+ * Pieces have one size, except at the end of a run of handles, and do not
+ * follow the sizes of handles: thus host memory that held the copies of one
+ * pool fits those of another.
  */
 #include "graphs/suspend_copies.h"
 
@@ -39,7 +39,7 @@ enum { PIECE = 32 << 20, THREADS_MAX = 8, TEXT_SIZE = 512 };
 struct piece {
 	CUdeviceptr addr;
 	size_t size;
-	void *copy; /* NULL: there is none yet */
+	void *copy; /* NULL: not copied yet */
 };
 
 struct copies {
@@ -49,13 +49,13 @@ struct copies {
 	CUstream stream;
 	size_t n;
 
-	size_t queued; /* of the pieces, while they are copied back */
+	size_t queued; /* pieces that are queued to be copied back */
 	struct piece pieces[];
 };
 
 /* ---- Pieces ------------------------------------------------------------ */
 
-/* The first handle that does not go on where the one before ends. */
+/* Find the end of a run of adjacent handles; returns the handle after it. */
 static struct handle *
 run_end(const struct handle *first, CUdeviceptr *end)
 {
@@ -68,9 +68,9 @@ run_end(const struct handle *first, CUdeviceptr *end)
 	return h;
 }
 
-/* Cut all that has memory; only count while there is no array. */
+/* Cut the mapped memory into pieces, or only count them if `pieces` is NULL. */
 static size_t
-cut(const struct arena *arena, struct piece *pieces)
+cut_pieces(const struct arena *arena, struct piece *pieces)
 {
 	struct handle *next;
 	size_t n = 0;
@@ -97,7 +97,7 @@ bytes_for(size_t n)
 static void
 free_pieces(struct copies *copies)
 {
-	/* After a reset there is nothing any more that could be freed. */
+	/* After a reset of the device these calls fail, which is no error. */
 	status_mute();
 	for (size_t i = 0; i < copies->n; i++)
 		weir_host_free(copies->pieces[i].copy);
@@ -130,17 +130,17 @@ wait_by_event(const struct copies *copies)
 	const struct driver *driver = driver_peek();
 	CUevent event;
 
-	if (event_take(copies->context, &event) != WEIR_OK)
+	if (event_acquire(copies->context, &event) != WEIR_OK)
 		return false;
 	bool done =
 	    driver->cuEventRecord(event, copies->stream) == CUDA_SUCCESS &&
 	    driver->cuEventSynchronize(event) == CUDA_SUCCESS;
-	event_give(copies->context, event);
+	event_release(copies->context, event);
 	return done;
 }
 
-/* The copies end before the call returns, also if the driver refuses to wait:
- * the caller frees the memory that they read and write. */
+/* Wait until the copies end, even if the driver refuses to wait, because the
+ * caller then frees the memory that they read and write. */
 enum weir_status
 copies_wait(const struct copies *copies)
 {
@@ -161,9 +161,9 @@ copies_wait(const struct copies *copies)
 /* The state that the copying threads share. */
 struct saving {
 	struct copies *copies;
-	atomic_size_t next; /* piece to be taken */
+	atomic_size_t next; /* the next piece */
 	atomic_bool failed;
-	enum weir_status status; /* of the first that has failed */
+	enum weir_status status; /* of the first failure */
 	char text[TEXT_SIZE];
 };
 
@@ -199,9 +199,10 @@ save_some(struct saving *saving)
 	return status;
 }
 
-/* Keep a failure for the thread that began the copies: it returns it. */
+/* Keep the first failure for the thread that began the copies and returns
+ * it. */
 static void
-note(struct saving *saving, enum weir_status status)
+note_failure(struct saving *saving, enum weir_status status)
 {
 	if (status == WEIR_OK || atomic_exchange(&saving->failed, true))
 		return;
@@ -210,8 +211,8 @@ note(struct saving *saving, enum weir_status status)
 	    saving->text, sizeof(saving->text), "%s", status_latest_text());
 }
 
-/* The body of a copying thread. When memory is short the thread ends and leaves
- * its piece to save_rest(). */
+/* The body of a copying thread. If host memory is short, the thread ends and
+ * leaves its piece to save_rest(). */
 static void *
 run_saving(void *argument)
 {
@@ -220,13 +221,13 @@ run_saving(void *argument)
 	status_mute();
 	enum weir_status status = save_some(saving);
 	if (status != WEIR_EHOSTMEM)
-		note(saving, status);
+		note_failure(saving, status);
 	status_unmute();
 	return NULL;
 }
 
-/* Copy the pieces that threads left. A thread may have run out of memory that
- * another was just giving back; now no other thread runs. */
+/* Copy the remaining pieces. A thread may have run out of memory while another
+ * was just giving some back; now no other thread runs. */
 static void
 save_rest(struct saving *saving)
 {
@@ -235,11 +236,11 @@ save_rest(struct saving *saving)
 	status_mute();
 	for (size_t i = 0; i < copies->n && !atomic_load(&saving->failed); i++)
 		if (copies->pieces[i].copy == NULL)
-			note(saving, save(copies, &copies->pieces[i]));
+			note_failure(saving, save(copies, &copies->pieces[i]));
 	status_unmute();
 }
 
-/* Where there can be no more threads, those there are do it all. */
+/* Copy all pieces, by several threads if they can be started. */
 static enum weir_status
 save_all(struct copies *copies)
 {
@@ -264,14 +265,14 @@ save_all(struct copies *copies)
 enum weir_status
 copies_take(const struct arena *arena, struct copies **out)
 {
-	size_t n = cut(arena, NULL);
+	size_t n = cut_pieces(arena, NULL);
 	struct copies *copies = meta_zalloc(bytes_for(n));
 	if (copies == NULL)
 		return status_set(WEIR_EHOSTMEM,
 		    "suspending: no host memory for %zu copies", n);
 	copies->device = arena->device;
 	copies->context = arena->context;
-	copies->n = cut(arena, copies->pieces);
+	copies->n = cut_pieces(arena, copies->pieces);
 	enum weir_status status = make_stream(copies);
 	if (status != WEIR_OK)
 		goto drop_copies;

@@ -1,24 +1,27 @@
 /*
- * A count is enough: whoever asks wants to know whether a call that breaks
- * captures may be made now.
+ * Counts the captures that are under way. A count is enough: callers ask only
+ * whether a call that breaks captures may be made now.
  *
  * Note [Holding captures off]
  *
- * Calls that a capture must not meet are made many times, and captures begin
- * seldom. So who makes such calls counts himself in, on a line of his own, and
- * only then looks whether a capture is under way. Who begins one first tells of
- * it, and then waits until nobody is inside who came before. Of the two one
- * sees the other: the orders are sequentially consistent.
+ * Calls that break a capture are frequent, and captures begin seldom. The two
+ * sides exclude each other by Dekker's handshake. A thread that makes such a
+ * call first counts itself inside, on a cache line of its own, and then looks
+ * whether a capture is under way. A thread that begins a capture first
+ * announces it, and then waits until all threads that were inside are out. At
+ * least one of the two sees the other, because these operations are
+ * sequentially consistent.
  *
- * With a capture under way those who come take a lock instead, under which the
- * next one is told of, so that nobody keeps it waiting for ever. A thread may
- * come in again while it is inside. Inside locks are taken, so a capture is
- * begun with none held; and nothing is waited for, or the program would wait
- * with it.
+ * While a capture is under way, a thread takes the lock instead of counting
+ * itself inside. The next capture is announced under that lock, so that a
+ * stream of such threads cannot delay it for ever. A thread may enter again
+ * while it is inside. Threads inside take locks, so a capture must be announced
+ * with no lock held. Threads inside must not wait for the device, because the
+ * program that begins a capture would wait with them.
  *
- * Where all captures are told of, and there is none, who is inside need not
- * change the thread's capture mode, which would cost as much as what is asked:
- * none begins before he is out.
+ * If all captures are announced and none is under way, a thread inside need not
+ * change its capture mode, which would cost as much as the call: no capture
+ * begins before the thread is out.
  */
 #include "streams/capture.h"
 
@@ -31,7 +34,7 @@
 #include "streams/event.h"
 #include "streams/stream.h"
 
-/* Counts of threads inside; processors do not share a cache line. */
+/* Counts of threads inside, each on a cache line of its own. */
 enum { LINES = 64, LINE_BYTES = 64 };
 
 struct capture_line {
@@ -40,7 +43,7 @@ struct capture_line {
 
 static struct capture_line lines[LINES];
 
-/* Looks at a line before the processor is left to others. */
+/* How often to look at a count before yielding the processor. */
 enum { LOOKS = 100 };
 
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_CAPTURE);
@@ -49,7 +52,7 @@ static atomic_int captures;
 enum known { SOME_TOLD, ALL_TOLD, SOME_MISSED };
 static _Atomic(enum known) known;
 
-/* ---- Who is inside ----------------------------------------------------- */
+/* ---- Threads inside ---------------------------------------------------- */
 
 static struct capture_line *
 count_in(void)
@@ -66,8 +69,8 @@ count_out(struct capture_line *line)
 	atomic_fetch_sub_explicit(&line->inside, 1, memory_order_release);
 }
 
-/* Until all who have not seen what was told before are out. In a forked child
- * they never will be. */
+/* Wait until all threads are out that may not have seen the announcement. In a
+ * forked child they never leave, so do not wait there. */
 static void
 wait_for_all(void)
 {
@@ -101,7 +104,8 @@ capture_let_go(struct capture_line *line) UNCHECKED
 		lock_leave(&lock);
 }
 
-/* Where all captures are told of and none is under way. */
+/* Count the thread inside if all captures are announced and none is under way;
+ * else return false. */
 static bool
 enter_line(struct capture_guard *guard)
 {
@@ -156,7 +160,7 @@ capture_any(void)
 }
 
 void
-capture_tell_all(void)
+capture_announce_all(void)
 {
 	enum known before = SOME_TOLD;
 
@@ -204,8 +208,8 @@ capture_maybe(CUstream handle)
 bool
 capture_possible(const struct stream *stream)
 {
-	/* The legacy default stream cannot be captured, and a thread's own only
-	 * be asked about there. */
+	/* The legacy default stream cannot be captured. A per-thread default
+	 * stream can be asked only on its own thread. */
 	if (capture_none() || stream->handle == WEIR_STREAM_ANY ||
 	    stream->handle == WEIR_STREAM_LEGACY ||
 	    atomic_load(&stream->ended) ||
@@ -255,9 +259,9 @@ capture_of(const struct stream *stream)
 
 /* ---- Within a capture -------------------------------------------------- */
 
-/* The nodes that the stream's next work comes after, as one number. */
+/* Hash the set of nodes that the stream's next work depends on. */
 static uint64_t
-number_of(const CUgraphNode *nodes, size_t n)
+hash_nodes(const CUgraphNode *nodes, size_t n)
 {
 	uint64_t number = n + 1;
 
@@ -277,12 +281,12 @@ look_at_capture(CUstream handle, uint64_t *id, uint64_t *front)
 	cuuint64_t capture = 0;
 	size_t n = 0;
 
-	/* An edge with more to it than an order is an error to this call. */
+	/* This call fails if an edge has data, beyond the order. */
 	if (driver_peek()->cuStreamGetCaptureInfo(
 		handle, &status, &capture, NULL, &nodes, &n) != CUDA_SUCCESS)
 		return false;
 	*id = status == CU_STREAM_CAPTURE_STATUS_ACTIVE ? capture : 0;
-	*front = *id != 0 ? number_of(nodes, n) : 0;
+	*front = *id != 0 ? hash_nodes(nodes, n) : 0;
 	return true;
 }
 
@@ -296,20 +300,21 @@ capture_look(const struct stream *stream, uint64_t *id, uint64_t *front)
 	if (!capture_possible(stream))
 		return true;
 	status_mute();
-	bool told = driver_enter(stream->context, &guard) == WEIR_OK;
-	if (told) {
-		told = look_at_capture(stream->handle, id, front);
+	bool answered = driver_enter(stream->context, &guard) == WEIR_OK;
+	if (answered) {
+		answered = look_at_capture(stream->handle, id, front);
 		driver_leave(&guard);
 	}
 	status_unmute();
-	return told;
+	return answered;
 }
 
-/* With no capture that may begin in between: if this one ends, the streams are
- * in none, and the wait is one like others. */
+/* Make `later` wait for `earlier` in their capture. No capture may begin
+ * meanwhile: if this one ends, the streams are in none, and the wait is an
+ * ordinary one. */
 static bool
-join(const struct stream *later, const struct stream *earlier, uint64_t id,
-    CUevent event)
+join_streams(const struct stream *later, const struct stream *earlier,
+    uint64_t id, CUevent event)
 {
 	const struct driver *driver = driver_peek();
 
@@ -327,15 +332,15 @@ capture_join(struct stream *later, struct stream *earlier, uint64_t id)
 
 	if (driver_enter(later->context, &guard) != WEIR_OK)
 		return 0;
-	if (event_take(later->context, &event) == WEIR_OK) {
+	if (event_acquire(later->context, &event) == WEIR_OK) {
 		lock_enter(&earlier->lock);
 		struct capture_line *line = capture_hold_off();
 		tick = order_tick();
-		if (!join(later, earlier, id, event))
+		if (!join_streams(later, earlier, id, event))
 			tick = 0;
 		capture_let_go(line);
 		lock_leave(&earlier->lock);
-		event_give(later->context, event);
+		event_release(later->context, event);
 	}
 	driver_leave(&guard);
 	return tick;

@@ -1,7 +1,7 @@
 /*
- * Which streams are being captured, and how many as far as weir is told: of its
- * own captures, and by a preload, which sees every capture begin and end. A
- * linked program's own captures are found by asking the streams weir knows.
+ * Finds out which streams are being captured. weir counts its own captures, and
+ * those that a preload announces, which sees every capture begin and end. It
+ * finds other captures by asking the streams that it knows.
  */
 #ifndef STREAMS_CAPTURE_H
 #define STREAMS_CAPTURE_H
@@ -15,28 +15,29 @@
 
 struct stream;
 
-/* Tell of a capture before the driver begins it, and after it is over or could
- * not be begun. With no lock held: the first waits for those who hold captures
- * off, who may need it. */
+/* Announce a capture before the driver begins it, and report its end, or that
+ * it could not be begun. The caller holds no lock: capture_began() waits for
+ * threads that hold captures off, and these may need the lock. */
 void capture_began(CUcontext context);
 void capture_ended(CUcontext context);
 
-/* No capture is begun in between by who tells of it: for a call that would
- * break one, made after it has been seen that there is none. The call does not
- * wait for the program. What the first returns the other is given. */
+/* Hold captures off between these two calls: no announced capture begins. This
+ * is for a driver call that would break a capture, made after the thread has
+ * seen that there is none. The call must not wait for the device.
+ * capture_let_go() gets the result of capture_hold_off(). */
 struct capture_line *capture_hold_off(void);
 void capture_let_go(struct capture_line *line);
 
 /* The state that capture_enter() changed, for capture_leave(). */
 struct capture_guard {
 	struct driver_guard guard;
-	struct capture_line *line; /* NULL: as driver_enter() */
+	struct capture_line *line; /* NULL: the mode was changed */
 };
 
 /*
- * As driver_enter() and driver_leave(), for calls that are short: instead of
- * the thread's capture mode being changed, captures are held off, where that
- * is enough. Nothing in between may wait.
+ * As driver_enter() and driver_leave(), for short calls. If all captures are
+ * announced and none is under way, captures are held off instead of changing
+ * the thread's capture mode. No call in between may wait.
  */
 enum weir_status capture_enter(CUcontext context, struct capture_guard *guard);
 
@@ -48,56 +49,57 @@ capture_leave(const struct capture_guard *guard)
 		capture_let_go(guard->line);
 }
 
-/* True while any capture that was told of is under way. */
+/* True while an announced capture is under way. */
 bool capture_any(void);
 
 /*
- * Whoever tells of captures sees all there are; and, for good, may have missed
- * one: before the driver begins that, as capture_began(). At first nobody says
- * so.
+ * capture_announce_all() declares that every capture is announced.
+ * capture_missed() withdraws that for good, and is called before the driver
+ * begins a capture that is not announced; it waits as capture_began() does.
+ * Before either call weir assumes that captures may be missed.
  */
-void capture_tell_all(void);
+void capture_announce_all(void);
 void capture_missed(void);
 
-/* True if no capture can be under way: no stream needs to be asked. */
+/* True if no capture can be under way, so that no stream need be asked. */
 bool capture_none(void);
 
-/* True if the stream of a handle is in a capture, broken or not, or if that
- * cannot be told. */
+/* True if the stream of a handle is in a capture, broken or not, or if the
+ * driver does not say. */
 bool capture_maybe(CUstream handle);
 
-/* True if a stream may be in a capture; if not, that has cost little. */
+/* True if a stream may be in a capture. The answer false is cheap. */
 bool capture_possible(const struct stream *stream);
 
-/* True if a stream is in a capture that has not been ended, broken or not; not
- * if that cannot be told. */
+/* True if a stream is in a capture that has not been ended, broken or not.
+ * False if the driver does not say. */
 bool capture_is_open(const struct stream *stream);
 
 /*
- * The driver's number of the capture that a stream is in; 0: it is in none, or
- * in one that has been broken. Cheap where the answer is no.
+ * Get the driver's number of the capture that a stream is in; 0: it is in none,
+ * or in a broken one. The answer 0 is cheap.
  *
- * @return WEIR_ECONTEXT, WEIR_EDRIVER: it cannot be told
+ * @return WEIR_ECONTEXT, WEIR_EDRIVER: the driver does not say
  */
 enum weir_status capture_ask(const struct stream *stream, uint64_t *id);
 
-/* capture_ask(), which returns 0 also if the driver does not say. */
+/* As capture_ask(), but 0 also if the driver does not say. */
 uint64_t capture_of(const struct stream *stream);
 
 /*
- * capture_ask(), and a number for the set of nodes that the stream's next work
- * depends on: while *front stays the same, nothing has been captured on the
- * stream. False if the driver does not say.
+ * As capture_ask(), and get a hash of the set of nodes that the stream's next
+ * work depends on. While *front does not change, nothing has been captured on
+ * the stream. False if the driver does not say.
  */
 bool capture_look(const struct stream *stream, uint64_t *id, uint64_t *front);
 
 /*
- * Put a stream behind another one in a capture that both are in, by an edge of
- * the graph. Both stay in it, and what either has captured must be joined in
- * any case, so no graph becomes wrong by it.
+ * Order `later` after `earlier` in a capture that both are in, by an edge of
+ * the graph. This makes no graph invalid: both streams were in the capture
+ * before, and the program must join them in any case.
  *
- * @return the tick (streams/order.h) up to which it is behind the other; 0: it
- *         could not be done, and the capture is as it was
+ * @return the tick (streams/order.h) up to which `later` is now ordered after
+ * `earlier`; 0: it could not be done, and the capture has not changed
  */
 uint64_t capture_join(
     struct stream *later, struct stream *earlier, uint64_t id);

@@ -1,9 +1,9 @@
 /*
- * Note [Measured delay] is in delay.h.
+ * Measures the delay of weir's waits: delay.h, Note [Measured delay].
  *
- * A wait of the program's holds a reference to a stream, and giving back the
- * last one takes locks of a lower rank. So what a look has closed is put aside
- * and given back when the lock has been left.
+ * A wait of the program's holds a reference to a stream, and dropping the last
+ * reference takes locks of a lower rank. Therefore waits that are over are
+ * copied and released after the lock.
  */
 #include "streams/delay.h"
 
@@ -13,28 +13,28 @@
 #include "streams/stream.h"
 #include "trace/served.h"
 
-/* Two events with nothing between them are no further apart. */
+/* Two events with no wait between them are at most this far apart. */
 enum { NO_WAIT_NS = 5000 };
 
-/* The program's first waits on a stream are measured, and then one in so many
- * ns. The two events take some 2 us of the stream's time on an H200, so that
- * measuring costs a thousandth of it; measuring each wait took more than a
- * hundredth. */
+/* The program's first LOOKS_FIRST waits on a stream are measured, and then one
+ * in LOOK_EVERY_NS. The two events take some 2 us of the stream's time on an
+ * H200, so that measuring costs a thousandth of it; measuring each wait took
+ * more than a hundredth. */
 enum { LOOKS_FIRST = 64, LOOK_EVERY_NS = 2000000 };
 
-/* Places that a stream's ring has at first, and waits that one look closes with
- * the lock held: they lie on a stack that may be small. */
-enum { ROOM_FIRST = 16, CLOSED_AT_ONCE = 32 };
+/* CAPACITY_FIRST: the first capacity of a stream's ring. CLOSED_AT_ONCE: the
+ * waits that are copied to the stack, which may be small, in one go. */
+enum { CAPACITY_FIRST = 16, CLOSED_AT_ONCE = 32 };
 
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_DELAY);
 
-/* Has weir ever made a stream wait? Else no stream is late. */
+/* Has weir ever made a stream wait? If not, no stream is late. */
 static atomic_bool begun;
 
 /* ---- Events ------------------------------------------------------------ */
 
-/* May events be recorded on the stream, with no effect on others? Makes room
- * for one more wait if it can. */
+/* Can a wait on this stream be measured? A record on it must not order other
+ * streams, and the ring must not be full; this closes waits if it is. */
 static bool
 can_measure(struct stream *stream)
 {
@@ -51,9 +51,9 @@ record_timed(struct stream *stream)
 	CUevent event = NULL;
 
 	status_mute();
-	if (event_take_timed(stream->context, &event) == WEIR_OK &&
+	if (event_acquire_timed(stream->context, &event) == WEIR_OK &&
 	    stream_record(stream, event) != WEIR_OK) {
-		event_give_timed(stream->context, event);
+		event_release_timed(stream->context, event);
 		event = NULL;
 	}
 	status_unmute();
@@ -61,13 +61,13 @@ record_timed(struct stream *stream)
 }
 
 static void
-give_back(const struct stream *stream, const struct stall *stall)
+release_stall(const struct stream *stream, const struct stall *stall)
 {
 	if (!atomic_load(&stream->gone)) {
 		if (stall->before != NULL)
-			event_give_timed(stream->context, stall->before);
-		if (stall->behind != NULL)
-			event_give_timed(stream->context, stall->behind);
+			event_release_timed(stream->context, stall->before);
+		if (stall->after != NULL)
+			event_release_timed(stream->context, stall->after);
 	}
 	if (stall->earlier != NULL)
 		stream_put(stall->earlier);
@@ -78,33 +78,34 @@ give_back(const struct stream *stream, const struct stall *stall)
 static struct stall *
 stall_at(const struct delay *delay, unsigned i) HOLDS(lock)
 {
-	return &delay->open[(delay->first + i) % delay->room];
+	return &delay->open[(delay->first + i) % delay->capacity];
 }
 
-/* Make room for one more; false: there is no host memory. */
+/* Enlarge the ring. False: there is no host memory. */
 static bool
-grow(struct delay *delay) HOLDS(lock)
+grow_ring(struct delay *delay) HOLDS(lock)
 {
-	unsigned room = delay->room == 0 ? ROOM_FIRST : 2 * delay->room;
-	struct stall *open = meta_alloc(room * sizeof(*open));
+	unsigned capacity =
+	    delay->capacity == 0 ? CAPACITY_FIRST : 2 * delay->capacity;
+	struct stall *open = meta_alloc(capacity * sizeof(*open));
 
 	if (open == NULL)
 		return false;
-	for (unsigned i = 0; i < delay->room; i++)
+	for (unsigned i = 0; i < delay->capacity; i++)
 		open[i] = *stall_at(delay, i);
-	meta_free(delay->open, delay->room * sizeof(*open));
+	meta_free(delay->open, delay->capacity * sizeof(*open));
 	delay->open = open;
-	delay->room = room;
+	delay->capacity = capacity;
 	delay->first = 0;
 	return true;
 }
 
 static bool
-push(struct delay *delay, struct stall stall)
+push_stall(struct delay *delay, struct stall stall)
 {
 	lock_enter(&lock);
 	unsigned n = atomic_load(&delay->open_count);
-	bool fits = n < DELAY_OPEN && (n < delay->room || grow(delay));
+	bool fits = n < DELAY_OPEN && (n < delay->capacity || grow_ring(delay));
 	if (fits) {
 		*stall_at(delay, n) = stall;
 		atomic_store(&delay->open_count, n + 1);
@@ -127,11 +128,11 @@ delay_end(struct stream *stream, CUevent before, bool made)
 	if (before == NULL)
 		return;
 	if (made)
-		stall.behind = record_timed(stream);
-	if (stall.behind != NULL && push(&stream->delay, stall))
+		stall.after = record_timed(stream);
+	if (stall.after != NULL && push_stall(&stream->delay, stall))
 		atomic_store(&begun, true);
 	else
-		give_back(stream, &stall);
+		release_stall(stream, &stall);
 }
 
 /* ---- The program's ----------------------------------------------------- */
@@ -157,7 +158,7 @@ record_in_context(struct stream *stream)
 	return event;
 }
 
-/* Is it time to measure a wait of the program's? */
+/* Should this wait of the program's be measured? Counts it if so. */
 static bool
 is_due(struct delay *delay)
 {
@@ -197,9 +198,9 @@ set_late(struct stream *stream, uint64_t ns)
 		    &stream->delay.felt_ns, (int64_t)(ns - before));
 }
 
-/* A wait that is not measured. */
+/* Account for a wait of the program's that is not measured. */
 static void
-join(struct stream *stream, const struct stream *earlier)
+inherit_late(struct stream *stream, const struct stream *earlier)
 {
 	uint64_t other = late(earlier);
 
@@ -222,23 +223,24 @@ delay_program_end(struct delay_wait wait, CUevent event, uint64_t tick)
 	if (tick != 0)
 		stall.earlier = order_recorded_on(event, tick);
 	if (stall.earlier != NULL && wait.before != NULL)
-		stall.behind = record_in_context(wait.stream);
-	if (stall.earlier != NULL && stall.behind == NULL)
-		join(wait.stream, stall.earlier);
-	if (stall.behind == NULL || !push(&wait.stream->delay, stall))
-		give_back(wait.stream, &stall);
+		stall.after = record_in_context(wait.stream);
+	if (stall.earlier != NULL && stall.after == NULL)
+		inherit_late(wait.stream, stall.earlier);
+	if (stall.after == NULL || !push_stall(&wait.stream->delay, stall))
+		release_stall(wait.stream, &stall);
 	stream_put(wait.stream);
 }
 
 /* ---- Waits that are over ----------------------------------------------- */
 
 static uint64_t
-least(uint64_t a, uint64_t b)
+lesser_ns(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
 
-/* The time between two complete events; 0 where the driver does not tell. */
+/* The time between two completed events, in ns; 0 if the driver does not
+ * say. */
 static uint64_t
 time_between(CUevent first, CUevent second)
 {
@@ -251,7 +253,7 @@ time_between(CUevent first, CUevent second)
 	return (uint64_t)((double)ms * 1e6);
 }
 
-/* Has the stream nothing to do between a wait that is over and the next? */
+/* Does the next wait follow this one, which is over, with no work between? */
 static bool
 is_followed(const struct stream *stream, const struct stall *stall) HOLDS(lock)
 {
@@ -260,10 +262,10 @@ is_followed(const struct stream *stream, const struct stall *stall) HOLDS(lock)
 		return false;
 	CUevent next = stall_at(delay, 0)->before;
 	return event_met(stream->context, next) &&
-	    time_between(stall->behind, next) < NO_WAIT_NS;
+	    time_between(stall->after, next) < NO_WAIT_NS;
 }
 
-/* The wait is weir's. */
+/* Account for a wait of weir's. */
 static void
 count_own(struct stream *stream, const struct stall *stall, uint64_t ns)
     HOLDS(lock)
@@ -275,8 +277,8 @@ count_own(struct stream *stream, const struct stall *stall, uint64_t ns)
 	delay->undecided_ns += ns;
 }
 
-/* The wait is the program's. Of the lateness that is left, the stream answers
- * for no more than before, and not for what the other one answers for. */
+/* Account for a wait of the program's. The stream's own part of its lateness
+ * does not grow, and does not include the other stream's own part. */
 static void
 count_program(struct stream *stream, const struct stall *stall, uint64_t ns)
     HOLDS(lock)
@@ -284,9 +286,9 @@ count_program(struct stream *stream, const struct stall *stall, uint64_t ns)
 	struct delay *delay = &stream->delay;
 	uint64_t before = late(stream) + delay->undecided_ns + ns;
 	uint64_t other = late(stall->earlier);
-	uint64_t after = least(before, other);
-	uint64_t own = least(delay_own(delay) + delay->undecided_ns,
-	    after - least(after, delay_own(&stall->earlier->delay)));
+	uint64_t after = lesser_ns(before, other);
+	uint64_t own = lesser_ns(delay_own(delay) + delay->undecided_ns,
+	    after - lesser_ns(after, delay_own(&stall->earlier->delay)));
 
 	if (ns <= NO_WAIT_NS)
 		return;
@@ -297,19 +299,19 @@ count_program(struct stream *stream, const struct stall *stall, uint64_t ns)
 	delay->undecided_ns = 0;
 }
 
-/* Take the oldest wait off if it is over. */
+/* Remove the oldest wait from the ring if it is over. */
 static bool
 close_first(struct stream *stream, struct stall *out) HOLDS(lock)
 {
 	struct delay *delay = &stream->delay;
 	unsigned n = atomic_load(&delay->open_count);
 
-	if (n == 0 || !event_met(stream->context, stall_at(delay, 0)->behind))
+	if (n == 0 || !event_met(stream->context, stall_at(delay, 0)->after))
 		return false;
 	*out = *stall_at(delay, 0);
-	delay->first = (delay->first + 1) % delay->room;
+	delay->first = (delay->first + 1) % delay->capacity;
 	atomic_store(&delay->open_count, n - 1);
-	uint64_t ns = time_between(out->before, out->behind);
+	uint64_t ns = time_between(out->before, out->after);
 	if (out->earlier == NULL)
 		count_own(stream, out, ns);
 	else
@@ -321,7 +323,7 @@ close_first(struct stream *stream, struct stall *out) HOLDS(lock)
 	return true;
 }
 
-/* Close waits that are over, a few at most; how many. */
+/* Close up to CLOSED_AT_ONCE waits that are over; returns how many. */
 static unsigned
 close_some(struct stream *stream)
 {
@@ -333,12 +335,12 @@ close_some(struct stream *stream)
 		n++;
 	lock_leave(&lock);
 	for (unsigned i = 0; i < n; i++)
-		give_back(stream, &closed[i]);
+		release_stall(stream, &closed[i]);
 	return n;
 }
 
-/* A stream that has done all that it was given a while ago is no later than
- * that. */
+/* Bound the lateness: a stream that has done all work up to some time ago is
+ * late by that time at most. */
 static void
 bound_late(struct stream *stream)
 {
@@ -384,15 +386,15 @@ delay_drop(struct stream *stream)
 
 	lock_enter(&lock);
 	struct stall *open = delay->open;
-	unsigned room = delay->room;
+	unsigned capacity = delay->capacity;
 	unsigned first = delay->first;
 	unsigned n = atomic_exchange(&delay->open_count, 0);
 	delay->open = NULL;
-	delay->room = 0;
+	delay->capacity = 0;
 	delay->first = 0;
 	delay->undecided_ns = 0;
 	lock_leave(&lock);
 	for (unsigned i = 0; i < n; i++)
-		give_back(stream, &open[(first + i) % room]);
-	meta_free(open, room * sizeof(*open));
+		release_stall(stream, &open[(first + i) % capacity]);
+	meta_free(open, capacity * sizeof(*open));
 }

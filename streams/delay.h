@@ -1,47 +1,50 @@
 /*
- * How late weir's own waits have made the streams, as events tell.
+ * Measures by events how late weir's own waits have made the streams.
  *
  * Note [Measured delay]
  *
- * A wait that weir puts into a stream has an event in front of it and one
- * behind it, both with timing. When the second is complete, the time between
- * the two is how long the wait has kept the stream from going on. The stream is
- * late by that much more once it has work to do behind the wait: waits that
- * follow each other at once are one.
+ * A wait that weir puts into a stream has an event before it and one after it,
+ * both with timing. When the second has completed, the time between the two is
+ * how long the wait has held the stream up. The stream becomes late by that
+ * time once other work follows the wait: waits that follow each other directly
+ * count as one.
  *
- * A stream that has nothing left to do is not late any more: whoever gives it
- * work gives it no later than without the waits. (A host that waited for the
- * stream does so later. That is not seen from here.) In the same way a stream
- * that has done all it was given up to some time ago is late by that time at
- * most: the fences of its own memory and the ends of uses tell.
+ * A stream that has nothing left to do is not late any more, because the
+ * program gives it new work no later than without the waits. (A host that
+ * waited for the stream gives it work later; weir does not see that.) For the
+ * same reason a stream that has done all its work up to some time ago is late
+ * by that time at most. Its fences and the ends of its uses show how far it has
+ * come.
  *
- * The program's own waits pass lateness on, and take it away. A stream that had
- * to wait for another one for some time would have come to that point earlier
- * by its own lateness, and the other stream by the other's. So it is late by
- * its lateness and that time together, but by no more than the other stream.
- * A stream that did not have to wait stays as late as it was. Which of the two
- * it was is measured in the same way, but only where the stream is late or may
- * be, and not too often: a program none of whose streams weir has made wait
- * pays for one load. A wait of the program that is not measured leaves the
- * stream as late as the later of the two.
+ * The program's own waits pass lateness on, and reduce it. Suppose that a
+ * stream had to wait for another one for some time. Without weir's waits it
+ * would have come to that point earlier by its own lateness, and the other
+ * stream earlier by the other's. Therefore it is now late by the sum of its
+ * lateness and that time, but by no more than the other stream. A stream that
+ * did not have to wait stays as late as it was. Events show whether it had to
+ * wait. They are recorded only for a stream that is late or may be, and not too
+ * often: as long as weir has made no stream wait, a wait of the program costs
+ * one load. If a wait of the program is not measured, the stream counts as late
+ * as the later of the two.
  *
- * Some waits cannot be measured and are left out: a wait in a capture, one on a
- * stream on which a record would put others in order, one that the driver
- * refuses an event for, and any while DELAY_OPEN waits of the stream are open.
+ * Some waits cannot be measured and are left out: a wait in a capture, a wait
+ * on a stream on which a record would order other streams, a wait for which the
+ * driver refuses an event, and any wait while DELAY_OPEN waits of the stream
+ * are open.
  *
  * Note [Own lateness]
  *
- * A stream answers for the lateness that weir's waits on it have caused. The
- * rest it has *inherited* from streams that it waited for. Where it had to wait
- * for one that is less late, it answers for no more than is left, less what the
- * other one answers for: what it passed on to that one does not come back as
- * the other's.
+ * A stream's *own* lateness is the part that weir's waits on it have caused. It
+ * has *inherited* the rest from streams that it waited for. When a stream had
+ * to wait for one that is less late, its own part becomes no more than its new
+ * lateness less the other stream's own part. Thus lateness that a stream passed
+ * on is not counted again when it comes back.
  *
- * There it also turns out how late it could have been and no later than now: by
- * its lateness that is gone, and the time that it still had to wait. That is
- * its *slack*. The most that was seen is kept, since programs repeat what they
- * do. A stream that is found late with nothing left to do may have made the
- * host wait, so its slack is forgotten.
+ * Such a wait also shows the stream's *slack*: how much later it could have
+ * been without being later after the wait. It is the lateness that the wait
+ * removed plus the time that the stream still had to wait. The largest slack
+ * seen is kept, because programs repeat their work. A late stream that has
+ * nothing left to do may have made the host wait, so its slack is set to 0.
  */
 #ifndef STREAMS_DELAY_H
 #define STREAMS_DELAY_H
@@ -56,59 +59,61 @@ struct stream;
 
 enum { DELAY_OPEN = 512 };
 
-/* A wait that is not known to be over. */
+/* A wait that is not yet seen to be over. */
 struct stall {
 	CUevent before;
-	CUevent behind;
+	CUevent after;
 	struct stream *earlier; /* the program's: a reference; weir's: NULL */
-	uint64_t tag;           /* of the request it was made for; 0: none */
+	uint64_t tag; /* of the request that it was made for; 0: none */
 };
 
 /* The delay of one stream. The plain fields are under delay.c's lock. */
 struct delay {
 	struct stall *open;    /* a ring; NULL: none was ever needed */
-	unsigned room;         /* of the ring */
+	unsigned capacity;     /* of the ring */
 	unsigned first;        /* its oldest */
-	uint64_t undecided_ns; /* of waits that are over, and were followed at
-				* once by a wait that is not */
+	uint64_t undecided_ns; /* of waits that are over and directly followed
+				  by one that is not */
 	_Atomic(unsigned) open_count;
 	_Atomic(uint64_t) late_ns;
-	_Atomic(uint64_t) inherited_ns; /* of these: Note [Own lateness] */
+	_Atomic(uint64_t) inherited_ns; /* Note [Own lateness] */
 	_Atomic(uint64_t) slack_ns;
-	/* When waits of the program's began to be measured (driver_time_ns()),
-	 * and how many were. */
+	/* When the first wait of the program's was measured (driver_time_ns()),
+	 * and how many have been. */
 	_Atomic(uint64_t) looks_since_ns;
 	_Atomic(uint64_t) looks;
-	_Atomic(uint64_t) waited_ns; /* that nobody has counted yet */
-	_Atomic(int64_t) felt_ns;    /* so is this: how much later it became */
+	_Atomic(uint64_t) waited_ns; /* not yet taken by delay_take_waited() */
+	_Atomic(int64_t) felt_ns;    /* not yet taken by delay_take_felt() */
 };
 
-/* The event in front of a wait of weir's; NULL: it is not measured. Between
- * driver_enter() and driver_leave() for the stream's context. */
+/* Record the event before a wait of weir's; NULL: the wait is not measured.
+ * Between driver_enter() and driver_leave() for the stream's context. */
 CUevent delay_begin(struct stream *stream);
 
-/* The wait behind that event was made, or failed. */
+/* Report that the wait after that event was made, or failed. */
 void delay_end(struct stream *stream, CUevent before, bool made);
 
-/* A wait of the program's: the stream, or NULL, and the event in front. */
+/* A wait of the program's: the stream, or NULL, and the event before the
+ * wait. */
 struct delay_wait {
 	struct stream *stream;
 	CUevent before;
 };
 
-/* The program is about to put the stream of a handle behind an event. The
- * stream's context is current, or the driver finds it by the handle. */
+/* Report that the program is about to make the stream of a handle wait for an
+ * event. The stream's context is current, or the driver finds it by the
+ * handle. */
 struct delay_wait delay_program_begin(CUstream handle);
 
-/* It has, where the event stood for a record at `tick` (order_waiting()); 0:
- * that is not known, or the call has failed. */
+/* Report that the program has made that wait, for the event's record at `tick`
+ * (order_waiting()). 0: the record is not known, or the call has failed. */
 void delay_program_end(struct delay_wait wait, CUevent event, uint64_t tick);
 
-/* See which waits are over. Between capture_enter() and capture_leave() or the
- * like. Returns how late the stream is, in ns. */
+/* Account for the waits that are over. Between capture_enter() and
+ * capture_leave() or the like. Returns how late the stream is, in ns. */
 uint64_t delay_see(struct stream *stream);
 
-/* How late weir has made it, as far as it has not inherited that. */
+/* The stream's own lateness: Note [Own lateness]. */
 static inline uint64_t
 delay_own(const struct delay *delay)
 {
@@ -118,8 +123,8 @@ delay_own(const struct delay *delay)
 	return late > inherited ? late - inherited : 0;
 }
 
-/* How long waits that are over have kept the stream from going on, in ns, since
- * the last call. */
+/* Take how long waits that are over have held the stream up since the last
+ * call, in ns. */
 static inline uint64_t
 delay_take_waited(struct delay *delay)
 {
@@ -128,8 +133,8 @@ delay_take_waited(struct delay *delay)
 	    0;
 }
 
-/* How much later the stream became since the last call, in ns; below 0 if it
- * has caught up. */
+/* Take how much later the stream became since the last call, in ns; below 0 if
+ * it has caught up. */
 static inline int64_t
 delay_take_felt(struct delay *delay)
 {
@@ -138,7 +143,7 @@ delay_take_felt(struct delay *delay)
 	    0;
 }
 
-/* Is it late, or may it be found to be? */
+/* Is the stream late, or may an open wait show that it is? */
 static inline bool
 delay_is_known(const struct delay *delay)
 {
@@ -146,11 +151,11 @@ delay_is_known(const struct delay *delay)
 	    atomic_load(&delay->open_count) > 0;
 }
 
-/* The stream has nothing left to do. As delay_see(). */
+/* Report that the stream has nothing left to do. Where delay_see() may be
+ * called. */
 void delay_idle(struct stream *stream);
 
-/* Measure no more what is not over yet: the stream has no memory any more, or
- * is no more itself. */
+/* Drop the open waits: the stream has no memory any more, or is gone. */
 void delay_drop(struct stream *stream);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Devices: which one is meant, what it is, what it measures.
+ * Devices: resolves a device's number, describes a device, reads its telemetry.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /*
- * Creating an event costs several times a record, so events are kept: two
- * stacks for each context, of bounded depth: with timing and without.
+ * Keeps events for reuse, because to create one costs several times a record.
+ * There are two stacks for each context, of bounded depth: of events with
+ * timing and without.
  */
 #include "streams/event.h"
 
@@ -69,13 +70,13 @@ pop_or_create(CUcontext context, bool timed, CUevent *out)
 }
 
 enum weir_status
-event_take(CUcontext context, CUevent *out)
+event_acquire(CUcontext context, CUevent *out)
 {
 	return pop_or_create(context, false, out);
 }
 
 enum weir_status
-event_take_timed(CUcontext context, CUevent *out)
+event_acquire_timed(CUcontext context, CUevent *out)
 {
 	return pop_or_create(context, true, out);
 }
@@ -94,18 +95,19 @@ push_or_destroy(CUcontext context, bool timed, CUevent event)
 }
 
 void
-event_give(CUcontext context, CUevent event)
+event_release(CUcontext context, CUevent event)
 {
 	push_or_destroy(context, false, event);
 }
 
 void
-event_give_timed(CUcontext context, CUevent event)
+event_release_timed(CUcontext context, CUevent event)
 {
 	push_or_destroy(context, true, event);
 }
 
-/* The driver tells by the event alone. One that asks for a context gets it. */
+/* Most drivers answer whatever context is current. If one wants the event's
+ * context, enter it. */
 bool
 event_met(CUcontext context, CUevent event)
 {

@@ -8,33 +8,34 @@
 
 #include "driver/driver.h"
 
-/* An event of the context, without timing. Between driver_enter() and
+/* Get an event of the context, without timing. Between driver_enter() and
  * driver_leave(). */
-enum weir_status event_take(CUcontext context, CUevent *out);
+enum weir_status event_acquire(CUcontext context, CUevent *out);
 
 /* Give it back. Work that waits for it is not disturbed. */
-void event_give(CUcontext context, CUevent event);
+void event_release(CUcontext context, CUevent event);
 
-/* Take and give back an event with a time: the driver can measure the time
- * between two of them. */
-enum weir_status event_take_timed(CUcontext context, CUevent *out);
-void event_give_timed(CUcontext context, CUevent event);
+/* Get and give back an event with timing: the driver measures the time between
+ * two of them. */
+enum weir_status event_acquire_timed(CUcontext context, CUevent *out);
+void event_release_timed(CUcontext context, CUevent event);
 
 /* Has an event of the context been met? Between capture_enter() and
  * capture_leave() or the like, whatever context is current. */
 bool event_met(CUcontext context, CUevent event);
 
-/* Drop the events of a context that is gone; none is destroyed. */
+/* Drop the events of a context that is gone, without destroying them. */
 void event_forget(CUcontext context);
 
 /* ---- public_event.c ---------------------------------------------------- */
 
-/* A struct weir_event of an event that another process has made; takes it over
- * on success. WEIR_EHOSTMEM. */
+/* Make a struct weir_event of an event that another process has made, and take
+ * the event over on success. WEIR_EHOSTMEM. */
 enum weir_status event_adopt(
     int device, CUcontext context, CUevent handle, struct weir_event **out);
 
-/* Where it was recorded first, and WEIR_EVENT_INTERPROCESS and the like. */
+/* The context and device of its first record, and its flags (enum
+ * weir_event_flags). */
 CUcontext event_context(const struct weir_event *event);
 int event_device(const struct weir_event *event);
 unsigned event_flags(const struct weir_event *event);

@@ -1,8 +1,8 @@
 /*
- * A fact holds for work queued after it was learned. An event recorded at tick
- * t therefore carries those facts of its stream that were learned before t;
- * no copy is kept for it, only t. A fact that has been replaced by a newer one
- * since is lost to it.
+ * Keeps facts of order between streams. A fact holds for work queued after it
+ * was learned. An event recorded at tick t therefore carries the facts of its
+ * stream that were learned before t. No copy is kept for the event, only t. A
+ * fact that a newer one has replaced since is lost to the event.
  */
 #include "streams/order.h"
 
@@ -13,18 +13,19 @@
 enum { EVENTS_KNOWN = 2048 }; /* a power of two */
 
 /*
- * The latest record of an event; one a place, the last one to come.
+ * The latest record of an event. A place of the table holds the event that came
+ * last.
  *
- * While the driver is recording, the event stands for the old record or the
- * new one: nothing is known of it. Of two records at once the driver's order
- * is not known either, so then neither is believed.
+ * While the driver is recording, the event stands for the old record or the new
+ * one, so nothing is known of it. If two records run at once, their order in
+ * the driver is not known, so neither is kept.
  */
 struct record {
-	CUevent event;         /* NULL: nothing is known here */
-	struct stream *stream; /* a reference; NULL: being recorded */
-	uint64_t tick;         /* of the last record to begin here */
-	uint64_t capture;      /* that its stream was in before it; 0: none */
-	unsigned calls;        /* records under way, of whatever event */
+	CUevent event;         /* NULL: no record is known here */
+	struct stream *stream; /* a reference; NULL: the record is under way */
+	uint64_t tick;         /* of the record that began last in this place */
+	uint64_t capture; /* its stream was in this one before it; 0: none */
+	unsigned calls;   /* records under way, of any event in this place */
 };
 
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_ORDER);
@@ -49,8 +50,8 @@ find_fact(struct order_facts *facts, uint64_t id) HOLDS(lock)
 	return NULL;
 }
 
-/* Where a fact about a stream is to be: its place, a new one, or that of the
- * fact that has been there for longest. */
+/* Find the place for a fact about a stream: that of the stream's present fact,
+ * a new one, or that of the fact that was learned first. */
 static struct order_fact *
 place_for(struct order_facts *facts, uint64_t id) HOLDS(lock)
 {
@@ -78,7 +79,8 @@ add_fact(struct order_facts *facts, struct order_fact new) HOLDS(lock)
 		*fact = new;
 }
 
-/* A stream is in a capture: what it knew in another one is of no use. */
+/* Note the capture that a stream is in, and drop its facts about an earlier
+ * one. */
 static void
 enter_capture(struct order *order, uint64_t capture) HOLDS(lock)
 {
@@ -89,7 +91,8 @@ enter_capture(struct order *order, uint64_t capture) HOLDS(lock)
 	order->since = 0;
 }
 
-/* A stream's order in a capture, or in none; NULL: no order is known. */
+/* A stream's facts in a capture, or outside of captures (0); NULL: none are
+ * known. */
 static struct order_facts *
 facts_in(const struct order *order, uint64_t capture) HOLDS(lock)
 {
@@ -119,8 +122,8 @@ learn(struct order *later, const struct order *earlier, uint64_t tick,
 		fact.learned = now;
 		add_fact(facts, fact);
 	}
-	/* Last, so that none of them takes its place: who has waited for it
-	 * must not find that it has not. */
+	/* Add this fact last, so that none of the others replaces it: a caller
+	 * that has just waited for `earlier` must find the order. */
 	add_fact(facts, (struct order_fact){ earlier->id, tick, now });
 }
 
@@ -134,7 +137,7 @@ order_learn(struct stream *later, const struct stream *earlier, uint64_t tick,
 }
 
 uint64_t
-order_until(
+order_after(
     const struct stream *later, const struct stream *earlier, uint64_t capture)
 {
 	uint64_t until = 0;
@@ -157,13 +160,13 @@ order_position(struct stream *stream)
 	struct order *order = &stream->order;
 	struct position where = { 0 };
 	uint64_t front = 0;
-	bool told = capture_look(stream, &where.capture, &front);
+	bool answered = capture_look(stream, &where.capture, &front);
 
-	/* The tick is taken after the look: it must not be before anything that
-	 * was seen. */
+	/* Take the tick after the look, so that it is later than all work that
+	 * the look has seen. */
 	lock_enter(&lock);
 	where.tick = order_tick();
-	if (told && where.capture != 0) {
+	if (answered && where.capture != 0) {
 		enter_capture(order, where.capture);
 		if (order->since == 0 || order->front != front) {
 			order->front = front;
@@ -186,15 +189,15 @@ record_of(CUevent event)
 }
 
 static void
-put(struct stream *stream)
+put_if_known(struct stream *stream)
 {
 	if (stream != NULL)
 		stream_put(stream);
 }
 
-/* The capture that a stream is in. It may leave it, or enter one, before the
- * driver's call that is about to be made: then the wait that is to tell of the
- * record fails, or the two are not in one. */
+/* The capture that a stream is in. The stream may leave it, or enter one,
+ * before the driver's record. Then a wait for the event fails, or the waiting
+ * stream is in another capture, and order_waited() learns nothing. */
 static uint64_t
 capture_now(CUstream handle)
 {
@@ -221,7 +224,7 @@ order_recording(CUevent event, CUstream handle)
 	record->tick = tick;
 	record->capture = capture;
 	lock_leave(&lock);
-	put(old);
+	put_if_known(old);
 	return tick;
 }
 
@@ -246,7 +249,7 @@ order_recorded(CUevent event, CUstream handle, uint64_t tick)
 		stream = NULL;
 	}
 	lock_leave(&lock);
-	put(stream);
+	put_if_known(stream);
 }
 
 void
@@ -264,10 +267,10 @@ order_gone(CUevent event)
 		record->stream = NULL;
 	}
 	lock_leave(&lock);
-	put(old);
+	put_if_known(old);
 }
 
-/* The tick of the record an event stands for; 0: it is not known. */
+/* The tick of the record that an event stands for; 0: it is not known. */
 uint64_t
 order_waiting(CUevent event)
 {
@@ -305,13 +308,13 @@ order_waited(CUstream handle, CUevent event, uint64_t tick)
 	if (later == NULL)
 		return;
 	status_mute();
-	bool told = capture_ask(later, &capture) == WEIR_OK;
+	bool answered = capture_ask(later, &capture) == WEIR_OK;
 	status_unmute();
 	lock_enter(&lock);
 	const struct record *record = record_of(event);
-	/* An event of a capture is waited for in that capture, and no other one
-	 * is, but where the graph waits for it at each replay. */
-	if (told && record->event == event && record->tick == tick &&
+	/* In a capture only the capture's own events can be waited for, except
+	 * where the graph waits for an event at each replay. */
+	if (answered && record->event == event && record->tick == tick &&
 	    record->capture == capture) {
 		learn(&later->order, &record->stream->order, tick, capture);
 		atomic_store(&later->order.is_seen, true);

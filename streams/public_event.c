@@ -1,6 +1,6 @@
 /*
  * <weir/stream.h>: events. The driver's event is made at the first record,
- * because an event belongs to a context and a stream tells which.
+ * because an event belongs to a context, which the stream has.
  */
 #include <stdio.h>
 
@@ -15,7 +15,7 @@ struct weir_event {
 	CUcontext context;
 	int device;
 	unsigned flags; /* of enum weir_event_flags */
-	bool told;      /* that it has been created */
+	bool reported;  /* its creation has been reported */
 };
 
 static const unsigned all_flags =
@@ -78,7 +78,7 @@ check_event(const struct weir_event *event, const char *call)
 	return WEIR_OK;
 }
 
-/* Make the driver's event, or see that it is of the stream's context. */
+/* Make the driver's event, or check that it is of the stream's context. */
 static enum weir_status
 bind(struct weir_event *event, const struct stream *stream)
 {
@@ -101,9 +101,9 @@ bind(struct weir_event *event, const struct stream *stream)
 	return WEIR_OK;
 }
 
-/* Record in the driver, and remember what the event then stands for. Not
- * stream_record(): in a capture the user's event is part of it. Another
- * process may record a shared one, so nothing is known of it. */
+/* Record the event in the driver, and note the record. stream_record() is not
+ * used, because the user's event may be part of a capture. Another process may
+ * record a shared event, so nothing is noted for it. */
 static enum weir_status
 record_user_event(struct weir_event *event, struct stream *stream)
 {
@@ -119,12 +119,13 @@ record_user_event(struct weir_event *event, struct stream *stream)
 	    code, "cuEventRecord(stream %p)", (void *)stream->handle);
 }
 
-/* Callbacks: the event may have been made for this record. */
+/* Call the callbacks for a record, and for the event's creation if this was its
+ * first. */
 static void
-tell_record(struct weir_event *event, weir_stream handle, bool recorded)
+observe_record(struct weir_event *event, weir_stream handle, bool recorded)
 {
-	if (event->handle != NULL && !event->told) {
-		event->told = true;
+	if (event->handle != NULL && !event->reported) {
+		event->reported = true;
 		observe_event(WEIR_TRACE_EVENT_CREATION, event->device,
 		    event->handle, NULL);
 	}
@@ -153,7 +154,7 @@ weir_event_record(struct weir_event *event, weir_stream handle)
 	status = record_user_event(event, stream);
 leave:
 	driver_leave(&guard);
-	tell_record(event, handle, status == WEIR_OK);
+	observe_record(event, handle, status == WEIR_OK);
 put:
 	stream_put(stream);
 	return status;

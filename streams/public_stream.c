@@ -1,6 +1,7 @@
 /*
- * <weir/stream.h>: streams. Those that end a stream are with the allocator,
- * which has to take the stream's memory first.
+ * <weir/stream.h>: streams. The calls that end a stream are in
+ * allocator/api/stream_end.c, because the allocator first ends the stream's
+ * heaps.
  */
 #include <stdio.h>
 
@@ -12,7 +13,8 @@
 
 enum { DEVICES_MAX = 128, PRIORITIES = 2, KEPT_MAX = 4096 };
 
-/* The pool of one device and priority: made as it is asked for. */
+/* The stream pool of one device and priority. Each stream is made when it is
+ * first asked for. */
 struct stream_pool {
 	weir_stream streams[WEIR_STREAM_POOL_SIZE];
 	unsigned next; /* round robin */
@@ -23,7 +25,7 @@ static struct stream_pool pools[DEVICES_MAX][PRIORITIES] GUARDED_BY(lock);
 
 static _Thread_local weir_stream current[DEVICES_MAX];
 
-/* Streams that were destroyed through weir and can be taken up again. */
+/* Streams that were destroyed through weir and can be used again. */
 static struct lock kept_lock = LOCK_INITIALIZER(LOCK_RANK_EVENTS);
 static struct kept {
 	weir_stream handle;
@@ -32,9 +34,9 @@ static struct kept {
 } kept[KEPT_MAX] GUARDED_BY(kept_lock);
 static size_t kept_count GUARDED_BY(kept_lock);
 
-/* Take the stream out that has been kept longest. */
+/* Remove the stream that has been kept longest. */
 static bool
-take_oldest(int device, int priority, struct kept *out)
+pop_oldest(int device, int priority, struct kept *out)
 {
 	bool found = false;
 
@@ -57,7 +59,7 @@ static void
 keep_stream(const struct kept *stream)
 {
 	lock_enter(&kept_lock);
-	/* Beyond the bound it is neither used nor destroyed. */
+	/* Beyond the bound a stream is neither used again nor destroyed. */
 	if (kept_count < KEPT_MAX)
 		kept[kept_count++] = *stream;
 	lock_leave(&kept_lock);
@@ -71,7 +73,7 @@ stream_keep(const struct stream *stream)
 }
 
 static bool
-is_idle(CUcontext context, weir_stream handle)
+stream_is_done(CUcontext context, weir_stream handle)
 {
 	struct capture_guard guard;
 
@@ -82,16 +84,16 @@ is_idle(CUcontext context, weir_stream handle)
 	return idle;
 }
 
-/* A kept stream that has nothing left to do, the one kept longest: work of a
- * new stream is behind nothing of an old one. */
+/* Use the stream that has been kept longest again, if it has nothing left to
+ * do: work of a new stream must not wait for work of an old one. */
 static bool
-take_kept(CUcontext context, int device, int priority, weir_stream *out)
+reuse_kept(CUcontext context, int device, int priority, weir_stream *out)
 {
 	struct kept oldest;
 
-	if (!take_oldest(device, priority, &oldest))
+	if (!pop_oldest(device, priority, &oldest))
 		return false;
-	if (!is_idle(context, oldest.handle)) {
+	if (!stream_is_done(context, oldest.handle)) {
 		keep_stream(&oldest);
 		return false;
 	}
@@ -99,14 +101,14 @@ take_kept(CUcontext context, int device, int priority, weir_stream *out)
 	return true;
 }
 
-/* A stream of the driver, new or kept. */
+/* Get a stream of the driver, kept or new. */
 static enum weir_status
 make_or_reuse(int device, int priority, weir_stream *out)
 {
 	struct driver_guard guard;
 	CUcontext context;
 	enum weir_status status = driver_context(device, &context);
-	if (status != WEIR_OK || take_kept(context, device, priority, out))
+	if (status != WEIR_OK || reuse_kept(context, device, priority, out))
 		return status;
 	status = driver_enter(context, &guard);
 	if (status != WEIR_OK)
@@ -147,7 +149,7 @@ create_stream(
 }
 
 static void
-tell_creation(weir_stream handle)
+observe_creation(weir_stream handle)
 {
 	int device;
 
@@ -165,7 +167,7 @@ weir_stream_create(int device, int priority, weir_stream *out)
 	enum weir_status status =
 	    create_stream(device, priority, STREAM_CREATED, out);
 	if (status == WEIR_OK)
-		tell_creation(*out);
+		observe_creation(*out);
 	return status;
 }
 
@@ -201,7 +203,7 @@ weir_stream_from_pool(int device, int priority, weir_stream *out)
 	}
 	lock_leave(&lock);
 	if (status == WEIR_OK && made)
-		tell_creation(*out);
+		observe_creation(*out);
 	return status;
 }
 
@@ -241,7 +243,7 @@ weir_stream_set_current(weir_stream handle)
 	return WEIR_OK;
 }
 
-/* Ask the driver one thing about a stream, in its context. */
+/* Ask the driver a question about a stream, in its context. */
 static enum weir_status
 ask_driver(weir_stream handle, const char *name,
     CUresult (*question)(CUstream stream, void *answer), void *answer)
@@ -263,8 +265,8 @@ ask_driver(weir_stream handle, const char *name,
 	return status;
 }
 
-/* All work of the context is what WEIR_STREAM_ANY stands for; whether it is
- * done can only be told by waiting. */
+/* WEIR_STREAM_ANY stands for all work of the context, and no query tells
+ * whether that is done. */
 static CUresult
 ask_done(CUstream stream, void *answer)
 {
@@ -334,11 +336,12 @@ struct copying {
 	CUdeviceptr to;
 	CUdeviceptr from;
 	size_t size;
-	weir_stream named; /* as the caller did */
+	weir_stream named; /* as the caller named it */
 	int device;
 };
 
-/* In a capture the copy would be a part of a graph, and nothing to wait for. */
+/* Copy and wait. In a capture the copy would become part of a graph and could
+ * not be waited for. */
 static CUresult
 ask_copy(CUstream stream, void *answer)
 {

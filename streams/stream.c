@@ -1,20 +1,20 @@
 /*
- * The table of streams: a fixed array of buckets under one lock, since a
+ * The table of streams: a fixed array of buckets under one lock, because a
  * process has tens of streams, not millions.
  *
- * A default stream is keyed by its context (and thread), any other by its
- * handle, which the driver makes unique in the process. An ended stream leaves
- * the table, except one destroyed through weir: that stays as a marker, so
- * that a later use of the handle is an error and not a crash in the driver,
- * which must not be asked about a handle it no longer knows.
+ * The key of a default stream is its context (and thread); the key of any other
+ * stream is its handle, which the driver makes unique in the process. An ended
+ * stream leaves the table, unless it was destroyed through weir: then it stays
+ * as a marker, so that a later use of the handle is an error. The driver must
+ * not be asked about a handle that it no longer knows, because it may crash.
  *
  * Note [Destroyed streams]
  *
- * For the marker to be right the driver must not give the handle to a stream
- * of somebody else. So weir_stream_destroy() keeps the driver's stream for a
- * weir_stream_create() of the same device and priority that comes when all its
- * work is done. Until then others are made: work of a new stream comes after
- * nothing that an old one had queued.
+ * The marker is right only if the driver does not give the handle to another
+ * stream. Therefore weir_stream_destroy() keeps the driver's stream. A later
+ * weir_stream_create() of the same device and priority uses it again if all its
+ * work is done; otherwise it makes a new stream, so that work of a new stream
+ * never waits for work of an old one.
  */
 #include "streams/stream.h"
 
@@ -34,7 +34,7 @@ static struct stream *buckets[BUCKETS] GUARDED_BY(lock);
 
 /* The key that a stream is found by. */
 struct key {
-	CUcontext context; /* NULL for a stream with a handle of its own */
+	CUcontext context; /* NULL if the stream has a handle of its own */
 	CUstream handle;
 	uint32_t thread;
 };
@@ -56,7 +56,7 @@ bucket_of(const struct key *key)
 }
 
 static bool
-matches(const struct stream *stream, const struct key *key)
+has_key(const struct stream *stream, const struct key *key)
 {
 	return stream->handle == key->handle && stream->thread == key->thread &&
 	    (key->context == NULL || stream->context == key->context);
@@ -77,7 +77,7 @@ find_in_table(const struct key *key) HOLDS(lock)
 {
 	struct stream **at = bucket_of(key);
 
-	while (*at != NULL && !matches(*at, key))
+	while (*at != NULL && !has_key(*at, key))
 		at = &(*at)->next;
 	return at;
 }
@@ -116,8 +116,8 @@ stream_put(struct stream *stream)
 		stream_drop(stream);
 }
 
-/* The context a default stream of `device` belongs to: the current one if it
- * is of that device, else the primary one. */
+/* The context that a default stream of `device` belongs to: the current one if
+ * it is of that device, else the primary one. */
 static enum weir_status
 default_context(int device, CUcontext *out)
 {
@@ -156,8 +156,8 @@ key_make(int device, weir_stream handle, struct key *key)
 	return driver_context(device, &key->context);
 }
 
-/* In its context. To ask a stream that is captured for its flags would break
- * the capture. */
+/* Ask for the stream's flags, in its context. A captured stream is not asked,
+ * because that would break the capture. */
 static void
 ask_blocking(struct stream *stream)
 {
@@ -175,7 +175,7 @@ ask_blocking(struct stream *stream)
 	    !(flags & CU_STREAM_NON_BLOCKING);
 }
 
-/* Does the driver say that it knows no such stream? */
+/* Does this code mean that the driver knows no such stream? */
 static bool
 says_invalid(CUresult code)
 {
@@ -185,7 +185,7 @@ says_invalid(CUresult code)
 	    code == CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
-/* Ask the driver about a stream weir has not met. */
+/* Ask the driver about a stream that weir has not met. */
 static enum weir_status
 describe_stream(const struct key *key, struct stream *stream)
 {
@@ -243,8 +243,8 @@ stream_new(
 	return WEIR_OK;
 }
 
-/* Put it in the table, in place of an ended one with the same key. Another
- * thread may have been faster: then *stream becomes that one. */
+/* Put a stream into the table, in place of an ended one with the same key. If
+ * another thread was faster, drop it and return that thread's in *stream. */
 static void
 publish(const struct key *key, struct stream **stream)
 {
@@ -307,9 +307,9 @@ stream_known(weir_stream handle)
 	return stream;
 }
 
-/* Explicit handles carry their device; a caller that named another is told. */
+/* Refuse a handle of another device than the caller named. */
 static enum weir_status
-check_device(struct stream *stream, int device)
+check_stream_device(struct stream *stream, int device)
 {
 	if (device == WEIR_DEVICE_CURRENT || device == stream->device)
 		return WEIR_OK;
@@ -335,7 +335,7 @@ find_or_make_stream(int device, weir_stream handle, enum stream_origin origin,
 			return status;
 		publish(&key, &stream);
 	}
-	status = check_device(stream, device);
+	status = check_stream_device(stream, device);
 	if (status != WEIR_OK) {
 		stream_put(stream);
 		return status;
@@ -400,7 +400,8 @@ stream_end_thread(uint32_t thread, struct stream **out, size_t max)
 				continue;
 			}
 			atomic_store(&stream->ended, true);
-			*at = stream->next; /* the table's reference moves */
+			*at = stream->next; /* the caller gets the table's
+					       reference */
 			out[n++] = stream;
 		}
 	}
@@ -471,7 +472,7 @@ stream_orders_others(const struct stream *stream)
 
 /* ---- Fences ------------------------------------------------------------ */
 
-/* Is any stream that weir knows of in this context being captured? */
+/* Is any stream of this context that weir knows being captured? */
 static bool
 context_capturing(CUcontext context)
 {
@@ -496,11 +497,12 @@ context_capturing(CUcontext context)
  * Note [The handle to record on]
  *
  * A per-thread default stream can be named on its own thread only. It is a
- * blocking stream, so the legacy default stream of its context comes after all
- * it has queued: from elsewhere a record there covers it.
+ * blocking stream, so the legacy default stream of its context is ordered after
+ * all its work. From other threads weir records on the legacy default stream
+ * instead.
  *
- * The handle of a stream that has ended may name nothing any more, or another
- * stream. Its work is covered by a record on the whole context.
+ * The handle of a stream that has ended may name no stream any more, or another
+ * one. weir records on the whole context instead, which covers its work.
  */
 static CUstream
 record_handle(const struct stream *stream)
@@ -510,7 +512,7 @@ record_handle(const struct stream *stream)
 	return stream->handle;
 }
 
-/* Is the context recorded on, and not the stream? */
+/* Must a record cover the whole context instead of the stream? */
 static bool
 names_context(struct stream *stream)
 {
@@ -592,12 +594,12 @@ enum weir_status
 stream_fence(struct stream *stream, CUevent *out)
 {
 	CUevent event;
-	enum weir_status status = event_take(stream->context, &event);
+	enum weir_status status = event_acquire(stream->context, &event);
 	if (status != WEIR_OK)
 		return status;
 	status = stream_record(stream, event);
 	if (status != WEIR_OK) {
-		event_give(stream->context, event);
+		event_release(stream->context, event);
 		return status;
 	}
 	atomic_fetch_add(&stream->records, 1);
@@ -618,7 +620,7 @@ stream_wait_host(struct stream *stream)
 		CUresult code = driver_peek()->cuEventSynchronize(event);
 		status = driver_status(code, "cuEventSynchronize(stream %p)",
 		    (void *)stream->handle);
-		event_give(stream->context, event);
+		event_release(stream->context, event);
 	}
 	driver_leave(&guard);
 	return status;

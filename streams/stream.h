@@ -1,31 +1,32 @@
 /*
  * weir's records of CUDA streams.
  *
- * A stream is found by its handle. Three handles are not streams of their
- * own: NULL and CU_STREAM_LEGACY are the legacy default stream of a context,
+ * A stream is found by its handle. Some handles do not name one stream: NULL
+ * and CU_STREAM_LEGACY are the legacy default stream of a context,
  * CU_STREAM_PER_THREAD is a stream for each thread and context, and
- * WEIR_STREAM_ANY is no stream at all: "recording" on it covers all work
- * submitted to the context.
+ * WEIR_STREAM_ANY is no stream: a record on it covers all work submitted to the
+ * context.
  *
- * A stream ends when it is destroyed through weir, retired by its owner, or
- * (a per-thread one) when its thread ends. The driver may give the same handle
- * to a new stream; that is a new struct stream.
+ * A stream ends when it is destroyed through weir or retired by its owner. A
+ * per-thread stream ends with its thread. The driver may give the same handle
+ * to a new stream, which is a new struct stream.
  *
  * Note [Reported work]
  *
- * A block that is freed may have been used until then: weir does not see what a
- * stream is given. So other streams wait for all up to the tick of the free,
- * and a stream that waited for the block's stream shortly before has to wait
- * again. A program that reports its work (weir_stream_report_work()) lets weir
- * do better: the tick is that of the latest report, since nothing came after
- * it.
+ * weir does not see the work that a stream is given, so a block may have been
+ * used until its free. Other streams therefore wait for all work up to the tick
+ * of the free, and a stream that waited for the block's stream shortly before
+ * must wait again. If a program reports its work (weir_stream_report_work()),
+ * the free tick is the tick of the latest report instead, because no work came
+ * after it.
  *
- * That tick is taken after the work was given. An event that another thread
- * records in between counts as one that does not cover the work.
+ * The report takes its tick after the work was queued. An event that another
+ * thread records in between counts as one that does not cover the work.
  *
- * Memory that a stream gets from another one is protected by the order of the
- * stream that got it, from then on. So getting it counts as work, and so does a
- * wait: what was used elsewhere before may be freed on the stream behind it.
+ * When memory passes from one stream to another, the order of the second stream
+ * protects it from then on. Therefore to receive memory counts as work. A wait
+ * counts as work too: a block that another stream used before the wait may be
+ * freed on this stream after it.
  */
 #ifndef STREAMS_STREAM_H
 #define STREAMS_STREAM_H
@@ -41,7 +42,7 @@
 #include "streams/delay.h"
 #include "streams/order.h"
 
-/* Who created it, and so who may destroy it. */
+/* Who created the stream, and so may destroy it. */
 enum stream_origin { STREAM_FOREIGN, STREAM_CREATED, STREAM_POOLED };
 
 struct stream {
@@ -51,52 +52,53 @@ struct stream {
 	uint32_t thread; /* owner of a per-thread default stream; else 0 */
 	int device;
 	enum stream_origin origin;
-	int priority; /* as asked of weir; CREATED and POOLED */
+	int priority; /* as the caller asked; CREATED and POOLED */
 
-	/* Ordered with the legacy default stream; of one that was met in a
-	 * capture that is not known, and is taken for granted until it can be
-	 * asked. Under the lock of the table. */
+	/* blocking: ordered with the legacy default stream. unasked: weir met
+	 * the stream in a capture, could not ask, and assumes that it is
+	 * blocking. Under the lock of the table. */
 	bool blocking;
 	bool unasked;
 
-	struct order order; /* what it is known to be behind */
-	struct delay delay; /* what weir's waits cost it */
-	/* All it had at this tick was seen to be done: how far it has come.
-	 * 0: nothing was seen of it. */
+	struct order order; /* which streams it is ordered after */
+	struct delay delay; /* how late weir's waits have made it */
+	/* All work up to this tick was seen to be done. 0: none was. */
 	_Atomic(uint64_t) met_at;
-	/* All it had by this time (driver_time_ns()) was seen to be done; 0:
-	 * nothing was. */
+	/* All work up to this time (driver_time_ns()) was seen to be done. 0:
+	 * none was. */
 	_Atomic(uint64_t) met_ns;
-	/* The longest that the device lately took to come to an event that was
-	 * recorded on it, in ns. */
+	/* The longest time that the device lately took from the record of an
+	 * event to its completion, in ns. */
 	_Atomic(uint64_t) latency_ns;
-	/* The tick of the latest work that the program has reported, or since
-	 * which memory of others may be protected by this stream's order; 0:
-	 * the program reports none. Note [Reported work]. */
+	/* The tick of the latest work that the program has reported, or of the
+	 * latest memory or wait that counts as work. 0: the program reports no
+	 * work. Note [Reported work]. */
 	_Atomic(uint64_t) worked_at;
-	/* Events that were recorded on it, as far as weir knows: what was freed
-	 * between two of them others may use at the same time. */
+	/* How many events were recorded on it, as far as weir knows. Blocks
+	 * that were freed between the same two events become usable for other
+	 * streams at one time. */
 	_Atomic(uint64_t) records;
 
-	/* LOCK_RANK_STREAM. A record and the end exclude each other: no handle
-	 * is used that another thread is destroying. */
+	/* LOCK_RANK_STREAM. A record and the end of the stream exclude each
+	 * other, so that no thread uses a handle that another is destroying. */
 	struct lock lock;
 
-	atomic_uint refs;    /* the table's, and one for each holder */
-	atomic_bool ended;   /* set once */
-	atomic_bool gone;    /* its context is, and all its work; set once */
+	atomic_uint refs;  /* the table's, and one for each holder */
+	atomic_bool ended; /* set once */
+	atomic_bool gone;  /* its context and all its work are gone; set once */
 	struct stream *next; /* in its bucket, under the table's lock */
 
-	/* The allocator's heap for it, under the lock of its arena. */
+	/* The stream's heap in the device's own arena, under that arena's
+	 * lock. */
 	void *heap;
 };
 
 /*
  * Find or make the stream of a handle.
  *
- * @param device  the device meant, or WEIR_DEVICE_CURRENT; matters for the
- *                handles that are not streams of their own
- * @param out     a reference, to be given back with stream_put()
+ * @param device a device, or WEIR_DEVICE_CURRENT; it decides for the handles
+ * that do not name one stream
+ * @param out a reference, which the caller drops by stream_put()
  * @return WEIR_EINVAL if the stream was destroyed through weir, or is not of
  *         the device; WEIR_EHOSTMEM; WEIR_ECONTEXT; WEIR_EDRIVER
  */
@@ -107,11 +109,11 @@ enum weir_status stream_find(
 enum weir_status stream_lookup(
     int device, weir_stream handle, struct stream **out);
 
-/* The stream of a handle if weir follows it and it lives, a reference; else
- * NULL. Sets no status. */
+/* The stream of a handle, with a reference, if weir follows it and it has not
+ * ended; else NULL. Sets no status. */
 struct stream *stream_known(weir_stream handle);
 
-/* Follow a stream that weir has just made or taken up again. */
+/* Follow a stream that weir has just made or uses again. */
 enum weir_status stream_adopt(
     weir_stream handle, enum stream_origin origin, int priority);
 
@@ -121,18 +123,19 @@ void stream_keep(const struct stream *stream);
 struct stream *stream_ref(struct stream *stream);
 void stream_put(struct stream *stream);
 
-/* Fence it ended; false if it was. Its handle is then free for a new stream,
- * unless `destroyed`: then a use of the handle is an error. */
+/* Mark the stream as ended; false if it had ended before. Its handle may then
+ * name a new stream, unless `destroyed` is set: then a later use of the handle
+ * is an error. */
 bool stream_end(struct stream *stream, bool destroyed);
 
-/* The streams of a thread that has ended, one reference each; returns how
- * many were written, at most `max`. They are ended. */
+/* End the default streams of a thread that has ended. Returns their number, at
+ * most `max`; the caller gets a reference to each. */
 size_t stream_end_thread(uint32_t thread, struct stream **out, size_t max);
 
 /* Forget every stream of a context that is gone. */
 void stream_forget(CUcontext context);
 
-/* True for handles the driver lends to everybody: legacy and per-thread. */
+/* True for the handles of default streams: legacy and per-thread. */
 static inline bool
 stream_is_default(weir_stream handle)
 {
@@ -140,11 +143,11 @@ stream_is_default(weir_stream handle)
 }
 
 /*
- * Record `event` so that it covers all work queued on the stream so far; of a
- * stream that has ended, all work submitted to its context. Call
- * it between driver_enter() and driver_leave() for the stream's context. Where
- * the driver has no cuCtxRecordEvent (before 12.5), WEIR_STREAM_ANY waits for
- * the context instead, as cudaFree does.
+ * Record `event` so that it covers all work queued on the stream so far or, if
+ * the stream has ended, all work submitted to its context. Call it between
+ * driver_enter() and driver_leave() for the stream's context. If the driver has
+ * no cuCtxRecordEvent (before 12.5), a record on WEIR_STREAM_ANY waits for the
+ * context instead, as cudaFree does.
  *
  * @return WEIR_ECAPTURE, and no capture is disturbed, if the stream (for
  *         WEIR_STREAM_ANY: any stream weir knows of in the context) is being
@@ -152,20 +155,21 @@ stream_is_default(weir_stream handle)
  */
 enum weir_status stream_record(struct stream *stream, CUevent event);
 
-/* An event of weir's own, recorded as by stream_record(); to be given back with
- * event_give(). Between driver_enter() and driver_leave(). */
+/* Record an event of weir's own, as stream_record() does. The caller gives it
+ * back by event_release(). Between driver_enter() and driver_leave(). */
 enum weir_status stream_fence(struct stream *stream, CUevent *out);
 
-/* True if work on the stream would become part of a graph, or if that cannot
- * be told. Between driver_enter() and driver_leave(). */
+/* True if work on the stream would become part of a graph, or if the driver
+ * does not say. Between driver_enter() and driver_leave(). */
 bool stream_capturing(struct stream *stream);
 
-/* True if all its work is done; false also if it cannot be asked, as it is
- * being captured. It has not ended. Between driver_enter() and driver_leave().
- */
+/* True if all work of a stream that has not ended is done. False also if the
+ * stream is being captured and cannot be asked. Between driver_enter() and
+ * driver_leave(). */
 bool stream_idle(struct stream *stream);
 
-/* The stream has been given work, or memory of another stream, by now. */
+/* Note that the stream has just been given work, or memory of another
+ * stream. */
 void stream_work(struct stream *stream);
 
 /* As stream_work(), if the program reports the work of the stream. */
@@ -176,7 +180,8 @@ stream_protect(struct stream *stream)
 		stream_work(stream);
 }
 
-/* The tick of the latest work that the stream may have been given. */
+/* The tick of the latest work that the stream may have been given: the latest
+ * report, or now. */
 static inline uint64_t
 stream_worked_at(const struct stream *stream)
 {
@@ -186,7 +191,7 @@ stream_worked_at(const struct stream *stream)
 	return at != 0 ? at : order_tick();
 }
 
-/* An event that was recorded on the stream at a tick has been met. */
+/* Note that an event that was recorded on the stream at a tick is met. */
 static inline void
 stream_met(struct stream *stream, uint64_t tick)
 {
@@ -195,9 +200,8 @@ stream_met(struct stream *stream, uint64_t tick)
 		    &stream->met_at, tick, memory_order_relaxed);
 }
 
-/* The device was seen to have come to an event that was recorded at a time
- * (driver_time_ns()). A latency that was long fades by a tenth with each event.
- */
+/* Note that an event that was recorded at a time (driver_time_ns()) was just
+ * seen to be met. The longest latency falls by a tenth with each event. */
 static inline void
 stream_took(struct stream *stream, uint64_t recorded_ns)
 {
@@ -214,8 +218,8 @@ stream_took(struct stream *stream, uint64_t recorded_ns)
 		    &stream->met_ns, recorded_ns, memory_order_relaxed);
 }
 
-/* For how many ticks' worth of work it is still busy before it comes to what it
- * had at a tick; 0: it has. */
+/* How many ticks of work remain until the stream has done all work up to a
+ * tick; 0: it has. */
 static inline uint64_t
 stream_left(const struct stream *stream, uint64_t tick)
 {
@@ -225,14 +229,14 @@ stream_left(const struct stream *stream, uint64_t tick)
 	return tick > met ? tick - met : 0;
 }
 
-/* True if a record or a wait on this stream would put others in order: it is
- * the legacy default stream and there are blocking ones. */
+/* True if a record or a wait on this stream would order other streams: it is
+ * the legacy default stream, and there are blocking streams. */
 bool stream_orders_others(const struct stream *stream);
 
 /* Wait until all work queued on the stream so far is done. Holds no lock. */
 enum weir_status stream_wait_host(struct stream *stream);
 
-/* The device meant by WEIR_DEVICE_CURRENT or by a number; checked. */
+/* Resolve WEIR_DEVICE_CURRENT or a device's number, and check it. */
 enum weir_status device_resolve(int device, int *out);
 
 #endif

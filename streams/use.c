@@ -1,8 +1,9 @@
 /*
- * Events are met in the order of their stream, so a poll asks the oldest of
- * each stream first and goes on only while the answer is yes. It looks past a
- * few unmet ones: an event may be late for another reason, and one behind it
- * that is met tells of all before.
+ * Keeps the uses of blocks in queues, one for each stream, and polls their
+ * events. Events are met in the order of their stream, so a poll asks the
+ * oldest of each stream first and goes on while they are met. It skips a few
+ * unmet events: an event may be late for another reason, and a later one that
+ * is met covers all uses before it.
  */
 #include "streams/use.h"
 
@@ -12,13 +13,14 @@
 #include "streams/event.h"
 #include "trace/served.h"
 
-/* Structs that are kept for the next use. */
+/* How many unused structures an arena keeps. */
 enum { QUEUES_KEPT = 32, USES_KEPT = 1024 };
 
-/* Instead of USE_BATCH_BYTES where a record is dear. */
+/* Takes the place of USE_BATCH_BYTES for WEIR_STREAM_ANY, whose records are
+ * dear. */
 enum { BATCH_BYTES_DEAR = 64 << 20 };
 
-/* use.h, Note [Glances]. */
+/* The most glances that skip a queue: use.h, Note [Glances]. */
 enum { PAUSE_MOST = 8 };
 
 void
@@ -72,8 +74,8 @@ queue_get(struct waiting *waiting, struct stream *stream)
 	return queue;
 }
 
-/* A queue that nobody uses stays while there are few: its stream will likely
- * use another block. */
+/* Drop a reference to a queue. An unused queue stays while there are few: its
+ * stream will probably use another block. */
 static void
 queue_put(struct waiting *waiting, struct use_queue *queue)
 {
@@ -87,7 +89,7 @@ queue_put(struct waiting *waiting, struct use_queue *queue)
 	meta_free(queue, sizeof(*queue));
 }
 
-/* Queues of streams that have ended since nobody used them. */
+/* Drop unused queues of streams that have ended. */
 static void
 drop_ended(struct waiting *waiting)
 {
@@ -139,7 +141,7 @@ use_of(const struct pending *pending, const struct stream *stream)
 	return use;
 }
 
-/* Hang a new use on a block; NULL: there is no host memory. */
+/* Add a new use to a block; NULL: there is no host memory. */
 static inline struct use *
 use_hang(
     struct waiting *waiting, struct pending *pending, struct stream *stream)
@@ -168,7 +170,7 @@ use_hang(
 }
 
 static enum weir_status
-no_memory(void)
+no_use_memory(void)
 {
 	return status_set(
 	    WEIR_EHOSTMEM, "recording a stream: no host memory for its use");
@@ -203,22 +205,22 @@ carrier_from(const struct use_queue *queue, const struct list *l)
 	return NULL;
 }
 
-/* Has the context of the queue's stream gone? All its work is done then, and
- * its events are no more. */
+/* Is the context of the queue's stream gone? Then all its work is done and its
+ * events no longer exist. */
 static bool
 is_gone(const struct use_queue *queue)
 {
 	return atomic_load(&queue->stream->gone);
 }
 
-/* Take a use out of its queue. If the one before it has no event it gets this
- * one, unless a host waits for it. */
+/* Remove a use from its queue. If the use before it has no event, it gets this
+ * one's event, unless a host waits for this one. */
 static void
 unlink_use(struct use *use)
 {
 	struct use_queue *queue = use->queue;
 	struct list *before = use->link.prev;
-	struct list *behind = use->link.next;
+	struct list *after = use->link.next;
 
 	list_remove(&use->link);
 	if (use->event == NULL)
@@ -236,7 +238,7 @@ unlink_use(struct use *use)
 		}
 	}
 	if (queue->first == use)
-		queue->first = carrier_from(queue, behind);
+		queue->first = carrier_from(queue, after);
 }
 
 static struct use *
@@ -245,17 +247,17 @@ last_of(const struct use_queue *queue)
 	return CONTAINER_OF(queue->uses.prev, struct use, link);
 }
 
-/* Is it dear to record an event on the queue's stream? */
+/* Are records on the queue's stream dear? */
 static bool
 is_dear(const struct use_queue *queue)
 {
 	return queue->stream->handle == WEIR_STREAM_ANY;
 }
 
-/* Record one event for all uses of a queue that have none; there are some. The
+/* Record one event for the uses of a queue that have none, at least one. The
  * queue's context has been entered. False if the driver refuses now. */
 static bool
-record(struct use_queue *queue)
+record_queue(struct use_queue *queue)
 {
 	struct use *last = last_of(queue);
 
@@ -271,8 +273,8 @@ record(struct use_queue *queue)
 	return true;
 }
 
-/* record() if the last use of the queue has no event yet. The queue is not
- * empty. */
+/* Fence all uses of a queue that is not empty. False if the driver refuses
+ * now. */
 static bool
 fence_uses(struct use_queue *queue)
 {
@@ -283,13 +285,13 @@ fence_uses(struct use_queue *queue)
 	if (is_gone(queue) ||
 	    capture_enter(queue->stream->context, &guard) != WEIR_OK)
 		return false;
-	bool done = record(queue);
+	bool done = record_queue(queue);
 	capture_leave(&guard);
 	return done;
 }
 
-/* The use whose event tells of this one, which waits; NULL if there is none
- * and none can be recorded now. */
+/* Find the use whose event covers this use, which is in its queue. Record one
+ * if need be; NULL if that cannot be done now. */
 static struct use *
 carrier_of(struct use *use)
 {
@@ -302,7 +304,7 @@ carrier_of(struct use *use)
 	return carrier;
 }
 
-/* Have enough uses come together for an event? */
+/* Have enough uses collected for an event? */
 static bool
 is_full(const struct use_queue *queue)
 {
@@ -313,15 +315,15 @@ is_full(const struct use_queue *queue)
 
 /* ---- Uses -------------------------------------------------------------- */
 
-/* A use that is in no queue needs no event any more. */
+/* Give back the event of a use that is in no queue any more. */
 static inline void
-give_event(const struct use *use)
+free_event(const struct use *use)
 {
 	if (use->event != NULL && !is_gone(use->queue))
-		event_give(use->queue->stream->context, use->event);
+		event_release(use->queue->stream->context, use->event);
 }
 
-/* While a host waits for its event it stays, of no block. */
+/* Free a use. While a host waits for its event, it stays, without a block. */
 static void
 use_free(struct waiting *waiting, struct use *use)
 {
@@ -330,14 +332,14 @@ use_free(struct waiting *waiting, struct use *use)
 	use->owner = NULL;
 	if (use->waiters > 0)
 		return;
-	give_event(use);
+	free_event(use);
 	queue_put(waiting, use->queue);
 	use_drop(waiting, use);
 }
 
-/* Take a use off its block. */
+/* Remove a use from its block. */
 static inline void
-use_take_off(struct waiting *waiting, struct use *use)
+use_remove(struct waiting *waiting, struct use *use)
 {
 	struct use **at = &use->owner->uses;
 
@@ -347,7 +349,7 @@ use_take_off(struct waiting *waiting, struct use *use)
 	use_free(waiting, use);
 }
 
-/* A stream is named that was named before. */
+/* Record a use by a stream that has a use of the block already. */
 static __attribute__((noinline)) enum weir_status
 use_again(struct waiting *waiting, struct pending *pending, struct use *old)
 {
@@ -355,8 +357,8 @@ use_again(struct waiting *waiting, struct pending *pending, struct use *old)
 
 	if (old->past) {
 		if (use_hang(waiting, pending, stream) == NULL)
-			return no_memory();
-		use_take_off(waiting, old);
+			return no_use_memory();
+		use_remove(waiting, old);
 	} else if (old->capture != 0) {
 		old->capture = waiting->in_captures ? capture_of(stream) : 0;
 	}
@@ -371,7 +373,7 @@ use_add(struct waiting *waiting, struct pending *pending, struct stream *stream)
 	if (old != NULL)
 		return use_again(waiting, pending, old);
 	if (use_hang(waiting, pending, stream) == NULL)
-		return no_memory();
+		return no_use_memory();
 	return WEIR_OK;
 }
 
@@ -406,8 +408,8 @@ use_move(struct pending *from, struct pending *to)
 		u->owner = to;
 }
 
-/* The end of what a stream did with the block in a capture, if it is in that
- * still. */
+/* Note the position at which a use in a capture ends, if its stream is still in
+ * that capture. */
 static void
 place(struct use *use)
 {
@@ -425,13 +427,13 @@ use_is_over(const struct pending *pending, const struct stream *stream,
 		if (u->capture != 0 && !u->past)
 			place(u);
 		if (u->capture != capture ||
-		    order_until(stream, u->queue->stream, capture) < u->placed)
+		    order_after(stream, u->queue->stream, capture) < u->placed)
 			return false;
 	}
 	return true;
 }
 
-/* A use comes to the end of its queue, and keeps some bytes from others. */
+/* Append a use of a block of some bytes to its queue. */
 static inline void
 enqueue(struct use *use, size_t bytes)
 {
@@ -462,16 +464,16 @@ use_add_past(struct waiting *waiting, struct pending *pending, size_t bytes,
 		return WEIR_OK;
 	struct use *use = use_hang(waiting, pending, stream);
 	if (use == NULL)
-		return no_memory();
+		return no_use_memory();
 	if (old != NULL)
-		use_take_off(waiting, old);
+		use_remove(waiting, old);
 	use->past = true;
 	pending->has_past = true;
 	enqueue(use, bytes);
 	return WEIR_OK;
 }
 
-/* A past use in no queue was met while its block was live. */
+/* Was a past use met while its block was live? It is then in no queue. */
 static bool
 is_met(const struct use *use)
 {
@@ -488,7 +490,7 @@ use_drop_met(struct waiting *waiting, struct pending *pending)
 	for (struct use *u = pending->uses; u != NULL; u = next) {
 		next = u->next;
 		if (is_met(u))
-			use_take_off(waiting, u);
+			use_remove(waiting, u);
 	}
 }
 
@@ -508,27 +510,27 @@ waiting_add(struct waiting *waiting, struct pending *pending)
 
 /* ---- Polling ----------------------------------------------------------- */
 
-/* Drop a met use from its block; the block, if it was the last unmet one. A
- * live block keeps it, in no queue. */
+/* Remove a met use from its block. Returns the block if this was its last unmet
+ * use. A live block keeps the use, which is then in no queue. */
 static struct pending *
-settle(struct waiting *waiting, struct use *use)
+settle_use(struct waiting *waiting, struct use *use)
 {
 	struct pending *pending = use->owner;
 
 	if (__builtin_expect(pending->unmet == 0, 0)) {
 		unlink_use(use);
 		if (use->waiters == 0) {
-			give_event(use);
+			free_event(use);
 			use->event = NULL;
 		}
 		return NULL;
 	}
-	use_take_off(waiting, use);
+	use_remove(waiting, use);
 	return --pending->unmet == 0 ? pending : NULL;
 }
 
-/* Settle the uses of a queue up to one whose event is met; the blocks that
- * have none left are moved to `done`. */
+/* Settle the uses of a queue up to `last`, whose event is met. Blocks without
+ * unmet uses are moved to `done`; returns their number. */
 static size_t
 settle_until(struct waiting *waiting, struct use_queue *queue,
     const struct use *last, struct list *done)
@@ -540,7 +542,7 @@ settle_until(struct waiting *waiting, struct use_queue *queue,
 	while (use != last) {
 		use = CONTAINER_OF(next, struct use, link);
 		next = next->next;
-		struct pending *pending = settle(waiting, use);
+		struct pending *pending = settle_use(waiting, use);
 		if (pending != NULL) {
 			leave_pending(waiting, pending);
 			list_push_back(done, &pending->link);
@@ -550,35 +552,35 @@ settle_until(struct waiting *waiting, struct use_queue *queue,
 	return moved;
 }
 
-/* All uses of a queue whose stream's context has gone are met. */
+/* Settle all uses of a queue whose stream's context is gone. */
 static size_t
 settle_gone(struct waiting *waiting, struct use_queue *queue, struct list *done)
 {
 	const struct use *last =
 	    CONTAINER_OF(queue->uses.prev, struct use, link);
 
-	queue->refs++; /* as below */
+	queue->refs++; /* as in poll_queue() */
 	size_t moved = settle_until(waiting, queue, last, done);
 	queue_put(waiting, queue);
 	return moved;
 }
 
-/* How to look at a queue. */
+/* How to poll a queue. */
 struct look {
-	bool fences;    /* what has no event is given one */
-	bool once;      /* no more than one is to be met */
-	unsigned skips; /* unmet ones to look past */
+	bool fences;    /* record an event for uses that have none */
+	bool once;      /* stop after one met event */
+	unsigned skips; /* how many unmet events to skip */
 };
 
-/* Ask the events of a queue. */
+/* Query the events of a queue, and settle the uses that they cover. */
 static size_t
-ask(struct waiting *waiting, struct use_queue *queue, struct look look,
+query_queue(struct waiting *waiting, struct use_queue *queue, struct look look,
     struct list *done)
 {
 	size_t moved = 0;
 
 	for (struct use *use = queue->first; use != NULL;) {
-		struct list *behind = use->link.next;
+		struct list *after = use->link.next;
 		if (event_met(queue->stream->context, use->event)) {
 			stream_met(queue->stream, use->tick);
 			if (!is_dear(queue))
@@ -589,12 +591,12 @@ ask(struct waiting *waiting, struct use_queue *queue, struct look look,
 		} else if (look.skips-- == 0) {
 			break;
 		}
-		use = carrier_from(queue, behind);
+		use = carrier_from(queue, after);
 	}
 	return moved;
 }
 
-/* Look at a queue that has some uses. */
+/* Poll a queue that is not empty. */
 static size_t
 poll_queue(struct waiting *waiting, struct use_queue *queue, struct look look,
     struct list *done)
@@ -610,14 +612,14 @@ poll_queue(struct waiting *waiting, struct use_queue *queue, struct look look,
 		return 0;
 	queue->refs++; /* settling the last use must not free it under us */
 	if (unfenced)
-		record(queue); /* tried again later */
-	size_t moved = ask(waiting, queue, look, done);
+		record_queue(queue); /* tried again later */
+	size_t moved = query_queue(waiting, queue, look, done);
 	capture_leave(&guard);
 	queue_put(waiting, queue);
 	return moved;
 }
 
-/* Note [Glances]. */
+/* Glance at a queue of WEIR_STREAM_ANY: Note [Glances]. */
 static size_t
 glance_dear(struct waiting *waiting, struct use_queue *queue, struct list *done)
 {
@@ -627,7 +629,7 @@ glance_dear(struct waiting *waiting, struct use_queue *queue, struct list *done)
 		queue->pause--;
 		return 0;
 	}
-	queue->refs++; /* as above */
+	queue->refs++; /* as in poll_queue() */
 	size_t moved = poll_queue(waiting, queue, look, done);
 	if (moved > 0 || waiting->bytes >= BATCH_BYTES_DEAR)
 		queue->paused = 0;
@@ -688,7 +690,8 @@ waiting_poll(struct waiting *waiting, unsigned skips, struct list *done)
 	return moved;
 }
 
-/* In a capture; the event of a use is of no use there. */
+/* Order `later` after a use in their capture, where an event of the use could
+ * not be waited for. */
 static bool
 follow_captured(const struct use *use, struct stream *later, uint64_t capture,
     uint64_t *waits)
@@ -697,7 +700,7 @@ follow_captured(const struct use *use, struct stream *later, uint64_t capture,
 
 	if (use->capture != capture)
 		return false;
-	if (order_until(later, stream, capture) >= use->placed)
+	if (order_after(later, stream, capture) >= use->placed)
 		return true;
 	uint64_t tick =
 	    waits != NULL ? capture_join(later, stream, capture) : 0;
@@ -709,19 +712,19 @@ follow_captured(const struct use *use, struct stream *later, uint64_t capture,
 	return true;
 }
 
-/* Is a use over when `later`, which is in no capture, comes to what it is given
- * next? */
+/* Is a use over before the next work of `later`, which is in no capture,
+ * begins? */
 static bool
 is_before(const struct use *use, const struct stream *later)
 {
 	const struct stream *stream = use->queue->stream;
 
 	return stream == later || is_gone(use->queue) ||
-	    order_until(later, stream, 0) >= use->at;
+	    order_after(later, stream, 0) >= use->at;
 }
 
 static bool
-follow(struct use *use, struct stream *later, uint64_t *waits)
+follow_use(struct use *use, struct stream *later, uint64_t *waits)
 {
 	struct stream *stream = use->queue->stream;
 	if (is_before(use, later))
@@ -750,7 +753,7 @@ use_follow(struct pending *pending, struct stream *later, uint64_t capture,
 	for (struct use *u = pending->uses; u != NULL && done; u = u->next)
 		done = capture != 0 ?
 		    follow_captured(u, later, capture, waits) :
-		    follow(u, later, waits);
+		    follow_use(u, later, waits);
 	return done;
 }
 

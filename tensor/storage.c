@@ -252,7 +252,7 @@ stream_put_behind(struct stream *later, struct stream *earlier)
 		    (void *)later->handle);
 	}
 	if (driver_enter(earlier->context, &guard) == WEIR_OK) {
-		event_give(earlier->context, event);
+		event_release(earlier->context, event);
 		driver_leave(&guard);
 	}
 	return status;

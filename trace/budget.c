@@ -22,7 +22,7 @@ allowance(uint64_t base, uint64_t ratio, uint64_t bytes)
 }
 
 static uint64_t
-lesser(uint64_t a, uint64_t b)
+lesser_cost(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
@@ -32,8 +32,8 @@ budget_limit(const struct budget *budget)
 {
 	if (budget->most != 0)
 		return budget->most;
-	return lesser(os_memory_bytes() / 2,
-	    lesser(allowance(STORED_BASE, STORED_RATIO, budget->stored),
+	return lesser_cost(os_memory_bytes() / 2,
+	    lesser_cost(allowance(STORED_BASE, STORED_RATIO, budget->stored),
 		allowance(DECODED_BASE, DECODED_RATIO, budget->decoded)));
 }
 

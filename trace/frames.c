@@ -150,7 +150,7 @@ describe_c(struct frames *f, const void *word)
 }
 
 static bool
-describe(struct frames *f, const void *word)
+describe_word(struct frames *f, const void *word)
 {
 	if (!python_is_frame(word))
 		return describe_c(f, word);
@@ -159,7 +159,7 @@ describe(struct frames *f, const void *word)
 }
 
 static struct entry *
-find(const struct frames *f, const void *word)
+find_frame(const struct frames *f, const void *word)
 {
 	uint64_t hash = (uint64_t)(uintptr_t)word * 0x9e3779b97f4a7c15u;
 
@@ -186,7 +186,7 @@ grow_entries(struct frames *f)
 	f->slots = slots;
 	for (size_t i = 0; i < n; i++)
 		if (old[i].word != NULL)
-			*find(f, old[i].word) = old[i];
+			*find_frame(f, old[i].word) = old[i];
 	meta_free(old, n * sizeof(*old));
 	return true;
 }
@@ -197,10 +197,10 @@ look_up(struct frames *f, const void *word, size_t *first)
 {
 	if (!grow_entries(f))
 		return false;
-	struct entry *entry = find(f, word);
+	struct entry *entry = find_frame(f, word);
 	if (entry->word == NULL) {
 		size_t at = place_count(f);
-		if (!describe(f, word)) {
+		if (!describe_word(f, word)) {
 			f->places.n = at * sizeof(struct place);
 			return false;
 		}

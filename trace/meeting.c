@@ -39,7 +39,7 @@ own_user(void)
 }
 
 static enum weir_status
-fail(const char *what, const char *path)
+fail_meeting(const char *what, const char *path)
 {
 	char text[128];
 
@@ -72,7 +72,7 @@ check_folder(int fd, const char *path)
 	struct stat found;
 
 	if (fstat(fd, &found) != 0)
-		return fail("cannot be looked at", path);
+		return fail_meeting("cannot be looked at", path);
 	if (found.st_uid != own_user())
 		return status_set(WEIR_EINVAL,
 		    "%s: belongs to user %lu, not to %lu: not used", path,
@@ -92,13 +92,13 @@ meeting_folder(unsigned which, bool make, int *fd)
 	if (which >= MEETING_FOLDERS || !folder_path(which, path))
 		return WEIR_ENOTSUP;
 	if (make && mkdir(path, 0700) != 0 && errno != EEXIST)
-		return fail("cannot be made", path);
+		return fail_meeting("cannot be made", path);
 	int folder =
 	    open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (folder < 0 && errno == ENOENT)
 		return WEIR_ENOTSUP;
 	if (folder < 0)
-		return fail("is no folder to be used", path);
+		return fail_meeting("is no folder to be used", path);
 	enum weir_status status = check_folder(folder, path);
 	if (status != WEIR_OK) {
 		close(folder);
@@ -159,7 +159,7 @@ new_socket(int flags)
 
 /* Is a process waiting there? If not, nothing is there afterwards. */
 static bool
-is_taken(int folder, pid_t pid)
+is_listened_to(int folder, pid_t pid)
 {
 	struct sockaddr_un address = socket_address(folder, pid);
 	int fd = new_socket(SOCK_NONBLOCK);
@@ -180,16 +180,16 @@ meeting_listen(int folder, pid_t pid, int *fd)
 {
 	struct sockaddr_un address = socket_address(folder, pid);
 
-	if (is_taken(folder, pid))
+	if (is_listened_to(folder, pid))
 		return status_set(WEIR_EINVAL,
 		    "another process %ld is being watched", (long)pid);
 	int made = new_socket(SOCK_NONBLOCK);
 	if (made < 0)
-		return fail("cannot be made", "a socket");
+		return fail_meeting("cannot be made", "a socket");
 	if (bind(made, (struct sockaddr *)&address, sizeof(address)) != 0 ||
 	    listen(made, WAITING) != 0) {
 		enum weir_status status =
-		    fail("cannot be bound", address.sun_path);
+		    fail_meeting("cannot be bound", address.sun_path);
 		close(made);
 		return status;
 	}
@@ -249,7 +249,7 @@ meeting_connect(int folder, pid_t pid, unsigned timeout_ms, int *fd)
 	int made = new_socket(0);
 
 	if (made < 0)
-		return fail("cannot be made", "a socket");
+		return fail_meeting("cannot be made", "a socket");
 	set_timeout(made, timeout_ms);
 	enum weir_status status = WEIR_OK;
 	if (connect_within(made, &address, timeout_ms) != 0) {
@@ -262,7 +262,8 @@ meeting_connect(int folder, pid_t pid, unsigned timeout_ms, int *fd)
 			status = status_set(WEIR_EINVAL,
 			    "process %ld does not answer", (long)pid);
 		else
-			status = fail("cannot be reached", address.sun_path);
+			status =
+			    fail_meeting("cannot be reached", address.sun_path);
 	} else if (!meeting_peer_is_own(made)) {
 		status = status_set(
 		    WEIR_EINVAL, "process %ld is not this user's", (long)pid);

@@ -29,7 +29,7 @@ static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_OBSERVE);
 static struct observer observers[OBSERVE_KINDS][OBSERVERS_MAX] GUARDED_BY(lock);
 
 static bool
-same(unsigned kind, union call a, union call b)
+same_observer(unsigned kind, union call a, union call b)
 {
 	if (kind == OBSERVE_MEMORY)
 		return a.memory == b.memory;
@@ -38,26 +38,26 @@ same(unsigned kind, union call a, union call b)
 
 /* Its place, or the count. */
 static unsigned
-find(unsigned kind, union call call, const void *user) HOLDS(lock)
+find_observer(unsigned kind, union call call, const void *user) HOLDS(lock)
 {
 	unsigned count = atomic_load(&observe_counts[kind]);
 	unsigned i = 0;
 
 	while (i < count &&
-	    (!same(kind, observers[kind][i].call, call) ||
+	    (!same_observer(kind, observers[kind][i].call, call) ||
 		observers[kind][i].user != user))
 		i++;
 	return i;
 }
 
 static enum weir_status
-add(unsigned kind, union call call, void *user, const char *name)
+add_observer(unsigned kind, union call call, void *user, const char *name)
 {
 	const char *fault = NULL;
 
 	lock_enter(&lock);
 	unsigned count = atomic_load(&observe_counts[kind]);
-	if (find(kind, call, user) < count) {
+	if (find_observer(kind, call, user) < count) {
 		fault = "it is there already";
 	} else if (count == OBSERVERS_MAX) {
 		fault = "there are 64 already";
@@ -72,11 +72,12 @@ add(unsigned kind, union call call, void *user, const char *name)
 }
 
 static enum weir_status
-drop(unsigned kind, union call call, const void *user, const char *name)
+drop_observer(
+    unsigned kind, union call call, const void *user, const char *name)
 {
 	lock_enter(&lock);
 	unsigned count = atomic_load(&observe_counts[kind]);
-	unsigned i = find(kind, call, user);
+	unsigned i = find_observer(kind, call, user);
 	bool found = i < count;
 	if (found) {
 		struct observer *at = &observers[kind][i];
@@ -107,14 +108,14 @@ weir_oom_observer_add(weir_oom_observer observer, void *user)
 	if (observer == NULL)
 		return status_set(
 		    WEIR_EINVAL, "weir_oom_observer_add: observer is NULL");
-	return add(OBSERVE_OOM, (union call){ .oom = observer }, user,
+	return add_observer(OBSERVE_OOM, (union call){ .oom = observer }, user,
 	    "weir_oom_observer_add");
 }
 
 enum weir_status
 weir_oom_observer_remove(weir_oom_observer observer, void *user)
 {
-	return drop(OBSERVE_OOM, (union call){ .oom = observer }, user,
+	return drop_observer(OBSERVE_OOM, (union call){ .oom = observer }, user,
 	    "weir_oom_observer_remove");
 }
 
@@ -136,15 +137,15 @@ observe_memory_add(weir_memory_observer observer, void *user)
 	if (observer == NULL)
 		return status_set(
 		    WEIR_EINVAL, "weir_memory_observer_add: observer is NULL");
-	return add(OBSERVE_MEMORY, (union call){ .memory = observer }, user,
-	    "weir_memory_observer_add");
+	return add_observer(OBSERVE_MEMORY, (union call){ .memory = observer },
+	    user, "weir_memory_observer_add");
 }
 
 enum weir_status
 observe_memory_remove(weir_memory_observer observer, void *user)
 {
-	return drop(OBSERVE_MEMORY, (union call){ .memory = observer }, user,
-	    "weir_memory_observer_remove");
+	return drop_observer(OBSERVE_MEMORY, (union call){ .memory = observer },
+	    user, "weir_memory_observer_remove");
 }
 
 void
@@ -177,7 +178,8 @@ observe_add(enum weir_trace_kind kind, weir_trace_callback callback, void *user)
 		return status;
 	if (callback == NULL)
 		return status_set(WEIR_EINVAL, "%s: callback is NULL", name);
-	return add(kind, (union call){ .trace = callback }, user, name);
+	return add_observer(
+	    kind, (union call){ .trace = callback }, user, name);
 }
 
 enum weir_status
@@ -188,7 +190,8 @@ observe_remove(
 	enum weir_status status = check_kind(kind, name);
 	if (status != WEIR_OK)
 		return status;
-	return drop(kind, (union call){ .trace = callback }, user, name);
+	return drop_observer(
+	    kind, (union call){ .trace = callback }, user, name);
 }
 
 void

@@ -17,7 +17,7 @@
 #include "base/status.h"
 
 static enum weir_status
-fail(const char *path, const char *what, int error)
+fail_out(const char *path, const char *what, int error)
 {
 	char text[128];
 
@@ -36,7 +36,8 @@ open_beside(struct out *out, const char *path)
 		    snprintf(out->beside, sizeof(out->beside), "%s.%u-%u.tmp",
 			path, os_process_id(), atomic_fetch_add(&number, 1));
 		if (n < 0 || (size_t)n >= sizeof(out->beside))
-			return fail(path, "cannot be written", ENAMETOOLONG);
+			return fail_out(
+			    path, "cannot be written", ENAMETOOLONG);
 		out->fd = open(out->beside,
 		    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 		if (out->fd >= 0) {
@@ -46,7 +47,7 @@ open_beside(struct out *out, const char *path)
 		if (errno != EEXIST)
 			break;
 	}
-	return fail(path, "cannot be written", errno);
+	return fail_out(path, "cannot be written", errno);
 }
 
 /* A device, pipe or socket is there, or something of a process, as
@@ -115,7 +116,7 @@ out_onto(int fd, struct out **out)
 }
 
 static void
-write_all(struct out *out, const unsigned char *bytes, size_t n)
+write_bytes(struct out *out, const unsigned char *bytes, size_t n)
 {
 	while (n > 0 && out->error == 0) {
 		ssize_t done = write(out->fd, bytes, n);
@@ -133,7 +134,7 @@ write_all(struct out *out, const unsigned char *bytes, size_t n)
 void
 out_flush(struct out *out)
 {
-	write_all(out, out->buffer, out->used);
+	write_bytes(out, out->buffer, out->used);
 	out->used = 0;
 }
 
@@ -143,7 +144,7 @@ out_bytes(struct out *out, const void *bytes, size_t n)
 	if (OUT_BUFFER - out->used < n)
 		out_flush(out);
 	if (n > OUT_BUFFER) {
-		write_all(out, bytes, n);
+		write_bytes(out, bytes, n);
 		return;
 	}
 	memcpy(out->buffer + out->used, bytes, n);
@@ -157,7 +158,7 @@ is_own(const struct out *out)
 }
 
 static void
-drop(struct out *out)
+drop_out(struct out *out)
 {
 	if (is_own(out))
 		unlink(out->beside);
@@ -169,7 +170,7 @@ out_abandon(struct out *out)
 {
 	if (is_own(out))
 		close(out->fd);
-	drop(out);
+	drop_out(out);
 }
 
 enum weir_status
@@ -183,8 +184,8 @@ out_close(struct out *out)
 		out->error = errno;
 	if (out->error != 0) {
 		enum weir_status status =
-		    fail(out->path, "cannot be written", out->error);
-		drop(out);
+		    fail_out(out->path, "cannot be written", out->error);
+		drop_out(out);
 		return status;
 	}
 	meta_free(out, sizeof(*out));

@@ -42,7 +42,7 @@ typedef enum weir_status (*operation)(
     struct machine *machine, uint64_t argument);
 
 static enum weir_status
-no_memory(void)
+no_pickle_memory(void)
 {
 	return status_set(
 	    WEIR_EHOSTMEM, "no host memory for reading a snapshot");
@@ -65,7 +65,7 @@ grow_values(struct value **values, size_t *room, size_t count)
 	struct value *moved = meta_alloc(wider * sizeof(*moved));
 
 	if (moved == NULL)
-		return no_memory();
+		return no_pickle_memory();
 	if (count > 0)
 		memcpy(moved, *values, count * sizeof(*moved));
 	meta_free(*values, *room * sizeof(*moved));
@@ -90,7 +90,7 @@ push(struct machine *machine, struct value value)
 
 /* The depth that operations may not go below. */
 static size_t
-floor_of(const struct machine *machine)
+floor_of_machine(const struct machine *machine)
 {
 	return machine->mark_count == 0 ?
 	    0 :
@@ -101,7 +101,7 @@ floor_of(const struct machine *machine)
 static enum weir_status
 need(const struct machine *machine, size_t n)
 {
-	if (machine->depth - floor_of(machine) >= n)
+	if (machine->depth - floor_of_machine(machine) >= n)
 		return WEIR_OK;
 	return status_set(WEIR_EINVAL, "nothing is on the stack for it");
 }
@@ -576,7 +576,7 @@ op_unicode_line(struct machine *machine, uint64_t argument)
 	room = 2 * length + 4;
 	text = meta_alloc(room);
 	if (text == NULL)
-		return no_memory();
+		return no_pickle_memory();
 	line = machine->source->at;
 	for (size_t i = 0; i < length;) {
 		uint32_t code = line[i];

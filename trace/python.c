@@ -154,7 +154,7 @@ same_code(const struct code *known, const struct wanted *wanted)
 
 /* The number of a code, or 0 with the empty bucket where it belongs. */
 static uint32_t
-find(const struct wanted *wanted, _Atomic uint32_t **empty)
+find_code(const struct wanted *wanted, _Atomic uint32_t **empty)
 {
 	uint64_t hash =
 	    (uint64_t)(uintptr_t)wanted->object * 0x9e3779b97f4a7c15u;
@@ -171,10 +171,10 @@ find(const struct wanted *wanted, _Atomic uint32_t **empty)
 
 /* Number a code that has none, if there is room. */
 static uint32_t
-add(const struct wanted *wanted, const struct code *code) HOLDS(lock)
+add_code(const struct wanted *wanted, const struct code *code) HOLDS(lock)
 {
 	_Atomic uint32_t *bucket;
-	uint32_t number = find(wanted, &bucket);
+	uint32_t number = find_code(wanted, &bucket);
 
 	if (number != 0 || count == CODES_MAX)
 		return number;
@@ -189,7 +189,7 @@ number_of(object *object)
 {
 	const struct wanted wanted = { .object = object };
 	_Atomic uint32_t *bucket;
-	uint32_t number = find(&wanted, &bucket);
+	uint32_t number = find_code(&wanted, &bucket);
 
 	if (number != 0)
 		return number;
@@ -200,7 +200,7 @@ number_of(object *object)
 		.file = text_of(object, "co_filename") };
 	py.Py_IncRef(object);
 	lock_enter(&lock);
-	number = add(&wanted, &code);
+	number = add_code(&wanted, &code);
 	lock_leave(&lock);
 	if (number == 0)
 		py.Py_DecRef(object);
@@ -219,14 +219,14 @@ number_unlocked(const void *object)
 
 	if (!layout_names(object, function, file))
 		return 0;
-	uint32_t number = find(&wanted, &bucket);
+	uint32_t number = find_code(&wanted, &bucket);
 	if (number != 0)
 		return number;
 	if (text_intern(function, &code.function) != WEIR_OK ||
 	    text_intern(file, &code.file) != WEIR_OK)
 		return 0;
 	lock_enter(&lock);
-	number = add(&wanted, &code);
+	number = add_code(&wanted, &code);
 	lock_leave(&lock);
 	return number;
 }

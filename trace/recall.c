@@ -207,7 +207,7 @@ agrees(const struct recalled *stack)
 }
 
 static const struct recalled *
-find(_Atomic(struct recalled *) *bucket, uintptr_t base)
+find_recalled(_Atomic(struct recalled *) *bucket, uintptr_t base)
 {
 	for (int way = 0; way < WAYS; way++) {
 		const struct recalled *stack =
@@ -221,7 +221,7 @@ find(_Atomic(struct recalled *) *bucket, uintptr_t base)
 }
 
 static size_t
-copy(void **frames, size_t n, size_t skip, const uintptr_t *addresses,
+copy_frames(void **frames, size_t n, size_t skip, const uintptr_t *addresses,
     size_t found)
 {
 	if (found <= skip)
@@ -248,9 +248,9 @@ recall_capture(void **frames, size_t n, size_t skip)
 	walk.base = (uintptr_t)__builtin_frame_address(0);
 	walk.first = __builtin_extract_return_addr(__builtin_return_address(0));
 	const struct recalled *stack =
-	    find(bucket_of(all, walk.base, walk.first), walk.base);
+	    find_recalled(bucket_of(all, walk.base, walk.first), walk.base);
 	if (stack != NULL)
-		return copy(frames, n, skip, stack->words, stack->n);
+		return copy_frames(frames, n, skip, stack->words, stack->n);
 	if (!stack_has_room())
 		return 0;
 	walk.n = 0;
@@ -258,5 +258,5 @@ recall_capture(void **frames, size_t n, size_t skip)
 	unwind.backtrace(note_frame, &walk);
 	if (walk.n > 0 && walk.known)
 		keep(&walk);
-	return copy(frames, n, skip, walk.addresses, walk.n);
+	return copy_frames(frames, n, skip, walk.addresses, walk.n);
 }

@@ -29,7 +29,7 @@ static const char *const actions[SNAPSHOT_ACTIONS_KNOWN] = {
 };
 
 static enum weir_status
-no_memory(void)
+no_build_memory(void)
 {
 	return status_set(
 	    WEIR_EHOSTMEM, "no host memory for reading a snapshot");
@@ -168,7 +168,7 @@ builder_string(
 
 	*out = (struct value){ .kind = VALUE_STRING };
 	if (length > SIZE_MAX / 4)
-		return no_memory();
+		return no_build_memory();
 	status = snapshot_reserve(snapshot, SNAPSHOT_ARRAY_TEXT,
 	    snapshot->text_bytes, (plain ? length : 3 * length) + 1);
 	if (status != WEIR_OK)
@@ -335,7 +335,7 @@ take_items(struct builder *builder, uint8_t room, struct value **out)
 		return WEIR_OK;
 	}
 	*out = meta_alloc(sizeof(**out) << room);
-	return *out == NULL ? no_memory() : WEIR_OK;
+	return *out == NULL ? no_build_memory() : WEIR_OK;
 }
 
 static enum weir_status
@@ -391,7 +391,7 @@ new_object(struct builder *builder, enum object_kind kind, struct value *out)
 			    WEIR_EINVAL, "more than 2^32 lists and dicts");
 		moved = meta_alloc(room * sizeof(*moved));
 		if (moved == NULL)
-			return no_memory();
+			return no_build_memory();
 		id = builder->object_count++;
 		if (id > 0)
 			memcpy(moved, builder->objects, id * sizeof(*moved));
@@ -447,7 +447,7 @@ frames_of(
 		uint32_t *scratch = meta_alloc(room * sizeof(*scratch));
 
 		if (scratch == NULL)
-			return no_memory();
+			return no_build_memory();
 		meta_free(
 		    builder->scratch, builder->scratch_room * sizeof(*scratch));
 		builder->scratch = scratch;
@@ -525,7 +525,7 @@ settle_dict(struct builder *builder, struct object *dict)
 
 /* A value is put into a container: if it is one itself, it is complete now. */
 static enum weir_status
-settle(struct builder *builder, struct value value)
+settle_value(struct builder *builder, struct value value)
 {
 	enum weir_status status = WEIR_OK;
 	struct object *object;
@@ -544,10 +544,10 @@ settle(struct builder *builder, struct value value)
 }
 
 static enum weir_status
-settle_all(struct builder *builder, const struct value *items, size_t count)
+settle_values(struct builder *builder, const struct value *items, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
-		enum weir_status status = settle(builder, items[i]);
+		enum weir_status status = settle_value(builder, items[i]);
 
 		if (status != WEIR_OK)
 			return status;
@@ -652,7 +652,7 @@ builder_append(struct builder *builder, struct value list,
 	if (list.kind != VALUE_CONTAINER)
 		return status_set(
 		    WEIR_EINVAL, "items are added to what is no list");
-	status = settle_all(builder, items, count);
+	status = settle_values(builder, items, count);
 	if (status != WEIR_OK || count == 0)
 		return status;
 	object = build_object(builder, list);
@@ -691,7 +691,7 @@ builder_set(struct builder *builder, struct value dict,
 	if (dict.kind != VALUE_CONTAINER)
 		return status_set(
 		    WEIR_EINVAL, "keys are set in what is no dict");
-	status = settle_all(builder, pairs, count);
+	status = settle_values(builder, pairs, count);
 	if (status != WEIR_OK || count == 0)
 		return status;
 	object = build_object(builder, dict);
@@ -738,14 +738,14 @@ builder_tuple(struct builder *builder, const struct value *items, size_t count,
 	if (status == WEIR_OK)
 		status = builder_append(builder, *out, items, count);
 	if (status == WEIR_OK)
-		status = settle(builder, *out);
+		status = settle_value(builder, *out);
 	return status;
 }
 
 enum weir_status
 builder_stack(struct builder *builder, struct value list, struct value *out)
 {
-	enum weir_status status = settle(builder, list);
+	enum weir_status status = settle_value(builder, list);
 
 	*out = (struct value){ .kind = VALUE_STACK };
 	if (status != WEIR_OK || list.kind != VALUE_CONTAINER)
@@ -768,7 +768,7 @@ add_word(struct builder *builder, const char *text)
 
 /* Entry 0 of all that has one, the words, and the actions that are known. */
 static enum weir_status
-begin(struct builder *builder)
+begin_build(struct builder *builder)
 {
 	struct snapshot *snapshot = builder->snapshot;
 	enum weir_status status = WEIR_OK;
@@ -803,10 +803,10 @@ builder_new(bool references)
 		builder->snapshot = snapshot_new();
 	}
 	if (builder != NULL && builder->snapshot != NULL &&
-	    begin(builder) == WEIR_OK)
+	    begin_build(builder) == WEIR_OK)
 		return builder;
 	builder_free(builder);
-	no_memory();
+	no_build_memory();
 	return NULL;
 }
 
@@ -877,7 +877,7 @@ enum weir_status
 builder_finish(struct builder *builder, struct value top, struct snapshot **out)
 {
 	const struct object *object;
-	enum weir_status status = settle(builder, top);
+	enum weir_status status = settle_value(builder, top);
 	bool is_snapshot = false;
 
 	if (status != WEIR_OK)

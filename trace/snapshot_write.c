@@ -90,7 +90,7 @@ put_word(struct snapshot_file *s, enum word word)
 }
 
 static void
-put_text(struct snapshot_file *s, uint32_t id)
+put_interned(struct snapshot_file *s, uint32_t id)
 {
 	writer_word(&s->w, text_get(id), &s->texts[id]);
 }
@@ -148,7 +148,7 @@ snapshot_write_begin(struct out *file, enum weir_snapshot_format format,
 }
 
 static void
-drop(struct snapshot_file *s)
+drop_file(struct snapshot_file *s)
 {
 	frames_delete(s->frames);
 	meta_free(s, sizeof(*s));
@@ -166,7 +166,7 @@ snapshot_write_close(struct snapshot_file *s)
 		return status;
 	}
 	enum weir_status status = out_close(s->w.out);
-	drop(s);
+	drop_file(s);
 	return status;
 }
 
@@ -174,7 +174,7 @@ void
 snapshot_write_abandon(struct snapshot_file *s)
 {
 	out_abandon(s->w.out);
-	drop(s);
+	drop_file(s);
 }
 
 /* ---- Segments ---------------------------------------------------------- */
@@ -303,9 +303,9 @@ put_origin(struct snapshot_file *s, const struct trace_event *event)
 	if (event->compile == TEXT_NONE)
 		writer_word(&s->w, "N/A", &s->no_context);
 	else
-		put_text(s, event->compile);
+		put_interned(s, event->compile);
 	key(s, WORD_user_metadata);
-	put_text(s, event->metadata);
+	put_interned(s, event->metadata);
 	key(s, WORD_thread_id);
 	writer_uint(&s->w, event->thread);
 }
@@ -483,7 +483,7 @@ put_annotation(struct snapshot_file *s, const struct trace_annotation *note)
 {
 	writer_dict(&s->w);
 	key(s, WORD_name);
-	put_text(s, note->name);
+	put_interned(s, note->name);
 	key(s, WORD_stage);
 	put_word(s, note->end ? WORD_END : WORD_START);
 	key(s, WORD_device);

@@ -139,7 +139,7 @@ stack_table_destroy(struct stack_table *table)
 }
 
 static uintptr_t
-hash_of(void *const *frames, size_t n)
+hash_frames(void *const *frames, size_t n)
 {
 	uint64_t h = n;
 
@@ -152,7 +152,7 @@ hash_of(void *const *frames, size_t n)
 }
 
 static bool
-same(const struct stack_table *table, uint32_t id, uintptr_t hash,
+holds_stack(const struct stack_table *table, uint32_t id, uintptr_t hash,
     void *const *frames, size_t n)
 {
 	const uintptr_t *words = &table->words[id];
@@ -187,7 +187,7 @@ stack_table_intern(struct stack_table *table, void *const *frames, size_t n)
 		return 0;
 	if (n > STACK_FRAMES_MAX)
 		n = STACK_FRAMES_MAX;
-	uintptr_t hash = hash_of(frames, n);
+	uintptr_t hash = hash_frames(frames, n);
 
 	for (size_t i = 0; i < PROBES; i++) {
 		_Atomic uint32_t *slot =
@@ -206,7 +206,7 @@ stack_table_intern(struct stack_table *table, void *const *frames, size_t n)
 				return mine;
 			}
 		}
-		if (same(table, id, hash, frames, n))
+		if (holds_stack(table, id, hash, frames, n))
 			return id;
 	}
 	atomic_fetch_add(&table->lost, 1);
@@ -322,7 +322,7 @@ backtrace_release_view(struct backtrace_state *state,
 /* ---- Naming ------------------------------------------------------------ */
 
 static void
-copy(char *to, size_t size, const char *from)
+copy_text(char *to, size_t size, const char *from)
 {
 	snprintf(to, size, "%s", from == NULL ? "" : from);
 }
@@ -345,7 +345,7 @@ copy_function(char *to, size_t size, const char *name)
 		if (library != NULL)
 			dlclose(library);
 	}
-	copy(to, size, text != NULL ? text : name);
+	copy_text(to, size, text != NULL ? text : name);
 	free(text);
 }
 
@@ -412,7 +412,7 @@ note_place(void *user, uintptr_t address, const char *file, int line,
 	if (file == NULL && function == NULL)
 		return 0;
 	copy_function(place->function, sizeof(place->function), function);
-	copy(place->file, sizeof(place->file), file);
+	copy_text(place->file, sizeof(place->file), file);
 	place->line = line > 0 ? (unsigned)line : 0;
 	search->found++;
 	return search->found == search->n;
@@ -459,7 +459,7 @@ stack_describe(const void *address, struct stack_place *places, size_t n)
 			    sizeof(places[0].function), info.dli_sname);
 	}
 	for (size_t i = 0; i < search.found; i++) {
-		copy(
+		copy_text(
 		    places[i].object, sizeof(places[i].object), info.dli_fname);
 		places[i].offset = inside + 1 - (uintptr_t)info.dli_fbase;
 	}
@@ -468,7 +468,7 @@ stack_describe(const void *address, struct stack_place *places, size_t n)
 
 /* Without its folders. */
 static const char *
-last_part(const char *path)
+file_name_of(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 
@@ -478,11 +478,11 @@ last_part(const char *path)
 const char *
 stack_place_text(const struct stack_place *place, char *text, size_t size)
 {
-	const char *file = last_part(place->file);
-	const char *object = last_part(place->object);
+	const char *file = file_name_of(place->file);
+	const char *object = file_name_of(place->object);
 
 	if (object[0] == '\0')
-		copy(text, size, "?");
+		copy_text(text, size, "?");
 	else if (place->function[0] == '\0')
 		snprintf(text, size, "%s+0x%zx", object, place->offset);
 	else if (place->line != 0)

@@ -28,7 +28,7 @@ static atomic_uint count = TEXT_FIRST;
 static size_t used GUARDED_BY(lock); /* of the bytes */
 
 static uint64_t
-hash_of(const char *text)
+hash_text(const char *text)
 {
 	uint64_t hash = 0xcbf29ce484222325u;
 
@@ -39,7 +39,7 @@ hash_of(const char *text)
 
 /* The bucket that has the text, or the empty one where it belongs. */
 static uint32_t *
-find(struct table *t, const char *text, uint64_t hash)
+find_text(struct table *t, const char *text, uint64_t hash)
 {
 	for (uint64_t i = hash;; i++) {
 		uint32_t *bucket = &t->buckets[i % BUCKETS];
@@ -54,7 +54,7 @@ static enum weir_status
 intern(const char *text, uint32_t *out) HOLDS(lock)
 {
 	struct table *t = atomic_load(&table);
-	uint64_t hash = hash_of(text);
+	uint64_t hash = hash_text(text);
 	size_t size = strlen(text) + 1;
 
 	if (t == NULL) {
@@ -64,7 +64,7 @@ intern(const char *text, uint32_t *out) HOLDS(lock)
 			    WEIR_EHOSTMEM, "no host memory for texts");
 		atomic_store(&table, t);
 	}
-	uint32_t *bucket = find(t, text, hash);
+	uint32_t *bucket = find_text(t, text, hash);
 	uint32_t id = atomic_load(&count);
 	if (*bucket != 0) {
 		*out = *bucket;

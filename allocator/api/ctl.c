@@ -3,14 +3,14 @@
  *
  * Note [Walking the paths]
  *
- * There is no tree. One walk makes the row of each path below a prefix, in the
- * header's order, and passes over the parts that cannot hold it; reading one
- * value is a walk that takes the row whose path is the prefix. So a path that
- * is listed can be read, and the other way round.
+ * There is no tree. A walk makes the row of each path below a prefix, in the
+ * header's order, and skips the parts that cannot hold the prefix. To read one
+ * value is to walk to the row whose path equals the prefix. Therefore each path
+ * that is listed can be read, and each path that can be read is listed.
  *
- * Statistics are read as weir_stats() reads them, under each arena's lock, and
- * no visitor runs under it. No driver is called: the thread that answers
- * `weir ctl` comes here too.
+ * Statistics are read under each arena's lock, as weir_stats() reads them; no
+ * visitor runs under the lock. No driver is called, because the agent's thread,
+ * which answers `weir ctl`, walks too.
  */
 #include "allocator/api/ctl.h"
 
@@ -56,7 +56,7 @@ is_below(const char *path, const char *prefix)
 		(path[length] == '\0' || path[length] == '.'));
 }
 
-/* May a part, all of whose paths are below `part`, hold the prefix? */
+/* May there be a path that is below both `part` and the prefix? */
 static bool
 may_hold(const struct walk *walk, const char *part)
 {
@@ -78,7 +78,7 @@ begin_row(const char *path, enum weir_ctl_type type, const char *unit)
 }
 
 static void
-show(struct walk *walk, const row *row)
+show_row(struct walk *walk, const row *row)
 {
 	if (!is_below(row->path, walk->prefix))
 		return;
@@ -101,7 +101,7 @@ show_number(struct walk *walk, const char *path, const char *unit,
 
 	row.help = help;
 	set_number(&row, number);
-	show(walk, &row);
+	show_row(walk, &row);
 }
 
 /* ---- Process ------------------------------------------------------------- */
@@ -114,7 +114,7 @@ walk_process(struct walk *walk)
 
 	version.help = "The version of the library.";
 	snprintf(version.text, sizeof(version.text), "%s", weir_version());
-	show(walk, &version);
+	show_row(walk, &version);
 	for (int i = 0; i < DEVICES_MAX; i++)
 		devices += arena_peek(i) != NULL;
 	show_number(walk, "devices", "", devices,
@@ -150,9 +150,9 @@ unit_of(const struct weir_option *option)
 	return is_unit ? option->type : "";
 }
 
-/* The value of a row whose text is there. */
+/* Set the value of a row from its text. */
 static void
-read_text(row *row)
+set_from_text(row *row)
 {
 	char *end;
 
@@ -185,8 +185,8 @@ walk_options(struct walk *walk)
 		row.accepted = option.range;
 		row.help = option.help;
 		option_text(i, row.text, sizeof(row.text));
-		read_text(&row);
-		show(walk, &row);
+		set_from_text(&row);
+		show_row(walk, &row);
 	}
 	return WEIR_OK;
 }
@@ -206,7 +206,7 @@ walk_history(struct walk *walk)
 		   "no history. off forgets what was recorded.";
 	snprintf(row.text, sizeof(row.text), "%s",
 	    history_is_kept() ? levels[history_level()] : "off");
-	show(walk, &row);
+	show_row(walk, &row);
 }
 
 /* ---- Limits -------------------------------------------------------------- */
@@ -228,7 +228,7 @@ walk_limits(struct walk *walk)
 		set_number(&row, atomic_load(&main->limit));
 		if (row.number == SIZE_MAX)
 			snprintf(row.text, sizeof(row.text), "unlimited");
-		show(walk, &row);
+		show_row(walk, &row);
 	}
 }
 
@@ -244,8 +244,8 @@ cached_bytes(const struct weir_stats *stats)
 	return held > used ? held - used : 0;
 }
 
-/* The statistics that have a short name; all others are those of
- * weir_stats_item(). */
+/* Show the statistics that have a short name. weir_stats_item() names all
+ * others. */
 static void
 walk_short(struct walk *walk, const char *scope, const struct weir_stats *stats)
 {
@@ -313,7 +313,8 @@ walk_stats(struct walk *walk, const char *scope, const struct weir_stats *stats)
 	for (size_t i = 0; weir_stats_item(stats, i, &name, &value); i++) {
 		char path[WEIR_CTL_PATH];
 
-		/* No sums of devices; they are paths of their own. */
+		/* These are not sums over devices, and have paths of their
+		 * own. */
 		if (strcmp(name, "max_split_size") == 0 ||
 		    strcmp(name, "metadata_bytes") == 0)
 			continue;
@@ -323,7 +324,7 @@ walk_stats(struct walk *walk, const char *scope, const struct weir_stats *stats)
 	}
 }
 
-/* All its members but the first are 64-bit numbers. */
+/* Add all members but the first, which are 64-bit numbers. */
 static void
 add_stats(struct weir_stats *to, const struct weir_stats *from)
 {
@@ -387,7 +388,7 @@ walk_resets(struct walk *walk)
 		row.writable = true;
 		row.accepted = "a device's number, or all";
 		row.help = help[i];
-		show(walk, &row);
+		show_row(walk, &row);
 	}
 }
 
@@ -410,7 +411,7 @@ walk_all(struct walk *walk)
 	return WEIR_OK;
 }
 
-/* The path that is nearest to one that is none. */
+/* The existing path that is nearest to a path that does not exist. */
 struct guess {
 	const char *path;
 	size_t distance;
@@ -447,7 +448,7 @@ refuse_path(const char *caller, const char *path)
 	    WEIR_EINVAL, "%s: there is no path '%.127s'", caller, path);
 }
 
-/* Take the row whose path is all of the prefix. */
+/* Finds the row whose path equals the prefix. */
 struct find {
 	const char *path;
 	row row;
@@ -522,19 +523,20 @@ weir_ctl_list(const char *prefix, weir_ctl_visitor visitor, void *user)
 /* ---- Setting ------------------------------------------------------------- */
 
 static enum weir_status
-refuse_value(const row *row, const char *value)
+refuse_ctl_value(const row *row, const char *value)
 {
 	return status_set(WEIR_EINVAL, "weir_ctl_set: %s: '%.200s' is not %s",
 	    row->path, value, row->accepted);
 }
 
-/* Would setting it do nothing any more? Then what to set instead, or "". */
+/* If setting the option has no effect any more, return a hint which path to set
+ * instead, or ""; else NULL. */
 static const char *
 is_too_late(const char *key)
 {
 	static const char *const at_first[] = { "watch", "snapshot",
 		"snapshot_signal" };
-	bool begun = attend_has_begun();
+	bool begun = auto_snapshot_has_begun();
 
 	if (!begun)
 		return NULL;
@@ -580,10 +582,10 @@ set_history(const row *row, const char *value)
 			history.level = (enum weir_history_level)i;
 			return weir_history_start(&history);
 		}
-	return refuse_value(row, value);
+	return refuse_ctl_value(row, value);
 }
 
-/* A number of bytes, with a letter or without. */
+/* Parse a number of bytes: digits, and perhaps one of K, M, G and T. */
 static bool
 parse_size(const char *text, uint64_t *out)
 {
@@ -620,7 +622,7 @@ set_limit(const row *row, const char *value)
 	if (strcmp(value, "unlimited") == 0)
 		bytes = SIZE_MAX;
 	else if (!parse_size(value, &bytes))
-		return refuse_value(row, value);
+		return refuse_ctl_value(row, value);
 	atomic_store(&arena_peek(device)->limit, (size_t)bytes);
 	return WEIR_OK;
 }
@@ -635,7 +637,7 @@ set_reset(const row *row, const char *value)
 	if (!all &&
 	    (!parse_size(value, &device) || device >= DEVICES_MAX ||
 		arena_peek((int)device) == NULL))
-		return refuse_value(row, value);
+		return refuse_ctl_value(row, value);
 	for (int i = 0; i < DEVICES_MAX; i++) {
 		if (arena_peek(i) == NULL || (!all && i != (int)device))
 			continue;
@@ -713,7 +715,7 @@ ctl_answer(const struct watch_ctl_request *request,
 	const char *why = status_latest_text();
 	const char *colon = strstr(why, ": ");
 
-	/* A person does not want the name of the call. */
+	/* Leave out the name of the call. */
 	if (status != WEIR_OK)
 		snprintf(text, WATCH_TEXT, "%s",
 		    strncmp(why, "weir_ctl_", 9) == 0 && colon != NULL ?

@@ -8,8 +8,8 @@
 
 #include "trace/watch.h"
 
-/* The values of <weir/ctl.h> that a request of WATCH_LIST asks for, or the one
- * of WATCH_SET, set; false: `text` says why not. */
+/* Answer a watcher's request: list the values of <weir/ctl.h> for WATCH_LIST,
+ * set one for WATCH_SET. False: `text` gives the reason. */
 bool ctl_answer(const struct watch_ctl_request *request,
     struct watch_ctl_reply *reply, char text[WATCH_TEXT]);
 

@@ -1,5 +1,6 @@
 /*
- * The live block that a caller's address names, or what is wrong with it.
+ * Finds the live block that a caller's address names, or the reason why there
+ * is none.
  */
 #include "allocator/api/find.h"
 
@@ -7,7 +8,7 @@
 #include "allocator/memory/arena.h"
 #include "base/status.h"
 
-/* Under its arena's lock. */
+/* Is the address in this live block? Under its arena's lock. */
 static bool
 holds(const struct block *block, CUdeviceptr addr)
 {
@@ -20,14 +21,14 @@ find_exact_locked(const void *ptr)
 	return find_lock(lookup_exact(address(ptr)), ptr);
 }
 
-/* It is looked up without the lock, and again under it, when it cannot change.
- */
+/* Look the block up without the lock, and again under the lock, when it cannot
+ * change. */
 struct block *
 find_locked(const void *ptr) UNCHECKED
 {
 	struct block *block = find_exact_locked(ptr);
 
-	if (block != NULL) /* mostly */
+	if (block != NULL) /* the usual case */
 		return block;
 	block = lookup_floor(address(ptr));
 	while (block != NULL) {
@@ -54,7 +55,7 @@ allocator_find(const void *ptr, struct allocator_block *out)
 	out->device = block->arena->device;
 	out->host = arena_is_host(block->arena);
 	out->requested_bytes = block->requested;
-	out->of_no_stream = heap_have(block->arena->any_heap, block->pool);
+	out->of_no_stream = heap_owns(block->arena->any_heap, block->pool);
 	return true;
 }
 
@@ -67,7 +68,7 @@ refuse_unused(const char *call, const void *ptr) UNCHECKED
 	struct arena *arena = block != NULL ? block->arena : NULL;
 	bool ours = false;
 	bool mapped = false;
-	size_t behind = 0; /* bytes of the block that ends there */
+	size_t ends_here = 0; /* bytes of the block that ends there */
 
 	if (arena != NULL) {
 		lock_enter(&arena->lock);
@@ -77,17 +78,17 @@ refuse_unused(const char *call, const void *ptr) UNCHECKED
 		if (ours && block->addr == address(ptr) &&
 		    block->prev != NULL &&
 		    block_state(block->prev) == BLOCK_ACTIVE)
-			behind = block->prev->size;
+			ends_here = block->prev->size;
 		lock_leave(&arena->lock);
 	}
 	if (!ours)
 		return status_set(
 		    WEIR_EINVAL, "%s(%p): not allocated by weir", call, ptr);
-	if (behind != 0)
+	if (ends_here != 0)
 		return status_set(WEIR_EINVAL,
 		    "%s(%p): freed before, or one past a block: the block of "
 		    "%zu bytes before it is allocated",
-		    call, ptr, behind);
+		    call, ptr, ends_here);
 	return status_set(WEIR_EINVAL,
 	    mapped ? "%s(%p): freed before: it lies in memory that is cached" :
 		     "%s(%p): freed before: its memory has been given back to "

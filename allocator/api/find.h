@@ -1,5 +1,6 @@
 /*
- * The live block that a caller's address names, or what is wrong with it.
+ * Finds the live block that a caller's address names, or the reason why there
+ * is none.
  */
 #ifndef ALLOCATOR_API_FIND_H
 #define ALLOCATOR_API_FIND_H
@@ -19,9 +20,10 @@ block_is_live(const struct block *block)
 	return block->segment != NULL && block_state(block) == BLOCK_ACTIVE;
 }
 
-/* The live block that starts at an address, with its arena's lock taken; or
- * NULL, with none. `block` was looked up without the lock, or is NULL: a struct
- * block is never freed, so it is checked again under the lock. */
+/* Return the live block that starts at an address, with its arena's lock taken;
+ * or NULL, with no lock. `block` is the result of a lookup without the lock, or
+ * NULL. It is checked again under the lock: a struct block is never freed, so
+ * that it can be read. */
 static inline QUICK struct block *
 find_lock(struct block *block, const void *ptr) UNCHECKED
 {
@@ -35,12 +37,12 @@ find_lock(struct block *block, const void *ptr) UNCHECKED
 	return NULL;
 }
 
-/* The live block that starts at an address, or that holds it, with its arena's
- * lock taken; or NULL, with none. */
+/* Return the live block that starts at an address, or, the second, that
+ * contains it, with its arena's lock taken; or NULL, with no lock. */
 struct block *find_exact_locked(const void *ptr);
 struct block *find_locked(const void *ptr);
 
-/* Set the status that says why an address cannot be freed by a call. */
+/* Set the status to the reason why `call` cannot free an address. */
 enum weir_status find_refuse(const char *call, const void *ptr);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * <weir/weir.h>, <weir/host.h>: freeing. The thread's cache takes the block,
- * or free_found() finds another cache for it, or free_locked() frees it under
- * the lock; an address of no block is refused by find_refuse(). What no cache
- * keeps ends in release_block().
+ * <weir/weir.h>, <weir/host.h>: freeing. The thread's latest cache takes the
+ * block, or free_found() finds another cache for it, or free_locked() frees it
+ * under the lock by release_block(). find_refuse() refuses an address of no
+ * block.
  */
 #include <weir/host.h>
 
@@ -22,14 +22,14 @@
 #include "base/os.h"
 #include "base/status.h"
 
-/* Call the callbacks for a block that is about to be freed, with the lock left.
- * Returns the block if it is still there, with its arena's lock taken, or NULL.
- */
+/* Call the callbacks for a block that is about to be freed, with the arena's
+ * lock released. Returns the block with the lock taken again, or NULL if it is
+ * no longer live. */
 static struct block *
-tell_first(const struct block *block) UNCHECKED
+observe_free(const struct block *block) UNCHECKED
 {
 	struct weir_trace trace =
-	    tell_trace(block, WEIR_TRACE_MEMORY_DEALLOCATION);
+	    emit_trace(block, WEIR_TRACE_MEMORY_DEALLOCATION);
 
 	lock_leave(&block->arena->lock);
 	observe(trace);
@@ -38,7 +38,7 @@ tell_first(const struct block *block) UNCHECKED
 	return find_exact_locked(trace.address);
 }
 
-/* As find_lock(), for a block that is to be freed: the caller calls
+/* As find_lock(), for a block that is about to be freed: the caller calls
  * history_leave() afterwards in any case. */
 static inline QUICK struct block *
 lock_to_free(struct block *block, const void *ptr) UNCHECKED
@@ -47,12 +47,12 @@ lock_to_free(struct block *block, const void *ptr) UNCHECKED
 	block = find_lock(block, ptr);
 	return block != NULL && observed(WEIR_TRACE_MEMORY_DEALLOCATION) &&
 		!arena_is_host(block->arena) ?
-	    tell_first(block) :
+	    observe_free(block) :
 	    block;
 }
 
-/* Leave the lock after a free. An arena without an owner gives its free memory
- * back; host memory gives back what may not stay unused. */
+/* Release the lock after a free. An arena without an owner gives back its free
+ * memory; host memory gives back segments that may not stay unused. */
 static inline QUICK void
 leave_freed(struct arena *arena) UNCHECKED
 {
@@ -66,9 +66,9 @@ leave_freed(struct arena *arena) UNCHECKED
 		arena_empty(arena);
 }
 
-/* Free under the arena's lock; with `keep` into the thread's cache, if it takes
- * the block. `block` is only a guess and may not be at the address, and `cache`
- * may be the thread's for it. */
+/* Free a block under the arena's lock, into the thread's cache if `keep` is set
+ * and the cache takes it. `block` is the guess of a lookup without the lock and
+ * may not be at the address; `cache` may be the thread's cache for it. */
 static inline QUICK enum weir_status
 free_under_lock(void *ptr, struct block *block, struct cache *cache, bool keep)
     UNCHECKED
@@ -85,7 +85,7 @@ free_under_lock(void *ptr, struct block *block, struct cache *cache, bool keep)
 	struct arena *arena = block->arena;
 	if (!keep)
 		release_with(block, cache);
-	else if (!tcache_keep(block))
+	else if (!tcache_free_traced(block))
 		release_block(block);
 	leave_freed(arena);
 	history_leave();
@@ -112,8 +112,8 @@ free_kept(void *ptr, struct block *block, struct cache *cache)
 	    free_locked(ptr, block, cache);
 }
 
-/* A block that tcache_free() has found and not taken: another cache's, or one
- * that is traced or used elsewhere. */
+/* Free a block that tcache_free() has found and not taken: it belongs to
+ * another cache, is traced, or has stream uses. */
 static __attribute__((noinline)) enum weir_status
 free_found(void *ptr, struct block *block)
 {
@@ -132,7 +132,8 @@ free_large(void *ptr, struct block *block)
 	    free_found(ptr, block);
 }
 
-/* A block that is not where the latest one was, or none at all. */
+/* Free a block in another leaf of the address table than the latest one, or
+ * refuse an address of no block. */
 static __attribute__((noinline)) enum weir_status
 free_unknown(void *ptr)
 {
@@ -151,7 +152,7 @@ free_unknown(void *ptr)
 	if (block == NULL)
 		return free_locked(ptr, NULL, &tcache_own->none);
 	struct cache *cache = tcache_for(block);
-	/* One that others have used is no cache's. */
+	/* A block with stream uses goes into no cache. */
 	return block->pending.uses == NULL && cache->keeps ?
 	    free_kept(ptr, block, cache) :
 	    free_locked(ptr, block, cache);
@@ -244,8 +245,8 @@ allocator_free_done(void *ptr) UNCHECKED
 	return WEIR_OK;
 }
 
-/* Make a block belong to a stream, where all uses of the block are ordered
- * before this point of the stream. */
+/* Move a live block to a stream. All its uses are ordered before this point of
+ * the stream. */
 static enum weir_status
 hand_over(struct block *block, struct stream *stream)
 {
@@ -255,9 +256,9 @@ hand_over(struct block *block, struct stream *stream)
 	enum weir_status status = heap_get(arena, stream, &to);
 	if (status != WEIR_OK)
 		return status;
-	/* Move a block to another stream. WEIR_STREAM_ANY orders nothing: such
-	 * a block keeps its uses, and gets one of all streams of the context.
-	 * The steps that can fail come first. */
+	/* The steps that can fail come first. WEIR_STREAM_ANY orders nothing: a
+	 * block that moves to it keeps its uses, and gets a use of all streams
+	 * of the context. */
 	if (to == arena->any_heap) {
 		status = use_add(&arena->waiting, &block->pending, stream);
 		if (status != WEIR_OK)
@@ -268,8 +269,9 @@ hand_over(struct block *block, struct stream *stream)
 	}
 	struct pool *pool = &to->pool[block->pool->kind];
 	if (pool != block->pool) {
-		/* Report first: the cache may have counted this block. */
-		tcache_tell_news(arena);
+		/* First the caches report their counts, which may include this
+		 * block. */
+		tcache_report_own(arena);
 		stats_move_live(block, pool);
 		block_move(block, pool);
 	}
@@ -287,7 +289,7 @@ weir_free_async(void *ptr, weir_stream handle) UNCHECKED
 	struct block *block = lookup_exact(address(ptr));
 	if (block == NULL)
 		return find_refuse("weir_free_async", ptr);
-	/* A default stream is that of the block's device. */
+	/* A default stream is taken to be that of the block's device. */
 	int device = stream_is_default(handle) || handle == WEIR_STREAM_ANY ?
 	    block->arena->device :
 	    WEIR_DEVICE_CURRENT;
@@ -347,8 +349,8 @@ allocator_free_cached(
 	struct block *block = tcache_block(&t->nearby, address(ptr));
 	struct cache *cache = t->last;
 
-	/* The cache that takes the block must be that of the named stream, or
-	 * it is out of use. */
+	/* Only a cache of the named stream may take the block. The key of a
+	 * cache that is out of use names no stream. */
 	if (block == NULL ||
 	    atomic_load_explicit(&cache->key, memory_order_acquire) != stream)
 		return free_cached_rare(ptr, stream, context, requested_bytes);

@@ -3,18 +3,19 @@
  *
  * Note [Host memory]
  *
- * Each kind of host memory of a device is an arena: what works for the memory
- * of a device (best fit, pending uses, trim, statistics, checks, thread caches)
- * works for it, over another source of pages. What differs:
+ * Each kind of host memory of a device is an arena over another source of
+ * pages. Best fit, pending uses, trim, statistics, checks and thread caches
+ * work as for device memory. The differences:
  *
- * - Its blocks are of no stream, and its free memory is anyone's at once: the
- *   host cannot be put behind a stream without a wait. A block waits only for
- *   the streams that were recorded for it.
- * - What is larger than 256 KiB is not cut: a part of a registration cannot go
- *   back to the system.
- * - What is below 4 KiB has a finer granule, by its source, and pools of its
- *   own: docs/adr/0007.
- * - Statistics and limit are apart from the device's: arena->main->host_totals.
+ * - Its blocks belong to no stream, and its free memory serves any request at
+ * once, because the host cannot be ordered after a stream without a wait. A
+ * freed block is pending only for the streams that were recorded for it.
+ * - A segment for a request above 256 KiB is not cut, because a part of a
+ * registration cannot be given back to the system.
+ * - Requests below 4 KiB have the finer granule of the source, and pools of
+ * their own: docs/adr/0007.
+ * - Statistics and limit are separate from the device's:
+ * arena->main->host_totals.
  */
 #include "allocator/api/host.h"
 
@@ -43,7 +44,8 @@ arena_of_kind(int device, unsigned kind, struct arena **out)
 		*out = arena;
 		return WEIR_OK;
 	}
-	/* Makes the device's own, whose device is in range. */
+	/* This makes the device's own arena and checks that the device is in
+	 * range. */
 	enum weir_status status = arena_get(device, &main);
 	return status == WEIR_OK ? host_arena_get(main, kind, out) : status;
 }
@@ -71,7 +73,7 @@ check_request(size_t size, unsigned flags)
 	return WEIR_OK;
 }
 
-/* A block of a kind; the thread's cache is asked first. */
+/* Allocate a block of a kind, from the thread's cache if it has one. */
 static enum weir_status
 allocate_host(int device, size_t size, unsigned kind, void **out)
 {
@@ -113,7 +115,7 @@ host_get(int device, size_t size, void **out)
 	if (status != WEIR_OK && status != WEIR_ENOMEM &&
 	    status != WEIR_EHOSTMEM)
 		status = allocate_host(device, size, 0, out);
-	/* It is the host's that is missing: so the report has it, too. */
+	/* Host memory is short, so the status names it as the report does. */
 	return status == WEIR_ENOMEM ? WEIR_EHOSTMEM : status;
 }
 
@@ -140,10 +142,10 @@ weir_host_malloc_on(int device, size_t size, unsigned flags)
 	return ptr;
 }
 
-/* Remember the arena for the next request: without further checks if there is
- * one device, else if the same context is current. */
+/* Remember the cache for the next request. If there is one device, it needs no
+ * further check; otherwise the same context must be current then. */
 static void
-remember(void)
+remember_host_cache(void)
 {
 	struct tcache *t = tcache_own;
 	bool only = driver_peek()->device_count == 1;
@@ -173,7 +175,7 @@ remember(void)
 }
 
 static inline QUICK bool
-take_small(
+allocate_host_small(
     const struct latest *latest, weir_stream key, size_t size, void **out)
 {
 	/* A size that overflows rounds to 0, and the bin of size 0 is empty. */
@@ -182,9 +184,9 @@ take_small(
 	    tcache_take(false, latest->cache, key, size, out);
 }
 
-/* Out of the latest cache, if the driver says that the context is current. */
+/* Allocate from the latest cache if its context is current. */
 static bool
-take_asked(const struct latest *latest, size_t size, void **out)
+allocate_host_asked(const struct latest *latest, size_t size, void **out)
 {
 	CUcontext context;
 
@@ -195,7 +197,7 @@ take_asked(const struct latest *latest, size_t size, void **out)
 	weir_stream key = (weir_stream)latest->cache->arena;
 	return size > TCACHE_BINNED ?
 	    tcache_take_large(latest->cache, key, size, out) :
-	    take_small(latest, key, size, out);
+	    allocate_host_small(latest, key, size, out);
 }
 
 static __attribute__((noinline)) void *
@@ -203,11 +205,11 @@ host_malloc_rare(size_t size)
 {
 	void *ptr;
 
-	if (take_asked(&tcache_own->latest_host, size, &ptr))
+	if (allocate_host_asked(&tcache_own->latest_host, size, &ptr))
 		return ptr;
 	ptr = weir_host_malloc_on(WEIR_DEVICE_CURRENT, size, 0);
 	if (ptr != NULL)
-		remember();
+		remember_host_cache();
 	return ptr;
 }
 
@@ -228,13 +230,13 @@ weir_host_malloc(size_t size)
 	const struct latest *latest = &tcache_own->latest_host;
 	void *ptr;
 
-	if (take_small(latest, latest->key, size, &ptr))
+	if (allocate_host_small(latest, latest->key, size, &ptr))
 		return ptr;
 	return size > TCACHE_BINNED ? host_malloc_large(size) :
 				      host_malloc_rare(size);
 }
 
-/* ---- What is pinned ---------------------------------------------------- */
+/* ---- Pinned memory ---------------------------------------------------- */
 
 bool
 weir_host_is_pinned(const void *ptr)
@@ -271,7 +273,7 @@ enter_current(struct driver_guard *guard)
 }
 
 static enum weir_status
-tell_registered(CUresult code, const void *ptr, size_t size)
+registration_status(CUresult code, const void *ptr, size_t size)
 {
 	if (code == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
 		return status_set(WEIR_EINVAL,
@@ -312,7 +314,7 @@ weir_host_register(void *ptr, size_t size, unsigned flags)
 		return status;
 	CUresult code = driver_peek()->cuMemHostRegister(ptr, size, flags);
 	driver_leave(&guard);
-	return tell_registered(code, ptr, size);
+	return registration_status(code, ptr, size);
 }
 
 enum weir_status

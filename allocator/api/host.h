@@ -7,9 +7,10 @@
 #include "allocator/memory/types.h"
 
 /*
- * Memory of weir's own, to be given back with weir_host_free(): pages that are
- * registered, whatever the options have for others, so that several threads get
- * it faster; from the driver where that registers none. Holds no lock.
+ * Allocate host memory for weir's own use. The pages are registered, whatever
+ * the options say for other requests, so that several threads can make them
+ * exist; if the driver cannot register them, it allocates them.
+ * weir_host_free() frees the memory. The caller holds no lock.
  *
  * @return WEIR_EHOSTMEM, WEIR_EDRIVER
  */

@@ -22,7 +22,8 @@ trim_one(int device, size_t keep)
 	for (struct arena *a = main; a != NULL; a = arena_next(a))
 		if (!arena_is_host(a))
 			sum += reclaim_trim(a, &keep);
-	/* And what could not be emptied when its last block was freed. */
+	/* Also give back memory of unowned arenas that could not be given back
+	 * when their last block was freed. */
 	if (main != NULL)
 		sum += arena_empty_unowned(main);
 	return sum;
@@ -51,8 +52,8 @@ weir_trim(int device, size_t keep_bytes, size_t *freed_bytes)
 	return status;
 }
 
-/* The arena of a device that a limit is for; made if need be, so that a limit
- * can be set before the first allocation. */
+/* Find the arena of a device that a limit is for, or make it: a limit can be
+ * set before the first allocation. */
 static enum weir_status
 limit_arena(int device, struct arena **out)
 {

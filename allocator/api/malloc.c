@@ -1,6 +1,7 @@
 /*
- * <weir/weir.h>: allocating. Everything that hands out device memory ends in
- * take_from(), unless the thread's cache has it.
+ * <weir/weir.h>: allocating. The thread's cache serves a request, or
+ * allocate_known() by the cache's heap, or allocate_from() by the stream's
+ * handle.
  */
 #include "allocator/allocator.h"
 #include "allocator/cache/budget.h"
@@ -12,9 +13,9 @@
 #include "allocator/memory/heap.h"
 #include "allocator/memory/segment.h"
 #include "allocator/memory/totals.h"
-#include "allocator/observe/attend.h"
 #include "allocator/observe/auto_snapshot.h"
 #include "allocator/observe/guard.h"
+#include "allocator/observe/startup.h"
 #include "allocator/private/arenas.h"
 #include "allocator/private/route.h"
 #include "allocator/request/ladder.h"
@@ -23,7 +24,7 @@
 #include "base/status.h"
 #include "streams/capture.h"
 
-/* How many stretches of addresses one request unmaps for others. */
+/* The most VACATED blocks that one request unmaps. */
 enum { UNMAPPED_AT_ONCE = 4 };
 
 /* ---- By the arena ------------------------------------------------------ */
@@ -44,16 +45,17 @@ check_size(size_t size)
 	return size - 1 < WEIR_SIZE_MAX ? WEIR_OK : refuse_size(size);
 }
 
-/* Host memory is the host's: no stream uses it but those that are recorded. */
+/* Is a block of this heap device-scope? Host memory is not: only streams that
+ * were recorded use it. */
 static inline bool
 is_used_everywhere(const struct stream_heap *heap)
 {
 	return heap == heap->arena->any_heap && !arena_is_host(heap->arena);
 }
 
-/* Take a block with guard zones, without a cache. */
+/* Allocate a block with guard zones, without a cache. */
 static __attribute__((noinline)) enum weir_status
-take_guarded(struct stream_heap *heap, const struct options *options,
+allocate_guarded(struct stream_heap *heap, const struct options *options,
     size_t size, bool idle, struct block **out)
 {
 	size_t whole = arena_class(heap->arena, options, size) + 2 * guard_zone;
@@ -61,74 +63,77 @@ take_guarded(struct stream_heap *heap, const struct options *options,
 
 	heap->arena->served++;
 	enum weir_status status = idle ?
-	    take_idle(heap, options, whole, &block) :
-	    take_block(heap, options, whole, is_used_everywhere(heap), &block);
+	    ladder_allocate_idle(heap, options, whole, &block) :
+	    ladder_allocate(
+		heap, options, whole, is_used_everywhere(heap), &block);
 	if (status == WEIR_OK)
 		status = guard_cut(options, size, &block);
 	if (status != WEIR_OK)
 		return status;
 	block->requested = size;
 	stats_hand_out(options, block);
-	tell_alloc(block);
+	emit_alloc(block);
 	*out = block;
 	return WEIR_OK;
 }
 
-/* Where a block is looked for. */
+/* Where the request looks for a block. */
 enum where {
 	ANYWHERE,
-	KEPT_FIRST, /* in the thread's complete memory first */
-	IDLE        /* in free memory that may be used at once */
+	KEPT_FIRST, /* first in the thread's complete memory */
+	IDLE        /* only in free memory that is usable at once */
 };
 
-/* A block for the stream. `cache` is the thread's for the pools. */
+/* Allocate a block for the heap's stream. `cache` is the thread's cache for the
+ * heap, if it has one. */
 static inline QUICK enum weir_status
-take(struct stream_heap *heap, struct cache *cache,
+allocate_block(struct stream_heap *heap, struct cache *cache,
     const struct options *options, size_t size, enum where where,
     struct block **out)
 {
 	struct block *block = NULL;
 	enum weir_status status = WEIR_OK;
 
-	cache = tcache_come(heap, cache);
+	cache = tcache_enter_slow(heap, cache);
 	if (guard_is_for(heap->arena))
-		return take_guarded(heap, options, size, where == IDLE, out);
-	tcache_settle(cache);
+		return allocate_guarded(
+		    heap, options, size, where == IDLE, out);
+	tcache_flush(cache);
 	heap->arena->served++;
 	if (where == KEPT_FIRST)
 		block = tcache_take_complete(
 		    heap, arena_class(heap->arena, options, size));
 	if (block == NULL)
 		status = where == IDLE ?
-		    take_idle(heap, options, size, &block) :
-		    take_block(
+		    ladder_allocate_idle(heap, options, size, &block) :
+		    ladder_allocate(
 			heap, options, size, where == KEPT_FIRST, &block);
 	if (status != WEIR_OK)
 		return status;
 	block->requested = size;
 	stats_hand_out(options, block);
-	tcache_went_out(cache, block);
+	tcache_account_alloc(cache, block);
 	tcache_refill(cache, options, block->size);
-	tell_alloc(block);
+	emit_alloc(block);
 	*out = block;
 	return WEIR_OK;
 }
 
 /*
- * A block of no stream is used on every stream: it carries a use of
- * WEIR_STREAM_ANY from the start, so that freeing it needs no memory and
- * follows the rule for all used blocks. The use is made first: once there is a
- * block nothing can fail.
+ * Allocate a device-scope block. Every stream may use such a block, so it has a
+ * use of WEIR_STREAM_ANY from the start. Its free then needs no host memory and
+ * follows the rule for all blocks with uses. The use is made first, because
+ * nothing can fail once there is a block.
  */
 static __attribute__((noinline)) enum weir_status
-take_used(struct stream_heap *heap, struct cache *cache,
+allocate_device_scope(struct stream_heap *heap, struct cache *cache,
     const struct options *options, size_t size, bool idle, struct block **out)
 {
 	struct waiting *waiting = &heap->arena->waiting;
 	struct pending uses = { 0 };
 	enum weir_status status = use_add(waiting, &uses, heap->stream);
 	if (status == WEIR_OK)
-		status = take(
+		status = allocate_block(
 		    heap, cache, options, size, idle ? IDLE : KEPT_FIRST, out);
 	if (status != WEIR_OK) {
 		use_clear(waiting, &uses);
@@ -138,25 +143,26 @@ take_used(struct stream_heap *heap, struct cache *cache,
 	return WEIR_OK;
 }
 
-/* Serve a request of a stream whose pools are known, and the thread's cache for
- * them, if it has one. */
+/* Serve a request of a stream by its heap. `cache` is the thread's cache for
+ * the heap, if it has one. */
 static inline QUICK enum weir_status
-serve(struct stream_heap *heap, struct cache *cache,
+serve_heap(struct stream_heap *heap, struct cache *cache,
     const struct options *options, size_t size, bool idle, void **out)
 {
 	struct block *block;
 
 	heap->pins++;
 	enum weir_status status = is_used_everywhere(heap) ?
-	    take_used(heap, cache, options, size, idle, &block) :
-	    take(heap, cache, options, size, idle ? IDLE : ANYWHERE, &block);
+	    allocate_device_scope(heap, cache, options, size, idle, &block) :
+	    allocate_block(
+		heap, cache, options, size, idle ? IDLE : ANYWHERE, &block);
 	heap->pins--;
 	if (__builtin_expect(status == WEIR_OK, 1))
 		*out = (void *)(uintptr_t)block->addr;
 	return status;
 }
 
-/* Serve a request of a stream. */
+/* Serve a request of a stream; finds its heap, or makes it. */
 static __attribute__((noinline)) enum weir_status
 serve_stream(struct arena *arena, struct stream *stream,
     const struct options *options, size_t size, bool idle, void **out)
@@ -165,14 +171,14 @@ serve_stream(struct arena *arena, struct stream *stream,
 	enum weir_status status = heap_get(arena, stream, &heap);
 	if (status != WEIR_OK)
 		return status;
-	status = serve(heap, tcache_of(heap), options, size, idle, out);
+	status = serve_heap(heap, tcache_of(heap), options, size, idle, out);
 	if (status != WEIR_OK)
 		heap_drop_if_done(heap);
 	return status;
 }
 
 static void
-enter(struct arena *arena) ENTERS(arena->lock)
+enter_arena(struct arena *arena) ENTERS(arena->lock)
 {
 	lock_enter(&arena->lock);
 	if (waiting_is_due(&arena->waiting) ||
@@ -180,8 +186,9 @@ enter(struct arena *arena) ENTERS(arena->lock)
 		reclaim_glance(arena);
 }
 
-/* Enter the arena for a request that missed its cache. A request of no stream
- * does not poll while there is a complete block of its size. */
+/* Take the lock for a request that missed its cache, and poll what is due. A
+ * device-scope request does not poll pending blocks while the cache has a
+ * complete block of its size. */
 static void
 enter_for(struct arena *arena, const struct cache *cache,
     const struct options *options, size_t size) ENTERS(arena->lock)
@@ -197,24 +204,24 @@ enter_for(struct arena *arena, const struct cache *cache,
 }
 
 static void
-leave(struct arena *arena) LEAVES(arena->lock)
+leave_arena(struct arena *arena) LEAVES(arena->lock)
 {
-	/* Unmap memory that was moved elsewhere and is complete by now. */
+	/* Unmap VACATED blocks whose old work is done. */
 	if (!list_empty(&arena->vacated))
 		segment_unmap_vacated(arena, UNMAPPED_AT_ONCE);
 	lock_leave(&arena->lock);
 }
 
-/* A block of an arena. Takes its lock. */
+/* Serve a request of a stream from an arena. Takes its lock. */
 static enum weir_status
-take_from(struct arena *arena, struct stream *stream,
+allocate_from(struct arena *arena, struct stream *stream,
     const struct options *options, size_t size, void **out)
 {
 	enum weir_status status;
 
 	if (arena_is_counted(arena) && arena != arena->main)
-		tcache_come_elsewhere(arena->main);
-	enter(arena);
+		tcache_enter_elsewhere(arena->main);
+	enter_arena(arena);
 	if (arena_is_host(arena))
 		reclaim_tidy(arena, options);
 	if (arena->forgotten)
@@ -226,14 +233,14 @@ take_from(struct arena *arena, struct stream *stream,
 		    WEIR_EINVAL, "weir_malloc: the pool is suspended");
 	else
 		status = serve_stream(arena, stream, options, size, false, out);
-	leave(arena);
+	leave_arena(arena);
 	return status;
 }
 
-/* Take a free block of another arena that serves requests when memory is short;
- * WEIR_ENOMEM: there is none. */
+/* Allocate from free memory of another arena that serves requests when memory
+ * is short. WEIR_ENOMEM: there is none. */
 static enum weir_status
-take_from_helpers(struct arena *arena, struct stream *stream,
+allocate_from_helpers(struct arena *arena, struct stream *stream,
     const struct options *options, size_t size, void **out)
 {
 	enum weir_status status = WEIR_ENOMEM;
@@ -251,48 +258,52 @@ take_from_helpers(struct arena *arena, struct stream *stream,
 	return status;
 }
 
-/* Could it be served if no other arena held anything unused? */
+/* Could the request be served if no other arena held unused memory? */
 static bool
 may_fit(const struct arena *arena, size_t rounded)
 {
 	return rounded <= arena->total_bytes && rounded <= device_limit(arena);
 }
 
-/* A request for device memory has failed, and its report is the status. */
+/* Write the snapshot of a failure; the thread keeps the status, which is the
+ * report. */
 static void
-keep_snapshot(void)
+write_oom_snapshot(void)
 {
 	status_mute();
-	attend_oom();
+	auto_snapshot_oom();
 	status_unmute();
 }
 
-/* After a first try: while there is no memory the other arenas of the device
- * give back what they have unused, and it is tried again. */
+/* Go on with a request after its first try, which ended with `status`. While
+ * memory is short, make the other arenas of the device give back unused memory
+ * and try again. */
 static enum weir_status
-take_hard(struct arena *arena, struct stream *stream,
+allocate_hard(struct arena *arena, struct stream *stream,
     const struct options *options, size_t size, enum weir_status status,
     void **out)
 {
 	size_t rounded = round_up(size, WEIR_GRANULE);
 
 	if (status == WEIR_ENOMEM)
-		status = take_from_helpers(arena, stream, options, size, out);
+		status =
+		    allocate_from_helpers(arena, stream, options, size, out);
 	while (status == WEIR_ENOMEM && may_fit(arena, rounded) &&
 	    arena_ask_others(arena, rounded) > 0)
-		status = take_from(arena, stream, options, size, out);
+		status = allocate_from(arena, stream, options, size, out);
 	arena_empty_unowned(arena);
 	if (status == WEIR_ENOMEM) {
 		oom_report(arena, stream, size, rounded);
 		if (!arena_is_host(arena))
-			keep_snapshot();
+			write_oom_snapshot();
 	}
 	return status;
 }
 
-/* A block of the arena that a route leads to, or of the device's own. */
+/* Serve a request from the arena that a route leads to, or from the device's
+ * own. */
 static enum weir_status
-take_routed(struct arena *main, struct stream *stream,
+allocate_routed(struct arena *main, struct stream *stream,
     const struct options *options, size_t size, void **out)
 {
 	struct arena *arena;
@@ -300,14 +311,14 @@ take_routed(struct arena *main, struct stream *stream,
 	if (status != WEIR_OK)
 		return status;
 	struct arena *from = arena != NULL ? arena : main;
-	status = take_from(from, stream, options, size, out);
-	status = take_hard(from, stream, options, size, status, out);
+	status = allocate_from(from, stream, options, size, out);
+	status = allocate_hard(from, stream, options, size, status, out);
 	if (arena != NULL)
 		arena_drop(arena);
 	return status;
 }
 
-/* By a stream's handle. */
+/* Serve a request by the stream's handle. */
 static enum weir_status
 allocate(int device, weir_stream handle, const struct options *options,
     size_t size, void **out)
@@ -319,7 +330,7 @@ allocate(int device, weir_stream handle, const struct options *options,
 		return status;
 	status = arena_get(stream->device, &arena);
 	if (status == WEIR_OK)
-		status = take_routed(arena, stream, options, size, out);
+		status = allocate_routed(arena, stream, options, size, out);
 	stream_put(stream);
 	return status;
 }
@@ -338,17 +349,17 @@ allocator_malloc_in(
 	if (status != WEIR_OK)
 		return status;
 	history_enter(WEIR_HISTORY_STATE);
-	status = take_from(arena, stream, options, size, out);
-	status = take_hard(arena, stream, options, size, status, out);
+	status = allocate_from(arena, stream, options, size, out);
+	status = allocate_hard(arena, stream, options, size, status, out);
 	history_leave();
 	if (status == WEIR_OK)
-		tell_allocated_at(*out);
+		emit_allocated_at(*out);
 	stream_put(stream);
 	return status;
 }
 
-/* Serve a request by the thread's cache for the stream. False if that cache is
- * out of use, or the stream may be captured. */
+/* Serve a request by the heap of the thread's cache. False if the cache is out
+ * of use or the stream may be captured. */
 static inline bool
 allocate_known(struct cache *cache, const struct options *options, size_t size,
     void **out, enum weir_status *status)
@@ -360,17 +371,17 @@ allocate_known(struct cache *cache, const struct options *options, size_t size,
 	struct stream_heap *heap = cache->heap;
 	bool alive = tcache_is_alive(cache) && !capture_possible(heap->stream);
 	if (alive) {
-		*status = serve(heap, cache, options, size, false, out);
+		*status = serve_heap(heap, cache, options, size, false, out);
 		if (__builtin_expect(*status != WEIR_OK, 0)) {
 			if (*status == WEIR_ENOMEM)
 				refused = stream_ref(heap->stream);
 			heap_drop_if_done(heap);
 		}
 	}
-	leave(arena);
+	leave_arena(arena);
 	if (refused != NULL) {
 		*status =
-		    take_hard(arena, refused, options, size, *status, out);
+		    allocate_hard(arena, refused, options, size, *status, out);
 		stream_put(refused);
 	} else {
 		arena_empty_unowned(arena);
@@ -378,20 +389,22 @@ allocate_known(struct cache *cache, const struct options *options, size_t size,
 	return alive;
 }
 
-/* Begin what the options ask for, before the stack of the call is taken: a
- * history that begins now has the stack of the first allocation too. */
+/* Begin the history and snapshots that the options ask for. This comes before
+ * the call's stack is recorded, so that the history has the stack of the first
+ * allocation too. */
 static enum weir_status
-attend_first(const struct options *options)
+begin_startup(const struct options *options)
 {
 	const struct driver *driver;
 	enum weir_status status = driver_get(&driver);
 
 	if (status == WEIR_OK)
-		attend_begin(options);
+		startup_begin(options);
 	return status;
 }
 
-/* By the arena. `cache` is what the thread has for the stream, or NULL. */
+/* Serve a request by the arena. `cache` is the thread's cache for the stream,
+ * or NULL. */
 static __attribute__((noinline)) void *
 malloc_slow(int device, size_t size, weir_stream stream, struct cache *cache)
 {
@@ -401,7 +414,7 @@ malloc_slow(int device, size_t size, weir_stream stream, struct cache *cache)
 	if (status == WEIR_OK)
 		status = options_get(&options);
 	if (status == WEIR_OK && cache == NULL)
-		status = attend_first(options);
+		status = begin_startup(options);
 	if (status != WEIR_OK)
 		return NULL;
 	history_enter(WEIR_HISTORY_STATE);
@@ -413,7 +426,7 @@ malloc_slow(int device, size_t size, weir_stream stream, struct cache *cache)
 		return NULL;
 	if (__builtin_expect(guard_zone != 0, 0))
 		guard_fill(ptr);
-	tell_allocated_at(ptr);
+	emit_allocated_at(ptr);
 	return ptr;
 }
 
@@ -427,7 +440,7 @@ malloc_kept(int device, size_t size, weir_stream stream, struct cache *cache)
 	return ptr != NULL ? ptr : malloc_slow(device, size, stream, cache);
 }
 
-/* By the cache that the thread has for the stream, or NULL. */
+/* Serve a request by the thread's cache for the stream, which may be NULL. */
 static inline QUICK void *
 malloc_with(int device, size_t size, weir_stream stream, struct cache *cache)
 {
@@ -436,7 +449,8 @@ malloc_with(int device, size_t size, weir_stream stream, struct cache *cache)
 	    malloc_slow(device, size, stream, cache);
 }
 
-/* The cache is for a default stream of one context. */
+/* Serve a request for a default stream; the cache is for that of one
+ * context. */
 static __attribute__((noinline)) void *
 malloc_default(int device, size_t size, weir_stream stream, struct cache *cache)
 {
@@ -487,8 +501,8 @@ weir_malloc(size_t size, weir_stream stream)
 	return malloc_on(WEIR_DEVICE_CURRENT, size, stream);
 }
 
-/* For a default stream of the device's primary context: all but the shortest
- * way. */
+/* Serve a request for a default stream of the device's primary context, if the
+ * latest cache cannot. */
 static __attribute__((noinline)) void *
 malloc_primary_rare(int device, size_t size, weir_stream stream)
 {

@@ -1,6 +1,6 @@
 /*
- * <weir/weir.h>: options that a program sets while it runs. Thread caches go by
- * the options they were made with, so all are made anew.
+ * <weir/weir.h>: options that a program sets while it runs. Thread caches
+ * follow the options that they were made with, so all are made again.
  */
 #include "allocator/api/options.h"
 
@@ -15,7 +15,7 @@ weir_options_set(const char *conf)
 		    WEIR_EINVAL, "weir_options_set: conf is NULL");
 	enum weir_status status = options_set("weir_options_set", conf);
 	if (status == WEIR_OK)
-		tcache_renew();
+		tcache_refresh();
 	return status;
 }
 
@@ -25,6 +25,6 @@ option_change(const char *caller, const char *key, const char *value)
 	enum weir_status status = option_set(caller, key, value);
 
 	if (status == WEIR_OK)
-		tcache_renew();
+		tcache_refresh();
 	return status;
 }

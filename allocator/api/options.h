@@ -6,7 +6,8 @@
 
 #include "base/status.h"
 
-/* Set one option, for everything that goes by it. As option_set(). */
+/* Set one option and make all thread caches follow it. Errors are those of
+ * option_set(). */
 enum weir_status option_change(
     const char *caller, const char *key, const char *value);
 

@@ -9,7 +9,8 @@
 #include "base/os.h"
 #include "base/status.h"
 
-/* The live block that starts at ptr, with its arena's lock taken; or NULL. */
+/* Return the live block that starts at an address, with its arena's lock taken;
+ * or NULL, with no lock. */
 static struct block *
 find_live(CUdeviceptr addr) UNCHECKED
 {
@@ -67,7 +68,7 @@ weir_unpin(const void *ptr)
 	if (os_forked())
 		return status_set(
 		    WEIR_EFORK, "weir_unpin: %s", weir_status_text(WEIR_EFORK));
-	/* The block may be gone: it is not asked for its arena. */
+	/* The block may be gone, so it cannot name its arena. */
 	for (int device = 0; device < DEVICES_MAX; device++)
 		for (struct arena *a = arena_peek(device); a != NULL;
 		     a = arena_next(a))

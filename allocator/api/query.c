@@ -1,5 +1,5 @@
 /*
- * <weir/weir.h>: asking for a block, and for the memory there is.
+ * <weir/weir.h>: queries about a block and about free memory.
  */
 #include "allocator/api/find.h"
 #include "allocator/cache/tcache.h"
@@ -9,7 +9,7 @@
 #include "base/os.h"
 #include "base/status.h"
 
-/* The run of mapped blocks around a block. */
+/* Report the neighbouring blocks with memory around a block as its segment. */
 static void
 describe_run(const struct block *block, struct weir_block_info *info)
 {
@@ -100,7 +100,7 @@ static enum weir_status
 arena_memory(struct arena *arena, size_t *free_bytes, size_t *total_bytes)
 {
 	lock_enter(&arena->lock);
-	tcache_tell(arena);
+	tcache_report(arena);
 	enum weir_status status =
 	    driver_memory(arena->device, free_bytes, total_bytes);
 	if (status == WEIR_OK) {
@@ -112,10 +112,10 @@ arena_memory(struct arena *arena, size_t *free_bytes, size_t *total_bytes)
 		size_t held = device_reserved(arena);
 		if (*total_bytes > device_limit(arena))
 			*total_bytes = device_limit(arena);
-		size_t room = *total_bytes > used ? *total_bytes - used : 0;
+		size_t unused = *total_bytes > used ? *total_bytes - used : 0;
 		*free_bytes += held > used ? held - used : 0;
-		if (*free_bytes > room)
-			*free_bytes = room;
+		if (*free_bytes > unused)
+			*free_bytes = unused;
 	}
 	lock_leave(&arena->lock);
 	return status;

@@ -1,5 +1,5 @@
 /*
- * <weir/weir.h>, <weir/host.h>: telling where a block is used.
+ * <weir/weir.h>, <weir/host.h>: the calls that record a stream use.
  */
 #include <weir/host.h>
 
@@ -8,11 +8,11 @@
 #include "base/os.h"
 #include "base/status.h"
 
-/* A call that says where a block is used. */
+/* One of these calls. */
 struct record {
 	const char *call;
 	bool host; /* host memory only */
-	bool past; /* all of the use is queued by now */
+	bool past; /* the use's work is already queued */
 };
 
 static enum weir_status
@@ -26,8 +26,8 @@ record_use(
 	    use_add(waiting, &block->pending, stream);
 }
 
-/* The stream and the first byte of its block are mostly known; false: find
- * out. */
+/* Record a use by the fast path: `ptr` starts a live block and the stream is
+ * known. False: neither is sure. */
 static bool
 record_known(const struct record *record, const void *ptr, weir_stream handle,
     enum weir_status *status) UNCHECKED
@@ -48,7 +48,7 @@ record_known(const struct record *record, const void *ptr, weir_stream handle,
 }
 
 static enum weir_status
-record(const struct record *record, const void *ptr, weir_stream handle)
+record_call(const struct record *record, const void *ptr, weir_stream handle)
     UNCHECKED
 {
 	struct stream *stream;
@@ -87,7 +87,7 @@ weir_record_stream(const void *ptr, weir_stream stream)
 {
 	static const struct record call = { .call = "weir_record_stream" };
 
-	return record(&call, ptr, stream);
+	return record_call(&call, ptr, stream);
 }
 
 enum weir_status
@@ -96,7 +96,7 @@ weir_record_use(const void *ptr, weir_stream stream)
 	static const struct record call = { .call = "weir_record_use",
 		.past = true };
 
-	return record(&call, ptr, stream);
+	return record_call(&call, ptr, stream);
 }
 
 enum weir_status
@@ -105,5 +105,5 @@ weir_host_record(const void *ptr, weir_stream stream)
 	static const struct record call = { .call = "weir_host_record",
 		.host = true };
 
-	return record(&call, ptr, stream);
+	return record_call(&call, ptr, stream);
 }

@@ -77,7 +77,7 @@ arena_stats(struct arena *arena, struct weir_stats *out)
 		return status;
 	size_t struct_size = out->struct_size;
 	lock_enter(&arena->lock);
-	tcache_tell(arena);
+	tcache_report(arena);
 	*out = stats_all(&arena->stats, &arena->tally);
 	out->pending_bytes = stats_pending_bytes(arena, NULL);
 	lock_leave(&arena->lock);
@@ -95,7 +95,8 @@ add_stat(struct weir_stat *to, const struct weir_stat *from)
 	to->freed += from->freed;
 }
 
-/* Add all that is counted. Peaks were not at one time: the sum is a bound. */
+/* Add all statistics. Peaks of two arenas may be of different times, so the sum
+ * is an upper bound. */
 static void
 add_all(struct weir_stats *to, const struct weir_stats *from)
 {
@@ -131,7 +132,7 @@ weir_stats_stream(int device, weir_stream handle, struct weir_stats *out)
 	    stream != NULL ? arena_peek(stream->device) : NULL;
 	for (; arena != NULL; arena = arena_next(arena)) {
 		lock_enter(&arena->lock);
-		tcache_tell(arena);
+		tcache_report(arena);
 		struct stream_heap *heap = heap_peek(arena, stream);
 		if (heap != NULL && arena_is_counted(arena)) {
 			struct weir_stats part =
@@ -170,13 +171,13 @@ static void
 reset_part(struct tally_part *part, enum reset what)
 {
 	for (int i = 0; i < TALLIED; i++) {
-		int64_t now = part->peak[i] - part->room[i];
+		int64_t now = part->peak[i] - part->headroom[i];
 
 		if (what == RESET_SUMS) {
 			part->began[i] = now;
 		} else {
 			part->peak[i] = now;
-			part->room[i] = 0;
+			part->headroom[i] = 0;
 		}
 	}
 	if (what == RESET_SUMS)
@@ -205,7 +206,7 @@ reset_arena(struct arena *arena, enum reset what)
 {
 	lock_enter(&arena->lock);
 	struct totals *totals = arena->totals;
-	tcache_tell(arena);
+	tcache_report(arena);
 	reset_all(&arena->stats, &arena->tally, what);
 	for (struct list *l = arena->heaps.next; l != &arena->heaps;
 	     l = l->next) {
@@ -218,7 +219,7 @@ reset_arena(struct arena *arena, enum reset what)
 		reset_all(&totals->stats, &totals->tally, what);
 		lock_leave(&totals->lock);
 	}
-	tcache_tell(arena); /* of the new peaks */
+	tcache_report(arena); /* caches note the new peaks */
 	lock_leave(&arena->lock);
 }
 

@@ -1,13 +1,13 @@
 /*
- * Streams that end: <weir/stream.h>'s destroy and retire. Note [A stream ends]
- * is in reclaim.c.
+ * <weir/stream.h>: weir_stream_destroy() and weir_stream_retire(). See
+ * reclaim.c, Note [A stream ends].
  */
 #include "allocator/memory/arena.h"
 #include "allocator/request/reclaim.h"
 #include "base/status.h"
 #include "streams/capture.h"
 
-/* End the pools of a stream that is about to go, if it has any. */
+/* End the heaps of a stream that is about to end. */
 static void
 end_heap(struct stream *stream)
 {

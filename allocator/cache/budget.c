@@ -1,5 +1,5 @@
 /*
- * Counts of thread caches, and their reports to the statistics (budget.h).
+ * Reports of thread caches to the statistics, and their budgets: budget.h.
  */
 #include "allocator/cache/budget.h"
 
@@ -9,15 +9,15 @@
 static const struct sums no_sums;
 
 static void
-tell_kind(struct stream_heap *heap, enum pool_kind kind, const struct sums *out,
-    const struct sums *in)
+report_kind(struct stream_heap *heap, enum pool_kind kind,
+    const struct sums *out, const struct sums *in)
 {
 	if (!sums_are_zero(out) || !sums_are_zero(in))
 		stats_flow(&heap->pool[kind], out, in);
 }
 
 bool
-counts_tell(struct cache *cache)
+counts_report(struct cache *cache)
 {
 	struct sums in = counts_frees(cache);
 
@@ -25,8 +25,9 @@ counts_tell(struct cache *cache)
 		return false;
 	struct sums small_out = sums_minus(cache->out, cache->large_out);
 	struct sums small_in = sums_minus(in, cache->large_in);
-	tell_kind(cache->heap, POOL_SMALL, &small_out, &small_in);
-	tell_kind(cache->heap, POOL_LARGE, &cache->large_out, &cache->large_in);
+	report_kind(cache->heap, POOL_SMALL, &small_out, &small_in);
+	report_kind(
+	    cache->heap, POOL_LARGE, &cache->large_out, &cache->large_in);
 	bool any = cache->out.count != 0;
 	cache->used = true;
 	if (any)
@@ -34,82 +35,86 @@ counts_tell(struct cache *cache)
 	cache->out = (struct sums){ 0 };
 	cache->large_out = (struct sums){ 0 };
 	cache->large_in = (struct sums){ 0 };
-	cache->room_given = cache->room;
+	cache->budget_given = cache->budget;
 	return any;
 }
 
 void
-counts_tell_depot(struct stream_heap *heap)
+counts_report_depot(struct stream_heap *heap)
 {
 	if (heap->depot == NULL)
 		return;
-	struct sums in = depot_untold(heap->depot);
-	tell_kind(heap, POOL_SMALL, &no_sums, &in);
+	struct sums in = depot_take_unreported(heap->depot);
+	report_kind(heap, POOL_SMALL, &no_sums, &in);
 }
 
-/* Those that the caller's own cache has brought there. */
+/* Report the frees that a cache of the calling thread has brought to its
+ * depot. */
 static void
-tell_brought(struct cache *cache)
+report_brought(struct cache *cache)
 {
 	if (cache->brought)
-		counts_tell_depot(cache->heap);
+		counts_report_depot(cache->heap);
 	cache->brought = false;
 }
 
 static struct sums
-room_in(const struct tally *tally)
+budget_in(const struct tally *tally)
 {
-	const int64_t *room = tally->part[PART_ALL].room;
+	const int64_t *budget = tally->part[PART_ALL].headroom;
 
 	return (struct sums){
-		lesser(room[TALLIED_allocation], room[TALLIED_active]),
-		lesser(
-		    room[TALLIED_allocated_bytes], room[TALLIED_active_bytes]),
-		room[TALLIED_requested_bytes],
+		lesser(budget[TALLIED_allocation], budget[TALLIED_active]),
+		lesser(budget[TALLIED_allocated_bytes],
+		    budget[TALLIED_active_bytes]),
+		budget[TALLIED_requested_bytes],
 	};
 }
 
-/* How much more may be alive before a peak is passed. */
+/* How much more may become live before a peak of the arena or device is
+ * passed. */
 static struct sums
-room_of(const struct arena *arena)
+budget_of_arena(const struct arena *arena)
 {
 	struct totals *totals = arena->totals;
-	struct sums room = room_in(&arena->tally);
+	struct sums budget = budget_in(&arena->tally);
 
 	if (totals == NULL)
-		return room;
+		return budget;
 	lock_enter(&totals->lock);
-	struct sums all = room_in(&totals->tally);
+	struct sums all = budget_in(&totals->tally);
 	lock_leave(&totals->lock);
-	return sums_least(room, all);
+	return sums_least(budget, all);
 }
 
-/* Half of the room for `used`, the rest for the others. */
+/* Divide the budget: half of it to `used`, the rest to the others in equal
+ * parts. */
 static void
-share_room(const struct arena *arena, struct cache *used, unsigned others)
+share_budget(const struct arena *arena, struct cache *used, unsigned others)
 {
-	struct sums room = room_of(arena);
-	struct sums part = { room.count / 2 / others, room.bytes / 2 / others,
-		room.requested / 2 / others };
+	struct sums budget = budget_of_arena(arena);
+	struct sums part = { budget.count / 2 / others,
+		budget.bytes / 2 / others, budget.requested / 2 / others };
 	struct list *awake = &tcache_own->awake;
 
 	for (struct list *l = awake->next; l != awake; l = l->next) {
-		if (!is_own(awake_of(l), arena) || awake_of(l) == used)
+		if (!counts_own(awake_of(l), arena) || awake_of(l) == used)
 			continue;
-		counts_give_room(awake_of(l), part);
-		room = sums_minus(room, part);
+		counts_set_budget(awake_of(l), part);
+		budget = sums_minus(budget, part);
 	}
 	if (used != NULL)
-		counts_give_room(used, room);
+		counts_set_budget(used, budget);
 }
 
-/* The calling thread's own. Its room goes back, and it takes no hits. */
+/* Make a cache of the calling thread doze: it loses its budget, and the hit
+ * paths do not find it. */
 static void
 doze(struct cache *cache)
 {
 	list_remove(&cache->awake);
 	cache->dozes = true;
-	counts_give_room(cache, no_sums);
+	counts_set_budget(cache, no_sums);
 	atomic_store_explicit(&cache->key, NOBODY, memory_order_relaxed);
 	atomic_store_explicit(&cache->key_pool, NULL, memory_order_relaxed);
 }
@@ -125,7 +130,7 @@ wake(struct cache *cache)
 }
 
 void
-counts_tell_own(struct arena *arena, struct cache *used)
+counts_report_own(struct arena *arena, struct cache *used)
 {
 	struct list *awake = &tcache_own->awake;
 	struct list *next;
@@ -138,32 +143,32 @@ counts_tell_own(struct arena *arena, struct cache *used)
 	for (struct list *l = awake->next; l != awake; l = next) {
 		struct cache *cache = awake_of(l);
 		next = l->next;
-		if (!is_own(cache, arena))
+		if (!counts_own(cache, arena))
 			continue;
-		bool news = counts_has_news(cache);
-		if (news) {
-			tell_brought(cache);
-			any |= counts_tell(cache);
+		bool unreported = counts_has_unreported(cache);
+		if (unreported) {
+			report_brought(cache);
+			any |= counts_report(cache);
 		}
 		if (cache == used)
 			continue;
-		if (!news && !cache->traced) {
+		if (!unreported && !cache->traced) {
 			doze(cache);
 			continue;
 		}
-		taken = sums_plus(taken, cache->room);
+		taken = sums_plus(taken, cache->budget);
 		others++;
 	}
 	if (used != NULL)
-		counts_tell_depot(used->heap);
+		counts_report_depot(used->heap);
 	if (any)
 		stats_note_arena_peaks(arena);
-	struct sums room = sums_minus(room_of(arena), taken);
-	struct sums more = sums_minus(room, taken);
+	struct sums budget = sums_minus(budget_of_arena(arena), taken);
+	struct sums more = sums_minus(budget, taken);
 	if (others > 0 && sums_lack(&more))
-		share_room(arena, used, others);
+		share_budget(arena, used, others);
 	else if (used != NULL)
-		counts_give_room(used, room);
+		counts_set_budget(used, budget);
 }
 
 void
@@ -179,23 +184,23 @@ counts_stir(struct cache *cache)
 	if (list_empty(&cache->awake))
 		counts_note_awake(cache);
 	else
-		counts_tell_peak(cache);
+		counts_report_peak(cache);
 }
 
 void
-counts_tell_peak(struct cache *cache)
+counts_report_peak(struct cache *cache)
 {
 	struct arena *arena = cache->arena;
 
 	lock_enter(&arena->lock);
 	if (tcache_is_alive(cache))
-		counts_tell_own(arena, cache);
+		counts_report_own(arena, cache);
 	lock_leave(&arena->lock);
 }
 
-/* A cache without room reports before it hands out anything. */
+/* A cache without a budget reports before it allocates. */
 void
-tcache_come_elsewhere(struct arena *main)
+tcache_enter_elsewhere(struct arena *main)
 {
 	struct list *awake = &tcache_own->awake;
 	bool any = false;
@@ -204,11 +209,11 @@ tcache_come_elsewhere(struct arena *main)
 		return;
 	lock_enter(&main->lock);
 	for (struct list *l = awake->next; l != awake; l = l->next) {
-		if (!is_own(awake_of(l), main))
+		if (!counts_own(awake_of(l), main))
 			continue;
-		tell_brought(awake_of(l));
-		any |= counts_tell(awake_of(l));
-		counts_give_room(awake_of(l), no_sums);
+		report_brought(awake_of(l));
+		any |= counts_report(awake_of(l));
+		counts_set_budget(awake_of(l), no_sums);
 	}
 	if (any)
 		stats_note_arena_peaks(main);
@@ -216,16 +221,16 @@ tcache_come_elsewhere(struct arena *main)
 }
 
 void
-counts_tell_all(struct arena *arena)
+counts_report_all(struct arena *arena)
 {
 	bool any = false;
 
 	for (struct list *l = arena->heaps.next; l != &arena->heaps;
 	     l = l->next)
-		counts_tell_depot(CONTAINER_OF(l, struct stream_heap, link));
+		counts_report_depot(CONTAINER_OF(l, struct stream_heap, link));
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = l->next)
-		any |= counts_tell(cache_of(l));
+		any |= counts_report(cache_of(l));
 	if (any)
 		stats_note_arena_peaks(arena);
 }

@@ -1,104 +1,105 @@
 /*
- * Counts of thread caches, and when they are reported to the statistics.
+ * The statistics of thread caches: each counts within a budget, and reports.
  *
- * A cache counts by itself what it hands out and takes back, as long as that
- * cannot pass a peak. For this it is given a share of the room below the peaks.
- * It reports before it would use more than that, when its thread takes the
- * arena's lock, and when somebody asks.
+ * A cache counts the blocks that it allocates and frees by itself, as long as
+ * it cannot pass a peak of the statistics unseen. For this it has a budget,
+ * `budget`: a share of the distance below the peaks. It reports before it would
+ * exceed the budget, when its thread takes the arena's lock, and when a caller
+ * asks for statistics.
  *
- * A report of a thread looks at the caches that are awake. One that has counted
- * nothing since the report before gives its room back and dozes: it keeps its
- * blocks, but the hit paths do not find it. Its thread takes blocks from it and
- * puts blocks into it by the slower way. To hand out a block it needs room, and
- * the report for that opens it to the hit paths again. A block that is put into
- * it brings room, and counts it among those that are awake; the second one
- * between two reports opens it, too. So a report costs what was used, however
- * many streams the thread allocates on.
+ * A report of a thread looks only at its caches that are awake. A cache that
+ * has counted nothing since the report before gives its budget back and dozes:
+ * it keeps its blocks, but the hit paths do not find it. Its thread allocates
+ * from it and frees into it by the slow path. To allocate it needs a budget,
+ * and the report for that opens it to the hit paths again. A free into it
+ * raises its budget and counts it among the caches that are awake; the second
+ * free between two reports opens it too. Thus the cost of a report follows the
+ * caches in use, however many streams the thread allocates on.
  *
- * For tcache.c. All under the arena's lock, but where it says otherwise; caches
- * are the calling thread's own, or stopped.
+ * These functions are for the files of allocator/cache. They are called under
+ * the arena's lock unless a comment says otherwise, and on caches of the
+ * calling thread or stopped ones.
  */
 #ifndef ALLOCATOR_CACHE_BUDGET_H
 #define ALLOCATOR_CACHE_BUDGET_H
 
 #include "allocator/cache/own.h"
 
-/* Is a cache in use, and counts? */
+/* Is the cache in use, and does it keep blocks? */
 static inline bool
 is_counting(const struct cache *cache)
 {
 	return cache->keeps && tcache_is_alive(cache);
 }
 
-/* Is it one of the calling thread's, through ->own_link, that is in use and
- * counts? */
+/* Is the cache, one of the calling thread's, of this arena, and does it
+ * count? */
 static inline bool
-is_own(const struct cache *cache, const struct arena *arena)
+counts_own(const struct cache *cache, const struct arena *arena)
 {
 	return cache->arena == arena && is_counting(cache);
 }
 
-/* Frees since the last report: the mallocs, less what the room has fallen by.
- */
+/* The frees since the last report: the mallocs, less the fall of the budget. */
 static inline struct sums
 counts_frees(const struct cache *cache)
 {
 	return sums_minus(
-	    cache->out, sums_minus(cache->room_given, cache->room));
+	    cache->out, sums_minus(cache->budget_given, cache->budget));
 }
 
 static inline void
-counts_give_room(struct cache *cache, struct sums room)
+counts_set_budget(struct cache *cache, struct sums budget)
 {
-	cache->room = room;
-	cache->room_given = room;
+	cache->budget = budget;
+	cache->budget_given = budget;
 }
 
-/* Has it anything to report, itself or in a depot? */
+/* Has the cache anything to report, itself or in its depot? */
 static inline bool
-counts_has_news(const struct cache *cache)
+counts_has_unreported(const struct cache *cache)
 {
-	/* Without a branch for each, since mostly there is nothing. */
+	/* One branch for all three, because mostly there is nothing. */
 	return (cache->brought | cache->out.count |
-		   (cache->room.count ^ cache->room_given.count)) != 0;
+		   (cache->budget.count ^ cache->budget_given.count)) != 0;
 }
 
-/* Report the counts of a cache. True if it has allocated anything: the caller
- * then notes the arena's peaks, after the last of its reports. */
-bool counts_tell(struct cache *cache);
+/* Report the counts of a cache. True if it has allocated anything: after its
+ * last report the caller then notes the arena's peaks. */
+bool counts_report(struct cache *cache);
 
-/* Report the frees that magazines have brought to a depot. */
-void counts_tell_depot(struct stream_heap *heap);
+/* Report the frees that magazines have brought to a heap's depot. */
+void counts_report_depot(struct stream_heap *heap);
 
-/* Report the counts of all depots and caches; they are stopped. */
-void counts_tell_all(struct arena *arena);
+/* Report the counts of all depots and caches, which are stopped. */
+void counts_report_all(struct arena *arena);
 
 /*
- * Report the counts of the calling thread's caches. Then give the one in use
- * all the room below the peaks that the thread's others do not have, so that
- * together they cannot pass a peak unseen; if they have most of it, divide it
- * anew. Room of other threads is not counted: their caches together may pass a
- * peak by that much unseen.
+ * Report the counts of the calling thread's caches. Then give `used` the whole
+ * distance below the peaks that the thread's other caches do not have, so that
+ * together they cannot pass a peak unseen. If the others have most of it,
+ * divide it again. Budgets of other threads are not subtracted: caches of
+ * several threads may together pass a peak by that much unseen.
  *
- * @param used  NULL: none is in use
+ * @param used  the cache of the present call; NULL: none
  */
-void counts_tell_own(struct arena *arena, struct cache *used);
+void counts_report_own(struct arena *arena, struct cache *used);
 
-/* A cache of the calling thread that may doze has counted something: the next
- * report looks at it. */
+/* Note that a cache of the calling thread, which may doze, has counted
+ * something, so that the next report looks at it. */
 void counts_note_awake(struct cache *cache);
 
-/* One that dozes has taken a block in: as above; after the second time it is
- * awake. Takes the lock. */
+/* Note that a dozing cache has taken a block in. The second time it wakes.
+ * Takes the lock. */
 void counts_stir(struct cache *cache);
 
-/* Report as above when a cache of the calling thread would pass a peak. Takes
- * the lock. */
-void counts_tell_peak(struct cache *cache);
+/* As counts_report_own(), when a cache of the calling thread would pass a peak.
+ * Takes the lock. */
+void counts_report_peak(struct cache *cache);
 
-/* The calling thread is about to allocate in another arena of the device:
- * report the counts of its caches and take their room, so that they compare
- * with the peaks again before they hand out more. Takes the lock. */
-void tcache_come_elsewhere(struct arena *main);
+/* The calling thread is about to allocate in another arena of the device.
+ * Report the counts of its caches and take their budgets, so that they report
+ * again before they allocate more. Takes the lock. */
+void tcache_enter_elsewhere(struct arena *main);
 
 #endif

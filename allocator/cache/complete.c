@@ -1,5 +1,5 @@
 /*
- * The slots of a cache that keeps complete memory.
+ * Keeps complete blocks in the slots of a cache.
  */
 #include "allocator/cache/complete.h"
 
@@ -9,7 +9,7 @@
 #include "allocator/fences/free.h"
 #include "allocator/memory/block.h"
 
-/* The calling thread's cache for complete memory of these pools, or NULL. */
+/* The calling thread's cache for complete memory of this heap, or NULL. */
 static struct cache *
 complete_cache(const struct stream_heap *heap)
 {
@@ -27,7 +27,7 @@ tcache_has_complete(const struct cache *cache, size_t rounded)
 	return false;
 }
 
-/* The oldest of the slots makes room. */
+/* Keep a block; if all slots are in use, the oldest block goes to the pool. */
 bool
 tcache_keep_complete(struct block *block)
 {
@@ -61,7 +61,7 @@ tcache_take_complete(const struct stream_heap *heap, size_t rounded)
 }
 
 bool
-tcache_settle_complete(const struct stream_heap *heap)
+tcache_flush_complete(const struct stream_heap *heap)
 {
 	struct cache *cache = complete_cache(heap);
 

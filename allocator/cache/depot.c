@@ -1,5 +1,5 @@
 /*
- * Magazines and depots (depot.h).
+ * Magazines, bins and depots: depot.h.
  */
 #include "allocator/cache/depot.h"
 
@@ -99,7 +99,7 @@ depot_enter(struct depot *depot, const struct cache *user) ENTERS(depot->lock)
 	}
 }
 
-/* Take the first full magazine of a class, which there is. */
+/* Remove the first full magazine of a class, which must exist. */
 static struct magazine *
 remove_full(struct depot *depot, size_t n) HOLDS(depot->lock)
 {
@@ -134,7 +134,8 @@ depot_take(struct depot *depot, const struct cache *user, struct bin *bin,
 	}
 	bool shared = depot->shared;
 	lock_leave(&depot->lock);
-	/* They come from another processor's cache, all at once. */
+	/* Fetch the blocks' cache lines from the other processor all at
+	 * once. */
 	for (unsigned i = 0; i < full->count; i++)
 		os_fetch_for_write(full->blocks[i]);
 	return shared ? DEPOT_SHARED : DEPOT_OWN;

@@ -1,10 +1,11 @@
 /*
- * Magazines of blocks of one class, and the depot of a stream, through which
- * full ones pass from thread to thread.
+ * Magazines hold blocks of one class. Full magazines pass from thread to thread
+ * through the depot of a stream.
  *
- * A thread works with a bin, which has two magazines: a thread that frees and
- * allocates in turn at the end of one changes to the other, and not each time
- * to the depot. A bin belongs to its thread and needs no lock; a depot has one.
+ * A thread works with a bin, which has two magazines. A thread that frees and
+ * allocates in turn at the end of one magazine changes to the other one, and
+ * need not go to the depot each time. A bin belongs to its thread and needs no
+ * lock; a depot has a lock.
  */
 #ifndef ALLOCATOR_CACHE_DEPOT_H
 #define ALLOCATOR_CACHE_DEPOT_H
@@ -24,22 +25,22 @@ struct cache;
 
 enum {
 	TCACHE_BINS = 128, /* exact classes of 512 bytes, to 64 KiB */
-	/* Behind them those of 64 bytes, of fine pools. They begin with one of
-	 * no bytes. */
+	/* After them the classes of 64 bytes, for fine pools. The first of
+	 * these has 0 bytes and is unused. */
 	TCACHE_FINE = TCACHE_BINS + 1,
 	TCACHE_CLASSES = TCACHE_FINE + FINE_END / FINE_GRANULE - 1,
-	TCACHE_BATCH = 64, /* blocks of one class that move together, at most */
-	TCACHE_DEPOT = 256, /* magazines of one class in a depot, at most */
+	TCACHE_BATCH = 64,  /* the most blocks in a magazine */
+	TCACHE_DEPOT = 256, /* the most magazines of one class in a depot */
 };
 
 enum {
 	TCACHE_BINNED = TCACHE_BINS << 9, /* bytes of the largest class */
-	TCACHE_MAGAZINE = 1 << 20, /* of a class in a magazine, at most */
+	TCACHE_MAGAZINE = 1 << 20,        /* the most bytes in a magazine */
 };
 
 /* ---- Sums -------------------------------------------------------------- */
 
-/* Three sums that statistics are made of. */
+/* The three sums that the tallied statistics are computed from. */
 struct sums {
 	int64_t count;
 	int64_t bytes;
@@ -66,7 +67,7 @@ lesser(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-/* The lesser of each of the three. */
+/* The lesser of each of the three sums. */
 static inline struct sums
 sums_least(struct sums a, struct sums b)
 {
@@ -74,7 +75,7 @@ sums_least(struct sums a, struct sums b)
 		lesser(a.bytes, b.bytes), lesser(a.requested, b.requested) };
 }
 
-/* Is any of the three negative? */
+/* Is any of the three sums negative? */
 static inline bool
 sums_lack(const struct sums *sums)
 {
@@ -92,17 +93,17 @@ sums_are_zero(const struct sums *sums)
 /* Blocks of one class. */
 struct magazine {
 	struct magazine *next; /* in a depot */
-	unsigned count;        /* while it is not the first of a bin */
+	unsigned count;        /* valid while it is not the first of a bin */
 	unsigned n;            /* its class; constant */
-	struct sums in;        /* frees that it has counted in a depot */
+	struct sums in;        /* the frees that it brought to a depot */
 	struct block *blocks[];
 };
 
-/* All NULL before the first block comes. */
+/* All NULL before its first block. */
 struct bin {
-	struct block **top;    /* behind the last block of the first magazine */
-	struct block **bottom; /* its ->blocks */
-	struct block **end;    /* where it is full */
+	struct block **top;    /* after the last block of the first magazine */
+	struct block **bottom; /* the first magazine's ->blocks */
+	struct block **end;    /* `top` when it is full */
 	struct magazine *second;
 };
 
@@ -114,7 +115,7 @@ class_bytes(size_t n)
 				  (n - TCACHE_FINE) * FINE_GRANULE;
 }
 
-/* The class of a size with this granule; 0: it is in no bin. */
+/* The class of a size in an arena with this granule; 0: no bin holds it. */
 static inline size_t
 class_of(size_t granule, size_t size)
 {
@@ -123,7 +124,7 @@ class_of(size_t granule, size_t size)
 	return size > TCACHE_BINNED ? 0 : size / WEIR_GRANULE;
 }
 
-/* Blocks of a full magazine. */
+/* The number of blocks in a full magazine. */
 static inline unsigned
 magazine_max(size_t n)
 {
@@ -132,16 +133,16 @@ magazine_max(size_t n)
 	return max < TCACHE_BATCH ? (unsigned)max : TCACHE_BATCH;
 }
 
-/* NULL does nothing. */
+/* Free a magazine. NULL does nothing. */
 void magazine_delete(struct magazine *magazine);
 
-/* The two magazines of a class, if it has none; false: no memory. */
+/* Make the two magazines of a bin if it has none. False: no host memory. */
 bool bin_make(struct bin *bin, size_t n);
 
-/* Free the two magazines of a bin; they are empty. */
+/* Free the two magazines of a bin, which are empty. */
 void bin_delete(struct bin *bin);
 
-/* The first magazine of a bin that has some. */
+/* The first magazine of a bin that has magazines. */
 static inline struct magazine *
 bin_first(const struct bin *bin)
 {
@@ -154,14 +155,14 @@ bin_empty(const struct bin *bin)
 	return bin->top == bin->bottom;
 }
 
-/* A bin without magazines is full, too. */
+/* Is the bin full? A bin without magazines is full and empty. */
 static inline bool
 bin_full(const struct bin *bin)
 {
 	return bin->top == bin->end;
 }
 
-/* Make a magazine the first of a bin; returns the one that was, or NULL. */
+/* Make a magazine the first of a bin. Returns the first one before, or NULL. */
 static inline struct magazine *
 bin_change(struct bin *bin, struct magazine *magazine)
 {
@@ -184,63 +185,61 @@ bin_swap(struct bin *bin)
 
 /* ---- Depots ------------------------------------------------------------ */
 
-/* Full magazines of a stream, for any thread, and empty ones. A shelf mostly
- * lies in one line of a processor's cache. */
+/* The depot of a stream: full and empty magazines, for any thread. A shelf
+ * mostly lies in one cache line. */
 struct depot {
 	struct lock lock; /* over all that follows */
 	size_t bytes;
-	struct sums in;           /* frees that are still to be told */
-	const struct cache *user; /* the latest; it may be no more */
-	bool shared; /* others have used it since it was last looked at */
+	struct sums in;           /* frees that are not reported yet */
+	const struct cache *user; /* the latest; it may be gone */
+	bool shared; /* several have used it since the last inspection */
 	struct shelf {
 		struct magazine *full;
 		struct magazine *empty;
-		unsigned count; /* of full ones */
-		unsigned idle;  /* the fewest since this was last looked at */
+		unsigned count; /* full magazines */
+		unsigned idle;  /* the least count since the last inspection */
 	} shelves[TCACHE_CLASSES + 1]; /* by class */
 };
 
-/* NULL: no memory. */
+/* Make a depot. NULL: no host memory. */
 struct depot *depot_new(void);
 
 /* Free a depot that has no full magazine; NULL does nothing. */
 void depot_delete(struct depot *depot);
 
-/* Where the magazine that a cache gets comes from: there is none, the cache put
- * it there itself (as far as is known), or another cache may have. */
+/* Who brought the magazine that a cache gets: there is none; the cache itself,
+ * as far as is known; or perhaps another cache. */
 enum depot_taken { DEPOT_NONE, DEPOT_OWN, DEPOT_SHARED };
 
 /*
- * Take a full magazine of a class, in exchange for the empty first one of a
- * bin.
+ * Exchange the empty first magazine of a bin for a full one of its class.
  *
- * @param in  set to the frees that the magazine has counted, if there is one;
- *            the depot no longer counts them
+ * @param in if there is one, set to the frees that the magazine brought, which
+ * the depot no longer counts
  */
 enum depot_taken depot_take(struct depot *depot, const struct cache *user,
     struct bin *bin, size_t n, struct sums *in);
 
 /*
- * Put the full first magazine of a bin into the depot, with the frees that its
- * ->in counts, in exchange for an empty one. Any thread may take it then.
- * False, and it stays in the bin, if the depot would hold more than `max` bytes
- * or there is no memory.
+ * Exchange the full first magazine of a bin for an empty one. The depot counts
+ * the frees in its ->in, and any thread may then get the magazine. False: the
+ * magazine stays in the bin, because the depot would hold more than `max` bytes
+ * or there is no host memory.
  */
 bool depot_put(
     struct depot *depot, const struct cache *user, struct bin *bin, size_t max);
 
-/* Which magazines to take out of a depot: those that stayed there since the
- * last such call, or all. */
+/* The magazines to remove from a depot: as many as stayed there since the last
+ * such call, or all. */
 enum drain { DRAIN_IDLE, DRAIN_ALL };
 
-/* Take full magazines out; they are linked by ->next and belong to the caller.
- */
+/* Remove full magazines. They are linked by ->next and belong to the caller. */
 struct magazine *depot_take_many(struct depot *depot, enum drain which);
 
-/* Take the counts of frees that magazines have brought; the caller adds them to
- * the statistics. */
+/* Take the frees that magazines have brought; the caller adds them to the
+ * statistics. */
 static inline struct sums
-depot_untold(struct depot *depot)
+depot_take_unreported(struct depot *depot)
 {
 	lock_enter(&depot->lock);
 	struct sums in = depot->in;

@@ -1,5 +1,5 @@
 /*
- * Draining caches: everything, or what is idle.
+ * Drains caches and depots into the pools: all blocks, or the idle ones.
  */
 #include "allocator/cache/drain.h"
 
@@ -12,7 +12,7 @@
 #include "allocator/memory/counters.h"
 
 void
-cache_put_back(struct stream_heap *heap, struct block *block, size_t bytes)
+cache_free_block(struct stream_heap *heap, struct block *block, size_t bytes)
 {
 	if (twice_is_cached(block, bytes)) {
 		block_free(block);
@@ -30,7 +30,7 @@ empty_magazine(struct stream_heap *heap, struct magazine *magazine)
 	bool any = magazine->count > 0;
 
 	while (magazine->count > 0)
-		cache_put_back(
+		cache_free_block(
 		    heap, magazine->blocks[--magazine->count], bytes);
 	return any;
 }
@@ -41,7 +41,7 @@ empty_bin(struct stream_heap *heap, struct bin *bin, size_t n)
 	bool any = !bin_empty(bin);
 
 	while (!bin_empty(bin))
-		cache_put_back(heap, *--bin->top, class_bytes(n));
+		cache_free_block(heap, *--bin->top, class_bytes(n));
 	if (bin->second != NULL)
 		any |= empty_magazine(heap, bin->second);
 	return any;
@@ -57,7 +57,7 @@ tcache_empty_slots(struct cache *cache)
 		if (twice_is_cached(slot->block, slot->size))
 			block_free_since(slot->block);
 		else
-			cache_put_back(cache->heap, slot->block, slot->size);
+			cache_free_block(cache->heap, slot->block, slot->size);
 	}
 	return any;
 }
@@ -81,8 +81,8 @@ cache_empty(struct cache *cache)
 	return empty_bins(cache) || any;
 }
 
-/* Requests that the pools serve, for each cache of another thread, before those
- * are stopped again to see what they do not use. */
+/* For each cache of another thread, the pools serve so many requests before all
+ * are stopped again for an inspection. */
 enum { REQUESTS_A_LOOK = 64 };
 
 bool
@@ -92,7 +92,7 @@ depot_empty(struct stream_heap *heap, enum drain which)
 		return false;
 	struct magazine *list = depot_take_many(heap->depot, which);
 	bool any = list != NULL;
-	counts_tell_depot(heap);
+	counts_report_depot(heap);
 	while (list != NULL) {
 		struct magazine *magazine = list;
 		list = magazine->next;
@@ -120,7 +120,7 @@ tcache_drain(struct arena *arena)
 	bool any = false;
 
 	caches_stop(arena, NULL);
-	counts_tell_all(arena);
+	counts_report_all(arena);
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = l->next)
 		any |= cache_empty(cache_of(l));
@@ -128,8 +128,8 @@ tcache_drain(struct arena *arena)
 	return depots_empty(arena) || any;
 }
 
-/* Have the bins of a stopped cache not been used since the last such call? It
- * has reported its counts. */
+/* Have the bins of a stopped cache, which has reported, not been used since the
+ * last inspection? */
 static bool
 was_idle(struct cache *cache)
 {
@@ -139,7 +139,8 @@ was_idle(struct cache *cache)
 	return idle;
 }
 
-/* Has only the calling thread used the depot since all were looked at? */
+/* Has only the calling thread used the heap's depot since the last
+ * inspection? */
 static bool
 has_own_depot(const struct stream_heap *heap, bool look)
 {
@@ -147,7 +148,7 @@ has_own_depot(const struct stream_heap *heap, bool look)
 	    depot_is_own(heap->depot, tcache_of(heap), look);
 }
 
-/* Drain what only the calling thread uses; its caches have reported. */
+/* Drain the caches and depots that only the calling thread uses. */
 static bool
 drain_own(struct arena *arena)
 {
@@ -156,7 +157,7 @@ drain_own(struct arena *arena)
 
 	for (struct list *l = own->next; l != own; l = l->next) {
 		struct cache *cache = own_of(l);
-		if (!is_own(cache, arena))
+		if (!counts_own(cache, arena))
 			continue;
 		any |= cache_empty(cache);
 		if (has_own_depot(cache->heap, false))
@@ -165,7 +166,8 @@ drain_own(struct arena *arena)
 	return any;
 }
 
-/* Complete memory that any thread keeps, for which none is to be stopped. */
+/* Drain the complete blocks of all threads, for which no thread need be
+ * stopped. */
 static bool
 drain_complete(struct arena *arena)
 {
@@ -178,7 +180,8 @@ drain_complete(struct arena *arena)
 	return any;
 }
 
-/* Has the arena served enough since all caches were looked at? */
+/* Has the arena served enough requests since the last inspection? Then note
+ * that another one begins. */
 static bool
 look_is_due(struct arena *arena)
 {
@@ -204,7 +207,7 @@ tcache_drain_idle(const struct pool *pool, bool widely)
 	if (pool->kind == POOL_SMALL && !look_is_due(arena))
 		return drain_own(arena) || any;
 	caches_stop(arena, NULL);
-	counts_tell_all(arena);
+	counts_report_all(arena);
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = l->next) {
 		struct cache *cache = cache_of(l);
@@ -226,7 +229,7 @@ tcache_drain_idle(const struct pool *pool, bool widely)
 	return any;
 }
 
-/* Bytes of a class in a cache. */
+/* Bytes of a bin. */
 static size_t
 bin_bytes(const struct bin *bin, size_t n)
 {

@@ -1,6 +1,7 @@
 /*
- * The life of a cache: made at the first slow call of a thread for a stream,
- * and retired by its owner or under the arena's lock.
+ * Makes and retires caches. A cache is made at the first slow call of a thread
+ * for a stream, and retired under the arena's lock, by its owner or another
+ * thread.
  */
 #include "allocator/cache/make.h"
 
@@ -20,7 +21,7 @@
 
 static _Thread_local bool ended;
 
-/* Streams that get no cache; NULL: there are none. */
+/* Names the streams that get no cache; NULL: all get one. */
 static _Atomic(bool (*)(const struct stream *)) avoided;
 
 static void
@@ -32,14 +33,14 @@ delete_magazines(struct cache *cache)
 	memset(cache->made, 0, sizeof(cache->made));
 }
 
-/* Take a cache out of use; stopped or the caller's own, and told. It stays
- * wanted: its owner may have found it already, and is not to come in. */
+/* Retire a cache, which is stopped or the caller's own. It stays wanted,
+ * because its owner may have found it already and must stay out. */
 static void
 retire_cache(struct cache *cache)
 {
 	struct stream_heap *heap = cache->heap;
 
-	if (counts_tell(cache))
+	if (counts_report(cache))
 		stats_note_arena_peaks(cache->arena);
 	cache_empty(cache);
 	delete_magazines(cache);
@@ -115,9 +116,8 @@ tcache_forget(struct arena *arena)
 	}
 }
 
-/* Drop the owner's cache at a place of its tables, which is dead or in the way
- * of another. It is kept for the next stream: most of it need not be zeroed
- * again. */
+/* Remove a dead cache from its owner's tables. The owner keeps the structure
+ * for another stream, because most of it need not be zeroed again. */
 static void
 drop_cache(struct tcache *t, struct cache *cache)
 {
@@ -136,8 +136,8 @@ drop_cache(struct tcache *t, struct cache *cache)
 	list_push_back(&t->spare, &cache->own_link);
 }
 
-/* Free a place for a new cache: retire the one that is there. False if that one
- * is of another device, whose arena is not locked: it stays. */
+/* Free a place of a table for a new cache: retire the cache that is there.
+ * False: that cache is of another arena, which is not locked, so it stays. */
 static bool
 make_place(struct tcache *t, struct cache **place, const struct arena *arena)
 {
@@ -154,7 +154,7 @@ make_place(struct tcache *t, struct cache **place, const struct arena *arena)
 	return true;
 }
 
-/* A cache that is all zero; NULL: no memory. */
+/* Make a cache that is all zero; NULL: no host memory. */
 static struct cache *
 cache_new(struct tcache *t)
 {
@@ -170,8 +170,9 @@ cache_new(struct tcache *t)
 	return cache;
 }
 
-/* The key by which the hit path finds a cache. A default stream of another
- * context than the primary one has none: that context may not be current. */
+/* The key by which the hit paths find a cache. A default stream of another
+ * context than the primary one has none, because that context may not be
+ * current. */
 static weir_stream
 usual_key(const struct stream_heap *heap, CUcontext context)
 {
@@ -188,7 +189,8 @@ set_up(struct cache *cache, struct tcache *t, struct stream_heap *heap,
 {
 	struct stream *stream = heap->stream;
 	bool host = arena_is_host(heap->arena);
-	/* A cap counts what is cached, too. */
+	/* A cap (pinned_idle_mb) counts cached blocks too, so there are
+	 * none. */
 	bool keeps = options->tcache > 0 &&
 	    (host ? options->pinned_idle == OPTION_UNLIMITED :
 		    stream->handle != WEIR_STREAM_ANY);
@@ -202,7 +204,7 @@ set_up(struct cache *cache, struct tcache *t, struct stream_heap *heap,
 	cache->keeps = keeps;
 	cache->complete =
 	    options->tcache > 0 && !host && stream->handle == WEIR_STREAM_ANY;
-	cache->traced = keeps && !host && tell_all();
+	cache->traced = keeps && !host && emit_is_wanted();
 	cache->usual = keeps && tcache_asymmetric && cache->rounding == NULL &&
 		!cache->traced ?
 	    usual_key(heap, cache->context) :
@@ -217,7 +219,7 @@ set_up(struct cache *cache, struct tcache *t, struct stream_heap *heap,
 }
 
 static bool
-is_taken(const struct tcache *t, const struct cache *place)
+is_place_used(const struct tcache *t, const struct cache *place)
 {
 	return place != &t->none && tcache_is_alive(place);
 }
@@ -232,9 +234,10 @@ make_cache(
 	struct cache **by_handle = &t->by_handle[way_of_handle];
 	struct cache **by_heap = &t->by_heap[way];
 
-	/* One that keeps nothing is not worth another's place. */
+	/* A cache for WEIR_STREAM_ANY, which keeps no freed blocks, must not
+	 * replace another. */
 	if (!host && heap->stream->handle == WEIR_STREAM_ANY &&
-	    (is_taken(t, *by_handle) || is_taken(t, *by_heap)))
+	    (is_place_used(t, *by_handle) || is_place_used(t, *by_heap)))
 		return;
 	if ((!host && !make_place(t, by_handle, heap->arena)) ||
 	    !make_place(t, by_heap, heap->arena))
@@ -269,8 +272,8 @@ is_avoided(const struct stream *stream)
 	return may_match != NULL && may_match(stream);
 }
 
-/* May a thread keep blocks of these pools? Oversize blocks are counted where
- * they are freed, so there must be none; nor may any be left from before the
+/* May a thread cache blocks of this heap? Not if there can be oversize blocks,
+ * which are counted when they are freed, or if some are left from before the
  * option was changed. */
 static bool
 is_cacheable(const struct stream_heap *heap, const struct options *options)
@@ -288,16 +291,17 @@ is_cacheable(const struct stream_heap *heap, const struct options *options)
 	    (stream->thread == 0 || stream->thread == os_thread_id());
 }
 
-/* Has the calling thread anything to tell? */
+/* Has the calling thread anything to report? */
 static bool
-has_news(const struct arena *arena)
+has_unreported(const struct arena *arena)
 {
 	struct list *awake = &tcache_own->awake;
 
 	for (struct list *l = awake->next; l != awake; l = l->next) {
 		const struct cache *cache = awake_of(l);
-		/* The counts of another arena's are under its lock. */
-		if (cache->arena == arena && counts_has_news(cache) &&
+		/* The counts of another arena's cache are under that arena's
+		 * lock. */
+		if (cache->arena == arena && counts_has_unreported(cache) &&
 		    is_counting(cache))
 			return true;
 	}
@@ -305,14 +309,14 @@ has_news(const struct arena *arena)
 }
 
 void
-tcache_tell_news(struct arena *arena)
+tcache_report_own(struct arena *arena)
 {
-	if (has_news(arena))
-		counts_tell_own(arena, NULL);
+	if (has_unreported(arena))
+		counts_report_own(arena, NULL);
 }
 
 struct cache *
-tcache_come_with(struct stream_heap *heap, struct cache *cache)
+tcache_enter_slow_with(struct stream_heap *heap, struct cache *cache)
 {
 	const struct options *options;
 
@@ -324,12 +328,12 @@ tcache_come_with(struct stream_heap *heap, struct cache *cache)
 		cache = tcache_of(heap);
 	}
 	if (cache != NULL && !cache->keeps) {
-		if (!cache->complete) /* no cache keeps anything */
+		if (!cache->complete) /* it keeps no blocks at all */
 			return NULL;
 		cache = NULL;
 	}
-	if (has_news(heap->arena))
-		counts_tell_own(heap->arena, cache);
+	if (has_unreported(heap->arena))
+		counts_report_own(heap->arena, cache);
 	return cache;
 }
 
@@ -343,7 +347,7 @@ retire_all(struct arena *arena)
 }
 
 void
-tcache_renew(void)
+tcache_refresh(void)
 {
 	for (int device = 0; device < DEVICES_MAX; device++) {
 		for (struct arena *a = arena_peek(device); a != NULL;

@@ -1,5 +1,5 @@
 /*
- * The tables in which threads find their caches.
+ * The tables by which threads find their caches.
  */
 #include "allocator/cache/own.h"
 
@@ -12,7 +12,7 @@
 #include "base/meta.h"
 #include "base/os.h"
 
-/* No block starts in it. */
+/* A leaf in which no block starts. */
 static struct leaf no_leaf;
 
 char tcache_no_stream;
@@ -71,7 +71,7 @@ cache_close(struct cache *cache)
 	atomic_exchange(&cache->wanted, 1);
 }
 
-/* A forked child has none of its parent's memory. */
+/* A forked child has no device memory and no caches. */
 static void
 forget_own(void)
 {
@@ -94,7 +94,7 @@ tcache_make_own(void)
 	if (tcache_own != &tcache_nobody)
 		return tcache_own;
 	pthread_once(&once, prepare_process);
-	os_thread_id(); /* so that its end is told */
+	os_thread_id(); /* so that the thread's end is reported */
 	t = meta_zalloc(sizeof(*t));
 	if (t == NULL)
 		return &tcache_nobody;

@@ -1,28 +1,29 @@
 /*
- * The calling thread's table of its caches.
+ * The calling thread's table of caches.
  */
 #ifndef ALLOCATOR_CACHE_OWN_H
 #define ALLOCATOR_CACHE_OWN_H
 
 #include "allocator/cache/types.h"
 
-/* The address of this names no stream: a cache that is out of use has it. */
+/* Its address names no stream. It is the key of caches that are closed to the
+ * hit paths. */
 extern char tcache_no_stream;
 #define NOBODY ((weir_stream)(void *)&tcache_no_stream)
 
-/* Hidden, so that other units reach them without a look into a table. */
+/* Hidden symbols, so that other units reach them without an indirection. */
 #pragma GCC visibility push(hidden)
 extern _Thread_local struct tcache *tcache_own; /* or tcache_nobody */
 extern struct tcache tcache_nobody;
 extern bool tcache_asymmetric; /* membarrier() works */
 #pragma GCC visibility pop
 
-/* The calling thread's table, made if it has none; tcache_nobody if there is no
+/* The calling thread's table, made if need be; tcache_nobody if there is no
  * host memory. */
 struct tcache *tcache_make_own(void);
 
-/* Make every running thread of the process pass a memory barrier. Nothing, if
- * not tcache_asymmetric. */
+/* Make every running thread of the process pass a memory barrier. Does nothing
+ * without tcache_asymmetric. */
 void tcache_barrier(void);
 
 /* The keys of caches for default streams of a primary context, by handle. */
@@ -34,14 +35,14 @@ tcache_primary_key(weir_stream handle)
 	return (weir_stream)(void *)&tcache_primary_keys[(uintptr_t)handle];
 }
 
-/* Let the owner take the hit path, as far as the cache allows that, and unless
- * it dozes. Under the arena's lock, as is this: */
+/* Open a cache to the hit paths, as far as its mode allows and unless it dozes.
+ * Both functions are called under the arena's lock. */
 void cache_open(struct cache *cache);
 
-/* Keep the owner out, as soon as it has left. */
+/* Close a cache to its owner, once the owner has left it. */
 void cache_close(struct cache *cache);
 
-/* The place of a stream in a table. */
+/* The place of a stream's key in a table. */
 static inline unsigned
 tcache_way(weir_stream handle)
 {
@@ -56,7 +57,7 @@ tcache_is_alive(const struct cache *cache)
 	return !atomic_load_explicit(&cache->dead, memory_order_acquire);
 }
 
-/* The calling thread's cache for these pools, or NULL. */
+/* The calling thread's cache for this heap, or NULL. */
 static inline struct cache *
 tcache_of(const struct stream_heap *heap)
 {
@@ -65,7 +66,7 @@ tcache_of(const struct stream_heap *heap)
 								    NULL;
 }
 
-/* As tcache_of(), where `guess` may be that cache. */
+/* As tcache_of(). `guess` may be that cache. */
 static inline struct cache *
 tcache_of_guess(const struct stream_heap *heap, struct cache *guess)
 {
@@ -74,14 +75,14 @@ tcache_of_guess(const struct stream_heap *heap, struct cache *guess)
 	    tcache_of(heap);
 }
 
-/* The bin of a class has magazines from now on. */
+/* Note that the bin of a class has magazines. */
 static inline void
 cache_note_bin(struct cache *cache, size_t n)
 {
 	cache->made[n / 64] |= (uint64_t)1 << n % 64;
 }
 
-/* The next class from `n` on whose bin has magazines; above TCACHE_CLASSES:
+/* The first class from `n` on whose bin has magazines; above TCACHE_CLASSES if
  * there is none. */
 static inline size_t
 cache_next_bin(const struct cache *cache, size_t n)
@@ -94,7 +95,8 @@ cache_next_bin(const struct cache *cache, size_t n)
 	return n;
 }
 
-/* A cache by its links: in an arena's list, and in its owner's. */
+/* A cache by its links: in its arena's list, in its owner's list, and in the
+ * list of caches that are awake. */
 static inline struct cache *
 cache_of(struct list *link)
 {

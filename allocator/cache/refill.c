@@ -1,6 +1,5 @@
 /*
- * Accounting for blocks that bypass a cache, and filling its bins from the
- * pool.
+ * Accounts for blocks that bypass a cache, and fills bins from the pool.
  */
 #include "allocator/cache/refill.h"
 
@@ -18,62 +17,63 @@ class_of_block(const struct block *block)
 	return class_of(block->arena->granule, block->size);
 }
 
-/* Account for a block that the pool handed out (-1) or took back (+1): it
- * leaves the cache less, or more, room below the peaks. */
+/* Change the budget of a cache for a block that the pool allocated (-1) or
+ * freed (+1): it changes the distance below the peaks. */
 static void
-change_room(struct cache *cache, const struct block *block, int sign)
+change_budget(struct cache *cache, const struct block *block, int sign)
 {
 	struct sums change = { sign, sign * (int64_t)block->size,
 		sign * (int64_t)block->requested };
 
-	cache->room = sums_plus(cache->room, change);
-	cache->room_given = sums_plus(cache->room_given, change);
+	cache->budget = sums_plus(cache->budget, change);
+	cache->budget_given = sums_plus(cache->budget_given, change);
 }
 
-/* Has any of the calling thread's caches been given room? */
+/* Has any cache of the calling thread a budget? */
 static bool
-have_room(const struct arena *arena)
+have_budget(const struct arena *arena)
 {
 	struct list *awake = &tcache_own->awake;
 
 	for (struct list *l = awake->next; l != awake; l = l->next)
-		if (is_own(awake_of(l), arena))
+		if (counts_own(awake_of(l), arena))
 			return true;
 	return false;
 }
 
 void
-tcache_take_out(struct cache *cache, const struct block *block)
+tcache_account_alloc_slow(struct cache *cache, const struct block *block)
 {
 	const struct list *awake = &tcache_own->awake;
 	bool alone = awake->next == awake->prev;
 
 	if (cache != NULL)
-		change_room(cache, block, -1);
-	/* It has taken what other caches of the thread were given, or has
-	 * passed a peak: theirs is less now. */
-	if (cache != NULL ? !alone && sums_lack(&cache->room) :
-			    have_room(block->arena))
-		counts_tell_own(block->arena, cache);
+		change_budget(cache, block, -1);
+	/* The block has used the budget of other caches of the thread, or has
+	 * passed a peak: divide the budget again. */
+	if (cache != NULL ? !alone && sums_lack(&cache->budget) :
+			    have_budget(block->arena))
+		counts_report_own(block->arena, cache);
 }
 
 void
-tcache_take_in(struct cache *cache, const struct block *block)
+tcache_account_free_slow(struct cache *cache, const struct block *block)
 {
 	size_t n = class_of_block(block);
 
-	change_room(cache, block, 1);
-	/* Take a whole magazine at once: the thread will free more blocks of
-	 * this class, and one lock serves them all. */
+	change_budget(cache, block, 1);
+	/* Free a whole magazine at once: the thread will probably free more
+	 * blocks of this class, and need not take the lock for each. */
 	if (n != 0 && bin_full(&cache->bins[n]))
 		while (!bin_empty(&cache->bins[n]))
-			cache_put_back(
+			cache_free_block(
 			    cache->heap, *--cache->bins[n].top, class_bytes(n));
 }
 
 enum { MISSES_A_BLOCK = 4 };
 
-/* How many more blocks a class is to be given. */
+/* The number of extra blocks for a class: one for every MISSES_A_BLOCK
+ * misses. */
 static unsigned
 refill_count(struct cache *cache, size_t n)
 {
@@ -85,8 +85,8 @@ refill_count(struct cache *cache, size_t n)
 	return count < magazine_max(n) ? count : magazine_max(n);
 }
 
-/* Cut a block that was taken into as many of a class as it is long, which are
- * cached then; what there is no host memory to cut is free again. */
+/* Cut a block into blocks of a class and cache them. If there is no host memory
+ * to cut, the rest becomes free. */
 static void
 cut_into(struct bin *bin, struct block *block, size_t rounded)
 {
@@ -106,7 +106,7 @@ cut_into(struct bin *bin, struct block *block, size_t rounded)
 	*bin->top++ = block;
 }
 
-/* The lowest address is on top then. */
+/* Reverse a bin, so that the lowest address is on top. */
 static void
 bin_reverse(struct bin *bin)
 {
@@ -120,7 +120,7 @@ bin_reverse(struct bin *bin)
 	}
 }
 
-/* Take the best fits, as requests one by one would. */
+/* Fill a bin with the blocks that as many requests would have got. */
 static void
 fill_from_pool(struct bin *bin, struct pool *pool,
     const struct options *options, size_t rounded, unsigned count)
@@ -140,7 +140,7 @@ fill_from_pool(struct bin *bin, struct pool *pool,
 		cut_into(bin, block, rounded);
 	}
 	status_unmute();
-	/* They would have come for them. */
+	/* Count the requests that these blocks save. */
 	pool->owner->arena->served += (uint64_t)(bin->top - bin->bottom);
 	bin_reverse(bin);
 }

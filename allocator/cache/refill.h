@@ -1,5 +1,5 @@
 /*
- * Blocks between the pool and a cache, one by one and several at once. Under
+ * Accounts for blocks that bypass a cache, and fills bins from the pool. Under
  * the arena's lock.
  */
 #ifndef ALLOCATOR_CACHE_REFILL_H
@@ -7,37 +7,38 @@
 
 #include "allocator/cache/types.h"
 
-/* Account for a block that bypassed the cache: the pool handed it out to the
- * calling thread, or took it back. The cache's room shrinks or grows by it. If
- * the bin of its class is full, a magazine of it follows to the pool. NULL: the
- * thread has no cache for the block. */
-static inline void tcache_went_out(
+/* Account for a block that bypassed the cache: the pool allocated it for the
+ * calling thread, or freed it. The cache's budget falls or rises by it. A free
+ * also empties a magazine of its class into the pool if the bin is full. NULL:
+ * the thread has no cache for the block. */
+static inline void tcache_account_alloc(
     struct cache *cache, const struct block *block);
-static inline void tcache_came_in(
+static inline void tcache_account_free(
     struct cache *cache, const struct block *block);
 
-/* The slow halves of the above; NULL does not come in. */
-void tcache_take_out(struct cache *cache, const struct block *block);
-void tcache_take_in(struct cache *cache, const struct block *block);
+/* The slow paths of these functions; the second is not called with NULL. */
+void tcache_account_alloc_slow(struct cache *cache, const struct block *block);
+void tcache_account_free_slow(struct cache *cache, const struct block *block);
 
 static inline void
-tcache_went_out(struct cache *cache, const struct block *block)
+tcache_account_alloc(struct cache *cache, const struct block *block)
 {
-	/* Else no cache was given room. */
+	/* Otherwise no cache has a budget. */
 	if (block->arena->keeping > 0)
-		tcache_take_out(cache, block);
+		tcache_account_alloc_slow(cache, block);
 }
 
 static inline void
-tcache_came_in(struct cache *cache, const struct block *block)
+tcache_account_free(struct cache *cache, const struct block *block)
 {
 	if (cache != NULL)
-		tcache_take_in(cache, block);
+		tcache_account_free_slow(cache, block);
 }
 
-/* The pools have served the calling thread's request for a class. If that
- * happens often, and other threads free what this one allocates, move more
- * blocks of the class into the cache. NULL does nothing. */
+/* The pool has served a request of the calling thread for a class. If that
+ * happens often, move more blocks of the class into the cache. tcache_refill()
+ * calls it if other threads free the blocks that this thread allocates. NULL
+ * does nothing. */
 void tcache_refill_bin(
     struct cache *cache, const struct options *options, size_t rounded);
 

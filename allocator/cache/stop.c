@@ -1,5 +1,5 @@
 /*
- * Stopping caches, and letting their owners in again.
+ * Stops caches, and lets their owners in again.
  */
 #include "allocator/cache/stop.h"
 
@@ -26,8 +26,8 @@ caches_stop(struct arena *arena, const struct stream_heap *heap)
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = l->next) {
 		struct cache *cache = cache_of(l);
-		/* The owner of one that keeps nothing is at it under the lock.
-		 */
+		/* A cache that keeps no freed blocks is used under the lock
+		 * only. */
 		if (cache->owner == tcache_own || !cache->keeps ||
 		    (heap != NULL && cache->heap != heap))
 			continue;
@@ -61,16 +61,16 @@ void
 tcache_stop(struct arena *arena)
 {
 	caches_stop(arena, NULL);
-	counts_tell_all(arena);
+	counts_report_all(arena);
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = l->next)
-		counts_give_room(cache_of(l), (struct sums){ 0 });
+		counts_set_budget(cache_of(l), (struct sums){ 0 });
 }
 
 void
-tcache_tell(struct arena *arena)
+tcache_report(struct arena *arena)
 {
 	tcache_stop(arena);
 	tcache_go(arena);
-	counts_tell_own(arena, NULL);
+	counts_report_own(arena, NULL);
 }

@@ -1,11 +1,11 @@
 /*
- * The owner's part of thread caches (tcache.h), beyond the hit paths.
+ * The owner's part of thread caches, except the hit paths: tcache.h.
  *
  * A class of at most 64 KiB has two magazines, so that a thread that frees and
- * allocates in turn stays with them. Full ones go to a depot of the stream,
- * from where other threads that allocate on it take them whole. Larger blocks
- * are few and of many sizes: a cache keeps the latest of them, and only until
- * its thread comes to the pool, where they merge.
+ * allocates in turn need not leave them. Full magazines go to the depot of the
+ * stream, and other threads that allocate on the stream get them whole. Larger
+ * blocks are few and of many sizes: a cache keeps the latest of them, until its
+ * thread comes to the pool, where they merge.
  */
 #include "allocator/cache/tcache.h"
 
@@ -19,8 +19,9 @@
 
 /* ---- Depots ------------------------------------------------------------ */
 
-/* The frees that a full magazine takes along to the depot: Note [From thread to
- * thread]. At most those that its cache has not reported, and its room. */
+/* The frees that a full magazine brings to the depot: Note [From thread to
+ * thread]. They are at most the frees that its cache has not reported, and at
+ * most the cache's budget. */
 static struct sums
 magazine_sums(const struct cache *cache, const struct magazine *magazine)
 {
@@ -30,10 +31,10 @@ magazine_sums(const struct cache *cache, const struct magazine *magazine)
 		in.bytes += (int64_t)magazine->blocks[i]->size;
 		in.requested += (int64_t)magazine->blocks[i]->requested;
 	}
-	return sums_least(in, sums_least(counts_frees(cache), cache->room));
+	return sums_least(in, sums_least(counts_frees(cache), cache->budget));
 }
 
-/* A full magazine out of the depot of the stream, for the empty first one. */
+/* Exchange the empty first magazine of a class for a full one of the depot. */
 static void
 take_full(struct cache *cache, size_t n)
 {
@@ -48,11 +49,11 @@ take_full(struct cache *cache, size_t n)
 		return;
 	cache_note_bin(cache, n);
 	cache->handed_over |= taken == DEPOT_SHARED;
-	cache->room = sums_plus(cache->room, in);
+	cache->budget = sums_plus(cache->budget, in);
 	counts_note_awake(cache);
 }
 
-/* The depot of a stream, made at its first use; NULL: no memory. */
+/* The depot of a heap, made at its first use. NULL: no host memory. */
 static struct depot *
 find_depot(struct stream_heap *heap)
 {
@@ -68,8 +69,8 @@ find_depot(struct stream_heap *heap)
 	return depot;
 }
 
-/* The full first magazine into the depot, if that does not hold enough, for an
- * empty one. */
+/* Exchange the full first magazine of a class for an empty one of the depot,
+ * unless the depot holds enough. */
 static void
 put_full(struct cache *cache, size_t n)
 {
@@ -83,13 +84,13 @@ put_full(struct cache *cache, size_t n)
 	full->in = in;
 	if (!depot_put(depot, cache, &cache->bins[n], cache->depot_max))
 		return;
-	cache->room = sums_minus(cache->room, in);
+	cache->budget = sums_minus(cache->budget, in);
 	cache->brought = true;
 }
 
 /* ---- Taking ------------------------------------------------------------- */
 
-/* Take a block that would pass a peak: report to the statistics at once. */
+/* Count a block that would pass a peak; the caller reports at once. */
 static void
 count_peak(struct cache *cache, const struct block *block)
 {
@@ -97,12 +98,12 @@ count_peak(struct cache *cache, const struct block *block)
 		(int64_t)block->requested };
 
 	cache->out = sums_plus(cache->out, one);
-	cache->room = sums_minus(cache->room, one);
+	cache->budget = sums_minus(cache->budget, one);
 }
 
-/* Entered. False if a peak has been passed. */
+/* Allocate a cached block. The cache is entered. False: a peak was passed. */
 static inline QUICK bool
-give_to_cache(struct cache *cache, struct block *block, size_t size)
+activate_cached(struct cache *cache, struct block *block, size_t size)
 {
 	block->requested = size;
 	block_set_state(block, BLOCK_ACTIVE);
@@ -117,26 +118,28 @@ give_to_cache(struct cache *cache, struct block *block, size_t size)
 
 /* Entered; leaves. */
 static void *
-hand_out(struct cache *cache, struct block *block, size_t size)
+finish_malloc(struct cache *cache, struct block *block, size_t size)
 {
 	void *ptr = (void *)(uintptr_t)block->addr;
-	bool below = give_to_cache(cache, block, size);
+	bool below = activate_cached(cache, block, size);
 
 	tcache_leave(cache);
 	if (__builtin_expect(!below, 0))
-		counts_tell_peak(cache);
+		counts_report_peak(cache);
 	return ptr;
 }
 
-/* Entered, or under the lock. The second free is taken back. */
+/* Take back the second free of a block. The cache is entered, or used under the
+ * lock. */
 static __attribute__((cold)) void
 drop_twice(struct cache *cache, const struct block *block, size_t bytes)
 {
-	cache->room = sums_minus(cache->room, twice_report(block, bytes));
+	cache->budget = sums_minus(cache->budget, twice_report(block, bytes));
 	counts_note_awake(cache);
 }
 
-/* Entered. Is there a block of the class, in a bin or out of the depot? */
+/* Make sure that the bin of a class has a block, perhaps from the depot. False:
+ * there is none. The cache is entered. */
 static bool
 bin_fill(struct cache *cache, size_t n)
 {
@@ -155,7 +158,8 @@ bin_fill(struct cache *cache, size_t n)
 	}
 }
 
-/* Entered; leaves. A block of a class, if there is one. */
+/* Allocate a block of a class, if there is one. Enters with the cache entered,
+ * and leaves it. */
 static void *
 malloc_binned(struct cache *cache, size_t n, size_t size)
 {
@@ -163,7 +167,7 @@ malloc_binned(struct cache *cache, size_t n, size_t size)
 		tcache_leave(cache);
 		return NULL;
 	}
-	return hand_out(cache, *--cache->bins[n].top, size);
+	return finish_malloc(cache, *--cache->bins[n].top, size);
 }
 
 struct block *
@@ -193,10 +197,10 @@ malloc_slot(struct cache *cache, size_t rounded, size_t size)
 		tcache_leave(cache);
 		return NULL;
 	}
-	return hand_out(cache, block, size);
+	return finish_malloc(cache, block, size);
 }
 
-/* Is it worth while to take a stack for it? */
+/* Has the cache a block for the request? Only then is a stack recorded. */
 static bool
 has_any(struct cache *cache, size_t n)
 {
@@ -207,7 +211,7 @@ has_any(struct cache *cache, size_t n)
 	return any;
 }
 
-/* The size class of a request in a cache; the size is above 0 and below
+/* The size class of a request in a cache. The size is from 1 to
  * WEIR_SIZE_MAX. */
 static size_t
 rounded_in(const struct cache *cache, size_t size)
@@ -227,9 +231,9 @@ take_traced(struct cache *cache, size_t n, size_t rounded)
 	return ready || bin_fill(cache, n) ? *--bin->top : NULL;
 }
 
-/* As malloc_binned() and malloc_slot(), but under the arena's lock, and
- * recorded in the history. The cache may have been retired before the lock was
- * taken; with the lock, nobody else works on it. */
+/* As malloc_binned() and malloc_slot(), but under the arena's lock, and emitted
+ * to the history. The cache may have been retired before the lock was taken;
+ * under the lock no other thread uses it. */
 static __attribute__((noinline)) void *
 malloc_traced(struct cache *cache, size_t size)
 {
@@ -247,16 +251,16 @@ malloc_traced(struct cache *cache, size_t size)
 	if (tcache_is_alive(cache))
 		block = take_traced(cache, n, rounded);
 	if (block != NULL) {
-		bool below = give_to_cache(cache, block, size);
-		tell_alloc(block);
+		bool below = activate_cached(cache, block, size);
+		emit_alloc(block);
 		if (!below)
-			counts_tell_own(arena, cache);
+			counts_report_own(arena, cache);
 	}
 	lock_leave(&arena->lock);
 	history_leave();
 	if (block == NULL)
 		return NULL;
-	tell_allocated(block);
+	emit_allocated(block);
 	return (void *)(uintptr_t)block->addr;
 }
 
@@ -307,7 +311,8 @@ tcache_malloc_in(struct cache *cache, size_t size)
 
 /* ---- Putting ------------------------------------------------------------ */
 
-/* Entered. Room for one more of a class, if there can be. */
+/* Make room for one more block of a class; false: there is none. The cache is
+ * entered. */
 static bool
 bin_make_room(struct cache *cache, size_t n)
 {
@@ -317,7 +322,7 @@ bin_make_room(struct cache *cache, size_t n)
 		return false;
 	cache_note_bin(cache, n);
 	if (bin_full(bin)) {
-		cache->misses[n] = 0; /* it has blocks of its own */
+		cache->misses[n] = 0; /* the thread frees such blocks itself */
 		bin_swap(bin);
 		if (bin_full(bin))
 			put_full(cache, n);
@@ -331,7 +336,7 @@ free_binned(struct cache *cache, size_t n, struct block *block)
 {
 	struct bin *bin = &cache->bins[n];
 
-	/* One with no magazines is full. */
+	/* A bin without magazines is full. */
 	if (bin_full(bin) && !bin_make_room(cache, n))
 		return false;
 	*bin->top++ = block;
@@ -383,7 +388,8 @@ tcache_find_host_leaf(const void *ptr)
 	    t, place == addr ? &t->nearby_host : &t->nearby_fine, place);
 }
 
-/* Not if it is retired; nothing is known of the pool but where it lies. */
+/* Is it a pool of the cache's heap? False for a retired cache. Compares
+ * addresses only, because the pool may be gone. */
 static bool
 is_for(const struct cache *cache, const struct pool *pool)
 {
@@ -391,7 +397,8 @@ is_for(const struct cache *cache, const struct pool *pool)
 	    POOL_KINDS * sizeof(*pool);
 }
 
-/* Entered. If it is the block's. */
+/* Put a block into the cache if it is one of the cache's heap. The cache is
+ * entered. */
 static inline QUICK bool
 put_into(struct cache *cache, struct block *block)
 {
@@ -404,7 +411,7 @@ put_into(struct cache *cache, struct block *block)
 static bool
 is_of_heap(const struct pool *pool, const struct stream_heap *heap)
 {
-	return heap != NULL && heap_have(heap, pool);
+	return heap != NULL && heap_owns(heap, pool);
 }
 
 bool
@@ -428,14 +435,14 @@ tcache_free_in_its(struct cache *cache, struct block *block)
 }
 
 bool
-tcache_keep(struct block *block)
+tcache_free_traced(struct block *block)
 {
 	struct cache *cache = tcache_for(block);
 
 	if (!cache->traced || block->pending.uses != NULL ||
 	    !put_into(cache, block))
 		return false;
-	tell_freed(block);
+	emit_freed(block);
 	return true;
 }
 
@@ -445,13 +452,14 @@ tcache_free_in(const struct cache *cache, struct block *block)
 	void *ptr = (void *)(uintptr_t)block->addr;
 	struct block *found;
 
-	/* The cache takes only a live block of its own pools. */
+	/* The cache takes only a live block of its own heap. */
 	if (block_state(block) != BLOCK_ACTIVE ||
 	    !is_of_heap(block->pool, cache->heap))
 		return false;
 	if (tcache_free(ptr, &found) == TCACHE_TAKEN)
 		return true;
-	/* Once it is the latest place the next one has the shortest way. */
+	/* Make its leaf the latest, so that the next free takes the hit
+	 * path. */
 	tcache_find_leaf(ptr);
 	return tcache_free_rare(block);
 }

@@ -1,76 +1,77 @@
 /*
- * Thread caches: blocks that a thread has freed and will likely want again.
+ * Thread caches: blocks that a thread has freed and will probably allocate
+ * again.
  *
- * Each thread has a cache for each stream it allocates on. What is in one is
- * free memory of that stream in every respect but its place: statistics count
- * it free, and whoever misses it takes it back, from any thread.
+ * Each thread has a cache for each stream that it allocates on. Cached blocks
+ * are free memory of that stream: statistics count them as free, and any thread
+ * that finds no memory takes them back.
  *
  * Note [Stopping a cache]
  *
  * The owner works on its cache with no lock and no atomic read-modify-write. It
- * raises `busy`, looks at `wanted`, and stays out if that is set. Another
- * thread, which holds the arena's lock, sets `wanted`, makes every running
- * thread of the process pass a memory barrier (membarrier(2); where there is
- * none the owner has a fence), and waits until `busy` is down: from then on the
- * cache is its own, until it clears `wanted`. An owner that was kept out goes
- * the slow way, to the arena's lock.
+ * raises `busy`, looks at `wanted`, and stays out if that is set. A thread that
+ * stops the cache holds the arena's lock. It sets `wanted`, makes every running
+ * thread of the process pass a memory barrier (membarrier(2); without that call
+ * the owner has a barrier of its own), and waits until `busy` is down. From
+ * then on the cache belongs to it, until it clears `wanted`. This is Dekker's
+ * handshake. An owner that is kept out takes the slow path, under the arena's
+ * lock.
  *
- * `key` and `key_pool` say which stream's requests and which pool's blocks the
- * cache takes without further thought. They are empty while it is wanted, so
- * the shortest way looks at them in place of `wanted`.
+ * `key` and `key_pool` name the stream whose requests, and the pool whose
+ * blocks, the cache takes on the hit paths. They are empty while the cache is
+ * wanted, so the hit paths look at them instead of `wanted`.
  *
  * Note [What is in use stays]
  *
- * A request that its pool cannot serve drains caches. It first takes all that
- * its own thread has cached, in depots too if no other thread uses them, and
+ * A request that its pool cannot serve drains caches. It first takes all blocks
+ * that its own thread has cached, also in depots that no other thread uses, and
  * the larger blocks of all threads. From other bins and depots it takes only
- * blocks that are idle, that is, not used since the last inspection: the bins
- * of a cache that has counted nothing, and as many magazines as a depot has
- * held all the time. Caches of other streams are drained only under memory
- * pressure: policy.h, Note [Wait or grow]. Blocks in use are left,
- * since their threads would miss them at once and bring them back one by one:
- * threads that hand memory to each other would take it from each other for
- * ever, when a little new memory, once, ends that. If no new memory can be had,
- * or the program prefers memory to speed, all caches are drained into the
- * pools.
+ * idle blocks, which were not used since the last inspection: the bins of a
+ * cache that has counted nothing, and as many magazines as a depot has held all
+ * the time. Caches of other streams are drained only under memory pressure:
+ * policy.h, Note [Wait or grow]. Blocks in use stay, because their threads
+ * would need them at once and bring them back one by one. Threads that hand
+ * memory to each other would otherwise take it from each other for ever, while
+ * a little new memory, once, ends that. If no new memory can be had, or the
+ * program prefers memory to speed, all caches are drained into the pools.
  *
- * An inspection stops all threads that have a cache, and soon after one
- * everything seems unused. So small requests, of which there may be many, make
- * one only after the pools have served a number of requests for each cache; in
- * between they drain only their own thread's.
+ * An inspection stops all threads that have a cache, and soon after an
+ * inspection every cache seems unused. Therefore small requests, of which there
+ * may be many, make one only after the pools have served a number of requests
+ * for each cache. In between they drain only their own thread's caches.
  *
- * A thread that gets memory which others free, and that still comes to the pool
- * for a class again and again, is given more than it asks for, up to a
+ * If a thread gets memory that other threads free, and still comes to the pool
+ * for a class again and again, it gets more blocks than it asks for, up to a
  * magazine.
  *
  * Note [Complete memory]
  *
- * A block of no stream that was freed and is found to be complete is likely to
- * be requested again in exactly that size. So a thread that polls keeps such
- * blocks whole in the slots of a cache of its own, where they need be neither
- * merged nor split, until a request of another size finds nothing in the pool.
- * This cache is used under the arena's lock only, which each free needs anyhow
- * for the stream uses. None of the other notes here applies to it.
+ * A device-scope block that was freed and is found complete will probably be
+ * requested again in exactly its size. Therefore a thread that polls keeps such
+ * blocks whole in the slots of a cache of its own. They are neither merged nor
+ * split until a request of another size finds nothing in the pool. This cache
+ * is used under the arena's lock only, which each free of such a block needs
+ * anyhow for its stream uses. None of the other notes here applies to it.
  *
  * Note [From thread to thread]
  *
  * A magazine is an array of pointers and moves as a whole, through the depot of
- * its stream, so that neither side walks the blocks: each is touched once by
- * the thread that frees it and once by the one that gets it, in one line of the
- * processor's cache. A magazine carries the counts of its frees that have not
- * been reported: without them the second thread would seem to allocate ever
+ * its stream, so that neither side walks the blocks. Each block is touched once
+ * by the thread that frees it and once by the thread that gets it, in one cache
+ * line of the processor. A magazine carries the counts of its frees that have
+ * not been reported. Without them the second thread would seem to allocate ever
  * more, and to pass a peak with each malloc.
  *
  * Note [Freed twice at once]
  *
- * Two threads that free a block at the same time may both find it allocated,
- * and both cache it: telling them apart would need an atomic exchange in each
- * free. So a block is looked at once more when it leaves a cache. The first
- * thread that takes it out changes its state, and the second drops its entry,
- * reports it on stderr and takes the free back from the statistics. The block
- * is handed out twice only if both threads take it out within the same few
- * instructions. Under the arena's lock (no thread caches, or traced ones) the
- * second free fails.
+ * Two threads that free a block at the same time may both find it allocated and
+ * both cache it. To prevent that would need an atomic exchange in each free.
+ * Instead a block is checked again when it leaves a cache. The first thread
+ * that takes it out changes its state. The second drops its entry, logs an
+ * error and takes the free back from the statistics. The block is handed out
+ * twice only if both threads take it out within the same few instructions.
+ * Under the arena's lock (no thread caches, or traced ones) the second free
+ * fails.
  */
 #ifndef ALLOCATOR_CACHE_TCACHE_H
 #define ALLOCATOR_CACHE_TCACHE_H
@@ -88,23 +89,24 @@
 
 /* ---- The owner --------------------------------------------------------- */
 
-/* The calling thread's cache for a stream, or for page-locked memory of an
- * arena; or NULL. Its pools may be used only under the arena's lock, and only
- * if the cache is alive then. That for a default stream is for the stream of
- * ->context: ask tcache_is_current(). */
+/* The calling thread's cache for a stream, or for an arena of page-locked
+ * memory; or NULL. Its heap may be used only under the arena's lock, and only
+ * if the cache is alive then. A cache for a default stream is for that of
+ * ->context: the caller asks tcache_is_current(). */
 static inline struct cache *tcache_find(int device, weir_stream handle);
 struct cache *tcache_find_host(const struct arena *arena);
 
-/* As tcache_find(), where the caller knows of a default stream that `context`
- * is current; NULL for another. NULL also for a cache that is traced. */
+/* As tcache_find(), if the caller knows that `context` is current for a default
+ * stream; `context` is NULL for another stream. NULL also for a traced
+ * cache. */
 struct cache *tcache_find_in(weir_stream handle, CUcontext context);
 
-/* Turn the thread's `nearby` to an address, so that tcache_free(), or
- * tcache_free_host(), finds its block. False if trying again is of no use:
- * `nearby` is there already, or no block can be. */
+/* Make the leaf of an address the thread's latest, so that tcache_free(), or
+ * tcache_free_host(), finds the block. False if a retry is of no use: it is the
+ * latest already, or no block can start there. */
 static inline bool tcache_find_leaf(const void *ptr);
 bool tcache_find_host_leaf(const void *ptr);
-bool tcache_turn_to_leaf(CUdeviceptr place); /* the slow half of the first */
+bool tcache_turn_to_leaf(CUdeviceptr place); /* slow path of the first */
 
 static inline bool
 tcache_find_leaf(const void *ptr)
@@ -115,8 +117,8 @@ tcache_find_leaf(const void *ptr)
 	    tcache_turn_to_leaf(place);
 }
 
-/* Take a block out of a cache, or put one in, in the cases that the hit paths
- * below leave out. NULL or false if that cannot be done. */
+/* Allocate a block of a cache, or free one into it, in the cases that the hit
+ * paths below leave out. NULL or false: not done. */
 void *tcache_malloc_in(struct cache *cache, size_t size);
 static inline bool tcache_free_rare(struct block *block);
 bool tcache_free_in_its(struct cache *cache, struct block *block);
@@ -142,7 +144,7 @@ tcache_leave(struct cache *cache)
 	atomic_store_explicit(&cache->busy, 0, memory_order_release);
 }
 
-/* Count a block of the large pool; it is counted in the cache's totals, too. */
+/* Count a block of the large pool, which the cache's other sums count too. */
 static inline void
 tcache_count_large(struct sums *sums, size_t bytes, size_t requested)
 {
@@ -173,7 +175,7 @@ tcache_fine_bin(struct cache *cache, size_t rounded)
 	return tcache_bin_of(&cache->bins[TCACHE_FINE], FINE_GRANULE, rounded);
 }
 
-/* Is the context the one that the cache of a default stream is for? */
+/* Is the context of a default stream's cache current? */
 bool tcache_is_current(const struct cache *cache);
 
 static inline struct cache *
@@ -190,9 +192,8 @@ tcache_find(int device, weir_stream handle)
 	return cache;
 }
 
-/* The key of a cache for these pools: the stream's handle; for host memory,
- * which has no stream, the address of the arena, which is no stream's handle.
- */
+/* The key of a cache for this heap: the stream's handle; for host memory the
+ * address of the arena, which is no stream's handle. */
 static inline weir_stream
 tcache_key(const struct stream_heap *heap)
 {
@@ -200,18 +201,18 @@ tcache_key(const struct stream_heap *heap)
 					    heap->stream->handle;
 }
 
-/* Count a block that is handed out; false, and nothing is counted, if it would
+/* Count a block that is allocated. False, with nothing counted, if that would
  * pass a peak. */
 static inline QUICK bool
 tcache_count_out(struct cache *cache, int64_t bytes, int64_t requested)
 {
-	struct sums *room = &cache->room;
+	struct sums *budget = &cache->budget;
 
-	if (__builtin_expect(--room->count < 0, 0))
+	if (__builtin_expect(--budget->count < 0, 0))
 		goto count;
-	if (__builtin_expect((room->bytes -= bytes) < 0, 0))
+	if (__builtin_expect((budget->bytes -= bytes) < 0, 0))
 		goto bytes;
-	if (__builtin_expect((room->requested -= requested) < 0, 0))
+	if (__builtin_expect((budget->requested -= requested) < 0, 0))
 		goto requested;
 	cache->out.count++;
 	cache->out.bytes += bytes;
@@ -222,34 +223,34 @@ tcache_count_out(struct cache *cache, int64_t bytes, int64_t requested)
 	 * registers, which would cost the hit path instructions. */
 requested:
 	atomic_signal_fence(memory_order_seq_cst);
-	room->requested += requested;
+	budget->requested += requested;
 bytes:
 	atomic_signal_fence(memory_order_seq_cst);
-	room->bytes += bytes;
+	budget->bytes += bytes;
 count:
 	atomic_signal_fence(memory_order_seq_cst);
-	room->count++;
+	budget->count++;
 	return false;
 }
 
 static inline void
 tcache_count_in(struct cache *cache, size_t bytes, size_t requested)
 {
-	cache->room.count++;
-	cache->room.bytes += (int64_t)bytes;
-	cache->room.requested += (int64_t)requested;
+	cache->budget.count++;
+	cache->budget.bytes += (int64_t)bytes;
+	cache->budget.requested += (int64_t)requested;
 }
 
-/* Take a block for a request out of a cache of the calling thread, if the cache
- * is for `key`; false: none. This is the hit path: a small size, a block there.
+/* Allocate a small size from a cache of the calling thread, if the cache is for
+ * `key` and has a block of the size. False: not done. This is the hit path.
  *
- * @param fine  of a fine pool: the size is below FINE_END
+ * @param fine from a fine pool: the size is below FINE_END
  */
 static inline QUICK bool
 tcache_take(
     bool fine, struct cache *cache, weir_stream key, size_t size, void **out)
 {
-	/* 0 bytes, and sizes that overflow, round to 0: that bin is empty. */
+	/* 0 bytes, and sizes that overflow, round to 0, whose bin is empty. */
 	size_t rounded = round_up(size, fine ? FINE_GRANULE : WEIR_GRANULE);
 
 	if (!fine && __builtin_expect(rounded > TCACHE_BINNED, 0))
@@ -265,7 +266,7 @@ tcache_take(
 	if (__builtin_expect(bin_empty(bin), 0))
 		goto not_this_way;
 	struct block *block = bin->top[-1];
-	/* Note [Freed twice at once]; the other way drops it. */
+	/* Note [Freed twice at once]; the slow path drops it. */
 	if (__builtin_expect(block_state(block) != BLOCK_CACHED, 0))
 		goto not_this_way;
 	if (!tcache_count_out(cache, (int64_t)rounded, (int64_t)size))
@@ -282,8 +283,8 @@ not_this_way:
 	return false;
 }
 
-/* Take the block that was freed last, for a size above the bins', if it has
- * that size; false: none. */
+/* Allocate the block that was freed last, for a size above the bins', if it has
+ * that size. False: not done. */
 static inline QUICK bool
 tcache_take_large(struct cache *cache, weir_stream key, size_t size, void **out)
 {
@@ -366,14 +367,14 @@ enum tcache_taken {
 	TCACHE_UNKNOWN
 };
 
-/* The live block that starts at a place, if that lies in `nearby` and no other
- * stream has used the block; or NULL. */
+/* The live block that starts at a place, if the place lies in `nearby` and the
+ * block has no uses; or NULL. */
 static inline QUICK struct block *
 tcache_block(const struct nearby *nearby, CUdeviceptr place)
 {
 	CUdeviceptr offset = place - nearby->base;
 
-	/* Elsewhere, or not where a block can start. */
+	/* In another leaf, or no place where a block can start. */
 	if (__builtin_expect((offset & ~LOOKUP_STARTS) != 0, 0))
 		return NULL;
 	struct block *block = lookup_at(nearby->leaf, offset);
@@ -405,8 +406,8 @@ tcache_push(
 	return taken ? TCACHE_TAKEN : TCACHE_NOT_TAKEN;
 }
 
-/* Put a block into a cache of the calling thread, if the cache is for its pool.
- */
+/* Free a block into a cache of the calling thread, if the cache is for its
+ * pool. */
 static inline QUICK enum tcache_taken
 tcache_put(struct cache *cache, struct block *block)
 {
@@ -425,9 +426,9 @@ tcache_put(struct cache *cache, struct block *block)
 	return tcache_push(cache, tcache_bin(cache, size), block, size);
 }
 
-/* Put a block into the cache that the thread freed to last. This is the hit
- * path of a free: a small size, room in the bin. *out is the block, unless it
- * is UNKNOWN. */
+/* Free a block into the cache that the thread freed to last. This is the hit
+ * path of a free, for a small size and a bin that is not full. *out is the
+ * block, unless the result is UNKNOWN. */
 static inline QUICK enum tcache_taken
 tcache_free(void *ptr, struct block **out)
 {
@@ -441,8 +442,8 @@ tcache_free(void *ptr, struct block **out)
 	return tcache_put(t->last, block);
 }
 
-/* The calling thread's cache for what may be a block, if there is one for it.
- */
+/* The calling thread's cache at the place for a block; it may be for another
+ * heap. */
 static inline struct cache *
 tcache_for(const struct block *block)
 {
@@ -457,8 +458,8 @@ tcache_free_rare(struct block *block)
 	return cache->keeps && tcache_free_in_its(cache, block);
 }
 
-/* Put a block into the cache of the thread's latest weir_host_free(). Only host
- * memory fits there, since that cache takes nothing else. */
+/* Free a block into the cache of the thread's latest weir_host_free(), which
+ * takes host memory only. */
 static inline QUICK enum tcache_taken
 tcache_free_host(void *ptr, struct block **out)
 {
@@ -468,7 +469,8 @@ tcache_free_host(void *ptr, struct block **out)
 	struct block *block = tcache_block(
 	    place == addr ? &t->nearby_host : &t->nearby_fine, place);
 
-	/* An invalid pointer may be cut to the place of a block: compare. */
+	/* An invalid pointer may have the place of a block: compare the
+	 * address. */
 	if (__builtin_expect(block == NULL || block->addr != addr, 0))
 		return TCACHE_UNKNOWN;
 	*out = block;
@@ -482,7 +484,7 @@ tcache_free_host(void *ptr, struct block **out)
 	    atomic_load_explicit(&cache->key_pool, memory_order_acquire);
 	if (__builtin_expect(block->pool == pool, 1))
 		return tcache_push(cache, tcache_bin(cache, size), block, size);
-	/* The fine pool lies behind the small one. */
+	/* The fine pool lies after the small one. */
 	if ((uintptr_t)block->pool - (uintptr_t)pool ==
 	    POOL_FINE * sizeof(*pool))
 		return tcache_push(
@@ -491,11 +493,13 @@ tcache_free_host(void *ptr, struct block **out)
 	return TCACHE_NOT_TAKEN;
 }
 
-/* Put a block into a free slot of its cache, which the caller has entered. */
+/* Put a block into an unused slot of its cache, which the caller has
+ * entered. */
 static inline void
 tcache_put_slot(struct cache *cache, struct block *block)
 {
-	/* A new tick: streams that are ordered after it may use the block. */
+	/* Set the free tick: streams that are ordered after it may use the
+	 * block. */
 	block->freed_at = order_now() + 1;
 	cache->slot[++cache->slots] =
 	    (struct slot){ .size = block->size, .block = block };
@@ -506,7 +510,8 @@ tcache_put_slot(struct cache *cache, struct block *block)
 		    &cache->large_in, block->size, block->requested);
 }
 
-/* Put a block into a slot, after tcache_put() has returned TCACHE_TOO_LARGE. */
+/* Free a block into a slot, after tcache_put() has returned
+ * TCACHE_TOO_LARGE. */
 static inline QUICK bool
 tcache_free_large(struct cache *cache, struct block *block)
 {
@@ -522,14 +527,14 @@ tcache_free_large(struct cache *cache, struct block *block)
 	return taken;
 }
 
-/* Put a block into a cache of the calling thread, but only if its stream is the
- * one that is named, or that of the cache. */
+/* Free a block into a cache of the calling thread, but only if the block's
+ * stream is the named one, or that of the given cache. */
 bool tcache_free_on(void *ptr, weir_stream stream);
 bool tcache_free_in(const struct cache *cache, struct block *block);
 
-/* Under the arena's lock: put a block into the calling thread's cache, if that
- * is traced, and record the free in the history; false: not taken. */
-bool tcache_keep(struct block *block);
+/* Under the arena's lock: free a block into the calling thread's cache, if that
+ * is traced, and emit the free to the history. False: not done. */
+bool tcache_free_traced(struct block *block);
 
 /* Remove the latest block of a size from the slots; NULL: there is none. The
  * cache is entered, or used under the arena's lock. */

@@ -1,5 +1,5 @@
 /*
- * The report of a block that was freed twice.
+ * Reports a block that was freed twice.
  */
 #include "allocator/cache/twice.h"
 

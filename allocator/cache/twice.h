@@ -1,6 +1,6 @@
 /*
- * Blocks that two threads free at the same time: tcache.h, Note [Freed twice at
- * once].
+ * Detects blocks that two threads free at the same time: tcache.h, Note [Freed
+ * twice at once].
  */
 #ifndef ALLOCATOR_CACHE_TWICE_H
 #define ALLOCATOR_CACHE_TWICE_H
@@ -8,8 +8,8 @@
 #include "allocator/cache/types.h"
 #include "allocator/memory/block.h"
 
-/* Is the block that is to leave a cache still cached? Else it has left another
- * before: tcache.h, Note [Freed twice at once]. */
+/* Is a block that leaves a cache still cached? If not, it has left another
+ * cache before. */
 static inline bool
 twice_is_cached(const struct block *block, size_t bytes)
 {
@@ -17,8 +17,9 @@ twice_is_cached(const struct block *block, size_t bytes)
 	    __builtin_expect(block->size == bytes, 1);
 }
 
-/* Report a block of `bytes` that was freed twice. Returns what its second free
- * has counted; the bytes that were requested for it are no longer known. */
+/* Report a block of `bytes` that was freed twice. Returns the sums that its
+ * second free has counted; the requested bytes may be wrong, because they are
+ * no longer known. */
 struct sums twice_report(const struct block *block, size_t bytes);
 
 #endif

@@ -1,23 +1,23 @@
 /*
- * What it takes to use memory that a stream may not use yet.
+ * Records fences on streams, and makes streams wait for memory that they may
+ * not use yet.
  *
  * Note [Fences]
  *
- * A fence is an event recorded on a stream, with the tick at which that was
- * done. Freeing on the stream's own behalf records none: it would cost more
- * than the free. When some request finds nothing free it looks at what other
- * streams have, and asks each of them that has freed something since it was
- * last known to be done. One that has nothing left to do needs no fence; others
- * get one if they have freed something since the latest. The next request that
- * comes so far sees which have passed, and may wait on the device for one that
- * has not. The oldest are the ones to wait for: the stream has had most time to
- * get there.
+ * A fence is an event recorded on a stream, and the tick of its record. A free
+ * records no fence, because that would cost more than the free. A request that
+ * finds no memory polls each other stream that has freed blocks since its
+ * completed tick. A stream that has nothing left to do needs no fence; another
+ * stream gets a fence if it has freed blocks since its latest one. The next
+ * such request sees which fences are met, and may wait on the device for one
+ * that is not. The oldest fence is the one to wait for, because its stream has
+ * had the most time to meet it.
  *
- * A stream that lags behind has more to be fenced than there are fences. They
- * are thinned out then: without a late one nothing that has been freed lately
- * could ever be waited for.
+ * A stream that is far behind may need more fences than there are. Then fences
+ * in the middle are dropped, because without recent fences no request could
+ * wait for blocks that were freed recently.
  *
- * Nothing here waits on the host.
+ * No function here waits on the host.
  */
 #include "allocator/fences/fence.h"
 
@@ -29,15 +29,15 @@
 #include "streams/event.h"
 #include "trace/served.h"
 
-/* A stream that allocates gets a fence for each such part of what it holds that
- * is freed on it, if that is more than FENCES_LEAST. */
+/* A stream that allocates gets a fence whenever it has freed one part in
+ * FENCE_SHARE of its held bytes, and at least FENCES_LEAST. */
 enum { FENCE_SHARE = 1024 };
 
 /* ---- Fences ------------------------------------------------------------- */
 
 /*
- * May a fence be put on the stream from any thread, with no effect on others? A
- * record on the legacy default stream comes between all blocking streams.
+ * Can any thread record a fence on the stream without effect on other streams?
+ * A record on the legacy default stream orders all blocking streams.
  */
 static bool
 can_fence(const struct stream_heap *heap)
@@ -49,17 +49,16 @@ can_fence(const struct stream_heap *heap)
 }
 
 static void
-drop(struct stream_heap *heap, unsigned i)
+drop_fence(struct stream_heap *heap, unsigned i)
 {
-	event_give(heap->stream->context, heap->fences[i].event);
+	event_release(heap->stream->context, heap->fences[i].event);
 	heap->fence_count--;
 	for (; i < heap->fence_count; i++)
 		heap->fences[i] = heap->fences[i + 1];
 }
 
-/* Make room for a fence: of those between the oldest and the latest the one
- * goes whose neighbours are closest, so that what is left is spread over the
- * time since the oldest. */
+/* Drop a fence between the oldest and the latest: the one whose neighbours are
+ * closest, so that the rest are spread over the time since the oldest. */
 static void
 drop_closest(struct stream_heap *heap)
 {
@@ -70,7 +69,7 @@ drop_closest(struct stream_heap *heap)
 		if (fences[i + 1].at - fences[i - 1].at <
 		    fences[closest + 1].at - fences[closest - 1].at)
 			closest = i;
-	drop(heap, closest);
+	drop_fence(heap, closest);
 }
 
 static uint64_t
@@ -80,7 +79,8 @@ latest_fence(const struct stream_heap *heap)
 				       heap->completed_at;
 }
 
-/* Record a fence behind all that the stream has freed, if there is none. */
+/* Record a fence after all frees on the stream, unless the latest fence covers
+ * them. */
 static bool
 record_fence(struct stream_heap *heap)
 {
@@ -108,9 +108,9 @@ record_fence(struct stream_heap *heap)
 	return true;
 }
 
-/* See which fences have passed. */
+/* Poll which fences are met. */
 static void
-listen(struct stream_heap *heap)
+poll_fences(struct stream_heap *heap)
 {
 	struct capture_guard guard;
 
@@ -122,14 +122,14 @@ listen(struct stream_heap *heap)
 			heap->completed_at = heap->fences[0].at;
 		stream_met(heap->stream, heap->fences[0].at);
 		stream_took(heap->stream, heap->fences[0].ns);
-		drop(heap, 0);
+		drop_fence(heap, 0);
 	}
 	capture_leave(&guard);
 }
 
-/* Has the stream nothing left to do? False if it cannot be asked. */
+/* Has the stream nothing left to do? False also if it cannot be asked. */
 static bool
-is_idle(struct stream_heap *heap)
+heap_is_idle(struct stream_heap *heap)
 {
 	struct stream *stream = heap->stream;
 	struct capture_guard guard;
@@ -143,7 +143,7 @@ is_idle(struct stream_heap *heap)
 	return idle;
 }
 
-/* The stream has nothing left to do. */
+/* Report to streams/delay.h that the stream has nothing left to do. */
 static void
 forget_late(struct stream_heap *heap)
 {
@@ -168,7 +168,7 @@ fences_see_late(struct stream_heap *heap)
 		late = delay_see(heap->stream);
 		capture_leave(&guard);
 	}
-	if (late == 0 || !is_idle(heap))
+	if (late == 0 || !heap_is_idle(heap))
 		return late;
 	forget_late(heap);
 	return 0;
@@ -205,7 +205,7 @@ fences_ask(struct stream_heap *heap)
 {
 	uint64_t tick = order_tick();
 
-	if (!is_idle(heap))
+	if (!heap_is_idle(heap))
 		return false;
 	heap->completed_at = tick;
 	stream_met(heap->stream, tick);
@@ -221,7 +221,7 @@ has_free(const struct stream_heap *heap)
 }
 
 void
-fences_keep_due(struct stream_heap *mine)
+fences_upkeep_due(struct stream_heap *mine)
 {
 	struct arena *arena = mine->arena;
 	size_t held = mine->stats.reserved_bytes.all.current;
@@ -229,7 +229,7 @@ fences_keep_due(struct stream_heap *mine)
 	if (mine->freed_bytes < held / FENCE_SHARE || mine == arena->any_heap)
 		return;
 	status_mute();
-	listen(mine);
+	poll_fences(mine);
 	if (!record_fence(mine))
 		mine->freed_bytes = 0;
 	status_unmute();
@@ -245,14 +245,14 @@ fences_poll(struct stream_heap *mine)
 		arena_begin_several(arena);
 	status_mute();
 	fences_see_delay(arena);
-	listen(mine);
+	poll_fences(mine);
 	for (struct stream_heap *heap = heap_first_freed(arena);
 	     heap != NULL && n < FENCES_ASKED; heap = heap_next_freed(heap)) {
 		if (heap == mine || heap->completed_at > heap->freed_at ||
 		    (!has_free(heap) && !heap_may_hold_pending(heap)))
 			continue;
 		n++;
-		listen(heap);
+		poll_fences(heap);
 		if (heap->completed_at > heap->freed_at ||
 		    heap->fence_count == FENCES ||
 		    (heap->fence_count == 0 && fences_ask(heap)))
@@ -265,7 +265,7 @@ fences_poll(struct stream_heap *mine)
 
 /* ---- Waits on the device ----------------------------------------------- */
 
-/* Put `mine` behind a fence of another stream. */
+/* Make `mine` wait for a fence of another stream. */
 static bool
 wait_for(struct stream_heap *mine, const struct stream_heap *other,
     const struct fence *fence)
@@ -289,13 +289,13 @@ wait_for(struct stream_heap *mine, const struct stream_heap *other,
 	return true;
 }
 
-/* Put `mine` behind another stream in the capture that both are in. */
+/* Order `mine` after another stream in the capture that both are in. */
 static bool
-join(const struct view *view, const struct stream_heap *other)
+join_captured(const struct view *view, const struct stream_heap *other)
 {
 	struct stream_heap *mine = view->mine;
 
-	if (!heap_are_of(other, view->capture))
+	if (!heap_order_covers(other, view->capture))
 		return false;
 	uint64_t tick =
 	    capture_join(mine->stream, other->stream, view->capture);
@@ -309,9 +309,9 @@ join(const struct view *view, const struct stream_heap *other)
 }
 
 /*
- * Put `mine` behind the end of a stream that is gone. All that it has is memory
- * of `mine` then: the facts of who is behind whom are bounded, and streams that
- * come and go would drive them out.
+ * Make `mine` wait for the end of an ended stream. All free blocks of that
+ * stream then move to `mine`, because the number of order facts is bounded, and
+ * streams that come and go would drive other facts out.
  */
 static bool
 follow_end(struct stream_heap *mine, struct stream_heap *gone)
@@ -331,12 +331,12 @@ follow_end(struct stream_heap *mine, struct stream_heap *gone)
 	return true;
 }
 
-/* Order `mine` after all work that another stream has been given by now. */
+/* Order `mine` after all present work of another stream. */
 static bool
 follow_all(const struct view *view, struct stream_heap *other)
 {
 	if (view->capture != 0)
-		return join(view, other);
+		return join_captured(view, other);
 	if (other->ended)
 		return follow_end(view->mine, other);
 	return record_fence(other) &&
@@ -356,7 +356,7 @@ fences_cost(const struct stream_heap *mine, const struct stream *other,
 	return policy_wait_cost(&facts);
 }
 
-/* May the fence `i` of `other` be waited for? */
+/* Do the wait limits allow a wait for the fence `i` of `other`? */
 static bool
 may_wait(const struct stream_heap *mine, const struct stream_heap *other,
     unsigned i, enum waits waits)
@@ -366,14 +366,15 @@ may_wait(const struct stream_heap *mine, const struct stream_heap *other,
 		fences_cost(mine, other->stream, other->fences[i].at, false));
 }
 
-/* The fences of a stream that another one can wait for: in a capture, none. */
+/* How many fences of a stream the request can wait for: in a capture, none. */
 static unsigned
 fences_of(const struct stream_heap *other, const struct view *view)
 {
 	return view->capture == 0 ? other->fence_count : 0;
 }
 
-/* By the age of the event, and of the oldest of the stream. */
+/* Make a forecast from the times of an event and of the stream's oldest
+ * event. */
 static struct forecast
 forecast_of(const struct stream *stream, uint64_t ns, uint64_t oldest_ns)
 {
@@ -430,7 +431,7 @@ fences_follow(const struct view *view, struct stream_heap *other, uint64_t tick,
 	return waits == WAITS_ANY && follow_all(view, other);
 }
 
-/* The smallest block that is enough of those freed until a tick. */
+/* The smallest block that is large enough, with a free tick up to `until`. */
 static struct block *
 find_freed(const struct stream_heap *heap, enum pool_kind kind, size_t rounded,
     uint64_t until)

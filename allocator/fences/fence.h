@@ -1,5 +1,6 @@
 /*
- * What it takes to use memory that a stream may not use yet.
+ * Records fences on streams, and makes streams wait for memory that they may
+ * not use yet: fence.c, Note [Fences].
  */
 #ifndef ALLOCATOR_FENCES_FENCE_H
 #define ALLOCATOR_FENCES_FENCE_H
@@ -7,66 +8,68 @@
 #include "allocator/memory/view.h"
 #include "allocator/policy/policy.h"
 
-/* How many streams one request asks about. */
+/* How many streams one request polls. */
 enum { FENCES_ASKED = 64 };
 
-/* A stream that allocates is fenced each time so much has been freed on it. */
+/* The least bytes that a stream frees between two fences of its own. */
 enum { FENCES_LEAST = 4 << 20 };
 
-/* Fence the stream of a request now and then, so that others can tell what of
- * its memory is done with. */
-void fences_keep_due(struct stream_heap *mine);
+/* Fence the stream of a request now and then, so that other streams find out
+ * which of its memory is complete. */
+void fences_upkeep_due(struct stream_heap *mine);
 static inline void
-fences_keep(struct stream_heap *mine)
+fences_upkeep(struct stream_heap *mine)
 {
 	if (mine->arena->streams > 1 && mine->freed_bytes >= FENCES_LEAST)
-		fences_keep_due(mine);
+		fences_upkeep_due(mine);
 }
 
-/* See how far the streams have come, and fence those that are not done for the
- * next time. */
+/* Poll how far the streams have come, and fence those that are not done, for
+ * the next request. */
 void fences_poll(struct stream_heap *mine);
 
-/* See which of weir's waits are over, and count how long they took and how late
- * they have made the latest stream: streams/delay.h, Note [Measured delay]. */
+/* Account for weir's waits that are over: how long they took, and how late the
+ * latest stream is: streams/delay.h, Note [Measured delay]. */
 void fences_see_delay(struct arena *arena);
 
-/* How late the stream is, in ns: 0 as soon as it has nothing left to do. */
+/* How late the heap's stream is, in ns; 0 if it has nothing left to do. */
 uint64_t fences_see_late(struct stream_heap *heap);
 
-/* Ask a stream whether it has nothing left to do, and remember it. */
+/* Ask whether a stream has nothing left to do, and if so raise its completed
+ * tick. */
 bool fences_ask(struct stream_heap *heap);
 
-/* What a wait of `mine` for a tick of another stream costs; `is_use`: for a use
- * that was made then, else for what was freed by then. */
+/* The cost of a wait of `mine` for all work up to a tick of another stream.
+ * `is_use`: the wait is for a use, else for frees. */
 enum wait_cost fences_cost(const struct stream_heap *mine,
     const struct stream *other, uint64_t tick, bool is_use);
 
-/* The age of the oldest fence of a stream that is not met; 0: there is none. */
+/* The age of a stream's oldest fence that is not met, in ns; 0: it has none. */
 uint64_t fences_busy_ns(const struct stream_heap *heap);
 
-/* Forecast a wait for all that `other` freed until a tick, or for a use that is
- * not met. False: no event tells of it yet. */
+/* Forecast a wait for all frees of `other` up to a tick, or for an unmet use.
+ * False: no event covers them yet. */
 bool fences_forecast(const struct view *view, const struct stream_heap *other,
     uint64_t tick, struct forecast *out);
 bool fences_forecast_use(const struct use *use, struct forecast *out);
 
-/* Put the view's stream behind what `other` freed until a tick, by a wait on
- * the device if that is not known. */
+/* Order the view's stream after all frees of `other` up to a tick, by a wait on
+ * the device if it is not so already. False: no allowed wait does that. */
 bool fences_follow(const struct view *view, struct stream_heap *other,
     uint64_t tick, enum waits waits);
 
-/* The best block for a request that the earliest fence of `other` lets go that
- * is waited for; NULL: none does. Wait by fences_follow(). */
+/* Find the best block for a request that becomes usable by an allowed wait for
+ * the earliest possible fence of `other`; NULL: there is none. The caller waits
+ * by fences_follow(). */
 struct block *fences_find(const struct view *view, struct stream_heap *other,
     size_t rounded, enum waits waits);
 
 /*
- * Put the view's stream behind the next fence of `other` after the tick
- * `*followed_until`, which becomes the fence's; false if nothing comes of it.
- * The tick starts at 0. It makes a loop of calls end: what a stream is behind
- * is not known for good (ORDER_KNOWN), so order alone would offer the same
- * fence again.
+ * Order the view's stream after the next fence of `other` beyond the tick
+ * `*followed_until`, and set that to the fence's tick. False: there is none, or
+ * the wait failed. The caller starts with 0. The tick makes a loop of calls
+ * end: order facts may be lost (ORDER_KNOWN), so by order alone the same fence
+ * could come again.
  */
 bool fences_follow_next(const struct view *view, struct stream_heap *other,
     uint64_t *followed_until, enum waits waits);

@@ -1,6 +1,6 @@
 /*
- * A block becomes free: it joins the pool it belongs in by now, with the tick
- * of the free.
+ * Frees a block: puts it into the pool that it belongs to by now, with its free
+ * tick.
  */
 #ifndef ALLOCATOR_FENCES_FREE_H
 #define ALLOCATOR_FENCES_FREE_H
@@ -9,8 +9,7 @@
 #include "allocator/memory/block.h"
 #include "allocator/memory/view.h"
 
-/* Free a block whose free was at block->freed_at: into the pool it belongs in
- * by now. */
+/* Free a block whose free tick is set already. */
 static inline void
 block_free_since(struct block *block)
 {
@@ -30,7 +29,7 @@ block_free_since(struct block *block)
 	heap_drop_if_done(owner);
 }
 
-/* A block becomes free now. */
+/* Free a block with the stream's present position as its free tick. */
 static inline void
 block_free(struct block *block)
 {

@@ -1,6 +1,6 @@
 /*
- * The arenas of page-locked memory. They are made at the first use of a kind
- * and kept until the context of the device is gone.
+ * The arenas of page-locked memory. An arena is made at the first use of its
+ * kind, and kept until the context of the device is gone.
  */
 #include "allocator/host/known.h"
 

@@ -1,15 +1,15 @@
 /*
- * Pages of host memory for arenas: from the driver, or from the system and then
- * registered with the driver.
+ * Gets pages of host memory for arenas: from the driver, or from the system,
+ * and then registers them with the driver.
  *
- * Registering locks pages that must exist, and the driver does that one page
- * after the other, in a lock of its own. So they are made to exist before: in
- * huge pages where the system has them, on the NUMA node of the device, by
- * several threads at once if that was asked for. One registration takes them
- * all.
+ * The driver registers pages one after the other, under a lock of its own, and
+ * first makes those that do not exist. Therefore weir makes them exist before:
+ * in huge pages where the system has them, on the NUMA node of the device, by
+ * several threads if an option asks for that. One call registers them all.
  *
- * A reserve is memory taken in one piece, of which parts are handed out; it is
- * kept. A free part begins with its size and the address of the next one.
+ * A reserve is memory that is allocated in one piece, kept, and handed out in
+ * parts. A free part begins with the address of the next free part and its own
+ * size.
  */
 #include "allocator/host/pages.h"
 
@@ -63,8 +63,8 @@ host_node(const char *root, const char *bus_id)
 	return node;
 }
 
-/* Pages to come are to be on the node of the device; where that cannot be, they
- * are where the system likes. */
+/* Ask the system to place the pages of a range on the NUMA node of the device.
+ * It may place them elsewhere. */
 static void
 place_on_node(void *memory, size_t size, int device)
 {
@@ -91,9 +91,9 @@ struct touch {
 	bool failed;
 };
 
-/* Is the page there? */
+/* Does the page exist? */
 static bool
-is_there(char *page)
+page_exists(char *page)
 {
 	unsigned char there = 0;
 
@@ -101,9 +101,10 @@ is_there(char *page)
 }
 
 /*
- * Make the pages exist; the system says no where it cannot give them. Of a huge
- * page one small page is enough: asking for all of them, which the system then
- * looks for one by one, takes four times as long as it does to clear them.
+ * Make the pages exist. False: the system has no memory for them. First ask for
+ * one small page: if the system makes the whole huge page, the last small page
+ * exists then. Asking for all small pages takes four times as long as clearing
+ * them, because the system looks for each.
  */
 static bool
 populate(char *at, size_t size)
@@ -111,13 +112,14 @@ populate(char *at, size_t size)
 	size_t page = os_page_size();
 
 	return madvise(at, page, MADV_POPULATE_WRITE) == 0 &&
-	    (is_there(at + size - page) ||
+	    (page_exists(at + size - page) ||
 		madvise(at, size, MADV_POPULATE_WRITE) == 0);
 }
 
-/* Before Linux 5.14 pages are touched. */
+/* Make the pages of a part exist. Before Linux 5.14 write to each page
+ * instead. */
 static void *
-touch(void *argument)
+touch_part(void *argument)
 {
 	struct touch *t = argument;
 	size_t page = os_page_size();
@@ -152,12 +154,12 @@ touch_all(char *memory, size_t size, unsigned threads)
 		parts[n] = (struct touch){ .at = memory + at,
 			.size = size - at < step ? size - at : step };
 	for (unsigned i = 1; i < n; i++)
-		started[i] = os_thread_start(&ids[i], touch, &parts[i]);
+		started[i] = os_thread_start(&ids[i], touch_part, &parts[i]);
 	for (unsigned i = 0; i < n; i++) {
 		if (started[i])
 			pthread_join(ids[i], NULL);
 		else
-			touch(&parts[i]);
+			touch_part(&parts[i]);
 		ok = ok && !parts[i].failed;
 	}
 	return ok;
@@ -165,9 +167,9 @@ touch_all(char *memory, size_t size, unsigned threads)
 
 /* ---- Pages of our own -------------------------------------------------- */
 
-/* Addresses for `size` bytes; of huge pages where there is room for one. */
+/* Map `size` bytes, aligned to huge pages if they fill one. */
 static void *
-map(size_t size)
+map_aligned(size_t size)
 {
 	size_t extra = size >= HUGE_PAGE ? HUGE_PAGE : 0;
 	char *memory = meta_map(size + extra);
@@ -184,13 +186,13 @@ map(size_t size)
 }
 
 static enum weir_status
-take_registered(int device, size_t size, CUdeviceptr *out)
+allocate_registered(int device, size_t size, CUdeviceptr *out)
 {
 	const struct options *options;
 	enum weir_status status = options_get(&options);
 	if (status != WEIR_OK)
 		return status;
-	void *memory = map(size);
+	void *memory = map_aligned(size);
 	if (memory == NULL)
 		goto no_memory;
 	place_on_node(memory, size, device);
@@ -214,7 +216,7 @@ no_memory:
 }
 
 static bool
-give_registered(CUdeviceptr addr, size_t size)
+free_registered(CUdeviceptr addr, size_t size)
 {
 	void *memory = (void *)(uintptr_t)addr;
 
@@ -233,12 +235,12 @@ flags_of(unsigned kind)
 }
 
 static enum weir_status
-pages_take(unsigned kind, int device, size_t size, CUdeviceptr *out)
+pages_allocate(unsigned kind, int device, size_t size, CUdeviceptr *out)
 {
 	void *memory;
 
 	if (kind == HOST_REGISTERED)
-		return take_registered(device, size, out);
+		return allocate_registered(device, size, out);
 	unsigned flags = flags_of(kind);
 	CUresult code = driver_peek()->cuMemHostAlloc(&memory, size, flags);
 	if (code == CUDA_SUCCESS)
@@ -248,16 +250,16 @@ pages_take(unsigned kind, int device, size_t size, CUdeviceptr *out)
 }
 
 static bool
-pages_give(unsigned kind, CUdeviceptr addr, size_t size)
+pages_free(unsigned kind, CUdeviceptr addr, size_t size)
 {
 	if (kind == HOST_REGISTERED)
-		return give_registered(addr, size);
+		return free_registered(addr, size);
 	return driver_peek()->cuMemFreeHost((void *)(uintptr_t)addr) ==
 	    CUDA_SUCCESS;
 }
 
-/* The context is gone, and with it the memory that the driver allocated. Pages
- * that were only registered are still there: free them. */
+/* The context is gone, and with it the memory that the driver allocated.
+ * Registered pages still exist: free them. */
 static void
 pages_forget(unsigned kind, CUdeviceptr addr, size_t size)
 {
@@ -281,7 +283,7 @@ struct reserve {
 	CUdeviceptr addr; /* 0: none */
 	size_t size;
 	struct part *free;
-	bool tried; /* it is made at the first request only */
+	bool tried; /* it is made once, at the first request */
 };
 
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_PAGES);
@@ -300,7 +302,7 @@ reserve_make(struct reserve *reserve, unsigned kind, int device, size_t size)
 
 	reserve->tried = true;
 	status_mute();
-	if (size > 0 && pages_take(kind, device, size, &addr) == WEIR_OK) {
+	if (size > 0 && pages_allocate(kind, device, size, &addr) == WEIR_OK) {
 		reserve->addr = addr;
 		reserve->size = size;
 		reserve->free = (struct part *)(uintptr_t)addr;
@@ -309,7 +311,8 @@ reserve_make(struct reserve *reserve, unsigned kind, int device, size_t size)
 	status_unmute();
 }
 
-/* The first part that is large enough gives its end. */
+/* Cut `size` bytes off the end of the first free part that is large enough; 0:
+ * there is none. */
 static CUdeviceptr
 reserve_cut(struct reserve *reserve, size_t size)
 {
@@ -338,7 +341,7 @@ join_next(struct part *part)
 }
 
 static void
-reserve_put(struct reserve *reserve, CUdeviceptr addr, size_t size)
+reserve_free(struct reserve *reserve, CUdeviceptr addr, size_t size)
 {
 	struct part *part = (struct part *)(uintptr_t)addr;
 	struct part *before = NULL;
@@ -355,9 +358,10 @@ reserve_put(struct reserve *reserve, CUdeviceptr addr, size_t size)
 		join_next(before);
 }
 
-/* From the reserve, which is made if there is to be one; 0: not from there. */
+/* Allocate from the reserve of a kind, which is made at the first request if an
+ * option asks for one. 0: the reserve cannot serve the request. */
 static CUdeviceptr
-reserve_take(unsigned kind, int device, size_t size)
+reserve_allocate(unsigned kind, int device, size_t size)
 {
 	const struct options *options;
 	CUdeviceptr addr = 0;
@@ -401,18 +405,20 @@ kind_of_source(const void *closure)
 }
 
 static enum weir_status
-take_pages(void *closure, int device, size_t size, CUdeviceptr *out)
+source_allocate(void *closure, int device, size_t size, CUdeviceptr *out)
 {
-	CUdeviceptr addr = reserve_take(kind_of_source(closure), device, size);
+	CUdeviceptr addr =
+	    reserve_allocate(kind_of_source(closure), device, size);
 
 	if (addr == 0)
-		return pages_take(kind_of_source(closure), device, size, out);
+		return pages_allocate(
+		    kind_of_source(closure), device, size, out);
 	*out = addr;
 	return WEIR_OK;
 }
 
 static bool
-give_pages_back(void *closure, int device, CUdeviceptr addr, size_t size)
+source_free(void *closure, int device, CUdeviceptr addr, size_t size)
 {
 	unsigned kind = kind_of_source(closure);
 
@@ -420,13 +426,13 @@ give_pages_back(void *closure, int device, CUdeviceptr addr, size_t size)
 	struct reserve *reserve = reserves[device][kind];
 	bool ours = in_reserve(reserve, addr);
 	if (ours)
-		reserve_put(reserve, addr, size);
+		reserve_free(reserve, addr, size);
 	lock_leave(&lock);
-	return ours || pages_give(kind, addr, size);
+	return ours || pages_free(kind, addr, size);
 }
 
 static void
-forget(void *closure, int device, CUdeviceptr addr, size_t size)
+forget_pages(void *closure, int device, CUdeviceptr addr, size_t size)
 {
 	unsigned kind = kind_of_source(closure);
 
@@ -444,8 +450,8 @@ host_source(unsigned kind)
 		HOST_REGISTERED, 9, 10, 11, 12, 13, 14, 15, 16 };
 #define SOURCE(call, bytes, kind)                                              \
 	{                                                                      \
-		.name = (call), .granule = (bytes), .take = take_pages,        \
-		.give = give_pages_back, .forget = forget,                     \
+		.name = (call), .granule = (bytes), .take = source_allocate,   \
+		.give = source_free, .forget = forget_pages,                   \
 		.closure = &kinds[kind]                                        \
 	}
 #define FINE(kind) SOURCE("cuMemHostAlloc", FINE_GRANULE, kind)

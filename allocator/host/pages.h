@@ -1,23 +1,23 @@
 /*
- * Where page-locked host memory comes from.
+ * The sources of page-locked host memory.
  */
 #ifndef ALLOCATOR_HOST_PAGES_H
 #define ALLOCATOR_HOST_PAGES_H
 
 #include "allocator/memory/types.h"
 
-/* The source of a kind. */
+/* The source of a kind of host memory. */
 const struct source *host_source(unsigned kind);
 
-/* The context of a device is gone: its reserves are, too. */
+/* Forget the reserves of a device whose context is gone. */
 void host_pages_forget(int device);
 
-/* Where the system's tables are: "/sys". Tests have others. */
+/* The folder of the system's tables: "/sys". Tests set another. */
 extern const char *host_tables;
 
 /*
- * The NUMA node of a PCI device, as a system's tables under `root` say; -1:
- * they do not, or there is but one.
+ * The NUMA node of a PCI device, from the system's tables under `root`. -1:
+ * they name none, or there is one node only.
  *
  * @param bus_id  as the driver writes it: 0000:3B:00.0, in either case
  */

@@ -1,12 +1,12 @@
 /*
- * The thread that looks after freed host memory: it polls what waits for
- * streams, and gives back what has been unused for long, so that the program's
- * threads find it done. Nothing depends on it; what it does they do too.
+ * The reaper: a thread that polls pending host memory, and gives back host
+ * memory that has not been used for long. The program's threads do the same
+ * work when they allocate; the reaper only spares them the time.
  *
- * It is there if the option pinned_use_background_threads asks for it. And once
- * copies of a suspended pool have been freed: that may be much, and a program
- * that replays graphs asks for no memory, so nothing would give it back. Then
- * it looks seldom, and only while there is something that decays.
+ * The option pinned_use_background_threads starts it. Without the option, it
+ * starts when the copies of a suspended pool are freed: they may be large, and
+ * a program that only replays graphs makes no request that would give them
+ * back. Then it runs seldom, and only while memory is pending or decays.
  */
 #include "allocator/host/reaper.h"
 
@@ -22,10 +22,10 @@
 #include "base/os.h"
 #include "base/status.h"
 
-/* While something waits it is looked at so often; else now and then. */
+/* The interval while memory is pending, and the interval otherwise. */
 static const uint64_t busy_ns = 200 * 1000;
 static const uint64_t idle_ns = 20 * 1000 * 1000;
-/* Without the option. */
+/* The interval without the option. */
 static const uint64_t seldom_ns = 500 * 1000 * 1000;
 static const uint64_t for_ever = UINT64_MAX;
 
@@ -37,10 +37,10 @@ static bool woken;    /* under the mutex */
 static atomic_bool running;
 static atomic_bool asleep; /* until it is woken */
 
-/* The work that freed host memory still needs. */
+/* Reasons to look at host memory again. */
 struct found {
-	bool waits;  /* for streams */
-	bool unused; /* it can go back as a whole */
+	bool waits;  /* memory is pending */
+	bool unused; /* a segment is free as a whole */
 };
 
 static bool
@@ -67,7 +67,7 @@ reap_arena(
 	lock_leave(&arena->lock);
 }
 
-/* Do the work that is due; returns how long the thread may sleep then. */
+/* Do the work that is due. Returns how long the thread may sleep. */
 static uint64_t
 reap_all(void)
 {
@@ -103,7 +103,7 @@ time_in(uint64_t ns)
 	return until;
 }
 
-/* Sleep; true when the process ends. */
+/* Sleep for `ns`, or until woken. True when the process ends. */
 static bool
 reaper_nap(uint64_t ns)
 {
@@ -134,7 +134,7 @@ reaper_run(void *unused)
 	return NULL;
 }
 
-/* The driver may be gone after this. */
+/* The driver may be unloaded after this returns. */
 static void
 reaper_stop(void)
 {

@@ -6,11 +6,11 @@
 
 #include <stdbool.h>
 
-/* Start the thread that looks after freed memory, if it does not run. A failure
- * has no effect on the program's calls. */
+/* Start the thread if it does not run, and wake it if it sleeps for ever. A
+ * failure has no effect on the program's calls. */
 void host_reap_start(void);
-/* Much memory has been freed that may not be asked for again: have the thread
- * give it back when it has decayed. */
+/* Make the thread give back, once it has decayed, a large amount of memory that
+ * was just freed and that no request may want again. */
 void host_reap_freed(void);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Arenas by device, the pools of each stream in them, and leaving an arena's
- * lock. lifecycle.c makes and forgets the arena of a device.
+ * Arenas by device, their stream heaps, and the release of an arena's lock.
+ * lifecycle.c makes and forgets the arena of a device.
  */
 #include "allocator/memory/arena.h"
 
@@ -51,7 +51,7 @@ arena_enter_from_driver(struct arena *arena) UNCHECKED
 	lock_enter(&arena->lock);
 }
 
-/* ---- Pools of a stream ------------------------------------------------- */
+/* ---- Stream heaps ------------------------------------------------------ */
 
 static int
 compare_index(const struct tree_node *a, const struct tree_node *b)
@@ -91,8 +91,8 @@ heap_make(struct arena *arena, struct stream *stream, struct stream_heap **out)
 	arena->streams += stream->handle != WEIR_STREAM_ANY;
 	if (arena == arena->main)
 		stream->heap = heap;
-	/* It may have ended since it was found; a later poll records the end.
-	 */
+	/* The stream may have ended since it was found; a later poll records
+	 * the event of its end. */
 	if (atomic_load(&stream->ended))
 		heap_end(heap);
 	*out = heap;
@@ -118,7 +118,7 @@ void
 fences_drop(struct stream_heap *heap)
 {
 	for (unsigned i = 0; i < heap->fence_count; i++)
-		event_give(heap->stream->context, heap->fences[i].event);
+		event_release(heap->stream->context, heap->fences[i].event);
 	heap->fence_count = 0;
 }
 
@@ -139,9 +139,9 @@ heap_drop(struct stream_heap *heap)
 	fences_drop(heap);
 	delay_drop(heap->stream);
 	if (heap->end_event != NULL)
-		event_give(heap->stream->context, heap->end_event);
+		event_release(heap->stream->context, heap->end_event);
 	if (heap->ended && !heap->completed)
-		heap_is_over(heap);
+		heap_remove_ended(heap);
 	heap_remove_freed(heap);
 	list_remove(&heap->link);
 	arena->streams--;

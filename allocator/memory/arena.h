@@ -1,6 +1,6 @@
 /*
- * An arena and the pools of each stream in it; leaving its lock for calls to
- * the driver.
+ * Arenas by device, their stream heaps, and the release of an arena's lock for
+ * driver calls.
  */
 #ifndef ALLOCATOR_MEMORY_ARENA_H
 #define ALLOCATOR_MEMORY_ARENA_H
@@ -11,11 +11,11 @@
 /* The arena of a device, or NULL if it has none yet. One load. */
 struct arena *arena_peek(int device);
 
-/* The arena of a device is this one from now on. Under lifecycle.c's lock. */
+/* Make this arena, or none, the one of a device. Under lifecycle.c's lock. */
 void arena_publish(int device, struct arena *arena);
 
-/* The arena after this one of the same device; NULL at the end. Begin with
- * arena_peek(). Arenas are never freed, so this takes no lock. */
+/* The next arena of a device, after arena_peek(); NULL at the end. Takes no
+ * lock, because arenas are never freed. */
 static inline struct arena *
 arena_next(const struct arena *arena)
 {
@@ -24,17 +24,17 @@ arena_next(const struct arena *arena)
 	    arena->next;
 }
 
-/* Make the pools of a stream that has none. WEIR_EHOSTMEM. */
+/* Make the heap of a stream that has none. WEIR_EHOSTMEM. */
 enum weir_status heap_make(
     struct arena *arena, struct stream *stream, struct stream_heap **out);
 
-/* The pools of a stream, or NULL if it has none. */
+/* The heap of a stream, or NULL if it has none. */
 struct stream_heap *heap_peek(
     const struct arena *arena, const struct stream *stream);
 
-/* Is it one of these? Told from where it lies. */
+/* Is it a pool of this heap? Compares addresses only. */
 static inline bool
-heap_have(const struct stream_heap *heap, const struct pool *pool)
+heap_owns(const struct stream_heap *heap, const struct pool *pool)
 {
 	return (uintptr_t)pool - (uintptr_t)heap->pool < sizeof(heap->pool);
 }
@@ -51,7 +51,7 @@ arena_is_host(const struct arena *arena)
 	return (arena_flags(arena) & ARENA_HOST) != 0;
 }
 
-/* Does it count for the device's totals and limit? */
+/* Does the arena count for the device's totals and limit? */
 static inline bool
 arena_is_counted(const struct arena *arena)
 {
@@ -76,7 +76,7 @@ arena_kind(const struct arena *arena, size_t rounded)
 	    size_kind(rounded);
 }
 
-/* The granule of what is in pools of a kind. */
+/* The granule of blocks in pools of a kind. */
 static inline size_t
 arena_granule(const struct arena *arena, enum pool_kind kind)
 {
@@ -84,26 +84,26 @@ arena_granule(const struct arena *arena, enum pool_kind kind)
 }
 
 /*
- * Leave the lock for calls to the driver, and take it again. A job that does so
- * raises arena->jobs before and ends with arena_job_done(), under the lock:
- * segments and blocks outlast it even if the context goes.
+ * Release the lock for driver calls, and take it again. A job that does so
+ * raises arena->jobs before and ends with arena_job_done(), both under the
+ * lock, so that segments and blocks outlast the job even if the context goes.
  */
 void arena_leave_for_driver(struct arena *arena);
 void arena_enter_from_driver(struct arena *arena);
 
-/* Bytes held, or about to be. */
+/* Bytes held, and those that jobs are allocating. */
 size_t arena_held(const struct arena *arena);
 
-/* Bytes that prefer:memory holds at most before it moves all free memory
- * together; from the most that was ever live: docs/adr/0004. */
+/* With prefer:memory, the most bytes held before all free memory is moved
+ * together. Follows from the peak of live bytes: docs/adr/0004. */
 static inline size_t
 arena_memory_most(const struct arena *arena)
 {
 	return policy_memory_most(arena->most_live);
 }
 
-/* Pools that have freed blocks, in the order in which they were made; NULL: no
- * more. */
+/* Walk the heaps that have freed blocks, in the order in which they were made;
+ * NULL: the end. */
 static inline struct stream_heap *
 heap_of_free_node(struct tree_node *node)
 {
@@ -124,6 +124,7 @@ heap_next_freed(const struct stream_heap *heap)
 	return heap_of_free_node(tree_next(&heap->free_node));
 }
 
+/* Enter a heap that has freed or pending blocks into arena->having_freed. */
 static inline void
 heap_insert_freed(struct stream_heap *heap)
 {
@@ -133,7 +134,7 @@ heap_insert_freed(struct stream_heap *heap)
 	}
 }
 
-/* Add a block to the end of its heap's freed blocks. */
+/* Append a block to its heap's freed blocks. */
 static inline void
 heap_add_freed(struct block *block)
 {
@@ -143,8 +144,8 @@ heap_add_freed(struct block *block)
 	heap_insert_freed(heap);
 }
 
-/* A block of the heap, freed at a tick, becomes pending. Whoever wants its
- * memory comes after the heap's stream, too. */
+/* Note that a block of the heap, freed at a tick, becomes pending. A stream
+ * that gets its memory must be ordered after the heap's stream too. */
 static inline void
 heap_add_pending(struct stream_heap *heap, uint64_t tick)
 {
@@ -164,7 +165,8 @@ heap_may_hold_pending(const struct stream_heap *heap)
 	return heap->pended_at > heap->completed_at;
 }
 
-/* Take out a heap that has nothing freed any more, or that goes. */
+/* Remove a heap that has no freed blocks any more, or is dropped, from
+ * arena->having_freed. */
 static inline void
 heap_remove_freed(struct stream_heap *heap)
 {
@@ -174,7 +176,8 @@ heap_remove_freed(struct stream_heap *heap)
 	tree_remove(&heap->arena->having_freed, &heap->free_node);
 }
 
-/* The stream of these pools has ended; and all its work is done, or they go. */
+/* heap_end(): the heap's stream has ended. heap_remove_ended(): all its work is
+ * done, or the heap is dropped. */
 static inline void
 heap_end(struct stream_heap *heap)
 {
@@ -183,15 +186,15 @@ heap_end(struct stream_heap *heap)
 	heap->arena->ending++;
 }
 static inline void
-heap_is_over(struct stream_heap *heap)
+heap_remove_ended(struct stream_heap *heap)
 {
 	list_remove(&heap->ended_link);
 	heap->arena->ending--;
 }
 
-/* Drop pools that hold no block and that nobody uses. */
+/* Drop a heap that has no block, no pin and no cache. */
 void heap_drop(struct stream_heap *heap);
-/* Drop pools that have ended and passed, as above. */
+/* Do so if the heap's stream has ended and its work is done. */
 static inline void
 heap_drop_if_done(struct stream_heap *heap)
 {
@@ -199,22 +202,23 @@ heap_drop_if_done(struct stream_heap *heap)
 		heap_drop(heap);
 }
 
-/* Fill a new arena but for its limit and its place in lists; `main` may be it.
- * WEIR_EHOSTMEM, WEIR_EDRIVER. */
+/* Set up a new arena, except its limit and its place in lists. `main` may be
+ * the arena itself. WEIR_EHOSTMEM, WEIR_EDRIVER. */
 enum weir_status arena_set_up(struct arena *arena, struct arena *main);
 
-/* Drop the fences of pools; of those whose context is gone. */
+/* Drop a heap's fences. The second is for a context that is gone. */
 void fences_drop(struct stream_heap *heap);
 void fences_forget(struct stream_heap *heap);
 
-/* Bytes of a zone of guarded blocks (observe/guard.h); 0: none. Set before the
- * first block is made. */
+/* Bytes of a guard zone (observe/guard.h); 0: none. Set before the first block
+ * is made. */
 #pragma GCC visibility push(hidden)
 extern size_t guard_zone;
 #pragma GCC visibility pop
 
-/* Private pools have no zones: checkpoints and replays rely on where their
- * blocks lie. Nor has host memory. */
+/* Do blocks of this arena have guard zones? Those of private pools have none,
+ * because checkpoints and replays rely on their addresses. Host memory has none
+ * either. */
 static inline bool
 guard_is_for(const struct arena *arena)
 {

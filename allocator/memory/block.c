@@ -1,25 +1,26 @@
 /*
- * Blocks: making, cutting, merging, and being in the right tree.
+ * Blocks: makes, cuts and merges them, and keeps each in the right tree.
  *
- * Invariants I-1, I-4 and I-5 of docs/invariants.md are kept here: blocks tile
- * their segment, links are symmetric, and no two neighbours that could be one
- * are two.
+ * This file keeps the invariants I-1, I-4 and I-5 of docs/invariants.md: blocks
+ * tile their segment, links are symmetric, and neighbours that can be merged
+ * are merged.
  *
  * Note [Free ticks]
  *
  * A free block has one free tick: the tick of the latest free in it, on its
  * stream. Other streams may use the block once they are ordered after that
  * tick. Two neighbours of one stream are merged only if no event was recorded
- * on the stream between their frees (block->epoch counts the events): every
- * event that others can wait for then covers both or neither, and merging loses
- * nothing. While a device has one stream, nobody else waits, and all are
- * merged.
+ * on the stream between their frees (block->epoch counts the events). Every
+ * event that other streams can wait for then covers both frees or neither, so
+ * merging loses nothing. While a device has one stream, all neighbours are
+ * merged, because no other stream waits.
  *
  * Blocks that are not merged may serve a request together. A run is a row of
- * neighbours that are of one stream's pool or complete. The first of them that
- * is of the pool has the size of the run and stands for it in the tree; a
- * complete block may be part of the runs of two streams, on its left and on its
- * right.
+ * neighbours that are of one stream's pool or complete. The first block of the
+ * pool in the run has the run's size and stands for the run in the tree. A
+ * complete block may be part of the runs of two streams, one before it and one
+ * after it. In the heap of WEIR_STREAM_ANY each complete block is a run by
+ * itself.
  */
 #include "allocator/memory/block.h"
 
@@ -38,13 +39,13 @@ _Static_assert(offsetof(struct block, pending) +
 	LINE,
     "what a free looks at is in one line");
 
-/* A block in a slab, with lines of its own. */
+/* The distance of blocks in a slab; each has cache lines of its own. */
 enum { STRIDE = (sizeof(struct block) + LINE - 1) / LINE * LINE };
 
 /*
- * Blocks come in slabs that are never given back, and a block never changes
- * its arena: an address looked up without a lock may name a block that has
- * just become another, and its arena must still be there to be locked.
+ * Make a slab of records. Slabs are never freed, and a record never changes its
+ * arena: a lookup without the lock may find a record that has just become
+ * another block, and must still find the arena to lock.
  */
 static enum weir_status
 make_slab(struct arena *arena)
@@ -141,7 +142,7 @@ block_split(struct block *block, size_t size, struct block *rest)
 		start_name(rest);
 }
 
-/* Blocks and bytes of inactive_split. In expandable segments there is none. */
+/* Blocks and bytes of inactive_split, which expandable segments do not have. */
 struct inactive {
 	int64_t blocks;
 	int64_t bytes;
@@ -156,7 +157,8 @@ add_inactive_block(struct inactive *sum, const struct block *block)
 	sum->bytes += (int64_t)block->size;
 }
 
-/* The blocks of runs in a row with one; itself too, if it is of a run. */
+/* Sum over the neighbouring FREE blocks around a block, and itself if it is
+ * FREE. */
 static __attribute__((noinline)) struct inactive
 inactive_around(const struct block *block)
 {
@@ -172,7 +174,7 @@ inactive_around(const struct block *block)
 	return sum;
 }
 
-/* Only the change of all together is counted. */
+/* Count the difference of two sums. */
 static __attribute__((noinline)) void
 count_inactive(struct pool *pool, struct inactive before, struct inactive after)
 {
@@ -192,16 +194,17 @@ block_count_front(const struct block *front, const struct block *rest)
 	struct inactive after = { 1, (int64_t)rest->size };
 
 	if (front->prev == NULL && rest->next == NULL)
-		before = (struct inactive){ 0 }; /* it was all there is */
+		before =
+		    (struct inactive){ 0 }; /* the whole segment was free */
 	count_inactive(rest->pool, before, after);
 }
 
 /* ---- Runs -------------------------------------------------------------- */
 
-/* Make the first block of its pool stand for the run that a block is of, and
- * no other. */
+/* Recompute the run that a block is part of: the first block of its pool stands
+ * for it, and no other. */
 static __attribute__((noinline)) void
-renew_run(struct block *block)
+refresh_run(struct block *block)
 {
 	struct pool *pool = block->pool;
 	struct block *head = block;
@@ -234,18 +237,18 @@ renew_run(struct block *block)
 	tree_insert(&pool->free, &head->node);
 }
 
-/* Something next to a block has changed. */
+/* Recompute the runs of a FREE block whose neighbour has changed. */
 static __attribute__((noinline)) void
-renew_runs_of(struct block *block)
+refresh_runs_of(struct block *block)
 {
 	if (!block_is_complete(block)) {
-		renew_run(block);
+		refresh_run(block);
 		return;
 	}
 	if (block_is_in_run(block->prev) && !block_is_complete(block->prev))
-		renew_run(block->prev);
+		refresh_run(block->prev);
 	if (block_is_in_run(block->next) && !block_is_complete(block->next))
-		renew_run(block->next);
+		refresh_run(block->next);
 }
 
 void
@@ -266,13 +269,14 @@ block_take(struct block *block)
 	if (!list_empty(&block->pending.link))
 		list_remove(&block->pending.link);
 	if (block_is_in_run(block->prev))
-		renew_runs_of(block->prev);
+		refresh_runs_of(block->prev);
 	if (block_is_in_run(block->next))
-		renew_runs_of(block->next);
+		refresh_runs_of(block->next);
 }
 
-/* May a neighbour be one with a free block? Of a stream's only what one event
- * covers, or what was freed late would hold back what was freed before. */
+/* May a neighbour be merged with a free block? Blocks of one stream only if
+ * each event covers both frees or neither; otherwise the later free would hold
+ * back the block that was freed earlier. */
 static inline QUICK bool
 go_together(const struct block *neighbour, const struct block *block)
 {
@@ -287,7 +291,7 @@ mergeable(const struct block *neighbour, const struct block *block)
 	return block_is_in_run(neighbour) && go_together(neighbour, block);
 }
 
-/* A block that its neighbour has taken in is gone. It was in no tree. */
+/* Delete a block that its neighbour has absorbed. It is in no tree. */
 static inline QUICK void
 delete_absorbed(struct block *gone)
 {
@@ -297,8 +301,8 @@ delete_absorbed(struct block *gone)
 	block_delete(gone);
 }
 
-/* Take in the next neighbour. Of two epochs of one tick the lower block's
- * stays, here and below. */
+/* Absorb the next neighbour. If both free ticks are equal, the epoch of the
+ * block at the lower address stays; so in absorb_prev(). */
 static inline QUICK void
 absorb_next(struct block *block, bool held)
 {
@@ -318,7 +322,7 @@ absorb_next(struct block *block, bool held)
 	delete_absorbed(gone);
 }
 
-/* Take in the previous neighbour. Both are held. */
+/* Absorb the previous neighbour. Both are held. */
 static inline QUICK void
 absorb_prev(struct block *block)
 {
@@ -337,7 +341,7 @@ absorb_prev(struct block *block)
 	delete_absorbed(gone);
 }
 
-/* Addresses without memory are of no stream. */
+/* The pool of unmapped addresses, which belong to no stream. */
 static struct pool *
 unmapped_pool(const struct block *block)
 {
@@ -368,15 +372,16 @@ block_put_unmapped(struct block *block)
 	return block;
 }
 
-/* A block on its way into its pool. Of what it is joined with, the block that
- * stays is one that is in the tree already: mostly that is where it belongs. */
+/* A block that is being put into its pool. When it is joined with neighbours,
+ * the record that stays is one that is in the tree already, because its place
+ * there is mostly right. */
 struct putting {
 	struct block *block;
-	bool placed; /* it is in the tree, if not where it belongs */
+	bool placed; /* it is in the tree, perhaps at the wrong place */
 };
 
-/* Does the neighbour stay, of it and the block that it is joined with? If not,
- * it is in no tree any more. */
+/* Shall the neighbour's record stay when it is joined with the block? If not,
+ * the neighbour is in no tree afterwards. */
 static bool
 stays(struct putting *p, struct block *neighbour)
 {
@@ -416,7 +421,7 @@ put_with_prev(struct putting *p)
 	}
 }
 
-/* It is a run by itself. */
+/* Put a complete block into the tree as a run by itself. */
 static void
 put_alone(struct putting *p)
 {
@@ -430,7 +435,8 @@ put_alone(struct putting *p)
 		tree_insert(tree, &block->node);
 }
 
-/* There is more beside it than what it is joined with. */
+/* Put a block into its pool in the general case: some neighbour may be free
+ * without being merged with it. */
 static __attribute__((noinline)) struct block *
 put_beside(struct block *block)
 {
@@ -443,7 +449,7 @@ put_beside(struct block *block)
 		put_with_prev(&p);
 	if (block_is_complete(p.block))
 		put_alone(&p);
-	renew_runs_of(p.block);
+	refresh_runs_of(p.block);
 	return p.block;
 }
 
@@ -455,7 +461,7 @@ if_free(struct block *neighbour)
 	    NULL;
 }
 
-/* Is a free neighbour a run by itself that a block can be joined with? */
+/* Is a free neighbour a run by itself that is merged with the block? */
 static inline QUICK bool
 joins(const struct block *neighbour, const struct block *block)
 {
@@ -463,8 +469,9 @@ joins(const struct block *neighbour, const struct block *block)
 	    go_together(neighbour, block);
 }
 
-/* By itself, or joined with what is free beside it: runs by themselves. Mostly
- * what is in the tree is where it belongs then. */
+/* Put a block into its pool in the simple case: each free neighbour is a run by
+ * itself and is merged with it. A record that is in the tree mostly keeps its
+ * place. */
 static inline QUICK struct block *
 put_simply(struct block *block, struct block *prev, struct block *next)
 {
@@ -533,15 +540,16 @@ block_move_to(struct block *block, struct pool *pool)
 }
 
 void
-block_settle(struct block *block, enum block_state state)
+block_commit(struct block *block, enum block_state state)
 {
 	struct stream_heap *owner = block->pool->owner;
 	CUdeviceptr addr = block->addr;
 	bool was_held = block_is_held(block);
 	int64_t size = (int64_t)block->size;
 
-	/* Its stream may have ended meanwhile: first it goes where it belongs
-	 * by now, then what it has got or lost is counted there. */
+	/* Its stream may have ended meanwhile. First move the block to the pool
+	 * that it belongs to by now, then count there the memory that it got or
+	 * lost. */
 	block_move(block,
 	    state == BLOCK_FREE ? block_home(block) : unmapped_pool(block));
 	struct pool *pool = block->pool;
@@ -549,7 +557,7 @@ block_settle(struct block *block, enum block_state state)
 	if (block_is_held(block) != was_held) {
 		stats_change(
 		    pool, STAT3_reserved_bytes, was_held ? -size : size);
-		tell_range(block, addr, (size_t)size, !was_held);
+		emit_range(block, addr, (size_t)size, !was_held);
 	}
 	heap_drop_if_done(owner);
 }
@@ -559,7 +567,7 @@ block_set_vacated(struct block *block)
 {
 	start_unname(block);
 	block_set_state(block, BLOCK_VACATED);
-	tell_range(block, block->addr, block->size, false);
+	emit_range(block, block->addr, block->size, false);
 }
 
 struct block *
@@ -588,8 +596,9 @@ block_adopt(const struct span *span, struct stream_heap *heap)
 	struct block *block = block_join(span->first, span->last);
 
 	block_move(block, &heap->pool[block->pool->kind]);
-	/* A fence that their stream has already is not behind what this one was
-	 * behind before. */
+	/* An event that was recorded on the heap's stream before does not cover
+	 * the work that the memory was ordered after until now, so the block
+	 * gets a new free tick. */
 	if (owner != heap || span->first != span->last) {
 		stream_protect(heap->stream);
 		block->freed_at = order_tick();

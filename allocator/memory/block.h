@@ -1,5 +1,5 @@
 /*
- * Blocks: making, cutting, merging, and being in the right tree.
+ * Blocks: makes, cuts and merges them, and keeps each in the right tree.
  */
 #ifndef ALLOCATOR_MEMORY_BLOCK_H
 #define ALLOCATOR_MEMORY_BLOCK_H
@@ -7,24 +7,24 @@
 #include "allocator/memory/starts.h"
 #include "allocator/memory/types.h"
 
-/* A block for a start at `addr`, all zero but its arena and addr; later calls
- * on it cannot fail. WEIR_EHOSTMEM. Memory of blocks is reused for blocks
- * only. A deleted block has no uses and is in no list, and ->requested and
- * ->stack are 0. */
+/* Make a block for a start at `addr`, all zero but its arena and addr. Later
+ * calls on it cannot fail. WEIR_EHOSTMEM. Records of blocks are reused for
+ * blocks only. block_delete() is for a block without uses, in no list, with
+ * ->requested and ->stack 0. */
 enum weir_status block_new(
     struct arena *arena, CUdeviceptr addr, struct block **out);
 void block_delete(struct block *block);
 
-/* See to it that the next block_new(), if it is for `addr`, cannot fail.
+/* Make sure that the next block_new(), if it is for `addr`, cannot fail.
  * WEIR_EHOSTMEM. */
 enum weir_status block_prepare(struct arena *arena, CUdeviceptr addr);
 
-/* Make room for a new block: a place in the table of addresses, and a struct.
- * WEIR_EHOSTMEM. */
+/* Allocate a place in the address table for a start at `addr`, and an unused
+ * record. WEIR_EHOSTMEM. */
 enum weir_status block_make_room(struct arena *arena, CUdeviceptr addr);
 
-/* As block_new(), but only what a deleted block has of it; and the leaf of its
- * start. */
+/* As block_new(), but the caller sets all fields that block_delete() does not
+ * leave 0. Also gets the leaf of its start. */
 static inline QUICK enum weir_status
 block_spare(struct arena *arena, CUdeviceptr addr, struct leaf **leaf,
     struct block **out)
@@ -43,8 +43,7 @@ block_spare(struct arena *arena, CUdeviceptr addr, struct leaf **leaf,
 	return WEIR_OK;
 }
 
-/* Link a block behind its previous neighbour, or as the first of its segment.
- */
+/* Link a block after its previous neighbour, or as the first of its segment. */
 static inline void
 block_link_after(struct block *prev, struct block *block)
 {
@@ -56,16 +55,16 @@ block_link_after(struct block *prev, struct block *block)
 }
 
 /*
- * Cut `size` bytes off the front of a block that is in no tree: it keeps the
- * front, `rest` (from block_new() for its address) becomes the part behind,
- * equal in state, pool and segment. Neither is put in a tree.
+ * Cut a block that is in no tree after `size` bytes. It keeps the front; `rest`
+ * (from block_new() for its address) becomes the part after it, with the state,
+ * pool and segment of the block. Neither is put into a tree.
  */
 void block_split(struct block *block, size_t size, struct block *rest);
 
 /*
- * Put a block that is in no tree into its pool as FREE or UNMAPPED, merged
- * with neighbours of the same state and pool, which must be in their trees.
- * Returns the merged block.
+ * Put a block that is in no tree into its pool as FREE or UNMAPPED, merged with
+ * neighbours of that state and pool, which must be in their trees. Returns the
+ * merged block.
  */
 struct block *block_put_free(struct block *block);
 struct block *block_put_unmapped(struct block *block);
@@ -76,18 +75,18 @@ block_put(struct block *block, enum block_state state)
 				     block_put_unmapped(block);
 }
 
-/* Take a FREE or UNMAPPED block out of its pool's tree. */
+/* Remove a FREE or UNMAPPED block from its pool's tree. */
 void block_take(struct block *block);
 
-/* `front` has been cut off the block `rest`, which is FREE: count that. The
- * segment is not expandable. */
+/* Count in inactive_split that `front` has been cut off the FREE block `rest`,
+ * in a driver segment. */
 void block_count_front(const struct block *front, const struct block *rest);
 
-/* Put a block that was MAPPING, UNMAPPING or VACATED into the pool it belongs
- * in by now, and count the memory it has got or lost. */
-void block_settle(struct block *block, enum block_state state);
+/* Put a block that was MAPPING, UNMAPPING or VACATED into the pool that it
+ * belongs to by now, and count the memory that it got or lost. */
+void block_commit(struct block *block, enum block_state state);
 
-/* A UNMAPPING block's memory has gone elsewhere. */
+/* Make an UNMAPPING block VACATED: its memory is mapped elsewhere. */
 void block_set_vacated(struct block *block);
 
 static inline enum block_state
@@ -102,7 +101,7 @@ block_set_state(struct block *block, enum block_state state)
 	atomic_store_explicit(&block->state, state, memory_order_relaxed);
 }
 
-/* Does it count as held? */
+/* Does a block in this state count as held? */
 static inline bool
 block_state_is_held(enum block_state state)
 {
@@ -115,8 +114,9 @@ block_is_held(const struct block *block)
 	return block_state_is_held(block_state(block));
 }
 
-/* Whoever frees a block looks at it with no lock, and so at nothing that is
- * behind its pool: another thread may just have freed it as well. */
+/* Set the pool of a block. A free reads the block without the lock, so it uses
+ * ->way and does not follow ->pool: another thread may just have freed the
+ * block too. */
 static inline void
 block_set_pool(struct block *block, struct pool *pool)
 {
@@ -124,7 +124,8 @@ block_set_pool(struct block *block, struct pool *pool)
 	block->way = (uint8_t)pool->owner->index;
 }
 
-/* Change the pool of a block that is in no tree; statistics by stream move. */
+/* Change the pool of a block that is in no tree, and the statistics of both
+ * streams. */
 void block_move_to(struct block *block, struct pool *pool);
 static inline void
 block_move(struct block *block, struct pool *pool)
@@ -134,14 +135,14 @@ block_move(struct block *block, struct pool *pool)
 }
 
 /* Join neighbours of one state, FREE or UNMAPPED, and of any pools, into one
- * block of the first one's pool that is in no tree. */
+ * block of the first one's pool, which is in no tree. */
 struct block *block_join(struct block *first, const struct block *last);
 
-/* Join a span that `pools` may use into one block of theirs that is FREE and in
- * no tree. From now on it is their stream's order that protects it. */
+/* Join a span that `heap` may use into one FREE block of the heap, which is in
+ * no tree. From now on the order of the heap's stream protects it. */
 struct block *block_adopt(const struct span *span, struct stream_heap *heap);
 
-/* The pool a block's memory goes to when it is free. */
+/* The pool that a block goes to when it is free. */
 static inline struct pool *
 block_home(const struct block *block)
 {
@@ -150,10 +151,10 @@ block_home(const struct block *block)
 	return block->pool;
 }
 
-/* A block that is in no run. */
+/* The `run` of a block that is in no run. */
 #define RUN_NONE SIZE_MAX
 
-/* Is it FREE, and in its pool? */
+/* Is the block FREE and in its pool? */
 static inline bool
 block_is_in_run(const struct block *block)
 {
@@ -161,14 +162,14 @@ block_is_in_run(const struct block *block)
 	    block->run != RUN_NONE;
 }
 
-/* Is it complete on every stream? */
+/* Is the free block complete, so that every stream may use it? */
 static inline bool
 block_is_complete(const struct block *block)
 {
 	return block->pool->owner == block->arena->any_heap;
 }
 
-/* Is it of the runs of a pool? */
+/* Can the block be part of a run of this pool? */
 static inline bool
 block_is_of_runs(const struct block *block, const struct pool *pool)
 {
@@ -176,7 +177,7 @@ block_is_of_runs(const struct block *block, const struct pool *pool)
 	    (block->pool == pool || block_is_complete(block));
 }
 
-/* All of the run that a block of a tree stands for. */
+/* The run that a block of pool->free stands for. */
 static inline struct span
 block_run(struct block *head)
 {
@@ -192,7 +193,7 @@ block_run(struct block *head)
 	return run;
 }
 
-/* Set the epoch of a block that was freed, or moved, at block->freed_at. */
+/* Set the epoch of a block whose free tick was just set. */
 static inline void
 block_set_epoch(struct block *block)
 {

@@ -1,6 +1,6 @@
 /*
- * Statistics: a device's, and each stream's part. Kept under the arena's lock
- * as things happen; a peak is exact.
+ * Keeps the statistics of an arena, its device and each of its streams, under
+ * the arena's lock. Peaks are exact.
  */
 #include "allocator/memory/counters.h"
 
@@ -23,7 +23,7 @@ _Static_assert(offsetof(struct weir_stat3, large_pool) -
 	sizeof(struct weir_stat),
     "stats_part() counts from small to large");
 _Static_assert(POOL_SMALL % 2 == 0 && POOL_LARGE % 2 == 1 && POOL_FINE % 2 == 0,
-    "what is fine is small in stats_part()");
+    "fine pools count as small in stats_part()");
 
 _Static_assert(offsetof(struct weir_stat3, small_pool) ==
 	    PART_SMALL * sizeof(struct weir_stat) &&
@@ -36,8 +36,8 @@ _Static_assert(offsetof(struct weir_stat3, small_pool) ==
 void
 tally_raise_peak(struct tally_part *part, enum tallied which)
 {
-	part->peak[which] -= part->room[which];
-	part->room[which] = 0;
+	part->peak[which] -= part->headroom[which];
+	part->headroom[which] = 0;
 }
 
 __attribute__((noinline)) void
@@ -77,7 +77,7 @@ count_flow(
     struct tally_part *part, const struct sums *out, const struct sums *in)
 {
 #define TALLIED_FLOW(name, sum)                                                \
-	part->room[TALLIED_##name] += in->sum - out->sum;
+	part->headroom[TALLIED_##name] += in->sum - out->sum;
 	TALLIED_STATS(TALLIED_FLOW)
 #undef TALLIED_FLOW
 }
@@ -114,7 +114,8 @@ stats_note_peaks(struct tally *tally)
 {
 	for (int part = 0; part < PARTS; part++)
 		for (int i = 0; i < TALLIED; i++)
-			tally_use_room(&tally->part[part], (enum tallied)i, 0);
+			tally_use_headroom(
+			    &tally->part[part], (enum tallied)i, 0);
 }
 
 void
@@ -130,11 +131,11 @@ stats_note_arena_peaks(struct arena *arena)
 	lock_leave(&totals->lock);
 }
 
-/* One statistic of a part. */
+/* Compute one statistic of a part. */
 static struct weir_stat
 stat_of(const struct tally_part *part, enum tallied which, int64_t up)
 {
-	int64_t now = part->peak[which] - part->room[which];
+	int64_t now = part->peak[which] - part->headroom[which];
 
 	return (struct weir_stat){ .current = (uint64_t)now,
 		.peak = (uint64_t)part->peak[which],

@@ -1,5 +1,6 @@
 /*
- * Statistics: a device's, and each stream's part. Under the arena's lock.
+ * Keeps the statistics of an arena, its device and each of its streams. Under
+ * the arena's lock.
  */
 #ifndef ALLOCATOR_MEMORY_COUNTERS_H
 #define ALLOCATOR_MEMORY_COUNTERS_H
@@ -10,7 +11,7 @@
 #include "allocator/options.h"
 #include "trace/served.h"
 
-/* The statistics that are a struct weir_stat3 lie one behind the other. */
+/* A statistic of the type struct weir_stat3. They are adjacent members. */
 static inline struct weir_stat3 *
 stats_at(struct weir_stats *stats, enum stat3 which)
 {
@@ -18,14 +19,15 @@ stats_at(struct weir_stats *stats, enum stat3 which)
 }
 
 /*
- * Threads tell what they have counted one after the other, so a free may be
- * told before its malloc: until all have told, what is current may be below 0.
+ * The current value. Thread caches report their counts one after the other, so
+ * a free may be reported before its malloc: until all have reported, the value
+ * may be below 0, and 0 is returned.
  */
 static inline uint64_t
 tally_now(const struct tally *tally, enum stat_part part, enum tallied which)
 {
 	const struct tally_part *p = &tally->part[part];
-	int64_t now = p->peak[which] - p->room[which];
+	int64_t now = p->peak[which] - p->headroom[which];
 
 	return now > 0 ? (uint64_t)now : 0;
 }
@@ -36,7 +38,7 @@ part_of(enum pool_kind kind)
 	return kind == POOL_LARGE ? PART_LARGE : PART_SMALL;
 }
 
-/* All statistics. */
+/* Compute all statistics. */
 struct weir_stats stats_all(
     const struct weir_stats *stats, const struct tally *tally);
 
@@ -62,8 +64,8 @@ stats_sub(struct weir_stat *stat, uint64_t n)
 	stat->freed += n;
 }
 
-/* The part of a statistic that is of a kind of pools: they lie so too, and of
- * the kinds only the large one is odd. */
+/* The part of a statistic for a kind of pools. The parts are adjacent, and only
+ * POOL_LARGE is odd. */
 static inline struct weir_stat *
 stats_part(struct weir_stat3 *stat, enum pool_kind kind)
 {
@@ -84,8 +86,9 @@ stats_change3(struct weir_stat3 *stat, enum pool_kind kind, int64_t delta)
 	}
 }
 
-/* Change a statistic of a stream only: memory has moved between streams. Here
- * and below: one that is not tallied. */
+/* Change a statistic of a stream only, because memory has moved between
+ * streams. This function and the next two are for statistics that are not
+ * tallied. */
 static inline void
 stats_change_stream(struct pool *pool, enum stat3 which, int64_t delta)
 {
@@ -110,7 +113,7 @@ stats_change(struct pool *pool, enum stat3 which, int64_t delta)
 	stats_change_stream(pool, which, delta);
 }
 
-/* Count a block for a pool's stream, its arena and its device. */
+/* Count a block by `count` for a pool's stream, its arena and its device. */
 void stats_count_in_totals(const struct pool *pool, uint64_t size,
     uint64_t requested, tally_count count);
 static inline QUICK void
@@ -126,8 +129,9 @@ stats_count(const struct pool *pool, uint64_t size, uint64_t requested,
 		stats_count_in_totals(pool, size, requested, count);
 }
 
-/* A block has been handed out; has been freed; or first that, while it waits,
- * and then the rest. */
+/* Count a block that was allocated, or freed. For a pending block the first two
+ * halves of a free are apart: stats_free_pending() at the free,
+ * stats_inactive() once it is complete. */
 static inline QUICK void
 stats_malloc(const struct pool *pool, uint64_t size, uint64_t requested)
 {
@@ -141,23 +145,23 @@ stats_free(const struct pool *pool, uint64_t size, uint64_t requested)
 void stats_free_pending(struct pool *pool, uint64_t size);
 void stats_inactive(struct pool *pool, uint64_t size, uint64_t requested);
 
-/* Much at once. Peaks are not looked at: what has been counted in several
- * places is told one after the other, and only the sum has been. */
+/* Count the sums that a cache has counted. This does not look at peaks: caches
+ * report one after the other, and only the sum of all was ever true. */
 void stats_flow(
     struct pool *pool, const struct sums *out, const struct sums *in);
 void stats_note_peaks(struct tally *tally);
 /* Note the peaks of an arena, and of its device. */
 void stats_note_arena_peaks(struct arena *arena);
 
-/* All that is counted for a live block goes over to another stream. */
+/* Move the counts of a live block to another stream. */
 void stats_move(
     struct pool *from, struct pool *to, uint64_t size, uint64_t requested);
 
-/* Statistics of an arena and its device that are one struct weir_stat. */
+/* Statistics of the type struct weir_stat, of an arena and its device. */
 enum stat1 { STAT1_oversize_allocations, STAT1_oversize_segments };
 void stats_change1(struct arena *arena, enum stat1 which, int delta);
 
-/* Count a block that is handed out now. */
+/* Count a block that is allocated now. */
 static inline QUICK void
 stats_hand_out(const struct options *options, struct block *block)
 {
@@ -171,7 +175,7 @@ stats_hand_out(const struct options *options, struct block *block)
 	}
 }
 
-/* A block that is freed now is no longer one of the oversize ones. */
+/* Uncount an oversize block that is freed now. */
 static inline void
 stats_take_back(struct block *block)
 {
@@ -181,7 +185,7 @@ stats_take_back(struct block *block)
 	stats_sub(&block->pool->owner->stats.oversize_allocations, 1);
 }
 
-/* Count a live block for another stream. */
+/* Move the counts of a live block to another stream, oversize too. */
 static inline void
 stats_move_live(struct block *block, struct pool *to)
 {
@@ -194,22 +198,21 @@ stats_move_live(struct block *block, struct pool *to)
 	}
 }
 
-/* Count a request for some bytes by the way in which it was served, which is
- * not SERVED_own. */
+/* Count a request by the way in which it was served, except SERVED_own. */
 void stats_served(struct weir_stats *stats, enum served_by by, size_t bytes);
 
 /* Add plain counters, or make them 0. */
 void stats_add_counters(struct weir_stats *to, const struct weir_stats *from);
 void stats_zero_counters(struct weir_stats *stats);
 
-/* Add what is current. */
+/* Add the current values. */
 void stats_add_current(struct weir_stats *to, const struct weir_stats *from);
 
-/* Bytes of pending blocks, of a stream's or of all. */
+/* Bytes of pending blocks, of a stream or of all (NULL). */
 size_t stats_pending_bytes(struct arena *arena, const struct stream *stream);
 
-/* A block's share of inactive_split: it is free, but part of its segment of
- * the driver is in use. */
+/* Does a block count as inactive_split? It is free, and only a part of its
+ * driver segment. */
 static inline bool
 stats_is_inactive_split(const struct block *block)
 {

@@ -1,6 +1,6 @@
 /*
- * Events of memory, for the history and for observers; and what callbacks see
- * of a block. observe/history.c says whether anybody wants them.
+ * Emits events of memory to the history and to observers, and describes blocks
+ * to callbacks. observe/history.c switches them on and off.
  */
 #include "allocator/memory/emit.h"
 
@@ -12,11 +12,11 @@
 /* ---- Under the arena's lock -------------------------------------------- */
 
 /*
- * A device has one history, under the lock of its own arena; where it has other
- * arenas too, that of the totals is taken as well by all of them.
+ * A device has one history, under the lock of its own arena. If the device has
+ * other arenas too, all of them also take the lock of the totals.
  */
 struct history_ring *
-tell_ring_enter(struct arena *arena) UNCHECKED
+emit_ring_enter(struct arena *arena) UNCHECKED
 {
 	if (arena->totals != NULL)
 		lock_enter(&arena->totals->lock);
@@ -24,21 +24,21 @@ tell_ring_enter(struct arena *arena) UNCHECKED
 }
 
 void
-tell_ring_leave(struct arena *arena) UNCHECKED
+emit_ring_leave(struct arena *arena) UNCHECKED
 {
 	if (arena->totals != NULL)
 		lock_leave(&arena->totals->lock);
 }
 
-/* Does this arena report its events? One that is not counted in the device's
- * totals has no memory of the device. */
+/* Does this arena emit events? An arena that does not count for the device's
+ * totals does not. */
 static bool
-tells(const struct arena *arena)
+is_emitting(const struct arena *arena)
 {
 	return !arena->forgotten && arena_is_counted(arena);
 }
 
-/* The memory that an event is about; its pool is known apart. */
+/* The memory that an event is about; the arena gives its pool. */
 struct subject {
 	uint64_t addr;
 	uint64_t size;
@@ -47,8 +47,8 @@ struct subject {
 	uint32_t stack;
 };
 
-/* Call the observers. An observer sees the blocks' own addresses; of oom the
- * address is no address. */
+/* Call the observers. For an oom event the subject's address is the number of
+ * the device's free bytes. */
 static void
 observe_event_of(const struct arena *arena, enum trace_action action,
     const struct subject *of)
@@ -70,7 +70,7 @@ observe_event_of(const struct arena *arena, enum trace_action action,
 }
 
 static inline QUICK void
-add(const struct arena *arena, struct history_ring *ring,
+add_event(const struct arena *arena, struct history_ring *ring,
     enum trace_action action, const struct subject *of,
     const struct history_stamp *stamp)
 {
@@ -89,17 +89,17 @@ add(const struct arena *arena, struct history_ring *ring,
 }
 
 static void
-tell(struct arena *arena, enum trace_action action, struct subject of)
+emit_event(struct arena *arena, enum trace_action action, struct subject of)
 {
-	if (!tells(arena))
+	if (!is_emitting(arena))
 		return;
-	struct history_ring *ring = tell_ring_enter(arena);
+	struct history_ring *ring = emit_ring_enter(arena);
 	struct history_stamp stamp = history_stamp();
 	of.stack = history_told(&stamp, of.stack);
 	if (history_observed(&stamp))
 		observe_event_of(arena, action, &of);
-	add(arena, ring, action, &of, &stamp);
-	tell_ring_leave(arena);
+	add_event(arena, ring, action, &of, &stamp);
+	emit_ring_leave(arena);
 }
 
 static uint64_t
@@ -117,8 +117,9 @@ subject_of(const struct block *block)
 		.granules = (uint32_t)(block->size / WEIR_GRANULE) };
 }
 
-/* The observers' part of tell_of(), out of the way of the history alone: a
- * subject that it were given would have to lie in memory. */
+/* Call the observers about a block. This is a function of its own, and makes
+ * its own subject, so that the path without observers keeps the subject in
+ * registers. */
 static __attribute__((noinline)) void
 observe_block(
     const struct block *block, enum trace_action action, enum trace_action last)
@@ -130,24 +131,24 @@ observe_block(
 		observe_event_of(block->arena, last, &of);
 }
 
-/* Whose stack the events of a block have. */
+/* Which stack the events of a block get. */
 enum whose {
-	ALLOCATIONS, /* in a call of somebody else's */
-	CALLS,
-	EITHERS /* the call's if it has one, or the allocation's */
+	ALLOCATIONS, /* the allocation's */
+	CALLS,       /* that of the present call */
+	EITHERS      /* the call's, or else the allocation's */
 };
 
-/* Tell of a block, and of another last action at the same moment. Returns the
- * stack of the call. */
+/* Emit an event about a block, and a second one if `last` is another action.
+ * Returns the stack of the call. */
 static inline QUICK uint32_t
-tell_of(const struct block *block, enum whose whose, enum trace_action action,
-    enum trace_action last)
+emit_block(const struct block *block, enum whose whose,
+    enum trace_action action, enum trace_action last)
 {
 	struct arena *arena = block->arena;
 
-	if (!tells(arena))
+	if (!is_emitting(arena))
 		return history_stack();
-	struct history_ring *ring = tell_ring_enter(arena);
+	struct history_ring *ring = emit_ring_enter(arena);
 	struct history_stamp stamp = history_stamp();
 	uint32_t stack = stamp.by.stack;
 	if (whose == ALLOCATIONS || (whose == EITHERS && stack == 0))
@@ -156,46 +157,46 @@ tell_of(const struct block *block, enum whose whose, enum trace_action action,
 		observe_block(block, action, last);
 	struct subject of = subject_of(block);
 	of.stack = history_told(&stamp, stack);
-	add(arena, ring, action, &of, &stamp);
+	add_event(arena, ring, action, &of, &stamp);
 	if (last != action)
-		add(arena, ring, last, &of, &stamp);
-	tell_ring_leave(arena);
+		add_event(arena, ring, last, &of, &stamp);
+	emit_ring_leave(arena);
 	return stamp.by.stack;
 }
 
 void
-tell_new(struct block *block)
+emit_alloc_slow(struct block *block)
 {
-	block->stack = tell_of(block, CALLS, TRACE_alloc, TRACE_alloc);
+	block->stack = emit_block(block, CALLS, TRACE_alloc, TRACE_alloc);
 	served_here.told = false;
 }
 
 void
-tell_request(const struct block *block)
+emit_free_requested_slow(const struct block *block)
 {
-	tell_of(block, EITHERS, TRACE_free_requested, TRACE_free_requested);
+	emit_block(block, EITHERS, TRACE_free_requested, TRACE_free_requested);
 }
 
 void
-tell_completion(struct block *block)
+emit_free_completed_slow(struct block *block)
 {
 	/* A PENDING block is completed later, in another caller's call. */
 	bool late = block_state(block) == BLOCK_PENDING;
 
-	tell_of(block, late ? ALLOCATIONS : EITHERS, TRACE_free_completed,
+	emit_block(block, late ? ALLOCATIONS : EITHERS, TRACE_free_completed,
 	    TRACE_free_completed);
 	block->stack = 0;
 }
 
 void
-tell_both(struct block *block)
+emit_freed_slow(struct block *block)
 {
-	tell_of(block, EITHERS, TRACE_free_requested, TRACE_free_completed);
+	emit_block(block, EITHERS, TRACE_free_requested, TRACE_free_completed);
 	block->stack = 0;
 }
 
 void
-tell_memory(const struct segment *segment, CUdeviceptr addr, size_t size,
+emit_memory(const struct segment *segment, CUdeviceptr addr, size_t size,
     enum trace_action action)
 {
 	uint32_t stack = history_stack();
@@ -204,11 +205,11 @@ tell_memory(const struct segment *segment, CUdeviceptr addr, size_t size,
 		.stream = (uint64_t)(uintptr_t)segment->stream,
 		.stack = stack != 0 ? stack : segment->stack };
 
-	tell(segment->arena, action, of);
+	emit_event(segment->arena, action, of);
 }
 
 void
-tell_failure(struct arena *arena, const struct stream *stream,
+emit_oom_slow(struct arena *arena, const struct stream *stream,
     size_t free_bytes, size_t rounded)
 {
 	struct subject of = { .addr = free_bytes,
@@ -216,23 +217,23 @@ tell_failure(struct arena *arena, const struct stream *stream,
 		.stream = handle_of_stream(stream),
 		.stack = history_stack() };
 
-	tell(arena, TRACE_oom, of);
+	emit_event(arena, TRACE_oom, of);
 }
 
 void
-tell_snapshot(struct arena *arena)
+emit_snapshot(struct arena *arena)
 {
 	struct subject of = { .size = tally_now(&arena->tally, PART_ALL,
 				  TALLIED_active_bytes) };
 
 	if (history_on())
-		tell(arena, TRACE_snapshot, of);
+		emit_event(arena, TRACE_snapshot, of);
 }
 
 /* ---- Callbacks --------------------------------------------------------- */
 
 struct weir_trace
-tell_trace(const struct block *block, enum weir_trace_kind kind)
+emit_trace(const struct block *block, enum weir_trace_kind kind)
 {
 	weir_stream stream = block->pool->owner->stream->handle;
 

@@ -1,6 +1,6 @@
 /*
- * Events for trace/: the history is written under the arena's lock, where the
- * change was made; callbacks are called with no lock held.
+ * Emits events to trace/: to the history under the arena's lock, where the
+ * change is made; to callbacks with no lock held.
  */
 #ifndef ALLOCATOR_MEMORY_EMIT_H
 #define ALLOCATOR_MEMORY_EMIT_H
@@ -11,88 +11,87 @@
 
 /* ---- Under the arena's lock -------------------------------------------- */
 
-/* The slow halves of what follows. */
-void tell_new(struct block *block);
-void tell_request(const struct block *block);
-void tell_completion(struct block *block);
-void tell_both(struct block *block);
-void tell_memory(const struct segment *segment, CUdeviceptr addr, size_t size,
+/* The slow paths of the inline functions below. */
+void emit_alloc_slow(struct block *block);
+void emit_free_requested_slow(const struct block *block);
+void emit_free_completed_slow(struct block *block);
+void emit_freed_slow(struct block *block);
+void emit_memory(const struct segment *segment, CUdeviceptr addr, size_t size,
     enum trace_action action);
-void tell_failure(struct arena *arena, const struct stream *stream,
+void emit_oom_slow(struct arena *arena, const struct stream *stream,
     size_t free_bytes, size_t rounded);
-void tell_snapshot(struct arena *arena);
+void emit_snapshot(struct arena *arena);
 
-/* The history of an arena's device, to be read by who holds the arena's lock.
- */
-struct history_ring *tell_ring_enter(struct arena *arena);
-void tell_ring_leave(struct arena *arena);
+/* Enter and leave the history of an arena's device, under the arena's lock. */
+struct history_ring *emit_ring_enter(struct arena *arena);
+void emit_ring_leave(struct arena *arena);
 
-/* A block has been handed out. */
+/* Emit that a block was allocated. */
 static inline void
-tell_alloc(struct block *block)
+emit_alloc(struct block *block)
 {
 	if (history_on())
-		tell_new(block);
+		emit_alloc_slow(block);
 }
 
-/* Its caller has given it back. */
+/* Emit that its caller has freed it. */
 static inline void
-tell_free_requested(const struct block *block)
+emit_free_requested(const struct block *block)
 {
 	if (history_on())
-		tell_request(block);
+		emit_free_requested_slow(block);
 }
 
-/* Its memory can serve again. */
+/* Emit that its memory can be used again. */
 static inline void
-tell_free_completed(struct block *block)
+emit_free_completed(struct block *block)
 {
 	if (history_on())
-		tell_completion(block);
+		emit_free_completed_slow(block);
 }
 
-/* Both at one moment. */
+/* Emit both at once. */
 static inline void
-tell_freed(struct block *block)
+emit_freed(struct block *block)
 {
 	if (history_on())
-		tell_both(block);
+		emit_freed_slow(block);
 }
 
-/* Memory has been mapped at addresses that are now part of `block`, or is
- * gone from them. */
+/* Emit that memory was mapped at addresses that are now part of `block`, or
+ * unmapped there. */
 static inline void
-tell_range(
+emit_range(
     const struct block *block, CUdeviceptr addr, size_t size, bool mapped)
 {
 	if (history_on())
-		tell_memory(block->segment, addr, size,
+		emit_memory(block->segment, addr, size,
 		    mapped ? TRACE_segment_map : TRACE_segment_unmap);
 }
 
-/* A segment of the driver has come, or is about to go. */
+/* Emit that a driver segment was allocated, or is about to be freed. */
 static inline void
-tell_segment(const struct segment *segment, bool come)
+emit_segment(const struct segment *segment, bool come)
 {
 	if (history_on())
-		tell_memory(segment, segment->addr, segment->size,
+		emit_memory(segment, segment->addr, segment->size,
 		    come ? TRACE_segment_alloc : TRACE_segment_free);
 }
 
-/* A request has failed. */
+/* Emit that a request has failed. */
 static inline void
-tell_oom(struct arena *arena, const struct stream *stream, size_t free_bytes,
+emit_oom(struct arena *arena, const struct stream *stream, size_t free_bytes,
     size_t rounded)
 {
 	if (history_on())
-		tell_failure(arena, stream, free_bytes, rounded);
+		emit_oom_slow(arena, stream, free_bytes, rounded);
 }
 
 /* ---- With no lock ------------------------------------------------------ */
 
-/* Is every allocation and free to be told? */
+/* Does the history or a callback want every allocation and free? */
 static inline bool
-tell_all(void)
+emit_is_wanted(void)
 {
 	return history_on() || observed(WEIR_TRACE_MEMORY_ALLOCATION) ||
 	    observed(WEIR_TRACE_MEMORY_DEALLOCATION);
@@ -100,24 +99,24 @@ tell_all(void)
 
 /* Describe a live block to callbacks. The block is the caller's, or the arena's
  * lock is held. */
-struct weir_trace tell_trace(
+struct weir_trace emit_trace(
     const struct block *block, enum weir_trace_kind kind);
 
-/* Memory has been allocated: callbacks. */
+/* Call the callbacks about an allocation. */
 static inline void
-tell_allocated(const struct block *block)
+emit_allocated(const struct block *block)
 {
 	if (observed(WEIR_TRACE_MEMORY_ALLOCATION) &&
 	    !arena_is_host(block->arena))
-		observe(tell_trace(block, WEIR_TRACE_MEMORY_ALLOCATION));
+		observe(emit_trace(block, WEIR_TRACE_MEMORY_ALLOCATION));
 }
 
-/* Report an allocation by its address. */
+/* Call the callbacks about an allocation, by its address. */
 static inline void
-tell_allocated_at(const void *ptr)
+emit_allocated_at(const void *ptr)
 {
 	if (observed(WEIR_TRACE_MEMORY_ALLOCATION))
-		tell_allocated(lookup_exact((CUdeviceptr)(uintptr_t)ptr));
+		emit_allocated(lookup_exact((CUdeviceptr)(uintptr_t)ptr));
 }
 
 #endif

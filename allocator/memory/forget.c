@@ -1,6 +1,6 @@
 /*
- * An arena forgets its segments and blocks when its context is gone, but not
- * before the last job that has left the lock ends.
+ * An arena whose context is gone forgets its segments and blocks, once its last
+ * job has ended.
  */
 #include "allocator/memory/forget.h"
 
@@ -12,10 +12,10 @@
 #include "base/meta.h"
 
 /*
- * Memory that the driver allocated went with the context. Physical memory that
- * was created and mapped, and reserved addresses, belong to the process: stay.
- * Whether the driver has taken them back all the same is its own business: a
- * refusal leaves nothing to do.
+ * Free the handles and addresses of a segment. Memory that the driver allocated
+ * is gone with the context, but physical memory that was created and mapped,
+ * and reserved addresses, belong to the process and stay. If the driver has
+ * freed them too, these calls fail, which is no error.
  */
 static void
 forget_handles(struct segment *segment)
@@ -48,7 +48,7 @@ forget_segment(struct segment *segment)
 			driver_peek()->cuMemUnmap(b->addr, b->size);
 		if (b->pending.uses != NULL)
 			use_clear(&segment->arena->waiting, &b->pending);
-		list_init(&b->pending.link); /* its list is gone as well */
+		list_init(&b->pending.link); /* its list is forgotten too */
 		b->requested = 0;
 		b->stack = 0;
 		block_delete(b);

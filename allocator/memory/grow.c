@@ -1,5 +1,5 @@
 /*
- * More memory for a pool: segment.h, Note [Growing].
+ * Gets memory for a pool: segment.h, Note [Growing].
  */
 #include "allocator/memory/grow.h"
 

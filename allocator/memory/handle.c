@@ -1,10 +1,10 @@
 /*
  * Handles: physical memory mapped into expandable segments (invariant I-10).
  *
- * A handle maps whole, at offset 0, and is unmapped whole. When its memory goes
- * back its reference is released before it is unmapped: the driver keeps the
- * memory until then, so a failure between the two leaves memory that is mapped
- * and usable, not lost.
+ * A handle is mapped whole, at offset 0, and unmapped whole. To give its memory
+ * back, weir first releases its reference and then unmaps it. The driver keeps
+ * the memory until the unmap, so after a failure between the two the memory is
+ * still mapped and usable.
  */
 #include "allocator/memory/handle.h"
 
@@ -81,7 +81,7 @@ handles_within(const struct segment *segment, CUdeviceptr addr, size_t size,
 	return last->addr + last->size - first->addr;
 }
 
-/* The first handle of the segments from a link on. */
+/* The first handle of this segment of the list and those after it. */
 static struct handle *
 first_from(const struct arena *arena, const struct list *l)
 {
@@ -195,10 +195,11 @@ handles_release_again(struct arena *arena)
 	}
 }
 
-/* Devices that reach the memory of a device besides itself: a bit each. */
+/* For each device, a bit for each other device that may use its memory. */
 static _Atomic(uint64_t) peers[DEVICES_MAX][DEVICES_MAX / 64];
 
-/* Told to the driver in one call: a thread's stack may be of 16 KiB. */
+/* Devices in one driver call. The bound is small because a thread's stack may
+ * have 16 KiB only. */
 enum { ACCESS_MAX = 16 };
 
 static bool
@@ -207,7 +208,8 @@ is_peer(int device, int peer)
 	return (atomic_load(&peers[device][peer / 64]) >> peer % 64 & 1) != 0;
 }
 
-/* Some of those who may use the memory of a device, from *next on; how many. */
+/* List devices that may use the memory of a device, from *next on; returns how
+ * many. */
 static size_t
 list_access(int device, int *next, CUmemAccessDesc access[ACCESS_MAX])
 {
@@ -239,7 +241,7 @@ handles_open(int device, CUdeviceptr addr, size_t size)
 	    (unsigned long long)addr, size, device);
 }
 
-/* Open what an arena has mapped to those who may use it by now. */
+/* Open the mapped memory of an arena to all devices that may use it now. */
 static enum weir_status
 reopen_arena(struct arena *arena)
 {
@@ -252,7 +254,7 @@ reopen_arena(struct arena *arena)
 		sched_yield();
 		lock_enter(&arena->lock);
 	}
-	/* Memory of an arena that is suspended is opened when it is resumed. */
+	/* The memory of a suspended arena is opened when it is resumed. */
 	bool there = !atomic_load(&arena->suspended);
 	for (struct handle *h = there ? handles_first(arena) : NULL;
 	     h != NULL && status == WEIR_OK; h = handles_next(h))

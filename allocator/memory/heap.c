@@ -1,5 +1,5 @@
 /*
- * The pools of a stream that allocates.
+ * Finds or makes the heap of a stream that allocates.
  */
 #include "allocator/memory/heap.h"
 

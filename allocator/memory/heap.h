@@ -1,13 +1,12 @@
 /*
- * The pools of a stream that allocates.
+ * Finds or makes the heap of a stream that allocates.
  */
 #ifndef ALLOCATOR_MEMORY_POOLS_H
 #define ALLOCATOR_MEMORY_POOLS_H
 
 #include "allocator/memory/types.h"
 
-/* The pools of a stream in an arena, which are made if need be.
- * WEIR_EHOSTMEM. */
+/* Get the heap of a stream in an arena, made if need be. WEIR_EHOSTMEM. */
 enum weir_status heap_get(
     struct arena *arena, struct stream *stream, struct stream_heap **out);
 

@@ -1,6 +1,6 @@
 /*
- * An arena is kept while somebody needs its memory to stay where it is. What
- * was needed for work of the device ends with an event behind all that work.
+ * Keeps: an arena is kept while a caller needs its memory to stay where it is.
+ * A keep for work of the device ends when an event after all that work is met.
  */
 #include "allocator/memory/keep.h"
 
@@ -23,7 +23,7 @@ arena_unkeep(struct arena *arena)
 	lock_leave(&arena->lock);
 }
 
-/* ---- Keeps that end ---------------------------------------------------- */
+/* ---- Ending keeps ------------------------------------------------------ */
 
 static void
 record_keeps(struct arena *arena)
@@ -32,7 +32,7 @@ record_keeps(struct arena *arena)
 
 	status_mute();
 	if (driver_enter(arena->context, &guard) == WEIR_OK) {
-		/* Where it cannot be recorded now, a poll tries again. */
+		/* If it cannot be recorded now, a poll tries again. */
 		(void)stream_fence(arena->any, &arena->keep_event);
 		driver_leave(&guard);
 	}
@@ -43,7 +43,7 @@ static void
 drop_keep_event(struct arena *arena)
 {
 	if (arena->keep_event != NULL)
-		event_give(arena->context, arena->keep_event);
+		event_release(arena->context, arena->keep_event);
 	arena->keep_event = NULL;
 }
 
@@ -62,7 +62,7 @@ arena_unkeep_later(struct arena *arena)
 }
 
 static void
-take_off_keeps(struct arena *arena)
+remove_ended_keeps(struct arena *arena)
 {
 	drop_keep_event(arena);
 	arena->kept -= arena->keeps_ending;
@@ -86,7 +86,7 @@ arena_poll_keeps(struct arena *arena)
 	    driver_peek()->cuEventQuery(arena->keep_event) == CUDA_SUCCESS;
 	driver_leave(&guard);
 	if (done)
-		take_off_keeps(arena);
+		remove_ended_keeps(arena);
 }
 
 void
@@ -101,8 +101,8 @@ arena_wait_keeps(struct arena *arena) UNCHECKED
 	lock_leave(&arena->lock);
 	enum weir_status status = stream_wait_host(arena->any);
 	lock_enter(&arena->lock);
-	/* Those that have come meanwhile may be for later work. */
+	/* Keeps that ended meanwhile may be for later work. */
 	if (status == WEIR_OK && arena->keeps_ended == ended &&
 	    arena->keeps_ending == ending)
-		take_off_keeps(arena);
+		remove_ended_keeps(arena);
 }

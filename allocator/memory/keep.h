@@ -6,14 +6,16 @@
 
 #include "allocator/memory/types.h"
 
-/* Its memory must stay where it is, or need not any more. Holds no lock. */
+/* Add or remove a keep: the arena's memory must stay where it is, or need not
+ * any more. The caller holds no lock. */
 void arena_keep(struct arena *arena);
 void arena_unkeep(struct arena *arena);
-/* It need not when all work of the device that is queued now is done. */
+/* Remove a keep once all work of the device that is queued now is done. The
+ * caller holds no lock. */
 void arena_unkeep_later(struct arena *arena);
-/* Look whether that is so. Under the lock, from reclaim_poll(). */
+/* Poll whether that work is done. Under the lock, from reclaim_poll(). */
 void arena_poll_keeps(struct arena *arena);
-/* Wait for it, with the lock left. */
+/* Wait for that work, with the lock released. */
 void arena_wait_keeps(struct arena *arena);
 
 #endif

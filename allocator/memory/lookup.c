@@ -1,7 +1,7 @@
 /*
  * The three levels, from the granule up: 12 bits of leaf, 13 of table, 24 of
- * root: 57 bits of address, and as much again for fine starts. The root is
- * mapped as it is touched.
+ * root. They cover 57 bits of address and the places of fine starts above them.
+ * The system maps pages of the root when they are first written.
  */
 #include "allocator/memory/lookup.h"
 
@@ -24,14 +24,14 @@ enum {
 	TABLE_ENTRIES = 1 << TABLE_BITS,
 	ROOT_ENTRIES = 1 << ROOT_BITS,
 	WORD = LOOKUP_WORD,
-	TABLES_BACK = 1024, /* how far lookup_floor() looks: 16 TiB */
+	TABLES_BACK = 1024, /* how far lookup_floor() goes back: 16 TiB */
 	FINE_BACK = 2,      /* and for fine starts: 2 GiB at least */
 	ADDRESS_BITS = 57,
 	FINE_ADDRESS_BITS = 54,
 };
 
 struct table {
-	/* Leaves that there are: where to look for a start. */
+	/* A bit for each leaf that exists. */
 	_Atomic(uint64_t) used[TABLE_ENTRIES / WORD];
 	_Atomic(struct leaf *) leaves[TABLE_ENTRIES];
 };
@@ -64,7 +64,7 @@ entry_of(CUdeviceptr addr)
 	return (addr >> GRANULE_BITS) % LEAF_ENTRIES;
 }
 
-/* Make the leaf of an address. */
+/* Make the leaf of a place. */
 static enum weir_status
 make_leaf(CUdeviceptr addr) HOLDS(lock)
 {
@@ -150,7 +150,8 @@ lookup_set(CUdeviceptr addr, struct block *block)
 	CUdeviceptr place = lookup_place(addr);
 	struct leaf *leaf = lookup_leaf(place);
 
-	if (leaf != NULL) /* else a NULL for an address never prepared */
+	if (leaf !=
+	    NULL) /* otherwise it removes an address that was never prepared */
 		lookup_set_in_leaf(leaf, place, block, false);
 }
 
@@ -172,14 +173,14 @@ lookup_exact(CUdeviceptr addr)
 	return leaf != NULL ? lookup_in_leaf(leaf, place) : NULL;
 }
 
-/* A block, and the place of its start. */
+/* A block and the place of its start. */
 struct found {
 	struct block *block;
 	CUdeviceptr place;
 };
 
-/* The block with the highest start in a leaf at or below a granule of it;
- * `base` is the leaf's place. */
+/* Find the block with the highest start in a leaf, at or below an entry. `base`
+ * is the leaf's place. */
 static bool
 floor_in_leaf(
     struct leaf *leaf, CUdeviceptr base, long entry, struct found *out)
@@ -194,8 +195,8 @@ floor_in_leaf(
 	return false;
 }
 
-/* The block with the highest start in a table at or below a granule of a page
- * of it. */
+/* Find the block with the highest start in a table, at or below an entry of a
+ * page. */
 static bool
 floor_in_table(struct table *table, CUdeviceptr base, long page, long entry,
     struct found *out)
@@ -210,10 +211,10 @@ floor_in_table(struct table *table, CUdeviceptr base, long page, long entry,
 	return false;
 }
 
-/* The block with the highest start at or below a place; looks in so many
- * tables, that of the place and those before it. */
+/* Find the block with the highest start at or below a place, in so many tables:
+ * that of the place and those before it. */
 static bool
-floor_of(CUdeviceptr place, int tables, struct found *out)
+floor_in_tables(CUdeviceptr place, int tables, struct found *out)
 {
 	uint64_t index = place >> TABLE_SHIFT;
 	long page = (long)((place >> LEAF_SHIFT) % TABLE_ENTRIES);
@@ -242,10 +243,11 @@ lookup_floor(CUdeviceptr addr)
 
 	if (addr >= LOOKUP_FINE)
 		return NULL;
-	if (!floor_of(addr, TABLES_BACK, &found))
+	if (!floor_in_tables(addr, TABLES_BACK, &found))
 		found = (struct found){ NULL, 0 };
-	/* Going back from the first of their tables leads to addresses. */
-	if (floor_of(LOOKUP_FINE + addr * apart, FINE_BACK, &fine) &&
+	/* The search for fine starts may come down to ordinary addresses, which
+	 * do not count. */
+	if (floor_in_tables(LOOKUP_FINE + addr * apart, FINE_BACK, &fine) &&
 	    fine.place >= LOOKUP_FINE + found.place * apart)
 		return fine.block;
 	return found.block;

@@ -1,20 +1,19 @@
 /*
- * From an address to its block.
+ * Finds the block of an address.
  *
- * A tree of three fixed levels by address bits: a root, a table for each 16
- * GiB, a leaf for each 2 MiB, whose entries are 512 bytes apart and name the
- * block that starts there. A bit for each entry lets an address inside a block
- * find the start below it without walking memory.
+ * The address table is a tree of three fixed levels by address bits: a root, a
+ * table for each 16 GiB, and a leaf for each 2 MiB. The entries of a leaf are
+ * 512 bytes apart; each names the block that starts there. A bit for each entry
+ * helps to find the start below an address inside a block.
  *
- * Starts that are no multiple of 512 are multiples of 64, of small page-locked
- * memory. They are in the same tree at a place of their own, above all
+ * Starts that are no multiple of 512 are fine starts: multiples of 64, of small
+ * page-locked memory. The tree holds each at a place of its own, above all
  * addresses and eight times as far apart: lookup_place().
  *
- * Reading takes no lock: tables are never freed, and a block that is named is
- * of memory that stays a struct block for ever (block_new()), so a reader that
- * is late sees a wrong block, not freed memory; it checks under the arena's
- * lock. Writing an address is for the owner of its segment, under the arena's
- * lock.
+ * Readers take no lock. Tables and records of blocks (block_new()) are never
+ * freed, so a late reader may get a wrong block but never freed memory. It
+ * checks the block under the arena's lock. Only the arena that owns the segment
+ * enters an address, under its lock.
  */
 #ifndef ALLOCATOR_MEMORY_LOOKUP_H
 #define ALLOCATOR_MEMORY_LOOKUP_H
@@ -29,30 +28,30 @@
 
 struct block;
 
-/* Make room for a block start at addr. WEIR_EHOSTMEM. After it lookup_set()
- * cannot fail there. */
+/* Make the tables for a start at addr, so that lookup_set() has a place there.
+ * WEIR_EHOSTMEM; WEIR_ENOTSUP if the address has too many bits. */
 enum weir_status lookup_prepare(CUdeviceptr addr);
 
-/* Name the block that starts at addr; NULL for none. */
+/* Enter the block that starts at addr; NULL: none does. */
 void lookup_set(CUdeviceptr addr, struct block *block);
 
 /* The block that starts at addr, or NULL. */
 struct block *lookup_exact(CUdeviceptr addr);
 
-/* The leaf of a place: for ever; NULL: none. */
+/* The sizes of a leaf. */
 enum {
 	LOOKUP_GRANULE_BITS = 9,
 	LOOKUP_LEAF_BITS = 21,
 	LOOKUP_ENTRIES = 1 << (LOOKUP_LEAF_BITS - LOOKUP_GRANULE_BITS),
 	LOOKUP_LEAF_SIZE = 1 << LOOKUP_LEAF_BITS, /* bytes of addresses */
-	LOOKUP_WORD = 64, /* starts whose bits are in one word */
+	LOOKUP_WORD = 64, /* starts with their bits in one word */
 };
-/* The bits of an offset in a leaf at which a block can start. */
+/* Masks an address to the offset in its leaf at which a block can start. */
 #define LOOKUP_STARTS ((CUdeviceptr)LOOKUP_LEAF_SIZE - WEIR_GRANULE)
-/* Where the places of other starts begin: addresses end below it. */
+/* The places of fine starts begin here; addresses end below it. */
 #define LOOKUP_FINE ((CUdeviceptr)1 << 57)
 
-/* Where a start is found in the tree. */
+/* The place of a start in the tree. */
 static inline CUdeviceptr
 lookup_place(CUdeviceptr addr)
 {
@@ -74,21 +73,21 @@ lookup_base(CUdeviceptr place)
 	return place & ~(CUdeviceptr)(LOOKUP_LEAF_SIZE - 1);
 }
 
-/* The leaf of the place that was looked for last; no leaf, of the lowest, if
- * none was. */
+/* The leaf of the latest lookup; at first no leaf, for the lowest place. */
 struct nearby {
 	CUdeviceptr base;
 	struct leaf *leaf;
 };
 
-/* Turn to the leaf of a place and return it; NULL: there is none yet. */
+/* Make the leaf of a place the latest and return it; NULL: there is none
+ * yet. */
 struct leaf *lookup_turn_to(struct nearby *nearby, CUdeviceptr place);
 
 /*
  * lookup_set() at a place in its leaf.
  *
- * @param alone  the words of bits that lie in the segment are its alone, so
- *               nobody else writes one meanwhile
+ * @param alone the words of bits of the segment hold no other segment's bits,
+ * so no other thread writes one meanwhile
  */
 static inline void
 lookup_set_in_leaf(
@@ -107,12 +106,12 @@ lookup_set_in_leaf(
 		    memory_order_release);
 	else if (block == NULL)
 		atomic_fetch_and_explicit(word, ~bit, memory_order_release);
-	else if ((bits & bit) == 0) /* or the look was cheaper */
+	else if ((bits & bit) ==
+	    0) /* a load is cheaper than the read-modify-write */
 		atomic_fetch_or_explicit(word, bit, memory_order_release);
 }
 
-/* The block that starts at a place, which has a block's name, is another one.
- */
+/* Replace the block that starts at a place by another one. */
 static inline void
 lookup_replace_in_leaf(
     struct leaf *leaf, CUdeviceptr place, struct block *block)
@@ -122,15 +121,15 @@ lookup_replace_in_leaf(
 	    block, memory_order_release);
 }
 
-/* Are the words of bits of all starts in a segment its alone? Those of its fine
- * starts are too, then: they cover less. */
+/* Do the words of bits of a segment hold no other segment's bits? This is then
+ * true of its fine starts too, whose words cover fewer addresses. */
 static inline bool
 lookup_is_alone(CUdeviceptr addr, size_t size)
 {
 	return (addr | size) % (LOOKUP_WORD << LOOKUP_GRANULE_BITS) == 0;
 }
 
-/* The block that starts at an offset of LOOKUP_STARTS in a leaf: one load. */
+/* The block that starts at an offset (LOOKUP_STARTS) in a leaf: one load. */
 static inline struct block *
 lookup_at(const struct leaf *leaf, CUdeviceptr offset)
 {
@@ -138,16 +137,16 @@ lookup_at(const struct leaf *leaf, CUdeviceptr offset)
 	    &leaf->blocks[offset >> LOOKUP_GRANULE_BITS], memory_order_acquire);
 }
 
-/* lookup_exact() for an address that is a multiple of WEIR_GRANULE, with its
- * leaf at hand. */
+/* As lookup_exact(), for an address that is a multiple of WEIR_GRANULE and
+ * whose leaf is known. */
 static inline struct block *
 lookup_in_leaf(const struct leaf *leaf, CUdeviceptr addr)
 {
 	return lookup_at(leaf, addr & (LOOKUP_LEAF_SIZE - 1));
 }
 
-/* The block with the highest start that is not above addr within the last 16
- * TiB, or NULL; whether it reaches addr is for the caller to see. */
+/* The block with the highest start at or below addr, within 16 TiB, or NULL.
+ * The caller checks whether it reaches addr. */
 struct block *lookup_floor(CUdeviceptr addr);
 
 #endif

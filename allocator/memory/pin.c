@@ -1,13 +1,13 @@
 /*
- * Pins: physical pages that stay where they are, whatever becomes of the block
- * they were pinned for (invariant I-16).
+ * Pins: physical pages that stay where they are, even after the block that they
+ * were pinned for is freed (invariant I-16).
  *
  * A pin is a range of addresses, in arena->pins by its first byte. Each handle
- * counts the pins it lies under, in part or whole, and each segment those in
- * it; a handle with a pin is left out where handles are looked for that could
- * move or go back (handles_within()), a driver segment with one does not go
- * back. That is all: a live block does not move anyway, and a freed one may be
- * handed out again, on the same pages.
+ * counts the pins that overlap it, and each segment the pins in it.
+ * handles_within(), which finds handles to move or give back, leaves out
+ * handles with pins; a driver segment with a pin is not given back. No more is
+ * needed: a live block does not move, and a freed block may be allocated again
+ * on these pages.
  */
 #include "allocator/memory/pin.h"
 
@@ -27,7 +27,7 @@ find_pin(const struct arena *arena, CUdeviceptr addr)
 	return pin != NULL && pin->addr == addr ? pin : NULL;
 }
 
-/* Count a pin, or no longer, where it lies. */
+/* Add `delta` to the pins of the segment and the handles under a pin. */
 static void
 count_pin(const struct pin *pin, int delta)
 {
@@ -44,7 +44,8 @@ count_pin(const struct pin *pin, int delta)
 	}
 }
 
-/* A block may be longer than the one that was pinned at this address before. */
+/* Pin a block. An earlier pin at this address may have been for a shorter
+ * block, so extend it. */
 enum weir_status
 pin_block(const struct block *block)
 {

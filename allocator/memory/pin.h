@@ -6,23 +6,23 @@
 
 #include "allocator/memory/types.h"
 
-/* Pages that weir_pin() keeps where they are: those that lie, in part or whole,
- * under [addr, addr + size) of one segment. */
+/* A pin by weir_pin(): all pages that overlap [addr, addr + size), in one
+ * segment, stay where they are. */
 struct pin {
 	struct tree_node node; /* in arena->pins */
 	CUdeviceptr addr;
 	size_t size;
 	struct segment *segment;
-	unsigned times; /* weir_unpin() calls that are to come */
+	unsigned times; /* weir_unpin() calls still to come */
 };
 
-/* One pin more of a live block. WEIR_EHOSTMEM. */
+/* Pin a live block once more. WEIR_EHOSTMEM. */
 enum weir_status pin_block(const struct block *block);
 
-/* One pin less of what begins at an address; false: there is none. */
+/* Unpin the range that begins at an address, once; false: there is no pin. */
 bool pin_drop(struct arena *arena, CUdeviceptr addr);
 
-/* Forget all pins: the memory they are of is gone. */
+/* Forget all pins, because their memory is gone. */
 void pins_forget(struct arena *arena);
 
 #endif

@@ -1,17 +1,17 @@
 /*
- * Best fit: the smallest run that is large enough, and of these the one with
+ * Best fit: the smallest run that is large enough; among equal ones, the one at
  * the lowest address.
  *
- * One exception, in expandable segments: of two runs that both serve, one
- * that ends where unmapped addresses begin is the worse choice, because it can
- * grow in place and the other cannot.
+ * There is one exception, in expandable segments: if the best run ends where
+ * unmapped addresses begin, the next larger run is used instead if it can grow
+ * less, because a run that can grow in place is worth keeping.
  */
 #include "allocator/memory/pool.h"
 
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
 
-/* The size its run could have without moving. */
+/* The size that a block's run could have if it grew in place. */
 static inline size_t
 growable_size(struct block *block)
 {
@@ -24,7 +24,7 @@ growable_size(struct block *block)
 	return block->run;
 }
 
-/* The first block, by size and then address, that is large enough. */
+/* The first run that is large enough, by size and then address. */
 static struct tree_node *
 first_of(const struct tree *tree, size_t rounded)
 {
@@ -40,7 +40,7 @@ first_of(const struct tree *tree, size_t rounded)
 	return found;
 }
 
-/* May the block, large enough, be given for the request? */
+/* May a run that is large enough serve the request? */
 static inline QUICK bool
 serves(const struct block *block, const struct options *options, size_t rounded,
     bool plain)
@@ -102,8 +102,8 @@ splits(const struct block *block, size_t size, const struct options *options,
 	return size_splits(options, block->pool->kind, false, size, rounded);
 }
 
-/* The rest that is cut off keeps its pool and its free tick, so that it is
- * ready for the streams it was ready for before. */
+/* The rest keeps its pool and its free tick, so that the streams that could use
+ * it before still can. */
 enum weir_status
 pool_cut_span(struct span span, struct pool *pool,
     const struct options *options, size_t rounded, struct block **out)
@@ -126,14 +126,14 @@ pool_cut_span(struct span span, struct pool *pool,
 		return status;
 	struct pool *from = last->pool;
 	uint64_t freed_at = last->freed_at;
-	uint64_t fence = last->epoch;
+	uint64_t epoch = last->epoch;
 	struct block *block = block_join(span.first, last);
 	if (rest != NULL) {
 		block_split(block, rounded, rest);
 		block_set_state(block, BLOCK_ACTIVE);
 		block_move(rest, from);
 		rest->freed_at = freed_at;
-		rest->epoch = fence;
+		rest->epoch = epoch;
 		block_put(rest, BLOCK_FREE);
 	}
 	block_set_state(block, BLOCK_ACTIVE);
@@ -143,15 +143,15 @@ pool_cut_span(struct span span, struct pool *pool,
 }
 
 static void
-hand_out(struct block *block)
+activate(struct block *block)
 {
 	block_take(block);
 	block_set_state(block, BLOCK_ACTIVE);
 }
 
-/* Hand out the front of a free block, and put the rest back. */
+/* Make the front of a free block ACTIVE and put the rest back. */
 static enum weir_status
-hand_out_front(struct block *block, size_t size)
+activate_front(struct block *block, size_t size)
 {
 	struct block *rest;
 	enum weir_status status =
@@ -165,7 +165,7 @@ hand_out_front(struct block *block, size_t size)
 	return WEIR_OK;
 }
 
-/* Cut a run of which the block found is only a part, or may be of others'. */
+/* Cut a run of several blocks, or a block that may be part of other runs. */
 static __attribute__((noinline)) enum weir_status
 cut_run(struct block **block, const struct options *options, size_t rounded)
 {
@@ -177,14 +177,14 @@ cut_run(struct block **block, const struct options *options, size_t rounded)
 		return pool_cut_span(
 		    block_run(head), head->pool, options, rounded, block);
 	if (head->size > rounded && splits(head, head->run, options, rounded))
-		return hand_out_front(head, rounded);
-	hand_out(head);
+		return activate_front(head, rounded);
+	activate(head);
 	return WEIR_OK;
 }
 
-/* Cut the front off a block that is a run by itself, and is no part of others'.
- * The rest stays in the tree, mostly where it is. It has no free neighbour, as
- * the whole had none. */
+/* Cut the front off a block that is a run by itself and part of no other run.
+ * The rest keeps its record in the tree, mostly at its place. It has no free
+ * neighbour, because the whole had none. */
 static inline QUICK enum weir_status
 cut_front(struct block **block, size_t size)
 {
@@ -224,7 +224,7 @@ cut_front(struct block **block, size_t size)
 }
 
 static inline QUICK enum weir_status
-cut(struct block **block, const struct options *options, size_t rounded,
+cut_head(struct block **block, const struct options *options, size_t rounded,
     bool plain)
 {
 	struct block *head = *block;
@@ -233,14 +233,14 @@ cut(struct block **block, const struct options *options, size_t rounded,
 		return cut_run(block, options, rounded);
 	if (splits(head, head->size, options, rounded))
 		return cut_front(block, rounded);
-	hand_out(head);
+	activate(head);
 	return WEIR_OK;
 }
 
 enum weir_status
 pool_cut(struct block **block, const struct options *options, size_t rounded)
 {
-	return cut(block, options, rounded, block_is_complete(*block));
+	return cut_head(block, options, rounded, block_is_complete(*block));
 }
 
 enum weir_status
@@ -249,7 +249,7 @@ pool_take(struct pool *pool, const struct options *options, size_t rounded,
 {
 	struct block *block = best_fit(pool, options, rounded, plain);
 	enum weir_status status =
-	    block != NULL ? cut(&block, options, rounded, plain) : WEIR_OK;
+	    block != NULL ? cut_head(&block, options, rounded, plain) : WEIR_OK;
 
 	*out = status == WEIR_OK ? block : NULL;
 	return status;

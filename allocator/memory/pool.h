@@ -7,26 +7,27 @@
 #include "allocator/memory/types.h"
 
 /*
- * The block that stands for the best run of a pool for a size class, or NULL.
+ * Find the block that stands for the best run of a pool for a size class, or
+ * NULL.
  *
- * @param plain  for device memory of no stream: only blocks of driver segments
- *               will do
+ * @param plain for device-scope memory: use driver segments only
  */
 struct block *pool_find(struct pool *pool, const struct options *options,
     size_t rounded, bool plain);
 
-/* Take the front of a run that was found as one ACTIVE block, cut to size; what
- * is left stays free. WEIR_EHOSTMEM, and nothing has changed. */
+/* Allocate the front of the run that pool_find() found, as one ACTIVE block;
+ * the rest stays free. WEIR_EHOSTMEM: nothing has changed. */
 enum weir_status pool_cut(
     struct block **block, const struct options *options, size_t rounded);
-/* Take the best run of a pool so; *out is NULL if there is none. */
+/* Find the best run of a pool and do so; *out is NULL if there is none. */
 enum weir_status pool_take(struct pool *pool, const struct options *options,
     size_t rounded, bool plain, struct block **out);
-/* Cut a span: FREE neighbours of any pools that `pool`'s stream may use. */
+/* Do so with a span: FREE neighbours of any pools that the stream of `pool` may
+ * use. */
 enum weir_status pool_cut_span(struct span span, struct pool *pool,
     const struct options *options, size_t rounded, struct block **out);
 
-/* Bytes of the largest block in a pool; 0 if it is empty. */
+/* Bytes of the largest run of a pool; 0 if it is empty. */
 size_t pool_largest(const struct pool *pool);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Free memory that is complete on every stream becomes memory of no stream,
- * which any stream may use.
+ * Moves free blocks that have become complete to the heap of WEIR_STREAM_ANY,
+ * where every stream may use them.
  */
 #include "allocator/memory/promote.h"
 

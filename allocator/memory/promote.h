@@ -1,20 +1,22 @@
 /*
- * Free memory that is complete everywhere becomes memory of no stream.
+ * Moves free blocks that have become complete to the heap of WEIR_STREAM_ANY.
  */
 #ifndef ALLOCATOR_MEMORY_PROMOTE_H
 #define ALLOCATOR_MEMORY_PROMOTE_H
 
 #include "allocator/memory/types.h"
 
-/* Does memory become memory of no stream when the stream that freed it is done
- * with it? In a device's own arena only: requests to other arenas get the same
- * addresses again after a restore. */
+/* Are complete blocks of this arena moved? Only in a device's own arena, and
+ * while it is not kept: requests to other arenas must get their addresses again
+ * after a restoration. */
 static inline bool
 arena_promotes(const struct arena *arena)
 {
 	return arena == arena->main && arena->kept == 0;
 }
-/* From now on others than one stream may have use for it. */
+/* arena_begin_several(): from now on a second stream, or device-scope requests,
+ * may use the arena's memory. arena_promote(): move all blocks that are
+ * complete. */
 void arena_begin_several(struct arena *arena);
 void arena_promote(struct arena *arena);
 

@@ -1,27 +1,27 @@
 /*
- * Mapping physical memory into expandable segments, without a wait.
+ * Maps physical memory into expandable segments, without a wait.
  *
  * Note [Remapping]
  *
- * A request that no free block fits is served at a run of addresses that is
- * partly free and partly not mapped. What is missing there is taken, handle by
- * handle, from free blocks elsewhere whose memory the requesting stream may
- * use already (it is behind all work on them), and only the rest is new.
+ * A request that no free block fits is served at a row of addresses that are
+ * partly free and partly unmapped. The missing memory is moved there, handle by
+ * handle, from free blocks elsewhere that the requesting stream may use already
+ * (it is ordered after all work on them). Only the rest is new memory.
  *
- * A handle may be mapped at two addresses at once. So a moved handle is mapped
- * at its new place first, while work that is queued may still use the old one;
+ * A handle may be mapped at two addresses at once. Therefore a moved handle is
+ * first mapped at its new place, while queued work may still use the old one;
  * the stream's own order keeps the two apart. The old addresses become a
- * VACATED block. It waits, as a pending block does, for a fence on the stream
- * that took its memory, and is unmapped when that is met.
+ * VACATED block. Like a pending block it has a use, of the stream that got the
+ * memory, and it is unmapped when the use is met.
  *
- * The calls to the driver are made with the arena's lock left. Blocks that take
- * part are MAPPING or UNMAPPING meanwhile: in no tree, so nobody else sees
- * them.
+ * The driver is called with the arena's lock released. Blocks that take part
+ * are MAPPING or UNMAPPING meanwhile and in no tree, so that no other thread
+ * finds them.
  *
  * Note [Addresses]
  *
- * All streams share the addresses of a kind, and what has no memory is of no
- * stream: so free memory of all streams comes to lie side by side.
+ * All streams share the addresses of a kind, and unmapped addresses belong to
+ * no stream. Thus free memory of all streams comes to lie side by side.
  */
 #include "allocator/memory/remap.h"
 
@@ -44,29 +44,29 @@
 
 enum { PARTS_MAX = 16 };
 
-/* How many times what is missing a handle may be that is moved for it. */
+/* A moved handle may be so many times as large as the missing bytes. */
 enum { LARGER_TIMES = 8 };
 
-/* How many of the largest runs of a pool are looked at for what they can give,
- * where new memory is not all used up: more take longer and gain nothing, since
- * those that give most are asked first. */
+/* The number of the largest runs of a pool that are searched for handles, as
+ * long as new memory may be had. More would take longer and gain nothing,
+ * because the largest donors are used first. */
 enum { RUNS_ASKED = 64 };
 
-/* A stretch of addresses to map: the front of an UNMAPPED block. */
+/* A range of addresses to map: the front of an UNMAPPED block. */
 struct part {
 	struct block *block;
-	size_t size;   /* to map of it */
-	size_t filled; /* of these, with handles that have been chosen */
+	size_t size;   /* bytes to map of it */
+	size_t filled; /* of these, bytes for which a handle is chosen */
 };
 
-/* Whole handles under free neighbours, and those of them that are chosen. */
+/* A donor: whole handles under free neighbours, some of which are chosen. */
 struct donor {
 	struct span span;
-	struct block *block; /* of the chosen ones, once cut out */
+	struct block *block; /* over the chosen handles, once cut out */
 	const struct segment *segment;
-	CUdeviceptr low;  /* of all */
-	CUdeviceptr high; /* their end */
-	CUdeviceptr from; /* chosen: from here to the end */
+	CUdeviceptr low;  /* start of all its handles */
+	CUdeviceptr high; /* and their end */
+	CUdeviceptr from; /* the chosen ones: from here to `high` */
 	struct cut cut;
 };
 
@@ -75,24 +75,24 @@ struct job {
 	struct pool *pool;
 	const struct options *options;
 	size_t rounded;
-	bool bare;           /* they have no memory: all of it can be moved */
-	struct block *start; /* of the run; until blocks are hidden */
-	size_t missing;      /* bytes to map there */
+	bool bare; /* use unmapped addresses only: all free memory can move */
+	struct block *start; /* of the row; until blocks are hidden */
+	size_t missing;      /* bytes to map in the row */
 	struct segment *segment;
-	CUdeviceptr addr; /* of the run */
+	CUdeviceptr addr; /* of the row */
 	struct part parts[PARTS_MAX];
 	size_t part_count;
-	struct block *rest;   /* what stays unmapped of the last part's block */
-	struct donor *donors; /* by falling size */
+	struct block *rest;   /* stays unmapped of the last part */
+	struct donor *donors; /* the largest first */
 	size_t donor_count;
-	size_t donors_room;   /* bytes of the array */
-	struct handle *moved; /* through ->next, as are these: */
+	size_t donors_bytes;  /* bytes of the array */
+	struct handle *moved; /* through ->next, as `fresh` */
 	struct handle *fresh;
 	size_t moved_bytes;
 	size_t fresh_bytes;
 };
 
-/* ---- The run ----------------------------------------------------------- */
+/* ---- The row ----------------------------------------------------------- */
 
 static bool
 in_run(const struct job *job, const struct block *block)
@@ -102,8 +102,8 @@ in_run(const struct job *job, const struct block *block)
 		(!job->bare && block_is_usable(job->view, block)));
 }
 
-/* Bytes of a block of a run that are to be mapped, if `have` bytes of the run
- * lie before it. */
+/* Bytes of a block of the row to map, if `have` bytes of the row lie before
+ * it. */
 static size_t
 missing_in(const struct block *block, size_t have, size_t rounded)
 {
@@ -115,10 +115,10 @@ missing_in(const struct block *block, size_t have, size_t rounded)
 	return want < block->size ? want : block->size;
 }
 
-/* Measure the run through an unmapped block; SIZE_MAX if it is too short, else
- * the bytes to map. */
+/* Measure the row through an unmapped block. Returns the bytes to map; SIZE_MAX
+ * if the row is too short. */
 static size_t
-measure(const struct job *job, struct block *unmapped, struct block **out)
+measure_row(const struct job *job, struct block *unmapped, struct block **out)
 {
 	struct block *block = unmapped;
 	size_t missing = 0;
@@ -138,8 +138,8 @@ measure(const struct job *job, struct block *unmapped, struct block **out)
 	return have >= job->rounded && parts <= PARTS_MAX ? missing : SIZE_MAX;
 }
 
-/* Find the run through unmapped blocks that needs fewest bytes to be mapped,
- * and among equals the one at the lowest address. */
+/* Find the row through unmapped blocks that needs the fewest bytes to map;
+ * among equal ones, the row at the lowest address. */
 static bool
 find_run(struct job *job)
 {
@@ -151,7 +151,7 @@ find_run(struct job *job)
 	for (struct tree_node *n = tree_first(unmapped); n != NULL;
 	     n = tree_next(n)) {
 		struct block *start;
-		size_t bytes = measure(job, block_of_node(n), &start);
+		size_t bytes = measure_row(job, block_of_node(n), &start);
 		if (bytes < job->missing) {
 			job->start = start;
 			job->missing = bytes;
@@ -160,7 +160,7 @@ find_run(struct job *job)
 	return job->start != NULL;
 }
 
-/* The run to map for a request, in addresses found or reserved. */
+/* Find the row to map for a request, or reserve addresses for one. */
 static enum weir_status
 find_or_make_run(struct job *job)
 {
@@ -195,7 +195,7 @@ last_part(struct job *job)
 	return &job->parts[job->part_count - 1];
 }
 
-/* ---- What can be moved ------------------------------------------------- */
+/* ---- Donors ------------------------------------------------------------ */
 
 static bool
 is_of_run(const struct job *job, const struct block *block)
@@ -204,7 +204,8 @@ is_of_run(const struct job *job, const struct block *block)
 	    block->addr < job->addr + job->rounded;
 }
 
-/* A run of free blocks as a donor; only counted while there is no array. */
+/* Add a row of free blocks as a donor; only count it if there is no array
+ * yet. */
 static void
 add_donor(struct span_search *search, const struct span *span)
 {
@@ -266,8 +267,8 @@ find_donors(struct job *job, enum grow_how how)
 	add_all_donors(job, how);
 	if (job->donor_count == 0)
 		return WEIR_OK;
-	job->donors_room = job->donor_count * sizeof(*job->donors);
-	job->donors = meta_zalloc(job->donors_room);
+	job->donors_bytes = job->donor_count * sizeof(*job->donors);
+	job->donors = meta_zalloc(job->donors_bytes);
 	if (job->donors == NULL) {
 		job->donor_count = 0;
 		return status_set(WEIR_EHOSTMEM,
@@ -281,7 +282,7 @@ find_donors(struct job *job, enum grow_how how)
 
 /* ---- Choosing handles -------------------------------------------------- */
 
-/* The part that is filled next, or NULL. */
+/* The next part to fill, or NULL. */
 static struct part *
 open_part(struct job *job)
 {
@@ -309,7 +310,7 @@ chosen(const struct donor *donor)
 	return donor->high - donor->from;
 }
 
-/* The next handle a donor has to give, from its high end down, or NULL. */
+/* The next handle of a donor, from its high end down, or NULL. */
 static struct handle *
 next_of(const struct donor *donor)
 {
@@ -320,16 +321,16 @@ next_of(const struct donor *donor)
 }
 
 static void
-move(struct job *job, struct part *part, struct donor *donor,
+move_handle(struct job *job, struct part *part, struct donor *donor,
     struct handle *handle)
 {
 	place_handle(job, part, handle, &job->moved);
 	donor->from = handle->addr;
 }
 
-/* Choose handles of a donor while they fit. */
+/* Choose handles of a donor as long as they fit. */
 static void
-choose(struct job *job, struct donor *donor)
+choose_handles(struct job *job, struct donor *donor)
 {
 	struct handle *handle;
 	struct part *part;
@@ -337,14 +338,14 @@ choose(struct job *job, struct donor *donor)
 	while ((part = open_part(job)) != NULL &&
 	    (handle = next_of(donor)) != NULL &&
 	    handle->size <= part->size - part->filled)
-		move(job, part, donor, handle);
+		move_handle(job, part, donor, handle);
 }
 
 /*
- * If what is still missing is less than each handle left, move the smallest
- * of these all the same: more is mapped then, but nothing is new. Not one that
- * is far too large, as long as there may be new memory: it would stay with what
- * one small block needs.
+ * If each remaining handle is larger than the missing bytes, move the smallest:
+ * more is mapped then, but no memory is new. As long as new memory may be had,
+ * do not move a handle that is far too large, because one small block would
+ * then hold it.
  */
 static void
 choose_larger(struct job *job, enum grow_how how)
@@ -371,10 +372,10 @@ choose_larger(struct job *job, enum grow_how how)
 		return;
 	if (part->filled + smallest->size > part->size)
 		part->size = part->filled + smallest->size;
-	move(job, part, best, smallest);
+	move_handle(job, part, best, smallest);
 }
 
-/* New handles for what nothing can be moved to. */
+/* Choose new handles for the bytes that are still missing. */
 static enum weir_status
 choose_fresh(struct job *job)
 {
@@ -394,7 +395,7 @@ choose_fresh(struct job *job)
 
 /* ---- Before, while and after the driver maps --------------------------- */
 
-/* All that has to be allocated for what follows. */
+/* Allocate all records and uses that the following steps need. */
 static enum weir_status
 prepare_remap(struct job *job)
 {
@@ -444,8 +445,8 @@ drop_prepared(struct job *job)
 	job->rest = NULL;
 }
 
-/* Drop a job's new handles. Handles that the driver did not take back are kept,
- * to be released another time. */
+/* Drop a job's new handles and its array. Handles that the driver did not
+ * release go to arena->unreleased. */
 static void
 drop_job(struct job *job)
 {
@@ -462,12 +463,12 @@ drop_job(struct job *job)
 		}
 	}
 	if (job->donors != NULL)
-		meta_free(job->donors, job->donors_room);
+		meta_free(job->donors, job->donors_bytes);
 }
 
-/* Take all blocks out of sight. */
+/* Make the blocks of the job MAPPING and UNMAPPING. */
 static void
-hide(struct job *job)
+hide_blocks(struct job *job)
 {
 	for (size_t i = 0; i < job->part_count; i++) {
 		struct part *part = &job->parts[i];
@@ -502,7 +503,7 @@ map_handles(struct handle *handles)
 	return status;
 }
 
-/* The calls to the driver; without the lock. On failure all is as before. */
+/* Make the driver calls, without the lock. On failure they are undone. */
 static enum weir_status
 map_all(struct job *job)
 {
@@ -530,7 +531,7 @@ map_all(struct job *job)
 	return status;
 }
 
-/* Is one of the handles mapped in this block all the same? */
+/* Is one of the handles still mapped in this block? */
 static bool
 is_stuck(const struct handle *handles, const struct block *block)
 {
@@ -541,8 +542,8 @@ is_stuck(const struct handle *handles, const struct block *block)
 	return false;
 }
 
-/* Bring the blocks back as they were, but for cuts that have been healed. What
- * the driver did not unmap again it is asked for another time. */
+/* Undo hide_blocks(). Blocks that the driver did not unmap become VACATED, so
+ * that the driver is asked again later. */
 static void
 show_again(struct job *job)
 {
@@ -552,7 +553,7 @@ show_again(struct job *job)
 			continue;
 		use_clear(&block->arena->waiting, &block->pending);
 		block->segment->busy--;
-		block_settle(block, BLOCK_FREE);
+		block_commit(block, BLOCK_FREE);
 	}
 	for (size_t i = 0; i < job->part_count; i++) {
 		struct block *block = job->parts[i].block;
@@ -564,13 +565,14 @@ show_again(struct job *job)
 			continue;
 		}
 		block->segment->busy--;
-		block_settle(block, BLOCK_UNMAPPED);
+		block_commit(block, BLOCK_UNMAPPED);
 	}
 	for (struct handle *h = job->moved; h != NULL; h = h->next)
-		h->mapped = false; /* where it stays is another place */
+		h->mapped = false; /* it stays at its old place */
 }
 
-/* The memory of a donor is gone from its addresses. */
+/* Make the block over a donor's chosen handles VACATED: its memory was
+ * moved. */
 static void
 leave_donor(struct block *block)
 {
@@ -612,13 +614,13 @@ commit_remap(struct job *job)
 	for (size_t i = 0; i < job->part_count; i++) {
 		struct block *block = job->parts[i].block;
 		block->freed_at = tick;
-		/* New memory is complete. While the device has one stream,
-		 * complete memory need not be told apart. */
+		/* New memory is complete. As long as the device has one stream,
+		 * complete blocks need not be kept apart. */
 		if (tick > 0 || arena->streams < 2 || !arena_promotes(arena))
 			block_move(block, job->pool);
 		block_set_epoch(block);
 		segment->busy--;
-		block_settle(block, BLOCK_FREE);
+		block_commit(block, BLOCK_FREE);
 	}
 }
 
@@ -627,7 +629,7 @@ map_hidden(struct job *job)
 {
 	struct arena *arena = job->pool->owner->arena;
 
-	hide(job);
+	hide_blocks(job);
 	arena_leave_for_driver(arena);
 	enum weir_status status = map_all(job);
 	arena_enter_from_driver(arena);
@@ -638,7 +640,7 @@ map_hidden(struct job *job)
 	return status;
 }
 
-/* With the run found: choose what to map there, and map it. */
+/* Choose the handles for the row, and map them. */
 static enum weir_status
 run_job(struct job *job, enum grow_how how, size_t *need)
 {
@@ -651,7 +653,7 @@ run_job(struct job *job, enum grow_how how, size_t *need)
 	if (status != WEIR_OK)
 		return status;
 	for (size_t i = 0; i < job->donor_count; i++)
-		choose(job, &job->donors[i]);
+		choose_handles(job, &job->donors[i]);
 	choose_larger(job, how);
 	struct part *open = open_part(job);
 	if (open != NULL && how == GROW_MOVED)
@@ -679,13 +681,14 @@ map_somewhere(struct job *job, enum grow_how how, size_t *need)
 	if (status != WEIR_OK)
 		return status;
 	*need = job->missing;
-	if (job->missing == 0) /* another thread has freed it meanwhile */
+	if (job->missing ==
+	    0) /* another thread has freed memory there meanwhile */
 		return WEIR_OK;
 	job->segment = job->start->segment;
 	job->addr = job->start->addr;
 	status = run_job(job, how, need);
 	drop_job(job);
-	/* If moving fails, growing comes next, at these addresses. */
+	/* If GROW_MOVED fails, the next step grows at these addresses. */
 	if (status != WEIR_OK && how != GROW_MOVED)
 		segment_unreserve_if_empty(job->segment);
 	return status;
@@ -710,10 +713,11 @@ map_for(struct view *view, struct pool *pool, const struct options *options,
 	if (status != WEIR_ENOMEM || how != GROW_EXACT ||
 	    job.missing >= rounded)
 		return status;
-	/* A run may have a part of what could be moved as a whole. */
+	/* The row may hold a part of the memory that could move as a whole: try
+	 * again with unmapped addresses only. */
 	size_t least = *need;
 	bare.bare = true;
-	view_renew(view); /* the lock may have been left */
+	view_renew(view); /* the lock may have been released */
 	status = map_somewhere(&bare, how, need);
 	*need = min_size(*need, least);
 	return status;

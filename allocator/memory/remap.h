@@ -1,12 +1,12 @@
 /*
- * Mapping memory into expandable segments: remap.c, Note [Remapping].
+ * Maps memory into expandable segments: remap.c, Note [Remapping].
  */
 #ifndef ALLOCATOR_MEMORY_REMAP_H
 #define ALLOCATOR_MEMORY_REMAP_H
 
 #include "allocator/memory/grow.h"
 
-/* pool_grow() for an expandable segment: Note [Remapping]. */
+/* As pool_grow(), for an expandable segment. */
 enum weir_status map_for(struct view *view, struct pool *pool,
     const struct options *options, size_t rounded, enum grow_how how,
     size_t *need);

@@ -1,12 +1,12 @@
 /*
- * Segments: where the memory of pools comes from, and how it goes back.
+ * Segments: gets memory for pools from the driver, and gives it back.
  *
- * An expandable segment reserves more addresses than a pool can ever fill and
- * maps memory as the pool grows, so that the pool's free memory stays in one
- * piece. The memory of WEIR_STREAM_ANY stands in for cudaMalloc's, which can
- * be shared with other processes and reached by peers in the ways of old; it
- * is therefore in segments allocated by the driver, as is everything when the
- * option expandable_segments is off or the device cannot map memory.
+ * An expandable segment reserves more addresses than the pools of its kind can
+ * ever fill, and maps memory as they grow, so that free memory stays in one
+ * piece. Memory of WEIR_STREAM_ANY takes the place of cudaMalloc's, which other
+ * processes and peers reach in ways that mapped memory does not have. Therefore
+ * it is in driver segments. So is all memory if the option expandable_segments
+ * is off or the device cannot map memory.
  */
 #include "allocator/memory/segment.h"
 
@@ -27,8 +27,8 @@
 
 /* ---- Making and dropping segments -------------------------------------- */
 
-/* A segment over [addr, addr + size) that is one block of the pool, in no
- * tree. */
+/* Make a segment over [addr, addr + size) that is one block of the pool, which
+ * is in no tree. */
 static enum weir_status
 segment_new(struct pool *pool, CUdeviceptr addr, size_t size, bool expandable,
     struct segment **out)
@@ -63,7 +63,8 @@ segment_new(struct pool *pool, CUdeviceptr addr, size_t size, bool expandable,
 	return WEIR_OK;
 }
 
-/* Forget a segment that is one block, in no tree and not in the table. */
+/* Delete a segment that is one block, in no tree and not in the address
+ * table. */
 static void
 segment_delete(struct segment *segment)
 {
@@ -79,9 +80,10 @@ segment_delete(struct segment *segment)
 
 /* ---- Expandable -------------------------------------------------------- */
 
-/* Addresses for a pool: nine eighths of the device, as a pool may come to hold
- * all of it, and more where one request needs more; less where the system
- * refuses. Small blocks need an eighth of that. */
+/* Reserve addresses for the pools of a kind: nine eighths of the device's
+ * memory, because they may come to hold all of it, or an eighth of that for
+ * small blocks. More if the request needs more, and less if the system
+ * refuses. */
 static enum weir_status
 reserve(struct pool *pool, size_t rounded, CUdeviceptr *addr, size_t *size)
 {
@@ -133,7 +135,7 @@ segment_unreserve_if_empty(struct segment *segment)
 	if (!segment->expandable || segment->mapped_bytes > 0 ||
 	    segment->busy > 0)
 		return;
-	/* Its addresses may have come to belong to several pools. */
+	/* Its unmapped addresses may be several blocks. */
 	while (last->next != NULL)
 		last = last->next;
 	block = block_join(block, last);
@@ -147,8 +149,8 @@ segment_unreserve_if_empty(struct segment *segment)
 
 /* ---- Allocations of the driver ----------------------------------------- */
 
-/* A segment of the driver is counted for the device only: its blocks may come
- * to belong to several streams. */
+/* Count a driver segment, for the device only: its blocks may move to several
+ * streams. */
 static void
 count_driver_segment(const struct segment *segment, int sign)
 {
@@ -157,9 +159,9 @@ count_driver_segment(const struct segment *segment, int sign)
 		stats_change1(segment->arena, STAT1_oversize_segments, sign);
 }
 
-/* Memory from the arena's source, with the lock left. */
+/* Allocate memory from the arena's source, with the lock released. */
 static enum weir_status
-take_from_source(struct arena *arena, size_t size, CUdeviceptr *addr)
+allocate_from_source(struct arena *arena, size_t size, CUdeviceptr *addr)
 {
 	struct source source = arena->source;
 
@@ -183,7 +185,7 @@ take_from_source(struct arena *arena, size_t size, CUdeviceptr *addr)
 }
 
 static bool
-give_to_source(struct arena *arena, CUdeviceptr addr, size_t size)
+free_to_source(struct arena *arena, CUdeviceptr addr, size_t size)
 {
 	struct source source = arena->source;
 
@@ -216,13 +218,14 @@ grow_by_segment(struct pool *pool, const struct options *options,
 	enum weir_status status = arena_promise(arena, size, need);
 	if (status != WEIR_OK)
 		return status;
-	status = take_from_source(arena, size, &addr);
+	status = allocate_from_source(arena, size, &addr);
 	if (status != WEIR_OK)
 		goto drop_promise;
 	status = segment_new(pool, addr, size, false, &segment);
 	if (status != WEIR_OK)
 		goto drop_memory;
-	/* The block that is cut off when the request is served: map_run(). */
+	/* The record for the block that is cut off when the request is
+	 * served. */
 	status = block_prepare(arena, addr + rounded);
 	if (status != WEIR_OK)
 		goto drop_segment;
@@ -234,7 +237,7 @@ grow_by_segment(struct pool *pool, const struct options *options,
 	arena->stats.num_device_alloc++;
 	served_here.served.grown_bytes += size;
 	count_driver_segment(segment, 1);
-	tell_segment(segment, true);
+	emit_segment(segment, true);
 	block_put(segment->first, BLOCK_FREE);
 	arena_promised(arena, size);
 	return WEIR_OK;
@@ -242,7 +245,7 @@ grow_by_segment(struct pool *pool, const struct options *options,
 drop_segment:
 	segment_delete(segment);
 drop_memory:
-	give_to_source(arena, addr, size);
+	free_to_source(arena, addr, size);
 drop_promise:
 	arena_promised(arena, size);
 	return status;
@@ -331,8 +334,8 @@ cut_make(struct block *block, CUdeviceptr start, size_t size, struct cut *cut)
 	}
 	if (cut->after != NULL)
 		block_split(middle, size, cut->after);
-	block_set_state(
-	    middle, BLOCK_UNMAPPING); /* the others must not merge with it */
+	block_set_state(middle,
+	    BLOCK_UNMAPPING); /* so that the other parts do not merge with it */
 	if (cut->after != NULL)
 		block_put(cut->after, BLOCK_FREE);
 	if (cut->middle != NULL)
@@ -354,13 +357,13 @@ release_driver(const struct span *span)
 		return 0;
 	struct block *block = block_join(span->first, span->last);
 	block_set_state(block, BLOCK_UNMAPPING);
-	/* Another thread may be given the same addresses at once. */
+	/* From its free on, another thread may get these addresses. */
 	lookup_set(block->addr, NULL);
-	tell_segment(segment, false);
-	if (!give_to_source(arena, segment->addr, size)) {
+	emit_segment(segment, false);
+	if (!free_to_source(arena, segment->addr, size)) {
 		lookup_set(block->addr, block);
-		tell_segment(segment, true);
-		block_settle(block, BLOCK_FREE);
+		emit_segment(segment, true);
+		block_commit(block, BLOCK_FREE);
 		return 0;
 	}
 	stats_change(block->pool, STAT3_reserved_bytes, -(int64_t)size);
@@ -372,8 +375,8 @@ release_driver(const struct span *span)
 	return size;
 }
 
-/* Release and unmap; without the lock. A handle whose reference is given up
- * but that the driver does not unmap stays mapped, with id 0. */
+/* Release and unmap handles, without the lock. A handle that was released but
+ * that the driver does not unmap stays mapped, with id 0. */
 static bool
 unmap_for_good(struct handle *handles, CUdeviceptr addr, size_t size)
 {
@@ -386,7 +389,7 @@ unmap_for_good(struct handle *handles, CUdeviceptr addr, size_t size)
 	return driver_peek()->cuMemUnmap(addr, size) == CUDA_SUCCESS;
 }
 
-/* The handles of a released range, or all of them back where they were. */
+/* Free the handles of a released range, or put them back. */
 static void
 settle_handles(struct segment *segment, struct handle *handles, bool released)
 {
@@ -416,7 +419,7 @@ release_expandable(const struct span *span, size_t want)
 	if (size == 0)
 		return 0;
 	if (size > want) {
-		/* Keep the low end: what is left grows in place. */
+		/* Keep the low end, where the rest can grow in place. */
 		CUdeviceptr end = start + size;
 		start = handle_floor(segment, end - want)->addr;
 		size = end - start;
@@ -433,11 +436,11 @@ release_expandable(const struct span *span, size_t want)
 	settle_handles(segment, handles, released);
 	segment->busy--;
 	if (!released) {
-		block_settle(block, BLOCK_FREE);
+		block_commit(block, BLOCK_FREE);
 		return 0;
 	}
 	arena->stats.num_unmap_calls++;
-	block_settle(block, BLOCK_UNMAPPED);
+	block_commit(block, BLOCK_UNMAPPED);
 	segment_unreserve_if_empty(segment);
 	return size;
 }
@@ -462,12 +465,12 @@ segment_release(const struct span *span, size_t want)
 	return released;
 }
 
-/* ---- Addresses that memory has left ------------------------------------ */
+/* ---- Vacated addresses ------------------------------------------------- */
 
-/* Unmap the blocks of a list, which have left; those the driver refuses to
- * unmap stay. */
+/* Unmap the VACATED blocks of a list. Blocks that the driver refuses to unmap
+ * go back to arena->vacated. */
 static void
-unmap_vacated(struct arena *arena, struct list *leaving)
+unmap_vacated(struct arena *arena, struct list *unmapping)
 {
 	struct list refused;
 	struct list done;
@@ -475,8 +478,8 @@ unmap_vacated(struct arena *arena, struct list *leaving)
 	list_init(&refused);
 	list_init(&done);
 	arena_leave_for_driver(arena);
-	while (!list_empty(leaving)) {
-		struct block *block = block_of_pending(leaving->next);
+	while (!list_empty(unmapping)) {
+		struct block *block = block_of_pending(unmapping->next);
 		CUresult code =
 		    driver_peek()->cuMemUnmap(block->addr, block->size);
 		list_remove(&block->pending.link);
@@ -495,7 +498,7 @@ unmap_vacated(struct arena *arena, struct list *leaving)
 		list_remove(&block->pending.link);
 		arena->stats.num_unmap_calls++;
 		segment->busy--;
-		block_settle(block, BLOCK_UNMAPPED);
+		block_commit(block, BLOCK_UNMAPPED);
 		segment_unreserve_if_empty(segment);
 	}
 }
@@ -504,24 +507,24 @@ void
 segment_unmap_vacated(struct arena *arena, size_t max)
 {
 	struct driver_guard guard;
-	struct list leaving;
+	struct list unmapping;
 
-	list_init(&leaving);
+	list_init(&unmapping);
 	for (size_t n = 0; n < max && !list_empty(&arena->vacated); n++) {
 		struct list *link = arena->vacated.next;
 		list_remove(link);
-		list_push_back(&leaving, link);
+		list_push_back(&unmapping, link);
 	}
-	if (list_empty(&leaving))
+	if (list_empty(&unmapping))
 		return;
 	status_mute();
 	arena->jobs++;
 	if (driver_enter(arena->context, &guard) == WEIR_OK) {
-		unmap_vacated(arena, &leaving);
+		unmap_vacated(arena, &unmapping);
 		driver_leave(&guard);
 	}
-	while (!list_empty(&leaving)) { /* no context to call in */
-		struct list *link = leaving.next;
+	while (!list_empty(&unmapping)) { /* the context could not be entered */
+		struct list *link = unmapping.next;
 		list_remove(link);
 		list_push_back(&arena->vacated, link);
 	}

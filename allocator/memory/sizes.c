@@ -9,8 +9,9 @@ log2_floor(size_t n)
 	return 63 - (unsigned)__builtin_clzll((unsigned long long)n);
 }
 
-/* The divisions asked for requests of n bytes: one entry for each power of
- * two from 1 MiB (which takes all that is smaller) to 32 GiB (all larger). */
+/* The divisions for requests of n bytes. There is an entry for each power of
+ * two from 1 MiB (also for all smaller sizes) to 32 GiB (also for all larger
+ * ones). */
 static uint32_t
 divisions(const struct options *options, size_t n)
 {
@@ -47,8 +48,8 @@ size_segment(const struct options *options, size_t rounded)
 bool
 size_serves(const struct options *options, size_t block, size_t rounded)
 {
-	/* The segment made for a request serves it, even where rounding has
-	 * made it oversize and the request is not. */
+	/* A segment that was made for a request must serve it, even if rounding
+	 * has made the segment oversize and the request is not. */
 	if (block <= size_segment(options, rounded))
 		return true;
 	if (rounded < options->max_split_size)

@@ -1,10 +1,10 @@
 /*
- * Rounding: a request to its size class, a driver segment to its size.
+ * Rounds requests to size classes, and driver segments to their sizes.
  *
- * Everything is a multiple of WEIR_GRANULE, but for small page-locked memory. A
- * size class of at most 1 MiB is small. Driver segments are 2 MiB for small
- * blocks, `large_segment_size` (20 MiB) for those below 10 MiB, and the size
- * itself in steps of 2 MiB above.
+ * All sizes are multiples of WEIR_GRANULE, except those of small page-locked
+ * memory. A size class of at most 1 MiB is small. A driver segment has 2 MiB
+ * for small blocks, `large_segment_size` (20 MiB) for size classes below 10
+ * MiB, and the size class rounded to 2 MiB for larger ones.
  */
 #ifndef ALLOCATOR_MEMORY_SIZES_H
 #define ALLOCATOR_MEMORY_SIZES_H
@@ -19,19 +19,20 @@ enum pool_kind { POOL_SMALL, POOL_LARGE, POOL_FINE, POOL_KINDS };
 
 enum {
 	SMALL_MAX = 1 << 20,     /* the largest small size class */
-	SMALL_SEGMENT = 2 << 20, /* what small blocks are cut from */
-	LARGE_EXACT = 10 << 20,  /* from here segments are made to measure */
+	SMALL_SEGMENT = 2 << 20, /* a segment of small blocks */
+	LARGE_EXACT = 10 << 20,  /* from here, the request's size */
 	SEGMENT_STEP = 2 << 20,
 	/* The largest request for host memory that shares a segment. */
 	HOST_SHARED_MAX = 256 << 10,
-	/* The finest granule of a source, a line of a host's cache; and what is
-	 * smaller than this has it: of more 512 bytes are an eighth at most. */
+	/* The finest granule of a source, a cache line of the host; and the
+	 * size below which blocks have it. For larger ones 512 bytes are an
+	 * eighth at most. */
 	FINE_GRANULE = 64,
 	FINE_END = 4 << 10,
-	HOST_SEGMENT_LEAST = 256 << 10, /* that is cut */
+	HOST_SEGMENT_LEAST = 256 << 10, /* the smallest shared segment */
 };
 
-/* n up to a multiple of `step`, a power of two. */
+/* Round n up to a multiple of `step`, a power of two. */
 static inline size_t
 round_up(size_t n, size_t step)
 {
@@ -50,7 +51,7 @@ min_size(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* n times a bound that may be SIZE_MAX, for none. */
+/* A bound times n; SIZE_MAX is no bound. */
 static inline size_t
 times(size_t bound, size_t n)
 {
@@ -77,7 +78,7 @@ size_kind(size_t rounded)
 /* Bytes of the driver segment made for a size class. */
 size_t size_segment(const struct options *options, size_t rounded);
 
-/* Is a block of `block` bytes to be cut when `rounded` are wanted? */
+/* Should a block of `block` bytes be cut for a request of `rounded`? */
 static inline bool
 size_splits(const struct options *options, enum pool_kind kind, bool expandable,
     size_t block, size_t rounded)
@@ -93,8 +94,8 @@ size_splits(const struct options *options, enum pool_kind kind, bool expandable,
  * oversize blocks (max_split_size) for oversize requests. */
 bool size_serves(const struct options *options, size_t block, size_t rounded);
 
-/* The size class of a request where what is smaller than FINE_END has a granule
- * of its own. */
+/* The size class of a request where sizes below FINE_END have a granule of
+ * their own. */
 static inline size_t
 size_of_granule(size_t granule, size_t n)
 {
@@ -102,14 +103,14 @@ size_of_granule(size_t granule, size_t n)
 }
 
 /*
- * Page-locked host memory. Blocks up to 256 KiB are cut from shared segments,
- * of which an eighth at most is lost to a block that does not fit; a new one is
- * a thirty-second of what is held in such at most, if it need not be more: a
- * power of two from 256 KiB to 2 MiB. Larger blocks have a segment each, exact
- * to the page. A free one serves requests that leave no more than an eighth of
- * theirs unused.
+ * Page-locked host memory. Blocks up to 256 KiB are cut from shared segments. A
+ * new shared segment has a power of two of bytes, from 256 KiB to 2 MiB: at
+ * least eight times the block, so that a block that does not fit wastes at most
+ * an eighth, and otherwise at most a thirty-second of the bytes in shared
+ * segments. Larger blocks have a segment each, exact to the page; a free one
+ * serves requests that leave at most an eighth of their size unused.
  *
- * @param held  bytes of the segments that are shared
+ * @param held bytes of the shared segments
  */
 size_t size_host_segment(size_t rounded, size_t held, size_t page);
 bool size_host_serves(size_t block, size_t rounded);

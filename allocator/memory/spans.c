@@ -1,18 +1,18 @@
 /*
- * A row is found from an index, whatever the number of blocks beside it:
+ * Finds rows from indexes, so that the number of other blocks does not matter:
  *
- *   - complete blocks from the tree of the pools of no stream, where each is a
- *     run by itself
- *   - runs of the request's own pools, which complete blocks may be part of,
- *     from their tree
- *   - free blocks of other streams from the lists of what each has freed, and
- *     pending ones from the list of those that wait
+ *   - complete blocks from the trees of the heap of WEIR_STREAM_ANY, where each
+ *   is a run by itself
+ *   - runs of the request's own heap, which complete blocks may be part of,
+ *   from its trees
+ *   - free blocks of other streams from the lists heap->freed, and pending
+ *   blocks from arena->waiting
  *
- * What other streams have freed leaves their lists as soon as it is seen to be
- * complete, so these are as long as what the device has still to do.
+ * A block leaves its heap's list as soon as it is seen to be complete, so the
+ * lists are as long as the work that the device still has to do.
  *
- * Each row is reported once: by its first block that is in a list, or else by
- * its own run, or else by its complete block.
+ * Each row is reported once: at its first block that is in a list, or else at
+ * its run of the request's heap, or else at its complete block.
  */
 #include "allocator/memory/spans.h"
 
@@ -26,17 +26,17 @@ is_good(const struct span_search *search, const struct block *block)
 }
 
 static bool
-is_own(const struct span_search *search, const struct block *block)
+is_of_request(const struct span_search *search, const struct block *block)
 {
 	return block->pool->owner == search->mine;
 }
 
-/* Is a good block found by a list? */
+/* Is a good block found in a list? */
 static bool
 is_listed(const struct span_search *search, const struct block *block)
 {
 	return block_state(block) == BLOCK_PENDING ||
-	    (!is_own(search, block) && !block_is_complete(block));
+	    (!is_of_request(search, block) && !block_is_complete(block));
 }
 
 static bool
@@ -49,7 +49,7 @@ is_searched(const struct span_search *search, const struct block *block)
 }
 
 static void
-report(struct span_search *search, const struct span *span)
+report_row(struct span_search *search, const struct span *span)
 {
 	const struct block *last = span->last;
 
@@ -57,7 +57,8 @@ report(struct span_search *search, const struct span *span)
 		search->found(search, span);
 }
 
-/* Report the row around a block of a list, if that is the first such block. */
+/* Report the row around a block of a list, if no earlier block of the row is in
+ * a list. */
 static void
 report_listed(struct span_search *search, struct block *block)
 {
@@ -72,7 +73,7 @@ report_listed(struct span_search *search, struct block *block)
 	}
 	while (is_good(search, span.last->next))
 		span.last = span.last->next;
-	report(search, &span);
+	report_row(search, &span);
 }
 
 static void
@@ -82,34 +83,34 @@ search_list(struct span_search *search, const struct list *list)
 		report_listed(search, block_of_pending((struct list *)l));
 }
 
-/* Report the row around a good block of a run, if no block of another source
- * stands for it. Returns its last block. */
+/* Report the row around a good block of a run, unless it is reported from
+ * another index. Returns the row's last block. */
 static struct block *
 report_of_run(struct span_search *search, struct block *block, bool own_run)
 {
 	struct span span = { block, block };
-	bool has_own = is_own(search, block);
+	bool has_own = is_of_request(search, block);
 	bool has_listed = false;
 
 	while (is_good(search, span.first->prev)) {
 		span.first = span.first->prev;
-		has_own |= is_own(search, span.first);
+		has_own |= is_of_request(search, span.first);
 		has_listed |= is_listed(search, span.first);
 	}
 	while (is_good(search, span.last->next)) {
 		span.last = span.last->next;
-		has_own |= is_own(search, span.last);
+		has_own |= is_of_request(search, span.last);
 		has_listed |= is_listed(search, span.last);
 	}
 	if (has_own == own_run && !has_listed)
-		report(search, &span);
+		report_row(search, &span);
 	return span.last;
 }
 
 static void
 search_run(struct span_search *search, struct block *head)
 {
-	bool own = is_own(search, head);
+	bool own = is_of_request(search, head);
 	struct span run = block_run(head);
 	CUdeviceptr end = run.last->addr + run.last->size;
 
@@ -119,7 +120,7 @@ search_run(struct span_search *search, struct block *head)
 			b = report_of_run(search, b, own);
 }
 
-/* The smallest runs first, up to those that are of no use any more. */
+/* Search the runs of a pool, the smallest first, up to search->most. */
 static void
 search_pool(struct span_search *search, const struct pool *pool)
 {

@@ -1,5 +1,5 @@
 /*
- * Rows of neighbouring blocks that a request may use together.
+ * Finds rows of neighbouring blocks that a request may use together.
  */
 #ifndef ALLOCATOR_MEMORY_SPANS_H
 #define ALLOCATOR_MEMORY_SPANS_H
@@ -10,23 +10,22 @@
 #define SPANS_OF_ALL_KINDS POOL_KINDS
 
 /*
- * What to look for: each maximal row of neighbours, in expandable segments,
- * that are all good and have `least` bytes together. Only FREE and PENDING
- * blocks can be good.
+ * A search for each maximal row of neighbours, in expandable segments, that are
+ * all good and have `least` bytes together. Only FREE and PENDING blocks can be
+ * good.
  */
 struct span_search {
-	const struct stream_heap *mine; /* of the request */
+	const struct stream_heap *mine; /* the heap of the request */
 	enum pool_kind kind;            /* or SPANS_OF_ALL_KINDS */
 	size_t least;                   /* bytes, > 0 */
 	bool (*is_good)(void *about, const struct block *block);
 	void *about; /* for is_good() */
-	/* Called once for each row. It changes no block. */
+	/* Called once for each row. Must change no block. */
 	void (*found)(struct span_search *search, const struct span *span);
 	void *to; /* for found() */
-	/* found() may lower it: rows that are larger are of no use any more. */
+	/* found() may lower it to skip larger rows. */
 	size_t most;
-	/* Rows that are of the largest runs only: look at so many runs of a
-	 * pool; 0: at all of them. */
+	/* Search only so many of the largest runs of each pool; 0: all runs. */
 	unsigned largest;
 };
 

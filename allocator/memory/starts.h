@@ -1,6 +1,6 @@
 /*
- * The starts of an arena's blocks in the table of addresses, mostly by the leaf
- * that the latest lay in.
+ * Enters the starts of an arena's blocks into the address table, mostly by the
+ * leaf of the latest start.
  */
 #ifndef ALLOCATOR_MEMORY_STARTS_H
 #define ALLOCATOR_MEMORY_STARTS_H
@@ -18,7 +18,7 @@ start_leaf(struct arena *arena, CUdeviceptr place)
 	    lookup_turn_to(nearby, place);
 }
 
-/* A start is a block's from now on, and was none's. */
+/* Enter the start of a block, where no block started before. */
 static inline void
 start_name(struct block *block)
 {
@@ -28,7 +28,7 @@ start_name(struct block *block)
 	    block->segment->alone);
 }
 
-/* A start was another block's. */
+/* Enter the start of a block, where another block started before. */
 static inline void
 start_rename(struct block *block)
 {
@@ -37,7 +37,7 @@ start_rename(struct block *block)
 	lookup_replace_in_leaf(start_leaf(block->arena, place), place, block);
 }
 
-/* A start is no block's any more. */
+/* Remove the start of a block. */
 static inline void
 start_unname(const struct block *block)
 {

@@ -7,26 +7,27 @@
 
 #include "allocator/memory/types.h"
 
-/* A statistic has passed its peak. */
+/* Raise a peak that was passed. */
 void tally_raise_peak(struct tally_part *part, enum tallied which);
 
 static inline QUICK void
-tally_use_room(struct tally_part *part, enum tallied which, int64_t n)
+tally_use_headroom(struct tally_part *part, enum tallied which, int64_t n)
 {
-	if (__builtin_expect((part->room[which] -= n) < 0, 0))
+	if (__builtin_expect((part->headroom[which] -= n) < 0, 0))
 		tally_raise_peak(part, which);
 }
 
-/* Change all that is counted by a block of `part`, and PART_ALL with it. */
+/* A change of all tallied statistics by one block, in `part` and PART_ALL. */
 typedef void (*tally_count)(struct tally *tally, struct tally_part *part,
     int64_t size, int64_t requested);
 
 static inline QUICK void
-tally_use_rooms(struct tally_part *part, int64_t size, int64_t requested)
+tally_use_headrooms(struct tally_part *part, int64_t size, int64_t requested)
 {
 	const struct sums one = { 1, size, requested };
 
-#define TALLIED_MALLOC(name, sum) tally_use_room(part, TALLIED_##name, one.sum);
+#define TALLIED_MALLOC(name, sum)                                              \
+	tally_use_headroom(part, TALLIED_##name, one.sum);
 	TALLIED_STATS(TALLIED_MALLOC)
 #undef TALLIED_MALLOC
 }
@@ -38,15 +39,15 @@ tally_malloc(struct tally *tally, struct tally_part *part, int64_t size,
 	part->up.count++;
 	part->up.bytes += size;
 	part->up.requested += requested;
-	tally_use_rooms(&tally->part[PART_ALL], size, requested);
-	tally_use_rooms(part, size, requested);
+	tally_use_headrooms(&tally->part[PART_ALL], size, requested);
+	tally_use_headrooms(part, size, requested);
 }
 
 static inline QUICK void
 tally_add_freed(struct tally_part *part, int64_t size)
 {
-	part->room[TALLIED_allocation]++;
-	part->room[TALLIED_allocated_bytes] += size;
+	part->headroom[TALLIED_allocation]++;
+	part->headroom[TALLIED_allocated_bytes] += size;
 }
 
 static inline QUICK void
@@ -61,9 +62,9 @@ tally_freed(struct tally *tally, struct tally_part *part, int64_t size,
 static inline QUICK void
 tally_add_inactive(struct tally_part *part, int64_t size, int64_t requested)
 {
-	part->room[TALLIED_active]++;
-	part->room[TALLIED_active_bytes] += size;
-	part->room[TALLIED_requested_bytes] += requested;
+	part->headroom[TALLIED_active]++;
+	part->headroom[TALLIED_active_bytes] += size;
+	part->headroom[TALLIED_requested_bytes] += requested;
 }
 
 static inline QUICK void

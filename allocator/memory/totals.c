@@ -1,9 +1,9 @@
 /*
- * Sums over all arenas of a device, and the limit that holds for all.
+ * Keeps the sums over all arenas of a device, and the limit for them.
  *
  * A device with one arena has no totals: that arena's statistics are the
- * device's. The first further arena begins them, as a copy; from then on
- * changes of every arena are made there too, so that peaks are true.
+ * device's. The first other arena begins the totals as a copy. From then on
+ * each change of an arena is made there too, so that peaks are exact.
  */
 #include "allocator/memory/totals.h"
 
@@ -74,7 +74,7 @@ totals_changes(struct totals *totals)
 /* ---- Bytes of the device ----------------------------------------------- */
 
 static size_t
-held(const struct arena *arena)
+held_bytes(const struct arena *arena)
 {
 	const struct totals *totals = arena->totals;
 
@@ -90,7 +90,7 @@ device_held(const struct arena *arena) UNCHECKED
 
 	if (totals != NULL)
 		lock_enter(&totals->lock);
-	size_t bytes = held(arena);
+	size_t bytes = held_bytes(arena);
 	if (totals != NULL)
 		lock_leave(&totals->lock);
 	return bytes;
@@ -168,7 +168,7 @@ arena_promise(struct arena *arena, size_t size, size_t *need) UNCHECKED
 
 	if (totals != NULL)
 		lock_enter(&totals->lock);
-	size_t bytes = held(arena);
+	size_t bytes = held_bytes(arena);
 	bool fits = bytes <= limit && size <= limit - bytes;
 	if (fits)
 		arena->promised += size;

@@ -1,34 +1,34 @@
 /*
- * Sums over all arenas of a device, and the limit that holds for all.
+ * Keeps the sums over all arenas of a device, and the limit for them.
  */
 #ifndef ALLOCATOR_MEMORY_TOTALS_H
 #define ALLOCATOR_MEMORY_TOTALS_H
 
 #include "allocator/memory/types.h"
 
-/* Claim `size` bytes of the limit before asking the driver for them: they count
- * as held until arena_promised(), which the caller calls when it has them or
- * the driver has refused. WEIR_ENOMEM if they would pass the limit; *need is
+/* Claim `size` bytes of the limit before asking the driver for them. They count
+ * as held until arena_promised(), which the caller calls once it has them or
+ * the driver has refused. WEIR_ENOMEM if they would exceed the limit; *need is
  * then the number of bytes missing under it. */
 enum weir_status arena_promise(struct arena *arena, size_t size, size_t *need);
 void arena_promised(struct arena *arena, size_t size);
 
-/* Begin to keep totals, or those of page-locked host memory. WEIR_EHOSTMEM.
- * Under the lock of the device's arena. */
+/* Begin the totals of the device, or of its page-locked host memory.
+ * WEIR_EHOSTMEM. Under the lock of the device's own arena. */
 enum weir_status totals_begin(struct arena *main);
 enum weir_status totals_begin_host(struct arena *main);
 
-/* How often they have changed; 0 if there are none (NULL). */
+/* How often the totals have changed; 0 if there are none (NULL). */
 uint64_t totals_changes(struct totals *totals);
 
-/* Bytes of the device, in this order: held or promised, held, and with callers;
- * then the bytes left of the limit, SIZE_MAX if there is none. Below: the limit
- * as it was set. */
+/* Bytes of the device, in this order: held or promised; held; with callers; and
+ * the rest of the limit, SIZE_MAX if there is no limit. */
 size_t device_held(const struct arena *arena);
 size_t device_reserved(const struct arena *arena);
 size_t device_live(const struct arena *arena);
 size_t device_room(const struct arena *arena);
-/* The limit, but at most what the device has; and what is left of that. */
+/* The limit, at most the device's memory; the rest of that; and the limit as it
+ * was set. */
 size_t device_size(const struct arena *arena);
 size_t device_left(const struct arena *arena);
 size_t device_limit(const struct arena *arena);

@@ -1,5 +1,5 @@
 /*
- * The orders of the trees.
+ * The comparison functions of the trees.
  */
 #include "allocator/memory/trees.h"
 

@@ -1,6 +1,6 @@
 /*
- * The orders of the trees: of pool->unmapped, pool->free, arena->pins and
- * segment->handles.
+ * The comparison functions of the trees pool->unmapped, pool->free, arena->pins
+ * and segment->handles.
  */
 #ifndef ALLOCATOR_MEMORY_TREES_H
 #define ALLOCATOR_MEMORY_TREES_H

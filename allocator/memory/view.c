@@ -1,15 +1,16 @@
 /*
- * What a request knows of the memory it may use.
+ * Views: how far a request may use the free memory of each stream.
  *
  * Note [Memory in a capture]
  *
  * Memory that stream A frees while it is captured may serve stream B in the
- * same capture if B is ordered after A there. Where memory is short, B is
- * ordered after A by a new edge of the graph. That order does not cover memory
- * that A freed before the capture, and such memory may have merged with it: so
- * all of it must be complete. Streams are polled before a capture begins, since
- * they cannot be polled in it. A graph's memory stays where it is; where it is
- * not kept, the order of a capture is not relied on.
+ * same capture if B is ordered after A there. If memory is short, a new edge of
+ * the graph orders B after A. That order does not cover memory that A freed
+ * before the capture, which may have been merged with it. Therefore it is used
+ * only if all that A freed before the capture is complete. Streams are polled
+ * before a capture begins, because they cannot be polled in it. A graph's
+ * memory must stay where it is, so the order of a capture is used only in an
+ * arena that is kept.
  */
 #include "allocator/memory/view.h"
 
@@ -31,7 +32,7 @@ heap_position_captured(struct stream_heap *heap)
 }
 
 bool
-heap_are_of(const struct stream_heap *heap, uint64_t capture)
+heap_order_covers(const struct stream_heap *heap, uint64_t capture)
 {
 	return capture == 0 ||
 	    (heap->seen_in == capture &&
@@ -42,7 +43,7 @@ static bool
 is_captured(struct stream *stream)
 {
 	struct capture_guard guard;
-	bool captured = true; /* if it cannot be told */
+	bool captured = true; /* if the driver does not say */
 
 	if (capture_none())
 		return false;
@@ -95,8 +96,8 @@ view_ask(const struct view *view, const struct stream_heap *heap)
 
 	if (heap == view->mine)
 		return UINT64_MAX;
-	if (view->ordered && heap_are_of(heap, view->capture)) {
-		uint64_t behind = order_until(
+	if (view->ordered && heap_order_covers(heap, view->capture)) {
+		uint64_t behind = order_after(
 		    view->mine->stream, heap->stream, view->capture);
 		until = behind > until ? behind : until;
 	}

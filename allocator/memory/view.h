@@ -1,5 +1,5 @@
 /*
- * What a request knows of the memory it may use.
+ * Views: how far a request may use the free memory of each stream.
  */
 #ifndef ALLOCATOR_MEMORY_VIEW_H
 #define ALLOCATOR_MEMORY_VIEW_H
@@ -7,17 +7,18 @@
 #include "allocator/memory/block.h"
 #include "streams/order.h"
 
-/* Begin with nothing known: no order either, before view_can_wait(). */
+/* Begin a view without answers. It uses no order before view_can_wait(). */
 void view_begin(struct view *view, struct stream_heap *mine);
 
-/* Look anew at each stream: more is known, or the lock was left. */
+/* Drop the answers, because more may be known, or the lock was released. */
 void view_renew(struct view *view);
 
-/* May the request rely on what its stream is behind, and can the stream be put
- * behind more? Sets `ordered` and `capture`. */
+/* May the request use the order of its stream, and can the stream be made to
+ * wait? Sets `ordered` and `capture`. */
 bool view_can_wait(struct view *view);
 
-/* The tick until which memory freed in `pools` may be used without a wait. */
+/* The tick up to which the request may use memory that was freed in `heap`,
+ * without a wait. */
 uint64_t view_ask(const struct view *view, const struct stream_heap *heap);
 static inline uint64_t
 view_until(struct view *view, const struct stream_heap *heap)
@@ -31,11 +32,12 @@ view_until(struct view *view, const struct stream_heap *heap)
 	return view->kept[i].until;
 }
 
-/* The stream has just been put behind what was freed there until a tick. */
+/* Note that the request's stream has just been ordered after the frees in
+ * `heap` up to a tick. */
 void view_put_behind(
     struct view *view, const struct stream_heap *heap, uint64_t tick);
 
-/* Is it free, and may the request use it? */
+/* Is the block FREE, and may the request use it without a wait? */
 static inline bool
 block_is_usable(struct view *view, const struct block *block)
 {
@@ -43,7 +45,7 @@ block_is_usable(struct view *view, const struct block *block)
 	    block->freed_at <= view_until(view, block->pool->owner);
 }
 
-/* Where the stream is: for a free, and a request in a capture. */
+/* The position of the heap's stream, for a free or a request in a capture. */
 struct position heap_position_captured(struct stream_heap *heap);
 static inline struct position
 heap_position(struct stream_heap *heap)
@@ -53,8 +55,8 @@ heap_position(struct stream_heap *heap)
 	return (struct position){ .tick = stream_worked_at(heap->stream) };
 }
 
-/* Is all that the order of a capture says of them true of all their free
- * memory? 0: in no capture. */
-bool heap_are_of(const struct stream_heap *heap, uint64_t capture);
+/* Does the order in a capture cover every free block of this heap? True if
+ * `capture` is 0. */
+bool heap_order_covers(const struct stream_heap *heap, uint64_t capture);
 
 #endif

@@ -1,31 +1,33 @@
 /*
- * The thread that answers who comes from outside: a signal that asks for a
- * snapshot or for the end, and watchers at a socket (trace/meeting.h). It is
- * made at the first allocation, and only if an option asks for it.
+ * The agent: a thread that answers requests from outside the program. A signal
+ * asks it for a snapshot or for the end of the process, and watchers connect to
+ * its socket (trace/meeting.h). The first allocation makes the thread, and only
+ * if an option asks for it.
  *
  * Note [The thread that answers]
  *
- * It has a name, a small stack, and all signals blocked: the program's handlers
- * run on the program's threads. It calls no driver, and takes an arena's lock
- * as weir_stats() does, at most so often: each answer is followed by a nap.
+ * The thread has a name, a small stack, and all signals blocked, so that the
+ * program's handlers run on the program's threads. It calls no driver. It takes
+ * an arena's lock as weir_stats() does, and sleeps for NAP_MS after each
+ * answer, so that a watcher cannot keep the lock busy.
  *
- * Watchers are not trusted. There are at most CLIENTS; a message of the wrong
- * form, a reply that does not fit into the socket, or a long silence ends a
- * connection. Nothing waits for one of them: sockets do not block, and all
- * memory is here. Only the file of a snapshot is written as fast as it goes; it
- * must be a plain one.
+ * Watchers are not trusted. At most CLIENTS are connected. A message of the
+ * wrong form, a reply that does not fit into the socket, or a long silence ends
+ * a connection. The thread never waits for a watcher: sockets do not block, and
+ * all buffers are static. It may wait for the file that a snapshot is written
+ * to, which therefore must be a plain file.
  *
- * The handler of the signal does no more than set a flag and wake the thread.
- * It is put in only where the program has none at that time, and does nothing
- * in a child. SIGTERM is taken in this way where a snapshot is wanted at the
- * end: that is how schedulers end a program, and no exit handler runs then. The
- * thread writes the snapshot, or gives up after LAST_S, and the process ends by
+ * The signal's handler sets a flag and wakes the thread, no more. It is
+ * installed only if the program has no handler at that time, and does nothing
+ * in a child. SIGTERM is handled too if a snapshot is wanted at the end:
+ * schedulers end a program by it, and no exit handler runs then. The thread
+ * writes the snapshot, or gives up after LAST_S, and the process ends by
  * SIGTERM.
  *
- * A fork leaves the thread behind, so the child closes what it has inherited of
- * it: or watchers would come to a socket that nobody serves. At exit the thread
- * is asked to end and waited for, but not for ever: it may be at a file that
- * hangs.
+ * A forked child does not have the thread. It closes the descriptors that it
+ * inherited, because watchers would connect to a socket that nobody serves. At
+ * exit the process asks the thread to end and waits at most END_S for it: a
+ * file that it writes may hang.
  */
 #include "allocator/observe/agent.h"
 
@@ -57,7 +59,7 @@ enum {
 	CLIENTS = 8,
 	STACK_BYTES = 512 << 10,
 	NAP_MS = 5,
-	GLANCE_MS = 10 * 1000, /* how often silence is looked for */
+	GLANCE_MS = 10 * 1000, /* how often silent watchers are searched for */
 	SILENCE_S = 120,
 	END_S = 5,
 	LAST_S = 8, /* for a snapshot at SIGTERM */
@@ -71,19 +73,20 @@ static atomic_int clients[CLIENTS];
 
 static atomic_bool ending;
 static atomic_bool signalled;
-static atomic_bool terminated; /* by SIGTERM, which is ours */
-static timer_t patience;       /* how long the last snapshot may take */
-static bool is_patient;        /* there is such a timer */
+static atomic_bool terminated; /* by SIGTERM, which the agent handles */
+static timer_t last_timer;     /* how long the last snapshot may take */
+static bool has_last_timer;    /* there is such a timer */
 static pthread_t thread;
 static unsigned process;
-static int taken; /* the signal; 0: none */
+static int handled; /* the signal; 0: none */
 
 /* Used by the agent's thread only. */
 static uint64_t heard_ns[CLIENTS];
 static struct watch_reply reply;
 static struct watch_ctl_reply values;
 
-/* Forget a descriptor before it is closed: its number is soon another's. */
+/* Forget a descriptor before it is closed: the program may get its number
+ * next. */
 static void
 close_one(atomic_int *fd)
 {
@@ -106,7 +109,7 @@ begin_reply(enum watch_kind kind)
 	strncpy(reply.weir, weir_version(), sizeof(reply.weir) - 1);
 }
 
-/* Say no, in words. */
+/* Make the reply a refusal that gives the reason. */
 static void
 refuse_watcher(const char *why)
 {
@@ -127,7 +130,7 @@ send_reply(int fd, size_t size)
 	return send_bytes(fd, &reply, size);
 }
 
-/* A file that may be written from its beginning. */
+/* Is it a plain file that is open for writing? */
 static bool
 is_plain_file(int fd)
 {
@@ -170,7 +173,7 @@ answer_ctl(int fd, const struct watch_ctl_request *request)
 	return send_reply(fd, watch_reply_size(0));
 }
 
-/* False: the watcher is not to be listened to any more. */
+/* False: the connection ends. */
 static bool
 answer(int fd, const void *bytes, size_t n, int file)
 {
@@ -196,10 +199,10 @@ answer(int fd, const void *bytes, size_t n, int file)
 
 /* ---- Requests ---------------------------------------------------------- */
 
-/* The descriptor that came with a message, or -1. If several came, the last;
- * the others are closed. */
+/* The descriptor that came with a message, or -1. If several came, return the
+ * last and close the others. */
 static int
-take_file(struct msghdr *message)
+receive_file(struct msghdr *message)
 {
 	int file = -1;
 
@@ -221,7 +224,7 @@ take_file(struct msghdr *message)
 	return file;
 }
 
-/* False: the watcher is gone, or is to go. */
+/* False: the watcher has gone, or the connection ends. */
 static bool
 serve_watcher(int fd)
 {
@@ -244,7 +247,7 @@ serve_watcher(int fd)
 
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR;
-	int file = take_file(&message);
+	int file = receive_file(&message);
 	if (n > 0)
 		go_on = answer(fd, &bytes, (size_t)n, file);
 	if (file >= 0)
@@ -344,9 +347,9 @@ look_at_wake(int fd)
 	if (read(fd, &times, sizeof(times)) != (ssize_t)sizeof(times))
 		return;
 	if (!atomic_load(&ending) && atomic_exchange(&signalled, false))
-		attend_snapshot(ATTEND_SIGNAL);
+		auto_snapshot_write(AUTO_SNAPSHOT_SIGNAL);
 	if (atomic_load(&terminated)) {
-		attend_end();
+		auto_snapshot_exit();
 		end_by(SIGTERM);
 	}
 }
@@ -367,7 +370,7 @@ agent_run(void *unused)
 			break;
 		if (ready <= 0)
 			continue;
-		/* The program has closed what it does not know. */
+		/* The program has closed descriptors that it does not know. */
 		if (((polled[0].revents | polled[1].revents) & POLLNVAL) != 0)
 			break;
 		if (polled[0].revents != 0)
@@ -385,7 +388,8 @@ wake_thread(void)
 	const uint64_t once = 1;
 	int fd = atomic_load(&wake);
 
-	/* It cannot fail but by being there already. */
+	/* The write fails only if the counter is at its maximum: the thread is
+	 * awake then. */
 	if (os_is_eventfd(fd) && write(fd, &once, sizeof(once)) < 0)
 		return;
 }
@@ -405,9 +409,8 @@ on_signal(int number)
 	errno = error;
 }
 
-/* End the process by its signal: the thread writes the snapshot first. In a
- * child, and if the snapshot takes too long, the signal has its usual effect at
- * once. */
+/* Let the thread write the snapshot and then end the process by SIGTERM. In a
+ * child, and if the snapshot takes too long, end it at once. */
 static void
 on_term(int number, siginfo_t *info, void *unused)
 {
@@ -415,12 +418,12 @@ on_term(int number, siginfo_t *info, void *unused)
 	int error = errno;
 
 	(void)unused;
-	if ((unsigned)getpid() != process || !is_patient ||
+	if ((unsigned)getpid() != process || !has_last_timer ||
 	    info->si_code == SI_TIMER || atomic_load(&ending)) {
 		signal(number, SIG_DFL);
-		raise(number); /* comes when this handler returns */
+		raise(number); /* delivered when this handler returns */
 	} else if (!atomic_exchange(&terminated, true)) {
-		timer_settime(patience, 0, &long_enough, NULL);
+		timer_settime(last_timer, 0, &long_enough, NULL);
 		wake_thread();
 	}
 	errno = error;
@@ -435,10 +438,10 @@ is_default(int number)
 	    (found.sa_flags & SA_SIGINFO) == 0 && found.sa_handler == SIG_DFL;
 }
 
-/* Without a word where the program has a use for it: it ends by exit() then, as
- * a rule. */
+/* Handle SIGTERM if a snapshot is wanted at the end. If the program handles it,
+ * leave it alone and log nothing: such programs mostly end by exit(). */
 static void
-take_term(const struct options *options)
+handle_term(const struct options *options)
 {
 	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL,
 		.sigev_signo = SIGTERM };
@@ -447,14 +450,15 @@ take_term(const struct options *options)
 
 	if (options->snapshot[0] == '\0' || !is_default(SIGTERM))
 		return;
-	is_patient = timer_create(CLOCK_MONOTONIC, &event, &patience) == 0;
+	has_last_timer =
+	    timer_create(CLOCK_MONOTONIC, &event, &last_timer) == 0;
 	sigemptyset(&action.sa_mask);
-	if (is_patient)
+	if (has_last_timer)
 		sigaction(SIGTERM, &action, NULL);
 }
 
 static void
-take_signal(const struct options *options)
+handle_signal(const struct options *options)
 {
 	struct sigaction action = { .sa_handler = on_signal,
 		.sa_flags = SA_RESTART };
@@ -469,24 +473,24 @@ take_signal(const struct options *options)
 	else if (sigaction(number, &action, NULL) != 0)
 		log_write(LOG_ERROR, "snapshot_signal: cannot be taken");
 	else
-		taken = number;
+		handled = number;
 }
 
-/* Ignore the snapshot's signal from now on and give SIGTERM its usual effect:
- * this library may be unloaded. */
+/* Ignore the snapshot's signal from now on and restore SIGTERM's default: this
+ * library may be unloaded. */
 static void
-leave_signal(void)
+release_signals(void)
 {
 	struct sigaction found;
 
-	if (is_patient && sigaction(SIGTERM, NULL, &found) == 0 &&
+	if (has_last_timer && sigaction(SIGTERM, NULL, &found) == 0 &&
 	    (found.sa_flags & SA_SIGINFO) != 0 &&
 	    found.sa_sigaction == on_term && !atomic_load(&terminated))
 		signal(SIGTERM, SIG_DFL);
 
-	if (taken != 0 && sigaction(taken, NULL, &found) == 0 &&
+	if (handled != 0 && sigaction(handled, NULL, &found) == 0 &&
 	    found.sa_handler == on_signal)
-		signal(taken, SIG_IGN);
+		signal(handled, SIG_IGN);
 }
 
 /* ---- Beginning and end ------------------------------------------------- */
@@ -508,17 +512,18 @@ agent_stop(void)
 
 	if (os_forked() || process != os_process_id())
 		return;
-	leave_signal();
+	release_signals();
 	if (atomic_load(&folder) >= 0)
 		meeting_leave(atomic_load(&folder), (pid_t)process);
 	atomic_store(&ending, true);
-	/* A program that has closed all descriptors cannot wake it. */
+	/* If the program has closed all descriptors, nothing can wake the
+	 * thread. */
 	if (!os_is_eventfd(atomic_load(&wake)))
 		return;
 	wake_thread();
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += END_S;
-	/* If it hangs it keeps what it has. */
+	/* A thread that hangs keeps its descriptors. */
 	if (pthread_timedjoin_np(thread, NULL, &until) == 0)
 		close_all();
 }
@@ -540,7 +545,8 @@ open_socket(void)
 		log_write(LOG_ERROR, "watch: %s", status_latest_text());
 }
 
-/* With all signals blocked, which it inherits. */
+/* Start the thread. It inherits the signal mask, so all signals are blocked
+ * meanwhile. */
 static bool
 make_thread(void)
 {
@@ -560,7 +566,7 @@ make_thread(void)
 }
 
 void
-serve_begin(const struct options *options)
+agent_begin(const struct options *options)
 {
 	if (!options->watch && options->snapshot[0] == '\0')
 		return;
@@ -577,6 +583,6 @@ serve_begin(const struct options *options)
 		return;
 	}
 	atexit(agent_stop);
-	take_signal(options);
-	take_term(options);
+	handle_signal(options);
+	handle_term(options);
 }

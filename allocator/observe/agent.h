@@ -7,6 +7,6 @@
 #include "allocator/options.h"
 
 /* Begin the thread, if the options ask for one. Failures are logged. */
-void serve_begin(const struct options *options);
+void agent_begin(const struct options *options);
 
 #endif

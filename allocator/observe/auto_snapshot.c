@@ -20,21 +20,21 @@
 #include "base/os.h"
 #include "base/status.h"
 
-/* Set by auto_snapshot_begin(), constant afterwards. The program may change its
- * folder. */
+/* Set by auto_snapshot_begin(), constant afterwards. The path is absolute: the
+ * program may change its working directory. */
 static char pattern[PATH_MAX + OPTION_PATH]; /* "": no snapshots */
 static unsigned process;
 static uint64_t began_ns; /* since 1970 */
 
 static atomic_bool begun;
-/* A failure has been told of, and there is a snapshot of it. */
-static atomic_bool oom_told;
+/* An out-of-memory failure was reported; its snapshot was written. */
+static atomic_bool oom_reported;
 static atomic_bool oom_kept;
 /* The file that this process wrote last; 0: none. */
 static _Atomic uint64_t own_inode;
 
 /* Is this the process that began, and not a child that it forked? A child has
- * no memory of a device and reports nothing. */
+ * no device memory and writes no snapshot. */
 static bool
 is_attended(void)
 {
@@ -45,16 +45,17 @@ is_attended(void)
 /* ---- Snapshots --------------------------------------------------------- */
 
 static const char *
-word_of(enum attend_why why)
+word_of_why(enum auto_snapshot_why why)
 {
 	static const char *const words[] = { "exit", "oom", "signal" };
 
 	return words[why];
 }
 
-/* The name with "%p" and "%w" replaced. False: it is too long. */
+/* Write the snapshot's path, with "%p" and "%w" replaced. False: it is too
+ * long. */
 static bool
-name_of(enum attend_why why, char *path, size_t size)
+path_of_snapshot(enum auto_snapshot_why why, char *path, size_t size)
 {
 	size_t used = 0;
 
@@ -65,7 +66,7 @@ name_of(enum attend_why why, char *path, size_t size)
 			n = snprintf(path + used, size - used, "%u", process);
 		else if (c[0] == '%' && c[1] == 'w')
 			n = snprintf(
-			    path + used, size - used, "%s", word_of(why));
+			    path + used, size - used, "%s", word_of_why(why));
 		else
 			n = snprintf(path + used, size - used, "%c", *c);
 		c += c[0] == '%' && (c[1] == 'p' || c[1] == 'w');
@@ -75,10 +76,11 @@ name_of(enum attend_why why, char *path, size_t size)
 }
 
 /*
- * Has another process of this run written to this path? A program inherits the
- * options of the one that starts it, and would replace its snapshot. Files from
- * before `weir run` began (WEIR_RUN_START, in ns since 1970), or else from
- * before this process began, are of an earlier run and are replaced.
+ * Has another process of this run written the file at this path? A program
+ * inherits the options of its parent and would replace the parent's snapshot. A
+ * file is replaced if it is older than the run: older than the start of `weir
+ * run` (WEIR_RUN_START, in ns since 1970) or, without that, older than the
+ * start of this process.
  */
 static bool
 is_anothers(const char *path)
@@ -96,7 +98,8 @@ is_anothers(const char *path)
 	    start;
 }
 
-/* Put the process before the ending: "a.pickle" is "a.4711.pickle". */
+/* Insert the process's number before the ending: "a.pickle" is
+ * "a.4711.pickle". */
 static bool
 add_process(char *path, size_t size)
 {
@@ -132,10 +135,10 @@ format_of(const char *path)
 }
 
 static __attribute__((noinline)) bool
-write_asked_snapshot(enum attend_why why)
+write_asked_snapshot(enum auto_snapshot_why why)
 {
 	char path[PATH_MAX];
-	bool named = name_of(why, path, sizeof(path));
+	bool named = path_of_snapshot(why, path, sizeof(path));
 	bool moved = named && is_anothers(path);
 
 	if (!named || (moved && !add_process(path, sizeof(path)))) {
@@ -147,9 +150,9 @@ write_asked_snapshot(enum attend_why why)
 	    weir_snapshot_write(path, format_of(path), NULL) == WEIR_OK;
 	if (!written)
 		log_write(LOG_ERROR, "snapshot: %s", status_latest_text());
-	else if (why != ATTEND_EXIT || moved)
-		log_write(
-		    LOG_WARN, "snapshot (%s): wrote %s", word_of(why), path);
+	else if (why != AUTO_SNAPSHOT_EXIT || moved)
+		log_write(LOG_WARN, "snapshot (%s): wrote %s", word_of_why(why),
+		    path);
 	status_unmute();
 	if (written)
 		remember_own(path);
@@ -157,7 +160,7 @@ write_asked_snapshot(enum attend_why why)
 }
 
 struct order {
-	enum attend_why why;
+	enum auto_snapshot_why why;
 	bool written;
 };
 
@@ -170,9 +173,9 @@ run_order(void *argument)
 	return NULL;
 }
 
-/* A thread with a small stack has another do it. */
+/* A thread with too little stack starts another one to write it. */
 bool
-attend_snapshot(enum attend_why why)
+auto_snapshot_write(enum auto_snapshot_why why)
 {
 	struct order order = { .why = why };
 	pthread_t thread;
@@ -190,19 +193,19 @@ attend_snapshot(enum attend_why why)
 }
 
 void
-attend_oom(void)
+auto_snapshot_oom(void)
 {
-	if (is_attended() && !atomic_exchange(&oom_told, true))
-		atomic_store(&oom_kept, attend_snapshot(ATTEND_OOM));
+	if (is_attended() && !atomic_exchange(&oom_reported, true))
+		atomic_store(&oom_kept, auto_snapshot_write(AUTO_SNAPSHOT_OOM));
 }
 
-/* The driver may be gone; a snapshot asks it nothing. One of a failure stays
- * where both have one name. */
+/* The driver may have been unloaded; a snapshot does not call it. Without "%w"
+ * the snapshot of a failure has the same path and is kept. */
 void
-attend_end(void)
+auto_snapshot_exit(void)
 {
 	if (!atomic_load(&oom_kept) || strstr(pattern, "%w") != NULL)
-		attend_snapshot(ATTEND_EXIT);
+		auto_snapshot_write(AUTO_SNAPSHOT_EXIT);
 }
 
 /* ---- Beginning --------------------------------------------------------- */
@@ -226,7 +229,7 @@ begin_snapshots(const struct options *asked)
 	}
 	snprintf(pattern + used, sizeof(pattern) - used, "%s%s",
 	    used > 0 ? "/" : "", asked->snapshot);
-	if (atexit(attend_end) != 0)
+	if (atexit(auto_snapshot_exit) != 0)
 		log_write(LOG_ERROR, "snapshot: none at the end: no memory");
 }
 
@@ -243,7 +246,7 @@ auto_snapshot_begin(const struct options *asked)
 }
 
 bool
-attend_has_begun(void)
+auto_snapshot_has_begun(void)
 {
 	return atomic_load(&begun);
 }

@@ -2,8 +2,8 @@
  * Snapshots that options ask for, in programs that are not changed: at the end,
  * at a failure or at a signal.
  *
- * Nothing here fails a call of the program: what cannot be done is told once on
- * stderr. In a forked child there is nothing to tell of, and nothing happens.
+ * No function here makes a call of the program fail: an error is logged. In a
+ * forked child these functions do nothing.
  */
 #ifndef ALLOCATOR_OBSERVE_AUTO_SNAPSHOT_H
 #define ALLOCATOR_OBSERVE_AUTO_SNAPSHOT_H
@@ -13,25 +13,29 @@
 /* Bytes of stack to write a snapshot on. */
 enum { AUTO_SNAPSHOT_STACK = 64 << 10 };
 
-/* Begin the snapshots that the options ask for: attend_begin() calls it, once.
- * With enough stack. */
+/* Begin the snapshots that the options ask for. startup_begin() calls it, once,
+ * with AUTO_SNAPSHOT_STACK bytes of stack left. */
 void auto_snapshot_begin(const struct options *asked);
 
-/* Has that been called? Its options have no effect afterwards. */
-bool attend_has_begun(void);
+/* Has auto_snapshot_begin() been called? */
+bool auto_snapshot_has_begun(void);
 
 /* A request failed because memory is short: write a snapshot if the options ask
  * for one. The caller holds no lock; the status of the thread changes. */
-void attend_oom(void);
+void auto_snapshot_oom(void);
 
-/* Why a snapshot is written: "%w" of its name. */
-enum attend_why { ATTEND_EXIT, ATTEND_OOM, ATTEND_SIGNAL };
+/* Why a snapshot is written; "%w" in the path stands for it. */
+enum auto_snapshot_why {
+	AUTO_SNAPSHOT_EXIT,
+	AUTO_SNAPSHOT_OOM,
+	AUTO_SNAPSHOT_SIGNAL
+};
 
 /* Write a snapshot to the path of the option `snapshot`. False if the option is
  * off or writing failed, which is logged. */
-bool attend_snapshot(enum attend_why why);
+bool auto_snapshot_write(enum auto_snapshot_why why);
 
 /* Write the snapshot at exit, unless it would replace that of a failure. */
-void attend_end(void);
+void auto_snapshot_exit(void);
 
 #endif

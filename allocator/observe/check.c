@@ -1,7 +1,7 @@
 /*
- * weir_check(): all memory against docs/invariants.md. It counts
- * everything anew and compares; it changes nothing. Faults are told, all of
- * them, with the invariant's number.
+ * weir_check() compares all memory with docs/invariants.md. It counts
+ * everything again and trusts no counter, and it changes nothing. It reports
+ * every fault, with the invariant's number.
  */
 #include "allocator/observe/fault.h"
 
@@ -26,7 +26,7 @@
 			    (unsigned long long)(addr), #condition);           \
 	} while (0)
 
-/* Sums that are counted while walking, to be compared with the statistics. */
+/* Sums that the walk over the blocks counts, to compare with the statistics. */
 struct counted {
 	size_t reserved;
 	size_t active;
@@ -63,7 +63,7 @@ check_place(struct check *check, struct block *b)
 	    b->addr);
 	CHECK(check, "I-6", is_unmapped == (block_state(b) == BLOCK_UNMAPPED),
 	    b->addr);
-	/* Or searches would not find it: spans.c. */
+	/* Otherwise searches would not find the block: spans.c. */
 	CHECK(check, "I-6",
 	    block_state(b) != BLOCK_FREE ||
 		list_empty(&b->pending.link) ==
@@ -71,13 +71,13 @@ check_place(struct check *check, struct block *b)
 	    b->addr);
 	CHECK(check, "I-7", waits || block_state(b) != BLOCK_PENDING, b->addr);
 	CHECK(check, "I-7", !waits || may_wait, b->addr);
-	/* Or it would stay mapped for ever. A job may have it in a list of its
-	 * own, and not under the lock. */
+	/* Otherwise it would stay mapped for ever. A job may hold it in a list
+	 * of its own, outside the lock. */
 	CHECK(check, "I-7",
 	    b->arena->jobs > 0 || block_state(b) != BLOCK_VACATED ||
 		!list_empty(&b->pending.link),
 	    b->addr);
-	/* Or others would not be told when it may be used. */
+	/* Otherwise other streams could use it before its work is done. */
 	CHECK(check, "I-15",
 	    block_state(b) != BLOCK_FREE ||
 		b->freed_at <= b->pool->owner->freed_at ||
@@ -136,7 +136,8 @@ has_runs(const struct block *b, const struct pool *pool)
 	return block_is_in_run(b) && (b->pool == pool || block_is_complete(b));
 }
 
-/* The first block of a pool in a run, and no other, has its size. */
+/* In each run the first block of a pool has the run's size, and no other block
+ * of that pool has it. */
 static void
 check_run(struct check *check, const struct block *b)
 {
@@ -215,7 +216,8 @@ count_block(struct counted *t, const struct block *b)
 	t->reserved += b->size;
 }
 
-/* Is [addr, addr + size) tiled by handles, or free of them? */
+/* Check that handles tile [addr, addr + size) if it is mapped, and that no
+ * handle lies in it if it is not. */
 static void
 check_mapping(struct check *check, const struct segment *s, CUdeviceptr addr,
     size_t size, bool mapped)
@@ -243,7 +245,7 @@ check_mapping(struct check *check, const struct segment *s, CUdeviceptr addr,
 		    (unsigned long long)last->addr);
 }
 
-/* The pins that lie, in part or whole, in a range. */
+/* Count the pins that overlap a range. */
 static unsigned
 count_pins(const struct arena *arena, CUdeviceptr addr, size_t size)
 {
@@ -257,14 +259,14 @@ count_pins(const struct arena *arena, CUdeviceptr addr, size_t size)
 	return n;
 }
 
-/* Handles and blocks agree about which runs are mapped. */
+/* Check that handles are mapped exactly where blocks have memory. */
 static void
 check_handles(struct check *check, const struct segment *s)
 {
 	const struct block *b = s->first;
 	size_t sum = 0;
 
-	/* While a job is at it, handles are on their way. */
+	/* While a job is under way, handles are between two places. */
 	if (s->arena->jobs > 0)
 		return;
 	CHECK(check, "I-10", tree_consistent(&s->handles), s->addr);
@@ -304,7 +306,7 @@ is_mapped(const struct segment *s, CUdeviceptr addr, size_t size)
 	return true;
 }
 
-/* A pin lies in one segment, and pages are mapped there. */
+/* Check that each pin lies in one segment, on mapped pages. */
 static void
 check_pins(struct check *check, const struct arena *arena)
 {
@@ -395,7 +397,7 @@ check_totals(struct check *check, const struct weir_stats *kept,
 	    t->inactive_splits);
 }
 
-/* Check the blocks and pools of one stream in an arena. */
+/* Check the blocks and pools of one heap. */
 static void
 check_heap(struct check *check, struct arena *arena, struct stream_heap *heap)
 
@@ -417,7 +419,7 @@ check_heap(struct check *check, struct arena *arena, struct stream_heap *heap)
 			count_block(&t, b);
 		}
 	}
-	t.segments = 0; /* counted for the device only */
+	t.segments = 0; /* counted per device only */
 	if (arena->uncounted)
 		t.reserved = 0;
 	CHECK(check, "I-6", t.cached == tcache_bytes(heap), 0);
@@ -485,19 +487,19 @@ totals_check(struct totals *totals, uint64_t changes,
 
 /* ---- Over all arenas --------------------------------------------------- */
 
-/* Have the caches of all arenas report their counts. */
+/* Make the caches of all arenas report their counts. */
 static void
-settle_all(struct arena *main)
+report_all_caches(struct arena *main)
 {
 	for (struct arena *a = main; a != NULL; a = arena_next(a)) {
 		lock_enter(&a->lock);
-		tcache_tell(a);
+		tcache_report(a);
 		lock_leave(&a->lock);
 	}
 }
 
-/* Check each arena in turn, then their sums. If those have changed meanwhile
- * they are not compared: that is no fault. */
+/* Check each arena in turn, then their sums. If the totals have changed
+ * meanwhile, the sums are not compared. */
 static void
 check_device(struct arena *main, struct check *check)
 {
@@ -505,7 +507,7 @@ check_device(struct arena *main, struct check *check)
 	struct weir_stats host_sums = { 0 };
 
 	guard_look_at_all(main, check);
-	settle_all(main);
+	report_all_caches(main);
 	lock_enter(&main->lock);
 	struct totals *totals = main->totals;
 	struct totals *host = main->host_totals;

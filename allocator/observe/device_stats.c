@@ -1,7 +1,6 @@
 /*
- * Statistics of a device, of its page-locked host memory, and of one arena, as
- * they are when somebody asks: thread caches report first what they have
- * counted.
+ * Computes the statistics of a device and of its page-locked host memory.
+ * Thread caches first report their counts.
  */
 #include "allocator/observe/device_stats.h"
 
@@ -14,7 +13,7 @@
 #include "allocator/memory/counters.h"
 #include "base/status.h"
 
-/* The lock of a device's arena is held. */
+/* Copy the sums over all arenas of the device. The lock of `main` is held. */
 static void
 begin_stats(struct arena *main, struct weir_stats *out)
 {
@@ -34,7 +33,7 @@ void
 device_stats(struct arena *main, struct weir_stats *out)
 {
 	lock_enter(&main->lock);
-	tcache_tell(main);
+	tcache_report(main);
 	begin_stats(main, out);
 	out->pending_bytes = stats_pending_bytes(main, NULL);
 	lock_leave(&main->lock);
@@ -81,7 +80,7 @@ device_host_stats(struct arena *main, struct weir_stats *out)
 	for (struct arena *a = arena_next(main); a != NULL; a = arena_next(a)) {
 		lock_enter(&a->lock);
 		if (arena_is_host(a)) {
-			tcache_tell(a);
+			tcache_report(a);
 			stats_add_counters(&counters, &a->stats);
 			counters.pending_bytes += stats_pending_bytes(a, NULL);
 		}

@@ -1,13 +1,13 @@
 /*
- * Statistics of a device, its page-locked host memory, and one arena.
+ * Statistics of a device and of its page-locked host memory.
  */
 #ifndef ALLOCATOR_OBSERVE_DEVICE_STATS_H
 #define ALLOCATOR_OBSERVE_DEVICE_STATS_H
 
 #include "allocator/memory/types.h"
 
-/* All statistics of a device, given its own arena, or of its page-locked host
- * memory. Holds no lock. */
+/* Compute all statistics of a device, given its own arena, or of its
+ * page-locked host memory. The caller holds no lock. */
 void device_stats(struct arena *main, struct weir_stats *out);
 void device_host_stats(struct arena *main, struct weir_stats *out);
 

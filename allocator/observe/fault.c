@@ -1,5 +1,5 @@
 /*
- * Faults are written into the caller's text, which is cut where it is full.
+ * Writes faults into the caller's text, and cuts it where it is full.
  */
 #include "allocator/observe/fault.h"
 
@@ -14,11 +14,11 @@ check_fault(struct check *check, const char *format, ...)
 	check->faults++;
 	if (check->used + 1 >= check->size)
 		return;
-	size_t room = check->size - check->used;
+	size_t left = check->size - check->used;
 	va_start(args, format);
-	int n = vsnprintf(check->text + check->used, room, format, args);
+	int n = vsnprintf(check->text + check->used, left, format, args);
 	va_end(args);
-	check->used += (size_t)n < room ? (size_t)n : room - 1;
+	check->used += (size_t)n < left ? (size_t)n : left - 1;
 	if (check->used + 1 < check->size) {
 		check->text[check->used++] = '\n';
 		check->text[check->used] = '\0';

@@ -6,7 +6,8 @@
 
 #include <stddef.h>
 
-/* Lines of text, one a fault, as far as they fit; all are counted. */
+/* One line of text per fault, as far as they fit. `faults` counts all of
+ * them. */
 struct check {
 	char *text;
 	size_t size;

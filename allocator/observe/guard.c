@@ -1,9 +1,9 @@
 /*
- * Guarded blocks (guard.h).
+ * Guarded blocks: see guard.h.
  *
- * The driver is called with no lock held. A block is therefore looked up, its
- * zones are read, and before anything is reported it is looked up again: a
- * block that was freed and allocated anew meanwhile has another serial number.
+ * The driver is called with no lock held. Therefore weir looks a block up,
+ * reads its zones, and looks it up again before it reports damage: a block that
+ * was freed and allocated again meanwhile has another serial number.
  */
 #include "allocator/observe/guard.h"
 
@@ -36,7 +36,7 @@ struct zones {
 	size_t requested;
 	size_t size;
 	size_t front; /* bytes of the zones */
-	size_t behind;
+	size_t after;
 	weir_stream stream;
 	uint32_t stack;
 	uint32_t serial;
@@ -49,12 +49,14 @@ struct damage {
 	uint8_t value;
 };
 
-/* One of its own for each guarded block there ever was: records of blocks are
- * used again, so that a count in the record may come back at one address. */
+/* The next serial number. Each guarded block gets its own, for ever: a record
+ * of a block is used again, so a counter in the record could repeat at one
+ * address. */
 static _Atomic uint32_t next_serial;
 
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_EVENTS);
-/* Where zones are written and read; of the context. Under the lock. */
+/* The streams, one per device, on which zones are written and read. Under the
+ * lock. */
 static struct own_stream {
 	CUcontext context;
 	CUstream stream;
@@ -79,7 +81,7 @@ guard_cut(const struct options *options, size_t size, struct block **block)
 	struct arena *arena = front->arena;
 	size_t rounded = arena_class(arena, options, size);
 	struct block *between = NULL;
-	struct block *behind = NULL;
+	struct block *after = NULL;
 	enum weir_status status =
 	    block_new(arena, front->addr + guard_zone, &between);
 
@@ -87,7 +89,7 @@ guard_cut(const struct options *options, size_t size, struct block **block)
 		rounded = front->size - 2 * guard_zone;
 	if (status == WEIR_OK)
 		status = block_new(
-		    arena, front->addr + guard_zone + rounded, &behind);
+		    arena, front->addr + guard_zone + rounded, &after);
 	if (status != WEIR_OK) {
 		if (between != NULL)
 			block_delete(between);
@@ -95,9 +97,9 @@ guard_cut(const struct options *options, size_t size, struct block **block)
 		return status;
 	}
 	block_split(front, guard_zone, between);
-	block_split(between, rounded, behind);
+	block_split(between, rounded, after);
 	block_set_state(front, BLOCK_GUARD);
-	block_set_state(behind, BLOCK_GUARD);
+	block_set_state(after, BLOCK_GUARD);
 	between->guarded = GUARD_CUT;
 	between->serial = atomic_fetch_add(&next_serial, 1);
 	*block = between;
@@ -119,7 +121,7 @@ zones_of(const struct block *block)
 		.requested = block->requested,
 		.size = block->size,
 		.front = block->prev->size,
-		.behind = block->next->size,
+		.after = block->next->size,
 		.stream = block->pool->owner->stream->handle,
 		.stack = block->stack,
 		.serial = block->serial,
@@ -141,11 +143,11 @@ lock_guarded(CUdeviceptr addr) UNCHECKED
 	return NULL;
 }
 
-/* Change what a block is, if it is still the one that was looked at and `from`;
- * or false. */
+/* Change a block from `from` to `to`. False if it is no longer the block that
+ * was looked at, or no longer `from`. */
 static bool
-change(const struct zones *zones, enum block_guard from, enum block_guard to)
-    UNCHECKED
+change_guard(const struct zones *zones, enum block_guard from,
+    enum block_guard to) UNCHECKED
 {
 	struct block *block = lock_guarded(zones->addr);
 
@@ -160,7 +162,8 @@ change(const struct zones *zones, enum block_guard from, enum block_guard to)
 
 /* ---- The driver -------------------------------------------------------- */
 
-/* Between driver_enter() and driver_leave(). */
+/* Find the device's stream, or make it. Between driver_enter() and
+ * driver_leave(). */
 static bool
 find_stream(const struct arena *arena, CUstream *out)
 {
@@ -177,7 +180,8 @@ find_stream(const struct arena *arena, CUstream *out)
 	return found;
 }
 
-/* The stream cannot be used any more, as after a reset of the device. */
+/* Forget a stream that cannot be used any more, for instance after a device
+ * reset. */
 static void
 forget_stream(const struct arena *arena)
 {
@@ -186,7 +190,8 @@ forget_stream(const struct arena *arena)
 	lock_leave(&lock);
 }
 
-/* Fill the zones, and the bytes of the block beyond the request. */
+/* Write the pattern into the zones and the bytes of the block beyond the
+ * request. */
 static bool
 fill_zones(const struct zones *z, CUstream stream)
 {
@@ -195,7 +200,7 @@ fill_zones(const struct zones *z, CUstream stream)
 	return driver->cuMemsetD8Async(z->addr - z->front, PATTERN, z->front,
 		   stream) == CUDA_SUCCESS &&
 	    driver->cuMemsetD8Async(z->addr + z->requested, PATTERN,
-		z->size - z->requested + z->behind, stream) == CUDA_SUCCESS &&
+		z->size - z->requested + z->after, stream) == CUDA_SUCCESS &&
 	    driver->cuStreamSynchronize(stream) == CUDA_SUCCESS;
 }
 
@@ -208,7 +213,8 @@ fill_with_poison(const struct zones *z, CUstream stream)
 }
 
 static void
-compare(const uint8_t *bytes, size_t n, int64_t offset, struct damage *damage)
+compare_pattern(
+    const uint8_t *bytes, size_t n, int64_t offset, struct damage *damage)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (bytes[i] == PATTERN)
@@ -220,7 +226,7 @@ compare(const uint8_t *bytes, size_t n, int64_t offset, struct damage *damage)
 	}
 }
 
-/* False if it cannot be read. */
+/* Find the damage in a range of a zone. False if it cannot be read. */
 static bool
 look_at_bytes(const struct zones *z, int64_t from, size_t size, CUstream stream,
     struct damage *damage)
@@ -237,7 +243,7 @@ look_at_bytes(const struct zones *z, int64_t from, size_t size, CUstream stream,
 			   stream) == CUDA_SUCCESS &&
 		    driver->cuStreamSynchronize(stream) == CUDA_SUCCESS;
 		if (done)
-			compare(bytes, n, from, damage);
+			compare_pattern(bytes, n, from, damage);
 	}
 	if (bytes != NULL)
 		meta_free(bytes, PIECE);
@@ -247,7 +253,7 @@ look_at_bytes(const struct zones *z, int64_t from, size_t size, CUstream stream,
 /* ---- Reports ----------------------------------------------------------- */
 
 static void
-describe(const struct zones *z, const struct damage *damage, bool before,
+describe_damage(const struct zones *z, const struct damage *damage, bool before,
     char *text, size_t size)
 {
 	uint64_t distance = before ? (uint64_t)-damage->offset :
@@ -263,7 +269,7 @@ describe(const struct zones *z, const struct damage *damage, bool before,
 	    before ? "before its start" : "behind its end", damage->value);
 }
 
-/* Where the block was allocated, if the history has it. */
+/* Log where the block was allocated, if the history has its stack. */
 static void
 log_stack(uint32_t stack)
 {
@@ -294,12 +300,12 @@ log_stack(uint32_t stack)
 }
 
 static void
-report(const struct zones *z, const struct damage *damage, bool before,
+report_damage(const struct zones *z, const struct damage *damage, bool before,
     struct check *check)
 {
 	char text[LINE];
 
-	describe(z, damage, before, text, sizeof(text));
+	describe_damage(z, damage, before, text, sizeof(text));
 	if (check != NULL)
 		check_fault(check, "%s", text);
 	else
@@ -312,18 +318,19 @@ static bool
 look_at_zones(const struct zones *z, CUstream stream, struct check *check)
 {
 	struct damage front;
-	struct damage behind;
+	struct damage after;
 
 	if (!look_at_bytes(z, -(int64_t)z->front, z->front, stream, &front) ||
 	    !look_at_bytes(z, (int64_t)z->requested,
-		z->size - z->requested + z->behind, stream, &behind) ||
-	    (front.bytes == 0 && behind.bytes == 0) ||
-	    !change(z, GUARD_FILLED, check != NULL ? GUARD_FILLED : GUARD_CUT))
+		z->size - z->requested + z->after, stream, &after) ||
+	    (front.bytes == 0 && after.bytes == 0) ||
+	    !change_guard(
+		z, GUARD_FILLED, check != NULL ? GUARD_FILLED : GUARD_CUT))
 		return false;
 	if (front.bytes > 0)
-		report(z, &front, true, check);
-	if (behind.bytes > 0)
-		report(z, &behind, false, check);
+		report_damage(z, &front, true, check);
+	if (after.bytes > 0)
+		report_damage(z, &after, false, check);
 	if (check == NULL)
 		log_stack(z->stack);
 	return true;
@@ -331,7 +338,8 @@ look_at_zones(const struct zones *z, CUstream stream, struct check *check)
 
 /* ---- With no lock ------------------------------------------------------ */
 
-/* True between this and guard_leave(). */
+/* Enter the arena's context, with this thread's status muted, until
+ * guard_leave(). False: nothing has changed. */
 static bool
 guard_enter(
     const struct arena *arena, struct driver_guard *guard, CUstream *stream)
@@ -362,8 +370,9 @@ struct visit {
 	CUstream stream;
 };
 
-/* True between this and guard_leave(). False for anything but a guarded block.
- */
+/* Enter the context for a visit to the guarded block at `ptr`, until
+ * guard_leave(). False: it is no guarded block, or the context cannot be
+ * entered. */
 static bool
 enter_block(const void *ptr, struct visit *visit) UNCHECKED
 {
@@ -390,7 +399,7 @@ guard_fill(const void *ptr) UNCHECKED
 		forget_stream(v.arena);
 	guard_leave(&v.guard);
 	if (filled)
-		change(&v.zones, GUARD_CUT, GUARD_FILLED);
+		change_guard(&v.zones, GUARD_CUT, GUARD_FILLED);
 }
 
 void
@@ -400,19 +409,22 @@ guard_look(const void *ptr, bool poison) UNCHECKED
 
 	if (!enter_block(ptr, &v))
 		return;
-	/* While a capture is under way nothing can be waited for. */
+	/* This fails while a capture is under way, when nothing can be waited
+	 * for. */
 	if (stream_wait_host(v.arena->any) == WEIR_OK) {
 		if (v.filled)
 			look_at_zones(&v.zones, v.stream, NULL);
-		/* Others that look at all blocks see it as it is still. */
-		change(&v.zones, GUARD_FILLED, GUARD_CUT);
+		/* A thread that checks all blocks must not check this one any
+		 * more. */
+		change_guard(&v.zones, GUARD_FILLED, GUARD_CUT);
 		if (poison && !fill_with_poison(&v.zones, v.stream))
 			forget_stream(v.arena);
 	}
 	guard_leave(&v.guard);
 }
 
-/* The guarded blocks of an arena that lie above an address. */
+/* Copy the lowest `max` guarded blocks of an arena above an address, in
+ * order. */
 static size_t
 find_some(struct arena *arena, CUdeviceptr above, struct zones *out, size_t max)
 {
@@ -426,7 +438,8 @@ find_some(struct arena *arena, CUdeviceptr above, struct zones *out, size_t max)
 			if (b->addr <= above || !is_guarded(b) ||
 			    b->guarded != GUARD_FILLED)
 				continue;
-			/* The lowest of them, in order. */
+			/* Insert it in order, and drop the highest if there are
+			 * too many. */
 			size_t at = n < max ? n++ : max;
 			struct zones zones = zones_of(b);
 			for (; at > 0 && out[at - 1].addr > zones.addr; at--)

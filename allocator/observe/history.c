@@ -1,11 +1,11 @@
 /*
- * <weir/trace.h>: callbacks, observers and the history are begun and ended
- * here.
+ * <weir/trace.h>: begins and ends callbacks, observers and the history.
  *
- * While anybody wants to see every allocation, thread caches serve and take
- * blocks under the arena's lock (tcache_malloc_in(), tcache_keep()), so that
- * their events have a place in the order. Each cache decides that when it is
- * made, so all caches are made anew when the answer changes.
+ * While a callback, an observer or the history wants every allocation, thread
+ * caches allocate and free under the arena's lock (tcache_malloc_in(),
+ * tcache_free_traced()), so that their events have a place in the order. A
+ * cache decides this when it is made, so all caches are made again when the
+ * answer changes.
  */
 #include <weir/trace.h>
 
@@ -30,7 +30,7 @@ weir_trace_callback_add(
 	enum weir_status status = observe_add(kind, callback, user);
 
 	if (status == WEIR_OK && is_of_memory(kind))
-		tcache_renew();
+		tcache_refresh();
 	return status;
 }
 
@@ -41,7 +41,7 @@ weir_trace_callback_remove(
 	enum weir_status status = observe_remove(kind, callback, user);
 
 	if (status == WEIR_OK && is_of_memory(kind))
-		tcache_renew();
+		tcache_refresh();
 	return status;
 }
 
@@ -52,7 +52,7 @@ _Static_assert((int)WEIR_ACTION_ALLOC == (int)TRACE_alloc &&
 	(int)WEIR_ACTIONS == (int)TRACE_ACTION_COUNT,
     "the actions are those of the history");
 
-/* Caches pass a lock from now on, where events have their order. */
+/* From now on caches take a lock, which orders their events. */
 enum weir_status
 weir_memory_observer_add(weir_memory_observer observer, void *user)
 {
@@ -60,7 +60,7 @@ weir_memory_observer_add(weir_memory_observer observer, void *user)
 
 	if (status == WEIR_OK) {
 		history_set_observed(true);
-		tcache_renew();
+		tcache_refresh();
 	}
 	return status;
 }
@@ -72,14 +72,14 @@ weir_memory_observer_remove(weir_memory_observer observer, void *user)
 
 	if (status == WEIR_OK && !observed(OBSERVE_MEMORY)) {
 		history_set_observed(false);
-		tcache_renew();
+		tcache_refresh();
 	}
 	return status;
 }
 
 /* ---- History ----------------------------------------------------------- */
 
-/* Bring the ring of each device to the size that is in force. */
+/* Resize the ring of each device to the size that the settings ask for. */
 static void
 resize_all(bool clear)
 {
@@ -88,15 +88,15 @@ resize_all(bool clear)
 		if (arena == NULL)
 			continue;
 		lock_enter(&arena->lock);
-		struct history_ring *ring = tell_ring_enter(arena);
+		struct history_ring *ring = emit_ring_enter(arena);
 		if (!arena->forgotten)
 			history_resize(ring, clear);
-		tell_ring_leave(arena);
+		emit_ring_leave(arena);
 		lock_leave(&arena->lock);
 	}
 }
 
-/* Blocks and segments have no stack any more. */
+/* Clear the stacks of all blocks and segments. */
 static void
 forget_stacks(struct arena *arena)
 {
@@ -122,7 +122,7 @@ weir_history_start(const struct weir_history *history)
 	if (status != WEIR_OK)
 		return status;
 	resize_all(history != NULL && history->clear);
-	tcache_renew();
+	tcache_refresh();
 	return WEIR_OK;
 }
 
@@ -130,7 +130,7 @@ enum weir_status
 weir_history_stop(void)
 {
 	history_unset();
-	tcache_renew();
+	tcache_refresh();
 	resize_all(true);
 	for (int device = 0; device < DEVICES_MAX; device++)
 		for (struct arena *arena = arena_peek(device); arena != NULL;
@@ -155,11 +155,11 @@ weir_history_info(int device, struct weir_history_info *out)
 	struct arena *arena = arena_peek(device);
 	if (arena != NULL) {
 		lock_enter(&arena->lock);
-		const struct history_ring *ring = tell_ring_enter(arena);
+		const struct history_ring *ring = emit_ring_enter(arena);
 		info.recorded = ring->next - ring->first;
 		info.kept = ring->next - history_oldest(ring);
 		info.dropped = info.recorded - info.kept;
-		tell_ring_leave(arena);
+		emit_ring_leave(arena);
 		lock_leave(&arena->lock);
 	}
 	*out = info;

@@ -1,6 +1,6 @@
 /*
- * The statistics that watchers get. Each arena is read under its lock, as
- * weir_stats() does. No driver is called.
+ * Gathers the statistics for watchers. It reads each arena under its lock, as
+ * weir_stats() does, and calls no driver.
  */
 #include "allocator/observe/live_stats.h"
 
@@ -59,7 +59,7 @@ stream_is_more(const struct watch_stream *a, const struct watch_stream *b)
 	return x != y ? x > y : a->allocations > b->allocations;
 }
 
-/* Insert a row into the list of the largest; *count rows are there. */
+/* Insert a row into the device's list of its largest streams. */
 static void
 add_stream(struct watch_device *device, struct watch_stream row)
 {
@@ -102,7 +102,7 @@ pending_of(const struct weir_stats *stats)
 	    stats->allocated_bytes.all.current;
 }
 
-/* The streams that have memory in an arena; under its lock. */
+/* Add the streams that have allocated in an arena; under its lock. */
 static void
 look_at_streams(struct watch_device *device, const struct arena *arena)
 {
@@ -132,7 +132,7 @@ gather_arena(struct watch_device *device, struct arena *arena)
 {
 	lock_enter(&arena->lock);
 	if (arena->in_use && arena_is_counted(arena)) {
-		tcache_tell(arena);
+		tcache_report(arena);
 		look_at_streams(device, arena);
 		struct weir_stats stats =
 		    stats_all(&arena->stats, &arena->tally);
@@ -154,10 +154,10 @@ static void
 look_at_history(struct watch_device *device, struct arena *main)
 {
 	lock_enter(&main->lock);
-	const struct history_ring *ring = tell_ring_enter(main);
+	const struct history_ring *ring = emit_ring_enter(main);
 	device->events_recorded = ring->next - ring->first;
 	device->events_dropped = history_oldest(ring) - ring->first;
-	tell_ring_leave(main);
+	emit_ring_leave(main);
 	lock_leave(&main->lock);
 }
 

@@ -8,10 +8,10 @@
 
 #include "trace/watch.h"
 
-/* Set the time that watchers see as the beginning of the process. */
+/* Note the time, which watchers see as the beginning of the process. */
 void live_begin(void);
 
-/* Fill a reply to WATCH_STATS; its size. Calls no driver. */
+/* Fill a reply to WATCH_STATS; returns its size. Calls no driver. */
 size_t live_gather(struct watch_reply *reply);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * <weir/trace.h>: snapshots. Each arena is looked at under its lock, with all
- * thread caches stopped, and what is found is copied; then it is written with
- * no lock, and the history copied piece by piece between the writes.
+ * <weir/trace.h>: snapshots. Each arena is copied under its lock, with all
+ * thread caches stopped. The copy is then written with no lock held; the
+ * history is copied piece by piece between the writes.
  */
 #include "allocator/observe/snapshot.h"
 
@@ -24,7 +24,7 @@ enum { EVENTS_AT_ONCE = 1024, OPTIONS_MAX = 64, NUMBERS_MAX = 256 };
 _Static_assert((int)TRACE_ROUNDUP_CLASSES == (int)ROUNDUP_CLASSES,
     "snapshots have all classes");
 
-/* The parts that the caller asked for. */
+/* The parts of a snapshot that the caller asked for. */
 struct wish {
 	int device; /* or WEIR_DEVICE_ALL */
 	bool of_stream;
@@ -40,34 +40,34 @@ struct arena_copy {
 	struct arena *arena;
 	struct trace_segment *segments;
 	size_t segment_count;
-	size_t segments_room;
+	size_t segments_bytes;
 	struct trace_block *blocks;
 	size_t block_count;
-	size_t blocks_room;
+	size_t blocks_bytes;
 	struct trace_pool pool;
-	uint64_t end;    /* events before this number are older */
-	uint64_t oldest; /* of the device's events that are kept */
-	uint64_t begun;  /* and the first there ever was */
+	uint64_t end;    /* the next event's number at the copy */
+	uint64_t oldest; /* number of the oldest event that is kept */
+	uint64_t begun;  /* number of the ring's first event */
 	struct arena_copy *next;
 };
 
 /* A copy of one device's state. */
 struct part {
-	struct arena *main; /* NULL: there is none, or it is not wanted */
-	struct arena_copy *copies; /* of its arenas, its own first */
+	struct arena *main;        /* NULL: no arena, or not asked for */
+	struct arena_copy *copies; /* of its arenas, the device's own first */
 	struct arena_copy **last;
 	struct weir_stats stats;
-	uint64_t first; /* the oldest event that is kept */
-	uint64_t own;   /* what came before the look at its own arena */
-	uint64_t end;   /* and the end of all that are wanted */
+	uint64_t first; /* number of the oldest event to write */
+	uint64_t own;   /* its own arena's copy was made before this event */
+	uint64_t end;   /* the number after the last event to write */
 	uint64_t recorded;
 	uint64_t dropped;
 };
 
 /* ---- Looking ----------------------------------------------------------- */
 
-/* Is a block in the snapshot? Not if its driver segment is being given back or
- * its arena is suspended: the history says that such memory is gone. */
+/* Is a block in the snapshot? A block is left out if its driver segment is
+ * being freed or its arena is suspended: in the history that memory is gone. */
 static bool
 is_shown(const struct block *block)
 {
@@ -107,7 +107,8 @@ add_block(struct trace_segment *segment, struct arena_copy *copy,
 	segment->block_count++;
 }
 
-/* A run of blocks from `first` on; returns the one behind it. */
+/* Copy the neighbouring blocks with memory from `first` on, as one segment.
+ * Returns the block after them. */
 static const struct block *
 add_run(
     const struct wish *wish, struct arena_copy *copy, const struct block *first)
@@ -138,9 +139,10 @@ add_run(
 	return block;
 }
 
-/* Room for all segments and blocks there can be. WEIR_EHOSTMEM. */
+/* Allocate the arrays for all segments and blocks of the arena.
+ * WEIR_EHOSTMEM. */
 static enum weir_status
-make_copy_room(struct arena_copy *copy)
+make_copy_arrays(struct arena_copy *copy)
 {
 	struct arena *arena = copy->arena;
 	size_t blocks = 0;
@@ -153,11 +155,11 @@ make_copy_room(struct arena_copy *copy)
 		     b = b->next)
 			blocks++;
 	}
-	/* No more runs than blocks. */
-	copy->blocks_room = (blocks + 1) * sizeof(*copy->blocks);
-	copy->segments_room = (blocks + 1) * sizeof(*copy->segments);
-	copy->blocks = meta_map(copy->blocks_room);
-	copy->segments = meta_map(copy->segments_room);
+	/* Each segment of the copy has a block at least. */
+	copy->blocks_bytes = (blocks + 1) * sizeof(*copy->blocks);
+	copy->segments_bytes = (blocks + 1) * sizeof(*copy->segments);
+	copy->blocks = meta_map(copy->blocks_bytes);
+	copy->segments = meta_map(copy->segments_bytes);
 	if (copy->blocks == NULL || copy->segments == NULL)
 		return status_set(
 		    WEIR_EHOSTMEM, "no host memory for a snapshot");
@@ -178,8 +180,8 @@ look_at_segments(const struct wish *wish, struct arena_copy *copy)
 	}
 }
 
-/* Is it memory of the device, and of the pool that is asked for? Host memory is
- * in no pool of a graph's and of no stream. */
+/* Did the caller ask for this arena? Host memory belongs to no private pool and
+ * no stream. */
 static bool
 is_wanted(const struct wish *wish, const struct arena *arena)
 {
@@ -191,8 +193,7 @@ is_wanted(const struct wish *wish, const struct arena *arena)
 		    wish->user == arena->pool.user));
 }
 
-/* Copy the state of an arena. Its later changes are in the next snapshot's
- * history. */
+/* Copy the state of an arena. Later changes belong to the next snapshot. */
 static enum weir_status
 copy_arena(const struct wish *wish, struct arena_copy *copy)
 {
@@ -200,18 +201,18 @@ copy_arena(const struct wish *wish, struct arena_copy *copy)
 
 	lock_enter(&arena->lock);
 	tcache_stop(arena);
-	enum weir_status status = make_copy_room(copy);
+	enum weir_status status = make_copy_arrays(copy);
 	if (status == WEIR_OK) {
 		if (is_wanted(wish, arena))
 			look_at_segments(wish, copy);
 		copy->pool = arena->pool;
-		const struct history_ring *ring = tell_ring_enter(arena);
+		const struct history_ring *ring = emit_ring_enter(arena);
 		copy->end = ring->next;
 		copy->oldest = history_oldest(ring);
 		copy->begun = ring->first;
-		tell_ring_leave(arena);
+		emit_ring_leave(arena);
 		if (arena == arena->main)
-			tell_snapshot(arena);
+			emit_snapshot(arena);
 	}
 	tcache_go(arena);
 	lock_leave(&arena->lock);
@@ -235,7 +236,7 @@ part_of_arena(const struct wish *wish, struct part *part, struct arena *arena)
 	return status;
 }
 
-/* A device: its arenas one after the other. */
+/* Copy the arenas of a device, one after the other. */
 static enum weir_status
 part_of_device(const struct wish *wish, struct part *part)
 {
@@ -266,14 +267,14 @@ compare_segments(const void *a, const void *b)
 	return ((*x)->addr > (*y)->addr) - ((*x)->addr < (*y)->addr);
 }
 
-/* Segments of a copy that are, or are not, of host memory. */
+/* How many segments of host memory, or of device memory, a copy has. */
 static size_t
 count_of(const struct arena_copy *copy, bool host)
 {
 	return arena_is_host(copy->arena) == host ? copy->segment_count : 0;
 }
 
-/* Do something with each segment of all arenas of a device, in order. */
+/* Call act() for each segment of all arenas of a device, by address. */
 static enum weir_status
 each_segment(const struct part *part, bool host,
     void (*act)(void *closure, const struct trace_segment *segment),
@@ -331,8 +332,8 @@ write_segments(struct snapshot_file *s, const struct part *parts, int n)
 	return status;
 }
 
-/* Is an event older than the look at its arena? What has no arena any more is
- * held against the first look. */
+/* Is an event older than the copy of its arena? If the arena is gone, compare
+ * with the copy of the device's own arena. */
 static bool
 is_older(const struct part *part, const struct trace_event *event, uint64_t seq)
 {
@@ -343,12 +344,12 @@ is_older(const struct part *part, const struct trace_event *event, uint64_t seq)
 	return seq < part->own;
 }
 
-/* Events with the number `from` and behind it. */
+/* Write `n` events, of which the first has the number `from`. */
 static void
 write_piece(struct snapshot_file *s, const struct part *part,
     const struct trace_event *events, size_t n, uint64_t from)
 {
-	if (from + n <= part->own) { /* as most are */
+	if (from + n <= part->own) { /* the usual case */
 		snapshot_write_events(s, events, n, from);
 		return;
 	}
@@ -357,7 +358,7 @@ write_piece(struct snapshot_file *s, const struct part *part,
 			snapshot_write_events(s, &events[i], 1, from + i);
 }
 
-/* The events of one device: copied in pieces, under its lock. */
+/* Write the events of one device. They are copied in pieces, under its lock. */
 static void
 write_events(
     struct snapshot_file *s, struct part *part, struct trace_event *events)
@@ -367,10 +368,10 @@ write_events(
 	while (from < part->end) {
 		uint64_t before = from;
 		lock_enter(&part->main->lock);
-		const struct history_ring *ring = tell_ring_enter(part->main);
+		const struct history_ring *ring = emit_ring_enter(part->main);
 		size_t n = history_copy(
 		    ring, &from, part->end, events, EVENTS_AT_ONCE);
-		tell_ring_leave(part->main);
+		emit_ring_leave(part->main);
 		lock_leave(&part->main->lock);
 		if (n == 0)
 			from = part->end;
@@ -402,7 +403,7 @@ write_traces(
 	return WEIR_OK;
 }
 
-/* All options as text. */
+/* Read all options as text; returns their number. */
 static size_t
 read_options(struct weir_option *options, struct trace_option *out)
 {
@@ -420,7 +421,7 @@ read_options(struct weir_option *options, struct trace_option *out)
 	return n;
 }
 
-/* Who has set the limit of a device. */
+/* The option or call that set the limit of a device. */
 static const char *
 limit_source(const struct arena *main, const struct options *options)
 {
@@ -554,15 +555,15 @@ drop_parts(struct part *parts, int n)
 		while (parts[i].copies != NULL) {
 			struct arena_copy *copy = parts[i].copies;
 			parts[i].copies = copy->next;
-			meta_unmap(copy->segments, copy->segments_room);
-			meta_unmap(copy->blocks, copy->blocks_room);
+			meta_unmap(copy->segments, copy->segments_bytes);
+			meta_unmap(copy->blocks, copy->blocks_bytes);
 			meta_free(copy, sizeof(*copy));
 		}
 	}
 	meta_unmap(parts, DEVICES_MAX * sizeof(*parts));
 }
 
-/* All devices, as far as they are wanted. */
+/* Copy all devices that the caller asked for. */
 static enum weir_status
 parts_of_all(const struct wish *wish, struct part *parts, int n)
 {
@@ -596,7 +597,7 @@ begin_file(const char *path, int fd, enum weir_snapshot_format format,
 }
 
 static enum weir_status
-write_all(
+write_parts(
     struct snapshot_file *s, const struct wish *wish, struct part *parts, int n)
 {
 	const struct options *options;
@@ -631,7 +632,7 @@ write_snapshot(const char *path, int fd, enum weir_snapshot_format format,
 	if (status == WEIR_OK)
 		status = begin_file(path, fd, format, &s);
 	if (status == WEIR_OK)
-		status = write_all(s, wish, parts, n);
+		status = write_parts(s, wish, parts, n);
 	drop_parts(parts, n);
 	return status;
 }
@@ -654,7 +655,7 @@ weir_snapshot_write(const char *path, enum weir_snapshot_format format,
 struct visit {
 	weir_segment_visitor visitor;
 	void *user;
-	struct weir_block_view *blocks; /* as many as a segment has at most */
+	struct weir_block_view *blocks; /* as many as any segment has */
 };
 
 static weir_stream
@@ -707,7 +708,7 @@ visit_segment(void *closure, const struct trace_segment *segment)
 	    visit->user);
 }
 
-/* Blocks of the segment that has most. */
+/* The number of blocks of the segment that has the most. */
 static size_t
 most_blocks(const struct part *parts, int n)
 {

@@ -6,8 +6,8 @@
 
 #include <weir/trace.h>
 
-/* A snapshot of everything into an open file, from its beginning;
- * returns what weir_snapshot_write() does. */
+/* Write a snapshot of everything into an open file, from its beginning. Returns
+ * the errors of weir_snapshot_write(). */
 enum weir_status snapshot_onto(int fd, enum weir_snapshot_format format);
 
 #endif

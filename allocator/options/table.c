@@ -1,5 +1,5 @@
 /*
- * The options: how each is read and written, and the table of them all.
+ * The table of all options, with the functions that parse and print each.
  */
 #include "allocator/options/table.h"
 
@@ -187,7 +187,8 @@ print_prefer(const struct options *o, char *text, size_t size)
 	snprintf(text, size, "%s", prefer_names[o->prefer]);
 }
 
-/* No longer than a year: times are counted in nanoseconds, and doubled. */
+/* The bound of a year keeps the time in range, which is counted in nanoseconds
+ * and doubled. */
 static bool
 set_decay(struct options *o, struct word word)
 {
@@ -335,7 +336,8 @@ print_history(const struct options *o, char *text, size_t size)
 	    o->history ? level_names[o->history_level] : "off");
 }
 
-/* 64 bytes each; so many that no host has them are a mistake. */
+/* An entry takes 64 bytes. The bound refuses a number that no host has memory
+ * for. */
 static bool
 set_entries(struct options *o, struct word word)
 {
@@ -362,8 +364,8 @@ set_snapshot(struct options *o, struct word word)
 	return true;
 }
 
-/* Print the path of the snapshot. If it does not fit, its end is shown: that is
- * the part by which paths differ. */
+/* Print the path of the snapshot. If it does not fit, print its end, by which
+ * paths differ. */
 static void
 print_snapshot(const struct options *o, char *text, size_t size)
 {
@@ -443,7 +445,7 @@ roundup_value(struct word word, uint32_t *out)
 	return true;
 }
 
-/* Take [at, end) up to `stop`, or all of it. */
+/* Cut the word up to `stop`, or to the end, off [at, end). */
 static struct word
 next_word(const char **at, const char *end, char stop)
 {
@@ -458,9 +460,9 @@ next_word(const char **at, const char *end, char stop)
 }
 
 /*
- * [256:1,512:2,>:4]: each key is the lower bound of a class in MiB. What is
- * below the first key has its value, what lies between two keys the lower
- * one's, and > is for all above the last.
+ * [256:1,512:2,>:4]: each key is the lower bound of a class in MiB. Sizes below
+ * the first key have its value, sizes between two keys have the value of the
+ * lower, and > has the value for all above the last key.
  */
 static bool
 set_roundup_list(struct options *o, struct word word)
@@ -468,7 +470,7 @@ set_roundup_list(struct options *o, struct word word)
 	const char *at = word.at + 1;
 	const char *end = word.at + word.length - 1;
 	uint32_t table[ROUNDUP_CLASSES];
-	size_t from = 0; /* classes below it are settled */
+	size_t from = 0; /* the classes below it have their value */
 
 	if (at == end)
 		return false;
@@ -685,8 +687,8 @@ const struct entry option_entries[] = {
 const size_t option_entry_count =
     sizeof(option_entries) / sizeof(option_entries[0]);
 
-/* Options of PyTorch's that are about what weir does not have, or does
- * always; in its variable they are no mistake. */
+/* PyTorch's options for features that weir does not have or has always. In
+ * PyTorch's variable they are no mistake. */
 static const char *const foreign_keys[] = {
 	"backend",
 	"release_lock_on_cudamalloc",

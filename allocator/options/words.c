@@ -1,5 +1,5 @@
 /*
- * Words of an option's text.
+ * Parses and prints the words of an option's text.
  */
 #include "allocator/options/words.h"
 

@@ -1,5 +1,5 @@
 /*
- * Words of an option's text, and what they say.
+ * Parses and prints the words of an option's text.
  */
 #ifndef ALLOCATOR_OPTIONS_WORDS_H
 #define ALLOCATOR_OPTIONS_WORDS_H
@@ -21,22 +21,23 @@ bool word_is(struct word word, const char *text);
 /* The word as a terminated string; false if it is empty or does not fit. */
 bool word_copy(struct word word, char *text, size_t size);
 
-/* Parse a word. False, and *out is not set, if it is none of these: True or
- * False, and other words for them; a whole number in decimal; a number. */
+/* Parse a word. word_bool() takes True, False and other words for them,
+ * word_count() a whole decimal number, word_number() any finite number. False
+ * if the word is none; *out is then not set. */
 bool word_bool(struct word word, bool *out);
 bool word_count(struct word word, uint64_t *out);
 bool word_number(struct word word, double *out);
 
-/* Parse a size in MiB into bytes, `least` at least. A number too large for
- * bytes is the most that is a whole number of MiB, so that it reads back as
- * one. */
+/* Parse a size in MiB into bytes. False if it is below `least`. A size that is
+ * too large for bytes becomes the largest whole number of MiB, so that it can
+ * be printed and parsed again. */
 bool word_mib(struct word word, size_t least, size_t *out);
 
-/* Parse a size in MiB, or the word for no bound. A huge number is none either.
- */
+/* Parse a size in MiB, or "unlimited". A size that is too large for bytes is
+ * unlimited too. */
 bool word_unlimited(struct word word, size_t *out);
 
-/* Print bytes as MiB, or as the word for no bound. */
+/* Print bytes as MiB, or "unlimited". */
 void word_print_mib(size_t bytes, char *text, size_t size);
 
 #endif

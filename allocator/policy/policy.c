@@ -1,55 +1,57 @@
 /*
- * Note [Wait or grow] is in policy.h.
+ * Decides between waits, moves and new memory: policy.h, Note [Wait or grow].
  */
 #include "allocator/policy/policy.h"
 
 /*
- * All numbers that decide what is held and what is waited for. docs/adr/0009
- * has the experiments that set them; times are in us.
+ * All numbers that decide how much is held and which waits are made.
+ * docs/adr/0009 has the experiments that set them. Times are in us.
  */
 static const struct {
-	/* Memory pressure begins where one part in so many is held beyond what
-	 * was alive, and at least so many bytes: fewer are worth no wait. */
+	/* Memory pressure: one part in pressure_share is held beyond the peak
+	 * of live bytes, and at least pressure_least bytes, because fewer bytes
+	 * are worth no wait. */
 	size_t pressure_share;
 	size_t pressure_least;
 
-	/* Ticks of another stream's work that an idle stream may wait for, and
-	 * how many times as long as its own work a stream may wait for a use.
-	 */
+	/* The ticks of another stream's work that an idle stream may wait for;
+	 * and how many times as long as its own work a stream may wait for a
+	 * use. */
 	uint64_t near_ticks;
 	uint64_t use_times;
 
-	/* New memory costs a call of the driver, and so much for each MiB; more
-	 * where memory is dear, and this much more where twice as much is held
-	 * as was ever alive: for waits that are near, for any wait within the
-	 * budget, and for any where waits were harmless. */
+	/* The price of new memory: a driver call, and mib_us for each MiB. If
+	 * twice the peak of live bytes is held, each MiB costs this much more:
+	 * for near waits, for any wait within the budget, and for any wait if
+	 * waits were harmless. */
 	double call_us;
 	double mib_us;
 	double dear_near_us;
 	double dear_any_us;
 	double dear_harmless_us;
 
-	/* A stream may be late by so much at first, and by so much at most. */
+	/* The budget of lateness at first, and at most. */
 	double budget_us;
 	double budget_most_us;
 
-	/* Waits were harmless if they took so long, and streams are late by
-	 * less than one part in so many of that. */
+	/* Waits were harmless if they took evidence_us in all, and streams are
+	 * late by less than one part in harmless_share of that. */
 	double evidence_us;
 	uint64_t harmless_share;
 
-	/* Evidence of more waits than this counts half from then on, so that
-	 * the latest tells most. */
+	/* Evidence of more waits than this is halved, so that recent waits
+	 * count most. */
 	uint64_t evidence_most_ns;
 
-	/* The latency of a stream of which little was seen. */
+	/* The least latency that a forecast assumes. */
 	double latency_us;
 
-	/* A stream that has been busy for some time has one part in so many of
-	 * that still before it. */
+	/* A stream that has been busy for some time has one part in busy_share
+	 * of that time still before it. */
 	uint64_t busy_share;
 
-	/* One handle may be moved first, then one more in so many requests. */
+	/* One handle may be moved at first, then one more for each
+	 * requests_a_move requests. */
 	uint64_t requests_a_move;
 } policy = {
 	.pressure_share = 5,
@@ -124,7 +126,7 @@ policy_may_move(const struct request_facts *facts)
 /* ---- By price ---------------------------------------------------------- */
 
 static double
-least(double a, double b)
+lesser_us(double a, double b)
 {
 	return a < b ? a : b;
 }
@@ -138,15 +140,15 @@ budget_of(const struct request_facts *facts)
 
 	if (facts->delay_percent == 0)
 		return 0;
-	return least(us + policy.budget_us, policy.budget_most_us);
+	return lesser_us(us + policy.budget_us, policy.budget_most_us);
 }
 
-/* How late the stream is, beyond what did no harm before. */
+/* How late the stream is beyond its slack, in us. */
 static double
 late_of(const struct request_facts *facts)
 {
 	double slack =
-	    least((double)facts->slack_ns / 1e3, policy.budget_most_us);
+	    lesser_us((double)facts->slack_ns / 1e3, policy.budget_most_us);
 	double late = (double)facts->late_ns / 1e3 - slack;
 
 	return late > 0 ? late : 0;
@@ -158,8 +160,8 @@ policy_is_late(const struct request_facts *facts)
 	return late_of(facts) > budget_of(facts);
 }
 
-/* How dear memory is: the sixth power of the part that is held beyond what was
- * ever alive. Few bytes are not dear. */
+/* How dear memory is: the sixth power of the part that is held beyond the peak
+ * of live bytes; 0 if that part is less than pressure_least. */
 static double
 dearness(const struct request_facts *facts)
 {
@@ -184,14 +186,15 @@ is_harmless(const struct request_facts *facts)
 static uint64_t
 as_ns(double us)
 {
-	const uint64_t most = UINT64_MAX / 4; /* may be doubled */
+	const uint64_t most = UINT64_MAX / 4; /* leaves room to be doubled */
 
 	if (us * 1e3 >= (double)most)
 		return most;
 	return us > 0 ? (uint64_t)(us * 1e3) : 0;
 }
 
-/* How long a wait may take that spares the memory of the request, in us. */
+/* The longest wait that is worth as much as new memory for the request, in
+ * us. */
 static double
 worth_of(const struct request_facts *facts, double dear)
 {
@@ -208,7 +211,7 @@ policy_wait_prices(const struct request_facts *facts)
 	double low = worth_of(facts, policy.dear_near_us * dear);
 	double high = worth_of(facts, policy.dear_any_us * dear);
 	bool on_time = left > 0;
-	double any = least(high, left);
+	double any = lesser_us(high, left);
 
 	if (facts->prefer != PREFER_BALANCE || facts->is_captured ||
 	    facts->is_small || facts->delay_percent == 0)

@@ -1,16 +1,15 @@
 /*
- * Arenas besides the one that each device has.
+ * Arenas besides each device's own.
  *
  * Note [Other arenas]
  *
- * Memory that must stay apart (of a private pool, of a source of its own) has
- * an arena to itself, in which everything holds that holds in a device's own,
- * but that threads keep no caches for it (for host memory they do). An arena
- * belongs to those who hold it. When the last has dropped it, it gives back
- * what is free, at once and whenever more of it becomes free, and with the last
- * segment it is out of use and waits to be somebody else's: an arena is never
- * freed, since a block is found, and its arena locked, with no lock held
- * before.
+ * Memory that must stay apart (a private pool's, or memory from another source)
+ * has an arena of its own. Such an arena works as a device's own arena does,
+ * but threads keep caches for it only if it is host memory. An arena has
+ * owners. After the last owner has dropped it, the arena gives back its free
+ * memory, at once and at each later free. With its last segment it goes out of
+ * use and can be given to another owner. An arena is never freed, because a
+ * thread finds a block, and locks the block's arena, with no lock held before.
  */
 #include "allocator/private/arenas.h"
 
@@ -30,9 +29,9 @@
 
 /* ---- Making ------------------------------------------------------------ */
 
-/* One that is out of use, or NULL. */
+/* Take an arena that is out of use, or NULL. */
 static struct arena *
-reuse(struct arena *main)
+reuse_arena(struct arena *main)
 {
 	for (struct arena *a = arena_next(main); a != NULL; a = arena_next(a)) {
 		lock_enter(&a->lock);
@@ -49,7 +48,7 @@ reuse(struct arena *main)
 }
 
 static enum weir_status
-make_new(struct arena *main, struct arena **out)
+make_other_arena(struct arena *main, struct arena **out)
 {
 	struct arena *arena = meta_zalloc(sizeof(*arena));
 	if (arena == NULL)
@@ -78,12 +77,12 @@ enum weir_status
 arena_make(struct arena *main, const struct source *source, unsigned flags,
     struct arena **out)
 {
-	static atomic_uint made; /* so far: pools are never named alike */
+	static atomic_uint made; /* so far; the number names the pool */
 	struct totals *totals = NULL;
 	enum weir_status status = WEIR_OK;
-	struct arena *arena = reuse(main);
+	struct arena *arena = reuse_arena(main);
 	if (arena == NULL)
-		status = make_new(main, &arena);
+		status = make_other_arena(main, &arena);
 	if (status != WEIR_OK)
 		return status;
 	lock_enter(&main->lock);
@@ -207,7 +206,7 @@ arena_empty(struct arena *arena)
 
 	lock_enter(&arena->lock);
 	if (is_unowned(arena)) {
-		arena->jobs++; /* it is not out of use before this is done */
+		arena->jobs++; /* keeps it in use until this is done */
 		reclaim_poll(arena, RECLAIM_SKIPS);
 		reclaim_refresh(arena);
 		if (arena->uncounted)
@@ -237,7 +236,7 @@ arena_empty_all(struct arena *main)
 
 /* Give back at least `want` bytes, without a wait. */
 static size_t
-give_some(struct arena *arena, size_t want)
+shed_some(struct arena *arena, size_t want)
 {
 	lock_enter(&arena->lock);
 	tcache_drain(arena);
@@ -248,9 +247,9 @@ give_some(struct arena *arena, size_t want)
 	return bytes;
 }
 
-/* Give memory back, and wait for streams until that brings any. */
+/* Give memory back; if there is none, wait for streams until there is some. */
 static size_t
-give_waiting(struct arena *arena, size_t want)
+shed_waiting(struct arena *arena, size_t want)
 {
 	size_t bytes = 0;
 
@@ -269,7 +268,7 @@ give_waiting(struct arena *arena, size_t want)
 }
 
 static bool
-may_ask(const struct arena *arena, const struct arena *other)
+may_shed_for(const struct arena *arena, const struct arena *other)
 {
 	if (arena_is_host(arena))
 		return other != arena && arena_is_host(other);
@@ -286,12 +285,12 @@ arena_ask_others(struct arena *arena, size_t want)
 	status_mute();
 	for (struct arena *a = arena->main; a != NULL && bytes < want;
 	     a = arena_next(a))
-		if (may_ask(arena, a))
-			bytes += give_some(a, want - bytes);
+		if (may_shed_for(arena, a))
+			bytes += shed_some(a, want - bytes);
 	for (struct arena *a = arena->main; a != NULL && bytes == 0;
 	     a = arena_next(a))
-		if (may_ask(arena, a))
-			bytes += give_waiting(a, want);
+		if (may_shed_for(arena, a))
+			bytes += shed_waiting(a, want);
 	status_unmute();
 	return bytes;
 }

@@ -1,12 +1,12 @@
 /*
  * Checkpoints of an arena.
  *
- * Kept are the blocks that have memory, in the order of their addresses;
- * neighbours make a *run*. A run may begin and end anywhere in a segment, so
- * expandable segments with holes are no special case. To restore one is to free
- * all that is live, to join what is free under each run into one block and cut
- * that as it was. All that can fail comes before: memory for blocks and lists,
- * and waits on the device where a run passes from one stream to another.
+ * A checkpoint lists the blocks that have memory, by address. Neighbouring
+ * blocks make a *run*, which may begin and end anywhere in a segment, so that
+ * expandable segments with holes are no special case. A restoration frees all
+ * live blocks, joins the free blocks of each run into one and cuts it as it
+ * was. It does before that everything that can fail: it allocates blocks and
+ * lists, and makes a stream wait where memory passes to it from another stream.
  */
 #include "allocator/private/checkpoint.h"
 
@@ -25,7 +25,7 @@
 #include "base/meta.h"
 #include "base/status.h"
 
-/* A block as it was. */
+/* A block as it was at the checkpoint. */
 struct was {
 	CUdeviceptr addr;
 	size_t size;
@@ -34,18 +34,18 @@ struct was {
 	enum pool_kind kind;
 	bool live;
 
-	/* While it is restored. */
+	/* Used by a restoration only. */
 	struct stream_heap *heap;
-	struct block *spare; /* for its start */
-	bool begins;         /* a run */
+	struct block *spare; /* record for a block at `addr` */
+	bool begins;         /* it is the first of a run */
 };
 
 struct checkpoint {
 	struct arena *arena;
 	uint64_t generation;
 	size_t n;
-	struct was *blocks; /* by address */
-	size_t room;        /* bytes of the array */
+	struct was *blocks;  /* by address */
+	size_t blocks_bytes; /* bytes of the array */
 };
 
 /* ---- Taking ------------------------------------------------------------ */
@@ -72,7 +72,7 @@ check_calm(struct arena *arena)
 	return WEIR_OK;
 }
 
-/* A block that is part of a checkpoint: it has memory. */
+/* Is the block part of a checkpoint? It is if it has memory. */
 static bool
 is_kept(const struct block *block)
 {
@@ -145,8 +145,8 @@ copy_runs(struct arena *arena, struct checkpoint *checkpoint)
 		status = count_blocks(arena, &n);
 	if (status != WEIR_OK)
 		return status;
-	checkpoint->room = (n + 1) * sizeof(*checkpoint->blocks);
-	checkpoint->blocks = meta_zalloc(checkpoint->room);
+	checkpoint->blocks_bytes = (n + 1) * sizeof(*checkpoint->blocks);
+	checkpoint->blocks = meta_zalloc(checkpoint->blocks_bytes);
 	if (checkpoint->blocks == NULL)
 		return status_set(WEIR_EHOSTMEM,
 		    "checkpoint: no host memory for %zu blocks", n);
@@ -181,7 +181,7 @@ checkpoint_drop(struct checkpoint *checkpoint)
 		return;
 	for (size_t i = 0; i < checkpoint->n; i++)
 		stream_put(checkpoint->blocks[i].stream);
-	meta_free(checkpoint->blocks, checkpoint->room);
+	meta_free(checkpoint->blocks, checkpoint->blocks_bytes);
 	meta_free(checkpoint, sizeof(*checkpoint));
 }
 
@@ -211,10 +211,10 @@ block_over(const struct arena *arena, CUdeviceptr addr)
 	    NULL;
 }
 
-/* Put the stream of a block that was behind all that is queued on the one that
- * has its memory now. */
+/* Order the stream that had a block at the checkpoint after all work that is
+ * queued on the stream that has the memory now. */
 static enum weir_status
-follow(const struct was *was, struct block *now)
+order_after_owner(const struct was *was, struct block *now)
 {
 	struct stream_heap *owner = now->pool->owner;
 	struct arena *arena = now->arena;
@@ -239,7 +239,8 @@ follow(const struct was *was, struct block *now)
 	    (void *)was->stream->handle);
 }
 
-/* All memory of a block that was is there, in one segment of its kind. */
+/* Check that the memory of a block of the checkpoint still exists, in one
+ * segment of its kind. */
 static enum weir_status
 check_memory(struct arena *arena, const struct was *was)
 {
@@ -256,7 +257,7 @@ check_memory(struct arena *arena, const struct was *was)
 			    "there "
 			    "is no longer the pool's",
 			    (unsigned long long)at);
-		enum weir_status status = follow(was, now);
+		enum weir_status status = order_after_owner(was, now);
 		if (status != WEIR_OK)
 			return status;
 		segment = now->segment;
@@ -265,7 +266,8 @@ check_memory(struct arena *arena, const struct was *was)
 	return WEIR_OK;
 }
 
-/* Live blocks are counted; none may have a use, which would hold it back. */
+/* Count the live blocks. Refuse a block with a stream use, because its free
+ * would leave it pending. */
 static enum weir_status
 check_live(const struct arena *arena, size_t *n)
 {
@@ -292,9 +294,9 @@ check_live(const struct arena *arena, size_t *n)
 struct job {
 	struct arena *arena;
 	const struct options *options;
-	struct was *blocks; /* a copy */
+	struct was *blocks; /* a copy of the checkpoint's */
 	size_t n;
-	struct block *behind; /* spare blocks, for what lies behind each run */
+	struct block *after; /* records for the memory after each run */
 	struct restored restored;
 };
 
@@ -325,9 +327,9 @@ begins_run(const struct job *job, size_t i)
 	    block_over(job->arena, was[-1].addr)->segment;
 }
 
-/* Make a block for each start, and one for the rest behind each run. The starts
- * of runs are looked up now: after everything is freed and merged, the block
- * over an address starts far below it, and finding it takes long. */
+/* Make a record for the start of each block, and one for the memory after each
+ * run. Find the starts of runs now: once everything is freed and merged, the
+ * block over an address starts far below it, and the lookup takes long. */
 static enum weir_status
 prepare_blocks(struct job *job)
 {
@@ -335,18 +337,18 @@ prepare_blocks(struct job *job)
 		job->blocks[i].begins = begins_run(job, i);
 	for (size_t i = 0; i < job->n; i++) {
 		struct was *was = &job->blocks[i];
-		struct block *behind;
+		struct block *after;
 		enum weir_status status =
 		    block_new(job->arena, was->addr, &was->spare);
 		if (status != WEIR_OK)
 			return status;
 		if (i + 1 < job->n && !job->blocks[i + 1].begins)
 			continue;
-		status = block_new(job->arena, was->addr + was->size, &behind);
+		status = block_new(job->arena, was->addr + was->size, &after);
 		if (status != WEIR_OK)
 			return status;
-		behind->next = job->behind;
-		job->behind = behind;
+		after->next = job->after;
+		job->after = after;
 	}
 	return WEIR_OK;
 }
@@ -357,15 +359,15 @@ drop_blocks(struct job *job)
 	for (size_t i = 0; i < job->n; i++)
 		if (job->blocks[i].spare != NULL)
 			block_delete(job->blocks[i].spare);
-	while (job->behind != NULL) {
-		struct block *next = job->behind->next;
-		block_delete(job->behind);
-		job->behind = next;
+	while (job->after != NULL) {
+		struct block *next = job->after->next;
+		block_delete(job->after);
+		job->after = next;
 	}
 }
 
-/* Hold the pools of each stream until drop_pools(): the blocks that are freed
- * may be the last of a stream that has ended. */
+/* Find the heap of each stream and hold it until drop_heap(): a restoration may
+ * free the last block of a stream that has ended. */
 static enum weir_status
 prepare_heap(struct job *job)
 {
@@ -432,15 +434,15 @@ free_live(struct job *job)
 		release_block(lookup_exact(job->restored.freed[i]));
 }
 
-/* All that is free under a run as one block that begins with it and is in no
- * tree; what lies behind is put back. */
+/* Join the free blocks under a run to one block that begins and ends with the
+ * run and is in no tree. Free the memory before and after it. */
 static struct block *
 join_run(struct job *job, const struct was *first, const struct was *last)
 {
 	struct span span = { .first = block_over(job->arena, first->addr),
 		.last = block_over(job->arena, last->addr + last->size - 1) };
 	CUdeviceptr end = last->addr + last->size;
-	struct block *behind = job->behind;
+	struct block *after = job->after;
 	struct block *block = block_join(span.first, span.last);
 
 	if (block->addr < first->addr) {
@@ -453,19 +455,19 @@ join_run(struct job *job, const struct was *first, const struct was *last)
 		block_set_state(block, BLOCK_UNMAPPING);
 		block_delete(first->spare);
 	}
-	job->behind = behind->next;
-	behind->addr = end;
-	behind->next = NULL;
+	job->after = after->next;
+	after->addr = end;
+	after->next = NULL;
 	if (block->addr + block->size > end) {
-		block_split(block, end - block->addr, behind);
-		block_put(behind, BLOCK_FREE);
+		block_split(block, end - block->addr, after);
+		block_put(after, BLOCK_FREE);
 	} else {
-		block_delete(behind);
+		block_delete(after);
 	}
 	return block;
 }
 
-/* Cut the first block of a run as it was; returns the rest behind it. */
+/* Cut one block of a run as it was; returns the rest of the run. */
 static struct block *
 cut_one(struct job *job, struct was *was, struct block *block)
 {
@@ -480,7 +482,7 @@ cut_one(struct job *job, struct was *was, struct block *block)
 		block_set_state(block, BLOCK_ACTIVE);
 		block->requested = was->requested;
 		stats_hand_out(job->options, block);
-		tell_alloc(block);
+		emit_alloc(block);
 		job->restored.live[job->restored.n_live++] = block->addr;
 	}
 	return rest;
@@ -521,7 +523,7 @@ checkpoint_restore(struct arena *arena, const struct checkpoint *checkpoint,
 	enum weir_status status = options_get(&job.options);
 	if (status != WEIR_OK)
 		return status;
-	job.blocks = meta_zalloc(checkpoint->room);
+	job.blocks = meta_zalloc(checkpoint->blocks_bytes);
 	if (job.blocks == NULL)
 		return status_set(
 		    WEIR_EHOSTMEM, "checkpoint: no host memory to restore it");
@@ -542,7 +544,7 @@ checkpoint_restore(struct arena *arena, const struct checkpoint *checkpoint,
 	drop_heap(&job);
 	lock_leave(&arena->lock);
 	history_leave();
-	meta_free(job.blocks, checkpoint->room);
+	meta_free(job.blocks, checkpoint->blocks_bytes);
 	if (status == WEIR_OK)
 		*out = job.restored;
 	else

@@ -18,25 +18,23 @@ struct restored {
 };
 
 /*
- * Record the state of an arena as it is now. Holds no lock.
+ * Record the present state of an arena. Holds no lock.
  *
- * @return WEIR_ENOTREADY  a block waits for a stream, or memory is being mapped
- *         WEIR_ENOTSUP    there is live memory of no stream
- *         WEIR_EHOSTMEM
+ * @return WEIR_ENOTREADY a block waits for a stream, or memory is being mapped
+ *         WEIR_ENOTSUP there is live device-scope memory WEIR_EHOSTMEM
  */
 enum weir_status checkpoint_take(struct arena *arena, struct checkpoint **out);
 
 /*
- * Free what is live and make the arena look like that: the same blocks at the
- * same addresses, of the same streams. Memory that has come since stays, free.
- * Holds no lock.
+ * Free all live blocks and restore the arena's blocks: their addresses, sizes
+ * and streams. Memory that was allocated from the driver since the checkpoint
+ * stays, free. Holds no lock.
  *
- * @param out  to be given back with restored_drop()
- * @return WEIR_EINVAL     the checkpoint is not of this arena, or memory of it
- *                         is gone
- *         WEIR_ENOTREADY  as above; or a block has a use, or a stream cannot be
- *                         put behind another
- *         WEIR_EHOSTMEM. Nothing has changed then
+ * @param out the caller frees it by restored_drop()
+ * @return WEIR_EINVAL the checkpoint is not of this arena, or some of its
+ *         memory is gone WEIR_ENOTREADY as above; or a live block has a stream
+ *         use, or a stream cannot be made to wait for another WEIR_EHOSTMEM.
+ *         Nothing has changed then
  */
 enum weir_status checkpoint_restore(struct arena *arena,
     const struct checkpoint *checkpoint, struct restored *out);

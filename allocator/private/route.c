@@ -1,15 +1,17 @@
 /*
- * The routes of all devices, the latest first. A request walks them with no
- * lock held in between, since filters are the user's: it holds the route it
- * looks at, and goes on to the latest of those that began before it.
+ * The routes of all devices, the latest first. A request walks them without
+ * keeping the lock, because filters are functions of the user's. It holds a
+ * reference to the route that it looks at, and goes on to the latest route that
+ * began before it.
  *
  * Note [Strays]
  *
- * A program that captures by CUDA's own calls and does not say so is found out
- * when a captured stream comes for memory. What it gets must not be anyone
- * else's while the capture goes on, so it gets an arena. That is dropped when
- * the capture has ended, which is seen by whoever next comes to allocate; the
- * program may have told of its graph before, and then it is the graph's.
+ * A stray is a capture that the program made by CUDA's own calls without
+ * registering it. weir finds it when a captured stream asks for memory. Memory
+ * that the capture gets must not serve other streams while it goes on, so weir
+ * gives the capture an arena of its own. A later request that sees that the
+ * capture has ended drops the arena. If the program registers its graph before
+ * that, the arena belongs to the graph.
  */
 #include "allocator/private/route.h"
 
@@ -23,22 +25,22 @@
 
 struct route {
 	/* Constant. */
-	uint64_t id;         /* rises from route to route */
-	struct arena *arena; /* a hold */
+	uint64_t id;         /* a later route has a larger one */
+	struct arena *arena; /* the route is one of its owners */
 	struct route_match match;
 	uint32_t thread;
 
 	_Atomic(uint64_t) capture;
-	struct list link;     /* in routes, while it has not ended */
-	struct stream *stray; /* a reference; NULL: it is no stray's */
-	unsigned refs;        /* its own, and of those who look at it */
+	struct list link;     /* in `routes`, until it ends */
+	struct stream *stray; /* a reference; NULL: it is not for a stray */
+	unsigned refs; /* its own, and those of requests that look at it */
 };
 
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_ROUTES);
 static struct list routes GUARDED_BY(lock) = { &routes, &routes };
 static uint64_t last_id GUARDED_BY(lock);
-static atomic_uint count;  /* of routes; changed under the lock */
-static atomic_uint strays; /* of these, changed under the lock */
+static atomic_uint count;  /* routes; changed under the lock */
+static atomic_uint strays; /* those for strays; changed under the lock */
 
 static struct route *
 route_of(struct list *link)
@@ -48,7 +50,7 @@ route_of(struct list *link)
 
 /* ---- Beginning and ending ---------------------------------------------- */
 
-/* Caches of streams that the route may match are emptied. */
+/* Retire the caches of streams that the route may match. */
 static void
 retire_caches(const struct route *route)
 {
@@ -94,7 +96,7 @@ route_set_capture(struct route *route, uint64_t capture)
 }
 
 static void
-put(struct route *route)
+route_put(struct route *route)
 {
 	lock_enter(&lock);
 	bool last = --route->refs == 0;
@@ -114,14 +116,15 @@ route_end(struct route *route)
 	list_remove(&route->link);
 	atomic_fetch_sub(&count, 1);
 	lock_leave(&lock);
-	put(route);
+	route_put(route);
 }
 
 /* ---- Matching ---------------------------------------------------------- */
 
-/* The latest route of a device that began before one, held. */
+/* The latest route of a device that began before route `id`, with a reference;
+ * or NULL. */
 static struct route *
-before(const struct arena *main, uint64_t id)
+route_before(const struct arena *main, uint64_t id)
 {
 	struct route *found = NULL;
 
@@ -137,7 +140,8 @@ before(const struct arena *main, uint64_t id)
 }
 
 static bool
-matches(const struct route *route, struct stream *stream, uint64_t capture)
+route_matches(
+    const struct route *route, struct stream *stream, uint64_t capture)
 {
 	switch (route->match.kind) {
 	case ROUTE_CAPTURE:
@@ -160,9 +164,10 @@ find_route(struct arena *main, struct stream *stream, uint64_t capture)
 	struct route *route;
 
 	for (uint64_t id = UINT64_MAX;
-	     arena == NULL && (route = before(main, id)) != NULL; put(route)) {
+	     arena == NULL && (route = route_before(main, id)) != NULL;
+	     route_put(route)) {
 		id = route->id;
-		if (matches(route, stream, capture))
+		if (route_matches(route, stream, capture))
 			arena = route->arena;
 		if (arena != NULL)
 			arena_hold(arena);
@@ -173,7 +178,7 @@ find_route(struct arena *main, struct stream *stream, uint64_t capture)
 /* ---- Strays ------------------------------------------------------------ */
 
 void
-route_give_stray(struct route *route, struct stream *stream)
+route_return_stray(struct route *route, struct stream *stream)
 {
 	lock_enter(&lock);
 	route->stray = stream_ref(stream);
@@ -181,7 +186,7 @@ route_give_stray(struct route *route, struct stream *stream)
 	lock_leave(&lock);
 }
 
-/* An arena and a route for a capture that has none. */
+/* Make an arena and a route for a stray capture. */
 static enum weir_status
 adopt_stray(struct arena *main, struct stream *stream, uint64_t capture,
     struct arena **out)
@@ -200,14 +205,14 @@ adopt_stray(struct arena *main, struct stream *stream, uint64_t capture,
 		arena_drop(arena);
 		return status;
 	}
-	route_give_stray(route, stream);
+	route_return_stray(route, stream);
 	arena_hold(arena);
 	*out = arena;
 	return WEIR_OK;
 }
 
-/* Has the capture of a stray ended? A thread's own stream can be asked about
- * there only. */
+/* Has the capture of a stray ended? A per-thread default stream can be asked
+ * only on its own thread. */
 static bool
 has_ended(const struct route *route)
 {
@@ -223,10 +228,10 @@ has_ended(const struct route *route)
 	return ended;
 }
 
-/* A stray's route is taken out of the list of strays: of this capture, or any
- * whose capture has ended. */
+/* Make a stray's route an ordinary one and return it: the route of this capture
+ * or, if `capture` is 0, any whose capture has ended. NULL: there is none. */
 static struct route *
-take_stray(const struct arena *main, uint64_t capture)
+claim_stray(const struct arena *main, uint64_t capture)
 {
 	struct stream *stream = NULL;
 	struct route *route = NULL;
@@ -258,22 +263,23 @@ route_tidy(const struct arena *main)
 	size_t bytes = 0;
 
 	while (atomic_load_explicit(&strays, memory_order_relaxed) > 0 &&
-	    (route = take_stray(main, 0)) != NULL) {
+	    (route = claim_stray(main, 0)) != NULL) {
 		struct arena *arena = route->arena;
 		arena_hold(arena);
 		route_end(route);
 		arena_unkeep(arena);
-		bytes += arena_drop(arena); /* for now, and for the stray */
+		bytes += arena_drop(
+		    arena); /* this function's hold, then the stray's */
 		bytes += arena_drop(arena);
 	}
 	return bytes;
 }
 
 bool
-route_take_stray(const struct arena *main, uint64_t capture,
+route_claim_stray(const struct arena *main, uint64_t capture,
     struct route **route, struct arena **arena)
 {
-	struct route *found = take_stray(main, capture);
+	struct route *found = claim_stray(main, capture);
 	if (found == NULL)
 		return false;
 	*route = found;

@@ -1,10 +1,9 @@
 /*
- * Routes: which arena a request goes to, if not the device's own.
+ * A route sends requests to another arena than the device's own.
  *
- * If several routes of a device match a request, the one that began last
- * decides. While a route can match a stream, threads keep no cache for that
- * stream, so that every request it may be for takes the slow way and is seen
- * here.
+ * If several routes of a device match a request, the latest decides. While a
+ * route may match a stream, threads keep no cache for that stream, so that each
+ * of its requests takes the slow path, which asks for the route.
  */
 #ifndef ALLOCATOR_PRIVATE_ROUTE_H
 #define ALLOCATOR_PRIVATE_ROUTE_H
@@ -16,10 +15,10 @@ struct route;
 /* The requests that a route matches. */
 struct route_match {
 	enum route_kind {
-		ROUTE_CAPTURE, /* any stream that is in one capture */
+		ROUTE_CAPTURE, /* streams that are in one capture */
 		ROUTE_THREAD,  /* the thread that begins the route */
 		ROUTE_STREAM,
-		ROUTE_FILTER, /* what a function says */
+		ROUTE_FILTER, /* streams that a function accepts */
 	} kind;
 	uint64_t capture; /* 0: none yet, see route_set_capture() */
 	struct stream *stream;
@@ -27,24 +26,24 @@ struct route_match {
 	void *closure;
 };
 
-/* Begin a route: requests that match go to `arena`, which the route holds until
- * it ends. Holds no lock. WEIR_EHOSTMEM. */
+/* Begin a route: requests that match go to `arena`. The route owns the arena,
+ * with others, until it ends. The caller holds no lock. WEIR_EHOSTMEM. */
 enum weir_status route_begin(
     struct arena *arena, const struct route_match *match, struct route **out);
 
-/* The capture of a route has begun. */
+/* Set the capture of a ROUTE_CAPTURE route, once it has begun. */
 void route_set_capture(struct route *route, uint64_t capture);
 
-/* End a route, once. A request that has matched already may still be served by
- * its arena. */
+/* End a route, once. Its arena may still serve a request that has matched
+ * already. */
 void route_end(struct route *route);
 
 /*
- * The arena for a request of this thread, held for the caller to drop; NULL:
- * the device's own. A capture that no route is for gets one to an arena of its
- * own, until it ends: Note [Strays]. Holds no lock; filters are called.
- * WEIR_EHOSTMEM; WEIR_ECONTEXT, WEIR_EDRIVER if it cannot be told whether the
- * stream is captured.
+ * Find the arena for a request of this thread. The caller becomes an owner and
+ * drops it; NULL: the device's own. A stray capture gets a route to an arena of
+ * its own: Note [Strays]. The caller holds no lock; filters are called.
+ * WEIR_EHOSTMEM; WEIR_ECONTEXT or WEIR_EDRIVER if the driver does not say
+ * whether the stream is captured.
  */
 enum weir_status route_find(
     struct arena *main, struct stream *stream, struct arena **out);
@@ -53,11 +52,11 @@ enum weir_status route_find(
  * back. Holds no lock. */
 size_t route_tidy(const struct arena *main);
 
-/* Take over the route and the arena (a hold and a keep) of a stray capture, or
- * give them back; false: there is no such capture. */
-bool route_take_stray(const struct arena *main, uint64_t capture,
+/* Take over the route of a stray capture, and its arena with one hold and one
+ * keep, or hand them back. False: there is no such stray. */
+bool route_claim_stray(const struct arena *main, uint64_t capture,
     struct route **route, struct arena **arena);
-void route_give_stray(struct route *route, struct stream *stream);
+void route_return_stray(struct route *route, struct stream *stream);
 
 /* May a route match this stream, on this thread? Under any arena's lock. */
 bool route_may_match(const struct stream *stream);

@@ -1,22 +1,22 @@
 /*
- * Memory that has not been used for a while goes back to the driver.
+ * Gives memory that has not been used for a while back to the driver.
  *
  * Note [Decay]
  *
- * Every so many requests that come to the arena's lock (of host memory, of
- * which there are few, each) the clock is read, and each quarter of `decay_ms`
- * the tick (streams/order.h) of that moment is kept. What was freed no later
- * than a tick that is `decay_ms` old, and is free since, was not needed in all
- * that time: handles that lie in it whole go back, as far as all work on them
- * is done.
+ * Every DECAY_REQUESTS requests under the arena's lock (each request, for host
+ * memory, which are few), weir reads the clock, and each quarter of `decay_ms`
+ * it keeps the tick (streams/order.h) of that moment. Memory that was freed at
+ * or before a tick that is `decay_ms` old, and has been free since, was not
+ * needed in all that time. Whole handles under such memory go back to the
+ * driver, if all work on them is done.
  *
  * A program that needs memory again and again, but seldom, would give it back
- * and fetch it each time. So the time is doubled whenever new memory is needed
- * after some has decayed, up to 64 times: fetching it stops soon, and does not
- * grow with how long the program runs.
+ * and allocate it again each time. Therefore the time is doubled whenever new
+ * memory is needed after some has decayed, until it is 64 times `decay_ms`.
+ * Thus the number of such cycles is small, however long the program runs.
  *
- * There is no thread that looks (but at host memory, reaper.c): a program
- * that makes no requests keeps what it has until it does, or calls weir_trim().
+ * No thread runs the decay (except for host memory, reaper.c). A program that
+ * makes no requests keeps its memory until it makes one or calls weir_trim().
  */
 #include "allocator/request/decay.h"
 
@@ -34,7 +34,7 @@ decay_ns(const struct arena *arena, const struct options *options)
 	return (options->decay_ms * 1000000) << arena->decay.slower;
 }
 
-/* The latest of the ticks that are old enough; 0: none is. */
+/* The latest tick that is old enough; 0: none is. */
 static uint64_t
 old_tick(const struct decay *decay, uint64_t until_ns)
 {
@@ -64,14 +64,14 @@ decay_run(struct arena *arena, const struct options *options)
 		return;
 	uint64_t now_ns = os_time_ns();
 	uint64_t time_ns = decay_ns(arena, options);
-	/* (At the first look one is kept: the clock may have begun just now.)
-	 */
+	/* The first call keeps a tick in any case: the clock may have started
+	 * just now. */
 	if (decay->latest_ns != 0 &&
 	    now_ns - decay->latest_ns < time_ns / (DECAY_STEPS - 1))
 		return;
 	uint64_t tick =
 	    now_ns > time_ns ? old_tick(decay, now_ns - time_ns) : 0;
-	if (arena_is_host(arena)) /* or what threads keep would stay */
+	if (arena_is_host(arena)) /* otherwise cached blocks would stay */
 		tcache_drain(arena);
 	keep_tick(decay, now_ns);
 	if (tick == 0)
@@ -79,7 +79,8 @@ decay_run(struct arena *arena, const struct options *options)
 	reclaim_refresh(arena);
 	size_t bytes = reclaim_shed_old(arena, tick);
 	decay->bytes += bytes;
-	if (bytes > 0 && arena_is_host(arena)) /* reclaim_bound() begins anew */
+	if (bytes > 0 &&
+	    arena_is_host(arena)) /* reclaim_bound() starts again from here */
 		arena->most_live =
 		    tally_now(&arena->tally, PART_ALL, TALLIED_requested_bytes);
 }

@@ -1,5 +1,5 @@
 /*
- * Memory that has not been used for a while goes back to the driver.
+ * Gives memory that has not been used for a while back to the driver.
  */
 #ifndef ALLOCATOR_REQUEST_DECAY_H
 #define ALLOCATOR_REQUEST_DECAY_H
@@ -8,10 +8,12 @@
 
 enum { DECAY_REQUESTS = 64 };
 
-/* Give back what has not been used for long: Note [Decay]. May leave and retake
- * the lock. Called once in DECAY_REQUESTS requests; always for host memory. */
+/* Give back memory that has not been used for long: Note [Decay]. May release
+ * and retake the lock. Called once in DECAY_REQUESTS requests, and at each
+ * request of host memory. */
 void decay_run(struct arena *arena, const struct options *options);
-/* New memory is needed. */
+/* Note that new memory is needed: memory that decayed was perhaps given back
+ * too soon. */
 void decay_regret(struct arena *arena);
 
 #endif

@@ -1,42 +1,42 @@
 /*
- * A block for a request that its thread has not cached: from its own pool, or
- * by every other means there is.
+ * Serves a request that the thread's cache could not serve: from the heap of
+ * its stream, or by the steps of the reclaim ladder.
  *
  * Note [Reclaim ladder]
  *
  * A large request of one of several streams begins with the best fit among all
- * runs that are ready for it (search_runs()), any other one with its own pool.
- * A request that this does not serve tries, in this order, and searches again
- * after every step that changed something (the table `ladder` has all steps):
+ * runs that it may use at once (search_runs()); any other request begins with
+ * its own pool. If that does not serve it, the request tries the following
+ * steps in this order, and searches again after each step that changed
+ * something. The table `ladder` has all steps:
  *
  *   1. free blocks of other streams that it may use without a wait, as far as
- *      is known already, together with memory of no stream, which is complete
- *      everywhere; what threads have cached and do not use (tcache.h, Note
- *      [What is in use stays])
- *   2. pending blocks whose uses have ended meanwhile; for memory of no stream
- *      this comes before what threads have cached
- *   3. the streams are polled, and what is found complete becomes memory of no
- *      stream; then as 1
- *   4. memory behind a wait on the device: the shortest that is worth its
- * price, then one that costs little; in a capture, pending blocks whose uses it
- *      comes after there
- *   5. mapping such memory, and its own, from several places at one
- *   6. new memory from the driver, within the limit; before it, what the
- *      collector finds old (garbage_collection_threshold)
- *   7. all that is cached; memory of any kind behind waits on the device, also
- *      for all that another stream has to do, moved together; as much as is
+ *      weir knows already, and complete memory; then blocks that threads have
+ *      cached and do not use (tcache.h, Note [What is in use stays])
+ *   2. pending blocks whose uses have ended meanwhile; a device-scope request
+ *      does this before it looks at cached blocks
+ *   3. a poll of the streams, which finds more memory complete; then as 1
+ *   4. memory behind a wait on the device: first the shortest wait that is
+ *      worth its price, then a wait within the wait limits; in a capture,
+ *      pending blocks that the stream is ordered after there
+ *   5. a remap: usable memory, its own too, is moved from several places to
+ *      one
+ *   6. new memory from the driver, within the limit. Before that the garbage
+ *      collector gives back old memory (garbage_collection_threshold)
+ *   7. the size as asked for, without rounding; all cached blocks; memory of
+ *      any kind behind any wait on the device, moved together, as much as is
  *      missing
  *   8. memory that other pools hold free and no work uses any more goes back
  *      to the driver, the longest unused first, as much as is missing
- *   9. the host waits: for pending blocks, the oldest first, one at a time,
- *      then for one stream at a time whose free memory is then as in 8
+ *   9. the host waits: for pending blocks, the oldest first, one at a time;
+ *      then for one stream at a time, whose free memory then goes as in 8
  *
- * Only 9 waits, with no lock held, and for no more than is needed. When all of
- * it is exhausted the request fails. From 7 on no more is looked for than was
- * asked for: that requests are rounded up is no reason to wait or to fail.
+ * Only step 9 waits on the host, with no lock held, and for no more than is
+ * needed. If all steps fail, the request fails. From step 7 on the request is
+ * no longer rounded up, because rounding is no reason to wait or to fail.
  *
  * Each step has a word (trace/served.h). A request that a step serves is
- * counted by that word, and reports of a failure name the steps that were
+ * counted by that word, and the report of a failure names the steps that were
  * tried.
  */
 #include "allocator/request/ladder.h"
@@ -62,8 +62,9 @@
 #include "base/status.h"
 #include "trace/served.h"
 
-/* Requests of host memory that no cache serves, after which what threads keep
- * goes to the pool, where it merges: else the pool is cut up around it. */
+/* After so many requests of host memory that no cache serves, all cached blocks
+ * go to the pool and merge there; otherwise the pool would stay cut up around
+ * them. */
 enum { REQUESTS_A_DRAIN = 128 };
 
 static void
@@ -83,19 +84,20 @@ request_init(struct request *r, struct stream_heap *heap,
 
 /* ---- Mapping ----------------------------------------------------------- */
 
-/* The streams of a device that was reset meanwhile must not be asked. */
+/* Fail because the device was reset meanwhile: its streams must not be asked
+ * any more. */
 static enum weir_status
-tell_forgotten(const struct arena *arena)
+refuse_forgotten(const struct arena *arena)
 {
 	return status_set(
 	    WEIR_ECONTEXT, "device %d has just been reset", arena->device);
 }
 
-/* Map memory until there is a block for the request: another thread may take
- * what was mapped for it. A shortage is not told yet: the ladder may still make
- * it good. */
+/* Map memory until there is a block for the request; another thread may
+ * allocate the mapped memory first. Sets no status for a shortage, because
+ * later steps may still serve the request. */
 static enum weir_status
-grow(struct request *r, enum grow_how how)
+grow_pool(struct request *r, enum grow_how how)
 {
 	struct arena *arena = r->heap->arena;
 	struct pool *pool = &r->heap->pool[r->kind];
@@ -107,17 +109,17 @@ grow(struct request *r, enum grow_how how)
 		status = pool_grow(
 		    &r->view, pool, r->options, r->rounded, how, &r->need);
 		if (status != WEIR_OK && status != WEIR_ENOMEM)
-			return status_unmute_and_tell();
+			return status_unmute_and_report();
 		status_unmute();
 		if (arena->forgotten)
-			return tell_forgotten(arena);
+			return refuse_forgotten(arena);
 		if (status == WEIR_OK)
 			status = search_all(r);
 	}
 	return status;
 }
 
-/* Move memory together if that is enough; a shortage is no error here. */
+/* Move memory together if that is enough. A shortage is no error here. */
 static enum weir_status
 remap(struct request *r)
 {
@@ -129,13 +131,13 @@ remap(struct request *r)
 		wait_idle_bytes(arena, POOL_LARGE) <
 	    r->rounded)
 		return WEIR_OK;
-	enum weir_status status = grow(r, GROW_MOVED);
+	enum weir_status status = grow_pool(r, GROW_MOVED);
 	return status == WEIR_ENOMEM ? WEIR_OK : status;
 }
 
 /* ---- The ladder -------------------------------------------------------- */
 
-/* The most that was ever alive at once, with the request; it is kept. */
+/* Note the peak of live bytes, with the request, and return it. */
 static size_t
 note_live(const struct request *r)
 {
@@ -146,7 +148,7 @@ note_live(const struct request *r)
 	size_t live =
 	    tally_now(tally, PART_ALL, TALLIED_allocated_bytes) + r->rounded;
 
-	if (arena_is_host(arena)) /* reclaim_bound() keeps its own */
+	if (arena_is_host(arena)) /* reclaim_bound() notes it for host memory */
 		return arena->most_live;
 	if (live < peak)
 		live = peak;
@@ -182,13 +184,13 @@ search_and_grow(struct request *r)
 	enum weir_status status = search_all(r);
 
 	if (status == WEIR_OK && r->got == NULL)
-		status = grow(r, GROW_EXACT);
+		status = grow_pool(r, GROW_EXACT);
 	return status;
 }
 
-/* Where memory is short no more is looked for than was asked for. */
+/* Try the size as asked for, without rounding it up. */
 static enum weir_status
-take_unrounded(struct request *r)
+allocate_unrounded(struct request *r)
 {
 	size_t granule = r->heap->arena->granule;
 	size_t least = size_of_granule(granule, r->size);
@@ -199,7 +201,7 @@ take_unrounded(struct request *r)
 	return search_and_grow(r);
 }
 
-/* Does the limit leave room for it beside what is alive? */
+/* Would the request fit under the limit beside the live bytes? */
 static bool
 could_fit(const struct request *r)
 {
@@ -227,7 +229,7 @@ wait_hard(struct request *r)
 	return status;
 }
 
-/* May it be served at all? */
+/* Would the request fit on an empty device, under the limit? */
 static bool
 may_fit_alone(const struct request *r)
 {
@@ -261,7 +263,7 @@ count_retry(struct request *r)
 }
 
 static enum weir_status
-give_back_and_wait(struct request *r)
+shed_and_wait(struct request *r)
 {
 	struct arena *arena = r->heap->arena;
 	enum weir_status status = WEIR_ENOMEM;
@@ -275,7 +277,7 @@ give_back_and_wait(struct request *r)
 			if (!reclaim_wait(arena))
 				break;
 			if (arena->forgotten)
-				return tell_forgotten(arena);
+				return refuse_forgotten(arena);
 			tcache_drain(arena);
 		}
 		status = search_and_grow(r);
@@ -292,7 +294,7 @@ may_move(const struct request *r)
 	return policy_may_move(&facts);
 }
 
-/* tcache.h, Note [What is in use stays]. */
+/* Drain caches for the request: tcache.h, Note [What is in use stays]. */
 static bool
 drain(const struct request *r)
 {
@@ -303,17 +305,17 @@ drain(const struct request *r)
 	    tcache_drain_idle(&r->heap->pool[r->kind], r->has_pressure);
 }
 
-/* A request for device memory of no stream. */
+/* Is it a device-scope request? */
 static bool
-is_plain(const struct request *r)
+is_device_scope(const struct request *r)
 {
 	const struct arena *arena = r->heap->arena;
 
 	return r->heap == arena->any_heap && !arena_is_host(arena);
 }
 
-/* The best fit among runs of memory that is ready for the stream: its own,
- * other streams' that it comes after, and what is complete. */
+/* Serve the request from the best run that its stream may use at once: blocks
+ * of its own, of streams that it is ordered after, and complete ones. */
 static enum weir_status
 search_runs(struct request *r)
 {
@@ -327,21 +329,21 @@ search_runs(struct request *r)
 	return status;
 }
 
-/* Step 2 of such a request, before what threads have cached of streams: that is
- * of little use to it. */
+/* Step 2 of a device-scope request. It comes before cached blocks, because
+ * blocks that threads cached for streams are of little use to it. */
 static enum weir_status
-take_complete(struct request *r)
+allocate_complete(struct request *r)
 {
 	struct stream_heap *heap = r->heap;
 
 	reclaim_poll_complete(heap->arena);
 	r->got = tcache_take_complete(heap, r->rounded);
-	return r->got == NULL && tcache_settle_complete(heap) ? search_free(r) :
-								WEIR_OK;
+	return r->got == NULL && tcache_flush_complete(heap) ? search_free(r) :
+							       WEIR_OK;
 }
 
-/* Search what may be used without a wait, as far as is known. What later steps
- * go by is found out here. */
+/* Search all memory that may be used without a wait, as far as is known. Also
+ * finds the facts that later steps decide by. */
 static enum weir_status
 search_usable(struct request *r)
 {
@@ -366,7 +368,7 @@ search_cached(struct request *r)
 static enum weir_status
 search_polled(struct request *r)
 {
-	if (!is_plain(r))
+	if (!is_device_scope(r))
 		reclaim_poll(r->heap->arena, RECLAIM_SKIPS);
 	fences_poll(r->heap);
 	return search_all(r);
@@ -400,16 +402,17 @@ grow_ahead(struct request *r)
 	else
 		reclaim_collect(arena, r->options);
 	decay_regret(arena);
-	return grow(r, may_move(r) ? GROW_MIXED : GROW_NEW);
+	return grow_pool(r, may_move(r) ? GROW_MIXED : GROW_NEW);
 }
 
 static enum weir_status
 grow_exactly(struct request *r)
 {
-	return grow(r, GROW_EXACT);
+	return grow_pool(r, GROW_EXACT);
 }
 
-/* Memory of no stream is its own pool, which has been searched. */
+/* Is it a request of a stream? A device-scope request has searched the complete
+ * memory already, as its own pool. */
 static bool
 is_of_stream(const struct request *r)
 {
@@ -419,16 +422,16 @@ is_of_stream(const struct request *r)
 /* A step that does not serve the request returns WEIR_OK or WEIR_ENOMEM. */
 struct step {
 	const char *name;
-	enum served_by by;                     /* what serves if it does */
+	enum served_by by; /* the word, if the step serves */
 	bool (*when)(const struct request *r); /* NULL: always */
 	enum weir_status (*run)(struct request *r);
 };
 
-/* Note [Reclaim ladder], whose numbers are here. */
+/* The steps, with the numbers of Note [Reclaim ladder]. */
 static const struct step ladder[] = {
 	{ "1: complete memory", SERVED_ready, is_of_stream, search_any },
-	{ "2: complete memory of the size", SERVED_ready, is_plain,
-	    take_complete },
+	{ "2: complete memory of the size", SERVED_ready, is_device_scope,
+	    allocate_complete },
 	{ "1: usable memory", SERVED_ready, NULL, search_usable },
 	{ "1: idle cached memory", SERVED_cached, NULL, search_cached },
 	{ "3: polled memory", SERVED_polled, NULL, search_polled },
@@ -439,22 +442,23 @@ static const struct step ladder[] = {
 	{ "6: growth", SERVED_grown, NULL, grow_ahead },
 	{ "6: exact growth", SERVED_grown, NULL, grow_exactly },
 	{ "7: the size as asked for", SERVED_unrounded, may_fit_alone,
-	    take_unrounded },
+	    allocate_unrounded },
 	{ "7: all cached memory", SERVED_drained, may_fit_alone, empty_caches },
 	{ "7: any wait on the device", SERVED_forced, may_fit_alone,
 	    wait_hard },
 	{ "8: memory seen to be complete", SERVED_reclaimed, may_fit_alone,
 	    search_refreshed },
 	{ "8, 9: giving back, host waits", SERVED_reclaimed, may_fit_alone,
-	    give_back_and_wait },
+	    shed_and_wait },
 };
 
-/* All but the pool itself. */
+/* Try the steps of the ladder. */
 static __attribute__((noinline)) enum weir_status
 climb(struct request *r)
 {
 	search_begin(r);
-	if (r->options->prefer != PREFER_MEMORY) /* wait_best_fit() did */
+	if (r->options->prefer !=
+	    PREFER_MEMORY) /* wait_best_fit() has done it */
 		served_begin();
 	for (size_t i = 0; i < sizeof(ladder) / sizeof(ladder[0]); i++) {
 		const struct step *step = &ladder[i];
@@ -472,14 +476,14 @@ climb(struct request *r)
 }
 
 enum weir_status
-take_further(struct stream_heap *heap, const struct options *options,
+ladder_climb(struct stream_heap *heap, const struct options *options,
     size_t size, struct block **out)
 {
 	enum weir_status status = WEIR_OK;
 	struct request r;
 
 	request_init(&r, heap, options, size);
-	if (take_is_own_last(heap, options, r.kind)) {
+	if (ladder_is_own_last(heap, options, r.kind)) {
 		status = options->prefer == PREFER_MEMORY ? wait_best_fit(&r) :
 							    search_runs(&r);
 		if (status == WEIR_OK && r.got == NULL)
@@ -492,7 +496,7 @@ take_further(struct stream_heap *heap, const struct options *options,
 }
 
 void
-take_now_and_then(struct arena *arena, const struct options *options)
+ladder_upkeep(struct arena *arena, const struct options *options)
 {
 	if (options->reclaim_always) {
 		reclaim_poll(arena, RECLAIM_SKIPS);
@@ -506,7 +510,7 @@ take_now_and_then(struct arena *arena, const struct options *options)
 }
 
 void
-take_poll(struct stream_heap *heap)
+ladder_poll(struct stream_heap *heap)
 {
 	struct arena *arena = heap->arena;
 
@@ -516,8 +520,8 @@ take_poll(struct stream_heap *heap)
 }
 
 enum weir_status
-take_idle(struct stream_heap *heap, const struct options *options, size_t size,
-    struct block **out)
+ladder_allocate_idle(struct stream_heap *heap, const struct options *options,
+    size_t size, struct block **out)
 {
 	struct request r;
 

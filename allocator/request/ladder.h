@@ -1,5 +1,5 @@
 /*
- * The ladder of a request.
+ * Serves a request that no cache serves.
  */
 #ifndef ALLOCATOR_REQUEST_LADDER_H
 #define ALLOCATOR_REQUEST_LADDER_H
@@ -10,28 +10,29 @@
 #include "allocator/memory/promote.h"
 #include "allocator/request/decay.h"
 
-/* Where several streams allocate, what is complete is looked up for the next
- * large request once in so many requests, and whenever memory is missed. */
+/* If several streams allocate, the streams are polled for large requests once
+ * in so many requests, and whenever a request finds no memory. */
 enum { REQUESTS_A_POLL = 4 };
 
-/* A request that its own pool does not serve, or is not the first to be asked.
- */
-enum weir_status take_further(struct stream_heap *heap,
+/* Serve a request that its own pool did not serve, or that does not begin with
+ * it. */
+enum weir_status ladder_climb(struct stream_heap *heap,
     const struct options *options, size_t size, struct block **out);
 
-/* Do the upkeep that is due once in many requests, and not for this one. May
- * leave and retake the lock. */
-void take_now_and_then(struct arena *arena, const struct options *options);
+/* Do the upkeep that is due once in many requests. May release and retake the
+ * lock. */
+void ladder_upkeep(struct arena *arena, const struct options *options);
 
-/* Ask the driver which memory is complete by now, and which stream comes after
- * which, so that a large request finds all memory that is ready. */
-void take_poll(struct stream_heap *heap);
+/* Poll which memory is complete by now, so that a large request finds all
+ * memory that it may use. */
+void ladder_poll(struct stream_heap *heap);
 
-/* Is the best fit looked for among all that is ready, and not in the stream's
- * own memory first? Where one stream allocates there is nothing else. Private
- * arenas must give the same addresses again, whatever is complete by then. */
+/* Does a request look for the best fit among all usable runs, instead of in its
+ * own pool first? Not if only one stream allocates, because there is no other
+ * memory. Not in private arenas either, which must give the same addresses
+ * again whatever memory is complete. */
 static inline bool
-take_is_for_runs(const struct stream_heap *heap, enum pool_kind kind)
+ladder_prefers_runs(const struct stream_heap *heap, enum pool_kind kind)
 {
 	const struct arena *arena = heap->arena;
 
@@ -39,21 +40,21 @@ take_is_for_runs(const struct stream_heap *heap, enum pool_kind kind)
 	    heap != arena->any_heap && arena_promotes(arena);
 }
 
-/* Is more than the stream's own memory searched before that? */
+/* Is other memory searched before the stream's own pool? */
 static inline bool
-take_is_own_last(const struct stream_heap *heap, const struct options *options,
-    enum pool_kind kind)
+ladder_is_own_last(const struct stream_heap *heap,
+    const struct options *options, enum pool_kind kind)
 {
 	return __builtin_expect(options->prefer == PREFER_MEMORY, 0) ||
-	    take_is_for_runs(heap, kind);
+	    ladder_prefers_runs(heap, kind);
 }
 
-/* A block for a request, by every means there is: Note [Reclaim ladder].
- * `plain`: for device memory of no stream. WEIR_ENOMEM, WEIR_EHOSTMEM,
- * WEIR_EDRIVER. May leave and retake the lock. */
+/* Allocate a block for a request, by every step of Note [Reclaim ladder].
+ * `plain`: the request is device-scope. WEIR_ENOMEM, WEIR_EHOSTMEM,
+ * WEIR_EDRIVER. May release and retake the lock. */
 static inline QUICK enum weir_status
-take_block(struct stream_heap *heap, const struct options *options, size_t size,
-    bool plain, struct block **out)
+ladder_allocate(struct stream_heap *heap, const struct options *options,
+    size_t size, bool plain, struct block **out)
 {
 	struct arena *arena = heap->arena;
 	size_t rounded = arena_class(arena, options, size);
@@ -61,24 +62,24 @@ take_block(struct stream_heap *heap, const struct options *options, size_t size,
 
 	if (arena->served % DECAY_REQUESTS == 0 || arena_is_host(arena) ||
 	    options->reclaim_always)
-		take_now_and_then(arena, options);
-	fences_keep(heap);
+		ladder_upkeep(arena, options);
+	fences_upkeep(heap);
 	if (kind == POOL_LARGE &&
 	    arena->served - arena->polled >= REQUESTS_A_POLL &&
-	    take_is_for_runs(heap, kind))
-		take_poll(heap);
-	if (!take_is_own_last(heap, options, kind)) {
+	    ladder_prefers_runs(heap, kind))
+		ladder_poll(heap);
+	if (!ladder_is_own_last(heap, options, kind)) {
 		enum weir_status status =
 		    pool_take(&heap->pool[kind], options, rounded, plain, out);
 		if (status != WEIR_OK || *out != NULL)
 			return status;
 	}
-	return take_further(heap, options, size, out);
+	return ladder_climb(heap, options, size, out);
 }
 
-/* Serve a request from free memory that may be used at once. WEIR_ENOMEM is
- * returned without a report of it. */
-enum weir_status take_idle(struct stream_heap *heap,
+/* Serve a request from free memory that may be used at once. Returns
+ * WEIR_ENOMEM without setting the status. */
+enum weir_status ladder_allocate_idle(struct stream_heap *heap,
     const struct options *options, size_t size, struct block **out);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * The message of a request that found no memory: the size it asked for, the
- * memory there is, where that memory is, and advice that follows from these.
- * The text begins as PyTorch's does, since people and tools look for it.
+ * Writes the report of a request that found no memory: the size it asked for,
+ * how much memory there is and where, and advice that follows from these facts.
+ * The text begins as PyTorch's does, because people and tools search for it.
  */
 #include "allocator/request/oom.h"
 
@@ -22,7 +22,7 @@
 
 enum {
 	PROCESSES_MAX = 16,
-	FEW = 256,              /* bytes of a report where memory is short */
+	FEW = 256,              /* bytes of a report if host memory is short */
 	STACK_NEEDED = 32 << 10 /* to load NVML */
 };
 
@@ -56,13 +56,13 @@ struct facts {
 	struct weir_oom oom;
 	size_t total_bytes;
 	bool limited;
-	size_t free_bytes;      /* held, in pools */
-	size_t largest_own;     /* largest free block of the stream's pool */
-	size_t largest_any;     /* and of memory of no stream */
+	size_t free_bytes;      /* held, and neither live nor pending */
+	size_t largest_own;     /* largest run of the stream's pool */
+	size_t largest_any;     /* and of complete memory */
 	size_t largest_other;   /* and of other streams */
 	size_t driver_segments; /* bytes in segments of the driver */
 	bool expandable;
-	struct served tried; /* by the request's last climb of the ladder */
+	struct served tried; /* the steps that the request tried */
 };
 
 static const char *
@@ -119,7 +119,7 @@ gather(struct arena *arena, struct stream *stream, struct facts *facts)
 		driver_leave(&guard);
 	}
 	lock_enter(&arena->lock);
-	tcache_tell(arena);
+	tcache_report(arena);
 	arena->stats.num_ooms++;
 	struct stream_heap *heap = heap_peek(arena, stream);
 	if (heap != NULL)
@@ -132,14 +132,15 @@ gather(struct arena *arena, struct stream *stream, struct facts *facts)
 	facts->oom.allocated_bytes = device_live(arena);
 	gather_heap(arena, stream, facts);
 	gather_pending(arena, facts);
-	tell_oom(arena, stream, free_bytes, facts->oom.rounded_bytes);
+	emit_oom(arena, stream, free_bytes, facts->oom.rounded_bytes);
 	lock_leave(&arena->lock);
 	facts->oom.device_free_bytes = free_bytes;
 	facts->free_bytes = facts->oom.reserved_bytes -
 	    facts->oom.allocated_bytes - facts->oom.pending_bytes;
 }
 
-/* Not on a thread with a small stack. */
+/* Name the processes that use the device. Does nothing on a thread with a small
+ * stack. */
 static __attribute__((noinline)) void
 say_processes(struct text *text, int device)
 {
@@ -165,7 +166,7 @@ say_processes(struct text *text, int device)
 	}
 }
 
-/* The cause decides the advice; none is given without one. */
+/* Add advice if the facts show a cause. */
 static void
 say_advice(struct text *text, const struct facts *f)
 {
@@ -231,15 +232,15 @@ write_report(struct text *text, const struct facts *f)
 	say_advice(text, f);
 }
 
-/* Host memory is short, which is another code; observers are told of the
- * device only. */
+/* Report that host memory is short, which is another status. Observers are
+ * called for device memory only. */
 static enum weir_status
 report_host(struct arena *arena, size_t requested)
 {
 	char sizes[5][32];
 
 	lock_enter(&arena->lock);
-	tcache_tell(arena);
+	tcache_report(arena);
 	arena->stats.num_ooms++;
 	size_t pending = stats_pending_bytes(arena, NULL);
 	size_t held = device_reserved(arena);
@@ -285,7 +286,7 @@ oom_report(struct arena *arena, struct stream *stream, size_t requested,
 	status_set(WEIR_ENOMEM, "%s", buffer);
 	facts.oom.report = buffer;
 	observe_oom(&facts.oom);
-	/* An observer's own failures are not the request's. */
+	/* An observer may have changed the status: set it again. */
 	status_set(WEIR_ENOMEM, "%s", buffer);
 	if (page != NULL)
 		meta_free(page, STATUS_TEXT_SIZE);

@@ -1,9 +1,9 @@
 /*
- * Waits on the device that are worth their price.
+ * Makes the waits on the device that are worth their price.
  *
- * A run costs the longest delay of its blocks. The shortest wait that serves
- * is looked for by levels, each twice the one before, and at each level the run
- * that fits best.
+ * A row of blocks costs the longest delay of its blocks. price_wait() looks for
+ * the shortest wait by levels, each twice the one before, and at each level for
+ * the row that fits best.
  */
 #include "allocator/request/price.h"
 
@@ -26,7 +26,7 @@ is_within(const struct request *r, bool known, const struct forecast *forecast)
 	    policy_is_worth(&r->prices, delay_ns, forecast->age_ns);
 }
 
-/* May the stream wait for all uses of a pending block? */
+/* Are the waits for all uses of a pending block worth their price? */
 static bool
 are_uses_within(const struct request *r, const struct block *block)
 {
@@ -39,7 +39,7 @@ are_uses_within(const struct request *r, const struct block *block)
 	return true;
 }
 
-/* May the stream wait for what holds a block back? */
+/* Are all waits that a block needs worth their price? */
 static bool
 is_worth(void *about, const struct block *block)
 {

@@ -1,20 +1,20 @@
 /*
- * How memory becomes free, and goes back to the driver.
+ * Makes pending memory free, and gives free memory back to the driver.
  *
- * Note [What has passed]
+ * Note [Completed work]
  *
- * A free block remembers the tick (streams/order.h) of the latest free in it.
- * Once all work queued on a stream at a tick is done, heap->completed_at is
- * that tick, and blocks freed until then may be used by anyone, and unmapped.
- * Other streams may also use what was freed before a point that they are
- * behind. Memory of no stream has always passed, and what is seen to have
- * passed becomes memory of no stream: arena_promote().
+ * A free block has its free tick (streams/order.h). heap->completed_at is a
+ * tick up to which all work queued on the heap's stream is known to be done.
+ * Blocks with a free tick up to it are complete: any stream may use them, and
+ * they may be unmapped. Other streams may also use blocks whose free tick they
+ * are ordered after. Blocks that are found to be complete move to the heap of
+ * WEIR_STREAM_ANY, where all blocks are complete: arena_promote().
  *
  * Note [A stream ends]
  *
- * At its end an event is recorded behind all the stream's work. When that has
- * passed its free memory and addresses go to the pools of no stream, and so
- * does each of its live blocks when it is freed.
+ * When a stream ends, weir records an event after all its work. Once that is
+ * met, its free blocks move to the heap of WEIR_STREAM_ANY, and so does each of
+ * its live blocks when it is freed.
  */
 #include "allocator/request/reclaim.h"
 
@@ -35,16 +35,16 @@
 #include "streams/event.h"
 #include "trace/served.h"
 
-/* Host memory that may be unused, as a part of the most that was ever active;
- * and what always may. */
+/* Host memory that may stay unused: one part in HOST_SPARE_SHARE of the peak of
+ * requested bytes, and at least HOST_SPARE_LEAST. */
 enum {
 	HOST_SPARE_SHARE = 8,
 	HOST_SPARE_SHARE_FAST = 2, /* with prefer:speed */
 	HOST_SPARE_LEAST = 16 << 20
 };
 
-/* A poll ends with so many streams that have ended but not passed: one that
- * ends after many others is noticed some polls later. */
+/* A poll asks ended streams until so many have not completed. A stream that
+ * ends after many others is therefore noticed some polls later. */
 enum { ENDS_ASKED = 1 };
 
 /* ---- Becoming free ----------------------------------------------------- */
@@ -52,7 +52,7 @@ enum { ENDS_ASKED = 1 };
 static void
 end_pending(struct block *block)
 {
-	tell_free_completed(block);
+	emit_free_completed(block);
 	stats_inactive(block->pool, block->size, block->requested);
 }
 
@@ -62,16 +62,16 @@ reclaim_pending_to(struct block *block, struct pool *pool)
 	struct stream_heap *owner = block->pool->owner;
 
 	end_pending(block);
-	block_set_state(block, BLOCK_UNMAPPING); /* held, and in no tree */
+	block_set_state(block, BLOCK_UNMAPPING); /* a held state, in no tree */
 	block_move(block, pool);
 	heap_drop_if_done(owner);
 	stream_protect(pool->owner->stream);
 	block_free(block);
 }
 
-/* All blocks of a tree go to the pools of no stream. */
+/* Move all blocks of a tree to a pool of the heap of WEIR_STREAM_ANY. */
 static void
-give_to_any(struct tree *tree, struct pool *any, enum block_state state)
+move_to_any(struct tree *tree, struct pool *any, enum block_state state)
 {
 	struct tree_node *node;
 
@@ -83,28 +83,29 @@ give_to_any(struct tree *tree, struct pool *any, enum block_state state)
 	}
 }
 
-/* All work of a stream that has ended is done. */
+/* Complete a heap: its stream has ended, and all the stream's work is done. */
 static void
-pass(struct stream_heap *heap)
+complete_heap(struct stream_heap *heap)
 {
 	struct arena *arena = heap->arena;
 
 	heap->completed = true;
-	heap_is_over(heap);
+	heap_remove_ended(heap);
 	fences_drop(heap);
 	if (heap->end_event != NULL)
-		event_give(heap->stream->context, heap->end_event);
+		event_release(heap->stream->context, heap->end_event);
 	heap->end_event = NULL;
 	for (int kind = 0; kind < POOL_KINDS; kind++) {
 		struct pool *pool = &heap->pool[kind];
 		struct pool *any = &arena->any_heap->pool[kind];
-		give_to_any(&pool->free, any, BLOCK_FREE);
-		give_to_any(&pool->unmapped, any, BLOCK_UNMAPPED);
+		move_to_any(&pool->free, any, BLOCK_FREE);
+		move_to_any(&pool->unmapped, any, BLOCK_UNMAPPED);
 	}
 	heap_drop_if_done(heap);
 }
 
-/* Record the end of a stream; on the context where the stream is gone. */
+/* Record the event of a stream's end. `stream` is WEIR_STREAM_ANY's if the
+ * stream itself is gone. */
 static void
 fence_end(struct stream_heap *heap, struct stream *stream)
 {
@@ -153,7 +154,8 @@ end_has_completed(struct stream_heap *heap)
 	return code == CUDA_SUCCESS;
 }
 
-/* Ask the ends of streams until some have not passed, each in its turn. */
+/* Query the ends of streams, each in turn, until `unmet` of them are not
+ * met. */
 static bool
 poll_ended(struct arena *arena, unsigned unmet)
 {
@@ -164,7 +166,7 @@ poll_ended(struct arena *arena, unsigned unmet)
 		struct stream_heap *heap =
 		    CONTAINER_OF(l, struct stream_heap, ended_link);
 		if (end_has_completed(heap)) {
-			pass(heap);
+			complete_heap(heap);
 			any = true;
 			continue;
 		}
@@ -175,10 +177,10 @@ poll_ended(struct arena *arena, unsigned unmet)
 	return any;
 }
 
-/* Pending blocks with no unmet use left become free. `keep` those of no stream
- * for requests of their size. */
+/* Make the pending blocks of a list free, whose uses are all met. With `keep`,
+ * device-scope blocks are kept for requests of their size. */
 static bool
-settle(struct arena *arena, struct list *done, bool keep)
+free_done(struct arena *arena, struct list *done, bool keep)
 {
 	bool any = false;
 
@@ -201,7 +203,7 @@ settle(struct arena *arena, struct list *done, bool keep)
 }
 
 static bool
-poll(struct arena *arena, unsigned skips, bool keep)
+poll_arena(struct arena *arena, unsigned skips, bool keep)
 {
 	struct list done;
 	bool any = poll_ended(arena, ENDS_ASKED);
@@ -209,19 +211,19 @@ poll(struct arena *arena, unsigned skips, bool keep)
 	arena_poll_keeps(arena);
 	list_init(&done);
 	waiting_poll(&arena->waiting, skips, &done);
-	return settle(arena, &done, keep) || any;
+	return free_done(arena, &done, keep) || any;
 }
 
 bool
 reclaim_poll(struct arena *arena, unsigned skips)
 {
-	return poll(arena, skips, false);
+	return poll_arena(arena, skips, false);
 }
 
 void
 reclaim_poll_complete(struct arena *arena)
 {
-	poll(arena, RECLAIM_SKIPS, true);
+	poll_arena(arena, RECLAIM_SKIPS, true);
 }
 
 void
@@ -232,12 +234,12 @@ reclaim_glance(struct arena *arena)
 	poll_ended(arena, ENDS_ASKED);
 	list_init(&done);
 	waiting_glance(&arena->waiting, &done);
-	settle(arena, &done, true);
+	free_done(arena, &done, true);
 }
 
 /* ---- What can go back to the driver ------------------------------------ */
 
-/* Bring completed_at up to date where that takes no wait. */
+/* Poll each stream that may have uncompleted frees, without a wait. */
 void
 reclaim_refresh(struct arena *arena)
 {
@@ -263,20 +265,20 @@ reclaim_look(struct arena *arena)
 }
 
 /*
- * A search over spans: runs of neighbouring free blocks, whatever their pools,
- * since a handle may lie under blocks of several streams.
+ * A search over spans: rows of neighbouring free blocks of any pools, because a
+ * handle may lie under blocks of several streams.
  */
 struct search {
-	uint64_t latest; /* freed no later than this */
-	/* Spans whose work is done, if NULL; else spans that are held back by
-	 * the work of this stream, alone or with others. */
+	uint64_t latest; /* the latest free tick of a block */
+	/* NULL: find spans whose work is done. Otherwise: find spans that the
+	 * work of this stream holds back, alone or with others. */
 	const struct stream_heap *waiting;
-	/* Found. */
+	/* The results. */
 	struct span oldest;
 	uint64_t oldest_seq;
-	size_t bytes; /* that could be given back, of all */
+	size_t bytes; /* that all spans could give back */
 	size_t count;
-	uint64_t seqs; /* sum over spans of the latest free in each */
+	uint64_t seqs; /* the sum of the latest free tick of each span */
 };
 
 static bool
@@ -346,15 +348,15 @@ search_arena(const struct arena *arena, struct search *search)
 static void
 put_off(struct block *block)
 {
-	if (block->segment == NULL) /* it is part of another one by now */
+	if (block->segment == NULL) /* it is part of another block by now */
 		return;
 	block->freed_at = order_tick();
 	block->pool->owner->freed_at = block->freed_at;
 }
 
 /*
- * Give back at least `want` bytes, of what was freed no later than `latest`
- * and has passed, the longest unused first. Returns the bytes given back.
+ * Give back at least `want` bytes of complete memory with free ticks up to
+ * `latest`, the longest unused first. Returns the bytes given back.
  */
 static size_t
 shed(struct arena *arena, size_t want, uint64_t latest)
@@ -363,8 +365,7 @@ shed(struct arena *arena, size_t want, uint64_t latest)
 
 	if (arena->kept > 0)
 		return 0;
-	/* Memory that is still mapped where it was before does not go back
-	 * before that is unmapped. */
+	/* Moved memory goes back only after its old addresses are unmapped. */
 	reclaim_poll(arena, RECLAIM_SKIPS);
 	segment_unmap_vacated(arena, SIZE_MAX);
 	uint64_t now = order_tick();
@@ -376,15 +377,16 @@ shed(struct arena *arena, size_t want, uint64_t latest)
 		if (search.oldest.first == NULL)
 			break;
 		size_t bytes = segment_release(&search.oldest, want - freed);
-		if (bytes == 0) /* refused: not again in this search */
+		if (bytes ==
+		    0) /* the driver refused: skip the span in this search */
 			put_off(search.oldest.first);
 		freed += bytes;
 	}
 	return freed;
 }
 
-/* Give back what has been unused for longer than the average, until what is
- * held is within the threshold. */
+/* Give back memory that has been unused for longer than the average, until the
+ * held bytes are within the threshold. */
 void
 reclaim_collect(struct arena *arena, const struct options *options)
 {
@@ -452,8 +454,8 @@ reclaim_tidy(struct arena *arena, const struct options *options)
 
 /* ---- Waiting ----------------------------------------------------------- */
 
-/* Wait for the oldest pending block that can be waited for; for memory, or for
- * addresses as well. */
+/* Wait for the oldest pending block that can be waited for; with `addresses`,
+ * or for a VACATED one. */
 static bool
 wait_pending(struct arena *arena, bool addresses) UNCHECKED
 {
@@ -476,7 +478,7 @@ wait_pending(struct arena *arena, bool addresses) UNCHECKED
 	return status == WEIR_OK;
 }
 
-/* The pools with most memory that waiting for their stream would let go. */
+/* The heap whose stream holds back the most memory. */
 static struct stream_heap *
 most_uncompleted(struct arena *arena)
 {
@@ -506,7 +508,7 @@ wait_stream(struct arena *arena) UNCHECKED
 	struct stream_heap *heap = most_uncompleted(arena);
 	if (heap == NULL)
 		return false;
-	/* A stream that is gone cannot be named: wait for the context. */
+	/* An ended stream cannot be named: wait for the context. */
 	struct stream *stream = heap->ended ? arena->any : heap->stream;
 	uint64_t tick = order_tick();
 
@@ -530,7 +532,8 @@ reclaim_wait(struct arena *arena)
 {
 	if (wait_pending(arena, false) || wait_stream(arena))
 		return true;
-	/* Memory that came back may still be mapped at its old address. */
+	/* Moved memory may still be mapped at its old addresses: wait for
+	 * those. */
 	if (!wait_pending(arena, true))
 		return false;
 	segment_unmap_vacated(arena, SIZE_MAX);
@@ -551,7 +554,8 @@ reclaim_shed_old(struct arena *arena, uint64_t latest)
 
 /* ---- Trim -------------------------------------------------------------- */
 
-/* Count the stream uses to wait for now; other threads may go on freeing. */
+/* Count the unmet uses. reclaim_trim() waits for no more than these, because
+ * other threads may go on freeing. */
 static size_t
 unmet_uses(const struct arena *arena)
 {
@@ -570,7 +574,7 @@ reclaim_trim(struct arena *arena, size_t *keep)
 
 	lock_enter(&arena->lock);
 	tcache_drain(arena);
-	tcache_tell(arena);
+	tcache_report(arena);
 	arena->tries++;
 	if (arena->waiting.count > 0)
 		arena->stats.num_sync_all_streams++;
@@ -588,11 +592,12 @@ reclaim_trim(struct arena *arena, size_t *keep)
 		if (bytes == 0 && !wait_stream(arena))
 			break;
 	}
-	if (arena_is_host(arena)) /* it begins anew */
+	if (arena_is_host(arena)) /* reclaim_bound() starts again from here */
 		arena->most_live =
 		    tally_now(&arena->tally, PART_ALL, TALLIED_requested_bytes);
 	segment_unmap_vacated(arena, SIZE_MAX);
-	/* Addresses that a stream left, or that the driver refused before. */
+	/* Free addresses without memory, also those that the driver refused to
+	 * free before. */
 	segment_unreserve(arena);
 	size_t stays = unused_bytes(arena);
 	*keep -= stays < *keep ? stays : *keep;

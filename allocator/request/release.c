@@ -1,5 +1,5 @@
 /*
- * The end of every free that no cache takes.
+ * Releases blocks that no cache takes.
  */
 #include "allocator/request/release.h"
 
@@ -7,7 +7,7 @@
 #include "allocator/memory/arena.h"
 #include "allocator/memory/view.h"
 
-/* The block was used elsewhere: it waits for that. */
+/* Make a block with uses pending. */
 static void
 release_later(struct block *block, uint64_t freed_at)
 {
@@ -19,8 +19,8 @@ release_later(struct block *block, uint64_t freed_at)
 	waiting_add(&block->arena->waiting, &block->pending);
 }
 
-/* Are all uses of a block by other streams complete? If its stream is captured:
- * are they all ordered before the stream's next work in that capture? */
+/* Are all uses of a block over? In a capture: is the block's stream ordered
+ * after them all? */
 static bool
 is_over(struct block *block, struct position place)
 {
@@ -40,7 +40,7 @@ release_waits(struct block *block)
 	struct position place = heap_position(block->pool->owner);
 
 	if (!is_over(block, place)) {
-		tell_free_requested(block);
+		emit_free_requested(block);
 		release_later(block, place.tick);
 		return true;
 	}
@@ -52,11 +52,11 @@ void
 release_zones(struct block *block)
 {
 	struct block *front = block->prev;
-	struct block *behind = block->next;
+	struct block *back = block->next;
 
 	block->guarded = GUARD_NONE;
 	block_free(front);
-	block_free(behind);
+	block_free(back);
 }
 
 void

@@ -1,6 +1,6 @@
 /*
- * The end of every free that no cache takes: the block is free, or pending if
- * it is used on other streams. Under the arena's lock.
+ * Releases blocks that no cache takes: a block becomes free, or pending if
+ * other streams use it. Under the arena's lock.
  */
 #ifndef ALLOCATOR_REQUEST_RELEASE_H
 #define ALLOCATOR_REQUEST_RELEASE_H
@@ -12,32 +12,33 @@
 #include "allocator/memory/counters.h"
 #include "allocator/memory/emit.h"
 
-/* End the life of a live block. */
+/* Release a live block. */
 void release_block(struct block *block);
 
-/* A block has uses. True if they hold it back: it is pending from now on. */
+/* Release a block with uses. True if they hold it back, and it is pending now;
+ * false if they are over, and the caller goes on. */
 bool release_waits(struct block *block);
 
-/* A block lies between guard zones, which are free memory from now on. */
+/* Free the guard zones around a block. */
 void release_zones(struct block *block);
 
-/* As release_block(), where `guess` may be the thread's cache for the block. */
+/* As release_block(). `guess` may be the thread's cache for the block. */
 static inline QUICK void
 release_with(struct block *block, struct cache *guess)
 {
 	struct pool *pool = block->pool;
 	struct cache *cache =
-	    tcache_come(pool->owner, tcache_of_guess(pool->owner, guess));
+	    tcache_enter_slow(pool->owner, tcache_of_guess(pool->owner, guess));
 
-	tcache_settle(cache);
+	tcache_flush(cache);
 	if (__builtin_expect(block->guarded != GUARD_NONE, 0))
 		release_zones(block);
 	stats_take_back(block);
 	if (block->pending.uses != NULL && release_waits(block))
 		return;
-	tell_freed(block);
+	emit_freed(block);
 	stats_free(pool, block->size, block->requested);
-	tcache_came_in(cache, block);
+	tcache_account_free(cache, block);
 	block_free(block);
 }
 

@@ -1,6 +1,6 @@
 /*
- * Serving a request from free memory: the best fit of the stream's own pool, of
- * memory of no stream, and of rows of neighbours of several pools.
+ * Serves a request from free memory: from the best fit of the stream's own
+ * pool, of complete memory, and of rows of neighbours of several pools.
  */
 #include "allocator/request/search.h"
 
@@ -14,7 +14,7 @@
 #include "base/status.h"
 #include "trace/served.h"
 
-/* Bytes that come with a small request from another pool. */
+/* Bytes that a small request moves from another pool at once. */
 enum { FETCHED = SMALL_MAX };
 
 void
@@ -52,7 +52,7 @@ search_hand_span(struct request *r, struct span span)
 	    span, &r->heap->pool[r->kind], r->options, r->rounded, &r->got);
 }
 
-/* Serve the request from a run of the pools of no stream. */
+/* Serve the request from a run of complete memory. */
 static enum weir_status
 hand_complete(struct request *r, struct block *block)
 {
@@ -67,8 +67,9 @@ hand_complete(struct request *r, struct block *block)
 }
 
 /*
- * Serve the request from a block of another pool. A small request brings some
- * more along, for the next requests: each would search all the way to here.
+ * Serve the request from a complete block. A small request moves more memory to
+ * its own pool, because each of the next requests would otherwise search as
+ * long.
  */
 static enum weir_status
 fetch(struct request *r, struct block *block)
@@ -109,7 +110,7 @@ search_free(struct request *r)
 	return status == WEIR_OK && r->got == NULL ? search_any(r) : status;
 }
 
-/* The size a span could have without moving: pool.c. */
+/* The size that a span could have if it grew in place: pool.c. */
 static size_t
 growable_span_size(const struct span *span, size_t size)
 {
@@ -120,8 +121,8 @@ growable_span_size(const struct span *span, size_t size)
 	    size;
 }
 
-/* Count the waits that a block takes: for the uses it pends for, and for the
- * stream that freed it. */
+/* Count the waits that a block needs: for its uses, if it is pending, and for
+ * the stream that freed it. */
 static unsigned
 waits_for(struct request *r, const struct block *block)
 {
@@ -135,7 +136,7 @@ struct found {
 	unsigned waits;
 };
 
-/* Does a block come before another, by segment and address? */
+/* Is a block before another, by segment and address? */
 static bool
 comes_before(const struct block *a, const struct block *b)
 {
@@ -197,7 +198,8 @@ search_find_span(struct request *r,
 	return best.span.first != NULL;
 }
 
-/* Is it pending, and is the request's stream ordered after all its uses? */
+/* Is the block pending, and is the request's stream ordered after all its
+ * uses? */
 static bool
 is_over_for(struct request *r, const struct block *block)
 {
@@ -207,7 +209,7 @@ is_over_for(struct request *r, const struct block *block)
 	    use_is_ordered(&block->pending, r->heap->stream);
 }
 
-/* May the request use it without a wait? */
+/* May the request use the block without a wait? */
 static bool
 is_ready(void *about, const struct block *block)
 {
@@ -227,7 +229,7 @@ search_last_needed(const struct request *r, const struct span *span)
 	return b;
 }
 
-/* Free the first block of a ready span that is pending; false if none is. */
+/* Free the first pending block of a usable span; false if there is none. */
 static bool
 free_pending(struct request *r, const struct span *span)
 {

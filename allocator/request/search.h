@@ -1,5 +1,5 @@
 /*
- * Serving a request from free memory, with no wait, no mapping and nothing new.
+ * Serves a request from free memory, without a wait, a move or new memory.
  */
 #ifndef ALLOCATOR_REQUEST_SEARCH_H
 #define ALLOCATOR_REQUEST_SEARCH_H
@@ -9,15 +9,15 @@
 #include "allocator/request/request.h"
 #include "trace/served.h"
 
-/* More than the pool itself is looked at. */
+/* Begin to search more than the request's own pool. */
 void search_begin(struct request *r);
 
-/* Count a request that more than its own pool has served. */
+/* Count a request that was not served by its own pool alone. */
 void search_count_served(const struct request *r, enum served_by by);
 
-/* Find the best row of neighbouring blocks that are good, of any pools, and
- * long enough: of equals the one that takes fewest waits. False if there is
- * none. */
+/* Find the best row of neighbouring good blocks, of any pools, that is large
+ * enough; among equal ones, the row that needs the fewest waits. False if there
+ * is none. */
 bool search_find_span(struct request *r,
     bool (*is_good)(void *r, const struct block *), struct span *span);
 
@@ -25,11 +25,11 @@ bool search_find_span(struct request *r,
 struct block *search_last_needed(
     const struct request *r, const struct span *span);
 
-/* Serve the request from a span: neighbours of any pools. */
+/* Serve the request from a span of FREE neighbours of any pools. */
 enum weir_status search_hand_span(struct request *r, struct span span);
 
-/* The best block of the pool itself. Requests of no stream are served from
- * segments of the driver only. */
+/* Serve the request from the best run of its own pool. Device-scope requests
+ * use driver segments only. */
 static inline enum weir_status
 search_own(struct request *r)
 {
@@ -39,17 +39,17 @@ search_own(struct request *r)
 	    mine == mine->arena->any_heap, &r->got);
 }
 
-/* The best block of those of no stream, for others. */
+/* Serve a request of a stream from the best run of complete memory. */
 enum weir_status search_any(struct request *r);
 
-/* The pool's own, then those of no stream. */
+/* Try search_own(), then search_any(). */
 enum weir_status search_free(struct request *r);
 
-/* The best row of neighbours, of any pools, that is ready for the stream. Sets
- * `got_own`. */
+/* Serve the request from the best row of neighbours, of any pools, that it may
+ * use without a wait. Sets `got_own`. */
 enum weir_status search_ready(struct request *r);
 
-/* Everything that takes no wait, no mapping and nothing new. */
+/* Try search_free(), then search_ready(). */
 enum weir_status search_all(struct request *r);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Threads that end: their caches, and their default streams. Note [A stream
- * ends] is in reclaim.c.
+ * Ends the caches and the default streams of threads that end. See reclaim.c,
+ * Note [A stream ends].
  */
 #include "allocator/request/thread_end.h"
 
@@ -9,7 +9,7 @@
 #include "allocator/request/reclaim.h"
 #include "base/os.h"
 
-/* End the pools of a stream without a call to the driver. */
+/* End the heaps of a stream without a driver call. */
 static void
 end_heap_later(struct stream *stream)
 {
@@ -23,8 +23,9 @@ end_heap_later(struct stream *stream)
 	}
 }
 
-/* On a thread that is ending: no call to the driver, which may be going away
- * with the process. The next poll of another thread records the end. */
+/* Runs on the ending thread. It does not call the driver, which may be
+ * unloading with the process; the next poll of another thread records the
+ * events. */
 static void
 thread_ended(uint32_t thread)
 {

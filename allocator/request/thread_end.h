@@ -1,11 +1,11 @@
 /*
- * Threads that end: their caches, and their default streams.
+ * Ends the caches and the default streams of threads that end.
  */
 #ifndef ALLOCATOR_REQUEST_THREAD_END_H
 #define ALLOCATOR_REQUEST_THREAD_END_H
 
-/* Have the caches of ending threads emptied, and their per-thread default
- * streams ended. */
+/* From now on, when a thread ends, empty its caches and end its per-thread
+ * default streams. */
 void thread_end_watch(void);
 
 #endif

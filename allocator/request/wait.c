@@ -1,6 +1,6 @@
 /*
- * Waiting on the device: for pending blocks, for fences of other streams, and
- * for the row of memory that fits best, whosever it is.
+ * Makes streams wait on the device: for pending blocks, for fences of other
+ * streams, and for the row of blocks that fits best.
  */
 #include "allocator/request/wait.h"
 
@@ -14,10 +14,11 @@
 #include "base/status.h"
 #include "trace/served.h"
 
-/* How often a request begins anew because a wait has changed blocks. */
+/* How often a request searches again because a wait has changed blocks. */
 enum { REQUEST_TRIES = 64 };
 
-/* How many pending blocks a request looks at that may get new memory. */
+/* How many pending blocks a request looks at if it may get new memory
+ * instead. */
 enum { PENDING_ASKED = 256 };
 
 size_t
@@ -29,7 +30,7 @@ wait_idle_bytes(const struct arena *arena, enum pool_kind kind)
 	    tally_now(&arena->tally, part_of(kind), TALLIED_allocated_bytes);
 }
 
-/* May the uses of a pending block be waited for? */
+/* Do the wait limits allow a wait for all uses of a pending block? */
 static bool
 may_claim(
     const struct view *view, const struct pending *pending, enum waits waits)
@@ -44,7 +45,8 @@ may_claim(
 	return true;
 }
 
-/* Make a pending block free memory of the request's stream, behind waits. */
+/* Make the stream wait for a pending block, and make that a free block of the
+ * stream. */
 static bool
 claim(struct request *r, struct block *block, enum waits waits)
 {
@@ -78,7 +80,7 @@ pending_asked(enum waits waits)
 	return waits == WAITS_ANY ? SIZE_MAX : PENDING_ASKED;
 }
 
-/* Bytes of the run of free memory that a pending block would be part of. */
+/* Bytes of the row of usable memory that a pending block would be part of. */
 static size_t
 run_around(struct request *r, const struct block *block)
 {
@@ -95,7 +97,8 @@ run_around(struct request *r, const struct block *block)
 	return size;
 }
 
-/* Take the oldest pending block that is enough, alone or with neighbours. */
+/* Claim the oldest pending block that is enough, alone or with its
+ * neighbours. */
 static enum weir_status
 claim_one(struct request *r, bool only_mine, enum waits waits)
 {
@@ -119,7 +122,7 @@ claim_one(struct request *r, bool only_mine, enum waits waits)
 	return status;
 }
 
-/* Wait for a fence that lets go a block that is enough. */
+/* Wait for a fence that makes a block usable that is enough. */
 static enum weir_status
 follow_one(struct request *r, enum waits waits)
 {
@@ -138,7 +141,7 @@ follow_one(struct request *r, enum waits waits)
 	return WEIR_OK;
 }
 
-/* Take pending blocks behind waits, the oldest first, while they may help. */
+/* Claim pending blocks, the oldest first, until they serve the request. */
 static enum weir_status
 claim_pending(struct request *r, bool only_mine, enum waits waits)
 {
@@ -167,8 +170,8 @@ claim_pending(struct request *r, bool only_mine, enum waits waits)
 	return status;
 }
 
-/* Put the stream behind others, from fence to fence; in a capture, behind all
- * that they have captured. */
+/* Order the stream after other streams, from fence to fence; in a capture,
+ * after all their captured work. */
 static enum weir_status
 follow_others(struct request *r, enum waits waits)
 {
@@ -202,7 +205,7 @@ can_be_had(void *about, const struct block *block)
 		block_state(block) == BLOCK_PENDING);
 }
 
-/* The latest tick at which one of some pools was freed in a span. */
+/* The latest free tick of the blocks of a heap in a span. */
 static uint64_t
 freed_in(const struct span *span, const struct stream_heap *heap)
 {
@@ -240,8 +243,8 @@ follow_span(struct request *r, const struct span *span)
 	}
 }
 
-/* Put the stream behind all work on a span, or on as much of it as changes its
- * blocks: then it is to be looked for again. */
+/* Order the stream after all work on a span. CHANGED: a wait has changed the
+ * span's blocks, and the caller searches again. */
 static enum readiness
 wait_for_span(struct request *r, const struct span *span)
 {
@@ -252,8 +255,8 @@ wait_for_span(struct request *r, const struct span *span)
 	return readiness;
 }
 
-/* Is the best fit looked for everywhere? Not where the stream has one that is
- * as good as any. */
+/* Should the request look for the best fit in all memory? Not if its own pool
+ * has an exact fit. */
 static bool
 looks_everywhere(struct request *r)
 {
@@ -310,7 +313,7 @@ wait_on_device(struct request *r, enum waits waits)
 	    !view_can_wait(&r->view))
 		return WEIR_OK;
 	status_mute();
-	/* Best is what one wait brings. */
+	/* First try blocks that need one wait only. */
 	status = claim_one(r, true, waits);
 	if (status == WEIR_OK && r->got == NULL)
 		status = claim_one(r, false, waits);
@@ -323,14 +326,14 @@ wait_on_device(struct request *r, enum waits waits)
 	if (status == WEIR_OK && r->got == NULL && waits == WAITS_ANY)
 		status = follow_others(r, waits);
 	if (status != WEIR_OK)
-		return status_unmute_and_tell();
+		return status_unmute_and_report();
 	status_unmute();
 	return WEIR_OK;
 }
 
-/* ---- Where memory is short ---------------------------------------------- */
+/* ---- Short memory ------------------------------------------------------- */
 
-/* Does free memory of a kind help, there or elsewhere? */
+/* Does free memory of a kind help, at its place or moved? */
 static bool
 is_of_use(const struct request *r, enum pool_kind kind)
 {
@@ -338,8 +341,8 @@ is_of_use(const struct request *r, enum pool_kind kind)
 	    (r->options->expandable_segments && r->heap->arena->can_map);
 }
 
-/* Take pending blocks behind waits until what is missing is there;
- * the bytes taken. */
+/* Claim pending blocks until they have `want` bytes; returns the bytes
+ * claimed. */
 static size_t
 claim_some(struct request *r, bool only_mine, size_t want)
 {

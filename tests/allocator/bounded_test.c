@@ -1,11 +1,11 @@
 /*
  * Memory over time (docs/reliability.md): a random program of producers and
  * consumers, however long it runs, holds in its last tenth at most 5 % more
- * than in its second, for as much as is alive in each. By cudaMalloc(), in the
- * order of streams, and of pinned memory.
+ * than in its second, relative to the live bytes of each. By cudaMalloc(), in
+ * the order of streams, and of pinned memory.
  *
- * `make test-bounded` makes 10^7 events of each, `make test` 10^5. Fewer tell
- * nothing: what is alive must have been near its most by the second tenth.
+ * `make test-bounded` makes 10^7 events of each, `make test` 10^5. Fewer prove
+ * nothing: the live bytes must have been near their peak by the second tenth.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,7 +119,7 @@ look(struct program *program, unsigned tenth)
 		program->live[tenth] = now.allocated_bytes.all.current;
 }
 
-/* Held at the most for each byte that is alive at the most. */
+/* The peak of held bytes for each byte of the peak of live bytes. */
 static double
 share(const struct program *program, unsigned tenth)
 {

@@ -148,7 +148,7 @@ TEST(a_muted_failure_can_be_told_after_all)
 	status_prefix("weir_malloc()");
 	EXPECT_STR_EQ(status_latest_text(), "weir_malloc(): try 1");
 	EXPECT_STR_EQ(weir_last_error(), "old");
-	EXPECT_EQ(status_unmute_and_tell(), WEIR_ENOMEM);
+	EXPECT_EQ(status_unmute_and_report(), WEIR_ENOMEM);
 	EXPECT_EQ(weir_last_status(), WEIR_ENOMEM);
 	EXPECT_STR_EQ(weir_last_error(), "weir_malloc(): try 1");
 }
@@ -159,9 +159,9 @@ TEST(muting_nests)
 	status_mute();
 	status_mute();
 	status_set(WEIR_ENOMEM, "inner");
-	EXPECT_EQ(status_unmute_and_tell(), WEIR_ENOMEM);
+	EXPECT_EQ(status_unmute_and_report(), WEIR_ENOMEM);
 	EXPECT_STR_EQ(weir_last_error(), "old");
-	EXPECT_EQ(status_unmute_and_tell(), WEIR_ENOMEM);
+	EXPECT_EQ(status_unmute_and_report(), WEIR_ENOMEM);
 	EXPECT_STR_EQ(weir_last_error(), "inner");
 }
 

@@ -1,7 +1,7 @@
 /*
- * Memory that passes from stream to stream within a capture, by the order of
- * that capture and no other. The simulated device tells of each race when the
- * graphs are replayed.
+ * Memory moves from stream to stream within a capture, by the order of that
+ * capture and no other. The simulated device reports each race when the graphs
+ * are replayed.
  */
 #include <weir/graph.h>
 
@@ -252,7 +252,7 @@ TEST(a_block_used_on_another_stream_is_used_again_when_that_is_joined)
 	done();
 }
 
-/* By the stream that used it, which is behind its owner. */
+/* By the stream that used it, which is ordered after its owner. */
 TEST(a_block_passes_to_the_stream_that_used_it)
 {
 	arrange();
@@ -463,7 +463,7 @@ under_pressure(const char *options, size_t limit)
 	void *first = take(SIZE, b);
 	work(first, 1, b);
 	give(first);
-	void *second = take(SIZE, a); /* behind b, by an edge */
+	void *second = take(SIZE, a); /* ordered after b, by an edge */
 	EXPECT_EQ(second, first);
 	work(second, 2, a);
 	record(second, b);
@@ -505,7 +505,8 @@ TEST(an_edge_joins_no_stream_that_the_program_does_not)
 	work(first, 1, b);
 	give(first);
 	void *second = take(SIZE, c);
-	EXPECT_EQ(second, first); /* c is behind b, and not joined either */
+	EXPECT_EQ(
+	    second, first); /* c is ordered after b, and not joined either */
 	work(second, 2, c);
 	EXPECT_STATUS(weir_graph_capture_end(graph), WEIR_ECAPTURE);
 	give(second);
@@ -596,7 +597,7 @@ TEST(graphs_with_pools_of_their_own_replay_in_any_order)
 		wait_for(a, b);
 		output[i] = take(SIZE, a);
 		copy(output[i], temp, SIZE, a);
-		give(temp); /* used on a, which is behind b */
+		give(temp); /* used on a, which is ordered after b */
 		wait_for(b, a);
 		void *over = take(SIZE, b);
 		EXPECT_EQ(over, temp);

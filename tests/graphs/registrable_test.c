@@ -9,7 +9,7 @@
 
 #include "tests/support/device.h"
 
-/* The physical allocation behind an address, released again. */
+/* The physical allocation of an address, released again. */
 static CUmemAllocationProp
 properties_of(const void *ptr, CUmemGenericAllocationHandle *id)
 {
@@ -109,8 +109,8 @@ TEST(every_device_that_can_reaches_registrable_memory)
 	weir_pool_release(pool);
 }
 
-/* Blocks come and go in pieces; a handle is never behind two segments, and no
- * block lies on two handles. */
+/* Blocks come and go in pieces; no two segments share a handle, and no block
+ * lies on two handles. */
 TEST(registrable_blocks_never_lie_across_handles)
 {
 	enum { BLOCKS = 24, ROUNDS = 400 };
@@ -239,7 +239,7 @@ TEST(a_registrable_pool_has_no_source_of_its_own)
 	EXPECT_NULL(pool);
 }
 
-/* Each call on the way fails once: nothing is left, and the next try works. */
+/* Each call on the way fails once: no memory stays, and the next try works. */
 TEST(a_failure_leaves_nothing_of_a_registrable_segment)
 {
 	static const char *const calls[] = { "cuMemCreate",
@@ -299,7 +299,7 @@ TEST(registrable_memory_does_without_a_fabric_that_is_not_set_up)
 	    "fabric:2", CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, false);
 }
 
-/* A lack of memory is told as that, and not tried twice. */
+/* A lack of memory is reported as such, and not tried twice. */
 TEST(registrable_memory_that_is_missing_is_missing_with_a_fabric_too)
 {
 	EXPECT_EQ(setenv("SIMCUDA_CONF", "fabric:1,memory_mb:64", 1), 0);

@@ -1,6 +1,6 @@
 /*
- * Suspended pools: their physical memory is others' to use, their addresses
- * stay, and graphs replay when they have been resumed.
+ * Suspended pools: others may use their physical memory, their addresses stay,
+ * and graphs replay once they are resumed.
  */
 #include <weir/graph.h>
 #include <weir/host.h>
@@ -116,7 +116,7 @@ calls(const char *entry)
 	return sim()->calls(entry);
 }
 
-/* A large block whose parts are told apart, and a hole in what is mapped. */
+/* A large block whose parts differ, and a hole in the mapped memory. */
 static unsigned char *
 take_large(struct weir_pool *pool, weir_stream stream)
 {
@@ -354,7 +354,8 @@ TEST(graphs_replay_on_memory_that_was_suspended)
 	}
 	for (int i = 0; i < 3; i++) {
 		EXPECT_OK(weir_graph_replay(graph[0], stream));
-		/* In between, with what the first has left for the second. */
+		/* In between, with the memory that the first has cached for the
+		 * second. */
 		suspend(pool, true);
 		EXPECT_STATUS(weir_graph_replay(graph[1], stream), WEIR_EINVAL);
 		EXPECT_STR_HAS(weir_last_error(), "suspended");
@@ -366,7 +367,7 @@ TEST(graphs_replay_on_memory_that_was_suspended)
 		expect_filled(output, 4 * MIB, 7, stream);
 		fill(output, 4 * MIB, 0, stream);
 	}
-	/* Or all of it made anew. */
+	/* Or all of it made again. */
 	suspend(pool, false);
 	EXPECT_OK(weir_pool_resume(pool));
 	for (int i = 0; i < 2; i++)

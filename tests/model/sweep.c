@@ -287,8 +287,8 @@ kept_events_of(
 static long
 kept_events(int device)
 {
-	return kept_events_of(device, event_take) +
-	    kept_events_of(device, event_take_timed);
+	return kept_events_of(device, event_acquire) +
+	    kept_events_of(device, event_acquire_timed);
 }
 
 /* Events that fences of streams hold, Note [Fences], and waits that are

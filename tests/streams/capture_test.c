@@ -1,4 +1,4 @@
-/* Captures that weir is told of are counted. */
+/* Announced captures are counted. */
 #include "streams/capture.h"
 
 #include <pthread.h>
@@ -30,11 +30,12 @@ TEST(an_end_without_a_beginning_counts_for_nothing)
 	EXPECT(capture_any());
 }
 
-/* Until somebody sees all captures there may be others. */
+/* Until a caller declares that all captures are announced, there may be
+ * others. */
 TEST(no_capture_is_sure_only_where_all_are_told_of)
 {
 	EXPECT(!capture_none());
-	capture_tell_all();
+	capture_announce_all();
 	EXPECT(capture_none());
 	capture_began(NULL);
 	EXPECT(!capture_none());
@@ -44,10 +45,10 @@ TEST(no_capture_is_sure_only_where_all_are_told_of)
 
 TEST(a_capture_that_may_have_been_missed_is_not_made_up_for)
 {
-	capture_tell_all();
+	capture_announce_all();
 	capture_missed();
 	EXPECT(!capture_none());
-	capture_tell_all();
+	capture_announce_all();
 	EXPECT(!capture_none());
 }
 
@@ -131,7 +132,7 @@ TEST(the_mode_of_the_thread_is_changed_where_a_capture_may_be_under_way)
 
 	device_need_sim("calls of the driver are counted");
 	EXPECT_EQ(changes(stream), 2);
-	capture_tell_all();
+	capture_announce_all();
 	EXPECT_EQ(changes(stream), 0);
 	capture_began(stream->context);
 	EXPECT_EQ(changes(stream), 2);
@@ -148,7 +149,7 @@ TEST(who_cannot_enter_holds_nothing_off)
 	struct capture_guard guard;
 
 	device_need_sim("calls of the driver are made to fail");
-	capture_tell_all();
+	capture_announce_all();
 	EXPECT_EQ(sim()->fail("cuCtxGetCurrent", 1, 1, CUDA_ERROR_UNKNOWN), 0);
 	EXPECT_STATUS(capture_enter(stream->context, &guard), WEIR_EDRIVER);
 	capture_began(stream->context);
@@ -179,7 +180,7 @@ expect_held_off(bool told)
 	pthread_t thread;
 
 	atomic_store(&begun, false);
-	capture_tell_all();
+	capture_announce_all();
 	EXPECT_OK(capture_enter(stream->context, &outer));
 	EXPECT_EQ(
 	    pthread_create(&thread, NULL, begin, told ? &thread : NULL), 0);
@@ -222,7 +223,7 @@ call(void *argument)
 	while (!atomic_load(&stop)) {
 		EXPECT_OK(capture_enter(captured->context, &guard));
 		if (event == NULL)
-			EXPECT_OK(event_take(captured->context, &event));
+			EXPECT_OK(event_acquire(captured->context, &event));
 		EXPECT_EQ(device_driver()->cuEventQuery(event), CUDA_SUCCESS);
 		capture_leave(&guard);
 	}
@@ -249,7 +250,7 @@ TEST(no_capture_is_broken_by_calls_at_the_same_time)
 	pthread_t threads[CALLERS];
 
 	captured = stream_of(new_stream());
-	capture_tell_all();
+	capture_announce_all();
 	for (int i = 0; i < CALLERS; i++)
 		EXPECT_EQ(pthread_create(&threads[i], NULL, call, NULL), 0);
 	for (unsigned i = 0; i < test_effort(CAPTURES); i++)

@@ -26,8 +26,8 @@ arrange(void)
 	device_need_sim("its clock stands still while nobody lets time pass");
 }
 
-/* As weir does where memory is missing: put a stream behind all that another
- * has been given. */
+/* As weir does for a request that finds no memory: make a stream wait for all
+ * work of another. */
 static void
 wait_of_weir(weir_stream later, weir_stream earlier)
 {
@@ -39,7 +39,7 @@ wait_of_weir(weir_stream later, weir_stream earlier)
 	CUevent before = delay_begin(of(later));
 	EXPECT_EQ(device_driver()->cuStreamWaitEvent(later, event, 0), 0);
 	delay_end(of(later), before, true);
-	event_give(of(earlier)->context, event);
+	event_release(of(earlier)->context, event);
 	driver_leave(&guard);
 }
 
@@ -238,7 +238,7 @@ TEST(lateness_beyond_that_of_a_stream_it_waits_for_is_forgiven)
 	EXPECT_EQ(late_ms(b), 4);
 	EXPECT_EQ(own_ms(b), 0);
 	EXPECT_EQ(slack_ms(b), 10 + 23 - 4);
-	EXPECT_EQ(own_ms(c), 4); /* it waited for nobody of the program's */
+	EXPECT_EQ(own_ms(c), 4); /* the program made it wait for no stream */
 	EXPECT_EQ(slack_ms(c), 0);
 }
 

@@ -28,11 +28,11 @@ TEST(an_event_given_back_is_the_next_one_taken)
 	CUevent b;
 	CUevent again;
 
-	EXPECT_OK(event_take(context, &a));
-	EXPECT_OK(event_take(context, &b));
+	EXPECT_OK(event_acquire(context, &a));
+	EXPECT_OK(event_acquire(context, &b));
 	EXPECT_NE(a, b);
-	event_give(context, a);
-	EXPECT_OK(event_take(context, &again));
+	event_release(context, a);
+	EXPECT_OK(event_acquire(context, &again));
 	EXPECT_EQ(again, a);
 	driver_leave(&guard);
 }
@@ -45,7 +45,7 @@ TEST(events_have_no_timing_and_can_be_recorded)
 	CUevent event;
 	float ms;
 
-	EXPECT_OK(event_take(context, &event));
+	EXPECT_OK(event_acquire(context, &event));
 	EXPECT_EQ(driver->cuEventRecord(event, NULL), CUDA_SUCCESS);
 	EXPECT_EQ(driver->cuEventSynchronize(event), CUDA_SUCCESS);
 	EXPECT_NE(driver->cuEventElapsedTime(&ms, event, event), CUDA_SUCCESS);
@@ -62,13 +62,13 @@ TEST(each_context_has_events_of_its_own)
 	device_need(2);
 	for (int i = 0; i < 2; i++) {
 		context[i] = enter(i, &guard[i]);
-		EXPECT_OK(event_take(context[i], &event[i]));
-		event_give(context[i], event[i]);
+		EXPECT_OK(event_acquire(context[i], &event[i]));
+		event_release(context[i], event[i]);
 	}
-	EXPECT_OK(event_take(context[1], &other));
+	EXPECT_OK(event_acquire(context[1], &other));
 	EXPECT_EQ(other, event[1]);
 	driver_leave(&guard[1]);
-	EXPECT_OK(event_take(context[0], &other));
+	EXPECT_OK(event_acquire(context[0], &other));
 	EXPECT_EQ(other, event[0]);
 	driver_leave(&guard[0]);
 }
@@ -83,9 +83,9 @@ TEST(an_event_the_driver_will_not_make_is_told)
 	context = enter(0, &guard);
 	EXPECT_EQ(
 	    sim()->fail("cuEventCreate", 1, 1, CUDA_ERROR_OUT_OF_MEMORY), 0);
-	EXPECT_STATUS(event_take(context, &event), WEIR_ENOMEM);
+	EXPECT_STATUS(event_acquire(context, &event), WEIR_ENOMEM);
 	EXPECT_EQ(event, (CUevent)1);
-	EXPECT_OK(event_take(context, &event));
+	EXPECT_OK(event_acquire(context, &event));
 	driver_leave(&guard);
 }
 
@@ -95,13 +95,13 @@ TEST(without_host_memory_an_event_given_back_is_destroyed)
 	CUcontext context = enter(0, &guard);
 	CUevent event;
 
-	EXPECT_OK(event_take(context, &event));
+	EXPECT_OK(event_acquire(context, &event));
 	meta_fail(1, 1);
-	event_give(context, event);
+	event_release(context, event);
 	meta_fail(0, 0);
 	if (sim() != NULL)
 		EXPECT_EQ(sim()->live("event"), 0);
-	EXPECT_OK(event_take(context, &event));
+	EXPECT_OK(event_acquire(context, &event));
 	driver_leave(&guard);
 }
 
@@ -113,12 +113,12 @@ TEST(no_more_than_4096_events_are_kept)
 	CUcontext context = enter(0, &guard);
 
 	for (int i = 0; i < MANY; i++)
-		EXPECT_OK(event_take(context, &event[i]));
+		EXPECT_OK(event_acquire(context, &event[i]));
 	for (int i = 0; i < MANY; i++)
-		event_give(context, event[i]);
+		event_release(context, event[i]);
 	if (sim() != NULL)
 		EXPECT_EQ(sim()->live("event"), KEPT);
-	EXPECT_OK(event_take(context, &event[0]));
+	EXPECT_OK(event_acquire(context, &event[0]));
 	EXPECT_EQ(event[0], event[KEPT - 1]);
 	driver_leave(&guard);
 }
@@ -130,10 +130,10 @@ TEST(events_of_a_context_that_is_gone_are_forgotten)
 	CUevent event;
 	CUevent again;
 
-	EXPECT_OK(event_take(context, &event));
-	event_give(context, event);
+	EXPECT_OK(event_acquire(context, &event));
+	event_release(context, event);
 	event_forget(context);
-	EXPECT_OK(event_take(context, &again));
+	EXPECT_OK(event_acquire(context, &again));
 	EXPECT_NE(again, event);
 	event_forget((CUcontext)7);
 	driver_leave(&guard);
@@ -146,7 +146,7 @@ TEST(an_event_is_met_whatever_context_is_current)
 	weir_stream stream = new_stream();
 	CUevent event;
 
-	EXPECT_OK(event_take(context, &event));
+	EXPECT_OK(event_acquire(context, &event));
 	busy(stream, LATE_MS);
 	EXPECT_EQ(device_driver()->cuEventRecord(event, (CUstream)stream),
 	    CUDA_SUCCESS);
@@ -166,7 +166,7 @@ TEST(a_driver_that_wants_a_context_for_an_event_gets_it)
 	CUevent event;
 
 	device_need_sim("calls of the driver are made to fail");
-	EXPECT_OK(event_take(context, &event));
+	EXPECT_OK(event_acquire(context, &event));
 	driver_leave(&guard);
 	sim()->reset();
 	EXPECT_EQ(

@@ -44,7 +44,7 @@ wait_event(weir_stream stream, CUevent e)
 static uint64_t
 until(weir_stream later, weir_stream earlier)
 {
-	return order_until(known(later), known(earlier), 0);
+	return order_after(known(later), known(earlier), 0);
 }
 
 TEST(a_stream_that_waits_is_behind_the_record)
@@ -139,7 +139,7 @@ TEST(of_many_streams_the_latest_are_remembered)
 		    until(a, other[i]), i < MANY - ORDER_KNOWN ? 0 : tick[i]);
 }
 
-/* Facts that are passed on with a wait take other slots than the wait's own. */
+/* Facts that come with a wait use other places than the wait's own. */
 TEST(a_stream_is_known_to_be_behind_the_one_it_has_just_waited_for)
 {
 	weir_stream a = new_stream();
@@ -293,7 +293,7 @@ wait_for(weir_stream later, weir_stream earlier)
 static uint64_t
 until_in(uint64_t capture, weir_stream later, weir_stream earlier)
 {
-	return order_until(known(later), known(earlier), capture);
+	return order_after(known(later), known(earlier), capture);
 }
 
 TEST(a_capture_has_an_order_of_its_own)
@@ -366,7 +366,7 @@ TEST(streams_that_are_not_captured_learn_while_others_are)
 	end(captured);
 }
 
-/* As a preload tells of them: the call of the driver lies in between. */
+/* As a preload reports them: the driver's call lies in between. */
 TEST(a_record_or_a_wait_at_the_border_of_a_capture_teaches_nothing)
 {
 	weir_stream a = new_stream();

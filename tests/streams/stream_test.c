@@ -247,7 +247,7 @@ fence_of(struct stream *stream)
 	CUevent event = NULL;
 
 	EXPECT_OK(driver_enter(stream->context, &guard));
-	EXPECT_OK(event_take(stream->context, &event));
+	EXPECT_OK(event_acquire(stream->context, &event));
 	EXPECT_OK(stream_record(stream, event));
 	driver_leave(&guard);
 	return event;
@@ -402,9 +402,9 @@ expect_capturing(struct stream *stream)
 
 	EXPECT_OK(driver_enter(stream->context, &guard));
 	EXPECT(stream_capturing(stream));
-	EXPECT_OK(event_take(stream->context, &event));
+	EXPECT_OK(event_acquire(stream->context, &event));
 	EXPECT_STATUS(stream_record(stream, event), WEIR_ECAPTURE);
-	event_give(stream->context, event);
+	event_release(stream->context, event);
 	driver_leave(&guard);
 	EXPECT_STATUS(stream_wait_host(stream), WEIR_ECAPTURE);
 }

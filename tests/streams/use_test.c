@@ -187,8 +187,8 @@ TEST(an_event_that_is_met_tells_of_all_before_it)
 	device_need_sim("an event is held back");
 	arrange();
 	EXPECT_OK(driver_enter(stream->context, &guard));
-	EXPECT_OK(event_take(stream->context, &event));
-	event_give(stream->context, event); /* the next one to be taken */
+	EXPECT_OK(event_acquire(stream->context, &event));
+	event_release(stream->context, event); /* the next one to be taken */
 	driver_leave(&guard);
 	EXPECT_EQ(sim()->hold_event(event, 1000000000), CUDA_SUCCESS);
 	for (int i = 0; i < 3; i++) {
@@ -340,7 +340,7 @@ TEST(a_past_use_that_cannot_be_recorded_changes_nothing)
 	EXPECT(nobody_is_asked());
 }
 
-/* A host that waits for its event keeps it, and the block may be used anew. */
+/* A host that waits for its event keeps it, and the block may be used again. */
 TEST(a_past_use_that_a_host_waits_for_may_be_taken_off)
 {
 	weir_stream a = new_stream();
@@ -504,7 +504,7 @@ records(void)
 	return sim()->calls("cuCtxRecordEvent");
 }
 
-/* Free blocks of no stream; `bytes` each. */
+/* Free device-scope blocks of `bytes` each. */
 static void
 free_any(int from, int to, size_t bytes)
 {
@@ -652,8 +652,8 @@ TEST(glances_that_find_something_go_on)
 	EXPECT_EQ(asked(), 3);
 }
 
-/* A poll records events for uses that have none, even behind events that are
- * not met. */
+/* A poll records events for uses that have none, even after events that are not
+ * met. */
 TEST(events_are_in_the_order_of_the_frees)
 {
 	weir_stream a = new_stream();
@@ -742,7 +742,7 @@ TEST(a_stream_follows_a_shared_event)
 	for (int i = 0; i < 4; i++)
 		EXPECT(use_follow(&pending[i], later, 0, &waits));
 	driver_leave(&guard);
-	EXPECT_EQ(waits, 1); /* behind the others it is known to be */
+	EXPECT_EQ(waits, 1); /* its order after the others is known */
 	EXPECT_EQ(records(), 1);
 	EXPECT(!is_done(b));
 	finish(a);
@@ -764,7 +764,7 @@ TEST(an_event_that_a_host_waits_for_is_not_passed_on)
 	EXPECT_NULL(held->owner);
 	EXPECT_OK(use_wait(held));
 	EXPECT(is_done(a));
-	/* The one before is fenced anew. */
+	/* The one before gets an event again. */
 	busy(a, LATE_MS);
 	EXPECT_EQ(poll(8), 0);
 	EXPECT_EQ(records(), 2);
@@ -894,7 +894,7 @@ TEST(a_use_that_is_held_is_waited_for_and_then_met)
 	EXPECT_NOT_NULL(held);
 	EXPECT_OK(use_wait(held));
 	EXPECT(is_done(a));
-	/* Whoever waits still looks at it, and keeps nobody from the block. */
+	/* A waiting host still has it, which does not hold the block back. */
 	EXPECT_EQ(poll(8), 1);
 	EXPECT_NULL(pending[0].uses);
 	EXPECT(!list_empty(&waiting.queues));
@@ -922,7 +922,7 @@ TEST(a_fence_that_a_capture_forbids_is_made_at_a_later_poll)
 	EXPECT_EQ(driver->cuStreamEndCapture(a, &graph), CUDA_SUCCESS);
 	driver->cuGraphDestroy(graph);
 	busy(a, LATE_MS);
-	EXPECT_EQ(poll(8), 0); /* fenced now, behind the work */
+	EXPECT_EQ(poll(8), 0); /* fenced now, after the work */
 	EXPECT_EQ(poll(8), 0);
 	finish(a);
 	EXPECT_EQ(poll(8), 1);

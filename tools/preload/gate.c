@@ -154,7 +154,7 @@ start(void)
 
 	os_watch_fork();
 	pthread_once(&once, expect_end);
-	capture_tell_all();
+	capture_announce_all();
 	gate_enter_weir();
 	status = weir_init();
 	gate_leave_weir();

@@ -1,5 +1,5 @@
 /*
- * Freeing: when memory is free, and what a wrong address is told. A call that
+ * Freeing: when memory is free, and the errors for wrong addresses. A call that
  * fails changes nothing.
  */
 #include "allocator/request/release.h"

@@ -26,8 +26,8 @@
 
 /* ---- Words ------------------------------------------------------------- */
 
-/* A block that is written at once: the simulation tells if work on the device
- * may still use it. */
+/* A block that is written at once: the simulated device reports a race if its
+ * work may still use it. */
 static void *
 host_take(size_t size)
 {
@@ -200,7 +200,7 @@ TEST(the_simulation_tells_of_a_block_that_comes_back_too_early)
 	EXPECT_EQ(device_driver()->cuMemcpyHtoDAsync(
 		      (CUdeviceptr)(uintptr_t)device, ptr, MIB, late),
 	    CUDA_SUCCESS);
-	host_give(ptr); /* and nobody said that it is in use */
+	host_give(ptr); /* and no use was recorded */
 	EXPECT_EQ(host_take(MIB), ptr);
 	finish(late);
 	EXPECT_EQ(sim()->violations(), 1);

@@ -1,5 +1,5 @@
 /*
- * Limits and trimming: what is set is what is told and what holds.
+ * Limits and trimming: a limit that is set is reported, and holds.
  */
 #include <math.h>
 

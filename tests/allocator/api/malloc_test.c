@@ -1,5 +1,5 @@
 /*
- * Allocating: what is promised of every block, and what bad input is told. A
+ * Allocating: the promises for every block, and the errors for bad input. A
  * call that fails changes nothing.
  */
 #include <pthread.h>
@@ -192,7 +192,7 @@ TEST(memory_of_no_stream_is_not_reused_until_all_work_of_the_device_is_done)
 	void *ptr = take(MUCH, WEIR_STREAM_ANY);
 
 	busy(late, LATE_MS);
-	give(ptr); /* nobody has recorded `late` */
+	give(ptr); /* no use of `late` was recorded */
 	EXPECT_NE(take(MUCH, WEIR_STREAM_ANY), ptr);
 	EXPECT_NE(take(MUCH, NULL), ptr);
 	EXPECT(!is_done(late));

@@ -1,6 +1,6 @@
 /*
- * Recording: which uses a block waits for when it is freed, and what bad input
- * is told.
+ * Recording: which uses keep a freed block pending, and the errors for bad
+ * input.
  */
 #include <weir/host.h>
 

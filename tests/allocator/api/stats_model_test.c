@@ -135,7 +135,8 @@ step_free(struct program *p)
 		tell(p, &block, subtract);
 		return;
 	}
-	/* Memory of no stream, and what is freed to none, waits for work. */
+	/* Device-scope memory, and memory freed to WEIR_STREAM_ANY, is pending
+	 * until its work is done. */
 	int to = (int)next(p, STREAMS - 1);
 	if (block.stream == STREAMS - 1)
 		to = block.stream;
@@ -174,8 +175,8 @@ step_reset(struct program *p)
 
 /* ---- Comparing --------------------------------------------------------- */
 
-/* A peak may be missed that is not the device's and of all its blocks, where
- * caches hand out; it is never told too high. */
+/* A peak of a part of the blocks, or of one stream, may be missed if caches
+ * allocate. It is never reported too high. */
 static bool
 same(const struct weir_stat *is, const struct weir_stat *should, bool exact)
 {
@@ -205,8 +206,9 @@ compare_stat3(const char *name, const struct weir_stat3 *is,
 	compare_stat(name, "large_pool", &is->large_pool, &should[2], exact);
 }
 
-/* Nothing is used by a second stream, so active is allocated. But memory of no
- * stream is until the device has passed its free. */
+/* No block is used by a second stream, so active equals allocated. But
+ * device-scope memory is active until the device has done the work before its
+ * free. */
 static void
 compare(struct program *p, int owner, const struct weir_stats *s)
 {

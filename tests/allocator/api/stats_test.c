@@ -185,7 +185,7 @@ TEST(a_free_that_merges_counts_as_one_change_of_inactive_split)
 	void *c = take(4 * MIB, NULL);
 	struct weir_stats before = stats();
 
-	give(c); /* merges with the 8 MiB behind it */
+	give(c); /* merges with the 8 MiB after it */
 	struct weir_stats s = stats();
 	EXPECT_EQ(s.inactive_split.all.current, 1);
 	EXPECT_EQ(s.inactive_split.all.allocated,

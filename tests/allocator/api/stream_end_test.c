@@ -9,7 +9,7 @@
 #include "allocator/memory/arena.h"
 #include "tests/support/device.h"
 
-/* How many streams have pools on device 0, WEIR_STREAM_ANY among them. */
+/* How many streams have a heap on device 0, WEIR_STREAM_ANY among them. */
 static size_t
 heap_count(void)
 {
@@ -24,7 +24,7 @@ heap_count(void)
 	return n;
 }
 
-/* Any request sees which streams have passed. */
+/* Each request sees which ended streams have completed. */
 static void
 poll(void)
 {
@@ -333,7 +333,7 @@ TEST(a_thread_that_ends_leaves_its_stream_s_memory_to_the_others)
 {
 	void *theirs;
 
-	conf("tcache:0"); /* each poll is to come to the pools */
+	conf("tcache:0"); /* each poll must come to the heaps */
 	take(512, NULL);  /* and be served from there */
 	run_thread(use_own_stream, &theirs);
 	poll();

@@ -379,8 +379,8 @@ TEST(a_change_of_options_empties_all_caches)
 	expect_healthy();
 }
 
-/* Whoever found it just before must not come in: what it took from the depot
- * there nobody would ever find. */
+/* A thread that found the cache just before must stay out: blocks that it took
+ * from the depot there would be lost. */
 TEST(a_cache_that_is_out_of_use_cannot_be_entered)
 {
 	weir_stream stream = new_stream();
@@ -390,7 +390,7 @@ TEST(a_cache_that_is_out_of_use_cannot_be_entered)
 	EXPECT_NOT_NULL(cache);
 	EXPECT(tcache_enter(cache));
 	tcache_leave(cache);
-	tcache_renew();
+	tcache_refresh();
 	EXPECT(!tcache_is_alive(cache));
 	EXPECT(!tcache_enter(cache));
 	give(take(512, stream)); /* there is another by now */
@@ -555,7 +555,7 @@ free_small(void *argument)
 	return NULL;
 }
 
-/* All memory of device 0 that is free goes to the pools. */
+/* Move all cached memory of device 0 to the pools. */
 static size_t
 largest_free(weir_stream stream)
 {
@@ -652,7 +652,7 @@ struct held {
 	pthread_barrier_t *barrier;
 };
 
-/* Keeps its cache full until it is told to go on, and then uses it again. */
+/* Keeps its cache full until a signal to go on, and then uses it again. */
 static void *
 hold_some(void *argument)
 {
@@ -744,8 +744,8 @@ TEST(a_request_leaves_to_other_streams_what_they_have_cached)
 	for (size_t size = 4 * MIB; size <= 64 * (size_t)MIB; size *= 2)
 		take(size, a);
 	EXPECT_EQ(cached(held.stream), kept);
-	/* Once much is held for what is alive, it is new memory that comes
-	 * last: at the second look they have not been used since. */
+	/* Once much more is held than live, new memory comes last: at the
+	 * second inspection the blocks have not been used since. */
 	void *block = take(400 * (size_t)MIB, c);
 	busy(c, LATE_MS);
 	give(block);
@@ -1001,8 +1001,8 @@ struct early {
 	void *block[EARLY];
 };
 
-/* Frees what another thread has allocated and not told of, and then tells of
- * it. */
+/* Frees blocks that another thread has allocated and not reported, and then
+ * reports the frees. */
 static void *
 free_early(void *argument)
 {
@@ -1036,7 +1036,7 @@ TEST(a_free_that_is_told_before_its_malloc_makes_no_peak)
 	EXPECT_EQ(s.active.small_pool.peak, 2 * EARLY);
 	EXPECT_EQ(s.requested_bytes.all.peak, 2 * EARLY * 8192);
 	EXPECT_EQ(stats_of_stream(early.stream).allocation.all.peak, 2 * EARLY);
-	/* Nor does it make much of what was alive. */
+	/* Nor does it raise the peak of live bytes much. */
 	EXPECT_LE(arena_peek(0)->most_live, 2 * EARLY * 8192);
 	expect_healthy();
 }
@@ -1053,8 +1053,8 @@ held_bytes(void)
 
 static void *rest; /* of the segment */
 
-/* Fill a segment of no stream but for some pieces, which are complete, and have
- * them kept whole, but for one. */
+/* Fill a device-scope segment except for some complete blocks, and have all of
+ * these but one kept whole. */
 static void *
 keep_pieces(void)
 {
@@ -1500,7 +1500,8 @@ trim_device(void *unused)
 
 /* A thread has caches of the device and of host memory. Another thread empties
  * those of the device, with the device's lock, while this one is in host memory
- * with another lock. ThreadSanitizer tells if it looks at the others. */
+ * with another lock. ThreadSanitizer reports it if the thread looks at the
+ * others. */
 TEST(caches_of_another_arena_are_left_alone)
 {
 	pthread_t thread;

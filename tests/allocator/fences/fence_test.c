@@ -1,6 +1,6 @@
 /*
- * Note [Fences]: which streams are fenced and when, what a fence that has
- * passed is good for, and how a stream is put behind another.
+ * Note [Fences]: which streams are fenced and when, which memory a met fence
+ * makes usable, and how a stream is ordered after another.
  */
 #include "allocator/fences/fence.h"
 
@@ -11,8 +11,8 @@
 
 enum { MS = 1000000 }; /* ns */
 
-/* The pools of a stream on device 0; made if need be, by a small block that
- * stays, so that others are near it and move no memory. */
+/* The heap of a stream on device 0; made if need be, by a small block that
+ * stays, so that other blocks are near it and move no memory. */
 static struct stream_heap *
 heap_of(weir_stream handle)
 {
@@ -49,7 +49,7 @@ poll(struct stream_heap *mine)
 	lock_leave(&arena()->lock);
 }
 
-/* What a request of `mine` sees. */
+/* The view of a request of `mine`. */
 static struct view
 view_of(struct stream_heap *mine)
 {
@@ -140,7 +140,7 @@ TEST(a_fence_that_has_passed_lets_others_use_what_was_freed_before_it)
 	poll(of_b);
 	EXPECT(!usable(of_b, of_a));
 	finish(a);
-	EXPECT(!usable(of_b, of_a)); /* not before somebody looks */
+	EXPECT(!usable(of_b, of_a)); /* not before a poll */
 	poll(of_b);
 	EXPECT_EQ(of_a->fence_count, 0);
 	EXPECT(usable(of_b, of_a));
@@ -377,7 +377,7 @@ TEST(a_stream_that_has_ended_is_not_fenced_and_its_fences_go)
 	conf("tcache:0");
 	struct stream_heap *of_a = heap_of(a);
 	of_b = heap_of(new_stream());
-	take(4 * MIB, a); /* keeps the pools */
+	take(4 * MIB, a); /* keeps the heap */
 	busy(a, LATE_MS);
 	free_some(a, 2 * MIB);
 	poll(of_b);
@@ -394,7 +394,8 @@ TEST(a_stream_that_has_ended_is_not_fenced_and_its_fences_go)
 
 /* ---- Waits ------------------------------------------------------------- */
 
-/* Pools of a busy stream with `n` fences, each behind 8 MiB that were freed. */
+/* The heap of a busy stream with `n` fences, each after 8 MiB that were
+ * freed. */
 static struct stream_heap *
 fenced(weir_stream stream, unsigned n)
 {
@@ -450,8 +451,8 @@ follow_each(struct stream_heap *mine, struct stream_heap **others,
 	lock_leave(&arena()->lock);
 }
 
-/* A stream remembers of ORDER_KNOWN others that it is behind them. Who waits
- * for more of them in turn comes to an end by what it followed itself. */
+/* A stream keeps the order after ORDER_KNOWN others. A loop of waits for more
+ * streams than that ends by the tick of the last fence that it followed. */
 TEST(no_fence_is_followed_twice_though_the_order_is_forgotten)
 {
 	struct stream_heap *others[STREAMS];
@@ -474,7 +475,7 @@ TEST(no_fence_is_followed_twice_though_the_order_is_forgotten)
 	expect_healthy();
 }
 
-/* The stream is taken to go on as it did since the latest it has passed. */
+/* The stream is assumed to go on as it did since its completed tick. */
 TEST(fences_that_a_stream_has_come_half_the_way_to_are_followed)
 {
 	weir_stream a = new_stream();
@@ -559,7 +560,7 @@ TEST(the_end_of_a_stream_is_followed_and_what_it_had_is_taken_over)
 	conf("tcache:0");
 	struct stream_heap *of_a = heap_of(a);
 	struct stream_heap *of_b = heap_of(b);
-	take(512, a); /* keeps the pools */
+	take(512, a); /* keeps the heap */
 	block = take(8 * MIB, a);
 	busy(a, LATE_MS);
 	fill(block, 8 * MIB, 1, a);
@@ -590,7 +591,7 @@ TEST(a_new_fence_is_made_to_be_followed_if_it_must_be)
 	EXPECT_EQ(of_a->fence_count, 2);
 	EXPECT(usable(of_b, of_a));
 	EXPECT_EQ(gpu_waits(), 1);
-	/* Even where there is no place left. */
+	/* Even if there is no place for another fence. */
 	struct stream_heap *full = fenced(new_stream(), FENCES);
 	free_some(full->stream->handle, 2 * MIB);
 	EXPECT(follow(of_b, full, full->freed_at, WAITS_ANY));
@@ -733,7 +734,7 @@ TEST(a_wait_that_the_driver_refuses_is_not_believed)
 	expect_healthy();
 }
 
-/* A fence that cannot be asked about has not passed. */
+/* A fence that cannot be queried is not met. */
 TEST(a_fence_that_cannot_be_asked_about_stays)
 {
 	weir_stream a = new_stream();
@@ -756,8 +757,8 @@ TEST(a_fence_that_cannot_be_asked_about_stays)
 
 enum { REPORTED = 30 << 20 }; /* bytes */
 
-/* A block of `owner`, which has work and reports it, freed after `later` has
- * been put behind that work. */
+/* A block of `owner`, which has work and reports it, freed after `later` was
+ * ordered after that work. */
 static void *
 freed_behind(weir_stream owner, weir_stream later)
 {

@@ -1,6 +1,6 @@
 /*
- * Blocks: cutting, merging, and being in the right tree. The arena is built by
- * hand and its addresses are nobody's, so no device is touched.
+ * Blocks: cutting, merging, and the right tree for each. The arena is built by
+ * hand and its addresses belong to no device.
  */
 #include "allocator/memory/block.h"
 
@@ -16,7 +16,7 @@
 
 /* One segment of `arena`, all of it one block of the first stream's pool. */
 static struct arena arena;
-static struct stream_heap owners[3]; /* the last: of no stream */
+static struct stream_heap owners[3]; /* the last: of WEIR_STREAM_ANY */
 static struct stream streams[3];
 static struct segment segment;
 
@@ -58,7 +58,7 @@ build(size_t size, bool expandable)
 	return block;
 }
 
-/* Cut the block off what lies behind it; the rest is not in a tree either. */
+/* Cut the block off the memory after it; the rest is in no tree either. */
 static struct block *
 cut(struct block *block, size_t size)
 {

@@ -99,7 +99,8 @@ TEST(an_allocation_is_told_with_what_served_it)
 
 	conf("tcache:0");
 	take(512, new_stream());
-	/* What a request did before the history began is no part of it. */
+	/* The history has no part of a request that was served before it
+	 * began. */
 	start(WEIR_HISTORY_NONE);
 	char *block = take(8 * MIB, stream);
 	expect_events("segment_map alloc");
@@ -510,10 +511,10 @@ TEST(callbacks_that_are_removed_are_not_told)
 	give(take(1000, stream));
 	give(take(1000, stream));
 	EXPECT_EQ(told_count, 3);
-	EXPECT(!tell_all());
+	EXPECT(!emit_is_wanted());
 }
 
-/* A callback that allocates and frees, and would be told of that too. */
+/* A callback that allocates and frees, and would be called for that too. */
 static void
 allocate(const struct weir_trace *trace, void *user)
 {
@@ -563,8 +564,8 @@ TEST(a_callback_that_calls_weir_leaves_the_free_its_stack)
 	EXPECT_NE(last->stack, stack);
 }
 
-/* A callback that frees the block itself: the free it was told of is the
- * second one. */
+/* A callback that frees the block itself: the free that it was called for is
+ * the second one. */
 static void
 free_it(const struct weir_trace *trace, void *user)
 {

@@ -1,6 +1,6 @@
 /*
- * Best fit: of the free blocks of one stream and kind the smallest that is
- * large enough, of equal ones the lowest, and what is left of it stays free.
+ * Best fit: the smallest free block of one stream and kind that is large
+ * enough; among equal ones, the lowest; the rest of it stays free.
  */
 #include "allocator/memory/pool.h"
 
@@ -8,7 +8,7 @@
 #include "base/meta.h"
 #include "tests/support/device.h"
 
-/* Blocks of so many MiB, in address order, with a live block of 2 MiB behind
+/* Blocks of so many MiB, in address order, with a live block of 2 MiB after
  * each, so that they do not merge once freed. */
 static void
 take_apart(void **out, const unsigned *mib, int n)

@@ -1,6 +1,6 @@
 /*
  * Note [Remapping]: free memory is mapped together at another place while work
- * still runs at the old one, what it has left is unmapped when that is done,
+ * still runs at the old one, vacated addresses are unmapped once that is done,
  * and a failure on the way changes nothing.
  */
 #include "allocator/memory/remap.h"
@@ -253,8 +253,8 @@ route_home(weir_stream handle)
 	return route;
 }
 
-/* A stream that is captured gets its own memory moved, and what it has left
- * stays mapped for as long as no fence can be made. */
+/* A captured stream gets its own memory moved, and the vacated addresses stay
+ * mapped as long as no event can be recorded. */
 TEST(what_a_capture_has_left_is_unmapped_after_it)
 {
 	weir_stream a = new_stream();

@@ -1,7 +1,7 @@
 /*
- * Where pools get memory from and how it goes back: expandable segments that
- * grow in place and give back holes, segments of the driver, and what the
- * driver says is held meanwhile.
+ * Segments get memory for pools and give it back: expandable segments grow in
+ * place and give back holes; driver segments; and the driver's own numbers
+ * meanwhile.
  */
 #include "allocator/memory/segment.h"
 
@@ -577,7 +577,7 @@ TEST(memory_of_no_stream_is_the_driver_s_own_allocation)
 	EXPECT(!info_of(a).expandable);
 	give(a);
 	EXPECT_EQ(trim(0), 20 * MIB);
-	/* Also when there is expandable memory that belongs to nobody. */
+	/* Even if there is expandable memory without an owner. */
 	weir_stream stream = new_stream();
 	give(take(4 * MIB, stream));
 	EXPECT_OK(weir_stream_destroy(stream));
@@ -662,7 +662,7 @@ TEST(memory_that_goes_back_while_its_stream_ends_is_counted_once)
 	lock_enter(&arena->lock);
 	EXPECT(block->pool->owner->completed);
 	block->segment->busy--;
-	block_settle(block, BLOCK_UNMAPPED);
+	block_commit(block, BLOCK_UNMAPPED);
 	arena_job_done(arena);
 	lock_leave(&arena->lock);
 	EXPECT_EQ(reserved(), 2 * MIB);

@@ -1,6 +1,6 @@
 /*
- * What the indices find is what a walk over all blocks finds, in the memory of
- * a random program with three streams.
+ * The indexes find exactly the rows that a walk over all blocks finds, in the
+ * memory of a random program with three streams.
  */
 #include "allocator/memory/spans.h"
 
@@ -49,7 +49,7 @@ is_idle(void *about, const struct block *block)
 	return is_free(about, block) || block_state(block) == BLOCK_PENDING;
 }
 
-/* As for a request that may use what some pools have, and what is complete. */
+/* As for a request that may use the blocks of some heaps, and complete ones. */
 static bool
 is_free_of(void *about, const struct block *block)
 {
@@ -127,8 +127,8 @@ compare(struct span_search search)
 	return walked.count;
 }
 
-/* Every search there is, for each stream's pools. Returns how many rows there
- * were. */
+/* Make every kind of search, for each stream's heap. Returns how many rows
+ * there were. */
 static size_t
 compare_all(struct arena *arena)
 {

@@ -1,5 +1,5 @@
 /*
- * What a request knows of the memory it may use.
+ * Views: how far a request may use the free memory of each stream.
  */
 #include "allocator/memory/view.h"
 
@@ -12,7 +12,7 @@ arena(void)
 	return arena_peek(0);
 }
 
-/* The pools of a new stream; made by a small block that stays. */
+/* The heap of a new stream, made by a small block that stays. */
 static struct stream_heap *
 heap_of(weir_stream handle)
 {

@@ -150,8 +150,8 @@ TEST(several_watch_at_once_and_one_too_many_is_told)
 	stats_from(come());
 }
 
-/* To the server, which is in this process, its peers are another user's: who
- * comes is told so. */
+/* The agent, which is in this process, takes its peers for another user's, and
+ * says so to each. */
 TEST(a_watcher_of_another_user_is_refused)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -360,7 +360,8 @@ TEST(a_child_is_not_watched_and_keeps_nobody_waiting)
 	EXPECT_EQ(pipe(ends), 0);
 	child = fork();
 	if (child == 0) {
-		/* It has none of the sockets, and goes on until it is told. */
+		/* It has none of the sockets, and goes on until it gets a
+		 * signal. */
 		close(ends[1]);
 		_exit(read(ends[0], &byte, 1) == 0 ? 0 : 1);
 	}

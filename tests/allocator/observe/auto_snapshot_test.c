@@ -360,7 +360,7 @@ TEST(a_forked_child_writes_none)
 	int status;
 
 	ask_for("snapshot:@,watch:True", in_folder("end-%p.json"));
-	/* A sanitizer may miss the thread that the fork has left behind. */
+	/* A sanitizer may miss the thread that the child does not have. */
 	EXPECT_NULL(strstr(child_says(fork_and_end, &status), "weir:"));
 	EXPECT_EQ(WEXITSTATUS(status), 0);
 	EXPECT_STR_EQ(names_left(), "");
@@ -435,7 +435,7 @@ TEST(a_snapshot_of_another_process_of_the_run_is_kept)
 	ask_for("snapshot:@", in_folder("both.json"));
 	said = child_says(ends_beside_another, &status);
 	EXPECT_EQ(WEXITSTATUS(status), 3);
-	/* The own one has the process in its name, and that is told. */
+	/* Its own snapshot has the process in its name, which is logged. */
 	EXPECT_STR_HAS(said, "snapshot (exit): wrote ");
 	file = fopen(in_folder("both.json"), "r");
 	EXPECT_NOT_NULL(file);
@@ -477,7 +477,7 @@ TEST(a_signal_has_a_snapshot_written)
 	const char *path = in_folder("signal.json");
 
 	ask_for("snapshot:@,snapshot_signal:USR2", in_folder("%w.json"));
-	/* At its end the folder is gone, and that is told. */
+	/* At its end the folder is gone, which is logged. */
 	setenv("WEIR_LOG", "error", 1);
 	give(take(MIB, NULL));
 	EXPECT_NE(access(path, F_OK), 0);

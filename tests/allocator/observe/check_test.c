@@ -1,6 +1,7 @@
 /*
- * weir_check() finds what is wrong: each test breaks one invariant of
- * docs/invariants.md by hand, sees its number told, and mends it again.
+ * weir_check() finds each fault: a test breaks one invariant of
+ * docs/invariants.md by hand, expects a report with its number, and mends it
+ * again.
  */
 #include "allocator/observe/fault.h"
 
@@ -17,7 +18,7 @@
 #include "tests/support/device.h"
 
 /* Memory in all states: three live blocks of 4 MiB in an expandable segment,
- * the second of them freed, and a pending one of 2 MiB behind. */
+ * the second of them freed, and a pending one of 2 MiB after them. */
 struct scene {
 	struct arena *arena;
 	struct block *live;
@@ -61,7 +62,7 @@ arrange(void)
 	return scene;
 }
 
-/* A fault is found, and told by this name. */
+/* Expect a fault that is reported by this name. */
 static void
 expect_fault(const char *name)
 {
@@ -127,7 +128,7 @@ TEST(i_2_a_segment_s_wrong_count_of_mapped_bytes_is_found)
 static void
 break_each(struct weir_stats *stats, struct tally *tally)
 {
-	int64_t *room = tally->part[PART_ALL].room;
+	int64_t *headroom = tally->part[PART_ALL].headroom;
 
 #define BREAK_STAT(name)                                                       \
 	stats->name.all.current += 512;                                        \
@@ -139,9 +140,9 @@ break_each(struct weir_stats *stats, struct tally *tally)
 	BREAK_STAT(inactive_split_bytes)
 #undef BREAK_STAT
 #define BREAK_TALLIED(name, sum)                                               \
-	room[TALLIED_##name] -= 512;                                           \
+	headroom[TALLIED_##name] -= 512;                                       \
 	expect_fault("I-3: " #name);                                           \
-	room[TALLIED_##name] += 512;
+	headroom[TALLIED_##name] += 512;
 	TALLIED_STATS(BREAK_TALLIED)
 #undef BREAK_TALLIED
 	expect_healthy();
@@ -184,11 +185,11 @@ TEST(i_3_faults_of_another_arena_are_found)
 TEST(i_3_a_total_that_is_not_small_plus_large_is_found)
 {
 	struct scene s = arrange();
-	int64_t *room = s.arena->tally.part[PART_SMALL].room;
+	int64_t *headroom = s.arena->tally.part[PART_SMALL].headroom;
 
-	room[TALLIED_active_bytes] -= 512;
+	headroom[TALLIED_active_bytes] -= 512;
 	expect_fault("I-3: active_bytes is not small plus large");
-	room[TALLIED_active_bytes] += 512;
+	headroom[TALLIED_active_bytes] += 512;
 	expect_healthy();
 }
 
@@ -196,13 +197,13 @@ TEST(i_3_a_peak_below_the_current_value_is_found)
 {
 	struct scene s = arrange();
 	struct tally_part *all = &s.arena->tally.part[PART_ALL];
-	int64_t more = all->room[TALLIED_active] + 1;
+	int64_t more = all->headroom[TALLIED_active] + 1;
 
 	all->peak[TALLIED_active] -= more;
-	all->room[TALLIED_active] -= more;
+	all->headroom[TALLIED_active] -= more;
 	expect_fault("I-3: active has a peak below");
 	all->peak[TALLIED_active] += more;
-	all->room[TALLIED_active] += more;
+	all->headroom[TALLIED_active] += more;
 	expect_healthy();
 }
 

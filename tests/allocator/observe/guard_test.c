@@ -1,6 +1,6 @@
 /*
- * Guarded blocks: what is written before and behind a block is found, freed
- * memory is filled, and a program that does no wrong hears nothing.
+ * Guarded blocks: weir finds writes before and after a block, fills freed
+ * memory, and reports nothing about a program without faults.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -14,7 +14,7 @@
 
 static struct watch_reply reply;
 
-/* The first device, as it is told now. */
+/* The present reply about the first device. */
 static const struct watch_device *
 device_now(void)
 {

@@ -19,7 +19,7 @@ TEST(a_wait_costs_what_is_left_beyond_the_stream_s_own_work)
 		{ 0, 0, 0, false, WAIT_FREE },
 		{ 100, 0, 100, false, WAIT_FREE },
 		{ 100, 0, 100, true, WAIT_FREE },
-		/* Half the way is behind it. */
+		/* The stream has come half the way. */
 		{ 100, 100, 99, false, WAIT_CHEAP },
 		{ 100, 99, 99, false, WAIT_DEAR },
 		{ 100, 100, 1, true, WAIT_CHEAP },
@@ -100,7 +100,7 @@ TEST(waits_are_made_by_preference_pressure_and_size)
 {
 	static const struct {
 		enum prefer prefer;
-		size_t held_mb; /* where 1,000 were alive */
+		size_t held_mb; /* with a peak of 1,000 live */
 		bool is_small;
 		bool is_captured;
 		enum waits waits;
@@ -132,7 +132,7 @@ TEST(moves_have_a_budget_that_requests_earn)
 {
 	static const struct {
 		enum prefer prefer;
-		size_t held_mb; /* where 1,200 were alive */
+		size_t held_mb; /* with a peak of 1,200 live */
 		uint64_t served;
 		uint64_t moves;
 		bool may;
@@ -164,7 +164,7 @@ TEST(moves_have_a_budget_that_requests_earn)
 
 enum { US = 1000, MS = 1000 * US };
 
-/* A request for 100 MiB, where 1,000 were alive at most. */
+/* A request for 100 MiB, with a peak of 1,000 MiB live. */
 static struct request_facts
 request_where(size_t held_mb, uint64_t elapsed_ms, uint64_t late_us)
 {
@@ -207,8 +207,8 @@ TEST(what_a_wait_is_worth_rises_with_what_is_held)
 	}
 }
 
-/* Nothing was alive, as in an arena that has just come to be, or little beside
- * what is held: the price is the most that a time can say. */
+/* No bytes were live, as in a new arena, or few compared to the held bytes: the
+ * price is the largest time that there is. */
 TEST(the_dearest_memory_has_a_price_too)
 {
 	static const size_t most_live[] = { 0, 1, 4096 };

@@ -1,7 +1,7 @@
 /*
  * Arenas besides the device's own: memory that stays apart, statistics and a
- * limit that hold for all of them, sources of their own, and what becomes of an
- * arena that nobody owns any more.
+ * limit that hold for all of them, sources of their own, and the end of an
+ * arena without an owner.
  */
 #include "allocator/private/arenas.h"
 

@@ -1,7 +1,6 @@
 /*
  * Routes: which arena a request goes to, by thread, stream, filter and capture;
- * that caches of threads do not go round them; and captures that weir was not
- * told of.
+ * that thread caches do not bypass them; and stray captures.
  */
 #include "allocator/private/route.h"
 
@@ -296,7 +295,7 @@ TEST(a_capture_that_nobody_told_of_gets_an_arena_until_it_ends)
 	EXPECT_EQ(arena->stats.reserved_bytes.all.current, 8 * MIB + 2 * MIB);
 	capture_end(stream);
 	finish(stream);
-	/* Seen by whoever comes next. */
+	/* The next request sees it. */
 	EXPECT_EQ(goes_to(stream), main);
 	EXPECT_EQ(arena->stats.reserved_bytes.all.current, 4 * MIB);
 	fill(in, 4 * MIB, 1, stream);

@@ -32,8 +32,9 @@ maps(void)
 	return stats().num_map_calls;
 }
 
-/* Two streams with small blocks, so that these need no more memory later. What
- * threads cache counts as freed when it comes to the pools, so they do not. */
+/* Two streams with small blocks, so that these need no more memory later.
+ * Cached blocks count as freed when they come to the pools, so these blocks are
+ * not cached. */
 static void
 two_streams(weir_stream *a, weir_stream *b)
 {
@@ -117,8 +118,9 @@ TEST(an_event_does_not_stand_for_what_its_stream_waited_for_later)
 	expect_healthy();
 }
 
-/* Memory that a stream takes over by joining neighbours is from then on in its
- * order; a fence it had before is not behind the work of the others. */
+/* The order of a stream covers memory that it got by joining neighbours only
+ * from then on: an earlier fence of the stream does not cover the other
+ * streams' work. */
 TEST(a_fence_does_not_stand_for_memory_that_was_taken_over_later)
 {
 	weir_stream a;
@@ -221,8 +223,8 @@ TEST(the_best_fit_is_taken_whosever_it_is)
 	expect_healthy();
 }
 
-/* Before what is next to it comes out of a thread's cache: they would be one
- * block, and one that somebody has used. */
+/* Do this before its neighbour leaves a thread's cache: the two would be
+ * merged, into a block that a stream has used. */
 TEST(memory_that_nobody_has_used_yet_serves_any_stream)
 {
 	weir_stream a = new_stream();
@@ -540,9 +542,10 @@ TEST(balance_waits_for_old_fences_once_much_is_held)
 
 /*
  * Take memory and free it while another stream uses it, until a use that is so
- * many ticks away is waited for; what would be held without the wait, or 0 if
- * that is twice of what was alive. A use is as far away as ticks lie between it
- * and the latest that its stream was seen to have come to.
+ * many ticks away is waited for. Returns the bytes that would be held without
+ * the wait, or 0 if that is twice the peak of live bytes. The distance of a use
+ * is the ticks between it and the place that its stream was last seen to have
+ * come to.
  */
 static uint64_t
 held_until_a_wait(unsigned ticks)

@@ -1,5 +1,5 @@
 /*
- * Out of memory: what the report says, what observers are told, and advice
+ * Out of memory: the text of the report, the calls of observers, and advice
  * that follows from the cause. Nothing has changed afterwards.
  */
 #include <stdio.h>
@@ -37,7 +37,8 @@ TEST(the_report_tells_the_request_the_limit_and_what_is_held)
 	take(20 * MIB, a);
 	void *pending = take(6 * MIB, a);
 	void *idle = take(MIB + 512, b);
-	take(MIB, b); /* the small pool is told apart from the large one */
+	take(MIB,
+	    b); /* the report has the small pool apart from the large one */
 	busy(use, LATE_MS);
 	record(pending, use);
 	give(pending);

@@ -1,6 +1,6 @@
 /*
- * Waits that are worth their price: when a request makes one, and what it gets
- * behind it. Times are of the simulated device.
+ * Waits that are worth their price: when a request makes one, and which memory
+ * it gets. Times are of the simulated device.
  */
 #include "allocator/request/price.h"
 
@@ -15,8 +15,8 @@ gpu_waits(void)
 	return stats().num_gpu_waits;
 }
 
-/* A block that `user` uses for some time, freed; so much else is alive that
- * another one would make memory dear. */
+/* A freed block that `user` uses for some time; so much other memory is live
+ * that another block would make memory dear. */
 static void *
 freed_while_used(weir_stream owner, weir_stream user, unsigned ms)
 {

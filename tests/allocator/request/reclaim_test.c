@@ -115,7 +115,7 @@ TEST(streams_that_have_ended_are_asked_one_at_a_time)
 	settle();
 	busy(own, LATE_MS);
 	finish(own);
-	/* The next one finds that all of them have passed. */
+	/* The next one finds that all of them have completed. */
 	give(take(KIB, own));
 	EXPECT_EQ(arena_peek(0)->ending, 0);
 	EXPECT_OK(weir_device_synchronize(0));
@@ -162,8 +162,8 @@ TEST(a_late_use_holds_back_its_own_block_only)
 	expect_healthy();
 }
 
-/* Fences are asked in their order; a request looks past those that are late,
- * and one that is met tells of all before it. */
+/* Events are queried in their order. A request skips late ones, and a met one
+ * covers all before it. */
 TEST(a_fence_that_is_seen_late_hides_nothing)
 {
 	weir_stream a = new_stream();
@@ -179,8 +179,8 @@ TEST(a_fence_that_is_seen_late_hides_nothing)
 	give(used);
 	settle();
 	give(take(512, a));
-	EXPECT_OK(event_take(arena_peek(0)->context, &event));
-	event_give(arena_peek(0)->context, event);
+	EXPECT_OK(event_acquire(arena_peek(0)->context, &event));
+	event_release(arena_peek(0)->context, event);
 	EXPECT_EQ(sim()->hold_event(event, 1000000000), CUDA_SUCCESS);
 	record(late, use);
 	record(soon, use);
@@ -502,7 +502,7 @@ TEST(memory_of_the_other_kind_is_taken_behind_a_wait_too)
 	expect_healthy();
 }
 
-/* More streams than one remembers to be behind: it comes to an end. */
+/* More streams than the order of one stream covers: the loop ends. */
 TEST(memory_of_very_many_busy_streams_is_taken_in_the_end)
 {
 	enum { MANY = 2 * ORDER_KNOWN };
@@ -529,7 +529,7 @@ TEST(memory_of_very_many_busy_streams_is_taken_in_the_end)
 	expect_healthy();
 }
 
-/* Make a stream wait for as many others as one remembers to be behind. */
+/* Make a stream wait for as many others as its order covers. */
 static void
 put_behind_many(weir_stream stream)
 {
@@ -543,8 +543,8 @@ put_behind_many(weir_stream stream)
 	EXPECT_OK(weir_event_destroy(event));
 }
 
-/* Waiting for the one makes the stream forget that it is behind the other: it
- * does not wait for both in turn for ever. */
+/* A wait for one stream makes the stream forget its order after the other. It
+ * must not wait for both in turn for ever. */
 TEST(a_request_that_forgets_what_it_waited_for_comes_to_an_end)
 {
 	weir_stream a = new_stream();

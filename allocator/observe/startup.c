@@ -1,7 +1,7 @@
 /*
- * History, snapshots and answers to watchers that options ask for.
+ * Begins the history, the snapshots and the agent that options ask for.
  */
-#include "allocator/observe/attend.h"
+#include "allocator/observe/startup.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -27,24 +27,24 @@ begin_history(const struct options *asked)
 }
 
 static void
-begin_attending(const struct options *asked)
+begin_all(const struct options *asked)
 {
 	live_begin();
 	status_mute();
 	begin_history(asked);
 	auto_snapshot_begin(asked);
-	serve_begin(asked);
+	agent_begin(asked);
 	status_unmute();
 }
 
 static void *
 run_begin(void *asked)
 {
-	begin_attending(asked);
+	begin_all(asked);
 	return NULL;
 }
 
-/* A thread with a small stack has another do it. */
+/* A thread with too little stack starts another one to do it. */
 static void
 begin_anywhere(const struct options *asked)
 {
@@ -54,18 +54,18 @@ begin_anywhere(const struct options *asked)
 	    os_thread_start(&thread, run_begin, (void *)(uintptr_t)asked))
 		pthread_join(thread, NULL);
 	else
-		begin_attending(asked);
+		begin_all(asked);
 }
 
 void
-attend_begin(const struct options *options)
+startup_begin(const struct options *options)
 {
 	static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
-	if (attend_has_begun() || os_forked())
+	if (auto_snapshot_has_begun() || os_forked())
 		return;
 	pthread_mutex_lock(&mutex);
-	if (!attend_has_begun())
+	if (!auto_snapshot_has_begun())
 		begin_anywhere(options);
 	pthread_mutex_unlock(&mutex);
 }
