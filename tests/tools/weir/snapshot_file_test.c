@@ -271,6 +271,25 @@ TEST(one_long_text_has_the_limit_of_the_whole_file)
 	    "stats", compressed("text.xz", head, "aaaaaaaaaaaaaaaa", 6250000));
 }
 
+/* The JSON library would go on with the part of the text that it has, and write
+ * beyond it. With these limits its buffer for the text cannot grow. */
+TEST(a_text_in_json_that_is_larger_than_the_limit_is_refused)
+{
+	static const char *const limits[] = { "--read-memory=300K",
+		"--read-memory=400K" };
+	const char *path = compressed_to(
+	    "text.xz", "{\"segments\":[],\"t\":\"", "a", 100000, "\"}");
+
+	for (int i = 0; i < 2; i++) {
+		struct command_result result =
+		    command_weir(limits[i], "stats", path, NULL);
+
+		EXPECT_EQ(result.status, 1);
+		EXPECT_STR_HAS(result.err, "text.xz: it needs more than ");
+		command_free(&result);
+	}
+}
+
 /* Its events are made from its rows, and are many times as large. */
 TEST(a_trace_that_is_viewed_has_the_limit_of_the_whole_file)
 {
