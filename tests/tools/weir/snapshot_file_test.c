@@ -146,28 +146,53 @@ TEST(nothing_but_the_answer_is_printed_to_a_pipe)
 
 /* ---- Files that ask for much --------------------------------------------- */
 
+/* Write a text under xz, whose header asks for a dictionary of so many bytes;
+ * 0: of as many as the lowest preset has. */
+static const char *
+packed_to(const char *name, const char *text, size_t length, uint32_t dict)
+{
+	static unsigned char packed[1 << 20];
+	lzma_options_lzma options;
+	lzma_filter filters[] = { { LZMA_FILTER_LZMA2, &options },
+		{ LZMA_VLI_UNKNOWN, NULL } };
+	size_t packed_length = 0;
+
+	EXPECT(!lzma_lzma_preset(&options, 0));
+	if (dict != 0)
+		options.dict_size = dict;
+	EXPECT_EQ(lzma_stream_buffer_encode(filters, LZMA_CHECK_CRC32, NULL,
+		      (const unsigned char *)text, length, packed,
+		      &packed_length, sizeof(packed)),
+	    LZMA_OK);
+	return written(name, packed, packed_length);
+}
+
+/* `head`, `times` of `unit` and `tail`; the caller frees it. */
+static char *
+repeated(const char *head, const char *unit, size_t times, const char *tail)
+{
+	char *text =
+	    malloc(strlen(head) + times * strlen(unit) + strlen(tail) + 1);
+	char *at = text;
+
+	EXPECT_NOT_NULL(text);
+	at = stpcpy(at, head);
+	for (size_t i = 0; i < times; i++)
+		at = stpcpy(at, unit);
+	stpcpy(at, tail);
+	return text;
+}
+
 /* A file of `head`, `times` of `unit` and `tail`, under xz. */
 static const char *
 compressed_to(const char *name, const char *head, const char *unit,
     size_t times, const char *tail)
 {
-	static unsigned char packed[1 << 20];
-	size_t length = strlen(head) + times * strlen(unit) + strlen(tail);
-	char *bytes = malloc(length + 1);
-	size_t packed_length = 0;
-	char *at = bytes;
+	char *text = repeated(head, unit, times, tail);
+	const char *path = packed_to(name, text, strlen(text), 0);
 
-	EXPECT_NOT_NULL(bytes);
-	at = stpcpy(at, head);
-	for (size_t i = 0; i < times; i++)
-		at = stpcpy(at, unit);
-	stpcpy(at, tail);
-	EXPECT_EQ(lzma_easy_buffer_encode(0, LZMA_CHECK_CRC32, NULL,
-		      (unsigned char *)bytes, length, packed, &packed_length,
-		      sizeof(packed)),
-	    LZMA_OK);
-	free(bytes);
-	return written(name, packed, packed_length);
+	free(text);
+	return path;
 }
 
 /* A file of `head`, then `times` of `unit`, under xz. */
@@ -337,6 +362,77 @@ TEST(what_gzip_has_compressed_has_the_same_budget)
 	EXPECT_EQ(result.status, 1);
 	EXPECT_STR_HAS(result.err, "zeros.gz: it needs more than");
 	command_free(&result);
+}
+
+enum { DICTIONARY = 32 << 20 };
+
+/* A text of so many blanks, with a dictionary that holds them all. */
+static const char *
+blanks_in_dictionary(const char *name, const char *head, const char *blank,
+    size_t times, const char *tail)
+{
+	char *text = repeated(head, blank, times, tail);
+	const char *path = packed_to(name, text, strlen(text), DICTIONARY);
+
+	free(text);
+	return path;
+}
+
+/* The reader keeps nothing of the blanks, but the decoder does. */
+TEST(the_dictionary_of_xz_has_the_limit_of_the_whole_file)
+{
+	expect_limit("stats",
+	    blanks_in_dictionary("blank.xz", "{\"segments\":[", "        ",
+		4000000, "],\"device_traces\":[]}"));
+}
+
+/* The text takes 4 MiB, and as much of the dictionary is filled. */
+TEST(the_dictionary_counts_beside_the_text_of_a_trace)
+{
+	const char *path = blanks_in_dictionary("blank.csv.xz",
+	    "action,addr,size,stream,time_us\n", "\n\n\n\n\n\n\n\n", 520000,
+	    "");
+
+	expect_limit("replay", path);
+	struct command_result result =
+	    command_weir("--read-memory=17M", "replay", "--sim", path, NULL);
+
+	EXPECT_EQ(result.status, 0);
+	command_free(&result);
+}
+
+TEST(a_dictionary_counts_as_far_as_it_is_filled)
+{
+	const char *path = blanks_in_dictionary(
+	    "few.xz", "{\"segments\":[", " ", 1000, "],\"device_traces\":[]}");
+	struct command_result result =
+	    command_weir("--read-memory=" LIMIT, "stats", path, NULL);
+
+	EXPECT_EQ(result.status, 0);
+	command_free(&result);
+}
+
+/* The header of the block has the dictionary's size, 2 or 3 times a power of
+ * two, and its own check. */
+TEST(a_dictionary_that_is_too_large_is_named)
+{
+	enum { BLOCK = 12, SIZE_384_MIB = 33 };
+	static const unsigned char lzma2[] = { 0x21, 1 };
+	size_t length;
+	unsigned char *bytes = packed(train(), &length);
+	size_t end = BLOCK + 4u * bytes[BLOCK];
+	unsigned char *at =
+	    memmem(bytes + BLOCK, end - BLOCK, lzma2, sizeof(lzma2));
+	uint32_t check;
+
+	EXPECT_NOT_NULL(at);
+	at[2] = SIZE_384_MIB;
+	check = lzma_crc32(bytes + BLOCK, end - BLOCK, 0);
+	/* The lowest byte comes first, as on the machines that weir runs on. */
+	memcpy(bytes + end, &check, sizeof(check));
+	expect_file_refused((char *)bytes, length,
+	    "xz data with a dictionary of 256 MiB or more");
+	free(bytes);
 }
 
 /* A million values of a pickle take more than 8 MiB. */
