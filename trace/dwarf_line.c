@@ -4,11 +4,7 @@
  */
 #include "trace/dwarf_line.h"
 
-#include <elf.h>
-#include <link.h>
-#include <stdbool.h>
 #include <string.h>
-#include <unistd.h>
 
 /* ---- The tables -------------------------------------------------------- */
 
@@ -36,47 +32,226 @@ number_at(const unsigned char *bytes, size_t size)
 	}
 }
 
-static void
+/* Bytes of a table that are not read yet. */
+struct rest {
+	const unsigned char *at;
+	size_t left;
+};
+
+static bool
+skip(struct rest *rest, uint64_t size)
+{
+	if (size > rest->left)
+		return false;
+	rest->at += size;
+	rest->left -= (size_t)size;
+	return true;
+}
+
+static bool
+read_number(struct rest *rest, size_t size, uint64_t *out)
+{
+	const unsigned char *at = rest->at;
+
+	if (!skip(rest, size))
+		return false;
+	*out = size == 1 ? *at : number_at(at, size);
+	return true;
+}
+
+/* A number in pieces of seven bits, the lowest first. */
+static bool
+read_uleb(struct rest *rest, uint64_t *out)
+{
+	unsigned shift = 0;
+	uint64_t piece;
+
+	*out = 0;
+	do {
+		if (!read_number(rest, 1, &piece))
+			return false;
+		if (shift < 64)
+			*out |= (piece & 0x7f) << shift;
+		shift += 7;
+	} while ((piece & 0x80) != 0);
+	return true;
+}
+
+/* Forms of what a list of folders or files may hold, as DWARF numbers them. */
+enum {
+	FORM_BLOCK2 = 0x03,
+	FORM_BLOCK4 = 0x04,
+	FORM_DATA2 = 0x05,
+	FORM_DATA4 = 0x06,
+	FORM_DATA8 = 0x07,
+	FORM_STRING = 0x08,
+	FORM_BLOCK = 0x09,
+	FORM_BLOCK1 = 0x0a,
+	FORM_DATA1 = 0x0b,
+	FORM_STRP = 0x0e,
+	FORM_UDATA = 0x0f,
+	FORM_STRX = 0x1a,
+	FORM_DATA16 = 0x1e,
+	FORM_LINE_STRP = 0x1f,
+	FORM_STRX1 = 0x25,
+	FORM_STRX2 = 0x26,
+	FORM_STRX3 = 0x27,
+	FORM_STRX4 = 0x28,
+};
+
+static bool
+skip_block(struct rest *rest, size_t length_size)
+{
+	uint64_t length;
+
+	return (length_size == 0 ? read_uleb(rest, &length) :
+				   read_number(rest, length_size, &length)) &&
+	    skip(rest, length);
+}
+
+static bool
+skip_string(struct rest *rest)
+{
+	const unsigned char *end =
+	    rest->left == 0 ? NULL : memchr(rest->at, 0, rest->left);
+
+	return end != NULL && skip(rest, (uint64_t)(end - rest->at) + 1);
+}
+
+/* False if it is cut, or of a form that is not known. */
+static bool
+skip_form(struct rest *rest, uint64_t form, bool wide)
+{
+	uint64_t number;
+
+	switch (form) {
+	case FORM_DATA1:
+	case FORM_STRX1:
+		return skip(rest, 1);
+	case FORM_DATA2:
+	case FORM_STRX2:
+		return skip(rest, 2);
+	case FORM_STRX3:
+		return skip(rest, 3);
+	case FORM_DATA4:
+	case FORM_STRX4:
+		return skip(rest, 4);
+	case FORM_DATA8:
+		return skip(rest, 8);
+	case FORM_DATA16:
+		return skip(rest, 16);
+	case FORM_STRP:
+	case FORM_LINE_STRP:
+		return skip(rest, wide ? WIDE_LENGTH : LENGTH);
+	case FORM_UDATA:
+	case FORM_STRX:
+		return read_uleb(rest, &number);
+	case FORM_BLOCK:
+		return skip_block(rest, 0);
+	case FORM_BLOCK1:
+		return skip_block(rest, 1);
+	case FORM_BLOCK2:
+		return skip_block(rest, 2);
+	case FORM_BLOCK4:
+		return skip_block(rest, 4);
+	case FORM_STRING:
+		return skip_string(rest);
+	default:
+		return false;
+	}
+}
+
+/* Skip one list of version 5: the forms of an entry, the number of entries and
+ * the entries, of at least a byte each. False if they are not all there. */
+static bool
+skip_entries(struct rest *rest, bool wide)
+{
+	uint64_t forms[UINT8_MAX];
+	uint64_t form_count;
+	uint64_t entries;
+	uint64_t content;
+
+	if (!read_number(rest, 1, &form_count))
+		return false;
+	for (uint64_t i = 0; i < form_count; i++)
+		if (!read_uleb(rest, &content) || !read_uleb(rest, &forms[i]))
+			return false;
+	if (!read_uleb(rest, &entries) || entries > rest->left)
+		return false;
+	for (; entries > 0; entries--)
+		for (uint64_t i = 0; i < form_count; i++)
+			if (!skip_form(rest, forms[i], wide))
+				return false;
+	return true;
+}
+
+static bool
 make_divisor(unsigned char *table, size_t size, size_t at)
 {
-	if (at < size && table[at] == 0)
-		table[at] = 1;
+	if (at >= size || table[at] != 0)
+		return false;
+	table[at] = 1;
+	return true;
+}
+
+/* Bytes of the version in front of a table. */
+enum { VERSION = 2 };
+
+/*
+ * Check the two lists of a table of version 5, from opcode_base on, which lies
+ * at `at`. The lengths of all opcodes but the first stand in front of them.
+ */
+static bool
+lists_fit(const unsigned char *table, size_t size, size_t at, bool wide)
+{
+	struct rest rest = { table, size };
+	uint64_t opcodes;
+
+	return skip(&rest, at) && read_number(&rest, 1, &opcodes) &&
+	    opcodes > 0 && skip(&rest, opcodes - 1) &&
+	    skip_entries(&rest, wide) && skip_entries(&rest, wide);
 }
 
 /*
- * Repair one table, which begins with its version. `wide`: its lengths have 64
- * bits. The reader refuses other versions than 2 to 5, and a header that is
- * cut.
+ * Repair one table, which begins with its version; true if that changes it.
+ * `wide`: its lengths have 64 bits. The reader refuses other versions than 2 to
+ * 5, and a header that is cut.
  */
-static void
+static bool
 repair_table(unsigned char *table, size_t size, bool wide)
 {
-	enum { VERSION = 2 };
 	/* Version 5 has the sizes of an address and of a selector there. */
 	enum { SIZES = 2 };
 	size_t at = VERSION + (wide ? WIDE_LENGTH : LENGTH);
+	bool changed = false;
 
 	if (size < VERSION)
-		return;
+		return false;
 	uint64_t version = number_at(table, VERSION);
 
 	if (version < 2 || version > 5)
-		return;
+		return false;
 	if (version == 5)
 		at += SIZES;
 	/* Skip minimum_instruction_length. */
 	at += 1;
 	/* maximum_operations_per_instruction */
 	if (version >= 4)
-		make_divisor(table, size, at++);
+		changed = make_divisor(table, size, at++);
 	/* line_range, behind default_is_stmt and line_base */
-	make_divisor(table, size, at + 2);
+	changed |= make_divisor(table, size, at + 2);
+	if (version == 5 && !lists_fit(table, size, at + 3, wide)) {
+		memset(table, 0, VERSION);
+		changed = true;
+	}
+	return changed;
 }
 
-void
+bool
 dwarf_line_repair(unsigned char *section, size_t size)
 {
 	static const uint32_t is_wide = UINT32_MAX;
+	bool changed = false;
 
 	while (size >= LENGTH) {
 		uint64_t length = number_at(section, LENGTH);
@@ -89,87 +264,10 @@ dwarf_line_repair(unsigned char *section, size_t size)
 			length = number_at(section + LENGTH, WIDE_LENGTH);
 		if (length > size - head)
 			break;
-		repair_table(section + head, (size_t)length, wide);
+		changed |= repair_table(section + head, (size_t)length, wide);
 		section += head + length;
 		size -= head + (size_t)length;
 	}
 	memset(section, 0, size);
-}
-
-/* ---- The section ------------------------------------------------------- */
-
-static bool
-read_at(int fd, void *to, size_t size, uint64_t offset)
-{
-	return pread(fd, to, size, (off_t)offset) == (ssize_t)size;
-}
-
-/* The section headers of a file, and where the names of sections are. */
-struct sections {
-	uint64_t offset;
-	uint64_t n;
-	uint64_t names;
-};
-
-/* A number that does not fit in the head of the file is in the first section's
- * header. */
-static bool
-find_sections(int fd, struct sections *sections)
-{
-	ElfW(Ehdr) head;
-	ElfW(Shdr) first;
-	ElfW(Shdr) names;
-
-	if (!read_at(fd, &head, sizeof(head), 0) ||
-	    memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
-	    !read_at(fd, &first, sizeof(first), head.e_shoff))
-		return false;
-	uint64_t index = head.e_shstrndx;
-
-	if (index == SHN_XINDEX)
-		index = first.sh_link;
-	if (!read_at(fd, &names, sizeof(names),
-		head.e_shoff + index * sizeof(names)))
-		return false;
-	sections->offset = head.e_shoff;
-	sections->n = head.e_shnum != 0 ? head.e_shnum : first.sh_size;
-	sections->names = names.sh_offset;
-	return true;
-}
-
-/* True if it is a table of lines that the reader takes as it is in the file. */
-static bool
-is_line_section(
-    int fd, const struct sections *sections, const ElfW(Shdr) * section)
-{
-	static const char wanted[] = ".debug_line";
-	char name[sizeof(wanted)];
-
-	return (section->sh_flags & SHF_COMPRESSED) == 0 &&
-	    read_at(
-		fd, name, sizeof(name), sections->names + section->sh_name) &&
-	    memcmp(name, wanted, sizeof(name)) == 0;
-}
-
-/* A section of which the file says that it ends behind the part ends with the
- * part. */
-void
-dwarf_line_repair_part(int fd, off_t offset, unsigned char *bytes, size_t size)
-{
-	struct sections sections;
-	ElfW(Shdr) section;
-
-	if (!find_sections(fd, &sections))
-		return;
-	for (uint64_t i = 0; i < sections.n; i++) {
-		if (!read_at(fd, &section, sizeof(section),
-			sections.offset + i * sizeof(section)))
-			return;
-		uint64_t at = section.sh_offset - (uint64_t)offset;
-
-		if (at >= size || !is_line_section(fd, &sections, &section))
-			continue;
-		dwarf_line_repair(bytes + at,
-		    section.sh_size < size - at ? section.sh_size : size - at);
-	}
+	return changed || size > 0;
 }
