@@ -39,7 +39,7 @@ struct rest {
 };
 
 static bool
-skip(struct rest *rest, uint64_t size)
+rest_skip(struct rest *rest, uint64_t size)
 {
 	if (size > rest->left)
 		return false;
@@ -49,11 +49,11 @@ skip(struct rest *rest, uint64_t size)
 }
 
 static bool
-read_number(struct rest *rest, size_t size, uint64_t *out)
+rest_number(struct rest *rest, size_t size, uint64_t *out)
 {
 	const unsigned char *at = rest->at;
 
-	if (!skip(rest, size))
+	if (!rest_skip(rest, size))
 		return false;
 	*out = size == 1 ? *at : number_at(at, size);
 	return true;
@@ -61,14 +61,14 @@ read_number(struct rest *rest, size_t size, uint64_t *out)
 
 /* A number in pieces of seven bits, the lowest first. */
 static bool
-read_uleb(struct rest *rest, uint64_t *out)
+rest_uleb(struct rest *rest, uint64_t *out)
 {
 	unsigned shift = 0;
 	uint64_t piece;
 
 	*out = 0;
 	do {
-		if (!read_number(rest, 1, &piece))
+		if (!rest_number(rest, 1, &piece))
 			return false;
 		if (shift < 64)
 			*out |= (piece & 0x7f) << shift;
@@ -100,62 +100,62 @@ enum {
 };
 
 static bool
-skip_block(struct rest *rest, size_t length_size)
+rest_skip_block(struct rest *rest, size_t length_size)
 {
 	uint64_t length;
 
-	return (length_size == 0 ? read_uleb(rest, &length) :
-				   read_number(rest, length_size, &length)) &&
-	    skip(rest, length);
+	return (length_size == 0 ? rest_uleb(rest, &length) :
+				   rest_number(rest, length_size, &length)) &&
+	    rest_skip(rest, length);
 }
 
 static bool
-skip_string(struct rest *rest)
+rest_skip_string(struct rest *rest)
 {
 	const unsigned char *end =
 	    rest->left == 0 ? NULL : memchr(rest->at, 0, rest->left);
 
-	return end != NULL && skip(rest, (uint64_t)(end - rest->at) + 1);
+	return end != NULL && rest_skip(rest, (uint64_t)(end - rest->at) + 1);
 }
 
 /* False if it is cut, or of a form that is not known. */
 static bool
-skip_form(struct rest *rest, uint64_t form, bool wide)
+rest_skip_form(struct rest *rest, uint64_t form, bool wide)
 {
 	uint64_t number;
 
 	switch (form) {
 	case FORM_DATA1:
 	case FORM_STRX1:
-		return skip(rest, 1);
+		return rest_skip(rest, 1);
 	case FORM_DATA2:
 	case FORM_STRX2:
-		return skip(rest, 2);
+		return rest_skip(rest, 2);
 	case FORM_STRX3:
-		return skip(rest, 3);
+		return rest_skip(rest, 3);
 	case FORM_DATA4:
 	case FORM_STRX4:
-		return skip(rest, 4);
+		return rest_skip(rest, 4);
 	case FORM_DATA8:
-		return skip(rest, 8);
+		return rest_skip(rest, 8);
 	case FORM_DATA16:
-		return skip(rest, 16);
+		return rest_skip(rest, 16);
 	case FORM_STRP:
 	case FORM_LINE_STRP:
-		return skip(rest, wide ? WIDE_LENGTH : LENGTH);
+		return rest_skip(rest, wide ? WIDE_LENGTH : LENGTH);
 	case FORM_UDATA:
 	case FORM_STRX:
-		return read_uleb(rest, &number);
+		return rest_uleb(rest, &number);
 	case FORM_BLOCK:
-		return skip_block(rest, 0);
+		return rest_skip_block(rest, 0);
 	case FORM_BLOCK1:
-		return skip_block(rest, 1);
+		return rest_skip_block(rest, 1);
 	case FORM_BLOCK2:
-		return skip_block(rest, 2);
+		return rest_skip_block(rest, 2);
 	case FORM_BLOCK4:
-		return skip_block(rest, 4);
+		return rest_skip_block(rest, 4);
 	case FORM_STRING:
-		return skip_string(rest);
+		return rest_skip_string(rest);
 	default:
 		return false;
 	}
@@ -164,23 +164,23 @@ skip_form(struct rest *rest, uint64_t form, bool wide)
 /* Skip one list of version 5: the forms of an entry, the number of entries and
  * the entries, of at least a byte each. False if they are not all there. */
 static bool
-skip_entries(struct rest *rest, bool wide)
+rest_skip_entries(struct rest *rest, bool wide)
 {
 	uint64_t forms[UINT8_MAX];
 	uint64_t form_count;
 	uint64_t entries;
 	uint64_t content;
 
-	if (!read_number(rest, 1, &form_count))
+	if (!rest_number(rest, 1, &form_count))
 		return false;
 	for (uint64_t i = 0; i < form_count; i++)
-		if (!read_uleb(rest, &content) || !read_uleb(rest, &forms[i]))
+		if (!rest_uleb(rest, &content) || !rest_uleb(rest, &forms[i]))
 			return false;
-	if (!read_uleb(rest, &entries) || entries > rest->left)
+	if (!rest_uleb(rest, &entries) || entries > rest->left)
 		return false;
 	for (; entries > 0; entries--)
 		for (uint64_t i = 0; i < form_count; i++)
-			if (!skip_form(rest, forms[i], wide))
+			if (!rest_skip_form(rest, forms[i], wide))
 				return false;
 	return true;
 }
@@ -207,9 +207,9 @@ lists_fit(const unsigned char *table, size_t size, size_t at, bool wide)
 	struct rest rest = { table, size };
 	uint64_t opcodes;
 
-	return skip(&rest, at) && read_number(&rest, 1, &opcodes) &&
-	    opcodes > 0 && skip(&rest, opcodes - 1) &&
-	    skip_entries(&rest, wide) && skip_entries(&rest, wide);
+	return rest_skip(&rest, at) && rest_number(&rest, 1, &opcodes) &&
+	    opcodes > 0 && rest_skip(&rest, opcodes - 1) &&
+	    rest_skip_entries(&rest, wide) && rest_skip_entries(&rest, wide);
 }
 
 /*

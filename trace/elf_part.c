@@ -55,15 +55,15 @@ find_sections(int fd, struct sections *sections)
 enum { NAME_ROOM = 16 }; /* longer than any name that is looked for */
 
 static bool
-has_name(const char *name, const char *wanted)
+section_is_named(const char *name, const char *wanted)
 {
 	return strncmp(name, wanted, NAME_ROOM) == 0;
 }
 
 /* The section's name, cut to its room; empty if there is none. */
 static void
-read_name(int fd, const struct sections *sections, const ElfW(Shdr) * section,
-    char name[NAME_ROOM])
+section_read_name(int fd, const struct sections *sections,
+    const ElfW(Shdr) * section, char name[NAME_ROOM])
 {
 	ssize_t n = pread(fd, name, NAME_ROOM - 1,
 	    (off_t)(sections->names + section->sh_name));
@@ -72,7 +72,7 @@ read_name(int fd, const struct sections *sections, const ElfW(Shdr) * section,
 }
 
 static bool
-is_compressed(const ElfW(Shdr) * section)
+section_is_compressed(const ElfW(Shdr) * section)
 {
 	return (section->sh_flags & SHF_COMPRESSED) != 0;
 }
@@ -120,7 +120,7 @@ read_compressed(
 	if (*size < sizeof(head) ||
 	    !read_at(fd, bytes, *size, section->sh_offset))
 		return false;
-	if (!is_compressed(section))
+	if (!section_is_compressed(section))
 		return memcmp(bytes, old_magic, sizeof(old_magic)) == 0;
 	memcpy(&head, bytes, sizeof(head));
 	if (head.ch_type != ELFCOMPRESS_ZLIB)
@@ -164,7 +164,7 @@ inflates_to_sound_tables(
 /* ---- Headers of sections ------------------------------------------------- */
 
 static bool
-lies_in_file(const struct stat *file, const ElfW(Shdr) * section)
+section_lies_in_file(const struct stat *file, const ElfW(Shdr) * section)
 {
 	uint64_t size = (uint64_t)file->st_size;
 
@@ -174,21 +174,22 @@ lies_in_file(const struct stat *file, const ElfW(Shdr) * section)
 
 /* True if the reader may have this section: it need not exist. */
 static bool
-is_harmless(int fd, const struct sections *sections, const ElfW(Shdr) * section,
-    const struct elf_inflater *inflater)
+section_is_harmless(int fd, const struct sections *sections,
+    const ElfW(Shdr) * section, const struct elf_inflater *inflater)
 {
 	struct stat file;
 	char name[NAME_ROOM];
 
-	read_name(fd, sections, section, name);
+	section_read_name(fd, sections, section, name);
 	if (strncmp(name, ".debug_", 7) != 0 &&
 	    strncmp(name, ".zdebug_", 8) != 0)
 		return true;
-	if (fstat(fd, &file) != 0 || !lies_in_file(&file, section))
+	if (fstat(fd, &file) != 0 || !section_lies_in_file(&file, section))
 		return false;
 	return section->sh_size == 0 || inflater == NULL ||
-	    !(has_name(name, ".zdebug_line") ||
-		(has_name(name, ".debug_line") && is_compressed(section))) ||
+	    !(section_is_named(name, ".zdebug_line") ||
+		(section_is_named(name, ".debug_line") &&
+		    section_is_compressed(section))) ||
 	    inflates_to_sound_tables(fd, section, inflater);
 }
 
@@ -212,15 +213,15 @@ elf_part_repair(int fd, off_t offset, unsigned char *bytes, size_t size,
 			return;
 		header -= (uint64_t)offset;
 		if (header < size && size - header >= sizeof(section) &&
-		    !is_harmless(fd, &sections, &section, inflater)) {
+		    !section_is_harmless(fd, &sections, &section, inflater)) {
 			section.sh_size = 0;
 			memcpy(bytes + header, &section, sizeof(section));
 		}
 		uint64_t at = section.sh_offset - (uint64_t)offset;
 
-		read_name(fd, &sections, &section, name);
-		if (at >= size || !has_name(name, ".debug_line") ||
-		    is_compressed(&section))
+		section_read_name(fd, &sections, &section, name);
+		if (at >= size || !section_is_named(name, ".debug_line") ||
+		    section_is_compressed(&section))
 			continue;
 		/* A section of which the file says that it ends behind the part
 		 * ends with the part. */

@@ -305,7 +305,7 @@ ignore_fault(void *user, const char *text, int number)
 }
 
 static unsigned char *
-inflate(void *state, const unsigned char *bytes, size_t size)
+inflate_lines(void *state, const unsigned char *bytes, size_t size)
 {
 	unsigned char *inflated = NULL;
 	size_t length = 0;
@@ -327,7 +327,7 @@ backtrace_get_view(struct backtrace_state *state, int fd, off_t offset,
     uint64_t size, backtrace_error_callback complain, void *user,
     struct backtrace_view *view)
 {
-	struct elf_inflater inflater = { inflate, drop_inflated, state };
+	struct elf_inflater inflater = { inflate_lines, drop_inflated, state };
 	char *bytes = NULL;
 
 	if (file_has(fd, offset, size))

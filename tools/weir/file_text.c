@@ -35,7 +35,7 @@ file_text_budget(void)
 }
 
 static uint64_t
-lesser(uint64_t a, uint64_t b)
+lesser_bytes(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
@@ -56,7 +56,8 @@ buffer_reserve(struct buffer *buffer, uint64_t window,
 	if (buffer->room - buffer->length > CHUNK)
 		return true;
 	/* The window is filled as the text grows. */
-	if (budget_check(budget, room + lesser(window, room)) != WEIR_OK) {
+	if (budget_check(budget, room + lesser_bytes(window, room)) !=
+	    WEIR_OK) {
 		*why = weir_last_error();
 		return false;
 	}
@@ -101,7 +102,7 @@ xz_memory(const lzma_stream *decoder)
 {
 	enum { STATE = 64 << 10 }; /* what a decoder takes beside it */
 
-	return lesser(lzma_memusage(decoder), STATE + decoder->total_out);
+	return lesser_bytes(lzma_memusage(decoder), STATE + decoder->total_out);
 }
 
 const char *
