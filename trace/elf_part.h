@@ -21,11 +21,16 @@ struct elf_inflater {
 
 /*
  * Repair what there is among `size` bytes of an ELF file, which begin at
- * `offset` in it: tables of lines (dwarf_line.h), and headers of sections. A
- * section of debug information that does not lie within the file gets the size
- * 0, for which the reader leaves it out. So does a compressed table of lines
- * that would need a repair when it is inflated. Without an inflater these stay
- * as they are, and so do those that zlib has not compressed.
+ * `offset` in it:
+ *
+ * - Tables of lines (dwarf_line.h).
+ * - Headers of sections. A section of debug information that does not lie
+ * within the file gets the size 0, for which the reader leaves it out. So does
+ * a compressed table of lines that would need a repair when it is inflated.
+ *   Without an inflater these stay as they are, and so do those that zlib has
+ *   not compressed.
+ * - Entries that have no bound (dwarf_info.h) are erased, if they are in the
+ * part with their abbreviations, not compressed, and no more than 16 MiB.
  */
 void elf_part_repair(int fd, off_t offset, unsigned char *bytes, size_t size,
     const struct elf_inflater *inflater);

@@ -244,7 +244,7 @@ TEST(more_entries_than_there_are_bytes_are_refused)
  * known. */
 TEST(lists_of_an_unknown_form_are_refused)
 {
-	EXPECT_LISTS(false, false, 1, 1, 0x21, 1, 0, 0, 0, 0, 0);
+	EXPECT_LISTS(false, false, 1, 1, 0x02, 1, 0, 0, 0, 0, 0);
 	EXPECT_LISTS(false, false, 1, 1, 0x55, 1, 0, 0, 0, 0, 0);
 }
 

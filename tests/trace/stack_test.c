@@ -519,6 +519,81 @@ TEST(a_section_whose_end_wraps_around_is_not_read)
 	expect_name_and_unload(&corrupt);
 }
 
+/* Put a section of a file behind its end. */
+static void
+replace_section(int fd, const char *name, const void *bytes, size_t size)
+{
+	ElfW(Shdr) section;
+	off_t at = find_section(fd, name, &section);
+
+	section.sh_offset = (ElfW(Off))lseek(fd, 0, SEEK_END);
+	section.sh_size = size;
+	write_at(fd, bytes, size, (off_t)section.sh_offset);
+	write_at(fd, &section, sizeof(section), at);
+}
+
+/* A unit that has all addresses. */
+struct unit {
+	uint32_t length;
+	uint16_t version;
+	uint32_t abbrevs;
+	uint8_t address_size;
+	uint8_t code;
+	uint64_t low;
+	uint64_t high;
+	uint32_t lines;
+	uint8_t entries[1 << 20];
+} __attribute__((packed));
+
+/* Name a stack of a library whose debug information is these entries of one
+ * unit, by the codes of unit_abbrevs. */
+static void
+expect_name_with_entries(const uint8_t *entries, size_t size)
+{
+	static const unsigned char unit_abbrevs[] = {
+		/* A unit: low_pc, high_pc, stmt_list. */
+		1, 0x11, 1, 0x11, 0x01, 0x12, 0x07, 0x10, 0x17, 0, 0,
+		/* A block with children. */
+		2, 0x0b, 1, 0, 0,
+		/* A function: specification. */
+		3, 0x2e, 0, 0x47, 0x13, 0, 0, 0
+	};
+	static struct unit unit = {
+		.version = 4, .address_size = 8, .code = 1
+	};
+
+	unit.length = (uint32_t)(offsetof(struct unit, entries) + size -
+	    sizeof(unit.length));
+	unit.high = 1 << 30;
+	memcpy(unit.entries, entries, size);
+	corrupt = load_copy();
+	replace_section(
+	    corrupt.fd, ".debug_abbrev", unit_abbrevs, sizeof(unit_abbrevs));
+	replace_section(corrupt.fd, ".debug_info", &unit,
+	    offsetof(struct unit, entries) + size);
+	EXPECT_NE(test_child_status(name_in_corrupt) & NAMED, 0);
+	expect_name_and_unload(&corrupt);
+}
+
+/* The reader calls itself for each. */
+TEST(an_entry_that_takes_its_name_from_itself_is_no_harm)
+{
+	const uint8_t self = offsetof(struct unit, entries);
+	const uint8_t entries[] = { 3, self, 0, 0, 0, 0 };
+
+	expect_name_with_entries(entries, sizeof(entries));
+}
+
+TEST(entries_that_are_nested_very_deeply_are_no_harm)
+{
+	enum { DEPTH = 500000 };
+	uint8_t *entries = calloc(2, DEPTH);
+
+	memset(entries, 2, DEPTH);
+	expect_name_with_entries(entries, 2 * DEPTH);
+	free(entries);
+}
+
 /* Compress the line table of a file, as 'gcc -gz' does. */
 static void
 compress_lines(int fd, ElfW(Word) type)
