@@ -255,7 +255,7 @@ TEST(a_small_file_may_not_take_gigabytes_to_read)
 	expect_limit("stats",
 	    compressed("j.xz", "{\"segments\":[", "{\"blocks\":[]},", 1000000));
 	/* The text of the one is too much, the rows of the other. */
-	expect_limit("replay", trace_of_works("text.csv.xz", 4000000));
+	expect_limit("replay", trace_of_works("text.csv.xz", 3000000));
 	expect_limit("replay", trace_of_works("rows.csv.xz", 700000));
 }
 
@@ -276,7 +276,7 @@ TEST(a_segment_in_json_has_the_limit_of_the_whole_file)
 TEST(without_a_users_limit_there_is_the_default_limit)
 {
 	struct command_result result =
-	    command_weir("stats", segment_in_json("default.xz", 1500000), NULL);
+	    command_weir("stats", segment_in_json("default.xz", 1100000), NULL);
 
 	EXPECT_EQ(result.status, 1);
 	EXPECT_STR_HAS(result.err, "default.xz: it needs more than 256.");
@@ -364,7 +364,7 @@ TEST(what_gzip_has_compressed_has_the_same_budget)
 	command_free(&result);
 }
 
-enum { DICTIONARY = 32 << 20 };
+enum { DICTIONARY = 16 << 20 };
 
 /* A text of so many blanks, with a dictionary that holds them all. */
 static const char *
@@ -383,7 +383,7 @@ TEST(the_dictionary_of_xz_has_the_limit_of_the_whole_file)
 {
 	expect_limit("stats",
 	    blanks_in_dictionary("blank.xz", "{\"segments\":[", "        ",
-		4000000, "],\"device_traces\":[]}"));
+		2000000, "],\"device_traces\":[]}"));
 }
 
 /* The text takes 4 MiB, and as much of the dictionary is filled. */
