@@ -174,8 +174,11 @@ meta_limit_hit(void)
 bool
 meta_charge(size_t size)
 {
-	size_t most = atomic_load_explicit(&limit.most, memory_order_relaxed);
+	size_t most;
 
+	if (must_fail())
+		return false;
+	most = atomic_load_explicit(&limit.most, memory_order_relaxed);
 	if (most != SIZE_MAX) {
 		if (size > most || meta_bytes() > most - size) {
 			atomic_store(&limit.hit, true);
@@ -199,7 +202,7 @@ alloc(size_t size, bool zero)
 {
 	void *ptr;
 
-	if (must_fail() || !meta_charge(size))
+	if (!meta_charge(size))
 		return NULL;
 	ptr = take(size == 0 ? 1 : size, zero);
 	if (ptr == NULL)

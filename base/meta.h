@@ -34,8 +34,8 @@ bool meta_limit_hit(void);
 
 /*
  * Count memory that comes from elsewhere as if it were meta_alloc()'s; false,
- * and nothing counted, if that would pass the limit. meta_discharge() undoes
- * it.
+ * and nothing counted, if that would pass the limit, or if meta_fail() says so.
+ * meta_discharge() undoes it.
  */
 bool meta_charge(size_t size);
 void meta_discharge(size_t size);
@@ -43,7 +43,7 @@ void meta_discharge(size_t size);
 /*
  * For tests: let the nth allocation from now fail (1 is the next), and
  * `count` of them from there. 0 lets none fail. Allocations of all threads
- * are counted together.
+ * and calls of meta_charge() are counted together.
  */
 void meta_fail(unsigned long nth, unsigned long count);
 

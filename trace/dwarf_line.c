@@ -4,172 +4,126 @@
  */
 #include "trace/dwarf_line.h"
 
-#include <elf.h>
-#include <link.h>
-#include <stdbool.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "trace/dwarf_bytes.h"
 
 /* ---- The tables -------------------------------------------------------- */
 
-/* Bytes of a length; of the one behind it in a table of 64 bits. */
-enum { LENGTH = 4, WIDE_LENGTH = 8 };
-
-/* The number of `size` bytes there, in the machine's order. */
-static uint64_t
-number_at(const unsigned char *bytes, size_t size)
+/* Skip one list of version 5: the forms of an entry, the number of entries and
+ * the entries, of at least a byte each. False if they are not all there. */
+static bool
+rest_skip_entries(struct rest *rest, const struct form_sizes *sizes)
 {
-	uint16_t two;
-	uint32_t four;
-	uint64_t eight;
+	/* DWARF 5 has five kinds of content. */
+	enum { FORMS_MAX = 16 };
+	uint64_t forms[FORMS_MAX];
+	uint64_t form_count;
+	uint64_t entries;
+	uint64_t content;
 
-	switch (size) {
-	case sizeof(two):
-		memcpy(&two, bytes, sizeof(two));
-		return two;
-	case sizeof(four):
-		memcpy(&four, bytes, sizeof(four));
-		return four;
-	default:
-		memcpy(&eight, bytes, sizeof(eight));
-		return eight;
-	}
+	if (!rest_number(rest, 1, &form_count) || form_count > FORMS_MAX)
+		return false;
+	for (uint64_t i = 0; i < form_count; i++)
+		if (!rest_uleb(rest, &content) || !rest_uleb(rest, &forms[i]))
+			return false;
+	if (!rest_uleb(rest, &entries) || entries > rest->left)
+		return false;
+	for (; entries > 0; entries--)
+		for (uint64_t i = 0; i < form_count; i++)
+			if (!rest_skip_form(rest, forms[i], sizes))
+				return false;
+	return true;
 }
 
-static void
+static bool
 make_divisor(unsigned char *table, size_t size, size_t at)
 {
-	if (at < size && table[at] == 0)
-		table[at] = 1;
+	if (at >= size || table[at] != 0)
+		return false;
+	table[at] = 1;
+	return true;
+}
+
+/* Bytes of the version in front of a table. */
+enum { VERSION = 2 };
+
+/*
+ * Check the two lists of a table of version 5, from opcode_base on, which lies
+ * at `at`. The lengths of all opcodes but the first stand in front of them.
+ */
+static bool
+lists_fit(const unsigned char *table, size_t size, size_t at, bool wide)
+{
+	struct form_sizes sizes = { .offset = wide ? WIDE_LENGTH : LENGTH };
+	struct rest rest = { table, size };
+	uint64_t opcodes;
+
+	if (!rest_skip(&rest, at) || !rest_number(&rest, 1, &opcodes))
+		return false;
+	/* The size of an address stands behind the version. */
+	sizes.address = table[VERSION];
+	return opcodes > 0 && rest_skip(&rest, opcodes - 1) &&
+	    rest_skip_entries(&rest, &sizes) &&
+	    rest_skip_entries(&rest, &sizes);
 }
 
 /*
- * Repair one table, which begins with its version. `wide`: its lengths have 64
- * bits. The reader refuses other versions than 2 to 5, and a header that is
- * cut.
+ * Repair one table, which begins with its version; true if that changes it.
+ * `wide`: its lengths have 64 bits. The reader refuses other versions than 2 to
+ * 5, and a header that is cut.
  */
-static void
+static bool
 repair_table(unsigned char *table, size_t size, bool wide)
 {
-	enum { VERSION = 2 };
 	/* Version 5 has the sizes of an address and of a selector there. */
 	enum { SIZES = 2 };
 	size_t at = VERSION + (wide ? WIDE_LENGTH : LENGTH);
+	bool changed = false;
 
 	if (size < VERSION)
-		return;
-	uint64_t version = number_at(table, VERSION);
+		return false;
+	uint64_t version = rest_number_at(table, VERSION);
 
 	if (version < 2 || version > 5)
-		return;
+		return false;
 	if (version == 5)
 		at += SIZES;
 	/* Skip minimum_instruction_length. */
 	at += 1;
 	/* maximum_operations_per_instruction */
 	if (version >= 4)
-		make_divisor(table, size, at++);
+		changed = make_divisor(table, size, at++);
 	/* line_range, behind default_is_stmt and line_base */
-	make_divisor(table, size, at + 2);
+	changed |= make_divisor(table, size, at + 2);
+	if (version == 5 && !lists_fit(table, size, at + 3, wide)) {
+		memset(table, 0, VERSION);
+		changed = true;
+	}
+	return changed;
 }
 
-void
+bool
 dwarf_line_repair(unsigned char *section, size_t size)
 {
 	static const uint32_t is_wide = UINT32_MAX;
+	bool changed = false;
 
 	while (size >= LENGTH) {
-		uint64_t length = number_at(section, LENGTH);
+		uint64_t length = rest_number_at(section, LENGTH);
 		bool wide = length == is_wide;
 		size_t head = LENGTH + (wide ? WIDE_LENGTH : 0);
 
 		if (size < head)
 			break;
 		if (wide)
-			length = number_at(section + LENGTH, WIDE_LENGTH);
+			length = rest_number_at(section + LENGTH, WIDE_LENGTH);
 		if (length > size - head)
 			break;
-		repair_table(section + head, (size_t)length, wide);
+		changed |= repair_table(section + head, (size_t)length, wide);
 		section += head + length;
 		size -= head + (size_t)length;
 	}
 	memset(section, 0, size);
-}
-
-/* ---- The section ------------------------------------------------------- */
-
-static bool
-read_at(int fd, void *to, size_t size, uint64_t offset)
-{
-	return pread(fd, to, size, (off_t)offset) == (ssize_t)size;
-}
-
-/* The section headers of a file, and where the names of sections are. */
-struct sections {
-	uint64_t offset;
-	uint64_t n;
-	uint64_t names;
-};
-
-/* A number that does not fit in the head of the file is in the first section's
- * header. */
-static bool
-find_sections(int fd, struct sections *sections)
-{
-	ElfW(Ehdr) head;
-	ElfW(Shdr) first;
-	ElfW(Shdr) names;
-
-	if (!read_at(fd, &head, sizeof(head), 0) ||
-	    memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
-	    !read_at(fd, &first, sizeof(first), head.e_shoff))
-		return false;
-	uint64_t index = head.e_shstrndx;
-
-	if (index == SHN_XINDEX)
-		index = first.sh_link;
-	if (!read_at(fd, &names, sizeof(names),
-		head.e_shoff + index * sizeof(names)))
-		return false;
-	sections->offset = head.e_shoff;
-	sections->n = head.e_shnum != 0 ? head.e_shnum : first.sh_size;
-	sections->names = names.sh_offset;
-	return true;
-}
-
-/* True if it is a table of lines that the reader takes as it is in the file. */
-static bool
-is_line_section(
-    int fd, const struct sections *sections, const ElfW(Shdr) * section)
-{
-	static const char wanted[] = ".debug_line";
-	char name[sizeof(wanted)];
-
-	return (section->sh_flags & SHF_COMPRESSED) == 0 &&
-	    read_at(
-		fd, name, sizeof(name), sections->names + section->sh_name) &&
-	    memcmp(name, wanted, sizeof(name)) == 0;
-}
-
-/* A section of which the file says that it ends behind the part ends with the
- * part. */
-void
-dwarf_line_repair_part(int fd, off_t offset, unsigned char *bytes, size_t size)
-{
-	struct sections sections;
-	ElfW(Shdr) section;
-
-	if (!find_sections(fd, &sections))
-		return;
-	for (uint64_t i = 0; i < sections.n; i++) {
-		if (!read_at(fd, &section, sizeof(section),
-			sections.offset + i * sizeof(section)))
-			return;
-		uint64_t at = section.sh_offset - (uint64_t)offset;
-
-		if (at >= size || !is_line_section(fd, &sections, &section))
-			continue;
-		dwarf_line_repair(bytes + at,
-		    section.sh_size < size - at ? section.sh_size : size - at);
-	}
+	return changed || size > 0;
 }

@@ -23,7 +23,7 @@
 
 #include "base/meta.h"
 #include "base/os.h"
-#include "trace/dwarf_line.h"
+#include "trace/elf_part.h"
 
 enum { SKIP_MAX = 16 };
 
@@ -242,8 +242,8 @@ stack_table_lost(const struct stack_table *table)
  * those of its own archive, which map the file: a section header that names
  * bytes beyond the file's end, or a file that is cut later, would end the
  * process by SIGBUS. Here the bytes are copied, at the price of as much memory
- * as there is debug information, and line tables that would make the reader
- * divide by 0 are repaired in the copy.
+ * as there is debug information, and what would end the reader is repaired in
+ * the copy (elf_part.h).
  *
  * The declarations are those of libbacktrace's internal.h, the same since gcc
  * 4.8. The linker finds ours first, because they lie in the object that calls
@@ -287,15 +287,49 @@ read_whole(int fd, off_t offset, char *to, size_t size)
 	return true;
 }
 
+/* Functions of libbacktrace that are not in its header. Some versions lack the
+ * first. */
+int backtrace_uncompress_zdebug(struct backtrace_state *state,
+    const unsigned char *bytes, size_t size, backtrace_error_callback complain,
+    void *user, unsigned char **inflated, size_t *inflated_size)
+    __attribute__((weak));
+void backtrace_free(struct backtrace_state *state, void *bytes, size_t size,
+    backtrace_error_callback complain, void *user);
+
+static void
+ignore_fault(void *user, const char *text, int number)
+{
+	(void)user;
+	(void)text;
+	(void)number;
+}
+
+static unsigned char *
+inflate_lines(void *state, const unsigned char *bytes, size_t size)
+{
+	unsigned char *inflated = NULL;
+	size_t length = 0;
+
+	(void)backtrace_uncompress_zdebug(
+	    state, bytes, size, ignore_fault, NULL, &inflated, &length);
+	return inflated;
+}
+
+static void
+drop_inflated(void *state, unsigned char *inflated, size_t size)
+{
+	backtrace_free(state, inflated, size, ignore_fault, NULL);
+}
+
 /* 1 if the bytes are there, else 0. */
 int
 backtrace_get_view(struct backtrace_state *state, int fd, off_t offset,
     uint64_t size, backtrace_error_callback complain, void *user,
     struct backtrace_view *view)
 {
+	struct elf_inflater inflater = { inflate_lines, drop_inflated, state };
 	char *bytes = NULL;
 
-	(void)state;
 	if (file_has(fd, offset, size))
 		bytes = meta_map(size);
 	if (bytes == NULL || !read_whole(fd, offset, bytes, size)) {
@@ -304,7 +338,8 @@ backtrace_get_view(struct backtrace_state *state, int fd, off_t offset,
 		complain(user, "the file ends before its sections do", 0);
 		return 0;
 	}
-	dwarf_line_repair_part(fd, offset, (unsigned char *)bytes, size);
+	elf_part_repair(fd, offset, (unsigned char *)bytes, size,
+	    backtrace_uncompress_zdebug == NULL ? NULL : &inflater);
 	*view = (struct backtrace_view){ bytes, bytes, size };
 	return 1;
 }
@@ -356,14 +391,6 @@ read_loaded(struct dl_phdr_info *info, size_t size, void *user)
 	(void)size;
 	*(unsigned long long *)user = info->dlpi_adds;
 	return 1;
-}
-
-static void
-ignore_fault(void *user, const char *text, int number)
-{
-	(void)user;
-	(void)text;
-	(void)number;
 }
 
 /* The debug information of the files that were loaded when this reader was

@@ -1,6 +1,7 @@
 /*
  * Reading a snapshot under a small budget: whatever the bytes, memory stays
- * below it, and all is given back.
+ * below it, and all is given back. Then again, and an allocation fails, of
+ * which the first two bytes say how many there were before.
  */
 #include <stdlib.h>
 
@@ -31,22 +32,39 @@ read_some(void *user, void *buffer, size_t size)
 	return (ptrdiff_t)n;
 }
 
-int
-LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+enum { ALLOWED = 1 << 20 };
+
+static enum weir_status
+read_within_budget(struct input input)
 {
-	enum { ALLOWED = 1 << 20 };
 	struct snapshot *snapshot = NULL;
-	struct input input = { data, size, 0, meta_bytes() };
 	struct budget budget = { .most = ALLOWED, .before = input.before };
 	struct source source;
+	enum weir_status status = source_open(&source, read_some, &input);
 
-	fuzz_expect(
-	    source_open(&source, read_some, &input) == WEIR_OK, "source_open");
+	if (status != WEIR_OK)
+		return status;
 	source.budget = &budget;
-	if (snapshot_read(&source, &snapshot) == WEIR_OK)
+	status = snapshot_read(&source, &snapshot);
+	if (status == WEIR_OK)
 		snapshot_free(snapshot);
 	source_close(&source);
 	fuzz_expect(input.most <= ALLOWED, "the budget");
 	fuzz_expect(meta_bytes() == input.before, "memory is left");
+	return status;
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct input input = { data, size, 0, meta_bytes() };
+	unsigned long nth;
+
+	read_within_budget(input);
+	nth = 1 + (size > 0 ? data[0] : 0u) + (size > 1 ? data[1] : 0u);
+	meta_fail(nth, 1);
+	fuzz_expect(read_within_budget(input) != WEIR_OK || meta_faults() == 0,
+	    "a snapshot although an allocation failed");
+	meta_fail(0, 0);
 	return 0;
 }

@@ -33,6 +33,8 @@ TEST(a_limit_of_the_user_holds_in_place_of_all)
 	EXPECT_STR_HAS(weir_last_error(), "more than 10 bytes of memory");
 	EXPECT_STR_HAS(weir_last_error(), "first 1.00 MiB of the file");
 	EXPECT_STR_HAS(weir_last_error(), "--read-memory");
+	budget.most = UINT64_MAX;
+	EXPECT_EQ(budget_limit(&budget), UINT64_MAX);
 }
 
 TEST(metadata_is_counted_from_where_it_was)

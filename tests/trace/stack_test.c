@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include "base/meta.h"
 #include "tests/support/command.h"
@@ -407,30 +408,36 @@ TEST(a_file_that_is_cut_after_it_was_read_is_no_harm)
 	expect_name_and_unload(&copy);
 }
 
-/* The header of a section of the file by its name. */
-static ElfW(Shdr) section_of(int fd, const char *name)
+/* Where the header of the section with a name lies, and what it is. */
+static off_t
+find_section(int fd, const char *name, ElfW(Shdr) * section)
 {
 	ElfW(Ehdr) head = head_of(fd);
-	size_t each = sizeof(ElfW(Shdr));
+	size_t each = sizeof(*section);
 	ElfW(Shdr) names;
-	ElfW(Shdr) section = { 0 };
 	char found[16] = "";
 
 	EXPECT_EQ(pread(fd, &names, each,
 		      (off_t)(head.e_shoff + each * head.e_shstrndx)),
 	    each);
 	for (int i = 1; i < head.e_shnum; i++) {
-		EXPECT_EQ(pread(fd, &section, each,
-			      (off_t)(head.e_shoff + each * (size_t)i)),
-		    each);
+		off_t at = (off_t)(head.e_shoff + each * (size_t)i);
+
+		EXPECT_EQ(pread(fd, section, each, at), each);
 		EXPECT_GT(pread(fd, found, sizeof(found) - 1,
-			      (off_t)(names.sh_offset + section.sh_name)),
+			      (off_t)(names.sh_offset + section->sh_name)),
 		    strlen(name));
 		if (strcmp(found, name) == 0)
-			return section;
+			return at;
 	}
-	EXPECT_STR_EQ(name, "");
-	return section;
+	FAIL("no section %s", name);
+	return 0;
+}
+
+static void
+write_at(int fd, const void *bytes, size_t size, off_t at)
+{
+	EXPECT_EQ(pwrite(fd, bytes, size, at), size);
 }
 
 /* Where `field` of the first unit of .debug_line lies, which is `distance`
@@ -440,9 +447,10 @@ static off_t
 line_field(int fd, size_t distance)
 {
 	static const char lengths[] = { 0, 1, 1, 1, 1, 0 };
-	ElfW(Shdr) section = section_of(fd, ".debug_line");
+	ElfW(Shdr) section;
 	char unit[64];
 
+	find_section(fd, ".debug_line", &section);
 	EXPECT_EQ(pread(fd, unit, sizeof(unit), (off_t)section.sh_offset),
 	    sizeof(unit));
 	const char *found =
@@ -454,13 +462,17 @@ line_field(int fd, size_t distance)
 
 static struct loaded corrupt;
 
+enum { NAMED = 1, WITH_LINE = 2 };
+
 static int
 name_in_corrupt(void)
 {
 	struct stack_place place;
 
-	return stack_describe(corrupt.symbol + 2, &place, 1) == 1 &&
-	    strcmp(place.function, "InitializeInjectionNvtx2") == 0;
+	if (stack_describe(corrupt.symbol + 2, &place, 1) != 1 ||
+	    strcmp(place.function, "InitializeInjectionNvtx2") != 0)
+		return 0;
+	return place.line > 0 ? NAMED | WITH_LINE : NAMED;
 }
 
 /* Name a stack of a library in whose line table a field is 0. */
@@ -470,9 +482,8 @@ expect_name_with_a_zero(size_t distance)
 	static const char zero;
 
 	corrupt = load_copy();
-	EXPECT_EQ(
-	    pwrite(corrupt.fd, &zero, 1, line_field(corrupt.fd, distance)), 1);
-	EXPECT_EQ(test_child_status(name_in_corrupt), 1);
+	write_at(corrupt.fd, &zero, 1, line_field(corrupt.fd, distance));
+	EXPECT_NE(test_child_status(name_in_corrupt) & NAMED, 0);
 	expect_name_and_unload(&corrupt);
 }
 
@@ -489,6 +500,157 @@ TEST(a_line_table_whose_instructions_have_0_operations_is_no_harm)
 	enum { MAX_OPS = 5 };
 
 	expect_name_with_a_zero(MAX_OPS);
+}
+
+/* The end of such a section is in front of the file. */
+TEST(a_section_whose_end_wraps_around_is_not_read)
+{
+	static const uint32_t far = 1 << 30;
+	ElfW(Shdr) section;
+	off_t at;
+
+	corrupt = load_copy();
+	at = find_section(corrupt.fd, ".debug_info", &section);
+	/* The first unit reaches as far as the section says, too. */
+	write_at(corrupt.fd, &far, sizeof(far), (off_t)section.sh_offset);
+	section.sh_size = -section.sh_offset;
+	write_at(corrupt.fd, &section, sizeof(section), at);
+	EXPECT_EQ(test_child_status(name_in_corrupt), NAMED);
+	expect_name_and_unload(&corrupt);
+}
+
+/* Put a section of a file behind its end. */
+static void
+replace_section(int fd, const char *name, const void *bytes, size_t size)
+{
+	ElfW(Shdr) section;
+	off_t at = find_section(fd, name, &section);
+
+	section.sh_offset = (ElfW(Off))lseek(fd, 0, SEEK_END);
+	section.sh_size = size;
+	write_at(fd, bytes, size, (off_t)section.sh_offset);
+	write_at(fd, &section, sizeof(section), at);
+}
+
+/* A unit that has all addresses. */
+struct unit {
+	uint32_t length;
+	uint16_t version;
+	uint32_t abbrevs;
+	uint8_t address_size;
+	uint8_t code;
+	uint64_t low;
+	uint64_t high;
+	uint32_t lines;
+	uint8_t entries[1 << 20];
+} __attribute__((packed));
+
+/* Name a stack of a library whose debug information is these entries of one
+ * unit, by the codes of unit_abbrevs. */
+static void
+expect_name_with_entries(const uint8_t *entries, size_t size)
+{
+	static const unsigned char unit_abbrevs[] = {
+		/* A unit: low_pc, high_pc, stmt_list. */
+		1, 0x11, 1, 0x11, 0x01, 0x12, 0x07, 0x10, 0x17, 0, 0,
+		/* A block with children. */
+		2, 0x0b, 1, 0, 0,
+		/* A function: specification. */
+		3, 0x2e, 0, 0x47, 0x13, 0, 0, 0
+	};
+	static struct unit unit = {
+		.version = 4, .address_size = 8, .code = 1
+	};
+
+	unit.length = (uint32_t)(offsetof(struct unit, entries) + size -
+	    sizeof(unit.length));
+	unit.high = 1 << 30;
+	memcpy(unit.entries, entries, size);
+	corrupt = load_copy();
+	replace_section(
+	    corrupt.fd, ".debug_abbrev", unit_abbrevs, sizeof(unit_abbrevs));
+	replace_section(corrupt.fd, ".debug_info", &unit,
+	    offsetof(struct unit, entries) + size);
+	EXPECT_NE(test_child_status(name_in_corrupt) & NAMED, 0);
+	expect_name_and_unload(&corrupt);
+}
+
+/* The reader calls itself for each. */
+TEST(an_entry_that_takes_its_name_from_itself_is_no_harm)
+{
+	const uint8_t self = offsetof(struct unit, entries);
+	const uint8_t entries[] = { 3, self, 0, 0, 0, 0 };
+
+	expect_name_with_entries(entries, sizeof(entries));
+}
+
+TEST(entries_that_are_nested_very_deeply_are_no_harm)
+{
+	enum { DEPTH = 500000 };
+	uint8_t *entries = calloc(2, DEPTH);
+
+	memset(entries, 2, DEPTH);
+	expect_name_with_entries(entries, 2 * DEPTH);
+	free(entries);
+}
+
+/* Compress the line table of a file, as 'gcc -gz' does. */
+static void
+compress_lines(int fd, ElfW(Word) type)
+{
+	static unsigned char lines[1 << 16];
+	static unsigned char packed[sizeof(lines)];
+	ElfW(Chdr) head = { .ch_type = type, .ch_addralign = 1 };
+	unsigned long length = sizeof(packed) - sizeof(head);
+	ElfW(Shdr) section;
+	off_t at = find_section(fd, ".debug_line", &section);
+
+	EXPECT_LT(section.sh_size, sizeof(lines));
+	EXPECT_EQ(pread(fd, lines, section.sh_size, (off_t)section.sh_offset),
+	    section.sh_size);
+	head.ch_size = section.sh_size;
+	memcpy(packed, &head, sizeof(head));
+	EXPECT_EQ(
+	    compress(packed + sizeof(head), &length, lines, section.sh_size),
+	    Z_OK);
+	section.sh_offset = (ElfW(Off))lseek(fd, 0, SEEK_END);
+	section.sh_size = sizeof(head) + length;
+	section.sh_flags |= SHF_COMPRESSED;
+	write_at(fd, packed, section.sh_size, (off_t)section.sh_offset);
+	write_at(fd, &section, sizeof(section), at);
+}
+
+TEST(a_line_table_that_is_compressed_by_zlib_is_read)
+{
+	corrupt = load_copy();
+	compress_lines(corrupt.fd, ELFCOMPRESS_ZLIB);
+	EXPECT_EQ(test_child_status(name_in_corrupt), NAMED | WITH_LINE);
+	expect_name_and_unload(&corrupt);
+}
+
+/* By an algorithm that nobody knows. */
+TEST(a_line_table_that_is_compressed_otherwise_is_not_read)
+{
+	corrupt = load_copy();
+	compress_lines(corrupt.fd, 17);
+	EXPECT_NE(test_child_status(name_in_corrupt) & NAMED, 0);
+	expect_name_and_unload(&corrupt);
+}
+
+/* It is inflated by the reader itself. */
+TEST(a_compressed_line_table_with_a_zero_is_no_harm)
+{
+	static const size_t fields[] = { 2, 5 };
+	static const char zero;
+
+	for (int i = 0; i < 2; i++) {
+		corrupt = load_copy();
+		write_at(
+		    corrupt.fd, &zero, 1, line_field(corrupt.fd, fields[i]));
+		compress_lines(corrupt.fd, ELFCOMPRESS_ZLIB);
+		EXPECT_EQ(test_child_status(name_in_corrupt), NAMED);
+		expect_name_and_unload(&corrupt);
+	}
 }
 
 TEST(an_address_of_nothing_has_no_name)

@@ -34,10 +34,17 @@ file_text_budget(void)
 	return (struct budget){ .most = read_memory(), .before = meta_bytes() };
 }
 
-/* Make room for CHUNK more bytes and a NUL. False: *why says why not. */
+static uint64_t
+lesser_bytes(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Make room for CHUNK more bytes and a NUL. The decoder has a window of so many
+ * bytes on what it has decoded. False: *why says why not. */
 static bool
-buffer_reserve(
-    struct buffer *buffer, const struct budget *budget, const char **why)
+buffer_reserve(struct buffer *buffer, uint64_t window,
+    const struct budget *budget, const char **why)
 {
 	size_t room = buffer->room == 0 ? 4 * CHUNK : 2 * buffer->room;
 	char *text;
@@ -48,7 +55,9 @@ buffer_reserve(
 	}
 	if (buffer->room - buffer->length > CHUNK)
 		return true;
-	if (budget_check(budget, room) != WEIR_OK) {
+	/* The window is filled as the text grows. */
+	if (budget_check(budget, room + lesser_bytes(window, room)) !=
+	    WEIR_OK) {
 		*why = weir_last_error();
 		return false;
 	}
@@ -74,7 +83,7 @@ read_file(FILE *file, struct buffer *out, struct budget *budget,
 	if (fstat(fileno(file), &about) == 0 && S_ISREG(about.st_mode))
 		all = (uint64_t)about.st_size;
 	while (got > 0) {
-		if (!buffer_reserve(out, budget, why))
+		if (!buffer_reserve(out, 0, budget, why))
 			return false;
 		got = fread(out->text + out->length, 1, CHUNK, file);
 		out->length += got;
@@ -86,6 +95,14 @@ read_file(FILE *file, struct buffer *out, struct budget *budget,
 		return true;
 	*why = strerror(errno);
 	return false;
+}
+
+uint64_t
+xz_memory(const lzma_stream *decoder)
+{
+	enum { STATE = 64 << 10 }; /* what a decoder takes beside it */
+
+	return lesser_bytes(lzma_memusage(decoder), STATE + decoder->total_out);
 }
 
 const char *
@@ -103,7 +120,7 @@ xz_failure(lzma_ret code)
 	case LZMA_OPTIONS_ERROR:
 		return "xz data of an unknown kind";
 	case LZMA_MEMLIMIT_ERROR:
-		return "xz data that needs too much memory to decode";
+		return "xz data with a dictionary of 256 MiB or more";
 	default:
 		return "out of memory";
 	}
@@ -115,7 +132,7 @@ decode_xz(const struct buffer *in, struct buffer *out, struct budget *budget,
     struct progress *progress, const char **why)
 {
 	lzma_stream stream = LZMA_STREAM_INIT;
-	bool room = buffer_reserve(out, budget, why);
+	bool room = buffer_reserve(out, 0, budget, why);
 	lzma_ret code;
 
 	if (!room)
@@ -125,7 +142,7 @@ decode_xz(const struct buffer *in, struct buffer *out, struct budget *budget,
 	stream.next_in = (const uint8_t *)in->text;
 	stream.avail_in = in->length;
 	while (code == LZMA_OK) {
-		room = buffer_reserve(out, budget, why);
+		room = buffer_reserve(out, lzma_memusage(&stream), budget, why);
 		if (!room)
 			break;
 		stream.next_out = (uint8_t *)out->text + out->length;
@@ -170,7 +187,7 @@ decode_gzip(const struct buffer *in, struct buffer *out, struct budget *budget,
 		return false;
 	}
 	while (code == Z_OK) {
-		room = buffer_reserve(out, budget, why);
+		room = buffer_reserve(out, 0, budget, why);
 		if (!room)
 			break;
 		stream.next_out = (Bytef *)out->text + out->length;

@@ -13,8 +13,13 @@
 /* A text longer than this is refused: 1 GiB. */
 #define FILE_TEXT_MAX ((size_t)1 << 30)
 
-/* Bytes that decoding xz may use: its highest preset needs 65 MiB. */
+/* Bytes that decoding xz may use, nearly all of them for its dictionary: its
+ * highest preset needs 65 MiB. */
 enum { XZ_DECODER_MEMORY = 256 << 20 };
+
+/* Bytes of memory that a decoder of xz has touched. A dictionary is filled by
+ * what is decoded, so a small file takes little of a large one. */
+uint64_t xz_memory(const lzma_stream *decoder);
 
 /* A code of liblzma in words; NULL for LZMA_STREAM_END. */
 const char *xz_failure(lzma_ret code);

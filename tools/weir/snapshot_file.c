@@ -39,6 +39,7 @@ struct input {
 	struct progress progress;
 	/* Used for compressed files only. */
 	lzma_stream decoder;
+	uint64_t decoder_bytes; /* counted against the budget */
 	z_stream inflater;
 	bool ended;
 	struct budget budget;
@@ -97,6 +98,22 @@ read_plain(void *user, void *buffer, size_t size)
 	return got;
 }
 
+/* Count what the decoder has touched since; false: told. */
+static bool
+count_decoder(struct input *input)
+{
+	uint64_t bytes = xz_memory(&input->decoder);
+
+	if (bytes <= input->decoder_bytes)
+		return true;
+	if (!meta_charge(bytes - input->decoder_bytes)) {
+		status_set(WEIR_EHOSTMEM, "no host memory for decompressing");
+		return false;
+	}
+	input->decoder_bytes = bytes;
+	return true;
+}
+
 static ptrdiff_t
 read_xz(void *user, void *buffer, size_t size)
 {
@@ -123,6 +140,8 @@ read_xz(void *user, void *buffer, size_t size)
 			status_set(WEIR_EINVAL, "%s", xz_failure(code));
 			return -1;
 		}
+		if (!count_decoder(input))
+			return -1;
 	}
 	return (ptrdiff_t)(size - decoder->avail_out);
 }
@@ -349,6 +368,7 @@ read_decoded(struct input *input, struct source *packed, struct snapshot **out)
 		return status_set(WEIR_EHOSTMEM, "%s", xz_failure(code));
 	status = read_through(input, read_xz, out);
 	lzma_end(&input->decoder);
+	meta_discharge(input->decoder_bytes);
 	return status;
 }
 

@@ -13,10 +13,12 @@
 
 #include <inttypes.h>
 #include <jansson.h>
+#include <setjmp.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
 #include "base/meta.h"
 #include "base/status.h"
 #include "trace/intern.h"
@@ -69,12 +71,27 @@ no_memory(void)
  * It makes many small allocations, for which malloc() is faster than metadata;
  * they are counted as such. Their size stands before each, because the library
  * frees them without it.
+ *
+ * The library must never see an allocation fail. Its lexer does not look
+ * whether the text of a word could grow, and then reads and writes beyond the
+ * part of the word that it has. So an allocation that fails ends the parse, by
+ * a jump over the library's frames, and all that the library has allocated is
+ * dropped.
  */
 union header {
-	size_t bytes; /* with the header */
+	struct {
+		struct list link; /* among all that are allocated */
+		size_t bytes;     /* with the header */
+	} of;
 	max_align_t aligned;
 };
 
+static struct {
+	struct list all;
+	jmp_buf *give_up; /* where a parse ends without memory; else NULL */
+} json_memory;
+
+/* NULL without memory. */
 static void *
 json_alloc(size_t size)
 {
@@ -88,7 +105,8 @@ json_alloc(size_t size)
 		meta_discharge(bytes);
 		return NULL;
 	}
-	header->bytes = bytes;
+	header->of.bytes = bytes;
+	list_push_back(&json_memory.all, &header->of.link);
 	return header + 1;
 }
 
@@ -99,8 +117,50 @@ json_drop(void *ptr)
 
 	if (ptr == NULL)
 		return;
-	meta_discharge(header[-1].bytes);
-	free(header - 1);
+	header--;
+	list_remove(&header->of.link);
+	meta_discharge(header->of.bytes);
+	free(header);
+}
+
+/* The library's malloc(). */
+static void *
+json_alloc_or_give_up(size_t size)
+{
+	void *ptr = json_alloc(size);
+
+	if (ptr == NULL && json_memory.give_up != NULL)
+		longjmp(*json_memory.give_up, 1);
+	return ptr;
+}
+
+static void
+json_drop_all(void)
+{
+	while (!list_empty(&json_memory.all))
+		json_drop(
+		    CONTAINER_OF(json_memory.all.next, union header, of.link) +
+		    1);
+}
+
+/* Parse a text. NULL, and *error; its text is empty without memory. Nothing is
+ * allocated before. */
+static json_t *
+json_load(const char *text, size_t length, size_t flags, json_error_t *error)
+{
+	jmp_buf give_up;
+	json_t *json;
+
+	if (setjmp(give_up) != 0) {
+		json_memory.give_up = NULL;
+		json_drop_all();
+		error->text[0] = '\0';
+		return NULL;
+	}
+	json_memory.give_up = &give_up;
+	json = json_loadb(text, length, flags, error);
+	json_memory.give_up = NULL;
+	return json;
 }
 
 /* ---- Pieces ---------------------------------------------------------- */
@@ -207,19 +267,18 @@ static enum weir_status
 parse(struct span piece, uint64_t offset, json_t **out)
 {
 	const size_t flags = JSON_DECODE_ANY | JSON_ALLOW_NUL;
-	/* The library leaves the code unset where its own memory runs out. */
-	json_error_t error = { 0 };
+	json_error_t error;
 
-	*out = json_loadb(piece.text, piece.length, flags, &error);
+	*out = json_load(piece.text, piece.length, flags, &error);
 	/* Integers from 2^63 on fit doubles only. */
-	if (*out == NULL &&
+	if (*out == NULL && error.text[0] != '\0' &&
 	    json_error_code(&error) == json_error_numeric_overflow)
-		*out = json_loadb(piece.text, piece.length,
+		*out = json_load(piece.text, piece.length,
 		    flags | JSON_DECODE_INT_AS_REAL, &error);
 	if (*out != NULL)
 		return WEIR_OK;
-	if (meta_limit_hit() ||
-	    json_error_code(&error) == json_error_out_of_memory)
+	/* Without memory the code is not set. */
+	if (error.text[0] == '\0')
 		return no_memory();
 	return status_set(WEIR_EINVAL, "JSON at offset %" PRIu64 ": %s",
 	    offset + (error.position < 0 ? 0 : (uint64_t)error.position),
@@ -670,7 +729,8 @@ snapshot_json_read(struct source *source, struct snapshot **out)
 	/* Each piece is dropped before the next, so nothing of it outlives
 	 * this. */
 	json_get_alloc_funcs(&alloc_before, &free_before);
-	json_set_alloc_funcs(json_alloc, json_drop);
+	list_init(&json_memory.all);
+	json_set_alloc_funcs(json_alloc_or_give_up, json_drop);
 	status = read_top(&reader, &top);
 	json_set_alloc_funcs(alloc_before, free_before);
 	if (status == WEIR_OK)

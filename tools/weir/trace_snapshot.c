@@ -232,7 +232,7 @@ trace_snapshot_of(const char *shown, const char *text, size_t length,
 {
 	struct budget events = *budget;
 	struct trace_error error;
-	struct snapshot *snapshot;
+	struct snapshot *snapshot = NULL;
 	struct trace trace;
 	size_t bytes;
 
@@ -245,10 +245,13 @@ trace_snapshot_of(const char *shown, const char *text, size_t length,
 	};
 	bytes = length + trace.row_count * sizeof(*trace.rows) +
 	    trace.block_count * (sizeof(*trace.blocks) + sizeof(bool));
-	/* There is no limit yet; the events come on top of these. */
-	(void)meta_charge(bytes);
-	snapshot = read_events(&writer, &events);
-	meta_discharge(bytes);
+	/* The events come on top of these. */
+	if (meta_charge(bytes)) {
+		snapshot = read_events(&writer, &events);
+		meta_discharge(bytes);
+	} else {
+		status_set(WEIR_EHOSTMEM, "out of memory");
+	}
 	trace_drop(&trace);
 	if (snapshot == NULL)
 		complain("%s: %s", shown, weir_last_error());

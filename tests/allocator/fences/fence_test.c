@@ -394,10 +394,10 @@ TEST(a_stream_that_has_ended_is_not_fenced_and_its_fences_go)
 
 /* ---- Waits ------------------------------------------------------------- */
 
-/* The heap of a busy stream with `n` fences, each after 8 MiB that were
- * freed. */
+/* The heap of a stream that is busy for some time, with `n` fences, each after
+ * 8 MiB that were freed. */
 static struct stream_heap *
-fenced(weir_stream stream, unsigned n)
+fenced_for(weir_stream stream, unsigned n, unsigned milliseconds)
 {
 	struct stream_heap *heap = heap_of(stream);
 	struct stream_heap *other = heap_of(new_stream());
@@ -405,13 +405,19 @@ fenced(weir_stream stream, unsigned n)
 	settle();
 	poll(other);       /* what it was fenced for before is done */
 	take(512, stream); /* and what is small and complete is its own again */
-	busy(stream, LATE_MS);
+	busy(stream, milliseconds);
 	for (unsigned i = 0; i < n; i++) {
 		free_some(stream, 8 * MIB);
 		take(512, stream);
 	}
 	EXPECT_EQ(heap->fence_count, n);
 	return heap;
+}
+
+static struct stream_heap *
+fenced(weir_stream stream, unsigned n)
+{
+	return fenced_for(stream, n, LATE_MS);
 }
 
 TEST(streams_are_followed_from_fence_to_fence)
@@ -451,6 +457,11 @@ follow_each(struct stream_heap *mine, struct stream_heap **others,
 	lock_leave(&arena()->lock);
 }
 
+/* The first of many streams must still be busy when the last one has its fence.
+ * Each takes 2 ms on the simulated device and longer on a GPU, so LATE_MS is
+ * too short for all. */
+enum { MANY_LATE_MS = 1000 };
+
 /* A stream keeps the order after ORDER_KNOWN others. A loop of waits for more
  * streams than that ends by the tick of the last fence that it followed. */
 TEST(no_fence_is_followed_twice_though_the_order_is_forgotten)
@@ -459,11 +470,14 @@ TEST(no_fence_is_followed_twice_though_the_order_is_forgotten)
 	uint64_t until[STREAMS] = { 0 };
 	bool again[STREAMS];
 	weir_stream b = new_stream();
+	weir_stream first = new_stream();
 
 	conf("tcache:0,prefer:speed"); /* no request waits */
 	struct stream_heap *of_b = heap_of(b);
-	for (unsigned i = 0; i < STREAMS; i++)
-		others[i] = fenced(new_stream(), 1);
+	others[0] = fenced_for(first, 1, MANY_LATE_MS);
+	for (unsigned i = 1; i < STREAMS; i++)
+		others[i] = fenced_for(new_stream(), 1, MANY_LATE_MS);
+	EXPECT(!is_done(first)); /* else the machine was too slow */
 	follow_each(of_b, others, until, again);
 	for (unsigned i = 0; i < STREAMS; i++)
 		EXPECT(again[i]);

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/meta.h"
+#include "base/status.h"
 #include "tests/support/test.h"
 #include "tools/weir/snapshot_json.h"
 
@@ -216,4 +218,48 @@ TEST(what_is_wrong_in_frames_is_told_by_its_place)
 		       "\"frames\":[{\"name\":\"f\",\"filename\":\"x\","
 		       "\"line\":\"y\"}]}]]}",
 	    "'line' of a frame is not a number");
+}
+
+/* Each allocation fails once, those of the JSON library, too. It gives no
+ * reason then, and it would go on with the part of a word that it has. */
+static void
+expect_no_memory_anywhere(const char *text)
+{
+	size_t before = meta_bytes();
+	unsigned long nth = 1;
+
+	for (;; nth++) {
+		struct snapshot *snapshot;
+
+		meta_fail(nth, 1);
+		snapshot = read_text(text, false);
+		if (meta_faults() == 0) {
+			snapshot_free(snapshot);
+			break;
+		}
+		EXPECT_NULL(snapshot);
+		EXPECT_EQ(weir_last_status(), WEIR_EHOSTMEM);
+		EXPECT_STR_HAS(weir_last_error(), "no host memory");
+		EXPECT_EQ(meta_bytes(), before);
+	}
+	meta_fail(0, 0);
+	EXPECT_GT(nth, 20);
+}
+
+TEST(without_host_memory_reading_fails_and_keeps_nothing)
+{
+	expect_no_memory_anywhere(small);
+}
+
+TEST(without_host_memory_a_long_number_is_not_read_in_part)
+{
+	expect_no_memory_anywhere(
+	    "{\"segments\":[],\"n\":1234567890123456.25}");
+}
+
+TEST(without_host_memory_a_long_text_is_not_read_in_part)
+{
+	expect_no_memory_anywhere(
+	    "{\"segments\":[],\"t\":\"a text of more than 32 bytes, for "
+	    "which the library takes memory twice\"}");
 }
