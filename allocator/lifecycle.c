@@ -112,16 +112,12 @@ drop_arena:
 	return status;
 }
 
-enum weir_status
-arena_get(int device, struct arena **out)
+static __attribute__((noinline)) enum weir_status
+get_first(int device, struct arena **out)
 {
 	const struct options *options;
-	struct arena *arena = arena_peek(device);
+	struct arena *arena;
 
-	if (arena != NULL) {
-		*out = arena;
-		return WEIR_OK;
-	}
 	if (device < 0 || device >= DEVICES_MAX)
 		return status_set(WEIR_ENOTSUP,
 		    "device %d: weir serves the first %d", device, DEVICES_MAX);
@@ -140,6 +136,17 @@ arena_get(int device, struct arena **out)
 	if (status == WEIR_OK)
 		*out = arena;
 	return status;
+}
+
+enum weir_status
+arena_get(int device, struct arena **out)
+{
+	struct arena *arena = arena_peek(device);
+
+	if (arena == NULL)
+		return get_first(device, out);
+	*out = arena;
+	return WEIR_OK;
 }
 
 /* ---- A context that is gone -------------------------------------------- */

@@ -7,7 +7,30 @@
  */
 #include "base/tree.h"
 
+#include <stdint.h>
+#include <string.h>
+
 enum { LOWER, HIGHER };
+
+/* Owners use types of their own for 64 bits. */
+static inline uint64_t
+number(const struct tree_node *node, ptrdiff_t offset)
+{
+	uint64_t number;
+
+	memcpy(&number, (const char *)node + offset, sizeof(number));
+	return number;
+}
+
+static inline bool
+is_before(const struct tree_node *a, const struct tree_node *b,
+    const struct tree_key *key)
+{
+	uint64_t x = number(a, key->first);
+	uint64_t y = number(b, key->first);
+
+	return x != y ? x < y : number(a, key->second) < number(b, key->second);
+}
 
 /* The balance of a node that is deeper on `side` by one. */
 static int
@@ -77,22 +100,23 @@ rebalance(struct tree *tree, struct tree_node *top)
 }
 
 void
-tree_init(struct tree *tree, tree_compare compare)
+tree_init(struct tree *tree, struct tree_key key)
 {
 	tree->root = NULL;
-	tree->compare = compare;
+	tree->key = key;
 	tree->count = 0;
 }
 
 void
-tree_insert(struct tree *tree, struct tree_node *node)
+tree_insert_among(struct tree *tree, struct tree_node *node)
 {
+	const struct tree_key key = tree->key;
 	struct tree_node **at = &tree->root;
 	struct tree_node *parent = NULL;
 
 	while (*at != NULL) {
 		parent = *at;
-		at = &parent->child[tree->compare(node, parent) > 0];
+		at = &parent->child[is_before(parent, node, &key)];
 	}
 	*node = (struct tree_node){ .parent = parent };
 	*at = node;
@@ -100,10 +124,12 @@ tree_insert(struct tree *tree, struct tree_node *node)
 
 	/* The subtree at `node` has grown; stop where its parent has not. */
 	for (; parent != NULL; node = parent, parent = node->parent) {
-		parent->balance += lean(side_of(node));
+		int before = parent->balance;
+
+		parent->balance = before + lean(side_of(node));
 		if (parent->balance == 0)
 			return;
-		if (parent->balance == 2 || parent->balance == -2) {
+		if (before != 0) {
 			rebalance(tree, parent);
 			return;
 		}
@@ -132,7 +158,7 @@ shrunk(struct tree *tree, struct tree_node *parent, int side)
 }
 
 void
-tree_remove(struct tree *tree, struct tree_node *node)
+tree_remove_from(struct tree *tree, struct tree_node *node)
 {
 	struct tree_node *parent = node->parent;
 	int side = parent == NULL ? LOWER : side_of(node);
@@ -180,7 +206,7 @@ tree_lower_bound(const struct tree *tree, const struct tree_node *key)
 	struct tree_node *found = NULL;
 
 	while (node != NULL) {
-		if (tree->compare(node, key) < 0) {
+		if (is_before(node, key, &tree->key)) {
 			node = node->child[HIGHER];
 		} else {
 			found = node;
@@ -247,7 +273,7 @@ tree_lower(struct tree *tree, struct tree_node *node)
 {
 	const struct tree_node *prev = tree_prev(node);
 
-	if (prev != NULL && tree->compare(node, prev) < 0)
+	if (prev != NULL && is_before(node, prev, &tree->key))
 		move(tree, node);
 }
 
@@ -256,7 +282,7 @@ tree_raise(struct tree *tree, struct tree_node *node)
 {
 	const struct tree_node *next = tree_next(node);
 
-	if (next != NULL && tree->compare(node, next) > 0)
+	if (next != NULL && is_before(next, node, &tree->key))
 		move(tree, node);
 }
 
@@ -303,7 +329,7 @@ tree_consistent(const struct tree *tree)
 		return false;
 	for (node = tree_first(tree); node != NULL; node = next) {
 		next = tree_next(node);
-		if (next != NULL && tree->compare(node, next) >= 0)
+		if (next != NULL && !is_before(node, next, &tree->key))
 			return false;
 	}
 	return true;

@@ -1,7 +1,7 @@
 /*
  * A balanced binary search tree through the structures it holds, ordered by a
- * function of its owner. Equal keys are the owner's to avoid. No allocation;
- * insert, remove and search are O(log n).
+ * key of theirs, which is one number or two. Equal keys are the owner's to
+ * avoid. No allocation; insert, remove and search are O(log n).
  */
 #ifndef BASE_TREE_H
 #define BASE_TREE_H
@@ -15,19 +15,52 @@ struct tree_node {
 	int balance;                /* height(higher) - height(lower) */
 };
 
-/* < 0, 0, > 0 as a comes before, at or after b. */
-typedef int (*tree_compare)(
-    const struct tree_node *a, const struct tree_node *b);
+/* Where a structure has the numbers of its key: bytes from its node to a field
+ * of 64 bits without a sign. Of equal first numbers the second ones decide. */
+struct tree_key {
+	ptrdiff_t first;
+	ptrdiff_t second;
+};
+
+/* A key of the fields `a` and `b` of a type; of one field, named twice. */
+#define TREE_KEY(type, node, a, b)                                             \
+	((struct tree_key){                                                    \
+	    (ptrdiff_t)offsetof(type, a) - (ptrdiff_t)offsetof(type, node),    \
+	    (ptrdiff_t)offsetof(type, b) - (ptrdiff_t)offsetof(type, node) })
 
 struct tree {
 	struct tree_node *root;
-	tree_compare compare;
+	struct tree_key key;
 	size_t count;
 };
 
-void tree_init(struct tree *tree, tree_compare compare);
-void tree_insert(struct tree *tree, struct tree_node *node);
-void tree_remove(struct tree *tree, struct tree_node *node);
+void tree_init(struct tree *tree, struct tree_key key);
+
+/* Insert a node, and remove one. Many trees have one node at most, which needs
+ * no search and no balance. */
+void tree_insert_among(struct tree *tree, struct tree_node *node);
+void tree_remove_from(struct tree *tree, struct tree_node *node);
+static inline void
+tree_insert(struct tree *tree, struct tree_node *node)
+{
+	if (tree->root != NULL) {
+		tree_insert_among(tree, node);
+		return;
+	}
+	*node = (struct tree_node){ 0 };
+	tree->root = node;
+	tree->count = 1;
+}
+static inline void
+tree_remove(struct tree *tree, struct tree_node *node)
+{
+	if (tree->count > 1) {
+		tree_remove_from(tree, node);
+		return;
+	}
+	tree->root = NULL;
+	tree->count = 0;
+}
 
 /* A node that is in no tree takes the place of one that is. */
 void tree_replace(

@@ -317,24 +317,29 @@ check_stream_device(struct stream *stream, int device)
 	    (void *)stream->handle, stream->device, device);
 }
 
+static __attribute__((noinline)) enum weir_status
+make_stream(int device, weir_stream handle, enum stream_origin origin,
+    struct stream **out)
+{
+	struct key key;
+	enum weir_status status = key_make(device, handle, &key);
+	if (status == WEIR_OK)
+		status = stream_new(&key, origin, out);
+	if (status == WEIR_OK)
+		publish(&key, out);
+	return status;
+}
+
 static enum weir_status
 find_or_make_stream(int device, weir_stream handle, enum stream_origin origin,
     struct stream **out)
 {
 	struct stream *stream;
-	struct key key;
 	enum weir_status status = stream_lookup(device, handle, &stream);
+	if (status == WEIR_OK && stream == NULL)
+		status = make_stream(device, handle, origin, &stream);
 	if (status != WEIR_OK)
 		return status;
-	if (stream == NULL) {
-		status = key_make(device, handle, &key);
-		if (status != WEIR_OK)
-			return status;
-		status = stream_new(&key, origin, &stream);
-		if (status != WEIR_OK)
-			return status;
-		publish(&key, &stream);
-	}
 	status = check_stream_device(stream, device);
 	if (status != WEIR_OK) {
 		stream_put(stream);

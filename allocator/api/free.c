@@ -119,9 +119,9 @@ free_found(void *ptr, struct block *block)
 {
 	struct cache *cache = tcache_for(block);
 
-	return cache->traced ? free_traced(ptr, block, cache) :
-	    cache->keeps     ? free_kept(ptr, block, cache) :
-			       free_locked(ptr, block, cache);
+	return cache->traced           ? free_traced(ptr, block, cache) :
+	    tcache_keeps(cache, block) ? free_kept(ptr, block, cache) :
+					 free_locked(ptr, block, cache);
 }
 
 static __attribute__((noinline)) enum weir_status
@@ -153,7 +153,7 @@ free_unknown(void *ptr)
 		return free_locked(ptr, NULL, &tcache_own->none);
 	struct cache *cache = tcache_for(block);
 	/* A block with stream uses goes into no cache. */
-	return block->pending.uses == NULL && cache->keeps ?
+	return block->pending.uses == NULL && tcache_keeps(cache, block) ?
 	    free_kept(ptr, block, cache) :
 	    free_locked(ptr, block, cache);
 }

@@ -312,7 +312,11 @@ allocate_routed(struct arena *main, struct stream *stream,
 		return status;
 	struct arena *from = arena != NULL ? arena : main;
 	status = allocate_from(from, stream, options, size, out);
-	status = allocate_hard(from, stream, options, size, status, out);
+	if (__builtin_expect(status != WEIR_OK, 0))
+		status =
+		    allocate_hard(from, stream, options, size, status, out);
+	else
+		arena_empty_unowned(from);
 	if (arena != NULL)
 		arena_drop(arena);
 	return status;
@@ -413,7 +417,7 @@ malloc_slow(int device, size_t size, weir_stream stream, struct cache *cache)
 	enum weir_status status = check_size(size);
 	if (status == WEIR_OK)
 		status = options_get(&options);
-	if (status == WEIR_OK && cache == NULL)
+	if (status == WEIR_OK && cache == NULL && !auto_snapshot_has_begun())
 		status = begin_startup(options);
 	if (status != WEIR_OK)
 		return NULL;

@@ -4,6 +4,8 @@
 #include "allocator/cache/budget.h"
 
 #include "allocator/cache/depot.h"
+#include "allocator/cache/slots.h"
+#include "allocator/memory/arena.h"
 #include "allocator/memory/counters.h"
 
 static const struct sums no_sums;
@@ -30,6 +32,7 @@ counts_report(struct cache *cache)
 	    cache->heap, POOL_LARGE, &cache->large_out, &cache->large_in);
 	bool any = cache->out.count != 0;
 	cache->used = true;
+	cache->claims = 0;
 	if (any)
 		stats_note_peaks(&cache->heap->tally);
 	cache->out = (struct sums){ 0 };
@@ -108,10 +111,13 @@ share_budget(const struct arena *arena, struct cache *used, unsigned others)
 }
 
 /* Make a cache of the calling thread doze: it loses its budget, and the hit
- * paths do not find it. */
+ * paths do not find it. In a crowd its thread may not need its larger blocks
+ * for long, so they go to the pool. */
 static void
 doze(struct cache *cache)
 {
+	if (arena_is_crowded(cache->arena))
+		tcache_flush(cache);
 	list_remove(&cache->awake);
 	cache->dozes = true;
 	counts_set_budget(cache, no_sums);

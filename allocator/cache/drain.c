@@ -6,33 +6,19 @@
 #include "allocator/cache/budget.h"
 #include "allocator/cache/own.h"
 #include "allocator/cache/stop.h"
-#include "allocator/cache/twice.h"
-#include "allocator/fences/free.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/counters.h"
-
-void
-cache_free_block(struct stream_heap *heap, struct block *block, size_t bytes)
-{
-	if (twice_is_cached(block, bytes)) {
-		block_free(block);
-		return;
-	}
-	struct sums twice = twice_report(block, bytes);
-	stats_malloc(&heap->pool[arena_kind(heap->arena, bytes)],
-	    (uint64_t)twice.bytes, (uint64_t)twice.requested);
-}
 
 static bool
 empty_magazine(struct stream_heap *heap, struct magazine *magazine)
 {
+	if (magazine->count == 0)
+		return false;
 	size_t bytes = class_bytes(magazine->n);
-	bool any = magazine->count > 0;
-
 	while (magazine->count > 0)
 		cache_free_block(
 		    heap, magazine->blocks[--magazine->count], bytes);
-	return any;
+	return true;
 }
 
 static bool
@@ -44,21 +30,6 @@ empty_bin(struct stream_heap *heap, struct bin *bin, size_t n)
 		cache_free_block(heap, *--bin->top, class_bytes(n));
 	if (bin->second != NULL)
 		any |= empty_magazine(heap, bin->second);
-	return any;
-}
-
-bool
-tcache_empty_slots(struct cache *cache)
-{
-	bool any = cache->slots > 0;
-
-	while (cache->slots > 0) {
-		struct slot *slot = &cache->slot[cache->slots--];
-		if (twice_is_cached(slot->block, slot->size))
-			block_free_since(slot->block);
-		else
-			cache_free_block(cache->heap, slot->block, slot->size);
-	}
 	return any;
 }
 

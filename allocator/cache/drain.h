@@ -4,28 +4,14 @@
 #ifndef ALLOCATOR_CACHE_DRAIN_H
 #define ALLOCATOR_CACHE_DRAIN_H
 
+#include "allocator/cache/slots.h"
 #include "allocator/cache/types.h"
-
-/* Free a block that was in a cache or depot. If two threads had freed it, take
- * the second free back from the statistics instead. */
-void cache_free_block(
-    struct stream_heap *heap, struct block *block, size_t bytes);
 
 /* Drain a cache, which is stopped or the caller's; a heap's depot; all depots
  * of an arena. True if there was any block. */
 bool cache_empty(struct cache *cache);
 bool depot_empty(struct stream_heap *heap, enum drain which);
 bool depots_empty(struct arena *arena);
-
-/* Give the blocks in the slots to the pool, so that a request that comes to the
- * pool finds them there. NULL does nothing. */
-bool tcache_empty_slots(struct cache *cache); /* true: there were any */
-static inline void
-tcache_flush(struct cache *cache)
-{
-	if (cache != NULL && cache->slots > 0)
-		tcache_empty_slots(cache);
-}
 
 /* Drain all caches and depots of an arena into the pools; or only idle blocks,
  * for a request to this pool: of its stream or, with `widely`, of all streams.

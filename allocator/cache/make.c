@@ -19,6 +19,11 @@
 #include "base/os.h"
 #include "base/status.h"
 
+/* tcache.h, Note [Places]: claims to the place of a cache that is not used,
+ * after which the cache is out of use. An exchange costs about as much as five
+ * requests of the pools; fewer claims than this are reached by chance. */
+enum { CLAIMS = 64 };
+
 static _Thread_local bool ended;
 
 /* Names the streams that get no cache; NULL: all get one. */
@@ -224,6 +229,32 @@ is_place_used(const struct tcache *t, const struct cache *place)
 	return place != &t->none && tcache_is_alive(place);
 }
 
+/* Does the cache at a place keep it from a stream of an arena? */
+static bool
+keeps_place(
+    const struct tcache *t, struct cache *place, const struct arena *arena)
+{
+	if (!is_place_used(t, place))
+		return false;
+	if (place->arena != arena)
+		return true;
+	place->claims += place->claims < CLAIMS;
+	return place->claims < CLAIMS;
+}
+
+/* May the calling thread make a cache for these pools, in place of others? */
+static bool
+has_place(const struct stream_heap *heap)
+{
+	const struct arena *arena = heap->arena;
+	const struct tcache *t = tcache_own;
+
+	if (!arena_is_crowded(arena))
+		return true;
+	return !keeps_place(t, t->by_heap[heap->index % TCACHE_WAYS], arena) &&
+	    !keeps_place(t, t->by_handle[tcache_way(tcache_key(heap))], arena);
+}
+
 static void
 make_cache(
     struct tcache *t, struct stream_heap *heap, const struct options *options)
@@ -315,8 +346,8 @@ tcache_report_own(struct arena *arena)
 		counts_report_own(arena, NULL);
 }
 
-struct cache *
-tcache_enter_slow_with(struct stream_heap *heap, struct cache *cache)
+static __attribute__((noinline)) struct cache *
+come(struct stream_heap *heap, struct cache *cache)
 {
 	const struct options *options;
 
@@ -335,6 +366,15 @@ tcache_enter_slow_with(struct stream_heap *heap, struct cache *cache)
 	if (has_unreported(heap->arena))
 		counts_report_own(heap->arena, cache);
 	return cache;
+}
+
+struct cache *
+tcache_enter_slow_with(struct stream_heap *heap, struct cache *cache)
+{
+	if (cache != NULL || has_place(heap))
+		return come(heap, cache);
+	tcache_report_own(heap->arena);
+	return NULL;
 }
 
 static void

@@ -44,6 +44,19 @@
  * for a class again and again, it gets more blocks than it asks for, up to a
  * magazine.
  *
+ * Note [Places]
+ *
+ * A thread finds a cache at a place of its two tables, and streams may share a
+ * place. Where an arena has few streams, a stream without a cache takes the
+ * place from another one: the thread has turned to that stream. In a crowd
+ * (arena_is_crowded()) most requests would do so, and an exchange costs more
+ * than the request: the blocks of the cache go to the pool, and its bins are
+ * freed. So in a crowd a cache keeps its place, and the pools serve the
+ * requests of the other streams. Each of these is a claim to the place, and
+ * the cache loses it after CLAIMS of them in which it was not used. Since its
+ * thread may not come back for long, a cache that dozes (budget.h) gives its
+ * larger blocks to the pool.
+ *
  * Note [Complete memory]
  *
  * A device-scope block that was freed and is found complete will probably be
@@ -450,12 +463,19 @@ tcache_for(const struct block *block)
 	return tcache_own->by_heap[block->way % TCACHE_WAYS];
 }
 
+/* Does it keep blocks of the block's pools? Told from where they lie. */
+static inline bool
+tcache_keeps(const struct cache *cache, const struct block *block)
+{
+	return cache->keeps && heap_owns(cache->heap, block->pool);
+}
+
 static inline bool
 tcache_free_rare(struct block *block)
 {
 	struct cache *cache = tcache_for(block);
 
-	return cache->keeps && tcache_free_in_its(cache, block);
+	return tcache_keeps(cache, block) && tcache_free_in_its(cache, block);
 }
 
 /* Free a block into the cache of the thread's latest weir_host_free(), which

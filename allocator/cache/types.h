@@ -48,6 +48,7 @@ struct cache {
 	uint64_t made[TCACHE_CLASSES / 64 + 1];
 	bool used;         /* since the last inspection */
 	bool handed_over;  /* it got blocks that others freed */
+	uint8_t claims;    /* to its place, since it was last used */
 	bool dozes;        /* budget.h */
 	struct list awake; /* in owner->awake; used by the owner */
 

@@ -127,30 +127,50 @@ poll_fences(struct stream_heap *heap)
 	capture_leave(&guard);
 }
 
-/* Has the stream nothing left to do? False also if it cannot be asked. */
-static bool
-heap_is_idle(struct stream_heap *heap)
-{
-	struct stream *stream = heap->stream;
+/* Questions to streams, which enter each context once for a row of them. */
+struct questions {
+	CUcontext context; /* that is entered; NULL: none */
 	struct capture_guard guard;
+};
 
-	if (heap->ended || stream->handle == WEIR_STREAM_ANY ||
-	    stream->thread != 0 ||
-	    capture_enter(stream->context, &guard) != WEIR_OK)
-		return false;
-	bool idle = stream_idle(stream);
-	capture_leave(&guard);
-	return idle;
+static void
+questions_end(struct questions *q)
+{
+	if (q->context != NULL)
+		capture_leave(&q->guard);
+	q->context = NULL;
 }
 
-/* Report to streams/delay.h that the stream has nothing left to do. */
+static bool
+questions_enter(struct questions *q, CUcontext context)
+{
+	if (q->context == context)
+		return true;
+	questions_end(q);
+	if (capture_enter(context, &q->guard) != WEIR_OK)
+		return false;
+	q->context = context;
+	return true;
+}
+
+/* Has the stream nothing left to do? False if it cannot be asked. */
+static bool
+heap_is_idle(struct stream_heap *heap, struct questions *q)
+{
+	struct stream *stream = heap->stream;
+
+	return !heap->ended && stream->handle != WEIR_STREAM_ANY &&
+	    stream->thread == 0 && questions_enter(q, stream->context) &&
+	    stream_idle(stream);
+}
+
+/* The stream, whose delay is known, has nothing left to do. */
 static void
 forget_late(struct stream_heap *heap)
 {
 	struct capture_guard guard;
 
-	if (!delay_is_known(&heap->stream->delay) ||
-	    capture_enter(NULL, &guard) != WEIR_OK)
+	if (capture_enter(NULL, &guard) != WEIR_OK)
 		return;
 	delay_idle(heap->stream);
 	capture_leave(&guard);
@@ -160,6 +180,7 @@ uint64_t
 fences_see_late(struct stream_heap *heap)
 {
 	struct capture_guard guard;
+	struct questions questions = { .context = NULL };
 	uint64_t late = 0;
 
 	if (!delay_is_known(&heap->stream->delay))
@@ -168,7 +189,11 @@ fences_see_late(struct stream_heap *heap)
 		late = delay_see(heap->stream);
 		capture_leave(&guard);
 	}
-	if (late == 0 || !heap_is_idle(heap))
+	if (late == 0)
+		return 0;
+	bool idle = heap_is_idle(heap, &questions);
+	questions_end(&questions);
+	if (!idle)
 		return late;
 	forget_late(heap);
 	return 0;
@@ -200,17 +225,28 @@ fences_see_delay(struct arena *arena)
 	}
 }
 
-bool
-fences_ask(struct stream_heap *heap)
+static bool
+ask(struct stream_heap *heap, struct questions *q)
 {
 	uint64_t tick = order_tick();
 
-	if (!heap_is_idle(heap))
+	if (!heap_is_idle(heap, q))
 		return false;
 	heap->completed_at = tick;
 	stream_met(heap->stream, tick);
-	forget_late(heap);
+	if (delay_is_known(&heap->stream->delay))
+		forget_late(heap);
 	return true;
+}
+
+bool
+fences_ask(struct stream_heap *heap)
+{
+	struct questions questions = { .context = NULL };
+	bool idle = ask(heap, &questions);
+
+	questions_end(&questions);
+	return idle;
 }
 
 static bool
@@ -239,6 +275,7 @@ void
 fences_poll(struct stream_heap *mine)
 {
 	struct arena *arena = mine->arena;
+	struct questions questions = { .context = NULL };
 	unsigned n = 0;
 
 	if (mine == arena->any_heap)
@@ -255,10 +292,11 @@ fences_poll(struct stream_heap *mine)
 		poll_fences(heap);
 		if (heap->completed_at > heap->freed_at ||
 		    heap->fence_count == FENCES ||
-		    (heap->fence_count == 0 && fences_ask(heap)))
+		    (heap->fence_count == 0 && ask(heap, &questions)))
 			continue;
 		record_fence(heap);
 	}
+	questions_end(&questions);
 	status_unmute();
 	arena_promote(arena);
 }

@@ -5,8 +5,8 @@
 #include "allocator/memory/arena.h"
 
 #include "allocator/cache/depot.h"
+#include "allocator/memory/pin.h"
 #include "allocator/memory/source.h"
-#include "allocator/memory/trees.h"
 #include "base/meta.h"
 #include "base/status.h"
 #include "streams/event.h"
@@ -53,22 +53,13 @@ arena_enter_from_driver(struct arena *arena) UNCHECKED
 
 /* ---- Stream heaps ------------------------------------------------------ */
 
-static int
-compare_index(const struct tree_node *a, const struct tree_node *b)
-{
-	unsigned x = CONTAINER_OF(a, struct stream_heap, free_node)->index;
-	unsigned y = CONTAINER_OF(b, struct stream_heap, free_node)->index;
-
-	return (x > y) - (x < y);
-}
-
 static void
 pool_init(struct pool *pool, struct stream_heap *owner, enum pool_kind kind)
 {
 	pool->owner = owner;
 	pool->kind = kind;
-	tree_init(&pool->free, compare_run_address);
-	tree_init(&pool->unmapped, compare_address);
+	tree_init(&pool->free, TREE_KEY(struct block, node, run, addr));
+	tree_init(&pool->unmapped, TREE_KEY(struct block, node, addr, addr));
 }
 
 enum weir_status
@@ -85,6 +76,7 @@ heap_make(struct arena *arena, struct stream *stream, struct stream_heap **out)
 	for (int kind = 0; kind < POOL_KINDS; kind++)
 		pool_init(&heap->pool[kind], heap, (enum pool_kind)kind);
 	list_init(&heap->freed);
+	list_init(&heap->freed_link);
 	list_init(&heap->ended_link);
 	list_push_back(&arena->heaps, &heap->link);
 	heap->index = arena->heaps_made++;
@@ -164,11 +156,11 @@ arena_set_up(struct arena *arena, struct arena *main)
 	lock_init(&arena->lock, LOCK_RANK_ARENA);
 	list_init(&arena->heaps);
 	list_init(&arena->ended);
-	tree_init(&arena->having_freed, compare_index);
+	list_init(&arena->having_freed);
 	list_init(&arena->segments);
 	list_init(&arena->vacated);
 	list_init(&arena->caches);
-	tree_init(&arena->pins, compare_pins);
+	tree_init(&arena->pins, TREE_KEY(struct pin, node, addr, addr));
 	waiting_init(&arena->waiting);
 	arena->source = source_driver;
 	arena->granule = WEIR_GRANULE;

@@ -58,6 +58,20 @@ arena_is_counted(const struct arena *arena)
 	return (arena_flags(arena) & (ARENA_UNCOUNTED | ARENA_HOST)) == 0;
 }
 
+/*
+ * So many streams of one arena are a crowd: half of TCACHE_WAYS, where two in
+ * five share their place in a thread's tables with another one. A request of a
+ * crowd mostly comes on another stream than the requests before it, so nothing
+ * is kept ready for its stream that the next one would put away again.
+ */
+enum { STREAMS_CROWD = 32 };
+
+static inline bool
+arena_is_crowded(const struct arena *arena)
+{
+	return arena->streams >= STREAMS_CROWD;
+}
+
 /* The size class of a request in an arena. */
 static inline size_t
 arena_class(
@@ -102,36 +116,48 @@ arena_memory_most(const struct arena *arena)
 	return policy_memory_most(arena->most_live);
 }
 
-/* Walk the heaps that have freed blocks, in the order in which they were made;
- * NULL: the end. */
+/* Walk the heaps that have freed blocks; NULL: the end. They come in the order
+ * in which they were made, or, where streams are a crowd, in that of their
+ * first free. */
 static inline struct stream_heap *
-heap_of_free_node(struct tree_node *node)
+heap_of_freed_link(const struct arena *arena, const struct list *link)
 {
-	return node != NULL ?
-	    CONTAINER_OF(node, struct stream_heap, free_node) :
+	return link != &arena->having_freed ?
+	    CONTAINER_OF(link, struct stream_heap, freed_link) :
 	    NULL;
 }
 
 static inline struct stream_heap *
 heap_first_freed(const struct arena *arena)
 {
-	return heap_of_free_node(tree_first(&arena->having_freed));
+	return heap_of_freed_link(arena, arena->having_freed.next);
 }
 
 static inline struct stream_heap *
 heap_next_freed(const struct stream_heap *heap)
 {
-	return heap_of_free_node(tree_next(&heap->free_node));
+	return heap_of_freed_link(heap->arena, heap->freed_link.next);
+}
+
+/* Pools have freed a block, and had none. */
+static inline void
+heap_note_freed(struct stream_heap *heap)
+{
+	struct arena *arena = heap->arena;
+	struct list *at = &arena->having_freed;
+
+	while (!arena_is_crowded(arena) && at->prev != &arena->having_freed &&
+	    heap_of_freed_link(arena, at->prev)->index > heap->index)
+		at = at->prev;
+	list_insert_before(at, &heap->freed_link);
 }
 
 /* Enter a heap that has freed or pending blocks into arena->having_freed. */
 static inline void
 heap_insert_freed(struct stream_heap *heap)
 {
-	if (__builtin_expect(!heap->in_having_freed, 0)) {
-		heap->in_having_freed = true;
-		tree_insert(&heap->arena->having_freed, &heap->free_node);
-	}
+	if (__builtin_expect(list_empty(&heap->freed_link), 0))
+		heap_note_freed(heap);
 }
 
 /* Append a block to its heap's freed blocks. */
@@ -170,10 +196,8 @@ heap_may_hold_pending(const struct stream_heap *heap)
 static inline void
 heap_remove_freed(struct stream_heap *heap)
 {
-	if (!heap->in_having_freed || !list_empty(&heap->freed))
-		return;
-	heap->in_having_freed = false;
-	tree_remove(&heap->arena->having_freed, &heap->free_node);
+	if (list_empty(&heap->freed))
+		list_remove(&heap->freed_link);
 }
 
 /* heap_end(): the heap's stream has ended. heap_remove_ended(): all its work is

@@ -421,20 +421,6 @@ put_with_prev(struct putting *p)
 	}
 }
 
-/* Put a complete block into the tree as a run by itself. */
-static void
-put_alone(struct putting *p)
-{
-	struct block *block = p->block;
-	struct tree *tree = &block->pool->free;
-
-	block->run = block->size;
-	if (p->placed)
-		tree_raised(tree, &block->node);
-	else
-		tree_insert(tree, &block->node);
-}
-
 /* Put a block into its pool in the general case: some neighbour may be free
  * without being merged with it. */
 static __attribute__((noinline)) struct block *
@@ -447,9 +433,7 @@ put_beside(struct block *block)
 		put_with_next(&p);
 	while (mergeable(p.block->prev, p.block))
 		put_with_prev(&p);
-	if (block_is_complete(p.block))
-		put_alone(&p);
-	refresh_runs_of(p.block);
+	refresh_run(p.block);
 	return p.block;
 }
 
@@ -497,6 +481,21 @@ put_simply(struct block *block, struct block *prev, struct block *next)
 	return whole;
 }
 
+/* What is complete on every stream is a run by itself, and a part of the runs
+ * beside it. */
+static __attribute__((noinline)) struct block *
+put_complete(struct block *block, struct block *prev, struct block *next)
+{
+	if (prev != NULL && !joins(prev, block))
+		prev = NULL;
+	if (next != NULL && !joins(next, block))
+		next = NULL;
+	block = put_simply(block, prev, next);
+	if (block_is_in_run(block->prev) || block_is_in_run(block->next))
+		refresh_runs_of(block);
+	return block;
+}
+
 struct block *
 block_put_free(struct block *block)
 {
@@ -512,7 +511,9 @@ block_put_free(struct block *block)
 	block_set_state(block, BLOCK_FREE);
 	block->requested = 0;
 	block->stack = 0;
-	if (block_is_complete(block) || (next != NULL && !joins(next, block)) ||
+	if (block_is_complete(block))
+		block = put_complete(block, prev, next);
+	else if ((next != NULL && !joins(next, block)) ||
 	    (prev != NULL && !joins(prev, block)))
 		block = put_beside(block);
 	else
@@ -524,6 +525,25 @@ block_put_free(struct block *block)
 		heap_add_freed(block);
 	}
 	return block;
+}
+
+void
+block_promote(struct block *block)
+{
+	struct stream_heap *any = block->arena->any_heap;
+
+	if (!block->segment->expandable) {
+		block_take(block);
+		block_move(block, &any->pool[block->pool->kind]);
+		block_put_free(block);
+		return;
+	}
+	/* What is beside it stays a part of the same runs, or joins it. */
+	if (block->run > 0)
+		tree_remove(&block->pool->free, &block->node);
+	list_remove(&block->pending.link);
+	block_move(block, &any->pool[block->pool->kind]);
+	put_complete(block, if_free(block->prev), if_free(block->next));
 }
 
 void

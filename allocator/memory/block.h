@@ -78,6 +78,10 @@ block_put(struct block *block, enum block_state state)
 /* Remove a FREE or UNMAPPED block from its pool's tree. */
 void block_take(struct block *block);
 
+/* Move a FREE block of a stream's heap, which is complete, to the heap of
+ * WEIR_STREAM_ANY. */
+void block_promote(struct block *block);
+
 /* Count in inactive_split that `front` has been cut off the FREE block `rest`,
  * in a driver segment. */
 void block_count_front(const struct block *front, const struct block *rest);

@@ -221,13 +221,18 @@ stats_zero_counters(struct weir_stats *stats)
 }
 
 void
-stats_served(struct weir_stats *stats, enum served_by by, size_t bytes)
+stats_served(struct stream_heap *heap, enum served_by by, size_t bytes)
 {
+	struct weir_stats *all = &heap->arena->stats;
+	struct weir_stats *own = &heap->stats;
+
 	switch (by) {
 #define COUNT_SERVED(name, word)                                               \
 	case SERVED_##name:                                                    \
-		stats->num_served_##name++;                                    \
-		stats->served_##name##_bytes += bytes;                         \
+		all->num_served_##name++;                                      \
+		all->served_##name##_bytes += bytes;                           \
+		own->num_served_##name++;                                      \
+		own->served_##name##_bytes += bytes;                           \
 		break;
 		SERVED_BEYOND(COUNT_SERVED)
 #undef COUNT_SERVED

@@ -69,7 +69,7 @@ stats_sub(struct weir_stat *stat, uint64_t n)
 static inline struct weir_stat *
 stats_part(struct weir_stat3 *stat, enum pool_kind kind)
 {
-	return &(&stat->small_pool)[kind % 2];
+	return &(&stat->small_pool)[(unsigned)kind % 2];
 }
 
 static inline void
@@ -198,8 +198,9 @@ stats_move_live(struct block *block, struct pool *to)
 	}
 }
 
-/* Count a request by the way in which it was served, except SERVED_own. */
-void stats_served(struct weir_stats *stats, enum served_by by, size_t bytes);
+/* Count a request of a heap for some bytes by the way in which it was served,
+ * except SERVED_own. */
+void stats_served(struct stream_heap *heap, enum served_by by, size_t bytes);
 
 /* Add plain counters, or make them 0. */
 void stats_add_counters(struct weir_stats *to, const struct weir_stats *from);

@@ -7,7 +7,8 @@
 #include "allocator/memory/promote.h"
 
 enum weir_status
-heap_get(struct arena *arena, struct stream *stream, struct stream_heap **out)
+heap_get_rare(
+    struct arena *arena, struct stream *stream, struct stream_heap **out)
 {
 	struct stream_heap *heap = heap_peek(arena, stream);
 	enum weir_status status = WEIR_OK;

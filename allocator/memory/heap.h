@@ -7,7 +7,15 @@
 #include "allocator/memory/types.h"
 
 /* Get the heap of a stream in an arena, made if need be. WEIR_EHOSTMEM. */
-enum weir_status heap_get(
+enum weir_status heap_get_rare(
     struct arena *arena, struct stream *stream, struct stream_heap **out);
+static inline enum weir_status
+heap_get(struct arena *arena, struct stream *stream, struct stream_heap **out)
+{
+	if (arena != arena->main || stream->heap == NULL)
+		return heap_get_rare(arena, stream, out);
+	*out = stream->heap;
+	return WEIR_OK;
+}
 
 #endif

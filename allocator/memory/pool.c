@@ -223,13 +223,20 @@ cut_front(struct block **block, size_t size)
 	return WEIR_OK;
 }
 
+/* May a complete block be part of the runs of streams? */
+static inline bool
+is_in_others(const struct block *block)
+{
+	return block_is_in_run(block->prev) || block_is_in_run(block->next);
+}
+
 static inline QUICK enum weir_status
 cut_head(struct block **block, const struct options *options, size_t rounded,
     bool plain)
 {
 	struct block *head = *block;
 
-	if (head->run != head->size || plain)
+	if (head->run != head->size || (plain && is_in_others(head)))
 		return cut_run(block, options, rounded);
 	if (splits(head, head->size, options, rounded))
 		return cut_front(block, rounded);

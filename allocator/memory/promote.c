@@ -10,15 +10,11 @@
 static void
 promote_freed(struct stream_heap *heap)
 {
-	struct arena *arena = heap->arena;
-
 	while (!list_empty(&heap->freed)) {
 		struct block *block = block_of_pending(heap->freed.next);
 		if (block->freed_at > heap->completed_at)
 			break;
-		block_take(block);
-		block_move(block, &arena->any_heap->pool[block->pool->kind]);
-		block_put(block, BLOCK_FREE);
+		block_promote(block);
 	}
 }
 

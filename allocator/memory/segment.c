@@ -19,7 +19,6 @@
 #include "allocator/memory/handle.h"
 #include "allocator/memory/lookup.h"
 #include "allocator/memory/totals.h"
-#include "allocator/memory/trees.h"
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
@@ -53,7 +52,7 @@ segment_new(struct pool *pool, CUdeviceptr addr, size_t size, bool expandable,
 	segment->alone = lookup_is_alone(addr, size);
 	segment->first = block;
 	segment->stack = history_stack();
-	tree_init(&segment->handles, compare_handles);
+	tree_init(&segment->handles, TREE_KEY(struct handle, node, addr, addr));
 	list_push_back(&arena->segments, &segment->link);
 	block->size = size;
 	block->segment = segment;

@@ -199,8 +199,7 @@ struct stream_heap {
 	uint64_t pended_at; /* and of the latest that left a PENDING block */
 	struct list freed;  /* FREE blocks, the earliest freed first; unused for
 			       WEIR_STREAM_ANY */
-	struct tree_node free_node; /* in arena->having_freed */
-	bool in_having_freed;
+	struct list freed_link; /* in arena->having_freed, or none */
 	/* Fences that are not met yet, the oldest first. */
 	struct fence fences[FENCES];
 	unsigned fence_count;
@@ -291,8 +290,8 @@ struct arena {
 	struct stream_heap *any_heap;
 	struct list heaps; /* of all streams, and any_heap; by index */
 	/* The heaps with blocks in ->freed or with pending ones, and some that
-	 * had, by index: heap_first_freed(). */
-	struct tree having_freed;
+	 * had: heap_first_freed(). */
+	struct list having_freed;
 	unsigned streams; /* streams that have a heap */
 	bool several; /* there have been two streams, or device-scope requests:
 			 FREE blocks are in heap->freed, where other streams
@@ -384,8 +383,9 @@ struct view {
 	struct stream_heap *mine;
 	bool ordered;     /* the stream's order may be relied on */
 	uint64_t capture; /* the capture that the request is in; 0: none */
+	unsigned asked;   /* places of kept[] that are in use, a bit each */
 	struct {
-		const struct stream_heap *heap; /* NULL: unused */
+		const struct stream_heap *heap;
 		uint64_t until;
 	} kept[VIEW_KEPT]; /* by heap->index */
 };

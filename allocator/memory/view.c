@@ -70,8 +70,7 @@ view_begin(struct view *view, struct stream_heap *mine)
 void
 view_renew(struct view *view)
 {
-	for (unsigned i = 0; i < VIEW_KEPT; i++)
-		view->kept[i].heap = NULL;
+	view->asked = 0;
 }
 
 bool
@@ -110,6 +109,7 @@ view_put_behind(
 {
 	unsigned i = (unsigned)(heap->index % VIEW_KEPT);
 
+	view->asked |= 1u << i;
 	view->kept[i].heap = heap;
 	view->kept[i].until = tick;
 }

@@ -17,6 +17,11 @@ void view_renew(struct view *view);
  * wait? Sets `ordered` and `capture`. */
 bool view_can_wait(struct view *view);
 
+/* Note that the request's stream has just been ordered after the frees in
+ * `heap` up to a tick. */
+void view_put_behind(
+    struct view *view, const struct stream_heap *heap, uint64_t tick);
+
 /* The tick up to which the request may use memory that was freed in `heap`,
  * without a wait. */
 uint64_t view_ask(const struct view *view, const struct stream_heap *heap);
@@ -25,17 +30,10 @@ view_until(struct view *view, const struct stream_heap *heap)
 {
 	unsigned i = (unsigned)(heap->index % VIEW_KEPT);
 
-	if (view->kept[i].heap != heap) {
-		view->kept[i].heap = heap;
-		view->kept[i].until = view_ask(view, heap);
-	}
+	if ((view->asked >> i & 1) == 0 || view->kept[i].heap != heap)
+		view_put_behind(view, heap, view_ask(view, heap));
 	return view->kept[i].until;
 }
-
-/* Note that the request's stream has just been ordered after the frees in
- * `heap` up to a tick. */
-void view_put_behind(
-    struct view *view, const struct stream_heap *heap, uint64_t tick);
 
 /* Is the block FREE, and may the request use it without a wait? */
 static inline bool

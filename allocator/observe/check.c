@@ -432,10 +432,10 @@ check_heap(struct check *check, struct arena *arena, struct stream_heap *heap)
 		in_heap -= pool->free.count + pool->unmapped.count;
 	}
 	CHECK(check, "I-6", in_heap == 0, 0);
-	CHECK(
-	    check, "I-6", list_empty(&heap->freed) || heap->in_having_freed, 0);
 	CHECK(check, "I-6",
-	    !heap_may_hold_pending(heap) || heap->in_having_freed, 0);
+	    list_empty(&heap->freed) || !list_empty(&heap->freed_link), 0);
+	CHECK(check, "I-6",
+	    !heap_may_hold_pending(heap) || !list_empty(&heap->freed_link), 0);
 	CHECK(check, "I-6",
 	    list_empty(&heap->ended_link) != (heap->ended && !heap->completed),
 	    0);
@@ -457,7 +457,6 @@ arena_check(struct arena *arena, struct check *check)
 	check_pins(check, arena);
 	CHECK(check, "I-2", totals.shared == arena->shared_bytes, 0);
 	CHECK(check, "I-7", totals.waiting == arena->waiting.count, 0);
-	CHECK(check, "I-6", tree_consistent(&arena->having_freed), 0);
 	for (struct list *l = arena->heaps.next; l != &arena->heaps;
 	     l = l->next)
 		check_heap(

@@ -293,7 +293,8 @@ enum weir_status
 route_find(struct arena *main, struct stream *stream, struct arena **out)
 {
 	*out = NULL;
-	route_tidy(main);
+	if (atomic_load_explicit(&strays, memory_order_relaxed) > 0)
+		route_tidy(main);
 	uint64_t capture;
 	enum weir_status status = capture_ask(stream, &capture);
 	if (status != WEIR_OK)

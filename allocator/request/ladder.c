@@ -67,7 +67,7 @@
  * them. */
 enum { REQUESTS_A_DRAIN = 128 };
 
-static void
+static inline QUICK void
 request_init(struct request *r, struct stream_heap *heap,
     const struct options *options, size_t size)
 {

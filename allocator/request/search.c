@@ -28,8 +28,7 @@ search_begin(struct request *r)
 void
 search_count_served(const struct request *r, enum served_by by)
 {
-	stats_served(&r->heap->arena->stats, by, r->size);
-	stats_served(&r->heap->stats, by, r->size);
+	stats_served(r->heap, by, r->size);
 	served_end(by, history_on());
 }
 
@@ -77,7 +76,8 @@ fetch(struct request *r, struct block *block)
 	struct stream_heap *owner = block->pool->owner;
 	size_t size = block->run < FETCHED ? block->run : FETCHED;
 
-	if (r->kind == POOL_LARGE || size <= r->rounded)
+	if (r->kind == POOL_LARGE || size <= r->rounded ||
+	    arena_is_crowded(r->heap->arena))
 		return hand_complete(r, block);
 	enum weir_status status = pool_cut(&block, r->options, size);
 	if (status != WEIR_OK)

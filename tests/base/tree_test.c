@@ -13,22 +13,12 @@
 #include "tests/support/test.h"
 
 struct item {
-	long key;
+	uint64_t key;
 	bool in;
 	struct tree_node node;
 };
 
-static long
-key_of(const struct tree_node *node)
-{
-	return CONTAINER_OF(node, const struct item, node)->key;
-}
-
-static int
-compare(const struct tree_node *a, const struct tree_node *b)
-{
-	return (key_of(a) > key_of(b)) - (key_of(a) < key_of(b));
-}
+static const struct tree_key by_key = TREE_KEY(struct item, node, key, key);
 
 static uint64_t
 random_next(uint64_t *state)
@@ -78,8 +68,8 @@ new_items(struct tree *tree, int n)
 	struct item *items = calloc((size_t)n, sizeof(*items));
 
 	for (int i = 0; i < n; i++)
-		items[i].key = 2 * i;
-	tree_init(tree, compare);
+		items[i].key = 2 * (uint64_t)i;
+	tree_init(tree, by_key);
 	return items;
 }
 
@@ -98,7 +88,7 @@ TEST(an_empty_tree_has_nothing)
 	struct tree tree;
 	struct item item = { .key = 1 };
 
-	tree_init(&tree, compare);
+	tree_init(&tree, by_key);
 	EXPECT_NULL(tree_first(&tree));
 	EXPECT_NULL(tree_last(&tree));
 	EXPECT_NULL(tree_lower_bound(&tree, &item.node));
@@ -174,7 +164,7 @@ TEST(random_inserts_and_removes_agree_with_a_sorted_array)
 
 /* Change the key of a node that is in the tree. */
 static void
-change(struct tree *tree, struct item *item, long key)
+change(struct tree *tree, struct item *item, uint64_t key)
 {
 	bool lower = key < item->key;
 
@@ -200,10 +190,10 @@ TEST(a_node_goes_where_its_changed_key_belongs)
 	for (int step = 0; step < STEPS; step++) {
 		struct item *item = &items[random_next(&seed) % N];
 		/* Near, and mostly still in its place, or anywhere. */
-		long key = step % 2 == 0 ?
-		    item->key + (long)(random_next(&seed) % 5) - 2 :
-		    (long)(random_next(&seed) % KEYS);
-		if (key < 0 || key >= KEYS || used[key])
+		uint64_t key = step % 2 == 0 ?
+		    item->key + random_next(&seed) % 5 - 2 :
+		    random_next(&seed) % KEYS;
+		if (key >= KEYS || used[key]) /* below 0 is far above */
 			continue;
 		used[item->key] = false;
 		used[key] = true;
@@ -212,6 +202,34 @@ TEST(a_node_goes_where_its_changed_key_belongs)
 		EXPECT_EQ(tree.count, N);
 	}
 	free(items);
+}
+
+TEST(of_equal_first_numbers_the_second_ones_decide)
+{
+	struct pair {
+		struct tree_node node;
+		uint64_t first;
+		uint64_t second;
+	} pairs[] = {
+		/* In order; no number has a sign. */
+		{ .first = 1, .second = 5 },
+		{ .first = 1, .second = UINT64_MAX },
+		{ .first = 2, .second = 0 },
+		{ .first = UINT64_MAX, .second = 1 },
+		{ .first = UINT64_MAX, .second = 2 },
+	};
+	enum { N = sizeof(pairs) / sizeof(pairs[0]) };
+	struct tree tree;
+
+	tree_init(&tree, TREE_KEY(struct pair, node, first, second));
+	for (int i = 0; i < N; i++)
+		tree_insert(&tree, &pairs[(i * 2) % N].node);
+	EXPECT(tree_consistent(&tree));
+	const struct tree_node *node = tree_first(&tree);
+	for (int i = 0; i < N; i++, node = tree_next(node))
+		EXPECT_EQ(node, &pairs[i].node);
+	struct pair from = { .first = 1, .second = 6 };
+	EXPECT_EQ(tree_lower_bound(&tree, &from.node), &pairs[1].node);
 }
 
 TEST(a_node_takes_the_place_of_another)

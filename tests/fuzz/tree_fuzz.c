@@ -10,20 +10,11 @@ enum { NODES = 64 };
 
 struct item {
 	struct tree_node node; /* first */
-	unsigned key;
+	uint64_t key;
 	bool in;
 };
 
 static struct item items[NODES];
-
-static int
-compare(const struct tree_node *a, const struct tree_node *b)
-{
-	unsigned x = ((const struct item *)a)->key;
-	unsigned y = ((const struct item *)b)->key;
-
-	return (x > y) - (x < y);
-}
 
 /* The item of the least key from one on, or NULL. */
 static const struct item *
@@ -73,7 +64,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct fuzz_steps steps = { data, data + size };
 	struct tree tree;
 
-	tree_init(&tree, compare);
+	tree_init(&tree, TREE_KEY(struct item, node, key, key));
 	for (int i = 0; i < NODES; i++)
 		items[i] = (struct item){ .in = false };
 	while (fuzz_more(&steps)) {

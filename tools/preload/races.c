@@ -100,15 +100,6 @@ static bool given_up;
 
 /* ---- Asked for? -------------------------------------------------------- */
 
-static int
-compare_blocks(const struct tree_node *a, const struct tree_node *b)
-{
-	CUdeviceptr x = CONTAINER_OF(a, struct known_block, node)->ptr;
-	CUdeviceptr y = CONTAINER_OF(b, struct known_block, node)->ptr;
-
-	return (x > y) - (x < y);
-}
-
 static void
 print_sum(void)
 {
@@ -133,7 +124,7 @@ read_environment(void)
 
 	if (value == NULL || *value == '\0' || strcmp(value, "0") == 0)
 		return;
-	tree_init(&blocks, compare_blocks);
+	tree_init(&blocks, TREE_KEY(struct known_block, node, ptr, ptr));
 	stacks = stack_table_create(TABLE_BYTES);
 	if (stacks == NULL) {
 		log_write(LOG_ERROR, "check-streams: no host memory for it");

@@ -329,6 +329,75 @@ TEST(what_is_cached_can_be_had_and_freed_with_no_call_of_the_driver)
 	expect_healthy();
 }
 
+/* Two streams that share a place of the thread's table, which has a cache of
+ * the first; in a crowd or alone. */
+static void
+share_a_place(weir_stream out[2], bool crowd)
+{
+	for (int i = 0; i < STREAMS_CROWD && crowd; i++)
+		take(512, new_stream());
+	out[0] = new_stream();
+	do
+		out[1] = new_stream();
+	while (tcache_way(out[1]) != tcache_way(out[0]));
+	for (int i = 0; i < 200; i++)
+		give(take(4 * KIB, out[0]));
+	EXPECT_GT(cached(out[0]), 0);
+}
+
+TEST(of_few_streams_the_latest_takes_the_place_of_its_cache)
+{
+	weir_stream stream[2];
+
+	share_a_place(stream, false);
+	give(take(4 * KIB, stream[1]));
+	EXPECT_EQ(cached(stream[0]), 0);
+	EXPECT_GT(cached(stream[1]), 0);
+	expect_healthy();
+}
+
+TEST(in_a_crowd_a_cache_that_is_used_keeps_its_place)
+{
+	weir_stream stream[2];
+
+	share_a_place(stream, true);
+	for (int i = 0; i < 200; i++) {
+		give(take(4 * KIB, stream[0]));
+		EXPECT_GT(cached(stream[0]), 0);
+		give(take(4 * KIB, stream[1]));
+		EXPECT_EQ(cached(stream[1]), 0);
+	}
+	expect_healthy();
+}
+
+TEST(in_a_crowd_a_cache_that_dozes_gives_its_larger_blocks_to_the_pool)
+{
+	weir_stream stream[2];
+
+	share_a_place(stream, true);
+	give(
+	    take(4 * MIB, stream[0])); /* all small blocks are drained for it */
+	EXPECT_EQ(cached(stream[0]), 1);
+	for (int i = 0; i < 3; i++)
+		take(512, stream[1]);
+	EXPECT_EQ(cached(stream[0]), 0);
+	expect_healthy();
+}
+
+TEST(in_a_crowd_a_cache_that_is_not_used_loses_its_place)
+{
+	weir_stream stream[2];
+	int requests = 0;
+
+	share_a_place(stream, true);
+	for (; cached(stream[1]) == 0 && requests < 200; requests++)
+		give(take(4 * KIB, stream[1]));
+	EXPECT_GT(requests, 10);
+	EXPECT_LT(requests, 200);
+	EXPECT_EQ(cached(stream[0]), 0);
+	expect_healthy();
+}
+
 TEST(freeing_on_the_stream_of_the_block_is_as_quick)
 {
 	weir_stream a = new_stream();

@@ -202,6 +202,34 @@ TEST(a_stream_is_fenced_whose_freed_memory_is_all_pending)
 	expect_healthy();
 }
 
+/* Each entry of a context costs calls of the driver, as a question does. */
+TEST(streams_of_one_context_are_asked_with_one_entry_of_it)
+{
+	enum { STREAMS = 8 };
+	struct stream_heap *heap[STREAMS];
+	void *block[STREAMS];
+	weir_stream mine = new_stream();
+
+	device_need_sim("calls of the driver are counted");
+	conf("tcache:0");
+	struct stream_heap *of_mine = heap_of(mine);
+	for (int i = 0; i < STREAMS; i++) {
+		weir_stream stream = new_stream();
+		heap[i] = heap_of(stream);
+		block[i] = take(2 * MIB, stream);
+	}
+	for (int i = 0; i < STREAMS; i++)
+		give(block[i]);
+	uint64_t entries = sim()->calls("cuCtxGetCurrent");
+	uint64_t questions = sim()->calls("cuStreamQuery");
+	poll(of_mine);
+	EXPECT_EQ(sim()->calls("cuStreamQuery"), questions + STREAMS);
+	EXPECT_LE(sim()->calls("cuCtxGetCurrent"), entries + 1);
+	for (int i = 0; i < STREAMS; i++)
+		EXPECT(usable(of_mine, heap[i]));
+	expect_healthy();
+}
+
 /* So that a stream that frees all the time has fences of different ages. */
 TEST(a_stream_that_allocates_is_fenced_each_time_it_has_freed_some)
 {

@@ -6,9 +6,10 @@
 
 #include <stdlib.h>
 
+#include "allocator/memory/arena.h"
 #include "allocator/memory/counters.h"
 #include "allocator/memory/lookup.h"
-#include "allocator/memory/trees.h"
+#include "allocator/memory/pool.h"
 #include "base/meta.h"
 #include "tests/support/device.h"
 
@@ -33,16 +34,20 @@ build(size_t size, bool expandable)
 
 	list_init(&arena.heaps);
 	list_init(&arena.segments);
+	list_init(&arena.having_freed);
 	arena.any_heap = &owners[2];
 	for (int i = 0; i < 3; i++) {
 		owners[i].arena = &arena;
 		owners[i].stream = &streams[i];
 		owners[i].blocks = 0;
 		list_init(&owners[i].freed);
+		list_init(&owners[i].freed_link);
 		pool(i)->owner = &owners[i];
 		pool(i)->kind = POOL_LARGE;
-		tree_init(&pool(i)->free, compare_run_address);
-		tree_init(&pool(i)->unmapped, compare_address);
+		tree_init(
+		    &pool(i)->free, TREE_KEY(struct block, node, run, addr));
+		tree_init(&pool(i)->unmapped,
+		    TREE_KEY(struct block, node, addr, addr));
 	}
 	EXPECT_OK(block_new(&arena, BASE, &block));
 	segment = (struct segment){ .arena = &arena,
@@ -327,6 +332,113 @@ TEST(complete_memory_is_part_of_the_runs_of_all_streams_beside_it)
 	EXPECT_EQ(block[0]->run, 4 * MIB);
 	EXPECT_EQ(block[2]->run, 10 * MIB);
 	EXPECT_EQ(pool(2)->free.count, 0);
+}
+
+TEST(runs_are_shorter_by_the_complete_memory_that_is_cut_off_them)
+{
+	struct block *block[3];
+
+	build_three(block, true);
+	block_move(block[1], pool(2));
+	block_move(block[2], pool(1));
+	for (int i = 0; i < 3; i++)
+		block_put(block[i], BLOCK_FREE);
+	struct block *front = block[1];
+	EXPECT_OK(pool_cut(&front, NULL, MIB));
+	EXPECT_EQ(front->addr, BASE + 4 * MIB);
+	EXPECT_EQ(front->size, MIB);
+	EXPECT_EQ(block[0]->run, 4 * MIB);
+	EXPECT_EQ(front->next->run, MIB);
+	EXPECT_EQ(block[2]->run, 11 * MIB);
+	EXPECT_EQ(pool(2)->free.count, 1);
+}
+
+/* Neighbours of one stream that it freed one after the other: what is complete
+ * leaves their run to the others, and stays a part of it. */
+TEST(a_promoted_block_is_complete_and_stays_in_the_run_of_its_stream)
+{
+	struct block *block[3];
+
+	build_three(block, true);
+	arena.streams = 2;
+	arena.several = true;
+	block[1]->epoch = 1;
+	block[2]->epoch = 2;
+	for (int i = 0; i < 3; i++)
+		block_put(block[i], BLOCK_FREE);
+	EXPECT_EQ(block[0]->run, 16 * MIB);
+	block_promote(block[0]); /* it stood for the run */
+	EXPECT_EQ(block[0]->pool, pool(2));
+	EXPECT_EQ(block[0]->run, 4 * MIB);
+	EXPECT_EQ(block[1]->run, 16 * MIB);
+	EXPECT_EQ(block[2]->run, 0);
+	EXPECT_EQ(list_empty(&block[0]->pending.link), true);
+	EXPECT_EQ(pool(0)->free.count, 1);
+	EXPECT_EQ(pool(2)->free.count, 1);
+	block_promote(block[1]);
+	EXPECT_EQ(segment.first->size, 6 * MIB);
+	EXPECT_EQ(segment.first->run, 6 * MIB);
+	EXPECT_EQ(segment.first->next->run, 16 * MIB);
+	EXPECT_EQ(pool(2)->free.count, 1);
+	block_promote(segment.first->next);
+	EXPECT_EQ(segment.first->size, 16 * MIB);
+	EXPECT_EQ(segment.first->run, 16 * MIB);
+	EXPECT_NULL(segment.first->next);
+	EXPECT_EQ(pool(0)->free.count, 0);
+	EXPECT_EQ(list_empty(&owners[0].freed), true);
+	EXPECT_EQ(owners[0].blocks, 0);
+	EXPECT_EQ(owners[2].blocks, 1);
+	arena.streams = 0;
+	arena.several = false;
+}
+
+/* Whoever asks streams asks the first that were made first, but does not search
+ * for their places in a crowd. */
+TEST(pools_that_have_freed_are_in_the_order_of_their_making_but_in_a_crowd)
+{
+	struct block *block[3];
+
+	build_three(block, true);
+	arena.several = true;
+	owners[1].index = 1;
+	block_move(block[0], pool(1));
+	block_put(block[0], BLOCK_FREE);
+	EXPECT_EQ(heap_first_freed(&arena), &owners[1]);
+	block_put(block[2], BLOCK_FREE);
+	EXPECT_EQ(heap_first_freed(&arena), &owners[0]);
+	EXPECT_EQ(heap_next_freed(&owners[0]), &owners[1]);
+	EXPECT_NULL(heap_next_freed(&owners[1]));
+	block_promote(block[2]);
+	heap_remove_freed(&owners[0]);
+	EXPECT_EQ(heap_first_freed(&arena), &owners[1]);
+	arena.streams = STREAMS_CROWD;
+	block_put(block[1], BLOCK_FREE);
+	EXPECT_EQ(heap_first_freed(&arena), &owners[1]);
+	EXPECT_EQ(heap_next_freed(&owners[1]), &owners[0]);
+	arena.streams = 0;
+	arena.several = false;
+}
+
+TEST(promoted_blocks_of_a_driver_segment_are_inactive_split_as_one)
+{
+	struct block *block[3];
+
+	build_three(block, false);
+	arena.streams = 2;
+	arena.several = true;
+	block[2]->epoch = 1;
+	block_put(block[1], BLOCK_FREE);
+	block_put(block[2], BLOCK_FREE);
+	EXPECT_EQ(arena.stats.inactive_split.all.current, 2);
+	block_promote(block[1]);
+	EXPECT_EQ(arena.stats.inactive_split.all.current, 2);
+	block_promote(block[2]);
+	EXPECT_EQ(arena.stats.inactive_split.all.current, 1);
+	EXPECT_EQ(arena.stats.inactive_split_bytes.all.current, 12 * MIB);
+	EXPECT_EQ(owners[0].stats.inactive_split.all.current, 0);
+	EXPECT_EQ(owners[2].stats.inactive_split.all.current, 1);
+	arena.streams = 0;
+	arena.several = false;
 }
 
 TEST(a_moved_block_takes_its_reserved_bytes_along)

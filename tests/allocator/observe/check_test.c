@@ -360,10 +360,10 @@ TEST(i_6_freed_memory_of_heaps_that_are_not_listed_is_found)
 
 	give(take(4 * MIB, new_stream()));
 	struct stream_heap *heap = s.idle->pool->owner;
-	EXPECT_EQ(heap->in_having_freed, true);
-	heap->in_having_freed = false;
+	EXPECT_EQ(list_empty(&heap->freed_link), false);
+	list_remove(&heap->freed_link);
 	expect_fault("I-6");
-	heap->in_having_freed = true;
+	list_push_back(&heap->arena->having_freed, &heap->freed_link);
 	expect_healthy();
 }
 

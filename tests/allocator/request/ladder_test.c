@@ -242,6 +242,35 @@ TEST(memory_that_nobody_has_used_yet_serves_any_stream)
 	expect_healthy();
 }
 
+/* Bytes that a small request moves to its stream, of memory that another one is
+ * done with. */
+static uint64_t
+moved_by_small_request(void)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	give(take(MIB, a));
+	take(4 * KIB, b);
+	return stats_of_stream(b).reserved_bytes.small_pool.current;
+}
+
+TEST(a_small_request_moves_more_to_its_stream_for_the_next_ones)
+{
+	conf("tcache:0");
+	EXPECT_EQ(moved_by_small_request(), MIB);
+	expect_healthy();
+}
+
+TEST(a_small_request_of_a_crowd_moves_what_it_needs)
+{
+	conf("tcache:0");
+	for (int i = 0; i < STREAMS_CROWD; i++)
+		take(512, new_stream());
+	EXPECT_EQ(moved_by_small_request(), 4 * KIB);
+	expect_healthy();
+}
+
 TEST(neighbours_of_several_streams_serve_together_without_mapping)
 {
 	weir_stream a;
