@@ -48,7 +48,7 @@ struct walk {
 /* ---- Abbreviations --------------------------------------------------------
  */
 
-/* What an entry of a code is. */
+/* The entries of a code are declared by this. */
 struct declaration {
 	struct rest attributes;
 	bool has_children;

@@ -242,7 +242,7 @@ keeps_place(
 	return place->claims < CLAIMS;
 }
 
-/* May the calling thread make a cache for these pools, in place of others? */
+/* May the calling thread make a cache for this heap, in place of another? */
 static bool
 has_place(const struct stream_heap *heap)
 {

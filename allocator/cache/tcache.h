@@ -463,7 +463,7 @@ tcache_for(const struct block *block)
 	return tcache_own->by_heap[block->way % TCACHE_WAYS];
 }
 
-/* Does it keep blocks of the block's pools? Told from where they lie. */
+/* Does the cache keep blocks of the block's heap? Their addresses tell. */
 static inline bool
 tcache_keeps(const struct cache *cache, const struct block *block)
 {

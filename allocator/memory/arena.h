@@ -139,7 +139,7 @@ heap_next_freed(const struct stream_heap *heap)
 	return heap_of_freed_link(heap->arena, heap->freed_link.next);
 }
 
-/* Pools have freed a block, and had none. */
+/* Enter a heap that has freed a block into arena->having_freed. */
 static inline void
 heap_note_freed(struct stream_heap *heap)
 {

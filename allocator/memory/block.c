@@ -481,8 +481,8 @@ put_simply(struct block *block, struct block *prev, struct block *next)
 	return whole;
 }
 
-/* What is complete on every stream is a run by itself, and a part of the runs
- * beside it. */
+/* Put a block that is complete on every stream: it is a run by itself, and a
+ * part of the runs beside it. */
 static __attribute__((noinline)) struct block *
 put_complete(struct block *block, struct block *prev, struct block *next)
 {
@@ -538,7 +538,7 @@ block_promote(struct block *block)
 		block_put_free(block);
 		return;
 	}
-	/* What is beside it stays a part of the same runs, or joins it. */
+	/* Its neighbours stay parts of the same runs, or join it. */
 	if (block->run > 0)
 		tree_remove(&block->pool->free, &block->node);
 	list_remove(&block->pending.link);

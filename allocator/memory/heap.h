@@ -1,8 +1,8 @@
 /*
  * Finds or makes the heap of a stream that allocates.
  */
-#ifndef ALLOCATOR_MEMORY_POOLS_H
-#define ALLOCATOR_MEMORY_POOLS_H
+#ifndef ALLOCATOR_MEMORY_HEAP_H
+#define ALLOCATOR_MEMORY_HEAP_H
 
 #include "allocator/memory/types.h"
 

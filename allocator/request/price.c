@@ -20,9 +20,11 @@ enum { LEVEL_NS = 15000 };
 static bool
 is_within(const struct request *r, bool known, const struct forecast *forecast)
 {
+	if (!known)
+		return false;
 	uint64_t delay_ns = policy_delay(forecast->ns, r->busy_ns);
 
-	return known && delay_ns <= r->level_ns &&
+	return delay_ns <= r->level_ns &&
 	    policy_is_worth(&r->prices, delay_ns, forecast->age_ns);
 }
 
@@ -30,7 +32,7 @@ is_within(const struct request *r, bool known, const struct forecast *forecast)
 static bool
 are_uses_within(const struct request *r, const struct block *block)
 {
-	struct forecast forecast = { 0 };
+	struct forecast forecast;
 
 	for (const struct use *u = block->pending.uses; u != NULL; u = u->next)
 		if (!use_is_before(u, r->heap->stream) &&
@@ -44,7 +46,7 @@ static bool
 is_worth(void *about, const struct block *block)
 {
 	struct request *r = about;
-	struct forecast forecast = { 0 };
+	struct forecast forecast;
 
 	if (block == NULL ||
 	    (block_state(block) != BLOCK_FREE &&

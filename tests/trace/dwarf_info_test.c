@@ -208,21 +208,31 @@ TEST(a_ring_through_two_units_is_not_bounded)
 	EXPECT(!is_bounded(&info));
 }
 
+/* An entry with a name, and a chain of so many that refer to it. Returns where
+ * the last one is. */
+static uint32_t
+put_chain(struct text *info, unsigned links)
+{
+	uint32_t before = (uint32_t)info->size;
+
+	put(info, BASE, 1);
+	put(info, 'a', 2);
+	for (unsigned i = 0; i < links; i++) {
+		uint32_t here = (uint32_t)info->size;
+
+		put_specification(info, before);
+		before = here;
+	}
+	return before;
+}
+
 TEST(a_chain_has_a_bound)
 {
 	for (unsigned links = 1; links < 2 * DWARF_CHAIN_MAX; links++) {
 		struct text info = { .size = 0 };
 		size_t unit = begin_unit(&info);
-		uint32_t before = (uint32_t)info.size;
 
-		put(&info, BASE, 1);
-		put(&info, 'a', 2);
-		for (unsigned i = 0; i < links; i++) {
-			uint32_t here = (uint32_t)info.size;
-
-			put_specification(&info, before);
-			before = here;
-		}
+		put_chain(&info, links);
 		end_unit(&info, unit);
 		EXPECT_EQ(is_bounded(&info), links <= DWARF_CHAIN_MAX);
 	}
@@ -234,22 +244,14 @@ TEST(an_origin_is_a_link_too)
 {
 	struct text info = { .size = 0 };
 	size_t unit = begin_unit(&info);
-	uint32_t before = (uint32_t)info.size;
-
-	put(&info, BASE, 1);
-	put(&info, 'a', 2);
-	for (unsigned i = 0; i < DWARF_CHAIN_MAX; i++) {
-		uint32_t here = (uint32_t)info.size;
-
-		put_specification(&info, before);
-		before = here;
-	}
+	uint32_t last = put_chain(&info, DWARF_CHAIN_MAX);
 	size_t end = info.size;
+
 	end_unit(&info, unit);
 	EXPECT(is_bounded(&info));
 	info.size = end;
 	put(&info, FROM_ORIGIN, 1);
-	put(&info, before, 4);
+	put(&info, last, 4);
 	end_unit(&info, unit);
 	EXPECT(!is_bounded(&info));
 }

@@ -175,8 +175,7 @@ TEST(a_header_that_is_cut_has_no_divisor_behind_its_end)
 
 /* ---- Lists of version 5 -------------------------------------------------- */
 
-/* What stands behind opcode_base in a table of version 5, from the first list
- * on. */
+/* Make a table of version 5 that has these bytes from its first list on. */
 static struct section
 table_with_lists(bool wide, const unsigned char *lists, size_t size)
 {

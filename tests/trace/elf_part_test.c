@@ -124,7 +124,7 @@ TEST(a_file_with_very_many_sections_has_their_number_elsewhere)
 	EXPECT(is_repaired(&file, 0, sizeof(file)));
 }
 
-/* What is in it is not known without an inflater. */
+/* Without an inflater nobody knows its content. */
 TEST(a_compressed_line_table_stays_as_it_is)
 {
 	struct file file = file_with_zeros();
@@ -198,7 +198,7 @@ TEST(debug_information_that_does_not_lie_in_its_file_has_no_bytes)
 		file.sections[LINES].sh_size = wrong[i].size;
 		EXPECT_EQ(size_read(&file, LINES), 0);
 	}
-	/* Of the others the reader asks for each by itself. */
+	/* The reader asks for each of the other sections by itself. */
 	file.sections[NAMES].sh_size = UINT64_MAX;
 	EXPECT_EQ(size_read(&file, NAMES), UINT64_MAX);
 }

@@ -394,7 +394,7 @@ TEST(a_promoted_block_is_complete_and_stays_in_the_run_of_its_stream)
 
 /* Whoever asks streams asks the first that were made first, but does not search
  * for their places in a crowd. */
-TEST(pools_that_have_freed_are_in_the_order_of_their_making_but_in_a_crowd)
+TEST(heaps_that_have_freed_are_in_the_order_of_their_making_but_in_a_crowd)
 {
 	struct block *block[3];
 
