@@ -80,27 +80,27 @@ struct snapshot_block {
 	uint64_t stream;          /* its segment's where the file has none */
 	uint32_t stack;           /* of the allocation */
 	uint8_t state;            /* enum snapshot_state */
-	bool told_stream;         /* the file has it */
-	bool cached;              /* free, in a cache of weir's threads */
+	bool reports_stream;      /* the file names the block's stream */
+	bool cached;              /* free, in the cache of a thread of weir */
 };
 
 struct snapshot_segment {
 	uint64_t address;
 	uint64_t bytes;
-	/* From the file; sums over blocks may differ, which
-	 * `weir check` finds. */
-	uint64_t told_allocated_bytes;
-	uint64_t told_active_bytes;
-	uint64_t told_requested_bytes;
+	/* Sums that the file states. `weir check` finds those that differ from
+	 * the sums over the blocks. */
+	uint64_t reported_allocated_bytes;
+	uint64_t reported_active_bytes;
+	uint64_t reported_requested_bytes;
 	uint64_t stream; /* the handle's value; 0 is the default stream */
 	uint32_t first_block;
 	uint32_t block_count;
 	uint32_t stack;
 	uint32_t pool;
-	uint32_t device;     /* of host memory: on whose behalf */
-	bool told_allocated; /* the file has each of the three above */
-	bool told_active;
-	bool told_requested;
+	uint32_t device;        /* of host memory: on whose behalf */
+	bool reports_allocated; /* the file states each of these three sums */
+	bool reports_active;
+	bool reports_requested;
 	bool small;      /* of the pool of small blocks */
 	bool expandable; /* a mapped run of an expandable segment */
 };

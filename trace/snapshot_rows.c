@@ -314,7 +314,7 @@ make_block(const struct fields *fields, uint32_t *row)
 	struct snapshot *snapshot = fields->builder->snapshot;
 	struct snapshot_block block = {
 		.stack = take_stack(fields),
-		.told_stream = has(fields, KEY_STREAM),
+		.reports_stream = has(fields, KEY_STREAM),
 		.cached = take_bool(fields, KEY_CACHED),
 	};
 	enum weir_status status = take_state(fields, &block.state);
@@ -370,7 +370,7 @@ take_blocks(const struct fields *fields, struct snapshot_segment *segment)
 
 		if (block->address == no_address)
 			block->address = next;
-		if (!block->told_stream)
+		if (!block->reports_stream)
 			block->stream = segment->stream;
 		if (__builtin_add_overflow(block->address, block->bytes, &next))
 			return wrong(fields, KEY_BLOCKS,
@@ -380,20 +380,21 @@ take_blocks(const struct fields *fields, struct snapshot_segment *segment)
 }
 
 static enum weir_status
-take_told(const struct fields *fields, struct snapshot_segment *segment)
+take_reported_sums(
+    const struct fields *fields, struct snapshot_segment *segment)
 {
 	enum weir_status status = take_bytes(
-	    fields, KEY_ALLOCATED_SIZE, &segment->told_allocated_bytes);
+	    fields, KEY_ALLOCATED_SIZE, &segment->reported_allocated_bytes);
 
 	if (status == WEIR_OK)
 		status = take_bytes(
-		    fields, KEY_ACTIVE_SIZE, &segment->told_active_bytes);
+		    fields, KEY_ACTIVE_SIZE, &segment->reported_active_bytes);
 	if (status == WEIR_OK)
-		status = take_bytes(
-		    fields, KEY_REQUESTED_SIZE, &segment->told_requested_bytes);
-	segment->told_allocated = has(fields, KEY_ALLOCATED_SIZE);
-	segment->told_active = has(fields, KEY_ACTIVE_SIZE);
-	segment->told_requested = has(fields, KEY_REQUESTED_SIZE);
+		status = take_bytes(fields, KEY_REQUESTED_SIZE,
+		    &segment->reported_requested_bytes);
+	segment->reports_allocated = has(fields, KEY_ALLOCATED_SIZE);
+	segment->reports_active = has(fields, KEY_ACTIVE_SIZE);
+	segment->reports_requested = has(fields, KEY_REQUESTED_SIZE);
 	return status;
 }
 
@@ -423,7 +424,7 @@ make_segment(const struct fields *fields, uint32_t *row)
 		status = take_number(
 		    fields, KEY_DEVICE, DEVICES_MAX - 1, &segment.device);
 	if (status == WEIR_OK)
-		status = take_told(fields, &segment);
+		status = take_reported_sums(fields, &segment);
 	if (status == WEIR_OK)
 		status = take_blocks(fields, &segment);
 	if (status == WEIR_OK)

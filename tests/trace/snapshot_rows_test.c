@@ -73,9 +73,9 @@ TEST(the_fields_of_a_segment_are_read)
 	EXPECT(segment->expandable);
 	EXPECT(segment->small);
 	EXPECT_EQ(snapshot->pools[segment->pool].first, 2);
-	EXPECT(segment->told_allocated);
-	EXPECT_EQ(segment->told_allocated_bytes, 7);
-	EXPECT(!segment->told_active);
+	EXPECT(segment->reports_allocated);
+	EXPECT_EQ(segment->reported_allocated_bytes, 7);
+	EXPECT(!segment->reports_active);
 	snapshot_free(snapshot);
 }
 

@@ -1,10 +1,10 @@
 /*
- * weir check: is a snapshot consistent?
+ * weir check: find the faults of a snapshot.
  *
- * A fault has the name of the invariant of docs/invariants.md that it breaks,
- * where a live allocator has the same invariant. Nothing is trusted: sums are
- * counted again, blocks are walked, and the trace is played from its beginning
- * and must end with the blocks of the segments.
+ * A fault bears the name of the invariant of docs/invariants.md that it breaks,
+ * if a live allocator has this invariant too. The check trusts no number of the
+ * file: it counts sums again, walks blocks, and plays the trace from its
+ * beginning. The trace must end with the blocks of the segments.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -15,26 +15,26 @@
 
 enum { GRANULE = 512 };
 
-const struct argp argp_check = { NULL, view_take_flag, "SNAPSHOT",
+const struct argp argp_check = { NULL, view_parse_flag, "SNAPSHOT",
 	"Check that a memory snapshot is consistent: blocks tile their "
-	"segments, segments do not overlap, sums are right, and the blocks are "
-	"those that the trace leaves at its end.\v"
-	"Each fault is a line with the invariant of docs/invariants.md that it "
-	"breaks. Exit status: 1 if there are faults.",
+	"segments, segments do not overlap, sums are right, and the trace ends "
+	"with the blocks of the snapshot.\v"
+	"Each fault is one line, with the invariant of docs/invariants.md that "
+	"it breaks. Exit status: 1 if there are faults.",
 	view_children, NULL, NULL };
 
 struct faults {
 	json_t *list; /* of {rule, device, address, what} */
-	bool host;    /* page-locked host memory is checked */
-	bool failed;
+	bool host;    /* the check is at page-locked host memory */
+	bool failed;  /* memory was lacking */
 };
 
-static void fault(struct faults *faults, const char *rule, uint32_t device,
+static void add_fault(struct faults *faults, const char *rule, uint32_t device,
     uint64_t address, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
 static void
-fault(struct faults *faults, const char *rule, uint32_t device,
+add_fault(struct faults *faults, const char *rule, uint32_t device,
     uint64_t address, const char *format, ...)
 {
 	json_t *one = json_object();
@@ -52,47 +52,50 @@ fault(struct faults *faults, const char *rule, uint32_t device,
 
 /* ---- Segments -------------------------------------------------------- */
 
-/* PyTorch rounds page-locked blocks to powers of two, small ones too. */
+/* Page-locked blocks need not be multiples of GRANULE: PyTorch rounds them to
+ * powers of two, and small ones too. */
 static void
-check_block(const struct snapshot_segment *segment,
+verify_block(const struct snapshot_segment *segment,
     const struct snapshot_block *block, uint64_t end, struct faults *faults)
 {
 	uint32_t device = segment->device;
 
 	if (block->address > end)
-		fault(faults, "I-1", device, block->address,
+		add_fault(faults, "I-1", device, block->address,
 		    "a gap of %" PRIu64 " bytes before this block",
 		    block->address - end);
 	if (block->address < end)
-		fault(faults, "I-1", device, block->address,
+		add_fault(faults, "I-1", device, block->address,
 		    "overlaps the block before by %" PRIu64 " bytes",
 		    end - block->address);
 	if (block->bytes == 0)
-		fault(faults, "I-1", device, block->address,
+		add_fault(faults, "I-1", device, block->address,
 		    "a block of 0 bytes");
 	if (block->bytes % GRANULE != 0 && !faults->host)
-		fault(faults, "I-1", device, block->address,
+		add_fault(faults, "I-1", device, block->address,
 		    "%" PRIu64 " bytes are no multiple of %d", block->bytes,
 		    GRANULE);
 	if (block->state != SNAPSHOT_INACTIVE &&
 	    block->requested_bytes > block->bytes)
-		fault(faults, "I-11", device, block->address,
+		add_fault(faults, "I-11", device, block->address,
 		    "%" PRIu64 " bytes were asked for in a block of %" PRIu64,
 		    block->requested_bytes, block->bytes);
 }
 
 static void
-check_told(const struct snapshot_segment *segment, const char *what, bool told,
-    uint64_t said, uint64_t counted, struct faults *faults)
+verify_reported_sum(const struct snapshot_segment *segment, const char *name,
+    bool is_reported, uint64_t reported, uint64_t counted,
+    struct faults *faults)
 {
-	if (told && said != counted)
-		fault(faults, "I-3", segment->device, segment->address,
-		    "%s is said to be %" PRIu64 ", its blocks have %" PRIu64,
-		    what, said, counted);
+	if (is_reported && reported != counted)
+		add_fault(faults, "I-3", segment->device, segment->address,
+		    "%s is %" PRIu64 " in the file, but its blocks have "
+		    "%" PRIu64,
+		    name, reported, counted);
 }
 
-/* In a pool, where neighbours of one stream are one block; what threads keep
- * in their caches is in none. */
+/* True for a free block of a pool. Free neighbours of one stream and pool must
+ * be one block. Blocks in thread caches are in no pool. */
 static bool
 is_free(const struct snapshot_block *block)
 {
@@ -100,7 +103,7 @@ is_free(const struct snapshot_block *block)
 }
 
 static void
-check_segment(const struct snapshot *snapshot,
+verify_segment(const struct snapshot *snapshot,
     const struct snapshot_segment *segment, struct faults *faults)
 {
 	const struct snapshot_block *blocks =
@@ -109,28 +112,32 @@ check_segment(const struct snapshot *snapshot,
 	struct sums sums = { 0 };
 
 	for (uint32_t i = 0; i < segment->block_count; i++) {
-		check_block(segment, &blocks[i], end, faults);
+		verify_block(segment, &blocks[i], end, faults);
 		if (i > 0 && is_free(&blocks[i]) && is_free(&blocks[i - 1]) &&
 		    blocks[i].stream == blocks[i - 1].stream)
-			fault(faults, "I-5", segment->device, blocks[i].address,
+			add_fault(faults, "I-5", segment->device,
+			    blocks[i].address,
 			    "free, and so is the block before");
 		end = blocks[i].address + blocks[i].bytes;
 	}
 	if (end != segment->address + segment->bytes)
-		fault(faults, "I-1", segment->device, segment->address,
+		add_fault(faults, "I-1", segment->device, segment->address,
 		    "the blocks end at %" PRIx64 ", the segment at %" PRIx64,
 		    end, segment->address + segment->bytes);
 	sums_add(&sums, snapshot, segment);
-	check_told(segment, "allocated_size", segment->told_allocated,
-	    segment->told_allocated_bytes, sums.allocated, faults);
-	check_told(segment, "active_size", segment->told_active,
-	    segment->told_active_bytes, sums.allocated + sums.pending, faults);
-	check_told(segment, "requested_size", segment->told_requested,
-	    segment->told_requested_bytes, sums.requested, faults);
+	verify_reported_sum(segment, "allocated_size",
+	    segment->reports_allocated, segment->reported_allocated_bytes,
+	    sums.allocated, faults);
+	verify_reported_sum(segment, "active_size", segment->reports_active,
+	    segment->reported_active_bytes, sums.allocated + sums.pending,
+	    faults);
+	verify_reported_sum(segment, "requested_size",
+	    segment->reports_requested, segment->reported_requested_bytes,
+	    sums.requested, faults);
 }
 
 static void
-check_overlaps(const struct snapshot *snapshot, const struct view_args *args,
+verify_overlaps(const struct snapshot *snapshot, const struct view_args *args,
     struct faults *faults)
 {
 	uint32_t count;
@@ -145,7 +152,7 @@ check_overlaps(const struct snapshot *snapshot, const struct view_args *args,
 		if (sorted[i]->device == sorted[i - 1]->device &&
 		    sorted[i]->address - sorted[i - 1]->address <
 			sorted[i - 1]->bytes)
-			fault(faults, "I-8", sorted[i]->device,
+			add_fault(faults, "I-8", sorted[i]->device,
 			    sorted[i]->address,
 			    "overlaps the segment at %" PRIx64,
 			    sorted[i - 1]->address);
@@ -154,15 +161,16 @@ check_overlaps(const struct snapshot *snapshot, const struct view_args *args,
 
 /* ---- The trace ------------------------------------------------------- */
 
-/* Compare the end of a life with the block at its address. */
+/* Compare the end of a block's life in the trace with the block of the
+ * snapshot that has its address. */
 static void
-check_life(const struct snapshot *snapshot, uint32_t device,
+verify_life(const struct snapshot *snapshot, uint32_t device,
     const struct life *life, struct faults *faults)
 {
 	const struct snapshot_block *block;
 
 	if (life->lost) {
-		fault(faults, "I-14", device, life->address,
+		add_fault(faults, "I-14", device, life->address,
 		    "allocated in the trace and not freed, but no block in "
 		    "use has this address");
 		return;
@@ -171,17 +179,17 @@ check_life(const struct snapshot *snapshot, uint32_t device,
 		return;
 	block = &snapshot->blocks[life->block];
 	if (life->requested != LIFE_NONE && block->state == SNAPSHOT_ACTIVE)
-		fault(faults, "I-14", device, life->address,
+		add_fault(faults, "I-14", device, life->address,
 		    "freed in the trace, and still allocated");
 	if (life->alloc != LIFE_NONE && life->bytes != block->requested_bytes)
-		fault(faults, "I-14", device, life->address,
+		add_fault(faults, "I-14", device, life->address,
 		    "the trace asked for %" PRIu64 " bytes, the block says "
 		    "%" PRIu64,
 		    life->bytes, block->requested_bytes);
 }
 
 static void
-check_trace(
+verify_trace(
     const struct snapshot *snapshot, uint32_t device, struct faults *faults)
 {
 	struct lives lives;
@@ -191,25 +199,26 @@ check_trace(
 		return;
 	}
 	for (uint32_t i = 0; i < lives.count; i++)
-		check_life(snapshot, device, &lives.items[i], faults);
+		verify_life(snapshot, device, &lives.items[i], faults);
 	lives_drop(&lives);
 }
 
-/* Everything that is in segments. */
+/* Check all segments and their blocks. */
 static void
-check_memory(const struct snapshot *snapshot, const struct view_args *args,
+verify_memory(const struct snapshot *snapshot, const struct view_args *args,
     struct faults *faults)
 {
 	for (uint32_t i = 0; i < snapshot->segment_count; i++)
 		if (view_has(args, snapshot->segments[i].device))
-			check_segment(snapshot, &snapshot->segments[i], faults);
-	check_overlaps(snapshot, args, faults);
+			verify_segment(
+			    snapshot, &snapshot->segments[i], faults);
+	verify_overlaps(snapshot, args, faults);
 }
 
-/* ---- Telling --------------------------------------------------------- */
+/* ---- Output ---------------------------------------------------------- */
 
 static bool
-print_text(const struct snapshot *snapshot, const json_t *list)
+print_faults(const struct snapshot *snapshot, const json_t *list)
 {
 	struct table *table = table_new("lrrl");
 	static const char *const headings[] = { "rule", "device", "address",
@@ -248,19 +257,19 @@ print_text(const struct snapshot *snapshot, const json_t *list)
 }
 
 static int
-tell(const struct snapshot *snapshot, const struct view_args *args)
+report_faults(const struct snapshot *snapshot, const struct view_args *args)
 {
 	struct faults faults = { .list = json_array() };
 	struct snapshot host = snapshot_host(snapshot);
 	size_t count;
 	int status = TOOL_DONE;
 
-	check_memory(snapshot, args, &faults);
+	verify_memory(snapshot, args, &faults);
 	faults.host = true;
-	check_memory(&host, args, &faults);
+	verify_memory(&host, args, &faults);
 	for (uint32_t d = 0; d < snapshot->trace_count; d++)
 		if (view_has(args, d) && snapshot->traces[d].count > 0)
-			check_trace(snapshot, d, &faults);
+			verify_trace(snapshot, d, &faults);
 	count = json_array_size(faults.list);
 	if (faults.failed || faults.list == NULL) {
 		complain("out of memory");
@@ -268,7 +277,7 @@ tell(const struct snapshot *snapshot, const struct view_args *args)
 	} else if (args->json) {
 		status = print_json(json_pack("{s:s, s:O}", "snapshot",
 		    args->paths[0], "faults", faults.list));
-	} else if (!print_text(snapshot, faults.list)) {
+	} else if (!print_faults(snapshot, faults.list)) {
 		status = TOOL_NO;
 	}
 	json_decref(faults.list);
@@ -280,5 +289,5 @@ cmd_check(int argc, char **argv)
 {
 	struct view_args args = { 0 };
 
-	return view_run(&argp_check, argc, argv, &args, tell);
+	return view_run(&argp_check, argc, argv, &args, report_faults);
 }

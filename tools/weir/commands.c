@@ -1,5 +1,6 @@
 /*
- * The table of subcommands, and the two that print from it: help and version.
+ * The table of subcommands, and two subcommands without a file of their own:
+ * help and version.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,8 +31,7 @@ static const struct command commands[] = {
 	    cmd_oom, &argp_oom },
 	{ "frag", "SNAPSHOT", "where memory is reserved and not used", cmd_frag,
 	    &argp_frag },
-	{ "leaks", "SNAPSHOT", "stacks whose blocks pile up", cmd_leaks,
-	    &argp_leaks },
+	{ "leaks", "SNAPSHOT", "stacks that may leak", cmd_leaks, &argp_leaks },
 	{ "trace", "SNAPSHOT", "the history, a line for each event", cmd_trace,
 	    &argp_trace },
 	{ "diff", "BEFORE AFTER", "changes between two snapshots", cmd_diff,
@@ -60,7 +60,7 @@ static const struct command commands[] = {
 	    cmd_help, NULL },
 };
 
-/* The last three have a line together, so that the list fits a screen. */
+/* The last three subcommands share one line, so that the list fits a screen. */
 enum {
 	COMMANDS = sizeof(commands) / sizeof(commands[0]),
 	LISTED = COMMANDS - 3,
@@ -112,8 +112,8 @@ commands_list(FILE *out)
 	}
 	fputs("Also: completion SHELL, version, help. 'weir COMMAND --help' "
 	      "says more.\n"
-	      "'weir --read-memory=SIZE COMMAND' lets reading a file take "
-	      "SIZE of memory.\n"
+	      "'weir --read-memory=SIZE COMMAND' allows SIZE of memory for "
+	      "reading a file.\n"
 	      "Exit status: 0 done; 1 failed, or the answer is no; 2 wrong "
 	      "command line.\n",
 	    out);
@@ -125,8 +125,9 @@ is_help_flag(const char *flag)
 	return strcmp(flag, "--help") == 0 || strcmp(flag, "-?") == 0;
 }
 
-/* If not, say what was meant. The arguments behind the program of `weir run`
- * are the program's. */
+/* True if the subcommand has all flags of its command line; otherwise a
+ * complaint names the nearest flag. In `weir run`, all arguments after the
+ * program belong to the program. */
 static bool
 flags_are_known(const struct command *command, char **argv)
 {

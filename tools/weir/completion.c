@@ -1,6 +1,6 @@
 /*
- * weir completion: what a shell offers after `weir`, from the table of
- * commands and the flags of each.
+ * weir completion: the words that a shell offers after `weir`, from the table
+ * of commands and the flags of each command.
  */
 #include <argp.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ struct choices {
 };
 
 static error_t
-take_flag(int key, char *value, struct argp_state *state)
+parse_completion_flag(int key, char *value, struct argp_state *state)
 {
 	static const char *const shells[] = { "bash", "zsh", "fish", NULL };
 	struct choices *choices = state->input;
@@ -42,7 +42,8 @@ take_flag(int key, char *value, struct argp_state *state)
 	}
 }
 
-const struct argp argp_completion = { NULL, take_flag, "bash|zsh|fish",
+const struct argp argp_completion = { NULL, parse_completion_flag,
+	"bash|zsh|fish",
 	"Print the completion of the weir command for a shell.\v"
 	"bash: source <(weir completion bash)\n"
 	"zsh: weir completion zsh >_weir, in a folder of $fpath\n"
@@ -51,7 +52,8 @@ const struct argp argp_completion = { NULL, take_flag, "bash|zsh|fish",
 
 /* ---- Values ------------------------------------------------------------ */
 
-/* The values of a flag, by its long name, in all commands that have it. */
+/* The values of a flag, by its long name. They are the same in all commands
+ * that have the flag. */
 static const struct values {
 	const char *flag;
 	const char *words;
@@ -64,13 +66,14 @@ static const struct values {
 	{ "conf", NULL }, /* keys of options, with a colon */
 };
 
-/* Arguments of a command that are not files. */
+/* Arguments of commands that take other words than files. */
 static const struct values arguments[] = {
-	{ "generate", NULL }, /* the kinds */
+	{ "generate", NULL }, /* the kinds of workloads */
 	{ "completion", "bash zsh fish" },
 };
 
-/* The words that a flag takes, between blanks. False: it takes others. */
+/* Write the words that a flag takes, with blanks between them. False if the
+ * flag takes other values. */
 static bool
 out_values(const char *flag)
 {
@@ -111,7 +114,7 @@ out_arguments(const struct values *argument)
 			printf("%s%s", i == 0 ? "" : " ", kind->name);
 }
 
-/* NULL: files. */
+/* The words that a command takes; NULL if it takes files. */
 static const struct values *
 arguments_of(const char *command)
 {
@@ -124,7 +127,8 @@ arguments_of(const char *command)
 typedef void (*flag_writer)(
     const struct command *command, const struct argp_option *flag);
 
-/* Each flag of a command that has a long name, and of its children. */
+/* Write each flag with a long name: those of a command's parser, and those of
+ * the parser's children. */
 static void
 each_flag(
     const struct command *command, const struct argp *parser, flag_writer write)
@@ -137,14 +141,15 @@ each_flag(
 	     flag++)
 		if (flag->name != NULL)
 			write(command, flag);
-	/* Children have none of their own. */
+	/* The children's parsers have no children. */
 	for (; child != NULL && child->argp != NULL; child++)
 		for (flag = child->argp->options;
 		     flag != NULL && flag->name != NULL; flag++)
 			write(command, flag);
 }
 
-/* A text inside single quotes, of any of the shells. */
+/* Write a text that stands inside single quotes. `quote` is the shell's way to
+ * write a single quote there. */
 static void
 out_quoted(const char *text, const char *quote)
 {
@@ -164,7 +169,7 @@ bash_flag(const struct command *command, const struct argp_option *flag)
 	printf(" --%s", flag->name);
 }
 
-/* Words that follow the process in `weir ctl`. */
+/* Write the words that may follow the process in `weir ctl`. */
 static void
 out_paths(void)
 {
@@ -176,8 +181,9 @@ out_paths(void)
 		printf(" option.%s", option.key);
 }
 
-/* A flag's values after the flag, or after "=" of it, which bash takes for a
- * word of its own; and arguments of commands. */
+/* Write the part that sets the words: the values of the flag before, or the
+ * arguments of the command. For bash, the "=" of "--flag=value" is a word of
+ * its own. */
 static void
 bash_values(void)
 {
@@ -245,7 +251,8 @@ out_bash(const struct command *commands, size_t count)
 
 /* ---- zsh ------------------------------------------------------------- */
 
-/* zsh ends a description at ']', and a command's name at ':'. */
+/* Write a text for zsh, which ends a description at ']' and the name of a
+ * command at ':'. */
 static void
 zsh_text(const char *text)
 {
@@ -259,7 +266,7 @@ zsh_text(const char *text)
 	}
 }
 
-/* A colon ends a part of what zsh reads. */
+/* Write a flag's values for zsh, which needs a backslash before each colon. */
 static void
 out_zsh_values(const char *flag)
 {

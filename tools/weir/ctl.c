@@ -1,5 +1,5 @@
 /*
- * weir ctl: values of a running process, read and set by name.
+ * weir ctl: read and set values of a running process by name.
  */
 #include <argp.h>
 #include <errno.h>
@@ -28,12 +28,12 @@ struct choices {
 static const struct argp_option flags[] = {
 	{ "json", 'j', NULL, 0, "print one object", 0 },
 	{ "long", 'l', NULL, 0,
-	    "also print what each value means and what is accepted", 0 },
+	    "also print each value's meaning and the values it accepts", 0 },
 	{ 0 },
 };
 
 static void
-take_word(
+parse_ctl_word(
     struct choices *choices, const char *value, const struct argp_state *state)
 {
 	if (choices->pid == 0) {
@@ -51,7 +51,7 @@ take_word(
 }
 
 static error_t
-take_flag(int key, char *value, struct argp_state *state)
+parse_ctl_flag(int key, char *value, struct argp_state *state)
 {
 	struct choices *choices = state->input;
 
@@ -63,7 +63,7 @@ take_flag(int key, char *value, struct argp_state *state)
 		choices->verbose = true;
 		return 0;
 	case ARGP_KEY_ARG:
-		take_word(choices, value, state);
+		parse_ctl_word(choices, value, state);
 		return 0;
 	case ARGP_KEY_END:
 		if (choices->pid == 0)
@@ -76,27 +76,28 @@ take_flag(int key, char *value, struct argp_state *state)
 	}
 }
 
-const struct argp argp_ctl = { flags, take_flag,
+const struct argp argp_ctl = { flags, parse_ctl_flag,
 	"PID [PATH...]\nPID set PATH=VALUE...",
 	"Read or set options, statistics and limits of a running process by "
-	"name. One whole PATH prints its value alone; a part of one, as "
-	"'stats.0' or 'option', prints each value below it. Without PATH, all "
-	"are printed.\v"
+	"name. A whole PATH prints its value alone. The beginning of a PATH, "
+	"such as 'stats.0' or 'option', prints each value below it. Without "
+	"PATH, all values are printed.\v"
 	"Examples: weir ctl 4711 stats.held\n"
 	"          weir ctl 4711 set option.decay_ms=1000 limit.0=8G\n"
 	"          weir ctl 4711 set history.level=all reset.peaks=all\n\n"
-	"The process is one that 'weir watch' can look at. It calls no driver "
-	"for it. All PATH=VALUE are set one after the other; the first that is "
-	"refused ends the command with status 1, and those before it stay.",
+	"The process must be one that 'weir watch' can look at. It makes no "
+	"call of the driver to answer. The values are set one after the other. "
+	"The first one that is refused ends the command with status 1; the "
+	"values before it stay set.",
 	NULL, NULL, NULL };
 
-/* ---- Asking ------------------------------------------------------------ */
+/* ---- Requests ---------------------------------------------------------- */
 
-/* All rows of all paths that were asked for. */
+/* The rows of all paths of the command line. */
 struct rows {
 	struct watch_ctl_row *row;
 	size_t count;
-	size_t room;
+	size_t capacity;
 };
 
 static bool
@@ -104,16 +105,16 @@ add_rows(struct rows *rows, const struct watch_ctl_reply *reply)
 {
 	size_t n = rows->count + reply->row_count;
 
-	if (n > rows->room) {
-		size_t room = 2 * n;
-		void *more = realloc(rows->row, room * sizeof(*rows->row));
+	if (n > rows->capacity) {
+		size_t capacity = 2 * n;
+		void *more = realloc(rows->row, capacity * sizeof(*rows->row));
 
 		if (more == NULL) {
 			complain("cannot print: out of memory");
 			return false;
 		}
 		rows->row = more;
-		rows->room = room;
+		rows->capacity = capacity;
 	}
 	if (reply->row_count > 0)
 		memcpy(rows->row + rows->count, reply->rows,
@@ -137,10 +138,11 @@ begin_request(struct watch_ctl_request *request, enum watch_kind kind,
 	return false;
 }
 
-/* The process may make devices between two requests: a row is never asked for
- * twice, and an answer without rows ends it. */
+/* Append the rows at and below a path. The process may make devices between
+ * two requests, so that its count of rows may grow: no row is requested twice,
+ * and an answer without rows ends the list. */
 static enum watch_answer
-list(int fd, const char *path, struct rows *rows)
+list_values(int fd, const char *path, struct rows *rows)
 {
 	static struct watch_ctl_reply reply;
 	struct watch_ctl_request request;
@@ -160,7 +162,7 @@ list(int fd, const char *path, struct rows *rows)
 }
 
 static enum watch_answer
-set(int fd, const char *word)
+set_value(int fd, const char *word)
 {
 	struct watch_ctl_request request;
 	const char *equals = strchr(word, '=');
@@ -178,7 +180,7 @@ set(int fd, const char *word)
 /* ---- Printing ---------------------------------------------------------- */
 
 static json_t *
-value_of(const struct watch_ctl_row *row)
+row_value_json(const struct watch_ctl_row *row)
 {
 	uint64_t number = strtoull(row->text, NULL, 10);
 	bool is_number = row->text[0] >= '0' && row->text[0] <= '9';
@@ -201,7 +203,7 @@ value_of(const struct watch_ctl_row *row)
 }
 
 static bool
-print_json(const struct choices *choices, const struct rows *rows)
+print_values_json(const struct choices *choices, const struct rows *rows)
 {
 	json_t *object = json_object();
 	json_t *values = json_array();
@@ -214,7 +216,7 @@ print_json(const struct choices *choices, const struct rows *rows)
 
 		json_array_append_new(values,
 		    json_pack("{ss so ss sb ss ss}", "path", row->path, "value",
-			value_of(row), "unit", row->unit, "writable",
+			row_value_json(row), "unit", row->unit, "writable",
 			row->writable != 0, "accepted", row->accepted, "help",
 			row->help));
 	}
@@ -226,7 +228,7 @@ print_json(const struct choices *choices, const struct rows *rows)
 }
 
 static void
-print_row(const struct watch_ctl_row *row)
+print_ctl_value(const struct watch_ctl_row *row)
 {
 	if (row->readable == 0)
 		printf("%s (can only be set)", row->path);
@@ -238,7 +240,7 @@ print_row(const struct watch_ctl_row *row)
 }
 
 static void
-print_text(const struct choices *choices, const struct rows *rows)
+print_values_text(const struct choices *choices, const struct rows *rows)
 {
 	if (!choices->verbose && choices->word_count == 1 && rows->count == 1 &&
 	    strcmp(choices->words[0], rows->row[0].path) == 0 &&
@@ -249,7 +251,7 @@ print_text(const struct choices *choices, const struct rows *rows)
 	for (size_t i = 0; i < rows->count; i++) {
 		const struct watch_ctl_row *row = &rows->row[i];
 
-		print_row(row);
+		print_ctl_value(row);
 		if (!choices->verbose)
 			continue;
 		if (row->help[0] != '\0')
@@ -267,11 +269,12 @@ ask_all(int fd, const struct choices *choices, struct rows *rows)
 	enum watch_answer answer = WATCH_ANSWERED;
 
 	if (choices->word_count == 0)
-		return list(fd, "", rows);
+		return list_values(fd, "", rows);
 	for (size_t i = 0; i < choices->word_count && answer == WATCH_ANSWERED;
 	     i++)
-		answer = choices->set ? set(fd, choices->words[i]) :
-					list(fd, choices->words[i], rows);
+		answer = choices->set ?
+		    set_value(fd, choices->words[i]) :
+		    list_values(fd, choices->words[i], rows);
 	return answer;
 }
 
@@ -292,9 +295,9 @@ cmd_ctl(int argc, char **argv)
 	if (answer == WATCH_ENDED)
 		complain("process %ld has ended", (long)choices.pid);
 	if (answer == WATCH_ANSWERED && choices.json && !choices.set)
-		printed = print_json(&choices, &rows);
+		printed = print_values_json(&choices, &rows);
 	else if (answer == WATCH_ANSWERED && !choices.set)
-		print_text(&choices, &rows);
+		print_values_text(&choices, &rows);
 	free(rows.row);
 	if (!printed)
 		complain("cannot print: out of memory");

@@ -1,5 +1,5 @@
 /*
- * weir diff: what changed between two snapshots, and who did it.
+ * weir diff: the changes between two snapshots, and the stacks that made them.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static const struct argp_option flags[] = {
 };
 
 static error_t
-take_flag(int key, char *value, struct argp_state *state)
+parse_diff_flag(int key, char *value, struct argp_state *state)
 {
 	struct choices *choices = state->input;
 
@@ -27,16 +27,16 @@ take_flag(int key, char *value, struct argp_state *state)
 		choices->count = view_count("--count", value, state);
 		return 0;
 	default:
-		return view_take_flag(key, value, state);
+		return view_parse_flag(key, value, state);
 	}
 }
 
-const struct argp argp_diff = { flags, take_flag, "BEFORE AFTER",
+const struct argp argp_diff = { flags, parse_diff_flag, "BEFORE AFTER",
 	"Print how the second memory snapshot differs from the first: sums, "
-	"segments that came and went, and the stacks whose blocks grew or "
-	"shrank most.\v"
-	"Two segments are the same if their device, address and size are "
-	"equal; two stacks if their frames are.",
+	"segments that were added and removed, and the stacks whose memory "
+	"grew or shrank most.\v"
+	"Segments of both snapshots are the same if their device, address and "
+	"size are equal. Stacks are the same if their frames are equal.",
 	view_children, NULL, NULL };
 
 struct side {
@@ -48,7 +48,7 @@ struct side {
 
 /* A stack and its memory on both sides. */
 struct change {
-	const struct side *side; /* whose numbers `stack` is of */
+	const struct side *side; /* its snapshot has `stack` */
 	uint32_t stack;
 	uint64_t bytes[2];
 	uint64_t blocks[2];
@@ -154,7 +154,7 @@ find_changes(const struct side sides[2], struct changes *changes)
 	return true;
 }
 
-/* ---- Telling --------------------------------------------------------- */
+/* ---- Output ---------------------------------------------------------- */
 
 static const char *
 change_text(uint64_t before, uint64_t after, char text[VIEW_TEXT])
@@ -205,7 +205,7 @@ print_sums(const struct side sides[2])
 	add_sums(table, "largest free", a->largest_free, b->largest_free);
 	printed = table_print(table, true);
 	table_free(table);
-	printf("\n%s went (%s), %" PRIu64 " came (%s)\n",
+	printf("\n%s removed (%s), %" PRIu64 " added (%s)\n",
 	    plural_text(sides[0].alone.segments, "segment", text),
 	    size_text(sides[0].alone.reserved), sides[1].alone.segments,
 	    size_text(sides[1].alone.reserved));
@@ -268,7 +268,7 @@ change_json(const struct change *change)
 }
 
 static json_t *
-all_json(const struct side sides[2], const struct choices *choices,
+diff_json(const struct side sides[2], const struct choices *choices,
     const struct changes *changes)
 {
 	static const char *const names[2] = { "before", "after" };
@@ -295,9 +295,10 @@ all_json(const struct side sides[2], const struct choices *choices,
 	return object;
 }
 
-/* A device that one side has is a device that came or went. */
+/* True if one of the snapshots has the device; the change may be the device
+ * itself. Otherwise complain of both snapshots. */
 static bool
-device_is_there(const struct side sides[2], const struct view_args *args)
+either_side_has_device(const struct side sides[2], const struct view_args *args)
 {
 	if (view_has_device(sides[0].snapshot, args->device) ||
 	    view_has_device(sides[1].snapshot, args->device))
@@ -309,7 +310,7 @@ device_is_there(const struct side sides[2], const struct view_args *args)
 }
 
 static int
-tell(struct side sides[2], const struct choices *choices)
+report_diff(struct side sides[2], const struct choices *choices)
 {
 	struct changes changes = { 0 };
 	int status = TOOL_NO;
@@ -325,7 +326,7 @@ tell(struct side sides[2], const struct choices *choices)
 	    !find_changes(sides, &changes))
 		return TOOL_NO;
 	if (choices->view.json)
-		status = print_json(all_json(sides, choices, &changes));
+		status = print_json(diff_json(sides, choices, &changes));
 	else if (print_sums(sides) && print_changes(&changes, choices->count))
 		status = TOOL_DONE;
 	free(changes.items);
@@ -346,8 +347,8 @@ cmd_diff(int argc, char **argv)
 	for (int s = 0; s < 2; s++)
 		sides[s].snapshot = snapshot_load(choices.view.paths[s]);
 	if (sides[0].snapshot != NULL && sides[1].snapshot != NULL &&
-	    device_is_there(sides, &choices.view))
-		status = tell(sides, &choices);
+	    either_side_has_device(sides, &choices.view))
+		status = report_diff(sides, &choices);
 	for (int s = 0; s < 2; s++) {
 		holders_drop(&sides[s].holders);
 		snapshot_free(sides[s].snapshot);

@@ -1,5 +1,5 @@
 /*
- * How the requests of a playback were served.
+ * The record of how the requests of a playback were served.
  */
 #include "tools/weir/explain.h"
 
@@ -14,12 +14,12 @@
 struct request {
 	struct explain_call call;
 	struct served served;
-	unsigned waited_for; /* the trace's number of that stream */
-	uint32_t measured;   /* waits */
-	uint64_t wait_ns;    /* of these */
+	unsigned waited_for; /* the trace's number of the other stream */
+	uint32_t measured;   /* waits whose duration is known */
+	uint64_t wait_ns;    /* sum of their durations */
 };
 
-/* Requests served in one way, or not. */
+/* Sums of the requests that were served in one way, or that failed. */
 struct way {
 	uint64_t requests;
 	uint64_t bytes;
@@ -37,15 +37,15 @@ enum { FAILED = SERVED_WAY_COUNT, WAYS };
 struct explain {
 	struct request *requests; /* tag 1 is the first */
 	size_t count;
-	size_t room;
-	struct way own; /* which are not kept one by one */
+	size_t capacity;
+	struct way own; /* requests that are not kept one by one */
 };
 
-/* The one that waits are measured for. */
+/* The record that measured waits are added to. */
 static struct explain *explained;
 
 static void
-hear(uint64_t tag, uint64_t ns)
+count_measured_wait(uint64_t tag, uint64_t ns)
 {
 	if (explained == NULL || tag > explained->count)
 		return;
@@ -58,7 +58,7 @@ explain_new(void)
 {
 	explained = calloc(1, sizeof(*explained));
 	if (explained != NULL)
-		served_listen(hear);
+		served_listen(count_measured_wait);
 	return explained;
 }
 
@@ -114,17 +114,18 @@ explain_end(struct explain *explain, const struct explain_call *call)
 	if (request.served.waits > 0)
 		request.waited_for =
 		    call->number(call->closure, request.served.waited_for);
-	if (explain->count == explain->room) {
-		size_t room = explain->room == 0 ? 256 : 2 * explain->room;
+	if (explain->count == explain->capacity) {
+		size_t capacity =
+		    explain->capacity == 0 ? 256 : 2 * explain->capacity;
 		struct request *requests =
-		    realloc(explain->requests, room * sizeof(*requests));
+		    realloc(explain->requests, capacity * sizeof(*requests));
 
 		if (requests == NULL) {
 			complain("out of memory");
 			return false;
 		}
 		explain->requests = requests;
-		explain->room = room;
+		explain->capacity = capacity;
 	}
 	explain->requests[explain->count++] = request;
 	return true;
@@ -140,7 +141,7 @@ way_name(int way)
 }
 
 static void
-put(json_t *object, const char *key, uint64_t value)
+put_figure(json_t *object, const char *key, uint64_t value)
 {
 	json_object_set_new(object, key, json_integer((json_int_t)value));
 }
@@ -151,15 +152,15 @@ way_json(const char *name, const struct way *way)
 	json_t *object = json_object();
 
 	json_object_set_new(object, "way", json_string(name));
-	put(object, "requests", way->requests);
-	put(object, "size_bytes", way->bytes);
-	put(object, "host_us", way->host_ns / 1000);
-	put(object, "gpu_waits", way->gpu_waits);
-	put(object, "measured_waits", way->measured);
-	put(object, "measured_wait_us", way->wait_ns / 1000);
-	put(object, "host_waits", way->host_waits);
-	put(object, "moved_handles", way->moved);
-	put(object, "grown_bytes", way->grown_bytes);
+	put_figure(object, "requests", way->requests);
+	put_figure(object, "size_bytes", way->bytes);
+	put_figure(object, "host_us", way->host_ns / 1000);
+	put_figure(object, "gpu_waits", way->gpu_waits);
+	put_figure(object, "measured_waits", way->measured);
+	put_figure(object, "measured_wait_us", way->wait_ns / 1000);
+	put_figure(object, "host_waits", way->host_waits);
+	put_figure(object, "moved_handles", way->moved);
+	put_figure(object, "grown_bytes", way->grown_bytes);
 	return object;
 }
 
@@ -189,7 +190,7 @@ cost(const struct request *request)
 	return request->call.host_ns + request->wait_ns;
 }
 
-/* The dearest first; of equals, the first row. */
+/* The costliest request is first; of two with equal costs, the earlier row. */
 static int
 compare_costs(const void *left, const void *right)
 {
@@ -212,10 +213,10 @@ request_json(const struct request *request)
 		.is_measured = request->measured > 0 };
 
 	snprintf(stream, sizeof(stream), "%u", request->waited_for);
-	put(object, "row", request->call.row);
-	put(object, "size_bytes", request->call.size);
-	put(object, "stream", request->call.stream);
-	put(object, "host_us", request->call.host_ns / 1000);
+	put_figure(object, "row", request->call.row);
+	put_figure(object, "size_bytes", request->call.size);
+	put_figure(object, "stream", request->call.stream);
+	put_figure(object, "host_us", request->call.host_ns / 1000);
 	json_object_set_new(object, "measured_wait_us",
 	    request->measured > 0 ?
 		json_integer((json_int_t)(request->wait_ns / 1000)) :
@@ -235,7 +236,7 @@ explain_costliest(struct explain *explain, size_t n)
 {
 	json_t *array = json_array();
 
-	/* No wait is heard of by its tag any more. */
+	/* Tags are indices of the requests, whose order changes here. */
 	served_listen(NULL);
 	if (explain->count > 0)
 		qsort(explain->requests, explain->count,

@@ -1,5 +1,5 @@
 /*
- * weir export: a snapshot for other tools.
+ * weir export: write a snapshot in a form that other tools read.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -29,14 +29,14 @@ static const struct argp_option flags[] = {
 	    "write to FILE (default: stdout), compressed if it ends in .gz",
 	    0 },
 	{ "join", 'J', "TRACE", 0,
-	    "with -f chrome: put the memory into a trace of PyTorch's "
+	    "with -f chrome: add the memory to a trace of PyTorch's "
 	    "profiler (JSON) or Nsight Systems (SQLite), on its clock",
 	    0 },
 	{ 0 },
 };
 
 static error_t
-take_flag(int key, char *value, struct argp_state *state)
+parse_export_flag(int key, char *value, struct argp_state *state)
 {
 	struct choices *choices = state->input;
 	unsigned form = 0;
@@ -64,17 +64,17 @@ take_flag(int key, char *value, struct argp_state *state)
 			argp_error(state, "--join goes with --format=chrome");
 		return 0;
 	default:
-		return view_take_flag(key, value, state);
+		return view_parse_flag(key, value, state);
 	}
 }
 
-const struct argp argp_export = { flags, take_flag, "SNAPSHOT",
+const struct argp argp_export = { flags, parse_export_flag, "SNAPSHOT",
 	"Write a memory snapshot in a form that other tools read.\v"
 	"json is PyTorch's form in JSON; chrome is a trace for Perfetto "
 	"(ui.perfetto.dev) and chrome://tracing; folded has a line for each "
 	"block, for flame graphs; csv is the trace of one device, for weir "
-	"replay. A file is readable by its owner alone, and a symbolic link is "
-	"not followed.",
+	"replay. A file is readable by its owner alone. Symbolic links are not "
+	"followed.",
 	view_children, NULL, NULL };
 
 static bool
@@ -138,7 +138,7 @@ write_form(
 }
 
 static int
-tell(const struct snapshot *snapshot, const struct view_args *args)
+export_snapshot(const struct snapshot *snapshot, const struct view_args *args)
 {
 	const struct choices *choices = (const struct choices *)args;
 	FILE *out;
@@ -167,5 +167,6 @@ cmd_export(int argc, char **argv)
 {
 	struct choices choices = { .output = "-" };
 
-	return view_run(&argp_export, argc, argv, &choices.view, tell);
+	return view_run(
+	    &argp_export, argc, argv, &choices.view, export_snapshot);
 }

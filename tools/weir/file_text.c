@@ -1,5 +1,5 @@
 /*
- * Reading a file, through liblzma or zlib where it is compressed.
+ * Reading a file, through liblzma or zlib if it is compressed.
  */
 #include <errno.h>
 #include <lzma.h>
@@ -25,7 +25,7 @@ enum {
 struct buffer {
 	char *text;
 	size_t length;
-	size_t room; /* at least length + 1, for the NUL */
+	size_t capacity; /* at least length + 1, for the NUL */
 };
 
 struct budget
@@ -40,38 +40,40 @@ lesser_bytes(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* Make room for CHUNK more bytes and a NUL. The decoder has a window of so many
- * bytes on what it has decoded. False: *why says why not. */
+/* Grow the buffer so that CHUNK more bytes and a NUL fit. `window` is the size
+ * of the decoder's window on its output. False, and *why is the reason, if the
+ * text may not grow. */
 static bool
 buffer_reserve(struct buffer *buffer, uint64_t window,
     const struct budget *budget, const char **why)
 {
-	size_t room = buffer->room == 0 ? 4 * CHUNK : 2 * buffer->room;
+	size_t capacity =
+	    buffer->capacity == 0 ? 4 * CHUNK : 2 * buffer->capacity;
 	char *text;
 
 	if (buffer->length > FILE_TEXT_MAX) {
 		*why = "more than 1 GiB of text";
 		return false;
 	}
-	if (buffer->room - buffer->length > CHUNK)
+	if (buffer->capacity - buffer->length > CHUNK)
 		return true;
-	/* The window is filled as the text grows. */
-	if (budget_check(budget, room + lesser_bytes(window, room)) !=
+	/* The window fills as the text grows. */
+	if (budget_check(budget, capacity + lesser_bytes(window, capacity)) !=
 	    WEIR_OK) {
 		*why = weir_last_error();
 		return false;
 	}
-	text = realloc(buffer->text, room);
+	text = realloc(buffer->text, capacity);
 	if (text == NULL) {
 		*why = "out of memory";
 		return false;
 	}
 	buffer->text = text;
-	buffer->room = room;
+	buffer->capacity = capacity;
 	return true;
 }
 
-/* False: *why says why not. */
+/* Read the whole file. On failure *why is the reason. */
 static bool
 read_file(FILE *file, struct buffer *out, struct budget *budget,
     struct progress *progress, const char **why)
@@ -100,7 +102,9 @@ read_file(FILE *file, struct buffer *out, struct budget *budget,
 uint64_t
 xz_memory(const lzma_stream *decoder)
 {
-	enum { STATE = 64 << 10 }; /* what a decoder takes beside it */
+	enum {
+		STATE = 64 << 10
+	}; /* bytes of a decoder besides its dictionary */
 
 	return lesser_bytes(lzma_memusage(decoder), STATE + decoder->total_out);
 }
@@ -126,24 +130,24 @@ xz_failure(lzma_ret code)
 	}
 }
 
-/* False: *why says why not. */
+/* Decode the whole text. On failure *why is the reason. */
 static bool
 decode_xz(const struct buffer *in, struct buffer *out, struct budget *budget,
     struct progress *progress, const char **why)
 {
 	lzma_stream stream = LZMA_STREAM_INIT;
-	bool room = buffer_reserve(out, 0, budget, why);
+	bool fits = buffer_reserve(out, 0, budget, why);
 	lzma_ret code;
 
-	if (!room)
+	if (!fits)
 		return false;
 	code =
 	    lzma_stream_decoder(&stream, XZ_DECODER_MEMORY, LZMA_CONCATENATED);
 	stream.next_in = (const uint8_t *)in->text;
 	stream.avail_in = in->length;
 	while (code == LZMA_OK) {
-		room = buffer_reserve(out, lzma_memusage(&stream), budget, why);
-		if (!room)
+		fits = buffer_reserve(out, lzma_memusage(&stream), budget, why);
+		if (!fits)
 			break;
 		stream.next_out = (uint8_t *)out->text + out->length;
 		stream.avail_out = CHUNK;
@@ -154,9 +158,9 @@ decode_xz(const struct buffer *in, struct buffer *out, struct budget *budget,
 		    in->length - stream.avail_in, in->length);
 	}
 	lzma_end(&stream);
-	if (room)
+	if (fits)
 		*why = xz_failure(code);
-	return room && code == LZMA_STREAM_END;
+	return fits && code == LZMA_STREAM_END;
 }
 
 const char *
@@ -172,14 +176,15 @@ gzip_failure(int code)
 	}
 }
 
-/* A gzip file may be several, one behind the other. False: *why says why. */
+/* Decode the whole text. A gzip file may consist of several, one after the
+ * other. On failure *why is the reason. */
 static bool
 decode_gzip(const struct buffer *in, struct buffer *out, struct budget *budget,
     struct progress *progress, const char **why)
 {
 	z_stream stream = { .next_in = (Bytef *)in->text,
 		.avail_in = (uInt)in->length };
-	bool room = true;
+	bool fits = true;
 	int code = inflateInit2(&stream, GZIP_WINDOW);
 
 	if (code != Z_OK) {
@@ -187,8 +192,8 @@ decode_gzip(const struct buffer *in, struct buffer *out, struct budget *budget,
 		return false;
 	}
 	while (code == Z_OK) {
-		room = buffer_reserve(out, 0, budget, why);
-		if (!room)
+		fits = buffer_reserve(out, 0, budget, why);
+		if (!fits)
 			break;
 		stream.next_out = (Bytef *)out->text + out->length;
 		stream.avail_out = CHUNK;
@@ -201,13 +206,13 @@ decode_gzip(const struct buffer *in, struct buffer *out, struct budget *budget,
 			code = inflateReset(&stream);
 	}
 	inflateEnd(&stream);
-	if (room && code != Z_STREAM_END)
+	if (fits && code != Z_STREAM_END)
 		*why = gzip_failure(code);
-	return room && code == Z_STREAM_END;
+	return fits && code == Z_STREAM_END;
 }
 
 static bool
-ends_in(const char *path, const char *end)
+has_suffix(const char *path, const char *end)
 {
 	size_t length = strlen(path);
 
@@ -217,17 +222,18 @@ ends_in(const char *path, const char *end)
 static bool
 is_gzip(const char *path, const struct buffer *raw)
 {
-	return ends_in(path, ".gz") ||
+	return has_suffix(path, ".gz") ||
 	    (raw->length >= 2 && memcmp(raw->text, "\x1f\x8b", 2) == 0);
 }
 
-/* By its name, or by the six bytes that open an xz file. */
+/* True if the name says xz, or if the text begins with the six bytes of an xz
+ * file. */
 static bool
 is_xz(const char *path, const struct buffer *raw)
 {
 	static const char magic[6] = { '\xfd', '7', 'z', 'X', 'Z', '\0' };
 
-	if (ends_in(path, ".xz"))
+	if (has_suffix(path, ".xz"))
 		return true;
 	return raw->length >= sizeof(magic) &&
 	    memcmp(raw->text, magic, sizeof(magic)) == 0;

@@ -13,12 +13,12 @@
 /* A text longer than this is refused: 1 GiB. */
 #define FILE_TEXT_MAX ((size_t)1 << 30)
 
-/* Bytes that decoding xz may use, nearly all of them for its dictionary: its
- * highest preset needs 65 MiB. */
+/* Bytes that a decoder of xz may use, nearly all of them for its dictionary.
+ * The highest preset of xz needs 65 MiB. */
 enum { XZ_DECODER_MEMORY = 256 << 20 };
 
-/* Bytes of memory that a decoder of xz has touched. A dictionary is filled by
- * what is decoded, so a small file takes little of a large one. */
+/* Bytes of memory that a decoder of xz has touched. Decoded bytes fill the
+ * dictionary, so that a small file touches little of a large dictionary. */
 uint64_t xz_memory(const lzma_stream *decoder);
 
 /* A code of liblzma in words; NULL for LZMA_STREAM_END. */
@@ -27,17 +27,18 @@ const char *xz_failure(lzma_ret code);
 /* A code of zlib in words, for a gzip file that cannot be read further. */
 const char *gzip_failure(int code);
 
-/* The budget of reading a file, as the user allows it. */
+/* The memory that the user allows for reading a file. */
 struct budget file_text_budget(void);
 
 /*
- * Read a file, "-" being stdin; xz and gzip are known by their first bytes, and
- * expected where the name ends in ".xz" or ".gz". False, and `why` set to a
- * text without the path, if it cannot be read, is not so though it should be,
- * is damaged, cut off, too long, or needs more memory than its budget is.
+ * Read a file; "-" is stdin. The first bytes show whether it is compressed by
+ * xz or gzip. A name that ends in ".xz" or ".gz" requires that form. False,
+ * and `why` set to a text without the path, if the file cannot be read, has
+ * not the form that its name requires, is damaged, cut off or too long, or
+ * needs more memory than the budget has.
  *
- * @param budget  what the text and all that is made of it may take; `stored`
- * and `decoded` are set, the text itself is not counted later on
+ * @param budget  memory for the text and for all that is made of it; `stored`
+ *                and `decoded` are set; the text itself is not counted later
  * @param text    the text with a NUL after it; the caller frees it
  */
 bool file_text_read(const char *path, struct budget *budget, char **text,

@@ -1,17 +1,17 @@
 /*
- * weir frag: where memory is reserved and not used, and why it is no use.
+ * weir frag: memory that is reserved and not used, and why it is of no use.
  */
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "tools/weir/snapshot_view.h"
 
-const struct argp argp_frag = { NULL, view_take_flag, "SNAPSHOT",
+const struct argp argp_frag = { NULL, view_parse_flag, "SNAPSHOT",
 	"Print where memory is reserved and not used: rounding inside blocks, "
 	"free blocks between used ones, and empty segments.\v"
-	"Fragmentation of a stream and pool is the part of its free memory "
-	"that is not in its largest free block: at 0 % all of it would serve "
-	"one request.",
+	"Fragmentation of a stream and pool is the share of its free memory "
+	"that lies outside its largest free block. At 0 %, one request could "
+	"use all of the free memory.",
 	view_children, NULL, NULL };
 
 enum { CLASSES = 44 }; /* of free blocks, by log2 of their size */
@@ -22,7 +22,7 @@ struct free_blocks {
 };
 
 static unsigned
-class_of(uint64_t bytes)
+free_class_of(uint64_t bytes)
 {
 	unsigned log = bytes == 0 ? 0 : 63 - (unsigned)__builtin_clzll(bytes);
 
@@ -42,7 +42,7 @@ count_free(const struct snapshot *snapshot, const struct view_args *args)
 		for (uint32_t b = 0; b < segment->block_count; b++) {
 			const struct snapshot_block *block =
 			    &snapshot->blocks[segment->first_block + b];
-			unsigned class = class_of(block->bytes);
+			unsigned class = free_class_of(block->bytes);
 
 			if (block->state != SNAPSHOT_INACTIVE)
 				continue;
@@ -53,7 +53,7 @@ count_free(const struct snapshot *snapshot, const struct view_args *args)
 	return free;
 }
 
-/* The part of free memory that one request cannot have. */
+/* The share of free memory that the largest request cannot use. */
 static double
 fragmentation(const struct sums *sums)
 {
@@ -63,7 +63,7 @@ fragmentation(const struct sums *sums)
 }
 
 static bool
-print_groups(
+print_frag_groups(
     const struct snapshot *snapshot, const struct group *groups, size_t count)
 {
 	struct table *table = table_new("rrllrrrrrr");
@@ -118,7 +118,7 @@ print_classes(const struct free_blocks *free)
 }
 
 static bool
-print_text(const struct snapshot *snapshot, const struct view_args *args,
+print_frag_text(const struct snapshot *snapshot, const struct view_args *args,
     const struct group *groups, size_t count)
 {
 	struct sums sums = sums_of(snapshot, args->device);
@@ -134,7 +134,7 @@ print_text(const struct snapshot *snapshot, const struct view_args *args,
 	    size_text(sums.free - sums.idle), size_text(sums.idle),
 	    plural_text(sums.idle_segments, "idle segment", text),
 	    size_text(rounding_of(&sums)));
-	if (!print_groups(snapshot, groups, count))
+	if (!print_frag_groups(snapshot, groups, count))
 		return false;
 	if (sums.free_blocks == 0)
 		return true;
@@ -143,7 +143,7 @@ print_text(const struct snapshot *snapshot, const struct view_args *args,
 }
 
 static json_t *
-all_json(const struct snapshot *snapshot, const struct view_args *args,
+frag_groups_json(const struct snapshot *snapshot, const struct view_args *args,
     const struct group *groups, size_t count)
 {
 	struct sums sums = sums_of(snapshot, args->device);
@@ -189,44 +189,44 @@ all_json(const struct snapshot *snapshot, const struct view_args *args,
 
 /* NULL without memory. */
 static json_t *
-json_of(const struct snapshot *snapshot, const struct view_args *args)
+frag_json(const struct snapshot *snapshot, const struct view_args *args)
 {
 	size_t count;
 	struct group *groups = groups_of(snapshot, args, &count);
 	json_t *json = NULL;
 
 	if (groups != NULL)
-		json = all_json(snapshot, args, groups, count);
+		json = frag_groups_json(snapshot, args, groups, count);
 	free(groups);
 	return json;
 }
 
 static bool
-print(const struct snapshot *snapshot, const struct view_args *args)
+print_frag(const struct snapshot *snapshot, const struct view_args *args)
 {
 	size_t count;
 	struct group *groups = groups_of(snapshot, args, &count);
 	bool printed =
-	    groups != NULL && print_text(snapshot, args, groups, count);
+	    groups != NULL && print_frag_text(snapshot, args, groups, count);
 
 	free(groups);
 	return printed;
 }
 
 static int
-tell(const struct snapshot *snapshot, const struct view_args *args)
+report_frag(const struct snapshot *snapshot, const struct view_args *args)
 {
 	struct snapshot host = snapshot_host(snapshot);
 	bool has_host = host.segment_count > 0;
 
 	if (args->json)
-		return print_json(put_host(json_of(snapshot, args),
-		    has_host ? json_of(&host, args) : NULL));
-	if (!print(snapshot, args))
+		return print_json(put_host(frag_json(snapshot, args),
+		    has_host ? frag_json(&host, args) : NULL));
+	if (!print_frag(snapshot, args))
 		return TOOL_NO;
 	if (has_host)
 		print_host_heading();
-	return !has_host || print(&host, args) ? TOOL_DONE : TOOL_NO;
+	return !has_host || print_frag(&host, args) ? TOOL_DONE : TOOL_NO;
 }
 
 int
@@ -234,5 +234,5 @@ cmd_frag(int argc, char **argv)
 {
 	struct view_args args = { 0 };
 
-	return view_run(&argp_frag, argc, argv, &args, tell);
+	return view_run(&argp_frag, argc, argv, &args, report_frag);
 }

@@ -1,5 +1,5 @@
 /*
- * weir generate: traces of programs with several streams.
+ * weir generate: write the trace of a program with several streams.
  */
 #include <argp.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "tools/weir/tool.h"
 #include "tools/weir/workload.h"
 
-/* More rows than any replay wants; a row takes 48 bytes while it is made. */
+/* No replay needs more rows. A row takes 48 bytes while the trace is made. */
 enum { EVENTS_MAX = 100000000 };
 
 struct choices {
@@ -31,8 +31,8 @@ static const struct argp_option flags[] = {
 
 /* A whole number, or a usage error that names the flag. */
 static uint64_t
-take_number(const struct argp_state *state, const char *flag, const char *value,
-    uint64_t least, uint64_t most)
+parse_generate_number(const struct argp_state *state, const char *flag,
+    const char *value, uint64_t least, uint64_t most)
 {
 	uint64_t number = 0;
 
@@ -58,22 +58,22 @@ refuse_kind(const struct argp_state *state, const char *name)
 }
 
 static error_t
-take_flag(int key, char *value, struct argp_state *state)
+parse_generate_flag(int key, char *value, struct argp_state *state)
 {
 	struct choices *choices = state->input;
 
 	switch (key) {
 	case 's':
-		choices->seed =
-		    take_number(state, "--seed", value, 0, UINT64_MAX);
+		choices->seed = parse_generate_number(
+		    state, "--seed", value, 0, UINT64_MAX);
 		return 0;
 	case 'n':
-		choices->events =
-		    take_number(state, "--events", value, 1, EVENTS_MAX);
+		choices->events = parse_generate_number(
+		    state, "--events", value, 1, EVENTS_MAX);
 		return 0;
 	case 'r':
-		choices->repeat =
-		    take_number(state, "--repeat", value, 0, EVENTS_MAX);
+		choices->repeat = parse_generate_number(
+		    state, "--repeat", value, 0, EVENTS_MAX);
 		return 0;
 	case ARGP_KEY_ARG:
 		if (choices->kind != NULL)
@@ -90,9 +90,10 @@ take_flag(int key, char *value, struct argp_state *state)
 	}
 }
 
-/* The kinds come from their table. The caller of this frees the text. */
+/* Put the list of kinds before the last part of the help. argp frees the
+ * text. */
 static char *
-explain(int key, const char *text, void *input)
+list_kinds(int key, const char *text, void *input)
 {
 	const struct workload_kind *kind;
 	size_t length;
@@ -111,12 +112,12 @@ explain(int key, const char *text, void *input)
 	return fclose(out) == 0 ? list : NULL;
 }
 
-const struct argp argp_generate = { flags, take_flag, "KIND",
+const struct argp argp_generate = { flags, parse_generate_flag, "KIND",
 	"Write a trace of a program that uses several streams to stdout, in "
 	"the form that 'weir replay' plays. The same KIND, seed and number of "
-	"events give the same trace everywhere.\vThe trace goes on "
+	"events give the same trace on every machine.\vThe trace continues "
 	"until all work has ended, so it has a few rows more than N.",
-	NULL, explain, NULL };
+	NULL, list_kinds, NULL };
 
 int
 cmd_generate(int argc, char **argv)

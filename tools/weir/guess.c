@@ -1,5 +1,5 @@
 /*
- * The nearest word, by the letters that differ.
+ * The nearest word, by the number of letters that differ.
  */
 #include "tools/weir/guess.h"
 
@@ -76,7 +76,8 @@ static const struct argp_option common_flags[] = {
 	{ 0 },
 };
 
-/* The tables of a parser, its children's and those of every command. */
+/* The i-th table of flags: the common flags, the parser's own, and those of its
+ * children. NULL after the last one. */
 static const struct argp_option *
 table_of(const struct argp *parser, size_t i)
 {
@@ -101,7 +102,8 @@ is_end(const struct argp_option *flag)
 	return flag->name == NULL && flag->key == 0;
 }
 
-/* The flag that a word of `length` begins, or whose letter `key` is. */
+/* The first flag whose long name begins with the `length` letters of `word`;
+ * or, if `word` is NULL, the flag with the letter `key`. */
 static const struct argp_option *
 find_flag(const struct argp *parser, const char *word, size_t length, int key)
 {
@@ -123,7 +125,8 @@ wants_value(const struct argp_option *flag)
 	    (flag->flags & OPTION_ARG_OPTIONAL) == 0;
 }
 
-/* True if the next argument is the value of this one, "-n" or "-jn". */
+/* True if the next argument is the value of the last letter, as in "-n 5" and
+ * "-jn 5". */
 static bool
 short_takes_next(const struct argp *parser, const char *letters)
 {
@@ -137,8 +140,9 @@ short_takes_next(const struct argp *parser, const char *letters)
 	return false;
 }
 
+/* Write the suggestion for an unknown flag. Returns the argument. */
 static const char *
-refuse(const struct argp *parser, const char *argument, size_t length,
+guess_flag(const struct argp *parser, const char *argument, size_t length,
     char text[GUESS_TEXT])
 {
 	const struct argp_option *flag;
@@ -179,7 +183,8 @@ guess_unknown_flag(const struct argp *parser, char **argv, bool in_order,
 			length = strcspn(argument + 2, "=");
 			flag = find_flag(parser, argument + 2, length, 0);
 			if (flag == NULL)
-				return refuse(parser, argument, length, text);
+				return guess_flag(
+				    parser, argument, length, text);
 			takes_next =
 			    wants_value(flag) && argument[2 + length] == '\0';
 		} else {

@@ -1,6 +1,6 @@
 /*
- * Compressing as it is written, so that a large export needs no second form in
- * memory.
+ * A stream that compresses while it is written, so that a large export is never
+ * in memory as a whole.
  */
 #include "tools/weir/gzip_out.h"
 
@@ -26,9 +26,9 @@ gzip_is_named(const char *path)
 	return length > 3 && strcmp(path + length - 3, ".gz") == 0;
 }
 
-/* Have zlib take all of its input; false if the file cannot be written. */
+/* Deflate all of zlib's input. False if the file cannot be written. */
 static bool
-push(struct gzip *gzip, int how)
+deflate_input(struct gzip *gzip, int how)
 {
 	do {
 		size_t n;
@@ -50,14 +50,14 @@ write_gzip(void *cookie, const char *bytes, size_t n)
 
 	gzip->deflate.next_in = (Bytef *)(uintptr_t)bytes;
 	gzip->deflate.avail_in = (uInt)n;
-	return push(gzip, Z_NO_FLUSH) ? (ssize_t)n : 0;
+	return deflate_input(gzip, Z_NO_FLUSH) ? (ssize_t)n : 0;
 }
 
 static int
 close_gzip(void *cookie)
 {
 	struct gzip *gzip = cookie;
-	bool good = push(gzip, Z_FINISH);
+	bool good = deflate_input(gzip, Z_FINISH);
 	int error = errno;
 
 	deflateEnd(&gzip->deflate);

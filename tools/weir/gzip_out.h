@@ -10,8 +10,8 @@
 /* Does a name end in ".gz"? */
 bool gzip_is_named(const char *path);
 
-/* A stream whose bytes reach `out` as a gzip file. Closing it writes the end,
- * and leaves `out` open. NULL without memory. */
+/* A stream that writes its bytes to `out` as a gzip file. fclose() writes the
+ * end of the gzip file and leaves `out` open. NULL without memory. */
 FILE *gzip_out(FILE *out);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * weir info: what weir runs on.
+ * weir info: the driver and the devices that weir runs on.
  */
 #include <argp.h>
 #include <jansson.h>
@@ -24,7 +24,7 @@ static const struct argp_option flags[] = {
 };
 
 static error_t
-take_flag(int key, char *value, struct argp_state *state)
+parse_info_flag(int key, char *value, struct argp_state *state)
 {
 	struct choices *choices = state->input;
 
@@ -41,16 +41,15 @@ take_flag(int key, char *value, struct argp_state *state)
 	}
 }
 
-const struct argp argp_info = { flags, take_flag, NULL,
+const struct argp argp_info = { flags, parse_info_flag, NULL,
 	"Print the versions of weir and of the CUDA driver, the devices, and "
-	"what their management library measures.\v"
-	"WEIR_LIBCUDA names another driver library. A simulated device does "
-	"not count as a GPU for --quiet. Exit status: 1 without a device, or "
-	"if "
-	"WEIR_CONF is wrong.",
+	"the measurements of their management library.\v"
+	"WEIR_LIBCUDA names another driver library. For --quiet, a simulated "
+	"device is no GPU. Exit status: 1 without a device, or if WEIR_CONF is "
+	"wrong.",
 	NULL, NULL, NULL };
 
-/* One device; an absent part is marked so. */
+/* The facts about one device. Two parts may be absent. */
 struct device {
 	struct weir_device_info info;
 	size_t free_bytes;
@@ -61,7 +60,7 @@ struct device {
 };
 
 static bool
-describe(int index, struct device *out)
+read_device(int index, struct device *out)
 {
 	*out = (struct device){
 		.info.struct_size = sizeof(out->info),
@@ -79,8 +78,8 @@ describe(int index, struct device *out)
 	return out->memory_known;
 }
 
-/* Why the options are wrong, with which a program would get no memory; or
- * NULL. */
+/* The fault of WEIR_CONF, or NULL. A program with wrong options gets no
+ * memory. */
 static const char *
 options_error(void)
 {
@@ -103,7 +102,7 @@ telemetry_json(const struct weir_telemetry *t)
 }
 
 static json_t *
-device_json(int index, const struct device *device)
+info_device_json(int index, const struct device *device)
 {
 	const struct weir_device_info *info = &device->info;
 	char capability[32];
@@ -132,7 +131,7 @@ version_text(int version, char *text, size_t size)
 }
 
 static int
-print_info(int count)
+print_info_json(int count)
 {
 	json_t *object = json_pack(
 	    "{si ss}", "format_version", JSON_VERSION, "weir", weir_version());
@@ -150,7 +149,7 @@ print_info(int count)
 		struct device device;
 		char driver[32];
 
-		if (!describe(i, &device))
+		if (!read_device(i, &device))
 			status = TOOL_NO;
 		version_text(
 		    device.info.driver_version, driver, sizeof(driver));
@@ -160,7 +159,7 @@ print_info(int count)
 			json_object_set_new(object, "simulated",
 			    json_boolean(device.info.simulated));
 		}
-		json_array_append_new(devices, device_json(i, &device));
+		json_array_append_new(devices, info_device_json(i, &device));
 	}
 	json_object_set_new(object, "devices", devices);
 	wrong = options_error();
@@ -179,7 +178,7 @@ print_info(int count)
 }
 
 static void
-print_device(int index, const struct device *device)
+print_info_device(int index, const struct device *device)
 {
 	const struct weir_device_info *info = &device->info;
 	const struct weir_telemetry *t = &device->telemetry;
@@ -212,7 +211,7 @@ print_device(int index, const struct device *device)
 }
 
 static int
-print_text(int count)
+print_info_text(int count)
 {
 	int status = count > 0 ? TOOL_DONE : TOOL_NO;
 	const char *wrong;
@@ -226,7 +225,7 @@ print_text(int count)
 		struct device device;
 		char driver[32];
 
-		if (!describe(i, &device)) {
+		if (!read_device(i, &device)) {
 			status = TOOL_NO;
 			continue;
 		}
@@ -235,7 +234,7 @@ print_text(int count)
 		if (i == 0)
 			printf("driver     %s%s\n", driver,
 			    device.info.simulated ? ", simulated" : "");
-		print_device(i, &device);
+		print_info_device(i, &device);
 	}
 	wrong = options_error();
 	if (wrong != NULL) {
@@ -256,5 +255,5 @@ cmd_info(int argc, char **argv)
 		return gpu_present() ? TOOL_DONE : TOOL_NO;
 	if (weir_device_count(&count) != WEIR_OK)
 		count = 0;
-	return choices.json ? print_info(count) : print_text(count);
+	return choices.json ? print_info_json(count) : print_info_text(count);
 }

@@ -1,8 +1,9 @@
 /*
  * Reports of processes that have ended without writing them.
  *
- * Everything in the ledger was written by other processes: names are cut and
- * ended here, and sums are what they are.
+ * Other processes have written the ledger, so that no text in it is trusted:
+ * this file cuts names to their length and ends them. Sums may be wrong, which
+ * does no harm.
  */
 #include "tools/weir/last_report.h"
 
@@ -16,8 +17,8 @@
 #include "tools/report/ledger.h"
 #include "tools/weir/tool.h"
 
-/* True if a process runs; one that has ended but was not waited for does not.
- * A process that may not be looked at is taken to run. */
+/* True if a process runs. A zombie does not run. A process that this one may
+ * not inspect counts as running. */
 static bool
 is_running(pid_t pid)
 {

@@ -7,11 +7,13 @@
 #include <sys/types.h>
 
 /*
- * Write the reports that processes in a ledger have left unwritten, where
- * WEIR_REPORT says. Processes that still run write their own.
+ * Write the reports of the processes of a ledger that have ended without
+ * writing them, to the place that WEIR_REPORT names. Processes that still run
+ * write their own reports.
  *
- * @param fd       the ledger: the descriptor of ledger_make()
- * @param program  the process that was waited for, and its status of waitpid()
+ * @param fd       the ledger: the descriptor that ledger_make() returned
+ * @param program  the process that the caller waited for
+ * @param status   its status from waitpid()
  */
 void last_reports(int fd, pid_t program, int status);
 

@@ -1,10 +1,11 @@
 /*
- * weir leaks: stacks whose blocks pile up.
+ * weir leaks: find stacks whose blocks may pile up.
  *
- * A leak is a place that allocates again and again and does not free. In a
- * trace it is a stack that several live blocks come from, that has freed less
- * than half of what it allocated, and whose live blocks are from several parts
- * of the trace: what one step of a program needs comes at one time.
+ * A leak is a place in a program that allocates repeatedly and does not free.
+ * A stack of a trace is suspect if three things are true: it has several live
+ * blocks; it has freed less than half of its allocations; and its live blocks
+ * are from several parts of the trace. The third condition exempts memory that
+ * one step of a program allocates and keeps.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -16,7 +17,7 @@
 
 enum {
 	PARTS = 8,       /* of the trace, of equally many events */
-	PARTS_LEAST = 3, /* that live blocks are from */
+	PARTS_LEAST = 3, /* parts with live blocks of a suspect */
 };
 
 struct choices {
@@ -31,7 +32,7 @@ static const struct argp_option flags[] = {
 };
 
 static error_t
-take_flag(int key, char *value, struct argp_state *state)
+parse_leaks_flag(int key, char *value, struct argp_state *state)
 {
 	struct choices *choices = state->input;
 
@@ -40,19 +41,18 @@ take_flag(int key, char *value, struct argp_state *state)
 		choices->least = view_count("--least", value, state);
 		return 0;
 	default:
-		return view_take_flag(key, value, state);
+		return view_parse_flag(key, value, state);
 	}
 }
 
-const struct argp argp_leaks = { flags, take_flag, "SNAPSHOT",
-	"Print the stacks whose blocks may pile up: they allocated all through "
-	"the trace and freed less than half of it. Evidence for a leak and "
-	"against it is listed.\v"
-	"The trace must have stacks. A program that still builds up memory "
-	"which it will keep, such as gradients or an optimiser's state, looks "
-	"like one that leaks: take the snapshot after some rounds of work. "
-	"Exit status: "
-	"1 if there are suspects.",
+const struct argp argp_leaks = { flags, parse_leaks_flag, "SNAPSHOT",
+	"Print the stacks that may leak: they allocated all through the trace "
+	"and freed less than half of it. Each stack is listed with evidence "
+	"for and against a leak.\v"
+	"The trace must have stacks. A program may still build up memory that "
+	"it keeps, such as gradients or an optimiser's state. It looks like a "
+	"program that leaks, so take the snapshot after some rounds of work. "
+	"Exit status: 1 if there are suspects.",
 	view_children, NULL, NULL };
 
 struct suspect {
@@ -62,7 +62,8 @@ struct suspect {
 	uint64_t frees;
 	uint64_t live;
 	uint64_t live_bytes;
-	uint64_t last;  /* of the trace's events: the latest live one's */
+	uint64_t
+	    last; /* event of the latest live block, from the trace's first */
 	unsigned parts; /* a bit for each part of the trace with a live block */
 };
 
@@ -106,7 +107,7 @@ compare_suspects(const void *a, const void *b)
 	return one->stack < other->stack ? -1 : one->stack > other->stack;
 }
 
-/* Add the suspects of a device; `by_stack` has a place for each stack. */
+/* Add the suspects of a device. `by_stack` has an entry for each stack. */
 static bool
 find_of_device(const struct snapshot *snapshot, uint32_t device,
     const struct choices *choices, struct suspects *out)
@@ -148,14 +149,14 @@ find_of_device(const struct snapshot *snapshot, uint32_t device,
 	return true;
 }
 
-/* ---- For and against --------------------------------------------------- */
+/* ---- Evidence ---------------------------------------------------------- */
 
-/* A text that grows by printf(), in a list. */
-static void say(json_t *list, const char *format, ...)
+/* Append a text to a list. */
+static void add_reason(json_t *list, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 static void
-say(json_t *list, const char *format, ...)
+add_reason(json_t *list, const char *format, ...)
 {
 	va_list args;
 
@@ -164,7 +165,8 @@ say(json_t *list, const char *format, ...)
 	va_end(args);
 }
 
-/* Is it in the name, or for a `path` in the file, of some frame? */
+/* True if a frame of the stack has `word` in its name, or with `path` in its
+ * file. The case of letters does not matter. */
 static bool
 stack_has(const struct snapshot *snapshot, uint32_t stack, const char *word,
     bool path)
@@ -191,9 +193,9 @@ reasons_for(const struct suspect *suspect)
 	char a[VIEW_TEXT];
 	char b[VIEW_TEXT];
 
-	say(list, "live blocks are from %d of %d parts of the trace",
+	add_reason(list, "live blocks are from %d of %d parts of the trace",
 	    __builtin_popcount(suspect->parts), PARTS);
-	say(list, "%s of %s were freed", count_text(suspect->frees, a),
+	add_reason(list, "%s of %s were freed", count_text(suspect->frees, a),
 	    count_text(suspect->allocs, b));
 	return list;
 }
@@ -206,17 +208,18 @@ reasons_against(const struct snapshot *snapshot, const struct suspect *suspect)
 	json_t *list = json_array();
 
 	if (stack_has(snapshot, suspect->stack, "AccumulateGrad", false))
-		say(list,
+		add_reason(list,
 		    "they are gradients, which live until they are set to "
 		    "none");
 	if (stack_has(snapshot, suspect->stack, "optim", true))
-		say(list,
+		add_reason(list,
 		    "an optimiser made them: its state is built up in its "
 		    "first step and stays");
 	if (percent < 75)
-		say(list,
+		add_reason(list,
 		    "none was added after %" PRIu64
-		    " %% of the trace: what is built up once looks like this",
+		    " %% of the trace: memory that is built up once looks like "
+		    "this",
 		    percent);
 	return list;
 }
@@ -240,7 +243,7 @@ print_reasons(struct table *table, const char *heading, json_t *reasons)
 /* ---- Printing ---------------------------------------------------------- */
 
 static bool
-print_text(const struct snapshot *snapshot, const struct suspects *found)
+print_suspects(const struct snapshot *snapshot, const struct suspects *found)
 {
 	struct table *table = table_new("rrrrl");
 	static const char *const headings[] = { "live", "blocks", "allocated",
@@ -252,12 +255,12 @@ print_text(const struct snapshot *snapshot, const struct suspects *found)
 	for (size_t i = 0; i < found->count; i++)
 		bytes += found->items[i].live_bytes;
 	if (found->traced == 0)
-		puts("the trace has no allocation with a stack, by which "
-		     "leaks could be found");
+		puts("the trace has no allocation with a stack, so that no "
+		     "leak can be found");
 	else if (found->count == 0)
-		puts("no stack's blocks pile up");
+		puts("no stack may leak");
 	else
-		printf("the blocks of %s may pile up: %s\n",
+		printf("%s may leak: %s\n",
 		    plural_text(found->count, "stack", text), size_text(bytes));
 	for (size_t i = 0; i < 5 && found->count > 0; i++)
 		table_add(table, "%s", headings[i]);
@@ -280,7 +283,7 @@ print_text(const struct snapshot *snapshot, const struct suspects *found)
 }
 
 static json_t *
-all_json(const struct snapshot *snapshot, const char *path,
+leaks_json(const struct snapshot *snapshot, const char *path,
     const struct suspects *found)
 {
 	json_t *object = json_object();
@@ -312,7 +315,7 @@ all_json(const struct snapshot *snapshot, const char *path,
 }
 
 static int
-tell(const struct snapshot *snapshot, const struct view_args *args)
+report_leaks(const struct snapshot *snapshot, const struct view_args *args)
 {
 	const struct choices *choices = (const struct choices *)args;
 	struct suspects found = { 0 };
@@ -326,8 +329,9 @@ tell(const struct snapshot *snapshot, const struct view_args *args)
 		qsort(found.items, found.count, sizeof(*found.items),
 		    compare_suspects);
 	if (status == TOOL_DONE && args->json)
-		status = print_json(all_json(snapshot, args->paths[0], &found));
-	else if (status == TOOL_DONE && !print_text(snapshot, &found))
+		status =
+		    print_json(leaks_json(snapshot, args->paths[0], &found));
+	else if (status == TOOL_DONE && !print_suspects(snapshot, &found))
 		status = TOOL_NO;
 	if (found.count > 0)
 		status = TOOL_NO;
@@ -340,5 +344,5 @@ cmd_leaks(int argc, char **argv)
 {
 	struct choices choices = { .least = 3 };
 
-	return view_run(&argp_leaks, argc, argv, &choices.view, tell);
+	return view_run(&argp_leaks, argc, argv, &choices.view, report_leaks);
 }

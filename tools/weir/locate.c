@@ -1,8 +1,8 @@
 /*
- * Where the parts of weir are, and which driver is to be used.
+ * The places of weir's parts, and the choice of the driver.
  *
- * The command finds its libraries from its own place, so that a build tree and
- * an installation work the same and may be moved.
+ * The command finds its libraries relative to its own file, so that a build
+ * tree and an installation work alike and may be moved.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,14 +19,14 @@
 
 #include "tools/weir/tool.h"
 
-/* Library folders, from the folder of the command. */
+/* Library folders, relative to the folder of the command. */
 static const char *const library_folders[] = { "../lib", "../lib/weir",
 	"../lib64", "../lib64/weir", "../lib/x86_64-linux-gnu",
 	"../lib/x86_64-linux-gnu/weir", "../lib/aarch64-linux-gnu",
 	"../lib/aarch64-linux-gnu/weir" };
 
-/* The name that the command was started by, which may be relative to the folder
- * where that was, and a link. */
+/* The file of the command, by the name that started it. The name may be a link,
+ * and relative to the folder where the command was started. */
 static bool
 started_as(char path[TOOL_PATH])
 {
@@ -40,7 +40,7 @@ started_as(char path[TOOL_PATH])
 	return fits;
 }
 
-/* The folder that holds this command; also where there is no /proc. */
+/* The folder that holds this command. Works without /proc too. */
 static bool
 own_folder(char path[TOOL_PATH])
 {
@@ -93,17 +93,17 @@ locate(const char *part, char path[TOOL_PATH])
 	if (locate_quietly(part, path))
 		return true;
 	if (!own_folder(folder))
-		complain(
-		    "cannot tell where this command is: %s", strerror(errno));
+		complain("cannot find the folder of this command: %s",
+		    strerror(errno));
 	else
 		complain("%s is not in the library folder that belongs to %s",
 		    part, folder);
 	return false;
 }
 
-/* In a child: exit status 0 if device 0 is a GPU. */
+/* End the child process: exit status 0 if device 0 is a GPU. */
 static _Noreturn void
-probe(void)
+probe_gpu(void)
 {
 	struct weir_device_info info = { .struct_size = sizeof(info) };
 	int null = open("/dev/null", O_RDWR);
@@ -112,7 +112,7 @@ probe(void)
 		dup2(null, STDOUT_FILENO);
 		dup2(null, STDERR_FILENO);
 	}
-	/* A wrong WEIR_CONF is no sign of a missing GPU. */
+	/* A wrong WEIR_CONF does not mean that there is no GPU. */
 	unsetenv("WEIR_CONF");
 	unsetenv("PYTORCH_CUDA_ALLOC_CONF");
 	unsetenv("PYTORCH_ALLOC_CONF");
@@ -130,14 +130,14 @@ gpu_present(void)
 	if (child < 0)
 		return false;
 	if (child == 0)
-		probe();
+		probe_gpu();
 	while (waitpid(child, &status, 0) < 0)
 		if (errno != EINTR)
 			return false;
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/* Put `folder` before the folders where libraries are looked for. */
+/* Put `folder` before the folders in which the linker searches libraries. */
 static bool
 prepend_library_path(const char *folder)
 {
@@ -163,7 +163,8 @@ use_simulated_if(bool forced)
 
 	if (!forced && gpu_present())
 		return true;
-	/* With a driver of the caller's the others need not be there. */
+	/* With a driver that the user names, the simulated libraries may be
+	 * absent. */
 	if (keep && !locate_quietly("sim/libcuda.so.1", library))
 		return true;
 	if (!keep && !locate("sim/libcuda.so.1", library))

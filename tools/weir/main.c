@@ -9,9 +9,9 @@
 #include "tools/weir/progress.h"
 #include "tools/weir/tool.h"
 
-/* Text that did not reach its reader is a failure. */
+/* Flush stdout. Returns a failure if some output could not be written. */
 static int
-finish(int status)
+finish_output(int status)
 {
 	if (fflush(stdout) == 0 && !ferror(stdout))
 		return status;
@@ -19,10 +19,10 @@ finish(int status)
 	return status == TOOL_DONE ? TOOL_NO : status;
 }
 
-/* Flags before the command are for all commands. False, and a complaint, if
- * the first is one and wrong. */
+/* Remove a flag that stands before the command; such a flag serves all
+ * commands. False, and a complaint, if its value is wrong. */
 static bool
-take_flag(int *argc, char ***argv)
+parse_global_flag(int *argc, char ***argv)
 {
 	static const char name[] = "--read-memory=";
 	uint64_t bytes;
@@ -47,18 +47,18 @@ main(int argc, char **argv)
 
 	progress_start();
 	argp_err_exit_status = TOOL_USAGE;
-	if (!take_flag(&argc, &argv))
+	if (!parse_global_flag(&argc, &argv))
 		return TOOL_USAGE;
 	if (argc < 2) {
 		commands_list(stderr);
 		return TOOL_USAGE;
 	}
 	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
-		return finish(cmd_help(1, argv));
+		return finish_output(cmd_help(1, argv));
 	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0)
-		return finish(cmd_version(1, argv));
+		return finish_output(cmd_version(1, argv));
 	command = commands_find(argv[1]);
 	if (command == NULL)
 		return commands_unknown(argv[1]);
-	return finish(commands_run(command, argc - 1, argv + 1));
+	return finish_output(commands_run(command, argc - 1, argv + 1));
 }

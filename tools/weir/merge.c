@@ -1,5 +1,5 @@
 /*
- * weir merge: snapshots of several ranks beside each other.
+ * weir merge: compare the snapshots of several ranks.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static const struct argp_option flags[] = {
 };
 
 static error_t
-take_flag(int key, char *value, struct argp_state *state)
+parse_merge_flag(int key, char *value, struct argp_state *state)
 {
 	struct choices *choices = state->input;
 
@@ -36,17 +36,17 @@ take_flag(int key, char *value, struct argp_state *state)
 		choices->output = value;
 		return 0;
 	default:
-		return view_take_flag(key, value, state);
+		return view_parse_flag(key, value, state);
 	}
 }
 
-const struct argp argp_merge = { flags, take_flag, "SNAPSHOT...",
-	"Print the memory of several ranks beside each other, one snapshot a "
-	"rank in the order given: what each holds, how uneven that is, and the "
-	"stacks that hold more on some ranks than on others.\v"
-	"Imbalance is how much the largest is above the mean. In the snapshot "
-	"that --output writes, the devices of each rank follow those of the "
-	"rank before.",
+const struct argp argp_merge = { flags, parse_merge_flag, "SNAPSHOT...",
+	"Compare the memory of several ranks, with one snapshot for each rank "
+	"in the order given. Print the memory of each rank, the imbalance, and "
+	"the stacks that hold more on some ranks than on others.\v"
+	"Imbalance is the distance of the largest rank above the mean. In the "
+	"snapshot that --output writes, the devices of each rank follow those "
+	"of the rank before.",
 	view_children, NULL, NULL };
 
 struct rank {
@@ -61,10 +61,10 @@ struct ranks {
 	struct rank *items;
 };
 
-/* A stack, with its least and its most memory on a rank. */
+/* A stack, with the smallest and the largest memory that it has on a rank. */
 struct spread {
 	uint64_t key;
-	const struct rank *rank; /* that `stack` is of, and that holds most */
+	const struct rank *rank; /* holds most; its snapshot has `stack` */
 	uint32_t stack;
 	uint64_t least;
 	uint64_t most;
@@ -151,9 +151,10 @@ find_spreads(const struct ranks *ranks, struct spreads *out)
 	return true;
 }
 
-/* ---- Telling --------------------------------------------------------- */
+/* ---- Output ---------------------------------------------------------- */
 
-/* How much the largest is above the mean, of what `of` takes from sums. */
+/* The distance of the largest rank above the mean, as a fraction of the mean.
+ * `of` chooses the sum that is compared. */
 static double
 imbalance(const struct ranks *ranks, uint64_t (*of)(const struct sums *sums))
 {
@@ -243,7 +244,7 @@ print_spreads(const struct ranks *ranks, const struct spreads *spreads,
 }
 
 static json_t *
-all_json(const struct ranks *ranks, const struct spreads *spreads,
+merge_json(const struct ranks *ranks, const struct spreads *spreads,
     unsigned long most)
 {
 	json_t *object = json_object();
@@ -307,7 +308,7 @@ write_merged(const struct ranks *ranks, const char *path)
 }
 
 static int
-tell(const struct ranks *ranks, const struct choices *choices)
+report_merge(const struct ranks *ranks, const struct choices *choices)
 {
 	struct spreads spreads;
 	int status = TOOL_NO;
@@ -315,7 +316,8 @@ tell(const struct ranks *ranks, const struct choices *choices)
 	if (!find_spreads(ranks, &spreads))
 		return TOOL_NO;
 	if (choices->view.json)
-		status = print_json(all_json(ranks, &spreads, choices->count));
+		status =
+		    print_json(merge_json(ranks, &spreads, choices->count));
 	else if (print_ranks(ranks) &&
 	    print_spreads(ranks, &spreads, choices->count))
 		status = TOOL_DONE;
@@ -337,9 +339,10 @@ load_rank(struct rank *rank, const char *path, int device)
 	return holders_find(rank->snapshot, device, &rank->holders);
 }
 
-/* A rank that lacks the device holds nothing there; one must have it. */
+/* True if one of the ranks has the device. The other ranks hold nothing of
+ * it. Otherwise complain of all ranks. */
 static bool
-device_is_there(const struct ranks *ranks, int device)
+any_rank_has_device(const struct ranks *ranks, int device)
 {
 	for (size_t r = 0; r < ranks->count; r++)
 		if (view_has_device(ranks->items[r].snapshot, device))
@@ -372,8 +375,8 @@ cmd_merge(int argc, char **argv)
 	for (size_t r = 0; r < ranks.count && loaded; r++)
 		loaded = load_rank(&ranks.items[r], choices.view.paths[r],
 		    choices.view.device);
-	if (loaded && device_is_there(&ranks, choices.view.device))
-		status = tell(&ranks, &choices);
+	if (loaded && any_rank_has_device(&ranks, choices.view.device))
+		status = report_merge(&ranks, &choices);
 	for (size_t r = 0; r < ranks.count; r++) {
 		holders_drop(&ranks.items[r].holders);
 		snapshot_free(ranks.items[r].snapshot);

@@ -1,13 +1,15 @@
 /*
- * From the tables of Nsight Systems to events of Chrome's form.
+ * Conversion of the tables of Nsight Systems to events of Chrome's form.
  *
- * Times in the tables are in nanoseconds since the session began, which
- * TARGET_INFO_SESSION_START_TIME gives in nanoseconds since 1970. Names are
- * numbers of StringIds. A thread's number has its process in bits 24 to 47. A
- * table is there only if something of its kind was recorded, and columns differ
- * between versions, so each of them may be missing. A graph is one row of
- * CUPTI_ACTIVITY_KIND_GRAPH_TRACE, unless Nsight Systems was told to record its
- * nodes (--cuda-graph-trace=node): then they are rows of the other tables.
+ * Times in the tables are nanoseconds since the session began.
+ * TARGET_INFO_SESSION_START_TIME gives the begin in nanoseconds since 1970.
+ * Names are numbers of StringIds. A thread's number has its process in bits 24
+ * to 47.
+ *
+ * Any table or column may be missing: a table exists only if something of its
+ * kind was recorded, and columns differ between versions. A graph is one row of
+ * CUPTI_ACTIVITY_KIND_GRAPH_TRACE. With --cuda-graph-trace=node, the nodes of a
+ * graph are rows of the other tables instead.
  */
 #include "tools/weir/nsys.h"
 
@@ -19,16 +21,18 @@
 #include "tools/weir/sqlite_read.h"
 #include "tools/weir/tool.h"
 
-/* Times beyond a hundred days are no times. */
+/* A time above a hundred days is invalid. */
 #define MOST_NS INT64_C(8640000000000000)
 
 /* The event types of NVTX_EVENTS. */
 enum { NVTX_MARK = 34, NVTX_PUSH_POP = 59, NVTX_START_END = 60 };
 
-/* The event class of calls of the driver's API; others are the runtime's. */
+/* The event class of calls of the driver's API. Other classes are calls of the
+ * runtime. */
 enum { CLASS_DRIVER = 1 };
 
-/* Devices and streams that get a name; others are shown by their number. */
+/* The most devices and streams that get a name. A viewer shows the others by
+ * their number. */
 enum { NAMED = 512 };
 
 struct name {
@@ -39,20 +43,20 @@ struct name {
 
 struct nsys {
 	struct sqlite db;
-	struct name *names; /* in order of their ids */
+	struct name *names; /* sorted by their ids */
 	size_t name_count;
-	size_t name_room;
-	int64_t start_ns; /* since 1970; 0: not known */
+	size_t name_capacity;
+	int64_t start_ns; /* begin of the session, since 1970; 0: unknown */
 	FILE *out;
-	bool begun;              /* an event was written: a comma comes first */
-	uint64_t ranges;         /* numbers of ranges that may overlap */
-	int64_t named[NAMED][2]; /* devices and streams, 'streams' -1: device */
+	bool begun;              /* the next event needs a comma before it */
+	uint64_t ranges;         /* the number of the next START_END range */
+	int64_t named[NAMED][2]; /* device and stream; stream -1: the device */
 	size_t named_count;
 	bool no_memory;
 };
 
 static void
-take_start(void *argument, const struct sqlite_value *values)
+read_nsys_start(void *argument, const struct sqlite_value *values)
 {
 	struct nsys *nsys = argument;
 
@@ -63,24 +67,25 @@ take_start(void *argument, const struct sqlite_value *values)
 /* ---- Names --------------------------------------------------------------- */
 
 static void
-take_name(void *argument, const struct sqlite_value *values)
+read_nsys_name(void *argument, const struct sqlite_value *values)
 {
 	struct nsys *nsys = argument;
 	struct name *name;
 
 	if (values[0].kind != SQLITE_INTEGER || values[1].kind != SQLITE_TEXT)
 		return;
-	if (nsys->name_count == nsys->name_room) {
-		size_t room = nsys->name_room == 0 ? 64 : 2 * nsys->name_room;
+	if (nsys->name_count == nsys->name_capacity) {
+		size_t capacity =
+		    nsys->name_capacity == 0 ? 64 : 2 * nsys->name_capacity;
 		struct name *names =
-		    realloc(nsys->names, room * sizeof(*names));
+		    realloc(nsys->names, capacity * sizeof(*names));
 
 		if (names == NULL) {
 			nsys->no_memory = true;
 			return;
 		}
 		nsys->names = names;
-		nsys->name_room = room;
+		nsys->name_capacity = capacity;
 	}
 	name = &nsys->names[nsys->name_count];
 	*name = (struct name){ values[0].integer, malloc(values[1].length + 1),
@@ -94,7 +99,7 @@ take_name(void *argument, const struct sqlite_value *values)
 }
 
 static int
-compare_names(const void *a, const void *b)
+compare_name_ids(const void *a, const void *b)
 {
 	int64_t x = ((const struct name *)a)->id;
 	int64_t y = ((const struct name *)b)->id;
@@ -110,7 +115,7 @@ out_name(struct nsys *nsys, const struct sqlite_value *id, const char *other)
 	    id->kind != SQLITE_INTEGER || nsys->name_count == 0 ?
 	    NULL :
 	    bsearch(&key, nsys->names, nsys->name_count, sizeof(key),
-		compare_names);
+		compare_name_ids);
 
 	putc('"', nsys->out);
 	if (found != NULL)
@@ -130,7 +135,7 @@ is_time(const struct sqlite_value *value)
 }
 
 static int64_t
-number_of(const struct sqlite_value *value)
+integer_of(const struct sqlite_value *value)
 {
 	return value->kind == SQLITE_INTEGER ? value->integer : 0;
 }
@@ -160,18 +165,19 @@ out_times(struct nsys *nsys, int64_t start, int64_t end)
 }
 
 static int64_t
-process_of(const struct sqlite_value *thread)
+process_of_thread(const struct sqlite_value *thread)
 {
-	return number_of(thread) >> 24 & 0xffffff;
+	return integer_of(thread) >> 24 & 0xffffff;
 }
 
 static int64_t
 thread_of(const struct sqlite_value *thread)
 {
-	return number_of(thread) & 0xffffff;
+	return integer_of(thread) & 0xffffff;
 }
 
-/* Name a device (stream -1) or a stream of it, once. */
+/* Write the name of a device (stream -1) or of a stream, unless it has been
+ * written before. */
 static void
 name_row(struct nsys *nsys, int64_t device, int64_t stream)
 {
@@ -196,7 +202,7 @@ name_row(struct nsys *nsys, int64_t device, int64_t stream)
 		    stream);
 }
 
-/* False where CUPTI could not measure: one of the times is 0 then. */
+/* False if CUPTI could not measure the work. One of the times is 0 then. */
 static bool
 is_measured(const struct sqlite_value *values)
 {
@@ -204,13 +210,14 @@ is_measured(const struct sqlite_value *values)
 	    values[1].integer >= values[0].integer && values[1].integer > 0;
 }
 
-/* Columns of work on a device: start, end, deviceId, streamId, and then the
- * kind's own. False if it has no time. */
+/* Begin the event of work on a device. The first columns are start, end,
+ * deviceId and streamId; the rest depends on the kind. False if the work has no
+ * time. */
 static bool
 begin_work(struct nsys *nsys, const struct sqlite_value *values)
 {
-	int64_t device = number_of(&values[2]) & 0xffff;
-	int64_t stream = number_of(&values[3]) & INT32_MAX;
+	int64_t device = integer_of(&values[2]) & 0xffff;
+	int64_t stream = integer_of(&values[3]) & INT32_MAX;
 
 	if (!is_measured(values))
 		return false;
@@ -222,7 +229,7 @@ begin_work(struct nsys *nsys, const struct sqlite_value *values)
 }
 
 static void
-take_kernel(void *argument, const struct sqlite_value *values)
+write_nsys_kernel(void *argument, const struct sqlite_value *values)
 {
 	struct nsys *nsys = argument;
 
@@ -232,12 +239,12 @@ take_kernel(void *argument, const struct sqlite_value *values)
 	out_name(nsys, values[4].kind == SQLITE_NULL ? &values[5] : &values[4],
 	    "kernel");
 	fprintf(nsys->out, ", \"args\": {\"correlation\": %" PRId64 "}}",
-	    number_of(&values[6]));
+	    integer_of(&values[6]));
 }
 
-/* The kinds of copies, by their numbers in ENUM_CUDA_MEMCPY_OPER. */
+/* The name of a kind of copy, by its number in ENUM_CUDA_MEMCPY_OPER. */
 static const char *
-copy_name(int64_t kind)
+copy_kind_name(int64_t kind)
 {
 	static const char *const names[] = { "Memcpy", "Memcpy HtoD",
 		"Memcpy DtoH", "Memcpy HtoA", "Memcpy AtoH", "Memcpy AtoA",
@@ -250,7 +257,7 @@ copy_name(int64_t kind)
 }
 
 static void
-take_copy(void *argument, const struct sqlite_value *values)
+write_nsys_copy(void *argument, const struct sqlite_value *values)
 {
 	struct nsys *nsys = argument;
 
@@ -259,12 +266,12 @@ take_copy(void *argument, const struct sqlite_value *values)
 	fprintf(nsys->out,
 	    ", \"cat\": \"gpu_memcpy\", \"name\": \"%s\", \"args\": "
 	    "{\"bytes\": %" PRId64 ", \"correlation\": %" PRId64 "}}",
-	    copy_name(number_of(&values[4])), number_of(&values[5]),
-	    number_of(&values[6]));
+	    copy_kind_name(integer_of(&values[4])), integer_of(&values[5]),
+	    integer_of(&values[6]));
 }
 
 static void
-take_fill(void *argument, const struct sqlite_value *values)
+write_nsys_fill(void *argument, const struct sqlite_value *values)
 {
 	struct nsys *nsys = argument;
 
@@ -273,11 +280,11 @@ take_fill(void *argument, const struct sqlite_value *values)
 	fprintf(nsys->out,
 	    ", \"cat\": \"gpu_memset\", \"name\": \"Memset\", \"args\": "
 	    "{\"bytes\": %" PRId64 ", \"correlation\": %" PRId64 "}}",
-	    number_of(&values[4]), number_of(&values[5]));
+	    integer_of(&values[4]), integer_of(&values[5]));
 }
 
 static void
-take_graph(void *argument, const struct sqlite_value *values)
+write_nsys_graph(void *argument, const struct sqlite_value *values)
 {
 	struct nsys *nsys = argument;
 
@@ -286,27 +293,29 @@ take_graph(void *argument, const struct sqlite_value *values)
 	fprintf(nsys->out,
 	    ", \"cat\": \"cuda_graph\", \"name\": \"graph %" PRId64
 	    "\", \"args\": {\"correlation\": %" PRId64 "}}",
-	    number_of(&values[4]), number_of(&values[5]));
+	    integer_of(&values[4]), integer_of(&values[5]));
 }
 
 static void
-take_call(void *argument, const struct sqlite_value *values)
+write_nsys_call(void *argument, const struct sqlite_value *values)
 {
 	struct nsys *nsys = argument;
 
 	if (!is_time(&values[0]) || !is_time(&values[1]))
 		return;
-	begin_event(nsys, 'X', process_of(&values[2]), thread_of(&values[2]));
+	begin_event(
+	    nsys, 'X', process_of_thread(&values[2]), thread_of(&values[2]));
 	out_times(nsys, values[0].integer, values[1].integer);
 	fprintf(nsys->out, ", \"cat\": \"%s\", \"name\": ",
-	    number_of(&values[5]) == CLASS_DRIVER ? "cuda_driver" :
-						    "cuda_runtime");
+	    integer_of(&values[5]) == CLASS_DRIVER ? "cuda_driver" :
+						     "cuda_runtime");
 	out_name(nsys, &values[3], "call");
 	fprintf(nsys->out, ", \"args\": {\"correlation\": %" PRId64 "}}",
-	    number_of(&values[4]));
+	    integer_of(&values[4]));
 }
 
-/* The text itself, or its number. */
+/* Write the name of a range: the text of the row, or the string that the row
+ * names by number. */
 static void
 out_nvtx_name(struct nsys *nsys, const struct sqlite_value *values)
 {
@@ -320,14 +329,15 @@ out_nvtx_name(struct nsys *nsys, const struct sqlite_value *values)
 	putc('"', nsys->out);
 }
 
-/* Ranges that are pushed and popped are nested in their thread; others may
- * overlap, so their two ends are events that a number joins. */
+/* Write a range or a mark. Ranges that are pushed and popped are nested in
+ * their thread. Other ranges may overlap, so that each end is an event, and a
+ * number joins both. */
 static void
-take_nvtx(void *argument, const struct sqlite_value *values)
+write_nsys_nvtx(void *argument, const struct sqlite_value *values)
 {
 	struct nsys *nsys = argument;
-	int64_t type = number_of(&values[2]);
-	int64_t process = process_of(&values[3]);
+	int64_t type = integer_of(&values[2]);
+	int64_t process = process_of_thread(&values[3]);
 	int64_t thread = thread_of(&values[3]);
 
 	if (!is_time(&values[0]) || (type != NVTX_MARK && !is_time(&values[1])))
@@ -361,13 +371,13 @@ take_nvtx(void *argument, const struct sqlite_value *values)
 /* ---- Names of processes and threads -------------------------------------- */
 
 static void
-take_process(void *argument, const struct sqlite_value *values)
+write_nsys_process(void *argument, const struct sqlite_value *values)
 {
 	struct nsys *nsys = argument;
 
 	if (values[0].kind != SQLITE_INTEGER || values[1].kind != SQLITE_TEXT)
 		return;
-	begin_event(nsys, 'M', process_of(&values[0]), 0);
+	begin_event(nsys, 'M', process_of_thread(&values[0]), 0);
 	fputs(
 	    ", \"name\": \"process_name\", \"args\": {\"name\": \"", nsys->out);
 	json_escaped(values[1].text, values[1].length, nsys->out);
@@ -375,46 +385,47 @@ take_process(void *argument, const struct sqlite_value *values)
 }
 
 static void
-take_thread(void *argument, const struct sqlite_value *values)
+write_nsys_thread(void *argument, const struct sqlite_value *values)
 {
 	struct nsys *nsys = argument;
 
 	if (values[0].kind != SQLITE_INTEGER)
 		return;
-	begin_event(nsys, 'M', process_of(&values[0]), thread_of(&values[0]));
+	begin_event(
+	    nsys, 'M', process_of_thread(&values[0]), thread_of(&values[0]));
 	fputs(", \"name\": \"thread_name\", \"args\": {\"name\": ", nsys->out);
 	out_name(nsys, &values[1], "thread");
 	fputs("}}", nsys->out);
 }
 
-/* ---- All of it ----------------------------------------------------------- */
+/* ---- Tables -------------------------------------------------------------- */
 
 static const struct sqlite_query event_queries[] = {
 	{ "CUPTI_ACTIVITY_KIND_KERNEL",
 	    { "start", "end", "deviceId", "streamId", "demangledName",
 		"shortName", "correlationId" },
-	    take_kernel, NULL },
+	    write_nsys_kernel, NULL },
 	{ "CUPTI_ACTIVITY_KIND_MEMCPY",
 	    { "start", "end", "deviceId", "streamId", "copyKind", "bytes",
 		"correlationId" },
-	    take_copy, NULL },
+	    write_nsys_copy, NULL },
 	{ "CUPTI_ACTIVITY_KIND_MEMSET",
 	    { "start", "end", "deviceId", "streamId", "bytes",
 		"correlationId" },
-	    take_fill, NULL },
+	    write_nsys_fill, NULL },
 	{ "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
 	    { "start", "end", "deviceId", "streamId", "graphId",
 		"correlationId" },
-	    take_graph, NULL },
+	    write_nsys_graph, NULL },
 	{ "CUPTI_ACTIVITY_KIND_RUNTIME",
 	    { "start", "end", "globalTid", "nameId", "correlationId",
 		"eventClass" },
-	    take_call, NULL },
+	    write_nsys_call, NULL },
 	{ "NVTX_EVENTS",
 	    { "start", "end", "eventType", "globalTid", "text", "textId" },
-	    take_nvtx, NULL },
-	{ "PROCESSES", { "globalPid", "name" }, take_process, NULL },
-	{ "ThreadNames", { "globalTid", "nameId" }, take_thread, NULL },
+	    write_nsys_nvtx, NULL },
+	{ "PROCESSES", { "globalPid", "name" }, write_nsys_process, NULL },
+	{ "ThreadNames", { "globalTid", "nameId" }, write_nsys_thread, NULL },
 };
 
 static bool
@@ -430,11 +441,11 @@ static const char *
 read_names(struct nsys *nsys)
 {
 	static const struct sqlite_query start = {
-		"TARGET_INFO_SESSION_START_TIME", { "utcEpochNs" }, take_start,
-		NULL
+		"TARGET_INFO_SESSION_START_TIME", { "utcEpochNs" },
+		read_nsys_start, NULL
 	};
 	static const struct sqlite_query names = { "StringIds",
-		{ "id", "value" }, take_name, NULL };
+		{ "id", "value" }, read_nsys_name, NULL };
 
 	if (!read_table(nsys, &start) || !read_table(nsys, &names))
 		return nsys->db.why;
@@ -444,12 +455,12 @@ read_names(struct nsys *nsys)
 		       "(TARGET_INFO_SESSION_START_TIME)";
 	if (nsys->name_count > 0)
 		qsort(nsys->names, nsys->name_count, sizeof(*nsys->names),
-		    compare_names);
+		    compare_name_ids);
 	return NULL;
 }
 
 static const char *
-write_events(struct nsys *nsys, char **text, size_t *length)
+write_nsys_events(struct nsys *nsys, char **text, size_t *length)
 {
 	nsys->out = open_memstream(text, length);
 	if (nsys->out == NULL)
@@ -478,7 +489,7 @@ nsys_to_chrome(const void *database, size_t bytes, char **text, size_t *length)
 		return nsys.db.why;
 	why = read_names(&nsys);
 	if (why == NULL)
-		why = write_events(&nsys, text, length);
+		why = write_nsys_events(&nsys, text, length);
 	for (size_t i = 0; i < nsys.name_count; i++)
 		free(nsys.names[i].text);
 	free(nsys.names);

@@ -1,22 +1,22 @@
 /*
- * A recording of Nsight Systems as `nsys export --type sqlite` writes it, made
- * into a trace of Chrome's form: kernels, copies and fills of each device by
- * stream, calls of the runtime and the driver, and NVTX ranges and marks by
- * thread.
+ * Conversion of a recording of Nsight Systems, as `nsys export --type sqlite`
+ * writes it, to a trace of Chrome's form. The trace has the kernels, copies and
+ * fills of each device by stream, and the calls of the runtime and the driver
+ * and the NVTX ranges and marks by thread.
  */
 #ifndef TOOLS_WEIR_NSYS_H
 #define TOOLS_WEIR_NSYS_H
 
 #include <stddef.h>
 
-/* The first number of a process in the trace that stands for a device: above
- * all process ids. */
+/* In the trace, device 0 is the process of this number, which is above all
+ * process ids. The next devices follow. */
 enum { NSYS_DEVICE_PROCESS = 1 << 24 };
 
 /*
- * Make the trace.
+ * Convert a database.
  *
- * @param text    the trace's text with a NUL behind it; the caller frees it
+ * @param text    the trace's text with a NUL after it; the caller frees it
  * @return NULL, or the fault of the database
  */
 const char *nsys_to_chrome(

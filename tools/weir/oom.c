@@ -1,5 +1,5 @@
 /*
- * weir oom: why a request failed, from the free memory and its places.
+ * weir oom: say why a request failed, from the free memory and its places.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -13,20 +13,20 @@ enum { TOP = 3 /* holders that are named */ };
 
 struct choices {
 	struct view_args view;
-	uint64_t bytes; /* asked about; 0: the last oom event */
+	uint64_t bytes; /* size of the request; 0: that of the last oom event */
 	uint64_t stream;
 };
 
 static const struct argp_option flags[] = {
-	{ "size", 'b', "BYTES", 0, "ask about a request of BYTES; 512M, 8G",
-	    0 },
+	{ "size", 'b', "BYTES", 0,
+	    "judge a request of BYTES, such as 512M or 8G", 0 },
 	{ "stream", 's', "HEX", 0,
-	    "on this stream, by its handle, or none (default: 0)", 0 },
+	    "the request's stream: its handle, or none (default: 0)", 0 },
 	{ 0 },
 };
 
 static error_t
-take_flag(int key, char *value, struct argp_state *state)
+parse_oom_flag(int key, char *value, struct argp_state *state)
 {
 	struct choices *choices = state->input;
 	char *end;
@@ -51,19 +51,20 @@ take_flag(int key, char *value, struct argp_state *state)
 			    value);
 		return 0;
 	default:
-		return view_take_flag(key, value, state);
+		return view_parse_flag(key, value, state);
 	}
 }
 
-const struct argp argp_oom = { flags, take_flag, "SNAPSHOT",
-	"Say why a request ran out of memory: what was free, why it did not "
-	"serve, and what would have helped.\v"
-	"The request is that of the last 'oom' event of the trace. Memory is "
-	"judged as it was then: later events are undone. With --size, a "
-	"request at the time of the snapshot is judged.",
+const struct argp argp_oom = { flags, parse_oom_flag, "SNAPSHOT",
+	"Say why a request ran out of memory: which memory was free, why it "
+	"could not serve the request, and what would have helped.\v"
+	"The request is that of the last 'oom' event of the trace. Events "
+	"after it are undone, so that memory is judged as it was at the "
+	"failure. With --size, the command judges a request at the time of the "
+	"snapshot.",
 	view_children, NULL, NULL };
 
-/* ---- Telling --------------------------------------------------------- */
+/* ---- Output ---------------------------------------------------------- */
 
 static bool
 print_where(const struct verdict *verdict)
@@ -107,12 +108,13 @@ print_summary(const struct snapshot *snapshot, const struct verdict *verdict)
 
 	puts(verdict_headline(verdict, text));
 	if (verdict->event != UINT32_MAX)
-		printf("asked for by %s\n",
+		printf("requested by %s\n",
 		    site_text(snapshot, snapshot->events.stack[verdict->event],
 			text));
 	if (verdict->later > 0)
-		printf("the snapshot is %s younger; this is the moment of the "
-		       "failure\n",
+		printf(
+		    "the snapshot was taken %s later; the figures are of the "
+		    "moment of the failure\n",
 		    plural_text(verdict->later, "event", text));
 	putchar('\n');
 }
@@ -133,13 +135,13 @@ print_causes(const json_t *causes)
 			printf("      %s\n", json_string_value(setting));
 	}
 	if (json_array_size(causes) == 0)
-		puts("- No free memory of this allocator stood in the way: "
-		     "what it holds is in use.");
+		puts("- The allocator had no free memory: all that it held was "
+		     "in use.");
 	putchar('\n');
 }
 
 static bool
-print_text(const struct snapshot *snapshot, const struct verdict *verdict,
+print_oom_text(const struct snapshot *snapshot, const struct verdict *verdict,
     const struct holders *holders)
 {
 	char text[VIEW_TEXT];
@@ -148,7 +150,7 @@ print_text(const struct snapshot *snapshot, const struct verdict *verdict,
 	print_causes(verdict->causes);
 	if (!print_where(verdict))
 		return false;
-	puts("\nmost is held by");
+	puts("\nlargest holders:");
 	for (size_t i = 0; i < holders->count && i < TOP; i++)
 		printf("  %s  %s\n", size_text(holders->items[i].bytes),
 		    site_text(snapshot, holders->items[i].stack, text));
@@ -156,7 +158,7 @@ print_text(const struct snapshot *snapshot, const struct verdict *verdict,
 }
 
 static json_t *
-all_json(const struct snapshot *snapshot, const char *path,
+oom_json(const struct snapshot *snapshot, const char *path,
     const struct verdict *verdict)
 {
 	json_t *object = json_object();
@@ -176,7 +178,7 @@ all_json(const struct snapshot *snapshot, const char *path,
 	put_number(object, "stream", verdict->stream);
 	put_number(object, "size_bytes", verdict->bytes);
 	json_object_set_new(object, "device_free_bytes",
-	    verdict->told_free ?
+	    verdict->free_known ?
 		json_integer((json_int_t)verdict->device_free) :
 		json_null());
 	json_object_set_new(object, "limit_bytes",
@@ -202,7 +204,7 @@ all_json(const struct snapshot *snapshot, const char *path,
 }
 
 static int
-tell(const struct snapshot *snapshot, const struct view_args *args)
+report_oom(const struct snapshot *snapshot, const struct view_args *args)
 {
 	const struct choices *choices = (const struct choices *)args;
 	struct verdict verdict = {
@@ -216,8 +218,8 @@ tell(const struct snapshot *snapshot, const struct view_args *args)
 
 	if (choices->bytes == 0 &&
 	    !verdict_last_failure(snapshot, args->device, &verdict)) {
-		complain("%s: the trace has no 'oom' event; --size says what "
-			 "request to ask about",
+		complain("%s: the trace has no 'oom' event; --size names a "
+			 "request to judge",
 		    args->paths[0]);
 		return TOOL_NO;
 	}
@@ -225,8 +227,8 @@ tell(const struct snapshot *snapshot, const struct view_args *args)
 	    holders_find(verdict.moment, (int)verdict.device, &holders)) {
 		if (args->json)
 			status = print_json(
-			    all_json(snapshot, args->paths[0], &verdict));
-		else if (print_text(snapshot, &verdict, &holders))
+			    oom_json(snapshot, args->paths[0], &verdict));
+		else if (print_oom_text(snapshot, &verdict, &holders))
 			status = TOOL_DONE;
 	}
 	verdict_drop(&verdict);
@@ -239,5 +241,5 @@ cmd_oom(int argc, char **argv)
 {
 	struct choices choices = { 0 };
 
-	return view_run(&argp_oom, argc, argv, &choices.view, tell);
+	return view_run(&argp_oom, argc, argv, &choices.view, report_oom);
 }

@@ -1,8 +1,8 @@
 /*
  * Metrics as text: https://prometheus.io/docs/specs/om/open_metrics_spec/.
  *
- * All samples of a metric have to stand together, so the table of metrics is
- * walked first and the processes inside of it.
+ * The format wants all samples of a metric together, so that the outer loop is
+ * over the metrics and the inner loop over the processes.
  */
 #include "tools/weir/openmetrics.h"
 
@@ -14,19 +14,20 @@
 
 enum kind { GAUGE, COUNTER, INFO };
 
-/* The rows of a reply that have a metric. */
+/* The rows of a reply that a metric has samples of. */
 enum scope { PROCESS, DEVICE, MEMORY, STREAM, POOL };
 
-enum { CACHED = -1, ONE = -2 }; /* values that are in no field */
+/* Values that no field has: held bytes that are not in use, and 1. */
+enum { CACHED = -1, ONE = -2 };
 
 struct metric {
 	const char *name; /* without "weir_", "_total" and "_info" */
 	enum kind kind;
 	enum scope scope;
-	const char *unit; /* "": none; else the name ends in it */
+	const char *unit; /* the last word of the name; "": none */
 	const char *help;
-	long field;  /* of a uint64_t or, of DEVICE, as `narrow` says */
-	bool narrow; /* it is a uint32_t */
+	long field;  /* offset of the value in its row, or CACHED or ONE */
+	bool narrow; /* the value is a uint32_t, else a uint64_t */
 };
 
 #define OF_MEMORY(field) (long)offsetof(struct watch_memory, field)
@@ -131,9 +132,10 @@ struct writer {
 
 /* ---- Samples ----------------------------------------------------------- */
 
-/* A value between the quotes of a label; both texts are ASCII, or made so. */
+/* Write the value of a label, which stands in quotes. Other characters than
+ * printable ASCII become "?". */
 static void
-put_escaped(const char *text, FILE *out)
+put_label_value(const char *text, FILE *out)
 {
 	for (; *text != '\0'; text++) {
 		bool printed = *text >= ' ' && *text <= '~';
@@ -158,13 +160,14 @@ suffix_of(enum kind kind)
 	return "";
 }
 
-/* The name and the labels that every sample has, without the closing brace. */
+/* Write the name of a sample and the labels that all samples have. The closing
+ * brace is left to end_sample(). */
 static void
 begin_sample(const struct writer *w)
 {
 	fprintf(w->out, "weir_%s%s{pid=\"%" PRIu32 "\",program=\"",
 	    w->metric->name, suffix_of(w->metric->kind), w->process->reply.pid);
-	put_escaped(w->process->program, w->out);
+	put_label_value(w->process->program, w->out);
 	fputc('"', w->out);
 }
 
@@ -192,12 +195,12 @@ value_in(const struct metric *metric, const void *row)
 /* ---- Rows -------------------------------------------------------------- */
 
 static void
-write_process(const struct writer *w)
+write_process_sample(const struct writer *w)
 {
 	begin_sample(w);
 	if (w->metric->field == ONE) {
 		fputs(",weir=\"", w->out);
-		put_escaped(w->process->reply.weir, w->out);
+		put_label_value(w->process->reply.weir, w->out);
 		fputc('"', w->out);
 		end_sample(w, 1);
 		return;
@@ -206,7 +209,7 @@ write_process(const struct writer *w)
 }
 
 static void
-write_device(const struct writer *w, const struct watch_device *device)
+write_device_sample(const struct writer *w, const struct watch_device *device)
 {
 	begin_sample(w);
 	fprintf(w->out, ",device=\"%" PRIu32 "\"", device->device);
@@ -214,7 +217,7 @@ write_device(const struct writer *w, const struct watch_device *device)
 }
 
 static void
-write_memory(const struct writer *w, const struct watch_device *device)
+write_memory_samples(const struct writer *w, const struct watch_device *device)
 {
 	for (int i = 0; i < 2; i++) {
 		const struct watch_memory *m =
@@ -234,7 +237,7 @@ write_memory(const struct writer *w, const struct watch_device *device)
 }
 
 static void
-put_stream(uint64_t stream, FILE *out)
+put_stream_label(uint64_t stream, FILE *out)
 {
 	if (stream == (uint64_t)(uintptr_t)WEIR_STREAM_ANY)
 		fputs("none", out);
@@ -247,7 +250,8 @@ put_stream(uint64_t stream, FILE *out)
 		fprintf(out, "0x%" PRIx64, stream);
 }
 
-/* Are they one series? The legacy stream has two handles. */
+/* True if the samples of both rows belong to one series. The legacy stream has
+ * two handles. */
 static bool
 is_same_stream(const struct watch_stream *a, const struct watch_stream *b)
 {
@@ -258,10 +262,11 @@ is_same_stream(const struct watch_stream *a, const struct watch_stream *b)
 	return x == y && memcmp(a->pool, b->pool, sizeof(a->pool)) == 0;
 }
 
-/* A handle may come again for a new stream while the old one's blocks live;
- * they are one series then, since labels must not repeat. */
+/* Write a sample for each series. The driver may give a new stream the handle
+ * of an old one whose blocks still live. Both are one series then, because no
+ * two samples may have the same labels. */
 static void
-write_streams(const struct writer *w, const struct watch_device *device)
+write_stream_samples(const struct writer *w, const struct watch_device *device)
 {
 	for (uint32_t i = 0; i < device->stream_count; i++) {
 		const struct watch_stream *row = &device->streams[i];
@@ -279,7 +284,7 @@ write_streams(const struct writer *w, const struct watch_device *device)
 		begin_sample(w);
 		fprintf(w->out, ",device=\"%" PRIu32 "\",stream=\"",
 		    device->device);
-		put_stream(row->stream, w->out);
+		put_stream_label(row->stream, w->out);
 		fprintf(w->out, "\",pool=\"%" PRIu64 ",%" PRIu64 "\"",
 		    row->pool[0], row->pool[1]);
 		end_sample(w, value);
@@ -287,7 +292,7 @@ write_streams(const struct writer *w, const struct watch_device *device)
 }
 
 static void
-write_pools(const struct writer *w, const struct watch_device *device)
+write_pool_samples(const struct writer *w, const struct watch_device *device)
 {
 	for (uint32_t i = 0; i < device->pool_count; i++) {
 		const struct watch_pool *row = &device->pools[i];
@@ -301,25 +306,25 @@ write_pools(const struct writer *w, const struct watch_device *device)
 }
 
 static void
-write_rows(const struct writer *w)
+write_samples(const struct writer *w)
 {
 	const struct watch_reply *reply = &w->process->reply;
 
 	if (w->metric->scope == PROCESS) {
-		write_process(w);
+		write_process_sample(w);
 		return;
 	}
 	for (uint32_t i = 0; i < reply->device_count; i++) {
 		const struct watch_device *device = &reply->devices[i];
 
 		if (w->metric->scope == DEVICE)
-			write_device(w, device);
+			write_device_sample(w, device);
 		else if (w->metric->scope == MEMORY)
-			write_memory(w, device);
+			write_memory_samples(w, device);
 		else if (w->metric->scope == STREAM)
-			write_streams(w, device);
+			write_stream_samples(w, device);
 		else
-			write_pools(w, device);
+			write_pool_samples(w, device);
 	}
 }
 
@@ -351,7 +356,7 @@ openmetrics_write(const struct metrics_process *processes, size_t count,
 		write_heading(&w);
 		for (size_t p = 0; p < count; p++) {
 			w.process = &processes[p];
-			write_rows(&w);
+			write_samples(&w);
 		}
 	}
 	if (form == METRICS_OPENMETRICS)

@@ -1,5 +1,5 @@
 /*
- * weir options: every option with its value and where that came from.
+ * weir options: print every option with its value and the value's source.
  */
 #include <argp.h>
 #include <jansson.h>
@@ -21,7 +21,7 @@ static const struct argp_option flags[] = {
 };
 
 static error_t
-take_flag(int key, char *value, struct argp_state *state)
+parse_options_flag(int key, char *value, struct argp_state *state)
 {
 	struct choices *choices = state->input;
 
@@ -35,9 +35,9 @@ take_flag(int key, char *value, struct argp_state *state)
 	}
 }
 
-const struct argp argp_options = { flags, take_flag, NULL,
-	"Print every option of weir: its value, where the value came from, its "
-	"default and what is accepted.\v"
+const struct argp argp_options = { flags, parse_options_flag, NULL,
+	"Print every option of weir: its value, the source of the value, its "
+	"default and the values it accepts.\v"
 	"Options are set by WEIR_CONF=\"key:value,key:value\", by 'weir run' "
 	"and 'weir replay' with --conf, or by weir_options_set().",
 	NULL, NULL, NULL };
@@ -74,9 +74,9 @@ options_json(void)
 	return object;
 }
 
-/* Two lines an option: the sentences are too long for a column. */
+/* Print two lines for each option: the help is too long for a column. */
 static void
-print_text(void)
+print_options(void)
 {
 	struct weir_option option;
 	int width = 0;
@@ -106,6 +106,6 @@ cmd_options(int argc, char **argv)
 	}
 	if (choices.json)
 		return print_json(options_json());
-	print_text();
+	print_options();
 	return TOOL_DONE;
 }

@@ -1,13 +1,13 @@
 /*
- * The page that tools/viewer is built into, without data. The build makes it a
- * C file; without what that needs it has no bytes.
+ * The page that the build makes from tools/viewer, without data. The build puts
+ * it into a C file. The page has 0 bytes if the tools for that are missing.
  */
 #ifndef TOOLS_WEIR_PAGE_H
 #define TOOLS_WEIR_PAGE_H
 
 #include <stddef.h>
 
-/* Where the data go is marked by PAGE_DATA, once. */
+/* The page has this mark once, at the place for the data. */
 #define PAGE_DATA "<!--weir:data-->"
 
 extern const unsigned char page_html[];

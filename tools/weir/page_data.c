@@ -1,9 +1,9 @@
 /*
- * The columns of a page, from a table that says where each is.
+ * The columns of a page, from a table that says where each column's values are.
  *
- * Addresses are distances from the lowest one and times from the first one, so
- * that both are exact in the doubles that pages count with. Streams are named
- * by their place in a column of their handles.
+ * Addresses are distances from the lowest address, and times are distances from
+ * the first time, because a page counts in doubles and both must be exact. A
+ * stream is written as its place in the column of handles.
  */
 #include "tools/weir/page_data.h"
 
@@ -31,10 +31,10 @@ struct page_data {
 	int64_t start; /* the first time */
 	uint64_t *streams;
 	uint32_t stream_count;
-	uint8_t *grades;  /* of frames: enum site_grade */
-	char *verdicts;   /* JSON: why the last requests that failed did */
-	uint32_t devices; /* behind them comes page-locked memory, as a device
-			     for each that has some */
+	uint8_t *grades;  /* enum site_grade of each frame */
+	char *verdicts;   /* JSON: why the last request of a device failed */
+	uint32_t devices; /* page-locked memory of device d is shown as device
+			     `devices` + d */
 };
 
 /* ---- Addresses, times, streams ---------------------------------------- */
@@ -57,14 +57,14 @@ stream_place(const struct page_data *page, uint64_t stream)
 	return (double)(found - page->streams);
 }
 
-/* Page-locked host memory is included. */
+/* The number of segments, with those of page-locked host memory. */
 static uint32_t
 segments_of(const struct snapshot *s)
 {
 	return s->segment_count + s->host_count;
 }
 
-/* The handles of all events, segments and blocks, sorted, each once. */
+/* Collect the handles of all events, segments and blocks: sorted, each once. */
 static bool
 collect_streams(struct page_data *page)
 {
@@ -93,8 +93,8 @@ collect_streams(struct page_data *page)
 	return true;
 }
 
-/* The owner of each frame, so that the page blames the same frame as the
- * command. */
+/* Find the grade of each frame, so that the page names the same frame as the
+ * site of a stack as the command does. */
 static bool
 grade_frames(struct page_data *page)
 {
@@ -148,7 +148,7 @@ judge_failures(struct page_data *page)
 	return page->verdicts != NULL;
 }
 
-/* Does the event name a place in memory? */
+/* True if the event has an address. */
 static bool
 event_is_placed(const struct snapshot *s, uint64_t event)
 {
@@ -157,7 +157,7 @@ event_is_placed(const struct snapshot *s, uint64_t event)
 }
 
 static void
-widen(uint64_t from, uint64_t to, uint64_t *low, uint64_t *high)
+widen_range(uint64_t from, uint64_t to, uint64_t *low, uint64_t *high)
 {
 	if (from < *low)
 		*low = from;
@@ -165,9 +165,10 @@ widen(uint64_t from, uint64_t to, uint64_t *low, uint64_t *high)
 		*high = to;
 }
 
-/* Find the base; false, and a complaint, if doubles cannot count from it. */
+/* Find the lowest address. False, and a complaint, if a double cannot hold all
+ * distances from it. */
 static bool
-find_base(struct page_data *page)
+find_page_base(struct page_data *page)
 {
 	const struct snapshot *s = page->snapshot;
 	uint64_t low = UINT64_MAX;
@@ -175,13 +176,14 @@ find_base(struct page_data *page)
 
 	for (uint32_t i = 0; i < s->events.count; i++)
 		if (event_is_placed(s, i))
-			widen(s->events.address[i], s->events.address[i], &low,
-			    &high);
+			widen_range(s->events.address[i], s->events.address[i],
+			    &low, &high);
 	for (uint32_t i = 0; i < segments_of(s); i++)
-		widen(s->segments[i].address, s->segments[i].address, &low,
-		    &high);
+		widen_range(s->segments[i].address, s->segments[i].address,
+		    &low, &high);
 	for (uint32_t i = 0; i < s->block_count; i++)
-		widen(s->blocks[i].address, s->blocks[i].address, &low, &high);
+		widen_range(
+		    s->blocks[i].address, s->blocks[i].address, &low, &high);
 	page->base = low <= high ? low : 0;
 	if (low > high || high - low < EXACT)
 		return true;
@@ -208,28 +210,28 @@ find_start(struct page_data *page)
 
 /* ---- Columns ----------------------------------------------------------- */
 
-/* How a number is written. */
+/* The form in which a number is written. */
 enum type { U8, U32, F64 };
 
 static const char *const type_names[] = { "u8", "u32", "f64" };
 static const size_t type_sizes[] = { 1, 4, 8 };
 
-/* The type of a number. */
+/* The meaning of a number, which says how its value is written. */
 enum meaning {
 	PLAIN,
-	DEVICE,  /* of a segment */
+	DEVICE,  /* of a segment; page-locked memory has devices of its own */
 	SIGNED,  /* 64 bits with a sign */
-	ADDRESS, /* written from the base */
-	PLACE,   /* of an event: an address for most */
-	TIME,    /* written from the start; 0 is none */
+	ADDRESS, /* written as the distance from the base */
+	PLACE,   /* of an event: its address, or for an oom event free bytes */
+	TIME,    /* written as the distance from the start; 0 is none */
 	STREAM,  /* a handle, written as its place among the streams */
-	LOW,     /* 32 bits of 64 */
-	HIGH,
-	LINE, /* 0 for none */
-	END,  /* a stage: 0 of a beginning, else 1 */
+	LOW,     /* the low 32 bits of 64 */
+	HIGH,    /* the high 32 bits of 64 */
+	LINE,    /* 0 for none */
+	END,     /* a stage: 0 for a begin, 1 for an end */
 };
 
-/* Arrays that columns are read from. */
+/* The arrays whose rows have the values of columns. */
 enum rows {
 	TITLE,
 	VERDICTS,
@@ -268,8 +270,8 @@ struct column {
 	const char *name;
 	enum type type;
 	enum rows rows;
-	size_t offset; /* of the field in its row, */
-	size_t width;  /* and its bytes */
+	size_t offset; /* of the field in its row */
+	size_t width;  /* bytes of the field */
 	enum meaning meaning;
 };
 
@@ -390,7 +392,7 @@ array_of(const struct page_data *page, enum rows rows)
 
 #undef ARRAY
 
-/* A field of a row, without its sign. */
+/* Read a field of 1, 2, 4 or 8 bytes. */
 static uint64_t
 field_read(const unsigned char *at, size_t width)
 {
@@ -454,9 +456,9 @@ field_value(const struct page_data *page, enum meaning meaning, uint64_t field,
 
 /* ---- The data ---------------------------------------------------------- */
 
-/* The list of columns as JSON; the caller frees it. NULL without memory. */
+/* The list of columns as JSON. The caller frees it. NULL without memory. */
 static char *
-describe(const struct page_data *page)
+describe_columns(const struct page_data *page)
 {
 	uint64_t offset = 0;
 	size_t length;
@@ -485,9 +487,9 @@ describe(const struct page_data *page)
 	return NULL;
 }
 
-/* Little-endian whatever the machine is. */
+/* Add a number in little-endian order on any machine. */
 static void
-add_number(struct packer *packer, uint64_t number, size_t size)
+add_little_endian(struct packer *packer, uint64_t number, size_t size)
 {
 	unsigned char bytes[8];
 
@@ -523,7 +525,7 @@ add_column(struct writing *w, const struct page_data *page,
 			bits = (uint64_t)value;
 		else
 			memcpy(&bits, &value, sizeof(bits));
-		add_number(w->packer, bits, type_sizes[column->type]);
+		add_little_endian(w->packer, bits, type_sizes[column->type]);
 	}
 	packer_align(w->packer);
 }
@@ -553,7 +555,7 @@ page_data_new(const struct snapshot *snapshot, const char *title)
 	page->snapshot = snapshot;
 	page->title = title;
 	page->devices = snapshot_device_count(snapshot);
-	if (!find_base(page))
+	if (!find_page_base(page))
 		goto drop;
 	find_start(page);
 	if (collect_streams(page) && grade_frames(page) && judge_failures(page))
@@ -579,14 +581,14 @@ bool
 page_data_write(const struct page_data *page, FILE *out)
 {
 	struct packer *packer = malloc(sizeof(*packer));
-	char *text = describe(page);
+	char *text = describe_columns(page);
 	bool opened =
 	    packer != NULL && text != NULL && packer_open(packer, out);
 
 	if (opened) {
 		packer_add(packer, "weirview", 8);
-		add_number(packer, DATA_VERSION, 4);
-		add_number(packer, strlen(text), 4);
+		add_little_endian(packer, DATA_VERSION, 4);
+		add_little_endian(packer, strlen(text), 4);
 		packer_add(packer, text, strlen(text));
 		packer_align(packer);
 		add_columns(packer, page);

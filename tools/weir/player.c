@@ -1,9 +1,9 @@
 /*
  * Playing a trace: each row in turn, at its time.
  *
- * Rows of a block that could not be allocated are passed over. The peaks that
- * weir does not keep (live, pending, and what the driver counts) are taken
- * after each row that can raise them.
+ * Rows of a block that could not be allocated are skipped. weir keeps no peak
+ * of live bytes, of pending bytes and of the bytes that the driver counts. The
+ * player samples these after each row that can raise them.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -22,24 +22,23 @@
 #include "tools/weir/stage.h"
 #include "tools/weir/tool.h"
 
-/* Rows between two checks: a check walks all memory. */
 enum {
-	CHECK_INTERVAL = 1000,
+	CHECK_INTERVAL = 1000, /* rows; a check walks all memory */
 	PROGRESS_INTERVAL = 64,
 };
 
 /* A stream, by its number in the trace. */
 struct played_stream {
-	weir_stream handle; /* NULL: none now */
-	size_t blocks;      /* that are its own, and allocated */
+	weir_stream handle; /* NULL: the stream does not exist now */
+	size_t blocks;      /* allocated blocks of this stream */
 };
 
 /* A block of the trace, while it is allocated. */
 struct played {
 	void *address;             /* NULL: not allocated */
-	uint64_t size;             /* bytes asked for */
-	struct played_stream *own; /* its stream; NULL: that has ended */
-	void *mark; /* of the last write, where others come after it */
+	uint64_t size;             /* bytes requested */
+	struct played_stream *own; /* its stream; NULL if that has ended */
+	void *mark; /* event after the last write, if other streams use it */
 };
 
 struct player {
@@ -49,11 +48,11 @@ struct player {
 	struct stage *stage;
 	struct played_stream *streams; /* by the trace's number */
 	struct played *blocks;
-	struct explain *explain; /* NULL: not asked for */
+	struct explain *explain; /* NULL without play_choices.explain */
 	struct rounds *rounds;
 	uint64_t random;
 	uint64_t live_bytes;
-	uint64_t device_allocs;   /* when the driver was last asked */
+	uint64_t device_allocs; /* at the latest query of the driver's count */
 	uint64_t early_map_calls; /* in the first tenth of the rows */
 };
 
@@ -73,7 +72,8 @@ scaled_ns(const struct player *player, uint64_t time_us)
 	return (uint64_t)((double)time_us * 1000 / player->choices->speed);
 }
 
-/* When a row is played, in ns, with its random delay. */
+/* The time at which a row is played, with its random delay, in ns of the
+ * stage. */
 static uint64_t
 late_ns(struct player *player, uint64_t time_us)
 {
@@ -84,13 +84,13 @@ late_ns(struct player *player, uint64_t time_us)
 }
 
 static void
-raise_to(uint64_t *peak, uint64_t value)
+raise_peak(uint64_t *peak, uint64_t value)
 {
 	if (value > *peak)
 		*peak = value;
 }
 
-/* Take the peaks that are not kept by weir. */
+/* Raise the peaks that weir does not keep. */
 static bool
 observe(struct player *player)
 {
@@ -101,19 +101,19 @@ observe(struct player *player)
 		complain("%s", weir_last_error());
 		return false;
 	}
-	raise_to(&player->figures->peak_live_bytes, player->live_bytes);
-	raise_to(&player->figures->peak_pending_bytes, stats.pending_bytes);
+	raise_peak(&player->figures->peak_live_bytes, player->live_bytes);
+	raise_peak(&player->figures->peak_pending_bytes, stats.pending_bytes);
 	if (stats.num_device_alloc == player->device_allocs)
 		return true;
 	player->device_allocs = stats.num_device_alloc;
 	if (!stage_driver_held(player->stage, &held))
 		return false;
-	raise_to(&player->figures->peak_held_driver_bytes, held);
+	raise_peak(&player->figures->peak_held_driver_bytes, held);
 	return true;
 }
 
 static bool
-check(struct player *player, size_t row)
+check_arena(struct player *player, size_t row)
 {
 	char text[4096];
 	size_t faults = weir_check(text, sizeof(text));
@@ -126,9 +126,9 @@ check(struct player *player, size_t row)
 	return false;
 }
 
-/* ---- Using blocks ---------------------------------------------------- */
+/* ---- Uses of blocks -------------------------------------------------- */
 
-/* Number i + 1, so that none has 0. */
+/* The pattern of block i. Its number is i + 1, so that no number is 0. */
 static struct stage_block
 pattern_of(const struct player *player, uint32_t i)
 {
@@ -137,8 +137,8 @@ pattern_of(const struct player *player, uint32_t i)
 		.number = i + 1 };
 }
 
-/* A stream was given work. A trace with work has all work in it, so that it can
- * be reported. */
+/* Report that the player queued work on a stream. weir wants reports of all
+ * work, which only a trace with rows of work allows. */
 static bool
 report_work(const struct player *player, weir_stream stream)
 {
@@ -150,13 +150,13 @@ report_work(const struct player *player, weir_stream stream)
 }
 
 /*
- * With --touch a block's own stream writes all of it at its allocation. Other
- * streams check the pattern when their use of the block is done, and the own
- * stream checks it at the free. So nothing is ordered that the program has not
- * ordered.
+ * With --touch, a block's own stream writes a pattern to the whole block at its
+ * allocation. Other streams verify the pattern when their use of the block is
+ * done, and the own stream verifies it at the free. This adds no order between
+ * streams that the program does not make.
  *
- * With --check alone each stream writes to the blocks it uses, so that the
- * simulated device sees it if memory has another owner too soon.
+ * With --check alone, each stream writes to the blocks that it uses, so that
+ * the simulated device finds memory that has a new owner too soon.
  */
 static bool
 use_first(struct player *player, uint32_t i)
@@ -206,10 +206,10 @@ use_last(struct player *player, uint32_t i)
 
 /* ---- Rows ------------------------------------------------------------ */
 
-/* The stream that a number stands for now; NULL, and a complaint, if a new
- * one cannot be had. */
+/* The stream that has this number in the trace now. A stream is created if none
+ * exists; NULL, and a complaint, if that fails. */
 static weir_stream
-stream_of(struct player *player, size_t number)
+player_stream(struct player *player, size_t number)
 {
 	weir_stream *stream = &player->streams[number].handle;
 
@@ -218,9 +218,10 @@ stream_of(struct player *player, size_t number)
 	return *stream;
 }
 
-/* The trace's number of a stream; one more than all if it is none of them. */
+/* The trace's number of a stream, by its handle; the count of streams if no
+ * stream has the handle. */
 static unsigned
-number_of(const void *closure, uint64_t handle)
+trace_stream_number(const void *closure, uint64_t handle)
 {
 	const struct player *player = closure;
 	unsigned i = 0;
@@ -231,8 +232,8 @@ number_of(const void *closure, uint64_t handle)
 	return i;
 }
 
-/* weir_malloc(), and how it went about it. False, and a complaint, on a failure
- * but a want of memory. */
+/* Call weir_malloc(), and record how it served the request. *address is NULL if
+ * memory ran out. False, and a complaint, on another failure. */
 static bool
 request(struct player *player, const struct trace_row *row, weir_stream stream,
     void **address)
@@ -241,7 +242,7 @@ request(struct player *player, const struct trace_row *row, weir_stream stream,
 		.row = (size_t)(row - player->trace->rows) + 1,
 		.size = row->size,
 		.stream = row->stream,
-		.number = number_of,
+		.number = trace_stream_number,
 		.closure = player
 	};
 	uint64_t began_ns = 0;
@@ -263,7 +264,7 @@ request(struct player *player, const struct trace_row *row, weir_stream stream,
 static bool
 play_alloc(struct player *player, const struct trace_row *row)
 {
-	weir_stream stream = stream_of(player, row->stream);
+	weir_stream stream = player_stream(player, row->stream);
 	void *address;
 
 	if (stream == NULL || !request(player, row, stream, &address))
@@ -285,7 +286,8 @@ play_alloc(struct player *player, const struct trace_row *row)
 	return use_first(player, row->block) && observe(player);
 }
 
-/* `stream` uses the block once its waits are over. */
+/* Use the block on `stream` once the stream's waits are over, and record the
+ * use. */
 static bool
 play_use(struct player *player, uint32_t block, weir_stream stream)
 {
@@ -298,13 +300,14 @@ play_use(struct player *player, uint32_t block, weir_stream stream)
 	return false;
 }
 
-/* `stream` uses the block until the time the trace says, or until the work it
- * has is done. */
+/* Play a use of a block on another stream. It lasts until the time that the
+ * trace states; in a trace with rows of work, until the stream's work is
+ * done. */
 static bool
 play_record(struct player *player, const struct trace_row *row)
 {
 	uint64_t until_us = player->trace->blocks[row->block].used_until_us;
-	weir_stream stream = stream_of(player, row->stream);
+	weir_stream stream = player_stream(player, row->stream);
 
 	if (player->blocks[row->block].address == NULL)
 		return true;
@@ -316,7 +319,7 @@ play_record(struct player *player, const struct trace_row *row)
 	return play_use(player, row->block, stream);
 }
 
-/* Play a use of a stream that the trace does not name. */
+/* Play a use on a stream that the trace does not name. */
 static bool
 play_unnamed_use(struct player *player, const struct trace_row *row)
 {
@@ -355,8 +358,8 @@ play_free(struct player *player, const struct trace_row *row)
 static bool
 play_wait(struct player *player, const struct trace_row *row)
 {
-	weir_stream stream = stream_of(player, row->stream);
-	weir_stream other = stream_of(player, row->size);
+	weir_stream stream = player_stream(player, row->stream);
+	weir_stream other = player_stream(player, row->size);
 
 	return stream != NULL && other != NULL &&
 	    stage_order(player->stage, stream, other);
@@ -365,14 +368,14 @@ play_wait(struct player *player, const struct trace_row *row)
 static bool
 play_work(struct player *player, const struct trace_row *row)
 {
-	weir_stream stream = stream_of(player, row->stream);
+	weir_stream stream = player_stream(player, row->stream);
 
 	return stream != NULL &&
 	    stage_work(player->stage, stream, scaled_ns(player, row->size)) &&
 	    report_work(player, stream);
 }
 
-/* Blocks that outlive their stream have its last look now. */
+/* End a stream. The stream verifies its blocks now that outlive it. */
 static bool
 play_end(struct player *player, const struct trace_row *row)
 {
@@ -423,8 +426,8 @@ play_row(struct player *player, const struct trace_row *row)
 	}
 }
 
-/* Keep the counts of the first tenth of the rows: pools grow there, and
- * programs come to their addresses. */
+/* Note the counts of the first tenth of the rows, in which pools grow and
+ * programs get their addresses. */
 static bool
 end_early_part(struct player *player)
 {
@@ -439,20 +442,20 @@ end_early_part(struct player *player)
 	return true;
 }
 
-/* Show, after a second, how far a playback is. A search for a limit shows its
- * own progress. */
+/* Show the progress of a playback that lasts longer than a second. A search for
+ * a limit (--fit) shows its own progress. */
 static void
 show_rows(struct progress *progress, const struct player *player, size_t done)
 {
 	const struct trace *trace = player->trace;
-	size_t left = trace->row_count - done;
+	size_t rest = trace->row_count - done;
 
 	if (done % PROGRESS_INTERVAL != 0 || done == 0 ||
 	    player->choices->until_oom || !progress_due(progress))
 		return;
 	progress_show(progress, "playing %s: row %zu of %zu, about %.0f s left",
 	    trace->name, done, trace->row_count,
-	    (double)progress_taken_ms(progress) / 1000 * (double)left /
+	    (double)progress_taken_ms(progress) / 1000 * (double)rest /
 		(double)done);
 }
 
@@ -478,7 +481,7 @@ play_rows(struct player *player)
 			return false;
 		}
 		if (player->choices->check && (i + 1) % CHECK_INTERVAL == 0 &&
-		    !check(player, i + 1))
+		    !check_arena(player, i + 1))
 			return false;
 		if (player->choices->until_oom && player->figures->ooms > 0)
 			break;
@@ -492,12 +495,12 @@ play_rows(struct player *player)
 /* ---- Before and after ------------------------------------------------ */
 
 /*
- * The simulated device's time is the trace's. What decays does by the clock on
- * the wall, so how much did would tell how fast this machine is. Who has asked
- * for it gets it.
+ * Turn decay off unless the user has set it. The simulated device runs on the
+ * trace's clock, but memory decays by the host's clock, so that the result
+ * would depend on the speed of this machine.
  */
 static bool
-without_decay(void)
+disable_decay(void)
 {
 	struct weir_option option;
 
@@ -509,7 +512,7 @@ without_decay(void)
 }
 
 static bool
-prepare(struct player *player)
+prepare_playback(struct player *player)
 {
 	const struct trace *trace = player->trace;
 	uint64_t limit = player->choices->limit_bytes;
@@ -524,9 +527,9 @@ prepare(struct player *player)
 		return false;
 	}
 	for (unsigned i = 0; i < trace->stream_count; i++)
-		if (stream_of(player, i) == NULL)
+		if (player_stream(player, i) == NULL)
 			return false;
-	if ((stage_simulated(player->stage) && !without_decay()) ||
+	if ((stage_simulated(player->stage) && !disable_decay()) ||
 	    (limit != UINT64_MAX && weir_limit_set(0, limit) != WEIR_OK)) {
 		complain("%s", weir_last_error());
 		return false;
@@ -542,7 +545,7 @@ collect(struct player *player)
 	struct weir_device_info info = { .struct_size = sizeof(info) };
 	struct rounds_count rounds = rounds_count(player->rounds);
 
-	/* First, so that the next queries are not counted. */
+	/* This is first, so that the queries below are not counted. */
 	figures->driver_calls = stage_driver_calls(player->stage);
 	if (weir_stats(0, &stats) != WEIR_OK ||
 	    weir_device_info(0, &info) != WEIR_OK) {
@@ -569,9 +572,9 @@ collect(struct player *player)
 	return true;
 }
 
-/* Let all work end, and see how long that took. */
+/* Wait until all work has ended, and read the duration and the delays. */
 static bool
-finish(struct player *player)
+finish_playback(struct player *player)
 {
 	uint64_t stalled_ns;
 	uint64_t delayed_ns;
@@ -584,7 +587,7 @@ finish(struct player *player)
 	return true;
 }
 
-/* The row, from 1, that allocates a block. */
+/* The number of the row that allocates a block, from 1. */
 static size_t
 alloc_row(const struct trace *trace, uint32_t block)
 {
@@ -598,7 +601,7 @@ alloc_row(const struct trace *trace, uint32_t block)
 
 /* Print the results of the checks of --touch. */
 static bool
-compare(struct player *player)
+report_mismatches(struct player *player)
 {
 	uint64_t words;
 	uint32_t number;
@@ -616,8 +619,8 @@ compare(struct player *player)
 	return true;
 }
 
-/* Free the blocks that the trace left, and check that all memory goes back to
- * the driver. */
+/* Free the blocks that are still allocated. With --check, check that all memory
+ * goes back to the driver. */
 static bool
 clean_up(struct player *player)
 {
@@ -649,11 +652,11 @@ clean_up(struct player *player)
 			 "freed and trimmed",
 		    player->trace->name, stats.reserved_bytes.all.current);
 	}
-	check(player, player->trace->row_count);
+	check_arena(player, player->trace->row_count);
 	return true;
 }
 
-/* Begin to see how requests are served, if that is asked for. */
+/* Begin to record how requests are served, if the user wants that. */
 static bool
 begin_explain(struct player *player)
 {
@@ -700,9 +703,10 @@ play(const struct trace *trace, const struct play_choices *choices,
 	*out = (struct figures){ 0 };
 	player.stage = stage_open();
 	if (player.stage != NULL) {
-		good = prepare(&player) && begin_explain(&player) &&
-		    play_rows(&player) && collect(&player) && finish(&player) &&
-		    clean_up(&player) && compare(&player);
+		good = prepare_playback(&player) && begin_explain(&player) &&
+		    play_rows(&player) && collect(&player) &&
+		    finish_playback(&player) && clean_up(&player) &&
+		    report_mismatches(&player);
 		if (choices->check || choices->touch)
 			out->faults += stage_violations(player.stage);
 		stage_close(player.stage);

@@ -15,7 +15,7 @@
 #include <stdio.h>
 
 enum {
-	/* Most commands end earlier and show nothing. */
+	/* Most commands end before this, and show nothing. */
 	PROGRESS_AFTER_MS = 1000,
 	/* Callers count this many small steps between two calls here. */
 	PROGRESS_STEPS = 4096,
@@ -28,15 +28,15 @@ struct progress {
 	int64_t next_ms; /* the next line comes no earlier */
 };
 
-/* The command starts now. If nobody calls this, it starts with its first
- * part. */
+/* Note that the command starts now. Without this call, the command starts with
+ * its first part. */
 void progress_start(void);
 
 /* Begin a part; its first line comes `wait_ms` after the command's start. */
 void progress_begin(struct progress *progress, int64_t wait_ms);
 
-/* Begin a part that writes to `out`. It shows nothing if `out` is a terminal:
- * the person sees the output itself, which a line would cut. */
+/* Begin a part that writes to `out`. It shows nothing if `out` is a terminal,
+ * because a line would cut through the output. */
 void progress_begin_output(struct progress *progress, FILE *out);
 
 /* True if it is time for a line, at most five times a second. */
@@ -46,8 +46,8 @@ bool progress_due(struct progress *progress);
 void progress_show(struct progress *progress, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* If it is time for a line, write which part of the work is done and how long
- * the rest will take at that speed: "WHAT: 40 %, about 3 s left". */
+/* If it is time for a line, write the share of the work that is done, and the
+ * time that the rest takes at this speed: "WHAT: 40 %, about 3 s left". */
 void progress_part(
     struct progress *progress, const char *what, uint64_t done, uint64_t all);
 

@@ -11,11 +11,11 @@
 #include "tools/weir/tool.h"
 #include "tools/weir/trial.h"
 
-/* The figures of all traces so far. Static, so that a child that ends in the
- * middle of a function has not lost it. */
+/* The figures of all traces so far. Static, so that it is still reachable in a
+ * child process that ends in the middle of a function (leak checkers). */
 static json_t *all_figures;
 
-/* Requests that --explain lists: a screen has them and the sums. */
+/* Requests that --explain lists. The list and the sums fit a screen. */
 enum { COSTLIEST = 10 };
 
 struct choices {
@@ -23,15 +23,15 @@ struct choices {
 	bool json;
 	bool fit;
 	bool simulated;
-	int device;    /* of snapshots, or -1: all that have a trace */
-	char **traces; /* paths, up to NULL */
+	int device;    /* of snapshots; -1: all devices that have a trace */
+	char **traces; /* paths; NULL ends the list */
 };
 
 static const struct argp_option flags[] = {
 	{ "json", 'j', NULL, 0, "print an object for each trace, one a line",
 	    0 },
-	{ "limit", 'l', "BYTES", 0, "let weir hold at most BYTES; 512M, 8G",
-	    0 },
+	{ "limit", 'l', "BYTES", 0,
+	    "let weir hold at most BYTES, such as 512M or 8G", 0 },
 	{ "device", 'd', "N", 0, "play device N of a snapshot (default: all)",
 	    0 },
 	{ "conf", 'c', "CONF", 0, "options, \"key:value,key:value\"", 0 },
@@ -44,16 +44,16 @@ static const struct argp_option flags[] = {
 	{ "touch", 't', NULL, 0,
 	    "write to each block, and check it at its free", 0 },
 	{ "explain", 'w', "N", OPTION_ARG_OPTIONAL,
-	    "how requests were served, with the N costliest", 0 },
+	    "print how requests were served, N costliest too", 0 },
 	{ "fit", 'f', NULL, 0,
 	    "find the smallest limit at which no request fails", 0 },
-	{ "sim", 's', NULL, 0,
-	    "use simcuda, which is the default without a GPU", 0 },
+	{ "sim", 's', NULL, 0, "use the simulated device, as without a GPU",
+	    0 },
 	{ 0 },
 };
 
 static double
-take_number(const struct argp_state *state, const char *flag, const char *value,
+parse_real(const struct argp_state *state, const char *flag, const char *value,
     double least, double most)
 {
 	double number = least;
@@ -65,7 +65,7 @@ take_number(const struct argp_state *state, const char *flag, const char *value,
 }
 
 static uint64_t
-take_count(const struct argp_state *state, const char *flag, const char *value)
+parse_whole(const struct argp_state *state, const char *flag, const char *value)
 {
 	uint64_t count = 0;
 
@@ -76,7 +76,7 @@ take_count(const struct argp_state *state, const char *flag, const char *value)
 }
 
 static int
-take_device(const struct argp_state *state, const char *value)
+parse_replay_device(const struct argp_state *state, const char *value)
 {
 	uint64_t device = 0;
 
@@ -87,7 +87,7 @@ take_device(const struct argp_state *state, const char *value)
 }
 
 static uint64_t
-take_limit(const struct argp_state *state, const char *value)
+parse_replay_limit(const struct argp_state *state, const char *value)
 {
 	uint64_t bytes = 0;
 
@@ -98,7 +98,7 @@ take_limit(const struct argp_state *state, const char *value)
 }
 
 static error_t
-take_flag(int key, char *value, struct argp_state *state)
+parse_replay_flag(int key, char *value, struct argp_state *state)
 {
 	struct choices *choices = state->input;
 	struct play_choices *play = &choices->trial.play;
@@ -108,22 +108,22 @@ take_flag(int key, char *value, struct argp_state *state)
 		choices->json = true;
 		return 0;
 	case 'l':
-		play->limit_bytes = take_limit(state, value);
+		play->limit_bytes = parse_replay_limit(state, value);
 		return 0;
 	case 'd':
-		choices->device = take_device(state, value);
+		choices->device = parse_replay_device(state, value);
 		return 0;
 	case 'c':
 		choices->trial.conf = value;
 		return 0;
 	case 'x':
-		play->speed = take_number(state, "--speed", value, 0.001, 1e6);
+		play->speed = parse_real(state, "--speed", value, 0.001, 1e6);
 		return 0;
 	case 'r':
-		play->late_us = take_number(state, "--late", value, 0, 1e9);
+		play->late_us = parse_real(state, "--late", value, 0, 1e9);
 		return 0;
 	case 'e':
-		play->seed = take_count(state, "--seed", value);
+		play->seed = parse_whole(state, "--seed", value);
 		return 0;
 	case 'k':
 		play->check = true;
@@ -134,7 +134,8 @@ take_flag(int key, char *value, struct argp_state *state)
 	case 'w':
 		play->explain = true;
 		if (value != NULL)
-			play->costliest = take_count(state, "--explain", value);
+			play->costliest =
+			    parse_whole(state, "--explain", value);
 		return 0;
 	case 'f':
 		choices->fit = true;
@@ -151,23 +152,22 @@ take_flag(int key, char *value, struct argp_state *state)
 	case ARGP_KEY_SUCCESS:
 		if (choices->fit && play->limit_bytes != UINT64_MAX)
 			argp_error(
-			    state, "--fit finds the limit that --limit sets");
+			    state, "--fit finds a limit; do not set --limit");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
 }
 
-const struct argp argp_replay = { flags, take_flag, "TRACE...",
+const struct argp argp_replay = { flags, parse_replay_flag, "TRACE...",
 	"Play recorded allocations through weir, each trace from an empty "
 	"arena.\v"
 	"A TRACE is a memory snapshot or CSV "
-	"(action,addr,size,stream,time_us), "
-	"plain or compressed by xz or gzip; - is stdin. Efficiency is peak "
-	"live over peak held. Late maps come after the first tenth of the "
-	"rows. Exit status: 1 if a trace could not be played or a check "
-	"failed; "
-	"0 otherwise, also when requests ran out of memory.",
+	"(action,addr,size,stream,time_us), plain or compressed by xz or gzip; "
+	"- is stdin. Efficiency is peak live over peak held. Late map calls "
+	"are those after the first tenth of the rows. Exit status: 1 if a "
+	"trace could not be played or a check failed; 0 otherwise, also if "
+	"requests ran out of memory.",
 	NULL, NULL, NULL };
 
 static bool
@@ -180,7 +180,7 @@ print_line(const json_t *object)
 	return printed;
 }
 
-/* The name of a trace says its device where a snapshot has several. */
+/* Add the device to the name of a trace, for snapshots with several devices. */
 static void
 name_device(json_t *figures, int device)
 {
@@ -220,7 +220,8 @@ replay_one(const char *path, const struct choices *choices, int *next)
 	return status;
 }
 
-/* Play a CSV trace, or all devices of a snapshot, or the one that is wanted. */
+/* Play a CSV trace, all devices of a snapshot, or the device that --device
+ * names. */
 static int
 replay_file(const char *path, struct choices *choices)
 {
@@ -232,7 +233,7 @@ replay_file(const char *path, struct choices *choices)
 	while (next >= 0 && choices->device < 0 && status == TOOL_DONE) {
 		if (strcmp(path, "-") == 0) {
 			complain("stdin: only the first device was played; "
-				 "--device says which, a file has all");
+				 "use --device=N, or a file instead of stdin");
 			return TOOL_NO;
 		}
 		choices->trial.device = next;

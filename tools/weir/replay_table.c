@@ -1,6 +1,6 @@
 /*
  * Tables of figures. Each column is a row of a list here: its heading, the
- * figure's key, and the function that makes a cell of it.
+ * figure's key, and the function that adds its cells.
  */
 #include <inttypes.h>
 #include <stdint.h>
@@ -18,12 +18,12 @@ struct column {
 };
 
 static uint64_t
-number(const json_t *figures, const char *key)
+figure_of(const json_t *figures, const char *key)
 {
 	return (uint64_t)json_integer_value(json_object_get(figures, key));
 }
 
-/* True, and a cell that says so, if there is no such figure. */
+/* Add the cell "-" and return true if the figure is absent. */
 static bool
 add_absent(struct table *table, const json_t *figures, const char *key)
 {
@@ -36,7 +36,7 @@ add_absent(struct table *table, const json_t *figures, const char *key)
 }
 
 static void
-add_text(struct table *table, const json_t *figures, const char *key)
+add_text_cell(struct table *table, const json_t *figures, const char *key)
 {
 	table_add(
 	    table, "%s", json_string_value(json_object_get(figures, key)));
@@ -46,7 +46,7 @@ static void
 add_count(struct table *table, const json_t *figures, const char *key)
 {
 	if (!add_absent(table, figures, key))
-		table_add(table, "%" PRIu64, number(figures, key));
+		table_add(table, "%" PRIu64, figure_of(figures, key));
 }
 
 static void
@@ -56,7 +56,7 @@ add_bytes(struct table *table, const json_t *figures, const char *key)
 
 	if (!add_absent(table, figures, key))
 		table_add(table, "%s",
-		    bytes_format(number(figures, key), text, sizeof(text)));
+		    bytes_format(figure_of(figures, key), text, sizeof(text)));
 }
 
 static void
@@ -78,7 +78,7 @@ add_ms(struct table *table, const json_t *figures, const char *key)
 {
 	if (!add_absent(table, figures, key))
 		table_add(
-		    table, "%.3f ms", (double)number(figures, key) / 1000);
+		    table, "%.3f ms", (double)figure_of(figures, key) / 1000);
 }
 
 static void
@@ -100,30 +100,30 @@ add_calls(struct table *table, const json_t *figures, const char *key)
 static void
 add_fit_ratio(struct table *table, const json_t *figures, const char *key)
 {
-	uint64_t live = trial_granules(number(figures, "peak_live_bytes"));
+	uint64_t live = trial_granules(figure_of(figures, "peak_live_bytes"));
 
 	if (add_absent(table, figures, key))
 		return;
 	if (live == 0)
 		table_add(table, "-");
 	else
-		table_add(
-		    table, "%.3f", (double)number(figures, key) / (double)live);
+		table_add(table, "%.3f",
+		    (double)figure_of(figures, key) / (double)live);
 }
 
-/* Add how many requests have moved, and their share. */
+/* Add the number of requests that have moved, and their share. */
 static void
 add_moved(struct table *table, const json_t *figures, const char *key)
 {
-	uint64_t of = number(figures, "repeated_allocs");
-	uint64_t moved = number(figures, key);
+	uint64_t of = figure_of(figures, "repeated_allocs");
+	uint64_t moved = figure_of(figures, key);
 
 	table_add(table, "%" PRIu64 " (%.1f %%)", moved,
 	    of == 0 ? 0 : 100 * (double)moved / (double)of);
 }
 
 static const struct column memory[] = {
-	{ "trace", "name", add_text },
+	{ "trace", "name", add_text_cell },
 	{ "events", "events", add_count },
 	{ "allocs", "allocs", add_count },
 	{ "peak live", "peak_live_bytes", add_bytes },
@@ -136,14 +136,14 @@ static const struct column memory[] = {
 };
 
 static const struct column effort[] = {
-	{ "trace", "name", add_text },
+	{ "trace", "name", add_text_cell },
 	{ "driver calls", "driver_calls", add_calls },
 	{ "map calls", "map_calls", add_count },
 	{ "late", "map_calls_late", add_count },
 	{ "unmap calls", "unmap_calls", add_count },
 	{ "remapped", "remapped_bytes", add_bytes },
 	{ "host waits", "host_waits", add_count },
-	{ "gpu waits", "gpu_waits", add_count },
+	{ "GPU waits", "gpu_waits", add_count },
 	{ "measured", "measured_wait_us", add_ms },
 	{ "stalled", "gpu_stall_us", add_ms },
 	{ "delayed", "gpu_wait_us", add_ms },
@@ -151,15 +151,14 @@ static const struct column effort[] = {
 	{ "seconds", "seconds", add_seconds },
 };
 
-/* Figures that the tables have no room for. */
+/* Figures for which the tables are too narrow. */
 static const struct column details[] = {
 	{ "peak active", "peak_active_bytes", add_bytes },
 	{ "peak pending", "peak_pending_bytes", add_bytes },
-	{ "peak held, as the driver counts", "peak_held_driver_bytes",
+	{ "peak held, by the driver's count", "peak_held_driver_bytes",
 	    add_bytes },
-	{ "times memory was taken from the driver", "device_allocs",
-	    add_count },
-	{ "times it was given back", "device_frees", add_count },
+	{ "allocations from the driver", "device_allocs", add_count },
+	{ "frees to the driver", "device_frees", add_count },
 	{ "requests that the round before had too", "repeated_allocs",
 	    add_count },
 	{ "of these, at another address", "moved_allocs", add_moved },
@@ -224,11 +223,11 @@ print_details(const json_t *figures)
 }
 
 static const struct column ways[] = {
-	{ "served by", "way", add_text },
+	{ "served by", "way", add_text_cell },
 	{ "requests", "requests", add_count },
 	{ "bytes", "size_bytes", add_bytes },
 	{ "host time", "host_us", add_ms },
-	{ "gpu waits", "gpu_waits", add_count },
+	{ "GPU waits", "gpu_waits", add_count },
 	{ "measured", "measured_wait_us", add_ms },
 	{ "host waits", "host_waits", add_count },
 	{ "handles moved", "moved_handles", add_count },
@@ -236,7 +235,7 @@ static const struct column ways[] = {
 };
 
 static const struct column costliest[] = {
-	{ "costliest: served by", "served_by", add_text },
+	{ "costliest: served by", "served_by", add_text_cell },
 	{ "row", "row", add_count },
 	{ "bytes", "size_bytes", add_bytes },
 	{ "stream", "stream", add_count },
@@ -244,7 +243,7 @@ static const struct column costliest[] = {
 	{ "measured", "measured_wait_us", add_ms },
 };
 
-/* How the requests of one trace were served. */
+/* Print how the requests of one trace were served. */
 static bool
 print_served(const json_t *figures, bool alone)
 {

@@ -9,8 +9,8 @@
 
 /*
  * Print an array of the objects that `weir replay --json` prints: a table of
- * memory and one of calls and time, a line a trace, and more of one that is
- * alone. False if memory for that is lacking.
+ * memory and a table of calls and time, with one line for each trace. More
+ * figures follow if there is one trace only. False without memory.
  */
 bool replay_print(const json_t *all);
 

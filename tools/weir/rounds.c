@@ -1,5 +1,5 @@
 /*
- * Requests of a round, compared with those of the round before.
+ * Comparison of the requests of a round with those of the round before.
  */
 #include "tools/weir/rounds.h"
 
@@ -13,11 +13,11 @@ struct request {
 struct round {
 	struct request *requests;
 	size_t count;
-	size_t room;
+	size_t capacity;
 };
 
 struct stream_rounds {
-	bool begun; /* it has rounds */
+	bool begun; /* the stream has rounds */
 	struct round before;
 	struct round now;
 };
@@ -63,7 +63,7 @@ rounds_begin(struct rounds *rounds, unsigned stream)
 }
 
 static void
-compare(struct rounds *rounds, const struct request *before,
+compare_requests(struct rounds *rounds, const struct request *before,
     const struct request *now)
 {
 	if (before->size != now->size)
@@ -82,18 +82,19 @@ rounds_add(
 
 	if (!of->begun)
 		return true;
-	if (now->count == now->room) {
-		size_t room = now->room == 0 ? 256 : 2 * now->room;
+	if (now->count == now->capacity) {
+		size_t capacity = now->capacity == 0 ? 256 : 2 * now->capacity;
 		struct request *requests =
-		    realloc(now->requests, room * sizeof(request));
+		    realloc(now->requests, capacity * sizeof(request));
 
 		if (requests == NULL)
 			return false;
 		now->requests = requests;
-		now->room = room;
+		now->capacity = capacity;
 	}
 	if (now->count < of->before.count)
-		compare(rounds, &of->before.requests[now->count], &request);
+		compare_requests(
+		    rounds, &of->before.requests[now->count], &request);
 	now->requests[now->count++] = request;
 	return true;
 }

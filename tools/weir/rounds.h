@@ -1,10 +1,11 @@
 /*
- * Programs that repeat themselves: how many of their requests get another
- * address than in the round before.
+ * Rounds of programs that repeat themselves: the number of requests that get
+ * another address than in the round before.
  *
- * A row `n` of a trace begins a round of a stream: what the stream allocates
- * from there on it has allocated in the round before too, in this order.
- * Requests that have another size at their place are not compared.
+ * A row `n` of a trace begins a round of a stream. The stream's requests from
+ * there on repeat those of the round before, in their order. A request is
+ * compared with the request at its place in the round before if both have the
+ * same size.
  */
 #ifndef TOOLS_WEIR_ROUNDS_H
 #define TOOLS_WEIR_ROUNDS_H
@@ -14,18 +15,18 @@
 
 struct rounds;
 
-/* For streams by their number. NULL without memory. */
+/* Make a record of `streams` streams. NULL without memory. */
 struct rounds *rounds_new(unsigned streams);
 void rounds_free(struct rounds *rounds);
 
-/* A round of a stream begins. */
+/* Begin a round of a stream. */
 void rounds_begin(struct rounds *rounds, unsigned stream);
 
-/* The stream's next request was served. False without memory. */
+/* Add the stream's next request, which was served. False without memory. */
 bool rounds_add(
     struct rounds *rounds, unsigned stream, uint64_t size, const void *address);
 
-/* Count from now on: programs settle first. */
+/* Set the counts to 0. Programs change addresses more often at first. */
 void rounds_reset(struct rounds *rounds);
 
 struct rounds_count {

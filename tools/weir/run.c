@@ -2,14 +2,14 @@
  * weir run: start a program with its GPU memory under weir.
  *
  * The program is not changed: the dynamic linker loads libweir_preload.so
- * before its libraries, and the options reach it through the environment. They
- * are checked here first: at its first allocation a program can no longer
- * report a wrong option.
+ * before its libraries, and the options reach it through the environment. The
+ * options are checked here first, because the program cannot report a wrong
+ * option at its first allocation.
  *
- * Where a report is asked for the program is a child, and this process waits
- * for its end: a program that a signal ends cannot write its report, so that is
- * written here, from the ledger (tools/report/ledger.h). With --quiet this
- * process becomes the program.
+ * With a report, the program is a child, and this process waits for its end. A
+ * program that a signal ends cannot write its report, so that this process
+ * writes it from the ledger (tools/report/ledger.h). With --quiet this process
+ * becomes the program.
  */
 #include <argp.h>
 #include <errno.h>
@@ -30,14 +30,15 @@
 #include "tools/weir/last_report.h"
 #include "tools/weir/tool.h"
 
-/* Exit statuses of shells for a program that is not there, or cannot be run. */
+/* Exit statuses that shells use if a program cannot be run, or does not
+ * exist. */
 enum { EXIT_NOT_RUNNABLE = 126, EXIT_NOT_FOUND = 127 };
 
 struct choices {
 	const char *report;
 	bool quiet;
 	bool leaks;
-	const char *sites; /* how many; NULL for none */
+	const char *sites; /* number of stacks; NULL for none */
 	const char *conf;
 	const char *history;  /* the level; NULL for none */
 	const char *snapshot; /* the file's name; NULL for none */
@@ -51,8 +52,8 @@ struct choices {
 static const struct argp_option flags[] = {
 	{ "report", 'r', "FILE", 0, "write the report to FILE, as JSON", 0 },
 	{ "quiet", 'q', NULL, 0, "print no report", 0 },
-	{ "leaks", 'l', NULL, 0,
-	    "report blocks not freed, and who allocated them", 0 },
+	{ "leaks", 'l', NULL, 0, "report blocks not freed, with their stacks",
+	    0 },
 	{ "sites", 'n', "N", OPTION_ARG_OPTIONAL,
 	    "report the N stacks that held most (default: 10)", 0 },
 	{ "conf", 'c', "CONF", 0,
@@ -63,16 +64,16 @@ static const struct argp_option flags[] = {
 	    0 },
 	{ "snapshot", 'S', "FILE", 0,
 	    "snapshot at the end, and when memory runs out", 0 },
-	{ "watch", 'w', NULL, 0, "let 'weir watch' and 'weir ctl' reach it",
-	    0 },
+	{ "watch", 'w', NULL, 0,
+	    "let 'weir watch' and 'weir ctl' reach the program", 0 },
 	{ "check-streams", 'C', NULL, 0,
 	    "report blocks that streams race on, or use after their free "
 	    "(docs/faults.md)",
 	    0 },
 	{ "torch", 't', NULL, 0,
 	    "replace PyTorch's allocator (docs/pytorch.md)", 0 },
-	{ "sim", 's', NULL, 0,
-	    "use simcuda, which is the default without a GPU", 0 },
+	{ "sim", 's', NULL, 0, "use the simulated device, as without a GPU",
+	    0 },
 	{ 0 },
 };
 
@@ -85,7 +86,7 @@ is_count(const char *text)
 }
 
 static const char *
-take_level(const char *value, const struct argp_state *state)
+parse_history_level(const char *value, const struct argp_state *state)
 {
 	static const char *const levels[] = { "none", "state", "alloc", "all",
 		NULL };
@@ -102,7 +103,7 @@ take_level(const char *value, const struct argp_state *state)
 }
 
 static error_t
-take_flag(int key, char *value, struct argp_state *state)
+parse_run_flag(int key, char *value, struct argp_state *state)
 {
 	struct choices *choices = state->input;
 
@@ -126,7 +127,7 @@ take_flag(int key, char *value, struct argp_state *state)
 		choices->conf = value;
 		return 0;
 	case 'H':
-		choices->history = take_level(value, state);
+		choices->history = parse_history_level(value, state);
 		return 0;
 	case 'S':
 		choices->snapshot = value;
@@ -155,19 +156,20 @@ take_flag(int key, char *value, struct argp_state *state)
 		if (choices->quiet &&
 		    (choices->report != NULL || choices->leaks ||
 			choices->sites != NULL))
-			argp_error(state, "--quiet leaves no report");
+			argp_error(state, "--quiet prints no report");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
 }
 
-const struct argp argp_run = { flags, take_flag, "[--] PROGRAM [ARGUMENT...]",
+const struct argp argp_run = { flags, parse_run_flag,
+	"[--] PROGRAM [ARGUMENT...]",
 	"Run PROGRAM with its GPU memory under weir.\v"
-	"Without --report the report goes to stderr, as text. In FILE, %p is "
-	"the process; in that of --snapshot, %w is exit, oom or signal. Exit "
-	"status: the program's; 127 if there is no such program, 126 if it "
-	"cannot be run, 2 if an option is wrong.",
+	"Without --report the report goes to stderr, as text. In FILE, %p "
+	"stands for the process id; in FILE of --snapshot, %w stands for exit, "
+	"oom or signal. Exit status: the program's; 127 if there is no such "
+	"program, 126 if it cannot be run, 2 if an option is wrong.",
 	NULL, NULL, NULL };
 
 static bool
@@ -179,9 +181,9 @@ set_variable(const char *name, const char *value)
 	return false;
 }
 
-/* Where a file is, seen from any folder: the program may change its own before
- * it is written. On the heap; NULL, and a complaint, if the folder is
- * unknown. */
+/* The absolute path of a file. The program may change its folder before it
+ * writes the file. The caller frees the path. NULL, and a complaint, if the
+ * current folder is unknown. */
 static char *
 absolute(const char *file)
 {
@@ -191,7 +193,8 @@ absolute(const char *file)
 	if ((file[0] != '/' && getcwd(folder, sizeof(folder)) == NULL) ||
 	    asprintf(&path, "%s%s%s", folder, file[0] != '/' ? "/" : "", file) <
 		0) {
-		complain("cannot tell where %s is: %s", file, strerror(errno));
+		complain(
+		    "cannot find the folder of %s: %s", file, strerror(errno));
 		return NULL;
 	}
 	return path;
@@ -211,7 +214,7 @@ set_destination(const char *file)
 	return done;
 }
 
-/* The options that flags stand for, behind those that are given. */
+/* Set WEIR_CONF: the options that the user gives, then those of the flags. */
 static bool
 set_conf(const struct choices *choices)
 {
@@ -251,7 +254,8 @@ drop:
 	return done;
 }
 
-/* WEIR_REPORT of the environment counts where the command line says nothing. */
+/* Set the variables of the report. Without a flag for the destination,
+ * WEIR_REPORT of the environment decides. */
 static bool
 set_report(const struct choices *choices)
 {
@@ -273,7 +277,7 @@ set_report(const struct choices *choices)
 	    set_variable("WEIR_CHECK_STREAMS", "1");
 }
 
-/* Put a path before those that a variable has already. */
+/* Put a path before the paths of a variable. */
 static bool
 set_first(const char *name, const char *path)
 {
@@ -292,7 +296,8 @@ set_first(const char *name, const char *path)
 	return done;
 }
 
-/* Ranges of NVTX go to a profiler that is there, and else into the history. */
+/* Send NVTX ranges into the history, unless the environment names a
+ * profiler. */
 static bool
 set_nvtx(const struct choices *choices, const char *library)
 {
@@ -314,9 +319,9 @@ set_preload(const struct choices *choices)
 	    set_nvtx(choices, library) && set_first("LD_PRELOAD", library);
 }
 
-/* The package lies where `make install` puts it, or where it is built. Python
- * looks at the folder's sitecustomize when it starts, which waits for the
- * import of torch. */
+/* Put the package's site folder before Python's path. Python runs its
+ * sitecustomize at start, which waits for the import of torch. The package is
+ * where `make install` puts it, or where the build puts it. */
 static bool
 set_torch(const struct choices *choices)
 {
@@ -349,7 +354,7 @@ conf_accepted(const struct choices *choices)
 	return false;
 }
 
-/* ---- Staying ----------------------------------------------------------- */
+/* ---- The program as a child ------------------------------------------- */
 
 static bool
 report_is_asked_for(void)
@@ -359,8 +364,9 @@ report_is_asked_for(void)
 	return destination != NULL && *destination != '\0';
 }
 
+/* Become the program. Returns an exit status if that fails. */
 static int
-start(const struct choices *choices)
+exec_program(const struct choices *choices)
 {
 	int error;
 
@@ -370,7 +376,7 @@ start(const struct choices *choices)
 	return error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_RUNNABLE;
 }
 
-/* The program, in the child. */
+/* Become the program in the child process. */
 static _Noreturn void
 become(const struct choices *choices, const sigset_t *signals,
     const struct sigaction *child, pid_t parent)
@@ -380,13 +386,13 @@ become(const struct choices *choices, const sigset_t *signals,
 		_exit(EXIT_NOT_RUNNABLE);
 	sigaction(SIGCHLD, child, NULL);
 	sigprocmask(SIG_SETMASK, signals, NULL);
-	_exit(start(choices));
+	_exit(exec_program(choices));
 }
 
-/* Wait for the program's end. Signals that others send to this process are for
- * the program; what a terminal sends comes to both. */
+/* Wait for the program's end. Signals that other processes send to this process
+ * are passed on to the program. A terminal sends its signals to both. */
 static int
-wait_for(pid_t program, const sigset_t *all)
+wait_for_program(pid_t program, const sigset_t *all)
 {
 	for (;;) {
 		siginfo_t info;
@@ -404,8 +410,9 @@ wait_for(pid_t program, const sigset_t *all)
 	}
 }
 
-/* Signals that this process takes on the program's behalf: those that can be
- * caught, but for faults of its own and what a terminal stops it by. */
+/* Choose the signals that this process passes on to the program: all that can
+ * be caught, except those of its own faults and those by which a terminal stops
+ * it. */
 static void
 choose_signals(sigset_t *set)
 {
@@ -417,8 +424,8 @@ choose_signals(sigset_t *set)
 		sigdelset(set, own[i]);
 }
 
-/* End as the program did, so that who waits sees no difference; but it is the
- * program that has written a core. */
+/* End as the program did, so that a waiting process sees no difference. Only
+ * the program may write a core file. */
 static int
 end_as(int status)
 {
@@ -437,14 +444,15 @@ end_as(int status)
 	return 128 + WTERMSIG(status);
 }
 
-/* Start the program in a child and stay, for reports that it cannot write. */
+/* Run the program in a child process, and write the reports that it cannot
+ * write. Returns the exit status. */
 static int
-attend(const struct choices *choices)
+run_as_child(const struct choices *choices)
 {
 	char path[64];
 	pid_t parent = getpid();
 	int ledger = ledger_make();
-	const struct sigaction told = { .sa_handler = SIG_DFL };
+	const struct sigaction by_default = { .sa_handler = SIG_DFL };
 	struct sigaction child;
 	sigset_t before;
 	sigset_t all;
@@ -452,13 +460,13 @@ attend(const struct choices *choices)
 	int status;
 
 	if (ledger < 0)
-		return start(choices);
+		return exec_program(choices);
 	snprintf(path, sizeof(path), "/proc/%ld/fd/%d", (long)parent, ledger);
 	if (!set_variable(LEDGER_VARIABLE, path))
 		return TOOL_NO;
 	choose_signals(&all);
 	sigprocmask(SIG_BLOCK, &all, &before);
-	sigaction(SIGCHLD, &told, &child);
+	sigaction(SIGCHLD, &by_default, &child);
 	fflush(NULL);
 	program = fork();
 	if (program == 0)
@@ -467,13 +475,13 @@ attend(const struct choices *choices)
 		complain("cannot fork: %s", strerror(errno));
 		return TOOL_NO;
 	}
-	status = wait_for(program, &all);
+	status = wait_for_program(program, &all);
 	last_reports(ledger, program, status);
 	return end_as(status);
 }
 
-/* Snapshots that are newer than this run are of its processes, which do not
- * replace each other's. */
+/* Set the time of the start. A process of this run does not replace a snapshot
+ * that is newer: another process of the run has written it. */
 static bool
 set_start(void)
 {
@@ -501,5 +509,6 @@ cmd_run(int argc, char **argv)
 	if (!use_simulated_if(choices.simulated) || !set_preload(&choices) ||
 	    !set_torch(&choices))
 		return TOOL_NO;
-	return report_is_asked_for() ? attend(&choices) : start(&choices);
+	return report_is_asked_for() ? run_as_child(&choices) :
+				       exec_program(&choices);
 }

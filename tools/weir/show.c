@@ -1,5 +1,5 @@
 /*
- * weir show: the segments of a snapshot, and their blocks.
+ * weir show: print the segments of a snapshot, and their blocks.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static const struct argp_option flags[] = {
 };
 
 static error_t
-take_flag(int key, char *value, struct argp_state *state)
+parse_show_flag(int key, char *value, struct argp_state *state)
 {
 	struct choices *choices = state->input;
 
@@ -26,14 +26,14 @@ take_flag(int key, char *value, struct argp_state *state)
 		choices->blocks = true;
 		return 0;
 	default:
-		return view_take_flag(key, value, state);
+		return view_parse_flag(key, value, state);
 	}
 }
 
-const struct argp argp_show = { flags, take_flag, "SNAPSHOT",
-	"Print the segments of a memory snapshot: in sums for each stream and "
-	"pool, and then a line for each.\v"
-	"A line ends with a map of its segment: '#' is in use, '.' is free, "
+const struct argp argp_show = { flags, parse_show_flag, "SNAPSHOT",
+	"Print the segments of a memory snapshot: sums for each stream and "
+	"pool, and then one line for each segment.\v"
+	"Each line ends with a map of its segment: '#' is in use, '.' is free, "
 	"'+' is both, '~' is freed and not yet seen to be complete.",
 	view_children, NULL, NULL };
 
@@ -41,7 +41,7 @@ const struct argp argp_show = { flags, take_flag, "SNAPSHOT",
 
 enum { MAP_CELLS = 24 };
 
-/* The letter of the map for the part of a segment from `from` to `to`. */
+/* The character of the map for the part of a segment from `from` to `to`. */
 static char
 cell_of(const struct snapshot *snapshot, const struct snapshot_segment *segment,
     uint64_t from, uint64_t to)
@@ -80,7 +80,7 @@ map_of(const struct snapshot *snapshot, const struct snapshot_segment *segment,
 }
 
 static bool
-print_groups(const struct snapshot *snapshot, const struct view_args *args)
+print_show_groups(const struct snapshot *snapshot, const struct view_args *args)
 {
 	struct table *table = table_new("rrllrrrrrr");
 	char text[VIEW_TEXT];
@@ -115,7 +115,7 @@ print_groups(const struct snapshot *snapshot, const struct view_args *args)
 }
 
 static void
-add_segment(struct table *table, const struct snapshot *snapshot,
+add_segment_row(struct table *table, const struct snapshot *snapshot,
     const struct snapshot_segment *segment)
 {
 	struct sums sums = { 0 };
@@ -137,9 +137,9 @@ add_segment(struct table *table, const struct snapshot *snapshot,
 	table_add(table, "%s", map_of(snapshot, segment, map));
 }
 
-/* A line of a block has the columns of a segment's. */
+/* Add a line for a block, in the columns of the segments. */
 static void
-add_block(struct table *table, const struct snapshot *snapshot,
+add_block_row(struct table *table, const struct snapshot *snapshot,
     const struct snapshot_block *block)
 {
 	static const char *const states[SNAPSHOT_STATES] = {
@@ -152,7 +152,7 @@ add_block(struct table *table, const struct snapshot *snapshot,
 	table_add(table, "  %" PRIx64, block->address);
 	table_add(table, "%s", size_text(block->bytes));
 	table_add(table, "%s", "");
-	if (block->told_stream)
+	if (block->reports_stream)
 		table_add(table, "%s", stream_text(block->stream, site));
 	else
 		table_add(table, "%s", "");
@@ -184,10 +184,10 @@ print_segments(const struct snapshot *snapshot, const struct choices *choices)
 
 		if (!view_has(&choices->view, segment->device))
 			continue;
-		add_segment(table, snapshot, segment);
+		add_segment_row(table, snapshot, segment);
 		for (uint32_t b = 0;
 		     choices->blocks && b < segment->block_count; b++)
-			add_block(table, snapshot,
+			add_block_row(table, snapshot,
 			    &snapshot->blocks[segment->first_block + b]);
 	}
 	printed = table_print(table, true);
@@ -209,14 +209,14 @@ print_all(const struct snapshot *snapshot, const struct choices *choices)
 	    size_text(sums.allocated),
 	    share_text(sums.allocated, sums.reserved, share),
 	    size_text(sums.largest_free));
-	if (!print_groups(snapshot, &choices->view))
+	if (!print_show_groups(snapshot, &choices->view))
 		return false;
 	putchar('\n');
 	return print_segments(snapshot, choices);
 }
 
 static bool
-print_text(const struct snapshot *snapshot, const struct choices *choices)
+print_show_text(const struct snapshot *snapshot, const struct choices *choices)
 {
 	struct snapshot host = snapshot_host(snapshot);
 
@@ -279,7 +279,7 @@ segment_json(const struct snapshot *snapshot,
 }
 
 static json_t *
-all_json(const struct snapshot *snapshot, const struct choices *choices)
+show_part_json(const struct snapshot *snapshot, const struct choices *choices)
 {
 	struct sums sums = sums_of(snapshot, choices->view.device);
 	json_t *object = json_object();
@@ -298,22 +298,22 @@ all_json(const struct snapshot *snapshot, const struct choices *choices)
 }
 
 static json_t *
-with_host(const struct snapshot *snapshot, const struct choices *choices)
+show_json(const struct snapshot *snapshot, const struct choices *choices)
 {
 	struct snapshot host = snapshot_host(snapshot);
 
-	return put_host(all_json(snapshot, choices),
-	    host.segment_count > 0 ? all_json(&host, choices) : NULL);
+	return put_host(show_part_json(snapshot, choices),
+	    host.segment_count > 0 ? show_part_json(&host, choices) : NULL);
 }
 
 static int
-tell(const struct snapshot *snapshot, const struct view_args *args)
+report_show(const struct snapshot *snapshot, const struct view_args *args)
 {
 	const struct choices *choices = (const struct choices *)args;
 
 	if (args->json)
-		return print_json(with_host(snapshot, choices));
-	return print_text(snapshot, choices) ? TOOL_DONE : TOOL_NO;
+		return print_json(show_json(snapshot, choices));
+	return print_show_text(snapshot, choices) ? TOOL_DONE : TOOL_NO;
 }
 
 int
@@ -321,5 +321,5 @@ cmd_show(int argc, char **argv)
 {
 	struct choices choices = { 0 };
 
-	return view_run(&argp_show, argc, argv, &choices.view, tell);
+	return view_run(&argp_show, argc, argv, &choices.view, report_show);
 }

@@ -1,6 +1,6 @@
 /*
- * The trace events of Chrome and Perfetto, in their JSON form. Each device is
- * a process there, each life of a block a slice of its own.
+ * Trace events of Chrome and Perfetto, in their JSON form. A device becomes a
+ * process of the trace, and the life of a block becomes a slice.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,17 +16,18 @@ struct writer {
 	const struct snapshot *snapshot;
 	const struct timeline *timeline; /* NULL: none */
 	uint32_t device;
-	int64_t origin_ns; /* what "ts" 0 is, since 1970 */
-	int64_t first_us;  /* of the device */
+	int64_t origin_ns; /* time of "ts" 0, since 1970 */
+	int64_t first_us;  /* the first and the last time of the device */
 	int64_t last_us;
-	bool begun; /* something was written: a comma comes first */
+	bool begun; /* the next event needs a comma before it */
 	FILE *out;
 	struct progress progress; /* of the device */
-	uint64_t done;            /* events and lives of blocks */
+	uint64_t done;            /* events and lives that are written */
 	uint64_t all;
 };
 
-/* Times beyond the year 2096 are cut, so that sums fit. */
+/* Microseconds in nanoseconds. Times after the year 2096 are cut, so that sums
+ * of times do not overflow. */
 static int64_t
 ns_of(int64_t time_us)
 {
@@ -37,16 +38,16 @@ ns_of(int64_t time_us)
 	return (time_us < -most_us ? -most_us : time_us) * 1000;
 }
 
-/* The process that a device is: one that the timeline has not. */
+/* The process number of a device, which the timeline does not use. */
 static int64_t
-process_of(const struct writer *writer)
+device_process(const struct writer *writer)
 {
 	return writer->device +
 	    (writer->timeline != NULL ? writer->timeline->last_pid + 1 : 0);
 }
 
 static void
-begin(struct writer *writer, char phase, int64_t time_us)
+begin_trace_event(struct writer *writer, char phase, int64_t time_us)
 {
 	int64_t since = ns_of(time_us) - writer->origin_ns;
 	int64_t part = since % 1000;
@@ -55,7 +56,7 @@ begin(struct writer *writer, char phase, int64_t time_us)
 		since = part = 0;
 	fprintf(writer->out,
 	    "%s{\"ph\": \"%c\", \"pid\": %" PRId64 ", \"tid\": 0, \"ts\": ",
-	    writer->begun ? ",\n" : "\n", phase, process_of(writer));
+	    writer->begun ? ",\n" : "\n", phase, device_process(writer));
 	if (part == 0)
 		fprintf(writer->out, "%" PRId64, since / 1000);
 	else
@@ -67,7 +68,7 @@ begin(struct writer *writer, char phase, int64_t time_us)
 }
 
 static void
-count_written(struct writer *writer)
+count_chrome_event(struct writer *writer)
 {
 	char what[32];
 
@@ -81,14 +82,14 @@ static void
 out_counters(
     struct writer *writer, int64_t time_us, uint64_t live, uint64_t reserved)
 {
-	begin(writer, 'C', time_us);
+	begin_trace_event(writer, 'C', time_us);
 	fprintf(writer->out,
 	    ", \"name\": \"memory\", \"args\": {\"allocated\": %" PRIu64
 	    ", \"reserved\": %" PRIu64 "}}",
 	    live, reserved);
 }
 
-/* A life as two events that its number joins. */
+/* Write a life as two events, which a number joins. */
 static void
 out_life(struct writer *writer, const struct life *life, uint32_t number)
 {
@@ -101,7 +102,7 @@ out_life(struct writer *writer, const struct life *life, uint32_t number)
 	char stream[VIEW_TEXT];
 
 	site_text(snapshot, life->stack, site);
-	begin(writer, 'b',
+	begin_trace_event(writer, 'b',
 	    life->alloc == LIFE_NONE ? writer->first_us : times[life->alloc]);
 	fprintf(writer->out,
 	    ", \"cat\": \"block\", \"id\": \"weir-%" PRIu32 "\", \"name\": ",
@@ -111,7 +112,8 @@ out_life(struct writer *writer, const struct life *life, uint32_t number)
 	    ", \"args\": {\"bytes\": %" PRIu64 ", \"address\": \"%" PRIx64
 	    "\", \"stream\": \"%s\"}}",
 	    life->bytes, life->address, stream_text(life->stream, stream));
-	begin(writer, 'e', end == LIFE_NONE ? writer->last_us : times[end]);
+	begin_trace_event(
+	    writer, 'e', end == LIFE_NONE ? writer->last_us : times[end]);
 	fprintf(writer->out,
 	    ", \"cat\": \"block\", \"id\": \"weir-%" PRIu32 "\", \"name\": ",
 	    number);
@@ -119,7 +121,7 @@ out_life(struct writer *writer, const struct life *life, uint32_t number)
 	fputs("}", writer->out);
 }
 
-/* How much an event adds to the reserved bytes, modulo 2^64. */
+/* The bytes that an event adds to the reserved bytes, modulo 2^64. */
 static uint64_t
 segment_step(const struct snapshot_events *events, uint32_t i)
 {
@@ -135,8 +137,9 @@ segment_step(const struct snapshot_events *events, uint32_t i)
 	}
 }
 
-/* The curves: of live bytes forwards from what was there before, of reserved
- * bytes such that they end at what there is. */
+/* Write the curves of a device. The live bytes begin with `live`, the bytes of
+ * the blocks that are older than the trace. The reserved bytes begin so that
+ * they end at those of the snapshot. */
 static void
 out_curves(struct writer *writer, uint64_t live)
 {
@@ -153,7 +156,7 @@ out_curves(struct writer *writer, uint64_t live)
 		uint8_t action = events->action[event];
 		uint64_t step = segment_step(events, event);
 
-		count_written(writer);
+		count_chrome_event(writer);
 		reserved += step;
 		if (action == SNAPSHOT_ALLOC)
 			live += events->bytes[event];
@@ -167,7 +170,7 @@ out_curves(struct writer *writer, uint64_t live)
 			    writer, events->time_us[event], live, reserved);
 		if (action != SNAPSHOT_OOM)
 			continue;
-		begin(writer, 'i', events->time_us[event]);
+		begin_trace_event(writer, 'i', events->time_us[event]);
 		fprintf(writer->out,
 		    ", \"s\": \"p\", \"name\": \"out of memory: %" PRIu64
 		    " bytes\"}",
@@ -176,7 +179,7 @@ out_curves(struct writer *writer, uint64_t live)
 }
 
 static void
-out_annotations(struct writer *writer)
+out_chrome_annotations(struct writer *writer)
 {
 	const struct snapshot *snapshot = writer->snapshot;
 
@@ -187,7 +190,8 @@ out_annotations(struct writer *writer)
 
 		if (annotation->device != writer->device)
 			continue;
-		begin(writer, stage[0] == 'S' ? 'B' : 'E', annotation->time_us);
+		begin_trace_event(
+		    writer, stage[0] == 'S' ? 'B' : 'E', annotation->time_us);
 		fputs(", \"name\": ", writer->out);
 		json_text(
 		    snapshot_text(snapshot, annotation->name), writer->out);
@@ -205,7 +209,7 @@ out_device(struct writer *writer, uint32_t *number)
 		return false;
 	trace_times(writer->snapshot, writer->device, &writer->first_us,
 	    &writer->last_us);
-	begin(writer, 'M', writer->first_us);
+	begin_trace_event(writer, 'M', writer->first_us);
 	fprintf(writer->out,
 	    ", \"name\": \"process_name\", \"args\": {\"name\": \"%sdevice "
 	    "%" PRIu32 "\"}}",
@@ -220,15 +224,15 @@ out_device(struct writer *writer, uint32_t *number)
 	out_curves(writer, before);
 	for (uint32_t i = 0; i < lives.count; i++) {
 		out_life(writer, &lives.items[i], (*number)++);
-		count_written(writer);
+		count_chrome_event(writer);
 	}
 	progress_end(&writer->progress);
-	out_annotations(writer);
+	out_chrome_annotations(writer);
 	lives_drop(&lives);
 	return true;
 }
 
-/* The time that all devices' events and annotations lie in. */
+/* Find the first and the last time of all devices. */
 static void
 find_times(const struct snapshot *snapshot, int64_t *first_us, int64_t *last_us)
 {
@@ -261,7 +265,8 @@ date_text(int64_t time_us, char text[32])
 	strftime(text, 32, "%Y-%m-%d %H:%M:%S", &when);
 }
 
-/* Two recordings that have no moment in common show nothing together. */
+/* True if the snapshot and the timeline have a moment in common; otherwise a
+ * complaint. */
 static bool
 is_of_one_time(
     const struct timeline *timeline, int64_t first_us, int64_t last_us)
@@ -292,10 +297,10 @@ out_text(const char *text, size_t length, FILE *out)
 
 	progress_begin_output(&progress, out);
 	for (size_t done = 0; done < length; done += PIECE) {
-		size_t left = length - done;
+		size_t rest = length - done;
 
 		progress_part(&progress, "writing the trace", done, length);
-		fwrite(text + done, 1, left < PIECE ? left : PIECE, out);
+		fwrite(text + done, 1, rest < PIECE ? rest : PIECE, out);
 	}
 	progress_end(&progress);
 }

@@ -1,10 +1,11 @@
 /*
- * A trace as rows that `weir replay` plays: what was alive before it first,
- * then every event in its order.
+ * A trace as rows that `weir replay` plays: the blocks that are older than the
+ * trace first, then every event in its order.
  *
- * A file may lack events: its ring of events was full, or some were not to be
- * recorded. An address that is allocated again was evidently freed, and one
- * that was freed was allocated; such rows are put in.
+ * A file may lack events, because the ring of events was full or the recorder
+ * omitted some. This file adds the missing rows: before an allocation at an
+ * address that is still allocated, a free; before a free at an address that is
+ * not allocated, an allocation.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -21,7 +22,7 @@ struct writer {
 	const struct snapshot *snapshot;
 	struct snapshot_trace trace;
 	const struct lives *lives;
-	uint32_t *life_of;                   /* by event of the trace */
+	uint32_t *life_of;                   /* the life of each event */
 	uint64_t streams[TRACE_STREAMS_MAX]; /* handles, by their numbers */
 	unsigned stream_count;
 	int64_t first_us;
@@ -29,9 +30,10 @@ struct writer {
 	FILE *out;
 };
 
-/* False, and a complaint, if there are too many. */
+/* Find the number of a stream, or give it the next one. False, and a complaint,
+ * if there are too many streams. */
 static bool
-stream_number(struct writer *writer, uint64_t stream, unsigned *number)
+csv_stream_number(struct writer *writer, uint64_t stream, unsigned *number)
 {
 	for (*number = 0; *number < writer->stream_count; ++*number)
 		if (writer->streams[*number] == stream)
@@ -52,7 +54,7 @@ out_row(struct writer *writer, char action, const struct life *life)
 
 	if (life->bytes == 0)
 		return true;
-	if (!stream_number(writer, life->stream, &number))
+	if (!csv_stream_number(writer, life->stream, &number))
 		return false;
 	fprintf(writer->out, "%c,%" PRIx64 ",%" PRIu64 ",%u,%" PRId64 "\n",
 	    action, life->address, life->bytes, number,
@@ -66,8 +68,8 @@ is_open(const struct life *life)
 	return life->requested == LIFE_NONE && life->completed == LIFE_NONE;
 }
 
-/* A life begins: the one before at its address has ended, even if the trace
- * does not say so. */
+/* Write the begin of a life. The life before at its address has ended, even if
+ * the trace lacks its free. */
 static bool
 out_begin(struct writer *writer, const struct life *life)
 {
@@ -82,7 +84,7 @@ out_begin(struct writer *writer, const struct life *life)
 }
 
 static bool
-out_event(struct writer *writer, uint32_t event)
+out_csv_event(struct writer *writer, uint32_t event)
 {
 	uint32_t id = writer->life_of[event - writer->trace.first];
 	const struct life *life;
@@ -92,8 +94,8 @@ out_event(struct writer *writer, uint32_t event)
 	life = &writer->lives->items[id];
 	if (event == life->alloc)
 		return out_begin(writer, life);
-	/* One that is older than the trace was begun at its head, unless its
-	 * address had another life before. */
+	/* A life that is older than the trace began before the first row,
+	 * unless its address had another life before. */
 	if (life->alloc == LIFE_NONE && life->previous != LIFE_NONE &&
 	    (event == life->requested || life->requested == LIFE_NONE) &&
 	    !out_begin(writer, life))
@@ -106,7 +108,7 @@ out_event(struct writer *writer, uint32_t event)
 }
 
 static bool
-out_segment(struct writer *writer, uint32_t event)
+out_csv_segment(struct writer *writer, uint32_t event)
 {
 	static const char letters[] = {
 		[SNAPSHOT_SEGMENT_ALLOC] = 'S',
@@ -120,7 +122,7 @@ out_segment(struct writer *writer, uint32_t event)
 
 	if (action < SNAPSHOT_SEGMENT_ALLOC || action > SNAPSHOT_SEGMENT_UNMAP)
 		return true;
-	if (!stream_number(writer, events->stream[event], &number))
+	if (!csv_stream_number(writer, events->stream[event], &number))
 		return false;
 	fprintf(writer->out, "%c,%" PRIx64 ",%" PRIu64 ",%u,%" PRId64 "\n",
 	    letters[action], events->address[event], events->bytes[event],
@@ -169,7 +171,8 @@ out_rows(struct writer *writer)
 			    &progress, "writing rows", i, writer->trace.count);
 		if (events->time_us[event] > writer->now_us)
 			writer->now_us = events->time_us[event];
-		good = out_segment(writer, event) && out_event(writer, event);
+		good = out_csv_segment(writer, event) &&
+		    out_csv_event(writer, event);
 	}
 	progress_end(&progress);
 	return good;
@@ -222,8 +225,8 @@ snapshot_out_csv(const struct snapshot *snapshot, uint32_t device,
 	return good;
 }
 
-/* The device to make a trace of: *device, or the first that has one. False, and
- * `why` set, if there is none. */
+/* Choose the device whose trace is written: *device, or the first device with a
+ * trace if that is -1. False, and `why` set, if there is no such trace. */
 static bool
 choose_device(const struct snapshot *snapshot, int *device, int *next,
     char why[SNAPSHOT_WHY])

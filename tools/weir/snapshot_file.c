@@ -1,5 +1,5 @@
 /*
- * Files in and out.
+ * Files that commands read and write.
  */
 #include "tools/weir/snapshot_file.h"
 
@@ -28,14 +28,14 @@ enum {
 	CHUNK = 1 << 16,
 	READING_AFTER_MS = 200,
 	GZIP_WINDOW = 15 + 16,
-	SNIFFED = 32, /* bytes that say what a file is */
+	SNIFFED = 32, /* bytes by which the kind of a file is recognised */
 };
 
 struct input {
 	const char *path;
 	int fd;
-	uint64_t size; /* of the file; 0 where that is not known */
-	uint64_t done; /* bytes read of it */
+	uint64_t size; /* of the file; 0 if it is unknown */
+	uint64_t done; /* bytes that have been read */
 	struct progress progress;
 	/* Used for compressed files only. */
 	lzma_stream decoder;
@@ -43,7 +43,7 @@ struct input {
 	z_stream inflater;
 	bool ended;
 	struct budget budget;
-	/* The text of a trace, where one may come. */
+	/* The text of a trace, if the caller takes traces. */
 	bool takes_trace;
 	char *trace;
 	size_t trace_length;
@@ -60,7 +60,7 @@ read_memory(void)
 }
 
 static void
-show_progress(struct input *input)
+show_bytes_read(struct input *input)
 {
 	char text[32];
 
@@ -94,11 +94,12 @@ read_plain(void *user, void *buffer, size_t size)
 	}
 	input->done += (uint64_t)got;
 	input->budget.stored = input->done;
-	show_progress(input);
+	show_bytes_read(input);
 	return got;
 }
 
-/* Count what the decoder has touched since; false: told. */
+/* Charge the memory that the decoder has touched since the last call. False,
+ * with a status, if the budget is spent. */
 static bool
 count_decoder(struct input *input)
 {
@@ -146,7 +147,8 @@ read_xz(void *user, void *buffer, size_t size)
 	return (ptrdiff_t)(size - decoder->avail_out);
 }
 
-/* Have bytes for the inflater; false: told. */
+/* Read the next bytes for the inflater if it has none. False, with a status, on
+ * failure. */
 static bool
 feed_gzip(struct input *input)
 {
@@ -162,7 +164,8 @@ feed_gzip(struct input *input)
 	return true;
 }
 
-/* A gzip file may be several, one behind the other. */
+/* Inflate the next bytes. A gzip file may consist of several, one after the
+ * other. */
 static ptrdiff_t
 read_gzip(void *user, void *buffer, size_t size)
 {
@@ -190,9 +193,9 @@ read_gzip(void *user, void *buffer, size_t size)
 	return (ptrdiff_t)(size - inflater->avail_out);
 }
 
-/* ---- What a file is -------------------------------------------------- */
+/* ---- Kinds of files -------------------------------------------------- */
 
-/* Files that people have beside their snapshots, by how they begin. */
+/* Files that people may mistake for snapshots, by their first bytes. */
 static const struct {
 	const char *begins;
 	size_t length;
@@ -212,7 +215,7 @@ static const struct {
 	    "a pointer of git-lfs; 'git lfs pull' fetches the file" },
 };
 
-/* The kind of a file that is no snapshot, in words; NULL if it is not known. */
+/* The kind of a file that is no snapshot, in words; NULL if it is unknown. */
 static const char *
 other_kind(const struct source *source)
 {
@@ -235,7 +238,7 @@ snapshot_begins(unsigned char byte)
 	return byte == 0x80 || (byte != '\0' && strchr("(])}{[", byte) != NULL);
 }
 
-/* Read by the form that the first bytes have. */
+/* Read a snapshot in the form that its first bytes show. */
 static enum weir_status
 read_form(struct source *source, struct snapshot **out)
 {
@@ -273,7 +276,7 @@ snapshot_read(struct source *source, struct snapshot **out)
 	return status;
 }
 
-/* True if an input begins as a trace in CSV does: with its heading, or with a
+/* True if an input begins with the heading of a trace in CSV, or with a
  * comment. */
 static bool
 begins_trace(const struct source *source)
@@ -285,9 +288,9 @@ begins_trace(const struct source *source)
 		memcmp(source->at, heading, sizeof(heading) - 1) == 0);
 }
 
-/* Keep the whole text of a trace, with a NUL behind it. */
+/* Copy the whole text of a trace, with a NUL after it. */
 static enum weir_status
-keep_trace(struct input *input, struct source *source)
+copy_trace_text(struct input *input, struct source *source)
 {
 	size_t wanted = 0;
 	enum weir_status status;
@@ -310,7 +313,7 @@ keep_trace(struct input *input, struct source *source)
 	return WEIR_OK;
 }
 
-/* Read the snapshot or the trace that an input is, decompressed. */
+/* Read a snapshot or a trace from decompressed bytes. */
 static enum weir_status
 read_content(struct input *input, struct source *source, struct snapshot **out)
 {
@@ -320,7 +323,7 @@ read_content(struct input *input, struct source *source, struct snapshot **out)
 		return status;
 	if (input->takes_trace &&
 	    (trace_is_named(input->path) || begins_trace(source)))
-		return keep_trace(input, source);
+		return copy_trace_text(input, source);
 	return snapshot_read(source, out);
 }
 
@@ -418,7 +421,7 @@ snapshot_of_input(
 }
 
 static struct snapshot *
-load(const char *path, bool takes_trace)
+load_snapshot_file(const char *path, bool takes_trace)
 {
 	struct input input = {
 		.path = path,
@@ -455,24 +458,25 @@ load(const char *path, bool takes_trace)
 struct snapshot *
 snapshot_load(const char *path)
 {
-	return load(path, false);
+	return load_snapshot_file(path, false);
 }
 
 struct snapshot *
 snapshot_or_trace_load(const char *path)
 {
-	return load(path, true);
+	return load_snapshot_file(path, true);
 }
 
 /* ---- Writing --------------------------------------------------------- */
 
-/* The file that is being written, beside its place; one at a time. */
+/* The file that is being written, in the folder of its final name. There is one
+ * at a time. */
 static struct {
 	FILE *file;
 	struct out *out;
 } pending;
 
-/* A command that ends before the file is complete leaves nothing of it. */
+/* Remove the incomplete file when the command ends. */
 static void
 abandon_pending(void)
 {
@@ -481,7 +485,7 @@ abandon_pending(void)
 	pending.out = NULL;
 }
 
-/* A pipe or device is written to as it is; nothing can take its place. */
+/* Open a pipe or a device, which no file may replace. */
 static FILE *
 open_device(const char *path)
 {
@@ -495,15 +499,16 @@ open_device(const char *path)
 	return file;
 }
 
+/* Open a new file, which replaces the one at `path` when it is complete. */
 static FILE *
-open_beside(const char *path)
+open_regular(const char *path)
 {
-	static bool watched;
+	static bool registered;
 	FILE *file;
 	int fd;
 
-	if (!watched)
-		watched = atexit(abandon_pending) == 0;
+	if (!registered)
+		registered = atexit(abandon_pending) == 0;
 	if (out_open(path, &pending.out) != WEIR_OK) {
 		complain("%s", weir_last_error());
 		return NULL;
@@ -520,7 +525,8 @@ open_beside(const char *path)
 	return file;
 }
 
-/* The streams of an output whose name ends in ".gz"; one at a time. */
+/* The streams of an output whose name ends in ".gz". There is one at a
+ * time. */
 static struct {
 	FILE *outer;
 	FILE *inner;
@@ -534,13 +540,13 @@ open_place(const char *path)
 	if (strcmp(path, "-") == 0)
 		return stdout;
 	if (lstat(path, &about) != 0)
-		return open_beside(path);
+		return open_regular(path);
 	if (S_ISLNK(about.st_mode)) {
 		complain("cannot write %s: it is a symbolic link", path);
 		return NULL;
 	}
 	return S_ISREG(about.st_mode) || S_ISDIR(about.st_mode) ?
-	    open_beside(path) :
+	    open_regular(path) :
 	    open_device(path);
 }
 
@@ -561,7 +567,8 @@ output_open(const char *path)
 	return NULL;
 }
 
-/* Write the end of what is compressed, and go on with what is below it. */
+/* Write the end of the compressed data. *file becomes the stream of the file
+ * itself. */
 static bool
 end_gzip(FILE **file)
 {

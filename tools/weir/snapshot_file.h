@@ -1,6 +1,6 @@
 /*
- * Opening a memory snapshot, whatever form it has: a pickle, JSON, either of
- * them compressed by xz or gzip.
+ * Reading a memory snapshot of any form: a pickle or JSON, plain or compressed
+ * by xz or gzip. Writing the files of results.
  */
 #ifndef TOOLS_WEIR_SNAPSHOT_FILE_H
 #define TOOLS_WEIR_SNAPSHOT_FILE_H
@@ -13,42 +13,44 @@
 /*
  * Read a snapshot that is not compressed.
  *
- * @return WEIR_OK; WEIR_EINVAL and what it is instead, or where it is wrong;
- *         WEIR_EHOSTMEM; or what the source told
+ * @return WEIR_OK; WEIR_EINVAL with a text that names the kind of the file if
+ *         it is no snapshot, or the place of a fault; WEIR_EHOSTMEM; or the
+ *         status of the source
  */
 enum weir_status snapshot_read(struct source *source, struct snapshot **out);
 
-/* True if what begins with this byte may be one, and is no text of another
- * kind. */
+/* True if a snapshot may begin with this byte, and no other text does. */
 bool snapshot_begins(unsigned char byte);
 
-/* Bytes of memory that --read-memory lets readers take; 0 without that flag. */
+/* Bytes of memory that --read-memory allows readers; 0 without that flag. */
 uint64_t read_memory(void);
 
 /*
- * Read a snapshot; "-" is stdin. NULL, and a complaint that names the file and
- * what is wrong with it. Long reading shows its progress on a terminal. The
- * caller frees it with snapshot_free().
+ * Read a snapshot; "-" is stdin. The caller frees it with snapshot_free(). Long
+ * reading shows its progress on a terminal. On failure NULL, and a complaint
+ * that names the file and its fault.
  */
 struct snapshot *snapshot_load(const char *path);
 
-/* As snapshot_load(), and a trace in CSV becomes a snapshot: one by its name,
- * or by its first bytes (trace_snapshot.h). */
+/* Read a snapshot, as snapshot_load() does, or a trace in CSV, which becomes a
+ * snapshot (trace_snapshot.h). A trace is recognised by its name or by its
+ * first bytes. */
 struct snapshot *snapshot_or_trace_load(const char *path);
 
 /*
- * Open a file to write a result to, "-" for stdout: readable and writable by
- * its owner alone, and never through a symbolic link. What is there is
- * replaced when the file is complete. What ends in ".gz" is compressed. One at
- * a time. NULL, and a complaint.
+ * Open a file for a result; "-" is stdout. Only its owner may read and write
+ * the file. A symbolic link is refused. A file of this name is replaced when
+ * the new one is complete. A file whose name ends in ".gz" is compressed. One
+ * file may be open at a time. On failure NULL, and a complaint.
  */
 FILE *output_open(const char *path);
 
-/* End it. False, and a complaint, if something did not reach the file. */
+/* Complete and close the file. False, and a complaint, if it could not be
+ * written. */
 bool output_close(FILE *file, const char *path);
 
-/* Abandon the file: the one that was there before stays. For a failure that
- * has been reported. */
+/* Abandon the file, after a failure that the caller has reported. A file of its
+ * name stays as it was. */
 void output_abandon(FILE *file);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Stacks have numbers, so adding up is an array by number; what equal texts
- * have different numbers for does not exist in one snapshot.
+ * The sums are an array that is indexed by the numbers of stacks. Equal stacks
+ * of one snapshot have the same number.
  */
 #include "tools/weir/snapshot_holders.h"
 
@@ -10,7 +10,7 @@
 
 /* FNV-1a, of 64 bits. */
 static uint64_t
-hash_text(uint64_t hash, const char *text)
+hash_frame_text(uint64_t hash, const char *text)
 {
 	for (; *text != '\0'; text++)
 		hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
@@ -18,7 +18,7 @@ hash_text(uint64_t hash, const char *text)
 }
 
 static uint64_t
-key_of(const struct snapshot *snapshot, uint32_t stack)
+stack_key(const struct snapshot *snapshot, uint32_t stack)
 {
 	const struct snapshot_stack *frames = &snapshot->stacks[stack];
 	uint64_t hash = UINT64_C(0xcbf29ce484222325);
@@ -28,8 +28,10 @@ key_of(const struct snapshot *snapshot, uint32_t stack)
 		    &snapshot
 			 ->frames[snapshot->stack_frames[frames->first + i]];
 
-		hash = hash_text(hash, snapshot_text(snapshot, frame->name));
-		hash = hash_text(hash, snapshot_text(snapshot, frame->file));
+		hash =
+		    hash_frame_text(hash, snapshot_text(snapshot, frame->name));
+		hash =
+		    hash_frame_text(hash, snapshot_text(snapshot, frame->file));
 		hash = (hash ^ frame->line) * UINT64_C(0x100000001b3);
 	}
 	return hash;
@@ -43,7 +45,7 @@ compare_holders(const void *a, const void *b)
 
 	if (one->bytes != other->bytes)
 		return one->bytes > other->bytes ? -1 : 1;
-	/* Some order that does not depend on the sort. */
+	/* The order does not depend on the sort. */
 	return one->stack < other->stack ? -1 : one->stack > other->stack;
 }
 
@@ -57,7 +59,7 @@ compare_keys(const void *a, const void *b)
 }
 
 static void
-add_segment(struct holder *all, const struct snapshot *snapshot,
+add_holders_of(struct holder *all, const struct snapshot *snapshot,
     const struct snapshot_segment *segment)
 {
 	for (uint32_t i = 0; i < segment->block_count; i++) {
@@ -90,13 +92,13 @@ holders_find(const struct snapshot *snapshot, int device, struct holders *out)
 	for (uint32_t i = 0; i < snapshot->segment_count; i++)
 		if (device < 0 ||
 		    snapshot->segments[i].device == (uint32_t)device)
-			add_segment(all, snapshot, &snapshot->segments[i]);
+			add_holders_of(all, snapshot, &snapshot->segments[i]);
 	for (uint32_t i = 0; i < snapshot->stack_count; i++) {
 		if (all[i].blocks == 0)
 			continue;
 		all[out->count] = all[i];
 		all[out->count].stack = i;
-		all[out->count].key = key_of(snapshot, i);
+		all[out->count].key = stack_key(snapshot, i);
 		out->count++;
 	}
 	qsort(all, out->count, sizeof(*all), compare_holders);

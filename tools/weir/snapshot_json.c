@@ -1,13 +1,15 @@
 /*
- * JSON by pieces: the outer brackets of a snapshot, down to the segments and
- * the events, are read here; each of those alone is given to the JSON library.
+ * JSON in pieces. This file reads the outer brackets of a snapshot, down to the
+ * segments and the events. The JSON library parses each segment and each event
+ * on its own.
  *
  *	{ "segments": [ PIECE, PIECE ], "device_traces": [ [ PIECE ] ],
  *	  "other": PIECE }
  *
- * JSON has no references: a stack is written out at each event it belongs to,
- * and most of a file is stacks that were there before. So the text of a piece's
- * "frames" is looked up first, and the piece parsed without it.
+ * JSON has no references, so that each event has the full text of its stack,
+ * and most of a file repeats stacks. So this file looks up the text of a
+ * piece's "frames" among the stacks that it knows, and parses the piece without
+ * that text.
  */
 #include "tools/weir/snapshot_json.h"
 
@@ -25,10 +27,10 @@
 #include "trace/snapshot_build.h"
 
 enum {
-	/* Lists that are taken apart here: of devices, of their events. */
+	/* Depth of the lists that are read here: devices, and their events. */
 	OUTER_LISTS = 2,
 	DEPTH_MAX = 64,
-	KNOWN_BYTES_MAX = 64 << 20, /* of texts of stacks that are kept */
+	KNOWN_BYTES_MAX = 64 << 20, /* bytes of texts of known stacks */
 };
 
 /* A part of a text. */
@@ -37,7 +39,7 @@ struct span {
 	size_t length;
 };
 
-/* The text of a stack, and what it is. */
+/* The text of a stack, and the stack. */
 struct known {
 	char *text;
 	size_t length;
@@ -51,11 +53,11 @@ struct reader {
 	struct intern index; /* of `known`, by their texts */
 	struct known *known;
 	uint32_t known_count;
-	uint32_t known_room;
+	uint32_t known_capacity;
 	size_t known_bytes;
 	char *rest; /* a piece without its frames */
-	size_t rest_room;
-	struct value frames; /* of that piece, if it is one */
+	size_t rest_capacity;
+	struct value frames; /* the stack of that piece; VALUE_UNSET if none */
 };
 
 static enum weir_status
@@ -68,19 +70,18 @@ no_memory(void)
 /* ---- The JSON library's memory -------------------------------------- */
 
 /*
- * It makes many small allocations, for which malloc() is faster than metadata;
- * they are counted as such. Their size stands before each, because the library
- * frees them without it.
+ * The library makes many small allocations, for which malloc() is faster than
+ * metadata. They are charged as metadata. A header before each has its size,
+ * because the library frees memory without naming the size.
  *
- * The library must never see an allocation fail. Its lexer does not look
- * whether the text of a word could grow, and then reads and writes beyond the
- * part of the word that it has. So an allocation that fails ends the parse, by
- * a jump over the library's frames, and all that the library has allocated is
- * dropped.
+ * The library must never see an allocation fail. Its lexer does not check
+ * whether the buffer of a token could grow, and then reads and writes beyond
+ * the buffer. So an allocation that fails ends the parse by a jump over the
+ * library's frames, and all memory of the library is freed.
  */
 union header {
 	struct {
-		struct list link; /* among all that are allocated */
+		struct list link; /* in the list of all allocations */
 		size_t bytes;     /* with the header */
 	} of;
 	max_align_t aligned;
@@ -88,7 +89,7 @@ union header {
 
 static struct {
 	struct list all;
-	jmp_buf *give_up; /* where a parse ends without memory; else NULL */
+	jmp_buf *give_up; /* end of a parse without memory; NULL outside one */
 } json_memory;
 
 /* NULL without memory. */
@@ -123,7 +124,7 @@ json_drop(void *ptr)
 	free(header);
 }
 
-/* The library's malloc(). */
+/* The library's malloc(). Without memory it does not return inside a parse. */
 static void *
 json_alloc_or_give_up(size_t size)
 {
@@ -143,8 +144,8 @@ json_drop_all(void)
 		    1);
 }
 
-/* Parse a text. NULL, and *error; its text is empty without memory. Nothing is
- * allocated before. */
+/* Parse a text. On failure NULL, and *error has a text; the text is empty
+ * without memory. The library holds no memory when this is called. */
 static json_t *
 json_load(const char *text, size_t length, size_t flags, json_error_t *error)
 {
@@ -180,7 +181,7 @@ expected(const struct reader *reader, const char *what)
 	    what);
 }
 
-/* Pass over blanks; *next is the byte behind them, 0 at the end. */
+/* Skip blanks. *next is the byte after them, or 0 at the end of the input. */
 static enum weir_status
 skip_blanks(struct reader *reader, char *next)
 {
@@ -199,14 +200,15 @@ skip_blanks(struct reader *reader, char *next)
 	}
 }
 
-/* Where a piece ends, byte by byte. */
+/* The state of a search for the end of a piece. */
 struct extent {
-	unsigned open; /* brackets */
+	unsigned open; /* number of open brackets */
 	bool quoted;
 	bool escaped;
 };
 
-/* True if the piece ends before this byte (*before) or with it. */
+/* Add a byte to the search. True if the piece ends before this byte (*before)
+ * or with it. */
 static bool
 ends_piece(struct extent *extent, char c, bool *before)
 {
@@ -231,7 +233,8 @@ ends_piece(struct extent *extent, char c, bool *before)
 	return *before;
 }
 
-/* The length of the value at hand; all of it is there. */
+/* Find the length of the value at the source's position, and read all of it
+ * into the source's buffer. */
 static enum weir_status
 find_piece(struct reader *reader, size_t *length)
 {
@@ -262,22 +265,22 @@ find_piece(struct reader *reader, size_t *length)
 	}
 }
 
-/* Parse a text at an offset of the input. The caller drops it. */
+/* Parse a text that is at `offset` of the input. The caller releases *out. */
 static enum weir_status
-parse(struct span piece, uint64_t offset, json_t **out)
+parse_json(struct span piece, uint64_t offset, json_t **out)
 {
 	const size_t flags = JSON_DECODE_ANY | JSON_ALLOW_NUL;
 	json_error_t error;
 
 	*out = json_load(piece.text, piece.length, flags, &error);
-	/* Integers from 2^63 on fit doubles only. */
+	/* Only doubles hold integers from 2^63 on. */
 	if (*out == NULL && error.text[0] != '\0' &&
 	    json_error_code(&error) == json_error_numeric_overflow)
 		*out = json_load(piece.text, piece.length,
 		    flags | JSON_DECODE_INT_AS_REAL, &error);
 	if (*out != NULL)
 		return WEIR_OK;
-	/* Without memory the code is not set. */
+	/* Without memory the library sets no code. */
 	if (error.text[0] == '\0')
 		return no_memory();
 	return status_set(WEIR_EINVAL, "JSON at offset %" PRIu64 ": %s",
@@ -287,7 +290,7 @@ parse(struct span piece, uint64_t offset, json_t **out)
 
 /* ---- Values ---------------------------------------------------------- */
 
-static enum weir_status convert(struct reader *reader, const json_t *json,
+static enum weir_status convert_json(struct reader *reader, const json_t *json,
     unsigned depth, struct value *out);
 
 static const char frames_key[] = "\"frames\"";
@@ -303,7 +306,7 @@ convert_list(struct reader *reader, const json_t *json, unsigned depth,
 	if (items == NULL)
 		return no_memory();
 	for (size_t i = 0; i < count && status == WEIR_OK; i++)
-		status = convert(
+		status = convert_json(
 		    reader, json_array_get(json, i), depth + 1, &items[i]);
 	if (status == WEIR_OK)
 		status = builder_append(reader->builder, *out, items, count);
@@ -334,8 +337,8 @@ convert_dict(struct reader *reader, const json_t *json, unsigned depth,
 		    strcmp(key, "frames") == 0)
 			pairs[i++] = reader->frames;
 		else if (status == WEIR_OK)
-			status = convert(reader, json_object_iter_value(at),
-			    depth + 1, &pairs[i++]);
+			status = convert_json(reader,
+			    json_object_iter_value(at), depth + 1, &pairs[i++]);
 	}
 	if (status == WEIR_OK)
 		status = builder_set(reader->builder, *out, pairs, count);
@@ -344,7 +347,7 @@ convert_dict(struct reader *reader, const json_t *json, unsigned depth,
 }
 
 static enum weir_status
-convert(struct reader *reader, const json_t *json, unsigned depth,
+convert_json(struct reader *reader, const json_t *json, unsigned depth,
     struct value *out)
 {
 	*out = (struct value){ .kind = VALUE_NONE };
@@ -366,7 +369,7 @@ convert(struct reader *reader, const json_t *json, unsigned depth,
 	case JSON_REAL:
 		out->kind = VALUE_REAL;
 		out->real = json_real_value(json);
-		/* 2^64-1, which is the line of a frame that has none. */
+		/* A frame without a line has the line 2^64-1. */
 		if (out->real == 0x1p64) {
 			out->kind = VALUE_NATURAL;
 			out->natural = UINT64_MAX;
@@ -388,21 +391,21 @@ convert_text(struct reader *reader, struct span piece, uint64_t offset,
     struct value *out)
 {
 	json_t *json;
-	enum weir_status status = parse(piece, offset, &json);
+	enum weir_status status = parse_json(piece, offset, &json);
 
 	if (status != WEIR_OK)
 		return status;
-	status = convert(reader, json, 0, out);
+	status = convert_json(reader, json, 0, out);
 	json_decref(json);
 	if (status == WEIR_EINVAL)
 		status_prefix("JSON at offset %" PRIu64, offset);
 	return status;
 }
 
-/* ---- Stacks that are known ------------------------------------------- */
+/* ---- Known stacks ---------------------------------------------------- */
 
 static size_t
-skip(struct span piece, size_t i)
+skip_space_in(struct span piece, size_t i)
 {
 	while (i < piece.length && strchr(" \t\r\n", piece.text[i]) != NULL &&
 	    piece.text[i] != '\0')
@@ -410,7 +413,7 @@ skip(struct span piece, size_t i)
 	return i;
 }
 
-/* Where the list that begins at `i` ends; 0 if it does not. */
+/* The end of the list that begins at `i`; 0 if it has no end. */
 static size_t
 list_end(struct span piece, size_t i)
 {
@@ -423,7 +426,8 @@ list_end(struct span piece, size_t i)
 	return 0;
 }
 
-/* Find the list of an object's own "frames". */
+/* Find the list "frames" of an object. Such lists of inner objects do not
+ * count. */
 static bool
 find_frames(struct span piece, struct span *out)
 {
@@ -434,12 +438,12 @@ find_frames(struct span piece, struct span *out)
 	for (size_t i = 0; i + key < piece.length; i++) {
 		if (extent.open == 1 && !extent.quoted &&
 		    memcmp(piece.text + i, frames_key, key) == 0) {
-			size_t at = skip(piece, i + key);
+			size_t at = skip_space_in(piece, i + key);
 			size_t end;
 
 			if (at == piece.length || piece.text[at] != ':')
 				return false;
-			at = skip(piece, at + 1);
+			at = skip_space_in(piece, at + 1);
 			if (at == piece.length || piece.text[at] != '[')
 				return false;
 			end = list_end(piece, at);
@@ -469,28 +473,29 @@ same_known(const void *user, uint32_t entry)
 static bool
 widen_known(struct reader *reader)
 {
-	uint32_t room = reader->known_room * 3 / 2 + 64;
-	struct known *known = meta_alloc(room * sizeof(*known));
+	uint32_t capacity = reader->known_capacity * 3 / 2 + 64;
+	struct known *known = meta_alloc(capacity * sizeof(*known));
 
 	if (known == NULL)
 		return false;
 	if (reader->known_count > 0)
 		memcpy(
 		    known, reader->known, reader->known_count * sizeof(*known));
-	meta_free(reader->known, reader->known_room * sizeof(*known));
+	meta_free(reader->known, reader->known_capacity * sizeof(*known));
 	reader->known = known;
-	reader->known_room = room;
+	reader->known_capacity = capacity;
 	return true;
 }
 
-/* Keep a text, as the next of `known`. */
+/* Append a copy of a text to `known`. */
 static enum weir_status
-keep(struct reader *reader, struct span text, struct value stack)
+keep_stack_text(struct reader *reader, struct span text, struct value stack)
 {
 	struct known *known;
 	char *copy;
 
-	if (reader->known_count == reader->known_room && !widen_known(reader))
+	if (reader->known_count == reader->known_capacity &&
+	    !widen_known(reader))
 		return no_memory();
 	copy = meta_alloc(text.length);
 	if (copy == NULL)
@@ -503,9 +508,9 @@ keep(struct reader *reader, struct span text, struct value stack)
 	return WEIR_OK;
 }
 
-/* The stack that a text stands for, known or not. */
+/* Find the stack of a text. If it is not known, parse the text and add it. */
 static enum weir_status
-find_stack(
+find_known_stack(
     struct reader *reader, struct span text, uint64_t offset, struct value *out)
 {
 	struct known_key key = { reader->known, text };
@@ -525,11 +530,12 @@ find_stack(
 	if (status == WEIR_OK)
 		status = builder_stack(reader->builder, list, out);
 	if (status == WEIR_OK)
-		status = keep(reader, text, *out);
+		status = keep_stack_text(reader, text, *out);
 	return status;
 }
 
-/* A piece whose frames are looked up: of the rest, 0 is in their place. */
+/* Read a piece with frames. The frames are looked up; the JSON library parses
+ * the piece with 0 in their place. */
 static enum weir_status
 read_known(struct reader *reader, struct span piece, struct span frames,
     struct value *out)
@@ -539,19 +545,19 @@ read_known(struct reader *reader, struct span piece, struct span frames,
 	size_t tail = piece.length - head - frames.length;
 	struct value stack;
 	enum weir_status status =
-	    find_stack(reader, frames, start + head, &stack);
+	    find_known_stack(reader, frames, start + head, &stack);
 
 	if (status != WEIR_OK)
 		return status;
-	if (reader->rest_room < head + 1 + tail) {
-		size_t room = 2 * (head + 1 + tail);
-		char *rest = meta_alloc(room);
+	if (reader->rest_capacity < head + 1 + tail) {
+		size_t capacity = 2 * (head + 1 + tail);
+		char *rest = meta_alloc(capacity);
 
 		if (rest == NULL)
 			return no_memory();
-		meta_free(reader->rest, reader->rest_room);
+		meta_free(reader->rest, reader->rest_capacity);
 		reader->rest = rest;
-		reader->rest_room = room;
+		reader->rest_capacity = capacity;
 	}
 	memcpy(reader->rest, piece.text, head);
 	reader->rest[head] = '0';
@@ -564,7 +570,7 @@ read_known(struct reader *reader, struct span piece, struct span frames,
 }
 
 static enum weir_status
-read_piece(struct reader *reader, struct value *out)
+read_json_piece(struct reader *reader, struct value *out)
 {
 	struct source *source = reader->source;
 	struct span piece;
@@ -586,12 +592,13 @@ read_piece(struct reader *reader, struct value *out)
 
 /* ---- The outer brackets ---------------------------------------------- */
 
-static enum weir_status read_value(
+static enum weir_status read_json_value(
     struct reader *reader, unsigned lists, struct value *out);
 
-/* After an item: a comma, and *more, or the closing bracket. */
+/* Read the byte after an item: a comma (*more is true) or the closing
+ * bracket. */
 static enum weir_status
-next_item(struct reader *reader, char close, bool *more)
+next_json_item(struct reader *reader, char close, bool *more)
 {
 	char next;
 	enum weir_status status = skip_blanks(reader, &next);
@@ -606,9 +613,10 @@ next_item(struct reader *reader, char close, bool *more)
 	return WEIR_OK;
 }
 
-/* After the opening bracket: false, and passed over, if it closes at once. */
+/* Read the opening bracket. *more is false if the closing bracket follows; that
+ * is read too. */
 static enum weir_status
-first_item(struct reader *reader, char close, bool *more)
+first_json_item(struct reader *reader, char close, bool *more)
 {
 	char next;
 	enum weir_status status;
@@ -622,29 +630,30 @@ first_item(struct reader *reader, char close, bool *more)
 }
 
 static enum weir_status
-read_list(struct reader *reader, unsigned lists, struct value *out)
+read_json_list(struct reader *reader, unsigned lists, struct value *out)
 {
 	enum weir_status status = builder_list(reader->builder, out);
 	bool more = false;
 
 	if (status == WEIR_OK)
-		status = first_item(reader, ']', &more);
+		status = first_json_item(reader, ']', &more);
 	while (status == WEIR_OK && more) {
 		struct value item;
 
-		status = read_value(reader, lists - 1, &item);
+		status = read_json_value(reader, lists - 1, &item);
 		if (status == WEIR_OK)
 			status =
 			    builder_append(reader->builder, *out, &item, 1);
 		if (status == WEIR_OK)
-			status = next_item(reader, ']', &more);
+			status = next_json_item(reader, ']', &more);
 	}
 	return status;
 }
 
-/* A list is taken apart if it may hold what there are many of. */
+/* Read a value. A list of the outer `lists` levels is read item by item, since
+ * it may have very many items. */
 static enum weir_status
-read_value(struct reader *reader, unsigned lists, struct value *out)
+read_json_value(struct reader *reader, unsigned lists, struct value *out)
 {
 	char next;
 	enum weir_status status = skip_blanks(reader, &next);
@@ -652,12 +661,12 @@ read_value(struct reader *reader, unsigned lists, struct value *out)
 	if (status != WEIR_OK)
 		return status;
 	if (next == '[' && lists > 0)
-		return read_list(reader, lists, out);
-	return read_piece(reader, out);
+		return read_json_list(reader, lists, out);
+	return read_json_piece(reader, out);
 }
 
 static enum weir_status
-read_pair(struct reader *reader, struct value dict)
+read_json_pair(struct reader *reader, struct value dict)
 {
 	struct value pair[2];
 	char next;
@@ -666,7 +675,7 @@ read_pair(struct reader *reader, struct value dict)
 	if (status == WEIR_OK && next != '"')
 		status = expected(reader, "a key");
 	if (status == WEIR_OK)
-		status = read_piece(reader, &pair[0]);
+		status = read_json_piece(reader, &pair[0]);
 	if (status == WEIR_OK)
 		status = skip_blanks(reader, &next);
 	if (status == WEIR_OK && next != ':')
@@ -674,38 +683,38 @@ read_pair(struct reader *reader, struct value dict)
 	if (status != WEIR_OK)
 		return status;
 	reader->source->at++;
-	status = read_value(reader, OUTER_LISTS, &pair[1]);
+	status = read_json_value(reader, OUTER_LISTS, &pair[1]);
 	if (status != WEIR_OK)
 		return status;
 	return builder_set(reader->builder, dict, pair, 2);
 }
 
 static enum weir_status
-read_dict(struct reader *reader, struct value *out)
+read_json_dict(struct reader *reader, struct value *out)
 {
 	enum weir_status status = builder_dict(reader->builder, out);
 	bool more = false;
 
 	if (status == WEIR_OK)
-		status = first_item(reader, '}', &more);
+		status = first_json_item(reader, '}', &more);
 	while (status == WEIR_OK && more) {
-		status = read_pair(reader, *out);
+		status = read_json_pair(reader, *out);
 		if (status == WEIR_OK)
-			status = next_item(reader, '}', &more);
+			status = next_json_item(reader, '}', &more);
 	}
 	return status;
 }
 
 static enum weir_status
-read_top(struct reader *reader, struct value *top)
+read_json_top(struct reader *reader, struct value *top)
 {
 	char next;
 	enum weir_status status = skip_blanks(reader, &next);
 
 	if (status != WEIR_OK)
 		return status;
-	status =
-	    next == '{' ? read_dict(reader, top) : read_value(reader, 1, top);
+	status = next == '{' ? read_json_dict(reader, top) :
+			       read_json_value(reader, 1, top);
 	if (status == WEIR_OK)
 		status = skip_blanks(reader, &next);
 	if (status == WEIR_OK && source_left(reader->source) > 0)
@@ -726,12 +735,12 @@ snapshot_json_read(struct source *source, struct snapshot **out)
 	reader.builder = builder_new(false);
 	if (reader.builder == NULL)
 		return WEIR_EHOSTMEM;
-	/* Each piece is dropped before the next, so nothing of it outlives
-	 * this. */
+	/* Each piece is released before the next one is read, so that no memory
+	 * of the library outlives this function. */
 	json_get_alloc_funcs(&alloc_before, &free_before);
 	list_init(&json_memory.all);
 	json_set_alloc_funcs(json_alloc_or_give_up, json_drop);
-	status = read_top(&reader, &top);
+	status = read_json_top(&reader, &top);
 	json_set_alloc_funcs(alloc_before, free_before);
 	if (status == WEIR_OK)
 		status = builder_finish(reader.builder, top, out);
@@ -739,7 +748,7 @@ snapshot_json_read(struct source *source, struct snapshot **out)
 	intern_drop(&reader.index);
 	for (uint32_t i = 0; i < reader.known_count; i++)
 		meta_free(reader.known[i].text, reader.known[i].length);
-	meta_free(reader.known, reader.known_room * sizeof(*reader.known));
-	meta_free(reader.rest, reader.rest_room);
+	meta_free(reader.known, reader.known_capacity * sizeof(*reader.known));
+	meta_free(reader.rest, reader.rest_capacity);
 	return status;
 }

@@ -1,5 +1,5 @@
 /*
- * Reading a memory snapshot that is written as JSON.
+ * Reading a memory snapshot in JSON.
  */
 #ifndef TOOLS_WEIR_SNAPSHOT_JSON_H
 #define TOOLS_WEIR_SNAPSHOT_JSON_H
@@ -8,11 +8,11 @@
 #include "trace/source.h"
 
 /*
- * Read a snapshot, up to the end of its JSON. Host memory is in proportion to
- * the largest segment or event, and to what is kept of them.
+ * Read a snapshot, up to the end of its JSON. The host memory that this takes
+ * is in proportion to the largest segment or event, and to the snapshot.
  *
- * @return WEIR_OK; WEIR_EINVAL with a text that names the place;
- *         WEIR_EHOSTMEM; or what the source told
+ * @return WEIR_OK; WEIR_EINVAL with a text that names the place of the fault;
+ *         WEIR_EHOSTMEM; or the status of the source
  */
 enum weir_status snapshot_json_read(
     struct source *source, struct snapshot **out);

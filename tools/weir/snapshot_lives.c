@@ -1,5 +1,5 @@
 /*
- * One pass over the events with a table by address of what lives there.
+ * One pass over the events, with a hash table of the lives by address.
  */
 #include "tools/weir/snapshot_lives.h"
 
@@ -7,24 +7,23 @@
 
 #include "tools/weir/tool.h"
 
-/* Open addressing; a place keeps its address for good. */
+/* An entry of the table, which uses open addressing and removes no entry. */
 struct place {
 	uint64_t address;
-	uint32_t life; /* that goes on, or LIFE_NONE */
-	uint32_t last; /* life that was here, or LIFE_NONE */
+	uint32_t life; /* life that has not ended, or LIFE_NONE */
+	uint32_t last; /* latest life at this address, or LIFE_NONE */
 	bool used;
 };
 
 struct finder {
 	const struct snapshot *snapshot;
 	struct lives *lives;
-	size_t room;
 	struct place *places;
 	size_t place_count; /* a power of two */
 };
 
 static struct place *
-place_of(struct finder *finder, uint64_t address)
+life_place(struct finder *finder, uint64_t address)
 {
 	size_t mask = finder->place_count - 1;
 	size_t i = (size_t)(address * UINT64_C(0x9e3779b97f4a7c15) >> 20);
@@ -43,7 +42,7 @@ place_of(struct finder *finder, uint64_t address)
 }
 
 static struct life *
-begin(struct finder *finder, struct place *place)
+begin_life(struct finder *finder, struct place *place)
 {
 	struct lives *lives = finder->lives;
 	struct life *life = &lives->items[lives->count];
@@ -61,7 +60,8 @@ begin(struct finder *finder, struct place *place)
 	return life;
 }
 
-/* The life at an address; one that began before the trace if there is none. */
+/* The life at an address. If there is none, begin one that is older than the
+ * trace. */
 static struct life *
 life_of(struct finder *finder, struct place *place, uint32_t event)
 {
@@ -70,14 +70,14 @@ life_of(struct finder *finder, struct place *place, uint32_t event)
 
 	if (place->life != LIFE_NONE)
 		return &finder->lives->items[place->life];
-	life = begin(finder, place);
+	life = begin_life(finder, place);
 	life->bytes = events->bytes[event];
 	life->stream = events->stream[event];
 	return life;
 }
 
 static void
-take_event(struct finder *finder, uint32_t i)
+follow_event(struct finder *finder, uint32_t i)
 {
 	const struct snapshot_events *events = &finder->snapshot->events;
 	uint8_t action = events->action[i];
@@ -87,13 +87,13 @@ take_event(struct finder *finder, uint32_t i)
 	if (action != SNAPSHOT_ALLOC && action != SNAPSHOT_FREE_REQUESTED &&
 	    action != SNAPSHOT_FREE_COMPLETED)
 		return;
-	place = place_of(finder, events->address[i]);
+	place = life_place(finder, events->address[i]);
 	if (action == SNAPSHOT_ALLOC) {
 		if (place->life != LIFE_NONE)
 			finder->lives->items[place->life].lost =
 			    finder->lives->items[place->life].requested ==
 			    LIFE_NONE;
-		life = begin(finder, place);
+		life = begin_life(finder, place);
 		life->alloc = i;
 		life->bytes = events->bytes[i];
 		life->stream = events->stream[i];
@@ -111,7 +111,7 @@ take_event(struct finder *finder, uint32_t i)
 }
 
 static void
-take_blocks(struct finder *finder, const struct snapshot_segment *segment)
+join_blocks(struct finder *finder, const struct snapshot_segment *segment)
 {
 	const struct snapshot *snapshot = finder->snapshot;
 
@@ -123,9 +123,9 @@ take_blocks(struct finder *finder, const struct snapshot_segment *segment)
 
 		if (block->state == SNAPSHOT_INACTIVE)
 			continue;
-		place = place_of(finder, block->address);
+		place = life_place(finder, block->address);
 		if (place->life == LIFE_NONE) {
-			life = begin(finder, place);
+			life = begin_life(finder, place);
 			life->bytes = block->requested_bytes;
 			life->stream = segment->stream;
 			life->stack = block->stack;
@@ -137,8 +137,8 @@ take_blocks(struct finder *finder, const struct snapshot_segment *segment)
 	}
 }
 
-/* Is the memory at an address gone, by the latest event about it? Blocks of a
- * suspended pool live on without. */
+/* True if the latest event on the memory at an address unmapped it. Blocks of a
+ * suspended pool live on without memory. */
 static bool
 is_unmapped(const struct snapshot_events *events, struct snapshot_trace trace,
     uint64_t address)
@@ -178,10 +178,10 @@ lives_find(const struct snapshot *snapshot, uint32_t device, struct lives *out)
 		return false;
 	}
 	for (uint32_t i = 0; i < trace.count; i++)
-		take_event(&finder, trace.first + i);
+		follow_event(&finder, trace.first + i);
 	for (uint32_t i = 0; i < snapshot->segment_count; i++)
 		if (snapshot->segments[i].device == device)
-			take_blocks(&finder, &snapshot->segments[i]);
+			join_blocks(&finder, &snapshot->segments[i]);
 	for (uint32_t i = 0; i < out->count; i++)
 		if (out->items[i].block == LIFE_NONE &&
 		    out->items[i].requested == LIFE_NONE &&

@@ -1,9 +1,9 @@
 /*
- * The lives of addresses in a trace: from an allocation to its free, joined
- * with the blocks that the snapshot shows.
+ * The lives of blocks in a trace: from an allocation to its free, joined with
+ * the blocks of the snapshot.
  *
- * A trace is the last part of what happened, so a life may begin before it;
- * one that has a block at the end goes on.
+ * A trace has the last events of a program, so that a life may begin before the
+ * trace. A life that has a block in the snapshot has not ended.
  */
 #ifndef TOOLS_WEIR_SNAPSHOT_LIVES_H
 #define TOOLS_WEIR_SNAPSHOT_LIVES_H
@@ -16,18 +16,19 @@ struct life {
 	uint64_t address;
 	uint64_t bytes; /* requested */
 	uint64_t stream;
-	uint32_t alloc;     /* event, or LIFE_NONE: before the trace */
-	uint32_t requested; /* event of its free, or LIFE_NONE */
-	uint32_t completed; /* event of the free's end, or LIFE_NONE */
-	uint32_t block;     /* that it has now, or LIFE_NONE */
-	uint32_t previous;  /* life of this address, or LIFE_NONE */
+	uint32_t alloc;     /* event; LIFE_NONE if before the trace */
+	uint32_t requested; /* event free_requested, or LIFE_NONE */
+	uint32_t completed; /* event free_completed, or LIFE_NONE */
+	uint32_t block;     /* block of the snapshot, or LIFE_NONE */
+	uint32_t previous;  /* life before at this address, or LIFE_NONE */
 	uint32_t stack;     /* of the allocation */
-	bool lost;          /* its end is not in the trace, and it has none */
+	bool lost;          /* the trace has no free of it, the snapshot no
+			       block */
 };
 
 struct lives {
 	uint32_t count;
-	struct life *items; /* in the order they are first seen */
+	struct life *items; /* in the order of their first events */
 };
 
 /* Find the lives of one device. False, and a complaint, without memory. */
@@ -36,8 +37,8 @@ bool lives_find(
 
 void lives_drop(struct lives *lives);
 
-/* The time of the first and of the last event of a device that has one; 0
- * where there is none. */
+/* The first and the last time of a device's events; 0 if no event has a
+ * time. */
 void trace_times(const struct snapshot *snapshot, uint32_t device,
     int64_t *first, int64_t *last);
 

@@ -1,8 +1,9 @@
 /*
- * Segments are undone backwards, in an array of ranges ordered by address that
- * do not overlap. Blocks need no undoing: lives (snapshot_lives.h) have both
- * ends of each block, and those that span the event are the blocks. What lies
- * between them in a range is free.
+ * Events of segments are undone from the last one backwards, in an array of
+ * ranges that is sorted by address and has no overlaps. Events of blocks are
+ * not undone: the lives (snapshot_lives.h) have the begin and the end of each
+ * block, and the lives that span the event are the blocks. The rest of a range
+ * is free.
  */
 #include "tools/weir/snapshot_moment.h"
 
@@ -19,8 +20,8 @@ enum { GRANULE = 512, SMALL_REQUEST = 1 << 20, SMALL_SEGMENT = 2 << 20 };
 struct ranges {
 	struct snapshot_segment *items;
 	size_t count;
-	size_t room;
-	bool failed; /* there was no memory */
+	size_t capacity;
+	bool failed; /* memory was lacking */
 };
 
 static uint64_t
@@ -48,19 +49,20 @@ find_above(const struct ranges *ranges, uint64_t address)
 }
 
 static void
-insert(struct ranges *ranges, size_t at, const struct snapshot_segment *range)
+insert_range(
+    struct ranges *ranges, size_t at, const struct snapshot_segment *range)
 {
-	if (ranges->count == ranges->room) {
-		size_t room = 2 * ranges->room + 64;
+	if (ranges->count == ranges->capacity) {
+		size_t capacity = 2 * ranges->capacity + 64;
 		struct snapshot_segment *items =
-		    realloc(ranges->items, room * sizeof(*items));
+		    realloc(ranges->items, capacity * sizeof(*items));
 
 		if (items == NULL) {
 			ranges->failed = true;
 			return;
 		}
 		ranges->items = items;
-		ranges->room = room;
+		ranges->capacity = capacity;
 	}
 	memmove(&ranges->items[at + 1], &ranges->items[at],
 	    (ranges->count - at) * sizeof(*range));
@@ -68,9 +70,9 @@ insert(struct ranges *ranges, size_t at, const struct snapshot_segment *range)
 	ranges->count++;
 }
 
-/* Take away all from `low` up to `high`. */
+/* Remove all memory from `low` up to `high`. */
 static void
-cut(struct ranges *ranges, uint64_t low, uint64_t high)
+remove_range(struct ranges *ranges, uint64_t low, uint64_t high)
 {
 	size_t first = find_above(ranges, low);
 	size_t last;
@@ -87,7 +89,7 @@ cut(struct ranges *ranges, uint64_t low, uint64_t high)
 		if (end_of(&behind) > high) {
 			behind.bytes = end_of(&behind) - high;
 			behind.address = high;
-			insert(ranges, first, &behind);
+			insert_range(ranges, first, &behind);
 			return;
 		}
 	}
@@ -106,18 +108,19 @@ cut(struct ranges *ranges, uint64_t low, uint64_t high)
 }
 
 static void
-add(struct ranges *ranges, const struct snapshot_segment *range)
+add_range(struct ranges *ranges, const struct snapshot_segment *range)
 {
 	if (range->bytes == 0 || range->bytes > UINT64_MAX - range->address)
 		return;
-	cut(ranges, range->address, end_of(range));
-	insert(ranges, find_above(ranges, range->address), range);
+	remove_range(ranges, range->address, end_of(range));
+	insert_range(ranges, find_above(ranges, range->address), range);
 }
 
 /* ---- Segments ---------------------------------------------------------- */
 
 static void
-undo(struct ranges *ranges, const struct snapshot *snapshot, uint32_t event)
+undo_event(
+    struct ranges *ranges, const struct snapshot *snapshot, uint32_t event)
 {
 	const struct snapshot_events *events = &snapshot->events;
 	struct snapshot_segment range = {
@@ -135,28 +138,30 @@ undo(struct ranges *ranges, const struct snapshot *snapshot, uint32_t event)
 	case SNAPSHOT_SEGMENT_ALLOC:
 	case SNAPSHOT_SEGMENT_MAP:
 		if (range.bytes <= UINT64_MAX - range.address)
-			cut(ranges, range.address, end_of(&range));
+			remove_range(ranges, range.address, end_of(&range));
 		break;
 	case SNAPSHOT_SEGMENT_FREE:
 	case SNAPSHOT_SEGMENT_UNMAP:
-		add(ranges, &range);
+		add_range(ranges, &range);
 		break;
 	default:
 		break;
 	}
 }
 
-/* Do two ranges make one segment? */
+/* True if two neighbouring ranges are one segment. */
 static bool
-join(const struct snapshot_segment *a, const struct snapshot_segment *b)
+are_one_segment(
+    const struct snapshot_segment *a, const struct snapshot_segment *b)
 {
 	return a->expandable && b->expandable && end_of(a) == b->address &&
 	    a->stream == b->stream && a->pool == b->pool;
 }
 
-/* Pieces of an expandable segment become one; the larger says its kind. */
+/* Join the pieces of an expandable segment. The segment is small only if all
+ * its pieces are. */
 static void
-join_all(struct ranges *ranges)
+join_ranges(struct ranges *ranges)
 {
 	size_t kept = 0;
 
@@ -164,7 +169,7 @@ join_all(struct ranges *ranges)
 		struct snapshot_segment *last =
 		    kept > 0 ? &ranges->items[kept - 1] : NULL;
 
-		if (last != NULL && join(last, &ranges->items[i])) {
+		if (last != NULL && are_one_segment(last, &ranges->items[i])) {
 			last->small = last->small && ranges->items[i].small;
 			last->bytes += ranges->items[i].bytes;
 		} else {
@@ -182,10 +187,10 @@ find_ranges(const struct snapshot *snapshot, uint32_t device, uint32_t event)
 
 	for (uint32_t i = 0; i < snapshot->segment_count; i++)
 		if (snapshot->segments[i].device == device)
-			add(&ranges, &snapshot->segments[i]);
+			add_range(&ranges, &snapshot->segments[i]);
 	for (uint32_t i = trace.first + trace.count; i > event + 1; i--)
-		undo(&ranges, snapshot, i - 1);
-	join_all(&ranges);
+		undo_event(&ranges, snapshot, i - 1);
+	join_ranges(&ranges);
 	return ranges;
 }
 
@@ -205,7 +210,8 @@ compare_blocks(const void *a, const void *b)
 	return one < other ? -1 : one > other;
 }
 
-/* Does the trace have ends of frees? Old ones have only their requests. */
+/* True if the trace has free_completed events. Old traces have only
+ * free_requested. */
 static bool
 has_completions(const struct snapshot *snapshot, uint32_t device)
 {
@@ -218,7 +224,7 @@ has_completions(const struct snapshot *snapshot, uint32_t device)
 	return false;
 }
 
-/* Was the block there right after the event? */
+/* True if the block was in use right after the event. */
 static bool
 spans(const struct life *life, uint32_t event, bool completions)
 {
@@ -249,7 +255,7 @@ block_of(
 	return block;
 }
 
-/* The blocks in use at an event, by address. */
+/* Find the blocks in use at an event, sorted by address. */
 static bool
 find_blocks(const struct snapshot *snapshot, uint32_t device, uint32_t event,
     struct blocks *out)
@@ -275,7 +281,7 @@ find_blocks(const struct snapshot *snapshot, uint32_t device, uint32_t event,
 }
 
 static void
-put_block(struct snapshot *moment, struct snapshot_segment *segment,
+append_block(struct snapshot *moment, struct snapshot_segment *segment,
     const struct snapshot_block *block)
 {
 	moment->blocks[moment->block_count++] = *block;
@@ -283,7 +289,7 @@ put_block(struct snapshot *moment, struct snapshot_segment *segment,
 }
 
 static void
-put_free(struct snapshot *moment, struct snapshot_segment *segment,
+append_free(struct snapshot *moment, struct snapshot_segment *segment,
     uint64_t from, uint64_t to)
 {
 	const struct snapshot_block block = {
@@ -294,11 +300,11 @@ put_free(struct snapshot *moment, struct snapshot_segment *segment,
 	};
 
 	if (from < to)
-		put_block(moment, segment, &block);
+		append_block(moment, segment, &block);
 }
 
-/* Tile a segment by the blocks in it, from *next on, and by what is free
- * between them. Blocks in no segment are passed over. */
+/* Tile a segment with its blocks, from *next on, and with free blocks between
+ * them. Blocks that lie in no segment are skipped. */
 static void
 tile(struct snapshot *moment, struct snapshot_segment *segment,
     const struct blocks *blocks, uint32_t *next)
@@ -315,22 +321,22 @@ tile(struct snapshot *moment, struct snapshot_segment *segment,
 
 		if (block.address < at)
 			continue;
-		put_free(moment, segment, at, block.address);
+		append_free(moment, segment, at, block.address);
 		if (block.bytes > end - block.address)
 			block.bytes = end - block.address;
 		if (block.requested_bytes > block.bytes)
 			block.requested_bytes = block.bytes;
-		put_block(moment, segment, &block);
+		append_block(moment, segment, &block);
 		large = large || block.bytes > SMALL_REQUEST;
 		at = block.address + block.bytes;
 	}
-	put_free(moment, segment, at, end);
+	append_free(moment, segment, at, end);
 	segment->small = segment->small && !large;
 }
 
 /* ---- The call ---------------------------------------------------------- */
 
-/* Copy the device's segments and all blocks as they are in the file. */
+/* Copy the device's segments and all blocks of the file. */
 static bool
 copy_end(
     struct snapshot *moment, const struct snapshot *snapshot, uint32_t device)
@@ -351,10 +357,10 @@ copy_end(
 	return true;
 }
 
-/* Undo the events after the moment. */
+/* Make the segments and blocks of the moment after an event. */
 static bool
-build(struct snapshot *moment, const struct snapshot *snapshot, uint32_t device,
-    uint32_t event)
+build_moment(struct snapshot *moment, const struct snapshot *snapshot,
+    uint32_t device, uint32_t event)
 {
 	struct ranges ranges = find_ranges(snapshot, device, event);
 	struct blocks blocks = { 0 };
@@ -387,7 +393,7 @@ moment_new(const struct snapshot *snapshot, uint32_t device, uint32_t event)
 	moment->segments = NULL;
 	moment->blocks = NULL;
 	if (event == UINT32_MAX ? copy_end(moment, snapshot, device) :
-				  build(moment, snapshot, device, event))
+				  build_moment(moment, snapshot, device, event))
 		return moment;
 	complain("out of memory");
 	moment_free(moment);

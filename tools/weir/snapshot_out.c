@@ -1,6 +1,6 @@
 /*
- * JSON of PyTorch's form, and folded stacks. Written as they are walked, so
- * that a large snapshot needs no second form in memory.
+ * JSON of PyTorch's form, and folded stacks. Both are written while the
+ * snapshot is walked, so that a large result is never in memory as a whole.
  */
 #include "tools/weir/snapshot_out.h"
 
@@ -21,10 +21,10 @@ json_text(const char *text, FILE *out)
 
 /* ---- JSON ------------------------------------------------------------ */
 
-/* Addresses and streams are signed, as PyTorch has them: readers that know 64
- * bits with a sign only read them all. */
+/* Addresses and streams are written with a sign, as PyTorch does, so that
+ * readers with signed 64-bit numbers can read all of them. */
 
-/* The file, and how much of the blocks and events is in it. */
+/* The file, and the number of blocks and events that are written. */
 struct writing {
 	FILE *out;
 	uint64_t done;
@@ -40,7 +40,7 @@ begin_writing(struct writing *writing, FILE *out, uint64_t all)
 }
 
 static void
-count_written(struct writing *writing)
+count_json_row(struct writing *writing)
 {
 	if (++writing->done % PROGRESS_STEPS == 0)
 		progress_part(
@@ -90,7 +90,7 @@ out_block(const struct snapshot *snapshot, const struct snapshot_block *block,
 	    ", \"requested_size\": %" PRIu64 ", \"state\": \"%s\", ",
 	    (int64_t)block->address, block->bytes, block->requested_bytes,
 	    snapshot_state_name(block->state));
-	if (block->told_stream)
+	if (block->reports_stream)
 		fprintf(
 		    out, "\"stream\": %" PRId64 ", ", (int64_t)block->stream);
 	if (block->cached)
@@ -129,7 +129,7 @@ out_segment(const struct snapshot_part *part,
 			fputs(", ", out);
 		out_block(
 		    snapshot, &snapshot->blocks[segment->first_block + i], out);
-		count_written(writing);
+		count_json_row(writing);
 	}
 	fputs("]}", out);
 }
@@ -182,12 +182,13 @@ out_trace(
 	for (uint32_t i = 0; i < trace.count; i++) {
 		fputs(i == 0 ? "\n    " : ",\n    ", out);
 		out_event(snapshot, trace.first + i, out);
-		count_written(writing);
+		count_json_row(writing);
 	}
 	putc(']', out);
 }
 
-/* A value as Python showed it: numbers and truths are none of text. */
+/* Write a value that Python printed. Numbers, True, False and None are written
+ * without quotes. */
 static void
 out_setting(const char *value, FILE *out)
 {
@@ -252,7 +253,8 @@ out_annotations(const struct snapshot_part *part, bool *first, FILE *out)
 	}
 }
 
-/* The segments of a part; *first until one has been written. */
+/* Write the segments of a part. *first is true until one segment has been
+ * written. */
 static void
 out_segments(
     const struct snapshot_part *part, bool *first, struct writing *writing)
@@ -264,7 +266,7 @@ out_segments(
 	}
 }
 
-/* Page-locked host memory, where any part has some. */
+/* Write page-locked host memory if a part has some. */
 static void
 out_host(
     const struct snapshot_part *parts, size_t count, struct writing *writing)
@@ -285,7 +287,7 @@ out_host(
 }
 
 static uint64_t
-rows_of(const struct snapshot_part *parts, size_t count)
+count_json_rows(const struct snapshot_part *parts, size_t count)
 {
 	uint64_t rows = 0;
 
@@ -301,7 +303,7 @@ snapshot_out_json(const struct snapshot_part *parts, size_t count, FILE *out)
 	struct writing writing;
 	bool first = true;
 
-	begin_writing(&writing, out, rows_of(parts, count));
+	begin_writing(&writing, out, count_json_rows(parts, count));
 	fputs("{\"segments\": [", out);
 	for (size_t p = 0; p < count; p++)
 		out_segments(&parts[p], &first, &writing);
@@ -329,7 +331,7 @@ snapshot_out_json(const struct snapshot_part *parts, size_t count, FILE *out)
 
 /* ---- Folded stacks --------------------------------------------------- */
 
-/* A frame: no ';', which ends it, and no line end. */
+/* Write a frame. A ';' would end it, so that ':' is written instead. */
 static void
 out_folded_frame(const struct snapshot *snapshot, uint32_t frame, FILE *out)
 {
@@ -382,7 +384,7 @@ snapshot_out_folded(const struct snapshot *snapshot, FILE *out)
 			if (block->state != SNAPSHOT_INACTIVE)
 				out_folded_stack(snapshot, block->stack, out);
 			fprintf(out, " %" PRIu64 "\n", block->bytes);
-			count_written(&writing);
+			count_json_row(&writing);
 		}
 	}
 	progress_end(&writing.progress);

@@ -1,11 +1,10 @@
 /*
- * The tables that tell frames of the program from others.
+ * The tables that distinguish frames of the program from other frames.
  *
- * A frame has a name, a file and a line, of whichever recorder made it. The
- * file is a source or, where there is no debug information, the object. A C++
- * name is judged by its outermost namespace alone:
- * `layer<at::Half>(at::Tensor)` is the program's function although it mentions
- * PyTorch's types.
+ * A frame has a name, a file and a line. The file is a source or, without debug
+ * information, an object. A C++ name is judged by its outermost namespace
+ * alone: `layer<at::Half>(at::Tensor)` is a function of the program although it
+ * mentions types of PyTorch.
  */
 #include "tools/weir/snapshot_sites.h"
 
@@ -42,7 +41,7 @@ begins_any(const char *text, const char *const *table, size_t n)
 }
 
 static bool
-has_any(const char *text, const char *const *table, size_t n)
+contains_any(const char *text, const char *const *table, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (strstr(text, table[i]) != NULL)
@@ -59,7 +58,7 @@ is_any(const char *text, const char *const *table, size_t n)
 	return false;
 }
 
-/* "/a/b.py" is "b.py", and "C:\a\b.py" too. */
+/* The last part of a path: "b.py" for "/a/b.py" and for "C:\a\b.py". */
 static const char *
 base_of(const char *path)
 {
@@ -71,7 +70,8 @@ base_of(const char *path)
 	return base;
 }
 
-/* The name behind the folder of installed packages: "torch/nn/..." */
+/* The path within the folder of installed packages: "torch/nn/..."; NULL if the
+ * file is not there. */
 static const char *
 package_of(const char *file)
 {
@@ -87,7 +87,8 @@ package_of(const char *file)
 	return NULL;
 }
 
-/* "torch" of "torch/nn/..." */
+/* True if a path within the packages belongs to the package `name`: "torch" for
+ * "torch/nn/...". */
 static bool
 is_package(const char *package, const char *name)
 {
@@ -100,7 +101,8 @@ is_package(const char *package, const char *name)
 
 /* ---- Names of C++ ------------------------------------------------------ */
 
-/* "at" of a mangled name such as _ZN2at6Tensor..., written into `scope`. */
+/* Write the outermost namespace of a mangled name: "at::" for
+ * _ZN2at6Tensor... */
 static void
 scope_of_mangled(const char *name, char scope[SITE_FUNCTION])
 {
@@ -142,7 +144,7 @@ site_function(const char *name, char function[SITE_FUNCTION])
 			continue;
 		if (*name == '(')
 			break;
-		/* The text before was a return type or its qualifiers. */
+		/* The text so far was a return type or its qualifiers. */
 		if (*name == ' ' || *name == '*' || *name == '&')
 			n = 0;
 		else if (n < SITE_FUNCTION - 1)
@@ -153,7 +155,7 @@ site_function(const char *name, char function[SITE_FUNCTION])
 
 /* ---- Scripts ----------------------------------------------------------- */
 
-/* Text of Python, told by the file. */
+/* True if the file has Python code. */
 static bool
 is_script(const char *file)
 {
@@ -164,7 +166,8 @@ is_script(const char *file)
 	    ends(file, ".pyx") || begins_any(file, texts, COUNT(texts));
 }
 
-/* Python's own library: .../lib/python3.12/..., or lib\... on Windows. */
+/* True for Python's own library: .../lib/python3.12/..., or Lib\... on
+ * Windows. */
 static bool
 is_standard_library(const char *file)
 {
@@ -189,7 +192,7 @@ grade_script(const char *file)
 
 /* ---- Compiled code ----------------------------------------------------- */
 
-/* Frames that say nothing to anybody. */
+/* True for frames that name no function of interest to a reader. */
 static bool
 is_noise(const char *name, const char *file)
 {
@@ -207,18 +210,19 @@ is_noise(const char *name, const char *file)
 		"ceval.c", "cpython/abstract.h" };
 	const char *python = name[0] == '_' ? name + 1 : name;
 
-	/* PyObject_Call, PyEval_EvalCode: a word of the interpreter's. */
+	/* Functions of the interpreter: PyObject_Call, PyEval_EvalCode. */
 	if (begins(python, "Py") && python[2] >= 'A' && python[2] <= 'Z' &&
 	    strchr(python, '_') != NULL)
 		return true;
-	return has_any(name, parts, COUNT(parts)) ||
+	return contains_any(name, parts, COUNT(parts)) ||
 	    is_any(name, whole, COUNT(whole)) ||
 	    begins_any(name, heads, COUNT(heads)) ||
-	    has_any(file, files, COUNT(files));
+	    contains_any(file, files, COUNT(files));
 }
 
-/* "cudaMalloc" of "cudaMalloc<float>" and "cudaMalloc_ptsz"; the rest of a
- * name must be one of these endings for it to be the runtime's. */
+/* True for a call of the CUDA runtime or driver that allocates, such as
+ * "cudaMalloc" and "cudaMalloc_ptsz". The rest of the name must be one of these
+ * endings: a program may have functions with longer names. */
 static bool
 is_cuda_call(const char *scope)
 {
@@ -241,7 +245,8 @@ is_cuda_call(const char *scope)
 	return begins(scope, "libcudart_static_") || begins(scope, "__cudart");
 }
 
-/* Objects and headers of CUDA, libffi, the C and C++ libraries, and weir. */
+/* True for objects and headers of CUDA, libffi, the C and C++ libraries, and
+ * weir. */
 static bool
 is_runtime(const char *scope, const char *file)
 {
@@ -263,7 +268,7 @@ is_runtime(const char *scope, const char *file)
 	return is_cuda_call(scope) ||
 	    begins_any(scope, scopes, COUNT(scopes)) ||
 	    begins_any(base_of(file), objects, COUNT(objects)) ||
-	    has_any(file, folders, COUNT(folders));
+	    contains_any(file, folders, COUNT(folders));
 }
 
 /* ---- Frameworks -------------------------------------------------------- */
@@ -271,8 +276,8 @@ is_runtime(const char *scope, const char *file)
 static const struct framework {
 	const char *name;
 	const char *packages[6]; /* folders of site-packages */
-	const char *scopes[8];   /* how names of C++ begin */
-	const char *objects[4];  /* how names of libraries begin */
+	const char *scopes[8];   /* beginnings of C++ names */
+	const char *objects[4];  /* beginnings of names of libraries */
 } frameworks[] = {
 	{ "PyTorch", { "torch", "functorch", "torchgen" },
 	    { "at::", "c10::", "c10d::", "torch::", "caffe2::", "THP" },
@@ -293,7 +298,7 @@ static const struct framework {
 	{ "weir", { "weir" }, { 0 }, { 0 } },
 };
 
-/* Programs that a framework writes and loads as it runs. */
+/* True for code that PyTorch generates while a program runs. */
 static bool
 is_generated(const char *file)
 {
@@ -336,7 +341,7 @@ framework_of(const char *scope, const char *file)
 	return NULL;
 }
 
-/* Functions that every allocation of PyTorch passes through. */
+/* True for functions that all allocations of PyTorch call. */
 static bool
 is_passage(const char *scope)
 {
@@ -348,7 +353,7 @@ is_passage(const char *scope)
 	return begins_any(scope, heads, COUNT(heads));
 }
 
-/* ---- A frame, a stack -------------------------------------------------- */
+/* ---- Frames and stacks ------------------------------------------------- */
 
 enum site_grade
 site_grade(const struct snapshot *snapshot, uint32_t frame)

@@ -1,11 +1,11 @@
 /*
- * The owner of a frame (program, runtime, framework), and the frame of a stack
- * that an allocation is blamed on.
+ * The owner of a frame (program, runtime, framework), and the site of a stack:
+ * the frame by which an allocation is named.
  *
- * A stack goes from the call that allocated out to the program's start. The
- * inner frames are the recorder's, the CUDA runtime's and a framework's, the
- * outer ones the interpreter's and the C library's. The frame a person looks
- * for is the innermost one of the program between them.
+ * A stack begins with the call that allocated and ends with the program's
+ * start. The inner frames belong to the recorder, the CUDA runtime and a
+ * framework, and the outer frames to the interpreter and the C library. The
+ * site is the innermost frame of the program between them.
  */
 #ifndef TOOLS_WEIR_SNAPSHOT_SITES_H
 #define TOOLS_WEIR_SNAPSHOT_SITES_H
@@ -13,14 +13,15 @@
 #include "trace/snapshot_model.h"
 
 /*
- * How well a frame names an allocation. In a Python program the script is the
- * program and compiled code serves it, so a script of an installed package is
- * above compiled code. tools/viewer/src/sites.js has the same numbers.
+ * The grade of a frame says how well it names an allocation; a higher grade is
+ * better. In a Python program the script is the program, and compiled code
+ * serves it, so that a script of an installed package has a higher grade than
+ * compiled code. tools/viewer/src/sites.js has the same numbers.
  */
 enum site_grade {
 	SITE_NOISE,     /* the recorder, the interpreter, start of a thread */
 	SITE_RUNTIME,   /* CUDA's libraries, libffi, the C and C++ libraries,
-			   what all of a framework's allocations pass */
+			   functions that all allocations of a framework call */
 	SITE_FRAMEWORK, /* PyTorch, CuPy, JAX and so on, in any language */
 	SITE_COMPILED,  /* compiled code of the program */
 	SITE_LIBRARY,   /* a script of an installed package */
@@ -31,9 +32,9 @@ enum site_grade {
 enum site_grade site_grade(const struct snapshot *snapshot, uint32_t frame);
 
 /*
- * The frame a stack is blamed on: the innermost one of the best grade. Returns
- * its grade; *frame is UINT32_MAX, and the grade SITE_NOISE, if the stack is
- * empty or has only noise.
+ * Find the site of a stack: the innermost frame of the highest grade. Returns
+ * its grade. If the stack is empty or has only noise, *frame is UINT32_MAX and
+ * the grade SITE_NOISE.
  */
 enum site_grade site_find(
     const struct snapshot *snapshot, uint32_t stack, uint32_t *frame);
@@ -41,13 +42,15 @@ enum site_grade site_find(
 enum { SITE_FUNCTION = 128 };
 
 /*
- * A function's own qualified name, without its return type, its template's
- * arguments and its parameters: "at::native::empty" of
- * "at::Tensor at::native::empty<float>(long, at::Device)". Cut to size.
+ * Write a function's qualified name, without its return type, template
+ * arguments and parameters: "at::native::empty" for
+ * "at::Tensor at::native::empty<float>(long, at::Device)". The name is cut to
+ * its size.
  */
 void site_function(const char *name, char function[SITE_FUNCTION]);
 
-/* "PyTorch", or NULL if the frame is of no framework. */
+/* The name of the framework that a frame belongs to, such as "PyTorch", or
+ * NULL. */
 const char *site_framework(const struct snapshot *snapshot, uint32_t frame);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The causes, one function for each kind.
+ * The causes of a failure, with a function for each kind.
  */
 #include "tools/weir/snapshot_verdict.h"
 
@@ -14,7 +14,7 @@
 
 enum { SMALL = 1 << 20, MIB = 1 << 20, SETTING = 512 };
 
-/* ---- What the snapshot says of itself ---------------------------------- */
+/* ---- Settings of the snapshot ------------------------------------------ */
 
 /* The value of a setting, or NULL. */
 static const char *
@@ -39,7 +39,7 @@ setting_of_device(
 	return setting_of(snapshot, path);
 }
 
-/* Was it weir that wrote it? */
+/* True if weir wrote the snapshot. */
 static bool
 is_weir(const struct snapshot *snapshot)
 {
@@ -61,7 +61,7 @@ is_set(const struct snapshot *snapshot, const char *name)
 }
 
 static bool
-is_expandable(const struct snapshot *snapshot)
+has_expandable_segments(const struct snapshot *snapshot)
 {
 	if (is_set(snapshot, "allocator_settings.expandable_segments"))
 		return true;
@@ -84,9 +84,9 @@ find_limit(const struct snapshot *snapshot, struct verdict *verdict)
 	verdict->limit_source = source != NULL ? source : "";
 }
 
-/* Bytes that the limit leaves for new memory. */
+/* Bytes of new memory that the limit allows. */
 static uint64_t
-room_of(const struct verdict *verdict)
+limit_headroom(const struct verdict *verdict)
 {
 	uint64_t held = verdict->all.reserved;
 
@@ -99,10 +99,10 @@ room_of(const struct verdict *verdict)
 static uint64_t
 new_memory(const struct verdict *verdict)
 {
-	uint64_t room = room_of(verdict);
-	uint64_t free = verdict->told_free ? verdict->device_free : 0;
+	uint64_t headroom = limit_headroom(verdict);
+	uint64_t free = verdict->free_known ? verdict->device_free : 0;
 
-	return free < room ? free : room;
+	return free < headroom ? free : headroom;
 }
 
 /* ---- The request ------------------------------------------------------- */
@@ -128,7 +128,7 @@ verdict_last_failure(
 			.event = event,
 			.later = trace.first + trace.count - event - 1,
 			.device_free = events->address[event],
-			.told_free = true,
+			.free_known = true,
 		};
 		return true;
 	}
@@ -177,7 +177,7 @@ add_cause(json_t *causes, const char *name, uint64_t bytes, const char *setting,
 	json_array_append_new(causes, one);
 }
 
-/* PYTORCH_CUDA_ALLOC_CONF as it is, with one option more. */
+/* The snapshot's PYTORCH_CUDA_ALLOC_CONF with one more option. */
 static const char *
 torch_setting(
     const struct snapshot *snapshot, const char *option, char text[SETTING])
@@ -193,19 +193,19 @@ torch_setting(
 	return text;
 }
 
-/* Does the limit leave less than the driver has free? */
+/* True if the limit allows less memory than the driver has free. */
 static bool
 limit_binds(const struct verdict *verdict)
 {
-	return verdict->limited && verdict->told_free &&
-	    verdict->device_free > room_of(verdict);
+	return verdict->limited && verdict->free_known &&
+	    verdict->device_free > limit_headroom(verdict);
 }
 
-/* The limit that would have let the request through. */
+/* Add the limit as a cause, with a limit that would have served the request. */
 static void
 add_limit(struct verdict *verdict)
 {
-	uint64_t room = room_of(verdict);
+	uint64_t headroom = limit_headroom(verdict);
 	uint64_t need = verdict->all.reserved + verdict->bytes;
 	uint64_t mib = (need + 20 * (uint64_t)MIB) / MIB;
 	char setting[SETTING];
@@ -223,19 +223,20 @@ add_limit(struct verdict *verdict)
 		snprintf(setting, sizeof(setting),
 		    "weir_limit_set(%" PRIu32 ", (size_t)%" PRIu64 " << 20);",
 		    verdict->device, mib);
-	add_cause(verdict->causes, "limit", verdict->device_free - room,
+	add_cause(verdict->causes, "limit", verdict->device_free - headroom,
 	    setting,
-	    "The limit stands in the way, not the device: %s are held of the "
-	    "%s that %s allows, which leaves %s, and the driver has %s free. "
-	    "A higher limit gives up to %s.",
+	    "The limit is the cause, not the device: %s are held of the %s "
+	    "that %s allows. The limit allows %s more, and the driver has %s "
+	    "free. A higher limit gives up to %s.",
 	    size_text(verdict->all.reserved), size_text(verdict->limit),
 	    verdict->limit_source[0] != '\0' ? verdict->limit_source :
 					       "a limit",
-	    size_text(room), size_text(verdict->device_free),
-	    size_text(verdict->device_free - room));
+	    size_text(headroom), size_text(verdict->device_free),
+	    size_text(verdict->device_free - headroom));
 }
 
-/* PyTorch does not tell of its limit, but the driver's free memory does. */
+/* Add a limit of PyTorch as a cause if the driver had enough free memory.
+ * PyTorch's snapshots do not have the limit itself. */
 static void
 add_torch_limit(const struct snapshot *snapshot, struct verdict *verdict)
 {
@@ -244,19 +245,20 @@ add_torch_limit(const struct snapshot *snapshot, struct verdict *verdict)
 	    bytes < 10 * (uint64_t)MIB    ? 20 * (uint64_t)MIB :
 					    bytes + 2 * (uint64_t)MIB;
 
-	if (!is_weir(snapshot) && verdict->told_free &&
+	if (!is_weir(snapshot) && verdict->free_known &&
 	    verdict->device_free >= segment)
 		add_cause(verdict->causes, "limit", verdict->device_free,
 		    "torch.cuda.set_per_process_memory_fraction(1.0)",
 		    "The driver had %s free, which is enough: a limit of the "
-		    "process may stand in the way "
+		    "process may be the cause "
 		    "(set_per_process_memory_fraction). Without that limit "
 		    "up to %s are available.",
 		    size_text(verdict->device_free),
 		    size_text(verdict->device_free));
 }
 
-/* The stream's own memory is enough, but in pieces. */
+/* Add fragmentation as a cause: the stream has enough free memory, but in
+ * pieces. */
 static void
 add_pieces(const struct snapshot *snapshot, struct verdict *verdict)
 {
@@ -272,7 +274,7 @@ add_pieces(const struct snapshot *snapshot, struct verdict *verdict)
 		    "together; memory of a stream (cudaMallocAsync) can.",
 		    size_text(own->free), own->free_blocks,
 		    size_text(own->largest_free));
-	else if (is_expandable(snapshot))
+	else if (has_expandable_segments(snapshot))
 		add_cause(verdict->causes, "fragmentation", own->free,
 		    weir &&
 			    setting_of(snapshot,
@@ -309,13 +311,13 @@ find_own_causes(const struct snapshot *snapshot, struct verdict *verdict)
 
 	if (own->largest_free >= verdict->bytes)
 		add_cause(causes, "fits", own->largest_free, NULL,
-		    "A free block of %s in the stream's own pool would hold "
-		    "it%s",
+		    "A free block of %s in the stream's own pool is large "
+		    "enough%s",
 		    size_text(own->largest_free),
 		    verdict->event == UINT32_MAX ?
 			"." :
-			": the allocator did not look again, or the trace is "
-			"not complete.");
+			": the allocator did not search again, or the trace "
+			"is not complete.");
 	else if (own->free >= verdict->bytes)
 		add_pieces(snapshot, verdict);
 	if (verdict->kind.free >= verdict->bytes)
@@ -394,7 +396,8 @@ find_other_causes(const struct snapshot *snapshot, struct verdict *verdict)
 		    size_text(rounding_of(all)));
 }
 
-/* "; most is held by forward (model.py:12), 3.00 GiB" */
+/* Write the largest holder: " Most is held by forward (model.py:12): 3.00
+ * GiB." */
 static void
 name_holder(const struct verdict *verdict, char text[2 * VIEW_TEXT])
 {
@@ -417,9 +420,9 @@ find_total(struct verdict *verdict)
 {
 	uint64_t free =
 	    verdict->all.free + verdict->all.pending + new_memory(verdict);
-	const char *also = !verdict->told_free ? "" :
-	    verdict->limited ? ", with what the limit leaves of the driver's" :
-			       ", the driver's memory included";
+	const char *also = !verdict->free_known ? "" :
+	    verdict->limited ? ", with the driver's memory up to the limit" :
+			       ", with the driver's free memory";
 	char holder[2 * VIEW_TEXT];
 
 	if (free >= verdict->bytes) {
@@ -476,16 +479,16 @@ verdict_headline(const struct verdict *verdict, char text[VIEW_TEXT])
 	    "a request of %s on %s of device %" PRIu32 " %s",
 	    size_text(verdict->bytes), stream_phrase(verdict->stream, stream),
 	    verdict->device,
-	    verdict->event == UINT32_MAX ? "is asked about" : "failed");
+	    verdict->event == UINT32_MAX ? "is judged" : "failed");
 
-	if (verdict->told_free)
+	if (verdict->free_known)
 		n += snprintf(text + n, VIEW_TEXT - (size_t)n,
 		    "; the driver had %s free",
 		    size_text(verdict->device_free));
 	if (verdict->limited)
 		snprintf(text + n, VIEW_TEXT - (size_t)n,
 		    "%s the limit was %s (%.*s)",
-		    verdict->told_free ? " and" : ";",
+		    verdict->free_known ? " and" : ";",
 		    size_text(verdict->limit), 40, verdict->limit_source);
 	return text;
 }

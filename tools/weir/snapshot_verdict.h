@@ -1,10 +1,10 @@
 /*
- * Why a request found no memory, and what would have served it.
+ * The reasons why a request found no memory, and the remedies.
  *
- * The request is judged at its own moment: what happened after it is undone
+ * A request is judged at its own moment: later events are undone
  * (snapshot_moment.h). All causes that apply are listed, the easiest to remedy
- * first, each with the bytes that its remedy gives and the setting to copy, in
- * the words of the allocator that made the snapshot.
+ * first. Each cause has the bytes that its remedy gives, and a setting to copy,
+ * in the form of the allocator that made the snapshot.
  */
 #ifndef TOOLS_WEIR_SNAPSHOT_VERDICT_H
 #define TOOLS_WEIR_SNAPSHOT_VERDICT_H
@@ -13,20 +13,20 @@
 
 #include "tools/weir/snapshot_view.h"
 
-/* A request, and where memory was that might have served it. */
+/* A request, and the places of memory that might have served it. */
 struct verdict {
 	/* The request. */
 	uint32_t device;
 	uint64_t stream;
 	uint64_t bytes;
-	uint32_t event;       /* that tells of it, or UINT32_MAX */
-	uint32_t later;       /* events after it */
-	uint64_t device_free; /* the driver's free bytes, if told_free */
-	bool told_free;
+	uint32_t event;       /* its oom event, or UINT32_MAX */
+	uint32_t later;       /* number of events after it */
+	uint64_t device_free; /* the driver's free bytes, if free_known */
+	bool free_known;
 	/* The device's limit, if there was one. */
 	bool limited;
 	uint64_t limit;
-	const char *limit_source; /* "" if that is not told */
+	const char *limit_source; /* "" if the snapshot does not name it */
 	/* The moment, and its sums. */
 	struct snapshot *moment;
 	struct sums all;
@@ -34,22 +34,22 @@ struct verdict {
 	struct sums kind;   /* the other kind on this stream */
 	struct sums others; /* other streams' default pools */
 	struct sums pools;  /* private pools */
-	/* A list of {cause, bytes, text, setting}; `setting` is null if there
-	 * is none to copy. */
+	/* A list of {cause, bytes, text, setting}. `setting` is null if no
+	 * setting helps. */
 	json_t *causes;
 };
 
-/* The last request of a device that failed, or of any for VIEW_ALL_DEVICES.
- * False: the trace has none. */
+/* Find the last failed request of a device, or of all devices for
+ * VIEW_ALL_DEVICES. False if no request failed. */
 bool verdict_last_failure(
     const struct snapshot *snapshot, int device, struct verdict *out);
 
-/* Judge the request that is in `verdict`. False, and a complaint, without
- * memory; verdict_drop() follows either way. */
+/* Judge the request in `verdict`. False, and a complaint, without memory. The
+ * caller calls verdict_drop() in both cases. */
 bool verdict_find(const struct snapshot *snapshot, struct verdict *verdict);
 void verdict_drop(struct verdict *verdict);
 
-/* The request and the free memory in a sentence. Returns `text`. */
+/* A sentence on the request and the free memory. Returns `text`. */
 const char *verdict_headline(
     const struct verdict *verdict, char text[VIEW_TEXT]);
 

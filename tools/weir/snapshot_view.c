@@ -1,5 +1,5 @@
 /*
- * Flags, sums and words of the subcommands that look at snapshots.
+ * Flags, sums and texts of the subcommands that read snapshots.
  */
 #include "tools/weir/snapshot_view.h"
 #include "base/utf8.h"
@@ -19,7 +19,7 @@ static const struct argp_option flags[] = {
 };
 
 static void
-take_device(
+parse_view_device(
     struct view_args *args, const char *value, const struct argp_state *state)
 {
 	char *end;
@@ -32,7 +32,7 @@ take_device(
 }
 
 static void
-take_paths(struct view_args *args, const struct argp_state *state)
+parse_view_paths(struct view_args *args, const struct argp_state *state)
 {
 	unsigned count = (unsigned)(state->argc - state->next);
 
@@ -46,7 +46,7 @@ take_paths(struct view_args *args, const struct argp_state *state)
 }
 
 static error_t
-take_flag(int key, char *value, struct argp_state *state)
+parse_common_flag(int key, char *value, struct argp_state *state)
 {
 	struct view_args *args = state->input;
 
@@ -55,19 +55,19 @@ take_flag(int key, char *value, struct argp_state *state)
 		args->json = true;
 		return 0;
 	case 'd':
-		take_device(args, value, state);
+		parse_view_device(args, value, state);
 		return 0;
 	case ARGP_KEY_ARGS:
 	case ARGP_KEY_NO_ARGS:
-		take_paths(args, state);
+		parse_view_paths(args, state);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
 }
 
-const struct argp view_argp = { flags, take_flag, NULL, NULL, NULL, NULL,
-	NULL };
+const struct argp view_argp = { flags, parse_common_flag, NULL, NULL, NULL,
+	NULL, NULL };
 
 const struct argp_child view_children[2] = {
 	{ &view_argp, 0, NULL, 0 },
@@ -75,7 +75,7 @@ const struct argp_child view_children[2] = {
 };
 
 error_t
-view_take_flag(int key, char *value, struct argp_state *state)
+view_parse_flag(int key, char *value, struct argp_state *state)
 {
 	(void)value;
 	if (key != ARGP_KEY_INIT)
@@ -84,7 +84,8 @@ view_take_flag(int key, char *value, struct argp_state *state)
 	return 0;
 }
 
-/* Devices that have segments, of either memory, or a trace. */
+/* The number of devices that have a trace, or segments of device memory or of
+ * page-locked host memory. */
 static uint32_t
 count_devices(const struct snapshot *snapshot)
 {
@@ -120,7 +121,8 @@ view_complain_of_device(
 int
 view_run(const struct argp *parser, int argc, char **argv,
     struct view_args *args,
-    int (*tell)(const struct snapshot *snapshot, const struct view_args *args))
+    int (*report)(
+	const struct snapshot *snapshot, const struct view_args *args))
 {
 	struct snapshot *snapshot;
 	int status;
@@ -133,7 +135,7 @@ view_run(const struct argp *parser, int argc, char **argv,
 	if (snapshot == NULL)
 		return TOOL_NO;
 	if (view_has_device(snapshot, args->device)) {
-		status = tell(snapshot, args);
+		status = report(snapshot, args);
 	} else {
 		view_complain_of_device(snapshot, args->device, args->paths[0]);
 		status = TOOL_NO;
@@ -322,7 +324,7 @@ frame_is_noise(const struct snapshot *snapshot, uint32_t frame)
 	return site_grade(snapshot, frame) == SITE_NOISE;
 }
 
-/* "C:\dir\a.py" and "/dir/a.py" are "a.py". */
+/* The last part of a path: "a.py" for "C:\dir\a.py" and "/dir/a.py". */
 static const char *
 base_name(const char *path)
 {
@@ -334,10 +336,10 @@ base_name(const char *path)
 	return base;
 }
 
-/* How much of a text to print so that at most `most` bytes are, and no
- * character is cut. */
+/* The number of bytes of a text to print: at most `most`, and no character is
+ * cut. */
 static int
-cut(const char *text, size_t most)
+fitting_bytes(const char *text, size_t most)
 {
 	size_t length = strnlen(text, most + 1);
 
@@ -360,16 +362,20 @@ frame_text(
 
 	if (snapshot_line(at) > 0)
 		snprintf(line, sizeof(line), "%.*s (%.*s:%" PRIu32 ")",
-		    cut(name, 120), name, cut(file, 100), file, at->line);
+		    fitting_bytes(name, 120), name, fitting_bytes(file, 100),
+		    file, at->line);
 	else if (file[0] != '\0' && strcmp(file, "??") != 0)
-		snprintf(line, sizeof(line), "%.*s (%.*s)", cut(name, 120),
-		    name, cut(file, 100), file);
+		snprintf(line, sizeof(line), "%.*s (%.*s)",
+		    fitting_bytes(name, 120), name, fitting_bytes(file, 100),
+		    file);
 	else
-		snprintf(line, sizeof(line), "%.*s", cut(name, 120), name);
+		snprintf(
+		    line, sizeof(line), "%.*s", fitting_bytes(name, 120), name);
 	return plain_text(line, text);
 }
 
-/* A frame that is not the program's, when the stack has none of those. */
+/* The text for a stack without a frame of the program: a frame of a library or
+ * a framework. */
 static const char *
 foreign_text(
     const struct snapshot *snapshot, uint32_t frame, char text[VIEW_TEXT])
@@ -383,10 +389,11 @@ foreign_text(
 	site_function(snapshot_text(snapshot, at->name), function);
 	snprintf(line, sizeof(line), "(no frame of the program; in %s%s%.*s",
 	    framework == NULL ? "" : framework, framework == NULL ? "" : ": ",
-	    cut(function, 120), function);
+	    fitting_bytes(function, 120), function);
 	if (snapshot_line(at) > 0)
 		snprintf(line + strlen(line), sizeof(line) - strlen(line),
-		    " (%.*s:%" PRIu32 ")", cut(file, 60), file, at->line);
+		    " (%.*s:%" PRIu32 ")", fitting_bytes(file, 60), file,
+		    at->line);
 	snprintf(line + strlen(line), sizeof(line) - strlen(line), ")");
 	return plain_text(line, text);
 }

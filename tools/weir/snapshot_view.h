@@ -1,6 +1,6 @@
 /*
- * Shared by the subcommands that look at snapshots: their flags, sums over
- * segments, and how a stack is named in a line.
+ * The subcommands that read snapshots share this header: their flags, sums over
+ * segments, and texts of stacks, pools, streams and sizes.
  */
 #ifndef TOOLS_WEIR_SNAPSHOT_VIEW_H
 #define TOOLS_WEIR_SNAPSHOT_VIEW_H
@@ -18,37 +18,39 @@ enum { VIEW_ALL_DEVICES = -1 };
 struct view_args {
 	bool json;
 	int device;     /* or VIEW_ALL_DEVICES */
-	char **paths;   /* up to NULL */
-	unsigned least; /* snapshots to be named; 0 and 0: one */
+	char **paths;   /* of the snapshots; NULL ends the list */
+	unsigned least; /* the least and the most snapshots that are allowed */
 	unsigned most;
 };
 
-/* A child parser for --json, --device and the snapshots; its input is a
- * struct view_args with `least` and `most` set. */
+/* A child parser for --json, --device and the snapshots. Its input is a struct
+ * view_args with `least` and `most` set. */
 extern const struct argp view_argp;
-/* {view_argp}, ended, for struct argp. */
+/* The list of children for struct argp: view_argp and the end. */
 extern const struct argp_child view_children[2];
 
-/* Parse the keys that are not flags of the subcommand itself, for a parser
- * whose input begins with a struct view_args. */
-error_t view_take_flag(int key, char *value, struct argp_state *state);
+/* Parse a key that is no flag of the subcommand itself. The input of the
+ * subcommand's parser begins with a struct view_args. */
+error_t view_parse_flag(int key, char *value, struct argp_state *state);
 
 /*
- * Run a subcommand of one snapshot: parse the command line into `args`, which
- * the parser's input begins with, load the snapshot, and call `tell`. Returns
- * what `tell` returns, of enum tool_exit.
+ * Run a subcommand of one snapshot: parse the command line into `args`, load
+ * the snapshot, and call `report`. The parser's input begins with `args`.
+ * Returns the result of `report`, an enum tool_exit.
  */
 int view_run(const struct argp *parser, int argc, char **argv,
     struct view_args *args,
-    int (*tell)(const struct snapshot *snapshot, const struct view_args *args));
+    int (*report)(
+	const struct snapshot *snapshot, const struct view_args *args));
 
 /* True if the snapshot has this device; always for VIEW_ALL_DEVICES. */
 bool view_has_device(const struct snapshot *snapshot, int device);
-/* Say which devices the snapshot has, where the one asked for is not there. */
+/* Complain that the snapshot lacks a device, and name the devices it has. */
 void view_complain_of_device(
     const struct snapshot *snapshot, int device, const char *path);
 
-/* A whole number of at least 1, or the usage and exit. */
+/* Parse a whole number of at least 1. Another value is a usage error and ends
+ * the command. */
 unsigned long view_count(
     const char *flag, const char *value, const struct argp_state *state);
 
@@ -75,7 +77,7 @@ void sums_add(struct sums *sums, const struct snapshot *snapshot,
 /* The sums of a device, or of all for VIEW_ALL_DEVICES. */
 struct sums sums_of(const struct snapshot *snapshot, int device);
 
-/* Bytes of blocks in use that nobody asked for. */
+/* Bytes of blocks in use beyond the requested bytes. */
 static inline uint64_t
 rounding_of(const struct sums *sums)
 {
@@ -84,7 +86,7 @@ rounding_of(const struct sums *sums)
 	return active > sums->requested ? active - sums->requested : 0;
 }
 
-/* True if this device was asked for. */
+/* True if the command line selects this device. */
 static inline bool
 view_has(const struct view_args *args, uint32_t device)
 {
@@ -92,7 +94,7 @@ view_has(const struct view_args *args, uint32_t device)
 	    (uint32_t)args->device == device;
 }
 
-/* Segments of one device, stream, pool and kind together. */
+/* Sums over the segments of one device, stream, pool and kind. */
 struct group {
 	uint32_t device;
 	uint64_t stream;
@@ -101,17 +103,18 @@ struct group {
 	struct sums sums;
 };
 
-/* The groups of a snapshot, in order; the caller frees them. NULL, and a
- * complaint, without memory; an empty snapshot has one that is not counted. */
+/* The groups of a snapshot, sorted. The caller frees them. NULL, and a
+ * complaint, without memory. The result for an empty snapshot is not NULL, and
+ * *count is 0. */
 struct group *groups_of(const struct snapshot *snapshot,
     const struct view_args *args, size_t *count);
 
-/* The order of two segments, each a pointer to a pointer: by device, address,
- * size. */
+/* Compare two segments by device, address and size. Each argument is a pointer
+ * to a pointer. */
 int segment_order(const void *a, const void *b);
 
-/* The segments that were asked for, in that order; the caller frees them. NULL
- * without memory. */
+/* The segments of the selected devices, in the order of segment_order(). The
+ * caller frees them. NULL without memory. */
 const struct snapshot_segment **segments_sorted(const struct snapshot *snapshot,
     const struct view_args *args, uint32_t *count);
 
@@ -119,17 +122,16 @@ const struct snapshot_segment **segments_sorted(const struct snapshot *snapshot,
 
 enum { VIEW_TEXT = 256 };
 
-/* "forward (model.py:12)": the frame that a person looks for, innermost of
- * those that are not the allocator's, Python's or the recorder's own.
+/* The site of a stack (snapshot_sites.h), such as "forward (model.py:12)".
  * Control characters become '?'. Returns `text`. */
 const char *site_text(
     const struct snapshot *snapshot, uint32_t stack, char text[VIEW_TEXT]);
 
-/* "forward (model.py:12)", of one frame. Returns `text`. */
+/* A frame, such as "forward (model.py:12)". Returns `text`. */
 const char *frame_text(
     const struct snapshot *snapshot, uint32_t frame, char text[VIEW_TEXT]);
 
-/* A copy of a text: control characters become '?', a long text is cut. */
+/* A copy of a text. Control characters become '?', and a long text is cut. */
 const char *plain_text(const char *from, char text[VIEW_TEXT]);
 
 /* "default", or "(1, 0)". */
@@ -148,13 +150,14 @@ const char *plural_text(uint64_t count, const char *noun, char text[VIEW_TEXT]);
 /* "1,048,576". */
 const char *count_text(uint64_t count, char text[VIEW_TEXT]);
 
-/* "12.3 %" of a whole; "-" of nothing. */
+/* A share in percent, such as "12.3 %"; "-" if `whole` is 0. */
 const char *share_text(uint64_t part, uint64_t whole, char text[VIEW_TEXT]);
 
 /* True for frames of the recorder, the interpreter and the system. */
 bool frame_is_noise(const struct snapshot *snapshot, uint32_t frame);
 
-/* bytes_format() into a row of texts that the next eight calls keep. */
+/* bytes_format() into one of eight static texts. The eighth next call reuses
+ * the text. */
 const char *size_text(uint64_t bytes);
 
 /* Print the heading of the part on page-locked host memory. */
@@ -162,21 +165,21 @@ void print_host_heading(void);
 
 /* ---- JSON ------------------------------------------------------------ */
 
-/* An object with that of page-locked host memory under "host", if there is
- * one. */
+/* Put the object of page-locked host memory under "host", unless it is NULL.
+ * Returns `object`. */
 json_t *put_host(json_t *object, json_t *host);
 
 void put_number(json_t *object, const char *key, uint64_t number);
-/* The sums by their names: reserved_bytes and so on. */
+/* Put all sums: reserved_bytes and so on. */
 void put_sums(json_t *object, const struct sums *sums);
 /* A list of {name, filename, line}. */
 json_t *stack_json(const struct snapshot *snapshot, uint32_t stack);
-/* The version of what --json prints (docs/json.md): it rises when a key goes or
- * changes its meaning, and not when one comes. */
+/* The version of the JSON that --json prints (docs/json.md). It rises when a
+ * key is removed or changes its meaning, and not when a key is added. */
 enum { JSON_VERSION = 1 };
 
-/* Print with a newline and drop it, an object with its version: what a
- * subcommand returns then. */
+/* Print JSON with a newline, and release it. An object gets its version.
+ * Returns the exit status of the subcommand. */
 int print_json(json_t *json);
 
 #endif

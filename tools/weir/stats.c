@@ -1,15 +1,15 @@
 /*
- * weir stats: what each device holds, and what its trace counts.
+ * weir stats: print the memory of each device, and the number of its events.
  */
 #include "tools/weir/snapshot_view.h"
 
-const struct argp argp_stats = { NULL, view_take_flag, "SNAPSHOT",
-	"Print what each device of a memory snapshot holds, in sums, and how "
-	"often each action is in its trace.\v"
-	"Reserved bytes are held from the driver; allocated ones are in the "
-	"hands of callers; active bytes also count freed blocks that were not "
-	"yet seen to be complete; requested bytes are those that callers asked "
-	"for, of active blocks.",
+const struct argp argp_stats = { NULL, view_parse_flag, "SNAPSHOT",
+	"Print sums of the memory of each device of a snapshot, and the number "
+	"of events of each action.\v"
+	"Reserved bytes are held from the driver. Allocated bytes are in the "
+	"hands of callers. Active bytes are allocated bytes and those of freed "
+	"blocks that were not yet seen to be complete. Requested bytes are "
+	"those that callers asked for, of active blocks.",
 	view_children, NULL, NULL };
 
 static void
@@ -25,7 +25,7 @@ count_events(const struct snapshot *snapshot, uint32_t device,
 }
 
 static json_t *
-device_json(const struct snapshot *snapshot, uint32_t device)
+stats_device_json(const struct snapshot *snapshot, uint32_t device)
 {
 	uint64_t counts[SNAPSHOT_ACTIONS_MAX] = { 0 };
 	struct sums sums = sums_of(snapshot, (int)device);
@@ -43,7 +43,7 @@ device_json(const struct snapshot *snapshot, uint32_t device)
 	return object;
 }
 
-/* The page-locked host memory of each device; NULL: there is none. */
+/* The page-locked host memory of each device; NULL if there is none. */
 static json_t *
 host_json(const struct snapshot *snapshot, const struct view_args *args)
 {
@@ -68,7 +68,7 @@ host_json(const struct snapshot *snapshot, const struct view_args *args)
 }
 
 static json_t *
-all_json(const struct snapshot *snapshot, const struct view_args *args)
+stats_json(const struct snapshot *snapshot, const struct view_args *args)
 {
 	json_t *object = json_object();
 	json_t *devices = json_array();
@@ -77,7 +77,7 @@ all_json(const struct snapshot *snapshot, const struct view_args *args)
 	for (uint32_t d = 0; d < snapshot_device_count(snapshot); d++)
 		if (view_has(args, d))
 			json_array_append_new(
-			    devices, device_json(snapshot, d));
+			    devices, stats_device_json(snapshot, d));
 	for (uint32_t i = 0; i < snapshot->setting_count; i++)
 		json_object_set_new(settings,
 		    snapshot_text(snapshot, snapshot->settings[i].name),
@@ -90,14 +90,15 @@ all_json(const struct snapshot *snapshot, const struct view_args *args)
 }
 
 static void
-add_row(struct table *table, const char *name, const char *value)
+add_stats_row(struct table *table, const char *name, const char *value)
 {
 	table_add(table, "%s", name);
 	table_add(table, "%s", value);
 }
 
 static bool
-print_device(const struct snapshot *snapshot, uint32_t device, const char *what)
+print_stats_device(
+    const struct snapshot *snapshot, uint32_t device, const char *what)
 {
 	uint64_t counts[SNAPSHOT_ACTIONS_MAX] = { 0 };
 	struct sums sums = sums_of(snapshot, (int)device);
@@ -109,14 +110,15 @@ print_device(const struct snapshot *snapshot, uint32_t device, const char *what)
 	printf("device %u holds %s%s, of which %s are allocated (%s)\n", device,
 	    size_text(sums.reserved), what, size_text(sums.allocated),
 	    share_text(sums.allocated, sums.reserved, text));
-	add_row(table, "segments", count_text(sums.segments, text));
-	add_row(table, "blocks", count_text(sums.blocks, text));
-	add_row(table, "reserved", size_text(sums.reserved));
-	add_row(table, "allocated", size_text(sums.allocated));
-	add_row(table, "active", size_text(sums.allocated + sums.pending));
-	add_row(table, "requested", size_text(sums.requested));
-	add_row(table, "free", size_text(sums.free));
-	add_row(table, "largest free", size_text(sums.largest_free));
+	add_stats_row(table, "segments", count_text(sums.segments, text));
+	add_stats_row(table, "blocks", count_text(sums.blocks, text));
+	add_stats_row(table, "reserved", size_text(sums.reserved));
+	add_stats_row(table, "allocated", size_text(sums.allocated));
+	add_stats_row(
+	    table, "active", size_text(sums.allocated + sums.pending));
+	add_stats_row(table, "requested", size_text(sums.requested));
+	add_stats_row(table, "free", size_text(sums.free));
+	add_stats_row(table, "largest free", size_text(sums.largest_free));
 	count_events(snapshot, device, counts);
 	for (uint32_t i = 0; i < snapshot->action_count; i++) {
 		if (counts[i] == 0)
@@ -131,22 +133,23 @@ print_device(const struct snapshot *snapshot, uint32_t device, const char *what)
 }
 
 static int
-tell(const struct snapshot *snapshot, const struct view_args *args)
+report_stats(const struct snapshot *snapshot, const struct view_args *args)
 {
 	uint32_t devices = snapshot_device_count(snapshot);
 	struct snapshot host = snapshot_host(snapshot);
 	bool printed = true;
 
 	if (args->json)
-		return print_json(all_json(snapshot, args));
+		return print_json(stats_json(snapshot, args));
 	if (devices == 0 && host.segment_count == 0)
 		puts("an empty snapshot: no segment and no event");
 	for (uint32_t d = 0; d < devices; d++)
-		if (view_has(args, d) && !print_device(snapshot, d, ""))
+		if (view_has(args, d) && !print_stats_device(snapshot, d, ""))
 			printed = false;
 	for (uint32_t d = 0; d < snapshot_device_count(&host); d++)
 		if (view_has(args, d) && sums_of(&host, (int)d).segments > 0 &&
-		    !print_device(&host, d, " of page-locked host memory"))
+		    !print_stats_device(
+			&host, d, " of page-locked host memory"))
 			printed = false;
 	return printed ? TOOL_DONE : TOOL_NO;
 }
@@ -156,5 +159,5 @@ cmd_stats(int argc, char **argv)
 {
 	struct view_args args = { 0 };
 
-	return view_run(&argp_stats, argc, argv, &args, tell);
+	return view_run(&argp_stats, argc, argv, &args, report_stats);
 }

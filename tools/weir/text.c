@@ -186,7 +186,7 @@ struct table {
 	size_t columns;
 	char **cells;
 	size_t count;
-	size_t room;
+	size_t capacity;
 	bool incomplete; /* a cell was lost for want of memory */
 };
 
@@ -211,16 +211,17 @@ table_add(struct table *table, const char *format, ...)
 
 	if (table == NULL)
 		return;
-	if (table->count == table->room) {
-		size_t room = table->room == 0 ? 64 : 2 * table->room;
-		char **cells = realloc(table->cells, room * sizeof(*cells));
+	if (table->count == table->capacity) {
+		size_t capacity =
+		    table->capacity == 0 ? 64 : 2 * table->capacity;
+		char **cells = realloc(table->cells, capacity * sizeof(*cells));
 
 		if (cells == NULL) {
 			table->incomplete = true;
 			return;
 		}
 		table->cells = cells;
-		table->room = room;
+		table->capacity = capacity;
 	}
 	va_start(args, format);
 	length = vasprintf(&cell, format, args);

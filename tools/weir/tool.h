@@ -1,10 +1,10 @@
 /*
- * Shared by the subcommands of weir: their table, complaints, sizes, tables
- * of text, and where the parts of weir are installed.
+ * The subcommands of weir share this header: their table, complaints, sizes,
+ * tables of text, and the places where parts of weir are installed.
  *
- * A subcommand is one file and one function, given its own arguments with
- * argv[0] "weir NAME". It prints to stdout, complains on stderr and returns
- * one of enum tool_exit.
+ * A subcommand is one file and one function. The function gets the arguments
+ * of the subcommand, with argv[0] "weir NAME". It prints to stdout, complains
+ * on stderr and returns one of enum tool_exit.
  */
 #ifndef TOOLS_WEIR_TOOL_H
 #define TOOLS_WEIR_TOOL_H
@@ -17,7 +17,7 @@
 
 enum tool_exit {
 	TOOL_DONE = 0,
-	TOOL_NO = 1,    /* the answer is no, or it could not be done */
+	TOOL_NO = 1,    /* the answer is no, or the work failed */
 	TOOL_USAGE = 2, /* the command line is wrong */
 };
 
@@ -30,16 +30,17 @@ struct command {
 	const struct argp *parser; /* NULL: no flags */
 };
 
-/* All of them, in help's order; `weir completion` walks it too. */
+/* All subcommands, in help's order. `weir completion` walks the table too. */
 const struct command *commands_table(size_t *count);
 
-/* The one of this name, or NULL. */
+/* The subcommand of this name, or NULL. */
 const struct command *commands_find(const char *name);
 
-/* Run it with its own arguments, of which argv[0] is changed. */
+/* Run a subcommand with its own arguments. This changes argv[0]. */
 int commands_run(const struct command *command, int argc, char **argv);
 
-/* Complain of a name that is none, and say which is near. TOOL_USAGE. */
+/* Complain of an unknown name, and suggest the nearest one. Returns
+ * TOOL_USAGE. */
 int commands_unknown(const char *name);
 
 /* The list that `weir help` prints. */
@@ -77,29 +78,29 @@ int cmd_version(int argc, char **argv);
 TOOL_COMMANDS(TOOL_COMMAND)
 #undef TOOL_COMMAND
 
-/* One line on stderr: "weir: " and the text, with "?" for controls in it but
- * newlines. */
+/* Write one line to stderr: "weir: " and the text. Control characters in the
+ * text become "?", except newlines. */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Complain of weir_last_error(), which a call of weir set that took its options
- * from --conf: the flag stands in place of `origin`, "WEIR_CONF" for one. */
+/* Complain with weir_last_error() about options that --conf gave. The message
+ * names the flag in place of `origin`, which is "WEIR_CONF" for example. */
 void complain_conf(const char *origin);
 
 /* ---- Sizes ----------------------------------------------------------- */
 
 /* Parse "4096", "64K", "20M", "8G", "1T" (powers of 1024; "MiB" and "MB" mean
- * M too). False for anything else, and for what 64 bits do not hold. */
+ * M too). False for any other text, and for sizes above 64 bits. */
 bool bytes_parse(const char *text, uint64_t *out);
 
-/* Parse a number from `least` to `most`. False for anything else. */
+/* Parse a number from `least` to `most`. False for any other text. */
 bool number_parse(const char *text, double least, double most, double *out);
 
 /* Parse a whole number from 0 to `most`, in decimal digits only. False for
- * anything else. */
+ * any other text. */
 bool count_parse(const char *text, uint64_t most, uint64_t *out);
 
-/* The next of random numbers that are the same everywhere (splitmix64); `state`
- * begins as the seed. */
+/* The next random number of splitmix64, which gives the same numbers on every
+ * machine. `state` begins as the seed. */
 static inline uint64_t
 random_next(uint64_t *state)
 {
@@ -110,60 +111,64 @@ random_next(uint64_t *state)
 	return z ^ z >> 31;
 }
 
-/* "512 bytes", "20.00 MiB". Cuts to `size`; returns `text`. */
+/* Write a size: "512 bytes", "20.00 MiB". The text is cut to `size`. Returns
+ * `text`. */
 const char *bytes_format(uint64_t bytes, char *text, size_t size);
 
 /* ---- Text for people ------------------------------------------------- */
 
-/* Rows of cells, printed in columns as wide as their widest cell. */
+/* Rows of cells. Each column is printed as wide as its widest cell. */
 struct table;
 
-/* `align` has one character a column: 'r' aligns it right, 'l' left. NULL
+/* `align` has one character for each column: 'r' aligns right, 'l' left. NULL
  * without memory; the calls below then do nothing and table_print() fails. */
 struct table *table_new(const char *align);
-/* Add a cell to the end; a row is full after as many as there are columns. */
+/* Add a cell at the end. A row is full when every column has a cell. */
 void table_add(struct table *table, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* Print to stdout, the first row as a heading if `heading`. False if a cell
- * was lost for want of memory. */
+/* Print to stdout. With `heading`, the first row is a heading. False if memory
+ * was lacking for a cell. */
 bool table_print(const struct table *table, bool heading);
 void table_free(struct table *table);
 
 /* ---- JSON ------------------------------------------------------------ */
 
-/* Print what is to be between quotes in JSON, with escapes for quotes,
- * backslashes and all controls (base/utf8.h). What is not UTF-8 is U+FFFD. */
+/* Print a text that stands between quotes in JSON. Quotes, backslashes and all
+ * control characters (base/utf8.h) are escaped. Bytes that are not UTF-8
+ * become U+FFFD. */
 void json_escaped(const char *text, size_t length, FILE *out);
 
-/* As json_dumpf(), with the same escapes. False: it could not be written. */
+/* Print as json_dumpf() does, with the escapes of json_escaped(). False if
+ * the text could not be written. */
 struct json_t;
 bool json_print(const struct json_t *json, size_t flags, FILE *out);
 
-/* ---- Where things are ------------------------------------------------ */
+/* ---- Installed parts, and the driver ---------------------------------- */
 
-/* Long enough for any path below. */
+/* Bytes of a path that the calls below write. */
 enum { TOOL_PATH = 4096 };
 
 /*
- * Find a part of weir, "libweir_preload.so" or "sim/libcuda.so.1", in the
- * library folder that belongs to this command: beside its own folder in a
- * build, or where it was installed. False, and a complaint, if it is nowhere.
+ * Find a part of weir, such as "libweir_preload.so" or "sim/libcuda.so.1", in
+ * the library folder that belongs to this command: beside the command's folder
+ * in a build, or where weir was installed. False, and a complaint, if no such
+ * folder has the part.
  */
 bool locate(const char *part, char path[TOOL_PATH]);
-/* Likewise, without a complaint. */
+/* locate() without a complaint. */
 bool locate_quietly(const char *part, char path[TOOL_PATH]);
 
 /*
- * True if a GPU can be used. Asked in a child process, so that CUDA is not
- * initialised in this one and it may still fork.
+ * True if a GPU can be used. A child process asks the driver: CUDA stays
+ * uninitialised in this process, so that this process may still fork.
  */
 bool gpu_present(void);
 
 /*
- * Make weir, and the programs this process starts, use the simulated device
- * if that is asked for (`forced`) or no GPU is present. A driver that
- * WEIR_LIBCUDA names is kept unless `forced`. False, and a complaint, if the
- * simulated libraries are needed and not installed.
+ * Make weir, and the programs that this process starts, use the simulated
+ * device if the user asked for it (`forced`) or no GPU is present. A driver
+ * that WEIR_LIBCUDA names is kept unless `forced`. False, and a complaint, if
+ * the simulated libraries are needed and not installed.
  */
 bool use_simulated_if(bool forced);
 

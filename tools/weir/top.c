@@ -58,7 +58,7 @@ take_flag(int key, char *value, struct argp_state *state)
 		choices->frames = view_count("--frames", value, state);
 		return 0;
 	default:
-		return view_take_flag(key, value, state);
+		return view_parse_flag(key, value, state);
 	}
 }
 
@@ -82,7 +82,7 @@ struct row {
 
 struct rows {
 	size_t count;
-	size_t room;
+	size_t capacity;
 	struct row *items;
 	bool failed;
 };
@@ -90,9 +90,10 @@ struct rows {
 static struct row *
 add_row(struct rows *rows)
 {
-	if (rows->count == rows->room) {
-		size_t room = rows->room == 0 ? 64 : 2 * rows->room;
-		struct row *items = realloc(rows->items, room * sizeof(*items));
+	if (rows->count == rows->capacity) {
+		size_t capacity = rows->capacity == 0 ? 64 : 2 * rows->capacity;
+		struct row *items =
+		    realloc(rows->items, capacity * sizeof(*items));
 
 		if (items == NULL) {
 			complain("out of memory");
@@ -100,7 +101,7 @@ add_row(struct rows *rows)
 			return NULL;
 		}
 		rows->items = items;
-		rows->room = room;
+		rows->capacity = capacity;
 	}
 	rows->items[rows->count] = (struct row){ 0 };
 	return &rows->items[rows->count++];

@@ -38,7 +38,7 @@ take_flag(int key, char *value, struct argp_state *state)
 		choices->action = value;
 		return 0;
 	default:
-		return view_take_flag(key, value, state);
+		return view_parse_flag(key, value, state);
 	}
 }
 

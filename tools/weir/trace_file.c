@@ -45,10 +45,10 @@ struct reader {
 	const char *end;
 	size_t line; /* from 1, of the line read last */
 	struct trace *trace;
-	size_t row_room;
+	size_t row_capacity;
 	uint64_t *addrs; /* by row */
 	uint32_t *lines; /* by row */
-	size_t block_room;
+	size_t block_capacity;
 	struct place *places; /* open addressing; a power of two */
 	size_t place_count;
 	uint64_t secret; /* nobody can choose addresses that collide */
@@ -193,26 +193,27 @@ static bool
 grow_rows(struct reader *reader)
 {
 	struct trace *trace = reader->trace;
-	size_t room = reader->row_room == 0 ? 4096 : 2 * reader->row_room;
+	size_t capacity =
+	    reader->row_capacity == 0 ? 4096 : 2 * reader->row_capacity;
 	void *moved;
 
-	if (trace->row_count < reader->row_room)
+	if (trace->row_count < reader->row_capacity)
 		return true;
-	if (!within_budget(reader, room * ROW_BYTES))
+	if (!within_budget(reader, capacity * ROW_BYTES))
 		return false;
-	moved = realloc(trace->rows, room * sizeof(*trace->rows));
+	moved = realloc(trace->rows, capacity * sizeof(*trace->rows));
 	if (moved == NULL)
 		return out_of_memory(reader);
 	trace->rows = moved;
-	moved = realloc(reader->addrs, room * sizeof(*reader->addrs));
+	moved = realloc(reader->addrs, capacity * sizeof(*reader->addrs));
 	if (moved == NULL)
 		return out_of_memory(reader);
 	reader->addrs = moved;
-	moved = realloc(reader->lines, room * sizeof(*reader->lines));
+	moved = realloc(reader->lines, capacity * sizeof(*reader->lines));
 	if (moved == NULL)
 		return out_of_memory(reader);
 	reader->lines = moved;
-	reader->row_room = room;
+	reader->row_capacity = capacity;
 	return true;
 }
 

@@ -37,7 +37,7 @@ struct row {
 struct workload {
 	struct row *rows;
 	size_t count;
-	size_t room;
+	size_t capacity;
 	uint64_t seed;
 	uint64_t random;
 	uint64_t next_address;
@@ -79,16 +79,17 @@ add_row(struct workload *workload, struct row row)
 {
 	if (workload->incomplete)
 		return;
-	if (workload->count == workload->room) {
-		size_t room = workload->room == 0 ? 4096 : 2 * workload->room;
-		void *rows = realloc(workload->rows, room * sizeof(row));
+	if (workload->count == workload->capacity) {
+		size_t capacity =
+		    workload->capacity == 0 ? 4096 : 2 * workload->capacity;
+		void *rows = realloc(workload->rows, capacity * sizeof(row));
 
 		if (rows == NULL) {
 			workload->incomplete = true;
 			return;
 		}
 		workload->rows = rows;
-		workload->room = room;
+		workload->capacity = capacity;
 	}
 	row.seq = workload->count;
 	workload->rows[workload->count++] = row;

@@ -1,5 +1,5 @@
 /*
- * weir diff: what is the same, what came and what went.
+ * weir diff: what is the same, what was added and what was removed.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -91,7 +91,7 @@ TEST(differences_are_printed_with_their_signs)
 	    "allocated memory went from 1.50 KiB to 5.00 KiB "
 	    "(+3.50 KiB)\n");
 	EXPECT_STR_HAS(
-	    result.out, "1 segment went (512 bytes), 1 came (4.00 KiB)\n");
+	    result.out, "1 segment removed (512 bytes), 1 added (4.00 KiB)\n");
 	EXPECT_STR_HAS(result.out, "-1.00 KiB   1.00 KiB   0 bytes  2 to 0");
 	command_free(&result);
 	result = command_weir("diff", a, a, NULL);
@@ -108,7 +108,7 @@ TEST(two_snapshots_are_wanted)
 	command_free(&result);
 }
 
-/* A device that came or went is a difference. */
+/* A device that only one of the snapshots has is a difference. */
 TEST(a_device_that_neither_side_has_is_refused)
 {
 	const char *one = written("a.json", before, sizeof(before) - 1);

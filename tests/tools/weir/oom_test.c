@@ -89,7 +89,7 @@ TEST(the_explanation_is_text_for_people)
 	expect_begin(result.out,
 	    "a request of 48.00 MiB on stream 0 of device 0 failed; "
 	    "the driver had 24.00 MiB free\n");
-	EXPECT_STR_HAS(result.out, "asked for by forward (model.py:15)\n");
+	EXPECT_STR_HAS(result.out, "requested by forward (model.py:15)\n");
 	EXPECT_STR_HAS(result.out, "- Private pools of graphs hold 20.00 MiB");
 	EXPECT_STR_HAS(result.out, "this stream's pool");
 	EXPECT_STR_HAS(result.out, "  49.00 MiB  __init__ (model.py:8)\n");
@@ -148,8 +148,8 @@ TEST(a_failure_is_judged_at_its_moment)
 	struct command_result result = ask(0, "oom", path, NULL, NULL);
 
 	EXPECT_STR_HAS(result.out,
-	    "the snapshot is 5 events younger; this is the moment of the "
-	    "failure\n");
+	    "the snapshot was taken 5 events later; the figures are of the "
+	    "moment of the failure\n");
 	EXPECT_STR_HAS(result.out, "  8.00 MiB  net (n.py:1)\n");
 	command_free(&result);
 }
