@@ -58,6 +58,18 @@ arena_is_counted(const struct arena *arena)
 	return (arena_flags(arena) & (ARENA_UNCOUNTED | ARENA_HOST)) == 0;
 }
 
+/* Does the heap get its memory in expandable segments? Then its free memory,
+ * of any kind, can be mapped where a request needs it. */
+static inline bool
+heap_maps(const struct stream_heap *heap, const struct options *options)
+{
+	const struct arena *arena = heap->arena;
+
+	return options->expandable_segments && arena->can_map &&
+	    heap != arena->any_heap &&
+	    (arena_flags(arena) & ARENA_NO_SPLIT) == 0;
+}
+
 /*
  * So many streams of one arena are a crowd: half of TCACHE_WAYS, where two in
  * five share their place in a thread's tables with another one. A request of a

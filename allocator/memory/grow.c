@@ -10,16 +10,6 @@
 #include "base/status.h"
 #include "driver/driver.h"
 
-static bool
-is_expandable(const struct pool *pool, const struct options *options)
-{
-	const struct arena *arena = pool->owner->arena;
-
-	return options->expandable_segments && arena->can_map &&
-	    pool->owner != arena->any_heap && !arena->own_source &&
-	    (arena_flags(arena) & (ARENA_NO_SPLIT | ARENA_SEGMENTS)) == 0;
-}
-
 enum weir_status
 pool_grow(struct view *view, struct pool *pool, const struct options *options,
     size_t rounded, enum grow_how how, size_t *need)
@@ -35,7 +25,7 @@ pool_grow(struct view *view, struct pool *pool, const struct options *options,
 		how = GROW_NEW;
 	if (arena->kept > 0 && how == GROW_MOVED)
 		status = status_set(WEIR_ENOMEM, "nothing may be moved here");
-	else if (is_expandable(pool, options))
+	else if (heap_maps(pool->owner, options))
 		status = map_for(view, pool, options, rounded, how, need);
 	else if (how == GROW_MOVED)
 		status = status_set(WEIR_ENOMEM, "nothing can be moved there");

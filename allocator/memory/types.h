@@ -271,7 +271,7 @@ struct arena {
 	size_t granularity; /* bytes of the smallest mapping */
 	size_t total_bytes; /* of the device, or of the host */
 	struct stream *any; /* WEIR_STREAM_ANY here; a reference */
-	bool can_map;       /* the device has virtual memory management */
+	bool can_map;       /* memory can come in expandable segments */
 	struct arena *main; /* the device's own arena; perhaps this one */
 	struct arena *next; /* the next of the device's other arenas */
 

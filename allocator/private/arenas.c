@@ -57,7 +57,6 @@ make_other_arena(struct arena *main, struct arena **out)
 	arena->device = main->device;
 	arena->context = main->context;
 	arena->granularity = main->granularity;
-	arena->can_map = main->can_map;
 	arena->any = stream_ref(main->any);
 	enum weir_status status = arena_set_up(arena, main);
 	if (status != WEIR_OK) {
@@ -98,6 +97,8 @@ arena_make(struct arena *main, const struct source *source, unsigned flags,
 	lock_enter(&arena->lock);
 	arena->source = source != NULL ? *source : source_driver;
 	arena->own_source = source != NULL;
+	arena->can_map =
+	    main->can_map && source == NULL && (flags & ARENA_SEGMENTS) == 0;
 	arena->granule =
 	    arena->source.granule != 0 ? arena->source.granule : WEIR_GRANULE;
 	atomic_store(&arena->flags, flags);

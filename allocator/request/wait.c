@@ -337,8 +337,7 @@ wait_on_device(struct request *r, enum waits waits)
 static bool
 is_of_use(const struct request *r, enum pool_kind kind)
 {
-	return kind == r->kind ||
-	    (r->options->expandable_segments && r->heap->arena->can_map);
+	return kind == r->kind || heap_maps(r->heap, r->options);
 }
 
 /* Claim pending blocks until they have `want` bytes; returns the bytes

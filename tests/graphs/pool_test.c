@@ -417,6 +417,46 @@ TEST(a_pool_of_segments_is_cut_as_segments_are)
 	expect_healthy();
 }
 
+/* GPU waits of a request of 4 MiB in a pool that a limit leaves no room for
+ * beside 2 MiB of small blocks, freed on a stream that is late. */
+static uint64_t
+waits_beside_small_memory(unsigned flags, const struct weir_pool_source *source)
+{
+	struct weir_pool *pool = NULL;
+	weir_stream late = new_stream();
+
+	EXPECT_OK(weir_pool_create(0, source, flags, &pool));
+	void *small = take_from(pool, 100, late);
+	busy(late, LATE_MS);
+	fill(small, 100, 1, late);
+	give(small);
+	EXPECT_OK(weir_limit_set(0, 4 * MIB));
+	take_from(pool, 4 * MIB, new_stream());
+	EXPECT_OK(weir_limit_set(0, SIZE_MAX));
+	expect_healthy();
+	return pool_stats(pool).num_gpu_waits;
+}
+
+TEST(a_pool_waits_for_small_memory_only_if_a_large_block_can_use_it)
+{
+	EXPECT_EQ(waits_beside_small_memory(0, NULL), 1);
+}
+
+TEST(a_pool_of_segments_does_not_wait_on_the_gpu_for_memory_it_cannot_use)
+{
+	EXPECT_EQ(waits_beside_small_memory(WEIR_POOL_SEGMENTS, NULL), 0);
+}
+
+TEST(a_pool_that_does_not_split_does_not_wait_for_memory_it_cannot_use)
+{
+	EXPECT_EQ(waits_beside_small_memory(WEIR_POOL_NO_SPLIT, NULL), 0);
+}
+
+TEST(a_pool_of_its_own_source_does_not_wait_for_memory_it_cannot_use)
+{
+	EXPECT_EQ(waits_beside_small_memory(0, &own_source), 0);
+}
+
 TEST(flags_of_a_pool_change)
 {
 	struct weir_pool *pool = new_pool(0, 0);
