@@ -1,0 +1,481 @@
+/*
+ * Names of addresses by libbacktrace, which is linked statically and reads the
+ * files of the objects in the process.
+ *
+ * libbacktrace believes what it reads, and a file may be corrupt. So this file
+ * has the functions by which libbacktrace opens files, reads them, allocates
+ * and sorts, in place of libbacktrace's own. The linker finds these first,
+ * because they lie in the object that calls libbacktrace. Their declarations
+ * are those of libbacktrace's internal.h, the same since gcc 4.8.
+ */
+#include <backtrace.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/meta.h"
+#include "trace/elf_part.h"
+#include "trace/reader_memory.h"
+#include "trace/stack.h"
+
+/* ---- Memory and sorting -------------------------------------------------- */
+
+void *backtrace_alloc(struct backtrace_state *state, size_t size,
+    backtrace_error_callback complain, void *user);
+void backtrace_free(struct backtrace_state *state, void *memory, size_t size,
+    backtrace_error_callback complain, void *user);
+
+void *
+backtrace_alloc(struct backtrace_state *state, size_t size,
+    backtrace_error_callback complain, void *user)
+{
+	void *memory = reader_alloc(size);
+
+	(void)state;
+	if (memory == NULL && complain != NULL)
+		complain(user, "no memory for debug information", ENOMEM);
+	return memory;
+}
+
+void
+backtrace_free(struct backtrace_state *state, void *memory, size_t size,
+    backtrace_error_callback complain, void *user)
+{
+	(void)state;
+	(void)complain;
+	(void)user;
+	reader_free(memory, size);
+}
+
+/* An array that grows. */
+struct backtrace_vector {
+	void *base;
+	size_t size; /* bytes in use */
+	size_t alc;  /* bytes behind them */
+};
+
+void *backtrace_vector_grow(struct backtrace_state *state, size_t size,
+    backtrace_error_callback complain, void *user,
+    struct backtrace_vector *vector);
+void *backtrace_vector_finish(struct backtrace_state *state,
+    struct backtrace_vector *vector, backtrace_error_callback complain,
+    void *user);
+int backtrace_vector_release(struct backtrace_state *state,
+    struct backtrace_vector *vector, backtrace_error_callback complain,
+    void *user);
+void backtrace_qsort(void *base, size_t count, size_t size,
+    int (*compare)(const void *, const void *));
+
+/* Add `size` bytes to the vector. NULL without memory. */
+void *
+backtrace_vector_grow(struct backtrace_state *state, size_t size,
+    backtrace_error_callback complain, void *user,
+    struct backtrace_vector *vector)
+{
+	enum { FIRST = 16 };
+	size_t bytes = vector->size == 0 ? FIRST * size : 2 * vector->size;
+
+	if (size > vector->alc) {
+		void *base = backtrace_alloc(state, bytes, complain, user);
+
+		if (base == NULL)
+			return NULL;
+		if (vector->size > 0)
+			memcpy(base, vector->base, vector->size);
+		reader_free(vector->base, vector->size + vector->alc);
+		vector->base = base;
+		vector->alc = bytes - vector->size;
+	}
+	void *added = (char *)vector->base + vector->size;
+
+	vector->size += size;
+	vector->alc -= size;
+	return added;
+}
+
+/* Hand out the content of the vector, which is empty afterwards. */
+void *
+backtrace_vector_finish(struct backtrace_state *state,
+    struct backtrace_vector *vector, backtrace_error_callback complain,
+    void *user)
+{
+	void *base = vector->base;
+
+	(void)state;
+	(void)complain;
+	(void)user;
+	*vector = (struct backtrace_vector){ 0 };
+	return base;
+}
+
+/* Make no more of the vector. Its room behind the content stays, because a
+ * block is freed as a whole. */
+int
+backtrace_vector_release(struct backtrace_state *state,
+    struct backtrace_vector *vector, backtrace_error_callback complain,
+    void *user)
+{
+	(void)state;
+	(void)complain;
+	(void)user;
+	if (vector->size == 0) {
+		reader_free(vector->base, vector->alc);
+		vector->base = NULL;
+	}
+	vector->alc = 0;
+	return 1;
+}
+
+/* libbacktrace's own takes quadratic time for equal elements. */
+void
+backtrace_qsort(void *base, size_t count, size_t size,
+    int (*compare)(const void *, const void *))
+{
+	if (count > 1)
+		qsort(base, count, size, compare);
+}
+
+/* ---- Files ------------------------------------------------------------- */
+
+int backtrace_open(const char *path, backtrace_error_callback complain,
+    void *user, int *does_not_exist);
+int backtrace_close(int fd, backtrace_error_callback complain, void *user);
+
+/* Files that the calling thread has open for the reader. */
+static _Thread_local unsigned files_open;
+
+/*
+ * Open a regular file; -1 if that is not possible, or if the thread has the
+ * most files open: an object, its file of debug information, and a file that
+ * both that and others share. A file that names itself as the shared one would
+ * be read without an end. Another file than a regular one may let the caller
+ * wait.
+ */
+int
+backtrace_open(const char *path, backtrace_error_callback complain, void *user,
+    int *does_not_exist)
+{
+	enum { FILES_MAX = 3 };
+	struct stat file;
+	int fd;
+
+	if (does_not_exist != NULL)
+		*does_not_exist = 0;
+	if (files_open >= FILES_MAX)
+		return -1;
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0) {
+		if (does_not_exist != NULL &&
+		    (errno == ENOENT || errno == ENOTDIR))
+			*does_not_exist = 1;
+		else
+			complain(user, path, errno);
+		return -1;
+	}
+	if (fstat(fd, &file) != 0 || !S_ISREG(file.st_mode)) {
+		close(fd);
+		return -1;
+	}
+	files_open++;
+	return fd;
+}
+
+/* 1 if the file was closed, else 0. */
+int
+backtrace_close(int fd, backtrace_error_callback complain, void *user)
+{
+	if (files_open > 0)
+		files_open--;
+	if (close(fd) == 0)
+		return 1;
+	complain(user, "close", errno);
+	return 0;
+}
+
+/*
+ * The part of a file that libbacktrace reads. libbacktrace's own function maps
+ * the file: a section header that names bytes beyond the file's end, or a file
+ * that is cut later, would end the process by SIGBUS. Here the bytes are
+ * copied, at the price of as much memory as there is debug information, and
+ * what would end the reader is repaired in the copy (elf_part.h).
+ */
+struct backtrace_view {
+	const void *data;
+	void *base;
+	size_t len;
+};
+
+int backtrace_get_view(struct backtrace_state *state, int fd, off_t offset,
+    uint64_t size, backtrace_error_callback complain, void *user,
+    struct backtrace_view *view);
+void backtrace_release_view(struct backtrace_state *state,
+    struct backtrace_view *view, backtrace_error_callback complain, void *user);
+
+static bool
+file_has(int fd, off_t offset, uint64_t size)
+{
+	struct stat file;
+
+	return fstat(fd, &file) == 0 && offset >= 0 && size > 0 &&
+	    offset <= file.st_size && size <= (uint64_t)(file.st_size - offset);
+}
+
+static bool
+read_whole(int fd, off_t offset, char *to, size_t size)
+{
+	while (size > 0) {
+		ssize_t n = pread(fd, to, size, offset);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return false;
+		to += n;
+		offset += n;
+		size -= (size_t)n;
+	}
+	return true;
+}
+
+/* A function of libbacktrace that is not in its header; some versions lack it.
+ */
+int backtrace_uncompress_zdebug(struct backtrace_state *state,
+    const unsigned char *bytes, size_t size, backtrace_error_callback complain,
+    void *user, unsigned char **inflated, size_t *inflated_size)
+    __attribute__((weak));
+
+static void
+ignore_fault(void *user, const char *text, int number)
+{
+	(void)user;
+	(void)text;
+	(void)number;
+}
+
+static unsigned char *
+inflate_lines(void *state, const unsigned char *bytes, size_t size)
+{
+	unsigned char *inflated = NULL;
+	size_t length = 0;
+
+	(void)backtrace_uncompress_zdebug(
+	    state, bytes, size, ignore_fault, NULL, &inflated, &length);
+	return inflated;
+}
+
+static void
+drop_inflated(void *state, unsigned char *inflated, size_t size)
+{
+	(void)state;
+	reader_free(inflated, size);
+}
+
+/* 1 if the bytes are there, else 0. A zero follows them, because libbacktrace
+ * reads texts at their end without a bound. */
+int
+backtrace_get_view(struct backtrace_state *state, int fd, off_t offset,
+    uint64_t size, backtrace_error_callback complain, void *user,
+    struct backtrace_view *view)
+{
+	struct elf_inflater inflater = { inflate_lines, drop_inflated, state };
+	char *bytes = NULL;
+
+	if (file_has(fd, offset, size))
+		bytes = meta_map(size + 1);
+	if (bytes == NULL || !read_whole(fd, offset, bytes, size)) {
+		if (bytes != NULL)
+			meta_unmap(bytes, size + 1);
+		complain(user, "the file ends before its sections do", 0);
+		return 0;
+	}
+	elf_part_repair(fd, offset, (unsigned char *)bytes, size,
+	    backtrace_uncompress_zdebug == NULL ? NULL : &inflater);
+	reader_note_bytes(size);
+	*view = (struct backtrace_view){ bytes, bytes, size };
+	return 1;
+}
+
+void
+backtrace_release_view(struct backtrace_state *state,
+    struct backtrace_view *view, backtrace_error_callback complain, void *user)
+{
+	(void)state;
+	(void)complain;
+	(void)user;
+	meta_unmap(view->base, view->len + 1);
+}
+
+/* ---- Naming ------------------------------------------------------------ */
+
+static void
+copy_text(char *to, size_t size, const char *from)
+{
+	snprintf(to, size, "%s", from == NULL ? "" : from);
+}
+
+/* A name of C++ as it is in the source, if the process has what tells it. */
+static void
+copy_function(char *to, size_t size, const char *name)
+{
+	typedef char *demangle(const char *, char *, size_t *, int *);
+	void *library;
+	void *found;
+	char *text = NULL;
+
+	if (name != NULL && strncmp(name, "_Z", 2) == 0) {
+		library = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_NOLOAD);
+		found = dlsym(
+		    library != NULL ? library : RTLD_DEFAULT, "__cxa_demangle");
+		if (found != NULL)
+			text = ((demangle *)found)(name, NULL, NULL, NULL);
+		if (library != NULL)
+			dlclose(library);
+	}
+	copy_text(to, size, text != NULL ? text : name);
+	free(text);
+}
+
+/* Objects that were loaded so far: the first in the list knows. */
+static int
+read_loaded(struct dl_phdr_info *info, size_t size, void *user)
+{
+	(void)size;
+	*(unsigned long long *)user = info->dlpi_adds;
+	return 1;
+}
+
+/* The debug information of the files that were loaded when this reader was
+ * made. libbacktrace cannot free one, so at most STATES are made. */
+static struct backtrace_state *
+reader(void)
+{
+	enum { STATES = 16 };
+	static _Atomic(struct backtrace_state *) states[STATES];
+	static _Atomic unsigned long long loaded[STATES];
+	unsigned long long now = 0;
+	size_t i = 0;
+
+	dl_iterate_phdr(read_loaded, &now);
+	while (i < STATES - 1 && atomic_load(&states[i]) != NULL &&
+	    atomic_load(&loaded[i]) != now)
+		i++;
+	struct backtrace_state *state = atomic_load(&states[i]);
+
+	if (state == NULL) {
+		struct backtrace_state *made =
+		    backtrace_create_state(NULL, 1, ignore_fault, NULL);
+
+		atomic_store(&loaded[i], now);
+		if (made != NULL &&
+		    atomic_compare_exchange_strong(&states[i], &state, made))
+			state = made;
+	}
+	return state;
+}
+
+struct search {
+	struct stack_place *places;
+	size_t n;
+	size_t found;
+};
+
+static int
+note_place(void *user, uintptr_t address, const char *file, int line,
+    const char *function)
+{
+	struct search *search = user;
+	struct stack_place *place = &search->places[search->found];
+
+	(void)address;
+	if (file == NULL && function == NULL)
+		return 0;
+	copy_function(place->function, sizeof(place->function), function);
+	copy_text(place->file, sizeof(place->file), file);
+	place->line = line > 0 ? (unsigned)line : 0;
+	search->found++;
+	return search->found == search->n;
+}
+
+static void
+note_symbol(void *user, uintptr_t address, const char *name, uintptr_t value,
+    uintptr_t size)
+{
+	struct stack_place *place = user;
+
+	(void)address;
+	(void)value;
+	(void)size;
+	copy_function(place->function, sizeof(place->function), name);
+}
+
+size_t
+stack_describe(const void *address, struct stack_place *places, size_t n)
+{
+	struct search search = { .places = places, .n = n };
+	/* A call's last byte: the next address may belong to another
+	 * function. */
+	uintptr_t inside = (uintptr_t)address - 1;
+	struct backtrace_state *state;
+	Dl_info info = { 0 };
+
+	if (n == 0)
+		return 0;
+	memset(places, 0, n * sizeof(*places));
+	if (dladdr((const void *)inside, &info) == 0)
+		return 1;
+	files_open = 0;
+	state = reader();
+	if (state != NULL)
+		backtrace_pcinfo(
+		    state, inside, note_place, ignore_fault, &search);
+	if (search.found == 0) {
+		search.found = 1;
+		if (state != NULL)
+			backtrace_syminfo(state, inside, note_symbol,
+			    ignore_fault, &places[0]);
+		if (places[0].function[0] == '\0')
+			copy_function(places[0].function,
+			    sizeof(places[0].function), info.dli_sname);
+	}
+	for (size_t i = 0; i < search.found; i++) {
+		copy_text(
+		    places[i].object, sizeof(places[i].object), info.dli_fname);
+		places[i].offset = inside + 1 - (uintptr_t)info.dli_fbase;
+	}
+	return search.found;
+}
+
+/* Without its folders. */
+static const char *
+file_name_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash == NULL ? path : slash + 1;
+}
+
+const char *
+stack_place_text(const struct stack_place *place, char *text, size_t size)
+{
+	const char *file = file_name_of(place->file);
+	const char *object = file_name_of(place->object);
+
+	if (object[0] == '\0')
+		copy_text(text, size, "?");
+	else if (place->function[0] == '\0')
+		snprintf(text, size, "%s+0x%zx", object, place->offset);
+	else if (place->line != 0)
+		snprintf(text, size, "%s (%s:%u)", place->function, file,
+		    place->line);
+	else
+		snprintf(text, size, "%s (%s)", place->function, object);
+	return text;
+}
