@@ -137,7 +137,7 @@ version_script = $(addprefix -Wl$(comma)--version-script=,$(1))
 first_archive = $(addprefix -l:,$(firstword $(foreach a,$(1),\
 	$(if $(findstring /,$(shell $(CC) -print-file-name=$(a))),$(a)))))
 libs := -ldl -lm
-lib_libs := -l:libbacktrace.a $(libs)
+lib_libs := -l:libbacktrace.a -l:libz.a $(libs)
 tool_libs := -l:libjansson.a -l:liblzma.a -l:libz.a $(libs)
 test_libs = $(call first_archive,libcheck_pic.a libcheck.a) \
 	$(call first_archive,libsubunit.a) -lrt $(tool_libs)
@@ -159,6 +159,7 @@ endif
 # Names of addresses: libbacktrace comes with gcc. Its header lies among gcc's
 # own, which clang must not meet, so it is copied.
 backtrace_lib = $(shell $(CC) -print-file-name=libbacktrace.a)
+zlib = $(shell $(CC) -print-file-name=libz.a)
 backtrace_ready := build/include/backtrace.h
 
 # The stamp of a level of scripts/deps; its rule installs what is missing, or
@@ -514,7 +515,7 @@ $(B)/obj/libweir.a: $(lib_obj) $(je_lib)
 	@mkdir -p $(@D)
 	@rm -f $@
 	$(call say,AR,$@)
-	$(Q)printf '%s\n' 'CREATE $@' $(patsubst %,'ADDLIB %',$(je_lib) $(backtrace_lib)) \
+	$(Q)printf '%s\n' 'CREATE $@' $(patsubst %,'ADDLIB %',$(je_lib) $(backtrace_lib) $(zlib)) \
 	    $(lib_obj:%='ADDMOD %') SAVE END | $(AR) -M
 
 preload_map := $(wildcard tools/preload/preload.map)
@@ -564,7 +565,7 @@ $(B)/obj/api-symbols: $(public_headers) scripts/api-symbols
 	@mkdir -p $(@D)
 	$(Q)scripts/api-symbols $(public_headers) >$@
 $(B)/lib/libweir.a: $(lib_obj) $(je_lib) $(B)/obj/api-symbols
-	$(call make_archive,$(lib_obj) $(je_lib) -l:libbacktrace.a,\
+	$(call make_archive,$(lib_obj) $(je_lib) -l:libbacktrace.a -l:libz.a,\
 	    --keep-global-symbols=$(B)/obj/api-symbols)
 
 # The library that `nvcc -L DIR` links in place of NVIDIA's.

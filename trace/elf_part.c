@@ -1,264 +1,396 @@
 /*
- * Parts of ELF files, made harmless before libbacktrace reads them. Every
- * number here may be wrong: it comes from a file.
+ * Every number here may be wrong: it comes from a file.
  */
 #include "trace/elf_part.h"
 
 #include <elf.h>
+#include <errno.h>
 #include <link.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/meta.h"
+#include "trace/budget.h"
 #include "trace/dwarf_info.h"
 #include "trace/dwarf_line.h"
+#include "trace/inflate.h"
 
 static bool
 read_at(int fd, void *to, size_t size, uint64_t offset)
 {
-	return pread(fd, to, size, (off_t)offset) == (ssize_t)size;
-}
+	char *next = to;
 
-/* The section headers of a file, and where the names of sections are. */
-struct sections {
-	uint64_t offset;
-	uint64_t n;
-	uint64_t names;
-};
+	while (size > 0) {
+		ssize_t n = pread(fd, next, size, (off_t)offset);
 
-/* A number that does not fit in the head of the file is in the first section's
- * header. */
-static bool
-find_sections(int fd, struct sections *sections)
-{
-	ElfW(Ehdr) head;
-	ElfW(Shdr) first;
-	ElfW(Shdr) names;
-
-	if (!read_at(fd, &head, sizeof(head), 0) ||
-	    memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
-	    !read_at(fd, &first, sizeof(first), head.e_shoff))
-		return false;
-	uint64_t index = head.e_shstrndx;
-
-	if (index == SHN_XINDEX)
-		index = first.sh_link;
-	if (!read_at(fd, &names, sizeof(names),
-		head.e_shoff + index * sizeof(names)))
-		return false;
-	sections->offset = head.e_shoff;
-	sections->n = head.e_shnum != 0 ? head.e_shnum : first.sh_size;
-	sections->names = names.sh_offset;
-	return true;
-}
-
-enum { NAME_ROOM = 16 }; /* longer than any name that is looked for */
-
-static bool
-section_is_named(const char *name, const char *wanted)
-{
-	return strncmp(name, wanted, NAME_ROOM) == 0;
-}
-
-/* The section's name, cut to its room; empty if there is none. */
-static void
-section_read_name(int fd, const struct sections *sections,
-    const ElfW(Shdr) * section, char name[NAME_ROOM])
-{
-	ssize_t n = pread(fd, name, NAME_ROOM - 1,
-	    (off_t)(sections->names + section->sh_name));
-
-	name[n > 0 ? n : 0] = '\0';
-}
-
-static bool
-section_is_compressed(const ElfW(Shdr) * section)
-{
-	return (section->sh_flags & SHF_COMPRESSED) != 0;
-}
-
-/* ---- Compressed tables of lines ------------------------------------------ */
-
-/* The form that the reader's own function takes: these bytes, the inflated
- * size in eight bytes with the highest first, and what zlib wrote. */
-static const char old_magic[] = { 'Z', 'L', 'I', 'B' };
-enum {
-	OLD_HEAD = sizeof(old_magic) + sizeof(uint64_t),
-	ZLIB_RATIO = 1032, /* zlib makes no byte of more */
-};
-
-static void
-write_old_head(unsigned char *head, uint64_t size)
-{
-	memcpy(head, old_magic, sizeof(old_magic));
-	for (int i = 0; i < 8; i++)
-		head[sizeof(old_magic) + i] =
-		    (unsigned char)(size >> (56 - 8 * i));
-}
-
-static uint64_t
-old_size(const unsigned char *head)
-{
-	uint64_t size = 0;
-
-	for (int i = 0; i < 8; i++)
-		size = size << 8 | head[sizeof(old_magic) + i];
-	return size;
-}
-
-/*
- * Read a section compressed by zlib into `bytes`, of the section's size, in the
- * old form; *size is its size there. False if it is of another kind.
- */
-static bool
-read_compressed(
-    int fd, const ElfW(Shdr) * section, unsigned char *bytes, size_t *size)
-{
-	ElfW(Chdr) head;
-
-	*size = section->sh_size;
-	if (*size < sizeof(head) ||
-	    !read_at(fd, bytes, *size, section->sh_offset))
-		return false;
-	if (!section_is_compressed(section))
-		return memcmp(bytes, old_magic, sizeof(old_magic)) == 0;
-	memcpy(&head, bytes, sizeof(head));
-	if (head.ch_type != ELFCOMPRESS_ZLIB)
-		return false;
-	/* The new head is as long as the old one, or longer. */
-	*size -= sizeof(head) - OLD_HEAD;
-	memmove(bytes + OLD_HEAD, bytes + sizeof(head), *size - OLD_HEAD);
-	write_old_head(bytes, head.ch_size);
-	return true;
-}
-
-/* True if the tables of a compressed section need no repair, or if the reader
- * does not know how to inflate them. */
-static bool
-inflates_to_sound_tables(
-    int fd, const ElfW(Shdr) * section, const struct elf_inflater *inflater)
-{
-	unsigned char *bytes = meta_map(section->sh_size);
-	unsigned char *inflated;
-	bool sound = true;
-	size_t size;
-
-	if (bytes == NULL)
-		return false;
-	if (read_compressed(fd, section, bytes, &size)) {
-		uint64_t length = old_size(bytes);
-
-		inflated = length / ZLIB_RATIO > size ?
-		    NULL :
-		    inflater->inflate(inflater->user, bytes, size);
-		sound = inflated != NULL &&
-		    !dwarf_line_repair(inflated, (size_t)length);
-		if (inflated != NULL)
-			inflater->drop(
-			    inflater->user, inflated, (size_t)length);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return false;
+		next += n;
+		offset += (uint64_t)n;
+		size -= (size_t)n;
 	}
-	meta_unmap(bytes, section->sh_size);
-	return sound;
+	return true;
+}
+
+static bool
+lies_in_file(const struct elf_file *file, uint64_t offset, uint64_t size)
+{
+	return offset <= file->size && size <= file->size - offset;
 }
 
 /* ---- Headers of sections ------------------------------------------------- */
 
-static bool
-section_lies_in_file(const struct stat *file, const ElfW(Shdr) * section)
-{
-	uint64_t size = (uint64_t)file->st_size;
+/* Names that mean something to the reader are shorter. */
+enum { NAME_ROOM = 24 };
 
-	return section->sh_offset <= size &&
-	    section->sh_size <= size - section->sh_offset;
-}
-
-/* True if the reader may have this section: it need not exist. */
-static bool
-section_is_harmless(int fd, const struct sections *sections,
-    const ElfW(Shdr) * section, const struct elf_inflater *inflater)
-{
-	struct stat file;
-	char name[NAME_ROOM];
-
-	section_read_name(fd, sections, section, name);
-	if (strncmp(name, ".debug_", 7) != 0 &&
-	    strncmp(name, ".zdebug_", 8) != 0)
-		return true;
-	if (fstat(fd, &file) != 0 || !section_lies_in_file(&file, section))
-		return false;
-	return section->sh_size == 0 || inflater == NULL ||
-	    !(section_is_named(name, ".zdebug_line") ||
-		(section_is_named(name, ".debug_line") &&
-		    section_is_compressed(section))) ||
-	    inflates_to_sound_tables(fd, section, inflater);
-}
-
-/* ---- Parts ----------------------------------------------------------------
+/*
+ * Read the section's name as the reader sees it, for which the section of names
+ * ends with a zero. It is cut to its room, and empty if there is none.
  */
+static void
+read_name(const struct elf_file *file, const ElfW(Shdr) * section,
+    char name[NAME_ROOM])
+{
+	size_t size = NAME_ROOM - 1;
 
-/* The sections of a part that are looked at together. */
-struct found {
-	struct rest info;
-	struct rest abbrevs;
+	memset(name, 0, NAME_ROOM);
+	if (section->sh_name >= file->names_size)
+		return;
+	if (size > file->names_size - section->sh_name)
+		size = file->names_size - section->sh_name;
+	if (!read_at(file->fd, name, size, file->names + section->sh_name))
+		name[0] = '\0';
+}
+
+static bool
+starts_with(const char *name, const char *start)
+{
+	return strncmp(name, start, strlen(start)) == 0;
+}
+
+static bool
+read_header(const struct elf_file *file, uint64_t index, ElfW(Shdr) * section)
+{
+	return read_at(file->fd, section, sizeof(*section),
+	    file->headers + index * sizeof(*section));
+}
+
+/*
+ * Find the headers as the reader does, which keeps their number in 32 bits. A
+ * number that does not fit in the head of the file is in the first section's
+ * header. False if the reader must not have them.
+ */
+static bool
+find_headers(struct elf_file *file, const ElfW(Ehdr) * head)
+{
+	/* Programs and libraries have some dozens. */
+	enum { SECTIONS_MAX = 1 << 16 };
+	ElfW(Shdr) first;
+	ElfW(Shdr) names;
+
+	file->headers = head->e_shoff;
+	if (!lies_in_file(file, file->headers, sizeof(first)) ||
+	    !read_header(file, 0, &first))
+		return false;
+	file->header_count =
+	    head->e_shnum != 0 ? head->e_shnum : (uint32_t)first.sh_size;
+	file->names_index =
+	    head->e_shstrndx != SHN_XINDEX ? head->e_shstrndx : first.sh_link;
+	if (file->header_count > SECTIONS_MAX || file->names_index == 0 ||
+	    file->names_index >= file->header_count ||
+	    !lies_in_file(
+		file, file->headers, file->header_count * sizeof(first)) ||
+	    !read_header(file, file->names_index, &names))
+		return false;
+	file->names = names.sh_offset;
+	file->names_size = names.sh_size;
+	return file->names_size > 0 &&
+	    lies_in_file(file, file->names, file->names_size);
+}
+
+/* ---- Places of debug information ----------------------------------------- */
+
+static const char *const debug_names[ELF_DEBUG_COUNT] = {
+	[ELF_DEBUG_INFO] = ".debug_info",
+	[ELF_DEBUG_LINE] = ".debug_line",
+	[ELF_DEBUG_ABBREV] = ".debug_abbrev",
+	[ELF_DEBUG_RANGES] = ".debug_ranges",
+	[ELF_DEBUG_ADDR] = ".debug_addr",
+	[ELF_DEBUG_STR_OFFSETS] = ".debug_str_offsets",
+	[ELF_DEBUG_LINE_STR] = ".debug_line_str",
+	[ELF_DEBUG_RNGLISTS] = ".debug_rnglists",
+	[ELF_DEBUG_STR] = ".debug_str",
 };
 
-/* Repair a section that begins in the part, `size` bytes before its end, or
- * note it. */
-static void
-repair_section(const char *name, const ElfW(Shdr) * section,
-    unsigned char *bytes, size_t size, struct found *found)
+/* The section of debug information with that name, or NULL. */
+static struct elf_debug_section *
+debug_named(struct elf_file *file, const char *name)
 {
-	struct rest all = { bytes, section->sh_size };
-
-	if (section_is_compressed(section))
-		return;
-	/* One that ends behind the part ends with the part. */
-	if (section_is_named(name, ".debug_line"))
-		dwarf_line_repair(
-		    bytes, section->sh_size < size ? section->sh_size : size);
-	if (section->sh_size > size)
-		return;
-	if (section_is_named(name, ".debug_info"))
-		found->info = all;
-	else if (section_is_named(name, ".debug_abbrev"))
-		found->abbrevs = all;
+	for (int i = 0; i < ELF_DEBUG_COUNT; i++)
+		if (strcmp(name, debug_names[i]) == 0)
+			return &file->debug[i];
+	return NULL;
 }
 
-void
-elf_part_repair(int fd, off_t offset, unsigned char *bytes, size_t size,
-    const struct elf_inflater *inflater)
+/* Bytes that a compressed section inflates to; 0 if that is not to be done. */
+static uint64_t
+inflated_size(const struct elf_file *file, const ElfW(Shdr) * section)
 {
-	/* Bytes of entries that are read before the reader does; it takes 0.15
-	 * s. */
-	enum { CHECKED_MAX = 16 << 20 };
-	struct found found = { .info = { 0 } };
-	struct sections sections;
+	struct budget budget = { .stored = section->sh_size };
+	ElfW(Chdr) head;
+
+	if (section->sh_size <= sizeof(head) ||
+	    !read_at(file->fd, &head, sizeof(head), section->sh_offset) ||
+	    head.ch_type != ELFCOMPRESS_ZLIB ||
+	    head.ch_size / INFLATE_RATIO_MAX > section->sh_size)
+		return 0;
+	budget.decoded = head.ch_size;
+	return head.ch_size <= budget_limit(&budget) ? head.ch_size : 0;
+}
+
+/* Note a section that the reader may have; of two with a name, the first. */
+static void
+note_debug(struct elf_file *file, struct elf_debug_section *debug,
+    uint64_t index, const ElfW(Shdr) * section)
+{
+	bool is_compressed = (section->sh_flags & SHF_COMPRESSED) != 0;
+	uint64_t size = section->sh_size;
+
+	if (debug->index != 0 || index == file->names_index ||
+	    section->sh_type == SHT_NOBITS ||
+	    !lies_in_file(file, section->sh_offset, section->sh_size))
+		return;
+	if (is_compressed)
+		size = inflated_size(file, section);
+	if (size == 0)
+		return;
+	*debug = (struct elf_debug_section){ .index = index,
+		.offset = section->sh_offset,
+		.stored = section->sh_size,
+		.size = size,
+		.is_compressed = is_compressed };
+}
+
+static void
+find_debug(struct elf_file *file)
+{
+	struct elf_debug_section *debug;
 	ElfW(Shdr) section;
 	char name[NAME_ROOM];
 
-	if (!find_sections(fd, &sections))
-		return;
-	for (uint64_t i = 0; i < sections.n; i++) {
-		uint64_t header = sections.offset + i * sizeof(section);
-
-		if (!read_at(fd, &section, sizeof(section), header))
-			break;
-		header -= (uint64_t)offset;
-		if (header < size && size - header >= sizeof(section) &&
-		    !section_is_harmless(fd, &sections, &section, inflater)) {
-			section.sh_size = 0;
-			memcpy(bytes + header, &section, sizeof(section));
-		}
-		uint64_t at = section.sh_offset - (uint64_t)offset;
-
-		section_read_name(fd, &sections, &section, name);
-		if (at < size)
-			repair_section(
-			    name, &section, bytes + at, size - at, &found);
+	for (uint64_t i = 1; i < file->header_count; i++) {
+		if (!read_header(file, i, &section))
+			continue;
+		read_name(file, &section, name);
+		debug = debug_named(file, name);
+		if (debug != NULL)
+			note_debug(file, debug, i, &section);
 	}
-	if (found.info.left > 0 && found.info.left <= CHECKED_MAX &&
-	    found.abbrevs.left > 0 &&
-	    !dwarf_info_is_bounded(found.info, found.abbrevs))
-		memset(bytes + (found.info.at - bytes), 0, found.info.left);
+}
+
+/* Give each section its place behind the file. The reader may look at some
+ * bytes in front of a section. */
+static void
+place_debug(struct elf_file *file)
+{
+	enum { PAGE = 4096, GAP = 64 };
+	uint64_t place = (file->size + 2 * PAGE) & -(uint64_t)PAGE;
+
+	for (int i = 0; i < ELF_DEBUG_COUNT; i++) {
+		struct elf_debug_section *debug = &file->debug[i];
+
+		if (debug->index == 0)
+			continue;
+		debug->place = place;
+		place += debug->size + GAP;
+		file->end = place - GAP;
+	}
+}
+
+static bool
+is_native(const ElfW(Ehdr) * head)
+{
+	static const uint16_t one = 1;
+	unsigned char order =
+	    *(const unsigned char *)&one == 1 ? ELFDATA2LSB : ELFDATA2MSB;
+
+	return memcmp(head->e_ident, ELFMAG, SELFMAG) == 0 &&
+	    head->e_ident[EI_CLASS] ==
+	    (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32) &&
+	    head->e_ident[EI_DATA] == order;
+}
+
+void
+elf_file_open(struct elf_file *file, int fd)
+{
+	struct stat status;
+	ElfW(Ehdr) head;
+
+	*file = (struct elf_file){ .fd = fd };
+	if (fstat(fd, &status) != 0 || status.st_size < 0)
+		return;
+	file->size = file->end = (uint64_t)status.st_size;
+	if (!read_at(fd, &head, sizeof(head), 0) || !is_native(&head) ||
+	    !find_headers(file, &head)) {
+		file->headers = 0;
+		return;
+	}
+	find_debug(file);
+	place_debug(file);
+}
+
+/* ---- The head and the headers -------------------------------------------- */
+
+/* Take away the headers of sections, if the reader must not have them. */
+static void
+repair_head(const struct elf_file *file, unsigned char *bytes)
+{
+	ElfW(Ehdr) head;
+
+	memcpy(&head, bytes, sizeof(head));
+	if (file->headers == 0) {
+		head.e_shoff = 0;
+		head.e_shnum = 0;
+		head.e_shstrndx = 0;
+	}
+	memcpy(bytes, &head, sizeof(head));
+}
+
+/* The reader believes the length of a build ID. */
+static bool
+build_id_fits(const struct elf_file *file, const ElfW(Shdr) * section)
+{
+	enum { NAME_SIZE = 4 }; /* of "GNU" */
+	ElfW(Nhdr) note;
+
+	return section->sh_size >= sizeof(note) + NAME_SIZE &&
+	    lies_in_file(file, section->sh_offset, section->sh_size) &&
+	    read_at(file->fd, &note, sizeof(note), section->sh_offset) &&
+	    note.n_descsz <= section->sh_size - sizeof(note) - NAME_SIZE;
+}
+
+/* True if the reader may see a section that is not of debug information. */
+static bool
+may_be_seen(
+    const struct elf_file *file, const ElfW(Shdr) * section, const char *name)
+{
+	if (strcmp(name, ".note.gnu.build-id") == 0)
+		return build_id_fits(file, section);
+	return !starts_with(name, ".debug_") &&
+	    !starts_with(name, ".zdebug_") &&
+	    strcmp(name, ".gnu_debugdata") != 0 && strcmp(name, ".opd") != 0;
+}
+
+static void
+repair_header(const struct elf_file *file, uint64_t index, ElfW(Shdr) * section)
+{
+	char name[NAME_ROOM];
+
+	for (int i = 0; i < ELF_DEBUG_COUNT; i++) {
+		const struct elf_debug_section *debug = &file->debug[i];
+
+		if (debug->index != index)
+			continue;
+		section->sh_offset = debug->place;
+		section->sh_size = debug->size;
+		section->sh_flags &= ~(ElfW(Xword))SHF_COMPRESSED;
+		return;
+	}
+	read_name(file, section, name);
+	/* No name that is looked for has one character. */
+	if (!may_be_seen(file, section, name))
+		section->sh_name = (ElfW(Word))(file->names_size - 1);
+}
+
+/* The headers of sections but the first, as the reader asks for them. */
+static void
+repair_headers(const struct elf_file *file, unsigned char *bytes)
+{
+	ElfW(Shdr) section;
+
+	for (uint64_t i = 1; i < file->header_count; i++) {
+		unsigned char *at = bytes + (i - 1) * sizeof(section);
+
+		memcpy(&section, at, sizeof(section));
+		repair_header(file, i, &section);
+		memcpy(at, &section, sizeof(section));
+	}
+}
+
+/* ---- Debug information --------------------------------------------------- */
+
+static bool
+read_debug(const struct elf_file *file, const struct elf_debug_section *debug,
+    unsigned char *bytes)
+{
+	unsigned char *packed;
+	bool good;
+
+	if (!debug->is_compressed)
+		return read_at(file->fd, bytes, debug->size, debug->offset);
+	packed = meta_map(debug->stored);
+	if (packed == NULL)
+		return false;
+	good = read_at(file->fd, packed, debug->stored, debug->offset) &&
+	    inflate_exactly(packed + sizeof(ElfW(Chdr)),
+		debug->stored - sizeof(ElfW(Chdr)), bytes, debug->size);
+	meta_unmap(packed, debug->stored);
+	return good;
+}
+
+/* Read all sections of debug information that lie in the part. */
+static bool
+read_all_debug(const struct elf_file *file, uint64_t offset,
+    unsigned char *bytes, size_t size)
+{
+	struct rest found[ELF_DEBUG_COUNT] = { { 0 } };
+
+	for (int i = 0; i < ELF_DEBUG_COUNT; i++) {
+		const struct elf_debug_section *debug = &file->debug[i];
+		uint64_t at = debug->place - offset;
+
+		if (debug->index == 0 || debug->place < offset || at > size ||
+		    debug->size > size - at)
+			continue;
+		if (!read_debug(file, debug, bytes + at))
+			return false;
+		found[i] = (struct rest){ bytes + at, debug->size };
+	}
+	if (found[ELF_DEBUG_LINE].left > 0)
+		dwarf_line_repair(bytes + (found[ELF_DEBUG_LINE].at - bytes),
+		    found[ELF_DEBUG_LINE].left);
+	return found[ELF_DEBUG_INFO].left == 0 ||
+	    dwarf_info_is_bounded(
+		found[ELF_DEBUG_INFO], found[ELF_DEBUG_ABBREV]);
+}
+
+/* ---- Parts --------------------------------------------------------------- */
+
+bool
+elf_part_exists(const struct elf_file *file, uint64_t offset, size_t size)
+{
+	return size > 0 &&
+	    (lies_in_file(file, offset, size) ||
+		(offset > file->size && offset <= file->end &&
+		    size <= file->end - offset));
+}
+
+bool
+elf_part_read(const struct elf_file *file, uint64_t offset,
+    unsigned char *bytes, size_t size)
+{
+	if (offset > file->size)
+		return read_all_debug(file, offset, bytes, size);
+	if (!read_at(file->fd, bytes, size, offset))
+		return false;
+	if (offset == 0 && size == sizeof(ElfW(Ehdr)))
+		repair_head(file, bytes);
+	if (file->headers != 0 &&
+	    offset == file->headers + sizeof(ElfW(Shdr)) &&
+	    size == (file->header_count - 1) * sizeof(ElfW(Shdr)))
+		repair_headers(file, bytes);
+	return true;
 }

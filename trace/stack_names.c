@@ -205,7 +205,7 @@ backtrace_close(int fd, backtrace_error_callback complain, void *user)
  * the file: a section header that names bytes beyond the file's end, or a file
  * that is cut later, would end the process by SIGBUS. Here the bytes are
  * copied, at the price of as much memory as there is debug information, and
- * what would end the reader is repaired in the copy (elf_part.h).
+ * without what would end the reader (elf_part.h).
  */
 struct backtrace_view {
 	const void *data;
@@ -219,65 +219,6 @@ int backtrace_get_view(struct backtrace_state *state, int fd, off_t offset,
 void backtrace_release_view(struct backtrace_state *state,
     struct backtrace_view *view, backtrace_error_callback complain, void *user);
 
-static bool
-file_has(int fd, off_t offset, uint64_t size)
-{
-	struct stat file;
-
-	return fstat(fd, &file) == 0 && offset >= 0 && size > 0 &&
-	    offset <= file.st_size && size <= (uint64_t)(file.st_size - offset);
-}
-
-static bool
-read_whole(int fd, off_t offset, char *to, size_t size)
-{
-	while (size > 0) {
-		ssize_t n = pread(fd, to, size, offset);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return false;
-		to += n;
-		offset += n;
-		size -= (size_t)n;
-	}
-	return true;
-}
-
-/* A function of libbacktrace that is not in its header; some versions lack it.
- */
-int backtrace_uncompress_zdebug(struct backtrace_state *state,
-    const unsigned char *bytes, size_t size, backtrace_error_callback complain,
-    void *user, unsigned char **inflated, size_t *inflated_size)
-    __attribute__((weak));
-
-static void
-ignore_fault(void *user, const char *text, int number)
-{
-	(void)user;
-	(void)text;
-	(void)number;
-}
-
-static unsigned char *
-inflate_lines(void *state, const unsigned char *bytes, size_t size)
-{
-	unsigned char *inflated = NULL;
-	size_t length = 0;
-
-	(void)backtrace_uncompress_zdebug(
-	    state, bytes, size, ignore_fault, NULL, &inflated, &length);
-	return inflated;
-}
-
-static void
-drop_inflated(void *state, unsigned char *inflated, size_t size)
-{
-	(void)state;
-	reader_free(inflated, size);
-}
-
 /* 1 if the bytes are there, else 0. A zero follows them, because libbacktrace
  * reads texts at their end without a bound. */
 int
@@ -285,19 +226,20 @@ backtrace_get_view(struct backtrace_state *state, int fd, off_t offset,
     uint64_t size, backtrace_error_callback complain, void *user,
     struct backtrace_view *view)
 {
-	struct elf_inflater inflater = { inflate_lines, drop_inflated, state };
-	char *bytes = NULL;
+	unsigned char *bytes = NULL;
+	struct elf_file file;
 
-	if (file_has(fd, offset, size))
+	(void)state;
+	elf_file_open(&file, fd);
+	if (elf_part_exists(&file, (uint64_t)offset, size))
 		bytes = meta_map(size + 1);
-	if (bytes == NULL || !read_whole(fd, offset, bytes, size)) {
+	if (bytes == NULL ||
+	    !elf_part_read(&file, (uint64_t)offset, bytes, size)) {
 		if (bytes != NULL)
 			meta_unmap(bytes, size + 1);
-		complain(user, "the file ends before its sections do", 0);
+		complain(user, "the file has no such part", 0);
 		return 0;
 	}
-	elf_part_repair(fd, offset, (unsigned char *)bytes, size,
-	    backtrace_uncompress_zdebug == NULL ? NULL : &inflater);
 	reader_note_bytes(size);
 	*view = (struct backtrace_view){ bytes, bytes, size };
 	return 1;
@@ -314,6 +256,14 @@ backtrace_release_view(struct backtrace_state *state,
 }
 
 /* ---- Naming ------------------------------------------------------------ */
+
+static void
+ignore_fault(void *user, const char *text, int number)
+{
+	(void)user;
+	(void)text;
+	(void)number;
+}
 
 static void
 copy_text(char *to, size_t size, const char *from)

@@ -1,184 +1,171 @@
 /*
- * Files whose tables of lines and whose headers of sections the reader of debug
- * information would fail on.
+ * What the reader of debug information sees of a file, and which headers of
+ * sections it sees otherwise than they are.
  */
 #include "trace/elf_part.h"
 
 #include <elf.h>
 #include <link.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include "tests/support/test.h"
 
-/* A table of lines of version 4, with its two divisors. */
-struct table {
-	unsigned char bytes[32];
-	size_t size;
-};
+enum { NONE, NAMES, TEXTS, OTHER, SECTIONS };
 
-static struct table
-table_with(unsigned char divisor)
-{
-	struct table table = { .bytes = { 28, 0, 0, 0, 4, 0, 6, 0, 0, 0, 1,
-				   divisor, 1, 0xfb, divisor, 1 },
-		.size = sizeof(table.bytes) };
+#define TEXT "some text that is debug information, information, information"
 
-	return table;
-}
-
-enum { NONE, NAMES, LINES, TEXTS, SECTIONS };
-
-/* A file with a line table, a section of another name, and the names. */
+/* A file with a section of debug information and one of another name. */
 struct file {
 	ElfW(Ehdr) head;
 	ElfW(Shdr) sections[SECTIONS];
 	char names[64];
-	struct table lines;
-	struct table texts;
+	char text[128];
 };
 
 static struct file
-file_with_zeros(void)
+file_with_text(const char *name)
 {
 	struct file file = {
 		.head = { .e_ident = ELFMAG,
 		    .e_shoff = offsetof(struct file, sections),
 		    .e_shnum = SECTIONS,
 		    .e_shstrndx = NAMES },
-		.names = "\0.debug_line\0.debug_line_str",
+		.names = "\0.other",
+		.text = TEXT,
 	};
 
-	file.lines = table_with(0);
-	file.texts = file.lines;
+	file.head.e_ident[EI_CLASS] = ELFCLASS64;
+	file.head.e_ident[EI_DATA] = ELFDATA2LSB;
+	strcpy(file.names + 8, name);
 	file.sections[NAMES].sh_offset = offsetof(struct file, names);
 	file.sections[NAMES].sh_size = sizeof(file.names);
-	file.sections[LINES].sh_name = 1;
-	file.sections[LINES].sh_offset = offsetof(struct file, lines.bytes);
-	file.sections[LINES].sh_size = file.lines.size;
-	file.sections[TEXTS].sh_name = 1 + sizeof(".debug_line");
-	file.sections[TEXTS].sh_offset = offsetof(struct file, texts.bytes);
-	file.sections[TEXTS].sh_size = file.texts.size;
+	file.sections[TEXTS].sh_name = 8;
+	file.sections[TEXTS].sh_offset = offsetof(struct file, text);
+	file.sections[TEXTS].sh_size = sizeof(TEXT);
+	file.sections[OTHER] = file.sections[TEXTS];
+	file.sections[OTHER].sh_name = 1;
 	return file;
 }
 
-/* Repair the bytes of the file from `begin` to `end`; true if that changes the
- * line table, which nothing else may be. */
-static bool
-is_repaired(const struct file *file, size_t begin, size_t end)
+/* Compress the text, and claim that it has so many bytes. */
+static void
+compress_text(struct file *file, ElfW(Word) type, uint64_t claimed)
 {
-	struct file copy = *file;
-	struct table ones = table_with(1);
+	ElfW(Chdr) head = { .ch_type = type, .ch_size = claimed };
+	unsigned long size = sizeof(file->text) - sizeof(head);
+
+	EXPECT_EQ(compress((unsigned char *)file->text + sizeof(head), &size,
+		      (const unsigned char *)TEXT, sizeof(TEXT)),
+	    Z_OK);
+	memcpy(file->text, &head, sizeof(head));
+	file->sections[TEXTS].sh_size = sizeof(head) + size;
+	file->sections[TEXTS].sh_flags = SHF_COMPRESSED;
+}
+
+/* The bytes of a part, to be freed; NULL if there is none. */
+static unsigned char *
+read_part(const struct file *file, uint64_t offset, size_t size)
+{
 	int fd = memfd_create("file", MFD_CLOEXEC);
+	unsigned char *bytes = NULL;
+	struct elf_file opened;
 
 	EXPECT_EQ(write(fd, file, sizeof(*file)), sizeof(*file));
-	elf_part_repair(fd, (off_t)begin, (unsigned char *)&copy + begin,
-	    end - begin, NULL);
-	close(fd);
-	bool repaired =
-	    memcmp(copy.lines.bytes, ones.bytes, sizeof(ones.bytes)) == 0;
-
-	if (repaired)
-		copy.lines = file->lines;
-	EXPECT_EQ(memcmp(&copy, file, sizeof(copy)), 0);
-	return repaired;
-}
-
-enum {
-	LINES_AT = offsetof(struct file, lines.bytes),
-	BEHIND = offsetof(struct file, lines.size),
-};
-
-TEST(the_line_table_of_a_file_is_found_in_each_part_that_has_it)
-{
-	struct file file = file_with_zeros();
-
-	EXPECT(is_repaired(&file, 0, sizeof(file)));
-	EXPECT(is_repaired(&file, LINES_AT, sizeof(file)));
-	EXPECT(is_repaired(&file, LINES_AT, LINES_AT + file.lines.size));
-	EXPECT(!is_repaired(&file, 0, LINES_AT));
-	EXPECT(!is_repaired(&file, LINES_AT + 1, sizeof(file)));
-	EXPECT(!is_repaired(&file, BEHIND, sizeof(file)));
-}
-
-TEST(a_section_that_claims_more_bytes_than_there_are_is_repaired)
-{
-	struct file file = file_with_zeros();
-
-	file.sections[LINES].sh_size = UINT64_MAX - 8;
-	EXPECT(is_repaired(&file, LINES_AT, LINES_AT + file.lines.size));
-}
-
-TEST(a_file_with_very_many_sections_has_their_number_elsewhere)
-{
-	struct file file = file_with_zeros();
-
-	file.head.e_shnum = 0;
-	file.head.e_shstrndx = SHN_XINDEX;
-	file.sections[NONE].sh_size = SECTIONS;
-	file.sections[NONE].sh_link = NAMES;
-	EXPECT(is_repaired(&file, 0, sizeof(file)));
-}
-
-/* Without an inflater nobody knows its content. */
-TEST(a_compressed_line_table_stays_as_it_is)
-{
-	struct file file = file_with_zeros();
-
-	file.sections[LINES].sh_flags = SHF_COMPRESSED;
-	EXPECT(!is_repaired(&file, 0, sizeof(file)));
-}
-
-/* Each field in turn, with numbers that lead to no name and to no table. */
-TEST(headers_that_point_anywhere_are_no_harm)
-{
-	static const uint64_t numbers[] = { 1, sizeof(struct file) - 1,
-		INT64_MAX, INT64_MIN, UINT64_MAX };
-
-	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
-		struct file file = file_with_zeros();
-
-		file.head.e_shoff = numbers[i];
-		EXPECT(!is_repaired(&file, 0, sizeof(file)));
-		file = file_with_zeros();
-		file.head.e_shstrndx = (uint16_t)(numbers[i] | 4);
-		EXPECT(!is_repaired(&file, 0, sizeof(file)));
-		file = file_with_zeros();
-		file.sections[NAMES].sh_offset = numbers[i];
-		EXPECT(!is_repaired(&file, 0, sizeof(file)));
-		file = file_with_zeros();
-		file.sections[LINES].sh_name = (uint32_t)numbers[i] | 64;
-		EXPECT(!is_repaired(&file, 0, sizeof(file)));
-		file = file_with_zeros();
-		file.sections[LINES].sh_offset = numbers[i] + sizeof(file);
-		EXPECT(!is_repaired(&file, LINES_AT, sizeof(file)));
+	elf_file_open(&opened, fd);
+	if (elf_part_exists(&opened, offset, size)) {
+		bytes = calloc(1, size);
+		EXPECT_NOT_NULL(bytes);
+		if (!elf_part_read(&opened, offset, bytes, size)) {
+			free(bytes);
+			bytes = NULL;
+		}
 	}
-	struct file none = file_with_zeros();
-
-	none.head.e_ident[0] = 0;
-	EXPECT(!is_repaired(&none, 0, sizeof(none)));
+	close(fd);
+	return bytes;
 }
 
-/* The size that the reader is given for a section of a file. */
-static uint64_t
-size_read(const struct file *file, int section)
+/* The header of a section as the reader sees it. */
+static ElfW(Shdr) header_read(const struct file *file, int section)
 {
-	struct file copy = *file;
-	int fd = memfd_create("file", MFD_CLOEXEC);
+	ElfW(Shdr) headers[SECTIONS - 1];
+	unsigned char *bytes = read_part(
+	    file, offsetof(struct file, sections[1]), sizeof(headers));
 
-	EXPECT_EQ(write(fd, file, sizeof(*file)), sizeof(*file));
-	elf_part_repair(fd, offsetof(struct file, sections),
-	    (unsigned char *)copy.sections, sizeof(copy.sections), NULL);
-	close(fd);
-	return copy.sections[section].sh_size;
+	EXPECT_NOT_NULL(bytes);
+	memcpy(headers, bytes, sizeof(headers));
+	free(bytes);
+	return headers[section - 1];
+}
+
+static void
+expect_text(const struct file *file)
+{
+	ElfW(Shdr) header = header_read(file, TEXTS);
+	unsigned char *bytes;
+
+	EXPECT_EQ(header.sh_name, file->sections[TEXTS].sh_name);
+	EXPECT_EQ(header.sh_size, sizeof(TEXT));
+	EXPECT_EQ(header.sh_flags, 0);
+	EXPECT_GT(header.sh_offset, sizeof(*file));
+	bytes = read_part(file, header.sh_offset, header.sh_size);
+	EXPECT_NOT_NULL(bytes);
+	EXPECT_STR_EQ((const char *)bytes, TEXT);
+	free(bytes);
+	header = header_read(file, OTHER);
+	EXPECT_EQ(memcmp(&header, &file->sections[OTHER], sizeof(header)), 0);
+}
+
+/* The reader may find no name that means something. */
+static void
+expect_no_name(const struct file *file)
+{
+	ElfW(Shdr) header = header_read(file, TEXTS);
+
+	EXPECT_LT(header.sh_name, sizeof(file->names));
+	EXPECT_LE(strlen(file->names + header.sh_name), 1);
+}
+
+TEST(debug_information_is_read_behind_the_end_of_the_file)
+{
+	struct file file = file_with_text(".debug_str");
+
+	expect_text(&file);
+	compress_text(&file, ELFCOMPRESS_ZLIB, sizeof(TEXT));
+	expect_text(&file);
+}
+
+TEST(other_parts_are_as_they_are)
+{
+	struct file file = file_with_text(".debug_str");
+	unsigned char *whole = read_part(&file, 0, sizeof(file));
+
+	EXPECT_EQ(memcmp(whole, &file, sizeof(file)), 0);
+	free(whole);
+	EXPECT_NULL(read_part(&file, 0, sizeof(file) + 1));
+	EXPECT_NULL(read_part(&file, sizeof(file) - 1, 2));
+	EXPECT_NULL(read_part(&file, sizeof(file), 1));
+	EXPECT_NULL(read_part(&file, UINT64_MAX, 1));
+	EXPECT_NULL(read_part(&file, 0, 0));
+}
+
+TEST(sections_that_are_not_checked_have_no_name)
+{
+	static const char *const names[] = { ".zdebug_info", ".gnu_debugdata",
+		".debug_types", ".debug_", ".opd" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		struct file file = file_with_text(names[i]);
+
+		expect_no_name(&file);
+	}
 }
 
 /* The end of the last one wraps around. */
-TEST(debug_information_that_does_not_lie_in_its_file_has_no_bytes)
+TEST(debug_information_that_does_not_lie_in_its_file_has_no_name)
 {
 	static const struct {
 		uint64_t offset;
@@ -186,19 +173,130 @@ TEST(debug_information_that_does_not_lie_in_its_file_has_no_bytes)
 	} wrong[] = {
 		{ sizeof(struct file), 1 },
 		{ sizeof(struct file) + 1, 1 },
-		{ LINES_AT, sizeof(struct file) - LINES_AT + 1 },
+		{ 64, sizeof(struct file) - 64 + 1 },
 		{ UINT64_MAX, 1 },
-		{ LINES_AT, UINT64_MAX - LINES_AT + 2 },
+		{ 64, UINT64_MAX - 64 + 2 },
+		{ 64, 0 },
 	};
-	struct file file = file_with_zeros();
 
-	EXPECT_EQ(size_read(&file, LINES), file.lines.size);
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
-		file.sections[LINES].sh_offset = wrong[i].offset;
-		file.sections[LINES].sh_size = wrong[i].size;
-		EXPECT_EQ(size_read(&file, LINES), 0);
+		struct file file = file_with_text(".debug_str");
+
+		file.sections[TEXTS].sh_offset = wrong[i].offset;
+		file.sections[TEXTS].sh_size = wrong[i].size;
+		expect_no_name(&file);
 	}
-	/* The reader asks for each of the other sections by itself. */
-	file.sections[NAMES].sh_size = UINT64_MAX;
-	EXPECT_EQ(size_read(&file, NAMES), UINT64_MAX);
+}
+
+TEST(debug_information_is_inflated_within_bounds)
+{
+	static const uint64_t claims[] = { 0, 1 << 20, 1ull << 40, UINT64_MAX };
+	struct file file = file_with_text(".debug_str");
+
+	compress_text(&file, 2, sizeof(TEXT));
+	expect_no_name(&file);
+	for (size_t i = 0; i < sizeof(claims) / sizeof(*claims); i++) {
+		file = file_with_text(".debug_str");
+		compress_text(&file, ELFCOMPRESS_ZLIB, claims[i]);
+		expect_no_name(&file);
+	}
+}
+
+/* One more or less than there are, and bytes that zlib has not made. */
+TEST(debug_information_that_does_not_inflate_is_not_there)
+{
+	for (int more = -1; more <= 1; more++) {
+		struct file file = file_with_text(".debug_str");
+		ElfW(Shdr) header;
+
+		compress_text(&file, ELFCOMPRESS_ZLIB,
+		    sizeof(TEXT) + (uint64_t)(int64_t)more);
+		if (more == 0)
+			file.text[sizeof(ElfW(Chdr)) + 5] ^= 1;
+		header = header_read(&file, TEXTS);
+		EXPECT_NULL(read_part(&file, header.sh_offset, header.sh_size));
+	}
+}
+
+/* The reader would take the last one, which is not what was checked. */
+TEST(the_second_of_two_sections_with_a_name_has_none)
+{
+	struct file file = file_with_text(".debug_str");
+
+	file.sections[OTHER].sh_name = file.sections[TEXTS].sh_name;
+	EXPECT_EQ(header_read(&file, TEXTS).sh_name, 8);
+	EXPECT_EQ(header_read(&file, OTHER).sh_name, sizeof(file.names) - 1);
+}
+
+TEST(the_names_of_sections_are_no_debug_information)
+{
+	struct file file = file_with_text(".debug_str");
+
+	file.sections[NAMES].sh_name = file.sections[TEXTS].sh_name;
+	EXPECT_EQ(header_read(&file, NAMES).sh_name, sizeof(file.names) - 1);
+	EXPECT_EQ(
+	    header_read(&file, NAMES).sh_offset, offsetof(struct file, names));
+}
+
+/* The section of names ends where the name would go on. */
+TEST(a_name_ends_with_the_names)
+{
+	struct file file = file_with_text(".gnu_debugdataX");
+
+	EXPECT_EQ(header_read(&file, TEXTS).sh_name, 8);
+	file.sections[NAMES].sh_size = 8 + strlen(".gnu_debugdata");
+	EXPECT_EQ(header_read(&file, TEXTS).sh_name,
+	    file.sections[NAMES].sh_size - 1);
+}
+
+TEST(a_file_with_very_many_sections_has_their_number_elsewhere)
+{
+	struct file file = file_with_text(".debug_str");
+
+	file.head.e_shnum = 0;
+	file.head.e_shstrndx = SHN_XINDEX;
+	file.sections[NONE].sh_size = SECTIONS;
+	file.sections[NONE].sh_link = NAMES;
+	expect_text(&file);
+}
+
+static bool
+has_headers(const struct file *file)
+{
+	ElfW(Ehdr) head;
+	unsigned char *bytes = read_part(file, 0, sizeof(head));
+
+	EXPECT_NOT_NULL(bytes);
+	memcpy(&head, bytes, sizeof(head));
+	free(bytes);
+	if (head.e_shoff == 0)
+		EXPECT(head.e_shnum == 0 && head.e_shstrndx == 0);
+	return head.e_shoff != 0;
+}
+
+/* Each field in turn, with numbers that lead to nothing. */
+TEST(headers_that_point_anywhere_are_not_there)
+{
+	static const uint64_t numbers[] = { sizeof(struct file) - 1, INT64_MAX,
+		(uint64_t)INT64_MIN, UINT64_MAX, UINT64_MAX - 63 };
+	struct file file = file_with_text(".debug_str");
+
+	EXPECT(has_headers(&file));
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
+		file = file_with_text(".debug_str");
+		file.head.e_shoff = numbers[i];
+		EXPECT(!has_headers(&file));
+		file = file_with_text(".debug_str");
+		file.head.e_shstrndx = (uint16_t)(numbers[i] | SECTIONS);
+		EXPECT(!has_headers(&file));
+		file = file_with_text(".debug_str");
+		file.head.e_shnum = (uint16_t)(numbers[i] | 1024);
+		EXPECT(!has_headers(&file));
+		file = file_with_text(".debug_str");
+		file.sections[NAMES].sh_offset = numbers[i];
+		EXPECT(!has_headers(&file));
+	}
+	file = file_with_text(".debug_str");
+	file.head.e_ident[EI_DATA] = ELFDATA2MSB;
+	EXPECT(!has_headers(&file));
 }

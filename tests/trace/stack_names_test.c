@@ -8,10 +8,12 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include "tests/support/command.h"
 #include "tests/support/test.h"
 #include "tests/trace/hostile.h"
+#include "trace/stack.h"
 
 /* The number of symbols that name nothing; sorting them by quadratic time
  * takes minutes. */
@@ -94,5 +96,421 @@ TEST(a_file_that_names_itself_as_the_shared_one_is_no_harm)
 		.size = sizeof("tool.so") };
 
 	hostile_write_sections(&hostile, &section, 1);
+	hostile_finish(&hostile);
+}
+
+static ElfW(Ehdr) head_of(int fd)
+{
+	ElfW(Ehdr) head;
+
+	EXPECT_EQ(pread(fd, &head, sizeof(head), 0), sizeof(head));
+	return head;
+}
+
+/* Leave what the loader has mapped. */
+static void
+cut(int fd)
+{
+	ElfW(Ehdr) head = head_of(fd);
+	ElfW(Phdr) part;
+	size_t end = 0;
+
+	for (int i = 0; i < head.e_phnum; i++) {
+		EXPECT_EQ(pread(fd, &part, sizeof(part),
+			      (off_t)(head.e_phoff + sizeof(part) * (size_t)i)),
+		    sizeof(part));
+		if (part.p_type == PT_LOAD &&
+		    part.p_offset + part.p_filesz > end)
+			end = part.p_offset + part.p_filesz;
+	}
+	EXPECT_LT(end, head.e_shoff);
+	EXPECT_EQ(ftruncate(fd, (off_t)end), 0);
+}
+
+/* Where it would be read, there is nothing to read. */
+TEST(a_section_beyond_the_end_of_its_file_is_not_read)
+{
+	struct hostile copy = hostile_load();
+	ElfW(Ehdr) head = head_of(copy.fd);
+	ElfW(Shdr) section;
+
+	for (int i = 1; i < head.e_shnum; i++) {
+		off_t at = (off_t)(head.e_shoff + sizeof(section) * (size_t)i);
+
+		EXPECT_EQ(pread(copy.fd, &section, sizeof(section), at),
+		    sizeof(section));
+		if (i != head.e_shstrndx)
+			section.sh_offset += 1 << 30;
+		EXPECT_EQ(pwrite(copy.fd, &section, sizeof(section), at),
+		    sizeof(section));
+	}
+	hostile_finish(&copy);
+}
+
+TEST(a_file_that_was_cut_since_it_was_loaded_is_not_read)
+{
+	struct hostile copy = hostile_load();
+
+	cut(copy.fd);
+	hostile_finish(&copy);
+}
+
+/* The bytes that were read of a file stay as they were. */
+TEST(a_file_that_is_cut_after_it_was_read_is_no_harm)
+{
+	struct hostile copy = hostile_load();
+	struct stack_place place;
+
+	EXPECT_EQ(stack_describe(copy.symbol + 1, &place, 1), 1);
+	cut(copy.fd);
+	hostile_finish(&copy);
+}
+
+/* Where the header of the section with a name lies, and what it is. */
+static off_t
+find_section(int fd, const char *name, ElfW(Shdr) * section)
+{
+	ElfW(Ehdr) head = head_of(fd);
+	size_t each = sizeof(*section);
+	ElfW(Shdr) names;
+	char found[20] = "";
+
+	EXPECT_EQ(pread(fd, &names, each,
+		      (off_t)(head.e_shoff + each * head.e_shstrndx)),
+	    each);
+	for (int i = 1; i < head.e_shnum; i++) {
+		off_t at = (off_t)(head.e_shoff + each * (size_t)i);
+
+		EXPECT_EQ(pread(fd, section, each, at), each);
+		EXPECT_GT(pread(fd, found, sizeof(found) - 1,
+			      (off_t)(names.sh_offset + section->sh_name)),
+		    strlen(name));
+		if (strcmp(found, name) == 0)
+			return at;
+	}
+	FAIL("no section %s", name);
+	return 0;
+}
+
+static void
+write_at(int fd, const void *bytes, size_t size, off_t at)
+{
+	EXPECT_EQ(pwrite(fd, bytes, size, at), size);
+}
+
+/* Where `field` of the first unit of .debug_line lies, which is `distance`
+ * bytes in front of the lengths of opcodes, 0, 1, 1, 1, 1, 0 in all units that
+ * compilers make. */
+static off_t
+line_field(int fd, size_t distance)
+{
+	static const char lengths[] = { 0, 1, 1, 1, 1, 0 };
+	ElfW(Shdr) section;
+	char unit[64];
+
+	find_section(fd, ".debug_line", &section);
+	EXPECT_EQ(pread(fd, unit, sizeof(unit), (off_t)section.sh_offset),
+	    sizeof(unit));
+	const char *found =
+	    memmem(unit, sizeof(unit), lengths, sizeof(lengths));
+
+	EXPECT_NOT_NULL(found);
+	return (off_t)section.sh_offset + (found - unit) - (off_t)distance;
+}
+
+/* Name a stack of a library in whose line table a field is 0. */
+static void
+expect_name_with_a_zero(size_t distance)
+{
+	static const char zero;
+
+	struct hostile corrupt = hostile_load();
+	write_at(corrupt.fd, &zero, 1, line_field(corrupt.fd, distance));
+	EXPECT_NE(hostile_name(&corrupt) & HOSTILE_NAMED, 0);
+	hostile_finish(&corrupt);
+}
+
+/* The reader divides by these. */
+TEST(a_line_table_whose_range_of_lines_is_0_is_no_harm)
+{
+	enum { LINE_RANGE = 2 };
+
+	expect_name_with_a_zero(LINE_RANGE);
+}
+
+TEST(a_line_table_whose_instructions_have_0_operations_is_no_harm)
+{
+	enum { MAX_OPS = 5 };
+
+	expect_name_with_a_zero(MAX_OPS);
+}
+
+/* The end of such a section is in front of the file. */
+TEST(a_section_whose_end_wraps_around_is_not_read)
+{
+	static const uint32_t far = 1 << 30;
+	ElfW(Shdr) section;
+	off_t at;
+
+	struct hostile corrupt = hostile_load();
+	at = find_section(corrupt.fd, ".debug_info", &section);
+	/* The first unit reaches as far as the section says, too. */
+	write_at(corrupt.fd, &far, sizeof(far), (off_t)section.sh_offset);
+	section.sh_size = -section.sh_offset;
+	write_at(corrupt.fd, &section, sizeof(section), at);
+	EXPECT_EQ(hostile_name(&corrupt), HOSTILE_NAMED);
+	hostile_finish(&corrupt);
+}
+
+/* Put a section of a file behind its end. */
+static void
+replace_section(int fd, const char *name, const void *bytes, size_t size)
+{
+	ElfW(Shdr) section;
+	off_t at = find_section(fd, name, &section);
+
+	section.sh_offset = (ElfW(Off))lseek(fd, 0, SEEK_END);
+	section.sh_size = size;
+	write_at(fd, bytes, size, (off_t)section.sh_offset);
+	write_at(fd, &section, sizeof(section), at);
+}
+
+/* Compress a section of a file, as 'gcc -gz' does, and claim that it has so
+ * many bytes more. */
+static void
+compress_section(int fd, const char *name, ElfW(Word) type, uint64_t more)
+{
+	static unsigned char packed[4 << 20];
+	ElfW(Chdr) head = { .ch_type = type, .ch_addralign = 1 };
+	unsigned long length = sizeof(packed) - sizeof(head);
+	ElfW(Shdr) section;
+	off_t at = find_section(fd, name, &section);
+	unsigned char *bytes = malloc(section.sh_size);
+
+	EXPECT_EQ(pread(fd, bytes, section.sh_size, (off_t)section.sh_offset),
+	    section.sh_size);
+	head.ch_size = section.sh_size + more;
+	memcpy(packed, &head, sizeof(head));
+	EXPECT_EQ(
+	    compress(packed + sizeof(head), &length, bytes, section.sh_size),
+	    Z_OK);
+	section.sh_offset = (ElfW(Off))lseek(fd, 0, SEEK_END);
+	section.sh_size = sizeof(head) + length;
+	section.sh_flags |= SHF_COMPRESSED;
+	write_at(fd, packed, section.sh_size, (off_t)section.sh_offset);
+	write_at(fd, &section, sizeof(section), at);
+	free(bytes);
+}
+
+/* A unit that has all addresses. */
+struct unit {
+	uint32_t length;
+	uint16_t version;
+	uint32_t abbrevs;
+	uint8_t address_size;
+	uint8_t code;
+	uint64_t low;
+	uint64_t high;
+	uint32_t lines;
+	uint8_t entries[1 << 20];
+} __attribute__((packed));
+
+/* Name a stack of a library whose debug information is these entries of one
+ * unit, by the codes of unit_abbrevs. */
+static void
+expect_name_with_entries(const uint8_t *entries, size_t size)
+{
+	static const unsigned char unit_abbrevs[] = {
+		/* A unit: low_pc, high_pc, stmt_list. */
+		1, 0x11, 1, 0x11, 0x01, 0x12, 0x07, 0x10, 0x17, 0, 0,
+		/* A block with children. */
+		2, 0x0b, 1, 0, 0,
+		/* A function: specification. */
+		3, 0x2e, 0, 0x47, 0x13, 0, 0, 0
+	};
+	static struct unit unit = {
+		.version = 4, .address_size = 8, .code = 1
+	};
+
+	unit.length = (uint32_t)(offsetof(struct unit, entries) + size -
+	    sizeof(unit.length));
+	unit.high = 1 << 30;
+	memcpy(unit.entries, entries, size);
+	struct hostile corrupt = hostile_load();
+	replace_section(
+	    corrupt.fd, ".debug_abbrev", unit_abbrevs, sizeof(unit_abbrevs));
+	replace_section(corrupt.fd, ".debug_info", &unit,
+	    offsetof(struct unit, entries) + size);
+	EXPECT_NE(hostile_name(&corrupt) & HOSTILE_NAMED, 0);
+	compress_section(corrupt.fd, ".debug_info", ELFCOMPRESS_ZLIB, 0);
+	hostile_finish(&corrupt);
+}
+
+/* The reader calls itself for each. */
+TEST(an_entry_that_takes_its_name_from_itself_is_no_harm)
+{
+	const uint8_t self = offsetof(struct unit, entries);
+	const uint8_t entries[] = { 3, self, 0, 0, 0, 0 };
+
+	expect_name_with_entries(entries, sizeof(entries));
+}
+
+TEST(entries_that_are_nested_very_deeply_are_no_harm)
+{
+	enum { DEPTH = 500000 };
+	uint8_t *entries = calloc(2, DEPTH);
+
+	memset(entries, 2, DEPTH);
+	expect_name_with_entries(entries, 2 * DEPTH);
+	free(entries);
+}
+
+static const char *const debug_sections[] = { ".debug_info", ".debug_abbrev",
+	".debug_line", ".debug_str", ".debug_line_str" };
+
+TEST(debug_information_that_is_compressed_by_zlib_is_read)
+{
+	struct hostile hostile = hostile_load();
+
+	for (size_t i = 0; i < 5; i++) {
+		compress_section(
+		    hostile.fd, debug_sections[i], ELFCOMPRESS_ZLIB, 0);
+		EXPECT_EQ(hostile_name(&hostile), HOSTILE_NAMED | HOSTILE_LINE);
+	}
+	hostile_finish(&hostile);
+}
+
+/* zstd, and an algorithm that nobody knows. */
+TEST(debug_information_that_is_compressed_otherwise_is_not_read)
+{
+	static const ElfW(Word) types[] = { 2, 17 };
+
+	for (size_t i = 0; i < 10; i++) {
+		struct hostile hostile = hostile_load();
+
+		compress_section(
+		    hostile.fd, debug_sections[i / 2], types[i % 2], 0);
+		hostile_finish(&hostile);
+	}
+}
+
+/* By one byte, by what needs an allocation without a bound, and by as much as
+ * makes the size small. */
+TEST(a_wrong_size_of_compressed_debug_information_is_no_harm)
+{
+	static const uint64_t more[] = { 1, (uint64_t)-1, 1 << 20, 1ull << 40,
+		(uint64_t)-100 };
+
+	for (size_t i = 0; i < 5; i++) {
+		struct hostile hostile = hostile_load();
+
+		for (size_t k = 0; k < 5; k++)
+			compress_section(hostile.fd, debug_sections[k],
+			    ELFCOMPRESS_ZLIB, more[i]);
+		hostile_finish(&hostile);
+	}
+}
+
+TEST(a_compressed_line_table_with_a_zero_is_no_harm)
+{
+	static const size_t fields[] = { 2, 5 };
+	static const char zero;
+
+	for (int i = 0; i < 2; i++) {
+		struct hostile hostile = hostile_load();
+
+		write_at(
+		    hostile.fd, &zero, 1, line_field(hostile.fd, fields[i]));
+		compress_section(
+		    hostile.fd, ".debug_line", ELFCOMPRESS_ZLIB, 0);
+		hostile_finish(&hostile);
+	}
+}
+
+/* The old form: a magic word, the size, and what zlib made. */
+TEST(compressed_debug_information_of_the_old_form_is_not_read)
+{
+	static unsigned char packed[1 << 16] = "ZLIB\0\0\0\0\0";
+	unsigned long length = sizeof(packed) - 12;
+	static unsigned char entries[1 << 20];
+
+	memset(entries, 2, sizeof(entries));
+	packed[9] = sizeof(entries) >> 16;
+	EXPECT_EQ(
+	    compress(packed + 12, &length, entries, sizeof(entries)), Z_OK);
+	struct hostile hostile = hostile_load();
+	const struct hostile_section sections[] = {
+		{ .name = ".zdebug_info",
+		    .bytes = packed,
+		    .size = length + 12 },
+		{ .name = ".zdebug_abbrev", .bytes = packed, .size = length },
+	};
+
+	hostile_write_sections(&hostile, sections, 2);
+	hostile_finish(&hostile);
+}
+
+/* ---- Headers ------------------------------------------------------------- */
+
+/* The reader copies as many bytes as the note says. */
+TEST(a_build_id_that_is_longer_than_its_section_is_no_harm)
+{
+	struct {
+		uint32_t name_size;
+		uint32_t size;
+		uint32_t type;
+		char name[4];
+		char id[20];
+	} note = { 4, UINT32_MAX - 64, 3, "GNU", "" };
+	const struct hostile_section section = { .name = ".note.gnu.build-id",
+		.type = SHT_NOTE,
+		.bytes = &note,
+		.size = sizeof(note) };
+	struct hostile hostile = hostile_load();
+
+	hostile_write_sections(&hostile, &section, 1);
+	hostile_finish(&hostile);
+}
+
+TEST(names_of_sections_that_no_header_has_are_no_harm)
+{
+	static const ElfW(Half) indexes[] = { 40000, SHN_XINDEX };
+	ElfW(Shdr) first = { .sh_link = 0xfffffff };
+	struct hostile hostile = hostile_load();
+
+	for (int i = 0; i < 2; i++) {
+		ElfW(Ehdr) head = head_of(hostile.fd);
+
+		head.e_shstrndx = indexes[i];
+		write_at(hostile.fd, &head, sizeof(head), 0);
+		write_at(
+		    hostile.fd, &first, sizeof(first), (off_t)head.e_shoff);
+		EXPECT_NE(hostile_name(&hostile) & HOSTILE_NAMED, 0);
+	}
+	hostile_finish(&hostile);
+}
+
+/* The reader takes the lowest offset but 0 for where they all begin. */
+TEST(debug_information_at_the_beginning_of_its_file_is_no_harm)
+{
+	struct hostile hostile = hostile_load();
+	ElfW(Shdr) section;
+	off_t at = find_section(hostile.fd, ".debug_info", &section);
+
+	section.sh_offset = 0;
+	section.sh_size = 64;
+	write_at(hostile.fd, &section, sizeof(section), at);
+	hostile_finish(&hostile);
+}
+
+/* Other numbers than those of the machine are not looked at. */
+TEST(a_file_of_the_other_byte_order_is_not_read)
+{
+	struct hostile hostile = hostile_load();
+	ElfW(Ehdr) head = head_of(hostile.fd);
+
+	head.e_ident[EI_DATA] ^= ELFDATA2LSB ^ ELFDATA2MSB;
+	write_at(hostile.fd, &head, sizeof(head), 0);
+	EXPECT_EQ(hostile_name(&hostile), HOSTILE_NAMED);
 	hostile_finish(&hostile);
 }
