@@ -77,7 +77,7 @@ read_part(const struct file *file, uint64_t offset, size_t size)
 	EXPECT_EQ(write(fd, file, sizeof(*file)), sizeof(*file));
 	elf_file_open(&opened, fd);
 	if (elf_part_exists(&opened, offset, size)) {
-		bytes = calloc(1, size);
+		bytes = calloc(1, size + 1);
 		EXPECT_NOT_NULL(bytes);
 		if (!elf_part_read(&opened, offset, bytes, size)) {
 			free(bytes);
