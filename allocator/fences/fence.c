@@ -13,6 +13,13 @@
  * that is not. The oldest fence is the one to wait for, because its stream has
  * had the most time to meet it.
  *
+ * A stream that allocates is fenced now and then as well. Its fences tell other
+ * streams which of its memory is complete, and tell the stream's own requests
+ * how busy it is. Large allocations count as frees do, because a program may
+ * free all blocks of a stream on another one: PyTorch's cudaMallocAsync backend
+ * does. Such a stream would have no fence and look idle, and an idle stream
+ * makes few waits.
+ *
  * A stream that is far behind may need more fences than there are. Then fences
  * in the middle are dropped, because without recent fences no request could
  * wait for blocks that were freed recently.
@@ -29,8 +36,8 @@
 #include "streams/event.h"
 #include "trace/served.h"
 
-/* A stream that allocates gets a fence whenever it has freed one part in
- * FENCE_SHARE of its held bytes, and at least FENCES_LEAST. */
+/* A stream that allocates gets a fence whenever it has freed and allocated one
+ * part in FENCE_SHARE of its held bytes, and at least FENCES_LEAST. */
 enum { FENCE_SHARE = 1024 };
 
 /* ---- Fences ------------------------------------------------------------- */
@@ -79,17 +86,16 @@ latest_fence(const struct stream_heap *heap)
 				       heap->completed_at;
 }
 
-/* Record a fence after all frees on the stream, unless the latest fence covers
- * them. */
+/* Record a fence on the stream, unless its latest fence covers the tick. */
 static bool
-record_fence(struct stream_heap *heap)
+record_fence(struct stream_heap *heap, uint64_t tick)
 {
 	struct stream *stream = heap->stream;
 	struct capture_guard guard;
 	struct fence new;
 
-	if (latest_fence(heap) > heap->freed_at) {
-		heap->freed_bytes = 0;
+	if (latest_fence(heap) > tick) {
+		heap->unfenced_bytes = 0;
 		return true;
 	}
 	if (!can_fence(heap) ||
@@ -104,7 +110,7 @@ record_fence(struct stream_heap *heap)
 	if (heap->fence_count == FENCES)
 		drop_closest(heap);
 	heap->fences[heap->fence_count++] = new;
-	heap->freed_bytes = 0;
+	heap->unfenced_bytes = 0;
 	return true;
 }
 
@@ -261,13 +267,16 @@ fences_upkeep_due(struct stream_heap *mine)
 {
 	struct arena *arena = mine->arena;
 	size_t held = mine->stats.reserved_bytes.all.current;
+	uint64_t latest =
+	    mine->freed_at > mine->served_at ? mine->freed_at : mine->served_at;
 
-	if (mine->freed_bytes < held / FENCE_SHARE || mine == arena->any_heap)
+	if (mine->unfenced_bytes < held / FENCE_SHARE ||
+	    mine == arena->any_heap)
 		return;
 	status_mute();
 	poll_fences(mine);
-	if (!record_fence(mine))
-		mine->freed_bytes = 0;
+	if (!record_fence(mine, latest))
+		mine->unfenced_bytes = 0;
 	status_unmute();
 }
 
@@ -294,7 +303,7 @@ fences_poll(struct stream_heap *mine)
 		    heap->fence_count == FENCES ||
 		    (heap->fence_count == 0 && ask(heap, &questions)))
 			continue;
-		record_fence(heap);
+		record_fence(heap, heap->freed_at);
 	}
 	questions_end(&questions);
 	status_unmute();
@@ -377,7 +386,7 @@ follow_all(const struct view *view, struct stream_heap *other)
 		return join_captured(view, other);
 	if (other->ended)
 		return follow_end(view->mine, other);
-	return record_fence(other) &&
+	return record_fence(other, other->freed_at) &&
 	    wait_for(view->mine, other, &other->fences[other->fence_count - 1]);
 }
 

@@ -11,17 +11,27 @@
 /* How many streams one request polls. */
 enum { FENCES_ASKED = 64 };
 
-/* The least bytes that a stream frees between two fences of its own. */
+/* The least bytes that a stream frees and allocates between two fences of its
+ * own. */
 enum { FENCES_LEAST = 4 << 20 };
 
-/* Fence the stream of a request now and then, so that other streams find out
- * which of its memory is complete. */
+/* Fence the stream of a request now and then: fence.c, Note [Fences]. */
 void fences_upkeep_due(struct stream_heap *mine);
 static inline void
 fences_upkeep(struct stream_heap *mine)
 {
-	if (mine->arena->streams > 1 && mine->freed_bytes >= FENCES_LEAST)
+	if (mine->arena->streams > 1 && mine->unfenced_bytes >= FENCES_LEAST)
 		fences_upkeep_due(mine);
+}
+
+/* Account for a large request of the stream, for fences_upkeep(). */
+static inline void
+fences_note_request(struct stream_heap *mine, size_t bytes)
+{
+	if (mine->arena->streams <= 1)
+		return;
+	mine->unfenced_bytes += bytes;
+	mine->served_at = order_now();
 }
 
 /* Poll how far the streams have come, and fence those that are not done, for

@@ -22,7 +22,7 @@ block_free_since(struct block *block)
 	}
 	if (home->freed_at < block->freed_at)
 		home->freed_at = block->freed_at;
-	home->freed_bytes += block->size;
+	home->unfenced_bytes += block->size;
 	if (block->arena->several)
 		block_set_epoch(block);
 	block_put_free(block);

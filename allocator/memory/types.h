@@ -203,7 +203,10 @@ struct stream_heap {
 	/* Fences that are not met yet, the oldest first. */
 	struct fence fences[FENCES];
 	unsigned fence_count;
-	size_t freed_bytes; /* bytes freed since the latest fence */
+	/* Bytes freed, or allocated by large requests, since the latest fence;
+	 * and the tick of the latest such request. */
+	size_t unfenced_bytes;
+	uint64_t served_at;
 	/* The capture that its stream was last seen in, and the tick of the
 	 * latest free before that: Note [Memory in a capture]. */
 	uint64_t seen_in;

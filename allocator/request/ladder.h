@@ -64,6 +64,8 @@ ladder_allocate(struct stream_heap *heap, const struct options *options,
 	    options->reclaim_always)
 		ladder_upkeep(arena, options);
 	fences_upkeep(heap);
+	if (kind == POOL_LARGE)
+		fences_note_request(heap, rounded);
 	if (kind == POOL_LARGE &&
 	    arena->served - arena->polled >= REQUESTS_A_POLL &&
 	    ladder_prefers_runs(heap, kind))

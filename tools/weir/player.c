@@ -152,8 +152,8 @@ report_work(const struct player *player, weir_stream stream)
 /*
  * With --touch, a block's own stream writes a pattern to the whole block at its
  * allocation. Other streams verify the pattern when their use of the block is
- * done, and the own stream verifies it at the free. This adds no order between
- * streams that the program does not make.
+ * done, and the stream that frees the block verifies it at the free. This adds no
+ * order between streams that the program does not make.
  *
  * With --check alone, each stream writes to the blocks that it uses, so that
  * the simulated device finds memory that has a new owner too soon.
@@ -164,7 +164,8 @@ use_first(struct player *player, uint32_t i)
 	const struct trace_block *about = &player->trace->blocks[i];
 	struct played *block = &player->blocks[i];
 	struct stage_block pattern = pattern_of(player, i);
-	bool shared = about->recorded || about->unnamed_use;
+	bool shared =
+	    about->recorded || about->unnamed_use || about->freed_elsewhere;
 	void **mark = shared ? &block->mark : NULL;
 	weir_stream stream = block->own->handle;
 
@@ -332,6 +333,32 @@ play_unnamed_use(struct player *player, const struct trace_row *row)
 }
 
 static bool
+free_at_home(struct player *player, uint32_t block)
+{
+	if (!use_last(player, block))
+		return false;
+	if (weir_free(player->blocks[block].address) == WEIR_OK)
+		return true;
+	complain("%s", weir_last_error());
+	return false;
+}
+
+/* Free a block on another stream than its own, as cudaFreeAsync() can. */
+static bool
+free_elsewhere(struct player *player, const struct trace_row *row)
+{
+	weir_stream stream = stream_of(player, row->stream);
+
+	if (stream == NULL || !use_elsewhere(player, row->block, stream))
+		return false;
+	if (weir_free_async(player->blocks[row->block].address, stream) ==
+	    WEIR_OK)
+		return true;
+	complain("%s", weir_last_error());
+	return false;
+}
+
+static bool
 play_free(struct player *player, const struct trace_row *row)
 {
 	struct played *block = &player->blocks[row->block];
@@ -341,12 +368,10 @@ play_free(struct player *player, const struct trace_row *row)
 	if (player->trace->blocks[row->block].unnamed_use &&
 	    !play_unnamed_use(player, row))
 		return false;
-	if (!use_last(player, row->block))
+	if (!(player->trace->blocks[row->block].freed_elsewhere ?
+		    free_elsewhere(player, row) :
+		    free_at_home(player, row->block)))
 		return false;
-	if (weir_free(block->address) != WEIR_OK) {
-		complain("%s", weir_last_error());
-		return false;
-	}
 	stage_unmark(player->stage, &block->mark);
 	block->address = NULL;
 	if (block->own != NULL)

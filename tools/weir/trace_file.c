@@ -383,6 +383,7 @@ link_alloc(struct reader *reader, size_t i, struct place *place)
 	    trace->blocks[place->completes].recorded)
 		trace->blocks[place->completes].used_until_us = row->time_us;
 	row->block = (uint32_t)trace->block_count++;
+	trace->blocks[row->block].stream = row->stream;
 	*place = (struct place){
 		.addr = reader->addrs[i],
 		.live = row->block,
@@ -399,6 +400,8 @@ link_free(struct reader *reader, size_t i, struct place *place)
 	struct trace_row *row = &trace->rows[i];
 
 	row->block = place->live;
+	trace->blocks[row->block].freed_elsewhere =
+	    row->stream != trace->blocks[row->block].stream;
 	place->completes = place->live;
 	place->free_row = (uint32_t)i;
 	place->live = TRACE_NO_BLOCK;

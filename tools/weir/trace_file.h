@@ -62,7 +62,9 @@ struct trace_row {
 /* One life of an address, from `a` to `f`. */
 struct trace_block {
 	uint64_t used_until_us; /* 0 if its own stream alone used it */
+	uint16_t stream;        /* of its `a` row */
 	bool recorded;          /* has `r` rows */
+	bool freed_elsewhere;   /* its `f` row has another stream */
 	bool unnamed_use;       /* used on a stream the trace does not name */
 };
 

@@ -255,6 +255,26 @@ TEST(a_stream_that_allocates_is_fenced_each_time_it_has_freed_some)
 	expect_healthy();
 }
 
+/* PyTorch's cudaMallocAsync backend frees on a stream of its own. Without
+ * fences the stream would look idle to its own requests. */
+TEST(a_stream_whose_blocks_another_stream_frees_is_fenced_as_it_allocates)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	conf("tcache:0");
+	heap_of(b);
+	struct stream_heap *of_a = heap_of(a);
+	busy(a, LATE_MS);
+	for (unsigned i = 0; i < 4; i++) {
+		EXPECT_EQ(of_a->fence_count, i);
+		EXPECT_OK(weir_free_async(take(8 * MIB, a), b));
+		take(512, a);
+	}
+	EXPECT_GT(fences_busy_ns(of_a), 0);
+	expect_healthy();
+}
+
 TEST(fences_that_are_too_many_are_thinned_out_evenly)
 {
 	enum { FREES = 200 };
@@ -405,7 +425,7 @@ TEST(a_stream_that_has_ended_is_not_fenced_and_its_fences_go)
 	conf("tcache:0");
 	struct stream_heap *of_a = heap_of(a);
 	of_b = heap_of(new_stream());
-	take(4 * MIB, a); /* keeps the heap */
+	take(2 * MIB, a); /* keeps the heap */
 	busy(a, LATE_MS);
 	free_some(a, 2 * MIB);
 	poll(of_b);
