@@ -347,7 +347,7 @@ free_at_home(struct player *player, uint32_t block)
 static bool
 free_elsewhere(struct player *player, const struct trace_row *row)
 {
-	weir_stream stream = stream_of(player, row->stream);
+	weir_stream stream = player_stream(player, row->stream);
 
 	if (stream == NULL || !use_elsewhere(player, row->block, stream))
 		return false;
