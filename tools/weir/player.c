@@ -152,8 +152,8 @@ report_work(const struct player *player, weir_stream stream)
 /*
  * With --touch, a block's own stream writes a pattern to the whole block at its
  * allocation. Other streams verify the pattern when their use of the block is
- * done, and the stream that frees the block verifies it at the free. This adds no
- * order between streams that the program does not make.
+ * done, and the stream that frees the block verifies it at the free. This adds
+ * no order between streams that the program does not make.
  *
  * With --check alone, each stream writes to the blocks that it uses, so that
  * the simulated device finds memory that has a new owner too soon.
@@ -332,8 +332,9 @@ play_unnamed_use(struct player *player, const struct trace_row *row)
 	    play_use(player, row->block, stream);
 }
 
+/* Free a block on its own stream. */
 static bool
-free_at_home(struct player *player, uint32_t block)
+free_on_own_stream(struct player *player, uint32_t block)
 {
 	if (!use_last(player, block))
 		return false;
@@ -345,7 +346,7 @@ free_at_home(struct player *player, uint32_t block)
 
 /* Free a block on another stream than its own, as cudaFreeAsync() can. */
 static bool
-free_elsewhere(struct player *player, const struct trace_row *row)
+free_on_other_stream(struct player *player, const struct trace_row *row)
 {
 	weir_stream stream = player_stream(player, row->stream);
 
@@ -369,8 +370,8 @@ play_free(struct player *player, const struct trace_row *row)
 	    !play_unnamed_use(player, row))
 		return false;
 	if (!(player->trace->blocks[row->block].freed_elsewhere ?
-		    free_elsewhere(player, row) :
-		    free_at_home(player, row->block)))
+		    free_on_other_stream(player, row) :
+		    free_on_own_stream(player, row->block)))
 		return false;
 	stage_unmark(player->stage, &block->mark);
 	block->address = NULL;

@@ -9,7 +9,7 @@
 
 enum {
 	EVERY_MS = 200,
-	LINE_ROOM = 512, /* bytes; a terminal is seldom wider */
+	LINE_BYTES = 512, /* bytes; a terminal is seldom wider */
 };
 
 static const char erase[] = "\r\033[K";
@@ -66,8 +66,8 @@ progress_due(struct progress *progress)
 void
 progress_show(struct progress *progress, const char *format, ...)
 {
-	char text[LINE_ROOM];
-	char plain[LINE_ROOM];
+	char text[LINE_BYTES];
+	char plain[LINE_BYTES];
 	va_list args;
 
 	if (!progress->shows)

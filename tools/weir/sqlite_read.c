@@ -1,10 +1,10 @@
 /*
  * Reading the tables of an SQLite database.
  *
- * A table is a B-tree of pages. Its leaves have one record a row; a record has
- * a header with the type of each column, and then the values. A row that does
- * not fit into a page goes on in a chain of other pages. Page 1 has the table
- * of tables.
+ * A table is a B-tree of pages, whose leaves have one record for each row. A
+ * record has a header with the type of each column, and then the values. A
+ * record that does not fit into its page continues in a chain of other pages.
+ * Page 1 has the table of tables.
  */
 #include "tools/weir/sqlite_read.h"
 
@@ -24,7 +24,7 @@ enum {
 	ENCODING_UTF8 = 1,
 };
 
-/* Bytes that are read one after the other; `at` stays at or before `end`. */
+/* Bytes that are read in order. `at` stays at or before `end`. */
 struct bytes {
 	const unsigned char *at;
 	const unsigned char *end;
@@ -35,7 +35,7 @@ struct walk {
 	struct sqlite *db;
 	const struct sqlite_query *query;
 	int place[SQLITE_COLUMNS]; /* of each column in a record, or -1 */
-	int rowid_column;          /* the column that the rowid stands for */
+	int rowid_column;          /* column whose value is the rowid, or -1 */
 	size_t column_count;       /* of the query */
 };
 
@@ -57,9 +57,9 @@ big_endian(const unsigned char *at, int n)
 	return value;
 }
 
-/* A number of one to nine bytes. False if it is cut off. */
+/* Read a number of one to nine bytes. False if it is cut off. */
 static bool
-take_varint(struct bytes *bytes, uint64_t *out)
+read_varint(struct bytes *bytes, uint64_t *out)
 {
 	uint64_t value = 0;
 
@@ -89,7 +89,7 @@ page_at(const struct sqlite *db, uint32_t number)
 
 /* ---- Records ------------------------------------------------------------- */
 
-/* The bytes of a value, by its type in the record's header. */
+/* The number of bytes of a value, by its type in the record's header. */
 static uint64_t
 value_bytes(uint64_t type)
 {
@@ -99,7 +99,7 @@ value_bytes(uint64_t type)
 }
 
 static struct sqlite_value
-value_of(uint64_t type, const unsigned char *at)
+record_value(uint64_t type, const unsigned char *at)
 {
 	struct sqlite_value value = { .kind = SQLITE_INTEGER };
 	size_t n = (size_t)value_bytes(type);
@@ -115,7 +115,7 @@ value_of(uint64_t type, const unsigned char *at)
 		value.kind = SQLITE_NULL;
 		return value;
 	}
-	/* Integers are in two's complement, of any number of bytes. */
+	/* Integers are in two's complement. */
 	if (n > 0 && at[0] >= 0x80 && type != 7)
 		bits = UINT64_MAX;
 	for (size_t i = 0; i < n; i++)
@@ -130,7 +130,7 @@ value_of(uint64_t type, const unsigned char *at)
 }
 
 static bool
-take_record(struct walk *walk, struct bytes record, int64_t rowid)
+read_sqlite_record(struct walk *walk, struct bytes record, int64_t rowid)
 {
 	struct sqlite_value values[SQLITE_COLUMNS] = { 0 };
 	const unsigned char *start = record.at;
@@ -138,7 +138,7 @@ take_record(struct walk *walk, struct bytes record, int64_t rowid)
 	const unsigned char *body;
 	uint64_t header_bytes;
 
-	if (!take_varint(&header, &header_bytes) ||
+	if (!read_varint(&header, &header_bytes) ||
 	    header_bytes > (uint64_t)(record.end - start))
 		return damaged(walk->db, "a row's header is cut off");
 	body = start + header_bytes;
@@ -147,14 +147,14 @@ take_record(struct walk *walk, struct bytes record, int64_t rowid)
 		uint64_t type;
 		uint64_t n;
 
-		if (!take_varint(&header, &type))
+		if (!read_varint(&header, &type))
 			return damaged(walk->db, "a row's header is cut off");
 		n = value_bytes(type);
 		if (n > (uint64_t)(record.end - body))
 			return damaged(walk->db, "a row is cut off");
 		for (size_t i = 0; i < walk->column_count; i++)
 			if (walk->place[i] == column)
-				values[i] = value_of(type, body);
+				values[i] = record_value(type, body);
 		body += n;
 	}
 	for (size_t i = 0; i < walk->column_count; i++)
@@ -168,9 +168,10 @@ take_record(struct walk *walk, struct bytes record, int64_t rowid)
 	return walk->db->why == NULL;
 }
 
-/* Put a record together of which `local` bytes are in its page. */
+/* Read a record that continues on other pages. Its page has the `local`
+ * bytes. */
 static bool
-take_long_record(
+read_long_record(
     struct walk *walk, struct bytes local, uint64_t payload, int64_t rowid)
 {
 	struct sqlite *db = walk->db;
@@ -200,13 +201,13 @@ take_long_record(
 		done += n;
 		next = big_endian(page, 4);
 	}
-	good =
-	    take_record(walk, (struct bytes){ whole, whole + payload }, rowid);
+	good = read_sqlite_record(
+	    walk, (struct bytes){ whole, whole + payload }, rowid);
 	free(whole);
 	return good;
 }
 
-/* How many bytes of a payload are in the cell itself. */
+/* The number of bytes of a payload that are in the cell itself. */
 static size_t
 local_bytes(const struct sqlite *db, uint64_t payload)
 {
@@ -221,14 +222,14 @@ local_bytes(const struct sqlite *db, uint64_t payload)
 }
 
 static bool
-take_leaf_cell(struct walk *walk, struct bytes cell)
+read_leaf_cell(struct walk *walk, struct bytes cell)
 {
 	uint64_t payload;
 	uint64_t rowid;
 	size_t local;
 	size_t here;
 
-	if (!take_varint(&cell, &payload) || !take_varint(&cell, &rowid))
+	if (!read_varint(&cell, &payload) || !read_varint(&cell, &rowid))
 		return damaged(walk->db, "a row is cut off");
 	local = local_bytes(walk->db, payload);
 	here = (size_t)(cell.end - cell.at);
@@ -236,16 +237,16 @@ take_leaf_cell(struct walk *walk, struct bytes cell)
 		return damaged(walk->db, "a row is cut off");
 	cell.end = cell.at + local;
 	if (local < payload)
-		return take_long_record(walk, cell, payload, (int64_t)rowid);
-	return take_record(walk, cell, (int64_t)rowid);
+		return read_long_record(walk, cell, payload, (int64_t)rowid);
+	return read_sqlite_record(walk, cell, (int64_t)rowid);
 }
 
 /* ---- Pages --------------------------------------------------------------- */
 
-static bool take_page(struct walk *walk, uint32_t number, int depth);
+static bool read_page(struct walk *walk, uint32_t number, int depth);
 
 static bool
-take_cells(struct walk *walk, const unsigned char *page, size_t at, int depth)
+read_cells(struct walk *walk, const unsigned char *page, size_t at, int depth)
 {
 	struct sqlite *db = walk->db;
 	bool is_leaf = page[at] == TABLE_LEAF;
@@ -253,24 +254,24 @@ take_cells(struct walk *walk, const unsigned char *page, size_t at, int depth)
 	size_t cells = at + (is_leaf ? LEAF_HEADER : INTERIOR_HEADER);
 
 	if (cells + 2 * count > db->usable)
-		return damaged(db, "a page has more rows than room");
+		return damaged(db, "a page has more rows than fit");
 	for (size_t i = 0; i < count; i++) {
 		size_t cell = big_endian(page + cells + 2 * i, 2);
 
 		if (cell + 4 > db->usable)
 			return damaged(db, "a row lies outside of its page");
 		if (is_leaf ?
-			!take_leaf_cell(walk,
+			!read_leaf_cell(walk,
 			    (struct bytes){ page + cell, page + db->usable }) :
-			!take_page(walk, big_endian(page + cell, 4), depth + 1))
+			!read_page(walk, big_endian(page + cell, 4), depth + 1))
 			return false;
 	}
 	return is_leaf ||
-	    take_page(walk, big_endian(page + at + 8, 4), depth + 1);
+	    read_page(walk, big_endian(page + at + 8, 4), depth + 1);
 }
 
 static bool
-take_page(struct walk *walk, uint32_t number, int depth)
+read_page(struct walk *walk, uint32_t number, int depth)
 {
 	const unsigned char *page = page_at(walk->db, number);
 	size_t at = number == 1 ? FILE_HEADER : 0;
@@ -281,27 +282,27 @@ take_page(struct walk *walk, uint32_t number, int depth)
 		return damaged(walk->db, "a table has pages twice");
 	if (page[at] != TABLE_LEAF && page[at] != TABLE_INTERIOR)
 		return damaged(walk->db, "a table has a page of another kind");
-	return take_cells(walk, page, at, depth);
+	return read_cells(walk, page, at, depth);
 }
 
 static bool
 walk_from(struct walk *walk, uint32_t root)
 {
 	walk->db->visited = 0;
-	return take_page(walk, root, 0);
+	return read_page(walk, root, 0);
 }
 
 /* ---- The table of tables ------------------------------------------------- */
 
-/* The columns of one table, by its CREATE TABLE. */
+/* The columns of one table, from its CREATE TABLE. */
 struct definition {
 	const struct sqlite_query *query;
-	uint32_t root; /* 0: the table is not there */
+	uint32_t root; /* the first page; 0 if the table does not exist */
 	int place[SQLITE_COLUMNS];
 	int rowid_column;
 };
 
-/* Past the end of a comment, a quoted name or one character. */
+/* Skip a comment, a quoted name or one character. */
 static const char *
 skip_token(const char *at, const char *end)
 {
@@ -330,7 +331,7 @@ contains_word(const char *at, const char *end, const char *word)
 	return false;
 }
 
-/* One column, from its name on. */
+/* Note the place of a column. `at` is at its name. */
 static void
 define_column(
     struct definition *definition, int column, const char *at, const char *end)
@@ -357,9 +358,9 @@ define_column(
 		definition->rowid_column = column;
 }
 
-/* Past spaces and comments. */
+/* Skip spaces and comments. */
 static const char *
-skip_space(const char *at, const char *end)
+skip_sql_space(const char *at, const char *end)
 {
 	while (at < end) {
 		if (strchr(" \t\r\n", *at) != NULL && *at != '\0')
@@ -380,7 +381,7 @@ define_columns(struct definition *definition, const char *at, const char *end)
 	while (at < end && *at != '(')
 		at = skip_token(at, end);
 	while (at < end && *at != ')' && column < SQLITE_TABLE_COLUMNS) {
-		const char *first = skip_space(at + 1, end);
+		const char *first = skip_sql_space(at + 1, end);
 		int depth = 0;
 
 		for (at = first; at < end; at = skip_token(at, end)) {
@@ -401,7 +402,7 @@ text_is(const struct sqlite_value *value, const char *text)
 }
 
 static void
-take_definition(void *argument, const struct sqlite_value *values)
+read_definition(void *argument, const struct sqlite_value *values)
 {
 	struct definition *definition = argument;
 
@@ -419,7 +420,7 @@ bool
 sqlite_read(struct sqlite *db, const struct sqlite_query *query)
 {
 	struct definition definition = { .query = query, .rowid_column = -1 };
-	const struct sqlite_query tables = { .row = take_definition,
+	const struct sqlite_query tables = { .row = read_definition,
 		.argument = &definition };
 	struct walk walk = { .db = db,
 		.query = &tables,
@@ -463,7 +464,7 @@ sqlite_open(struct sqlite *db, const void *bytes, size_t length)
 	    (db->page_bytes & (db->page_bytes - 1)) != 0)
 		return damaged(db, "its pages have no good size");
 	if (db->page_bytes - db->bytes[20] < 480)
-		return damaged(db, "its pages have no room");
+		return damaged(db, "its pages are too small");
 	db->usable = db->page_bytes - db->bytes[20];
 	db->pages = length / db->page_bytes;
 	if (db->pages == 0)

@@ -1,5 +1,5 @@
 /*
- * The stage: the driver called directly, for what weir has no calls for.
+ * The stage. It calls the driver directly for work that weir has no calls for.
  */
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -14,19 +14,20 @@
 #include "tools/weir/tool.h"
 
 enum {
-	/* Uses that end at so many times at once are all exact. */
+	/* The most uses at once that end at exact times of their own. */
 	TIMERS_MAX = 24,
-	/* Nearer than this the host spins: it cannot sleep for less. */
+	/* The host spins for the last part of a wait, because a sleep is not
+	 * more exact than this. */
 	SPIN_NS = 100000,
-	/* Only the first violations are printed. */
+	/* The most violations that are printed. */
 	VIOLATIONS_SHOWN = 10,
-	/* The launch of a kernel over many words. */
+	/* The grid of a kernel over many words. */
 	THREADS = 256,
 	BLOCKS_MAX = 1024,
 	FOUND_BYTES = 2 * sizeof(uint32_t),
 };
 
-/* X(name, symbol, parameters): the entry points the stage calls itself. */
+/* X(name, symbol, parameters): the entry points that the stage calls. */
 #define STAGE_ENTRIES(X)                                                       \
 	X(cuModuleLoadData, "cuModuleLoadData", (CUmodule *, const void *))    \
 	X(cuModuleUnload, "cuModuleUnload", (CUmodule))                        \
@@ -49,7 +50,7 @@ enum {
 	X(cuMemcpyDtoH, "cuMemcpyDtoH_v2", (void *, CUdeviceptr, size_t))      \
 	X(cuCtxSynchronize, "cuCtxSynchronize", (void))
 
-/* An index for each entry point weir may call. */
+/* An index for each entry point that weir may call. */
 enum entry {
 #define STAGE_INDEX(name, version, required, params) ENTRY_##name,
 	DRIVER_ENTRIES(STAGE_INDEX)
@@ -65,7 +66,7 @@ static const char *const entry_names[] = {
 
 struct timer {
 	weir_stream stream;
-	uint64_t free_ns; /* nothing runs on it after that */
+	uint64_t free_ns; /* the end of its work */
 };
 
 struct stage {
@@ -78,18 +79,19 @@ struct stage {
 	CUfunction sleep;
 	CUfunction write;
 	CUfunction check;
-	CUdeviceptr found; /* two words of the device; see stage_ptx.h */
+	CUdeviceptr found; /* two words of device memory; see stage_ptx.h */
 	struct timer timers[TIMERS_MAX];
 	size_t timer_count;
-	uint64_t origin_ns; /* of the device's or the host's clock */
-	uint64_t wait_ns;   /* simcuda's, at the origin, as is this: */
-	uint64_t delayed_ns;
-	size_t free_bytes;              /* at the origin */
-	uint64_t calls_before[ENTRIES]; /* at the origin */
-	uint64_t own_calls[ENTRIES];    /* the stage's, since then */
+	/* The values at stage_start(). */
+	uint64_t origin_ns;  /* of the device's or the host's clock */
+	uint64_t wait_ns;    /* of simcuda */
+	uint64_t delayed_ns; /* of simcuda */
+	size_t free_bytes;
+	uint64_t calls_before[ENTRIES];
+	uint64_t own_calls[ENTRIES]; /* the stage's calls since then */
 };
 
-/* Complain of a driver call that failed. */
+/* True if a driver call succeeded; otherwise a complaint. */
 static bool
 succeeded(int code, const char *call)
 {
@@ -101,9 +103,10 @@ succeeded(int code, const char *call)
 
 /* ---- Opening --------------------------------------------------------- */
 
-/* POSIX lets a pointer from dlsym() be a function; C has no cast for it. */
+/* Put the address of a symbol into the function pointer `function`. POSIX
+ * allows this for dlsym(), but C has no cast for it. */
 static void *
-find(struct stage *stage, const char *name, void *function)
+find_stage_symbol(struct stage *stage, const char *name, void *function)
 {
 	void *symbol = dlsym(stage->library, name);
 
@@ -112,7 +115,7 @@ find(struct stage *stage, const char *name, void *function)
 }
 
 static bool
-find_entries(struct stage *stage)
+find_stage_entries(struct stage *stage)
 {
 	const char *path = getenv("WEIR_LIBCUDA");
 	const char *missing = NULL;
@@ -125,12 +128,12 @@ find_entries(struct stage *stage)
 		return false;
 	}
 #define STAGE_FIND(name, symbol, params)                                       \
-	if (find(stage, symbol, &stage->name) == NULL)                         \
+	if (find_stage_symbol(stage, symbol, &stage->name) == NULL)            \
 		missing = symbol;
 	STAGE_ENTRIES(STAGE_FIND)
 #undef STAGE_FIND
 #define STAGE_FIND(result, name, params)                                       \
-	find(stage, "simcuda_" #name, &stage->sim.name);
+	find_stage_symbol(stage, "simcuda_" #name, &stage->sim.name);
 	SIMCUDA_CONTROLS(STAGE_FIND)
 #undef STAGE_FIND
 	if (missing != NULL)
@@ -145,7 +148,7 @@ find_entries(struct stage *stage)
 
 /* Load the kernels, and allocate memory for their results. */
 static bool
-load_kernels(struct stage *stage)
+load_stage_kernels(struct stage *stage)
 {
 	const struct {
 		const char *name;
@@ -180,16 +183,17 @@ stage_open(void)
 		complain("out of memory");
 		return NULL;
 	}
-	/* Only --limit is to make requests fail, not a small simulated
-	 * device; a caller's own SIMCUDA_CONF stays. */
+	/* A large simulated device: only --limit is to make requests fail. A
+	 * SIMCUDA_CONF of the user is kept. */
 	setenv("SIMCUDA_CONF", "memory_mb:143360", 0);
-	/* A GPU lets streams that share a queue wait for each other. */
+	/* Many hardware queues: streams of a GPU that share a queue wait for
+	 * each other. */
 	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
 	if (weir_set_device(0) != WEIR_OK) {
 		complain("%s", weir_last_error());
 		goto close;
 	}
-	if (!find_entries(stage) || !load_kernels(stage))
+	if (!find_stage_entries(stage) || !load_stage_kernels(stage))
 		goto close;
 	return stage;
 
@@ -220,7 +224,7 @@ stage_simulated(const struct stage *stage)
 
 /* ---- Driver calls ----------------------------------------------------- */
 
-/* Calls of each entry so far; zeros on a GPU. */
+/* Read the number of calls of each entry point so far; zeros on a GPU. */
 static void
 count_calls(const struct stage *stage, uint64_t calls[ENTRIES])
 {
@@ -326,7 +330,7 @@ stage_wait_until(struct stage *stage, uint64_t time_ns)
 
 /* ---- Work ------------------------------------------------------------ */
 
-/* Say whether waits that this thread makes count as weir's. */
+/* Set whether simcuda counts waits of this thread as weir's. */
 static void
 count_waits(struct stage *stage, bool counted)
 {
@@ -334,7 +338,7 @@ count_waits(struct stage *stage, bool counted)
 		stage->sim.count_waits(counted);
 }
 
-/* A wait of the stage's. */
+/* Make a wait that does not count as weir's. */
 static bool
 make_wait(struct stage *stage, weir_stream stream, CUevent event)
 {
@@ -373,7 +377,7 @@ make_timer(struct timer *timer)
 	return true;
 }
 
-/* Calls that weir has made since `before` were for the stage. */
+/* Count the calls that weir has made since `before` as the stage's. */
 static void
 own_calls_since(struct stage *stage, const uint64_t *before)
 {
@@ -398,9 +402,10 @@ add_timer(struct stage *stage)
 }
 
 /*
- * The timer that is free by `time_ns` and was busy longest, so that others
- * stay for earlier times; a new one if all are busy for longer; if there can
- * be no more, the one that is free first.
+ * Choose a timer that is free at `time_ns`: the one that is busy longest, so
+ * that the others stay free for earlier times. If all timers are busy at that
+ * time, make a new one; if there are TIMERS_MAX, choose the one that is free
+ * first.
  */
 static struct timer *
 choose_timer(struct stage *stage, uint64_t time_ns)
@@ -435,7 +440,7 @@ stage_work(struct stage *stage, weir_stream stream, uint64_t duration_ns)
 	    "cuLaunchKernel");
 }
 
-/* A timer that runs until `time_ns`. */
+/* Let a timer run until `time_ns`. */
 static bool
 start_timer(struct stage *stage, uint64_t time_ns, struct timer **out)
 {
@@ -463,8 +468,8 @@ stage_occupy(struct stage *stage, weir_stream stream, uint64_t time_ns)
 		return true;
 	if (!start_timer(stage, time_ns, &timer))
 		return false;
-	/* By weir, so that it knows whose end the stream waits for: what a wait
-	 * of weir's costs is measured against that. */
+	/* The wait is made by weir, so that weir knows for which stream this
+	 * one waits. weir measures the cost of its own waits against that. */
 	count_calls(stage, before);
 	if (!stage_order(stage, stream, timer->stream))
 		return false;
@@ -483,7 +488,7 @@ stage_busy_stream(struct stage *stage, uint64_t time_ns, weir_stream *out)
 	return true;
 }
 
-/* Let `stream` wait for the write of `*mark`, or make a mark. */
+/* Let `stream` wait for the event of `mark`, or create the event. */
 static bool
 follow_mark(struct stage *stage, weir_stream stream, void **mark)
 {
@@ -518,8 +523,8 @@ stage_touch(struct stage *stage, weir_stream stream, void *address, size_t size,
 	return succeeded(stage->cuEventRecord(*mark, stream), "cuEventRecord");
 }
 
-/* A kernel over the words of a block; the block is rounded up to words, which
- * its granules have. */
+/* Launch a kernel over the words of a block. The size is rounded up to whole
+ * words, which lie in the block's granules. */
 static bool
 run_over(struct stage *stage, CUfunction kernel, weir_stream stream,
     const struct stage_block *block)
@@ -597,7 +602,7 @@ stage_violations(struct stage *stage)
 	return count;
 }
 
-/* ---- What the driver tells ------------------------------------------- */
+/* ---- The driver's count of memory ------------------------------------ */
 
 bool
 stage_driver_held(struct stage *stage, uint64_t *bytes)

@@ -1,12 +1,12 @@
 /*
- * The device code of the stage. Assembles for compute capability 5.0 and up.
+ * The device code of the stage, for compute capability 5.0 and above.
  */
 #include "tools/weir/stage_ptx.h"
 
 /*
- * The frame of a kernel over n words at a pointer: %i is the word, %step how
- * many threads there are, %n the words, %at the word's address, %key what the
- * block's number adds to each word.
+ * The begin of a kernel over n words at a pointer: %i is the index of the word,
+ * %step the number of threads, %n the number of words, %at the address of the
+ * word, and %key the part of each pattern word that depends on the block.
  */
 #define WORDS_BEGIN                                                            \
 	"	.reg .pred %done, %same;\n"                                          \
@@ -26,7 +26,7 @@
 	"	mov.u32 %a, %nctaid.x;\n"                                            \
 	"	mul.wide.u32 %step, %a, %b;\n"
 
-/* Leave at the end, else put the pattern's word into %word. */
+/* Jump to `end` after the last word, else put the pattern's word into %word. */
 #define WORDS_LOOP                                                             \
 	"next:\n"                                                              \
 	"	setp.ge.u64 %done, %i, %n;\n"                                        \
@@ -69,7 +69,7 @@ const char stage_ptx[] =
     "	ret;\n"
     "}\n"
 
-    /* Each thread adds up its own, and tells once. */
+    /* Each thread counts its mismatches, and adds its count once. */
     ".visible .entry weir_check_pattern_u32(\n"
     "	.param .u64 block, .param .u32 number, .param .u64 n,\n"
     "	.param .u64 found)\n"

@@ -15,7 +15,7 @@
 #include "base/utf8.h"
 #include "tools/weir/tool.h"
 
-/* Line by line, for a text has several at times. */
+/* Write a text line by line, with each line cut and made plain. */
 static void
 put_plain(char *text)
 {
@@ -63,7 +63,7 @@ complain_conf(const char *origin)
 /* ---- JSON -------------------------------------------------------------- */
 
 static void
-put_escaped(const char *text, size_t length, bool is_json, FILE *out)
+put_utf8_escaped(const char *text, size_t length, bool is_json, FILE *out)
 {
 	while (length > 0) {
 		char escape[UTF8_ESCAPE];
@@ -86,14 +86,14 @@ put_escaped(const char *text, size_t length, bool is_json, FILE *out)
 void
 json_escaped(const char *text, size_t length, FILE *out)
 {
-	put_escaped(text, length, false, out);
+	put_utf8_escaped(text, length, false, out);
 }
 
-/* Pieces end between characters. */
+/* Write a piece of JSON. The library ends pieces between characters. */
 static int
 print_piece(const char *text, size_t length, void *out)
 {
-	put_escaped(text, length, true, out);
+	put_utf8_escaped(text, length, true, out);
 	return ferror((FILE *)out) ? -1 : 0;
 }
 
@@ -187,7 +187,7 @@ struct table {
 	char **cells;
 	size_t count;
 	size_t capacity;
-	bool incomplete; /* a cell was lost for want of memory */
+	bool incomplete; /* memory was lacking for a cell */
 };
 
 struct table *
@@ -234,7 +234,7 @@ table_add(struct table *table, const char *format, ...)
 }
 
 static void
-print_row(const struct table *table, size_t first, const int *widths)
+print_cells(const struct table *table, size_t first, const int *widths)
 {
 	for (size_t c = 0; c < table->columns; c++) {
 		const char *cell = table->cells[first + c];
@@ -248,7 +248,7 @@ print_row(const struct table *table, size_t first, const int *widths)
 	}
 }
 
-/* Bold only where it is seen: on a terminal, and not if NO_COLOR is set. */
+/* True if stdout is a terminal, and NO_COLOR is not set. */
 static bool
 stdout_is_coloured(void)
 {
@@ -279,7 +279,7 @@ table_print(const struct table *table, bool heading)
 
 		if (bold)
 			fputs("\033[1m", stdout);
-		print_row(table, i, widths);
+		print_cells(table, i, widths);
 		if (bold)
 			fputs("\033[0m", stdout);
 	}

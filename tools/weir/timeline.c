@@ -1,10 +1,10 @@
 /*
- * Finding the list of events in a trace of Chrome's form.
+ * Search for the list of events in a trace of Chrome's form.
  *
  * Profilers write traces of gigabytes, and their JSON is not always correct. So
- * the text is walked, and no tree is built: the names at the top are read, and
- * the time of each event. Every other value is skipped by its brackets and
- * quotes.
+ * this file scans the text and builds no tree. It reads the names of the outer
+ * object, and the times and processes of events. It skips every other value by
+ * its brackets and quotes.
  */
 #include "tools/weir/timeline.h"
 
@@ -19,25 +19,26 @@
 #include "tools/weir/sqlite_read.h"
 #include "tools/weir/tool.h"
 
-/* Times beyond the year 2096 are no times. */
+/* Times after the year 2096 are invalid. */
 #define MOST_US INT64_C(4000000000000000)
 
 struct scan {
 	const char *at;
-	const char *end; /* a NUL is there */
-	const char *why; /* what is wrong; NULL: nothing so far */
+	const char *end; /* a NUL stands there */
+	const char *why; /* the first fault, or NULL */
 };
 
 static void
-fail(struct scan *scan, const char *why)
+fail_scan(struct scan *scan, const char *why)
 {
 	if (scan->why == NULL)
 		scan->why = why;
 	scan->at = scan->end;
 }
 
+/* Skip blanks. Returns the next byte, or 0 at the end. */
 static char
-peek(struct scan *scan)
+peek_byte(struct scan *scan)
 {
 	while (scan->at < scan->end &&
 	    (*scan->at == ' ' || *scan->at == '\n' || *scan->at == '\r' ||
@@ -46,28 +47,29 @@ peek(struct scan *scan)
 	return scan->at < scan->end ? *scan->at : '\0';
 }
 
+/* Skip blanks and the byte `c`. False if another byte follows. */
 static bool
-take(struct scan *scan, char c)
+skip_byte(struct scan *scan, char c)
 {
-	if (peek(scan) != c || scan->at == scan->end)
+	if (peek_byte(scan) != c || scan->at == scan->end)
 		return false;
 	scan->at++;
 	return true;
 }
 
-/* Read a text in quotes; returns its length. */
+/* Read a text in quotes. Returns its length. */
 static size_t
-take_text(struct scan *scan, const char **text)
+read_quoted(struct scan *scan, const char **text)
 {
-	if (!take(scan, '"')) {
-		fail(scan, "a name is missing");
+	if (!skip_byte(scan, '"')) {
+		fail_scan(scan, "a name is missing");
 		return 0;
 	}
 	*text = scan->at;
 	while (scan->at < scan->end && *scan->at != '"')
 		scan->at += *scan->at == '\\' ? 2 : 1;
 	if (scan->at >= scan->end) {
-		fail(scan, "it is cut off");
+		fail_scan(scan, "it is cut off");
 		return 0;
 	}
 	return (size_t)(scan->at++ - *text);
@@ -81,10 +83,10 @@ skip_value(struct scan *scan)
 	size_t depth = 0;
 
 	do {
-		char c = peek(scan);
+		char c = peek_byte(scan);
 
 		if (c == '"') {
-			take_text(scan, &text);
+			read_quoted(scan, &text);
 		} else if (c == '{' || c == '[') {
 			depth++;
 			scan->at++;
@@ -97,7 +99,7 @@ skip_value(struct scan *scan)
 			size_t n = strcspn(scan->at, " \t\r\n,:{}[]\"");
 
 			if (n == 0 || scan->at + n > scan->end)
-				fail(scan, "it is cut off, or not JSON");
+				fail_scan(scan, "it is cut off, or not JSON");
 			else
 				scan->at += n;
 		}
@@ -105,17 +107,17 @@ skip_value(struct scan *scan)
 }
 
 static bool
-is_key(const char *text, size_t length, const char *key)
+key_equals(const char *text, size_t length, const char *key)
 {
 	return strlen(key) == length && memcmp(text, key, length) == 0;
 }
 
-/* Read a number. False if the value is something else, which is skipped. */
+/* Read a number. False if the value is no number; it is skipped then. */
 static bool
-take_number(struct scan *scan, double *out)
+read_timeline_number(struct scan *scan, double *out)
 {
 	char *end;
-	char c = peek(scan);
+	char c = peek_byte(scan);
 
 	if (c != '-' && !(c >= '0' && c <= '9')) {
 		skip_value(scan);
@@ -137,43 +139,43 @@ struct event {
 };
 
 static void
-take_member(struct scan *scan, struct event *event)
+read_event_member(struct scan *scan, struct event *event)
 {
 	const char *key = "";
 	const char *phase = "";
-	size_t length = take_text(scan, &key);
+	size_t length = read_quoted(scan, &key);
 
-	if (!take(scan, ':')) {
-		fail(scan, "a colon is missing in an event");
+	if (!skip_byte(scan, ':')) {
+		fail_scan(scan, "a colon is missing in an event");
 		return;
 	}
-	if (is_key(key, length, "ts"))
-		event->has_ts = take_number(scan, &event->ts);
-	else if (is_key(key, length, "dur"))
-		take_number(scan, &event->dur);
-	else if (is_key(key, length, "pid"))
-		take_number(scan, &event->pid);
-	else if (is_key(key, length, "ph") && peek(scan) == '"')
+	if (key_equals(key, length, "ts"))
+		event->has_ts = read_timeline_number(scan, &event->ts);
+	else if (key_equals(key, length, "dur"))
+		read_timeline_number(scan, &event->dur);
+	else if (key_equals(key, length, "pid"))
+		read_timeline_number(scan, &event->pid);
+	else if (key_equals(key, length, "ph") && peek_byte(scan) == '"')
 		event->is_metadata =
-		    take_text(scan, &phase) == 1 && *phase == 'M';
+		    read_quoted(scan, &phase) == 1 && *phase == 'M';
 	else
 		skip_value(scan);
 }
 
 static void
-take_event(struct scan *scan, struct timeline *timeline)
+read_timeline_event(struct scan *scan, struct timeline *timeline)
 {
 	struct event event = { .ts = 0 };
 	double end;
 
-	if (!take(scan, '{')) {
-		fail(scan, "an event is not an object");
+	if (!skip_byte(scan, '{')) {
+		fail_scan(scan, "an event is not an object");
 		return;
 	}
-	while (scan->why == NULL && !take(scan, '}')) {
-		take_member(scan, &event);
-		if (!take(scan, ',') && peek(scan) != '}')
-			fail(scan, "it is cut off within an event");
+	while (scan->why == NULL && !skip_byte(scan, '}')) {
+		read_event_member(scan, &event);
+		if (!skip_byte(scan, ',') && peek_byte(scan) != '}')
+			fail_scan(scan, "it is cut off within an event");
 	}
 	if (event.pid > (double)timeline->last_pid && event.pid < 1e15)
 		timeline->last_pid = (int64_t)event.pid;
@@ -185,37 +187,38 @@ take_event(struct scan *scan, struct timeline *timeline)
 }
 
 static void
-take_events(struct scan *scan, struct timeline *timeline)
+read_timeline_events(struct scan *scan, struct timeline *timeline)
 {
 	struct progress progress;
 	uint64_t count = 0;
 
-	if (!take(scan, '[')) {
-		fail(scan, "its traceEvents is no list");
+	if (!skip_byte(scan, '[')) {
+		fail_scan(scan, "its traceEvents is no list");
 		return;
 	}
 	timeline->events_at = (size_t)(scan->at - timeline->text);
-	timeline->is_empty = peek(scan) == ']';
+	timeline->is_empty = peek_byte(scan) == ']';
 	progress_begin(&progress, PROGRESS_AFTER_MS);
-	while (scan->why == NULL && !take(scan, ']')) {
+	while (scan->why == NULL && !skip_byte(scan, ']')) {
 		if (count++ % PROGRESS_STEPS == 0)
 			progress_part(&progress, "reading the trace",
 			    (uint64_t)(scan->at - timeline->text),
 			    timeline->length);
-		take_event(scan, timeline);
-		if (!take(scan, ',') && peek(scan) != ']')
-			fail(scan, "it is cut off between events");
+		read_timeline_event(scan, timeline);
+		if (!skip_byte(scan, ',') && peek_byte(scan) != ']')
+			fail_scan(scan, "it is cut off between events");
 	}
 	progress_end(&progress);
 }
 
 /* ---- The file ------------------------------------------------------------ */
 
-/* Nanoseconds since 1970 have more digits than a double holds. */
+/* Read a number of nanoseconds since 1970, for which a double has too few
+ * digits. */
 static int64_t
-take_base(struct scan *scan)
+read_base_time(struct scan *scan)
 {
-	const char *at = (peek(scan), scan->at);
+	const char *at = (peek_byte(scan), scan->at);
 	int64_t ns = strtoll(at, NULL, 10);
 
 	skip_value(scan);
@@ -223,22 +226,22 @@ take_base(struct scan *scan)
 }
 
 static void
-take_object(struct scan *scan, struct timeline *timeline)
+read_timeline_object(struct scan *scan, struct timeline *timeline)
 {
-	while (scan->why == NULL && !take(scan, '}')) {
+	while (scan->why == NULL && !skip_byte(scan, '}')) {
 		const char *key = "";
-		size_t length = take_text(scan, &key);
+		size_t length = read_quoted(scan, &key);
 
-		if (!take(scan, ':'))
-			fail(scan, "a colon is missing");
-		else if (is_key(key, length, "traceEvents"))
-			take_events(scan, timeline);
-		else if (is_key(key, length, "baseTimeNanoseconds"))
-			timeline->base_ns = take_base(scan);
+		if (!skip_byte(scan, ':'))
+			fail_scan(scan, "a colon is missing");
+		else if (key_equals(key, length, "traceEvents"))
+			read_timeline_events(scan, timeline);
+		else if (key_equals(key, length, "baseTimeNanoseconds"))
+			timeline->base_ns = read_base_time(scan);
 		else
 			skip_value(scan);
-		if (!take(scan, ',') && peek(scan) != '}')
-			fail(scan, "it is cut off");
+		if (!skip_byte(scan, ',') && peek_byte(scan) != '}')
+			fail_scan(scan, "it is cut off");
 	}
 }
 
@@ -253,10 +256,10 @@ timeline_parse(struct timeline *timeline)
 	timeline->first_us = INFINITY;
 	timeline->last_us = -INFINITY;
 	timeline->last_pid = 0;
-	if (peek(&scan) == '[')
-		take_events(&scan, timeline);
-	else if (take(&scan, '{'))
-		take_object(&scan, timeline);
+	if (peek_byte(&scan) == '[')
+		read_timeline_events(&scan, timeline);
+	else if (skip_byte(&scan, '{'))
+		read_timeline_object(&scan, timeline);
 	else
 		return "it is no trace in JSON";
 	if (scan.why != NULL)
@@ -268,7 +271,8 @@ timeline_parse(struct timeline *timeline)
 	return NULL;
 }
 
-/* A recording of Nsight Systems in its own form, by its name. */
+/* True if a file has the name of a recording of Nsight Systems in its own
+ * form. */
 static bool
 path_is_report(const char *path)
 {
@@ -284,9 +288,9 @@ path_is_report(const char *path)
 	return false;
 }
 
-/* Put a trace of Chrome's form in place of a database of Nsight Systems. */
+/* Replace a database of Nsight Systems by a trace of Chrome's form. */
 static const char *
-convert(struct timeline *timeline)
+convert_nsys(struct timeline *timeline)
 {
 	char *text = NULL;
 	size_t length = 0;
@@ -314,7 +318,7 @@ timeline_read(const char *path, struct timeline *out)
 		complain("%s: %s", path, why);
 		return false;
 	}
-	fault = sqlite_is(out->text, out->length) ? convert(out) : NULL;
+	fault = sqlite_is(out->text, out->length) ? convert_nsys(out) : NULL;
 	if (fault == NULL)
 		fault = timeline_parse(out);
 	if (fault == NULL)

@@ -1,5 +1,5 @@
 /*
- * weir top: who holds the memory, by stack, by size or by how long already.
+ * weir top: print the holders of memory by stack, by size or by age.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "tools/weir/snapshot_sites.h"
 #include "tools/weir/snapshot_view.h"
 
-/* A site and a caller. */
+/* Bytes of a text with a site and a caller. */
 enum { ROW_TEXT = 2 * VIEW_TEXT + 16 };
 
 enum order { BY_STACK, BY_SIZE, BY_LIFETIME };
@@ -31,7 +31,7 @@ static const struct argp_option flags[] = {
 };
 
 static error_t
-take_flag(int key, char *value, struct argp_state *state)
+parse_top_flag(int key, char *value, struct argp_state *state)
 {
 	static const char *const words[] = { "stack", "size", "lifetime",
 		NULL };
@@ -62,13 +62,12 @@ take_flag(int key, char *value, struct argp_state *state)
 	}
 }
 
-const struct argp argp_top = { flags, take_flag, "SNAPSHOT",
-	"Print who holds the memory of a snapshot: blocks in use, by the stack "
-	"that allocated them, by requested size, or by how long they have "
-	"lived.\v"
-	"Bytes are those of the blocks, which are rounded up. A block's age is "
-	"the time since its allocation in the trace; blocks that are older "
-	"than the trace have a row of their own.",
+const struct argp argp_top = { flags, parse_top_flag, "SNAPSHOT",
+	"Print the holders of a snapshot's memory: sums of the blocks in use, "
+	"by the stack that allocated them, by requested size, or by age.\v"
+	"Bytes are those of the blocks, whose sizes are rounded up. The age of "
+	"a block is the time since its allocation in the trace. Blocks that "
+	"are older than the trace have a row of their own.",
 	view_children, NULL, NULL };
 
 /* A row: the property that its blocks share, and their sums. */
@@ -88,7 +87,7 @@ struct rows {
 };
 
 static struct row *
-add_row(struct rows *rows)
+add_top_row(struct rows *rows)
 {
 	if (rows->count == rows->capacity) {
 		size_t capacity = rows->capacity == 0 ? 64 : 2 * rows->capacity;
@@ -118,7 +117,7 @@ rows_by_stack(const struct snapshot *snapshot, int device, struct rows *rows)
 	}
 	for (size_t i = 0; i < holders.count && !rows->failed; i++) {
 		const struct holder *holder = &holders.items[i];
-		struct row *row = add_row(rows);
+		struct row *row = add_top_row(rows);
 
 		if (row == NULL)
 			break;
@@ -150,7 +149,7 @@ compare_bytes(const void *a, const void *b)
 	return -compare_numbers(a, b);
 }
 
-/* Make rows of the same number one. */
+/* Join the rows with the same number. */
 static void
 join_rows(struct rows *rows)
 {
@@ -187,7 +186,7 @@ rows_by_size(const struct snapshot *snapshot, int device, struct rows *rows)
 
 			if (block->state == SNAPSHOT_INACTIVE)
 				continue;
-			row = add_row(rows);
+			row = add_top_row(rows);
 			if (row == NULL)
 				return;
 			row->number = block->requested_bytes;
@@ -204,7 +203,7 @@ rows_by_size(const struct snapshot *snapshot, int device, struct rows *rows)
 	qsort(rows->items, rows->count, sizeof(struct row), compare_bytes);
 }
 
-/* The bracket of an age: 0, then from each power of ten on. */
+/* The begin of an age's bracket: 0, or a power of ten. */
 static uint64_t
 bracket_of(uint64_t age_us)
 {
@@ -249,7 +248,7 @@ add_lives(const struct snapshot *snapshot, uint32_t device, struct rows *rows)
 
 		if (life->block == LIFE_NONE)
 			continue;
-		row = add_row(rows);
+		row = add_top_row(rows);
 		if (row == NULL)
 			break;
 		row->number = UINT64_MAX;
@@ -274,7 +273,7 @@ rows_by_lifetime(const struct snapshot *snapshot, const struct view_args *args,
 		name_age(rows->items[i].number, rows->items[i].what);
 }
 
-/* The place in a stack of the frame that its row names; 0 if that is none. */
+/* The index in a stack of its site; 0 if it has none. */
 static uint32_t
 place_of_site(const struct snapshot *snapshot, uint32_t stack)
 {
@@ -288,8 +287,8 @@ place_of_site(const struct snapshot *snapshot, uint32_t stack)
 	return i < at->count ? i : 0;
 }
 
-/* The place in a stack of the caller, outside of the frame that its row names,
- * by which it differs from another; its count if there is none. */
+/* The index in a stack of the first caller of its site that differs from the
+ * caller in the other stack; the number of frames if no caller differs. */
 static uint32_t
 place_of_difference(
     const struct snapshot *snapshot, uint32_t stack, uint32_t other)
@@ -308,8 +307,8 @@ place_of_difference(
 	return i;
 }
 
-/* The text of a row. Where others of the first `count` rows have the same, a
- * caller is added by which it differs from all of them. */
+/* The text of a row. If others of the first `count` rows have the same site,
+ * the text also names a caller that differs from theirs. */
 static const char *
 text_of_row(const struct snapshot *snapshot, const struct rows *rows,
     size_t count, size_t row, char text[ROW_TEXT])
@@ -339,7 +338,7 @@ text_of_row(const struct snapshot *snapshot, const struct rows *rows,
 }
 
 static bool
-print_text(const struct snapshot *snapshot, const struct choices *choices,
+print_top_rows(const struct snapshot *snapshot, const struct choices *choices,
     const struct rows *rows)
 {
 	static const char *const headings[] = { "allocated by", "asked for",
@@ -417,7 +416,7 @@ row_json(const struct snapshot *snapshot, const struct row *row, enum order by)
 }
 
 static json_t *
-all_json(const struct snapshot *snapshot, const struct choices *choices,
+top_rows_json(const struct snapshot *snapshot, const struct choices *choices,
     const struct rows *rows)
 {
 	static const char *const names[] = { "stack", "size", "lifetime" };
@@ -437,9 +436,9 @@ all_json(const struct snapshot *snapshot, const struct choices *choices,
 	return object;
 }
 
-/* The rows of a snapshot, as they are asked for; the caller frees them. */
+/* The rows of a snapshot in the chosen order. The caller frees them. */
 static struct rows
-rows_of(const struct snapshot *snapshot, const struct choices *choices)
+top_rows(const struct snapshot *snapshot, const struct choices *choices)
 {
 	const struct view_args *args = &choices->view;
 	struct rows rows = { 0 };
@@ -455,42 +454,42 @@ rows_of(const struct snapshot *snapshot, const struct choices *choices)
 
 /* NULL without memory. */
 static json_t *
-json_of(const struct snapshot *snapshot, const struct choices *choices)
+top_json(const struct snapshot *snapshot, const struct choices *choices)
 {
-	struct rows rows = rows_of(snapshot, choices);
+	struct rows rows = top_rows(snapshot, choices);
 	json_t *json = NULL;
 
 	if (!rows.failed)
-		json = all_json(snapshot, choices, &rows);
+		json = top_rows_json(snapshot, choices, &rows);
 	free(rows.items);
 	return json;
 }
 
 static bool
-print(const struct snapshot *snapshot, const struct choices *choices)
+print_top(const struct snapshot *snapshot, const struct choices *choices)
 {
-	struct rows rows = rows_of(snapshot, choices);
-	bool printed = !rows.failed && print_text(snapshot, choices, &rows);
+	struct rows rows = top_rows(snapshot, choices);
+	bool printed = !rows.failed && print_top_rows(snapshot, choices, &rows);
 
 	free(rows.items);
 	return printed;
 }
 
 static int
-tell(const struct snapshot *snapshot, const struct view_args *args)
+report_top(const struct snapshot *snapshot, const struct view_args *args)
 {
 	const struct choices *choices = (const struct choices *)args;
 	struct snapshot host = snapshot_host(snapshot);
 	bool has_host = host.segment_count > 0;
 
 	if (args->json)
-		return print_json(put_host(json_of(snapshot, choices),
-		    has_host ? json_of(&host, choices) : NULL));
-	if (!print(snapshot, choices))
+		return print_json(put_host(top_json(snapshot, choices),
+		    has_host ? top_json(&host, choices) : NULL));
+	if (!print_top(snapshot, choices))
 		return TOOL_NO;
 	if (has_host)
 		print_host_heading();
-	return !has_host || print(&host, choices) ? TOOL_DONE : TOOL_NO;
+	return !has_host || print_top(&host, choices) ? TOOL_DONE : TOOL_NO;
 }
 
 int
@@ -498,5 +497,5 @@ cmd_top(int argc, char **argv)
 {
 	struct choices choices = { .count = 10 };
 
-	return view_run(&argp_top, argc, argv, &choices.view, tell);
+	return view_run(&argp_top, argc, argv, &choices.view, report_top);
 }

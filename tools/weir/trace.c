@@ -1,5 +1,5 @@
 /*
- * weir trace: what happened, a line each.
+ * weir trace: print the events of a trace, one line each.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static const struct argp_option flags[] = {
 };
 
 static error_t
-take_flag(int key, char *value, struct argp_state *state)
+parse_trace_flag(int key, char *value, struct argp_state *state)
 {
 	struct choices *choices = state->input;
 
@@ -42,26 +42,28 @@ take_flag(int key, char *value, struct argp_state *state)
 	}
 }
 
-const struct argp argp_trace = { flags, take_flag, "SNAPSHOT",
-	"Print the events of a memory snapshot's trace, oldest first, a line "
-	"for each, with the bytes that were allocated after it.\v"
-	"Times are in milliseconds since the first event. A trace holds the "
-	"last events only: blocks that were allocated before it are counted if "
-	"they are freed in it or still live. With --json each event is an "
-	"object on a line of its own.",
+const struct argp argp_trace = { flags, parse_trace_flag, "SNAPSHOT",
+	"Print the events of a memory snapshot's trace, oldest first, one line "
+	"each, with the bytes that were live after the event.\v"
+	"Times are in milliseconds since the first event. A trace has the last "
+	"events only. Blocks that are older than the trace are counted if the "
+	"trace frees them or if they are still live. With --json each event is "
+	"an object on a line of its own.",
 	view_children, NULL, NULL };
 
-/* Running sums of a device's trace. */
+/* The course of a device's live bytes in its trace. */
 struct course {
-	uint64_t before; /* bytes alive when the trace begins */
+	uint64_t before; /* live bytes when the trace begins */
 	uint64_t peak;
 	uint32_t peak_event;
 	int64_t first_us;
 	int64_t last_us;
 };
 
+/* Add an event to the live bytes. */
 static void
-step(const struct snapshot *snapshot, uint32_t event, uint64_t *live)
+follow_live_bytes(
+    const struct snapshot *snapshot, uint32_t event, uint64_t *live)
 {
 	const struct snapshot_events *events = &snapshot->events;
 
@@ -90,7 +92,7 @@ find_course(
 	live = out->before;
 	out->peak = live;
 	for (uint32_t i = 0; i < trace.count; i++) {
-		step(snapshot, trace.first + i, &live);
+		follow_live_bytes(snapshot, trace.first + i, &live);
 		if (live > out->peak) {
 			out->peak = live;
 			out->peak_event = trace.first + i;
@@ -111,10 +113,9 @@ ms_since(const struct snapshot *snapshot, const struct course *course,
 	    (double)(time_us - course->first_us) / 1000;
 }
 
-/* The note behind the site: how an allocation was served, or how much the
- * driver had free when memory ran out, which an oom event has in place of an
- * address.
- * "" for others. */
+/* The note after the site: how an allocation was served, or, for an oom event,
+ * the bytes that the driver had free. Other events have the note "". An oom
+ * event has the free bytes in the place of its address. */
 static const char *
 note_text(const struct snapshot *snapshot, uint32_t i, char text[2 * VIEW_TEXT])
 {
@@ -186,7 +187,7 @@ print_event_json(const struct snapshot *snapshot, uint32_t i, uint64_t live)
 }
 
 static bool
-is_asked_for(
+is_selected(
     const struct snapshot *snapshot, const struct choices *choices, uint32_t i)
 {
 	return choices->action == NULL ||
@@ -202,8 +203,8 @@ print_heading(const struct snapshot *snapshot, uint32_t device,
 	struct snapshot_trace trace = snapshot->traces[device];
 	char count[VIEW_TEXT];
 
-	printf("device %" PRIu32 ": %s events in %.3f ms; at most %s were "
-	       "asked for and not freed, after %.3f ms; %s before the trace\n",
+	printf("device %" PRIu32 ": %s events in %.3f ms; the peak of live "
+	       "bytes was %s, after %.3f ms; %s were live before the trace\n",
 	    device, count_text(trace.count, count),
 	    (double)(course->last_us - course->first_us) / 1000,
 	    size_text(course->peak),
@@ -214,7 +215,8 @@ print_heading(const struct snapshot *snapshot, uint32_t device,
 	    "address", "size", "stream", "live", "by");
 }
 
-/* A pipe leads to a pager, whose screen a line of progress would spoil. */
+/* Show no progress if stdout is a terminal or a pipe. A pipe often leads to a
+ * pager, whose screen a line of progress would spoil. */
 static void
 begin_progress(struct progress *progress)
 {
@@ -226,8 +228,8 @@ begin_progress(struct progress *progress)
 }
 
 static bool
-print_device(const struct snapshot *snapshot, const struct choices *choices,
-    uint32_t device)
+print_trace_device(const struct snapshot *snapshot,
+    const struct choices *choices, uint32_t device)
 {
 	struct snapshot_trace trace = snapshot->traces[device];
 	struct progress progress;
@@ -246,9 +248,9 @@ print_device(const struct snapshot *snapshot, const struct choices *choices,
 
 		if (i % PROGRESS_STEPS == 0)
 			progress_part(&progress, "writing", i, trace.count);
-		step(snapshot, event, &live);
+		follow_live_bytes(snapshot, event, &live);
 		if (trace.count - i > choices->last ||
-		    !is_asked_for(snapshot, choices, event))
+		    !is_selected(snapshot, choices, event))
 			continue;
 		if (choices->view.json)
 			good = print_event_json(snapshot, event, live);
@@ -281,7 +283,7 @@ action_is_known(const struct snapshot *snapshot, const char *action)
 }
 
 static int
-tell(const struct snapshot *snapshot, const struct view_args *args)
+report_trace(const struct snapshot *snapshot, const struct view_args *args)
 {
 	const struct choices *choices = (const struct choices *)args;
 
@@ -291,7 +293,7 @@ tell(const struct snapshot *snapshot, const struct view_args *args)
 		puts("the snapshot has no trace");
 	for (uint32_t d = 0; d < snapshot->trace_count; d++)
 		if (view_has(args, d) && snapshot->traces[d].count > 0 &&
-		    !print_device(snapshot, choices, d))
+		    !print_trace_device(snapshot, choices, d))
 			return TOOL_NO;
 	return TOOL_DONE;
 }
@@ -301,5 +303,5 @@ cmd_trace(int argc, char **argv)
 {
 	struct choices choices = { .last = UINT32_MAX };
 
-	return view_run(&argp_trace, argc, argv, &choices.view, tell);
+	return view_run(&argp_trace, argc, argv, &choices.view, report_trace);
 }

@@ -1,11 +1,11 @@
 /*
  * Reading a trace, in two passes over the rows.
  *
- * The first turns lines into rows. The second (link_rows) gives each row its
- * block through a hash table by address, and settles until when each block was
- * used. An address has at most one live block and at most one whose `c` is
- * still to come: when an address is handed out again, what was there before
- * has evidently been completed.
+ * The first pass turns lines into rows. The second pass (link_rows) gives each
+ * row its block, through a hash table by address, and finds the end of each
+ * block's use. An address has at most one live block, and at most one freed
+ * block whose `c` is still to come. An address that is allocated again has
+ * completed its earlier free.
  */
 #include <ctype.h>
 #include <inttypes.h>
@@ -32,18 +32,18 @@
 struct place {
 	uint64_t addr;
 	uint32_t live;      /* block, or TRACE_NO_BLOCK */
-	uint32_t completes; /* freed block whose `c` is to come, or none */
-	uint32_t free_row;  /* where that was freed */
-	uint32_t line;      /* of the live block's `a`; 0: unused place */
+	uint32_t completes; /* freed block without its `c`, or TRACE_NO_BLOCK */
+	uint32_t free_row;  /* row of its `f` */
+	uint32_t line;      /* of the latest `a`; 0: the entry is unused */
 };
 
-enum { NAME_ROOM = 256 }; /* bytes of a trace's name, with its NUL */
+enum { NAME_BYTES = 256 }; /* bytes of a trace's name, with its NUL */
 
 struct reader {
 	const char *path;
 	const char *text; /* the part that is not read yet */
 	const char *end;
-	size_t line; /* from 1, of the line read last */
+	size_t line; /* number of the latest line, from 1 */
 	struct trace *trace;
 	size_t row_capacity;
 	uint64_t *addrs; /* by row */
@@ -51,25 +51,26 @@ struct reader {
 	size_t block_capacity;
 	struct place *places; /* open addressing; a power of two */
 	size_t place_count;
-	uint64_t secret; /* nobody can choose addresses that collide */
+	uint64_t
+	    secret; /* seed of the hash, so that no file can cause collisions */
 	struct budget budget;
 	uint64_t text_bytes;
 	struct progress progress;
 	struct trace_error *error;
 };
 
-static bool fail(struct reader *reader, size_t line, const char *format, ...)
+static bool fail_at(struct reader *reader, size_t line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 static bool
-fail(struct reader *reader, size_t line, const char *format, ...)
+fail_at(struct reader *reader, size_t line, const char *format, ...)
 {
 	char *text = reader->error->text;
 	size_t size = sizeof(reader->error->text);
 	va_list args;
 	int used;
 
-	/* A long path must not push out the fault. */
+	/* A long path is cut, so that the fault fits. */
 	used = snprintf(text, size, "%.300s:%zu: ", reader->path, line);
 	va_start(args, format);
 	vsnprintf(text + used, size - (size_t)used, format, args);
@@ -79,9 +80,9 @@ fail(struct reader *reader, size_t line, const char *format, ...)
 
 /* ---- Lines ----------------------------------------------------------- */
 
-/* The next line, without its end. False after the last. */
+/* Read the next line, without its end. False after the last line. */
 static bool
-next_line(struct reader *reader, const char **line, size_t *length)
+next_text_line(struct reader *reader, const char **line, size_t *length)
 {
 	size_t left = (size_t)(reader->end - reader->text);
 	const char *newline;
@@ -98,9 +99,9 @@ next_line(struct reader *reader, const char **line, size_t *length)
 	return true;
 }
 
-/* Read a number and the comma or line end behind it. */
+/* Read a number, and the comma or the end of the line after it. */
 static bool
-take_number(const char **at, const char *end, unsigned base, uint64_t *out)
+read_field(const char **at, const char *end, unsigned base, uint64_t *out)
 {
 	const char *start = *at;
 	uint64_t value = 0;
@@ -128,11 +129,11 @@ take_number(const char **at, const char *end, unsigned base, uint64_t *out)
 	return true;
 }
 
-/* The name of a trace as it may be shown. NULL without memory. */
+/* The name of a trace without control characters. NULL without memory. */
 static char *
 plain_name(const char *text)
 {
-	char plain[NAME_ROOM];
+	char plain[NAME_BYTES];
 
 	utf8_copy_plain(plain, sizeof(plain), text);
 	return strdup(plain);
@@ -140,11 +141,11 @@ plain_name(const char *text)
 
 enum { COMMENT_MAX = 1 << 16 }; /* bytes; the longest that is read as JSON */
 
-/* The comment of the first line: JSON about the recording. Anything else is a
- * comment like any other; so is one that is far longer than weir writes it,
- * because JSON takes fifty times its length. */
+/* Read the comment of the first line, which is JSON about the recording. Other
+ * comments are ignored, and so is one that is far longer than those of weir:
+ * JSON takes fifty times its length of memory. */
 static bool
-take_comment(struct reader *reader, const char *text, size_t length)
+read_comment(struct reader *reader, const char *text, size_t length)
 {
 	if (length > COMMENT_MAX)
 		return true;
@@ -162,7 +163,7 @@ take_comment(struct reader *reader, const char *text, size_t length)
 		reader->trace->recorded_held_bytes = (uint64_t)held;
 	json_decref(about);
 	if (reader->trace->name == NULL)
-		return fail(reader, reader->line, "out of memory");
+		return fail_at(reader, reader->line, "out of memory");
 	return true;
 }
 
@@ -173,20 +174,20 @@ enum {
 	    sizeof(struct trace_row) + sizeof(uint64_t) + sizeof(uint32_t)
 };
 
-/* False, and told, if there may not be so many bytes beside the text. */
+/* True if the budget allows `bytes` besides the text; otherwise an error. */
 static bool
 within_budget(struct reader *reader, uint64_t bytes)
 {
 	if (budget_check(&reader->budget, reader->text_bytes + bytes) ==
 	    WEIR_OK)
 		return true;
-	return fail(reader, reader->line, "%s", weir_last_error());
+	return fail_at(reader, reader->line, "%s", weir_last_error());
 }
 
 static bool
 out_of_memory(struct reader *reader)
 {
-	return fail(reader, reader->line, "out of memory");
+	return fail_at(reader, reader->line, "out of memory");
 }
 
 static bool
@@ -217,9 +218,9 @@ grow_rows(struct reader *reader)
 	return true;
 }
 
-/* "a,7fde8e800000,12582912,0,2" */
+/* Read a row, such as "a,7fde8e800000,12582912,0,2". */
 static bool
-take_row(struct reader *reader, const char *line, size_t length)
+read_row(struct reader *reader, const char *line, size_t length)
 {
 	struct trace *trace = reader->trace;
 	static const char actions[12] = "arfcwkenSsmu";
@@ -231,40 +232,41 @@ take_row(struct reader *reader, const char *line, size_t length)
 	uint64_t highest;
 
 	if (length < 2 || line[1] != ',')
-		return fail(reader, reader->line, "not a row of " HEADER);
+		return fail_at(reader, reader->line, "not a row of " HEADER);
 	if (memchr(actions, line[0], sizeof(actions)) == NULL)
-		return fail(reader, reader->line, "unknown action '%c'",
+		return fail_at(reader, reader->line, "unknown action '%c'",
 		    isgraph((unsigned char)line[0]) ? line[0] : '?');
 	row.action = line[0];
-	if (!take_number(&at, end, 16, &addr))
-		return fail(reader, reader->line, "bad address");
-	if (!take_number(&at, end, 10, &row.size))
-		return fail(reader, reader->line, "bad size");
-	if (!take_number(&at, end, 10, &stream))
-		return fail(reader, reader->line, "bad stream");
+	if (!read_field(&at, end, 16, &addr))
+		return fail_at(reader, reader->line, "bad address");
+	if (!read_field(&at, end, 10, &row.size))
+		return fail_at(reader, reader->line, "bad size");
+	if (!read_field(&at, end, 10, &stream))
+		return fail_at(reader, reader->line, "bad stream");
 	highest = stream;
-	if (!take_number(&at, end, 10, &row.time_us) || at != end ||
+	if (!read_field(&at, end, 10, &row.time_us) || at != end ||
 	    end[-1] == ',')
-		return fail(reader, reader->line, "bad time");
+		return fail_at(reader, reader->line, "bad time");
 	if (row.size > WEIR_SIZE_MAX)
-		return fail(reader, reader->line,
+		return fail_at(reader, reader->line,
 		    "a size of %" PRIu64 " bytes; more than 1 EiB", row.size);
 	if (row.action == 'k' && row.size > UINT64_MAX / 1000)
-		return fail(reader, reader->line, "bad size");
+		return fail_at(reader, reader->line, "bad size");
 	if (row.action == 'a' && row.size == 0)
-		return fail(reader, reader->line, "an allocation of 0 bytes");
+		return fail_at(
+		    reader, reader->line, "an allocation of 0 bytes");
 	if (row.action == 'w' && row.size > stream)
 		highest = row.size;
 	if (highest >= TRACE_STREAMS_MAX)
-		return fail(reader, reader->line,
+		return fail_at(reader, reader->line,
 		    "stream %" PRIu64 "; at most %d are expected", highest,
 		    TRACE_STREAMS_MAX - 1);
 	if (row.time_us > UINT64_MAX / 1000)
-		return fail(reader, reader->line, "bad time");
+		return fail_at(reader, reader->line, "bad time");
 	if (!grow_rows(reader))
 		return false;
 	row.stream = (uint16_t)stream;
-	/* Threads that recorded at once may be written out of order. */
+	/* Rows of threads that recorded at once may be out of order. */
 	if (row.time_us < trace->end_us)
 		row.time_us = trace->end_us;
 	trace->end_us = row.time_us;
@@ -275,7 +277,7 @@ take_row(struct reader *reader, const char *line, size_t length)
 }
 
 static void
-show_progress(struct reader *reader)
+show_rows_read(struct reader *reader)
 {
 	uint64_t left = (uint64_t)(reader->end - reader->text);
 
@@ -290,31 +292,31 @@ read_rows(struct reader *reader)
 	const char *line;
 	size_t length;
 
-	while (next_line(reader, &line, &length)) {
+	while (next_text_line(reader, &line, &length)) {
 		bool good = true;
 
 		if (reader->line % PROGRESS_STEPS == 0)
-			show_progress(reader);
+			show_rows_read(reader);
 		if (length == 0)
 			continue;
 		if (line[0] == '#') {
 			if (reader->line == 1)
 				good =
-				    take_comment(reader, line + 1, length - 1);
+				    read_comment(reader, line + 1, length - 1);
 		} else if (header) {
-			good = take_row(reader, line, length);
+			good = read_row(reader, line, length);
 		} else if (length == strlen(HEADER) &&
 		    memcmp(line, HEADER, length) == 0) {
 			header = true;
 		} else {
-			good = fail(reader, reader->line,
+			good = fail_at(reader, reader->line,
 			    "not a trace: the line '" HEADER "' is expected");
 		}
 		if (!good)
 			return false;
 	}
 	if (!header)
-		return fail(
+		return fail_at(
 		    reader, reader->line, "not a trace: no line '" HEADER "'");
 	return true;
 }
@@ -322,7 +324,7 @@ read_rows(struct reader *reader)
 /* ---- Second pass: blocks --------------------------------------------- */
 
 static struct place *
-place_of(struct reader *reader, uint64_t addr)
+address_place(struct reader *reader, uint64_t addr)
 {
 	size_t mask = reader->place_count - 1;
 	uint64_t mixed = addr ^ reader->secret;
@@ -376,7 +378,7 @@ link_alloc(struct reader *reader, size_t i, struct place *place)
 	struct trace_row *row = &trace->rows[i];
 
 	if (place->line != 0 && place->live != TRACE_NO_BLOCK)
-		return fail(reader, reader->lines[i],
+		return fail_at(reader, reader->lines[i],
 		    "address %" PRIx64 " is in use since line %" PRIu32,
 		    reader->addrs[i], place->line);
 	if (place->line != 0 && place->completes != TRACE_NO_BLOCK &&
@@ -394,7 +396,7 @@ link_alloc(struct reader *reader, size_t i, struct place *place)
 }
 
 static bool
-link_free(struct reader *reader, size_t i, struct place *place)
+link_free_row(struct reader *reader, size_t i, struct place *place)
 {
 	struct trace *trace = reader->trace;
 	struct trace_row *row = &trace->rows[i];
@@ -405,7 +407,7 @@ link_free(struct reader *reader, size_t i, struct place *place)
 	place->completes = place->live;
 	place->free_row = (uint32_t)i;
 	place->live = TRACE_NO_BLOCK;
-	/* Until a `c` says better. */
+	/* The block's `c`, if it has one, sets the exact time. */
 	if (trace->blocks[row->block].recorded)
 		trace->blocks[row->block].used_until_us = trace->end_us;
 	return true;
@@ -441,26 +443,26 @@ link_row(struct reader *reader, size_t i)
 
 	if (strchr("arfc", row->action) == NULL)
 		return true;
-	place = place_of(reader, reader->addrs[i]);
+	place = address_place(reader, reader->addrs[i]);
 	live = place->line != 0 && place->live != TRACE_NO_BLOCK;
 	if (row->action == 'a')
 		return link_alloc(reader, i, place);
 	if (row->action == 'c') {
 		if (place->line != 0 && place->completes != TRACE_NO_BLOCK)
 			return link_completion(reader, i, place);
-		return fail(reader, reader->lines[i],
+		return fail_at(reader, reader->lines[i],
 		    "'c' of address %" PRIx64 ", which was not freed",
 		    reader->addrs[i]);
 	}
 	if (!live)
-		return fail(reader, reader->lines[i],
+		return fail_at(reader, reader->lines[i],
 		    "'%c' of address %" PRIx64 ", which is not allocated",
 		    row->action, reader->addrs[i]);
 	if (row->action == 'f')
-		return link_free(reader, i, place);
+		return link_free_row(reader, i, place);
 	row->block = place->live;
 	trace->blocks[row->block].recorded = true;
-	/* A block that is never freed is used to the end. */
+	/* A block that is never freed is used until the end. */
 	trace->blocks[row->block].used_until_us = trace->end_us;
 	return true;
 }
@@ -476,7 +478,8 @@ link_rows(struct reader *reader)
 	return true;
 }
 
-/* "dir/moe.csv.xz" is "moe", until the file says another name. */
+/* The name of a trace from its path: "moe" for "dir/moe.csv.xz". The file may
+ * have another name. */
 static char *
 name_of_path(const char *path)
 {
@@ -492,9 +495,9 @@ name_of_path(const char *path)
 	return plain;
 }
 
-/* A file's rows as text; those of a snapshot are made from its trace. */
+/* Read a file's rows as text. The trace of a snapshot is converted to CSV. */
 static bool
-read_text(const char *path, struct trace *trace, struct budget *budget,
+read_rows_text(const char *path, struct trace *trace, struct budget *budget,
     char **text, size_t *length, char why[SNAPSHOT_WHY])
 {
 	struct csv_request request = { .device = trace->device, .next = -1 };
@@ -551,7 +554,7 @@ read_trace(struct reader *reader, const char *text, size_t length)
 	    link_rows(reader);
 	progress_end(&reader->progress);
 	if (reader->trace->name == NULL)
-		fail(reader, 1, "out of memory");
+		fail_at(reader, 1, "out of memory");
 	free(reader->places);
 	free(reader->lines);
 	free(reader->addrs);
@@ -595,7 +598,8 @@ trace_read_device(
 	size_t length = 0;
 	bool good;
 
-	good = read_text(path, &trace, &reader.budget, &text, &length, why);
+	good =
+	    read_rows_text(path, &trace, &reader.budget, &text, &length, why);
 	if (good)
 		good = read_trace(&reader, text, length);
 	else

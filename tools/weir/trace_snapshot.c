@@ -1,6 +1,6 @@
 /*
- * Rows of CSV become events in PyTorch's words, in JSON that the reader of
- * snapshots takes: it is the one way to make a snapshot.
+ * Rows of CSV become events in PyTorch's JSON, which the reader of snapshots
+ * reads. The reader is the only code that builds a snapshot.
  */
 #include "tools/weir/trace_snapshot.h"
 
@@ -33,11 +33,11 @@ trace_is_named(const char *path)
 	return false;
 }
 
-/* Bytes that a row comes to: three events at most, each of at most 110 bytes
- * and four numbers of 20 digits. */
-enum { PIECE_ROOM = 1024 };
+/* The most bytes of a row's events: three events, each of at most 110 bytes and
+ * four numbers of 20 digits. */
+enum { PIECE_BYTES = 1024 };
 
-/* A row as it stands in the text. */
+/* A row of the text. */
 struct line {
 	char action;
 	uint64_t addr;
@@ -46,24 +46,25 @@ struct line {
 	uint64_t time_us;
 };
 
-/* The JSON, made as it is read: all of it would take ten times the trace. */
+/* The JSON is made while it is read, because all of it would take ten times the
+ * memory of the trace. */
 struct writer {
 	const struct trace *trace;
-	bool *completes; /* of each block: has it a 'c' row? */
-	bool tells_held; /* there are rows of segments */
+	bool *completes;   /* by block: it has a 'c' row */
+	bool has_segments; /* there are rows of segments */
 	bool begun;
 	bool ended;
-	const char *at;  /* in the text: the row that is next */
+	const char *at;  /* the next row in the text */
 	const char *end; /* of the text */
 	size_t row;      /* the number of the next row */
-	char piece[PIECE_ROOM];
+	char piece[PIECE_BYTES];
 	size_t length;
-	size_t done; /* bytes of the piece that were read */
+	size_t done; /* bytes of the piece that have been read */
 	struct progress progress;
 };
 
 static __attribute__((format(printf, 2, 3))) void
-add(struct writer *w, const char *format, ...)
+append_text(struct writer *w, const char *format, ...)
 {
 	va_list args;
 
@@ -74,9 +75,9 @@ add(struct writer *w, const char *format, ...)
 }
 
 static void
-put(struct writer *w, const char *action, const struct line *line)
+put_csv_event(struct writer *w, const char *action, const struct line *line)
 {
-	add(w,
+	append_text(w,
 	    "%s{\"action\":\"%s\",\"addr\":%" PRId64 ",\"size\":%" PRIu64
 	    ",\"stream\":%" PRIu64 ",\"time_us\":%" PRIu64 ",\"frames\":[]}",
 	    w->begun ? ",\n" : "", action, (int64_t)line->addr, line->size,
@@ -87,9 +88,9 @@ put(struct writer *w, const char *action, const struct line *line)
 static void
 put_completed(struct writer *w, const struct line *line)
 {
-	put(w, "free_completed", line);
-	if (!w->tells_held)
-		put(w, "segment_unmap", line);
+	put_csv_event(w, "free_completed", line);
+	if (!w->has_segments)
+		put_csv_event(w, "segment_unmap", line);
 }
 
 static void
@@ -97,12 +98,12 @@ put_row(struct writer *w, const struct line *line, const struct trace_row *row)
 {
 	switch (line->action) {
 	case 'a':
-		if (!w->tells_held)
-			put(w, "segment_map", line);
-		put(w, "alloc", line);
+		if (!w->has_segments)
+			put_csv_event(w, "segment_map", line);
+		put_csv_event(w, "alloc", line);
 		break;
 	case 'f':
-		put(w, "free_requested", line);
+		put_csv_event(w, "free_requested", line);
 		if (!w->completes[row->block])
 			put_completed(w, line);
 		break;
@@ -110,26 +111,26 @@ put_row(struct writer *w, const struct line *line, const struct trace_row *row)
 		put_completed(w, line);
 		break;
 	case 'S':
-		put(w, "segment_alloc", line);
+		put_csv_event(w, "segment_alloc", line);
 		break;
 	case 's':
-		put(w, "segment_free", line);
+		put_csv_event(w, "segment_free", line);
 		break;
 	case 'm':
-		put(w, "segment_map", line);
+		put_csv_event(w, "segment_map", line);
 		break;
 	case 'u':
-		put(w, "segment_unmap", line);
+		put_csv_event(w, "segment_unmap", line);
 		break;
-	default: /* what streams do is no event of memory */
+	default: /* rows of streams are no events of memory */
 		break;
 	}
 }
 
-/* The next row of a text that trace_read() has found good; the columns behind
- * the last that is needed are passed over. False at the end. */
+/* Read the next row of a text that trace_read() has accepted. Further columns
+ * are skipped. False at the end. */
 static bool
-next_line(const char **at, const char *end, struct line *line)
+next_row_line(const char **at, const char *end, struct line *line)
 {
 	while (*at < end) {
 		const char *stop = memchr(*at, '\n', (size_t)(end - *at));
@@ -161,12 +162,13 @@ find_completions(struct writer *w)
 
 		if (row->action == 'c')
 			w->completes[row->block] = true;
-		w->tells_held |= strchr("Sm", row->action) != NULL;
+		w->has_segments |= strchr("Sm", row->action) != NULL;
 	}
 	return true;
 }
 
-/* Write the events of the next row, which may have none; or the end. */
+/* Write the events of the next row, which may have none, or the end of the
+ * JSON. */
 static void
 make_piece(struct writer *w)
 {
@@ -178,17 +180,17 @@ make_piece(struct writer *w)
 	if (w->row % PROGRESS_STEPS == 0)
 		progress_part(
 		    &w->progress, "reading events", w->row, trace->row_count);
-	if (w->row < trace->row_count && next_line(&w->at, w->end, &line) &&
+	if (w->row < trace->row_count && next_row_line(&w->at, w->end, &line) &&
 	    line.action == trace->rows[w->row].action) {
 		put_row(w, &line, &trace->rows[w->row++]);
 	} else {
-		add(w, "]]}\n");
+		append_text(w, "]]}\n");
 		w->ended = true;
 	}
 }
 
 static ptrdiff_t
-read_piece(void *user, void *buffer, size_t size)
+read_made_piece(void *user, void *buffer, size_t size)
 {
 	struct writer *w = user;
 	size_t part;
@@ -203,7 +205,8 @@ read_piece(void *user, void *buffer, size_t size)
 	return (ptrdiff_t)part;
 }
 
-/* NULL, and weir_last_error() says why. */
+/* Read the events into a snapshot. NULL, and weir_last_error() is set, on
+ * failure. */
 static struct snapshot *
 read_events(struct writer *w, struct budget *budget)
 {
@@ -214,9 +217,9 @@ read_events(struct writer *w, struct budget *budget)
 		status_set(WEIR_EHOSTMEM, "out of memory");
 		return NULL;
 	}
-	add(w, "{\"segments\":[],\"device_traces\":[[");
+	append_text(w, "{\"segments\":[],\"device_traces\":[[");
 	progress_begin(&w->progress, PROGRESS_AFTER_MS);
-	if (source_open(&source, read_piece, w) == WEIR_OK) {
+	if (source_open(&source, read_made_piece, w) == WEIR_OK) {
 		source.budget = budget;
 		(void)snapshot_read(&source, &snapshot);
 		source_close(&source);
@@ -245,7 +248,7 @@ trace_snapshot_of(const char *shown, const char *text, size_t length,
 	};
 	bytes = length + trace.row_count * sizeof(*trace.rows) +
 	    trace.block_count * (sizeof(*trace.blocks) + sizeof(bool));
-	/* The events come on top of these. */
+	/* The events are charged in addition. */
 	if (meta_charge(bytes)) {
 		snapshot = read_events(&writer, &events);
 		meta_discharge(bytes);

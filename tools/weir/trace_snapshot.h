@@ -1,6 +1,6 @@
 /*
- * A recorded trace in CSV as a snapshot with a history, so that `weir view` can
- * show it.
+ * Conversion of a recorded trace in CSV to a snapshot with a history, which
+ * `weir view` can show.
  */
 #ifndef TOOLS_WEIR_TRACE_SNAPSHOT_H
 #define TOOLS_WEIR_TRACE_SNAPSHOT_H
@@ -11,17 +11,18 @@
 #include "trace/budget.h"
 #include "trace/snapshot_model.h"
 
-/* Is a file of this name such a trace: ".csv", perhaps compressed? */
+/* True if a file has the name of a trace: ".csv", or a compressed form. */
 bool trace_is_named(const char *path);
 
 /*
- * Make a snapshot of the text of one, which ends with a NUL and was read within
- * a budget; `shown` names it in complaints. A free is complete at once where
- * the trace has no 'c' row for it. If a trace does not say what was held, each
- * block is memory of its own, and held equals in use. There is no final state
- * and no stack.
+ * Make a snapshot from the text of a trace, which ends with a NUL and was read
+ * within a budget. `shown` names the trace in complaints. A free without a 'c'
+ * row is complete at once. If the trace has no rows of segments, each block is
+ * a segment of its own, so that held bytes equal bytes in use. The snapshot has
+ * no final state and no stacks.
  *
- * NULL, and a complaint. The caller frees it with snapshot_free().
+ * The caller frees the snapshot with snapshot_free(). On failure NULL, and a
+ * complaint.
  */
 struct snapshot *trace_snapshot_of(const char *shown, const char *text,
     size_t length, const struct budget *budget);

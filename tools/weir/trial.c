@@ -1,7 +1,7 @@
 /*
- * Playing a trace in a child process, once or as often as it takes to find the
- * limit it needs. The child sends its figures up a pipe, as the JSON object
- * that `weir replay --json` prints.
+ * Playing a trace in a child process, once, or repeatedly to find the limit
+ * that the trace needs. The child sends its figures through a pipe, as the JSON
+ * object that `weir replay --json` prints.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -19,12 +19,12 @@
 /* ---- In the child ---------------------------------------------------- */
 
 static void
-add_number(json_t *object, const char *key, uint64_t number)
+add_trial_number(json_t *object, const char *key, uint64_t number)
 {
 	json_object_set_new(object, key, json_integer((json_int_t)number));
 }
 
-/* The counters, by their names, in the order of the manual. */
+/* Add the counters in the order of the manual. */
 static void
 add_counters(json_t *object, const struct figures *figures)
 {
@@ -46,15 +46,15 @@ add_counters(json_t *object, const struct figures *figures)
 	};
 
 	for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++)
-		add_number(object, counters[i].key, counters[i].value);
+		add_trial_number(object, counters[i].key, counters[i].value);
 	if (figures->simulated) {
-		add_number(object, "gpu_wait_us", figures->gpu_wait_us);
-		add_number(object, "gpu_stall_us", figures->gpu_stall_us);
+		add_trial_number(object, "gpu_wait_us", figures->gpu_wait_us);
+		add_trial_number(object, "gpu_stall_us", figures->gpu_stall_us);
 	} else {
 		json_object_set_new(object, "gpu_wait_us", json_null());
 		json_object_set_new(object, "gpu_stall_us", json_null());
 	}
-	add_number(object, "duration_us", figures->duration_us);
+	add_trial_number(object, "duration_us", figures->duration_us);
 }
 
 static json_t *
@@ -67,13 +67,15 @@ figures_json(const struct trace *trace, const struct trial_choices *choices,
 	json_t *object = json_object();
 
 	json_object_set_new(object, "name", json_string(trace->name));
-	add_number(object, "events", figures->events);
-	add_number(object, "allocs", figures->allocs);
-	add_number(object, "peak_live_bytes", figures->peak_live_bytes);
-	add_number(object, "peak_active_bytes", figures->peak_active_bytes);
-	add_number(object, "peak_pending_bytes", figures->peak_pending_bytes);
-	add_number(object, "peak_held_bytes", figures->peak_held_bytes);
-	add_number(
+	add_trial_number(object, "events", figures->events);
+	add_trial_number(object, "allocs", figures->allocs);
+	add_trial_number(object, "peak_live_bytes", figures->peak_live_bytes);
+	add_trial_number(
+	    object, "peak_active_bytes", figures->peak_active_bytes);
+	add_trial_number(
+	    object, "peak_pending_bytes", figures->peak_pending_bytes);
+	add_trial_number(object, "peak_held_bytes", figures->peak_held_bytes);
+	add_trial_number(
 	    object, "peak_held_driver_bytes", figures->peak_held_driver_bytes);
 	json_object_set_new(object, "efficiency", json_real(efficiency));
 	add_counters(object, figures);
@@ -83,30 +85,34 @@ figures_json(const struct trace *trace, const struct trial_choices *choices,
 	json_object_set_new(object, "device", json_string(figures->device));
 	json_object_set(object, "driver_calls", figures->driver_calls);
 	if (figures->repeats) {
-		add_number(object, "repeated_allocs", figures->repeated_allocs);
-		add_number(object, "moved_allocs", figures->moved_allocs);
+		add_trial_number(
+		    object, "repeated_allocs", figures->repeated_allocs);
+		add_trial_number(object, "moved_allocs", figures->moved_allocs);
 	}
 	if (figures->ways != NULL) {
 		json_object_set(object, "served", figures->ways);
 		json_object_set(object, "costliest", figures->costliest);
 	}
 	if (choices->play.touch)
-		add_number(object, "mismatches", figures->mismatches);
+		add_trial_number(object, "mismatches", figures->mismatches);
 	if (trace->device >= 0)
-		add_number(object, "snapshot_device", (uint64_t)trace->device);
+		add_trial_number(
+		    object, "snapshot_device", (uint64_t)trace->device);
 	if (trace->next_device >= 0)
-		add_number(object, "next_device", (uint64_t)trace->next_device);
+		add_trial_number(
+		    object, "next_device", (uint64_t)trace->next_device);
 	if (trace->recorded_held_bytes != 0)
-		add_number(
+		add_trial_number(
 		    object, "recorded_held_bytes", trace->recorded_held_bytes);
 	if (choices->play.limit_bytes != UINT64_MAX)
-		add_number(object, "limit_bytes", choices->play.limit_bytes);
+		add_trial_number(
+		    object, "limit_bytes", choices->play.limit_bytes);
 	if (choices->conf != NULL)
 		json_object_set_new(object, "conf", json_string(choices->conf));
 	return object;
 }
 
-/* True if the figures are on their way up. */
+/* Send the figures to the parent. False, and a complaint, on failure. */
 static bool
 send_figures(FILE *out, const struct trace *trace,
     const struct trial_choices *choices, const struct figures *figures)
@@ -115,7 +121,7 @@ send_figures(FILE *out, const struct trace *trace,
 	bool sent = json_print(object, JSON_COMPACT, out);
 
 	if (!sent)
-		complain("%s: cannot tell the figures", trace->name);
+		complain("%s: cannot send the figures", trace->name);
 	json_decref(object);
 	return sent;
 }
@@ -227,25 +233,25 @@ trial_granules(uint64_t bytes)
 	return (bytes + GRANULE - 1) / GRANULE * GRANULE;
 }
 
-/* Show the trial that begins, and how long the rest may take. A trial halves
- * `span`, the part that is left to search. */
+/* Show the trial that begins, and the time that the rest may take. Each trial
+ * halves `span`, the range of the search. */
 static void
 show_search(
     struct progress *progress, unsigned done, uint64_t bytes, uint64_t span)
 {
 	int64_t taken = progress_taken_ms(progress);
-	unsigned left = 1;
+	unsigned to_do = 1;
 	char limit[32];
 	char rest[48] = "";
 
 	for (; span > GRANULE; span /= 2)
-		left++;
+		to_do++;
 	bytes_format(bytes, limit, sizeof(limit));
 	if (done > 0)
 		snprintf(rest, sizeof(rest), ", about %lld s left",
-		    (long long)(taken / done * left / 1000));
+		    (long long)(taken / done * to_do / 1000));
 	progress_show(progress, "fit: limit %s, trial %u of about %u%s", limit,
-	    done + 1, done + left, rest);
+	    done + 1, done + to_do, rest);
 }
 
 static int
@@ -290,7 +296,8 @@ trial_fit(const char *path, const struct trial_choices *choices,
 	done++;
 	if (status == TOOL_DONE && fits)
 		high = low;
-	/* A limit that was never met may still change what weir does. */
+	/* Without a limit no request needed more than `high`. A limit of `high`
+	 * may still fail, because weir decides otherwise with a limit. */
 	while (status == TOOL_DONE && high != low &&
 	    (status = try_limit(path, choices, high, &fits)) == TOOL_DONE &&
 	    !fits) {

@@ -1,6 +1,6 @@
 /*
- * A trial: one trace, played in a process of its own, so that it starts from
- * an empty arena and its failure is its own.
+ * A trial: one trace that is played in a process of its own. It starts with an
+ * empty arena, and its failure does not end the command.
  */
 #ifndef TOOLS_WEIR_TRIAL_H
 #define TOOLS_WEIR_TRIAL_H
@@ -12,25 +12,28 @@
 struct trial_choices {
 	struct play_choices play;
 	const char *conf; /* options of weir, or NULL */
-	int device;       /* of a snapshot; -1: its first that has a trace */
+	int device;       /* of a snapshot; -1: the first that has a trace */
 };
 
 /*
- * Play a trace and wait for the end of that.
+ * Play a trace, and wait for its end.
  *
  * @param figures  the object that `weir replay --json` prints, if the trace
- *                 was played to its end; else NULL. The caller drops it.
- * @return of enum tool_exit: TOOL_NO also if there were faults or mismatches,
- *         TOOL_USAGE if the options are wrong; complained of
+ *                 was played to its end; else NULL. The caller releases it.
+ * @return an enum tool_exit, after a complaint unless it is TOOL_DONE:
+ *         TOOL_NO     the trace could not be played, or there were faults or
+ *                     mismatches
+ *         TOOL_USAGE  the options are wrong
  */
 int trial_run(
     const char *path, const struct trial_choices *choices, json_t **figures);
 
 /*
- * The smallest limit, in steps of 2 MiB, at which no request of the trace
- * fails for want of memory, by bisection between what is alive at the peak
- * and what is held without a limit. Trials below it fail, as far as they were
- * made; `*bytes` is 0 if there is none, that is if the device is too small.
+ * Find the smallest limit, in steps of 2 MiB, at which no request of the trace
+ * runs out of memory. The search is a bisection between the peak of live bytes
+ * and the peak of held bytes without a limit. All trials below the limit have
+ * failed. *bytes is 0 if requests fail without a limit, because the device is
+ * too small.
  *
  * @param figures  of the trace without a limit
  * @return as trial_run()
@@ -38,7 +41,8 @@ int trial_run(
 int trial_fit(const char *path, const struct trial_choices *choices,
     const json_t *figures, uint64_t *bytes);
 
-/* Bytes as whole granules of physical memory: the lower end of that search. */
+/* Round bytes up to whole granules of physical memory, the step of the
+ * search. */
 uint64_t trial_granules(uint64_t bytes);
 
 #endif

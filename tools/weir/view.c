@@ -1,9 +1,9 @@
 /*
- * weir view: a memory snapshot as a page for a browser.
+ * weir view: write a memory snapshot as a page for a browser.
  *
- * The page is complete in itself and asks nothing of a network. Nothing of the
- * snapshot is written as HTML: it is one run of base64 in a place where
- * browsers look for no elements.
+ * The page needs no network and no other file. No text of the snapshot is
+ * written as HTML: the snapshot is one run of base64, in a place where browsers
+ * parse no elements.
  */
 #include <argp.h>
 #include <errno.h>
@@ -41,7 +41,7 @@ static const struct argp_option flags[] = {
 };
 
 static error_t
-take_flag(int key, char *value, struct argp_state *state)
+parse_view_flag(int key, char *value, struct argp_state *state)
 {
 	struct choices *choices = state->input;
 
@@ -79,18 +79,18 @@ take_flag(int key, char *value, struct argp_state *state)
 	}
 }
 
-const struct argp argp_view = { flags, take_flag, "SNAPSHOT -o FILE",
-	"Write a page that shows a memory snapshot: what was in use and what "
-	"was held through time, every block at its address, streams, and the "
-	"calls that allocated. Any browser shows it, without a network.\v"
-	"SNAPSHOT is a pickle as PyTorch or weir writes it, the same as JSON, "
-	"or a trace in CSV for weir replay; plain or compressed by xz or gzip; "
-	"- is stdin. Nothing of it is run.",
+const struct argp argp_view = { flags, parse_view_flag, "SNAPSHOT -o FILE",
+	"Write a page that shows a memory snapshot: the memory in use and the "
+	"held memory through time, every block at its address, streams, and "
+	"the calls that allocated. Any browser shows it, without a network.\v"
+	"SNAPSHOT is a pickle or JSON as PyTorch or weir writes it, or a trace "
+	"in CSV for weir replay. It may be compressed by xz or gzip; - is "
+	"stdin. No code in it is run.",
 	NULL, NULL, NULL };
 
-/* The last part of the path. */
+/* The title of a page: the last part of the snapshot's path. */
 static const char *
-name_of(const char *path)
+page_title_of(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 
@@ -105,7 +105,7 @@ struct side {
 	struct page_data *data;
 };
 
-/* False, with a complaint. */
+/* Load a snapshot and make its data. False, with a complaint, on failure. */
 static bool
 side_load(struct side *side, const char *path, const char *title)
 {
@@ -122,7 +122,8 @@ side_free(struct side *side)
 	snapshot_free(side->snapshot);
 }
 
-/* The page around the data, and around those of an earlier snapshot. */
+/* Write the page, with the data of the snapshot and those of an earlier
+ * snapshot, if any. */
 static bool
 write_page(
     const struct page_data *data, const struct page_data *before, FILE *out)
@@ -143,10 +144,10 @@ write_page(
 	return true;
 }
 
-/* A page of one's own: a folder that nobody else can enter, because others can
- * guess names in /tmp. The path is on the heap. */
+/* The path of a page in a new folder that no other user can enter, since other
+ * users can guess names in /tmp. The caller frees the path. */
 static char *
-page_of_one_s_own(void)
+private_page_path(void)
 {
 	char folder[] = "/tmp/weir-view-XXXXXX";
 	char *path = NULL;
@@ -159,7 +160,7 @@ page_of_one_s_own(void)
 	return path;
 }
 
-/* Open a page by $BROWSER, or by the desktop's program for pages. */
+/* Open a page with $BROWSER, or with the desktop's program for pages. */
 static bool
 open_page(const char *path)
 {
@@ -193,7 +194,7 @@ open_page(const char *path)
 }
 
 static bool
-write_file(const struct choices *choices, const struct side *now,
+write_page_file(const struct choices *choices, const struct side *now,
     const struct side *before)
 {
 	FILE *out = output_open(choices->output);
@@ -224,14 +225,15 @@ cmd_view(int argc, char **argv)
 		return TOOL_NO;
 	}
 	if (choices.title == NULL)
-		choices.title = name_of(choices.snapshot);
+		choices.title = page_title_of(choices.snapshot);
 	good = side_load(&now, choices.snapshot, choices.title) &&
 	    (choices.compare == NULL ||
-		side_load(&before, choices.compare, name_of(choices.compare)));
+		side_load(
+		    &before, choices.compare, page_title_of(choices.compare)));
 	if (good && choices.output == NULL)
-		choices.output = own = page_of_one_s_own();
+		choices.output = own = private_page_path();
 	good = good && choices.output != NULL &&
-	    write_file(&choices, &now, &before);
+	    write_page_file(&choices, &now, &before);
 	side_free(&before);
 	side_free(&now);
 	if (good && choices.opens)

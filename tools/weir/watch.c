@@ -1,5 +1,5 @@
 /*
- * weir watch: how the memory of a running process stands.
+ * weir watch: show the memory of a running process.
  */
 #include <argp.h>
 #include <stdio.h>
@@ -15,11 +15,11 @@
 #include "tools/weir/watch_show.h"
 #include "trace/out.h"
 
-/* How long to wait for a snapshot, which may be of gigabytes. */
+/* The longest wait for a snapshot, which may have gigabytes. */
 enum { SNAPSHOT_MS = 600 * 1000 };
 
 struct choices {
-	pid_t pid; /* 0: list who can be watched */
+	pid_t pid; /* 0: list the processes that can be watched */
 	bool json;
 	bool once;
 	double interval_s;
@@ -31,20 +31,20 @@ static const struct argp_option flags[] = {
 	{ "json", 'j', NULL, 0, "print one object a line", 0 },
 	{ "once", '1', NULL, 0, "print once and end", 0 },
 	{ "interval", 'i', "SECONDS", 0,
-	    "seconds between two looks, 0.01 to 86400 (default: 1)", 0 },
+	    "seconds between two samples, 0.01 to 86400 (default: 1)", 0 },
 	{ "snapshot", 's', "FILE", 0,
-	    "have the process write a snapshot to FILE and end; JSON if FILE "
+	    "let the process write a snapshot to FILE, and end; JSON if FILE "
 	    "ends in .json",
 	    0 },
 	{ "openmetrics", 'o', "PORT|FILE", 0,
 	    "serve metrics at this port of localhost (0: any), or write them "
-	    "to FILE each time; without PID of every process",
+	    "to FILE each time; without PID, of all processes",
 	    0 },
 	{ 0 },
 };
 
 static void
-take_pid(
+parse_watch_pid(
     struct choices *choices, const char *value, const struct argp_state *state)
 {
 	if (choices->pid != 0)
@@ -53,7 +53,7 @@ take_pid(
 }
 
 static error_t
-take_flag(int key, char *value, struct argp_state *state)
+parse_watch_flag(int key, char *value, struct argp_state *state)
 {
 	struct choices *choices = state->input;
 
@@ -81,7 +81,7 @@ take_flag(int key, char *value, struct argp_state *state)
 		choices->openmetrics = value;
 		return 0;
 	case ARGP_KEY_ARG:
-		take_pid(choices, value, state);
+		parse_watch_pid(choices, value, state);
 		return 0;
 	case ARGP_KEY_END:
 		if (choices->pid == 0 && choices->snapshot != NULL)
@@ -92,14 +92,14 @@ take_flag(int key, char *value, struct argp_state *state)
 	}
 }
 
-const struct argp argp_watch = { flags, take_flag, "[PID]",
+const struct argp argp_watch = { flags, parse_watch_flag, "[PID]",
 	"Show the GPU memory of a running process: live, pending, cached and "
 	"held bytes, the largest streams and pools, and the rate of requests. "
 	"Without PID, list the processes that can be watched.\v"
-	"Those are the user's own processes that were started by 'weir run "
-	"--watch', or with WEIR_CONF=watch:True, and have asked for memory. "
-	"Being watched, a process calls no driver. The exit status is 0 if "
-	"something was shown, even if the process has ended since.",
+	"A process can be watched if it belongs to the user, was started by "
+	"'weir run --watch' or with WEIR_CONF=watch:True, and has asked for "
+	"memory. Watching makes no calls of the driver. Exit status: 0 if a "
+	"sample was shown, even if the process has ended since.",
 	NULL, NULL, NULL };
 
 /* ---- A snapshot -------------------------------------------------------- */
@@ -113,7 +113,7 @@ ends_in_json(const char *path)
 }
 
 static int
-write_snapshot(const struct choices *choices)
+request_snapshot(const struct choices *choices)
 {
 	const struct watch_request request = { WATCH_MAGIC, WATCH_VERSION,
 		WATCH_SNAPSHOT, ends_in_json(choices->snapshot) };
@@ -143,11 +143,11 @@ write_snapshot(const struct choices *choices)
 	return TOOL_NO;
 }
 
-/* ---- Looking ----------------------------------------------------------- */
+/* ---- Samples ----------------------------------------------------------- */
 
-/* Print a sample; false if nobody reads it, or without memory. */
+/* Print a sample. False if stdout cannot be written, or without memory. */
 static bool
-show(const struct choices *choices, const struct watch_reply *now,
+show_sample(const struct choices *choices, const struct watch_reply *now,
     const struct watch_reply *before)
 {
 	bool shown = true;
@@ -163,7 +163,7 @@ show(const struct choices *choices, const struct watch_reply *now,
 }
 
 static int
-look(const struct choices *choices)
+watch_process(const struct choices *choices)
 {
 	const struct watch_request request = { WATCH_MAGIC, WATCH_VERSION,
 		WATCH_STATS, 0 };
@@ -182,7 +182,7 @@ look(const struct choices *choices)
 			watch_wait(choices->interval_s);
 		answer = watch_ask(fd, &request, -1, now);
 		go_on = answer == WATCH_ANSWERED &&
-		    show(choices, now,
+		    show_sample(choices, now,
 			samples > 0 ? &replies[(samples + 1) % 2] : NULL);
 		samples += answer == WATCH_ANSWERED;
 	} while (go_on && !choices->once);
@@ -192,7 +192,7 @@ look(const struct choices *choices)
 	return samples > 0 && answer != WATCH_FAILED ? TOOL_DONE : TOOL_NO;
 }
 
-/* ---- Who there is ------------------------------------------------------ */
+/* ---- The list of processes --------------------------------------------- */
 
 struct listing {
 	bool json;
@@ -244,6 +244,6 @@ cmd_watch(int argc, char **argv)
 	if (choices.pid == 0)
 		return list_all(&choices);
 	if (choices.snapshot != NULL)
-		return write_snapshot(&choices);
-	return look(&choices);
+		return request_snapshot(&choices);
+	return watch_process(&choices);
 }

@@ -1,5 +1,5 @@
 /*
- * The connection to a process that is watched.
+ * The connection to a watched process.
  */
 #include "tools/weir/watch_link.h"
 
@@ -18,7 +18,8 @@
 #include "tools/weir/tool.h"
 #include "trace/meeting.h"
 
-/* The program of a `weir run` that waits for it; else the process itself. */
+/* The program that a `weir run` waits for; for another process the process
+ * itself. */
 static pid_t
 program_of(pid_t pid)
 {
@@ -77,20 +78,20 @@ watch_reach(pid_t named, unsigned timeout_ms, int *fd)
 	return false;
 }
 
-/* Send a request, with a file where there is one. */
+/* Send a request, and the descriptor of a file unless it is -1. */
 static bool
 send_request(int fd, const void *request, size_t size, int file)
 {
 	union {
 		struct cmsghdr header;
-		char room[CMSG_SPACE(sizeof(int))];
+		char bytes[CMSG_SPACE(sizeof(int))];
 	} control = { 0 };
 	struct iovec part = { (void *)request, size };
 	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
 
 	if (file >= 0) {
-		message.msg_control = control.room;
-		message.msg_controllen = sizeof(control.room);
+		message.msg_control = control.bytes;
+		message.msg_controllen = sizeof(control.bytes);
 		control.header.cmsg_level = SOL_SOCKET;
 		control.header.cmsg_type = SCM_RIGHTS;
 		control.header.cmsg_len = CMSG_LEN(sizeof(int));
@@ -99,14 +100,15 @@ send_request(int fd, const void *request, size_t size, int file)
 	return sendmsg(fd, &message, MSG_NOSIGNAL) == (ssize_t)size;
 }
 
-/* Bytes of the reply, 0 if the process has ended, or -1 with a complaint. */
+/* Receive a reply. Returns its bytes, 0 if the process has ended, or -1 with a
+ * complaint. */
 static ssize_t
-receive(int fd, void *reply, size_t room)
+receive_reply(int fd, void *reply, size_t size)
 {
 	ssize_t n;
 
 	do
-		n = recv(fd, reply, room, 0);
+		n = recv(fd, reply, size, 0);
 	while (n < 0 && errno == EINTR);
 	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
 		complain("the process does not answer");
@@ -115,8 +117,8 @@ receive(int fd, void *reply, size_t room)
 	return n < 0 ? 0 : n;
 }
 
-/* True if the reply refuses. A process that may not ask gets this reply before
- * it has asked, in the form of one with statistics. */
+/* True if the reply is a refusal. A process that may not make requests gets it
+ * before its first request, in the form of a reply with statistics. */
 static bool
 is_refusal(const struct watch_reply *reply, size_t n)
 {
@@ -129,7 +131,7 @@ watch_ask(int fd, const struct watch_request *request, int file,
     struct watch_reply *reply)
 {
 	bool sent = send_request(fd, request, sizeof(*request), file);
-	ssize_t n = receive(fd, reply, sizeof(*reply));
+	ssize_t n = receive_reply(fd, reply, sizeof(*reply));
 	const char *fault;
 
 	if (n <= 0)
@@ -143,7 +145,7 @@ watch_ask(int fd, const struct watch_request *request, int file,
 	if (fault == NULL && sent)
 		return WATCH_ANSWERED;
 	complain("the answer of the process cannot be used: %s",
-	    fault != NULL ? fault : "it has not been asked");
+	    fault != NULL ? fault : "the request was not sent");
 	return WATCH_FAILED;
 }
 
@@ -154,31 +156,31 @@ watch_ask_values(int fd, const struct watch_ctl_request *request,
 	static union {
 		struct watch_reply reply;
 		struct watch_ctl_reply rows;
-	} heard;
+	} answer;
 	bool sent = send_request(fd, request, sizeof(*request), -1);
-	ssize_t n = receive(fd, &heard, sizeof(heard));
+	ssize_t n = receive_reply(fd, &answer, sizeof(answer));
 	const char *fault;
 
 	if (n <= 0)
 		return n == 0 ? WATCH_ENDED : WATCH_FAILED;
-	if (is_refusal(&heard.reply, (size_t)n)) {
-		complain("%s", heard.reply.text);
+	if (is_refusal(&answer.reply, (size_t)n)) {
+		complain("%s", answer.reply.text);
 		return WATCH_FAILED;
 	}
 	fault = request->kind == WATCH_LIST ?
-	    watch_ctl_reply_fault(&heard.rows, (size_t)n) :
-	    watch_reply_fault(&heard.reply, (size_t)n, WATCH_SET);
+	    watch_ctl_reply_fault(&answer.rows, (size_t)n) :
+	    watch_reply_fault(&answer.reply, (size_t)n, WATCH_SET);
 	if (fault != NULL || !sent) {
 		complain("the answer of the process cannot be used: %s",
-		    fault != NULL ? fault : "it has not been asked");
+		    fault != NULL ? fault : "the request was not sent");
 		return WATCH_FAILED;
 	}
 	if (request->kind == WATCH_LIST)
-		memcpy(rows, &heard.rows, (size_t)n);
+		memcpy(rows, &answer.rows, (size_t)n);
 	return WATCH_ANSWERED;
 }
 
-/* ---- Who there is ------------------------------------------------------ */
+/* ---- All processes ----------------------------------------------------- */
 
 static void
 each_in(DIR *directory, unsigned timeout_ms,
@@ -230,10 +232,10 @@ watch_each(unsigned timeout_ms, void (*visit)(pid_t pid, int fd, void *user),
 void
 watch_wait(double seconds)
 {
-	struct timespec left = { .tv_sec = (time_t)seconds,
+	struct timespec rest = { .tv_sec = (time_t)seconds,
 		.tv_nsec = (long)((seconds - floor(seconds)) * 1e9) };
 
-	while (nanosleep(&left, &left) != 0 && errno == EINTR)
+	while (nanosleep(&rest, &rest) != 0 && errno == EINTR)
 		;
 }
 

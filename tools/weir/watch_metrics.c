@@ -1,9 +1,9 @@
 /*
  * weir watch --openmetrics.
  *
- * Nothing is gathered ahead: each request of a port, and each writing of a
- * file, asks every process once. One connection is served at a time; a slow or
- * silent one is let go after IDLE_S, so that it keeps nobody out for long.
+ * Samples are not kept: each request at the port, and each write of the file,
+ * asks every process once. One connection is served at a time. A slow or silent
+ * client is disconnected after IDLE_S, so that others need not wait for long.
  */
 #include "tools/weir/watch_metrics.h"
 
@@ -28,12 +28,12 @@
 #include "trace/out.h"
 
 enum {
-	PROCESSES = 64, /* those beyond are left out */
+	PROCESSES = 64, /* further processes are left out */
 	IDLE_S = 5,
 	REQUEST_BYTES = 8192,
 };
 
-/* ---- Gathering --------------------------------------------------------- */
+/* ---- Samples ----------------------------------------------------------- */
 
 struct sample {
 	struct metrics_process *processes;
@@ -44,7 +44,7 @@ static const struct watch_request ask_stats = { WATCH_MAGIC, WATCH_VERSION,
 	WATCH_STATS, 0 };
 
 static enum watch_answer
-take_sample(struct sample *sample, int fd)
+ask_process(struct sample *sample, int fd)
 {
 	struct metrics_process *next = &sample->processes[sample->count];
 	enum watch_answer answer = watch_ask(fd, &ask_stats, -1, &next->reply);
@@ -63,12 +63,13 @@ visit(pid_t pid, int fd, void *user)
 
 	(void)pid;
 	if (sample->count < PROCESSES)
-		take_sample(sample, fd);
+		ask_process(sample, fd);
 }
 
-/* False: the one process that is watched has ended, or cannot be. */
+/* Ask the process of the request, or all processes. False if the process has
+ * ended or cannot be watched. */
 static bool
-gather(const struct metrics_request *request, struct sample *sample)
+ask_all_processes(const struct metrics_request *request, struct sample *sample)
 {
 	enum watch_answer answer;
 	int fd;
@@ -80,16 +81,16 @@ gather(const struct metrics_request *request, struct sample *sample)
 	}
 	if (!watch_reach(request->pid, WATCH_ANSWER_MS, &fd))
 		return false;
-	answer = take_sample(sample, fd);
+	answer = ask_process(sample, fd);
 	close(fd);
 	if (answer == WATCH_ENDED)
 		complain("process %ld has ended", (long)request->pid);
 	return answer == WATCH_ANSWERED;
 }
 
-/* The text, which the caller frees; NULL without memory. */
+/* The metrics as text, which the caller frees. NULL without memory. */
 static char *
-text_of(const struct sample *sample, enum metrics_form form, size_t *size)
+metrics_text(const struct sample *sample, enum metrics_form form, size_t *size)
 {
 	char *text = NULL;
 	FILE *out = open_memstream(&text, size);
@@ -113,7 +114,8 @@ ends_in_prom(const char *path)
 	return dot != NULL && strcmp(dot, ".prom") == 0;
 }
 
-/* Another user's collector reads the file: its mode is that of new files. */
+/* Write a file with the mode of new files, because the collector of another
+ * user reads it. */
 static bool
 put_file(const char *path, const char *text, size_t size)
 {
@@ -133,12 +135,12 @@ put_file(const char *path, const char *text, size_t size)
 }
 
 static bool
-put(const char *path, const struct sample *sample)
+put_metrics(const char *path, const struct sample *sample)
 {
 	enum metrics_form form =
 	    ends_in_prom(path) ? METRICS_PROMETHEUS : METRICS_OPENMETRICS;
 	size_t size;
-	char *text = text_of(sample, form, &size);
+	char *text = metrics_text(sample, form, &size);
 	bool done;
 
 	if (text == NULL) {
@@ -159,8 +161,8 @@ run_file(const struct metrics_request *request, struct sample *sample)
 {
 	unsigned written = 0;
 
-	while (gather(request, sample)) {
-		if (!put(request->where, sample))
+	while (ask_all_processes(request, sample)) {
+		if (!put_metrics(request->where, sample))
 			return TOOL_NO;
 		written++;
 		if (request->once)
@@ -211,9 +213,10 @@ refuse_http(int fd, const char *status)
 	answer_http(fd, status, "text/plain; charset=utf-8", body, (size_t)n);
 }
 
-/* The head of a request, whole; false: it does not come, or is too long. */
+/* Read the whole head of a request. False if it does not arrive in time, or is
+ * too long. */
 static bool
-read_head(int fd, char head[REQUEST_BYTES])
+read_http_head(int fd, char head[REQUEST_BYTES])
 {
 	size_t used = 0;
 
@@ -233,7 +236,8 @@ read_head(int fd, char head[REQUEST_BYTES])
 	return false;
 }
 
-/* The value of a header, up to its line's end; NULL: it is not there. */
+/* The value of a header, which ends at the end of its line; NULL if there is no
+ * such header. */
 static const char *
 header_of(const char *head, const char *name)
 {
@@ -257,8 +261,8 @@ line_has(const char *line, const char *word)
 	return found != NULL && (end == NULL || found < end);
 }
 
-/* A client that accepts plain text, but not OpenMetrics, gets the older form.
- */
+/* The form for a client. One that accepts plain text but not OpenMetrics gets
+ * the older form. */
 static enum metrics_form
 form_for(const char *head)
 {
@@ -270,7 +274,8 @@ form_for(const char *head)
 	    METRICS_OPENMETRICS;
 }
 
-/* A page of the web that has a name of its own lead here is refused. */
+/* True if the Host header names this machine. This refuses web pages whose own
+ * host name was made to resolve to this machine (DNS rebinding). */
 static bool
 is_for_us(const char *head)
 {
@@ -300,7 +305,7 @@ is_path(const char *head, const char *path)
 	    strchr(" ?", at[1 + length]) != NULL;
 }
 
-/* False: the process that is watched is gone. */
+/* Answer with the metrics. False if the watched process has ended. */
 static bool
 serve_metrics(const struct metrics_request *request, struct sample *sample,
     int fd, const char *head)
@@ -310,9 +315,9 @@ serve_metrics(const struct metrics_request *request, struct sample *sample,
 		"text/plain; version=0.0.4; charset=utf-8",
 	};
 	enum metrics_form form = form_for(head);
-	bool there = gather(request, sample);
+	bool there = ask_all_processes(request, sample);
 	size_t size;
-	char *text = there ? text_of(sample, form, &size) : NULL;
+	char *text = there ? metrics_text(sample, form, &size) : NULL;
 
 	if (text != NULL)
 		answer_http(fd, "200 OK", types[form], text, size);
@@ -325,14 +330,15 @@ serve_metrics(const struct metrics_request *request, struct sample *sample,
 }
 
 static bool
-serve(const struct metrics_request *request, struct sample *sample, int fd)
+serve_connection(
+    const struct metrics_request *request, struct sample *sample, int fd)
 {
 	const struct timeval idle = { .tv_sec = IDLE_S };
 	char head[REQUEST_BYTES];
 
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &idle, sizeof(idle));
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &idle, sizeof(idle));
-	if (!read_head(fd, head))
+	if (!read_http_head(fd, head))
 		refuse_http(fd, "400 Bad Request");
 	else if (strncmp(head, "GET ", 4) != 0)
 		refuse_http(fd, "405 Method Not Allowed");
@@ -389,14 +395,14 @@ run_port(const struct metrics_request *request, struct sample *sample)
 		}
 		if (fd < 0)
 			continue;
-		go_on = serve(request, sample, fd) && !request->once;
+		go_on = serve_connection(request, sample, fd) && !request->once;
 		close(fd);
 	}
 	close(listener);
 	return TOOL_DONE;
 }
 
-/* ---- Which ------------------------------------------------------------- */
+/* ---- A port or a file -------------------------------------------------- */
 
 static bool
 is_port(const char *where)

@@ -1,6 +1,6 @@
 /*
- * weir watch --openmetrics: metrics of watched processes at a port of this
- * machine, or in a file.
+ * weir watch --openmetrics: metrics of watched processes, at a port of this
+ * machine or in a file.
  */
 #ifndef TOOLS_WEIR_WATCH_METRICS_H
 #define TOOLS_WEIR_WATCH_METRICS_H
@@ -15,10 +15,11 @@ struct metrics_request {
 	bool once;
 };
 
-/* Why `where` is neither a port nor a file, in words; NULL: it is one. */
+/* NULL if `where` is a port or a file; otherwise the fault, in words. */
 const char *metrics_fault(const char *where);
 
-/* Serve or write them until the process ends, or for ever. A tool_exit. */
+/* Serve or write metrics until the process ends; without a process, for ever.
+ * Returns an enum tool_exit. */
 int metrics_run(const struct metrics_request *request);
 
 #endif

@@ -34,7 +34,7 @@ watch_program(uint32_t pid, char name[32])
 
 /* ---- Numbers ----------------------------------------------------------- */
 
-/* A device as the sample before had it; NULL: it was not there. */
+/* The device in the sample before; NULL if that lacks it. */
 static const struct watch_device *
 same_device(const struct watch_reply *before, const struct watch_device *device)
 {
@@ -44,7 +44,7 @@ same_device(const struct watch_reply *before, const struct watch_device *device)
 	return NULL;
 }
 
-/* How many a second; below 0: that is not known. */
+/* The rate of a count per second; below 0 if it is unknown. */
 static double
 rate(const struct watch_reply *now, const struct watch_reply *before,
     uint64_t count, uint64_t count_before)
@@ -93,8 +93,9 @@ rates_of(const struct watch_reply *now, const struct watch_reply *before,
 	};
 }
 
-/* True if memory is pending as of an allocation before the last sample: weir
- * has not asked the device since (<weir/weir.h>, weir_stats()). */
+/* True if pending memory may be complete: weir asks the device only when the
+ * program allocates (<weir/weir.h>, weir_stats()), and it has not allocated
+ * since the last sample. */
 static bool
 pending_is_old(const struct watch_device *device, const struct rates *rates)
 {
@@ -123,7 +124,7 @@ rate_of(double value, char text[TEXT])
 }
 
 static const char *
-stream_of(uint64_t stream, char text[TEXT])
+watch_stream_text(uint64_t stream, char text[TEXT])
 {
 	if (stream == (uint64_t)(uintptr_t)WEIR_STREAM_ANY)
 		return "no stream";
@@ -136,7 +137,7 @@ stream_of(uint64_t stream, char text[TEXT])
 }
 
 static const char *
-pool_of(const uint64_t pool[2], char text[TEXT])
+watch_pool_text(const uint64_t pool[2], char text[TEXT])
 {
 	if (pool[0] == 0 && pool[1] == 0)
 		return "default";
@@ -144,7 +145,8 @@ pool_of(const uint64_t pool[2], char text[TEXT])
 	return text;
 }
 
-/* '#' is live, '~' pending, '.' cached, and the rest of the device blank. */
+/* The bar of a device: '#' is live, '~' pending, '.' cached memory, and blanks
+ * are the rest. */
 static const char *
 bar_of(const struct watch_device *device, char bar[BAR + 1])
 {
@@ -194,8 +196,8 @@ print_streams(const struct watch_device *device)
 	for (uint32_t i = 0; i < device->stream_count; i++) {
 		const struct watch_stream *row = &device->streams[i];
 
-		table_add(table, "  %s", stream_of(row->stream, text));
-		table_add(table, "%s", pool_of(row->pool, text));
+		table_add(table, "  %s", watch_stream_text(row->stream, text));
+		table_add(table, "%s", watch_pool_text(row->pool, text));
 		table_add(table, "%s", size_of(row->live_bytes, text));
 		table_add(table, "%s", size_of(row->pending_bytes, text));
 		table_add(table, "%" PRIu64, row->live_blocks);
@@ -222,7 +224,7 @@ print_pools(const struct watch_device *device)
 	for (uint32_t i = 0; i < device->pool_count; i++) {
 		const struct watch_pool *row = &device->pools[i];
 
-		table_add(table, "  %s", pool_of(row->pool, text));
+		table_add(table, "  %s", watch_pool_text(row->pool, text));
 		table_add(table, "%s", size_of(row->held_bytes, text));
 		table_add(table, "%s", size_of(row->live_bytes, text));
 		table_add(table, "%s", size_of(row->pending_bytes, text));
@@ -237,8 +239,8 @@ print_pools(const struct watch_device *device)
 }
 
 static void
-print_device(const struct watch_reply *now, const struct watch_reply *before,
-    const struct watch_device *device)
+print_watch_device(const struct watch_reply *now,
+    const struct watch_reply *before, const struct watch_device *device)
 {
 	struct rates rates = rates_of(now, before, device);
 	const struct watch_memory *m = &device->memory;
@@ -286,13 +288,13 @@ watch_show_text(const struct watch_reply *now, const struct watch_reply *before,
 	if (now->device_count == 0)
 		puts("no memory of any device");
 	for (uint32_t i = 0; i < now->device_count; i++)
-		print_device(now, before, &now->devices[i]);
+		print_watch_device(now, before, &now->devices[i]);
 }
 
 /* ---- JSON -------------------------------------------------------------- */
 
 static void
-put(json_t *object, const char *key, uint64_t value)
+put_value(json_t *object, const char *key, uint64_t value)
 {
 	json_object_set_new(object, key,
 	    value > INT64_MAX ? json_null() : json_integer((json_int_t)value));
@@ -310,22 +312,22 @@ memory_json(const struct watch_memory *m)
 {
 	json_t *object = json_object();
 
-	put(object, "live_bytes", m->live_bytes);
-	put(object, "live_blocks", m->live_blocks);
-	put(object, "pending_bytes", m->pending_bytes);
-	put(object, "cached_bytes", cached(m));
-	put(object, "held_bytes", m->held_bytes);
-	put(object, "requested_bytes", m->requested_bytes);
-	put(object, "live_peak_bytes", m->live_peak_bytes);
-	put(object, "held_peak_bytes", m->held_peak_bytes);
-	put(object, "limit_bytes", m->limit_bytes);
-	put(object, "allocations", m->allocations);
-	put(object, "frees", m->frees);
-	put(object, "driver_allocations", m->driver_allocations);
-	put(object, "driver_frees", m->driver_frees);
-	put(object, "host_waits", m->host_waits);
-	put(object, "gpu_waits", m->gpu_waits);
-	put(object, "ooms", m->ooms);
+	put_value(object, "live_bytes", m->live_bytes);
+	put_value(object, "live_blocks", m->live_blocks);
+	put_value(object, "pending_bytes", m->pending_bytes);
+	put_value(object, "cached_bytes", cached(m));
+	put_value(object, "held_bytes", m->held_bytes);
+	put_value(object, "requested_bytes", m->requested_bytes);
+	put_value(object, "live_peak_bytes", m->live_peak_bytes);
+	put_value(object, "held_peak_bytes", m->held_peak_bytes);
+	put_value(object, "limit_bytes", m->limit_bytes);
+	put_value(object, "allocations", m->allocations);
+	put_value(object, "frees", m->frees);
+	put_value(object, "driver_allocations", m->driver_allocations);
+	put_value(object, "driver_frees", m->driver_frees);
+	put_value(object, "host_waits", m->host_waits);
+	put_value(object, "gpu_waits", m->gpu_waits);
+	put_value(object, "ooms", m->ooms);
 	return object;
 }
 
@@ -346,12 +348,12 @@ streams_json(const struct watch_device *device)
 		char text[TEXT];
 
 		json_object_set_new(object, "stream",
-		    json_string(stream_of(row->stream, text)));
+		    json_string(watch_stream_text(row->stream, text)));
 		json_object_set_new(object, "pool", pool_json(row->pool));
-		put(object, "live_bytes", row->live_bytes);
-		put(object, "pending_bytes", row->pending_bytes);
-		put(object, "live_blocks", row->live_blocks);
-		put(object, "allocations", row->allocations);
+		put_value(object, "live_bytes", row->live_bytes);
+		put_value(object, "pending_bytes", row->pending_bytes);
+		put_value(object, "live_blocks", row->live_blocks);
+		put_value(object, "allocations", row->allocations);
 		json_array_append_new(rows, object);
 	}
 	return rows;
@@ -367,34 +369,34 @@ pools_json(const struct watch_device *device)
 		json_t *object = json_object();
 
 		json_object_set_new(object, "pool", pool_json(row->pool));
-		put(object, "held_bytes", row->held_bytes);
-		put(object, "live_bytes", row->live_bytes);
-		put(object, "pending_bytes", row->pending_bytes);
-		put(object, "live_blocks", row->live_blocks);
+		put_value(object, "held_bytes", row->held_bytes);
+		put_value(object, "live_bytes", row->live_bytes);
+		put_value(object, "pending_bytes", row->pending_bytes);
+		put_value(object, "live_blocks", row->live_blocks);
 		json_array_append_new(rows, object);
 	}
 	return rows;
 }
 
 static json_t *
-device_json(const struct watch_reply *now, const struct watch_reply *before,
-    const struct watch_device *device)
+watch_device_json(const struct watch_reply *now,
+    const struct watch_reply *before, const struct watch_device *device)
 {
 	struct rates rates = rates_of(now, before, device);
 	json_t *object = json_object();
 
-	put(object, "device", device->device);
-	put(object, "total_bytes", device->total_bytes);
+	put_value(object, "device", device->device);
+	put_value(object, "total_bytes", device->total_bytes);
 	json_object_set_new(object, "memory", memory_json(&device->memory));
 	json_object_set_new(object, "pinned", memory_json(&device->pinned));
 	put_rate(object, "allocations_per_s", rates.allocations);
 	put_rate(object, "frees_per_s", rates.frees);
 	put_rate(object, "driver_calls_per_s", rates.driver_calls);
 	put_rate(object, "events_per_s", rates.events);
-	put(object, "events_recorded", device->events_recorded);
-	put(object, "events_dropped", device->events_dropped);
-	put(object, "streams", device->streams_all);
-	put(object, "private_pools", device->pools_all);
+	put_value(object, "events_recorded", device->events_recorded);
+	put_value(object, "events_dropped", device->events_dropped);
+	put_value(object, "streams", device->streams_all);
+	put_value(object, "private_pools", device->pools_all);
 	json_object_set_new(object, "top_streams", streams_json(device));
 	json_object_set_new(object, "top_pools", pools_json(device));
 	return object;
@@ -409,16 +411,16 @@ watch_show_json(const struct watch_reply *now, const struct watch_reply *before)
 	bool printed;
 
 	watch_program(now->pid, name);
-	put(object, "pid", now->pid);
+	put_value(object, "pid", now->pid);
 	json_object_set_new(object, "program", json_string(name));
 	json_object_set_new(object, "weir", json_string(now->weir));
-	put(object, "time_ns", now->time_ns);
-	put(object, "age_ns", now->time_ns - now->began_ns);
-	put(object, "metadata_bytes", now->metadata_bytes);
+	put_value(object, "time_ns", now->time_ns);
+	put_value(object, "age_ns", now->time_ns - now->began_ns);
+	put_value(object, "metadata_bytes", now->metadata_bytes);
 	json_object_set_new(object, "history", json_boolean(now->history != 0));
 	for (uint32_t i = 0; i < now->device_count; i++)
 		json_array_append_new(
-		    devices, device_json(now, before, &now->devices[i]));
+		    devices, watch_device_json(now, before, &now->devices[i]));
 	json_object_set_new(object, "devices", devices);
 	printed = json_print(object, JSON_COMPACT, stdout);
 	putchar('\n');

@@ -1,5 +1,5 @@
 /*
- * Prints the samples of a watched process, for people and for programs.
+ * Printing the samples of a watched process, as text and as JSON.
  */
 #ifndef TOOLS_WEIR_WATCH_SHOW_H
 #define TOOLS_WEIR_WATCH_SHOW_H
@@ -8,13 +8,13 @@
 
 #include "trace/watch.h"
 
-/* The name of a process, as the system has it; "?" if it has none. Control
- * characters become '?'. */
+/* Write the system's name of a process; "?" if it has none. Control characters
+ * become '?'. */
 void watch_program(uint32_t pid, char name[32]);
 
 /*
- * Print one sample. Rates are of the time since `before`, which is NULL for the
- * first; then there are none.
+ * Print one sample. Rates are of the time since `before`. The first sample has
+ * no rates: `before` is NULL.
  *
  * @param redraw  clear the terminal first
  */

@@ -1,9 +1,9 @@
 /*
- * The rows of a trace in the making, and the queues they follow from.
+ * The rows of a trace, and the queues of streams that determine their times.
  *
- * Each host writes its rows as its own clock goes; `c` rows lie in the future.
- * They are brought into the order of time at the end, where rows of one moment
- * keep the order in which they were made.
+ * Each host writes its rows by its own clock, and `c` rows have future times.
+ * All rows are sorted by time at the end. Rows of the same time keep the order
+ * in which they were made.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -14,15 +14,15 @@
 #include "tools/weir/workload.h"
 
 enum {
-	/* Time that a call costs the host, in microseconds. */
+	/* The duration of a call on the host. */
 	ALLOC_US = 1,
 	LAUNCH_US = 5,
 	WAIT_US = 2,
-	/* How far the host may be ahead of a stream. */
+	/* The most that the host may be ahead of a stream. */
 	AHEAD_US = 8000,
 };
 
-/* Where addresses begin; they are names, and none comes twice. */
+/* The first address. Addresses are names: each is used once. */
 #define FIRST_ADDRESS UINT64_C(0x7f0000000000)
 
 struct row {
@@ -42,7 +42,7 @@ struct workload {
 	uint64_t random;
 	uint64_t next_address;
 	uint64_t allocating; /* a bit for each stream that has allocated */
-	bool incomplete;     /* a row was lost for want of memory */
+	bool incomplete;     /* memory was lacking for a row */
 };
 
 struct workload *
@@ -70,12 +70,13 @@ workload_free(struct workload *workload)
 size_t
 workload_rows(const struct workload *workload)
 {
-	/* Workers that go on until there are enough rows must end. */
+	/* Without memory, agents must end that run until there are enough
+	 * rows. */
 	return workload->incomplete ? SIZE_MAX : workload->count;
 }
 
 static void
-add_row(struct workload *workload, struct row row)
+add_workload_row(struct workload *workload, struct row row)
 {
 	if (workload->incomplete)
 		return;
@@ -129,13 +130,13 @@ work_chance(struct work_host *host, uint64_t n)
 	return next_random(host) % n == 0;
 }
 
-/* ---- What the host does ---------------------------------------------- */
+/* ---- Actions of the host --------------------------------------------- */
 
 static void
-add_block_row(
+add_block_event(
     struct work_host *host, char action, const struct work_block *block)
 {
-	add_row(host->workload,
+	add_workload_row(host->workload,
 	    (struct row){ .action = action,
 		.address = block->address,
 		.size = block->size,
@@ -155,7 +156,7 @@ work_alloc(
 	workload->allocating |= UINT64_C(1) << stream->number;
 	workload->next_address += (size + 511) / 512 * 512;
 	host->now_us += ALLOC_US;
-	add_block_row(host, 'a', &block);
+	add_block_event(host, 'a', &block);
 	return block;
 }
 
@@ -170,15 +171,15 @@ work_free(struct work_host *host, const struct work_block *block)
 	for (unsigned i = 0; i < block->n_uses; i++) {
 		row.action = 'r';
 		row.stream = block->uses[i].stream;
-		add_row(host->workload, row);
+		add_workload_row(host->workload, row);
 		if (block->uses[i].done_us > done_us)
 			done_us = block->uses[i].done_us;
 	}
-	add_block_row(host, 'f', block);
+	add_block_event(host, 'f', block);
 	row.action = 'c';
 	row.stream = block->own->number;
 	row.time_us = done_us;
-	add_row(host->workload, row);
+	add_workload_row(host->workload, row);
 }
 
 void
@@ -189,7 +190,7 @@ work_launch(
 	if (stream->done_us < host->now_us)
 		stream->done_us = host->now_us;
 	stream->done_us += duration_us;
-	add_row(host->workload,
+	add_workload_row(host->workload,
 	    (struct row){ .action = 'k',
 		.size = duration_us,
 		.stream = stream->number,
@@ -218,7 +219,7 @@ work_wait(struct work_host *host, struct work_stream *stream,
     const struct work_stream *other)
 {
 	host->now_us += WAIT_US;
-	add_row(host->workload,
+	add_workload_row(host->workload,
 	    (struct row){ .action = 'w',
 		.size = other->number,
 		.stream = stream->number,
@@ -238,7 +239,7 @@ void
 work_end(struct work_host *host, const struct work_stream *stream)
 {
 	host->now_us += WAIT_US;
-	add_row(host->workload,
+	add_workload_row(host->workload,
 	    (struct row){ .action = 'e',
 		.stream = stream->number,
 		.time_us = host->now_us });
@@ -247,12 +248,12 @@ work_end(struct work_host *host, const struct work_stream *stream)
 void
 work_round(struct work_host *host, unsigned first_stream, unsigned n)
 {
-	/* Threads of one program do not all do the same. */
+	/* The threads of a program differ. */
 	host->random = host->workload->seed + first_stream;
 	host->repeats = true;
 	for (unsigned i = first_stream; i < first_stream + n; i++)
 		if ((host->workload->allocating >> i & 1) != 0)
-			add_row(host->workload,
+			add_workload_row(host->workload,
 			    (struct row){ .action = 'n',
 				.stream = i,
 				.time_us = host->now_us });
@@ -293,7 +294,7 @@ count_live(const struct workload *workload, size_t *allocs, uint64_t *peak)
 	}
 }
 
-/* A second's work from SORT_SHOWN rows on. */
+/* Sort the rows. From SORT_SHOWN rows on this takes a second or more. */
 static void
 sort_rows(struct workload *workload)
 {
@@ -308,7 +309,7 @@ sort_rows(struct workload *workload)
 }
 
 static void
-write_rows(const struct workload *workload, FILE *out)
+write_workload_rows(const struct workload *workload, FILE *out)
 {
 	struct progress progress;
 
@@ -341,6 +342,6 @@ workload_write(struct workload *workload, const char *name, FILE *out)
 	    ", \"allocs\": %zu, \"rows\": %zu}\n"
 	    "action,addr,size,stream,time_us\n",
 	    name, peak, allocs, workload->count);
-	write_rows(workload, out);
+	write_workload_rows(workload, out);
 	return true;
 }

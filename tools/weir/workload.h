@@ -1,16 +1,16 @@
 /*
  * Making traces: a model of a program that allocates, queues work on streams
- * and frees, written as the rows of a trace.
+ * and frees, and that writes the rows of a trace.
  *
- * The model is a queue for each stream. Work has a duration. It begins when the
- * host has queued it, the earlier work of its stream is done, and so is the
- * work that the stream waits for. The host queues as fast as it can, and waits
- * when it is more than a few milliseconds ahead of the device. A block used on
- * a stream that is not its own has an `r` row at its free, and its `c` row when
- * that use is over.
+ * The model has a queue for each stream. Work has a duration. It begins when
+ * three conditions are met: the host has queued it, the earlier work of its
+ * stream is done, and the work that the stream waits for is done. The host
+ * queues as fast as it can, and waits when it is more than a few milliseconds
+ * ahead of the device. A block that another stream uses has an `r` row at its
+ * free, and a `c` row when that use is over.
  *
- * Threads of the program are hosts, each with a clock of its own; streams and
- * blocks belong to one host. Everything follows from the seed.
+ * Each thread of the program is a host with a clock of its own. A stream and a
+ * block belong to one host. All choices follow from the seed.
  */
 #ifndef TOOLS_WEIR_WORKLOAD_H
 #define TOOLS_WEIR_WORKLOAD_H
@@ -32,8 +32,8 @@ struct workload;
 struct work_host {
 	struct workload *workload;
 	uint64_t now_us;
-	/* Where it repeats itself: its own random numbers, which begin anew
-	 * with each round. */
+	/* A thread that repeats itself has random numbers of its own, which
+	 * begin anew with each round. */
 	bool repeats;
 	uint64_t random;
 };
@@ -41,7 +41,7 @@ struct work_host {
 /* A stream, by its number in the trace. */
 struct work_stream {
 	unsigned number;
-	uint64_t done_us; /* all its work is */
+	uint64_t done_us; /* the end of all its work */
 };
 
 struct work_block {
@@ -55,62 +55,63 @@ struct work_block {
 	unsigned n_uses;
 };
 
-/* Every random choice follows from `seed`. NULL without memory. */
+/* Begin a trace. All random choices follow from `seed`. NULL without memory. */
 struct workload *workload_new(uint64_t seed);
 void workload_free(struct workload *workload);
-/* Rows so far. */
+/* The number of rows so far. */
 size_t workload_rows(const struct workload *workload);
 
 /*
  * Write the trace: a comment about it, the header and all rows, in the order of
- * time. False if memory was lacking, now or while it was made; ferror() reports
- * a failed write.
+ * time. False if memory was lacking, here or in an earlier call. ferror(out)
+ * reports a failed write.
  */
 bool workload_write(struct workload *workload, const char *name, FILE *out);
 
 /* ---- Choices --------------------------------------------------------- */
 
-/* From low to high, all alike. */
+/* A random number from low to high, all equally likely. */
 uint64_t work_random(struct work_host *host, uint64_t low, uint64_t high);
-/* A multiple of `step` from low to high, of which small ones are more likely:
- * each doubling is as likely as the next. */
+/* A random multiple of `step` from low to high. Small ones are more likely: all
+ * ranges from a number to its double are equally likely. */
 uint64_t work_length(
     struct work_host *host, uint64_t low, uint64_t high, uint64_t step);
-/* True once in `n`. */
+/* True with the probability 1/n. */
 bool work_chance(struct work_host *host, uint64_t n);
 
-/* ---- What the host does ---------------------------------------------- */
+/* ---- Actions of the host --------------------------------------------- */
 
 struct work_block work_alloc(
     struct work_host *host, const struct work_stream *stream, uint64_t size);
-/* The block's own stream needs no word for using it. */
+/* Free a block. Uses by its own stream need no call of work_use(). */
 void work_free(struct work_host *host, const struct work_block *block);
-/* Queue work of that duration. */
+/* Queue work of a duration. */
 void work_launch(
     struct work_host *host, struct work_stream *stream, uint64_t duration_us);
-/* The last work queued on `stream` uses the block. */
+/* Note that the latest work of `stream` uses the block. */
 void work_use(struct work_block *block, const struct work_stream *stream);
-/* Later work on `stream` comes after all work that is on `other` now. */
+/* Order later work of `stream` after all present work of `other`. */
 void work_wait(struct work_host *host, struct work_stream *stream,
     const struct work_stream *other);
-/* A round begins: what the host does from here on it has done since the call
- * before. Its streams are those from a number on that have allocated. */
+/* Begin a round: the host repeats its actions since the call before. Its
+ * streams are those of the `n` numbers from `first_stream` on that have
+ * allocated. */
 void work_round(struct work_host *host, unsigned first_stream, unsigned n);
-/* The host waits for the stream. */
+/* Let the host wait for the stream. */
 void work_synchronize(struct work_host *host, const struct work_stream *stream);
-/* Destroy the stream; its number may then name another. */
+/* Destroy the stream. A new stream may then have its number. */
 void work_end(struct work_host *host, const struct work_stream *stream);
 
 /* ---- Programs -------------------------------------------------------- */
 
-/* A thread of the program that does one thing after another. Each is the first
- * field of a larger struct, is made by malloc() and ends by free(). */
+/* A thread of the program. An agent is the first field of a larger struct,
+ * which malloc() makes and free() ends. */
 struct work_agent {
 	struct work_host host;
-	/* A request, a step: every operation that was begun is ended; memory
-	 * that the program keeps stays. */
+	/* Do one request or one step. All its temporary memory is freed at the
+	 * end; memory that the program keeps stays. */
 	void (*act)(struct work_agent *agent);
-	unsigned step; /* how often it has acted in this round; from 0 */
+	unsigned step; /* number of calls of act() in this round */
 };
 
 /* Parts of a training that have streams of their own; bits. */
@@ -121,13 +122,16 @@ enum work_training {
 	WORK_ALONE = 8,   /* none of these: one stream */
 };
 
-/* Trains a model; takes 4 stream numbers. NULL without memory, as below. */
+/* An agent that trains a model. It takes 4 stream numbers. These three
+ * functions return NULL without memory. */
 struct work_agent *work_trainer(
     struct workload *workload, unsigned training, unsigned first_stream);
-/* Serves requests on a stream of its own and on temporary ones; takes 3. */
+/* An agent that serves requests on a stream of its own and on temporary
+ * streams. It takes 3 stream numbers. */
 struct work_agent *work_server(
     struct workload *workload, unsigned first_stream);
-/* Feeds a row of producers and consumers; takes 5. */
+/* An agent that feeds a row of producers and consumers. It takes 5 stream
+ * numbers. */
 struct work_agent *work_pipeline(
     struct workload *workload, unsigned first_stream);
 
@@ -135,18 +139,18 @@ struct work_agent *work_pipeline(
 struct workload_kind {
 	const char *name;
 	const char *help;
-	unsigned training; /* of enum work_training; 0: there is no trainer */
+	unsigned training; /* bits of enum work_training; 0: no trainer */
 	unsigned servers;
 	unsigned pipelines;
 };
 
-/* By name, and by index from 0 on; NULL if there is none. */
+/* The kind with a name, or at an index from 0; NULL if there is none. */
 const struct workload_kind *workload_kind(const char *name);
 const struct workload_kind *workload_kind_at(size_t i);
 
-/* Let the program run until it has made that many rows, and then end all its
- * work. `repeat` is how many steps of each thread are a round that it repeats;
- * 0: it does not. False if memory is lacking. */
+/* Let the program run until it has made `rows` rows, and then end all its work.
+ * Each thread repeats its first `repeat` steps; 0: no repetition. False without
+ * memory. */
 bool workload_run(struct workload *workload, const struct workload_kind *kind,
     size_t rows, unsigned repeat);
 

@@ -1,5 +1,5 @@
 /*
- * The kinds of programs: which threads they have.
+ * The kinds of programs, and their threads.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 enum {
 	AGENTS_MAX = 8,
-	/* Stream numbers that one of them takes at most. */
+	/* The most stream numbers that an agent takes. */
 	STREAMS = 5,
 };
 
@@ -59,7 +59,7 @@ make_agents(struct workload *workload, const struct workload_kind *kind,
 	return n;
 }
 
-/* The one whose clock is behind the others. */
+/* The agent whose clock is behind those of the others. */
 static size_t
 next_agent(struct work_agent *const agents[], size_t n)
 {
@@ -73,7 +73,7 @@ next_agent(struct work_agent *const agents[], size_t n)
 
 /* Let a thread take its next step. */
 static void
-act(struct work_agent *agent, unsigned first_stream, unsigned repeat)
+act_once(struct work_agent *agent, unsigned first_stream, unsigned repeat)
 {
 	if (repeat > 0 && agent->step % repeat == 0) {
 		agent->step = 0;
@@ -98,7 +98,7 @@ workload_run(struct workload *workload, const struct workload_kind *kind,
 	while (made && workload_rows(workload) < rows) {
 		size_t i = next_agent(agents, n);
 
-		act(agents[i], (unsigned)i * STREAMS, repeat);
+		act_once(agents[i], (unsigned)i * STREAMS, repeat);
 		progress_part(
 		    &progress, "making rows", workload_rows(workload), rows);
 	}

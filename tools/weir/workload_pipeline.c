@@ -1,11 +1,11 @@
 /*
  * A pipeline: a loader and four stages, each on a stream of its own. Each stage
  * consumes the block of the stage before, and the host frees that block as soon
- * as its use is queued. Stages are not equally fast, so what waits between them
- * varies; so do lengths.
+ * as its use is queued. The stages differ in speed and the batches in length,
+ * so that the number of blocks between the stages varies.
  *
- * The results of some batches are kept after the stages that made them, as for
- * a running average of the last few.
+ * The results of some batches are kept for a while, as for a running average of
+ * the last few.
  */
 #include <stdlib.h>
 
@@ -17,7 +17,7 @@ enum {
 	WIDTH = 4096,
 	BATCH = 4,
 	KEPT = 8,
-	/* Bytes a microsecond from the host. */
+	/* Bytes per microsecond from the host. */
 	HOST_SPEED = 50000,
 };
 
@@ -30,11 +30,11 @@ struct pipeline {
 	unsigned batch;
 };
 
-/* Tokens of one layer that take a microsecond, by stage. */
+/* Tokens per microsecond of one layer, by stage. */
 static const uint64_t speed[STAGES] = { 9, 7, 4, 8 };
 
 static struct work_block
-load(struct pipeline *p, uint64_t tokens)
+load_batch(struct pipeline *p, uint64_t tokens)
 {
 	struct work_block words = work_alloc(p->host, &p->loader, tokens * 8);
 	struct work_block input =
@@ -45,7 +45,7 @@ load(struct pipeline *p, uint64_t tokens)
 	return input;
 }
 
-/* One stage, from `input` to the block that it returns. */
+/* Run one stage. It consumes `input` and returns its result. */
 static struct work_block
 pass_stage(
     struct pipeline *p, unsigned i, struct work_block *input, uint64_t tokens)
@@ -76,7 +76,7 @@ pass_stage(
 }
 
 static void
-keep(struct pipeline *p, struct work_block *result)
+keep_result(struct pipeline *p, struct work_block *result)
 {
 	struct work_block *kept = &p->kept[p->batch % KEPT];
 
@@ -90,13 +90,13 @@ pass_batch(struct work_agent *agent)
 {
 	struct pipeline *p = (struct pipeline *)agent;
 	uint64_t tokens = BATCH * work_length(p->host, 128, 2048, 16);
-	struct work_block block = load(p, tokens);
+	struct work_block block = load_batch(p, tokens);
 
 	for (unsigned i = 0; i < STAGES; i++)
 		block = pass_stage(p, i, &block, tokens);
 	p->batch++;
 	if (work_chance(p->host, 4))
-		keep(p, &block);
+		keep_result(p, &block);
 	else
 		work_free(p->host, &block);
 }
@@ -114,7 +114,7 @@ work_pipeline(struct workload *workload, unsigned first_stream)
 	p->loader.number = first_stream;
 	for (unsigned i = 0; i < STAGES; i++) {
 		p->stages[i].number = first_stream + 1 + i;
-		/* Its parameters. */
+		/* The parameters of the stage. */
 		for (int layer = 0; layer < LAYERS; layer++)
 			work_alloc(p->host, &p->stages[i],
 			    UINT64_C(12) * WIDTH * WIDTH);

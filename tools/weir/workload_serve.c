@@ -1,11 +1,11 @@
 /*
  * A thread that serves requests to a language model, on a stream of its own.
  *
- * A request brings a batch of prompts, some with images, which a temporary
- * stream encodes. The keys and values of all layers stay for as long as the
- * answer is made, word by word, and grow by being copied to larger blocks. Now
- * and then a temporary stream makes guesses. Temporary streams end while they
- * still have work; some leave results that live longer than they do.
+ * A request has a batch of prompts, some with images, which a temporary stream
+ * encodes. The keys and values of all layers stay while the answer is made,
+ * word by word. They grow by copies to larger blocks. Now and then a temporary
+ * stream guesses words. A temporary stream is destroyed while it still has
+ * work, and its result may outlive it.
  */
 #include <stdlib.h>
 
@@ -19,7 +19,7 @@ enum {
 	TEMPORARIES = 2, /* at once */
 	/* Places by which keys and values grow. */
 	GROWTH = 64,
-	/* Tokens of one layer that take a microsecond. */
+	/* Tokens per microsecond of one layer. */
 	TOKENS_PER_US = 8,
 };
 
@@ -29,10 +29,10 @@ struct server {
 	struct work_stream own;
 	unsigned first_temporary;
 	uint64_t batch;
-	uint64_t places; /* that keys and values have room for */
+	uint64_t places; /* capacity of the keys and values, in tokens */
 	struct work_block cache[LAYERS];
-	/* The stream of the block that the latest temporary stream has left. */
-	struct work_stream left_by;
+	/* The latest temporary stream whose result is still in use. */
+	struct work_stream encoder;
 };
 
 /* A new stream, ordered after the server's queued work. */
@@ -48,7 +48,7 @@ begin_temporary(struct server *s, unsigned i)
 /* ---- Keys and values ------------------------------------------------- */
 
 static void
-make_cache(struct server *s, uint64_t places)
+make_key_cache(struct server *s, uint64_t places)
 {
 	s->places = (places + GROWTH - 1) / GROWTH * GROWTH;
 	for (int i = 0; i < LAYERS; i++)
@@ -73,8 +73,9 @@ grow_cache(struct server *s)
 /* ---- Temporary streams ----------------------------------------------- */
 
 /*
- * Encode images, and give what the prompt takes of them: a block of a stream
- * that has ended, used on the server's own.
+ * Encode images on a temporary stream, and return the result for the prompt.
+ * The result is a block of a stream that has ended, and the server's own stream
+ * uses it.
  */
 static struct work_block
 encode_images(struct server *s)
@@ -96,15 +97,15 @@ encode_images(struct server *s)
 	}
 	work_wait(s->host, &s->own, &stream);
 	work_end(s->host, &stream);
-	s->left_by = stream;
-	result.own = &s->left_by;
+	s->encoder = stream;
+	result.own = &s->encoder;
 	return result;
 }
 
-/* Guess the next words from the scores, which the server does not wait for
- * to give back. */
+/* Guess the next words from the scores. The server frees the scores without
+ * waiting for this. */
 static void
-guess(struct server *s, struct work_block *scores)
+guess_words(struct server *s, struct work_block *scores)
 {
 	struct work_stream stream = begin_temporary(s, 1);
 	struct work_block words;
@@ -125,7 +126,7 @@ guess(struct server *s, struct work_block *scores)
 
 /* ---- A request ------------------------------------------------------- */
 
-/* One layer over so many tokens. */
+/* Run one layer over `tokens` tokens. */
 static void
 pass_layer(struct server *s, uint64_t tokens)
 {
@@ -152,7 +153,7 @@ read_prompt(struct server *s, uint64_t length)
 	struct work_block prompt = work_alloc(s->host, &s->own, tokens * 8);
 
 	work_launch(s->host, &s->own, 2);
-	make_cache(s, length);
+	make_key_cache(s, length);
 	if (work_chance(s->host, 3)) {
 		struct work_block images = encode_images(s);
 
@@ -166,7 +167,7 @@ read_prompt(struct server *s, uint64_t length)
 }
 
 static void
-answer(struct server *s, uint64_t length, uint64_t words)
+make_answer(struct server *s, uint64_t length, uint64_t words)
 {
 	for (uint64_t i = 0; i < words; i++) {
 		struct work_block scores;
@@ -178,24 +179,24 @@ answer(struct server *s, uint64_t length, uint64_t words)
 		    work_alloc(s->host, &s->own, s->batch * VOCABULARY * 4);
 		work_launch(s->host, &s->own, 200);
 		if (work_chance(s->host, 8))
-			guess(s, &scores);
+			guess_words(s, &scores);
 		else
 			work_free(s->host, &scores);
 	}
 }
 
 static void
-serve(struct work_agent *agent)
+serve_request(struct work_agent *agent)
 {
 	struct server *s = (struct server *)agent;
 	uint64_t length = work_length(s->host, 64, 2048, 1);
 	uint64_t words = work_length(s->host, 8, 96, 1);
 
-	/* Until the request comes. */
+	/* The time until the request arrives. */
 	s->host->now_us += work_random(s->host, 0, 10000);
 	s->batch = work_random(s->host, 1, 6);
 	read_prompt(s, length);
-	answer(s, length, words);
+	make_answer(s, length, words);
 	work_synchronize(s->host, &s->own);
 	for (int i = 0; i < LAYERS; i++)
 		work_free(s->host, &s->cache[i]);
@@ -208,7 +209,7 @@ work_server(struct workload *workload, unsigned first_stream)
 
 	if (s == NULL)
 		return NULL;
-	s->agent.act = serve;
+	s->agent.act = serve_request;
 	s->agent.host.workload = workload;
 	s->host = &s->agent.host;
 	s->own.number = first_stream;

@@ -1,16 +1,16 @@
 /*
- * Training a layered model, with what moves beside the computation on streams
- * of its own:
+ * Training of a layered model. Transfers beside the computation have streams of
+ * their own:
  *
  *	stream 0	computes: forward, backward, optimizer
  *	stream 1	gathers the parameters of a layer, one layer ahead
  *	stream 2	reduces the gradients of a layer over all devices
- *	stream 3	copies activations to the host, and back when they are
- *needed
+ *	stream 3	copies activations to the host, and back before their
+ *use
  *
- * Sizes are those of 16-bit numbers in a model of 16 layers of width 2048;
- * batch and length vary from step to step, and every few steps larger batches
- * are evaluated, without gradients.
+ * The model has 16 layers of width 2048, with 16-bit numbers. Batch and length
+ * vary from step to step. Every few steps larger batches are evaluated, without
+ * gradients.
  */
 #include <stdlib.h>
 
@@ -22,14 +22,14 @@ enum {
 	VOCABULARY = 32000,
 	DEVICES = 8,        /* that share the parameters */
 	EVALUATE_EVERY = 6, /* steps */
-	/* Bytes a microsecond between devices, and to the host. */
+	/* Bytes per microsecond between devices, and to the host. */
 	LINK_SPEED = 100000,
 	HOST_SPEED = 50000,
-	/* Tokens of one layer, forward, that take a microsecond. */
+	/* Tokens per microsecond of one layer, forward. */
 	TOKENS_PER_US = 4,
 };
 
-/* The parameters of a layer: 12 matrices of its width. */
+/* Bytes of the parameters of a layer: 12 matrices of its width. */
 static const uint64_t layer_bytes = UINT64_C(12) * WIDTH * WIDTH * 2;
 
 struct trainer {
@@ -41,9 +41,9 @@ struct trainer {
 	struct work_stream compute, gather, reduce, copy;
 	uint64_t tokens;                   /* in this step */
 	struct work_block gathered[2];     /* this layer's and the next one's */
-	struct work_block saved[LAYERS];   /* activations for the way back */
-	struct work_block reduced[LAYERS]; /* gradients, ready */
-	struct work_block residual;        /* what goes from layer to layer */
+	struct work_block saved[LAYERS];   /* activations for backward */
+	struct work_block reduced[LAYERS]; /* gradients for the optimizer */
+	struct work_block residual;        /* output of the latest layer */
 };
 
 static uint64_t
@@ -54,8 +54,8 @@ activation_bytes(const struct trainer *t)
 
 /* ---- Parameters ------------------------------------------------------ */
 
-/* Allocate the parameters, or this device's share of them: in 16 bits, and in
- * 32 bits with the optimizer's two averages. They stay to the end. */
+/* Allocate the parameters, or this device's share of them, in 16 bits, and in
+ * 32 bits with the optimizer's two averages. They stay until the end. */
 static void
 hold_parameters(struct trainer *t)
 {
@@ -68,9 +68,9 @@ hold_parameters(struct trainer *t)
 		work_alloc(t->host, &t->compute, layer_bytes / DEVICES * 2);
 }
 
-/* Begin to gather a layer; two are held at most. */
+/* Begin to gather a layer. At most two layers are held. */
 static void
-gather(struct trainer *t, unsigned layer)
+begin_gather(struct trainer *t, unsigned layer)
 {
 	struct work_block *full = &t->gathered[layer % 2];
 
@@ -101,7 +101,7 @@ drop_gathered(struct trainer *t, unsigned layer)
 /* ---- Activations ----------------------------------------------------- */
 
 static void
-save(struct trainer *t, unsigned layer)
+offload_activation(struct trainer *t, unsigned layer)
 {
 	struct work_block *saved = &t->saved[layer];
 
@@ -114,7 +114,7 @@ save(struct trainer *t, unsigned layer)
 }
 
 static void
-restore(struct trainer *t, unsigned layer)
+reload_activation(struct trainer *t, unsigned layer)
 {
 	uint64_t size = t->saved[layer].size;
 
@@ -123,13 +123,13 @@ restore(struct trainer *t, unsigned layer)
 	t->saved[layer] = work_alloc(t->host, &t->copy, size);
 	work_launch(t->host, &t->copy, size / HOST_SPEED);
 	work_wait(t->host, &t->compute, &t->copy);
-	/* Everything that follows on `compute` may use it. */
+	/* Later work of `compute` uses it. */
 	work_use(&t->saved[layer], &t->compute);
 }
 
 /* ---- A step ---------------------------------------------------------- */
 
-/* Attention, then the wide part; each leaves the input of the next one. */
+/* Run attention, then the wide part. `residual` becomes the layer's output. */
 static void
 forward_layer(struct trainer *t, unsigned layer, bool keep)
 {
@@ -151,7 +151,7 @@ forward_layer(struct trainer *t, unsigned layer, bool keep)
 	work_free(host, &wide);
 	if (keep) {
 		t->saved[layer] = mixed;
-		save(t, layer);
+		offload_activation(t, layer);
 	} else {
 		work_free(host, &mixed);
 	}
@@ -159,7 +159,8 @@ forward_layer(struct trainer *t, unsigned layer, bool keep)
 	t->residual = out;
 }
 
-/* From the gradient behind the layer to that before it. */
+/* Compute the gradients of a layer. `residual` becomes the gradient of its
+ * input. */
 static void
 backward_layer(struct trainer *t, unsigned layer)
 {
@@ -194,11 +195,11 @@ static void
 forward(struct trainer *t, bool keep)
 {
 	t->residual = work_alloc(t->host, &t->compute, activation_bytes(t));
-	gather(t, 0);
+	begin_gather(t, 0);
 	for (unsigned i = 0; i < LAYERS; i++) {
 		await_gathered(t);
 		if (i + 1 < LAYERS)
-			gather(t, i + 1);
+			begin_gather(t, i + 1);
 		forward_layer(t, i, keep);
 		drop_gathered(t, i);
 	}
@@ -207,18 +208,18 @@ forward(struct trainer *t, bool keep)
 static void
 backward(struct trainer *t)
 {
-	gather(t, LAYERS - 1);
+	begin_gather(t, LAYERS - 1);
 	for (unsigned i = LAYERS; i-- > 0;) {
 		await_gathered(t);
 		if (i > 0)
-			gather(t, i - 1);
-		restore(t, i);
+			begin_gather(t, i - 1);
+		reload_activation(t, i);
 		backward_layer(t, i);
 		drop_gathered(t, i);
 	}
 }
 
-/* The scores of all words, of which the loss is made. */
+/* Compute the scores of all words, and the loss from them. */
 static void
 compute_loss(struct trainer *t)
 {
@@ -250,7 +251,7 @@ optimize(struct trainer *t)
 	}
 }
 
-/* One step, of training or of evaluation. */
+/* Run one step of training or of evaluation. */
 static void
 train(struct work_agent *agent)
 {

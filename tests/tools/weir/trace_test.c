@@ -85,8 +85,8 @@ TEST(the_text_begins_with_the_peak)
 	struct command_result result = ask(0, "trace", train(), "-n", "2");
 
 	expect_begin(result.out,
-	    "device 0: 116 events in 1.150 ms; at most 74.67 MiB were asked "
-	    "for and not freed, after 1.070 ms; 0 bytes before the trace\n");
+	    "device 0: 116 events in 1.150 ms; the peak of live bytes was "
+	    "74.67 MiB, after 1.070 ms; 0 bytes were live before the trace\n");
 	EXPECT_STR_HAS(result.out, "1.150  oom                        -");
 	EXPECT_STR_HAS(
 	    result.out, "forward (model.py:15); the driver had 24.00 MiB free");
@@ -114,6 +114,6 @@ TEST(blocks_older_than_the_trace_are_counted)
 	const char *path = written("old.json", text, sizeof(text) - 1);
 	struct command_result result = ask(0, "trace", path, NULL, NULL);
 
-	EXPECT_STR_HAS(result.out, "1000 bytes before the trace");
+	EXPECT_STR_HAS(result.out, "1000 bytes were live before the trace");
 	command_free(&result);
 }
