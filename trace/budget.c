@@ -1,5 +1,5 @@
 /*
- * The limits of a reader: budget.h.
+ * The limits of a reader (budget.h).
  */
 #include "trace/budget.h"
 
@@ -64,7 +64,7 @@ budget_enforce(const struct budget *budget)
 {
 	uint64_t limit = budget_limit(budget);
 
-	/* SIZE_MAX would be no limit. */
+	/* SIZE_MAX would mean no limit. */
 	meta_limit_set(limit > SIZE_MAX - 1 - budget->before ?
 		SIZE_MAX - 1 :
 		budget->before + limit);

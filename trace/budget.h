@@ -1,20 +1,20 @@
 /*
- * How much memory reading a file may take.
+ * The limit on the memory for reading a file.
  *
  * Note [The budget of a reader]
  *
- * A file from anywhere may be small and ask for much: it is compressed, or made
- * of operations that cost more than they take. So memory is counted against
- * what the file gives for it, and the least of these holds:
+ * A small file from an unknown source may ask for much memory: it may be
+ * compressed, or made of operations that need more memory than they have bytes.
+ * So the limit depends on the file's size. It is the least of:
  *
- *	256 MiB and 256 bytes for each byte of the file as it is stored
- *	64 MiB and 64 bytes for each byte that it came to, decompressed
+ *	256 MiB plus 256 bytes for each stored byte of the file
+ *	64 MiB plus 64 bytes for each decompressed byte
  *	half of the machine's memory
  *
- * A snapshot as PyTorch writes it takes two bytes for each byte, and under xz
- * some forty to eighty for each stored byte. Work is in proportion to memory
- * and bytes, so time has a bound too. A limit that the user sets holds in place
- * of these.
+ * A snapshot written by PyTorch needs two bytes for each decompressed byte, and
+ * forty to eighty for each byte stored by xz. The work is proportional to
+ * memory and bytes, so the time is bounded too. A limit set by the user
+ * replaces these three.
  */
 #ifndef TRACE_BUDGET_H
 #define TRACE_BUDGET_H
@@ -25,29 +25,29 @@
 
 struct budget {
 	uint64_t most;    /* bytes of memory, as set by the user; 0: not set */
-	uint64_t before;  /* bytes of metadata before */
+	uint64_t before;  /* bytes of metadata before reading began */
 	uint64_t stored;  /* bytes of the file that were read */
-	uint64_t decoded; /* bytes that they came to */
+	uint64_t decoded; /* the same bytes, decompressed */
 };
 
-/* Bytes of memory that the input read so far may take. */
+/* The limit in bytes for the input that was read so far. */
 uint64_t budget_limit(const struct budget *budget);
 
-/* WEIR_EINVAL, told, if `used` bytes are above the limit. */
+/* WEIR_EINVAL, with a message, if `used` bytes are above the limit. */
 enum weir_status budget_check(const struct budget *budget, uint64_t used);
 
 /*
- * Let no allocation of metadata take more than the limit above `before`
- * (meta_limit_set()), until budget_release(). The reader calls it again when it
- * has read more. A reader's structures are all metadata, so what it holds stays
- * below the limit while an array grows, too. One reader of the process at a
- * time.
+ * Limit the process's metadata to `before` plus the limit, by meta_limit_set(),
+ * until budget_release(). The reader calls this again whenever it has read
+ * more. All structures of a reader are metadata, so its memory stays below the
+ * limit even while an array grows. Only one reader of the process may do this
+ * at a time.
  */
 void budget_enforce(const struct budget *budget);
 void budget_release(void);
 
-/* The status of a reader: WEIR_EHOSTMEM becomes WEIR_EINVAL, told as by
- * budget_check(), if the budget was the reason. */
+/* Explain the status of a reader: if the budget caused WEIR_EHOSTMEM, return
+ * WEIR_EINVAL with the message of budget_check(). */
 enum weir_status budget_explain(
     const struct budget *budget, enum weir_status status);
 

@@ -1,5 +1,5 @@
 /*
- * Numbers and values of DWARF.
+ * Numbers and attribute values of DWARF.
  */
 #include "trace/dwarf_bytes.h"
 
@@ -14,7 +14,8 @@ rest_length(struct rest *rest, uint64_t *length, bool *wide)
 	return !*wide || rest_number(rest, WIDE_LENGTH, length);
 }
 
-/* Skip bytes, whose number of so many bytes, 0: of pieces, stands in front. */
+/* Skip a block and the length before it, a number of `length_size` bytes, or
+ * LEB128 if that is 0. */
 static bool
 rest_skip_block(struct rest *rest, size_t length_size)
 {
@@ -35,13 +36,13 @@ rest_skip_string(struct rest *rest)
 }
 
 enum kind {
-	UNKNOWN, /* form */
-	FIXED,   /* `bytes` */
+	UNKNOWN, /* the form is not known */
+	FIXED,   /* as many bytes as the table says */
 	ADDRESS,
 	OFFSET,
 	REFERENCE,
-	PIECES, /* a number in pieces, signed or not */
-	BLOCK,  /* behind its length of `bytes`, or in pieces */
+	PIECES, /* LEB128, signed or not */
+	BLOCK,  /* a block after its length of `bytes` bytes, or LEB128 if 0 */
 	STRING,
 	INDIRECT,
 };
@@ -51,7 +52,7 @@ struct form {
 	uint8_t bytes;
 };
 
-/* By number; those of GNU are apart. */
+/* Indexed by the form's number; the GNU forms are elsewhere. */
 static const struct form forms[] = {
 	[0x01] = { ADDRESS, 0 },
 	[0x03] = { BLOCK, 2 },
@@ -99,7 +100,7 @@ static const struct form forms[] = {
 };
 
 static struct form
-form_of(uint64_t number)
+form_numbered(uint64_t number)
 {
 	enum {
 		GNU_ADDR_INDEX = 0x1f01,
@@ -126,13 +127,14 @@ bool
 rest_skip_form(
     struct rest *rest, uint64_t number, const struct form_sizes *sizes)
 {
-	struct form form = form_of(number);
+	struct form form = form_numbered(number);
 
-	/* A form may stand in front of its value, and that may be this one. */
+	/* This form says that the real form precedes the value, which may be
+	 * INDIRECT again. */
 	while (form.kind == INDIRECT) {
 		if (!rest_uleb(rest, &number))
 			return false;
-		form = form_of(number);
+		form = form_numbered(number);
 	}
 	switch (form.kind) {
 	case FIXED:

@@ -1,6 +1,7 @@
 /*
- * Bytes of DWARF that are read once, forwards. Each call is false, and nothing
- * is read, where the bytes end before. They are in the machine's byte order.
+ * A cursor over DWARF bytes, which are read once, forwards, in the machine's
+ * byte order. Each call returns false, and reads nothing, if the bytes end too
+ * early.
  */
 #ifndef TRACE_DWARF_BYTES_H
 #define TRACE_DWARF_BYTES_H
@@ -10,24 +11,25 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Bytes of a length; of the one behind it in 64-bit DWARF, where the first is
- * UINT32_MAX. */
+/* The bytes of a length; and of the second length in 64-bit DWARF, where the
+ * first is UINT32_MAX. */
 enum { LENGTH = 4, WIDE_LENGTH = 8 };
 
-/* Bytes that are not read yet. */
+/* The unread bytes. */
 struct rest {
 	const unsigned char *at;
 	size_t left;
 };
 
-/* Sizes that some forms have. */
+/* The sizes of values that depend on the unit. */
 struct form_sizes {
-	size_t offset;    /* into another section: LENGTH or WIDE_LENGTH */
-	size_t address;   /* 1 to 8 */
-	size_t reference; /* of FORM_REF_ADDR */
+	/* An offset into another section: LENGTH or WIDE_LENGTH. */
+	size_t offset;
+	size_t address;   /* an address: 1 to 8 */
+	size_t reference; /* a value of FORM_REF_ADDR */
 };
 
-/* Forms of a value that the callers know by name, as DWARF numbers them. */
+/* Forms that callers use by name, with DWARF's numbers. */
 enum {
 	FORM_DATA2 = 0x05,
 	FORM_DATA4 = 0x06,
@@ -44,7 +46,7 @@ enum {
 	FORM_IMPLICIT_CONST = 0x21,
 };
 
-/* The number of 1, 2, 4 or 8 bytes there. */
+/* The number that is stored in 1, 2, 4 or 8 bytes. */
 static inline uint64_t
 rest_number_at(const unsigned char *bytes, size_t size)
 {
@@ -88,7 +90,7 @@ rest_number(struct rest *rest, size_t size, uint64_t *out)
 	return true;
 }
 
-/* A number in pieces of seven bits, the lowest first. */
+/* Read an unsigned LEB128 number: groups of seven bits, the lowest first. */
 static inline bool
 rest_uleb(struct rest *rest, uint64_t *out)
 {
@@ -108,10 +110,10 @@ rest_uleb(struct rest *rest, uint64_t *out)
 	return true;
 }
 
-/* The length of a table or unit, and whether it is 64-bit DWARF. */
+/* Read the length of a table or unit, and whether it is 64-bit DWARF. */
 bool rest_length(struct rest *rest, uint64_t *length, bool *wide);
 
-/* Skip a value; false also for a form that is not known. */
+/* Skip a value; false also if the form is unknown. */
 bool rest_skip_form(
     struct rest *rest, uint64_t form, const struct form_sizes *sizes);
 

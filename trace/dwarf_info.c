@@ -1,6 +1,6 @@
 /*
- * A walk over all entries, in the way of the reader but without recursion over
- * what is nested. Every number here may be wrong: it comes from a file.
+ * A walk over all entries in the reader's order, but without recursion for
+ * nested entries. Every number here may be wrong, because it comes from a file.
  */
 #include "trace/dwarf_info.h"
 
@@ -13,22 +13,22 @@
  */
 enum { AT_ABSTRACT_ORIGIN = 0x31, AT_SPECIFICATION = 0x47 };
 
-/* A unit: its entries are `info` from `begin` on. */
+/* A unit: its entries are the bytes of `info` from `begin` on. */
 struct unit {
-	size_t start; /* of its header, in the section */
+	size_t start; /* offset of its header in the section */
 	size_t begin;
 	size_t end;
 	struct form_sizes sizes;
-	/* Where the declaration of a code is in the section of abbreviations,
-	 * by code; 0: there is none. Shared by units in a row. */
+	/* The offset in .debug_abbrev of each code's declaration, plus 1; 0:
+	 * none. Consecutive units share the array. */
 	const uint32_t *codes;
 	size_t code_count;
 };
 
-/* A table of codes, to be freed. */
+/* A table of codes, to be freed at the end. */
 struct codes {
 	struct codes *next;
-	size_t bytes; /* of this all */
+	size_t bytes; /* size of this allocation */
 	size_t count;
 	uint64_t offset; /* of the table in the section */
 	uint32_t at[];
@@ -40,15 +40,16 @@ struct walk {
 	struct unit *units;
 	size_t unit_count;
 	size_t unit_room;
-	struct codes *codes; /* the latest first */
-	uint64_t steps;      /* attributes that may still be looked at */
-	bool odd; /* codes are not as compilers number them: from 1 on, once */
+	struct codes *codes; /* list, the latest first */
+	uint64_t steps;      /* attributes that may still be read */
+	/* The codes are not 1 and up, each once, as compilers write them. */
+	bool odd;
 };
 
 /* ---- Abbreviations --------------------------------------------------------
  */
 
-/* The entries of a code are declared by this. */
+/* The declaration of all entries with one code. */
 struct declaration {
 	struct rest attributes;
 	bool has_children;
@@ -84,7 +85,7 @@ read_declaration(struct rest *rest, uint64_t *code, struct declaration *out)
 	return true;
 }
 
-/* The highest code of a table, as far as it can be read. */
+/* The highest code in the readable part of a table. */
 static uint64_t
 highest_code(struct rest rest)
 {
@@ -107,12 +108,13 @@ note_codes(struct walk *walk, struct codes *codes, struct rest rest)
 	for (const unsigned char *at = rest.at;
 	     read_declaration(&rest, &code, &declaration); at = rest.at) {
 		walk->odd |= codes->at[code] != 0;
-		/* One more, so that none is 0. */
+		/* The offset plus 1, because 0 means none. */
 		codes->at[code] = (uint32_t)(at - walk->abbrevs.at) + 1;
 	}
 }
 
-/* The table of codes at an offset; NULL without memory, or if it is odd. */
+/* The table of codes at an offset; NULL without memory, or if its codes are
+ * odd. */
 static const struct codes *
 read_codes(struct walk *walk, uint64_t offset)
 {
@@ -126,7 +128,7 @@ read_codes(struct walk *walk, uint64_t offset)
 	uint64_t highest = highest_code(rest);
 	size_t bytes;
 
-	/* A declaration takes more than a byte. */
+	/* Each declaration takes more than one byte. */
 	if (highest > rest.left)
 		return NULL;
 	bytes = sizeof(*codes) + (highest + 1) * sizeof(codes->at[0]);
@@ -142,8 +144,8 @@ read_codes(struct walk *walk, uint64_t offset)
 	return walk->odd ? NULL : codes;
 }
 
-/* Read the code of an entry and find what it is; false at an end, and where the
- * reader gives up. */
+/* Find the declaration of an entry's code. False at the end of a list of
+ * entries, and where the reader gives up. */
 static bool
 find_declaration(const struct walk *walk, const struct unit *unit,
     uint64_t code, struct declaration *out)
@@ -178,13 +180,13 @@ add_unit(struct walk *walk, const struct unit *unit)
 	return true;
 }
 
-/* Kinds of units in version 5 that have more in their headers, and those that
- * the reader passes over. */
+/* Unit types of version 5 whose headers are longer, and those that the reader
+ * skips. */
 enum { UNIT_TYPE = 2, UNIT_SKELETON = 4, UNIT_SPLIT = 5, UNIT_SPLIT_TYPE = 6 };
 
-/* The rest of a header; *kind is 0 before version 5. */
+/* Read the rest of a unit's header; *kind is 0 before version 5. */
 static bool
-read_head(struct rest *rest, bool wide, struct unit *unit, uint64_t *kind,
+read_unit_head(struct rest *rest, bool wide, struct unit *unit, uint64_t *kind,
     uint64_t *abbrevs)
 {
 	size_t offset = wide ? WIDE_LENGTH : LENGTH;
@@ -210,8 +212,8 @@ read_head(struct rest *rest, bool wide, struct unit *unit, uint64_t *kind,
 	return good;
 }
 
-/* Find all units that the reader does; false without memory, or if codes are
- * odd. */
+/* Collect all units that the reader reads; false without memory, or if codes
+ * are odd. */
 static bool
 find_units(struct walk *walk)
 {
@@ -231,7 +233,7 @@ find_units(struct walk *walk)
 			break;
 		entries = (struct rest){ rest.at, (size_t)length };
 		if (!rest_skip(&rest, length) ||
-		    !read_head(&entries, wide, &unit, &kind, &abbrevs))
+		    !read_unit_head(&entries, wide, &unit, &kind, &abbrevs))
 			break;
 		if (kind == UNIT_TYPE || kind == UNIT_SPLIT_TYPE)
 			continue;
@@ -267,10 +269,9 @@ unit_at(const struct walk *walk, uint64_t offset)
 	    NULL;
 }
 
-/* ---- References
- * --------------------------------------------------------------- */
+/* ---- References -------------------------------------------------------- */
 
-/* Bytes of a number that refers to an entry, 0: in pieces; SIZE_MAX for other
+/* The size of a number that refers to an entry; 0: LEB128; SIZE_MAX for other
  * forms. */
 static size_t
 reference_size(const struct unit *unit, uint64_t form)
@@ -298,8 +299,8 @@ reference_size(const struct unit *unit, uint64_t form)
 	}
 }
 
-/* Read the value of an attribute. *target: where the entry is in the section
- * that it refers to; UINT64_MAX: it refers to none. */
+/* Read the value of an attribute. *target becomes the offset of the entry that
+ * it refers to, or UINT64_MAX if it refers to none. */
 static bool
 read_reference(
     const struct unit *unit, uint64_t form, struct rest *rest, uint64_t *target)
@@ -327,8 +328,8 @@ read_reference(
 	return true;
 }
 
-/* Follow a chain of references as the reader does; false if it is longer than
- * `left`, which all branches of it share. */
+/* Follow a chain of references as the reader does. False if it has more than
+ * `left` entries; all branches share this count. */
 static bool
 chain_ends(struct walk *walk, uint64_t target, unsigned *left)
 {
@@ -360,11 +361,10 @@ chain_ends(struct walk *walk, uint64_t target, unsigned *left)
 	return true;
 }
 
-/* ---- Entries
- * -------------------------------------------------------------------- */
+/* ---- Entries ----------------------------------------------------------- */
 
-/* Pass over the attributes of an entry. False where the reader gives up, or if
- * there is no bound, which sets *bounded. */
+/* Skip the attributes of an entry. False where the reader gives up, or if the
+ * attributes exceed a bound; then *bounded is false. */
 static bool
 pass_attributes(struct walk *walk, const struct unit *unit,
     struct rest attributes, struct rest *rest, bool *bounded)
@@ -424,8 +424,9 @@ unit_is_bounded(struct walk *walk, const struct unit *unit)
 bool
 dwarf_info_is_bounded(struct rest info, struct rest abbrevs)
 {
-	/* More attributes than bytes take none, as flags. Compilers make one in
-	 * three so. */
+	/* Attributes such as flags take no bytes, so there may be more
+	 * attributes than bytes. In compilers' output one attribute in three is
+	 * like that. */
 	enum { STEPS_A_BYTE = 16, STEPS_BASE = 1 << 16 };
 	struct walk walk = { .info = info,
 		.abbrevs = abbrevs,

@@ -1,6 +1,6 @@
 /*
- * Corrupt line tables, made harmless before libbacktrace reads them. Every
- * number here may be wrong: it comes from a file.
+ * Repairs corrupt line tables before libbacktrace reads them. Every number here
+ * may be wrong, because it comes from a file.
  */
 #include "trace/dwarf_line.h"
 
@@ -10,8 +10,8 @@
 
 /* ---- The tables -------------------------------------------------------- */
 
-/* Skip one list of version 5: the forms of an entry, the number of entries and
- * the entries, of at least a byte each. False if they are not all there. */
+/* Skip one list of version 5: the forms of an entry, the number of entries, and
+ * the entries, each of at least one byte. False if the list is cut. */
 static bool
 rest_skip_entries(struct rest *rest, const struct form_sizes *sizes)
 {
@@ -45,12 +45,13 @@ make_divisor(unsigned char *table, size_t size, size_t at)
 	return true;
 }
 
-/* Bytes of the version in front of a table. */
+/* Bytes of the version at the start of a table. */
 enum { VERSION = 2 };
 
 /*
- * Check the two lists of a table of version 5, from opcode_base on, which lies
- * at `at`. The lengths of all opcodes but the first stand in front of them.
+ * Check the two lists of a version 5 table, which begin after the lengths of
+ * the opcodes. `at` is the offset of opcode_base; all opcodes but the first
+ * have a length.
  */
 static bool
 lists_fit(const unsigned char *table, size_t size, size_t at, bool wide)
@@ -61,7 +62,7 @@ lists_fit(const unsigned char *table, size_t size, size_t at, bool wide)
 
 	if (!rest_skip(&rest, at) || !rest_number(&rest, 1, &opcodes))
 		return false;
-	/* The size of an address stands behind the version. */
+	/* The size of an address follows the version. */
 	sizes.address = table[VERSION];
 	return opcodes > 0 && rest_skip(&rest, opcodes - 1) &&
 	    rest_skip_entries(&rest, &sizes) &&
@@ -70,13 +71,13 @@ lists_fit(const unsigned char *table, size_t size, size_t at, bool wide)
 
 /*
  * Repair one table, which begins with its version; true if that changes it.
- * `wide`: its lengths have 64 bits. The reader refuses other versions than 2 to
- * 5, and a header that is cut.
+ * `wide`: its lengths have 64 bits. Versions other than 2 to 5 and a header
+ * that is cut need no repair, because the reader refuses them.
  */
 static bool
 repair_table(unsigned char *table, size_t size, bool wide)
 {
-	/* Version 5 has the sizes of an address and of a selector there. */
+	/* Version 5 has the sizes of an address and of a selector here. */
 	enum { SIZES = 2 };
 	size_t at = VERSION + (wide ? WIDE_LENGTH : LENGTH);
 	bool changed = false;
@@ -94,7 +95,7 @@ repair_table(unsigned char *table, size_t size, bool wide)
 	/* maximum_operations_per_instruction */
 	if (version >= 4)
 		changed = make_divisor(table, size, at++);
-	/* line_range, behind default_is_stmt and line_base */
+	/* line_range, after default_is_stmt and line_base */
 	changed |= make_divisor(table, size, at + 2);
 	if (version == 5 && !lists_fit(table, size, at + 3, wide)) {
 		memset(table, 0, VERSION);

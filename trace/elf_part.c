@@ -1,5 +1,5 @@
 /*
- * Every number here may be wrong: it comes from a file.
+ * Every number here may be wrong, because it comes from a file.
  */
 #include "trace/elf_part.h"
 
@@ -43,12 +43,12 @@ lies_in_file(const struct elf_file *file, uint64_t offset, uint64_t size)
 
 /* ---- Headers of sections ------------------------------------------------- */
 
-/* Names that mean something to the reader are shorter. */
+/* Longer than all names that the reader looks for. */
 enum { NAME_ROOM = 24 };
 
 /*
- * Read the section's name as the reader sees it, for which the section of names
- * ends with a zero. It is cut to its room, and empty if there is none.
+ * Read the section's name as the reader sees it; for that the section of names
+ * ends with a zero. The name is cut to NAME_ROOM, and empty if there is none.
  */
 static void
 read_name(const struct elf_file *file, const ElfW(Shdr) * section,
@@ -79,14 +79,14 @@ read_header(const struct elf_file *file, uint64_t index, ElfW(Shdr) * section)
 }
 
 /*
- * Find the headers as the reader does, which keeps their number in 32 bits. A
- * number that does not fit in the head of the file is in the first section's
- * header. False if the reader must not have them.
+ * Find the section headers as the reader does, which stores their number in 32
+ * bits. The first section header holds the numbers that do not fit in the
+ * file's header. False if the reader must not see the headers.
  */
 static bool
 find_headers(struct elf_file *file, const ElfW(Ehdr) * head)
 {
-	/* Programs and libraries have some dozens. */
+	/* Programs and libraries have some dozens of sections. */
 	enum { SECTIONS_MAX = 1 << 16 };
 	ElfW(Shdr) first;
 	ElfW(Shdr) names;
@@ -135,7 +135,7 @@ debug_named(struct elf_file *file, const char *name)
 	return NULL;
 }
 
-/* Bytes that a compressed section inflates to; 0 if that is not to be done. */
+/* The inflated size of a compressed section; 0 if it must not be inflated. */
 static uint64_t
 inflated_size(const struct elf_file *file, const ElfW(Shdr) * section)
 {
@@ -151,7 +151,7 @@ inflated_size(const struct elf_file *file, const ElfW(Shdr) * section)
 	return head.ch_size <= budget_limit(&budget) ? head.ch_size : 0;
 }
 
-/* Note a section that the reader may have; of two with a name, the first. */
+/* Record a section that the reader may see; of two with one name, the first. */
 static void
 note_debug(struct elf_file *file, struct elf_debug_section *debug,
     uint64_t index, const ElfW(Shdr) * section)
@@ -191,8 +191,8 @@ find_debug(struct elf_file *file)
 	}
 }
 
-/* Give each section its place behind the file. The reader may look at some
- * bytes in front of a section. */
+/* Give each section a place behind the file's end. There is a gap before each,
+ * because the reader may read some bytes before a section. */
 static void
 place_debug(struct elf_file *file)
 {
@@ -244,7 +244,7 @@ elf_file_open(struct elf_file *file, int fd)
 
 /* ---- The head and the headers -------------------------------------------- */
 
-/* Take away the headers of sections, if the reader must not have them. */
+/* Hide the section headers if the reader must not see them. */
 static void
 repair_head(const struct elf_file *file, unsigned char *bytes)
 {
@@ -259,7 +259,7 @@ repair_head(const struct elf_file *file, unsigned char *bytes)
 	memcpy(bytes, &head, sizeof(head));
 }
 
-/* The reader believes the length of a build ID. */
+/* The reader trusts the length of a build ID. */
 static bool
 build_id_fits(const struct elf_file *file, const ElfW(Shdr) * section)
 {
@@ -272,7 +272,7 @@ build_id_fits(const struct elf_file *file, const ElfW(Shdr) * section)
 	    note.n_descsz <= section->sh_size - sizeof(note) - NAME_SIZE;
 }
 
-/* True if the reader may see a section that is not of debug information. */
+/* May the reader see a section that has no debug information? */
 static bool
 may_be_seen(
     const struct elf_file *file, const ElfW(Shdr) * section, const char *name)
@@ -300,12 +300,12 @@ repair_header(const struct elf_file *file, uint64_t index, ElfW(Shdr) * section)
 		return;
 	}
 	read_name(file, section, name);
-	/* No name that is looked for has one character. */
+	/* The reader looks for no name of one character. */
 	if (!may_be_seen(file, section, name))
 		section->sh_name = (ElfW(Word))(file->names_size - 1);
 }
 
-/* The headers of sections but the first, as the reader asks for them. */
+/* Repair the section headers, except the first, as the reader reads them. */
 static void
 repair_headers(const struct elf_file *file, unsigned char *bytes)
 {

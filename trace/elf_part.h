@@ -1,10 +1,11 @@
 /*
- * ELF files as libbacktrace may see them. It believes what a file says, so that
- * a corrupt one would end the process.
+ * ELF files as libbacktrace may see them. libbacktrace trusts the contents of a
+ * file, so a corrupt file would end the process.
  *
- * A file that was opened here looks longer than it is: sections of debug
- * information lie behind its end, one after the other, inflated and checked.
- * The headers of sections lead there, and have no name for what is not checked.
+ * A file that was opened here seems longer than it is: sections of debug
+ * information follow its end, one after the other, inflated and checked. The
+ * section headers point to them there, and sections that are not checked have
+ * no name.
  */
 #ifndef TRACE_ELF_PART_H
 #define TRACE_ELF_PART_H
@@ -13,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The sections that the reader knows. */
+/* The sections that the reader uses. */
 enum elf_debug {
 	ELF_DEBUG_INFO,
 	ELF_DEBUG_LINE,
@@ -28,35 +29,35 @@ enum elf_debug {
 };
 
 struct elf_debug_section {
-	uint64_t index;  /* of its header; 0: there is no such section */
-	uint64_t offset; /* in the file */
-	uint64_t stored; /* bytes there */
-	uint64_t place;  /* where it seems to be */
-	uint64_t size;   /* bytes that it seems to have */
+	uint64_t index;  /* index of its header; 0: there is no such section */
+	uint64_t offset; /* offset in the file */
+	uint64_t stored; /* bytes in the file */
+	uint64_t place;  /* offset that the reader sees */
+	uint64_t size;   /* bytes that the reader sees */
 	bool is_compressed;
 };
 
 struct elf_file {
 	int fd;
-	uint64_t size;    /* bytes in the file */
-	uint64_t end;     /* of the file as it seems to be */
-	uint64_t headers; /* where they are; 0: none that the reader may have */
+	uint64_t size;    /* real size of the file */
+	uint64_t end;     /* end of the file that the reader sees */
+	uint64_t headers; /* offset of the section headers; 0: hidden */
 	uint64_t header_count;
-	uint64_t names_index; /* of the header of the names of sections */
-	uint64_t names;       /* where those are */
+	uint64_t names_index; /* index of the header of the section of names */
+	uint64_t names;       /* offset of that section */
 	uint64_t names_size;
 	struct elf_debug_section debug[ELF_DEBUG_COUNT];
 };
 
-/* Look at a file. A file that is no ELF file, or a corrupt one, is as it is,
- * but seems to have no sections. */
+/* Examine a file. A file that is not an ELF file, or is corrupt, is not
+ * changed, but seems to have no sections. */
 void elf_file_open(struct elf_file *file, int fd);
 
-/* True if the file seems to have such a part. */
+/* Does the file that the reader sees have such a part? */
 bool elf_part_exists(const struct elf_file *file, uint64_t offset, size_t size);
 
-/* Read a part that exists into bytes that are 0. False without memory, or if
- * the file cannot be read. */
+/* Read an existing part into a buffer of zeros. False without memory, or if the
+ * file cannot be read. */
 bool elf_part_read(const struct elf_file *file, uint64_t offset,
     unsigned char *bytes, size_t size);
 

@@ -1,7 +1,7 @@
 /*
- * Places of code by their address in a table of hashes; the texts lie one after
- * the other. Both grow by doubling and live as long as the writing of one
- * snapshot.
+ * Places in the code, in a hash table by address, and their texts in one
+ * buffer. Both grow by doubling and are freed when the snapshot has been
+ * written.
  */
 #include "trace/frames.h"
 
@@ -16,23 +16,24 @@
 
 enum { PLACES_MAX = 8, FIRST_ENTRIES = 1024, FIRST_BYTES = 64 << 10 };
 
-/* One frame in words. An address in code put in line has several. */
+/* A named frame. An address in inlined code has several. */
 struct place {
-	size_t name; /* offsets of texts */
+	size_t name; /* offsets in the texts */
 	size_t file;
 	unsigned line;
-	bool last;      /* of its address */
-	bool evaluates; /* Python: its own frames name what it runs */
-	bool ours;      /* of weir, which is left out at the inner end */
+	bool last; /* the last one of its address */
+	/* Python's interpreter, replaced by the frames it runs. */
+	bool evaluates;
+	bool ours; /* belongs to weir: left out at the inner end */
 	memo memo;
 };
 
 struct entry {
-	const void *word; /* NULL: unused */
-	size_t first;     /* of its places */
+	const void *word; /* address or Python frame; NULL: unused */
+	size_t first;     /* index of its first place */
 };
 
-/* Memory that grows: `n` of `room` bytes. */
+/* A buffer that grows: `n` of `room` bytes are used. */
 struct store {
 	char *at;
 	size_t n;
@@ -41,14 +42,15 @@ struct store {
 
 struct frames {
 	const struct stack_table *table;
-	memo *stacks; /* by number */
+	memo *stacks; /* indexed by number */
 	size_t stacks_bytes;
 	struct store texts;
 	struct store places;
 	struct entry *entries;
 	size_t slots; /* a power of two */
 	size_t used;
-	const char *object; /* weir's, or NULL if it is in the program */
+	/* Weir's library, or NULL if weir is in the program. */
+	const char *object;
 	bool incomplete;
 	memo name_key;
 	memo file_key;
@@ -57,7 +59,7 @@ struct frames {
 
 /* ---- Storing ----------------------------------------------------------- */
 
-/* Room for n more bytes; false without memory. */
+/* Make room for n more bytes; false without memory. */
 static bool
 store_grow(struct store *store, size_t n)
 {
@@ -79,7 +81,7 @@ store_grow(struct store *store, size_t n)
 }
 
 static bool
-add_text(struct frames *f, const char *text, size_t *offset)
+frames_add_text(struct frames *f, const char *text, size_t *offset)
 {
 	size_t size = strlen(text) + 1;
 
@@ -108,8 +110,8 @@ add_place(struct frames *f, const char *name, const char *file, unsigned line)
 {
 	struct place place = { .line = line };
 
-	if (!add_text(f, name, &place.name) ||
-	    !add_text(f, file, &place.file) ||
+	if (!frames_add_text(f, name, &place.name) ||
+	    !frames_add_text(f, file, &place.file) ||
 	    !store_grow(&f->places, sizeof(place)))
 		return false;
 	place.evaluates = strncmp(name, "_PyEval_EvalFrame", 17) == 0;
@@ -191,7 +193,7 @@ grow_entries(struct frames *f)
 	return true;
 }
 
-/* The first place of a word; false without memory. */
+/* Find or add the first place of a word; false without memory. */
 static bool
 look_up(struct frames *f, const void *word, size_t *first)
 {
@@ -230,7 +232,8 @@ write_place(struct frames *f, struct writer *w, struct place *place)
 	writer_keep(w, &place->memo);
 }
 
-/* The places of one word but those that run Python; true if there are such. */
+/* Write the places of one word, except those of Python's interpreter; true if
+ * there are such. */
 static bool
 write_word(struct frames *f, struct writer *w, const void *word)
 {
@@ -253,7 +256,7 @@ write_word(struct frames *f, struct writer *w, const void *word)
 	}
 }
 
-/* The frames at the inner end that are weir's own. */
+/* Count the frames of weir itself at the inner end. */
 static size_t
 count_ours(struct frames *f, void *const *words, size_t n)
 {
@@ -270,7 +273,8 @@ count_ours(struct frames *f, void *const *words, size_t n)
 	return 0;
 }
 
-/* Python's frames are behind those of C. */
+/* In `words` the Python frames follow the C frames. They are written in the
+ * place of the innermost interpreter frame. */
 static void
 write_stack(struct frames *f, struct writer *w, void *const *words, size_t n)
 {
@@ -306,7 +310,7 @@ frames_write(struct frames *f, struct writer *w, uint32_t stack)
 	writer_keep(w, &f->stacks[stack]);
 }
 
-/* The file that this is in, if that is a library. */
+/* The path of the library that contains weir; NULL if it is in the program. */
 static const char *
 own_object(void)
 {

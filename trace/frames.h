@@ -1,5 +1,5 @@
 /*
- * The frames of stacks in words, each address named once.
+ * The names of the frames of stacks. Each address is named once.
  */
 #ifndef TRACE_FRAMES_H
 #define TRACE_FRAMES_H
@@ -11,17 +11,18 @@
 struct stack_table;
 struct frames;
 
-/* For the stacks of a table, which may be NULL, whose numbers are at most
- * `stacks`. NULL without memory. */
+/* Create a writer for the stacks of `table`, which may be NULL, with numbers up
+ * to `stacks`. NULL without memory. */
 struct frames *frames_new(const struct stack_table *table, size_t stacks);
 void frames_delete(struct frames *frames);
 
-/* Write a stack as a list of frames {name, filename, line}: innermost first,
- * without weir's own at that end if weir is a library, those of Python in the
- * place of the interpreter's. An unknown stack is an empty list. */
+/* Write a stack as a list of frames {name, filename, line}, the innermost
+ * first. If weir is a library, its own frames at the inner end are left out.
+ * Python's frames take the place of the interpreter's. An unknown stack is
+ * written as an empty list. */
 void frames_write(struct frames *frames, struct writer *w, uint32_t stack);
 
-/* Did the memory suffice for all? What it did not suffice for has no names. */
+/* Was there memory to name all frames? The others are left out. */
 bool frames_complete(const struct frames *frames);
 
 #endif

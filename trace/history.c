@@ -1,5 +1,5 @@
 /*
- * How the history is kept, what a thread brings along, and the rings.
+ * The settings of the history, the texts of a thread, and the rings.
  */
 #include "trace/history.h"
 
@@ -15,28 +15,30 @@
 #include "trace/text.h"
 
 enum {
-	CONTEXTS = 64, /* compile contexts within each other */
+	CONTEXTS = 64, /* the deepest nesting of compile contexts */
 	RING_SPARE = 1024,
-	C_FRAMES = 40, /* of a stack that has Python's too */
+	C_FRAMES = 40, /* C frames in a stack that also has Python frames */
 };
 
 atomic_uint history_state;
 
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_HISTORY);
-/* Written under the lock, read without. */
+/* Written under the lock, read without it. */
 static atomic_uint stacks_wanted;
 static atomic_size_t capacity;
-/* Made when stacks are first wanted, and kept: others may be at it. */
+/* Created when stacks are first wanted and never freed, because other threads
+ * may be reading it. */
 static _Atomic(struct stack_table *) stacks;
 static struct clock_point began GUARDED_BY(lock);
 
 _Thread_local struct history_thread history_here;
 
-/* The other data of a thread. */
+/* More data of a thread, used by this file only. */
 static _Thread_local struct {
-	unsigned depth; /* of contexts */
+	unsigned depth; /* number of open compile contexts */
 	uint32_t contexts[CONTEXTS];
-	bool capturing; /* a stack: Python may free memory meanwhile */
+	/* Taking a stack, during which Python may free memory. */
+	bool capturing;
 } here;
 
 enum { ALL_ACTIONS = (1 << TRACE_ACTION_COUNT) - 1 };
@@ -56,7 +58,7 @@ trace_action_name(enum trace_action action)
 	return names[action];
 }
 
-/* The bit of an action that a text names; 0: there is none. */
+/* The bit of the action with this name; 0 if there is none. */
 static uint32_t
 action_bit(const char *text, size_t length)
 {
@@ -194,7 +196,7 @@ history_stacks(void)
 
 /* ---- A call ------------------------------------------------------------ */
 
-/* C's frames, and Python's behind them. */
+/* Take the C frames, followed by the Python frames. */
 uint32_t
 history_take_stack(void)
 {
@@ -264,7 +266,7 @@ history_number_thread(void)
 	return history_here.thread;
 }
 
-/* Events that are there, of at most so many. */
+/* The number of events in the ring, at most `most`. */
 static uint64_t
 held(const struct history_ring *ring, size_t most)
 {
@@ -338,8 +340,8 @@ history_resize(struct history_ring *ring, bool clear)
 
 /* ---- How allocations were served --------------------------------------- */
 
-/* Handles of streams, each in the place of its number less 1; 0: none yet. They
- * stay, since events name them. */
+/* The handle of the stream with number i + 1; 0: unused. Entries stay, because
+ * events refer to them. */
 static _Atomic(uint64_t) waited[HISTORY_WAITED];
 
 uint8_t
@@ -434,7 +436,7 @@ weir_compile_context_pop(void)
 
 /* ---- Annotations ------------------------------------------------------- */
 
-/* A ring of their own, of the same capacity. */
+/* The annotations have a ring of their own, with the same capacity. */
 static struct {
 	struct trace_annotation *entries;
 	size_t capacity;
@@ -442,7 +444,7 @@ static struct {
 } notes GUARDED_BY(lock);
 
 static enum weir_status
-note(const struct trace_annotation *entry) HOLDS(lock)
+add_annotation(const struct trace_annotation *entry) HOLDS(lock)
 {
 	if (notes.entries == NULL) {
 		notes.capacity = atomic_load(&capacity);
@@ -476,7 +478,7 @@ weir_annotate(const char *name, enum weir_stage stage, int device)
 	lock_enter(&lock);
 	entry.ticks = clock_ticks();
 	if (history_is_kept())
-		status = note(&entry);
+		status = add_annotation(&entry);
 	lock_leave(&lock);
 	return status;
 }

@@ -1,13 +1,14 @@
 /*
- * The history: the latest events of each arena in a ring, with the thread,
- * stack and texts of the calls that cause them.
+ * The history: a ring of the latest events of each arena, with the thread,
+ * stack and texts of the calls that caused them.
  *
  * A ring belongs to an arena and is guarded by the arena's lock. An event is
  * written under the lock that its change was made under, so the order of a ring
  * is the order of the changes (invariant I-14).
  *
- * A stack is taken before the lock, since that may take long or call Python.
- * The thread's own record of its call keeps it until the events are emitted.
+ * A stack is taken before the arena is locked, because taking it may be slow or
+ * call Python. The thread's own record of its call keeps the stack until the
+ * events are emitted.
  */
 #ifndef TRACE_HISTORY_H
 #define TRACE_HISTORY_H
@@ -21,7 +22,7 @@
 #include "trace/served.h"
 #include "trace/stack.h"
 
-/* X(name): the actions, as PyTorch names them. */
+/* X(name): the actions, with PyTorch's names. */
 #define TRACE_ACTIONS(X)                                                       \
 	X(alloc)                                                               \
 	X(free_requested)                                                      \
@@ -40,35 +41,36 @@ enum trace_action {
 	    TRACE_ACTION_COUNT
 };
 
-/* Which private pool: none, one of a graph, or one of the user's. */
+/* A private pool's number: none, one of a graph, or one of the user's. */
 struct trace_pool {
 	uint32_t graph;
 	uint32_t user;
 };
 
-/* An event as it is kept; 64 bytes. */
+/* One history event; 64 bytes. */
 struct trace_event {
 	/* Set by the caller. */
-	uint64_t addr; /* of oom: bytes that the device has free */
-	uint64_t size; /* asked for; of segments, all of it */
+	uint64_t addr; /* of an oom event: the device's free bytes */
+	uint64_t size; /* requested; of a segment event: its size */
 	uint64_t stream;
 	struct trace_pool pool;
-	uint32_t granules; /* WEIR_GRANULE bytes of the block; 0: no block */
-	uint32_t stack;    /* of the history's table; 0: none */
+	/* Size of the block in units of WEIR_GRANULE; 0: no block. */
+	uint32_t granules;
+	uint32_t stack; /* number in history_stacks(); 0: none */
 
 	/* Set by history_add(). */
 	uint8_t action;
 
-	/* How an allocation was served, by history_add_served(); else 0. What
-	 * does not fit is the largest number there is. */
+	/* How an allocation was served, set by history_add_served(); else 0. A
+	 * value that does not fit is stored as the largest that does. */
 	uint8_t served_by; /* enum served_by */
 	uint8_t waits;
-	uint8_t waited_for; /* a number of history_number_stream() */
+	uint8_t waited_for; /* from history_number_stream() */
 
-	uint32_t thread;   /* the system's number of it */
-	uint16_t metadata; /* texts, which are TEXTS_MAX at most */
+	uint32_t thread;   /* thread ID of the system */
+	uint16_t metadata; /* number of a text, below TEXTS_MAX */
 	uint16_t compile;
-	uint16_t moved; /* handles */
+	uint16_t moved; /* handles that were moved */
 	uint16_t grown; /* new memory, in units of HISTORY_GROWN */
 	uint64_t ticks;
 };
@@ -77,28 +79,29 @@ _Static_assert(sizeof(struct trace_event) == 64, "as <weir/trace.h> says");
 
 enum { HISTORY_GROWN = 2 << 20 };
 
-/* Say in the event of an allocation how the calling thread's request for it was
- * served: trace/served.h. */
+/* Record in an allocation's event how the calling thread's request was served
+ * (trace/served.h). */
 void history_add_served(struct trace_event *event);
 
 /* How the allocation of an event was served. */
 struct served history_served(const struct trace_event *event);
 
-/* A stream that was waited for, as a number that events have room for: from 1
- * on, or 0 once there have been HISTORY_WAITED others. */
+/* Number a stream that was waited for, so that an event can store it in one
+ * byte: 1 and up, or 0 once HISTORY_WAITED other streams have numbers. */
 enum { HISTORY_WAITED = 255 };
 uint8_t history_number_stream(uint64_t handle);
 
 struct history_ring {
-	struct trace_event *events; /* NULL: no memory yet, or none to be had */
-	struct trace_event *at;     /* where the next goes; NULL too */
+	struct trace_event *events; /* NULL: not allocated yet, or no memory */
+	/* Where the next event is written, or NULL. */
+	struct trace_event *at;
 	struct trace_event *end;
-	size_t bound;    /* events that are kept */
-	size_t capacity; /* somewhat more, so that those can be copied */
-	uint64_t next;   /* its number */
-	uint64_t first;  /* number of the first since it was cleared */
-	uint64_t there;  /* and of the first since there was this memory */
-	bool refused;    /* there was no memory: not again */
+	size_t bound;    /* how many events the history promises to keep */
+	size_t capacity; /* bound, and spare events for readers that copy */
+	uint64_t next;   /* number of the next event */
+	uint64_t first;  /* number of the first event since the last clear */
+	uint64_t there;  /* number of the first event in this memory */
+	bool refused;    /* allocation failed and is not tried again */
 };
 
 /* ---- How it is kept ---------------------------------------------------- */
@@ -107,12 +110,13 @@ struct history_settings {
 	enum weir_history_level level;
 	enum weir_stacks stacks;
 	size_t capacity;
-	uint32_t skip; /* a bit for each action */
+	uint32_t skip; /* a bit for each action that is not kept */
 };
 
-/* While it is on 1, above that the level, and above that a bit for each action
- * that is kept; else 0. For what follows. The bit above all of these says that
- * observers are called at each event (trace/observe.h), history or not. */
+/* 0 while the history is off. Else bit 0 is set, the bits above it are the
+ * level, and those above the level say which actions are kept.
+ * HISTORY_OBSERVED, the highest bit, is set while observers are called at each
+ * event (trace/observe.h), whether or not the history is on. */
 enum {
 	HISTORY_LEVEL = 1,
 	HISTORY_KEPT = 3,
@@ -122,7 +126,7 @@ enum {
 extern atomic_uint history_state;
 #pragma GCC visibility pop
 
-/* Events are wanted: by the history, or by observers. */
+/* Does the history or an observer want events? */
 static inline bool
 history_on(void)
 {
@@ -130,7 +134,7 @@ history_on(void)
 	    atomic_load_explicit(&history_state, memory_order_relaxed) != 0, 0);
 }
 
-/* Events are kept. */
+/* Is the history on? */
 static inline bool
 history_is_kept(void)
 {
@@ -138,7 +142,7 @@ history_is_kept(void)
 		   1) != 0;
 }
 
-/* Observers are there, or are no more. */
+/* Set whether there are observers of events. */
 void history_set_observed(bool observed);
 
 static inline enum weir_history_level
@@ -148,7 +152,7 @@ history_level_of(unsigned state)
 	    state >> HISTORY_LEVEL & WEIR_HISTORY_ALL);
 }
 
-/* The level; WEIR_HISTORY_NONE also while it is off. */
+/* The level; WEIR_HISTORY_NONE also while the history is off. */
 static inline enum weir_history_level
 history_level(void)
 {
@@ -161,30 +165,31 @@ history_level(void)
 enum weir_status history_read(
     const struct weir_history *asked, struct history_settings *out);
 
-/* Keep it like this from now on, or not at all. Rings are the caller's to
- * adapt. WEIR_EHOSTMEM where stacks need a table. */
+/* Turn the history on with these settings, or off. The caller resizes the
+ * rings. WEIR_EHOSTMEM if the table of stacks cannot be allocated. */
 enum weir_status history_set(const struct history_settings *settings);
 void history_unset(void);
 
 /* ---- A call ------------------------------------------------------------ */
 
 /*
- * A call begins that may change memory; with no lock held. From the level
- * `from` on its stack is taken: events of the calling thread have it until
- * history_leave(), and so have the blocks that history_stack() is asked for.
+ * Begin a call that may change memory; the caller holds no lock. If the level
+ * is at least `from`, the call's stack is taken. The calling thread's events
+ * have this stack until history_leave(), and blocks get it from
+ * history_stack().
  */
 static inline void history_enter(enum weir_history_level from);
 static inline void history_leave(void);
 
-/* The stack of the call, or 0. */
+/* The stack of the current call, or 0. */
 static inline uint32_t history_stack(void);
 
 /* The fields that all events of the calling thread share. */
 struct history_thread {
-	uint32_t stack;  /* of the call that is under way */
+	uint32_t stack;  /* of the current call */
 	uint32_t thread; /* 0: the system has not been asked yet */
 	uint32_t metadata;
-	uint32_t compile; /* the innermost context */
+	uint32_t compile; /* the innermost compile context */
 };
 extern _Thread_local struct history_thread history_here;
 
@@ -194,10 +199,10 @@ history_stack(void)
 	return history_here.stack;
 }
 
-/* The calling thread's stack, from the caller on. */
+/* Take the calling thread's stack, from the caller on. */
 uint32_t history_take_stack(void);
 
-/* Does a call have its stack taken, from this level on? */
+/* Are stacks taken for calls that ask from this level on? */
 static inline bool
 history_takes_stacks(enum weir_history_level from)
 {
@@ -206,7 +211,7 @@ history_takes_stacks(enum weir_history_level from)
 	return level >= from && level > WEIR_HISTORY_NONE;
 }
 
-/* Always a part of its caller: with that stacks begin. */
+/* Always inlined, so that stacks begin with the caller's frame. */
 static inline __attribute__((always_inline)) void
 history_enter(enum weir_history_level from)
 {
@@ -224,23 +229,23 @@ history_leave(void)
 
 /* ---- Rings ------------------------------------------------------------- */
 
-/* All under the lock of the ring's arena. */
+/* All calls below need the lock of the ring's arena. */
 
 /* The fields that all events of one moment share. */
 struct history_stamp {
-	unsigned state; /* of the history */
+	unsigned state; /* history_state at that moment */
 	struct history_thread by;
 	uint64_t ticks;
 };
 
-/* The fields of events of this moment. */
+/* Fill in a stamp for the current moment. */
 static inline struct history_stamp history_stamp(void);
 
 _Static_assert(WEIR_HISTORY_NONE == 0 && WEIR_HISTORY_STATE == 1 &&
 	WEIR_HISTORY_ALLOC == 2 && WEIR_HISTORY_ALL == 3,
     "the levels from ALLOC on have its bit");
 
-/* A stack as events have it: none below the level ALLOC. */
+/* The stack to store in an event: 0 below the level ALLOC. */
 static inline uint32_t
 history_told(const struct history_stamp *stamp, uint32_t stack)
 {
@@ -249,35 +254,38 @@ history_told(const struct history_stamp *stamp, uint32_t stack)
 	    0;
 }
 
-/* Are observers to be called at this moment? */
+/* Were there observers at the moment of the stamp? */
 static inline bool
 history_observed(const struct history_stamp *stamp)
 {
 	return __builtin_expect((stamp->state & HISTORY_OBSERVED) != 0, 0);
 }
 
-/* Add an event, if the history is on and keeps such. It is written once, where
- * it stays: the caller fills in the rest. NULL: there is nothing to fill in. */
+/* Append an event, if the history is on and keeps this action. The event is
+ * written in place: the caller fills in the other fields. NULL: there is no
+ * event to fill in. */
 static inline struct trace_event *history_add(struct history_ring *ring,
     enum trace_action action, const struct history_stamp *stamp);
 
-/* Bring a ring to the size that is in force; `clear` forgets all. */
+/* Bring a ring to the size in force; `clear` drops all its events. */
 void history_resize(struct history_ring *ring, bool clear);
 
-/* Give its memory back. */
+/* Free the ring's memory. */
 void history_close(struct history_ring *ring);
 
 /* The number of the oldest event that is kept. */
 uint64_t history_oldest(const struct history_ring *ring);
 
-/* Copy events from number *from on, before number `end`, or from the oldest
- * one that is still there if that is later; *from becomes the number of the
- * first. Returns how many, at most n. */
+/* Copy at most n events with numbers from *from up to, but not including,
+ * `end`. If the event *from is gone, begin with the oldest one there is; *from
+ * is set to the number of the first event copied. Returns how many were copied.
+ */
 size_t history_copy(const struct history_ring *ring, uint64_t *from,
     uint64_t end, struct trace_event *events, size_t n);
 
 /* The slow parts of history_stamp() and history_add(): number a thread at its
- * first event, and allocate a ring at its first. False: no host memory. */
+ * first event, and allocate a ring at its first event. False: no host memory.
+ */
 uint32_t history_number_thread(void);
 bool history_open(struct history_ring *ring);
 
@@ -326,30 +334,31 @@ history_add(struct history_ring *ring, enum trace_action action,
 
 const char *trace_action_name(enum trace_action action);
 
-/* The moment when the history began. */
+/* When the history began. */
 struct clock_point history_began(void);
 
-/* Where stacks of events are; NULL: there are none. Their numbers are at most
- * HISTORY_STACKS. */
+/* The table of the events' stacks; NULL if there is none. Its numbers are at
+ * most HISTORY_STACKS. */
 enum {
 	HISTORY_STACK_BYTES = 64 << 20,
 	HISTORY_STACKS = HISTORY_STACK_BYTES / 8
 };
 struct stack_table *history_stacks(void);
 
-/* The settings in force; while it is off, NONE and all actions. */
+/* The settings in force; while the history is off, level NONE and all actions.
+ */
 struct history_settings history_settings(void);
 
 /* ---- Annotations ------------------------------------------------------- */
 
 struct trace_annotation {
 	uint64_t ticks;
-	uint32_t name; /* a text */
+	uint32_t name; /* number of a text */
 	int device;
-	bool end; /* or START */
+	bool end; /* the region ends here; else it begins */
 };
 
-/* As history_copy(), of annotations. Takes their lock. */
+/* history_copy() for annotations. Takes their lock. */
 size_t history_annotations(
     uint64_t *from, struct trace_annotation *out, size_t n);
 

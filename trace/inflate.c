@@ -1,6 +1,6 @@
 /*
- * zlib counts bytes in 32 bits, so that larger buffers are given to it in
- * pieces. Its memory is the reader's.
+ * zlib counts bytes in 32 bits, so larger buffers are passed to it in pieces.
+ * Its memory comes from the reader's memory.
  */
 #include "trace/inflate.h"
 
@@ -9,7 +9,7 @@
 
 #include "trace/reader_memory.h"
 
-/* In front of each block, whose alignment it keeps. */
+/* Precedes each block and keeps its alignment. */
 struct block {
 	_Alignas(16) size_t size;
 };
@@ -36,7 +36,7 @@ free_block(void *user, void *memory)
 	reader_free(block, block->size);
 }
 
-/* Let zlib have up to UINT32_MAX of the bytes that are left. */
+/* Pass up to UINT32_MAX of the remaining bytes to zlib. */
 static unsigned
 next_piece(size_t *left)
 {

@@ -7,13 +7,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* zlib makes at most so many bytes of one. */
+/* The most bytes that zlib packs into one. */
 enum { INFLATE_RATIO_MAX = 1032 };
 
 /*
- * Inflate `packed_size` bytes into `size` bytes. False if they are not what
- * zlib makes of that many bytes, or without memory; the content of `bytes` is
- * undefined then.
+ * Inflate `packed_size` bytes into `size` bytes. False if they are not the
+ * result of compressing exactly that many bytes, or without memory; then the
+ * content of `bytes` is undefined.
  */
 bool inflate_exactly(const unsigned char *packed, size_t packed_size,
     unsigned char *bytes, size_t size);

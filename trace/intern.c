@@ -1,6 +1,6 @@
 /*
- * Open addressing, with the hash beside the number, so that most slots are
- * passed without a look at the entry.
+ * Open addressing. Each slot holds the hash beside the number, so most probes
+ * are decided without reading the entry.
  */
 #include "trace/intern.h"
 
@@ -18,7 +18,7 @@ intern_seed(void)
 {
 	uint64_t seed;
 
-	/* Without entropy, at the start of a system, the time will do. */
+	/* If there is no entropy yet, early in a boot, the time will do. */
 	if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) !=
 	    (ssize_t)sizeof(seed))
 		seed = os_monotonic_ns();
@@ -26,7 +26,7 @@ intern_seed(void)
 }
 
 static uint64_t
-mix(uint64_t hash, uint64_t word)
+mix_word(uint64_t hash, uint64_t word)
 {
 	hash = (hash ^ word) * odd;
 	return hash ^ hash >> 32;
@@ -41,19 +41,19 @@ intern_hash(uint64_t seed, const void *bytes, size_t size)
 
 	for (; size >= sizeof(word); size -= sizeof(word)) {
 		memcpy(&word, at, sizeof(word));
-		hash = mix(hash, word);
+		hash = mix_word(hash, word);
 		at += sizeof(word);
 	}
 	word = 0;
 	if (size > 0)
 		memcpy(&word, at, size);
-	hash = mix(mix(hash, word), seed);
+	hash = mix_word(mix_word(hash, word), seed);
 	return (uint32_t)(hash >> 16);
 }
 
-/* A slot that has this hash or is free, from `i` on. */
+/* The first slot from `i` on that has this hash or is free. */
 static size_t
-probe(const struct intern *index, uint32_t hash, size_t i)
+probe_slots(const struct intern *index, uint32_t hash, size_t i)
 {
 	size_t mask = index->room - 1;
 
@@ -63,7 +63,7 @@ probe(const struct intern *index, uint32_t hash, size_t i)
 }
 
 static enum weir_status
-widen(struct intern *index)
+widen_index(struct intern *index)
 {
 	struct intern wider = { .room =
 				    index->room == 0 ? 64 : 2 * index->room };
@@ -96,13 +96,13 @@ intern_find(struct intern *index, uint32_t hash,
 	size_t i;
 
 	if (index->used >= index->room / 2) {
-		enum weir_status status = widen(index);
+		enum weir_status status = widen_index(index);
 
 		if (status != WEIR_OK)
 			return status;
 	}
-	for (i = probe(index, hash, hash); index->slots[i].entry != 0;
-	     i = probe(index, hash, i + 1)) {
+	for (i = probe_slots(index, hash, hash); index->slots[i].entry != 0;
+	     i = probe_slots(index, hash, i + 1)) {
 		if (!same(user, index->slots[i].entry - 1))
 			continue;
 		*entry = index->slots[i].entry - 1;

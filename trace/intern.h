@@ -1,7 +1,7 @@
 /*
- * Finding existing entries: an index from hashes to numbers of entries
- * that somebody else keeps. Hashes are seeded, so that a file cannot know
- * which of its entries fall on each other.
+ * An index that finds existing entries: it maps hashes to the numbers of
+ * entries that its user keeps. Hashes are seeded, so that a file cannot be made
+ * to collide.
  */
 #ifndef TRACE_INTERN_H
 #define TRACE_INTERN_H
@@ -14,24 +14,24 @@
 
 struct intern_slot {
 	uint32_t hash;
-	uint32_t entry; /* number of the entry + 1; 0: the slot is free */
+	uint32_t entry; /* number of the entry + 1; 0: free */
 };
 
 struct intern {
 	struct intern_slot *slots;
-	size_t room; /* a power of two, or 0 */
+	size_t room; /* number of slots: a power of two, or 0 */
 	size_t used;
 };
 
-/* The hash of `size` bytes; `seed` is intern_seed(). */
+/* Hash `size` bytes; `seed` is from intern_seed(). */
 uint32_t intern_hash(uint64_t seed, const void *bytes, size_t size);
 uint64_t intern_seed(void);
 
 /*
- * The number of the entry of this hash that `same(user, number)` accepts, into
- * *entry. If there is none, the number that is in *entry is put in.
+ * Find the entry with this hash that `same(user, number)` accepts, and store
+ * its number in *entry. If there is none, insert the number that is in *entry.
  *
- * @return WEIR_OK; WEIR_EHOSTMEM, told
+ * @return WEIR_OK; WEIR_EHOSTMEM, with a message
  */
 enum weir_status intern_find(struct intern *index, uint32_t hash,
     bool (*same)(const void *user, uint32_t entry), const void *user,

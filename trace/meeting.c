@@ -1,6 +1,6 @@
 /*
- * A socket is named through the descriptor of its folder, in /proc: the path is
- * then short enough for any folder, and leads to the folder that was looked at.
+ * A socket is named by way of its folder's descriptor in /proc. This path is
+ * short enough for any folder, and leads to the folder that was checked.
  */
 #include "trace/meeting.h"
 
@@ -157,7 +157,7 @@ new_socket(int flags)
 	return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0);
 }
 
-/* Is a process waiting there? If not, nothing is there afterwards. */
+/* Does a process listen there? If not, its socket is removed. */
 static bool
 is_listened_to(int folder, pid_t pid)
 {
@@ -226,7 +226,8 @@ set_timeout(int fd, unsigned timeout_ms)
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof(time));
 }
 
-/* As connect(), which a signal ends early; the time begins anew then. */
+/* connect(), repeated while signals interrupt it; each attempt has the full
+ * timeout. */
 static int
 connect_within(int fd, const struct sockaddr_un *address, unsigned timeout_ms)
 {

@@ -1,11 +1,11 @@
 /*
- * NVTX, version 3: finding a tool's library, and the tables by which it says
- * what it wants to be called for.
+ * NVTX, version 3: finding a tool's library, and the tables through which it
+ * sets the functions that it wants called.
  *
- * The library's entry is given a function that hands out tables by number. One
- * of these leads to an array for each module of NVTX: for each of its calls the
- * address of a function pointer, which the tool fills in. An entry that it
- * leaves alone stays NULL and is not called.
+ * The library's entry point gets a function that returns tables by number. One
+ * of the tables leads to an array for each module of NVTX. The array has, for
+ * each call of the module, the address of a function pointer that the tool may
+ * set. A pointer that it does not set stays NULL and is not called.
  */
 #include <weir/nvtx.h>
 
@@ -18,7 +18,7 @@
 
 #include "base/log.h"
 
-/* The numbers and layouts are those of the injection interface. */
+/* The numbers and layouts of the injection interface. */
 enum { TABLE_CALLBACKS = 1, TABLE_VERSION = 3 };
 enum { MODULE_CORE = 1, MODULE_CUDA = 2, MODULE_CUDART = 4, MODULE_CORE2 = 5 };
 enum { MODULES = 7, CALLS = 16, VERSION = 3 };
@@ -41,7 +41,7 @@ enum { RESOURCE_POINTER = 1 << 16 | 1, MESSAGE_ASCII = 1 };
 
 typedef void (*function)(void);
 
-/* The calls of each module, with one entry more than there are. */
+/* The number of calls of each module, plus one. */
 static const unsigned calls_of[MODULES] = { 0, 16, 9, 15, 7, 16, 7 };
 static function functions[MODULES][CALLS + 1];
 static function *arrays[MODULES][CALLS + 1];
@@ -111,9 +111,10 @@ static atomic_int state;
 
 typedef int (*entry)(const void *(*get_table)(uint32_t id));
 
-/* ISO C has no cast between the two; POSIX has them alike. */
+/* ISO C has no cast from void * to a function pointer; POSIX gives both the
+ * same form. */
 static entry
-find_entry(void *library, const char *name)
+find_injection(void *library, const char *name)
 {
 	void *symbol = dlsym(library, name);
 	entry found;
@@ -130,22 +131,22 @@ find_tool(void)
 	entry found;
 
 	if (path == NULL || *path == '\0')
-		return find_entry(
+		return find_injection(
 		    RTLD_DEFAULT, "InitializeInjectionNvtx2Preinject");
 	library = dlopen(path, RTLD_LAZY);
 	if (library == NULL) {
 		log_write(LOG_WARN, "NVTX_INJECTION64_PATH: %s", dlerror());
 		return NULL;
 	}
-	found = find_entry(library, "InitializeInjectionNvtx2");
+	found = find_injection(library, "InitializeInjectionNvtx2");
 	if (found == NULL)
 		dlclose(library);
 	return found;
 }
 
-/* No lock is held: a tool may call weir. */
+/* No lock is held, because a tool may call weir. */
 static bool
-look(void)
+look_for_tool(void)
 {
 	int now = LOOKED_NOT;
 	entry found;
@@ -159,18 +160,18 @@ look(void)
 }
 
 static bool
-is_there(void)
+tool_is_there(void)
 {
 	int now = atomic_load_explicit(&state, memory_order_acquire);
 
-	return now == THERE || (now == LOOKED_NOT && look());
+	return now == THERE || (now == LOOKED_NOT && look_for_tool());
 }
 
-/* The function that the tool has for a call; NULL: none. */
+/* The function that the tool has set for a call, or NULL. */
 static function
 function_for(int module, int call)
 {
-	return is_there() ? functions[module][call] : NULL;
+	return tool_is_there() ? functions[module][call] : NULL;
 }
 
 /* ---- Calls -------------------------------------------------------------- */
@@ -178,7 +179,7 @@ function_for(int module, int call)
 bool
 weir_nvtx_active(void)
 {
-	return is_there();
+	return tool_is_there();
 }
 
 void
@@ -227,7 +228,8 @@ weir_nvtx_range_end(uint64_t range)
 		((void (*)(uint64_t))f)(range);
 }
 
-/* Tools know streams by the driver's name or by the runtime's. */
+/* Tools register the naming of streams with the driver's module or with the
+ * runtime's. */
 void
 weir_nvtx_name_stream(weir_stream stream, const char *name)
 {

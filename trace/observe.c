@@ -1,6 +1,6 @@
 /*
- * Observers are small arrays, one a kind, copied under the lock and called
- * without it, so that an observer may add, remove or allocate.
+ * The observers are small arrays, one for each kind. They are copied under the
+ * lock and called without it, so that an observer may add, remove or allocate.
  */
 #include "trace/observe.h"
 
@@ -23,7 +23,7 @@ struct observer {
 	void *user;
 };
 
-atomic_uint observe_counts[OBSERVE_KINDS]; /* written under lock */
+atomic_uint observe_counts[OBSERVE_KINDS]; /* written under the lock */
 
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_OBSERVE);
 static struct observer observers[OBSERVE_KINDS][OBSERVERS_MAX] GUARDED_BY(lock);
@@ -36,7 +36,7 @@ same_observer(unsigned kind, union call a, union call b)
 	return kind == OBSERVE_OOM ? a.oom == b.oom : a.trace == b.trace;
 }
 
-/* Its place, or the count. */
+/* The observer's index, or the count if there is none. */
 static unsigned
 find_observer(unsigned kind, union call call, const void *user) HOLDS(lock)
 {

@@ -1,5 +1,5 @@
 /*
- * The observers, and calling them with no lock held.
+ * The observers, which are called with no lock held.
  */
 #ifndef TRACE_OBSERVE_H
 #define TRACE_OBSERVE_H
@@ -8,11 +8,11 @@
 
 #include <weir/trace.h>
 
-/* The kinds of observers: those of enum weir_trace_kind, of out-of-memory
- * failures, and of events of the history. */
+/* The kinds of observers: those of enum weir_trace_kind, observers of
+ * out-of-memory failures, and observers of history events. */
 enum { OBSERVE_OOM = WEIR_TRACE_KINDS, OBSERVE_MEMORY, OBSERVE_KINDS };
 
-/* How many there are of each. */
+/* How many observers each kind has. */
 #pragma GCC visibility push(hidden)
 extern atomic_uint observe_counts[OBSERVE_KINDS];
 #pragma GCC visibility pop
@@ -25,27 +25,27 @@ observed(unsigned kind)
 	    0);
 }
 
-/* The part of weir_trace_callback_add() and _remove() that is not the
- * allocator's. */
+/* weir_trace_callback_add() and _remove(), without the work of the allocator.
+ */
 enum weir_status observe_add(
     enum weir_trace_kind kind, weir_trace_callback callback, void *user);
 enum weir_status observe_remove(
     enum weir_trace_kind kind, weir_trace_callback callback, void *user);
 
-/* Call every callback of trace->kind, and every out-of-memory observer. The
+/* Call every callback of trace->kind, or every out-of-memory observer. The
  * caller holds no lock. `struct_size` is set here. */
 void observe(struct weir_trace trace);
 void observe_oom(const struct weir_oom *oom);
 
-/* The part of weir_memory_observer_add() and _remove() that is not the
- * allocator's; and the call of all of them, which may be under an arena's lock.
- */
+/* weir_memory_observer_add() and _remove(), without the work of the allocator;
+ * and the call of all memory observers, which may be made under an arena's
+ * lock. */
 enum weir_status observe_memory_add(weir_memory_observer observer, void *user);
 enum weir_status observe_memory_remove(
     weir_memory_observer observer, void *user);
 void observe_memory(const struct weir_memory_event *event);
 
-/* Report an event of streams and events, if there are observers. */
+/* Report what happened to a stream or an event, if there are observers. */
 static inline void
 observe_event(
     enum weir_trace_kind kind, int device, void *event, weir_stream stream)

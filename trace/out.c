@@ -1,5 +1,6 @@
 /*
- * The temporary name is the file's own with the process and a number behind it.
+ * The temporary name is the file's name with the process ID and a number
+ * appended.
  */
 #include "trace/out.h"
 
@@ -26,7 +27,7 @@ fail_out(const char *path, const char *what, int error)
 }
 
 static enum weir_status
-open_beside(struct out *out, const char *path)
+open_temporary(struct out *out, const char *path)
 {
 	static atomic_uint number;
 	enum { TRIES = 100 };
@@ -50,10 +51,10 @@ open_beside(struct out *out, const char *path)
 	return fail_out(path, "cannot be written", errno);
 }
 
-/* A device, pipe or socket is there, or something of a process, as
- * /dev/stdout is; renaming a file over it would take it from everyone. */
+/* Is there a device, pipe or socket, or a link into /proc as /dev/stdout is?
+ * Renaming a file over it would remove it for every process. */
 static bool
-is_no_file(const char *path)
+is_special_file(const char *path)
 {
 	static const char proc[] = "/proc/";
 	char target[sizeof(proc) - 1];
@@ -67,9 +68,9 @@ is_no_file(const char *path)
 	    memcmp(target, proc, sizeof(target)) == 0;
 }
 
-/* NULL: there is no memory, which is told. */
+/* NULL: no host memory; the message is set. */
 static struct out *
-make(const char *path)
+make_out(const char *path)
 {
 	struct out *made = meta_alloc(sizeof(*made));
 
@@ -86,13 +87,13 @@ make(const char *path)
 enum weir_status
 out_open(const char *path, struct out **out)
 {
-	if (is_no_file(path))
+	if (is_special_file(path))
 		return status_set(WEIR_EINVAL,
 		    "%s: cannot be written: it is no plain file", path);
-	struct out *made = make(path);
+	struct out *made = make_out(path);
 	if (made == NULL)
 		return WEIR_EHOSTMEM;
-	enum weir_status status = open_beside(made, path);
+	enum weir_status status = open_temporary(made, path);
 	if (status != WEIR_OK) {
 		meta_free(made, sizeof(*made));
 		return status;
@@ -105,7 +106,7 @@ enum weir_status
 out_onto(int fd, struct out **out)
 {
 	static const char name[] = "the file";
-	struct out *made = make(name);
+	struct out *made = make_out(name);
 	if (made == NULL)
 		return WEIR_EHOSTMEM;
 	made->fd = fd;

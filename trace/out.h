@@ -1,6 +1,6 @@
 /*
- * A file that is written in one go, beside its place, and takes its place when
- * it is complete.
+ * A file that is written under a temporary name beside its place and renamed
+ * when it is complete.
  */
 #ifndef TRACE_OUT_H
 #define TRACE_OUT_H
@@ -13,27 +13,28 @@ enum { OUT_BUFFER = 256 << 10, OUT_PATH_MAX = 4096 };
 
 struct out {
 	int fd;
-	int error; /* of errno, of the first write that failed */
+	int error; /* errno of the first write that failed */
 	size_t used;
 	char path[OUT_PATH_MAX];
-	char beside[OUT_PATH_MAX]; /* where it is until it is complete; "": the
-				      file is the caller's */
+	/* The temporary name; "": the file is the caller's. */
+	char beside[OUT_PATH_MAX];
 	unsigned char buffer[OUT_BUFFER];
 };
 
-/* Begin a file that is to be at `path`, with mode 0600; nobody else has opened
- * it. WEIR_EINVAL, also for a path of a device or pipe; WEIR_EHOSTMEM. */
+/* Begin a file that is to be at `path`, with mode 0600 and opened by nobody
+ * else. WEIR_EINVAL, also if the path is a device or pipe; WEIR_EHOSTMEM. */
 enum weir_status out_open(const char *path, struct out **out);
 
-/* Write to an open file of the caller's, which stays open and keeps its name
- * whatever comes of it. WEIR_EHOSTMEM. */
+/* Write to a file that the caller has opened. It stays open and keeps its name,
+ * whether or not writing succeeds. WEIR_EHOSTMEM. */
 enum weir_status out_onto(int fd, struct out **out);
 
-/* Have all of it written, and give it its place. WEIR_EINVAL if that or any
- * write before failed; then there is nothing of it. `out` is gone. */
+/* Write out the rest, rename the file to its place and free `out`. If this or
+ * an earlier write failed, the file is removed and the status is WEIR_EINVAL.
+ */
 enum weir_status out_close(struct out *out);
 
-/* Leave nothing of it. */
+/* Remove the file and free `out`. */
 void out_abandon(struct out *out);
 
 /* Write out the buffer; out_close() reports failures. */
@@ -41,7 +42,8 @@ void out_flush(struct out *out);
 
 void out_bytes(struct out *out, const void *bytes, size_t n);
 
-/* Room for n bytes, of at most OUT_BUFFER, to be followed by out_taken(). */
+/* Reserve n bytes of the buffer, at most OUT_BUFFER. The caller fills them and
+ * calls out_taken(). */
 static inline unsigned char *
 out_room(struct out *out, size_t n)
 {

@@ -1,10 +1,9 @@
 /*
- * The pickle machine: a table of operations, a stack, marks in it, and the
- * memo.
+ * The pickle machine: a table of operations, a stack with marks, and the memo.
  *
- * Containers are filled while they lie on the stack and are referred to by
- * number, so the memo refers to them too without a copy. Marks nest as deep
- * as containers do; nothing recurses.
+ * Containers are filled while they are on the stack. They are referred to by
+ * number, so the memo can refer to them too, without a copy. Marks may nest as
+ * deep as containers; nothing recurses.
  */
 #include "trace/pickle_read.h"
 
@@ -20,7 +19,7 @@
 
 enum {
 	MARKS_MAX = 256,
-	LINE_MAX_BYTES = 64, /* of a number in protocol 0 */
+	LINE_MAX_BYTES = 64, /* digits of a number in protocol 0 */
 };
 
 struct machine {
@@ -32,9 +31,9 @@ struct machine {
 	struct value *memo;
 	size_t memo_count;
 	size_t memo_room;
-	size_t marks[MARKS_MAX]; /* depths of the stack */
+	size_t marks[MARKS_MAX]; /* stack depths */
 	size_t mark_count;
-	uint64_t start; /* offset of the operation */
+	uint64_t start; /* offset of the current operation */
 	bool stopped;
 };
 
@@ -75,7 +74,7 @@ grow_values(struct value **values, size_t *room, size_t count)
 }
 
 static enum weir_status
-push(struct machine *machine, struct value value)
+push_value(struct machine *machine, struct value value)
 {
 	if (machine->depth == machine->stack_room) {
 		enum weir_status status = grow_values(
@@ -88,7 +87,7 @@ push(struct machine *machine, struct value value)
 	return WEIR_OK;
 }
 
-/* The depth that operations may not go below. */
+/* The stack depth that operations may not go below. */
 static size_t
 floor_of_machine(const struct machine *machine)
 {
@@ -97,13 +96,13 @@ floor_of_machine(const struct machine *machine)
 	    machine->marks[machine->mark_count - 1];
 }
 
-/* See that there are `n` values above the last mark. */
+/* Check that there are `n` values above the last mark. */
 static enum weir_status
-need(const struct machine *machine, size_t n)
+need_values(const struct machine *machine, size_t n)
 {
 	if (machine->depth - floor_of_machine(machine) >= n)
 		return WEIR_OK;
-	return status_set(WEIR_EINVAL, "nothing is on the stack for it");
+	return status_set(WEIR_EINVAL, "the stack has too few values for it");
 }
 
 static enum weir_status
@@ -117,8 +116,8 @@ op_mark(struct machine *machine, uint64_t argument)
 	return WEIR_OK;
 }
 
-/* Take the last mark; *items has the values above it, which are off the
- * stack. */
+/* Remove the last mark and the values above it; *items points to those values.
+ */
 static enum weir_status
 take_marked(struct machine *machine, struct value **items, size_t *count)
 {
@@ -146,7 +145,7 @@ op_pop(struct machine *machine, uint64_t argument)
 		machine->mark_count--;
 		return WEIR_OK;
 	}
-	status = need(machine, 1);
+	status = need_values(machine, 1);
 	if (status == WEIR_OK)
 		machine->depth--;
 	return status;
@@ -165,12 +164,12 @@ op_pop_mark(struct machine *machine, uint64_t argument)
 static enum weir_status
 op_dup(struct machine *machine, uint64_t argument)
 {
-	enum weir_status status = need(machine, 1);
+	enum weir_status status = need_values(machine, 1);
 
 	(void)argument;
 	if (status != WEIR_OK)
 		return status;
-	return push(machine, machine->stack[machine->depth - 1]);
+	return push_value(machine, machine->stack[machine->depth - 1]);
 }
 
 static enum weir_status
@@ -194,7 +193,7 @@ op_proto(struct machine *machine, uint64_t argument)
 	    "a pickle of protocol %" PRIu64 "; 0 to 5 are known", argument);
 }
 
-/* The contents of frames are read as they come. */
+/* The contents of a frame are read like any other bytes. */
 static enum weir_status
 op_frame(struct machine *machine, uint64_t argument)
 {
@@ -205,12 +204,12 @@ op_frame(struct machine *machine, uint64_t argument)
 
 /* ---- The memo -------------------------------------------------------- */
 
-/* Python numbers what it keeps from 0 on, so no number is above the bytes
- * that were read so far. */
+/* Python numbers memos from 0 on, so no number is larger than the count of
+ * bytes read so far. */
 static enum weir_status
 op_put(struct machine *machine, uint64_t index)
 {
-	enum weir_status status = need(machine, 1);
+	enum weir_status status = need_values(machine, 1);
 
 	if (status == WEIR_OK && index > machine->start)
 		status = status_set(
@@ -241,7 +240,7 @@ op_get(struct machine *machine, uint64_t index)
 	    machine->memo[index].kind == VALUE_UNSET)
 		return status_set(
 		    WEIR_EINVAL, "memo %" PRIu64 " was never set", index);
-	return push(machine, machine->memo[index]);
+	return push_value(machine, machine->memo[index]);
 }
 
 /* ---- Numbers and texts ----------------------------------------------- */
@@ -250,14 +249,14 @@ static enum weir_status
 op_none(struct machine *machine, uint64_t argument)
 {
 	(void)argument;
-	return push(machine, (struct value){ .kind = VALUE_NONE });
+	return push_value(machine, (struct value){ .kind = VALUE_NONE });
 }
 
 static enum weir_status
 op_true(struct machine *machine, uint64_t argument)
 {
 	(void)argument;
-	return push(
+	return push_value(
 	    machine, (struct value){ .kind = VALUE_BOOL, .natural = 1 });
 }
 
@@ -265,13 +264,13 @@ static enum weir_status
 op_false(struct machine *machine, uint64_t argument)
 {
 	(void)argument;
-	return push(machine, (struct value){ .kind = VALUE_BOOL });
+	return push_value(machine, (struct value){ .kind = VALUE_BOOL });
 }
 
 static enum weir_status
 push_integer(struct machine *machine, int64_t integer)
 {
-	return push(machine,
+	return push_value(machine,
 	    (struct value){ .kind = VALUE_INTEGER, .integer = integer });
 }
 
@@ -294,10 +293,10 @@ op_binfloat(struct machine *machine, uint64_t argument)
 	struct value value = { .kind = VALUE_REAL };
 
 	memcpy(&value.real, &bits, sizeof(bits));
-	return push(machine, value);
+	return push_value(machine, value);
 }
 
-/* See that the next `length` bytes are at hand. */
+/* Check that the next `length` bytes have arrived. */
 static enum weir_status
 have(struct machine *machine, uint64_t length)
 {
@@ -306,7 +305,7 @@ have(struct machine *machine, uint64_t length)
 
 	if (source_left(source) >= length)
 		return WEIR_OK;
-	/* Memory is never asked for more than has come. */
+	/* Memory is only allocated for bytes that have arrived. */
 	status =
 	    source_fill(source, length > SIZE_MAX ? SIZE_MAX : (size_t)length);
 	if (status == WEIR_OK && source_left(source) < length)
@@ -314,7 +313,7 @@ have(struct machine *machine, uint64_t length)
 	return status;
 }
 
-/* An integer of so many bytes, lowest first, two's complement. */
+/* Read an integer of `length` bytes, the lowest first, in two's complement. */
 static enum weir_status
 op_long(struct machine *machine, uint64_t length)
 {
@@ -330,7 +329,7 @@ op_long(struct machine *machine, uint64_t length)
 	bytes = machine->source->at;
 	machine->source->at += length;
 	if (length == 0)
-		return push(machine, value);
+		return push_value(machine, value);
 	sign = (bytes[length - 1] & 0x80) != 0 ? 0xff : 0;
 	for (size_t i = 8; i > 0; i--)
 		word = word << 8 | (i > n ? sign : bytes[i - 1]);
@@ -343,7 +342,7 @@ op_long(struct machine *machine, uint64_t length)
 		value.kind = VALUE_NATURAL;
 	else if (length > 8 && sign != 0 && value.integer >= 0)
 		value.kind = VALUE_OPAQUE;
-	return push(machine, value);
+	return push_value(machine, value);
 }
 
 static enum weir_status
@@ -358,10 +357,10 @@ op_text(struct machine *machine, uint64_t length)
 	if (status != WEIR_OK)
 		return status;
 	machine->source->at += length;
-	return push(machine, value);
+	return push_value(machine, value);
 }
 
-/* Bytes are values that nothing of a snapshot has. */
+/* A value of bytes. Snapshots contain none. */
 static enum weir_status
 op_bytes(struct machine *machine, uint64_t length)
 {
@@ -370,12 +369,12 @@ op_bytes(struct machine *machine, uint64_t length)
 	if (status != WEIR_OK)
 		return status;
 	machine->source->at += length;
-	return push(machine, (struct value){ .kind = VALUE_OPAQUE });
+	return push_value(machine, (struct value){ .kind = VALUE_OPAQUE });
 }
 
 /* ---- Lines, of protocol 0 -------------------------------------------- */
 
-/* The length of the line at hand; its newline is there too. */
+/* Find the length of the next line, which is buffered with its newline. */
 static enum weir_status
 have_line(struct machine *machine, size_t *length)
 {
@@ -402,7 +401,7 @@ have_line(struct machine *machine, size_t *length)
 	}
 }
 
-/* A line that holds a number, as text; the source is behind it. */
+/* Read a line that holds a number, as text, and move past it. */
 static enum weir_status
 take_line(struct machine *machine, char text[LINE_MAX_BYTES])
 {
@@ -447,12 +446,13 @@ op_int_line(struct machine *machine, uint64_t argument)
 		errno = 0;
 		natural = strtoull(text, &end, 10);
 		if (errno == 0 && (*end == '\0' || strcmp(end, "L") == 0))
-			return push(machine,
+			return push_value(machine,
 			    (struct value){
 				.kind = VALUE_NATURAL, .natural = natural });
 	}
 	if (errno == ERANGE)
-		return push(machine, (struct value){ .kind = VALUE_OPAQUE });
+		return push_value(
+		    machine, (struct value){ .kind = VALUE_OPAQUE });
 	if (end == text || (*end != '\0' && strcmp(end, "L") != 0))
 		return no_number(text);
 	return push_integer(machine, number);
@@ -472,11 +472,11 @@ op_float_line(struct machine *machine, uint64_t argument)
 	value.real = os_parse_real(text, &end);
 	if (end == text || *end != '\0')
 		return no_number(text);
-	return push(machine, value);
+	return push_value(machine, value);
 }
 
 static enum weir_status
-take_index(struct machine *machine, uint64_t *index)
+read_index(struct machine *machine, uint64_t *index)
 {
 	char text[LINE_MAX_BYTES];
 	char *end;
@@ -493,7 +493,7 @@ take_index(struct machine *machine, uint64_t *index)
 static enum weir_status
 op_put_line(struct machine *machine, uint64_t argument)
 {
-	enum weir_status status = take_index(machine, &argument);
+	enum weir_status status = read_index(machine, &argument);
 
 	return status == WEIR_OK ? op_put(machine, argument) : status;
 }
@@ -501,14 +501,15 @@ op_put_line(struct machine *machine, uint64_t argument)
 static enum weir_status
 op_get_line(struct machine *machine, uint64_t argument)
 {
-	enum weir_status status = take_index(machine, &argument);
+	enum weir_status status = read_index(machine, &argument);
 
 	return status == WEIR_OK ? op_get(machine, argument) : status;
 }
 
-/* The digits of "\uXXXX" or "\UXXXXXXXX" at `text`; false if it is none. */
+/* Read "\uXXXX" or "\UXXXXXXXX" at `text`; false if it is neither. */
 static bool
-read_escape(const uint8_t *text, size_t length, uint32_t *code, size_t *used)
+read_unicode_escape(
+    const uint8_t *text, size_t length, uint32_t *code, size_t *used)
 {
 	size_t digits;
 
@@ -532,7 +533,7 @@ read_escape(const uint8_t *text, size_t length, uint32_t *code, size_t *used)
 	return true;
 }
 
-/* Write a code point as UTF-8, also one that there is not. */
+/* Write a code point as UTF-8, even if it is invalid. */
 static size_t
 write_code(char *to, uint32_t code)
 {
@@ -558,7 +559,7 @@ write_code(char *to, uint32_t code)
 	return 4;
 }
 
-/* A text in Latin-1 with escapes for all else. */
+/* Read a text in Latin-1, with escapes for all other characters. */
 static enum weir_status
 op_unicode_line(struct machine *machine, uint64_t argument)
 {
@@ -582,14 +583,14 @@ op_unicode_line(struct machine *machine, uint64_t argument)
 		uint32_t code = line[i];
 		size_t used = 1;
 
-		(void)read_escape(line + i, length - i, &code, &used);
+		(void)read_unicode_escape(line + i, length - i, &code, &used);
 		written += write_code(text + written, code);
 		i += used;
 	}
 	machine->source->at += length + 1;
 	status = builder_string(machine->builder, text, written, &value);
 	meta_free(text, room);
-	return status == WEIR_OK ? push(machine, value) : status;
+	return status == WEIR_OK ? push_value(machine, value) : status;
 }
 
 /* ---- Containers ------------------------------------------------------ */
@@ -601,7 +602,7 @@ op_empty_list(struct machine *machine, uint64_t argument)
 	enum weir_status status = builder_list(machine->builder, &list);
 
 	(void)argument;
-	return status == WEIR_OK ? push(machine, list) : status;
+	return status == WEIR_OK ? push_value(machine, list) : status;
 }
 
 static enum weir_status
@@ -611,14 +612,14 @@ op_empty_dict(struct machine *machine, uint64_t argument)
 	enum weir_status status = builder_dict(machine->builder, &dict);
 
 	(void)argument;
-	return status == WEIR_OK ? push(machine, dict) : status;
+	return status == WEIR_OK ? push_value(machine, dict) : status;
 }
 
-/* A tuple of the `n` values on top. */
+/* Make a tuple of the `n` topmost values. */
 static enum weir_status
 op_tuple_of(struct machine *machine, uint64_t n)
 {
-	enum weir_status status = need(machine, n);
+	enum weir_status status = need_values(machine, n);
 	struct value tuple;
 
 	if (status != WEIR_OK)
@@ -626,7 +627,7 @@ op_tuple_of(struct machine *machine, uint64_t n)
 	machine->depth -= n;
 	status = builder_tuple(
 	    machine->builder, machine->stack + machine->depth, n, &tuple);
-	return status == WEIR_OK ? push(machine, tuple) : status;
+	return status == WEIR_OK ? push_value(machine, tuple) : status;
 }
 
 static enum weir_status
@@ -668,7 +669,7 @@ op_tuple(struct machine *machine, uint64_t argument)
 	(void)argument;
 	if (status == WEIR_OK)
 		status = builder_tuple(machine->builder, items, count, &tuple);
-	return status == WEIR_OK ? push(machine, tuple) : status;
+	return status == WEIR_OK ? push_value(machine, tuple) : status;
 }
 
 static enum weir_status
@@ -684,7 +685,7 @@ op_list(struct machine *machine, uint64_t argument)
 		status = builder_list(machine->builder, &list);
 	if (status == WEIR_OK)
 		status = builder_append(machine->builder, list, items, count);
-	return status == WEIR_OK ? push(machine, list) : status;
+	return status == WEIR_OK ? push_value(machine, list) : status;
 }
 
 static enum weir_status
@@ -700,13 +701,13 @@ op_dict(struct machine *machine, uint64_t argument)
 		status = builder_dict(machine->builder, &dict);
 	if (status == WEIR_OK)
 		status = builder_set(machine->builder, dict, items, count);
-	return status == WEIR_OK ? push(machine, dict) : status;
+	return status == WEIR_OK ? push_value(machine, dict) : status;
 }
 
 static enum weir_status
 op_append(struct machine *machine, uint64_t argument)
 {
-	enum weir_status status = need(machine, 2);
+	enum weir_status status = need_values(machine, 2);
 
 	(void)argument;
 	if (status != WEIR_OK)
@@ -726,7 +727,7 @@ op_appends(struct machine *machine, uint64_t argument)
 
 	(void)argument;
 	if (status == WEIR_OK)
-		status = need(machine, 1);
+		status = need_values(machine, 1);
 	if (status != WEIR_OK)
 		return status;
 	return builder_append(
@@ -736,7 +737,7 @@ op_appends(struct machine *machine, uint64_t argument)
 static enum weir_status
 op_setitem(struct machine *machine, uint64_t argument)
 {
-	enum weir_status status = need(machine, 3);
+	enum weir_status status = need_values(machine, 3);
 
 	(void)argument;
 	if (status != WEIR_OK)
@@ -755,7 +756,7 @@ op_setitems(struct machine *machine, uint64_t argument)
 
 	(void)argument;
 	if (status == WEIR_OK)
-		status = need(machine, 1);
+		status = need_values(machine, 1);
 	if (status != WEIR_OK)
 		return status;
 	return builder_set(
@@ -764,14 +765,14 @@ op_setitems(struct machine *machine, uint64_t argument)
 
 /* ---- The table ------------------------------------------------------- */
 
-/* Refuse an operation, and say why. */
+/* Reasons for refusing an operation. */
 static const char imports[] = "would import an object: refused";
 static const char builds[] = "would call or build an object: refused";
 static const char refers[] = "refers to something outside: refused";
 static const char shares[] = "has no place in a snapshot: refused";
 
-/* By byte. An operation has its argument in the bytes behind it, lowest
- * first; those with a name and no function are refused. */
+/* Indexed by opcode. An operation's argument is in the bytes after it, the
+ * lowest first. An operation that has a name and no function is refused. */
 static const struct {
 	const char *name;
 	operation run;
@@ -849,7 +850,7 @@ static const struct {
 };
 
 static enum weir_status
-step(struct machine *machine)
+run_operation(struct machine *machine)
 {
 	struct source *source = machine->source;
 	uint64_t argument = 0;
@@ -881,13 +882,13 @@ step(struct machine *machine)
 }
 
 static enum weir_status
-run(struct machine *machine)
+run_pickle(struct machine *machine)
 {
 	while (!machine->stopped) {
 		enum weir_status status = have(machine, 1);
 
 		if (status == WEIR_OK)
-			status = step(machine);
+			status = run_operation(machine);
 		if (status != WEIR_OK)
 			return status;
 	}
@@ -905,7 +906,7 @@ pickle_read(struct source *source, struct snapshot **out)
 		return WEIR_EHOSTMEM;
 	status = grow_values(&machine.stack, &machine.stack_room, 0);
 	if (status == WEIR_OK)
-		status = run(&machine);
+		status = run_pickle(&machine);
 	if (status == WEIR_OK)
 		status = builder_finish(machine.builder, machine.stack[0], out);
 	builder_free(machine.builder);

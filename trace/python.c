@@ -1,12 +1,15 @@
 /*
- * A code object that is met gets a number, and its name and file are written
- * down then, so that nobody needs Python to name a frame. Under Python's lock a
- * reference is kept, so that its address stays its own; so the table has a
- * bound. Without the lock none can be taken (python_layout.h): another code may
- * come to that address, so the names are compared each time.
+ * Each code object that is seen gets a number. Its name and file are stored at
+ * that moment, so that frames can be named later without Python.
  *
- * The table is read without a lock and added to under ours. A Python built
- * without a lock of its own runs several threads here at once.
+ * On a thread that holds Python's lock, a reference to the code object is kept,
+ * so that no other object gets its address. The table is bounded because these
+ * references are never dropped. Without the lock no reference can be taken
+ * (python_layout.h): another code object may get the address later, so the
+ * names are compared each time.
+ *
+ * The table is read without a lock and added to under weir's lock: a Python
+ * built without its own lock runs several threads here at once.
  */
 #include "trace/python.h"
 
@@ -21,7 +24,7 @@ enum { CODES_MAX = 1 << 16, BUCKETS = 1 << 17 };
 
 typedef struct object object; /* a PyObject */
 
-/* X(name, result, params): the calls, all of them public. */
+/* X(name, result, params): the calls of Python that are used, all public. */
 #define PYTHON_CALLS(X)                                                        \
 	X(Py_IsInitialized, int, (void))                                       \
 	X(PyGILState_Check, int, (void))                                       \
@@ -42,8 +45,8 @@ static struct {
 #define CALL_FIELD(name, result, params) result(*name) params;
 	PYTHON_CALLS(CALL_FIELD)
 #undef CALL_FIELD
-	/* The thread that runs Python; in no case a wait. Its name has
-	 * changed, and there may be none. */
+	/* Returns the thread state that runs Python, without waiting. Its name
+	 * differs between versions; NULL if the interpreter lacks it. */
 	void *(*current)(void);
 } py;
 
@@ -58,12 +61,12 @@ static _Thread_local struct {
 
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_HISTORY);
 
-/* Codes by number from 1 on, and buckets of numbers. Written under the lock;
- * a code is there before its number is. */
+/* Codes by number, from 1 on, and hash buckets of numbers. Both are written
+ * under the lock; a code is stored before its number is published. */
 static struct code {
 	const object *object;
-	bool kept;         /* by a reference */
-	uint32_t function; /* texts */
+	bool kept;         /* a reference keeps the object */
+	uint32_t function; /* numbers of texts */
 	uint32_t file;
 } codes[CODES_MAX];
 static _Atomic uint32_t buckets[BUCKETS];
@@ -72,11 +75,11 @@ static uint32_t count = 1;
 /* ---- Finding ----------------------------------------------------------- */
 
 static bool
-find_all(void) HOLDS(lock)
+find_python_calls(void) HOLDS(lock)
 {
 	bool all = true;
 
-	/* POSIX has a pointer to a function in a void *. */
+	/* POSIX stores a pointer to a function in a void *. */
 #define CALL_FIND(name, result, params)                                        \
 	*(void **)&py.name = dlsym(RTLD_DEFAULT, #name);                       \
 	all = all && py.name != NULL;
@@ -94,7 +97,7 @@ void
 python_look(void)
 {
 	lock_enter(&lock);
-	if (!python_found() && find_all()) {
+	if (!python_found() && find_python_calls()) {
 		layout_find();
 		atomic_store_explicit(
 		    &python_is_found, true, memory_order_release);
@@ -103,8 +106,9 @@ python_look(void)
 }
 
 /*
- * Does this thread hold Python's lock? PyGILState_Check() says so of all
- * threads where there are several interpreters, so the states are compared too.
+ * Does this thread hold Python's lock? With several interpreters
+ * PyGILState_Check() says yes for every thread, so the thread states are
+ * compared too.
  */
 static bool
 may_ask(void)
@@ -119,7 +123,7 @@ may_ask(void)
 /* ---- Codes ------------------------------------------------------------- */
 
 static uint32_t
-text_of(object *from, const char *attribute)
+text_of_attribute(object *from, const char *attribute)
 {
 	uint32_t id = TEXT_NONE;
 	object *value = py.PyObject_GetAttrString(from, attribute);
@@ -134,7 +138,7 @@ text_of(object *from, const char *attribute)
 	return id;
 }
 
-/* A code to look for; with its names, if no reference keeps it. */
+/* A code to look for; its names are set if no reference keeps it. */
 struct wanted {
 	const object *object;
 	const char *function;
@@ -152,7 +156,7 @@ same_code(const struct code *known, const struct wanted *wanted)
 	    strcmp(text_get(known->file), wanted->file) == 0;
 }
 
-/* The number of a code, or 0 with the empty bucket where it belongs. */
+/* The number of a code, or 0; then *empty is the bucket where it belongs. */
 static uint32_t
 find_code(const struct wanted *wanted, _Atomic uint32_t **empty)
 {
@@ -169,7 +173,7 @@ find_code(const struct wanted *wanted, _Atomic uint32_t **empty)
 	}
 }
 
-/* Number a code that has none, if there is room. */
+/* Give a new code a number; 0 if the table is full. */
 static uint32_t
 add_code(const struct wanted *wanted, const struct code *code) HOLDS(lock)
 {
@@ -183,9 +187,9 @@ add_code(const struct wanted *wanted, const struct code *code) HOLDS(lock)
 	return count++;
 }
 
-/* The number of a code; 0: there are too many. */
+/* Find or assign the number of a code; 0 if the table is full. */
 static uint32_t
-number_of(object *object)
+number_of_code(object *object)
 {
 	const struct wanted wanted = { .object = object };
 	_Atomic uint32_t *bucket;
@@ -193,11 +197,12 @@ number_of(object *object)
 
 	if (number != 0)
 		return number;
-	/* Python is asked with no lock of ours. The reference is for ever. */
+	/* Python is called without weir's lock. The reference is never dropped.
+	 */
 	struct code code = { .object = object,
 		.kept = true,
-		.function = text_of(object, "co_name"),
-		.file = text_of(object, "co_filename") };
+		.function = text_of_attribute(object, "co_name"),
+		.file = text_of_attribute(object, "co_filename") };
 	py.Py_IncRef(object);
 	lock_enter(&lock);
 	number = add_code(&wanted, &code);
@@ -207,7 +212,7 @@ number_of(object *object)
 	return number;
 }
 
-/* Likewise without Python's lock; also 0 for a code that cannot be read. */
+/* number_of_code() without Python's lock; 0 also if the code cannot be read. */
 static uint32_t
 number_unlocked(const void *object)
 {
@@ -245,7 +250,7 @@ word_of(object *frame)
 {
 	object *code = py.PyFrame_GetCode(frame);
 	int line = py.PyFrame_GetLineNumber(frame);
-	uint64_t number = number_of(code);
+	uint64_t number = number_of_code(code);
 
 	py.Py_DecRef(code);
 	return make_word(number, line);
@@ -265,7 +270,7 @@ python_drop(void)
 	held.n = 0;
 }
 
-/* Copy the frames that the thread has taken. */
+/* Copy the frames that python_hold() has taken. */
 static size_t
 recall_held(void **frames, size_t n)
 {
@@ -305,7 +310,7 @@ python_capture(void **frames, size_t n)
 	object *frame = py.PyEval_GetFrame();
 	if (frame == NULL)
 		return 0;
-	/* Keep the exception that is being raised on this thread. */
+	/* Save the exception that is being raised on this thread. */
 	py.PyErr_Fetch(&type, &value, &traceback);
 	py.Py_IncRef(frame);
 	while (frame != NULL && found < n) {

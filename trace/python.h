@@ -1,11 +1,12 @@
 /*
- * The Python frames of a stack, where an interpreter is in the process.
+ * The Python frames of a stack, if the process has an interpreter.
  *
- * Nothing of Python is linked: its calls are found by their names, and only
- * such are used as are public and the same from 3.9 on. Python is asked only on
- * a thread that holds its lock already; it is never taken, so nobody waits. On
- * a thread without it, as in a call of ctypes, the frames are read from the
- * interpreter's structs, if these are known (python_layout.h).
+ * Nothing of Python is linked. Its functions are looked up by name, and only
+ * those are used that are public and unchanged since 3.9. Python is called only
+ * on a thread that already holds Python's lock; weir never acquires that lock,
+ * so no thread waits for it. On a thread without the lock, as in a call through
+ * ctypes, the frames are read from the interpreter's structs, if their layout
+ * is known (python_layout.h).
  */
 #ifndef TRACE_PYTHON_H
 #define TRACE_PYTHON_H
@@ -17,7 +18,7 @@
 
 extern atomic_bool python_is_found;
 
-/* Look for an interpreter, if none has been found. */
+/* Look for an interpreter, unless one has been found already. */
 void python_look(void);
 
 static inline bool
@@ -28,17 +29,17 @@ python_found(void)
 }
 
 /*
- * Write the Python frames of the calling thread, innermost first, at most n, as
- * words that no address of code equals. Returns how many; 0 also where the
- * thread does not hold Python's lock and its frames cannot be read. Holds no
- * lock of weir.
+ * Write the Python frames of the calling thread, innermost first and at most n,
+ * as words that differ from every address of code. Returns how many; 0 also
+ * where the thread does not hold Python's lock and its frames cannot be read.
+ * The caller holds no lock of weir.
  */
 size_t python_capture(void **frames, size_t n);
 
 /*
- * Take the frames of the calling thread, which holds Python's lock, for
- * captures on it while it does not, until python_drop(). Nothing without an
- * interpreter.
+ * Take the frames of the calling thread, which holds Python's lock. Until
+ * python_drop(), captures on this thread use them while it does not hold the
+ * lock. Does nothing without an interpreter.
  */
 void python_hold(void);
 void python_drop(void);
@@ -50,7 +51,7 @@ python_is_frame(const void *word)
 	return ((uintptr_t)word >> 63) != 0;
 }
 
-/* The function that the word of a Python frame names, for ever. */
+/* Name the function of a Python frame. The texts are never freed. */
 struct python_place {
 	const char *function;
 	const char *file;

@@ -11,23 +11,23 @@
 
 /* ---- The versions ------------------------------------------------------ */
 
-/* The unit of the place in the code. */
+/* The unit in which a frame stores its place in the code. */
 enum unit { BYTES, PAIRS, ADDRESS };
 
-/* Offsets in bytes, on systems with pointers of 64 bits. */
+/* Offsets in bytes, on systems with 64-bit pointers. */
 struct layout {
-	int minor;       /* of 3.N */
-	short in_state;  /* PyThreadState: the frame, or what has it */
-	short in_cframe; /* there; -1: it is the frame */
-	short back;      /* a frame: the one that has called it */
-	short code;      /* and its code */
-	short at;        /* and the place in it */
-	short owner;     /* and whose it is; -1: not there */
-	short name;      /* a code: its name */
-	short file;      /* and its file */
-	short begin;     /* and its first instruction; -1: not needed */
-	short ascii;     /* a text: where ASCII begins */
-	short other;     /* and where other characters do */
+	int minor;       /* the N of version 3.N */
+	short in_state;  /* in PyThreadState: the frame, or a pointer to it */
+	short in_cframe; /* offset in that; -1: it is the frame itself */
+	short back;      /* in a frame: its caller */
+	short code;      /* in a frame: its code */
+	short at;        /* in a frame: its place in the code */
+	short owner;     /* in a frame: its owner; -1: there is no such field */
+	short name;      /* in a code: its name */
+	short file;      /* in a code: its file */
+	short begin;     /* in a code: its first instruction; -1: not needed */
+	short ascii;     /* in a text: the first ASCII character */
+	short other;     /* in a text: the first character of other kinds */
 	enum unit unit;
 };
 
@@ -42,7 +42,7 @@ static const struct layout layouts[] = {
 /* clang-format on */
 
 enum {
-	OWNED_BY_C = 3, /* a frame that stands for a call from C */
+	OWNED_BY_C = 3, /* the frame stands for a call from C */
 	OBJECT_TYPE = 8,
 	TEXT_LENGTH = 16,
 	TEXT_STATE = 32,
@@ -60,7 +60,7 @@ static struct {
 	const void *text_type;
 } py;
 
-/* Is the layout the interpreter's? */
+/* Does the layout match the interpreter? */
 enum { UNTRIED, RIGHT, WRONG };
 static _Atomic int trust = UNTRIED;
 
@@ -83,7 +83,7 @@ find_calls(void)
 	    py.code_type == NULL || py.text_type == NULL)
 		return false;
 	const char *text = version();
-	/* Objects of a Python without a lock have another head. */
+	/* Objects of a Python without a lock have another header. */
 	if (strncmp(text, "3.", 2) != 0 || strstr(text, "free-thread") != NULL)
 		return false;
 	for (size_t i = 0; i < sizeof(layouts) / sizeof(*layouts); i++)
@@ -100,9 +100,9 @@ layout_find(void)
 
 /* ---- Reading ----------------------------------------------------------- */
 
-/* Copy what lies at an address. */
+/* Copy n bytes from an address that may be wrong. */
 static bool
-peek(const void *from, void *to, size_t n)
+read_address(const void *from, void *to, size_t n)
 {
 	struct iovec here = { to, n };
 	struct iovec there = { (void *)(uintptr_t)from, n };
@@ -122,7 +122,7 @@ peek_pointer(const void *object, short offset)
 	const void *value = NULL;
 
 	if (object == NULL ||
-	    !peek((const char *)object + offset, &value, sizeof(value)))
+	    !read_address((const char *)object + offset, &value, sizeof(value)))
 		return NULL;
 	return value;
 }
@@ -155,11 +155,11 @@ stands_for_c(const void *frame)
 
 	if (layout->owner < 0)
 		return false;
-	return peek((const char *)frame + layout->owner, &owner, 1) &&
+	return read_address((const char *)frame + layout->owner, &owner, 1) &&
 	    owner == OWNED_BY_C;
 }
 
-/* The place in the code, in bytes; -1: at its beginning. */
+/* The place in the code in bytes; -1: at its beginning. */
 static int
 place_in_code(const void *frame, const void *code)
 {
@@ -171,14 +171,15 @@ place_in_code(const void *frame, const void *code)
 		    -1 :
 		    (int)(at - ((const char *)code + layout->begin));
 	}
-	if (!peek((const char *)frame + layout->at, &index, sizeof(index)))
+	if (!read_address(
+		(const char *)frame + layout->at, &index, sizeof(index)))
 		return -1;
 	return layout->unit == PAIRS && index > 0 ? 2 * index : index;
 }
 
-/* This is no frame: stop reading. */
+/* The bytes are not a frame: stop reading for good. */
 static bool
-give_up(void)
+stop_reading(void)
 {
 	atomic_store(&trust, WRONG);
 	return false;
@@ -196,8 +197,8 @@ layout_next(struct layout_walk *walk)
 			continue;
 		walk->code = peek_pointer(frame, layout->code);
 		if (!is_a(walk->code, py.code_type))
-			return give_up();
-		/* It reads the code, and keeps nothing. */
+			return stop_reading();
+		/* This reads the code and changes no reference count. */
 		walk->line =
 		    py.line(walk->code, place_in_code(frame, walk->code));
 		return true;
@@ -241,7 +242,7 @@ put_utf8(uint32_t c, char *to)
 	return 4;
 }
 
-/* Characters of `kind` bytes each. */
+/* Convert characters of `kind` bytes each. */
 static bool
 read_wide(const void *from, size_t n, unsigned kind, char text[LAYOUT_TEXT])
 {
@@ -251,13 +252,13 @@ read_wide(const void *from, size_t n, unsigned kind, char text[LAYOUT_TEXT])
 
 	if (n > LAYOUT_TEXT)
 		n = LAYOUT_TEXT;
-	if (!peek(from, bytes, n * kind))
+	if (!read_address(from, bytes, n * kind))
 		return false;
 	for (size_t i = 0; i < n && length + UTF8_MAX < LAYOUT_TEXT; i++) {
 		uint32_t c = 0;
 
 		memcpy(&c, bytes + i * kind, kind);
-		/* Half of a pair is a character of no text. */
+		/* Half of a surrogate pair is not valid in UTF-8. */
 		if (c >= 0xd800 && c < 0xe000)
 			c = '?';
 		length += put_utf8(c, text + length);
@@ -267,16 +268,16 @@ read_wide(const void *from, size_t n, unsigned kind, char text[LAYOUT_TEXT])
 }
 
 static bool
-read_text(const void *object, char text[LAYOUT_TEXT])
+read_python_text(const void *object, char text[LAYOUT_TEXT])
 {
 	const char *at = object;
 	ptrdiff_t length = 0;
 	unsigned state = 0;
 
 	if (!is_a(object, py.text_type) ||
-	    !peek(at + TEXT_LENGTH, &length, sizeof(length)) ||
-	    !peek(at + TEXT_STATE, &state, sizeof(state)) || length < 0 ||
-	    (state & IS_COMPACT) == 0)
+	    !read_address(at + TEXT_LENGTH, &length, sizeof(length)) ||
+	    !read_address(at + TEXT_STATE, &state, sizeof(state)) ||
+	    length < 0 || (state & IS_COMPACT) == 0)
 		return false;
 	unsigned kind = state >> KIND_SHIFT & KIND_BITS;
 	size_t n = (size_t)length;
@@ -286,14 +287,14 @@ read_text(const void *object, char text[LAYOUT_TEXT])
 	if (n > LAYOUT_TEXT - 1)
 		n = LAYOUT_TEXT - 1;
 	text[n] = '\0';
-	return peek(at + layout->ascii, text, n);
+	return read_address(at + layout->ascii, text, n);
 }
 
 bool
 layout_names(
     const void *code, char function[LAYOUT_TEXT], char file[LAYOUT_TEXT])
 {
-	return (read_text(peek_pointer(code, layout->name), function) &&
-		   read_text(peek_pointer(code, layout->file), file)) ||
-	    give_up();
+	return (read_python_text(peek_pointer(code, layout->name), function) &&
+		   read_python_text(peek_pointer(code, layout->file), file)) ||
+	    stop_reading();
 }

@@ -1,7 +1,7 @@
 /*
- * Small blocks are cut from chunks and kept by size class when they are freed;
- * larger ones are mapped. A thread that meets another one here maps instead of
- * waiting, so that a fork at any moment is no harm.
+ * Small blocks are cut from chunks, and freed blocks are kept in lists by size
+ * class; larger blocks are mapped. A thread that finds another thread here maps
+ * its block instead of waiting, so that a fork at any moment does no harm.
  */
 #include "trace/reader_memory.h"
 
@@ -25,9 +25,9 @@ struct free_block {
 };
 
 static atomic_flag busy = ATOMIC_FLAG_INIT;
-static struct free_block *free_blocks[CLASSES]; /* while busy */
-static char *chunk;                             /* while busy */
-static size_t chunk_left;                       /* while busy */
+static struct free_block *free_blocks[CLASSES]; /* guarded by busy */
+static char *chunk;                             /* guarded by busy */
+static size_t chunk_left;                       /* guarded by busy */
 static _Atomic uint64_t bytes_live;
 static _Atomic uint64_t bytes_read;
 
@@ -41,14 +41,14 @@ class_of(size_t size)
 	return class;
 }
 
-/* Bytes that an allocation takes of the budget. */
+/* The bytes of an allocation that count against the budget. */
 static size_t
 charge_of(size_t size)
 {
 	return size <= SMALL_MAX ? (size_t)ALIGNMENT << class_of(size) : size;
 }
 
-/* Account for an allocation; false if the budget does not allow it. */
+/* Count an allocation; false if it exceeds the budget. */
 static bool
 charge_budget(size_t charge)
 {
@@ -106,7 +106,7 @@ reader_alloc(size_t size)
 	return memory;
 }
 
-/* A small block that another thread is in the way of is lost. */
+/* A small block is not freed if another thread is busy here. */
 void
 reader_free(void *memory, size_t size)
 {

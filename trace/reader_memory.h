@@ -1,7 +1,7 @@
 /*
  * Memory for the reader of debug information, within a budget. A small file may
- * ask the reader for very much, and the reader gives up where an allocation
- * fails.
+ * make the reader request very much memory; the reader gives up if an
+ * allocation fails.
  *
  * All functions are thread-safe.
  */
@@ -13,15 +13,15 @@
 
 /*
  * Allocate `size` bytes, aligned to 16; not NULL if size is 0. NULL without
- * memory, or if the budget does not allow it: all allocations that are not
- * freed may take 64 MiB and four bytes for each byte that was read.
+ * memory, or if the budget is exceeded: all live allocations together may take
+ * 64 MiB plus four bytes for each byte that was read.
  */
 void *reader_alloc(size_t size);
 
-/* Free memory of reader_alloc() by its size. NULL does nothing. */
+/* Free memory of reader_alloc(), given its size. NULL does nothing. */
 void reader_free(void *memory, size_t size);
 
-/* Note that so many bytes of files were read. */
+/* Add the number of file bytes that were read to the budget. */
 void reader_note_bytes(uint64_t bytes);
 
 #endif

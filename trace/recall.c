@@ -1,10 +1,10 @@
 /*
- * The stacks lie in one region, one after the other, and in buckets by their
- * frame address; they never change once they can be found, so readers take no
- * lock. When the region or a bucket is full, nothing more is kept.
+ * The stacks lie one after the other in one region, and in buckets by their
+ * frame address. They never change once they can be found, so readers take no
+ * lock. When the region or a bucket is full, no more stacks are stored.
  *
- * Where frames lie is known from the compiler's unwinder, which the C library
- * loads for backtrace() too.
+ * The addresses of frames come from the compiler's unwinder, which the C
+ * library loads for backtrace() too.
  */
 #include "trace/recall.h"
 
@@ -27,9 +27,9 @@ enum {
 };
 
 struct recalled {
-	uintptr_t base; /* the frame address of who asked */
+	uintptr_t base; /* the frame address of the caller that captured it */
 	size_t n;
-	/* n return addresses, then n places where they lie. */
+	/* n return addresses, then the n addresses where they are stored. */
 	uintptr_t words[];
 };
 
@@ -55,12 +55,13 @@ static size_t used GUARDED_BY(lock);
 static bool
 find_unwinder(void)
 {
-	/* The process needs it as long as anybody takes stacks. */
+	/* The library stays loaded, because stacks may be taken until the
+	 * process ends. */
 	void *library = dlopen("libgcc_s.so.1", RTLD_LAZY | RTLD_LOCAL);
 
 	if (library == NULL)
 		return false;
-	/* POSIX has a pointer to a function in a void *. */
+	/* POSIX stores a pointer to a function in a void *. */
 	*(void **)&unwind.backtrace = dlsym(library, "_Unwind_Backtrace");
 	*(void **)&unwind.cfa = dlsym(library, "_Unwind_GetCFA");
 	*(void **)&unwind.reg = dlsym(library, "_Unwind_GetGR");
@@ -70,7 +71,7 @@ find_unwinder(void)
 }
 
 static void
-prepare(void) HOLDS(lock)
+prepare_buckets(void) HOLDS(lock)
 {
 	struct buckets *made;
 
@@ -86,7 +87,7 @@ void
 recall_prepare(void)
 {
 	lock_enter(&lock);
-	prepare();
+	prepare_buckets();
 	lock_leave(&lock);
 }
 
@@ -95,16 +96,16 @@ recall_prepare(void)
 struct walk {
 	const void *first; /* the return address to begin with */
 	uintptr_t base;
-	uintptr_t record; /* aarch64: of the frame before */
+	uintptr_t record; /* on aarch64: the frame record of the frame before */
 	uintptr_t addresses[STACK_FRAMES_MAX];
 	uintptr_t places[STACK_FRAMES_MAX];
 	size_t n;
-	bool known; /* all places so far */
+	bool known; /* the address of every return address is known so far */
 };
 
-/* Where the return address of the frame lies that was called from here. */
+/* Where the return address of the calling frame is stored. */
 static uintptr_t
-place_of(const struct walk *walk, struct _Unwind_Context *context)
+return_place_of(const struct walk *walk, struct _Unwind_Context *context)
 {
 #if defined(__x86_64__)
 	(void)walk;
@@ -129,7 +130,7 @@ note_frame(struct _Unwind_Context *context, void *user)
 		return _URC_END_OF_STACK;
 	if (walk->n == 0 && ip != (uintptr_t)walk->first)
 		return _URC_NO_REASON;
-	uintptr_t place = place_of(walk, context);
+	uintptr_t place = return_place_of(walk, context);
 	/* It must be above the frame before, on the same stack. */
 	uintptr_t below = walk->n > 0 ? walk->places[walk->n - 1] : walk->base;
 	if (walk->known)
@@ -155,7 +156,7 @@ bucket_of(struct buckets *all, uintptr_t base, const void *first)
 	return all->stack[hash >> 52];
 }
 
-/* A stack that cannot be found yet, or NULL. */
+/* Store a stack, which cannot be found yet; NULL if there is no room. */
 static struct recalled *
 add_stack(const struct walk *walk) HOLDS(lock)
 {
@@ -174,7 +175,7 @@ add_stack(const struct walk *walk) HOLDS(lock)
 }
 
 static void
-keep(const struct walk *walk)
+store_stack(const struct walk *walk)
 {
 	_Atomic(struct recalled *) *bucket =
 	    bucket_of(atomic_load(&buckets), walk->base, walk->first);
@@ -192,9 +193,9 @@ keep(const struct walk *walk)
 
 /* ---- Knowing again ----------------------------------------------------- */
 
-/* Are all return addresses where they were? From the innermost on, so that no
- * place is looked at that is not on this stack. The places are of frames, not
- * of variables, which is more than sanitizers would let pass. */
+/* Are all return addresses where they were? The check goes from the innermost
+ * outwards, so that it reads no address outside this stack. Sanitizers refuse
+ * it, because the addresses belong to frames and not to variables. */
 __attribute__((no_sanitize("address", "thread"))) static bool
 agrees(const struct recalled *stack)
 {
@@ -241,7 +242,8 @@ recall_capture(void **frames, size_t n, size_t skip)
 
 	if (all == NULL) {
 		size_t found = stack_capture(frames, n, skip + 1);
-		/* A call and no jump: this is the one to skip. */
+		/* Forces a real call instead of a jump: the frame of this
+		 * function is the one that `skip` counts. */
 		__asm__ volatile("" ::: "memory");
 		return found;
 	}
@@ -257,6 +259,6 @@ recall_capture(void **frames, size_t n, size_t skip)
 	walk.known = true;
 	unwind.backtrace(note_frame, &walk);
 	if (walk.n > 0 && walk.known)
-		keep(&walk);
+		store_stack(&walk);
 	return copy_frames(frames, n, skip, walk.addresses, walk.n);
 }

@@ -1,5 +1,5 @@
 /*
- * The words for how a request was served.
+ * The words that say how a request was served.
  */
 #include "trace/served.h"
 
@@ -36,7 +36,7 @@ struct phrase {
 static void add_part(struct phrase *phrase, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Add one part, behind a comma if it is not the first. */
+/* Append one part, after a comma unless it is the first. */
 static void
 add_part(struct phrase *phrase, const char *format, ...)
 {
@@ -61,7 +61,7 @@ plural(uint64_t n)
 	return n == 1 ? "" : "s";
 }
 
-/* "2 waits 120 us for stream 3": the latest of them was for that one. */
+/* "2 waits 120 us for stream 3": stream 3 is the stream of the latest wait. */
 static void
 add_waits(struct phrase *phrase, const struct served *served,
     const struct served_wait *wait)
@@ -80,7 +80,7 @@ add_waits(struct phrase *phrase, const struct served *served,
 	if (wait != NULL)
 		snprintf(
 		    stream, sizeof(stream), " for stream %s", wait->stream);
-	else if (served->waited_for != 0) /* else it is not known */
+	else if (served->waited_for != 0)
 		snprintf(stream, sizeof(stream), " for stream 0x%" PRIx64,
 		    served->waited_for);
 	add_part(
@@ -105,7 +105,7 @@ add_effort(struct phrase *phrase, const struct served *served,
 		    os_format_bytes(served->grown_bytes, bytes, sizeof(bytes)));
 }
 
-/* Does the text of the work begin with the word of the way? */
+/* Does the text of the work begin with the way's own word? */
 static bool
 speaks_for_itself(const struct served *served)
 {

@@ -2,12 +2,13 @@
  * How a request was served that its own pool could not serve at once.
  *
  * The reclaim ladder (allocator/request/ladder.h) says which of its steps found
- * the memory; those who make waits, map memory or move it add what they did for
- * the request. Reports, the history and the weir command say it in the words of
- * this table.
+ * the memory. The code that waits, maps memory or moves it adds what it did for
+ * the request. Reports, the history and the weir command use the words of this
+ * table.
  *
- * All of it is the calling thread's: a request leaves its arena's lock while it
- * is served, and what other threads do meanwhile is not its own.
+ * All of this belongs to the calling thread. A request releases its arena's
+ * lock while it is served, and work that other threads do in that time is not
+ * counted for it.
  */
 #ifndef TRACE_SERVED_H
 #define TRACE_SERVED_H
@@ -16,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* X(name, word): the ways, in the order in which they are tried. Those but the
+/* X(name, word): the ways, in the order in which they are tried. All but the
  * first are counted, as num_served_NAME and served_NAME_bytes of struct
  * weir_stats. */
 #define SERVED_WAYS(X) X(own, "own") SERVED_BEYOND(X)
@@ -43,25 +44,25 @@ enum served_by {
 struct served {
 	enum served_by by;
 	uint32_t tried;       /* a bit for each way */
-	uint32_t waits;       /* put into the request's stream */
-	uint32_t host_waits;  /* of the calling thread for the device */
+	uint32_t waits;       /* waits that the request's stream makes */
+	uint32_t host_waits;  /* waits of the calling thread for the device */
 	uint32_t moved;       /* handles that were mapped elsewhere before */
-	uint64_t waited_for;  /* the handle of the stream of the latest wait */
-	uint64_t grown_bytes; /* of new memory */
+	uint64_t waited_for;  /* handle of the stream of the latest wait */
+	uint64_t grown_bytes; /* new memory from the driver */
 };
 
 /* The word of a way. */
 const char *served_word(enum served_by by);
 
-/* Write "wait for stream 0x7f10, moved 4 handles, grown 64 MiB": the way, and
- * what was done. The text is cut at its end. Returns `text`. */
+/* Write the way and the work, as "wait for stream 0x7f10, moved 4 handles,
+ * grown 64 MiB". A text that is too long is cut. Returns `text`. */
 enum { SERVED_TEXT = 160 };
 const char *served_text(const struct served *served, char text[SERVED_TEXT]);
 
-/* As served_text(), where more is known of the waits. */
+/* served_text() with more details of the waits. */
 struct served_wait {
-	const char *stream; /* the name of the stream that was waited for */
-	uint64_t ns;        /* that the waits took */
+	const char *stream; /* name of the stream that was waited for */
+	uint64_t ns;        /* how long the waits took */
 	bool is_measured;
 };
 const char *served_phrase(const struct served *served,
@@ -75,14 +76,14 @@ const char *served_tried(const struct served *served, char text[SERVED_TEXT]);
 
 struct served_request {
 	struct served served;
-	bool told;    /* `served` is for the history's next event */
-	uint64_t tag; /* of the waits that are made; 0: none */
+	bool told;    /* `served` belongs to the next history event */
+	uint64_t tag; /* tag of the waits that are made; 0: none */
 };
 #pragma GCC visibility push(hidden)
 extern _Thread_local struct served_request served_here;
 #pragma GCC visibility pop
 
-/* A request begins to look beyond its own pool. */
+/* Begin a request that looks beyond its own pool. */
 static inline void
 served_begin(void)
 {
@@ -96,7 +97,7 @@ served_try(enum served_by by)
 	served_here.served.tried |= 1u << by;
 }
 
-/* It was served. `told`: the history has an event of it next. */
+/* End the request. `told`: its history event follows. */
 static inline void
 served_end(enum served_by by, bool told)
 {
@@ -104,7 +105,7 @@ served_end(enum served_by by, bool told)
 	served_here.told = told;
 }
 
-/* A wait for the stream of a handle was put into the request's stream. */
+/* Count a wait of the request's stream for the stream with this handle. */
 static inline void
 served_waited(uint64_t handle)
 {
@@ -115,15 +116,15 @@ served_waited(uint64_t handle)
 /* ---- What waits took --------------------------------------------------- */
 
 /*
- * Waits are measured when they are over (streams/delay.h), which is later. A
- * caller that wants to know gives its requests a tag each, and is called with
- * the tag for each wait that was measured, by whoever sees its end. NULL: no
- * more.
+ * The length of a wait is measured after it has ended (streams/delay.h). A
+ * caller that wants to know it gives each of its requests a tag. The listener
+ * is called with the tag for each measured wait, on the thread that sees the
+ * wait's end. NULL removes the listener.
  */
 typedef void (*served_listener)(uint64_t tag, uint64_t ns);
 void served_listen(served_listener listener);
 
-/* A wait of the request with a tag has kept its stream for so long. */
+/* Report that a wait with this tag has delayed its stream by `ns`. */
 void served_measured(uint64_t tag, uint64_t ns);
 
 #endif

@@ -1,11 +1,12 @@
 /*
- * Containers on their way into a snapshot, and what is kept only once: strings,
- * frames, stacks, pools.
+ * Containers on their way into a snapshot, and the values that are stored only
+ * once: strings, frames, stacks, pools.
  *
- * A dict that is set in one go, as files but those of pickle protocol 0 have
- * it, never takes room: it becomes its row at once. So does a list of frames.
- * Other containers keep their items until they are complete; the room goes
- * back to a list of its size and is used again.
+ * A dict whose keys are all set in one operation becomes its row at once and
+ * never needs memory for items. All files but those of pickle protocol 0 set
+ * dicts like that. A list of frames becomes its stack at once, too. Other
+ * containers hold their items until they are complete; then the memory goes to
+ * a free list of its size.
  */
 #include "trace/snapshot_build.h"
 
@@ -57,8 +58,8 @@ same_string(const void *user, uint32_t entry)
 	    memcmp(snapshot->text + start, key->text, key->length) == 0;
 }
 
-/* The number of a text: of the one that is known, or of a new one. `text` is
- * valid UTF-8, and may lie right behind the snapshot's own text. */
+/* The number of a text, which is added if it is new. `text` is valid UTF-8 and
+ * may lie right after the snapshot's own text. */
 static enum weir_status
 intern_text(
     struct builder *builder, const char *text, size_t length, uint32_t *out)
@@ -87,7 +88,7 @@ intern_text(
 	return WEIR_OK;
 }
 
-/* True for ASCII without NUL. */
+/* Is the text ASCII without NUL? */
 static bool
 is_plain(const char *text, size_t length)
 {
@@ -98,7 +99,7 @@ is_plain(const char *text, size_t length)
 		uint64_t word;
 
 		memcpy(&word, text + i, sizeof(word));
-		/* The second half finds bytes of 0 in a word of ASCII. */
+		/* In ASCII, the second half finds bytes that are 0. */
 		bad |= (word | (word - UINT64_C(0x0101010101010101))) &
 		    UINT64_C(0x8080808080808080);
 	}
@@ -107,7 +108,8 @@ is_plain(const char *text, size_t length)
 	return bad == 0;
 }
 
-/* The bytes of the UTF-8 sequence at the start of `text`; 0 if it is none. */
+/* The length of the UTF-8 sequence at the start of `text`; 0 if it is invalid.
+ */
 static size_t
 sequence(const uint8_t *text, size_t length)
 {
@@ -134,7 +136,7 @@ sequence(const uint8_t *text, size_t length)
 	return n;
 }
 
-/* Copy a text; bytes that are no UTF-8, and NULs, become U+FFFD. Returns the
+/* Copy a text, with U+FFFD for NULs and bytes that are not UTF-8. Returns the
  * length of the copy. */
 static size_t
 copy_repaired(char *to, const char *text, size_t length)
@@ -310,7 +312,7 @@ has_items(const struct object *object)
 	    object->items != NULL;
 }
 
-/* Give the room of an object's items back. */
+/* Put the memory of an object's items into its free list. */
 static void
 drop_items(struct builder *builder, struct object *object)
 {
@@ -417,7 +419,7 @@ builder_dict(struct builder *builder, struct value *out)
 	return new_object(builder, OBJECT_DICT, out);
 }
 
-/* These items are in a row now and are not needed any more. */
+/* Release items that are stored in a row now. */
 static void
 absorb(struct builder *builder, const struct value *items, size_t count)
 {
@@ -437,7 +439,8 @@ absorb(struct builder *builder, const struct value *items, size_t count)
 	}
 }
 
-/* Frames that are all there is in these values, into scratch. */
+/* Collect the frames of these values in `scratch`; *all says whether there are
+ * only frames. */
 static enum weir_status
 frames_of(
     struct builder *builder, const struct value *items, size_t count, bool *all)
@@ -471,7 +474,7 @@ frames_of(
 	return WEIR_OK;
 }
 
-/* Make a list of frames the stack that it is, and two integers a pool. */
+/* Turn a list of frames into a stack, and two integers into a pool. */
 static enum weir_status
 settle_list(struct builder *builder, struct object *list)
 {
@@ -523,7 +526,8 @@ settle_dict(struct builder *builder, struct object *dict)
 	return WEIR_OK;
 }
 
-/* A value is put into a container: if it is one itself, it is complete now. */
+/* Put a value into a container. If the value is a container, it is complete
+ * now. */
 static enum weir_status
 settle_value(struct builder *builder, struct value value)
 {
@@ -567,8 +571,8 @@ is_rows(unsigned kind)
 	return kind >= OBJECT_EVENTS && kind <= OBJECT_ANNOTATIONS;
 }
 
-/* Rows are put into a list: it names the first and counts them. False if that
- * is not what these are. */
+/* Append rows to a list, which stores the first row and their count. False if
+ * the items are not rows that continue the list's own. */
 static bool
 append_rows(struct builder *builder, struct object *list,
     const struct value *items, size_t count)
@@ -596,9 +600,9 @@ append_rows(struct builder *builder, struct object *list,
 	return true;
 }
 
-/* A stack becomes a list again, to grow. */
+/* Turn a stack back into a list, so that it can grow. */
 static enum weir_status
-reopen(struct builder *builder, struct object *list)
+reopen_stack(struct builder *builder, struct object *list)
 {
 	const struct snapshot *snapshot = builder->snapshot;
 	struct snapshot_stack stack = snapshot->stacks[list->first];
@@ -650,8 +654,8 @@ builder_append(struct builder *builder, struct value list,
 	enum weir_status status;
 
 	if (list.kind != VALUE_CONTAINER)
-		return status_set(
-		    WEIR_EINVAL, "items are added to what is no list");
+		return status_set(WEIR_EINVAL,
+		    "items are added to something that is no list");
 	status = settle_values(builder, items, count);
 	if (status != WEIR_OK || count == 0)
 		return status;
@@ -660,15 +664,15 @@ builder_append(struct builder *builder, struct value list,
 		return status_set(
 		    WEIR_EINVAL, "a list changes after it was complete");
 	if (object->kind == OBJECT_STACK) {
-		status = reopen(builder, object);
+		status = reopen_stack(builder, object);
 		if (status != WEIR_OK)
 			return status;
 	}
 	if (object->kind == OBJECT_MIXED)
 		return WEIR_OK;
 	if (object->kind != OBJECT_LIST && !is_rows(object->kind))
-		return status_set(
-		    WEIR_EINVAL, "items are added to what is no list");
+		return status_set(WEIR_EINVAL,
+		    "items are added to something that is no list");
 	if ((object->kind != OBJECT_LIST || object->count == 0) &&
 	    append_rows(builder, object, items, count)) {
 		absorb(builder, items, count);
@@ -690,7 +694,7 @@ builder_set(struct builder *builder, struct value dict,
 
 	if (dict.kind != VALUE_CONTAINER)
 		return status_set(
-		    WEIR_EINVAL, "keys are set in what is no dict");
+		    WEIR_EINVAL, "keys are set in something that is no dict");
 	status = settle_values(builder, pairs, count);
 	if (status != WEIR_OK || count == 0)
 		return status;
@@ -701,8 +705,8 @@ builder_set(struct builder *builder, struct value dict,
 		    WEIR_EINVAL, "a dict changes after it was complete");
 	if (object->kind != OBJECT_DICT || count % 2 != 0)
 		return status_set(
-		    WEIR_EINVAL, "keys are set in what is no dict");
-	/* One pair may be the first of several. */
+		    WEIR_EINVAL, "keys are set in something that is no dict");
+	/* A single pair may be the first of several. */
 	if (object->count == 0 && count > 2) {
 		enum object_kind kind;
 		uint32_t row;
@@ -766,7 +770,8 @@ add_word(struct builder *builder, const char *text)
 	return builder_string(builder, text, strlen(text), &value);
 }
 
-/* Entry 0 of all that has one, the words, and the actions that are known. */
+/* Add entry 0 of each array that has one, the known words and the known
+ * actions. */
 static enum weir_status
 begin_build(struct builder *builder)
 {
@@ -846,7 +851,7 @@ builder_free(struct builder *builder)
 	meta_free(builder, sizeof(*builder));
 }
 
-/* Name the content of a file that is no snapshot. */
+/* Describe the content of a file that is not a snapshot. */
 static const char *
 what_is(struct builder *builder, struct value value)
 {

@@ -1,5 +1,6 @@
 /*
- * The arrays of a snapshot: made, grown and freed through one table.
+ * The arrays of a snapshot, which are created, grown and freed through one
+ * table.
  */
 #include "trace/snapshot_model.h"
 
@@ -14,8 +15,8 @@
 		    sizeof(*((struct snapshot *)0)->field)                     \
 	}
 
-/* By enum snapshot_array: where an array's pointer is, and its entries' size.
- * The fields of events follow each other. */
+/* Indexed by enum snapshot_array: the offset of an array's pointer, and the
+ * size of its entries. The fields of events come last, in order. */
 static const struct {
 	size_t offset;
 	size_t entry;
@@ -45,7 +46,7 @@ static const struct {
 };
 
 static void **
-pointer_of(struct snapshot *snapshot, size_t array)
+array_pointer(struct snapshot *snapshot, size_t array)
 {
 	return (void **)((char *)snapshot + arrays[array].offset);
 }
@@ -55,7 +56,7 @@ grow(struct snapshot *snapshot, size_t array, uint64_t count, uint64_t need)
 {
 	size_t entry = arrays[array].entry;
 	size_t room = snapshot->room[array];
-	void **items = pointer_of(snapshot, array);
+	void **items = array_pointer(snapshot, array);
 	size_t wanted = room + room / 2 > need ? room + room / 2 : need + 16;
 	void *moved = meta_alloc(wanted * entry);
 
@@ -126,7 +127,7 @@ snapshot_free(struct snapshot *snapshot)
 	if (snapshot == NULL)
 		return;
 	for (size_t i = 0; i < SNAPSHOT_ARRAYS; i++)
-		meta_free(*pointer_of(snapshot, i),
+		meta_free(*array_pointer(snapshot, i),
 		    snapshot->room[i] * arrays[i].entry);
 	meta_free(snapshot, sizeof(*snapshot));
 }

@@ -1,21 +1,22 @@
 /*
- * A memory snapshot in memory: what a file of PyTorch's or weir's form holds.
+ * A memory snapshot in memory, read from a file in PyTorch's or weir's format.
  *
- * Segments are cut into blocks, traces into events; both say by whom in stacks
- * of frames. Everything is in arrays and named by its index: strings, frames,
- * stacks and pools are kept once however often a file repeats them, and what
- * there may be millions of, events, is an array for each field.
+ * Segments consist of blocks, and traces of events; both refer to the stacks of
+ * their callers. All objects are in arrays and are referred to by index.
+ * Strings, frames, stacks and pools are stored once, however often a file
+ * repeats them. There may be millions of events, so each field of events has an
+ * array.
  *
  *	segment  --first_block, block_count-->  blocks, in the file's order
  *	traces[device]  --first, count-->       events, oldest first
  *	event, block, segment  --stack-->       frames, innermost first
  *
- * Index 0 of strings is "", of stacks the empty one, of pools (0, 0). Readers
+ * String 0 is "", stack 0 is empty, and pool 0 is (0, 0). Readers
  * (trace/pickle_read.h, trace/snapshot_build.h) have checked that every index
  * is inside its array, that sizes add up without overflow, and that texts are
- * UTF-8 without NUL. No array is NULL. That a snapshot is plausible they have
- *not: blocks may overlap or not fill their segment. A snapshot is constant once
- *it is read, so any number of threads may look at it.
+ * UTF-8 without NUL. No array is NULL. They have not checked that the snapshot
+ * is plausible: blocks may overlap or not fill their segment. A snapshot is
+ * constant once it is read, so any number of threads may use it.
  */
 #ifndef TRACE_SNAPSHOT_MODEL_H
 #define TRACE_SNAPSHOT_MODEL_H
@@ -26,8 +27,8 @@
 
 #include <weir/weir.h>
 
-/* X(NAME, text): what an event can be, by the names of the files. Actions that
- * are not here get numbers behind these; see snapshot_action_name(). */
+/* X(NAME, text): the actions of events, with their names in files. Other
+ * actions of a file get the numbers after these; see snapshot_action_name(). */
 #define SNAPSHOT_ACTIONS(X)                                                    \
 	X(SNAPSHOT_ALLOC, "alloc")                                             \
 	X(SNAPSHOT_FREE_REQUESTED, "free_requested")                           \
@@ -44,7 +45,7 @@ enum snapshot_action {
 	SNAPSHOT_ACTIONS(SNAPSHOT_ACTION)
 #undef SNAPSHOT_ACTION
 	    SNAPSHOT_ACTIONS_KNOWN,
-	SNAPSHOT_ACTIONS_MAX = 64, /* a file with more kinds is refused */
+	SNAPSHOT_ACTIONS_MAX = 64, /* a file with more actions is refused */
 };
 
 enum snapshot_state {
@@ -67,7 +68,7 @@ snapshot_line(const struct snapshot_frame *frame)
 	return frame->line == UINT32_MAX ? 0 : frame->line;
 }
 
-/* Frames from `first` on in stack_frames. */
+/* A stack is `count` entries of stack_frames, from `first` on. */
 struct snapshot_stack {
 	uint32_t first;
 	uint32_t count;
@@ -76,9 +77,9 @@ struct snapshot_stack {
 struct snapshot_block {
 	uint64_t address;
 	uint64_t bytes;
-	uint64_t requested_bytes; /* that the caller asked for */
-	uint64_t stream;          /* its segment's where the file has none */
-	uint32_t stack;           /* of the allocation */
+	uint64_t requested_bytes; /* as requested by the caller */
+	uint64_t stream;          /* the segment's, if the file has none */
+	uint32_t stack;           /* stack of the allocation */
 	uint8_t state;            /* enum snapshot_state */
 	bool reports_stream;      /* the file names the block's stream */
 	bool cached;              /* free, in the cache of a thread of weir */
@@ -92,16 +93,16 @@ struct snapshot_segment {
 	uint64_t reported_allocated_bytes;
 	uint64_t reported_active_bytes;
 	uint64_t reported_requested_bytes;
-	uint64_t stream; /* the handle's value; 0 is the default stream */
+	uint64_t stream; /* handle of the stream; 0: the default stream */
 	uint32_t first_block;
 	uint32_t block_count;
 	uint32_t stack;
 	uint32_t pool;
-	uint32_t device;        /* of host memory: on whose behalf */
+	uint32_t device;        /* of host memory: the device that it serves */
 	bool reports_allocated; /* the file states each of these three sums */
 	bool reports_active;
 	bool reports_requested;
-	bool small;      /* of the pool of small blocks */
+	bool small;      /* in the pool of small blocks */
 	bool expandable; /* a mapped run of an expandable segment */
 };
 
@@ -111,13 +112,14 @@ struct snapshot_trace {
 	uint32_t count;
 };
 
-/* One array for each field, all of `count`; those of a device together. */
+/* An array of `count` entries for each field. A device's events are together.
+ */
 struct snapshot_events {
 	uint32_t count;
 	uint64_t *address; /* of SNAPSHOT_OOM: the device's free bytes */
 	uint64_t *bytes;
 	uint64_t *stream;
-	int64_t *time_us; /* since 1970; 0 where the file has none */
+	int64_t *time_us; /* since 1970; 0 if the file has no time */
 	uint32_t *stack;
 	uint32_t *pool;
 	uint32_t *context;   /* string: the compiled region */
@@ -127,7 +129,7 @@ struct snapshot_events {
 	uint8_t *action;
 };
 
-/* The begin or end of a region that the program or a profiler named. */
+/* The beginning or end of a region that the program or a profiler has named. */
 struct snapshot_annotation {
 	uint32_t name;  /* string */
 	uint32_t stage; /* string: "START", "END" */
@@ -135,14 +137,15 @@ struct snapshot_annotation {
 	int64_t time_us;
 };
 
-/* A pool's number: (0, 0) is the default pool. */
+/* The number of a pool; (0, 0) is the default pool. */
 struct snapshot_pool {
 	int64_t first;
 	int64_t second;
 };
 
-/* "allocator_settings.expandable_segments" and "True": what else a file
- * says, below the names of its dicts, joined by dots. */
+/* Another value of the file, for example
+ * "allocator_settings.expandable_segments" and "True". The name is made of the
+ * keys of its dicts, joined by dots. */
 struct snapshot_setting {
 	uint32_t name;  /* string */
 	uint32_t value; /* string */
@@ -152,11 +155,12 @@ enum { SNAPSHOT_ARRAYS = 22 };
 
 struct snapshot {
 	uint32_t segment_count;
-	/* Segments of page-locked host memory, which lie behind those of
-	 * devices and are in no count but this; see snapshot_host(). */
+	/* The number of segments of page-locked host memory. They follow the
+	 * segments of devices and are in no other count; see snapshot_host().
+	 */
 	uint32_t host_count;
 	uint32_t block_count;
-	uint32_t trace_count; /* devices that have a trace, from 0 */
+	uint32_t trace_count; /* number of devices that have a trace, from 0 */
 	uint32_t annotation_count;
 	uint32_t frame_count;
 	uint32_t stack_count;
@@ -175,44 +179,46 @@ struct snapshot {
 	struct snapshot_pool *pools;
 	struct snapshot_setting *settings;
 	struct snapshot_events events;
-	uint64_t *strings; /* where each begins in `text` */
+	uint64_t *strings; /* offset in `text` of each string */
 	char *text;
 	uint64_t text_bytes;
-	uint32_t actions[SNAPSHOT_ACTIONS_MAX]; /* strings: their names */
-	size_t room[SNAPSHOT_ARRAYS];           /* for snapshot_model.c */
+	uint32_t actions[SNAPSHOT_ACTIONS_MAX]; /* strings: the actions' names
+						 */
+	size_t room[SNAPSHOT_ARRAYS];           /* capacities of the arrays; for
+						 * snapshot_model.c only */
 };
 
-/* The text of a string of the snapshot: UTF-8, ended by NUL. */
+/* The text of a string of the snapshot: UTF-8 that ends with NUL. */
 static inline const char *
 snapshot_text(const struct snapshot *snapshot, uint32_t string)
 {
 	return snapshot->text + snapshot->strings[string];
 }
 
-/* "alloc". `action` is below action_count. */
+/* The name of an action, as "alloc". `action` is below action_count. */
 static inline const char *
 snapshot_action_name(const struct snapshot *snapshot, unsigned action)
 {
 	return snapshot_text(snapshot, snapshot->actions[action]);
 }
 
-/* "active_allocated", as the files name it. */
+/* The name of a state in files, as "active_allocated". */
 const char *snapshot_state_name(enum snapshot_state state);
 
 /* One more than the highest device of any segment or trace. */
 uint32_t snapshot_device_count(const struct snapshot *snapshot);
 
-/* The page-locked host memory as a snapshot of its own, which has no traces:
- * what looks at segments looks at it alike. It lives as long as `snapshot`, and
- * is not freed. */
+/* The page-locked host memory as a snapshot without traces, so that code for
+ * device segments can be used for it. It lives as long as `snapshot` and is not
+ * freed. */
 struct snapshot snapshot_host(const struct snapshot *snapshot);
 
-/* Free a snapshot and all in it; NULL does nothing. */
+/* Free a snapshot and everything in it; NULL does nothing. */
 void snapshot_free(struct snapshot *snapshot);
 
 /* ---- For those that make one ----------------------------------------- */
 
-/* An empty snapshot, whose arrays all have some room; NULL without host
+/* Create an empty snapshot with some capacity in each array; NULL without host
  * memory. */
 struct snapshot *snapshot_new(void);
 
@@ -229,14 +235,14 @@ enum snapshot_array {
 	SNAPSHOT_ARRAY_SETTINGS,
 	SNAPSHOT_ARRAY_STRINGS,
 	SNAPSHOT_ARRAY_TEXT,
-	SNAPSHOT_ARRAY_EVENTS, /* the first of eleven: the fields of events */
+	SNAPSHOT_ARRAY_EVENTS, /* the first of the events' eleven arrays */
 };
 
 /*
- * Make room for `more` entries behind the `count` that an array has; of
- * events, in all eleven. What is pointed to moves.
+ * Make room for `more` entries after the first `count` of an array; for events,
+ * in all eleven arrays. The entries may move.
  *
- * @return WEIR_OK; WEIR_EHOSTMEM; WEIR_EINVAL where 32 bits do not count them
+ * @return WEIR_OK; WEIR_EHOSTMEM; WEIR_EINVAL if the count exceeds 32 bits
  */
 enum weir_status snapshot_reserve(struct snapshot *snapshot,
     enum snapshot_array array, uint64_t count, uint64_t more);

@@ -1,6 +1,6 @@
 /*
- * Dicts become rows: frames, events, blocks, segments and annotations. The top
- * container becomes the snapshot.
+ * Turns dicts into rows: frames, events, blocks, segments and annotations. The
+ * top container becomes the snapshot.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,20 +13,22 @@
 
 enum {
 	DEVICES_MAX = 4096,
-	SETTINGS_MAX = 4096, /* more are passed over */
+	SETTINGS_MAX = 4096, /* further settings are ignored */
 	SETTINGS_DEPTH = 4,
 };
 
-/* The most that all bytes of a kind may sum up to, without overflow: 4 EiB. */
+/* The largest sum of all bytes of a kind, 4 EiB, so that sums cannot overflow.
+ */
 static const uint64_t bytes_max = UINT64_C(1) << 62;
 
-/* A block whose address the file leaves to be counted. */
+/* The address of a block without one in the file; it follows from the blocks
+ * before. */
 static const uint64_t no_address = UINT64_MAX;
 
 /* The known keys of a dict. */
 struct fields {
 	struct builder *builder;
-	const char *of; /* "an event" */
+	const char *of; /* names the dict in messages: "an event" */
 	uint64_t present;
 	const struct value *values[KEY_END];
 };
@@ -69,15 +71,15 @@ key_text(const struct fields *fields, enum build_word key)
 /* ---- Values of fields ------------------------------------------------ */
 
 static enum weir_status
-wrong(const struct fields *fields, enum build_word key, const char *what)
+wrong_field(const struct fields *fields, enum build_word key, const char *what)
 {
 	return status_set(WEIR_EINVAL, "'%s' of %s %s", key_text(fields, key),
 	    fields->of, what);
 }
 
-/* Any 64 bits: an address, a stream. Absent is 0. */
+/* Read any 64 bits, as an address or a stream; 0 if the key is absent. */
 static enum weir_status
-take_word(const struct fields *fields, enum build_word key, uint64_t *out)
+read_word(const struct fields *fields, enum build_word key, uint64_t *out)
 {
 	const struct value *value = fields->values[key];
 
@@ -89,32 +91,32 @@ take_word(const struct fields *fields, enum build_word key, uint64_t *out)
 		*out = value->natural;
 		return WEIR_OK;
 	}
-	/* JSON of a program that has doubles only. */
+	/* JSON of a program that stores all numbers as doubles. */
 	if (value->kind == VALUE_REAL && value->real >= 0 &&
 	    value->real < 0x1p64) {
 		*out = (uint64_t)value->real;
 		return WEIR_OK;
 	}
-	return wrong(fields, key, "is not a number of 64 bits");
+	return wrong_field(fields, key, "is not a number of 64 bits");
 }
 
 static enum weir_status
 take_bytes(const struct fields *fields, enum build_word key, uint64_t *out)
 {
-	enum weir_status status = take_word(fields, key, out);
+	enum weir_status status = read_word(fields, key, out);
 
 	if (status == WEIR_OK && *out > WEIR_SIZE_MAX)
-		return wrong(fields, key, "is below 0 or above 1 EiB");
+		return wrong_field(fields, key, "is below 0 or above 1 EiB");
 	return status;
 }
 
-/* A number that counts something, up to `max`. */
+/* Read a number that counts something, up to `max`. */
 static enum weir_status
-take_number(const struct fields *fields, enum build_word key, uint32_t max,
+read_count(const struct fields *fields, enum build_word key, uint32_t max,
     uint32_t *out)
 {
 	uint64_t number;
-	enum weir_status status = take_word(fields, key, &number);
+	enum weir_status status = read_word(fields, key, &number);
 
 	if (status == WEIR_OK && number > max)
 		return status_set(WEIR_EINVAL,
@@ -124,19 +126,19 @@ take_number(const struct fields *fields, enum build_word key, uint32_t max,
 	return status;
 }
 
-/* Microseconds; 0 if the value is no time. */
+/* Microseconds; 0 if the value is not a time. */
 static int64_t
 take_time(const struct fields *fields)
 {
 	uint64_t time_us;
 
-	if (take_word(fields, KEY_TIME_US, &time_us) != WEIR_OK ||
+	if (read_word(fields, KEY_TIME_US, &time_us) != WEIR_OK ||
 	    time_us > INT64_MAX / 2)
 		return 0;
 	return (int64_t)time_us;
 }
 
-/* A string, or "" where it is absent or something else. */
+/* The string of a key; "" if it is absent or something else. */
 static uint32_t
 take_string(const struct fields *fields, enum build_word key)
 {
@@ -159,7 +161,7 @@ stack_of(struct builder *builder, const struct value *value)
 }
 
 static uint32_t
-take_stack(const struct fields *fields)
+read_stack(const struct fields *fields)
 {
 	return has(fields, KEY_FRAMES) ?
 	    stack_of(fields->builder, fields->values[KEY_FRAMES]) :
@@ -202,7 +204,7 @@ make_frame(const struct fields *fields, uint32_t *row)
 		.file = take_string(fields, KEY_FILENAME),
 	};
 	uint64_t line;
-	enum weir_status status = take_word(fields, KEY_LINE, &line);
+	enum weir_status status = read_word(fields, KEY_LINE, &line);
 
 	if (status != WEIR_OK)
 		return status;
@@ -222,7 +224,8 @@ take_action(const struct fields *fields, uint8_t *out)
 	while (i < snapshot->action_count && snapshot->actions[i] != name)
 		i++;
 	if (i == SNAPSHOT_ACTIONS_MAX)
-		return wrong(fields, KEY_ACTION, "has more than 64 names");
+		return wrong_field(
+		    fields, KEY_ACTION, "has more than 64 names");
 	if (i == snapshot->action_count)
 		snapshot->actions[snapshot->action_count++] = name;
 	*out = (uint8_t)i;
@@ -243,15 +246,15 @@ make_event(const struct fields *fields, uint32_t *row)
 	if (status == WEIR_OK)
 		status = take_action(fields, &events->action[i]);
 	if (status == WEIR_OK)
-		status = take_word(fields, place, &events->address[i]);
+		status = read_word(fields, place, &events->address[i]);
 	if (status == WEIR_OK)
 		status = take_bytes(fields, KEY_SIZE, &events->bytes[i]);
 	if (status == WEIR_OK)
-		status = take_word(fields, KEY_STREAM, &events->stream[i]);
+		status = read_word(fields, KEY_STREAM, &events->stream[i]);
 	if (status != WEIR_OK)
 		return status;
 	events->time_us[i] = take_time(fields);
-	events->stack[i] = take_stack(fields);
+	events->stack[i] = read_stack(fields);
 	events->pool[i] = take_pool(fields, KEY_POOL_ID);
 	events->context[i] = take_string(fields, KEY_COMPILE_CONTEXT);
 	events->metadata[i] = take_string(fields, KEY_USER_METADATA);
@@ -261,8 +264,8 @@ make_event(const struct fields *fields, uint32_t *row)
 	return WEIR_OK;
 }
 
-/* In files of old versions a block has a list of its contents, latest first.
- */
+/* In files of old versions a block has a list of its allocations, the latest
+ * first. */
 static void
 take_history(const struct fields *fields, struct snapshot_block *block)
 {
@@ -303,7 +306,7 @@ take_state(const struct fields *fields, uint8_t *out)
 		*out = SNAPSHOT_PENDING;
 		return WEIR_OK;
 	default:
-		return wrong(fields, KEY_STATE,
+		return wrong_field(fields, KEY_STATE,
 		    "is not active_allocated, active_pending_free or inactive");
 	}
 }
@@ -313,7 +316,7 @@ make_block(const struct fields *fields, uint32_t *row)
 {
 	struct snapshot *snapshot = fields->builder->snapshot;
 	struct snapshot_block block = {
-		.stack = take_stack(fields),
+		.stack = read_stack(fields),
 		.reports_stream = has(fields, KEY_STREAM),
 		.cached = take_bool(fields, KEY_CACHED),
 	};
@@ -325,9 +328,9 @@ make_block(const struct fields *fields, uint32_t *row)
 		status = take_bytes(
 		    fields, KEY_REQUESTED_SIZE, &block.requested_bytes);
 	if (status == WEIR_OK)
-		status = take_word(fields, KEY_ADDRESS, &block.address);
+		status = read_word(fields, KEY_ADDRESS, &block.address);
 	if (status == WEIR_OK)
-		status = take_word(fields, KEY_STREAM, &block.stream);
+		status = read_word(fields, KEY_STREAM, &block.stream);
 	if (status == WEIR_OK)
 		status = snapshot_reserve(
 		    snapshot, SNAPSHOT_ARRAY_BLOCKS, snapshot->block_count, 1);
@@ -337,15 +340,16 @@ make_block(const struct fields *fields, uint32_t *row)
 		block.address = no_address;
 	take_history(fields, &block);
 	if (block.requested_bytes > WEIR_SIZE_MAX)
-		return wrong(fields, KEY_REAL_SIZE, "is above 1 EiB");
+		return wrong_field(fields, KEY_REAL_SIZE, "is above 1 EiB");
 	*row = snapshot->block_count;
 	snapshot->blocks[snapshot->block_count++] = block;
 	return WEIR_OK;
 }
 
-/* The blocks of a segment; one without an address follows the one before. */
+/* Read the blocks of a segment. A block without an address follows the one
+ * before it. */
 static enum weir_status
-take_blocks(const struct fields *fields, struct snapshot_segment *segment)
+read_blocks(const struct fields *fields, struct snapshot_segment *segment)
 {
 	struct snapshot *snapshot = fields->builder->snapshot;
 	const struct value *value = fields->values[KEY_BLOCKS];
@@ -353,14 +357,17 @@ take_blocks(const struct fields *fields, struct snapshot_segment *segment)
 	uint64_t next = segment->address;
 
 	if (!has(fields, KEY_BLOCKS) || value->kind != VALUE_CONTAINER)
-		return wrong(fields, KEY_BLOCKS, "is not a list of blocks");
+		return wrong_field(
+		    fields, KEY_BLOCKS, "is not a list of blocks");
 	list = build_object(fields->builder, *value);
 	if (list->kind == OBJECT_LIST && list->count == 0)
 		return WEIR_OK;
 	if (list->kind != OBJECT_BLOCKS)
-		return wrong(fields, KEY_BLOCKS, "is not a list of blocks");
+		return wrong_field(
+		    fields, KEY_BLOCKS, "is not a list of blocks");
 	if (list->first < fields->builder->blocks_used)
-		return wrong(fields, KEY_BLOCKS, "is that of another as well");
+		return wrong_field(
+		    fields, KEY_BLOCKS, "is the list of another segment, too");
 	segment->first_block = list->first;
 	segment->block_count = list->count;
 	fields->builder->blocks_used = list->first + list->count;
@@ -373,8 +380,8 @@ take_blocks(const struct fields *fields, struct snapshot_segment *segment)
 		if (!block->reports_stream)
 			block->stream = segment->stream;
 		if (__builtin_add_overflow(block->address, block->bytes, &next))
-			return wrong(fields, KEY_BLOCKS,
-			    "has one behind the end of all addresses");
+			return wrong_field(fields, KEY_BLOCKS,
+			    "has a block behind the end of all addresses");
 	}
 	return WEIR_OK;
 }
@@ -403,30 +410,30 @@ make_segment(const struct fields *fields, uint32_t *row)
 {
 	struct snapshot *snapshot = fields->builder->snapshot;
 	struct snapshot_segment segment = {
-		.stack = take_stack(fields),
+		.stack = read_stack(fields),
 		.pool = take_pool(fields, KEY_SEGMENT_POOL_ID),
 		.small = take_string(fields, KEY_SEGMENT_TYPE) == WORD_SMALL,
 		.expandable = take_bool(fields, KEY_IS_EXPANDABLE),
 	};
 	enum weir_status status =
-	    take_word(fields, KEY_ADDRESS, &segment.address);
+	    read_word(fields, KEY_ADDRESS, &segment.address);
 	uint64_t end;
 
 	if (status == WEIR_OK)
 		status = take_bytes(fields, KEY_TOTAL_SIZE, &segment.bytes);
 	if (status == WEIR_OK &&
 	    __builtin_add_overflow(segment.address, segment.bytes, &end))
-		status = wrong(
+		status = wrong_field(
 		    fields, KEY_TOTAL_SIZE, "passes the end of all addresses");
 	if (status == WEIR_OK)
-		status = take_word(fields, KEY_STREAM, &segment.stream);
+		status = read_word(fields, KEY_STREAM, &segment.stream);
 	if (status == WEIR_OK)
-		status = take_number(
+		status = read_count(
 		    fields, KEY_DEVICE, DEVICES_MAX - 1, &segment.device);
 	if (status == WEIR_OK)
 		status = take_reported_sums(fields, &segment);
 	if (status == WEIR_OK)
-		status = take_blocks(fields, &segment);
+		status = read_blocks(fields, &segment);
 	if (status == WEIR_OK)
 		status = snapshot_reserve(snapshot, SNAPSHOT_ARRAY_SEGMENTS,
 		    snapshot->segment_count, 1);
@@ -445,8 +452,8 @@ make_annotation(const struct fields *fields, uint32_t *row)
 		.name = take_string(fields, KEY_NAME),
 		.stage = take_string(fields, KEY_STAGE),
 	};
-	enum weir_status status = take_number(
-	    fields, KEY_DEVICE, DEVICES_MAX - 1, &annotation.device);
+	enum weir_status status =
+	    read_count(fields, KEY_DEVICE, DEVICES_MAX - 1, &annotation.device);
 
 	if (status == WEIR_OK)
 		status = snapshot_reserve(snapshot, SNAPSHOT_ARRAY_ANNOTATIONS,
@@ -459,10 +466,10 @@ make_annotation(const struct fields *fields, uint32_t *row)
 	return WEIR_OK;
 }
 
-/* The keys that tell the kind of a dict, in the order of the search. */
+/* The keys that identify the kind of a dict, in the order of the search. */
 static const struct {
 	enum build_word first;
-	enum build_word second; /* both must be there */
+	enum build_word second; /* both keys are required */
 	enum object_kind kind;
 	const char *of;
 	enum weir_status (*make)(const struct fields *fields, uint32_t *row);
@@ -550,7 +557,7 @@ add_setting(struct builder *builder, const char *name, struct value value)
 	return WEIR_OK;
 }
 
-/* The text of a key; of one that is no text, NULL. */
+/* The text of a key; NULL if it is no text. */
 static const char *
 key_name(const struct builder *builder, struct value key, char text[32])
 {
@@ -559,7 +566,7 @@ key_name(const struct builder *builder, struct value key, char text[32])
 	    value_text(builder, key, text);
 }
 
-/* Turn the values below a key into settings, SETTINGS_DEPTH levels at most. */
+/* Turn the values under a key into settings, down to SETTINGS_DEPTH levels. */
 static enum weir_status
 add_settings(struct builder *builder, const char *name, struct value value,
     unsigned depth)
@@ -589,7 +596,7 @@ add_settings(struct builder *builder, const char *name, struct value value,
 
 /* ---- The whole ------------------------------------------------------- */
 
-/* Keep the segments of a list, and only those. */
+/* Keep the segments of this list, and drop all others. */
 static enum weir_status
 keep_segments(struct builder *builder, const struct object *list)
 {
@@ -608,8 +615,8 @@ keep_segments(struct builder *builder, const struct object *list)
 	return WEIR_OK;
 }
 
-/* A copy of the segments of page-locked host memory, before keep_segments()
- * moves any; there are none if the list is something else. */
+/* Copy the segments of page-locked host memory before keep_segments() moves
+ * any. If the list is something else, there are none. */
 static enum weir_status
 copy_host(struct builder *builder, const struct object *top,
     struct snapshot_segment **out, uint32_t *count)
@@ -634,7 +641,7 @@ copy_host(struct builder *builder, const struct object *top,
 	return WEIR_OK;
 }
 
-/* Put them behind the segments of devices. */
+/* Append them to the segments of devices. */
 static enum weir_status
 keep_host(struct snapshot *snapshot, const struct snapshot_segment *host,
     uint32_t count)
@@ -651,7 +658,7 @@ keep_host(struct snapshot *snapshot, const struct snapshot_segment *host,
 	return WEIR_OK;
 }
 
-/* Move events down to `to`, all their fields. */
+/* Move events down to index `to`, in the arrays of all fields. */
 static void
 move_events(
     struct snapshot_events *events, uint32_t to, uint32_t from, size_t count)
@@ -676,9 +683,9 @@ move_events(
 	    count * sizeof(events->action[0]));
 }
 
-/* Keep a device's events, which lie behind those of the devices before. */
+/* Keep the events of a device. They go after those of the devices before. */
 static enum weir_status
-keep_trace(struct builder *builder, const struct value *value, uint32_t *kept)
+keep_events(struct builder *builder, const struct value *value, uint32_t *kept)
 {
 	struct snapshot *snapshot = builder->snapshot;
 	struct snapshot_trace trace = { .first = *kept };
@@ -719,12 +726,12 @@ keep_traces(struct builder *builder, const struct object *list)
 		    "'device_traces' has more than %d devices", DEVICES_MAX);
 	builder->snapshot->trace_count = 0;
 	for (uint32_t i = 0; i < list->count && status == WEIR_OK; i++)
-		status = keep_trace(builder, &list->items[i], &kept);
+		status = keep_events(builder, &list->items[i], &kept);
 	builder->snapshot->events.count = kept;
 	return status;
 }
 
-/* Keep the annotations of a list, and only those. */
+/* Keep the annotations of this list, and drop all others. */
 static void
 keep_annotations(struct builder *builder, const struct object *list)
 {

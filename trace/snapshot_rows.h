@@ -1,6 +1,6 @@
 /*
- * The inside of a builder: shared by its two halves, containers
- * (snapshot_build.c) and what dicts become (snapshot_rows.c).
+ * The inside of a builder, shared by its two halves: containers
+ * (snapshot_build.c) and the rows that dicts become (snapshot_rows.c).
  */
 #ifndef TRACE_SNAPSHOT_ROWS_H
 #define TRACE_SNAPSHOT_ROWS_H
@@ -8,8 +8,8 @@
 #include "trace/intern.h"
 #include "trace/snapshot_build.h"
 
-/* X(NAME, text): the keys and words that are looked for. They are strings 1
- * and up of every snapshot, in this order. */
+/* X(NAME, text): the keys and words that the builder looks for. They are
+ * strings 1 and up of every snapshot, in this order. */
 #define BUILD_WORDS(X)                                                         \
 	X(KEY_ACTION, "action")                                                \
 	X(KEY_ACTIVE_SIZE, "active_size")                                      \
@@ -57,37 +57,37 @@ enum build_word {
 	BUILD_WORDS(BUILD_WORD)
 #undef BUILD_WORD
 	    BUILD_WORD_END,
-	KEY_END = WORD_INACTIVE, /* keys are below */
+	KEY_END = WORD_INACTIVE, /* all keys are below this */
 };
 
 /* The kind of a container. Rows and lists of rows are in the same order. */
 enum object_kind {
-	OBJECT_LIST, /* items, or empty */
-	OBJECT_DICT, /* items: keys and values in turns */
+	OBJECT_LIST, /* has items, or is empty */
+	OBJECT_DICT, /* has items: keys and values alternate */
 	OBJECT_FRAME,
 	OBJECT_STACK, /* `first` is the stack */
 	OBJECT_POOL,  /* `first` is the pool */
-	OBJECT_EVENT, /* these: `first` is the row */
+	OBJECT_EVENT, /* from here on: `first` is the row */
 	OBJECT_BLOCK,
 	OBJECT_SEGMENT,
 	OBJECT_ANNOTATION,
-	OBJECT_EVENTS, /* these: `count` rows from `first` on */
+	OBJECT_EVENTS, /* from here on: `count` rows from `first` on */
 	OBJECT_BLOCKS,
 	OBJECT_SEGMENTS,
 	OBJECT_ANNOTATIONS,
-	OBJECT_MIXED, /* a list of nothing that is known */
+	OBJECT_MIXED, /* a list without anything known */
 	OBJECT_FREE,  /* not in use */
 };
 
 struct object {
 	uint8_t kind;
-	bool complete; /* it is in another, or nothing can be added to it */
-	bool reopened; /* a list that grew after it was taken for a stack */
-	uint8_t room;  /* log2 of the items there is room for, if any */
+	bool complete; /* it is in another container or cannot grow */
+	bool reopened; /* a list that grew after it was read as a stack */
+	uint8_t room;  /* log2 of the item capacity, if any */
 	uint32_t count;
 	union {
 		struct value *items;
-		uint32_t first; /* of a free one: the next free one */
+		uint32_t first; /* of a free object: the next free one */
 	};
 };
 
@@ -95,7 +95,7 @@ enum { BUILD_ROOMS = 33 };
 
 struct builder {
 	struct snapshot *snapshot;
-	bool references; /* containers may have several names */
+	bool references; /* a container may be in several others */
 	uint64_t seed;
 	struct intern strings;
 	struct intern frames;
@@ -104,10 +104,12 @@ struct builder {
 	struct object *objects;
 	uint32_t object_count;
 	size_t object_room;
-	uint32_t blocks_used;                  /* by the segments so far */
-	uint32_t free_object;                  /* + 1; 0: none */
-	struct value *free_items[BUILD_ROOMS]; /* by log2 of their room */
-	uint32_t *scratch;                     /* frames of a stack */
+	/* Number of blocks in segments so far. */
+	uint32_t blocks_used;
+	uint32_t free_object; /* index + 1; 0: none */
+	/* Free lists, by log2 of the capacity. */
+	struct value *free_items[BUILD_ROOMS];
+	uint32_t *scratch; /* frames of a stack */
 	size_t scratch_room;
 };
 
@@ -126,18 +128,17 @@ enum weir_status build_pool(
     struct builder *builder, struct snapshot_pool pool, uint32_t *out);
 
 /*
- * Make a row from the pairs of a dict, whose keys say which kind of row it is;
- * *row is its number. *kind is OBJECT_DICT, and there is no row, if the keys
- * are none of a known kind.
+ * Make a row from the pairs of a dict, whose keys decide its kind; *row is its
+ * number. If the keys fit no kind, *kind is OBJECT_DICT and there is no row.
  */
 enum weir_status build_row(struct builder *builder, const struct value *pairs,
     size_t count, enum object_kind *kind, uint32_t *row);
 
-/* The value of a key in the pairs of a dict; NULL if it is not there. */
+/* The value of a key in the pairs of a dict; NULL if it is absent. */
 const struct value *build_get(
     const struct value *pairs, size_t count, enum build_word key);
 
-/* Put the parts of the top container, which is complete, into their places. */
+/* Finish the snapshot from its top container, which is complete. */
 enum weir_status build_whole(struct builder *builder, const struct object *top);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Keys and words that come again are in one table, each with its memo.
+ * Keys and words that occur again are in one table, each with its memo.
  */
 #include "trace/snapshot_write.h"
 
@@ -12,7 +12,7 @@
 
 enum { NOTES_AT_ONCE = 256 };
 
-/* X(name): keys and words as they are written, but those that come once. */
+/* X(name): the keys and words as written, except those that occur once. */
 #define WORDS(X)                                                               \
 	X(device)                                                              \
 	X(address)                                                             \
@@ -101,18 +101,18 @@ put_time(struct snapshot_file *s, uint64_t ticks)
 	writer_uint(&s->w, clock_epoch_ns(&s->began, &s->now, ticks) / 1000);
 }
 
-/* The default stream is 0 to everybody else, and numbers of more than 63 bits
- * are too large for some: the one there is, WEIR_STREAM_ANY, is -1. */
+/* The default stream is written as 0. WEIR_STREAM_ANY is written as -1, because
+ * some readers cannot store numbers of more than 63 bits. */
 static void
-put_stream(struct snapshot_file *s, uint64_t stream)
+write_stream(struct snapshot_file *s, uint64_t stream)
 {
 	if (stream == (uint64_t)(uintptr_t)WEIR_STREAM_LEGACY)
 		stream = 0;
 	writer_int(&s->w, (int64_t)stream);
 }
 
-/* As PyTorch has it: the first number is of a graph's pool, the second of a
- * user's. */
+/* As in PyTorch, the first number names a graph's pool and the second a user's.
+ */
 static void
 put_pool(struct snapshot_file *s, struct trace_pool pool)
 {
@@ -209,7 +209,7 @@ snapshot_write_host_segments_end(struct snapshot_file *s)
 }
 
 static void
-put_block(struct snapshot_file *s, const struct trace_block *block)
+write_block(struct snapshot_file *s, const struct trace_block *block)
 {
 	static const enum word states[] = { WORD_active_allocated,
 		WORD_active_pending_free, WORD_inactive };
@@ -224,7 +224,7 @@ put_block(struct snapshot_file *s, const struct trace_block *block)
 	key(s, WORD_state);
 	put_word(s, states[block->state]);
 	key(s, WORD_stream);
-	put_stream(s, block->stream);
+	write_stream(s, block->stream);
 	key(s, WORD_cached);
 	writer_bool(&s->w, block->cached);
 	key(s, WORD_frames);
@@ -250,7 +250,7 @@ snapshot_write_segment(
 	key(s, WORD_requested_size);
 	writer_uint(&s->w, segment->requested);
 	key(s, WORD_stream);
-	put_stream(s, segment->stream);
+	write_stream(s, segment->stream);
 	key(s, WORD_segment_type);
 	put_word(s, segment->small ? WORD_small : WORD_large);
 	key(s, WORD_segment_pool_id);
@@ -262,7 +262,7 @@ snapshot_write_segment(
 	key(s, WORD_blocks);
 	writer_list(&s->w);
 	for (size_t i = 0; i < segment->block_count; i++)
-		put_block(s, &segment->blocks[i]);
+		write_block(s, &segment->blocks[i]);
 	writer_close(&s->w);
 	writer_close(&s->w);
 }
@@ -272,7 +272,7 @@ snapshot_write_segment(
 void
 snapshot_write_traces(struct snapshot_file *s)
 {
-	/* No event that follows is later. */
+	/* The time now; no later event is written. */
 	s->now = clock_now();
 	writer_name(&s->w, "device_traces");
 	writer_list(&s->w);
@@ -335,7 +335,7 @@ put_event(
 	key(s, WORD_size);
 	writer_uint(&s->w, event->size);
 	key(s, WORD_stream);
-	put_stream(s, event->stream);
+	write_stream(s, event->stream);
 	key(s, WORD_time_us);
 	put_time(s, event->ticks);
 	put_origin(s, event);
@@ -402,7 +402,8 @@ name_text(struct snapshot_file *s, const char *name, const char *value)
 	writer_text(&s->w, value);
 }
 
-/* A dict of the options that are set: their values, or their sources. */
+/* Write a dict of the options that are set, with their values or their sources.
+ */
 static void
 put_set_options(struct snapshot_file *s, const char *name,
     const struct trace_settings *settings, bool sources)
@@ -419,7 +420,7 @@ put_set_options(struct snapshot_file *s, const char *name,
 	writer_close(&s->w);
 }
 
-/* Dicts by the number of a device. */
+/* Write a dict of the limits, with the devices' numbers as keys. */
 static void
 put_limits(
     struct snapshot_file *s, const struct trace_device *devices, size_t n)
@@ -463,7 +464,7 @@ snapshot_write_settings(struct snapshot_file *s,
 	writer_real(&s->w, settings->garbage_collection_threshold);
 	name_bool(s, "expandable_segments", settings->expandable_segments);
 	name_uint(s, "pinned_num_register_threads", settings->pinned_threads);
-	/* It never calls the driver with its lock held. */
+	/* weir never calls the driver under its lock. */
 	name_bool(s, "release_lock_on_cudamalloc", true);
 	name_bool(
 	    s, "pinned_use_cuda_host_register", settings->pinned_register);
@@ -522,7 +523,7 @@ put_device(struct snapshot_file *s, const struct trace_device *device)
 	writer_dict(&s->w);
 	for (size_t i = 0; i < device->number_count; i++) {
 		writer_name(&s->w, device->numbers[i].name);
-		/* No bound is -1, as in PyTorch. */
+		/* "No bound" is written as -1, as in PyTorch. */
 		writer_int(&s->w, (int64_t)device->numbers[i].value);
 	}
 	writer_close(&s->w);

@@ -1,8 +1,8 @@
 /*
- * The file of a snapshot, part by part: docs/trace.md has what it looks like.
+ * Writes the file of a snapshot part by part; docs/trace.md describes the file.
  *
- * The allocator fills these structs and hands them over in the order of the
- * calls below. No output is kept.
+ * The allocator fills these structs and passes them in the order of the calls
+ * below. No part is stored.
  */
 #ifndef TRACE_SNAPSHOT_WRITE_H
 #define TRACE_SNAPSHOT_WRITE_H
@@ -21,14 +21,15 @@ enum trace_block_state {
 struct trace_block {
 	uint64_t addr;
 	uint64_t size;
-	uint64_t requested; /* 0 of inactive ones */
+	uint64_t requested; /* 0 if the block is inactive */
 	uint64_t stream;
 	uint32_t stack;
 	enum trace_block_state state;
-	bool cached; /* by a thread */
+	bool cached; /* in a thread cache */
 };
 
-/* A run of memory that is mapped in one piece; its blocks tile it. */
+/* A run of memory that is mapped in one piece, with no gap between its blocks.
+ */
 struct trace_segment {
 	int device;
 	uint64_t addr;
@@ -41,7 +42,7 @@ struct trace_segment {
 	uint32_t stack;
 	bool small;
 	bool expandable;
-	uint32_t number; /* in its arena, in the order of making */
+	uint32_t number; /* number in its arena, in the order of creation */
 	const struct trace_block *blocks;
 	size_t block_count;
 };
@@ -50,20 +51,20 @@ struct trace_segment {
 struct trace_option {
 	const char *key;
 	const char *value;
-	const char *source; /* who set it; NULL: it is at its default */
+	const char *source; /* who set it; NULL: it has its default */
 };
 
 enum { TRACE_ROUNDUP_CLASSES = 16 };
 
 struct trace_settings {
-	const char *conf;        /* PYTORCH_CUDA_ALLOC_CONF, as it is set */
+	const char *conf;        /* the value of PYTORCH_CUDA_ALLOC_CONF */
 	uint64_t max_split_size; /* UINT64_MAX: none */
 	double garbage_collection_threshold;
 	bool expandable_segments;
 	bool pinned_register;
 	unsigned pinned_threads;
-	const uint32_t *roundup; /* of TRACE_ROUNDUP_CLASSES */
-	bool overflowed;         /* some history has dropped events */
+	const uint32_t *roundup; /* TRACE_ROUNDUP_CLASSES numbers */
+	bool overflowed;         /* a history has dropped events */
 	const struct trace_option *options;
 	size_t option_count;
 };
@@ -71,39 +72,39 @@ struct trace_settings {
 /* A statistic. */
 struct trace_number {
 	const char *name;
-	uint64_t value; /* all bits set: without bound */
+	uint64_t value; /* all bits set: no bound */
 };
 
-/* Further data of a device. */
+/* More data of a device. */
 struct trace_device {
 	int device;
 	uint64_t recorded;
 	uint64_t dropped;
-	uint64_t total_bytes;     /* the device's memory */
+	uint64_t total_bytes;     /* size of the device's memory */
 	uint64_t limit_bytes;     /* UINT64_MAX: none */
-	const char *limit_source; /* who set it */
+	const char *limit_source; /* who set the limit */
 	const struct trace_number *numbers;
 	size_t number_count;
 };
 
 struct snapshot_file;
 
-/* Begin a snapshot in a file, which is its own if this succeeds.
+/* Begin a snapshot in a file. If this succeeds, the snapshot owns the file.
  * WEIR_EHOSTMEM. */
 enum weir_status snapshot_write_begin(struct out *file,
     enum weir_snapshot_format format, struct snapshot_file **out);
 
-/* Between the two: all segments. */
+/* Write all segments between these two calls. */
 void snapshot_write_segments(struct snapshot_file *s);
 void snapshot_write_segment(
     struct snapshot_file *s, const struct trace_segment *segment);
 void snapshot_write_segments_end(struct snapshot_file *s);
-/* Write the segments of page-locked host memory, and an empty trace of it. */
+/* Write the segments of page-locked host memory, with an empty trace. */
 void snapshot_write_host_segments(struct snapshot_file *s);
 void snapshot_write_host_segments_end(struct snapshot_file *s);
 
-/* Between the two: for each device, from 0 on, its events in pieces, the first
- * of which has the number `first`. */
+/* Between these two calls, write each device, from 0 on, and its events in
+ * pieces. `first` is the number of the first event of a piece. */
 void snapshot_write_traces(struct snapshot_file *s);
 void snapshot_write_trace(struct snapshot_file *s);
 void snapshot_write_events(struct snapshot_file *s,
@@ -111,19 +112,20 @@ void snapshot_write_events(struct snapshot_file *s,
 void snapshot_write_trace_end(struct snapshot_file *s);
 void snapshot_write_traces_end(struct snapshot_file *s);
 
-/* PyTorch's settings by its names; then options of weir's that are not at their
- * default, and limits of the n devices, under names that PyTorch has not. */
+/* Write PyTorch's settings by their names. weir's options that are not at their
+ * default, and the limits of the n devices, follow under names that PyTorch
+ * lacks. */
 void snapshot_write_settings(struct snapshot_file *s,
     const struct trace_settings *settings, const struct trace_device *devices,
     size_t n);
 void snapshot_write_annotations(struct snapshot_file *s);
-/* Data that only weir's snapshots have. */
+/* Write the data that only snapshots of weir have. */
 void snapshot_write_weir(struct snapshot_file *s,
     const struct trace_settings *settings, const struct trace_device *devices,
     size_t n);
 
-/* The file gets its name; or nothing of it is left. WEIR_EINVAL,
- * WEIR_EHOSTMEM. */
+/* Finish the file and rename it to its name; if that fails, remove it.
+ * WEIR_EINVAL, WEIR_EHOSTMEM. */
 enum weir_status snapshot_write_close(struct snapshot_file *s);
 void snapshot_write_abandon(struct snapshot_file *s);
 

@@ -1,6 +1,5 @@
 /*
- * A buffer that slides over its input, and grows only by bytes that have
- * arrived.
+ * A buffer that slides over its input and grows only when bytes have arrived.
  */
 #include "trace/source.h"
 
@@ -47,8 +46,8 @@ source_close(struct source *source)
 	*source = (struct source){ 0 };
 }
 
-/* Move what is left to the front of the buffer, or of one twice as large if
- * it fills this one. */
+/* Move the unread bytes to the front of the buffer, or to one twice as large if
+ * they fill it. */
 static enum weir_status
 make_room(struct source *source)
 {

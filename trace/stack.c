@@ -1,8 +1,8 @@
 /*
- * Stacks are taken by the C library's backtrace(), which finds the compiler's
- * unwinder when it is first asked. There are faster unwinders that guess where
- * code has no unwind tables; this one stops there, and so reads nothing but
- * stack, whatever code a program makes as it runs.
+ * Stacks are captured by the C library's backtrace(), which loads the
+ * compiler's unwinder at its first call. Faster unwinders guess where code has
+ * no unwind tables. This one stops there, so it never reads memory outside the
+ * stack, even if the program generates code at run time.
  */
 #include "trace/stack.h"
 
@@ -17,8 +17,8 @@ enum { SKIP_MAX = 16 };
 
 /* ---- Taking ------------------------------------------------------------ */
 
-/* Unwinding takes some KiB of stack, which a thread with the smallest there is
- * has not got. Found out once a thread. */
+/* Unwinding needs some KiB of stack. A thread with the smallest possible stack
+ * does not have them. Determined once for each thread. */
 bool
 stack_has_room(void)
 {
@@ -31,8 +31,9 @@ stack_has_room(void)
 }
 
 /*
- * backtrace() begins with its caller, or with a sanitizer's that stands in for
- * it; the frame that this call returns to is the one to begin with.
+ * backtrace() begins with its caller, or with a sanitizer's function that
+ * replaces it. So the capture begins at the frame that this function returns
+ * to.
  */
 __attribute__((noinline)) size_t
 stack_capture(void **frames, size_t n, size_t skip)
@@ -68,19 +69,19 @@ stack_capture(void **frames, size_t n, size_t skip)
 
 /*
  * Stacks lie one after the other in `words`: the hash, the number of frames,
- * the frames. A stack's number is its first word's, so it is found without a
- * search; slots lead from the hash to the number. A stack is written before
- * its slot is, and neither changes afterwards, so nobody needs a lock. Two
- * threads that meet a new stack at once both write it, and one of the two is
- * never found: it costs its words.
+ * the frames. A stack's number is the index of its first word, so the stack is
+ * found without a search; slots map hashes to numbers. A stack is written
+ * before its slot, and neither changes afterwards, so no lock is needed. If two
+ * threads add the same new stack at once, both write it and only one copy can
+ * be found; the other wastes its words.
  */
 struct stack_table {
 	size_t bytes;
 	size_t slots; /* a power of two */
-	size_t limit; /* of words */
+	size_t limit; /* number of words */
 	_Atomic uint32_t *slot;
 	uintptr_t *words;
-	atomic_size_t used; /* words; the first is nobody's */
+	atomic_size_t used; /* words in use; word 0 is unused */
 	atomic_size_t count;
 	_Atomic uint64_t lost;
 };
@@ -98,7 +99,7 @@ stack_table_create(size_t bytes)
 		bytes = 64u << 10;
 	if (bytes > 1u << 30)
 		bytes = 1u << 30;
-	/* For each slot 32 bytes, which is a stack of two frames. */
+	/* One slot for each 32 bytes, the size of a stack of two frames. */
 	slots = 1;
 	while (slots * 2 * 32 <= bytes)
 		slots *= 2;
@@ -149,7 +150,7 @@ holds_stack(const struct stack_table *table, uint32_t id, uintptr_t hash,
 	    memcmp(words + HEAD, frames, n * sizeof(*frames)) == 0;
 }
 
-/* Write a stack down; its number, or 0 without room. */
+/* Append a stack; returns its number, or 0 if the table is full. */
 static uint32_t
 append(struct stack_table *table, uintptr_t hash, void *const *frames, size_t n)
 {

@@ -1,12 +1,12 @@
 /*
- * Names of addresses by libbacktrace, which is linked statically and reads the
- * files of the objects in the process.
+ * The names of addresses, from libbacktrace, which is linked statically and
+ * reads the files of the objects in the process.
  *
- * libbacktrace believes what it reads, and a file may be corrupt. So this file
- * has the functions by which libbacktrace opens files, reads them, allocates
- * and sorts, in place of libbacktrace's own. The linker finds these first,
- * because they lie in the object that calls libbacktrace. Their declarations
- * are those of libbacktrace's internal.h, the same since gcc 4.8.
+ * libbacktrace trusts the contents of files, which may be corrupt. So this file
+ * replaces the functions by which libbacktrace opens and reads files, allocates
+ * and sorts. The linker uses these functions, because they lie in the object
+ * that calls libbacktrace. Their declarations are from libbacktrace's
+ * internal.h and have not changed since gcc 4.8.
  */
 #include <backtrace.h>
 #include <dlfcn.h>
@@ -59,7 +59,7 @@ backtrace_free(struct backtrace_state *state, void *memory, size_t size,
 struct backtrace_vector {
 	void *base;
 	size_t size; /* bytes in use */
-	size_t alc;  /* bytes behind them */
+	size_t alc;  /* bytes allocated after those */
 };
 
 void *backtrace_vector_grow(struct backtrace_state *state, size_t size,
@@ -101,7 +101,7 @@ backtrace_vector_grow(struct backtrace_state *state, size_t size,
 	return added;
 }
 
-/* Hand out the content of the vector, which is empty afterwards. */
+/* Return the content of the vector, which is empty afterwards. */
 void *
 backtrace_vector_finish(struct backtrace_state *state,
     struct backtrace_vector *vector, backtrace_error_callback complain,
@@ -116,8 +116,8 @@ backtrace_vector_finish(struct backtrace_state *state,
 	return base;
 }
 
-/* Make no more of the vector. Its room behind the content stays, because a
- * block is freed as a whole. */
+/* End the growth of the vector. The unused bytes after the content stay
+ * allocated, because a block is freed as a whole. */
 int
 backtrace_vector_release(struct backtrace_state *state,
     struct backtrace_vector *vector, backtrace_error_callback complain,
@@ -134,7 +134,7 @@ backtrace_vector_release(struct backtrace_state *state,
 	return 1;
 }
 
-/* libbacktrace's own takes quadratic time for equal elements. */
+/* libbacktrace's own function takes quadratic time for equal elements. */
 void
 backtrace_qsort(void *base, size_t count, size_t size,
     int (*compare)(const void *, const void *))
@@ -149,15 +149,15 @@ int backtrace_open(const char *path, backtrace_error_callback complain,
     void *user, int *does_not_exist);
 int backtrace_close(int fd, backtrace_error_callback complain, void *user);
 
-/* Files that the calling thread has open for the reader. */
+/* Number of files that the calling thread has open for the reader. */
 static _Thread_local unsigned files_open;
 
 /*
- * Open a regular file; -1 if that is not possible, or if the thread has the
- * most files open: an object, its file of debug information, and a file that
- * both that and others share. A file that names itself as the shared one would
- * be read without an end. Another file than a regular one may let the caller
- * wait.
+ * Open a regular file; -1 if that is not possible, or if the thread has too
+ * many files open. It needs three: an object, its file of debug information,
+ * and a file that several of those share. A file that names itself as the
+ * shared one would be read without end. A file that is not regular might make
+ * the caller wait.
  */
 int
 backtrace_open(const char *path, backtrace_error_callback complain, void *user,
@@ -188,7 +188,7 @@ backtrace_open(const char *path, backtrace_error_callback complain, void *user,
 	return fd;
 }
 
-/* 1 if the file was closed, else 0. */
+/* Returns 1 if the file was closed, else 0. */
 int
 backtrace_close(int fd, backtrace_error_callback complain, void *user)
 {
@@ -201,11 +201,11 @@ backtrace_close(int fd, backtrace_error_callback complain, void *user)
 }
 
 /*
- * The part of a file that libbacktrace reads. libbacktrace's own function maps
- * the file: a section header that names bytes beyond the file's end, or a file
- * that is cut later, would end the process by SIGBUS. Here the bytes are
- * copied, at the price of as much memory as there is debug information, and
- * without what would end the reader (elf_part.h).
+ * The view of a part of a file that libbacktrace reads. libbacktrace's own
+ * function maps the file: a section header that names bytes beyond the file's
+ * end, or a file that is cut later, would end the process by SIGBUS. Here the
+ * bytes are copied, which needs as much memory as there is debug information.
+ * Contents that would end the reader are left out (elf_part.h).
  */
 struct backtrace_view {
 	const void *data;
@@ -219,8 +219,8 @@ int backtrace_get_view(struct backtrace_state *state, int fd, off_t offset,
 void backtrace_release_view(struct backtrace_state *state,
     struct backtrace_view *view, backtrace_error_callback complain, void *user);
 
-/* 1 if the bytes are there, else 0. A zero follows them, because libbacktrace
- * reads texts at their end without a bound. */
+/* Returns 1 if the bytes can be read, else 0. A zero follows them, because
+ * libbacktrace reads texts at their end without a bound. */
 int
 backtrace_get_view(struct backtrace_state *state, int fd, off_t offset,
     uint64_t size, backtrace_error_callback complain, void *user,
@@ -271,9 +271,10 @@ copy_text(char *to, size_t size, const char *from)
 	snprintf(to, size, "%s", from == NULL ? "" : from);
 }
 
-/* A name of C++ as it is in the source, if the process has what tells it. */
+/* Copy a function's name, demangled if the process has the C++ library for
+ * that. */
 static void
-copy_function(char *to, size_t size, const char *name)
+copy_demangled(char *to, size_t size, const char *name)
 {
 	typedef char *demangle(const char *, char *, size_t *, int *);
 	void *library;
@@ -293,7 +294,8 @@ copy_function(char *to, size_t size, const char *name)
 	free(text);
 }
 
-/* Objects that were loaded so far: the first in the list knows. */
+/* Read how many objects have been loaded so far, from the first object in the
+ * list. */
 static int
 read_loaded(struct dl_phdr_info *info, size_t size, void *user)
 {
@@ -303,7 +305,7 @@ read_loaded(struct dl_phdr_info *info, size_t size, void *user)
 }
 
 /* The debug information of the files that were loaded when this reader was
- * made. libbacktrace cannot free one, so at most STATES are made. */
+ * made. libbacktrace cannot free it, so at most STATES readers are made. */
 static struct backtrace_state *
 reader(void)
 {
@@ -347,7 +349,7 @@ note_place(void *user, uintptr_t address, const char *file, int line,
 	(void)address;
 	if (file == NULL && function == NULL)
 		return 0;
-	copy_function(place->function, sizeof(place->function), function);
+	copy_demangled(place->function, sizeof(place->function), function);
 	copy_text(place->file, sizeof(place->file), file);
 	place->line = line > 0 ? (unsigned)line : 0;
 	search->found++;
@@ -363,14 +365,14 @@ note_symbol(void *user, uintptr_t address, const char *name, uintptr_t value,
 	(void)address;
 	(void)value;
 	(void)size;
-	copy_function(place->function, sizeof(place->function), name);
+	copy_demangled(place->function, sizeof(place->function), name);
 }
 
 size_t
 stack_describe(const void *address, struct stack_place *places, size_t n)
 {
 	struct search search = { .places = places, .n = n };
-	/* A call's last byte: the next address may belong to another
+	/* The last byte of the call: the next address may belong to another
 	 * function. */
 	uintptr_t inside = (uintptr_t)address - 1;
 	struct backtrace_state *state;
@@ -392,7 +394,7 @@ stack_describe(const void *address, struct stack_place *places, size_t n)
 			backtrace_syminfo(state, inside, note_symbol,
 			    ignore_fault, &places[0]);
 		if (places[0].function[0] == '\0')
-			copy_function(places[0].function,
+			copy_demangled(places[0].function,
 			    sizeof(places[0].function), info.dli_sname);
 	}
 	for (size_t i = 0; i < search.found; i++) {
@@ -403,7 +405,7 @@ stack_describe(const void *address, struct stack_place *places, size_t n)
 	return search.found;
 }
 
-/* Without its folders. */
+/* The file name without its folders. */
 static const char *
 file_name_of(const char *path)
 {

@@ -1,7 +1,7 @@
 /*
- * A table of hashes over an array of texts, and the texts. All have their full
- * size from the start, in pages that are committed as they are touched, so that
- * a text that was given out never moves.
+ * An array of texts and a hash table over it. Both have their full size from
+ * the start, in pages that are committed when they are first touched, so a text
+ * that was returned never moves.
  */
 #include "trace/text.h"
 
@@ -17,18 +17,19 @@ enum { BUCKETS = 1 << 17 };
 struct table {
 	const char *texts[TEXTS_MAX];
 	uint64_t hashes[TEXTS_MAX];
-	uint32_t buckets[BUCKETS]; /* numbers; 0: none */
+	uint32_t buckets[BUCKETS]; /* numbers of texts; 0: none */
 	char bytes[TEXT_BYTES_MAX];
 };
 
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_TEXTS);
-/* NULL before the first text. Texts are written before their number is. */
+/* NULL before the first text. A text is stored before its number is published.
+ */
 static _Atomic(struct table *) table;
 static atomic_uint count = TEXT_FIRST;
-static size_t used GUARDED_BY(lock); /* of the bytes */
+static size_t used GUARDED_BY(lock); /* bytes in use */
 
 static uint64_t
-hash_text(const char *text)
+hash_of_text(const char *text)
 {
 	uint64_t hash = 0xcbf29ce484222325u;
 
@@ -37,7 +38,7 @@ hash_text(const char *text)
 	return hash ^ hash >> 32;
 }
 
-/* The bucket that has the text, or the empty one where it belongs. */
+/* The bucket with the text, or the empty bucket where it belongs. */
 static uint32_t *
 find_text(struct table *t, const char *text, uint64_t hash)
 {
@@ -54,7 +55,7 @@ static enum weir_status
 intern(const char *text, uint32_t *out) HOLDS(lock)
 {
 	struct table *t = atomic_load(&table);
-	uint64_t hash = hash_text(text);
+	uint64_t hash = hash_of_text(text);
 	size_t size = strlen(text) + 1;
 
 	if (t == NULL) {

@@ -1,5 +1,6 @@
 /*
- * Texts that events name: each is kept once, for ever, and has a small number.
+ * The texts that events refer to: each is stored once, for ever, and has a
+ * small number.
  */
 #ifndef TRACE_TEXT_H
 #define TRACE_TEXT_H
@@ -10,19 +11,19 @@
 
 enum {
 	TEXT_NONE,  /* "" */
-	TEXT_OTHER, /* stands for those beyond the bounds */
-	TEXT_FIRST, /* the first real one */
+	TEXT_OTHER, /* stands for all texts beyond the limits */
+	TEXT_FIRST, /* the first number of a stored text */
 	TEXTS_MAX = 65000,
-	TEXT_BYTES_MAX = 16 << 20, /* of all together */
+	TEXT_BYTES_MAX = 16 << 20, /* of all texts together */
 };
 
-/* The number of a text; NULL is "". WEIR_EHOSTMEM. */
+/* The number of a text; NULL counts as "". WEIR_EHOSTMEM. */
 enum weir_status text_intern(const char *text, uint32_t *out);
 
-/* The text of a number, for ever. */
+/* The text with a number; it is never freed. */
 const char *text_get(uint32_t id);
 
-/* Numbers given so far are below this. */
+/* All numbers assigned so far are below this. */
 uint32_t text_count(void);
 
 #endif

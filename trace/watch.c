@@ -1,5 +1,5 @@
 /*
- * Looking at messages before they are believed.
+ * Checks messages before they are used.
  */
 #include "trace/watch.h"
 
@@ -48,14 +48,14 @@ watch_request_fault(const void *bytes, size_t n)
 	if (fault != NULL)
 		return fault;
 	if (n >= sizeof(request) && request.kind >= WATCH_KINDS)
-		return "it asks for what there is not";
+		return "its request is unknown";
 	if (n >= sizeof(request) &&
 	    (request.kind == WATCH_LIST || request.kind == WATCH_SET))
 		return ctl_request_fault(bytes, n);
 	if (n != sizeof(request))
 		return "it has a wrong size";
 	if (request.json > 1)
-		return "it asks for what there is not";
+		return "its format is unknown";
 	return NULL;
 }
 
@@ -87,7 +87,7 @@ watch_reply_fault(const void *bytes, size_t n, enum watch_kind to)
 	    n != watch_reply_size(reply->device_count))
 		return "it has a wrong size";
 	if (reply->kind != (uint32_t)to)
-		return "it answers something else";
+		return "it answers another request";
 	if (!is_text(reply->text, sizeof(reply->text)) ||
 	    !is_text(reply->weir, sizeof(reply->weir)))
 		return "a text in it does not end";
@@ -119,7 +119,7 @@ watch_ctl_reply_fault(const void *bytes, size_t n)
 	    n != watch_ctl_reply_size(reply->row_count))
 		return "it has a wrong size";
 	if (reply->kind != WATCH_LIST)
-		return "it answers something else";
+		return "it answers another request";
 	for (uint32_t i = 0; i < reply->row_count; i++)
 		if (!row_is_sound(&reply->rows[i]))
 			return "a text in it does not end";

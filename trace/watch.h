@@ -1,11 +1,12 @@
 /*
  * The protocol between a process and its watchers, `weir watch` and `weir ctl`.
  *
- * A watcher sends a request of fixed size and gets one reply, each a message of
- * a SOCK_SEQPACKET socket, so that neither comes in pieces. Both are structs as
- * they are in memory, since both ends are on one machine; a watcher of another
- * version gets an error. To have a snapshot written, the watcher sends the open
- * file along: the process opens no file that somebody else names.
+ * A watcher sends a request of fixed size and gets one reply. Each is one
+ * message of a SOCK_SEQPACKET socket, so neither arrives in pieces. Both are
+ * structs in the machine's own layout, because both ends are on one machine; a
+ * watcher of another version gets an error. To have a snapshot written, the
+ * watcher sends an open file with the request, so the process never opens a
+ * file that another process names.
  *
  * Messages are not trusted: the functions below check them before they are
  * used.
@@ -23,9 +24,9 @@ enum { WATCH_MAGIC = 0x77656972, WATCH_VERSION = 1 };
 
 enum watch_kind {
 	WATCH_STATS,    /* the memory of the process */
-	WATCH_SNAPSHOT, /* write one, to the file that comes with this */
-	WATCH_LIST,     /* values by name: struct watch_ctl_request */
-	WATCH_SET,      /* and set one */
+	WATCH_SNAPSHOT, /* write a snapshot to the file sent with this */
+	WATCH_LIST,     /* list values by name: struct watch_ctl_request */
+	WATCH_SET,      /* set one value by name */
 	WATCH_KINDS
 };
 
@@ -33,16 +34,16 @@ struct watch_request {
 	uint32_t magic;
 	uint32_t version;
 	uint32_t kind;
-	uint32_t json; /* of a snapshot: 1, or 0 for a pickle */
+	uint32_t json; /* format of a snapshot: 1 JSON, 0 pickle */
 };
 
 enum {
-	WATCH_DEVICES = 16, /* those beyond are left out */
-	WATCH_ROWS = 8,     /* of streams, and of pools */
+	WATCH_DEVICES = 16, /* further devices are left out */
+	WATCH_ROWS = 8,     /* rows of streams, and of pools */
 	WATCH_TEXT = 256
 };
 
-/* The memory of a stream in a pool. */
+/* The memory that a stream holds in a pool. */
 struct watch_stream {
 	uint64_t stream; /* the handle; all bits set: no stream */
 	uint64_t pool[2];
@@ -82,13 +83,13 @@ struct watch_memory {
 
 struct watch_device {
 	uint32_t device;
-	uint32_t stream_count; /* of the rows below */
+	uint32_t stream_count; /* number of rows below */
 	uint32_t pool_count;
-	uint32_t streams_all; /* and how many there are */
+	uint32_t streams_all; /* number of streams there are */
 	uint32_t pools_all;
 	uint32_t unused;
 	uint64_t total_bytes;
-	uint64_t events_recorded; /* by the history */
+	uint64_t events_recorded; /* recorded by the history */
 	uint64_t events_dropped;
 	struct watch_memory memory;
 	struct watch_memory pinned; /* page-locked host memory */
@@ -102,13 +103,13 @@ struct watch_reply {
 	uint32_t kind;
 	uint32_t pid;
 	uint32_t failed;  /* 1: `text` says why; nothing follows */
-	uint32_t history; /* 0: off; the level + 1 */
+	uint32_t history; /* 0: off; else the level + 1 */
 	uint32_t device_count;
 	uint32_t unused;
-	uint64_t time_ns;  /* of a clock that runs on */
-	uint64_t began_ns; /* when the process first asked for memory */
+	uint64_t time_ns;  /* from the monotonic clock */
+	uint64_t began_ns; /* when the process first requested memory */
 	uint64_t metadata_bytes;
-	char weir[16]; /* the version of the library */
+	char weir[16]; /* version of the library */
 	char text[WATCH_TEXT];
 	struct watch_device devices[WATCH_DEVICES];
 };
@@ -122,9 +123,9 @@ struct watch_ctl_request {
 	uint32_t magic;
 	uint32_t version;
 	uint32_t kind;
-	uint32_t from; /* of a list: the first row that is wanted */
+	uint32_t from; /* of a list: the first row wanted */
 	char path[WEIR_CTL_PATH];
-	char value[WEIR_CTL_TEXT]; /* of WATCH_SET */
+	char value[WEIR_CTL_TEXT]; /* for WATCH_SET */
 };
 
 struct watch_ctl_row {
@@ -139,20 +140,21 @@ struct watch_ctl_row {
 	char help[WATCH_HELP];
 };
 
-/* The reply to WATCH_LIST; one that says no is a struct watch_reply. */
+/* The reply to WATCH_LIST. A failure is reported by a struct watch_reply. */
 struct watch_ctl_reply {
 	uint32_t magic;
 	uint32_t version;
 	uint32_t kind;
 	uint32_t pid;
-	uint32_t failed; /* 0 */
+	uint32_t failed; /* always 0 */
 	uint32_t row_count;
-	uint32_t rows_all; /* with those before `from` and behind these */
+	/* Rows there are, with those before and after these. */
+	uint32_t rows_all;
 	uint32_t unused;
 	struct watch_ctl_row rows[WATCH_CTL_ROWS];
 };
 
-/* Bytes of such a reply with so many rows. */
+/* The bytes of a reply with this many rows. */
 static inline size_t
 watch_ctl_reply_size(uint32_t rows)
 {
@@ -160,10 +162,10 @@ watch_ctl_reply_size(uint32_t rows)
 	    rows * sizeof(struct watch_ctl_row);
 }
 
-/* The fault of such a reply, in words; NULL: none. */
+/* Describe what is wrong with a reply to WATCH_LIST; NULL: nothing. */
 const char *watch_ctl_reply_fault(const void *bytes, size_t n);
 
-/* Bytes of a reply with so many devices. */
+/* The bytes of a reply with this many devices. */
 static inline size_t
 watch_reply_size(uint32_t devices)
 {
@@ -171,10 +173,11 @@ watch_reply_size(uint32_t devices)
 	    devices * sizeof(struct watch_device);
 }
 
-/* The fault of a request of n bytes, in words; NULL: none. */
+/* Describe what is wrong with a request of n bytes; NULL: nothing. */
 const char *watch_request_fault(const void *bytes, size_t n);
 
-/* The fault of the reply to a request of this kind; NULL: none. */
+/* Describe what is wrong with the reply to a request of this kind; NULL:
+ * nothing. */
 const char *watch_reply_fault(const void *bytes, size_t n, enum watch_kind to);
 
 #endif

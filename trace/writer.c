@@ -1,5 +1,5 @@
 /*
- * Codes of the pickle are those of Python's pickletools, in its words.
+ * The pickle's opcodes have the names that Python's pickletools gives them.
  */
 #include "trace/writer.h"
 
@@ -44,7 +44,8 @@ level(struct writer *w)
 	return &w->level[w->depth - 1];
 }
 
-/* A value of a list is about to be written; of a dictionary its key was. */
+/* Prepare for the next value of a list. In a dictionary the key has done that.
+ */
 static void
 before_value(struct writer *w)
 {
@@ -121,8 +122,8 @@ writer_end(struct writer *w)
 
 /* ---- Texts ------------------------------------------------------------- */
 
-/* Bytes of the character that begins a text, which ends with NUL; 0 if they
- * are not UTF-8. */
+/* The bytes of the first character of a text that ends with NUL; 0 if they are
+ * not UTF-8. */
 static size_t
 character(const unsigned char *s)
 {
@@ -154,8 +155,8 @@ json_text(struct out *out, const char *text)
 	out_byte(out, '"');
 }
 
-/* Bytes of a text once what is not UTF-8 has been replaced; *clean if nothing
- * has to be. */
+/* The length of a text after bytes that are not UTF-8 have been replaced;
+ * *clean says that none have to be. */
 static size_t
 clean_length(const char *text, bool *clean)
 {
@@ -225,7 +226,8 @@ writer_text(struct writer *w, const char *text)
 
 /* ---- Memos ------------------------------------------------------------- */
 
-/* A memo, less one, with the code for it. */
+/* Write a memo's number, which is one less, with the shorter opcode that holds
+ * it. */
 static void
 put_memo(struct writer *w, enum code brief, enum code ample, uint32_t number)
 {

@@ -336,13 +336,14 @@ TEST(what_is_on_the_stack_must_be_there)
 {
 	expect_refused(BYTES("."), "opcode STOP at offset 0: 0 values");
 	expect_refused(BYTES("NN."), "2 values are left");
-	expect_refused(BYTES("0."), "opcode POP at offset 0: nothing");
+	expect_refused(BYTES("0."), "opcode POP at offset 0: the stack has");
 	expect_refused(BYTES("2."), "opcode DUP at offset 0");
 	expect_refused(BYTES("Na."), "opcode APPEND at offset 1");
 	expect_refused(BYTES("]Ns."), "opcode SETITEM at offset 2");
 	expect_refused(BYTES("e."), "there is no mark");
 	expect_refused(BYTES("t."), "there is no mark");
-	expect_refused(BYTES("](a."), "opcode APPEND at offset 2: nothing");
+	expect_refused(
+	    BYTES("](a."), "opcode APPEND at offset 2: the stack has");
 	expect_refused(BYTES("N\x86."), "opcode TUPLE2 at offset 1");
 	expect_refused(BYTES("\x94."), "opcode MEMOIZE at offset 0");
 	expect_refused(BYTES("(1."), "0 values are left");

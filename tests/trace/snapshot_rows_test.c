@@ -169,7 +169,8 @@ TEST(two_segments_do_not_share_their_blocks)
 	    "}Vsegments\n](}Vaddress\nI0\nsVtotal_size\nI512\nsVblocks\n"
 	    "](" BLOCK(512, "inactive") "ep0\ns}Vaddress\nI0\nsVtotal_size\n"
 					"I512\nsVblocks\ng0\nses."));
-	EXPECT_STR_HAS(weir_last_error(), "is that of another as well");
+	EXPECT_STR_HAS(
+	    weir_last_error(), "is the list of another segment, too");
 }
 
 TEST(a_key_given_twice_counts_once)

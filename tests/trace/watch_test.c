@@ -49,11 +49,11 @@ TEST(each_fault_of_a_request_is_named)
 	    watch_request_fault(longer, sizeof(longer)), "it has a wrong size");
 	request.kind = WATCH_KINDS;
 	EXPECT_STR_EQ(watch_request_fault(&request, sizeof(request)),
-	    "it asks for what there is not");
+	    "its request is unknown");
 	request = good_request();
 	request.json = 2;
 	EXPECT_STR_EQ(watch_request_fault(&request, sizeof(request)),
-	    "it asks for what there is not");
+	    "its format is unknown");
 	request = good_request();
 	request.version++;
 	EXPECT_STR_EQ(watch_request_fault(&request, sizeof(request)),
@@ -89,7 +89,7 @@ TEST(each_fault_of_a_reply_is_named)
 	    "it is cut");
 	EXPECT_STR_EQ(
 	    watch_reply_fault(&reply, watch_reply_size(1), WATCH_SNAPSHOT),
-	    "it answers something else");
+	    "it answers another request");
 	reply.devices[0].stream_count = WATCH_ROWS + 1;
 	EXPECT_STR_EQ(
 	    watch_reply_fault(&reply, watch_reply_size(1), WATCH_STATS),
@@ -156,5 +156,5 @@ TEST(each_fault_of_a_reply_with_values_is_named)
 	rows.row_count = 0;
 	rows.kind = WATCH_STATS;
 	EXPECT_STR_EQ(watch_ctl_reply_fault(&rows, watch_ctl_reply_size(0)),
-	    "it answers something else");
+	    "it answers another request");
 }
